@@ -1,0 +1,113 @@
+# dptrain. `make` builds ./dptrain; `make help` lists the targets. Variables: V=1 (show commands), DEBUG=1,
+# SAN=address,undefined, PREFIX=/usr/local.
+BUILD  ?= build$(if $(SAN),-san)$(if $(DEBUG),-debug)
+PREFIX ?= /usr/local
+MPICC  ?= mpicc
+PKG_CONFIG ?= pkg-config
+Q := $(if $(V),,@)
+.DEFAULT_GOAL := all
+
+# Libraries, each with the question that finds it. A missing one is an error here, by name, and not an empty
+# string later.
+find_flags = $(or $(shell $(PKG_CONFIG) --cflags --libs $(1) 2>/dev/null),$(error $(1) was not found by $(PKG_CONFIG); scripts/install_deps.sh installs or lists what is missing))
+need_mpi   = $(if $(shell command -v $(MPICC) 2>/dev/null),,$(error $(MPICC) was not found; scripts/install_deps.sh installs or lists what is missing))
+PASSIVE := clean help format
+ifneq ($(if $(MAKECMDGOALS),$(filter-out $(PASSIVE),$(MAKECMDGOALS)),build),)
+$(need_mpi)
+# Debian names the serial build of HDF5 hdf5-serial; elsewhere it is hdf5.
+HDF5_NAME := $(if $(shell $(PKG_CONFIG) --exists hdf5-serial && echo yes),hdf5-serial,hdf5)
+LIB_FLAGS := $(call find_flags,$(HDF5_NAME)) $(call find_flags,libxxhash) $(call find_flags,zlib) $(call find_flags,libpng)
+MPI_CFLAGS := $(shell $(MPICC) --showme:compile)
+MPI_LIBS   := $(shell $(MPICC) --showme:link)
+endif
+
+VERSION := $(shell cat VERSION)
+GIT_HASH := $(or $(shell git -C $(CURDIR) describe --always --dirty --abbrev=12 2>/dev/null),unknown)
+
+OPT   := $(if $(DEBUG),-O0 -g3,-O3 -g)
+ARCH  ?= -march=x86-64-v2
+WARN  := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror
+# -ffp-contract=off: the same bits whatever the compiler would fuse. No -ffast-math.
+CFLAGS_ALL := -std=c11 -D_GNU_SOURCE $(OPT) $(if $(filter x86_64,$(shell uname -m)),$(ARCH)) -ffp-contract=off \
+	-fopenmp -pthread $(WARN) -Isrc -I. \
+	$(patsubst -I%,-isystem %,$(filter -I% -D%,$(LIB_FLAGS) $(MPI_CFLAGS))) \
+	$(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=undefined -fno-omit-frame-pointer) $(CFLAGS)
+LDLIBS_ALL := $(filter -l% -L% -W%,$(LIB_FLAGS)) $(MPI_LIBS) -ldnnl -lm -fopenmp -pthread \
+	$(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
+
+SRC := $(sort $(wildcard src/*/*.c kernels/ref/*.c kernels/cpu/*.c))
+OBJ := $(SRC:%.c=$(BUILD)/%.o)
+LIB := $(BUILD)/libdptrain.a
+BIN := $(if $(SAN)$(DEBUG),$(BUILD)/dptrain,dptrain)
+TESTS := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/unit/test_*.c tests/mpi/test_*.c)))
+
+.PHONY: all tests help info install uninstall clean format check-layers check-headers
+all: $(BIN) ## build the program (default)
+tests: $(TESTS) $(BIN) ## build the program and every test program
+
+$(BIN): $(BUILD)/src/main.o $(LIB)
+	@echo "  LD    $@"
+	$(Q)$(MPICC) -o $@ $^ $(LDLIBS_ALL)
+
+$(LIB): $(OBJ)
+	@echo "  AR    $@"
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+# Where the build is described to people (dptrain --version) the hash and flags are compiled in; the file is
+# remade when they change.
+$(BUILD)/version.stamp: FORCE
+	@mkdir -p $(BUILD)
+	@echo '$(VERSION) $(GIT_HASH) $(OPT) $(ARCH) $(SAN)' | cmp -s - $@ || echo '$(VERSION) $(GIT_HASH) $(OPT) $(ARCH) $(SAN)' >$@
+.PHONY: FORCE
+FORCE:
+$(BUILD)/src/cmd/version.o: $(BUILD)/version.stamp
+$(BUILD)/src/cmd/version.o: CFLAGS_ALL += -DDPTRAIN_VERSION='"$(VERSION)"' -DDPTRAIN_GIT_HASH='"$(GIT_HASH)"' \
+	-DDPTRAIN_FLAGS='"$(strip $(OPT) $(ARCH) $(if $(SAN),-fsanitize=$(SAN)))"'
+
+$(BUILD)/%.o: %.c
+	@mkdir -p $(@D)
+	@echo "  CC    $<"
+	$(Q)$(CC) $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
+
+$(BUILD)/tests/%: tests/%.c $(LIB)
+	@mkdir -p $(@D)
+	@echo "  CC    $<"
+	$(Q)$(CC) $(CFLAGS_ALL) -MMD -MP -o $@ $< $(LIB) $(LDLIBS_ALL)
+
+info: ## print what the build found
+	@echo "version   $(VERSION) ($(GIT_HASH))"
+	@echo "compiler  $$($(CC) --version | head -1)"
+	@echo "MPI       $$(mpirun --version 2>/dev/null | head -1)"
+	@echo "HDF5      $$($(PKG_CONFIG) --modversion $(HDF5_NAME))"
+	@echo "xxHash    $$($(PKG_CONFIG) --modversion libxxhash)"
+	@echo "flags     $(CFLAGS_ALL)"
+	@echo "libraries $(LDLIBS_ALL)"
+
+install: $(BIN) ## install into PREFIX (DESTDIR is honoured)
+	install -D -m 755 $(BIN) $(DESTDIR)$(PREFIX)/bin/dptrain
+	install -d $(DESTDIR)$(PREFIX)/share/dptrain/scripts $(DESTDIR)$(PREFIX)/share/doc/dptrain
+	install -m 755 scripts/run.sh $(DESTDIR)$(PREFIX)/share/dptrain/scripts/
+	install -m 644 README.md LICENSE $(DESTDIR)$(PREFIX)/share/doc/dptrain/
+
+uninstall: ## remove what install put there
+	rm -rf $(DESTDIR)$(PREFIX)/bin/dptrain $(DESTDIR)$(PREFIX)/share/dptrain $(DESTDIR)$(PREFIX)/share/doc/dptrain
+
+check-layers: ## verify that includes look down only
+	$(Q)scripts/check_layers.sh
+
+# Every header compiles on its own.
+check-headers: ## verify that headers are self-contained
+	$(Q)for h in $$(git ls-files '*.h'); do \
+	  echo "#include \"$$h\"" | $(CC) $(CFLAGS_ALL) -fsyntax-only -x c - || { echo "$$h is not self-contained"; exit 1; }; \
+	done
+
+format: ## run clang-format over the tree
+	$(Q)clang-format -i $$(git ls-files '*.c' '*.h')
+
+clean: ## remove every build output
+	rm -rf build build-san build-debug build-san-debug dptrain
+
+help: ## this list
+	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
+
+-include $(OBJ:.o=.d) $(TESTS:=.d) $(BUILD)/src/main.d

@@ -1,0 +1,25 @@
+#include "base/clock.h"
+
+#include <time.h>
+
+double clock_sec(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+void clock_utc(char *out, size_t n_bytes)
+{
+    time_t now = time(NULL);
+    struct tm parts;
+    gmtime_r(&now, &parts);
+    strftime(out, n_bytes, "%Y-%m-%dT%H:%M:%SZ", &parts);
+}
+
+void clock_sleep(double seconds)
+{
+    struct timespec wait = {.tv_sec = (time_t)seconds};
+    wait.tv_nsec = (long)(1e9 * (seconds - (double)wait.tv_sec));
+    nanosleep(&wait, NULL);
+}

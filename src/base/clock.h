@@ -1,0 +1,16 @@
+/* Time: monotonic seconds for durations, UTC text for records. */
+#ifndef BASE_CLOCK_H
+#define BASE_CLOCK_H
+
+#include <stddef.h>
+
+/* Seconds since an arbitrary start; never goes back. */
+double clock_sec(void);
+
+/* "2026-01-31T12:00:00Z" into out (at least 21 bytes). */
+void clock_utc(char *out, size_t n_bytes);
+
+/* Sleeps; a signal may end it early. */
+void clock_sleep(double seconds);
+
+#endif

@@ -1,0 +1,69 @@
+#include "base/fs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+err_t fs_join(char *out, const char *folder, const char *name)
+{
+    size_t n = strlen(folder);
+    const char *slash = n && folder[n - 1] != '/' ? "/" : "";
+    if (snprintf(out, FS_PATH_MAX, "%s%s%s", folder, slash, name) >= FS_PATH_MAX)
+        RAISE(ERR_USAGE, "the path %.80s… is longer than %d bytes", folder, FS_PATH_MAX);
+    return ERR_OK;
+}
+
+bool fs_exists(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0;
+}
+
+bool fs_is_folder(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+err_t fs_make_folder(const char *path)
+{
+    char part[FS_PATH_MAX];
+    TRY(fs_join(part, path, ""));
+    for (char *slash = part + 1; (slash = strchr(slash, '/')); slash++) {
+        *slash = '\0';
+        /* Network folders may refuse mkdir with another errno although the folder is there. */
+        if (mkdir(part, 0777) != 0) {
+            int reason = errno;
+            if (!fs_is_folder(part)) RAISE(ERR_SYSTEM, "cannot make the folder %s: %s", part, strerror(reason));
+        }
+        *slash = '/';
+    }
+    return ERR_OK;
+}
+
+err_t fs_check_writable(const char *folder)
+{
+    char probe[FS_PATH_MAX];
+    TRY(fs_join(probe, folder, ".dptrain-XXXXXX"));
+    int fd = mkstemp(probe);
+    if (fd < 0) RAISE(ERR_SYSTEM, "cannot write into the folder %s: %s", folder, strerror(errno));
+    close(fd);
+    unlink(probe);
+    return ERR_OK;
+}
+
+err_t fs_sync(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) RAISE(ERR_SYSTEM, "cannot open %s to flush it: %s", path, strerror(errno));
+    int reason = fsync(fd) == 0 ? 0 : errno;
+    close(fd);
+    /* Some network file systems do not know fsync of a folder. */
+    if (reason && reason != EINVAL && reason != ENOTSUP)
+        RAISE(ERR_SYSTEM, "cannot flush %s to its device: %s", path, strerror(reason));
+    return ERR_OK;
+}

@@ -1,0 +1,28 @@
+/* Files and folders, with errors that name the path and the host's reason. Not collective. */
+#ifndef BASE_FS_H
+#define BASE_FS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+enum { FS_PATH_MAX = 4096 };
+
+/* Joins folder and name into out[FS_PATH_MAX]; ERR_USAGE when too long. */
+err_t fs_join(char *out, const char *folder, const char *name);
+
+bool fs_exists(const char *path);
+bool fs_is_folder(const char *path);
+
+/* Makes the folder and its parents; fine when it is there. */
+err_t fs_make_folder(const char *path);
+
+/* ERR_SYSTEM when no file can be made in the folder; leaves nothing behind. */
+err_t fs_check_writable(const char *folder);
+
+/* fsync of a file or a folder by path. */
+err_t fs_sync(const char *path);
+
+#endif

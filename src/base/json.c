@@ -1,0 +1,145 @@
+#include "base/json.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+static void append(json_t *j, const char *text, size_t n)
+{
+    if (j->status != ERR_OK) return;
+    if (j->n_bytes + n + 1 > j->capacity) {
+        size_t capacity = 2 * (j->n_bytes + n) + 256;
+        j->status = mem_resize(capacity, "a JSON record", &j->text);
+        if (j->status != ERR_OK) return;
+        j->capacity = capacity;
+    }
+    memcpy(j->text + j->n_bytes, text, n);
+    j->n_bytes += n;
+    j->text[j->n_bytes] = '\0';
+}
+
+/* Length of the valid UTF-8 sequence at s, 0 when there is none. */
+static size_t utf8_length(const unsigned char *s)
+{
+    size_t n = s[0] < 0x80 ? 1 : s[0] >= 0xC2 && s[0] < 0xE0 ? 2 : s[0] >= 0xE0 && s[0] < 0xF0 ? 3 : 0;
+    if (s[0] >= 0xF0 && s[0] < 0xF5) n = 4;
+    for (size_t i = 1; i < n; i++)
+        if ((s[i] & 0xC0) != 0x80) return 0;
+    if ((s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xED && s[1] > 0x9F)) return 0;
+    if ((s[0] == 0xF0 && s[1] < 0x90) || (s[0] == 0xF4 && s[1] > 0x8F)) return 0;
+    return n;
+}
+
+static void append_quoted(json_t *j, const char *value)
+{
+    append(j, "\"", 1);
+    for (const unsigned char *s = (const unsigned char *)value; *s;) {
+        char escape[8];
+        size_t n = utf8_length(s);
+        if (*s == '"' || *s == '\\')
+            append(j, escape, (size_t)snprintf(escape, sizeof escape, "\\%c", *s));
+        else if (*s < 0x20)
+            append(j, escape, (size_t)snprintf(escape, sizeof escape, "\\u%04x", *s));
+        else if (n)
+            append(j, (const char *)s, n);
+        else
+            append(j, "?", 1);
+        s += n ? n : 1;
+    }
+    append(j, "\"", 1);
+}
+
+static void start_value(json_t *j, const char *key)
+{
+    if (j->need_comma) append(j, ",", 1);
+    j->need_comma = true;
+    if (!key) return;
+    append_quoted(j, key);
+    append(j, ":", 1);
+}
+
+static void open_scope(json_t *j, const char *key, const char *bracket)
+{
+    start_value(j, key);
+    append(j, bracket, 1);
+    j->need_comma = false;
+}
+
+static void close_scope(json_t *j, const char *bracket)
+{
+    append(j, bracket, 1);
+    j->need_comma = true;
+}
+
+void json_reset(json_t *j)
+{
+    j->n_bytes = 0;
+    j->need_comma = false;
+    j->status = ERR_OK;
+    if (j->text) j->text[0] = '\0';
+}
+
+void json_free(json_t *j)
+{
+    mem_free(&j->text);
+    *j = (json_t){0};
+}
+
+void json_object_begin(json_t *j, const char *key)
+{
+    open_scope(j, key, "{");
+}
+
+void json_object_end(json_t *j)
+{
+    close_scope(j, "}");
+}
+
+void json_array_begin(json_t *j, const char *key)
+{
+    open_scope(j, key, "[");
+}
+
+void json_array_end(json_t *j)
+{
+    close_scope(j, "]");
+}
+
+void json_string(json_t *j, const char *key, const char *value)
+{
+    start_value(j, key);
+    if (value)
+        append_quoted(j, value);
+    else
+        append(j, "null", 4);
+}
+
+void json_int(json_t *j, const char *key, int64_t value)
+{
+    char text[32];
+    start_value(j, key);
+    append(j, text, (size_t)snprintf(text, sizeof text, "%" PRId64, value));
+}
+
+void json_real(json_t *j, const char *key, double value)
+{
+    char text[40];
+    start_value(j, key);
+    /* The shorter form when it reads back as the same number. */
+    int n = snprintf(text, sizeof text, "%.9g", value);
+    double back = 0;
+    if (isfinite(value) && (sscanf(text, "%lf", &back) != 1 || back < value || back > value))
+        n = snprintf(text, sizeof text, "%.17g", value);
+    if (!isfinite(value)) n = snprintf(text, sizeof text, "null");
+    append(j, text, (size_t)n);
+}
+
+void json_bool(json_t *j, const char *key, bool value)
+{
+    start_value(j, key);
+    append(j, value ? "true" : "false", value ? 4 : 5);
+}

@@ -1,0 +1,34 @@
+/* Writes JSON text, one value after another, into a buffer that grows once and is reused: a record a step
+ * costs no allocation. Numbers keep full precision; NaN and infinities, which JSON lacks, become null. */
+#ifndef BASE_JSON_H
+#define BASE_JSON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+typedef struct json {
+    char *text; /* NUL-terminated; owned */
+    size_t n_bytes, capacity;
+    bool need_comma;
+    err_t status; /* first failure; later calls do nothing */
+} json_t;
+
+/* A zeroed json_t is an empty writer. json_reset starts again in the same memory. */
+void json_reset(json_t *j);
+void json_free(json_t *j);
+
+/* `key` is NULL inside arrays and for the outermost value. */
+void json_object_begin(json_t *j, const char *key);
+void json_object_end(json_t *j);
+void json_array_begin(json_t *j, const char *key);
+void json_array_end(json_t *j);
+void json_string(json_t *j, const char *key, const char *value); /* NULL value writes null; invalid UTF-8 is
+                                                                    replaced by '?' */
+void json_int(json_t *j, const char *key, int64_t value);
+void json_real(json_t *j, const char *key, double value);
+void json_bool(json_t *j, const char *key, bool value);
+
+#endif

@@ -1,0 +1,34 @@
+#include "base/launch.h"
+
+#include <stdlib.h>
+
+/* OpenMPI's own names first, then PMIx and Slurm (srun). */
+static const char *const rank_names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
+static const char *const size_names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"};
+
+static int first_number(const char *const *names, int n, int fallback)
+{
+    for (int i = 0; i < n; i++) {
+        const char *text = getenv(names[i]);
+        if (!text || !*text) continue;
+        char *end;
+        long value = strtol(text, &end, 10);
+        if (*end == '\0' && value >= 0 && value < 1 << 24) return (int)value;
+    }
+    return fallback;
+}
+
+bool launch_present(void)
+{
+    return first_number(rank_names, 3, -1) >= 0;
+}
+
+int launch_rank(void)
+{
+    return first_number(rank_names, 3, 0);
+}
+
+int launch_size(void)
+{
+    return launch_present() ? first_number(size_names, 3, 1) : 1;
+}

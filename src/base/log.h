@@ -1,0 +1,18 @@
+/* Messages to people. Rank 0 speaks for the job: log_info and log_warn of other ranks are dropped; log_error
+ * always prints and names the rank. Information goes to stdout, warnings and errors to stderr. */
+#ifndef BASE_LOG_H
+#define BASE_LOG_H
+
+#include <stdbool.h>
+
+/* Until called, the rank is what the launcher's environment says (0 without a launcher). */
+void log_set_rank(int rank, int size, const char *host);
+
+/* True on the rank that speaks. */
+bool log_speaks(void);
+
+void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void log_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

@@ -1,0 +1,307 @@
+#include "base/opt.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_KEYS = 256, MAX_KEY = 64 };
+
+static void *field(const opt_group_t *group, const opt_t *opt)
+{
+    return (char *)group->values + opt->offset;
+}
+
+static bool bounded(const opt_t *opt)
+{
+    return opt->min < opt->max;
+}
+
+static err_t check_range(const opt_t *opt, double value, const char *text)
+{
+    if (bounded(opt) && (value < opt->min || value > opt->max))
+        RAISE(ERR_USAGE, "--%s %s is out of range; it goes from %.10g to %.10g", opt->key, text, opt->min, opt->max);
+    return ERR_OK;
+}
+
+static err_t parse_integer(const opt_t *opt, const char *text, int64_t *out)
+{
+    char *end;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    int64_t unit = 1;
+    if (opt->type == OPT_SIZE && *end && end > text) {
+        const char *suffix = strchr("KMG", *end & ~0x20);
+        if (suffix && *suffix) {
+            unit = (int64_t)1 << (10 * (suffix - "KMG" + 1));
+            end++;
+            if ((*end & ~0x20) == 'B') end++;
+        }
+    }
+    int64_t product;
+    if (end == text || *end)
+        RAISE(ERR_USAGE, "--%s wants %s, not '%s'", opt->key,
+              opt->type == OPT_SIZE ? "a size such as 4096, 64K, 8M or 1G" : "a whole number", text);
+    if (errno == ERANGE || __builtin_mul_overflow((int64_t)value, unit, &product))
+        RAISE(ERR_USAGE, "--%s %s is too large a number", opt->key, text);
+    TRY(check_range(opt, (double)product, text));
+    *out = product;
+    return ERR_OK;
+}
+
+static err_t parse_real(const opt_t *opt, const char *text, double *out)
+{
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || *end || !isfinite(value))
+        RAISE(ERR_USAGE, "--%s wants a number, not '%s'", opt->key, text);
+    TRY(check_range(opt, value, text));
+    *out = value;
+    return ERR_OK;
+}
+
+static err_t parse_choice(const opt_t *opt, const char *text, const char **out)
+{
+    char list[512] = "";
+    for (const char *const *choice = opt->choices; *choice; choice++) {
+        if (strcmp(*choice, text) == 0) {
+            *out = *choice;
+            return ERR_OK;
+        }
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", *choice);
+    }
+    RAISE(ERR_USAGE, "--%s '%s' is not one of: %s", opt->key, text, list);
+}
+
+static err_t set(opt_group_t *group, int index, const char *text)
+{
+    const opt_t *opt = &group->table[index];
+    void *value = field(group, opt);
+    switch (opt->type) {
+    case OPT_INT:
+    case OPT_SIZE:
+        return parse_integer(opt, text, value);
+    case OPT_REAL:
+        return parse_real(opt, text, value);
+    case OPT_CHOICE:
+        return parse_choice(opt, text, value);
+    case OPT_STRING:
+        memcpy(value, &text, sizeof text);
+        return ERR_OK;
+    case OPT_FLAG:
+        if (strcmp(text, "true") != 0 && strcmp(text, "false") != 0)
+            RAISE(ERR_USAGE, "--%s is a switch and takes no value; use --%s or --no-%s", opt->key, opt->key, opt->key);
+        *(bool *)value = text[0] == 't';
+        return ERR_OK;
+    }
+    return ERR_OK;
+}
+
+err_t opt_defaults(opt_group_t *groups, int n_groups)
+{
+    for (int g = 0; g < n_groups; g++) {
+        ASSERT(groups[g].n <= 64);
+        groups[g].given = 0;
+        for (int i = 0; i < groups[g].n; i++)
+            if (groups[g].table[i].initial) TRY(set(&groups[g], i, groups[g].table[i].initial));
+    }
+    return ERR_OK;
+}
+
+static bool find(opt_group_t *groups, int n_groups, const char *key, opt_group_t **group, int *index)
+{
+    for (int g = 0; g < n_groups; g++)
+        for (int i = 0; i < groups[g].n; i++)
+            if (strcmp(groups[g].table[i].key, key) == 0) {
+                *group = &groups[g];
+                *index = i;
+                return true;
+            }
+    return false;
+}
+
+static int edit_distance(const char *a, const char *b)
+{
+    int row[MAX_KEY + 1];
+    int n = (int)strlen(b);
+    if (n > MAX_KEY) return MAX_KEY;
+    for (int j = 0; j <= n; j++) row[j] = j;
+    for (int i = 1; a[i - 1]; i++) {
+        int diagonal = row[0];
+        row[0] = i;
+        for (int j = 1; j <= n; j++) {
+            int best = diagonal + (a[i - 1] != b[j - 1]);
+            if (row[j] + 1 < best) best = row[j] + 1;
+            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
+            diagonal = row[j];
+            row[j] = best;
+        }
+    }
+    return row[n];
+}
+
+const char *opt_nearest(const char *word, const char *const *candidates, int n)
+{
+    const char *nearest = NULL;
+    int best = (int)strlen(word) / 3 + 2; /* farther than this is no typing error */
+    for (int i = 0; i < n; i++) {
+        int distance = edit_distance(word, candidates[i]);
+        if (distance < best) {
+            best = distance;
+            nearest = candidates[i];
+        }
+    }
+    return nearest;
+}
+
+static err_t unknown(const opt_group_t *groups, int n_groups, const char *key)
+{
+    const char *keys[MAX_KEYS];
+    int n = 0;
+    for (int g = 0; g < n_groups; g++)
+        for (int i = 0; i < groups[g].n && n < MAX_KEYS; i++)
+            if (!groups[g].table[i].hidden) keys[n++] = groups[g].table[i].key;
+    const char *nearest = opt_nearest(key, keys, n);
+    if (nearest) RAISE(ERR_USAGE, "unknown option --%s; did you mean --%s?", key, nearest);
+    RAISE(ERR_USAGE, "unknown option --%s; --help lists the options", key);
+}
+
+/* One option at argv[*at]; *at moves to the last word it used. */
+static err_t parse_one(opt_group_t *groups, int n_groups, int argc, char **argv, int *at)
+{
+    const char *word = argv[*at] + 2;
+    const char *equals = strchr(word, '=');
+    size_t n_key = equals ? (size_t)(equals - word) : strlen(word);
+    char key[MAX_KEY];
+    if (n_key == 0 || n_key >= sizeof key) RAISE(ERR_USAGE, "'%s' is not an option; --help lists them", argv[*at]);
+    memcpy(key, word, n_key);
+    key[n_key] = '\0';
+
+    opt_group_t *group;
+    int index;
+    const char *value = equals ? equals + 1 : NULL;
+    if (!find(groups, n_groups, key, &group, &index)) {
+        bool negated = strncmp(key, "no-", 3) == 0 && find(groups, n_groups, key + 3, &group, &index) &&
+                       group->table[index].type == OPT_FLAG && !value;
+        if (!negated) return unknown(groups, n_groups, key);
+        value = "false";
+    } else if (group->table[index].type == OPT_FLAG) {
+        if (!value) value = "true";
+    } else if (!value) {
+        if (*at + 1 >= argc) RAISE(ERR_USAGE, "--%s wants a value (%s)", key, group->table[index].unit);
+        value = argv[++*at];
+    }
+    if (group->given >> index & 1) RAISE(ERR_USAGE, "--%s is given twice", group->table[index].key);
+    TRY(set(group, index, value));
+    group->given |= (uint64_t)1 << index;
+    return ERR_OK;
+}
+
+err_t opt_parse(opt_group_t *groups, int n_groups, int argc, char **argv, const char **positional,
+                int max_positional, int *n_positional)
+{
+    bool options_end = false;
+    int n = 0;
+    for (int i = 0; i < argc; i++) {
+        if (!options_end && strcmp(argv[i], "--") == 0) {
+            options_end = true;
+        } else if (!options_end && strncmp(argv[i], "--", 2) == 0) {
+            TRY(parse_one(groups, n_groups, argc, argv, &i));
+        } else if (!options_end && argv[i][0] == '-' && argv[i][1]) {
+            RAISE(ERR_USAGE, "'%s': options start with two dashes; --help lists them", argv[i]);
+        } else if (n >= max_positional) {
+            RAISE(ERR_USAGE, "unexpected argument '%s'", argv[i]);
+        } else {
+            positional[n++] = argv[i];
+        }
+    }
+    if (n_positional) *n_positional = n;
+    return ERR_OK;
+}
+
+bool opt_given(const opt_group_t *groups, int n_groups, const char *key)
+{
+    for (int g = 0; g < n_groups; g++)
+        for (int i = 0; i < groups[g].n; i++)
+            if (strcmp(groups[g].table[i].key, key) == 0) return groups[g].given >> i & 1;
+    ASSERT(!"an option that is in a table");
+    return false;
+}
+
+static const char *unit_text(const opt_t *opt, char *out, size_t n_bytes)
+{
+    if (opt->type == OPT_FLAG) return "";
+    if (opt->type != OPT_CHOICE) return opt->unit;
+    out[0] = '\0';
+    for (const char *const *choice = opt->choices; *choice; choice++) {
+        size_t used = strlen(out);
+        snprintf(out + used, n_bytes - used, "%s%s", used ? "|" : "", *choice);
+    }
+    return out;
+}
+
+void opt_help(const opt_group_t *groups, int n_groups)
+{
+    for (int g = 0; g < n_groups; g++) {
+        printf("\n%s:\n", groups[g].title);
+        for (int i = 0; i < groups[g].n; i++) {
+            const opt_t *opt = &groups[g].table[i];
+            if (opt->hidden) continue;
+            char left[128], choices[96];
+            snprintf(left, sizeof left, "--%s %s", opt->key, unit_text(opt, choices, sizeof choices));
+            printf("  %-32s%s%s", left, strlen(left) > 31 ? "\n                                  " : "", opt->help);
+            if (opt->initial && opt->type != OPT_FLAG) printf(" [%s]", opt->initial);
+            printf("\n");
+        }
+    }
+}
+
+void opt_text(const opt_group_t *group, int index, char *out, size_t n_bytes)
+{
+    const opt_t *opt = &group->table[index];
+    const void *value = field(group, opt);
+    const char *text;
+    out[0] = '\0';
+    switch (opt->type) {
+    case OPT_INT:
+    case OPT_SIZE:
+        snprintf(out, n_bytes, "%" PRId64, *(const int64_t *)value);
+        break;
+    case OPT_REAL:
+        snprintf(out, n_bytes, "%.17g", *(const double *)value);
+        break;
+    case OPT_FLAG:
+        snprintf(out, n_bytes, "%s", *(const bool *)value ? "true" : "false");
+        break;
+    case OPT_STRING:
+    case OPT_CHOICE:
+        memcpy(&text, value, sizeof text);
+        snprintf(out, n_bytes, "%s", text ? text : "");
+        break;
+    }
+}
+
+void opt_json(const opt_group_t *groups, int n_groups, json_t *j, const char *key)
+{
+    json_object_begin(j, key);
+    for (int g = 0; g < n_groups; g++)
+        for (int i = 0; i < groups[g].n; i++) {
+            const opt_t *opt = &groups[g].table[i];
+            const void *value = field(&groups[g], opt);
+            const char *text;
+            if (opt->type == OPT_INT || opt->type == OPT_SIZE)
+                json_int(j, opt->key, *(const int64_t *)value);
+            else if (opt->type == OPT_REAL)
+                json_real(j, opt->key, *(const double *)value);
+            else if (opt->type == OPT_FLAG)
+                json_bool(j, opt->key, *(const bool *)value);
+            else {
+                memcpy(&text, value, sizeof text);
+                json_string(j, opt->key, text);
+            }
+        }
+    json_object_end(j);
+}

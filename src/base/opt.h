@@ -1,0 +1,67 @@
+/* Options: one table per module says what exists; the same table drives --help, the command line, and the
+ * record of resolved options. Unknown keys, trailing junk and out-of-range values are ERR_USAGE, and the
+ * nearest valid key is named. */
+#ifndef BASE_OPT_H
+#define BASE_OPT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/json.h"
+
+typedef enum opt_type {
+    OPT_INT,    /* int64_t */
+    OPT_SIZE,   /* int64_t bytes; suffix K, M, G (powers of 1024) */
+    OPT_REAL,   /* double */
+    OPT_STRING, /* const char *, borrowed from argv */
+    OPT_FLAG,   /* bool; --key or --no-key, no value */
+    OPT_CHOICE, /* const char *, one of `choices` */
+} opt_type_t;
+
+typedef struct opt {
+    const char *key; /* without the dashes */
+    opt_type_t type;
+    size_t offset;                /* of the field in the module's struct */
+    const char *initial;          /* default, as text; NULL: zero / NULL */
+    double min, max;              /* OPT_INT, OPT_SIZE, OPT_REAL; both 0: unbounded */
+    const char *const *choices;   /* OPT_CHOICE: NULL-terminated */
+    const char *unit;             /* shown in --help after the key: "N", "DIR", "SEC" */
+    const char *help;             /* one line */
+    bool hidden;                  /* not in --help (for tests) */
+} opt_t;
+
+/* One module's table bound to one struct of values. */
+typedef struct opt_group {
+    const char *title;
+    const opt_t *table;
+    int n; /* at most 64 */
+    void *values;
+    uint64_t given; /* bit i: table[i] was set by the user */
+} opt_group_t;
+
+/* Sets every default. */
+err_t opt_defaults(opt_group_t *groups, int n_groups);
+
+/* Reads argv[0..argc): --key VALUE, --key=VALUE, --flag, --no-flag. Words without dashes are collected in
+ * order in `positional` (at most max_positional; more is an error); "--" ends the options. */
+err_t opt_parse(opt_group_t *groups, int n_groups, int argc, char **argv, const char **positional,
+                int max_positional, int *n_positional);
+
+/* Whether the user set the key himself; ASSERTs that it exists. */
+bool opt_given(const opt_group_t *groups, int n_groups, const char *key);
+
+/* The options part of --help, to stdout. */
+void opt_help(const opt_group_t *groups, int n_groups);
+
+/* All resolved options as one object. */
+void opt_json(const opt_group_t *groups, int n_groups, json_t *j, const char *key);
+
+/* Value of one option as text that opt_parse reads back, into out. */
+void opt_text(const opt_group_t *group, int index, char *out, size_t n_bytes);
+
+/* The candidate closest to `word` by edit distance; NULL when none is near. Also for subcommands. */
+const char *opt_nearest(const char *word, const char *const *candidates, int n);
+
+#endif

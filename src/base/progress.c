@@ -1,0 +1,66 @@
+#include "base/progress.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+static bool line_shown;
+static double last_draw_sec;
+
+bool progress_active(void)
+{
+    const char *wish = getenv("DPTRAIN_PROGRESS");
+    if (!log_speaks() || (wish && strcmp(wish, "0") == 0)) return false;
+    return (wish && strcmp(wish, "1") == 0) || isatty(STDOUT_FILENO);
+}
+
+static int terminal_columns(void)
+{
+    struct winsize size;
+    const char *wish = getenv("COLUMNS");
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+    int columns = wish ? (int)strtol(wish, NULL, 10) : 0;
+    return columns > 0 && columns < 1000 ? columns : 80;
+}
+
+void progress_draw(const char *label, int64_t done, int64_t total, const char *text)
+{
+    if (!progress_active()) return;
+    double now = clock_sec();
+    if (done < total && now - last_draw_sec < 0.1) return;
+    last_draw_sec = now;
+
+    enum { BAR = 20 };
+    char bar[BAR + 1];
+    int filled = total > 0 ? (int)(BAR * done / total) : BAR;
+    for (int i = 0; i < BAR; i++) bar[i] = i < filled ? '#' : '-';
+    bar[BAR] = '\0';
+    char line[512];
+    snprintf(line, sizeof line, "%s [%s] %s", label, bar, text);
+    /* A wrapped line could not be redrawn in place. */
+    printf("\r%.*s\033[K", terminal_columns() - 1, line);
+    fflush(stdout);
+    line_shown = true;
+}
+
+void progress_clear_line(void)
+{
+    if (!line_shown) return;
+    line_shown = false;
+    fputs("\r\033[K", stdout);
+    fflush(stdout);
+}
+
+void progress_duration(double seconds, char *out)
+{
+    long total = seconds < 0 ? 0 : seconds > 359999 ? 359999 : (long)(seconds + 0.5);
+    if (total >= 3600)
+        snprintf(out, 16, "%ld:%02ld:%02ld", total / 3600, total / 60 % 60, total % 60);
+    else
+        snprintf(out, 16, "%ld:%02ld", total / 60, total % 60);
+}

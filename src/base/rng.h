@@ -1,0 +1,54 @@
+/* Counter-based random numbers: the value at a counter depends on (key, counter) alone, so that every rank,
+ * thread and device draws the same number for the same sample without sharing state.
+ * Philox4x32-10: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011. */
+#ifndef BASE_RNG_H
+#define BASE_RNG_H
+
+#include <stdint.h>
+
+typedef struct rng_block {
+    uint32_t word[4];
+} rng_block_t;
+
+/* Streams keep the uses of one seed apart; they go into the key's high word. */
+enum { RNG_INIT = 1, RNG_SHUFFLE = 2, RNG_DROPOUT = 3, RNG_AUGMENT = 4, RNG_SYNTH = 5, RNG_TEST = 99 };
+
+/* 128 random bits for a 64-bit key and a 128-bit counter. */
+static inline rng_block_t rng_philox(uint64_t key, uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3)
+{
+    uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+    for (int round = 0; round < 10; round++) {
+        uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
+        uint32_t n0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0, n2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
+        c1 = (uint32_t)p1, c3 = (uint32_t)p0, c0 = n0, c2 = n2;
+        k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
+    }
+    return (rng_block_t){{c0, c1, c2, c3}};
+}
+
+/* A sequence of numbers drawn one after another: one (seed, stream, substream) each. */
+typedef struct rng {
+    uint64_t key;
+    uint32_t substream[2];
+    uint64_t position; /* words drawn; the whole state beside the key */
+} rng_t;
+
+rng_t rng_new(uint64_t seed, uint32_t stream, uint64_t substream);
+uint64_t rng_key(uint64_t seed, uint32_t stream);
+
+uint32_t rng_u32(rng_t *rng);
+/* Uniform in [0, n), without bias (Lemire's rejection); n > 0. */
+uint32_t rng_below(rng_t *rng, uint32_t n);
+double rng_uniform(rng_t *rng); /* [0, 1), 32 bits */
+double rng_normal(rng_t *rng);  /* mean 0, variance 1 (Box–Muller) */
+
+/* Dropout's rule, the same on every backend: element `i` of the sample with index `sample` in the global
+ * batch of `step` is kept when the word returned is < keep × 2^32. key = rng_key(seed, RNG_DROPOUT). Four
+ * neighbouring elements (i / 4) share one block. */
+static inline rng_block_t rng_dropout_block(uint64_t key, uint32_t layer, uint64_t step, uint64_t sample,
+                                            uint32_t i_div_4)
+{
+    return rng_philox(key, i_div_4, (uint32_t)sample, (uint32_t)step, layer);
+}
+
+#endif

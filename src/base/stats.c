@@ -1,0 +1,31 @@
+#include "base/stats.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static int compare(const void *pa, const void *pb)
+{
+    double a = *(const double *)pa, b = *(const double *)pb;
+    if (isnan(a) || isnan(b)) return isnan(a) - isnan(b);
+    return (a > b) - (a < b);
+}
+
+void stats_sort(double *samples, int64_t n)
+{
+    qsort(samples, (size_t)n, sizeof *samples, compare);
+}
+
+double stats_quantile(const double *sorted, int64_t n, double q)
+{
+    if (n <= 0) return NAN;
+    double position = q * (double)(n - 1);
+    int64_t low = (int64_t)position;
+    int64_t high = low + 1 < n ? low + 1 : low;
+    return sorted[low] + (position - (double)low) * (sorted[high] - sorted[low]);
+}
+
+double stats_median(double *samples, int64_t n)
+{
+    stats_sort(samples, n);
+    return stats_quantile(samples, n, 0.5);
+}

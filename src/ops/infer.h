@@ -1,0 +1,16 @@
+/* Shape checks, one per operator; op_infer (ops/op.h) is the entry. */
+#ifndef OPS_INFER_H
+#define OPS_INFER_H
+
+#include "ops/op.h"
+
+err_t infer_conv2d(op_desc_t *desc);
+err_t infer_linear(op_desc_t *desc);
+err_t infer_pool2d(op_desc_t *desc);
+err_t infer_same(op_desc_t *desc);
+err_t infer_dropout(op_desc_t *desc);
+err_t infer_add(op_desc_t *desc);
+err_t infer_batch_norm(op_desc_t *desc);
+err_t infer_softmax_xent(op_desc_t *desc);
+
+#endif
