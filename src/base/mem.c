@@ -47,7 +47,7 @@ err_t mem_new_array(int64_t count, size_t element_bytes, const char *what, void 
 
 err_t mem_resize(size_t n_bytes, const char *what, void *in_out_pointer)
 {
-    void *old, *block;
+    void *old, *block = NULL; /* NULL quiets GCC, which cannot see through memcpy */
     memcpy(&old, in_out_pointer, sizeof old);
     TRY(mem_new(n_bytes, what, &block));
     if (old) {

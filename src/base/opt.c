@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
+
 enum { MAX_KEYS = 256, MAX_KEY = 64 };
 
 static void *field(const opt_group_t *group, const opt_t *opt)
@@ -282,6 +284,91 @@ void opt_text(const opt_group_t *group, int index, char *out, size_t n_bytes)
         snprintf(out, n_bytes, "%s", text ? text : "");
         break;
     }
+}
+
+bool opt_listed(const char *const *list, const char *word)
+{
+    for (; list && *list; list++)
+        if (strcmp(*list, word) == 0) return true;
+    return false;
+}
+
+err_t opt_config_write(const opt_group_t *groups, int n_groups, const char *const *without, char **out)
+{
+    size_t used = 0, room = 0;
+    *out = NULL;
+    for (int g = 0; g < n_groups; g++)
+        for (int i = 0; i < groups[g].n; i++) {
+            char value[4200];
+            opt_text(&groups[g], i, value, sizeof value);
+            bool unset = !groups[g].table[i].initial && !(groups[g].given >> i & 1);
+            if (opt_listed(without, groups[g].table[i].key)) continue;
+            if (unset && (value[0] == '\0' || strcmp(value, "0") == 0)) continue;
+            size_t need = used + strlen(groups[g].table[i].key) + strlen(value) + 8;
+            if (need > room) {
+                room = 2 * need;
+                err_t err = mem_resize(room, "options", out);
+                if (err != ERR_OK) mem_free(out);
+                TRY(err);
+            }
+            used += (size_t)snprintf(*out + used, room - used, "%s = %s\n", groups[g].table[i].key, value);
+        }
+    return *out ? ERR_OK : mem_new(1, "options", out);
+}
+
+static char *trim(char *text)
+{
+    while (*text == ' ' || *text == '\t') text++;
+    size_t n = strlen(text);
+    while (n > 0 && strchr(" \t\r", text[n - 1])) text[--n] = '\0';
+    return text;
+}
+
+static err_t read_line(opt_group_t *groups, int n_groups, char *line)
+{
+    char *comment = strchr(line, '#');
+    if (comment) *comment = '\0';
+    char *key = trim(line);
+    if (!*key) return ERR_OK;
+    char *equals = strchr(key, '=');
+    if (!equals) RAISE(ERR_USAGE, "'%s' is not of the form key = value", key);
+    *equals = '\0';
+    key = trim(key);
+    opt_group_t *group;
+    int index;
+    if (!find(groups, n_groups, key, &group, &index)) return unknown(groups, n_groups, key);
+    if (group->given >> index & 1) return ERR_OK;
+    TRY(set(group, index, trim(equals + 1)));
+    group->given |= (uint64_t)1 << index;
+    return ERR_OK;
+}
+
+err_t opt_config_read(opt_group_t *groups, int n_groups, const char *text, const char *name, char **storage)
+{
+    TRY(mem_strdup(text, storage));
+    int number = 1;
+    for (char *line = *storage, *end; line; line = end, number++) {
+        end = strchr(line, '\n');
+        if (end) *end++ = '\0';
+        err_t err = read_line(groups, n_groups, line);
+        if (err != ERR_OK) {
+            mem_free(storage);
+            return err_context(err, "%s, line %d", name, number);
+        }
+    }
+    return ERR_OK;
+}
+
+void opt_copy(opt_group_t *to, const opt_group_t *from, int index)
+{
+    static const size_t sizes[] = {
+        [OPT_INT] = sizeof(int64_t),   [OPT_SIZE] = sizeof(int64_t), [OPT_REAL] = sizeof(double),
+        [OPT_STRING] = sizeof(char *), [OPT_FLAG] = sizeof(bool),    [OPT_CHOICE] = sizeof(char *),
+    };
+    ASSERT(to->table == from->table);
+    const opt_t *opt = &to->table[index];
+    memcpy(field(to, opt), field(from, opt), sizes[opt->type]);
+    to->given = (to->given & ~((uint64_t)1 << index)) | (from->given & (uint64_t)1 << index);
 }
 
 void opt_json(const opt_group_t *groups, int n_groups, json_t *j, const char *key)

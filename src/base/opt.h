@@ -61,6 +61,22 @@ void opt_json(const opt_group_t *groups, int n_groups, json_t *j, const char *ke
 /* Value of one option as text that opt_parse reads back, into out. */
 void opt_text(const opt_group_t *group, int index, char *out, size_t n_bytes);
 
+/* Resolved options as "key = value" lines, in the form that opt_config_read reads. Left out: options that have no
+ * default and were not given, and those listed in `without` (NULL-terminated, or NULL). *out is freed with
+ * mem_free. */
+err_t opt_config_write(const opt_group_t *groups, int n_groups, const char *const *without, char **out);
+
+/* True when `word` is in a NULL-terminated list. */
+bool opt_listed(const char *const *list, const char *word);
+
+/* Reads "key = value" lines; # begins a comment. An option that is given already (the command line wins) keeps
+ * its value; others count as given. Values are borrowed from a copy kept in *storage (mem_free it after the last
+ * use of the options). Errors name `name` and the line. */
+err_t opt_config_read(opt_group_t *groups, int n_groups, const char *text, const char *name, char **storage);
+
+/* Takes one value over from another binding of the same table. */
+void opt_copy(opt_group_t *to, const opt_group_t *from, int index);
+
 /* The candidate closest to `word` by edit distance; NULL when none is near. Also for subcommands. */
 const char *opt_nearest(const char *word, const char *const *candidates, int n);
 

@@ -58,9 +58,9 @@ void progress_clear_line(void)
 
 void progress_duration(double seconds, char *out)
 {
-    long total = seconds < 0 ? 0 : seconds > 359999 ? 359999 : (long)(seconds + 0.5);
+    unsigned total = seconds < 0 ? 0 : seconds > 359999 ? 359999 : (unsigned)(seconds + 0.5);
     if (total >= 3600)
-        snprintf(out, 16, "%ld:%02ld:%02ld", total / 3600, total / 60 % 60, total % 60);
+        snprintf(out, 16, "%u:%02u:%02u", total / 3600 % 100, total / 60 % 60, total % 60);
     else
-        snprintf(out, 16, "%ld:%02ld", total / 60, total % 60);
+        snprintf(out, 16, "%u:%02u", total / 60, total % 60);
 }

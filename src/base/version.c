@@ -1,0 +1,11 @@
+#include "base/version.h"
+
+/* The Makefile defines the three names for this file alone. */
+const char *const version_number = DPTRAIN_VERSION;
+const char *const version_git_hash = DPTRAIN_GIT_HASH;
+const char *const version_flags = DPTRAIN_FLAGS;
+#ifdef __clang__
+const char *const version_compiler = __VERSION__;
+#else
+const char *const version_compiler = "GCC " __VERSION__;
+#endif

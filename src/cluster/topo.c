@@ -1,0 +1,81 @@
+#include "cluster/topo.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "cluster/mpi_error.h"
+
+static void own_host_name(char *out)
+{
+    char name[256] = "";
+    if (gethostname(name, sizeof name - 1) != 0 || !name[0]) strcpy(name, "localhost");
+    snprintf(out, TOPO_HOST_MAX, "%.*s", TOPO_HOST_MAX - 1, name);
+}
+
+void topo_self(topo_t *out)
+{
+    *out = (topo_t){.size = 1, .n_hosts = 1, .local_size = 1, .max_local_size = 1};
+    own_host_name(out->host_name);
+}
+
+/* Hosts are known by their lowest rank: `lowest` has one entry a rank, and a rank that is its own host's
+ * lowest begins a host. */
+static void count_hosts(const int *lowest, topo_t *topo)
+{
+    for (int r = 0; r < topo->size; r++) {
+        if (lowest[r] != r) continue;
+        if (r == lowest[topo->rank]) topo->host = topo->n_hosts;
+        topo->n_hosts++;
+    }
+}
+
+static err_t discover(MPI_Comm world, MPI_Comm host, int *lowest, topo_t *topo)
+{
+    E_MPI(MPI_Comm_set_errhandler(host, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    E_MPI(MPI_Comm_rank(host, &topo->local_rank), "MPI_Comm_rank");
+    E_MPI(MPI_Comm_size(host, &topo->local_size), "MPI_Comm_size");
+    int mine = topo->rank;
+    E_MPI(MPI_Bcast(&mine, 1, MPI_INT, 0, host), "finding the ranks of each host");
+    E_MPI(MPI_Allgather(&mine, 1, MPI_INT, lowest, 1, MPI_INT, world), "finding the hosts");
+    count_hosts(lowest, topo);
+    E_MPI(MPI_Allreduce(&topo->local_size, &topo->max_local_size, 1, MPI_INT, MPI_MAX, world),
+          "finding the largest host");
+    return ERR_OK;
+}
+
+err_t topo_discover(topo_t *out)
+{
+    *out = (topo_t){0};
+    own_host_name(out->host_name);
+    E_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &out->rank), "MPI_Comm_rank");
+    E_MPI(MPI_Comm_size(MPI_COMM_WORLD, &out->size), "MPI_Comm_size");
+    MPI_Comm host = MPI_COMM_NULL;
+    E_MPI(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, out->rank, MPI_INFO_NULL, &host),
+          "finding the ranks that share this host");
+    int *lowest = NULL;
+    err_t err = ERR_OK;
+    TRY_OUT(err, mem_new_array(out->size, sizeof *lowest, "the list of hosts", &lowest));
+    TRY_OUT(err, discover(MPI_COMM_WORLD, host, lowest, out));
+out:
+    mem_free(&lowest);
+    if (err == ERR_OK) err = mpi_check(MPI_Comm_free(&host), "MPI_Comm_free");
+    return err;
+}
+
+int topo_cpus(void)
+{
+    /* The kernel's mask may be wider than cpu_set_t's 1024 CPUs; it says EINVAL until ours is as wide. */
+    for (int n_cpus = 1024; n_cpus <= 1 << 20; n_cpus *= 2) {
+        cpu_set_t *mask = CPU_ALLOC((size_t)n_cpus);
+        if (!mask) break;
+        size_t n_bytes = CPU_ALLOC_SIZE((size_t)n_cpus);
+        int count = sched_getaffinity(0, n_bytes, mask) == 0 ? CPU_COUNT_S(n_bytes, mask) : 0;
+        CPU_FREE(mask);
+        if (count > 0) return count;
+    }
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online > 0 ? (int)online : 1;
+}

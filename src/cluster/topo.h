@@ -1,0 +1,27 @@
+/* Where the ranks are: rank → host → place on the host. */
+#ifndef CLUSTER_TOPO_H
+#define CLUSTER_TOPO_H
+
+#include "base/err.h"
+
+enum { TOPO_HOST_MAX = 64 };
+
+typedef struct topo {
+    int rank, size;
+    int n_hosts;
+    int host; /* index of this rank's host, in order of its lowest rank */
+    int local_rank, local_size;
+    int max_local_size; /* largest over the hosts */
+    char host_name[TOPO_HOST_MAX];
+} topo_t;
+
+/* One rank, no MPI. */
+void topo_self(topo_t *out);
+
+/* Collective over MPI_COMM_WORLD, after MPI_Init. */
+err_t topo_discover(topo_t *out);
+
+/* CPUs that this process may use (its affinity mask). */
+int topo_cpus(void);
+
+#endif

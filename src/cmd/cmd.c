@@ -1,0 +1,83 @@
+#include "cmd/cmd.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/version.h"
+
+const cmd_t cmds[] = {
+    {"train", "train a model (also without a subcommand)", cmd_train},
+    {"eval", "accuracy and loss of a checkpoint", cmd_eval},
+    {"data", "make data: synth", cmd_data},
+    {"info", "what this build has; the layers of a model", cmd_info},
+    {NULL, NULL, NULL},
+};
+
+err_t cmd_fail(err_t err)
+{
+    if (err != ERR_OK && log_speaks()) log_error("%s", err_message());
+    return err;
+}
+
+bool cmd_wants_help(const cmd_context_t *context, const char *usage, const opt_group_t *groups, int n_groups)
+{
+    for (int i = 0; i < context->argc; i++) {
+        if (strcmp(context->argv[i], "--") == 0) return false;
+        if (strcmp(context->argv[i], "--help") != 0 && strcmp(context->argv[i], "-h") != 0) continue;
+        if (log_speaks()) {
+            printf("%s", usage);
+            opt_help(groups, n_groups);
+        }
+        return true;
+    }
+    return false;
+}
+
+static void print_help(void)
+{
+    if (!log_speaks()) return;
+    printf("dptrain %s: proves, measures and trains on a cluster\n\n"
+           "usage: mpirun [-np N] [-hostfile FILE] dptrain [COMMAND] [options]\n\n",
+           version_number);
+    for (const cmd_t *cmd = cmds; cmd->name; cmd++) printf("  %-10s %s\n", cmd->name, cmd->summary);
+    printf("\ndptrain COMMAND --help lists a command's options; dptrain --version says what was built.\n"
+           "Exit codes: 0 ok, 1 target missed, 2 usage, 3 bad data, 4 system, 5 a peer was lost.\n");
+}
+
+static void print_version(void)
+{
+    if (log_speaks()) printf("dptrain %s (%s, %s)\n", version_number, version_git_hash, version_compiler);
+}
+
+static err_t unknown_command(const char *word)
+{
+    const char *names[16];
+    int n = 0;
+    for (const cmd_t *cmd = cmds; cmd->name; cmd++) names[n++] = cmd->name;
+    const char *nearest = opt_nearest(word, names, n);
+    if (nearest) RAISE(ERR_USAGE, "unknown command '%s'; did you mean '%s'?", word, nearest);
+    RAISE(ERR_USAGE, "unknown command '%s'; dptrain --help lists them", word);
+}
+
+err_t cmd_dispatch(int argc, char **argv, void (*abort_job)(err_t code))
+{
+    const char *word = argc > 1 ? argv[1] : "";
+    cmd_context_t context = {argc - 2, argv + 2, abort_job};
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0) {
+        print_help();
+        return ERR_OK;
+    }
+    if (strcmp(word, "--version") == 0) {
+        print_version();
+        return ERR_OK;
+    }
+    if (word[0] == '-' || argc < 2) {
+        context.argc = argc - 1;
+        context.argv = argv + 1;
+        return cmd_train(&context);
+    }
+    for (const cmd_t *cmd = cmds; cmd->name; cmd++)
+        if (strcmp(cmd->name, word) == 0) return cmd->run(&context);
+    return cmd_fail(unknown_command(word));
+}

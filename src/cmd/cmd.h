@@ -1,0 +1,37 @@
+/* Subcommands: options in, calls down. One file each. Every command returns the exit code as err_t, after its
+ * message was printed. */
+#ifndef CMD_CMD_H
+#define CMD_CMD_H
+
+#include "base/err.h"
+#include "base/opt.h"
+
+typedef struct cmd_context {
+    int argc; /* words after the subcommand */
+    char **argv;
+    void (*abort_job)(err_t code); /* ends the whole job from any thread */
+} cmd_context_t;
+
+typedef struct cmd {
+    const char *name, *summary;
+    err_t (*run)(const cmd_context_t *context);
+} cmd_t;
+
+/* Every subcommand, ended by a NULL name. */
+extern const cmd_t cmds[];
+
+err_t cmd_train(const cmd_context_t *context);
+err_t cmd_eval(const cmd_context_t *context);
+err_t cmd_data(const cmd_context_t *context);
+err_t cmd_info(const cmd_context_t *context);
+
+/* Finds and runs what argv names; no subcommand means train. */
+err_t cmd_dispatch(int argc, char **argv, void (*abort_job)(err_t code));
+
+/* Prints this process's error where rank 0 speaks, and returns it. Before a communicator is open. */
+err_t cmd_fail(err_t err);
+
+/* True when one of the words is --help or -h. Then `usage` and the groups' options have been printed. */
+bool cmd_wants_help(const cmd_context_t *context, const char *usage, const opt_group_t *groups, int n_groups);
+
+#endif

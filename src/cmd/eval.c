@@ -1,0 +1,144 @@
+#include <stdio.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "cmd/cmd.h"
+#include "train/evaluate.h"
+#include "train/model_file.h"
+#include "train/runtime.h"
+
+typedef struct eval_options {
+    const char *data;
+    runtime_options_t runtime;
+} eval_options_t;
+
+#define FIELD(name) offsetof(eval_options_t, name)
+static const opt_t table[] = {
+    {"data", OPT_STRING, FIELD(data), NULL, 0, 0, NULL, "DIR",
+     "folder with MNIST's IDX files, or digits; default: $DPTRAIN_DATA/mnist, data/mnist, digits", false},
+};
+
+/* What rank 0 found out and everyone needs before anything can be built. */
+typedef struct eval_plan {
+    char checkpoint[FS_PATH_MAX], data[FS_PATH_MAX], why[128];
+} eval_plan_t;
+
+typedef struct eval_run {
+    comm_t *comm;
+    graph_t *graph;
+    dataset_t *dataset;
+    exec_t *exec;
+    evaluator_t evaluator;
+    float *params, *states;
+    double mean, std;
+} eval_run_t;
+
+static err_t decide(const char *where, const char *data, eval_plan_t *plan)
+{
+    TRY(model_file_locate(where, plan->checkpoint, NULL));
+    return dataset_choose(data, plan->data, plan->why);
+}
+
+/* Every rank reads the checkpoint: evaluation has no other state to send. */
+static err_t load(eval_run_t *run, const eval_plan_t *plan)
+{
+    checkpoint_t *checkpoint = NULL;
+    err_t err;
+    TRY(checkpoint_open(plan->checkpoint, &checkpoint));
+    TRY_OUT(err, model_file_graph(checkpoint, &run->graph, &run->mean, &run->std));
+    TRY_OUT(err, mem_new_array(run->graph->n_flat_params, sizeof(float), "weights", &run->params));
+    TRY_OUT(err, mem_new_array(run->graph->n_flat_states, sizeof(float), "running statistics", &run->states));
+    TRY_OUT(err, model_file_read(checkpoint, run->graph, run->params, NULL, run->states));
+out:
+    checkpoint_close(&checkpoint);
+    return err;
+}
+
+static err_t open_data(eval_run_t *run, const eval_plan_t *plan)
+{
+    TRY(dataset_open(plan->data, &run->dataset));
+    const dataset_info_t *info = &run->dataset->info;
+    shape_t have = shape_3d(info->height, info->width, info->channels), want = run->graph->sample;
+    if (have.dim[0] != want.dim[1] || have.dim[1] != want.dim[2] || have.dim[2] != want.dim[3] ||
+        info->n_classes != run->graph->n_classes)
+        RAISE(ERR_DATA, "%s has pictures of %s in %d classes, but the checkpoint was trained on %s in %d", info->source,
+              shape_format(have).text, info->n_classes,
+              shape_format(shape_3d(want.dim[1], want.dim[2], want.dim[3])).text, run->graph->n_classes);
+    return ERR_OK;
+}
+
+static err_t build(eval_run_t *run, const backend_t *backend)
+{
+    exec_options_t options = {
+        .graph = run->graph, .backend = backend, .params = run->params, .states = run->states};
+    TRY(exec_new(&options, &run->exec));
+    TRY(evaluator_open(run->comm, run->exec, run->dataset, run->mean, run->std, &run->evaluator));
+    return exec_ready(run->exec);
+}
+
+static void print_result(const eval_plan_t *plan, const dataset_info_t *info, const evaluation_t *eval)
+{
+    log_info("checkpoint %s", plan->checkpoint);
+    log_info("data       %s (%s), %lld validation samples", info->source, plan->why, (long long)eval->n);
+    log_info("accuracy   %.4f", eval->accuracy);
+    log_info("loss       %.4f", eval->loss);
+    if (info->n_classes > 20) return;
+    char line[512];
+    int used = snprintf(line, sizeof line, "\nconfusion  rows: label, columns: prediction\n     ");
+    for (int k = 0; k < info->n_classes; k++) used += snprintf(line + used, sizeof line - (size_t)used, "%6d", k);
+    log_info("%s", line);
+    for (int label = 0; label < info->n_classes; label++) {
+        used = snprintf(line, sizeof line, "%5d", label);
+        for (int k = 0; k < info->n_classes; k++)
+            used += snprintf(line + used, sizeof line - (size_t)used, "%6lld",
+                             (long long)eval->confusion[label * info->n_classes + k]);
+        log_info("%s", line);
+    }
+}
+
+static err_t evaluate(runtime_t *runtime, const char *where, const char *data)
+{
+    eval_run_t run = {.comm = runtime->comm};
+    evaluation_t eval;
+    eval_plan_t *plan = NULL;
+    err_t err = mem_new(sizeof *plan, "evaluation", &plan);
+    if (err == ERR_OK && run.comm->rank == 0) err = decide(where, data, plan);
+    TRY_OUT(err, comm_agree(run.comm, err, "choosing what to evaluate"));
+    TRY_OUT(err, comm_broadcast(run.comm, plan, sizeof *plan, 0, "choosing what to evaluate"));
+    TRY_OUT(err, comm_agree(run.comm, load(&run, plan), "loading the checkpoint"));
+    TRY_OUT(err, comm_agree(run.comm, open_data(&run, plan), "opening data"));
+    TRY_OUT(err, comm_agree(run.comm, build(&run, runtime->backend), "planning the model"));
+    TRY_OUT(err, evaluator_run(&run.evaluator, &eval));
+    print_result(plan, &run.dataset->info, &eval);
+out:
+    evaluator_close(&run.evaluator);
+    exec_free(&run.exec);
+    dataset_close(&run.dataset);
+    graph_free(&run.graph);
+    mem_free(&run.params);
+    mem_free(&run.states);
+    mem_free(&plan);
+    return err;
+}
+
+err_t cmd_eval(const cmd_context_t *context)
+{
+    eval_options_t options = {0};
+    opt_group_t groups[] = {
+        {"Evaluation", table, sizeof table / sizeof table[0], &options, 0},
+        {"Running", runtime_option_table, n_runtime_options, &options.runtime, 0},
+    };
+    const char *where = NULL;
+    int n_words = 0;
+    err_t err = opt_defaults(groups, 2);
+    if (cmd_wants_help(context, "usage: [mpirun -np N] dptrain eval CHECKPOINT|FOLDER [options]\n", groups, 2))
+        return ERR_OK;
+    if (err == ERR_OK) err = opt_parse(groups, 2, context->argc, context->argv, &where, 1, &n_words);
+    if (err == ERR_OK && n_words == 0)
+        err = err_raise(ERR_USAGE, __FILE__, __LINE__, "dptrain eval wants a checkpoint, or the folder of a run");
+    if (err != ERR_OK) return cmd_fail(err);
+    runtime_t runtime;
+    err = runtime_open(&options.runtime, context->abort_job, &runtime);
+    if (err == ERR_OK) err = evaluate(&runtime, where, options.data);
+    return runtime_close(&runtime, err);
+}

@@ -1,0 +1,100 @@
+#include <hdf5.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "base/log.h"
+#include "base/version.h"
+#include "cluster/topo.h"
+#include "cmd/cmd.h"
+#include "models/model.h"
+#include "ops/backend.h"
+
+typedef struct info_options {
+    const char *model;
+    int64_t batch, height, width, channels, classes;
+} info_options_t;
+
+#define FIELD(name) offsetof(info_options_t, name)
+static const opt_t table[] = {
+    {"model", OPT_STRING, FIELD(model), NULL, 0, 0, NULL, "NAME", "show this model's layers", false},
+    {"batch", OPT_INT, FIELD(batch), "64", 1, 1 << 24, NULL, "N", "samples that the activation bytes are for", false},
+    {"height", OPT_INT, FIELD(height), "28", 1, 1 << 16, NULL, "N", "of the pictures", false},
+    {"width", OPT_INT, FIELD(width), "28", 1, 1 << 16, NULL, "N", "of the pictures", false},
+    {"channels", OPT_INT, FIELD(channels), "1", 1, 1 << 16, NULL, "N", "of the pictures", false},
+    {"classes", OPT_INT, FIELD(classes), "10", 1, 1 << 24, NULL, "N", "of the data", false},
+};
+
+static err_t print_build(void)
+{
+    struct utsname os;
+    unsigned major, minor, release;
+    const backend_t *backend;
+    uname(&os);
+    H5get_libversion(&major, &minor, &release);
+    printf("dptrain    %s (%s)\n", version_number, version_git_hash);
+    printf("built by   %s, %s\n", version_compiler, version_flags);
+    printf("HDF5       %u.%u.%u\n", major, minor, release);
+    printf("system     %s %s, %s, %d CPUs usable here\n", os.sysname, os.release, os.machine, topo_cpus());
+    printf("\ndevices\n");
+    for (int i = 1; backend_names[i]; i++) {
+        char text[96] = "not in this build";
+        if (backend_find(backend_names[i], &backend) == ERR_OK) backend->describe(text, sizeof text);
+        printf("  %-8s %s\n", backend_names[i], text);
+    }
+    TRY(backend_find("auto", &backend));
+    printf("  auto     takes %s\n", backend->name);
+    printf("\nmodels (--model NAME shows the layers)\n");
+    for (const model_t *model = models; model->name; model++) printf("  %-8s %s\n", model->name, model->summary);
+    return ERR_OK;
+}
+
+static void print_layer(const graph_node_t *node, int64_t batch)
+{
+    int64_t n_params = 0;
+    for (int i = 0; i < node->desc.n_params; i++) n_params += shape_count(node->desc.param[i]);
+    shape_t y = node->desc.y;
+    /* Without the batch dimension; the loss has one number a sample. */
+    shape_t sample = {y.n_dims - 1, {0}};
+    for (int i = 1; i < y.n_dims; i++) sample.dim[i - 1] = y.dim[i];
+    shape_text_t text = shape_format(sample);
+    int shown = 0; /* × is one column but two bytes */
+    for (const char *c = text.text; *c; c++) shown += ((unsigned char)*c & 0xC0) != 0x80;
+    int64_t n_bytes = batch * shape_count(y) * (int64_t)dtype_size(node->desc.dtype);
+    printf("%-12s %-13s %s%*s %12lld %12lld %14lld\n", node->name, op_traits(node->desc.kind)->name, text.text,
+           16 - shown, "", (long long)n_params, (long long)op_macs(&node->desc), (long long)n_bytes);
+}
+
+static err_t print_model(const info_options_t *o)
+{
+    model_options_t options = {shape_3d(o->height, o->width, o->channels), (int)o->classes, 0};
+    graph_t *g;
+    TRY(model_build(o->model, &options, &g));
+    int64_t n_macs = 0, n_bytes = 0;
+    printf("%s on pictures of %s\n\n", g->model, shape_format(options.sample).text);
+    printf("%-12s %-13s %-16s %12s %12s %14s\n", "layer", "operator", "output", "parameters", "MACs", "bytes");
+    for (int n = 0; n < g->n_nodes; n++) {
+        const op_desc_t *desc = &g->nodes[n].desc;
+        print_layer(&g->nodes[n], o->batch);
+        n_macs += op_macs(desc);
+        n_bytes += o->batch * shape_count(desc->y) * (int64_t)dtype_size(desc->dtype);
+    }
+    printf("%-12s %-13s %-16s %12lld %12lld %14lld\n", "total", "", "", (long long)g->n_parameters, (long long)n_macs,
+           (long long)n_bytes);
+    printf("\nMACs: multiply-adds of one sample's forward pass; backward takes about twice as many.\n"
+           "bytes: activations of %lld samples before layers share memory.\n",
+           (long long)o->batch);
+    graph_free(&g);
+    return ERR_OK;
+}
+
+err_t cmd_info(const cmd_context_t *context)
+{
+    info_options_t options = {0};
+    opt_group_t group = {"Options", table, sizeof table / sizeof table[0], &options, 0};
+    err_t err = opt_defaults(&group, 1);
+    if (cmd_wants_help(context, "usage: dptrain info [--model NAME]\n", &group, 1)) return ERR_OK;
+    if (err == ERR_OK) err = opt_parse(&group, 1, context->argc, context->argv, NULL, 0, NULL);
+    if (err == ERR_OK && log_speaks()) err = options.model ? print_model(&options) : print_build();
+    return cmd_fail(err);
+}

@@ -1,0 +1,89 @@
+/* Communicators: how the ranks of a job exchange data. One table of function pointers, chosen once.
+ *
+ * Every function marked Collective must be called by all ranks in the same order. Every wait has a deadline
+ * (comm/watchdog.h): when it passes, the run names the collective, the ranks that did not arrive and what
+ * each was last doing, and the job ends with ERR_PEER. `what` is a constant string that names the call to
+ * people. */
+#ifndef COMM_COMM_H
+#define COMM_COMM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "cluster/topo.h"
+#include "tensor/dtype.h"
+
+typedef enum comm_op { COMM_SUM, COMM_MAX, COMM_MIN } comm_op_t;
+
+/* A buffer that a communicator handed out, possibly in memory that the ranks of a host share. */
+typedef struct comm_buffer {
+    void *data; /* this rank's part; 64-byte aligned, zeroed */
+    size_t n_bytes;
+    bool shared; /* in host-shared memory */
+    void *owner; /* the communicator's own */
+} comm_buffer_t;
+
+typedef struct comm comm_t;
+
+typedef struct comm_ops {
+    const char *name; /* "self", "mpi", "nccl" */
+    err_t (*barrier)(comm_t *comm);
+    err_t (*broadcast)(comm_t *comm, void *data, int64_t n_bytes, int root);
+    err_t (*allreduce)(comm_t *comm, void *data, int64_t count, dtype_t dtype, comm_op_t op);
+    err_t (*allgather)(comm_t *comm, const void *send, int64_t n_bytes, void *recv);
+    err_t (*buffer_new)(comm_t *comm, size_t n_bytes, comm_buffer_t *out);
+    void (*buffer_free)(comm_t *comm, comm_buffer_t *buffer);
+    void (*describe)(char *out, size_t n_bytes);
+    void (*close)(comm_t *comm);
+} comm_ops_t;
+
+struct comm {
+    const comm_ops_t *ops;
+    int rank, size;
+    topo_t topo;
+    err_t agreed; /* what the last comm_agree returned: an error that every rank knows of */
+    void *impl;
+};
+
+typedef struct comm_options {
+    const char *name;   /* "auto", "self", "mpi" or "nccl"; auto: mpi under a launcher, else self */
+    double timeout_sec; /* deadline of every wait */
+    /* Ends the job from any thread (main.c's MPI_Abort); must not return. */
+    void (*abort_job)(err_t code);
+} comm_options_t;
+
+/* Names for --comm, NULL-terminated. */
+extern const char *const comm_names[];
+
+/* Collective. Initialises MPI where the chosen communicator needs it (MPI_THREAD_FUNNELED) and starts the
+ * watchdog. ERR_USAGE when the choice can't be had (self with several ranks; nccl in a build without it). */
+err_t comm_open(const comm_options_t *options, comm_t **out);
+
+/* Collective. Ends MPI too where comm_open began it. NULL inside is fine. */
+void comm_close(comm_t **comm);
+
+/* The library that moves the data and its version, for the run record. Not collective. */
+void comm_describe(const comm_t *comm, char *out, size_t n_bytes);
+
+/* Collective. */
+err_t comm_barrier(comm_t *comm, const char *what);
+err_t comm_broadcast(comm_t *comm, void *data, int64_t n_bytes, int root, const char *what);
+/* Collective. In place over count elements; F32, F64, I32, I64. Sums run in an order that may depend on the
+ * number of ranks but not on timing. */
+err_t comm_allreduce(comm_t *comm, void *data, int64_t count, dtype_t dtype, comm_op_t op, const char *what);
+/* Collective. recv: size × n_bytes, in rank order. */
+err_t comm_allgather(comm_t *comm, const void *send, int64_t n_bytes, void *recv, const char *what);
+
+/* Collective. Where one rank can fail alone, all agree before the next collective: every rank gives its own
+ * result (and, through err_message, its message); all return the worst code, with the lowest failing rank's
+ * message, which names that rank and host when there is more than one. */
+err_t comm_agree(comm_t *comm, err_t mine, const char *what);
+
+/* Collective. Memory for gradients: shared by the ranks of a host where that can be had (/dev/shm has room on
+ * every host), otherwise private with one warning. */
+err_t comm_buffer_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out);
+void comm_buffer_free(comm_t *comm, comm_buffer_t *buffer); /* Collective */
+
+#endif

@@ -1,0 +1,208 @@
+#include "data/loader.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/mem.h"
+
+enum { N_BUFFERS = 2 };
+
+struct loader {
+    loader_options_t options;
+    batch_t buffers[N_BUFFERS];
+    int64_t n_taken; /* the loop's alone */
+    pthread_t thread;
+    bool started, synced;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    /* Under the mutex. Batch i lies in buffer i % N_BUFFERS from when it is filled until it is released. */
+    int64_t n_filled, n_released;
+    bool stop;
+    err_info_t error; /* after the n_filled batches */
+};
+
+static err_t fill(loader_t *loader, int64_t epoch, int64_t number, batch_t *out)
+{
+    const loader_options_t *o = &loader->options;
+    sampler_slice_t slice = sampler_at(o->sampler, epoch, number, o->rank, o->size);
+    if (slice.n > o->max_local)
+        RAISE(ERR_SYSTEM, "the loader's buffers hold %" PRId64 " samples, but batch %" PRId64 " has %" PRId64,
+              o->max_local, number, slice.n);
+    out->epoch = slice.epoch;
+    out->batch = slice.batch;
+    out->n_global = slice.n_global;
+    out->first = slice.first;
+    out->n = slice.n;
+    const dataset_info_t *info = &o->dataset->info;
+    dataset_read(o->dataset, SPLIT_TRAIN, slice.index, slice.n, info->mean, info->std, out->pixels,
+                 out->labels);
+    return ERR_OK;
+}
+
+/* Until a buffer is free; false: stop. */
+static bool wait_for_room(loader_t *loader)
+{
+    pthread_mutex_lock(&loader->mutex);
+    while (!loader->stop && loader->n_filled - loader->n_released == N_BUFFERS)
+        pthread_cond_wait(&loader->changed, &loader->mutex);
+    bool go_on = !loader->stop;
+    pthread_mutex_unlock(&loader->mutex);
+    return go_on;
+}
+
+static void *produce(void *argument)
+{
+    loader_t *loader = argument;
+    int64_t n_epoch = sampler_batches(loader->options.sampler);
+    int64_t epoch = loader->options.epoch, number = loader->options.batch;
+    err_t err = ERR_OK;
+    for (int64_t i = 0; i < loader->options.n_batches && err == ERR_OK && wait_for_room(loader); i++) {
+        err = fill(loader, epoch, number, &loader->buffers[i % N_BUFFERS]);
+        pthread_mutex_lock(&loader->mutex);
+        if (err == ERR_OK)
+            loader->n_filled++;
+        else
+            err_take(err, &loader->error);
+        pthread_cond_signal(&loader->changed);
+        pthread_mutex_unlock(&loader->mutex);
+        if (++number == n_epoch) {
+            number = 0;
+            epoch++;
+        }
+    }
+    return NULL;
+}
+
+static err_t make_buffers(loader_t *loader)
+{
+    const dataset_info_t *info = &loader->options.dataset->info;
+    int64_t n_labels = loader->options.max_local;
+    int64_t n_pixels = n_labels * info->height * info->width * info->channels;
+    for (int i = 0; i < N_BUFFERS; i++) {
+        batch_t *buffer = &loader->buffers[i];
+        TRY(mem_new_array(n_pixels, sizeof *buffer->pixels, "a batch of pixels", &buffer->pixels));
+        TRY(mem_new_array(n_labels, sizeof *buffer->labels, "a batch of labels", &buffer->labels));
+        mem_touch(buffer->pixels, (size_t)n_pixels * sizeof *buffer->pixels);
+        mem_touch(buffer->labels, (size_t)n_labels * sizeof *buffer->labels);
+    }
+    return ERR_OK;
+}
+
+static err_t make_sync(loader_t *loader)
+{
+    pthread_condattr_t attributes;
+    int status = pthread_condattr_init(&attributes);
+    if (status == 0) {
+        /* A step of the wall clock must not end a wait. */
+        status = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+        if (status == 0) status = pthread_cond_init(&loader->changed, &attributes);
+        pthread_condattr_destroy(&attributes);
+    }
+    if (status != 0) RAISE(ERR_SYSTEM, "the loader cannot make a condition variable: %s", strerror(status));
+    status = pthread_mutex_init(&loader->mutex, NULL);
+    if (status != 0) {
+        pthread_cond_destroy(&loader->changed);
+        RAISE(ERR_SYSTEM, "the loader cannot make a mutex: %s", strerror(status));
+    }
+    loader->synced = true;
+    return ERR_OK;
+}
+
+/* Signals are the main thread's business: the new thread inherits a mask that blocks them, all but those that
+ * its own faults raise. */
+static err_t start_thread(loader_t *loader)
+{
+    static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP};
+    sigset_t blocked, before;
+    sigfillset(&blocked);
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) sigdelset(&blocked, own[i]);
+    pthread_sigmask(SIG_SETMASK, &blocked, &before);
+    int status = pthread_create(&loader->thread, NULL, produce, loader);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (status != 0) RAISE(ERR_SYSTEM, "the loader cannot start its thread: %s", strerror(status));
+    loader->started = true;
+    pthread_setname_np(loader->thread, "loader");
+    return ERR_OK;
+}
+
+err_t loader_open(const loader_options_t *options, loader_t **out)
+{
+    ASSERT(options->batch >= 0 && options->batch < sampler_batches(options->sampler));
+    ASSERT(options->max_local >= 0 && options->n_batches >= 0);
+    loader_t *loader = NULL;
+    TRY(mem_new(sizeof *loader, "a loader", &loader));
+    loader->options = *options;
+    err_t err = ERR_OK;
+    TRY_OUT(err, make_buffers(loader));
+    TRY_OUT(err, make_sync(loader));
+    TRY_OUT(err, start_thread(loader));
+    *out = loader;
+    return ERR_OK;
+out:
+    loader_close(&loader);
+    return err;
+}
+
+static struct timespec deadline_after(double seconds)
+{
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    at.tv_sec += (time_t)seconds;
+    at.tv_nsec += (long)(1e9 * (seconds - (double)(time_t)seconds));
+    if (at.tv_nsec >= 1000000000L) {
+        at.tv_nsec -= 1000000000L;
+        at.tv_sec++;
+    }
+    return at;
+}
+
+err_t loader_next(loader_t *loader, const batch_t **out)
+{
+    ASSERT(loader->n_taken < loader->options.n_batches);
+    struct timespec deadline = deadline_after(loader->options.timeout_sec);
+    pthread_mutex_lock(&loader->mutex);
+    if (loader->n_released != loader->n_taken) {
+        loader->n_released = loader->n_taken;
+        pthread_cond_signal(&loader->changed);
+    }
+    int status = 0;
+    while (loader->n_filled == loader->n_taken && loader->error.code == ERR_OK && status != ETIMEDOUT)
+        status = pthread_cond_timedwait(&loader->changed, &loader->mutex, &deadline);
+    bool ready = loader->n_filled > loader->n_taken;
+    bool failed = loader->error.code != ERR_OK;
+    pthread_mutex_unlock(&loader->mutex);
+
+    if (!ready && failed) return err_put(&loader->error);
+    if (!ready)
+        RAISE(ERR_SYSTEM,
+              "no batch from %s within %g s: the storage behind it hangs or is too slow for --timeout",
+              loader->options.dataset->info.source, loader->options.timeout_sec);
+    *out = &loader->buffers[loader->n_taken++ % N_BUFFERS];
+    return ERR_OK;
+}
+
+void loader_close(loader_t **in_out)
+{
+    loader_t *loader = *in_out;
+    if (!loader) return;
+    if (loader->started) {
+        pthread_mutex_lock(&loader->mutex);
+        loader->stop = true;
+        pthread_cond_signal(&loader->changed);
+        pthread_mutex_unlock(&loader->mutex);
+        pthread_join(loader->thread, NULL);
+    }
+    if (loader->synced) {
+        pthread_cond_destroy(&loader->changed);
+        pthread_mutex_destroy(&loader->mutex);
+    }
+    for (int i = 0; i < N_BUFFERS; i++) {
+        mem_free(&loader->buffers[i].pixels);
+        mem_free(&loader->buffers[i].labels);
+    }
+    mem_free(in_out);
+}

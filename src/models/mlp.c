@@ -1,0 +1,13 @@
+/* A plain perceptron: the smallest model that learns digits well, and the quickest to read. */
+#include "models/builders.h"
+#include "nn/layers.h"
+
+void build_mlp(graph_t *g, const model_options_t *options)
+{
+    int v = nn_linear(g, "fc1", 0, 256);
+    v = nn_relu(g, "relu1", v);
+    v = nn_linear(g, "fc2", v, 128);
+    v = nn_relu(g, "relu2", v);
+    v = nn_linear(g, "fc3", v, options->n_classes);
+    nn_softmax_xent(g, "loss", v, options->label_smoothing);
+}

@@ -1,0 +1,33 @@
+#include "models/model.h"
+
+#include <string.h>
+
+#include "base/opt.h"
+#include "models/builders.h"
+
+const model_t models[] = {
+    {"lenet5", "LeNet-5 as Caffe has it: conv 20x5x5, pool, conv 50x5x5, pool, fc 500, fc 10", build_lenet5},
+    {"mlp", "two hidden layers: fc 256, fc 128", build_mlp},
+    {NULL, NULL, NULL},
+};
+
+err_t model_build(const char *name, const model_options_t *options, graph_t **out)
+{
+    const char *names[sizeof models / sizeof models[0]];
+    int n = 0;
+    const model_t *model = NULL;
+    for (; models[n].name; n++) {
+        names[n] = models[n].name;
+        if (strcmp(models[n].name, name) == 0) model = &models[n];
+    }
+    if (!model) {
+        const char *nearest = opt_nearest(name, names, n);
+        RAISE(ERR_USAGE, "unknown model '%s'; did you mean %s? `dptrain info` lists them", name,
+              nearest ? nearest : names[0]);
+    }
+    TRY(graph_new(name, options->sample, options->n_classes, out));
+    model->build(*out, options);
+    err_t err = graph_finish(*out);
+    if (err != ERR_OK) graph_free(out);
+    return err;
+}

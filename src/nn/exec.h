@@ -1,0 +1,59 @@
+/* Runs a graph on a backend: plans operators and memory for the batch sizes that will occur, then forward and
+ * backward without allocating. Not collective.
+ *
+ * Parameters, gradients and states are flat buffers of the caller (graph.h gives the layout); the executor
+ * owns activations. One executor runs one batch at a time. */
+#ifndef NN_EXEC_H
+#define NN_EXEC_H
+
+#include "nn/graph.h"
+#include "ops/backend.h"
+
+typedef struct exec exec_t;
+
+typedef struct exec_options {
+    const graph_t *graph;     /* borrowed */
+    const backend_t *backend; /* opened by the caller */
+    float *params;            /* n_flat_params */
+    float *grads;             /* n_flat_params; NULL when nothing is trained */
+    float *states;            /* n_flat_states */
+    uint64_t seed;            /* dropout */
+} exec_options_t;
+
+typedef struct exec_batch {
+    int64_t n;
+    const float *pixels;   /* [n, h, w, c] */
+    const int32_t *labels; /* [n] */
+    int32_t *predictions;  /* [n], or NULL */
+    uint64_t step, first_sample;
+    float loss_scale; /* of the gradients: 1 / samples in the global batch */
+} exec_batch_t;
+
+err_t exec_new(const exec_options_t *options, exec_t **out);
+void exec_free(exec_t **exec);
+
+/* Prepares for batches of n samples (repeating is fine). training: forward in training mode and backward. */
+err_t exec_prepare(exec_t *exec, int64_t n, bool training);
+
+/* After the last exec_prepare: makes the arena and touches it. */
+err_t exec_ready(exec_t *exec);
+
+/* Bytes of the arena, and the least that any plan would need. */
+size_t exec_arena_bytes(const exec_t *exec);
+size_t exec_floor_bytes(const exec_t *exec);
+
+/* Forward of one batch of a prepared size. *loss_sum: Σ of the samples' losses. */
+err_t exec_forward(exec_t *exec, const exec_batch_t *batch, bool training, double *loss_sum);
+
+/* Called when the gradients [offset, offset + count) of the flat buffer are final; ranges come in ascending
+ * order without gaps. */
+typedef err_t (*exec_ready_hook_t)(void *context, int64_t offset, int64_t count);
+
+/* Backward of the batch whose training forward came last. Overwrites the gradients. hook may be NULL. */
+err_t exec_backward(exec_t *exec, const exec_batch_t *batch, exec_ready_hook_t hook, void *context);
+
+/* Runs forward again and finds the first layer with a NaN or infinite output (or parameter). *layer: its name
+ * with what is wrong, in out[64]; "" when everything is finite. */
+err_t exec_find_nonfinite(exec_t *exec, const exec_batch_t *batch, char *out);
+
+#endif

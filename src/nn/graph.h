@@ -1,0 +1,78 @@
+/* The static graph of a model: named layers, their operators, parameters and connections. Built once by a
+ * model's builder (models/), then only read. Not collective.
+ *
+ * Value 0 is the input; value i is the output of layer i−1. Builders ignore errors: the first one is kept, later
+ * calls do nothing, and graph_finish returns it. Shapes are inferred for one sample. */
+#ifndef NN_GRAPH_H
+#define NN_GRAPH_H
+
+#include <stdint.h>
+
+#include "ops/op.h"
+
+enum { GRAPH_NAME_MAX = 32, GRAPH_PARAM_NAME_MAX = 48 };
+
+/* How a parameter starts. LeCun: normal with variance 1 / fan_in (LeCun et al., "Efficient BackProp", 1998); with
+ * unit-variance input it keeps the logits small, so that a high learning rate works from the first step. */
+typedef enum init_kind { INIT_ZERO, INIT_ONE, INIT_LECUN } init_kind_t;
+
+typedef struct graph_param {
+    char name[GRAPH_PARAM_NAME_MAX]; /* "conv1/weight" */
+    const char *meaning;             /* order of the dimensions: "OHWI" */
+    shape_t shape;
+    init_kind_t init;
+    int64_t fan_in;
+    int64_t offset; /* in the flat buffer, elements; a multiple of 16 */
+} graph_param_t;
+
+typedef struct graph_node {
+    char name[GRAPH_NAME_MAX];
+    op_desc_t desc; /* for a batch of one */
+    int input[OP_MAX_INPUTS];
+    int first_param, first_state; /* into graph->params, graph->states; counts are in desc */
+} graph_node_t;
+
+typedef struct graph {
+    char model[GRAPH_NAME_MAX];
+    shape_t sample; /* [1, h, w, c] */
+    int n_classes;
+    int n_nodes, n_params, n_states;
+    graph_node_t *nodes;
+    /* Flat order: the gradients that backward finishes first come first, so that a bucket of gradients is a
+     * range. States (batch norm's running values) have a flat buffer of their own. */
+    graph_param_t *params, *states;
+    int64_t n_flat_params, n_flat_states; /* elements, padding included */
+    int64_t n_parameters;                 /* without padding */
+    err_t status;
+    err_info_t first_error;
+} graph_t;
+
+/* sample: [height, width, channels]. */
+err_t graph_new(const char *model, shape_t sample, int n_classes, graph_t **out);
+void graph_free(graph_t **graph);
+
+/* What a layer says of its parameters, in the operator's order. */
+typedef struct graph_param_spec {
+    const char *name, *meaning;
+    init_kind_t init;
+} graph_param_spec_t;
+
+/* Adds a layer and returns its output value. desc: kind, dtype and attributes; shapes are inferred. An error
+ * names the layer and the shapes. */
+int graph_add(graph_t *graph, const char *name, op_desc_t desc, const int *inputs,
+              const graph_param_spec_t *params, const graph_param_spec_t *states);
+
+/* Lays out the flat buffers. ERR_USAGE when a layer did not fit. The last layer must be the loss, and every other
+ * value must be read. */
+err_t graph_finish(graph_t *graph);
+
+/* Shape of a value for one sample. */
+shape_t graph_shape(const graph_t *graph, int value);
+
+/* How many inputs of layers a value feeds. */
+int graph_readers(const graph_t *graph, int value);
+
+/* Initial parameters and states, the same for a seed on every machine and rank count. */
+void graph_init(const graph_t *graph, uint64_t seed, float *params, float *states);
+
+#endif

@@ -1,0 +1,32 @@
+/* Plan of one batch size: operators bound to a backend and every buffer's place in the arena. Part of exec. */
+#ifndef NN_PLAN_H
+#define NN_PLAN_H
+
+#include "nn/graph.h"
+#include "nn/memplan.h"
+#include "ops/backend.h"
+
+/* Buffers are indices into plan->buffers; -1: none. */
+typedef struct plan_node {
+    op_t *op;
+    bool in_backward; /* something below it, or itself, has parameters */
+    int y, dy, saved;
+    int dx[OP_MAX_INPUTS];     /* where the operator writes the gradient of its input */
+    int add_to[OP_MAX_INPUTS]; /* then added to this buffer, or -1 */
+} plan_node_t;
+
+typedef struct plan {
+    const graph_t *graph;
+    int64_t n_samples;
+    bool training;
+    plan_node_t *nodes;
+    memplan_buffer_t *buffers;
+    int n_buffers;
+    int workspace; /* one for all operators */
+    size_t n_arena_bytes, n_floor_bytes;
+} plan_t;
+
+err_t plan_new(const graph_t *graph, const backend_t *backend, int64_t n_samples, bool training, plan_t **out);
+void plan_free(plan_t **plan);
+
+#endif

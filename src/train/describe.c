@@ -1,0 +1,108 @@
+/* What a run says of itself: the header for people and the run record. */
+#include <hdf5.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/version.h"
+#include "train/trainer.h"
+
+enum { METRICS_SCHEMA = 1 };
+
+/* 431080 → "431,080". */
+static const char *grouped(int64_t value, char out[32])
+{
+    char digits[24];
+    int n = snprintf(digits, sizeof digits, "%lld", (long long)value), used = 0;
+    for (int i = 0; i < n; i++) {
+        if (i > 0 && (n - i) % 3 == 0) out[used++] = ',';
+        out[used++] = digits[i];
+    }
+    out[used] = '\0';
+    return out;
+}
+
+void trainer_print_header(const trainer_t *t)
+{
+    const train_options_t *o = t->options;
+    const dataset_info_t *info = &t->dataset->info;
+    const topo_t *topo = &t->comm->topo;
+    char a[32], b[32], sample[SHAPE_TEXT_MAX];
+    snprintf(sample, sizeof sample, "%s",
+             shape_format(shape_3d(info->height, info->width, info->channels)).text);
+    log_info("dptrain %s", version_number);
+    log_info("  model   %s, %s parameters, %.1f MB of activations", o->model, grouped(t->graph->n_parameters, a),
+             (double)exec_arena_bytes(t->exec) / 1e6);
+    log_info("  data    %s (%s): %s training, %s validation pictures of %s, %d classes", info->source, t->data_why,
+             grouped(info->n_samples[SPLIT_TRAIN], a), grouped(info->n_samples[SPLIT_VAL], b), sample,
+             info->n_classes);
+    log_info("  ranks   %d on %d host%s, %d thread%s each, %s (%s), communicator %s", t->comm->size, topo->n_hosts,
+             topo->n_hosts > 1 ? "s" : "", t->runtime.n_threads, t->runtime.n_threads > 1 ? "s" : "",
+             t->runtime.backend->name, t->runtime.device, t->comm->ops->name);
+    log_info("  batch   %lld (up to %lld a rank), %lld steps of %lld an epoch", (long long)t->global_batch,
+             (long long)t->max_local, (long long)t->n_steps, (long long)sampler_batches(t->sampler));
+    log_info("  rate    %s, lr %g, momentum %g, seed %lld", o->schedule, o->lr, o->momentum, (long long)o->seed);
+    log_info("  output  %s", t->out);
+    if (t->resumed_from[0]) log_info("  resumed from %s at step %lld", t->resumed_from, (long long)t->at.step);
+}
+
+static void record_data(json_t *j, const dataset_info_t *info)
+{
+    char hash[20];
+    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)info->hash);
+    json_object_begin(j, "data");
+    json_string(j, "kind", info->kind);
+    json_string(j, "source", info->source);
+    json_string(j, "xxh3", hash);
+    json_int(j, "n_train", info->n_samples[SPLIT_TRAIN]);
+    json_int(j, "n_val", info->n_samples[SPLIT_VAL]);
+    json_object_end(j);
+}
+
+static void record_software(json_t *j, const trainer_t *t)
+{
+    char mpi[128], hdf5[32];
+    unsigned major, minor, release;
+    comm_describe(t->comm, mpi, sizeof mpi);
+    H5get_libversion(&major, &minor, &release);
+    snprintf(hdf5, sizeof hdf5, "%u.%u.%u", major, minor, release);
+    json_object_begin(j, "software");
+    json_string(j, "dptrain", version_number);
+    json_string(j, "git", version_git_hash);
+    json_string(j, "compiler", version_compiler);
+    json_string(j, "flags", version_flags);
+    json_string(j, "mpi", mpi);
+    json_string(j, "hdf5", hdf5);
+    json_string(j, "backend", t->runtime.device);
+    json_object_end(j);
+}
+
+err_t trainer_record_run(trainer_t *t)
+{
+    json_t *j = metrics_begin(&t->metrics, "run");
+    if (!j) return ERR_OK;
+    char now[32];
+    clock_utc(now, sizeof now);
+    json_int(j, "schema", METRICS_SCHEMA);
+    json_string(j, "time", now);
+    opt_json(t->groups, TRAIN_N_GROUPS, j, "options");
+    record_data(j, &t->dataset->info);
+    record_software(j, t);
+    json_object_begin(j, "topology");
+    json_int(j, "ranks", t->comm->size);
+    json_int(j, "hosts", t->comm->topo.n_hosts);
+    json_string(j, "host_of_rank_0", t->comm->topo.host_name);
+    json_int(j, "threads", t->runtime.n_threads);
+    json_string(j, "device", t->runtime.backend->name);
+    json_string(j, "comm", t->comm->ops->name);
+    json_bool(j, "gradients_shared", t->grads.shared);
+    json_object_end(j);
+    json_int(j, "n_parameters", t->graph->n_parameters);
+    json_int(j, "global_batch", t->global_batch);
+    json_int(j, "n_steps", t->n_steps);
+    json_int(j, "activation_bytes", (int64_t)exec_arena_bytes(t->exec));
+    json_int(j, "first_step", t->at.step);
+    json_string(j, "resumed_from", t->resumed_from[0] ? t->resumed_from : NULL);
+    return metrics_end(&t->metrics, true);
+}

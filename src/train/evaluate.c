@@ -1,0 +1,76 @@
+#include "train/evaluate.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/progress.h"
+#include "comm/watchdog.h"
+#include "data/sampler.h"
+
+enum { EVAL_BATCH = 128 };
+
+err_t evaluator_open(comm_t *comm, exec_t *exec, const dataset_t *dataset, double mean, double std, evaluator_t *out)
+{
+    const dataset_info_t *info = &dataset->info;
+    *out = (evaluator_t){.comm = comm, .exec = exec, .dataset = dataset, .mean = mean, .std = std};
+    out->n = sampler_split(info->n_samples[SPLIT_VAL], comm->rank, comm->size, &out->first);
+    int64_t n_pixels = info->height * info->width * info->channels;
+    err_t err;
+    TRY_OUT(err, mem_new_array(EVAL_BATCH, sizeof *out->index, "evaluation", &out->index));
+    TRY_OUT(err, mem_new_array(EVAL_BATCH * n_pixels, sizeof *out->pixels, "evaluation", &out->pixels));
+    TRY_OUT(err, mem_new_array(EVAL_BATCH, sizeof *out->labels, "evaluation", &out->labels));
+    TRY_OUT(err, mem_new_array(EVAL_BATCH, sizeof *out->predictions, "evaluation", &out->predictions));
+    TRY_OUT(err, mem_new_array((int64_t)info->n_classes * info->n_classes, sizeof *out->confusion, "evaluation",
+                               &out->confusion));
+    if (out->n >= EVAL_BATCH) TRY_OUT(err, exec_prepare(exec, EVAL_BATCH, false));
+    TRY_OUT(err, exec_prepare(exec, out->n % EVAL_BATCH, false));
+    return ERR_OK;
+out:
+    evaluator_close(out);
+    return err;
+}
+
+void evaluator_close(evaluator_t *e)
+{
+    mem_free(&e->index);
+    mem_free(&e->pixels);
+    mem_free(&e->labels);
+    mem_free(&e->predictions);
+    mem_free(&e->confusion);
+}
+
+/* This rank's part: sums of loss and the confusion counts. */
+static err_t run_local(evaluator_t *e, double *loss_sum)
+{
+    const dataset_info_t *info = &e->dataset->info;
+    *loss_sum = 0;
+    memset(e->confusion, 0, (size_t)info->n_classes * (size_t)info->n_classes * sizeof *e->confusion);
+    for (int64_t done = 0; done < e->n; done += EVAL_BATCH) {
+        int64_t n = e->n - done < EVAL_BATCH ? e->n - done : EVAL_BATCH;
+        for (int64_t i = 0; i < n; i++) e->index[i] = e->first + done + i;
+        dataset_read(e->dataset, SPLIT_VAL, e->index, n, e->mean, e->std, e->pixels, e->labels);
+        exec_batch_t batch = {.n = n, .pixels = e->pixels, .labels = e->labels, .predictions = e->predictions};
+        double batch_loss;
+        TRY(exec_forward(e->exec, &batch, false, &batch_loss));
+        *loss_sum += batch_loss;
+        for (int64_t i = 0; i < n; i++) e->confusion[e->labels[i] * info->n_classes + e->predictions[i]]++;
+        progress_draw("evaluating", done + n, e->n, "");
+    }
+    return ERR_OK;
+}
+
+err_t evaluator_run(evaluator_t *e, evaluation_t *out)
+{
+    const dataset_info_t *info = &e->dataset->info;
+    double loss_sum;
+    watchdog_phase("evaluating");
+    TRY(comm_agree(e->comm, run_local(e, &loss_sum), "evaluation"));
+    TRY(comm_allreduce(e->comm, &loss_sum, 1, DTYPE_F64, COMM_SUM, "evaluation loss"));
+    TRY(comm_allreduce(e->comm, e->confusion, (int64_t)info->n_classes * info->n_classes, DTYPE_I64, COMM_SUM,
+                       "evaluation counts"));
+    int64_t n_correct = 0;
+    for (int k = 0; k < info->n_classes; k++) n_correct += e->confusion[k * info->n_classes + k];
+    double n = (double)info->n_samples[SPLIT_VAL];
+    *out = (evaluation_t){info->n_samples[SPLIT_VAL], loss_sum / n, (double)n_correct / n, e->confusion};
+    return ERR_OK;
+}

@@ -1,0 +1,35 @@
+/* Evaluation over the validation split, sharded: every sample counts exactly once on any number of ranks. */
+#ifndef TRAIN_EVALUATE_H
+#define TRAIN_EVALUATE_H
+
+#include "comm/comm.h"
+#include "data/dataset.h"
+#include "nn/exec.h"
+
+typedef struct evaluator {
+    comm_t *comm;
+    exec_t *exec;             /* prepared by evaluator_prepare, made ready by the caller */
+    const dataset_t *dataset;
+    double mean, std;         /* of the training pixels */
+    int64_t first, n;         /* this rank's samples */
+    int64_t *index;
+    float *pixels;
+    int32_t *labels, *predictions;
+    int64_t *confusion;       /* [classes × classes] */
+} evaluator_t;
+
+typedef struct evaluation {
+    int64_t n;
+    double loss, accuracy;
+    const int64_t *confusion; /* [label][prediction], over all ranks; the evaluator's own */
+} evaluation_t;
+
+/* Borrows everything; prepares the executor for the batch sizes it will use. */
+err_t evaluator_open(comm_t *comm, exec_t *exec, const dataset_t *dataset, double mean, double std,
+                     evaluator_t *out);
+void evaluator_close(evaluator_t *evaluator);
+
+/* Collective. Allocates nothing. */
+err_t evaluator_run(evaluator_t *evaluator, evaluation_t *out);
+
+#endif

@@ -1,0 +1,295 @@
+#include <math.h>
+#include <stdio.h>
+#include <sys/resource.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/progress.h"
+#include "base/stats.h"
+#include "comm/watchdog.h"
+#include "train/stop.h"
+#include "train/train.h"
+#include "train/trainer.h"
+
+/* Seconds of one step, by what they were spent on. */
+typedef struct step_times {
+    double data, forward, backward, comm, optimizer, total;
+} step_times_t;
+
+typedef struct step_result {
+    double loss; /* mean over the global batch */
+    int64_t n_correct, n;
+    bool checkpoint_due, stop;
+} step_result_t;
+
+static float *tail(const trainer_t *t)
+{
+    return (float *)t->grads.data + t->graph->n_flat_params;
+}
+
+/* The clock of rank 0 and a signal at any rank decide for all, through the tail of the allreduce. */
+static void note_wishes(trainer_t *t)
+{
+    const train_options_t *o = t->options;
+    bool due = o->checkpoint_sec > 0 && clock_sec() - t->last_checkpoint_sec >= o->checkpoint_sec;
+    tail(t)[TAIL_CHECKPOINT] = t->comm->rank == 0 && due ? 1 : 0;
+    tail(t)[TAIL_STOP] = stop_requested() ? 1 : 0;
+}
+
+/* Which layer is to blame; every rank looks, the lowest that finds something speaks. */
+static err_t report_nonfinite(trainer_t *t, const exec_batch_t *batch)
+{
+    char where[64] = "";
+    err_t err = exec_find_nonfinite(t->exec, batch, where);
+    if (err == ERR_OK && where[0])
+        err = err_raise(ERR_GATE, __FILE__, __LINE__,
+                        "the loss is not finite at step %lld: NaN or Inf first appears in %s; lower --lr or add "
+                        "--warmup, and check the data",
+                        (long long)t->at.step, where);
+    TRY(comm_agree(t->comm, err, "looking for NaN"));
+    RAISE(ERR_GATE, "the loss is not finite at step %lld although every layer is", (long long)t->at.step);
+}
+
+/* Forward and backward of this rank's samples, into the gradient buffer and its tail. */
+static err_t compute(trainer_t *t, const exec_batch_t *batch, step_times_t *times)
+{
+    double start = clock_sec(), loss_sum;
+    TRY(exec_forward(t->exec, batch, true, &loss_sum));
+    int64_t n_correct = 0;
+    for (int64_t i = 0; i < batch->n; i++) n_correct += t->predictions[i] == batch->labels[i];
+    tail(t)[TAIL_LOSS_SUM] = (float)loss_sum;
+    tail(t)[TAIL_CORRECT] = (float)n_correct;
+    double middle = clock_sec();
+    TRY(exec_backward(t->exec, batch, NULL, NULL));
+    times->forward = middle - start;
+    times->backward = clock_sec() - middle;
+    return ERR_OK;
+}
+
+static err_t step(trainer_t *t, step_result_t *result, step_times_t *times)
+{
+    const batch_t *data;
+    double start = clock_sec();
+    watchdog_phase("reading the data of step %lld", (long long)t->at.step);
+    TRY(loader_next(t->loader, &data));
+    times->data = clock_sec() - start;
+
+    watchdog_phase("computing step %lld", (long long)t->at.step);
+    exec_batch_t batch = {.n = data->n,
+                          .pixels = data->pixels,
+                          .labels = data->labels,
+                          .predictions = t->predictions,
+                          .step = (uint64_t)t->at.step,
+                          .first_sample = (uint64_t)data->first,
+                          .loss_scale = 1.0f / (float)data->n_global};
+    TRY(compute(t, &batch, times));
+    note_wishes(t);
+
+    double before_comm = clock_sec();
+    TRY(comm_allreduce(t->comm, t->grads.data, t->graph->n_flat_params + TAIL_COUNT, DTYPE_F32, COMM_SUM,
+                       "gradient allreduce"));
+    double after_comm = clock_sec();
+    times->comm = after_comm - before_comm;
+
+    const float *sums = tail(t);
+    *result = (step_result_t){.loss = sums[TAIL_LOSS_SUM] / (double)data->n_global,
+                              .n_correct = (int64_t)sums[TAIL_CORRECT],
+                              .n = data->n_global,
+                              .checkpoint_due = sums[TAIL_CHECKPOINT] > 0,
+                              .stop = sums[TAIL_STOP] > 0};
+    if (!isfinite(result->loss)) return report_nonfinite(t, &batch);
+    sgd_args_t sgd = {.weight = t->params,
+                      .gradient = t->grads.data,
+                      .velocity = t->velocity,
+                      .n = t->graph->n_flat_params,
+                      .lr = (float)schedule_rate(&t->schedule, t->at.step),
+                      .momentum = (float)t->options->momentum};
+    TRY(t->runtime.backend->sgd(&sgd));
+    double end = clock_sec();
+    times->optimizer = end - after_comm;
+    times->total = end - start;
+    return ERR_OK;
+}
+
+static err_t record_step(trainer_t *t, const step_result_t *result, const step_times_t *times)
+{
+    bool flush = t->at.step % t->options->log_every == 0;
+    json_t *j = metrics_begin(&t->metrics, "step");
+    if (!j) return ERR_OK;
+    json_int(j, "step", t->at.step);
+    json_int(j, "epoch", t->at.epoch);
+    json_real(j, "loss", result->loss);
+    json_real(j, "accuracy", (double)result->n_correct / (double)result->n);
+    json_real(j, "lr", schedule_rate(&t->schedule, t->at.step));
+    json_real(j, "step_sec", times->total);
+    json_real(j, "data_wait_sec", times->data);
+    json_real(j, "forward_sec", times->forward);
+    json_real(j, "backward_sec", times->backward);
+    json_real(j, "exposed_comm_sec", times->comm);
+    json_real(j, "optimizer_sec", times->optimizer);
+    return metrics_end(&t->metrics, flush);
+}
+
+/* Images/s of the steady steps so far: whole batches after the first few. */
+static double steady_rate(trainer_t *t)
+{
+    int64_t n = t->n_rates < RATE_RING ? t->n_rates : RATE_RING;
+    return stats_median(t->step_rates, n);
+}
+
+static void show_step(trainer_t *t, const step_result_t *result, const step_times_t *times)
+{
+    char text[160], left[16];
+    double rate = (double)result->n / times->total;
+    double accuracy = (double)t->at.n_correct / (double)t->at.n_samples;
+    double loss = t->at.loss_sum / (double)t->at.n_samples;
+    int64_t per_epoch = sampler_batches(t->sampler);
+    if (progress_active()) {
+        char label[48];
+        progress_duration((double)(t->n_steps - t->at.step) * times->total, left);
+        snprintf(label, sizeof label, "epoch %lld", (long long)t->at.epoch + 1);
+        snprintf(text, sizeof text, "%lld/%lld  %.0f images/s  loss %.4f  accuracy %.4f  %s left",
+                 (long long)t->at.batch, (long long)per_epoch, rate, loss, accuracy, left);
+        progress_draw(label, t->at.batch, per_epoch, text);
+    } else if (t->at.step % t->options->log_every == 0) {
+        log_info("epoch %lld step %lld/%lld  %.0f images/s  loss %.4f  accuracy %.4f", (long long)t->at.epoch + 1,
+                 (long long)t->at.step, (long long)t->n_steps, rate, loss, accuracy);
+    }
+}
+
+static void advance(trainer_t *t, const step_result_t *result, const step_times_t *times)
+{
+    t->at.step++;
+    t->at.batch++;
+    t->at.loss_sum += result->loss * (double)result->n;
+    t->at.n_correct += result->n_correct;
+    t->at.n_samples += result->n;
+    if (++t->n_first_steps > RATE_WARMUP_STEPS && result->n == t->global_batch)
+        t->step_rates[t->n_rates++ % RATE_RING] = (double)result->n / times->total;
+}
+
+/* Also after the last step of a run that ends inside an epoch; then the position stays where it is. */
+static err_t end_epoch(trainer_t *t, double train_sec, int64_t n_trained)
+{
+    evaluation_t eval;
+    TRY(trainer_average_states(t));
+    TRY(evaluator_run(&t->evaluator, &eval));
+    double n = (double)t->at.n_samples, rate = (double)n_trained / train_sec;
+    double train_loss = t->at.loss_sum / n, train_accuracy = (double)t->at.n_correct / n;
+    progress_clear_line();
+    log_info("epoch %lld  train loss %.4f accuracy %.4f  validation loss %.4f accuracy %.4f  %.0f images/s  %.1f s",
+             (long long)t->at.epoch + 1, train_loss, train_accuracy, eval.loss, eval.accuracy, rate, train_sec);
+    json_t *j = metrics_begin(&t->metrics, "epoch");
+    if (j) {
+        json_int(j, "epoch", t->at.epoch);
+        json_int(j, "step", t->at.step);
+        json_real(j, "train_loss", train_loss);
+        json_real(j, "train_accuracy", train_accuracy);
+        json_real(j, "val_loss", eval.loss);
+        json_real(j, "val_accuracy", eval.accuracy);
+        json_real(j, "images_per_sec", rate);
+        json_real(j, "train_sec", train_sec);
+    }
+    TRY(comm_agree(t->comm, metrics_end(&t->metrics, true), "writing metrics"));
+    if (t->at.batch == sampler_batches(t->sampler))
+        t->at = (train_position_t){.step = t->at.step, .epoch = t->at.epoch + 1};
+    return ERR_OK;
+}
+
+static err_t record_end(trainer_t *t, const char *why)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    int64_t mine = (int64_t)usage.ru_maxrss * 1024, *peaks;
+    TRY(mem_new_array(t->comm->size, sizeof *peaks, "peak memory", &peaks));
+    err_t err = comm_allgather(t->comm, &mine, sizeof mine, peaks, "peak memory");
+    json_t *j = err == ERR_OK ? metrics_begin(&t->metrics, "end") : NULL;
+    double rate = steady_rate(t);
+    if (j) {
+        json_string(j, "why", why);
+        json_int(j, "step", t->at.step);
+        json_real(j, "images_per_sec", rate);
+        json_int(j, "steady_steps", t->n_rates);
+        json_array_begin(j, "peak_memory_bytes");
+        for (int r = 0; r < t->comm->size; r++) json_int(j, NULL, peaks[r]);
+        json_array_end(j);
+        err = metrics_end(&t->metrics, true);
+    }
+    if (t->n_rates > 0)
+        log_info("%s after %lld steps: %.0f images/s (median of steady steps), %.0f MB peak memory on rank 0", why,
+                 (long long)t->at.step, rate, (double)peaks[0] / 1e6);
+    else
+        log_info("%s after %lld steps", why, (long long)t->at.step);
+    mem_free(&peaks);
+    return comm_agree(t->comm, err, "writing metrics");
+}
+
+static err_t checkpoint_if_due(trainer_t *t, bool due, bool epoch_end)
+{
+    const train_options_t *o = t->options;
+    bool by_epoch = epoch_end && o->checkpoint_steps == 0 && o->checkpoint_sec <= 0;
+    bool by_steps = o->checkpoint_steps > 0 && t->at.step % o->checkpoint_steps == 0;
+    return due || by_epoch || by_steps ? trainer_checkpoint(t) : ERR_OK;
+}
+
+err_t trainer_loop(trainer_t *t)
+{
+    bool stop = false;
+    double train_sec = 0;
+    int64_t n_trained = 0;
+    t->last_checkpoint_sec = clock_sec();
+    t->last_checkpoint_step = t->at.step;
+    while (t->at.step < t->n_steps && !stop) {
+        step_result_t result = {0};
+        step_times_t times = {0};
+        /* A rank that fails alone here is noticed by the others' deadline, or at once by the job's end. */
+        TRY(step(t, &result, &times));
+        TRY(record_step(t, &result, &times));
+        advance(t, &result, &times);
+        train_sec += times.total;
+        n_trained += result.n;
+        show_step(t, &result, &times);
+        stop = result.stop;
+        bool epoch_end = t->at.batch == sampler_batches(t->sampler);
+        if (epoch_end || (t->at.step == t->n_steps && !stop)) {
+            TRY(end_epoch(t, train_sec, n_trained));
+            train_sec = 0;
+            n_trained = 0;
+        }
+        TRY(checkpoint_if_due(t, result.checkpoint_due, epoch_end));
+    }
+    progress_clear_line();
+    if (t->last_checkpoint_step != t->at.step) TRY(trainer_checkpoint(t));
+    return record_end(t, stop && t->at.step < t->n_steps ? "stopped by SIGUSR1" : "finished");
+}
+
+err_t train_run(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS], void (*abort_job)(err_t code))
+{
+    trainer_t *t;
+    TRY(mem_new(sizeof *t, "a training run", &t));
+    t->options = options;
+    t->groups = groups;
+    stop_install();
+    err_t err = runtime_open(&options->runtime, abort_job, &t->runtime);
+    t->comm = t->runtime.comm;
+    if (err == ERR_OK) err = trainer_setup(t);
+    if (err == ERR_OK) {
+        trainer_print_header(t);
+        err = comm_agree(t->comm, trainer_record_run(t), "writing metrics");
+    }
+    if (err == ERR_OK) err = trainer_loop(t);
+    if (err == ERR_OK) err = comm_agree(t->comm, metrics_close(&t->metrics), "closing metrics");
+    /* An error that not all ranks share must not wait for them. */
+    trainer_teardown(t);
+    runtime_t runtime = t->runtime;
+    comm_buffer_t grads = t->grads;
+    char *saved = t->saved_options;
+    mem_free(&t);
+    if (err == ERR_OK || (runtime.comm && runtime.comm->agreed == err)) {
+        if (grads.data) comm_buffer_free(runtime.comm, &grads);
+    }
+    err = runtime_close(&runtime, err);
+    mem_free(&saved);
+    return err;
+}

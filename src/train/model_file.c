@@ -1,0 +1,123 @@
+#include "train/model_file.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "models/model.h"
+#include "train/checkpoint_store.h"
+
+/* One flat buffer and the folder of the file that its tensors go to. */
+typedef struct section {
+    const char *folder;
+    const graph_param_t *tensors;
+    int n;
+    const float *flat;
+} section_t;
+
+enum { N_SECTIONS = 3, NAME_MAX_BYTES = 96, N_MODEL_ATTRS = 7, MAX_ATTRS = 32 };
+
+static void sections_of(const graph_t *g, const float *params, const float *velocity, const float *states,
+                        section_t out[N_SECTIONS])
+{
+    out[0] = (section_t){"/params", g->params, g->n_params, params};
+    out[1] = (section_t){"/optimizer/velocity", g->params, velocity ? g->n_params : 0, velocity};
+    out[2] = (section_t){"/states", g->states, g->n_states, states};
+}
+
+typedef char array_name_t[NAME_MAX_BYTES];
+
+static void list_arrays(const section_t sections[N_SECTIONS], ckpt_array_t *arrays, array_name_t *names)
+{
+    int n = 0;
+    for (int s = 0; s < N_SECTIONS; s++)
+        for (int i = 0; i < sections[s].n; i++, n++) {
+            const graph_param_t *p = &sections[s].tensors[i];
+            snprintf(names[n], sizeof names[n], "%s/%s", sections[s].folder, p->name);
+            arrays[n] = (ckpt_array_t){names[n], DTYPE_F32, p->shape, sections[s].flat + p->offset, p->meaning};
+        }
+}
+
+err_t model_file_write(const char *path, const model_file_t *file)
+{
+    const graph_t *g = file->graph;
+    section_t sections[N_SECTIONS];
+    sections_of(g, file->params, file->velocity, file->states, sections);
+    int n_arrays = sections[0].n + sections[1].n + sections[2].n;
+    ckpt_array_t *arrays = NULL;
+    array_name_t *names = NULL;
+    err_t err;
+    TRY_OUT(err, mem_new_array(n_arrays, sizeof *arrays, "a checkpoint", &arrays));
+    TRY_OUT(err, mem_new_array(n_arrays, sizeof *names, "a checkpoint", &names));
+    list_arrays(sections, arrays, names);
+    ckpt_attr_t attrs[MAX_ATTRS] = {
+        ckpt_text("model", g->model),         ckpt_int("height", g->sample.dim[1]),
+        ckpt_int("width", g->sample.dim[2]),  ckpt_int("channels", g->sample.dim[3]),
+        ckpt_int("n_classes", g->n_classes),  ckpt_real("mean", file->mean),
+        ckpt_real("std", file->std),
+    };
+    ASSERT(N_MODEL_ATTRS + file->n_attrs <= MAX_ATTRS);
+    memcpy(attrs + N_MODEL_ATTRS, file->attrs, (size_t)file->n_attrs * sizeof *attrs);
+    ckpt_content_t content = {arrays, n_arrays, attrs, N_MODEL_ATTRS + file->n_attrs};
+    err = checkpoint_write(path, &content);
+out:
+    mem_free(&arrays);
+    mem_free(&names);
+    return err;
+}
+
+err_t model_file_read(checkpoint_t *checkpoint, const graph_t *graph, float *params, float *velocity, float *states)
+{
+    section_t sections[N_SECTIONS];
+    float *flats[N_SECTIONS] = {params, velocity, states};
+    sections_of(graph, params, velocity, states, sections);
+    for (int s = 0; s < N_SECTIONS; s++)
+        for (int i = 0; i < sections[s].n; i++) {
+            const graph_param_t *p = &sections[s].tensors[i];
+            array_name_t name;
+            snprintf(name, sizeof name, "%s/%s", sections[s].folder, p->name);
+            TRY(checkpoint_read(checkpoint, name, DTYPE_F32, p->shape, flats[s] + p->offset));
+        }
+    return ERR_OK;
+}
+
+err_t model_file_graph(const checkpoint_t *checkpoint, graph_t **out, double *mean, double *std)
+{
+    const char *model;
+    int64_t height, width, channels, n_classes;
+    TRY(checkpoint_get_text(checkpoint, "model", &model));
+    TRY(checkpoint_get_int(checkpoint, "height", &height));
+    TRY(checkpoint_get_int(checkpoint, "width", &width));
+    TRY(checkpoint_get_int(checkpoint, "channels", &channels));
+    TRY(checkpoint_get_int(checkpoint, "n_classes", &n_classes));
+    TRY(checkpoint_get_real(checkpoint, "mean", mean));
+    TRY(checkpoint_get_real(checkpoint, "std", std));
+    if (height < 1 || width < 1 || channels < 1 || n_classes < 1 || n_classes > 1 << 24 || !(*std > 0))
+        RAISE(ERR_DATA, "%s: pictures of %lldx%lldx%lld in %lld classes are no model's input",
+              checkpoint_path(checkpoint), (long long)height, (long long)width, (long long)channels,
+              (long long)n_classes);
+    model_options_t options = {shape_3d(height, width, channels), (int)n_classes, 0};
+    err_t err = model_build(model, &options, out);
+    if (err != ERR_OK) return err_context(ERR_DATA, "%s", checkpoint_path(checkpoint));
+    return ERR_OK;
+}
+
+static void tell_passed_over(void *context, const char *path, const char *reason)
+{
+    (void)context;
+    (void)path; /* the reason names it */
+    log_warn("passed over: %s", reason);
+}
+
+err_t model_file_locate(const char *where, char *path, int *n_found)
+{
+    int n = 0;
+    if (snprintf(path, FS_PATH_MAX, "%s", where) >= FS_PATH_MAX)
+        RAISE(ERR_USAGE, "the path of the checkpoint is longer than %d bytes", FS_PATH_MAX);
+    err_t err = ERR_OK;
+    if (fs_is_folder(where) || n_found) err = checkpoint_store_latest(where, tell_passed_over, NULL, path, &n);
+    if (n_found) *n_found = n;
+    return err;
+}

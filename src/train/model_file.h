@@ -1,0 +1,33 @@
+/* A model in a checkpoint: what `dptrain eval` needs to rebuild it, and what a resumed run adds.
+ *   /params/<layer>/<name>              weights
+ *   /optimizer/velocity/<layer>/<name>  SGD's momentum buffers
+ *   /states/<layer>/<name>              batch norm's running statistics
+ * with the attributes model, height, width, channels, n_classes, mean and std (of the training pixels).
+ * Not collective: rank 0 calls these. */
+#ifndef TRAIN_MODEL_FILE_H
+#define TRAIN_MODEL_FILE_H
+
+#include "nn/graph.h"
+#include "train/checkpoint_file.h"
+
+typedef struct model_file {
+    const graph_t *graph;
+    double mean, std;
+    const float *params, *velocity, *states; /* flat, laid out by the graph */
+    const ckpt_attr_t *attrs;                /* the run's own, beside the model's */
+    int n_attrs;
+} model_file_t;
+
+err_t model_file_write(const char *path, const model_file_t *file);
+
+/* Reads all arrays into flat buffers; velocity may be NULL. ERR_DATA naming what is missing or of another shape. */
+err_t model_file_read(checkpoint_t *checkpoint, const graph_t *graph, float *params, float *velocity, float *states);
+
+/* Rebuilds the graph that the checkpoint was made with. */
+err_t model_file_graph(const checkpoint_t *checkpoint, graph_t **out, double *mean, double *std);
+
+/* `where` is a checkpoint, or a folder whose newest valid one is taken (saying which were passed over and why).
+ * path: FS_PATH_MAX bytes. *n_found (may be NULL): checkpoints in the folder, as checkpoint_store_latest says. */
+err_t model_file_locate(const char *where, char *path, int *n_found);
+
+#endif

@@ -1,0 +1,37 @@
+/* Options of `dptrain train`. */
+#ifndef TRAIN_OPTIONS_H
+#define TRAIN_OPTIONS_H
+
+#include "base/opt.h"
+#include "train/runtime.h"
+#include "train/schedule.h"
+
+typedef struct train_options {
+    const char *model, *data, *out, *resume, *checkpoint_every, *schedule;
+    int64_t batch, batch_per_rank, epochs, steps, seed, keep, log_every;
+    double lr, momentum, warmup_epochs, lr_step_epochs, lr_gamma, label_smoothing;
+    bool overwrite;
+    runtime_options_t runtime;
+    /* Parsed from checkpoint_every; both 0: at the end of every epoch. */
+    int64_t checkpoint_steps;
+    double checkpoint_sec;
+} train_options_t;
+
+enum { TRAIN_N_GROUPS = 2 };
+
+/* The groups bound to `options`, with defaults set. */
+err_t train_options_bind(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS]);
+
+/* Conflicts and derived values; after parsing and before MPI. */
+err_t train_options_check(train_options_t *options, const opt_group_t groups[TRAIN_N_GROUPS]);
+
+/* Options that belong to one start of the program and not to the training: not kept in checkpoints. */
+extern const char *const train_options_per_run[];
+
+/* --resume: takes options that the user did not give from the checkpoint's (`saved`: "key = value" lines).
+ * ERR_USAGE naming those given with another value that must not change. *storage holds their text; mem_free it
+ * after the last use of the options. */
+err_t train_options_inherit(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS], const char *saved,
+                            char **storage);
+
+#endif

@@ -1,0 +1,84 @@
+#include "train/runtime.h"
+
+#include <sched.h>
+#include <stdio.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+
+#define FIELD(name) offsetof(runtime_options_t, name)
+const opt_t runtime_option_table[] = {
+    {"device", OPT_CHOICE, FIELD(device), "auto", 0, 0, backend_names, NULL, "who computes", false},
+    {"comm", OPT_CHOICE, FIELD(comm), "auto", 0, 0, comm_names, NULL, "how ranks talk", false},
+    {"threads", OPT_INT, FIELD(threads), "0", 0, 4096, NULL, "N", "CPU threads per rank; 0: this rank's share of its CPUs", false},
+    {"timeout", OPT_REAL, FIELD(timeout_sec), "300", 1, 86400, NULL, "SEC", "deadline of every wait", false},
+};
+const int n_runtime_options = sizeof runtime_option_table / sizeof runtime_option_table[0];
+
+static void (*abort_hook)(err_t code);
+
+typedef struct cpu_entry {
+    int host;
+    cpu_set_t allowed;
+} cpu_entry_t;
+
+/* Ranks that share CPUs share them evenly: a rank bound to cores of its own keeps those, unbound ranks split
+ * what their host allows. */
+static err_t fair_threads(comm_t *comm, int *allowed, int *fair)
+{
+    cpu_entry_t mine = {.host = comm->topo.host};
+    if (sched_getaffinity(0, sizeof mine.allowed, &mine.allowed) != 0) {
+        CPU_ZERO(&mine.allowed);
+        CPU_SET(0, &mine.allowed);
+    }
+    cpu_entry_t *all;
+    TRY(mem_new_array(comm->size, sizeof *all, "CPU masks", &all));
+    err_t err = comm_allgather(comm, &mine, sizeof mine, all, "sharing CPU masks");
+    cpu_set_t host_cpus;
+    CPU_ZERO(&host_cpus);
+    for (int r = 0; err == ERR_OK && r < comm->size; r++)
+        if (all[r].host == mine.host) CPU_OR(&host_cpus, &host_cpus, &all[r].allowed);
+    mem_free(&all);
+    TRY(err);
+    *allowed = CPU_COUNT(&mine.allowed);
+    *fair = CPU_COUNT(&host_cpus) / comm->topo.local_size;
+    if (*fair > *allowed) *fair = *allowed;
+    if (*fair < 1) *fair = 1;
+    return ERR_OK;
+}
+
+static err_t open_backend(const runtime_options_t *options, runtime_t *out)
+{
+    int allowed, fair;
+    TRY(fair_threads(out->comm, &allowed, &fair));
+    out->n_threads = options->threads > 0 ? (int)options->threads : fair;
+    if (out->n_threads > allowed)
+        log_warn("--threads %d is more than the %d CPUs this rank may use; it will be slower", out->n_threads,
+                 allowed);
+    if (out->backend->open) TRY(out->backend->open(out->n_threads));
+    out->backend->describe(out->device, sizeof out->device);
+    return ERR_OK;
+}
+
+err_t runtime_open(const runtime_options_t *options, void (*abort_job)(err_t code), runtime_t *out)
+{
+    *out = (runtime_t){0};
+    abort_hook = abort_job;
+    TRY(backend_find(options->device, &out->backend));
+    comm_options_t comm_options = {options->comm, options->timeout_sec, abort_job};
+    TRY(comm_open(&comm_options, &out->comm));
+    return comm_agree(out->comm, open_backend(options, out), "start-up");
+}
+
+err_t runtime_close(runtime_t *runtime, err_t err)
+{
+    bool agreed = !runtime->comm || runtime->comm->size == 1 || runtime->comm->agreed == err;
+    if (err != ERR_OK && !agreed) {
+        log_error("%s", err_message());
+        abort_hook(err);
+    }
+    if (err != ERR_OK && log_speaks()) log_error("%s", err_message());
+    if (runtime->backend && runtime->backend->close) runtime->backend->close();
+    comm_close(&runtime->comm);
+    return err;
+}

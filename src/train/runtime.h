@@ -1,0 +1,33 @@
+/* What every collective command starts with: communicator, backend, threads. */
+#ifndef TRAIN_RUNTIME_H
+#define TRAIN_RUNTIME_H
+
+#include "base/opt.h"
+#include "comm/comm.h"
+#include "ops/backend.h"
+
+typedef struct runtime_options {
+    const char *device, *comm;
+    int64_t threads;
+    double timeout_sec;
+} runtime_options_t;
+
+extern const opt_t runtime_option_table[];
+extern const int n_runtime_options;
+
+typedef struct runtime {
+    comm_t *comm;
+    const backend_t *backend;
+    int n_threads;
+    char device[96]; /* what the backend says of itself */
+} runtime_t;
+
+/* Collective. */
+err_t runtime_open(const runtime_options_t *options, void (*abort_job)(err_t code), runtime_t *out);
+
+/* Collective when err is ERR_OK or was agreed on by all ranks (comm_agree): then everything is closed in order,
+ * rank 0 having printed the message. An error that is this rank's alone is printed and ends the job through
+ * abort_job. Returns err. */
+err_t runtime_close(runtime_t *runtime, err_t err);
+
+#endif

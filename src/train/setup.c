@@ -1,0 +1,232 @@
+/* Start of a run: rank 0 decides, everyone hears, every rank checks, all agree. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "comm/watchdog.h"
+#include "train/checkpoint_store.h"
+#include "train/trainer.h"
+
+typedef struct data_choice {
+    char where[FS_PATH_MAX];
+    char why[128];
+} data_choice_t;
+
+static err_t compare_data(trainer_t *t)
+{
+    uint64_t *hashes;
+    TRY(mem_new_array(t->comm->size, sizeof *hashes, "data hashes", &hashes));
+    err_t err = comm_allgather(t->comm, &t->dataset->info.hash, sizeof *hashes, hashes, "comparing data");
+    uint64_t first = hashes[0];
+    mem_free(&hashes);
+    TRY(err);
+    if (t->dataset->info.hash != first)
+        err = err_raise(ERR_DATA, __FILE__, __LINE__,
+                        "%s on host %s holds other data than on rank 0's host; copy the same files to every host",
+                        t->dataset->info.source, t->comm->topo.host_name);
+    return comm_agree(t->comm, err, "comparing data");
+}
+
+static err_t open_data(trainer_t *t)
+{
+    data_choice_t choice = {"", ""};
+    err_t err = ERR_OK;
+    if (t->comm->rank == 0) err = dataset_choose(t->options->data, choice.where, choice.why);
+    TRY(comm_agree(t->comm, err, "choosing data"));
+    TRY(comm_broadcast(t->comm, &choice, sizeof choice, 0, "choosing data"));
+    snprintf(t->data_why, sizeof t->data_why, "%s", choice.why);
+    watchdog_phase("opening data");
+    TRY(comm_agree(t->comm, dataset_open(choice.where, &t->dataset), "opening data"));
+    return compare_data(t);
+}
+
+/* Steps of the folder's checkpoints. A folder that is not there yet has none. */
+static err_t list_checkpoints(const char *folder, int64_t **steps, int *n)
+{
+    *steps = NULL;
+    *n = 0;
+    return fs_is_folder(folder) ? checkpoint_store_list(folder, steps, n) : ERR_OK;
+}
+
+/* --overwrite removes only what a run made. */
+static err_t clear_earlier_run(const char *folder, const char *metrics, const int64_t *steps, int n)
+{
+    char path[FS_PATH_MAX];
+    unlink(metrics);
+    for (int i = 0; i < n; i++) {
+        TRY(checkpoint_store_path(folder, steps[i], path));
+        if (unlink(path) != 0) RAISE(ERR_SYSTEM, "--overwrite: cannot remove %s: %s", path, strerror(errno));
+    }
+    return ERR_OK;
+}
+
+static err_t make_out_folder(trainer_t *t)
+{
+    const train_options_t *o = t->options;
+    char metrics[FS_PATH_MAX];
+    int64_t *steps;
+    int n;
+    TRY(fs_make_folder(t->out));
+    TRY(fs_check_writable(t->out));
+    TRY(checkpoint_store_clean(t->out, NULL));
+    TRY(fs_join(metrics, t->out, "metrics.jsonl"));
+    TRY(list_checkpoints(t->out, &steps, &n));
+    err_t err = ERR_OK;
+    bool earlier = (n > 0 || fs_exists(metrics)) && strcmp(o->resume, "none") == 0;
+    if (earlier && !o->overwrite)
+        err = err_raise(ERR_USAGE, __FILE__, __LINE__,
+                        "%s holds an earlier run; continue it with --resume auto, replace it with --overwrite, or "
+                        "choose another --out",
+                        t->out);
+    else if (earlier)
+        err = clear_earlier_run(t->out, metrics, steps, n);
+    mem_free(&steps);
+    return err;
+}
+
+static err_t choose_out(trainer_t *t)
+{
+    const train_options_t *o = t->options;
+    if (o->out) {
+        if (snprintf(t->out, sizeof t->out, "%s", o->out) >= (int)sizeof t->out)
+            RAISE(ERR_USAGE, "--out is longer than %d bytes", FS_PATH_MAX);
+        return ERR_OK;
+    }
+    char date[32];
+    time_t now = time(NULL);
+    struct tm parts;
+    strftime(date, sizeof date, "%Y%m%d-%H%M%S", localtime_r(&now, &parts));
+    snprintf(t->out, sizeof t->out, "runs/%s-%s", o->model, date);
+    return ERR_OK;
+}
+
+static err_t open_out(trainer_t *t)
+{
+    err_t err = ERR_OK;
+    if (t->comm->rank == 0) err = make_out_folder(t);
+    TRY(comm_agree(t->comm, err, "making the output folder"));
+    return comm_agree(t->comm, metrics_open(&t->metrics, t->out, t->comm->rank == 0), "opening metrics");
+}
+
+static err_t plan_steps(trainer_t *t)
+{
+    train_options_t *o = t->options;
+    int64_t n_train = t->dataset->info.n_samples[SPLIT_TRAIN];
+    t->global_batch = o->batch ? o->batch : o->batch_per_rank * t->comm->size;
+    if (t->global_batch < t->comm->size)
+        RAISE(ERR_USAGE, "--batch %lld is smaller than the %d ranks; every rank needs a sample",
+              (long long)t->global_batch, t->comm->size);
+    if (t->global_batch > n_train)
+        RAISE(ERR_USAGE, "a batch of %lld is more than the %lld training samples", (long long)t->global_batch,
+              (long long)n_train);
+    TRY(sampler_new(n_train, t->global_batch, (uint64_t)o->seed, &t->sampler));
+    int64_t per_epoch = sampler_batches(t->sampler);
+    t->n_steps = o->steps ? o->steps : o->epochs * per_epoch;
+    t->schedule = (schedule_t){
+        .kind = strcmp(o->schedule, "cosine") == 0 ? SCHEDULE_COSINE
+                : strcmp(o->schedule, "step") == 0 ? SCHEDULE_STEP
+                                                   : SCHEDULE_CONSTANT,
+        .base = o->lr,
+        .n_steps = t->n_steps,
+        .warmup_steps = (int64_t)llround(o->warmup_epochs * (double)per_epoch),
+        .step_every = (int64_t)llround(o->lr_step_epochs * (double)per_epoch),
+        .gamma = o->lr_gamma,
+    };
+    if (t->schedule.step_every < 1) t->schedule.step_every = 1;
+    if (t->schedule.warmup_steps >= t->n_steps)
+        RAISE(ERR_USAGE, "--warmup %g epochs is %lld steps, but the whole run has %lld", o->warmup_epochs,
+              (long long)t->schedule.warmup_steps, (long long)t->n_steps);
+    return ERR_OK;
+}
+
+static err_t build_model(trainer_t *t)
+{
+    const dataset_info_t *info = &t->dataset->info;
+    model_options_t options = {shape_3d(info->height, info->width, info->channels), info->n_classes,
+                               t->options->label_smoothing};
+    TRY(model_build(t->options->model, &options, &t->graph));
+    TRY(mem_new_array(t->graph->n_flat_params, sizeof(float), "weights", &t->params));
+    TRY(mem_new_array(t->graph->n_flat_params, sizeof(float), "optimizer state", &t->velocity));
+    TRY(mem_new_array(t->graph->n_flat_states, sizeof(float), "running statistics", &t->states));
+    graph_init(t->graph, (uint64_t)t->options->seed, t->params, t->states);
+    return ERR_OK;
+}
+
+/* Plans every batch size that can occur: whole and ragged, training and evaluation. */
+static err_t build_executor(trainer_t *t)
+{
+    exec_options_t options = {.graph = t->graph,
+                              .backend = t->runtime.backend,
+                              .params = t->params,
+                              .grads = t->grads.data,
+                              .states = t->states,
+                              .seed = (uint64_t)t->options->seed};
+    TRY(exec_new(&options, &t->exec));
+    int64_t n_train = t->dataset->info.n_samples[SPLIT_TRAIN], first;
+    t->max_local = sampler_split(t->global_batch, t->comm->rank, t->comm->size, &first);
+    TRY(exec_prepare(t->exec, t->max_local, true));
+    TRY(exec_prepare(t->exec, sampler_split(n_train % t->global_batch, t->comm->rank, t->comm->size, &first), true));
+    const dataset_info_t *info = &t->dataset->info;
+    TRY(evaluator_open(t->comm, t->exec, t->dataset, info->mean, info->std, &t->evaluator));
+    TRY(exec_ready(t->exec));
+    TRY(mem_new_array(t->max_local, sizeof *t->predictions, "predictions", &t->predictions));
+    TRY(mem_new_array(RATE_RING, sizeof *t->step_rates, "step times", &t->step_rates));
+    mem_touch(t->step_rates, RATE_RING * sizeof *t->step_rates);
+    return ERR_OK;
+}
+
+static err_t open_loader(trainer_t *t)
+{
+    loader_options_t options = {
+        .dataset = t->dataset,
+        .sampler = t->sampler,
+        .rank = t->comm->rank,
+        .size = t->comm->size,
+        .epoch = t->at.epoch,
+        .batch = t->at.batch,
+        .n_batches = t->n_steps - t->at.step,
+        .max_local = t->max_local,
+        .timeout_sec = t->options->runtime.timeout_sec,
+    };
+    return options.n_batches > 0 ? loader_open(&options, &t->loader) : ERR_OK;
+}
+
+err_t trainer_setup(trainer_t *t)
+{
+    comm_t *comm = t->comm;
+    err_t err = comm->rank == 0 ? choose_out(t) : ERR_OK;
+    TRY(comm_agree(comm, err, "choosing the output folder"));
+    TRY(comm_broadcast(comm, t->out, sizeof t->out, 0, "choosing the output folder"));
+    TRY(trainer_find_checkpoint(t));
+    TRY(open_data(t));
+    TRY(comm_agree(comm, plan_steps(t), "planning steps"));
+    TRY(comm_agree(comm, build_model(t), "building the model"));
+    TRY(comm_buffer_new(comm, (size_t)(t->graph->n_flat_params + TAIL_COUNT) * sizeof(float), &t->grads));
+    TRY(comm_agree(comm, build_executor(t), "planning the model"));
+    TRY(trainer_restore(t));
+    /* Equal by construction; broadcast, so that a host whose libm differs in a last bit joins in too. */
+    TRY(comm_broadcast(comm, t->params, t->graph->n_flat_params * (int64_t)sizeof(float), 0, "sending weights"));
+    TRY(open_out(t));
+    return comm_agree(comm, open_loader(t), "starting the loader");
+}
+
+void trainer_teardown(trainer_t *t)
+{
+    loader_close(&t->loader);
+    evaluator_close(&t->evaluator);
+    exec_free(&t->exec);
+    sampler_free(&t->sampler);
+    graph_free(&t->graph);
+    dataset_close(&t->dataset);
+    mem_free(&t->params);
+    mem_free(&t->velocity);
+    mem_free(&t->states);
+    mem_free(&t->predictions);
+    mem_free(&t->step_rates);
+    metrics_close(&t->metrics); /* after an error; otherwise it is closed already */
+}

@@ -1,0 +1,170 @@
+/* What a checkpoint of a training run holds, and how a run takes it back. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "comm/watchdog.h"
+#include "train/checkpoint_store.h"
+#include "train/model_file.h"
+#include "train/trainer.h"
+
+err_t trainer_average_states(trainer_t *t)
+{
+    int64_t n = t->graph->n_flat_states;
+    if (n == 0) return ERR_OK;
+    TRY(comm_allreduce(t->comm, t->states, n, DTYPE_F32, COMM_SUM, "averaging running statistics"));
+    for (int64_t i = 0; i < n; i++) t->states[i] /= (float)t->comm->size;
+    return ERR_OK;
+}
+
+static err_t write_checkpoint(const trainer_t *t)
+{
+    const dataset_info_t *info = &t->dataset->info;
+    char hash[20], *options = NULL, path[FS_PATH_MAX];
+    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)info->hash);
+    TRY(opt_config_write(t->groups, TRAIN_N_GROUPS, train_options_per_run, &options));
+    const ckpt_attr_t attrs[] = {
+        ckpt_text("options", options),
+        ckpt_text("data_xxh3", hash),
+        ckpt_text("data_source", info->source),
+        ckpt_int("step", t->at.step),
+        ckpt_int("epoch", t->at.epoch),
+        ckpt_int("batch", t->at.batch),
+        ckpt_real("epoch_loss_sum", t->at.loss_sum),
+        ckpt_int("epoch_n_correct", t->at.n_correct),
+        ckpt_int("epoch_n_samples", t->at.n_samples),
+        ckpt_int("global_batch", t->global_batch),
+        ckpt_int("n_ranks", t->comm->size),
+    };
+    model_file_t file = {.graph = t->graph,
+                         .mean = info->mean,
+                         .std = info->std,
+                         .params = t->params,
+                         .velocity = t->velocity,
+                         .states = t->states,
+                         .attrs = attrs,
+                         .n_attrs = sizeof attrs / sizeof attrs[0]};
+    err_t err = checkpoint_store_path(t->out, t->at.step, path);
+    if (err == ERR_OK) err = model_file_write(path, &file);
+    if (err == ERR_OK) err = checkpoint_store_prune(t->out, narrow_int(t->options->keep), t->at.step);
+    mem_free(&options);
+    return err;
+}
+
+err_t trainer_checkpoint(trainer_t *t)
+{
+    watchdog_phase("writing the checkpoint of step %lld", (long long)t->at.step);
+    TRY(trainer_average_states(t));
+    err_t err = t->comm->rank == 0 ? write_checkpoint(t) : ERR_OK;
+    t->last_checkpoint_step = t->at.step;
+    t->last_checkpoint_sec = clock_sec();
+    return comm_agree(t->comm, err, "writing a checkpoint");
+}
+
+/* Rank 0: the file that --resume means; "" for a run that starts at the beginning. */
+static err_t choose_checkpoint(const trainer_t *t, char *path)
+{
+    const char *wish = t->options->resume;
+    path[0] = '\0';
+    if (strcmp(wish, "none") == 0) return ERR_OK;
+    if (strcmp(wish, "auto") != 0) return model_file_locate(wish, path, NULL);
+    int n_found;
+    err_t err = model_file_locate(t->out, path, &n_found);
+    if (err == ERR_OK || n_found != 0) return err;
+    log_info("no checkpoint in %s yet: starting from the beginning", t->out);
+    path[0] = '\0';
+    return ERR_OK;
+}
+
+static err_t read_options(const char *path, char **out)
+{
+    checkpoint_t *checkpoint;
+    const char *text;
+    TRY(checkpoint_open(path, &checkpoint));
+    err_t err = checkpoint_get_text(checkpoint, "options", &text);
+    if (err == ERR_OK) err = mem_strdup(text, out);
+    checkpoint_close(&checkpoint);
+    return err;
+}
+
+err_t trainer_find_checkpoint(trainer_t *t)
+{
+    char *text = NULL;
+    err_t err = ERR_OK;
+    if (t->comm->rank == 0) {
+        err = choose_checkpoint(t, t->resumed_from);
+        if (err == ERR_OK && t->resumed_from[0]) err = read_options(t->resumed_from, &text);
+    }
+    TRY_OUT(err, comm_agree(t->comm, err, "finding a checkpoint"));
+    TRY_OUT(err, comm_broadcast(t->comm, t->resumed_from, sizeof t->resumed_from, 0, "finding a checkpoint"));
+    if (!t->resumed_from[0]) goto out;
+    int64_t n_bytes = text ? (int64_t)strlen(text) + 1 : 0;
+    TRY_OUT(err, comm_broadcast(t->comm, &n_bytes, sizeof n_bytes, 0, "sending options"));
+    if (!text) err = mem_new((size_t)n_bytes, "options", &text);
+    TRY_OUT(err, comm_agree(t->comm, err, "sending options"));
+    TRY_OUT(err, comm_broadcast(t->comm, text, n_bytes, 0, "sending options"));
+    err = train_options_inherit(t->options, t->groups, text, &t->saved_options);
+    err = comm_agree(t->comm, err, "taking over options");
+out:
+    mem_free(&text);
+    return err;
+}
+
+/* The position is only good for the same data, cut into the same batches. */
+static err_t check_same_run(const trainer_t *t, const checkpoint_t *checkpoint)
+{
+    const char *saved;
+    char hash[20];
+    int64_t global_batch;
+    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)t->dataset->info.hash);
+    TRY(checkpoint_get_text(checkpoint, "data_xxh3", &saved));
+    if (strcmp(hash, saved) != 0)
+        RAISE(ERR_DATA, "%s was trained on other data than %s; give --data the same files", t->resumed_from,
+              t->dataset->info.source);
+    TRY(checkpoint_get_int(checkpoint, "global_batch", &global_batch));
+    if (global_batch != t->global_batch)
+        RAISE(ERR_USAGE,
+              "%s was trained with %lld samples a step, this run has %lld; give --batch %lld (--batch-per-rank "
+              "depends on the number of ranks)",
+              t->resumed_from, (long long)global_batch, (long long)t->global_batch, (long long)global_batch);
+    return ERR_OK;
+}
+
+static err_t read_position(const trainer_t *t, const checkpoint_t *checkpoint, train_position_t *at)
+{
+    TRY(checkpoint_get_int(checkpoint, "step", &at->step));
+    TRY(checkpoint_get_int(checkpoint, "epoch", &at->epoch));
+    TRY(checkpoint_get_int(checkpoint, "batch", &at->batch));
+    TRY(checkpoint_get_real(checkpoint, "epoch_loss_sum", &at->loss_sum));
+    TRY(checkpoint_get_int(checkpoint, "epoch_n_correct", &at->n_correct));
+    TRY(checkpoint_get_int(checkpoint, "epoch_n_samples", &at->n_samples));
+    if (at->step < 0 || at->epoch < 0 || at->batch < 0 || at->batch >= sampler_batches(t->sampler))
+        RAISE(ERR_DATA, "%s: step %lld, epoch %lld, batch %lld is no position of this run", t->resumed_from,
+              (long long)at->step, (long long)at->epoch, (long long)at->batch);
+    return ERR_OK;
+}
+
+static err_t load(trainer_t *t)
+{
+    checkpoint_t *checkpoint;
+    TRY(checkpoint_open(t->resumed_from, &checkpoint));
+    err_t err = check_same_run(t, checkpoint);
+    if (err == ERR_OK) err = read_position(t, checkpoint, &t->at);
+    if (err == ERR_OK) err = model_file_read(checkpoint, t->graph, t->params, t->velocity, t->states);
+    checkpoint_close(&checkpoint);
+    return err;
+}
+
+err_t trainer_restore(trainer_t *t)
+{
+    if (!t->resumed_from[0]) return ERR_OK;
+    const graph_t *g = t->graph;
+    err_t err = t->comm->rank == 0 ? load(t) : ERR_OK;
+    TRY(comm_agree(t->comm, err, "loading the checkpoint"));
+    TRY(comm_broadcast(t->comm, &t->at, sizeof t->at, 0, "sending the position"));
+    TRY(comm_broadcast(t->comm, t->velocity, g->n_flat_params * (int64_t)sizeof(float), 0, "sending optimizer state"));
+    return comm_broadcast(t->comm, t->states, g->n_flat_states * (int64_t)sizeof(float), 0,
+                          "sending running statistics");
+}

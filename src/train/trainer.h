@@ -1,0 +1,72 @@
+/* A training run: everything it owns, and its stages. Part of train; train/train.h is the entry. */
+#ifndef TRAIN_TRAINER_H
+#define TRAIN_TRAINER_H
+
+#include "data/loader.h"
+#include "models/model.h"
+#include "train/evaluate.h"
+#include "train/metrics.h"
+#include "train/options.h"
+#include "train/runtime.h"
+
+/* Behind the gradients, in the same allreduce: what all ranks must know of a step. */
+enum { TAIL_LOSS_SUM, TAIL_CORRECT, TAIL_CHECKPOINT, TAIL_STOP, TAIL_COUNT };
+
+/* Where the run stands; in every checkpoint. */
+typedef struct train_position {
+    int64_t step;         /* optimizer steps done */
+    int64_t epoch, batch; /* of the next step */
+    double loss_sum;      /* over the samples of the epoch so far */
+    int64_t n_correct, n_samples;
+} train_position_t;
+
+typedef struct trainer {
+    train_options_t *options;
+    opt_group_t *groups;
+    char *saved_options; /* text that resumed options point into */
+    runtime_t runtime;
+    comm_t *comm; /* runtime.comm */
+    dataset_t *dataset;
+    char data_why[128];
+    graph_t *graph;
+    exec_t *exec;
+    evaluator_t evaluator;
+    sampler_t *sampler;
+    loader_t *loader;
+    float *params, *velocity, *states;
+    comm_buffer_t grads; /* n_flat_params + TAIL_COUNT floats */
+    int32_t *predictions;
+    metrics_t metrics;
+    char out[FS_PATH_MAX];
+    char resumed_from[FS_PATH_MAX]; /* "" */
+    schedule_t schedule;
+    int64_t global_batch, max_local; /* samples a step: of all ranks, at most on this one */
+    train_position_t at;
+    int64_t n_steps; /* of the whole run */
+    int64_t last_checkpoint_step;
+    double last_checkpoint_sec;
+    double *step_rates; /* images/s of the last steady steps, a ring */
+    int64_t n_rates;
+    int64_t n_first_steps; /* steps done in this process, for the warm-up of measurements */
+} trainer_t;
+
+enum { RATE_RING = 1 << 16, RATE_WARMUP_STEPS = 10 };
+
+/* Collective, in this order. */
+err_t trainer_setup(trainer_t *t);
+err_t trainer_loop(trainer_t *t);
+void trainer_teardown(trainer_t *t);
+
+void trainer_print_header(const trainer_t *t);
+err_t trainer_record_run(trainer_t *t);
+
+/* Collective. Rank 0 writes; all agree. Batch norm's running values are averaged over the ranks first. */
+err_t trainer_checkpoint(trainer_t *t);
+err_t trainer_average_states(trainer_t *t);
+
+/* Collective. --resume: finds the checkpoint and takes over its options (before anything is built), then loads
+ * it (after). trainer_restore also checks that data and model are those of the checkpoint. */
+err_t trainer_find_checkpoint(trainer_t *t);
+err_t trainer_restore(trainer_t *t);
+
+#endif

@@ -1,0 +1,265 @@
+/* RUN np=1,2,3,4
+ *
+ * The communicator over MPI, on data that every sum represents exactly. */
+#include <string.h>
+#include <sys/statvfs.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "comm/comm.h"
+#include "comm/watchdog.h"
+#include "tests/mpi/everyone.h"
+
+/* Larger than one MPI call may be inside (32 MiB), and no multiple of anything. */
+enum { LARGE_BYTES = (32 << 20) + 12 };
+
+static const int64_t counts[] = {0, 1, 2, 3, 7, 1000, 4097, 1000003};
+enum { N_COUNTS = sizeof counts / sizeof counts[0] };
+
+static void abort_job(err_t code)
+{
+    MPI_Abort(MPI_COMM_WORLD, (int)code);
+}
+
+/* Whole numbers below 8, negative ones too, different on each rank. */
+static int64_t value(int rank, int64_t i)
+{
+    return (i * 7 + rank * 5) % 16 - 8;
+}
+
+static void store(void *data, dtype_t dtype, int64_t i, int64_t v)
+{
+    switch (dtype) {
+    case DTYPE_F32:
+        ((float *)data)[i] = (float)v;
+        break;
+    case DTYPE_F64:
+        ((double *)data)[i] = (double)v;
+        break;
+    case DTYPE_I32:
+        ((int32_t *)data)[i] = (int32_t)v;
+        break;
+    default:
+        ((int64_t *)data)[i] = v;
+    }
+}
+
+static double load(const void *data, dtype_t dtype, int64_t i)
+{
+    switch (dtype) {
+    case DTYPE_F32:
+        return (double)((const float *)data)[i];
+    case DTYPE_F64:
+        return ((const double *)data)[i];
+    case DTYPE_I32:
+        return ((const int32_t *)data)[i];
+    default:
+        return (double)((const int64_t *)data)[i];
+    }
+}
+
+static double expected(comm_op_t op, int size, int64_t i)
+{
+    int64_t result = value(0, i);
+    for (int r = 1; r < size; r++) {
+        int64_t v = value(r, i);
+        if (op == COMM_SUM) result += v;
+        if (op == COMM_MAX && v > result) result = v;
+        if (op == COMM_MIN && v < result) result = v;
+    }
+    return (double)result;
+}
+
+/* One allreduce of `count` in place; the element behind the end must keep its value. */
+static bool allreduce_is_right(comm_t *comm, void *data, int64_t count, dtype_t dtype, comm_op_t op)
+{
+    for (int64_t i = 0; i < count; i++) store(data, dtype, i, value(comm->rank, i));
+    store(data, dtype, count, 99);
+    if (comm_allreduce(comm, data, count, dtype, op, "a test's allreduce") != ERR_OK) return false;
+    int64_t n_wrong = load(data, dtype, count) != 99;
+    for (int64_t i = 0; i < count; i++) n_wrong += load(data, dtype, i) != expected(op, comm->size, i);
+    return n_wrong == 0;
+}
+
+static void test_allreduce(comm_t *comm, char *data)
+{
+    static const char *const op_names[] = {"sum", "max", "min"};
+    for (dtype_t dtype = DTYPE_F32; dtype <= DTYPE_I64; dtype++)
+        for (comm_op_t op = COMM_SUM; op <= COMM_MIN; op++) {
+            bool right = true;
+            for (int k = 0; k < N_COUNTS; k++) right &= allreduce_is_right(comm, data, counts[k], dtype, op);
+            OK_ALL(right, "allreduce %s of %s, every length", op_names[op], dtype_name(dtype));
+        }
+    OK_ALL(allreduce_is_right(comm, data, LARGE_BYTES / 4, DTYPE_F32, COMM_SUM),
+           "allreduce longer than one MPI call");
+}
+
+static bool broadcast_is_right(comm_t *comm, char *data, int64_t n_bytes, int root)
+{
+    for (int64_t i = 0; i <= n_bytes; i++) data[i] = (char)(i % 251 + comm->rank);
+    char behind = data[n_bytes];
+    if (comm_broadcast(comm, data, n_bytes, root, "a test's broadcast") != ERR_OK) return false;
+    int64_t n_wrong = data[n_bytes] != behind;
+    for (int64_t i = 0; i < n_bytes; i++) n_wrong += data[i] != (char)(i % 251 + root);
+    return n_wrong == 0;
+}
+
+static void test_broadcast(comm_t *comm, char *data)
+{
+    bool right = true;
+    for (int root = 0; root < comm->size; root++)
+        for (int k = 0; k < N_COUNTS; k++) right &= broadcast_is_right(comm, data, counts[k], root);
+    OK_ALL(right, "broadcast from each rank, every length");
+    OK_ALL(broadcast_is_right(comm, data, LARGE_BYTES, comm->size - 1), "broadcast longer than one MPI call");
+}
+
+static bool gathered_is_right(const comm_t *comm, const char *recv, int64_t n_bytes)
+{
+    int64_t n_wrong = 0;
+    for (int r = 0; r < comm->size; r++)
+        for (int64_t i = 0; i < n_bytes; i++) n_wrong += recv[r * n_bytes + i] != (char)(i % 127 + 3 * r);
+    return n_wrong == 0;
+}
+
+static bool allgather_is_right(comm_t *comm, int64_t n_bytes, bool in_place)
+{
+    char *recv = NULL, *send = NULL;
+    if (mem_new((size_t)(comm->size * n_bytes), "test", &recv) != ERR_OK) return false;
+    if (!in_place && mem_new((size_t)n_bytes, "test", &send) != ERR_OK) return false;
+    char *from = in_place ? recv + comm->rank * n_bytes : send;
+    for (int64_t i = 0; i < n_bytes; i++) from[i] = (char)(i % 127 + 3 * comm->rank);
+    bool right = comm_allgather(comm, from, n_bytes, recv, "a test's allgather") == ERR_OK &&
+                 gathered_is_right(comm, recv, n_bytes);
+    mem_free(&send);
+    mem_free(&recv);
+    return right;
+}
+
+static void test_allgather(comm_t *comm)
+{
+    bool right = true, in_place = true;
+    for (int k = 0; k < N_COUNTS; k++) {
+        right &= allgather_is_right(comm, counts[k], false);
+        in_place &= allgather_is_right(comm, counts[k], true);
+    }
+    OK_ALL(right, "allgather in rank order, every length");
+    OK_ALL(in_place, "allgather from its own place in the result");
+    OK_ALL(allgather_is_right(comm, LARGE_BYTES, false), "allgather longer than one MPI call");
+}
+
+/* Ranks from `first` on fail, with codes that grow towards the end. */
+static err_t some_fail(const comm_t *comm, int first)
+{
+    if (comm->rank < first) return ERR_OK;
+    return err_raise(comm->rank == comm->size - 1 ? ERR_SYSTEM : ERR_DATA, __FILE__, __LINE__,
+                     "trouble at %d", comm->rank);
+}
+
+static void test_agree(comm_t *comm)
+{
+    OK_ALL(comm_agree(comm, ERR_OK, "agreeing") == ERR_OK, "agree: nobody failed");
+    bool codes = true, messages = true;
+    for (int first = 0; first < comm->size; first++) {
+        err_t agreed = comm_agree(comm, some_fail(comm, first), "agreeing");
+        char wanted[128];
+        snprintf(wanted, sizeof wanted, "rank %d on %s: trouble at %d", first, comm->topo.host_name, first);
+        if (comm->size == 1) strcpy(wanted, "trouble at 0");
+        codes &= agreed == ERR_SYSTEM;
+        messages &= strcmp(err_message(), wanted) == 0;
+    }
+    OK_ALL(codes, "agree: one or more failed: all return the worst code");
+    OK_ALL(messages, "agree: all have the lowest failing rank's message, which names rank and host");
+
+    int middle = comm->size / 2;
+    err_t mine = comm->rank == middle ? err_raise(ERR_DATA, __FILE__, __LINE__, "only here") : ERR_OK;
+    err_t agreed = comm_agree(comm, mine, "agreeing");
+    OK_ALL(agreed == ERR_DATA && strstr(err_message(), "only here"), "agree: one in the middle failed");
+
+    mine = err_raise(ERR_DATA, __FILE__, __LINE__, "no data in /nowhere");
+    agreed = comm_agree(comm, mine, "agreeing");
+    OK_ALL(agreed == ERR_DATA && strcmp(err_message(), "no data in /nowhere") == 0,
+           "agree: the same failure everywhere keeps its words");
+    OK_ALL(comm_agree(comm, ERR_OK, "agreeing") == ERR_OK, "agree: an old failure is not heard again");
+}
+
+static bool is_zero(const comm_buffer_t *buffer)
+{
+    const char *bytes = buffer->data;
+    size_t n_wrong = 0;
+    for (size_t i = 0; i < buffer->n_bytes; i++) n_wrong += bytes[i] != 0;
+    return n_wrong == 0;
+}
+
+/* Two at once, of different odd sizes, so that a part that overlaps another would show. */
+static void test_buffers(comm_t *comm)
+{
+    enum { N_A = 100003, N_B = 7 };
+    comm_buffer_t a = {0}, b = {0};
+    OK_ALL(comm_buffer_new(comm, (N_A + 1) * sizeof(float), &a) == ERR_OK, "a buffer");
+    OK_ALL(comm_buffer_new(comm, (N_B + 1) * sizeof(double), &b) == ERR_OK, "a second one");
+    OK_ALL((uintptr_t)a.data % MEM_ALIGN == 0 && (uintptr_t)b.data % MEM_ALIGN == 0, "both are aligned");
+    OK_ALL(is_zero(&a) && is_zero(&b), "both are zero");
+    int shared = a.shared, first = shared;
+    MPI_Bcast(&first, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    OK_ALL(shared == first && (!a.shared || comm->topo.max_local_size > 1), "all share or none does");
+    struct statvfs fs;
+    bool room = statvfs("/dev/shm", &fs) == 0 && fs.f_bavail * fs.f_frsize > 256 << 20;
+    OK_ALL(a.shared || comm->topo.max_local_size == 1 || !room,
+           "shared where a host has several ranks and room");
+
+    memset(b.data, comm->rank + 1, b.n_bytes);
+    OK_ALL(allreduce_is_right(comm, a.data, N_A, DTYPE_F32, COMM_SUM), "allreduce inside the first");
+    bool kept = true;
+    for (size_t i = 0; i < b.n_bytes; i++) kept &= ((char *)b.data)[i] == (char)(comm->rank + 1);
+    OK_ALL(kept, "the second kept this rank's own values");
+    OK_ALL(allreduce_is_right(comm, b.data, N_B, DTYPE_F64, COMM_MAX), "allreduce inside the second");
+    comm_buffer_free(comm, &a);
+    comm_buffer_free(comm, &b);
+    comm_buffer_free(comm, &b);
+    OK_ALL(!a.data && !b.data, "both are freed");
+}
+
+/* The steady state: what a training step calls allocates nothing of ours. */
+static void test_no_allocation(comm_t *comm, char *data)
+{
+    int64_t before = mem_count();
+    err_t err = ERR_OK;
+    for (int i = 0; i < 20; i++) {
+        watchdog_phase("step %d", i);
+        err |= comm_allreduce(comm, data, 5000, DTYPE_F32, COMM_SUM, "a test's allreduce");
+        err |= comm_agree(comm, ERR_OK, "agreeing");
+    }
+    OK_ALL(err == ERR_OK && mem_count() == before, "a step allocates nothing");
+}
+
+int main(void)
+{
+    comm_t *comm = NULL;
+    comm_options_t options = {.name = "mpi", .timeout_sec = 60, .abort_job = abort_job};
+    err_t err = comm_open(&options, &comm);
+    tap_quiet = !log_speaks();
+    tap_plan(42);
+    OK_CALL(err, "open");
+    if (err != ERR_OK) return 1;
+    int size;
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    OK_ALL(comm->size == size && comm->topo.size == size && comm->rank == comm->topo.rank, "rank and size");
+    OK_ALL(strcmp(comm->ops->name, "mpi") == 0, "it says what it is");
+    OK_ALL(comm_barrier(comm, "a test's barrier") == ERR_OK, "barrier");
+    char *data = NULL;
+    OK_ALL(mem_new(LARGE_BYTES + 64, "test", &data) == ERR_OK, "memory");
+    test_allreduce(comm, data);
+    test_broadcast(comm, data);
+    test_allgather(comm);
+    test_agree(comm);
+    test_buffers(comm);
+    test_no_allocation(comm, data);
+    mem_free(&data);
+    comm_close(&comm);
+    comm_close(&comm);
+    int ended;
+    MPI_Finalized(&ended);
+    OK(!comm && ended, "closed, and MPI with it");
+    OK(mem_live() == 0, "every block was freed");
+    return tap_done();
+}

@@ -1,0 +1,109 @@
+/* The communicator of one process keeps the contract of comm.h without touching MPI. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "comm/comm.h"
+#include "comm/watchdog.h"
+#include "tests/tap.h"
+
+/* Pretends to be started by a launcher with so many ranks; 0: by none. */
+static void launcher(int size)
+{
+    static const char *const names[] = {
+        "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE", "SLURM_NTASKS"};
+    for (int i = 0; i < 6; i++) unsetenv(names[i]);
+    if (size == 0) return;
+    char text[16];
+    snprintf(text, sizeof text, "%d", size);
+    setenv(names[0], "0", 1);
+    setenv(names[1], text, 1);
+}
+
+/* Opening fails with ERR_USAGE and a message that has both words. */
+static bool refused(const char *name, const char *word, const char *other_word)
+{
+    comm_t *comm = NULL;
+    comm_options_t options = {.name = name, .timeout_sec = 60};
+    return comm_open(&options, &comm) == ERR_USAGE && !comm && strstr(err_message(), word) &&
+           strstr(err_message(), other_word);
+}
+
+static void test_choice(void)
+{
+    launcher(3);
+    OK(refused("self", "3", "--comm mpi"), "self under a launcher with several ranks is refused");
+    launcher(0);
+    OK(refused("nccl", "NCCL", "--comm mpi"), "nccl is refused in a build without it");
+    OK(refused("gossip", "gossip", "auto"), "an unknown name is refused, the known ones are named");
+    launcher(1);
+    comm_t *comm = NULL;
+    comm_options_t options = {.name = "self", .timeout_sec = 60};
+    OK_CALL(comm_open(&options, &comm), "self under a launcher with one rank");
+    comm_close(&comm);
+    launcher(0);
+    bool self_is_listed = false;
+    for (int i = 0; comm_names[i]; i++) self_is_listed |= strcmp(comm_names[i], "self") == 0;
+    OK(self_is_listed && strcmp(comm_names[0], "auto") == 0, "the names for --comm");
+}
+
+static void test_collectives(comm_t *comm)
+{
+    float values[5] = {1, -2, 3, -4, 5}, copy[5];
+    memcpy(copy, values, sizeof copy);
+    OK_CALL(comm_barrier(comm, "a test"), "barrier");
+    bool kept = true;
+    for (comm_op_t op = COMM_SUM; op <= COMM_MIN; op++)
+        for (dtype_t dtype = DTYPE_F32; dtype <= DTYPE_I64; dtype++) {
+            kept &=
+                comm_allreduce(comm, values, dtype_size(dtype) == 4 ? 5 : 2, dtype, op, "a test") == ERR_OK;
+            kept &= comm_allreduce(comm, values, 0, dtype, op, "a test") == ERR_OK;
+        }
+    kept &= comm_broadcast(comm, values, sizeof values, 0, "a test") == ERR_OK;
+    OK(kept && memcmp(values, copy, sizeof copy) == 0, "allreduce and broadcast of one rank change nothing");
+    float gathered[5] = {0};
+    OK(comm_allgather(comm, values, sizeof values, gathered, "a test") == ERR_OK &&
+           memcmp(gathered, copy, sizeof copy) == 0,
+       "allgather copies");
+    OK(comm_allgather(comm, gathered, sizeof gathered, gathered, "a test") == ERR_OK &&
+           memcmp(gathered, copy, sizeof copy) == 0,
+       "allgather from its own place");
+    OK(comm_agree(comm, ERR_OK, "a test") == ERR_OK, "agree: no failure");
+    err_t mine = err_raise(ERR_DATA, __FILE__, __LINE__, "just this");
+    OK(comm_agree(comm, mine, "a test") == ERR_DATA && strcmp(err_message(), "just this") == 0,
+       "agree: a failure keeps code and words");
+}
+
+static void test_buffers(comm_t *comm)
+{
+    comm_buffer_t a = {0}, b = {0};
+    OK_CALL(comm_buffer_new(comm, 1003, &a), "a buffer");
+    OK_CALL(comm_buffer_new(comm, 0, &b), "an empty one");
+    bool zero = true;
+    for (size_t i = 0; i < a.n_bytes; i++) zero &= ((char *)a.data)[i] == 0;
+    OK(zero && a.n_bytes == 1003 && !a.shared && (uintptr_t)a.data % MEM_ALIGN == 0,
+       "zeroed, aligned, private");
+    comm_buffer_free(comm, &a);
+    comm_buffer_free(comm, &b);
+    comm_buffer_free(comm, &b);
+    OK(!a.data && !b.data, "freed; twice does no harm");
+}
+
+int main(void)
+{
+    tap_plan(18);
+    launcher(0);
+    test_choice();
+    comm_t *comm = NULL;
+    comm_options_t options = {.name = "auto", .timeout_sec = 60};
+    OK_CALL(comm_open(&options, &comm), "auto without a launcher");
+    if (!comm) return 1;
+    OK(strcmp(comm->ops->name, "self") == 0 && comm->rank == 0 && comm->size == 1 && comm->topo.size == 1,
+       "is self, rank 0 of 1");
+    watchdog_phase("a phase without a watchdog");
+    test_collectives(comm);
+    test_buffers(comm);
+    comm_close(&comm);
+    comm_close(&comm);
+    OK(!comm && mem_live() == 0, "closed; every block was freed");
+    return tap_done();
+}

@@ -1,0 +1,261 @@
+/* RUN np=0
+ * Folders of IDX files good and bad, the choice of a dataset, what is measured, what is read. Real MNIST is
+ * checked where $DPTRAIN_DATA/mnist is. */
+#include <ftw.h>
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fs.h"
+#include "base/mem.h"
+#include "data/dataset.h"
+#include "data/idx.h"
+#include "tests/tap.h"
+
+enum { H = 2, W = 3, N_TRAIN = 4, N_VAL = 3, MAX_SAMPLES = 16 };
+
+static char root[] = "/tmp/dptrain-dataset-XXXXXX";
+static char folder[FS_PATH_MAX];
+
+static const char *in_folder(const char *name)
+{
+    static char path[FS_PATH_MAX];
+    if (fs_join(path, folder, name) != ERR_OK) abort();
+    return path;
+}
+
+static void put_labels(const char *name, int64_t n, uint8_t first)
+{
+    uint8_t values[MAX_SAMPLES];
+    for (int64_t i = 0; i < n; i++) values[i] = (uint8_t)(first + i);
+    if (idx_write(in_folder(name), shape_1d(n), values) != ERR_OK) abort();
+}
+
+static void put_pictures(const char *name, int64_t n, int64_t height, int64_t width)
+{
+    uint8_t values[MAX_SAMPLES * 16];
+    for (int64_t i = 0; i < n * height * width; i++) values[i] = (uint8_t)(10 * i);
+    if (idx_write(in_folder(name), shape_3d(n, height, width), values) != ERR_OK) abort();
+}
+
+static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *position)
+{
+    (void)info, (void)kind, (void)position;
+    return remove(path);
+}
+
+static void remove_tree(const char *path)
+{
+    nftw(path, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+/* The four files, small and right. */
+static void fresh_folder(void)
+{
+    remove_tree(folder);
+    if (fs_make_folder(folder) != ERR_OK) abort();
+    put_pictures("train-images-idx3-ubyte", N_TRAIN, H, W);
+    put_labels("train-labels-idx1-ubyte", N_TRAIN, 2);
+    put_pictures("t10k-images-idx3-ubyte", N_VAL, H, W);
+    put_labels("t10k-labels-idx1-ubyte", N_VAL, 7);
+}
+
+/* Refused as bad data, in a message with all these words; nothing leaks. */
+static bool refused(const char *a, const char *b)
+{
+    dataset_t *dataset = NULL;
+    int64_t n_live = mem_live();
+    err_t err = dataset_open(folder, &dataset);
+    bool right = err == ERR_DATA && !dataset && mem_live() == n_live && strstr(err_message(), a) &&
+                 strstr(err_message(), b);
+    if (!right) printf("# got %d: %s\n", err, err ? err_message() : "(no error)");
+    if (dataset) dataset_close(&dataset);
+    return right;
+}
+
+static uint64_t hash_of_folder(void)
+{
+    dataset_t *dataset = NULL;
+    if (dataset_open(folder, &dataset) != ERR_OK) return 0;
+    uint64_t hash = dataset->info.hash;
+    dataset_close(&dataset);
+    return hash;
+}
+
+static void test_good_folder(void)
+{
+    dataset_t *dataset = NULL;
+    fresh_folder();
+    OK_CALL(dataset_open(folder, &dataset), "a good folder");
+    if (!dataset) exit(1);
+    const dataset_info_t *info = &dataset->info;
+    OK(strcmp(info->kind, "idx") == 0 && strcmp(info->source, folder) == 0, "kind and source");
+    OK(info->n_samples[SPLIT_TRAIN] == N_TRAIN && info->n_samples[SPLIT_VAL] == N_VAL && info->height == H &&
+           info->width == W && info->channels == 1 && info->n_classes == 10,
+       "sizes");
+    /* Pixels 0, 10, …, 230: mean 115, variance 100 (24² − 1) / 12. */
+    OK(fabs(info->mean - 115.0 / 255) < 1e-12 && fabs(info->std - sqrt(100.0 * 575 / 12) / 255) < 1e-12,
+       "mean and standard deviation");
+
+    const int64_t index[] = {3, 0};
+    float pixels[2 * H * W];
+    int32_t labels[2];
+    dataset_read(dataset, SPLIT_TRAIN, index, 2, 0.25, 0.5, pixels, labels);
+    bool right = labels[0] == 5 && labels[1] == 2;
+    for (int k = 0; k < H * W; k++) {
+        right = right && fabs(pixels[k] - ((180 + 10 * k) / 255.0 - 0.25) / 0.5) < 1e-6;
+        right = right && fabs(pixels[H * W + k] - (10 * k / 255.0 - 0.25) / 0.5) < 1e-6;
+    }
+    OK(right, "samples are read by index and scaled");
+    dataset_close(&dataset);
+    dataset_close(&dataset);
+    OK(!dataset, "closing nothing");
+}
+
+static void test_hash(void)
+{
+    fresh_folder();
+    uint64_t hash = hash_of_folder();
+    OK(hash != 0 && hash == hash_of_folder(), "the hash of the same data is the same");
+    put_labels("t10k-labels-idx1-ubyte", N_VAL, 6);
+    OK(hash != hash_of_folder(), "other labels change it");
+    fresh_folder();
+    put_pictures("train-images-idx3-ubyte", N_TRAIN, W, H);
+    put_pictures("t10k-images-idx3-ubyte", N_VAL, W, H);
+    OK(hash != hash_of_folder(), "the same bytes in another shape change it");
+
+    dataset_t flat = {.info = {.n_samples = {1, 1}, .height = 1, .width = 2, .channels = 1, .n_classes = 10}};
+    const uint8_t grey[] = {9, 9}, label = 0;
+    for (int s = 0; s < SPLIT_COUNT; s++) flat.pixels[s] = grey, flat.labels[s] = &label;
+    dataset_measure(&flat);
+    OK(flat.info.std == 1.0, "pictures of one grey have std 1, not 0");
+}
+
+static void test_names(void)
+{
+    fresh_folder();
+    uint64_t hash = hash_of_folder();
+    char dotted[FS_PATH_MAX];
+    snprintf(dotted, sizeof dotted, "%s", in_folder("train-images.idx3-ubyte"));
+    if (rename(in_folder("train-images-idx3-ubyte"), dotted) != 0) abort();
+    snprintf(dotted, sizeof dotted, "%s", in_folder("t10k-labels.idx1-ubyte.gz"));
+    if (rename(in_folder("t10k-labels-idx1-ubyte"), dotted) != 0) abort();
+    OK(hash && hash == hash_of_folder(), "names with dots and .gz (plain inside) are found");
+    unlink(dotted);
+    OK(refused("no file t10k-labels-idx1-ubyte (or .gz)", folder), "a missing file: its name and the folder");
+    OK(strstr(err_message(), "data/fetch_mnist.sh") && strstr(err_message(), "--data digits"),
+       "… and what to do");
+}
+
+static void test_bad_folder(void)
+{
+    fresh_folder();
+    put_labels("train-labels-idx1-ubyte", N_TRAIN + 1, 0);
+    OK(refused("train-images-idx3-ubyte holds 4 pictures", "train-labels-idx1-ubyte holds 5 labels"),
+       "counts that differ: both files are named");
+    fresh_folder();
+    put_labels("train-labels-idx1-ubyte", N_TRAIN, 9);
+    OK(refused("train-labels-idx1-ubyte: label 10 at sample 1 is out of range 0..9", ""),
+       "a label out of range");
+    fresh_folder();
+    put_labels("t10k-labels-idx1-ubyte", N_VAL, 8);
+    OK(refused("t10k-labels-idx1-ubyte: label 10 at sample 2", ""), "… in the validation set");
+    fresh_folder();
+    put_pictures("t10k-images-idx3-ubyte", N_VAL, W, H);
+    OK(refused("2×3", "3×2"), "splits with pictures of different sizes");
+    fresh_folder();
+    put_labels("train-images-idx3-ubyte", N_TRAIN, 0);
+    OK(refused("train-images-idx3-ubyte", "0x00000801 (a file of labels)"),
+       "labels under the pictures' name");
+    fresh_folder();
+    if (truncate(in_folder("t10k-images-idx3-ubyte"), 20) != 0) abort();
+    OK(refused("t10k-images-idx3-ubyte", "truncated"), "a truncated file");
+    remove_tree(folder);
+    OK(refused(folder, "does not exist"), "a missing folder");
+    FILE *f = fopen(folder, "w");
+    if (!f || fclose(f) != 0) abort();
+    OK(refused(folder, "is not a folder"), "a file in its place");
+    unlink(folder);
+}
+
+static bool chosen(const char *option, const char *where, const char *why)
+{
+    char got_where[FS_PATH_MAX], got_why[128];
+    if (dataset_choose(option, got_where, got_why) != ERR_OK) return false;
+    bool right = strcmp(got_where, where) == 0 && strstr(got_why, why);
+    if (!right) printf("# got %s: %s\n", got_where, got_why);
+    return right;
+}
+
+static void test_choose(void)
+{
+    char where[FS_PATH_MAX], why[128], mnist[FS_PATH_MAX];
+    if (chdir(root) != 0 || fs_join(mnist, root, "mnist") != ERR_OK) abort();
+    unsetenv("DPTRAIN_DATA");
+    OK(chosen(NULL, "digits", "no folder data/mnist"), "nothing there: the built-in digits");
+    if (fs_make_folder("data/mnist") != ERR_OK) abort();
+    OK(chosen(NULL, "data/mnist", "default"), "data/mnist");
+    setenv("DPTRAIN_DATA", root, 1);
+    OK(chosen(NULL, "data/mnist", "default"), "$DPTRAIN_DATA without mnist");
+    if (fs_make_folder(mnist) != ERR_OK) abort();
+    OK(chosen(NULL, mnist, "DPTRAIN_DATA"), "$DPTRAIN_DATA/mnist");
+    OK(chosen("data", "data", "--data"), "the option wins");
+    OK(chosen("synthetic", "synthetic", "--data") && chosen("digits", "digits", "--data"),
+       "built-in kinds by name");
+    OK(dataset_choose("no-such-folder", where, why) == ERR_DATA && strstr(err_message(), "no-such-folder"),
+       "an option's folder that does not exist");
+    OK(dataset_choose("./digits", where, why) == ERR_DATA, "a path is a folder even when it ends in digits");
+    OK(dataset_choose("", where, why) == ERR_USAGE, "an empty option");
+}
+
+static void test_built_in(void)
+{
+    dataset_t *a = NULL;
+    OK_CALL(dataset_open("synthetic", &a), "synthetic");
+    OK(a && a->info.n_samples[SPLIT_TRAIN] == 60000 && a->info.height == 28 && a->info.n_classes == 10 &&
+           fabs(a->info.mean - 0.5) < 0.01 && fabs(a->info.std - 0.2887) < 0.01,
+       "… is uniform noise");
+    bool in_range = true;
+    for (int64_t i = 0; i < 10000; i++) in_range = in_range && a->labels[SPLIT_VAL][i] < 10;
+    OK(in_range, "… with labels 0..9");
+    dataset_close(&a);
+}
+
+static void test_mnist(const char *data)
+{
+    char where[FS_PATH_MAX];
+    dataset_t *a = NULL;
+    if (!data || fs_join(where, data, "mnist") != ERR_OK || !fs_is_folder(where)) {
+        tap_skip("no $DPTRAIN_DATA/mnist");
+        return;
+    }
+    err_t err = dataset_open(where, &a);
+    /* Mean and deviation of the training pixels as widely published: 0.1307 and 0.3081. */
+    OK(err == ERR_OK && a->info.n_samples[SPLIT_TRAIN] == 60000 && a->info.n_samples[SPLIT_VAL] == 10000 &&
+           fabs(a->info.mean - 0.1307) < 5e-5 && fabs(a->info.std - 0.3081) < 5e-5 &&
+           a->labels[SPLIT_TRAIN][0] == 5 && a->labels[SPLIT_VAL][0] == 7,
+       "MNIST");
+    if (err != ERR_OK) printf("# %s\n", err_message());
+    dataset_close(&a);
+}
+
+int main(void)
+{
+    const char *data = getenv("DPTRAIN_DATA");
+    char given[FS_PATH_MAX];
+    if (data) data = realpath(data, given); /* test_choose changes the folder and the environment */
+    if (!mkdtemp(root) || fs_join(folder, root, "set") != ERR_OK) return tap_skip_all("no folder in /tmp");
+    tap_plan(6 + 4 + 3 + 8 + 9 + 3 + 1 + 1);
+    test_good_folder();
+    test_hash();
+    test_names();
+    test_bad_folder();
+    test_choose();
+    test_built_in();
+    test_mnist(data);
+    remove_tree(root);
+    OK(mem_live() == 0, "every block was freed");
+    return tap_done();
+}

@@ -1,0 +1,237 @@
+/* RUN np=0 device=ref,cpu : graphs: errors that name the layer, whole-network gradients, hooks, memory reuse. */
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/rng.h"
+#include "models/model.h"
+#include "nn/exec.h"
+#include "nn/layers.h"
+#include "tests/tap.h"
+
+enum { SIDE = 8, CLASSES = 5, BATCH = 6 };
+
+typedef struct net {
+    graph_t *graph;
+    exec_t *exec;
+    float *params, *grads, *states;
+    float pixels[BATCH * SIDE * SIDE * 2];
+    int32_t labels[BATCH], predictions[BATCH];
+} net_t;
+
+/* Every layer kind, a value with three readers, in-place layers behind layers that keep their output. */
+static void build_every_layer(graph_t *g)
+{
+    int v = nn_conv2d(g, "stem", 0, (conv2d_layer_t){.channels = 4, .kernel = 3, .pad = 1});
+    v = nn_batch_norm(g, "bn", v);
+    int trunk = nn_relu(g, "relu", v);
+    int a = nn_conv2d(g, "left", trunk, (conv2d_layer_t){.channels = 4, .kernel = 3, .pad = 2, .dilation = 2});
+    int b = nn_conv2d(g, "right", trunk, (conv2d_layer_t){.channels = 4, .kernel = 1, .groups = 2, .no_bias = true});
+    v = nn_add(g, "join1", a, b);
+    v = nn_add(g, "join2", v, trunk);
+    v = nn_add(g, "twice", v, v);
+    v = nn_relu(g, "relu2", v);
+    v = nn_dropout(g, "drop", v, 0.25);
+    v = nn_max_pool(g, "max", v, (pool2d_layer_t){.kernel = 2});
+    v = nn_avg_pool(g, "avg", v, (pool2d_layer_t){.kernel = 3, .stride = 1, .pad = 1});
+    v = nn_linear(g, "fc", v, 7);
+    v = nn_dropout(g, "drop2", v, 0.5);
+    v = nn_linear(g, "head", v, CLASSES);
+    nn_softmax_xent(g, "loss", v, 0.1);
+}
+
+static err_t net_open(net_t *net, const backend_t *backend)
+{
+    *net = (net_t){0};
+    TRY(graph_new("every", shape_3d(SIDE, SIDE, 2), CLASSES, &net->graph));
+    build_every_layer(net->graph);
+    TRY(graph_finish(net->graph));
+    TRY(mem_new_array(net->graph->n_flat_params, sizeof(float), "params", &net->params));
+    TRY(mem_new_array(net->graph->n_flat_params, sizeof(float), "grads", &net->grads));
+    TRY(mem_new_array(net->graph->n_flat_states, sizeof(float), "states", &net->states));
+    graph_init(net->graph, 3, net->params, net->states);
+    exec_options_t options = {net->graph, backend, net->params, net->grads, net->states, 3};
+    TRY(exec_new(&options, &net->exec));
+    TRY(exec_prepare(net->exec, BATCH, true));
+    TRY(exec_prepare(net->exec, 2, true));
+    TRY(exec_prepare(net->exec, BATCH, false));
+    TRY(exec_ready(net->exec));
+    rng_t rng = rng_new(4, RNG_TEST, 0);
+    for (int i = 0; i < BATCH * SIDE * SIDE * 2; i++) net->pixels[i] = (float)rng_normal(&rng);
+    for (int i = 0; i < BATCH; i++) net->labels[i] = i % CLASSES;
+    return ERR_OK;
+}
+
+static void net_close(net_t *net)
+{
+    exec_free(&net->exec);
+    graph_free(&net->graph);
+    mem_free(&net->params);
+    mem_free(&net->grads);
+    mem_free(&net->states);
+}
+
+static exec_batch_t batch_of(net_t *net, int64_t n)
+{
+    return (exec_batch_t){n, net->pixels, net->labels, net->predictions, 11, 0, 1.0f};
+}
+
+static double loss_at(net_t *net)
+{
+    double loss = NAN;
+    exec_batch_t batch = batch_of(net, BATCH);
+    if (exec_forward(net->exec, &batch, true, &loss) != ERR_OK) return NAN;
+    return loss;
+}
+
+/* Central differences of the whole network in single precision: h is large against rounding (loss ≈ 10, so its
+ * rounding is about 1e-6) and small against curvature; kinks that a step crosses are met by counting: most
+ * sampled derivatives must agree, and all must be in the neighbourhood. */
+static void check_gradients(net_t *net)
+{
+    exec_batch_t batch = batch_of(net, BATCH);
+    double loss;
+    OK_CALL(exec_forward(net->exec, &batch, true, &loss), "forward");
+    OK_CALL(exec_backward(net->exec, &batch, NULL, NULL), "backward");
+    int n_checked = 0, n_close = 0;
+    for (int p = 0; p < net->graph->n_params; p++) {
+        const graph_param_t *param = &net->graph->params[p];
+        int64_t count = shape_count(param->shape), stride = count / 6 + 1;
+        for (int64_t i = 0; i < count; i += stride) {
+            float *w = &net->params[param->offset + i], old = *w, h = 2e-3f;
+            *w = old + h;
+            double up = loss_at(net);
+            *w = old - h;
+            double down = loss_at(net);
+            *w = old;
+            double want = (up - down) / (2.0 * (double)h), have = net->grads[param->offset + i];
+            n_checked++;
+            bool close = fabs(want - have) <= 0.02 * fabs(want) + 0.02;
+            n_close += close;
+            if (!close) printf("# %s[%lld]: %g, by differences %g\n", param->name, (long long)i, have, want);
+        }
+    }
+    OK(n_checked > 40 && n_close >= n_checked * 95 / 100, "%d of %d derivatives agree", n_close, n_checked);
+}
+
+typedef struct hook_log {
+    int64_t next;
+    int n;
+    bool ascending;
+} hook_log_t;
+
+static err_t on_ready(void *context, int64_t offset, int64_t count)
+{
+    hook_log_t *log = context;
+    log->ascending = log->ascending && offset == log->next && count > 0;
+    log->next = offset + count;
+    log->n++;
+    return ERR_OK;
+}
+
+static void check_hooks(net_t *net)
+{
+    hook_log_t log = {0, 0, true};
+    exec_batch_t batch = batch_of(net, BATCH);
+    double loss;
+    OK(exec_forward(net->exec, &batch, true, &loss) == ERR_OK &&
+           exec_backward(net->exec, &batch, on_ready, &log) == ERR_OK,
+       "backward with a hook");
+    OK(log.ascending && log.next == net->graph->n_flat_params, "gradients become ready in order, without gaps");
+    OK(log.n == 6, "one call a layer with parameters (%d)", log.n);
+    log = (hook_log_t){0, 0, true};
+    batch = batch_of(net, 0);
+    memset(net->grads, 0xff, (size_t)net->graph->n_flat_params * sizeof(float));
+    OK_CALL(exec_backward(net->exec, &batch, on_ready, &log), "a rank without samples takes part");
+    bool zero = true;
+    for (int64_t i = 0; i < net->graph->n_flat_params; i++) zero = zero && net->grads[i] >= 0 && net->grads[i] <= 0;
+    OK(zero && log.n == 6, "its gradients are zero");
+}
+
+/* The plan shares memory between buffers; a run must not depend on what the arena held before. */
+static void check_reuse(net_t *net)
+{
+    exec_batch_t big = batch_of(net, BATCH), small = batch_of(net, 2);
+    double first, again, other;
+    float *kept = NULL;
+    int64_t n = net->graph->n_flat_params;
+    if (mem_new_array(n, sizeof(float), "kept", &kept) != ERR_OK) return;
+    exec_forward(net->exec, &big, true, &first);
+    exec_backward(net->exec, &big, NULL, NULL);
+    memcpy(kept, net->grads, (size_t)n * sizeof(float));
+    exec_forward(net->exec, &small, true, &other);
+    exec_backward(net->exec, &small, NULL, NULL);
+    exec_forward(net->exec, &big, true, &again);
+    exec_backward(net->exec, &big, NULL, NULL);
+    OK(memcmp(&first, &again, sizeof first) == 0, "the loss does not depend on what ran before");
+    OK(memcmp(kept, net->grads, (size_t)n * sizeof(float)) == 0, "nor do the gradients");
+    OK(exec_arena_bytes(net->exec) <= 2 * exec_floor_bytes(net->exec), "the arena (%zu) is near its floor (%zu)",
+       exec_arena_bytes(net->exec), exec_floor_bytes(net->exec));
+    int64_t count = mem_count();
+    for (int i = 0; i < 3; i++) {
+        exec_forward(net->exec, &big, true, &again);
+        exec_backward(net->exec, &big, NULL, NULL);
+    }
+    OK(mem_count() == count, "a step allocates nothing");
+    mem_free(&kept);
+}
+
+static void check_nonfinite(net_t *net)
+{
+    char where[64];
+    exec_batch_t batch = batch_of(net, BATCH);
+    OK(exec_find_nonfinite(net->exec, &batch, where) == ERR_OK && where[0] == '\0', "all is finite");
+    int64_t offset = -1;
+    for (int i = 0; i < net->graph->n_params; i++)
+        if (strcmp(net->graph->params[i].name, "right/weight") == 0) offset = net->graph->params[i].offset;
+    float old = net->params[offset];
+    net->params[offset] = NAN;
+    exec_find_nonfinite(net->exec, &batch, where);
+    OK(strcmp(where, "the parameter right/weight") == 0, "a NaN parameter is named: %s", where);
+    net->params[offset] = 3e38f;
+    exec_find_nonfinite(net->exec, &batch, where);
+    OK(strcmp(where, "the output of layer right") == 0, "an overflowing layer is named: %s", where);
+    net->params[offset] = old;
+}
+
+static void check_errors(void)
+{
+    graph_t *g = NULL;
+    OK_CALL(graph_new("broken", shape_3d(4, 4, 1), 2, &g), "a graph");
+    int v = nn_conv2d(g, "big", 0, (conv2d_layer_t){.channels = 2, .kernel = 5});
+    nn_softmax_xent(g, "loss", v, 0);
+    OK(graph_finish(g) == ERR_USAGE && strstr(err_message(), "layer big") && strstr(err_message(), "4×4"),
+       "a kernel too large names layer and shapes: %s", err_message());
+    graph_free(&g);
+    model_options_t options = {shape_3d(28, 28, 1), 10, 0};
+    OK(model_build("lenet", &options, &g) == ERR_USAGE && strstr(err_message(), "lenet5"),
+       "an unknown model names the nearest: %s", err_message());
+    OK_CALL(model_build("lenet5", &options, &g), "lenet5");
+    OK(g->n_parameters == 431080, "lenet5 has 431,080 parameters (%lld)", (long long)g->n_parameters);
+    graph_free(&g);
+    options.sample = shape_3d(6, 6, 1);
+    OK(model_build("lenet5", &options, &g) == ERR_USAGE && strstr(err_message(), "layer conv2"),
+       "pictures too small for lenet5: %s", err_message());
+    OK(g == NULL, "and nothing is left");
+}
+
+int main(int argc, char **argv)
+{
+    const backend_t *backend;
+    if (backend_find(argc > 1 ? argv[1] : "ref", &backend) != ERR_OK) return 1;
+    tap_plan(1 + 3 + 5 + 4 + 3 + 7 + 1);
+    net_t *net = NULL;
+    if (backend->open) backend->open(1);
+    if (mem_new(sizeof *net, "net", &net) != ERR_OK) return 1;
+    OK_CALL(net_open(net, backend), "a graph with every layer is planned");
+    check_gradients(net);
+    check_hooks(net);
+    check_reuse(net);
+    check_nonfinite(net);
+    net_close(net);
+    mem_free(&net);
+    check_errors();
+    if (backend->close) backend->close();
+    OK(mem_live() == 0, "allocations balance");
+    return tap_done();
+}

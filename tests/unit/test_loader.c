@@ -1,0 +1,201 @@
+/* RUN np=0
+ * The loader delivers what the sampler names, allocates nothing on the way, stops at any moment, and neither
+ * hangs with its storage nor loses its errors. Slow storage is a page of pixels that cannot be read until the
+ * test allows it. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "data/loader.h"
+#include "tests/tap.h"
+
+enum { N = 23, SIDE = 2, N_PIXELS = SIDE * SIDE, BATCH = 6 };
+enum { N_PER_EPOCH = (N + BATCH - 1) / BATCH, N_BATCHES = 3 * N_PER_EPOCH };
+
+static uint8_t pixels[N * N_PIXELS], labels[N];
+static dataset_t dataset = {
+    .info = {.kind = "test", .source = "the test's set", .height = SIDE, .width = SIDE}};
+
+static loader_options_t options_for(sampler_t *sampler, int rank, int size)
+{
+    return (loader_options_t){.dataset = &dataset,
+                              .sampler = sampler,
+                              .rank = rank,
+                              .size = size,
+                              .n_batches = N_BATCHES,
+                              .max_local = BATCH,
+                              .timeout_sec = 60};
+}
+
+static bool same_batch(const batch_t *batch, sampler_slice_t slice)
+{
+    if (batch->epoch != slice.epoch || batch->batch != slice.batch || batch->n_global != slice.n_global ||
+        batch->first != slice.first || batch->n != slice.n)
+        return false;
+    for (int64_t i = 0; i < slice.n; i++) {
+        if (batch->labels[i] != labels[slice.index[i]]) return false;
+        for (int k = 0; k < N_PIXELS; k++) {
+            float expected = (float)((pixels[slice.index[i] * N_PIXELS + k] / 255.0 - 0.5) / 0.25);
+            if (batch->pixels[i * N_PIXELS + k] != expected) return false;
+        }
+    }
+    return true;
+}
+
+/* Three epochs from position (epoch, first), compared with the sampler. */
+static bool delivers(int rank, int size, int64_t epoch, int64_t first)
+{
+    sampler_t *sampler = NULL, *expected = NULL;
+    loader_t *loader = NULL;
+    if (sampler_new(N, BATCH, 4, &sampler) || sampler_new(N, BATCH, 4, &expected)) abort();
+    loader_options_t options = options_for(sampler, rank, size);
+    options.epoch = epoch;
+    options.batch = first;
+    if (loader_open(&options, &loader) != ERR_OK) abort();
+    bool right = true;
+    int64_t n_blocks = mem_count();
+    for (int64_t i = 0; i < N_BATCHES; i++) {
+        const batch_t *batch;
+        int64_t at = first + i;
+        right =
+            right && loader_next(loader, &batch) == ERR_OK &&
+            same_batch(batch, sampler_at(expected, epoch + at / N_PER_EPOCH, at % N_PER_EPOCH, rank, size));
+    }
+    right = right && mem_count() == n_blocks;
+    loader_close(&loader);
+    sampler_free(&sampler);
+    sampler_free(&expected);
+    return right;
+}
+
+static void test_delivers(void)
+{
+    OK(delivers(0, 1, 0, 0), "all batches on one rank, without an allocation");
+    bool all = true;
+    for (int rank = 0; rank < 7; rank++) all = delivers(rank, 7, 0, 0) && all;
+    OK(all, "… on each of 7 ranks, of which some get nothing");
+    OK(delivers(1, 2, 5, 2), "… from the middle of an epoch");
+}
+
+static void test_close(void)
+{
+    sampler_t *sampler = NULL;
+    bool closed = true;
+    if (sampler_new(N, BATCH, 4, &sampler)) abort();
+    for (int n_taken = 0; n_taken <= N_BATCHES; n_taken++) {
+        loader_options_t options = options_for(sampler, 0, 1);
+        loader_t *loader = NULL;
+        const batch_t *batch;
+        if (loader_open(&options, &loader) != ERR_OK) abort();
+        for (int i = 0; i < n_taken; i++) closed = loader_next(loader, &batch) == ERR_OK && closed;
+        loader_close(&loader);
+        closed = closed && !loader;
+    }
+    OK(closed, "it closes after any number of batches");
+    loader_t *none = NULL;
+    loader_close(&none);
+    OK(!none, "closing nothing");
+    sampler_free(&sampler);
+}
+
+static void test_error(void)
+{
+    sampler_t *sampler = NULL;
+    loader_t *loader = NULL;
+    const batch_t *batch;
+    if (sampler_new(N, BATCH, 4, &sampler)) abort();
+    loader_options_t options = options_for(sampler, 0, 1);
+    options.max_local = BATCH - 1; /* too small for all but the last batch */
+    options.batch = N_PER_EPOCH - 1;
+    if (loader_open(&options, &loader) != ERR_OK) abort();
+    OK_CALL(loader_next(loader, &batch), "a batch before an error in the thread");
+    OK(loader_next(loader, &batch) == ERR_SYSTEM && strstr(err_message(), "buffers hold 5 samples"),
+       "the thread's error surfaces with its message");
+    err_raise(ERR_USAGE, "", 0, "another");
+    OK(loader_next(loader, &batch) == ERR_SYSTEM && strstr(err_message(), "buffers hold 5 samples"),
+       "… each time");
+    loader_close(&loader);
+    sampler_free(&sampler);
+}
+
+static int gate[2]; /* a pipe: a byte opens the page */
+static uint8_t *page;
+static size_t n_page;
+static volatile sig_atomic_t n_faults, thread_blocks_signals;
+
+static void on_fault(int signal)
+{
+    sigset_t blocked;
+    char byte;
+    (void)signal;
+    if (pthread_sigmask(SIG_BLOCK, NULL, &blocked) == 0)
+        thread_blocks_signals = sigismember(&blocked, SIGTERM) == 1 && sigismember(&blocked, SIGUSR1) == 1;
+    n_faults++;
+    if (read(gate[0], &byte, 1) != 1 || mprotect(page, n_page, PROT_READ) != 0) _exit(9);
+}
+
+static void test_slow_storage(void)
+{
+    sampler_t *sampler = NULL;
+    loader_t *loader = NULL;
+    const batch_t *batch;
+    n_page = (size_t)sysconf(_SC_PAGESIZE);
+    page = mmap(NULL, n_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED || pipe(gate) != 0 || sampler_new(N, BATCH, 4, &sampler)) abort();
+    memcpy(page, pixels, sizeof pixels);
+    mprotect(page, n_page, PROT_NONE);
+    dataset.pixels[SPLIT_TRAIN] = page;
+    struct sigaction action = {.sa_handler = on_fault}, before;
+    sigaction(SIGSEGV, &action, &before);
+
+    loader_options_t options = options_for(sampler, 0, 1);
+    options.timeout_sec = 0.02;
+    if (loader_open(&options, &loader) != ERR_OK) abort();
+    OK(loader_next(loader, &batch) == ERR_SYSTEM && strstr(err_message(), "the test's set") &&
+           strstr(err_message(), "0.02 s"),
+       "storage that hangs ends the wait with an error that names the dataset");
+    if (write(gate[1], "x", 1) != 1) abort();
+    err_t err;
+    while ((err = loader_next(loader, &batch)) == ERR_SYSTEM) continue;
+    sampler_t *expected = NULL;
+    if (sampler_new(N, BATCH, 4, &expected)) abort();
+    OK(err == ERR_OK && same_batch(batch, sampler_at(expected, 0, 0, 0, 1)),
+       "when it comes back, no batch is lost");
+    loader_close(&loader);
+    OK(n_faults == 1 && thread_blocks_signals, "the thread leaves signals to others");
+
+    /* Closing while the thread is in a read: it ends with that read. */
+    mprotect(page, n_page, PROT_NONE);
+    if (write(gate[1], "x", 1) != 1) abort();
+    if (loader_open(&options, &loader) != ERR_OK) abort();
+    loader_close(&loader);
+    OK(!loader, "closing during the first read");
+    sigaction(SIGSEGV, &before, NULL);
+    dataset.pixels[SPLIT_TRAIN] = pixels;
+    sampler_free(&sampler);
+    sampler_free(&expected);
+    munmap(page, n_page);
+}
+
+int main(void)
+{
+    for (int i = 0; i < N; i++) labels[i] = (uint8_t)(i % 10);
+    for (size_t i = 0; i < sizeof pixels; i++) pixels[i] = (uint8_t)(i * 41);
+    dataset.pixels[SPLIT_TRAIN] = pixels;
+    dataset.labels[SPLIT_TRAIN] = labels;
+    dataset.info.n_samples[SPLIT_TRAIN] = N;
+    dataset.info.channels = 1;
+    dataset.info.mean = 0.5;
+    dataset.info.std = 0.25;
+    tap_plan(3 + 2 + 3 + 4 + 1);
+    test_delivers();
+    test_close();
+    test_error();
+    test_slow_storage();
+    OK(mem_live() == 0, "every block was freed");
+    return tap_done();
+}

@@ -1,0 +1,234 @@
+/* The watchdog with made-up neighbours: each case is a child process, so that it may end. */
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "comm/watchdog.h"
+#include "tests/tap.h"
+
+enum { N_SLOTS = 4, ENDED_BY_HOOK = 55 };
+
+static watchdog_slot_t slots[N_SLOTS];
+
+static void abort_job(err_t code)
+{
+    _exit(code == ERR_PEER ? ENDED_BY_HOOK : 99);
+}
+
+/* A neighbour that its own watchdog has seen to a moment ago (or will have: this case may run slowly). */
+static void neighbour(int i, long long sequence, bool waiting, const char *doing)
+{
+    atomic_store(&slots[i].rank_plus_1, 4 + i + 1);
+    atomic_store(&slots[i].sequence, sequence);
+    atomic_store(&slots[i].waiting, waiting);
+    atomic_store(&slots[i].pulse_ms, (long long)(1e3 * (clock_sec() + 1000)));
+    snprintf(slots[i].doing, sizeof slots[i].doing, "%s", doing);
+}
+
+static void start(double timeout_sec, int n_hosts)
+{
+    topo_t topo = {
+        .rank = 4, .size = 4 + N_SLOTS, .n_hosts = n_hosts, .host = n_hosts - 1, .local_size = N_SLOTS};
+    strcpy(topo.host_name, "node-b");
+    log_set_rank(topo.rank, topo.size, topo.host_name);
+    if (watchdog_start(slots, N_SLOTS, 0, &topo, timeout_sec, abort_job) != ERR_OK) _exit(98);
+}
+
+/* Three waits that end and a fourth that does not: collective 4. */
+static _Noreturn void wait_for_ever(void)
+{
+    for (int i = 0; i < 3; i++) {
+        watchdog_enter("an earlier wait");
+        watchdog_leave();
+    }
+    watchdog_enter("gradient allreduce, which has a name longer than the slot's text");
+    for (;;) pause();
+}
+
+static void case_missing(void)
+{
+    neighbour(1, 3, true, "an earlier wait"); /* a victim like this rank */
+    neighbour(2, 3, false, "reading data");
+    neighbour(3, 5, true, "the next one");
+    start(0.2, 1);
+    wait_for_ever();
+}
+
+/* Slot 3 stays zero. */
+static void case_not_started(void)
+{
+    neighbour(1, 4, true, "gradient allreduce");
+    neighbour(2, 4, true, "gradient allreduce");
+    start(0.2, 1);
+    wait_for_ever();
+}
+
+static void case_stopped(void)
+{
+    for (int i = 1; i < N_SLOTS; i++) neighbour(i, 4, true, "gradient allreduce");
+    atomic_store(&slots[2].pulse_ms, (long long)(1e3 * (clock_sec() - 50)));
+    start(0.2, 1);
+    wait_for_ever();
+}
+
+/* Nobody here is the cause: then what the others do is told. */
+static void case_scattered(void)
+{
+    neighbour(1, 3, true, "an earlier wait");
+    neighbour(2, 4, false, "writing a checkpoint");
+    neighbour(3, 4, true, "gradient allreduce");
+    start(0.2, 1);
+    wait_for_ever();
+}
+
+static void case_other_host(void)
+{
+    for (int i = 1; i < N_SLOTS; i++) neighbour(i, 4, true, "gradient allreduce");
+    start(0.2, 2);
+    wait_for_ever();
+}
+
+static void case_word_taken(void)
+{
+    case_not_started();
+}
+
+/* Many waits, each over long before its deadline, but not all of them together. */
+static void case_in_time(void)
+{
+    start(1, 1);
+    for (int i = 0; i < 50; i++) {
+        watchdog_enter("a short wait");
+        clock_sleep(0.03);
+        watchdog_leave();
+        watchdog_phase("step %d of a phase with a name far longer than the text of a slot can be", i);
+    }
+    watchdog_stop();
+    watchdog_enter("after the end");
+    watchdog_leave();
+    bool counted = atomic_load(&slots[0].sequence) == 50 && atomic_load(&slots[0].rank_plus_1) == 5 &&
+                   !atomic_load(&slots[0].waiting);
+    bool kept = strncmp(slots[0].doing, "step 49 of a phase", 18) == 0 && !slots[0].doing[WATCHDOG_TEXT - 1];
+    _exit(counted && kept && !atomic_load(&slots[0].speaker) ? 0 : 97);
+}
+
+/* No wait at all: computing may last as long as it likes. */
+static void case_computing(void)
+{
+    start(0.2, 1);
+    watchdog_enter("a wait that ends");
+    watchdog_leave();
+    clock_sleep(0.8);
+    watchdog_stop();
+    _exit(0);
+}
+
+typedef struct child {
+    void (*run)(void);
+    pid_t pid;
+    int pipe;
+    int status;
+    char said[4096];
+} child_t;
+
+static void begin(child_t *child)
+{
+    int ends[2];
+    fflush(stdout);
+    if (pipe(ends) != 0) exit(1);
+    child->pid = fork();
+    if (child->pid < 0) exit(1);
+    if (child->pid == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        close(ends[0]);
+        close(ends[1]);
+        child->run();
+        _exit(96);
+    }
+    close(ends[1]);
+    child->pipe = ends[0];
+}
+
+static void end(child_t *child)
+{
+    size_t n = 0;
+    ssize_t got;
+    while (n < sizeof child->said - 1 &&
+           (got = read(child->pipe, child->said + n, sizeof child->said - 1 - n)) > 0)
+        n += (size_t)got;
+    child->said[n] = '\0';
+    close(child->pipe);
+    waitpid(child->pid, &child->status, 0);
+}
+
+static bool exited(const child_t *child, int code)
+{
+    return WIFEXITED(child->status) && WEXITSTATUS(child->status) == code;
+}
+
+static bool said(const child_t *child, const char *words)
+{
+    bool found = strstr(child->said, words) != NULL;
+    if (!found) printf("# wanted: %s\n# said: %s\n", words, child->said);
+    return found;
+}
+
+static void test_messages(child_t *missing, child_t *not_started, child_t *stopped, child_t *other_host)
+{
+    OK(exited(missing, ENDED_BY_HOOK), "a rank is missing: the job is aborted with ERR_PEER");
+    OK(said(missing,
+            "timed out after 0.2 s in \"gradient allreduce, which has a name longer than the slot's text\" "
+            "(collective 4)"),
+       "the message names the wait");
+    OK(said(missing, "rank 6 on node-b did not arrive; it was last in \"reading data\""),
+       "and who is missing");
+    OK(!strstr(missing->said, "rank 5 on") && !strstr(missing->said, "rank 7 on"), "and nobody who is not");
+    OK(said(missing, "(rank 4 on node-b)"), "and who says so");
+    OK(exited(not_started, ENDED_BY_HOOK) && said(not_started, "local rank 3 of node-b has not started"),
+       "a rank that never started");
+    OK(exited(stopped, ENDED_BY_HOOK) &&
+           said(stopped,
+                "rank 6 on node-b arrived but then stopped; it was last in \"gradient allreduce\" and has "
+                "not run for 5"),
+       "a rank that arrived and was stopped");
+    OK(exited(other_host, ENDED_BY_HOOK) &&
+           said(other_host, "nobody is missing on node-b, so look on the other hosts"),
+       "everybody here arrived");
+}
+
+int main(void)
+{
+    tap_plan(15);
+    enum { MISSING, NOT_STARTED, STOPPED, OTHER_HOST, SCATTERED, WORD_TAKEN, IN_TIME, COMPUTING, N_CASES };
+    static child_t cases[N_CASES] = {
+        {.run = case_missing},   {.run = case_not_started}, {.run = case_stopped}, {.run = case_other_host},
+        {.run = case_scattered}, {.run = case_word_taken},  {.run = case_in_time}, {.run = case_computing},
+    };
+    for (int i = 0; i < N_CASES; i++) {
+        atomic_store(&slots[0].speaker, i == WORD_TAKEN ? 1 + 5 : 0); /* copied by fork */
+        begin(&cases[i]);
+    }
+    for (int i = 0; i < N_CASES; i++) end(&cases[i]);
+    test_messages(&cases[MISSING], &cases[NOT_STARTED], &cases[STOPPED], &cases[OTHER_HOST]);
+    OK(exited(&cases[SCATTERED], ENDED_BY_HOOK) &&
+           said(&cases[SCATTERED],
+                "rank 5 on node-b is itself held up; it was last in \"an earlier wait\"; rank 6 on "
+                "node-b has left it; it was last in \"writing a checkpoint\"; nobody is missing"),
+       "ranks elsewhere, none of which is the cause");
+    OK(exited(&cases[WORD_TAKEN], ENDED_BY_HOOK) && !cases[WORD_TAKEN].said[0],
+       "when a neighbour has the word, this rank leaves in silence");
+    OK(exited(&cases[IN_TIME], 0) && !cases[IN_TIME].said[0], "waits left in time do not add up");
+    OK(exited(&cases[COMPUTING], 0) && !cases[COMPUTING].said[0], "computing is not waiting");
+
+    OK(watchdog_add_gap(7, 0.5, 0.5) == 7.5 && watchdog_add_gap(7, 1, 0.5) == 8,
+       "a late look counts in full");
+    OK(watchdog_add_gap(7, 3600, 0.5) == 7.5, "an hour's suspension counts as one look");
+    watchdog_enter("without a watchdog");
+    watchdog_leave();
+    watchdog_phase("none");
+    watchdog_stop();
+    OK(atomic_load(&slots[0].sequence) == 0, "calls without a watchdog do nothing");
+    return tap_done();
+}
