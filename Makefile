@@ -60,8 +60,8 @@ $(BUILD)/version.stamp: FORCE
 	@echo '$(VERSION) $(GIT_HASH) $(OPT) $(ARCH) $(SAN)' | cmp -s - $@ || echo '$(VERSION) $(GIT_HASH) $(OPT) $(ARCH) $(SAN)' >$@
 .PHONY: FORCE
 FORCE:
-$(BUILD)/src/cmd/version.o: $(BUILD)/version.stamp
-$(BUILD)/src/cmd/version.o: CFLAGS_ALL += -DDPTRAIN_VERSION='"$(VERSION)"' -DDPTRAIN_GIT_HASH='"$(GIT_HASH)"' \
+$(BUILD)/src/base/version.o: $(BUILD)/version.stamp
+$(BUILD)/src/base/version.o: CFLAGS_ALL += -DDPTRAIN_VERSION='"$(VERSION)"' -DDPTRAIN_GIT_HASH='"$(GIT_HASH)"' \
 	-DDPTRAIN_FLAGS='"$(strip $(OPT) $(ARCH) $(if $(SAN),-fsanitize=$(SAN)))"'
 
 $(BUILD)/%.o: %.c

@@ -62,6 +62,14 @@ void log_warn(const char *format, ...)
 
 void log_error(const char *format, ...)
 {
+    va_list args;
+    va_start(args, format);
+    print(stderr, "dptrain: error: ", "", format, args);
+    va_end(args);
+}
+
+void log_rank_error(const char *format, ...)
+{
     char suffix[128] = "";
     if (rank_now() >= 0 && log_size > 1)
         snprintf(suffix, sizeof suffix, " (rank %d%s%s)", log_rank, log_host[0] ? " on " : "", log_host);

@@ -1,5 +1,6 @@
-/* Messages to people. Rank 0 speaks for the job: log_info and log_warn of other ranks are dropped; log_error
- * always prints and names the rank. Information goes to stdout, warnings and errors to stderr. */
+/* Messages to people. Rank 0 speaks for the job: log_info and log_warn of other ranks are dropped; errors always
+ * print, so a caller with an error that all ranks share asks log_speaks first. Information goes to stdout, warnings
+ * and errors to stderr. */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
@@ -14,5 +15,8 @@ bool log_speaks(void);
 void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* An error of this rank alone: its number and host are added. */
+void log_rank_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

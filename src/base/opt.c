@@ -24,7 +24,8 @@ static bool bounded(const opt_t *opt)
 static err_t check_range(const opt_t *opt, double value, const char *text)
 {
     if (bounded(opt) && (value < opt->min || value > opt->max))
-        RAISE(ERR_USAGE, "--%s %s is out of range; it goes from %.10g to %.10g", opt->key, text, opt->min, opt->max);
+        RAISE(ERR_USAGE, "--%s %s is out of range; it goes from %.10g to %.10g", opt->key, text, opt->min,
+              opt->max);
     return ERR_OK;
 }
 
@@ -95,11 +96,21 @@ static err_t set(opt_group_t *group, int index, const char *text)
         return ERR_OK;
     case OPT_FLAG:
         if (strcmp(text, "true") != 0 && strcmp(text, "false") != 0)
-            RAISE(ERR_USAGE, "--%s is a switch and takes no value; use --%s or --no-%s", opt->key, opt->key, opt->key);
+            RAISE(ERR_USAGE, "--%s is a switch and takes no value; use --%s or --no-%s", opt->key, opt->key,
+                  opt->key);
         *(bool *)value = text[0] == 't';
         return ERR_OK;
     }
     return ERR_OK;
+}
+
+static void clear(const opt_group_t *group, const opt_t *opt)
+{
+    static const size_t n_bytes[] = {
+        [OPT_INT] = sizeof(int64_t),   [OPT_SIZE] = sizeof(int64_t), [OPT_REAL] = sizeof(double),
+        [OPT_STRING] = sizeof(char *), [OPT_FLAG] = sizeof(bool),    [OPT_CHOICE] = sizeof(char *),
+    };
+    memset(field(group, opt), 0, n_bytes[opt->type]);
 }
 
 err_t opt_defaults(opt_group_t *groups, int n_groups)
@@ -107,8 +118,10 @@ err_t opt_defaults(opt_group_t *groups, int n_groups)
     for (int g = 0; g < n_groups; g++) {
         ASSERT(groups[g].n <= 64);
         groups[g].given = 0;
-        for (int i = 0; i < groups[g].n; i++)
+        for (int i = 0; i < groups[g].n; i++) {
+            clear(&groups[g], &groups[g].table[i]);
             if (groups[g].table[i].initial) TRY(set(&groups[g], i, groups[g].table[i].initial));
+        }
     }
     return ERR_OK;
 }
@@ -171,6 +184,18 @@ static err_t unknown(const opt_group_t *groups, int n_groups, const char *key)
     RAISE(ERR_USAGE, "unknown option --%s; --help lists the options", key);
 }
 
+static const char *unit_text(const opt_t *opt, char *out, size_t n_bytes)
+{
+    if (opt->type == OPT_FLAG) return "";
+    if (opt->type != OPT_CHOICE) return opt->unit;
+    out[0] = '\0';
+    for (const char *const *choice = opt->choices; *choice; choice++) {
+        size_t used = strlen(out);
+        snprintf(out + used, n_bytes - used, "%s%s", used ? "|" : "", *choice);
+    }
+    return out;
+}
+
 /* One option at argv[*at]; *at moves to the last word it used. */
 static err_t parse_one(opt_group_t *groups, int n_groups, int argc, char **argv, int *at)
 {
@@ -178,7 +203,8 @@ static err_t parse_one(opt_group_t *groups, int n_groups, int argc, char **argv,
     const char *equals = strchr(word, '=');
     size_t n_key = equals ? (size_t)(equals - word) : strlen(word);
     char key[MAX_KEY];
-    if (n_key == 0 || n_key >= sizeof key) RAISE(ERR_USAGE, "'%s' is not an option; --help lists them", argv[*at]);
+    if (n_key == 0 || n_key >= sizeof key)
+        RAISE(ERR_USAGE, "'%s' is not an option; --help lists them", argv[*at]);
     memcpy(key, word, n_key);
     key[n_key] = '\0';
 
@@ -193,7 +219,10 @@ static err_t parse_one(opt_group_t *groups, int n_groups, int argc, char **argv,
     } else if (group->table[index].type == OPT_FLAG) {
         if (!value) value = "true";
     } else if (!value) {
-        if (*at + 1 >= argc) RAISE(ERR_USAGE, "--%s wants a value (%s)", key, group->table[index].unit);
+        char choices[96];
+        if (*at + 1 >= argc)
+            RAISE(ERR_USAGE, "--%s wants a value (%s)", key,
+                  unit_text(&group->table[index], choices, sizeof choices));
         value = argv[++*at];
     }
     if (group->given >> index & 1) RAISE(ERR_USAGE, "--%s is given twice", group->table[index].key);
@@ -233,18 +262,6 @@ bool opt_given(const opt_group_t *groups, int n_groups, const char *key)
     return false;
 }
 
-static const char *unit_text(const opt_t *opt, char *out, size_t n_bytes)
-{
-    if (opt->type == OPT_FLAG) return "";
-    if (opt->type != OPT_CHOICE) return opt->unit;
-    out[0] = '\0';
-    for (const char *const *choice = opt->choices; *choice; choice++) {
-        size_t used = strlen(out);
-        snprintf(out + used, n_bytes - used, "%s%s", used ? "|" : "", *choice);
-    }
-    return out;
-}
-
 void opt_help(const opt_group_t *groups, int n_groups)
 {
     for (int g = 0; g < n_groups; g++) {
@@ -254,7 +271,8 @@ void opt_help(const opt_group_t *groups, int n_groups)
             if (opt->hidden) continue;
             char left[128], choices[96];
             snprintf(left, sizeof left, "--%s %s", opt->key, unit_text(opt, choices, sizeof choices));
-            printf("  %-32s%s%s", left, strlen(left) > 31 ? "\n                                  " : "", opt->help);
+            printf("  %-32s%s%s", left, strlen(left) > 31 ? "\n                                  " : "",
+                   opt->help);
             if (opt->initial && opt->type != OPT_FLAG) printf(" [%s]", opt->initial);
             printf("\n");
         }

@@ -1,5 +1,6 @@
 #include "base/progress.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,23 +8,41 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/launch.h"
 #include "base/log.h"
 
 static bool line_shown;
 static double last_draw_sec;
 
+/* The terminal that people look at, or -1. Under mpirun a rank's stdout is a pseudo-terminal whatever mpirun's own
+ * stdout is; the truth is at the parent, when that is mpirun itself (rank 0 on the launching host). Left open. */
+static int terminal(void)
+{
+    static int fd = -2;
+    if (fd != -2) return fd;
+    fd = -1;
+    if (!isatty(STDOUT_FILENO)) return fd;
+    if (!launch_present()) return fd = STDOUT_FILENO;
+    char path[48];
+    snprintf(path, sizeof path, "/proc/%d/fd/1", (int)getppid());
+    int parent = open(path, O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+    if (parent >= 0 && isatty(parent)) return fd = parent;
+    if (parent >= 0) close(parent);
+    return fd;
+}
+
 bool progress_active(void)
 {
     const char *wish = getenv("DPTRAIN_PROGRESS");
     if (!log_speaks() || (wish && strcmp(wish, "0") == 0)) return false;
-    return (wish && strcmp(wish, "1") == 0) || isatty(STDOUT_FILENO);
+    return (wish && strcmp(wish, "1") == 0) || terminal() >= 0;
 }
 
 static int terminal_columns(void)
 {
     struct winsize size;
     const char *wish = getenv("COLUMNS");
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+    if (terminal() >= 0 && ioctl(terminal(), TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
     int columns = wish ? (int)strtol(wish, NULL, 10) : 0;
     return columns > 0 && columns < 1000 ? columns : 80;
 }

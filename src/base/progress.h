@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* True when a bar is shown: stdout is a terminal (or mpirun's forwarding of one, see scripts/run.sh, which
- * sets DPTRAIN_PROGRESS=1 for it). DPTRAIN_PROGRESS=0 switches it off. */
+/* True when a bar is shown: stdout, or under mpirun mpirun's own, is a terminal. DPTRAIN_PROGRESS=1 or 0 in the
+ * environment decides otherwise. */
 bool progress_active(void);
 
 /* Redraws at most ten times a second (always when done == total): "label [####----] text". */

@@ -12,7 +12,7 @@ static int compare(const void *pa, const void *pb)
 
 void stats_sort(double *samples, int64_t n)
 {
-    qsort(samples, (size_t)n, sizeof *samples, compare);
+    if (n > 1) qsort(samples, (size_t)n, sizeof *samples, compare);
 }
 
 double stats_quantile(const double *sorted, int64_t n, double q)
@@ -21,7 +21,10 @@ double stats_quantile(const double *sorted, int64_t n, double q)
     double position = q * (double)(n - 1);
     int64_t low = (int64_t)position;
     int64_t high = low + 1 < n ? low + 1 : low;
-    return sorted[low] + (position - (double)low) * (sorted[high] - sorted[low]);
+    double part = position - (double)low;
+    /* Infinite samples: 0 × inf and inf - inf would make NaN of a known value. */
+    if (part <= 0 || sorted[high] <= sorted[low]) return sorted[low];
+    return sorted[low] + part * (sorted[high] - sorted[low]);
 }
 
 double stats_median(double *samples, int64_t n)

@@ -13,8 +13,8 @@ typedef struct synth_options {
 #define FIELD(name) offsetof(synth_options_t, name)
 static const opt_t table[] = {
     {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "DIR", "folder for the four IDX files", false},
-    {"train", OPT_INT, FIELD(n_train), "60000", 1, 100000000, NULL, "N", "training samples", false},
-    {"val", OPT_INT, FIELD(n_val), "10000", 1, 100000000, NULL, "N", "validation samples", false},
+    {"train", OPT_INT, FIELD(n_train), "60000", 1, 10000000, NULL, "N", "training samples", false},
+    {"val", OPT_INT, FIELD(n_val), "10000", 1, 10000000, NULL, "N", "validation samples", false},
     {"seed", OPT_INT, FIELD(seed), "1", 0, 9e15, NULL, "N", "of the generator", false},
 };
 

@@ -74,7 +74,7 @@ err_t runtime_close(runtime_t *runtime, err_t err)
 {
     bool agreed = !runtime->comm || runtime->comm->size == 1 || runtime->comm->agreed == err;
     if (err != ERR_OK && !agreed) {
-        log_error("%s", err_message());
+        log_rank_error("%s", err_message());
         abort_hook(err);
     }
     if (err != ERR_OK && log_speaks()) log_error("%s", err_message());

@@ -1,0 +1,44 @@
+#include <string.h>
+
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/loop.h"
+
+LOOP_CLONES static void add_block(float *y, const float *a, const float *b, int64_t n)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) y[i] = a[i] + b[i];
+}
+
+static void add(float *y, const float *a, const float *b, int64_t n)
+{
+#pragma omp parallel for schedule(static) if (n > LOOP_FORK_MIN)
+    for (int64_t i = 0; i < n; i += LOOP_BLOCK) add_block(y + i, a + i, b + i, loop_count(i, n, LOOP_BLOCK));
+}
+
+static err_t forward(const op_t *op, const op_args_t *args)
+{
+    add(args->y, args->x[0], args->x[1], shape_count(op->desc.y));
+    return ERR_OK;
+}
+
+static err_t backward(const op_t *op, const op_args_t *args)
+{
+    int64_t n = shape_count(op->desc.y);
+    const float *dy = args->dy;
+    for (int input = 0; input < 2; input++) {
+        float *dx = args->dx[input];
+        if (!dx) continue;
+#pragma omp parallel for schedule(static) if (n > LOOP_FORK_MIN)
+        for (int64_t i = 0; i < n; i += LOOP_BLOCK)
+            memcpy(dx + i, dy + i, (size_t)loop_count(i, n, LOOP_BLOCK) * sizeof(float));
+    }
+    return ERR_OK;
+}
+
+err_t cpu_accumulate(float *dst, const float *src, int64_t n)
+{
+    add(dst, dst, src, n);
+    return ERR_OK;
+}
+
+const op_kernel_t cpu_add = {.forward = forward, .backward = backward};

@@ -1,0 +1,33 @@
+#include <omp.h>
+
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/onednn.h"
+#include "ops/registry.h"
+
+/* OpenMP keeps the number of threads per calling thread: operators have to be planned and run in the thread
+ * that opened the backend. */
+static err_t open_backend(int n_threads)
+{
+    omp_set_num_threads(n_threads);
+    return onednn_open();
+}
+
+const backend_t backend_cpu = {
+    .name = "cpu",
+    .open = open_backend,
+    .close = onednn_close,
+    .kernel =
+        {
+            [OP_CONV2D] = &cpu_conv2d,
+            [OP_LINEAR] = &cpu_linear,
+            [OP_POOL2D] = &cpu_pool2d,
+            [OP_RELU] = &cpu_relu,
+            [OP_DROPOUT] = &cpu_dropout,
+            [OP_ADD] = &cpu_add,
+            [OP_BATCH_NORM] = &cpu_batch_norm,
+            [OP_SOFTMAX_XENT] = &cpu_softmax_xent,
+        },
+    .sgd = cpu_sgd,
+    .accumulate = cpu_accumulate,
+    .describe = onednn_describe,
+};

@@ -1,0 +1,13 @@
+/* The operators of the cpu backend: oneDNN for products, OpenMP loops for the rest. */
+#ifndef KERNELS_CPU_CPU_H
+#define KERNELS_CPU_CPU_H
+
+#include "ops/backend.h"
+
+extern const op_kernel_t cpu_conv2d, cpu_linear, cpu_pool2d, cpu_relu, cpu_dropout, cpu_add, cpu_batch_norm,
+    cpu_softmax_xent;
+
+err_t cpu_sgd(const sgd_args_t *args);
+err_t cpu_accumulate(float *dst, const float *src, int64_t n);
+
+#endif

@@ -1,0 +1,54 @@
+/* oneDNN's C API with our errors and our memory: a pass is one primitive and its memory objects, made once
+ * and run with the caller's buffers. Runs allocate nothing: scratch comes from the caller too. */
+#ifndef KERNELS_CPU_ONEDNN_H
+#define KERNELS_CPU_ONEDNN_H
+
+#include <oneapi/dnnl/dnnl.h>
+
+#include "base/err.h"
+
+#if DNNL_VERSION_MAJOR != 2
+#error                                                                                                       \
+    "dptrain's cpu backend is written for oneDNN 2 (Debian 12 has 2.6, libdnnl-dev); the API of other majors differs"
+#endif
+
+/* Returns ERR_SYSTEM with oneDNN's word for the failure unless the call succeeds. */
+#define E_DNNL(call, what) TRY(onednn_check((call), (what), __FILE__, __LINE__))
+err_t onednn_check(dnnl_status_t status, const char *what, const char *file, int line);
+
+/* Engine and stream of this process. Opening twice is fine; close takes an unopened one. */
+err_t onednn_open(void);
+void onednn_close(void);
+dnnl_engine_t onednn_engine(void);
+/* "oneDNN 2.6.3, avx512_core" */
+void onednn_describe(char *out, size_t n_bytes);
+
+enum { ONEDNN_MAX_ARGS = 6 };
+
+typedef struct onednn_pass {
+    dnnl_primitive_t primitive; /* NULL: there is nothing to run */
+    int n_args;                 /* the last one is the scratchpad */
+    dnnl_exec_arg_t arg[ONEDNN_MAX_ARGS];
+    size_t n_scratch_bytes;
+} onednn_pass_t;
+
+/* One argument of a pass: DNNL_ARG_… and its layout. */
+typedef struct onednn_slot {
+    int arg;
+    const dnnl_memory_desc_t *layout;
+} onednn_slot_t;
+
+/* Attributes of every primitive here: the scratchpad is the caller's. Free with dnnl_primitive_attr_destroy.
+ */
+err_t onednn_attr_new(dnnl_primitive_attr_t *out);
+
+/* Slots of arg 0 are left out. desc is still the caller's. On an error *pass is empty. */
+err_t onednn_pass_new(onednn_pass_t *pass, const_dnnl_primitive_desc_t desc, const onednn_slot_t *slots,
+                      int n_slots);
+/* A copy from one layout to another: arguments are source, destination. */
+err_t onednn_pass_reorder(onednn_pass_t *pass, const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to);
+/* `buffers` in the order of the slots that were kept. */
+err_t onednn_pass_run(const onednn_pass_t *pass, const void *const *buffers, void *scratch);
+void onednn_pass_free(onednn_pass_t *pass);
+
+#endif

@@ -1,0 +1,43 @@
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/loop.h"
+
+/* y may be x and dx may be dy, so no restrict; element i depends on element i alone, which `omp simd` states.
+ */
+LOOP_CLONES static void relu_block(float *y, const float *x, int64_t n)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) y[i] = x[i] <= 0 ? 0 : x[i];
+}
+
+LOOP_CLONES static void relu_backward_block(float *dx, const float *dy, const float *y, int64_t n)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        float gradient = dy[i];
+        dx[i] = y[i] > 0 ? gradient : 0;
+    }
+}
+
+static err_t forward(const op_t *op, const op_args_t *args)
+{
+    int64_t n = shape_count(op->desc.y);
+    const float *x = args->x[0];
+    float *y = args->y;
+#pragma omp parallel for schedule(static) if (n > LOOP_FORK_MIN)
+    for (int64_t i = 0; i < n; i += LOOP_BLOCK) relu_block(y + i, x + i, loop_count(i, n, LOOP_BLOCK));
+    return ERR_OK;
+}
+
+static err_t backward(const op_t *op, const op_args_t *args)
+{
+    int64_t n = shape_count(op->desc.y);
+    const float *dy = args->dy, *y = args->y;
+    float *dx = args->dx[0];
+    if (!dx) return ERR_OK;
+#pragma omp parallel for schedule(static) if (n > LOOP_FORK_MIN)
+    for (int64_t i = 0; i < n; i += LOOP_BLOCK)
+        relu_backward_block(dx + i, dy + i, y + i, loop_count(i, n, LOOP_BLOCK));
+    return ERR_OK;
+}
+
+const op_kernel_t cpu_relu = {.forward = forward, .backward = backward};

@@ -1,0 +1,76 @@
+#include <math.h>
+
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/loop.h"
+
+/* An exp costs some 10 ns, so that fewer elements than elsewhere are worth a fork. */
+enum { FORK_MIN = 4096 };
+
+/* Saved: softmax(x) − t, [n, classes]: backward only has to scale it. */
+static err_t plan(op_t *op)
+{
+    op->n_saved_bytes = op->training ? (size_t)shape_count(op->desc.x[0]) * sizeof(float) : 0;
+    return ERR_OK;
+}
+
+static int64_t index_of_max(const float *x, int64_t n)
+{
+    int64_t top = 0;
+    for (int64_t k = 1; k < n; k++)
+        if (x[k] > x[top]) top = k;
+    return top;
+}
+
+/* One sample's loss; exponentials and sums in double, as classes are few beside a network's other work. */
+static float sample_loss(const float *x, int64_t n_class, double max, int64_t label, double smoothing,
+                         float *saved)
+{
+    double sum = 0, dot = 0, even = smoothing / (double)n_class;
+    for (int64_t k = 0; k < n_class; k++) {
+        double z = x[k] - max, target = (k == label ? 1 - smoothing : 0) + even;
+        sum += exp(z);
+        /* Also where the target is 0: 0 · −∞ is the NaN that op.h asks for. */
+        dot += target * z;
+    }
+    for (int64_t k = 0; k < n_class && saved; k++)
+        saved[k] = (float)(exp(x[k] - max) / sum - ((k == label ? 1 - smoothing : 0) + even));
+    return (float)(log(sum) - dot);
+}
+
+static err_t forward(const op_t *op, const op_args_t *args)
+{
+    int64_t n = op->desc.x[0].dim[0], n_class = op->desc.x[0].dim[1];
+    double smoothing = op->desc.attr.softmax_xent.label_smoothing;
+    const float *x = args->x[0];
+    float *y = args->y, *saved = op->n_saved_bytes ? args->saved : NULL;
+#pragma omp parallel for schedule(static) if (n * n_class > FORK_MIN)
+    for (int64_t i = 0; i < n; i++) {
+        const float *row = x + i * n_class;
+        ASSERT(args->labels[i] >= 0 && args->labels[i] < n_class);
+        int64_t top = index_of_max(row, n_class);
+        y[i] = sample_loss(row, n_class, row[top], args->labels[i], smoothing,
+                           saved ? saved + i * n_class : NULL);
+        if (args->predictions) args->predictions[i] = (int32_t)top;
+    }
+    return ERR_OK;
+}
+
+LOOP_CLONES static void scale_block(float *dx, const float *saved, float scale, int64_t n)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) dx[i] = saved[i] * scale;
+}
+
+static err_t backward(const op_t *op, const op_args_t *args)
+{
+    int64_t n = shape_count(op->desc.x[0]);
+    const float *saved = args->saved;
+    float *dx = args->dx[0];
+    if (!dx) return ERR_OK;
+#pragma omp parallel for schedule(static) if (n > LOOP_FORK_MIN)
+    for (int64_t i = 0; i < n; i += LOOP_BLOCK)
+        scale_block(dx + i, saved + i, args->loss_scale, loop_count(i, n, LOOP_BLOCK));
+    return ERR_OK;
+}
+
+const op_kernel_t cpu_softmax_xent = {.plan = plan, .forward = forward, .backward = backward};

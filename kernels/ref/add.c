@@ -1,0 +1,23 @@
+#include "kernels/ref/ref.h"
+
+static err_t forward(const op_t *op, const op_args_t *args)
+{
+    int64_t count = shape_count(op->desc.y);
+    const float *x0 = args->x[0], *x1 = args->x[1];
+    float *y = args->y;
+    for (int64_t i = 0; i < count; i++) y[i] = x0[i] + x1[i];
+    return ERR_OK;
+}
+
+static err_t backward(const op_t *op, const op_args_t *args)
+{
+    int64_t count = shape_count(op->desc.y);
+    const float *dy = args->dy;
+    for (int input = 0; input < 2; input++) {
+        float *dx = args->dx[input];
+        for (int64_t i = 0; i < count && dx; i++) dx[i] = dy[i];
+    }
+    return ERR_OK;
+}
+
+const op_kernel_t ref_add = {.forward = forward, .backward = backward};

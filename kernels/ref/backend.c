@@ -1,0 +1,27 @@
+#include <stdio.h>
+
+#include "kernels/ref/ref.h"
+#include "ops/registry.h"
+
+static void describe(char *out, size_t n_bytes)
+{
+    snprintf(out, n_bytes, "naive C, one thread, sums in double");
+}
+
+const backend_t backend_ref = {
+    .name = "ref",
+    .kernel =
+        {
+            [OP_CONV2D] = &ref_conv2d,
+            [OP_LINEAR] = &ref_linear,
+            [OP_POOL2D] = &ref_pool2d,
+            [OP_RELU] = &ref_relu,
+            [OP_DROPOUT] = &ref_dropout,
+            [OP_ADD] = &ref_add,
+            [OP_BATCH_NORM] = &ref_batch_norm,
+            [OP_SOFTMAX_XENT] = &ref_softmax_xent,
+        },
+    .sgd = ref_sgd,
+    .accumulate = ref_accumulate,
+    .describe = describe,
+};

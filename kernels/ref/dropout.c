@@ -1,0 +1,49 @@
+#include "base/rng.h"
+#include "kernels/ref/ref.h"
+
+/* Saved: one byte per element, 1 where it is kept. */
+static err_t plan(op_t *op)
+{
+    op->n_saved_bytes = op->training ? (size_t)shape_count(op->desc.y) : 0;
+    return ERR_OK;
+}
+
+static bool kept(const op_t *op, const op_args_t *args, int64_t n, int64_t i)
+{
+    uint64_t threshold = (uint64_t)((1 - op->desc.attr.dropout.rate) * 4294967296.0);
+    rng_block_t block = rng_dropout_block(args->dropout_key, args->layer, args->step,
+                                          args->first_sample + (uint64_t)n, (uint32_t)(i / 4));
+    return block.word[i % 4] < threshold;
+}
+
+static float scale_of(const op_t *op)
+{
+    return (float)(1 / (1 - op->desc.attr.dropout.rate));
+}
+
+static err_t forward(const op_t *op, const op_args_t *args)
+{
+    int64_t count = shape_count(op->desc.y);
+    int64_t n_sample = shape_sample_count(op->desc.y);
+    const float *x = args->x[0];
+    float *y = args->y, scale = scale_of(op);
+    uint8_t *saved = op->n_saved_bytes ? args->saved : NULL;
+    for (int64_t i = 0; i < count; i++) {
+        bool keep = !args->training || kept(op, args, i / n_sample, i % n_sample);
+        y[i] = !args->training ? x[i] : keep ? x[i] * scale : 0;
+        if (saved) saved[i] = keep;
+    }
+    return ERR_OK;
+}
+
+static err_t backward(const op_t *op, const op_args_t *args)
+{
+    int64_t count = shape_count(op->desc.y);
+    const float *dy = args->dy;
+    const uint8_t *saved = args->saved;
+    float *dx = args->dx[0], scale = scale_of(op);
+    for (int64_t i = 0; i < count && dx; i++) dx[i] = saved[i] ? dy[i] * scale : 0;
+    return ERR_OK;
+}
+
+const op_kernel_t ref_dropout = {.plan = plan, .forward = forward, .backward = backward};

@@ -1,0 +1,13 @@
+/* The operators of the ref backend: naive C, one loop per sum, sums in double. The oracle of the others. */
+#ifndef KERNELS_REF_REF_H
+#define KERNELS_REF_REF_H
+
+#include "ops/backend.h"
+
+extern const op_kernel_t ref_conv2d, ref_linear, ref_pool2d, ref_relu, ref_dropout, ref_add, ref_batch_norm,
+    ref_softmax_xent;
+
+err_t ref_sgd(const sgd_args_t *args);
+err_t ref_accumulate(float *dst, const float *src, int64_t n);
+
+#endif

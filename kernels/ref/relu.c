@@ -1,0 +1,22 @@
+#include "kernels/ref/ref.h"
+
+static err_t forward(const op_t *op, const op_args_t *args)
+{
+    int64_t count = shape_count(op->desc.y);
+    const float *x = args->x[0];
+    float *y = args->y;
+    /* Asked this way round, NaN stays. */
+    for (int64_t i = 0; i < count; i++) y[i] = x[i] <= 0 ? 0 : x[i];
+    return ERR_OK;
+}
+
+static err_t backward(const op_t *op, const op_args_t *args)
+{
+    int64_t count = shape_count(op->desc.y);
+    const float *y = args->y, *dy = args->dy;
+    float *dx = args->dx[0];
+    for (int64_t i = 0; i < count && dx; i++) dx[i] = y[i] > 0 ? dy[i] : 0;
+    return ERR_OK;
+}
+
+const op_kernel_t ref_relu = {.forward = forward, .backward = backward};

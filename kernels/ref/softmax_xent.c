@@ -1,0 +1,55 @@
+#include <math.h>
+
+#include "kernels/ref/ref.h"
+
+/* Saved: the probabilities, [n, classes]. */
+static err_t plan(op_t *op)
+{
+    op->n_saved_bytes = op->training ? (size_t)shape_count(op->desc.x[0]) * sizeof(float) : 0;
+    return ERR_OK;
+}
+
+static double target(const op_t *op, int64_t k, int32_t label)
+{
+    double smoothing = op->desc.attr.softmax_xent.label_smoothing;
+    return (k == label ? 1 - smoothing : 0) + smoothing / (double)op->desc.x[0].dim[1];
+}
+
+static err_t forward(const op_t *op, const op_args_t *args)
+{
+    int64_t n_class = op->desc.x[0].dim[1];
+    const float *x = args->x[0];
+    float *y = args->y, *saved = op->n_saved_bytes ? args->saved : NULL;
+    for (int64_t n = 0; n < op->desc.x[0].dim[0]; n++, x += n_class) {
+        ASSERT(args->labels[n] >= 0 && args->labels[n] < n_class);
+        int64_t top = 0;
+        for (int64_t k = 1; k < n_class; k++)
+            if (x[k] > x[top]) top = k;
+        double sum = 0, loss = 0;
+        for (int64_t k = 0; k < n_class; k++) sum += exp((double)x[k] - x[top]);
+        for (int64_t k = 0; k < n_class; k++) {
+            double log_p = (double)x[k] - x[top] - log(sum);
+            /* Also where the target is 0: 0 · −∞ is the NaN that the contract asks for. */
+            loss -= target(op, k, args->labels[n]) * log_p;
+            if (saved) saved[n * n_class + k] = (float)exp(log_p);
+        }
+        y[n] = (float)loss;
+        if (args->predictions) args->predictions[n] = (int32_t)top;
+    }
+    return ERR_OK;
+}
+
+static err_t backward(const op_t *op, const op_args_t *args)
+{
+    int64_t count = shape_count(op->desc.x[0]);
+    int64_t n_class = op->desc.x[0].dim[1];
+    const float *saved = args->saved;
+    float *dx = args->dx[0];
+    for (int64_t i = 0; i < count && dx; i++) {
+        double t = target(op, i % n_class, args->labels[i / n_class]);
+        dx[i] = (float)((saved[i] - t) * args->loss_scale);
+    }
+    return ERR_OK;
+}
+
+const op_kernel_t ref_softmax_xent = {.plan = plan, .forward = forward, .backward = backward};

@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# Installs what building and running dptrain needs. See --help.
+set -euo pipefail
+here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
+# shellcheck source=scripts/lib.sh
+. "$here/lib.sh"
+
+usage() {
+    cat <<'EOF'
+usage: scripts/install_deps.sh [--test] [--list]
+
+Installs what dptrain needs on Debian or Ubuntu with apt-get (as root, or through sudo). Safe to repeat: when
+everything is there it does nothing. Elsewhere it looks whether everything is there and otherwise prints what
+is missing and ends with code 4.
+
+  --test   also what scripts/test.sh needs
+  --list   print the Debian packages and stop
+EOF
+}
+
+# gcc brings OpenMP and the sanitizers. openssh-client starts ranks on other hosts; mpirun looks for it on one
+# host too. curl and ca-certificates are for data/fetch_mnist.sh.
+packages=(gcc libc6-dev make pkg-config git openmpi-bin libopenmpi-dev libdnnl-dev libhdf5-dev libxxhash-dev
+    zlib1g-dev libpng-dev openssh-client curl ca-certificates)
+test_packages=(bats perl shellcheck)
+
+missing_packages() {
+    local package status
+    for package in "${packages[@]}"; do
+        # shellcheck disable=SC2016 # ${...} is dpkg-query's own
+        status=$(dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null) || status=
+        [[ $status == *installed* && $status != *not-installed* ]] || printf '%s\n' "$package"
+    done
+}
+
+install_with_apt() {
+    local missing as_root=()
+    # Not by process substitution: a bare chroot may lack /proc, and with it /dev/fd.
+    mapfile -t missing <<<"$(missing_packages)"
+    if [[ -z ${missing[*]} ]]; then
+        note "everything is installed"
+        return
+    fi
+    if [[ $(id -u) -ne 0 ]]; then
+        command -v sudo >/dev/null || die 4 "root is needed (there is no sudo): apt-get install ${missing[*]}"
+        as_root=(sudo)
+    fi
+    note "installing ${missing[*]}"
+    "${as_root[@]}" apt-get -q update || die 4 "apt-get update failed; is the package mirror reachable?"
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y install --no-install-recommends \
+        "${missing[@]}" || die 4 "apt-get could not install: ${missing[*]}"
+}
+
+# One line for each thing that is not there, in generic names.
+missing_things() {
+    local command module
+    for command in gcc make pkg-config git mpicc mpirun "$@"; do
+        command -v "$command" >/dev/null || printf 'the command %s\n' "$command"
+    done
+    for module in libxxhash zlib libpng; do
+        pkg-config --exists "$module" 2>/dev/null || printf 'the library %s with its headers\n' "$module"
+    done
+    pkg-config --exists hdf5-serial 2>/dev/null || pkg-config --exists hdf5 2>/dev/null ||
+        printf 'the library HDF5 (1.10 or later) with its headers\n'
+    echo '#include <dnnl.h>' | gcc -E -x c - >/dev/null 2>&1 ||
+        printf 'the library oneDNN (version 2) with its headers\n'
+}
+
+check_without_apt() {
+    local missing
+    mapfile -t missing <<<"$(missing_things "$@")"
+    [[ -n ${missing[*]} ]] || return 0
+    note "apt-get is not here; please install OpenMPI 4.1 or later, gcc and make with the packages that have:"
+    printf '  %s\n' "${missing[@]}"
+    exit 4
+}
+
+list=no test_commands=()
+for word in "$@"; do
+    case $word in
+    --test) packages+=("${test_packages[@]}") test_commands=(bats prove shellcheck) ;;
+    --list) list=yes ;;
+    -h | --help) usage; exit 0 ;;
+    *) die 2 "unknown option '$word'; --help lists the options" ;;
+    esac
+done
+
+if [[ $list == yes ]]; then
+    printf '%s\n' "${packages[@]}"
+elif command -v apt-get >/dev/null && command -v dpkg-query >/dev/null; then
+    install_with_apt
+else
+    check_without_apt "${test_commands[@]}"
+fi

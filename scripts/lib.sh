@@ -1,0 +1,86 @@
+# shellcheck shell=bash
+# Shared by the scripts; sourced, never run. Exit codes are the program's own: 2 usage, 4 system, 5 lost peer.
+
+cpu_folder=/sys/devices/system/cpu/cpu0/topology
+
+die() { # CODE MESSAGE
+    printf '%s: error: %s\n' "${0##*/}" "$2" >&2
+    exit "$1"
+}
+
+note() { printf '%s: %s\n' "${0##*/}" "$1" >&2; }
+
+# For an option that takes a value, with what is left of the arguments.
+need_value() { [[ $# -ge 2 ]] || die 2 "$1 wants a value; --help lists the options"; }
+
+whole_number() { # OPTION VALUE MINIMUM
+    if ! [[ $2 =~ ^[0-9]{1,9}$ ]] || ((10#$2 < $3)); then
+        die 2 "$1 wants a whole number from $3 up, not '$2'"
+    fi
+}
+
+# Cores that this process may use: mpirun counts cores as its slots, not hardware threads.
+allowed_cores() {
+    local cpus seen=" " n=0 range cpu siblings
+    cpus=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status 2>/dev/null) || true
+    [[ -n $cpus ]] || { nproc; return; }
+    for range in ${cpus//,/ }; do
+        for ((cpu = ${range%-*}; cpu <= ${range#*-}; cpu++)); do
+            siblings=$(cat "${cpu_folder/cpu0/cpu$cpu}/thread_siblings_list" 2>/dev/null) ||
+                siblings=$cpu
+            [[ $seen == *" $siblings "* ]] || { seen+="$siblings "; n=$((n + 1)); }
+        done
+    done
+    echo "$n"
+}
+
+# mpirun refuses root because a mistake could harm the system. In a container root is often the only user, so
+# it is told that this is meant; said once, because children inherit the variables.
+mpi_allow_root() {
+    [[ $(id -u) -eq 0 ]] || return 0
+    if [[ ${OMPI_ALLOW_RUN_AS_ROOT:-}${OMPI_ALLOW_RUN_AS_ROOT_CONFIRM:-} != 11 ]]; then
+        note "running as root: setting OMPI_ALLOW_RUN_AS_ROOT and its _CONFIRM, without which mpirun refuses root"
+    fi
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+}
+
+# Sets the array MPI_FLAGS for NP ranks on this machine, or (NP 0) for the hosts that the caller names.
+# DPTRAIN_BIND=none switches binding off: two jobs side by side would both be bound to the first cores.
+mpi_flags() { # NP
+    local np=$1 cores
+    MPI_FLAGS=(-q)
+    # With a seccomp filter and no right to trace, as in many containers, the kernel refuses
+    # process_vm_readv, and OpenMPI complains about every large message.
+    if grep -q '^Seccomp:[[:space:]]*2' /proc/self/status 2>/dev/null && ! may_trace; then
+        MPI_FLAGS+=(--mca btl_vader_single_copy_mechanism none)
+    fi
+    # A chroot without /sys: hwloc would complain once per process.
+    [[ -d $cpu_folder ]] || export HWLOC_HIDE_ERRORS=2
+    # Without ssh mpirun does not even start local ranks, unless told that there are no others.
+    if ((np > 0)) && ! command -v ssh >/dev/null && ! command -v rsh >/dev/null; then
+        MPI_FLAGS+=(--mca plm isolated)
+    fi
+    cores=$(allowed_cores)
+    if ((np > cores)) || [[ ${DPTRAIN_BIND:-} == none ]] || ! may_bind; then
+        ((np == 0)) || MPI_FLAGS+=(--oversubscribe)
+        MPI_FLAGS+=(--bind-to none)
+    elif ((np == 0)); then
+        MPI_FLAGS+=(--bind-to core:overload-allowed)
+    else
+        # Every rank gets its share of the cores for its threads.
+        MPI_FLAGS+=(--map-by "slot:PE=$((cores / np))" --bind-to core)
+    fi
+}
+
+# Bit 19 of the effective capabilities is CAP_SYS_PTRACE.
+may_trace() {
+    local mask
+    mask=$(sed -n 's/^CapEff:[[:space:]]*//p' /proc/self/status 2>/dev/null) || return 1
+    [[ -n $mask ]] && (((16#$mask >> 19) & 1))
+}
+
+# mpirun needs /proc and /sys to bind, some sandboxes refuse it, and it binds to the machine's first cores
+# whatever its own affinity mask says, so that a mask that leaves out CPUs forbids binding.
+may_bind() {
+    [[ -r /proc/self/status && -d $cpu_folder && $(nproc) == "$(nproc --all)" ]] && taskset -c 0 true 2>/dev/null
+}

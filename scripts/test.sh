@@ -1,0 +1,153 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds, and runs every test. See --help.
+set -euo pipefail
+here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
+# shellcheck source=scripts/lib.sh
+. "$here/lib.sh"
+
+usage() {
+    cat <<'EOF'
+usage: scripts/test.sh [options]
+
+Installs what is missing, builds, and runs every test through prove: C tests as their RUN lines say, command line
+tests (bats), checks of the source, and the C tests again with the address and undefined-behaviour sanitizers.
+The logs are left in build/test-logs.
+
+  --only PATTERN  only the entries whose name matches the extended regular expression
+  --list          print the entries' names and stop
+  --san           only the sanitizers' half
+  --no-san        without the sanitizers' half
+  --slow          also what takes minutes (DPTRAIN_TEST_SLOW=1 in the tests)
+  --jobs N        tests at a time; from 2 up ranks are not bound to cores [1]
+  --skip-install  do not look for missing packages
+  -h, --help      this text
+
+Real MNIST is used where DPTRAIN_DATA names a folder with mnist/*.gz in it. Exit code 1: a test failed.
+EOF
+}
+
+only='' plain=yes san=yes jobs=1 install=yes list=no slow=no
+while [[ $# -gt 0 ]]; do
+    case $1 in
+    --only) need_value "$@"; only=$2; shift 2 ;;
+    --list) list=yes; shift ;;
+    --san) plain=no; shift ;;
+    --no-san) san=no; shift ;;
+    --slow) slow=yes; shift ;;
+    --jobs) need_value "$@"; whole_number "$1" "$2" 1; jobs=$2; shift 2 ;;
+    --skip-install) install=no; shift ;;
+    -h | --help) usage; exit 0 ;;
+    *) die 2 "unknown option '$1'; --help lists the options" ;;
+    esac
+done
+[[ $plain == yes || $san == yes ]] || die 2 "--san and --no-san leave nothing to run"
+cd "$here/.."
+
+plan=''
+entry() { # NAME SECONDS COMMAND...
+    local name=$1 seconds=$2
+    shift 2
+    [[ -z $only || $name =~ $only ]] || return 0
+    plan+=$name$'\t'$seconds$'\t'$(printf '%q ' "$@")$'\n'
+}
+
+# `key` in the RUN line of a test's first lines, as words.
+run_values() { # FILE KEY
+    sed -nE "1,12{ /RUN /{ s/.*[[:space:]]$2=([a-z0-9,]+).*/\1/p; }; }" "$1" | tr ',' ' '
+}
+
+# A line for each combination of ranks and device.
+c_entries() { # SOURCE PREFIX BUILD SECONDS MAX_NP ENVIRONMENT...
+    local source=$1 prefix=$2 build=$3 seconds=$4 max_np=$5 np device label test launch program
+    test=${source#tests/} test=${test%.c}
+    for np in $(run_values "$source" np | grep . || echo 0); do
+        ((np <= max_np)) || continue
+        launch=("${@:6}")
+        if ((np > 0)); then
+            mpi_flags "$np"
+            # Threads of ranks that share cores would only wait for each other.
+            [[ ${MPI_FLAGS[*]} != *none* ]] || launch+=(OMP_NUM_THREADS=1)
+            launch+=(mpirun "${MPI_FLAGS[@]}" -np "$np")
+        fi
+        for device in $(run_values "$source" device | grep . || echo none); do
+            label='' program=("$build/tests/$test")
+            [[ $device == none ]] || program+=("$device")
+            ((np == 0)) || label="np=$np"
+            [[ $device == none ]] || label+="${label:+ }$device"
+            entry "$prefix$test${label:+ [$label]}" "$seconds" env "${launch[@]}" "${program[@]}"
+        done
+    done
+}
+
+make_plan() {
+    local source
+    local libraries=ASAN_OPTIONS=detect_leaks=${detect_leaks:-1}
+    for source in tests/unit/test_*.c tests/mpi/test_*.c; do
+        [[ -e $source && $plain == yes ]] || continue
+        c_entries "$source" "" build 120 64 LC_ALL=C
+    done
+    for source in tests/cli/*.bats; do
+        [[ -e $source && $plain == yes ]] || continue
+        entry "cli/$(basename "$source" .bats)" 900 bats --tap "$source"
+    done
+    if [[ $plain == yes ]]; then
+        for source in shellcheck layers headers; do entry "source/$source" 300 tests/static.sh "$source"; done
+    fi
+    for source in tests/unit/test_*.c tests/mpi/test_*.c; do
+        [[ -e $source && $san == yes ]] || continue
+        c_entries "$source" "san/" build-san 300 2 "$libraries" UBSAN_OPTIONS=print_stacktrace=1 \
+            "LSAN_OPTIONS=suppressions=$PWD/tests/lsan.supp:print_suppressions=0"
+    done
+}
+
+# The leak check needs /proc and the right to trace, which some containers refuse; the rest works without.
+probe_leak_check() {
+    [[ -r /proc/self/maps ]] || die 4 "the sanitizers need /proc (mount -t proc proc /proc), or use --no-san"
+    detect_leaks=1
+    echo 'int main(void) { return 0; }' | "${CC:-gcc}" -fsanitize=address -x c -o "$work/probe" - ||
+        die 4 "the compiler has no address sanitizer; use --no-san to leave that half out"
+    if ! ASAN_OPTIONS=detect_leaks=1 "$work/probe" >/dev/null 2>&1; then
+        detect_leaks=0
+        note "leaks cannot be looked for here (tracing is refused); the other checks run"
+    fi
+}
+
+if [[ $install == yes && $list == no ]]; then "$here/install_deps.sh" --test; fi
+work=$(mktemp -d "${TMPDIR:-/tmp}/dptrain-test.XXXXXX") || die 4 "cannot make a folder in ${TMPDIR:-/tmp}"
+trap 'rm -rf "$work"' EXIT
+if ((jobs > 1)); then export DPTRAIN_BIND=none; fi
+if [[ $san == yes && $list == no ]]; then probe_leak_check; fi
+if [[ $list == no ]]; then mpi_allow_root; fi
+make_plan
+[[ -n $plan ]] || die 2 "no test's name matches '$only'; --list prints them"
+mapfile -t names <<<"$(cut -f 1 <<<"${plan%$'\n'}")"
+if [[ $list == yes ]]; then
+    printf '%s\n' "${names[@]}"
+    exit 0
+fi
+
+command -v prove >/dev/null || die 4 "prove was not found; scripts/install_deps.sh --test installs it (perl)"
+if [[ $plan == *build/tests/* || $plan == *bats* ]]; then
+    make -j "$(nproc)" tests || die 1 "the build failed"
+fi
+if [[ $plan == *build-san/* ]]; then
+    make -j "$(nproc)" SAN=address,undefined tests || die 1 "the build with sanitizers failed"
+fi
+
+printf '%s' "$plan" >"$work/plan"
+mkdir "$work/logs"
+export DPTRAIN_TEST_WORK=$work
+if [[ $slow == yes ]]; then export DPTRAIN_TEST_SLOW=1; fi
+status=0
+prove --timer --jobs "$jobs" --exec tests/driver.sh "${names[@]}" 2>&1 | tee "$work/prove" || status=1
+rm -rf build/test-logs
+mkdir -p build && cp -r "$work/logs" build/test-logs
+
+skips=$(cd "$work/logs" && grep -riE '^(ok|not ok|1\.\.0).*# *skip' --include='*.out' . | sort) || true
+if [[ -n $skips ]]; then
+    printf '\nSkipped:\n'
+    sed -E 's|^\./||; s|__|/|g; s|\.out:|: |; s|: (ok [0-9]+ *-? *\|1\.\.0 *)|: |' <<<"$skips"
+fi
+printf '\n'
+tail -n 2 "$work/prove"
+exit "$status"

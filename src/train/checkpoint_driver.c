@@ -1,0 +1,155 @@
+#include "train/checkpoint_driver.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "base/h5.h"
+#include "base/mem.h"
+
+#if H5_VERSION_GE(1, 13, 0)
+#include <H5FDdevelop.h>
+#endif
+
+/* The library's part comes first, as every driver's structure must begin. */
+typedef struct driver_file {
+    H5FD_t pub;
+    ckpt_driver_t *driver;
+    haddr_t eoa, eof; /* what the library allocated / the file's length */
+} driver_file_t;
+
+typedef struct driver_info {
+    ckpt_driver_t *driver;
+} driver_info_t;
+
+static H5FD_t *driver_open(const char *name, unsigned flags, hid_t fapl, haddr_t max)
+{
+    (void)name, (void)max;
+    const driver_info_t *info = H5Pget_driver_info(fapl);
+    driver_file_t *file = NULL;
+    struct stat status;
+    if (!info || fstat(info->driver->fd, &status) != 0) return NULL;
+    if (mem_new(sizeof *file, "a checkpoint's file driver", &file) != ERR_OK) return NULL;
+    file->driver = info->driver;
+    file->eof = flags & H5F_ACC_TRUNC ? 0 : (haddr_t)status.st_size;
+    return &file->pub;
+}
+
+static herr_t driver_close(H5FD_t *pub)
+{
+    driver_file_t *file = (driver_file_t *)pub;
+    mem_free(&file);
+    return 0;
+}
+
+static herr_t driver_query(const H5FD_t *pub, unsigned long *flags)
+{
+    (void)pub;
+    *flags = H5FD_FEAT_AGGREGATE_METADATA | H5FD_FEAT_ACCUMULATE_METADATA | H5FD_FEAT_DATA_SIEVE |
+             H5FD_FEAT_AGGREGATE_SMALLDATA;
+    return 0;
+}
+
+static haddr_t driver_get_eoa(const H5FD_t *pub, H5FD_mem_t type)
+{
+    (void)type;
+    return ((const driver_file_t *)pub)->eoa;
+}
+
+static herr_t driver_set_eoa(H5FD_t *pub, H5FD_mem_t type, haddr_t address)
+{
+    (void)type;
+    ((driver_file_t *)pub)->eoa = address;
+    return 0;
+}
+
+static haddr_t driver_get_eof(const H5FD_t *pub, H5FD_mem_t type)
+{
+    (void)type;
+    return ((const driver_file_t *)pub)->eof;
+}
+
+static herr_t driver_read(H5FD_t *pub, H5FD_mem_t type, hid_t dxpl, haddr_t address, size_t n_bytes,
+                          void *out)
+{
+    (void)type, (void)dxpl;
+    ckpt_driver_t *driver = ((driver_file_t *)pub)->driver;
+    if (driver->error) return -1;
+    for (char *at = out; n_bytes > 0;) {
+        ssize_t n = pread(driver->fd, at, n_bytes, (off_t)address);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) {
+            driver->error = errno;
+            return -1;
+        }
+        if (n == 0) { /* beyond the end the library expects zeros */
+            memset(at, 0, n_bytes);
+            break;
+        }
+        at += n, address += (haddr_t)n, n_bytes -= (size_t)n;
+    }
+    return 0;
+}
+
+/* Reports success whatever happens: see the header. */
+static herr_t driver_write(H5FD_t *pub, H5FD_mem_t type, hid_t dxpl, haddr_t address, size_t n_bytes,
+                           const void *data)
+{
+    (void)type, (void)dxpl;
+    driver_file_t *file = (driver_file_t *)pub;
+    if (address + n_bytes > file->eof) file->eof = address + n_bytes;
+    for (const char *at = data; n_bytes > 0 && !file->driver->error;) {
+        ssize_t n = pwrite(file->driver->fd, at, n_bytes, (off_t)address);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) {
+            file->driver->error = n < 0 ? errno : EIO;
+            break;
+        }
+        at += n, address += (haddr_t)n, n_bytes -= (size_t)n;
+    }
+    return 0;
+}
+
+/* The file ends where the library's allocations end. */
+static herr_t driver_truncate(H5FD_t *pub, hid_t dxpl, hbool_t closing)
+{
+    (void)dxpl, (void)closing;
+    driver_file_t *file = (driver_file_t *)pub;
+    if (file->eof == file->eoa || file->driver->error) return 0;
+    if (ftruncate(file->driver->fd, (off_t)file->eoa) != 0) file->driver->error = errno;
+    file->eof = file->eoa;
+    return 0;
+}
+
+static const H5FD_class_t driver_class = {
+#if H5_VERSION_GE(1, 13, 0)
+    .version = H5FD_CLASS_VERSION,
+    .value = (H5FD_class_value_t)600, /* from the range left to drivers outside the library */
+#endif
+    .name = "dptrain",
+    .maxaddr = (haddr_t)INT64_MAX,
+    .fc_degree = H5F_CLOSE_STRONG,
+    .fapl_size = sizeof(driver_info_t),
+    .open = driver_open,
+    .close = driver_close,
+    .query = driver_query,
+    .get_eoa = driver_get_eoa,
+    .set_eoa = driver_set_eoa,
+    .get_eof = driver_get_eof,
+    .read = driver_read,
+    .write = driver_write,
+    .truncate = driver_truncate,
+    .fl_map = H5FD_FLMAP_DICHOTOMY,
+};
+
+err_t ckpt_driver_set(hid_t fapl, ckpt_driver_t *driver)
+{
+    hid_t id = -1;
+    TRY(E_H5(id = H5FDregister(&driver_class), ERR_SYSTEM, "registering a file driver"));
+    driver_info_t info = {driver};
+    err_t err = E_H5(H5Pset_driver(fapl, id, &info), ERR_SYSTEM, "choosing a file driver");
+    H5FDunregister(id); /* the property list holds a reference of its own */
+    return err;
+}

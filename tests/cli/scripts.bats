@@ -1,0 +1,384 @@
+#!/usr/bin/env bats
+# The scripts, on their own: mpirun and dptrain are stand-ins where the real ones are not needed.
+# shellcheck disable=SC2016 # stand-ins' bodies are not for this shell
+# shellcheck disable=SC2030,SC2031 # every test is a subshell, on purpose
+
+setup() {
+    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+    scripts=$root/scripts
+    bin=$BATS_TEST_TMPDIR/bin
+    mkdir "$bin"
+    # A program for run.sh; the stand-in mpirun never starts it.
+    printf '#!/bin/sh\nexit 0\n' >"$bin/dptrain"
+    chmod +x "$bin/dptrain"
+    export DPTRAIN_BIN=$bin/dptrain
+    # The note about root belongs to tests of its own.
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    unset DPTRAIN_BIND
+}
+
+fake_mpirun() { # the script's body
+    { echo '#!/usr/bin/env bash'; cat; } >"$bin/mpirun"
+    chmod +x "$bin/mpirun"
+    PATH=$bin:$PATH
+}
+
+# Ends when the file is there; fails after 10 s.
+wait_for() {
+    local i
+    for ((i = 0; i < 100; i++)); do
+        [[ ! -e $1 ]] || return 0
+        sleep 0.1
+    done
+    return 1
+}
+
+@test "every script explains itself" {
+    for script in install_deps run quickstart test check_layers; do
+        run "$scripts/$script.sh" --help
+        echo "$script: $output"
+        [ "$status" -eq 0 ]
+        [[ "$output" == "usage: scripts/$script.sh"* ]]
+    done
+}
+
+@test "an unknown option is a usage error that names it" {
+    for script in install_deps run quickstart test check_layers; do
+        run "$scripts/$script.sh" --no-such-option
+        echo "$script: $output"
+        [ "$status" -eq 2 ]
+        [[ "$output" == *"'--no-such-option'"* ]]
+    done
+}
+
+@test "an option without its value, or with a bad one, is a usage error" {
+    for words in "run -np" "run -np 0" "run -np x" "run -hostfile" "run --grace -1" "quickstart --epochs" \
+        "quickstart --epochs 1.5" "quickstart --np 0" "test --jobs 0" "test --only" "check_layers --root"; do
+        # shellcheck disable=SC2086 # these are words
+        set -- $words
+        run "$scripts/$1.sh" "${@:2}"
+        echo "$words: $output"
+        [ "$status" -eq 2 ]
+        [[ "$output" == *"$2 wants a"* ]]
+    done
+}
+
+@test "install_deps.sh --list names the packages, more of them with --test" {
+    run "$scripts/install_deps.sh" --list
+    [ "$status" -eq 0 ]
+    [[ "$output" == *libopenmpi-dev* && "$output" == *libdnnl-dev* && "$output" != *shellcheck* ]]
+    run "$scripts/install_deps.sh" --list --test
+    [ "$status" -eq 0 ]
+    [[ "$output" == *libopenmpi-dev* && "$output" == *shellcheck* ]]
+}
+
+# A PATH with nothing but what the script itself needs.
+small_path() {
+    local tool
+    mkdir "$BATS_TEST_TMPDIR/small"
+    for tool in bash dirname readlink env id "$@"; do ln -s "$(command -v "$tool")" "$BATS_TEST_TMPDIR/small/$tool"; done
+    echo "$BATS_TEST_TMPDIR/small"
+}
+
+@test "install_deps.sh without apt lists what is missing and ends with 4" {
+    PATH=$(small_path) run "$scripts/install_deps.sh" --test
+    echo "$output"
+    [ "$status" -eq 4 ]
+    for word in "command mpicc" "command prove" "library libpng" "library HDF5" "library oneDNN"; do
+        [[ "$output" == *"$word"* ]]
+    done
+}
+
+@test "install_deps.sh asks apt-get for what is missing only, and not at all when nothing is" {
+    cat >"$bin/dpkg-query" <<'EOF'
+#!/usr/bin/env bash
+case ${!#} in
+make) echo config-files; exit 0 ;;
+libpng-dev) exit 1 ;;
+git) [[ -e $ALL_THERE ]] && echo installed || echo not-installed ;;
+*) echo installed ;;
+esac
+EOF
+    cat >"$bin/apt-get" <<'EOF'
+#!/usr/bin/env bash
+echo "apt-get ($DEBIAN_FRONTEND) $*" >>"$CALLS"
+EOF
+    printf '#!/usr/bin/env bash\nexec "$@"\n' >"$bin/sudo"
+    chmod +x "$bin"/*
+    export CALLS=$BATS_TEST_TMPDIR/calls ALL_THERE=$BATS_TEST_TMPDIR/all
+    PATH=$bin:$PATH run "$scripts/install_deps.sh"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ "$(sed -n 1p "$CALLS")" == *"-q update" ]]
+    [[ "$(sed -n 2p "$CALLS")" == *"noninteractive) -q -y install --no-install-recommends make git libpng-dev" ]]
+
+    printf '#!/usr/bin/env bash\necho installed\n' >"$bin/dpkg-query"
+    rm "$CALLS"
+    PATH=$bin:$PATH run "$scripts/install_deps.sh" --test
+    [ "$status" -eq 0 ]
+    [ ! -e "$CALLS" ]
+
+    printf '#!/usr/bin/env bash\nexit 1\n' >"$bin/dpkg-query"
+    printf '#!/usr/bin/env bash\nexit 100\n' >"$bin/apt-get"
+    PATH=$bin:$PATH run "$scripts/install_deps.sh"
+    [ "$status" -eq 4 ]
+    [[ "$output" == *"apt-get update failed"* ]]
+}
+
+@test "run.sh --dry-run prints the command, quoted" {
+    run "$scripts/run.sh" -np 1 --dry-run train --out 'a b'
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ "$output" == "mpirun -q "*" -np 1 $DPTRAIN_BIN train --out a\\ b "* ]]
+    [[ "$output" == *"-x DPTRAIN_BIN"* ]]
+}
+
+@test "run.sh allows more ranks than cores, and binds otherwise" {
+    run "$scripts/run.sh" -np 100000 --dry-run
+    [[ "$output" == *"--oversubscribe --bind-to none"* ]]
+    DPTRAIN_BIND=none run "$scripts/run.sh" -np 1 --dry-run
+    [[ "$output" == *"--bind-to none"* ]]
+    # shellcheck source=scripts/lib.sh
+    . "$scripts/lib.sh"
+    may_bind || skip "this machine does not let processes be bound"
+    run "$scripts/run.sh" -np 1 --dry-run
+    echo "$output"
+    [[ "$output" == *"--map-by slot:PE=$(allowed_cores) --bind-to core"* ]]
+}
+
+@test "run.sh passes hosts on and leaves the number of ranks to them" {
+    run "$scripts/run.sh" -hostfile my.hosts --dry-run train
+    [[ "$output" == *"--hostfile my.hosts $DPTRAIN_BIN train"* && "$output" != *" -np "* ]]
+    run "$scripts/run.sh" -H a:2,b:2 -np 4 --dry-run -- --version
+    [[ "$output" == *"-np 4 -H a:2\\,b:2 $DPTRAIN_BIN --version"* ]]
+}
+
+@test "run.sh explains once why root is allowed, to root" {
+    unset OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
+    run "$scripts/run.sh" -np 1 --dry-run
+    if [ "$(id -u)" -eq 0 ]; then
+        [ "$(grep -c 'running as root' <<<"$output")" -eq 1 ]
+    else
+        [[ "$output" != *root:* ]]
+    fi
+}
+
+@test "run.sh without a program, or without mpirun, ends with 4" {
+    DPTRAIN_BIN=/no/such/file run "$scripts/run.sh" -np 1
+    [ "$status" -eq 4 ]
+    [[ "$output" == *"/no/such/file"* ]]
+    PATH=$(small_path nproc sed grep cat taskset) run "$scripts/run.sh" -np 1
+    echo "$status $output"
+    [ "$status" -eq 4 ]
+    [[ "$output" == *"mpirun was not found"* ]]
+}
+
+@test "run.sh passes dptrain's output and exit codes 0 to 5 on" {
+    fake_mpirun <<<'printf "first\nsecond\n"; exit "${!#}"'
+    for code in 0 1 2 3 4 5; do
+        run "$scripts/run.sh" -np 1 "$code"
+        echo "$code: $status $output"
+        [ "$status" -eq "$code" ]
+        [ "$output" = $'first\nsecond' ]
+    done
+}
+
+@test "run.sh turns a rank killed by a signal into 5 with one message" {
+    fake_mpirun <<<'echo started; exit "${!#}"'
+    run "$scripts/run.sh" -np 1 137
+    echo "$output"
+    [ "$status" -eq 5 ]
+    [ "$(grep -c error: <<<"$output")" -eq 1 ]
+    [[ "$output" == *"a rank was killed by signal 9 (SIGKILL); restart with --resume auto"* ]]
+    run "$scripts/run.sh" -np 1 139
+    [ "$status" -eq 5 ]
+    [[ "$output" == *"signal 11 (SIGSEGV)"* ]]
+}
+
+@test "run.sh turns a lost host into 5" {
+    fake_mpirun <<<'echo started; exit 205'
+    run "$scripts/run.sh" -np 1
+    [ "$status" -eq 5 ]
+    [[ "$output" == *"a host is lost"* ]]
+}
+
+@test "run.sh says why mpirun could not start, and ends with 4" {
+    fake_mpirun <<<'[[ $* == *-q* ]] || echo "not enough slots" >&2; exit 1'
+    run "$scripts/run.sh" -np 1
+    echo "$output"
+    [ "$status" -eq 4 ]
+    [[ "$output" == *"not enough slots"*"mpirun could not start"* ]]
+}
+
+@test "run.sh forwards SIGTERM and SIGINT as SIGUSR1 and passes the code on" {
+    fake_mpirun <<<'trap "echo checkpoint; exit 0" USR1; trap "exit 1" TERM; echo started >"$FLAG.tmp"; echo started
+        mv "$FLAG.tmp" "$FLAG"; while :; do sleep 0.1; done'
+    for signal in TERM INT; do
+        export FLAG=$BATS_TEST_TMPDIR/flag.$signal
+        # bats lets background processes ignore SIGINT; env restores it.
+        env --default-signal=INT "$scripts/run.sh" -np 1 >"$FLAG.out" 2>&1 3>&- &
+        pid=$!
+        wait_for "$FLAG"
+        sleep 0.3
+        kill "-$signal" "$pid"
+        code=0
+        wait "$pid" || code=$?
+        cat "$FLAG.out"
+        [ "$code" -eq 0 ]
+        grep -q '^checkpoint$' "$FLAG.out"
+        grep -q "SIG$signal: asking the job for a checkpoint" "$FLAG.out"
+    done
+}
+
+@test "run.sh ends a deaf job after the grace period, or at the second signal, with 5" {
+    fake_mpirun <<<'trap "" USR1; trap "exit 1" TERM; echo started; : >"$FLAG"; while :; do sleep 0.1; done'
+    export FLAG=$BATS_TEST_TMPDIR/flag
+    "$scripts/run.sh" -np 1 --grace 1 >"$FLAG.out" 2>&1 3>&- &
+    pid=$!
+    wait_for "$FLAG"
+    sleep 0.3
+    kill -TERM "$pid"
+    code=0
+    wait "$pid" || code=$?
+    cat "$FLAG.out"
+    [ "$code" -eq 5 ]
+    grep -q 'stopped by SIGTERM' "$FLAG.out"
+
+    rm "$FLAG"
+    "$scripts/run.sh" -np 1 --grace 1000 >"$FLAG.out" 2>&1 3>&- &
+    pid=$!
+    wait_for "$FLAG"
+    sleep 0.3
+    kill -TERM "$pid"
+    sleep 0.3
+    kill -TERM "$pid"
+    code=0
+    wait "$pid" || code=$?
+    cat "$FLAG.out"
+    [ "$code" -eq 5 ]
+}
+
+@test "run.sh ends a job that prints nothing within --timeout-start" {
+    fake_mpirun <<<'trap "exit 1" TERM; while :; do sleep 0.1; done'
+    run "$scripts/run.sh" -np 1 --timeout-start 1
+    echo "$output"
+    [ "$status" -eq 5 ]
+    [[ "$output" == *"printed nothing within 1 s"* ]]
+}
+
+@test "run.sh leaves no folder behind" {
+    export TMPDIR=$BATS_TEST_TMPDIR/tmp
+    mkdir "$TMPDIR"
+    fake_mpirun <<<'echo started; exit 3'
+    run "$scripts/run.sh" -np 1
+    [ "$status" -eq 3 ]
+    [ -z "$(ls -A "$TMPDIR")" ]
+}
+
+@test "check_layers.sh finds every kind of violation, by file and line" {
+    tree=$BATS_TEST_TMPDIR/tree
+    mkdir -p "$tree"/src/{base,tensor,comm,data,nn,cmd,odd} "$tree"/kernels/{ref,cpu}
+    touch "$tree"/src/nn/own.h
+    printf '#include <stdio.h>\n#include "base/mem.h"\n' >"$tree/src/base/mem.c"
+    printf '#include "own.h"\n#include "ops/op.h"\n' >"$tree/src/nn/good.c"
+    printf '#include <mpi.h>\n' >"$tree/src/comm/mpi.c"
+    printf '#include "ops/op.h"\n#include "kernels/ref/ref.h"\n' >"$tree/kernels/ref/add.c"
+    run "$scripts/check_layers.sh" --root "$tree"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ -z "$output" ]
+
+    printf '\n#include "tensor/shape.h"\n' >"$tree/src/base/up.c"
+    printf '  #  include "comm/comm.h"\n' >"$tree/src/data/sees_comm.h"
+    printf '#include "kernels/ref/ref.h"\n' >"$tree/src/nn/kernel.c"
+    printf '#include "kernels/ref/ref.h"\n' >"$tree/kernels/cpu/other.c"
+    printf '#include "nn/graph.h"\n' >"$tree/kernels/cpu/up.c"
+    printf '#include "../base/mem.h"\n' >"$tree/src/nn/dots.c"
+    printf '#include "missing.h"\n' >"$tree/src/nn/missing.c"
+    printf '#include <mpi.h>\n' >"$tree/src/nn/mpi.c"
+    printf '#include "hdf5.h"\n' >"$tree/src/cmd/h5.c"
+    printf '#include <cuda_runtime.h>\n' >"$tree/src/comm/cuda.c"
+    printf '#include "tests/tap.h"\n' >"$tree/src/cmd/tests.c"
+    printf '#include <stdio.h>\n' >"$tree/src/odd/x.c"
+    printf '#include "nn/graph.h"\n' >"$tree/src/main.c"
+    printf '#include MACRO\n' >"$tree/src/nn/macro.c"
+    run "$scripts/check_layers.sh" --root "$tree"
+    echo "$output"
+    [ "$status" -eq 1 ]
+    for place in src/base/up.c:2 src/data/sees_comm.h:1 src/nn/kernel.c:1 kernels/cpu/other.c:1 kernels/cpu/up.c:1 \
+        src/nn/dots.c:1 src/nn/missing.c:1 src/nn/mpi.c:1 src/cmd/h5.c:1 src/comm/cuda.c:1 src/cmd/tests.c:1 \
+        src/odd/x.c:1 src/main.c:1 src/nn/macro.c:1; do
+        grep -q "^$place: " <<<"$output" || { echo "missing: $place"; return 1; }
+    done
+}
+
+@test "check_layers.sh on a tree without sources is an error, not a pass" {
+    mkdir -p "$BATS_TEST_TMPDIR/empty/src"
+    run "$scripts/check_layers.sh" --root "$BATS_TEST_TMPDIR/empty"
+    [ "$status" -eq 4 ]
+    run "$scripts/check_layers.sh" --root "$BATS_TEST_TMPDIR/bin"
+    [ "$status" -eq 2 ]
+}
+
+@test "test.sh lists its entries, and an --only that matches none is an error" {
+    run "$scripts/test.sh" --list --only '^(san/)?unit/test_base_rng|shellcheck'
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$output" = $'unit/test_base_rng\nsource/shellcheck\nsan/unit/test_base_rng' ]
+    run "$scripts/test.sh" --list --only no_such_test
+    [ "$status" -eq 2 ]
+}
+
+# Runs a plan of one entry through prove, as test.sh does.
+prove_entry() { # SECONDS COMMAND
+    export DPTRAIN_TEST_WORK=$BATS_TEST_TMPDIR/work
+    rm -rf "$DPTRAIN_TEST_WORK"
+    mkdir -p "$DPTRAIN_TEST_WORK/logs"
+    printf 'a/b [x]\t%s\t%s\n' "$1" "$2" >"$DPTRAIN_TEST_WORK/plan"
+    run prove --exec "$root/tests/driver.sh" "a/b [x]"
+    echo "$output"
+}
+
+@test "a test that fails, crashes, stops early, hangs or is not there fails; a good one passes" {
+    prove_entry 10 'printf 1..2\\nok\ 1\\nok\ 2\\n'
+    [ "$status" -eq 0 ]
+    prove_entry 10 'printf 1..2\\nok\ 1\\nnot\ ok\ 2\ -\ that\\n'
+    [ "$status" -ne 0 ]
+    [[ "$output" == *"not ok 2 - that"* ]]
+    prove_entry 10 'printf 1..2\\nok\ 1\\n'
+    [ "$status" -ne 0 ]
+    prove_entry 10 'bash -c echo\ 1..1\;echo\ ok\ 1\;kill\ -SEGV\ \$\$'
+    [ "$status" -ne 0 ]
+    prove_entry 1 'bash -c echo\ 1..1\;echo\ ok\ 1\;sleep\ 30'
+    [ "$status" -ne 0 ]
+    [[ "$output" == *"stopped after 1 s"* ]]
+    prove_entry 10 '/no/such/test'
+    [ "$status" -ne 0 ]
+}
+
+@test "fetch_mnist.sh copies from a mirror, keeps what is right, and refuses what is not MNIST's" {
+    [ -n "${DPTRAIN_DATA:-}" ] || skip "DPTRAIN_DATA is not set"
+    mirror=$BATS_TEST_TMPDIR/mirror folder=$BATS_TEST_TMPDIR/mnist
+    mkdir "$mirror"
+    cp "$DPTRAIN_DATA"/mnist/*-ubyte.gz "$mirror"
+    export DPTRAIN_MNIST_URL=file://$mirror
+    run "$root/data/fetch_mnist.sh" "$folder"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    for file in "$mirror"/*; do cmp "$file" "$folder/${file##*/}"; done
+    run "$root/data/fetch_mnist.sh" "$folder"
+    [ "$status" -eq 0 ]
+    [ "$(grep -c 'already there' <<<"$output")" -eq 4 ]
+
+    rm "$folder/t10k-labels-idx1-ubyte.gz"
+    chmod u+w "$mirror"/*
+    printf 'x' | dd of="$mirror/t10k-labels-idx1-ubyte.gz" bs=1 seek=100 conv=notrunc status=none
+    run "$root/data/fetch_mnist.sh" "$folder"
+    echo "$output"
+    [ "$status" -eq 3 ]
+    [ ! -e "$folder/t10k-labels-idx1-ubyte.gz" ]
+
+    rm "$mirror/t10k-labels-idx1-ubyte.gz"
+    run "$root/data/fetch_mnist.sh" "$folder"
+    [ "$status" -eq 4 ]
+}

@@ -1,0 +1,148 @@
+/* One operator on one backend with buffers of its own, for the operators' tests. */
+#ifndef TESTS_OP_UTIL_H
+#define TESTS_OP_UTIL_H
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/rng.h"
+#include "ops/backend.h"
+
+/* Descriptions; op_run_new infers the rest. CONV's attributes come in the order of conv2d_attr_t:
+ * out_channels, kernel, stride, padding, dilation (height and width each), groups, has_bias; POOL's in that
+ * of pool2d_attr_t. */
+#define CONV(n, h, w, c, ...)                                                                                \
+    {                                                                                                        \
+        .kind = OP_CONV2D, .n_inputs = 1, .x = {{4, {n, h, w, c}}}, .attr.conv2d = { __VA_ARGS__ }           \
+    }
+#define LINEAR(n, in, out, bias)                                                                             \
+    {                                                                                                        \
+        .kind = OP_LINEAR, .n_inputs = 1, .x = {{2, {n, in}}}, .attr.linear = { out, bias }                  \
+    }
+#define POOL(n, h, w, c, ...)                                                                                \
+    {                                                                                                        \
+        .kind = OP_POOL2D, .n_inputs = 1, .x = {{4, {n, h, w, c}}}, .attr.pool2d = { __VA_ARGS__ }           \
+    }
+#define RELU(...)                                                                                            \
+    {                                                                                                        \
+        .kind = OP_RELU, .n_inputs = 1, .x = { __VA_ARGS__ }                                                 \
+    }
+#define DROPOUT(p, ...)                                                                                      \
+    {                                                                                                        \
+        .kind = OP_DROPOUT, .n_inputs = 1, .x = {__VA_ARGS__}, .attr.dropout = { p }                         \
+    }
+#define ADD(...)                                                                                             \
+    {                                                                                                        \
+        .kind = OP_ADD, .n_inputs = 2, .x = { __VA_ARGS__, __VA_ARGS__ }                                     \
+    }
+#define NORM(momentum, epsilon, ...)                                                                         \
+    {                                                                                                        \
+        .kind = OP_BATCH_NORM, .n_inputs = 1, .x = {__VA_ARGS__}, .attr.batch_norm = { momentum, epsilon }   \
+    }
+#define XENT(n, classes, smoothing)                                                                          \
+    {                                                                                                        \
+        .kind = OP_SOFTMAX_XENT, .n_inputs = 1, .x = {{2, {n, classes}}}, .attr.softmax_xent = { smoothing } \
+    }
+
+/* For calls without which a test cannot go on. */
+static inline void must(err_t err, const char *what)
+{
+    if (err == ERR_OK) return;
+    printf("Bail out! %s: %s\n", what, err_message());
+    exit(1);
+}
+
+/* The device of argv[1] (ref without one), opened. */
+static inline const backend_t *util_open(int argc, char **argv, int n_threads)
+{
+    const backend_t *backend = NULL;
+    must(backend_find(argc > 1 ? argv[1] : "ref", &backend), "the device");
+    if (backend->open) must(backend->open(n_threads), "opening the device");
+    return backend;
+}
+
+/* Every block ends in guard cells, and starts as NaN: writes beyond it and cells never written are seen. */
+enum { UTIL_GUARDS = 16, UTIL_GUARD = -77777 };
+
+static inline float *util_floats(shape_t shape)
+{
+    int64_t n = shape_count(shape);
+    float *block = NULL;
+    must(mem_new_array(n + UTIL_GUARDS, sizeof *block, "a test buffer", &block), "memory");
+    for (int64_t i = 0; i < n + UTIL_GUARDS; i++) block[i] = i < n ? NAN : UTIL_GUARD;
+    return block;
+}
+
+static inline bool util_guards_hold(const float *block, shape_t shape)
+{
+    for (int64_t i = 0; i < UTIL_GUARDS; i++)
+        if (block[shape_count(shape) + i] != UTIL_GUARD) return false;
+    return true;
+}
+
+typedef struct op_run {
+    op_t *op;
+    op_args_t args; /* points at the buffers below; a test may redirect it */
+    float *x[OP_MAX_INPUTS], *y, *dy, *dx[OP_MAX_INPUTS];
+    float *param[OP_MAX_PARAMS], *dparam[OP_MAX_PARAMS], *state[OP_MAX_STATES];
+    void *saved, *workspace;
+    int32_t *labels, *predictions;
+} op_run_t;
+
+static inline op_run_t op_run_new(const backend_t *backend, op_desc_t desc, bool training)
+{
+    op_run_t r = {0};
+    op_args_t *a = &r.args;
+    must(op_infer(&desc), "op_infer");
+    must(op_plan(backend, &desc, training, &r.op), "op_plan");
+    for (int i = 0; i < desc.n_inputs; i++) a->x[i] = r.x[i] = util_floats(desc.x[i]);
+    for (int i = 0; i < desc.n_inputs; i++) a->dx[i] = r.dx[i] = util_floats(desc.x[i]);
+    for (int i = 0; i < desc.n_params; i++) a->param[i] = r.param[i] = util_floats(desc.param[i]);
+    for (int i = 0; i < desc.n_params; i++) a->dparam[i] = r.dparam[i] = util_floats(desc.param[i]);
+    for (int i = 0; i < desc.n_states; i++) a->state[i] = r.state[i] = util_floats(desc.state[i]);
+    a->y = r.y = util_floats(desc.y), a->dy = r.dy = util_floats(desc.y);
+    must(mem_new(r.op->n_saved_bytes, "saved", &r.saved), "memory");
+    must(mem_new(r.op->n_workspace_bytes, "workspace", &r.workspace), "memory");
+    must(mem_new_array(desc.x[0].dim[0], sizeof(int32_t), "labels", &r.labels), "memory");
+    must(mem_new_array(desc.x[0].dim[0], sizeof(int32_t), "predictions", &r.predictions), "memory");
+    a->saved = r.saved, a->workspace = r.workspace, a->labels = r.labels, a->predictions = r.predictions;
+    a->training = training, a->dropout_key = rng_key(11, RNG_DROPOUT), a->layer = 3, a->step = 1000;
+    a->first_sample = 5, a->loss_scale = 0.25f;
+    return r;
+}
+
+static inline void op_run_free(op_run_t *r)
+{
+    for (int i = 0; i < OP_MAX_INPUTS; i++) mem_free(&r->x[i]), mem_free(&r->dx[i]);
+    for (int i = 0; i < OP_MAX_PARAMS; i++) mem_free(&r->param[i]), mem_free(&r->dparam[i]);
+    for (int i = 0; i < OP_MAX_STATES; i++) mem_free(&r->state[i]);
+    mem_free(&r->y), mem_free(&r->dy), mem_free(&r->saved), mem_free(&r->workspace);
+    mem_free(&r->labels), mem_free(&r->predictions);
+    op_free(&r->op);
+}
+
+static inline void util_normal(float *block, shape_t shape, rng_t *rng)
+{
+    for (int64_t i = 0; i < shape_count(shape); i++) block[i] = (float)rng_normal(rng);
+}
+
+/* Inputs, parameters and dy: standard normal; running variances positive; labels in range. The same for one
+ * seed on every backend. */
+static inline void op_run_fill(op_run_t *r, uint64_t seed)
+{
+    const op_desc_t *d = &r->op->desc;
+    rng_t rng = rng_new(seed, RNG_TEST, 0);
+    for (int i = 0; i < d->n_inputs; i++) util_normal(r->x[i], d->x[i], &rng);
+    for (int i = 0; i < d->n_params; i++) util_normal(r->param[i], d->param[i], &rng);
+    for (int i = 0; i < d->n_states; i++) util_normal(r->state[i], d->state[i], &rng);
+    util_normal(r->dy, d->y, &rng);
+    for (int64_t c = 0; d->kind == OP_BATCH_NORM && c < d->state[1].dim[0]; c++)
+        r->state[1][c] = 0.5f + fabsf(r->state[1][c]);
+    for (int64_t n = 0; d->kind == OP_SOFTMAX_XENT && n < d->x[0].dim[0]; n++)
+        r->labels[n] = (int32_t)rng_below(&rng, (uint32_t)d->x[0].dim[1]);
+}
+
+#endif

@@ -1,0 +1,209 @@
+/* RUN np=0
+ *
+ * Options: every type, every way to write one, and every way to get one wrong. */
+#include "tests/tap.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/opt.h"
+
+typedef struct values {
+    int64_t batch, bucket, free;
+    double lr, momentum;
+    const char *data, *device;
+    bool overlap, quiet;
+} values_t;
+
+static const char *const devices[] = {"auto", "ref", "cpu", NULL};
+static const opt_t table[] = {
+    {"batch", OPT_INT, offsetof(values_t, batch), "64", 1, 1000, NULL, "N", "samples", false},
+    {"bucket", OPT_SIZE, offsetof(values_t, bucket), "1M", 1024, 0x1p37, NULL, "SIZE", "bytes", false},
+    {"free", OPT_INT, offsetof(values_t, free), NULL, 0, 0, NULL, "N", "any number", false},
+    {"lr", OPT_REAL, offsetof(values_t, lr), "0.03", 0, 10, NULL, "X", "learning rate", false},
+    {"secret", OPT_REAL, offsetof(values_t, momentum), "0.9", 0, 1, NULL, "X", "hidden", true},
+};
+static const opt_t table2[] = {
+    {"data", OPT_STRING, offsetof(values_t, data), NULL, 0, 0, NULL, "DIR", "folder", false},
+    {"device", OPT_CHOICE, offsetof(values_t, device), "auto", 0, 0, devices, NULL, "backend", false},
+    {"overlap", OPT_FLAG, offsetof(values_t, overlap), NULL, 0, 0, NULL, NULL, "early", false},
+    {"quiet", OPT_FLAG, offsetof(values_t, quiet), "true", 0, 0, NULL, NULL, "silence", false},
+};
+
+static values_t v;
+static opt_group_t groups[2] = {{"First", table, 5, &v, 0}, {"Second", table2, 4, &v, 0}};
+static const char *words[4];
+static int n_words;
+
+/* Parses a copy of `line`, split at single blanks ("~" stands for an empty word). */
+static err_t parse(const char *line)
+{
+    static char copy[256];
+    char *argv[16];
+    int argc = 0;
+    snprintf(copy, sizeof copy, "%s", line);
+    for (char *word = strtok(copy, " "); word; word = strtok(NULL, " "))
+        argv[argc++] = strcmp(word, "~") == 0 ? word + 1 : word;
+    memset(&v, 0x55, sizeof v);
+    n_words = -1;
+    err_t err = opt_defaults(groups, 2);
+    return err != ERR_OK ? err : opt_parse(groups, 2, argc, argv, words, 4, &n_words);
+}
+
+static bool near(double a, double b)
+{
+    return fabs(a - b) < 1e-15;
+}
+
+static void check_defaults(void)
+{
+    OK_CALL(parse(""), "nothing is fine");
+    OK(v.batch == 64 && v.bucket == 1 << 20 && near(v.lr, 0.03) && near(v.momentum, 0.9),
+       "numbers have defaults");
+    OK(strcmp(v.device, "auto") == 0 && v.quiet, "so have choices and switches");
+    OK(v.free == 0 && v.data == NULL && !v.overlap, "without one they are zero");
+    OK(n_words == 0 && !opt_given(groups, 2, "batch"), "nothing counts as given");
+}
+
+static void check_forms(void)
+{
+    OK_CALL(parse("a --batch 7 --bucket=64k --lr 1e-2 b --data x=y --device=cpu --overlap --no-quiet"),
+            "all forms");
+    OK(v.batch == 7 && v.bucket == 65536 && near(v.lr, 0.01), "numbers");
+    OK(strcmp(v.data, "x=y") == 0 && strcmp(v.device, "cpu") == 0, "texts");
+    OK(v.overlap && !v.quiet, "switches");
+    OK(n_words == 2 && strcmp(words[0], "a") == 0 && strcmp(words[1], "b") == 0,
+       "words in between are kept in order");
+    OK(opt_given(groups, 2, "batch") && opt_given(groups, 2, "quiet") && !opt_given(groups, 2, "secret"),
+       "what was given is known");
+    OK(parse("--data=") == ERR_OK && strcmp(v.data, "") == 0, "a text may be empty");
+    OK(parse("--free -5 -") == ERR_OK && v.free == -5 && n_words == 1,
+       "a value may be negative, a word one dash");
+    OK(parse("--batch 2 -- --batch -x") == ERR_OK && n_words == 2 && strcmp(words[0], "--batch") == 0,
+       "-- ends the options");
+    OK(parse("--overlap=true --quiet=false") == ERR_OK && v.overlap && !v.quiet,
+       "a switch takes =true and =false");
+}
+
+static void check_numbers(void)
+{
+    static const struct {
+        const char *text;
+        int64_t n_bytes;
+    } sizes[] = {{"1024", 1024},  {"4K", 4096},    {"2kB", 2048},
+                 {"3M", 3 << 20}, {"1G", 1 << 30}, {"128g", 1LL << 37}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        char line[64];
+        snprintf(line, sizeof line, "--bucket %s", sizes[i].text);
+        OK(parse(line) == ERR_OK && v.bucket == sizes[i].n_bytes, "--bucket %s", sizes[i].text);
+    }
+    OK(parse("--batch 1") == ERR_OK && parse("--batch 1000") == ERR_OK, "both ends of a range are in it");
+    OK(parse("--free 9223372036854775807") == ERR_OK && v.free == INT64_MAX, "the largest whole number");
+}
+
+/* Each line fails with ERR_USAGE and a message that contains `words`. */
+static void check_mistakes(void)
+{
+    static const struct {
+        const char *line, *words;
+    } cases[] = {
+        {"--batch 0", "from 1 to 1000"},
+        {"--batch 1001", "out of range"},
+        {"--batch 12x", "not '12x'"},
+        {"--batch 1K", "whole number"},
+        {"--batch ~", "whole number"},
+        {"--batch=", "whole number"},
+        {"--batch 1.5", "whole number"},
+        {"--batch", "wants a value (N)"},
+        {"--device", "wants a value (auto|ref|cpu)"},
+        {"--free 9223372036854775808", "too large"},
+        {"--bucket 9223372036854775807K", "too large"},
+        {"--bucket 1T", "size"},
+        {"--bucket 1MiB", "size"},
+        {"--bucket K", "size"},
+        {"--bucket 512", "out of range"},
+        {"--lr fast", "number"},
+        {"--lr 0.1x", "number"},
+        {"--lr nan", "number"},
+        {"--lr inf", "number"},
+        {"--lr -1", "out of range"},
+        {"--device gpu", "auto, ref, cpu"},
+        {"--device CPU", "not one of"},
+        {"--overlap=yes", "switch"},
+        {"--batch 1 --batch 1", "twice"},
+        {"--quiet --no-quiet", "twice"},
+        {"--no-batch", "unknown option"},
+        {"--no-overlap=true", "unknown option"},
+        {"--bacth 3", "did you mean --batch"},
+        {"--over-lap", "did you mean --overlap"},
+        {"--devices cpu", "did you mean --device"},
+        {"--zzzzzzzz 1", "--help lists"},
+        {"--secre 1", "unknown option"},
+        {"-batch 3", "two dashes"},
+        {"--=3", "not an option"},
+        {"a b c d e", "unexpected argument 'e'"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        err_t err = parse(cases[i].line);
+        OK(err == ERR_USAGE && strstr(err_message(), cases[i].words), "%s → %s", cases[i].line,
+           err_message());
+    }
+    OK(parse("--secre 1") == ERR_USAGE && !strstr(err_message(), "secret"), "a hidden key is not suggested");
+    char line[200] = "--";
+    memset(line + 2, 'k', 150);
+    OK(parse(line) == ERR_USAGE, "a key of 150 letters is refused");
+}
+
+static void check_nearest(void)
+{
+    static const char *const commands[] = {"train", "eval", "data", "info"};
+    const char *found = opt_nearest("trian", commands, 4);
+    OK(found && strcmp(found, "train") == 0, "trian is near train");
+    OK(opt_nearest("xyzxyzxyz", commands, 4) == NULL, "xyzxyzxyz is near nothing");
+    OK(opt_nearest("train", commands, 0) == NULL, "nothing is near without candidates");
+    const char *longer =
+        "ttttttttttttttttttttttttttttttttttttttttttttttttttttttttttttttttttttttttttttttttttttttttt";
+    OK(opt_nearest("train", &longer, 1) == NULL, "a very long candidate is not near");
+}
+
+static void check_records(void)
+{
+    json_t j = {0};
+    parse("--lr 0.1 --data a\"b --bucket 4K");
+    opt_json(groups, 2, &j, NULL);
+    const char *expected =
+        "{\"batch\":64,\"bucket\":4096,\"free\":0,\"lr\":0.1,\"secret\":0.9,\"data\":\"a\\\"b\","
+        "\"device\":\"auto\",\"overlap\":false,\"quiet\":true}";
+    OK(strcmp(j.text, expected) == 0, "opt_json records every value: %s", j.text);
+    json_free(&j);
+
+    char text[64];
+    int bad = 0;
+    for (int g = 0; g < 2; g++)
+        for (int i = 0; i < groups[g].n; i++) {
+            char line[128];
+            const values_t before = (parse("--lr 0.30000000000000004 --data d --bucket 3M --no-quiet"), v);
+            opt_text(&groups[g], i, text, sizeof text);
+            snprintf(line, sizeof line, "--%s=%s", groups[g].table[i].key, text);
+            bad += parse(line) != ERR_OK;
+            opt_text(&groups[g], i, line, sizeof line);
+            bad += strcmp(line, text) != 0;
+            if (strcmp(groups[g].table[i].key, "lr") == 0) bad += memcmp(&before.lr, &v.lr, sizeof v.lr) != 0;
+        }
+    OK(bad == 0, "opt_text is read back by opt_parse");
+}
+
+int main(void)
+{
+    unsetenv("DPTRAIN_DEBUG");
+    tap_plan(67);
+    check_defaults();
+    check_forms();
+    check_numbers();
+    check_mistakes();
+    check_nearest();
+    check_records();
+    OK(mem_live() == 0, "nothing is left allocated");
+    return tap_done();
+}

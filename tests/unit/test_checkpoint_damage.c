@@ -1,0 +1,317 @@
+/* No damaged, foreign or odd file is taken for a checkpoint, and none crashes the reader.
+ * RUN np=0 */
+#include <fcntl.h>
+
+#include "base/rng.h"
+#include "tests/tap.h"
+#include "tests/unit/checkpoint_sample.h"
+
+enum { N_FLIPS = 300, SEED = 20260131 };
+
+static char path[FS_PATH_MAX];
+
+/* The file is refused as bad data, with words that name it. */
+static bool refused(const char *words)
+{
+    checkpoint_t *c = NULL;
+    err_t err = checkpoint_open(path, &c);
+    if (err == ERR_DATA && !c && strstr(err_message(), path)) return sample_says(words);
+    printf("# code %d: %s\n", err, err == ERR_OK ? "it was accepted" : err_message());
+    checkpoint_close(&c);
+    return false;
+}
+
+static bool refused_bytes(const void *data, size_t n_bytes, const char *words)
+{
+    sample_spit(path, data, n_bytes);
+    return refused(words);
+}
+
+static void test_truncation(const char *data, size_t n)
+{
+    bool all = true;
+    int n_tried = 0;
+    for (size_t length = 1; length < n && all; length += length < 600 ? 37 : n / 61, n_tried++)
+        all = refused_bytes(data, length, "is damaged: ");
+    OK(all, "refused as damaged when cut to %d lengths from 1 byte", n_tried);
+    OK(refused_bytes(data, n - 1, "is damaged: it has"), "refused when the last byte is missing");
+    OK(refused_bytes(data, 0, "is empty"), "refused when empty");
+    char *longer = calloc(1, n + 1);
+    ASSERT(longer);
+    memcpy(longer, data, n);
+    OK(refused_bytes(longer, n + 1, "is damaged: it has"), "refused with a byte more");
+    free(longer);
+}
+
+/* Flips the bit in the file, looks, and flips it back. */
+static bool refused_flip(const char *data, size_t bit)
+{
+    char byte = (char)(data[bit / 8] ^ (1 << bit % 8));
+    int fd = open(path, O_WRONLY);
+    ASSERT(fd >= 0 && pwrite(fd, &byte, 1, (off_t)(bit / 8)) == 1);
+    bool refusal = refused("");
+    ASSERT(pwrite(fd, &data[bit / 8], 1, (off_t)(bit / 8)) == 1 && close(fd) == 0);
+    if (!refusal) printf("# bit %zu of byte %zu\n", bit % 8, bit / 8);
+    return refusal;
+}
+
+static void test_flips(const char *data, size_t n)
+{
+    bool all = true;
+    sample_spit(path, data, n);
+    for (size_t bit = 0; bit < 8 * CKPT_SEAL_BYTES && all; bit++) all = refused_flip(data, bit);
+    OK(all, "refused for each of the %d bits of the seal", 8 * CKPT_SEAL_BYTES);
+    rng_t rng = rng_new(SEED, RNG_TEST, 0);
+    all = true;
+    for (int i = 0; i < N_FLIPS && all; i++) all = refused_flip(data, rng_below(&rng, (uint32_t)(8 * n)));
+    OK(all, "refused for %d random bits of the file (seed %d)", N_FLIPS, SEED);
+    OK_CALL(checkpoint_verify(path), "accepted when nothing is changed");
+}
+
+static void test_foreign(void)
+{
+    static const char text[] = "epoch 3 accuracy 0.99\n";
+    char zeros[2000] = "";
+    OK(refused_bytes(text, sizeof text, "is not a dptrain checkpoint"), "a text file is refused");
+    OK(refused_bytes(zeros, sizeof zeros, "is not a dptrain checkpoint"), "zeros are refused");
+    hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    h5_close(&file);
+    OK(refused("is an HDF5 file, but not a dptrain checkpoint"), "another program's HDF5 file is refused");
+    unlink(path);
+    OK(refused("No such file"), "an absent file is refused");
+    ASSERT(mkdir(path, 0777) == 0);
+    OK(refused("is a folder"), "a folder is refused");
+    ASSERT(rmdir(path) == 0 && mkfifo(path, 0666) == 0);
+    OK(refused("not a regular file"), "a pipe is refused and not waited for");
+    unlink(path);
+}
+
+/* ---- Files whose seal is right and whose content is not ---- */
+/* Writes the seal of `schema` around what is in the file. */
+static void reseal(int64_t schema)
+{
+    int fd = open(path, O_RDWR);
+    ASSERT(fd >= 0 && ckpt_seal_write(fd, path) == ERR_OK);
+    char block[CKPT_SEAL_BYTES + 1] = "", again[CKPT_SEAL_BYTES + 16] = "";
+    ASSERT(pread(fd, block, CKPT_SEAL_BYTES, 0) == CKPT_SEAL_BYTES);
+    snprintf(again, sizeof again, "dptrain checkpoint %d%s", (int)schema, strchr(block, '\n'));
+    ASSERT(pwrite(fd, again, CKPT_SEAL_BYTES, 0) == CKPT_SEAL_BYTES && close(fd) == 0);
+}
+
+static void add_attr(hid_t object, const char *name, hid_t type, hsize_t n, const void *value)
+{
+    hid_t space = n ? H5Screate_simple(1, &n, NULL) : H5Screate(H5S_SCALAR);
+    hid_t attr = H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+    ASSERT(attr >= 0 && H5Awrite(attr, type, value) >= 0);
+    h5_close(&attr);
+    h5_close(&space);
+}
+
+static hid_t begin_odd(int64_t schema)
+{
+    hid_t props = H5Pcreate(H5P_FILE_CREATE);
+    H5Pset_userblock(props, CKPT_SEAL_BYTES);
+    hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, props, H5P_DEFAULT);
+    h5_close(&props);
+    ASSERT(file >= 0);
+    if (schema) add_attr(file, "schema", H5T_STD_I64LE, 0, &schema);
+    return file;
+}
+
+/* A dataset "/x" of zeros; `sum` NULL: without checksum. */
+static void add_array(hid_t file, hid_t type, hid_t props, int n_dims, const char *sum)
+{
+    hsize_t dims[6] = {2, 2, 2, 2, 2, 2};
+    hid_t space = n_dims < 0 ? H5Screate(H5S_NULL) : H5Screate_simple(n_dims, dims, NULL);
+    hid_t set = H5Dcreate2(file, "x", type, space, H5P_DEFAULT, props, H5P_DEFAULT);
+    ASSERT(set >= 0);
+    if (sum) {
+        hid_t text = H5Tcopy(H5T_C_S1);
+        H5Tset_size(text, strlen(sum) + 1);
+        add_attr(set, "xxh3", text, 0, sum);
+        h5_close(&text);
+    }
+    h5_close(&set);
+    h5_close(&space);
+}
+
+static const char some_sum[] = "0123456789abcdef";
+
+typedef enum odd {
+    ODD_TYPE,
+    ODD_ENDIAN,
+    ODD_STRING,
+    ODD_CHUNKED,
+    ODD_DIMS,
+    ODD_NULL,
+    ODD_NO_SUM,
+    ODD_BAD_SUM,
+    ODD_SOFT_LINK,
+    ODD_EXTERNAL_LINK,
+    ODD_LOOP,
+    ODD_NAMED_TYPE,
+    ODD_ATTR_FLOAT,
+    ODD_ATTR_LIST,
+    ODD_ATTR_VLEN,
+    ODD_HUGE,
+    ODD_COUNT
+} odd_t;
+
+static const char *const odd_names[ODD_COUNT][2] = {
+    [ODD_TYPE] = {"a 16-bit array", "/x has an element type"},
+    [ODD_ENDIAN] = {"a big-endian array", "/x has an element type"},
+    [ODD_STRING] = {"an array of strings", "/x has an element type"},
+    [ODD_CHUNKED] = {"a chunked array", "/x is not stored contiguously"},
+    [ODD_DIMS] = {"an array of six dimensions", "/x has no shape"},
+    [ODD_NULL] = {"an array without a shape", "/x has no shape"},
+    [ODD_NO_SUM] = {"an array without checksum", "/x has no checksum"},
+    [ODD_BAD_SUM] = {"a checksum that is no number", "/x has no checksum"},
+    [ODD_SOFT_LINK] = {"a link", "/x is a link"},
+    [ODD_EXTERNAL_LINK] = {"a link to another file", "/x is a link"},
+    [ODD_LOOP] = {"a group in itself", "too deep"},
+    [ODD_NAMED_TYPE] = {"a named type", "/x is neither"},
+    [ODD_ATTR_FLOAT] = {"a 32-bit attribute", "the attribute odd"},
+    [ODD_ATTR_LIST] = {"an attribute of two values", "the attribute odd"},
+    [ODD_ATTR_VLEN] = {"an attribute of HDF5's variable-length text", "the attribute odd"},
+    [ODD_HUGE] = {"an array larger than the file", "/x is larger than the whole file"},
+};
+
+static void make_odd_array(hid_t file, odd_t odd)
+{
+    hid_t props = H5Pcreate(H5P_DATASET_CREATE);
+    hsize_t chunk = 2;
+    if (odd == ODD_CHUNKED) H5Pset_chunk(props, 1, &chunk);
+    hid_t type = odd == ODD_TYPE     ? H5T_STD_I16LE
+                 : odd == ODD_ENDIAN ? H5T_IEEE_F32BE
+                 : odd == ODD_STRING ? H5T_C_S1
+                                     : H5T_IEEE_F32LE;
+    add_array(file, type, props,
+              odd == ODD_DIMS   ? 6
+              : odd == ODD_NULL ? -1
+                                : 1,
+              odd == ODD_NO_SUM    ? NULL
+              : odd == ODD_BAD_SUM ? "0123456789abcdeg"
+                                   : some_sum);
+    h5_close(&props);
+}
+
+static void make_odd_attr(hid_t file, odd_t odd)
+{
+    float values[2] = {1, 2};
+    const char *text = "text";
+    hid_t type = H5Tcopy(H5T_C_S1);
+    H5Tset_size(type, H5T_VARIABLE);
+    if (odd == ODD_ATTR_FLOAT) add_attr(file, "odd", H5T_IEEE_F32LE, 0, values);
+    if (odd == ODD_ATTR_LIST) add_attr(file, "odd", H5T_IEEE_F32LE, 2, values);
+    if (odd == ODD_ATTR_VLEN) add_attr(file, "odd", type, 0, &text);
+    h5_close(&type);
+}
+
+/* 2^61 elements that were never allocated. */
+static void make_huge_array(hid_t file)
+{
+    hsize_t dims[2] = {(hsize_t)1 << 31, (hsize_t)1 << 30};
+    hid_t space = H5Screate_simple(2, dims, NULL);
+    hid_t set = H5Dcreate2(file, "x", H5T_STD_U8LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    ASSERT(set >= 0);
+    h5_close(&set);
+    h5_close(&space);
+}
+
+static void make_odd(hid_t file, odd_t odd)
+{
+    hid_t id = -1;
+    switch (odd) {
+    case ODD_SOFT_LINK:
+        H5Lcreate_soft("/nowhere", file, "x", H5P_DEFAULT, H5P_DEFAULT);
+        break;
+    case ODD_EXTERNAL_LINK:
+        H5Lcreate_external("/etc/passwd", "/", file, "x", H5P_DEFAULT, H5P_DEFAULT);
+        break;
+    case ODD_LOOP:
+        H5Lcreate_hard(file, "/", file, "x", H5P_DEFAULT, H5P_DEFAULT);
+        break;
+    case ODD_NAMED_TYPE:
+        id = H5Tcopy(H5T_IEEE_F32LE);
+        H5Tcommit2(file, "x", id, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+        h5_close(&id);
+        break;
+    case ODD_HUGE:
+        make_huge_array(file);
+        break;
+    case ODD_ATTR_FLOAT:
+    case ODD_ATTR_LIST:
+    case ODD_ATTR_VLEN:
+        make_odd_attr(file, odd);
+        break;
+    default:
+        make_odd_array(file, odd);
+    }
+}
+
+static void test_odd(void)
+{
+    for (int odd = 0; odd < ODD_COUNT; odd++) {
+        hid_t file = begin_odd(1);
+        make_odd(file, (odd_t)odd);
+        h5_close(&file);
+        reseal(1);
+        OK(refused(odd_names[odd][1]), "%s is refused by name", odd_names[odd][0]);
+    }
+    checkpoint_t *c = NULL;
+    float out[2];
+    hid_t file = begin_odd(1);
+    add_array(file, H5T_IEEE_F32LE, H5P_DEFAULT, 1, some_sum);
+    h5_close(&file);
+    reseal(1);
+    ASSERT(checkpoint_open(path, &c) == ERR_OK);
+    OK(checkpoint_read(c, "/x", DTYPE_F32, shape_1d(2), out) == ERR_DATA && sample_says("/x") &&
+           sample_says("checksum"),
+       "an array that does not match its checksum is refused when it is read");
+    checkpoint_close(&c);
+}
+
+static void test_schema(void)
+{
+    static const char newer[] = "was written by a newer dptrain (schema 7; this one reads up to 1)";
+    hid_t file = begin_odd(7);
+    add_array(file, H5T_STD_I16LE, H5P_DEFAULT, 1, NULL);
+    h5_close(&file);
+    reseal(7);
+    OK(refused(newer), "a newer schema is told, whatever is in the file");
+    reseal(1);
+    OK(refused("is damaged: its first bytes say schema 1, its content 7"), "two schema numbers are refused");
+    file = begin_odd(0);
+    h5_close(&file);
+    reseal(1);
+    OK(refused("is damaged: its first bytes say schema 1"), "a file without its schema number is refused");
+    char noise[3000];
+    for (size_t i = 0; i < sizeof noise; i++) noise[i] = (char)(i * i);
+    sample_spit(path, noise, sizeof noise);
+    reseal(1);
+    OK(refused("cannot be opened"), "a seal around what is no HDF5 is refused");
+    reseal(7);
+    OK(refused(newer), "or is of a newer schema");
+}
+
+int main(void)
+{
+    sample_t s;
+    size_t n;
+    sample_begin();
+    sample_path(path, "a.h5");
+    h5_quiet();
+    tap_plan(4 + 3 + 6 + ODD_COUNT + 1 + 5 + 1);
+    sample_fill(&s, false);
+    ASSERT(checkpoint_write(path, &s.content) == ERR_OK);
+    char *data = sample_slurp(path, &n);
+    test_truncation(data, n);
+    test_flips(data, n);
+    free(data);
+    test_foreign();
+    test_odd();
+    test_schema();
+    OK(sample_balanced(), "after all this nothing is left open or allocated");
+    sample_remove(sample_folder);
+    return tap_done();
+}

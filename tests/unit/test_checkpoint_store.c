@@ -1,0 +1,200 @@
+/* The folder of checkpoints: found by looking, newest good one first, old ones and leftovers removed.
+ * RUN np=0 */
+#include <errno.h>
+#include <sys/wait.h>
+
+#include "tests/tap.h"
+#include "tests/unit/checkpoint_sample.h"
+#include "train/checkpoint_store.h"
+
+typedef struct passed {
+    int n;
+    char paths[8][FS_PATH_MAX], reasons[8][200];
+} passed_t;
+
+static void note_passed(void *context, const char *path, const char *reason)
+{
+    passed_t *passed = context;
+    ASSERT(passed->n < 8);
+    snprintf(passed->paths[passed->n], FS_PATH_MAX, "%s", path);
+    snprintf(passed->reasons[passed->n++], 200, "%s", reason);
+}
+
+static void put_file(const char *name, const char *text)
+{
+    char path[FS_PATH_MAX];
+    sample_path(path, name);
+    sample_spit(path, text, strlen(text));
+}
+
+static bool is_there(const char *name)
+{
+    char path[FS_PATH_MAX];
+    sample_path(path, name);
+    return fs_exists(path);
+}
+
+static void write_step(int64_t step)
+{
+    char path[FS_PATH_MAX];
+    const ckpt_attr_t attr = ckpt_int("step", step);
+    ckpt_content_t content = {NULL, 0, &attr, 1};
+    ASSERT(checkpoint_store_path(sample_folder, step, path) == ERR_OK);
+    ASSERT(checkpoint_write(path, &content) == ERR_OK);
+}
+
+static void damage_step(int64_t step)
+{
+    char path[FS_PATH_MAX];
+    size_t n;
+    ASSERT(checkpoint_store_path(sample_folder, step, path) == ERR_OK);
+    char *data = sample_slurp(path, &n);
+    data[n - 1] ^= 1;
+    sample_spit(path, data, n);
+    free(data);
+}
+
+/* The folder holds exactly these steps, newest first. */
+static bool steps_are(int n, const int64_t *expected)
+{
+    int64_t *steps = NULL;
+    int n_steps = 0;
+    if (checkpoint_store_list(sample_folder, &steps, &n_steps) != ERR_OK) return false;
+    bool same = n_steps == n && (n == 0 || memcmp(steps, expected, (size_t)n * sizeof *steps) == 0);
+    if (!same) printf("# %d files, the first of step %d\n", n_steps, n_steps ? (int)steps[0] : -1);
+    mem_free(&steps);
+    return same;
+}
+#define STEPS_ARE(...)                                                                                       \
+    steps_are((int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__})
+
+static void test_empty(void)
+{
+    char path[FS_PATH_MAX] = "", file[FS_PATH_MAX];
+    int n_found = 7, n_removed = 7;
+    int64_t *steps = NULL;
+    OK(checkpoint_store_latest("/tmp/no/such/folder", NULL, NULL, path, &n_found) == ERR_DATA &&
+           n_found == 0 && sample_says("/tmp/no/such/folder does not exist"),
+       "an absent folder: a fresh start is right");
+    n_found = 7;
+    OK(checkpoint_store_latest(sample_folder, NULL, NULL, path, &n_found) == ERR_DATA && n_found == 0 &&
+           sample_says("no checkpoint in the folder") && sample_says(sample_folder),
+       "an empty folder: a fresh start is right");
+    put_file("plain", "text");
+    sample_path(file, "plain");
+    OK(checkpoint_store_latest(file, NULL, NULL, path, &n_found) == ERR_DATA && n_found == -1 &&
+           sample_says(file) && sample_says("Not a directory"),
+       "a folder that cannot be read: a fresh start would be wrong");
+    OK(checkpoint_store_list(file, &steps, &n_found) == ERR_DATA && !steps, "nor can it be listed");
+    OK(checkpoint_store_clean("/tmp/no/such/folder", &n_removed) == ERR_OK && n_removed == 0,
+       "nothing to clean in an absent folder");
+    unlink(file);
+}
+
+static void test_list(void)
+{
+    static const char *const others[] = {
+        "ckpt-00000000001.h5",   "ckpt-0000000000012.h5", "ckpt-00000000000a.h5", "ckpt-000000000001.h5.bak",
+        ".ckpt-000000000001.h5", "CKPT-000000000001.h5",  "ckpt-000000000001.hd", "ckpt--00000000001.h5"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) put_file(others[i], "text");
+    char path[FS_PATH_MAX], name[FS_PATH_MAX];
+    sample_path(name, "ckpt-000000000042.h5");
+    OK(checkpoint_store_path(sample_folder, 42, path) == ERR_OK && strcmp(path, name) == 0,
+       "a step's file name");
+    for (int64_t step = 5; step <= 300; step *= 3) write_step(step);
+    write_step(999999999999);
+    OK(STEPS_ARE(999999999999, 135, 45, 15, 5),
+       "listed newest first, by number; other names are none of ours");
+    ASSERT(checkpoint_store_prune(sample_folder, 1, -1) == ERR_OK);
+    bool all = true;
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) all = all && is_there(others[i]);
+    OK(all && STEPS_ARE(999999999999), "pruning leaves other names alone");
+    sample_remove(sample_folder);
+    ASSERT(mkdir(sample_folder, 0777) == 0);
+}
+
+static void test_latest(void)
+{
+    char path[FS_PATH_MAX] = "";
+    int n_found = 0;
+    static passed_t passed;
+    for (int64_t step = 10; step <= 50; step += 10) write_step(step);
+    damage_step(50);
+    put_file("ckpt-000000000040.h5", "text");
+    OK_CALL(checkpoint_store_latest(sample_folder, note_passed, &passed, path, &n_found),
+            "a good one is found");
+    OK(strstr(path, "ckpt-000000000030.h5") && n_found == 5, "the newest good one");
+    OK(passed.n == 2 && strstr(passed.paths[0], "ckpt-000000000050.h5") &&
+           strstr(passed.reasons[0], "is damaged") && strstr(passed.paths[1], "ckpt-000000000040.h5") &&
+           strstr(passed.reasons[1], "is not a dptrain checkpoint"),
+       "those passed over are told with the reason");
+    for (int64_t step = 10; step <= 30; step += 10) damage_step(step);
+    passed.n = 0;
+    OK(checkpoint_store_latest(sample_folder, note_passed, &passed, path, &n_found) == ERR_DATA &&
+           n_found == 5 && passed.n == 5 && sample_says("none of the 5 checkpoints") &&
+           sample_says("ckpt-000000000050.h5"),
+       "none is good: an error, not a fresh start");
+    sample_remove(sample_folder);
+    ASSERT(mkdir(sample_folder, 0777) == 0);
+}
+
+static void test_prune(void)
+{
+    for (int64_t step = 1; step <= 6; step++) write_step(step);
+    OK(checkpoint_store_prune(sample_folder, 9, -1) == ERR_OK && STEPS_ARE(6, 5, 4, 3, 2, 1),
+       "fewer than kept");
+    OK(checkpoint_store_prune(sample_folder, 4, 6) == ERR_OK && STEPS_ARE(6, 5, 4, 3),
+       "the newest four stay");
+    OK(checkpoint_store_prune(sample_folder, 2, 3) == ERR_OK && STEPS_ARE(6, 5, 3),
+       "the one just written stays, although others have higher steps");
+    damage_step(6), damage_step(5);
+    write_step(2);
+    OK(checkpoint_store_prune(sample_folder, 1, -1) == ERR_OK && STEPS_ARE(6, 3),
+       "the newest whole one stays when those kept are damaged");
+    OK(checkpoint_store_prune(sample_folder, 1, -1) == ERR_OK && STEPS_ARE(6, 3), "and stays");
+    write_step(7);
+    OK(checkpoint_store_prune(sample_folder, 1, -1) == ERR_OK && STEPS_ARE(7), "until there is a newer one");
+    damage_step(7);
+    OK(checkpoint_store_prune(sample_folder, 1, -1) == ERR_OK && STEPS_ARE(7),
+       "the last file is never deleted");
+    sample_remove(sample_folder);
+    ASSERT(mkdir(sample_folder, 0777) == 0);
+}
+
+static void test_clean(void)
+{
+    /* A process that is gone, and whose number is not yet taken again. */
+    pid_t gone = fork();
+    if (gone == 0) _exit(0);
+    ASSERT(gone > 0 && waitpid(gone, NULL, 0) == gone);
+    char dead[100], own[100], alive[100];
+    snprintf(dead, sizeof dead, ".ckpt-000000000003.h5.tmp-%ld", (long)gone);
+    snprintf(own, sizeof own, ".ckpt-000000000004.h5.tmp-%ld", (long)getpid());
+    snprintf(alive, sizeof alive, ".ckpt-000000000005.h5.tmp-%ld", (long)getppid());
+    static const char *const others[] = {".ckpt-000000000003.h5.tmp-", ".ckpt-000000000003.h5.tmp-12x",
+                                         ".other.h5.tmp-1234567", "ckpt-000000000003.h5.tmp-1234567"};
+    put_file(dead, "half"), put_file(own, "half"), put_file(alive, "half");
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) put_file(others[i], "text");
+    write_step(3);
+    int n_removed = 0;
+    OK_CALL(checkpoint_store_clean(sample_folder, &n_removed), "cleaned");
+    OK(n_removed == 2 && !is_there(dead) && !is_there(own), "what dead writers left is removed");
+    OK(is_there(alive), "a living writer's file stays");
+    bool all = STEPS_ARE(3);
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) all = all && is_there(others[i]);
+    OK(all, "other files stay");
+}
+
+int main(void)
+{
+    sample_begin();
+    tap_plan(5 + 3 + 4 + 7 + 4 + 1);
+    test_empty();
+    test_list();
+    test_latest();
+    test_prune();
+    test_clean();
+    OK(sample_balanced(), "nothing is left open or allocated");
+    sample_remove(sample_folder);
+    return tap_done();
+}

@@ -1,0 +1,319 @@
+/* Every operator of a device against ref on odd shapes, forward, backward and in evaluation.
+ *
+ * Tolerance: data are standard normal, so a sum of K products has size about √K, and adding in float loses at
+ * most about u·√K of that in standard deviations (u = 2^-24, errors independent). Allowed:
+ * 4·FLT_EPSILON·√K·scale, eight standard deviations or more, where scale is the largest reference value of
+ * the tensor or the size √K of the terms' sum, whichever is larger. Where results are differences of larger
+ * terms (batch norm, softmax) scale is the size of those. K = 0: no arithmetic with a choice, so the values
+ * are equal.
+ *
+ * RUN device=ref,cpu */
+#include <float.h>
+
+#include "ops/registry.h"
+#include "tests/op_util.h"
+#include "tests/tap.h"
+
+static const op_desc_t cases[] = {
+    /* LeNet-5 */
+    CONV(2, 28, 28, 1, 20, 5, 5, 1, 1, 0, 0, 1, 1, 1, true),
+    CONV(1, 12, 12, 20, 50, 5, 5, 1, 1, 0, 0, 1, 1, 1, true),
+    CONV(1, 28, 28, 1, 6, 5, 5, 1, 1, 2, 2, 1, 1, 1, true),
+    /* one of everything */
+    CONV(1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 1, 1, 1, true),
+    CONV(1, 1, 1, 7, 5, 3, 3, 1, 1, 1, 1, 1, 1, 1, true),
+    CONV(1, 7, 5, 1, 1, 3, 3, 1, 1, 1, 1, 1, 1, 1, false),
+    /* primes, rectangles, 1x1 */
+    CONV(3, 11, 7, 5, 13, 3, 3, 1, 1, 1, 1, 1, 1, 1, false),
+    CONV(2, 13, 17, 3, 11, 3, 5, 2, 1, 1, 2, 1, 1, 1, true),
+    CONV(5, 7, 7, 17, 19, 1, 1, 1, 1, 0, 0, 1, 1, 1, false),
+    CONV(2, 9, 11, 16, 32, 1, 1, 2, 2, 0, 0, 1, 1, 1, true),
+    CONV(1, 1, 31, 2, 3, 1, 7, 1, 3, 0, 3, 1, 1, 1, true),
+    /* stem of ResNet; a kernel larger than half of the picture; as large as the padded picture */
+    CONV(1, 37, 35, 3, 16, 7, 7, 2, 2, 3, 3, 1, 1, 1, false),
+    CONV(2, 6, 8, 3, 4, 5, 5, 1, 1, 1, 1, 1, 1, 1, true),
+    CONV(3, 5, 4, 6, 9, 7, 6, 1, 1, 1, 1, 1, 1, 1, true),
+    /* stride larger than the kernel: cells that nothing reads have gradient 0 */
+    CONV(2, 11, 10, 3, 5, 2, 2, 3, 4, 0, 0, 1, 1, 1, true),
+    CONV(1, 9, 9, 8, 8, 1, 1, 3, 3, 0, 0, 1, 1, 1, false),
+    /* dilation, groups, depthwise; usual channel counts */
+    CONV(2, 12, 11, 4, 6, 3, 3, 1, 1, 2, 2, 2, 2, 1, true),
+    CONV(1, 13, 13, 3, 3, 3, 2, 2, 1, 3, 1, 3, 2, 1, false),
+    CONV(2, 8, 9, 6, 10, 3, 3, 1, 1, 1, 1, 1, 1, 2, true),
+    CONV(2, 7, 6, 8, 8, 3, 3, 2, 2, 1, 1, 1, 1, 8, true),
+    CONV(1, 9, 8, 5, 10, 3, 3, 1, 1, 1, 1, 1, 1, 5, false),
+    CONV(1, 10, 10, 16, 16, 3, 3, 1, 1, 2, 2, 2, 2, 4, true),
+    CONV(1, 14, 14, 16, 32, 3, 3, 1, 1, 1, 1, 1, 1, 1, false),
+    LINEAR(3, 800, 500, true),
+    LINEAR(64, 500, 10, true),
+    LINEAR(1, 1, 1, true),
+    LINEAR(1, 17, 1, false),
+    LINEAR(1, 1, 19, true),
+    LINEAR(13, 1, 1, true),
+    LINEAR(3, 31, 37, false),
+    LINEAR(7, 4096, 11, true),
+    LINEAR(1, 1021, 203, true),
+    LINEAR(127, 13, 3, true),
+    LINEAR(2, 784, 257, false),
+    {.kind = OP_LINEAR, .n_inputs = 1, .x = {{4, {5, 4, 4, 50}}}, .attr.linear = {33, true}},
+    {.kind = OP_LINEAR, .n_inputs = 1, .x = {{3, {2, 3, 7}}}, .attr.linear = {5, false}},
+    POOL(2, 24, 24, 20, POOL_MAX, 2, 2, 2, 2, 0, 0),
+    POOL(3, 8, 8, 50, POOL_MAX, 2, 2, 2, 2, 0, 0),
+    POOL(2, 13, 11, 3, POOL_MAX, 3, 3, 2, 2, 1, 1),
+    POOL(1, 7, 7, 1, POOL_MAX, 3, 3, 1, 1, 1, 1),
+    POOL(1, 1, 1, 1, POOL_MAX, 1, 1, 1, 1, 0, 0),
+    POOL(2, 5, 7, 5, POOL_MAX, 2, 3, 3, 4, 0, 1),
+    POOL(1, 9, 10, 2, POOL_MAX, 7, 6, 1, 1, 3, 2),
+    POOL(2, 5, 9, 17, POOL_MAX, 5, 9, 1, 1, 0, 0),
+    POOL(2, 7, 5, 4, POOL_MAX, 2, 2, 2, 2, 0, 0),
+    POOL(1, 20, 19, 2, POOL_MAX, 20, 19, 1, 1, 0, 0),
+    POOL(2, 24, 24, 6, POOL_AVG, 2, 2, 2, 2, 0, 0),
+    POOL(2, 11, 13, 3, POOL_AVG, 3, 3, 2, 2, 1, 1),
+    POOL(1, 1, 1, 1, POOL_AVG, 1, 1, 1, 1, 0, 0),
+    POOL(3, 7, 7, 64, POOL_AVG, 7, 7, 1, 1, 0, 0),
+    POOL(2, 5, 7, 5, POOL_AVG, 2, 3, 3, 4, 0, 1),
+    POOL(1, 9, 10, 2, POOL_AVG, 7, 6, 1, 1, 3, 2),
+    POOL(2, 7, 5, 4, POOL_AVG, 2, 2, 2, 2, 1, 1),
+    RELU({4, {3, 5, 7, 11}}),
+    RELU({2, {1, 1}}),
+    RELU({2, {33, 500}}),
+    RELU({4, {2, 24, 24, 20}}),
+    RELU({5, {2, 3, 1, 5, 7}}),
+    DROPOUT(0.5, {2, {64, 500}}),
+    DROPOUT(0.1, {4, {3, 5, 7, 3}}),
+    DROPOUT(0.0, {2, {3, 17}}),
+    DROPOUT(0.999, {2, {2, 1001}}),
+    DROPOUT(0.3, {2, {5, 1}}),
+    ADD({4, {3, 5, 7, 11}}),
+    ADD({2, {1, 1}}),
+    ADD({2, {33, 1009}}),
+    ADD({3, {2, 3, 5}}),
+    NORM(0.1, 1e-5, {4, {4, 7, 5, 16}}),
+    NORM(0.1, 1e-5, {4, {2, 3, 3, 1}}),
+    NORM(0.5, 1e-3, {2, {17, 13}}),
+    NORM(0.1, 1e-5, {2, {2, 5}}),
+    NORM(0.1, 1e-5, {2, {1, 3}}),
+    NORM(1.0, 1e-5, {4, {1, 31, 29, 3}}),
+    NORM(0.0, 1e-2, {3, {5, 11, 7}}),
+    NORM(0.1, 1e-5, {4, {3, 1, 1, 64}}),
+    NORM(0.1, 1e-5, {4, {5, 14, 14, 32}}),
+    XENT(64, 10, 0.0),
+    XENT(64, 10, 0.1),
+    XENT(1, 1, 0.0),
+    XENT(1, 2, 0.5),
+    XENT(7, 1000, 0.1),
+    XENT(3, 17, 0.0),
+    XENT(1, 1001, 0.0),
+    XENT(129, 3, 0.3),
+};
+
+/* Sums' lengths, 0 where the values must be equal, and scales other than the values' own. */
+typedef struct limits {
+    double k_y, k_dx, k_param;
+    double scale_y, scale_dx, scale_param;
+} limits_t;
+
+static double largest(const float *block, shape_t shape)
+{
+    double max = 0;
+    for (int64_t i = 0; i < shape_count(shape); i++) max = fmax(max, fabs((double)block[i]));
+    return max;
+}
+
+/* x̂ is a difference of values around `mean`, times 1/std: the size of both, worst channel. */
+static void norm_scales(const op_run_t *r, double *inverse_std, double *xhat)
+{
+    const op_desc_t *d = &r->op->desc;
+    int64_t channels = d->param[0].dim[0], m = shape_count(d->y) / channels;
+    *inverse_std = *xhat = 0;
+    for (int64_t c = 0; c < channels; c++) {
+        double mean = 0, variance = 0;
+        for (int64_t i = 0; i < m; i++) mean += r->x[0][i * channels + c] / (double)m;
+        for (int64_t i = 0; i < m; i++) variance += pow(r->x[0][i * channels + c] - mean, 2) / (double)m;
+        variance = r->args.training ? variance : (double)r->state[1][c];
+        *inverse_std = fmax(*inverse_std, 1 / sqrt(variance + d->attr.batch_norm.epsilon));
+    }
+    *xhat = largest(r->x[0], d->x[0]) * *inverse_std;
+}
+
+static limits_t limits_of(const op_run_t *ref)
+{
+    const op_desc_t *d = &ref->op->desc;
+    const conv2d_attr_t *conv = &d->attr.conv2d;
+    double window = (double)d->attr.pool2d.kernel_h * d->attr.pool2d.kernel_w, inverse_std, xhat;
+    double rows = (double)d->x[0].dim[0], n_y = (double)shape_count(d->y);
+    switch (d->kind) {
+    case OP_CONV2D:
+        window = (double)conv->kernel_h * conv->kernel_w / conv->groups;
+        return (limits_t){window * (double)d->x[0].dim[3],
+                          window * (double)d->y.dim[3],
+                          n_y / (double)d->y.dim[3],
+                          0,
+                          0,
+                          0};
+    case OP_LINEAR:
+        return (limits_t){(double)shape_sample_count(d->x[0]), (double)d->y.dim[1], rows, 0, 0, 0};
+    case OP_POOL2D:
+        return (limits_t){d->attr.pool2d.mode == POOL_MAX ? 0 : window, window, 0, 1, 0, 0};
+    case OP_BATCH_NORM:
+        norm_scales(ref, &inverse_std, &xhat);
+        rows = n_y / (double)d->param[0].dim[0];
+        return (limits_t){rows,
+                          rows,
+                          rows,
+                          (1 + xhat) * (1 + largest(ref->param[0], d->param[0])),
+                          largest(ref->dy, d->y) * largest(ref->param[0], d->param[0]) * inverse_std *
+                              (1 + xhat),
+                          largest(ref->dy, d->y) * sqrt(rows) * (1 + xhat)};
+    case OP_SOFTMAX_XENT:
+        return (limits_t){(double)d->x[0].dim[1],          (double)d->x[0].dim[1],       0,
+                          2 * largest(ref->x[0], d->x[0]), (double)ref->args.loss_scale, 0};
+    default:
+        return (limits_t){0};
+    }
+}
+
+static bool close_to(const char *what, const float *got, const float *want, shape_t shape, double k,
+                     double scale)
+{
+    double allowed = 4 * FLT_EPSILON * sqrt(k) * fmax(largest(want, shape), scale > 0 ? scale : sqrt(k));
+    int64_t n_bad = 0;
+    for (int64_t i = 0; i < shape_count(shape); i++) {
+        if (fabs((double)got[i] - (double)want[i]) <= allowed) continue;
+        if (n_bad++ == 0)
+            printf("# %s[%lld] of %s: %.9g, ref %.9g, allowed difference %.3g\n", what, (long long)i,
+                   shape_format(shape).text, (double)got[i], (double)want[i], allowed);
+    }
+    if (n_bad) printf("# %s: %lld elements differ\n", what, (long long)n_bad);
+    bool inside = util_guards_hold(got, shape);
+    if (!inside) printf("# %s: written beyond its end\n", what);
+    return n_bad == 0 && inside;
+}
+
+static bool same_forward(const op_run_t *got, const op_run_t *ref)
+{
+    const op_desc_t *d = &ref->op->desc;
+    limits_t limit = limits_of(ref);
+    bool same = close_to("y", got->y, ref->y, d->y, limit.k_y, limit.scale_y);
+    for (int i = 0; i < d->n_states; i++)
+        same = close_to(i ? "state1" : "state0", got->state[i], ref->state[i], d->state[i], limit.k_y, 1) &&
+               same;
+    if (d->kind == OP_SOFTMAX_XENT)
+        for (int64_t n = 0; n < d->x[0].dim[0]; n++)
+            same = same && got->predictions[n] == ref->predictions[n];
+    return same;
+}
+
+static bool same_backward(const op_run_t *got, const op_run_t *ref)
+{
+    const op_desc_t *d = &ref->op->desc;
+    limits_t limit = limits_of(ref);
+    bool same = true;
+    for (int i = 0; i < d->n_inputs && ref->args.dx[0]; i++)
+        same =
+            close_to(i ? "dx1" : "dx0", got->dx[i], ref->dx[i], d->x[i], limit.k_dx, limit.scale_dx) && same;
+    for (int i = 0; i < d->n_params; i++)
+        same = close_to(i ? "dparam1" : "dparam0", got->dparam[i], ref->dparam[i], d->param[i], limit.k_param,
+                        limit.scale_param) &&
+               same;
+    return same;
+}
+
+static void spoil(float *block, shape_t shape)
+{
+    for (int64_t i = 0; i < shape_count(shape); i++) block[i] = NAN;
+}
+
+/* Backward of the batch that is in the buffers, after everything that it may not read was spoiled. */
+static void backward(op_run_t *r)
+{
+    const op_desc_t *d = &r->op->desc;
+    const op_traits_t *traits = op_traits(d->kind);
+    for (int i = 0; i < d->n_inputs; i++) {
+        if (!traits->backward_needs_x) spoil(r->x[i], d->x[i]);
+        spoil(r->dx[i], d->x[i]);
+    }
+    for (int i = 0; i < d->n_params; i++) spoil(r->dparam[i], d->param[i]);
+    if (!traits->backward_needs_y) spoil(r->y, d->y);
+    if (d->kind == OP_SOFTMAX_XENT) spoil(r->dy, d->y);
+    memset(r->workspace, 0xff, r->op->n_workspace_bytes);
+    must(op_backward(r->op, &r->args), "backward");
+}
+
+static void forward(op_run_t *r, uint64_t seed)
+{
+    op_run_fill(r, seed);
+    spoil(r->y, r->op->desc.y);
+    memset(r->workspace, 0xff, r->op->n_workspace_bytes);
+    must(op_forward(r->op, &r->args), "forward");
+}
+
+/* An operator that has served a batch before must not remember it. */
+static void serve(op_run_t *r, uint64_t seed)
+{
+    forward(r, seed + 1);
+    backward(r);
+    forward(r, seed);
+}
+
+static void compare(const backend_t *device, const op_desc_t *desc, uint64_t seed)
+{
+    op_run_t got = op_run_new(device, *desc, true), ref = op_run_new(&backend_ref, *desc, true);
+    const char *name = op_traits(desc->kind)->name;
+    shape_text_t x = shape_format(desc->x[0]), y = shape_format(ref.op->desc.y);
+    serve(&got, seed), forward(&ref, seed);
+    OK(same_forward(&got, &ref), "%s forward, %s to %s", name, x.text, y.text);
+    backward(&got), backward(&ref);
+    OK(same_backward(&got, &ref), "%s backward, %s to %s", name, x.text, y.text);
+
+    for (int i = 0; i < OP_MAX_INPUTS; i++) got.args.dx[i] = ref.args.dx[i] = NULL;
+    forward(&got, seed), forward(&ref, seed);
+    backward(&got), backward(&ref);
+    OK(same_backward(&got, &ref), "%s backward without dx, %s", name, x.text);
+
+    op_run_t eval = op_run_new(device, *desc, false);
+    got.args.training = ref.args.training = false;
+    forward(&got, seed), forward(&eval, seed), forward(&ref, seed);
+    OK(same_forward(&got, &ref) && same_forward(&eval, &ref), "%s in evaluation, %s", name, x.text);
+    op_run_free(&eval), op_run_free(&got), op_run_free(&ref);
+}
+
+/* Lengths that no vector width divides, and addresses that no vector is aligned to. */
+static void compare_flat(const backend_t *device, int64_t n, int64_t offset)
+{
+    shape_t shape = shape_1d(n + offset);
+    float *w[2], *v[2], *g = util_floats(shape);
+    rng_t rng = rng_new(9, RNG_TEST, 2);
+    for (int i = 0; i < 2; i++) w[i] = util_floats(shape), v[i] = util_floats(shape);
+    util_normal(g, shape, &rng), util_normal(w[0], shape, &rng), util_normal(v[0], shape, &rng);
+    memcpy(w[1], w[0], (size_t)(n + offset) * sizeof(float));
+    memcpy(v[1], v[0], (size_t)(n + offset) * sizeof(float));
+    for (int i = 0; i < 2; i++) {
+        const backend_t *backend = i ? &backend_ref : device;
+        sgd_args_t args = {w[i] + offset, g + offset, v[i] + offset, n, 0.03f, 0.9f};
+        must(backend->sgd(&args), "sgd");
+    }
+    OK(close_to("v", v[0], v[1], shape, 2, 0) && close_to("w", w[0], w[1], shape, 2, 0),
+       "sgd of %lld at offset %lld", (long long)n, (long long)offset);
+    for (int i = 0; i < 2; i++)
+        must((i ? &backend_ref : device)->accumulate(v[i] + offset, g + offset, n), "accumulate");
+    OK(close_to("v", v[0], v[1], shape, 2, 0), "accumulate of %lld at offset %lld", (long long)n,
+       (long long)offset);
+    for (int i = 0; i < 2; i++) mem_free(&w[i]), mem_free(&v[i]);
+    mem_free(&g);
+}
+
+int main(int argc, char **argv)
+{
+    enum { N_CASES = sizeof cases / sizeof cases[0] };
+    static const int64_t lengths[] = {0, 1, 7, 1000, 65539};
+    enum { N_LENGTHS = sizeof lengths / sizeof lengths[0] };
+    const backend_t *device = util_open(argc, argv, 2);
+    tap_plan(4 * N_CASES + 4 * N_LENGTHS + 1);
+    for (int i = 0; i < N_CASES; i++) compare(device, &cases[i], 100 + 2 * (uint64_t)i);
+    for (int i = 0; i < N_LENGTHS; i++)
+        compare_flat(device, lengths[i], 0), compare_flat(device, lengths[i], 1);
+    if (device->close) device->close();
+    OK(mem_live() == 0, "every block was freed");
+    return tap_done();
+}

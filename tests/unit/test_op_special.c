@@ -1,0 +1,229 @@
+/* What shapes alone do not show: NaN and infinities, dropout's mask, operators in place.
+ *
+ * RUN device=ref,cpu */
+#include "ops/registry.h"
+#include "tests/op_util.h"
+#include "tests/tap.h"
+
+static void test_relu_nan(const backend_t *device)
+{
+    /* Longer than any vector, so that body and remainder both meet a NaN. */
+    op_run_t r = op_run_new(device, (op_desc_t)RELU({2, {1, 77}}), true);
+    op_run_fill(&r, 1);
+    r.x[0][0] = r.x[0][37] = r.x[0][76] = NAN;
+    r.x[0][1] = INFINITY, r.x[0][2] = -INFINITY;
+    must(op_forward(r.op, &r.args), "forward");
+    OK(isnan(r.y[0]) && isnan(r.y[37]) && isnan(r.y[76]), "relu: NaN stays NaN");
+    OK(isinf(r.y[1]) && r.y[1] > 0 && r.y[2] == 0, "relu: infinities");
+    bool others = true;
+    for (int i = 3; i < 76; i++) others = others && (i == 37 || r.y[i] == fmaxf(r.x[0][i], 0));
+    OK(others, "relu: the others are untouched by a NaN");
+    op_run_free(&r);
+}
+
+/* A NaN in each cell of a 4x5 picture in turn, in channel c: NaN in exactly the windows that hold it. */
+static bool nan_spreads(op_run_t *r, int64_t c)
+{
+    const op_desc_t *d = &r->op->desc;
+    const int64_t *in = d->x[0].dim, *out = d->y.dim;
+    const pool2d_attr_t *a = &d->attr.pool2d;
+    for (int64_t cell = 0; cell < in[1] * in[2]; cell++) {
+        op_run_fill(r, 2);
+        r->x[0][cell * in[3] + c] = NAN;
+        must(op_forward(r->op, &r->args), "forward");
+        for (int64_t i = 0; i < shape_count(d->y); i++) {
+            int64_t h = i / out[3] / out[2] * a->stride_h - a->pad_h,
+                    w = i / out[3] % out[2] * a->stride_w - a->pad_w;
+            int64_t at_h = cell / in[2], at_w = cell % in[2];
+            bool inside = at_h >= h && at_h < h + a->kernel_h && at_w >= w && at_w < w + a->kernel_w;
+            if (isnan(r->y[i]) != (inside && i % out[3] == c)) return false;
+        }
+    }
+    return true;
+}
+
+static void test_pool_nan(const backend_t *device)
+{
+    static const op_desc_t descs[] = {
+        POOL(1, 4, 5, 1, POOL_MAX, 2, 2, 2, 2, 0, 0),  POOL(1, 4, 5, 3, POOL_MAX, 3, 3, 1, 2, 1, 1),
+        POOL(1, 4, 5, 17, POOL_MAX, 2, 2, 2, 2, 0, 0), POOL(1, 4, 5, 16, POOL_MAX, 2, 2, 2, 2, 0, 0),
+        POOL(1, 4, 5, 2, POOL_AVG, 3, 3, 2, 2, 1, 1),
+    };
+    for (size_t i = 0; i < sizeof descs / sizeof descs[0]; i++)
+        for (int training = 0; training < 2; training++) {
+            op_run_t r = op_run_new(device, descs[i], training);
+            OK(nan_spreads(&r, 0) && nan_spreads(&r, descs[i].x[0].dim[3] - 1),
+               "%s pool of %s: NaN in exactly the windows that hold it, %s",
+               descs[i].attr.pool2d.mode == POOL_MAX ? "max" : "average", shape_format(descs[i].x[0]).text,
+               training ? "training" : "evaluation");
+            op_run_free(&r);
+        }
+}
+
+static void test_softmax_nan(const backend_t *device)
+{
+    static const float bad[] = {NAN, INFINITY, -INFINITY};
+    for (int b = 0; b < 3; b++) {
+        op_run_t r = op_run_new(device, (op_desc_t)XENT(38, 19, 0.0), true);
+        op_run_fill(&r, 3);
+        /* Row n has one bad logit at n % 19, at the label in the first half of the rows and elsewhere in the
+         * rest; row 37 stays clean. */
+        for (int n = 0; n < 37; n++) {
+            r.x[0][n * 19 + n % 19] = bad[b];
+            r.labels[n] = n < 19 ? n % 19 : (n + 5) % 19;
+        }
+        must(op_forward(r.op, &r.args), "forward");
+        bool loss = true, in_range = true;
+        for (int n = 0; n < 37; n++) {
+            loss = loss && !isfinite(r.y[n]);
+            in_range = in_range && r.predictions[n] >= 0 && r.predictions[n] < 19;
+        }
+        OK(loss, "softmax cross-entropy: a logit of %g makes the loss non-finite, wherever it is",
+           (double)bad[b]);
+        OK(in_range, "softmax cross-entropy: a logit of %g, and the prediction is still a class",
+           (double)bad[b]);
+        OK(isfinite(r.y[37]), "softmax cross-entropy: a logit of %g leaves other rows alone", (double)bad[b]);
+        op_run_free(&r);
+    }
+    op_run_t r = op_run_new(device, (op_desc_t)XENT(1, 4, 0.1), true);
+    for (int k = 0; k < 4; k++) r.x[0][k] = -INFINITY;
+    must(op_forward(r.op, &r.args), "forward");
+    OK(!isfinite(r.y[0]), "softmax cross-entropy: all logits -inf");
+    op_run_free(&r);
+}
+
+/* NaN inputs reach the output of every operator with sums. */
+static void test_sums_nan(const backend_t *device)
+{
+    static const op_desc_t descs[] = {
+        CONV(2, 5, 5, 3, 4, 3, 3, 1, 1, 1, 1, 1, 1, 1, true),
+        LINEAR(2, 21, 5, true),
+        ADD({2, {2, 9}}),
+        NORM(0.1, 1e-5, {2, {6, 3}}),
+    };
+    for (size_t i = 0; i < sizeof descs / sizeof descs[0]; i++) {
+        op_run_t r = op_run_new(device, descs[i], true);
+        op_run_fill(&r, 4);
+        r.x[0][0] = NAN;
+        must(op_forward(r.op, &r.args), "forward");
+        bool other = false;
+        for (int64_t k = 0; k < shape_count(r.op->desc.y); k++) other = other || isfinite(r.y[k]);
+        OK(isnan(r.y[0]) && other, "%s: a NaN reaches what depends on it", op_traits(descs[i].kind)->name);
+        op_run_free(&r);
+    }
+}
+
+static void test_in_place(const backend_t *device)
+{
+    static const op_desc_t descs[] = {RELU({4, {3, 5, 7, 11}}), DROPOUT(0.4, {4, {3, 5, 7, 11}}),
+                                      DROPOUT(0.4, {2, {3, 33}})};
+    for (size_t i = 0; i < sizeof descs / sizeof descs[0]; i++)
+        for (int training = 1; training >= 0; training--) {
+            op_run_t apart = op_run_new(device, descs[i], true),
+                     in_place = op_run_new(device, descs[i], true);
+            size_t n_bytes = (size_t)shape_count(descs[i].x[0]) * sizeof(float);
+            op_run_fill(&apart, 5), op_run_fill(&in_place, 5);
+            in_place.args.y = in_place.x[0], in_place.args.dx[0] = in_place.dy;
+            apart.args.training = in_place.args.training = training;
+            must(op_forward(apart.op, &apart.args), "forward");
+            must(op_forward(in_place.op, &in_place.args), "forward in place");
+            bool same = memcmp(apart.y, in_place.x[0], n_bytes) == 0;
+            if (training) {
+                must(op_backward(apart.op, &apart.args), "backward");
+                must(op_backward(in_place.op, &in_place.args), "backward in place");
+                same = same && memcmp(apart.dx[0], in_place.dy, n_bytes) == 0;
+            }
+            OK(op_traits(descs[i].kind)->in_place && same, "%s in place, %s, %s",
+               op_traits(descs[i].kind)->name, shape_format(descs[i].x[0]).text,
+               training ? "training" : "evaluation");
+            op_run_free(&apart), op_run_free(&in_place);
+        }
+}
+
+/* Bitwise the same as ref, and however the global batch is cut. */
+static void test_dropout_cut(const backend_t *device, shape_t whole)
+{
+    enum { N_CUT = 3 };
+    int64_t n_sample = shape_sample_count(whole);
+    op_run_t got = op_run_new(device, (op_desc_t)DROPOUT(0.35, whole), true);
+    op_run_t ref = op_run_new(&backend_ref, (op_desc_t)DROPOUT(0.35, whole), true);
+    op_run_fill(&got, 6), op_run_fill(&ref, 6);
+    must(op_forward(got.op, &got.args), "forward");
+    must(op_forward(ref.op, &ref.args), "forward");
+    must(op_backward(got.op, &got.args), "backward");
+    must(op_backward(ref.op, &ref.args), "backward");
+    size_t n_bytes = (size_t)shape_count(whole) * sizeof(float);
+    OK(memcmp(got.y, ref.y, n_bytes) == 0 && memcmp(got.dx[0], ref.dx[0], n_bytes) == 0,
+       "dropout of %s: bitwise as ref", shape_format(whole).text);
+
+    bool same = true;
+    for (int part = 0; part < 2; part++) {
+        int64_t first = part ? N_CUT : 0, n = part ? whole.dim[0] - N_CUT : N_CUT;
+        op_run_t cut = op_run_new(device, (op_desc_t)DROPOUT(0.35, shape_with_batch(whole, n)), true);
+        cut.args.first_sample = got.args.first_sample + (uint64_t)first;
+        cut.args.x[0] = got.x[0] + first * n_sample;
+        cut.args.dy = got.dy + first * n_sample;
+        must(op_forward(cut.op, &cut.args), "forward");
+        must(op_backward(cut.op, &cut.args), "backward");
+        size_t n_part = (size_t)(n * n_sample) * sizeof(float);
+        same = same && memcmp(cut.y, got.y + first * n_sample, n_part) == 0 &&
+               memcmp(cut.dx[0], got.dx[0] + first * n_sample, n_part) == 0;
+        op_run_free(&cut);
+    }
+    OK(same, "dropout of %s: the same however the batch is cut", shape_format(whole).text);
+    op_run_free(&got), op_run_free(&ref);
+}
+
+static int64_t n_kept(op_run_t *r)
+{
+    int64_t n = 0;
+    must(op_forward(r->op, &r->args), "forward");
+    for (int64_t i = 0; i < shape_count(r->op->desc.y); i++) n += r->y[i] != 0;
+    return n;
+}
+
+/* Two masks of 20000 elements at rate 0.3 agree in 58 % of the elements when they are independent. */
+static bool unlike(const float *a, const float *b)
+{
+    int64_t agree = 0;
+    for (int64_t i = 0; i < 20000; i++) agree += (a[i] != 0) == (b[i] != 0);
+    return agree > 11000 && agree < 12200;
+}
+
+static void test_dropout_mask(const backend_t *device)
+{
+    op_run_t r = op_run_new(device, (op_desc_t)DROPOUT(0.3, {2, {20, 1000}}), true);
+    op_run_t s = op_run_new(device, (op_desc_t)DROPOUT(0.3, {2, {20, 1000}}), true);
+    op_run_fill(&r, 7), op_run_fill(&s, 7);
+    int64_t n = n_kept(&r);
+    OK(n > 13700 && n < 14300, "dropout of rate 0.3 keeps %lld of 20000", (long long)n); /* σ = 65 */
+    n_kept(&s);
+    OK(memcmp(r.y, s.y, 20000 * sizeof(float)) == 0, "dropout: the same key, the same mask");
+    s.args.step++, n_kept(&s);
+    OK(unlike(r.y, s.y), "dropout: another step, another mask");
+    s.args.step--, s.args.layer++, n_kept(&s);
+    OK(unlike(r.y, s.y), "dropout: another layer, another mask");
+    s.args.layer--, s.args.first_sample += 20, n_kept(&s);
+    OK(unlike(r.y, s.y), "dropout: other samples, another mask");
+    s.args.first_sample -= 20, s.args.dropout_key = rng_key(12, RNG_DROPOUT), n_kept(&s);
+    OK(unlike(r.y, s.y), "dropout: another seed, another mask");
+    op_run_free(&r), op_run_free(&s);
+}
+
+int main(int argc, char **argv)
+{
+    const backend_t *device = util_open(argc, argv, 2);
+    tap_plan(3 + 10 + 10 + 4 + 6 + 6 + 6 + 1);
+    test_relu_nan(device);
+    test_pool_nan(device);
+    test_softmax_nan(device);
+    test_sums_nan(device);
+    test_in_place(device);
+    test_dropout_cut(device, shape_2d(8, 500));
+    test_dropout_cut(device, shape_4d(7, 3, 5, 3));
+    test_dropout_cut(device, shape_2d(5, 1));
+    test_dropout_mask(device);
+    if (device->close) device->close();
+    OK(mem_live() == 0, "every block was freed");
+    return tap_done();
+}
