@@ -22,7 +22,7 @@ EOF
 # host too. curl and ca-certificates are for data/fetch_mnist.sh.
 packages=(gcc libc6-dev make pkg-config git openmpi-bin libopenmpi-dev libdnnl-dev libhdf5-dev libxxhash-dev
     zlib1g-dev libpng-dev openssh-client curl ca-certificates)
-test_packages=(bats perl shellcheck)
+test_packages=(bats jq perl shellcheck)
 
 missing_packages() {
     local package status

@@ -28,10 +28,15 @@ EOF
 
 find_program() {
     local candidate
-    for candidate in "${DPTRAIN_BIN:-}" "$here/../dptrain" "$here/../../../bin/dptrain"; do
-        [[ -n $candidate && -f $candidate && -x $candidate ]] && { readlink -f "$candidate"; return; }
+    if [[ -n ${DPTRAIN_BIN:-} ]]; then
+        [[ -f $DPTRAIN_BIN && -x $DPTRAIN_BIN ]] || die 4 "DPTRAIN_BIN: $DPTRAIN_BIN is not a program"
+        readlink -f "$DPTRAIN_BIN"
+        return
+    fi
+    # In the repository, or as make install puts it.
+    for candidate in "$here/../dptrain" "$here/../../../bin/dptrain"; do
+        [[ -f $candidate && -x $candidate ]] && { readlink -f "$candidate"; return; }
     done
-    [[ -z ${DPTRAIN_BIN:-} ]] || die 4 "there is no program at $DPTRAIN_BIN (DPTRAIN_BIN)"
     command -v dptrain || die 4 "dptrain is not built; type make"
 }
 

@@ -68,6 +68,7 @@ c_entries() { # SOURCE PREFIX BUILD SECONDS MAX_NP ENVIRONMENT...
             # Threads of ranks that share cores would only wait for each other.
             [[ ${MPI_FLAGS[*]} != *none* ]] || launch+=(OMP_NUM_THREADS=1)
             launch+=(mpirun "${MPI_FLAGS[@]}" -np "$np")
+            [[ $prefix != san/ ]] || launch+=(env "LD_PRELOAD=$work/no_dlclose.so")
         fi
         for device in $(run_values "$source" device | grep . || echo none); do
             label='' program=("$build/tests/$test")
@@ -81,7 +82,7 @@ c_entries() { # SOURCE PREFIX BUILD SECONDS MAX_NP ENVIRONMENT...
 
 make_plan() {
     local source
-    local libraries=ASAN_OPTIONS=detect_leaks=${detect_leaks:-1}
+    local asan=ASAN_OPTIONS=detect_leaks=${detect_leaks:-1}:verify_asan_link_order=0
     for source in tests/unit/test_*.c tests/mpi/test_*.c; do
         [[ -e $source && $plain == yes ]] || continue
         c_entries "$source" "" build 120 64 LC_ALL=C
@@ -95,7 +96,7 @@ make_plan() {
     fi
     for source in tests/unit/test_*.c tests/mpi/test_*.c; do
         [[ -e $source && $san == yes ]] || continue
-        c_entries "$source" "san/" build-san 300 2 "$libraries" UBSAN_OPTIONS=print_stacktrace=1 \
+        c_entries "$source" "san/" build-san 300 2 "$asan" UBSAN_OPTIONS=print_stacktrace=1 \
             "LSAN_OPTIONS=suppressions=$PWD/tests/lsan.supp:print_suppressions=0"
     done
 }
@@ -104,6 +105,9 @@ make_plan() {
 probe_leak_check() {
     [[ -r /proc/self/maps ]] || die 4 "the sanitizers need /proc (mount -t proc proc /proc), or use --no-san"
     detect_leaks=1
+    # OpenMPI unloads its plugins, and a leak in code that is gone has no name that could be suppressed.
+    echo 'int dlclose(void *handle) { return handle == 0; }' |
+        "${CC:-gcc}" -shared -fPIC -x c -o "$work/no_dlclose.so" - || die 4 "the compiler cannot make a library"
     echo 'int main(void) { return 0; }' | "${CC:-gcc}" -fsanitize=address -x c -o "$work/probe" - ||
         die 4 "the compiler has no address sanitizer; use --no-san to leave that half out"
     if ! ASAN_OPTIONS=detect_leaks=1 "$work/probe" >/dev/null 2>&1; then

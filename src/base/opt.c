@@ -386,7 +386,6 @@ void opt_copy(opt_group_t *to, const opt_group_t *from, int index)
     ASSERT(to->table == from->table);
     const opt_t *opt = &to->table[index];
     memcpy(field(to, opt), field(from, opt), sizes[opt->type]);
-    to->given = (to->given & ~((uint64_t)1 << index)) | (from->given & (uint64_t)1 << index);
 }
 
 void opt_json(const opt_group_t *groups, int n_groups, json_t *j, const char *key)

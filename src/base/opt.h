@@ -74,7 +74,7 @@ bool opt_listed(const char *const *list, const char *word);
  * use of the options). Errors name `name` and the line. */
 err_t opt_config_read(opt_group_t *groups, int n_groups, const char *text, const char *name, char **storage);
 
-/* Takes one value over from another binding of the same table. */
+/* Takes one value over from another binding of the same table; it does not count as given. */
 void opt_copy(opt_group_t *to, const opt_group_t *from, int index);
 
 /* The candidate closest to `word` by edit distance; NULL when none is near. Also for subcommands. */

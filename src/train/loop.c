@@ -12,10 +12,18 @@
 #include "train/train.h"
 #include "train/trainer.h"
 
-/* Seconds of one step, by what they were spent on. */
-typedef struct step_times {
+/* What one step cost: seconds by what they were spent on, blocks allocated, pages touched for the first time. */
+typedef struct step_cost {
     double data, forward, backward, comm, optimizer, total;
-} step_times_t;
+    int64_t n_allocations, n_page_faults;
+} step_cost_t;
+
+static int64_t page_faults(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_minflt;
+}
 
 typedef struct step_result {
     double loss; /* mean over the global batch */
@@ -52,7 +60,7 @@ static err_t report_nonfinite(trainer_t *t, const exec_batch_t *batch)
 }
 
 /* Forward and backward of this rank's samples, into the gradient buffer and its tail. */
-static err_t compute(trainer_t *t, const exec_batch_t *batch, step_times_t *times)
+static err_t compute(trainer_t *t, const exec_batch_t *batch, step_cost_t *cost)
 {
     double start = clock_sec(), loss_sum;
     TRY(exec_forward(t->exec, batch, true, &loss_sum));
@@ -62,18 +70,19 @@ static err_t compute(trainer_t *t, const exec_batch_t *batch, step_times_t *time
     tail(t)[TAIL_CORRECT] = (float)n_correct;
     double middle = clock_sec();
     TRY(exec_backward(t->exec, batch, NULL, NULL));
-    times->forward = middle - start;
-    times->backward = clock_sec() - middle;
+    cost->forward = middle - start;
+    cost->backward = clock_sec() - middle;
     return ERR_OK;
 }
 
-static err_t step(trainer_t *t, step_result_t *result, step_times_t *times)
+static err_t step(trainer_t *t, step_result_t *result, step_cost_t *cost)
 {
     const batch_t *data;
+    int64_t allocations_before = mem_count(), faults_before = page_faults();
     double start = clock_sec();
     watchdog_phase("reading the data of step %lld", (long long)t->at.step);
     TRY(loader_next(t->loader, &data));
-    times->data = clock_sec() - start;
+    cost->data = clock_sec() - start;
 
     watchdog_phase("computing step %lld", (long long)t->at.step);
     exec_batch_t batch = {.n = data->n,
@@ -83,14 +92,14 @@ static err_t step(trainer_t *t, step_result_t *result, step_times_t *times)
                           .step = (uint64_t)t->at.step,
                           .first_sample = (uint64_t)data->first,
                           .loss_scale = 1.0f / (float)data->n_global};
-    TRY(compute(t, &batch, times));
+    TRY(compute(t, &batch, cost));
     note_wishes(t);
 
     double before_comm = clock_sec();
     TRY(comm_allreduce(t->comm, t->grads.data, t->graph->n_flat_params + TAIL_COUNT, DTYPE_F32, COMM_SUM,
                        "gradient allreduce"));
     double after_comm = clock_sec();
-    times->comm = after_comm - before_comm;
+    cost->comm = after_comm - before_comm;
 
     const float *sums = tail(t);
     *result = (step_result_t){.loss = sums[TAIL_LOSS_SUM] / (double)data->n_global,
@@ -107,12 +116,14 @@ static err_t step(trainer_t *t, step_result_t *result, step_times_t *times)
                       .momentum = (float)t->options->momentum};
     TRY(t->runtime.backend->sgd(&sgd));
     double end = clock_sec();
-    times->optimizer = end - after_comm;
-    times->total = end - start;
+    cost->optimizer = end - after_comm;
+    cost->total = end - start;
+    cost->n_allocations = mem_count() - allocations_before;
+    cost->n_page_faults = page_faults() - faults_before;
     return ERR_OK;
 }
 
-static err_t record_step(trainer_t *t, const step_result_t *result, const step_times_t *times)
+static err_t record_step(trainer_t *t, const step_result_t *result, const step_cost_t *cost)
 {
     bool flush = t->at.step % t->options->log_every == 0;
     json_t *j = metrics_begin(&t->metrics, "step");
@@ -122,12 +133,12 @@ static err_t record_step(trainer_t *t, const step_result_t *result, const step_t
     json_real(j, "loss", result->loss);
     json_real(j, "accuracy", (double)result->n_correct / (double)result->n);
     json_real(j, "lr", schedule_rate(&t->schedule, t->at.step));
-    json_real(j, "step_sec", times->total);
-    json_real(j, "data_wait_sec", times->data);
-    json_real(j, "forward_sec", times->forward);
-    json_real(j, "backward_sec", times->backward);
-    json_real(j, "exposed_comm_sec", times->comm);
-    json_real(j, "optimizer_sec", times->optimizer);
+    json_real(j, "step_sec", cost->total);
+    json_real(j, "data_wait_sec", cost->data);
+    json_real(j, "forward_sec", cost->forward);
+    json_real(j, "backward_sec", cost->backward);
+    json_real(j, "exposed_comm_sec", cost->comm);
+    json_real(j, "optimizer_sec", cost->optimizer);
     return metrics_end(&t->metrics, flush);
 }
 
@@ -138,16 +149,16 @@ static double steady_rate(trainer_t *t)
     return stats_median(t->step_rates, n);
 }
 
-static void show_step(trainer_t *t, const step_result_t *result, const step_times_t *times)
+static void show_step(trainer_t *t, const step_result_t *result, const step_cost_t *cost)
 {
     char text[160], left[16];
-    double rate = (double)result->n / times->total;
+    double rate = (double)result->n / cost->total;
     double accuracy = (double)t->at.n_correct / (double)t->at.n_samples;
     double loss = t->at.loss_sum / (double)t->at.n_samples;
     int64_t per_epoch = sampler_batches(t->sampler);
     if (progress_active()) {
         char label[48];
-        progress_duration((double)(t->n_steps - t->at.step) * times->total, left);
+        progress_duration((double)(t->n_steps - t->at.step) * cost->total, left);
         snprintf(label, sizeof label, "epoch %lld", (long long)t->at.epoch + 1);
         snprintf(text, sizeof text, "%lld/%lld  %.0f images/s  loss %.4f  accuracy %.4f  %s left",
                  (long long)t->at.batch, (long long)per_epoch, rate, loss, accuracy, left);
@@ -158,15 +169,18 @@ static void show_step(trainer_t *t, const step_result_t *result, const step_time
     }
 }
 
-static void advance(trainer_t *t, const step_result_t *result, const step_times_t *times)
+static void advance(trainer_t *t, const step_result_t *result, const step_cost_t *cost)
 {
     t->at.step++;
     t->at.batch++;
     t->at.loss_sum += result->loss * (double)result->n;
     t->at.n_correct += result->n_correct;
     t->at.n_samples += result->n;
-    if (++t->n_first_steps > RATE_WARMUP_STEPS && result->n == t->global_batch)
-        t->step_rates[t->n_rates++ % RATE_RING] = (double)result->n / times->total;
+    if (++t->n_first_steps <= RATE_WARMUP_STEPS) return;
+    t->n_allocations += cost->n_allocations;
+    t->n_page_faults += cost->n_page_faults;
+    if (result->n == t->global_batch)
+        t->step_rates[t->n_rates++ % RATE_RING] = (double)result->n / cost->total;
 }
 
 /* Also after the last step of a run that ends inside an epoch; then the position stays where it is. */
@@ -211,6 +225,8 @@ static err_t record_end(trainer_t *t, const char *why)
         json_int(j, "step", t->at.step);
         json_real(j, "images_per_sec", rate);
         json_int(j, "steady_steps", t->n_rates);
+        json_int(j, "steady_allocations", t->n_allocations);
+        json_int(j, "steady_page_faults", t->n_page_faults);
         json_array_begin(j, "peak_memory_bytes");
         for (int r = 0; r < t->comm->size; r++) json_int(j, NULL, peaks[r]);
         json_array_end(j);
@@ -242,14 +258,14 @@ err_t trainer_loop(trainer_t *t)
     t->last_checkpoint_step = t->at.step;
     while (t->at.step < t->n_steps && !stop) {
         step_result_t result = {0};
-        step_times_t times = {0};
+        step_cost_t cost = {0};
         /* A rank that fails alone here is noticed by the others' deadline, or at once by the job's end. */
-        TRY(step(t, &result, &times));
-        TRY(record_step(t, &result, &times));
-        advance(t, &result, &times);
-        train_sec += times.total;
+        TRY(step(t, &result, &cost));
+        TRY(record_step(t, &result, &cost));
+        advance(t, &result, &cost);
+        train_sec += cost.total;
         n_trained += result.n;
-        show_step(t, &result, &times);
+        show_step(t, &result, &cost);
         stop = result.stop;
         bool epoch_end = t->at.batch == sampler_batches(t->sampler);
         if (epoch_end || (t->at.step == t->n_steps && !stop)) {

@@ -48,6 +48,7 @@ typedef struct trainer {
     double *step_rates; /* images/s of the last steady steps, a ring */
     int64_t n_rates;
     int64_t n_first_steps; /* steps done in this process, for the warm-up of measurements */
+    int64_t n_allocations, n_page_faults; /* in steps after the warm-up: both should stand still */
 } trainer_t;
 
 enum { RATE_RING = 1 << 16, RATE_WARMUP_STEPS = 10 };

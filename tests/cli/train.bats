@@ -1,0 +1,254 @@
+#!/usr/bin/env bats
+# The program as a user runs it: training, evaluation, resuming, records, and what it says when something is wrong.
+# shellcheck disable=SC2030,SC2031 # every test is a subshell, on purpose
+
+setup() {
+    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+    dptrain=$root/dptrain
+    out=$BATS_TEST_TMPDIR/run
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 DPTRAIN_BIND=none
+    # shellcheck source=scripts/lib.sh
+    . "$root/scripts/lib.sh"
+}
+
+on_ranks() { # N ARGUMENTS...
+    mpi_flags "$1"
+    mpirun "${MPI_FLAGS[@]}" -np "$1" "$dptrain" "${@:2}"
+}
+
+# A short run on built-in data, the same for every test but for what is added.
+small_run() { # N ARGUMENTS...
+    on_ranks "$1" train --data digits --model lenet5 --steps 12 --batch 50 --threads 1 --out "$out" "${@:2}"
+}
+
+# There are records of this kind, and the condition holds for each.
+records() { # KIND CONDITION [FOLDER]
+    jq -es --arg kind "$1" "map(select(.record == \$kind)) | length > 0 and all($2)" "${3:-$out}/metrics.jsonl"
+}
+
+losses() { jq -r 'select(.record == "step") | .loss' "$1/metrics.jsonl"; }
+
+# Two columns of numbers that agree within 1e-4 of each other.
+close_curves() {
+    paste "$1" "$2" | awk '{ d = $1 - $2; if (d < 0) d = -d; if (NF != 2 || d > 1e-4) bad = 1 } END { exit bad || NR == 0 }'
+}
+
+@test "1, 2, 3 and 4 ranks give the same loss curve" {
+    for n in 1 2 3 4; do
+        small_run "$n" --overwrite
+        losses "$out" >"$BATS_TEST_TMPDIR/curve$n"
+        [ "$(wc -l <"$BATS_TEST_TMPDIR/curve$n")" -eq 12 ]
+        close_curves "$BATS_TEST_TMPDIR/curve1" "$BATS_TEST_TMPDIR/curve$n"
+        records run ".topology.ranks == $n"
+    done
+}
+
+@test "evaluation is exact on any number of ranks" {
+    small_run 1
+    "$dptrain" eval "$out" --data digits >"$BATS_TEST_TMPDIR/one"
+    grep -q '^accuracy' "$BATS_TEST_TMPDIR/one"
+    for n in 2 3; do
+        on_ranks "$n" eval "$out" --data digits | diff "$BATS_TEST_TMPDIR/one" -
+    done
+}
+
+@test "a ragged last batch leaves some ranks without samples" {
+    "$dptrain" data synth digits --out "$BATS_TEST_TMPDIR/tiny" --train 101 --val 7
+    on_ranks 3 train --data "$BATS_TEST_TMPDIR/tiny" --epochs 2 --batch 50 --model mlp --out "$out"
+    # 50 + 50 + 1 samples, twice.
+    [ "$(losses "$out" | wc -l)" -eq 6 ]
+    on_ranks 1 train --data "$BATS_TEST_TMPDIR/tiny" --epochs 2 --batch 50 --model mlp --out "$out-1"
+    losses "$out" >"$BATS_TEST_TMPDIR/a"
+    losses "$out-1" >"$BATS_TEST_TMPDIR/b"
+    close_curves "$BATS_TEST_TMPDIR/a" "$BATS_TEST_TMPDIR/b"
+}
+
+@test "every record is JSON with the documented fields" {
+    small_run 2 --checkpoint-every 6
+    jq -e . "$out/metrics.jsonl" >/dev/null
+    [ "$(jq -r .record "$out/metrics.jsonl" | sort | uniq -c | awk '{ print $2 $1 }' | xargs)" = "end1 epoch1 run1 step12" ]
+    records run '.schema == 1 and (.software.git | length > 0) and .options.lr == 0.03
+        and (.data.xxh3 | length == 16) and .n_parameters == 431080'
+    records step '[.step, .loss, .lr, .step_sec, .data_wait_sec, .forward_sec, .backward_sec,
+        .exposed_comm_sec, .optimizer_sec] | all(type == "number")'
+    records epoch '.val_accuracy >= 0 and .val_accuracy <= 1 and .val_loss > 0 and .train_loss > 0
+        and .images_per_sec > 0'
+    records end '(.peak_memory_bytes | length) == 2'
+    [ -e "$out/ckpt-000000000006.h5" ]
+    [ -e "$out/ckpt-000000000012.h5" ]
+}
+
+@test "steady steps allocate nothing and touch no new pages" {
+    on_ranks 2 train --data digits --steps 210 --batch 32 --threads 1 --out "$out"
+    records end '.steady_allocations == 0 and .steady_steps == 200 and .steady_page_faults <= 10'
+}
+
+@test "a resumed run continues bit for bit" {
+    small_run 2
+    cp -r "$out" "$out-whole"
+    small_run 2 --overwrite --checkpoint-every 7
+    rm "$out/ckpt-000000000012.h5"
+    on_ranks 2 train --out "$out" --resume auto --data digits --threads 1 | grep 'at step 7'
+    losses "$out" | tail -n 5 >"$BATS_TEST_TMPDIR/resumed"
+    losses "$out-whole" | tail -n 5 | diff - "$BATS_TEST_TMPDIR/resumed"
+    # Every weight and the momentum too; only the interval of checkpoints differs.
+    h5dump -g /params -g /optimizer "$out/ckpt-000000000012.h5" | tail -n +2 >"$BATS_TEST_TMPDIR/a"
+    h5dump -g /params -g /optimizer "$out-whole/ckpt-000000000012.h5" | tail -n +2 | diff -q - "$BATS_TEST_TMPDIR/a"
+}
+
+@test "a resumed run keeps its options and refuses to change them" {
+    small_run 1 --lr 0.01
+    run on_ranks 1 train --out "$out" --resume auto --data digits --lr 0.02
+    [ "$status" -eq 2 ]
+    [[ $output == *"cannot change --lr 0.02 (it was 0.01)"* ]]
+    on_ranks 1 train --out "$out" --resume auto --data digits --steps 14
+    records run '.options.lr == 0.01 and (.n_steps == 12 or (.first_step == 12 and .n_steps == 14))'
+    run on_ranks 1 train --out "$out" --resume auto --data digits --batch 10
+    [ "$status" -eq 2 ]
+    [[ $output == *"50 samples a step"* ]]
+    run on_ranks 1 train --out "$out" --resume auto --data synthetic
+    [ "$status" -eq 3 ]
+    [[ $output == *"other data"* ]]
+}
+
+@test "an earlier run is not overwritten by accident" {
+    small_run 1
+    before=$(ls "$out")
+    run small_run 1
+    [ "$status" -eq 2 ]
+    [[ $output == *"holds an earlier run"* ]]
+    [ "$(ls "$out")" = "$before" ]
+    small_run 1 --overwrite
+}
+
+@test "data is chosen in the documented order" {
+    cd "$BATS_TEST_TMPDIR"
+    "$dptrain" data synth digits --out "$BATS_TEST_TMPDIR/env/mnist" --train 64 --val 10
+    "$dptrain" data synth digits --out "$BATS_TEST_TMPDIR/data/mnist" --train 64 --val 10
+    one() { "$dptrain" train --model mlp --steps 1 --out "$out" --overwrite "$@" | grep '^  data'; }
+    unset DPTRAIN_DATA
+    [[ $(one) == *" data/mnist "* ]]
+    [[ $(DPTRAIN_DATA=$BATS_TEST_TMPDIR/env one) == *"env/mnist (from \$DPTRAIN_DATA)"* ]]
+    [[ $(DPTRAIN_DATA=$BATS_TEST_TMPDIR/env one --data data/mnist) == *" data/mnist (from --data)"* ]]
+    rm -r data
+    [[ $(one) == *"built-in digits"* ]]
+}
+
+@test "what cannot be is said in one message with the right exit code" {
+    cd "$BATS_TEST_TMPDIR"
+    check() { # CODE PART-OF-THE-MESSAGE RANKS ARGUMENTS...
+        run on_ranks "$3" "${@:4}"
+        echo "expected $1 \"$2\", got $status: $output"
+        [ "$status" -eq "$1" ]
+        [[ $output == *"$2"* ]]
+        [ "$(grep -c 'dptrain: error' <<<"$output")" -eq 1 ]
+    }
+    for n in 1 3; do
+        check 2 "did you mean --batch?" "$n" train --bach 3
+        check 2 "did you mean 'train'?" "$n" trian
+        check 2 "wants a whole number" "$n" train --epochs 3x
+        check 2 "out of range" "$n" train --momentum 2
+        check 2 "exclude each other" "$n" train --batch 8 --batch-per-rank 8
+        check 2 "did you mean lenet5?" "$n" train --model lenet --data digits
+        check 2 "no CUDA backend" "$n" train --device cuda
+        check 2 "nccl" "$n" train --comm nccl
+        check 3 "no such folder" "$n" train --data nowhere
+        check 3 "nowhere" "$n" eval nowhere.h5
+        check 4 "/proc/nothing" "$n" train --data digits --out /proc/nothing
+    done
+    check 2 "smaller than the 3 ranks" 3 train --data digits --batch 2
+    check 2 "whole run has" 2 train --data digits --warmup 9 --epochs 2
+}
+
+@test "a NaN stops the run and names step and layer" {
+    run small_run 2 --lr 1000 --momentum 0
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [[ $output =~ "not finite at step "[0-9]+": NaN or Inf first appears in the "(output of layer|parameter)" " ]]
+}
+
+# The process of a rank, by the environment that mpirun gives it.
+rank_pid() { # RANK
+    local pid
+    for pid in $(pgrep -f "$out"); do
+        if tr '\0' '\n' <"/proc/$pid/environ" 2>/dev/null | grep -qx "OMPI_COMM_WORLD_RANK=$1"; then
+            echo "$pid"
+            return
+        fi
+    done
+    return 1
+}
+
+start_long_run() { # RANKS
+    on_ranks "$1" train --data synthetic --model mlp --epochs 100000 --threads 1 --timeout 3 --log-every 50 --out "$out" \
+        >"$BATS_TEST_TMPDIR/log" 2>&1 3>&- &
+    job=$!
+    for _ in $(seq 300); do
+        ! grep -q 'step 100/' "$BATS_TEST_TMPDIR/log" || return 0
+        sleep 0.1
+    done
+    cat "$BATS_TEST_TMPDIR/log"
+    return 1
+}
+
+@test "a stopped rank ends the job with one message and code 5" {
+    start_long_run 3
+    kill -STOP "$(rank_pid 1)"
+    status=0
+    wait "$job" || status=$?
+    cat "$BATS_TEST_TMPDIR/log"
+    [ "$status" -eq 5 ]
+    [ "$(grep -c 'dptrain: error' "$BATS_TEST_TMPDIR/log")" -eq 1 ]
+    grep -q 'timed out after 3 s .*rank 1 on' "$BATS_TEST_TMPDIR/log"
+}
+
+@test "a killed rank ends the job; the launcher script says so with code 5" {
+    DPTRAIN_BIN=$dptrain "$root/scripts/run.sh" -np 3 train --data synthetic --model mlp --epochs 100000 --threads 1 \
+        --log-every 50 --out "$out" >"$BATS_TEST_TMPDIR/log" 2>&1 3>&- &
+    job=$!
+    for _ in $(seq 300); do
+        ! grep -q 'step 100/' "$BATS_TEST_TMPDIR/log" || break
+        sleep 0.1
+    done
+    kill -KILL "$(rank_pid 2)"
+    status=0
+    wait "$job" || status=$?
+    cat "$BATS_TEST_TMPDIR/log"
+    [ "$status" -eq 5 ]
+    grep -q 'signal 9' "$BATS_TEST_TMPDIR/log"
+}
+
+@test "SIGUSR1 to one rank: checkpoint, then exit code 0" {
+    start_long_run 2
+    kill -USR1 "$(rank_pid 1)"
+    wait "$job"
+    grep -q 'stopped by SIGUSR1' "$BATS_TEST_TMPDIR/log"
+    step=$(jq -r 'select(.record == "end") | .step' "$out/metrics.jsonl")
+    [ -e "$(printf '%s/ckpt-%012d.h5' "$out" "$step")" ]
+}
+
+@test "info shows build, devices, models and layers" {
+    "$dptrain" --version | grep -q "dptrain $(cat "$root/VERSION")"
+    "$dptrain" info | grep -q oneDNN
+    "$dptrain" info --model lenet5 | grep -Eq '^conv2 +conv2d +8×8×50 +25050 +1600000 +819200$'
+    "$dptrain" info --model lenet5 | grep -Eq '^total +431080 +2293000'
+    run "$dptrain" info --model lenet5 --height 4
+    [ "$status" -eq 2 ]
+    [[ $output == *"layer conv1"* && $output == *"1×4×28×1"* ]]
+}
+
+@test "make install puts the program under PREFIX" {
+    make -s -C "$root" install "PREFIX=/opt/here" "DESTDIR=$BATS_TEST_TMPDIR/stage"
+    "$BATS_TEST_TMPDIR/stage/opt/here/bin/dptrain" --version
+}
+
+@test "the built-in digits: LeNet-5 exceeds 98 %" {
+    on_ranks 2 train --data digits --epochs 1 --threads 1 --out "$out"
+    records epoch '.val_accuracy > 0.98'
+}
+
+@test "real MNIST: at least 0.983 after one epoch on two ranks" {
+    [ -n "${DPTRAIN_DATA:-}" ] || skip "DPTRAIN_DATA is not set"
+    on_ranks 2 train --model lenet5 --data "$DPTRAIN_DATA/mnist" --epochs 1 --threads 1 --out "$out"
+    records epoch '.val_accuracy >= 0.983'
+}
