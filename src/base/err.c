@@ -54,8 +54,8 @@ err_t err_put(const err_info_t *info)
 
 _Noreturn void err_assert_failed(const char *expression, const char *file, int line)
 {
-    fprintf(stderr, "dptrain: internal error: %s does not hold at %s:%d; please report this\n", expression, file,
-            line);
+    fprintf(stderr, "dptrain: internal error: %s does not hold at %s:%d; please report this\n", expression,
+            file, line);
     abort();
 }
 

@@ -41,7 +41,8 @@ err_t mem_new_array(int64_t count, size_t element_bytes, const char *what, void 
 {
     size_t n_bytes;
     if (count < 0 || __builtin_mul_overflow((size_t)count, element_bytes, &n_bytes))
-        RAISE(ERR_SYSTEM, "out of memory: %lld elements of %zu bytes for %s", (long long)count, element_bytes, what);
+        RAISE(ERR_SYSTEM, "out of memory: %lld elements of %zu bytes for %s", (long long)count, element_bytes,
+              what);
     return mem_new(n_bytes, what, out_pointer);
 }
 

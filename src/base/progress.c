@@ -14,8 +14,9 @@
 static bool line_shown;
 static double last_draw_sec;
 
-/* The terminal that people look at, or -1. Under mpirun a rank's stdout is a pseudo-terminal whatever mpirun's own
- * stdout is; the truth is at the parent, when that is mpirun itself (rank 0 on the launching host). Left open. */
+/* The terminal that people look at, or -1. Under mpirun a rank's stdout is a pseudo-terminal whatever
+ * mpirun's own stdout is; the truth is at the parent, when that is mpirun itself (rank 0 on the launching
+ * host). Left open. */
 static int terminal(void)
 {
     static int fd = -2;

@@ -17,8 +17,8 @@ rng_t rng_new(uint64_t seed, uint32_t stream, uint64_t substream)
 uint32_t rng_u32(rng_t *rng)
 {
     uint64_t block = rng->position / 4;
-    rng_block_t b = rng_philox(rng->key, (uint32_t)block, (uint32_t)(block >> 32), rng->substream[0],
-                               rng->substream[1]);
+    rng_block_t b =
+        rng_philox(rng->key, (uint32_t)block, (uint32_t)(block >> 32), rng->substream[0], rng->substream[1]);
     return b.word[rng->position++ % 4];
 }
 

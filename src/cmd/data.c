@@ -35,7 +35,8 @@ err_t cmd_data(const cmd_context_t *context)
     opt_group_t group = {"Options", table, sizeof table / sizeof table[0], &options, 0};
     const char *words[2];
     int n_words = 0;
-    if (cmd_wants_help(context, "usage: dptrain data synth digits --out DIR [options]\n", &group, 1)) return ERR_OK;
+    if (cmd_wants_help(context, "usage: dptrain data synth digits --out DIR [options]\n", &group, 1))
+        return ERR_OK;
     err_t err = opt_defaults(&group, 1);
     if (err == ERR_OK) err = opt_parse(&group, 1, context->argc, context->argv, words, 2, &n_words);
     if (err == ERR_OK && log_speaks()) err = synth(&options, words, n_words);

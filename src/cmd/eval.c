@@ -61,8 +61,8 @@ static err_t open_data(eval_run_t *run, const eval_plan_t *plan)
     shape_t have = shape_3d(info->height, info->width, info->channels), want = run->graph->sample;
     if (have.dim[0] != want.dim[1] || have.dim[1] != want.dim[2] || have.dim[2] != want.dim[3] ||
         info->n_classes != run->graph->n_classes)
-        RAISE(ERR_DATA, "%s has pictures of %s in %d classes, but the checkpoint was trained on %s in %d", info->source,
-              shape_format(have).text, info->n_classes,
+        RAISE(ERR_DATA, "%s has pictures of %s in %d classes, but the checkpoint was trained on %s in %d",
+              info->source, shape_format(have).text, info->n_classes,
               shape_format(shape_3d(want.dim[1], want.dim[2], want.dim[3])).text, run->graph->n_classes);
     return ERR_OK;
 }
@@ -85,7 +85,8 @@ static void print_result(const eval_plan_t *plan, const dataset_info_t *info, co
     if (info->n_classes > 20) return;
     char line[512];
     int used = snprintf(line, sizeof line, "\nconfusion  rows: label, columns: prediction\n     ");
-    for (int k = 0; k < info->n_classes; k++) used += snprintf(line + used, sizeof line - (size_t)used, "%6d", k);
+    for (int k = 0; k < info->n_classes; k++)
+        used += snprintf(line + used, sizeof line - (size_t)used, "%6d", k);
     log_info("%s", line);
     for (int label = 0; label < info->n_classes; label++) {
         used = snprintf(line, sizeof line, "%5d", label);
@@ -131,11 +132,13 @@ err_t cmd_eval(const cmd_context_t *context)
     const char *where = NULL;
     int n_words = 0;
     err_t err = opt_defaults(groups, 2);
-    if (cmd_wants_help(context, "usage: [mpirun -np N] dptrain eval CHECKPOINT|FOLDER [options]\n", groups, 2))
+    if (cmd_wants_help(context, "usage: [mpirun -np N] dptrain eval CHECKPOINT|FOLDER [options]\n", groups,
+                       2))
         return ERR_OK;
     if (err == ERR_OK) err = opt_parse(groups, 2, context->argc, context->argv, &where, 1, &n_words);
     if (err == ERR_OK && n_words == 0)
-        err = err_raise(ERR_USAGE, __FILE__, __LINE__, "dptrain eval wants a checkpoint, or the folder of a run");
+        err = err_raise(ERR_USAGE, __FILE__, __LINE__,
+                        "dptrain eval wants a checkpoint, or the folder of a run");
     if (err != ERR_OK) return cmd_fail(err);
     runtime_t runtime;
     err = runtime_open(&options.runtime, context->abort_job, &runtime);

@@ -18,7 +18,8 @@ typedef struct info_options {
 #define FIELD(name) offsetof(info_options_t, name)
 static const opt_t table[] = {
     {"model", OPT_STRING, FIELD(model), NULL, 0, 0, NULL, "NAME", "show this model's layers", false},
-    {"batch", OPT_INT, FIELD(batch), "64", 1, 1 << 24, NULL, "N", "samples that the activation bytes are for", false},
+    {"batch", OPT_INT, FIELD(batch), "64", 1, 1 << 24, NULL, "N", "samples that the activation bytes are for",
+     false},
     {"height", OPT_INT, FIELD(height), "28", 1, 1 << 16, NULL, "N", "of the pictures", false},
     {"width", OPT_INT, FIELD(width), "28", 1, 1 << 16, NULL, "N", "of the pictures", false},
     {"channels", OPT_INT, FIELD(channels), "1", 1, 1 << 16, NULL, "N", "of the pictures", false},
@@ -45,7 +46,8 @@ static err_t print_build(void)
     TRY(backend_find("auto", &backend));
     printf("  auto     takes %s\n", backend->name);
     printf("\nmodels (--model NAME shows the layers)\n");
-    for (const model_t *model = models; model->name; model++) printf("  %-8s %s\n", model->name, model->summary);
+    for (const model_t *model = models; model->name; model++)
+        printf("  %-8s %s\n", model->name, model->summary);
     return ERR_OK;
 }
 
@@ -61,8 +63,9 @@ static void print_layer(const graph_node_t *node, int64_t batch)
     int shown = 0; /* × is one column but two bytes */
     for (const char *c = text.text; *c; c++) shown += ((unsigned char)*c & 0xC0) != 0x80;
     int64_t n_bytes = batch * shape_count(y) * (int64_t)dtype_size(node->desc.dtype);
-    printf("%-12s %-13s %s%*s %12lld %12lld %14lld\n", node->name, op_traits(node->desc.kind)->name, text.text,
-           16 - shown, "", (long long)n_params, (long long)op_macs(&node->desc), (long long)n_bytes);
+    printf("%-12s %-13s %s%*s %12lld %12lld %14lld\n", node->name, op_traits(node->desc.kind)->name,
+           text.text, 16 - shown, "", (long long)n_params, (long long)op_macs(&node->desc),
+           (long long)n_bytes);
 }
 
 static err_t print_model(const info_options_t *o)
@@ -72,15 +75,16 @@ static err_t print_model(const info_options_t *o)
     TRY(model_build(o->model, &options, &g));
     int64_t n_macs = 0, n_bytes = 0;
     printf("%s on pictures of %s\n\n", g->model, shape_format(options.sample).text);
-    printf("%-12s %-13s %-16s %12s %12s %14s\n", "layer", "operator", "output", "parameters", "MACs", "bytes");
+    printf("%-12s %-13s %-16s %12s %12s %14s\n", "layer", "operator", "output", "parameters", "MACs",
+           "bytes");
     for (int n = 0; n < g->n_nodes; n++) {
         const op_desc_t *desc = &g->nodes[n].desc;
         print_layer(&g->nodes[n], o->batch);
         n_macs += op_macs(desc);
         n_bytes += o->batch * shape_count(desc->y) * (int64_t)dtype_size(desc->dtype);
     }
-    printf("%-12s %-13s %-16s %12lld %12lld %14lld\n", "total", "", "", (long long)g->n_parameters, (long long)n_macs,
-           (long long)n_bytes);
+    printf("%-12s %-13s %-16s %12lld %12lld %14lld\n", "total", "", "", (long long)g->n_parameters,
+           (long long)n_macs, (long long)n_bytes);
     printf("\nMACs: multiply-adds of one sample's forward pass; backward takes about twice as many.\n"
            "bytes: activations of %lld samples before layers share memory.\n",
            (long long)o->batch);

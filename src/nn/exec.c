@@ -17,6 +17,7 @@ struct exec {
     char *arena;
     size_t n_arena_bytes, n_floor_bytes;
     uint64_t dropout_key;
+    const float *losses; /* of the last exec_forward, in the arena */
 };
 
 err_t exec_new(const exec_options_t *options, exec_t **out)
@@ -146,9 +147,14 @@ err_t exec_forward(exec_t *exec, const exec_batch_t *batch, bool training, doubl
     if (batch->n == 0) return ERR_OK;
     TRY(run_forward(exec, batch, training, NULL));
     const plan_t *plan = find_plan(exec, batch->n, training);
-    const float *losses = at(exec, plan, plan->nodes[exec->options.graph->n_nodes - 1].y);
-    for (int64_t i = 0; i < batch->n; i++) *loss_sum += losses[i];
+    exec->losses = at(exec, plan, plan->nodes[exec->options.graph->n_nodes - 1].y);
+    for (int64_t i = 0; i < batch->n; i++) *loss_sum += exec->losses[i];
     return ERR_OK;
+}
+
+const float *exec_losses(const exec_t *exec)
+{
+    return exec->losses;
 }
 
 static err_t layer_backward(exec_t *exec, const plan_t *plan, int n, const exec_batch_t *batch)
@@ -173,7 +179,8 @@ static err_t layer_backward(exec_t *exec, const plan_t *plan, int n, const exec_
     return ERR_OK;
 }
 
-/* End of a layer's parameters in the flat buffer, its padding included: where those of the layer before begin. */
+/* End of a layer's parameters in the flat buffer, its padding included: where those of the layer before
+ * begin. */
 static int64_t flat_end(const graph_t *g, int n)
 {
     for (int i = n - 1; i >= 0; i--)

@@ -45,6 +45,9 @@ size_t exec_floor_bytes(const exec_t *exec);
 /* Forward of one batch of a prepared size. *loss_sum: Σ of the samples' losses. */
 err_t exec_forward(exec_t *exec, const exec_batch_t *batch, bool training, double *loss_sum);
 
+/* Each sample's loss in the last exec_forward; gone with the next call of exec. NULL before the first. */
+const float *exec_losses(const exec_t *exec);
+
 /* Called when the gradients [offset, offset + count) of the flat buffer are final; ranges come in ascending
  * order without gaps. */
 typedef err_t (*exec_ready_hook_t)(void *context, int64_t offset, int64_t count);

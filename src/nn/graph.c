@@ -12,7 +12,8 @@ enum { MAX_NODES = 512, FLAT_ALIGN = 16 };
 err_t graph_new(const char *model, shape_t sample, int n_classes, graph_t **out)
 {
     if (sample.n_dims != 3)
-        RAISE(ERR_USAGE, "%s wants samples [height, width, channels], not %s", model, shape_format(sample).text);
+        RAISE(ERR_USAGE, "%s wants samples [height, width, channels], not %s", model,
+              shape_format(sample).text);
     err_t err = ERR_OK;
     graph_t *g = NULL;
     TRY(mem_new(sizeof *g, "a graph", &g));
@@ -70,8 +71,8 @@ static void add_tensors(graph_param_t *list, int *n, const char *layer, const sh
     }
 }
 
-int graph_add(graph_t *g, const char *name, op_desc_t desc, const int *inputs, const graph_param_spec_t *params,
-              const graph_param_spec_t *states)
+int graph_add(graph_t *g, const char *name, op_desc_t desc, const int *inputs,
+              const graph_param_spec_t *params, const graph_param_spec_t *states)
 {
     if (g->status != ERR_OK) return 0;
     ASSERT(g->n_nodes < MAX_NODES && strlen(name) < GRAPH_NAME_MAX);
@@ -128,7 +129,9 @@ static void init_tensor(const graph_param_t *p, uint64_t seed, int index, float 
     rng_t rng = rng_new(seed, RNG_INIT, (uint64_t)index);
     double scale = sqrt(1.0 / (double)p->fan_in);
     for (int64_t i = 0; i < count; i++)
-        value[i] = p->init == INIT_ZERO ? 0.0f : p->init == INIT_ONE ? 1.0f : (float)(scale * rng_normal(&rng));
+        value[i] = p->init == INIT_ZERO  ? 0.0f
+                   : p->init == INIT_ONE ? 1.0f
+                                         : (float)(scale * rng_normal(&rng));
 }
 
 void graph_init(const graph_t *g, uint64_t seed, float *params, float *states)

@@ -26,7 +26,8 @@ static size_t lowest_offset(memplan_buffer_t *const *placed, int n, const mempla
         for (int i = 0; i < n; i++) {
             const memplan_buffer_t *other = placed[i];
             size_t end = other->offset + mem_round(other->n_bytes);
-            if (!alive_together(one, other) || end <= offset || other->offset >= offset + mem_round(one->n_bytes))
+            if (!alive_together(one, other) || end <= offset ||
+                other->offset >= offset + mem_round(one->n_bytes))
                 continue;
             offset = end;
             moved = true;

@@ -21,12 +21,14 @@ static void extend(plan_t *plan, int buffer, int step)
     if (step > b->last) b->last = step;
 }
 
-/* y may take x's memory when nobody else reads x: not the caller's input, no other layer, no backward pass. */
+/* y may take x's memory when nobody else reads x: not the caller's input, no other layer, no backward pass.
+ */
 static bool reuses_input(const plan_t *plan, int n)
 {
     const graph_t *g = plan->graph;
     int value = g->nodes[n].input[0];
-    if (!op_traits(g->nodes[n].desc.kind)->in_place || value == 0 || graph_readers(g, value) != 1) return false;
+    if (!op_traits(g->nodes[n].desc.kind)->in_place || value == 0 || graph_readers(g, value) != 1)
+        return false;
     return !plan->training || !op_traits(g->nodes[value - 1].desc.kind)->backward_needs_y;
 }
 
@@ -55,12 +57,13 @@ static void plan_forward(plan_t *plan)
             node->y = new_buffer(plan, bytes_of(plan, n + 1), n, n);
         if (plan->training && traits->backward_needs_y) extend(plan, node->y, backward_step(plan, n));
         if (node->op->n_saved_bytes > 0)
-            node->saved = new_buffer(plan, node->op->n_saved_bytes, n, plan->training ? backward_step(plan, n) : n);
+            node->saved =
+                new_buffer(plan, node->op->n_saved_bytes, n, plan->training ? backward_step(plan, n) : n);
     }
 }
 
-/* The gradient of a value is written by the last layer that reads it (the first in backward order); the others
- * add to it. A layer that may work in place passes its own dy on. */
+/* The gradient of a value is written by the last layer that reads it (the first in backward order); the
+ * others add to it. A layer that may work in place passes its own dy on. */
 static void plan_gradient(plan_t *plan, int n, int i)
 {
     const graph_t *g = plan->graph;
@@ -106,7 +109,8 @@ static err_t plan_operators(plan_t *plan, const backend_t *backend)
         err_t err = op_infer(&desc);
         if (err == ERR_OK) err = op_plan(backend, &desc, plan->training, &plan->nodes[n].op);
         if (err != ERR_OK) return err_context(err, "layer %s", g->nodes[n].name);
-        if (plan->nodes[n].op->n_workspace_bytes > n_workspace) n_workspace = plan->nodes[n].op->n_workspace_bytes;
+        if (plan->nodes[n].op->n_workspace_bytes > n_workspace)
+            n_workspace = plan->nodes[n].op->n_workspace_bytes;
     }
     plan->workspace = new_buffer(plan, n_workspace, 0, 2 * g->n_nodes);
     return ERR_OK;

@@ -5,7 +5,8 @@
 static err_t need_picture(const char *name, shape_t x)
 {
     if (x.n_dims != 4)
-        RAISE(ERR_USAGE, "%s wants pictures [n, height, width, channels], not %s", name, shape_format(x).text);
+        RAISE(ERR_USAGE, "%s wants pictures [n, height, width, channels], not %s", name,
+              shape_format(x).text);
     return ERR_OK;
 }
 
@@ -32,8 +33,8 @@ err_t infer_conv2d(op_desc_t *desc)
     desc->y = shape_4d(x.dim[0], window_count(x.dim[1], reach_h, a->stride_h, a->pad_h),
                        window_count(x.dim[2], reach_w, a->stride_w, a->pad_w), a->out_channels);
     if (desc->y.dim[1] < 1 || desc->y.dim[2] < 1)
-        RAISE(ERR_USAGE, "conv2d: the kernel spans %" PRId64 "×%" PRId64 ", more than the padded input %s", reach_h,
-              reach_w, shape_format(x).text);
+        RAISE(ERR_USAGE, "conv2d: the kernel spans %" PRId64 "×%" PRId64 ", more than the padded input %s",
+              reach_h, reach_w, shape_format(x).text);
     desc->param[0] = shape_4d(a->out_channels, a->kernel_h, a->kernel_w, x.dim[3] / a->groups);
     desc->param[1] = shape_1d(a->out_channels);
     desc->n_params = a->has_bias ? 2 : 1;
@@ -59,14 +60,14 @@ err_t infer_pool2d(op_desc_t *desc)
     const pool2d_attr_t *a = &desc->attr.pool2d;
     shape_t x = desc->x[0];
     TRY(need_picture("pool2d", x));
-    if (a->kernel_h < 1 || a->kernel_w < 1 || a->stride_h < 1 || a->stride_w < 1 || a->pad_h < 0 || a->pad_w < 0 ||
-        a->pad_h >= a->kernel_h || a->pad_w >= a->kernel_w)
+    if (a->kernel_h < 1 || a->kernel_w < 1 || a->stride_h < 1 || a->stride_w < 1 || a->pad_h < 0 ||
+        a->pad_w < 0 || a->pad_h >= a->kernel_h || a->pad_w >= a->kernel_w)
         RAISE(ERR_USAGE, "pool2d: kernel and stride start at 1, and padding is smaller than the kernel");
     desc->y = shape_4d(x.dim[0], window_count(x.dim[1], a->kernel_h, a->stride_h, a->pad_h),
                        window_count(x.dim[2], a->kernel_w, a->stride_w, a->pad_w), x.dim[3]);
     if (desc->y.dim[1] < 1 || desc->y.dim[2] < 1)
-        RAISE(ERR_USAGE, "pool2d: the %d×%d window is larger than the padded input %s", a->kernel_h, a->kernel_w,
-              shape_format(x).text);
+        RAISE(ERR_USAGE, "pool2d: the %d×%d window is larger than the padded input %s", a->kernel_h,
+              a->kernel_w, shape_format(x).text);
     return ERR_OK;
 }
 
@@ -97,7 +98,8 @@ err_t infer_batch_norm(op_desc_t *desc)
     shape_t x = desc->x[0];
     if (x.n_dims < 2) RAISE(ERR_USAGE, "batch_norm wants [n, …, channels], not %s", shape_format(x).text);
     if (!(a->epsilon > 0) || !(a->momentum >= 0 && a->momentum <= 1))
-        RAISE(ERR_USAGE, "batch_norm: epsilon %g must be positive, momentum %g in [0, 1]", a->epsilon, a->momentum);
+        RAISE(ERR_USAGE, "batch_norm: epsilon %g must be positive, momentum %g in [0, 1]", a->epsilon,
+              a->momentum);
     shape_t channels = shape_1d(x.dim[x.n_dims - 1]);
     desc->n_params = desc->n_states = 2;
     desc->param[0] = desc->param[1] = desc->state[0] = desc->state[1] = channels;

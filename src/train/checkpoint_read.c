@@ -4,10 +4,10 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include "base/h5.h"
 #include "base/mem.h"
+#include "base/xxh3.h"
 #include "train/checkpoint_private.h"
 
 static err_t open_hdf5(checkpoint_t *c)

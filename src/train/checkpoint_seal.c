@@ -8,12 +8,12 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include "base/mem.h"
+#include "base/xxh3.h"
 
 /* Fits a small L2 cache: the digest reads what the copy out of the page cache just left there. */
-enum { BUFFER_BYTES = 256 << 10 };
+enum { BUFFER_BYTES = 128 << 10 };
 
 static const char seal_magic[] = "dptrain checkpoint ";
 static const unsigned char hdf5_magic[] = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};

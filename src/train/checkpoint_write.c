@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include "base/fs.h"
 #include "base/h5.h"
+#include "base/xxh3.h"
 #include "train/checkpoint_private.h"
 
 /* Large arrays begin at a multiple of 512, as devices and vector loads like it; HDF5 allows no more than the

@@ -32,19 +32,23 @@ void trainer_print_header(const trainer_t *t)
     snprintf(sample, sizeof sample, "%s",
              shape_format(shape_3d(info->height, info->width, info->channels)).text);
     log_info("dptrain %s", version_number);
-    log_info("  model   %s, %s parameters, %.1f MB of activations", o->model, grouped(t->graph->n_parameters, a),
-             (double)exec_arena_bytes(t->exec) / 1e6);
-    log_info("  data    %s (%s): %s training, %s validation pictures of %s, %d classes", info->source, t->data_why,
+    log_info("  model   %s, %s parameters, %.1f MB of activations", o->model,
+             grouped(t->graph->n_parameters, a), (double)exec_arena_bytes(t->exec) / 1e6);
+    log_info("  data    %s (%s)", info->source, t->data_why);
+    log_info("          %s training, %s validation pictures of %s, %d classes",
              grouped(info->n_samples[SPLIT_TRAIN], a), grouped(info->n_samples[SPLIT_VAL], b), sample,
              info->n_classes);
-    log_info("  ranks   %d on %d host%s, %d thread%s each, %s (%s), communicator %s", t->comm->size, topo->n_hosts,
-             topo->n_hosts > 1 ? "s" : "", t->runtime.n_threads, t->runtime.n_threads > 1 ? "s" : "",
-             t->runtime.backend->name, t->runtime.device, t->comm->ops->name);
-    log_info("  batch   %lld (up to %lld a rank), %lld steps of %lld an epoch", (long long)t->global_batch,
+    log_info("  ranks   %d on %d host%s, %d thread%s each, %s (%s), communicator %s", t->comm->size,
+             topo->n_hosts, topo->n_hosts > 1 ? "s" : "", t->runtime.n_threads,
+             t->runtime.n_threads > 1 ? "s" : "", t->runtime.backend->name, t->runtime.device,
+             t->comm->ops->name);
+    log_info("  batch   %lld (up to %lld a rank), %lld steps, %lld an epoch", (long long)t->global_batch,
              (long long)t->max_local, (long long)t->n_steps, (long long)sampler_batches(t->sampler));
-    log_info("  rate    %s, lr %g, momentum %g, seed %lld", o->schedule, o->lr, o->momentum, (long long)o->seed);
+    log_info("  rate    %s, lr %g, momentum %g, seed %lld", o->schedule, o->lr, o->momentum,
+             (long long)o->seed);
     log_info("  output  %s", t->out);
-    if (t->resumed_from[0]) log_info("  resumed from %s at step %lld", t->resumed_from, (long long)t->at.step);
+    if (t->resumed_from[0])
+        log_info("  resumed from %s at step %lld", t->resumed_from, (long long)t->at.step);
 }
 
 static void record_data(json_t *j, const dataset_info_t *info)

@@ -9,7 +9,8 @@
 
 enum { EVAL_BATCH = 128 };
 
-err_t evaluator_open(comm_t *comm, exec_t *exec, const dataset_t *dataset, double mean, double std, evaluator_t *out)
+err_t evaluator_open(comm_t *comm, exec_t *exec, const dataset_t *dataset, double mean, double std,
+                     evaluator_t *out)
 {
     const dataset_info_t *info = &dataset->info;
     *out = (evaluator_t){.comm = comm, .exec = exec, .dataset = dataset, .mean = mean, .std = std};
@@ -20,8 +21,8 @@ err_t evaluator_open(comm_t *comm, exec_t *exec, const dataset_t *dataset, doubl
     TRY_OUT(err, mem_new_array(EVAL_BATCH * n_pixels, sizeof *out->pixels, "evaluation", &out->pixels));
     TRY_OUT(err, mem_new_array(EVAL_BATCH, sizeof *out->labels, "evaluation", &out->labels));
     TRY_OUT(err, mem_new_array(EVAL_BATCH, sizeof *out->predictions, "evaluation", &out->predictions));
-    TRY_OUT(err, mem_new_array((int64_t)info->n_classes * info->n_classes, sizeof *out->confusion, "evaluation",
-                               &out->confusion));
+    TRY_OUT(err, mem_new_array((int64_t)info->n_classes * info->n_classes, sizeof *out->confusion,
+                               "evaluation", &out->confusion));
     if (out->n >= EVAL_BATCH) TRY_OUT(err, exec_prepare(exec, EVAL_BATCH, false));
     TRY_OUT(err, exec_prepare(exec, out->n % EVAL_BATCH, false));
     return ERR_OK;
@@ -49,7 +50,8 @@ static err_t run_local(evaluator_t *e, double *loss_sum)
         int64_t n = e->n - done < EVAL_BATCH ? e->n - done : EVAL_BATCH;
         for (int64_t i = 0; i < n; i++) e->index[i] = e->first + done + i;
         dataset_read(e->dataset, SPLIT_VAL, e->index, n, e->mean, e->std, e->pixels, e->labels);
-        exec_batch_t batch = {.n = n, .pixels = e->pixels, .labels = e->labels, .predictions = e->predictions};
+        exec_batch_t batch = {
+            .n = n, .pixels = e->pixels, .labels = e->labels, .predictions = e->predictions};
         double batch_loss;
         TRY(exec_forward(e->exec, &batch, false, &batch_loss));
         *loss_sum += batch_loss;

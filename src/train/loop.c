@@ -12,7 +12,8 @@
 #include "train/train.h"
 #include "train/trainer.h"
 
-/* What one step cost: seconds by what they were spent on, blocks allocated, pages touched for the first time. */
+/* What one step cost: seconds by what they were spent on, blocks allocated, pages touched for the first time.
+ */
 typedef struct step_cost {
     double data, forward, backward, comm, optimizer, total;
     int64_t n_allocations, n_page_faults;
@@ -28,7 +29,7 @@ static int64_t page_faults(void)
 typedef struct step_result {
     double loss; /* mean over the global batch */
     int64_t n_correct, n;
-    bool checkpoint_due, stop;
+    bool checkpoint_due, stop, failed;
 } step_result_t;
 
 static float *tail(const trainer_t *t)
@@ -36,13 +37,17 @@ static float *tail(const trainer_t *t)
     return (float *)t->grads.data + t->graph->n_flat_params;
 }
 
-/* The clock of rank 0 and a signal at any rank decide for all, through the tail of the allreduce. */
-static void note_wishes(trainer_t *t)
+/* The clock of rank 0, its checkpoint writer, and a signal at any rank decide for all, through the tail of
+ * the allreduce. Returns rank 0's error, which all will agree on after it. */
+static err_t note_wishes(trainer_t *t)
 {
+    err_t err = t->comm->rank == 0 ? trainer_poll_checkpoint(t) : ERR_OK;
     const train_options_t *o = t->options;
     bool due = o->checkpoint_sec > 0 && clock_sec() - t->last_checkpoint_sec >= o->checkpoint_sec;
     tail(t)[TAIL_CHECKPOINT] = t->comm->rank == 0 && due ? 1 : 0;
     tail(t)[TAIL_STOP] = stop_requested() ? 1 : 0;
+    tail(t)[TAIL_FAILED] = err != ERR_OK ? 1 : 0;
+    return err;
 }
 
 /* Which layer is to blame; every rank looks, the lowest that finds something speaks. */
@@ -51,10 +56,11 @@ static err_t report_nonfinite(trainer_t *t, const exec_batch_t *batch)
     char where[64] = "";
     err_t err = exec_find_nonfinite(t->exec, batch, where);
     if (err == ERR_OK && where[0])
-        err = err_raise(ERR_GATE, __FILE__, __LINE__,
-                        "the loss is not finite at step %lld: NaN or Inf first appears in %s; lower --lr or add "
-                        "--warmup, and check the data",
-                        (long long)t->at.step, where);
+        err = err_raise(
+            ERR_GATE, __FILE__, __LINE__,
+            "the loss is not finite at step %lld: NaN or Inf first appears in %s; lower --lr or add "
+            "--warmup, and check the data",
+            (long long)t->at.step, where);
     TRY(comm_agree(t->comm, err, "looking for NaN"));
     RAISE(ERR_GATE, "the loss is not finite at step %lld although every layer is", (long long)t->at.step);
 }
@@ -93,7 +99,7 @@ static err_t step(trainer_t *t, step_result_t *result, step_cost_t *cost)
                           .first_sample = (uint64_t)data->first,
                           .loss_scale = 1.0f / (float)data->n_global};
     TRY(compute(t, &batch, cost));
-    note_wishes(t);
+    err_t mine = note_wishes(t);
 
     double before_comm = clock_sec();
     TRY(comm_allreduce(t->comm, t->grads.data, t->graph->n_flat_params + TAIL_COUNT, DTYPE_F32, COMM_SUM,
@@ -106,7 +112,9 @@ static err_t step(trainer_t *t, step_result_t *result, step_cost_t *cost)
                               .n_correct = (int64_t)sums[TAIL_CORRECT],
                               .n = data->n_global,
                               .checkpoint_due = sums[TAIL_CHECKPOINT] > 0,
-                              .stop = sums[TAIL_STOP] > 0};
+                              .stop = sums[TAIL_STOP] > 0,
+                              .failed = sums[TAIL_FAILED] > 0};
+    if (result->failed) return comm_agree(t->comm, mine, "writing a checkpoint");
     if (!isfinite(result->loss)) return report_nonfinite(t, &batch);
     sgd_args_t sgd = {.weight = t->params,
                       .gradient = t->grads.data,
@@ -149,23 +157,24 @@ static double steady_rate(trainer_t *t)
     return stats_median(t->step_rates, n);
 }
 
-static void show_step(trainer_t *t, const step_result_t *result, const step_cost_t *cost)
+static void show_step(trainer_t *t)
 {
     char text[160], left[16];
-    double rate = (double)result->n / cost->total;
+    double rate = (double)t->global_batch / t->smooth_step_sec;
     double accuracy = (double)t->at.n_correct / (double)t->at.n_samples;
     double loss = t->at.loss_sum / (double)t->at.n_samples;
     int64_t per_epoch = sampler_batches(t->sampler);
     if (progress_active()) {
         char label[48];
-        progress_duration((double)(t->n_steps - t->at.step) * cost->total, left);
+        progress_duration((double)(t->n_steps - t->at.step) * t->smooth_step_sec, left);
         snprintf(label, sizeof label, "epoch %lld", (long long)t->at.epoch + 1);
         snprintf(text, sizeof text, "%lld/%lld  %.0f images/s  loss %.4f  accuracy %.4f  %s left",
                  (long long)t->at.batch, (long long)per_epoch, rate, loss, accuracy, left);
         progress_draw(label, t->at.batch, per_epoch, text);
     } else if (t->at.step % t->options->log_every == 0) {
-        log_info("epoch %lld step %lld/%lld  %.0f images/s  loss %.4f  accuracy %.4f", (long long)t->at.epoch + 1,
-                 (long long)t->at.step, (long long)t->n_steps, rate, loss, accuracy);
+        log_info("epoch %lld step %lld/%lld  %.0f images/s  loss %.4f  accuracy %.4f",
+                 (long long)t->at.epoch + 1, (long long)t->at.step, (long long)t->n_steps, rate, loss,
+                 accuracy);
     }
 }
 
@@ -176,6 +185,9 @@ static void advance(trainer_t *t, const step_result_t *result, const step_cost_t
     t->at.loss_sum += result->loss * (double)result->n;
     t->at.n_correct += result->n_correct;
     t->at.n_samples += result->n;
+    /* A ragged batch says nothing of the others' speed. */
+    if (t->smooth_step_sec <= 0) t->smooth_step_sec = cost->total;
+    if (result->n == t->global_batch) t->smooth_step_sec += (cost->total - t->smooth_step_sec) / 12;
     if (++t->n_first_steps <= RATE_WARMUP_STEPS) return;
     t->n_allocations += cost->n_allocations;
     t->n_page_faults += cost->n_page_faults;
@@ -192,8 +204,10 @@ static err_t end_epoch(trainer_t *t, double train_sec, int64_t n_trained)
     double n = (double)t->at.n_samples, rate = (double)n_trained / train_sec;
     double train_loss = t->at.loss_sum / n, train_accuracy = (double)t->at.n_correct / n;
     progress_clear_line();
-    log_info("epoch %lld  train loss %.4f accuracy %.4f  validation loss %.4f accuracy %.4f  %.0f images/s  %.1f s",
-             (long long)t->at.epoch + 1, train_loss, train_accuracy, eval.loss, eval.accuracy, rate, train_sec);
+    log_info("epoch %lld  train loss %.4f accuracy %.4f  validation loss %.4f accuracy %.4f  %.0f images/s  "
+             "%.1f s",
+             (long long)t->at.epoch + 1, train_loss, train_accuracy, eval.loss, eval.accuracy, rate,
+             train_sec);
     json_t *j = metrics_begin(&t->metrics, "epoch");
     if (j) {
         json_int(j, "epoch", t->at.epoch);
@@ -233,8 +247,8 @@ static err_t record_end(trainer_t *t, const char *why)
         err = metrics_end(&t->metrics, true);
     }
     if (t->n_rates > 0)
-        log_info("%s after %lld steps: %.0f images/s (median of steady steps), %.0f MB peak memory on rank 0", why,
-                 (long long)t->at.step, rate, (double)peaks[0] / 1e6);
+        log_info("%s after %lld steps: %.0f images/s (median of steady steps), %.0f MB peak memory on rank 0",
+                 why, (long long)t->at.step, rate, (double)peaks[0] / 1e6);
     else
         log_info("%s after %lld steps", why, (long long)t->at.step);
     mem_free(&peaks);
@@ -246,7 +260,7 @@ static err_t checkpoint_if_due(trainer_t *t, bool due, bool epoch_end)
     const train_options_t *o = t->options;
     bool by_epoch = epoch_end && o->checkpoint_steps == 0 && o->checkpoint_sec <= 0;
     bool by_steps = o->checkpoint_steps > 0 && t->at.step % o->checkpoint_steps == 0;
-    return due || by_epoch || by_steps ? trainer_checkpoint(t) : ERR_OK;
+    return due || by_epoch || by_steps ? trainer_checkpoint(t, false) : ERR_OK;
 }
 
 err_t trainer_loop(trainer_t *t)
@@ -265,7 +279,7 @@ err_t trainer_loop(trainer_t *t)
         advance(t, &result, &cost);
         train_sec += cost.total;
         n_trained += result.n;
-        show_step(t, &result, &cost);
+        show_step(t);
         stop = result.stop;
         bool epoch_end = t->at.batch == sampler_batches(t->sampler);
         if (epoch_end || (t->at.step == t->n_steps && !stop)) {
@@ -276,7 +290,8 @@ err_t trainer_loop(trainer_t *t)
         TRY(checkpoint_if_due(t, result.checkpoint_due, epoch_end));
     }
     progress_clear_line();
-    if (t->last_checkpoint_step != t->at.step) TRY(trainer_checkpoint(t));
+    if (t->last_checkpoint_step != t->at.step) TRY(trainer_checkpoint(t, true));
+    TRY(trainer_finish_checkpoints(t));
     return record_end(t, stop && t->at.step < t->n_steps ? "stopped by SIGUSR1" : "finished");
 }
 
@@ -296,15 +311,13 @@ err_t train_run(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS], vo
     }
     if (err == ERR_OK) err = trainer_loop(t);
     if (err == ERR_OK) err = comm_agree(t->comm, metrics_close(&t->metrics), "closing metrics");
-    /* An error that not all ranks share must not wait for them. */
+    runtime_abort_alone(&t->runtime, err);
     trainer_teardown(t);
     runtime_t runtime = t->runtime;
     comm_buffer_t grads = t->grads;
     char *saved = t->saved_options;
     mem_free(&t);
-    if (err == ERR_OK || (runtime.comm && runtime.comm->agreed == err)) {
-        if (grads.data) comm_buffer_free(runtime.comm, &grads);
-    }
+    if (runtime.comm) comm_buffer_free(runtime.comm, &grads);
     err = runtime_close(&runtime, err);
     mem_free(&saved);
     return err;

@@ -33,7 +33,8 @@ err_t metrics_end(metrics_t *metrics, bool flush)
     if (!metrics->file) return ERR_OK;
     json_object_end(&metrics->json);
     TRY(metrics->json.status);
-    if (fputs(metrics->json.text, metrics->file) < 0 || fputc('\n', metrics->file) < 0) return write_failed(metrics);
+    if (fputs(metrics->json.text, metrics->file) < 0 || fputc('\n', metrics->file) < 0)
+        return write_failed(metrics);
     if (flush && fflush(metrics->file) != 0) return write_failed(metrics);
     return ERR_OK;
 }

@@ -17,7 +17,7 @@ typedef struct section {
     const float *flat;
 } section_t;
 
-enum { N_SECTIONS = 3, NAME_MAX_BYTES = 96, N_MODEL_ATTRS = 7, MAX_ATTRS = 32 };
+enum { N_SECTIONS = 3, NAME_MAX_BYTES = 96, N_MODEL_ATTRS = 7 };
 
 static void sections_of(const graph_t *g, const float *params, const float *velocity, const float *states,
                         section_t out[N_SECTIONS])
@@ -36,39 +36,48 @@ static void list_arrays(const section_t sections[N_SECTIONS], ckpt_array_t *arra
         for (int i = 0; i < sections[s].n; i++, n++) {
             const graph_param_t *p = &sections[s].tensors[i];
             snprintf(names[n], sizeof names[n], "%s/%s", sections[s].folder, p->name);
-            arrays[n] = (ckpt_array_t){names[n], DTYPE_F32, p->shape, sections[s].flat + p->offset, p->meaning};
+            arrays[n] =
+                (ckpt_array_t){names[n], DTYPE_F32, p->shape, sections[s].flat + p->offset, p->meaning};
         }
 }
 
-err_t model_file_write(const char *path, const model_file_t *file)
+err_t model_file_content(const model_file_t *file, model_content_t *out)
 {
     const graph_t *g = file->graph;
     section_t sections[N_SECTIONS];
     sections_of(g, file->params, file->velocity, file->states, sections);
-    int n_arrays = sections[0].n + sections[1].n + sections[2].n;
-    ckpt_array_t *arrays = NULL;
-    array_name_t *names = NULL;
+    int n_arrays = sections[0].n + sections[1].n + sections[2].n, n_attrs = N_MODEL_ATTRS + file->n_attrs;
+    *out = (model_content_t){0};
     err_t err;
-    TRY_OUT(err, mem_new_array(n_arrays, sizeof *arrays, "a checkpoint", &arrays));
-    TRY_OUT(err, mem_new_array(n_arrays, sizeof *names, "a checkpoint", &names));
-    list_arrays(sections, arrays, names);
-    ckpt_attr_t attrs[MAX_ATTRS] = {
-        ckpt_text("model", g->model),         ckpt_int("height", g->sample.dim[1]),
-        ckpt_int("width", g->sample.dim[2]),  ckpt_int("channels", g->sample.dim[3]),
-        ckpt_int("n_classes", g->n_classes),  ckpt_real("mean", file->mean),
+    TRY_OUT(err, mem_new_array(n_arrays, sizeof(ckpt_array_t), "a checkpoint", &out->arrays));
+    TRY_OUT(err, mem_new_array(n_arrays, sizeof(array_name_t), "a checkpoint", &out->names));
+    TRY_OUT(err, mem_new_array(n_attrs, sizeof(ckpt_attr_t), "a checkpoint", &out->attrs));
+    list_arrays(sections, out->arrays, out->names);
+    const ckpt_attr_t model[N_MODEL_ATTRS] = {
+        ckpt_text("model", g->model),        ckpt_int("height", g->sample.dim[1]),
+        ckpt_int("width", g->sample.dim[2]), ckpt_int("channels", g->sample.dim[3]),
+        ckpt_int("n_classes", g->n_classes), ckpt_real("mean", file->mean),
         ckpt_real("std", file->std),
     };
-    ASSERT(N_MODEL_ATTRS + file->n_attrs <= MAX_ATTRS);
+    ckpt_attr_t *attrs = out->attrs;
+    memcpy(attrs, model, sizeof model);
     memcpy(attrs + N_MODEL_ATTRS, file->attrs, (size_t)file->n_attrs * sizeof *attrs);
-    ckpt_content_t content = {arrays, n_arrays, attrs, N_MODEL_ATTRS + file->n_attrs};
-    err = checkpoint_write(path, &content);
+    out->content = (ckpt_content_t){out->arrays, n_arrays, attrs, n_attrs};
+    return ERR_OK;
 out:
-    mem_free(&arrays);
-    mem_free(&names);
+    model_file_release(out);
     return err;
 }
 
-err_t model_file_read(checkpoint_t *checkpoint, const graph_t *graph, float *params, float *velocity, float *states)
+void model_file_release(model_content_t *content)
+{
+    mem_free(&content->arrays);
+    mem_free(&content->names);
+    mem_free(&content->attrs);
+}
+
+err_t model_file_read(checkpoint_t *checkpoint, const graph_t *graph, float *params, float *velocity,
+                      float *states)
 {
     section_t sections[N_SECTIONS];
     float *flats[N_SECTIONS] = {params, velocity, states};
@@ -117,7 +126,8 @@ err_t model_file_locate(const char *where, char *path, int *n_found)
     if (snprintf(path, FS_PATH_MAX, "%s", where) >= FS_PATH_MAX)
         RAISE(ERR_USAGE, "the path of the checkpoint is longer than %d bytes", FS_PATH_MAX);
     err_t err = ERR_OK;
-    if (fs_is_folder(where) || n_found) err = checkpoint_store_latest(where, tell_passed_over, NULL, path, &n);
+    if (fs_is_folder(where) || n_found)
+        err = checkpoint_store_latest(where, tell_passed_over, NULL, path, &n);
     if (n_found) *n_found = n;
     return err;
 }

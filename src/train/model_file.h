@@ -18,7 +18,13 @@ typedef struct model_file {
     int n_attrs;
 } model_file_t;
 
-err_t model_file_write(const char *path, const model_file_t *file);
+/* What a checkpoint of this model holds; arrays point into the flat buffers. Free with model_file_release. */
+typedef struct model_content {
+    ckpt_content_t content;
+    void *arrays, *names, *attrs;
+} model_content_t;
+err_t model_file_content(const model_file_t *file, model_content_t *out);
+void model_file_release(model_content_t *content);
 
 /* Reads all arrays into flat buffers; velocity may be NULL. ERR_DATA naming what is missing or of another shape. */
 err_t model_file_read(checkpoint_t *checkpoint, const graph_t *graph, float *params, float *velocity, float *states);

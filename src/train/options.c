@@ -4,13 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const char *const on_errors[] = {"stop", "continue", NULL};
 static const char *const schedules[] = {"constant", "step", "cosine", NULL};
 
 #define FIELD(name) offsetof(train_options_t, name)
 static const opt_t table[] = {
-    {"model", OPT_STRING, FIELD(model), "lenet5", 0, 0, NULL, "NAME", "`dptrain info` lists the models", false},
+    {"model", OPT_STRING, FIELD(model), "lenet5", 0, 0, NULL, "NAME", "`dptrain info` lists the models",
+     false},
     {"data", OPT_STRING, FIELD(data), NULL, 0, 0, NULL, "DIR",
-     "folder with MNIST's IDX files, or digits, or synthetic; default: $DPTRAIN_DATA/mnist, data/mnist, digits",
+     "folder with MNIST's IDX files, or digits, or synthetic; default: $DPTRAIN_DATA/mnist, data/mnist, "
+     "digits",
      false},
     {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "DIR",
      "folder for metrics and checkpoints; default: runs/MODEL-DATE", false},
@@ -18,24 +21,32 @@ static const opt_t table[] = {
      "start anew in a folder that holds an earlier run, removing it", false},
     {"resume", OPT_STRING, FIELD(resume), "none", 0, 0, NULL, "auto|none|PATH",
      "continue from the newest checkpoint in --out, or from a file", false},
-    {"batch", OPT_INT, FIELD(batch), NULL, 1, 1 << 24, NULL, "N", "samples a step over all ranks; default 64", false},
+    {"batch", OPT_INT, FIELD(batch), NULL, 1, 1 << 24, NULL, "N", "samples a step over all ranks; default 64",
+     false},
     {"batch-per-rank", OPT_INT, FIELD(batch_per_rank), NULL, 1, 1 << 24, NULL, "N",
      "samples a step on each rank, instead of --batch", false},
     {"epochs", OPT_INT, FIELD(epochs), "3", 1, 1000000, NULL, "N", "passes over the training set", false},
-    {"steps", OPT_INT, FIELD(steps), NULL, 1, 1e15, NULL, "N", "optimizer steps in all, instead of --epochs", false},
+    {"steps", OPT_INT, FIELD(steps), NULL, 1, 1e15, NULL, "N", "optimizer steps in all, instead of --epochs",
+     false},
     {"lr", OPT_REAL, FIELD(lr), "0.03", 0, 1e6, NULL, "X", "learning rate", false},
     {"momentum", OPT_REAL, FIELD(momentum), "0.9", 0, 0.99999, NULL, "X", "of SGD", false},
-    {"schedule", OPT_CHOICE, FIELD(schedule), "cosine", 0, 0, schedules, NULL, "learning rate over the run", false},
-    {"warmup", OPT_REAL, FIELD(warmup_epochs), "0", 0, 1e6, NULL, "EPOCHS", "linear warm-up of the learning rate",
+    {"schedule", OPT_CHOICE, FIELD(schedule), "cosine", 0, 0, schedules, NULL, "learning rate over the run",
      false},
+    {"warmup", OPT_REAL, FIELD(warmup_epochs), "0", 0, 1e6, NULL, "EPOCHS",
+     "linear warm-up of the learning rate", false},
     {"lr-step", OPT_REAL, FIELD(lr_step_epochs), "1", 1e-6, 1e6, NULL, "EPOCHS",
      "--schedule step: epochs between drops", false},
-    {"lr-gamma", OPT_REAL, FIELD(lr_gamma), "0.1", 1e-6, 1, NULL, "X", "--schedule step: factor of a drop", false},
+    {"lr-gamma", OPT_REAL, FIELD(lr_gamma), "0.1", 1e-6, 1, NULL, "X", "--schedule step: factor of a drop",
+     false},
     {"label-smoothing", OPT_REAL, FIELD(label_smoothing), "0", 0, 0.999, NULL, "X", "of the training targets",
      false},
     {"seed", OPT_INT, FIELD(seed), "1", 0, 9e15, NULL, "N", "of weights, order and dropout", false},
     {"checkpoint-every", OPT_STRING, FIELD(checkpoint_every), NULL, 0, 0, NULL, "N|Nm",
      "steps, or minutes with m; default: every epoch", false},
+    {"checkpoint-async", OPT_FLAG, FIELD(checkpoint_async), "true", 0, 0, NULL, NULL,
+     "write checkpoints in the background (--no-checkpoint-async: wait for the disk)", false},
+    {"on-checkpoint-error", OPT_CHOICE, FIELD(on_checkpoint_error), "stop", 0, 0, on_errors, NULL,
+     "when a checkpoint cannot be written; the last one must be", false},
     {"keep", OPT_INT, FIELD(keep), "3", 1, 1000000, NULL, "K", "checkpoints to keep", false},
     {"log-every", OPT_INT, FIELD(log_every), "100", 1, 1e15, NULL, "N",
      "steps between lines when there is no progress bar", false},
@@ -44,10 +55,19 @@ enum { N_OPTIONS = sizeof table / sizeof table[0], TEXT_MAX = 4200 };
 
 /* What may change on --resume. Of these, the first kind belongs to a run and is never taken from the
  * checkpoint; the second is, unless given. Documented in the README ("Checkpoints"). */
-const char *const train_options_per_run[] = {"out",  "overwrite", "resume",  "device", "comm",
-                                      "threads", "timeout", NULL};
-static const char *const may_change[] = {"data", "epochs", "steps", "checkpoint-every", "keep", "log-every",
-                                         "batch", "batch-per-rank", NULL};
+const char *const train_options_per_run[] = {"out",  "overwrite", "resume",  "device",
+                                             "comm", "threads",   "timeout", NULL};
+static const char *const may_change[] = {"data",
+                                         "epochs",
+                                         "steps",
+                                         "checkpoint-every",
+                                         "checkpoint-async",
+                                         "on-checkpoint-error",
+                                         "keep",
+                                         "log-every",
+                                         "batch",
+                                         "batch-per-rank",
+                                         NULL};
 
 err_t train_options_bind(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS])
 {
@@ -67,7 +87,8 @@ static err_t parse_checkpoint_every(train_options_t *o)
     bool minutes = *end == 'm' && end[1] == '\0';
     bool whole = value < 1e15 && (double)(int64_t)value >= value;
     if (end == o->checkpoint_every || !(value > 0) || (*end && !minutes) || (!minutes && !whole))
-        RAISE(ERR_USAGE, "--checkpoint-every wants steps (500) or minutes (10m), not '%s'", o->checkpoint_every);
+        RAISE(ERR_USAGE, "--checkpoint-every wants steps (500) or minutes (10m), not '%s'",
+              o->checkpoint_every);
     if (minutes)
         o->checkpoint_sec = 60 * value;
     else
@@ -98,7 +119,8 @@ err_t train_options_inherit(train_options_t *options, opt_group_t groups[TRAIN_N
     TRY(opt_config_read(old_groups, TRAIN_N_GROUPS, saved, "the checkpoint's options", storage));
 
     char refused[512] = "";
-    bool length_given = opt_given(groups, TRAIN_N_GROUPS, "epochs") || opt_given(groups, TRAIN_N_GROUPS, "steps");
+    bool length_given =
+        opt_given(groups, TRAIN_N_GROUPS, "epochs") || opt_given(groups, TRAIN_N_GROUPS, "steps");
     bool batch_given =
         opt_given(groups, TRAIN_N_GROUPS, "batch") || opt_given(groups, TRAIN_N_GROUPS, "batch-per-rank");
     for (int g = 0; g < TRAIN_N_GROUPS; g++)
@@ -117,11 +139,11 @@ err_t train_options_inherit(train_options_t *options, opt_group_t groups[TRAIN_N
             opt_text(&old_groups[g], i, then, sizeof then);
             if (strcmp(now, then) == 0 || opt_listed(may_change, key)) continue;
             size_t used = strlen(refused);
-            snprintf(refused + used, sizeof refused - used, "%s--%s %.40s (it was %.40s)", used ? ", " : "", key, now,
-                     then);
+            snprintf(refused + used, sizeof refused - used, "%s--%s %.40s (it was %.40s)", used ? ", " : "",
+                     key, now, then);
         }
     if (refused[0])
-        RAISE(ERR_USAGE, "a resumed run cannot change %s; leave it out, or start a new run with --resume none",
-              refused);
+        RAISE(ERR_USAGE,
+              "a resumed run cannot change %s; leave it out, or start a new run with --resume none", refused);
     return train_options_check(options, groups);
 }

@@ -7,10 +7,10 @@
 #include "train/schedule.h"
 
 typedef struct train_options {
-    const char *model, *data, *out, *resume, *checkpoint_every, *schedule;
+    const char *model, *data, *out, *resume, *checkpoint_every, *on_checkpoint_error, *schedule;
     int64_t batch, batch_per_rank, epochs, steps, seed, keep, log_every;
     double lr, momentum, warmup_epochs, lr_step_epochs, lr_gamma, label_smoothing;
-    bool overwrite;
+    bool overwrite, checkpoint_async;
     runtime_options_t runtime;
     /* Parsed from checkpoint_every; both 0: at the end of every epoch. */
     int64_t checkpoint_steps;

@@ -10,7 +10,8 @@
 const opt_t runtime_option_table[] = {
     {"device", OPT_CHOICE, FIELD(device), "auto", 0, 0, backend_names, NULL, "who computes", false},
     {"comm", OPT_CHOICE, FIELD(comm), "auto", 0, 0, comm_names, NULL, "how ranks talk", false},
-    {"threads", OPT_INT, FIELD(threads), "0", 0, 4096, NULL, "N", "CPU threads per rank; 0: this rank's share of its CPUs", false},
+    {"threads", OPT_INT, FIELD(threads), "0", 0, 4096, NULL, "N",
+     "CPU threads per rank; 0: this rank's share of its CPUs", false},
     {"timeout", OPT_REAL, FIELD(timeout_sec), "300", 1, 86400, NULL, "SEC", "deadline of every wait", false},
 };
 const int n_runtime_options = sizeof runtime_option_table / sizeof runtime_option_table[0];
@@ -70,13 +71,17 @@ err_t runtime_open(const runtime_options_t *options, void (*abort_job)(err_t cod
     return comm_agree(out->comm, open_backend(options, out), "start-up");
 }
 
+void runtime_abort_alone(const runtime_t *runtime, err_t err)
+{
+    const comm_t *comm = runtime->comm;
+    if (err == ERR_OK || !comm || comm->size == 1 || comm->agreed == err) return;
+    log_rank_error("%s", err_message());
+    abort_hook(err);
+}
+
 err_t runtime_close(runtime_t *runtime, err_t err)
 {
-    bool agreed = !runtime->comm || runtime->comm->size == 1 || runtime->comm->agreed == err;
-    if (err != ERR_OK && !agreed) {
-        log_rank_error("%s", err_message());
-        abort_hook(err);
-    }
+    runtime_abort_alone(runtime, err);
     if (err != ERR_OK && log_speaks()) log_error("%s", err_message());
     if (runtime->backend && runtime->backend->close) runtime->backend->close();
     comm_close(&runtime->comm);

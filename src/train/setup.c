@@ -26,9 +26,10 @@ static err_t compare_data(trainer_t *t)
     mem_free(&hashes);
     TRY(err);
     if (t->dataset->info.hash != first)
-        err = err_raise(ERR_DATA, __FILE__, __LINE__,
-                        "%s on host %s holds other data than on rank 0's host; copy the same files to every host",
-                        t->dataset->info.source, t->comm->topo.host_name);
+        err = err_raise(
+            ERR_DATA, __FILE__, __LINE__,
+            "%s on host %s holds other data than on rank 0's host; copy the same files to every host",
+            t->dataset->info.source, t->comm->topo.host_name);
     return comm_agree(t->comm, err, "comparing data");
 }
 
@@ -77,12 +78,21 @@ static err_t make_out_folder(trainer_t *t)
     TRY(fs_join(metrics, t->out, "metrics.jsonl"));
     TRY(list_checkpoints(t->out, &steps, &n));
     err_t err = ERR_OK;
+    /* Files of steps to come would be taken for the newest state; those that --resume auto passed over won't. */
+    bool ahead = n > 0 && t->resumed_from[0] && strcmp(o->resume, "auto") != 0 && steps[0] > t->at.step;
     bool earlier = (n > 0 || fs_exists(metrics)) && strcmp(o->resume, "none") == 0;
     if (earlier && !o->overwrite)
-        err = err_raise(ERR_USAGE, __FILE__, __LINE__,
-                        "%s holds an earlier run; continue it with --resume auto, replace it with --overwrite, or "
-                        "choose another --out",
-                        t->out);
+        err = err_raise(
+            ERR_USAGE, __FILE__, __LINE__,
+            "%s holds an earlier run; continue it with --resume auto, replace it with --overwrite, or "
+            "choose another --out",
+            t->out);
+    else if (ahead)
+        err = err_raise(
+            ERR_USAGE, __FILE__, __LINE__,
+            "%s holds checkpoints up to step %lld, but the run resumes at step %lld of %s; give another "
+            "--out, or move the newer ones away",
+            t->out, (long long)steps[0], (long long)t->at.step, t->resumed_from);
     else if (earlier)
         err = clear_earlier_run(t->out, metrics, steps, n);
     mem_free(&steps);
@@ -109,6 +119,9 @@ static err_t open_out(trainer_t *t)
 {
     err_t err = ERR_OK;
     if (t->comm->rank == 0) err = make_out_folder(t);
+    int64_t n_floats = 2 * t->graph->n_flat_params + t->graph->n_flat_states;
+    if (t->comm->rank == 0 && err == ERR_OK)
+        err = ckpt_async_open(n_floats * (int64_t)sizeof(float), t->options->runtime.timeout_sec, &t->writer);
     TRY(comm_agree(t->comm, err, "making the output folder"));
     return comm_agree(t->comm, metrics_open(&t->metrics, t->out, t->comm->rank == 0), "opening metrics");
 }
@@ -170,7 +183,8 @@ static err_t build_executor(trainer_t *t)
     int64_t n_train = t->dataset->info.n_samples[SPLIT_TRAIN], first;
     t->max_local = sampler_split(t->global_batch, t->comm->rank, t->comm->size, &first);
     TRY(exec_prepare(t->exec, t->max_local, true));
-    TRY(exec_prepare(t->exec, sampler_split(n_train % t->global_batch, t->comm->rank, t->comm->size, &first), true));
+    TRY(exec_prepare(t->exec, sampler_split(n_train % t->global_batch, t->comm->rank, t->comm->size, &first),
+                     true));
     const dataset_info_t *info = &t->dataset->info;
     TRY(evaluator_open(t->comm, t->exec, t->dataset, info->mean, info->std, &t->evaluator));
     TRY(exec_ready(t->exec));
@@ -210,13 +224,15 @@ err_t trainer_setup(trainer_t *t)
     TRY(comm_agree(comm, build_executor(t), "planning the model"));
     TRY(trainer_restore(t));
     /* Equal by construction; broadcast, so that a host whose libm differs in a last bit joins in too. */
-    TRY(comm_broadcast(comm, t->params, t->graph->n_flat_params * (int64_t)sizeof(float), 0, "sending weights"));
+    TRY(comm_broadcast(comm, t->params, t->graph->n_flat_params * (int64_t)sizeof(float), 0,
+                       "sending weights"));
     TRY(open_out(t));
     return comm_agree(comm, open_loader(t), "starting the loader");
 }
 
 void trainer_teardown(trainer_t *t)
 {
+    ckpt_async_close(&t->writer);
     loader_close(&t->loader);
     evaluator_close(&t->evaluator);
     exec_free(&t->exec);

@@ -19,10 +19,31 @@ err_t trainer_average_states(trainer_t *t)
     return ERR_OK;
 }
 
-static err_t write_checkpoint(const trainer_t *t)
+/* Rank 0: what has come of the last write, if it has ended. Its failure is an error, or, as asked, a warning.
+ */
+err_t trainer_poll_checkpoint(trainer_t *t)
+{
+    ckpt_result_t result;
+    if (!t->writer || !ckpt_async_take(t->writer, &result)) return ERR_OK;
+    json_t *j = metrics_begin(&t->metrics, "checkpoint");
+    json_int(j, "step", result.step);
+    json_int(j, "n_bytes", result.n_bytes);
+    json_real(j, "stall_sec", t->checkpoint_stall_sec);
+    json_real(j, "copy_sec", result.copy_sec);
+    json_real(j, "write_sec", result.write_sec);
+    json_string(j, "error", result.error.code == ERR_OK ? NULL : result.error.message);
+    TRY(metrics_end(&t->metrics, true));
+    t->last_write = result.error;
+    if (result.error.code == ERR_OK || strcmp(t->options->on_checkpoint_error, "stop") == 0)
+        return err_put(&result.error);
+    log_warn("%s; the run goes on and tries again at the next checkpoint", result.error.message);
+    return ERR_OK;
+}
+
+static err_t submit(trainer_t *t)
 {
     const dataset_info_t *info = &t->dataset->info;
-    char hash[20], *options = NULL, path[FS_PATH_MAX];
+    char hash[20], *options = NULL;
     snprintf(hash, sizeof hash, "%016llx", (unsigned long long)info->hash);
     TRY(opt_config_write(t->groups, TRAIN_N_GROUPS, train_options_per_run, &options));
     const ckpt_attr_t attrs[] = {
@@ -46,21 +67,46 @@ static err_t write_checkpoint(const trainer_t *t)
                          .states = t->states,
                          .attrs = attrs,
                          .n_attrs = sizeof attrs / sizeof attrs[0]};
-    err_t err = checkpoint_store_path(t->out, t->at.step, path);
-    if (err == ERR_OK) err = model_file_write(path, &file);
-    if (err == ERR_OK) err = checkpoint_store_prune(t->out, narrow_int(t->options->keep), t->at.step);
+    model_content_t content = {0};
+    err_t err = model_file_content(&file, &content);
+    if (err == ERR_OK)
+        err =
+            ckpt_async_submit(t->writer, t->out, t->at.step, narrow_int(t->options->keep), &content.content);
+    model_file_release(&content);
     mem_free(&options);
     return err;
 }
 
-err_t trainer_checkpoint(trainer_t *t)
+/* Rank 0. `wait`: until it is on the device. */
+static err_t write_checkpoint(trainer_t *t, bool wait)
+{
+    double start = clock_sec();
+    TRY(ckpt_async_wait(t->writer));
+    TRY(trainer_poll_checkpoint(t));
+    TRY(submit(t));
+    if (wait) TRY(ckpt_async_wait(t->writer));
+    t->checkpoint_stall_sec = clock_sec() - start;
+    return wait ? trainer_poll_checkpoint(t) : ERR_OK;
+}
+
+err_t trainer_checkpoint(trainer_t *t, bool wait)
 {
     watchdog_phase("writing the checkpoint of step %lld", (long long)t->at.step);
     TRY(trainer_average_states(t));
-    err_t err = t->comm->rank == 0 ? write_checkpoint(t) : ERR_OK;
+    err_t err = t->comm->rank == 0 ? write_checkpoint(t, wait || !t->options->checkpoint_async) : ERR_OK;
     t->last_checkpoint_step = t->at.step;
     t->last_checkpoint_sec = clock_sec();
     return comm_agree(t->comm, err, "writing a checkpoint");
+}
+
+err_t trainer_finish_checkpoints(trainer_t *t)
+{
+    err_t err = ERR_OK;
+    if (t->writer) err = ckpt_async_wait(t->writer);
+    if (err == ERR_OK) err = trainer_poll_checkpoint(t);
+    /* --on-checkpoint-error continue hopes for a later one; after the last there is none. */
+    if (err == ERR_OK) err = err_put(&t->last_write);
+    return comm_agree(t->comm, err, "finishing the last checkpoint");
 }
 
 /* Rank 0: the file that --resume means; "" for a run that starts at the beginning. */
@@ -125,10 +171,11 @@ static err_t check_same_run(const trainer_t *t, const checkpoint_t *checkpoint)
               t->dataset->info.source);
     TRY(checkpoint_get_int(checkpoint, "global_batch", &global_batch));
     if (global_batch != t->global_batch)
-        RAISE(ERR_USAGE,
-              "%s was trained with %lld samples a step, this run has %lld; give --batch %lld (--batch-per-rank "
-              "depends on the number of ranks)",
-              t->resumed_from, (long long)global_batch, (long long)t->global_batch, (long long)global_batch);
+        RAISE(
+            ERR_USAGE,
+            "%s was trained with %lld samples a step, this run has %lld; give --batch %lld (--batch-per-rank "
+            "depends on the number of ranks)",
+            t->resumed_from, (long long)global_batch, (long long)t->global_batch, (long long)global_batch);
     return ERR_OK;
 }
 
@@ -164,7 +211,8 @@ err_t trainer_restore(trainer_t *t)
     err_t err = t->comm->rank == 0 ? load(t) : ERR_OK;
     TRY(comm_agree(t->comm, err, "loading the checkpoint"));
     TRY(comm_broadcast(t->comm, &t->at, sizeof t->at, 0, "sending the position"));
-    TRY(comm_broadcast(t->comm, t->velocity, g->n_flat_params * (int64_t)sizeof(float), 0, "sending optimizer state"));
+    TRY(comm_broadcast(t->comm, t->velocity, g->n_flat_params * (int64_t)sizeof(float), 0,
+                       "sending optimizer state"));
     return comm_broadcast(t->comm, t->states, g->n_flat_states * (int64_t)sizeof(float), 0,
                           "sending running statistics");
 }

@@ -4,13 +4,14 @@
 
 #include "data/loader.h"
 #include "models/model.h"
+#include "train/checkpoint_async.h"
 #include "train/evaluate.h"
 #include "train/metrics.h"
 #include "train/options.h"
 #include "train/runtime.h"
 
 /* Behind the gradients, in the same allreduce: what all ranks must know of a step. */
-enum { TAIL_LOSS_SUM, TAIL_CORRECT, TAIL_CHECKPOINT, TAIL_STOP, TAIL_COUNT };
+enum { TAIL_LOSS_SUM, TAIL_CORRECT, TAIL_CHECKPOINT, TAIL_STOP, TAIL_FAILED, TAIL_COUNT };
 
 /* Where the run stands; in every checkpoint. */
 typedef struct train_position {
@@ -43,10 +44,14 @@ typedef struct trainer {
     int64_t global_batch, max_local; /* samples a step: of all ranks, at most on this one */
     train_position_t at;
     int64_t n_steps; /* of the whole run */
+    ckpt_async_t *writer; /* rank 0's */
+    err_info_t last_write;
+    double checkpoint_stall_sec;
     int64_t last_checkpoint_step;
     double last_checkpoint_sec;
     double *step_rates; /* images/s of the last steady steps, a ring */
     int64_t n_rates;
+    double smooth_step_sec; /* of the last dozen steps, for people; records hold every step */
     int64_t n_first_steps; /* steps done in this process, for the warm-up of measurements */
     int64_t n_allocations, n_page_faults; /* in steps after the warm-up: both should stand still */
 } trainer_t;
@@ -61,9 +66,16 @@ void trainer_teardown(trainer_t *t);
 void trainer_print_header(const trainer_t *t);
 err_t trainer_record_run(trainer_t *t);
 
-/* Collective. Rank 0 writes; all agree. Batch norm's running values are averaged over the ranks first. */
-err_t trainer_checkpoint(trainer_t *t);
+/* Collective. Batch norm's running values are averaged over the ranks, rank 0 copies the state and, in the
+ * background, writes it; all agree. wait: return when it is on the device. */
+err_t trainer_checkpoint(trainer_t *t, bool wait);
 err_t trainer_average_states(trainer_t *t);
+
+/* Not collective, rank 0, every step: records a write that has ended; its error unless the run is to go on. */
+err_t trainer_poll_checkpoint(trainer_t *t);
+
+/* Collective. Waits for the write in flight; an error when the last one failed. */
+err_t trainer_finish_checkpoints(trainer_t *t);
 
 /* Collective. --resume: finds the checkpoint and takes over its options (before anything is built), then loads
  * it (after). trainer_restore also checks that data and model are those of the checkpoint. */

@@ -66,13 +66,14 @@ close_curves() {
 @test "every record is JSON with the documented fields" {
     small_run 2 --checkpoint-every 6
     jq -e . "$out/metrics.jsonl" >/dev/null
-    [ "$(jq -r .record "$out/metrics.jsonl" | sort | uniq -c | awk '{ print $2 $1 }' | xargs)" = "end1 epoch1 run1 step12" ]
+    [ "$(jq -r .record "$out/metrics.jsonl" | sort | uniq -c | awk '{ print $2 $1 }' | xargs)" = "checkpoint2 end1 epoch1 run1 step12" ]
     records run '.schema == 1 and (.software.git | length > 0) and .options.lr == 0.03
         and (.data.xxh3 | length == 16) and .n_parameters == 431080'
     records step '[.step, .loss, .lr, .step_sec, .data_wait_sec, .forward_sec, .backward_sec,
         .exposed_comm_sec, .optimizer_sec] | all(type == "number")'
     records epoch '.val_accuracy >= 0 and .val_accuracy <= 1 and .val_loss > 0 and .train_loss > 0
         and .images_per_sec > 0'
+    records checkpoint '.error == null and .stall_sec > 0 and .n_bytes > 3000000'
     records end '(.peak_memory_bytes | length) == 2'
     [ -e "$out/ckpt-000000000006.h5" ]
     [ -e "$out/ckpt-000000000012.h5" ]

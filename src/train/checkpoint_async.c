@@ -1,0 +1,232 @@
+#include "train/checkpoint_async.h"
+
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "train/checkpoint_store.h"
+
+typedef enum phase { PHASE_IDLE, PHASE_WRITING, PHASE_ENDED, PHASE_CLOSING } phase_t;
+
+struct ckpt_async {
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    phase_t phase;
+    double timeout_sec;
+    /* The copy: descriptions, then names and texts, then array data, in one block each. */
+    char *block;
+    size_t block_bytes;
+    ckpt_content_t content;
+    char folder[FS_PATH_MAX];
+    int keep;
+    ckpt_result_t result;
+};
+
+static size_t array_bytes(const ckpt_array_t *array)
+{
+    return (size_t)shape_count(array->shape) * dtype_size(array->dtype);
+}
+
+/* Hands out parts of the block; with `block` NULL it only counts. */
+typedef struct cursor {
+    char *block;
+    size_t used;
+} cursor_t;
+
+static void *put(cursor_t *cursor, const void *data, size_t n_bytes)
+{
+    void *to = cursor->block ? cursor->block + cursor->used : NULL;
+    if (to && n_bytes > 0) memcpy(to, data, n_bytes);
+    cursor->used += mem_round(n_bytes);
+    return to;
+}
+
+static const char *put_text(cursor_t *cursor, const char *text)
+{
+    return text ? put(cursor, text, strlen(text) + 1) : NULL;
+}
+
+static ckpt_content_t copy_content(cursor_t *cursor, const ckpt_content_t *from)
+{
+    ckpt_content_t to = *from;
+    ckpt_array_t *arrays = put(cursor, from->arrays, (size_t)from->n_arrays * sizeof *arrays);
+    ckpt_attr_t *attrs = put(cursor, from->attrs, (size_t)from->n_attrs * sizeof *attrs);
+    for (int i = 0; i < from->n_arrays; i++) {
+        ckpt_array_t array = from->arrays[i];
+        array.name = put_text(cursor, array.name);
+        array.meaning = put_text(cursor, array.meaning);
+        array.data = put(cursor, array.data, array_bytes(&array));
+        if (arrays) arrays[i] = array;
+    }
+    for (int i = 0; i < from->n_attrs; i++) {
+        ckpt_attr_t attr = from->attrs[i];
+        attr.name = put_text(cursor, attr.name);
+        attr.text = put_text(cursor, attr.text);
+        if (attrs) attrs[i] = attr;
+    }
+    to.arrays = arrays;
+    to.attrs = attrs;
+    return to;
+}
+
+static void write_copy(ckpt_async_t *a)
+{
+    char path[FS_PATH_MAX];
+    double start = clock_sec();
+    err_t err = checkpoint_store_path(a->folder, a->result.step, path);
+    if (err == ERR_OK) err = checkpoint_write(path, &a->content);
+    if (err == ERR_OK) err = checkpoint_store_prune(a->folder, a->keep, a->result.step);
+    a->result.write_sec = clock_sec() - start;
+    a->result.error = (err_info_t){ERR_OK, ""};
+    if (err != ERR_OK) err_take(err, &a->result.error);
+}
+
+static void *run(void *context)
+{
+    ckpt_async_t *a = context;
+    pthread_mutex_lock(&a->lock);
+    for (;;) {
+        while (a->phase != PHASE_WRITING && a->phase != PHASE_CLOSING)
+            pthread_cond_wait(&a->changed, &a->lock);
+        if (a->phase == PHASE_CLOSING) break;
+        pthread_mutex_unlock(&a->lock);
+        write_copy(a);
+        pthread_mutex_lock(&a->lock);
+        a->phase = PHASE_ENDED;
+        pthread_cond_broadcast(&a->changed);
+    }
+    pthread_mutex_unlock(&a->lock);
+    return NULL;
+}
+
+/* Signals are for the training thread. */
+static int start_thread(ckpt_async_t *a)
+{
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int reason = pthread_create(&a->thread, NULL, run, a);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return reason;
+}
+
+static err_t grow(ckpt_async_t *a, size_t n_bytes)
+{
+    if (n_bytes <= a->block_bytes) return ERR_OK;
+    mem_free(&a->block);
+    a->block_bytes = 0;
+    TRY(mem_new(n_bytes, "the copy of a checkpoint", &a->block));
+    a->block_bytes = n_bytes;
+    return ERR_OK;
+}
+
+err_t ckpt_async_open(int64_t n_bytes, double timeout_sec, ckpt_async_t **out)
+{
+    enum { ROOM_FOR_TEXT = 1 << 16 };
+    ckpt_async_t *a;
+    TRY(mem_new(sizeof *a, "the checkpoint writer", &a));
+    err_t err = grow(a, (size_t)n_bytes + ROOM_FOR_TEXT);
+    if (err != ERR_OK) {
+        mem_free(&a);
+        return err;
+    }
+    a->timeout_sec = timeout_sec;
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&a->lock, NULL);
+    pthread_cond_init(&a->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    int reason = start_thread(a);
+    if (reason != 0) {
+        mem_free(&a->block);
+        mem_free(&a);
+        RAISE(ERR_SYSTEM, "cannot start the checkpoint writer: %s", strerror(reason));
+    }
+    *out = a;
+    return ERR_OK;
+}
+
+err_t ckpt_async_submit(ckpt_async_t *a, const char *folder, int64_t step, int keep,
+                        const ckpt_content_t *content)
+{
+    ASSERT(a->phase == PHASE_IDLE);
+    double start = clock_sec();
+    cursor_t count = {NULL, 0};
+    copy_content(&count, content);
+    TRY(grow(a, count.used));
+    cursor_t fill = {a->block, 0};
+    a->content = copy_content(&fill, content);
+    snprintf(a->folder, sizeof a->folder, "%s", folder);
+    a->keep = keep;
+    a->result = (ckpt_result_t){.step = step};
+    for (int i = 0; i < content->n_arrays; i++)
+        a->result.n_bytes += (int64_t)array_bytes(&content->arrays[i]);
+    a->result.copy_sec = clock_sec() - start;
+    pthread_mutex_lock(&a->lock);
+    a->phase = PHASE_WRITING;
+    pthread_cond_broadcast(&a->changed);
+    pthread_mutex_unlock(&a->lock);
+    return ERR_OK;
+}
+
+bool ckpt_async_take(ckpt_async_t *a, ckpt_result_t *out)
+{
+    pthread_mutex_lock(&a->lock);
+    bool ended = a->phase == PHASE_ENDED;
+    if (ended) {
+        *out = a->result;
+        a->phase = PHASE_IDLE;
+    }
+    pthread_mutex_unlock(&a->lock);
+    return ended;
+}
+
+/* False when the deadline passed. */
+static bool wait_for_disk(ckpt_async_t *a)
+{
+    struct timespec deadline;
+    clock_gettime(CLOCK_MONOTONIC, &deadline);
+    deadline.tv_sec += (time_t)ceil(a->timeout_sec);
+    int reason = 0;
+    pthread_mutex_lock(&a->lock);
+    while (a->phase == PHASE_WRITING && reason != ETIMEDOUT)
+        reason = pthread_cond_timedwait(&a->changed, &a->lock, &deadline);
+    bool ended = a->phase != PHASE_WRITING;
+    pthread_mutex_unlock(&a->lock);
+    return ended;
+}
+
+err_t ckpt_async_wait(ckpt_async_t *a)
+{
+    if (wait_for_disk(a)) return ERR_OK;
+    RAISE(ERR_SYSTEM,
+          "the checkpoint of step %lld was not written to %s within %g s; is the folder's server gone?",
+          (long long)a->result.step, a->folder, a->timeout_sec);
+}
+
+void ckpt_async_close(ckpt_async_t **async)
+{
+    ckpt_async_t *a = *async;
+    if (!a) return;
+    *async = NULL;
+    /* A thread that hangs in the kernel is left behind; it ends with the process. */
+    if (!wait_for_disk(a)) return;
+    pthread_mutex_lock(&a->lock);
+    a->phase = PHASE_CLOSING;
+    pthread_cond_broadcast(&a->changed);
+    pthread_mutex_unlock(&a->lock);
+    pthread_join(a->thread, NULL);
+    pthread_cond_destroy(&a->changed);
+    pthread_mutex_destroy(&a->lock);
+    mem_free(&a->block);
+    mem_free(&a);
+}
