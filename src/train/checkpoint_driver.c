@@ -21,6 +21,8 @@ typedef struct driver_file {
     H5FD_t pub;
     ckpt_driver_t *driver;
     haddr_t eoa, eof; /* what the library allocated / the file's length */
+    haddr_t fresh, fresh_end; /* the range written since the device was last told */
+    size_t n_fresh;
 } driver_file_t;
 
 typedef struct driver_info {
@@ -96,11 +98,17 @@ static herr_t driver_read(H5FD_t *pub, H5FD_mem_t type, hid_t dxpl, haddr_t addr
     return 0;
 }
 
-/* Has the device begin with what is written so far while the rest is still on its way: only a hint. It halves
- * the time of a large file, whose fsync would otherwise begin with an idle device. */
-static void begin_writeback(const ckpt_driver_t *driver, haddr_t address, size_t n_bytes)
+/* Has the device begin with what is written so far while the rest is still on its way, so that fsync does not
+ * begin with an idle device. Only a hint. */
+static void begin_writeback(driver_file_t *file, haddr_t address, size_t n_bytes)
 {
-    sync_file_range(driver->fd, (off_t)address, (off_t)n_bytes, SYNC_FILE_RANGE_WRITE);
+    if (file->n_fresh == 0 || address < file->fresh) file->fresh = address;
+    if (file->n_fresh == 0 || address + n_bytes > file->fresh_end) file->fresh_end = address + n_bytes;
+    file->n_fresh += n_bytes;
+    if (file->n_fresh < PIECE_BYTES) return;
+    sync_file_range(file->driver->fd, (off_t)file->fresh, (off_t)(file->fresh_end - file->fresh),
+                    SYNC_FILE_RANGE_WRITE);
+    file->n_fresh = 0;
 }
 
 /* Reports success whatever happens: see the header. */
@@ -117,7 +125,7 @@ static herr_t driver_write(H5FD_t *pub, H5FD_mem_t type, hid_t dxpl, haddr_t add
             file->driver->error = n < 0 ? errno : EIO;
             break;
         }
-        if (n == PIECE_BYTES) begin_writeback(file->driver, address, (size_t)n);
+        begin_writeback(file, address, (size_t)n);
         at += n, address += (haddr_t)n, n_bytes -= (size_t)n;
     }
     return 0;

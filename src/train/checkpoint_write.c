@@ -24,6 +24,7 @@ typedef struct writer {
     const char *path; /* of the finished file, for messages */
     ckpt_driver_t driver;
     hid_t file, group_props, data_props;
+    const char *last; /* name of the array before; "" */
 } writer_t;
 
 #define CANNOT_WRITE "the checkpoint %s cannot be written: %s"
@@ -127,12 +128,15 @@ static err_t write_attrs(const writer_t *w, const ckpt_content_t *content)
     return ERR_OK;
 }
 
-/* The groups that an array's name passes through. */
-static err_t make_groups(const writer_t *w, const char *name)
+/* The groups that an array's name passes through; those of the array before it are there. */
+static err_t make_groups(writer_t *w, const char *name)
 {
     char group[CKPT_NAME_MAX];
+    size_t n_shared = 0;
     ASSERT(name[0] == '/' && strlen(name) < sizeof group);
+    while (name[n_shared] && name[n_shared] == w->last[n_shared]) n_shared++;
     for (const char *slash = strchr(name + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        if ((size_t)(slash - name) < n_shared) continue;
         snprintf(group, sizeof group, "%.*s", (int)(slash - name), name);
         htri_t exists = H5Lexists(w->file, group, H5P_DEFAULT);
         if (exists > 0) continue;
@@ -141,6 +145,7 @@ static err_t make_groups(const writer_t *w, const char *name)
                  "the checkpoint %s: making the group %s", w->path, group));
         TRY(E_H5(h5_close(&id), ERR_SYSTEM, "the checkpoint %s: closing the group %s", w->path, group));
     }
+    w->last = name;
     return ERR_OK;
 }
 
@@ -152,7 +157,7 @@ static err_t make_space(const writer_t *w, const ckpt_array_t *array, hid_t *spa
     return E_H5(*space, ERR_SYSTEM, "the checkpoint %s: the shape of %s", w->path, array->name);
 }
 
-static err_t write_array(const writer_t *w, const ckpt_array_t *array)
+static err_t write_array(writer_t *w, const ckpt_array_t *array)
 {
     err_t err = ERR_OK;
     hid_t space = -1, set = -1, type = ckpt_type(array->dtype);
@@ -182,7 +187,8 @@ out:
 static err_t write_hdf5(const char *path, int fd, const ckpt_content_t *content)
 {
     err_t err = ERR_OK;
-    writer_t w = {.path = path, .driver = {.fd = fd}, .file = -1, .group_props = -1, .data_props = -1};
+    writer_t w = {.path = path, .driver = {.fd = fd}, .file = -1, .group_props = -1, .data_props = -1,
+                  .last = ""};
     TRY_OUT(err, create_file(&w));
     TRY_OUT(err, make_properties(&w));
     TRY_OUT(err, write_attrs(&w, content));

@@ -1,4 +1,5 @@
-/* RUN np=0 device=ref,cpu : graphs: errors that name the layer, whole-network gradients, hooks, memory reuse. */
+/* RUN np=0 device=ref,cpu : graphs: errors that name the layer, whole-network gradients, hooks, memory reuse.
+ */
 #include <math.h>
 #include <string.h>
 
@@ -25,8 +26,10 @@ static void build_every_layer(graph_t *g)
     int v = nn_conv2d(g, "stem", 0, (conv2d_layer_t){.channels = 4, .kernel = 3, .pad = 1});
     v = nn_batch_norm(g, "bn", v);
     int trunk = nn_relu(g, "relu", v);
-    int a = nn_conv2d(g, "left", trunk, (conv2d_layer_t){.channels = 4, .kernel = 3, .pad = 2, .dilation = 2});
-    int b = nn_conv2d(g, "right", trunk, (conv2d_layer_t){.channels = 4, .kernel = 1, .groups = 2, .no_bias = true});
+    int a =
+        nn_conv2d(g, "left", trunk, (conv2d_layer_t){.channels = 4, .kernel = 3, .pad = 2, .dilation = 2});
+    int b = nn_conv2d(g, "right", trunk,
+                      (conv2d_layer_t){.channels = 4, .kernel = 1, .groups = 2, .no_bias = true});
     v = nn_add(g, "join1", a, b);
     v = nn_add(g, "join2", v, trunk);
     v = nn_add(g, "twice", v, v);
@@ -84,9 +87,9 @@ static double loss_at(net_t *net)
     return loss;
 }
 
-/* Central differences of the whole network in single precision: h is large against rounding (loss ≈ 10, so its
- * rounding is about 1e-6) and small against curvature; kinks that a step crosses are met by counting: most
- * sampled derivatives must agree, and all must be in the neighbourhood. */
+/* Central differences of the whole network in single precision: h is large against rounding (loss ≈ 10, so
+ * its rounding is about 1e-6) and small against curvature; kinks that a step crosses are met by counting:
+ * most sampled derivatives must agree, and all must be in the neighbourhood. */
 static void check_gradients(net_t *net)
 {
     exec_batch_t batch = batch_of(net, BATCH);
@@ -137,14 +140,16 @@ static void check_hooks(net_t *net)
     OK(exec_forward(net->exec, &batch, true, &loss) == ERR_OK &&
            exec_backward(net->exec, &batch, on_ready, &log) == ERR_OK,
        "backward with a hook");
-    OK(log.ascending && log.next == net->graph->n_flat_params, "gradients become ready in order, without gaps");
+    OK(log.ascending && log.next == net->graph->n_flat_params,
+       "gradients become ready in order, without gaps");
     OK(log.n == 6, "one call a layer with parameters (%d)", log.n);
     log = (hook_log_t){0, 0, true};
     batch = batch_of(net, 0);
     memset(net->grads, 0xff, (size_t)net->graph->n_flat_params * sizeof(float));
     OK_CALL(exec_backward(net->exec, &batch, on_ready, &log), "a rank without samples takes part");
     bool zero = true;
-    for (int64_t i = 0; i < net->graph->n_flat_params; i++) zero = zero && net->grads[i] >= 0 && net->grads[i] <= 0;
+    for (int64_t i = 0; i < net->graph->n_flat_params; i++)
+        zero = zero && net->grads[i] >= 0 && net->grads[i] <= 0;
     OK(zero && log.n == 6, "its gradients are zero");
 }
 
@@ -165,8 +170,8 @@ static void check_reuse(net_t *net)
     exec_backward(net->exec, &big, NULL, NULL);
     OK(memcmp(&first, &again, sizeof first) == 0, "the loss does not depend on what ran before");
     OK(memcmp(kept, net->grads, (size_t)n * sizeof(float)) == 0, "nor do the gradients");
-    OK(exec_arena_bytes(net->exec) <= 2 * exec_floor_bytes(net->exec), "the arena (%zu) is near its floor (%zu)",
-       exec_arena_bytes(net->exec), exec_floor_bytes(net->exec));
+    OK(exec_arena_bytes(net->exec) <= 2 * exec_floor_bytes(net->exec),
+       "the arena (%zu) is near its floor (%zu)", exec_arena_bytes(net->exec), exec_floor_bytes(net->exec));
     int64_t count = mem_count();
     for (int i = 0; i < 3; i++) {
         exec_forward(net->exec, &big, true, &again);

@@ -12,7 +12,8 @@ static bool sound(const memplan_buffer_t *b, int n, size_t n_bytes)
         if (b[i].offset % MEM_ALIGN || b[i].offset + b[i].n_bytes > n_bytes) return false;
         for (int j = 0; j < i; j++) {
             bool together = b[i].first <= b[j].last && b[j].first <= b[i].last;
-            bool overlap = b[i].offset < b[j].offset + b[j].n_bytes && b[j].offset < b[i].offset + b[i].n_bytes;
+            bool overlap =
+                b[i].offset < b[j].offset + b[j].n_bytes && b[j].offset < b[i].offset + b[i].n_bytes;
             if (together && overlap) return false;
         }
     }

@@ -1,0 +1,113 @@
+/* RUN np=0 : the background writer: it writes a copy, one at a time, and its errors come back. */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fs.h"
+#include "base/mem.h"
+#include "tests/tap.h"
+#include "train/checkpoint_async.h"
+#include "train/checkpoint_store.h"
+
+enum { N = 5000 };
+
+static float values[N];
+static char name[64];
+
+static ckpt_content_t content_of(const ckpt_array_t *array, const ckpt_attr_t *attr)
+{
+    return (ckpt_content_t){array, 1, attr, 1};
+}
+
+static bool file_holds(const char *folder, int64_t step, float first, const char *text)
+{
+    char path[FS_PATH_MAX];
+    const char *found = "";
+    static float back[N];
+    checkpoint_t *checkpoint = NULL;
+    bool same = checkpoint_store_path(folder, step, path) == ERR_OK &&
+                checkpoint_open(path, &checkpoint) == ERR_OK &&
+                checkpoint_read(checkpoint, "/params/w", DTYPE_F32, shape_1d(N), back) == ERR_OK &&
+                checkpoint_get_text(checkpoint, "note", &found) == ERR_OK && strcmp(found, text) == 0 &&
+                back[0] >= first && back[0] <= first;
+    checkpoint_close(&checkpoint);
+    return same;
+}
+
+/* Submits values with values[0] = first, then overwrites everything that was handed over. */
+static err_t submit_and_scribble(ckpt_async_t *async, const char *folder, int64_t step, float first)
+{
+    char text[32] = "as it was";
+    snprintf(name, sizeof name, "/params/w");
+    values[0] = first;
+    ckpt_array_t array = {name, DTYPE_F32, shape_1d(N), values, "I"};
+    ckpt_attr_t attr = ckpt_text("note", text);
+    ckpt_content_t content = content_of(&array, &attr);
+    err_t err = ckpt_async_submit(async, folder, step, 2, &content);
+    values[0] = -1;
+    memset(text, 'x', sizeof text - 1);
+    memset(name, 'x', sizeof name - 1);
+    array.data = NULL;
+    return err;
+}
+
+static void check_writes(const char *folder)
+{
+    ckpt_async_t *async = NULL;
+    ckpt_result_t result;
+    OK_CALL(ckpt_async_open(16, 60, &async), "a writer");
+    OK(!ckpt_async_take(async, &result), "nothing has ended yet");
+    for (int step = 1; step <= 3; step++) {
+        OK_CALL(submit_and_scribble(async, folder, step, (float)step), "step %d is handed over", step);
+        OK_CALL(ckpt_async_wait(async), "and written");
+        OK(ckpt_async_take(async, &result) && result.error.code == ERR_OK && result.step == step &&
+               result.n_bytes == N * (int64_t)sizeof(float),
+           "with its result");
+        OK(!ckpt_async_take(async, &result), "which is taken once");
+        OK(file_holds(folder, step, (float)step, "as it was"), "the file holds the copy");
+    }
+    int64_t *steps = NULL;
+    int n = 0;
+    OK(checkpoint_store_list(folder, &steps, &n) == ERR_OK && n == 2 && steps[0] == 3 && steps[1] == 2,
+       "the newest two are kept");
+    mem_free(&steps);
+    OK_CALL(submit_and_scribble(async, folder, 4, 4), "one more");
+    ckpt_async_close(&async);
+    OK(file_holds(folder, 4, 4, "as it was"), "closing waits for the write in flight");
+    OK(async == NULL, "and nulls the handle");
+    ckpt_async_close(&async);
+}
+
+static void check_errors(const char *folder)
+{
+    ckpt_async_t *async = NULL;
+    ckpt_result_t result;
+    char blocked[FS_PATH_MAX];
+    if (fs_join(blocked, folder, "a-file") != ERR_OK) return;
+    int fd = open(blocked, O_CREAT | O_WRONLY, 0600);
+    if (fd >= 0) close(fd);
+    OK_CALL(ckpt_async_open(1 << 20, 60, &async), "a writer");
+    OK_CALL(submit_and_scribble(async, blocked, 1, 1), "a folder that is a file is not noticed at once");
+    OK_CALL(ckpt_async_wait(async), "waiting is no error");
+    OK(ckpt_async_take(async, &result) && result.error.code == ERR_SYSTEM &&
+           strstr(result.error.message, "a-file"),
+       "the result is: %s", result.error.message);
+    OK_CALL(submit_and_scribble(async, folder, 9, 9), "the writer goes on");
+    ckpt_async_close(&async);
+    OK(file_holds(folder, 9, 9, "as it was"), "and writes the next");
+}
+
+int main(void)
+{
+    char folder[] = "/tmp/dptrain-async-XXXXXX";
+    if (!mkdtemp(folder)) return 1;
+    tap_plan(2 + 3 * 5 + 4 + 6 + 1);
+    check_writes(folder);
+    check_errors(folder);
+    OK(mem_live() == 0, "allocations balance");
+    char command[64];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command) != 0 || tap_done();
+}

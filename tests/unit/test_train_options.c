@@ -1,0 +1,116 @@
+/* RUN np=0 : options of a run: conflicts, lengths, intervals, and what a resumed run takes over. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "tests/tap.h"
+#include "train/options.h"
+
+typedef struct parsed {
+    train_options_t options;
+    opt_group_t groups[TRAIN_N_GROUPS];
+    err_t err;
+} parsed_t;
+
+/* Words up to a NULL. */
+static void parse(parsed_t *p, char **words)
+{
+    int n = 0;
+    while (words[n]) n++;
+    p->err = train_options_bind(&p->options, p->groups);
+    if (p->err == ERR_OK) p->err = opt_parse(p->groups, TRAIN_N_GROUPS, n, words, NULL, 0, NULL);
+    if (p->err == ERR_OK) p->err = train_options_check(&p->options, p->groups);
+}
+#define WORDS(...) ((char *[]){__VA_ARGS__, NULL})
+
+static void check_defaults_and_conflicts(void)
+{
+    parsed_t p;
+    parse(&p, (char *[]){NULL});
+    OK(p.err == ERR_OK && p.options.batch == 64 && p.options.epochs == 3 && p.options.steps == 0, "defaults");
+    parse(&p, WORDS("--batch-per-rank", "16"));
+    OK(p.err == ERR_OK && p.options.batch == 0 && p.options.batch_per_rank == 16,
+       "a batch per rank replaces it");
+    parse(&p, WORDS("--batch", "8", "--batch-per-rank", "8"));
+    OK(p.err == ERR_USAGE, "both are refused: %s", err_message());
+    parse(&p, WORDS("--steps", "5", "--epochs", "2"));
+    OK(p.err == ERR_USAGE, "steps and epochs are refused: %s", err_message());
+    parse(&p, WORDS("--resume", "auto"));
+    OK(p.err == ERR_USAGE && strstr(err_message(), "--out"), "resuming by itself wants a folder: %s",
+       err_message());
+    parse(&p, WORDS("--resume", "auto", "--out", "x", "--overwrite"));
+    OK(p.err == ERR_USAGE, "resuming and overwriting are refused: %s", err_message());
+}
+
+static void check_intervals(void)
+{
+    parsed_t p;
+    parse(&p, WORDS("--checkpoint-every", "500"));
+    OK(p.err == ERR_OK && p.options.checkpoint_steps == 500 && p.options.checkpoint_sec <= 0, "500 steps");
+    parse(&p, WORDS("--checkpoint-every", "1.5m"));
+    OK(p.err == ERR_OK && p.options.checkpoint_steps == 0 && p.options.checkpoint_sec >= 90 &&
+           p.options.checkpoint_sec <= 90,
+       "one and a half minutes");
+    const char *bad[] = {"0", "-5", "5x", "m", "", "2.5", "5mm", "inf", "nan"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        char text[8];
+        snprintf(text, sizeof text, "%s", bad[i]);
+        parse(&p, WORDS("--checkpoint-every", text));
+        OK(p.err == ERR_USAGE, "'%s' is refused", bad[i]);
+    }
+}
+
+/* What a run with these words writes into its checkpoint. */
+static char *saved_by(char **words)
+{
+    parsed_t p;
+    char *text = NULL;
+    parse(&p, words);
+    if (p.err == ERR_OK) p.err = opt_config_write(p.groups, TRAIN_N_GROUPS, train_options_per_run, &text);
+    return p.err == ERR_OK ? text : NULL;
+}
+
+static err_t resume(parsed_t *p, const char *saved, char **words)
+{
+    char *storage = NULL;
+    parse(p, words);
+    if (p->err == ERR_OK) p->err = train_options_inherit(&p->options, p->groups, saved, &storage);
+    mem_free(&storage); /* strings are not looked at below */
+    return p->err;
+}
+
+static void check_resume(void)
+{
+    parsed_t p;
+    char *saved =
+        saved_by(WORDS("--lr", "0.5", "--steps", "40", "--batch", "10", "--seed", "7", "--out", "a"));
+    OK(saved && strstr(saved, "lr = 0.5\n") && !strstr(saved, "out ="), "what is saved");
+    OK(resume(&p, saved, WORDS("--out", "b")) == ERR_OK && p.options.steps == 40 && p.options.batch == 10 &&
+           p.options.seed == 7,
+       "what is not given is taken over");
+    OK(resume(&p, saved, WORDS("--seed", "7", "--threads", "3")) == ERR_OK && p.options.runtime.threads == 3,
+       "the same value may be given again; threads may change");
+    OK(resume(&p, saved, WORDS("--epochs", "9")) == ERR_OK && p.options.steps == 0 && p.options.epochs == 9,
+       "epochs replace steps");
+    OK(resume(&p, saved, WORDS("--batch-per-rank", "5")) == ERR_OK && p.options.batch == 0 &&
+           p.options.batch_per_rank == 5,
+       "a batch per rank replaces the batch");
+    OK(resume(&p, saved, WORDS("--seed", "8", "--momentum", "0.5")) == ERR_USAGE &&
+           strstr(err_message(), "--seed 8 (it was 7)") && strstr(err_message(), "--momentum 0.5"),
+       "others are named: %s", err_message());
+    OK(resume(&p, "lr = 0.5\nsteps\n", WORDS("--out", "b")) == ERR_USAGE && strstr(err_message(), "line 2"),
+       "a broken line is named: %s", err_message());
+    OK(resume(&p, "lr = 0.5\nnew-option = 1\n", WORDS("--out", "b")) == ERR_USAGE &&
+           strstr(err_message(), "new-option"),
+       "an option of a newer program is named: %s", err_message());
+    mem_free(&saved);
+}
+
+int main(void)
+{
+    tap_plan(6 + 11 + 8 + 1);
+    check_defaults_and_conflicts();
+    check_intervals();
+    check_resume();
+    OK(mem_live() == 0, "allocations balance");
+    return tap_done();
+}
