@@ -44,3 +44,10 @@ herr_t h5_close(hid_t *id)
     *id = -1;
     return status;
 }
+
+void h5_version(char *out, size_t n_bytes)
+{
+    unsigned major = 0, minor = 0, release = 0;
+    H5get_libversion(&major, &minor, &release);
+    snprintf(out, n_bytes, "%u.%u.%u", major, minor, release);
+}

@@ -21,4 +21,7 @@ herr_t h5_close(hid_t *id);
  *     TRY_OUT(err, E_H5(group = H5Gopen2(…), ERR_DATA, "%s: the group %s", path, name)); */
 #define E_H5(call, code, ...) ((call) >= 0 ? ERR_OK : h5_raise((code), __FILE__, __LINE__, __VA_ARGS__))
 
+/* "1.10.8": the library that is loaded. */
+void h5_version(char *out, size_t n_bytes);
+
 #endif

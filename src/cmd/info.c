@@ -1,8 +1,8 @@
-#include <hdf5.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
 
+#include "base/h5.h"
 #include "base/log.h"
 #include "base/version.h"
 #include "cluster/topo.h"
@@ -29,13 +29,13 @@ static const opt_t table[] = {
 static err_t print_build(void)
 {
     struct utsname os;
-    unsigned major, minor, release;
+    char hdf5[32];
+    h5_version(hdf5, sizeof hdf5);
     const backend_t *backend;
     uname(&os);
-    H5get_libversion(&major, &minor, &release);
     printf("dptrain    %s (%s)\n", version_number, version_git_hash);
     printf("built by   %s, %s\n", version_compiler, version_flags);
-    printf("HDF5       %u.%u.%u\n", major, minor, release);
+    printf("HDF5       %s\n", hdf5);
     printf("system     %s %s, %s, %d CPUs usable here\n", os.sysname, os.release, os.machine, topo_cpus());
     printf("\ndevices\n");
     for (int i = 1; backend_names[i]; i++) {

@@ -1,9 +1,9 @@
 /* What a run says of itself: the header for people and the run record. */
-#include <hdf5.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/h5.h"
 #include "base/log.h"
 #include "base/version.h"
 #include "train/trainer.h"
@@ -67,10 +67,8 @@ static void record_data(json_t *j, const dataset_info_t *info)
 static void record_software(json_t *j, const trainer_t *t)
 {
     char mpi[128], hdf5[32];
-    unsigned major, minor, release;
     comm_describe(t->comm, mpi, sizeof mpi);
-    H5get_libversion(&major, &minor, &release);
-    snprintf(hdf5, sizeof hdf5, "%u.%u.%u", major, minor, release);
+    h5_version(hdf5, sizeof hdf5);
     json_object_begin(j, "software");
     json_string(j, "dptrain", version_number);
     json_string(j, "git", version_git_hash);
