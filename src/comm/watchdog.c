@@ -155,7 +155,7 @@ static void expire(double over_sec, long long sequence)
     if (atomic_compare_exchange_strong(&dog.slots[0].speaker, &nobody, dog.topo.rank + 1)) {
         message_t m = {.n = 0};
         build_message(&m, sequence, n_absent);
-        log_error("%s", m.text);
+        log_rank_error("%s", m.text);
         leave_job();
     }
     if (over_sec >= patience + silent_sec) leave_job();
