@@ -22,7 +22,8 @@ EOF
 # host too. curl and ca-certificates are for data/fetch_mnist.sh.
 packages=(gcc libc6-dev make pkg-config git openmpi-bin libopenmpi-dev libdnnl-dev libhdf5-dev libxxhash-dev
     zlib1g-dev libpng-dev openssh-client curl ca-certificates)
-test_packages=(bats jq perl shellcheck)
+# perl has prove; the command line tests look into records with jq, into checkpoints with h5dump.
+test_packages=(bats hdf5-tools jq perl procps shellcheck)
 
 missing_packages() {
     local package status
@@ -78,7 +79,7 @@ check_without_apt() {
 list=no test_commands=()
 for word in "$@"; do
     case $word in
-    --test) packages+=("${test_packages[@]}") test_commands=(bats prove shellcheck) ;;
+    --test) packages+=("${test_packages[@]}") test_commands=(bats h5dump jq pgrep prove shellcheck) ;;
     --list) list=yes ;;
     -h | --help) usage; exit 0 ;;
     *) die 2 "unknown option '$word'; --help lists the options" ;;

@@ -82,7 +82,8 @@ c_entries() { # SOURCE PREFIX BUILD SECONDS MAX_NP ENVIRONMENT...
 
 make_plan() {
     local source
-    local asan=ASAN_OPTIONS=detect_leaks=${detect_leaks:-1}:verify_asan_link_order=0
+    # Slow unwinding: libraries without frame pointers would hide whose a leak is.
+    local asan=ASAN_OPTIONS=detect_leaks=${detect_leaks:-1}:fast_unwind_on_malloc=0:verify_asan_link_order=0
     for source in tests/unit/test_*.c tests/mpi/test_*.c; do
         [[ -e $source && $plain == yes ]] || continue
         c_entries "$source" "" build 120 64 LC_ALL=C
