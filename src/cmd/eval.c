@@ -3,12 +3,15 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cmd/cmd.h"
+#include "data/png.h"
+#include "report/mistakes.h"
 #include "train/evaluate.h"
 #include "train/model_file.h"
 #include "train/runtime.h"
 
 typedef struct eval_options {
-    const char *data;
+    const char *data, *png;
+    int64_t n_worst;
     runtime_options_t runtime;
 } eval_options_t;
 
@@ -16,6 +19,9 @@ typedef struct eval_options {
 static const opt_t table[] = {
     {"data", OPT_STRING, FIELD(data), NULL, 0, 0, NULL, "DIR",
      "folder with MNIST's IDX files, or digits; default: $DPTRAIN_DATA/mnist, data/mnist, digits", false},
+    {"png", OPT_STRING, FIELD(png), NULL, 0, 0, NULL, "FILE", "draw the worst mistakes to this picture",
+     false},
+    {"worst", OPT_INT, FIELD(n_worst), "40", 1, 400, NULL, "N", "how many mistakes --png draws", false},
 };
 
 /* What rank 0 found out and everyone needs before anything can be built. */
@@ -29,14 +35,16 @@ typedef struct eval_run {
     dataset_t *dataset;
     exec_t *exec;
     evaluator_t evaluator;
+    worst_t worst;
     float *params, *states;
     double mean, std;
 } eval_run_t;
 
-static err_t decide(const char *where, const char *data, eval_plan_t *plan)
+static err_t decide(const char *where, const eval_options_t *options, eval_plan_t *plan)
 {
+    if (options->png) TRY(png_file_check(options->png));
     TRY(model_file_locate(where, plan->checkpoint, NULL));
-    return dataset_choose(data, plan->data, plan->why);
+    return dataset_choose(options->data, plan->data, plan->why);
 }
 
 /* Every rank reads the checkpoint: evaluation has no other state to send. */
@@ -67,12 +75,16 @@ static err_t open_data(eval_run_t *run, const eval_plan_t *plan)
     return ERR_OK;
 }
 
-static err_t build(eval_run_t *run, const backend_t *backend)
+static err_t build(eval_run_t *run, const backend_t *backend, const eval_options_t *eval_options)
 {
     exec_options_t options = {
         .graph = run->graph, .backend = backend, .params = run->params, .states = run->states};
     TRY(exec_new(&options, &run->exec));
     TRY(evaluator_open(run->comm, run->exec, run->dataset, run->mean, run->std, &run->evaluator));
+    if (eval_options->png) {
+        TRY(worst_new(run->comm, (int)eval_options->n_worst, &run->worst));
+        run->evaluator.worst = &run->worst;
+    }
     return exec_ready(run->exec);
 }
 
@@ -97,22 +109,40 @@ static void print_result(const eval_plan_t *plan, const dataset_info_t *info, co
     }
 }
 
-static err_t evaluate(runtime_t *runtime, const char *where, const char *data)
+static err_t draw_mistakes(const eval_run_t *run, const eval_plan_t *plan, const evaluation_t *eval,
+                           const char *path)
+{
+    page_t *page = NULL;
+    mistakes_t mistakes = {plan->checkpoint, run->dataset, eval, &run->worst};
+    TRY(mistakes_draw(&mistakes, &page));
+    png_picture_t picture = {page->width, page->height, page->rgb};
+    err_t err = png_file_write(path, &picture);
+    page_free(&page);
+    if (err == ERR_OK)
+        log_info("\npicture    %s, %d of %lld mistakes", path, run->worst.n,
+                 (long long)(eval->n - eval->n_correct));
+    return err;
+}
+
+static err_t evaluate(runtime_t *runtime, const char *where, const eval_options_t *options)
 {
     eval_run_t run = {.comm = runtime->comm};
     evaluation_t eval;
     eval_plan_t *plan = NULL;
     err_t err = mem_new(sizeof *plan, "evaluation", &plan);
-    if (err == ERR_OK && run.comm->rank == 0) err = decide(where, data, plan);
+    if (err == ERR_OK && run.comm->rank == 0) err = decide(where, options, plan);
     TRY_OUT(err, comm_agree(run.comm, err, "choosing what to evaluate"));
     TRY_OUT(err, comm_broadcast(run.comm, plan, sizeof *plan, 0, "choosing what to evaluate"));
     TRY_OUT(err, comm_agree(run.comm, load(&run, plan), "loading the checkpoint"));
     TRY_OUT(err, comm_agree(run.comm, open_data(&run, plan), "opening data"));
-    TRY_OUT(err, comm_agree(run.comm, build(&run, runtime->backend), "planning the model"));
+    TRY_OUT(err, comm_agree(run.comm, build(&run, runtime->backend, options), "planning the model"));
     TRY_OUT(err, evaluator_run(&run.evaluator, &eval));
     print_result(plan, &run.dataset->info, &eval);
+    if (options->png && run.comm->rank == 0) err = draw_mistakes(&run, plan, &eval, options->png);
+    TRY_OUT(err, comm_agree(run.comm, err, "drawing mistakes"));
 out:
     evaluator_close(&run.evaluator);
+    worst_free(&run.worst);
     exec_free(&run.exec);
     dataset_close(&run.dataset);
     graph_free(&run.graph);
@@ -139,9 +169,11 @@ err_t cmd_eval(const cmd_context_t *context)
     if (err == ERR_OK && n_words == 0)
         err = err_raise(ERR_USAGE, __FILE__, __LINE__,
                         "dptrain eval wants a checkpoint, or the folder of a run");
+    if (err == ERR_OK && !options.png && opt_given(groups, 2, "worst"))
+        err = err_raise(ERR_USAGE, __FILE__, __LINE__, "--worst is for --png FILE, which is not given");
     if (err != ERR_OK) return cmd_fail(err);
     runtime_t runtime;
     err = runtime_open(&options.runtime, context->abort_job, &runtime);
-    if (err == ERR_OK) err = evaluate(&runtime, where, options.data);
+    if (err == ERR_OK) err = evaluate(&runtime, where, &options);
     return runtime_close(&runtime, err);
 }

@@ -17,7 +17,7 @@ struct exec {
     char *arena;
     size_t n_arena_bytes, n_floor_bytes;
     uint64_t dropout_key;
-    const float *losses; /* of the last exec_forward, in the arena */
+    const float *losses, *logits; /* of the last exec_forward, in the arena */
 };
 
 err_t exec_new(const exec_options_t *options, exec_t **out)
@@ -147,7 +147,9 @@ err_t exec_forward(exec_t *exec, const exec_batch_t *batch, bool training, doubl
     if (batch->n == 0) return ERR_OK;
     TRY(run_forward(exec, batch, training, NULL));
     const plan_t *plan = find_plan(exec, batch->n, training);
-    exec->losses = at(exec, plan, plan->nodes[exec->options.graph->n_nodes - 1].y);
+    int last = exec->options.graph->n_nodes - 1;
+    exec->losses = at(exec, plan, plan->nodes[last].y);
+    exec->logits = layer_args(exec, plan, last, batch).x[0];
     for (int64_t i = 0; i < batch->n; i++) *loss_sum += exec->losses[i];
     return ERR_OK;
 }
@@ -155,6 +157,11 @@ err_t exec_forward(exec_t *exec, const exec_batch_t *batch, bool training, doubl
 const float *exec_losses(const exec_t *exec)
 {
     return exec->losses;
+}
+
+const float *exec_logits(const exec_t *exec)
+{
+    return exec->logits;
 }
 
 static err_t layer_backward(exec_t *exec, const plan_t *plan, int n, const exec_batch_t *batch)

@@ -45,8 +45,10 @@ size_t exec_floor_bytes(const exec_t *exec);
 /* Forward of one batch of a prepared size. *loss_sum: Σ of the samples' losses. */
 err_t exec_forward(exec_t *exec, const exec_batch_t *batch, bool training, double *loss_sum);
 
-/* Each sample's loss in the last exec_forward; gone with the next call of exec. NULL before the first. */
+/* Of the last exec_forward, until the next call: each sample's loss [n], and what the loss was computed from
+ * [n, classes]. */
 const float *exec_losses(const exec_t *exec);
+const float *exec_logits(const exec_t *exec);
 
 /* Called when the gradients [offset, offset + count) of the flat buffer are final; ranges come in ascending
  * order without gaps. */

@@ -89,7 +89,8 @@ static void draw_character(page_t *page, int64_t x, int64_t y, text_style_t styl
     for (int row = 0; row < FONT_HEIGHT; row++)
         for (int column = 0; column < FONT_WIDTH; column++)
             if (font_ink(character, column, row))
-                page_fill(page, (box_t){x + column * style.scale, y + row * style.scale, style.scale, style.scale},
+                page_fill(page,
+                          (box_t){x + column * style.scale, y + row * style.scale, style.scale, style.scale},
                           style.colour);
 }
 

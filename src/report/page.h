@@ -1,4 +1,4 @@
-/* A page of RGB pixels that a picture is composed on. What lies outside the page is cut off. Not collective. */
+/* A page of RGB pixels for composing a picture. What lies outside the page is cut off. Not collective. */
 #ifndef REPORT_PAGE_H
 #define REPORT_PAGE_H
 
@@ -36,12 +36,12 @@ void page_free(page_t **page);
 
 void page_fill(page_t *page, box_t box, rgb_t colour);
 
-/* Fills the box with the picture, each pixel taking the value of the nearest one of the source: sharp squares where
- * the box is a multiple of the picture. */
+/* Fills the box with the picture, each pixel taking the value of the nearest one of the source: sharp squares
+ * where the box is a multiple of the picture. */
 void page_place(page_t *page, box_t box, const page_source_t *picture);
 
-/* One line of text with its upper left corner at (x, y); report/font.h has the letters. A character outside ASCII
- * (in UTF-8) is one box. Returns the x where text that follows would begin. */
+/* One line of text with its upper left corner at (x, y); report/font.h has the letters. A character outside
+ * ASCII (in UTF-8) is one box. Returns the x where text that follows would begin. */
 int64_t page_text(page_t *page, int64_t x, int64_t y, text_style_t style, const char *text);
 
 /* From the first ink to the last. */

@@ -1,5 +1,6 @@
 #include "train/evaluate.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -9,12 +10,22 @@
 
 enum { EVAL_BATCH = 128 };
 
+/* This rank's batches, and so its samples; the last batch of all may be smaller. */
+static void share_out(evaluator_t *e)
+{
+    int64_t n_all = e->dataset->info.n_samples[SPLIT_VAL], first;
+    int64_t n = EVAL_BATCH *
+                sampler_split((n_all + EVAL_BATCH - 1) / EVAL_BATCH, e->comm->rank, e->comm->size, &first);
+    e->first = first * EVAL_BATCH;
+    e->n = n > 0 && e->first + n > n_all ? n_all - e->first : n;
+}
+
 err_t evaluator_open(comm_t *comm, exec_t *exec, const dataset_t *dataset, double mean, double std,
                      evaluator_t *out)
 {
     const dataset_info_t *info = &dataset->info;
     *out = (evaluator_t){.comm = comm, .exec = exec, .dataset = dataset, .mean = mean, .std = std};
-    out->n = sampler_split(info->n_samples[SPLIT_VAL], comm->rank, comm->size, &out->first);
+    share_out(out);
     int64_t n_pixels = info->height * info->width * info->channels;
     err_t err;
     TRY_OUT(err, mem_new_array(EVAL_BATCH, sizeof *out->index, "evaluation", &out->index));
@@ -40,6 +51,31 @@ void evaluator_close(evaluator_t *e)
     mem_free(&e->confusion);
 }
 
+/* softmax(logits)[k] */
+static float probability(const float *logits, int n_classes, int k)
+{
+    double sum = 0;
+    for (int i = 0; i < n_classes; i++) sum += exp((double)logits[i] - logits[k]);
+    return (float)(1 / sum);
+}
+
+/* Of the n samples that were evaluated last. */
+static void offer_mistakes(evaluator_t *e, int64_t n)
+{
+    int n_classes = e->dataset->info.n_classes;
+    for (int64_t i = 0; i < n; i++) {
+        if (e->predictions[i] == e->labels[i]) continue;
+        worst_sample_t sample = {
+            .index = e->index[i],
+            .label = e->labels[i],
+            .prediction = e->predictions[i],
+            .loss = exec_losses(e->exec)[i],
+            .probability = probability(exec_logits(e->exec) + i * n_classes, n_classes, e->predictions[i]),
+        };
+        worst_offer(e->worst, &sample);
+    }
+}
+
 /* This rank's part: sums of loss and the confusion counts. */
 static err_t run_local(evaluator_t *e, double *loss_sum)
 {
@@ -55,6 +91,7 @@ static err_t run_local(evaluator_t *e, double *loss_sum)
         double batch_loss;
         TRY(exec_forward(e->exec, &batch, false, &batch_loss));
         *loss_sum += batch_loss;
+        if (e->worst) offer_mistakes(e, n);
         for (int64_t i = 0; i < n; i++) e->confusion[e->labels[i] * info->n_classes + e->predictions[i]]++;
         progress_draw("evaluating", done + n, e->n, "");
     }
@@ -65,14 +102,17 @@ err_t evaluator_run(evaluator_t *e, evaluation_t *out)
 {
     const dataset_info_t *info = &e->dataset->info;
     double loss_sum;
+    if (e->worst) worst_clear(e->worst);
     watchdog_phase("evaluating");
     TRY(comm_agree(e->comm, run_local(e, &loss_sum), "evaluation"));
     TRY(comm_allreduce(e->comm, &loss_sum, 1, DTYPE_F64, COMM_SUM, "evaluation loss"));
     TRY(comm_allreduce(e->comm, e->confusion, (int64_t)info->n_classes * info->n_classes, DTYPE_I64, COMM_SUM,
                        "evaluation counts"));
+    if (e->worst) TRY(worst_gather(e->worst));
     int64_t n_correct = 0;
     for (int k = 0; k < info->n_classes; k++) n_correct += e->confusion[k * info->n_classes + k];
     double n = (double)info->n_samples[SPLIT_VAL];
-    *out = (evaluation_t){info->n_samples[SPLIT_VAL], loss_sum / n, (double)n_correct / n, e->confusion};
+    *out = (evaluation_t){info->n_samples[SPLIT_VAL], n_correct, loss_sum / n, (double)n_correct / n,
+                          e->confusion};
     return ERR_OK;
 }

@@ -1,25 +1,30 @@
-/* Evaluation over the validation split, sharded: every sample counts exactly once on any number of ranks. */
+/* Evaluation over the validation split, sharded: every sample counts exactly once on any number of ranks. The
+ * split is cut into the same batches on any number of ranks and whole batches are shared out, as a library
+ * may compute small batches in another order: with equal threads a sample's loss has the same bits
+ * everywhere. */
 #ifndef TRAIN_EVALUATE_H
 #define TRAIN_EVALUATE_H
 
 #include "comm/comm.h"
 #include "data/dataset.h"
 #include "nn/exec.h"
+#include "train/worst.h"
 
 typedef struct evaluator {
     comm_t *comm;
-    exec_t *exec;             /* prepared by evaluator_prepare, made ready by the caller */
+    exec_t *exec; /* prepared by evaluator_prepare, made ready by the caller */
     const dataset_t *dataset;
-    double mean, std;         /* of the training pixels */
-    int64_t first, n;         /* this rank's samples */
+    double mean, std; /* of the training pixels */
+    int64_t first, n; /* this rank's samples */
     int64_t *index;
     float *pixels;
     int32_t *labels, *predictions;
-    int64_t *confusion;       /* [classes × classes] */
+    int64_t *confusion; /* [classes × classes] */
+    worst_t *worst; /* NULL, or the caller's: evaluator_run leaves the worst mistakes of all ranks there */
 } evaluator_t;
 
 typedef struct evaluation {
-    int64_t n;
+    int64_t n, n_correct;
     double loss, accuracy;
     const int64_t *confusion; /* [label][prediction], over all ranks; the evaluator's own */
 } evaluation_t;

@@ -1,6 +1,6 @@
-/* The worst mistakes of an evaluation: of the samples that were classified wrongly, those with the highest loss.
- * Their order is total, by loss downwards (a loss that is no number counts as the highest), then by index, so that
- * the result does not depend on how the samples were shared out. */
+/* The worst mistakes of an evaluation: of the samples that were classified wrongly, those with the highest
+ * loss. Their order is total, by loss downwards (a loss that is no number counts as the highest), then by
+ * index, so that the result does not depend on how the samples were shared out. */
 #ifndef TRAIN_WORST_H
 #define TRAIN_WORST_H
 

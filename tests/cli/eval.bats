@@ -1,0 +1,87 @@
+#!/usr/bin/env bats
+# Evaluation with a picture of the worst mistakes: the same on any number of ranks, and refused before any work.
+# shellcheck disable=SC2030,SC2031 # every test is a subshell, on purpose
+
+# One model that still makes mistakes serves all tests.
+setup_file() {
+    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+    export root dptrain=$root/dptrain data=$BATS_FILE_TMPDIR/data out=$BATS_FILE_TMPDIR/run
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 DPTRAIN_BIND=none
+    "$dptrain" data synth digits --out "$data" --train 2000 --val 2000
+    "$dptrain" train --data "$data" --model lenet5 --steps 12 --batch 50 --threads 1 --out "$out"
+}
+
+setup() {
+    # shellcheck source=scripts/lib.sh
+    . "$root/scripts/lib.sh"
+    cd "$BATS_TEST_TMPDIR" || return
+}
+
+on_ranks() { # N ARGUMENTS...
+    mpi_flags "$1"
+    mpirun "${MPI_FLAGS[@]}" -np "$1" "$dptrain" "${@:2}"
+}
+
+# The width or the height that a PNG file says of itself.
+png_size() { # FILE OFFSET
+    od -An -j "$2" -N 4 -t u1 "$1" | awk '{ print (($1 * 256 + $2) * 256 + $3) * 256 + $4 }'
+}
+
+@test "the picture is the same to the byte on 1, 2 and 3 ranks" {
+    for n in 1 2 3; do
+        on_ranks "$n" eval "$out" --data "$data" --threads 1 --png "$n.png" >"text$n"
+        grep -q "^picture    $n.png, 40 of [0-9]* mistakes" "text$n"
+        [ "$(head -c 8 "$n.png" | od -An -t x1 | tr -d ' ')" = 89504e470d0a1a0a ]
+        cmp 1.png "$n.png"
+        diff <(grep -v '^picture' text1) <(grep -v '^picture' "text$n")
+    done
+    [ "$(png_size 1.png 16)" -eq 1100 ]
+    [ -z "$(find . -name '.*.tmp-*')" ]
+}
+
+@test "the picture replaces an older one, and its number of mistakes is chosen" {
+    echo old >mistakes.png
+    on_ranks 2 eval "$out" --data "$data" --png mistakes.png --worst 3 | grep '3 of'
+    small=$(png_size mistakes.png 20)
+    on_ranks 2 eval "$out" --data "$data" --png mistakes.png --worst 400 | grep '400 of'
+    [ "$(png_size mistakes.png 20)" -gt $((10 * small)) ]
+    [ "$(find . -maxdepth 1 -type f)" = ./mistakes.png ]
+}
+
+@test "more places than mistakes: all of them" {
+    "$dptrain" data synth digits --out tiny --train 64 --val 7
+    for n in 1 3; do on_ranks "$n" eval "$out" --data tiny --threads 1 --png "$n.png" >text; done
+    cmp 1.png 3.png
+    grep -Eq '^picture    3.png, ([1-7]) of \1 mistakes' text
+}
+
+@test "without --png nothing is drawn and evaluation says what it said" {
+    on_ranks 2 eval "$out" --data "$data" --threads 1 >plain
+    on_ranks 2 eval "$out" --data "$data" --threads 1 --png a.png | grep -v '^picture' >drawn
+    diff plain <(sed '${/^$/d}' drawn)
+    [ "$(grep -c picture plain)" -eq 0 ]
+}
+
+@test "a picture that cannot be is refused in one message, before evaluating" {
+    check() { # CODE PART-OF-THE-MESSAGE RANKS ARGUMENTS...
+        run on_ranks "$3" eval "$out" --data "$data" "${@:4}"
+        echo "expected $1 \"$2\", got $status: $output"
+        [ "$status" -eq "$1" ]
+        [[ $output == *"$2"* ]]
+        [ "$(grep -c 'dptrain: error' <<<"$output")" -eq 1 ]
+        [[ $output != *accuracy* ]]
+    }
+    mkdir folder
+    for n in 1 3; do
+        check 4 "/nonexistent" "$n" --png /nonexistent/a.png
+        check 4 "/proc" "$n" --png /proc/a.png
+        check 2 "folder, not the name of a picture" "$n" --png folder
+        check 2 "folder, not the name of a picture" "$n" --png folder/
+        check 2 "goes from 1 to 400" "$n" --png a.png --worst 0
+        check 2 "goes from 1 to 400" "$n" --png a.png --worst 401
+        check 2 "wants a whole number" "$n" --png a.png --worst many
+        check 2 "--worst is for --png" "$n" --worst 3
+    done
+    [ ! -e a.png ]
+    [ -z "$(ls -A folder)" ]
+}
