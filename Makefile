@@ -74,6 +74,12 @@ $(BUILD)/tests/%: tests/%.c $(LIB)
 	@echo "  CC    $<"
 	$(Q)$(CC) $(CFLAGS_ALL) -MMD -MP -o $@ $< $(LIB) $(LDLIBS_ALL)
 
+# Benchmarks in C, each run by a script in scripts/.
+$(BUILD)/scripts/bench/%: scripts/bench/%.c $(LIB)
+	@mkdir -p $(@D)
+	@echo "  CC    $<"
+	$(Q)$(CC) $(CFLAGS_ALL) -MMD -MP -o $@ $< $(LIB) $(LDLIBS_ALL)
+
 info: ## print what the build found
 	@echo "version   $(VERSION) ($(GIT_HASH))"
 	@echo "compiler  $$($(CC) --version | head -1)"
@@ -87,6 +93,7 @@ install: $(BIN) ## install into PREFIX (DESTDIR is honoured)
 	install -D -m 755 $(BIN) $(DESTDIR)$(PREFIX)/bin/dptrain
 	install -d $(DESTDIR)$(PREFIX)/share/dptrain/scripts $(DESTDIR)$(PREFIX)/share/doc/dptrain
 	install -m 755 scripts/run.sh $(DESTDIR)$(PREFIX)/share/dptrain/scripts/
+	install -m 644 scripts/lib.sh $(DESTDIR)$(PREFIX)/share/dptrain/scripts/
 	install -m 644 README.md LICENSE $(DESTDIR)$(PREFIX)/share/doc/dptrain/
 
 uninstall: ## remove what install put there
@@ -97,12 +104,12 @@ check-layers: ## verify that includes look down only
 
 # Every header compiles on its own.
 check-headers: ## verify that headers are self-contained
-	$(Q)for h in $$(git ls-files '*.h'); do \
+	$(Q)for h in $$(find src kernels tests -name '*.h'); do \
 	  echo "#include \"$$h\"" | $(CC) $(CFLAGS_ALL) -fsyntax-only -x c - || { echo "$$h is not self-contained"; exit 1; }; \
 	done
 
 format: ## run clang-format over the tree
-	$(Q)clang-format -i $$(git ls-files '*.c' '*.h')
+	$(Q)clang-format -i $$(find src kernels tests scripts -name '*.[ch]')
 
 clean: ## remove every build output
 	rm -rf build build-san build-debug build-san-debug dptrain

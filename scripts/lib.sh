@@ -56,6 +56,8 @@ mpi_flags() { # NP
     fi
     # A chroot without /sys: hwloc would complain once per process.
     [[ -d $cpu_folder ]] || export HWLOC_HIDE_ERRORS=2
+    # hwloc looks for an X server in every process, which without an /etc/hosts is a name server's time-out each.
+    export HWLOC_COMPONENTS=${HWLOC_COMPONENTS:--gl}
     # Without ssh mpirun does not even start local ranks, unless told that there are no others.
     if ((np > 0)) && ! command -v ssh >/dev/null && ! command -v rsh >/dev/null; then
         MPI_FLAGS+=(--mca plm isolated)

@@ -172,7 +172,7 @@ forward_pid=$!
 trap 'on_signal TERM' TERM
 trap 'on_signal INT' INT
 trap 'on_signal HUP' HUP
-# A session of its own: Ctrl-C reaches mpirun through on_signal only.
+# setsid: Ctrl-C reaches mpirun through on_signal only.
 setsid "${command[@]}" </dev/null >"$work/stdout" &
 mpirun_pid=$!
 SECONDS=0 code=''

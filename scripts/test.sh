@@ -84,6 +84,7 @@ make_plan() {
     local source
     # Slow unwinding: libraries without frame pointers would hide whose a leak is.
     local asan=ASAN_OPTIONS=detect_leaks=${detect_leaks:-1}:fast_unwind_on_malloc=0:verify_asan_link_order=0
+    local lsan=LSAN_OPTIONS=suppressions=$PWD/tests/lsan.supp:print_suppressions=0
     for source in tests/unit/test_*.c tests/mpi/test_*.c; do
         [[ -e $source && $plain == yes ]] || continue
         c_entries "$source" "" build 120 64 LC_ALL=C
@@ -98,8 +99,12 @@ make_plan() {
     for source in tests/unit/test_*.c tests/mpi/test_*.c; do
         [[ -e $source && $san == yes ]] || continue
         c_entries "$source" "san/" build-san 300 2 "$asan" UBSAN_OPTIONS=print_stacktrace=1 \
-            "LSAN_OPTIONS=suppressions=$PWD/tests/lsan.supp:print_suppressions=0"
+            "$lsan"
     done
+    # The program itself; jq, h5dump and their like would be preloaded too, hence without the leak check's library.
+    [[ $san == no ]] || entry san/cli/train 600 env "DPTRAIN_BIN=$PWD/build-san/dptrain" "$lsan" \
+        "ASAN_OPTIONS=detect_leaks=0" bats --tap -f 'ragged|bit for bit|keeps its options|exact on any' \
+        tests/cli/train.bats
 }
 
 # The leak check needs /proc and the right to trace, which some containers refuse; the rest works without.

@@ -220,7 +220,7 @@ static err_t parse_one(opt_group_t *groups, int n_groups, int argc, char **argv,
         if (!value) value = "true";
     } else if (!value) {
         char choices[96];
-        if (*at + 1 >= argc)
+        if (*at + 1 >= argc || strncmp(argv[*at + 1], "--", 2) == 0)
             RAISE(ERR_USAGE, "--%s wants a value (%s)", key,
                   unit_text(&group->table[index], choices, sizeof choices));
         value = argv[++*at];

@@ -44,7 +44,8 @@ typedef struct opt_group {
 /* Sets every default. */
 err_t opt_defaults(opt_group_t *groups, int n_groups);
 
-/* Reads argv[0..argc): --key VALUE, --key=VALUE, --flag, --no-flag. Words without dashes are collected in
+/* Reads argv[0..argc): --key VALUE, --key=VALUE, --flag, --no-flag. A VALUE that begins with two dashes needs the
+ * form with =. Words without dashes are collected in
  * order in `positional` (at most max_positional; more is an error); "--" ends the options. */
 err_t opt_parse(opt_group_t *groups, int n_groups, int argc, char **argv, const char **positional,
                 int max_positional, int *n_positional);

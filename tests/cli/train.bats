@@ -4,7 +4,7 @@
 
 setup() {
     root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
-    dptrain=$root/dptrain
+    dptrain=${DPTRAIN_BIN:-$root/dptrain}
     out=$BATS_TEST_TMPDIR/run
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 DPTRAIN_BIND=none
     # shellcheck source=scripts/lib.sh

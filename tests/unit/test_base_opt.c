@@ -117,6 +117,7 @@ static void check_mistakes(void)
         {"--batch 1.5", "whole number"},
         {"--batch", "wants a value (N)"},
         {"--device", "wants a value (auto|ref|cpu)"},
+        {"--batch --quiet", "wants a value (N)"},
         {"--free 9223372036854775808", "too large"},
         {"--bucket 9223372036854775807K", "too large"},
         {"--bucket 1T", "size"},
@@ -197,7 +198,7 @@ static void check_records(void)
 int main(void)
 {
     unsetenv("DPTRAIN_DEBUG");
-    tap_plan(67);
+    tap_plan(68);
     check_defaults();
     check_forms();
     check_numbers();
