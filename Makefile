@@ -27,8 +27,9 @@ GIT_HASH := $(or $(shell git -C $(CURDIR) describe --always --dirty --abbrev=12 
 OPT   := $(if $(DEBUG),-O0 -g3,-O3 -g)
 ARCH  ?= -march=x86-64-v2
 WARN  := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror
-# -ffp-contract=off: the same bits whatever the compiler would fuse. No -ffast-math.
-CFLAGS_ALL := -std=c11 -D_GNU_SOURCE $(OPT) $(if $(filter x86_64,$(shell uname -m)),$(ARCH)) -ffp-contract=off \
+# -ffp-contract=off: the same bits whatever the compiler would fuse. -fno-math-errno: square roots vectorise; it only
+# stops libm from setting errno. No -ffast-math.
+CFLAGS_ALL := -std=c11 -D_GNU_SOURCE $(OPT) $(if $(filter x86_64,$(shell uname -m)),$(ARCH)) -ffp-contract=off -fno-math-errno \
 	-fopenmp -pthread $(WARN) -Isrc -I. \
 	$(patsubst -I%,-isystem %,$(filter -I% -D%,$(LIB_FLAGS) $(MPI_CFLAGS))) \
 	$(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=undefined -fno-omit-frame-pointer) $(CFLAGS)
@@ -117,4 +118,4 @@ clean: ## remove every build output
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
 
--include $(OBJ:.o=.d) $(TESTS:=.d) $(BUILD)/src/main.d
+-include $(OBJ:.o=.d) $(TESTS:=.d) $(wildcard $(BUILD)/scripts/bench/*.d) $(BUILD)/src/main.d

@@ -28,6 +28,14 @@ const backend_t backend_cpu = {
             [OP_SOFTMAX_XENT] = &cpu_softmax_xent,
         },
     .sgd = cpu_sgd,
+    .optim =
+        {
+            [OPTIM_SGD] = cpu_optim_sgd,
+            [OPTIM_ADADELTA] = cpu_optim_adadelta,
+            [OPTIM_ADAMW] = cpu_optim_adamw,
+            [OPTIM_LARS] = cpu_optim_lars,
+        },
+    .sum_squares = cpu_sum_squares,
     .accumulate = cpu_accumulate,
     .describe = onednn_describe,
 };

@@ -8,6 +8,11 @@ extern const op_kernel_t cpu_conv2d, cpu_linear, cpu_pool2d, cpu_relu, cpu_dropo
     cpu_softmax_xent;
 
 err_t cpu_sgd(const sgd_args_t *args);
+err_t cpu_optim_sgd(const optim_args_t *args);
+err_t cpu_optim_adadelta(const optim_args_t *args);
+err_t cpu_optim_adamw(const optim_args_t *args);
+err_t cpu_optim_lars(const optim_args_t *args);
+err_t cpu_sum_squares(const float *x, int64_t n, double *out);
 err_t cpu_accumulate(float *dst, const float *src, int64_t n);
 
 #endif

@@ -20,4 +20,10 @@ static err_t backward(const op_t *op, const op_args_t *args)
     return ERR_OK;
 }
 
+err_t ref_accumulate(float *dst, const float *src, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) dst[i] += src[i];
+    return ERR_OK;
+}
+
 const op_kernel_t ref_add = {.forward = forward, .backward = backward};

@@ -22,6 +22,14 @@ const backend_t backend_ref = {
             [OP_SOFTMAX_XENT] = &ref_softmax_xent,
         },
     .sgd = ref_sgd,
+    .optim =
+        {
+            [OPTIM_SGD] = ref_optim_sgd,
+            [OPTIM_ADADELTA] = ref_optim_adadelta,
+            [OPTIM_ADAMW] = ref_optim_adamw,
+            [OPTIM_LARS] = ref_optim_lars,
+        },
+    .sum_squares = ref_sum_squares,
     .accumulate = ref_accumulate,
     .describe = describe,
 };

@@ -8,6 +8,11 @@ extern const op_kernel_t ref_conv2d, ref_linear, ref_pool2d, ref_relu, ref_dropo
     ref_softmax_xent;
 
 err_t ref_sgd(const sgd_args_t *args);
+err_t ref_optim_sgd(const optim_args_t *args);
+err_t ref_optim_adadelta(const optim_args_t *args);
+err_t ref_optim_adamw(const optim_args_t *args);
+err_t ref_optim_lars(const optim_args_t *args);
+err_t ref_sum_squares(const float *x, int64_t n, double *out);
 err_t ref_accumulate(float *dst, const float *src, int64_t n);
 
 #endif

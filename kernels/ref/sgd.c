@@ -8,9 +8,3 @@ err_t ref_sgd(const sgd_args_t *args)
     }
     return ERR_OK;
 }
-
-err_t ref_accumulate(float *dst, const float *src, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++) dst[i] += src[i];
-    return ERR_OK;
-}

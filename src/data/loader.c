@@ -14,6 +14,7 @@ enum { N_BUFFERS = 2 };
 struct loader {
     loader_options_t options;
     batch_t buffers[N_BUFFERS];
+    float *picture;  /* one picture before its augmentation; NULL: no augmentation */
     int64_t n_taken; /* the loop's alone */
     pthread_t thread;
     bool started, synced;
@@ -24,6 +25,18 @@ struct loader {
     bool stop;
     err_info_t error; /* after the n_filled batches */
 };
+
+/* Keyed by epoch and dataset index: who reads a picture, and when, makes no difference. */
+static void augment_batch(loader_t *loader, sampler_slice_t slice, float *pixels)
+{
+    const dataset_info_t *info = &loader->options.dataset->info;
+    int64_t n_pixels = info->height * info->width * info->channels;
+    for (int64_t i = 0; i < slice.n; i++, pixels += n_pixels) {
+        augment_map_t map = augment_draw(loader->options.augment, slice.epoch, slice.index[i]);
+        memcpy(loader->picture, pixels, (size_t)n_pixels * sizeof *pixels);
+        augment_apply(&map, loader->picture, info->height, info->width, info->channels, pixels);
+    }
+}
 
 static err_t fill(loader_t *loader, int64_t epoch, int64_t number, batch_t *out)
 {
@@ -40,6 +53,7 @@ static err_t fill(loader_t *loader, int64_t epoch, int64_t number, batch_t *out)
     const dataset_info_t *info = &o->dataset->info;
     dataset_read(o->dataset, SPLIT_TRAIN, slice.index, slice.n, info->mean, info->std, out->pixels,
                  out->labels);
+    if (loader->picture) augment_batch(loader, slice, out->pixels);
     return ERR_OK;
 }
 
@@ -89,6 +103,11 @@ static err_t make_buffers(loader_t *loader)
         mem_touch(buffer->pixels, (size_t)n_pixels * sizeof *buffer->pixels);
         mem_touch(buffer->labels, (size_t)n_labels * sizeof *buffer->labels);
     }
+    const augment_t *augment = loader->options.augment;
+    if (!augment || !augment_active(&augment->options)) return ERR_OK;
+    int64_t n_picture = info->height * info->width * info->channels;
+    TRY(mem_new_array(n_picture, sizeof *loader->picture, "a picture to augment", &loader->picture));
+    mem_touch(loader->picture, (size_t)n_picture * sizeof *loader->picture);
     return ERR_OK;
 }
 
@@ -204,5 +223,6 @@ void loader_close(loader_t **in_out)
         mem_free(&loader->buffers[i].pixels);
         mem_free(&loader->buffers[i].labels);
     }
+    mem_free(&loader->picture);
     mem_free(in_out);
 }

@@ -3,6 +3,7 @@
 #ifndef DATA_LOADER_H
 #define DATA_LOADER_H
 
+#include "data/augment.h"
 #include "data/dataset.h"
 #include "data/sampler.h"
 
@@ -23,6 +24,7 @@ typedef struct loader_options {
     int64_t n_batches;    /* how many to produce in all */
     int64_t max_local;    /* most samples of a local batch */
     double timeout_sec;
+    const augment_t *augment; /* borrowed; NULL, or nothing active in it: pictures as they are */
 } loader_options_t;
 
 /* Allocates and touches both buffers, starts the thread. */

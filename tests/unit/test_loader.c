@@ -13,7 +13,7 @@
 #include "data/loader.h"
 #include "tests/tap.h"
 
-enum { N = 23, SIDE = 2, N_PIXELS = SIDE * SIDE, BATCH = 6 };
+enum { N = 23, SIDE = 5, N_PIXELS = SIDE * SIDE, BATCH = 6 };
 enum { N_PER_EPOCH = (N + BATCH - 1) / BATCH, N_BATCHES = 3 * N_PER_EPOCH };
 
 static uint8_t pixels[N * N_PIXELS], labels[N];
@@ -79,6 +79,98 @@ static void test_delivers(void)
     for (int rank = 0; rank < 7; rank++) all = delivers(rank, 7, 0, 0) && all;
     OK(all, "… on each of 7 ranks, of which some get nothing");
     OK(delivers(1, 2, 5, 2), "… from the middle of an epoch");
+}
+
+/* A whole run with augmentation as one rank of `size` in batches of `batch`, from position (epoch, first):
+ * each picture goes to `seen`, by epoch and dataset index. False: an error, or an allocation on the way. */
+typedef float seen_t[3][N][N_PIXELS];
+static bool collect(const augment_t *augment, int rank, int size, int64_t batch_size, int64_t first,
+                    seen_t seen)
+{
+    sampler_t *sampler = NULL, *same = NULL;
+    loader_t *loader = NULL;
+    if (sampler_new(N, batch_size, 4, &sampler) || sampler_new(N, batch_size, 4, &same)) abort();
+    loader_options_t options = options_for(sampler, rank, size);
+    options.augment = augment;
+    options.max_local = batch_size;
+    options.batch = first;
+    options.n_batches = 3 * sampler_batches(sampler) - first;
+    if (loader_open(&options, &loader) != ERR_OK) abort();
+    bool right = true;
+    int64_t n_blocks = mem_count();
+    for (int64_t i = 0; right && i < options.n_batches; i++) {
+        const batch_t *batch;
+        right = loader_next(loader, &batch) == ERR_OK;
+        if (!right) break;
+        sampler_slice_t slice = sampler_at(same, batch->epoch, batch->batch, rank, size);
+        for (int64_t k = 0; k < slice.n; k++)
+            memcpy(seen[batch->epoch][slice.index[k]], batch->pixels + k * N_PIXELS, sizeof seen[0][0]);
+    }
+    right = right && mem_count() == n_blocks;
+    loader_close(&loader);
+    sampler_free(&sampler);
+    sampler_free(&same);
+    return right;
+}
+
+static const augment_t idle = {{0}, 6}, turning = {{20, .1, 5, .1, true}, 6};
+static seen_t plain, augmented, seen;
+
+static bool same_picture(const float *a, const float *b)
+{
+    return memcmp(a, b, N_PIXELS * sizeof *a) == 0;
+}
+
+/* All ranks of `size` together show what one rank did. */
+static bool same_run(int size, int64_t batch_size)
+{
+    bool right = true;
+    memset(seen, 0, sizeof seen);
+    for (int rank = 0; rank < size; rank++)
+        right = collect(&turning, rank, size, batch_size, 0, seen) && right;
+    return right && memcmp(seen, augmented, sizeof seen) == 0;
+}
+
+/* What is not seen again is zero. */
+static bool same_from(int64_t first)
+{
+    bool right = collect(&turning, 0, 1, BATCH, first, memset(seen, 0, sizeof seen));
+    int n_seen = 0;
+    for (int epoch = 0; epoch < 3; epoch++)
+        for (int i = 0; i < N; i++)
+            if (!same_picture(seen[epoch][i], (float[N_PIXELS]){0})) {
+                right = right && same_picture(seen[epoch][i], augmented[epoch][i]);
+                n_seen++;
+            }
+    return right && n_seen == 3 * N - first * BATCH;
+}
+
+static void test_augments(void)
+{
+    OK(collect(&turning, 0, 1, BATCH, 0, augmented), "with augmentation, without an allocation");
+    collect(NULL, 0, 1, BATCH, 0, plain);
+    bool as_drawn = true, changed = true, anew = true;
+    for (int epoch = 0; epoch < 3; epoch++)
+        for (int i = 0; i < N; i++) {
+            augment_map_t map = augment_draw(&turning, epoch, i);
+            float drawn[N_PIXELS];
+            augment_apply(&map, plain[epoch][i], SIDE, SIDE, 1, drawn);
+            as_drawn = as_drawn && same_picture(drawn, augmented[epoch][i]);
+            changed = changed && !same_picture(plain[epoch][i], augmented[epoch][i]);
+            anew = anew && !same_picture(augmented[epoch][i], augmented[(epoch + 1) % 3][i]);
+        }
+    OK(as_drawn, "… each picture is changed by the map of its epoch and dataset index");
+    OK(changed && anew, "… always, and otherwise in every epoch");
+    OK(same_run(2, BATCH) && same_run(3, BATCH), "… the same on 2 and on 3 ranks");
+    OK(same_run(1, 1) && same_run(1, 4) && same_run(3, N), "… and in batches of another size");
+    OK(same_from(2), "… and from the middle of an epoch");
+
+    int64_t n_before = mem_count();
+    collect(NULL, 0, 1, BATCH, 0, plain);
+    int64_t n_blocks = mem_count() - n_before;
+    bool read = collect(&idle, 0, 1, BATCH, 0, seen);
+    OK(read && memcmp(seen, plain, sizeof seen) == 0 && mem_count() - n_before == 2 * n_blocks,
+       "no augmentation: pictures as they are, without a buffer");
 }
 
 static void test_close(void)
@@ -191,8 +283,9 @@ int main(void)
     dataset.info.channels = 1;
     dataset.info.mean = 0.5;
     dataset.info.std = 0.25;
-    tap_plan(3 + 2 + 3 + 4 + 1);
+    tap_plan(3 + 7 + 2 + 3 + 4 + 1);
     test_delivers();
+    test_augments();
     test_close();
     test_error();
     test_slow_storage();

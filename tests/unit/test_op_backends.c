@@ -290,8 +290,14 @@ static void compare_flat(const backend_t *device, int64_t n, int64_t offset)
     memcpy(v[1], v[0], (size_t)(n + offset) * sizeof(float));
     for (int i = 0; i < 2; i++) {
         const backend_t *backend = i ? &backend_ref : device;
-        sgd_args_t args = {w[i] + offset, g + offset, v[i] + offset, n, 0.03f, 0.9f};
-        must(backend->sgd(&args), "sgd");
+        optim_args_t args = {.weight = w[i] + offset,
+                             .gradient = g + offset,
+                             .state = {v[i] + offset},
+                             .n = n,
+                             .lr = 0.03,
+                             .momentum = 0.9,
+                             .gradient_scale = 1};
+        must(backend->optim[OPTIM_SGD](&args), "sgd");
     }
     OK(close_to("v", v[0], v[1], shape, 2, 0) && close_to("w", w[0], w[1], shape, 2, 0),
        "sgd of %lld at offset %lld", (long long)n, (long long)offset);

@@ -201,7 +201,8 @@ static void test_backend_find(void)
     bool complete = true;
     for (int kind = 0; kind < OP_KIND_COUNT; kind++)
         complete = complete && ref->kernel[kind] && ref->kernel[kind]->forward && ref->kernel[kind]->backward;
-    OK(complete && ref->sgd && ref->accumulate && ref->describe, "ref is complete");
+    for (int kind = 0; kind < OPTIM_KIND_COUNT; kind++) complete = complete && ref->optim[kind];
+    OK(complete && ref->sum_squares && ref->accumulate && ref->describe, "ref is complete");
 }
 
 int main(void)

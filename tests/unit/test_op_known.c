@@ -220,10 +220,16 @@ static void test_elementwise(const backend_t *device)
     op_run_free(&r);
 
     float weight[] = {1, -1}, gradient[] = {0.5f, 1}, velocity[] = {0, 0};
-    sgd_args_t sgd = {weight, gradient, velocity, 2, 0.1f, 0.9f};
-    must(device->sgd(&sgd), "sgd");
+    optim_args_t sgd = {.weight = weight,
+                        .gradient = gradient,
+                        .state = {velocity},
+                        .n = 2,
+                        .lr = 0.1,
+                        .momentum = 0.9,
+                        .gradient_scale = 1};
+    must(device->optim[OPTIM_SGD](&sgd), "sgd");
     OK(IS(velocity, 0.5f, 1) && IS(weight, 0.95f, -1.1f), "sgd: first step");
-    must(device->sgd(&sgd), "sgd");
+    must(device->optim[OPTIM_SGD](&sgd), "sgd");
     OK(IS(velocity, 0.95f, 1.9f) && IS(weight, 0.855f, -1.29f), "sgd: second step, with momentum");
     must(device->accumulate(weight, gradient, 1), "accumulate");
     OK(IS(weight, 1.355f, -1.29f), "accumulate adds to n elements and to no more");

@@ -1,0 +1,202 @@
+/* RUN np=0 device=ref,cpu : the optimizers' kernels against their formulas, worked out in double. */
+#include <omp.h>
+
+#include "tests/op_util.h"
+#include "tests/tap.h"
+
+enum { N_STEPS = 6 };
+
+static const struct {
+    const char *name;
+    optim_kind_t kind;
+    optim_args_t args;
+} cases[] = {
+    {"sgd", OPTIM_SGD, {.lr = 0.1, .gradient_scale = 1}},
+    {"sgd with momentum", OPTIM_SGD, {.lr = 0.1, .momentum = 0.9, .gradient_scale = 1}},
+    {"sgd, decayed and clipped",
+     OPTIM_SGD,
+     {.lr = 0.1, .momentum = 0.9, .gradient_scale = 0.5, .weight_decay = 0.05}},
+    {"nesterov",
+     OPTIM_SGD,
+     {.lr = 0.1, .momentum = 0.9, .gradient_scale = 0.5, .weight_decay = 0.05, .nesterov = true}},
+    {"adadelta", OPTIM_ADADELTA, {.lr = 1, .rho = 0.95, .epsilon = 1e-6, .gradient_scale = 1}},
+    {"adadelta, decayed and clipped",
+     OPTIM_ADADELTA,
+     {.lr = 0.7, .rho = 0.9, .epsilon = 0.01, .gradient_scale = 0.5, .weight_decay = 0.05}},
+    {"adamw", OPTIM_ADAMW, {.lr = 0.01, .beta = {0.9, 0.999}, .epsilon = 1e-8, .gradient_scale = 1}},
+    {"adamw, decayed and clipped",
+     OPTIM_ADAMW,
+     {.lr = 0.1, .beta = {0.8, 0.95}, .epsilon = 0.01, .gradient_scale = 0.5, .weight_decay = 0.05}},
+    {"lars",
+     OPTIM_LARS,
+     {.lr = 2, .momentum = 0.9, .trust_ratio = 0.01, .gradient_scale = 0.5, .weight_decay = 0.05}},
+};
+enum { N_CASES = sizeof cases / sizeof cases[0] };
+
+typedef struct element {
+    double weight, state[2], average;
+} element_t;
+
+/* Step t = 1, 2, … of one weight. */
+static void follow(element_t *e, optim_kind_t kind, const optim_args_t *a, double gradient, int t)
+{
+    double g = a->gradient_scale * gradient, *s = e->state, w = e->weight;
+    if (kind != OPTIM_ADAMW) g += a->weight_decay * w;
+    if (kind == OPTIM_SGD) {
+        s[0] = a->momentum * s[0] + g;
+        w -= a->lr * (a->nesterov ? g + a->momentum * s[0] : s[0]);
+    } else if (kind == OPTIM_ADADELTA) {
+        s[0] = a->rho * s[0] + (1 - a->rho) * g * g;
+        double delta = sqrt(s[1] + a->epsilon) / sqrt(s[0] + a->epsilon) * g;
+        s[1] = a->rho * s[1] + (1 - a->rho) * delta * delta;
+        w -= a->lr * delta;
+    } else if (kind == OPTIM_ADAMW) {
+        s[0] = a->beta[0] * s[0] + (1 - a->beta[0]) * g;
+        s[1] = a->beta[1] * s[1] + (1 - a->beta[1]) * g * g;
+        double m = s[0] / (1 - pow(a->beta[0], t)), v = s[1] / (1 - pow(a->beta[1], t));
+        w = w - a->lr * a->weight_decay * w - a->lr * m / (sqrt(v) + a->epsilon);
+    } else {
+        s[0] = a->momentum * s[0] + a->lr * a->trust_ratio * g;
+        w -= s[0];
+    }
+    e->weight = w;
+    e->average = a->average_decay * e->average + (1 - a->average_decay) * w;
+}
+
+/* Flat buffers: weight, gradient, two states, average. A guard before and after the range shows writes
+ * outside. */
+enum { WEIGHT, GRADIENT, STATE, AVERAGE = STATE + 2, N_FLATS };
+
+/* Rounding is relative to the largest values on the way: about 1, but for averages of squares, where nothing
+ * cancels. */
+static bool same(const float *got, const element_t *expected, size_t field, double size, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        double value = *(const double *)((const char *)&expected[i] + field);
+        if (fabs(got[i] - value) <= 3e-6 * (fabs(value) + size)) continue;
+        printf("# element %lld is %.9g, not %.9g\n", (long long)i, got[i], value);
+        return false;
+    }
+    return true;
+}
+
+static void test_kernel(const backend_t *device, int which, int64_t n, int64_t offset, bool averaged)
+{
+    optim_args_t args = cases[which].args;
+    optim_kind_t kind = cases[which].kind;
+    shape_t shape = shape_1d(n + offset);
+    float *flat[N_FLATS];
+    element_t *expected = NULL;
+    rng_t rng = rng_new(17, RNG_TEST, (uint64_t)which);
+    must(mem_new_array(n, sizeof *expected, "expected values", &expected), "memory");
+    for (int f = 0; f < N_FLATS; f++) {
+        flat[f] = util_floats(shape);
+        for (int64_t i = 0; i < n + offset; i++) flat[f][i] = i < offset ? UTIL_GUARD : 0;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        flat[WEIGHT][offset + i] = flat[AVERAGE][offset + i] = (float)rng_normal(&rng);
+        expected[i].weight = expected[i].average = flat[WEIGHT][offset + i];
+    }
+    args.weight = flat[WEIGHT] + offset, args.gradient = flat[GRADIENT] + offset;
+    args.state[0] = flat[STATE] + offset;
+    if (kind == OPTIM_ADADELTA || kind == OPTIM_ADAMW) args.state[1] = flat[STATE + 1] + offset;
+    args.average = averaged ? flat[AVERAGE] + offset : NULL, args.average_decay = averaged ? 0.75 : 1;
+    args.n = n;
+    for (int t = 1; t <= N_STEPS; t++) {
+        for (int b = 0; b < 2; b++) args.correction[b] = 1 - pow(args.beta[b], t);
+        for (int64_t i = 0; i < n; i++) {
+            flat[GRADIENT][offset + i] = (float)rng_normal(&rng);
+            follow(&expected[i], kind, &args, flat[GRADIENT][offset + i], t);
+        }
+        must(device->optim[kind](&args), cases[which].name);
+    }
+    bool guarded = true;
+    for (int f = 0; f < N_FLATS; f++) {
+        guarded = guarded && util_guards_hold(flat[f], shape);
+        for (int64_t i = 0; i < offset; i++) guarded = guarded && flat[f][i] == UTIL_GUARD;
+    }
+    bool squares = kind == OPTIM_ADADELTA;
+    OK(guarded && same(args.weight, expected, offsetof(element_t, weight), 1, n) &&
+           same(flat[STATE] + offset, expected, offsetof(element_t, state), squares ? 1e-3 : 1, n) &&
+           same(flat[STATE + 1] + offset, expected, offsetof(element_t, state[1]), 1e-3, n) &&
+           same(flat[AVERAGE] + offset, expected, offsetof(element_t, average), 1, n),
+       "%s%s: %d steps of %lld at offset %lld", cases[which].name, averaged ? " with an average" : "",
+       (int)N_STEPS, (long long)n, (long long)offset);
+    for (int f = 0; f < N_FLATS; f++) mem_free(&flat[f]);
+    mem_free(&expected);
+}
+
+static double sum_with(const backend_t *device, int n_threads, const float *x, int64_t n)
+{
+    double sum = -1;
+    omp_set_num_threads(n_threads);
+    must(device->sum_squares(x, n, &sum), "sum_squares");
+    return sum;
+}
+
+static void test_sum_squares(const backend_t *device)
+{
+    static const int64_t lengths[] = {0, 1, 15, 17, 8191, 100003, 3000001};
+    for (int l = 0; l < (int)(sizeof lengths / sizeof lengths[0]); l++) {
+        int64_t n = lengths[l];
+        shape_t shape = shape_1d(n + 1);
+        float *x = util_floats(shape);
+        rng_t rng = rng_new(23, RNG_TEST, (uint64_t)l);
+        double expected = 0;
+        for (int64_t i = 1; i <= n; i++) {
+            x[i] = (float)((double)rng_u32(&rng) * 0x1p-32);
+            expected += (double)x[i] * x[i];
+        }
+        double one = sum_with(device, 1, x + 1, n), three = sum_with(device, 3, x + 1, n);
+        OK(fabs(one - expected) <= 1e-12 * expected, "sum of %lld squares", (long long)n);
+        OK(memcmp(&one, &three, sizeof one) == 0, "bit for bit the same on three threads");
+        mem_free(&x);
+    }
+    const float big[] = {3e38f, -2e38f, 1};
+    OK(isfinite(sum_with(device, 2, big, 3)), "squares beyond float's range do not overflow");
+    const float bad[] = {1, NAN, 2};
+    OK(isnan(sum_with(device, 2, bad, 3)), "NaN is seen");
+}
+
+/* The blocks of several threads are those of one. */
+static void test_threads(const backend_t *device)
+{
+    enum { N = 100003 };
+    float *flat[2][4];
+    for (int run = 0; run < 2; run++) {
+        rng_t rng = rng_new(29, RNG_TEST, 0);
+        for (int f = 0; f < 4; f++) {
+            flat[run][f] = util_floats(shape_1d(N));
+            for (int64_t i = 0; i < N; i++) flat[run][f][i] = fabsf((float)rng_normal(&rng));
+        }
+        optim_args_t args = cases[7].args;
+        args.weight = flat[run][0], args.gradient = flat[run][1], args.n = N;
+        args.state[0] = flat[run][2], args.state[1] = flat[run][3];
+        args.correction[0] = args.correction[1] = 0.5;
+        omp_set_num_threads(run ? 3 : 1);
+        must(device->optim[OPTIM_ADAMW](&args), "adamw");
+    }
+    bool equal = true;
+    for (int f = 0; f < 4; f++) equal = equal && memcmp(flat[0][f], flat[1][f], N * sizeof(float)) == 0;
+    OK(equal, "adamw on one thread and on three: the same bits");
+    for (int run = 0; run < 2; run++)
+        for (int f = 0; f < 4; f++) mem_free(&flat[run][f]);
+}
+
+int main(int argc, char **argv)
+{
+    static const int64_t lengths[] = {0, 1, 7, 1000, 40001};
+    enum { N_LENGTHS = sizeof lengths / sizeof lengths[0] };
+    const backend_t *device = util_open(argc, argv, 2);
+    tap_plan(N_CASES * (N_LENGTHS + 2) + 2 * 7 + 2 + 1 + 1);
+    for (int c = 0; c < N_CASES; c++) {
+        for (int l = 0; l < N_LENGTHS; l++) test_kernel(device, c, lengths[l], 0, false);
+        test_kernel(device, c, 1001, 3, true);
+        test_kernel(device, c, 40007, 1, true);
+    }
+    test_sum_squares(device);
+    test_threads(device);
+    if (device->close) device->close();
+    OK(mem_live() == 0, "every block was freed");
+    return tap_done();
+}
