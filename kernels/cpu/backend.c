@@ -27,7 +27,6 @@ const backend_t backend_cpu = {
             [OP_BATCH_NORM] = &cpu_batch_norm,
             [OP_SOFTMAX_XENT] = &cpu_softmax_xent,
         },
-    .sgd = cpu_sgd,
     .optim =
         {
             [OPTIM_SGD] = cpu_optim_sgd,

@@ -7,7 +7,6 @@
 extern const op_kernel_t cpu_conv2d, cpu_linear, cpu_pool2d, cpu_relu, cpu_dropout, cpu_add, cpu_batch_norm,
     cpu_softmax_xent;
 
-err_t cpu_sgd(const sgd_args_t *args);
 err_t cpu_optim_sgd(const optim_args_t *args);
 err_t cpu_optim_adadelta(const optim_args_t *args);
 err_t cpu_optim_adamw(const optim_args_t *args);

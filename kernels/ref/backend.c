@@ -21,7 +21,6 @@ const backend_t backend_ref = {
             [OP_BATCH_NORM] = &ref_batch_norm,
             [OP_SOFTMAX_XENT] = &ref_softmax_xent,
         },
-    .sgd = ref_sgd,
     .optim =
         {
             [OPTIM_SGD] = ref_optim_sgd,

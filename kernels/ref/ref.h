@@ -7,7 +7,6 @@
 extern const op_kernel_t ref_conv2d, ref_linear, ref_pool2d, ref_relu, ref_dropout, ref_add, ref_batch_norm,
     ref_softmax_xent;
 
-err_t ref_sgd(const sgd_args_t *args);
 err_t ref_optim_sgd(const optim_args_t *args);
 err_t ref_optim_adadelta(const optim_args_t *args);
 err_t ref_optim_adamw(const optim_args_t *args);

@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/mem.h"
+
 err_t fs_join(char *out, const char *folder, const char *name)
 {
     size_t n = strlen(folder);
@@ -67,4 +69,26 @@ err_t fs_sync(const char *path)
     if (reason && reason != EINVAL && reason != ENOTSUP)
         RAISE(ERR_SYSTEM, "cannot flush %s to its device: %s", path, strerror(reason));
     return ERR_OK;
+}
+
+err_t fs_read_text(const char *path, int64_t max_bytes, char **out)
+{
+    err_t err = ERR_OK;
+    char *text = NULL;
+    FILE *file = fopen(path, "re");
+    if (!file) RAISE(ERR_USAGE, "cannot read %s: %s", path, strerror(errno));
+    TRY_OUT(err, mem_new((size_t)max_bytes + 1, "a text file", &text));
+    size_t n = fread(text, 1, (size_t)max_bytes + 1, file);
+    if (ferror(file)) RAISE_OUT(err, ERR_USAGE, "cannot read %s: %s", path, strerror(errno));
+    if ((int64_t)n > max_bytes)
+        RAISE_OUT(err, ERR_USAGE, "%s is larger than the %lld bytes that such a file may have", path,
+                  (long long)max_bytes);
+    text[n] = '\0';
+    if (strlen(text) != n) RAISE_OUT(err, ERR_USAGE, "%s is no text file: it holds a zero byte", path);
+    *out = text;
+    text = NULL;
+out:
+    mem_free(&text);
+    fclose(file);
+    return err;
 }

@@ -2,8 +2,8 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -125,17 +125,21 @@ void json_int(json_t *j, const char *key, int64_t value)
     append(j, text, (size_t)snprintf(text, sizeof text, "%" PRId64, value));
 }
 
+void json_number(double value, char *out)
+{
+    for (int digits = 9; digits <= 17; digits++) {
+        snprintf(out, 32, "%.*g", digits, value);
+        double back = strtod(out, NULL);
+        if (back >= value && back <= value) return;
+    }
+}
+
 void json_real(json_t *j, const char *key, double value)
 {
-    char text[40];
+    char text[32] = "null";
     start_value(j, key);
-    /* The shorter form when it reads back as the same number. */
-    int n = snprintf(text, sizeof text, "%.9g", value);
-    double back = 0;
-    if (isfinite(value) && (sscanf(text, "%lf", &back) != 1 || back < value || back > value))
-        n = snprintf(text, sizeof text, "%.17g", value);
-    if (!isfinite(value)) n = snprintf(text, sizeof text, "null");
-    append(j, text, (size_t)n);
+    if (isfinite(value)) json_number(value, text);
+    append(j, text, strlen(text));
 }
 
 void json_bool(json_t *j, const char *key, bool value)

@@ -290,9 +290,12 @@ void opt_text(const opt_group_t *group, int index, char *out, size_t n_bytes)
     case OPT_SIZE:
         snprintf(out, n_bytes, "%" PRId64, *(const int64_t *)value);
         break;
-    case OPT_REAL:
-        snprintf(out, n_bytes, "%.17g", *(const double *)value);
+    case OPT_REAL: {
+        char number[32];
+        json_number(*(const double *)value, number);
+        snprintf(out, n_bytes, "%s", number);
         break;
+    }
     case OPT_FLAG:
         snprintf(out, n_bytes, "%s", *(const bool *)value ? "true" : "false");
         break;

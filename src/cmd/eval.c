@@ -38,6 +38,7 @@ typedef struct eval_run {
     worst_t worst;
     float *params, *states;
     double mean, std;
+    bool averaged; /* the weights are the checkpoint's moving average */
 } eval_run_t;
 
 static err_t decide(const char *where, const eval_options_t *options, eval_plan_t *plan)
@@ -56,7 +57,7 @@ static err_t load(eval_run_t *run, const eval_plan_t *plan)
     TRY_OUT(err, model_file_graph(checkpoint, &run->graph, &run->mean, &run->std));
     TRY_OUT(err, mem_new_array(run->graph->n_flat_params, sizeof(float), "weights", &run->params));
     TRY_OUT(err, mem_new_array(run->graph->n_flat_states, sizeof(float), "running statistics", &run->states));
-    TRY_OUT(err, model_file_read(checkpoint, run->graph, run->params, NULL, run->states));
+    TRY_OUT(err, model_file_read(checkpoint, run->graph, run->params, run->states, NULL, &run->averaged));
 out:
     checkpoint_close(&checkpoint);
     return err;

@@ -1,17 +1,45 @@
 #include "train/train.h"
 
+#include <stdio.h>
+
+#include "base/log.h"
+#include "base/mem.h"
 #include "cmd/cmd.h"
+
+static err_t parse(const cmd_context_t *context, train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS],
+                   char **storage)
+{
+    TRY(opt_parse(groups, TRAIN_N_GROUPS, context->argc, context->argv, NULL, 0, NULL));
+    TRY(train_options_read_config(options, groups, storage));
+    return train_options_check(options, groups);
+}
+
+static err_t print_config(const opt_group_t groups[TRAIN_N_GROUPS])
+{
+    static const char *const without[] = {"config", "print-config", NULL};
+    char *text;
+    TRY(opt_config_write(groups, TRAIN_N_GROUPS, without, &text));
+    if (log_speaks()) fputs(text, stdout);
+    mem_free(&text);
+    return ERR_OK;
+}
 
 err_t cmd_train(const cmd_context_t *context)
 {
     train_options_t options;
     opt_group_t groups[TRAIN_N_GROUPS];
+    char *storage = NULL;
     err_t err = train_options_bind(&options, groups);
     if (err == ERR_OK &&
         cmd_wants_help(context, "usage: mpirun -np N dptrain train [options]\n", groups, TRAIN_N_GROUPS))
         return ERR_OK;
-    if (err == ERR_OK) err = opt_parse(groups, TRAIN_N_GROUPS, context->argc, context->argv, NULL, 0, NULL);
-    if (err == ERR_OK) err = train_options_check(&options, groups);
-    if (err != ERR_OK) return cmd_fail(err);
-    return train_run(&options, groups, context->abort_job);
+    if (err == ERR_OK) err = parse(context, &options, groups, &storage);
+    if (err == ERR_OK && options.print_config)
+        err = print_config(groups);
+    else if (err == ERR_OK)
+        err = train_run(&options, groups, context->abort_job);
+    else
+        cmd_fail(err);
+    mem_free(&storage);
+    return err;
 }

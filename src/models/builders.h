@@ -5,6 +5,7 @@
 #include "models/model.h"
 
 void build_lenet5(graph_t *graph, const model_options_t *options);
+void build_mnist_cnn(graph_t *graph, const model_options_t *options);
 void build_mlp(graph_t *graph, const model_options_t *options);
 
 #endif

@@ -7,6 +7,7 @@
 
 const model_t models[] = {
     {"lenet5", "LeNet-5 as Caffe has it: conv 20x5x5, pool, conv 50x5x5, pool, fc 500, fc 10", build_lenet5},
+    {"mnist-cnn", "conv 32x3x3, conv 64x3x3, pool, fc 128, fc 10, with dropout", build_mnist_cnn},
     {"mlp", "two hidden layers: fc 256, fc 128", build_mlp},
     {NULL, NULL, NULL},
 };

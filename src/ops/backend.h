@@ -13,16 +13,6 @@ typedef struct op_kernel {
     void (*unplan)(op_t *op);
 } op_kernel_t;
 
-/* SGD with momentum over n elements of the flat buffers, in one pass:
- *   v ← momentum·v + g;  w ← w − lr·v          (Polyak 1964, in the form all frameworks use) */
-typedef struct sgd_args {
-    float *weight;
-    const float *gradient;
-    float *velocity;
-    int64_t n;
-    float lr, momentum;
-} sgd_args_t;
-
 /* Optimizers: one pass over a range of the flat buffers. Everywhere g ← gradient_scale·gradient (clipping), and,
  * where an average is kept, average ← d·average + (1−d)·w in the same pass, d = average_decay. State that is not
  * listed is not read. Weight decay λ is coupled (g ← g + λw) but for AdamW.
@@ -62,7 +52,6 @@ typedef struct backend {
     err_t (*open)(int n_threads);
     void (*close)(void);
     const op_kernel_t *kernel[OP_KIND_COUNT];
-    err_t (*sgd)(const sgd_args_t *args);
     err_t (*optim[OPTIM_KIND_COUNT])(const optim_args_t *args);
     /* Σ x² over n elements, added up in double and in an order that depends on n alone. */
     err_t (*sum_squares)(const float *x, int64_t n, double *out);

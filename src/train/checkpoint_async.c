@@ -13,7 +13,7 @@
 #include "base/mem.h"
 #include "train/checkpoint_store.h"
 
-typedef enum phase { PHASE_IDLE, PHASE_WRITING, PHASE_ENDED, PHASE_CLOSING } phase_t;
+typedef enum phase { PHASE_IDLE, PHASE_COPYING, PHASE_WRITING, PHASE_ENDED, PHASE_CLOSING } phase_t;
 
 struct ckpt_async {
     pthread_t thread;
@@ -25,6 +25,8 @@ struct ckpt_async {
     char *block;
     size_t block_bytes;
     ckpt_content_t content;
+    const void **deferred; /* where the first n_deferred arrays are to be copied from */
+    int n_deferred;
     char folder[FS_PATH_MAX];
     int keep;
     ckpt_result_t result;
@@ -54,16 +56,23 @@ static const char *put_text(cursor_t *cursor, const char *text)
     return text ? put(cursor, text, strlen(text) + 1) : NULL;
 }
 
-static ckpt_content_t copy_content(cursor_t *cursor, const ckpt_content_t *from)
+/* Data of the first n_deferred arrays only gets its place. */
+static ckpt_content_t copy_content(cursor_t *cursor, const ckpt_content_t *from, int n_deferred,
+                                   const void ***deferred)
 {
     ckpt_content_t to = *from;
     ckpt_array_t *arrays = put(cursor, from->arrays, (size_t)from->n_arrays * sizeof *arrays);
     ckpt_attr_t *attrs = put(cursor, from->attrs, (size_t)from->n_attrs * sizeof *attrs);
+    *deferred = put(cursor, NULL, 0);
+    cursor->used += mem_round((size_t)n_deferred * sizeof **deferred);
     for (int i = 0; i < from->n_arrays; i++) {
         ckpt_array_t array = from->arrays[i];
+        size_t n_bytes = array_bytes(&array);
         array.name = put_text(cursor, array.name);
         array.meaning = put_text(cursor, array.meaning);
-        array.data = put(cursor, array.data, array_bytes(&array));
+        if (i < n_deferred && *deferred) (*deferred)[i] = array.data;
+        array.data = put(cursor, array.data, i < n_deferred ? 0 : n_bytes);
+        if (i < n_deferred) cursor->used += mem_round(n_bytes);
         if (arrays) arrays[i] = array;
     }
     for (int i = 0; i < from->n_attrs; i++) {
@@ -75,6 +84,17 @@ static ckpt_content_t copy_content(cursor_t *cursor, const ckpt_content_t *from)
     to.arrays = arrays;
     to.attrs = attrs;
     return to;
+}
+
+static void copy_deferred(ckpt_async_t *a)
+{
+    double start = clock_sec();
+    for (int i = 0; i < a->n_deferred; i++) {
+        const ckpt_array_t *array = &a->content.arrays[i];
+        char *to = a->block + ((const char *)array->data - a->block); /* our own memory: it may be written */
+        if (array_bytes(array) > 0) memcpy(to, a->deferred[i], array_bytes(array));
+    }
+    a->result.copy_sec += clock_sec() - start;
 }
 
 static void write_copy(ckpt_async_t *a)
@@ -89,19 +109,28 @@ static void write_copy(ckpt_async_t *a)
     if (err != ERR_OK) err_take(err, &a->result.error);
 }
 
+static void enter_phase(ckpt_async_t *a, phase_t phase)
+{
+    pthread_mutex_lock(&a->lock);
+    a->phase = phase;
+    pthread_cond_broadcast(&a->changed);
+    pthread_mutex_unlock(&a->lock);
+}
+
 static void *run(void *context)
 {
     ckpt_async_t *a = context;
     pthread_mutex_lock(&a->lock);
     for (;;) {
-        while (a->phase != PHASE_WRITING && a->phase != PHASE_CLOSING)
+        while (a->phase != PHASE_COPYING && a->phase != PHASE_CLOSING)
             pthread_cond_wait(&a->changed, &a->lock);
         if (a->phase == PHASE_CLOSING) break;
         pthread_mutex_unlock(&a->lock);
+        copy_deferred(a);
+        enter_phase(a, PHASE_WRITING);
         write_copy(a);
+        enter_phase(a, PHASE_ENDED);
         pthread_mutex_lock(&a->lock);
-        a->phase = PHASE_ENDED;
-        pthread_cond_broadcast(&a->changed);
     }
     pthread_mutex_unlock(&a->lock);
     return NULL;
@@ -156,26 +185,30 @@ err_t ckpt_async_open(int64_t n_bytes, double timeout_sec, ckpt_async_t **out)
 }
 
 err_t ckpt_async_submit(ckpt_async_t *a, const char *folder, int64_t step, int keep,
-                        const ckpt_content_t *content)
+                        const ckpt_content_t *content, int n_deferred)
 {
-    ASSERT(a->phase == PHASE_IDLE);
+    ASSERT(a->phase == PHASE_IDLE && n_deferred >= 0 && n_deferred <= content->n_arrays);
     double start = clock_sec();
     cursor_t count = {NULL, 0};
-    copy_content(&count, content);
+    copy_content(&count, content, n_deferred, &a->deferred);
     TRY(grow(a, count.used));
     cursor_t fill = {a->block, 0};
-    a->content = copy_content(&fill, content);
+    a->content = copy_content(&fill, content, n_deferred, &a->deferred);
+    a->n_deferred = n_deferred;
     snprintf(a->folder, sizeof a->folder, "%s", folder);
     a->keep = keep;
     a->result = (ckpt_result_t){.step = step};
-    for (int i = 0; i < content->n_arrays; i++)
-        a->result.n_bytes += (int64_t)array_bytes(&content->arrays[i]);
+    for (int i = 0; i < content->n_arrays; i++) a->result.n_bytes += (int64_t)array_bytes(&content->arrays[i]);
     a->result.copy_sec = clock_sec() - start;
-    pthread_mutex_lock(&a->lock);
-    a->phase = PHASE_WRITING;
-    pthread_cond_broadcast(&a->changed);
-    pthread_mutex_unlock(&a->lock);
+    enter_phase(a, PHASE_COPYING);
     return ERR_OK;
+}
+
+void ckpt_async_copied(ckpt_async_t *a)
+{
+    pthread_mutex_lock(&a->lock);
+    while (a->phase == PHASE_COPYING) pthread_cond_wait(&a->changed, &a->lock);
+    pthread_mutex_unlock(&a->lock);
 }
 
 bool ckpt_async_take(ckpt_async_t *a, ckpt_result_t *out)
@@ -198,9 +231,9 @@ static bool wait_for_disk(ckpt_async_t *a)
     deadline.tv_sec += (time_t)ceil(a->timeout_sec);
     int reason = 0;
     pthread_mutex_lock(&a->lock);
-    while (a->phase == PHASE_WRITING && reason != ETIMEDOUT)
+    while ((a->phase == PHASE_COPYING || a->phase == PHASE_WRITING) && reason != ETIMEDOUT)
         reason = pthread_cond_timedwait(&a->changed, &a->lock, &deadline);
-    bool ended = a->phase != PHASE_WRITING;
+    bool ended = a->phase != PHASE_COPYING && a->phase != PHASE_WRITING;
     pthread_mutex_unlock(&a->lock);
     return ended;
 }
@@ -220,10 +253,7 @@ void ckpt_async_close(ckpt_async_t **async)
     *async = NULL;
     /* A thread that hangs in the kernel is left behind; it ends with the process. */
     if (!wait_for_disk(a)) return;
-    pthread_mutex_lock(&a->lock);
-    a->phase = PHASE_CLOSING;
-    pthread_cond_broadcast(&a->changed);
-    pthread_mutex_unlock(&a->lock);
+    enter_phase(a, PHASE_CLOSING);
     pthread_join(a->thread, NULL);
     pthread_cond_destroy(&a->changed);
     pthread_mutex_destroy(&a->lock);

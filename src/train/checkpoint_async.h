@@ -1,5 +1,6 @@
-/* Writes checkpoints in the background: the caller's arrays are copied, and a thread writes the copy to the folder
- * (checkpoint_store.h) and prunes older files. At most one write is in flight. Not collective: rank 0 owns one. */
+/* Writes checkpoints in the background: a thread copies the caller's arrays, writes the copy to the folder
+ * (checkpoint_store.h) and prunes older files. Training goes on meanwhile, up to the first change of an array. At most
+ * one write is in flight. Not collective: rank 0 owns one. */
 #ifndef TRAIN_CHECKPOINT_ASYNC_H
 #define TRAIN_CHECKPOINT_ASYNC_H
 
@@ -14,7 +15,7 @@ typedef struct ckpt_result {
     err_info_t error; /* code ERR_OK: it is on the device */
     int64_t step;
     int64_t n_bytes;  /* of the arrays */
-    double copy_sec;  /* what the caller waited for: the copy alone */
+    double copy_sec;  /* copying, in the caller and in the background */
     double write_sec; /* write, flush and prune in the background */
 } ckpt_result_t;
 
@@ -22,10 +23,15 @@ typedef struct ckpt_result {
  * deadline of every wait for the disk. */
 err_t ckpt_async_open(int64_t n_bytes, double timeout_sec, ckpt_async_t **out);
 
-/* Copies `content` and returns; the file of `step` appears in `folder`, which keeps its newest `keep`. Nothing may
- * be in flight, and the last result must have been taken. */
+/* Takes `content` over and returns; the file of `step` appears in `folder`, which keeps its newest `keep`. The data
+ * of the first n_deferred arrays is copied in the background: it must not change before ckpt_async_copied returned.
+ * Everything else is copied at once. Nothing may be in flight, and the last result must have been taken. */
 err_t ckpt_async_submit(ckpt_async_t *async, const char *folder, int64_t step, int keep,
-                        const ckpt_content_t *content);
+                        const ckpt_content_t *content, int n_deferred);
+
+/* Waits until what was submitted is copied; at once when nothing is. A copy waits for nobody, so there is no
+ * deadline to miss. */
+void ckpt_async_copied(ckpt_async_t *async);
 
 /* True when a write has ended whose result was not taken yet; then *out has it. */
 bool ckpt_async_take(ckpt_async_t *async, ckpt_result_t *out);

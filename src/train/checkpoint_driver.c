@@ -1,7 +1,6 @@
 #include "train/checkpoint_driver.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -14,15 +13,11 @@
 #include <H5FDdevelop.h>
 #endif
 
-enum { PIECE_BYTES = 2 << 20 };
-
 /* The library's part comes first, as every driver's structure must begin. */
 typedef struct driver_file {
     H5FD_t pub;
     ckpt_driver_t *driver;
     haddr_t eoa, eof; /* what the library allocated / the file's length */
-    haddr_t fresh, fresh_end; /* the range written since the device was last told */
-    size_t n_fresh;
 } driver_file_t;
 
 typedef struct driver_info {
@@ -98,19 +93,6 @@ static herr_t driver_read(H5FD_t *pub, H5FD_mem_t type, hid_t dxpl, haddr_t addr
     return 0;
 }
 
-/* Has the device begin with what is written so far while the rest is still on its way, so that fsync does not
- * begin with an idle device. Only a hint. */
-static void begin_writeback(driver_file_t *file, haddr_t address, size_t n_bytes)
-{
-    if (file->n_fresh == 0 || address < file->fresh) file->fresh = address;
-    if (file->n_fresh == 0 || address + n_bytes > file->fresh_end) file->fresh_end = address + n_bytes;
-    file->n_fresh += n_bytes;
-    if (file->n_fresh < PIECE_BYTES) return;
-    sync_file_range(file->driver->fd, (off_t)file->fresh, (off_t)(file->fresh_end - file->fresh),
-                    SYNC_FILE_RANGE_WRITE);
-    file->n_fresh = 0;
-}
-
 /* Reports success whatever happens: see the header. */
 static herr_t driver_write(H5FD_t *pub, H5FD_mem_t type, hid_t dxpl, haddr_t address, size_t n_bytes,
                            const void *data)
@@ -119,13 +101,12 @@ static herr_t driver_write(H5FD_t *pub, H5FD_mem_t type, hid_t dxpl, haddr_t add
     driver_file_t *file = (driver_file_t *)pub;
     if (address + n_bytes > file->eof) file->eof = address + n_bytes;
     for (const char *at = data; n_bytes > 0 && !file->driver->error;) {
-        ssize_t n = pwrite(file->driver->fd, at, n_bytes < PIECE_BYTES ? n_bytes : PIECE_BYTES, (off_t)address);
+        ssize_t n = pwrite(file->driver->fd, at, n_bytes, (off_t)address);
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0) {
             file->driver->error = n < 0 ? errno : EIO;
             break;
         }
-        begin_writeback(file, address, (size_t)n);
         at += n, address += (haddr_t)n, n_bytes -= (size_t)n;
     }
     return 0;

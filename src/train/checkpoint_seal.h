@@ -12,8 +12,15 @@
 
 enum { CKPT_SCHEMA = 1, CKPT_SEAL_BYTES = 512 };
 
-/* Digests the file (open for reading and writing) and writes the block. `path` is for messages. */
-err_t ckpt_seal_write(int fd, const char *path);
+/* Bytes that belong into the file and are not in it yet. */
+typedef struct ckpt_part {
+    int64_t offset, n_bytes;
+    const void *data; /* borrowed */
+} ckpt_part_t;
+
+/* Writes the parts (sorting them; they must not overlap and lie within the file's length), digests the whole
+ * file as it goes, and writes the block. fd is open for reading and writing; `path` is for messages. */
+err_t ckpt_seal_write(int fd, const char *path, ckpt_part_t *parts, int n_parts);
 
 /* Reads the whole file once. ERR_DATA when it is no checkpoint or any bit of it changed; the schema may be
  * newer than CKPT_SCHEMA. */

@@ -8,6 +8,7 @@
 
 #include "base/fs.h"
 #include "base/h5.h"
+#include "base/mem.h"
 #include "base/xxh3.h"
 #include "train/checkpoint_private.h"
 
@@ -24,6 +25,8 @@ typedef struct writer {
     const char *path; /* of the finished file, for messages */
     ckpt_driver_t driver;
     hid_t file, group_props, data_props;
+    ckpt_part_t *parts; /* where the arrays' bytes belong */
+    int n_parts;
     const char *last; /* name of the array before; "" */
 } writer_t;
 
@@ -157,7 +160,9 @@ static err_t make_space(const writer_t *w, const ckpt_array_t *array, hid_t *spa
     return E_H5(*space, ERR_SYSTEM, "the checkpoint %s: the shape of %s", w->path, array->name);
 }
 
-static err_t write_array(writer_t *w, const ckpt_array_t *array)
+/* Makes the dataset and its attributes. Its bytes only get their place: ckpt_seal_write writes them later, in
+ * the order of addresses and digesting as it goes, which saves reading the file back. */
+static err_t make_array(writer_t *w, const ckpt_array_t *array)
 {
     err_t err = ERR_OK;
     hid_t space = -1, set = -1, type = ckpt_type(array->dtype);
@@ -169,9 +174,12 @@ static err_t write_array(writer_t *w, const ckpt_array_t *array)
     TRY_OUT(err,
             E_H5(set = H5Dcreate2(w->file, array->name, type, space, H5P_DEFAULT, w->data_props, H5P_DEFAULT),
                  ERR_SYSTEM, "the checkpoint %s: making the array %s", w->path, array->name));
-    if (count > 0)
-        TRY_OUT(err, E_H5(H5Dwrite(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, array->data), ERR_SYSTEM,
-                          "the checkpoint %s: writing the array %s", w->path, array->name));
+    if (n_bytes > 0) {
+        haddr_t offset = H5Dget_offset(set);
+        if (offset == HADDR_UNDEF)
+            RAISE_OUT(err, ERR_SYSTEM, "the checkpoint %s: HDF5 has no place for %s", w->path, array->name);
+        w->parts[w->n_parts++] = (ckpt_part_t){(int64_t)offset, (int64_t)n_bytes, array->data};
+    }
     snprintf(sum, sizeof sum, "%016" PRIx64, (uint64_t)XXH3_64bits(count > 0 ? array->data : "", n_bytes));
     TRY_OUT(err, write_text(w, set, "xxh3", sum));
     if (array->meaning && array->meaning[0]) TRY_OUT(err, write_text(w, set, "meaning", array->meaning));
@@ -183,23 +191,33 @@ out:
     return err;
 }
 
-/* The HDF5 part of the file. The driver's error is the cause of whatever else went wrong. */
-static err_t write_hdf5(const char *path, int fd, const ckpt_content_t *content)
+/* The HDF5 part of the file but for the arrays' bytes, and where those belong. The driver's error is the
+ * cause of whatever else went wrong. */
+static err_t write_hdf5(writer_t *w, const ckpt_content_t *content)
 {
     err_t err = ERR_OK;
-    writer_t w = {.path = path, .driver = {.fd = fd}, .file = -1, .group_props = -1, .data_props = -1,
-                  .last = ""};
-    TRY_OUT(err, create_file(&w));
-    TRY_OUT(err, make_properties(&w));
-    TRY_OUT(err, write_attrs(&w, content));
-    for (int i = 0; i < content->n_arrays && !w.driver.error; i++)
-        TRY_OUT(err, write_array(&w, &content->arrays[i]));
-    TRY_OUT(err, E_H5(h5_close(&w.file), ERR_SYSTEM, "closing the checkpoint %s", path));
+    TRY_OUT(err, create_file(w));
+    TRY_OUT(err, make_properties(w));
+    TRY_OUT(err, write_attrs(w, content));
+    for (int i = 0; i < content->n_arrays && !w->driver.error; i++)
+        TRY_OUT(err, make_array(w, &content->arrays[i]));
+    TRY_OUT(err, E_H5(h5_close(&w->file), ERR_SYSTEM, "closing the checkpoint %s", w->path));
 out:
-    h5_close(&w.data_props);
-    h5_close(&w.group_props);
-    h5_close(&w.file);
-    if (w.driver.error) RAISE(ERR_SYSTEM, CANNOT_WRITE, path, strerror(w.driver.error));
+    h5_close(&w->data_props);
+    h5_close(&w->group_props);
+    h5_close(&w->file);
+    if (w->driver.error) RAISE(ERR_SYSTEM, CANNOT_WRITE, w->path, strerror(w->driver.error));
+    return err;
+}
+
+static err_t write_content(const char *path, int fd, const ckpt_content_t *content)
+{
+    writer_t w = {
+        .path = path, .driver = {.fd = fd}, .file = -1, .group_props = -1, .data_props = -1, .last = ""};
+    TRY(mem_new_array(content->n_arrays, sizeof *w.parts, "a checkpoint", &w.parts));
+    err_t err = write_hdf5(&w, content);
+    if (err == ERR_OK) err = ckpt_seal_write(fd, path, w.parts, w.n_parts);
+    mem_free(&w.parts);
     return err;
 }
 
@@ -225,8 +243,7 @@ err_t checkpoint_write(const char *path, const ckpt_content_t *content)
     unlink(temp); /* of an earlier process that had our number */
     int fd = open(temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0) RAISE(ERR_SYSTEM, CANNOT_WRITE, path, strerror(errno));
-    TRY_OUT(err, write_hdf5(path, fd, content));
-    TRY_OUT(err, ckpt_seal_write(fd, path));
+    TRY_OUT(err, write_content(path, fd, content));
     if (fsync(fd) != 0) RAISE_OUT(err, ERR_SYSTEM, CANNOT_WRITE, path, strerror(errno));
     int closed = close(fd); /* network file systems tell some errors only here */
     fd = -1;

@@ -1,5 +1,6 @@
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 
 #include "base/clock.h"
@@ -65,20 +66,61 @@ static err_t report_nonfinite(trainer_t *t, const exec_batch_t *batch)
     RAISE(ERR_GATE, "the loss is not finite at step %lld although every layer is", (long long)t->at.step);
 }
 
+/* One part of the local batch; its gradients replace what the buffer held. */
+static err_t compute_part(trainer_t *t, const exec_batch_t *part, step_cost_t *cost)
+{
+    double start = clock_sec(), loss_sum;
+    TRY(exec_forward(t->exec, part, true, &loss_sum));
+    for (int64_t i = 0; i < part->n; i++)
+        tail(t)[TAIL_CORRECT] += part->predictions[i] == part->labels[i] ? 1.0f : 0.0f;
+    tail(t)[TAIL_LOSS_SUM] += (float)loss_sum;
+    double middle = clock_sec();
+    TRY(exec_backward(t->exec, part, NULL, NULL));
+    cost->forward += middle - start;
+    cost->backward += clock_sec() - middle;
+    return ERR_OK;
+}
+
+static exec_batch_t part_of(const trainer_t *t, const exec_batch_t *batch, int index)
+{
+    int64_t first, n = sampler_split(batch->n, index, (int)t->options->accumulate, &first);
+    exec_batch_t part = *batch;
+    part.n = n;
+    part.pixels += first * shape_count(t->graph->sample);
+    part.labels += first;
+    part.predictions += first;
+    part.first_sample += (uint64_t)first;
+    return part;
+}
+
 /* Forward and backward of this rank's samples, into the gradient buffer and its tail. */
 static err_t compute(trainer_t *t, const exec_batch_t *batch, step_cost_t *cost)
 {
-    double start = clock_sec(), loss_sum;
-    TRY(exec_forward(t->exec, batch, true, &loss_sum));
-    int64_t n_correct = 0;
-    for (int64_t i = 0; i < batch->n; i++) n_correct += t->predictions[i] == batch->labels[i];
-    tail(t)[TAIL_LOSS_SUM] = (float)loss_sum;
-    tail(t)[TAIL_CORRECT] = (float)n_correct;
-    double middle = clock_sec();
-    TRY(exec_backward(t->exec, batch, NULL, NULL));
-    cost->forward = middle - start;
-    cost->backward = clock_sec() - middle;
+    float *grads = t->grads.data;
+    size_t n_bytes = (size_t)t->graph->n_flat_params * sizeof *grads;
+    tail(t)[TAIL_LOSS_SUM] = tail(t)[TAIL_CORRECT] = 0;
+    if (t->accumulated) memset(t->accumulated, 0, n_bytes);
+    for (int i = 0; i < t->options->accumulate; i++) {
+        exec_batch_t part = part_of(t, batch, i);
+        TRY(compute_part(t, &part, cost));
+        if (t->accumulated) TRY(t->runtime.backend->accumulate(t->accumulated, grads, t->graph->n_flat_params));
+    }
+    if (t->accumulated) memcpy(grads, t->accumulated, n_bytes);
     return ERR_OK;
+}
+
+static double rate_now(const trainer_t *t)
+{
+    return schedule_rate(&t->schedule, t->at.step) * t->plateau.scale;
+}
+
+/* All ranks have the same summed gradients: what fails here fails everywhere. */
+static err_t update(trainer_t *t)
+{
+    trainer_release_weights(t);
+    err_t err = optim_step(t->optim, t->runtime.backend, t->params, t->grads.data, rate_now(t), t->at.step);
+    if (err == ERR_OK) return ERR_OK;
+    return comm_agree(t->comm, err_context(err, "step %lld", (long long)t->at.step), "updating weights");
 }
 
 static err_t step(trainer_t *t, step_result_t *result, step_cost_t *cost)
@@ -116,13 +158,7 @@ static err_t step(trainer_t *t, step_result_t *result, step_cost_t *cost)
                               .failed = sums[TAIL_FAILED] > 0};
     if (result->failed) return comm_agree(t->comm, mine, "writing a checkpoint");
     if (!isfinite(result->loss)) return report_nonfinite(t, &batch);
-    sgd_args_t sgd = {.weight = t->params,
-                      .gradient = t->grads.data,
-                      .velocity = t->velocity,
-                      .n = t->graph->n_flat_params,
-                      .lr = (float)schedule_rate(&t->schedule, t->at.step),
-                      .momentum = (float)t->options->momentum};
-    TRY(t->runtime.backend->sgd(&sgd));
+    TRY(update(t));
     double end = clock_sec();
     cost->optimizer = end - after_comm;
     cost->total = end - start;
@@ -140,7 +176,8 @@ static err_t record_step(trainer_t *t, const step_result_t *result, const step_c
     json_int(j, "epoch", t->at.epoch);
     json_real(j, "loss", result->loss);
     json_real(j, "accuracy", (double)result->n_correct / (double)result->n);
-    json_real(j, "lr", schedule_rate(&t->schedule, t->at.step));
+    json_real(j, "lr", rate_now(t));
+    if (!isnan(t->optim->gradient_norm)) json_real(j, "gradient_norm", t->optim->gradient_norm);
     json_real(j, "step_sec", cost->total);
     json_real(j, "data_wait_sec", cost->data);
     json_real(j, "forward_sec", cost->forward);
@@ -195,12 +232,23 @@ static void advance(trainer_t *t, const step_result_t *result, const step_cost_t
         t->step_rates[t->n_rates++ % RATE_RING] = (double)result->n / cost->total;
 }
 
+/* With the moving average of the weights, where there is one. */
+static err_t evaluate(trainer_t *t, evaluation_t *out)
+{
+    TRY(trainer_average_states(t));
+    trainer_release_weights(t);
+    optim_swap_average(t->optim, t->params);
+    TRY(evaluator_run(&t->evaluator, out));
+    optim_swap_average(t->optim, t->params);
+    if (out->accuracy > t->at.best_accuracy) t->at.best_accuracy = out->accuracy;
+    return ERR_OK;
+}
+
 /* Also after the last step of a run that ends inside an epoch; then the position stays where it is. */
 static err_t end_epoch(trainer_t *t, double train_sec, int64_t n_trained)
 {
     evaluation_t eval;
-    TRY(trainer_average_states(t));
-    TRY(evaluator_run(&t->evaluator, &eval));
+    TRY(evaluate(t, &eval));
     double n = (double)t->at.n_samples, rate = (double)n_trained / train_sec;
     double train_loss = t->at.loss_sum / n, train_accuracy = (double)t->at.n_correct / n;
     progress_clear_line();
@@ -220,8 +268,12 @@ static err_t end_epoch(trainer_t *t, double train_sec, int64_t n_trained)
         json_real(j, "train_sec", train_sec);
     }
     TRY(comm_agree(t->comm, metrics_end(&t->metrics, true), "writing metrics"));
-    if (t->at.batch == sampler_batches(t->sampler))
-        t->at = (train_position_t){.step = t->at.step, .epoch = t->at.epoch + 1};
+    if (t->at.batch < sampler_batches(t->sampler)) return ERR_OK;
+    bool watched = t->schedule.kind == SCHEDULE_PLATEAU;
+    if (watched && schedule_plateau_update(&t->plateau, eval.loss))
+        log_info("validation loss has not improved: the learning rate is now %g", rate_now(t));
+    t->at = (train_position_t){
+        .step = t->at.step, .epoch = t->at.epoch + 1, .best_accuracy = t->at.best_accuracy};
     return ERR_OK;
 }
 
@@ -255,6 +307,17 @@ static err_t record_end(trainer_t *t, const char *why)
     return comm_agree(t->comm, err, "writing metrics");
 }
 
+/* Known to every rank: evaluation gives all of them the same number. */
+static err_t check_target(trainer_t *t)
+{
+    err_t err = ERR_OK;
+    double target = t->options->target_accuracy, best = t->at.best_accuracy;
+    if (target > 0 && best < target)
+        err = err_raise(ERR_GATE, __FILE__, __LINE__,
+                        "--target-accuracy %g was not reached: the best validation accuracy was %.4f", target, best);
+    return comm_agree(t->comm, err, "checking the target");
+}
+
 static err_t checkpoint_if_due(trainer_t *t, bool due, bool epoch_end)
 {
     const train_options_t *o = t->options;
@@ -265,12 +328,13 @@ static err_t checkpoint_if_due(trainer_t *t, bool due, bool epoch_end)
 
 err_t trainer_loop(trainer_t *t)
 {
-    bool stop = false;
+    const train_options_t *o = t->options;
+    bool stop = false, reached = false;
     double train_sec = 0;
     int64_t n_trained = 0;
     t->last_checkpoint_sec = clock_sec();
     t->last_checkpoint_step = t->at.step;
-    while (t->at.step < t->n_steps && !stop) {
+    while (t->at.step < t->n_steps && !stop && !reached) {
         step_result_t result = {0};
         step_cost_t cost = {0};
         /* A rank that fails alone here is noticed by the others' deadline, or at once by the job's end. */
@@ -287,12 +351,15 @@ err_t trainer_loop(trainer_t *t)
             train_sec = 0;
             n_trained = 0;
         }
+        reached = o->target_accuracy > 0 && t->at.best_accuracy >= o->target_accuracy;
         TRY(checkpoint_if_due(t, result.checkpoint_due, epoch_end));
     }
     progress_clear_line();
     if (t->last_checkpoint_step != t->at.step) TRY(trainer_checkpoint(t, true));
     TRY(trainer_finish_checkpoints(t));
-    return record_end(t, stop && t->at.step < t->n_steps ? "stopped by SIGUSR1" : "finished");
+    stop = stop && t->at.step < t->n_steps && !reached;
+    TRY(record_end(t, reached ? "target reached" : stop ? "stopped by SIGUSR1" : "finished"));
+    return stop ? ERR_OK : check_target(t);
 }
 
 err_t train_run(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS], void (*abort_job)(err_t code))

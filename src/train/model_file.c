@@ -11,48 +11,60 @@
 
 /* One flat buffer and the folder of the file that its tensors go to. */
 typedef struct section {
-    const char *folder;
+    char folder[48];
     const graph_param_t *tensors;
     int n;
-    const float *flat;
+    float *flat;
 } section_t;
 
-enum { N_SECTIONS = 3, NAME_MAX_BYTES = 96, N_MODEL_ATTRS = 7 };
+enum { MAX_SECTIONS = 2 + OPTIM_MAX_BUFFERS, NAME_MAX_BYTES = 128, N_MODEL_ATTRS = 7 };
 
-static void sections_of(const graph_t *g, const float *params, const float *velocity, const float *states,
-                        section_t out[N_SECTIONS])
+static int sections_of(const graph_t *g, float *params, float *states, const optim_t *optim,
+                       section_t out[MAX_SECTIONS])
 {
-    out[0] = (section_t){"/params", g->params, g->n_params, params};
-    out[1] = (section_t){"/optimizer/velocity", g->params, velocity ? g->n_params : 0, velocity};
-    out[2] = (section_t){"/states", g->states, g->n_states, states};
+    int n = 0;
+    out[n++] = (section_t){"/params", g->params, g->n_params, params};
+    for (int i = 0; optim && i < optim->n_buffers; i++) {
+        out[n] = (section_t){"", g->params, g->n_params, optim->buffers[i].flat};
+        snprintf(out[n].folder, sizeof out[n].folder, "/optimizer/%s", optim->buffers[i].name);
+        n++;
+    }
+    out[n++] = (section_t){"/states", g->states, g->n_states, states};
+    return n;
 }
 
 typedef char array_name_t[NAME_MAX_BYTES];
 
-static void list_arrays(const section_t sections[N_SECTIONS], ckpt_array_t *arrays, array_name_t *names)
+static int count_arrays(const section_t *sections, int n_sections)
 {
     int n = 0;
-    for (int s = 0; s < N_SECTIONS; s++)
+    for (int s = 0; s < n_sections; s++) n += sections[s].n;
+    return n;
+}
+
+static void list_arrays(const section_t *sections, int n_sections, ckpt_array_t *arrays, array_name_t *names)
+{
+    int n = 0;
+    for (int s = 0; s < n_sections; s++)
         for (int i = 0; i < sections[s].n; i++, n++) {
             const graph_param_t *p = &sections[s].tensors[i];
-            snprintf(names[n], sizeof names[n], "%s/%s", sections[s].folder, p->name);
-            arrays[n] =
-                (ckpt_array_t){names[n], DTYPE_F32, p->shape, sections[s].flat + p->offset, p->meaning};
+            snprintf(names[n], sizeof names[n], "%.47s/%.47s", sections[s].folder, p->name);
+            arrays[n] = (ckpt_array_t){names[n], DTYPE_F32, p->shape, sections[s].flat + p->offset, p->meaning};
         }
 }
 
 err_t model_file_content(const model_file_t *file, model_content_t *out)
 {
     const graph_t *g = file->graph;
-    section_t sections[N_SECTIONS];
-    sections_of(g, file->params, file->velocity, file->states, sections);
-    int n_arrays = sections[0].n + sections[1].n + sections[2].n, n_attrs = N_MODEL_ATTRS + file->n_attrs;
+    section_t sections[MAX_SECTIONS];
+    int n_sections = sections_of(g, file->params, file->states, file->optim, sections);
+    int n_arrays = count_arrays(sections, n_sections), n_attrs = N_MODEL_ATTRS + file->n_attrs;
     *out = (model_content_t){0};
     err_t err;
     TRY_OUT(err, mem_new_array(n_arrays, sizeof(ckpt_array_t), "a checkpoint", &out->arrays));
     TRY_OUT(err, mem_new_array(n_arrays, sizeof(array_name_t), "a checkpoint", &out->names));
     TRY_OUT(err, mem_new_array(n_attrs, sizeof(ckpt_attr_t), "a checkpoint", &out->attrs));
-    list_arrays(sections, out->arrays, out->names);
+    list_arrays(sections, n_sections, out->arrays, out->names);
     const ckpt_attr_t model[N_MODEL_ATTRS] = {
         ckpt_text("model", g->model),        ckpt_int("height", g->sample.dim[1]),
         ckpt_int("width", g->sample.dim[2]), ckpt_int("channels", g->sample.dim[3]),
@@ -62,6 +74,7 @@ err_t model_file_content(const model_file_t *file, model_content_t *out)
     ckpt_attr_t *attrs = out->attrs;
     memcpy(attrs, model, sizeof model);
     memcpy(attrs + N_MODEL_ATTRS, file->attrs, (size_t)file->n_attrs * sizeof *attrs);
+    out->n_steady = n_arrays - g->n_states;
     out->content = (ckpt_content_t){out->arrays, n_arrays, attrs, n_attrs};
     return ERR_OK;
 out:
@@ -76,19 +89,28 @@ void model_file_release(model_content_t *content)
     mem_free(&content->attrs);
 }
 
-err_t model_file_read(checkpoint_t *checkpoint, const graph_t *graph, float *params, float *velocity,
-                      float *states)
+static err_t read_section(checkpoint_t *checkpoint, const section_t *section)
 {
-    section_t sections[N_SECTIONS];
-    float *flats[N_SECTIONS] = {params, velocity, states};
-    sections_of(graph, params, velocity, states, sections);
-    for (int s = 0; s < N_SECTIONS; s++)
-        for (int i = 0; i < sections[s].n; i++) {
-            const graph_param_t *p = &sections[s].tensors[i];
-            array_name_t name;
-            snprintf(name, sizeof name, "%s/%s", sections[s].folder, p->name);
-            TRY(checkpoint_read(checkpoint, name, DTYPE_F32, p->shape, flats[s] + p->offset));
-        }
+    for (int i = 0; i < section->n; i++) {
+        const graph_param_t *p = &section->tensors[i];
+        array_name_t name;
+        snprintf(name, sizeof name, "%.47s/%.47s", section->folder, p->name);
+        TRY(checkpoint_read(checkpoint, name, DTYPE_F32, p->shape, section->flat + p->offset));
+    }
+    return ERR_OK;
+}
+
+err_t model_file_read(checkpoint_t *checkpoint, const graph_t *graph, float *params, float *states, optim_t *optim,
+                      bool *averaged)
+{
+    section_t sections[MAX_SECTIONS];
+    int n_sections = sections_of(graph, params, states, optim, sections);
+    array_name_t average;
+    snprintf(average, sizeof average, "/optimizer/ema/%s", graph->params[0].name);
+    bool take_average = !optim && checkpoint_find(checkpoint, average);
+    if (take_average) snprintf(sections[0].folder, sizeof sections[0].folder, "/optimizer/ema");
+    if (averaged) *averaged = take_average;
+    for (int s = 0; s < n_sections; s++) TRY(read_section(checkpoint, &sections[s]));
     return ERR_OK;
 }
 

@@ -1,6 +1,6 @@
 /* A model in a checkpoint: what `dptrain eval` needs to rebuild it, and what a resumed run adds.
  *   /params/<layer>/<name>              weights
- *   /optimizer/velocity/<layer>/<name>  SGD's momentum buffers
+ *   /optimizer/<buffer>/<layer>/<name>  the optimizer's, named as optim.h says ("velocity", "ema", …)
  *   /states/<layer>/<name>              batch norm's running statistics
  * with the attributes model, height, width, channels, n_classes, mean and std (of the training pixels).
  * Not collective: rank 0 calls these. */
@@ -9,11 +9,13 @@
 
 #include "nn/graph.h"
 #include "train/checkpoint_file.h"
+#include "train/optim.h"
 
 typedef struct model_file {
     const graph_t *graph;
     double mean, std;
-    const float *params, *velocity, *states; /* flat, laid out by the graph */
+    float *params, *states; /* flat, laid out by the graph; only read */
+    const optim_t *optim;
     const ckpt_attr_t *attrs;                /* the run's own, beside the model's */
     int n_attrs;
 } model_file_t;
@@ -21,13 +23,16 @@ typedef struct model_file {
 /* What a checkpoint of this model holds; arrays point into the flat buffers. Free with model_file_release. */
 typedef struct model_content {
     ckpt_content_t content;
+    int n_steady; /* the first arrays: weights and optimizer, which only an optimizer step changes */
     void *arrays, *names, *attrs;
 } model_content_t;
 err_t model_file_content(const model_file_t *file, model_content_t *out);
 void model_file_release(model_content_t *content);
 
-/* Reads all arrays into flat buffers; velocity may be NULL. ERR_DATA naming what is missing or of another shape. */
-err_t model_file_read(checkpoint_t *checkpoint, const graph_t *graph, float *params, float *velocity, float *states);
+/* Reads arrays into flat buffers. optim NULL: what evaluation wants, which is the moving average of the weights where
+ * the checkpoint has one (*averaged, may be NULL, says so). ERR_DATA naming what is missing or of another shape. */
+err_t model_file_read(checkpoint_t *checkpoint, const graph_t *graph, float *params, float *states, optim_t *optim,
+                      bool *averaged);
 
 /* Rebuilds the graph that the checkpoint was made with. */
 err_t model_file_graph(const checkpoint_t *checkpoint, graph_t **out, double *mean, double *std);

@@ -4,8 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fs.h"
+#include "base/mem.h"
+
 static const char *const on_errors[] = {"stop", "continue", NULL};
-static const char *const schedules[] = {"constant", "step", "cosine", NULL};
 
 #define FIELD(name) offsetof(train_options_t, name)
 static const opt_t table[] = {
@@ -15,6 +17,10 @@ static const opt_t table[] = {
      "folder with MNIST's IDX files, or digits, or synthetic; default: $DPTRAIN_DATA/mnist, data/mnist, "
      "digits",
      false},
+    {"config", OPT_STRING, FIELD(config), NULL, 0, 0, NULL, "FILE",
+     "read `key = value` lines; the command line wins", false},
+    {"print-config", OPT_FLAG, FIELD(print_config), "false", 0, 0, NULL, NULL,
+     "print the resolved options in the form that --config reads, and stop", false},
     {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "DIR",
      "folder for metrics and checkpoints; default: runs/MODEL-DATE", false},
     {"overwrite", OPT_FLAG, FIELD(overwrite), "false", 0, 0, NULL, NULL,
@@ -28,19 +34,13 @@ static const opt_t table[] = {
     {"epochs", OPT_INT, FIELD(epochs), "3", 1, 1000000, NULL, "N", "passes over the training set", false},
     {"steps", OPT_INT, FIELD(steps), NULL, 1, 1e15, NULL, "N", "optimizer steps in all, instead of --epochs",
      false},
-    {"lr", OPT_REAL, FIELD(lr), "0.03", 0, 1e6, NULL, "X", "learning rate", false},
-    {"momentum", OPT_REAL, FIELD(momentum), "0.9", 0, 0.99999, NULL, "X", "of SGD", false},
-    {"schedule", OPT_CHOICE, FIELD(schedule), "cosine", 0, 0, schedules, NULL, "learning rate over the run",
-     false},
-    {"warmup", OPT_REAL, FIELD(warmup_epochs), "0", 0, 1e6, NULL, "EPOCHS",
-     "linear warm-up of the learning rate", false},
-    {"lr-step", OPT_REAL, FIELD(lr_step_epochs), "1", 1e-6, 1e6, NULL, "EPOCHS",
-     "--schedule step: epochs between drops", false},
-    {"lr-gamma", OPT_REAL, FIELD(lr_gamma), "0.1", 1e-6, 1, NULL, "X", "--schedule step: factor of a drop",
-     false},
+    {"accumulate", OPT_INT, FIELD(accumulate), "1", 1, 4096, NULL, "N",
+     "cut each rank's batch into N parts, one after another: less memory, the same step", false},
     {"label-smoothing", OPT_REAL, FIELD(label_smoothing), "0", 0, 0.999, NULL, "X", "of the training targets",
      false},
-    {"seed", OPT_INT, FIELD(seed), "1", 0, 9e15, NULL, "N", "of weights, order and dropout", false},
+    {"target-accuracy", OPT_REAL, FIELD(target_accuracy), "0", 0, 1, NULL, "X",
+     "stop when validation reaches it; exit code 1 when it does not", false},
+    {"seed", OPT_INT, FIELD(seed), "1", 0, 9e15, NULL, "N", "of weights, order, dropout and augmentation", false},
     {"checkpoint-every", OPT_STRING, FIELD(checkpoint_every), NULL, 0, 0, NULL, "N|Nm",
      "steps, or minutes with m; default: every epoch", false},
     {"checkpoint-async", OPT_FLAG, FIELD(checkpoint_async), "true", 0, 0, NULL, NULL,
@@ -51,12 +51,12 @@ static const opt_t table[] = {
     {"log-every", OPT_INT, FIELD(log_every), "100", 1, 1e15, NULL, "N",
      "steps between lines when there is no progress bar", false},
 };
-enum { N_OPTIONS = sizeof table / sizeof table[0], TEXT_MAX = 4200 };
+enum { N_OPTIONS = sizeof table / sizeof table[0], TEXT_MAX = 4200, MAX_CONFIG = 1 << 20 };
 
 /* What may change on --resume. Of these, the first kind belongs to a run and is never taken from the
  * checkpoint; the second is, unless given. Documented in the README ("Checkpoints"). */
-const char *const train_options_per_run[] = {"out",  "overwrite", "resume",  "device",
-                                             "comm", "threads",   "timeout", NULL};
+const char *const train_options_per_run[] = {"config",    "print-config", "out",     "overwrite", "resume", "device",
+                                             "comm",      "threads",      "timeout", NULL};
 static const char *const may_change[] = {"data",
                                          "epochs",
                                          "steps",
@@ -65,6 +65,7 @@ static const char *const may_change[] = {"data",
                                          "on-checkpoint-error",
                                          "keep",
                                          "log-every",
+                                         "target-accuracy",
                                          "batch",
                                          "batch-per-rank",
                                          NULL};
@@ -73,7 +74,10 @@ err_t train_options_bind(train_options_t *options, opt_group_t groups[TRAIN_N_GR
 {
     *options = (train_options_t){0};
     groups[0] = (opt_group_t){"Training", table, N_OPTIONS, options, 0};
-    groups[1] = (opt_group_t){"Running", runtime_option_table, n_runtime_options, &options->runtime, 0};
+    groups[1] = (opt_group_t){"Learning rate", schedule_option_table, n_schedule_options, &options->schedule, 0};
+    groups[2] = (opt_group_t){"Optimizer", optim_option_table, n_optim_options, &options->optim, 0};
+    groups[3] = (opt_group_t){"Augmentation", augment_option_table, n_augment_options, &options->augment, 0};
+    groups[4] = (opt_group_t){"Running", runtime_option_table, n_runtime_options, &options->runtime, 0};
     return opt_defaults(groups, TRAIN_N_GROUPS);
 }
 
@@ -96,6 +100,17 @@ static err_t parse_checkpoint_every(train_options_t *o)
     return ERR_OK;
 }
 
+err_t train_options_read_config(const train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS], char **storage)
+{
+    char *text = NULL;
+    *storage = NULL;
+    if (!options->config) return ERR_OK;
+    err_t err = fs_read_text(options->config, MAX_CONFIG, &text);
+    if (err == ERR_OK) err = opt_config_read(groups, TRAIN_N_GROUPS, text, options->config, storage);
+    mem_free(&text);
+    return err;
+}
+
 err_t train_options_check(train_options_t *o, const opt_group_t groups[TRAIN_N_GROUPS])
 {
     if (o->batch && o->batch_per_rank)
@@ -107,6 +122,8 @@ err_t train_options_check(train_options_t *o, const opt_group_t groups[TRAIN_N_G
     if (strcmp(o->resume, "none") != 0 && o->overwrite)
         RAISE(ERR_USAGE, "--overwrite removes what --resume %s would continue; give one of them", o->resume);
     if (!o->batch && !o->batch_per_rank) o->batch = 64;
+    TRY(optim_options_check(&o->optim));
+    if (!(o->schedule.lr > 0)) o->schedule.lr = optim_default_rate(o->optim.optimizer);
     return parse_checkpoint_every(o);
 }
 

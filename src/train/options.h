@@ -3,24 +3,32 @@
 #define TRAIN_OPTIONS_H
 
 #include "base/opt.h"
+#include "data/augment.h"
+#include "train/optim.h"
 #include "train/runtime.h"
 #include "train/schedule.h"
 
 typedef struct train_options {
-    const char *model, *data, *out, *resume, *checkpoint_every, *on_checkpoint_error, *schedule;
-    int64_t batch, batch_per_rank, epochs, steps, seed, keep, log_every;
-    double lr, momentum, warmup_epochs, lr_step_epochs, lr_gamma, label_smoothing;
-    bool overwrite, checkpoint_async;
+    const char *model, *data, *out, *resume, *checkpoint_every, *on_checkpoint_error, *config;
+    int64_t batch, batch_per_rank, accumulate, epochs, steps, seed, keep, log_every;
+    double label_smoothing, target_accuracy;
+    bool overwrite, checkpoint_async, print_config;
+    optim_options_t optim;
+    schedule_options_t schedule;
+    augment_options_t augment;
     runtime_options_t runtime;
     /* Parsed from checkpoint_every; both 0: at the end of every epoch. */
     int64_t checkpoint_steps;
     double checkpoint_sec;
 } train_options_t;
 
-enum { TRAIN_N_GROUPS = 2 };
+enum { TRAIN_N_GROUPS = 5 };
 
 /* The groups bound to `options`, with defaults set. */
 err_t train_options_bind(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS]);
+
+/* --config: reads the file for what the command line did not give. *storage as train_options_inherit. */
+err_t train_options_read_config(const train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS], char **storage);
 
 /* Conflicts and derived values; after parsing and before MPI. */
 err_t train_options_check(train_options_t *options, const opt_group_t groups[TRAIN_N_GROUPS]);

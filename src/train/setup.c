@@ -119,7 +119,7 @@ static err_t open_out(trainer_t *t)
 {
     err_t err = ERR_OK;
     if (t->comm->rank == 0) err = make_out_folder(t);
-    int64_t n_floats = 2 * t->graph->n_flat_params + t->graph->n_flat_states;
+    int64_t n_floats = (1 + t->optim->n_buffers) * t->graph->n_flat_params + t->graph->n_flat_states;
     if (t->comm->rank == 0 && err == ERR_OK)
         err = ckpt_async_open(n_floats * (int64_t)sizeof(float), t->options->runtime.timeout_sec, &t->writer);
     TRY(comm_agree(t->comm, err, "making the output folder"));
@@ -140,21 +140,8 @@ static err_t plan_steps(trainer_t *t)
     TRY(sampler_new(n_train, t->global_batch, (uint64_t)o->seed, &t->sampler));
     int64_t per_epoch = sampler_batches(t->sampler);
     t->n_steps = o->steps ? o->steps : o->epochs * per_epoch;
-    t->schedule = (schedule_t){
-        .kind = strcmp(o->schedule, "cosine") == 0 ? SCHEDULE_COSINE
-                : strcmp(o->schedule, "step") == 0 ? SCHEDULE_STEP
-                                                   : SCHEDULE_CONSTANT,
-        .base = o->lr,
-        .n_steps = t->n_steps,
-        .warmup_steps = (int64_t)llround(o->warmup_epochs * (double)per_epoch),
-        .step_every = (int64_t)llround(o->lr_step_epochs * (double)per_epoch),
-        .gamma = o->lr_gamma,
-    };
-    if (t->schedule.step_every < 1) t->schedule.step_every = 1;
-    if (t->schedule.warmup_steps >= t->n_steps)
-        RAISE(ERR_USAGE, "--warmup %g epochs is %lld steps, but the whole run has %lld", o->warmup_epochs,
-              (long long)t->schedule.warmup_steps, (long long)t->n_steps);
-    return ERR_OK;
+    schedule_run_t run = {per_epoch, t->n_steps, t->comm->size, optim_default_rate(o->optim.optimizer)};
+    return schedule_make(&o->schedule, &run, &t->schedule, &t->plateau);
 }
 
 static err_t build_model(trainer_t *t)
@@ -164,10 +151,21 @@ static err_t build_model(trainer_t *t)
                                t->options->label_smoothing};
     TRY(model_build(t->options->model, &options, &t->graph));
     TRY(mem_new_array(t->graph->n_flat_params, sizeof(float), "weights", &t->params));
-    TRY(mem_new_array(t->graph->n_flat_params, sizeof(float), "optimizer state", &t->velocity));
+    TRY(optim_new(&t->options->optim, t->graph, &t->optim));
+    if (t->options->accumulate > 1)
+        TRY(mem_new_array(t->graph->n_flat_params, sizeof(float), "accumulated gradients", &t->accumulated));
     TRY(mem_new_array(t->graph->n_flat_states, sizeof(float), "running statistics", &t->states));
     graph_init(t->graph, (uint64_t)t->options->seed, t->params, t->states);
     return ERR_OK;
+}
+
+/* Plans training on each part that --accumulate cuts a local batch of n samples into. */
+static err_t prepare_parts(trainer_t *t, int64_t n)
+{
+    int64_t first;
+    int n_parts = (int)t->options->accumulate;
+    TRY(exec_prepare(t->exec, sampler_split(n, 0, n_parts, &first), true));
+    return exec_prepare(t->exec, sampler_split(n, n_parts - 1, n_parts, &first), true);
 }
 
 /* Plans every batch size that can occur: whole and ragged, training and evaluation. */
@@ -182,9 +180,8 @@ static err_t build_executor(trainer_t *t)
     TRY(exec_new(&options, &t->exec));
     int64_t n_train = t->dataset->info.n_samples[SPLIT_TRAIN], first;
     t->max_local = sampler_split(t->global_batch, t->comm->rank, t->comm->size, &first);
-    TRY(exec_prepare(t->exec, t->max_local, true));
-    TRY(exec_prepare(t->exec, sampler_split(n_train % t->global_batch, t->comm->rank, t->comm->size, &first),
-                     true));
+    TRY(prepare_parts(t, t->max_local));
+    TRY(prepare_parts(t, sampler_split(n_train % t->global_batch, t->comm->rank, t->comm->size, &first)));
     const dataset_info_t *info = &t->dataset->info;
     TRY(evaluator_open(t->comm, t->exec, t->dataset, info->mean, info->std, &t->evaluator));
     TRY(exec_ready(t->exec));
@@ -196,6 +193,7 @@ static err_t build_executor(trainer_t *t)
 
 static err_t open_loader(trainer_t *t)
 {
+    t->augment = (augment_t){t->options->augment, (uint64_t)t->options->seed};
     loader_options_t options = {
         .dataset = t->dataset,
         .sampler = t->sampler,
@@ -206,6 +204,7 @@ static err_t open_loader(trainer_t *t)
         .n_batches = t->n_steps - t->at.step,
         .max_local = t->max_local,
         .timeout_sec = t->options->runtime.timeout_sec,
+        .augment = &t->augment,
     };
     return options.n_batches > 0 ? loader_open(&options, &t->loader) : ERR_OK;
 }
@@ -240,7 +239,8 @@ void trainer_teardown(trainer_t *t)
     graph_free(&t->graph);
     dataset_close(&t->dataset);
     mem_free(&t->params);
-    mem_free(&t->velocity);
+    optim_free(&t->optim);
+    mem_free(&t->accumulated);
     mem_free(&t->states);
     mem_free(&t->predictions);
     mem_free(&t->step_rates);

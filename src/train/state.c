@@ -58,23 +58,36 @@ static err_t submit(trainer_t *t)
         ckpt_int("epoch_n_samples", t->at.n_samples),
         ckpt_int("global_batch", t->global_batch),
         ckpt_int("n_ranks", t->comm->size),
+        ckpt_real("plateau_best", t->plateau.best),
+        ckpt_int("plateau_n_bad_epochs", t->plateau.n_bad_epochs),
+        ckpt_real("plateau_scale", t->plateau.scale),
+        ckpt_real("best_accuracy", t->at.best_accuracy),
     };
     model_file_t file = {.graph = t->graph,
                          .mean = info->mean,
                          .std = info->std,
                          .params = t->params,
-                         .velocity = t->velocity,
                          .states = t->states,
+                         .optim = t->optim,
                          .attrs = attrs,
                          .n_attrs = sizeof attrs / sizeof attrs[0]};
     model_content_t content = {0};
     err_t err = model_file_content(&file, &content);
     if (err == ERR_OK)
         err =
-            ckpt_async_submit(t->writer, t->out, t->at.step, narrow_int(t->options->keep), &content.content);
+            ckpt_async_submit(t->writer, t->out, t->at.step, narrow_int(t->options->keep), &content.content,
+                                content.n_steady);
     model_file_release(&content);
     mem_free(&options);
     return err;
+}
+
+void trainer_release_weights(trainer_t *t)
+{
+    if (!t->writer) return;
+    double start = clock_sec();
+    ckpt_async_copied(t->writer);
+    t->checkpoint_stall_sec += clock_sec() - start;
 }
 
 /* Rank 0. `wait`: until it is on the device. */
@@ -179,8 +192,13 @@ static err_t check_same_run(const trainer_t *t, const checkpoint_t *checkpoint)
     return ERR_OK;
 }
 
-static err_t read_position(const trainer_t *t, const checkpoint_t *checkpoint, train_position_t *at)
+static err_t read_position(const trainer_t *t, const checkpoint_t *checkpoint, train_position_t *at,
+                           schedule_plateau_t *plateau)
 {
+    TRY(checkpoint_get_real(checkpoint, "plateau_best", &plateau->best));
+    TRY(checkpoint_get_int(checkpoint, "plateau_n_bad_epochs", &plateau->n_bad_epochs));
+    TRY(checkpoint_get_real(checkpoint, "plateau_scale", &plateau->scale));
+    TRY(checkpoint_get_real(checkpoint, "best_accuracy", &at->best_accuracy));
     TRY(checkpoint_get_int(checkpoint, "step", &at->step));
     TRY(checkpoint_get_int(checkpoint, "epoch", &at->epoch));
     TRY(checkpoint_get_int(checkpoint, "batch", &at->batch));
@@ -198,8 +216,8 @@ static err_t load(trainer_t *t)
     checkpoint_t *checkpoint;
     TRY(checkpoint_open(t->resumed_from, &checkpoint));
     err_t err = check_same_run(t, checkpoint);
-    if (err == ERR_OK) err = read_position(t, checkpoint, &t->at);
-    if (err == ERR_OK) err = model_file_read(checkpoint, t->graph, t->params, t->velocity, t->states);
+    if (err == ERR_OK) err = read_position(t, checkpoint, &t->at, &t->plateau);
+    if (err == ERR_OK) err = model_file_read(checkpoint, t->graph, t->params, t->states, t->optim, NULL);
     checkpoint_close(&checkpoint);
     return err;
 }
@@ -211,8 +229,10 @@ err_t trainer_restore(trainer_t *t)
     err_t err = t->comm->rank == 0 ? load(t) : ERR_OK;
     TRY(comm_agree(t->comm, err, "loading the checkpoint"));
     TRY(comm_broadcast(t->comm, &t->at, sizeof t->at, 0, "sending the position"));
-    TRY(comm_broadcast(t->comm, t->velocity, g->n_flat_params * (int64_t)sizeof(float), 0,
-                       "sending optimizer state"));
+    TRY(comm_broadcast(t->comm, &t->plateau, sizeof t->plateau, 0, "sending the schedule's state"));
+    for (int i = 0; i < t->optim->n_buffers; i++)
+        TRY(comm_broadcast(t->comm, t->optim->buffers[i].flat, g->n_flat_params * (int64_t)sizeof(float), 0,
+                           "sending optimizer state"));
     return comm_broadcast(t->comm, t->states, g->n_flat_states * (int64_t)sizeof(float), 0,
                           "sending running statistics");
 }

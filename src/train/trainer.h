@@ -19,6 +19,7 @@ typedef struct train_position {
     int64_t epoch, batch; /* of the next step */
     double loss_sum;      /* over the samples of the epoch so far */
     int64_t n_correct, n_samples;
+    double best_accuracy; /* of the validations so far */
 } train_position_t;
 
 typedef struct trainer {
@@ -34,13 +35,17 @@ typedef struct trainer {
     evaluator_t evaluator;
     sampler_t *sampler;
     loader_t *loader;
-    float *params, *velocity, *states;
+    float *params, *states;
+    optim_t *optim;
+    float *accumulated; /* gradients of the parts of a batch so far; NULL without --accumulate */
+    augment_t augment;
     comm_buffer_t grads; /* n_flat_params + TAIL_COUNT floats */
     int32_t *predictions;
     metrics_t metrics;
     char out[FS_PATH_MAX];
     char resumed_from[FS_PATH_MAX]; /* "" */
     schedule_t schedule;
+    schedule_plateau_t plateau;
     int64_t global_batch, max_local; /* samples a step: of all ranks, at most on this one */
     train_position_t at;
     int64_t n_steps; /* of the whole run */
@@ -73,6 +78,9 @@ err_t trainer_average_states(trainer_t *t);
 
 /* Not collective, rank 0, every step: records a write that has ended; its error unless the run is to go on. */
 err_t trainer_poll_checkpoint(trainer_t *t);
+
+/* Not collective, any rank: before weights or optimizer state change, waits until a checkpoint has its copy. */
+void trainer_release_weights(trainer_t *t);
 
 /* Collective. Waits for the write in flight; an error when the last one failed. */
 err_t trainer_finish_checkpoints(trainer_t *t);

@@ -37,7 +37,8 @@ static bool file_holds(const char *folder, int64_t step, float first, const char
 }
 
 /* Submits values with values[0] = first, then overwrites everything that was handed over. */
-static err_t submit_and_scribble(ckpt_async_t *async, const char *folder, int64_t step, float first)
+static err_t submit_and_scribble(ckpt_async_t *async, const char *folder, int64_t step, float first,
+                                 int n_deferred)
 {
     char text[32] = "as it was";
     snprintf(name, sizeof name, "/params/w");
@@ -45,7 +46,8 @@ static err_t submit_and_scribble(ckpt_async_t *async, const char *folder, int64_
     ckpt_array_t array = {name, DTYPE_F32, shape_1d(N), values, "I"};
     ckpt_attr_t attr = ckpt_text("note", text);
     ckpt_content_t content = content_of(&array, &attr);
-    err_t err = ckpt_async_submit(async, folder, step, 2, &content);
+    err_t err = ckpt_async_submit(async, folder, step, 2, &content, n_deferred);
+    if (err == ERR_OK) ckpt_async_copied(async);
     values[0] = -1;
     memset(text, 'x', sizeof text - 1);
     memset(name, 'x', sizeof name - 1);
@@ -60,7 +62,7 @@ static void check_writes(const char *folder)
     OK_CALL(ckpt_async_open(16, 60, &async), "a writer");
     OK(!ckpt_async_take(async, &result), "nothing has ended yet");
     for (int step = 1; step <= 3; step++) {
-        OK_CALL(submit_and_scribble(async, folder, step, (float)step), "step %d is handed over", step);
+        OK_CALL(submit_and_scribble(async, folder, step, (float)step, step % 2), "step %d is handed over", step);
         OK_CALL(ckpt_async_wait(async), "and written");
         OK(ckpt_async_take(async, &result) && result.error.code == ERR_OK && result.step == step &&
                result.n_bytes == N * (int64_t)sizeof(float),
@@ -73,7 +75,7 @@ static void check_writes(const char *folder)
     OK(checkpoint_store_list(folder, &steps, &n) == ERR_OK && n == 2 && steps[0] == 3 && steps[1] == 2,
        "the newest two are kept");
     mem_free(&steps);
-    OK_CALL(submit_and_scribble(async, folder, 4, 4), "one more");
+    OK_CALL(submit_and_scribble(async, folder, 4, 4, 1), "one more");
     ckpt_async_close(&async);
     OK(file_holds(folder, 4, 4, "as it was"), "closing waits for the write in flight");
     OK(async == NULL, "and nulls the handle");
@@ -89,12 +91,12 @@ static void check_errors(const char *folder)
     int fd = open(blocked, O_CREAT | O_WRONLY, 0600);
     if (fd >= 0) close(fd);
     OK_CALL(ckpt_async_open(1 << 20, 60, &async), "a writer");
-    OK_CALL(submit_and_scribble(async, blocked, 1, 1), "a folder that is a file is not noticed at once");
+    OK_CALL(submit_and_scribble(async, blocked, 1, 1, 1), "a folder that is a file is not noticed at once");
     OK_CALL(ckpt_async_wait(async), "waiting is no error");
     OK(ckpt_async_take(async, &result) && result.error.code == ERR_SYSTEM &&
            strstr(result.error.message, "a-file"),
        "the result is: %s", result.error.message);
-    OK_CALL(submit_and_scribble(async, folder, 9, 9), "the writer goes on");
+    OK_CALL(submit_and_scribble(async, folder, 9, 9, 0), "the writer goes on");
     ckpt_async_close(&async);
     OK(file_holds(folder, 9, 9, "as it was"), "and writes the next");
 }

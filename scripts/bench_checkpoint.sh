@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# Measures how fast checkpoints are written, and prints results/checkpoint_speed.md. See --help.
+set -euo pipefail
+here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
+# shellcheck source=scripts/lib.sh
+. "$here/lib.sh"
+
+usage() {
+    cat <<'EOT'
+usage: scripts/bench_checkpoint.sh [options]
+
+Measures, and prints as a Markdown page:
+  a checkpoint's write + fsync against a plain write + fsync of the same bytes, with few arrays and with many,
+  the digest of a file in the page cache, and what training waits for with and without --checkpoint-async.
+
+  --folder DIR  where the files go; its disk is what is measured [build/bench-checkpoint]
+  --mb N        size of the state in MB [128]
+  --pairs N     pairs of each comparison [15]
+  -h, --help    this text
+EOT
+}
+
+command="scripts/bench_checkpoint.sh${*:+ $*}"
+folder='' mb=128 pairs=15
+while [[ $# -gt 0 ]]; do
+    case $1 in
+    --folder) need_value "$@"; folder=$2; shift 2 ;;
+    --mb) need_value "$@"; whole_number "$1" "$2" 1; mb=$((10#$2)); shift 2 ;;
+    --pairs) need_value "$@"; whole_number "$1" "$2" 7; pairs=$((10#$2)); shift 2 ;;
+    -h | --help) usage; exit 0 ;;
+    *) die 2 "unknown option '$1'; --help lists the options" ;;
+    esac
+done
+[[ -z $folder || -d $folder ]] || die 2 "--folder $folder: there is no such folder"
+[[ -z $folder ]] || folder=$(cd "$folder" && pwd)
+cd "$here/.."
+make -s -j "$(nproc)" dptrain build/scripts/bench/checkpoint >&2 || die 4 "the build failed"
+folder=${folder:-build/bench-checkpoint}
+mkdir -p "$folder"
+work=$(mktemp -d "$folder/run.XXXXXX") || die 4 "cannot make a folder in $folder"
+trap 'rm -rf "$work"' EXIT
+
+load=$(cut -d ' ' -f 1-3 /proc/loadavg)
+table=$(build/scripts/bench/checkpoint "$work" "$mb" "$pairs")
+cpu=$(sed -n 's/^model name[[:space:]]*: *//p' /proc/cpuinfo | head -n 1)
+disk=$(df --output=source,fstype "$work" | tail -n 1 | xargs)
+
+cat <<EOT
+# Speed of checkpoints
+
+$table
+
+- dptrain: seconds until \`checkpoint_write\` returns: the file is on the device, sealed and renamed. plain: one
+  \`write\` of the same bytes from memory into a new file, and \`fsync\`. Both in pairs, one first and then the other
+  (A B B A …), $pairs of them; times are medians; ratio is the median over pairs of plain / dptrain, the middle half its
+  quartiles. Between any two writes the old file is deleted and the file system synced.
+- dptrain can be faster than the plain write because it has the device begin while the rest is still being copied.
+- digest: \`ckpt_seal_verify\`, which reads and checks every byte of a file; median of 15.
+- stall: what a training step waits for. dptrain: the copy in memory, while the file is written in the background;
+  plain: the same with waiting until the file is on the device (\`--no-checkpoint-async\`). The ratio is the
+  first / the second.
+
+| | |
+|---|---|
+| machine | ${cpu:-unknown}, $(nproc) CPUs usable, $(awk '/MemTotal/ { printf "%.0f GB", $2 / 1e6 }' /proc/meminfo) memory |
+| disk | $disk |
+| system | $(uname -sr); load before: $load |
+| software | $(./dptrain --version) |
+| HDF5, xxHash | $(make -s info | awk '$1 == "HDF5" { h = $2 } $1 == "xxHash" { x = $2 } END { print h ", " x }') |
+| date | $(date -u +%Y-%m-%d) |
+| command | \`$command\` |
+EOT

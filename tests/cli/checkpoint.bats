@@ -1,0 +1,123 @@
+#!/usr/bin/env bats
+# dptrain checkpoint: what is in one, and whether it is whole.
+
+setup() {
+    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+    dptrain=$root/dptrain
+    out=$BATS_TEST_TMPDIR/run
+}
+
+setup_file() {
+    export RUN=$BATS_FILE_TMPDIR/run
+    "$BATS_TEST_DIRNAME/../../dptrain" train --data digits --model mlp --steps 4 --batch 50 --threads 1 \
+        --checkpoint-every 2 --seed 7 --out "$RUN"
+}
+
+# The run's two checkpoints, to be damaged.
+copy_run() { cp -r "$RUN" "$out"; }
+
+# Another value for one byte.
+damage() { # FILE OFFSET
+    local byte
+    byte=$(od -An -tu1 -j "$2" -N 1 "$1")
+    # shellcheck disable=SC2059 # the format is the byte
+    printf "\\x$(printf %02x $((byte ^ 16)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+}
+
+@test "show tells position, model, data, options and arrays" {
+    "$dptrain" checkpoint show "$RUN/ckpt-000000000002.h5" >"$BATS_TEST_TMPDIR/show"
+    cat "$BATS_TEST_TMPDIR/show"
+    grep -q "^file .*ckpt-000000000002.h5$" "$BATS_TEST_TMPDIR/show"
+    grep -q "^size  *$(stat -c %s "$RUN/ckpt-000000000002.h5") bytes" "$BATS_TEST_TMPDIR/show"
+    grep -q '^model  *mlp for pictures of 28×28×1 in 10 classes$' "$BATS_TEST_TMPDIR/show"
+    grep -q '^position  *2 steps done; next is batch 2 of epoch 0' "$BATS_TEST_TMPDIR/show"
+    grep -Eq '^data  .*digits.*, xxh3 [0-9a-f]{16}$' "$BATS_TEST_TMPDIR/show"
+    grep -q '^ranks  *1, 50 samples a step$' "$BATS_TEST_TMPDIR/show"
+    grep -q '^  seed = 7$' "$BATS_TEST_TMPDIR/show"
+    grep -Eq '^/params/fc3/weight  +float32 +10×128 +OI +5120 +0\.[0-9]+$' "$BATS_TEST_TMPDIR/show"
+    grep -Eq '^/optimizer/velocity/fc1/bias  +float32 +256 +O +1024 ' "$BATS_TEST_TMPDIR/show"
+}
+
+@test "the columns of show are aligned, and the total is the arrays' sum" {
+    # Not every awk counts characters: × becomes one byte.
+    "$dptrain" checkpoint show "$RUN" | sed -n '/^array /,$p' | sed 's/×/x/g' >"$BATS_TEST_TMPDIR/table"
+    # Where the last character of the bytes stands is the same in every line.
+    awk '/^array/ { at = index($0, " bytes ") + 5; next }
+        substr($0, at, 1) !~ /[0-9]/ || substr($0, at + 1, 1) ~ /[0-9]/ { print "not aligned: " $0; exit 1 }' \
+        "$BATS_TEST_TMPDIR/table"
+    awk '/^\// { sum += $5 } /^total/ { total = $2 } END { exit !(total > 0 && sum == total) }' "$BATS_TEST_TMPDIR/table"
+}
+
+@test "the numbers of show are those of the file" {
+    h5dump -d /params/fc3/weight -b LE -o "$BATS_TEST_TMPDIR/weight" "$RUN/ckpt-000000000004.h5" >/dev/null
+    rms=$(od -An -v -tf4 -w4 "$BATS_TEST_TMPDIR/weight" | awk '{ sum += $1 * $1 } END { printf "%.4f", sqrt(sum / NR) }')
+    shown=$("$dptrain" checkpoint show "$RUN" | awk '$1 == "/params/fc3/weight" { printf "%.4f", $6 }')
+    [ "$rms" = "$shown" ]
+}
+
+@test "show takes the newest whole checkpoint of a folder and says what it passed over" {
+    copy_run
+    damage "$out/ckpt-000000000004.h5" 100000
+    "$dptrain" checkpoint show "$out" >"$BATS_TEST_TMPDIR/show" 2>"$BATS_TEST_TMPDIR/said"
+    grep -q '^position  *2 steps' "$BATS_TEST_TMPDIR/show"
+    grep -q 'passed over: .*ckpt-000000000004.h5 is damaged' "$BATS_TEST_TMPDIR/said"
+}
+
+@test "verify: every checkpoint of a folder, newest first" {
+    run "$dptrain" checkpoint verify "$RUN"
+    [ "$status" -eq 0 ]
+    [ "${#lines[@]}" -eq 2 ]
+    [[ ${lines[0]} == "ok "*ckpt-000000000004.h5* ]]
+    [[ ${lines[1]} == "ok "*ckpt-000000000002.h5* ]]
+}
+
+@test "verify: code 3 and the reason when one is damaged; the others are still looked at" {
+    copy_run
+    damage "$out/ckpt-000000000004.h5" 100000
+    run "$dptrain" checkpoint verify "$out" "$RUN/ckpt-000000000004.h5"
+    echo "$output"
+    [ "$status" -eq 3 ]
+    [[ ${lines[0]} == "not ok "*ckpt-000000000004.h5*"does not match its checksum"* ]]
+    [[ ${lines[1]} == "ok "*ckpt-000000000002.h5* ]]
+    [[ ${lines[2]} == "ok "*"$RUN/ckpt-000000000004.h5"* ]]
+    [[ $output == *"1 of 3 cannot be used"* ]]
+    truncate -s 1000 "$out/ckpt-000000000002.h5"
+    run "$dptrain" checkpoint verify "$out"
+    [ "$status" -eq 3 ]
+    [[ $output == *"2 of 2 cannot be used"* ]]
+}
+
+@test "what is no checkpoint is refused with the right code" {
+    check() { # CODE WORDS ARGUMENTS...
+        run "$dptrain" checkpoint "${@:3}"
+        echo "expected $1 \"$2\", got $status: $output"
+        [ "$status" -eq "$1" ]
+        [[ $output == *"$2"* ]]
+    }
+    mkdir "$BATS_TEST_TMPDIR/empty"
+    echo text >"$BATS_TEST_TMPDIR/text.h5"
+    foreign=$BATS_TEST_TMPDIR/foreign.h5
+    printf '\x89HDF\r\n\x1a\n and so on' >"$foreign"
+    for verb in show verify; do
+        check 3 "no checkpoint in the folder" "$verb" "$BATS_TEST_TMPDIR/empty"
+        check 3 "No such file" "$verb" "$BATS_TEST_TMPDIR/absent.h5"
+        check 3 "is not a dptrain checkpoint" "$verb" "$BATS_TEST_TMPDIR/text.h5"
+        check 3 "an HDF5 file, but not a dptrain checkpoint" "$verb" "$foreign"
+        check 2 "wants" "$verb"
+    done
+    check 2 "wants one checkpoint" show "$RUN" "$RUN"
+    check 2 "did you mean 'verify'?" verfy "$RUN"
+    check 2 "show and verify" prune "$RUN"
+    check 2 "show or verify"
+    check 2 "unknown option" verify --fast "$RUN"
+    "$dptrain" checkpoint --help | grep -q 'checkpoint verify'
+}
+
+@test "a folder that may not be read is told" {
+    [ "$(id -u)" -ne 0 ] || skip "root may read every folder"
+    mkdir -m 000 "$BATS_TEST_TMPDIR/closed"
+    run "$dptrain" checkpoint verify "$BATS_TEST_TMPDIR/closed"
+    chmod 700 "$BATS_TEST_TMPDIR/closed"
+    [ "$status" -eq 3 ]
+    [[ $output == *"Permission denied"* ]]
+}

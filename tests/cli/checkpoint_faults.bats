@@ -1,0 +1,317 @@
+#!/usr/bin/env bats
+# Checkpoints under faults: kill -9 at random moments, a full disk, a read-only one. scripts/test.sh --slow kills 100
+# times instead of 6. Where DPTRAIN_TEST_TABLE names a file, each test appends what it counted as a row of a table:
+# fault | trials | checkpoints lost | checkpoints corrupt | final weights equal to the undisturbed run's.
+# shellcheck disable=SC2030,SC2031 # every test is a subshell, on purpose
+
+ranks=2 steps=120 seed=20260203
+
+setup_file() {
+    export DATA=$BATS_FILE_TMPDIR/data
+    "$BATS_TEST_DIRNAME/../../dptrain" data synth digits --out "$DATA" --train 640 --val 64
+}
+
+setup() {
+    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+    dptrain=$root/dptrain
+    out=$BATS_TEST_TMPDIR/run
+    log=$BATS_TEST_TMPDIR/log
+    job=''
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 DPTRAIN_BIND=none
+    # shellcheck source=scripts/lib.sh
+    . "$root/scripts/lib.sh"
+    mpi_flags "$ranks"
+}
+
+teardown() {
+    local pid
+    for pid in $(job_pids); do kill -KILL "$pid" 2>/dev/null || true; done
+}
+
+# What is said in the log of a test that passes is not shown; the table is.
+add_to_table() { # FAULT TRIALS LOST CORRUPT EQUAL
+    [[ -n ${DPTRAIN_TEST_TABLE:-} ]] || return 0
+    printf '| %s | %s | %s | %s | %s |\n' "$@" >>"$DPTRAIN_TEST_TABLE"
+}
+
+training=(train --model mlp --batch 64 --steps "$steps" --checkpoint-every 1 --threads 1 --log-every 10)
+
+# A run in the background that continues what is in $out, or begins; $job is mpirun.
+start_job() {
+    mpirun "${MPI_FLAGS[@]}" -np "$ranks" "$dptrain" "${training[@]}" --data "$DATA" --resume auto --out "$out" \
+        >>"$log" 2>&1 3>&- &
+    job=$!
+}
+
+# mpirun and its ranks, known by the folder they write to.
+job_pids() { pgrep -f -- "--out $out( |\$)" || true; }
+
+rank_pid() { # RANK
+    local pid
+    for pid in $(job_pids); do
+        if tr '\0' '\n' 2>/dev/null <"/proc/$pid/environ" | grep -qx "OMPI_COMM_WORLD_RANK=$1"; then
+            echo "$pid"
+            return
+        fi
+    done
+}
+
+# Until every process of the job is gone: one job at a time writes into a folder. A killed process loses its command
+# line before it ends (it may be waiting for the disk), so those seen earlier are looked for by number as well.
+wait_gone() { # PIDS-SEEN...
+    local i pid there
+    wait "$job" || status=$?
+    for ((i = 0; i < 300; i++)); do
+        there=$(job_pids)
+        for pid in "$@"; do
+            if kill -0 "$pid" 2>/dev/null; then there+=" $pid"; fi
+        done
+        [[ -n $there ]] || return 0
+        sleep 0.1
+    done
+    echo "processes of the job stay: $there"
+    return 1
+}
+
+newest_step() {
+    local files
+    shopt -s nullglob
+    files=("$out"/ckpt-*.h5)
+    shopt -u nullglob
+    ((${#files[@]} > 0)) || { echo -1; return; }
+    local name=${files[-1]##*/ckpt-}
+    echo $((10#${name%.h5}))
+}
+
+# Waits until there is a newer checkpoint than STEP, or the job is over.
+await_newer() { # STEP
+    local i
+    for ((i = 0; i < 600; i++)); do
+        (($(newest_step) <= $1)) && kill -0 "$job" 2>/dev/null || return 0
+        sleep 0.05
+    done
+}
+
+# Kills one rank or all at a moment of its own. Uses and counts in the test's variables.
+kill_once() {
+    local before victim pid pids
+    before=$(newest_step)
+    start_job
+    # Half of the moments are counted from the start, half from a checkpoint on, so that slow machines are hit
+    # while they train as well.
+    if ((RANDOM % 2)); then
+        await_newer "$before"
+        sleep "0.$(printf %03d $((RANDOM % 600)))"
+    else
+        sleep "$((RANDOM % 3)).$(printf %03d $((200 + RANDOM % 800)))"
+    fi
+    victim=$((RANDOM % (ranks + 1)))
+    kill -0 "$job" 2>/dev/null || victim=none # it is through already
+    mapfile -t pids < <(job_pids)
+    case $victim in
+    none) ;;
+    "$ranks") # the whole job
+        kill -KILL "${pids[@]}" 2>/dev/null || true
+        ;;
+    *)
+        pid=$(rank_pid "$victim")
+        # Before there is such a rank mpirun dies instead.
+        kill -KILL "${pid:-$job}" 2>/dev/null || true
+        ;;
+    esac
+    status=0
+    wait_gone "${pids[@]}"
+    if [[ $victim != none && $status -ne 0 ]]; then n_kills=$((n_kills + 1)); fi
+    look_after_kill "$before" "$victim"
+}
+
+# Whatever has the name of a checkpoint is one, and none that was there before is missing.
+look_after_kill() { # BEFORE VICTIM
+    local now
+    now=$(newest_step)
+    echo "# kill $n_kills: victim $2, code $status, newest step $1 -> $now"
+    if ((now < $1)); then n_lost=$((n_lost + 1)); fi
+    if ((now > $1)); then n_during=$((n_during + 1)); fi
+    ((now < 0)) || "$dptrain" checkpoint verify "$out" >"$log.verify" 2>&1 || {
+        n_corrupt=$((n_corrupt + 1))
+        cat "$log.verify"
+    }
+}
+
+last=$(printf 'ckpt-%012d.h5' "$steps")
+
+finish_and_compare() { # WHOLE
+    if [[ ! -e $out/$last ]]; then
+        start_job
+        status=0
+        wait_gone
+        [ "$status" -eq 0 ]
+    fi
+    # The same content is the same file, byte for byte: weights, momentum, position and options.
+    n_compared=$((n_compared + 1))
+    cmp "$out/$last" "$1/$last" || n_different=$((n_different + 1))
+    # What killed writers left is gone.
+    find "$out" -name '.ckpt*'
+    [ -z "$(find "$out" -name '.ckpt*')" ]
+}
+
+@test "kill -9 of a rank or the whole job at random moments: nothing lost, the same final weights" {
+    wanted=6
+    [[ -z ${DPTRAIN_TEST_SLOW:-} ]] || wanted=100
+    n_kills=0 n_during=0 n_lost=0 n_corrupt=0 n_compared=0 n_different=0
+    RANDOM=$seed
+    echo "# seed $seed, $wanted kills"
+    start_job
+    status=0
+    wait_gone
+    [ "$status" -eq 0 ]
+    mv "$out" "$out-whole"
+    for ((tries = 0; n_kills < wanted && tries < 3 * wanted; tries++)); do
+        kill_once
+        if [[ -e $out/$last ]]; then
+            finish_and_compare "$out-whole"
+            rm -r "$out"
+        fi
+    done
+    [ ! -d "$out" ] || finish_and_compare "$out-whole"
+    echo "# $n_kills kills, $n_during of them after new checkpoints; $n_lost lost, $n_corrupt corrupt," \
+        "$n_different of $n_compared finished runs differ"
+    add_to_table "kill -9 of a rank or the whole job (seed $seed, $ranks ranks, a checkpoint every step)" "$n_kills" \
+        "$n_lost" "$n_corrupt" "$((n_compared - n_different)) of $n_compared finished runs"
+    [ "$n_kills" -eq "$wanted" ]
+    [ "$n_during" -ge $((wanted / 4)) ]
+    [ "$n_lost" -eq 0 ]
+    [ "$n_corrupt" -eq 0 ]
+    [ "$n_different" -eq 0 ]
+}
+
+# ---- A disk that is full or read-only: a small tmpfs in mounts of the test's own ----
+# Runs a function of this file there; $out is on the small disk. An mlp's checkpoint takes 1.9 MB.
+on_small_disk() { # FUNCTION
+    mkdir -p "$BATS_TEST_TMPDIR/disk"
+    unshare -m true 2>/dev/null || skip "mounts of one's own are not allowed here (unshare -m)"
+    unshare -m mount -t tmpfs -o size=1m tmpfs "$BATS_TEST_TMPDIR/disk" 2>/dev/null ||
+        skip "mounting a tmpfs is not allowed here"
+    out=$BATS_TEST_TMPDIR/disk/run
+    export root dptrain out log steps DATA last disk=$BATS_TEST_TMPDIR/disk
+    # shellcheck disable=SC2163 # functions are exported
+    export -f on_disk try start_on_disk await_end verified no_leftovers await_log "$1"
+    # shellcheck disable=SC2016 # expanded by the inner shell
+    unshare -m bash -eu -c 'mount -t tmpfs -o size="$2" tmpfs "$disk"; "$1"' - "$1" "$2"
+}
+
+# One rank, of which each message is one line.
+on_disk() {
+    "$dptrain" train --model mlp --batch 64 --threads 1 --data "$DATA" --out "$out" "$@" >>"$log" 2>&1
+}
+
+try() { # ARGUMENTS...
+    code=0
+    on_disk "$@" || code=$?
+}
+
+# A long run in the background; $job is the program itself, which dies with this shell.
+start_on_disk() { # ARGUMENTS...
+    "$dptrain" train --model mlp --batch 64 --threads 1 --data "$DATA" --out "$out" --steps 100000 "$@" \
+        >>"$log" 2>&1 3>&- &
+    job=$!
+    trap 'kill -KILL "$job" 2>/dev/null || true' EXIT
+}
+
+await_end() {
+    code=0
+    wait "$job" || code=$?
+    trap - EXIT
+    grep -v '^epoch' "$log" || true
+}
+
+verified() { "$dptrain" checkpoint verify "$out"; }
+
+no_leftovers() { [[ -z $(find "$out" -name '.ckpt*') ]]; }
+
+await_log() { # PATTERN
+    local i
+    for ((i = 0; i < 600; i++)); do
+        ! grep -q "$1" "$log" || return 0
+        sleep 0.05
+    done
+    cat "$log"
+    return 1
+}
+
+# Room for two checkpoints: the third cannot be written.
+full_disk_stop() {
+    local how
+    for how in --checkpoint-async --no-checkpoint-async; do
+        : >"$log"
+        try --steps 30 --checkpoint-every 4 --keep 5 --overwrite "$how"
+        cat "$log"
+        [[ $code -eq 4 ]]
+        [[ $(grep -c 'dptrain: error' "$log") -eq 1 ]]
+        grep -q "dptrain: error: .*$out/ckpt-000000000012.h5 cannot be written: No space left on device" "$log"
+        verified
+        [[ $(cd "$out" && echo ckpt-*) == "ckpt-000000000004.h5 ckpt-000000000008.h5" ]]
+        no_leftovers
+    done
+    # With room again it goes on from there and comes to the undisturbed run's end.
+    mount -o remount,size=64m "$disk"
+    on_disk --steps 30 --resume auto
+    grep -q 'at step 8' "$log"
+    verified
+    "$dptrain" train --model mlp --batch 64 --threads 1 --data "$DATA" --out "$disk/whole" --steps 30 \
+        --checkpoint-every 4 --keep 5 --no-checkpoint-async
+    cmp "$out/ckpt-000000000030.h5" "$disk/whole/ckpt-000000000030.h5"
+}
+
+@test "a full disk in mid-write, --on-checkpoint-error stop: code 4, the earlier checkpoints stay whole" {
+    on_small_disk full_disk_stop 5m
+    add_to_table "full disk in mid-write, --on-checkpoint-error stop" 2 0 0 "yes, resumed with room"
+}
+
+# A file takes the room, and is deleted while the run goes on.
+full_disk_continue() {
+    dd if=/dev/zero of="$disk/ballast" bs=1M count=21 status=none
+    start_on_disk --checkpoint-every 4 --keep 1 --on-checkpoint-error continue --no-checkpoint-async
+    local n before
+    await_log 'warning: .*No space left on device.*goes on'
+    verified
+    before=$(cd "$out" && echo ckpt-*)
+    [[ $before == ckpt-0*.h5 ]]
+    rm "$disk/ballast"
+    for ((n = 0; n < 600; n++)); do
+        [[ $(cd "$out" && echo ckpt-*) == "$before" ]] || break
+        sleep 0.05
+    done
+    [[ $(cd "$out" && echo ckpt-*) != "$before" ]]
+    kill -USR1 "$job"
+    await_end
+    [[ $code -eq 0 ]]
+    verified
+    no_leftovers
+}
+
+@test "a full disk in mid-write, --on-checkpoint-error continue: warned, tried again, written once there is room" {
+    on_small_disk full_disk_continue 24m
+    add_to_table "full disk in mid-write, --on-checkpoint-error continue" 1 0 0 "–"
+}
+
+# Read-only from some moment on, as a file system is after an error.
+read_only() {
+    local n
+    start_on_disk --checkpoint-every 20
+    for ((n = 0; n < 600; n++)); do
+        [[ $(find "$out" -name 'ckpt-*' 2>/dev/null | wc -l) -lt 2 ]] || break
+        sleep 0.05
+    done
+    # Busy while a file is open for writing; the run's records are: a bind mount can be read-only all the same.
+    mount -o remount,ro "$disk" 2>/dev/null || { mount --bind "$disk" "$disk" && mount -o remount,ro,bind "$disk"; }
+    await_end
+    [[ $code -eq 4 ]]
+    grep -q 'dptrain: error: .*Read-only file system' "$log"
+    verified
+}
+
+@test "a disk that turns read-only: code 4, the earlier checkpoints stay whole" {
+    on_small_disk read_only 64m
+    add_to_table "disk turned read-only in mid-run, --on-checkpoint-error stop" 1 0 0 "–"
+}
