@@ -91,7 +91,7 @@ make_plan() {
     done
     for source in tests/cli/*.bats; do
         [[ -e $source && $plain == yes ]] || continue
-        entry "cli/$(basename "$source" .bats)" 900 bats --tap "$source"
+        entry "cli/$(basename "$source" .bats)" "$([[ $slow == yes ]] && echo 3600 || echo 900)" bats --tap "$source"
     done
     if [[ $plain == yes ]]; then
         for source in shellcheck layers headers; do entry "source/$source" 300 tests/static.sh "$source"; done

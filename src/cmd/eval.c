@@ -89,9 +89,10 @@ static err_t build(eval_run_t *run, const backend_t *backend, const eval_options
     return exec_ready(run->exec);
 }
 
-static void print_result(const eval_plan_t *plan, const dataset_info_t *info, const evaluation_t *eval)
+static void print_result(const eval_plan_t *plan, const eval_run_t *run, const evaluation_t *eval)
 {
-    log_info("checkpoint %s", plan->checkpoint);
+    const dataset_info_t *info = &run->dataset->info;
+    log_info("checkpoint %s%s", plan->checkpoint, run->averaged ? " (the moving average of its weights)" : "");
     log_info("data       %s (%s), %lld validation samples", info->source, plan->why, (long long)eval->n);
     log_info("accuracy   %.4f", eval->accuracy);
     log_info("loss       %.4f", eval->loss);
@@ -138,7 +139,7 @@ static err_t evaluate(runtime_t *runtime, const char *where, const eval_options_
     TRY_OUT(err, comm_agree(run.comm, open_data(&run, plan), "opening data"));
     TRY_OUT(err, comm_agree(run.comm, build(&run, runtime->backend, options), "planning the model"));
     TRY_OUT(err, evaluator_run(&run.evaluator, &eval));
-    print_result(plan, &run.dataset->info, &eval);
+    print_result(plan, &run, &eval);
     if (options->png && run.comm->rank == 0) err = draw_mistakes(&run, plan, &eval, options->png);
     TRY_OUT(err, comm_agree(run.comm, err, "drawing mistakes"));
 out:

@@ -100,13 +100,37 @@ static err_t parse_checkpoint_every(train_options_t *o)
     return ERR_OK;
 }
 
+/* Two ways to say one thing: where the command line has one of them, a file's other one does not count. */
+static const char *const pairs[][2] = {{"epochs", "steps"}, {"batch", "batch-per-rank"}};
+
+static uint64_t bit_of(const char *key)
+{
+    for (int i = 0; i < N_OPTIONS; i++)
+        if (strcmp(table[i].key, key) == 0) return (uint64_t)1 << i;
+    ASSERT(!"an option of the table");
+    return 0;
+}
+
+/* The partners of what was given. */
+static uint64_t partners(uint64_t given)
+{
+    uint64_t bits = 0;
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
+        for (int k = 0; k < 2; k++)
+            if (given & bit_of(pairs[i][k])) bits |= bit_of(pairs[i][1 - k]);
+    return bits;
+}
+
 err_t train_options_read_config(const train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS], char **storage)
 {
     char *text = NULL;
     *storage = NULL;
     if (!options->config) return ERR_OK;
+    uint64_t settled = partners(groups[0].given) & ~groups[0].given;
+    groups[0].given |= settled; /* given options are not read from the file */
     err_t err = fs_read_text(options->config, MAX_CONFIG, &text);
     if (err == ERR_OK) err = opt_config_read(groups, TRAIN_N_GROUPS, text, options->config, storage);
+    groups[0].given &= ~settled;
     mem_free(&text);
     return err;
 }
@@ -136,17 +160,12 @@ err_t train_options_inherit(train_options_t *options, opt_group_t groups[TRAIN_N
     TRY(opt_config_read(old_groups, TRAIN_N_GROUPS, saved, "the checkpoint's options", storage));
 
     char refused[512] = "";
-    bool length_given =
-        opt_given(groups, TRAIN_N_GROUPS, "epochs") || opt_given(groups, TRAIN_N_GROUPS, "steps");
-    bool batch_given =
-        opt_given(groups, TRAIN_N_GROUPS, "batch") || opt_given(groups, TRAIN_N_GROUPS, "batch-per-rank");
+    uint64_t settled = partners(groups[0].given);
     for (int g = 0; g < TRAIN_N_GROUPS; g++)
         for (int i = 0; i < groups[g].n; i++) {
             const char *key = groups[g].table[i].key;
             char now[TEXT_MAX], then[TEXT_MAX];
-            bool given = groups[g].given >> i & 1;
-            if (strcmp(key, "epochs") == 0 || strcmp(key, "steps") == 0) given = length_given;
-            if (strncmp(key, "batch", 5) == 0) given = batch_given;
+            bool given = (groups[g].given | (g == 0 ? settled : 0)) >> i & 1;
             if (opt_listed(train_options_per_run, key)) continue;
             if (!given) {
                 opt_copy(&groups[g], &old_groups[g], i);

@@ -1,0 +1,117 @@
+#!/usr/bin/env bats
+# Recipes: config files, optimizers, augmentation, accumulation, targets; what they change and what they must not.
+# shellcheck disable=SC2030,SC2031 # every test is a subshell, on purpose
+
+setup() {
+    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+    dptrain=${DPTRAIN_BIN:-$root/dptrain}
+    out=$BATS_TEST_TMPDIR/run
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 DPTRAIN_BIND=none
+    # shellcheck source=scripts/lib.sh
+    . "$root/scripts/lib.sh"
+}
+
+setup_file() {
+    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+    export tiny=$BATS_FILE_TMPDIR/tiny
+    "${DPTRAIN_BIN:-$root/dptrain}" data synth digits --out "$tiny" --train 300 --val 64
+}
+
+train() { # RANKS ARGUMENTS...
+    mpi_flags "$1"
+    mpirun "${MPI_FLAGS[@]}" -np "$1" "$dptrain" train --data "$tiny" --threads 1 "${@:2}"
+}
+
+losses() { jq -r 'select(.record == "step") | .loss' "$1/metrics.jsonl"; }
+
+close_curves() { # FOLDER FOLDER TOLERANCE
+    paste <(losses "$1") <(losses "$2") |
+        awk -v most="$3" '{ d = $1 - $2; if (d < 0) d = -d; if (NF != 2 || d > most) bad = 1 } END { exit bad || NR == 0 }'
+}
+
+recipe=(--model mnist-cnn --batch 60 --optimizer adadelta --lr 1 --schedule plateau --augment-rotate 8
+    --augment-shift 0.08 --augment-shear 0.3 --augment-zoom 0.08 --ema 0.9 --clip-norm 5 --weight-decay 1e-4)
+
+@test "a config file: read back, overridden by the command line, its lines named in errors" {
+    "$dptrain" train --print-config "${recipe[@]}" >"$BATS_TEST_TMPDIR/a.conf"
+    "$dptrain" train --print-config --config "$BATS_TEST_TMPDIR/a.conf" | diff "$BATS_TEST_TMPDIR/a.conf" -
+    "$dptrain" train --print-config --config "$BATS_TEST_TMPDIR/a.conf" --lr 0.25 --steps 7 --batch-per-rank 3 \
+        >"$BATS_TEST_TMPDIR/b.conf"
+    grep -qx 'lr = 0.25' "$BATS_TEST_TMPDIR/b.conf"
+    grep -qx 'steps = 7' "$BATS_TEST_TMPDIR/b.conf"
+    grep -qx 'batch-per-rank = 3' "$BATS_TEST_TMPDIR/b.conf"
+    printf '# comment\nlr = 0.1\n\nlearning = 2\n' >"$BATS_TEST_TMPDIR/c.conf"
+    run "$dptrain" train --config "$BATS_TEST_TMPDIR/c.conf"
+    [ "$status" -eq 2 ]
+    [[ $output == *"c.conf, line 4: unknown option"* ]]
+    run "$dptrain" train --config "$BATS_TEST_TMPDIR/missing.conf"
+    [ "$status" -eq 2 ]
+    [[ $output == *"missing.conf: No such file"* ]]
+}
+
+@test "the whole recipe: 1, 2 and 3 ranks give the same loss curve, augmentation and dropout included" {
+    for n in 1 2 3; do train "$n" "${recipe[@]}" --steps 8 --out "$out$n"; done
+    close_curves "${out}1" "${out}2" 2e-3
+    close_curves "${out}1" "${out}3" 2e-3
+}
+
+@test "resuming in mid-epoch with augmentation, dropout, Adadelta and a moving average is bit for bit" {
+    train 2 "${recipe[@]}" --steps 9 --checkpoint-every 7 --out "$out"
+    cp -r "$out" "$out-whole"
+    rm "$out/ckpt-000000000009.h5"
+    train 2 --out "$out" --resume auto
+    cmp "$out/ckpt-000000000009.h5" "$out-whole/ckpt-000000000009.h5"
+}
+
+@test "accumulation gives the same step as one big batch" {
+    train 1 "${recipe[@]}" --steps 6 --out "$out"
+    for parts in 2 7; do
+        train 1 "${recipe[@]}" --steps 6 --accumulate "$parts" --out "$out-$parts"
+        close_curves "$out" "$out-$parts" 2e-3
+    done
+}
+
+@test "every optimizer and schedule learns" {
+    for optimizer in sgd nesterov adadelta adamw; do
+        train 1 --model mlp --optimizer "$optimizer" --batch 30 --epochs 4 --out "$out-$optimizer"
+        jq -es 'map(select(.record == "epoch")) | .[3].train_loss < .[0].train_loss / 2' "$out-$optimizer/metrics.jsonl"
+    done
+    for schedule in constant step cosine polynomial plateau; do
+        train 1 --model mlp --schedule "$schedule" --batch 30 --epochs 2 --out "$out-$schedule"
+        jq -es 'map(select(.record == "epoch")) | .[1].train_loss < .[0].train_loss' "$out-$schedule/metrics.jsonl"
+    done
+}
+
+@test "a target stops the run when it is reached, and is exit code 1 when it is not" {
+    train 2 --model mlp --batch 30 --epochs 50 --target-accuracy 0.5 --out "$out"
+    jq -es 'map(select(.record == "end")) | .[0].why == "target reached" and .[0].step < 500' "$out/metrics.jsonl"
+    run train 2 --model mlp --batch 30 --epochs 1 --target-accuracy 1 --out "$out" --overwrite
+    [ "$status" -eq 1 ]
+    [[ $output == *"was not reached: the best validation accuracy was"* ]]
+}
+
+@test "evaluation takes the moving average of the weights where there is one" {
+    train 1 "${recipe[@]}" --steps 10 --out "$out"
+    want=$(jq -r 'select(.record == "epoch") | .val_loss' "$out/metrics.jsonl" | tail -n 1)
+    "$dptrain" eval "$out" --data "$tiny" --threads 1 >"$BATS_TEST_TMPDIR/eval"
+    grep -q 'moving average' "$BATS_TEST_TMPDIR/eval"
+    grep -qx "loss       $(printf %.4f "$want")" "$BATS_TEST_TMPDIR/eval"
+}
+
+@test "options that cannot be" {
+    check() { # PART-OF-THE-MESSAGE ARGUMENTS...
+        run "$dptrain" train --data "$tiny" --out "$out" "${@:2}"
+        echo "expected \"$1\", got $status: $output"
+        [ "$status" -eq 2 ]
+        [[ $output == *"$1"* ]]
+    }
+    check "not one of" --optimizer adam
+    check "out of range" --augment-zoom 2
+    check "out of range" --ema 1
+    check "whole run has" --warmup 3 --epochs 3
+}
+
+@test "the recipe script explains itself and passes its file on" {
+    "$root/scripts/recipes/mnist_advanced.sh" --help | grep -q mnist_advanced.conf
+    "$dptrain" train --config "$root/scripts/recipes/mnist_advanced.conf" --print-config | grep -qx 'optimizer = adadelta'
+}
