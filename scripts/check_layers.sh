@@ -38,10 +38,11 @@ declare -A sees=(
     [nn]="base tensor cluster comm ops"
     [models]="base tensor cluster comm ops nn"
     [data]="base tensor"
-    [train]="base tensor cluster comm ops nn models data"
-    [bench]="base tensor cluster comm ops nn models data train"
-    [report]="base tensor cluster comm ops nn models data train bench"
-    [cmd]="base tensor cluster comm ops nn models data train bench report"
+    [checkpoint]="base tensor"
+    [train]="base tensor cluster comm ops nn models data checkpoint"
+    [bench]="base tensor cluster comm ops nn models data checkpoint train"
+    [report]="base tensor cluster comm ops nn models data checkpoint train bench"
+    [cmd]="base tensor cluster comm ops nn models data checkpoint train bench report"
     [main.c]="cmd comm base"
     [kernels]="base tensor ops"
 )
@@ -78,8 +79,8 @@ check_foreign() { # FILE LINE HEADER
         [[ $file == src/comm/* || $file == src/cluster/* || $file == src/main.c ]] ||
             violation "$file" "$line" "<$header> belongs to src/comm, src/cluster and src/main.c" ;;
     hdf5.h | H5*.h)
-        [[ $file == src/train/* || $file == src/data/* || $file == src/base/h5.* ]] ||
-            violation "$file" "$line" "<$header> belongs to src/train, src/data and src/base/h5" ;;
+        [[ $file == src/checkpoint/* || $file == src/data/* || $file == src/base/h5.* ]] ||
+            violation "$file" "$line" "<$header> belongs to src/checkpoint, src/data and src/base/h5" ;;
     cuda*.h | cublas*.h | cudnn*.h | curand*.h)
         [[ $file == kernels/cuda/* ]] || violation "$file" "$line" "<$header> belongs to kernels/cuda" ;;
     esac

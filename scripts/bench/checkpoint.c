@@ -14,9 +14,9 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/stats.h"
-#include "train/checkpoint_async.h"
-#include "train/checkpoint_seal.h"
-#include "train/checkpoint_store.h"
+#include "checkpoint/async.h"
+#include "checkpoint/seal.h"
+#include "checkpoint/store.h"
 
 #define WORK_SEC 0.1
 enum { MAX_ARRAYS = 400, MAX_PAIRS = 1000, N_DIGESTS = 15 };

@@ -47,20 +47,20 @@ _Noreturn void err_assert_failed(const char *expression, const char *file, int l
 int narrow_int(int64_t value);
 
 #define RAISE(code, ...) return err_raise((code), __FILE__, __LINE__, __VA_ARGS__)
-#define RAISE_OUT(err, code, ...)                                                                                 \
-    do {                                                                                                          \
-        (err) = err_raise((code), __FILE__, __LINE__, __VA_ARGS__);                                               \
-        goto out;                                                                                                 \
+#define RAISE_OUT(err, code, ...)                                                                            \
+    do {                                                                                                     \
+        (err) = err_raise((code), __FILE__, __LINE__, __VA_ARGS__);                                          \
+        goto out;                                                                                            \
     } while (0)
-#define TRY(call)                                                                                                 \
-    do {                                                                                                          \
-        err_t try_err_ = (call);                                                                                  \
-        if (try_err_ != ERR_OK) return try_err_;                                                                  \
+#define TRY(call)                                                                                            \
+    do {                                                                                                     \
+        err_t try_err_ = (call);                                                                             \
+        if (try_err_ != ERR_OK) return try_err_;                                                             \
     } while (0)
-#define TRY_OUT(err, call)                                                                                        \
-    do {                                                                                                          \
-        (err) = (call);                                                                                           \
-        if ((err) != ERR_OK) goto out;                                                                            \
+#define TRY_OUT(err, call)                                                                                   \
+    do {                                                                                                     \
+        (err) = (call);                                                                                      \
+        if ((err) != ERR_OK) goto out;                                                                       \
     } while (0)
 #define ASSERT(expression) ((expression) ? (void)0 : err_assert_failed(#expression, __FILE__, __LINE__))
 

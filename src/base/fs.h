@@ -22,8 +22,8 @@ err_t fs_make_folder(const char *path);
 /* ERR_SYSTEM when no file can be made in the folder; leaves nothing behind. */
 err_t fs_check_writable(const char *folder);
 
-/* The whole of a text file of at most max_bytes, NUL-terminated; mem_free it. ERR_USAGE when it can't be read, is
- * larger, or holds a NUL. */
+/* The whole of a text file of at most max_bytes, NUL-terminated; mem_free it. ERR_USAGE when it can't be
+ * read, is larger, or holds a NUL. */
 err_t fs_read_text(const char *path, int64_t max_bytes, char **out);
 
 /* fsync of a file or a folder by path. */

@@ -23,13 +23,13 @@ typedef enum opt_type {
 typedef struct opt {
     const char *key; /* without the dashes */
     opt_type_t type;
-    size_t offset;                /* of the field in the module's struct */
-    const char *initial;          /* default, as text; NULL: zero / NULL */
-    double min, max;              /* OPT_INT, OPT_SIZE, OPT_REAL; both 0: unbounded */
-    const char *const *choices;   /* OPT_CHOICE: NULL-terminated */
-    const char *unit;             /* shown in --help after the key: "N", "DIR", "SEC" */
-    const char *help;             /* one line */
-    bool hidden;                  /* not in --help (for tests) */
+    size_t offset;              /* of the field in the module's struct */
+    const char *initial;        /* default, as text; NULL: zero / NULL */
+    double min, max;            /* OPT_INT, OPT_SIZE, OPT_REAL; both 0: unbounded */
+    const char *const *choices; /* OPT_CHOICE: NULL-terminated */
+    const char *unit;           /* shown in --help after the key: "N", "DIR", "SEC" */
+    const char *help;           /* one line */
+    bool hidden;                /* not in --help (for tests) */
 } opt_t;
 
 /* One module's table bound to one struct of values. */
@@ -44,9 +44,9 @@ typedef struct opt_group {
 /* Sets every default. */
 err_t opt_defaults(opt_group_t *groups, int n_groups);
 
-/* Reads argv[0..argc): --key VALUE, --key=VALUE, --flag, --no-flag. A VALUE that begins with two dashes needs the
- * form with =. Words without dashes are collected in
- * order in `positional` (at most max_positional; more is an error); "--" ends the options. */
+/* Reads argv[0..argc): --key VALUE, --key=VALUE, --flag, --no-flag. A VALUE that begins with two dashes needs
+ * the form with =. Words without dashes are collected in order in `positional` (at most max_positional; more
+ * is an error); "--" ends the options. */
 err_t opt_parse(opt_group_t *groups, int n_groups, int argc, char **argv, const char **positional,
                 int max_positional, int *n_positional);
 
@@ -62,17 +62,17 @@ void opt_json(const opt_group_t *groups, int n_groups, json_t *j, const char *ke
 /* Value of one option as text that opt_parse reads back, into out. */
 void opt_text(const opt_group_t *group, int index, char *out, size_t n_bytes);
 
-/* Resolved options as "key = value" lines, in the form that opt_config_read reads. Left out: options that have no
- * default and were not given, and those listed in `without` (NULL-terminated, or NULL). *out is freed with
- * mem_free. */
+/* Resolved options as "key = value" lines, in the form that opt_config_read reads. Left out: options that
+ * have no default and were not given, and those listed in `without` (NULL-terminated, or NULL). *out is freed
+ * with mem_free. */
 err_t opt_config_write(const opt_group_t *groups, int n_groups, const char *const *without, char **out);
 
 /* True when `word` is in a NULL-terminated list. */
 bool opt_listed(const char *const *list, const char *word);
 
-/* Reads "key = value" lines; # begins a comment. An option that is given already (the command line wins) keeps
- * its value; others count as given. Values are borrowed from a copy kept in *storage (mem_free it after the last
- * use of the options). Errors name `name` and the line. */
+/* Reads "key = value" lines; # begins a comment. An option that is given already (the command line wins)
+ * keeps its value; others count as given. Values are borrowed from a copy kept in *storage (mem_free it after
+ * the last use of the options). Errors name `name` and the line. */
 err_t opt_config_read(opt_group_t *groups, int n_groups, const char *text, const char *name, char **storage);
 
 /* Takes one value over from another binding of the same table; it does not count as given. */

@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* True when a bar is shown: stdout, or under mpirun mpirun's own, is a terminal. DPTRAIN_PROGRESS=1 or 0 in the
- * environment decides otherwise. */
+/* True when a bar is shown: stdout, or under mpirun mpirun's own, is a terminal. DPTRAIN_PROGRESS=1 or 0 in
+ * the environment decides otherwise. */
 bool progress_active(void);
 
 /* Redraws at most ten times a second (always when done == total): "label [####----] text". */

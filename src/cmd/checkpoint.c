@@ -7,8 +7,8 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "checkpoint/store.h"
 #include "cmd/cmd.h"
-#include "train/checkpoint_store.h"
 #include "train/model_file.h"
 
 static const char usage[] =

@@ -92,7 +92,8 @@ static err_t build(eval_run_t *run, const backend_t *backend, const eval_options
 static void print_result(const eval_plan_t *plan, const eval_run_t *run, const evaluation_t *eval)
 {
     const dataset_info_t *info = &run->dataset->info;
-    log_info("checkpoint %s%s", plan->checkpoint, run->averaged ? " (the moving average of its weights)" : "");
+    log_info("checkpoint %s%s", plan->checkpoint,
+             run->averaged ? " (the moving average of its weights)" : "");
     log_info("data       %s (%s), %lld validation samples", info->source, plan->why, (long long)eval->n);
     log_info("accuracy   %.4f", eval->accuracy);
     log_info("loss       %.4f", eval->loss);

@@ -1,8 +1,8 @@
 /* The static graph of a model: named layers, their operators, parameters and connections. Built once by a
  * model's builder (models/), then only read. Not collective.
  *
- * Value 0 is the input; value i is the output of layer i−1. Builders ignore errors: the first one is kept, later
- * calls do nothing, and graph_finish returns it. Shapes are inferred for one sample. */
+ * Value 0 is the input; value i is the output of layer i−1. Builders ignore errors: the first one is kept,
+ * later calls do nothing, and graph_finish returns it. Shapes are inferred for one sample. */
 #ifndef NN_GRAPH_H
 #define NN_GRAPH_H
 
@@ -12,8 +12,9 @@
 
 enum { GRAPH_NAME_MAX = 32, GRAPH_PARAM_NAME_MAX = 48 };
 
-/* How a parameter starts. LeCun: normal with variance 1 / fan_in (LeCun et al., "Efficient BackProp", 1998); with
- * unit-variance input it keeps the logits small, so that a high learning rate works from the first step. */
+/* How a parameter starts. LeCun: normal with variance 1 / fan_in (LeCun et al., "Efficient BackProp", 1998);
+ * with unit-variance input it keeps the logits small, so that a high learning rate works from the first step.
+ */
 typedef enum init_kind { INIT_ZERO, INIT_ONE, INIT_LECUN } init_kind_t;
 
 typedef struct graph_param {
@@ -62,8 +63,8 @@ typedef struct graph_param_spec {
 int graph_add(graph_t *graph, const char *name, op_desc_t desc, const int *inputs,
               const graph_param_spec_t *params, const graph_param_spec_t *states);
 
-/* Lays out the flat buffers. ERR_USAGE when a layer did not fit. The last layer must be the loss, and every other
- * value must be read. */
+/* Lays out the flat buffers. ERR_USAGE when a layer did not fit. The last layer must be the loss, and every
+ * other value must be read. */
 err_t graph_finish(graph_t *graph);
 
 /* Shape of a value for one sample. */

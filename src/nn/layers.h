@@ -1,5 +1,5 @@
-/* Layers: what a model's builder calls. Each adds one operator to the graph and says how its parameters start.
- * All return the output value. One layer per file, named as its operator. */
+/* Layers: what a model's builder calls. Each adds one operator to the graph and says how its parameters
+ * start. All return the output value. One layer per file, named as its operator. */
 #ifndef NN_LAYERS_H
 #define NN_LAYERS_H
 

@@ -1,6 +1,6 @@
-/* Memory plan: places buffers of known lifetimes into one arena, so that buffers that are never alive together
- * share bytes. Greedy by size, lowest free offset first; Sekar et al. and TensorFlow Lite ("greedy by size",
- * Pisarchyk & Lee 2020) find it within a few percent of the lower bound on networks. */
+/* Memory plan: places buffers of known lifetimes into one arena, so that buffers that are never alive
+ * together share bytes. Greedy by size, lowest free offset first; Sekar et al. and TensorFlow Lite ("greedy
+ * by size", Pisarchyk & Lee 2020) find it within a few percent of the lower bound on networks. */
 #ifndef NN_MEMPLAN_H
 #define NN_MEMPLAN_H
 

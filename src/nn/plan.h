@@ -1,4 +1,5 @@
-/* Plan of one batch size: operators bound to a backend and every buffer's place in the arena. Part of exec. */
+/* Plan of one batch size: operators bound to a backend and every buffer's place in the arena. Part of exec.
+ */
 #ifndef NN_PLAN_H
 #define NN_PLAN_H
 
@@ -26,7 +27,8 @@ typedef struct plan {
     size_t n_arena_bytes, n_floor_bytes;
 } plan_t;
 
-err_t plan_new(const graph_t *graph, const backend_t *backend, int64_t n_samples, bool training, plan_t **out);
+err_t plan_new(const graph_t *graph, const backend_t *backend, int64_t n_samples, bool training,
+               plan_t **out);
 void plan_free(plan_t **plan);
 
 #endif

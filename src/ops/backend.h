@@ -13,19 +13,17 @@ typedef struct op_kernel {
     void (*unplan)(op_t *op);
 } op_kernel_t;
 
-/* Optimizers: one pass over a range of the flat buffers. Everywhere g ← gradient_scale·gradient (clipping), and,
- * where an average is kept, average ← d·average + (1−d)·w in the same pass, d = average_decay. State that is not
- * listed is not read. Weight decay λ is coupled (g ← g + λw) but for AdamW.
+/* Optimizers: one pass over a range of the flat buffers. Everywhere g ← gradient_scale·gradient (clipping),
+ * and, where an average is kept, average ← d·average + (1−d)·w in the same pass, d = average_decay. State
+ * that is not listed is not read. Weight decay λ is coupled (g ← g + λw) but for AdamW.
  *
- * OPTIM_SGD       v ← μv + g;  w ← w − lr·v, or with nesterov w ← w − lr·(g + μv). Polyak 1964; Nesterov 1983 in
- *                 the form of Sutskever et al. 2013 that frameworks use: lr outside v, no dampening.
- *                 state: v.
- * OPTIM_ADADELTA  s ← ρs + (1−ρ)g²;  Δ = √(u+ε)/√(s+ε)·g;  u ← ρu + (1−ρ)Δ²;  w ← w − lr·Δ. Zeiler 2012; lr is 1
- *                 there. state: s, u.
- * OPTIM_ADAMW     m ← β1·m + (1−β1)g;  v ← β2·v + (1−β2)g²;
- *                 w ← w − lr·λ·w − lr·(m/c1)/(√(v/c2) + ε),  c = 1 − β^t, t = 1 for the first step. Loshchilov &
- *                 Hutter 2019, algorithm 2, its λ as PyTorch has it: multiplied by the rate. state: m, v.
- * OPTIM_LARS      v ← μv + lr·r·g;  w ← w − v,  r = trust_ratio. You et al. 2017, algorithm 1. state: v. */
+ * OPTIM_SGD       v ← μv + g;  w ← w − lr·v, or with nesterov w ← w − lr·(g + μv). Polyak 1964; Nesterov 1983
+ * in the form of Sutskever et al. 2013 that frameworks use: lr outside v, no dampening. state: v.
+ * OPTIM_ADADELTA  s ← ρs + (1−ρ)g²;  Δ = √(u+ε)/√(s+ε)·g;  u ← ρu + (1−ρ)Δ²;  w ← w − lr·Δ. Zeiler 2012; lr
+ * is 1 there. state: s, u. OPTIM_ADAMW     m ← β1·m + (1−β1)g;  v ← β2·v + (1−β2)g²; w ← w − lr·λ·w −
+ * lr·(m/c1)/(√(v/c2) + ε),  c = 1 − β^t, t = 1 for the first step. Loshchilov & Hutter 2019, algorithm 2, its
+ * λ as PyTorch has it: multiplied by the rate. state: m, v. OPTIM_LARS      v ← μv + lr·r·g;  w ← w − v,  r =
+ * trust_ratio. You et al. 2017, algorithm 1. state: v. */
 typedef enum optim_kind { OPTIM_SGD, OPTIM_ADADELTA, OPTIM_ADAMW, OPTIM_LARS, OPTIM_KIND_COUNT } optim_kind_t;
 
 enum { OPTIM_MAX_STATES = 2 };
@@ -37,13 +35,13 @@ typedef struct optim_args {
     float *average; /* NULL: none */
     int64_t n;
     double lr, gradient_scale, weight_decay, average_decay;
-    double momentum;       /* μ: SGD, LARS */
-    double rho;            /* Adadelta */
-    double beta[2];        /* AdamW */
-    double correction[2];  /* AdamW: 1 − β^t */
-    double epsilon;        /* Adadelta, AdamW */
-    double trust_ratio;    /* LARS */
-    bool nesterov;         /* SGD */
+    double momentum;      /* μ: SGD, LARS */
+    double rho;           /* Adadelta */
+    double beta[2];       /* AdamW */
+    double correction[2]; /* AdamW: 1 − β^t */
+    double epsilon;       /* Adadelta, AdamW */
+    double trust_ratio;   /* LARS */
+    bool nesterov;        /* SGD */
 } optim_args_t;
 
 typedef struct backend {
@@ -61,8 +59,8 @@ typedef struct backend {
     void (*describe)(char *out, size_t n_bytes);
 } backend_t;
 
-/* "auto", "ref", "cpu" or "cuda". auto takes the best that this build and machine have. An explicit choice that
- * cannot be had is ERR_USAGE saying why; there is no silent fallback. */
+/* "auto", "ref", "cpu" or "cuda". auto takes the best that this build and machine have. An explicit choice
+ * that cannot be had is ERR_USAGE saying why; there is no silent fallback. */
 err_t backend_find(const char *name, const backend_t **out);
 
 /* Names for --device, NULL-terminated. */

@@ -1,8 +1,8 @@
 /* Operators: what each computes (attributes, shapes, buffers), independent of who computes it.
  *
- * The life of one operator: op_infer checks the input shapes and fills in every other one; op_plan binds it to
- * a backend (primitives made, algorithms chosen, buffer sizes known); op_forward and op_backward run it; op_free
- * ends it. One planned operator serves one batch size. All calls are Not collective.
+ * The life of one operator: op_infer checks the input shapes and fills in every other one; op_plan binds it
+ * to a backend (primitives made, algorithms chosen, buffer sizes known); op_forward and op_backward run it;
+ * op_free ends it. One planned operator serves one batch size. All calls are Not collective.
  *
  * Pictures are NHWC, [n, h, w, c]; matrices are [n, features]. Every buffer belongs to the caller. */
 #ifndef OPS_OP_H
@@ -32,8 +32,8 @@ typedef enum op_kind {
 /* y[n,oh,ow,k] = b[k] + Σ_{r,s,c} x[n, oh·stride−pad+r·dilation, …, g·C+c] · w[k,r,s,c], C = channels/groups,
  * g the group of k. Cross-correlation, as every framework calls convolution. Outside the picture x is 0.
  * Output size: (in + 2·pad − dilation·(kernel−1) − 1) / stride + 1, rounded down.
- * param 0: weight [out_channels, kernel_h, kernel_w, in_channels/groups]; param 1: bias [out_channels], absent
- * unless has_bias. */
+ * param 0: weight [out_channels, kernel_h, kernel_w, in_channels/groups]; param 1: bias [out_channels],
+ * absent unless has_bias. */
 typedef struct conv2d_attr {
     int64_t out_channels;
     int kernel_h, kernel_w;
@@ -53,8 +53,8 @@ typedef struct linear_attr {
 
 /* Per channel. Max: cells outside the picture never win; of equal cells the first in row-major order of the
  * window gets the gradient; a NaN in the window gives NaN. Average: over the cells inside the picture only
- * (padding is not counted). Sizes as conv2d with dilation 1; pad < kernel. Global pooling is a window as large
- * as the picture. */
+ * (padding is not counted). Sizes as conv2d with dilation 1; pad < kernel. Global pooling is a window as
+ * large as the picture. */
 typedef enum pool_mode { POOL_MAX, POOL_AVG } pool_mode_t;
 typedef struct pool2d_attr {
     pool_mode_t mode;
@@ -63,25 +63,25 @@ typedef struct pool2d_attr {
     int pad_h, pad_w;
 } pool2d_attr_t;
 
-/* Training: y = x · keep_i / (1 − rate), where element i is kept when its word of rng_dropout_block (base/rng.h;
- * key, layer, step, sample from op_args_t; i counts inside the sample) is < (1−rate)·2^32, rounded down.
- * Evaluation: y = x. */
+/* Training: y = x · keep_i / (1 − rate), where element i is kept when its word of rng_dropout_block
+ * (base/rng.h; key, layer, step, sample from op_args_t; i counts inside the sample) is < (1−rate)·2^32,
+ * rounded down. Evaluation: y = x. */
 typedef struct dropout_attr {
     double rate; /* in [0, 1) */
 } dropout_attr_t;
 
-/* Over (n, h, w) per channel, the last dimension. Training: y = γ·(x−mean)/√(var+epsilon) + β with the batch's
- * mean and biased variance; running ← running + momentum·(batch − running), with the unbiased variance
- * (n/(n−1); equal to the biased one where n is 1). Evaluation: with the running values.
- * param 0: γ [c]; param 1: β [c]; state 0: running mean [c]; state 1: running variance [c].
- * Ioffe & Szegedy, "Batch normalization", 2015. */
+/* Over (n, h, w) per channel, the last dimension. Training: y = γ·(x−mean)/√(var+epsilon) + β with the
+ * batch's mean and biased variance; running ← running + momentum·(batch − running), with the unbiased
+ * variance (n/(n−1); equal to the biased one where n is 1). Evaluation: with the running values. param 0: γ
+ * [c]; param 1: β [c]; state 0: running mean [c]; state 1: running variance [c]. Ioffe & Szegedy, "Batch
+ * normalization", 2015. */
 typedef struct batch_norm_attr {
     double momentum, epsilon;
 } batch_norm_attr_t;
 
-/* x: logits [n, classes]; labels from op_args_t. Target t_k = (1−s)·[k = label] + s/classes, s = label_smoothing.
- * y[n] = −Σ_k t_k · log softmax(x)_k, computed with the row's maximum subtracted; NaN or infinite logits give a
- * non-finite loss. prediction[n] = index of the largest logit (the first of equals).
+/* x: logits [n, classes]; labels from op_args_t. Target t_k = (1−s)·[k = label] + s/classes, s =
+ * label_smoothing. y[n] = −Σ_k t_k · log softmax(x)_k, computed with the row's maximum subtracted; NaN or
+ * infinite logits give a non-finite loss. prediction[n] = index of the largest logit (the first of equals).
  * Backward: dx = (softmax(x) − t) · loss_scale; dy is not read. */
 typedef struct softmax_xent_attr {
     double label_smoothing; /* in [0, 1) */
@@ -146,10 +146,10 @@ typedef struct op_args {
 /* Which buffers backward reads, so that the memory plan can reuse the others. dy is always read (but for
  * OP_SOFTMAX_XENT); parameters always may be. */
 typedef struct op_traits {
-    const char *name;    /* "conv2d", … */
+    const char *name; /* "conv2d", … */
     bool backward_needs_x;
     bool backward_needs_y;
-    bool in_place;       /* y may be x, and dx may be dy, in the same memory */
+    bool in_place; /* y may be x, and dx may be dy, in the same memory */
 } op_traits_t;
 const op_traits_t *op_traits(op_kind_t kind);
 

@@ -1,4 +1,5 @@
-/* Shapes: row-major, the last dimension is contiguous. Pictures are NHWC: [samples, height, width, channels]. */
+/* Shapes: row-major, the last dimension is contiguous. Pictures are NHWC: [samples, height, width, channels].
+ */
 #ifndef TENSOR_SHAPE_H
 #define TENSOR_SHAPE_H
 

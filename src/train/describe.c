@@ -44,8 +44,8 @@ void trainer_print_header(const trainer_t *t)
              t->comm->ops->name);
     log_info("  batch   %lld (up to %lld a rank), %lld steps, %lld an epoch", (long long)t->global_batch,
              (long long)t->max_local, (long long)t->n_steps, (long long)sampler_batches(t->sampler));
-    log_info("  rate    %s, %s from %g, seed %lld", o->optim.optimizer, o->schedule.schedule, t->schedule.base,
-             (long long)o->seed);
+    log_info("  rate    %s, %s from %g, seed %lld", o->optim.optimizer, o->schedule.schedule,
+             t->schedule.base, (long long)o->seed);
     log_info("  output  %s", t->out);
     if (t->resumed_from[0])
         log_info("  resumed from %s at step %lld", t->resumed_from, (long long)t->at.step);

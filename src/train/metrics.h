@@ -1,5 +1,5 @@
-/* metrics.jsonl: one JSON record a line, its kind in `record` (run, step, epoch, end; results/README.md has the
- * fields). Written by rank 0; on other ranks every call does nothing. */
+/* metrics.jsonl: one JSON record a line, its kind in `record` (run, step, epoch, end; results/README.md has
+ * the fields). Written by rank 0; on other ranks every call does nothing. */
 #ifndef TRAIN_METRICS_H
 #define TRAIN_METRICS_H
 

@@ -6,8 +6,8 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "checkpoint/store.h"
 #include "models/model.h"
-#include "train/checkpoint_store.h"
 
 /* One flat buffer and the folder of the file that its tensors go to. */
 typedef struct section {
@@ -49,7 +49,8 @@ static void list_arrays(const section_t *sections, int n_sections, ckpt_array_t 
         for (int i = 0; i < sections[s].n; i++, n++) {
             const graph_param_t *p = &sections[s].tensors[i];
             snprintf(names[n], sizeof names[n], "%.47s/%.47s", sections[s].folder, p->name);
-            arrays[n] = (ckpt_array_t){names[n], DTYPE_F32, p->shape, sections[s].flat + p->offset, p->meaning};
+            arrays[n] =
+                (ckpt_array_t){names[n], DTYPE_F32, p->shape, sections[s].flat + p->offset, p->meaning};
         }
 }
 
@@ -100,8 +101,8 @@ static err_t read_section(checkpoint_t *checkpoint, const section_t *section)
     return ERR_OK;
 }
 
-err_t model_file_read(checkpoint_t *checkpoint, const graph_t *graph, float *params, float *states, optim_t *optim,
-                      bool *averaged)
+err_t model_file_read(checkpoint_t *checkpoint, const graph_t *graph, float *params, float *states,
+                      optim_t *optim, bool *averaged)
 {
     section_t sections[MAX_SECTIONS];
     int n_sections = sections_of(graph, params, states, optim, sections);

@@ -7,8 +7,8 @@
 #ifndef TRAIN_MODEL_FILE_H
 #define TRAIN_MODEL_FILE_H
 
+#include "checkpoint/file.h"
 #include "nn/graph.h"
-#include "train/checkpoint_file.h"
 #include "train/optim.h"
 
 typedef struct model_file {
@@ -16,7 +16,7 @@ typedef struct model_file {
     double mean, std;
     float *params, *states; /* flat, laid out by the graph; only read */
     const optim_t *optim;
-    const ckpt_attr_t *attrs;                /* the run's own, beside the model's */
+    const ckpt_attr_t *attrs; /* the run's own, beside the model's */
     int n_attrs;
 } model_file_t;
 
@@ -29,16 +29,18 @@ typedef struct model_content {
 err_t model_file_content(const model_file_t *file, model_content_t *out);
 void model_file_release(model_content_t *content);
 
-/* Reads arrays into flat buffers. optim NULL: what evaluation wants, which is the moving average of the weights where
- * the checkpoint has one (*averaged, may be NULL, says so). ERR_DATA naming what is missing or of another shape. */
-err_t model_file_read(checkpoint_t *checkpoint, const graph_t *graph, float *params, float *states, optim_t *optim,
-                      bool *averaged);
+/* Reads arrays into flat buffers. optim NULL: what evaluation wants, which is the moving average of the
+ * weights where the checkpoint has one (*averaged, may be NULL, says so). ERR_DATA naming what is missing or
+ * of another shape. */
+err_t model_file_read(checkpoint_t *checkpoint, const graph_t *graph, float *params, float *states,
+                      optim_t *optim, bool *averaged);
 
 /* Rebuilds the graph that the checkpoint was made with. */
 err_t model_file_graph(const checkpoint_t *checkpoint, graph_t **out, double *mean, double *std);
 
-/* `where` is a checkpoint, or a folder whose newest valid one is taken (saying which were passed over and why).
- * path: FS_PATH_MAX bytes. *n_found (may be NULL): checkpoints in the folder, as checkpoint_store_latest says. */
+/* `where` is a checkpoint, or a folder whose newest valid one is taken (saying which were passed over and
+ * why). path: FS_PATH_MAX bytes. *n_found (may be NULL): checkpoints in the folder, as
+ * checkpoint_store_latest says. */
 err_t model_file_locate(const char *where, char *path, int *n_found);
 
 #endif

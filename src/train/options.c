@@ -40,7 +40,8 @@ static const opt_t table[] = {
      false},
     {"target-accuracy", OPT_REAL, FIELD(target_accuracy), "0", 0, 1, NULL, "X",
      "stop when validation reaches it; exit code 1 when it does not", false},
-    {"seed", OPT_INT, FIELD(seed), "1", 0, 9e15, NULL, "N", "of weights, order, dropout and augmentation", false},
+    {"seed", OPT_INT, FIELD(seed), "1", 0, 9e15, NULL, "N", "of weights, order, dropout and augmentation",
+     false},
     {"checkpoint-every", OPT_STRING, FIELD(checkpoint_every), NULL, 0, 0, NULL, "N|Nm",
      "steps, or minutes with m; default: every epoch", false},
     {"checkpoint-async", OPT_FLAG, FIELD(checkpoint_async), "true", 0, 0, NULL, NULL,
@@ -55,8 +56,8 @@ enum { N_OPTIONS = sizeof table / sizeof table[0], TEXT_MAX = 4200, MAX_CONFIG =
 
 /* What may change on --resume. Of these, the first kind belongs to a run and is never taken from the
  * checkpoint; the second is, unless given. Documented in the README ("Checkpoints"). */
-const char *const train_options_per_run[] = {"config",    "print-config", "out",     "overwrite", "resume", "device",
-                                             "comm",      "threads",      "timeout", NULL};
+const char *const train_options_per_run[] = {"config", "print-config", "out",     "overwrite", "resume",
+                                             "device", "comm",         "threads", "timeout",   NULL};
 static const char *const may_change[] = {"data",
                                          "epochs",
                                          "steps",
@@ -74,7 +75,8 @@ err_t train_options_bind(train_options_t *options, opt_group_t groups[TRAIN_N_GR
 {
     *options = (train_options_t){0};
     groups[0] = (opt_group_t){"Training", table, N_OPTIONS, options, 0};
-    groups[1] = (opt_group_t){"Learning rate", schedule_option_table, n_schedule_options, &options->schedule, 0};
+    groups[1] =
+        (opt_group_t){"Learning rate", schedule_option_table, n_schedule_options, &options->schedule, 0};
     groups[2] = (opt_group_t){"Optimizer", optim_option_table, n_optim_options, &options->optim, 0};
     groups[3] = (opt_group_t){"Augmentation", augment_option_table, n_augment_options, &options->augment, 0};
     groups[4] = (opt_group_t){"Running", runtime_option_table, n_runtime_options, &options->runtime, 0};
@@ -121,7 +123,8 @@ static uint64_t partners(uint64_t given)
     return bits;
 }
 
-err_t train_options_read_config(const train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS], char **storage)
+err_t train_options_read_config(const train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS],
+                                char **storage)
 {
     char *text = NULL;
     *storage = NULL;

@@ -28,7 +28,8 @@ enum { TRAIN_N_GROUPS = 5 };
 err_t train_options_bind(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS]);
 
 /* --config: reads the file for what the command line did not give. *storage as train_options_inherit. */
-err_t train_options_read_config(const train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS], char **storage);
+err_t train_options_read_config(const train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS],
+                                char **storage);
 
 /* Conflicts and derived values; after parsing and before MPI. */
 err_t train_options_check(train_options_t *options, const opt_group_t groups[TRAIN_N_GROUPS]);
@@ -37,8 +38,8 @@ err_t train_options_check(train_options_t *options, const opt_group_t groups[TRA
 extern const char *const train_options_per_run[];
 
 /* --resume: takes options that the user did not give from the checkpoint's (`saved`: "key = value" lines).
- * ERR_USAGE naming those given with another value that must not change. *storage holds their text; mem_free it
- * after the last use of the options. */
+ * ERR_USAGE naming those given with another value that must not change. *storage holds their text; mem_free
+ * it after the last use of the options. */
 err_t train_options_inherit(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS], const char *saved,
                             char **storage);
 

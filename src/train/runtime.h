@@ -25,12 +25,13 @@ typedef struct runtime {
 /* Collective. */
 err_t runtime_open(const runtime_options_t *options, void (*abort_job)(err_t code), runtime_t *out);
 
-/* Returns when err is ERR_OK or all ranks know of it (comm_agree). An error that is this rank's alone is printed
- * and ends the job through abort_job: nothing that waits for others may come after it. Not collective. */
+/* Returns when err is ERR_OK or all ranks know of it (comm_agree). An error that is this rank's alone is
+ * printed and ends the job through abort_job: nothing that waits for others may come after it. Not
+ * collective. */
 void runtime_abort_alone(const runtime_t *runtime, err_t err);
 
-/* Collective, after runtime_abort_alone's rule. Rank 0 prints the message of an error; everything is closed in
- * order. Returns err. */
+/* Collective, after runtime_abort_alone's rule. Rank 0 prints the message of an error; everything is closed
+ * in order. Returns err. */
 err_t runtime_close(runtime_t *runtime, err_t err);
 
 #endif

@@ -8,8 +8,8 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "checkpoint/store.h"
 #include "comm/watchdog.h"
-#include "train/checkpoint_store.h"
 #include "train/trainer.h"
 
 typedef struct data_choice {
@@ -78,7 +78,8 @@ static err_t make_out_folder(trainer_t *t)
     TRY(fs_join(metrics, t->out, "metrics.jsonl"));
     TRY(list_checkpoints(t->out, &steps, &n));
     err_t err = ERR_OK;
-    /* Files of steps to come would be taken for the newest state; those that --resume auto passed over won't. */
+    /* Files of steps to come would be taken for the newest state; those that --resume auto passed over won't.
+     */
     bool ahead = n > 0 && t->resumed_from[0] && strcmp(o->resume, "auto") != 0 && steps[0] > t->at.step;
     bool earlier = (n > 0 || fs_exists(metrics)) && strcmp(o->resume, "none") == 0;
     if (earlier && !o->overwrite)

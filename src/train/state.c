@@ -5,8 +5,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "checkpoint/store.h"
 #include "comm/watchdog.h"
-#include "train/checkpoint_store.h"
 #include "train/model_file.h"
 #include "train/trainer.h"
 
@@ -74,8 +74,7 @@ static err_t submit(trainer_t *t)
     model_content_t content = {0};
     err_t err = model_file_content(&file, &content);
     if (err == ERR_OK)
-        err =
-            ckpt_async_submit(t->writer, t->out, t->at.step, narrow_int(t->options->keep), &content.content,
+        err = ckpt_async_submit(t->writer, t->out, t->at.step, narrow_int(t->options->keep), &content.content,
                                 content.n_steady);
     model_file_release(&content);
     mem_free(&options);

@@ -2,9 +2,9 @@
 #ifndef TRAIN_TRAINER_H
 #define TRAIN_TRAINER_H
 
+#include "checkpoint/async.h"
 #include "data/loader.h"
 #include "models/model.h"
-#include "train/checkpoint_async.h"
 #include "train/evaluate.h"
 #include "train/metrics.h"
 #include "train/options.h"
@@ -48,7 +48,7 @@ typedef struct trainer {
     schedule_plateau_t plateau;
     int64_t global_batch, max_local; /* samples a step: of all ranks, at most on this one */
     train_position_t at;
-    int64_t n_steps; /* of the whole run */
+    int64_t n_steps;      /* of the whole run */
     ckpt_async_t *writer; /* rank 0's */
     err_info_t last_write;
     double checkpoint_stall_sec;
@@ -56,8 +56,8 @@ typedef struct trainer {
     double last_checkpoint_sec;
     double *step_rates; /* images/s of the last steady steps, a ring */
     int64_t n_rates;
-    double smooth_step_sec; /* of the last dozen steps, for people; records hold every step */
-    int64_t n_first_steps; /* steps done in this process, for the warm-up of measurements */
+    double smooth_step_sec;               /* of the last dozen steps, for people; records hold every step */
+    int64_t n_first_steps;                /* steps done in this process, for the warm-up of measurements */
     int64_t n_allocations, n_page_faults; /* in steps after the warm-up: both should stand still */
 } trainer_t;
 
@@ -76,17 +76,19 @@ err_t trainer_record_run(trainer_t *t);
 err_t trainer_checkpoint(trainer_t *t, bool wait);
 err_t trainer_average_states(trainer_t *t);
 
-/* Not collective, rank 0, every step: records a write that has ended; its error unless the run is to go on. */
+/* Not collective, rank 0, every step: records a write that has ended; its error unless the run is to go on.
+ */
 err_t trainer_poll_checkpoint(trainer_t *t);
 
-/* Not collective, any rank: before weights or optimizer state change, waits until a checkpoint has its copy. */
+/* Not collective, any rank: before weights or optimizer state change, waits until a checkpoint has its copy.
+ */
 void trainer_release_weights(trainer_t *t);
 
 /* Collective. Waits for the write in flight; an error when the last one failed. */
 err_t trainer_finish_checkpoints(trainer_t *t);
 
-/* Collective. --resume: finds the checkpoint and takes over its options (before anything is built), then loads
- * it (after). trainer_restore also checks that data and model are those of the checkpoint. */
+/* Collective. --resume: finds the checkpoint and takes over its options (before anything is built), then
+ * loads it (after). trainer_restore also checks that data and model are those of the checkpoint. */
 err_t trainer_find_checkpoint(trainer_t *t);
 err_t trainer_restore(trainer_t *t);
 

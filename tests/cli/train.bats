@@ -166,6 +166,10 @@ close_curves() {
     echo "$output"
     [ "$status" -eq 1 ]
     [[ $output =~ "not finite at step "[0-9]+": NaN or Inf first appears in the "(output of layer|parameter)" " ]]
+    run small_run 1 --lr 1000 --momentum 0 --accumulate 3 --overwrite
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [[ $output == *"NaN or Inf first appears in"* ]]
 }
 
 # The process of a rank, by the environment that mpirun gives it.

@@ -17,7 +17,7 @@
 #include "base/fs.h"
 #include "base/h5.h"
 #include "base/mem.h"
-#include "train/checkpoint_file.h"
+#include "checkpoint/file.h"
 
 static char sample_folder[64];
 

@@ -7,9 +7,9 @@
 
 #include "base/fs.h"
 #include "base/mem.h"
+#include "checkpoint/async.h"
+#include "checkpoint/store.h"
 #include "tests/tap.h"
-#include "train/checkpoint_async.h"
-#include "train/checkpoint_store.h"
 
 enum { N = 5000 };
 
@@ -62,7 +62,8 @@ static void check_writes(const char *folder)
     OK_CALL(ckpt_async_open(16, 60, &async), "a writer");
     OK(!ckpt_async_take(async, &result), "nothing has ended yet");
     for (int step = 1; step <= 3; step++) {
-        OK_CALL(submit_and_scribble(async, folder, step, (float)step, step % 2), "step %d is handed over", step);
+        OK_CALL(submit_and_scribble(async, folder, step, (float)step, step % 2), "step %d is handed over",
+                step);
         OK_CALL(ckpt_async_wait(async), "and written");
         OK(ckpt_async_take(async, &result) && result.error.code == ERR_OK && result.step == step &&
                result.n_bytes == N * (int64_t)sizeof(float),

@@ -8,9 +8,9 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include "checkpoint/store.h"
 #include "tests/tap.h"
 #include "tests/unit/checkpoint_sample.h"
-#include "train/checkpoint_store.h"
 
 enum { N_LIMITS = 80, N_KILLS = 40 };
 

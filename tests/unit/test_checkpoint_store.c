@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <sys/wait.h>
 
+#include "checkpoint/store.h"
 #include "tests/tap.h"
 #include "tests/unit/checkpoint_sample.h"
-#include "train/checkpoint_store.h"
 
 typedef struct passed {
     int n;

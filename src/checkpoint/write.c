@@ -10,7 +10,7 @@
 #include "base/h5.h"
 #include "base/mem.h"
 #include "base/xxh3.h"
-#include "train/checkpoint_private.h"
+#include "checkpoint/private.h"
 
 /* Large arrays begin at a multiple of 512, as devices and vector loads like it; HDF5 allows no more than the
  * size of the user block. */

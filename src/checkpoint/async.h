@@ -1,12 +1,12 @@
 /* Writes checkpoints in the background: a thread copies the caller's arrays, writes the copy to the folder
- * (checkpoint_store.h) and prunes older files. Training goes on meanwhile, up to the first change of an array. At most
- * one write is in flight. Not collective: rank 0 owns one. */
-#ifndef TRAIN_CHECKPOINT_ASYNC_H
-#define TRAIN_CHECKPOINT_ASYNC_H
+ * (checkpoint/store.h) and prunes older files. Training goes on meanwhile, up to the first change of an
+ * array. At most one write is in flight. Not collective: rank 0 owns one. */
+#ifndef CHECKPOINT_ASYNC_H
+#define CHECKPOINT_ASYNC_H
 
 #include <stdbool.h>
 
-#include "train/checkpoint_file.h"
+#include "checkpoint/file.h"
 
 typedef struct ckpt_async ckpt_async_t;
 
@@ -19,13 +19,14 @@ typedef struct ckpt_result {
     double write_sec; /* write, flush and prune in the background */
 } ckpt_result_t;
 
-/* Reserves and touches memory for n_bytes of arrays (more is taken when needed), starts the thread. timeout_sec:
- * deadline of every wait for the disk. */
+/* Reserves and touches memory for n_bytes of arrays (more is taken when needed), starts the thread.
+ * timeout_sec: deadline of every wait for the disk. */
 err_t ckpt_async_open(int64_t n_bytes, double timeout_sec, ckpt_async_t **out);
 
-/* Takes `content` over and returns; the file of `step` appears in `folder`, which keeps its newest `keep`. The data
- * of the first n_deferred arrays is copied in the background: it must not change before ckpt_async_copied returned.
- * Everything else is copied at once. Nothing may be in flight, and the last result must have been taken. */
+/* Takes `content` over and returns; the file of `step` appears in `folder`, which keeps its newest `keep`.
+ * The data of the first n_deferred arrays is copied in the background: it must not change before
+ * ckpt_async_copied returned. Everything else is copied at once. Nothing may be in flight, and the last
+ * result must have been taken. */
 err_t ckpt_async_submit(ckpt_async_t *async, const char *folder, int64_t step, int keep,
                         const ckpt_content_t *content, int n_deferred);
 

@@ -3,8 +3,8 @@
  * checkpoint <schema> xxh3-128 <32 hex digits: the digest of every byte behind the block, as `tail -c +513
  * FILE | xxh128sum`> bytes <length of the whole file> This form stays the same in every later schema. Not
  * collective. */
-#ifndef TRAIN_CHECKPOINT_SEAL_H
-#define TRAIN_CHECKPOINT_SEAL_H
+#ifndef CHECKPOINT_SEAL_H
+#define CHECKPOINT_SEAL_H
 
 #include <stdint.h>
 

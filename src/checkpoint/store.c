@@ -1,4 +1,4 @@
-#include "train/checkpoint_store.h"
+#include "checkpoint/store.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "train/checkpoint_file.h"
+#include "checkpoint/file.h"
 
 enum { STEP_DIGITS = 12, NAME_BYTES = 5 + STEP_DIGITS + 3 }; /* "ckpt-" digits ".h5" */
 

@@ -1,12 +1,12 @@
-/* What the files that make up the checkpoint reader and writer share. For src/train/checkpoint_*.c only. */
-#ifndef TRAIN_CHECKPOINT_PRIVATE_H
-#define TRAIN_CHECKPOINT_PRIVATE_H
+/* What the files that make up the checkpoint reader and writer share. For this folder only. */
+#ifndef CHECKPOINT_PRIVATE_H
+#define CHECKPOINT_PRIVATE_H
 
 #include <hdf5.h>
 #include <stdint.h>
 
-#include "train/checkpoint_driver.h"
-#include "train/checkpoint_file.h"
+#include "checkpoint/driver.h"
+#include "checkpoint/file.h"
 
 typedef struct ckpt_entry {
     ckpt_array_t array; /* name and meaning are owned */

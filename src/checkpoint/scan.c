@@ -5,7 +5,7 @@
 
 #include "base/h5.h"
 #include "base/mem.h"
-#include "train/checkpoint_private.h"
+#include "checkpoint/private.h"
 
 /* Groups within groups: deeper than any name of ours, and an end for a group that contains itself. */
 enum { MAX_DEPTH = 16 };

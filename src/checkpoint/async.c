@@ -1,4 +1,4 @@
-#include "train/checkpoint_async.h"
+#include "checkpoint/async.h"
 
 #include <errno.h>
 #include <math.h>
@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "train/checkpoint_store.h"
+#include "checkpoint/store.h"
 
 typedef enum phase { PHASE_IDLE, PHASE_COPYING, PHASE_WRITING, PHASE_ENDED, PHASE_CLOSING } phase_t;
 
@@ -198,7 +198,8 @@ err_t ckpt_async_submit(ckpt_async_t *a, const char *folder, int64_t step, int k
     snprintf(a->folder, sizeof a->folder, "%s", folder);
     a->keep = keep;
     a->result = (ckpt_result_t){.step = step};
-    for (int i = 0; i < content->n_arrays; i++) a->result.n_bytes += (int64_t)array_bytes(&content->arrays[i]);
+    for (int i = 0; i < content->n_arrays; i++)
+        a->result.n_bytes += (int64_t)array_bytes(&content->arrays[i]);
     a->result.copy_sec = clock_sec() - start;
     enter_phase(a, PHASE_COPYING);
     return ERR_OK;

@@ -1,4 +1,4 @@
-#include "train/checkpoint_seal.h"
+#include "checkpoint/seal.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -8,7 +8,7 @@
 #include "base/h5.h"
 #include "base/mem.h"
 #include "base/xxh3.h"
-#include "train/checkpoint_private.h"
+#include "checkpoint/private.h"
 
 static err_t open_hdf5(checkpoint_t *c)
 {

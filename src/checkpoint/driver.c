@@ -1,4 +1,4 @@
-#include "train/checkpoint_driver.h"
+#include "checkpoint/driver.h"
 
 #include <errno.h>
 #include <string.h>
