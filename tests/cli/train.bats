@@ -97,6 +97,39 @@ close_curves() {
     h5dump -g /params -g /optimizer "$out-whole/ckpt-000000000012.h5" | tail -n +2 | diff -q - "$BATS_TEST_TMPDIR/a"
 }
 
+@test "a run resumed on another number of ranks continues within rounding" {
+    small_run 2
+    cp -r "$out" "$out-whole"
+    small_run 2 --overwrite --checkpoint-every 7
+    rm "$out/ckpt-000000000012.h5"
+    on_ranks 3 train --out "$out" --resume auto --data digits --threads 1
+    losses "$out" | tail -n 5 >"$BATS_TEST_TMPDIR/resumed"
+    losses "$out-whole" | tail -n 5 >"$BATS_TEST_TMPDIR/whole"
+    close_curves "$BATS_TEST_TMPDIR/resumed" "$BATS_TEST_TMPDIR/whole"
+}
+
+@test "resume auto passes over a damaged checkpoint and says so; a fresh folder starts from the beginning" {
+    on_ranks 1 train --out "$out" --resume auto --data digits --model mlp --steps 8 --checkpoint-every 4 |
+        grep 'no checkpoint in .* yet'
+    printf 'x' | dd of="$out/ckpt-000000000008.h5" bs=1 seek=4000 conv=notrunc status=none
+    run on_ranks 1 train --out "$out" --resume auto --data digits
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *"passed over: "*"ckpt-000000000008.h5"*"damaged"* ]]
+    [[ $output == *"resumed from $out/ckpt-000000000004.h5 at step 4"* ]]
+    "$dptrain" checkpoint verify "$out"
+}
+
+@test "an older checkpoint is not resumed into a folder that holds newer ones" {
+    small_run 1 --checkpoint-every 6
+    run on_ranks 1 train --out "$out" --resume "$out/ckpt-000000000006.h5" --data digits
+    echo "$output"
+    [ "$status" -eq 2 ]
+    [[ $output == *"holds checkpoints up to step 12"* ]]
+    on_ranks 1 train --out "$out-branch" --resume "$out/ckpt-000000000006.h5" --data digits
+    [ -e "$out-branch/ckpt-000000000012.h5" ]
+}
+
 @test "a resumed run keeps its options and refuses to change them" {
     small_run 1 --lr 0.01
     run on_ranks 1 train --out "$out" --resume auto --data digits --lr 0.02
@@ -230,6 +263,20 @@ start_long_run() { # RANKS
     grep -q 'stopped by SIGUSR1' "$BATS_TEST_TMPDIR/log"
     step=$(jq -r 'select(.record == "end") | .step' "$out/metrics.jsonl")
     [ -e "$(printf '%s/ckpt-%012d.h5' "$out" "$step")" ]
+}
+
+@test "SIGUSR1 to mpirun: checkpoint, then exit code 0; SIGTERM leaves at once" {
+    start_long_run 2
+    kill -USR1 "$(pgrep -o -f "mpirun.*$out")"
+    wait "$job"
+    grep -q 'stopped by SIGUSR1' "$BATS_TEST_TMPDIR/log"
+    rm -r "$out"
+    start_long_run 2
+    kill -TERM "$(pgrep -o -f "mpirun.*$out")"
+    status=0
+    wait "$job" || status=$?
+    [ "$status" -ne 0 ]
+    [ "$(grep -c 'stopped by' "$BATS_TEST_TMPDIR/log")" -eq 0 ]
 }
 
 @test "info shows build, devices, models and layers" {
