@@ -59,6 +59,18 @@ err_t fs_check_writable(const char *folder)
     return ERR_OK;
 }
 
+err_t fs_temp_path(const char *path, char folder[FS_PATH_MAX], char temp[FS_PATH_MAX])
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    int n_folder = (int)(name - path);
+    if (!name[0] || fs_is_folder(path)) RAISE(ERR_USAGE, "'%s' is a folder, not the name of a file", path);
+    if (snprintf(temp, FS_PATH_MAX, "%.*s.%s.tmp-%ld", n_folder, path, name, (long)getpid()) >= FS_PATH_MAX)
+        RAISE(ERR_USAGE, "the path %.80s… is longer than %d bytes", path, FS_PATH_MAX);
+    snprintf(folder, FS_PATH_MAX, "%.*s", n_folder ? n_folder : 1, n_folder ? path : ".");
+    return ERR_OK;
+}
+
 err_t fs_sync(const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);

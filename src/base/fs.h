@@ -26,6 +26,10 @@ err_t fs_check_writable(const char *folder);
  * read, is larger, or holds a NUL. */
 err_t fs_read_text(const char *path, int64_t max_bytes, char **out);
 
+/* For files that appear whole or not at all: the folder that `path` is in, and ".NAME.tmp-PID" in it, to be written,
+ * flushed and renamed. ERR_USAGE when path names a folder or is too long. */
+err_t fs_temp_path(const char *path, char folder[FS_PATH_MAX], char temp[FS_PATH_MAX]);
+
 /* fsync of a file or a folder by path. */
 err_t fs_sync(const char *path);
 

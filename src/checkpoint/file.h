@@ -58,8 +58,9 @@ static inline ckpt_attr_t ckpt_real(const char *name, double real)
 
 /* Writes into ".NAME.tmp-PID" beside `path`, seals, flushes to the device, and only then renames to `path`,
  * so that `path` is at every moment absent, the old file or the new one. On any failure (ERR_SYSTEM naming
- * path and reason) the temporary file is gone and an older `path` untouched; should only the last step, the
- * flush of the folder, fail, then the new file is there but may not outlive a power cut. */
+ * path and reason; ERR_USAGE when `path` is a folder) the temporary file is gone and an older `path`
+ * untouched; should only the last step, the flush of the folder, fail, then the new file is there but may not
+ * outlive a power cut. */
 err_t checkpoint_write(const char *path, const ckpt_content_t *content);
 
 /* ---- Reading ---- */

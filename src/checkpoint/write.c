@@ -221,25 +221,12 @@ static err_t write_content(const char *path, int fd, const ckpt_content_t *conte
     return err;
 }
 
-/* ".NAME.tmp-PID" in the folder of `path`, and that folder. */
-static err_t temp_path(const char *path, char temp[FS_PATH_MAX], char folder[FS_PATH_MAX])
-{
-    const char *slash = strrchr(path, '/');
-    const char *name = slash ? slash + 1 : path;
-    int n_folder = (int)(name - path);
-    if (!name[0]) RAISE(ERR_USAGE, "%s is a folder, not the name of a checkpoint", path);
-    if (snprintf(temp, FS_PATH_MAX, "%.*s.%s.tmp-%ld", n_folder, path, name, (long)getpid()) >= FS_PATH_MAX)
-        RAISE(ERR_USAGE, "the path %.80s… is longer than %d bytes", path, FS_PATH_MAX);
-    snprintf(folder, FS_PATH_MAX, "%.*s", n_folder ? n_folder : 1, n_folder ? path : ".");
-    return ERR_OK;
-}
-
 err_t checkpoint_write(const char *path, const ckpt_content_t *content)
 {
     char temp[FS_PATH_MAX], folder[FS_PATH_MAX];
     err_t err = ERR_OK;
     h5_quiet();
-    TRY(temp_path(path, temp, folder));
+    TRY(fs_temp_path(path, folder, temp));
     unlink(temp); /* of an earlier process that had our number */
     int fd = open(temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0) RAISE(ERR_SYSTEM, CANNOT_WRITE, path, strerror(errno));

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <libgen.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -245,13 +244,10 @@ err_t idx_write(const char *path, shape_t shape, const uint8_t *values)
         for (int k = 0; k < 4; k++) header[4 + 4 * i + k] = (uint8_t)(shape.dim[i] >> (24 - 8 * k));
     }
     char temporary[FS_PATH_MAX], folder[FS_PATH_MAX];
-    if (snprintf(temporary, sizeof temporary, "%s.tmp-%ld", path, (long)getpid()) >= FS_PATH_MAX)
-        RAISE(ERR_USAGE, "the path %.80s… is longer than %d bytes", path, FS_PATH_MAX);
-    snprintf(folder, sizeof folder, "%s", path);
-
+    TRY(fs_temp_path(path, folder, temporary));
     err_t err = ERR_OK;
     int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0) RAISE(ERR_SYSTEM, "cannot make %s: %s", temporary, strerror(errno));
+    if (fd < 0) RAISE(ERR_SYSTEM, "%s cannot be written: %s", path, strerror(errno));
     TRY_OUT(err, write_all(fd, temporary, header, 4 + 4 * shape.n_dims));
     TRY_OUT(err, write_all(fd, temporary, values, shape_count(shape)));
     if (fsync(fd) != 0)
@@ -261,7 +257,7 @@ err_t idx_write(const char *path, shape_t shape, const uint8_t *values)
     if (closed != 0) RAISE_OUT(err, ERR_SYSTEM, "closing %s failed: %s", temporary, strerror(errno));
     if (rename(temporary, path) != 0)
         RAISE_OUT(err, ERR_SYSTEM, "cannot rename %s to %s: %s", temporary, path, strerror(errno));
-    TRY_OUT(err, fs_sync(dirname(folder)));
+    TRY_OUT(err, fs_sync(folder));
 out:
     if (fd >= 0) close(fd);
     if (err != ERR_OK) unlink(temporary); /* after the rename this finds nothing */

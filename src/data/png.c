@@ -11,23 +11,10 @@
 
 #define CANNOT_WRITE "the picture %s cannot be written: %s"
 
-/* The folder of the path, and a hidden name beside it that no other process uses. */
-static err_t split_path(const char *path, char folder[FS_PATH_MAX], char temp[FS_PATH_MAX])
-{
-    const char *slash = strrchr(path, '/');
-    const char *name = slash ? slash + 1 : path;
-    int n_folder = (int)(name - path);
-    if (!name[0] || fs_is_folder(path)) RAISE(ERR_USAGE, "'%s' is a folder, not the name of a picture", path);
-    if (snprintf(temp, FS_PATH_MAX, "%.*s.%s.tmp-%ld", n_folder, path, name, (long)getpid()) >= FS_PATH_MAX)
-        RAISE(ERR_USAGE, "the path %.80s… is longer than %d bytes", path, FS_PATH_MAX);
-    snprintf(folder, FS_PATH_MAX, "%.*s", n_folder ? n_folder : 1, n_folder ? path : ".");
-    return ERR_OK;
-}
-
 err_t png_file_check(const char *path)
 {
     char folder[FS_PATH_MAX], temp[FS_PATH_MAX];
-    TRY(split_path(path, folder, temp));
+    TRY(fs_temp_path(path, folder, temp));
     return fs_check_writable(folder);
 }
 
@@ -51,7 +38,7 @@ err_t png_file_write(const char *path, const png_picture_t *picture)
     ASSERT(picture->width <= INT32_MAX / 3 && picture->height <= INT32_MAX);
     char folder[FS_PATH_MAX], temp[FS_PATH_MAX];
     err_t err = ERR_OK;
-    TRY(split_path(path, folder, temp));
+    TRY(fs_temp_path(path, folder, temp));
     unlink(temp); /* of an earlier process that had our number */
     FILE *file = fopen(temp, "wbxe");
     if (!file) RAISE(ERR_SYSTEM, CANNOT_WRITE, path, strerror(errno));
