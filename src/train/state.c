@@ -59,7 +59,7 @@ static err_t submit(trainer_t *t)
         ckpt_int("global_batch", t->global_batch),
         ckpt_int("n_ranks", t->comm->size),
         ckpt_real("plateau_best", t->plateau.best),
-        ckpt_int("plateau_n_bad_epochs", t->plateau.n_bad_epochs),
+        ckpt_int("plateau_n_bad", t->plateau.n_bad_epochs),
         ckpt_real("plateau_scale", t->plateau.scale),
         ckpt_real("best_accuracy", t->at.best_accuracy),
     };
@@ -195,7 +195,7 @@ static err_t read_position(const trainer_t *t, const checkpoint_t *checkpoint, t
                            schedule_plateau_t *plateau)
 {
     TRY(checkpoint_get_real(checkpoint, "plateau_best", &plateau->best));
-    TRY(checkpoint_get_int(checkpoint, "plateau_n_bad_epochs", &plateau->n_bad_epochs));
+    TRY(checkpoint_get_int(checkpoint, "plateau_n_bad", &plateau->n_bad_epochs));
     TRY(checkpoint_get_real(checkpoint, "plateau_scale", &plateau->scale));
     TRY(checkpoint_get_real(checkpoint, "best_accuracy", &at->best_accuracy));
     TRY(checkpoint_get_int(checkpoint, "step", &at->step));
