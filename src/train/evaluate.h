@@ -12,7 +12,7 @@
 
 typedef struct evaluator {
     comm_t *comm;
-    exec_t *exec; /* prepared by evaluator_prepare, made ready by the caller */
+    exec_t *exec; /* prepared by evaluator_open, made ready by the caller */
     const dataset_t *dataset;
     double mean, std; /* of the training pixels */
     int64_t first, n; /* this rank's samples */
