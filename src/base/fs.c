@@ -40,6 +40,8 @@ err_t fs_make_folder(const char *path)
         /* Network folders may refuse mkdir with another errno although the folder is there. */
         if (mkdir(part, 0777) != 0) {
             int reason = errno;
+            if (fs_exists(part) && !fs_is_folder(part))
+                RAISE(ERR_USAGE, "%s is a file; a folder is wanted there", part);
             if (!fs_is_folder(part))
                 RAISE(ERR_SYSTEM, "cannot make the folder %s: %s", part, strerror(reason));
         }

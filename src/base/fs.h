@@ -16,7 +16,7 @@ err_t fs_join(char *out, const char *folder, const char *name);
 bool fs_exists(const char *path);
 bool fs_is_folder(const char *path);
 
-/* Makes the folder and its parents; fine when it is there. */
+/* Makes the folder and its parents; fine when it is there. ERR_USAGE when a file is in the way. */
 err_t fs_make_folder(const char *path);
 
 /* ERR_SYSTEM when no file can be made in the folder; leaves nothing behind. */
@@ -26,8 +26,8 @@ err_t fs_check_writable(const char *folder);
  * read, is larger, or holds a NUL. */
 err_t fs_read_text(const char *path, int64_t max_bytes, char **out);
 
-/* For files that appear whole or not at all: the folder that `path` is in, and ".NAME.tmp-PID" in it, to be written,
- * flushed and renamed. ERR_USAGE when path names a folder or is too long. */
+/* For files that appear whole or not at all: the folder that `path` is in, and ".NAME.tmp-PID" in it, to be
+ * written, flushed and renamed. ERR_USAGE when path names a folder or is too long. */
 err_t fs_temp_path(const char *path, char folder[FS_PATH_MAX], char temp[FS_PATH_MAX]);
 
 /* fsync of a file or a folder by path. */

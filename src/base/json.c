@@ -125,21 +125,22 @@ void json_int(json_t *j, const char *key, int64_t value)
     append(j, text, (size_t)snprintf(text, sizeof text, "%" PRId64, value));
 }
 
-void json_number(double value, char *out)
+json_number_t json_number(double value)
 {
+    json_number_t out;
     for (int digits = 9; digits <= 17; digits++) {
-        snprintf(out, 32, "%.*g", digits, value);
-        double back = strtod(out, NULL);
-        if (back >= value && back <= value) return;
+        snprintf(out.text, sizeof out.text, "%.*g", digits, value);
+        double back = strtod(out.text, NULL);
+        if (back >= value && back <= value) break;
     }
+    return out;
 }
 
 void json_real(json_t *j, const char *key, double value)
 {
-    char text[32] = "null";
+    json_number_t number = isfinite(value) ? json_number(value) : (json_number_t){"null"};
     start_value(j, key);
-    if (isfinite(value)) json_number(value, text);
-    append(j, text, strlen(text));
+    append(j, number.text, strlen(number.text));
 }
 
 void json_bool(json_t *j, const char *key, bool value)

@@ -29,8 +29,11 @@ void json_string(json_t *j, const char *key, const char *value); /* NULL value w
                                                                     replaced by '?' */
 void json_int(json_t *j, const char *key, int64_t value);
 void json_real(json_t *j, const char *key, double value);
-/* The shortest text that reads back as the same number, into out (at least 32 bytes). */
-void json_number(double value, char *out);
+/* The shortest text that reads back as the same number. */
+typedef struct json_number {
+    char text[32];
+} json_number_t;
+json_number_t json_number(double value);
 void json_bool(json_t *j, const char *key, bool value);
 
 #endif

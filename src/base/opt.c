@@ -9,7 +9,7 @@
 
 #include "base/mem.h"
 
-enum { MAX_KEYS = 256, MAX_KEY = 64 };
+enum { MAX_KEYS = 256, MAX_KEY = 64, MAX_GROUPS = 16 };
 
 static void *field(const opt_group_t *group, const opt_t *opt)
 {
@@ -290,12 +290,9 @@ void opt_text(const opt_group_t *group, int index, char *out, size_t n_bytes)
     case OPT_SIZE:
         snprintf(out, n_bytes, "%" PRId64, *(const int64_t *)value);
         break;
-    case OPT_REAL: {
-        char number[32];
-        json_number(*(const double *)value, number);
-        snprintf(out, n_bytes, "%s", number);
+    case OPT_REAL:
+        snprintf(out, n_bytes, "%s", json_number(*(const double *)value).text);
         break;
-    }
     case OPT_FLAG:
         snprintf(out, n_bytes, "%s", *(const bool *)value ? "true" : "false");
         break;
@@ -314,6 +311,15 @@ bool opt_listed(const char *const *list, const char *word)
     return false;
 }
 
+/* Whether read_line gives the value back as it is. */
+static bool reads_back(const char *value)
+{
+    size_t n = strlen(value);
+    if (n == 0) return true;
+    if (strchr(" \t\r#", value[0]) || strchr(" \t\r", value[n - 1]) || strchr(value, '\n')) return false;
+    return !strstr(value, " #") && !strstr(value, "\t#");
+}
+
 err_t opt_config_write(const opt_group_t *groups, int n_groups, const char *const *without, char **out)
 {
     size_t used = 0, room = 0;
@@ -325,6 +331,13 @@ err_t opt_config_write(const opt_group_t *groups, int n_groups, const char *cons
             bool unset = !groups[g].table[i].initial && !(groups[g].given >> i & 1);
             if (opt_listed(without, groups[g].table[i].key)) continue;
             if (unset && (value[0] == '\0' || strcmp(value, "0") == 0)) continue;
+            if (!reads_back(value)) {
+                mem_free(out);
+                RAISE(ERR_USAGE,
+                      "--%s '%s' cannot be kept in a file of options: no line break, no blank before # or at "
+                      "an end",
+                      groups[g].table[i].key, value);
+            }
             size_t need = used + strlen(groups[g].table[i].key) + strlen(value) + 8;
             if (need > room) {
                 room = 2 * need;
@@ -345,10 +358,14 @@ static char *trim(char *text)
     return text;
 }
 
-static err_t read_line(opt_group_t *groups, int n_groups, char *line)
+/* before: what was given before the first line, by group. */
+static err_t read_line(opt_group_t *groups, int n_groups, const uint64_t *before, char *line)
 {
-    char *comment = strchr(line, '#');
-    if (comment) *comment = '\0';
+    for (char *c = line; (c = strchr(c, '#')); c++)
+        if (c == line || c[-1] == ' ' || c[-1] == '\t') {
+            *c = '\0';
+            break;
+        }
     char *key = trim(line);
     if (!*key) return ERR_OK;
     char *equals = strchr(key, '=');
@@ -358,7 +375,8 @@ static err_t read_line(opt_group_t *groups, int n_groups, char *line)
     opt_group_t *group;
     int index;
     if (!find(groups, n_groups, key, &group, &index)) return unknown(groups, n_groups, key);
-    if (group->given >> index & 1) return ERR_OK;
+    if (before[group - groups] >> index & 1) return ERR_OK;
+    if (group->given >> index & 1) RAISE(ERR_USAGE, "%s is given twice", key);
     TRY(set(group, index, trim(equals + 1)));
     group->given |= (uint64_t)1 << index;
     return ERR_OK;
@@ -366,12 +384,15 @@ static err_t read_line(opt_group_t *groups, int n_groups, char *line)
 
 err_t opt_config_read(opt_group_t *groups, int n_groups, const char *text, const char *name, char **storage)
 {
+    uint64_t before[MAX_GROUPS];
+    ASSERT(n_groups <= MAX_GROUPS);
+    for (int g = 0; g < n_groups; g++) before[g] = groups[g].given;
     TRY(mem_strdup(text, storage));
     int number = 1;
     for (char *line = *storage, *end; line; line = end, number++) {
         end = strchr(line, '\n');
         if (end) *end++ = '\0';
-        err_t err = read_line(groups, n_groups, line);
+        err_t err = read_line(groups, n_groups, before, line);
         if (err != ERR_OK) {
             mem_free(storage);
             return err_context(err, "%s, line %d", name, number);

@@ -70,9 +70,9 @@ err_t opt_config_write(const opt_group_t *groups, int n_groups, const char *cons
 /* True when `word` is in a NULL-terminated list. */
 bool opt_listed(const char *const *list, const char *word);
 
-/* Reads "key = value" lines; # begins a comment. An option that is given already (the command line wins)
- * keeps its value; others count as given. Values are borrowed from a copy kept in *storage (mem_free it after
- * the last use of the options). Errors name `name` and the line. */
+/* Reads "key = value" lines; # at the start or after a blank begins a comment. An option that is given
+ * already (the command line wins) keeps its value; others count as given. Values are borrowed from a copy
+ * kept in *storage (mem_free it after the last use of the options). Errors name `name` and the line. */
 err_t opt_config_read(opt_group_t *groups, int n_groups, const char *text, const char *name, char **storage);
 
 /* Takes one value over from another binding of the same table; it does not count as given. */

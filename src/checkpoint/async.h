@@ -25,7 +25,8 @@ err_t ckpt_async_open(int64_t n_bytes, double timeout_sec, ckpt_async_t **out);
 
 /* Takes `content` over and returns; the file of `step` appears in `folder`, which keeps its newest `keep`.
  * The data of the first n_deferred arrays is copied in the background: it must not change before
- * ckpt_async_copied returned. Everything else is copied at once. Nothing may be in flight, and the last
+ * ckpt_async_copied returned. Everything else is copied at once. A state that holds NaN or
+ * Inf is not written: the result is ERR_GATE. Nothing may be in flight, and the last
  * result must have been taken. */
 err_t ckpt_async_submit(ckpt_async_t *async, const char *folder, int64_t step, int keep,
                         const ckpt_content_t *content, int n_deferred);

@@ -1,9 +1,11 @@
 #include <stdio.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "base/mem.h"
 #include "cmd/cmd.h"
 #include "data/png.h"
+#include "models/model.h"
 #include "report/mistakes.h"
 #include "train/evaluate.h"
 #include "train/model_file.h"
@@ -18,7 +20,7 @@ typedef struct eval_options {
 #define FIELD(name) offsetof(eval_options_t, name)
 static const opt_t table[] = {
     {"data", OPT_STRING, FIELD(data), NULL, 0, 0, NULL, "DIR",
-     "folder with MNIST's IDX files, or digits; default: $DPTRAIN_DATA/mnist, data/mnist, digits", false},
+     "folder with MNIST's IDX files, or digits; default: what the checkpoint was trained on", false},
     {"png", OPT_STRING, FIELD(png), NULL, 0, 0, NULL, "FILE", "draw the worst mistakes to this picture",
      false},
     {"worst", OPT_INT, FIELD(n_worst), "40", 1, 400, NULL, "N", "how many mistakes --png draws", false},
@@ -27,6 +29,11 @@ static const opt_t table[] = {
 /* What rank 0 found out and everyone needs before anything can be built. */
 typedef struct eval_plan {
     char checkpoint[FS_PATH_MAX], data[FS_PATH_MAX], why[128];
+    char model[GRAPH_NAME_MAX], data_xxh3[20];
+    shape_t sample; /* [1, h, w, c] */
+    int n_classes;
+    double mean, std;
+    bool averaged; /* the weights are the checkpoint's moving average */
 } eval_plan_t;
 
 typedef struct eval_run {
@@ -38,29 +45,80 @@ typedef struct eval_run {
     worst_t worst;
     float *params, *states;
     double mean, std;
-    bool averaged; /* the weights are the checkpoint's moving average */
 } eval_run_t;
 
-static err_t decide(const char *where, const eval_options_t *options, eval_plan_t *plan)
+static err_t allocate(eval_run_t *run)
 {
-    if (options->png) TRY(png_file_check(options->png));
-    TRY(model_file_locate(where, plan->checkpoint, NULL));
-    return dataset_choose(options->data, plan->data, plan->why);
+    TRY(mem_new_array(run->graph->n_flat_params, sizeof(float), "weights", &run->params));
+    return mem_new_array(run->graph->n_flat_states, sizeof(float), "running statistics", &run->states);
 }
 
-/* Every rank reads the checkpoint: evaluation has no other state to send. */
-static err_t load(eval_run_t *run, const eval_plan_t *plan)
+/* A run that is still going may remove the file between its choice and its opening: then there is a newer
+ * one. */
+static err_t open_checkpoint(const char *where, char *path, checkpoint_t **out)
+{
+    enum { TRIES = 5 };
+    for (int try = 1;; try++) {
+        TRY(model_file_locate(where, path, NULL));
+        err_t err = checkpoint_open(path, out);
+        if (err == ERR_OK || try == TRIES || fs_exists(path) || !fs_is_folder(where)) return err;
+    }
+}
+
+/* --data, else what the checkpoint was trained on where that is here, else as training chooses. */
+static err_t choose_data(const checkpoint_t *checkpoint, const char *option, eval_plan_t *plan)
+{
+    const char *trained;
+    if (option || checkpoint_get_text(checkpoint, "data", &trained) != ERR_OK ||
+        (strchr(trained, '/') && !fs_is_folder(trained)))
+        return dataset_choose(option, plan->data, plan->why);
+    TRY(dataset_choose(trained, plan->data, plan->why));
+    snprintf(plan->why, sizeof plan->why, "what it was trained on");
+    return ERR_OK;
+}
+
+/* Rank 0 reads the file once and tells the others what they need to build the same. */
+static err_t load(eval_run_t *run, const char *where, const eval_options_t *options, eval_plan_t *plan)
 {
     checkpoint_t *checkpoint = NULL;
+    const char *hash;
     err_t err;
-    TRY(checkpoint_open(plan->checkpoint, &checkpoint));
-    TRY_OUT(err, model_file_graph(checkpoint, &run->graph, &run->mean, &run->std));
-    TRY_OUT(err, mem_new_array(run->graph->n_flat_params, sizeof(float), "weights", &run->params));
-    TRY_OUT(err, mem_new_array(run->graph->n_flat_states, sizeof(float), "running statistics", &run->states));
-    TRY_OUT(err, model_file_read(checkpoint, run->graph, run->params, run->states, NULL, &run->averaged));
+    if (options->png) TRY(png_file_check(options->png));
+    TRY(open_checkpoint(where, plan->checkpoint, &checkpoint));
+    TRY_OUT(err, model_file_graph(checkpoint, &run->graph, &plan->mean, &plan->std));
+    TRY_OUT(err, allocate(run));
+    TRY_OUT(err, model_file_read(checkpoint, run->graph, run->params, run->states, NULL, &plan->averaged));
+    TRY_OUT(err, choose_data(checkpoint, options->data, plan));
+    TRY_OUT(err, checkpoint_get_text(checkpoint, "data_xxh3", &hash));
+    snprintf(plan->data_xxh3, sizeof plan->data_xxh3, "%s", hash);
+    snprintf(plan->model, sizeof plan->model, "%s", run->graph->model);
+    plan->sample = run->graph->sample;
+    plan->n_classes = run->graph->n_classes;
 out:
     checkpoint_close(&checkpoint);
     return err;
+}
+
+static err_t build_like_rank_0(eval_run_t *run, const eval_plan_t *plan)
+{
+    const int64_t *d = plan->sample.dim;
+    model_options_t options = {shape_3d(d[1], d[2], d[3]), plan->n_classes, 0};
+    TRY(model_build(plan->model, &options, &run->graph));
+    return allocate(run);
+}
+
+/* Collective. */
+static err_t receive(eval_run_t *run, eval_plan_t *plan)
+{
+    comm_t *comm = run->comm;
+    TRY(comm_broadcast(comm, plan, sizeof *plan, 0, "choosing what to evaluate"));
+    run->mean = plan->mean;
+    run->std = plan->std;
+    TRY(comm_agree(comm, comm->rank == 0 ? ERR_OK : build_like_rank_0(run, plan), "building the model"));
+    int64_t n_params = run->graph->n_flat_params, n_states = run->graph->n_flat_states;
+    TRY(comm_broadcast(comm, run->params, n_params * (int64_t)sizeof(float), 0, "sending weights"));
+    return comm_broadcast(comm, run->states, n_states * (int64_t)sizeof(float), 0,
+                          "sending running statistics");
 }
 
 static err_t open_data(eval_run_t *run, const eval_plan_t *plan)
@@ -93,8 +151,11 @@ static void print_result(const eval_plan_t *plan, const eval_run_t *run, const e
 {
     const dataset_info_t *info = &run->dataset->info;
     log_info("checkpoint %s%s", plan->checkpoint,
-             run->averaged ? " (the moving average of its weights)" : "");
+             plan->averaged ? " (the moving average of its weights)" : "");
     log_info("data       %s (%s), %lld validation samples", info->source, plan->why, (long long)eval->n);
+    char hash[20];
+    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)info->hash);
+    if (strcmp(hash, plan->data_xxh3) != 0) log_info("           not the data that it was trained with");
     log_info("accuracy   %.4f", eval->accuracy);
     log_info("loss       %.4f", eval->loss);
     if (info->n_classes > 20) return;
@@ -133,10 +194,9 @@ static err_t evaluate(runtime_t *runtime, const char *where, const eval_options_
     evaluation_t eval;
     eval_plan_t *plan = NULL;
     err_t err = mem_new(sizeof *plan, "evaluation", &plan);
-    if (err == ERR_OK && run.comm->rank == 0) err = decide(where, options, plan);
-    TRY_OUT(err, comm_agree(run.comm, err, "choosing what to evaluate"));
-    TRY_OUT(err, comm_broadcast(run.comm, plan, sizeof *plan, 0, "choosing what to evaluate"));
-    TRY_OUT(err, comm_agree(run.comm, load(&run, plan), "loading the checkpoint"));
+    if (err == ERR_OK && run.comm->rank == 0) err = load(&run, where, options, plan);
+    TRY_OUT(err, comm_agree(run.comm, err, "loading the checkpoint"));
+    TRY_OUT(err, receive(&run, plan));
     TRY_OUT(err, comm_agree(run.comm, open_data(&run, plan), "opening data"));
     TRY_OUT(err, comm_agree(run.comm, build(&run, runtime->backend, options), "planning the model"));
     TRY_OUT(err, evaluator_run(&run.evaluator, &eval));

@@ -112,6 +112,14 @@ static err_t end_epoch(trainer_t *t, double train_sec, int64_t n_trained)
         json_real(j, "train_sec", train_sec);
     }
     TRY(comm_agree(t->comm, metrics_end(&t->metrics, true), "writing metrics"));
+    if (!isfinite(eval.loss))
+        return comm_agree(
+            t->comm,
+            err_raise(ERR_GATE, __FILE__, __LINE__,
+                      "the validation loss is not finite after step %lld: the weights have diverged; "
+                      "lower --lr or add --warmup",
+                      (long long)t->at.step),
+            "checking the loss");
     if (t->at.batch < sampler_batches(t->sampler)) return ERR_OK;
     bool watched = t->schedule.kind == SCHEDULE_PLATEAU;
     if (watched && schedule_plateau_update(&t->plateau, eval.loss))
@@ -174,7 +182,7 @@ static err_t checkpoint_if_due(trainer_t *t, bool due, bool epoch_end)
 err_t trainer_loop(trainer_t *t)
 {
     const train_options_t *o = t->options;
-    bool stop = false, reached = false;
+    bool stop = false, reached = o->target_accuracy > 0 && t->at.best_accuracy >= o->target_accuracy;
     double train_sec = 0;
     int64_t n_trained = 0;
     t->last_checkpoint_sec = clock_sec();

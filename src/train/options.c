@@ -149,9 +149,15 @@ err_t train_options_check(train_options_t *o, const opt_group_t groups[TRAIN_N_G
     if (strcmp(o->resume, "none") != 0 && o->overwrite)
         RAISE(ERR_USAGE, "--overwrite removes what --resume %s would continue; give one of them", o->resume);
     if (!o->batch && !o->batch_per_rank) o->batch = 64;
+    if (o->out && !o->out[0]) RAISE(ERR_USAGE, "--out is empty; it takes a folder (. for this one)");
     TRY(optim_options_check(&o->optim));
     if (!(o->schedule.lr > 0)) o->schedule.lr = optim_default_rate(o->optim.optimizer);
-    return parse_checkpoint_every(o);
+    TRY(parse_checkpoint_every(o));
+    /* What a checkpoint could not keep is found before the training that it would keep. */
+    char *text;
+    TRY(opt_config_write(groups, TRAIN_N_GROUPS, train_options_per_run, &text));
+    mem_free(&text);
+    return ERR_OK;
 }
 
 err_t train_options_inherit(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS], const char *saved,

@@ -40,7 +40,8 @@ static err_t open_data(trainer_t *t)
     if (t->comm->rank == 0) err = dataset_choose(t->options->data, choice.where, choice.why);
     TRY(comm_agree(t->comm, err, "choosing data"));
     TRY(comm_broadcast(t->comm, &choice, sizeof choice, 0, "choosing data"));
-    snprintf(t->data_why, sizeof t->data_why, "%s", choice.why);
+    memcpy(t->data_where, choice.where, sizeof t->data_where);
+    memcpy(t->data_why, choice.why, sizeof t->data_why);
     watchdog_phase("opening data");
     TRY(comm_agree(t->comm, dataset_open(choice.where, &t->dataset), "opening data"));
     return compare_data(t);
@@ -120,9 +121,11 @@ static err_t open_out(trainer_t *t)
 {
     err_t err = ERR_OK;
     if (t->comm->rank == 0) err = make_out_folder(t);
+    /* Twice the writer's patience is within the others', so that the disk is blamed and not rank 0. */
     int64_t n_floats = (1 + t->optim->n_buffers) * t->graph->n_flat_params + t->graph->n_flat_states;
     if (t->comm->rank == 0 && err == ERR_OK)
-        err = ckpt_async_open(n_floats * (int64_t)sizeof(float), t->options->runtime.timeout_sec, &t->writer);
+        err = ckpt_async_open(n_floats * (int64_t)sizeof(float), 0.45 * t->options->runtime.timeout_sec,
+                              &t->writer);
     TRY(comm_agree(t->comm, err, "making the output folder"));
     return comm_agree(t->comm, metrics_open(&t->metrics, t->out, t->comm->rank == 0), "opening metrics");
 }

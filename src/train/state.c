@@ -49,6 +49,7 @@ static err_t submit(trainer_t *t)
     const ckpt_attr_t attrs[] = {
         ckpt_text("options", options),
         ckpt_text("data_xxh3", hash),
+        ckpt_text("data", t->data_where),
         ckpt_text("data_source", info->source),
         ckpt_int("step", t->at.step),
         ckpt_int("epoch", t->at.epoch),

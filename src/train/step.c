@@ -149,8 +149,8 @@ err_t trainer_step(trainer_t *t, step_result_t *result, step_cost_t *cost)
                               .checkpoint_due = sums[TAIL_CHECKPOINT] > 0,
                               .stop = sums[TAIL_STOP] > 0,
                               .failed = sums[TAIL_FAILED] > 0};
-    if (result->failed) return comm_agree(t->comm, mine, "writing a checkpoint");
     if (!isfinite(result->loss)) return report_nonfinite(t, &batch);
+    if (result->failed) return comm_agree(t->comm, mine, "writing a checkpoint");
     TRY(update(t));
     double end = clock_sec();
     cost->optimizer = end - after_comm;

@@ -29,7 +29,7 @@ typedef struct trainer {
     runtime_t runtime;
     comm_t *comm; /* runtime.comm */
     dataset_t *dataset;
-    char data_why[128];
+    char data_where[FS_PATH_MAX], data_why[128]; /* as dataset_choose chose */
     graph_t *graph;
     exec_t *exec;
     evaluator_t evaluator;

@@ -75,8 +75,8 @@ png_size() { # FILE OFFSET
     for n in 1 3; do
         check 4 "/nonexistent" "$n" --png /nonexistent/a.png
         check 4 "/proc" "$n" --png /proc/a.png
-        check 2 "folder, not the name of a picture" "$n" --png folder
-        check 2 "folder, not the name of a picture" "$n" --png folder/
+        check 2 "folder, not the name of a file" "$n" --png folder
+        check 2 "folder, not the name of a file" "$n" --png folder/
         check 2 "goes from 1 to 400" "$n" --png a.png --worst 0
         check 2 "goes from 1 to 400" "$n" --png a.png --worst 401
         check 2 "wants a whole number" "$n" --png a.png --worst many

@@ -44,6 +44,10 @@ recipe=(--model mnist-cnn --batch 60 --optimizer adadelta --lr 1 --schedule plat
     run "$dptrain" train --config "$BATS_TEST_TMPDIR/c.conf"
     [ "$status" -eq 2 ]
     [[ $output == *"c.conf, line 4: unknown option"* ]]
+    printf 'lr = 0.1\nlr = 0.2\n' >"$BATS_TEST_TMPDIR/d.conf"
+    run "$dptrain" train --config "$BATS_TEST_TMPDIR/d.conf"
+    [ "$status" -eq 2 ]
+    [[ $output == *"line 2: lr is given twice"* ]]
     run "$dptrain" train --config "$BATS_TEST_TMPDIR/missing.conf"
     [ "$status" -eq 2 ]
     [[ $output == *"missing.conf: No such file"* ]]

@@ -145,6 +145,41 @@ close_curves() {
     [[ $output == *"other data"* ]]
 }
 
+@test "a diverged run leaves a checkpoint that can be resumed from, and is exit code 1" {
+    run on_ranks 2 train --model mlp --data digits --steps 20 --lr 1e6 --checkpoint-every 1 --keep 1 --out "$out"
+    echo "$output"
+    [ "$status" -eq 1 ]
+    for file in "$out"/ckpt-*.h5; do
+        [ "$("$dptrain" checkpoint show "$file" | grep -c '\bnan\|\binf$')" -le 1 ] # plateau_best begins as inf
+    done
+    run on_ranks 2 train --model mlp --data digits --steps 2 --lr 1e6 --out "$out-short"
+    echo "$output"
+    [ "$status" -eq 1 ]
+}
+
+@test "a target that was reached is not trained for again" {
+    on_ranks 1 train --model mlp --data digits --epochs 2 --target-accuracy 0.5 --out "$out"
+    before=$(ls "$out"/ckpt-*)
+    on_ranks 1 train --out "$out" --resume auto | grep 'target reached'
+    [ "$(ls "$out"/ckpt-*)" = "$before" ]
+}
+
+@test "eval takes the data that the checkpoint was trained on, and tells when it is given another" {
+    "$dptrain" data synth digits --out "$BATS_TEST_TMPDIR/od#d" --train 64 --val 10
+    on_ranks 1 train --model mlp --data "$BATS_TEST_TMPDIR/od#d" --steps 2 --batch 16 --out "$out"
+    on_ranks 2 eval "$out" | grep "od#d (what it was trained on), 10 validation samples"
+    "$dptrain" eval "$out" --data digits | grep 'not the data'
+    on_ranks 1 train --out "$out" --resume auto --steps 3
+    run on_ranks 1 train --data "a #b" --out "$out-x"
+    [ "$status" -eq 2 ]
+    run on_ranks 1 train --data digits --out ""
+    [ "$status" -eq 2 ]
+    touch "$BATS_TEST_TMPDIR/file"
+    run on_ranks 1 train --data digits --out "$BATS_TEST_TMPDIR/file/x"
+    [ "$status" -eq 2 ]
+    [[ $output == *"is a file"* ]]
+}
+
 @test "an earlier run is not overwritten by accident" {
     small_run 1
     before=$(ls "$out")

@@ -44,9 +44,9 @@ static void check_make_folder(void)
     snprintf(file, sizeof file, "%s/file", root);
     write_file(file);
     OK(fs_exists(file) && !fs_is_folder(file), "a file exists and is no folder");
-    OK(fs_make_folder(file) == ERR_SYSTEM, "a folder cannot replace a file");
+    OK(fs_make_folder(file) == ERR_USAGE, "a folder cannot replace a file");
     snprintf(below, sizeof below, "%.250s/file/x", root);
-    OK(fs_make_folder(below) == ERR_SYSTEM && strstr(err_message(), file), "nor be below one: %s",
+    OK(fs_make_folder(below) == ERR_USAGE && strstr(err_message(), file), "nor be below one: %s",
        err_message());
     OK(!fs_exists(below), "which is not there then");
 

@@ -1,5 +1,6 @@
 /* RUN np=0 : the background writer: it writes a copy, one at a time, and its errors come back. */
 #include <fcntl.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -97,6 +98,11 @@ static void check_errors(const char *folder)
     OK(ckpt_async_take(async, &result) && result.error.code == ERR_SYSTEM &&
            strstr(result.error.message, "a-file"),
        "the result is: %s", result.error.message);
+    OK_CALL(submit_and_scribble(async, folder, 8, NAN, 1), "a state with NaN");
+    OK_CALL(ckpt_async_wait(async), "is looked at in the background");
+    OK(ckpt_async_take(async, &result) && result.error.code == ERR_GATE &&
+           strstr(result.error.message, "/params/w holds NaN") && !file_holds(folder, 8, NAN, "as it was"),
+       "and not written: %s", result.error.message);
     OK_CALL(submit_and_scribble(async, folder, 9, 9, 0), "the writer goes on");
     ckpt_async_close(&async);
     OK(file_holds(folder, 9, 9, "as it was"), "and writes the next");
@@ -106,7 +112,7 @@ int main(void)
 {
     char folder[] = "/tmp/dptrain-async-XXXXXX";
     if (!mkdtemp(folder)) return 1;
-    tap_plan(2 + 3 * 5 + 4 + 6 + 1);
+    tap_plan(2 + 3 * 5 + 4 + 9 + 1);
     check_writes(folder);
     check_errors(folder);
     OK(mem_live() == 0, "allocations balance");
