@@ -253,7 +253,7 @@ rank_pid() { # RANK
 }
 
 start_long_run() { # RANKS
-    on_ranks "$1" train --data synthetic --model mlp --epochs 100000 --threads 1 --timeout 3 --log-every 50 --out "$out" \
+    on_ranks "$1" train --data synthetic --model mlp --epochs 100000 --threads 1 --timeout 5 --log-every 50 --out "$out" \
         >"$BATS_TEST_TMPDIR/log" 2>&1 3>&- &
     job=$!
     for _ in $(seq 300); do
@@ -272,7 +272,7 @@ start_long_run() { # RANKS
     cat "$BATS_TEST_TMPDIR/log"
     [ "$status" -eq 5 ]
     [ "$(grep -c 'dptrain: error' "$BATS_TEST_TMPDIR/log")" -eq 1 ]
-    grep -q 'timed out after 3 s .*rank 1 on' "$BATS_TEST_TMPDIR/log"
+    grep -q 'timed out after 5 s .*rank 1 on' "$BATS_TEST_TMPDIR/log"
 }
 
 @test "a killed rank ends the job; the launcher script says so with code 5" {
