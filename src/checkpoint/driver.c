@@ -1,6 +1,7 @@
 #include "checkpoint/driver.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -144,12 +145,24 @@ static const H5FD_class_t driver_class = {
     .fl_map = H5FD_FLMAP_DICHOTOMY,
 };
 
+/* Registered once and never taken back: HDF5 1.10 still reads a driver's table after it has let go of the last
+ * reference to it, when it closes a file. */
+static err_t register_once(hid_t *out)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static hid_t id = -1;
+    pthread_mutex_lock(&lock);
+    err_t err = ERR_OK;
+    if (id < 0) err = E_H5(id = H5FDregister(&driver_class), ERR_SYSTEM, "registering a file driver");
+    *out = id;
+    pthread_mutex_unlock(&lock);
+    return err;
+}
+
 err_t ckpt_driver_set(hid_t fapl, ckpt_driver_t *driver)
 {
-    hid_t id = -1;
-    TRY(E_H5(id = H5FDregister(&driver_class), ERR_SYSTEM, "registering a file driver"));
+    hid_t id;
+    TRY(register_once(&id));
     driver_info_t info = {driver};
-    err_t err = E_H5(H5Pset_driver(fapl, id, &info), ERR_SYSTEM, "choosing a file driver");
-    H5FDunregister(id); /* the property list holds a reference of its own */
-    return err;
+    return E_H5(H5Pset_driver(fapl, id, &info), ERR_SYSTEM, "choosing a file driver");
 }

@@ -304,7 +304,15 @@ read_only() {
         sleep 0.05
     done
     # Busy while a file is open for writing; the run's records are: a bind mount can be read-only all the same.
-    mount -o remount,ro "$disk" 2>/dev/null || { mount --bind "$disk" "$disk" && mount -o remount,ro,bind "$disk"; }
+    if ! mount -o remount,ro "$disk" 2>/dev/null; then
+        mount --bind "$disk" "$disk"
+        # The next checkpoint may be open for writing on it by now: between two of them it is not.
+        for ((n = 0; n < 200; n++)); do
+            ! mount -o remount,ro,bind "$disk" 2>/dev/null || break
+            sleep 0.02
+        done
+        ((n < 200))
+    fi
     await_end
     [[ $code -eq 4 ]]
     grep -q 'dptrain: error: .*Read-only file system' "$log"
