@@ -42,6 +42,10 @@
     {                                                                                                        \
         .kind = OP_BATCH_NORM, .n_inputs = 1, .x = {__VA_ARGS__}, .attr.batch_norm = { momentum, epsilon }   \
     }
+#define NORM_GROUPS(group, ...)                                                                              \
+    {                                                                                                        \
+        .kind = OP_BATCH_NORM, .n_inputs = 1, .x = {__VA_ARGS__}, .attr.batch_norm = { 0.1, 1e-5, group }    \
+    }
 #define XENT(n, classes, smoothing)                                                                          \
     {                                                                                                        \
         .kind = OP_SOFTMAX_XENT, .n_inputs = 1, .x = {{2, {n, classes}}}, .attr.softmax_xent = { smoothing } \

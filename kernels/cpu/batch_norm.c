@@ -3,34 +3,53 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/loop.h"
 
-/* Our own loops rather than oneDNN's primitive: its sums depend on the number of threads. Here the rows (all
- * dimensions but the channels) are cut into blocks of a fixed size; each block's sums are in float, and the
- * blocks are added in order, in double.
+/* Our own loops rather than oneDNN's primitive: its sums depend on the number of threads. Here a group's rows
+ * (all dimensions but the channels) are cut into blocks of a fixed size; each block's sums are in float, and
+ * the blocks are added in order, in double.
  *
- * Saved: mean [c], 1/std [c]. Workspace: the blocks' sums [blocks][2][c], then coefficients [3][c]. */
+ * Saved, for each group: mean [c], 1/std [c]. */
 enum { ROW_BLOCK = 128 };
 
 typedef struct norm {
-    int64_t n_rows, n_c, n_blocks;
-    float *partial;
-    float *coefficient[3];
+    int64_t n_c, n_groups, n_rows, group_rows;
+    /* Workspace: a group's sums and their count [2c + 1], sums over the groups [2][c]; coefficients [3][c],
+     * the blocks' sums [blocks][2][c]. */
+    double *sums, *over_groups;
+    float *coefficient[3], *partial;
 } norm_t;
 
 static norm_t norm_of(const op_t *op, void *workspace)
 {
-    norm_t n = {.n_c = op->desc.param[0].dim[0], .partial = workspace};
-    n.n_rows = shape_count(op->desc.y) / n.n_c;
-    n.n_blocks = (n.n_rows + ROW_BLOCK - 1) / ROW_BLOCK;
-    for (int i = 0; i < 3 && workspace; i++) n.coefficient[i] = n.partial + (2 * n.n_blocks + i) * n.n_c;
+    shape_t y = op->desc.y;
+    int64_t group = op->desc.attr.batch_norm.group > 0 ? op->desc.attr.batch_norm.group : y.dim[0];
+    norm_t n = {.n_c = op->desc.param[0].dim[0], .n_groups = (y.dim[0] + group - 1) / group};
+    n.n_rows = shape_count(y) / n.n_c;
+    n.group_rows = n.n_rows / y.dim[0] * group;
+    if (!workspace) return n;
+    n.sums = workspace;
+    n.over_groups = n.sums + 2 * n.n_c + 1;
+    n.coefficient[0] = (float *)(n.over_groups + 2 * n.n_c);
+    for (int i = 1; i < 3; i++) n.coefficient[i] = n.coefficient[0] + i * n.n_c;
+    n.partial = n.coefficient[0] + 3 * n.n_c;
     return n;
 }
 
 static err_t plan(op_t *op)
 {
     norm_t n = norm_of(op, NULL);
-    op->n_saved_bytes = op->training ? 2 * (size_t)n.n_c * sizeof(float) : 0;
-    op->n_workspace_bytes = (size_t)((2 * n.n_blocks + 3) * n.n_c) * sizeof(float);
+    int64_t rows = n.group_rows < n.n_rows ? n.group_rows : n.n_rows;
+    int64_t n_blocks = (rows + ROW_BLOCK - 1) / ROW_BLOCK;
+    op->n_saved_bytes = op->training ? 2 * (size_t)(n.n_groups * n.n_c) * sizeof(float) : 0;
+    op->n_workspace_bytes =
+        (size_t)(4 * n.n_c + 1) * sizeof(double) + (size_t)((3 + 2 * n_blocks) * n.n_c) * sizeof(float);
     return ERR_OK;
+}
+
+/* The rows of group g: the first, and how many. */
+static int64_t rows_of_group(const norm_t *n, int64_t g, int64_t *first)
+{
+    *first = g * n->group_rows;
+    return loop_count(*first, n->n_rows, n->group_rows);
 }
 
 LOOP_CLONES static void sum_rows(float *restrict sum, const float *restrict x, int64_t n_rows, int64_t n_c)
@@ -62,12 +81,20 @@ LOOP_CLONES static void sum_gradient_rows(float *restrict sum, const float *rest
         }
 }
 
-/* Sum `which` (0 or 1) of channel c over all blocks. */
-static double total(const norm_t *n, int which, int64_t c)
+/* sums[0..width·c) = the blocks' sums of n_rows rows, and behind them the number of rows. */
+static void add_blocks(const norm_t *n, int64_t n_rows, int width)
 {
-    double sum = 0;
-    for (int64_t block = 0; block < n->n_blocks; block++) sum += n->partial[(2 * block + which) * n->n_c + c];
-    return sum;
+    int64_t n_sums = width * n->n_c, n_blocks = (n_rows + ROW_BLOCK - 1) / ROW_BLOCK;
+    for (int64_t i = 0; i < n_sums; i++) n->sums[i] = 0;
+    for (int64_t block = 0; block < n_blocks; block++)
+        for (int64_t i = 0; i < n_sums; i++) n->sums[i] += n->partial[2 * block * n->n_c + i];
+    n->sums[n_sums] = (double)n_rows;
+}
+
+/* The first n of the sums, over all who share. */
+static err_t share_sums(const op_args_t *args, const norm_t *n, int64_t n_values)
+{
+    return args->sum_shared ? args->sum_shared(args->share_context, n->sums, n_values) : ERR_OK;
 }
 
 LOOP_CLONES static void normalise_rows(float *restrict y, const float *restrict x, const norm_t *n,
@@ -79,60 +106,86 @@ LOOP_CLONES static void normalise_rows(float *restrict y, const float *restrict 
         for (int64_t c = 0; c < n_c; c++) y[c] = (x[c] - mean[c]) * scale[c] + beta[c];
 }
 
-static void update_running(float *running, double batch, double momentum)
+/* Mean and 1/std of group g into mean, inverse_std [c]; what the running values need is added up. */
+static err_t group_moments(const op_t *op, const op_args_t *args, const norm_t *n, int64_t g, float *mean,
+                           float *inverse_std)
 {
-    *running = (float)(*running + momentum * (batch - *running));
-}
-
-/* Mean and 1/std of the batch into mean, inverse_std [c]; the running values follow. */
-static void batch_moments(const op_t *op, const op_args_t *args, norm_t *n, float *mean, float *inverse_std)
-{
-    const batch_norm_attr_t *a = &op->desc.attr.batch_norm;
-    const float *x = args->x[0];
-    float *running_mean = args->state[0], *running_variance = args->state[1];
-    int64_t n_c = n->n_c, n_rows = n->n_rows;
+    int64_t n_c = n->n_c, first, n_rows = rows_of_group(n, g, &first);
+    const float *x = (const float *)args->x[0] + first * n_c;
 #pragma omp parallel for schedule(static) if (n_rows * n_c > LOOP_FORK_MIN)
     for (int64_t i = 0; i < n_rows; i += ROW_BLOCK)
         sum_rows(n->partial + i / ROW_BLOCK * 2 * n_c, x + i * n_c, loop_count(i, n_rows, ROW_BLOCK), n_c);
+    add_blocks(n, n_rows, 1);
+    TRY(share_sums(args, n, n_c + 1));
     for (int64_t c = 0; c < n_c; c++) {
-        double batch = total(n, 0, c) / (double)n_rows;
-        mean[c] = (float)batch;
-        update_running(&running_mean[c], batch, a->momentum);
+        double value = n->sums[c] / n->sums[n_c];
+        mean[c] = (float)value;
+        n->over_groups[c] += value;
     }
 #pragma omp parallel for schedule(static) if (n_rows * n_c > LOOP_FORK_MIN)
     for (int64_t i = 0; i < n_rows; i += ROW_BLOCK)
         sum_square_rows(n->partial + i / ROW_BLOCK * 2 * n_c, x + i * n_c, mean,
                         loop_count(i, n_rows, ROW_BLOCK), n_c);
+    add_blocks(n, n_rows, 1);
+    TRY(share_sums(args, n, n_c + 1));
+    double count = n->sums[n_c];
     for (int64_t c = 0; c < n_c; c++) {
-        double squares = total(n, 0, c), unbiased = squares / (double)(n_rows > 1 ? n_rows - 1 : 1);
-        inverse_std[c] = (float)(1 / sqrt(squares / (double)n_rows + a->epsilon));
-        update_running(&running_variance[c], unbiased, a->momentum);
+        inverse_std[c] = (float)(1 / sqrt(n->sums[c] / count + op->desc.attr.batch_norm.epsilon));
+        n->over_groups[n_c + c] += n->sums[c] / (count > 1 ? count - 1 : 1);
     }
+    return ERR_OK;
+}
+
+/* Rows [first, first + n_rows) with coefficients 0 (mean) and 1 (γ/std). */
+static void normalise(const op_args_t *args, const norm_t *n, int64_t first, int64_t n_rows)
+{
+    const float *x = (const float *)args->x[0] + first * n->n_c;
+    float *y = (float *)args->y + first * n->n_c;
+#pragma omp parallel for schedule(static) if (n_rows * n->n_c > LOOP_FORK_MIN)
+    for (int64_t i = 0; i < n_rows; i += ROW_BLOCK)
+        normalise_rows(y + i * n->n_c, x + i * n->n_c, n, args->param[1], loop_count(i, n_rows, ROW_BLOCK));
+}
+
+static void update_running(float *running, const double *over_groups, const norm_t *n, double momentum)
+{
+    for (int64_t c = 0; c < n->n_c; c++) {
+        double batch = over_groups[c] / (double)n->n_groups;
+        running[c] = (float)(running[c] + momentum * (batch - running[c]));
+    }
+}
+
+static err_t train_forward(const op_t *op, const op_args_t *args, const norm_t *n)
+{
+    double momentum = op->desc.attr.batch_norm.momentum;
+    const float *gamma = args->param[0];
+    float *mean = n->coefficient[0], *scale = n->coefficient[1], *inverse_std = n->coefficient[2];
+    for (int64_t i = 0; i < 2 * n->n_c; i++) n->over_groups[i] = 0;
+    for (int64_t g = 0; g < n->n_groups; g++) {
+        int64_t first, n_rows = rows_of_group(n, g, &first);
+        float *saved = op->n_saved_bytes ? (float *)args->saved + 2 * g * n->n_c : NULL;
+        TRY(group_moments(op, args, n, g, mean, inverse_std));
+        for (int64_t c = 0; c < n->n_c; c++) {
+            scale[c] = gamma[c] * inverse_std[c];
+            if (saved) saved[c] = mean[c], saved[n->n_c + c] = inverse_std[c];
+        }
+        normalise(args, n, first, n_rows);
+    }
+    update_running(args->state[0], n->over_groups, n, momentum);
+    update_running(args->state[1], n->over_groups + n->n_c, n, momentum);
+    return ERR_OK;
 }
 
 static err_t forward(const op_t *op, const op_args_t *args)
 {
     norm_t n = norm_of(op, args->workspace);
-    const float *x = args->x[0], *gamma = args->param[0], *beta = args->param[1];
-    float *y = args->y, *mean = n.coefficient[0], *scale = n.coefficient[1], *inverse_std = n.coefficient[2];
-    const float *running_mean = args->state[0], *running_variance = args->state[1];
-    if (args->training) {
-        batch_moments(op, args, &n, mean, inverse_std);
-    } else {
-        double epsilon = op->desc.attr.batch_norm.epsilon;
-        for (int64_t c = 0; c < n.n_c; c++) {
-            mean[c] = running_mean[c];
-            inverse_std[c] = (float)(1 / sqrt(running_variance[c] + epsilon));
-        }
-    }
-    float *saved = op->n_saved_bytes ? args->saved : NULL;
+    if (args->training) return train_forward(op, args, &n);
+    const float *gamma = args->param[0], *running_mean = args->state[0], *running_variance = args->state[1];
     for (int64_t c = 0; c < n.n_c; c++) {
-        scale[c] = gamma[c] * inverse_std[c];
-        if (saved) saved[c] = mean[c], saved[n.n_c + c] = inverse_std[c];
+        double variance = running_variance[c] + op->desc.attr.batch_norm.epsilon;
+        n.coefficient[0][c] = running_mean[c];
+        n.coefficient[1][c] = gamma[c] * (float)(1 / sqrt(variance));
     }
-#pragma omp parallel for schedule(static) if (n.n_rows * n.n_c > LOOP_FORK_MIN)
-    for (int64_t i = 0; i < n.n_rows; i += ROW_BLOCK)
-        normalise_rows(y + i * n.n_c, x + i * n.n_c, &n, beta, loop_count(i, n.n_rows, ROW_BLOCK));
+    normalise(args, &n, 0, n.n_rows);
     return ERR_OK;
 }
 
@@ -147,30 +200,49 @@ LOOP_CLONES static void backward_rows(float *restrict dx, const float *restrict 
         for (int64_t c = 0; c < n_c; c++) dx[c] = scale[c] * (dy[c] - shift[c] - (x[c] - mean[c]) * slope[c]);
 }
 
-/* With x̂ = (x−mean)/std: dβ = Σ dy, dγ = Σ dy·x̂, dx = γ/std · (dy − dβ/m − x̂·dγ/m); Ioffe & Szegedy 2015,
- * section 3. */
-static err_t backward(const op_t *op, const op_args_t *args)
+/* One group: its part of dγ and dβ is added to over_groups, its dx is written. With x̂ = (x−mean)/std: dβ =
+ * Σ dy, dγ = Σ dy·x̂, dx = γ/std · (dy − (dβ + x̂·dγ)/n), there with the sums and the count of all who share;
+ * Ioffe & Szegedy 2015, section 3. */
+static err_t backward_group(const op_args_t *args, const norm_t *n, int64_t g)
 {
-    norm_t n = norm_of(op, args->workspace);
-    const float *x = args->x[0], *dy = args->dy, *gamma = args->param[0], *mean = args->saved;
-    float *dx = args->dx[0], *dgamma = args->dparam[0], *dbeta = args->dparam[1];
-    int64_t n_c = n.n_c, n_rows = n.n_rows;
+    int64_t n_c = n->n_c, first, n_rows = rows_of_group(n, g, &first);
+    const float *x = (const float *)args->x[0] + first * n_c, *dy = (const float *)args->dy + first * n_c;
+    const float *gamma = args->param[0], *mean = (const float *)args->saved + 2 * g * n_c;
+    const float *inverse_std = mean + n_c;
+    float *dx = args->dx[0] ? (float *)args->dx[0] + first * n_c : NULL;
 #pragma omp parallel for schedule(static) if (n_rows * n_c > LOOP_FORK_MIN)
     for (int64_t i = 0; i < n_rows; i += ROW_BLOCK)
-        sum_gradient_rows(n.partial + i / ROW_BLOCK * 2 * n_c, x + i * n_c, dy + i * n_c, mean,
+        sum_gradient_rows(n->partial + i / ROW_BLOCK * 2 * n_c, x + i * n_c, dy + i * n_c, mean,
                           loop_count(i, n_rows, ROW_BLOCK), n_c);
+    add_blocks(n, n_rows, 2);
     for (int64_t c = 0; c < n_c; c++) {
-        double inverse_std = mean[n_c + c], sum = total(&n, 0, c), product = total(&n, 1, c) * inverse_std;
-        dbeta[c] = (float)sum;
-        dgamma[c] = (float)product;
-        n.coefficient[0][c] = (float)(gamma[c] * inverse_std);
-        n.coefficient[1][c] = (float)(sum / (double)n_rows);
-        n.coefficient[2][c] = (float)(inverse_std * product / (double)n_rows);
+        n->over_groups[c] += n->sums[c];
+        n->over_groups[n_c + c] += n->sums[n_c + c] * inverse_std[c];
+    }
+    TRY(share_sums(args, n, 2 * n_c + 1));
+    for (int64_t c = 0; c < n_c; c++) {
+        double count = n->sums[2 * n_c], invert = inverse_std[c];
+        n->coefficient[0][c] = gamma[c] * inverse_std[c];
+        n->coefficient[1][c] = (float)(n->sums[c] / count);
+        n->coefficient[2][c] = (float)(invert * invert * n->sums[n_c + c] / count);
     }
     if (!dx) return ERR_OK;
 #pragma omp parallel for schedule(static) if (n_rows * n_c > LOOP_FORK_MIN)
     for (int64_t i = 0; i < n_rows; i += ROW_BLOCK)
-        backward_rows(dx + i * n_c, x + i * n_c, dy + i * n_c, mean, &n, loop_count(i, n_rows, ROW_BLOCK));
+        backward_rows(dx + i * n_c, x + i * n_c, dy + i * n_c, mean, n, loop_count(i, n_rows, ROW_BLOCK));
+    return ERR_OK;
+}
+
+static err_t backward(const op_t *op, const op_args_t *args)
+{
+    norm_t n = norm_of(op, args->workspace);
+    float *dgamma = args->dparam[0], *dbeta = args->dparam[1];
+    for (int64_t i = 0; i < 2 * n.n_c; i++) n.over_groups[i] = 0;
+    for (int64_t g = 0; g < n.n_groups; g++) TRY(backward_group(args, &n, g));
+    for (int64_t c = 0; c < n.n_c; c++) {
+        dbeta[c] = (float)n.over_groups[c];
+        dgamma[c] = (float)n.over_groups[n.n_c + c];
+    }
     return ERR_OK;
 }
 

@@ -2,21 +2,54 @@
 
 #include "kernels/ref/ref.h"
 
-/* Saved: mean and 1/std of the batch, [2, c], in double so that backward starts from no rounding. */
+/* Saved: mean and 1/std of each group, [groups, 2, c], in double so that backward starts from no rounding. */
+typedef struct norm {
+    int64_t n_c, n_groups;
+    int64_t n_rows, group_rows; /* row: all channels of one cell */
+} norm_t;
+
+static norm_t norm_of(const op_t *op)
+{
+    shape_t y = op->desc.y;
+    int64_t group = op->desc.attr.batch_norm.group > 0 ? op->desc.attr.batch_norm.group : y.dim[0];
+    norm_t n = {.n_c = op->desc.param[0].dim[0], .n_groups = (y.dim[0] + group - 1) / group};
+    n.n_rows = shape_count(y) / n.n_c;
+    n.group_rows = n.n_rows / y.dim[0] * group;
+    return n;
+}
+
 static err_t plan(op_t *op)
 {
-    op->n_saved_bytes = op->training ? 2 * (size_t)op->desc.param[0].dim[0] * sizeof(double) : 0;
+    norm_t n = norm_of(op);
+    op->n_saved_bytes = op->training ? 2 * (size_t)(n.n_groups * n.n_c) * sizeof(double) : 0;
     return ERR_OK;
 }
 
-/* One channel: m elements, c apart. */
-static void batch_moments(const float *x, int64_t m, int64_t c, double *mean, double *variance)
+static int64_t rows_of_group(const norm_t *n, int64_t group)
 {
-    double sum = 0, squares = 0;
-    for (int64_t i = 0; i < m; i++) sum += x[i * c];
-    *mean = sum / (double)m;
+    int64_t left = n->n_rows - group * n->group_rows;
+    return left < n->group_rows ? left : n->group_rows;
+}
+
+static err_t sum_shared(const op_args_t *args, double *values, int64_t n)
+{
+    return args->sum_shared ? args->sum_shared(args->share_context, values, n) : ERR_OK;
+}
+
+/* One channel: m elements of ours, c apart; variance biased, and n the number of elements of all who share.
+ */
+static err_t moments(const op_args_t *args, const float *x, int64_t m, int64_t c, double *mean,
+                     double *variance, double *n)
+{
+    double sums[2] = {0, (double)m}, squares = 0;
+    for (int64_t i = 0; i < m; i++) sums[0] += x[i * c];
+    TRY(sum_shared(args, sums, 2));
+    *n = sums[1];
+    *mean = sums[0] / *n;
     for (int64_t i = 0; i < m; i++) squares += (x[i * c] - *mean) * (x[i * c] - *mean);
-    *variance = squares / (double)m;
+    TRY(sum_shared(args, &squares, 1));
+    *variance = squares / *n;
+    return ERR_OK;
 }
 
 static void update_running(float *running, double batch, double momentum)
@@ -24,50 +57,81 @@ static void update_running(float *running, double batch, double momentum)
     *running = (float)(*running + momentum * (batch - *running));
 }
 
-static err_t forward(const op_t *op, const op_args_t *args)
+static void normalise(const float *x, float *y, int64_t m, int64_t c, double mean, double gain, double shift)
+{
+    for (int64_t i = 0; i < m; i++) y[i * c] = (float)(gain * (x[i * c] - mean) + shift);
+}
+
+static err_t train_channel(const op_t *op, const op_args_t *args, int64_t c)
 {
     const batch_norm_attr_t *a = &op->desc.attr.batch_norm;
-    int64_t c_count = op->desc.param[0].dim[0], m = shape_count(op->desc.y) / c_count;
+    norm_t n = norm_of(op);
     const float *x = args->x[0], *gamma = args->param[0], *beta = args->param[1];
     float *y = args->y, *running_mean = args->state[0], *running_variance = args->state[1];
-    double *saved = op->n_saved_bytes ? args->saved : NULL;
-    for (int64_t c = 0; c < c_count; c++) {
-        double mean = running_mean[c], variance = running_variance[c];
-        if (args->training) {
-            batch_moments(x + c, m, c_count, &mean, &variance);
-            update_running(&running_mean[c], mean, a->momentum);
-            update_running(&running_variance[c], m > 1 ? variance * (double)m / (double)(m - 1) : variance,
-                           a->momentum);
-        }
+    double *saved = op->n_saved_bytes ? args->saved : NULL, mean_sum = 0, variance_sum = 0;
+    for (int64_t g = 0; g < n.n_groups; g++) {
+        int64_t first = g * n.group_rows * n.n_c + c, m = rows_of_group(&n, g);
+        double mean, variance, count;
+        TRY(moments(args, x + first, m, n.n_c, &mean, &variance, &count));
+        mean_sum += mean;
+        variance_sum += count > 1 ? variance * count / (count - 1) : variance;
         double inverse_std = 1 / sqrt(variance + a->epsilon);
-        for (int64_t i = c; i < m * c_count; i += c_count)
-            y[i] = (float)(gamma[c] * ((x[i] - mean) * inverse_std) + beta[c]);
-        if (saved) saved[c] = mean, saved[c_count + c] = inverse_std;
+        normalise(x + first, y + first, m, n.n_c, mean, gamma[c] * inverse_std, beta[c]);
+        if (saved) saved[2 * g * n.n_c + c] = mean, saved[(2 * g + 1) * n.n_c + c] = inverse_std;
+    }
+    update_running(&running_mean[c], mean_sum / (double)n.n_groups, a->momentum);
+    update_running(&running_variance[c], variance_sum / (double)n.n_groups, a->momentum);
+    return ERR_OK;
+}
+
+static err_t forward(const op_t *op, const op_args_t *args)
+{
+    norm_t n = norm_of(op);
+    const float *x = args->x[0], *gamma = args->param[0], *beta = args->param[1];
+    const float *mean = args->state[0], *variance = args->state[1];
+    for (int64_t c = 0; c < n.n_c; c++) {
+        if (args->training) {
+            TRY(train_channel(op, args, c));
+            continue;
+        }
+        double gain = gamma[c] / sqrt(variance[c] + op->desc.attr.batch_norm.epsilon);
+        normalise(x + c, (float *)args->y + c, n.n_rows, n.n_c, mean[c], gain, beta[c]);
     }
     return ERR_OK;
 }
 
-/* With x̂ = (x−mean)/std: dβ = Σ dy, dγ = Σ dy·x̂, dx = γ/std · (dy − dβ/m − x̂·dγ/m); Ioffe & Szegedy 2015,
- * section 3. */
-static err_t backward(const op_t *op, const op_args_t *args)
+/* With x̂ = (x−mean)/std: dβ = Σ dy, dγ = Σ dy·x̂ over our elements; dx = γ/std · (dy − (Σ dy + x̂·Σ dy·x̂)/n)
+ * with sums over the n elements of all who share; Ioffe & Szegedy 2015, section 3. */
+static err_t backward_channel(const op_t *op, const op_args_t *args, int64_t c)
 {
-    int64_t c_count = op->desc.param[0].dim[0], m = shape_count(op->desc.y) / c_count;
+    norm_t n = norm_of(op);
     const float *x = args->x[0], *dy = args->dy, *gamma = args->param[0];
     float *dx = args->dx[0], *dgamma = args->dparam[0], *dbeta = args->dparam[1];
     const double *saved = args->saved;
-    for (int64_t c = 0; c < c_count; c++) {
-        double mean = saved[c], inverse_std = saved[c_count + c], sum_dy = 0, sum_dy_xhat = 0;
-        for (int64_t i = c; i < m * c_count; i += c_count) {
-            sum_dy += dy[i];
-            sum_dy_xhat += dy[i] * ((x[i] - mean) * inverse_std);
+    double gradient[2] = {0, 0};
+    for (int64_t g = 0; g < n.n_groups; g++) {
+        int64_t m = rows_of_group(&n, g), first = g * n.group_rows * n.n_c + c, end = first + m * n.n_c;
+        double mean = saved[2 * g * n.n_c + c], inverse_std = saved[(2 * g + 1) * n.n_c + c];
+        double sums[3] = {0, 0, (double)m};
+        for (int64_t i = first; i < end; i += n.n_c) {
+            sums[0] += dy[i];
+            sums[1] += dy[i] * ((x[i] - mean) * inverse_std);
         }
-        dbeta[c] = (float)sum_dy;
-        dgamma[c] = (float)sum_dy_xhat;
-        for (int64_t i = c; i < m * c_count && dx; i += c_count) {
+        gradient[0] += sums[0], gradient[1] += sums[1];
+        TRY(sum_shared(args, sums, 3));
+        for (int64_t i = first; i < end && dx; i += n.n_c) {
             double xhat = (x[i] - mean) * inverse_std;
-            dx[i] = (float)(gamma[c] * inverse_std * (dy[i] - (sum_dy + xhat * sum_dy_xhat) / (double)m));
+            dx[i] = (float)(gamma[c] * inverse_std * (dy[i] - (sums[0] + xhat * sums[1]) / sums[2]));
         }
     }
+    dbeta[c] = (float)gradient[0];
+    dgamma[c] = (float)gradient[1];
+    return ERR_OK;
+}
+
+static err_t backward(const op_t *op, const op_args_t *args)
+{
+    for (int64_t c = 0; c < op->desc.param[0].dim[0]; c++) TRY(backward_channel(op, args, c));
     return ERR_OK;
 }
 

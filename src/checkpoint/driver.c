@@ -145,8 +145,8 @@ static const H5FD_class_t driver_class = {
     .fl_map = H5FD_FLMAP_DICHOTOMY,
 };
 
-/* Registered once and never taken back: HDF5 1.10 still reads a driver's table after it has let go of the last
- * reference to it, when it closes a file. */
+/* Registered once and never taken back: HDF5 1.10 still reads a driver's table after it has let go of the
+ * last reference to it, when it closes a file. */
 static err_t register_once(hid_t *out)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

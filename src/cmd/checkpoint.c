@@ -17,9 +17,9 @@ static const char usage[] =
 
 /* ---- show ---- */
 /* Shown in lines of their own. */
-static const char *const summarized[] = {"schema",    "model",   "height",       "width", "channels",
-                                         "n_classes", "step",    "epoch",        "batch", "data", "data_source",
-                                         "data_xxh3", "n_ranks", "global_batch", NULL};
+static const char *const summarized[] = {"schema",      "model",     "height",  "width",        "channels",
+                                         "n_classes",   "step",      "epoch",   "batch",        "data",
+                                         "data_source", "data_xxh3", "n_ranks", "global_batch", NULL};
 
 /* The value of an integer attribute; -1 where there is none. */
 static int64_t number(const checkpoint_t *c, const char *name)

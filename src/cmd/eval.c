@@ -102,7 +102,7 @@ out:
 static err_t build_like_rank_0(eval_run_t *run, const eval_plan_t *plan)
 {
     const int64_t *d = plan->sample.dim;
-    model_options_t options = {shape_3d(d[1], d[2], d[3]), plan->n_classes, 0};
+    model_options_t options = {shape_3d(d[1], d[2], d[3]), plan->n_classes, 0, 0};
     TRY(model_build(plan->model, &options, &run->graph));
     return allocate(run);
 }

@@ -86,6 +86,13 @@ err_t comm_allgather(comm_t *comm, const void *send, int64_t n_bytes, void *recv
     return leave(comm->ops->allgather(comm, send, n_bytes, recv), what);
 }
 
+err_t comm_alltoall(comm_t *comm, const void *send, int64_t n_bytes, void *recv, const char *what)
+{
+    ASSERT(n_bytes >= 0);
+    watchdog_enter(what);
+    return leave(comm->ops->alltoall(comm, send, n_bytes, recv), what);
+}
+
 /* What one allreduce with MAX tells of everybody's result; the usual case, nobody failed, costs no more. */
 typedef struct verdict {
     int64_t worst;       /* highest code */

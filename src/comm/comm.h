@@ -33,6 +33,7 @@ typedef struct comm_ops {
     err_t (*broadcast)(comm_t *comm, void *data, int64_t n_bytes, int root);
     err_t (*allreduce)(comm_t *comm, void *data, int64_t count, dtype_t dtype, comm_op_t op);
     err_t (*allgather)(comm_t *comm, const void *send, int64_t n_bytes, void *recv);
+    err_t (*alltoall)(comm_t *comm, const void *send, int64_t n_bytes, void *recv);
     err_t (*buffer_new)(comm_t *comm, size_t n_bytes, comm_buffer_t *out);
     void (*buffer_free)(comm_t *comm, comm_buffer_t *buffer);
     void (*describe)(char *out, size_t n_bytes);
@@ -75,6 +76,10 @@ err_t comm_broadcast(comm_t *comm, void *data, int64_t n_bytes, int root, const 
 err_t comm_allreduce(comm_t *comm, void *data, int64_t count, dtype_t dtype, comm_op_t op, const char *what);
 /* Collective. recv: size × n_bytes, in rank order. */
 err_t comm_allgather(comm_t *comm, const void *send, int64_t n_bytes, void *recv, const char *what);
+
+/* Collective. Piece r of n_bytes (up to 2 GiB) in send goes to rank r; recv holds the pieces of all in rank
+ * order. */
+err_t comm_alltoall(comm_t *comm, const void *send, int64_t n_bytes, void *recv, const char *what);
 
 /* Collective. Where one rank can fail alone, all agree before the next collective: every rank gives its own
  * result (and, through err_message, its message); all return the worst code, with the lowest failing rank's

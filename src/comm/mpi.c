@@ -97,6 +97,14 @@ static err_t mpi_allgather(comm_t *comm, const void *send, int64_t n_bytes, void
     return ERR_OK;
 }
 
+static err_t mpi_alltoall(comm_t *comm, const void *send, int64_t n_bytes, void *recv)
+{
+    mpi_impl_t *impl = comm->impl;
+    int n = narrow_int(n_bytes);
+    E_MPI(MPI_Alltoall(send, n, MPI_BYTE, recv, n, MPI_BYTE, impl->world), "MPI_Alltoall");
+    return ERR_OK;
+}
+
 static size_t page_bytes(void)
 {
     return (size_t)sysconf(_SC_PAGESIZE);
@@ -306,6 +314,7 @@ static const comm_ops_t mpi_ops = {
     .broadcast = mpi_broadcast,
     .allreduce = mpi_allreduce,
     .allgather = mpi_allgather,
+    .alltoall = mpi_alltoall,
     .buffer_new = mpi_buffer_new,
     .buffer_free = mpi_buffer_free,
     .describe = mpi_describe,

@@ -62,6 +62,7 @@ static const comm_ops_t self_ops = {
     .broadcast = self_broadcast,
     .allreduce = self_allreduce,
     .allgather = self_allgather,
+    .alltoall = self_allgather, /* the same for one */
     .buffer_new = comm_private_buffer_new,
     .buffer_free = comm_private_buffer_free,
     .describe = self_describe,

@@ -1,7 +1,8 @@
 /* Which samples belong to which step and rank. An epoch is a seeded permutation of the training set, cut into
- * global batches; each global batch is cut into contiguous slices, one per rank, whose sizes differ by at
- * most one. The global batch therefore holds the same samples in the same order on any number of ranks. The
- * last batch of an epoch holds what is left (it may give some ranks nothing). Not collective. */
+ * global batches; each global batch is cut into contiguous shards, and every rank has the same number of
+ * neighbouring ones (one, unless a run asks for more). The global batch therefore holds the same samples in
+ * the same order on any number of ranks. The last batch of an epoch holds what is left (it may give some
+ * ranks nothing). Not collective. */
 #ifndef DATA_SAMPLER_H
 #define DATA_SAMPLER_H
 
@@ -19,16 +20,29 @@ typedef struct sampler_slice {
     const int64_t *index; /* their dataset indices; valid until the next call */
 } sampler_slice_t;
 
-/* 1 ≤ global_batch; n_samples ≥ 1. A batch larger than the set is one batch an epoch. */
-err_t sampler_new(int64_t n_samples, int64_t global_batch, uint64_t seed, sampler_t **out);
+typedef struct sampler_options {
+    int64_t n_samples;    /* ≥ 1 */
+    int64_t global_batch; /* ≥ 1; larger than the set: one batch an epoch */
+    int n_shards;         /* of a batch, a multiple of the number of ranks; 0: one for each rank */
+    int64_t grain;        /* shards are cut between groups of so many samples; 0: anywhere */
+    uint64_t seed;
+} sampler_options_t;
+
+err_t sampler_new(const sampler_options_t *options, sampler_t **out);
 void sampler_free(sampler_t **sampler);
 
 int64_t sampler_batches(const sampler_t *sampler); /* per epoch */
 
+/* Shards of a batch of n samples over `size` ranks: how many; *first and count of one; of those of `rank`. */
+int sampler_shards(const sampler_t *sampler, int size);
+int64_t sampler_shard(const sampler_t *sampler, int64_t n, int shard, int size, int64_t *first);
+int64_t sampler_share(const sampler_t *sampler, int64_t n, int rank, int size, int64_t *first);
+
 /* The slice of `rank` at a position; permutes when the epoch changes (O(n), no allocation). */
 sampler_slice_t sampler_at(sampler_t *sampler, int64_t epoch, int64_t batch, int rank, int size);
 
-/* Cuts n items into `size` contiguous parts: *first and the returned count of part `rank`. */
-int64_t sampler_split(int64_t n, int rank, int size, int64_t *first);
+/* Cuts n items into n_parts contiguous parts, between groups of `grain` (the last group may be smaller); the
+ * numbers of groups differ by at most one. *first and the returned count are of part `part`. */
+int64_t sampler_split(int64_t n, int part, int n_parts, int64_t grain, int64_t *first);
 
 #endif

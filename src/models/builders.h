@@ -6,6 +6,7 @@
 
 void build_lenet5(graph_t *graph, const model_options_t *options);
 void build_mnist_cnn(graph_t *graph, const model_options_t *options);
+void build_mnist_cnn_bn(graph_t *graph, const model_options_t *options);
 void build_mlp(graph_t *graph, const model_options_t *options);
 
 #endif

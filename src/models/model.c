@@ -8,6 +8,7 @@
 const model_t models[] = {
     {"lenet5", "LeNet-5 as Caffe has it: conv 20x5x5, pool, conv 50x5x5, pool, fc 500, fc 10", build_lenet5},
     {"mnist-cnn", "conv 32x3x3, conv 64x3x3, pool, fc 128, fc 10, with dropout", build_mnist_cnn},
+    {"mnist-cnn-bn", "mnist-cnn with batch norm before each ReLU", build_mnist_cnn_bn},
     {"mlp", "two hidden layers: fc 256, fc 128", build_mlp},
     {NULL, NULL, NULL},
 };
@@ -27,6 +28,7 @@ err_t model_build(const char *name, const model_options_t *options, graph_t **ou
               nearest ? nearest : names[0]);
     }
     TRY(graph_new(name, options->sample, options->n_classes, out));
+    (*out)->norm_group = options->norm_group;
     model->build(*out, options);
     err_t err = graph_finish(*out);
     if (err != ERR_OK) graph_free(out);

@@ -8,6 +8,7 @@ typedef struct model_options {
     shape_t sample; /* [height, width, channels] */
     int n_classes;
     double label_smoothing;
+    int64_t norm_group; /* batch_norm_attr_t.group of every batch norm */
 } model_options_t;
 
 typedef struct model {

@@ -8,7 +8,7 @@
 #include "base/rng.h"
 #include "nn/plan.h"
 
-enum { MAX_PLANS = 16 };
+enum { MAX_PLANS = 32 };
 
 struct exec {
     exec_options_t options;
@@ -82,6 +82,7 @@ static op_args_t layer_args(exec_t *exec, const plan_t *plan, int node, const ex
 {
     const graph_t *g = exec->options.graph;
     const graph_node_t *layer = &g->nodes[node];
+    float *states = batch->states ? batch->states : exec->options.states;
     op_args_t args = {
         .y = at(exec, plan, plan->nodes[node].y),
         .saved = plan->nodes[node].saved >= 0 ? (void *)at(exec, plan, plan->nodes[node].saved) : NULL,
@@ -92,13 +93,15 @@ static op_args_t layer_args(exec_t *exec, const plan_t *plan, int node, const ex
         .first_sample = batch->first_sample,
         .labels = batch->labels,
         .loss_scale = batch->loss_scale,
+        .sum_shared = exec->options.sum_shared,
+        .share_context = exec->options.share_context,
     };
     for (int i = 0; i < layer->desc.n_inputs; i++)
         args.x[i] = layer->input[i] == 0 ? batch->pixels : at(exec, plan, plan->nodes[layer->input[i] - 1].y);
     for (int i = 0; i < layer->desc.n_params; i++)
         args.param[i] = exec->options.params + g->params[layer->first_param + i].offset;
     for (int i = 0; i < layer->desc.n_states; i++)
-        args.state[i] = exec->options.states + g->states[layer->first_state + i].offset;
+        args.state[i] = states + g->states[layer->first_state + i].offset;
     return args;
 }
 
@@ -134,6 +137,8 @@ static err_t run_forward(exec_t *exec, const exec_batch_t *batch, bool training,
         op_args_t args = layer_args(exec, plan, n, batch);
         args.training = training;
         args.predictions = batch->predictions;
+        /* A rank that looks for NaN may be alone. */
+        if (nonfinite) args.sum_shared = NULL;
         err_t err = op_forward(plan->nodes[n].op, &args);
         if (err != ERR_OK) return err_context(err, "layer %s, forward", g->nodes[n].name);
         if (nonfinite && !nonfinite[0]) TRY(check_layer(exec, plan, n, &args, nonfinite));

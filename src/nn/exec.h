@@ -18,6 +18,9 @@ typedef struct exec_options {
     float *grads;             /* n_flat_params; NULL when nothing is trained */
     float *states;            /* n_flat_states */
     uint64_t seed;            /* dropout */
+    /* op_args_t's, for batch norm in training; NULL: every batch has its own statistics. */
+    err_t (*sum_shared)(void *context, double *values, int64_t n);
+    void *share_context;
 } exec_options_t;
 
 typedef struct exec_batch {
@@ -25,6 +28,7 @@ typedef struct exec_batch {
     const float *pixels;   /* [n, h, w, c] */
     const int32_t *labels; /* [n] */
     int32_t *predictions;  /* [n], or NULL */
+    float *states;         /* n_flat_states; NULL: the executor's */
     uint64_t step, first_sample;
     float loss_scale; /* of the gradients: 1 / samples in the global batch */
 } exec_batch_t;

@@ -70,13 +70,16 @@ typedef struct dropout_attr {
     double rate; /* in [0, 1) */
 } dropout_attr_t;
 
-/* Over (n, h, w) per channel, the last dimension. Training: y = γ·(x−mean)/√(var+epsilon) + β with the
- * batch's mean and biased variance; running ← running + momentum·(batch − running), with the unbiased
- * variance (n/(n−1); equal to the biased one where n is 1). Evaluation: with the running values. param 0: γ
- * [c]; param 1: β [c]; state 0: running mean [c]; state 1: running variance [c]. Ioffe & Szegedy, "Batch
- * normalization", 2015. */
+/* Over (n, h, w) per channel, the last dimension. Training: samples fall into groups in their order; y =
+ * γ·(x−mean)/√(var+epsilon) + β with the group's mean and biased variance; running ← running +
+ * momentum·(average over the groups − running), with the unbiased variance (m/(m−1), m = n·h·w of the group;
+ * equal to the biased one where m is 1). With op_args_t.sum_shared the sums over a group, here and in
+ * backward's dx, go over the groups of all who share. Evaluation: with the running values. param 0: γ [c];
+ * param 1: β [c]; state 0: running mean [c]; state 1: running variance [c]. Ioffe & Szegedy, "Batch
+ * normalization", 2015; groups: Hoffer et al., "Train longer, generalize better", 2017, section 4. */
 typedef struct batch_norm_attr {
     double momentum, epsilon;
+    int64_t group; /* samples normalised together, the last group may have fewer; 0: all of the batch */
 } batch_norm_attr_t;
 
 /* x: logits [n, classes]; labels from op_args_t. Target t_k = (1−s)·[k = label] + s/classes, s =
@@ -137,6 +140,10 @@ typedef struct op_args {
     uint32_t layer;        /* number of the layer in its graph */
     uint64_t step;         /* optimizer step */
     uint64_t first_sample; /* index in the global batch of this batch's sample 0 */
+    /* OP_BATCH_NORM in training, with one group: adds up n values over all who share statistics, each of whom
+     * calls it alike; NULL: nobody does. */
+    err_t (*sum_shared)(void *context, double *values, int64_t n);
+    void *share_context;
     /* OP_SOFTMAX_XENT */
     const int32_t *labels; /* [n], each in [0, classes) */
     int32_t *predictions;  /* [n], or NULL */

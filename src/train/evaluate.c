@@ -13,11 +13,9 @@ enum { EVAL_BATCH = 128 };
 /* This rank's batches, and so its samples; the last batch of all may be smaller. */
 static void share_out(evaluator_t *e)
 {
-    int64_t n_all = e->dataset->info.n_samples[SPLIT_VAL], first;
-    int64_t n = EVAL_BATCH *
-                sampler_split((n_all + EVAL_BATCH - 1) / EVAL_BATCH, e->comm->rank, e->comm->size, &first);
-    e->first = first * EVAL_BATCH;
-    e->n = n > 0 && e->first + n > n_all ? n_all - e->first : n;
+    int64_t n_all = e->dataset->info.n_samples[SPLIT_VAL];
+    e->n = sampler_split(n_all, e->comm->rank, e->comm->size, EVAL_BATCH, &e->first);
+    e->n_batches = (n_all + EVAL_BATCH - 1) / EVAL_BATCH;
 }
 
 err_t evaluator_open(comm_t *comm, exec_t *exec, const dataset_t *dataset, double mean, double std,
@@ -34,6 +32,7 @@ err_t evaluator_open(comm_t *comm, exec_t *exec, const dataset_t *dataset, doubl
     TRY_OUT(err, mem_new_array(EVAL_BATCH, sizeof *out->predictions, "evaluation", &out->predictions));
     TRY_OUT(err, mem_new_array((int64_t)info->n_classes * info->n_classes, sizeof *out->confusion,
                                "evaluation", &out->confusion));
+    TRY_OUT(err, mem_new_array(out->n_batches, sizeof *out->losses, "evaluation", &out->losses));
     if (out->n >= EVAL_BATCH) TRY_OUT(err, exec_prepare(exec, EVAL_BATCH, false));
     TRY_OUT(err, exec_prepare(exec, out->n % EVAL_BATCH, false));
     return ERR_OK;
@@ -49,6 +48,7 @@ void evaluator_close(evaluator_t *e)
     mem_free(&e->labels);
     mem_free(&e->predictions);
     mem_free(&e->confusion);
+    mem_free(&e->losses);
 }
 
 /* softmax(logits)[k] */
@@ -76,11 +76,11 @@ static void offer_mistakes(evaluator_t *e, int64_t n)
     }
 }
 
-/* This rank's part: sums of loss and the confusion counts. */
-static err_t run_local(evaluator_t *e, double *loss_sum)
+/* This rank's part: each batch's loss and the confusion counts. */
+static err_t run_local(evaluator_t *e)
 {
     const dataset_info_t *info = &e->dataset->info;
-    *loss_sum = 0;
+    memset(e->losses, 0, (size_t)e->n_batches * sizeof *e->losses);
     memset(e->confusion, 0, (size_t)info->n_classes * (size_t)info->n_classes * sizeof *e->confusion);
     for (int64_t done = 0; done < e->n; done += EVAL_BATCH) {
         int64_t n = e->n - done < EVAL_BATCH ? e->n - done : EVAL_BATCH;
@@ -88,9 +88,7 @@ static err_t run_local(evaluator_t *e, double *loss_sum)
         dataset_read(e->dataset, SPLIT_VAL, e->index, n, e->mean, e->std, e->pixels, e->labels);
         exec_batch_t batch = {
             .n = n, .pixels = e->pixels, .labels = e->labels, .predictions = e->predictions};
-        double batch_loss;
-        TRY(exec_forward(e->exec, &batch, false, &batch_loss));
-        *loss_sum += batch_loss;
+        TRY(exec_forward(e->exec, &batch, false, &e->losses[(e->first + done) / EVAL_BATCH]));
         if (e->worst) offer_mistakes(e, n);
         for (int64_t i = 0; i < n; i++) e->confusion[e->labels[i] * info->n_classes + e->predictions[i]]++;
         progress_draw("evaluating", done + n, e->n, "");
@@ -101,11 +99,14 @@ static err_t run_local(evaluator_t *e, double *loss_sum)
 err_t evaluator_run(evaluator_t *e, evaluation_t *out)
 {
     const dataset_info_t *info = &e->dataset->info;
-    double loss_sum;
+    double loss_sum = 0;
     if (e->worst) worst_clear(e->worst);
     watchdog_phase("evaluating");
-    TRY(comm_agree(e->comm, run_local(e, &loss_sum), "evaluation"));
-    TRY(comm_allreduce(e->comm, &loss_sum, 1, DTYPE_F64, COMM_SUM, "evaluation loss"));
+    TRY(comm_agree(e->comm, run_local(e), "evaluation"));
+    /* Every batch has one rank's loss and zeros: the sum in order has the same bits on any number of ranks.
+     */
+    TRY(comm_allreduce(e->comm, e->losses, e->n_batches, DTYPE_F64, COMM_SUM, "evaluation loss"));
+    for (int64_t i = 0; i < e->n_batches; i++) loss_sum += e->losses[i];
     TRY(comm_allreduce(e->comm, e->confusion, (int64_t)info->n_classes * info->n_classes, DTYPE_I64, COMM_SUM,
                        "evaluation counts"));
     if (e->worst) TRY(worst_gather(e->worst));

@@ -1,7 +1,6 @@
 /* Evaluation over the validation split, sharded: every sample counts exactly once on any number of ranks. The
  * split is cut into the same batches on any number of ranks and whole batches are shared out, as a library
- * may compute small batches in another order: with equal threads a sample's loss has the same bits
- * everywhere. */
+ * may compute small batches in another order: with equal threads the loss has the same bits everywhere. */
 #ifndef TRAIN_EVALUATE_H
 #define TRAIN_EVALUATE_H
 
@@ -20,6 +19,8 @@ typedef struct evaluator {
     float *pixels;
     int32_t *labels, *predictions;
     int64_t *confusion; /* [classes × classes] */
+    int64_t n_batches;  /* of all ranks */
+    double *losses;     /* sum over each of them */
     worst_t *worst; /* NULL, or the caller's: evaluator_run leaves the worst mistakes of all ranks there */
 } evaluator_t;
 

@@ -130,7 +130,7 @@ err_t model_file_graph(const checkpoint_t *checkpoint, graph_t **out, double *me
         RAISE(ERR_DATA, "%s: pictures of %lldx%lldx%lld in %lld classes are no model's input",
               checkpoint_path(checkpoint), (long long)height, (long long)width, (long long)channels,
               (long long)n_classes);
-    model_options_t options = {shape_3d(height, width, channels), (int)n_classes, 0};
+    model_options_t options = {shape_3d(height, width, channels), (int)n_classes, 0, 0};
     err_t err = model_build(model, &options, out);
     if (err != ERR_OK) return err_context(ERR_DATA, "%s", checkpoint_path(checkpoint));
     return ERR_OK;

@@ -36,6 +36,14 @@ static const opt_t table[] = {
      false},
     {"accumulate", OPT_INT, FIELD(accumulate), "1", 1, 4096, NULL, "N",
      "cut each rank's batch into N parts, one after another: less memory, the same step", false},
+    {"bn-group", OPT_INT, FIELD(bn_group), NULL, 1, 1 << 24, NULL, "N",
+     "batch norm over groups of N samples; default: over each rank's samples", false},
+    {"sync-bn", OPT_FLAG, FIELD(sync_bn), "false", 0, 0, NULL, NULL,
+     "batch norm over the samples of all ranks", false},
+    {"reproducible", OPT_INT, FIELD(reproducible), NULL, 1, 4096, NULL, "V",
+     "cut batches into V shards and add their gradients in order: the same bits on any number of ranks that "
+     "divides V",
+     false},
     {"label-smoothing", OPT_REAL, FIELD(label_smoothing), "0", 0, 0.999, NULL, "X", "of the training targets",
      false},
     {"target-accuracy", OPT_REAL, FIELD(target_accuracy), "0", 0, 1, NULL, "X",
@@ -138,6 +146,24 @@ err_t train_options_read_config(const train_options_t *options, opt_group_t grou
     return err;
 }
 
+/* What would make the number of ranks visible, or the order of sums. */
+static err_t check_reproducible(train_options_t *o)
+{
+    if (o->sync_bn && o->bn_group)
+        RAISE(ERR_USAGE, "--sync-bn and --bn-group exclude each other; give one of them");
+    if (!o->reproducible) return ERR_OK;
+    if (o->sync_bn)
+        RAISE(ERR_USAGE, "--reproducible computes shards one after another, so that --sync-bn can't be had; "
+                         "each shard has its own statistics");
+    if (strcmp(o->schedule.lr_scale, "none") != 0)
+        RAISE(ERR_USAGE,
+              "--lr-scale %s makes the rate depend on the number of ranks, --reproducible must not; "
+              "give --lr-scale none and the rate as --lr",
+              o->schedule.lr_scale);
+    if (!o->runtime.threads) o->runtime.threads = 1;
+    return ERR_OK;
+}
+
 err_t train_options_check(train_options_t *o, const opt_group_t groups[TRAIN_N_GROUPS])
 {
     if (o->batch && o->batch_per_rank)
@@ -150,6 +176,7 @@ err_t train_options_check(train_options_t *o, const opt_group_t groups[TRAIN_N_G
         RAISE(ERR_USAGE, "--overwrite removes what --resume %s would continue; give one of them", o->resume);
     if (!o->batch && !o->batch_per_rank) o->batch = 64;
     if (o->out && !o->out[0]) RAISE(ERR_USAGE, "--out is empty; it takes a folder (. for this one)");
+    TRY(check_reproducible(o));
     TRY(optim_options_check(&o->optim));
     if (!(o->schedule.lr > 0)) o->schedule.lr = optim_default_rate(o->optim.optimizer);
     TRY(parse_checkpoint_every(o));

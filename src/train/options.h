@@ -10,9 +10,9 @@
 
 typedef struct train_options {
     const char *model, *data, *out, *resume, *checkpoint_every, *on_checkpoint_error, *config;
-    int64_t batch, batch_per_rank, accumulate, epochs, steps, seed, keep, log_every;
+    int64_t batch, batch_per_rank, accumulate, epochs, steps, seed, keep, log_every, reproducible, bn_group;
     double label_smoothing, target_accuracy;
-    bool overwrite, checkpoint_async, print_config;
+    bool overwrite, checkpoint_async, print_config, sync_bn;
     optim_options_t optim;
     schedule_options_t schedule;
     augment_options_t augment;

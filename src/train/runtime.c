@@ -52,6 +52,7 @@ static err_t open_backend(const runtime_options_t *options, runtime_t *out)
 {
     int allowed, fair;
     TRY(fair_threads(out->comm, &allowed, &fair));
+    if (out->n_threads > 0 && out->backend->close) out->backend->close();
     out->n_threads = options->threads > 0 ? (int)options->threads : fair;
     if (out->n_threads > allowed)
         log_warn("--threads %d is more than the %d CPUs this rank may use; it will be slower", out->n_threads,
@@ -69,6 +70,12 @@ err_t runtime_open(const runtime_options_t *options, void (*abort_job)(err_t cod
     comm_options_t comm_options = {options->comm, options->timeout_sec, abort_job};
     TRY(comm_open(&comm_options, &out->comm));
     return comm_agree(out->comm, open_backend(options, out), "start-up");
+}
+
+err_t runtime_threads(const runtime_options_t *options, runtime_t *runtime)
+{
+    if (options->threads == 0 || options->threads == runtime->n_threads) return ERR_OK;
+    return comm_agree(runtime->comm, open_backend(options, runtime), "setting the number of threads");
 }
 
 void runtime_abort_alone(const runtime_t *runtime, err_t err)

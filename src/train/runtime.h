@@ -25,6 +25,10 @@ typedef struct runtime {
 /* Collective. */
 err_t runtime_open(const runtime_options_t *options, void (*abort_job)(err_t code), runtime_t *out);
 
+/* Collective. options->threads threads from now on (0: as it is), before anything is planned: for options
+ * that were not known at the start. */
+err_t runtime_threads(const runtime_options_t *options, runtime_t *runtime);
+
 /* Returns when err is ERR_OK or all ranks know of it (comm_agree). An error that is this rank's alone is
  * printed and ends the job through abort_job: nothing that waits for others may come after it. Not
  * collective. */

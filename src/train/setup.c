@@ -138,22 +138,63 @@ static err_t plan_steps(trainer_t *t)
     if (t->global_batch < t->comm->size)
         RAISE(ERR_USAGE, "--batch %lld is smaller than the %d ranks; every rank needs a sample",
               (long long)t->global_batch, t->comm->size);
+    int64_t n_shards = o->reproducible ? o->reproducible : t->comm->size;
+    int64_t n_groups = t->global_batch / (o->bn_group ? o->bn_group : 1);
+    if (n_shards % t->comm->size != 0)
+        RAISE(ERR_USAGE,
+              "--reproducible %lld wants a number of ranks that divides %lld, not %d; change -np, or the "
+              "number "
+              "of shards (which is another run)",
+              (long long)n_shards, (long long)n_shards, t->comm->size);
+    if (n_groups < n_shards && o->bn_group)
+        RAISE(ERR_USAGE, "a batch of %lld has %lld groups of --bn-group %lld, too few for %lld %s",
+              (long long)t->global_batch, (long long)n_groups, (long long)o->bn_group, (long long)n_shards,
+              o->reproducible ? "shards" : "ranks");
+    if (n_groups < n_shards)
+        RAISE(ERR_USAGE, "--reproducible %lld cuts a batch of %lld into more shards than it has samples",
+              (long long)n_shards, (long long)t->global_batch);
     if (t->global_batch > n_train)
         RAISE(ERR_USAGE, "a batch of %lld is more than the %lld training samples", (long long)t->global_batch,
               (long long)n_train);
-    TRY(sampler_new(n_train, t->global_batch, (uint64_t)o->seed, &t->sampler));
+    sampler_options_t sampler = {.n_samples = n_train,
+                                 .global_batch = t->global_batch,
+                                 .n_shards = (int)o->reproducible,
+                                 .grain = o->bn_group,
+                                 .seed = (uint64_t)o->seed};
+    TRY(sampler_new(&sampler, &t->sampler));
     int64_t per_epoch = sampler_batches(t->sampler);
     t->n_steps = o->steps ? o->steps : o->epochs * per_epoch;
     schedule_run_t run = {per_epoch, t->n_steps, t->comm->size, optim_default_rate(o->optim.optimizer)};
     return schedule_make(&o->schedule, &run, &t->schedule, &t->plateau);
 }
 
+/* Synchronised batch norm waits for every rank in every part of every batch. */
+static err_t check_norms(const trainer_t *t)
+{
+    const train_options_t *o = t->options;
+    bool has_norm = false;
+    if (!o->sync_bn && !o->bn_group) return ERR_OK;
+    for (int i = 0; i < t->graph->n_nodes; i++) has_norm |= t->graph->nodes[i].desc.kind == OP_BATCH_NORM;
+    if (!has_norm)
+        RAISE(ERR_USAGE, "--%s: the model %s has no batch norm", o->sync_bn ? "sync-bn" : "bn-group",
+              o->model);
+    int64_t n_train = t->dataset->info.n_samples[SPLIT_TRAIN], ragged = n_train % t->global_batch;
+    int64_t fewest = ragged ? ragged : t->global_batch, n_parts = t->comm->size * o->accumulate;
+    if (o->sync_bn && fewest < n_parts)
+        RAISE(ERR_USAGE,
+              "--sync-bn wants a sample in each of the %lld parts of a batch (ranks times --accumulate), but "
+              "the last batch of an epoch has %lld; choose another --batch",
+              (long long)n_parts, (long long)fewest);
+    return ERR_OK;
+}
+
 static err_t build_model(trainer_t *t)
 {
     const dataset_info_t *info = &t->dataset->info;
     model_options_t options = {shape_3d(info->height, info->width, info->channels), info->n_classes,
-                               t->options->label_smoothing};
+                               t->options->label_smoothing, t->options->bn_group};
     TRY(model_build(t->options->model, &options, &t->graph));
+    TRY(check_norms(t));
     TRY(mem_new_array(t->graph->n_flat_params, sizeof(float), "weights", &t->params));
     TRY(optim_new(&t->options->optim, t->graph, &t->optim));
     if (t->options->accumulate > 1)
@@ -163,13 +204,34 @@ static err_t build_model(trainer_t *t)
     return ERR_OK;
 }
 
-/* Plans training on each part that --accumulate cuts a local batch of n samples into. */
-static err_t prepare_parts(trainer_t *t, int64_t n)
+int trainer_local_shards(const trainer_t *t)
 {
-    int64_t first;
-    int n_parts = (int)t->options->accumulate;
-    TRY(exec_prepare(t->exec, sampler_split(n, 0, n_parts, &first), true));
-    return exec_prepare(t->exec, sampler_split(n, n_parts - 1, n_parts, &first), true);
+    return sampler_shards(t->sampler, t->comm->size) / t->comm->size;
+}
+
+int64_t trainer_part(const trainer_t *t, int64_t n, int part, int64_t *first)
+{
+    int64_t grain = t->options->bn_group ? t->options->bn_group : 1;
+    return sampler_split(n, part, (int)t->options->accumulate, grain, first);
+}
+
+/* Plans training on each part of each of this rank's shards of a global batch of n samples. */
+static err_t prepare_batch(trainer_t *t, int64_t n)
+{
+    int n_shards = trainer_local_shards(t);
+    for (int i = 0; i < n_shards; i++) {
+        int64_t first;
+        int64_t n_shard = sampler_shard(t->sampler, n, t->comm->rank * n_shards + i, t->comm->size, &first);
+        for (int k = 0; k < t->options->accumulate; k++)
+            TRY(exec_prepare(t->exec, trainer_part(t, n_shard, k, &first), true));
+    }
+    return ERR_OK;
+}
+
+/* Batch norm's sums over the ranks. */
+static err_t sum_over_ranks(void *comm, double *values, int64_t n)
+{
+    return comm_allreduce(comm, values, n, DTYPE_F64, COMM_SUM, "batch norm statistics");
 }
 
 /* Plans every batch size that can occur: whole and ragged, training and evaluation. */
@@ -180,12 +242,14 @@ static err_t build_executor(trainer_t *t)
                               .params = t->params,
                               .grads = t->grads.data,
                               .states = t->states,
-                              .seed = (uint64_t)t->options->seed};
+                              .seed = (uint64_t)t->options->seed,
+                              .sum_shared = t->options->sync_bn ? sum_over_ranks : NULL,
+                              .share_context = t->comm};
     TRY(exec_new(&options, &t->exec));
     int64_t n_train = t->dataset->info.n_samples[SPLIT_TRAIN], first;
-    t->max_local = sampler_split(t->global_batch, t->comm->rank, t->comm->size, &first);
-    TRY(prepare_parts(t, t->max_local));
-    TRY(prepare_parts(t, sampler_split(n_train % t->global_batch, t->comm->rank, t->comm->size, &first)));
+    t->max_local = sampler_share(t->sampler, t->global_batch, t->comm->rank, t->comm->size, &first);
+    TRY(prepare_batch(t, t->global_batch));
+    TRY(prepare_batch(t, n_train % t->global_batch));
     const dataset_info_t *info = &t->dataset->info;
     TRY(evaluator_open(t->comm, t->exec, t->dataset, info->mean, info->std, &t->evaluator));
     TRY(exec_ready(t->exec));
@@ -213,6 +277,16 @@ static err_t open_loader(trainer_t *t)
     return options.n_batches > 0 ? loader_open(&options, &t->loader) : ERR_OK;
 }
 
+static err_t open_shards(trainer_t *t)
+{
+    if (!t->options->reproducible) return ERR_OK;
+    TRY(mem_new(sizeof *t->shards, "shards", &t->shards));
+    TRY(shards_open(t->comm, t->runtime.backend, (int)t->options->reproducible,
+                    t->graph->n_flat_params + TAIL_COUNT, t->graph->n_flat_states, t->shards));
+    shards_set_states(t->shards, t->states);
+    return ERR_OK;
+}
+
 err_t trainer_setup(trainer_t *t)
 {
     comm_t *comm = t->comm;
@@ -220,12 +294,14 @@ err_t trainer_setup(trainer_t *t)
     TRY(comm_agree(comm, err, "choosing the output folder"));
     TRY(comm_broadcast(comm, t->out, sizeof t->out, 0, "choosing the output folder"));
     TRY(trainer_find_checkpoint(t));
+    TRY(runtime_threads(&t->options->runtime, &t->runtime));
     TRY(open_data(t));
     TRY(comm_agree(comm, plan_steps(t), "planning steps"));
     TRY(comm_agree(comm, build_model(t), "building the model"));
     TRY(comm_buffer_new(comm, (size_t)(t->graph->n_flat_params + TAIL_COUNT) * sizeof(float), &t->grads));
     TRY(comm_agree(comm, build_executor(t), "planning the model"));
     TRY(trainer_restore(t));
+    TRY(comm_agree(comm, open_shards(t), "making shards"));
     /* Equal by construction; broadcast, so that a host whose libm differs in a last bit joins in too. */
     TRY(comm_broadcast(comm, t->params, t->graph->n_flat_params * (int64_t)sizeof(float), 0,
                        "sending weights"));
@@ -245,6 +321,8 @@ void trainer_teardown(trainer_t *t)
     mem_free(&t->params);
     optim_free(&t->optim);
     mem_free(&t->accumulated);
+    if (t->shards) shards_close(t->shards);
+    mem_free(&t->shards);
     mem_free(&t->states);
     mem_free(&t->predictions);
     mem_free(&t->step_rates);

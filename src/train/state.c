@@ -14,6 +14,7 @@ err_t trainer_average_states(trainer_t *t)
 {
     int64_t n = t->graph->n_flat_states;
     if (n == 0) return ERR_OK;
+    if (t->shards) return shards_average_states(t->shards, t->states);
     TRY(comm_allreduce(t->comm, t->states, n, DTYPE_F32, COMM_SUM, "averaging running statistics"));
     for (int64_t i = 0; i < n; i++) t->states[i] /= (float)t->comm->size;
     return ERR_OK;

@@ -35,7 +35,7 @@ static err_t note_wishes(trainer_t *t)
     return err;
 }
 
-/* One part of the local batch; its gradients replace what the buffer held. */
+/* One part of a shard; its gradients replace what the buffer held. */
 static err_t compute_part(trainer_t *t, const exec_batch_t *part, step_cost_t *cost)
 {
     double start = clock_sec(), loss_sum;
@@ -50,26 +50,46 @@ static err_t compute_part(trainer_t *t, const exec_batch_t *part, step_cost_t *c
     return ERR_OK;
 }
 
-static exec_batch_t part_of(const trainer_t *t, const exec_batch_t *batch, int index)
+/* Samples [first, first + n) of a batch. */
+static exec_batch_t slice_of(const trainer_t *t, const exec_batch_t *batch, int64_t first, int64_t n)
 {
-    int64_t first, n = sampler_split(batch->n, index, (int)t->options->accumulate, &first);
-    exec_batch_t part = *batch;
-    part.n = n;
-    part.pixels += first * shape_count(t->graph->sample);
-    part.labels += first;
-    part.predictions += first;
-    part.first_sample += (uint64_t)first;
-    return part;
+    exec_batch_t slice = *batch;
+    slice.n = n;
+    slice.pixels += first * shape_count(t->graph->sample);
+    slice.labels += first;
+    slice.predictions += first;
+    slice.first_sample += (uint64_t)first;
+    return slice;
+}
+
+/* This rank's shard i of its part of a global batch. */
+static exec_batch_t shard_of(const trainer_t *t, const exec_batch_t *batch, int64_t n_global, int i)
+{
+    int64_t first, n;
+    int number = t->comm->rank * trainer_local_shards(t) + i;
+    n = sampler_shard(t->sampler, n_global, number, t->comm->size, &first);
+    exec_batch_t shard = slice_of(t, batch, first - (int64_t)batch->first_sample, n);
+    if (t->shards) shard.states = shards_states(t->shards, i);
+    return shard;
+}
+
+static exec_batch_t part_of(const trainer_t *t, const exec_batch_t *shard, int index)
+{
+    int64_t first, n = trainer_part(t, shard->n, index, &first);
+    return slice_of(t, shard, first, n);
 }
 
 /* Which layer is to blame; every rank looks, the lowest that finds something speaks. */
-static err_t report_nonfinite(trainer_t *t, const exec_batch_t *batch)
+static err_t report_nonfinite(trainer_t *t, const exec_batch_t *batch, int64_t n_global)
 {
     char where[64] = "";
     err_t err = ERR_OK;
-    for (int i = 0; err == ERR_OK && !where[0] && i < t->options->accumulate; i++) {
-        exec_batch_t part = part_of(t, batch, i);
-        err = exec_find_nonfinite(t->exec, &part, where);
+    for (int i = 0; err == ERR_OK && i < trainer_local_shards(t); i++) {
+        exec_batch_t shard = shard_of(t, batch, n_global, i);
+        for (int k = 0; err == ERR_OK && !where[0] && k < t->options->accumulate; k++) {
+            exec_batch_t part = part_of(t, &shard, k);
+            err = exec_find_nonfinite(t->exec, &part, where);
+        }
     }
     if (err == ERR_OK && where[0])
         err = err_raise(
@@ -84,21 +104,39 @@ static err_t report_nonfinite(trainer_t *t, const exec_batch_t *batch)
     return comm_agree(t->comm, err, "looking for NaN");
 }
 
-/* Forward and backward of this rank's samples, into the gradient buffer and its tail. */
-static err_t compute(trainer_t *t, const exec_batch_t *batch, step_cost_t *cost)
+/* Forward and backward of one shard, into the gradient buffer and its tail. */
+static err_t compute_shard(trainer_t *t, const exec_batch_t *shard, step_cost_t *cost)
 {
     float *grads = t->grads.data;
     size_t n_bytes = (size_t)t->graph->n_flat_params * sizeof *grads;
     tail(t)[TAIL_LOSS_SUM] = tail(t)[TAIL_CORRECT] = 0;
     if (t->accumulated) memset(t->accumulated, 0, n_bytes);
     for (int i = 0; i < t->options->accumulate; i++) {
-        exec_batch_t part = part_of(t, batch, i);
+        exec_batch_t part = part_of(t, shard, i);
         TRY(compute_part(t, &part, cost));
         if (t->accumulated)
             TRY(t->runtime.backend->accumulate(t->accumulated, grads, t->graph->n_flat_params));
     }
     if (t->accumulated) memcpy(grads, t->accumulated, n_bytes);
     return ERR_OK;
+}
+
+static err_t compute(trainer_t *t, const exec_batch_t *batch, int64_t n_global, step_cost_t *cost)
+{
+    for (int i = 0; i < trainer_local_shards(t); i++) {
+        exec_batch_t shard = shard_of(t, batch, n_global, i);
+        TRY(compute_shard(t, &shard, cost));
+        if (t->shards) shards_keep(t->shards, i, t->grads.data);
+    }
+    return ERR_OK;
+}
+
+/* Gradients and tail, over all ranks. */
+static err_t sum_gradients(trainer_t *t)
+{
+    if (t->shards) return shards_sum(t->shards, t->grads.data);
+    return comm_allreduce(t->comm, t->grads.data, t->graph->n_flat_params + TAIL_COUNT, DTYPE_F32, COMM_SUM,
+                          "gradient allreduce");
 }
 
 double trainer_rate(const trainer_t *t)
@@ -133,12 +171,11 @@ err_t trainer_step(trainer_t *t, step_result_t *result, step_cost_t *cost)
                           .step = (uint64_t)t->at.step,
                           .first_sample = (uint64_t)data->first,
                           .loss_scale = 1.0f / (float)data->n_global};
-    TRY(compute(t, &batch, cost));
     err_t mine = note_wishes(t);
+    TRY(compute(t, &batch, data->n_global, cost));
 
     double before_comm = clock_sec();
-    TRY(comm_allreduce(t->comm, t->grads.data, t->graph->n_flat_params + TAIL_COUNT, DTYPE_F32, COMM_SUM,
-                       "gradient allreduce"));
+    TRY(sum_gradients(t));
     double after_comm = clock_sec();
     cost->comm = after_comm - before_comm;
 
@@ -149,7 +186,7 @@ err_t trainer_step(trainer_t *t, step_result_t *result, step_cost_t *cost)
                               .checkpoint_due = sums[TAIL_CHECKPOINT] > 0,
                               .stop = sums[TAIL_STOP] > 0,
                               .failed = sums[TAIL_FAILED] > 0};
-    if (!isfinite(result->loss)) return report_nonfinite(t, &batch);
+    if (!isfinite(result->loss)) return report_nonfinite(t, &batch, data->n_global);
     if (result->failed) return comm_agree(t->comm, mine, "writing a checkpoint");
     TRY(update(t));
     double end = clock_sec();

@@ -9,6 +9,7 @@
 #include "train/metrics.h"
 #include "train/options.h"
 #include "train/runtime.h"
+#include "train/shards.h"
 
 /* Behind the gradients, in the same allreduce: what all ranks must know of a step. */
 enum { TAIL_LOSS_SUM, TAIL_CORRECT, TAIL_CHECKPOINT, TAIL_STOP, TAIL_FAILED, TAIL_COUNT };
@@ -38,6 +39,7 @@ typedef struct trainer {
     float *params, *states;
     optim_t *optim;
     float *accumulated; /* gradients of the parts of a batch so far; NULL without --accumulate */
+    shards_t *shards;   /* NULL without --reproducible */
     augment_t augment;
     comm_buffer_t grads; /* n_flat_params + TAIL_COUNT floats */
     int32_t *predictions;
@@ -71,10 +73,16 @@ void trainer_teardown(trainer_t *t);
 void trainer_print_header(const trainer_t *t);
 err_t trainer_record_run(trainer_t *t);
 
-/* Collective. Batch norm's running values are averaged over the ranks, rank 0 copies the state and, in the
- * background, writes it; all agree. wait: return when it is on the device. */
+/* Collective. Batch norm's running values are averaged over the ranks (or shards), rank 0 copies the state
+ * and, in the background, writes it; all agree. wait: return when it is on the device. */
 err_t trainer_checkpoint(trainer_t *t, bool wait);
 err_t trainer_average_states(trainer_t *t);
+
+/* Shards of a batch that are this rank's: 1 without --reproducible. */
+int trainer_local_shards(const trainer_t *t);
+
+/* The parts that --accumulate cuts a shard of n samples into: *first and count of one. */
+int64_t trainer_part(const trainer_t *t, int64_t n, int part, int64_t *first);
 
 /* Not collective, rank 0, every step: records a write that has ended; its error unless the run is to go on.
  */

@@ -147,6 +147,30 @@ static void test_allgather(comm_t *comm)
     OK_ALL(allgather_is_right(comm, LARGE_BYTES, false), "allgather longer than one MPI call");
 }
 
+static bool alltoall_is_right(comm_t *comm, int64_t n_bytes)
+{
+    char *send = NULL, *recv = NULL;
+    size_t n_all = (size_t)(comm->size * n_bytes);
+    if (mem_new(n_all, "test", &send) != ERR_OK || mem_new(n_all, "test", &recv) != ERR_OK) return false;
+    for (int r = 0; r < comm->size; r++)
+        for (int64_t i = 0; i < n_bytes; i++)
+            send[r * n_bytes + i] = (char)(i % 127 + 3 * comm->rank + 7 * r);
+    bool right = comm_alltoall(comm, send, n_bytes, recv, "a test's alltoall") == ERR_OK;
+    for (int r = 0; r < comm->size; r++)
+        for (int64_t i = 0; i < n_bytes; i++)
+            right &= recv[r * n_bytes + i] == (char)(i % 127 + 3 * r + 7 * comm->rank);
+    mem_free(&send);
+    mem_free(&recv);
+    return right;
+}
+
+static void test_alltoall(comm_t *comm)
+{
+    bool right = true;
+    for (int k = 0; k < N_COUNTS; k++) right &= alltoall_is_right(comm, counts[k]);
+    OK_ALL(right, "alltoall, every length");
+}
+
 /* Ranks from `first` on fail, with codes that grow towards the end. */
 static err_t some_fail(const comm_t *comm, int first)
 {
@@ -238,7 +262,7 @@ int main(void)
     comm_options_t options = {.name = "mpi", .timeout_sec = 60, .abort_job = abort_job};
     err_t err = comm_open(&options, &comm);
     tap_quiet = !log_speaks();
-    tap_plan(42);
+    tap_plan(43);
     OK_CALL(err, "open");
     if (err != ERR_OK) return 1;
     int size;
@@ -251,6 +275,7 @@ int main(void)
     test_allreduce(comm, data);
     test_broadcast(comm, data);
     test_allgather(comm);
+    test_alltoall(comm);
     test_agree(comm);
     test_buffers(comm);
     test_no_allocation(comm, data);

@@ -53,7 +53,12 @@ static err_t net_open(net_t *net, const backend_t *backend)
     TRY(mem_new_array(net->graph->n_flat_params, sizeof(float), "grads", &net->grads));
     TRY(mem_new_array(net->graph->n_flat_states, sizeof(float), "states", &net->states));
     graph_init(net->graph, 3, net->params, net->states);
-    exec_options_t options = {net->graph, backend, net->params, net->grads, net->states, 3};
+    exec_options_t options = {.graph = net->graph,
+                              .backend = backend,
+                              .params = net->params,
+                              .grads = net->grads,
+                              .states = net->states,
+                              .seed = 3};
     TRY(exec_new(&options, &net->exec));
     TRY(exec_prepare(net->exec, BATCH, true));
     TRY(exec_prepare(net->exec, 2, true));
@@ -76,7 +81,12 @@ static void net_close(net_t *net)
 
 static exec_batch_t batch_of(net_t *net, int64_t n)
 {
-    return (exec_batch_t){n, net->pixels, net->labels, net->predictions, 11, 0, 1.0f};
+    return (exec_batch_t){.n = n,
+                          .pixels = net->pixels,
+                          .labels = net->labels,
+                          .predictions = net->predictions,
+                          .step = 11,
+                          .loss_scale = 1.0f};
 }
 
 static double loss_at(net_t *net)
@@ -208,7 +218,7 @@ static void check_errors(void)
     OK(graph_finish(g) == ERR_USAGE && strstr(err_message(), "layer big") && strstr(err_message(), "4×4"),
        "a kernel too large names layer and shapes: %s", err_message());
     graph_free(&g);
-    model_options_t options = {shape_3d(28, 28, 1), 10, 0};
+    model_options_t options = {shape_3d(28, 28, 1), 10, 0, 0};
     OK(model_build("lenet", &options, &g) == ERR_USAGE && strstr(err_message(), "lenet5"),
        "an unknown model names the nearest: %s", err_message());
     OK_CALL(model_build("lenet5", &options, &g), "lenet5");

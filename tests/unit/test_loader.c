@@ -20,6 +20,12 @@ static uint8_t pixels[N * N_PIXELS], labels[N];
 static dataset_t dataset = {
     .info = {.kind = "test", .source = "the test's set", .height = SIDE, .width = SIDE}};
 
+static err_t make(int64_t n_samples, int64_t global_batch, uint64_t seed, sampler_t **out)
+{
+    sampler_options_t options = {.n_samples = n_samples, .global_batch = global_batch, .seed = seed};
+    return sampler_new(&options, out);
+}
+
 static loader_options_t options_for(sampler_t *sampler, int rank, int size)
 {
     return (loader_options_t){.dataset = &dataset,
@@ -51,7 +57,7 @@ static bool delivers(int rank, int size, int64_t epoch, int64_t first)
 {
     sampler_t *sampler = NULL, *expected = NULL;
     loader_t *loader = NULL;
-    if (sampler_new(N, BATCH, 4, &sampler) || sampler_new(N, BATCH, 4, &expected)) abort();
+    if (make(N, BATCH, 4, &sampler) || make(N, BATCH, 4, &expected)) abort();
     loader_options_t options = options_for(sampler, rank, size);
     options.epoch = epoch;
     options.batch = first;
@@ -89,7 +95,7 @@ static bool collect(const augment_t *augment, int rank, int size, int64_t batch_
 {
     sampler_t *sampler = NULL, *same = NULL;
     loader_t *loader = NULL;
-    if (sampler_new(N, batch_size, 4, &sampler) || sampler_new(N, batch_size, 4, &same)) abort();
+    if (make(N, batch_size, 4, &sampler) || make(N, batch_size, 4, &same)) abort();
     loader_options_t options = options_for(sampler, rank, size);
     options.augment = augment;
     options.max_local = batch_size;
@@ -177,7 +183,7 @@ static void test_close(void)
 {
     sampler_t *sampler = NULL;
     bool closed = true;
-    if (sampler_new(N, BATCH, 4, &sampler)) abort();
+    if (make(N, BATCH, 4, &sampler)) abort();
     for (int n_taken = 0; n_taken <= N_BATCHES; n_taken++) {
         loader_options_t options = options_for(sampler, 0, 1);
         loader_t *loader = NULL;
@@ -199,7 +205,7 @@ static void test_error(void)
     sampler_t *sampler = NULL;
     loader_t *loader = NULL;
     const batch_t *batch;
-    if (sampler_new(N, BATCH, 4, &sampler)) abort();
+    if (make(N, BATCH, 4, &sampler)) abort();
     loader_options_t options = options_for(sampler, 0, 1);
     options.max_local = BATCH - 1; /* too small for all but the last batch */
     options.batch = N_PER_EPOCH - 1;
@@ -237,7 +243,7 @@ static void test_slow_storage(void)
     const batch_t *batch;
     n_page = (size_t)sysconf(_SC_PAGESIZE);
     page = mmap(NULL, n_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (page == MAP_FAILED || pipe(gate) != 0 || sampler_new(N, BATCH, 4, &sampler)) abort();
+    if (page == MAP_FAILED || pipe(gate) != 0 || make(N, BATCH, 4, &sampler)) abort();
     memcpy(page, pixels, sizeof pixels);
     mprotect(page, n_page, PROT_NONE);
     dataset.pixels[SPLIT_TRAIN] = page;
@@ -254,7 +260,7 @@ static void test_slow_storage(void)
     err_t err;
     while ((err = loader_next(loader, &batch)) == ERR_SYSTEM) continue;
     sampler_t *expected = NULL;
-    if (sampler_new(N, BATCH, 4, &expected)) abort();
+    if (make(N, BATCH, 4, &expected)) abort();
     OK(err == ERR_OK && same_batch(batch, sampler_at(expected, 0, 0, 0, 1)),
        "when it comes back, no batch is lost");
     loader_close(&loader);

@@ -97,6 +97,11 @@ static const op_desc_t cases[] = {
     NORM(0.0, 1e-2, {3, {5, 11, 7}}),
     NORM(0.1, 1e-5, {4, {3, 1, 1, 64}}),
     NORM(0.1, 1e-5, {4, {5, 14, 14, 32}}),
+    NORM_GROUPS(2, {4, {4, 7, 5, 16}}),
+    NORM_GROUPS(3, {4, {7, 5, 5, 3}}),
+    NORM_GROUPS(1, {4, {3, 12, 13, 5}}),
+    NORM_GROUPS(4, {2, {17, 13}}),
+    NORM_GROUPS(9, {2, {5, 4}}),
     XENT(64, 10, 0.0),
     XENT(64, 10, 0.1),
     XENT(1, 1, 0.0),
@@ -120,19 +125,25 @@ static double largest(const float *block, shape_t shape)
     return max;
 }
 
-/* x̂ is a difference of values around `mean`, times 1/std: the size of both, worst channel. */
+/* x̂ is a difference of values around `mean`, times 1/std: the size of both, worst channel of the worst
+ * group. */
 static void norm_scales(const op_run_t *r, double *inverse_std, double *xhat)
 {
     const op_desc_t *d = &r->op->desc;
-    int64_t channels = d->param[0].dim[0], m = shape_count(d->y) / channels;
+    int64_t channels = d->param[0].dim[0], n_rows = shape_count(d->y) / channels;
+    int64_t group = d->attr.batch_norm.group && r->args.training ? d->attr.batch_norm.group : d->y.dim[0];
+    int64_t group_rows = n_rows / d->y.dim[0] * group;
     *inverse_std = *xhat = 0;
-    for (int64_t c = 0; c < channels; c++) {
-        double mean = 0, variance = 0;
-        for (int64_t i = 0; i < m; i++) mean += r->x[0][i * channels + c] / (double)m;
-        for (int64_t i = 0; i < m; i++) variance += pow(r->x[0][i * channels + c] - mean, 2) / (double)m;
-        variance = r->args.training ? variance : (double)r->state[1][c];
-        *inverse_std = fmax(*inverse_std, 1 / sqrt(variance + d->attr.batch_norm.epsilon));
-    }
+    for (int64_t first = 0; first < n_rows; first += group_rows)
+        for (int64_t c = 0; c < channels; c++) {
+            double mean = 0, variance = 0;
+            int64_t end = first + group_rows < n_rows ? first + group_rows : n_rows;
+            double m = (double)(end - first);
+            for (int64_t i = first; i < end; i++) mean += r->x[0][i * channels + c] / m;
+            for (int64_t i = first; i < end; i++) variance += pow(r->x[0][i * channels + c] - mean, 2) / m;
+            variance = r->args.training ? variance : (double)r->state[1][c];
+            *inverse_std = fmax(*inverse_std, 1 / sqrt(variance + d->attr.batch_norm.epsilon));
+        }
     *xhat = largest(r->x[0], d->x[0]) * *inverse_std;
 }
 

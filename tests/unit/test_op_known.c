@@ -142,6 +142,26 @@ static void test_batch_norm(const backend_t *device)
     OK(IS(r.state[0], 0.5f) && IS(r.state[1], 6), "batch norm in evaluation: running values stay");
     op_run_free(&r);
 
+    /* Groups {1, 3} and {5}: means 2 and 5, variances 1 and 0 (unbiased 2 and 0). */
+    r = start(device, (op_desc_t){.kind = OP_BATCH_NORM,
+                                  .n_inputs = 1,
+                                  .x = {{2, {3, 1}}},
+                                  .attr.batch_norm = {0.5, 3.0, 2}});
+    SET(r.x[0], 1, 3, 5);
+    SET(r.param[0], 2);
+    SET(r.param[1], 1);
+    SET(r.state[0], 0);
+    SET(r.state[1], 1);
+    SET(r.dy, 1, 2, 7);
+    must(op_forward(r.op, &r.args), "forward");
+    OK(IS(r.y, 0, 2, 1), "batch norm in groups: each has its own mean and variance");
+    OK(IS(r.state[0], 1.75f) && IS(r.state[1], 1),
+       "batch norm in groups: running values follow their average");
+    must(op_backward(r.op, &r.args), "backward");
+    OK(IS(r.dparam[0], 0.5f) && IS(r.dparam[1], 10) && IS(r.dx[0], -0.375f, 0.375f, 0),
+       "batch norm in groups: gradients");
+    op_run_free(&r);
+
     r = start(device, (op_desc_t)NORM(0.25, 3.0, {2, {1, 1}}));
     SET(r.x[0], 5);
     SET(r.param[0], 2);
@@ -238,7 +258,7 @@ static void test_elementwise(const backend_t *device)
 int main(int argc, char **argv)
 {
     const backend_t *device = util_open(argc, argv, 2);
-    tap_plan(35);
+    tap_plan(38);
     char text[128] = "";
     device->describe(text, sizeof text);
     OK(text[0] && strcmp(device->name, argc > 1 ? argv[1] : "ref") == 0, "%s describes itself: %s",

@@ -1,0 +1,121 @@
+#!/usr/bin/env bats
+# --reproducible: the same bits on any number of ranks; --bn-group and --sync-bn: batch norm that does not see the ranks.
+# shellcheck disable=SC2030,SC2031 # every test is a subshell, on purpose
+
+setup() {
+    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+    dptrain=${DPTRAIN_BIN:-$root/dptrain}
+    out=$BATS_TEST_TMPDIR/run
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 DPTRAIN_BIND=none
+    # shellcheck source=scripts/lib.sh
+    . "$root/scripts/lib.sh"
+}
+
+# 150 samples in batches of 60: the last one has 30.
+setup_file() {
+    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+    export tiny=$BATS_FILE_TMPDIR/tiny
+    "${DPTRAIN_BIN:-$root/dptrain}" data synth digits --out "$tiny" --train 150 --val 140
+}
+
+train() { # RANKS ARGUMENTS...
+    mpi_flags "$1"
+    mpirun "${MPI_FLAGS[@]}" -np "$1" "$dptrain" train --data "$tiny" "${@:2}"
+}
+
+# Everything of a run that is a number of the training, to the last digit.
+curve() { # FOLDER
+    jq -c 'select(.record == "step" or .record == "epoch") |
+        [.step, .loss, .accuracy, .gradient_norm, .lr, .train_loss, .val_loss, .val_accuracy]' "$1/metrics.jsonl"
+}
+
+same_state() { # CHECKPOINT CHECKPOINT
+    local object
+    for object in /params /states /optimizer; do h5diff "$1" "$2" "$object" "$object"; done
+}
+
+close_losses() { # FOLDER FOLDER TOLERANCE
+    paste <(jq 'select(.record == "step") | .loss' "$1/metrics.jsonl") \
+        <(jq 'select(.record == "step") | .loss' "$2/metrics.jsonl") |
+        awk -v most="$3" '{ d = $1 - $2; if (d < 0) d = -d; if (NF != 2 || d > most) bad = 1 } END { exit bad || NR == 0 }'
+}
+
+# Batch norm, dropout, augmentation, accumulation, clipping, a moving average, a ragged last batch.
+everything=(--model mnist-cnn-bn --batch 60 --epochs 2 --accumulate 2 --optimizer adadelta --lr 1 --schedule plateau
+    --plateau-patience 1 --clip-norm 1 --ema 0.9 --augment-rotate 8 --augment-shift 0.08 --augment-flip
+    --label-smoothing 0.1 --weight-decay 1e-4)
+
+@test "1, 2 and 4 ranks train the same bits, batch norm and dropout included" {
+    for n in 1 2 4; do
+        train "$n" "${everything[@]}" --reproducible 4 --out "$out$n"
+        [ "$(curve "$out$n" | wc -l)" -eq 8 ]
+        diff <(curve "${out}1") <(curve "$out$n")
+        same_state "${out}1/ckpt-000000000006.h5" "$out$n/ckpt-000000000006.h5"
+    done
+    # Without it the bits differ: that the comparison sees it.
+    for n in 1 2; do train "$n" "${everything[@]}" --threads 1 --out "$out-plain$n"; done
+    run diff -q <(curve "$out-plain1") <(curve "$out-plain2")
+    [ "$status" -eq 1 ]
+}
+
+@test "a run continues on another number of ranks, in mid-epoch, bit for bit" {
+    train 4 "${everything[@]}" --reproducible 4 --checkpoint-every 4 --keep 9 --out "$out"
+    mkdir "$out-again"
+    cp "$out/ckpt-000000000004.h5" "$out-again"
+    # The shards and the one thread come from the checkpoint.
+    train 2 --resume auto --out "$out-again"
+    same_state "$out/ckpt-000000000006.h5" "$out-again/ckpt-000000000006.h5"
+    run train 3 --resume auto --out "$out"
+    [ "$status" -eq 2 ]
+    [[ $output == *"--reproducible 4 wants a number of ranks that divides 4, not 3"* ]]
+}
+
+@test "what --reproducible cannot promise is refused" {
+    run train 3 --reproducible 4 --out "$out"
+    [ "$status" -eq 2 ]
+    [[ $output == *"--reproducible 4 wants a number of ranks that divides 4, not 3"* ]]
+    run train 2 --reproducible 4 --model mnist-cnn-bn --sync-bn --out "$out"
+    [ "$status" -eq 2 ]
+    [[ $output == *"each shard has its own statistics"* ]]
+    run train 2 --reproducible 4 --lr-scale linear --out "$out"
+    [ "$status" -eq 2 ]
+    [[ $output == *"--lr-scale none"* ]]
+    run train 2 --reproducible 8 --batch 6 --out "$out"
+    [ "$status" -eq 2 ]
+    [[ $output == *"more shards than it has samples"* ]]
+    [ ! -e "$out" ]
+}
+
+@test "--bn-group and --sync-bn: the loss curve does not depend on the number of ranks" {
+    norm=(--model mnist-cnn-bn --batch 60 --steps 6 --threads 1 --seed 3)
+    for n in 1 2 3; do
+        train "$n" "${norm[@]}" --bn-group 10 --out "$out-group$n"
+        train "$n" "${norm[@]}" --sync-bn --out "$out-sync$n"
+    done
+    train 3 "${norm[@]}" --out "$out-local3"
+    for n in 2 3; do
+        close_losses "$out-group1" "$out-group$n" 1e-3
+        close_losses "$out-sync1" "$out-sync$n" 1e-3
+    done
+    # On one rank synchronised statistics are those of the batch; on three, local ones are others.
+    run close_losses "$out-sync1" "$out-local3" 1e-3
+    [ "$status" -eq 1 ]
+    run close_losses "$out-sync1" "$out-group1" 1e-3
+    [ "$status" -eq 1 ]
+}
+
+@test "batch norm options that cannot be are refused" {
+    run train 2 --model lenet5 --sync-bn --out "$out"
+    [ "$status" -eq 2 ]
+    [[ $output == *"lenet5 has no batch norm"* ]]
+    run train 2 --model mnist-cnn-bn --sync-bn --bn-group 5 --out "$out"
+    [ "$status" -eq 2 ]
+    [[ $output == *"exclude each other"* ]]
+    run train 2 --model mnist-cnn-bn --bn-group 60 --batch 60 --out "$out"
+    [ "$status" -eq 2 ]
+    [[ $output == *"1 groups of --bn-group 60, too few for 2 ranks"* ]]
+    # 150 samples: the last batch of an epoch has one, for two ranks.
+    run train 2 --model mnist-cnn-bn --sync-bn --batch 149 --out "$out"
+    [ "$status" -eq 2 ]
+    [[ $output == *"the last batch of an epoch has 1"* ]]
+}
