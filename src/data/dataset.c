@@ -114,6 +114,13 @@ static void measure_pixels(const uint8_t *pixels, int64_t n, double *mean, doubl
     *std = squares > 0 ? sqrt(squares / (double)n) / 255.0 : 1.0;
 }
 
+dataset_hash_t dataset_hash(const dataset_info_t *info)
+{
+    dataset_hash_t hash;
+    snprintf(hash.text, sizeof hash.text, "%016llx", (unsigned long long)info->hash);
+    return hash;
+}
+
 void dataset_measure(dataset_t *dataset)
 {
     dataset_info_t *info = &dataset->info;

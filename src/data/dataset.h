@@ -57,6 +57,12 @@ void dataset_close(dataset_t **dataset);
 void dataset_read(const dataset_t *dataset, split_t split, const int64_t *index, int64_t n, double mean,
                   double std, float *pixels, int32_t *labels);
 
+/* info->hash as checkpoints and records have it. */
+typedef struct dataset_hash {
+    char text[20];
+} dataset_hash_t;
+dataset_hash_t dataset_hash(const dataset_info_t *info);
+
 /* Fills in mean, std and hash of an in-memory dataset from its pixels and labels. Pictures of one single grey
  * get std 1. */
 void dataset_measure(dataset_t *dataset);

@@ -53,12 +53,10 @@ void trainer_print_header(const trainer_t *t)
 
 static void record_data(json_t *j, const dataset_info_t *info)
 {
-    char hash[20];
-    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)info->hash);
     json_object_begin(j, "data");
     json_string(j, "kind", info->kind);
     json_string(j, "source", info->source);
-    json_string(j, "xxh3", hash);
+    json_string(j, "xxh3", dataset_hash(info).text);
     json_int(j, "n_train", info->n_samples[SPLIT_TRAIN]);
     json_int(j, "n_val", info->n_samples[SPLIT_VAL]);
     json_object_end(j);

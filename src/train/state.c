@@ -44,12 +44,12 @@ err_t trainer_poll_checkpoint(trainer_t *t)
 static err_t submit(trainer_t *t)
 {
     const dataset_info_t *info = &t->dataset->info;
-    char hash[20], *options = NULL;
-    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)info->hash);
+    char *options = NULL;
+    dataset_hash_t hash = dataset_hash(info);
     TRY(opt_config_write(t->groups, TRAIN_N_GROUPS, train_options_per_run, &options));
     const ckpt_attr_t attrs[] = {
         ckpt_text("options", options),
-        ckpt_text("data_xxh3", hash),
+        ckpt_text("data_xxh3", hash.text),
         ckpt_text("data", t->data_where),
         ckpt_text("data_source", info->source),
         ckpt_int("step", t->at.step),
@@ -176,11 +176,9 @@ out:
 static err_t check_same_run(const trainer_t *t, const checkpoint_t *checkpoint)
 {
     const char *saved;
-    char hash[20];
     int64_t global_batch;
-    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)t->dataset->info.hash);
     TRY(checkpoint_get_text(checkpoint, "data_xxh3", &saved));
-    if (strcmp(hash, saved) != 0)
+    if (strcmp(dataset_hash(&t->dataset->info).text, saved) != 0)
         RAISE(ERR_DATA, "%s was trained on other data than %s; give --data the same files", t->resumed_from,
               t->dataset->info.source);
     TRY(checkpoint_get_int(checkpoint, "global_batch", &global_batch));
