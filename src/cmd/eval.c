@@ -153,7 +153,8 @@ static void print_result(const eval_plan_t *plan, const eval_run_t *run, const e
     log_info("checkpoint %s%s", plan->checkpoint,
              plan->averaged ? " (the moving average of its weights)" : "");
     log_info("data       %s (%s), %lld validation samples", info->source, plan->why, (long long)eval->n);
-    if (strcmp(dataset_hash(info).text, plan->data_xxh3) != 0) log_info("           not the data that it was trained with");
+    if (strcmp(dataset_hash(info).text, plan->data_xxh3) != 0)
+        log_info("           not the data that it was trained with");
     log_info("accuracy   %.4f", eval->accuracy);
     log_info("loss       %.4f", eval->loss);
     if (info->n_classes > 20) return;
