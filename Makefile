@@ -54,6 +54,12 @@ $(LIB): $(OBJ)
 	@echo "  AR    $@"
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
+# Tiles for wider vectors than the build's, chosen at run time. Their products and sums are fused.
+ifeq ($(shell uname -m),x86_64)
+$(BUILD)/kernels/cpu/direct_avx512.o: CFLAGS_ALL += -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -ffp-contract=fast
+$(BUILD)/kernels/cpu/direct_avx2.o: CFLAGS_ALL += -mavx2 -mfma -ffp-contract=fast
+endif
+
 # Where the build is described to people (dptrain --version) the hash and flags are compiled in; the file is
 # remade when they change.
 $(BUILD)/version.stamp: FORCE

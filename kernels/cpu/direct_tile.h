@@ -1,0 +1,327 @@
+/* The tiles, once for each instruction set: included by direct_*.c, which define DIRECT_LANES (floats of a
+ * vector), DIRECT_ISA (the table's name) and are compiled for the set, with products and sums fused. */
+#include <omp.h>
+#include <string.h>
+
+#include "kernels/cpu/direct.h"
+
+enum { LANES = DIRECT_LANES, N_TILE = 2 * LANES };
+
+typedef float vec_t __attribute__((vector_size(4 * DIRECT_LANES), may_alias));
+typedef float loose_t __attribute__((vector_size(4 * DIRECT_LANES), aligned(4), may_alias));
+typedef int32_t ints_t __attribute__((vector_size(4 * DIRECT_LANES)));
+typedef uint8_t bytes_t __attribute__((vector_size(DIRECT_LANES), aligned(1), may_alias));
+
+#define INLINE __attribute__((always_inline)) static inline
+
+/* acc[k][·] += w[i][k] · x[i][·] for n_taps taps, x a tile of samples wide and n samples apart. */
+INLINE void add_taps(vec_t (*acc)[2], int block, const float *x, int64_t n, const float *w, int64_t n_taps)
+{
+    for (int64_t i = 0; i < n_taps; i++, x += n, w += block) {
+        vec_t low = *(const vec_t *)x, high = *(const vec_t *)(x + LANES);
+#pragma GCC unroll 12
+        for (int k = 0; k < block; k++) {
+            acc[k][0] += w[k] * low;
+            acc[k][1] += w[k] * high;
+        }
+    }
+}
+
+/* Taps from..to−1 of a kernel of `size` that lie inside an input of `length`, the first at `start`. */
+INLINE void inside(int64_t start, int size, int64_t length, int *from, int *to)
+{
+    *from = start < 0 ? (int)-start : 0;
+    *to = start + size > length ? (int)(length - start) : size;
+}
+
+/* One output cell of a block of outputs, a tile of samples. */
+INLINE void forward_cell(const direct_conv_t *v, int block, const float *xt, int64_t n, const float *w,
+                         const float *bias, int64_t oh, int64_t ow, vec_t (*acc)[2])
+{
+    int64_t y0 = oh * v->stride_h - v->pad_h, x0 = ow * v->stride_w - v->pad_w;
+    int r0, r1, s0, s1;
+    inside(y0, v->r, v->h, &r0, &r1);
+    inside(x0, v->s, v->w, &s0, &s1);
+    for (int k = 0; k < block; k++) acc[k][0] = acc[k][1] = (vec_t){0} + bias[k];
+    for (int r = r0; r < r1; r++)
+        add_taps(acc, block, xt + (((y0 + r) * v->w + x0 + s0) * v->c) * n, n,
+                 w + ((int64_t)(r * v->s + s0) * v->c) * block, (s1 - s0) * v->c);
+}
+
+INLINE vec_t select(ints_t which, vec_t yes, vec_t no)
+{
+    return (vec_t)(((ints_t)yes & which) | ((ints_t)no & ~which));
+}
+
+/* The largest of a window's cells, with ReLU; NaN wins and stays. */
+INLINE void forward_window(const direct_conv_t *v, int block, const float *xt, int64_t n, const float *w,
+                           const float *bias, int64_t ph, int64_t pw, vec_t (*best)[2], ints_t (*which)[2])
+{
+    for (int cell = 0; cell < v->pool_h * v->pool_w; cell++) {
+        vec_t acc[12][2];
+        forward_cell(v, block, xt, n, w, bias, ph * v->pool_h + cell / v->pool_w,
+                     pw * v->pool_w + cell % v->pool_w, acc);
+        for (int k = 0; k < block; k++)
+            for (int half = 0; half < 2; half++) {
+                vec_t value = acc[k][half];
+                ints_t wins = cell == 0 ? (ints_t){0} - 1 : (value > best[k][half]) | (value != value);
+                best[k][half] = select(wins, value, best[k][half]);
+                which[k][half] = cell == 0 ? (ints_t){0} : (wins & cell) | (~wins & which[k][half]);
+            }
+    }
+    for (int k = 0; k < block; k++)
+        for (int half = 0; half < 2; half++) {
+            ints_t off = best[k][half] <= 0;
+            best[k][half] = (vec_t)((ints_t)best[k][half] & ~off);
+            which[k][half] = (off & DIRECT_OFF) | (~off & which[k][half]);
+        }
+}
+
+/* One block of outputs: k0 … k0 + n_k − 1. */
+INLINE void forward_block(const direct_conv_t *v, int block, const float *xt, const float *w, const float *bias,
+                          int64_t ph, int64_t k0, float *yt, uint8_t *mask)
+{
+    int64_t n = (v->n + N_TILE - 1) / N_TILE * N_TILE, out_w = v->ow / v->pool_w;
+    int n_k = (int)(v->k - k0 < block ? v->k - k0 : block);
+    float own_bias[12] = {0};
+    for (int k = 0; k < n_k && bias; k++) own_bias[k] = bias[k0 + k];
+    for (int64_t pw = 0; pw < out_w; pw++)
+        for (int64_t tile = 0; tile < n; tile += N_TILE) {
+            int64_t at = ((ph * out_w + pw) * v->k + k0) * n + tile;
+            vec_t best[12][2];
+            ints_t which[12][2];
+            if (v->relu)
+                forward_window(v, block, xt + tile, n, w, own_bias, ph, pw, best, which);
+            else
+                forward_cell(v, block, xt + tile, n, w, own_bias, ph, pw, best);
+            for (int k = 0; k < block; k++)
+                for (int half = 0; half < 2 && k < n_k; half++) {
+                    *(vec_t *)(yt + at + k * n + half * LANES) = best[k][half];
+                    if (v->relu)
+                        *(bytes_t *)(mask + at + k * n + half * LANES) =
+                            __builtin_convertvector(which[k][half], bytes_t);
+                }
+        }
+}
+
+/* One row of inputs of a block of channels: of each cell, the outputs that it went into. */
+INLINE void backward_block(const direct_conv_t *v, int block, const float *dyt, const float *w, int64_t h,
+                           int64_t c0, float *dxt)
+{
+    int64_t n = (v->n + N_TILE - 1) / N_TILE * N_TILE;
+    int n_c = (int)(v->c - c0 < block ? v->c - c0 : block);
+    for (int64_t x = 0; x < v->w; x++)
+        for (int64_t tile = 0; tile < n; tile += N_TILE) {
+            vec_t acc[12][2];
+            for (int k = 0; k < block; k++) acc[k][0] = acc[k][1] = (vec_t){0};
+            for (int r = 0; r < v->r; r++) {
+                int64_t row = h + v->pad_h - r, oh = row / v->stride_h;
+                if (row < 0 || row % v->stride_h || oh >= v->oh) continue;
+                for (int s = 0; s < v->s; s++) {
+                    int64_t column = x + v->pad_w - s, ow = column / v->stride_w;
+                    if (column < 0 || column % v->stride_w || ow >= v->ow) continue;
+                    add_taps(acc, block, dyt + (oh * v->ow + ow) * v->k * n + tile, n,
+                             w + (int64_t)(r * v->s + s) * v->k * block, v->k);
+                }
+            }
+            float *out = dxt + ((h * v->w + x) * v->c + c0) * n + tile;
+            for (int k = 0; k < block; k++)
+                for (int half = 0; half < 2 && k < n_c; half++)
+                    *(vec_t *)(out + k * n + half * LANES) = acc[k][half];
+        }
+}
+
+/* A block's outputs as a constant, so that the accumulators are registers. */
+#define WITH_BLOCK(block, call)                                                                              \
+    switch (block) {                                                                                         \
+    case 4: call(4); break;                                                                                  \
+    case 5: call(5); break;                                                                                  \
+    case 8: call(8); break;                                                                                  \
+    default: call(10); break;                                                                                \
+    }
+
+static void forward(const direct_conv_t *v, const float *xt, const float *weights, const float *bias, float *yt,
+                    uint8_t *mask)
+{
+    int block = direct_block(v->k);
+    int64_t n_blocks = (v->k + block - 1) / block, n_taps = (int64_t)v->r * v->s * v->c;
+    int64_t out_h = v->oh / v->pool_h;
+#define BLOCK(n) forward_block(v, n, xt, weights + j * n_taps * n, bias, ph, j * n, yt, mask)
+#pragma omp parallel for collapse(2) schedule(static) if (omp_get_max_threads() > 1)
+    for (int64_t j = 0; j < n_blocks; j++)
+        for (int64_t ph = 0; ph < out_h; ph++) WITH_BLOCK(block, BLOCK)
+#undef BLOCK
+}
+
+static void backward_data(const direct_conv_t *v, const float *dyt, const float *weights, float *dxt)
+{
+    int block = direct_block(v->c);
+    int64_t n_blocks = (v->c + block - 1) / block, n_taps = (int64_t)v->r * v->s * v->k;
+#define BLOCK(n) backward_block(v, n, dyt, weights + j * n_taps * n, h, j * n, dxt)
+#pragma omp parallel for collapse(2) schedule(static) if (omp_get_max_threads() > 1)
+    for (int64_t j = 0; j < n_blocks; j++)
+        for (int64_t h = 0; h < v->h; h++) WITH_BLOCK(block, BLOCK)
+#undef BLOCK
+}
+
+/* The same n gradients for every cell of a window, 0 where the mask says another. */
+INLINE void expand_window(const direct_conv_t *v, const float *dy, const uint8_t *mask, float *dense)
+{
+    int64_t i = 0;
+    for (; i + LANES <= v->k || (i < v->k && v->k >= LANES); i += LANES) {
+        int64_t at = i + LANES <= v->k ? i : v->k - LANES; /* the last vector overlaps the one before */
+        vec_t gradient = *(const loose_t *)(dy + at);
+        ints_t which = __builtin_convertvector(*(const bytes_t *)(mask + at), ints_t);
+        for (int cell = 0; cell < v->pool_h * v->pool_w; cell++) {
+            float *out = dense + ((cell / v->pool_w) * v->ow + cell % v->pool_w) * v->k + at;
+            *(loose_t *)out = (vec_t)((ints_t)gradient & (which == cell));
+        }
+    }
+    for (; i < v->k; i++)
+        for (int cell = 0; cell < v->pool_h * v->pool_w; cell++)
+            dense[((cell / v->pool_w) * v->ow + cell % v->pool_w) * v->k + i] = mask[i] == cell ? dy[i] : 0;
+}
+
+INLINE void expand_image(const direct_conv_t *v, const float *dy, const uint8_t *mask, float *dense)
+{
+    int64_t out_h = v->oh / v->pool_h, out_w = v->ow / v->pool_w;
+    if (out_h * v->pool_h < v->oh || out_w * v->pool_w < v->ow)
+        memset(dense, 0, (size_t)(v->oh * v->ow * v->k) * sizeof *dense);
+    for (int64_t ph = 0; ph < out_h; ph++)
+        for (int64_t pw = 0; pw < out_w; pw++) {
+            int64_t at = (ph * out_w + pw) * v->k;
+            expand_window(v, dy + at, mask + at, dense + (ph * v->pool_h * v->ow + pw * v->pool_w) * v->k);
+        }
+}
+
+static void expand(const direct_conv_t *v, const float *dy, const uint8_t *mask, float *dense)
+{
+    int64_t n_dy = (v->oh / v->pool_h) * (v->ow / v->pool_w) * v->k, n_dense = v->oh * v->ow * v->k;
+#pragma omp parallel for schedule(static) if (omp_get_max_threads() > 1)
+    for (int64_t i = 0; i < v->n; i++) expand_image(v, dy + i * n_dy, mask + i * n_dy, dense + i * n_dense);
+}
+
+/* Backward-weights of one image: sums[i][·] += a[i at each cell] · b[vectors at each cell]. */
+typedef struct cells {
+    int64_t n_rows, n_columns;
+    int64_t a_row, a_column, b_row, b_column, sums_row; /* steps, in floats */
+} cells_t;
+
+INLINE void add_cells(const cells_t *v, int n_a, int n_b, const float *a, const float *b, float *sums)
+{
+    vec_t acc[5][4];
+    for (int i = 0; i < n_a; i++)
+        for (int j = 0; j < n_b; j++) acc[i][j] = *(const loose_t *)(sums + i * v->sums_row + j * LANES);
+    for (int64_t row = 0; row < v->n_rows; row++) {
+        const float *a_at = a + row * v->a_row, *b_at = b + row * v->b_row;
+        for (int64_t column = 0; column < v->n_columns; column++, a_at += v->a_column, b_at += v->b_column) {
+            vec_t wide[4];
+            for (int j = 0; j < n_b; j++) wide[j] = *(const loose_t *)(b_at + j * LANES);
+#pragma GCC unroll 5
+            for (int i = 0; i < n_a; i++)
+                for (int j = 0; j < n_b; j++) acc[i][j] += a_at[i] * wide[j];
+        }
+    }
+    for (int i = 0; i < n_a; i++)
+        for (int j = 0; j < n_b; j++) *(loose_t *)(sums + i * v->sums_row + j * LANES) = acc[i][j];
+}
+
+#define WITH_VECTORS(n_a)                                                                                    \
+    switch (n_b) {                                                                                           \
+    case 1: add_cells(v, n_a, 1, a, b, sums); break;                                                         \
+    case 2: add_cells(v, n_a, 2, a, b, sums); break;                                                         \
+    case 3: add_cells(v, n_a, 3, a, b, sums); break;                                                         \
+    default: add_cells(v, n_a, 4, a, b, sums); break;                                                        \
+    }
+
+static void add_five(const cells_t *v, int n_b, const float *a, const float *b, float *sums)
+{
+    WITH_VECTORS(5)
+}
+
+static void add_one(const cells_t *v, int n_b, const float *a, const float *b, float *sums)
+{
+    WITH_VECTORS(1)
+}
+
+/* n_a values of `a` against n_vectors vectors of b. */
+static void add_image(const cells_t *v, int64_t n_a, int64_t n_vectors, const float *a, const float *b,
+                      float *sums)
+{
+    for (int64_t j = 0; j < n_vectors; j += 4) {
+        int n_b = (int)(n_vectors - j < 4 ? n_vectors - j : 4);
+        int64_t i = 0;
+        for (; i + 5 <= n_a; i += 5) add_five(v, n_b, a + i, b + j * LANES, sums + i * v->sums_row + j * LANES);
+        for (; i < n_a; i++) add_one(v, n_b, a + i, b + j * LANES, sums + i * v->sums_row + j * LANES);
+    }
+}
+
+/* Where the sums of backward-weights lie: [k][r][run] with the run in the lanes, or [r][run][k] with k. */
+typedef struct weight_sums {
+    bool over_outputs;
+    int64_t run, n_vectors; /* run: the taps of a row, s · c */
+} weight_sums_t;
+
+static weight_sums_t sums_of(const direct_conv_t *v)
+{
+    int64_t run = v->s * v->c, by_run = (run + LANES - 1) / LANES, by_k = (v->k + LANES - 1) / LANES;
+    bool over_outputs = by_k * run < by_run * v->k;
+    return (weight_sums_t){over_outputs, run, over_outputs ? by_k : by_run};
+}
+
+/* Every thread has some outputs (or some rows of taps) and goes through all images. */
+static void weights_part(const direct_conv_t *v, const float *x, const float *dy, const uint8_t *mask,
+                         float *sums, int part, int n_parts, float *scratch)
+{
+    weight_sums_t layout = sums_of(v);
+    int64_t width = v->w + 2 * v->pad_w, n_dense = v->oh * v->ow * v->k;
+    int64_t n_dy = mask ? (v->oh / v->pool_h) * (v->ow / v->pool_w) * v->k : n_dense;
+    int64_t n_rows = layout.n_vectors * LANES, n_units = layout.over_outputs ? v->r : v->k;
+    int64_t first = part * n_units / n_parts, end = (part + 1) * n_units / n_parts;
+    float *image = scratch, *dense = scratch + direct_image_size(v);
+    cells_t run = {v->oh, v->ow, v->ow * v->k, v->k, v->stride_h * width * v->c, v->stride_w * v->c, v->r * n_rows};
+    cells_t outputs = {v->oh, v->ow, v->stride_h * width * v->c, v->stride_w * v->c, v->ow * v->k, v->k, n_rows};
+    for (int64_t i = 0; i < v->n; i++) {
+        const float *gradient = dy + i * n_dy;
+        direct_pad_image(v, x + i * v->h * v->w * v->c, image);
+        if (mask)
+            expand_image(v, gradient, mask + i * n_dy, dense);
+        else if (layout.over_outputs)
+            memcpy(dense, gradient, (size_t)n_dense * sizeof *dense);
+        if (mask || layout.over_outputs) gradient = dense;
+        if (layout.over_outputs)
+            for (int64_t r = first; r < end; r++)
+                add_image(&outputs, layout.run, layout.n_vectors, image + r * width * v->c, gradient,
+                          sums + r * layout.run * n_rows);
+        else
+            for (int64_t r = 0; r < v->r; r++)
+                add_image(&run, end - first, layout.n_vectors, gradient + first, image + r * width * v->c,
+                          sums + (first * v->r + r) * n_rows);
+    }
+}
+
+static void backward_weights(const direct_conv_t *v, const float *x, const float *dy, const uint8_t *mask,
+                             float *dweight, float *workspace)
+{
+    weight_sums_t layout = sums_of(v);
+    int64_t n_rows = layout.n_vectors * LANES, n_scratch = direct_image_size(v) + direct_dense_size(v);
+    int64_t n_sums = n_rows * v->r * (layout.over_outputs ? layout.run : v->k);
+    float *scratch = workspace + n_sums;
+    memset(workspace, 0, (size_t)n_sums * sizeof *workspace);
+#pragma omp parallel if (omp_get_max_threads() > 1)
+    weights_part(v, x, dy, mask, workspace, omp_get_thread_num(), omp_get_num_threads(),
+                 scratch + omp_get_thread_num() * n_scratch);
+    for (int64_t k = 0; k < v->k; k++)
+        for (int64_t i = 0; i < v->r * layout.run; i++) {
+            int64_t at = layout.over_outputs ? i * n_rows + k
+                                             : (k * v->r + i / layout.run) * n_rows + i % layout.run;
+            dweight[k * v->r * layout.run + i] = workspace[at];
+        }
+}
+
+static const direct_isa_t table = {.name = DIRECT_NAME,
+                                   .n_tile = N_TILE,
+                                   .forward = forward,
+                                   .backward_data = backward_data,
+                                   .backward_weights = backward_weights,
+                                   .expand = expand};
