@@ -92,7 +92,7 @@ void direct_pad_image(const direct_conv_t *v, const float *image, float *padded)
 enum { SIDE = 16 };
 
 /* Squares that fit into the first cache on both sides. */
-#define TRANSPOSE(from, rows, from_row, cols, to, to_row)                                              \
+#define TRANSPOSE(from, rows, from_row, cols, to, to_row)                                                    \
     for (int64_t i = 0; i < (rows); i += SIDE)                                                               \
         for (int64_t j = 0; j < (cols); j += SIDE)                                                           \
             for (int64_t c = j; c < j + loop_count(j, cols, SIDE); c++)                                      \
@@ -111,7 +111,8 @@ void direct_transpose_back(const float *from, int64_t rows, int64_t cols_in, int
     TRANSPOSE(from, rows, cols_in, cols, to, rows)
 }
 
-void direct_transpose_bytes_back(const uint8_t *from, int64_t rows, int64_t cols_in, int64_t cols, uint8_t *to)
+void direct_transpose_bytes_back(const uint8_t *from, int64_t rows, int64_t cols_in, int64_t cols,
+                                 uint8_t *to)
 {
     TRANSPOSE(from, rows, cols_in, cols, to, rows)
 }

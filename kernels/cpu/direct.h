@@ -15,9 +15,9 @@
 #include <stdint.h>
 
 typedef struct direct_conv {
-    int64_t n, h, w, c;     /* input */
-    int64_t oh, ow, k;      /* output */
-    int r, s;               /* kernel */
+    int64_t n, h, w, c; /* input */
+    int64_t oh, ow, k;  /* output */
+    int r, s;           /* kernel */
     int stride_h, stride_w;
     int pad_h, pad_w;
     /* Forward's epilogue, where relu: y = max(y, 0), and of every pool_h × pool_w cells of it (side by side;

@@ -2,7 +2,7 @@
 
 #ifdef __AVX2__
 #define DIRECT_LANES 8
-#define DIRECT_NAME "avx2"
+#define DIRECT_NAME  "avx2"
 #include "kernels/cpu/direct_tile.h"
 const direct_isa_t *const direct_avx2 = &table;
 #else

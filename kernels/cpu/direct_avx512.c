@@ -2,7 +2,7 @@
 
 #ifdef __AVX512F__
 #define DIRECT_LANES 16
-#define DIRECT_NAME "avx512"
+#define DIRECT_NAME  "avx512"
 #include "kernels/cpu/direct_tile.h"
 const direct_isa_t *const direct_avx512 = &table;
 #else

@@ -78,8 +78,8 @@ INLINE void forward_window(const direct_conv_t *v, int block, const float *xt, i
 }
 
 /* One block of outputs: k0 … k0 + n_k − 1. */
-INLINE void forward_block(const direct_conv_t *v, int block, const float *xt, const float *w, const float *bias,
-                          int64_t ph, int64_t k0, float *yt, uint8_t *mask)
+INLINE void forward_block(const direct_conv_t *v, int block, const float *xt, const float *w,
+                          const float *bias, int64_t ph, int64_t k0, float *yt, uint8_t *mask)
 {
     int64_t n = (v->n + N_TILE - 1) / N_TILE * N_TILE, out_w = v->ow / v->pool_w;
     int n_k = (int)(v->k - k0 < block ? v->k - k0 : block);
@@ -134,14 +134,22 @@ INLINE void backward_block(const direct_conv_t *v, int block, const float *dyt, 
 /* A block's outputs as a constant, so that the accumulators are registers. */
 #define WITH_BLOCK(block, call)                                                                              \
     switch (block) {                                                                                         \
-    case 4: call(4); break;                                                                                  \
-    case 5: call(5); break;                                                                                  \
-    case 8: call(8); break;                                                                                  \
-    default: call(10); break;                                                                                \
+    case 4:                                                                                                  \
+        call(4);                                                                                             \
+        break;                                                                                               \
+    case 5:                                                                                                  \
+        call(5);                                                                                             \
+        break;                                                                                               \
+    case 8:                                                                                                  \
+        call(8);                                                                                             \
+        break;                                                                                               \
+    default:                                                                                                 \
+        call(10);                                                                                            \
+        break;                                                                                               \
     }
 
-static void forward(const direct_conv_t *v, const float *xt, const float *weights, const float *bias, float *yt,
-                    uint8_t *mask)
+static void forward(const direct_conv_t *v, const float *xt, const float *weights, const float *bias,
+                    float *yt, uint8_t *mask)
 {
     int block = direct_block(v->k);
     int64_t n_blocks = (v->k + block - 1) / block, n_taps = (int64_t)v->r * v->s * v->c;
@@ -228,10 +236,18 @@ INLINE void add_cells(const cells_t *v, int n_a, int n_b, const float *a, const 
 
 #define WITH_VECTORS(n_a)                                                                                    \
     switch (n_b) {                                                                                           \
-    case 1: add_cells(v, n_a, 1, a, b, sums); break;                                                         \
-    case 2: add_cells(v, n_a, 2, a, b, sums); break;                                                         \
-    case 3: add_cells(v, n_a, 3, a, b, sums); break;                                                         \
-    default: add_cells(v, n_a, 4, a, b, sums); break;                                                        \
+    case 1:                                                                                                  \
+        add_cells(v, n_a, 1, a, b, sums);                                                                    \
+        break;                                                                                               \
+    case 2:                                                                                                  \
+        add_cells(v, n_a, 2, a, b, sums);                                                                    \
+        break;                                                                                               \
+    case 3:                                                                                                  \
+        add_cells(v, n_a, 3, a, b, sums);                                                                    \
+        break;                                                                                               \
+    default:                                                                                                 \
+        add_cells(v, n_a, 4, a, b, sums);                                                                    \
+        break;                                                                                               \
     }
 
 static void add_five(const cells_t *v, int n_b, const float *a, const float *b, float *sums)
@@ -251,7 +267,8 @@ static void add_image(const cells_t *v, int64_t n_a, int64_t n_vectors, const fl
     for (int64_t j = 0; j < n_vectors; j += 4) {
         int n_b = (int)(n_vectors - j < 4 ? n_vectors - j : 4);
         int64_t i = 0;
-        for (; i + 5 <= n_a; i += 5) add_five(v, n_b, a + i, b + j * LANES, sums + i * v->sums_row + j * LANES);
+        for (; i + 5 <= n_a; i += 5)
+            add_five(v, n_b, a + i, b + j * LANES, sums + i * v->sums_row + j * LANES);
         for (; i < n_a; i++) add_one(v, n_b, a + i, b + j * LANES, sums + i * v->sums_row + j * LANES);
     }
 }
@@ -279,8 +296,10 @@ static void weights_part(const direct_conv_t *v, const float *x, const float *dy
     int64_t n_rows = layout.n_vectors * LANES, n_units = layout.over_outputs ? v->r : v->k;
     int64_t first = part * n_units / n_parts, end = (part + 1) * n_units / n_parts;
     float *image = scratch, *dense = scratch + direct_image_size(v);
-    cells_t run = {v->oh, v->ow, v->ow * v->k, v->k, v->stride_h * width * v->c, v->stride_w * v->c, v->r * n_rows};
-    cells_t outputs = {v->oh, v->ow, v->stride_h * width * v->c, v->stride_w * v->c, v->ow * v->k, v->k, n_rows};
+    cells_t run = {v->oh,        v->ow, v->ow * v->k, v->k, v->stride_h * width * v->c, v->stride_w * v->c,
+                   v->r * n_rows};
+    cells_t outputs = {v->oh, v->ow, v->stride_h * width * v->c, v->stride_w * v->c, v->ow * v->k,
+                       v->k,  n_rows};
     for (int64_t i = 0; i < v->n; i++) {
         const float *gradient = dy + i * n_dy;
         direct_pad_image(v, x + i * v->h * v->w * v->c, image);
@@ -313,8 +332,8 @@ static void backward_weights(const direct_conv_t *v, const float *x, const float
                  scratch + omp_get_thread_num() * n_scratch);
     for (int64_t k = 0; k < v->k; k++)
         for (int64_t i = 0; i < v->r * layout.run; i++) {
-            int64_t at = layout.over_outputs ? i * n_rows + k
-                                             : (k * v->r + i / layout.run) * n_rows + i % layout.run;
+            int64_t at =
+                layout.over_outputs ? i * n_rows + k : (k * v->r + i / layout.run) * n_rows + i % layout.run;
             dweight[k * v->r * layout.run + i] = workspace[at];
         }
 }

@@ -6,12 +6,14 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
+#include "nn/fuse.h"
 #include "nn/plan.h"
 
 enum { MAX_PLANS = 32 };
 
 struct exec {
     exec_options_t options;
+    graph_t *graph; /* the caller's, fused */
     plan_t *plans[MAX_PLANS];
     int n_plans;
     char *arena;
@@ -26,14 +28,19 @@ err_t exec_new(const exec_options_t *options, exec_t **out)
     TRY(mem_new(sizeof *exec, "an executor", &exec));
     exec->options = *options;
     exec->dropout_key = rng_key(options->seed, RNG_DROPOUT);
-    *out = exec;
-    return ERR_OK;
+    err_t err = graph_fuse(options->graph, options->backend, &exec->graph);
+    if (err == ERR_OK)
+        *out = exec;
+    else
+        exec_free(&exec);
+    return err;
 }
 
 void exec_free(exec_t **exec)
 {
     if (!*exec) return;
     for (int i = 0; i < (*exec)->n_plans; i++) plan_free(&(*exec)->plans[i]);
+    graph_free(&(*exec)->graph);
     mem_free(&(*exec)->arena);
     mem_free(exec);
 }
@@ -50,7 +57,7 @@ err_t exec_prepare(exec_t *exec, int64_t n, bool training)
     if (n == 0 || find_plan(exec, n, training)) return ERR_OK;
     ASSERT(exec->n_plans < MAX_PLANS && !exec->arena);
     plan_t *plan;
-    TRY(plan_new(exec->options.graph, exec->options.backend, n, training, &plan));
+    TRY(plan_new(exec->graph, exec->options.backend, n, training, &plan));
     exec->plans[exec->n_plans++] = plan;
     if (plan->n_arena_bytes > exec->n_arena_bytes) exec->n_arena_bytes = plan->n_arena_bytes;
     if (plan->n_floor_bytes > exec->n_floor_bytes) exec->n_floor_bytes = plan->n_floor_bytes;
@@ -80,7 +87,7 @@ static float *at(const exec_t *exec, const plan_t *plan, int buffer)
 /* What forward and backward of a layer have in common. */
 static op_args_t layer_args(exec_t *exec, const plan_t *plan, int node, const exec_batch_t *batch)
 {
-    const graph_t *g = exec->options.graph;
+    const graph_t *g = exec->graph;
     const graph_node_t *layer = &g->nodes[node];
     float *states = batch->states ? batch->states : exec->options.states;
     op_args_t args = {
@@ -88,7 +95,7 @@ static op_args_t layer_args(exec_t *exec, const plan_t *plan, int node, const ex
         .saved = plan->nodes[node].saved >= 0 ? (void *)at(exec, plan, plan->nodes[node].saved) : NULL,
         .workspace = at(exec, plan, plan->workspace),
         .dropout_key = exec->dropout_key,
-        .layer = (uint32_t)node,
+        .layer = (uint32_t)layer->layer,
         .step = batch->step,
         .first_sample = batch->first_sample,
         .labels = batch->labels,
@@ -114,23 +121,23 @@ static bool all_finite(const float *values, int64_t n)
 
 static err_t check_layer(exec_t *exec, const plan_t *plan, int node, const op_args_t *args, char *out)
 {
-    const graph_t *g = exec->options.graph;
+    const graph_t *g = exec->graph;
     const graph_node_t *layer = &g->nodes[node];
     for (int i = 0; i < layer->desc.n_params; i++) {
         const graph_param_t *p = &g->params[layer->first_param + i];
         if (!all_finite(args->param[i], shape_count(p->shape))) {
-            snprintf(out, 64, "the parameter %s", p->name);
+            snprintf(out, EXEC_WHERE_MAX, "the parameter %s", p->name);
             return ERR_OK;
         }
     }
     if (!all_finite(args->y, shape_count(plan->nodes[node].op->desc.y)))
-        snprintf(out, 64, "the output of layer %s", layer->name);
+        snprintf(out, EXEC_WHERE_MAX, "the output of layer %s", layer->name);
     return ERR_OK;
 }
 
 static err_t run_forward(exec_t *exec, const exec_batch_t *batch, bool training, char *nonfinite)
 {
-    const graph_t *g = exec->options.graph;
+    const graph_t *g = exec->graph;
     plan_t *plan = find_plan(exec, batch->n, training);
     ASSERT(plan && exec->arena);
     for (int n = 0; n < g->n_nodes; n++) {
@@ -152,7 +159,7 @@ err_t exec_forward(exec_t *exec, const exec_batch_t *batch, bool training, doubl
     if (batch->n == 0) return ERR_OK;
     TRY(run_forward(exec, batch, training, NULL));
     const plan_t *plan = find_plan(exec, batch->n, training);
-    int last = exec->options.graph->n_nodes - 1;
+    int last = exec->graph->n_nodes - 1;
     exec->losses = at(exec, plan, plan->nodes[last].y);
     exec->logits = layer_args(exec, plan, last, batch).x[0];
     for (int64_t i = 0; i < batch->n; i++) *loss_sum += exec->losses[i];
@@ -171,7 +178,7 @@ const float *exec_logits(const exec_t *exec)
 
 static err_t layer_backward(exec_t *exec, const plan_t *plan, int n, const exec_batch_t *batch)
 {
-    const graph_t *g = exec->options.graph;
+    const graph_t *g = exec->graph;
     const graph_node_t *layer = &g->nodes[n];
     const plan_node_t *planned = &plan->nodes[n];
     op_args_t args = layer_args(exec, plan, n, batch);
@@ -202,7 +209,7 @@ static int64_t flat_end(const graph_t *g, int n)
 
 err_t exec_backward(exec_t *exec, const exec_batch_t *batch, exec_ready_hook_t hook, void *context)
 {
-    const graph_t *g = exec->options.graph;
+    const graph_t *g = exec->graph;
     const plan_t *plan = batch->n > 0 ? find_plan(exec, batch->n, true) : NULL;
     ASSERT(exec->options.grads && (plan || batch->n == 0));
     if (!plan) memset(exec->options.grads, 0, (size_t)g->n_flat_params * sizeof(float));

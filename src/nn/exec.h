@@ -11,8 +11,10 @@
 
 typedef struct exec exec_t;
 
+enum { EXEC_WHERE_MAX = 128 };
+
 typedef struct exec_options {
-    const graph_t *graph;     /* borrowed */
+    const graph_t *graph;     /* borrowed; neighbours that the backend computes in one are fused */
     const backend_t *backend; /* opened by the caller */
     float *params;            /* n_flat_params */
     float *grads;             /* n_flat_params; NULL when nothing is trained */
@@ -62,7 +64,7 @@ typedef err_t (*exec_ready_hook_t)(void *context, int64_t offset, int64_t count)
 err_t exec_backward(exec_t *exec, const exec_batch_t *batch, exec_ready_hook_t hook, void *context);
 
 /* Runs forward again and finds the first layer with a NaN or infinite output (or parameter). *layer: its name
- * with what is wrong, in out[64]; "" when everything is finite. */
+ * with what is wrong, in out[EXEC_WHERE_MAX]; "" when everything is finite. */
 err_t exec_find_nonfinite(exec_t *exec, const exec_batch_t *batch, char *out);
 
 #endif

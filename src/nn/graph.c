@@ -89,6 +89,7 @@ int graph_add(graph_t *g, const char *name, op_desc_t desc, const int *inputs,
         return 0;
     }
     node->desc = desc;
+    node->layer = g->n_nodes;
     node->first_param = g->n_params;
     node->first_state = g->n_states;
     add_tensors(g->params, &g->n_params, name, desc.param, desc.n_params, params);

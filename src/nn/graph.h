@@ -10,7 +10,7 @@
 
 #include "ops/op.h"
 
-enum { GRAPH_NAME_MAX = 32, GRAPH_PARAM_NAME_MAX = 48 };
+enum { GRAPH_NAME_MAX = 32, GRAPH_FUSED_NAME_MAX = 96, GRAPH_PARAM_NAME_MAX = 48 };
 
 /* How a parameter starts. LeCun: normal with variance 1 / fan_in (LeCun et al., "Efficient BackProp", 1998);
  * with unit-variance input it keeps the logits small, so that a high learning rate works from the first step.
@@ -27,8 +27,9 @@ typedef struct graph_param {
 } graph_param_t;
 
 typedef struct graph_node {
-    char name[GRAPH_NAME_MAX];
-    op_desc_t desc; /* for a batch of one */
+    char name[GRAPH_FUSED_NAME_MAX]; /* "conv1", fused "conv1+relu1+pool1" */
+    int layer;                       /* number in the model's graph, of a fused node that of its first */
+    op_desc_t desc;                  /* for a batch of one */
     int input[OP_MAX_INPUTS];
     int first_param, first_state; /* into graph->params, graph->states; counts are in desc */
 } graph_node_t;

@@ -11,6 +11,7 @@ typedef struct op_kernel {
     err_t (*forward)(const op_t *op, const op_args_t *args);
     err_t (*backward)(const op_t *op, const op_args_t *args);
     void (*unplan)(op_t *op);
+    bool fuses; /* conv2d and linear: their epilogues are understood */
 } op_kernel_t;
 
 /* Optimizers: one pass over a range of the flat buffers. Everywhere g ← gradient_scale·gradient (clipping),

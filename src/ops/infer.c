@@ -30,15 +30,30 @@ err_t infer_conv2d(op_desc_t *desc)
               a->groups, x.dim[3], a->out_channels);
     int64_t reach_h = (int64_t)a->dilation_h * (a->kernel_h - 1) + 1;
     int64_t reach_w = (int64_t)a->dilation_w * (a->kernel_w - 1) + 1;
+    const epilogue_t *e = &a->epilogue;
     desc->y = shape_4d(x.dim[0], window_count(x.dim[1], reach_h, a->stride_h, a->pad_h),
                        window_count(x.dim[2], reach_w, a->stride_w, a->pad_w), a->out_channels);
     if (desc->y.dim[1] < 1 || desc->y.dim[2] < 1)
         RAISE(ERR_USAGE, "conv2d: the kernel spans %" PRId64 "×%" PRId64 ", more than the padded input %s",
               reach_h, reach_w, shape_format(x).text);
+    ASSERT((e->pool_h > 0) == (e->pool_w > 0) && (e->relu || e->pool_h == 0));
+    if (e->pool_h) desc->y.dim[1] /= e->pool_h, desc->y.dim[2] /= e->pool_w;
+    if (desc->y.dim[1] < 1 || desc->y.dim[2] < 1)
+        RAISE(ERR_USAGE, "conv2d: the %d×%d window is larger than the output for %s", e->pool_h, e->pool_w,
+              shape_format(x).text);
     desc->param[0] = shape_4d(a->out_channels, a->kernel_h, a->kernel_w, x.dim[3] / a->groups);
     desc->param[1] = shape_1d(a->out_channels);
     desc->n_params = a->has_bias ? 2 : 1;
     return ERR_OK;
+}
+
+void op_conv2d_cells(const op_desc_t *desc, int64_t *height, int64_t *width)
+{
+    const conv2d_attr_t *a = &desc->attr.conv2d;
+    int64_t reach_h = (int64_t)a->dilation_h * (a->kernel_h - 1) + 1;
+    int64_t reach_w = (int64_t)a->dilation_w * (a->kernel_w - 1) + 1;
+    *height = window_count(desc->x[0].dim[1], reach_h, a->stride_h, a->pad_h);
+    *width = window_count(desc->x[0].dim[2], reach_w, a->stride_w, a->pad_w);
 }
 
 err_t infer_linear(op_desc_t *desc)

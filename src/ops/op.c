@@ -42,15 +42,27 @@ err_t op_infer(op_desc_t *desc)
 
 int64_t op_macs(const op_desc_t *desc)
 {
-    if (desc->kind == OP_CONV2D) return shape_count(desc->y) * shape_sample_count(desc->param[0]);
+    if (desc->kind == OP_CONV2D) {
+        int64_t height, width;
+        op_conv2d_cells(desc, &height, &width);
+        return desc->y.dim[0] * height * width * shape_count(desc->param[0]);
+    }
     if (desc->kind == OP_LINEAR) return desc->y.dim[0] * shape_count(desc->param[0]);
     return 0;
+}
+
+epilogue_t op_epilogue(const op_desc_t *desc)
+{
+    if (desc->kind == OP_CONV2D) return desc->attr.conv2d.epilogue;
+    if (desc->kind == OP_LINEAR) return desc->attr.linear.epilogue;
+    return (epilogue_t){0};
 }
 
 err_t op_plan(const backend_t *backend, const op_desc_t *desc, bool training, op_t **out)
 {
     const op_kernel_t *kernel = backend->kernel[desc->kind];
     if (!kernel) RAISE(ERR_SYSTEM, "the %s backend has no %s", backend->name, ops[desc->kind].traits.name);
+    ASSERT(kernel->fuses || !op_epilogue(desc).relu);
     op_t *op;
     TRY(mem_new(sizeof *op, "an operator", &op));
     *op = (op_t){.desc = *desc, .backend = backend, .training = training};

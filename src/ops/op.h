@@ -29,6 +29,14 @@ typedef enum op_kind {
     OP_KIND_COUNT
 } op_kind_t;
 
+/* What a fused layer (nn/fuse.h) does to its products before they are y, as the operators of these names
+ * would: OP_RELU, then, of pictures, OP_POOL2D's maximum over windows side by side without padding. Backends
+ * whose kernel has `fuses` know it. All 0: nothing. */
+typedef struct epilogue {
+    bool relu;
+    int pool_h, pool_w; /* 0: no pooling; only with relu */
+} epilogue_t;
+
 /* y[n,oh,ow,k] = b[k] + Σ_{r,s,c} x[n, oh·stride−pad+r·dilation, …, g·C+c] · w[k,r,s,c], C = channels/groups,
  * g the group of k. Cross-correlation, as every framework calls convolution. Outside the picture x is 0.
  * Output size: (in + 2·pad − dilation·(kernel−1) − 1) / stride + 1, rounded down.
@@ -42,6 +50,7 @@ typedef struct conv2d_attr {
     int dilation_h, dilation_w; /* 1: dense */
     int groups;
     bool has_bias;
+    epilogue_t epilogue;
 } conv2d_attr_t;
 
 /* y[n,o] = b[o] + Σ_i x[n,i] · w[o,i]. x of more dimensions is flattened in its memory order.
@@ -49,6 +58,7 @@ typedef struct conv2d_attr {
 typedef struct linear_attr {
     int64_t out_features;
     bool has_bias;
+    epilogue_t epilogue;
 } linear_attr_t;
 
 /* Per channel. Max: cells outside the picture never win; of equal cells the first in row-major order of the
@@ -162,6 +172,12 @@ const op_traits_t *op_traits(op_kind_t kind);
 
 /* Checks desc->x and attributes, fills in the rest. ERR_USAGE with what does not fit (both shapes). */
 err_t op_infer(op_desc_t *desc);
+
+/* Of conv2d and linear; nothing for others. */
+epilogue_t op_epilogue(const op_desc_t *desc);
+
+/* Height and width of what conv2d computes before its epilogue. desc must be inferred. */
+void op_conv2d_cells(const op_desc_t *desc, int64_t *height, int64_t *width);
 
 /* Multiply-adds of one forward call; 0 for operators without products. */
 int64_t op_macs(const op_desc_t *desc);

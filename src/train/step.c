@@ -82,7 +82,7 @@ static exec_batch_t part_of(const trainer_t *t, const exec_batch_t *shard, int i
 /* Which layer is to blame; every rank looks, the lowest that finds something speaks. */
 static err_t report_nonfinite(trainer_t *t, const exec_batch_t *batch, int64_t n_global)
 {
-    char where[64] = "";
+    char where[EXEC_WHERE_MAX] = "";
     err_t err = ERR_OK;
     for (int i = 0; err == ERR_OK && i < trainer_local_shards(t); i++) {
         exec_batch_t shard = shard_of(t, batch, n_global, i);

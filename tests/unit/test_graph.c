@@ -193,7 +193,7 @@ static void check_reuse(net_t *net)
 
 static void check_nonfinite(net_t *net)
 {
-    char where[64];
+    char where[EXEC_WHERE_MAX];
     exec_batch_t batch = batch_of(net, BATCH);
     OK(exec_find_nonfinite(net->exec, &batch, where) == ERR_OK && where[0] == '\0', "all is finite");
     int64_t offset = -1;

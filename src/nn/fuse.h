@@ -1,0 +1,13 @@
+/* Fusion: neighbouring layers that a backend computes in one pass over memory. Part of exec. */
+#ifndef NN_FUSE_H
+#define NN_FUSE_H
+
+#include "nn/graph.h"
+#include "ops/backend.h"
+
+/* A graph that computes the same with fewer nodes: where nobody else reads what is between them, ReLU goes
+ * into the conv2d or linear before it, and a max pooling over windows side by side into the conv2d before
+ * that. Parameters, states and their flat buffers are the given graph's. graph_free it. */
+err_t graph_fuse(const graph_t *graph, const backend_t *backend, graph_t **out);
+
+#endif
