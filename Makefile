@@ -4,6 +4,7 @@ BUILD  ?= build$(if $(SAN),-san)$(if $(DEBUG),-debug)
 PREFIX ?= /usr/local
 MPICC  ?= mpicc
 PKG_CONFIG ?= pkg-config
+PROTOC_C   ?= protoc-c
 Q := $(if $(V),,@)
 .DEFAULT_GOAL := all
 
@@ -11,12 +12,15 @@ Q := $(if $(V),,@)
 # string later.
 find_flags = $(or $(shell $(PKG_CONFIG) --cflags --libs $(1) 2>/dev/null),$(error $(1) was not found by $(PKG_CONFIG); scripts/install_deps.sh installs or lists what is missing))
 need_mpi   = $(if $(shell command -v $(MPICC) 2>/dev/null),,$(error $(MPICC) was not found; scripts/install_deps.sh installs or lists what is missing))
+need_protoc = $(if $(shell command -v $(PROTOC_C) 2>/dev/null),,$(error $(PROTOC_C) was not found; scripts/install_deps.sh installs or lists what is missing))
 PASSIVE := clean help format
 ifneq ($(if $(MAKECMDGOALS),$(filter-out $(PASSIVE),$(MAKECMDGOALS)),build),)
 $(need_mpi)
+$(need_protoc)
 # Debian names the serial build of HDF5 hdf5-serial; elsewhere it is hdf5.
 HDF5_NAME := $(if $(shell $(PKG_CONFIG) --exists hdf5-serial && echo yes),hdf5-serial,hdf5)
-LIB_FLAGS := $(call find_flags,$(HDF5_NAME)) $(call find_flags,libxxhash) $(call find_flags,zlib) $(call find_flags,libpng)
+LIB_FLAGS := $(call find_flags,$(HDF5_NAME)) $(call find_flags,libxxhash) $(call find_flags,zlib) $(call find_flags,libpng) \
+	$(call find_flags,libprotobuf-c) $(call find_flags,libisal)
 MPI_CFLAGS := $(shell $(MPICC) --showme:compile)
 MPI_LIBS   := $(shell $(MPICC) --showme:link)
 endif
@@ -24,20 +28,21 @@ endif
 VERSION := $(shell cat VERSION)
 GIT_HASH := $(or $(shell git -C $(CURDIR) describe --always --dirty --abbrev=12 2>/dev/null),unknown)
 
+PROTO := $(BUILD)/proto
 OPT   := $(if $(DEBUG),-O0 -g3,-O3 -g)
 ARCH  ?= -march=x86-64-v2
 WARN  := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror
 # -ffp-contract=off: the same bits whatever the compiler would fuse. -fno-math-errno: square roots vectorise; it only
 # stops libm from setting errno. No -ffast-math.
 CFLAGS_ALL := -std=c11 -D_GNU_SOURCE $(OPT) $(if $(filter x86_64,$(shell uname -m)),$(ARCH)) -ffp-contract=off -fno-math-errno \
-	-fopenmp -pthread $(WARN) -Isrc -I. \
+	-fopenmp -pthread $(WARN) -Isrc -I. -isystem $(PROTO) \
 	$(patsubst -I%,-isystem %,$(filter -I% -D%,$(LIB_FLAGS) $(MPI_CFLAGS))) \
 	$(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=undefined -fno-omit-frame-pointer) $(CFLAGS)
 LDLIBS_ALL := $(filter -l% -L% -W%,$(LIB_FLAGS)) $(MPI_LIBS) -ldnnl -lm -fopenmp -pthread \
 	$(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 
 SRC := $(sort $(wildcard src/*/*.c kernels/ref/*.c kernels/cpu/*.c))
-OBJ := $(SRC:%.c=$(BUILD)/%.o)
+OBJ := $(SRC:%.c=$(BUILD)/%.o) $(PROTO)/tensorboard.pb-c.o
 LIB := $(BUILD)/libdptrain.a
 BIN := $(if $(SAN)$(DEBUG),$(BUILD)/dptrain,dptrain)
 TESTS := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/unit/test_*.c tests/mpi/test_*.c)))
@@ -76,6 +81,16 @@ $(BUILD)/%.o: %.c
 	@echo "  CC    $<"
 	$(Q)$(CC) $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
 
+# What protoc-c writes is no code of ours: it keeps its own style.
+$(PROTO)/%.pb-c.c $(PROTO)/%.pb-c.h: src/train/%.proto
+	@mkdir -p $(@D)
+	@echo "  PROTO $<"
+	$(Q)$(PROTOC_C) --proto_path=$(<D) --c_out=$(@D) $<
+$(PROTO)/tensorboard.pb-c.o: $(PROTO)/tensorboard.pb-c.c
+	@echo "  CC    $<"
+	$(Q)$(CC) $(filter-out $(WARN),$(CFLAGS_ALL)) -MMD -MP -c -o $@ $<
+$(BUILD)/src/train/tensorboard.o: $(PROTO)/tensorboard.pb-c.h
+
 $(BUILD)/tests/%: tests/%.c $(LIB)
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
@@ -93,6 +108,8 @@ info: ## print what the build found
 	@echo "MPI       $$(mpirun --version 2>/dev/null | head -1)"
 	@echo "HDF5      $$($(PKG_CONFIG) --modversion $(HDF5_NAME))"
 	@echo "xxHash    $$($(PKG_CONFIG) --modversion libxxhash)"
+	@echo "protoc-c  $$($(PKG_CONFIG) --modversion libprotobuf-c)"
+	@echo "ISA-L     $$($(PKG_CONFIG) --modversion libisal)"
 	@echo "flags     $(CFLAGS_ALL)"
 	@echo "libraries $(LDLIBS_ALL)"
 

@@ -13,7 +13,8 @@ Installs what dptrain needs on Debian or Ubuntu with apt-get (as root, or throug
 everything is there it does nothing. Elsewhere it looks whether everything is there and otherwise prints what
 is missing and ends with code 4.
 
-  --test   also what scripts/test.sh needs
+  --test   also what scripts/test.sh needs, with TensorBoard's reader from PyPI in build/venv (or in the
+           folder that DPTRAIN_VENV names); where that cannot be had, its tests are skipped
   --list   print the Debian packages and stop
 EOF
 }
@@ -21,9 +22,12 @@ EOF
 # gcc brings OpenMP and the sanitizers. openssh-client starts ranks on other hosts; mpirun looks for it on one
 # host too. curl and ca-certificates are for data/fetch_mnist.sh.
 packages=(gcc libc6-dev make pkg-config git openmpi-bin libopenmpi-dev libdnnl-dev libhdf5-dev libxxhash-dev
-    zlib1g-dev libpng-dev openssh-client curl ca-certificates)
+    zlib1g-dev libpng-dev protobuf-c-compiler libprotobuf-c-dev libisal-dev openssh-client curl ca-certificates)
 # perl has prove; the command line tests look into records with jq, into checkpoints with h5dump.
-test_packages=(bats hdf5-tools jq perl procps shellcheck)
+test_packages=(bats hdf5-tools jq perl procps python3-venv shellcheck)
+# TensorBoard's own reader, for its tests: what it imports and nothing else, 22 MB to download.
+venv=${DPTRAIN_VENV:-$here/../build/venv}
+pip_packages=(tensorboard==2.20.0 numpy==2.2.6 protobuf==6.31.1 absl-py==2.3.1)
 
 missing_packages() {
     local package status
@@ -55,10 +59,10 @@ install_with_apt() {
 # One line for each thing that is not there, in generic names.
 missing_things() {
     local command module
-    for command in gcc make pkg-config git mpicc mpirun "$@"; do
+    for command in gcc make pkg-config git mpicc mpirun protoc-c "$@"; do
         command -v "$command" >/dev/null || printf 'the command %s\n' "$command"
     done
-    for module in libxxhash zlib libpng; do
+    for module in libxxhash zlib libpng libprotobuf-c libisal; do
         pkg-config --exists "$module" 2>/dev/null || printf 'the library %s with its headers\n' "$module"
     done
     pkg-config --exists hdf5-serial 2>/dev/null || pkg-config --exists hdf5 2>/dev/null ||
@@ -76,10 +80,24 @@ check_without_apt() {
     exit 4
 }
 
-list=no test_commands=()
+# Never an error: a machine may have no Python, no way to PyPI, or another Python than the packages have.
+install_venv() {
+    local log
+    if [[ -x $venv/bin/python && $(cat "$venv/packages" 2>/dev/null) == "${pip_packages[*]}" ]]; then return; fi
+    note "installing ${pip_packages[0]} into $venv"
+    if ! log=$({ python3 -m venv "$venv" &&
+        timeout 300 "$venv/bin/pip" install -q --disable-pip-version-check --retries 1 --timeout 20 --no-deps \
+            --no-compile --only-binary :all: "${pip_packages[@]}"; } 2>&1); then
+        note "TensorBoard's reader could not be installed, so its tests will be skipped: ${log##*$'\n'}"
+        return
+    fi
+    printf '%s\n' "${pip_packages[*]}" >"$venv/packages"
+}
+
+list=no with_tests=no test_commands=()
 for word in "$@"; do
     case $word in
-    --test) packages+=("${test_packages[@]}") test_commands=(bats h5dump jq pgrep prove shellcheck) ;;
+    --test) with_tests=yes packages+=("${test_packages[@]}") test_commands=(bats h5dump jq pgrep prove shellcheck) ;;
     --list) list=yes ;;
     -h | --help) usage; exit 0 ;;
     *) die 2 "unknown option '$word'; --help lists the options" ;;
@@ -93,3 +111,4 @@ elif command -v apt-get >/dev/null && command -v dpkg-query >/dev/null; then
 else
     check_without_apt "${test_commands[@]}"
 fi
+if [[ $with_tests == yes && $list == no ]]; then install_venv; fi

@@ -9,6 +9,13 @@ double clock_sec(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+double clock_unix_sec(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
 void clock_utc(char *out, size_t n_bytes)
 {
     time_t now = time(NULL);

@@ -7,6 +7,9 @@
 /* Seconds since an arbitrary start; never goes back. */
 double clock_sec(void);
 
+/* Seconds since 1970-01-01 UTC, for records; may jump. */
+double clock_unix_sec(void);
+
 /* "2026-01-31T12:00:00Z" into out (at least 21 bytes). */
 void clock_utc(char *out, size_t n_bytes);
 

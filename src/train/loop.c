@@ -28,7 +28,16 @@ static err_t record_step(trainer_t *t, const step_result_t *result, const step_c
     json_real(j, "backward_sec", cost->backward);
     json_real(j, "exposed_comm_sec", cost->comm);
     json_real(j, "optimizer_sec", cost->optimizer);
-    return metrics_end(&t->metrics, flush);
+    TRY(metrics_end(&t->metrics, flush));
+    const tensorboard_scalar_t scalars[] = {
+        {"train/loss", result->loss},
+        {"train/accuracy", (double)result->n_correct / (double)result->n},
+        {"train/learning_rate", trainer_rate(t)},
+        {"train/images_per_sec", (double)result->n / cost->total},
+        {"train/gradient_norm", t->optim->gradient_norm},
+    };
+    return tensorboard_write(&t->tensorboard, t->at.step + 1, scalars, isnan(scalars[4].value) ? 4 : 5,
+                             flush);
 }
 
 /* Images/s of the steady steps so far: whole batches after the first few. */
@@ -111,7 +120,11 @@ static err_t end_epoch(trainer_t *t, double train_sec, int64_t n_trained)
         json_real(j, "images_per_sec", rate);
         json_real(j, "train_sec", train_sec);
     }
-    TRY(comm_agree(t->comm, metrics_end(&t->metrics, true), "writing metrics"));
+    err_t err = metrics_end(&t->metrics, true);
+    const tensorboard_scalar_t scalars[] = {{"validation/loss", eval.loss},
+                                            {"validation/accuracy", eval.accuracy}};
+    if (err == ERR_OK) err = tensorboard_write(&t->tensorboard, t->at.step, scalars, 2, true);
+    TRY(comm_agree(t->comm, err, "writing metrics"));
     if (!isfinite(eval.loss))
         return comm_agree(
             t->comm,
@@ -231,6 +244,8 @@ err_t train_run(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS], vo
     }
     if (err == ERR_OK) err = trainer_loop(t);
     if (err == ERR_OK) err = comm_agree(t->comm, metrics_close(&t->metrics), "closing metrics");
+    if (err == ERR_OK)
+        err = comm_agree(t->comm, tensorboard_close(&t->tensorboard), "closing the event file");
     runtime_abort_alone(&t->runtime, err);
     trainer_teardown(t);
     runtime_t runtime = t->runtime;

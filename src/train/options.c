@@ -59,13 +59,16 @@ static const opt_t table[] = {
     {"keep", OPT_INT, FIELD(keep), "3", 1, 1000000, NULL, "K", "checkpoints to keep", false},
     {"log-every", OPT_INT, FIELD(log_every), "100", 1, 1e15, NULL, "N",
      "steps between lines when there is no progress bar", false},
+    {"tensorboard", OPT_STRING, FIELD(tensorboard), NULL, 0, 0, NULL, "DIR",
+     "also write scalars for TensorBoard there", false},
 };
 enum { N_OPTIONS = sizeof table / sizeof table[0], TEXT_MAX = 4200, MAX_CONFIG = 1 << 20 };
 
 /* What may change on --resume. Of these, the first kind belongs to a run and is never taken from the
  * checkpoint; the second is, unless given. Documented in the README ("Checkpoints"). */
-const char *const train_options_per_run[] = {"config", "print-config", "out",     "overwrite", "resume",
-                                             "device", "comm",         "threads", "timeout",   NULL};
+const char *const train_options_per_run[] = {"config",  "print-config", "out",  "overwrite",
+                                             "resume",  "device",       "comm", "threads",
+                                             "timeout", "tensorboard",  NULL};
 static const char *const may_change[] = {"data",
                                          "epochs",
                                          "steps",
@@ -177,6 +180,8 @@ err_t train_options_check(train_options_t *o, const opt_group_t groups[TRAIN_N_G
     if (!o->batch && !o->batch_per_rank) o->batch = 64;
     if (o->out && !o->out[0]) RAISE(ERR_USAGE, "--out is empty; it takes a folder (. for this one)");
     TRY(check_reproducible(o));
+    if (o->tensorboard && !o->tensorboard[0])
+        RAISE(ERR_USAGE, "--tensorboard is empty; it takes a folder (. for this one)");
     TRY(optim_options_check(&o->optim));
     if (!(o->schedule.lr > 0)) o->schedule.lr = optim_default_rate(o->optim.optimizer);
     TRY(parse_checkpoint_every(o));

@@ -67,12 +67,22 @@ static err_t clear_earlier_run(const char *folder, const char *metrics, const in
     return ERR_OK;
 }
 
+/* Found out before --overwrite removes anything. */
+static err_t make_tensorboard_folder(const char *folder)
+{
+    if (!folder) return ERR_OK;
+    err_t err = fs_make_folder(folder);
+    if (err == ERR_OK) err = fs_check_writable(folder);
+    return err == ERR_OK ? ERR_OK : err_context(err, "--tensorboard");
+}
+
 static err_t make_out_folder(trainer_t *t)
 {
     const train_options_t *o = t->options;
     char metrics[FS_PATH_MAX];
     int64_t *steps;
     int n;
+    TRY(make_tensorboard_folder(o->tensorboard));
     TRY(fs_make_folder(t->out));
     TRY(fs_check_writable(t->out));
     TRY(checkpoint_store_clean(t->out, NULL));
@@ -127,7 +137,10 @@ static err_t open_out(trainer_t *t)
         err = ckpt_async_open(n_floats * (int64_t)sizeof(float), 0.45 * t->options->runtime.timeout_sec,
                               &t->writer);
     TRY(comm_agree(t->comm, err, "making the output folder"));
-    return comm_agree(t->comm, metrics_open(&t->metrics, t->out, t->comm->rank == 0), "opening metrics");
+    TRY(comm_agree(t->comm, metrics_open(&t->metrics, t->out, t->comm->rank == 0), "opening metrics"));
+    const char *events = t->comm->rank == 0 ? t->options->tensorboard : NULL;
+    return comm_agree(t->comm, tensorboard_open(&t->tensorboard, events, t->at.step),
+                      "opening the event file");
 }
 
 static err_t plan_steps(trainer_t *t)
@@ -327,4 +340,5 @@ void trainer_teardown(trainer_t *t)
     mem_free(&t->predictions);
     mem_free(&t->step_rates);
     metrics_close(&t->metrics); /* after an error; otherwise it is closed already */
+    tensorboard_close(&t->tensorboard);
 }

@@ -10,6 +10,7 @@
 #include "train/options.h"
 #include "train/runtime.h"
 #include "train/shards.h"
+#include "train/tensorboard.h"
 
 /* Behind the gradients, in the same allreduce: what all ranks must know of a step. */
 enum { TAIL_LOSS_SUM, TAIL_CORRECT, TAIL_CHECKPOINT, TAIL_STOP, TAIL_FAILED, TAIL_COUNT };
@@ -44,6 +45,7 @@ typedef struct trainer {
     comm_buffer_t grads; /* n_flat_params + TAIL_COUNT floats */
     int32_t *predictions;
     metrics_t metrics;
+    tensorboard_t tensorboard;
     char out[FS_PATH_MAX];
     char resumed_from[FS_PATH_MAX]; /* "" */
     schedule_t schedule;

@@ -104,6 +104,7 @@ EOF
 echo "apt-get ($DEBIAN_FRONTEND) $*" >>"$CALLS"
 EOF
     printf '#!/usr/bin/env bash\nexec "$@"\n' >"$bin/sudo"
+    printf '#!/usr/bin/env bash\nexit 1\n' >"$bin/python3"
     chmod +x "$bin"/*
     export CALLS=$BATS_TEST_TMPDIR/calls ALL_THERE=$BATS_TEST_TMPDIR/all
     PATH=$bin:$PATH run "$scripts/install_deps.sh"
@@ -114,7 +115,7 @@ EOF
 
     printf '#!/usr/bin/env bash\necho installed\n' >"$bin/dpkg-query"
     rm "$CALLS"
-    PATH=$bin:$PATH run "$scripts/install_deps.sh" --test
+    DPTRAIN_VENV=$BATS_TEST_TMPDIR/venv PATH=$bin:$PATH run "$scripts/install_deps.sh" --test
     [ "$status" -eq 0 ]
     [ ! -e "$CALLS" ]
 
@@ -123,6 +124,36 @@ EOF
     PATH=$bin:$PATH run "$scripts/install_deps.sh"
     [ "$status" -eq 4 ]
     [[ "$output" == *"apt-get update failed"* ]]
+}
+
+@test "install_deps.sh --test makes the venv once; without a network it is a note" {
+    printf '#!/usr/bin/env bash\necho installed\n' >"$bin/dpkg-query"
+    cp "$bin/dpkg-query" "$bin/apt-get"
+    # python3 -m venv FOLDER, with a pip that notes its words or fails as without a network.
+    cat >"$bin/python3" <<'EOF'
+#!/usr/bin/env bash
+mkdir -p "$3/bin" && cp "$FAKE_PIP" "$3/bin/pip" && cp "$0" "$3/bin/python"
+EOF
+    cat >"$bin/pip" <<'EOF'
+#!/usr/bin/env bash
+[[ ! -e $NO_NETWORK ]] || { printf 'WARNING: retrying\nERROR: no matching distribution\n' >&2; exit 1; }
+echo "$*" >>"$CALLS"
+EOF
+    chmod +x "$bin"/*
+    export FAKE_PIP=$bin/pip CALLS=$BATS_TEST_TMPDIR/calls NO_NETWORK=$BATS_TEST_TMPDIR/no_network
+    export DPTRAIN_VENV=$BATS_TEST_TMPDIR/venv PATH=$bin:$PATH
+    touch "$NO_NETWORK"
+    run "$scripts/install_deps.sh" --test
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"so its tests will be skipped: ERROR: no matching distribution"* ]]
+    rm "$NO_NETWORK"
+    for _ in 1 2; do "$scripts/install_deps.sh" --test; done
+    [ "$(wc -l <"$CALLS")" -eq 1 ]
+    [[ "$(cat "$CALLS")" == install*--no-deps*tensorboard==* ]]
+    run "$scripts/install_deps.sh"
+    [ "$status" -eq 0 ]
+    [[ "$output" != *venv* ]]
 }
 
 @test "run.sh --dry-run prints the command, quoted" {

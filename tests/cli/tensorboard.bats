@@ -1,0 +1,136 @@
+#!/usr/bin/env bats
+# --tensorboard, read back by TensorBoard's own reader.
+# shellcheck disable=SC2030,SC2031 # every test is a subshell, on purpose
+
+setup() {
+    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+    dptrain=${DPTRAIN_BIN:-$root/dptrain}
+    python=${DPTRAIN_VENV:-$root/build/venv}/bin/python
+    out=$BATS_TEST_TMPDIR/run
+    board=$BATS_TEST_TMPDIR/board
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 DPTRAIN_BIND=none
+    # shellcheck source=scripts/lib.sh
+    . "$root/scripts/lib.sh"
+}
+
+# 100 digits in batches of 20: 5 steps an epoch.
+short_run() { # ARGUMENTS...
+    [ -d "$BATS_FILE_TMPDIR/digits" ] ||
+        "$dptrain" data synth digits --out "$BATS_FILE_TMPDIR/digits" --train 100 --val 20
+    mpi_flags 2
+    mpirun "${MPI_FLAGS[@]}" -np 2 "$dptrain" train --data "$BATS_FILE_TMPDIR/digits" --threads 1 --out "$out" \
+        --tensorboard "$board" "$@"
+}
+
+need_reader() {
+    "$python" -c 'import tensorboard' 2>/dev/null ||
+        skip "TensorBoard is not in ${python%/bin/python}; scripts/install_deps.sh --test installs it"
+}
+
+# Lines of TAG STEP VALUE, of each tag in the file's order.
+read_back() { # FOLDER
+    "$python" - "$1" <<'EOF' | sort -s -k 1,1
+import sys
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+events = EventAccumulator(sys.argv[1], size_guidance={"scalars": 0})
+events.Reload()
+for tag in events.Tags()["scalars"]:
+    for event in events.Scalars(tag):
+        print(tag, event.step, repr(event.value))
+EOF
+}
+
+# The same lines from the records, where a step's newest one counts.
+expected() {
+    jq -rs 'def newest(kind): map(select(.record == kind)) | group_by(.step) | map(last);
+        (newest("step")[] | (.step + 1) as $at
+            | "train/loss \($at) \(.loss)", "train/accuracy \($at) \(.accuracy)",
+              "train/learning_rate \($at) \(.lr)", "train/images_per_sec \($at) \(20 / .step_sec)",
+              (.gradient_norm // empty | "train/gradient_norm \($at) \(.)")),
+        (newest("epoch")[] | "validation/loss \(.step) \(.val_loss)",
+              "validation/accuracy \(.step) \(.val_accuracy)")' "$out/metrics.jsonl" | sort -s -k 1,1
+}
+
+# Tags and steps are equal, values to a float's last bits.
+same_scalars() { # FILE FILE
+    [ "$(wc -l <"$1")" -eq "$(wc -l <"$2")" ]
+    paste -d ' ' "$1" "$2" | awk '{ d = $3 - $6; if (d < 0) d = -d; size = $6 < 0 ? -$6 : $6
+        if (NF != 6 || $1 != $4 || $2 != $5 || d > 1e-6 * size) { print "differs: " $0; bad = 1 } }
+        END { exit bad || NR == 0 }'
+}
+
+@test "TensorBoard reads what the records hold" {
+    need_reader
+    short_run --model mlp --batch 20 --steps 12 --clip-norm 1
+    [ "$(find "$board" -type f | wc -l)" -eq 1 ]
+    [[ $(ls "$board") =~ ^events\.out\.tfevents\.[0-9]{10}\..+\.[0-9]+$ ]]
+    read_back "$board" >"$BATS_TEST_TMPDIR/read"
+    expected >"$BATS_TEST_TMPDIR/expected"
+    # 12 steps with 5 scalars; validation after steps 5, 10 and 12.
+    [ "$(wc -l <"$BATS_TEST_TMPDIR/expected")" -eq 66 ]
+    same_scalars "$BATS_TEST_TMPDIR/read" "$BATS_TEST_TMPDIR/expected"
+}
+
+@test "a resumed run leaves one series, and a run that starts anew its own" {
+    need_reader
+    short_run --model mlp --batch 20 --epochs 3
+    rm "$out/ckpt-000000000015.h5"
+    # Continues after step 10, where validation has been.
+    short_run --resume auto --epochs 4 | grep 'at step 10'
+    [ "$(find "$board" -type f | wc -l)" -eq 2 ]
+    read_back "$board" >"$BATS_TEST_TMPDIR/read"
+    expected >"$BATS_TEST_TMPDIR/expected"
+    [ "$(grep -c train/loss "$BATS_TEST_TMPDIR/read")" -eq 20 ]
+    [ "$(awk '/validation.loss/ { print $2 }' "$BATS_TEST_TMPDIR/read" | xargs)" = "5 10 15 20" ]
+    same_scalars "$BATS_TEST_TMPDIR/read" "$BATS_TEST_TMPDIR/expected"
+
+    short_run --model mlp --batch 20 --steps 3 --overwrite
+    read_back "$board" >"$BATS_TEST_TMPDIR/read"
+    expected >"$BATS_TEST_TMPDIR/expected"
+    same_scalars "$BATS_TEST_TMPDIR/read" "$BATS_TEST_TMPDIR/expected"
+}
+
+@test "the folder belongs to one start, not to the checkpoint" {
+    short_run --model mlp --batch 20 --steps 3
+    rm -r "$board"
+    mpi_flags 1
+    mpirun "${MPI_FLAGS[@]}" -np 1 "$dptrain" train --data "$BATS_FILE_TMPDIR/digits" --threads 1 --out "$out" \
+        --resume auto --steps 5
+    [ ! -e "$board" ]
+}
+
+@test "a file that was cut in its last record gives all but that, and a resumed run goes on from there" {
+    need_reader
+    short_run --model mlp --batch 20 --steps 3
+    file=$(find "$board" -type f)
+    read_back "$board" | grep -v validation >"$BATS_TEST_TMPDIR/whole"
+    [ "$(wc -l <"$BATS_TEST_TMPDIR/whole")" -eq 12 ]
+    for bytes in 1 4 30; do
+        truncate -s "-$bytes" "$file"
+        read_back "$board" | diff "$BATS_TEST_TMPDIR/whole" -
+    done
+    # Nor does it hide what a later start writes.
+    short_run --resume auto --steps 5
+    read_back "$board" | awk '/train.loss/ { print $2 } /validation.loss/ { print "v" $2 }' | xargs |
+        grep -x '1 2 3 4 5 v5'
+}
+
+@test "a folder that cannot be written is an error before anything is trained or removed" {
+    short_run --model mlp --batch 20 --steps 3
+    before=$(cat "$out/metrics.jsonl")
+    board=/proc/dptrain
+    run short_run --model mlp --batch 20 --steps 3 --overwrite
+    echo "$output"
+    [ "$status" -eq 4 ]
+    [[ $output == *"--tensorboard: cannot make the folder /proc/dptrain"* ]]
+    board=$out/metrics.jsonl
+    run short_run --model mlp --batch 20 --steps 3 --overwrite
+    echo "$output"
+    [ "$status" -eq 2 ]
+    [[ $output == *"$board is a file"* ]]
+    [ "$before" = "$(cat "$out/metrics.jsonl")" ]
+    board=
+    run short_run --model mlp --steps 3
+    [ "$status" -eq 2 ]
+    [[ $output == *"--tensorboard is empty"* ]]
+}
