@@ -13,7 +13,7 @@ const direct_isa_t *direct_isa(void)
         return direct_avx512;
     if (direct_avx2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return direct_avx2;
 #endif
-    return NULL;
+    return direct_base;
 }
 
 int64_t direct_padded(const direct_isa_t *isa, int64_t n)

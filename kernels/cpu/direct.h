@@ -41,13 +41,16 @@ typedef struct direct_isa {
      * `expand` makes of the two; dweight: [k][r][s][c]. */
     void (*backward_weights)(const direct_conv_t *conv, const float *x, const float *dy, const uint8_t *mask,
                              float *dweight, float *workspace);
+    /* The epilogue by itself: y and mask, as forward's but [n][…][k], from dense [n][oh][ow][k]. */
+    void (*reduce)(const direct_conv_t *conv, const float *dense, float *y, uint8_t *mask);
     /* The gradient before the epilogue: dense [n][oh][ow][k], 0 but where the mask sends one of dy. */
     void (*expand)(const direct_conv_t *conv, const float *dy, const uint8_t *mask, float *dense);
 } direct_isa_t;
 
-/* The best that this machine has; NULL: none. */
+/* The best that this machine has. */
 const direct_isa_t *direct_isa(void);
 extern const direct_isa_t *const direct_avx512, *const direct_avx2; /* NULL where not built */
+extern const direct_isa_t *const direct_base;
 
 /* n rounded up to whole tiles. */
 int64_t direct_padded(const direct_isa_t *isa, int64_t n);

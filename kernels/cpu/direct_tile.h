@@ -97,7 +97,7 @@ INLINE void forward_block(const direct_conv_t *v, int block, const float *xt, co
             for (int k = 0; k < block; k++)
                 for (int half = 0; half < 2 && k < n_k; half++) {
                     *(vec_t *)(yt + at + k * n + half * LANES) = best[k][half];
-                    if (v->relu)
+                    if (v->relu && mask)
                         *(bytes_t *)(mask + at + k * n + half * LANES) =
                             __builtin_convertvector(which[k][half], bytes_t);
                 }
@@ -188,6 +188,51 @@ INLINE void expand_window(const direct_conv_t *v, const float *dy, const uint8_t
     for (; i < v->k; i++)
         for (int cell = 0; cell < v->pool_h * v->pool_w; cell++)
             dense[((cell / v->pool_w) * v->ow + cell % v->pool_w) * v->k + i] = mask[i] == cell ? dy[i] : 0;
+}
+
+/* The largest of a window's cells, as forward_window, of [n][oh][ow][k]. */
+INLINE void reduce_window(const direct_conv_t *v, const float *dense, float *y, uint8_t *mask)
+{
+    int64_t i = 0;
+    for (; i + LANES <= v->k || (i < v->k && v->k >= LANES); i += LANES) {
+        int64_t at = i + LANES <= v->k ? i : v->k - LANES;
+        vec_t best = {0};
+        ints_t which = {0};
+        for (int cell = 0; cell < v->pool_h * v->pool_w; cell++) {
+            vec_t value =
+                *(const loose_t *)(dense + ((cell / v->pool_w) * v->ow + cell % v->pool_w) * v->k + at);
+            ints_t wins = cell == 0 ? (ints_t){0} - 1 : (value > best) | (value != value);
+            best = select(wins, value, best);
+            which = (wins & cell) | (~wins & which);
+        }
+        ints_t off = best <= 0;
+        *(loose_t *)(y + at) = (vec_t)((ints_t)best & ~off);
+        if (mask)
+            *(bytes_t *)(mask + at) = __builtin_convertvector((off & DIRECT_OFF) | (~off & which), bytes_t);
+    }
+    for (; i < v->k; i++) {
+        float best = dense[i];
+        int which = 0;
+        for (int cell = 1; cell < v->pool_h * v->pool_w; cell++) {
+            float value = dense[((cell / v->pool_w) * v->ow + cell % v->pool_w) * v->k + i];
+            if (value > best || value != value) best = value, which = cell;
+        }
+        y[i] = best <= 0 ? 0 : best;
+        if (mask) mask[i] = (uint8_t)(best <= 0 ? DIRECT_OFF : which);
+    }
+}
+
+static void reduce(const direct_conv_t *v, const float *dense, float *y, uint8_t *mask)
+{
+    int64_t out_h = v->oh / v->pool_h, out_w = v->ow / v->pool_w;
+#pragma omp parallel for collapse(2) schedule(static) if (omp_get_max_threads() > 1)
+    for (int64_t i = 0; i < v->n; i++)
+        for (int64_t ph = 0; ph < out_h; ph++)
+            for (int64_t pw = 0; pw < out_w; pw++) {
+                int64_t at = ((i * out_h + ph) * out_w + pw) * v->k;
+                int64_t from = ((i * v->oh + ph * v->pool_h) * v->ow + pw * v->pool_w) * v->k;
+                reduce_window(v, dense + from, y + at, mask ? mask + at : NULL);
+            }
 }
 
 INLINE void expand_image(const direct_conv_t *v, const float *dy, const uint8_t *mask, float *dense)
@@ -343,4 +388,5 @@ static const direct_isa_t table = {.name = DIRECT_NAME,
                                    .forward = forward,
                                    .backward_data = backward_data,
                                    .backward_weights = backward_weights,
+                                   .reduce = reduce,
                                    .expand = expand};
