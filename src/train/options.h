@@ -9,8 +9,8 @@
 #include "train/schedule.h"
 
 typedef struct train_options {
-    const char *model, *data, *out, *resume, *checkpoint_every, *on_checkpoint_error, *config;
-    int64_t batch, batch_per_rank, accumulate, epochs, steps, seed, keep, log_every;
+    const char *model, *data, *out, *resume, *checkpoint_every, *on_checkpoint_error, *config, *trace;
+    int64_t batch, batch_per_rank, accumulate, epochs, steps, seed, keep, log_every, trace_steps;
     double label_smoothing, target_accuracy;
     bool overwrite, checkpoint_async, print_config;
     optim_options_t optim;

@@ -9,6 +9,7 @@
 #include "train/metrics.h"
 #include "train/options.h"
 #include "train/runtime.h"
+#include "train/trace_file.h"
 
 /* Behind the gradients, in the same allreduce: what all ranks must know of a step. */
 enum { TAIL_LOSS_SUM, TAIL_CORRECT, TAIL_CHECKPOINT, TAIL_STOP, TAIL_FAILED, TAIL_COUNT };
@@ -42,6 +43,7 @@ typedef struct trainer {
     comm_buffer_t grads; /* n_flat_params + TAIL_COUNT floats */
     int32_t *predictions;
     metrics_t metrics;
+    trace_file_t trace;
     char out[FS_PATH_MAX];
     char resumed_from[FS_PATH_MAX]; /* "" */
     schedule_t schedule;
