@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/trace.h"
 #include "checkpoint/store.h"
 
 typedef enum phase { PHASE_IDLE, PHASE_COPYING, PHASE_WRITING, PHASE_ENDED, PHASE_CLOSING } phase_t;
@@ -86,6 +87,11 @@ static ckpt_content_t copy_content(cursor_t *cursor, const ckpt_content_t *from,
     return to;
 }
 
+static void trace_part(const ckpt_async_t *a, const char *name, double start, double end)
+{
+    trace_add(TRACE_CHECKPOINT, &(trace_span_t){name, "phase", start, end, a->result.step - 1, 0});
+}
+
 static void copy_deferred(ckpt_async_t *a)
 {
     double start = clock_sec();
@@ -94,7 +100,9 @@ static void copy_deferred(ckpt_async_t *a)
         char *to = a->block + ((const char *)array->data - a->block); /* our own memory: it may be written */
         if (array_bytes(array) > 0) memcpy(to, a->deferred[i], array_bytes(array));
     }
-    a->result.copy_sec += clock_sec() - start;
+    double end = clock_sec();
+    a->result.copy_sec += end - start;
+    trace_part(a, "copy", start, end);
 }
 
 /* A state with NaN in it can be resumed from no more; written, it would push out one that can. */
@@ -123,7 +131,9 @@ static void write_copy(ckpt_async_t *a)
     if (err == ERR_OK) err = checkpoint_store_path(a->folder, a->result.step, path);
     if (err == ERR_OK) err = checkpoint_write(path, &a->content);
     if (err == ERR_OK) err = checkpoint_store_prune(a->folder, a->keep, a->result.step);
-    a->result.write_sec = clock_sec() - start;
+    double end = clock_sec();
+    a->result.write_sec = end - start;
+    trace_part(a, "write", start, end);
     a->result.error = (err_info_t){ERR_OK, ""};
     if (err != ERR_OK) err_take(err, &a->result.error);
 }

@@ -34,6 +34,9 @@ typedef struct comm_ops {
     err_t (*allreduce)(comm_t *comm, void *data, int64_t count, dtype_t dtype, comm_op_t op);
     err_t (*allgather)(comm_t *comm, const void *send, int64_t n_bytes, void *recv);
     err_t (*alltoall)(comm_t *comm, const void *send, int64_t n_bytes, void *recv);
+    /* A short message between two ranks; each waits for the other. */
+    err_t (*send)(comm_t *comm, const void *data, int64_t n_bytes, int to);
+    err_t (*receive)(comm_t *comm, void *data, int64_t n_bytes, int from);
     err_t (*buffer_new)(comm_t *comm, size_t n_bytes, comm_buffer_t *out);
     void (*buffer_free)(comm_t *comm, comm_buffer_t *buffer);
     void (*describe)(char *out, size_t n_bytes);

@@ -105,6 +105,20 @@ static err_t mpi_alltoall(comm_t *comm, const void *send, int64_t n_bytes, void 
     return ERR_OK;
 }
 
+static err_t mpi_send(comm_t *comm, const void *data, int64_t n_bytes, int to)
+{
+    mpi_impl_t *impl = comm->impl;
+    E_MPI(MPI_Send(data, narrow_int(n_bytes), MPI_BYTE, to, 0, impl->world), "MPI_Send");
+    return ERR_OK;
+}
+
+static err_t mpi_receive(comm_t *comm, void *data, int64_t n_bytes, int from)
+{
+    mpi_impl_t *impl = comm->impl;
+    E_MPI(MPI_Recv(data, narrow_int(n_bytes), MPI_BYTE, from, 0, impl->world, MPI_STATUS_IGNORE), "MPI_Recv");
+    return ERR_OK;
+}
+
 static size_t page_bytes(void)
 {
     return (size_t)sysconf(_SC_PAGESIZE);
@@ -315,6 +329,8 @@ static const comm_ops_t mpi_ops = {
     .allreduce = mpi_allreduce,
     .allgather = mpi_allgather,
     .alltoall = mpi_alltoall,
+    .send = mpi_send,
+    .receive = mpi_receive,
     .buffer_new = mpi_buffer_new,
     .buffer_free = mpi_buffer_free,
     .describe = mpi_describe,

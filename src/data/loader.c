@@ -7,7 +7,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
+#include "base/trace.h"
 
 enum { N_BUFFERS = 2 };
 
@@ -75,7 +77,10 @@ static void *produce(void *argument)
     int64_t epoch = loader->options.epoch, number = loader->options.batch;
     err_t err = ERR_OK;
     for (int64_t i = 0; i < loader->options.n_batches && err == ERR_OK && wait_for_room(loader); i++) {
+        double start = clock_sec();
         err = fill(loader, epoch, number, &loader->buffers[i % N_BUFFERS]);
+        trace_add(TRACE_LOADER,
+                  &(trace_span_t){"fill", "phase", start, clock_sec(), epoch * n_epoch + number, 0});
         pthread_mutex_lock(&loader->mutex);
         if (err == ERR_OK)
             loader->n_filled++;

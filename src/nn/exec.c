@@ -4,8 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "base/trace.h"
 #include "nn/fuse.h"
 #include "nn/plan.h"
 
@@ -20,6 +22,7 @@ struct exec {
     size_t n_arena_bytes, n_floor_bytes;
     uint64_t dropout_key;
     const float *losses, *logits; /* of the last exec_forward, in the arena */
+    exec_cost_t *costs;           /* [n_nodes] */
 };
 
 err_t exec_new(const exec_options_t *options, exec_t **out)
@@ -29,6 +32,8 @@ err_t exec_new(const exec_options_t *options, exec_t **out)
     exec->options = *options;
     exec->dropout_key = rng_key(options->seed, RNG_DROPOUT);
     err_t err = graph_fuse(options->graph, options->backend, &exec->graph);
+    if (err == ERR_OK)
+        err = mem_new_array(exec->graph->n_nodes, sizeof *exec->costs, "layer times", &exec->costs);
     if (err == ERR_OK)
         *out = exec;
     else
@@ -42,6 +47,7 @@ void exec_free(exec_t **exec)
     for (int i = 0; i < (*exec)->n_plans; i++) plan_free(&(*exec)->plans[i]);
     graph_free(&(*exec)->graph);
     mem_free(&(*exec)->arena);
+    mem_free(&(*exec)->costs);
     mem_free(exec);
 }
 
@@ -135,6 +141,49 @@ static err_t check_layer(exec_t *exec, const plan_t *plan, int node, const op_ar
     return ERR_OK;
 }
 
+/* Seconds of a layer's pass that began at `start` and ends now; also a span of the trace. */
+static double pass_sec(const exec_t *exec, int node, const exec_batch_t *batch, double start)
+{
+    const graph_node_t *layer = &exec->graph->nodes[node];
+    double end = clock_sec();
+    trace_add(TRACE_TRAINING, &(trace_span_t){layer->name, op_traits(layer->desc.kind)->name, start, end,
+                                              (int64_t)batch->step, 0});
+    return end - start;
+}
+
+static void count_forward(exec_t *exec, const plan_t *plan, int node, const exec_batch_t *batch, double start)
+{
+    exec_cost_t *cost = &exec->costs[node];
+    cost->forward_sec += pass_sec(exec, node, batch, start);
+    cost->forward_macs += (double)op_macs(&plan->nodes[node].op->desc);
+}
+
+/* A gradient of the input and one of the weights are each as many products as forward. */
+static void count_backward(exec_t *exec, const plan_t *plan, int node, const exec_batch_t *batch,
+                           double start)
+{
+    const plan_node_t *planned = &plan->nodes[node];
+    exec_cost_t *cost = &exec->costs[node];
+    cost->backward_sec += pass_sec(exec, node, batch, start);
+    int n_products = (planned->op->desc.n_params > 0) + (planned->dx[0] >= 0);
+    cost->backward_macs += n_products * (double)op_macs(&planned->op->desc);
+}
+
+const graph_t *exec_graph(const exec_t *exec)
+{
+    return exec->graph;
+}
+
+const exec_cost_t *exec_costs(const exec_t *exec)
+{
+    return exec->costs;
+}
+
+void exec_clear_costs(exec_t *exec)
+{
+    memset(exec->costs, 0, (size_t)exec->graph->n_nodes * sizeof *exec->costs);
+}
+
 static err_t run_forward(exec_t *exec, const exec_batch_t *batch, bool training, char *nonfinite)
 {
     const graph_t *g = exec->graph;
@@ -146,8 +195,10 @@ static err_t run_forward(exec_t *exec, const exec_batch_t *batch, bool training,
         args.predictions = batch->predictions;
         /* A rank that looks for NaN may be alone. */
         if (nonfinite) args.sum_shared = NULL;
+        double start = clock_sec();
         err_t err = op_forward(plan->nodes[n].op, &args);
         if (err != ERR_OK) return err_context(err, "layer %s, forward", g->nodes[n].name);
+        if (training && !nonfinite) count_forward(exec, plan, n, batch, start);
         if (nonfinite && !nonfinite[0]) TRY(check_layer(exec, plan, n, &args, nonfinite));
     }
     return ERR_OK;
@@ -214,7 +265,11 @@ err_t exec_backward(exec_t *exec, const exec_batch_t *batch, exec_ready_hook_t h
     ASSERT(exec->options.grads && (plan || batch->n == 0));
     if (!plan) memset(exec->options.grads, 0, (size_t)g->n_flat_params * sizeof(float));
     for (int n = g->n_nodes - 1; n >= 0; n--) {
-        if (plan && plan->nodes[n].in_backward) TRY(layer_backward(exec, plan, n, batch));
+        double start = clock_sec();
+        if (plan && plan->nodes[n].in_backward) {
+            TRY(layer_backward(exec, plan, n, batch));
+            count_backward(exec, plan, n, batch, start);
+        }
         if (!hook || g->nodes[n].desc.n_params == 0) continue;
         int64_t offset = g->params[g->nodes[n].first_param].offset;
         TRY(hook(context, offset, flat_end(g, n) - offset));

@@ -63,6 +63,20 @@ typedef err_t (*exec_ready_hook_t)(void *context, int64_t offset, int64_t count)
 /* Backward of the batch whose training forward came last. Overwrites the gradients. hook may be NULL. */
 err_t exec_backward(exec_t *exec, const exec_batch_t *batch, exec_ready_hook_t hook, void *context);
 
+/* The graph that runs, neighbours fused; the executor's own. */
+const graph_t *exec_graph(const exec_t *exec);
+
+/* What a layer's training passes have cost since the last exec_clear_costs: seconds, and products that really
+ * ran (the first layer's backward has no gradient of the input). */
+typedef struct exec_cost {
+    double forward_sec, backward_sec;
+    double forward_macs, backward_macs;
+} exec_cost_t;
+
+/* One for each node of exec_graph, the executor's own. */
+const exec_cost_t *exec_costs(const exec_t *exec);
+void exec_clear_costs(exec_t *exec);
+
 /* Runs forward again and finds the first layer with a NaN or infinite output (or parameter). *layer: its name
  * with what is wrong, in out[EXEC_WHERE_MAX]; "" when everything is finite. */
 err_t exec_find_nonfinite(exec_t *exec, const exec_batch_t *batch, char *out);

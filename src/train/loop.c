@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/progress.h"
 #include "base/stats.h"
+#include "base/trace.h"
 #include "train/step.h"
 #include "train/stop.h"
 #include "train/train.h"
@@ -101,7 +102,9 @@ static err_t evaluate(trainer_t *t, evaluation_t *out)
 static err_t end_epoch(trainer_t *t, double train_sec, int64_t n_trained)
 {
     evaluation_t eval;
+    double start = clock_sec();
     TRY(evaluate(t, &eval));
+    trace_add(TRACE_TRAINING, &(trace_span_t){"evaluation", "phase", start, clock_sec(), t->at.step - 1, 0});
     double n = (double)t->at.n_samples, rate = (double)n_trained / train_sec;
     double train_loss = t->at.loss_sum / n, train_accuracy = (double)t->at.n_correct / n;
     progress_clear_line();
@@ -225,6 +228,7 @@ err_t trainer_loop(trainer_t *t)
     TRY(trainer_finish_checkpoints(t));
     stop = stop && t->at.step < t->n_steps && !reached;
     TRY(record_end(t, reached ? "target reached" : stop ? "stopped by SIGUSR1" : "finished"));
+    TRY(trace_file_write(&t->trace));
     return stop ? ERR_OK : check_target(t);
 }
 

@@ -61,13 +61,17 @@ static const opt_t table[] = {
      "steps between lines when there is no progress bar", false},
     {"tensorboard", OPT_STRING, FIELD(tensorboard), NULL, 0, 0, NULL, "DIR",
      "also write scalars for TensorBoard there", false},
+    {"trace", OPT_STRING, FIELD(trace), NULL, 0, 0, NULL, "FILE",
+     "write what every rank did when, for ui.perfetto.dev or chrome://tracing", false},
+    {"trace-steps", OPT_INT, FIELD(trace_steps), "1000", 0, 1e15, NULL, "N",
+     "steps in --trace, from the first; 0: as many as fit into 64 MB a rank", false},
 };
 enum { N_OPTIONS = sizeof table / sizeof table[0], TEXT_MAX = 4200, MAX_CONFIG = 1 << 20 };
 
 /* What may change on --resume. Of these, the first kind belongs to a run and is never taken from the
  * checkpoint; the second is, unless given. Documented in the README ("Checkpoints"). */
-const char *const train_options_per_run[] = {"config",  "print-config", "out",  "overwrite",
-                                             "resume",  "device",       "comm", "threads",
+const char *const train_options_per_run[] = {"config",  "print-config", "out",    "overwrite", "resume",
+                                             "trace",   "trace-steps",  "device", "comm",      "threads",
                                              "timeout", "tensorboard",  NULL};
 static const char *const may_change[] = {"data",
                                          "epochs",

@@ -9,8 +9,10 @@
 #include "train/schedule.h"
 
 typedef struct train_options {
-    const char *model, *data, *out, *resume, *checkpoint_every, *on_checkpoint_error, *config, *tensorboard;
-    int64_t batch, batch_per_rank, accumulate, epochs, steps, seed, keep, log_every, reproducible, bn_group;
+    const char *model, *data, *out, *resume, *checkpoint_every, *on_checkpoint_error, *config, *trace;
+    const char *tensorboard;
+    int64_t batch, batch_per_rank, accumulate, epochs, steps, seed, keep, log_every, trace_steps;
+    int64_t reproducible, bn_group;
     double label_smoothing, target_accuracy;
     bool overwrite, checkpoint_async, print_config, sync_bn;
     optim_options_t optim;

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/trace.h"
 #include "checkpoint/store.h"
 #include "comm/watchdog.h"
 #include "train/trainer.h"
@@ -85,6 +86,7 @@ static err_t make_out_folder(trainer_t *t)
     TRY(make_tensorboard_folder(o->tensorboard));
     TRY(fs_make_folder(t->out));
     TRY(fs_check_writable(t->out));
+    TRY(trace_file_check(o->trace));
     TRY(checkpoint_store_clean(t->out, NULL));
     TRY(fs_join(metrics, t->out, "metrics.jsonl"));
     TRY(list_checkpoints(t->out, &steps, &n));
@@ -300,6 +302,20 @@ static err_t open_shards(trainer_t *t)
     return ERR_OK;
 }
 
+static err_t begin_trace(trainer_t *t)
+{
+    trace_file_options_t options = {
+        .path = t->options->trace,
+        .model = t->options->model,
+        .first_step = t->at.step,
+        .n_steps = t->n_steps - t->at.step,
+        .n_traced = t->options->trace_steps,
+        .n_layers = t->graph->n_nodes,
+        .n_parts = (int)t->options->accumulate * trainer_local_shards(t),
+    };
+    return trace_file_begin(t->comm, &options, &t->trace);
+}
+
 err_t trainer_setup(trainer_t *t)
 {
     comm_t *comm = t->comm;
@@ -319,6 +335,7 @@ err_t trainer_setup(trainer_t *t)
     TRY(comm_broadcast(comm, t->params, t->graph->n_flat_params * (int64_t)sizeof(float), 0,
                        "sending weights"));
     TRY(open_out(t));
+    TRY(begin_trace(t));
     return comm_agree(comm, open_loader(t), "starting the loader");
 }
 
@@ -326,6 +343,7 @@ void trainer_teardown(trainer_t *t)
 {
     ckpt_async_close(&t->writer);
     loader_close(&t->loader);
+    trace_close();
     evaluator_close(&t->evaluator);
     exec_free(&t->exec);
     sampler_free(&t->sampler);

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/trace.h"
 #include "checkpoint/store.h"
 #include "comm/watchdog.h"
 #include "train/model_file.h"
@@ -106,11 +107,14 @@ static err_t write_checkpoint(trainer_t *t, bool wait)
 err_t trainer_checkpoint(trainer_t *t, bool wait)
 {
     watchdog_phase("writing the checkpoint of step %lld", (long long)t->at.step);
+    double start = clock_sec();
     TRY(trainer_average_states(t));
     err_t err = t->comm->rank == 0 ? write_checkpoint(t, wait || !t->options->checkpoint_async) : ERR_OK;
     t->last_checkpoint_step = t->at.step;
     t->last_checkpoint_sec = clock_sec();
-    return comm_agree(t->comm, err, "writing a checkpoint");
+    err = comm_agree(t->comm, err, "writing a checkpoint");
+    trace_add(TRACE_TRAINING, &(trace_span_t){"checkpoint", "phase", start, clock_sec(), t->at.step - 1, 0});
+    return err;
 }
 
 err_t trainer_finish_checkpoints(trainer_t *t)

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/trace.h"
 #include "comm/watchdog.h"
 #include "train/stop.h"
 
@@ -15,6 +16,11 @@ static int64_t page_faults(void)
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     return usage.ru_minflt;
+}
+
+static void trace_phase(const trainer_t *t, const char *name, double start, double end, int64_t n_bytes)
+{
+    trace_add(TRACE_TRAINING, &(trace_span_t){name, "phase", start, end, t->at.step, n_bytes});
 }
 
 static float *tail(const trainer_t *t)
@@ -45,8 +51,11 @@ static err_t compute_part(trainer_t *t, const exec_batch_t *part, step_cost_t *c
     tail(t)[TAIL_LOSS_SUM] += (float)loss_sum;
     double middle = clock_sec();
     TRY(exec_backward(t->exec, part, NULL, NULL));
+    double end = clock_sec();
     cost->forward += middle - start;
-    cost->backward += clock_sec() - middle;
+    cost->backward += end - middle;
+    trace_phase(t, "forward", start, middle, 0);
+    trace_phase(t, "backward", middle, end, 0);
     return ERR_OK;
 }
 
@@ -132,11 +141,10 @@ static err_t compute(trainer_t *t, const exec_batch_t *batch, int64_t n_global, 
 }
 
 /* Gradients and tail, over all ranks. */
-static err_t sum_gradients(trainer_t *t)
+static err_t sum_gradients(trainer_t *t, int64_t count)
 {
     if (t->shards) return shards_sum(t->shards, t->grads.data);
-    return comm_allreduce(t->comm, t->grads.data, t->graph->n_flat_params + TAIL_COUNT, DTYPE_F32, COMM_SUM,
-                          "gradient allreduce");
+    return comm_allreduce(t->comm, t->grads.data, count, DTYPE_F32, COMM_SUM, "gradient allreduce");
 }
 
 double trainer_rate(const trainer_t *t)
@@ -161,7 +169,9 @@ err_t trainer_step(trainer_t *t, step_result_t *result, step_cost_t *cost)
     double start = clock_sec();
     watchdog_phase("reading the data of step %lld", (long long)t->at.step);
     TRY(loader_next(t->loader, &data));
-    cost->data = clock_sec() - start;
+    double have_data = clock_sec();
+    cost->data = have_data - start;
+    trace_phase(t, "data wait", start, have_data, 0);
 
     watchdog_phase("computing step %lld", (long long)t->at.step);
     exec_batch_t batch = {.n = data->n,
@@ -175,9 +185,11 @@ err_t trainer_step(trainer_t *t, step_result_t *result, step_cost_t *cost)
     TRY(compute(t, &batch, data->n_global, cost));
 
     double before_comm = clock_sec();
-    TRY(sum_gradients(t));
+    int64_t count = t->graph->n_flat_params + TAIL_COUNT;
+    TRY(sum_gradients(t, count));
     double after_comm = clock_sec();
     cost->comm = after_comm - before_comm;
+    trace_phase(t, "allreduce", before_comm, after_comm, count * (int64_t)sizeof(float));
 
     const float *sums = tail(t);
     *result = (step_result_t){.loss = sums[TAIL_LOSS_SUM] / (double)data->n_global,
@@ -192,6 +204,8 @@ err_t trainer_step(trainer_t *t, step_result_t *result, step_cost_t *cost)
     double end = clock_sec();
     cost->optimizer = end - after_comm;
     cost->total = end - start;
+    trace_phase(t, "optimizer", after_comm, end, 0);
+    trace_phase(t, "step", start, end, 0);
     cost->n_allocations = mem_count() - allocations_before;
     cost->n_page_faults = page_faults() - faults_before;
     return ERR_OK;

@@ -11,6 +11,7 @@
 #include "train/runtime.h"
 #include "train/shards.h"
 #include "train/tensorboard.h"
+#include "train/trace_file.h"
 
 /* Behind the gradients, in the same allreduce: what all ranks must know of a step. */
 enum { TAIL_LOSS_SUM, TAIL_CORRECT, TAIL_CHECKPOINT, TAIL_STOP, TAIL_FAILED, TAIL_COUNT };
@@ -46,6 +47,7 @@ typedef struct trainer {
     int32_t *predictions;
     metrics_t metrics;
     tensorboard_t tensorboard;
+    trace_file_t trace;
     char out[FS_PATH_MAX];
     char resumed_from[FS_PATH_MAX]; /* "" */
     schedule_t schedule;

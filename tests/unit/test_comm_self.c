@@ -1,7 +1,9 @@
 /* The communicator of one process keeps the contract of comm.h without touching MPI. */
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
+#include "comm/clock.h"
 #include "comm/comm.h"
 #include "comm/watchdog.h"
 #include "tests/tap.h"
@@ -68,6 +70,9 @@ static void test_collectives(comm_t *comm)
            memcmp(gathered, copy, sizeof copy) == 0,
        "allgather from its own place");
     OK(comm_agree(comm, ERR_OK, "a test") == ERR_OK, "agree: no failure");
+    double offset = -1, error = -1;
+    OK(comm_clock_offset(comm, clock_sec, &offset, &error) == ERR_OK && offset == 0 && error == 0,
+       "its clock is rank 0's");
     err_t mine = err_raise(ERR_DATA, __FILE__, __LINE__, "just this");
     OK(comm_agree(comm, mine, "a test") == ERR_DATA && strcmp(err_message(), "just this") == 0,
        "agree: a failure keeps code and words");
@@ -90,7 +95,7 @@ static void test_buffers(comm_t *comm)
 
 int main(void)
 {
-    tap_plan(18);
+    tap_plan(19);
     launcher(0);
     test_choice();
     comm_t *comm = NULL;
