@@ -5,11 +5,14 @@ import argparse
 import json
 import sys
 
-import matplotlib
+try:
+    import matplotlib
 
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402
-from matplotlib.patches import Patch  # noqa: E402
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    from matplotlib.patches import Patch
+except ImportError:
+    sys.exit("trace_png: matplotlib is missing; Debian has it as python3-matplotlib")
 
 # Okabe and Ito's palette, which the colour-blind can tell apart.
 OPERATORS = {
@@ -112,7 +115,7 @@ def label(axes, span, y, height, start, end, dark):
     if text_width(axes, span[2], size) < 0.92 * room:
         axes.text(*where, span[2], ha="center", va="center", fontsize=size, color=color)
         return True
-    if span[1] == "layers" and text_width(axes, "M", size) * 1.15 < room:
+    if span[1] == "layers" and text_width(axes, "M", size) * 1.75 < room:
         axes.text(*where, span[2], ha="center", va="center", fontsize=size - 0.5, color=color, rotation=90)
         return True
     return False
@@ -133,7 +136,8 @@ def draw_spans(axes, spans, tops, begin, end):
         color = colors.get(span[2] if span[3] == "phase" else span[3], "#AAAAAA")
         y, height = tops[span[0], span[1]], ROW_HEIGHT[span[1]]
         left, right = max(span[5], begin) - begin, min(span[6], end) - begin
-        axes.add_patch(plt.Rectangle((left, y), right - left, height, facecolor=color, edgecolor="white", linewidth=0.6))
+        axes.add_patch(
+            plt.Rectangle((left, y), right - left, height, facecolor=color, edgecolor="white", linewidth=0.4))
         if label(axes, span, y, height, left, right, is_dark(color)):
             named.add(span[2])
     return named
@@ -145,7 +149,7 @@ def draw_steps(axes, spans, tops, begin, end, ranks):
         top = tops[rank, "phases"]
         bottom = top + ROW_HEIGHT["phases"] + 0.08 + ROW_HEIGHT["layers"]
         for span in spans:
-            if span[0] != rank or span[2] != "step" or not begin <= span[5] < end:
+            if span[0] != rank or span[2] != "step" or span[6] > end:
                 continue
             axes.plot([span[5] - begin] * 2, [top - 0.3, bottom], color=INK, linewidth=0.9, zorder=3, clip_on=False)
             axes.text(span[5] - begin, top - 0.12, f" step {span[4]}", fontsize=7.5, color=INK, va="bottom", ha="left")
@@ -162,12 +166,13 @@ def draw_names(axes, tops, names, ranks):
                   va="center", fontsize=10, fontweight="bold", color=INK)
 
 
-def draw_legend(axes, spans, named):
-    """The operators, and the phases whose bars are too narrow for their name."""
-    used = [(name, OPERATORS[name]) for name in OPERATORS if any(s[3] == name for s in spans)]
-    used += [(name, PHASES[name]) for name in PHASES if name not in named and any(s[2] == name for s in spans)]
+def draw_legend(axes, spans, named, width):
+    """The operators, and the phases whose bars are too narrow for their name; what is too narrow to see is left out."""
+    seen = [s for s in spans if s[6] - s[5] > 0.002 * width]
+    used = [(name, OPERATORS[name]) for name in OPERATORS if any(s[3] == name for s in seen)]
+    used += [(name, PHASES[name]) for name in PHASES if name not in named and any(s[2] == name for s in seen)]
     patches = [Patch(facecolor=color, label=name) for name, color in used]
-    axes.legend(handles=patches, ncol=len(patches), loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False,
+    axes.legend(handles=patches, ncol=len(patches), loc="lower right", bbox_to_anchor=(1.005, 1.0), frameon=False,
                 fontsize=7.5, handlelength=1, handleheight=1, columnspacing=1, handletextpad=0.4, borderaxespad=0.2)
 
 
@@ -179,18 +184,18 @@ def main():
     spans = [s for s in spans if s[0] in ranks and s[5] < end and s[6] > begin]
     tops, height = layout(spans, ranks)
 
-    figure, axes = plt.subplots(figsize=(10.5, 0.95 + 0.36 * height), dpi=140)
-    figure.subplots_adjust(left=0.145, right=0.985, top=1 - 0.62 / figure.get_figheight(),
+    figure, axes = plt.subplots(figsize=(10.5, 1.05 + 0.36 * height), dpi=140)
+    figure.subplots_adjust(left=0.145, right=0.985, top=1 - 0.66 / figure.get_figheight(),
                            bottom=0.5 / figure.get_figheight())
     axes.set_xlim(0, end - begin)
     axes.set_ylim(height, -0.45)
     named = draw_spans(axes, spans, tops, begin, end)
     draw_steps(axes, spans, tops, begin, end, ranks)
     draw_names(axes, tops, names, ranks)
-    draw_legend(axes, spans, named)
+    draw_legend(axes, spans, named, end - begin)
     last = first + args.steps - 1
     axes.set_title(f"{other['model']}, {other['ranks']} ranks, steps {first}–{last}", loc="left", fontsize=11,
-                   fontweight="bold", color=INK, pad=12)
+                   fontweight="bold", color=INK, pad=23)
     axes.set_xlabel("ms", fontsize=8, color="#5A616B", labelpad=2)
     axes.set_yticks([])
     axes.tick_params(axis="x", labelsize=8, colors="#5A616B")

@@ -79,7 +79,16 @@ static void advance(trainer_t *t, const step_result_t *result, const step_cost_t
     /* A ragged batch says nothing of the others' speed. */
     if (t->smooth_step_sec <= 0) t->smooth_step_sec = cost->total;
     if (result->n == t->global_batch) t->smooth_step_sec += (cost->total - t->smooth_step_sec) / 12;
-    if (++t->n_first_steps <= RATE_WARMUP_STEPS) return;
+    if (++t->n_first_steps <= RATE_WARMUP_STEPS) {
+        exec_clear_costs(t->exec);
+        return;
+    }
+    t->steady.data += cost->data;
+    t->steady.forward += cost->forward;
+    t->steady.backward += cost->backward;
+    t->steady.comm += cost->comm;
+    t->steady.optimizer += cost->optimizer;
+    t->steady.total += cost->total;
     t->n_allocations += cost->n_allocations;
     t->n_page_faults += cost->n_page_faults;
     if (result->n == t->global_batch)
@@ -175,6 +184,23 @@ static err_t record_end(trainer_t *t, const char *why)
     return comm_agree(t->comm, err, "writing metrics");
 }
 
+/* After everything that is measured: it takes memory and time of its own. */
+static err_t report_profile(trainer_t *t)
+{
+    int64_t n_steps = t->n_first_steps - RATE_WARMUP_STEPS;
+    if (n_steps <= 0) return ERR_OK;
+    profile_t profile;
+    err_t err = profile_gather(t->comm, t->exec, t->runtime.backend, &t->steady, n_steps, &profile);
+    if (err == ERR_OK) {
+        profile_print(&profile);
+        json_t *j = metrics_begin(&t->metrics, "profile");
+        if (j) profile_json(&profile, j);
+        err = comm_agree(t->comm, metrics_end(&t->metrics, true), "writing metrics");
+    }
+    profile_free(&profile);
+    return err;
+}
+
 /* Known to every rank: evaluation gives all of them the same number. */
 static err_t check_target(trainer_t *t)
 {
@@ -228,6 +254,7 @@ err_t trainer_loop(trainer_t *t)
     TRY(trainer_finish_checkpoints(t));
     stop = stop && t->at.step < t->n_steps && !reached;
     TRY(record_end(t, reached ? "target reached" : stop ? "stopped by SIGUSR1" : "finished"));
+    TRY(report_profile(t));
     TRY(trace_file_write(&t->trace));
     return stop ? ERR_OK : check_target(t);
 }

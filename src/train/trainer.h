@@ -8,6 +8,7 @@
 #include "train/evaluate.h"
 #include "train/metrics.h"
 #include "train/options.h"
+#include "train/profile.h"
 #include "train/runtime.h"
 #include "train/shards.h"
 #include "train/tensorboard.h"
@@ -65,6 +66,7 @@ typedef struct trainer {
     double smooth_step_sec;               /* of the last dozen steps, for people; records hold every step */
     int64_t n_first_steps;                /* steps done in this process, for the warm-up of measurements */
     int64_t n_allocations, n_page_faults; /* in steps after the warm-up: both should stand still */
+    profile_split_t steady;               /* sums over the steps after the warm-up */
 } trainer_t;
 
 enum { RATE_RING = 1 << 16, RATE_WARMUP_STEPS = 10 };

@@ -1,0 +1,81 @@
+#!/usr/bin/env bats
+# The profile at the end of a run: what is printed and what is recorded. No number that depends on time is looked at.
+# shellcheck disable=SC2030,SC2031 # every test is a subshell, on purpose
+
+setup() {
+    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+    dptrain=${DPTRAIN_BIN:-$root/dptrain}
+    out=$BATS_TEST_TMPDIR/run
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 DPTRAIN_BIND=none
+    # shellcheck source=scripts/lib.sh
+    . "$root/scripts/lib.sh"
+}
+
+setup_file() {
+    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+    export tiny=$BATS_FILE_TMPDIR/tiny
+    "${DPTRAIN_BIN:-$root/dptrain}" data synth digits --out "$tiny" --train 300 --val 64
+}
+
+train() { # RANKS ARGUMENTS...
+    mpi_flags "$1"
+    mpirun "${MPI_FLAGS[@]}" -np "$1" "$dptrain" train --data "$tiny" --threads 1 --out "$out" "${@:2}"
+}
+
+profile() { # CONDITION of the one record
+    jq -es "map(select(.record == \"profile\")) | length == 1 and (.[0] | $1)" "$out/metrics.jsonl" >/dev/null || {
+        echo "does not hold: $1"
+        return 1
+    }
+}
+
+@test "the record: shares of one step, layers in order of their cost, products counted" {
+    for n in 1 2; do
+        train "$n" --batch 50 --steps 17 --overwrite
+        profile ".steps == 7 and .ranks == $n and .peak_gflops > 0 and (.hints | length) <= 3"
+        profile '[.data_wait_sec, .forward_sec, .backward_sec, .exposed_comm_sec, .optimizer_sec, .other_sec] | all(. >= 0)'
+        profile '(.data_wait_sec + .forward_sec + .backward_sec + .exposed_comm_sec + .optimizer_sec + .other_sec)
+            / .step_sec | . > 0.999999 and . < 1.000001'
+        profile '[.layers[].name | split("+")[]] | sort == ["conv1", "conv2", "fc1", "fc2", "loss", "pool1", "pool2", "relu1", "relu2", "relu3"]'
+        profile '[.layers[] | .forward_sec + .backward_sec] | . == (sort | reverse) and all(. > 0)'
+        profile '([.layers[].share] | add) <= 1 and ([.layers[].forward_sec] | add) <= .forward_sec
+            and ([.layers[].backward_sec] | add) <= .backward_sec'
+        # 2 FLOPs for each multiply-add of a rank's 50 / n samples; no gradient of the first layer's input.
+        profile "[.layers[] | {(.name): (.gflops * 1e9 * (.forward_sec + .backward_sec) * $n / 50)}] | add
+            | [.conv1 / 1152000, .conv2 / 9600000, .fc1 / 2400000, .fc2 / 30000] | all(. > 0.999999 and . < 1.000001)"
+        profile '[.layers[] | select(.operator == "relu" or .operator == "pool2d") | .gflops, .of_peak] | all(. == 0)'
+    done
+}
+
+@test "what is printed: the split, five layers, the peak; the same figures as the record's" {
+    train 2 --batch 50 --steps 15 >"$BATS_TEST_TMPDIR/said"
+    grep -qx 'profile, mean of 5 steady steps on 2 ranks' "$BATS_TEST_TMPDIR/said"
+    sed -n '/^profile/,$p' "$BATS_TEST_TMPDIR/said" >"$BATS_TEST_TMPDIR/block"
+    # Seven numbers under seven names; the percentages are of the step.
+    awk '$1 == "%" { sum = $2 + $3 + $4 + $5 + $6 + $7; ok = NF == 8 && $8 == "100.0" && sum > 99.6 && sum < 100.4 }
+        END { exit !ok }' "$BATS_TEST_TMPDIR/block"
+    [ "$(grep -cE '^  (conv|fc|relu|pool|loss)[0-9]* ' "$BATS_TEST_TMPDIR/block")" -eq 5 ]
+    grep -E '^  (conv|fc|relu|pool|loss)[0-9]* ' "$BATS_TEST_TMPDIR/block" | awk '{ print $1, $3 }' |
+        diff - <(jq -r 'select(.record == "profile") | .layers[:5][] | [.name, 1000 * .forward_sec] | @tsv' \
+            "$out/metrics.jsonl" | awk '{ printf "%s %.3f\n", $1, $2 }')
+    grep -qE '^  peak: [0-9.]+ GFLOP/s a rank' "$BATS_TEST_TMPDIR/block"
+    diff <(sed -n 's/^  hint: //p' "$BATS_TEST_TMPDIR/block") \
+        <(jq -r 'select(.record == "profile") | .hints[]' "$out/metrics.jsonl")
+}
+
+@test "a run that ends within the warm-up has no profile" {
+    train 2 --batch 50 --steps 10 >"$BATS_TEST_TMPDIR/said"
+    run grep -c profile "$BATS_TEST_TMPDIR/said" "$out/metrics.jsonl"
+    [ "$status" -eq 1 ]
+    train 2 --resume auto --steps 12 >"$BATS_TEST_TMPDIR/said"
+    run grep -c '^profile' "$BATS_TEST_TMPDIR/said"
+    [ "$status" -eq 1 ]
+}
+
+@test "the reference backend, a batch in parts, ranks without samples in the last batch" {
+    # 149 + 149 + 2 samples an epoch.
+    for device in ref cpu; do
+        train 3 --model mlp --device "$device" --epochs 5 --accumulate 2 --batch 149 --overwrite
+        profile '.steps == 5 and .peak_gflops > 0 and ([.layers[].share] | add) <= 1'
+    done
+}

@@ -1,0 +1,171 @@
+/* RUN device=ref,cpu
+ *
+ * The profile at the end of a run: ranking, shares and hints from made-up times; what the executor counts;
+ * the peak. */
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "models/model.h"
+#include "tests/tap.h"
+#include "train/profile.h"
+
+static bool near(double a, double b)
+{
+    return fabs(a - b) <= 1e-9 * fabs(b);
+}
+
+static void test_ranking(void)
+{
+    profile_layer_t layers[] = {
+        {"a", OP_RELU, 1e-3, 1e-3, 0},   {"b", OP_CONV2D, 2e-3, 6e-3, 4e9}, {"c", OP_LINEAR, 0, 0, 0},
+        {"d", OP_POOL2D, 1e-3, 1e-3, 0}, {"e", OP_LINEAR, 9e-3, 0, 1e6},
+    };
+    profile_t p = {.n_steps = 1, .n_ranks = 1, .n_layers = 5, .split = {.total = 0.02}, .layers = layers};
+    profile_sort(layers, 5);
+    char order[6] = "";
+    for (int i = 0; i < 5; i++) order[i] = layers[i].name[0];
+    OK(strcmp(order, "ebadc") == 0, "both passes count; equals keep their order (%s)", order);
+    OK(near(profile_layer_share(&p, &layers[1]), 0.4), "share of the step");
+    OK(near(profile_layer_flops(&layers[1]), 5e11), "FLOP/s over both passes");
+    OK(profile_layer_flops(&layers[2]) == 0 && profile_layer_flops(&layers[4]) == 0,
+       "no products: no rate, even without any time");
+    p.split.total = 0;
+    char hints[PROFILE_MAX_HINTS][PROFILE_HINT_MAX];
+    OK(profile_layer_share(&p, &layers[0]) == 0 && profile_hints(&p, hints) == 0,
+       "an empty step is no error");
+}
+
+/* Hints of a step of 100 s, with times in seconds. */
+static int hints_of(double data, double comm, double relu, double pool,
+                    char hints[PROFILE_MAX_HINTS][PROFILE_HINT_MAX])
+{
+    profile_layer_t layers[] = {{"conv", OP_CONV2D, 20, 20, 1e9},
+                                {"relu1", OP_RELU, relu / 2, 0, 0},
+                                {"relu2", OP_RELU, 0, relu / 2, 0},
+                                {"pool", OP_POOL2D, pool, 0, 0}};
+    profile_t p = {.n_steps = 1,
+                   .n_ranks = 2,
+                   .n_layers = 4,
+                   .split = {.data = data, .comm = comm, .total = 100},
+                   .layers = layers};
+    return profile_hints(&p, hints);
+}
+
+static void test_hints(void)
+{
+    char hints[PROFILE_MAX_HINTS][PROFILE_HINT_MAX];
+    OK(hints_of(9.9, 19.9, 14, 10.9, hints) == 0, "below every threshold: none");
+    OK(hints_of(10, 19, 0, 0, hints) == 1 && strstr(hints[0], "10 % of a step waits for data") == hints[0],
+       "data");
+    OK(hints_of(0, 34.6, 0, 0, hints) == 1 && strstr(hints[0], "35 % of a step is allreduce") == hints[0],
+       "communication");
+    OK(hints_of(0, 0, 10, 20, hints) == 1 &&
+           strstr(hints[0], "30 % of a step is unfused passes over memory (pool2d 20 %, relu 10 %)") ==
+               hints[0],
+       "unfused passes, the costly kind first");
+    OK(hints_of(0, 0, 30, 0.5, hints) == 1 && strstr(hints[0], "(relu 30 %)"),
+       "kinds that cost nothing are left out");
+    OK(hints_of(20, 20, 20, 20, hints) == 3, "all at once");
+}
+
+enum { N_SAMPLES = 3 };
+
+static err_t make_exec(const backend_t *backend, const graph_t *graph, float **memory, exec_t **exec)
+{
+    int64_t n = graph->n_flat_params;
+    TRY(mem_new_array(2 * n + graph->n_flat_states, sizeof(float), "test", memory));
+    float *params = *memory, *states = params + 2 * n;
+    graph_init(graph, 1, params, states);
+    exec_options_t options = {
+        .graph = graph, .backend = backend, .params = params, .grads = params + n, .states = states};
+    TRY(exec_new(&options, exec));
+    TRY(exec_prepare(*exec, N_SAMPLES, true));
+    TRY(exec_prepare(*exec, N_SAMPLES, false));
+    return exec_ready(*exec);
+}
+
+static const exec_cost_t *cost_of(const exec_t *exec, const graph_t *graph, const char *name)
+{
+    for (int i = 0; i < graph->n_nodes; i++)
+        if (strcmp(graph->nodes[i].name, name) == 0) return &exec_costs(exec)[i];
+    return NULL;
+}
+
+static bool macs_are(const exec_t *exec, const graph_t *graph, const char *name, double forward,
+                     double backward)
+{
+    const exec_cost_t *cost = cost_of(exec, graph, name);
+    return near(cost->forward_macs, N_SAMPLES * forward) && near(cost->backward_macs, N_SAMPLES * backward);
+}
+
+static void test_counts(const graph_t *graph, exec_t *exec)
+{
+    static float pixels[N_SAMPLES * 28 * 28];
+    static const int32_t labels[N_SAMPLES];
+    exec_batch_t batch = {.n = N_SAMPLES, .pixels = pixels, .labels = labels, .loss_scale = 1};
+    double loss;
+    OK_CALL(exec_forward(exec, &batch, false, &loss), "an evaluation");
+    OK(cost_of(exec, graph, "conv1")->forward_macs == 0, "is not counted");
+    for (int i = 0; i < 2; i++) {
+        exec_clear_costs(exec);
+        OK_CALL(exec_forward(exec, &batch, true, &loss), "forward");
+        OK_CALL(exec_backward(exec, &batch, NULL, NULL), "backward");
+    }
+    OK(macs_are(exec, graph, "conv1", 288000, 288000), "the first layer has one product in backward");
+    OK(macs_are(exec, graph, "conv2", 1600000, 3200000) && macs_are(exec, graph, "fc2", 5000, 10000),
+       "the others two; what was cleared is gone");
+    OK(macs_are(exec, graph, "relu1", 0, 0) && cost_of(exec, graph, "relu1")->backward_sec > 0,
+       "a layer without products has time alone");
+}
+
+/* Of the one step in exec, told as two. */
+static void test_gather(const backend_t *backend, const graph_t *graph, const exec_t *exec)
+{
+    comm_t *comm = NULL;
+    comm_options_t options = {.name = "self", .timeout_sec = 60};
+    profile_split_t sums = {1, 2, 3, 4, 5, 20};
+    profile_t p = {0};
+    OK_CALL(comm_open(&options, &comm), "a communicator");
+    OK_CALL(profile_gather(comm, graph, exec, backend, &sums, 2, &p), "a profile");
+    OK(p.split.data == 0.5 && p.split.backward == 1.5 && p.split.total == 10, "times are a step's");
+    bool sorted = p.n_layers == graph->n_nodes;
+    double n_flops = 0;
+    for (int i = 0; i < p.n_layers; i++) {
+        n_flops += p.layers[i].n_flops;
+        if (i > 0)
+            sorted &= p.layers[i - 1].forward_sec + p.layers[i - 1].backward_sec >=
+                      p.layers[i].forward_sec + p.layers[i].backward_sec;
+    }
+    OK(sorted, "every layer is there, the most costly first");
+    OK(near(n_flops, N_SAMPLES * (3 * 2293000.0 - 288000)), "2 FLOPs for each multiply-add, over two steps");
+    OK(p.peak_flops > 0, "the peak is measured");
+    profile_free(&p);
+    profile_free(&p);
+    comm_close(&comm);
+}
+
+int main(int argc, char **argv)
+{
+    const backend_t *backend;
+    const char *device = argc > 1 ? argv[1] : "ref";
+    if (backend_find(device, &backend) != ERR_OK) return tap_skip_all(err_message());
+    tap_plan(30);
+    OK_CALL(backend->open ? backend->open(1) : ERR_OK, "the %s backend", device);
+    test_ranking();
+    test_hints();
+    graph_t *graph = NULL;
+    exec_t *exec = NULL;
+    float *memory = NULL;
+    model_options_t options = {shape_3d(28, 28, 1), 10, 0};
+    OK_CALL(model_build("lenet5", &options, &graph), "a model");
+    OK_CALL(make_exec(backend, graph, &memory, &exec), "an executor");
+    test_counts(graph, exec);
+    test_gather(backend, graph, exec);
+    exec_free(&exec);
+    graph_free(&graph);
+    mem_free(&memory);
+    if (backend->close) backend->close();
+    OK(mem_live() == 0, "every block was freed");
+    return tap_done();
+}
