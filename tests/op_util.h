@@ -96,12 +96,13 @@ typedef struct op_run {
     int32_t *labels, *predictions;
 } op_run_t;
 
-static inline op_run_t op_run_new(const backend_t *backend, op_desc_t desc, bool training)
+static inline op_run_t op_run_with(const backend_t *backend, op_desc_t desc, bool training,
+                                   const op_algorithms_t *wanted)
 {
     op_run_t r = {0};
     op_args_t *a = &r.args;
     must(op_infer(&desc), "op_infer");
-    must(op_plan(backend, &desc, training, &r.op), "op_plan");
+    must(op_plan(backend, &desc, training, wanted, &r.op), "op_plan");
     for (int i = 0; i < desc.n_inputs; i++) a->x[i] = r.x[i] = util_floats(desc.x[i]);
     for (int i = 0; i < desc.n_inputs; i++) a->dx[i] = r.dx[i] = util_floats(desc.x[i]);
     for (int i = 0; i < desc.n_params; i++) a->param[i] = r.param[i] = util_floats(desc.param[i]);
@@ -116,6 +117,11 @@ static inline op_run_t op_run_new(const backend_t *backend, op_desc_t desc, bool
     a->training = training, a->dropout_key = rng_key(11, RNG_DROPOUT), a->layer = 3, a->step = 1000;
     a->first_sample = 5, a->loss_scale = 0.25f;
     return r;
+}
+
+static inline op_run_t op_run_new(const backend_t *backend, op_desc_t desc, bool training)
+{
+    return op_run_with(backend, desc, training, NULL);
 }
 
 static inline void op_run_free(op_run_t *r)

@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ops/op.h"
+
 typedef struct direct_conv {
     int64_t n, h, w, c; /* input */
     int64_t oh, ow, k;  /* output */
@@ -46,6 +48,9 @@ typedef struct direct_isa {
     /* The gradient before the epilogue: dense [n][oh][ow][k], 0 but where the mask sends one of dy. */
     void (*expand)(const direct_conv_t *conv, const float *dy, const uint8_t *mask, float *dense);
 } direct_isa_t;
+
+/* conv2d with its epilogue as the tiles see it. */
+direct_conv_t direct_conv_of(const op_desc_t *desc);
 
 /* The best that this machine has. */
 const direct_isa_t *direct_isa(void);

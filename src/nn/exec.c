@@ -63,11 +63,17 @@ err_t exec_prepare(exec_t *exec, int64_t n, bool training)
     if (n == 0 || find_plan(exec, n, training)) return ERR_OK;
     ASSERT(exec->n_plans < MAX_PLANS && !exec->arena);
     plan_t *plan;
-    TRY(plan_new(exec->graph, exec->options.backend, n, training, &plan));
+    TRY(plan_new(exec->graph, exec->options.backend, exec->options.algorithms, n, training, &plan));
     exec->plans[exec->n_plans++] = plan;
     if (plan->n_arena_bytes > exec->n_arena_bytes) exec->n_arena_bytes = plan->n_arena_bytes;
     if (plan->n_floor_bytes > exec->n_floor_bytes) exec->n_floor_bytes = plan->n_floor_bytes;
     return ERR_OK;
+}
+
+const op_algorithms_t *exec_algorithms(const exec_t *exec, int64_t n, bool training, int node)
+{
+    const plan_t *plan = find_plan(exec, n, training);
+    return plan ? &plan->nodes[node].op->algorithms : NULL;
 }
 
 err_t exec_ready(exec_t *exec)

@@ -6,6 +6,7 @@
 #ifndef NN_EXEC_H
 #define NN_EXEC_H
 
+#include "nn/algorithms.h"
 #include "nn/graph.h"
 #include "ops/backend.h"
 
@@ -14,12 +15,13 @@ typedef struct exec exec_t;
 enum { EXEC_WHERE_MAX = 128 };
 
 typedef struct exec_options {
-    const graph_t *graph;     /* borrowed; neighbours that the backend computes in one are fused */
-    const backend_t *backend; /* opened by the caller */
-    float *params;            /* n_flat_params */
-    float *grads;             /* n_flat_params; NULL when nothing is trained */
-    float *states;            /* n_flat_states */
-    uint64_t seed;            /* dropout */
+    const graph_t *graph;           /* borrowed; neighbours that the backend computes in one are fused */
+    const backend_t *backend;       /* opened by the caller */
+    float *params;                  /* n_flat_params */
+    float *grads;                   /* n_flat_params; NULL when nothing is trained */
+    float *states;                  /* n_flat_states */
+    uint64_t seed;                  /* dropout */
+    const algorithms_t *algorithms; /* borrowed; NULL: the backend's own rule */
     /* op_args_t's, for batch norm in training; NULL: every batch has its own statistics. */
     err_t (*sum_shared)(void *context, double *values, int64_t n);
     void *share_context;
@@ -40,6 +42,9 @@ void exec_free(exec_t **exec);
 
 /* Prepares for batches of n samples (repeating is fine). training: forward in training mode and backward. */
 err_t exec_prepare(exec_t *exec, int64_t n, bool training);
+
+/* What computes layer `node` for a prepared batch size; NULL when it is not prepared. */
+const op_algorithms_t *exec_algorithms(const exec_t *exec, int64_t n, bool training, int node);
 
 /* After the last exec_prepare: makes the arena and touches it. */
 err_t exec_ready(exec_t *exec);

@@ -44,6 +44,13 @@ shape_t graph_shape(const graph_t *graph, int value)
     return value == 0 ? graph->sample : graph->nodes[value - 1].desc.y;
 }
 
+err_t graph_batch_desc(const graph_t *g, int node, int64_t n, op_desc_t *out)
+{
+    *out = g->nodes[node].desc;
+    for (int i = 0; i < out->n_inputs; i++) out->x[i] = shape_with_batch(out->x[i], n);
+    return op_infer(out);
+}
+
 int graph_readers(const graph_t *g, int value)
 {
     int count = 0;

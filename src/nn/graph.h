@@ -72,6 +72,9 @@ err_t graph_finish(graph_t *graph);
 /* Shape of a value for one sample. */
 shape_t graph_shape(const graph_t *graph, int value);
 
+/* The operator of layer `node` for a batch of n, shapes inferred. */
+err_t graph_batch_desc(const graph_t *graph, int node, int64_t n, op_desc_t *out);
+
 /* How many inputs of layers a value feeds. */
 int graph_readers(const graph_t *graph, int value);
 

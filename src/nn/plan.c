@@ -99,15 +99,16 @@ static void plan_backward(plan_t *plan)
         for (int i = 0; i < g->nodes[n].desc.n_inputs; i++) plan_gradient(plan, n, i);
 }
 
-static err_t plan_operators(plan_t *plan, const backend_t *backend)
+static err_t plan_operators(plan_t *plan, const backend_t *backend, const algorithms_t *algorithms)
 {
     const graph_t *g = plan->graph;
     size_t n_workspace = 0;
     for (int n = 0; n < g->n_nodes; n++) {
-        op_desc_t desc = g->nodes[n].desc;
-        for (int i = 0; i < desc.n_inputs; i++) desc.x[i] = shape_with_batch(desc.x[i], plan->n_samples);
-        err_t err = op_infer(&desc);
-        if (err == ERR_OK) err = op_plan(backend, &desc, plan->training, &plan->nodes[n].op);
+        op_desc_t desc;
+        op_algorithms_t wanted = {0};
+        err_t err = graph_batch_desc(g, n, plan->n_samples, &desc);
+        if (err == ERR_OK && algorithms) algorithms_get(algorithms, &desc, &wanted);
+        if (err == ERR_OK) err = op_plan(backend, &desc, plan->training, &wanted, &plan->nodes[n].op);
         if (err != ERR_OK) return err_context(err, "layer %s", g->nodes[n].name);
         if (plan->nodes[n].op->n_workspace_bytes > n_workspace)
             n_workspace = plan->nodes[n].op->n_workspace_bytes;
@@ -116,7 +117,8 @@ static err_t plan_operators(plan_t *plan, const backend_t *backend)
     return ERR_OK;
 }
 
-err_t plan_new(const graph_t *graph, const backend_t *backend, int64_t n_samples, bool training, plan_t **out)
+err_t plan_new(const graph_t *graph, const backend_t *backend, const algorithms_t *algorithms,
+               int64_t n_samples, bool training, plan_t **out)
 {
     err_t err = ERR_OK;
     plan_t *plan = NULL;
@@ -133,7 +135,7 @@ err_t plan_new(const graph_t *graph, const backend_t *backend, int64_t n_samples
         node->y = node->dy = node->saved = -1;
         for (int i = 0; i < OP_MAX_INPUTS; i++) node->dx[i] = node->add_to[i] = -1;
     }
-    TRY_OUT(err, plan_operators(plan, backend));
+    TRY_OUT(err, plan_operators(plan, backend, algorithms));
     plan_forward(plan);
     if (training) plan_backward(plan);
     TRY_OUT(err, memplan_solve(plan->buffers, plan->n_buffers, &plan->n_arena_bytes));

@@ -3,6 +3,7 @@
 #ifndef NN_PLAN_H
 #define NN_PLAN_H
 
+#include "nn/algorithms.h"
 #include "nn/graph.h"
 #include "nn/memplan.h"
 #include "ops/backend.h"
@@ -27,8 +28,9 @@ typedef struct plan {
     size_t n_arena_bytes, n_floor_bytes;
 } plan_t;
 
-err_t plan_new(const graph_t *graph, const backend_t *backend, int64_t n_samples, bool training,
-               plan_t **out);
+/* algorithms: NULL, or read during the call. */
+err_t plan_new(const graph_t *graph, const backend_t *backend, const algorithms_t *algorithms,
+               int64_t n_samples, bool training, plan_t **out);
 void plan_free(plan_t **plan);
 
 #endif

@@ -5,13 +5,16 @@
 #include "ops/op.h"
 
 /* One operator on one backend. plan may be NULL (nothing to prepare), unplan too. plan sets op->plan and the
- * two sizes; on an error it must leave nothing behind. */
+ * two sizes; on an error it must leave nothing behind. list: op_list_algorithms; NULL where there is no
+ * choice. A kernel that has it finds in op->algorithms names of its list, or "", and plan leaves there what
+ * is used. */
 typedef struct op_kernel {
     err_t (*plan)(op_t *op);
     err_t (*forward)(const op_t *op, const op_args_t *args);
     err_t (*backward)(const op_t *op, const op_args_t *args);
     void (*unplan)(op_t *op);
     bool fuses; /* conv2d and linear: their epilogues are understood */
+    int (*list)(const op_desc_t *desc, op_pass_t pass, bool training, const char **names, int max);
 } op_kernel_t;
 
 /* Optimizers: one pass over a range of the flat buffers. Everywhere g ← gradient_scale·gradient (clipping),

@@ -1,5 +1,9 @@
 #include "ops/op.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "base/mem.h"
 #include "ops/backend.h"
 #include "ops/infer.h"
@@ -58,7 +62,67 @@ epilogue_t op_epilogue(const op_desc_t *desc)
     return (epilogue_t){0};
 }
 
-err_t op_plan(const backend_t *backend, const op_desc_t *desc, bool training, op_t **out)
+const char *const op_pass_names[OP_PASS_COUNT] = {"forward", "backward_data", "backward_weights"};
+
+void op_key(const op_desc_t *desc, char out[OP_KEY_MAX])
+{
+    const conv2d_attr_t *a = &desc->attr.conv2d;
+    const int64_t *x = desc->x[0].dim;
+    int n = snprintf(out, OP_KEY_MAX, "%s %s n=%" PRId64, ops[desc->kind].traits.name,
+                     dtype_name(desc->dtype), x[0]);
+    char *rest = out + n;
+    size_t room = (size_t)(OP_KEY_MAX - n);
+    if (desc->kind == OP_CONV2D)
+        n = snprintf(rest, room,
+                     " x=%" PRId64 "x%" PRId64 "x%" PRId64 " k=%" PRId64
+                     "x%dx%d stride=%dx%d pad=%dx%d dilation=%dx%d groups=%d",
+                     x[1], x[2], x[3], a->out_channels, a->kernel_h, a->kernel_w, a->stride_h, a->stride_w,
+                     a->pad_h, a->pad_w, a->dilation_h, a->dilation_w, a->groups);
+    else if (desc->kind == OP_LINEAR)
+        n = snprintf(rest, room, " in=%" PRId64 " out=%" PRId64, shape_sample_count(desc->x[0]),
+                     desc->attr.linear.out_features);
+    else
+        n = snprintf(rest, room, " x=%s", shape_format(shape_with_batch(desc->x[0], 1)).text);
+    ASSERT((size_t)n < room);
+    epilogue_t e = op_epilogue(desc);
+    rest += n;
+    room -= (size_t)n;
+    if (e.relu) n = snprintf(rest, room, e.pool_h ? " relu pool=%dx%d" : " relu", e.pool_h, e.pool_w);
+    ASSERT((size_t)n < room);
+}
+
+int op_list_algorithms(const backend_t *backend, const op_desc_t *desc, op_pass_t pass, bool training,
+                       const char **names, int max)
+{
+    const op_kernel_t *kernel = backend->kernel[desc->kind];
+    return kernel && kernel->list ? kernel->list(desc, pass, training, names, max) : 0;
+}
+
+/* Takes over the name that is wanted for one pass, if this backend has it. */
+static err_t want_algorithm(op_t *op, op_pass_t pass, const char *wanted)
+{
+    const char *names[OP_MAX_ALGORITHMS];
+    char key[OP_KEY_MAX], choice[256] = "";
+    if (!wanted[0]) return ERR_OK;
+    int n = op_list_algorithms(op->backend, &op->desc, pass, op->training, names, OP_MAX_ALGORITHMS);
+    for (int i = 0; i < n; i++) {
+        if (strcmp(names[i], wanted) == 0) {
+            snprintf(op->algorithms.name[pass], OP_ALGORITHM_MAX, "%s", wanted);
+            return ERR_OK;
+        }
+        size_t used = strlen(choice);
+        snprintf(choice + used, sizeof choice - used, "%s%s", used ? ", " : "", names[i]);
+    }
+    op_key(&op->desc, key);
+    if (n == 0)
+        RAISE(ERR_USAGE, "%s, %s: the %s backend has no choice of algorithms, '%s' was asked for", key,
+              op_pass_names[pass], op->backend->name, wanted);
+    RAISE(ERR_USAGE, "%s, %s: there is no algorithm '%s' for it; choose from %s", key, op_pass_names[pass],
+          wanted, choice);
+}
+
+err_t op_plan(const backend_t *backend, const op_desc_t *desc, bool training, const op_algorithms_t *wanted,
+              op_t **out)
 {
     const op_kernel_t *kernel = backend->kernel[desc->kind];
     if (!kernel) RAISE(ERR_SYSTEM, "the %s backend has no %s", backend->name, ops[desc->kind].traits.name);
@@ -66,7 +130,11 @@ err_t op_plan(const backend_t *backend, const op_desc_t *desc, bool training, op
     op_t *op;
     TRY(mem_new(sizeof *op, "an operator", &op));
     *op = (op_t){.desc = *desc, .backend = backend, .training = training};
-    err_t err = kernel->plan ? kernel->plan(op) : ERR_OK;
+    err_t err = ERR_OK;
+    int n_passes = wanted ? training ? OP_PASS_COUNT : 1 : 0;
+    for (int pass = 0; pass < n_passes && err == ERR_OK; pass++)
+        err = want_algorithm(op, (op_pass_t)pass, wanted->name[pass]);
+    if (err == ERR_OK && kernel->plan) err = kernel->plan(op);
     if (err != ERR_OK) {
         mem_free(&op);
         return err;

@@ -15,7 +15,8 @@
 #include "tensor/dtype.h"
 #include "tensor/shape.h"
 
-enum { OP_MAX_INPUTS = 2, OP_MAX_PARAMS = 2, OP_MAX_STATES = 2 };
+enum { OP_MAX_INPUTS = 2, OP_MAX_PARAMS = 2, OP_MAX_STATES = 2, OP_KEY_MAX = 192 };
+enum { OP_MAX_ALGORITHMS = 16, OP_ALGORITHM_MAX = 24 }; /* for one pass; bytes of a name */
 
 typedef enum op_kind {
     OP_CONV2D,
@@ -123,6 +124,18 @@ typedef struct op_desc {
     shape_t state[OP_MAX_STATES];
 } op_desc_t;
 
+/* A backend may know several algorithms for one operator and choose one for each pass apart: for y, for dx,
+ * and for the gradients of the parameters. */
+typedef enum op_pass { OP_FORWARD, OP_BACKWARD_DATA, OP_BACKWARD_WEIGHTS, OP_PASS_COUNT } op_pass_t;
+
+/* "forward", "backward_data", "backward_weights" */
+extern const char *const op_pass_names[OP_PASS_COUNT];
+
+/* Names of algorithms, the backend's own; "": its own rule. */
+typedef struct op_algorithms {
+    char name[OP_PASS_COUNT][OP_ALGORITHM_MAX];
+} op_algorithms_t;
+
 struct backend;
 
 typedef struct op {
@@ -132,6 +145,8 @@ typedef struct op {
     size_t n_saved_bytes;     /* kept from forward to backward; set by the backend's plan */
     size_t n_workspace_bytes; /* scratch inside one call; contents need not survive */
     void *plan;               /* the backend's own */
+    /* Set by the backend's plan: what computes each planned pass, "" where there is no choice. */
+    op_algorithms_t algorithms;
 } op_t;
 
 typedef struct op_args {
@@ -140,7 +155,9 @@ typedef struct op_args {
     const void *dy;
     void *dx[OP_MAX_INPUTS]; /* NULL: this gradient is not wanted */
     const void *param[OP_MAX_PARAMS];
-    void *dparam[OP_MAX_PARAMS]; /* overwritten, not added to */
+    /* Overwritten, not added to. Operators that have a choice of algorithms take NULL in all: these gradients
+     * are not wanted. */
+    void *dparam[OP_MAX_PARAMS];
     void *state[OP_MAX_STATES];
     void *saved;     /* n_saved_bytes, 64-byte aligned */
     void *workspace; /* n_workspace_bytes, 64-byte aligned */
@@ -182,8 +199,21 @@ void op_conv2d_cells(const op_desc_t *desc, int64_t *height, int64_t *width);
 /* Multiply-adds of one forward call; 0 for operators without products. */
 int64_t op_macs(const op_desc_t *desc);
 
-/* desc must be inferred. ERR_SYSTEM naming the operator when the backend can't have it. */
-err_t op_plan(const struct backend *backend, const op_desc_t *desc, bool training, op_t **out);
+/* What decides which algorithms there are and which is fast, as one line: "conv2d float32 n=64 x=12x12x20
+ * k=50x5x5 stride=1x1 pad=0x0 dilation=1x1 groups=1". desc must be inferred. */
+void op_key(const op_desc_t *desc, char out[OP_KEY_MAX]);
+
+/* Names of the algorithms that can compute this pass, at most `max`, the one that the backend's own rule
+ * takes first; the return value is their number, 0 where there is no choice. Names live for ever. desc must
+ * be inferred, the backend open. */
+int op_list_algorithms(const struct backend *backend, const op_desc_t *desc, op_pass_t pass, bool training,
+                       const char **names, int max);
+
+/* desc must be inferred. wanted: NULL, or names from op_list_algorithms; those of passes that are not planned
+ * (backward without training) are not looked at. ERR_SYSTEM naming the operator when the backend can't have
+ * it; ERR_USAGE naming operator, shape and what there is when an algorithm is unknown or does not fit. */
+err_t op_plan(const struct backend *backend, const op_desc_t *desc, bool training,
+              const op_algorithms_t *wanted, op_t **out);
 void op_free(op_t **op);
 
 /* forward: reads x, param, (state); writes y, saved (when planned for training), predictions, (state).

@@ -27,7 +27,7 @@ static err_t product_new(const backend_t *backend, int64_t n, product_t *out)
     op_desc_t desc = {.kind = OP_LINEAR, .dtype = DTYPE_F32, .n_inputs = 1, .x = {shape_2d(n, n)}};
     desc.attr.linear = (linear_attr_t){.out_features = n};
     TRY(op_infer(&desc));
-    TRY(op_plan(backend, &desc, false, &out->op));
+    TRY(op_plan(backend, &desc, false, NULL, &out->op));
     TRY(mem_new_array(n * n, sizeof(float), "the peak's matrices", &out->x));
     TRY(mem_new_array(n * n, sizeof(float), "the peak's matrices", &out->y));
     TRY(mem_new_array(n * n, sizeof(float), "the peak's matrices", &out->w));

@@ -176,13 +176,13 @@ static void test_plan(void)
     op_t *op = NULL;
     must(op_infer(&relu), "relu");
     must(op_infer(&add), "add");
-    OK(op_plan(&half, &relu, false, &op) == ERR_SYSTEM && strstr(err_message(), "half") &&
+    OK(op_plan(&half, &relu, false, NULL, &op) == ERR_SYSTEM && strstr(err_message(), "half") &&
            strstr(err_message(), "relu"),
        "a backend without the operator: %s", err_message());
-    OK(op_plan(&half, &add, false, &op) == ERR_SYSTEM && strstr(err_message(), "no add today") && !op,
+    OK(op_plan(&half, &add, false, NULL, &op) == ERR_SYSTEM && strstr(err_message(), "no add today") && !op,
        "a plan's own error comes through");
     op_free(&op);
-    must(op_plan(&backend_ref, &relu, true, &op), "relu");
+    must(op_plan(&backend_ref, &relu, true, NULL, &op), "relu");
     OK(op->training && op->backend == &backend_ref && shape_equal(op->desc.y, relu.y),
        "a plan keeps what it was made of");
     op_free(&op);

@@ -1,0 +1,342 @@
+#include <string.h>
+
+#include "base/mem.h"
+#include "kernels/cpu/conv.h"
+#include "kernels/cpu/onednn.h"
+
+/* oneDNN's implementations, on our NHWC pictures or on blocked ones of its own. Weights are ours, [k, h, w,
+ * c/groups], at the boundary, and whatever the primitive likes best inside: they change at every step, so
+ * each pass that reads or writes them reorders them, in workspace. The same is done with pictures where a
+ * primitive wants those in a layout of its own. */
+
+/* oneDNN's view of the operator. */
+typedef struct conv_shape {
+    dnnl_memory_desc_t x, y, bias, weight;       /* as the primitive may have them; `any` where it chooses */
+    dnnl_memory_desc_t our_x, our_y, our_weight; /* layouts of op.h */
+    dnnl_dims_t strides, dilation, padding;
+    bool has_bias;
+} conv_shape_t;
+
+static err_t shape_pictures(const op_desc_t *d, dnnl_format_tag_t tag, conv_shape_t *s)
+{
+    const int64_t *x = d->x[0].dim, *y = d->y.dim;
+    /* Dimensions are named in the order n, c, h, w whatever the layout. */
+    dnnl_dims_t x_dims = {x[0], x[3], x[1], x[2]}, y_dims = {y[0], y[3], y[1], y[2]}, bias_dims = {y[3]};
+    E_DNNL(dnnl_memory_desc_init_by_tag(&s->our_x, 4, x_dims, dnnl_f32, dnnl_nhwc), "conv2d input layout");
+    E_DNNL(dnnl_memory_desc_init_by_tag(&s->our_y, 4, y_dims, dnnl_f32, dnnl_nhwc), "conv2d output layout");
+    E_DNNL(dnnl_memory_desc_init_by_tag(&s->x, 4, x_dims, dnnl_f32, tag), "conv2d input layout");
+    E_DNNL(dnnl_memory_desc_init_by_tag(&s->y, 4, y_dims, dnnl_f32, tag), "conv2d output layout");
+    E_DNNL(dnnl_memory_desc_init_by_tag(&s->bias, 1, bias_dims, dnnl_f32, dnnl_x), "conv2d bias layout");
+    return ERR_OK;
+}
+
+/* tag: of pictures, dnnl_nhwc or dnnl_format_tag_any. */
+static err_t shape_of(const op_desc_t *d, dnnl_format_tag_t tag, conv_shape_t *s)
+{
+    const conv2d_attr_t *a = &d->attr.conv2d;
+    TRY(shape_pictures(d, tag, s));
+    int64_t k = a->out_channels, g = a->groups, kh = a->kernel_h, kw = a->kernel_w, c = d->param[0].dim[3];
+    dnnl_dims_t dims = {g, k / g, c, kh, kw}, strides = {k / g * kh * kw * c, kh * kw * c, 1, kw * c, c};
+    int skip = g == 1 ? 1 : 0; /* the dimension of the groups exists only where there are some */
+    E_DNNL(dnnl_memory_desc_init_by_tag(&s->weight, 5 - skip, dims + skip, dnnl_f32, dnnl_format_tag_any),
+           "conv2d weight layout");
+    E_DNNL(dnnl_memory_desc_init_by_strides(&s->our_weight, 5 - skip, dims + skip, dnnl_f32, strides + skip),
+           "conv2d weight layout");
+    s->has_bias = a->has_bias;
+    s->strides[0] = a->stride_h, s->strides[1] = a->stride_w;
+    /* oneDNN counts the cells skipped. */
+    s->dilation[0] = a->dilation_h - 1, s->dilation[1] = a->dilation_w - 1;
+    s->padding[0] = a->pad_h, s->padding[1] = a->pad_w;
+    return ERR_OK;
+}
+
+static dnnl_status_t describe(const conv_problem_t *p, const conv_shape_t *s, dnnl_alg_kind_t alg,
+                              dnnl_convolution_desc_t *out)
+{
+    const dnnl_memory_desc_t *bias = s->has_bias ? &s->bias : NULL;
+    dnnl_prop_kind_t kind = p->training ? dnnl_forward_training : dnnl_forward_inference;
+    if (p->pass == OP_FORWARD)
+        return dnnl_dilated_convolution_forward_desc_init(out, kind, alg, &s->x, &s->weight, bias, &s->y,
+                                                          s->strides, s->dilation, s->padding, s->padding);
+    if (p->pass == OP_BACKWARD_DATA)
+        return dnnl_dilated_convolution_backward_data_desc_init(
+            out, alg, &s->x, &s->weight, &s->y, s->strides, s->dilation, s->padding, s->padding);
+    return dnnl_dilated_convolution_backward_weights_desc_init(
+        out, alg, &s->x, &s->weight, bias, &s->y, s->strides, s->dilation, s->padding, s->padding);
+}
+
+/* "jit:avx512_core", "x64:gemm:jit" without its "x64:". */
+static const char *info_of(const_dnnl_primitive_desc_t desc)
+{
+    const char *info = "", *prefix = "x64:";
+    dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, (void *)&info);
+    return strncmp(info, prefix, strlen(prefix)) == 0 ? info + strlen(prefix) : info;
+}
+
+static bool begins(const char *text, const char *prefix)
+{
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* oneDNN's offers in its order of preference. */
+typedef struct offers {
+    dnnl_primitive_desc_iterator_t iterator; /* NULL: there are none */
+    dnnl_primitive_attr_t attr;
+    dnnl_convolution_desc_t desc; /* the iterator points at it */
+    bool begun;
+} offers_t;
+
+static void offers_close(offers_t *o)
+{
+    if (o->iterator) dnnl_primitive_desc_iterator_destroy(o->iterator);
+    if (o->attr) dnnl_primitive_attr_destroy(o->attr);
+}
+
+static err_t offers_open(const conv_problem_t *p, const conv_shape_t *s, dnnl_alg_kind_t alg, offers_t *o)
+{
+    *o = (offers_t){.begun = false};
+    E_DNNL(describe(p, s, alg, &o->desc), "describing conv2d");
+    TRY(onednn_attr_new(&o->attr));
+    dnnl_status_t status =
+        dnnl_primitive_desc_iterator_create(&o->iterator, &o->desc, o->attr, onednn_engine(), NULL);
+    if (status == dnnl_success) return ERR_OK;
+    o->iterator = NULL;
+    if (status == dnnl_unimplemented) return ERR_OK;
+    offers_close(o);
+    return onednn_check(status, "looking for implementations of conv2d", __FILE__, __LINE__);
+}
+
+/* The next one, which the caller destroys; NULL after the last. */
+static dnnl_primitive_desc_t offers_next(offers_t *o)
+{
+    bool there = o->iterator && (!o->begun || dnnl_primitive_desc_iterator_next(o->iterator) == dnnl_success);
+    o->begun = true;
+    return there ? dnnl_primitive_desc_iterator_fetch(o->iterator) : NULL;
+}
+
+static void drop(dnnl_primitive_desc_t *desc)
+{
+    if (*desc) dnnl_primitive_desc_destroy(*desc);
+    *desc = NULL;
+}
+
+/* Variants on NHWC begin what oneDNN calls the implementation. Of those that differ in the instruction set
+ * alone the first counts: it is the widest. */
+#define FIRST_OFFER "first"
+#define BLOCKED     "blocked"
+#define WINOGRAD    "winograd"
+
+/* oneDNN rates brgconv first. With fewer input channels than a vector has lanes, the direct one behind it is
+ * faster: LeNet's first layer (32 × 28×28×1, 20 5×5 kernels) takes 429 µs instead of 783, a 3-channel 3×3
+ * layer 1679 instead of 2090; at 20 and 64 channels it is not. */
+static dnnl_primitive_desc_t take_rule(const conv_problem_t *p, offers_t *o)
+{
+    dnnl_primitive_desc_t first = offers_next(o), second = NULL;
+    if (first && p->pass == OP_FORWARD && p->desc->param[0].dim[3] < 16 && begins(info_of(first), "brgconv:"))
+        second = offers_next(o);
+    bool better = second && begins(info_of(second), "jit:avx512");
+    drop(better ? &first : &second);
+    return better ? second : first;
+}
+
+static dnnl_primitive_desc_t take_prefix(offers_t *o, const char *prefix)
+{
+    dnnl_primitive_desc_t desc;
+    while ((desc = offers_next(o)) && !begins(info_of(desc), prefix)) drop(&desc);
+    return desc;
+}
+
+/* A blocked layout that is none is the same as without. */
+static dnnl_primitive_desc_t take_blocked(const conv_problem_t *p, const conv_shape_t *s, offers_t *o)
+{
+    dnnl_primitive_desc_t desc = offers_next(o);
+    int x = p->pass == OP_BACKWARD_DATA ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC;
+    int y = p->pass == OP_FORWARD ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST;
+    if (desc &&
+        (!begins(info_of(desc), "jit") ||
+         (dnnl_memory_desc_equal(dnnl_primitive_desc_query_md(desc, dnnl_query_exec_arg_md, x), &s->our_x) &&
+          dnnl_memory_desc_equal(dnnl_primitive_desc_query_md(desc, dnnl_query_exec_arg_md, y), &s->our_y))))
+        drop(&desc);
+    return desc;
+}
+
+/* *out: NULL when oneDNN does not offer it. */
+static err_t take(const conv_problem_t *p, const char *variant, conv_shape_t *s, dnnl_primitive_desc_t *out)
+{
+    offers_t offers;
+    bool winograd = strcmp(variant, WINOGRAD) == 0, blocked = winograd || strcmp(variant, BLOCKED) == 0;
+    conv_problem_t problem = *p;
+    /* For evaluation oneDNN has layouts of its own; a name means the same in both. */
+    if (blocked) problem.training = true;
+    TRY(shape_of(p->desc, blocked ? dnnl_format_tag_any : dnnl_nhwc, s));
+    TRY(offers_open(&problem, s, winograd ? dnnl_convolution_winograd : dnnl_convolution_direct, &offers));
+    if (blocked)
+        *out = take_blocked(p, s, &offers);
+    else
+        *out = strcmp(variant, FIRST_OFFER) == 0 ? take_rule(p, &offers) : take_prefix(&offers, variant);
+    offers_close(&offers);
+    return ERR_OK;
+}
+
+static const conv_impl_t *row_of(const char *info)
+{
+    const conv_impl_t *impl = conv_onednn;
+    while (strcmp(impl->variant, FIRST_OFFER) != 0 && !begins(info, impl->variant)) impl++;
+    return impl;
+}
+
+const conv_impl_t *conv_onednn_rule(const conv_problem_t *problem)
+{
+    conv_shape_t s;
+    dnnl_primitive_desc_t desc;
+    if (take(problem, FIRST_OFFER, &s, &desc) != ERR_OK || !desc) return NULL;
+    const conv_impl_t *impl = row_of(info_of(desc));
+    drop(&desc);
+    return impl;
+}
+
+static bool fits(const conv_impl_t *impl, const conv_problem_t *problem)
+{
+    conv_shape_t s;
+    dnnl_primitive_desc_t desc;
+    bool last_resort = strcmp(impl->variant, FIRST_OFFER) == 0 || strcmp(impl->variant, "ref:") == 0;
+    if (last_resort) return conv_onednn_rule(problem) == impl;
+    bool there = take(problem, impl->variant, &s, &desc) == ERR_OK && desc;
+    if (there) drop(&desc);
+    return there;
+}
+
+/* One argument of the primitive. */
+typedef struct operand {
+    onednn_pass_t reorder; /* from our layout to the primitive's or back; empty when they agree */
+    size_t offset;         /* of the primitive's copy in workspace */
+    bool is_output;
+} operand_t;
+
+enum { MAX_OPERANDS = 4 };
+
+typedef struct plan {
+    onednn_pass_t compute;
+    operand_t operand[MAX_OPERANDS];
+    int n_operands;
+    size_t n_copy_bytes; /* copies, in front of the scratchpad */
+    size_t n_scratch_bytes;
+} plan_t;
+
+static void unplan(void **plan)
+{
+    plan_t *p = *plan;
+    if (!p) return;
+    onednn_pass_free(&p->compute);
+    for (int i = 0; i < p->n_operands; i++) onednn_pass_free(&p->operand[i].reorder);
+    mem_free(plan);
+}
+
+static err_t add_operand(plan_t *plan, const_dnnl_primitive_desc_t desc, onednn_slot_t ours, bool is_output,
+                         onednn_slot_t *slots)
+{
+    operand_t *o = &plan->operand[plan->n_operands];
+    const dnnl_memory_desc_t *theirs = dnnl_primitive_desc_query_md(desc, dnnl_query_exec_arg_md, ours.arg);
+    slots[plan->n_operands++] = (onednn_slot_t){ours.arg, theirs};
+    o->is_output = is_output;
+    if (dnnl_memory_desc_equal(theirs, ours.layout)) return ERR_OK;
+    o->offset = plan->n_copy_bytes;
+    plan->n_copy_bytes += mem_round(dnnl_memory_desc_get_size(theirs));
+    TRY(is_output ? onednn_pass_reorder(&o->reorder, theirs, ours.layout)
+                  : onednn_pass_reorder(&o->reorder, ours.layout, theirs));
+    if (o->reorder.n_scratch_bytes > plan->n_scratch_bytes)
+        plan->n_scratch_bytes = o->reorder.n_scratch_bytes;
+    return ERR_OK;
+}
+
+/* Operands in the order of buffers_of. */
+static err_t make(plan_t *plan, const_dnnl_primitive_desc_t desc, const conv_problem_t *p,
+                  const conv_shape_t *s)
+{
+    const onednn_slot_t operands[OP_PASS_COUNT][MAX_OPERANDS] = {
+        [OP_FORWARD] = {{DNNL_ARG_SRC, &s->our_x},
+                        {DNNL_ARG_WEIGHTS, &s->our_weight},
+                        {DNNL_ARG_DST, &s->our_y},
+                        {s->has_bias ? DNNL_ARG_BIAS : 0, &s->bias}},
+        [OP_BACKWARD_DATA] = {{DNNL_ARG_DIFF_DST, &s->our_y},
+                              {DNNL_ARG_WEIGHTS, &s->our_weight},
+                              {DNNL_ARG_DIFF_SRC, &s->our_x}},
+        [OP_BACKWARD_WEIGHTS] = {{DNNL_ARG_SRC, &s->our_x},
+                                 {DNNL_ARG_DIFF_DST, &s->our_y},
+                                 {DNNL_ARG_DIFF_WEIGHTS, &s->our_weight},
+                                 {s->has_bias ? DNNL_ARG_DIFF_BIAS : 0, &s->bias}}};
+    onednn_slot_t slots[MAX_OPERANDS];
+    for (int i = 0; i < MAX_OPERANDS; i++) {
+        onednn_slot_t ours = operands[p->pass][i];
+        bool is_bias = ours.arg == DNNL_ARG_BIAS || ours.arg == DNNL_ARG_DIFF_BIAS;
+        bool is_output = i == 2 || ours.arg == DNNL_ARG_DIFF_BIAS;
+        ASSERT(!is_bias || i == 3);
+        if (ours.arg) TRY(add_operand(plan, desc, ours, is_output, slots));
+    }
+    TRY(onednn_pass_new(&plan->compute, desc, slots, plan->n_operands));
+    if (plan->compute.n_scratch_bytes > plan->n_scratch_bytes)
+        plan->n_scratch_bytes = plan->compute.n_scratch_bytes;
+    return ERR_OK;
+}
+
+static err_t plan(const conv_impl_t *impl, const conv_problem_t *problem, void **out,
+                  size_t *n_workspace_bytes)
+{
+    conv_shape_t s;
+    dnnl_primitive_desc_t desc;
+    plan_t *p;
+    TRY(take(problem, impl->variant, &s, &desc));
+    if (!desc)
+        RAISE(ERR_SYSTEM, "oneDNN offers no %s for conv2d, %s", impl->name, op_pass_names[problem->pass]);
+    err_t err = mem_new(sizeof *p, "the plan of a convolution", &p);
+    if (err == ERR_OK) {
+        *out = p;
+        err = make(p, desc, problem, &s);
+        *n_workspace_bytes = p->n_copy_bytes + p->n_scratch_bytes;
+        if (err != ERR_OK) unplan(out);
+    }
+    drop(&desc);
+    return err;
+}
+
+static err_t run(const void *plan_, const conv_problem_t *problem, const conv_buffers_t *b, void *workspace)
+{
+    const plan_t *p = plan_;
+    const void *const ours[OP_PASS_COUNT][MAX_OPERANDS] = {
+        [OP_FORWARD] = {b->x, b->weight, b->y, b->bias},
+        [OP_BACKWARD_DATA] = {b->dy, b->weight, b->dx},
+        [OP_BACKWARD_WEIGHTS] = {b->x, b->dy, b->dweight, b->dbias}};
+    const void *theirs[MAX_OPERANDS];
+    char *scratch = (char *)workspace + p->n_copy_bytes;
+    for (int i = 0; i < p->n_operands; i++) {
+        const operand_t *o = &p->operand[i];
+        theirs[i] = o->reorder.primitive ? (char *)workspace + o->offset : ours[problem->pass][i];
+        if (o->reorder.primitive && !o->is_output)
+            TRY(onednn_pass_run(&o->reorder, (const void *[]){ours[problem->pass][i], theirs[i]}, scratch));
+    }
+    TRY(onednn_pass_run(&p->compute, theirs, scratch));
+    for (int i = 0; i < p->n_operands; i++)
+        if (p->operand[i].reorder.primitive && p->operand[i].is_output)
+            TRY(onednn_pass_run(&p->operand[i].reorder, (const void *[]){theirs[i], ours[problem->pass][i]},
+                                scratch));
+    return ERR_OK;
+}
+
+#define ROW(name, variant)                                                                                   \
+    {                                                                                                        \
+        name, variant, false, fits, plan, run, unplan                                                        \
+    }
+const conv_impl_t conv_onednn[] = {
+    ROW("onednn/brgconv", "brgconv:"),
+    ROW("onednn/brgconv_1x1", "brgconv_1x1:"),
+    ROW("onednn/brdgmm_dw", "brdgmm_dw:"),
+    ROW("onednn/jit", "jit:"),
+    ROW("onednn/jit_1x1", "jit_1x1:"),
+    ROW("onednn/jit_dw", "jit_dw:"),
+    ROW("onednn/gemm", "gemm:"),
+    ROW("onednn/ref", "ref:"),
+    ROW("onednn/first", FIRST_OFFER), /* ends the rows on NHWC: a name of a CPU that is not known here */
+    ROW("blocked", BLOCKED),
+    ROW("winograd", WINOGRAD),
+    {.name = NULL},
+};

@@ -1,0 +1,178 @@
+/* The measuring behind algorithms_measure. */
+#include <math.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "nn/algorithms.h"
+
+enum { N_WARM_UP = 2, MIN_RUNS = 3, MAX_RUNS = 12 };
+static const double candidate_sec = 0.02; /* for the timed runs of one algorithm */
+static const double hopeless = 2;         /* times the best so far: no more runs */
+static const double advantage = 0.97;     /* of the rule's time, for another to be taken */
+
+/* Buffers of one operator, filled with what training would bring: normal numbers, none of them tiny. */
+typedef struct scratch {
+    float *x, *y, *dy, *dx, *param[OP_MAX_PARAMS], *dparam[OP_MAX_PARAMS];
+} scratch_t;
+
+static err_t new_floats(shape_t shape, rng_t *rng, float **out)
+{
+    int64_t n = shape_count(shape);
+    TRY(mem_new_array(n, sizeof(float), "buffers for measuring algorithms", out));
+    for (int64_t i = 0; i < n; i++) (*out)[i] = (float)rng_normal(rng);
+    return ERR_OK;
+}
+
+static void scratch_free(scratch_t *s)
+{
+    mem_free(&s->x), mem_free(&s->y), mem_free(&s->dy), mem_free(&s->dx);
+    for (int i = 0; i < OP_MAX_PARAMS; i++) mem_free(&s->param[i]), mem_free(&s->dparam[i]);
+}
+
+static err_t scratch_new(const op_desc_t *desc, bool training, scratch_t *s)
+{
+    rng_t rng = rng_new(1, RNG_TEST, 0);
+    *s = (scratch_t){NULL};
+    err_t err = new_floats(desc->x[0], &rng, &s->x);
+    if (err == ERR_OK) err = new_floats(desc->y, &rng, &s->y);
+    for (int i = 0; i < desc->n_params && err == ERR_OK; i++) {
+        err = new_floats(desc->param[i], &rng, &s->param[i]);
+        if (err == ERR_OK && training) err = new_floats(desc->param[i], &rng, &s->dparam[i]);
+    }
+    if (err == ERR_OK && training) err = new_floats(desc->y, &rng, &s->dy);
+    if (err == ERR_OK && training) err = new_floats(desc->x[0], &rng, &s->dx);
+    if (err != ERR_OK) scratch_free(s);
+    return err;
+}
+
+static err_t run_pass(const op_t *op, op_pass_t pass, const scratch_t *s, void *saved, void *workspace)
+{
+    op_args_t args = {
+        .x = {s->x}, .y = s->y, .dy = s->dy, .saved = saved, .workspace = workspace, .training = true};
+    for (int i = 0; i < OP_MAX_PARAMS; i++) args.param[i] = s->param[i];
+    if (pass == OP_FORWARD) return op_forward(op, &args);
+    if (pass == OP_BACKWARD_DATA) args.dx[0] = s->dx;
+    for (int i = 0; i < OP_MAX_PARAMS && pass == OP_BACKWARD_WEIGHTS; i++) args.dparam[i] = s->dparam[i];
+    return op_backward(op, &args);
+}
+
+/* Shortest of a few runs: what disturbs a run only makes it longer. */
+static err_t time_runs(const op_t *op, op_pass_t pass, const scratch_t *s, double best, double *sec)
+{
+    err_t err = ERR_OK;
+    char *workspace = NULL, *saved = NULL;
+    double total = 0;
+    *sec = INFINITY;
+    TRY_OUT(err, mem_new(op->n_workspace_bytes, "workspace for measuring algorithms", &workspace));
+    TRY_OUT(err, mem_new(op->n_saved_bytes, "buffers for measuring algorithms", &saved));
+    for (int i = 0; i < N_WARM_UP + MAX_RUNS; i++) {
+        double start = clock_sec();
+        TRY_OUT(err, run_pass(op, pass, s, saved, workspace));
+        double one = clock_sec() - start;
+        /* The first run pays for new pages. */
+        if (i > 0 && one < *sec) *sec = one;
+        if (i > 0 && *sec > hopeless * best) break;
+        if (i >= N_WARM_UP) total += one;
+        if (i >= N_WARM_UP + MIN_RUNS - 1 && total > candidate_sec) break;
+    }
+out:
+    mem_free(&workspace);
+    mem_free(&saved);
+    return err;
+}
+
+typedef struct measuring {
+    const measure_options_t *options;
+    algorithms_t *table;
+    measure_result_t *result;
+    double start;
+} measuring_t;
+
+typedef struct candidates {
+    const char *names[OP_MAX_ALGORITHMS];
+    int n;
+} candidates_t;
+
+/* *name: the fastest; NULL when time ran out. */
+static err_t choose(const measuring_t *m, const op_desc_t *desc, op_pass_t pass, bool training,
+                    const candidates_t *c, const char **name)
+{
+    scratch_t scratch;
+    double rule = INFINITY, best = INFINITY;
+    err_t err = ERR_OK;
+    *name = NULL;
+    TRY(scratch_new(desc, training, &scratch));
+    for (int i = 0; i < c->n && err == ERR_OK; i++) {
+        op_algorithms_t wanted = {0};
+        op_t *op = NULL;
+        double sec = INFINITY;
+        if (clock_sec() - m->start > m->options->limit_sec) {
+            *name = NULL;
+            break;
+        }
+        memcpy(wanted.name[pass], c->names[i], strlen(c->names[i]) + 1);
+        err = op_plan(m->options->backend, desc, training, &wanted, &op);
+        if (err == ERR_OK) err = time_runs(op, pass, &scratch, best, &sec);
+        op_free(&op);
+        if (i == 0) rule = sec;
+        if (sec < best) {
+            best = sec;
+            *name = c->names[i];
+        }
+    }
+    scratch_free(&scratch);
+    if (*name && best > advantage * rule) *name = c->names[0];
+    return err;
+}
+
+static bool listed(const char *name, const candidates_t *c)
+{
+    for (int i = 0; i < c->n; i++)
+        if (strcmp(c->names[i], name) == 0) return true;
+    return false;
+}
+
+static err_t decide_pass(const measuring_t *m, const op_desc_t *desc, op_pass_t pass, bool training)
+{
+    candidates_t c;
+    c.n = op_list_algorithms(m->options->backend, desc, pass, training, c.names, OP_MAX_ALGORITHMS);
+    if (c.n < 2) return ERR_OK;
+    const char *name = algorithms_find(m->table, desc, pass);
+    if (name && listed(name, &c)) return ERR_OK;
+    m->result->n_dropped += name != NULL;
+    name = m->options->cache ? algorithms_find(m->options->cache, desc, pass) : NULL;
+    if (name && listed(name, &c)) {
+        m->result->n_cached++;
+        return algorithms_set(m->table, desc, pass, name);
+    }
+    TRY(choose(m, desc, pass, training, &c, &name));
+    if (!name) {
+        m->result->n_left++;
+        return algorithms_set(m->table, desc, pass, c.names[0]);
+    }
+    m->result->n_measured++;
+    if (m->options->cache) TRY(algorithms_set(m->options->cache, desc, pass, name));
+    return algorithms_set(m->table, desc, pass, name);
+}
+
+err_t algorithms_measure(const measure_options_t *options, algorithms_t *table, measure_result_t *result)
+{
+    *result = (measure_result_t){0};
+    measuring_t m = {options, table, result, clock_sec()};
+    for (int k = 0; k < options->n_sizes; k++)
+        for (int i = 0; i < options->graph->n_nodes; i++) {
+            const graph_node_t *node = &options->graph->nodes[i];
+            op_desc_t desc;
+            bool training = options->sizes[k].training;
+            TRY(graph_batch_desc(options->graph, i, options->sizes[k].n, &desc));
+            for (int pass = 0; pass < (training ? OP_PASS_COUNT : 1); pass++) {
+                if (pass == OP_BACKWARD_DATA && node->input[0] == 0) continue;
+                err_t err = decide_pass(&m, &desc, (op_pass_t)pass, training);
+                if (err != ERR_OK) return err_context(err, "layer %s", node->name);
+            }
+        }
+    result->sec = clock_sec() - m.start;
+    return ERR_OK;
+}
