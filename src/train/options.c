@@ -56,8 +56,9 @@ enum { N_OPTIONS = sizeof table / sizeof table[0], TEXT_MAX = 4200, MAX_CONFIG =
 
 /* What may change on --resume. Of these, the first kind belongs to a run and is never taken from the
  * checkpoint; the second is, unless given. Documented in the README ("Checkpoints"). */
-const char *const train_options_per_run[] = {"config", "print-config", "out",     "overwrite", "resume",
-                                             "device", "comm",         "threads", "timeout",   NULL};
+const char *const train_options_per_run[] = {
+    "config", "print-config", "out",     "overwrite", "resume",         "device",
+    "comm",   "threads",      "timeout", "allreduce", "ranks-per-host", NULL};
 static const char *const may_change[] = {"data",
                                          "epochs",
                                          "steps",

@@ -137,8 +137,8 @@ err_t trainer_step(trainer_t *t, step_result_t *result, step_cost_t *cost)
     err_t mine = note_wishes(t);
 
     double before_comm = clock_sec();
-    TRY(comm_allreduce(t->comm, t->grads.data, t->graph->n_flat_params + TAIL_COUNT, DTYPE_F32, COMM_SUM,
-                       "gradient allreduce"));
+    TRY(comm_buffer_allreduce(t->comm, &t->grads, t->graph->n_flat_params + TAIL_COUNT,
+                              "gradient allreduce"));
     double after_comm = clock_sec();
     cost->comm = after_comm - before_comm;
 

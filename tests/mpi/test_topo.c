@@ -44,7 +44,7 @@ int main(int argc, char **argv)
     int rank, size;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    OK_ALL(topo_discover(&mine) == ERR_OK, "discover");
+    OK_ALL(topo_discover(0, &mine) == ERR_OK, "discover");
     OK_ALL(mine.rank == rank && mine.size == size && size <= MAX_RANKS, "MPI's rank and size");
     MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, MPI_COMM_WORLD);
     OK_ALL(fits_together(all, size), "hosts, places on hosts and sizes fit together");
