@@ -40,12 +40,18 @@ static err_t sum_by(comm_t *comm, comm_buffer_t *buffer, int64_t count, bool by_
     return mpi_allreduce_on(impl->ranks.world, buffer->data, count, DTYPE_F32, MPI_SUM);
 }
 
+enum { MAX_CALLS = 9 };
+
+static int calls_at(int64_t n_bytes)
+{
+    return n_bytes <= 1 << 16 ? MAX_CALLS : 3;
+}
+
 /* Median seconds of each way, of a few alternating calls after one to warm up. Zeros stay zeros. */
 static err_t measure_size(comm_t *comm, comm_buffer_t *buffer, comm_timing_t *out)
 {
-    enum { MAX_CALLS = 9 };
     double sec[2][MAX_CALLS];
-    int n_calls = out->n_bytes <= 1 << 16 ? MAX_CALLS : 3;
+    int n_calls = calls_at(out->n_bytes);
     for (int i = -1; i < n_calls; i++)
         for (int by_host = 0; by_host < 2; by_host++) {
             double start = clock_sec();
@@ -71,10 +77,10 @@ static err_t measure(comm_t *comm, comm_buffer_t *buffer)
     for (int64_t n_bytes = FIRST_BYTES; more && n_bytes <= (int64_t)buffer->n_bytes; n_bytes *= GROWTH) {
         comm_timing_t *timing = &buffer->timings[buffer->n_timings++];
         timing->n_bytes = n_bytes;
-        double before = clock_sec();
         TRY(measure_size(comm, buffer, timing));
-        double now = clock_sec();
-        more = buffer->n_timings < COMM_MAX_TIMINGS && now + GROWTH * (now - before) < start + budget_sec;
+        /* From the medians: one call that met a busy machine says nothing of the next size. */
+        double next_sec = GROWTH * (1 + calls_at(GROWTH * n_bytes)) * (timing->host_sec + timing->mpi_sec);
+        more = buffer->n_timings < COMM_MAX_TIMINGS && clock_sec() - start + next_sec < budget_sec;
         E_MPI(MPI_Bcast(timing, sizeof *timing, MPI_BYTE, 0, impl->ranks.world), "MPI_Bcast");
         E_MPI(MPI_Bcast(&more, 1, MPI_INT, 0, impl->ranks.world), "MPI_Bcast");
     }

@@ -30,8 +30,10 @@ static char *page_up(char *base)
 static void window_folder(char *out, size_t n_bytes)
 {
     snprintf(out, n_bytes, "/dev/shm");
-    int provided, index, count;
-    if (MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) != MPI_SUCCESS) return;
+    int level = MPI_THREAD_SINGLE, provided, index, count;
+    /* OpenMPI 4.1 takes the level asked for here for that of the whole process. */
+    MPI_Query_thread(&level);
+    if (MPI_T_init_thread(level, &provided) != MPI_SUCCESS) return;
     MPI_T_cvar_handle handle;
     if (MPI_T_cvar_get_index("osc_sm_backing_directory", &index) == MPI_SUCCESS &&
         MPI_T_cvar_handle_alloc(index, NULL, &handle, &count) == MPI_SUCCESS) {
