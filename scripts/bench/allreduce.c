@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/clones.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/stats.h"
@@ -32,7 +33,7 @@ static void abort_job(err_t code)
 }
 
 /* The second half of this rank's part onto the first, as many bytes as the rank's slice of the sum is. */
-static void add_in_place(float *restrict a, const float *restrict b, int64_t n)
+LOOP_CLONES static void add_in_place(float *restrict a, const float *restrict b, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) a[i] += b[i];
 }
