@@ -46,15 +46,28 @@ static err_t discover(MPI_Comm world, MPI_Comm host, int *lowest, topo_t *topo)
     return ERR_OK;
 }
 
-err_t topo_discover(topo_t *out)
+/* The ranks that count as one host; *out is the caller's, error or not. */
+static err_t split_hosts(int rank, int ranks_per_host, MPI_Comm *out)
+{
+    E_MPI(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, out),
+          "finding the ranks that share this host");
+    if (ranks_per_host <= 0) return ERR_OK;
+    int place;
+    MPI_Comm whole = *out;
+    E_MPI(MPI_Comm_rank(whole, &place), "MPI_Comm_rank");
+    err_t err = mpi_check(MPI_Comm_split(whole, place / ranks_per_host, rank, out), "MPI_Comm_split");
+    E_MPI(MPI_Comm_free(&whole), "MPI_Comm_free");
+    return err;
+}
+
+err_t topo_discover(int ranks_per_host, topo_t *out)
 {
     *out = (topo_t){0};
     own_host_name(out->host_name);
     E_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &out->rank), "MPI_Comm_rank");
     E_MPI(MPI_Comm_size(MPI_COMM_WORLD, &out->size), "MPI_Comm_size");
     MPI_Comm host = MPI_COMM_NULL;
-    E_MPI(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, out->rank, MPI_INFO_NULL, &host),
-          "finding the ranks that share this host");
+    TRY(split_hosts(out->rank, ranks_per_host, &host));
     int *lowest = NULL;
     err_t err = ERR_OK;
     TRY_OUT(err, mem_new_array(out->size, sizeof *lowest, "the list of hosts", &lowest));

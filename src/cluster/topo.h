@@ -18,8 +18,9 @@ typedef struct topo {
 /* One rank, no MPI. */
 void topo_self(topo_t *out);
 
-/* Collective over MPI_COMM_WORLD, after MPI_Init. */
-err_t topo_discover(topo_t *out);
+/* Collective over MPI_COMM_WORLD, after MPI_Init. ranks_per_host > 0, for tests: each host's ranks count as
+ * several hosts with so many ranks, the last with what is left. */
+err_t topo_discover(int ranks_per_host, topo_t *out);
 
 /* CPUs that this process may use (its affinity mask). */
 int topo_cpus(void);

@@ -10,6 +10,7 @@
 #include "comm/watchdog.h"
 
 const char *const comm_names[] = {"auto", "self", "mpi", "nccl", NULL};
+const char *const comm_allreduce_names[] = {"auto", "host", "mpi", NULL};
 
 static err_t open_by_name(const comm_options_t *options, comm_t *comm)
 {
@@ -24,6 +25,9 @@ static err_t open_by_name(const comm_options_t *options, comm_t *comm)
         RAISE(ERR_USAGE,
               "--comm self is for one process, but the launcher started %d; use --comm mpi or auto",
               launch_size());
+    if (options->allreduce && strcmp(options->allreduce, "auto") != 0)
+        RAISE(ERR_USAGE, "--allreduce %s can't be had: there is one process; use --allreduce auto",
+              options->allreduce);
     return comm_self_open(comm);
 }
 
@@ -146,9 +150,27 @@ err_t comm_agree(comm_t *comm, err_t mine, const char *what)
 
 err_t comm_buffer_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out)
 {
+    static const char what[] = "making the gradient buffers";
     *out = (comm_buffer_t){0};
-    watchdog_enter("making the gradient buffers");
-    return leave(comm->ops->buffer_new(comm, n_bytes, out), "making the gradient buffers");
+    watchdog_enter(what);
+    err_t err = leave(comm->ops->buffer_new(comm, n_bytes, out), what);
+    return comm_agree(comm, err, what);
+}
+
+bool comm_buffer_by_host(const comm_buffer_t *buffer, int64_t count)
+{
+    bool by_host = buffer->n_timings > 0 ? buffer->timings[0].by_host : buffer->by_host;
+    for (int i = 1; i < buffer->n_timings && buffer->timings[i].n_bytes <= 4 * count; i++)
+        by_host = buffer->timings[i].by_host;
+    return by_host;
+}
+
+err_t comm_buffer_allreduce(comm_t *comm, comm_buffer_t *buffer, int64_t count, const char *what)
+{
+    ASSERT(count >= 0 && count <= (int64_t)(buffer->n_bytes / sizeof(float)));
+    if (!buffer->shared) return comm_allreduce(comm, buffer->data, count, DTYPE_F32, COMM_SUM, what);
+    watchdog_enter(what);
+    return leave(comm->ops->buffer_allreduce(comm, buffer, count), what);
 }
 
 void comm_buffer_free(comm_t *comm, comm_buffer_t *buffer)

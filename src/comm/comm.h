@@ -17,12 +17,25 @@
 
 typedef enum comm_op { COMM_SUM, COMM_MAX, COMM_MIN } comm_op_t;
 
+/* One size of a shared buffer's allreduce, measured when the buffer was made: seconds through memory (the
+ * host's own, see comm/host.h) and through MPI, and which was chosen. The same on all ranks. */
+typedef struct comm_timing {
+    int64_t n_bytes;
+    double host_sec, mpi_sec;
+    bool by_host;
+} comm_timing_t;
+
+enum { COMM_MAX_TIMINGS = 10 };
+
 /* A buffer that a communicator handed out, possibly in memory that the ranks of a host share. */
 typedef struct comm_buffer {
     void *data; /* this rank's part; 64-byte aligned, zeroed */
     size_t n_bytes;
-    bool shared; /* in host-shared memory */
-    void *owner; /* the communicator's own */
+    bool shared;                             /* in host-shared memory */
+    void *owner;                             /* the communicator's own */
+    bool by_host;                            /* the choice where there are no timings */
+    int n_timings;                           /* 0: nothing to choose from, or not asked to choose */
+    comm_timing_t timings[COMM_MAX_TIMINGS]; /* ascending sizes; each holds up to the next */
 } comm_buffer_t;
 
 typedef struct comm comm_t;
@@ -38,6 +51,7 @@ typedef struct comm_ops {
     err_t (*send)(comm_t *comm, const void *data, int64_t n_bytes, int to);
     err_t (*receive)(comm_t *comm, void *data, int64_t n_bytes, int from);
     err_t (*buffer_new)(comm_t *comm, size_t n_bytes, comm_buffer_t *out);
+    err_t (*buffer_allreduce)(comm_t *comm, comm_buffer_t *buffer, int64_t count); /* of a shared one */
     void (*buffer_free)(comm_t *comm, comm_buffer_t *buffer);
     void (*describe)(char *out, size_t n_bytes);
     void (*close)(comm_t *comm);
@@ -52,17 +66,20 @@ struct comm {
 };
 
 typedef struct comm_options {
-    const char *name;   /* "auto", "self", "mpi" or "nccl"; auto: mpi under a launcher, else self */
-    double timeout_sec; /* deadline of every wait */
+    const char *name;      /* "auto", "self", "mpi" or "nccl"; auto: mpi under a launcher, else self */
+    double timeout_sec;    /* deadline of every wait */
+    const char *allreduce; /* who sums gradient buffers: NULL or "auto", "host", "mpi" */
+    int ranks_per_host;    /* for tests: hosts are cut into groups of so many ranks; 0: not */
     /* Ends the job from any thread (main.c's MPI_Abort); must not return. */
     void (*abort_job)(err_t code);
 } comm_options_t;
 
-/* Names for --comm, NULL-terminated. */
-extern const char *const comm_names[];
+/* Names for --comm and --allreduce, NULL-terminated. */
+extern const char *const comm_names[], *const comm_allreduce_names[];
 
 /* Collective. Initialises MPI where the chosen communicator needs it (MPI_THREAD_FUNNELED) and starts the
- * watchdog. ERR_USAGE when the choice can't be had (self with several ranks; nccl in a build without it). */
+ * watchdog. ERR_USAGE when the choice can't be had (self with several ranks; nccl in a build without it;
+ * allreduce host where no two ranks share memory). */
 err_t comm_open(const comm_options_t *options, comm_t **out);
 
 /* Collective. Ends MPI too where comm_open began it. NULL inside is fine. */
@@ -92,6 +109,14 @@ err_t comm_agree(comm_t *comm, err_t mine, const char *what);
 /* Collective. Memory for gradients: shared by the ranks of a host where that can be had (/dev/shm has room on
  * every host), otherwise private with one warning. */
 err_t comm_buffer_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out);
+/* Collective. Sums the first `count` floats of every rank's buffer into all of them, in place; all ranks get
+ * the same bits. The order of summation depends on the number of ranks and on who sums: with two ranks it
+ * makes no difference, with more the last bit may. */
+err_t comm_buffer_allreduce(comm_t *comm, comm_buffer_t *buffer, int64_t count, const char *what);
+
+/* Whether comm_buffer_allreduce of `count` floats goes through the host's memory. The same on all ranks. */
+bool comm_buffer_by_host(const comm_buffer_t *buffer, int64_t count);
+
 void comm_buffer_free(comm_t *comm, comm_buffer_t *buffer); /* Collective */
 
 #endif

@@ -1,37 +1,15 @@
-/* The communicator over MPI: plain blocking collectives, and gradient buffers in memory that the ranks of a
- * host share. */
-#include <errno.h>
+/* The communicator over MPI: plain blocking collectives. Gradient buffers are in buffer.c. */
+#include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/statvfs.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "base/mem.h"
 #include "cluster/mpi_error.h"
-#include "comm/comm_impl.h"
-#include "comm/watchdog.h"
+#include "comm/mpi_impl.h"
 
 /* Bytes in one MPI call: MPI counts are int, and a call this long is as fast as a longer one. */
 enum { CHUNK_BYTES = 1 << 25 };
-
-/* OpenMPI's own shared segments sit in the same folder and get their pages late; this much a rank is left. */
-enum { ROOM_LEFT_BYTES = 4 << 20 };
-
-typedef struct mpi_impl {
-    MPI_Comm world, host;
-    bool we_began; /* MPI was initialised here, so it is finalised here */
-    bool warned;   /* of gradient buffers that are not shared */
-    MPI_Win slots_win;
-    watchdog_slot_t *own_slot; /* where the host shares no page */
-} mpi_impl_t;
-
-/* A shared buffer's `owner`. */
-typedef struct shared_part {
-    MPI_Win win;
-} shared_part_t;
 
 static MPI_Datatype mpi_type(dtype_t dtype)
 {
@@ -53,7 +31,7 @@ static MPI_Datatype mpi_type(dtype_t dtype)
 static err_t mpi_barrier(comm_t *comm)
 {
     mpi_impl_t *impl = comm->impl;
-    E_MPI(MPI_Barrier(impl->world), "MPI_Barrier");
+    E_MPI(MPI_Barrier(impl->ranks.world), "MPI_Barrier");
     return ERR_OK;
 }
 
@@ -62,7 +40,18 @@ static err_t mpi_broadcast(comm_t *comm, void *data, int64_t n_bytes, int root)
     mpi_impl_t *impl = comm->impl;
     for (int64_t at = 0; at < n_bytes; at += CHUNK_BYTES) {
         int n = narrow_int(n_bytes - at < CHUNK_BYTES ? n_bytes - at : CHUNK_BYTES);
-        E_MPI(MPI_Bcast((char *)data + at, n, MPI_BYTE, root, impl->world), "MPI_Bcast");
+        E_MPI(MPI_Bcast((char *)data + at, n, MPI_BYTE, root, impl->ranks.world), "MPI_Bcast");
+    }
+    return ERR_OK;
+}
+
+err_t mpi_allreduce_on(MPI_Comm group, void *data, int64_t count, dtype_t dtype, MPI_Op op)
+{
+    int64_t n_element = (int64_t)dtype_size(dtype), per_call = CHUNK_BYTES / n_element;
+    for (int64_t at = 0; at < count; at += per_call) {
+        int n = narrow_int(count - at < per_call ? count - at : per_call);
+        E_MPI(MPI_Allreduce(MPI_IN_PLACE, (char *)data + at * n_element, n, mpi_type(dtype), op, group),
+              "MPI_Allreduce");
     }
     return ERR_OK;
 }
@@ -71,14 +60,7 @@ static err_t mpi_allreduce(comm_t *comm, void *data, int64_t count, dtype_t dtyp
 {
     mpi_impl_t *impl = comm->impl;
     MPI_Op mpi_op = op == COMM_SUM ? MPI_SUM : op == COMM_MAX ? MPI_MAX : MPI_MIN;
-    int64_t n_element = (int64_t)dtype_size(dtype), per_call = CHUNK_BYTES / n_element;
-    for (int64_t at = 0; at < count; at += per_call) {
-        int n = narrow_int(count - at < per_call ? count - at : per_call);
-        E_MPI(MPI_Allreduce(MPI_IN_PLACE, (char *)data + at * n_element, n, mpi_type(dtype), mpi_op,
-                            impl->world),
-              "MPI_Allreduce");
-    }
-    return ERR_OK;
+    return mpi_allreduce_on(impl->ranks.world, data, count, dtype, mpi_op);
 }
 
 static err_t mpi_allgather(comm_t *comm, const void *send, int64_t n_bytes, void *recv)
@@ -89,7 +71,7 @@ static err_t mpi_allgather(comm_t *comm, const void *send, int64_t n_bytes, void
     if (n_bytes <= CHUNK_BYTES) {
         int n = narrow_int(n_bytes);
         const void *from = send == own ? MPI_IN_PLACE : send;
-        E_MPI(MPI_Allgather(from, n, MPI_BYTE, recv, n, MPI_BYTE, impl->world), "MPI_Allgather");
+        E_MPI(MPI_Allgather(from, n, MPI_BYTE, recv, n, MPI_BYTE, impl->ranks.world), "MPI_Allgather");
         return ERR_OK;
     }
     memmove(own, send, (size_t)n_bytes);
@@ -101,198 +83,94 @@ static err_t mpi_alltoall(comm_t *comm, const void *send, int64_t n_bytes, void 
 {
     mpi_impl_t *impl = comm->impl;
     int n = narrow_int(n_bytes);
-    E_MPI(MPI_Alltoall(send, n, MPI_BYTE, recv, n, MPI_BYTE, impl->world), "MPI_Alltoall");
+    E_MPI(MPI_Alltoall(send, n, MPI_BYTE, recv, n, MPI_BYTE, impl->ranks.world), "MPI_Alltoall");
     return ERR_OK;
 }
 
 static err_t mpi_send(comm_t *comm, const void *data, int64_t n_bytes, int to)
 {
     mpi_impl_t *impl = comm->impl;
-    E_MPI(MPI_Send(data, narrow_int(n_bytes), MPI_BYTE, to, 0, impl->world), "MPI_Send");
+    E_MPI(MPI_Send(data, narrow_int(n_bytes), MPI_BYTE, to, 0, impl->ranks.world), "MPI_Send");
     return ERR_OK;
 }
 
 static err_t mpi_receive(comm_t *comm, void *data, int64_t n_bytes, int from)
 {
     mpi_impl_t *impl = comm->impl;
-    E_MPI(MPI_Recv(data, narrow_int(n_bytes), MPI_BYTE, from, 0, impl->world, MPI_STATUS_IGNORE), "MPI_Recv");
+    E_MPI(MPI_Recv(data, narrow_int(n_bytes), MPI_BYTE, from, 0, impl->ranks.world, MPI_STATUS_IGNORE), "MPI_Recv");
     return ERR_OK;
 }
 
-static size_t page_bytes(void)
-{
-    return (size_t)sysconf(_SC_PAGESIZE);
-}
-
-/* The folder where OpenMPI puts windows: its osc_sm_backing_directory as it stands now (command line,
- * environment and files together), which MPI's tool interface tells. */
-static void window_folder(char *out, size_t n_bytes)
-{
-    snprintf(out, n_bytes, "/dev/shm");
-    int provided, index, count;
-    if (MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) != MPI_SUCCESS) return;
-    MPI_T_cvar_handle handle;
-    if (MPI_T_cvar_get_index("osc_sm_backing_directory", &index) == MPI_SUCCESS &&
-        MPI_T_cvar_handle_alloc(index, NULL, &handle, &count) == MPI_SUCCESS) {
-        char value[4096] = "";
-        if (count < (int)sizeof value && MPI_T_cvar_read(handle, value) == MPI_SUCCESS && value[0])
-            snprintf(out, n_bytes, "%s", value);
-        MPI_T_cvar_handle_free(&handle);
-    }
-    MPI_T_finalize();
-}
-
-/* What a host without room tells the others. */
-typedef struct room {
-    int64_t free_bytes, need_bytes;
-    char host[TOPO_HOST_MAX], folder[256];
-} room_t;
-
-/* Collective. Whether every host has room for what its ranks ask; if not, `room` tells of one that has not.
- */
-static err_t room_everywhere(comm_t *comm, size_t n_bytes, bool *enough, room_t *room)
-{
-    mpi_impl_t *impl = comm->impl;
-    memset(room, 0, sizeof *room);
-    memcpy(room->host, comm->topo.host_name, sizeof room->host);
-    window_folder(room->folder, sizeof room->folder);
-    int64_t mine = (int64_t)n_bytes + ROOM_LEFT_BYTES;
-    E_MPI(MPI_Allreduce(&mine, &room->need_bytes, 1, MPI_INT64_T, MPI_SUM, impl->host), "MPI_Allreduce");
-    struct statvfs fs;
-    if (statvfs(room->folder, &fs) == 0) room->free_bytes = (int64_t)(fs.f_bavail * fs.f_frsize);
-    int first = room->free_bytes < room->need_bytes ? comm->rank : comm->size;
-    E_MPI(MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, impl->world), "MPI_Allreduce");
-    *enough = first == comm->size;
-    if (!*enough) TRY(mpi_broadcast(comm, room, sizeof *room, first));
-    return ERR_OK;
-}
-
-/* Collective over `group`: whether all can say yes. */
-static err_t all_agree(MPI_Comm group, bool mine, bool *all)
-{
-    int yes = mine;
-    E_MPI(MPI_Allreduce(MPI_IN_PLACE, &yes, 1, MPI_INT, MPI_MIN, group), "MPI_Allreduce");
-    *all = yes;
-    return ERR_OK;
-}
-
-/* Gives the pages of a block to this process now. Where the folder's file system has filled up meanwhile, a
- * plain store would be a bus error; the kernel (5.14 and later) can say so instead. */
-static bool populate(char *data, size_t n_bytes)
-{
-#ifdef MADV_POPULATE_WRITE
-    if (((uintptr_t)data & (page_bytes() - 1)) == 0 && madvise(data, n_bytes, MADV_POPULATE_WRITE) != 0 &&
-        (errno == EFAULT || errno == ENOMEM))
-        return false;
-#endif
-    memset(data, 0, n_bytes);
-    return true;
-}
-
-/* Collective. One window on each host, `n_bytes` of it this rank's, starting on a page of its own, zeroed.
- * All ranks of the job get theirs or (ok = false) none does. */
-static err_t window_new(mpi_impl_t *impl, size_t n_bytes, MPI_Win *win, char **data, bool *ok)
-{
-    size_t page = page_bytes(), n_rounded = (n_bytes + page - 1) / page * page;
-    char *base = NULL;
-    *win = MPI_WIN_NULL;
-    /* A page more: OpenMPI puts its own header in front, so that base is on no boundary. */
-    bool made = MPI_Win_allocate_shared((MPI_Aint)(n_rounded ? n_rounded + page : 0), 1, MPI_INFO_NULL,
-                                        impl->host, &base, win) == MPI_SUCCESS;
-    bool on_host;
-    TRY(all_agree(impl->host, made, &on_host));
-    bool mine = on_host;
-    if (on_host) {
-        E_MPI(MPI_Win_set_errhandler(*win, MPI_ERRORS_RETURN), "MPI_Win_set_errhandler");
-        *data = (char *)(((uintptr_t)base + page - 1) / page * page);
-        if (n_rounded) mine = populate(*data, n_rounded);
-    }
-    TRY(all_agree(impl->world, mine, ok));
-    /* Freeing is collective too: a window that only part of a host has is left to MPI_Finalize. */
-    if (!*ok && on_host) E_MPI(MPI_Win_free(win), "MPI_Win_free");
-    return ERR_OK;
-}
-
-static void warn_private(mpi_impl_t *impl, const room_t *room, bool enough)
-{
-    if (impl->warned) return;
-    impl->warned = true;
-    /* Tenths of MiB, rounded apart: a need must not look like the room that it exceeds. */
-    int64_t tenth = (1 << 20) / 10, n_free = room->free_bytes / tenth, n_need = room->need_bytes / tenth + 1;
-    if (enough)
-        log_warn("gradient buffers are private, which makes the gradient exchange slower: MPI could not make "
-                 "shared "
-                 "memory in %s on every host",
-                 room->folder);
-    else
-        log_warn(
-            "gradient buffers are private, which makes the gradient exchange slower: %s on %s has room for "
-            "%.1f MiB, its ranks need %.1f MiB (docker: --shm-size)",
-            room->folder, room->host, 0.1 * (double)n_free, 0.1 * (double)n_need);
-}
-
-static err_t mpi_buffer_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out)
-{
-    mpi_impl_t *impl = comm->impl;
-    /* Nobody to share with anywhere. */
-    if (comm->topo.max_local_size == 1) return comm_private_buffer_new(comm, n_bytes, out);
-    room_t room;
-    bool enough, ok = false;
-    MPI_Win win = MPI_WIN_NULL;
-    char *data = NULL;
-    TRY(room_everywhere(comm, n_bytes + 2 * page_bytes(), &enough, &room));
-    if (enough) TRY(window_new(impl, n_bytes ? n_bytes : 1, &win, &data, &ok));
-    if (!ok) {
-        warn_private(impl, &room, enough);
-        return comm_private_buffer_new(comm, n_bytes, out);
-    }
-    shared_part_t *part = NULL;
-    TRY(mem_new(sizeof *part, "a shared gradient buffer", &part));
-    part->win = win;
-    *out = (comm_buffer_t){.data = data, .n_bytes = n_bytes, .shared = true, .owner = part};
-    return ERR_OK;
-}
-
-static void mpi_buffer_free(comm_t *comm, comm_buffer_t *buffer)
-{
-    if (!buffer->shared) {
-        comm_private_buffer_free(comm, buffer);
-        return;
-    }
-    shared_part_t *part = buffer->owner;
-    if (mpi_check(MPI_Win_free(&part->win), "freeing a gradient buffer") != ERR_OK)
-        log_warn("%s", err_message());
-    mem_free(&part);
-    *buffer = (comm_buffer_t){0};
-}
-
-/* Collective. The watchdog's page: all of it is the first local rank's part, so that the slots are one array.
- */
-static err_t open_slots(comm_t *comm, watchdog_slot_t **slots, int *n_slots)
+/* Collective. The host's page: the watchdog's slots, then those of the host allreduce, in the first local
+ * rank's part, so that each is one array. */
+static err_t open_page(comm_t *comm, watchdog_slot_t **slots, int *n_slots)
 {
     mpi_impl_t *impl = comm->impl;
     int n = comm->topo.local_size;
-    size_t n_bytes = comm->topo.local_rank == 0 ? (size_t)n * sizeof(watchdog_slot_t) : 0;
-    room_t room;
+    size_t n_watchdog = ((size_t)n * sizeof **slots + HOST_LINE - 1) / HOST_LINE * HOST_LINE;
+    size_t n_bytes = n_watchdog + (size_t)n * sizeof(host_slot_t);
+    shared_room_t room;
     bool ok = false;
-    char *data = NULL;
-    if (comm->topo.max_local_size > 1) TRY(room_everywhere(comm, n_bytes + 2 * page_bytes(), &ok, &room));
-    if (ok) TRY(window_new(impl, n_bytes, &impl->slots_win, &data, &ok));
+    if (comm->topo.max_local_size > 1)
+        TRY(shared_window_new(&impl->ranks, comm->topo.local_rank == 0 ? n_bytes : 0, &impl->page, &ok,
+                              &room));
     if (!ok) {
+        if (strcmp(impl->choice, "host") == 0)
+            RAISE(ERR_USAGE, "--allreduce host can't be had: %s; use --allreduce auto",
+                  comm->topo.max_local_size > 1 ? "the ranks of a host can share no memory (/dev/shm)"
+                                                : "no two ranks are on one host");
         *n_slots = 1;
         TRY(mem_new(sizeof **slots, "the watchdog's page", &impl->own_slot));
         *slots = impl->own_slot;
         return ERR_OK;
     }
-    MPI_Aint n_first;
-    int unit;
     char *base;
-    E_MPI(MPI_Win_shared_query(impl->slots_win, 0, &n_first, &unit, &base), "MPI_Win_shared_query");
-    /* Aligned as window_new does: the segment starts on a page in every process. */
-    size_t page = page_bytes();
-    *slots = (watchdog_slot_t *)(void *)(((uintptr_t)base + page - 1) / page * page);
+    TRY(shared_window_part(&impl->page, 0, n_bytes, &base));
+    *slots = (watchdog_slot_t *)(void *)base;
     *n_slots = n;
+    impl->host.slots = (host_slot_t *)(void *)(base + n_watchdog);
     return ERR_OK;
+}
+
+/* Collective over the host. Whether it has fewer CPUs for its ranks than ranks. */
+static err_t cores_are_shared(MPI_Comm host, int n_ranks, bool *out)
+{
+    cpu_set_t cpus;
+    *out = false;
+    CPU_ZERO(&cpus);
+    if (sched_getaffinity(0, sizeof cpus, &cpus) != 0)
+        memset(&cpus, 0xff, sizeof cpus); /* beyond 1024 CPUs */
+    E_MPI(MPI_Allreduce(MPI_IN_PLACE, &cpus, sizeof cpus, MPI_BYTE, MPI_BOR, host), "MPI_Allreduce");
+    *out = CPU_COUNT(&cpus) < n_ranks;
+    return ERR_OK;
+}
+
+/* Collective. What host_allreduce needs to know besides the page. */
+static err_t open_host(comm_t *comm)
+{
+    mpi_impl_t *impl = comm->impl;
+    const topo_t *topo = &comm->topo;
+    host_t *host = &impl->host;
+    host->rank = topo->local_rank;
+    host->size = host->n_slices = topo->local_size;
+    host->n_hosts = topo->n_hosts;
+    host->ranks = impl->ranks.host;
+    if (!host->slots) return ERR_OK;
+    bool shared;
+    TRY(cores_are_shared(host->ranks, host->size, &shared));
+    host->n_spins = shared ? HOST_SPINS_SHARED : HOST_SPINS;
+    if (host->n_hosts == 1) return ERR_OK;
+    MPI_Comm world = impl->ranks.world;
+    E_MPI(MPI_Allreduce(MPI_IN_PLACE, &host->n_slices, 1, MPI_INT, MPI_MIN, world), "MPI_Allreduce");
+    int color = host->rank < host->n_slices ? host->rank : MPI_UNDEFINED;
+    E_MPI(MPI_Comm_split(world, color, topo->host, &host->peers), "MPI_Comm_split");
+    if (host->peers == MPI_COMM_NULL) return ERR_OK;
+    return mpi_check(MPI_Comm_set_errhandler(host->peers, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+}
+
+static err_t close_communicator(MPI_Comm *group)
+{
+    return *group == MPI_COMM_NULL ? ERR_OK : mpi_check(MPI_Comm_free(group), "MPI_Comm_free");
 }
 
 static void mpi_close(comm_t *comm)
@@ -301,11 +179,11 @@ static void mpi_close(comm_t *comm)
     /* The last wait under the watchdog: whoever is lost now is still named. */
     err_t err = comm_barrier(comm, "the end of the job");
     watchdog_stop();
-    if (impl->slots_win != MPI_WIN_NULL && err == ERR_OK)
-        err = mpi_check(MPI_Win_free(&impl->slots_win), "freeing the watchdog's page");
+    if (err == ERR_OK) err = shared_window_free(&impl->page);
     mem_free(&impl->own_slot);
-    if (err == ERR_OK) err = mpi_check(MPI_Comm_free(&impl->host), "MPI_Comm_free");
-    if (err == ERR_OK) err = mpi_check(MPI_Comm_free(&impl->world), "MPI_Comm_free");
+    if (err == ERR_OK) err = close_communicator(&impl->host.peers);
+    if (err == ERR_OK) err = close_communicator(&impl->ranks.host);
+    if (err == ERR_OK) err = close_communicator(&impl->ranks.world);
     if (err != ERR_OK) log_warn("at the end of the job: %s", err_message());
     if (impl->we_began) MPI_Finalize();
     mem_free(&impl);
@@ -332,6 +210,7 @@ static const comm_ops_t mpi_ops = {
     .send = mpi_send,
     .receive = mpi_receive,
     .buffer_new = mpi_buffer_new,
+    .buffer_allreduce = mpi_buffer_allreduce,
     .buffer_free = mpi_buffer_free,
     .describe = mpi_describe,
     .close = mpi_close,
@@ -357,18 +236,18 @@ static err_t begin(bool *we_began)
     return ERR_OK;
 }
 
-static err_t open_communicators(comm_t *comm, mpi_impl_t *impl)
+static err_t open_communicators(const comm_options_t *options, comm_t *comm, mpi_impl_t *impl)
 {
     TRY(begin(&impl->we_began));
-    TRY(topo_discover(&comm->topo));
+    TRY(topo_discover(options->ranks_per_host, &comm->topo));
     comm->rank = comm->topo.rank;
     comm->size = comm->topo.size;
     log_set_rank(comm->rank, comm->size, comm->topo.host_name);
-    E_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &impl->world), "MPI_Comm_dup");
-    E_MPI(MPI_Comm_set_errhandler(impl->world, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-    E_MPI(MPI_Comm_split_type(impl->world, MPI_COMM_TYPE_SHARED, comm->rank, MPI_INFO_NULL, &impl->host),
-          "MPI_Comm_split_type");
-    E_MPI(MPI_Comm_set_errhandler(impl->host, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    E_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &impl->ranks.world), "MPI_Comm_dup");
+    E_MPI(MPI_Comm_set_errhandler(impl->ranks.world, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    E_MPI(MPI_Comm_split(impl->ranks.world, comm->topo.host, comm->rank, &impl->ranks.host),
+          "MPI_Comm_split");
+    E_MPI(MPI_Comm_set_errhandler(impl->ranks.host, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     return ERR_OK;
 }
 
@@ -376,14 +255,18 @@ err_t comm_mpi_open(const comm_options_t *options, comm_t *comm)
 {
     mpi_impl_t *impl = NULL;
     TRY(mem_new(sizeof *impl, "the MPI communicator", &impl));
-    impl->slots_win = MPI_WIN_NULL;
+    impl->page.win = MPI_WIN_NULL;
+    impl->host.peers = MPI_COMM_NULL;
+    impl->ranks.topo = &comm->topo;
+    impl->choice = options->allreduce ? options->allreduce : "auto";
     comm->impl = impl;
     comm->ops = &mpi_ops;
     err_t err;
     watchdog_slot_t *slots = NULL;
     int n_slots = 0;
-    TRY_OUT(err, open_communicators(comm, impl));
-    TRY_OUT(err, open_slots(comm, &slots, &n_slots));
+    TRY_OUT(err, open_communicators(options, comm, impl));
+    TRY_OUT(err, open_page(comm, &slots, &n_slots));
+    TRY_OUT(err, open_host(comm));
     err = watchdog_start(slots, n_slots, n_slots == 1 ? 0 : comm->topo.local_rank, &comm->topo,
                          options->timeout_sec, options->abort_job);
     /* One rank alone may lack the memory for a thread. */

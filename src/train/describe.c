@@ -23,6 +23,13 @@ static const char *grouped(int64_t value, char out[32])
     return out;
 }
 
+/* Who sums the gradients; NULL: nobody has to. */
+static const char *gradient_path(const trainer_t *t)
+{
+    if (t->comm->size == 1) return NULL;
+    return comm_buffer_by_host(&t->grads, t->graph->n_flat_params + TAIL_COUNT) ? "host" : t->comm->ops->name;
+}
+
 void trainer_print_header(const trainer_t *t)
 {
     const train_options_t *o = t->options;
@@ -38,10 +45,11 @@ void trainer_print_header(const trainer_t *t)
     log_info("          %s training, %s validation pictures of %s, %d classes",
              grouped(info->n_samples[SPLIT_TRAIN], a), grouped(info->n_samples[SPLIT_VAL], b), sample,
              info->n_classes);
-    log_info("  ranks   %d on %d host%s, %d thread%s each, %s (%s), communicator %s", t->comm->size,
+    const char *path = gradient_path(t);
+    log_info("  ranks   %d on %d host%s, %d thread%s each, %s (%s), communicator %s%s%s%s", t->comm->size,
              topo->n_hosts, topo->n_hosts > 1 ? "s" : "", t->runtime.n_threads,
              t->runtime.n_threads > 1 ? "s" : "", t->runtime.backend->name, t->runtime.device,
-             t->comm->ops->name);
+             t->comm->ops->name, path ? ", " : "", path ? path : "", path ? " allreduce" : "");
     log_info("  batch   %lld (up to %lld a rank), %lld steps, %lld an epoch", (long long)t->global_batch,
              (long long)t->max_local, (long long)t->n_steps, (long long)sampler_batches(t->sampler));
     log_info("  rate    %s, %s from %g, seed %lld", o->optim.optimizer, o->schedule.schedule,
@@ -78,6 +86,24 @@ static void record_software(json_t *j, const trainer_t *t)
     json_object_end(j);
 }
 
+static void record_allreduce(json_t *j, const trainer_t *t)
+{
+    json_object_begin(j, "allreduce");
+    json_string(j, "gradients", gradient_path(t));
+    json_array_begin(j, "measured");
+    for (int i = 0; i < t->grads.n_timings; i++) {
+        const comm_timing_t *timing = &t->grads.timings[i];
+        json_object_begin(j, NULL);
+        json_int(j, "bytes", timing->n_bytes);
+        json_real(j, "host_sec", timing->host_sec);
+        json_real(j, "mpi_sec", timing->mpi_sec);
+        json_string(j, "chosen", timing->by_host ? "host" : "mpi");
+        json_object_end(j);
+    }
+    json_array_end(j);
+    json_object_end(j);
+}
+
 err_t trainer_record_run(trainer_t *t)
 {
     json_t *j = metrics_begin(&t->metrics, "run");
@@ -97,6 +123,7 @@ err_t trainer_record_run(trainer_t *t)
     json_string(j, "device", t->runtime.backend->name);
     json_string(j, "comm", t->comm->ops->name);
     json_bool(j, "gradients_shared", t->grads.shared);
+    record_allreduce(j, t);
     json_object_end(j);
     json_int(j, "n_parameters", t->graph->n_parameters);
     json_int(j, "global_batch", t->global_batch);

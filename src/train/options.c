@@ -70,9 +70,10 @@ enum { N_OPTIONS = sizeof table / sizeof table[0], TEXT_MAX = 4200, MAX_CONFIG =
 
 /* What may change on --resume. Of these, the first kind belongs to a run and is never taken from the
  * checkpoint; the second is, unless given. Documented in the README ("Checkpoints"). */
-const char *const train_options_per_run[] = {"config",  "print-config", "out",    "overwrite", "resume",
-                                             "trace",   "trace-steps",  "device", "comm",      "threads",
-                                             "timeout", "tensorboard",  NULL};
+const char *const train_options_per_run[] = {"config",    "print-config",   "out",         "overwrite",
+                                             "resume",    "trace",          "trace-steps", "tensorboard",
+                                             "device",    "comm",           "threads",     "timeout",
+                                             "allreduce", "ranks-per-host", NULL};
 static const char *const may_change[] = {"data",
                                          "epochs",
                                          "steps",

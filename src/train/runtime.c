@@ -13,6 +13,11 @@ const opt_t runtime_option_table[] = {
     {"threads", OPT_INT, FIELD(threads), "0", 0, 4096, NULL, "N",
      "CPU threads per rank; 0: this rank's share of its CPUs", false},
     {"timeout", OPT_REAL, FIELD(timeout_sec), "300", 1, 86400, NULL, "SEC", "deadline of every wait", false},
+    {"allreduce", OPT_CHOICE, FIELD(allreduce), "auto", 0, 0, comm_allreduce_names, NULL,
+     "who sums gradients: the ranks of a host in their shared memory, or MPI; auto: measured at start",
+     false},
+    {"ranks-per-host", OPT_INT, FIELD(ranks_per_host), "0", 0, 4096, NULL, "N",
+     "treat each host as several hosts of N ranks", true},
 };
 const int n_runtime_options = sizeof runtime_option_table / sizeof runtime_option_table[0];
 
@@ -67,7 +72,11 @@ err_t runtime_open(const runtime_options_t *options, void (*abort_job)(err_t cod
     *out = (runtime_t){0};
     abort_hook = abort_job;
     TRY(backend_find(options->device, &out->backend));
-    comm_options_t comm_options = {options->comm, options->timeout_sec, abort_job};
+    comm_options_t comm_options = {.name = options->comm,
+                                   .timeout_sec = options->timeout_sec,
+                                   .allreduce = options->allreduce,
+                                   .ranks_per_host = (int)options->ranks_per_host,
+                                   .abort_job = abort_job};
     TRY(comm_open(&comm_options, &out->comm));
     return comm_agree(out->comm, open_backend(options, out), "start-up");
 }

@@ -7,8 +7,8 @@
 #include "ops/backend.h"
 
 typedef struct runtime_options {
-    const char *device, *comm;
-    int64_t threads;
+    const char *device, *comm, *allreduce;
+    int64_t threads, ranks_per_host;
     double timeout_sec;
 } runtime_options_t;
 

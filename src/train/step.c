@@ -144,7 +144,7 @@ static err_t compute(trainer_t *t, const exec_batch_t *batch, int64_t n_global, 
 static err_t sum_gradients(trainer_t *t, int64_t count)
 {
     if (t->shards) return shards_sum(t->shards, t->grads.data);
-    return comm_allreduce(t->comm, t->grads.data, count, DTYPE_F32, COMM_SUM, "gradient allreduce");
+    return comm_buffer_allreduce(t->comm, &t->grads, count, "gradient allreduce");
 }
 
 double trainer_rate(const trainer_t *t)

@@ -84,6 +84,31 @@ close_curves() {
     records end '.steady_allocations == 0 and .steady_steps == 200 and .steady_page_faults <= 10'
 }
 
+@test "who sums the gradients: chosen and recorded, or as told; with 2 ranks the bits are the same" {
+    small_run 2 | grep -E 'communicator mpi, (host|mpi) allreduce$'
+    records run '.topology.allreduce | (.gradients == "host" or .gradients == "mpi") and (.measured | length) > 0
+        and all(.measured[]; .bytes > 0 and .host_sec > 0 and .mpi_sec > 0)'
+    losses "$out" >"$BATS_TEST_TMPDIR/auto"
+    for path in host mpi; do
+        small_run 2 --overwrite --allreduce "$path" | grep "communicator mpi, $path allreduce$"
+        records run ".topology.allreduce == {gradients: \"$path\", measured: []}"
+        losses "$out" | diff - "$BATS_TEST_TMPDIR/auto"
+    done
+    small_run 1 --overwrite | grep 'communicator mpi$'
+    records run '.topology.allreduce.gradients == null'
+    run "$dptrain" train --data digits --allreduce host --out "$out-2"
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"--allreduce host can't be had"* ]]
+}
+
+@test "4 ranks on 2 hosts of 2 give the same loss curve" {
+    small_run 1
+    losses "$out" >"$BATS_TEST_TMPDIR/a"
+    small_run 4 --overwrite --ranks-per-host 2 | grep 'ranks   4 on 2 hosts'
+    losses "$out" >"$BATS_TEST_TMPDIR/b"
+    close_curves "$BATS_TEST_TMPDIR/a" "$BATS_TEST_TMPDIR/b"
+}
+
 @test "a resumed run continues bit for bit" {
     small_run 2
     cp -r "$out" "$out-whole"

@@ -40,14 +40,20 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     tap_quiet = !log_speaks();
-    tap_plan(5);
+    tap_plan(6);
     int rank, size;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    OK_ALL(topo_discover(&mine) == ERR_OK, "discover");
+    OK_ALL(topo_discover(0, &mine) == ERR_OK, "discover");
     OK_ALL(mine.rank == rank && mine.size == size && size <= MAX_RANKS, "MPI's rank and size");
     MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, MPI_COMM_WORLD);
     OK_ALL(fits_together(all, size), "hosts, places on hosts and sizes fit together");
+    topo_t cut;
+    bool discovered = topo_discover(2, &cut) == ERR_OK;
+    MPI_Allgather(&cut, sizeof cut, MPI_BYTE, all, sizeof cut, MPI_BYTE, MPI_COMM_WORLD);
+    OK_ALL(discovered && fits_together(all, size) && cut.max_local_size <= 2 &&
+               (mine.n_hosts > 1 || cut.n_hosts == (size + 1) / 2),
+           "hosts cut into groups of two ranks");
     OK_ALL(alone.rank == 0 && alone.size == 1 && alone.n_hosts == 1 && alone.host == 0 &&
                alone.local_rank == 0 && alone.local_size == 1 && alone.max_local_size == 1 &&
                strcmp(alone.host_name, mine.host_name) == 0,

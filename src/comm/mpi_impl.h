@@ -1,0 +1,30 @@
+/* What the files of the `mpi` communicator share. Private to src/comm. */
+#ifndef COMM_MPI_IMPL_H
+#define COMM_MPI_IMPL_H
+
+#include <mpi.h>
+
+#include "comm/comm_impl.h"
+#include "comm/host.h"
+#include "comm/shared.h"
+#include "comm/watchdog.h"
+
+typedef struct mpi_impl {
+    shared_ranks_t ranks;
+    bool we_began;             /* MPI was initialised here, so it is finalised here */
+    bool warned;               /* of gradient buffers that are not shared */
+    const char *choice;        /* --allreduce */
+    shared_window_t page;      /* the host's: slots of the watchdog and of host_t */
+    watchdog_slot_t *own_slot; /* where the host shares no page */
+    host_t host;
+} mpi_impl_t;
+
+/* MPI_Allreduce in place, in as many calls as it takes. */
+err_t mpi_allreduce_on(MPI_Comm group, void *data, int64_t count, dtype_t dtype, MPI_Op op);
+
+/* comm_ops_t's functions for gradient buffers. */
+err_t mpi_buffer_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out);
+err_t mpi_buffer_allreduce(comm_t *comm, comm_buffer_t *buffer, int64_t count);
+void mpi_buffer_free(comm_t *comm, comm_buffer_t *buffer);
+
+#endif
