@@ -93,16 +93,16 @@ static err_t batch_run(const void *plan, const conv_problem_t *problem, const co
     uint8_t *mask = (uint8_t *)workspace + p->mask;
     if (problem->pass == OP_FORWARD) {
         direct_pack_forward(v, b->weight, packed);
-        direct_transpose(b->x, v->n, p->n_in, from, p->n_padded);
+        direct_isa()->transpose(b->x, v->n, p->n_in, from);
         direct_isa()->forward(v, from, packed, b->bias, to, b->mask ? mask : NULL);
-        direct_transpose_back(to, p->n_out, p->n_padded, v->n, b->y);
-        if (b->mask) direct_transpose_bytes_back(mask, p->n_out, p->n_padded, v->n, b->mask);
+        direct_isa()->transpose_back(to, v->n, p->n_out, b->y);
+        if (b->mask) direct_isa()->transpose_bytes_back(mask, v->n, p->n_out, b->mask);
         return ERR_OK;
     }
     direct_pack_backward(v, b->weight, packed);
-    direct_transpose(b->dy, v->n, p->n_out, from, p->n_padded);
+    direct_isa()->transpose(b->dy, v->n, p->n_out, from);
     direct_isa()->backward_data(v, from, packed, to);
-    direct_transpose_back(to, p->n_in, p->n_padded, v->n, b->dx);
+    direct_isa()->transpose_back(to, v->n, p->n_in, b->dx);
     return ERR_OK;
 }
 

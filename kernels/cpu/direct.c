@@ -88,31 +88,3 @@ void direct_pad_image(const direct_conv_t *v, const float *image, float *padded)
         memcpy(padded + (h + v->pad_h) * padded_row + v->pad_w * v->c, image + h * row,
                (size_t)row * sizeof *image);
 }
-
-enum { SIDE = 16 };
-
-/* Squares that fit into the first cache on both sides. */
-#define TRANSPOSE(from, rows, from_row, cols, to, to_row)                                                    \
-    for (int64_t i = 0; i < (rows); i += SIDE)                                                               \
-        for (int64_t j = 0; j < (cols); j += SIDE)                                                           \
-            for (int64_t c = j; c < j + loop_count(j, cols, SIDE); c++)                                      \
-                for (int64_t r = i; r < i + loop_count(i, rows, SIDE); r++)                                  \
-                    (to)[c * (to_row) + r] = (from)[r * (from_row) + c];
-
-void direct_transpose(const float *from, int64_t rows, int64_t cols, float *to, int64_t rows_out)
-{
-    TRANSPOSE(from, rows, cols, cols, to, rows_out)
-    for (int64_t c = 0; c < cols && rows < rows_out; c++)
-        memset(to + c * rows_out + rows, 0, (size_t)(rows_out - rows) * sizeof *to);
-}
-
-void direct_transpose_back(const float *from, int64_t rows, int64_t cols_in, int64_t cols, float *to)
-{
-    TRANSPOSE(from, rows, cols_in, cols, to, rows)
-}
-
-void direct_transpose_bytes_back(const uint8_t *from, int64_t rows, int64_t cols_in, int64_t cols,
-                                 uint8_t *to)
-{
-    TRANSPOSE(from, rows, cols_in, cols, to, rows)
-}

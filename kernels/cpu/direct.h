@@ -43,6 +43,10 @@ typedef struct direct_isa {
      * `expand` makes of the two; dweight: [k][r][s][c]. */
     void (*backward_weights)(const direct_conv_t *conv, const float *x, const float *dy, const uint8_t *mask,
                              float *dweight, float *workspace);
+    /* [n][m] → [m][n_padded], zeros in what is added; and [m][n_padded] → [n][m]. */
+    void (*transpose)(const float *from, int64_t n, int64_t m, float *to);
+    void (*transpose_back)(const float *from, int64_t n, int64_t m, float *to);
+    void (*transpose_bytes_back)(const uint8_t *from, int64_t n, int64_t m, uint8_t *to);
     /* The epilogue by itself: y and mask, as forward's but [n][…][k], from dense [n][oh][ow][k]. */
     void (*reduce)(const direct_conv_t *conv, const float *dense, float *y, uint8_t *mask);
     /* The gradient before the epilogue: dense [n][oh][ow][k], 0 but where the mask sends one of dy. */
@@ -70,13 +74,6 @@ void direct_pack_backward(const direct_conv_t *conv, const float *weights, float
 int64_t direct_image_size(const direct_conv_t *conv);
 int64_t direct_dense_size(const direct_conv_t *conv);
 void direct_pad_image(const direct_conv_t *conv, const float *image, float *padded);
-
-/* [rows][cols] → [cols][rows_out], rows_out ≥ rows, zeros in what is added. */
-void direct_transpose(const float *from, int64_t rows, int64_t cols, float *to, int64_t rows_out);
-/* [rows][cols_in] → [cols][rows], cols ≤ cols_in of them. */
-void direct_transpose_back(const float *from, int64_t rows, int64_t cols_in, int64_t cols, float *to);
-void direct_transpose_bytes_back(const uint8_t *from, int64_t rows, int64_t cols_in, int64_t cols,
-                                 uint8_t *to);
 
 /* Outputs that a tile has: the divisor of k, among those that the registers allow, with the least rest. */
 int direct_block(int64_t k);

@@ -4,15 +4,14 @@
 #include <string.h>
 
 #include "kernels/cpu/direct.h"
-
-enum { LANES = DIRECT_LANES, N_TILE = 2 * LANES };
-
-typedef float vec_t __attribute__((vector_size(4 * DIRECT_LANES), may_alias));
-typedef float loose_t __attribute__((vector_size(4 * DIRECT_LANES), aligned(4), may_alias));
-typedef int32_t ints_t __attribute__((vector_size(4 * DIRECT_LANES)));
-typedef uint8_t bytes_t __attribute__((vector_size(DIRECT_LANES), aligned(1), may_alias));
-
-#define INLINE __attribute__((always_inline)) static inline
+#ifndef DIRECT_LANES /* alone, to be checked */
+#define DIRECT_LANES 4
+#define DIRECT_NAME  "base"
+#endif
+#include "kernels/cpu/direct_vector.h"
+/* after the vector types */
+#include "kernels/cpu/direct_epilogue.h"
+#include "kernels/cpu/direct_transpose.h"
 
 /* acc[k][·] += w[i][k] · x[i][·] for n_taps taps, x a tile of samples wide and n samples apart. */
 INLINE void add_taps(vec_t (*acc)[2], int block, const float *x, int64_t n, const float *w, int64_t n_taps)
@@ -46,11 +45,6 @@ INLINE void forward_cell(const direct_conv_t *v, int block, const float *xt, int
     for (int r = r0; r < r1; r++)
         add_taps(acc, block, xt + (((y0 + r) * v->w + x0 + s0) * v->c) * n, n,
                  w + ((int64_t)(r * v->s + s0) * v->c) * block, (s1 - s0) * v->c);
-}
-
-INLINE vec_t select(ints_t which, vec_t yes, vec_t no)
-{
-    return (vec_t)(((ints_t)yes & which) | ((ints_t)no & ~which));
 }
 
 /* The largest of a window's cells, with ReLU; NaN wins and stays. */
@@ -172,88 +166,6 @@ static void backward_data(const direct_conv_t *v, const float *dyt, const float 
 #undef BLOCK
 }
 
-/* The same n gradients for every cell of a window, 0 where the mask says another. */
-INLINE void expand_window(const direct_conv_t *v, const float *dy, const uint8_t *mask, float *dense)
-{
-    int64_t i = 0;
-    for (; i + LANES <= v->k || (i < v->k && v->k >= LANES); i += LANES) {
-        int64_t at = i + LANES <= v->k ? i : v->k - LANES; /* the last vector overlaps the one before */
-        vec_t gradient = *(const loose_t *)(dy + at);
-        ints_t which = __builtin_convertvector(*(const bytes_t *)(mask + at), ints_t);
-        for (int cell = 0; cell < v->pool_h * v->pool_w; cell++) {
-            float *out = dense + ((cell / v->pool_w) * v->ow + cell % v->pool_w) * v->k + at;
-            *(loose_t *)out = (vec_t)((ints_t)gradient & (which == cell));
-        }
-    }
-    for (; i < v->k; i++)
-        for (int cell = 0; cell < v->pool_h * v->pool_w; cell++)
-            dense[((cell / v->pool_w) * v->ow + cell % v->pool_w) * v->k + i] = mask[i] == cell ? dy[i] : 0;
-}
-
-/* The largest of a window's cells, as forward_window, of [n][oh][ow][k]. */
-INLINE void reduce_window(const direct_conv_t *v, const float *dense, float *y, uint8_t *mask)
-{
-    int64_t i = 0;
-    for (; i + LANES <= v->k || (i < v->k && v->k >= LANES); i += LANES) {
-        int64_t at = i + LANES <= v->k ? i : v->k - LANES;
-        vec_t best = {0};
-        ints_t which = {0};
-        for (int cell = 0; cell < v->pool_h * v->pool_w; cell++) {
-            vec_t value =
-                *(const loose_t *)(dense + ((cell / v->pool_w) * v->ow + cell % v->pool_w) * v->k + at);
-            ints_t wins = cell == 0 ? (ints_t){0} - 1 : (value > best) | (value != value);
-            best = select(wins, value, best);
-            which = (wins & cell) | (~wins & which);
-        }
-        ints_t off = best <= 0;
-        *(loose_t *)(y + at) = (vec_t)((ints_t)best & ~off);
-        if (mask)
-            *(bytes_t *)(mask + at) = __builtin_convertvector((off & DIRECT_OFF) | (~off & which), bytes_t);
-    }
-    for (; i < v->k; i++) {
-        float best = dense[i];
-        int which = 0;
-        for (int cell = 1; cell < v->pool_h * v->pool_w; cell++) {
-            float value = dense[((cell / v->pool_w) * v->ow + cell % v->pool_w) * v->k + i];
-            if (value > best || value != value) best = value, which = cell;
-        }
-        y[i] = best <= 0 ? 0 : best;
-        if (mask) mask[i] = (uint8_t)(best <= 0 ? DIRECT_OFF : which);
-    }
-}
-
-static void reduce(const direct_conv_t *v, const float *dense, float *y, uint8_t *mask)
-{
-    int64_t out_h = v->oh / v->pool_h, out_w = v->ow / v->pool_w;
-#pragma omp parallel for collapse(2) schedule(static) if (omp_get_max_threads() > 1)
-    for (int64_t i = 0; i < v->n; i++)
-        for (int64_t ph = 0; ph < out_h; ph++)
-            for (int64_t pw = 0; pw < out_w; pw++) {
-                int64_t at = ((i * out_h + ph) * out_w + pw) * v->k;
-                int64_t from = ((i * v->oh + ph * v->pool_h) * v->ow + pw * v->pool_w) * v->k;
-                reduce_window(v, dense + from, y + at, mask ? mask + at : NULL);
-            }
-}
-
-INLINE void expand_image(const direct_conv_t *v, const float *dy, const uint8_t *mask, float *dense)
-{
-    int64_t out_h = v->oh / v->pool_h, out_w = v->ow / v->pool_w;
-    if (out_h * v->pool_h < v->oh || out_w * v->pool_w < v->ow)
-        memset(dense, 0, (size_t)(v->oh * v->ow * v->k) * sizeof *dense);
-    for (int64_t ph = 0; ph < out_h; ph++)
-        for (int64_t pw = 0; pw < out_w; pw++) {
-            int64_t at = (ph * out_w + pw) * v->k;
-            expand_window(v, dy + at, mask + at, dense + (ph * v->pool_h * v->ow + pw * v->pool_w) * v->k);
-        }
-}
-
-static void expand(const direct_conv_t *v, const float *dy, const uint8_t *mask, float *dense)
-{
-    int64_t n_dy = (v->oh / v->pool_h) * (v->ow / v->pool_w) * v->k, n_dense = v->oh * v->ow * v->k;
-#pragma omp parallel for schedule(static) if (omp_get_max_threads() > 1)
-    for (int64_t i = 0; i < v->n; i++) expand_image(v, dy + i * n_dy, mask + i * n_dy, dense + i * n_dense);
-}
-
 /* Backward-weights of one image: sums[i][·] += a[i at each cell] · b[vectors at each cell]. */
 typedef struct cells {
     int64_t n_rows, n_columns;
@@ -309,12 +221,13 @@ static void add_one(const cells_t *v, int n_b, const float *a, const float *b, f
 static void add_image(const cells_t *v, int64_t n_a, int64_t n_vectors, const float *a, const float *b,
                       float *sums)
 {
-    for (int64_t j = 0; j < n_vectors; j += 4) {
-        int n_b = (int)(n_vectors - j < 4 ? n_vectors - j : 4);
-        int64_t i = 0;
-        for (; i + 5 <= n_a; i += 5)
-            add_five(v, n_b, a + i, b + j * LANES, sums + i * v->sums_row + j * LANES);
-        for (; i < n_a; i++) add_one(v, n_b, a + i, b + j * LANES, sums + i * v->sums_row + j * LANES);
+    for (int64_t i = 0; i < n_a;) {
+        bool five = i + 5 <= n_a;
+        for (int64_t j = 0; j < n_vectors; j += 4) {
+            int n_b = (int)(n_vectors - j < 4 ? n_vectors - j : 4);
+            (five ? add_five : add_one)(v, n_b, a + i, b + j * LANES, sums + i * v->sums_row + j * LANES);
+        }
+        i += five ? 5 : 1;
     }
 }
 
@@ -331,36 +244,67 @@ static weight_sums_t sums_of(const direct_conv_t *v)
     return (weight_sums_t){over_outputs, run, over_outputs ? by_k : by_run};
 }
 
-/* Every thread has some outputs (or some rows of taps) and goes through all images. */
+/* So many rows of gradients stay in the first cache while all taps are added up. */
+static int64_t rows_at_a_time(const direct_conv_t *v)
+{
+    enum { CACHED = 4096 };
+    int64_t windows = CACHED / (v->ow * v->k * v->pool_h);
+    return (windows > 1 ? windows : 1) * v->pool_h;
+}
+
+/* Rows [first, end) of an image's gradient before the epilogue, where all lanes may be read; `dense` has room
+ * for them. */
+static const float *gradient_rows(const direct_conv_t *v, bool wide, const float *dy, const uint8_t *mask,
+                                  int64_t first, int64_t end, float *dense)
+{
+    int64_t row = v->ow * v->k, pooled_row = v->ow / v->pool_w * v->k;
+    if (mask) {
+        int64_t at = first / v->pool_h * pooled_row;
+        expand_rows(v, end - first, dy + at, mask + at, dense);
+        return dense;
+    }
+    if (!wide) return dy + first * row;
+    memcpy(dense, dy + first * row, (size_t)((end - first) * row) * sizeof *dense);
+    return dense;
+}
+
+/* Adds what rows [row, last) of an image's gradient g give to units [first, end): rows of taps where the
+ * lanes are outputs, else outputs. */
+static void add_rows(const direct_conv_t *v, const weight_sums_t *layout, const float *image, const float *g,
+                     int64_t row, int64_t last, int64_t first, int64_t end, float *sums)
+{
+    int64_t width = v->w + 2 * v->pad_w, x_row = v->stride_h * width * v->c, x_column = v->stride_w * v->c;
+    int64_t lanes = layout->n_vectors * LANES, dy_row = v->ow * v->k;
+    cells_t run = {last - row, v->ow, dy_row, v->k, x_row, x_column, v->r * lanes};
+    cells_t outputs = {last - row, v->ow, x_row, x_column, dy_row, v->k, lanes};
+    const float *x = image + row * x_row;
+    if (layout->over_outputs)
+        for (int64_t r = first; r < end; r++)
+            add_image(&outputs, layout->run, layout->n_vectors, x + r * width * v->c, g,
+                      sums + r * layout->run * lanes);
+    else
+        for (int64_t r = 0; r < v->r; r++)
+            add_image(&run, end - first, layout->n_vectors, g + first, x + r * width * v->c,
+                      sums + (first * v->r + r) * lanes);
+}
+
+/* Every thread has some units and goes through all images. */
 static void weights_part(const direct_conv_t *v, const float *x, const float *dy, const uint8_t *mask,
                          float *sums, int part, int n_parts, float *scratch)
 {
     weight_sums_t layout = sums_of(v);
-    int64_t width = v->w + 2 * v->pad_w, n_dense = v->oh * v->ow * v->k;
-    int64_t n_dy = mask ? (v->oh / v->pool_h) * (v->ow / v->pool_w) * v->k : n_dense;
-    int64_t n_rows = layout.n_vectors * LANES, n_units = layout.over_outputs ? v->r : v->k;
+    int64_t n_dy = mask ? (v->oh / v->pool_h) * (v->ow / v->pool_w) * v->k : v->oh * v->ow * v->k;
+    int64_t n_units = layout.over_outputs ? v->r : v->k, step = rows_at_a_time(v);
     int64_t first = part * n_units / n_parts, end = (part + 1) * n_units / n_parts;
     float *image = scratch, *dense = scratch + direct_image_size(v);
-    cells_t run = {v->oh,        v->ow, v->ow * v->k, v->k, v->stride_h * width * v->c, v->stride_w * v->c,
-                   v->r * n_rows};
-    cells_t outputs = {v->oh, v->ow, v->stride_h * width * v->c, v->stride_w * v->c, v->ow * v->k,
-                       v->k,  n_rows};
     for (int64_t i = 0; i < v->n; i++) {
-        const float *gradient = dy + i * n_dy;
         direct_pad_image(v, x + i * v->h * v->w * v->c, image);
-        if (mask)
-            expand_image(v, gradient, mask + i * n_dy, dense);
-        else if (layout.over_outputs)
-            memcpy(dense, gradient, (size_t)n_dense * sizeof *dense);
-        if (mask || layout.over_outputs) gradient = dense;
-        if (layout.over_outputs)
-            for (int64_t r = first; r < end; r++)
-                add_image(&outputs, layout.run, layout.n_vectors, image + r * width * v->c, gradient,
-                          sums + r * layout.run * n_rows);
-        else
-            for (int64_t r = 0; r < v->r; r++)
-                add_image(&run, end - first, layout.n_vectors, gradient + first, image + r * width * v->c,
-                          sums + (first * v->r + r) * n_rows);
+        for (int64_t row = 0; row < v->oh; row += step) {
+            int64_t last = row + step < v->oh ? row + step : v->oh;
+            const float *g = gradient_rows(v, layout.over_outputs, dy + i * n_dy,
+                                           mask ? mask + i * n_dy : NULL, row, last, dense);
+            add_rows(v, &layout, image, g, row, last, first, end, sums);
+        }
     }
 }
 
@@ -388,5 +332,8 @@ static const direct_isa_t table = {.name = DIRECT_NAME,
                                    .forward = forward,
                                    .backward_data = backward_data,
                                    .backward_weights = backward_weights,
+                                   .transpose = transpose,
+                                   .transpose_back = transpose_back,
+                                   .transpose_bytes_back = transpose_bytes_back,
                                    .reduce = reduce,
                                    .expand = expand};

@@ -1,0 +1,25 @@
+/* Vectors of DIRECT_LANES floats, for the files that direct_*.c compile for one instruction set each. */
+#ifndef KERNELS_CPU_DIRECT_VECTOR_H
+#define KERNELS_CPU_DIRECT_VECTOR_H
+
+#include <stdint.h>
+
+#ifndef DIRECT_LANES
+#define DIRECT_LANES 4
+#endif
+
+enum { LANES = DIRECT_LANES, N_TILE = 2 * LANES };
+
+typedef float vec_t __attribute__((vector_size(4 * DIRECT_LANES), may_alias));
+typedef float loose_t __attribute__((vector_size(4 * DIRECT_LANES), aligned(4), may_alias));
+typedef int32_t ints_t __attribute__((vector_size(4 * DIRECT_LANES)));
+typedef uint8_t bytes_t __attribute__((vector_size(DIRECT_LANES), aligned(1), may_alias));
+
+#define INLINE __attribute__((always_inline)) static inline
+
+INLINE vec_t select(ints_t which, vec_t yes, vec_t no)
+{
+    return (vec_t)(((ints_t)yes & which) | ((ints_t)no & ~which));
+}
+
+#endif
