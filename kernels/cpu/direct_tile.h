@@ -1,17 +1,13 @@
 /* The tiles, once for each instruction set: included by direct_*.c, which define DIRECT_LANES (floats of a
- * vector), DIRECT_ISA (the table's name) and are compiled for the set, with products and sums fused. */
+ * vector) and DIRECT_NAME and are compiled for the set, with products and sums fused. Code and not
+ * declarations, hence its length. */
 #include <omp.h>
 #include <string.h>
 
 #include "kernels/cpu/direct.h"
-#ifndef DIRECT_LANES /* alone, to be checked */
-#define DIRECT_LANES 4
-#define DIRECT_NAME  "base"
-#endif
-#include "kernels/cpu/direct_vector.h"
-/* after the vector types */
 #include "kernels/cpu/direct_epilogue.h"
 #include "kernels/cpu/direct_transpose.h"
+#include "kernels/cpu/direct_vector.h"
 
 /* acc[k][·] += w[i][k] · x[i][·] for n_taps taps, x a tile of samples wide and n samples apart. */
 INLINE void add_taps(vec_t (*acc)[2], int block, const float *x, int64_t n, const float *w, int64_t n_taps)

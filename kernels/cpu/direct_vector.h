@@ -4,8 +4,9 @@
 
 #include <stdint.h>
 
-#ifndef DIRECT_LANES
+#ifndef DIRECT_LANES /* what every machine has */
 #define DIRECT_LANES 4
+#define DIRECT_NAME "base"
 #endif
 
 enum { LANES = DIRECT_LANES, N_TILE = 2 * LANES };
