@@ -9,7 +9,7 @@
 #include "train/schedule.h"
 
 typedef struct train_options {
-    const char *model, *data, *out, *resume, *checkpoint_every, *on_checkpoint_error, *config;
+    const char *model, *data, *out, *resume, *checkpoint_every, *on_checkpoint_error, *config, *algorithms;
     int64_t batch, batch_per_rank, accumulate, epochs, steps, seed, keep, log_every, reproducible, bn_group;
     double label_smoothing, target_accuracy;
     bool overwrite, checkpoint_async, print_config, sync_bn;
