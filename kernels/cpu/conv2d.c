@@ -157,13 +157,14 @@ static err_t backward(const op_t *op, const op_args_t *args)
                               .dbias = args->dparam[1],
                               .mask = args->saved};
     bool fused = p->pass[OP_BACKWARD_WEIGHTS].impl->fuses;
-    if (p->cells.relu && (args->dx[0] || !fused))
+    if (p->cells.relu && (args->dx[0] || (args->dparam[0] && !fused)))
         direct_isa()->expand(&p->cells, args->dy, args->saved, args->workspace);
     if (args->dx[0]) {
         conv_buffers_t data = buffers;
         if (p->cells.relu) data.dy = args->workspace;
         TRY(run(p, OP_BACKWARD_DATA, args, &data));
     }
+    if (!args->dparam[0]) return ERR_OK;
     if (!p->cells.relu || !fused) buffers.mask = NULL;
     if (p->cells.relu && !fused) buffers.dy = args->workspace;
     return run(p, OP_BACKWARD_WEIGHTS, args, &buffers);

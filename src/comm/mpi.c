@@ -97,7 +97,8 @@ static err_t mpi_send(comm_t *comm, const void *data, int64_t n_bytes, int to)
 static err_t mpi_receive(comm_t *comm, void *data, int64_t n_bytes, int from)
 {
     mpi_impl_t *impl = comm->impl;
-    E_MPI(MPI_Recv(data, narrow_int(n_bytes), MPI_BYTE, from, 0, impl->ranks.world, MPI_STATUS_IGNORE), "MPI_Recv");
+    E_MPI(MPI_Recv(data, narrow_int(n_bytes), MPI_BYTE, from, 0, impl->ranks.world, MPI_STATUS_IGNORE),
+          "MPI_Recv");
     return ERR_OK;
 }
 

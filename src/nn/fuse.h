@@ -1,4 +1,4 @@
-/* Fusion: neighbouring layers that a backend computes in one pass over memory. Part of exec. */
+/* Fusion: neighbouring layers that a backend computes in one pass over memory. */
 #ifndef NN_FUSE_H
 #define NN_FUSE_H
 

@@ -50,6 +50,7 @@ void trainer_print_header(const trainer_t *t)
              topo->n_hosts, topo->n_hosts > 1 ? "s" : "", t->runtime.n_threads,
              t->runtime.n_threads > 1 ? "s" : "", t->runtime.backend->name, t->runtime.device,
              t->comm->ops->name, path ? ", " : "", path ? path : "", path ? " allreduce" : "");
+    log_info("  compute %s", t->algorithms.about);
     log_info("  batch   %lld (up to %lld a rank), %lld steps, %lld an epoch", (long long)t->global_batch,
              (long long)t->max_local, (long long)t->n_steps, (long long)sampler_batches(t->sampler));
     log_info("  rate    %s, %s from %g, seed %lld", o->optim.optimizer, o->schedule.schedule,
@@ -104,6 +105,26 @@ static void record_allreduce(json_t *j, const trainer_t *t)
     json_object_end(j);
 }
 
+/* What computes each layer with a choice, for the first part of rank 0's batches. */
+static void record_algorithms(json_t *j, const trainer_t *t)
+{
+    const graph_t *graph = exec_graph(t->exec);
+    int64_t first, n_shard = sampler_shard(t->sampler, t->global_batch, 0, t->comm->size, &first);
+    int64_t n = trainer_part(t, n_shard, 0, &first);
+    json_string(j, "algorithms_from", t->algorithms.from);
+    json_real(j, "algorithms_sec", t->algorithms.measure_sec);
+    json_object_begin(j, "algorithms");
+    for (int i = 0; i < graph->n_nodes; i++) {
+        const op_algorithms_t *used = exec_algorithms(t->exec, n, true, i);
+        if (!used || !used->name[OP_FORWARD][0]) continue;
+        json_object_begin(j, graph->nodes[i].name);
+        for (int pass = 0; pass < OP_PASS_COUNT; pass++)
+            json_string(j, op_pass_names[pass], used->name[pass]);
+        json_object_end(j);
+    }
+    json_object_end(j);
+}
+
 err_t trainer_record_run(trainer_t *t)
 {
     json_t *j = metrics_begin(&t->metrics, "run");
@@ -125,6 +146,7 @@ err_t trainer_record_run(trainer_t *t)
     json_bool(j, "gradients_shared", t->grads.shared);
     record_allreduce(j, t);
     json_object_end(j);
+    record_algorithms(j, t);
     json_int(j, "n_parameters", t->graph->n_parameters);
     json_int(j, "global_batch", t->global_batch);
     json_int(j, "n_steps", t->n_steps);

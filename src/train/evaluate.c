@@ -8,8 +8,6 @@
 #include "comm/watchdog.h"
 #include "data/sampler.h"
 
-enum { EVAL_BATCH = 128 };
-
 /* This rank's batches, and so its samples; the last batch of all may be smaller. */
 static void share_out(evaluator_t *e)
 {

@@ -9,6 +9,8 @@
 #include "nn/exec.h"
 #include "train/worst.h"
 
+enum { EVAL_BATCH = 128 };
+
 typedef struct evaluator {
     comm_t *comm;
     exec_t *exec; /* prepared by evaluator_open, made ready by the caller */

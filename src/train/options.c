@@ -44,6 +44,11 @@ static const opt_t table[] = {
      "cut batches into V shards and add their gradients in order: the same bits on any number of ranks that "
      "divides V",
      false},
+    {"algorithms", OPT_STRING, FIELD(algorithms), "measure", 0, 0, NULL, "fixed|measure|FILE",
+     "what computes each convolution: the backend's rule, the fastest here, or as the lines of a file say; "
+     "with "
+     "--reproducible fixed by default",
+     false},
     {"label-smoothing", OPT_REAL, FIELD(label_smoothing), "0", 0, 0.999, NULL, "X", "of the training targets",
      false},
     {"target-accuracy", OPT_REAL, FIELD(target_accuracy), "0", 0, 1, NULL, "X",
@@ -85,6 +90,7 @@ static const char *const may_change[] = {"data",
                                          "target-accuracy",
                                          "batch",
                                          "batch-per-rank",
+                                         "algorithms",
                                          NULL};
 
 err_t train_options_bind(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS])
@@ -154,6 +160,19 @@ err_t train_options_read_config(const train_options_t *options, opt_group_t grou
     return err;
 }
 
+/* What is fastest differs from one start to the next. */
+static err_t check_algorithms(train_options_t *o, const opt_group_t groups[TRAIN_N_GROUPS])
+{
+    if (!o->algorithms[0]) RAISE(ERR_USAGE, "--algorithms is empty; it takes fixed, measure or a file");
+    if (!o->reproducible || strcmp(o->algorithms, "measure") != 0) return ERR_OK;
+    if (opt_given(groups, TRAIN_N_GROUPS, "algorithms"))
+        RAISE(ERR_USAGE,
+              "--reproducible allows nothing that is chosen by measuring; give --algorithms fixed, "
+              "or a file");
+    o->algorithms = "fixed";
+    return ERR_OK;
+}
+
 /* What would make the number of ranks visible, or the order of sums. */
 static err_t check_reproducible(train_options_t *o)
 {
@@ -187,6 +206,7 @@ err_t train_options_check(train_options_t *o, const opt_group_t groups[TRAIN_N_G
     TRY(check_reproducible(o));
     if (o->tensorboard && !o->tensorboard[0])
         RAISE(ERR_USAGE, "--tensorboard is empty; it takes a folder (. for this one)");
+    TRY(check_algorithms(o, groups));
     TRY(optim_options_check(&o->optim));
     if (!(o->schedule.lr > 0)) o->schedule.lr = optim_default_rate(o->optim.optimizer);
     TRY(parse_checkpoint_every(o));

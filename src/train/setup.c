@@ -243,6 +243,27 @@ static err_t prepare_batch(trainer_t *t, int64_t n)
     return ERR_OK;
 }
 
+/* The sizes of whole batches: the last batch of an epoch is computed by the backend's rule, and not worth
+ * measuring for. */
+static err_t choose_algorithms(trainer_t *t)
+{
+    algorithm_request_t request = {.wish = t->options->algorithms,
+                                   .wish_given = opt_given(t->groups, TRAIN_N_GROUPS, "algorithms"),
+                                   .saved = t->saved_algorithms,
+                                   .runtime = &t->runtime,
+                                   .graph = t->graph,
+                                   .timeout_sec = t->options->runtime.timeout_sec};
+    int n_shards = sampler_shards(t->sampler, t->comm->size);
+    for (int i = 0; i < n_shards; i++) {
+        int64_t first, n_shard = sampler_shard(t->sampler, t->global_batch, i, t->comm->size, &first);
+        for (int k = 0; k < t->options->accumulate; k++)
+            algorithm_request_add(&request, trainer_part(t, n_shard, k, &first), true);
+    }
+    if (t->dataset->info.n_samples[SPLIT_VAL] >= EVAL_BATCH)
+        algorithm_request_add(&request, EVAL_BATCH, false);
+    return algorithm_choice_make(&request, &t->algorithms);
+}
+
 /* Batch norm's sums over the ranks. */
 static err_t sum_over_ranks(void *comm, double *values, int64_t n)
 {
@@ -258,6 +279,7 @@ static err_t build_executor(trainer_t *t)
                               .grads = t->grads.data,
                               .states = t->states,
                               .seed = (uint64_t)t->options->seed,
+                              .algorithms = &t->algorithms.table,
                               .sum_shared = t->options->sync_bn ? sum_over_ranks : NULL,
                               .share_context = t->comm};
     TRY(exec_new(&options, &t->exec));
@@ -328,6 +350,7 @@ err_t trainer_setup(trainer_t *t)
     TRY(comm_agree(comm, plan_steps(t), "planning steps"));
     TRY(comm_agree(comm, build_model(t), "building the model"));
     TRY(comm_buffer_new(comm, (size_t)(t->graph->n_flat_params + TAIL_COUNT) * sizeof(float), &t->grads));
+    TRY(choose_algorithms(t));
     TRY(comm_agree(comm, build_executor(t), "planning the model"));
     TRY(trainer_restore(t));
     TRY(comm_agree(comm, open_shards(t), "making shards"));
@@ -346,6 +369,8 @@ void trainer_teardown(trainer_t *t)
     trace_close();
     evaluator_close(&t->evaluator);
     exec_free(&t->exec);
+    algorithm_choice_free(&t->algorithms);
+    mem_free(&t->saved_algorithms);
     sampler_free(&t->sampler);
     graph_free(&t->graph);
     dataset_close(&t->dataset);

@@ -50,6 +50,7 @@ static err_t submit(trainer_t *t)
     TRY(opt_config_write(t->groups, TRAIN_N_GROUPS, train_options_per_run, &options));
     const ckpt_attr_t attrs[] = {
         ckpt_text("options", options),
+        ckpt_text("algorithms", t->algorithms.text),
         ckpt_text("data_xxh3", hash.text),
         ckpt_text("data", t->data_where),
         ckpt_text("data_source", info->source),
@@ -142,13 +143,19 @@ static err_t choose_checkpoint(const trainer_t *t, char *path)
     return ERR_OK;
 }
 
-static err_t read_options(const char *path, char **out)
+static err_t read_options(const char *path, char **out, char **algorithms)
 {
     checkpoint_t *checkpoint;
     const char *text;
     TRY(checkpoint_open(path, &checkpoint));
     err_t err = checkpoint_get_text(checkpoint, "options", &text);
     if (err == ERR_OK) err = mem_strdup(text, out);
+    /* Checkpoints of earlier versions have none. */
+    if (err == ERR_OK && checkpoint_find_attr(checkpoint, "algorithms"))
+        err = checkpoint_get_text(checkpoint, "algorithms", &text);
+    else
+        text = NULL;
+    if (err == ERR_OK && text) err = mem_strdup(text, algorithms);
     checkpoint_close(&checkpoint);
     return err;
 }
@@ -159,7 +166,8 @@ err_t trainer_find_checkpoint(trainer_t *t)
     err_t err = ERR_OK;
     if (t->comm->rank == 0) {
         err = choose_checkpoint(t, t->resumed_from);
-        if (err == ERR_OK && t->resumed_from[0]) err = read_options(t->resumed_from, &text);
+        if (err == ERR_OK && t->resumed_from[0])
+            err = read_options(t->resumed_from, &text, &t->saved_algorithms);
     }
     TRY_OUT(err, comm_agree(t->comm, err, "finding a checkpoint"));
     TRY_OUT(err, comm_broadcast(t->comm, t->resumed_from, sizeof t->resumed_from, 0, "finding a checkpoint"));

@@ -5,6 +5,7 @@
 #include "checkpoint/async.h"
 #include "data/loader.h"
 #include "models/model.h"
+#include "train/algorithms.h"
 #include "train/evaluate.h"
 #include "train/metrics.h"
 #include "train/options.h"
@@ -35,6 +36,8 @@ typedef struct trainer {
     dataset_t *dataset;
     char data_where[FS_PATH_MAX], data_why[128]; /* as dataset_choose chose */
     graph_t *graph;
+    char *saved_algorithms; /* rank 0's: of the checkpoint */
+    algorithm_choice_t algorithms;
     exec_t *exec;
     evaluator_t evaluator;
     sampler_t *sampler;

@@ -14,6 +14,7 @@ setup() {
     export DPTRAIN_BIN=$bin/dptrain
     # The note about root belongs to tests of its own.
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    export XDG_CACHE_HOME=$BATS_TEST_TMPDIR/cache
     unset DPTRAIN_BIND
 }
 

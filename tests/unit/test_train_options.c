@@ -41,6 +41,20 @@ static void check_defaults_and_conflicts(void)
     OK(p.err == ERR_USAGE, "resuming and overwriting are refused: %s", err_message());
 }
 
+static void check_algorithms(void)
+{
+    parsed_t p;
+    parse(&p, WORDS("--reproducible", "4"));
+    OK(p.err == ERR_OK && strcmp(p.options.algorithms, "fixed") == 0, "reproducible runs measure nothing");
+    parse(&p, WORDS("--reproducible", "4", "--algorithms", "some.txt"));
+    OK(p.err == ERR_OK && strcmp(p.options.algorithms, "some.txt") == 0, "but take a file");
+    parse(&p, WORDS("--reproducible", "4", "--algorithms", "measure"));
+    OK(p.err == ERR_USAGE && strstr(err_message(), "--algorithms fixed"), "measuring is refused: %s",
+       err_message());
+    parse(&p, WORDS("--seed", "4"));
+    OK(p.err == ERR_OK && strcmp(p.options.algorithms, "measure") == 0, "others measure");
+}
+
 static void check_intervals(void)
 {
     parsed_t p;
@@ -107,8 +121,9 @@ static void check_resume(void)
 
 int main(void)
 {
-    tap_plan(6 + 11 + 8 + 1);
+    tap_plan(6 + 4 + 11 + 8 + 1);
     check_defaults_and_conflicts();
+    check_algorithms();
     check_intervals();
     check_resume();
     OK(mem_live() == 0, "allocations balance");

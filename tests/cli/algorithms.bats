@@ -1,0 +1,220 @@
+#!/usr/bin/env bats
+# --algorithms: measured choices are the same on all ranks, kept in the cache and in checkpoints, and recorded.
+# shellcheck disable=SC2030,SC2031 # every test is a subshell, on purpose
+
+setup() {
+    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+    dptrain=${DPTRAIN_BIN:-$root/dptrain}
+    out=$BATS_TEST_TMPDIR/run
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 DPTRAIN_BIND=none
+    export XDG_CACHE_HOME=$BATS_TEST_TMPDIR/cache
+    # shellcheck source=scripts/lib.sh
+    . "$root/scripts/lib.sh"
+}
+
+setup_file() {
+    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+    export tiny=$BATS_FILE_TMPDIR/tiny
+    "${DPTRAIN_BIN:-$root/dptrain}" data synth digits --out "$tiny" --train 300 --val 200
+}
+
+train() { # RANKS ARGUMENTS...
+    mpi_flags "$1"
+    mpirun "${MPI_FLAGS[@]}" -np "$1" "$dptrain" train --data "$tiny" --threads 1 "${@:2}"
+}
+
+lenet=(--model lenet5 --batch 50 --steps 9 --seed 5)
+
+losses() { jq -r 'select(.record == "step") | .loss' "$1/metrics.jsonl"; }
+# By the first of the layers that run as one: conv2+relu2+pool2 is conv2.
+chosen() {
+    jq -c 'select(.record == "run") | .algorithms | with_entries(.key |= split("+")[0])' "$1/metrics.jsonl"
+}
+from() { jq -r 'select(.record == "run") | .algorithms_from' "$1/metrics.jsonl"; }
+cache_file() { echo "$XDG_CACHE_HOME"/dptrain/algorithms-????????????????.txt; }
+
+# The line of LeNet-5's second convolution on 25 samples.
+conv2='conv2d float32 n=25 x=12x12x20 k=50x5x5 stride=1x1 pad=0x0 dilation=1x1 groups=1 epilogue=relu+pool2x2'
+
+@test "measured once, recorded, the same on all ranks; the second start takes the cache, bit for bit" {
+    run train 2 "${lenet[@]}" --out "$out"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *"algorithms measured ("* ]]
+    [ "$(from "$out")" = measured ]
+    # Each pass of each convolution has a name.
+    [ "$(chosen "$out" | jq -r 'to_entries[] | .key + " " +
+        (.value | [.forward, .backward_data, .backward_weights] | all(length > 0) | tostring)' |
+        xargs)" = "conv1 true conv2 true" ]
+    [ -f "$(cache_file)" ]
+    [ "$(find "$XDG_CACHE_HOME" -type f | wc -l)" -eq 1 ]
+    grep -q "^machine = .*; cpu (.*); 1 thread;" "$(cache_file)"
+    grep -q "^$conv2 forward = " "$(cache_file)"
+    cp "$(cache_file)" "$BATS_TEST_TMPDIR/before"
+
+    train 2 "${lenet[@]}" --out "$out-2" | grep 'algorithms from cache'
+    [ "$(from "$out-2")" = cache ]
+    [ "$(chosen "$out")" = "$(chosen "$out-2")" ]
+    diff "$BATS_TEST_TMPDIR/before" "$(cache_file)"
+    diff <(losses "$out") <(losses "$out-2")
+
+    # What rank 0 chose is what the record says that each rank planned.
+    name=$(chosen "$out" | jq -r .conv2.forward)
+    grep -q "^$conv2 forward = $name\$" "$(cache_file)"
+}
+
+@test "ranks take rank 0's choice, not their own" {
+    # Rank 1 reads another cache, which says otherwise; only rank 0's counts.
+    train 2 "${lenet[@]}" --out "$out-first" >/dev/null
+    other=$BATS_TEST_TMPDIR/other
+    mkdir -p "$other/dptrain"
+    sed 's/forward = .*/forward = gemm/' "$(cache_file)" >"$other/dptrain/$(basename "$(cache_file)")"
+    sed -i 's/forward = .*/forward = onednn\/jit/' "$(cache_file)"
+    mpi_flags 2
+    n=0
+    for pair in "$XDG_CACHE_HOME $other" "$XDG_CACHE_HOME $XDG_CACHE_HOME"; do
+        # shellcheck disable=SC2086
+        set -- $pair
+        mpirun "${MPI_FLAGS[@]}" -np 1 -x "XDG_CACHE_HOME=$1" "$dptrain" train --data "$tiny" --threads 1 "${lenet[@]}" \
+            --out "$out" --overwrite : -np 1 -x "XDG_CACHE_HOME=$2" "$dptrain" train --data "$tiny" --threads 1 \
+            "${lenet[@]}" --out "$out" --overwrite
+        [ "$(chosen "$out" | jq -r .conv2.forward)" = onednn/jit ]
+        n=$((n + 1))
+        losses "$out" >"$BATS_TEST_TMPDIR/losses.$n"
+    done
+    diff "$BATS_TEST_TMPDIR/losses.1" "$BATS_TEST_TMPDIR/losses.2"
+}
+
+@test "a file forces an algorithm, and the record says so" {
+    table=$BATS_TEST_TMPDIR/table.txt
+    for name in gemm onednn/jit blocked; do
+        printf '# mine\n\n%s forward = %s\n%s backward_data = gemm\n' "$conv2" "$name" "$conv2" >"$table"
+        run train 2 "${lenet[@]}" --algorithms "$table" --out "$out" --overwrite
+        echo "$output"
+        [ "$status" -eq 0 ]
+        [[ $output == *"algorithms from a file (2 of its 2 lines are for this run)"* ]]
+        [ "$(from "$out")" = file ]
+        [ "$(chosen "$out" | jq -r '.conv2 | .forward, .backward_data' | xargs)" = "$name gemm" ]
+    done
+    # Nothing was measured.
+    [ ! -e "$XDG_CACHE_HOME" ]
+    # A cache file is such a file.
+    train 2 "${lenet[@]}" --out "$out-m"
+    train 2 "${lenet[@]}" --algorithms "$(cache_file)" --out "$out-f"
+    [ "$(chosen "$out-m")" = "$(chosen "$out-f")" ]
+    diff <(losses "$out-m") <(losses "$out-f")
+    printf '%s forward = gemm\n' "${conv2/n=25/n=77}" >"$table"
+    train 2 "${lenet[@]}" --algorithms "$table" --out "$out" --overwrite 2>&1 |
+        grep 'none of its 1 lines is about a layer of this run'
+}
+
+@test "a file that cannot be used ends the run with code 2" {
+    table=$BATS_TEST_TMPDIR/table.txt
+    run train 2 "${lenet[@]}" --algorithms "$table" --out "$out"
+    [ "$status" -eq 2 ]
+    [[ $output == *"--algorithms: cannot read $table"* ]]
+    printf '# mine\n%s forward = gemm\n%s sideways = gemm\n' "$conv2" "$conv2" >"$table"
+    run train 2 "${lenet[@]}" --algorithms "$table" --out "$out"
+    [ "$status" -eq 2 ]
+    [[ $output == *"$table, line 3: "* ]]
+    printf '%s forward = magic\n' "$conv2" >"$table"
+    run train 2 "${lenet[@]}" --algorithms "$table" --out "$out"
+    [ "$status" -eq 2 ]
+    [[ $output == *"layer conv2+relu2+pool2: $conv2, forward: there is no algorithm 'magic'"*gemm* ]]
+    run train 2 "${lenet[@]}" --algorithms '' --out "$out"
+    [ "$status" -eq 2 ]
+    [ ! -e "$out" ]
+}
+
+@test "fixed: nothing is measured, and the name is the backend's own" {
+    train 1 "${lenet[@]}" --algorithms fixed --out "$out" | grep 'algorithms fixed'
+    [ "$(from "$out")" = fixed ]
+    [ "$(chosen "$out" | jq '.conv1.forward | length > 0')" = true ]
+    [ ! -e "$XDG_CACHE_HOME" ]
+    # So it is under --reproducible, which refuses anything measured.
+    train 2 "${lenet[@]}" --reproducible 2 --out "$out-r" | grep 'algorithms fixed'
+    [ ! -e "$XDG_CACHE_HOME" ]
+    run train 2 "${lenet[@]}" --reproducible 2 --algorithms measure --out "$out-no"
+    [ "$status" -eq 2 ]
+    [[ $output == *"--reproducible allows nothing that is chosen by measuring"* ]]
+    # eval measures nothing either.
+    "$dptrain" eval "$out" --data "$tiny"
+    [ ! -e "$XDG_CACHE_HOME" ]
+}
+
+@test "measured and fixed algorithms train alike" {
+    for model in lenet5 mnist-cnn; do
+        train 2 --model "$model" --batch 50 --steps 9 --out "$out-m-$model"
+        train 2 --model "$model" --batch 50 --steps 9 --algorithms fixed --out "$out-f-$model"
+        paste <(losses "$out-m-$model") <(losses "$out-f-$model") |
+            awk '{ d = $1 - $2; if (d < 0) d = -d; if (NF != 2 || d > 1e-3) bad = 1 } END { exit bad || NR != 9 }'
+    done
+}
+
+@test "a resumed run computes with the checkpoint's algorithms, bit for bit" {
+    train 2 "${lenet[@]}" --checkpoint-every 4 --keep 9 --out "$out"
+    mkdir "$out-again"
+    cp "$out/ckpt-000000000004.h5" "$out-again"
+    # A cache that says otherwise now.
+    name=gemm
+    [ "$(chosen "$out" | jq -r .conv2.forward)" != gemm ] || name=onednn/jit
+    sed -i "s,forward = .*,forward = $name," "$(cache_file)"
+    train 2 --resume auto --out "$out-again" | grep 'algorithms from the checkpoint'
+    [ "$(from "$out-again")" = checkpoint ]
+    [ "$(chosen "$out")" = "$(chosen "$out-again")" ]
+    diff <(losses "$out" | tail -n 5) <(losses "$out-again")
+    for object in /params /optimizer; do
+        h5diff "$out/ckpt-000000000009.h5" "$out-again/ckpt-000000000009.h5" "$object" "$object"
+    done
+    # The file of the run need not be there any more; an algorithm that is given now wins.
+    printf '%s forward = gemm\n' "$conv2" >"$BATS_TEST_TMPDIR/table.txt"
+    train 2 "${lenet[@]}" --checkpoint-every 4 --keep 9 --algorithms "$BATS_TEST_TMPDIR/table.txt" --out "$out-file"
+    rm "$BATS_TEST_TMPDIR/table.txt" "$out-file/ckpt-000000000009.h5"
+    cp -r "$out-file" "$out-fixed"
+    train 2 --resume auto --out "$out-file" | grep 'algorithms from the checkpoint'
+    [ "$(chosen "$out-file" | tail -n 1 | jq -r .conv2.forward)" = gemm ]
+    train 2 --resume auto --algorithms fixed --out "$out-fixed" | grep 'algorithms fixed'
+    [ "$(chosen "$out-fixed" | tail -n 1 | jq -r .conv2.forward)" != gemm ]
+}
+
+@test "algorithms measured on another machine are chosen anew, with a notice" {
+    train 1 "${lenet[@]}" --checkpoint-every 4 --out "$out"
+    rm "$out/ckpt-000000000009.h5"
+    # Other threads are another machine.
+    mpi_flags 1
+    run mpirun "${MPI_FLAGS[@]}" -np 1 "$dptrain" train --data "$tiny" --threads 2 --resume auto --out "$out"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *"were measured on another machine ("*"1 thread"*"2 threads"* ]]
+    [[ $output == *"algorithms measured ("* ]]
+    [ "$(find "$XDG_CACHE_HOME" -type f | wc -l)" -eq 2 ]
+}
+
+@test "a cache that is damaged or cannot be had costs a warning at most" {
+    train 1 "${lenet[@]}" --out "$out"
+    printf 'nonsense\n' >>"$(cache_file)"
+    run train 1 "${lenet[@]}" --out "$out" --overwrite
+    [ "$status" -eq 0 ]
+    [[ $output == *"$(cache_file), line "*" is passed over"* ]]
+    [[ $output == *"algorithms from cache"* ]]
+    # An algorithm that does not exist is measured anew, and the cache mended.
+    sed -i '/nonsense/d; s/forward = .*/forward = magic/' "$(cache_file)"
+    train 1 "${lenet[@]}" --out "$out" --overwrite | grep 'algorithms measured'
+    run grep -c magic "$(cache_file)"
+    [ "$output" = 0 ]
+    # Bytes that are no text; a folder where the file should be; a file where the folder should be.
+    head -c 3000 /dev/urandom >"$(cache_file)"
+    train 1 "${lenet[@]}" --out "$out" --overwrite | grep 'algorithms measured'
+    file=$(cache_file)
+    rm "$file"
+    mkdir "$file"
+    train 1 "${lenet[@]}" --out "$out" --overwrite 2>&1 | grep 'what was measured is not kept'
+    rm -r "$XDG_CACHE_HOME"
+    touch "$XDG_CACHE_HOME"
+    run train 1 "${lenet[@]}" --out "$out" --overwrite
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(grep -c 'not kept' <<<"$output")" -eq 1 ]
+    # No temporary file is left anywhere.
+    [ -z "$(find "$BATS_TEST_TMPDIR" -name '*.tmp-*')" ]
+}
