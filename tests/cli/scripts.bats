@@ -35,7 +35,7 @@ wait_for() {
 }
 
 @test "every script explains itself" {
-    for script in install_deps run quickstart test check_layers; do
+    for script in install_deps run quickstart test check_layers bench_peers; do
         run "$scripts/$script.sh" --help
         echo "$script: $output"
         [ "$status" -eq 0 ]
@@ -44,7 +44,7 @@ wait_for() {
 }
 
 @test "an unknown option is a usage error that names it" {
-    for script in install_deps run quickstart test check_layers; do
+    for script in install_deps run quickstart test check_layers bench_peers; do
         run "$scripts/$script.sh" --no-such-option
         echo "$script: $output"
         [ "$status" -eq 2 ]
@@ -54,7 +54,8 @@ wait_for() {
 
 @test "an option without its value, or with a bad one, is a usage error" {
     for words in "run -np" "run -np 0" "run -np x" "run -hostfile" "run --grace -1" "quickstart --epochs" \
-        "quickstart --epochs 1.5" "quickstart --np 0" "test --jobs 0" "test --only" "check_layers --root"; do
+        "quickstart --epochs 1.5" "quickstart --np 0" "test --jobs 0" "test --only" "check_layers --root" \
+        "bench_peers --pairs 6" "bench_peers --ranks 0" "bench_peers --venv"; do
         # shellcheck disable=SC2086 # these are words
         set -- $words
         run "$scripts/$1.sh" "${@:2}"
@@ -413,4 +414,27 @@ prove_entry() { # SECONDS COMMAND
     rm "$mirror/t10k-labels-idx1-ubyte.gz"
     run "$root/data/fetch_mnist.sh" "$folder"
     [ "$status" -eq 4 ]
+}
+
+@test "bench_peers.sh without MNIST ends with 3, and table.py makes ratios of medians" {
+    run "$scripts/bench_peers.sh" --data "$BATS_TEST_TMPDIR"
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"--data names it"* ]]
+    command -v python3 || skip "python3 is not here"
+    record='{"record":"end","images_per_sec":%s,"peak_memory_bytes":[%s]}\n'
+    while read -r line; do
+        read -r round np name rate peak <<<"$line"
+        # shellcheck disable=SC2059 # the format is ours
+        printf "$round\t$np\t$name\t$record" "$rate" "$peak"
+    done >"$BATS_TEST_TMPDIR/ends" <<<"0 1 dptrain 300 1e8
+0 1 torch 100 4e8
+1 1 torch 200 4e8
+1 1 dptrain 500 1e8
+0 2 dptrain 700 1e8,2e8
+1 2 dptrain 700 1e8"
+    run python3 "$scripts/peers/table.py" "$BATS_TEST_TMPDIR/ends"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"| 1 | torch | 150 | 125 to 175 | **2.67** | 2.50, 2.62 to 2.88, 3.00 | 400 | 0.25 |"* ]]
+    [[ "$output" == *"| dptrain | 2 ranks / 2 × 1 rank | **0.88** |"* ]]
 }

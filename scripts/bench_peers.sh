@@ -1,0 +1,171 @@
+#!/usr/bin/env bash
+# Times dptrain and PyTorch at LeNet-5 in turn, and prints results/peers.md. See --help.
+set -euo pipefail
+here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
+# shellcheck source=scripts/lib.sh
+. "$here/lib.sh"
+
+usage() {
+    cat <<'EOT'
+usage: scripts/bench_peers.sh [options]
+
+Trains LeNet-5 on MNIST with dptrain and with PyTorch, one after the other in rounds, and prints a Markdown page:
+images/s, ratios with their spread, peak memory, versions. Each rank has one thread on a core of its own. PyTorch is
+Debian's python3-torch, by default and at its best; 1 rank is a plain process, 2 are DistributedDataParallel over gloo.
+
+  --pairs N     rounds [9]
+  --steps N     steps of each run, of which the first 10 are warm-up [300]
+  --batch N     samples a step on each rank [64]
+  --ranks LIST  numbers of ranks [1,2]
+  --venv DIR    a Python environment with another PyTorch, to be timed too
+  --data DIR    folder with MNIST's IDX files [$DPTRAIN_DATA/mnist, data/mnist]
+  --python CMD  the Python that has Debian's PyTorch [/usr/bin/python3]
+  --install     install Debian's packages first: python3-torch, libopenblas0-pthread
+  --quick       2 rounds of 60 steps: does it work at all
+  -h, --help    this text
+EOT
+}
+
+command="scripts/bench_peers.sh${*:+ $*}"
+pairs=9 steps=300 batch=64 ranks=1,2 venv='' data='' python=/usr/bin/python3 install=no
+# Without OpenBLAS Debian's PyTorch multiplies with the reference BLAS, at a third of its speed.
+packages=(python3-torch libopenblas0-pthread)
+while [[ $# -gt 0 ]]; do
+    case $1 in
+    --pairs) need_value "$@"; whole_number "$1" "$2" 7; pairs=$((10#$2)); shift 2 ;;
+    --steps) need_value "$@"; whole_number "$1" "$2" 20; steps=$((10#$2)); shift 2 ;;
+    --batch) need_value "$@"; whole_number "$1" "$2" 1; batch=$((10#$2)); shift 2 ;;
+    --ranks) need_value "$@"; ranks=$2; shift 2 ;;
+    --venv) need_value "$@"; venv=$2; shift 2 ;;
+    --data) need_value "$@"; data=$2; shift 2 ;;
+    --python) need_value "$@"; python=$2; shift 2 ;;
+    --install) install=yes; shift ;;
+    --quick) pairs=2 steps=60; shift ;;
+    -h | --help) usage; exit 0 ;;
+    *) die 2 "unknown option '$1'; --help lists the options" ;;
+    esac
+done
+[[ $ranks =~ ^[1-9][0-9]?(,[1-9][0-9]?)*$ ]] || die 2 "--ranks wants a list like 1,2, not '$ranks'"
+[[ -z $venv || -x $venv/bin/python ]] || die 2 "--venv $venv: there is no $venv/bin/python"
+root=$(readlink -f "$here/..")
+if [[ -z $data ]]; then
+    data=$root/data/mnist
+    [[ -z ${DPTRAIN_DATA:-} ]] || data=$DPTRAIN_DATA/mnist
+fi
+compgen -G "$data/train-images-idx3-ubyte*" >/dev/null ||
+    die 3 "no MNIST in '$data'; data/fetch_mnist.sh gets it, --data names it"
+data=$(readlink -f "$data")
+
+# Debian's PyTorch loads whatever libblas.so.3 leads to.
+blas_path() { readlink -f "$(ldconfig -p 2>/dev/null | awk '$1 == "libblas.so.3" { print $NF; exit }')"; }
+if [[ $install == yes ]]; then
+    command -v apt-get >/dev/null || die 4 "--install: apt-get is not here; please install PyTorch yourself"
+    DEBIAN_FRONTEND=noninteractive apt-get -q -y install --no-install-recommends "${packages[@]}" >&2 ||
+        die 4 "apt-get could not install ${packages[*]}; is this root, and the package list fresh?"
+fi
+"$python" -c 'import torch' 2>/dev/null ||
+    die 4 "$python has no PyTorch: --install installs ${packages[*]}; --python names another Python"
+[[ $(blas_path) != */blas/libblas.so* ]] ||
+    die 4 "PyTorch would use the reference BLAS, which is slow: --install installs ${packages[1]}"
+
+cd "$root"
+make -s -j "$(nproc)" dptrain >&2 || die 4 "the build failed"
+work=$(mktemp -d "${TMPDIR:-/tmp}/dptrain-peers.XXXXXX") || die 4 "cannot make a folder in ${TMPDIR:-/tmp}"
+trap 'rm -rf "$work"' EXIT
+mpi_allow_root
+export GLOO_SOCKET_IFNAME=lo
+# Freed pages stay with the process: no step has to have pages zeroed again.
+keep_pages=(env MALLOC_TRIM_THRESHOLD_=17179869184 MALLOC_MMAP_THRESHOLD_=33554432 MALLOC_TOP_PAD_=67108864)
+
+# One core for each rank, also where there are more.
+start() { # NP PROGRAM…
+    local np=$1
+    shift
+    mpi_flags "$np"
+    # OMP_NUM_THREADS not in this script: nproc, which mpi_flags asks, listens to it.
+    mpirun "${MPI_FLAGS[@]/#slot:PE=*/slot:PE=1}" -np "$np" env OMP_NUM_THREADS=1 "$@" >"$work/log" 2>&1 </dev/null ||
+        { cat "$work/log" >&2; die 4 "this run failed: $*"; }
+}
+
+ours() { # NP OPTION…
+    local np=$1
+    shift
+    start "$np" ./dptrain train --model lenet5 --data "$data" --threads 1 --steps "$steps" --overwrite \
+        --batch-per-rank "$batch" --out "$work/ours" "$@"
+    tail -n 1 "$work/ours/metrics.jsonl" >"$work/end"
+}
+
+theirs() { # NP PYTHON OPTION…
+    local np=$1 ddp=()
+    shift
+    if ((np > 1)); then ddp=(--ddp); fi
+    # Another port in each run: the one before may still be closing.
+    MASTER_PORT=$((20000 + RANDOM % 10000)) start "$np" "$@" "${ddp[@]}" --data "$data" --threads 1 \
+        --steps "$steps" --batch "$batch" --out "$work/end"
+}
+
+run() { # NAME NP
+    local peer=scripts/peers/lenet5_torch.py newest=$venv/bin/python
+    case $1 in
+    dptrain) ours "$2" ;;
+    dptrain-bf16) ours "$2" --precision bf16 ;;
+    torch) theirs "$2" "$python" "$peer" ;;
+    torch-best) theirs "$2" "${keep_pages[@]}" "$python" "$peer" --channels-last ;;
+    torch-bf16) theirs "$2" "${keep_pages[@]}" "$python" "$peer" --channels-last --bf16 ;;
+    newest) theirs "$2" "$newest" "$peer" ;;
+    newest-best) theirs "$2" "${keep_pages[@]}" "$newest" "$peer" --channels-last ;;
+    newest-bf16) theirs "$2" "${keep_pages[@]}" "$newest" "$peer" --channels-last --bf16 ;;
+    esac
+}
+
+names=(dptrain torch torch-best)
+[[ -z $venv ]] || names+=(newest newest-best)
+if [[ $(./dptrain train --help) == *--precision* ]]; then
+    names+=(dptrain-bf16 torch-bf16)
+    [[ -z $venv ]] || names+=(newest-bf16)
+fi
+load=$(cut -d ' ' -f 1-3 /proc/loadavg)
+for ((round = 0; round < pairs; round++)); do
+    # There and back: who comes first changes from round to round.
+    mapfile -t order < <(printf '%s\n' "${names[@]}" | if ((round % 2)); then tac; else cat; fi)
+    for np in ${ranks//,/ }; do
+        for name in "${order[@]}"; do
+            run "$name" "$np"
+            printf '%s\t%s\t%s\t%s\n' "$round" "$np" "$name" "$(cat "$work/end")" >>"$work/ends"
+            note "round $((round + 1))/$pairs, $np ranks, $name: $(sed 's/.*"images_per_sec": *\([0-9]*\).*/\1/' "$work/end") images/s"
+        done
+    done
+done
+
+cpu=$(sed -n 's/^model name[[:space:]]*: *//p' /proc/cpuinfo | head -n 1)
+flags=$(grep -m 1 '^flags' /proc/cpuinfo | grep -o -w -E 'avx2|avx512f|avx512_[a-z0-9]*|amx_[a-z0-9]*' | xargs)
+described='not timed: no --venv'
+[[ -z $venv ]] || described=$("$venv/bin/python" scripts/peers/lenet5_torch.py --describe 2>/dev/null)
+bound="each rank to a core"
+may_bind || bound="not bound: this machine does not let processes be bound, or does not say"
+cat <<EOT
+# dptrain beside PyTorch
+
+LeNet-5 on MNIST, batch $batch on each rank, one thread on each rank.
+
+$("$python" scripts/peers/table.py "$work/ends")
+
+- A run is $steps whole steps (fetching the batch, forward, backward, allreduce, optimizer) without the first 10; its figure is
+  the median step's. The programs run in turn, $pairs rounds, in the opposite order in every other round. images/s: median over
+  rounds, with quartiles. ratio: dptrain's median over the program's; beside it the ratio within each round: least, quartiles, most.
+- torch: the program in \`scripts/peers\` as one writes it. best: \`--channels-last\`, and glibc told to keep freed pages
+  (\`${keep_pages[*]:1}\`). newest: the same in the environment of \`--venv\`. bf16: best under \`torch.autocast\`.
+- 2 ranks of PyTorch are DistributedDataParallel over gloo. memory: \`ru_maxrss\` of the largest rank, in 10⁶ bytes.
+
+| | |
+|---|---|
+| machine | ${cpu:-unknown} ($flags), $(nproc) CPUs usable, $(awk '/MemTotal/ { printf "%.0f GB", $2 / 1e6 }' /proc/meminfo) memory |
+| system | $(uname -sr); load before: $load |
+| bound | $bound |
+| dptrain | $(./dptrain --version), $(sed -n 's/.*"backend":"\([^"]*\)".*/\1/p' "$work/ours/metrics.jsonl") |
+| torch | $("$python" scripts/peers/lenet5_torch.py --describe) |
+| newest | $described |
+| MPI | $(mpirun --version | head -n 1) |
+| date | $(date -u +%Y-%m-%d) |
+| command | \`$command\` |
+EOT
