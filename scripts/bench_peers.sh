@@ -73,7 +73,7 @@ make -s -j "$(nproc)" dptrain >&2 || die 4 "the build failed"
 work=$(mktemp -d "${TMPDIR:-/tmp}/dptrain-peers.XXXXXX") || die 4 "cannot make a folder in ${TMPDIR:-/tmp}"
 trap 'rm -rf "$work"' EXIT
 mpi_allow_root
-export GLOO_SOCKET_IFNAME=lo
+export GLOO_SOCKET_IFNAME=lo XDG_CACHE_HOME=$work/cache
 # Freed pages stay with the process: no step has to have pages zeroed again.
 keep_pages=(env MALLOC_TRIM_THRESHOLD_=17179869184 MALLOC_MMAP_THRESHOLD_=33554432 MALLOC_TOP_PAD_=67108864)
 
@@ -92,7 +92,19 @@ ours() { # NP OPTION…
     shift
     start "$np" ./dptrain train --model lenet5 --data "$data" --threads 1 --steps "$steps" --overwrite \
         --batch-per-rank "$batch" --out "$work/ours" "$@"
-    tail -n 1 "$work/ours/metrics.jsonl" >"$work/end"
+    grep '"record":"end"' "$work/ours/metrics.jsonl" >"$work/end"
+}
+
+# As many programs of one process at the same time: the same work without an allreduce.
+apart() { # NP
+    # shellcheck disable=SC2016 # for the other shell
+    start "$1" bash -c 'exec env -u OMPI_COMM_WORLD_RANK -u PMIX_RANK "$@" --out "$0/$OMPI_COMM_WORLD_RANK"' \
+        "$work/apart" ./dptrain train --model lenet5 --data "$data" --threads 1 --steps "$steps" --overwrite \
+        --batch "$batch" --comm self
+    grep -h '"record":"end"' "$work"/apart/*/metrics.jsonl | "$python" -c 'import json, sys
+ends = [json.loads(line) for line in sys.stdin]
+print(json.dumps({"images_per_sec": sum(end["images_per_sec"] for end in ends),
+                  "peak_memory_bytes": [max(end["peak_memory_bytes"]) for end in ends]}))' >"$work/end"
 }
 
 theirs() { # NP PYTHON OPTION…
@@ -108,6 +120,7 @@ run() { # NAME NP
     local peer=scripts/peers/lenet5_torch.py newest=$venv/bin/python
     case $1 in
     dptrain) ours "$2" ;;
+    dptrain-apart) apart "$2" ;;
     dptrain-bf16) ours "$2" --precision bf16 ;;
     torch) theirs "$2" "$python" "$peer" ;;
     torch-best) theirs "$2" "${keep_pages[@]}" "$python" "$peer" --channels-last ;;
@@ -118,7 +131,7 @@ run() { # NAME NP
     esac
 }
 
-names=(dptrain torch torch-best)
+names=(dptrain dptrain-apart torch torch-best)
 [[ -z $venv ]] || names+=(newest newest-best)
 if [[ $(./dptrain train --help) == *--precision* ]]; then
     names+=(dptrain-bf16 torch-bf16)
@@ -130,6 +143,7 @@ for ((round = 0; round < pairs; round++)); do
     mapfile -t order < <(printf '%s\n' "${names[@]}" | if ((round % 2)); then tac; else cat; fi)
     for np in ${ranks//,/ }; do
         for name in "${order[@]}"; do
+            [[ $name != dptrain-apart || $np -gt 1 ]] || continue
             run "$name" "$np"
             printf '%s\t%s\t%s\t%s\n' "$round" "$np" "$name" "$(cat "$work/end")" >>"$work/ends"
             note "round $((round + 1))/$pairs, $np ranks, $name: $(sed 's/.*"images_per_sec": *\([0-9]*\).*/\1/' "$work/end") images/s"
@@ -153,6 +167,7 @@ $("$python" scripts/peers/table.py "$work/ends")
 - A run is $steps whole steps (fetching the batch, forward, backward, allreduce, optimizer) without the first 10; its figure is
   the median step's. The programs run in turn, $pairs rounds, in the opposite order in every other round. images/s: median over
   rounds, with quartiles. ratio: dptrain's median over the program's; beside it the ratio within each round: least, quartiles, most.
+- dptrain-apart: as many separate processes at the same time, their figures added; what is missing to it is the allreduce.
 - torch: the program in \`scripts/peers\` as one writes it. best: \`--channels-last\`, and glibc told to keep freed pages
   (\`${keep_pages[*]:1}\`). newest: the same in the environment of \`--venv\`. bf16: best under \`torch.autocast\`.
 - 2 ranks of PyTorch are DistributedDataParallel over gloo. memory: \`ru_maxrss\` of the largest rank, in 10⁶ bytes.
