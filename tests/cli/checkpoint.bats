@@ -8,7 +8,7 @@ setup() {
 }
 
 setup_file() {
-    export RUN=$BATS_FILE_TMPDIR/run XDG_CACHE_HOME=$BATS_FILE_TMPDIR/cache
+    export RUN=$BATS_FILE_TMPDIR/run XDG_CACHE_HOME=${DPTRAIN_TEST_WORK:-$BATS_FILE_TMPDIR}/cache
     "$BATS_TEST_DIRNAME/../../dptrain" train --data digits --model mlp --steps 4 --batch 50 --threads 1 \
         --checkpoint-every 2 --seed 7 --out "$RUN"
 }

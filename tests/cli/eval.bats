@@ -7,7 +7,7 @@ setup_file() {
     root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
     export root dptrain=$root/dptrain data=$BATS_FILE_TMPDIR/data out=$BATS_FILE_TMPDIR/run
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 DPTRAIN_BIND=none
-    export XDG_CACHE_HOME=$BATS_FILE_TMPDIR/cache
+    export XDG_CACHE_HOME=${DPTRAIN_TEST_WORK:-$BATS_FILE_TMPDIR}/cache # measured once for all
     "$dptrain" data synth digits --out "$data" --train 2000 --val 2000
     "$dptrain" train --data "$data" --model lenet5 --steps 12 --batch 50 --threads 1 --out "$out"
 }

@@ -7,7 +7,7 @@ setup() {
     dptrain=${DPTRAIN_BIN:-$root/dptrain}
     out=$BATS_TEST_TMPDIR/run
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 DPTRAIN_BIND=none
-    export XDG_CACHE_HOME=$BATS_TEST_TMPDIR/cache
+    export XDG_CACHE_HOME=${DPTRAIN_TEST_WORK:-$BATS_FILE_TMPDIR}/cache # measured once for all
     # shellcheck source=scripts/lib.sh
     . "$root/scripts/lib.sh"
 }

@@ -14,7 +14,7 @@ setup() {
     export DPTRAIN_BIN=$bin/dptrain
     # The note about root belongs to tests of its own.
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-    export XDG_CACHE_HOME=$BATS_TEST_TMPDIR/cache
+    export XDG_CACHE_HOME=${DPTRAIN_TEST_WORK:-$BATS_FILE_TMPDIR}/cache # measured once for all
     unset DPTRAIN_BIND
 }
 
