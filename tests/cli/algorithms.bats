@@ -1,26 +1,19 @@
 #!/usr/bin/env bats
 # --algorithms: measured choices are the same on all ranks, kept in the cache and in checkpoints, and recorded.
-# shellcheck disable=SC2030,SC2031 # every test is a subshell, on purpose
+# shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
+
+# shellcheck source=tests/cli/common.bash
+load common
 
 setup() {
-    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
-    dptrain=${DPTRAIN_BIN:-$root/dptrain}
-    out=$BATS_TEST_TMPDIR/run
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 DPTRAIN_BIND=none
+    common_setup
     export XDG_CACHE_HOME=$BATS_TEST_TMPDIR/cache
-    # shellcheck source=scripts/lib.sh
-    . "$root/scripts/lib.sh"
 }
 
-setup_file() {
-    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
-    export tiny=$BATS_FILE_TMPDIR/tiny
-    "${DPTRAIN_BIN:-$root/dptrain}" data synth digits --out "$tiny" --train 300 --val 200
-}
+setup_file() { make_tiny 300 200; }
 
 train() { # RANKS ARGUMENTS...
-    mpi_flags "$1"
-    mpirun "${MPI_FLAGS[@]}" -np "$1" "$dptrain" train --data "$tiny" --threads 1 "${@:2}"
+    on_ranks "$1" train --data "$tiny" --threads 1 "${@:2}"
 }
 
 lenet=(--model lenet5 --batch 50 --steps 9 --seed 5)

@@ -2,9 +2,12 @@
 # Checkpoints under faults: kill -9 at random moments, a full disk, a read-only one. scripts/test.sh --slow kills 100
 # times instead of 6. Where DPTRAIN_TEST_TABLE names a file, each test appends what it counted as a row of a table:
 # fault | trials | checkpoints lost | checkpoints corrupt | final weights equal to the undisturbed run's.
-# shellcheck disable=SC2030,SC2031 # every test is a subshell, on purpose
+# shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
 
 ranks=2 steps=120 seed=20260203
+
+# shellcheck source=tests/cli/common.bash
+load common
 
 setup_file() {
     export DATA=$BATS_FILE_TMPDIR/data
@@ -12,15 +15,9 @@ setup_file() {
 }
 
 setup() {
-    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
-    dptrain=$root/dptrain
-    out=$BATS_TEST_TMPDIR/run
+    common_setup
     log=$BATS_TEST_TMPDIR/log
     job=''
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 DPTRAIN_BIND=none
-    export XDG_CACHE_HOME=${DPTRAIN_TEST_WORK:-$BATS_FILE_TMPDIR}/cache # measured once for all
-    # shellcheck source=scripts/lib.sh
-    . "$root/scripts/lib.sh"
     mpi_flags "$ranks"
 }
 

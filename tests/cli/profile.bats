@@ -1,26 +1,14 @@
 #!/usr/bin/env bats
 # The profile at the end of a run: what is printed and what is recorded. No number that depends on time is looked at.
-# shellcheck disable=SC2030,SC2031 # every test is a subshell, on purpose
+# shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
 
-setup() {
-    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
-    dptrain=${DPTRAIN_BIN:-$root/dptrain}
-    out=$BATS_TEST_TMPDIR/run
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 DPTRAIN_BIND=none
-    export XDG_CACHE_HOME=${DPTRAIN_TEST_WORK:-$BATS_FILE_TMPDIR}/cache # measured once for all
-    # shellcheck source=scripts/lib.sh
-    . "$root/scripts/lib.sh"
-}
+# shellcheck source=tests/cli/common.bash
+load common
 
-setup_file() {
-    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
-    export tiny=$BATS_FILE_TMPDIR/tiny
-    "${DPTRAIN_BIN:-$root/dptrain}" data synth digits --out "$tiny" --train 300 --val 64
-}
+setup_file() { make_tiny 300 64; }
 
 train() { # RANKS ARGUMENTS...
-    mpi_flags "$1"
-    mpirun "${MPI_FLAGS[@]}" -np "$1" "$dptrain" train --data "$tiny" --threads 1 --out "$out" "${@:2}"
+    on_ranks "$1" train --data "$tiny" --threads 1 --out "$out" "${@:2}"
 }
 
 profile() { # CONDITION of the one record

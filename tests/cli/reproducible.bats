@@ -1,27 +1,15 @@
 #!/usr/bin/env bats
 # --reproducible: the same bits on any number of ranks; --bn-group and --sync-bn: batch norm that does not see the ranks.
-# shellcheck disable=SC2030,SC2031 # every test is a subshell, on purpose
+# shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
 
-setup() {
-    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
-    dptrain=${DPTRAIN_BIN:-$root/dptrain}
-    out=$BATS_TEST_TMPDIR/run
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 DPTRAIN_BIND=none
-    export XDG_CACHE_HOME=${DPTRAIN_TEST_WORK:-$BATS_FILE_TMPDIR}/cache # measured once for all
-    # shellcheck source=scripts/lib.sh
-    . "$root/scripts/lib.sh"
-}
+# shellcheck source=tests/cli/common.bash
+load common
 
 # 150 samples in batches of 60: the last one has 30.
-setup_file() {
-    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
-    export tiny=$BATS_FILE_TMPDIR/tiny
-    "${DPTRAIN_BIN:-$root/dptrain}" data synth digits --out "$tiny" --train 150 --val 140
-}
+setup_file() { make_tiny 150 140; }
 
 train() { # RANKS ARGUMENTS...
-    mpi_flags "$1"
-    mpirun "${MPI_FLAGS[@]}" -np "$1" "$dptrain" train --data "$tiny" "${@:2}"
+    on_ranks "$1" train --data "$tiny" "${@:2}"
 }
 
 # Everything of a run that is a number of the training, to the last digit.

@@ -1,17 +1,14 @@
 #!/usr/bin/env bats
 # --tensorboard, read back by TensorBoard's own reader.
-# shellcheck disable=SC2030,SC2031 # every test is a subshell, on purpose
+# shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
+
+# shellcheck source=tests/cli/common.bash
+load common
 
 setup() {
-    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
-    dptrain=${DPTRAIN_BIN:-$root/dptrain}
+    common_setup
     python=${DPTRAIN_VENV:-$root/build/venv}/bin/python
-    out=$BATS_TEST_TMPDIR/run
     board=$BATS_TEST_TMPDIR/board
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 DPTRAIN_BIND=none
-    export XDG_CACHE_HOME=${DPTRAIN_TEST_WORK:-$BATS_FILE_TMPDIR}/cache # measured once for all
-    # shellcheck source=scripts/lib.sh
-    . "$root/scripts/lib.sh"
 }
 
 # 100 digits in batches of 20: 5 steps an epoch.

@@ -1,21 +1,9 @@
 #!/usr/bin/env bats
 # The program as a user runs it: training, evaluation, resuming, records, and what it says when something is wrong.
-# shellcheck disable=SC2030,SC2031 # every test is a subshell, on purpose
+# shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
 
-setup() {
-    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
-    dptrain=${DPTRAIN_BIN:-$root/dptrain}
-    out=$BATS_TEST_TMPDIR/run
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 DPTRAIN_BIND=none
-    export XDG_CACHE_HOME=${DPTRAIN_TEST_WORK:-$BATS_FILE_TMPDIR}/cache # measured once for all
-    # shellcheck source=scripts/lib.sh
-    . "$root/scripts/lib.sh"
-}
-
-on_ranks() { # N ARGUMENTS...
-    mpi_flags "$1"
-    mpirun "${MPI_FLAGS[@]}" -np "$1" "$dptrain" "${@:2}"
-}
+# shellcheck source=tests/cli/common.bash
+load common
 
 # A short run on built-in data, the same for every test but for what is added.
 small_run() { # N ARGUMENTS...
