@@ -29,6 +29,7 @@ struct conv_impl {
     const char *name;    /* kept in caches and checkpoints: stable, at most OP_ALGORITHM_MAX - 1 bytes */
     const char *variant; /* the family's own */
     bool fuses;          /* forward, backward-weights: is given descriptions with an epilogue */
+    bool rounds;         /* for bfloat16 products: takes operands that are not rounded yet */
     bool (*fits)(const conv_impl_t *impl, const conv_problem_t *problem);
     /* Only for what fits. *plan starts NULL and may stay so; *n_workspace_bytes starts 0. On an error nothing
      * is left behind. */
@@ -40,11 +41,13 @@ struct conv_impl {
     void (*unplan)(void **plan); /* takes NULL inside */
 };
 
-extern const conv_impl_t conv_onednn[], conv_gemm[], conv_direct[];
+extern const conv_impl_t conv_onednn[], conv_gemm[], conv_direct[], conv_bf16[];
 
 /* The implementation that is taken when none was asked for: a rule on the shape and not a measurement, so
- * that every rank and every run gets the same bits. conv_direct's goes first; NULL: it leaves this one to
- * oneDNN's. */
+ * that every rank and every run gets the same bits. conv_bf16's goes first, which has nothing but what a
+ * CPU with instructions for it is to do in bfloat16, then conv_direct's; NULL: it leaves this one to the
+ * next. */
+const conv_impl_t *conv_bf16_rule(const conv_problem_t *problem);
 const conv_impl_t *conv_direct_rule(const conv_problem_t *problem);
 const conv_impl_t *conv_onednn_rule(const conv_problem_t *problem);
 

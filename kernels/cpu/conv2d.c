@@ -1,11 +1,12 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "kernels/cpu/bf16.h"
 #include "kernels/cpu/conv.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/direct.h"
 
-static const conv_impl_t *const families[] = {conv_direct, conv_onednn, conv_gemm};
+static const conv_impl_t *const families[] = {conv_direct, conv_onednn, conv_gemm, conv_bf16};
 enum { N_FAMILIES = sizeof families / sizeof families[0] };
 
 typedef struct pass_plan {
@@ -15,12 +16,13 @@ typedef struct pass_plan {
 } pass_plan_t;
 
 /* Saved, with an epilogue: its mask. Workspace: what is between convolution and epilogue, for the algorithms
- * that know none; then the algorithm's. */
+ * that know none; rounded operands, for those that do not round; then the algorithm's. */
 typedef struct conv_plan {
     pass_plan_t pass[OP_PASS_COUNT];
     op_desc_t plain; /* without the epilogue */
     direct_conv_t cells;
-    size_t n_dense_bytes;
+    size_t first_operand, second_operand; /* where rounded ones begin */
+    size_t algorithm;
 } conv_plan_t;
 
 static op_desc_t plain_of(const op_desc_t *desc)
@@ -42,8 +44,9 @@ static conv_problem_t problem_for(const conv_impl_t *impl, const op_desc_t *desc
 static const conv_impl_t *rule(const op_desc_t *plain, op_pass_t pass, bool training)
 {
     conv_problem_t problem = {plain, pass, training};
-    const conv_impl_t *direct = conv_direct_rule(&problem);
-    return direct ? direct : conv_onednn_rule(&problem);
+    const conv_impl_t *impl = conv_bf16_rule(&problem);
+    if (!impl) impl = conv_direct_rule(&problem);
+    return impl ? impl : conv_onednn_rule(&problem);
 }
 
 /* The rule's own choice first. */
@@ -94,6 +97,28 @@ static void plan_free(conv_plan_t **plan)
     mem_free(plan);
 }
 
+static size_t bytes_of(shape_t shape)
+{
+    return mem_round((size_t)shape_count(shape) * sizeof(float));
+}
+
+static bool rounds(const conv_plan_t *plan, op_pass_t pass)
+{
+    const conv_impl_t *impl = plan->pass[pass].impl;
+    return impl && plan->plain.compute == DTYPE_BF16 && !impl->rounds;
+}
+
+/* The first is the weight, in backward dy; the second x or the weight. */
+static void place_operands(const op_t *op, conv_plan_t *plan)
+{
+    size_t x = bytes_of(op->desc.x[0]), weight = bytes_of(op->desc.param[0]), dy = bytes_of(op->desc.y);
+    bool forward = rounds(plan, OP_FORWARD);
+    bool backward = rounds(plan, OP_BACKWARD_DATA) || rounds(plan, OP_BACKWARD_WEIGHTS);
+    size_t first = backward && dy > weight ? dy : weight, second = backward && weight > x ? weight : x;
+    plan->second_operand = plan->first_operand + (forward || backward ? first : 0);
+    plan->algorithm = plan->second_operand + (forward || backward ? second : 0);
+}
+
 static err_t plan(op_t *op)
 {
     conv_plan_t *p;
@@ -108,10 +133,10 @@ static err_t plan(op_t *op)
         return err;
     }
     bool relu = p->cells.relu;
-    if (relu && (op->training || !p->pass[OP_FORWARD].impl->fuses))
-        p->n_dense_bytes = mem_round((size_t)shape_count(p->plain.y) * sizeof(float));
+    if (relu && (op->training || !p->pass[OP_FORWARD].impl->fuses)) p->first_operand = bytes_of(p->plain.y);
     if (relu && op->training) op->n_saved_bytes = (size_t)shape_count(op->desc.y);
-    op->n_workspace_bytes += p->n_dense_bytes;
+    place_operands(op, p);
+    op->n_workspace_bytes += p->algorithm;
     op->plan = p;
     return ERR_OK;
 }
@@ -127,7 +152,14 @@ static err_t run(const conv_plan_t *plan, op_pass_t pass, const op_args_t *args,
                  const conv_buffers_t *buffers)
 {
     const pass_plan_t *p = &plan->pass[pass];
-    return p->impl->run(p->plan, &p->problem, buffers, (char *)args->workspace + plan->n_dense_bytes);
+    return p->impl->run(p->plan, &p->problem, buffers, (char *)args->workspace + plan->algorithm);
+}
+
+static const void *round_operand(const op_args_t *args, const void *from, shape_t shape, size_t offset)
+{
+    float *to = (float *)((char *)args->workspace + offset);
+    bf16_round_array(to, from, shape_count(shape));
+    return to;
 }
 
 static err_t forward(const op_t *op, const op_args_t *args)
@@ -141,6 +173,10 @@ static err_t forward(const op_t *op, const op_args_t *args)
                               .bias = args->param[1],
                               .y = apart ? dense : args->y,
                               .mask = apart ? NULL : mask};
+    if (rounds(p, OP_FORWARD)) {
+        buffers.weight = round_operand(args, args->param[0], op->desc.param[0], p->first_operand);
+        buffers.x = round_operand(args, args->x[0], op->desc.x[0], p->second_operand);
+    }
     TRY(run(p, OP_FORWARD, args, &buffers));
     if (apart) direct_isa()->reduce(&p->cells, dense, args->y, mask);
     return ERR_OK;
@@ -157,14 +193,21 @@ static err_t backward(const op_t *op, const op_args_t *args)
                               .dbias = args->dparam[1],
                               .mask = args->saved};
     bool fused = p->pass[OP_BACKWARD_WEIGHTS].impl->fuses;
+    /* Who rounds for himself has nothing left to round. */
+    if ((args->dx[0] && rounds(p, OP_BACKWARD_DATA)) || (args->dparam[0] && rounds(p, OP_BACKWARD_WEIGHTS)))
+        buffers.dy = round_operand(args, args->dy, op->desc.y, p->first_operand);
     if (p->cells.relu && (args->dx[0] || (args->dparam[0] && !fused)))
-        direct_isa()->expand(&p->cells, args->dy, args->saved, args->workspace);
+        direct_isa()->expand(&p->cells, buffers.dy, args->saved, args->workspace);
     if (args->dx[0]) {
         conv_buffers_t data = buffers;
         if (p->cells.relu) data.dy = args->workspace;
+        if (rounds(p, OP_BACKWARD_DATA))
+            data.weight = round_operand(args, args->param[0], op->desc.param[0], p->second_operand);
         TRY(run(p, OP_BACKWARD_DATA, args, &data));
     }
     if (!args->dparam[0]) return ERR_OK;
+    if (rounds(p, OP_BACKWARD_WEIGHTS))
+        buffers.x = round_operand(args, args->x[0], op->desc.x[0], p->second_operand);
     if (!p->cells.relu || !fused) buffers.mask = NULL;
     if (p->cells.relu && !fused) buffers.dy = args->workspace;
     return run(p, OP_BACKWARD_WEIGHTS, args, &buffers);

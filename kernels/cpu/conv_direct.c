@@ -147,7 +147,7 @@ static void direct_unplan(void **plan)
 }
 
 const conv_impl_t conv_direct[] = {
-    {"batch", NULL, true, batch_fits, batch_plan, batch_run, direct_unplan},
-    {"image", NULL, true, image_fits, image_plan, image_run, direct_unplan},
+    {"batch", NULL, true, false, batch_fits, batch_plan, batch_run, direct_unplan},
+    {"image", NULL, true, false, image_fits, image_plan, image_run, direct_unplan},
     {.name = NULL},
 };

@@ -189,6 +189,6 @@ static err_t run(const void *plan_, const conv_problem_t *problem, const conv_bu
 }
 
 const conv_impl_t conv_gemm[] = {
-    {"gemm", "", false, fits, plan, run, unplan},
+    {"gemm", "", false, false, fits, plan, run, unplan},
     {.name = NULL},
 };

@@ -1,8 +1,7 @@
 #include <string.h>
 
-#include "base/mem.h"
 #include "kernels/cpu/conv.h"
-#include "kernels/cpu/onednn.h"
+#include "kernels/cpu/onednn_chain.h"
 
 /* oneDNN's implementations, on our NHWC pictures or on blocked ones of its own. Weights are ours, [k, h, w,
  * c/groups], at the boundary, and whatever the primitive likes best inside: they change at every step, so
@@ -17,28 +16,33 @@ typedef struct conv_shape {
     bool has_bias;
 } conv_shape_t;
 
-static err_t shape_pictures(const op_desc_t *d, dnnl_format_tag_t tag, conv_shape_t *s)
+/* What the primitive is to have: the layout of pictures, dnnl_nhwc or dnnl_format_tag_any, and types. */
+typedef struct wish {
+    dnnl_format_tag_t tag;
+    dnnl_data_type_t x, y, weight;
+} wish_t;
+
+static err_t shape_pictures(const op_desc_t *d, const wish_t *wish, conv_shape_t *s)
 {
     const int64_t *x = d->x[0].dim, *y = d->y.dim;
     /* Dimensions are named in the order n, c, h, w whatever the layout. */
     dnnl_dims_t x_dims = {x[0], x[3], x[1], x[2]}, y_dims = {y[0], y[3], y[1], y[2]}, bias_dims = {y[3]};
     E_DNNL(dnnl_memory_desc_init_by_tag(&s->our_x, 4, x_dims, dnnl_f32, dnnl_nhwc), "conv2d input layout");
     E_DNNL(dnnl_memory_desc_init_by_tag(&s->our_y, 4, y_dims, dnnl_f32, dnnl_nhwc), "conv2d output layout");
-    E_DNNL(dnnl_memory_desc_init_by_tag(&s->x, 4, x_dims, dnnl_f32, tag), "conv2d input layout");
-    E_DNNL(dnnl_memory_desc_init_by_tag(&s->y, 4, y_dims, dnnl_f32, tag), "conv2d output layout");
+    E_DNNL(dnnl_memory_desc_init_by_tag(&s->x, 4, x_dims, wish->x, wish->tag), "conv2d input layout");
+    E_DNNL(dnnl_memory_desc_init_by_tag(&s->y, 4, y_dims, wish->y, wish->tag), "conv2d output layout");
     E_DNNL(dnnl_memory_desc_init_by_tag(&s->bias, 1, bias_dims, dnnl_f32, dnnl_x), "conv2d bias layout");
     return ERR_OK;
 }
 
-/* tag: of pictures, dnnl_nhwc or dnnl_format_tag_any. */
-static err_t shape_of(const op_desc_t *d, dnnl_format_tag_t tag, conv_shape_t *s)
+static err_t shape_of(const op_desc_t *d, const wish_t *wish, conv_shape_t *s)
 {
     const conv2d_attr_t *a = &d->attr.conv2d;
-    TRY(shape_pictures(d, tag, s));
+    TRY(shape_pictures(d, wish, s));
     int64_t k = a->out_channels, g = a->groups, kh = a->kernel_h, kw = a->kernel_w, c = d->param[0].dim[3];
     dnnl_dims_t dims = {g, k / g, c, kh, kw}, strides = {k / g * kh * kw * c, kh * kw * c, 1, kw * c, c};
     int skip = g == 1 ? 1 : 0; /* the dimension of the groups exists only where there are some */
-    E_DNNL(dnnl_memory_desc_init_by_tag(&s->weight, 5 - skip, dims + skip, dnnl_f32, dnnl_format_tag_any),
+    E_DNNL(dnnl_memory_desc_init_by_tag(&s->weight, 5 - skip, dims + skip, wish->weight, dnnl_format_tag_any),
            "conv2d weight layout");
     E_DNNL(dnnl_memory_desc_init_by_strides(&s->our_weight, 5 - skip, dims + skip, dnnl_f32, strides + skip),
            "conv2d weight layout");
@@ -125,6 +129,7 @@ static void drop(dnnl_primitive_desc_t *desc)
 #define FIRST_OFFER "first"
 #define BLOCKED     "blocked"
 #define WINOGRAD    "winograd"
+#define BF16        "bf16"
 
 /* oneDNN rates brgconv first. With fewer input channels than a vector has lanes, the direct one behind it is
  * faster: LeNet's first layer (32 × 28×28×1, 20 5×5 kernels) takes 429 µs instead of 783, a 3-channel 3×3
@@ -160,18 +165,41 @@ static dnnl_primitive_desc_t take_blocked(const conv_problem_t *p, const conv_sh
     return desc;
 }
 
+/* oneDNN's best with operands of bfloat16, which its reorders round, and results of float32. */
+static dnnl_primitive_desc_t take_bf16(offers_t *o)
+{
+    dnnl_primitive_desc_t desc = offers_next(o);
+    if (desc && begins(info_of(desc), "ref:")) drop(&desc);
+    return desc;
+}
+
+static wish_t wish_of(op_pass_t pass, bool blocked, bool bf16)
+{
+    wish_t wish = {blocked ? dnnl_format_tag_any : dnnl_nhwc, dnnl_f32, dnnl_f32, dnnl_f32};
+    if (bf16 && pass != OP_BACKWARD_DATA) wish.x = dnnl_bf16;
+    if (bf16 && pass != OP_FORWARD) wish.y = dnnl_bf16;
+    if (bf16 && pass != OP_BACKWARD_WEIGHTS) wish.weight = dnnl_bf16;
+    return wish;
+}
+
 /* *out: NULL when oneDNN does not offer it. */
 static err_t take(const conv_problem_t *p, const char *variant, conv_shape_t *s, dnnl_primitive_desc_t *out)
 {
     offers_t offers;
     bool winograd = strcmp(variant, WINOGRAD) == 0, blocked = winograd || strcmp(variant, BLOCKED) == 0;
+    bool bf16 = strcmp(variant, BF16) == 0;
+    wish_t wish = wish_of(p->pass, blocked, bf16);
     conv_problem_t problem = *p;
     /* For evaluation oneDNN has layouts of its own; a name means the same in both. */
     if (blocked) problem.training = true;
-    TRY(shape_of(p->desc, blocked ? dnnl_format_tag_any : dnnl_nhwc, s));
+    *out = NULL;
+    if (bf16 && p->desc->compute != DTYPE_BF16) return ERR_OK;
+    TRY(shape_of(p->desc, &wish, s));
     TRY(offers_open(&problem, s, winograd ? dnnl_convolution_winograd : dnnl_convolution_direct, &offers));
     if (blocked)
         *out = take_blocked(p, s, &offers);
+    else if (bf16)
+        *out = take_bf16(&offers);
     else
         *out = strcmp(variant, FIRST_OFFER) == 0 ? take_rule(p, &offers) : take_prefix(&offers, variant);
     offers_close(&offers);
@@ -206,77 +234,31 @@ static bool fits(const conv_impl_t *impl, const conv_problem_t *problem)
     return there;
 }
 
-/* One argument of the primitive. */
-typedef struct operand {
-    onednn_pass_t reorder; /* from our layout to the primitive's or back; empty when they agree */
-    size_t offset;         /* of the primitive's copy in workspace */
-    bool is_output;
-} operand_t;
-
 enum { MAX_OPERANDS = 4 };
 
-typedef struct plan {
-    onednn_pass_t compute;
-    operand_t operand[MAX_OPERANDS];
-    int n_operands;
-    size_t n_copy_bytes; /* copies, in front of the scratchpad */
-    size_t n_scratch_bytes;
-} plan_t;
-
-static void unplan(void **plan)
+const conv_impl_t *conv_bf16_rule(const conv_problem_t *problem)
 {
-    plan_t *p = *plan;
-    if (!p) return;
-    onednn_pass_free(&p->compute);
-    for (int i = 0; i < p->n_operands; i++) onednn_pass_free(&p->operand[i].reorder);
-    mem_free(plan);
+    bool native = problem->desc->compute == DTYPE_BF16 && onednn_has_bf16();
+    return native && fits(conv_bf16, problem) ? conv_bf16 : NULL;
 }
 
-static err_t add_operand(plan_t *plan, const_dnnl_primitive_desc_t desc, onednn_slot_t ours, bool is_output,
-                         onednn_slot_t *slots)
+/* In the order of run's buffers. */
+static err_t make(const_dnnl_primitive_desc_t desc, const conv_problem_t *p, const conv_shape_t *s,
+                  onednn_chain_t **out, size_t *n_workspace_bytes)
 {
-    operand_t *o = &plan->operand[plan->n_operands];
-    const dnnl_memory_desc_t *theirs = dnnl_primitive_desc_query_md(desc, dnnl_query_exec_arg_md, ours.arg);
-    slots[plan->n_operands++] = (onednn_slot_t){ours.arg, theirs};
-    o->is_output = is_output;
-    if (dnnl_memory_desc_equal(theirs, ours.layout)) return ERR_OK;
-    o->offset = plan->n_copy_bytes;
-    plan->n_copy_bytes += mem_round(dnnl_memory_desc_get_size(theirs));
-    TRY(is_output ? onednn_pass_reorder(&o->reorder, theirs, ours.layout)
-                  : onednn_pass_reorder(&o->reorder, ours.layout, theirs));
-    if (o->reorder.n_scratch_bytes > plan->n_scratch_bytes)
-        plan->n_scratch_bytes = o->reorder.n_scratch_bytes;
-    return ERR_OK;
-}
-
-/* Operands in the order of buffers_of. */
-static err_t make(plan_t *plan, const_dnnl_primitive_desc_t desc, const conv_problem_t *p,
-                  const conv_shape_t *s)
-{
-    const onednn_slot_t operands[OP_PASS_COUNT][MAX_OPERANDS] = {
-        [OP_FORWARD] = {{DNNL_ARG_SRC, &s->our_x},
-                        {DNNL_ARG_WEIGHTS, &s->our_weight},
-                        {DNNL_ARG_DST, &s->our_y},
-                        {s->has_bias ? DNNL_ARG_BIAS : 0, &s->bias}},
-        [OP_BACKWARD_DATA] = {{DNNL_ARG_DIFF_DST, &s->our_y},
-                              {DNNL_ARG_WEIGHTS, &s->our_weight},
-                              {DNNL_ARG_DIFF_SRC, &s->our_x}},
-        [OP_BACKWARD_WEIGHTS] = {{DNNL_ARG_SRC, &s->our_x},
-                                 {DNNL_ARG_DIFF_DST, &s->our_y},
-                                 {DNNL_ARG_DIFF_WEIGHTS, &s->our_weight},
-                                 {s->has_bias ? DNNL_ARG_DIFF_BIAS : 0, &s->bias}}};
-    onednn_slot_t slots[MAX_OPERANDS];
-    for (int i = 0; i < MAX_OPERANDS; i++) {
-        onednn_slot_t ours = operands[p->pass][i];
-        bool is_bias = ours.arg == DNNL_ARG_BIAS || ours.arg == DNNL_ARG_DIFF_BIAS;
-        bool is_output = i == 2 || ours.arg == DNNL_ARG_DIFF_BIAS;
-        ASSERT(!is_bias || i == 3);
-        if (ours.arg) TRY(add_operand(plan, desc, ours, is_output, slots));
-    }
-    TRY(onednn_pass_new(&plan->compute, desc, slots, plan->n_operands));
-    if (plan->compute.n_scratch_bytes > plan->n_scratch_bytes)
-        plan->n_scratch_bytes = plan->compute.n_scratch_bytes;
-    return ERR_OK;
+    const onednn_operand_t operands[OP_PASS_COUNT][MAX_OPERANDS] = {
+        [OP_FORWARD] = {{DNNL_ARG_SRC, &s->our_x, false},
+                        {DNNL_ARG_WEIGHTS, &s->our_weight, false},
+                        {DNNL_ARG_DST, &s->our_y, true},
+                        {s->has_bias ? DNNL_ARG_BIAS : 0, &s->bias, false}},
+        [OP_BACKWARD_DATA] = {{DNNL_ARG_DIFF_DST, &s->our_y, false},
+                              {DNNL_ARG_WEIGHTS, &s->our_weight, false},
+                              {DNNL_ARG_DIFF_SRC, &s->our_x, true}},
+        [OP_BACKWARD_WEIGHTS] = {{DNNL_ARG_SRC, &s->our_x, false},
+                                 {DNNL_ARG_DIFF_DST, &s->our_y, false},
+                                 {DNNL_ARG_DIFF_WEIGHTS, &s->our_weight, true},
+                                 {s->has_bias ? DNNL_ARG_DIFF_BIAS : 0, &s->bias, true}}};
+    return onednn_chain_new(desc, operands[p->pass], MAX_OPERANDS, out, n_workspace_bytes);
 }
 
 static err_t plan(const conv_impl_t *impl, const conv_problem_t *problem, void **out,
@@ -284,47 +266,35 @@ static err_t plan(const conv_impl_t *impl, const conv_problem_t *problem, void *
 {
     conv_shape_t s;
     dnnl_primitive_desc_t desc;
-    plan_t *p;
+    onednn_chain_t *chain = NULL;
     TRY(take(problem, impl->variant, &s, &desc));
     if (!desc)
         RAISE(ERR_SYSTEM, "oneDNN offers no %s for conv2d, %s", impl->name, op_pass_names[problem->pass]);
-    err_t err = mem_new(sizeof *p, "the plan of a convolution", &p);
-    if (err == ERR_OK) {
-        *out = p;
-        err = make(p, desc, problem, &s);
-        *n_workspace_bytes = p->n_copy_bytes + p->n_scratch_bytes;
-        if (err != ERR_OK) unplan(out);
-    }
+    err_t err = make(desc, problem, &s, &chain, n_workspace_bytes);
+    *out = chain;
     drop(&desc);
     return err;
 }
 
 static err_t run(const void *plan_, const conv_problem_t *problem, const conv_buffers_t *b, void *workspace)
 {
-    const plan_t *p = plan_;
-    const void *const ours[OP_PASS_COUNT][MAX_OPERANDS] = {
+    const void *const buffers[OP_PASS_COUNT][MAX_OPERANDS] = {
         [OP_FORWARD] = {b->x, b->weight, b->y, b->bias},
         [OP_BACKWARD_DATA] = {b->dy, b->weight, b->dx},
         [OP_BACKWARD_WEIGHTS] = {b->x, b->dy, b->dweight, b->dbias}};
-    const void *theirs[MAX_OPERANDS];
-    char *scratch = (char *)workspace + p->n_copy_bytes;
-    for (int i = 0; i < p->n_operands; i++) {
-        const operand_t *o = &p->operand[i];
-        theirs[i] = o->reorder.primitive ? (char *)workspace + o->offset : ours[problem->pass][i];
-        if (o->reorder.primitive && !o->is_output)
-            TRY(onednn_pass_run(&o->reorder, (const void *[]){ours[problem->pass][i], theirs[i]}, scratch));
-    }
-    TRY(onednn_pass_run(&p->compute, theirs, scratch));
-    for (int i = 0; i < p->n_operands; i++)
-        if (p->operand[i].reorder.primitive && p->operand[i].is_output)
-            TRY(onednn_pass_run(&p->operand[i].reorder, (const void *[]){theirs[i], ours[problem->pass][i]},
-                                scratch));
-    return ERR_OK;
+    return onednn_chain_run(plan_, buffers[problem->pass], workspace);
+}
+
+static void unplan(void **plan_)
+{
+    onednn_chain_t *chain = *plan_;
+    onednn_chain_free(&chain);
+    *plan_ = NULL;
 }
 
 #define ROW(name, variant)                                                                                   \
     {                                                                                                        \
-        name, variant, false, fits, plan, run, unplan                                                        \
+        name, variant, false, false, fits, plan, run, unplan                                                 \
     }
 const conv_impl_t conv_onednn[] = {
     ROW("onednn/brgconv", "brgconv:"),
@@ -338,5 +308,9 @@ const conv_impl_t conv_onednn[] = {
     ROW("onednn/first", FIRST_OFFER), /* ends the rows on NHWC: a name of a CPU that is not known here */
     ROW("blocked", BLOCKED),
     ROW("winograd", WINOGRAD),
+    {.name = NULL},
+};
+const conv_impl_t conv_bf16[] = {
+    {"onednn/bf16", BF16, false, true, fits, plan, run, unplan},
     {.name = NULL},
 };

@@ -6,7 +6,7 @@
 
 #ifndef DIRECT_LANES /* what every machine has */
 #define DIRECT_LANES 4
-#define DIRECT_NAME "base"
+#define DIRECT_NAME  "base"
 #endif
 
 enum { LANES = DIRECT_LANES, N_TILE = 2 * LANES };

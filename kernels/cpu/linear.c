@@ -1,4 +1,9 @@
+#include <string.h>
+
+#include "base/mem.h"
+#include "kernels/cpu/bf16.h"
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/linear_bf16.h"
 #include "kernels/cpu/loop.h"
 #include "kernels/cpu/matrix.h"
 #include "kernels/cpu/onednn.h"
@@ -6,13 +11,95 @@
 /* dnnl_sgemm on our row-major buffers reaches 100–130 GFLOP/s on one AVX-512 core at LeNet's 64×800→500,
  * which leaves nothing for primitives in layouts of their own and the reorders they cost. */
 
-/* Saved, with ReLU: one byte per output, 1 where it is above 0 (or NaN). Workspace: its gradient. */
+/* Products of bfloat16 can be had from oneDNN's primitives too (linear_bf16.c): where the CPU has
+ * instructions for them it takes those, else dnnl_sgemm on rounded operands. Products of float32 leave no
+ * choice. */
+static const char *const own_algorithm = "sgemm";
+
+/* Saved, with ReLU: one byte per output, 1 where it is above 0 (or NaN). Workspace: its gradient; then
+ * rounded operands and what oneDNN's primitives want. */
+typedef struct linear_plan {
+    linear_bf16_t *bf16[OP_PASS_COUNT]; /* NULL: own_algorithm */
+    bool rounds;                        /* for own_algorithm */
+    size_t second_operand, primitive;   /* where they begin; in front is dy, in forward the weight */
+} linear_plan_t;
+
+static size_t bytes_of(shape_t shape)
+{
+    return mem_round((size_t)shape_count(shape) * sizeof(float));
+}
+
+static void plan_free(linear_plan_t **plan)
+{
+    if (!*plan) return;
+    for (int pass = 0; pass < OP_PASS_COUNT; pass++) linear_bf16_free(&(*plan)->bf16[pass]);
+    mem_free(plan);
+}
+
+static int list(const op_desc_t *desc, op_pass_t pass, bool training, const char **names, int max)
+{
+    int n = 0;
+    if (desc->compute != DTYPE_BF16) return 0;
+    bool offered = linear_bf16_fits(desc, pass, training), native = offered && onednn_has_bf16();
+    if (native && n < max) names[n++] = linear_bf16_name;
+    if (n < max) names[n++] = own_algorithm;
+    if (offered && !native && n < max) names[n++] = linear_bf16_name;
+    return n;
+}
+
+/* Who computes one pass of products of bfloat16. */
+static err_t plan_pass(op_t *op, op_pass_t pass, linear_plan_t *plan)
+{
+    const char *first;
+    char *name = op->algorithms.name[pass];
+    size_t n_bytes = 0;
+    if (!name[0] && list(&op->desc, pass, op->training, &first, 1) == 1)
+        memcpy(name, first, strlen(first) + 1);
+    if (strcmp(name, linear_bf16_name) == 0)
+        TRY(linear_bf16_new(&op->desc, pass, op->training, &plan->bf16[pass], &n_bytes));
+    else
+        plan->rounds = true;
+    if (n_bytes > op->n_workspace_bytes) op->n_workspace_bytes = n_bytes;
+    return ERR_OK;
+}
+
 static err_t plan(op_t *op)
 {
-    if (!op->desc.attr.linear.epilogue.relu) return ERR_OK;
-    size_t n = (size_t)shape_count(op->desc.y);
-    if (op->training) op->n_saved_bytes = n, op->n_workspace_bytes = n * sizeof(float);
+    const op_desc_t *d = &op->desc;
+    linear_plan_t *p;
+    err_t err = ERR_OK;
+    TRY(mem_new(sizeof *p, "the plan of a product", &p));
+    for (int pass = 0; pass < (op->training ? OP_PASS_COUNT : 1) && d->compute == DTYPE_BF16; pass++)
+        TRY_OUT(err, plan_pass(op, (op_pass_t)pass, p));
+    size_t x = bytes_of(d->x[0]), weight = bytes_of(d->param[0]), dy = bytes_of(d->y);
+    bool relu = d->attr.linear.epilogue.relu;
+    p->second_operand = op->training && (relu || p->rounds) ? dy : 0;
+    if (p->rounds && weight > p->second_operand) p->second_operand = weight;
+    p->primitive = p->second_operand + (p->rounds ? x > weight ? x : weight : 0);
+    op->n_workspace_bytes += p->primitive;
+    if (op->training && relu) op->n_saved_bytes = (size_t)shape_count(d->y);
+    op->plan = p;
     return ERR_OK;
+out:
+    plan_free(&p);
+    return err;
+}
+
+static void unplan(op_t *op)
+{
+    linear_plan_t *p = op->plan;
+    plan_free(&p);
+    op->plan = NULL;
+}
+
+/* One operand as the products of own_algorithm take it. */
+static const float *operand(const op_t *op, const op_args_t *args, const void *from, shape_t shape,
+                            size_t offset)
+{
+    float *to = (float *)((char *)args->workspace + offset);
+    if (op->desc.compute != DTYPE_BF16) return from;
+    bf16_round_array(to, from, shape_count(shape));
+    return to;
 }
 
 LOOP_CLONES static void clip(float *restrict y, uint8_t *restrict on, int64_t n)
@@ -63,30 +150,71 @@ static const float *relu_backward(const op_t *op, const op_args_t *args)
     return out;
 }
 
+static err_t multiply(const op_t *op, const op_args_t *args)
+{
+    const op_desc_t *d = &op->desc;
+    const linear_plan_t *p = op->plan;
+    int64_t n = d->y.dim[0], n_out = d->y.dim[1], n_in = d->param[0].dim[1];
+    const float *weight = operand(op, args, args->param[0], d->param[0], 0);
+    const float *x = operand(op, args, args->x[0], d->x[0], p->second_operand);
+    bool has_bias = d->attr.linear.has_bias;
+    if (has_bias) matrix_spread_rows(args->y, args->param[1], n, n_out);
+    E_DNNL(dnnl_sgemm('N', 'T', n, n_out, n_in, 1, x, n_in, weight, n_in, has_bias ? 1 : 0, args->y, n_out),
+           "sgemm, linear forward");
+    return ERR_OK;
+}
+
 static err_t forward(const op_t *op, const op_args_t *args)
 {
-    int64_t n = op->desc.y.dim[0], n_out = op->desc.y.dim[1], n_in = op->desc.param[0].dim[1];
-    bool has_bias = op->desc.attr.linear.has_bias;
-    if (has_bias) matrix_spread_rows(args->y, args->param[1], n, n_out);
-    E_DNNL(dnnl_sgemm('N', 'T', n, n_out, n_in, 1, args->x[0], n_in, args->param[0], n_in, has_bias ? 1 : 0,
-                      args->y, n_out),
-           "sgemm, linear forward");
+    const linear_plan_t *p = op->plan;
+    linear_buffers_t buffers = {args->x[0], args->param[0], args->param[1], NULL, args->y, NULL, NULL, NULL};
+    if (p->bf16[OP_FORWARD])
+        TRY(linear_bf16_run(p->bf16[OP_FORWARD], &buffers, (char *)args->workspace + p->primitive));
+    else
+        TRY(multiply(op, args));
     if (op->desc.attr.linear.epilogue.relu) relu(op, args);
+    return ERR_OK;
+}
+
+static err_t backward_data(const op_t *op, const op_args_t *args, const float *dy)
+{
+    const op_desc_t *d = &op->desc;
+    const linear_plan_t *p = op->plan;
+    int64_t n = d->y.dim[0], n_out = d->y.dim[1], n_in = d->param[0].dim[1];
+    const float *weight = operand(op, args, args->param[0], d->param[0], p->second_operand);
+    E_DNNL(dnnl_sgemm('N', 'N', n, n_in, n_out, 1, dy, n_out, weight, n_in, 0, args->dx[0], n_in),
+           "sgemm, linear data gradient");
+    return ERR_OK;
+}
+
+static err_t backward_weights(const op_t *op, const op_args_t *args, const float *dy)
+{
+    const op_desc_t *d = &op->desc;
+    const linear_plan_t *p = op->plan;
+    int64_t n = d->y.dim[0], n_out = d->y.dim[1], n_in = d->param[0].dim[1];
+    const float *x = operand(op, args, args->x[0], d->x[0], p->second_operand);
+    E_DNNL(dnnl_sgemm('T', 'N', n_out, n_in, n, 1, dy, n_out, x, n_in, 0, args->dparam[0], n_in),
+           "sgemm, linear weight gradient");
+    if (d->attr.linear.has_bias) matrix_sum_columns(args->dparam[1], dy, n, n_out);
     return ERR_OK;
 }
 
 static err_t backward(const op_t *op, const op_args_t *args)
 {
-    int64_t n = op->desc.y.dim[0], n_out = op->desc.y.dim[1], n_in = op->desc.param[0].dim[1];
-    const float *dy = op->desc.attr.linear.epilogue.relu ? relu_backward(op, args) : args->dy;
-    E_DNNL(dnnl_sgemm('T', 'N', n_out, n_in, n, 1, dy, n_out, args->x[0], n_in, 0, args->dparam[0], n_in),
-           "sgemm, linear weight gradient");
-    if (args->dx[0])
-        E_DNNL(dnnl_sgemm('N', 'N', n, n_in, n_out, 1, dy, n_out, args->param[0], n_in, 0, args->dx[0], n_in),
-               "sgemm, linear data gradient");
-    if (!op->desc.attr.linear.has_bias) return ERR_OK;
-    matrix_sum_columns(args->dparam[1], dy, n, n_out);
+    const op_desc_t *d = &op->desc;
+    const linear_plan_t *p = op->plan;
+    const float *dy = d->attr.linear.epilogue.relu ? relu_backward(op, args) : args->dy;
+    linear_bf16_t *data = p->bf16[OP_BACKWARD_DATA], *weights = p->bf16[OP_BACKWARD_WEIGHTS];
+    /* What is rounded already stays what it is in oneDNN's hands. */
+    if ((args->dparam[0] && !weights) || (args->dx[0] && !data)) dy = operand(op, args, dy, d->y, 0);
+    linear_buffers_t buffers = {args->x[0],  args->param[0],  NULL,           dy, NULL,
+                                args->dx[0], args->dparam[0], args->dparam[1]};
+    void *workspace = (char *)args->workspace + p->primitive;
+    if (args->dparam[0])
+        TRY(weights ? linear_bf16_run(weights, &buffers, workspace) : backward_weights(op, args, dy));
+    if (args->dx[0]) TRY(data ? linear_bf16_run(data, &buffers, workspace) : backward_data(op, args, dy));
     return ERR_OK;
 }
 
-const op_kernel_t cpu_linear = {.plan = plan, .fuses = true, .forward = forward, .backward = backward};
+const op_kernel_t cpu_linear = {
+    .plan = plan, .forward = forward, .backward = backward, .unplan = unplan, .list = list, .fuses = true};

@@ -44,6 +44,13 @@ void onednn_describe(char *out, size_t n_bytes)
     snprintf(out, n_bytes, "oneDNN %d.%d.%d, %s", v->major, v->minor, v->patch, isa);
 }
 
+/* Sets of instructions are bits, larger ones include smaller ones. */
+bool onednn_has_bf16(void)
+{
+    unsigned have = dnnl_get_effective_cpu_isa(), need = dnnl_cpu_isa_avx512_core_bf16;
+    return (have & need) == need;
+}
+
 err_t onednn_attr_new(dnnl_primitive_attr_t *out)
 {
     dnnl_primitive_attr_t attr;

@@ -4,6 +4,7 @@
 #define KERNELS_CPU_ONEDNN_H
 
 #include <oneapi/dnnl/dnnl.h>
+#include <stdbool.h>
 
 #include "base/err.h"
 
@@ -22,6 +23,9 @@ void onednn_close(void);
 dnnl_engine_t onednn_engine(void);
 /* "oneDNN 2.6.3, avx512_core" */
 void onednn_describe(char *out, size_t n_bytes);
+/* Products of bfloat16 are instructions of this CPU. Without them oneDNN can have such primitives too, but
+ * slow ones. */
+bool onednn_has_bf16(void);
 
 enum { ONEDNN_MAX_ARGS = 6 };
 

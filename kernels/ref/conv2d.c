@@ -46,9 +46,10 @@ static double correlate(const geometry_t *g, const float *x, const float *weight
     return sum;
 }
 
-static err_t forward(const op_t *op, const op_args_t *args)
+static err_t forward(const op_t *op, const op_args_t *given)
 {
     geometry_t g = geometry_of(op);
+    const op_args_t rounded = ref_round(op, given), *args = &rounded;
     const float *x = args->x[0], *weight = args->param[0], *bias = g.a.has_bias ? args->param[1] : NULL;
     float *y = args->y;
     int64_t n_filter = (int64_t)g.a.kernel_h * g.a.kernel_w * g.c_group;
@@ -133,13 +134,14 @@ static void backward_bias(const geometry_t *g, const float *dy, float *dbias)
     }
 }
 
-static err_t backward(const op_t *op, const op_args_t *args)
+static err_t backward(const op_t *op, const op_args_t *given)
 {
     geometry_t g = geometry_of(op);
+    const op_args_t rounded = ref_round(op, given), *args = &rounded;
     if (args->dx[0]) backward_data(&g, args->dy, args->param[0], args->dx[0]);
     backward_weight(&g, args->x[0], args->dy, args->dparam[0]);
     if (g.a.has_bias) backward_bias(&g, args->dy, args->dparam[1]);
     return ERR_OK;
 }
 
-const op_kernel_t ref_conv2d = {.forward = forward, .backward = backward};
+const op_kernel_t ref_conv2d = {.plan = ref_round_plan, .forward = forward, .backward = backward};

@@ -1,7 +1,8 @@
 #include "kernels/ref/ref.h"
 
-static err_t forward(const op_t *op, const op_args_t *args)
+static err_t forward(const op_t *op, const op_args_t *given)
 {
+    const op_args_t rounded = ref_round(op, given), *args = &rounded;
     int64_t n_out = op->desc.y.dim[1], n_in = shape_sample_count(op->desc.x[0]);
     const float *weight = args->param[0], *bias = op->desc.attr.linear.has_bias ? args->param[1] : NULL;
     float *y = args->y;
@@ -15,8 +16,9 @@ static err_t forward(const op_t *op, const op_args_t *args)
     return ERR_OK;
 }
 
-static err_t backward(const op_t *op, const op_args_t *args)
+static err_t backward(const op_t *op, const op_args_t *given)
 {
+    const op_args_t rounded = ref_round(op, given), *args = &rounded;
     int64_t n_batch = op->desc.y.dim[0], n_out = op->desc.y.dim[1], n_in = shape_sample_count(op->desc.x[0]);
     const float *x = args->x[0], *dy = args->dy, *weight = args->param[0];
     float *dx = args->dx[0], *dweight = args->dparam[0], *dbias = args->dparam[1];
@@ -40,4 +42,4 @@ static err_t backward(const op_t *op, const op_args_t *args)
     return ERR_OK;
 }
 
-const op_kernel_t ref_linear = {.forward = forward, .backward = backward};
+const op_kernel_t ref_linear = {.plan = ref_round_plan, .forward = forward, .backward = backward};

@@ -7,6 +7,11 @@
 extern const op_kernel_t ref_conv2d, ref_linear, ref_pool2d, ref_relu, ref_dropout, ref_add, ref_batch_norm,
     ref_softmax_xent;
 
+/* Of operators with bfloat16 products: a plan with room for rounded operands, and the arguments with x, the
+ * weight and, in backward, dy rounded there. With float32 products both change nothing. */
+err_t ref_round_plan(op_t *op);
+op_args_t ref_round(const op_t *op, const op_args_t *args);
+
 err_t ref_optim_sgd(const optim_args_t *args);
 err_t ref_optim_adadelta(const optim_args_t *args);
 err_t ref_optim_adamw(const optim_args_t *args);

@@ -125,7 +125,9 @@ static err_t array_type(const checkpoint_t *c, hid_t set, ckpt_array_t *array)
     hid_t type = -1;
     TRY(E_H5(type = H5Dget_type(set), ERR_DATA, "the checkpoint %s: the type of %s", c->path, array->name));
     int dtype = 0;
-    while (dtype < DTYPE_COUNT && H5Tequal(type, ckpt_type((dtype_t)dtype)) <= 0) dtype++;
+    while (dtype < DTYPE_COUNT &&
+           (ckpt_type((dtype_t)dtype) < 0 || H5Tequal(type, ckpt_type((dtype_t)dtype)) <= 0))
+        dtype++;
     h5_close(&type);
     if (dtype == DTYPE_COUNT)
         RAISE(ERR_DATA, "the checkpoint %s: the array %s has an element type that dptrain never writes",

@@ -78,7 +78,7 @@ err_t comm_broadcast(comm_t *comm, void *data, int64_t n_bytes, int root, const 
 
 err_t comm_allreduce(comm_t *comm, void *data, int64_t count, dtype_t dtype, comm_op_t op, const char *what)
 {
-    ASSERT(count >= 0 && dtype < DTYPE_COUNT && dtype != DTYPE_U8 && op <= COMM_MIN);
+    ASSERT(count >= 0 && dtype <= DTYPE_I64 && op <= COMM_MIN);
     watchdog_enter(what);
     return leave(comm->ops->allreduce(comm, data, count, dtype, op), what);
 }

@@ -35,6 +35,10 @@ err_t op_infer(op_desc_t *desc)
     if (desc->dtype != DTYPE_F32)
         RAISE(ERR_USAGE, "%s: %s is not supported; operators compute in float32", ops[desc->kind].traits.name,
               dtype_name(desc->dtype));
+    bool multiplies = desc->kind == OP_CONV2D || desc->kind == OP_LINEAR;
+    if (desc->compute != DTYPE_F32 && !(multiplies && desc->compute == DTYPE_BF16))
+        RAISE(ERR_USAGE, "%s: products in %s are not supported; conv2d and linear have float32 and bfloat16",
+              ops[desc->kind].traits.name, dtype_name(desc->compute));
     for (int i = 0; i < desc->n_inputs; i++)
         for (int d = 0; d < desc->x[i].n_dims; d++)
             if (desc->x[i].dim[d] < 1)
@@ -69,7 +73,7 @@ void op_key(const op_desc_t *desc, char out[OP_KEY_MAX])
     const conv2d_attr_t *a = &desc->attr.conv2d;
     const int64_t *x = desc->x[0].dim;
     int n = snprintf(out, OP_KEY_MAX, "%s %s n=%" PRId64, ops[desc->kind].traits.name,
-                     dtype_name(desc->dtype), x[0]);
+                     dtype_name(desc->compute), x[0]);
     char *rest = out + n;
     size_t room = (size_t)(OP_KEY_MAX - n);
     if (desc->kind == OP_CONV2D)

@@ -107,6 +107,11 @@ typedef struct softmax_xent_attr {
 typedef struct op_desc {
     op_kind_t kind;
     dtype_t dtype; /* of x, y, parameters and gradients */
+    /* Of products: DTYPE_F32, or, for conv2d and linear, DTYPE_BF16. Then x, the weight and dy are rounded as
+     * bf16_round does (tensor/bf16.h) wherever a formula reads them; dy also where it is only added up, for
+     * the bias. Sums, the bias, y and all gradients stay float32. Instructions of the CPU for it may take
+     * denormal numbers for 0. */
+    dtype_t compute;
     int n_inputs;
     shape_t x[OP_MAX_INPUTS]; /* set by the caller, batch included */
     union {
@@ -200,7 +205,8 @@ void op_conv2d_cells(const op_desc_t *desc, int64_t *height, int64_t *width);
 int64_t op_macs(const op_desc_t *desc);
 
 /* What decides which algorithms there are and which is fast, as one line: "conv2d float32 n=64 x=12x12x20
- * k=50x5x5 stride=1x1 pad=0x0 dilation=1x1 groups=1". desc must be inferred. */
+ * k=50x5x5 stride=1x1 pad=0x0 dilation=1x1 groups=1", or "conv2d bfloat16 …", the type of products. desc must be
+ * inferred. */
 void op_key(const op_desc_t *desc, char out[OP_KEY_MAX]);
 
 /* Names of the algorithms that can compute this pass, at most `max`, the one that the backend's own rule

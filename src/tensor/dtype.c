@@ -10,7 +10,7 @@ static const struct {
 } dtypes[DTYPE_COUNT] = {
     [DTYPE_F32] = {"float32", sizeof(float)}, [DTYPE_F64] = {"float64", sizeof(double)},
     [DTYPE_I32] = {"int32", sizeof(int32_t)}, [DTYPE_I64] = {"int64", sizeof(int64_t)},
-    [DTYPE_U8] = {"uint8", sizeof(uint8_t)},
+    [DTYPE_U8] = {"uint8", sizeof(uint8_t)},  [DTYPE_BF16] = {"bfloat16", sizeof(uint16_t)},
 };
 
 size_t dtype_size(dtype_t dtype)

@@ -11,6 +11,9 @@
  * Convolutional Neural Networks", 2016, section 7), and it is allowed four times as much. Measured over the
  * cases here: the largest error of any other algorithm is 0.16 of the tolerance, Winograd's 0.49.
  *
+ * Products of bfloat16 have the tolerances of float32: both sides round the same operands and add in float32
+ * or better.
+ *
  * RUN device=ref,cpu */
 #include <float.h>
 
@@ -289,8 +292,8 @@ static void compare(const backend_t *device, const op_desc_t *desc, uint64_t see
 {
     op_run_t got = op_run_with(device, *desc, true, algorithms), ref = op_run_new(&backend_ref, *desc, true);
     char name[64];
-    snprintf(name, sizeof name, "%s%s%s", op_traits(desc->kind)->name, algorithm ? " by " : "",
-             algorithm ? algorithm : "");
+    snprintf(name, sizeof name, "%s%s%s%s", desc->compute == DTYPE_BF16 ? "bf16 " : "",
+             op_traits(desc->kind)->name, algorithm ? " by " : "", algorithm ? algorithm : "");
     growth = algorithm && strcmp(algorithm, "winograd") == 0 ? 4 : 1;
     shape_text_t x = shape_format(desc->x[0]), y = shape_format(ref.op->desc.y);
     serve(&got, seed), forward(&ref, seed);
@@ -310,8 +313,9 @@ static void compare(const backend_t *device, const op_desc_t *desc, uint64_t see
     op_run_free(&eval), op_run_free(&got), op_run_free(&ref);
 }
 
-/* Every algorithm that any pass of the case can have. The names are kept for ever. */
-static int algorithms_of(const backend_t *device, const op_desc_t *desc, const char **names,
+/* Every algorithm that any pass of the case can have. The names are kept for ever. Of bfloat16, where float32's
+ * algorithms run on operands that were rounded before, those in some cases and its own in all. */
+static int algorithms_of(const backend_t *device, const op_desc_t *desc, bool all, const char **names,
                          op_algorithms_t *wanted)
 {
     op_desc_t d = *desc;
@@ -322,6 +326,7 @@ static int algorithms_of(const backend_t *device, const op_desc_t *desc, const c
         int n_here = op_list_algorithms(device, &d, (op_pass_t)pass, true, here, OP_MAX_ALGORITHMS);
         for (int i = 0; i < n_here; i++) {
             int k = 0;
+            if (!all && !strstr(here[i], "bf16")) continue;
             while (k < n && strcmp(names[k], here[i]) != 0) k++;
             if (k == n) wanted[k] = (op_algorithms_t){0}, names[n++] = here[i];
             snprintf(wanted[k].name[pass], OP_ALGORITHM_MAX, "%s", here[i]);
@@ -332,11 +337,26 @@ static int algorithms_of(const backend_t *device, const op_desc_t *desc, const c
 
 enum { MANY = 3 * OP_MAX_ALGORITHMS };
 
-static void compare_algorithms(const backend_t *device, const op_desc_t *desc, uint64_t seed)
+/* Gradients of parameters that nobody wants. */
+static void compare_without_dparam(const backend_t *device, const op_desc_t *desc, uint64_t seed,
+                                   const op_algorithms_t *algorithms, const char *algorithm)
+{
+    op_run_t got = op_run_with(device, *desc, true, algorithms), ref = op_run_new(&backend_ref, *desc, true);
+    limits_t limit;
+    forward(&got, seed), forward(&ref, seed);
+    for (int i = 0; i < OP_MAX_PARAMS; i++) got.args.dparam[i] = NULL;
+    backward(&got), backward(&ref);
+    limit = limits_of(&ref);
+    OK(close_to("dx", got.dx[0], ref.dx[0], desc->x[0], limit.k_dx, limit.scale_dx),
+       "%s by %s backward without dparam", op_traits(desc->kind)->name, algorithm);
+    op_run_free(&got), op_run_free(&ref);
+}
+
+static void compare_algorithms(const backend_t *device, const op_desc_t *desc, bool all, uint64_t seed)
 {
     const char *names[MANY];
     op_algorithms_t wanted[MANY];
-    int n = algorithms_of(device, desc, names, wanted);
+    int n = algorithms_of(device, desc, all, names, wanted);
     for (int i = 0; i < n; i++) {
         op_desc_t d = *desc;
         op_t *op;
@@ -350,14 +370,15 @@ static void compare_algorithms(const backend_t *device, const op_desc_t *desc, u
         OK(used, "%s is used where it was asked for", names[i]);
         op_free(&op);
         compare(device, desc, seed, &wanted[i], names[i]);
+        compare_without_dparam(device, desc, seed, &wanted[i], names[i]);
     }
 }
 
-static int count_algorithms(const backend_t *device, const op_desc_t *desc)
+static int count_algorithms(const backend_t *device, const op_desc_t *desc, bool all)
 {
     const char *names[MANY];
     op_algorithms_t wanted[MANY];
-    return algorithms_of(device, desc, names, wanted);
+    return algorithms_of(device, desc, all, names, wanted);
 }
 
 /* Lengths that no vector width divides, and addresses that no vector is aligned to. */
@@ -393,16 +414,24 @@ static void compare_flat(const backend_t *device, int64_t n, int64_t offset)
 
 int main(int argc, char **argv)
 {
-    enum { N_CASES = sizeof cases / sizeof cases[0] };
+    enum { N_CASES = sizeof cases / sizeof cases[0], SOME = 4 };
     static const int64_t lengths[] = {0, 1, 7, 1000, 65539};
     enum { N_LENGTHS = sizeof lengths / sizeof lengths[0] };
     const backend_t *device = util_open(argc, argv, 2);
-    int n_algorithms = 0;
-    for (int i = 0; i < N_CASES; i++) n_algorithms += count_algorithms(device, &cases[i]);
-    tap_plan(4 * N_CASES + 5 * n_algorithms + 4 * N_LENGTHS + 1);
+    int n_algorithms = 0, n_cases = N_CASES;
+    static op_desc_t all[2 * N_CASES];
+    memcpy(all, cases, sizeof cases);
     for (int i = 0; i < N_CASES; i++) {
-        compare(device, &cases[i], 100 + 2 * (uint64_t)i, NULL, NULL);
-        compare_algorithms(device, &cases[i], 101 + 2 * (uint64_t)i);
+        if (cases[i].kind != OP_CONV2D && cases[i].kind != OP_LINEAR) continue;
+        all[n_cases] = cases[i];
+        all[n_cases++].compute = DTYPE_BF16;
+    }
+    for (int i = 0; i < n_cases; i++)
+        n_algorithms += count_algorithms(device, &all[i], i < N_CASES || i % SOME == 0);
+    tap_plan(4 * n_cases + 6 * n_algorithms + 4 * N_LENGTHS + 1);
+    for (int i = 0; i < n_cases; i++) {
+        compare(device, &all[i], 100 + 2 * (uint64_t)i, NULL, NULL);
+        compare_algorithms(device, &all[i], i < N_CASES || i % SOME == 0, 101 + 2 * (uint64_t)i);
     }
     growth = 1;
     for (int i = 0; i < N_LENGTHS; i++)

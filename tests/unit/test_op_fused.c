@@ -129,13 +129,30 @@ static bool same_gradients(const op_run_t *got, const op_run_t *want, double k_d
     return same;
 }
 
-static void compare(const backend_t *device, const op_desc_t *desc, uint64_t seed)
+/* own: by the algorithm for products of bfloat16, in the passes that have it. */
+static op_algorithms_t algorithms_of(const backend_t *device, const op_desc_t *desc, bool own)
 {
-    op_run_t got = op_run_new(device, *desc, true), eval = op_run_new(device, *desc, false);
+    op_algorithms_t out = {0};
+    op_desc_t d = *desc;
+    must(op_infer(&d), "op_infer");
+    for (int pass = 0; pass < OP_PASS_COUNT && own; pass++) {
+        const char *names[OP_MAX_ALGORITHMS];
+        int n = op_list_algorithms(device, &d, (op_pass_t)pass, true, names, OP_MAX_ALGORITHMS);
+        for (int i = 0; i < n; i++)
+            if (strstr(names[i], "bf16")) snprintf(out.name[pass], OP_ALGORITHM_MAX, "%s", names[i]);
+    }
+    return out;
+}
+
+static void compare(const backend_t *device, const op_desc_t *desc, bool own, uint64_t seed)
+{
+    op_algorithms_t wanted = algorithms_of(device, desc, own);
+    op_run_t got = op_run_with(device, *desc, true, &wanted);
+    op_run_t eval = op_run_with(device, *desc, false, &wanted);
     chain_t chain = chain_new(desc);
     op_desc_t *d = &got.op->desc;
     shape_text_t x = shape_format(d->x[0]), w = shape_format(d->param[0]), y = shape_format(d->y);
-    const char *name = op_traits(d->kind)->name;
+    const char *name = op_traits(d->kind)->name, *bf16 = d->compute == DTYPE_BF16 ? "bf16 " : "";
     double k = (double)shape_sample_count(d->param[0]);
     double k_dx = (double)shape_count(d->param[0]) / (double)d->x[0].dim[d->x[0].n_dims - 1];
     double k_param = (double)shape_count(chain.relu.op->desc.y) / (double)d->param[0].dim[0];
@@ -147,7 +164,8 @@ static void compare(const backend_t *device, const op_desc_t *desc, uint64_t see
     const float *want = chain_forward(&chain);
     memset(got.workspace, 0xff, got.op->n_workspace_bytes);
     must(op_forward(got.op, &got.args), "forward");
-    OK(close_to("y", got.y, want, d->y, k), "%s %s by %s to %s: forward", name, x.text, w.text, y.text);
+    OK(close_to("y", got.y, want, d->y, k), "%s%s %s by %s to %s: forward", bf16, name, x.text, w.text,
+       y.text);
     must(op_forward(eval.op, &eval.args), "forward");
     OK(close_to("y", eval.y, want, d->y, k), "… in evaluation");
 
@@ -171,8 +189,14 @@ int main(int argc, char **argv)
 {
     enum { N_CASES = sizeof cases / sizeof cases[0] };
     const backend_t *device = util_open(argc, argv, 2);
-    tap_plan(5 * N_CASES + 1);
-    for (int i = 0; i < N_CASES; i++) compare(device, &cases[i], 300 + 2 * (uint64_t)i);
+    tap_plan(15 * N_CASES + 1);
+    for (int i = 0; i < N_CASES; i++) {
+        op_desc_t bf16 = cases[i];
+        bf16.compute = DTYPE_BF16;
+        compare(device, &cases[i], false, 300 + 2 * (uint64_t)i);
+        compare(device, &bf16, false, 300 + 2 * (uint64_t)i);
+        compare(device, &bf16, true, 300 + 2 * (uint64_t)i);
+    }
     if (device->close) device->close();
     OK(mem_live() == 0, "every block was freed");
     return tap_done();
