@@ -11,12 +11,13 @@
 /* dnnl_sgemm on our row-major buffers reaches 100–130 GFLOP/s on one AVX-512 core at LeNet's 64×800→500,
  * which leaves nothing for primitives in layouts of their own and the reorders they cost. */
 
-/* Products of bfloat16 can be had from oneDNN's primitives too (linear_bf16.c): where the CPU has instructions
- * for them it takes those, else dnnl_sgemm on rounded operands. Products of float32 leave no choice. */
+/* Products of bfloat16 can be had from oneDNN's primitives too (linear_bf16.c): where the CPU has
+ * instructions for them it takes those, else dnnl_sgemm on rounded operands. Products of float32 leave no
+ * choice. */
 static const char *const own_algorithm = "sgemm";
 
-/* Saved, with ReLU: one byte per output, 1 where it is above 0 (or NaN). Workspace: its gradient; then rounded
- * operands and what oneDNN's primitives want. */
+/* Saved, with ReLU: one byte per output, 1 where it is above 0 (or NaN). Workspace: its gradient; then
+ * rounded operands and what oneDNN's primitives want. */
 typedef struct linear_plan {
     linear_bf16_t *bf16[OP_PASS_COUNT]; /* NULL: own_algorithm */
     bool rounds;                        /* for own_algorithm */
