@@ -32,6 +32,7 @@ typedef struct eval_plan {
     char model[GRAPH_NAME_MAX], data_xxh3[20];
     shape_t sample; /* [1, h, w, c] */
     int n_classes;
+    dtype_t compute;
     double mean, std;
     bool averaged; /* the weights are the checkpoint's moving average */
 } eval_plan_t;
@@ -94,6 +95,7 @@ static err_t load(eval_run_t *run, const char *where, const eval_options_t *opti
     snprintf(plan->model, sizeof plan->model, "%s", run->graph->model);
     plan->sample = run->graph->sample;
     plan->n_classes = run->graph->n_classes;
+    plan->compute = run->graph->compute;
 out:
     checkpoint_close(&checkpoint);
     return err;
@@ -102,7 +104,7 @@ out:
 static err_t build_like_rank_0(eval_run_t *run, const eval_plan_t *plan)
 {
     const int64_t *d = plan->sample.dim;
-    model_options_t options = {shape_3d(d[1], d[2], d[3]), plan->n_classes, 0, 0};
+    model_options_t options = {shape_3d(d[1], d[2], d[3]), plan->n_classes, 0, 0, plan->compute};
     TRY(model_build(plan->model, &options, &run->graph));
     return allocate(run);
 }
@@ -152,6 +154,8 @@ static void print_result(const eval_plan_t *plan, const eval_run_t *run, const e
     const dataset_info_t *info = &run->dataset->info;
     log_info("checkpoint %s%s", plan->checkpoint,
              plan->averaged ? " (the moving average of its weights)" : "");
+    if (plan->compute != DTYPE_F32)
+        log_info("precision  %s, as it was trained", model_precision(plan->compute));
     log_info("data       %s (%s), %lld validation samples", info->source, plan->why, (long long)eval->n);
     if (strcmp(dataset_hash(info).text, plan->data_xxh3) != 0)
         log_info("           not the data that it was trained with");

@@ -70,7 +70,7 @@ static void print_layer(const graph_node_t *node, int64_t batch)
 
 static err_t print_model(const info_options_t *o)
 {
-    model_options_t options = {shape_3d(o->height, o->width, o->channels), (int)o->classes, 0, 0};
+    model_options_t options = {shape_3d(o->height, o->width, o->channels), (int)o->classes, 0, 0, DTYPE_F32};
     graph_t *g;
     TRY(model_build(o->model, &options, &g));
     int64_t n_macs = 0, n_bytes = 0;

@@ -13,6 +13,27 @@ const model_t models[] = {
     {NULL, NULL, NULL},
 };
 
+static const dtype_t computes[] = {DTYPE_F32, DTYPE_BF16};
+const char *const model_precisions[] = {"fp32", "bf16", NULL};
+
+bool model_compute(const char *precision, dtype_t *out)
+{
+    for (int i = 0; model_precisions[i]; i++)
+        if (strcmp(model_precisions[i], precision) == 0) {
+            *out = computes[i];
+            return true;
+        }
+    return false;
+}
+
+const char *model_precision(dtype_t compute)
+{
+    int i = 0;
+    while (model_precisions[i] && computes[i] != compute) i++;
+    ASSERT(model_precisions[i]);
+    return model_precisions[i];
+}
+
 err_t model_build(const char *name, const model_options_t *options, graph_t **out)
 {
     const char *names[sizeof models / sizeof models[0]];
@@ -29,6 +50,7 @@ err_t model_build(const char *name, const model_options_t *options, graph_t **ou
     }
     TRY(graph_new(name, options->sample, options->n_classes, out));
     (*out)->norm_group = options->norm_group;
+    (*out)->compute = options->compute;
     model->build(*out, options);
     err_t err = graph_finish(*out);
     if (err != ERR_OK) graph_free(out);

@@ -9,6 +9,7 @@ typedef struct model_options {
     int n_classes;
     double label_smoothing;
     int64_t norm_group; /* batch_norm_attr_t.group of every batch norm */
+    dtype_t compute;    /* op_desc_t.compute of every convolution and linear layer */
 } model_options_t;
 
 typedef struct model {
@@ -20,6 +21,12 @@ typedef struct model {
 
 /* Every model, ended by a NULL name. */
 extern const model_t models[];
+
+/* Users' names of what products are computed in, for --precision and checkpoints, NULL-terminated: "fp32",
+ * "bf16". model_compute: the type of a name; false when there is none of it. */
+extern const char *const model_precisions[];
+bool model_compute(const char *precision, dtype_t *out);
+const char *model_precision(dtype_t compute);
 
 /* Builds a model. ERR_USAGE for an unknown name (the nearest is named) or an input it can't take. */
 err_t model_build(const char *name, const model_options_t *options, graph_t **out);

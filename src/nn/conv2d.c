@@ -10,6 +10,7 @@ int nn_conv2d(graph_t *graph, const char *name, int input, conv2d_layer_t layer)
     static const graph_param_spec_t params[] = {{"weight", "OHWI", INIT_LECUN}, {"bias", "O", INIT_ZERO}};
     int stride = or_one(layer.stride), dilation = or_one(layer.dilation);
     op_desc_t desc = {.kind = OP_CONV2D,
+                      .compute = graph->compute,
                       .n_inputs = 1,
                       .attr.conv2d = {.out_channels = layer.channels,
                                       .kernel_h = layer.kernel,

@@ -39,6 +39,7 @@ typedef struct graph {
     shape_t sample; /* [1, h, w, c] */
     int n_classes;
     int64_t norm_group; /* batch_norm_attr_t.group of layers to come; 0 after graph_new */
+    dtype_t compute;    /* op_desc_t.compute of layers to come; DTYPE_F32 after graph_new */
     int n_nodes, n_params, n_states;
     graph_node_t *nodes;
     /* Flat order: the gradients that backward finishes first come first, so that a bucket of gradients is a

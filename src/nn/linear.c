@@ -3,7 +3,9 @@
 int nn_linear(graph_t *graph, const char *name, int input, int64_t features)
 {
     static const graph_param_spec_t params[] = {{"weight", "OI", INIT_LECUN}, {"bias", "O", INIT_ZERO}};
-    op_desc_t desc = {
-        .kind = OP_LINEAR, .n_inputs = 1, .attr.linear = {.out_features = features, .has_bias = true}};
+    op_desc_t desc = {.kind = OP_LINEAR,
+                      .compute = graph->compute,
+                      .n_inputs = 1,
+                      .attr.linear = {.out_features = features, .has_bias = true}};
     return graph_add(graph, name, desc, &input, params, NULL);
 }

@@ -91,7 +91,9 @@ void op_key(const op_desc_t *desc, char out[OP_KEY_MAX])
     epilogue_t e = op_epilogue(desc);
     rest += n;
     room -= (size_t)n;
-    if (e.relu) n = snprintf(rest, room, e.pool_h ? " epilogue=relu+pool%dx%d" : " epilogue=relu", e.pool_h, e.pool_w);
+    if (e.relu)
+        n = snprintf(rest, room, e.pool_h ? " epilogue=relu+pool%dx%d" : " epilogue=relu", e.pool_h,
+                     e.pool_w);
     ASSERT((size_t)n < room);
 }
 

@@ -205,8 +205,8 @@ void op_conv2d_cells(const op_desc_t *desc, int64_t *height, int64_t *width);
 int64_t op_macs(const op_desc_t *desc);
 
 /* What decides which algorithms there are and which is fast, as one line: "conv2d float32 n=64 x=12x12x20
- * k=50x5x5 stride=1x1 pad=0x0 dilation=1x1 groups=1", or "conv2d bfloat16 …", the type of products. desc must be
- * inferred. */
+ * k=50x5x5 stride=1x1 pad=0x0 dilation=1x1 groups=1", or "conv2d bfloat16 …", the type of products. desc must
+ * be inferred. */
 void op_key(const op_desc_t *desc, char out[OP_KEY_MAX]);
 
 /* Names of the algorithms that can compute this pass, at most `max`, the one that the backend's own rule

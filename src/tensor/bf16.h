@@ -10,11 +10,10 @@
  * numbers stay what they are, NaN stays NaN (quiet). Without branches, so that loops over it vectorise. */
 static inline float bf16_round(float x)
 {
-    uint32_t bits, magnitude;
+    uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
-    magnitude = bits & 0x7fffffffu;
     uint32_t nearest = bits + 0x7fffu + (bits >> 16 & 1);
-    bits = (magnitude > 0x7f800000u ? bits | 0x00400000u : nearest) & 0xffff0000u;
+    bits = (x != x ? bits | 0x00400000u : nearest) & 0xffff0000u;
     memcpy(&x, &bits, sizeof x);
     return x;
 }

@@ -5,15 +5,7 @@
 #include <stddef.h>
 
 /* BF16 (bf16.h) says how operators multiply; no array in a file and no message has it. */
-typedef enum dtype {
-    DTYPE_F32,
-    DTYPE_F64,
-    DTYPE_I32,
-    DTYPE_I64,
-    DTYPE_U8,
-    DTYPE_BF16,
-    DTYPE_COUNT
-} dtype_t;
+typedef enum dtype { DTYPE_F32, DTYPE_F64, DTYPE_I32, DTYPE_I64, DTYPE_U8, DTYPE_BF16, DTYPE_COUNT } dtype_t;
 
 size_t dtype_size(dtype_t dtype);      /* bytes of one element */
 const char *dtype_name(dtype_t dtype); /* "float32", … as numpy names them */

@@ -39,8 +39,8 @@ void trainer_print_header(const trainer_t *t)
     snprintf(sample, sizeof sample, "%s",
              shape_format(shape_3d(info->height, info->width, info->channels)).text);
     log_info("dptrain %s", version_number);
-    log_info("  model   %s, %s parameters, %.1f MB of activations", o->model,
-             grouped(t->graph->n_parameters, a), (double)exec_arena_bytes(t->exec) / 1e6);
+    log_info("  model   %s, %s parameters, %s, %.1f MB of activations", o->model,
+             grouped(t->graph->n_parameters, a), o->precision, (double)exec_arena_bytes(t->exec) / 1e6);
     log_info("  data    %s (%s)", info->source, t->data_why);
     log_info("          %s training, %s validation pictures of %s, %d classes",
              grouped(info->n_samples[SPLIT_TRAIN], a), grouped(info->n_samples[SPLIT_VAL], b), sample,

@@ -17,7 +17,7 @@ typedef struct section {
     float *flat;
 } section_t;
 
-enum { MAX_SECTIONS = 2 + OPTIM_MAX_BUFFERS, NAME_MAX_BYTES = 128, N_MODEL_ATTRS = 7 };
+enum { MAX_SECTIONS = 2 + OPTIM_MAX_BUFFERS, NAME_MAX_BYTES = 128, N_MODEL_ATTRS = 8 };
 
 static int sections_of(const graph_t *g, float *params, float *states, const optim_t *optim,
                        section_t out[MAX_SECTIONS])
@@ -70,7 +70,7 @@ err_t model_file_content(const model_file_t *file, model_content_t *out)
         ckpt_text("model", g->model),        ckpt_int("height", g->sample.dim[1]),
         ckpt_int("width", g->sample.dim[2]), ckpt_int("channels", g->sample.dim[3]),
         ckpt_int("n_classes", g->n_classes), ckpt_real("mean", file->mean),
-        ckpt_real("std", file->std),
+        ckpt_real("std", file->std),         ckpt_text("precision", model_precision(g->compute)),
     };
     ckpt_attr_t *attrs = out->attrs;
     memcpy(attrs, model, sizeof model);
@@ -115,10 +115,23 @@ err_t model_file_read(checkpoint_t *checkpoint, const graph_t *graph, float *par
     return ERR_OK;
 }
 
+static err_t read_compute(const checkpoint_t *checkpoint, dtype_t *out)
+{
+    const char *precision;
+    *out = DTYPE_F32;
+    if (!checkpoint_find_attr(checkpoint, "precision")) return ERR_OK;
+    TRY(checkpoint_get_text(checkpoint, "precision", &precision));
+    if (!model_compute(precision, out))
+        RAISE(ERR_DATA, "%s: the precision '%s' is not known to this program", checkpoint_path(checkpoint),
+              precision);
+    return ERR_OK;
+}
+
 err_t model_file_graph(const checkpoint_t *checkpoint, graph_t **out, double *mean, double *std)
 {
     const char *model;
     int64_t height, width, channels, n_classes;
+    dtype_t compute;
     TRY(checkpoint_get_text(checkpoint, "model", &model));
     TRY(checkpoint_get_int(checkpoint, "height", &height));
     TRY(checkpoint_get_int(checkpoint, "width", &width));
@@ -126,11 +139,12 @@ err_t model_file_graph(const checkpoint_t *checkpoint, graph_t **out, double *me
     TRY(checkpoint_get_int(checkpoint, "n_classes", &n_classes));
     TRY(checkpoint_get_real(checkpoint, "mean", mean));
     TRY(checkpoint_get_real(checkpoint, "std", std));
+    TRY(read_compute(checkpoint, &compute));
     if (height < 1 || width < 1 || channels < 1 || n_classes < 1 || n_classes > 1 << 24 || !(*std > 0))
         RAISE(ERR_DATA, "%s: pictures of %lldx%lldx%lld in %lld classes are no model's input",
               checkpoint_path(checkpoint), (long long)height, (long long)width, (long long)channels,
               (long long)n_classes);
-    model_options_t options = {shape_3d(height, width, channels), (int)n_classes, 0, 0};
+    model_options_t options = {shape_3d(height, width, channels), (int)n_classes, 0, 0, compute};
     err_t err = model_build(model, &options, out);
     if (err != ERR_OK) return err_context(ERR_DATA, "%s", checkpoint_path(checkpoint));
     return ERR_OK;

@@ -6,6 +6,7 @@
 
 #include "base/fs.h"
 #include "base/mem.h"
+#include "models/model.h"
 
 static const char *const on_errors[] = {"stop", "continue", NULL};
 
@@ -40,6 +41,8 @@ static const opt_t table[] = {
      "batch norm over groups of N samples; default: over each rank's samples", false},
     {"sync-bn", OPT_FLAG, FIELD(sync_bn), "false", 0, 0, NULL, NULL,
      "batch norm over the samples of all ranks", false},
+    {"precision", OPT_CHOICE, FIELD(precision), "fp32", 0, 0, model_precisions, NULL,
+     "of products in convolutions and linear layers; sums, weights and activations are fp32 always", false},
     {"reproducible", OPT_INT, FIELD(reproducible), NULL, 1, 4096, NULL, "V",
      "cut batches into V shards and add their gradients in order: the same bits on any number of ranks that "
      "divides V",

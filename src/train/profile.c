@@ -22,9 +22,9 @@ typedef struct product {
     void *saved, *workspace;
 } product_t;
 
-static err_t product_new(const backend_t *backend, int64_t n, product_t *out)
+static err_t product_new(const backend_t *backend, dtype_t compute, int64_t n, product_t *out)
 {
-    op_desc_t desc = {.kind = OP_LINEAR, .dtype = DTYPE_F32, .n_inputs = 1, .x = {shape_2d(n, n)}};
+    op_desc_t desc = {.kind = OP_LINEAR, .compute = compute, .n_inputs = 1, .x = {shape_2d(n, n)}};
     desc.attr.linear = (linear_attr_t){.out_features = n};
     TRY(op_infer(&desc));
     TRY(op_plan(backend, &desc, false, NULL, &out->op));
@@ -63,7 +63,7 @@ static err_t time_product(const product_t *p, double deadline, double *best_sec)
     return ERR_OK;
 }
 
-err_t profile_measure_peak(const backend_t *backend, double *out)
+err_t profile_measure_peak(const backend_t *backend, dtype_t compute, double *out)
 {
     double deadline = clock_sec() + PEAK_BUDGET_SEC, sec = 0;
     *out = 0;
@@ -73,7 +73,7 @@ err_t profile_measure_peak(const backend_t *backend, double *out)
         /* Not worth beginning when, at the speed so far, it would not run twice. */
         if (*out > 0 && clock_sec() + 2 * n_flops / *out > deadline) break;
         product_t product = {0};
-        err_t err = product_new(backend, n, &product);
+        err_t err = product_new(backend, compute, n, &product);
         if (err == ERR_OK) err = time_product(&product, deadline, &sec);
         product_free(&product);
         if (err != ERR_OK) return err_context(err, "measuring the peak");
@@ -140,7 +140,8 @@ err_t profile_gather(comm_t *comm, const exec_t *exec, const backend_t *backend,
     TRY(gather_layers(comm, exec, out));
     /* All at once: ranks of a host share its memory and its clock rate. */
     TRY(comm_barrier(comm, "measuring the peak"));
-    TRY(comm_agree(comm, profile_measure_peak(backend, &out->peak_flops), "measuring the peak"));
+    TRY(comm_agree(comm, profile_measure_peak(backend, exec_graph(exec)->compute, &out->peak_flops),
+                   "measuring the peak"));
     return average(comm, &out->peak_flops, 1, 1);
 }
 

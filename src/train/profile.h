@@ -41,9 +41,9 @@ err_t profile_gather(comm_t *comm, const exec_t *exec, const backend_t *backend,
                      int64_t n_steps, profile_t *out);
 void profile_free(profile_t *profile);
 
-/* Not collective. FLOP/s of a matrix product through the backend, the best of several; of the largest size
- * that the time allows. */
-err_t profile_measure_peak(const backend_t *backend, double *out);
+/* Not collective. FLOP/s of a matrix product through the backend in DTYPE_F32 or DTYPE_BF16, the best of
+ * several; of the largest size that the time allows. */
+err_t profile_measure_peak(const backend_t *backend, dtype_t compute, double *out);
 
 /* The most costly layers first; of equals the earlier one. */
 void profile_sort(profile_layer_t *layers, int n);

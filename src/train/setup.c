@@ -207,7 +207,9 @@ static err_t build_model(trainer_t *t)
 {
     const dataset_info_t *info = &t->dataset->info;
     model_options_t options = {shape_3d(info->height, info->width, info->channels), info->n_classes,
-                               t->options->label_smoothing, t->options->bn_group};
+                               t->options->label_smoothing, t->options->bn_group, DTYPE_F32};
+    bool known = model_compute(t->options->precision, &options.compute);
+    ASSERT(known); /* the option's table lists what there is */
     TRY(model_build(t->options->model, &options, &t->graph));
     TRY(check_norms(t));
     TRY(mem_new_array(t->graph->n_flat_params, sizeof(float), "weights", &t->params));

@@ -218,7 +218,7 @@ static void check_errors(void)
     OK(graph_finish(g) == ERR_USAGE && strstr(err_message(), "layer big") && strstr(err_message(), "4×4"),
        "a kernel too large names layer and shapes: %s", err_message());
     graph_free(&g);
-    model_options_t options = {shape_3d(28, 28, 1), 10, 0, 0};
+    model_options_t options = {shape_3d(28, 28, 1), 10, 0, 0, DTYPE_F32};
     OK(model_build("lenet", &options, &g) == ERR_USAGE && strstr(err_message(), "lenet5"),
        "an unknown model names the nearest: %s", err_message());
     OK_CALL(model_build("lenet5", &options, &g), "lenet5");

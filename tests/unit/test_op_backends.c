@@ -313,8 +313,8 @@ static void compare(const backend_t *device, const op_desc_t *desc, uint64_t see
     op_run_free(&eval), op_run_free(&got), op_run_free(&ref);
 }
 
-/* Every algorithm that any pass of the case can have. The names are kept for ever. Of bfloat16, where float32's
- * algorithms run on operands that were rounded before, those in some cases and its own in all. */
+/* Every algorithm that any pass of the case can have. The names are kept for ever. Of bfloat16, where
+ * float32's algorithms run on operands that were rounded before, those in some cases and its own in all. */
 static int algorithms_of(const backend_t *device, const op_desc_t *desc, bool all, const char **names,
                          op_algorithms_t *wanted)
 {

@@ -92,6 +92,9 @@ typedef struct refusal {
 
 static const refusal_t refusals[] = {
     {{.kind = OP_RELU, .n_inputs = 1, .dtype = DTYPE_F64, .x = {{2, {1, 2}}}}, {"float64", "float32"}},
+    {{.kind = OP_RELU, .n_inputs = 1, .compute = DTYPE_BF16, .x = {{2, {1, 2}}}}, {"bfloat16", "linear"}},
+    {{.kind = OP_LINEAR, .n_inputs = 1, .compute = DTYPE_F64, .x = {{2, {1, 2}}}, .attr.linear = {1, true}},
+     {"float64", "bfloat16"}},
     {RELU({2, {3, 0}}), {"3×0", "empty"}},
     {CONV(0, 5, 5, 1, 1, 3, 3, 1, 1, 0, 0, 1, 1, 1, true), {"0×5×5×1", "empty"}},
     {{.kind = OP_ADD, .n_inputs = 2, .x = {{2, {3, 4}}, {2, {3, -1}}}}, {"3×-1", "empty"}},

@@ -111,6 +111,9 @@ static void check_resume(void)
     OK(resume(&p, saved, WORDS("--seed", "8", "--momentum", "0.5")) == ERR_USAGE &&
            strstr(err_message(), "--seed 8 (it was 7)") && strstr(err_message(), "--momentum 0.5"),
        "others are named: %s", err_message());
+    OK(resume(&p, saved, WORDS("--precision", "bf16")) == ERR_USAGE &&
+           strstr(err_message(), "--precision bf16 (it was fp32)"),
+       "another precision is another run: %s", err_message());
     OK(resume(&p, "lr = 0.5\nsteps\n", WORDS("--out", "b")) == ERR_USAGE && strstr(err_message(), "line 2"),
        "a broken line is named: %s", err_message());
     OK(resume(&p, "lr = 0.5\nnew-option = 1\n", WORDS("--out", "b")) == ERR_USAGE &&
@@ -121,7 +124,7 @@ static void check_resume(void)
 
 int main(void)
 {
-    tap_plan(6 + 4 + 11 + 8 + 1);
+    tap_plan(6 + 4 + 11 + 9 + 1);
     check_defaults_and_conflicts();
     check_algorithms();
     check_intervals();

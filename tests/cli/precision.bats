@@ -1,0 +1,108 @@
+#!/usr/bin/env bats
+# --precision bf16: products of operands rounded to bfloat16, everything else as in fp32.
+# shellcheck disable=SC2030,SC2031 # every test is a subshell, on purpose
+
+setup() {
+    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+    dptrain=${DPTRAIN_BIN:-$root/dptrain}
+    out=$BATS_TEST_TMPDIR/run
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 DPTRAIN_BIND=none
+    # shellcheck source=scripts/lib.sh
+    . "$root/scripts/lib.sh"
+}
+
+setup_file() {
+    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+    export tiny=$BATS_FILE_TMPDIR/tiny
+    "${DPTRAIN_BIN:-$root/dptrain}" data synth digits --out "$tiny" --train 600 --val 140
+}
+
+on_ranks() { # N ARGUMENTS...
+    mpi_flags "$1"
+    mpirun "${MPI_FLAGS[@]}" -np "$1" "$dptrain" "${@:2}"
+}
+
+small_run() { # N FOLDER ARGUMENTS...
+    on_ranks "$1" train --data "$tiny" --model lenet5 --steps 12 --batch 50 --threads 1 --out "$2" "${@:3}"
+}
+
+losses() { jq -r 'select(.record == "step") | .loss' "$1/metrics.jsonl"; }
+
+# The largest difference of two runs' losses.
+distance() { # FOLDER FOLDER
+    paste <(losses "$1") <(losses "$2") |
+        awk '{ d = $1 - $2; if (d < 0) d = -d; if (d > most) most = d } END { print NR ? most : "nothing" }'
+}
+
+between() { # LOW X HIGH
+    awk -v low="$1" -v x="$2" -v high="$3" 'BEGIN { exit !(low < x && x < high) }'
+}
+
+accuracy() { # FOLDER
+    "$dptrain" eval "$1" --threads 1 | sed -n 's/^accuracy *//p'
+}
+
+# An operand's relative error is at most 2^-9, and the loss begins at ln 10. Measured over three seeds, the largest
+# difference in 12 steps: 0.012 from fp32, and 0.005 between 1 and 2 ranks, since a float's last bit can decide to
+# which bfloat16 it goes.
+@test "the loss curve is near that of fp32 and not the same, on any number of ranks" {
+    small_run 2 "$out-fp32"
+    small_run 2 "$out-bf16" --precision bf16 | grep '^  model .*, bf16,'
+    far=$(distance "$out-fp32" "$out-bf16")
+    echo "from fp32: $far"
+    between 1e-5 "$far" 0.05
+    small_run 1 "$out-one" --precision bf16
+    near=$(distance "$out-bf16" "$out-one")
+    echo "on one rank: $near"
+    between -1 "$near" 0.02
+    jq -es 'map(select(.record == "run")) | length == 1 and .[0].options.precision == "bf16"' \
+        "$out-bf16/metrics.jsonl"
+}
+
+@test "a run keeps its precision when it is resumed, and refuses another" {
+    small_run 1 "$out" --precision bf16 --checkpoint-every 6 --keep 9
+    mkdir "$out-again"
+    cp "$out/ckpt-000000000006.h5" "$out-again"
+    on_ranks 1 train --data "$tiny" --resume auto --threads 1 --out "$out-again" | grep '^  model .*, bf16,'
+    h5diff "$out/ckpt-000000000012.h5" "$out-again/ckpt-000000000012.h5" /params /params
+    run on_ranks 1 train --data "$tiny" --resume auto --out "$out" --precision fp32
+    echo "$output"
+    [ "$status" -eq 2 ]
+    [[ $output == *"cannot change --precision fp32 (it was bf16)"* ]]
+    run on_ranks 1 train --data "$tiny" --precision fp8 --out "$out-x"
+    [ "$status" -eq 2 ]
+    [[ $output == *"bf16"* ]]
+}
+
+@test "eval computes as the model was trained, on every rank" {
+    small_run 1 "$out" --precision bf16
+    for n in 1 3; do
+        on_ranks "$n" eval "$out" --threads 1 >"$BATS_TEST_TMPDIR/text$n"
+        grep '^precision  bf16' "$BATS_TEST_TMPDIR/text$n"
+    done
+    diff "$BATS_TEST_TMPDIR/text1" "$BATS_TEST_TMPDIR/text3"
+    # The loss of the run's own last evaluation.
+    loss=$(jq -r 'select(.record == "epoch") | .val_loss' "$out/metrics.jsonl" | tail -1)
+    [ "$(sed -n 's/^loss *//p' "$BATS_TEST_TMPDIR/text1")" = "$(printf %.4f "$loss")" ]
+}
+
+@test "--reproducible gives the same bits on 1 and 2 ranks" {
+    for n in 1 2; do small_run "$n" "$out$n" --precision bf16 --reproducible 2; done
+    diff <(losses "${out}1") <(losses "${out}2")
+    h5diff "${out}1/ckpt-000000000012.h5" "${out}2/ckpt-000000000012.h5" /params /params
+}
+
+# The mean of three seeds: one run's accuracy alone varies by nearly as much as is allowed.
+@test "LeNet-5 on MNIST: an epoch reaches the accuracy of fp32 within 0.1 point" {
+    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "takes minutes; scripts/test.sh --slow"
+    [[ -d ${DPTRAIN_DATA:-}/mnist ]] || skip "no MNIST at \$DPTRAIN_DATA/mnist"
+    for seed in 1 2 3; do
+        for p in fp32 bf16; do
+            on_ranks 2 train --data "$DPTRAIN_DATA/mnist" --epochs 1 --seed "$seed" --threads 1 --precision "$p" \
+                --out "$out-$p-$seed"
+        done
+        echo "$(accuracy "$out-fp32-$seed") $(accuracy "$out-bf16-$seed")" >>"$BATS_TEST_TMPDIR/accuracies"
+    done
+    cat "$BATS_TEST_TMPDIR/accuracies"
+    between -0.001 "$(awk '{ sum += $2 - $1 } END { print NR == 3 ? sum / NR : 1 }' "$BATS_TEST_TMPDIR/accuracies")" 0.001
+}
