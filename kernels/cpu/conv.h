@@ -14,7 +14,7 @@ typedef struct conv_problem {
 } conv_problem_t;
 
 /* Where desc has an epilogue, y and dy are what is behind it, and mask says which cell of a window, in
- * row-major order, gave y, or DIRECT_OFF (direct.h); otherwise mask is NULL. Laid out as ops/op.h says.
+ * row-major order, gave y, or DIRECT_OFF (direct.h); otherwise mask is NULL. Laid out as ops/op_desc.h says.
  * OP_FORWARD reads x, weight, bias and writes y; OP_BACKWARD_DATA reads dy, weight and writes dx;
  * OP_BACKWARD_WEIGHTS reads x, dy and writes dweight, dbias. Without a bias bias and dbias are NULL. */
 typedef struct conv_buffers {
