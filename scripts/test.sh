@@ -51,9 +51,9 @@ entry() { # NAME SECONDS COMMAND...
     plan+=$name$'\t'$seconds$'\t'$(printf '%q ' "$@")$'\n'
 }
 
-# `key` in the RUN line of a test's first lines, as words.
+# `key` in the RUN line of a test's head, the comment that it begins with, as words.
 run_values() { # FILE KEY
-    sed -nE "1,12{ /RUN /{ s/.*[[:space:]]$2=([a-z0-9,]+).*/\1/p; }; }" "$1" | tr ',' ' '
+    sed -nE "1,/\\*\\//{ /RUN /{ s/.*[[:space:]]$2=([a-z0-9,]+).*/\1/p; }; }" "$1" | tr ',' ' '
 }
 
 # A line for each combination of ranks and device.
