@@ -17,7 +17,7 @@ Debian's python3-torch, by default and at its best; 1 rank is a plain process, 2
   --steps N     steps of each run, of which the first 10 are warm-up [300]
   --batch N     samples a step on each rank [64]
   --ranks LIST  numbers of ranks [1,2]
-  --venv DIR    a Python environment with another PyTorch, to be timed too
+  --venv DIR    a Python environment with a newer PyTorch (2.4 or later), to be timed too
   --data DIR    folder with MNIST's IDX files [$DPTRAIN_DATA/mnist, data/mnist]
   --python CMD  the Python that has Debian's PyTorch [/usr/bin/python3]
   --install     install Debian's packages first: python3-torch, libopenblas0-pthread
@@ -126,8 +126,8 @@ run() { # NAME NP
     torch-best) theirs "$2" "${keep_pages[@]}" "$python" "$peer" --channels-last ;;
     torch-bf16) theirs "$2" "${keep_pages[@]}" "$python" "$peer" --channels-last --bf16 ;;
     newest) theirs "$2" "$newest" "$peer" ;;
-    newest-best) theirs "$2" "${keep_pages[@]}" "$newest" "$peer" --channels-last ;;
-    newest-bf16) theirs "$2" "${keep_pages[@]}" "$newest" "$peer" --channels-last --bf16 ;;
+    newest-best) theirs "$2" "${keep_pages[@]}" "$newest" "$peer" --channels-last --fused ;;
+    newest-bf16) theirs "$2" "${keep_pages[@]}" "$newest" "$peer" --channels-last --fused --bf16 ;;
     esac
 }
 
@@ -169,7 +169,8 @@ $("$python" scripts/peers/table.py "$work/ends")
   rounds, with quartiles. ratio: dptrain's median over the program's; beside it the ratio within each round: least, quartiles, most.
 - dptrain-apart: as many separate processes at the same time, their figures added; what is missing to it is the allreduce.
 - torch: the program in \`scripts/peers\` as one writes it. best: \`--channels-last\`, and glibc told to keep freed pages
-  (\`${keep_pages[*]:1}\`). newest: the same in the environment of \`--venv\`. bf16: best under \`torch.autocast\`.
+  (\`${keep_pages[*]:1}\`). newest: the same in the environment of \`--venv\`, at its
+  best with \`--fused\` too. bf16: best under \`torch.autocast\`.
 - 2 ranks of PyTorch are DistributedDataParallel over gloo. memory: \`ru_maxrss\` of the largest rank, in 10⁶ bytes.
 
 | | |
