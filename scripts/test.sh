@@ -88,7 +88,7 @@ make_plan() {
     for source in tests/unit/test_*.c tests/mpi/test_*.c; do
         [[ -e $source && $plain == yes ]] || continue
         # Freed memory is filled: what still reads it is found out.
-        c_entries "$source" "" build 120 64 LC_ALL=C MALLOC_PERTURB_=165
+        c_entries "$source" "" build 240 64 LC_ALL=C MALLOC_PERTURB_=165 OMP_WAIT_POLICY=passive
     done
     for source in tests/cli/*.bats; do
         [[ -e $source && $plain == yes ]] || continue
@@ -99,7 +99,7 @@ make_plan() {
     fi
     for source in tests/unit/test_*.c tests/mpi/test_*.c; do
         [[ -e $source && $san == yes ]] || continue
-        c_entries "$source" "san/" build-san 300 2 "$asan" UBSAN_OPTIONS=print_stacktrace=1 \
+        c_entries "$source" "san/" build-san 300 2 "$asan" UBSAN_OPTIONS=print_stacktrace=1 OMP_WAIT_POLICY=passive \
             "$lsan"
     done
     # The program itself; jq, h5dump and their like would be preloaded too, hence without the leak check's library.
