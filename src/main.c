@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/log.h"
 #include "cmd/cmd.h"
 
 /* Ends the job from any thread: the watchdog's, or the main one when its rank failed alone. */
@@ -17,5 +19,11 @@ static void abort_job(err_t code)
 
 int main(int argc, char **argv)
 {
-    return (int)cmd_dispatch(argc, argv, abort_job);
+    err_t code = cmd_dispatch(argc, argv, abort_job);
+    int initialized = 0;
+    MPI_Initialized(&initialized);
+    /* Without MPI_Finalize between them mpirun ends all ranks when the first one ends with an error; the one
+     * that speaks needs time to have spoken. */
+    if (code != ERR_OK && !initialized && !log_speaks()) clock_sleep(0.5);
+    return (int)code;
 }

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "base/version.h"
 
@@ -18,12 +17,7 @@ const cmd_t cmds[] = {
 
 err_t cmd_fail(err_t err)
 {
-    if (err == ERR_OK) return err;
-    /* mpirun ends all ranks when the first one ends; the one that speaks needs time to have spoken. */
-    if (log_speaks())
-        log_error("%s", err_message());
-    else
-        clock_sleep(0.5);
+    if (err != ERR_OK && log_speaks()) log_error("%s", err_message());
     return err;
 }
 
