@@ -71,7 +71,7 @@ INLINE void forward_window(const direct_conv_t *v, int block, const float *xt, i
 INLINE void forward_block(const direct_conv_t *v, int block, const float *xt, const float *w,
                           const float *bias, int64_t ph, int64_t k0, float *yt, uint8_t *mask)
 {
-    int64_t n = (v->n + N_TILE - 1) / N_TILE * N_TILE, out_w = v->ow / v->pool_w;
+    int64_t n = padded(v->n), out_w = v->ow / v->pool_w;
     int n_k = (int)(v->k - k0 < block ? v->k - k0 : block);
     float own_bias[12] = {0};
     for (int k = 0; k < n_k && bias; k++) own_bias[k] = bias[k0 + k];
@@ -98,7 +98,7 @@ INLINE void forward_block(const direct_conv_t *v, int block, const float *xt, co
 INLINE void backward_block(const direct_conv_t *v, int block, const float *dyt, const float *w, int64_t h,
                            int64_t c0, float *dxt)
 {
-    int64_t n = (v->n + N_TILE - 1) / N_TILE * N_TILE;
+    int64_t n = padded(v->n);
     int n_c = (int)(v->c - c0 < block ? v->c - c0 : block);
     for (int64_t x = 0; x < v->w; x++)
         for (int64_t tile = 0; tile < n; tile += N_TILE) {

@@ -65,11 +65,6 @@ INLINE void transpose_byte_square(const uint8_t *from, int64_t from_row, uint8_t
                         (to)[c * (to_row) + r] = (from)[r * (from_row) + c];                                 \
         }
 
-static int64_t padded(int64_t n)
-{
-    return (n + N_TILE - 1) / N_TILE * N_TILE;
-}
-
 static void transpose(const float *from, int64_t n, int64_t m, float *to)
 {
     int64_t n_padded = padded(n);

@@ -23,4 +23,10 @@ INLINE vec_t select(ints_t which, vec_t yes, vec_t no)
     return (vec_t)(((ints_t)yes & which) | ((ints_t)no & ~which));
 }
 
+/* n rounded up to whole tiles. */
+INLINE int64_t padded(int64_t n)
+{
+    return (n + N_TILE - 1) / N_TILE * N_TILE;
+}
+
 #endif
