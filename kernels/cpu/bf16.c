@@ -1,5 +1,6 @@
 #include "kernels/cpu/bf16.h"
 
+#include "base/mem.h"
 #include "kernels/cpu/loop.h"
 #include "tensor/bf16.h"
 
@@ -13,4 +14,16 @@ void bf16_round_array(float *to, const float *from, int64_t n)
 {
 #pragma omp parallel for schedule(static) if (n > LOOP_FORK_MIN)
     for (int64_t i = 0; i < n; i += LOOP_BLOCK) round_block(to + i, from + i, loop_count(i, n, LOOP_BLOCK));
+}
+
+size_t bf16_operand_bytes(shape_t shape)
+{
+    return mem_round((size_t)shape_count(shape) * sizeof(float));
+}
+
+const float *bf16_operand(const float *from, shape_t shape, void *workspace, size_t offset)
+{
+    float *to = (float *)((char *)workspace + offset);
+    bf16_round_array(to, from, shape_count(shape));
+    return to;
 }

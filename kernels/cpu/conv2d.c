@@ -97,11 +97,6 @@ static void plan_free(conv_plan_t **plan)
     mem_free(plan);
 }
 
-static size_t bytes_of(shape_t shape)
-{
-    return mem_round((size_t)shape_count(shape) * sizeof(float));
-}
-
 static bool rounds(const conv_plan_t *plan, op_pass_t pass)
 {
     const conv_impl_t *impl = plan->pass[pass].impl;
@@ -111,7 +106,8 @@ static bool rounds(const conv_plan_t *plan, op_pass_t pass)
 /* The first is the weight, in backward dy; the second x or the weight. */
 static void place_operands(const op_t *op, conv_plan_t *plan)
 {
-    size_t x = bytes_of(op->desc.x[0]), weight = bytes_of(op->desc.param[0]), dy = bytes_of(op->desc.y);
+    size_t x = bf16_operand_bytes(op->desc.x[0]), weight = bf16_operand_bytes(op->desc.param[0]),
+           dy = bf16_operand_bytes(op->desc.y);
     bool forward = rounds(plan, OP_FORWARD);
     bool backward = rounds(plan, OP_BACKWARD_DATA) || rounds(plan, OP_BACKWARD_WEIGHTS);
     size_t first = backward && dy > weight ? dy : weight, second = backward && weight > x ? weight : x;
@@ -133,7 +129,8 @@ static err_t plan(op_t *op)
         return err;
     }
     bool relu = p->cells.relu;
-    if (relu && (op->training || !p->pass[OP_FORWARD].impl->fuses)) p->first_operand = bytes_of(p->plain.y);
+    if (relu && (op->training || !p->pass[OP_FORWARD].impl->fuses))
+        p->first_operand = mem_round((size_t)shape_count(p->plain.y) * sizeof(float));
     if (relu && op->training) op->n_saved_bytes = (size_t)shape_count(op->desc.y);
     place_operands(op, p);
     op->n_workspace_bytes += p->algorithm;
@@ -155,13 +152,6 @@ static err_t run(const conv_plan_t *plan, op_pass_t pass, const op_args_t *args,
     return p->impl->run(p->plan, &p->problem, buffers, (char *)args->workspace + plan->algorithm);
 }
 
-static const void *round_operand(const op_args_t *args, const void *from, shape_t shape, size_t offset)
-{
-    float *to = (float *)((char *)args->workspace + offset);
-    bf16_round_array(to, from, shape_count(shape));
-    return to;
-}
-
 static err_t forward(const op_t *op, const op_args_t *args)
 {
     const conv_plan_t *p = op->plan;
@@ -174,8 +164,8 @@ static err_t forward(const op_t *op, const op_args_t *args)
                               .y = apart ? dense : args->y,
                               .mask = apart ? NULL : mask};
     if (rounds(p, OP_FORWARD)) {
-        buffers.weight = round_operand(args, args->param[0], op->desc.param[0], p->first_operand);
-        buffers.x = round_operand(args, args->x[0], op->desc.x[0], p->second_operand);
+        buffers.weight = bf16_operand(args->param[0], op->desc.param[0], args->workspace, p->first_operand);
+        buffers.x = bf16_operand(args->x[0], op->desc.x[0], args->workspace, p->second_operand);
     }
     TRY(run(p, OP_FORWARD, args, &buffers));
     if (apart) direct_isa()->reduce(&p->cells, dense, args->y, mask);
@@ -195,19 +185,19 @@ static err_t backward(const op_t *op, const op_args_t *args)
     bool fused = p->pass[OP_BACKWARD_WEIGHTS].impl->fuses;
     /* Who rounds for himself has nothing left to round. */
     if ((args->dx[0] && rounds(p, OP_BACKWARD_DATA)) || (args->dparam[0] && rounds(p, OP_BACKWARD_WEIGHTS)))
-        buffers.dy = round_operand(args, args->dy, op->desc.y, p->first_operand);
+        buffers.dy = bf16_operand(args->dy, op->desc.y, args->workspace, p->first_operand);
     if (p->cells.relu && (args->dx[0] || (args->dparam[0] && !fused)))
         direct_isa()->expand(&p->cells, buffers.dy, args->saved, args->workspace);
     if (args->dx[0]) {
         conv_buffers_t data = buffers;
         if (p->cells.relu) data.dy = args->workspace;
         if (rounds(p, OP_BACKWARD_DATA))
-            data.weight = round_operand(args, args->param[0], op->desc.param[0], p->second_operand);
+            data.weight = bf16_operand(args->param[0], op->desc.param[0], args->workspace, p->second_operand);
         TRY(run(p, OP_BACKWARD_DATA, args, &data));
     }
     if (!args->dparam[0]) return ERR_OK;
     if (rounds(p, OP_BACKWARD_WEIGHTS))
-        buffers.x = round_operand(args, args->x[0], op->desc.x[0], p->second_operand);
+        buffers.x = bf16_operand(args->x[0], op->desc.x[0], args->workspace, p->second_operand);
     if (!p->cells.relu || !fused) buffers.mask = NULL;
     if (p->cells.relu && !fused) buffers.dy = args->workspace;
     return run(p, OP_BACKWARD_WEIGHTS, args, &buffers);

@@ -47,7 +47,8 @@ typedef struct direct_isa {
     void (*transpose)(const float *from, int64_t n, int64_t m, float *to);
     void (*transpose_back)(const float *from, int64_t n, int64_t m, float *to);
     void (*transpose_bytes_back)(const uint8_t *from, int64_t n, int64_t m, uint8_t *to);
-    /* The epilogue by itself: y and mask, as forward's but [n][…][k], from dense [n][oh][ow][k]. */
+    /* The epilogue by itself: y and mask (NULL: not wanted), as forward's but [n][…][k], from dense
+     * [n][oh][ow][k]. y may be dense where windows have one cell. */
     void (*reduce)(const direct_conv_t *conv, const float *dense, float *y, uint8_t *mask);
     /* The gradient before the epilogue: dense [n][oh][ow][k], 0 but where the mask sends one of dy. */
     void (*expand)(const direct_conv_t *conv, const float *dy, const uint8_t *mask, float *dense);

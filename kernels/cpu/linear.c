@@ -3,8 +3,8 @@
 #include "base/mem.h"
 #include "kernels/cpu/bf16.h"
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/direct.h"
 #include "kernels/cpu/linear_bf16.h"
-#include "kernels/cpu/loop.h"
 #include "kernels/cpu/matrix.h"
 #include "kernels/cpu/onednn.h"
 
@@ -16,18 +16,13 @@
  * choice. */
 static const char *const own_algorithm = "sgemm";
 
-/* Saved, with ReLU: one byte per output, 1 where it is above 0 (or NaN). Workspace: its gradient; then
+/* Saved, with ReLU: direct.h's mask. Workspace: its gradient; then
  * rounded operands and what oneDNN's primitives want. */
 typedef struct linear_plan {
     linear_bf16_t *bf16[OP_PASS_COUNT]; /* NULL: own_algorithm */
     bool rounds;                        /* for own_algorithm */
     size_t second_operand, primitive;   /* where they begin; in front is dy, in forward the weight */
 } linear_plan_t;
-
-static size_t bytes_of(shape_t shape)
-{
-    return mem_round((size_t)shape_count(shape) * sizeof(float));
-}
 
 static void plan_free(linear_plan_t **plan)
 {
@@ -71,7 +66,8 @@ static err_t plan(op_t *op)
     TRY(mem_new(sizeof *p, "the plan of a product", &p));
     for (int pass = 0; pass < (op->training ? OP_PASS_COUNT : 1) && d->compute == DTYPE_BF16; pass++)
         TRY_OUT(err, plan_pass(op, (op_pass_t)pass, p));
-    size_t x = bytes_of(d->x[0]), weight = bytes_of(d->param[0]), dy = bytes_of(d->y);
+    size_t x = bf16_operand_bytes(d->x[0]), weight = bf16_operand_bytes(d->param[0]),
+           dy = bf16_operand_bytes(d->y);
     bool relu = d->attr.linear.epilogue.relu;
     p->second_operand = op->training && (relu || p->rounds) ? dy : 0;
     if (p->rounds && weight > p->second_operand) p->second_operand = weight;
@@ -96,58 +92,28 @@ static void unplan(op_t *op)
 static const float *operand(const op_t *op, const op_args_t *args, const void *from, shape_t shape,
                             size_t offset)
 {
-    float *to = (float *)((char *)args->workspace + offset);
-    if (op->desc.compute != DTYPE_BF16) return from;
-    bf16_round_array(to, from, shape_count(shape));
-    return to;
+    return op->desc.compute == DTYPE_BF16 ? bf16_operand(from, shape, args->workspace, offset) : from;
 }
 
-LOOP_CLONES static void clip(float *restrict y, uint8_t *restrict on, int64_t n)
+/* The epilogue is that of a convolution whose pictures have one cell. */
+static direct_conv_t cells_of(const op_desc_t *desc)
 {
-    for (int64_t i = 0; i < n; i++) {
-        bool keep = !(y[i] <= 0);
-        y[i] = keep ? y[i] : 0;
-        on[i] = keep;
-    }
-}
-
-LOOP_CLONES static void clip_only(float *y, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++) y[i] = y[i] <= 0 ? 0 : y[i];
-}
-
-LOOP_CLONES static void pass_on(float *restrict out, const float *restrict dy, const uint8_t *restrict on,
-                                int64_t n)
-{
-    for (int64_t i = 0; i < n; i++) out[i] = on[i] ? dy[i] : 0;
+    return (direct_conv_t){
+        .n = desc->y.dim[0], .oh = 1, .ow = 1, .k = desc->y.dim[1], .relu = true, .pool_h = 1, .pool_w = 1};
 }
 
 static void relu(const op_t *op, const op_args_t *args)
 {
-    int64_t n = shape_count(op->desc.y);
-    float *y = args->y;
-    uint8_t *on = op->n_saved_bytes ? args->saved : NULL;
-#pragma omp parallel for schedule(static) if (n > LOOP_FORK_MIN)
-    for (int64_t i = 0; i < n; i += LOOP_BLOCK) {
-        int64_t count = loop_count(i, n, LOOP_BLOCK);
-        if (on)
-            clip(y + i, on + i, count);
-        else
-            clip_only(y + i, count);
-    }
+    direct_conv_t cells = cells_of(&op->desc);
+    direct_isa()->reduce(&cells, args->y, args->y, op->n_saved_bytes ? args->saved : NULL);
 }
 
 /* dy before the ReLU. */
 static const float *relu_backward(const op_t *op, const op_args_t *args)
 {
-    int64_t n = shape_count(op->desc.y);
-    const float *dy = args->dy;
-    float *out = args->workspace;
-    const uint8_t *on = args->saved;
-#pragma omp parallel for schedule(static) if (n > LOOP_FORK_MIN)
-    for (int64_t i = 0; i < n; i += LOOP_BLOCK)
-        pass_on(out + i, dy + i, on + i, loop_count(i, n, LOOP_BLOCK));
-    return out;
+    direct_conv_t cells = cells_of(&op->desc);
+    direct_isa()->expand(&cells, args->dy, args->saved, args->workspace);
+    return args->workspace;
 }
 
 static err_t multiply(const op_t *op, const op_args_t *args)
