@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/denormals.h"
 #include "base/log.h"
 #include "cmd/cmd.h"
 
@@ -19,6 +20,7 @@ static void abort_job(err_t code)
 
 int main(int argc, char **argv)
 {
+    denormals_flush(); /* while there is one thread */
     err_t code = cmd_dispatch(argc, argv, abort_job);
     int initialized = 0;
     MPI_Initialized(&initialized);

@@ -111,6 +111,13 @@ close_curves() {
     h5dump -g /params -g /optimizer "$out-whole/ckpt-000000000012.h5" | tail -n +2 | diff -q - "$BATS_TEST_TMPDIR/a"
 }
 
+@test "no denormal number stays in the optimizer's state: they make its steps slow" {
+    on_ranks 1 train --data digits --model lenet5 --steps 60 --momentum 0.1 --threads 1 --out "$out"
+    h5dump -y -w 0 -g /optimizer "$out/ckpt-000000000060.h5" >"$BATS_TEST_TMPDIR/state"
+    grep -q 'DATASET' "$BATS_TEST_TMPDIR/state"
+    [ "$(grep -cE '[0-9]e-(39|4[0-9])' "$BATS_TEST_TMPDIR/state")" -eq 0 ]
+}
+
 @test "a run resumed on another number of ranks continues within rounding" {
     small_run 2
     cp -r "$out" "$out-whole"
