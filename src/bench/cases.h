@@ -1,0 +1,9 @@
+/* The cases, one file each. */
+#ifndef BENCH_CASES_H
+#define BENCH_CASES_H
+
+#include "bench/bench.h"
+
+extern const bench_case_t bench_step;
+
+#endif
