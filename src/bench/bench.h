@@ -51,7 +51,7 @@ typedef struct bench_case {
     err_t (*run)(bench_t *bench, const void *options);
 } bench_case_t;
 
-extern const bench_case_t bench_cases[]; /* ended by a NULL name */
+extern const bench_case_t *const bench_cases[]; /* ended by NULL */
 
 /* One thing to be timed. */
 typedef struct bench_work {

@@ -22,8 +22,9 @@ static const char usage[] = "usage: mpirun -np N dptrain bench CASE… [options]
 static void print_usage(char *out, size_t n_bytes)
 {
     size_t used = (size_t)snprintf(out, n_bytes, "%s", usage);
-    for (const bench_case_t *c = bench_cases; c->name; c++)
-        used += (size_t)snprintf(out + used, n_bytes - used, "  %-6s %s\n", c->name, c->summary);
+    for (int i = 0; bench_cases[i]; i++)
+        used += (size_t)snprintf(out + used, n_bytes - used, "  %-6s %s\n", bench_cases[i]->name,
+                                 bench_cases[i]->summary);
     snprintf(out + used, n_bytes - used,
              "\nA point is repeated until its median is known (--precision) or its time is up (--budget). "
              "Exit code "
@@ -44,7 +45,7 @@ static err_t add_case(request_t *r, const bench_case_t *c)
 
 static err_t add_all(request_t *r)
 {
-    for (const bench_case_t *c = bench_cases; c->name; c++) TRY(add_case(r, c));
+    for (int i = 0; bench_cases[i]; i++) TRY(add_case(r, bench_cases[i]));
     return ERR_OK;
 }
 
@@ -53,9 +54,9 @@ static err_t add_word(request_t *r, const char *word)
     const char *names[MAX_CASES + 2] = {"all"};
     int n = 1;
     if (strcmp(word, "all") == 0) return add_all(r);
-    for (const bench_case_t *c = bench_cases; c->name; c++) {
-        if (strcmp(c->name, word) == 0) return add_case(r, c);
-        names[n++] = c->name;
+    for (int i = 0; bench_cases[i]; i++) {
+        if (strcmp(bench_cases[i]->name, word) == 0) return add_case(r, bench_cases[i]);
+        names[n++] = bench_cases[i]->name;
     }
     const char *nearest = opt_nearest(word, names, n);
     if (nearest) RAISE(ERR_USAGE, "bench: unknown case '%s'; did you mean '%s'?", word, nearest);
