@@ -12,7 +12,8 @@
 static const char *const inplace_words[] = {"both", "in", "out", NULL};
 static const opt_t table[] = {
     {"test", OPT_STRING, FIELD(test), "all_reduce", 0, 0, NULL, "LIST",
-     "all_reduce, all_gather, reduce_scatter, broadcast, reduce, alltoall, sendrecv, bisection, all_pairs; or all",
+     "all_reduce, all_gather, reduce_scatter, broadcast, reduce, alltoall, sendrecv, bisection, all_pairs; "
+     "or all",
      false},
     {"minbytes", OPT_SIZE, FIELD(min_bytes), NULL, 1, 1e18, NULL, "SIZE", "-b: smallest size [8]", false},
     {"maxbytes", OPT_SIZE, FIELD(max_bytes), NULL, 1, 1e18, NULL, "SIZE",
@@ -67,7 +68,8 @@ static err_t check_host(const bench_comm_options_t *o)
     static const char able[] = "the communicator host does all_reduce of float, sum, in place, and nothing "
                                "else";
     bool can = plan->all_tests;
-    for (int i = 0; i < plan->n_tests; i++) can |= plan->n_tests == 1 && plan->tests[i] == COMM_TEST_ALL_REDUCE;
+    for (int i = 0; i < plan->n_tests; i++)
+        can |= plan->n_tests == 1 && plan->tests[i] == COMM_TEST_ALL_REDUCE;
     if (!can) RAISE(ERR_USAGE, "--test %s: %s; leave it out, or measure mpi", o->test, able);
     if (plan->n_types > 1 || plan->types[0] != COLLECTIVE_FLOAT)
         RAISE(ERR_USAGE, "--datatype %s: %s; leave it out, or measure mpi", o->datatype, able);
@@ -104,12 +106,16 @@ static err_t find_line_rate(comm_session_t *s)
 static err_t make_host_buffer(comm_session_t *s)
 {
     comm_buffer_t *b = &s->shared;
+    const char *why = NULL;
     TRY(comm_buffer_new(s->bench->comm, (size_t)s->sizes.max, b));
-    if (!b->shared || (b->n_timings == 0 && !b->by_host))
-        RAISE(ERR_USAGE, "--communicator host can't be had: %s",
-              s->bench->options->runtime.allreduce && strcmp(s->bench->options->runtime.allreduce, "mpi") == 0
-                  ? "--allreduce mpi rules it out"
-                  : "no two ranks share memory (they are on different hosts, or /dev/shm has no room)");
+    if (!b->shared)
+        why = "no two ranks share memory (each is on a host of its own, or /dev/shm has no room)";
+    else if (b->n_timings == 0 && !b->by_host)
+        why = "--allreduce mpi rules it out";
+    if (why) {
+        err_raise(ERR_USAGE, __FILE__, __LINE__, "--communicator host can't be had: %s", why);
+        return comm_agree(s->bench->comm, ERR_USAGE, "making the shared buffer");
+    }
     /* Whatever `auto` would choose. */
     b->n_timings = 0;
     b->by_host = true;
@@ -144,23 +150,37 @@ static err_t run_tests(comm_session_t *s, bool by_host)
     return ERR_OK;
 }
 
+/* What can be said only when the number of ranks is known. */
+static err_t check_ranks(const bench_comm_options_t *o, int n)
+{
+    if (o->root >= n)
+        RAISE(ERR_USAGE, "--root (-r) %lld: there are ranks 0 to %d", (long long)o->root, n - 1);
+    if (o->inject_element >= 0 && o->inject_rank >= n)
+        RAISE(ERR_USAGE, "--inject %s: there are ranks 0 to %d", o->inject, n - 1);
+    return ERR_OK;
+}
+
+static err_t check_measured(const comm_session_t *s)
+{
+    if (s->n_measured > 0) return ERR_OK;
+    RAISE(ERR_USAGE, "no size from %lld to %lld bytes is large enough for these types and ranks",
+          (long long)s->sizes.min, (long long)s->sizes.max);
+}
+
 static err_t run(bench_t *bench, const void *options)
 {
     const bench_comm_options_t *o = options;
     comm_session_t s = {.bench = bench, .options = o};
     s.sizes = (comm_sizes_t){o->min_bytes, o->max_bytes, o->step_factor, o->step_bytes};
-    TRY(comm_sizes_resolve(&s.sizes, bench->options->quick));
-    if (o->root >= bench->comm->size)
-        RAISE(ERR_USAGE, "--root (-r) %lld: there are ranks 0 to %d", (long long)o->root,
-              bench->comm->size - 1);
-    if (o->inject_element >= 0 && o->inject_rank >= bench->comm->size)
-        RAISE(ERR_USAGE, "--inject %s: there are ranks 0 to %d", o->inject, bench->comm->size - 1);
+    TRY(comm_agree(bench->comm, comm_sizes_resolve(&s.sizes, bench->options->quick), "choosing sizes"));
+    TRY(comm_agree(bench->comm, check_ranks(o, bench->comm->size), "looking at the options"));
     collective_transport(bench->comm, s.transport, sizeof s.transport);
     err_t err;
     TRY_OUT(err, find_line_rate(&s));
     TRY_OUT(err, make_buffers(&s));
     if (o->plan.by_mpi) TRY_OUT(err, run_tests(&s, false));
     if (o->plan.by_host) TRY_OUT(err, run_tests(&s, true));
+    err = comm_agree(bench->comm, check_measured(&s), "looking at what was measured");
 out:
     comm_buffer_free(bench->comm, &s.shared);
     mem_free(&s.send);

@@ -97,8 +97,8 @@ static err_t name_wrong(const comm_call_t *c, const comm_check_t *check, const c
     }
     TRY(comm_broadcast(comm, text, sizeof text, (int)lowest, "naming what is wrong"));
     bench_print("# wrong data: %s%s of %lld bytes, %s; %s", comm_tests[c->what.test].name,
-                c->in_place ? " in place" : "", (long long)c->n_bytes,
-                collective_type_names[c->what.type], text);
+                c->in_place ? " in place" : "", (long long)c->n_bytes, collective_type_names[c->what.type],
+                text);
     return ERR_OK;
 }
 
@@ -160,6 +160,7 @@ err_t comm_record(const comm_call_t *c, const bench_result_t *result, const comm
 {
     bench_t *bench = c->session->bench;
     const comm_test_info_t *test = &comm_tests[c->what.test];
+    c->session->n_measured++;
     char algorithm[128];
     comm_algorithm_text(c->session, c->what.by_host, algorithm, sizeof algorithm);
     json_t *j = bench_record_begin(bench, "comm", test->name);

@@ -10,7 +10,7 @@ typedef struct bench_comm_options {
     int64_t min_bytes, max_bytes, step_factor, step_bytes, root, check;
     const char *test, *op, *datatype, *communicator, *inplace, *inject;
     double line_rate_gbs;
-    comm_plan_t plan; /* of the words */
+    comm_plan_t plan;                    /* of the words */
     int64_t inject_rank, inject_element; /* -1: nothing is injected */
 } bench_comm_options_t;
 
@@ -23,7 +23,8 @@ typedef struct comm_session {
     comm_buffer_t shared; /* of the communicator `host` */
     double line_rate_gbs; /* 0: not known */
     char transport[96];
-    uint64_t n_checks; /* so far: seeds */
+    uint64_t n_checks;  /* so far: seeds */
+    int64_t n_measured; /* calls */
     /* Of the table that is being printed. */
     double busbw_sum;
     int64_t n_busbw, n_wrong;

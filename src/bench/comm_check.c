@@ -149,9 +149,9 @@ typedef struct loops {
 } loops_t;
 
 static const loops_t loops[COLLECTIVE_TYPES] = {
-    {fill_int8, count_int8},   {fill_uint8, count_uint8},   {fill_int32, count_int32},
-    {fill_uint32, count_uint32}, {fill_int64, count_int64}, {fill_uint64, count_uint64},
-    {fill_float, count_float}, {fill_double, count_double},
+    {fill_int8, count_int8},     {fill_uint8, count_uint8},   {fill_int32, count_int32},
+    {fill_uint32, count_uint32}, {fill_int64, count_int64},   {fill_uint64, count_uint64},
+    {fill_float, count_float},   {fill_double, count_double},
 };
 
 static law_t law_of(const comm_check_t *c)
@@ -296,7 +296,7 @@ void comm_check_describe(const comm_check_t *check, const void *result, int64_t 
         loops[check->type].fill(&s, &expected);
         print_element(check->type, &expected, wanted, sizeof wanted);
     }
-    print_element(check->type,
-                  (const char *)result + element * (int64_t)collective_type_size(check->type), is, sizeof is);
+    print_element(check->type, (const char *)result + element * (int64_t)collective_type_size(check->type),
+                  is, sizeof is);
     snprintf(out, n_bytes, "%s instead of %s", is, wanted);
 }

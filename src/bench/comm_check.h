@@ -1,8 +1,9 @@
 /* The data that `bench comm` proves a collective with. Each rank can tell every rank's input and the whole
- * result by itself, in a few operations an element whatever the number of ranks, so every element is compared.
+ * result by itself, in a few operations an element whatever the number of ranks, so every element is
+ * compared.
  *
- * Inputs depend on the seed, the rank and the index: what is shifted, swapped, doubled, missing or left from an
- * earlier call is noticed. Reductions are exact in any order: at each index one rank, the owner, which the
+ * Inputs depend on the seed, the rank and the index: what is shifted, swapped, doubled, missing or left from
+ * an earlier call is noticed. Reductions are exact in any order: at each index one rank, the owner, which the
  * index's hash chooses, has a large value of its own; the others have
  *   sum        the same small one; all of them together stay in the range of exact whole numbers
  *   prod       1, but for one that has a power of two
@@ -26,7 +27,8 @@ typedef struct comm_check {
 void comm_check_fill(const comm_check_t *check, void *input);
 
 /* How many elements are wrong in this rank's result: recv, but for the root of a broadcast and all other than
- * the root of a reduction its own input, which must have stayed as it was. *first is the first one's index. */
+ * the root of a reduction its own input, which must have stayed as it was. *first is the first one's index.
+ */
 int64_t comm_check_count_wrong(const comm_check_t *check, const void *result, int64_t *first);
 
 /* Elements of the result that are compared. */

@@ -43,8 +43,7 @@ err_t comm_sizes_resolve(comm_sizes_t *s, bool quick)
     int64_t last = s->max ? s->max : quick ? quick_max : max;
     if (!s->max && last < first) last = first;
     if (first > last)
-        RAISE(ERR_USAGE,
-              "no size to measure: --minbytes (-b) %lld is more than --maxbytes (-e) %lld",
+        RAISE(ERR_USAGE, "no size to measure: --minbytes (-b) %lld is more than --maxbytes (-e) %lld",
               (long long)first, (long long)last);
     if (s->factor == 1 && !s->step && first < last)
         RAISE(ERR_USAGE, "--stepfactor (-f) 1 would measure the same size for ever; give 2 or more, or "
@@ -80,8 +79,8 @@ typedef struct vocabulary {
 /* Words that others know, and why they are not among ours. */
 static const char *why_not(const char *option, const char *word)
 {
-    static const char *const types[] = {"half",     "float16", "bfloat16",   "bf16",
-                                        "fp8_e4m3", "f8e4m3",  "f8e5m2", NULL};
+    static const char *const types[] = {"half",     "float16", "bfloat16", "bf16",
+                                        "fp8_e4m3", "f8e4m3",  "f8e5m2",   NULL};
     if (strcmp(option, "datatype") == 0 && opt_listed(types, word))
         return "MPI cannot add numbers of this type; NCCL, which can, is not in this build";
     if (strcmp(option, "op") == 0 && strcmp(word, "avg") == 0)

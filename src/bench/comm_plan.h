@@ -1,4 +1,5 @@
-/* What `bench comm` is asked to measure: nccl-tests' words, sizes and figures. Nothing here talks to anybody. */
+/* What `bench comm` is asked to measure: nccl-tests' words, sizes and figures. Nothing here talks to anybody.
+ */
 #ifndef BENCH_COMM_PLAN_H
 #define BENCH_COMM_PLAN_H
 
@@ -26,8 +27,8 @@ typedef struct comm_test_info {
 
 extern const comm_test_info_t comm_tests[COMM_TESTS];
 
-/* Bus bandwidth / algorithm bandwidth (size / time) on n ranks: what it takes to compare a collective with the
- * speed of the hardware, whatever n is. all_reduce 2 (n - 1) / n; reduce_scatter, all_gather and alltoall
+/* Bus bandwidth / algorithm bandwidth (size / time) on n ranks: what it takes to compare a collective with
+ * the speed of the hardware, whatever n is. all_reduce 2 (n - 1) / n; reduce_scatter, all_gather and alltoall
  * (n - 1) / n; the others 1. nccl-tests, doc/PERFORMANCE.md. */
 double comm_busbw_factor(comm_test_t test, int n);
 

@@ -64,9 +64,8 @@ static void print_row(const comm_session_t *s, const comm_what_t *what, const ha
         half_marks(&halves[i], marks[i], sizeof marks[i]);
     }
     comm_algorithm_text(s, what->by_host, algorithm, sizeof algorithm);
-    bench_print("%12lld  %12lld  %8s  %6s  %6d%s%s  %s%s%s", (long long)call->n_bytes,
-                (long long)call->count, collective_type_names[what->type],
-                test->reduces ? collective_op_names[what->op] : "none",
+    bench_print("%12lld  %12lld  %8s  %6s  %6d%s%s  %s%s%s", (long long)call->n_bytes, (long long)call->count,
+                collective_type_names[what->type], test->reduces ? collective_op_names[what->op] : "none",
                 test->rooted ? (int)s->options->root : -1, figures[0], figures[1], algorithm, marks[0],
                 marks[1]);
 }
@@ -135,14 +134,13 @@ static void print_rounding(const comm_session_t *s, const comm_what_t *what)
     char left_out[128] = "";
     size_t used = 0;
     bool rounded = false;
-    int n = s->bench->comm->size;
-    for (int64_t n_bytes = 0; comm_sizes_next(&s->sizes, &n_bytes);) {
+    int n = s->bench->comm->size, n_looked = 0;
+    /* A range in small steps can be very long; the rule shows at its beginning. */
+    for (int64_t n_bytes = 0; n_looked++ < 1000 && comm_sizes_next(&s->sizes, &n_bytes);) {
         int64_t count = comm_piece_count(what->test, n_bytes, what->type, n);
         rounded |= count > 0 && comm_message_bytes(what->test, count, what->type, n) != n_bytes;
         if (count == 0 && used + 32 < sizeof left_out)
             used += (size_t)snprintf(left_out + used, sizeof left_out - used, " %lld", (long long)n_bytes);
-        /* A range in small steps can be very long; the rule is known by now. */
-        if (rounded && count > 0) break;
     }
     const char *unit = comm_tests[what->test].in_parts ? "16 bytes for each rank" : "whole elements";
     if (rounded) bench_print("# sizes are rounded down to %s, as nccl-tests does", unit);
@@ -165,8 +163,7 @@ static void print_footer(const comm_session_t *s)
         bench_print("# Out of bounds values : %lld %s", (long long)s->n_wrong, s->n_wrong ? "FAILED" : "OK");
     else
         bench_print("# Out of bounds values : not checked (--check 0)");
-    if (s->n_busbw > 0)
-        bench_print("# Avg bus bandwidth    : %g", s->busbw_sum / (double)s->n_busbw);
+    if (s->n_busbw > 0) bench_print("# Avg bus bandwidth    : %g", s->busbw_sum / (double)s->n_busbw);
     if (s->above_line_rate)
         bench_print("# * above the line rate of %g GB/s: part of the data did not cross the network, or the "
                     "rate is wrong (--line-rate)",
@@ -208,9 +205,10 @@ err_t comm_table(comm_session_t *session, comm_test_t test, bool by_host)
     session->above_line_rate = false;
     if (test != COMM_TEST_ALL_PAIRS) print_header(session, &what);
     if (test == COMM_TEST_BISECTION)
-        bench_print("# rank i swaps with rank i + %d; figures are a rank's, one way; the cut carries %d times "
-                    "busbw each way",
-                    session->bench->comm->size / 2, session->bench->comm->size / 2);
+        bench_print(
+            "# rank i swaps with rank i + %d; figures are a rank's, one way; the cut carries %d times "
+            "busbw each way",
+            session->bench->comm->size / 2, session->bench->comm->size / 2);
     err_t err = types(session, what);
     if (err == ERR_OK || session->bench->interrupted) print_footer(session);
     return err;

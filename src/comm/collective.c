@@ -161,9 +161,9 @@ static err_t send_and_receive(const collective_t *c, int to, int from)
                                c->world, MPI_STATUS_IGNORE),
                   "MPI_Sendrecv");
         else
-            E_MPI(MPI_Sendrecv_replace(recv_at(c, at), n, c->type, to, 0, from, 0, c->world,
-                                       MPI_STATUS_IGNORE),
-                  "MPI_Sendrecv_replace");
+            E_MPI(
+                MPI_Sendrecv_replace(recv_at(c, at), n, c->type, to, 0, from, 0, c->world, MPI_STATUS_IGNORE),
+                "MPI_Sendrecv_replace");
     }
     return ERR_OK;
 }

@@ -10,9 +10,11 @@ typedef struct part {
 } part_t;
 
 /* In the order of preference; the first that is there is in use. */
-static const part_t whole[] = {{"mca_pml_ucx", "UCX"}, {"mca_mtl_psm2", "PSM2"}, {"mca_mtl_ofi", "libfabric"}};
+static const part_t whole[] = {
+    {"mca_pml_ucx", "UCX"}, {"mca_mtl_psm2", "PSM2"}, {"mca_mtl_ofi", "libfabric"}};
 static const part_t inside[] = {{"mca_btl_vader", "vader"}, {"mca_btl_sm", "sm"}};
-static const part_t between[] = {{"mca_btl_openib", "openib"}, {"mca_btl_uct", "UCT"}, {"mca_btl_tcp", "tcp"}};
+static const part_t between[] = {
+    {"mca_btl_openib", "openib"}, {"mca_btl_uct", "UCT"}, {"mca_btl_tcp", "tcp"}};
 
 enum { MAX_PARTS = 3 };
 
