@@ -1,6 +1,8 @@
 #!/usr/bin/env bats
 # `dptrain bench`: its command line, records, and ends. The cases have tests of their own.
+# shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
 
+# shellcheck source=tests/cli/common.bash
 load common
 bats_require_minimum_version 1.5.0
 
@@ -43,14 +45,15 @@ records() { # JQ-CONDITION OF EVERY "bench" RECORD
     grep -Eq '^weak +2 ' "$BATS_TEST_TMPDIR/table"
     grep -Eq '^alone +2 ' "$BATS_TEST_TMPDIR/table"
     grep -Eq '^strong +1 +16 ' "$BATS_TEST_TMPDIR/table"
-    grep -q 'finished: 4 points' "$BATS_TEST_TMPDIR/table"
-    [ "$(grep -c '"record":"bench"' "$BATS_TEST_TMPDIR/b.jsonl")" -eq 4 ]
+    grep -Eq '^strong +2 +16 ' "$BATS_TEST_TMPDIR/table"
+    grep -q 'finished: 5 points' "$BATS_TEST_TMPDIR/table"
+    [ "$(grep -c '"record":"bench"' "$BATS_TEST_TMPDIR/b.jsonl")" -eq 5 ]
     records '.case == "step" and .schema == 1 and .key.model == "lenet5" and .n == (.samples | length) and .p50 > 0
         and .min <= .p50 and .p50 <= .p99 and .p99 <= .max and (.verdict | test("ok|inconclusive|disturbed"))
         and .metrics.images_per_sec > 0 and .metrics.compute_share > 0 and .metrics.compute_share < 1'
     # Every point belongs to the head, which has the fingerprint and no environment.
     jq -es '.[0].id as $id | .[0].record == "bench_run" and all(.[1:][]; .run == $id) and .[-1].record == "bench_end"
-        and .[-1].why == "finished" and .[-1].n_points == 4' "$BATS_TEST_TMPDIR/b.jsonl"
+        and .[-1].why == "finished" and .[-1].n_points == 5' "$BATS_TEST_TMPDIR/b.jsonl"
     jq -es '.[0].fingerprint | (.hardware_id | test("^[0-9a-f]{16}$")) and .hardware.cpus > 0
         and .software.dptrain != null and .fabric.hosts == 1' "$BATS_TEST_TMPDIR/b.jsonl"
     run grep -c "$HOME" "$BATS_TEST_TMPDIR/b.jsonl"
