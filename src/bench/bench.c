@@ -97,6 +97,7 @@ err_t bench_run(const bench_options_t *options, const opt_group_t *groups, int n
     bench_t bench = {.options = options};
     stop_catch(SIGINT);
     stop_catch(SIGTERM);
+    stop_catch(SIGUSR1); /* what scripts/run.sh makes of Ctrl-C */
     err_t err = runtime_open(&options->runtime, abort_job, &bench.runtime);
     bench.comm = bench.runtime.comm;
     if (err == ERR_OK) {
