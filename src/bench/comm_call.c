@@ -32,11 +32,23 @@ err_t comm_call_new(comm_session_t *session, const comm_what_t *what, int64_t co
     return collective_new(session->bench->comm, &spec, &out->collective);
 }
 
-err_t comm_call_run(void *context)
+static err_t run_collective(void *context)
+{
+    return collective_run(context);
+}
+
+static err_t run_host(void *context)
 {
     const comm_call_t *c = context;
-    if (c->collective) return collective_run(c->collective);
     return comm_buffer_allreduce(c->session->bench->comm, &c->session->shared, c->count, "all_reduce");
+}
+
+/* The less is called between the clock and MPI, the better. */
+bench_work_t comm_call_work(comm_call_t *call, const char *what)
+{
+    if (call->collective)
+        return (bench_work_t){.what = what, .context = call->collective, .run = run_collective};
+    return (bench_work_t){.what = what, .context = call, .run = run_host};
 }
 
 void comm_call_free(comm_call_t *call)
@@ -120,7 +132,8 @@ err_t comm_call_check(comm_call_t *c, int64_t *n_wrong)
     int64_t first = -1;
     fill_all(c, 0xa5);
     comm_check_fill(&check, input_at(c));
-    TRY(comm_call_run(c));
+    bench_work_t work = comm_call_work(c, "checking");
+    TRY(work.run(work.context));
     char *result = result_at(c);
     inject(c, &check, result);
     int64_t n_mine = comm_check_count_wrong(&check, result, &first);

@@ -52,8 +52,8 @@ typedef struct comm_call {
 /* Not collective. */
 err_t comm_call_new(comm_session_t *session, const comm_what_t *what, int64_t count, bool in_place,
                     comm_call_t *out);
-/* bench_work_t's; context: a comm_call_t. Collective. */
-err_t comm_call_run(void *context);
+/* To be measured. */
+bench_work_t comm_call_work(comm_call_t *call, const char *what);
 void comm_call_free(comm_call_t *call);
 /* Collective. Calls it once on fresh inputs and compares every element of every rank; *n_wrong: on all ranks.
  * The first wrong one is named in a line. Leaves zeros in the buffers. */

@@ -54,9 +54,7 @@ static err_t measure_calls(pairs_t *p, pair_t *pairs, int n)
 {
     bench_work_t works[AT_ONCE] = {0};
     bench_result_t results[AT_ONCE];
-    for (int i = 0; i < n; i++)
-        works[i] = (bench_work_t){
-            .what = "all_pairs", .context = &pairs[i].call, .run = comm_call_run, .prepare = NULL};
+    for (int i = 0; i < n; i++) works[i] = comm_call_work(&pairs[i].call, "all_pairs");
     err_t err = bench_measure(p->session->bench, works, n, results);
     for (int i = 0; err == ERR_OK && i < n; i++) {
         int a = pairs[i].a, b = pairs[i].b;

@@ -82,7 +82,7 @@ static err_t measure_halves(comm_session_t *s, const comm_what_t *what, half_t h
              (long long)halves[halves[0].wanted ? 0 : 1].call.n_bytes);
     for (int i = 0; i < 2; i++) {
         if (!halves[i].wanted) continue;
-        works[n] = (bench_work_t){.what = text, .context = &halves[i].call, .run = comm_call_run};
+        works[n] = comm_call_work(&halves[i].call, text);
         wanted[n++] = &halves[i];
     }
     err_t err = bench_measure(s->bench, works, n, results);
