@@ -143,6 +143,12 @@ void json_real(json_t *j, const char *key, double value)
     append(j, number.text, strlen(number.text));
 }
 
+void json_raw(json_t *j, const char *key, const char *text)
+{
+    start_value(j, key);
+    append(j, text, strlen(text));
+}
+
 void json_bool(json_t *j, const char *key, bool value)
 {
     start_value(j, key);

@@ -34,6 +34,8 @@ typedef struct json_number {
     char text[32];
 } json_number_t;
 json_number_t json_number(double value);
+/* A value that is JSON text already. */
+void json_raw(json_t *j, const char *key, const char *text);
 void json_bool(json_t *j, const char *key, bool value);
 
 #endif

@@ -27,6 +27,17 @@ double stats_quantile(const double *sorted, int64_t n, double q)
     return sorted[low] + part * (sorted[high] - sorted[low]);
 }
 
+void stats_median_interval(const double *sorted, int64_t n, double *low, double *high)
+{
+    *low = -INFINITY;
+    *high = INFINITY;
+    if (n < 6) return;
+    double half = 1.96 * sqrt((double)n);
+    int64_t first = (int64_t)floor(((double)n - half) / 2), last = (int64_t)ceil(1 + ((double)n + half) / 2);
+    *low = sorted[(first < 1 ? 1 : first) - 1];
+    *high = sorted[(last > n ? n : last) - 1];
+}
+
 double stats_median(double *samples, int64_t n)
 {
     stats_sort(samples, n);

@@ -11,6 +11,12 @@ void stats_sort(double *samples, int64_t n);
  * type 7). NaN when n is 0. */
 double stats_quantile(const double *sorted, int64_t n, double q);
 
+/* The 95 % confidence interval of the median from its order statistics: the samples of rank
+ * ⌊(n − 1.96√n)/2⌋ and ⌈1 + (n + 1.96√n)/2⌉, whatever the distribution (Le Boudec 2010, "Performance
+ * Evaluation of Computer and Communication Systems", theorem 2.1). −∞ and ∞ below 6 samples, which have none.
+ */
+void stats_median_interval(const double *sorted, int64_t n, double *low, double *high);
+
 /* Median; sorts the samples. */
 double stats_median(double *samples, int64_t n);
 

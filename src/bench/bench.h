@@ -11,6 +11,7 @@
 
 #include "base/json.h"
 #include "base/opt.h"
+#include "bench/load.h"
 #include "train/runtime.h"
 
 typedef struct bench_options {
@@ -29,15 +30,18 @@ typedef struct bench {
     runtime_t runtime;
     comm_t *comm; /* runtime.comm */
     bench_log_t *log;
-    int64_t n_points;  /* recorded so far */
-    bool interrupted;  /* by a signal; all ranks know */
-    bool failed_check; /* wrong data was found: the command ends with ERR_GATE */
+    load_t load;
+    int n_cpus;           /* of this host */
+    bool cpus_are_shared; /* it has more threads of ours than CPUs */
+    bool interrupted;     /* by a signal; all ranks know */
+    bool failed_check;    /* wrong data was found: the command ends with ERR_GATE */
 } bench_t;
 
 /* A case: one file, one row in bench.c. Option keys are unique over all cases: they begin with the case's
  * name, but for comm's, which are nccl-tests'. */
 typedef struct bench_case {
     const char *name, *summary;
+    int min_ranks; /* fewer: ERR_USAGE, and under `all` the case is left out */
     const opt_t *table;
     int n_options;
     size_t n_options_bytes; /* of the struct that the table fills in */
@@ -47,7 +51,7 @@ typedef struct bench_case {
     err_t (*run)(bench_t *bench, const void *options);
 } bench_case_t;
 
-extern const bench_case_t bench_cases[]; /* ended by a NULL name */
+extern const bench_case_t *const bench_cases[]; /* ended by NULL */
 
 /* One thing to be timed. */
 typedef struct bench_work {
@@ -60,13 +64,14 @@ typedef struct bench_work {
     int n_ranks; /* ranks 0 … n_ranks - 1 take part, the others sleep; 0: all */
 } bench_work_t;
 
-enum { BENCH_MIN_SAMPLES = 7, BENCH_MAX_SAMPLES = 2000, BENCH_MAX_WORKS = 64 };
+enum { BENCH_MIN_SAMPLES = 7, BENCH_MAX_SAMPLES = 2000, BENCH_MAX_WORKS = 32 };
 
 /* Seconds an iteration. Statistics are over the undisturbed samples, or over all where these are too few
  * (fewer than BENCH_MIN_SAMPLES). The same on all ranks. */
 typedef struct bench_result {
-    int64_t n;   /* samples that count */
-    double *sec; /* them, in the order taken; freed by bench_result_free */
+    int64_t n;      /* samples that count */
+    double *sec;    /* them, in the order taken; freed by bench_result_free */
+    int32_t *batch; /* the batch that each is from */
     int64_t per_sample;
     int64_t n_disturbed; /* samples left out, or, where `disturbed`, all those marked */
     unsigned loads;      /* LOAD_… (bench/load.h) that were seen */
@@ -105,13 +110,14 @@ json_t *bench_record_begin(bench_t *bench, const char *case_name, const char *te
 void bench_record_metrics(bench_t *bench);
 err_t bench_record_end(bench_t *bench, const bench_result_t *result);
 
-/* Collective. `dptrain bench`: cases[0 … n) with their options, in turn. */
+/* Collective. `dptrain bench`: cases[0 … n) with their options, in turn. groups: all options, for the record.
+ */
 typedef struct bench_choice {
     const bench_case_t *which;
     void *options;
 } bench_choice_t;
-err_t bench_run(const bench_options_t *options, const bench_choice_t *cases, int n,
-                void (*abort_job)(err_t code));
+err_t bench_run(const bench_options_t *options, const opt_group_t *groups, int n_groups,
+                const bench_choice_t *cases, int n, void (*abort_job)(err_t code));
 
 extern const opt_t bench_option_table[];
 extern const int n_bench_options;

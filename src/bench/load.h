@@ -1,28 +1,32 @@
 /* Whether the machine was ours alone while something was measured: what the kernel and the clock say about
- * one interval. Not collective: one host's view from one rank. */
+ * one interval. Not collective: one host's view from one rank's thread. */
 #ifndef BENCH_LOAD_H
 #define BENCH_LOAD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum {
-    LOAD_STEAL = 1,     /* the hypervisor gave a CPU of ours to another machine (/proc/stat, steal) */
-    LOAD_PREEMPTED = 2, /* the kernel gave this thread's CPU to somebody else (ru_nivcsw) */
-    LOAD_THROTTLE = 4,  /* the CPU was too hot (thermal_throttle) */
-    LOAD_CLOCK = 8, /* a fixed loop of arithmetic took longer than its best by over 12 %: a lower clock, or a
-                       neighbour on the same core */
+    LOAD_STEAL = 1,     /* the hypervisor gave CPUs to another machine for over 2 % (/proc/stat, steal) */
+    LOAD_PREEMPTED = 2, /* this thread waited for a CPU for over 5 % (/proc/thread-self/schedstat) */
+    LOAD_THROTTLE = 4,  /* a CPU was too hot (thermal_throttle in /sys) */
+    LOAD_CLOCK = 8,     /* before or behind it a fixed loop of arithmetic took over 12 % more than its best: a
+                           lower clock, or a neighbour on the same core */
+    LOAD_KINDS = 4,
 };
 
+/* Counters at the start of an interval. Zeroed: none yet. */
 typedef struct load {
-    int64_t steal, preempted, throttled; /* counters at the start of the interval */
-    double best_sec;                     /* of the loop so far; 0: not run yet */
+    double start_sec, best_sec; /* best: of the loop */
+    int64_t steal, throttled, waited;
+    bool was_slow;
 } load_t;
 
-/* Begins an interval; a zeroed load_t is fresh. Runs the loop, about 0.1 ms. */
 void load_begin(load_t *load);
-/* Ends it: LOAD_… that was found. */
-unsigned load_end(load_t *load);
+/* LOAD_… of the interval. Takes about 1.5 ms behind it. n_cpus: of this host. cpus_are_shared: there are more
+ * ranks than CPUs, so that waiting for one is nobody else's doing. */
+unsigned load_end(load_t *load, int n_cpus, bool cpus_are_shared);
 
 /* "steal, clock" into out; "" for none. */
 void load_text(unsigned loads, char *out, size_t n_bytes);

@@ -1,4 +1,4 @@
-#include "cluster/topo.h"
+#include "cluster/topo_mpi.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -47,9 +47,9 @@ static err_t discover(MPI_Comm world, MPI_Comm host, int *lowest, topo_t *topo)
 }
 
 /* The ranks that count as one host; *out is the caller's, error or not. */
-static err_t split_hosts(int rank, int ranks_per_host, MPI_Comm *out)
+static err_t split_hosts(MPI_Comm world, int rank, int ranks_per_host, MPI_Comm *out)
 {
-    E_MPI(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, out),
+    E_MPI(MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, out),
           "finding the ranks that share this host");
     if (ranks_per_host <= 0) return ERR_OK;
     int place;
@@ -60,22 +60,27 @@ static err_t split_hosts(int rank, int ranks_per_host, MPI_Comm *out)
     return err;
 }
 
-err_t topo_discover(int ranks_per_host, topo_t *out)
+err_t topo_discover_in(MPI_Comm world, int ranks_per_host, topo_t *out)
 {
     *out = (topo_t){0};
     own_host_name(out->host_name);
-    E_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &out->rank), "MPI_Comm_rank");
-    E_MPI(MPI_Comm_size(MPI_COMM_WORLD, &out->size), "MPI_Comm_size");
+    E_MPI(MPI_Comm_rank(world, &out->rank), "MPI_Comm_rank");
+    E_MPI(MPI_Comm_size(world, &out->size), "MPI_Comm_size");
     MPI_Comm host = MPI_COMM_NULL;
-    TRY(split_hosts(out->rank, ranks_per_host, &host));
+    TRY(split_hosts(world, out->rank, ranks_per_host, &host));
     int *lowest = NULL;
     err_t err = ERR_OK;
     TRY_OUT(err, mem_new_array(out->size, sizeof *lowest, "the list of hosts", &lowest));
-    TRY_OUT(err, discover(MPI_COMM_WORLD, host, lowest, out));
+    TRY_OUT(err, discover(world, host, lowest, out));
 out:
     mem_free(&lowest);
     if (err == ERR_OK) err = mpi_check(MPI_Comm_free(&host), "MPI_Comm_free");
     return err;
+}
+
+err_t topo_discover(int ranks_per_host, topo_t *out)
+{
+    return topo_discover_in(MPI_COMM_WORLD, ranks_per_host, out);
 }
 
 int topo_cpus(void)

@@ -10,6 +10,7 @@ const cmd_t cmds[] = {
     {"train", "train a model (also without a subcommand)", cmd_train},
     {"eval", "accuracy, loss and the worst mistakes of a checkpoint", cmd_eval},
     {"checkpoint", "look into checkpoints: show, verify", cmd_checkpoint},
+    {"bench", "measure the cluster", cmd_bench},
     {"data", "make data: synth", cmd_data},
     {"info", "what this build has; the layers of a model", cmd_info},
     {NULL, NULL, NULL},

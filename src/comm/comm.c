@@ -69,6 +69,12 @@ err_t comm_barrier(comm_t *comm, const char *what)
     return leave(comm->ops->barrier(comm), what);
 }
 
+err_t comm_barrier_asleep(comm_t *comm, const char *what)
+{
+    watchdog_enter(what);
+    return leave(comm->ops->barrier_asleep(comm), what);
+}
+
 err_t comm_broadcast(comm_t *comm, void *data, int64_t n_bytes, int root, const char *what)
 {
     ASSERT(n_bytes >= 0 && root >= 0 && root < comm->size);
@@ -146,6 +152,25 @@ err_t comm_agree(comm_t *comm, err_t mine, const char *what)
     TRY(leave(agree(comm, mine, &agreed), what));
     comm->agreed = agreed;
     return agreed;
+}
+
+err_t comm_alone(comm_t **out)
+{
+    TRY(mem_new(sizeof **out, "a communicator of one rank", out));
+    return comm_self_open(*out);
+}
+
+err_t comm_subset(comm_t *comm, int n, comm_t **out)
+{
+    static const char what[] = "making a communicator of some ranks";
+    ASSERT(n > 0 && n <= comm->size);
+    *out = NULL;
+    if (n == 1) return comm_agree(comm, comm->rank == 0 ? comm_alone(out) : ERR_OK, what);
+    TRY(comm_agree(comm, comm->rank < n ? mem_new(sizeof **out, "a communicator", out) : ERR_OK, what));
+    watchdog_enter(what);
+    err_t err = leave(comm->ops->subset(comm, n, *out), what);
+    if (err != ERR_OK) mem_free(out);
+    return err;
 }
 
 err_t comm_buffer_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out)

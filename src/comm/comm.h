@@ -43,6 +43,8 @@ typedef struct comm comm_t;
 typedef struct comm_ops {
     const char *name; /* "self", "mpi", "nccl" */
     err_t (*barrier)(comm_t *comm);
+    err_t (*barrier_asleep)(comm_t *comm);
+    err_t (*subset)(comm_t *comm, int n, comm_t *out); /* n: from 2 to size - 1 */
     err_t (*broadcast)(comm_t *comm, void *data, int64_t n_bytes, int root);
     err_t (*allreduce)(comm_t *comm, void *data, int64_t count, dtype_t dtype, comm_op_t op);
     err_t (*allgather)(comm_t *comm, const void *send, int64_t n_bytes, void *recv);
@@ -85,11 +87,20 @@ err_t comm_open(const comm_options_t *options, comm_t **out);
 /* Collective. Ends MPI too where comm_open began it. NULL inside is fine. */
 void comm_close(comm_t **comm);
 
+/* Collective. A communicator of ranks 0 … n - 1 of `comm`, which alone get it; *out is NULL elsewhere. Close
+ * it (Collective among them) before `comm`. */
+err_t comm_subset(comm_t *comm, int n, comm_t **out);
+/* Not collective. A communicator of this rank alone. */
+err_t comm_alone(comm_t **out);
+
 /* The library that moves the data and its version, for the run record. Not collective. */
 void comm_describe(const comm_t *comm, char *out, size_t n_bytes);
 
 /* Collective. */
 err_t comm_barrier(comm_t *comm, const char *what);
+/* A barrier whose waiting takes no CPU, and up to a millisecond more. Also brings together again what the
+ * watchdogs count, after some ranks have been at work in a subset. */
+err_t comm_barrier_asleep(comm_t *comm, const char *what);
 err_t comm_broadcast(comm_t *comm, void *data, int64_t n_bytes, int root, const char *what);
 /* Collective. In place over count elements; F32, F64, I32, I64. Sums run in an order that may depend on the
  * number of ranks but not on timing. */

@@ -3,9 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "cluster/mpi_error.h"
+#include "cluster/topo_mpi.h"
 #include "comm/mpi_impl.h"
 
 /* Bytes in one MPI call: MPI counts are int, and a call this long is as fast as a longer one. */
@@ -32,6 +34,25 @@ static err_t mpi_barrier(comm_t *comm)
 {
     mpi_impl_t *impl = comm->impl;
     E_MPI(MPI_Barrier(impl->ranks.world), "MPI_Barrier");
+    return ERR_OK;
+}
+
+/* The highest number that a watchdog has come to, from rank to rank while they sleep. */
+static err_t mpi_barrier_asleep(comm_t *comm)
+{
+    static const double nap_sec = 0.0005;
+    mpi_impl_t *impl = comm->impl;
+    long long sequence = watchdog_sequence();
+    MPI_Request request;
+    int done = false;
+    E_MPI(MPI_Iallreduce(MPI_IN_PLACE, &sequence, 1, MPI_LONG_LONG, MPI_MAX, impl->ranks.world, &request),
+          "MPI_Iallreduce");
+    for (;;) {
+        E_MPI(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+        if (done) break;
+        clock_sleep(nap_sec);
+    }
+    watchdog_set_sequence(sequence);
     return ERR_OK;
 }
 
@@ -178,8 +199,8 @@ static void mpi_close(comm_t *comm)
 {
     mpi_impl_t *impl = comm->impl;
     /* The last wait under the watchdog: whoever is lost now is still named. */
-    err_t err = comm_barrier(comm, "the end of the job");
-    watchdog_stop();
+    err_t err = comm_barrier(comm, impl->is_part ? "closing a communicator" : "the end of the job");
+    if (!impl->is_part) watchdog_stop();
     if (err == ERR_OK) err = shared_window_free(&impl->page);
     mem_free(&impl->own_slot);
     if (err == ERR_OK) err = close_communicator(&impl->host.peers);
@@ -201,9 +222,13 @@ static void mpi_describe(char *out, size_t n_bytes)
     snprintf(out, n_bytes, "%s", text);
 }
 
+static err_t mpi_subset(comm_t *comm, int n, comm_t *out);
+
 static const comm_ops_t mpi_ops = {
     .name = "mpi",
     .barrier = mpi_barrier,
+    .barrier_asleep = mpi_barrier_asleep,
+    .subset = mpi_subset,
     .broadcast = mpi_broadcast,
     .allreduce = mpi_allreduce,
     .allgather = mpi_allgather,
@@ -237,14 +262,13 @@ static err_t begin(bool *we_began)
     return ERR_OK;
 }
 
-static err_t open_communicators(const comm_options_t *options, comm_t *comm, mpi_impl_t *impl)
+/* Collective over `from`. */
+static err_t open_communicators(MPI_Comm from, comm_t *comm, mpi_impl_t *impl)
 {
-    TRY(begin(&impl->we_began));
-    TRY(topo_discover(options->ranks_per_host, &comm->topo));
+    TRY(topo_discover_in(from, impl->ranks_per_host, &comm->topo));
     comm->rank = comm->topo.rank;
     comm->size = comm->topo.size;
-    log_set_rank(comm->rank, comm->size, comm->topo.host_name);
-    E_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &impl->ranks.world), "MPI_Comm_dup");
+    E_MPI(MPI_Comm_dup(from, &impl->ranks.world), "MPI_Comm_dup");
     E_MPI(MPI_Comm_set_errhandler(impl->ranks.world, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     E_MPI(MPI_Comm_split(impl->ranks.world, comm->topo.host, comm->rank, &impl->ranks.host),
           "MPI_Comm_split");
@@ -252,20 +276,61 @@ static err_t open_communicators(const comm_options_t *options, comm_t *comm, mpi
     return ERR_OK;
 }
 
-err_t comm_mpi_open(const comm_options_t *options, comm_t *comm)
+static err_t impl_new(comm_t *comm, int ranks_per_host, const char *choice, mpi_impl_t **out)
 {
     mpi_impl_t *impl = NULL;
     TRY(mem_new(sizeof *impl, "the MPI communicator", &impl));
     impl->page.win = MPI_WIN_NULL;
     impl->host.peers = MPI_COMM_NULL;
     impl->ranks.topo = &comm->topo;
-    impl->choice = options->allreduce ? options->allreduce : "auto";
-    comm->impl = impl;
+    impl->ranks_per_host = ranks_per_host;
+    impl->choice = choice;
     comm->ops = &mpi_ops;
+    *out = comm->impl = impl;
+    return ERR_OK;
+}
+
+/* Its ranks: a failure of MPI itself leaves what was made to MPI_Finalize. */
+static err_t open_part(MPI_Comm from, const mpi_impl_t *whole, comm_t *out)
+{
+    mpi_impl_t *impl;
+    watchdog_slot_t *slots;
+    int n_slots;
+    TRY(impl_new(out, whole->ranks_per_host, whole->choice, &impl));
+    impl->is_part = true;
+    err_t err = open_communicators(from, out, impl);
+    /* --allreduce host holds for the whole; a part may have no two ranks on a host. */
+    if (out->topo.max_local_size == 1) impl->choice = "auto";
+    if (err == ERR_OK) err = open_page(out, &slots, &n_slots);
+    if (err == ERR_OK) err = open_host(out);
+    if (err == ERR_OK) return ERR_OK;
+    mem_free(&impl->own_slot);
+    mem_free(&impl);
+    out->impl = NULL;
+    return err;
+}
+
+static err_t mpi_subset(comm_t *comm, int n, comm_t *out)
+{
+    const mpi_impl_t *whole = comm->impl;
+    MPI_Comm part;
+    E_MPI(MPI_Comm_split(whole->ranks.world, comm->rank < n ? 0 : MPI_UNDEFINED, comm->rank, &part),
+          "MPI_Comm_split");
+    if (part == MPI_COMM_NULL) return ERR_OK;
+    err_t err = open_part(part, whole, out);
+    return err == ERR_OK ? close_communicator(&part) : err;
+}
+
+err_t comm_mpi_open(const comm_options_t *options, comm_t *comm)
+{
+    mpi_impl_t *impl;
+    TRY(impl_new(comm, options->ranks_per_host, options->allreduce ? options->allreduce : "auto", &impl));
     err_t err;
     watchdog_slot_t *slots = NULL;
     int n_slots = 0;
-    TRY_OUT(err, open_communicators(options, comm, impl));
+    TRY_OUT(err, begin(&impl->we_began));
+    TRY_OUT(err, open_communicators(MPI_COMM_WORLD, comm, impl));
+    log_set_rank(comm->rank, comm->size, comm->topo.host_name);
     TRY_OUT(err, open_page(comm, &slots, &n_slots));
     TRY_OUT(err, open_host(comm));
     err = watchdog_start(slots, n_slots, n_slots == 1 ? 0 : comm->topo.local_rank, &comm->topo,

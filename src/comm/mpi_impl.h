@@ -13,6 +13,8 @@ typedef struct mpi_impl {
     shared_ranks_t ranks;
     bool we_began;             /* MPI was initialised here, so it is finalised here */
     bool warned;               /* of gradient buffers that are not shared */
+    bool is_part;              /* comm_subset's: the whole's watchdog looks after it */
+    int ranks_per_host;        /* --ranks-per-host */
     const char *choice;        /* --allreduce */
     shared_window_t page;      /* the host's: slots of the watchdog and of host_t */
     watchdog_slot_t *own_slot; /* where the host shares no page */

@@ -73,6 +73,7 @@ static void self_describe(char *out, size_t n_bytes)
 static const comm_ops_t self_ops = {
     .name = "self",
     .barrier = self_barrier,
+    .barrier_asleep = self_barrier,
     .broadcast = self_broadcast,
     .allreduce = self_allreduce,
     .allgather = self_allgather,

@@ -260,6 +260,16 @@ void watchdog_leave(void)
     atomic_store(&dog.mine->waiting, 0);
 }
 
+long long watchdog_sequence(void)
+{
+    return dog.mine ? atomic_load(&dog.mine->sequence) : 0;
+}
+
+void watchdog_set_sequence(long long sequence)
+{
+    if (dog.mine) atomic_store(&dog.mine->sequence, sequence);
+}
+
 void watchdog_phase(const char *format, ...)
 {
     if (!atomic_load_explicit(&dog.running, memory_order_relaxed)) return;

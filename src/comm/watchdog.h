@@ -35,6 +35,10 @@ void watchdog_stop(void);
 void watchdog_enter(const char *what);
 void watchdog_leave(void);
 
+/* Waits entered so far; after ranks have waited apart from each other, set to a number that all share. */
+long long watchdog_sequence(void);
+void watchdog_set_sequence(long long sequence);
+
 /* What this rank does between collectives ("reading data", "step 120"), for the message. */
 void watchdog_phase(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/xxh3.h"
+#include "cluster/machine.h"
 #include "comm/watchdog.h"
 #include "nn/fuse.h"
 
@@ -22,26 +23,11 @@ void algorithm_request_add(algorithm_request_t *request, int64_t n, bool trainin
         request->sizes[request->n_sizes++] = (batch_size_t){n, training};
 }
 
-static void read_cpu_name(char *out, size_t n_bytes)
-{
-    char line[256];
-    snprintf(out, n_bytes, "unknown CPU");
-    FILE *file = fopen("/proc/cpuinfo", "re");
-    while (file && fgets(line, sizeof line, file)) {
-        const char *colon = strchr(line, ':');
-        if (!colon || strncmp(line, "model name", strlen("model name")) != 0) continue;
-        const char *name = colon + 1 + strspn(colon + 1, " \t");
-        snprintf(out, n_bytes, "%.*s", (int)strcspn(name, "\n"), name);
-        break;
-    }
-    if (file) fclose(file);
-}
-
 /* What decides which algorithm is fast, beside the operator. */
 static void describe_machine(const runtime_t *runtime, char out[ALGORITHMS_MACHINE_MAX])
 {
     char cpu[96];
-    read_cpu_name(cpu, sizeof cpu);
+    machine_cpu_name(cpu, sizeof cpu);
     snprintf(out, ALGORITHMS_MACHINE_MAX, "%s; %s (%s); %d thread%s; format %d", cpu, runtime->backend->name,
              runtime->device, runtime->n_threads, runtime->n_threads > 1 ? "s" : "", ALGORITHMS_FORMAT);
 }

@@ -1,4 +1,5 @@
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/resource.h>
 
@@ -265,7 +266,7 @@ err_t train_run(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS], vo
     TRY(mem_new(sizeof *t, "a training run", &t));
     t->options = options;
     t->groups = groups;
-    stop_install();
+    stop_catch(SIGUSR1);
     err_t err = runtime_open(&options->runtime, abort_job, &t->runtime);
     t->comm = t->runtime.comm;
     if (err == ERR_OK) err = trainer_setup(t);

@@ -4,14 +4,22 @@
 #include <stdio.h>
 #include <string.h>
 
-err_t metrics_open(metrics_t *metrics, const char *folder, bool active)
+err_t metrics_open_file(metrics_t *metrics, const char *path, bool active)
 {
     *metrics = (metrics_t){0};
-    TRY(fs_join(metrics->path, folder, "metrics.jsonl"));
+    if (snprintf(metrics->path, sizeof metrics->path, "%s", path) >= (int)sizeof metrics->path)
+        RAISE(ERR_USAGE, "a path is longer than %d bytes: %.60s…", FS_PATH_MAX, path);
     if (!active) return ERR_OK;
     metrics->file = fopen(metrics->path, "ae");
     if (!metrics->file) RAISE(ERR_SYSTEM, "cannot open %s: %s", metrics->path, strerror(errno));
     return ERR_OK;
+}
+
+err_t metrics_open(metrics_t *metrics, const char *folder, bool active)
+{
+    char path[FS_PATH_MAX];
+    TRY(fs_join(path, folder, "metrics.jsonl"));
+    return metrics_open_file(metrics, path, active);
 }
 
 json_t *metrics_begin(metrics_t *metrics, const char *record)

@@ -1,5 +1,5 @@
-/* metrics.jsonl: one JSON record a line, its kind in `record` (run, step, epoch, end; results/README.md has
- * the fields). Written by rank 0; on other ranks every call does nothing. */
+/* Files of records: one JSON object a line, its kind in `record` (run, step, epoch, end; results/README.md
+ * has the fields). Written by rank 0; on other ranks every call does nothing. */
 #ifndef TRAIN_METRICS_H
 #define TRAIN_METRICS_H
 
@@ -12,7 +12,9 @@ typedef struct metrics {
     char path[FS_PATH_MAX];
 } metrics_t;
 
-/* Appends to folder/metrics.jsonl; writes only where `active`. */
+/* Appends to a file; writes only where `active`. */
+err_t metrics_open_file(metrics_t *metrics, const char *path, bool active);
+/* To folder/metrics.jsonl. */
 err_t metrics_open(metrics_t *metrics, const char *folder, bool active);
 
 /* Begins a record; the caller adds fields to the returned writer. NULL where nothing is written. */

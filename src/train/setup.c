@@ -340,6 +340,26 @@ static err_t begin_trace(trainer_t *t)
     return trace_file_begin(t->comm, &options, &t->trace);
 }
 
+err_t trainer_build(trainer_t *t)
+{
+    comm_t *comm = t->comm;
+    TRY(open_data(t));
+    TRY(comm_agree(comm, plan_steps(t), "planning steps"));
+    TRY(comm_agree(comm, build_model(t), "building the model"));
+    TRY(comm_buffer_new(comm, (size_t)(t->graph->n_flat_params + TAIL_COUNT) * sizeof(float), &t->grads));
+    TRY(choose_algorithms(t));
+    return comm_agree(comm, build_executor(t), "planning the model");
+}
+
+err_t trainer_begin(trainer_t *t)
+{
+    TRY(comm_agree(t->comm, open_shards(t), "making shards"));
+    /* Equal by construction; broadcast, so that a host whose libm differs in a last bit joins in too. */
+    TRY(comm_broadcast(t->comm, t->params, t->graph->n_flat_params * (int64_t)sizeof(float), 0,
+                       "sending weights"));
+    return comm_agree(t->comm, open_loader(t), "starting the loader");
+}
+
 err_t trainer_setup(trainer_t *t)
 {
     comm_t *comm = t->comm;
@@ -348,20 +368,11 @@ err_t trainer_setup(trainer_t *t)
     TRY(comm_broadcast(comm, t->out, sizeof t->out, 0, "choosing the output folder"));
     TRY(trainer_find_checkpoint(t));
     TRY(runtime_threads(&t->options->runtime, &t->runtime));
-    TRY(open_data(t));
-    TRY(comm_agree(comm, plan_steps(t), "planning steps"));
-    TRY(comm_agree(comm, build_model(t), "building the model"));
-    TRY(comm_buffer_new(comm, (size_t)(t->graph->n_flat_params + TAIL_COUNT) * sizeof(float), &t->grads));
-    TRY(choose_algorithms(t));
-    TRY(comm_agree(comm, build_executor(t), "planning the model"));
+    TRY(trainer_build(t));
     TRY(trainer_restore(t));
-    TRY(comm_agree(comm, open_shards(t), "making shards"));
-    /* Equal by construction; broadcast, so that a host whose libm differs in a last bit joins in too. */
-    TRY(comm_broadcast(comm, t->params, t->graph->n_flat_params * (int64_t)sizeof(float), 0,
-                       "sending weights"));
     TRY(open_out(t));
     TRY(begin_trace(t));
-    return comm_agree(comm, open_loader(t), "starting the loader");
+    return trainer_begin(t);
 }
 
 void trainer_teardown(trainer_t *t)

@@ -10,11 +10,11 @@ static void on_signal(int number)
     requested = 1;
 }
 
-void stop_install(void)
+void stop_catch(int number)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);
-    sigaction(SIGUSR1, &action, NULL);
+    sigaction(number, &action, NULL);
 }
 
 bool stop_requested(void)

@@ -79,6 +79,12 @@ err_t trainer_setup(trainer_t *t);
 err_t trainer_loop(trainer_t *t);
 void trainer_teardown(trainer_t *t);
 
+/* Collective. Parts of trainer_setup: data, model and executor; then, once the weights are what they shall
+ * be, what a step needs besides. Between them a run restores a checkpoint and makes its folder, a trial
+ * (train/trial.h) nothing. */
+err_t trainer_build(trainer_t *t);
+err_t trainer_begin(trainer_t *t);
+
 void trainer_print_header(const trainer_t *t);
 err_t trainer_record_run(trainer_t *t);
 

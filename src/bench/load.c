@@ -1,0 +1,122 @@
+#include "bench/load.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+enum { MAX_CPUS = 1024, PROBE_RUNS = 3 };
+static const double slow_clock = 1.12;   /* times the loop's best */
+static const double waited_share = 0.05; /* of an interval, for a CPU */
+static const double stolen_share = 0.02; /* of an interval on all CPUs */
+static const double settle_sec = 0.001;  /* vector units let the clock rise again after 0.7 ms (Intel SDM) */
+
+/* Jiffies that the hypervisor took, on all CPUs. 0 where it does not tell. */
+static int64_t read_steal(void)
+{
+    long long steal = 0;
+    FILE *file = fopen("/proc/stat", "re");
+    if (!file) return 0;
+    if (fscanf(file, "cpu %*d %*d %*d %*d %*d %*d %*d %lld", &steal) != 1) steal = 0;
+    fclose(file);
+    return steal;
+}
+
+/* Nanoseconds that this thread could have run and did not. */
+static int64_t read_waited(void)
+{
+    long long waited = 0;
+    FILE *file = fopen("/proc/thread-self/schedstat", "re");
+    if (!file) return 0;
+    if (fscanf(file, "%*d %lld", &waited) != 1) waited = 0;
+    fclose(file);
+    return waited;
+}
+
+static int64_t read_throttled(void)
+{
+    cpu_set_t cpus;
+    int64_t sum = 0;
+    if (sched_getaffinity(0, sizeof cpus, &cpus) != 0) return 0;
+    for (int i = 0; i < MAX_CPUS; i++) {
+        char path[96];
+        long long count = 0;
+        if (!CPU_ISSET(i, &cpus)) continue;
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/thermal_throttle/core_throttle_count", i);
+        FILE *file = fopen(path, "re");
+        if (!file) return sum; /* no CPU has it, or all */
+        if (fscanf(file, "%lld", &count) == 1) sum += count;
+        fclose(file);
+    }
+    return sum;
+}
+
+/* Independent sums and products, as many as keep a core's units busy. */
+static double probe_once(void)
+{
+    enum { N = 32, ROUNDS = 1500 };
+    float x[N];
+    for (int i = 0; i < N; i++) x[i] = (float)i;
+    double start = clock_sec();
+    for (int k = 0; k < ROUNDS; k++) {
+#pragma omp simd
+        for (int i = 0; i < N; i++) x[i] = x[i] * 0.999f + 0.5f;
+    }
+    double sec = clock_sec() - start;
+    volatile float kept = 0; /* or the loop would be left out */
+    for (int i = 0; i < N; i++) kept = kept + x[i];
+    return sec;
+}
+
+static double probe(void)
+{
+    double best = probe_once();
+    for (int i = 1; i < PROBE_RUNS; i++) {
+        double sec = probe_once();
+        if (sec < best) best = sec;
+    }
+    return best;
+}
+
+/* Whether the loop is slower now than it has been. */
+static bool clock_is_slow(load_t *load)
+{
+    double start = clock_sec();
+    while (clock_sec() - start < settle_sec) continue;
+    double sec = probe();
+    if (load->best_sec <= 0 || sec < load->best_sec) load->best_sec = sec;
+    return sec > slow_clock * load->best_sec;
+}
+
+void load_begin(load_t *load)
+{
+    if (load->best_sec <= 0) load->was_slow = clock_is_slow(load);
+    load->steal = read_steal();
+    load->throttled = read_throttled();
+    load->waited = read_waited();
+    load->start_sec = clock_sec();
+}
+
+unsigned load_end(load_t *load, int n_cpus, bool cpus_are_shared)
+{
+    double sec = clock_sec() - load->start_sec, jiffy_sec = 0.01;
+    unsigned found = load->was_slow ? LOAD_CLOCK : 0;
+    double stolen = jiffy_sec * (double)(read_steal() - load->steal);
+    double waited = 1e-9 * (double)(read_waited() - load->waited);
+    if (stolen > stolen_share * sec * n_cpus) found |= LOAD_STEAL;
+    if (!cpus_are_shared && waited > waited_share * sec) found |= LOAD_PREEMPTED;
+    if (read_throttled() > load->throttled) found |= LOAD_THROTTLE;
+    load->was_slow = clock_is_slow(load);
+    return load->was_slow ? found | LOAD_CLOCK : found;
+}
+
+void load_text(unsigned loads, char *out, size_t n_bytes)
+{
+    static const char *const names[] = {"steal", "preempted", "throttle", "clock"};
+    out[0] = '\0';
+    for (int i = 0; i < LOAD_KINDS; i++) {
+        size_t used = strlen(out);
+        if (loads >> i & 1) snprintf(out + used, n_bytes - used, "%s%s", used ? ", " : "", names[i]);
+    }
+}

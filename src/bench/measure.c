@@ -1,0 +1,299 @@
+/* The protocol: warm-up, batches of samples, and when to stop. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/progress.h"
+#include "base/stats.h"
+#include "bench/bench.h"
+#include "train/stop.h"
+
+enum { MAX_BATCH = 100, MAX_WARM_UP = 200, MAX_PER_SAMPLE = 1000, ENOUGH_SAMPLES = 20 };
+static const double budget_sec = 2, quick_budget_sec = 0.25;
+static const double batch_sec = 0.05, warm_up_sec = 0.02;
+static const double clock_margin_sec = 20e-6; /* a sample this long hides the clock's 50 ns */
+static const double overrun = 5;              /* budgets that may go for the first few samples */
+
+/* Behind the samples of a batch, in the same allreduce: what all must know. */
+enum { NOTE_ELAPSED, NOTE_STOP, NOTE_LOADS, N_NOTES = NOTE_LOADS + LOAD_KINDS };
+
+/* A work while it is measured. */
+typedef struct state {
+    const bench_work_t *work;
+    int n_ranks;
+    double *sec;
+    int32_t *batch;
+    uint8_t *loads;
+    int64_t n, n_disturbed, per_sample, per_batch;
+    int64_t n_slowest; /* samples whose slowest rank was this one */
+} state_t;
+
+typedef struct measuring {
+    bench_t *bench;
+    state_t states[BENCH_MAX_WORKS];
+    int n, n_rounds;
+    double start_sec, disturbed_sec, budget;
+    double *sorted;
+} measuring_t;
+
+static err_t max_over_ranks(bench_t *bench, double *values, int64_t n)
+{
+    return comm_allreduce(bench->comm, values, n, DTYPE_F64, COMM_MAX, "gathering samples");
+}
+
+static bool takes_part(const bench_t *bench, const state_t *s)
+{
+    return bench->comm->rank < s->n_ranks;
+}
+
+/* All ranks come together; those who have nothing to do for a work wait for it without using a CPU. */
+static err_t meet(bench_t *bench, const state_t *s)
+{
+    if (s->n_ranks < bench->comm->size) return comm_barrier_asleep(bench->comm, s->work->what);
+    return comm_barrier(bench->comm, s->work->what);
+}
+
+static err_t one_sample(const state_t *s, double *sec)
+{
+    const bench_work_t *w = s->work;
+    double start = clock_sec();
+    for (int64_t i = 0; i < s->per_sample; i++) TRY(w->run(w->context));
+    *sec = (clock_sec() - start) / (double)s->per_sample;
+    return ERR_OK;
+}
+
+/* n samples by this rank's clock. */
+static err_t own_samples(bench_t *bench, const state_t *s, int64_t n, double *sec)
+{
+    for (int64_t i = 0; i < n; i++) {
+        if (s->work->prepare) {
+            TRY(s->work->prepare(s->work->context));
+            TRY(comm_barrier(bench->comm, s->work->what));
+        }
+        TRY(one_sample(s, &sec[i]));
+    }
+    return ERR_OK;
+}
+
+/* What one iteration takes, roughly, and from that the numbers of iterations. The same on all ranks. */
+static err_t warm_up(bench_t *bench, state_t *s)
+{
+    double sec[MAX_WARM_UP] = {0}, mean = 0;
+    int64_t n = 1;
+    s->per_sample = 1;
+    for (int i = 0; i < 2; i++) {
+        TRY(meet(bench, s));
+        if (takes_part(bench, s)) TRY(own_samples(bench, s, n, sec));
+        TRY(meet(bench, s));
+        mean = 0;
+        for (int64_t k = 0; k < n; k++) mean += sec[k] / (double)n;
+        TRY(max_over_ranks(bench, &mean, 1));
+        if (mean >= warm_up_sec) break;
+        n = (int64_t)(warm_up_sec / fmax(mean, 1e-9));
+        n = n < 2 ? 2 : n > MAX_WARM_UP ? MAX_WARM_UP : n;
+    }
+    mean = fmax(mean, 1e-9);
+    if (!s->work->prepare && mean < clock_margin_sec) s->per_sample = (int64_t)ceil(clock_margin_sec / mean);
+    if (s->per_sample > MAX_PER_SAMPLE) s->per_sample = MAX_PER_SAMPLE;
+    s->per_batch = (int64_t)(batch_sec / (mean * (double)s->per_sample));
+    s->per_batch = s->per_batch < 1 ? 1 : s->per_batch > MAX_BATCH ? MAX_BATCH : s->per_batch;
+    return ERR_OK;
+}
+
+/* This rank's samples become those of the slowest; what was found of foreign load goes with them. */
+static err_t gather(measuring_t *m, state_t *s, int64_t n, const double *mine, double *all)
+{
+    bench_t *bench = m->bench;
+    unsigned loads = load_end(&bench->load, bench->n_cpus, bench->cpus_are_shared);
+    double *notes = all + n;
+    memcpy(all, mine, (size_t)n * sizeof *all);
+    notes[NOTE_ELAPSED] = clock_sec() - m->start_sec;
+    notes[NOTE_STOP] = stop_requested();
+    for (int i = 0; i < LOAD_KINDS; i++) notes[NOTE_LOADS + i] = loads >> i & 1;
+    TRY(max_over_ranks(bench, all, n + N_NOTES));
+    for (int64_t i = 0; i < n && takes_part(bench, s); i++) s->n_slowest += mine[i] >= all[i];
+    bench->interrupted |= notes[NOTE_STOP] > 0;
+    return ERR_OK;
+}
+
+static err_t batch(measuring_t *m, state_t *s)
+{
+    double mine[MAX_BATCH] = {0}, all[MAX_BATCH + N_NOTES];
+    int64_t n = BENCH_MAX_SAMPLES - s->n < s->per_batch ? BENCH_MAX_SAMPLES - s->n : s->per_batch;
+    if (n == 0) return ERR_OK;
+    double start = clock_sec();
+    TRY(meet(m->bench, s));
+    load_begin(&m->bench->load);
+    if (takes_part(m->bench, s)) TRY(own_samples(m->bench, s, n, mine));
+    TRY(meet(m->bench, s));
+    TRY(gather(m, s, n, mine, all));
+    unsigned loads = 0;
+    for (int i = 0; i < LOAD_KINDS; i++) loads |= all[n + NOTE_LOADS + i] > 0 ? 1u << i : 0;
+    for (int64_t i = 0; i < n; i++) {
+        s->sec[s->n] = all[i];
+        s->batch[s->n] = m->n_rounds;
+        s->loads[s->n++] = (uint8_t)loads;
+    }
+    if (!loads) return ERR_OK;
+    s->n_disturbed += n;
+    /* By the slowest rank's clock, so that all agree; nearly the same. */
+    double sec = clock_sec() - start;
+    TRY(max_over_ranks(m->bench, &sec, 1));
+    m->disturbed_sec += sec;
+    return ERR_OK;
+}
+
+/* The samples that count, into `out` in ascending order; how many. */
+static int64_t sorted_samples(const state_t *s, double *out)
+{
+    bool all = s->n - s->n_disturbed < BENCH_MIN_SAMPLES;
+    int64_t n = 0;
+    for (int64_t i = 0; i < s->n; i++)
+        if (all || !s->loads[i]) out[n++] = s->sec[i];
+    stats_sort(out, n);
+    return n;
+}
+
+static bool is_precise(const measuring_t *m, const double *sorted, int64_t n)
+{
+    double low, high, median = stats_quantile(sorted, n, 0.5);
+    stats_median_interval(sorted, n, &low, &high);
+    return (high - low) / 2 <= m->bench->options->precision * median;
+}
+
+/* Whether one more batch of s is wanted. `elapsed`: of the slowest rank, disturbed batches at a third. */
+static bool wants_more(const measuring_t *m, const state_t *s, double elapsed)
+{
+    if (s->n >= BENCH_MAX_SAMPLES) return false;
+    if (elapsed > m->budget) return s->n == 0 || (s->n < BENCH_MIN_SAMPLES && elapsed < overrun * m->budget);
+    int64_t n = sorted_samples(s, m->sorted);
+    return n < ENOUGH_SAMPLES || !is_precise(m, m->sorted, n);
+}
+
+static err_t rounds(measuring_t *m)
+{
+    bool more = true;
+    while (more) {
+        for (int i = 0; i < m->n; i++) {
+            TRY(batch(m, &m->states[i]));
+            if (m->bench->interrupted) return ERR_OK;
+        }
+        m->n_rounds++;
+        double elapsed = clock_sec() - m->start_sec;
+        TRY(max_over_ranks(m->bench, &elapsed, 1));
+        elapsed -= m->disturbed_sec * 2 / 3;
+        more = false;
+        for (int i = 0; i < m->n; i++) more |= wants_more(m, &m->states[i], elapsed);
+    }
+    return ERR_OK;
+}
+
+static err_t find_slowest(bench_t *bench, const state_t *s, bench_result_t *out)
+{
+    int64_t *counts;
+    TRY(mem_new_array(bench->comm->size, sizeof *counts, "counts of slow samples", &counts));
+    err_t err =
+        comm_allgather(bench->comm, &s->n_slowest, sizeof *counts, counts, "finding the slowest rank");
+    for (int r = 1; r < bench->comm->size; r++)
+        if (counts[r] > counts[out->slowest_rank]) out->slowest_rank = r;
+    out->slowest_share = s->n > 0 ? (double)counts[out->slowest_rank] / (double)s->n : 0;
+    mem_free(&counts);
+    return err;
+}
+
+static void summarise(measuring_t *m, state_t *s, bench_result_t *out)
+{
+    int64_t n = sorted_samples(s, m->sorted), n_kept = 0;
+    const double *sorted = m->sorted;
+    out->disturbed = s->n_disturbed > 0 && n == s->n;
+    out->n_disturbed = s->n_disturbed;
+    out->per_sample = s->per_sample;
+    for (int64_t i = 0; i < s->n; i++) {
+        out->loads |= s->loads[i];
+        if (s->loads[i] && !out->disturbed) continue;
+        s->sec[n_kept] = s->sec[i];
+        s->batch[n_kept++] = s->batch[i];
+        out->mean += s->sec[i] / (double)n;
+    }
+    out->n = n;
+    out->sec = s->sec;
+    out->batch = s->batch;
+    s->sec = NULL;
+    s->batch = NULL;
+    double squares = 0;
+    for (int64_t i = 0; i < n; i++) squares += (sorted[i] - out->mean) * (sorted[i] - out->mean);
+    out->cv = n > 1 ? sqrt(squares / (double)(n - 1)) / out->mean : NAN;
+    out->min = stats_quantile(sorted, n, 0);
+    out->p50 = stats_quantile(sorted, n, 0.5);
+    out->p95 = stats_quantile(sorted, n, 0.95);
+    out->p99 = stats_quantile(sorted, n, 0.99);
+    out->max = stats_quantile(sorted, n, 1);
+    stats_median_interval(sorted, n, &out->ci_low, &out->ci_high);
+    out->conclusive = n > 0 && is_precise(m, sorted, n);
+}
+
+static err_t prepare_states(measuring_t *m, const bench_work_t *works)
+{
+    TRY(mem_new_array(BENCH_MAX_SAMPLES, sizeof *m->sorted, "samples", &m->sorted));
+    for (int i = 0; i < m->n; i++) {
+        state_t *s = &m->states[i];
+        s->work = &works[i];
+        s->n_ranks = works[i].n_ranks ? works[i].n_ranks : m->bench->comm->size;
+        TRY(mem_new_array(BENCH_MAX_SAMPLES, sizeof *s->sec, "samples", &s->sec));
+        TRY(mem_new_array(BENCH_MAX_SAMPLES, sizeof *s->batch, "samples", &s->batch));
+        TRY(mem_new_array(BENCH_MAX_SAMPLES, sizeof *s->loads, "samples", &s->loads));
+        mem_touch(s->sec, BENCH_MAX_SAMPLES * sizeof *s->sec);
+    }
+    return ERR_OK;
+}
+
+static err_t measure(measuring_t *m, bench_result_t *results)
+{
+    if (progress_active()) progress_draw(m->states[0].work->what, 0, 1, "");
+    for (int i = 0; i < m->n; i++) TRY(warm_up(m->bench, &m->states[i]));
+    m->start_sec = clock_sec();
+    TRY(rounds(m));
+    progress_clear_line();
+    if (m->bench->interrupted)
+        return comm_agree(m->bench->comm, err_raise(ERR_GATE, __FILE__, __LINE__, "interrupted by a signal"),
+                          "ending");
+    for (int i = 0; i < m->n; i++) {
+        TRY(find_slowest(m->bench, &m->states[i], &results[i]));
+        summarise(m, &m->states[i], &results[i]);
+    }
+    return ERR_OK;
+}
+
+err_t bench_measure(bench_t *bench, const bench_work_t *works, int n, bench_result_t *results)
+{
+    const bench_options_t *o = bench->options;
+    double each = o->budget_sec > 0 ? o->budget_sec : o->quick ? quick_budget_sec : budget_sec;
+    ASSERT(n > 0 && n <= BENCH_MAX_WORKS);
+    measuring_t *m;
+    memset(results, 0, (size_t)n * sizeof *results);
+    err_t err = mem_new(sizeof *m, "a measurement", &m);
+    if (err == ERR_OK) {
+        m->bench = bench;
+        m->n = n;
+        m->budget = each * n;
+        err = prepare_states(m, works);
+    }
+    err = comm_agree(bench->comm, err, "preparing a measurement");
+    if (err == ERR_OK) err = measure(m, results);
+    for (int i = 0; m && i < n; i++) {
+        mem_free(&m->states[i].sec);
+        mem_free(&m->states[i].batch);
+        mem_free(&m->states[i].loads);
+    }
+    if (m) mem_free(&m->sorted);
+    mem_free(&m);
+    return err;
+}
+
+void bench_result_free(bench_result_t *result)
+{
+    mem_free(&result->sec);
+    mem_free(&result->batch);
+}

@@ -1,0 +1,120 @@
+#include "bench/bench.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "cmd/cmd.h"
+
+enum { MAX_CASES = 8, N_COMMON = 2 };
+
+/* What the command line asks for. */
+typedef struct request {
+    bench_options_t options;
+    bench_choice_t cases[MAX_CASES];
+    int n_cases;
+    opt_group_t groups[N_COMMON + MAX_CASES];
+} request_t;
+
+static const char usage[] = "usage: mpirun -np N dptrain bench CASE… [options]\n\n"
+                            "Measures this cluster. Cases come first; `all` means every one:\n\n";
+
+static void print_usage(char *out, size_t n_bytes)
+{
+    size_t used = (size_t)snprintf(out, n_bytes, "%s", usage);
+    for (int i = 0; bench_cases[i]; i++)
+        used += (size_t)snprintf(out + used, n_bytes - used, "  %-6s %s\n", bench_cases[i]->name,
+                                 bench_cases[i]->summary);
+    snprintf(out + used, n_bytes - used,
+             "\nA point is repeated until its median is known (--precision) or its time is up (--budget). "
+             "Exit code "
+             "1: wrong data.\n");
+}
+
+static err_t add_case(request_t *r, const bench_case_t *c)
+{
+    ASSERT(r->n_cases < MAX_CASES);
+    bench_choice_t *choice = &r->cases[r->n_cases];
+    for (int i = 0; i < r->n_cases; i++)
+        if (r->cases[i].which == c) RAISE(ERR_USAGE, "bench: '%s' is given twice", c->name);
+    choice->which = c;
+    TRY(mem_new(c->n_options_bytes, "options", &choice->options));
+    r->groups[N_COMMON + r->n_cases++] = (opt_group_t){c->name, c->table, c->n_options, choice->options, 0};
+    return ERR_OK;
+}
+
+static err_t add_all(request_t *r)
+{
+    for (int i = 0; bench_cases[i]; i++) TRY(add_case(r, bench_cases[i]));
+    return ERR_OK;
+}
+
+static err_t add_word(request_t *r, const char *word)
+{
+    const char *names[MAX_CASES + 2] = {"all"};
+    int n = 1;
+    if (strcmp(word, "all") == 0) return add_all(r);
+    for (int i = 0; bench_cases[i]; i++) {
+        if (strcmp(bench_cases[i]->name, word) == 0) return add_case(r, bench_cases[i]);
+        names[n++] = bench_cases[i]->name;
+    }
+    const char *nearest = opt_nearest(word, names, n);
+    if (nearest) RAISE(ERR_USAGE, "bench: unknown case '%s'; did you mean '%s'?", word, nearest);
+    RAISE(ERR_USAGE, "bench: unknown case '%s'; dptrain bench --help lists them", word);
+}
+
+/* The cases, and every option set to its default. *n_words: words used. */
+static err_t bind(request_t *r, const cmd_context_t *context, int *n_words)
+{
+    *r = (request_t){0};
+    r->groups[0] = (opt_group_t){"Bench", bench_option_table, n_bench_options, &r->options, 0};
+    r->groups[1] = (opt_group_t){"Runtime", runtime_option_table, n_runtime_options, &r->options.runtime, 0};
+    for (*n_words = 0; *n_words < context->argc && context->argv[*n_words][0] != '-'; ++*n_words)
+        TRY(add_word(r, context->argv[*n_words]));
+    return opt_defaults(r->groups, N_COMMON + r->n_cases);
+}
+
+static err_t parse(request_t *r, const cmd_context_t *context, int n_words)
+{
+    if (r->n_cases == 0)
+        RAISE(ERR_USAGE, "bench wants to know what to measure: `dptrain bench all`, or see --help");
+    TRY(opt_parse(r->groups, N_COMMON + r->n_cases, context->argc - n_words, context->argv + n_words, NULL, 0,
+                  NULL));
+    for (int i = 0; i < r->n_cases; i++)
+        if (r->cases[i].which->check) TRY(r->cases[i].which->check(r->cases[i].options));
+    return ERR_OK;
+}
+
+static void free_request(request_t *r)
+{
+    for (int i = 0; i < r->n_cases; i++) mem_free(&r->cases[i].options);
+}
+
+/* Without a case --help shows the options of all. */
+static err_t help_for_all(request_t *r)
+{
+    TRY(r->n_cases == 0 ? add_all(r) : ERR_OK);
+    return opt_defaults(r->groups, N_COMMON + r->n_cases);
+}
+
+err_t cmd_bench(const cmd_context_t *context)
+{
+    request_t r;
+    char text[2048];
+    int n_words;
+    err_t err = bind(&r, context, &n_words);
+    print_usage(text, sizeof text);
+    if (err == ERR_OK && cmd_wants_help(context, "", NULL, 0)) {
+        err = help_for_all(&r);
+        if (err == ERR_OK) cmd_wants_help(context, text, r.groups, N_COMMON + r.n_cases);
+        free_request(&r);
+        return cmd_fail(err);
+    }
+    if (err == ERR_OK) err = parse(&r, context, n_words);
+    if (err == ERR_OK)
+        err = bench_run(&r.options, r.groups, N_COMMON + r.n_cases, r.cases, r.n_cases, context->abort_job);
+    else
+        cmd_fail(err);
+    free_request(&r);
+    return err;
+}

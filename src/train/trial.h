@@ -1,0 +1,29 @@
+/* Training steps without a run around them: no folder, no records, no checkpoints. For measuring. */
+#ifndef TRAIN_TRIAL_H
+#define TRAIN_TRIAL_H
+
+#include "train/runtime.h"
+#include "train/step.h"
+
+typedef struct trial trial_t;
+
+typedef struct trial_options {
+    const char *model, *data; /* data: as --data; NULL: as training chooses */
+    const char *precision, *algorithms;
+    int64_t batch; /* of all ranks */
+    double timeout_sec;
+} trial_options_t;
+
+/* Collective over `comm`, which is the whole job's or part of it; runtime's backend and threads compute. An
+ * error is known to all of comm's ranks. */
+err_t trial_open(const trial_options_t *options, const runtime_t *runtime, comm_t *comm, trial_t **out);
+
+/* Collective. One step of a whole batch, as training does it. *cost: what it took. */
+err_t trial_step(trial_t *trial, step_cost_t *cost);
+
+const char *trial_data(const trial_t *trial); /* where the data is from */
+
+/* Collective, also after an error of trial_open that left NULL, when nothing happens. */
+void trial_close(trial_t **trial);
+
+#endif
