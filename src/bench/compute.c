@@ -5,6 +5,8 @@
 #include "base/mem.h"
 #include "train/profile.h"
 
+enum { PEAK_TRIES = 3 }; /* what disturbs one only makes it lower */
+
 static void forget(float *block, shape_t shape)
 {
     for (int64_t i = 0; block && i < shape_count(shape); i++) block[i] = NAN;
@@ -27,8 +29,8 @@ err_t bench_op_new(bench_t *bench, const op_desc_t *desc, bool training, const o
 {
     *out = (bench_op_t){NULL};
     TRY(comm_agree(bench->comm, op_plan(bench->runtime.backend, desc, training, wanted, &out->op), what));
-    int64_t n_bytes = scratch_bytes(desc, training) + (int64_t)out->op->n_saved_bytes +
-                      (int64_t)out->op->n_workspace_bytes;
+    int64_t n_bytes =
+        scratch_bytes(desc, training) + (int64_t)out->op->n_saved_bytes + (int64_t)out->op->n_workspace_bytes;
     TRY(bench_check_memory(bench, n_bytes, what));
     return comm_agree(bench->comm, make_buffers(desc, training, what, out), what);
 }
@@ -49,7 +51,13 @@ err_t bench_pass_run(void *context)
 
 err_t bench_peak(bench_t *bench, dtype_t compute, double *out)
 {
-    return profile_measure_peaks(bench->comm, bench->runtime.backend, compute, out);
+    *out = 0;
+    for (int i = 0; i < PEAK_TRIES; i++) {
+        double peak;
+        TRY(profile_measure_peaks(bench->comm, bench->runtime.backend, compute, &peak));
+        if (peak > *out) *out = peak;
+    }
+    return ERR_OK;
 }
 
 void bench_key_ranks(const bench_t *bench, const char *dtype, json_t *j)

@@ -10,7 +10,7 @@
 #include "nn/layers.h"
 #include "train/algorithms.h"
 
-enum { BATCH_LENET = 64, BATCH = 8, BATCH_QUICK = 1, BATCH_MAX = 256, WHAT_MAX = 80 };
+enum { BATCH_LENET = 64, BATCH = 8, BATCH_QUICK = 1, BATCH_MAX = 256, N_CLASSES = 2, WHAT_MAX = 80 };
 
 typedef struct conv_options {
     const char *net, *algorithms, *fault;
@@ -50,15 +50,12 @@ typedef struct subject {
 /* The layer as a graph, for those who choose algorithms: not its first, whose input gets no gradient. */
 static err_t make_graph(const conv_layer_t *l, graph_t **out)
 {
-    conv2d_layer_t conv = {.channels = l->out,
-                           .kernel = l->kernel,
-                           .stride = l->stride,
-                           .pad = l->pad,
-                           .no_bias = !l->bias};
-    TRY(graph_new(l->net, shape_3d(l->side, l->side, l->in), l->out, out));
+    conv2d_layer_t conv = {
+        .channels = l->out, .kernel = l->kernel, .stride = l->stride, .pad = l->pad, .no_bias = !l->bias};
+    TRY(graph_new(l->net, shape_3d(l->side, l->side, l->in), N_CLASSES, out));
     int value = nn_relu(*out, "input", 0);
     value = nn_conv2d(*out, l->name, value, conv);
-    value = nn_global_avg_pool(*out, "pool", value);
+    value = nn_linear(*out, "fc", nn_global_avg_pool(*out, "pool", value), N_CLASSES);
     nn_softmax_xent(*out, "loss", value, 0);
     return graph_finish(*out);
 }
@@ -111,9 +108,9 @@ static void print_row(const subject_t *s, const bench_op_t *op, op_pass_t pass, 
     snprintf(layer, sizeof layer, "%s/%s", l->net, l->name);
     snprintf(shape, sizeof shape, "%lldx%dx%dx%d k%d s%d %d", (long long)s->batch, l->side, l->side, l->in,
              l->kernel, l->stride, l->out);
-    bench_print("  %-18s %-26s %-16s %12.1f %10.1f %10.1f %8.1f %%  %-16s %lld%s", layer, shape,
-                op_pass_names[pass], 1e6 * result->p50, rate->gflops, rate->gflops_all,
-                100 * rate->share_of_peak, algorithm_of(op, pass), (long long)n_wrong, bench_mark(result));
+    bench_print("  %-18s %-26s %-16s %12.1f%-1s %10.1f %10.1f %8.1f %%  %-18s %lld", layer, shape,
+                op_pass_names[pass], 1e6 * result->p50, bench_mark(result), rate->gflops, rate->gflops_all,
+                100 * rate->share_of_peak, algorithm_of(op, pass), (long long)n_wrong);
 }
 
 static err_t record(const conv_t *c, const subject_t *s, const bench_op_t *op, op_pass_t pass,
@@ -198,7 +195,7 @@ static err_t run(bench_t *bench, const void *values)
     bench_print("conv: float32, algorithms %s, on %d rank%s at once; measured peak %.1f GFLOP/s a rank",
                 strcmp(o->algorithms, "fixed") == 0 ? "by the backend's rule" : "measured", bench->comm->size,
                 bench->comm->size > 1 ? "s" : "", c.peak / 1e9);
-    bench_print("  %-18s %-26s %-16s %12s %10s %10s %10s  %-16s %s", "layer", "input, kernel, stride, out",
+    bench_print("  %-18s %-26s %-16s %12s  %10s %10s %10s  %-18s %s", "layer", "input, kernel, stride, out",
                 "pass", "time us", "GFLOP/s", "all ranks", "of peak", "algorithm", "wrong");
     for (int i = 0; i < n_conv_layers; i++) {
         const conv_layer_t *layer = &conv_layers[i];

@@ -79,8 +79,7 @@ static double backward_weights_at(const scratch_t *s, const op_desc_t *d, const 
             for (int64_t ow = 0; ow < d->y.dim[2]; ow++) {
                 int64_t h = oh * a->stride_h - a->pad_h + i[1], w = ow * a->stride_w - a->pad_w + i[2];
                 if (!inside(d->x[0], h, w)) continue;
-                sum += (double)s->dy[at4(d->y, n, oh, ow, i[0])] *
-                       (double)s->x[at4(d->x[0], n, h, w, i[3])];
+                sum += (double)s->dy[at4(d->y, n, oh, ow, i[0])] * (double)s->x[at4(d->x[0], n, h, w, i[3])];
             }
     return sum;
 }

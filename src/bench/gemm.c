@@ -62,9 +62,9 @@ static err_t check_options(void *values)
 static void print_row(const gemm_shape_t *s, const bench_result_t *result, const bench_rate_t *rate,
                       int64_t n_wrong)
 {
-    bench_print("  %-12s %6lld %6lld %6lld %12.1f %10.1f %10.1f %8.1f %%  %lld%s", s->name, (long long)s->m,
-                (long long)s->n, (long long)s->k, 1e6 * result->p50, rate->gflops, rate->gflops_all,
-                100 * rate->share_of_peak, (long long)n_wrong, bench_mark(result));
+    bench_print("  %-12s %6lld %6lld %6lld %12.1f%-1s %10.1f %10.1f %8.1f %%  %lld", s->name, (long long)s->m,
+                (long long)s->n, (long long)s->k, 1e6 * result->p50, bench_mark(result), rate->gflops,
+                rate->gflops_all, 100 * rate->share_of_peak, (long long)n_wrong);
 }
 
 static err_t record(const gemm_t *g, const gemm_shape_t *s, const bench_result_t *result,
@@ -136,7 +136,7 @@ static err_t run(bench_t *bench, const void *values)
     TRY(bench_peak(bench, g.compute, &g.peak));
     bench_print("gemm: y = x·w', products in %s, on %d rank%s at once; measured peak %.1f GFLOP/s a rank",
                 dtype_name(g.compute), bench->comm->size, bench->comm->size > 1 ? "s" : "", g.peak / 1e9);
-    bench_print("  %-12s %6s %6s %6s %12s %10s %10s %10s  %s", "shape", "m", "n", "k", "time us", "GFLOP/s",
+    bench_print("  %-12s %6s %6s %6s %12s  %10s %10s %10s  %s", "shape", "m", "n", "k", "time us", "GFLOP/s",
                 "all ranks", "of peak", "wrong");
     for (int64_t n = SQUARE_MIN; n <= max && strcmp(o->shapes, "training") != 0; n *= 2) {
         gemm_shape_t square = {"square", n, n, n, true};

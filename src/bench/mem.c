@@ -23,7 +23,8 @@ typedef struct mem_options {
 static const opt_t table[] = {
     {"mem-bytes", OPT_SIZE, FIELD(n_bytes), "0", 0, 1e15, NULL, "BYTES",
      "only this working set of a rank, its three arrays together; 0: one for each cache, and DRAM", false},
-    {"mem-fault", OPT_FLAG, FIELD(fault), NULL, 0, 0, NULL, NULL, "spoils one element before the check", true},
+    {"mem-fault", OPT_FLAG, FIELD(fault), NULL, 0, 0, NULL, NULL, "spoils one element before the check",
+     true},
 };
 
 static err_t check_options(void *values)
@@ -31,7 +32,8 @@ static err_t check_options(void *values)
     enum { LEAST = 1024 };
     const mem_options_t *o = values;
     if (o->n_bytes > 0 && o->n_bytes < LEAST)
-        RAISE(ERR_USAGE, "--mem-bytes %lld: a working set has %d bytes or more", (long long)o->n_bytes, LEAST);
+        RAISE(ERR_USAGE, "--mem-bytes %lld: a working set has %d bytes or more", (long long)o->n_bytes,
+              LEAST);
     return ERR_OK;
 }
 
@@ -55,9 +57,9 @@ static err_t report_loop(bench_t *bench, const mem_level_t *level, const loop_t 
     const char *name = mem_kernel_names[loop->kernel];
     double n_bytes = (double)(mem_kernel_bytes(loop->kernel, a->n) * a->repeat);
     double gbs = result->p50 > 0 ? n_bytes / result->p50 / 1e9 : 0;
-    bench_print("  %-6s %12.1f  %-6s %12.2f %10.2f %10.2f  %lld%s", level->name,
-                (double)a->n_block_bytes / 1024, name, 1e6 * result->p50 / (double)a->repeat, gbs,
-                gbs * bench->comm->size, (long long)n_wrong, bench_mark(result));
+    bench_print("  %-6s %12.1f  %-6s %12.2f%-1s %10.2f %10.2f  %lld", level->name,
+                (double)a->n_block_bytes / 1024, name, 1e6 * result->p50 / (double)a->repeat,
+                bench_mark(result), gbs, gbs * bench->comm->size, (long long)n_wrong);
     json_t *j = bench_record_begin(bench, "mem", name);
     if (j) {
         json_string(j, "level", level->name);
@@ -98,7 +100,8 @@ static err_t measure_loop(bench_t *bench, const mem_options_t *options, const me
 static err_t measure_level(bench_t *bench, const mem_options_t *options, const mem_level_t *level)
 {
     mem_arrays_t arrays = {.n = 0};
-    TRY(bench_check_memory(bench, level->n_bytes, "measuring memory"));
+    TRY(bench_check_memory(bench, level->n_bytes,
+                           options->n_bytes ? "--mem-bytes" : "mem's working set (--mem-bytes)"));
     err_t err = comm_agree(bench->comm, mem_arrays_new(level->n_bytes, bench->runtime.n_threads, &arrays),
                            "measuring memory");
     for (int kernel = 0; kernel < MEM_KERNEL_COUNT && err == ERR_OK; kernel++)
@@ -175,8 +178,8 @@ static err_t report_fresh(bench_t *bench, const fresh_t *f, const char *pages, d
 {
     double n_pages = (double)(f->n_bytes / f->n_page), us = 1e6 * result->p50 / n_pages;
     double gbs = result->p50 > 0 ? (double)f->n_bytes / result->p50 / 1e9 : 0;
-    bench_print("  %-18s %12.1f %12.3f %10.2f %10.2f %14.4f  %lld%s", pages, (double)f->n_bytes / 1024, us,
-                gbs, gbs * bench->comm->size, n_faults / n_pages, (long long)f->n_wrong, bench_mark(result));
+    bench_print("  %-18s %12.1f %12.3f%-1s %10.2f %10.2f %14.4f  %lld", pages, (double)f->n_bytes / 1024, us,
+                bench_mark(result), gbs, gbs * bench->comm->size, n_faults / n_pages, (long long)f->n_wrong);
     json_t *j = bench_record_begin(bench, "mem", "fresh_pages");
     if (j) {
         json_string(j, "advice", pages);
@@ -210,7 +213,7 @@ static err_t measure_fresh(bench_t *bench, int64_t n_bytes)
     TRY(bench_check_memory(bench, n_bytes, "fresh pages"));
     err_t err = bench_measure(bench, works, 2, results);
     if (err == ERR_OK)
-        bench_print("  %-18s %12s %12s %10s %10s %14s  %s", "fresh pages", "KiB", "us per page", "GB/s",
+        bench_print("  %-18s %12s %12s  %10s %10s %14s  %s", "fresh pages", "KiB", "us per page", "GB/s",
                     "all ranks", "faults a page", "wrong");
     for (int i = 0; i < 2 && err == ERR_OK; i++) {
         double n_faults = 0;
@@ -233,7 +236,7 @@ static err_t run(bench_t *bench, const void *values)
     bench_print("mem: STREAM's loops, %d thread%s a rank, on %d rank%s at once", bench->runtime.n_threads,
                 bench->runtime.n_threads > 1 ? "s" : "", bench->comm->size, bench->comm->size > 1 ? "s" : "");
     TRY(find_levels(bench, o, levels, &n_levels));
-    bench_print("  %-6s %12s  %-6s %12s %10s %10s  %s", "level", "KiB a rank", "loop", "time us", "GB/s",
+    bench_print("  %-6s %12s  %-6s %12s  %10s %10s  %s", "level", "KiB a rank", "loop", "time us", "GB/s",
                 "all ranks", "wrong");
     for (int i = 0; i < n_levels; i++) TRY(measure_level(bench, o, &levels[i]));
     return measure_fresh(bench, fresh > FRESH_MIN ? fresh : FRESH_MIN);

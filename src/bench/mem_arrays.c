@@ -57,10 +57,14 @@ typedef void (*kernel_t)(double *restrict, const double *restrict, const double 
 static kernel_t kernel_of(mem_kernel_t kernel)
 {
     switch (kernel) {
-    case MEM_COPY: return copy;
-    case MEM_SCALE: return scale;
-    case MEM_ADD: return add;
-    default: return triad;
+    case MEM_COPY:
+        return copy;
+    case MEM_SCALE:
+        return scale;
+    case MEM_ADD:
+        return add;
+    default:
+        return triad;
     }
 }
 
@@ -71,11 +75,11 @@ err_t mem_arrays_new(int64_t n_bytes, int n_threads, mem_arrays_t *out)
     out->n_block_bytes = 3 * out->n * (int64_t)sizeof(double);
     out->repeat = (RUN_BYTES + out->n_block_bytes - 1) / out->n_block_bytes;
     /* Not from base/mem.h, which touches every page in one thread. */
-    void *block = mmap(NULL, (size_t)out->n_block_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-                       -1, 0);
+    void *block =
+        mmap(NULL, (size_t)out->n_block_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (block == MAP_FAILED)
-        RAISE(ERR_SYSTEM, "out of memory: %lld bytes for measuring memory: %s",
-              (long long)out->n_block_bytes, strerror(errno));
+        RAISE(ERR_SYSTEM, "out of memory: %lld bytes for measuring memory: %s", (long long)out->n_block_bytes,
+              strerror(errno));
     out->block = block;
     for (int i = 0; i < 3; i++) out->array[i] = (double *)block + i * out->n;
     return ERR_OK;
