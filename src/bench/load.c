@@ -5,9 +5,10 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/stats.h"
 
-enum { MAX_CPUS = 1024, PROBE_RUNS = 3 };
-static const double slow_clock = 1.12;   /* times the loop's best */
+enum { MAX_CPUS = 1024, PROBE_RUNS = 31 };
+static const double slow_clock = 1.06;   /* times the loop's best */
 static const double waited_share = 0.05; /* of an interval, for a CPU */
 static const double stolen_share = 0.02; /* of an interval on all CPUs */
 static const double settle_sec = 0.001;  /* vector units let the clock rise again after 0.7 ms (Intel SDM) */
@@ -71,44 +72,45 @@ static double probe_once(void)
 
 static double probe(void)
 {
-    double best = probe_once();
-    for (int i = 1; i < PROBE_RUNS; i++) {
-        double sec = probe_once();
-        if (sec < best) best = sec;
-    }
-    return best;
+    double sec[PROBE_RUNS];
+    for (int i = 0; i < PROBE_RUNS; i++) sec[i] = probe_once();
+    return stats_median(sec, PROBE_RUNS);
 }
 
-/* Whether the loop is slower now than it has been. */
-static bool clock_is_slow(load_t *load)
+static void run_probe(load_t *load)
 {
     double start = clock_sec();
     while (clock_sec() - start < settle_sec) continue;
-    double sec = probe();
-    if (load->best_sec <= 0 || sec < load->best_sec) load->best_sec = sec;
-    return sec > slow_clock * load->best_sec;
+    load->last_sec = probe();
+    if (load->best_sec <= 0 || load->last_sec < load->best_sec) load->best_sec = load->last_sec;
+}
+
+bool load_clock_was_slow(const load_t *load, double probe_sec)
+{
+    return probe_sec > slow_clock * load->best_sec;
 }
 
 void load_begin(load_t *load)
 {
-    if (load->best_sec <= 0) load->was_slow = clock_is_slow(load);
+    if (load->best_sec <= 0) run_probe(load);
     load->steal = read_steal();
     load->throttled = read_throttled();
     load->waited = read_waited();
     load->start_sec = clock_sec();
 }
 
-unsigned load_end(load_t *load, int n_cpus, bool cpus_are_shared)
+unsigned load_end(load_t *load, int n_cpus, bool cpus_are_shared, double *probe_sec)
 {
-    double sec = clock_sec() - load->start_sec, jiffy_sec = 0.01;
-    unsigned found = load->was_slow ? LOAD_CLOCK : 0;
+    double sec = clock_sec() - load->start_sec, jiffy_sec = 0.01, before = load->last_sec;
     double stolen = jiffy_sec * (double)(read_steal() - load->steal);
     double waited = 1e-9 * (double)(read_waited() - load->waited);
+    unsigned found = 0;
     if (stolen > stolen_share * sec * n_cpus) found |= LOAD_STEAL;
     if (!cpus_are_shared && waited > waited_share * sec) found |= LOAD_PREEMPTED;
     if (read_throttled() > load->throttled) found |= LOAD_THROTTLE;
-    load->was_slow = clock_is_slow(load);
-    return load->was_slow ? found | LOAD_CLOCK : found;
+    run_probe(load);
+    *probe_sec = before > load->last_sec ? before : load->last_sec;
+    return found;
 }
 
 void load_text(unsigned loads, char *out, size_t n_bytes)

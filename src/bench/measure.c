@@ -17,7 +17,7 @@ static const double clock_margin_sec = 20e-6; /* a sample this long hides the cl
 static const double overrun = 5;              /* budgets that may go for the first few samples */
 
 /* Behind the samples of a batch, in the same allreduce: what all must know. */
-enum { NOTE_ELAPSED, NOTE_STOP, NOTE_LOADS, N_NOTES = NOTE_LOADS + LOAD_KINDS };
+enum { NOTE_STOP, NOTE_LOADS, N_NOTES = NOTE_LOADS + LOAD_KINDS };
 
 /* A work while it is measured. */
 typedef struct state {
@@ -25,16 +25,19 @@ typedef struct state {
     int n_ranks;
     double *sec;
     int32_t *batch;
-    uint8_t *loads;
-    int64_t n, n_disturbed, per_sample, per_batch;
+    int64_t n, per_sample, per_batch;
     int64_t n_slowest; /* samples whose slowest rank was this one */
+    /* Of each batch: LOAD_… on any rank, this rank's probe, and how long it took. */
+    int32_t *loads;
+    double *probe_sec, *batch_sec;
 } state_t;
 
 typedef struct measuring {
     bench_t *bench;
     state_t states[BENCH_MAX_WORKS];
     int n, n_rounds;
-    double start_sec, disturbed_sec, budget;
+    double best_sec; /* of the probe, when batches were last judged by it */
+    double budget;
     double *sorted;
 } measuring_t;
 
@@ -103,17 +106,17 @@ static err_t warm_up(bench_t *bench, state_t *s)
 }
 
 /* This rank's samples become those of the slowest; what was found of foreign load goes with them. */
-static err_t gather(measuring_t *m, state_t *s, int64_t n, const double *mine, double *all)
+static err_t gather(bench_t *bench, state_t *s, int round, int64_t n, const double *mine, double *all)
 {
-    bench_t *bench = m->bench;
-    unsigned loads = load_end(&bench->load, bench->n_cpus, bench->cpus_are_shared);
+    unsigned loads = load_end(&bench->load, bench->n_cpus, bench->cpus_are_shared, &s->probe_sec[round]);
+    if (load_clock_was_slow(&bench->load, s->probe_sec[round])) loads |= LOAD_CLOCK;
     double *notes = all + n;
     memcpy(all, mine, (size_t)n * sizeof *all);
-    notes[NOTE_ELAPSED] = clock_sec() - m->start_sec;
     notes[NOTE_STOP] = stop_requested();
     for (int i = 0; i < LOAD_KINDS; i++) notes[NOTE_LOADS + i] = loads >> i & 1;
     TRY(max_over_ranks(bench, all, n + N_NOTES));
     for (int64_t i = 0; i < n && takes_part(bench, s); i++) s->n_slowest += mine[i] >= all[i];
+    for (int i = 0; i < LOAD_KINDS; i++) s->loads[round] |= notes[NOTE_LOADS + i] > 0 ? 1 << i : 0;
     bench->interrupted |= notes[NOTE_STOP] > 0;
     return ERR_OK;
 }
@@ -121,37 +124,63 @@ static err_t gather(measuring_t *m, state_t *s, int64_t n, const double *mine, d
 static err_t batch(measuring_t *m, state_t *s)
 {
     double mine[MAX_BATCH] = {0}, all[MAX_BATCH + N_NOTES];
-    int64_t n = BENCH_MAX_SAMPLES - s->n < s->per_batch ? BENCH_MAX_SAMPLES - s->n : s->per_batch;
+    int64_t left = BENCH_MAX_SAMPLES - s->n, n = left < s->per_batch ? left : s->per_batch;
     if (n == 0) return ERR_OK;
     double start = clock_sec();
     TRY(meet(m->bench, s));
     load_begin(&m->bench->load);
     if (takes_part(m->bench, s)) TRY(own_samples(m->bench, s, n, mine));
     TRY(meet(m->bench, s));
-    TRY(gather(m, s, n, mine, all));
-    unsigned loads = 0;
-    for (int i = 0; i < LOAD_KINDS; i++) loads |= all[n + NOTE_LOADS + i] > 0 ? 1u << i : 0;
+    TRY(gather(m->bench, s, m->n_rounds, n, mine, all));
+    s->batch_sec[m->n_rounds] = clock_sec() - start;
     for (int64_t i = 0; i < n; i++) {
         s->sec[s->n] = all[i];
-        s->batch[s->n] = m->n_rounds;
-        s->loads[s->n++] = (uint8_t)loads;
+        s->batch[s->n++] = m->n_rounds;
     }
-    if (!loads) return ERR_OK;
-    s->n_disturbed += n;
-    /* By the slowest rank's clock, so that all agree; nearly the same. */
-    double sec = clock_sec() - start;
-    TRY(max_over_ranks(m->bench, &sec, 1));
-    m->disturbed_sec += sec;
     return ERR_OK;
+}
+
+/* A probe much better than all before makes earlier batches slow ones. */
+static err_t judge_again(measuring_t *m)
+{
+    const load_t *load = &m->bench->load;
+    double better = load->best_sec < 0.98 * m->best_sec;
+    TRY(max_over_ranks(m->bench, &better, 1));
+    if (better <= 0) return ERR_OK;
+    m->best_sec = load->best_sec;
+    for (int i = 0; i < m->n; i++) {
+        state_t *s = &m->states[i];
+        for (int k = 0; k < m->n_rounds; k++)
+            if (load_clock_was_slow(load, s->probe_sec[k])) s->loads[k] |= LOAD_CLOCK;
+        TRY(comm_allreduce(m->bench->comm, s->loads, m->n_rounds, DTYPE_I32, COMM_MAX, "gathering samples"));
+    }
+    return ERR_OK;
+}
+
+static int64_t count_disturbed(const state_t *s)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < s->n; i++) n += s->loads[s->batch[i]] != 0;
+    return n;
+}
+
+/* Time used so far, disturbed batches at a third; the same on all ranks. */
+static err_t elapsed(measuring_t *m, double *out)
+{
+    *out = 0;
+    for (int i = 0; i < m->n; i++)
+        for (int k = 0; k < m->n_rounds; k++)
+            *out += m->states[i].batch_sec[k] * (m->states[i].loads[k] ? 1.0 / 3 : 1);
+    return max_over_ranks(m->bench, out, 1);
 }
 
 /* The samples that count, into `out` in ascending order; how many. */
 static int64_t sorted_samples(const state_t *s, double *out)
 {
-    bool all = s->n - s->n_disturbed < BENCH_MIN_SAMPLES;
+    bool all = s->n - count_disturbed(s) < BENCH_MIN_SAMPLES;
     int64_t n = 0;
     for (int64_t i = 0; i < s->n; i++)
-        if (all || !s->loads[i]) out[n++] = s->sec[i];
+        if (all || !s->loads[s->batch[i]]) out[n++] = s->sec[i];
     stats_sort(out, n);
     return n;
 }
@@ -163,11 +192,11 @@ static bool is_precise(const measuring_t *m, const double *sorted, int64_t n)
     return (high - low) / 2 <= m->bench->options->precision * median;
 }
 
-/* Whether one more batch of s is wanted. `elapsed`: of the slowest rank, disturbed batches at a third. */
-static bool wants_more(const measuring_t *m, const state_t *s, double elapsed)
+/* Whether one more batch of s is wanted. */
+static bool wants_more(const measuring_t *m, const state_t *s, double sec)
 {
     if (s->n >= BENCH_MAX_SAMPLES) return false;
-    if (elapsed > m->budget) return s->n == 0 || (s->n < BENCH_MIN_SAMPLES && elapsed < overrun * m->budget);
+    if (sec > m->budget) return s->n == 0 || (s->n < BENCH_MIN_SAMPLES && sec < overrun * m->budget);
     int64_t n = sorted_samples(s, m->sorted);
     return n < ENOUGH_SAMPLES || !is_precise(m, m->sorted, n);
 }
@@ -175,17 +204,17 @@ static bool wants_more(const measuring_t *m, const state_t *s, double elapsed)
 static err_t rounds(measuring_t *m)
 {
     bool more = true;
-    while (more) {
+    while (more && m->n_rounds < BENCH_MAX_SAMPLES) {
         for (int i = 0; i < m->n; i++) {
             TRY(batch(m, &m->states[i]));
             if (m->bench->interrupted) return ERR_OK;
         }
         m->n_rounds++;
-        double elapsed = clock_sec() - m->start_sec;
-        TRY(max_over_ranks(m->bench, &elapsed, 1));
-        elapsed -= m->disturbed_sec * 2 / 3;
+        double sec;
+        TRY(judge_again(m));
+        TRY(elapsed(m, &sec));
         more = false;
-        for (int i = 0; i < m->n; i++) more |= wants_more(m, &m->states[i], elapsed);
+        for (int i = 0; i < m->n; i++) more |= wants_more(m, &m->states[i], sec);
     }
     return ERR_OK;
 }
@@ -207,12 +236,13 @@ static void summarise(measuring_t *m, state_t *s, bench_result_t *out)
 {
     int64_t n = sorted_samples(s, m->sorted), n_kept = 0;
     const double *sorted = m->sorted;
-    out->disturbed = s->n_disturbed > 0 && n == s->n;
-    out->n_disturbed = s->n_disturbed;
+    out->n_disturbed = count_disturbed(s);
+    out->disturbed = out->n_disturbed > 0 && n == s->n;
     out->per_sample = s->per_sample;
     for (int64_t i = 0; i < s->n; i++) {
-        out->loads |= s->loads[i];
-        if (s->loads[i] && !out->disturbed) continue;
+        unsigned loads = (unsigned)s->loads[s->batch[i]];
+        out->loads |= loads;
+        if (loads && !out->disturbed) continue;
         s->sec[n_kept] = s->sec[i];
         s->batch[n_kept++] = s->batch[i];
         out->mean += s->sec[i] / (double)n;
@@ -244,6 +274,8 @@ static err_t prepare_states(measuring_t *m, const bench_work_t *works)
         TRY(mem_new_array(BENCH_MAX_SAMPLES, sizeof *s->sec, "samples", &s->sec));
         TRY(mem_new_array(BENCH_MAX_SAMPLES, sizeof *s->batch, "samples", &s->batch));
         TRY(mem_new_array(BENCH_MAX_SAMPLES, sizeof *s->loads, "samples", &s->loads));
+        TRY(mem_new_array(BENCH_MAX_SAMPLES, sizeof *s->probe_sec, "samples", &s->probe_sec));
+        TRY(mem_new_array(BENCH_MAX_SAMPLES, sizeof *s->batch_sec, "samples", &s->batch_sec));
         mem_touch(s->sec, BENCH_MAX_SAMPLES * sizeof *s->sec);
     }
     return ERR_OK;
@@ -253,7 +285,7 @@ static err_t measure(measuring_t *m, bench_result_t *results)
 {
     if (progress_active()) progress_draw(m->states[0].work->what, 0, 1, "");
     for (int i = 0; i < m->n; i++) TRY(warm_up(m->bench, &m->states[i]));
-    m->start_sec = clock_sec();
+    m->best_sec = INFINITY;
     TRY(rounds(m));
     progress_clear_line();
     if (m->bench->interrupted)
@@ -266,12 +298,21 @@ static err_t measure(measuring_t *m, bench_result_t *results)
     return ERR_OK;
 }
 
+static void state_free(state_t *s)
+{
+    mem_free(&s->sec);
+    mem_free(&s->batch);
+    mem_free(&s->loads);
+    mem_free(&s->probe_sec);
+    mem_free(&s->batch_sec);
+}
+
 err_t bench_measure(bench_t *bench, const bench_work_t *works, int n, bench_result_t *results)
 {
     const bench_options_t *o = bench->options;
     double each = o->budget_sec > 0 ? o->budget_sec : o->quick ? quick_budget_sec : budget_sec;
     ASSERT(n > 0 && n <= BENCH_MAX_WORKS);
-    measuring_t *m;
+    measuring_t *m = NULL;
     memset(results, 0, (size_t)n * sizeof *results);
     err_t err = mem_new(sizeof *m, "a measurement", &m);
     if (err == ERR_OK) {
@@ -282,11 +323,7 @@ err_t bench_measure(bench_t *bench, const bench_work_t *works, int n, bench_resu
     }
     err = comm_agree(bench->comm, err, "preparing a measurement");
     if (err == ERR_OK) err = measure(m, results);
-    for (int i = 0; m && i < n; i++) {
-        mem_free(&m->states[i].sec);
-        mem_free(&m->states[i].batch);
-        mem_free(&m->states[i].loads);
-    }
+    for (int i = 0; m && i < n; i++) state_free(&m->states[i]);
     if (m) mem_free(&m->sorted);
     mem_free(&m);
     return err;

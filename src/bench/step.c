@@ -150,18 +150,23 @@ static ratio_t ratio_of(const bench_result_t *base, const bench_result_t *r, dou
                      stats_quantile(ratios, n, 0.75)};
 }
 
-/* weak: time of one rank / time. strong: time of one rank / (ranks · time). ALONE is what every rank would do
- * with no allreduce and nobody to wait for: here it stands for the whole's efficiency against it. */
-static ratio_t efficiency(const step_bench_t *s, int i)
+/* Where an arrangement is in the list; -1: nowhere. */
+static int find(const step_bench_t *s, scaling_t mode, int n_ranks)
 {
-    const arrangement_t *a = &s->list[i];
-    int base = -1;
-    for (int k = 0; k < s->n; k++)
-        if (s->list[k].mode == (a->mode == ALONE ? WEAK : a->mode) &&
-            s->list[k].n_ranks == (a->mode == ALONE ? a->n_ranks : 1))
-            base = k;
-    if (a->mode == ALONE) return ratio_of(&s->results[i], &s->results[base], 1);
-    return ratio_of(&s->results[base], &s->results[i], a->mode == STRONG ? 1.0 / a->n_ranks : 1);
+    int size = s->bench->comm->size;
+    for (int i = 0; i < s->n; i++)
+        if (s->list[i].mode == mode && s->list[i].n_ranks == n_ranks) return i;
+    /* With every rank weak and strong are one. */
+    return mode == STRONG && n_ranks == size && size > 1 ? find(s, WEAK, size) : -1;
+}
+
+/* weak: time of one rank / time. strong: time of one rank / (ranks · time). alone, what every rank would do
+ * with no allreduce and nobody to wait for: its time / that of all ranks. */
+static ratio_t efficiency(const step_bench_t *s, scaling_t mode, int n_ranks)
+{
+    const bench_result_t *r = &s->results[find(s, mode, n_ranks)];
+    if (mode == ALONE) return ratio_of(r, &s->results[find(s, WEAK, n_ranks)], 1);
+    return ratio_of(&s->results[find(s, mode, 1)], r, mode == STRONG ? 1.0 / n_ranks : 1);
 }
 
 /* Collective. Means over an arrangement's ranks of the parts of a step, seconds. */
@@ -176,14 +181,14 @@ static err_t mean_cost(step_bench_t *s, const arrangement_t *a, step_cost_t *out
     return ERR_OK;
 }
 
-static err_t record(step_bench_t *s, int i, const step_cost_t *cost, ratio_t ratio)
+static err_t record(step_bench_t *s, scaling_t mode, const arrangement_t *a, const step_cost_t *cost,
+                    ratio_t e)
 {
-    const arrangement_t *a = &s->list[i];
-    const bench_result_t *r = &s->results[i];
-    json_t *j = bench_record_begin(s->bench, "step", mode_names[a->mode]);
+    const bench_result_t *r = &s->results[a - s->list];
+    json_t *j = bench_record_begin(s->bench, "step", mode_names[mode]);
     if (j) {
         json_string(j, "model", s->options->model);
-        json_string(j, "data", s->list[0].trial ? trial_data(s->list[0].trial) : NULL);
+        json_string(j, "data", trial_data(s->list[0].trial));
         json_string(j, "precision", s->options->precision);
         json_int(j, "ranks", a->n_ranks);
         json_int(j, "batch", a->batch);
@@ -191,9 +196,9 @@ static err_t record(step_bench_t *s, int i, const step_cost_t *cost, ratio_t rat
     bench_record_metrics(s->bench);
     if (j) {
         json_real(j, "images_per_sec", rate_of(a, r));
-        json_real(j, "efficiency", ratio.median);
-        json_real(j, "efficiency_low", ratio.low);
-        json_real(j, "efficiency_high", ratio.high);
+        json_real(j, "efficiency", e.median);
+        json_real(j, "efficiency_low", e.low);
+        json_real(j, "efficiency_high", e.high);
         json_real(j, "data_wait_share", cost->data / cost->total);
         json_real(j, "compute_share", (cost->forward + cost->backward) / cost->total);
         json_real(j, "exposed_comm_share", cost->comm / cost->total);
@@ -202,31 +207,33 @@ static err_t record(step_bench_t *s, int i, const step_cost_t *cost, ratio_t rat
     return bench_record_end(s->bench, r);
 }
 
+static err_t report_row(step_bench_t *s, scaling_t mode, int n_ranks)
+{
+    const arrangement_t *a = &s->list[find(s, mode, n_ranks)];
+    const bench_result_t *r = &s->results[a - s->list];
+    step_cost_t cost;
+    ratio_t e = efficiency(s, mode, n_ranks);
+    TRY(mean_cost(s, a, &cost));
+    bench_print("%-8s %5d %7lld %10.3f%-1s %10.0f %9.1f %9.1f %9.1f %9.1f   %.3f (%.3f–%.3f)",
+                mode_names[mode], a->n_ranks, (long long)a->batch, 1e3 * r->p50, bench_mark(r), rate_of(a, r),
+                100 * (cost.forward + cost.backward) / cost.total, 100 * cost.comm / cost.total,
+                100 * cost.optimizer / cost.total, 100 * cost.data / cost.total, e.median, e.low, e.high);
+    return record(s, mode, a, &cost, e);
+}
+
 static err_t report(step_bench_t *s)
 {
-    const char *data = s->list[0].trial ? trial_data(s->list[0].trial) : "";
+    int size = s->bench->comm->size;
     bench_print("step: %s, %s, %lld samples a rank, %s", s->options->model, s->options->precision,
-                (long long)s->options->batch, data);
-    bench_print("%-8s %5s %7s %10s  %9s %9s %9s %9s %9s   %s", "scaling", "ranks", "batch", "step ms",
+                (long long)s->options->batch, s->bench->comm->rank == 0 ? trial_data(s->list[0].trial) : "");
+    bench_print("%-8s %5s %7s %10s  %10s %9s %9s %9s %9s   %s", "scaling", "ranks", "batch", "step ms",
                 "images/s", "compute %", "comm %", "optim %", "data %", "efficiency (quartiles)");
-    for (int i = 0; i < s->n; i++) {
-        const arrangement_t *a = &s->list[i];
-        const bench_result_t *r = &s->results[i];
-        step_cost_t cost;
-        ratio_t e = efficiency(s, i);
-        TRY(mean_cost(s, a, &cost));
-        bench_print("%-8s %5d %7lld %10.3f%-1s %10.0f %9.1f %9.1f %9.1f %9.1f   %.3f (%.3f–%.3f)",
-                    mode_names[a->mode], a->n_ranks, (long long)a->batch, 1e3 * r->p50, bench_mark(r),
-                    rate_of(a, r), 100 * (cost.forward + cost.backward) / cost.total,
-                    100 * cost.comm / cost.total, 100 * cost.optimizer / cost.total,
-                    100 * cost.data / cost.total, e.median, e.low, e.high);
-        TRY(record(s, i, &cost, e));
-    }
-    if (s->n > 1)
-        bench_print(
-            "weak: time of 1 rank / time; strong: time of 1 rank / (ranks x time); alone: time of a step "
-            "without allreduce, each rank by itself / time of %d ranks",
-            s->bench->comm->size);
+    for (int i = 0; i < s->n; i++) TRY(report_row(s, s->list[i].mode, s->list[i].n_ranks));
+    if (size == 1) return ERR_OK;
+    TRY(report_row(s, STRONG, size));
+    bench_print("weak: time of 1 rank / time; strong: time of 1 rank / (ranks x time); alone: time of a step "
+                "without allreduce, each rank by itself / time of %d ranks",
+                size);
     return ERR_OK;
 }
 

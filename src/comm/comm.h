@@ -44,7 +44,7 @@ typedef struct comm_ops {
     const char *name; /* "self", "mpi", "nccl" */
     err_t (*barrier)(comm_t *comm);
     err_t (*barrier_asleep)(comm_t *comm);
-    err_t (*subset)(comm_t *comm, int n, comm_t *out); /* n: from 2 to size - 1 */
+    err_t (*subset)(comm_t *comm, int n, comm_t *out); /* n: from 2 to size */
     err_t (*broadcast)(comm_t *comm, void *data, int64_t n_bytes, int root);
     err_t (*allreduce)(comm_t *comm, void *data, int64_t count, dtype_t dtype, comm_op_t op);
     err_t (*allgather)(comm_t *comm, const void *send, int64_t n_bytes, void *recv);

@@ -256,13 +256,50 @@ static void test_no_allocation(comm_t *comm, char *data)
     OK_ALL(err == ERR_OK && mem_count() == before, "a step allocates nothing");
 }
 
+/* A communicator of the first ranks does what the whole does, while the others sleep. */
+static void test_subsets(comm_t *comm)
+{
+    for (int n = 1; n <= 4; n++) {
+        comm_t *part = NULL;
+        comm_buffer_t buffer = {0};
+        int k = n < comm->size ? n : comm->size;
+        bool mine = comm_subset(comm, k, &part) == ERR_OK && (part != NULL) == (comm->rank < k);
+        int64_t sum = comm->rank + 1;
+        if (mine && part) {
+            mine = part->rank == comm->rank && part->size == k &&
+                   comm_allreduce(part, &sum, 1, DTYPE_I64, COMM_SUM, "a test") == ERR_OK &&
+                   sum == k * (k + 1) / 2 && comm_buffer_new(part, 40000, &buffer) == ERR_OK;
+            float *values = buffer.data;
+            for (int i = 0; mine && i < 10000; i++) values[i] = (float)(comm->rank + i);
+            mine = mine && comm_buffer_allreduce(part, &buffer, 10000, "a test") == ERR_OK;
+            for (int i = 0; mine && i < 10000; i++)
+                mine = !(values[i] > (float)(k * i + k * (k - 1) / 2)) &&
+                       !(values[i] < (float)(k * i + k * (k - 1) / 2));
+            comm_buffer_free(part, &buffer);
+        }
+        comm_close(&part);
+        OK_ALL(mine && !part && comm_barrier_asleep(comm, "a test") == ERR_OK,
+               "%d of the ranks by themselves", n);
+    }
+    comm_t *alone = NULL;
+    OK_ALL(comm_alone(&alone) == ERR_OK && alone->size == 1 && alone->rank == 0, "a rank alone");
+    comm_close(&alone);
+    /* The ranks have waited a different number of times, and count alike again. */
+    long long all[4] = {0}, sequence = watchdog_sequence();
+    OK_ALL(comm_allgather(comm, &sequence, sizeof sequence, all, "a test") == ERR_OK && all[0] > 0,
+           "sequences");
+    bool same = true;
+    for (int r = 1; r < comm->size; r++) same &= all[r] == all[0];
+    OK_ALL(same, "are the same on all ranks");
+}
+
 int main(void)
 {
     comm_t *comm = NULL;
     comm_options_t options = {.name = "mpi", .timeout_sec = 60, .abort_job = abort_job};
     err_t err = comm_open(&options, &comm);
     tap_quiet = !log_speaks();
-    tap_plan(43);
+    tap_plan(50);
     OK_CALL(err, "open");
     if (err != ERR_OK) return 1;
     int size;
@@ -278,6 +315,7 @@ int main(void)
     test_alltoall(comm);
     test_agree(comm);
     test_buffers(comm);
+    test_subsets(comm);
     test_no_allocation(comm, data);
     mem_free(&data);
     comm_close(&comm);

@@ -48,11 +48,26 @@ static void check_median(void)
     OK(isnan(stats_median(NULL, 0)), "the median of none is NaN");
 }
 
+static void check_interval(void)
+{
+    double sorted[100], low, high;
+    for (int i = 0; i < 100; i++) sorted[i] = i + 1;
+    stats_median_interval(sorted, 5, &low, &high);
+    OK(isinf(low) && low < 0 && isinf(high), "five samples have no interval for the median");
+    stats_median_interval(sorted, 6, &low, &high);
+    OK(near(low, 1) && near(high, 6), "six: the smallest to the largest, which hold it in 97 %% of cases");
+    stats_median_interval(sorted, 20, &low, &high);
+    OK(near(low, 5) && near(high, 16), "twenty: from the 5th to the 16th");
+    stats_median_interval(sorted, 100, &low, &high);
+    OK(near(low, 40) && near(high, 61), "a hundred: from the 40th to the 61st");
+}
+
 int main(void)
 {
-    tap_plan(15);
+    tap_plan(19);
     check_sort();
     check_quantiles();
     check_median();
+    check_interval();
     return tap_done();
 }

@@ -1,0 +1,105 @@
+#!/usr/bin/env bats
+# `dptrain bench`: its command line, records, and ends. The cases have tests of their own.
+# shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
+
+# shellcheck source=tests/cli/common.bash
+load common
+bats_require_minimum_version 1.5.0
+
+# One quick measurement of a small step.
+quick_step() { # RANKS ARGUMENTS...
+    on_ranks "$1" bench step --quick --budget 0.05 --step-data digits --step-batch 8 --step-algorithms fixed \
+        --threads 1 --out "$BATS_TEST_TMPDIR/b.jsonl" "${@:2}"
+}
+
+records() { # JQ-CONDITION OF EVERY "bench" RECORD
+    jq -es "[.[] | select(.record == \"bench\")] | length > 0 and all($1)" "$BATS_TEST_TMPDIR/b.jsonl" >/dev/null
+}
+
+@test "bench --help lists the cases and their options" {
+    "$dptrain" bench --help >"$BATS_TEST_TMPDIR/help"
+    grep -q '^  step  ' "$BATS_TEST_TMPDIR/help"
+    grep -q -- '--precision X' "$BATS_TEST_TMPDIR/help"
+    grep -q -- '--step-model' "$BATS_TEST_TMPDIR/help"
+    [ "$("$dptrain" bench step --help | grep -c -- '--step-')" -ge 4 ]
+}
+
+@test "what is not a case is an error that names the nearest" {
+    run -2 "$dptrain" bench
+    [[ $output == *"bench all"* ]]
+    run -2 "$dptrain" bench stap
+    [[ $output == *"did you mean 'step'"* ]]
+    run -2 "$dptrain" bench step step
+    [[ $output == *"given twice"* ]]
+    run -2 "$dptrain" bench step --step-modle lenet5
+    [[ $output == *"step-model"* ]]
+    run -2 "$dptrain" bench step --precision 0
+    [[ $output == *"precision"* ]]
+    run -2 "$dptrain" bench step --out "" --budget 0.05
+    [[ $output == *"--out is empty"* ]]
+}
+
+@test "step: weak, strong and alone on two ranks, each a record" {
+    quick_step 2 >"$BATS_TEST_TMPDIR/table"
+    grep -Eq '^weak +1 ' "$BATS_TEST_TMPDIR/table"
+    grep -Eq '^weak +2 ' "$BATS_TEST_TMPDIR/table"
+    grep -Eq '^alone +2 ' "$BATS_TEST_TMPDIR/table"
+    grep -Eq '^strong +1 +16 ' "$BATS_TEST_TMPDIR/table"
+    grep -Eq '^strong +2 +16 ' "$BATS_TEST_TMPDIR/table"
+    grep -q 'finished: 5 points' "$BATS_TEST_TMPDIR/table"
+    [ "$(grep -c '"record":"bench"' "$BATS_TEST_TMPDIR/b.jsonl")" -eq 5 ]
+    records '.case == "step" and .schema == 1 and .key.model == "lenet5" and .n == (.samples | length) and .p50 > 0
+        and .min <= .p50 and .p50 <= .p99 and .p99 <= .max and (.verdict | test("ok|inconclusive|disturbed"))
+        and .metrics.images_per_sec > 0 and .metrics.compute_share > 0 and .metrics.compute_share < 1'
+    # Every point belongs to the head, which has the fingerprint and no environment.
+    jq -es '.[0].id as $id | .[0].record == "bench_run" and all(.[1:][]; .run == $id) and .[-1].record == "bench_end"
+        and .[-1].why == "finished" and .[-1].n_points == 5' "$BATS_TEST_TMPDIR/b.jsonl"
+    jq -es '.[0].fingerprint | (.hardware_id | test("^[0-9a-f]{16}$")) and .hardware.cpus > 0
+        and .software.dptrain != null and .fabric.hosts == 1' "$BATS_TEST_TMPDIR/b.jsonl"
+    run grep -c "$HOME" "$BATS_TEST_TMPDIR/b.jsonl"
+    [ "$output" -eq 0 ]
+}
+
+@test "one rank has one arrangement; a second run adds to the file" {
+    quick_step 1 >/dev/null
+    quick_step 1 >/dev/null
+    [ "$(grep -c '"record":"bench_run"' "$BATS_TEST_TMPDIR/b.jsonl")" -eq 2 ]
+    [ "$(jq -r 'select(.record == "bench") | .test' "$BATS_TEST_TMPDIR/b.jsonl" | sort -u)" = weak ]
+    [ "$(jq -r 'select(.record == "bench_run") | .id' "$BATS_TEST_TMPDIR/b.jsonl" | sort -u | wc -l)" -eq 2 ]
+    [ "$(jq -r 'select(.record == "bench_run") | .fingerprint.hardware_id' "$BATS_TEST_TMPDIR/b.jsonl" | sort -u | wc -l)" -eq 1 ]
+}
+
+@test "a model or data that are not there are errors, and the file says that the run failed" {
+    run -2 quick_step 1 --step-model lenet6
+    [[ $output == *"lenet5"* ]]
+    [ "$(tail -n 1 "$BATS_TEST_TMPDIR/b.jsonl" | jq -r .why)" = failed ]
+    run -3 "$dptrain" bench step --step-data /nowhere --out "$BATS_TEST_TMPDIR/b.jsonl"
+    [[ $output == *"/nowhere"* ]]
+}
+
+@test "a full disk and a place that cannot be written are errors" {
+    run -4 "$dptrain" bench step --quick --step-data digits --out /dev/full
+    [[ $output == *"/dev/full"*"No space left"* ]]
+    run "$dptrain" bench step --quick --step-data digits --out /proc/none/b.jsonl
+    [ "$status" -ne 0 ]
+    [[ $output == *"/proc/none"* ]]
+}
+
+@test "Ctrl-C: what was measured stays, the file says interrupted, exit code 1" {
+    # Long enough to be interrupted; in a process group of its own, as a terminal's job is.
+    "$dptrain" bench step --budget 60 --precision 0.000001 --step-data digits --step-algorithms fixed --threads 1 \
+        --out "$BATS_TEST_TMPDIR/b.jsonl" >"$BATS_TEST_TMPDIR/table" 2>&1 &
+    local pid=$! i
+    for ((i = 0; i < 200; i++)); do
+        grep -q bench_run "$BATS_TEST_TMPDIR/b.jsonl" 2>/dev/null && break
+        sleep 0.1
+    done
+    sleep 1
+    kill -INT "$pid"
+    local status=0
+    wait "$pid" || status=$?
+    [ "$status" -eq 1 ]
+    grep -q 'interrupted: 0 points' "$BATS_TEST_TMPDIR/table"
+    grep -q 'interrupted by a signal' "$BATS_TEST_TMPDIR/table"
+    [ "$(tail -n 1 "$BATS_TEST_TMPDIR/b.jsonl" | jq -r .why)" = interrupted ]
+}

@@ -1,0 +1,167 @@
+/* RUN np=0,1,2,3
+ *
+ * The protocol of bench: how often what is called, samples and statistics, ranks that take no part, errors,
+ * and a signal. What a sample's time is depends on the machine; that it is the slowest rank's does not. */
+#include <math.h>
+#include <signal.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/stats.h"
+#include "bench/bench.h"
+#include "tests/mpi/everyone.h"
+#include "train/stop.h"
+
+static void abort_job(err_t code)
+{
+    MPI_Abort(MPI_COMM_WORLD, (int)code);
+}
+
+/* A work that counts. */
+typedef struct counter {
+    int64_t n_runs, n_prepared, n_runs_at_prepare;
+    bool prepared_between; /* never two runs without a prepare */
+    double sleep_sec;
+    int64_t fail_at; /* 0: never */
+    int64_t signal_at;
+} counter_t;
+
+static err_t count_run(void *context)
+{
+    counter_t *c = context;
+    c->n_runs++;
+    if (c->fail_at && c->n_runs >= c->fail_at) RAISE(ERR_DATA, "run %d", (int)c->n_runs);
+    if (c->n_runs == c->signal_at) raise(SIGTERM);
+    if (c->sleep_sec > 0) clock_sleep(c->sleep_sec);
+    return ERR_OK;
+}
+
+static err_t count_prepare(void *context)
+{
+    counter_t *c = context;
+    if (c->n_prepared > 0 && c->n_runs != c->n_runs_at_prepare + 1) c->prepared_between = false;
+    c->n_prepared++;
+    c->n_runs_at_prepare = c->n_runs;
+    return ERR_OK;
+}
+
+static void check_statistics(const bench_result_t *r)
+{
+    double sorted[BENCH_MAX_SAMPLES];
+    memcpy(sorted, r->sec, (size_t)r->n * sizeof *sorted);
+    stats_sort(sorted, r->n);
+    double low, high;
+    stats_median_interval(sorted, r->n, &low, &high);
+    OK_ALL(r->n > 0 && r->min <= r->p50 && r->p50 <= r->p95 && r->p95 <= r->p99 && r->p99 <= r->max,
+           "quantiles ascend");
+    OK_ALL(!(r->p50 < stats_quantile(sorted, r->n, 0.5)) && !(r->p50 > stats_quantile(sorted, r->n, 0.5)),
+           "the median is that of the samples");
+    OK_ALL((r->n < 6 && isinf(r->ci_high)) ||
+               (low <= r->ci_low && r->ci_low <= r->p50 && r->p50 <= r->ci_high && r->ci_high <= high),
+           "and lies in its interval");
+    OK_ALL(r->mean >= r->min && r->mean <= r->max && (r->cv >= 0 || r->n == 1), "so does the mean");
+}
+
+static void test_short(bench_t *bench)
+{
+    counter_t c = {0};
+    bench_work_t work = {.what = "a short work", .context = &c, .run = count_run};
+    bench_result_t r;
+    OK_ALL(bench_measure(bench, &work, 1, &r) == ERR_OK, "a work of a few nanoseconds is measured");
+    OK_ALL(r.per_sample > 1 && r.n >= BENCH_MIN_SAMPLES && r.n <= BENCH_MAX_SAMPLES,
+           "many iterations make one sample");
+    OK_ALL(c.n_runs >= r.n * r.per_sample, "as many as it says were run");
+    OK_ALL(r.p50 > 0 && r.p50 < 1e-3, "its time is that of one iteration");
+    check_statistics(&r);
+    bench_result_free(&r);
+    OK_ALL(!r.sec && !r.batch, "freed");
+}
+
+static void test_slowest(bench_t *bench)
+{
+    int last = bench->comm->size - 1;
+    counter_t c = {.sleep_sec = bench->comm->rank == last ? 0.004 : 0};
+    bench_work_t work = {.what = "a work with a slow rank", .context = &c, .run = count_run};
+    bench_result_t r;
+    OK_ALL(bench_measure(bench, &work, 1, &r) == ERR_OK, "a work that is slow on one rank");
+    OK_ALL(r.min >= 0.004, "every sample has the slow rank's time");
+    OK_ALL(r.slowest_rank == last && r.slowest_share > 0.5, "which is named");
+    OK_ALL(r.per_sample == 1, "a long iteration is a sample of its own");
+    bench_result_free(&r);
+}
+
+static void test_prepare(bench_t *bench)
+{
+    counter_t c = {.prepared_between = true};
+    bench_work_t work = {.what = "prepared", .context = &c, .run = count_run, .prepare = count_prepare};
+    bench_result_t r;
+    OK_ALL(bench_measure(bench, &work, 1, &r) == ERR_OK, "a work with preparation");
+    OK_ALL(c.prepared_between && c.n_prepared == c.n_runs && r.per_sample == 1,
+           "is prepared before every run");
+    bench_result_free(&r);
+}
+
+/* Several works, one of them on rank 0 alone. */
+static void test_turns(bench_t *bench)
+{
+    counter_t c[2] = {{.sleep_sec = 0.002}, {.sleep_sec = 0.002}};
+    bench_work_t works[2] = {{.what = "rank 0 alone", .context = &c[0], .run = count_run, .n_ranks = 1},
+                             {.what = "all ranks", .context = &c[1], .run = count_run}};
+    bench_result_t r[2];
+    OK_ALL(bench_measure(bench, works, 2, r) == ERR_OK, "two works in turn");
+    OK_ALL((c[0].n_runs > 0) == (bench->comm->rank == 0) && c[1].n_runs > 0,
+           "the other ranks had no part in one");
+    OK_ALL(r[0].n > 0 && r[1].n > 0 && r[0].slowest_rank == 0, "both have samples on all ranks");
+    int last[2] = {r[0].batch[r[0].n - 1], r[1].batch[r[1].n - 1]};
+    bool rising = true;
+    for (int k = 0; k < 2; k++)
+        for (int64_t i = 1; i < r[k].n; i++) rising &= r[k].batch[i] >= r[k].batch[i - 1];
+    OK_ALL(rising && last[0] >= 0 && last[1] >= 0, "in batches that are counted");
+    bench_result_free(&r[0]);
+    bench_result_free(&r[1]);
+}
+
+static void test_errors(bench_t *bench)
+{
+    counter_t c = {.fail_at = 1};
+    bench_work_t work = {.what = "failing", .context = &c, .run = count_run};
+    bench_result_t r;
+    OK_ALL(bench_measure(bench, &work, 1, &r) == ERR_DATA && strcmp(err_message(), "run 1") == 0,
+           "an error comes through");
+    bench_result_free(&r);
+    c = (counter_t){.signal_at = bench->comm->rank == bench->comm->size - 1 ? 5 : 0, .sleep_sec = 0.001};
+    stop_catch(SIGTERM);
+    OK_ALL(bench_measure(bench, &work, 1, &r) == ERR_GATE && bench->interrupted &&
+               bench->comm->agreed == ERR_GATE,
+           "a signal at one rank ends the measuring on all");
+    bench_result_free(&r);
+}
+
+static void test_memory(bench_t *bench)
+{
+    OK_ALL(bench_check_memory(bench, 1 << 10, "a little") == ERR_OK, "a KiB fits");
+    OK_ALL(bench_check_memory(bench, INT64_C(1) << 60, "too much") == ERR_USAGE &&
+               strstr(err_message(), "too much") && strstr(err_message(), "GiB"),
+           "an EiB does not: %s", err_message());
+}
+
+int main(void)
+{
+    bench_options_t options = {.budget_sec = 0.05, .precision = 0.5};
+    bench_t bench = {.options = &options, .n_cpus = 2};
+    comm_options_t comm = {.name = "mpi", .timeout_sec = 60, .abort_job = abort_job};
+    if (comm_open(&comm, &bench.comm) != ERR_OK) return 1;
+    tap_quiet = bench.comm->rank != 0;
+    tap_plan(24);
+    bench.runtime.comm = bench.comm;
+    test_short(&bench);
+    test_slowest(&bench);
+    test_prepare(&bench);
+    test_turns(&bench);
+    test_memory(&bench);
+    test_errors(&bench); /* last: it leaves the signal behind */
+    comm_close(&bench.comm);
+    OK(mem_live() == 0, "every block was freed");
+    return tap_done();
+}
