@@ -17,7 +17,7 @@ const conv_layer_t conv_layers[] = {
 
     {"resnet50", "conv1", 224, 3, 64, 7, 2, 3, false, 1, true},
     {"resnet50", "conv2_1a", 56, 64, 64, 1, 1, 0, false, 1, false},
-    {"resnet50", "conv2_1b", 56, 64, 64, 3, 1, 1, false, 3, true},
+    {"resnet50", "conv2_1b", 56, 64, 64, 3, 1, 1, false, 3, false},
     {"resnet50", "conv2_1c", 56, 64, 256, 1, 1, 0, false, 4, false},
     {"resnet50", "conv2_2a", 56, 256, 64, 1, 1, 0, false, 2, true},
     {"resnet50", "conv3_1a", 56, 256, 128, 1, 1, 0, false, 1, false},

@@ -105,7 +105,8 @@ static err_t measure_level(bench_t *bench, const mem_options_t *options, const m
     err_t err = comm_agree(bench->comm, mem_arrays_new(level->n_bytes, bench->runtime.n_threads, &arrays),
                            "measuring memory");
     for (int kernel = 0; kernel < MEM_KERNEL_COUNT && err == ERR_OK; kernel++)
-        err = measure_loop(bench, options, level, &arrays, (mem_kernel_t)kernel);
+        if (!bench->options->quick || kernel == MEM_COPY || kernel == MEM_TRIAD)
+            err = measure_loop(bench, options, level, &arrays, (mem_kernel_t)kernel);
     mem_arrays_free(&arrays);
     return err;
 }

@@ -12,7 +12,7 @@ setup() {
 }
 
 bench() { # RANKS CASE ARGUMENTS...
-    local with=("${@:2}" --quick --budget 0.01 --threads 1 --out "$records")
+    local with=("$2" --quick "${@:3}" --budget 0.01 --threads 1 --out "$records")
     if (($1 > 1)); then
         on_ranks "$1" bench "${with[@]}" >"$said"
     else
@@ -73,14 +73,14 @@ sound() { # CASE POINTS RANKS
 
 @test "conv: strides, borders and 1x1 of the large networks are right; the reference backend" {
     bench 1 conv --conv-net resnet50 --conv-batch 1
-    points backward_data 'length >= 4 and all(.metrics.wrong == 0)'
+    points backward_data 'length >= 3 and all(.metrics.wrong == 0)'
     rm "$records"
     bench 1 conv --conv-net lenet5 --conv-batch 1 --device ref
     points forward 'length == 2 and all(.metrics.wrong == 0 and .metrics.algorithm == "ref" and .key.device == "ref")'
 }
 
 @test "mem: STREAM's loops and fresh pages" {
-    bench 2 mem --mem-bytes 96K
+    bench 2 mem --mem-bytes 96K --no-quick
     sound mem 6 2
     for loop in copy scale; do
         points "$loop" 'length == 1 and all(.metrics.gbs * 1e9 * .p50 / .metrics.passes_per_iteration
@@ -122,7 +122,7 @@ sound() { # CASE POINTS RANKS
 @test "io: without --io-dir in the folder of the records" {
     bench 1 io --io-bytes 64K
     grep -qF "in $BATS_TEST_TMPDIR/dptrain-bench-" "$said"
-    ! compgen -G "$BATS_TEST_TMPDIR/dptrain-bench-*"
+    [ -z "$(compgen -G "$BATS_TEST_TMPDIR/dptrain-bench-*")" ]
 }
 
 @test "wrong data is found: code 1, and the row and the record say so" {
@@ -142,7 +142,7 @@ sound() { # CASE POINTS RANKS
     finds 1 '. == [1, 0, 0, 1, 0, 0]' conv --conv-net lenet5 --conv-batch 1 --conv-fault forward
     finds 1 '. == [0, 1, 0, 0, 1, 0]' conv --conv-net lenet5 --conv-batch 1 --conv-fault backward_data
     finds 2 '. == [0, 0, 2, 0, 0, 2]' conv --conv-net lenet5 --conv-batch 1 --conv-fault backward_weights
-    finds 1 '. == [1, 1, 1, 1, 0, 0]' mem --mem-bytes 64K --mem-fault
+    finds 1 '. == [1, 1, 1, 1, 0, 0]' mem --mem-bytes 64K --no-quick --mem-fault
     finds 1 '. == [0, 0, 1, 1, 0, 1, 1, 0, 1, 1]' io --io-dir "$BATS_TEST_TMPDIR/disk" --io-bytes 64K --io-fault
     [ -z "$(ls -A "$BATS_TEST_TMPDIR/disk")" ]
 }
@@ -152,7 +152,8 @@ refused() { # CODE WORDS ARGUMENTS...
     echo "$output"
     [ "$status" -eq "$1" ]
     [[ $output == *"$2"* ]]
-    ! grep -q '^  [a-z_/0-9]* .* [0-9]$' "$said" # no row of a table
+    # No row of a table.
+    [ "$(grep -cE '^  [a-z_/0-9]+ .* [0-9]+$' "$said")" -eq 0 ]
 }
 
 @test "options that cannot be: said by name, before anything is measured" {
@@ -208,7 +209,7 @@ on_small_disk() { # OPTIONS ARGUMENTS...
 }
 
 @test "io: an interrupt removes the folder, too" {
-    local pid rank status=0
+    local pid status=0
     mkdir "$BATS_TEST_TMPDIR/disk"
     "$dptrain" bench io --budget 20 --precision 1e-6 --threads 1 --io-bytes 1M --io-dir "$BATS_TEST_TMPDIR/disk" \
         --out "$records" >"$said" 2>"$BATS_TEST_TMPDIR/errors" 3>&- &
