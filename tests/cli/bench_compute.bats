@@ -12,7 +12,8 @@ setup() {
 }
 
 bench() { # RANKS CASE ARGUMENTS...
-    local with=("$2" --quick "${@:3}" --budget 0.01 --threads 1 --out "$records")
+    local with=("${@:2}" --budget 0.01 --threads 1 --out "$records")
+    [[ " $* " == *" --no-quick "* ]] || with+=(--quick)
     if (($1 > 1)); then
         on_ranks "$1" bench "${with[@]}" >"$said"
     else
