@@ -25,7 +25,8 @@ const opt_t bench_option_table[] = {
 };
 const int n_bench_options = sizeof bench_option_table / sizeof bench_option_table[0];
 
-const bench_case_t *const bench_cases[] = {&bench_gemm, &bench_conv, &bench_mem, &bench_io, &bench_step, NULL};
+const bench_case_t *const bench_cases[] = {&bench_gemm, &bench_conv, &bench_mem,
+                                           &bench_io,   &bench_step, NULL};
 
 err_t bench_check_memory(bench_t *bench, int64_t n_bytes, const char *what)
 {
