@@ -289,6 +289,7 @@ static err_t prepare_states(measuring_t *m, const bench_work_t *works)
         state_t *s = &m->states[i];
         s->work = &works[i];
         s->n_ranks = works[i].n_ranks ? works[i].n_ranks : m->bench->comm->size;
+        ASSERT(!works[i].prepare || s->n_ranks == m->bench->comm->size);
         TRY(mem_new_array(BENCH_MAX_SAMPLES, sizeof *s->sec, "samples", &s->sec));
         TRY(mem_new_array(BENCH_MAX_SAMPLES, sizeof *s->batch, "samples", &s->batch));
         TRY(mem_new_array(BENCH_MAX_SAMPLES, sizeof *s->loads, "samples", &s->loads));
