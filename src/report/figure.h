@@ -1,0 +1,25 @@
+/* Numbers as people read them: four digits that count, a unit of their size. NAN is "-". */
+#ifndef REPORT_FIGURE_H
+#define REPORT_FIGURE_H
+
+#include <stddef.h>
+
+typedef struct figure {
+    char text[48];
+} figure_t;
+
+figure_t figure_number(double value);     /* 3.142, 31.42, 3142, 31416; whole numbers in full */
+figure_t figure_time(double sec);         /* "812 ns", "5.213 us", "1.204 ms", "98.20 s" */
+figure_t figure_size(double n_bytes);     /* "8 MiB" where it is that exactly, else the number */
+figure_t figure_percent(double fraction); /* "12.5 %" */
+
+/* What a number's name says of it: its last part is the unit. */
+typedef enum quantity { QUANTITY_NUMBER, QUANTITY_TIME, QUANTITY_SIZE, QUANTITY_PERCENT } quantity_t;
+
+/* *unit: "GB/s" of busbw_gbs, "s" of wait_sec, "" where none is known. *n_stem: of the name's characters
+ * those before the unit's. */
+quantity_t figure_quantity(const char *name, const char **unit, size_t *n_stem);
+
+figure_t figure_of(quantity_t quantity, double value);
+
+#endif
