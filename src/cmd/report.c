@@ -50,7 +50,7 @@ static const opt_t table[] = {
     {"strict", OPT_FLAG, FIELD(strict), NULL, 0, 0, NULL, "", "a line that is left out is an error", false},
 };
 
-/* A file that was read: under another name it is the same. */
+/* A file that was read, by what it is: under another name it is the same. */
 typedef struct seen {
     dev_t device;
     ino_t inode;
@@ -162,20 +162,22 @@ static err_t raise_filtered(const report_t *report)
           nearest ? "'?" : "");
 }
 
-static err_t judge(const reading_t *r, const report_options_t *options)
+/* Whether there is anything to print. */
+static err_t check_usable(const report_t *report)
 {
-    int64_t n_records = 0, n_left_out = 0, n_points = 0;
-    for (int i = 0; i < r->report.n_files; i++) {
-        n_records += r->report.files[i].n_records;
-        n_left_out += r->report.files[i].bad.n + r->report.files[i].newer.n;
-    }
-    for (const report_run_t *run = r->report.runs; run; run = run->next) n_points += run->n_points;
-    if (n_records == 0 && r->worst == ERR_OK)
-        RAISE(ERR_DATA, "nothing to report: there is no record that can be used");
-    if (r->report.n_filtered > 0 && n_points == 0) return raise_filtered(&r->report);
-    if (options->strict && n_left_out > 0)
-        RAISE(ERR_DATA, "%lld lines were left out, which --strict forbids", (long long)n_left_out);
-    return ERR_OK;
+    int64_t n_records = 0, n_points = 0;
+    for (int i = 0; i < report->n_files; i++) n_records += report->files[i].n_records;
+    for (const report_run_t *run = report->runs; run; run = run->next) n_points += run->n_points;
+    if (n_records == 0) RAISE(ERR_DATA, "nothing to report: there is no record that can be used");
+    return report->n_filtered > 0 && n_points == 0 ? raise_filtered(report) : ERR_OK;
+}
+
+static err_t check_strict(const report_t *report)
+{
+    int64_t n_left_out = 0;
+    for (int i = 0; i < report->n_files; i++) n_left_out += report->files[i].bad.n + report->files[i].newer.n;
+    if (n_left_out == 0) return ERR_OK;
+    RAISE(ERR_DATA, "%lld lines were left out, which --strict forbids", (long long)n_left_out);
 }
 
 static err_t print_to(const report_t *report, const char *format, FILE *out, const char *name)
@@ -209,27 +211,27 @@ out:
     return err;
 }
 
+static err_t read_and_print(reading_t *r, const report_options_t *options, const char *const *names, int n)
+{
+    if (n == 0) RAISE(ERR_USAGE, "dptrain report wants files of records; - is the standard input");
+    TRY(read_files(r, names, n));
+    TRY(check_usable(&r->report));
+    if (options->out)
+        TRY(print_to_file(&r->report, options->format, options->out));
+    else
+        TRY(print_to(&r->report, options->format, stdout, "the standard output"));
+    /* What is forbidden is shown nevertheless. */
+    return options->strict ? check_strict(&r->report) : ERR_OK;
+}
+
 static err_t run(const report_options_t *options, const char *const *names, int n)
 {
     reading_t r = {.report = {.only_case = options->only_case, .only_test = options->only_test}};
-    err_t err;
-    if (n == 0) RAISE(ERR_USAGE, "dptrain report wants files of records; - is the standard input");
-    TRY_OUT(err, read_files(&r, names, n));
-    err = judge(&r, options);
-    /* What --strict forbids is shown nevertheless. */
-    if (err == ERR_OK || (err == ERR_DATA && options->strict)) {
-        err_info_t verdict;
-        err_take(err, &verdict);
-        if (options->out)
-            TRY_OUT(err, print_to_file(&r.report, options->format, options->out));
-        else
-            TRY_OUT(err, print_to(&r.report, options->format, stdout, "the standard output"));
-        if (verdict.code != ERR_OK) err = err_put(&verdict);
-    }
-out:
+    err_t err = read_and_print(&r, options, names, n);
     report_free(&r.report);
     mem_free(&r.seen);
-    return err != ERR_OK ? cmd_fail(err) : r.worst;
+    cmd_fail(err);
+    return err > r.worst ? err : r.worst;
 }
 
 err_t cmd_report(const cmd_context_t *context)
@@ -242,10 +244,10 @@ err_t cmd_report(const cmd_context_t *context)
     if (cmd_wants_help(context, usage, &group, 1)) return ERR_OK;
     if (err == ERR_OK) err = mem_new_array(context->argc + 1, sizeof *names, "names of files", &names);
     if (err == ERR_OK) err = opt_parse(&group, 1, context->argc, context->argv, names, context->argc, &n);
-    if (err == ERR_OK && log_speaks())
+    if (err != ERR_OK)
+        cmd_fail(err);
+    else if (log_speaks())
         err = run(&options, names, n);
-    else
-        err = cmd_fail(err);
     mem_free(&names);
     return err;
 }

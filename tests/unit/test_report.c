@@ -1,7 +1,8 @@
 /* RUN np=0
  *
  * From records to the model: runs and their points, what is left out and why, and the check of the records'
- * schema, which must find every single fault. */
+ * schema, which must find every single fault. With a file of dptrain bench's as argument: that check alone,
+ * of each of its lines. */
 #include "tests/tap.h"
 
 #include <math.h>
@@ -257,8 +258,29 @@ static void check_schema(void)
        "and of an end");
 }
 
-int main(void)
+static int check_file(const char *path)
 {
+    FILE *file = fopen(path, "re");
+    char *line = NULL;
+    size_t capacity = 0;
+    int64_t n_lines = 0, n_bad = 0;
+    if (!file) exit(4);
+    tap_plan(1);
+    for (ssize_t n; (n = getline(&line, &capacity, file)) > 0;) {
+        n_lines++;
+        if (report_check_record(line, (size_t)n) == ERR_OK) continue;
+        n_bad++;
+        printf("# line %lld: %s\n", (long long)n_lines, err_message());
+    }
+    OK(n_lines > 0 && n_bad == 0, "each of %lld records keeps the schema", (long long)n_lines);
+    free(line);
+    fclose(file);
+    return tap_done();
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1) return check_file(argv[1]);
     tap_plan(45);
     check_bench();
     check_trouble();
