@@ -109,8 +109,7 @@ static void lay_out(layout_t *layout)
 static err_t field_text(printer_t *p, const report_field_t *field, const char **out)
 {
     const char *unit;
-    size_t n_stem;
-    quantity_t quantity = figure_quantity(field->name, &unit, &n_stem);
+    quantity_t quantity = figure_quantity(field->name, &unit);
     *out = field->text;
     if (field->kind == FIELD_MISSING) *out = "-";
     if (field->kind != FIELD_NUMBER || (field->text && quantity == QUANTITY_NUMBER)) return ERR_OK;
@@ -150,25 +149,14 @@ static err_t cell_text(printer_t *p, const report_point_t *point, const column_t
     return field ? field_text(p, field, out) : ERR_OK;
 }
 
-static bool has_missing(const report_point_t *point)
-{
-    if (point->timing && !is_sound(point->timing)) return true;
-    for (int i = 0; i < point->key.n; i++)
-        if (point->key.at[i].kind == FIELD_MISSING) return true;
-    for (int i = 0; i < point->metrics.n; i++)
-        if (point->metrics.at[i].kind == FIELD_MISSING) return true;
-    return false;
-}
-
 /* A metric's unit is said once, above it, where its values do not each have their own. */
 static err_t heading_text(printer_t *p, const column_t *column, const char **out)
 {
-    const char *unit;
-    size_t n_stem;
+    char heading[128];
     *out = column->name;
-    if (column->source != FROM_METRICS) return ERR_OK;
-    if (figure_quantity(column->name, &unit, &n_stem) != QUANTITY_NUMBER || !unit[0]) return ERR_OK;
-    return arena_format(&p->arena, out, "%.*s%s%s", (int)n_stem, column->name, n_stem ? " " : "", unit);
+    if (column->source != FROM_METRICS || !figure_heading(column->name, heading, sizeof heading))
+        return ERR_OK;
+    return arena_text(&p->arena, heading, strlen(heading), out);
 }
 
 static bool is_text_column(const report_group_t *group, const column_t *column)
@@ -207,7 +195,7 @@ static err_t fill(printer_t *p, const layout_t *layout, table_t *table)
     }
     const char **cell = table->cells;
     for (const report_point_t *point = layout->group->first; point; point = point->next) {
-        p->n_missing += has_missing(point);
+        p->n_missing += point->timing && !is_sound(point->timing);
         for (int c = 0; c < layout->n; c++, cell++) {
             *cell = NULL;
             TRY(cell_text(p, point, &layout->columns[c], cell));

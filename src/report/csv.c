@@ -78,8 +78,7 @@ static void put_point(const place_t *place, const report_point_t *point)
     for (int i = 0; i < point->metrics.n; i++) {
         const report_field_t *field = &point->metrics.at[i];
         const char *unit;
-        size_t n_stem;
-        figure_quantity(field->name, &unit, &n_stem);
+        figure_quantity(field->name, &unit);
         if (field->kind == FIELD_TEXT)
             put_row(place, field->name, field->text, "");
         else

@@ -61,40 +61,69 @@ figure_t figure_percent(double fraction)
     return out;
 }
 
-quantity_t figure_quantity(const char *name, const char **unit, size_t *n_stem)
+typedef struct suffix {
+    const char *text, *unit;
+    quantity_t quantity;
+} suffix_t;
+
+static const suffix_t suffixes[] = {
+    {"images_per_sec", "images/s", QUANTITY_NUMBER},
+    {"per_sec", "1/s", QUANTITY_NUMBER},
+    {"gbs", "GB/s", QUANTITY_NUMBER},
+    {"mbs", "MB/s", QUANTITY_NUMBER},
+    {"tflops", "TFLOP/s", QUANTITY_NUMBER},
+    {"gflops", "GFLOP/s", QUANTITY_NUMBER},
+    {"sec", "s", QUANTITY_TIME},
+    {"bytes", "B", QUANTITY_SIZE},
+    {"share", "", QUANTITY_PERCENT},
+    {"accuracy", "", QUANTITY_PERCENT},
+    {"efficiency", "", QUANTITY_PERCENT},
+    {"of_peak", "", QUANTITY_PERCENT},
+};
+
+/* Behind these is what the number is of: the ends of an interval, the sum over the ranks. */
+static size_t without_tail(const char *name)
 {
-    static const struct {
-        const char *suffix, *unit;
-        quantity_t quantity;
-    } known[] = {
-        {"images_per_sec", "images/s", QUANTITY_NUMBER},
-        {"per_sec", "1/s", QUANTITY_NUMBER},
-        {"gbs", "GB/s", QUANTITY_NUMBER},
-        {"mbs", "MB/s", QUANTITY_NUMBER},
-        {"tflops", "TFLOP/s", QUANTITY_NUMBER},
-        {"gflops", "GFLOP/s", QUANTITY_NUMBER},
-        {"sec", "s", QUANTITY_TIME},
-        {"bytes", "B", QUANTITY_SIZE},
-        {"share", "", QUANTITY_PERCENT},
-        {"accuracy", "", QUANTITY_PERCENT},
-        {"efficiency", "", QUANTITY_PERCENT},
-        {"of_peak", "", QUANTITY_PERCENT},
-    };
-    size_t n_name = strlen(name);
-    *unit = "";
-    *n_stem = n_name;
-    /* The ends of an interval are what it is of. */
-    if (n_name > 4 && strcmp(name + n_name - 4, "_low") == 0) n_name -= 4;
-    if (n_name > 5 && strcmp(name + n_name - 5, "_high") == 0) n_name -= 5;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        size_t n = strlen(known[i].suffix);
-        if (n > n_name || memcmp(name + n_name - n, known[i].suffix, n) != 0) continue;
-        if (n < n_name && name[n_name - n - 1] != '_') continue;
-        *unit = known[i].unit;
-        *n_stem = n < n_name ? n_name - n - 1 : 0;
-        return known[i].quantity;
+    static const char *const tails[] = {"_low", "_high", "_all"};
+    size_t n = strlen(name);
+    for (size_t i = 0; i < sizeof tails / sizeof *tails; i++) {
+        size_t n_tail = strlen(tails[i]);
+        if (n > n_tail && strcmp(name + n - n_tail, tails[i]) == 0) return n - n_tail;
     }
-    return QUANTITY_NUMBER;
+    return n;
+}
+
+/* *start: where in the name it begins. NULL: none is known. */
+static const suffix_t *find_suffix(const char *name, size_t *start)
+{
+    size_t n_name = without_tail(name);
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+        size_t n = strlen(suffixes[i].text);
+        if (n > n_name || memcmp(name + n_name - n, suffixes[i].text, n) != 0) continue;
+        if (n < n_name && name[n_name - n - 1] != '_') continue;
+        *start = n_name - n;
+        return &suffixes[i];
+    }
+    return NULL;
+}
+
+quantity_t figure_quantity(const char *name, const char **unit)
+{
+    size_t start;
+    const suffix_t *suffix = find_suffix(name, &start);
+    *unit = suffix ? suffix->unit : "";
+    return suffix ? suffix->quantity : QUANTITY_NUMBER;
+}
+
+bool figure_heading(const char *name, char *out, size_t n_bytes)
+{
+    size_t start;
+    const suffix_t *suffix = find_suffix(name, &start);
+    if (!suffix || suffix->quantity != QUANTITY_NUMBER) return false;
+    const char *tail = name + start + strlen(suffix->text);
+    int n = snprintf(out, n_bytes, "%.*s%s%s%s%s", start ? (int)start - 1 : 0, name, start ? " " : "",
+                     suffix->unit, *tail ? " " : "", *tail ? tail + 1 : "");
+    return n >= 0 && (size_t)n < n_bytes;
 }
 
 figure_t figure_of(quantity_t quantity, double value)

@@ -2,6 +2,7 @@
 #ifndef REPORT_FIGURE_H
 #define REPORT_FIGURE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 typedef struct figure {
@@ -16,9 +17,12 @@ figure_t figure_percent(double fraction); /* "12.5 %" */
 /* What a number's name says of it: its last part is the unit. */
 typedef enum quantity { QUANTITY_NUMBER, QUANTITY_TIME, QUANTITY_SIZE, QUANTITY_PERCENT } quantity_t;
 
-/* *unit: "GB/s" of busbw_gbs, "s" of wait_sec, "" where none is known. *n_stem: of the name's characters
- * those before the unit's. */
-quantity_t figure_quantity(const char *name, const char **unit, size_t *n_stem);
+/* *unit: "GB/s" of busbw_gbs, "s" of wait_sec, "" where none is known. */
+quantity_t figure_quantity(const char *name, const char **unit);
+
+/* The unit in words: "busbw GB/s" of busbw_gbs, "GB/s all" of gbs_all. False where the name needs no such
+ * heading: its unit stands beside each value, or it has none. */
+bool figure_heading(const char *name, char *out, size_t n_bytes);
 
 figure_t figure_of(quantity_t quantity, double value);
 

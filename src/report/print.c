@@ -17,8 +17,7 @@ const char *print_mark(const char *verdict)
 static figure_t value_text(const report_field_t *field)
 {
     const char *unit;
-    size_t n_stem;
-    quantity_t quantity = figure_quantity(field->name, &unit, &n_stem);
+    quantity_t quantity = figure_quantity(field->name, &unit);
     return figure_of(quantity, field->kind == FIELD_NUMBER ? field->number : NAN);
 }
 
@@ -30,8 +29,7 @@ err_t print_fields_text(printer_t *printer, const report_fields_t *fields, const
         const char *comma = i ? ", " : "";
         if (strlen(*out) > FIELDS_TEXT_MAX) return arena_format(&printer->arena, out, "%s, …", *out);
         const char *unit;
-        size_t n_stem;
-        bool as_written = field->text && figure_quantity(field->name, &unit, &n_stem) == QUANTITY_NUMBER;
+        bool as_written = field->text && figure_quantity(field->name, &unit) == QUANTITY_NUMBER;
         figure_t figure = value_text(field);
         TRY(arena_format(&printer->arena, out, "%s%s%s %s", *out, comma, field->name,
                          as_written || field->kind == FIELD_TEXT ? field->text : figure.text));
@@ -110,10 +108,9 @@ static err_t print_notes(printer_t *p)
                         "! disturbed: the machine was not the benchmark's alone in any of the samples "
                         "that count.");
     if (p->n_missing == 0) return ERR_OK;
-    TRY(arena_format(
-        &p->arena, &text,
-        "A dash is no finite number: the figure, or a sample behind it, is null or NaN (points: %lld).",
-        (long long)p->n_missing));
+    TRY(arena_format(&p->arena, &text,
+                     "A dash for times: one of them, or a sample behind them, is null or NaN (points: %lld).",
+                     (long long)p->n_missing));
     p->render->note(p->out, text);
     return ERR_OK;
 }

@@ -12,7 +12,7 @@ typedef struct printer {
     const render_t *render;
     FILE *out;
     arena_t arena;                /* reset after each table */
-    int64_t n_missing;            /* points with "-" where a finite number should be */
+    int64_t n_missing;            /* points whose times are no finite numbers */
     bool inconclusive, disturbed; /* marks that were used */
 } printer_t;
 

@@ -109,8 +109,8 @@ static err_t check_names(const json_value_t *object, const rule_of_t *rules, con
     return ERR_OK;
 }
 
-/* Values of a key and metrics: scalars, under names of their own. */
-static err_t check_scalars(const json_value_t *record, const char *name, bool may_be_null)
+/* Values of a key and metrics: scalars, null where there is none, under names of their own. */
+static err_t check_scalars(const json_value_t *record, const char *name)
 {
     const json_value_t *object = json_get(record, name);
     for (const json_value_t *at = object->first; at; at = at->next) {
@@ -118,7 +118,7 @@ static err_t check_scalars(const json_value_t *record, const char *name, bool ma
         if (json_get(object, at->key) != at) RAISE(ERR_DATA, "\"%s\" has \"%s\" twice", name, at->key);
         if (at->kind == JSON_OBJECT || at->kind == JSON_ARRAY)
             RAISE(ERR_DATA, "\"%s\" in \"%s\" is no scalar", at->key, name);
-        if (at->kind == JSON_NULL ? !may_be_null : at->kind == JSON_NUMBER && !json_as_real(at, &number))
+        if (at->kind == JSON_NUMBER && !json_as_real(at, &number))
             RAISE(ERR_DATA, "\"%s\" in \"%s\" has no value", at->key, name);
     }
     return ERR_OK;
@@ -172,8 +172,8 @@ static err_t check_point(const json_value_t *record)
 {
     TRY(check_fields(record, point_rules));
     TRY(check_names(record, point_rules, timing_rules));
-    TRY(check_scalars(record, "key", false));
-    TRY(check_scalars(record, "metrics", true));
+    TRY(check_scalars(record, "key"));
+    TRY(check_scalars(record, "metrics"));
     for (const rule_of_t *rule = timing_rules; rule->name; rule++)
         if (json_get(record, rule->name)) return check_timing(record);
     return ERR_OK;

@@ -162,7 +162,7 @@ EOF
     grep -q "bench.jsonl: records left out: 1, the first in line 7" "$BATS_TEST_TMPDIR/err"
     grep -qE '^ +8  27 ms +0.37 +1.20  7 +1.500$' "$BATS_TEST_TMPDIR/said"
     grep -qE '^ +16 +- +- +-  7 +-$' "$BATS_TEST_TMPDIR/said"
-    grep -q 'null or NaN (points: 1)' "$BATS_TEST_TMPDIR/said"
+    grep -q 'is null or NaN (points: 1)' "$BATS_TEST_TMPDIR/said"
     grep -q '^unknown run zz' "$BATS_TEST_TMPDIR/said"
     run "$dptrain" report --strict "$records"
     [ "$status" -eq 3 ]

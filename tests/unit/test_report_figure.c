@@ -60,27 +60,30 @@ static void check_names(void)
     static const struct {
         const char *name;
         quantity_t quantity;
-        const char *unit;
-        size_t n_stem;
+        const char *unit, *heading; /* NULL: none */
     } names[] = {
-        {"busbw_gbs", QUANTITY_NUMBER, "GB/s", 5},
-        {"gflops", QUANTITY_NUMBER, "GFLOP/s", 0},
-        {"wait_sec", QUANTITY_TIME, "s", 4},
-        {"bytes", QUANTITY_SIZE, "B", 0},
-        {"n_bytes", QUANTITY_SIZE, "B", 1},
-        {"kilobytes", QUANTITY_NUMBER, "", 9},
-        {"data_wait_share", QUANTITY_PERCENT, "", 9},
-        {"efficiency_low", QUANTITY_PERCENT, "", 0},
-        {"images_per_sec", QUANTITY_NUMBER, "images/s", 0},
-        {"ranks", QUANTITY_NUMBER, "", 5},
-        {"", QUANTITY_NUMBER, "", 0},
-        {"_low", QUANTITY_NUMBER, "", 4},
+        {"busbw_gbs", QUANTITY_NUMBER, "GB/s", "busbw GB/s"},
+        {"gflops", QUANTITY_NUMBER, "GFLOP/s", "GFLOP/s"},
+        {"gbs_all", QUANTITY_NUMBER, "GB/s", "GB/s all"},
+        {"images_per_sec", QUANTITY_NUMBER, "images/s", "images/s"},
+        {"rows_per_sec", QUANTITY_NUMBER, "1/s", "rows 1/s"},
+        {"wait_sec", QUANTITY_TIME, "s", NULL},
+        {"bytes", QUANTITY_SIZE, "B", NULL},
+        {"n_bytes", QUANTITY_SIZE, "B", NULL},
+        {"kilobytes", QUANTITY_NUMBER, "", NULL},
+        {"data_wait_share", QUANTITY_PERCENT, "", NULL},
+        {"efficiency_low", QUANTITY_PERCENT, "", NULL},
+        {"ranks", QUANTITY_NUMBER, "", NULL},
+        {"", QUANTITY_NUMBER, "", NULL},
+        {"_low", QUANTITY_NUMBER, "", NULL},
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *unit;
-        size_t n_stem;
-        quantity_t quantity = figure_quantity(names[i].name, &unit, &n_stem);
-        OK(quantity == names[i].quantity && strcmp(unit, names[i].unit) == 0 && n_stem == names[i].n_stem,
+        char heading[32] = "";
+        quantity_t quantity = figure_quantity(names[i].name, &unit);
+        bool has_heading = figure_heading(names[i].name, heading, sizeof heading);
+        OK(quantity == names[i].quantity && strcmp(unit, names[i].unit) == 0 &&
+               (names[i].heading ? has_heading && strcmp(heading, names[i].heading) == 0 : !has_heading),
            "the name '%s' says what it is", names[i].name);
     }
 }
@@ -173,7 +176,7 @@ static void check_csv(void)
 
 int main(void)
 {
-    tap_plan(63);
+    tap_plan(65);
     check_numbers();
     check_quantities();
     check_names();
