@@ -1,7 +1,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/json.h"
 #include "report/figure.h"
 #include "report/print.h"
 
@@ -42,7 +41,7 @@ static void put_row(const place_t *place, const char *metric, const char *value,
 
 static void put_number(const place_t *place, const char *metric, double value, const char *unit)
 {
-    put_row(place, metric, isfinite(value) ? json_number(value).text : "", unit);
+    put_row(place, metric, figure_exact(value).text, unit);
 }
 
 static void put_timing(const place_t *place, const report_timing_t *t)

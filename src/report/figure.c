@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* value / 1, with four digits that count, and behind it the unit. */
@@ -48,6 +49,18 @@ figure_t figure_size(double n_bytes)
         if (n >= 1 && !(n > floor(n))) return scaled(n, units[i]);
     }
     return scaled(n_bytes, "");
+}
+
+/* json_number would look for the shortest text, which takes several times as long, and millions of these may
+ * be wanted. */
+figure_t figure_exact(double value)
+{
+    figure_t out = {""};
+    if (!isfinite(value)) return out;
+    snprintf(out.text, sizeof out.text, "%.15g", value);
+    double back = strtod(out.text, NULL);
+    if (back < value || back > value) snprintf(out.text, sizeof out.text, "%.17g", value);
+    return out;
 }
 
 figure_t figure_percent(double fraction)

@@ -12,6 +12,7 @@ typedef struct figure {
 figure_t figure_number(double value);     /* 3.142, 31.42, 3142, 31416; whole numbers in full */
 figure_t figure_time(double sec);         /* "812 ns", "5.213 us", "1.204 ms", "98.20 s" */
 figure_t figure_size(double n_bytes);     /* "8 MiB" where it is that exactly, else the number */
+figure_t figure_exact(double value);      /* reads back as the same number; "" where it is none */
 figure_t figure_percent(double fraction); /* "12.5 %" */
 
 /* What a number's name says of it: its last part is the unit. */

@@ -55,6 +55,19 @@ static void check_quantities(void)
     check(figure_percent(NAN), "-");
 }
 
+static void check_exact(void)
+{
+    check(figure_exact(0.1), "0.1");
+    check(figure_exact(2.7e-05), "2.7e-05");
+    check(figure_exact(NAN), "");
+    int n_other = 0;
+    for (int i = 1; i < 10000; i++) {
+        double value = sqrt(i) * 1e-6, back = strtod(figure_exact(value).text, NULL);
+        n_other += memcmp(&value, &back, sizeof value) != 0;
+    }
+    OK(n_other == 0, "numbers read back as the same (%d do not)", n_other);
+}
+
 static void check_names(void)
 {
     static const struct {
@@ -176,9 +189,10 @@ static void check_csv(void)
 
 int main(void)
 {
-    tap_plan(65);
+    tap_plan(69);
     check_numbers();
     check_quantities();
+    check_exact();
     check_names();
     check_text();
     check_markdown();
