@@ -91,6 +91,17 @@ static err_t verdict(const bench_t *bench)
                       "ending");
 }
 
+/* What ended the cases comes before what the file has to say. */
+static err_t end_log(bench_t *bench, err_t err)
+{
+    err_info_t first;
+    err_take(err, &first);
+    err_t closed = bench_log_close(bench, err == ERR_OK        ? "finished"
+                                          : bench->interrupted ? "interrupted"
+                                                               : "failed");
+    return comm_agree(bench->comm, err == ERR_OK ? closed : err_put(&first), "ending");
+}
+
 err_t bench_run(const bench_options_t *options, const opt_group_t *groups, int n_groups,
                 const bench_choice_t *cases, int n, void (*abort_job)(err_t code))
 {
@@ -109,16 +120,6 @@ err_t bench_run(const bench_options_t *options, const opt_group_t *groups, int n
     if (err == ERR_OK) err = verdict(&bench);
     progress_clear_line();
     runtime_abort_alone(&bench.runtime, err);
-    if (bench.log) {
-        err_info_t first;
-        err_take(err, &first);
-        err_t closed = bench_log_close(&bench, err == ERR_OK       ? "finished"
-                                               : bench.interrupted ? "interrupted"
-                                                                   : "failed");
-        if (err == ERR_OK)
-            err = closed;
-        else
-            err_put(&first);
-    }
+    if (bench.log) err = end_log(&bench, err);
     return runtime_close(&bench.runtime, err);
 }

@@ -18,7 +18,6 @@ train() { # RANKS ARGUMENTS...
 
 lenet=(--model lenet5 --batch 50 --steps 9 --seed 5)
 
-losses() { jq -r 'select(.record == "step") | .loss' "$1/metrics.jsonl"; }
 # By the first of the layers that run as one: conv2+relu2+pool2 is conv2.
 chosen() {
     jq -c 'select(.record == "run") | .algorithms | with_entries(.key |= split("+")[0])' "$1/metrics.jsonl"

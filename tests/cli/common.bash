@@ -26,3 +26,19 @@ on_ranks() { # N ARGUMENTS...
     mpi_flags "$1"
     mpirun "${MPI_FLAGS[@]}" -np "$1" "$dptrain" "${@:2}"
 }
+
+# Of every step, a line each.
+losses() { # FOLDER OF A RUN
+    jq -r 'select(.record == "step") | .loss' "$1/metrics.jsonl"
+}
+
+# Two columns of numbers, as many each, that agree within a tolerance.
+close_columns() { # FILE FILE TOLERANCE
+    paste "$1" "$2" |
+        awk -v most="$3" '{ d = $1 - $2; if (d < 0) d = -d; if (NF != 2 || d > most) bad = 1 } END { exit bad || NR == 0 }'
+}
+
+# The losses of two runs.
+close_curves() { # FOLDER FOLDER TOLERANCE
+    close_columns <(losses "$1") <(losses "$2") "$3"
+}

@@ -1,26 +1,22 @@
 #!/usr/bin/env bats
 # Evaluation with a picture of the worst mistakes: the same on any number of ranks, and refused before any work.
-# shellcheck disable=SC2030,SC2031 # every test is a subshell, on purpose
+# shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
+
+# shellcheck source=tests/cli/common.bash
+load common
 
 # One model that still makes mistakes serves all tests.
 setup_file() {
-    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
-    export root dptrain=$root/dptrain data=$BATS_FILE_TMPDIR/data out=$BATS_FILE_TMPDIR/run
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 DPTRAIN_BIND=none
-    export XDG_CACHE_HOME=${DPTRAIN_TEST_WORK:-$BATS_FILE_TMPDIR}/cache # measured once for all
+    common_setup
+    export data=$BATS_FILE_TMPDIR/data run_folder=$BATS_FILE_TMPDIR/run
     "$dptrain" data synth digits --out "$data" --train 2000 --val 2000
-    "$dptrain" train --data "$data" --model lenet5 --steps 12 --batch 50 --threads 1 --out "$out"
+    "$dptrain" train --data "$data" --model lenet5 --steps 12 --batch 50 --threads 1 --out "$run_folder"
 }
 
 setup() {
-    # shellcheck source=scripts/lib.sh
-    . "$root/scripts/lib.sh"
+    common_setup
+    out=$run_folder
     cd "$BATS_TEST_TMPDIR" || return
-}
-
-on_ranks() { # N ARGUMENTS...
-    mpi_flags "$1"
-    mpirun "${MPI_FLAGS[@]}" -np "$1" "$dptrain" "${@:2}"
 }
 
 # The width or the height that a PNG file says of itself.

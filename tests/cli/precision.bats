@@ -1,32 +1,15 @@
 #!/usr/bin/env bats
 # --precision bf16: products of operands rounded to bfloat16, everything else as in fp32.
-# shellcheck disable=SC2030,SC2031 # every test is a subshell, on purpose
+# shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
 
-setup() {
-    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
-    dptrain=${DPTRAIN_BIN:-$root/dptrain}
-    out=$BATS_TEST_TMPDIR/run
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 DPTRAIN_BIND=none
-    # shellcheck source=scripts/lib.sh
-    . "$root/scripts/lib.sh"
-}
+# shellcheck source=tests/cli/common.bash
+load common
 
-setup_file() {
-    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
-    export tiny=$BATS_FILE_TMPDIR/tiny
-    "${DPTRAIN_BIN:-$root/dptrain}" data synth digits --out "$tiny" --train 600 --val 140
-}
-
-on_ranks() { # N ARGUMENTS...
-    mpi_flags "$1"
-    mpirun "${MPI_FLAGS[@]}" -np "$1" "$dptrain" "${@:2}"
-}
+setup_file() { make_tiny 600 140; }
 
 small_run() { # N FOLDER ARGUMENTS...
     on_ranks "$1" train --data "$tiny" --model lenet5 --steps 12 --batch 50 --threads 1 --out "$2" "${@:3}"
 }
-
-losses() { jq -r 'select(.record == "step") | .loss' "$1/metrics.jsonl"; }
 
 # The largest difference of two runs' losses.
 distance() { # FOLDER FOLDER

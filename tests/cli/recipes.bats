@@ -11,13 +11,6 @@ train() { # RANKS ARGUMENTS...
     on_ranks "$1" train --data "$tiny" --threads 1 "${@:2}"
 }
 
-losses() { jq -r 'select(.record == "step") | .loss' "$1/metrics.jsonl"; }
-
-close_curves() { # FOLDER FOLDER TOLERANCE
-    paste <(losses "$1") <(losses "$2") |
-        awk -v most="$3" '{ d = $1 - $2; if (d < 0) d = -d; if (NF != 2 || d > most) bad = 1 } END { exit bad || NR == 0 }'
-}
-
 recipe=(--model mnist-cnn --batch 60 --optimizer adadelta --lr 1 --schedule plateau --augment-rotate 8
     --augment-shift 0.08 --augment-shear 0.3 --augment-zoom 0.08 --ema 0.9 --clip-norm 5 --weight-decay 1e-4)
 

@@ -23,12 +23,6 @@ same_state() { # CHECKPOINT CHECKPOINT
     for object in /params /states /optimizer; do h5diff "$1" "$2" "$object" "$object"; done
 }
 
-close_losses() { # FOLDER FOLDER TOLERANCE
-    paste <(jq 'select(.record == "step") | .loss' "$1/metrics.jsonl") \
-        <(jq 'select(.record == "step") | .loss' "$2/metrics.jsonl") |
-        awk -v most="$3" '{ d = $1 - $2; if (d < 0) d = -d; if (NF != 2 || d > most) bad = 1 } END { exit bad || NR == 0 }'
-}
-
 # Batch norm, dropout, augmentation, accumulation, clipping, a moving average, a ragged last batch.
 everything=(--model mnist-cnn-bn --batch 60 --epochs 2 --accumulate 2 --optimizer adadelta --lr 1 --schedule plateau
     --plateau-patience 1 --clip-norm 1 --ema 0.9 --augment-rotate 8 --augment-shift 0.08 --augment-flip
@@ -83,13 +77,13 @@ everything=(--model mnist-cnn-bn --batch 60 --epochs 2 --accumulate 2 --optimize
     done
     train 3 "${norm[@]}" --out "$out-local3"
     for n in 2 3; do
-        close_losses "$out-group1" "$out-group$n" 1e-3
-        close_losses "$out-sync1" "$out-sync$n" 1e-3
+        close_curves "$out-group1" "$out-group$n" 1e-3
+        close_curves "$out-sync1" "$out-sync$n" 1e-3
     done
     # On one rank synchronised statistics are those of the batch; on three, local ones are others.
-    run close_losses "$out-sync1" "$out-local3" 1e-3
+    run close_curves "$out-sync1" "$out-local3" 1e-3
     [ "$status" -eq 1 ]
-    run close_losses "$out-sync1" "$out-group1" 1e-3
+    run close_curves "$out-sync1" "$out-group1" 1e-3
     [ "$status" -eq 1 ]
 }
 

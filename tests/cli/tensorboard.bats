@@ -15,8 +15,7 @@ setup() {
 short_run() { # ARGUMENTS...
     [ -d "$BATS_FILE_TMPDIR/digits" ] ||
         "$dptrain" data synth digits --out "$BATS_FILE_TMPDIR/digits" --train 100 --val 20
-    mpi_flags 2
-    mpirun "${MPI_FLAGS[@]}" -np 2 "$dptrain" train --data "$BATS_FILE_TMPDIR/digits" --threads 1 --out "$out" \
+    on_ranks 2 train --data "$BATS_FILE_TMPDIR/digits" --threads 1 --out "$out" \
         --tensorboard "$board" "$@"
 }
 

@@ -15,19 +15,12 @@ records() { # KIND CONDITION [FOLDER]
     jq -es --arg kind "$1" "map(select(.record == \$kind)) | length > 0 and all($2)" "${3:-$out}/metrics.jsonl"
 }
 
-losses() { jq -r 'select(.record == "step") | .loss' "$1/metrics.jsonl"; }
-
-# Two columns of numbers that agree within 1e-4 of each other.
-close_curves() {
-    paste "$1" "$2" | awk '{ d = $1 - $2; if (d < 0) d = -d; if (NF != 2 || d > 1e-4) bad = 1 } END { exit bad || NR == 0 }'
-}
-
 @test "1, 2, 3 and 4 ranks give the same loss curve" {
     for n in 1 2 3 4; do
         small_run "$n" --overwrite
         losses "$out" >"$BATS_TEST_TMPDIR/curve$n"
         [ "$(wc -l <"$BATS_TEST_TMPDIR/curve$n")" -eq 12 ]
-        close_curves "$BATS_TEST_TMPDIR/curve1" "$BATS_TEST_TMPDIR/curve$n"
+        close_columns "$BATS_TEST_TMPDIR/curve1" "$BATS_TEST_TMPDIR/curve$n" 1e-4
         records run ".topology.ranks == $n"
     done
 }
@@ -49,7 +42,7 @@ close_curves() {
     on_ranks 1 train --data "$BATS_TEST_TMPDIR/tiny" --epochs 2 --batch 50 --model mlp --out "$out-1"
     losses "$out" >"$BATS_TEST_TMPDIR/a"
     losses "$out-1" >"$BATS_TEST_TMPDIR/b"
-    close_curves "$BATS_TEST_TMPDIR/a" "$BATS_TEST_TMPDIR/b"
+    close_columns "$BATS_TEST_TMPDIR/a" "$BATS_TEST_TMPDIR/b" 1e-4
 }
 
 @test "every record is JSON with the documented fields" {
@@ -95,7 +88,7 @@ close_curves() {
     losses "$out" >"$BATS_TEST_TMPDIR/a"
     small_run 4 --overwrite --ranks-per-host 2 | grep 'ranks   4 on 2 hosts'
     losses "$out" >"$BATS_TEST_TMPDIR/b"
-    close_curves "$BATS_TEST_TMPDIR/a" "$BATS_TEST_TMPDIR/b"
+    close_columns "$BATS_TEST_TMPDIR/a" "$BATS_TEST_TMPDIR/b" 1e-4
 }
 
 @test "a resumed run continues bit for bit" {
@@ -126,7 +119,7 @@ close_curves() {
     on_ranks 3 train --out "$out" --resume auto --data digits --threads 1
     losses "$out" | tail -n 5 >"$BATS_TEST_TMPDIR/resumed"
     losses "$out-whole" | tail -n 5 >"$BATS_TEST_TMPDIR/whole"
-    close_curves "$BATS_TEST_TMPDIR/resumed" "$BATS_TEST_TMPDIR/whole"
+    close_columns "$BATS_TEST_TMPDIR/resumed" "$BATS_TEST_TMPDIR/whole" 1e-4
 }
 
 @test "resume auto passes over a damaged checkpoint and says so; a fresh folder starts from the beginning" {
