@@ -105,8 +105,8 @@ static err_t print_notes(printer_t *p)
         p->render->note(p->out, "~ inconclusive: the wanted precision was not reached within the budget.");
     if (p->disturbed)
         p->render->note(p->out,
-                        "! disturbed: the machine was not the benchmark's alone in any of the samples "
-                        "that count.");
+                        "! disturbed: too few samples were taken while the machine was the benchmark's "
+                        "alone; so all count.");
     if (p->n_missing == 0) return ERR_OK;
     TRY(arena_format(&p->arena, &text,
                      "A dash for times: one of them, or a sample behind them, is null or NaN (points: %lld).",

@@ -14,6 +14,7 @@ typedef enum rule {
     COUNT,    /* whole, from 0 */
     POSITIVE, /* whole, from 1 */
     REAL,     /* finite, from 0 */
+    SPREAD,   /* the same, or null: one sample has none */
     OBJECT,
     ARRAY,
 } rule_t;
@@ -40,7 +41,7 @@ static const rule_of_t timing_rules[] = {
     {"unit", TEXT},         {"verdict", TEXT}, {"n", POSITIVE},         {"per_sample", POSITIVE},
     {"n_disturbed", COUNT}, {"loads", WORDS},  {"min", REAL},           {"p50", REAL},
     {"p95", REAL},          {"p99", REAL},     {"max", REAL},           {"mean", REAL},
-    {"cv", REAL},           {"ci95", ARRAY},   {"slowest_rank", COUNT}, {"slowest_share", REAL},
+    {"cv", SPREAD},         {"ci95", ARRAY},   {"slowest_rank", COUNT}, {"slowest_share", REAL},
     {"samples", ARRAY},     {NULL, TEXT},
 };
 static const rule_of_t end_rules[] = {
@@ -73,6 +74,8 @@ static bool keeps(const json_value_t *value, rule_t rule)
         return json_as_int(value, &count) && count >= 1;
     case REAL:
         return json_as_real(value, &real) && real >= 0;
+    case SPREAD:
+        return value->kind == JSON_NULL || (json_as_real(value, &real) && real >= 0);
     case OBJECT:
         return value->kind == JSON_OBJECT;
     case ARRAY:

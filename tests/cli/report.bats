@@ -54,7 +54,7 @@ comm broadcast: bytes 8
   27 us  !  370.37  1200.00  7       2.500
 
 ~ inconclusive: the wanted precision was not reached within the budget.
-! disturbed: the machine was not the benchmark's alone in any of the samples that count.
+! disturbed: too few samples were taken while the machine was the benchmark's alone; so all count.
 EOF
     [ ! -s "$BATS_TEST_TMPDIR/err" ]
 }
