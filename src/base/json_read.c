@@ -94,7 +94,10 @@ static int on_number(void *context, const char *text, size_t n_bytes)
     build_t *b = context;
     json_value_t *value;
     if (!put(b, JSON_NUMBER, !b->skipped || is_finite(text, n_bytes), &value)) return 0;
-    if (value) b->status = arena_text(&b->reader->arena, text, n_bytes, &value->text);
+    if (!value) return 1;
+    b->status = arena_text(&b->reader->arena, text, n_bytes, &value->text);
+    /* Here, where lines are read in parallel, and not where the value is asked for. */
+    if (b->status == ERR_OK) value->number = strtod(value->text, NULL);
     return b->status == ERR_OK;
 }
 
@@ -269,16 +272,14 @@ const json_value_t *json_get(const json_value_t *object, const char *key)
     const json_value_t *found = NULL;
     if (!object || object->kind != JSON_OBJECT) return NULL;
     for (const json_value_t *at = object->first; at; at = at->next)
-        if (strcmp(at->key, key) == 0) found = at;
+        if (at->key[0] == key[0] && strcmp(at->key, key) == 0) found = at;
     return found;
 }
 
 bool json_as_real(const json_value_t *value, double *out)
 {
-    if (!value || value->kind != JSON_NUMBER) return false;
-    double number = strtod(value->text, NULL);
-    if (!isfinite(number)) return false;
-    *out = number;
+    if (!value || value->kind != JSON_NUMBER || !isfinite(value->number)) return false;
+    *out = value->number;
     return true;
 }
 

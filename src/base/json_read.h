@@ -31,6 +31,7 @@ struct json_value {
     bool truth;                       /* JSON_BOOL */
     const char *key;                  /* in an object; NULL elsewhere */
     const char *text;                 /* JSON_STRING; JSON_NUMBER as it was written */
+    double number;                    /* JSON_NUMBER; not finite where no double holds it */
     int64_t n;                        /* JSON_ARRAY, JSON_OBJECT: values in it */
     int64_t n_missing;                /* of a skipped array: those of its n that are no finite number */
     const json_value_t *first, *next; /* values in it, in order; its neighbour */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/rng.h"
 #include "report/print.h"
 #include "report/report.h"
 #include "report/schema.h"
@@ -257,6 +258,36 @@ static void check_schema(void)
        "and of an end");
 }
 
+/* Whatever a disk or a hand does to records: they are read and printed, in every form, without a fault. */
+static void check_damage(void)
+{
+    static const char whole[] = HEAD("aa") POINT("aa", "x", "\"bytes\":8,\"t\":\"a|b\"", "\"bw\":1.5")
+        TIMES("2", SEVEN) "}\n" POINT("aa", "x", "\"bytes\":16", "\"bw\":null") "}\n" END("aa")
+            TRAIN("null", 0) STEP(0, 1) STEP(10, 2)
+                EPOCH(0, 1) "{\"record\":\"end\",\"peak_memory_bytes\":[5]}\n";
+    rng_t rng = rng_new(1, RNG_TEST, 0);
+    FILE *sink = fopen("/dev/null", "we");
+    int n_failed = 0;
+    if (!sink) exit(4);
+    for (int i = 0; i < 2000; i++) {
+        char text[sizeof whole];
+        memcpy(text, whole, sizeof whole);
+        for (int k = 0; k <= i % 4; k++) {
+            char *at = &text[1 + rng_u32(&rng) % (sizeof whole - 2)];
+            /* Digits and punctuation do more harm than other bytes. */
+            *at =
+                i % 2 ? "0123456789-+.eE{}[],:\"\\n\n"[rng_u32(&rng) % 25] : (char)(1 + rng_u32(&rng) % 255);
+        }
+        report_free(&report);
+        n_failed += read_text("damaged", text) != ERR_OK;
+        n_failed += report_print(&report, &render_text, sink) != ERR_OK;
+        n_failed += report_print(&report, &render_markdown, sink) != ERR_OK;
+        n_failed += report_print_csv(&report, sink) != ERR_OK;
+    }
+    fclose(sink);
+    OK(n_failed == 0, "2000 damaged files are read and printed (%d are not)", n_failed);
+}
+
 static int check_file(const char *path)
 {
     FILE *file = fopen(path, "re");
@@ -280,13 +311,14 @@ static int check_file(const char *path)
 int main(int argc, char **argv)
 {
     if (argc > 1) return check_file(argv[1]);
-    tap_plan(45);
+    tap_plan(46);
     check_bench();
     check_trouble();
     check_filters();
     check_train();
     check_many_steps();
     check_schema();
+    check_damage();
     report_free(&report);
     OK(mem_live() == 0, "everything is given back");
     return tap_done();
