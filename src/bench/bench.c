@@ -25,7 +25,8 @@ const opt_t bench_option_table[] = {
 };
 const int n_bench_options = sizeof bench_option_table / sizeof bench_option_table[0];
 
-const bench_case_t *const bench_cases[] = {&bench_step, NULL};
+const bench_case_t *const bench_cases[] = {&bench_comm, &bench_gemm, &bench_conv, &bench_mem,
+                                           &bench_io,   &bench_step, NULL};
 
 err_t bench_check_memory(bench_t *bench, int64_t n_bytes, const char *what)
 {
@@ -108,6 +109,7 @@ err_t bench_run(const bench_options_t *options, const opt_group_t *groups, int n
     bench_t bench = {.options = options};
     stop_catch(SIGINT);
     stop_catch(SIGTERM);
+    stop_catch(SIGUSR1); /* what scripts/run.sh makes of Ctrl-C */
     err_t err = runtime_open(&options->runtime, abort_job, &bench.runtime);
     bench.comm = bench.runtime.comm;
     if (err == ERR_OK) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "bench/cases.h"
 #include "cmd/cmd.h"
 
 enum { MAX_CASES = 8, N_COMMON = 2 };
@@ -78,6 +79,7 @@ static err_t parse(request_t *r, const cmd_context_t *context, int n_words)
 {
     if (r->n_cases == 0)
         RAISE(ERR_USAGE, "bench wants to know what to measure: `dptrain bench all`, or see --help");
+    bench_comm_long_names(context->argc - n_words, context->argv + n_words);
     TRY(opt_parse(r->groups, N_COMMON + r->n_cases, context->argc - n_words, context->argv + n_words, NULL, 0,
                   NULL));
     for (int i = 0; i < r->n_cases; i++)

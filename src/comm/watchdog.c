@@ -29,6 +29,7 @@ static struct {
     bool stop; /* under lock */
     atomic_bool running;
     const char *_Atomic what; /* the wait's whole name; a slot holds only its beginning */
+    const char *noted;        /* the name that `doing` holds; NULL: a phase's */
 } dog;
 
 /* A message that grows; what does not fit is cut. */
@@ -204,6 +205,7 @@ err_t watchdog_start(watchdog_slot_t *slots, int n_slots, int my_slot, const top
     dog.abort_job = abort_job;
     dog.stop = false;
     atomic_store(&dog.what, "");
+    dog.noted = NULL;
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -245,19 +247,25 @@ static void note(const char *format, ...)
     va_end(args);
 }
 
+/* A wait of half a microsecond must not cost more for being watched: words are written when they change, and
+ * the only thread that waits needs no locked instruction to count. */
 void watchdog_enter(const char *what)
 {
     if (!atomic_load_explicit(&dog.running, memory_order_relaxed)) return;
-    atomic_store(&dog.what, what);
-    note("%s", what);
-    atomic_fetch_add(&dog.mine->sequence, 1);
-    atomic_store(&dog.mine->waiting, 1);
+    if (what != dog.noted) {
+        atomic_store(&dog.what, what);
+        note("%s", what);
+        dog.noted = what;
+    }
+    long long sequence = atomic_load_explicit(&dog.mine->sequence, memory_order_relaxed);
+    atomic_store_explicit(&dog.mine->sequence, sequence + 1, memory_order_relaxed);
+    atomic_store_explicit(&dog.mine->waiting, 1, memory_order_release);
 }
 
 void watchdog_leave(void)
 {
     if (!atomic_load_explicit(&dog.running, memory_order_relaxed)) return;
-    atomic_store(&dog.mine->waiting, 0);
+    atomic_store_explicit(&dog.mine->waiting, 0, memory_order_release);
 }
 
 long long watchdog_sequence(void)
@@ -277,4 +285,5 @@ void watchdog_phase(const char *format, ...)
     va_start(args, format);
     vsnprintf(dog.mine->doing, sizeof dog.mine->doing, format, args);
     va_end(args);
+    dog.noted = NULL;
 }

@@ -30,8 +30,9 @@ err_t watchdog_start(watchdog_slot_t *slots, int n_slots, int my_slot, const top
                      void (*abort_job)(err_t code));
 void watchdog_stop(void);
 
-/* Around every blocking wait on peers. Nests not. Cheap: a few stores. No-ops when the watchdog is not
- * started. */
+/* Around every blocking wait on peers, by one thread. Nests not. Cheap: a few stores. `what` is a constant
+ * string: the same address means the same words, which are then not copied again. No-ops when the watchdog is
+ * not started. */
 void watchdog_enter(const char *what);
 void watchdog_leave(void);
 

@@ -98,9 +98,11 @@ static void case_word_taken(void)
 /* Many waits, each over long before its deadline, but not all of them together. */
 static void case_in_time(void)
 {
+    bool named = true;
     start(1, 1);
     for (int i = 0; i < 50; i++) {
         watchdog_enter("a short wait");
+        named &= strcmp(slots[0].doing, "a short wait") == 0;
         clock_sleep(0.03);
         watchdog_leave();
         watchdog_phase("step %d of a phase with a name far longer than the text of a slot can be", i);
@@ -111,7 +113,7 @@ static void case_in_time(void)
     bool counted = atomic_load(&slots[0].sequence) == 50 && atomic_load(&slots[0].rank_plus_1) == 5 &&
                    !atomic_load(&slots[0].waiting);
     bool kept = strncmp(slots[0].doing, "step 49 of a phase", 18) == 0 && !slots[0].doing[WATCHDOG_TEXT - 1];
-    _exit(counted && kept && !atomic_load(&slots[0].speaker) ? 0 : 97);
+    _exit(counted && kept && named && !atomic_load(&slots[0].speaker) ? 0 : 97);
 }
 
 /* No wait at all: computing may last as long as it likes. */

@@ -1,0 +1,205 @@
+#!/usr/bin/env bats
+# dptrain bench comm and scripts/nccl_bw.sh: nccl-tests' tables, their records, what is refused, wrong data.
+# shellcheck disable=SC2016,SC2030,SC2031,SC2154 # jq's names; subshells, on purpose; common.bash sets variables
+
+# shellcheck source=tests/cli/common.bash
+load common
+bats_require_minimum_version 1.5.0
+
+# bench_comm RANKS OPTIONS...: a point takes some hundredths of a second.
+bench_comm() {
+    on_ranks "$1" bench comm --out "$BATS_TEST_TMPDIR/records" --quick --budget 0.02 "${@:2}"
+}
+
+records() { # JQ's words
+    jq -e -c 'select(.record == "bench")' "$BATS_TEST_TMPDIR/records" | jq -e -s "$@"
+}
+
+@test "a table has nccl-tests' columns, a row a size, and a record for each half of a row" {
+    run --separate-stderr bench_comm 2 -b 1K -e 16K -f 4
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"out-of-place                       in-place"* ]]
+    [[ "$output" == *"size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw"* ]]
+    [[ "$output" == *"(B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)"* ]]
+    [[ "$output" == *"# Out of bounds values : 0 OK"* && "$output" == *"# Avg bus bandwidth    : "* ]]
+    rows=$(grep -E '^ +[0-9]' <<<"$output")
+    [ "$(awk '{ print $1, $2, $3, $4, $5, $9, $13, $14 }' <<<"$rows")" = "\
+1024 256 float sum -1 0 0 mpi,
+4096 1024 float sum -1 0 0 mpi,
+16384 4096 float sum -1 0 0 mpi," ]
+    # On two ranks busbw is algbw.
+    awk '$6 <= 0 || $7 != $8 || $11 != $12 { exit 1 }' <<<"$rows"
+    records 'length == 6'
+    records 'map(.key.bytes) == [1024, 1024, 4096, 4096, 16384, 16384]'
+    records 'map(.key.in_place) == [false, true, false, true, false, true]'
+}
+
+@test "a record has its key, and figures that follow from its time" {
+    bench_comm 3 -b 48K -e 48K --test all_reduce,all_gather,broadcast -d int32 -o max -r 1
+    records 'length == 6 and all(.[]; .case == "comm" and .schema == 1 and .metrics.wrong == 0)'
+    records 'all(.[]; .key | (keys == ["bytes", "communicator", "count", "datatype", "hosts", "in_place", "ranks",
+        "redop", "root"]) and .ranks == 3 and .hosts == 1 and .communicator == "mpi" and .datatype == "int32")'
+    records '[.[0, 2, 4] | [.test, .key.count, .key.redop, .key.root]] == [["all_reduce", 12288, "max", -1],
+        ["all_gather", 4096, "none", -1], ["broadcast", 12288, "none", 1]]'
+    records 'all(.[]; (.metrics.algbw_gbs * .p50 * 1e9 / .key.bytes - 1) | fabs < 1e-6)'
+    records 'all(.[]; ({all_reduce: (4 / 3), all_gather: (2 / 3), broadcast: 1}[.test] as $factor
+        | .metrics.busbw_gbs / .metrics.algbw_gbs / $factor - 1) | fabs < 1e-6)'
+    records 'all(.[]; .metrics.line_rate_gbs == null and .metrics.above_line_rate == false)'
+}
+
+@test "every collective, type and operation is right on four ranks" {
+    run --separate-stderr on_ranks 4 bench comm --out "$BATS_TEST_TMPDIR/records" --quick --budget 0.001 --precision 1 \
+        --test all -d all -o all -b 512 -e 512
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(grep -c '# Out of bounds values : 0 OK' <<<"$output")" -eq 9 ]
+    # 3 collectives × 8 types × 4 operations, 5 × 8, in both places, and 6 pairs × 8.
+    records 'length == 2 * (3 * 8 * 4 + 5 * 8) + 6 * 8 and all(.[]; .metrics.wrong == 0)'
+}
+
+@test "a flipped bit is found in every collective: named, counted, exit code 1" {
+    run --separate-stderr bench_comm 2 --test all -b 4K -e 4K --inject 1:17
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [ "$(grep -c '# Out of bounds values : 2 FAILED' <<<"$output")" -eq 8 ]
+    [ "$(grep -c '# Out of bounds values : 1 FAILED' <<<"$output")" -eq 1 ]
+    [ "$(grep -c '# wrong data: .* rank 1 on .*: element 17 of .* instead of ' <<<"$output")" -eq 17 ]
+    records 'length == 17 and all(.[]; .metrics.wrong == 1)'
+    [ "$(awk '/^ +[0-9]/ && $3 == "float" && ($9 != 1 || $13 != 1)' <<<"$output")" = "" ]
+    [[ "$stderr" == *"wrong data was found"* ]]
+    run bench_comm 2 -b 4K -e 4K --inject 1:17 --check 0
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"not checked"* ]]
+}
+
+@test "host: in place and nothing else, in the ranks' shared memory" {
+    run --separate-stderr bench_comm 2 -b 64 -e 64K -f 32 --communicator host,mpi
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(grep -c 'N/A     N/A     N/A    N/A .* 0  host, shared buffer' <<<"$output")" -eq 3 ]
+    records '[.[] | select(.key.communicator == "host")] | length == 3 and all(.[]; .key.in_place)'
+    for words in "--test all_gather" "--datatype double" "--op max" "--inplace out"; do
+        # shellcheck disable=SC2086 # these are words
+        run bench_comm 2 --communicator host $words
+        echo "$output"
+        [ "$status" -eq 2 ]
+        [[ "$output" == *"$words: the communicator host does all_reduce of float, sum, in place"* ]]
+    done
+    run bench_comm 2 --communicator host --inject 0:3 -b 64 -e 64
+    [ "$status" -eq 1 ]
+    run bench_comm 2 --communicator host --allreduce mpi
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"--allreduce mpi rules it out"* ]]
+}
+
+@test "two hosts of two ranks: the hosts count, and the line rate flags" {
+    run --separate-stderr bench_comm 4 -b 64K -e 64K --ranks-per-host 2 --line-rate 0.0001 --test all_reduce,all_pairs \
+        --communicator mpi
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"4 ranks on 2 hosts"* && "$output" == *"# line rate: 0.0001 GB/s"* ]]
+    grep -qE ' in-place[~!]?\*$' <<<"$output"
+    [[ "$output" == *"# * above the line rate of 0.0001 GB/s"* ]]
+    records 'all(.[]; .key.hosts == 2 and .metrics.line_rate_gbs == 0.0001)'
+    records '[.[] | select(.test == "all_reduce")] | length == 2 and all(.[]; .metrics.above_line_rate)'
+    # Ranks 0 and 1 are on one host: nothing between them crosses the network.
+    records '[.[] | select(.test == "all_pairs") | [.key.rank_a, .key.rank_b, .metrics.above_line_rate]] ==
+        [[0, 1, false], [0, 2, true], [0, 3, true], [1, 2, true], [1, 3, true], [2, 3, false]]'
+    grep -qE '^# slowest pair: rank [0-3] \(.+\) and rank [0-3] \(.+\), [0-9.]+ GB/s each way$' <<<"$output"
+    grep -qE '^# fastest pair: rank [0-3] \(.+\) and rank [0-3] \(.+\), [0-9.]+ GB/s each way$' <<<"$output"
+    run bench_comm 4 -b 64K -e 64K --ranks-per-host 2 --communicator host
+    echo "$output"
+    [ "$status" -eq 0 ]
+}
+
+@test "sizes are rounded as nccl-tests does, which is said; nothing left is an error" {
+    run --separate-stderr bench_comm 3 -b 16 -e 1000 -f 4 --test alltoall
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"# left out, because too small for 16 bytes for each rank: 16"* ]]
+    [[ "$output" == *"# sizes are rounded down to 16 bytes for each rank"* ]]
+    [ "$(awk '/^ +[0-9]/ { print $1, $2 }' <<<"$output")" = $'48 4\n240 20' ]
+    run bench_comm 2 -b 3 -e 3
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"no size from 3 to 3 bytes is large enough"* ]]
+}
+
+@test "what cannot be measured is refused, in words" {
+    refuse() { # WORDS-OF-THE-MESSAGE RANKS OPTIONS...
+        run bench_comm "${@:2}"
+        echo "${*:2}: $output"
+        [ "$status" -eq 2 ]
+        [[ "$output" == *"$1"* ]]
+    }
+    refuse "needs 2 ranks or more" 1
+    run "$dptrain" bench comm --out "$BATS_TEST_TMPDIR/records"
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"mpirun -np 2"* ]]
+    refuse "no size to measure" 2 -b 1M -e 1K
+    refuse "for ever" 2 -f 1
+    refuse "did you mean 'float'" 2 -d flot
+    refuse "MPI cannot" 2 -d half
+    refuse "did you mean 'prod'" 2 -o prd
+    refuse "MPI has no average" 2 -o avg
+    refuse "did you mean 'all_gather'" 2 --test all_gathr
+    refuse "NCCL is not in this build" 2 --communicator nccl
+    refuse "there are ranks 0 to 1" 2 -r 2
+    refuse "--inject wants RANK:ELEMENT" 2 --inject 3
+    refuse "on each rank, but" 2 -b 900000G -e 900000G
+    refuse "out of range" 2 -b 0
+}
+
+@test "nccl_bw.sh prints nccl-tests' table on two ranks, and where the records are" {
+    export DPTRAIN_BIN=$dptrain
+    run --separate-stderr "$root/scripts/nccl_bw.sh" -np 2 -b 1K -e 4K -f 2 -n 20 -w 5 -g 1 -c 1 -d int8 -o max \
+        --out "$BATS_TEST_TMPDIR/records" -- --quick --budget 0.02
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ "${lines[0]}" == "# "*" measuring MPI on the CPU" ]]
+    [[ "${lines[1]}" == "# -n 20 -w 5: the protocol decides"* ]]
+    [ "$(awk '/^ +[0-9]/ { print $1, $2, $3, $4, $5, $9, $13 }' <<<"$output")" = "\
+1024 1024 int8 max -1 0 0
+2048 2048 int8 max -1 0 0
+4096 4096 int8 max -1 0 0" ]
+    [ "${lines[-1]}" = "# records: $BATS_TEST_TMPDIR/records" ]
+    records 'length == 6'
+}
+
+@test "nccl_bw.sh passes a hostfile on, and exit codes back" {
+    export DPTRAIN_BIN=$dptrain
+    echo "localhost slots=2" >"$BATS_TEST_TMPDIR/hosts"
+    run "$root/scripts/nccl_bw.sh" "$BATS_TEST_TMPDIR/hosts" -b 1K -e 1K --out "$BATS_TEST_TMPDIR/records" -- \
+        --quick --budget 0.02 --inject 0:3
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"2 ranks on 1 host"* ]]
+    run "$root/scripts/nccl_bw.sh" -np 2 -d flot --out "$BATS_TEST_TMPDIR/none"
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"did you mean 'float'"* && "$output" != *"# records"* ]]
+}
+
+@test "nccl_bw.sh explains itself, and names the options that it has" {
+    run "$root/scripts/nccl_bw.sh" --help
+    [ "$status" -eq 0 ]
+    [[ "$output" == "usage: scripts/nccl_bw.sh"* ]]
+    run "$root/scripts/nccl_bw.sh" -z 3
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"'-z'"*"-b -e -f"* ]]
+    run "$root/scripts/nccl_bw.sh" -g 8
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"-g 8: "*"-np"* ]]
+    run "$root/scripts/nccl_bw.sh" /no/such/hosts
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"no hostfile /no/such/hosts"* ]]
+    run "$root/scripts/nccl_bw.sh" -b 8 hosts
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"the hostfile comes first"* ]]
+    run "$root/scripts/nccl_bw.sh" -np 1
+    [ "$status" -eq 2 ]
+    for option in -b -np -n --out; do
+        run "$root/scripts/nccl_bw.sh" "$option"
+        [ "$status" -eq 2 ]
+        [[ "$output" == *"$option wants a"* ]]
+    done
+}

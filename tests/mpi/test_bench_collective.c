@@ -1,0 +1,167 @@
+/* RUN np=1,2,3,4
+ *
+ * Every collective that `bench comm` measures, of every type and with every operation: right out of place and
+ * in place, in one call and in several; and one flipped bit on any rank is found. */
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "bench/comm_check.h"
+#include "comm/watchdog.h"
+#include "tests/mpi/everyone.h"
+
+enum { MAX_COUNT = 1000, GUARD = 16 };
+
+static const char *const kind_names[COLLECTIVE_KINDS] = {
+    "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "alltoall", "sendrecv", "exchange",
+};
+
+static comm_t *comm;
+static char *send, *recv; /* size × MAX_COUNT elements of 8 bytes, and GUARD behind them */
+static size_t n_room;
+static uint64_t n_calls;
+
+static void abort_job(err_t code)
+{
+    MPI_Abort(MPI_COMM_WORLD, (int)code);
+}
+
+static bool reduces(collective_kind_t kind)
+{
+    return kind == COLLECTIVE_ALL_REDUCE || kind == COLLECTIVE_REDUCE_SCATTER || kind == COLLECTIVE_REDUCE;
+}
+
+/* Where this rank's result is, by collective.h's table. */
+static char *result_of(const comm_check_t *c, bool in_place)
+{
+    bool own_input = (c->kind == COLLECTIVE_BROADCAST && c->rank == c->root) ||
+                     (c->kind == COLLECTIVE_REDUCE && c->rank != c->root);
+    return own_input && !in_place ? send : recv;
+}
+
+static bool guard_is_whole(size_t n_used)
+{
+    bool whole = true;
+    for (int i = 0; i < GUARD; i++) whole &= recv[n_used + (size_t)i] == 0x5a;
+    return whole;
+}
+
+/* One call, checked; then with one bit of one rank's result flipped, which only that rank must find. */
+static bool call_is_right(const comm_check_t *check, bool in_place, int64_t chunk_bytes)
+{
+    comm_check_t c = *check;
+    collective_t *collective = NULL;
+    int64_t first, n_element = (int64_t)collective_type_size(c.type), n_piece = c.count * n_element;
+    const collective_spec_t spec = {.kind = c.kind,
+                                    .type = c.type,
+                                    .op = c.op,
+                                    .root = c.root,
+                                    .peer = c.peer,
+                                    .count = c.count,
+                                    .send = in_place ? NULL : send,
+                                    .recv = recv,
+                                    .chunk_bytes = chunk_bytes,
+                                    .what = "a test's collective"};
+    c.seed = ++n_calls * 1234567891;
+    memset(send, 0x5a, n_room);
+    memset(recv, 0x5a, n_room);
+    bool own_place = in_place && c.kind == COLLECTIVE_ALL_GATHER;
+    comm_check_fill(&c, in_place ? recv + (own_place ? c.rank * n_piece : 0) : send);
+    if (collective_new(comm, &spec, &collective) != ERR_OK) return false;
+    bool right = collective_run(collective) == ERR_OK;
+    collective_free(&collective);
+    char *result = result_of(&c, in_place);
+    int64_t n = comm_check_elements(&c);
+    right &= comm_check_count_wrong(&c, result, &first) == 0;
+    right &= guard_is_whole((size_t)n_piece * (size_t)c.size);
+    if (n == 0) return right;
+    int64_t at = (int64_t)(n_calls * 7919 % (uint64_t)n),
+            bit = (int64_t)(n_calls % (uint64_t)(8 * n_element));
+    if (c.rank == (int)(n_calls % (uint64_t)c.size)) {
+        result[at * n_element + bit / 8] ^= (char)(1 << bit % 8);
+        right &= comm_check_count_wrong(&c, result, &first) == 1 && first == at;
+    } else {
+        right &= comm_check_count_wrong(&c, result, &first) == 0;
+    }
+    return right;
+}
+
+/* The other end of an exchange; the middle of an odd number looks on. */
+static int peer_of(int rank, int size)
+{
+    return size - 1 - rank;
+}
+
+static bool all_calls_are_right(collective_kind_t kind, collective_type_t type, collective_op_t op)
+{
+    static const int64_t counts[] = {0, 1, 23, MAX_COUNT};
+    comm_check_t c = {.kind = kind, .type = type, .op = op, .rank = comm->rank, .size = comm->size};
+    c.peer = peer_of(comm->rank, comm->size);
+    bool right = true;
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        for (int in_place = 0; in_place < 2; in_place++)
+            for (c.root = 0; c.root<comm->size; c.root += comm->size> 1 ? comm->size - 1 : 1) {
+                c.count = counts[i];
+                right &= call_is_right(&c, in_place, 0);
+                /* 23 and 1000 are no multiples: the last call is shorter, or there is none left. */
+                right &= call_is_right(&c, in_place, 5 * (int64_t)collective_type_size(type));
+            }
+    return right;
+}
+
+static void test_all(void)
+{
+    for (collective_kind_t kind = 0; kind < COLLECTIVE_KINDS; kind++)
+        for (collective_type_t type = 0; type < COLLECTIVE_TYPES; type++)
+            for (collective_op_t op = 0; op < (reduces(kind) ? COLLECTIVE_OPS : 1); op++)
+                OK_ALL(all_calls_are_right(kind, type, op), "%s of %s%s%s", kind_names[kind],
+                       collective_type_names[type], reduces(kind) ? ", " : "",
+                       reduces(kind) ? collective_op_names[op] : "");
+}
+
+/* A result that another rank should have had. */
+static void test_wrong_rank(void)
+{
+    comm_check_t c = {.kind = COLLECTIVE_ALL_GATHER,
+                      .type = COLLECTIVE_INT32,
+                      .rank = comm->rank,
+                      .size = comm->size,
+                      .count = 100,
+                      .seed = 5};
+    int64_t first, n_bytes = 100 * 4 * comm->size;
+    for (int r = 0; r < comm->size; r++) {
+        c.rank = comm->size - 1 - r;
+        comm_check_fill(&c, recv + r * 400);
+    }
+    c.rank = comm->rank;
+    bool is_other = comm->size > 1;
+    OK_ALL((comm_check_count_wrong(&c, recv, &first) > 0) == is_other && n_bytes > 0,
+           "pieces in the wrong order are found");
+}
+
+static void test_transport(void)
+{
+    char text[96] = "";
+    collective_transport(comm, text, sizeof text);
+    bool named = comm->size == 1 ? strcmp(text, "none") == 0 : text[0] != '\0';
+    OK_ALL(named, "the transport has a name");
+}
+
+int main(void)
+{
+    comm_options_t options = {.name = "mpi", .timeout_sec = 60, .abort_job = abort_job};
+    err_t err = comm_open(&options, &comm);
+    tap_quiet = !log_speaks();
+    tap_plan(3 * COLLECTIVE_TYPES * COLLECTIVE_OPS + 5 * COLLECTIVE_TYPES + 4);
+    if (err != ERR_OK) return 1;
+    n_room = (size_t)comm->size * MAX_COUNT * 8 + GUARD;
+    OK_ALL(mem_new(n_room, "test", &send) == ERR_OK && mem_new(n_room, "test", &recv) == ERR_OK, "memory");
+    test_all();
+    test_wrong_rank();
+    test_transport();
+    mem_free(&send);
+    mem_free(&recv);
+    comm_close(&comm);
+    OK(mem_live() == 0, "every block was freed");
+    return tap_done();
+}

@@ -1,0 +1,367 @@
+/* What `bench comm` works out by itself: nccl-tests' figures and sizes, and the data that proves a
+ * collective: exact in every order, and nothing wrong with it goes unnoticed. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "bench/cases.h"
+#include "bench/comm_check.h"
+#include "bench/comm_plan.h"
+#include "cluster/machine.h"
+#include "tests/tap.h"
+
+enum { COUNT = 1009, MAX_RANKS = 300 };
+
+static void test_factors(void)
+{
+    static const int sizes[] = {1, 2, 3, 4, 5, 7, 8, 16, 24, 64, 1000, 4096};
+    bool right = true;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        int n = sizes[i];
+        double part = (n - 1.0) / n;
+        right &= comm_busbw_factor(COMM_TEST_ALL_REDUCE, n) == 2.0 * (n - 1) / n;
+        right &= comm_busbw_factor(COMM_TEST_ALL_GATHER, n) == part;
+        right &= comm_busbw_factor(COMM_TEST_REDUCE_SCATTER, n) == part;
+        right &= comm_busbw_factor(COMM_TEST_ALLTOALL, n) == part;
+        right &= comm_busbw_factor(COMM_TEST_BROADCAST, n) == 1;
+        right &= comm_busbw_factor(COMM_TEST_REDUCE, n) == 1;
+        right &= comm_busbw_factor(COMM_TEST_SENDRECV, n) == 1;
+        right &= comm_busbw_factor(COMM_TEST_BISECTION, n) == 1;
+        right &= comm_busbw_factor(COMM_TEST_ALL_PAIRS, n) == 1;
+    }
+    OK(right, "busbw factors of all collectives");
+    OK(comm_busbw_factor(COMM_TEST_ALL_REDUCE, 4) == 1.5 &&
+           comm_busbw_factor(COMM_TEST_ALLTOALL, 4) == 0.75 &&
+           comm_busbw_factor(COMM_TEST_ALL_REDUCE, 8) == 1.75,
+       "as in nccl-tests' examples");
+}
+
+static void test_rounding(void)
+{
+    OK(comm_piece_count(COMM_TEST_ALL_REDUCE, 1023, COLLECTIVE_DOUBLE, 3) == 127 &&
+           comm_message_bytes(COMM_TEST_ALL_REDUCE, 127, COLLECTIVE_DOUBLE, 3) == 1016,
+       "whole elements");
+    OK(comm_piece_count(COMM_TEST_ALL_REDUCE, 7, COLLECTIVE_INT64, 2) == 0, "less than one is none");
+    OK(comm_piece_count(COMM_TEST_ALL_GATHER, 1000, COLLECTIVE_FLOAT, 3) == 80 &&
+           comm_message_bytes(COMM_TEST_ALL_GATHER, 80, COLLECTIVE_FLOAT, 3) == 960,
+       "a piece for each rank, of 16 bytes each");
+    OK(comm_piece_count(COMM_TEST_ALLTOALL, 47, COLLECTIVE_INT8, 3) == 0 &&
+           comm_piece_count(COMM_TEST_REDUCE_SCATTER, 48, COLLECTIVE_INT8, 3) == 16,
+       "pieces below 16 bytes are none");
+}
+
+/* The sizes as text: "8 16 32". */
+static const char *sizes_text(comm_sizes_t sizes)
+{
+    static char text[256];
+    size_t used = 0;
+    text[0] = '\0';
+    for (int64_t n = 0; comm_sizes_next(&sizes, &n) && used + 32 < sizeof text;)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%lld", used ? " " : "", (long long)n);
+    return text;
+}
+
+static void test_sizes(void)
+{
+    OK(strcmp(sizes_text((comm_sizes_t){8, 100, 2, 0}), "8 16 32 64") == 0, "by a factor");
+    OK(strcmp(sizes_text((comm_sizes_t){8, 32, 1, 8}), "8 16 24 32") == 0, "by a step");
+    OK(strcmp(sizes_text((comm_sizes_t){8, 1000, 10, 8}), "8 80 800") == 0, "a factor above 1 comes first");
+    OK(strcmp(sizes_text((comm_sizes_t){64, 64, 1, 0}), "64") == 0, "one size ends");
+    int64_t high = (int64_t)1 << 62;
+    comm_sizes_t huge = {high, INT64_MAX, 3, 0};
+    int64_t n = 0;
+    OK(comm_sizes_next(&huge, &n) && n == high && !comm_sizes_next(&huge, &n),
+       "beyond 63 bits there is none");
+
+    comm_sizes_t s = {0, 0, 0, 0};
+    OK(comm_sizes_resolve(&s, false) == ERR_OK && s.min == 8 && s.max == 64 << 20 && s.factor == 2,
+       "defaults");
+    s = (comm_sizes_t){128 << 20, 0, 0, 0};
+    OK(comm_sizes_resolve(&s, true) == ERR_OK && s.max == 128 << 20, "a minimum above the default maximum");
+    s = (comm_sizes_t){0, 4, 0, 0};
+    OK(comm_sizes_resolve(&s, true) == ERR_OK && s.min == 4, "a maximum below the default minimum");
+    s = (comm_sizes_t){0, 64, 0, 8};
+    OK(comm_sizes_resolve(&s, false) == ERR_OK && strcmp(sizes_text(s), "8 16 24 32 40 48 56 64") == 0,
+       "a step without a factor");
+    s = (comm_sizes_t){1 << 20, 1 << 10, 0, 0};
+    OK(comm_sizes_resolve(&s, false) == ERR_USAGE && strstr(err_message(), "no size to measure"),
+       "an empty range is refused");
+    s = (comm_sizes_t){8, 16, 1, 0};
+    OK(comm_sizes_resolve(&s, false) == ERR_USAGE && strstr(err_message(), "for ever"),
+       "a factor of 1 alone is refused");
+}
+
+static bool refused(const char *tests, const char *types, const char *ops, const char *communicators,
+                    const char *words)
+{
+    comm_plan_t plan;
+    err_t err = comm_plan_parse(tests, types, ops, communicators, &plan);
+    bool right = err == ERR_USAGE && strstr(err_message(), words);
+    if (!right) printf("# %d: %s\n", err, err_message());
+    return right;
+}
+
+static void test_plan(void)
+{
+    comm_plan_t p;
+    OK(comm_plan_parse("reduce,all_reduce,reduce", "int8", "max", "mpi,host", &p) == ERR_OK &&
+           p.n_tests == 2 && p.tests[0] == COMM_TEST_REDUCE && p.tests[1] == COMM_TEST_ALL_REDUCE &&
+           p.by_mpi && p.by_host && p.n_types == 1 && p.types[0] == COLLECTIVE_INT8 && p.n_ops == 1 &&
+           p.ops[0] == COLLECTIVE_MAX,
+       "lists, each word once");
+    OK(comm_plan_parse("all", "all", "all", "mpi", &p) == ERR_OK && p.n_tests == COMM_TESTS && p.all_tests &&
+           p.n_types == COLLECTIVE_TYPES && p.n_ops == COLLECTIVE_OPS && !p.by_host,
+       "all");
+    OK(refused("all_redcue", "float", "sum", "mpi", "did you mean 'all_reduce'"), "an unknown test");
+    OK(refused("reduce", "flaot", "sum", "mpi", "did you mean 'float'"), "an unknown type");
+    OK(refused("reduce", "float", "summ", "mpi", "did you mean 'sum'"), "an unknown operation");
+    OK(refused("reduce", "float", "sum", "quic", "there are: mpi, host"), "an unknown communicator");
+    OK(refused("", "float", "sum", "mpi", "unknown word ''"), "an empty list");
+    OK(refused("reduce", "half", "sum", "mpi", "MPI cannot") &&
+           refused("reduce", "bfloat16", "sum", "mpi", "MPI cannot"),
+       "types that MPI lacks");
+    OK(refused("reduce", "float", "avg", "mpi", "MPI has no average"), "an operation that MPI lacks");
+    OK(refused("reduce", "float", "sum", "nccl", "not in this build"), "a communicator that is not built");
+}
+
+static void test_long_names(void)
+{
+    char words[7][16] = {"-b", "8", "--op", "-e", "--", "-f", "2"}, *argv[7];
+    for (int i = 0; i < 7; i++) argv[i] = words[i];
+    bench_comm_long_names(7, argv);
+    OK(strcmp(argv[0], "--minbytes") == 0 && strcmp(argv[1], "8") == 0 && strcmp(argv[2], "--op") == 0 &&
+           strcmp(argv[3], "--maxbytes") == 0 && strcmp(argv[5], "-f") == 0,
+       "nccl-tests' short options, up to --");
+}
+
+/* One step of a reduction in the type's own arithmetic; false where a whole number left its range. */
+#define COMBINE(type)                                                                                        \
+    do {                                                                                                     \
+        type *x = (type *)a + i, y = ((const type *)b)[i];                                                   \
+        if (op == COLLECTIVE_MAX) *x = *x > y ? *x : y;                                                      \
+        if (op == COLLECTIVE_MIN) *x = *x < y ? *x : y;                                                      \
+        if (op == COLLECTIVE_SUM) fits &= !__builtin_add_overflow(*x, y, x);                                 \
+        if (op == COLLECTIVE_PROD) fits &= !__builtin_mul_overflow(*x, y, x);                                \
+    } while (0)
+#define COMBINE_REAL(type)                                                                                   \
+    do {                                                                                                     \
+        type *x = (type *)a + i, y = ((const type *)b)[i];                                                   \
+        if (op == COLLECTIVE_MAX) *x = *x > y ? *x : y;                                                      \
+        if (op == COLLECTIVE_MIN) *x = *x < y ? *x : y;                                                      \
+        if (op == COLLECTIVE_SUM) *x += y;                                                                   \
+        if (op == COLLECTIVE_PROD) *x *= y;                                                                  \
+    } while (0)
+
+static bool combine(collective_type_t type, collective_op_t op, void *a, const void *b)
+{
+    bool fits = true;
+    for (int i = 0; i < COUNT; i++) switch (type) {
+        case COLLECTIVE_INT8:
+            COMBINE(int8_t);
+            break;
+        case COLLECTIVE_UINT8:
+            COMBINE(uint8_t);
+            break;
+        case COLLECTIVE_INT32:
+            COMBINE(int32_t);
+            break;
+        case COLLECTIVE_UINT32:
+            COMBINE(uint32_t);
+            break;
+        case COLLECTIVE_INT64:
+            COMBINE(int64_t);
+            break;
+        case COLLECTIVE_UINT64:
+            COMBINE(uint64_t);
+            break;
+        case COLLECTIVE_FLOAT:
+            COMBINE_REAL(float);
+            break;
+        default:
+            COMBINE_REAL(double);
+        }
+    return fits;
+}
+
+static double inputs[MAX_RANKS][COUNT], work[MAX_RANKS][COUNT];
+
+static comm_check_t check_of(collective_kind_t kind, collective_type_t type, collective_op_t op, int rank,
+                             int size)
+{
+    return (comm_check_t){.kind = kind,
+                          .type = type,
+                          .op = op,
+                          .rank = rank,
+                          .size = size,
+                          .root = 0,
+                          .peer = size - 1 - rank,
+                          .count = COUNT,
+                          .seed = 77};
+}
+
+static void fill_inputs(collective_type_t type, collective_op_t op, int n)
+{
+    for (int r = 0; r < n; r++) {
+        comm_check_t c = check_of(COLLECTIVE_ALL_REDUCE, type, op, r, n);
+        comm_check_fill(&c, inputs[r]);
+    }
+}
+
+static int64_t wrong(collective_type_t type, collective_op_t op, int n, const void *result)
+{
+    comm_check_t c = check_of(COLLECTIVE_ALL_REDUCE, type, op, 0, n);
+    int64_t first;
+    return comm_check_count_wrong(&c, result, &first);
+}
+
+/* Summed from the first on, from the last on, and as a tree. */
+static bool exact_in_any_order(collective_type_t type, collective_op_t op, int n)
+{
+    bool right = true;
+    fill_inputs(type, op, n);
+    memcpy(work, inputs, sizeof work);
+    for (int r = 1; r < n; r++) right &= combine(type, op, work[0], inputs[r]);
+    right &= wrong(type, op, n, work[0]) == 0;
+    memcpy(work, inputs, sizeof work);
+    for (int r = n - 2; r >= 0; r--) right &= combine(type, op, work[n - 1], inputs[r]);
+    right &= wrong(type, op, n, work[n - 1]) == 0;
+    memcpy(work, inputs, sizeof work);
+    for (int far = 1; far < n; far *= 2)
+        for (int r = 0; r + far < n; r += 2 * far) right &= combine(type, op, work[r], work[r + far]);
+    return right && wrong(type, op, n, work[0]) == 0;
+}
+
+/* A rank left out, and one that comes in twice instead of another. Of the maximum of many, most ranks never
+ * decide: there nothing is to be seen. */
+static bool notices_ranks(collective_type_t type, collective_op_t op, int n)
+{
+    fill_inputs(type, op, n);
+    memcpy(work, inputs, sizeof work);
+    for (int r = 1; r < n - 1; r++) combine(type, op, work[0], inputs[r]);
+    bool noticed = wrong(type, op, n, work[0]) > 0;
+    if (op == COLLECTIVE_SUM || op == COLLECTIVE_PROD) {
+        combine(type, op, work[0], inputs[0]);
+        noticed &= wrong(type, op, n, work[0]) > 0;
+    }
+    return noticed;
+}
+
+static void test_reductions(void)
+{
+    static const int sizes[] = {1, 2, 3, 4, 7, 8, 64, 127, 128, 129, 255, 300};
+    for (collective_op_t op = 0; op < COLLECTIVE_OPS; op++) {
+        bool exact = true, noticed = true;
+        for (collective_type_t type = 0; type < COLLECTIVE_TYPES; type++)
+            for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+                bool right = exact_in_any_order(type, op, sizes[i]);
+                if (!right) printf("# %s, %d ranks\n", collective_type_names[type], sizes[i]);
+                exact &= right;
+                if (sizes[i] > 1) noticed &= notices_ranks(type, op, sizes[i]);
+            }
+        OK(exact, "%s: exact in any order, every type, up to %d ranks", collective_op_names[op], MAX_RANKS);
+        OK(noticed, "%s: a missing or doubled rank is noticed", collective_op_names[op]);
+    }
+}
+
+/* What a rank should have in the end, worked out from all inputs, one element after another. */
+static void expected_moves(collective_kind_t kind, collective_type_t type, int rank, int n, char *out)
+{
+    size_t piece = COUNT * collective_type_size(type);
+    static char input[4 * COUNT * 8];
+    for (int r = 0; r < n; r++) {
+        comm_check_t c = check_of(kind, type, 0, r, n);
+        comm_check_fill(&c, input);
+        if (kind == COLLECTIVE_ALL_GATHER) memcpy(out + (size_t)r * piece, input, piece);
+        if (kind == COLLECTIVE_ALLTOALL) memcpy(out + (size_t)r * piece, input + (size_t)rank * piece, piece);
+        if (kind == COLLECTIVE_BROADCAST && r == 0) memcpy(out, input, piece);
+        if (kind == COLLECTIVE_SENDRECV && (r + 1) % n == rank) memcpy(out, input, piece);
+        if (kind == COLLECTIVE_EXCHANGE && r == n - 1 - rank) memcpy(out, input, piece);
+    }
+}
+
+static void test_moves(void)
+{
+    enum { N = 4 };
+    static const collective_kind_t kinds[] = {COLLECTIVE_ALL_GATHER, COLLECTIVE_ALLTOALL,
+                                              COLLECTIVE_BROADCAST, COLLECTIVE_SENDRECV, COLLECTIVE_EXCHANGE};
+    static char result[N * COUNT * 8], shifted[N * COUNT * 8 + 8];
+    bool right = true, noticed = true;
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
+        for (collective_type_t type = 0; type < COLLECTIVE_TYPES; type++)
+            for (int rank = 0; rank < N; rank++) {
+                comm_check_t c = check_of(kinds[k], type, 0, rank, N);
+                size_t n_element = collective_type_size(type);
+                int64_t n = comm_check_elements(&c), first;
+                expected_moves(kinds[k], type, rank, N, result);
+                right &= comm_check_count_wrong(&c, result, &first) == 0 && first == -1;
+                memcpy(shifted + n_element, result, (size_t)n * n_element);
+                noticed &= comm_check_count_wrong(&c, shifted, &first) > n / 2;
+                c.seed++;
+                noticed &= comm_check_count_wrong(&c, result, &first) > n / 2;
+            }
+    OK(right, "moved data is expected where it belongs");
+    OK(noticed, "shifted data is noticed, and what is left from an earlier call");
+}
+
+/* Every bit of an element in the middle, and of the first and the last. */
+static void test_bits(void)
+{
+    static double result[COUNT];
+    bool found = true;
+    for (collective_type_t type = 0; type < COLLECTIVE_TYPES; type++)
+        for (collective_op_t op = 0; op < COLLECTIVE_OPS; op++) {
+            int64_t at[] = {0, COUNT / 2, COUNT - 1}, first, n_bits = 8 * (int64_t)collective_type_size(type);
+            comm_check_t c = check_of(COLLECTIVE_ALL_REDUCE, type, op, 0, 2);
+            fill_inputs(type, op, 2);
+            memcpy(result, inputs[0], sizeof result);
+            combine(type, op, result, inputs[1]);
+            for (int k = 0; k < 3; k++)
+                for (int64_t bit = at[k] * n_bits; bit < (at[k] + 1) * n_bits; bit++) {
+                    ((unsigned char *)result)[bit / 8] ^= (unsigned char)(1 << bit % 8);
+                    found &= comm_check_count_wrong(&c, result, &first) == 1 && first == at[k];
+                    ((unsigned char *)result)[bit / 8] ^= (unsigned char)(1 << bit % 8);
+                }
+        }
+    OK(found, "every flipped bit is found, and where it is");
+    comm_check_t c = check_of(COLLECTIVE_ALL_REDUCE, COLLECTIVE_INT32, COLLECTIVE_SUM, 0, 1);
+    char text[80], wanted[80];
+    int32_t *values = (int32_t *)(void *)result;
+    comm_check_fill(&c, values);
+    snprintf(wanted, sizeof wanted, "%d instead of %d", values[5] ^ 1, values[5]);
+    values[5] ^= 1;
+    comm_check_describe(&c, values, 5, text, sizeof text);
+    OK(strcmp(text, wanted) == 0, "and what it made of the value");
+}
+
+static void test_gibibyte(void)
+{
+    const int64_t n = (int64_t)1 << 27, bit = 8000000007;
+    comm_check_t c = check_of(COLLECTIVE_BROADCAST, COLLECTIVE_DOUBLE, 0, 1, 2);
+    unsigned char *data = NULL;
+    int64_t first;
+    if (machine_free_bytes() < (int64_t)3 << 29) {
+        tap_skip("less than 1.5 GiB of free memory");
+        return;
+    }
+    c.count = n;
+    if (mem_new((size_t)n * 8, "test", &data) != ERR_OK) exit(1);
+    comm_check_fill(&c, data);
+    data[bit / 8] ^= (unsigned char)(1 << bit % 8);
+    OK(comm_check_count_wrong(&c, data, &first) == 1 && first == bit / 64, "one flipped bit in 1 GiB");
+    mem_free(&data);
+}
+
+int main(void)
+{
+    tap_plan(42);
+    test_factors();
+    test_rounding();
+    test_sizes();
+    test_plan();
+    test_long_names();
+    test_reductions();
+    test_moves();
+    test_bits();
+    test_gibibyte();
+    OK(mem_live() == 0, "every block was freed");
+    return tap_done();
+}
