@@ -139,6 +139,7 @@ static err_t backward(const op_t *op, const op_args_t *given)
     geometry_t g = geometry_of(op);
     const op_args_t rounded = ref_round(op, given), *args = &rounded;
     if (args->dx[0]) backward_data(&g, args->dy, args->param[0], args->dx[0]);
+    if (!args->dparam[0]) return ERR_OK;
     backward_weight(&g, args->x[0], args->dy, args->dparam[0]);
     if (g.a.has_bias) backward_bias(&g, args->dy, args->dparam[1]);
     return ERR_OK;

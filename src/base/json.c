@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/utf8.h"
 
 static void append(json_t *j, const char *text, size_t n)
 {
@@ -22,24 +23,12 @@ static void append(json_t *j, const char *text, size_t n)
     j->text[j->n_bytes] = '\0';
 }
 
-/* Length of the valid UTF-8 sequence at s, 0 when there is none. */
-static size_t utf8_length(const unsigned char *s)
-{
-    size_t n = s[0] < 0x80 ? 1 : s[0] >= 0xC2 && s[0] < 0xE0 ? 2 : s[0] >= 0xE0 && s[0] < 0xF0 ? 3 : 0;
-    if (s[0] >= 0xF0 && s[0] < 0xF5) n = 4;
-    for (size_t i = 1; i < n; i++)
-        if ((s[i] & 0xC0) != 0x80) return 0;
-    if ((s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xED && s[1] > 0x9F)) return 0;
-    if ((s[0] == 0xF0 && s[1] < 0x90) || (s[0] == 0xF4 && s[1] > 0x8F)) return 0;
-    return n;
-}
-
 static void append_quoted(json_t *j, const char *value)
 {
     append(j, "\"", 1);
     for (const unsigned char *s = (const unsigned char *)value; *s;) {
         char escape[8];
-        size_t n = utf8_length(s);
+        size_t n = utf8_length((const char *)s);
         if (*s == '"' || *s == '\\')
             append(j, escape, (size_t)snprintf(escape, sizeof escape, "\\%c", *s));
         else if (*s < 0x20)

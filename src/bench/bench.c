@@ -25,7 +25,8 @@ const opt_t bench_option_table[] = {
 };
 const int n_bench_options = sizeof bench_option_table / sizeof bench_option_table[0];
 
-const bench_case_t *const bench_cases[] = {&bench_comm, &bench_step, NULL};
+const bench_case_t *const bench_cases[] = {&bench_comm, &bench_gemm, &bench_conv, &bench_mem,
+                                           &bench_io,   &bench_step, NULL};
 
 err_t bench_check_memory(bench_t *bench, int64_t n_bytes, const char *what)
 {
@@ -91,6 +92,17 @@ static err_t verdict(const bench_t *bench)
                       "ending");
 }
 
+/* What ended the cases comes before what the file has to say. */
+static err_t end_log(bench_t *bench, err_t err)
+{
+    err_info_t first;
+    err_take(err, &first);
+    err_t closed = bench_log_close(bench, err == ERR_OK        ? "finished"
+                                          : bench->interrupted ? "interrupted"
+                                                               : "failed");
+    return comm_agree(bench->comm, err == ERR_OK ? closed : err_put(&first), "ending");
+}
+
 err_t bench_run(const bench_options_t *options, const opt_group_t *groups, int n_groups,
                 const bench_choice_t *cases, int n, void (*abort_job)(err_t code))
 {
@@ -110,16 +122,6 @@ err_t bench_run(const bench_options_t *options, const opt_group_t *groups, int n
     if (err == ERR_OK) err = verdict(&bench);
     progress_clear_line();
     runtime_abort_alone(&bench.runtime, err);
-    if (bench.log) {
-        err_info_t first;
-        err_take(err, &first);
-        err_t closed = bench_log_close(&bench, err == ERR_OK       ? "finished"
-                                               : bench.interrupted ? "interrupted"
-                                                                   : "failed");
-        if (err == ERR_OK)
-            err = closed;
-        else
-            err_put(&first);
-    }
+    if (bench.log) err = end_log(&bench, err);
     return runtime_close(&bench.runtime, err);
 }

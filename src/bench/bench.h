@@ -59,7 +59,8 @@ typedef struct bench_work {
     void *context;
     /* One iteration. Calls what is Collective among the ranks that take part, or nothing that is. */
     err_t (*run)(void *context);
-    /* Untimed, before every sample, which then is one iteration and follows a barrier; NULL: nothing. */
+    /* Untimed, before every sample, which then is one iteration and follows a barrier of all ranks: all take
+     * part. NULL: nothing. */
     err_t (*prepare)(void *context);
     int n_ranks; /* ranks 0 … n_ranks - 1 take part, the others sleep; 0: all */
 } bench_work_t;

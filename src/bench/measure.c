@@ -201,6 +201,23 @@ static bool wants_more(const measuring_t *m, const state_t *s, double sec)
     return n < ENOUGH_SAMPLES || !is_precise(m, m->sorted, n);
 }
 
+/* How far the time is gone, and how well the first work's median is known. */
+static void show(const measuring_t *m, double sec)
+{
+    char text[64];
+    double low, high;
+    if (!progress_active()) return;
+    int64_t n = sorted_samples(&m->states[0], m->sorted);
+    stats_median_interval(m->sorted, n, &low, &high);
+    double percent = 50 * (high - low) / stats_quantile(m->sorted, n, 0.5);
+    if (isfinite(percent))
+        snprintf(text, sizeof text, "%lld samples, median ± %.1f %%", (long long)n, percent);
+    else
+        snprintf(text, sizeof text, "%lld samples", (long long)n);
+    progress_draw(m->states[0].work->what, (int64_t)(1e3 * fmin(sec, m->budget)), (int64_t)(1e3 * m->budget),
+                  text);
+}
+
 static err_t rounds(measuring_t *m)
 {
     bool more = true;
@@ -213,6 +230,7 @@ static err_t rounds(measuring_t *m)
         double sec;
         TRY(judge_again(m));
         TRY(elapsed(m, &sec));
+        show(m, sec);
         more = false;
         for (int i = 0; i < m->n; i++) more |= wants_more(m, &m->states[i], sec);
     }
@@ -271,6 +289,7 @@ static err_t prepare_states(measuring_t *m, const bench_work_t *works)
         state_t *s = &m->states[i];
         s->work = &works[i];
         s->n_ranks = works[i].n_ranks ? works[i].n_ranks : m->bench->comm->size;
+        ASSERT(!works[i].prepare || s->n_ranks == m->bench->comm->size);
         TRY(mem_new_array(BENCH_MAX_SAMPLES, sizeof *s->sec, "samples", &s->sec));
         TRY(mem_new_array(BENCH_MAX_SAMPLES, sizeof *s->batch, "samples", &s->batch));
         TRY(mem_new_array(BENCH_MAX_SAMPLES, sizeof *s->loads, "samples", &s->loads));
@@ -283,7 +302,6 @@ static err_t prepare_states(measuring_t *m, const bench_work_t *works)
 
 static err_t measure(measuring_t *m, bench_result_t *results)
 {
-    if (progress_active()) progress_draw(m->states[0].work->what, 0, 1, "");
     for (int i = 0; i < m->n; i++) TRY(warm_up(m->bench, &m->states[i]));
     m->best_sec = INFINITY;
     TRY(rounds(m));

@@ -11,6 +11,7 @@ const cmd_t cmds[] = {
     {"eval", "accuracy, loss and the worst mistakes of a checkpoint", cmd_eval},
     {"checkpoint", "look into checkpoints: show, verify", cmd_checkpoint},
     {"bench", "measure the cluster", cmd_bench},
+    {"report", "records of train and bench as tables, CSV or Markdown", cmd_report},
     {"data", "make data: synth", cmd_data},
     {"info", "what this build has; the layers of a model", cmd_info},
     {NULL, NULL, NULL},

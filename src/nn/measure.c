@@ -4,60 +4,14 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/rng.h"
 #include "nn/algorithms.h"
+#include "nn/scratch.h"
 
-enum { N_WARM_UP = 2, MIN_RUNS = 3, MAX_RUNS = 12, PERIOD = 4099 };
+enum { N_WARM_UP = 2, MIN_RUNS = 3, MAX_RUNS = 12 };
 static const double candidate_sec = 0.02; /* for the timed runs of one algorithm */
 /* Times the best so far: no more runs. The first run pays for new pages, too. */
 static const double hopeless_first = 6, hopeless = 2;
 static const double advantage = 0.97; /* of the rule's time, for another to be taken */
-
-/* Buffers of one operator, filled with numbers as training has them: normal ones, repeated. */
-typedef struct scratch {
-    float *x, *y, *dy, *dx, *param[OP_MAX_PARAMS], *dparam[OP_MAX_PARAMS];
-} scratch_t;
-
-static err_t new_floats(shape_t shape, rng_t *rng, float **out)
-{
-    int64_t n = shape_count(shape);
-    TRY(mem_new_array(n, sizeof(float), "buffers for measuring algorithms", out));
-    for (int64_t i = 0; i < n; i++) (*out)[i] = i < PERIOD ? (float)rng_normal(rng) : (*out)[i - PERIOD];
-    return ERR_OK;
-}
-
-static void scratch_free(scratch_t *s)
-{
-    mem_free(&s->x), mem_free(&s->y), mem_free(&s->dy), mem_free(&s->dx);
-    for (int i = 0; i < OP_MAX_PARAMS; i++) mem_free(&s->param[i]), mem_free(&s->dparam[i]);
-}
-
-static err_t scratch_new(const op_desc_t *desc, bool training, scratch_t *s)
-{
-    rng_t rng = rng_new(1, RNG_TEST, 0);
-    *s = (scratch_t){NULL};
-    err_t err = new_floats(desc->x[0], &rng, &s->x);
-    if (err == ERR_OK) err = new_floats(desc->y, &rng, &s->y);
-    for (int i = 0; i < desc->n_params && err == ERR_OK; i++) {
-        err = new_floats(desc->param[i], &rng, &s->param[i]);
-        if (err == ERR_OK && training) err = new_floats(desc->param[i], &rng, &s->dparam[i]);
-    }
-    if (err == ERR_OK && training) err = new_floats(desc->y, &rng, &s->dy);
-    if (err == ERR_OK && training) err = new_floats(desc->x[0], &rng, &s->dx);
-    if (err != ERR_OK) scratch_free(s);
-    return err;
-}
-
-static err_t run_pass(const op_t *op, op_pass_t pass, const scratch_t *s, void *saved, void *workspace)
-{
-    op_args_t args = {
-        .x = {s->x}, .y = s->y, .dy = s->dy, .saved = saved, .workspace = workspace, .training = true};
-    for (int i = 0; i < OP_MAX_PARAMS; i++) args.param[i] = s->param[i];
-    if (pass == OP_FORWARD) return op_forward(op, &args);
-    if (pass == OP_BACKWARD_DATA) args.dx[0] = s->dx;
-    for (int i = 0; i < OP_MAX_PARAMS && pass == OP_BACKWARD_WEIGHTS; i++) args.dparam[i] = s->dparam[i];
-    return op_backward(op, &args);
-}
 
 /* Shortest of a few runs: what disturbs a run only makes it longer. */
 static err_t time_runs(const op_t *op, op_pass_t pass, const scratch_t *s, double best, double *sec)
@@ -70,7 +24,7 @@ static err_t time_runs(const op_t *op, op_pass_t pass, const scratch_t *s, doubl
     TRY_OUT(err, mem_new(op->n_saved_bytes, "buffers for measuring algorithms", &saved));
     for (int i = 0; i < N_WARM_UP + MAX_RUNS; i++) {
         double start = clock_sec();
-        TRY_OUT(err, run_pass(op, pass, s, saved, workspace));
+        TRY_OUT(err, scratch_run(s, op, pass, saved, workspace));
         double one = clock_sec() - start;
         if (i > 0 && one < *sec) *sec = one;
         if (one > hopeless_first * best || (i > 0 && *sec > hopeless * best)) break;
@@ -103,7 +57,7 @@ static err_t choose(const measuring_t *m, const op_desc_t *desc, op_pass_t pass,
     double rule = INFINITY, best = INFINITY;
     err_t err = ERR_OK;
     *name = NULL;
-    TRY(scratch_new(desc, training, &scratch));
+    TRY(scratch_new(desc, training, "buffers for measuring algorithms", &scratch));
     for (int i = 0; i < c->n && err == ERR_OK; i++) {
         op_algorithms_t wanted = {0};
         op_t *op = NULL;

@@ -82,6 +82,17 @@ err_t profile_measure_peak(const backend_t *backend, dtype_t compute, double *ou
     return ERR_OK;
 }
 
+/* All at once: ranks of a host share its memory and its clock rate. */
+err_t profile_measure_peaks(comm_t *comm, const backend_t *backend, dtype_t compute, double *out)
+{
+    static const char what[] = "measuring the peak";
+    TRY(comm_barrier(comm, what));
+    TRY(comm_agree(comm, profile_measure_peak(backend, compute, out), what));
+    TRY(comm_allreduce(comm, out, 1, DTYPE_F64, COMM_SUM, what));
+    *out /= comm->size;
+    return ERR_OK;
+}
+
 static double layer_sec(const profile_layer_t *layer)
 {
     return layer->forward_sec + layer->backward_sec;
@@ -138,11 +149,7 @@ err_t profile_gather(comm_t *comm, const exec_t *exec, const backend_t *backend,
     TRY(average(comm, split, sizeof split / sizeof split[0], n_steps));
     out->split = (profile_split_t){split[0], split[1], split[2], split[3], split[4], split[5]};
     TRY(gather_layers(comm, exec, out));
-    /* All at once: ranks of a host share its memory and its clock rate. */
-    TRY(comm_barrier(comm, "measuring the peak"));
-    TRY(comm_agree(comm, profile_measure_peak(backend, exec_graph(exec)->compute, &out->peak_flops),
-                   "measuring the peak"));
-    return average(comm, &out->peak_flops, 1, 1);
+    return profile_measure_peaks(comm, backend, exec_graph(exec)->compute, &out->peak_flops);
 }
 
 void profile_free(profile_t *profile)

@@ -44,6 +44,8 @@ void profile_free(profile_t *profile);
 /* Not collective. FLOP/s of a matrix product through the backend in DTYPE_F32 or DTYPE_BF16, the best of
  * several; of the largest size that the time allows. */
 err_t profile_measure_peak(const backend_t *backend, dtype_t compute, double *out);
+/* Collective. The mean of what the ranks get while all of them measure it. */
+err_t profile_measure_peaks(comm_t *comm, const backend_t *backend, dtype_t compute, double *out);
 
 /* The most costly layers first; of equals the earlier one. */
 void profile_sort(profile_layer_t *layers, int n);

@@ -1,0 +1,88 @@
+#include "base/arena.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+enum { CHUNK_BYTES = 64 << 10, ALIGN = 16 };
+
+struct arena_chunk {
+    arena_chunk_t *next;
+    size_t n_bytes; /* behind this header */
+    _Alignas(ALIGN) char bytes[];
+};
+
+/* The next chunk, where it is large enough, or a new one in front of it. */
+static err_t next_chunk(arena_t *arena, size_t n_bytes)
+{
+    arena_chunk_t *next = arena->now ? arena->now->next : arena->first;
+    if (!next || next->n_bytes < n_bytes) {
+        arena_chunk_t *chunk;
+        size_t size = n_bytes > CHUNK_BYTES ? n_bytes : CHUNK_BYTES;
+        TRY(mem_new(sizeof *chunk + size, "values that were read", &chunk));
+        chunk->n_bytes = size;
+        chunk->next = next;
+        if (arena->now)
+            arena->now->next = chunk;
+        else
+            arena->first = chunk;
+        next = chunk;
+    }
+    arena->now = next;
+    arena->used = 0;
+    return ERR_OK;
+}
+
+err_t arena_new(arena_t *arena, size_t n_bytes, void *out_pointer)
+{
+    size_t n = (n_bytes + ALIGN - 1) / ALIGN * ALIGN;
+    if (n < n_bytes) RAISE(ERR_SYSTEM, "out of memory: %zu bytes for values that were read", n_bytes);
+    if (!arena->now || arena->now->n_bytes - arena->used < n) TRY(next_chunk(arena, n));
+    void *block = arena->now->bytes + arena->used;
+    arena->used += n;
+    memcpy(out_pointer, &block, sizeof block);
+    return ERR_OK;
+}
+
+err_t arena_text(arena_t *arena, const char *text, size_t n_bytes, const char **out)
+{
+    char *copy = NULL; /* quiets GCC, which cannot see through memcpy */
+    TRY(arena_new(arena, n_bytes + 1, &copy));
+    if (n_bytes) memcpy(copy, text, n_bytes);
+    copy[n_bytes] = '\0';
+    *out = copy;
+    return ERR_OK;
+}
+
+err_t arena_format(arena_t *arena, const char **out, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    ASSERT(n >= 0);
+    char *text = NULL;
+    TRY(arena_new(arena, (size_t)n + 1, &text));
+    va_start(args, format);
+    vsnprintf(text, (size_t)n + 1, format, args);
+    va_end(args);
+    *out = text;
+    return ERR_OK;
+}
+
+void arena_reset(arena_t *arena)
+{
+    arena->now = NULL;
+    arena->used = 0;
+}
+
+void arena_free(arena_t *arena)
+{
+    for (arena_chunk_t *chunk = arena->first, *next; chunk; chunk = next) {
+        next = chunk->next;
+        mem_free(&chunk);
+    }
+    *arena = (arena_t){0};
+}

@@ -1,0 +1,25 @@
+/* Buffers to run one planned operator with, outside of any graph: for measuring. Not collective. */
+#ifndef NN_SCRATCH_H
+#define NN_SCRATCH_H
+
+#include "ops/op.h"
+
+/* Of one inferred description with one input; any algorithm for it may use them. dy, dx and dparam are NULL
+ * unless it was made for training. */
+typedef struct scratch {
+    float *x, *y, *dy, *dx, *param[OP_MAX_PARAMS], *dparam[OP_MAX_PARAMS];
+} scratch_t;
+
+/* Bytes that scratch_new takes. */
+int64_t scratch_bytes(const op_desc_t *desc, bool training);
+
+/* All are filled with numbers as training has them: normal ones, repeated; always the same. `what`: for the
+ * message when there is no memory. Nothing is left behind after an error. */
+err_t scratch_new(const op_desc_t *desc, bool training, const char *what, scratch_t *out);
+void scratch_free(scratch_t *scratch);
+
+/* Runs one pass; of backward only that gradient, which the operator must be able to compute apart (op.h).
+ * saved, workspace: of the operator's sizes. */
+err_t scratch_run(const scratch_t *scratch, const op_t *op, op_pass_t pass, void *saved, void *workspace);
+
+#endif

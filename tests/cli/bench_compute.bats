@@ -1,0 +1,229 @@
+#!/usr/bin/env bats
+# `dptrain bench` gemm, conv, mem and io at tiny sizes: tables, records, checks that find what is wrong, folders left
+# as they were. No number that depends on time is looked at.
+# shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
+
+# shellcheck source=tests/cli/common.bash
+load common
+
+setup() {
+    common_setup
+    records=$BATS_TEST_TMPDIR/records.jsonl said=$BATS_TEST_TMPDIR/said
+}
+
+bench() { # RANKS CASE ARGUMENTS...
+    local with=("${@:2}" --budget 0.01 --threads 1 --out "$records")
+    [[ " $* " == *" --no-quick "* ]] || with+=(--quick)
+    if (($1 > 1)); then
+        on_ranks "$1" bench "${with[@]}" >"$said"
+    else
+        "$dptrain" bench "${with[@]}" >"$said"
+    fi
+}
+
+# Every line is JSON; the points of a test, as an array, meet the condition.
+points() { # TEST CONDITION
+    jq -es "map(select(.record == \"bench\" and .test == \"$1\")) | $2" "$records" >/dev/null || {
+        echo "does not hold for $1: $2"
+        return 1
+    }
+}
+
+# What every point of a case has.
+sound() { # CASE POINTS RANKS
+    jq -es "map(select(.record == \"bench\" and .case == \"$1\"))
+        | length == $2 and all(.key.ranks == $3 and .key.threads == 1 and .key.device == \"cpu\"
+            and .metrics.wrong == 0 and .p50 > 0 and .n > 0 and (.samples | length) == .n)
+        and (map([.test, .key]) | unique | length) == $2" "$records" >/dev/null || {
+        echo "the records of $1 are not sound"
+        return 1
+    }
+}
+
+@test "gemm: rates follow from shapes and times, in the records and in the table" {
+    for n in 1 2; do
+        for precision in fp32 bf16; do
+            rm -f "$records"
+            bench "$n" gemm --gemm-max 128 --gemm-precision "$precision"
+            sound gemm 5 "$n"
+            points gemm "all((.metrics.gflops * .p50 * 1e9) / (2 * .key.m * .key.n * .key.k) | . > 0.9999 and . < 1.0001)"
+            points gemm "all(.metrics.gflops_all == $n * .metrics.gflops and .metrics.peak_gflops > 0)"
+            points gemm 'map([.key.m, .key.n, .key.k]) == [[64, 64, 64], [128, 128, 128], [64, 500, 800], [64, 10, 500],
+                [32, 1000, 2048]]'
+            points gemm "all(.key.dtype == \"$([[ $precision == fp32 ]] && echo float32 || echo bfloat16)\")"
+        done
+    done
+    # A row a point under one header, every column under its name.
+    [ "$(grep -cE '^  (square|lenet5/fc[12]|resnet50/fc) +[0-9]+ +[0-9]+ +[0-9]+ +[0-9.]+[~!]? +[0-9.]+ +[0-9.]+ +[0-9.]+ % +0$' "$said")" -eq 5 ]
+    [ "$(grep -cE '^  shape +m +n +k +time us +GFLOP/s +all ranks +of peak +wrong$' "$said")" -eq 1 ]
+}
+
+@test "conv: three passes of each layer, and the algorithm that computed them" {
+    bench 2 conv --conv-net lenet5 --conv-batch 2
+    sound conv 6 2
+    for pass in forward backward_data backward_weights; do
+        points "$pass" 'map(.key.layer) == ["conv1", "conv2"] and all(.metrics.algorithm != "" and .key.batch == 2)'
+        points "$pass" '[.[] | .metrics.gflops * .p50 * 1e9 / 4] | .[0] / 288000, .[1] / 1600000 | . > 0.9999 and . < 1.0001'
+    done
+    [ "$(grep -cE '^  lenet5/conv[12] +2x[0-9x]+ k5 s1 [25]0 +(forward|backward_data|backward_weights) +[0-9.]+[~!]? +[0-9.]+ +[0-9.]+ +[0-9.]+ % +[a-z0-9_/]+ +0$' "$said")" -eq 6 ]
+    rm "$records"
+    bench 2 conv --conv-net lenet5 --conv-batch 2 --conv-algorithms measure
+    sound conv 6 2
+    points forward 'all(.key.algorithms == "measure")'
+}
+
+@test "conv: strides, borders and 1x1 of the large networks are right; the reference backend" {
+    bench 1 conv --conv-net resnet50 --conv-batch 1
+    points backward_data 'length >= 3 and all(.metrics.wrong == 0)'
+    rm "$records"
+    bench 1 conv --conv-net lenet5 --conv-batch 1 --device ref
+    points forward 'length == 2 and all(.metrics.wrong == 0 and .metrics.algorithm == "ref" and .key.device == "ref")'
+}
+
+@test "mem: STREAM's loops and fresh pages" {
+    bench 2 mem --mem-bytes 96K --no-quick
+    sound mem 6 2
+    for loop in copy scale; do
+        points "$loop" 'length == 1 and all(.metrics.gbs * 1e9 * .p50 / .metrics.passes_per_iteration
+            / (.key.bytes * 2 / 3) | . > 0.9999 and . < 1.0001)'
+    done
+    for loop in add triad; do
+        points "$loop" 'length == 1 and all(.metrics.gbs * 1e9 * .p50 / .metrics.passes_per_iteration
+            / .key.bytes | . > 0.9999 and . < 1.0001)'
+    done
+    points fresh_pages 'length == 2 and (.[0].metrics.faults_per_page >= 1) and all(.metrics.us_per_page > 0)'
+    grep -qE '^  given +[0-9.]+  triad +[0-9.]+[~!]? +[0-9.]+ +[0-9.]+  0$' "$said"
+}
+
+@test "mem: a working set for each cache that the kernel tells of, and DRAM" {
+    [[ -r /sys/devices/system/cpu/cpu0/cache/index0/size ]] || skip "this kernel tells nothing of its caches"
+    bench 1 mem
+    points triad 'length >= 2 and .[0].key.level == "L1" and .[-1].key.level == "DRAM"
+        and (map(.key.bytes) | . == sort) and all(.metrics.wrong == 0)'
+}
+
+@test "io: what is written is read; nothing is left behind" {
+    mkdir "$BATS_TEST_TMPDIR/disk"
+    bench 2 io --io-dir "$BATS_TEST_TMPDIR/disk" --io-bytes 1M
+    sound io 10 2
+    [ -z "$(ls -A "$BATS_TEST_TMPDIR/disk")" ]
+    for test in raw_write raw_fsync idx_write checkpoint_write; do
+        points "$test" 'length == 1 and .[0].key.cache == null and .[0].metrics.ranks_at_it == 1'
+    done
+    for test in raw_read idx_read checkpoint_read; do
+        # Cold is said of what left the memory, and of nothing else.
+        points "$test" 'length == 2 and .[1].key.cache == "warm" and (.[0] | if .metrics.pages_left == 0
+            then .key.cache == "cold" else .key.cache == "warm?" end)'
+    done
+    points raw_read 'all(.metrics.ranks_at_it == 2)'
+    points checkpoint_read 'all(.metrics.ranks_at_it == 1)'
+    [ "$(grep -cE '^  (raw|idx|checkpoint)_(read|write|fsync) +(-|cold|warm|warm\?) +[12] +[0-9.]+ +[0-9.]+[~!]? +[0-9.]+ +[0-9.]+  0$' "$said")" -eq 10 ]
+}
+
+@test "io: without --io-dir in the folder of the records" {
+    bench 1 io --io-bytes 64K
+    grep -qF "in $BATS_TEST_TMPDIR/dptrain-bench-" "$said"
+    [ -z "$(compgen -G "$BATS_TEST_TMPDIR/dptrain-bench-*")" ]
+}
+
+@test "wrong data is found: code 1, and the row and the record say so" {
+    mkdir "$BATS_TEST_TMPDIR/disk"
+    finds() { # RANKS JQ-CONDITION-ON-THE-COUNTS ARGUMENTS...
+        local status=0
+        rm -f "$records"
+        bench "$1" "${@:3}" 2>"$BATS_TEST_TMPDIR/errors" || status=$?
+        cat "$BATS_TEST_TMPDIR/errors"
+        [ "$status" -eq 1 ]
+        grep -q 'wrong data was found' "$BATS_TEST_TMPDIR/errors"
+        grep -qE ' [1-9][0-9]*$' "$said"
+        jq -es "map(select(.record == \"bench\") | .metrics.wrong) | $2" "$records" >/dev/null
+    }
+    # The row and the column, on both ranks.
+    finds 2 'all(. == 4)' gemm --gemm-max 64 --gemm-shapes square --gemm-fault
+    finds 1 '. == [1, 0, 0, 1, 0, 0]' conv --conv-net lenet5 --conv-batch 1 --conv-fault forward
+    finds 1 '. == [0, 1, 0, 0, 1, 0]' conv --conv-net lenet5 --conv-batch 1 --conv-fault backward_data
+    finds 2 '. == [0, 0, 2, 0, 0, 2]' conv --conv-net lenet5 --conv-batch 1 --conv-fault backward_weights
+    finds 1 '. == [1, 1, 1, 1, 0, 0]' mem --mem-bytes 64K --no-quick --mem-fault
+    finds 1 '. == [0, 0, 1, 1, 0, 1, 1, 0, 1, 1]' io --io-dir "$BATS_TEST_TMPDIR/disk" --io-bytes 64K --io-fault
+    [ -z "$(ls -A "$BATS_TEST_TMPDIR/disk")" ]
+}
+
+refused() { # CODE WORDS ARGUMENTS...
+    run bench 1 "${@:3}"
+    echo "$output"
+    [ "$status" -eq "$1" ]
+    [[ $output == *"$2"* ]]
+    # No row of a table.
+    [ "$(grep -cE '^  [a-z_/0-9]+ .* [0-9]+$' "$said")" -eq 0 ]
+}
+
+@test "options that cannot be: said by name, before anything is measured" {
+    touch "$BATS_TEST_TMPDIR/file"
+    refused 2 "--gemm-max 12" gemm --gemm-max 12
+    refused 2 "--gemm-precision 'fp8' is not one of: fp32, bf16" gemm --gemm-precision fp8
+    refused 2 "--conv-net 'lenet' is not one of" conv --conv-net lenet
+    refused 2 "--conv-batch 1000" conv --conv-batch 1000
+    refused 2 "--mem-bytes 3" mem --mem-bytes 3
+    refused 2 "--mem-bytes wants" mem --mem-bytes 900000G
+    refused 2 "--io-bytes 1024" io --io-bytes 1K
+    refused 2 "--io-bytes" io --io-bytes 900G
+    refused 2 "--io-dir is empty" io --io-dir=
+    refused 2 "--io-dir $BATS_TEST_TMPDIR/none: there is no such folder" io --io-dir "$BATS_TEST_TMPDIR/none"
+    refused 2 "--io-dir $BATS_TEST_TMPDIR/file is a file" io --io-dir "$BATS_TEST_TMPDIR/file"
+    (
+        ulimit -f 2000
+        refused 2 "(ulimit -f)" io
+    )
+}
+
+# Runs what follows where $disk is a small tmpfs, mounted with these options in mounts of the test's own.
+on_small_disk() { # OPTIONS ARGUMENTS...
+    unshare -m true 2>/dev/null || skip "mounts of one's own are not allowed here (unshare -m)"
+    unshare -m mount -t tmpfs -o size=1m tmpfs "$BATS_TEST_TMPDIR/disk" 2>/dev/null ||
+        skip "mounting a tmpfs is not allowed here"
+    # shellcheck disable=SC2016 # expanded by the inner shell
+    run unshare -m bash -uc 'mount -t tmpfs -o "$1" tmpfs "$2"
+        "${@:3}" || rc=$?
+        ls -A "$2" | sed "s/^/left: /"
+        exit ${rc:-0}' - "$1" "$BATS_TEST_TMPDIR/disk" \
+        "$dptrain" bench io --quick --budget 0.01 --threads 1 --out "$records" --io-dir "$BATS_TEST_TMPDIR/disk" "${@:2}"
+    echo "$output"
+}
+
+@test "io: a disk with too little room, full in the middle, read-only" {
+    mkdir "$BATS_TEST_TMPDIR/disk"
+    on_small_disk size=2m --io-bytes 4M
+    [ "$status" -eq 2 ]
+    [[ $output == *"has room for 2.0 MiB, and 5.0 MiB are wanted: 3.0 MiB are missing"* && $output != *left:* ]]
+    # Room enough, but no file can be made beside the folder.
+    on_small_disk size=8m,nr_inodes=2 --io-bytes 1M
+    [ "$status" -eq 4 ]
+    [[ $output == *"No space left on device"* && $output != *left:* ]]
+    on_small_disk size=8m,ro --io-bytes 1M
+    [ "$status" -eq 4 ]
+    [[ $output == *"--io-dir: cannot write into the folder"*"Read-only file system"* ]]
+    # tmpfs keeps every page.
+    on_small_disk size=8m --io-bytes 1M
+    [ "$status" -eq 0 ]
+    [[ $output != *left:* ]]
+    points raw_read '.[-2].key.cache == "warm?" and .[-2].metrics.pages_left == 256 and .[-2].key.filesystem == "tmpfs"'
+}
+
+@test "io: an interrupt removes the folder, too" {
+    local pid status=0
+    mkdir "$BATS_TEST_TMPDIR/disk"
+    "$dptrain" bench io --budget 20 --precision 1e-6 --threads 1 --io-bytes 1M --io-dir "$BATS_TEST_TMPDIR/disk" \
+        --out "$records" >"$said" 2>"$BATS_TEST_TMPDIR/errors" 3>&- &
+    pid=$!
+    for ((i = 0; i < 200; i++)); do
+        ! compgen -G "$BATS_TEST_TMPDIR/disk/dptrain-bench-*/file" >/dev/null || break
+        sleep 0.05
+    done
+    ((i < 200))
+    kill -TERM "$pid"
+    wait "$pid" || status=$?
+    cat "$BATS_TEST_TMPDIR/errors"
+    [ "$status" -eq 1 ]
+    [ -z "$(ls -A "$BATS_TEST_TMPDIR/disk")" ]
+    jq -es '.[-1] | .record == "bench_end" and .why == "interrupted"' "$records" >/dev/null
+}

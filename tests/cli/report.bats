@@ -1,0 +1,213 @@
+#!/usr/bin/env bats
+# dptrain report: what it makes of a real run's records and of a bench's, whole, broken and foreign.
+# shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
+
+# shellcheck source=tests/cli/common.bash
+load common
+
+setup() {
+    common_setup
+    records=$BATS_TEST_TMPDIR/bench.jsonl
+    bench ab12 >"$records"
+}
+
+point() { # RUN TEST KEY METRICS P50 VERDICT
+    printf '{"record":"bench","schema":1,"run":"%s","case":"comm","test":"%s","key":{%s},"metrics":{%s},"unit":"s",' \
+        "$1" "$2" "$3" "$4"
+    printf '"verdict":"%s","n":7,"per_sample":1,"n_disturbed":0,"loads":"","min":1e-06,"p50":%s,"p95":0.02,' "$6" "$5"
+    printf '"p99":0.0324,"max":0.04,"mean":0.02,"cv":0.1,"ci95":[0.0269,0.0271],"slowest_rank":1,"slowest_share":1,'
+    printf '"samples":[1,2,3,4,5,6,7]}\n'
+}
+
+head_of() { # RUN
+    printf '{"record":"bench_run","schema":1,"id":"%s","time":"2026-11-21T08:00:00Z","ranks":2,"threads":1,' "$1"
+    printf '"options":{},"fingerprint":{"hardware_id":"1a","fabric_id":"2b","software_id":"3c",'
+    printf '"hardware":{"cpu":"A|B","cpus":2},"fabric":{"hosts":1},"software":{"git":"abc"}}}\n'
+}
+
+bench() { # RUN
+    head_of "$1"
+    point "$1" all_reduce '"bytes":8,"datatype":"float"' '"busbw_gbs":1.5' 0.027 ok
+    point "$1" all_reduce '"bytes":8388608,"datatype":"float"' '"busbw_gbs":31.25' 0.027 inconclusive
+    point "$1" broadcast '"bytes":8' '"busbw_gbs":2.5' 2.7e-05 disturbed
+    printf '{"record":"bench_end","schema":1,"run":"%s","why":"finished","n_points":3,"seconds":98.2}\n' "$1"
+}
+
+@test "a bench: a table for each test, what is constant in its caption, marks explained" {
+    "$dptrain" report "$records" >"$BATS_TEST_TMPDIR/said" 2>"$BATS_TEST_TMPDIR/err"
+    diff "$BATS_TEST_TMPDIR/said" - <<EOF
+bench run ab12 of 2026-11-21T08:00:00Z, finished
+  file      $records
+  points    3 in 98.20 s
+  ranks     2, threads of each: 1
+  hardware  1a: cpu A|B, cpus 2
+  fabric    2b: hosts 1
+  software  3c: git abc
+
+comm all_reduce: datatype float
+  bytes    p50      ± %  p99/p50  n  busbw GB/s
+      8  27 ms     0.37     1.20  7       1.500
+  8 MiB  27 ms  ~  0.37     1.20  7       31.25
+
+comm broadcast: bytes 8
+    p50        ± %  p99/p50  n  busbw GB/s
+  27 us  !  370.37  1200.00  7       2.500
+
+~ inconclusive: the wanted precision was not reached within the budget.
+! disturbed: too few samples were taken while the machine was the benchmark's alone; so all count.
+EOF
+    [ ! -s "$BATS_TEST_TMPDIR/err" ]
+}
+
+@test "a training run: epochs, the split of a step, the same figures as the records'" {
+    make_tiny 300 64
+    on_ranks 2 train --data "$tiny" --threads 1 --out "$out" --batch 50 --epochs 3 >/dev/null
+    "$dptrain" report "$out/metrics.jsonl" >"$BATS_TEST_TMPDIR/said"
+    grep -qx '  model        lenet5, .* parameters, fp32 on cpu' "$BATS_TEST_TMPDIR/said"
+    grep -qx '  ranks        2, hosts: 1, threads of each: 1; global batch 50' "$BATS_TEST_TMPDIR/said"
+    grep -qE '^  steps        18 of 18, checkpoints: ' "$BATS_TEST_TMPDIR/said"
+    grep -qx 'time of a step: medians of 8 steps, without the first 10 of each process' "$BATS_TEST_TMPDIR/said"
+    "$dptrain" report --format csv "$out/metrics.jsonl" | tr -d '\r' >"$BATS_TEST_TMPDIR/csv"
+    diff <(awk -F , '$6 ~ /^epoch=/ && $7 == "val_loss" { printf "%.9f\n", $8 }' "$BATS_TEST_TMPDIR/csv") \
+        <(jq -r 'select(.record == "epoch") | .val_loss' "$out/metrics.jsonl" | awk '{ printf "%.9f\n", $1 }')
+    diff <(awk -F , '$7 == "step_sec" { printf "%.9f\n", $8 }' "$BATS_TEST_TMPDIR/csv") \
+        <(jq -s '[.[] | select(.record == "step" and .step >= 10) | .step_sec] | sort | (.[3] + .[4]) / 2' \
+            "$out/metrics.jsonl" | awk '{ printf "%.9f\n", $1 }')
+}
+
+@test "CSV: one row a figure, fields quoted, lines ended as RFC 4180 wants" {
+    mv "$records" "$BATS_TEST_TMPDIR/a,\"b\".jsonl"
+    cd "$BATS_TEST_TMPDIR"
+    "$dptrain" report --format csv --out csv 'a,"b".jsonl'
+    [ "$(head -n 1 csv)" = $'file,line,run,case,test,key,metric,value,unit\r' ]
+    grep -qx $'"a,""b"".jsonl",3,ab12,comm,all_reduce,bytes=8388608;datatype=float,busbw_gbs,31.25,GB/s\r' csv
+    grep -qx $'"a,""b"".jsonl",4,ab12,comm,broadcast,bytes=8,p50,2.7e-05,s\r' csv
+    # One metric and 17 of the timing.
+    [ "$(wc -l <csv)" -eq $((1 + 3 * 18)) ]
+    [ "$(grep -c $'\r$' csv)" -eq $((1 + 3 * 18)) ]
+}
+
+@test "Markdown: as many cells in each row as in the heading, what means something escaped" {
+    "$dptrain" report --format markdown "$records" >"$BATS_TEST_TMPDIR/md"
+    grep -qx -- '- hardware: 1a: cpu A\\|B, cpus 2' "$BATS_TEST_TMPDIR/md"
+    grep -qxF '| bytes | p50 |  | ± % | p99/p50 | n | busbw GB/s |' "$BATS_TEST_TMPDIR/md"
+    grep -qxF '|---:|---:|---|---:|---:|---:|---:|' "$BATS_TEST_TMPDIR/md"
+    grep -qxF '| 8 MiB | 27 ms | \~ | 0.37 | 1.20 | 7 | 31.25 |' "$BATS_TEST_TMPDIR/md"
+}
+
+@test "--case and --test: what is left, or what there is instead" {
+    "$dptrain" report --test broadcast "$records" >"$BATS_TEST_TMPDIR/said"
+    grep -q '^comm broadcast' "$BATS_TEST_TMPDIR/said"
+    run grep -q all_reduce "$BATS_TEST_TMPDIR/said"
+    [ "$status" -eq 1 ]
+    "$dptrain" report --case comm "$records" | grep -q '^comm all_reduce'
+    run "$dptrain" report --case com "$records"
+    [ "$status" -eq 2 ]
+    [[ $output == *"no point has the case 'com'; did you mean 'comm'?"* ]]
+    run "$dptrain" report --case comm --test broadcats "$records"
+    [ "$status" -eq 2 ]
+    [[ $output == *"no point has the test 'broadcats'; did you mean 'broadcast'?"* ]]
+}
+
+@test "--out writes the file whole or not at all" {
+    echo old >"$out"
+    run "$dptrain" report --out "$out" "$BATS_TEST_TMPDIR/missing.jsonl"
+    [ "$status" -eq 3 ]
+    [ "$(cat "$out")" = old ]
+    run "$dptrain" report --out "$out" "$records"
+    [ "$status" -eq 0 ]
+    [ -z "$output" ]
+    diff "$out" <("$dptrain" report "$records")
+    run "$dptrain" report --out "$BATS_TEST_TMPDIR" "$records"
+    [ "$status" -eq 2 ]
+    run "$dptrain" report --out "$BATS_TEST_TMPDIR/none/x" "$records"
+    [ "$status" -eq 4 ]
+    [[ $output == *"$BATS_TEST_TMPDIR/none/x"* ]]
+    [ -z "$(find "$BATS_TEST_TMPDIR" -name '.*tmp*')" ]
+    if [ -c /dev/full ]; then
+        run bash -c '"$1" report "$2" >/dev/full' - "$dptrain" "$records"
+        [ "$status" -eq 4 ]
+        [[ $output == *"cannot write the standard output"* ]]
+    fi
+}
+
+@test "the standard input, several files, and the same one twice" {
+    "$dptrain" report - <"$records" | grep -qx '  file      (stdin)'
+    bench cd34 >"$BATS_TEST_TMPDIR/other.jsonl"
+    ln "$records" "$BATS_TEST_TMPDIR/link.jsonl"
+    "$dptrain" report "$records" "$BATS_TEST_TMPDIR/other.jsonl" "$BATS_TEST_TMPDIR/link.jsonl" \
+        >"$BATS_TEST_TMPDIR/said" 2>"$BATS_TEST_TMPDIR/err"
+    [ "$(grep -c '^bench run' "$BATS_TEST_TMPDIR/said")" -eq 2 ]
+    grep -q "link.jsonl is the same file as $records; it is read once" "$BATS_TEST_TMPDIR/err"
+    # Another file with the same run.
+    cp "$records" "$BATS_TEST_TMPDIR/copy.jsonl"
+    "$dptrain" report "$records" "$BATS_TEST_TMPDIR/copy.jsonl" >"$BATS_TEST_TMPDIR/said" 2>"$BATS_TEST_TMPDIR/err"
+    diff "$BATS_TEST_TMPDIR/said" <("$dptrain" report "$records")
+    grep -q 'copy.jsonl: points left out: 3, the first in line 2: they are of run ab12' "$BATS_TEST_TMPDIR/err"
+}
+
+@test "broken lines: the first is named, the others are reported; --strict ends with 3" {
+    {
+        head_of ab12
+        echo 'Traceback (most recent call last):'
+        point ab12 all_reduce '"bytes":8' '"busbw_gbs":1.5' 0.027 ok
+        echo '[1]'
+        point ab12 all_reduce '"bytes":16' '"busbw_gbs":NaN' null ok
+        point zz lost '' '' 0.027 ok
+        echo '{"record":"bench","schema":7,"run":"ab12","case":"a","test":"b"}'
+        bench ab12 | tail -n 1 | head -c 30
+    } | sed 's/$/\r/' >"$records"
+    "$dptrain" report "$records" >"$BATS_TEST_TMPDIR/said" 2>"$BATS_TEST_TMPDIR/err"
+    grep -q "bench.jsonl: 3 lines were left out; the first is line 2: it is not JSON" "$BATS_TEST_TMPDIR/err"
+    grep -q "bench.jsonl: records left out: 1, the first in line 7" "$BATS_TEST_TMPDIR/err"
+    grep -qE '^ +8  27 ms +0.37 +1.20  7 +1.500$' "$BATS_TEST_TMPDIR/said"
+    grep -qE '^ +16 +- +- +-  7 +-$' "$BATS_TEST_TMPDIR/said"
+    grep -q 'is null or NaN (points: 1)' "$BATS_TEST_TMPDIR/said"
+    grep -q '^unknown run zz' "$BATS_TEST_TMPDIR/said"
+    run "$dptrain" report --strict "$records"
+    [ "$status" -eq 3 ]
+    [[ $output == *"4 lines were left out, which --strict forbids"* ]]
+    [[ $output == *"1.500"* ]]
+}
+
+@test "what cannot be read ends with 3; other files are reported" {
+    cd "$BATS_TEST_TMPDIR"
+    : >empty
+    echo hello >text
+    gzip -c "$records" >packed.gz
+    head -c 5000 "$dptrain" >binary
+    for file in empty text packed.gz binary missing.jsonl .; do
+        run "$dptrain" report "$file"
+        [ "$status" -eq 3 ]
+        echo "$output"
+        [[ $output == *error:* ]]
+        run "$dptrain" report "$file" "$records"
+        [[ $output == *"comm broadcast"* ]]
+        [[ $output == *"$file"* ]]
+        case $file in empty | text) [ "$status" -eq 0 ] ;; *) [ "$status" -eq 3 ] ;; esac
+    done
+    run "$dptrain" report packed.gz
+    [[ $output == *"gzip -dc FILE | dptrain report -"* ]]
+    run "$dptrain" report
+    [ "$status" -eq 2 ]
+    run "$dptrain" report --format html "$records"
+    [ "$status" -eq 2 ]
+}
+
+@test "under mpirun one rank prints, without MPI" {
+    on_ranks 2 report "$records" >"$BATS_TEST_TMPDIR/said"
+    diff "$BATS_TEST_TMPDIR/said" <("$dptrain" report "$records")
+}
+
+@test "Ctrl-C ends it at once" {
+    mkfifo "$BATS_TEST_TMPDIR/pipe"
+    # bash starts what is in the background with SIGINT ignored.
+    perl -e '$SIG{INT} = "DEFAULT"; exec @ARGV' "$dptrain" report "$BATS_TEST_TMPDIR/pipe" &
+    pid=$!
+    exec 9>"$BATS_TEST_TMPDIR/pipe" # it is reading now
+    kill -INT "$pid"
+    status=0
+    wait "$pid" || status=$?
+    exec 9>&-
+    [ "$status" -eq 130 ]
+}
