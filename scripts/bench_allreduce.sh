@@ -35,7 +35,6 @@ mpi_flags "$np"
 
 load=$(cut -d ' ' -f 1-3 /proc/loadavg)
 table=$(mpirun "${MPI_FLAGS[@]}" -np "$np" build/scripts/bench/allreduce "$pairs") || die 4 "the benchmark failed"
-cpu=$(sed -n 's/^model name[[:space:]]*: *//p' /proc/cpuinfo | head -n 1)
 
 cat <<EOT
 # Speed of the allreduce inside a host
@@ -53,12 +52,5 @@ $table
   ranks, which is $((2 * np)). The last ratio is that of bytes moved a second, host / add. Bar: ≥ 0.9 from 4 MB up.
   Within caches the two differ: the add finds its values in its own, the allreduce half of them in another core's.
 
-| | |
-|---|---|
-| machine | ${cpu:-unknown}, $(nproc) CPUs usable, $(awk '/MemTotal/ { printf "%.0f GB", $2 / 1e6 }' /proc/meminfo) memory |
-| ranks | $np: mpirun ${MPI_FLAGS[*]} |
-| system | $(uname -sr); load before: $load |
-| software | $(./dptrain --version); $(mpirun --version | head -n 1) |
-| date | $(date -u +%Y-%m-%d) |
-| command | \`$command\` |
+$(machine_table "$load" "$command" ranks "$np: mpirun ${MPI_FLAGS[*]}")
 EOT

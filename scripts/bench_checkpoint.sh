@@ -42,7 +42,6 @@ trap 'rm -rf "$work"' EXIT
 
 load=$(cut -d ' ' -f 1-3 /proc/loadavg)
 table=$(build/scripts/bench/checkpoint "$work" "$mb" "$pairs")
-cpu=$(sed -n 's/^model name[[:space:]]*: *//p' /proc/cpuinfo | head -n 1)
 disk=$(df --output=source,fstype "$work" | tail -n 1 | xargs)
 
 cat <<EOT
@@ -60,13 +59,6 @@ $table
   forward and backward pass, what is left of the copy that a background thread makes meanwhile; plain: waiting until
   the file is on the device (\`--no-checkpoint-async\`). The ratio is the first / the second. A second core was free.
 
-| | |
-|---|---|
-| machine | ${cpu:-unknown}, $(nproc) CPUs usable, $(awk '/MemTotal/ { printf "%.0f GB", $2 / 1e6 }' /proc/meminfo) memory |
-| disk | $disk |
-| system | $(uname -sr); load before: $load |
-| software | $(./dptrain --version) |
-| HDF5, xxHash | $(make -s info | awk '$1 == "HDF5" { h = $2 } $1 == "xxHash" { x = $2 } END { print h ", " x }') |
-| date | $(date -u +%Y-%m-%d) |
-| command | \`$command\` |
+$(machine_table "$load" "$command" disk "$disk" \
+    "HDF5, xxHash" "$(make -s info | awk '$1 == "HDF5" { h = $2 } $1 == "xxHash" { x = $2 } END { print h ", " x }')")
 EOT

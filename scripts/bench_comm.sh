@@ -83,7 +83,6 @@ for bytes in 8 1024 65536 1048576 16777216; do
         "$(of_size "$bytes" '$2 / $3' | quantile 0.25)" "$(of_size "$bytes" '$2 / $3' | quantile 0.75)")$'\n'
     awk -v r="$ratio" 'BEGIN { exit r > 1.02 }' || missed=1
 done
-cpu=$(sed -n 's/^model name[[:space:]]*: *//p' /proc/cpuinfo | head -n 1)
 
 cat <<EOT
 # \`dptrain bench comm\` against a bare loop
@@ -98,13 +97,6 @@ $table
 - $pairs pairs, each of two programs started one after the other, in the order loop bench, bench loop, …; times are
   medians over the pairs, ratio is the median of bench comm / bare loop, the middle half its quartiles. Bar: ≤ 1.02.
 
-| | |
-|---|---|
-| machine | ${cpu:-unknown}, $(nproc) CPUs usable, $(awk '/MemTotal/ { printf "%.0f GB", $2 / 1e6 }' /proc/meminfo) memory |
-| ranks | $np: mpirun ${MPI_FLAGS[*]} |
-| system | $(uname -sr); load before: $load |
-| software | $(./dptrain --version); $(mpirun --version | head -n 1) |
-| date | $(date -u +%Y-%m-%d) |
-| command | \`$command\` |
+$(machine_table "$load" "$command" ranks "$np: mpirun ${MPI_FLAGS[*]}")
 EOT
 [[ $missed -eq 0 || $quick == yes ]] || die 1 "a median is more than 2 % above the bare loop's"

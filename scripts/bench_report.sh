@@ -86,7 +86,6 @@ table=$(
     row 1 table
     row "$threads" csv
 )
-cpu=$(sed -n 's/^model name[[:space:]]*: *//p' /proc/cpuinfo | head -n 1)
 
 cat <<EOT
 # Speed of \`dptrain report\`
@@ -100,11 +99,5 @@ $table
 - Bar: 10 s a GB. Peak memory is \`VmHWM\`: it grows with the points, of which the report keeps what it shows, not with
   their samples.
 
-| | |
-|---|---|
-| machine | ${cpu:-unknown}, $(nproc) CPUs usable, $(awk '/MemTotal/ { printf "%.0f GB", $2 / 1e6 }' /proc/meminfo) memory |
-| system | $(uname -sr); load before: $load |
-| software | $(./dptrain --version) |
-| date | $(date -u +%Y-%m-%d) |
-| command | \`$command\` |
+$(machine_table "$load" "$command")
 EOT

@@ -53,7 +53,6 @@ best=$(sort -rn "$work/rates" | head -n 1)
 rate=${best%%$'\t'*} records=${best#*$'\t'}
 parameters=$(jq 'select(.record == "run") | .n_parameters' "$records")
 peak=$(cat "$work"/[0-9]*/metrics.jsonl | jq -s 'map(select(.record == "profile") | .peak_gflops) | max')
-cpu=$(sed -n 's/^model name[[:space:]]*: *//p' /proc/cpuinfo | head -n 1)
 
 cat <<EOT
 # A step of $model beside its floor
@@ -81,11 +80,5 @@ $(jq -r --argjson peak "$peak" --argjson batch "$batch" --argjson rate "$rate" -
   their byte masks, tiles whose channels do not fill vectors, matrix products with 64 rows that have no time to warm up.
 - optimizer: reads weights, gradients and velocity and writes weights and velocity, 20 bytes a parameter.
 
-| | |
-|---|---|
-| machine | ${cpu:-unknown}, $(nproc) CPUs usable |
-| system | $(uname -sr); load before: $load |
-| dptrain | $(./dptrain --version), $(jq -r 'select(.record == "run") | .software.backend' "$records") |
-| date | $(date -u +%Y-%m-%d) |
-| command | \`$command\` |
+$(machine_table "$load" "$command" backend "$(jq -r 'select(.record == "run") | .software.backend' "$records")")
 EOT

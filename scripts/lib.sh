@@ -86,3 +86,22 @@ may_trace() {
 may_bind() {
     [[ -r /proc/self/status && -d $cpu_folder && $(nproc) == "$(nproc --all)" ]] && taskset -c 0 true 2>/dev/null
 }
+
+# The table below a page of results: what it was measured on, and how. Rows of its own come as NAME VALUE pairs.
+# In the folder of ./dptrain. LOAD: of /proc/loadavg before the measuring.
+machine_table() { # LOAD COMMAND [NAME VALUE]...
+    local load=$1 command=$2 cpu
+    shift 2
+    cpu=$(sed -n 's/^model name[[:space:]]*: *//p' /proc/cpuinfo | head -n 1)
+    printf '| | |\n|---|---|\n'
+    printf '| machine | %s, %s CPUs usable, %s memory |\n' "${cpu:-unknown}" "$(nproc)" \
+        "$(awk '/MemTotal/ { printf "%.0f GB", $2 / 1e6 }' /proc/meminfo)"
+    while (($# > 0)); do
+        printf '| %s | %s |\n' "$1" "$2"
+        shift 2
+    done
+    printf '| system | %s; load before: %s |\n' "$(uname -sr)" "$load"
+    printf '| software | %s; %s |\n' "$(./dptrain --version)" "$(mpirun --version | head -n 1)"
+    # shellcheck disable=SC2016 # Markdown's quotes
+    printf '| date | %s |\n| command | `%s` |\n' "$(date -u +%Y-%m-%d)" "$command"
+}

@@ -101,6 +101,7 @@ static void write_end(json_t *j, const char *id)
     json_string(j, "why", "finished");
     json_int(j, "n_points", POINTS);
     json_real(j, "seconds", 98.2);
+    json_real(j, "recording_sec", 0.1);
     json_object_end(j);
 }
 

@@ -73,7 +73,6 @@ static err_t check_options(void *values)
     return ERR_OK;
 }
 
-/* ---- What is measured ---- */
 static void close_fd(io_t *io)
 {
     if (io->fd >= 0) close(io->fd);
@@ -153,7 +152,6 @@ static err_t read_checkpoint(io_t *io)
     return err;
 }
 
-/* ---- Measuring it ---- */
 static bool takes_part(const task_t *task)
 {
     return (task->access->everybody || task->io->bench->comm->rank == 0) && task->failed.code == ERR_OK;
@@ -279,7 +277,6 @@ static err_t measure_all(io_t *io)
     return measure_reading(io, &ckpt_reads, write_checkpoint);
 }
 
-/* ---- Before and after ---- */
 /* Rank 0's. The folder of the records is there by now. It is looked at before anything is measured. */
 static err_t make_folder(io_t *io)
 {

@@ -87,6 +87,7 @@ err_t bench_log_close(bench_t *bench, const char *why)
         json_string(j, "why", why);
         json_int(j, "n_points", log->n_points);
         json_real(j, "seconds", sec);
+        json_real(j, "recording_sec", log->recording_sec);
     }
     err_t err = metrics_end(&log->metrics, true);
     err_t closed = metrics_close(&log->metrics);
@@ -121,6 +122,7 @@ const char *bench_mark(const bench_result_t *result)
 
 json_t *bench_record_begin(bench_t *bench, const char *case_name, const char *test)
 {
+    bench->log->begun_sec = clock_sec();
     json_t *j = metrics_begin(&bench->log->metrics, "bench");
     if (!j) return NULL;
     json_int(j, "schema", BENCH_SCHEMA);
@@ -182,5 +184,7 @@ err_t bench_record_end(bench_t *bench, const bench_result_t *result)
         json_object_end(&log->metrics.json);
         if (result) record_result(&log->metrics.json, result);
     }
-    return comm_agree(bench->comm, metrics_end(&log->metrics, true), "writing a record");
+    err_t err = metrics_end(&log->metrics, true);
+    log->recording_sec += clock_sec() - log->begun_sec;
+    return comm_agree(bench->comm, err, "writing a record");
 }

@@ -11,7 +11,8 @@ struct bench_log {
     metrics_t metrics; /* rank 0's */
     char id[20];       /* of the run; every record has it */
     int64_t n_points, n_inconclusive, n_disturbed;
-    double start_sec;
+    double start_sec, begun_sec; /* of the run; of the record being written */
+    double recording_sec;        /* spent on records so far */
 };
 
 /* Collective. Opens options->out (made with its folder where it is not there; appended to where it is), or a

@@ -15,7 +15,6 @@ static const char usage[] =
     "usage: dptrain checkpoint show CHECKPOINT|FOLDER     what is in it; of a folder, its newest\n"
     "       dptrain checkpoint verify CHECKPOINT|FOLDER…  exit code 3 when one is damaged\n";
 
-/* ---- show ---- */
 /* Shown in lines of their own. */
 static const char *const summarized[] = {"schema",      "model",     "height",  "width",        "channels",
                                          "n_classes",   "step",      "epoch",   "batch",        "data",
@@ -164,7 +163,6 @@ static err_t show(const char *where)
     return err;
 }
 
-/* ---- verify ---- */
 typedef struct tally {
     int n, n_damaged, n_unknown; /* unknown: the system refused, which says nothing about the file */
 } tally_t;

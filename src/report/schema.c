@@ -46,7 +46,7 @@ static const rule_of_t timing_rules[] = {
 };
 static const rule_of_t end_rules[] = {
     {"record", TEXT},    {"schema", POSITIVE}, {"run", HEX}, {"why", TEXT},
-    {"n_points", COUNT}, {"seconds", REAL},    {NULL, TEXT},
+    {"n_points", COUNT}, {"seconds", REAL},    {"recording_sec", REAL}, {NULL, TEXT},
 };
 
 static bool is_hex(const char *text)

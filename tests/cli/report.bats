@@ -30,7 +30,7 @@ bench() { # RUN
     point "$1" all_reduce '"bytes":8,"datatype":"float"' '"busbw_gbs":1.5' 0.027 ok
     point "$1" all_reduce '"bytes":8388608,"datatype":"float"' '"busbw_gbs":31.25' 0.027 inconclusive
     point "$1" broadcast '"bytes":8' '"busbw_gbs":2.5' 2.7e-05 disturbed
-    printf '{"record":"bench_end","schema":1,"run":"%s","why":"finished","n_points":3,"seconds":98.2}\n' "$1"
+    printf '{"record":"bench_end","schema":1,"run":"%s","why":"finished","n_points":3,"seconds":98.2,"recording_sec":0.1}\n' "$1"
 }
 
 @test "a bench: a table for each test, what is constant in its caption, marks explained" {

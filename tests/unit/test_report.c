@@ -36,7 +36,7 @@
 #define SEVEN "1,2,2,2,2,4,5"
 #define END(id)                                                                                              \
     "{\"record\":\"bench_end\",\"schema\":1,\"run\":\"" id                                                   \
-    "\",\"why\":\"finished\",\"n_points\":2,\"seconds\":1.5}\n"
+    "\",\"why\":\"finished\",\"n_points\":2,\"seconds\":1.5,\"recording_sec\":0.1}\n"
 
 static report_t report;
 
