@@ -188,7 +188,9 @@ static err_t record(step_bench_t *s, scaling_t mode, const arrangement_t *a, con
     json_t *j = bench_record_begin(s->bench, "step", mode_names[mode]);
     if (j) {
         json_string(j, "model", s->options->model);
-        json_string(j, "data", trial_data(s->list[0].trial));
+        const dataset_info_t *data = trial_data(s->list[0].trial);
+        json_string(j, "data", data->kind);
+        json_string(j, "data_xxh3", dataset_hash(data).text);
         json_string(j, "precision", s->options->precision);
         json_int(j, "ranks", a->n_ranks);
         json_int(j, "batch", a->batch);
@@ -225,7 +227,8 @@ static err_t report(step_bench_t *s)
 {
     int size = s->bench->comm->size;
     bench_print("step: %s, %s, %lld samples a rank, %s", s->options->model, s->options->precision,
-                (long long)s->options->batch, s->bench->comm->rank == 0 ? trial_data(s->list[0].trial) : "");
+                (long long)s->options->batch,
+                s->bench->comm->rank == 0 ? trial_data(s->list[0].trial)->source : "");
     bench_print("%-8s %5s %7s %10s  %10s %9s %9s %9s %9s   %s", "scaling", "ranks", "batch", "step ms",
                 "images/s", "compute %", "comm %", "optim %", "data %", "efficiency (quartiles)");
     for (int i = 0; i < s->n; i++) TRY(report_row(s, s->list[i].mode, s->list[i].n_ranks));

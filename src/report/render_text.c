@@ -103,7 +103,6 @@ static void note(FILE *out, const char *text)
 
 const render_t render_text = {heading, facts, print_table, note};
 
-
 /* Nothing in a cell may end it, begin markup or be an HTML tag. */
 static void put_escaped(FILE *out, const char *text)
 {

@@ -45,8 +45,8 @@ static const rule_of_t timing_rules[] = {
     {"samples", ARRAY},     {NULL, TEXT},
 };
 static const rule_of_t end_rules[] = {
-    {"record", TEXT},    {"schema", POSITIVE}, {"run", HEX}, {"why", TEXT},
-    {"n_points", COUNT}, {"seconds", REAL},    {"recording_sec", REAL}, {NULL, TEXT},
+    {"record", TEXT},  {"schema", POSITIVE},    {"run", HEX}, {"why", TEXT}, {"n_points", COUNT},
+    {"seconds", REAL}, {"recording_sec", REAL}, {NULL, TEXT},
 };
 
 static bool is_hex(const char *text)

@@ -76,9 +76,9 @@ err_t trial_step(trial_t *trial, step_cost_t *cost)
     return ERR_OK;
 }
 
-const char *trial_data(const trial_t *trial)
+const dataset_info_t *trial_data(const trial_t *trial)
 {
-    return trial->t.dataset->info.source;
+    return &trial->t.dataset->info;
 }
 
 void trial_close(trial_t **trial)

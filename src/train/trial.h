@@ -21,7 +21,7 @@ err_t trial_open(const trial_options_t *options, const runtime_t *runtime, comm_
 /* Collective. One step of a whole batch, as training does it. *cost: what it took. */
 err_t trial_step(trial_t *trial, step_cost_t *cost);
 
-const char *trial_data(const trial_t *trial); /* where the data is from */
+const dataset_info_t *trial_data(const trial_t *trial);
 
 /* Collective, also after an error of trial_open that left NULL, when nothing happens. */
 void trial_close(trial_t **trial);
