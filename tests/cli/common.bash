@@ -22,7 +22,11 @@ make_tiny() { # TRAINING VALIDATION
     "${DPTRAIN_BIN:-$BATS_TEST_DIRNAME/../../dptrain}" data synth digits --out "$tiny" --train "$1" --val "$2"
 }
 
-on_ranks() { # N ARGUMENTS...
+on_ranks() { # N ARGUMENTS...   N 0: without mpirun
+    if (($1 == 0)); then
+        "$dptrain" "${@:2}"
+        return
+    fi
     mpi_flags "$1"
     mpirun "${MPI_FLAGS[@]}" -np "$1" "$dptrain" "${@:2}"
 }
@@ -41,4 +45,9 @@ close_columns() { # FILE FILE TOLERANCE
 # The losses of two runs.
 close_curves() { # FOLDER FOLDER TOLERANCE
     close_columns <(losses "$1") <(losses "$2") "$3"
+}
+
+# For tests of what sanitizers do not see, and that take them long.
+not_with_sanitizers() {
+    [[ $dptrain != */build-san/* ]] || skip "accuracies are looked at without sanitizers"
 }
