@@ -76,6 +76,9 @@ for name in "${!DPTRAIN_@}"; do
 done
 [[ $np -eq 0 ]] || MPI_FLAGS+=(-np "$np")
 command=(mpirun "${MPI_FLAGS[@]}" "${hosts[@]}" "$program" "$@")
+# What makes up for a lost rank.
+restart='restart with --resume auto'
+[[ ${1:-} != bench ]] || restart='start it again'
 if [[ $dry_run == yes ]]; then
     printf '%q ' "${command[@]}"
     echo
@@ -150,7 +153,7 @@ check_deadlines() {
 
 # Ends with the exit code for mpirun's, and one message where dptrain cannot have given one.
 finish() { # CODE
-    local code=$1 restart='restart with --resume auto'
+    local code=$1
     if [[ $stage == told || $stage == killed || ($stage == asked && $code -gt 5) ]]; then
         die 5 "$why; $restart"
     fi

@@ -203,3 +203,19 @@ records() { # JQ's words
         [[ "$output" == *"$option wants a"* ]]
     done
 }
+
+@test "a killed rank: one message, code 5" {
+    local log=$BATS_TEST_TMPDIR/log status=0 job
+    DPTRAIN_BIN=$dptrain DPTRAIN_PROGRESS=1 "$root/scripts/run.sh" -np 2 -- bench comm -b 1M -e 1M --budget 60 \
+        --precision 0.000001 --out "$BATS_TEST_TMPDIR/records" >"$log" 2>&1 3>&- &
+    job=$!
+    for _ in $(seq 200); do
+        ! grep -q 'all_reduce of 1048576 bytes.* samples' "$log" || break
+        sleep 0.1
+    done
+    pkill -KILL -n -f "$BATS_TEST_TMPDIR/records"
+    wait "$job" || status=$?
+    cat "$log"
+    [ "$status" -eq 5 ]
+    [ "$(grep -c 'a rank was killed by signal 9 (SIGKILL); start it again' "$log")" -eq 1 ]
+}

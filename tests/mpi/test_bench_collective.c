@@ -1,4 +1,4 @@
-/* RUN np=1,2,3,4
+/* RUN np=1,2,3
  *
  * Every collective that `bench comm` measures, of every type and with every operation: right out of place and
  * in place, in one call and in several; and one flipped bit on any rank is found. */

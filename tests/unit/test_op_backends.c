@@ -414,7 +414,7 @@ static void compare_flat(const backend_t *device, int64_t n, int64_t offset)
 
 /* A sanitizer makes it ten times slower: it sees every operator, and the algorithms of some cases. */
 #ifdef __SANITIZE_ADDRESS__
-enum { SWEEP_EVERY = 8 };
+enum { SWEEP_EVERY = 16 };
 #else
 enum { SWEEP_EVERY = 1 };
 #endif
