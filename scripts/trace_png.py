@@ -116,7 +116,9 @@ def label(axes, span, y, height, start, end, dark):
         axes.text(*where, span[2], ha="center", va="center", fontsize=size, color=color)
         return True
     if span[1] == "layers" and text_width(axes, "M", size) * 1.75 < room:
-        axes.text(*where, span[2], ha="center", va="center", fontsize=size - 0.5, color=color, rotation=90)
+        # Of layers that run as one, the first stands for them.
+        first = span[2].split("+")[0]
+        axes.text(*where, first, ha="center", va="center", fontsize=size - 0.5, color=color, rotation=90)
         return True
     return False
 
