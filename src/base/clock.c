@@ -24,6 +24,14 @@ void clock_utc(char *out, size_t n_bytes)
     strftime(out, n_bytes, "%Y-%m-%dT%H:%M:%SZ", &parts);
 }
 
+void clock_stamp(char *out, size_t n_bytes)
+{
+    time_t now = time(NULL);
+    struct tm parts;
+    localtime_r(&now, &parts);
+    strftime(out, n_bytes, "%Y%m%d-%H%M%S", &parts);
+}
+
 void clock_sleep(double seconds)
 {
     struct timespec wait = {.tv_sec = (time_t)seconds};

@@ -13,6 +13,9 @@ double clock_unix_sec(void);
 /* "2026-01-31T12:00:00Z" into out (at least 21 bytes). */
 void clock_utc(char *out, size_t n_bytes);
 
+/* "20260131-130000", local time, into out (at least 16 bytes): for the names of files. */
+void clock_stamp(char *out, size_t n_bytes);
+
 /* Sleeps; a signal may end it early. */
 void clock_sleep(double seconds);
 

@@ -5,7 +5,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -33,9 +32,7 @@ static void make_id(char out[20])
 static err_t choose_path(const char *wish, char path[FS_PATH_MAX])
 {
     char date[32], folder[FS_PATH_MAX], temp[FS_PATH_MAX];
-    time_t now = time(NULL);
-    struct tm parts;
-    strftime(date, sizeof date, "%Y%m%d-%H%M%S", localtime_r(&now, &parts));
+    clock_stamp(date, sizeof date);
     if (wish && !wish[0]) RAISE(ERR_USAGE, "--out is empty; it takes a file");
     int n = wish ? snprintf(path, FS_PATH_MAX, "%s", wish)
                  : snprintf(path, FS_PATH_MAX, "runs/bench-%s.jsonl", date);

@@ -3,9 +3,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/trace.h"
@@ -122,9 +122,7 @@ static err_t choose_out(trainer_t *t)
         return ERR_OK;
     }
     char date[32];
-    time_t now = time(NULL);
-    struct tm parts;
-    strftime(date, sizeof date, "%Y%m%d-%H%M%S", localtime_r(&now, &parts));
+    clock_stamp(date, sizeof date);
     snprintf(t->out, sizeof t->out, "runs/%s-%s", o->model, date);
     return ERR_OK;
 }
