@@ -6,10 +6,8 @@
 #include <sys/utsname.h>
 #include <xxhash.h>
 
-#include "base/h5.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/version.h"
 #include "cluster/machine.h"
 
 static void hardware(const runtime_t *runtime, json_t *j)
@@ -47,19 +45,10 @@ static void fabric(const runtime_t *runtime, json_t *j)
 
 static void software(const runtime_t *runtime, json_t *j)
 {
-    char mpi[128], hdf5[32];
     struct utsname os;
     uname(&os);
-    comm_describe(runtime->comm, mpi, sizeof mpi);
-    h5_version(hdf5, sizeof hdf5);
     json_object_begin(j, NULL);
-    json_string(j, "dptrain", version_number);
-    json_string(j, "git", version_git_hash);
-    json_string(j, "compiler", version_compiler);
-    json_string(j, "flags", version_flags);
-    json_string(j, "mpi", mpi);
-    json_string(j, "backend", runtime->device);
-    json_string(j, "hdf5", hdf5);
+    runtime_record_software(runtime, j);
     json_string(j, "kernel", os.release);
     json_object_end(j);
 }

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/h5.h"
 #include "base/log.h"
 #include "base/version.h"
 #include "train/trainer.h"
@@ -71,22 +70,6 @@ static void record_data(json_t *j, const dataset_info_t *info)
     json_object_end(j);
 }
 
-static void record_software(json_t *j, const trainer_t *t)
-{
-    char mpi[128], hdf5[32];
-    comm_describe(t->comm, mpi, sizeof mpi);
-    h5_version(hdf5, sizeof hdf5);
-    json_object_begin(j, "software");
-    json_string(j, "dptrain", version_number);
-    json_string(j, "git", version_git_hash);
-    json_string(j, "compiler", version_compiler);
-    json_string(j, "flags", version_flags);
-    json_string(j, "mpi", mpi);
-    json_string(j, "hdf5", hdf5);
-    json_string(j, "backend", t->runtime.device);
-    json_object_end(j);
-}
-
 static void record_allreduce(json_t *j, const trainer_t *t)
 {
     json_object_begin(j, "allreduce");
@@ -135,7 +118,9 @@ err_t trainer_record_run(trainer_t *t)
     json_string(j, "time", now);
     opt_json(t->groups, TRAIN_N_GROUPS, j, "options");
     record_data(j, &t->dataset->info);
-    record_software(j, t);
+    json_object_begin(j, "software");
+    runtime_record_software(&t->runtime, j);
+    json_object_end(j);
     json_object_begin(j, "topology");
     json_int(j, "ranks", t->comm->size);
     json_int(j, "hosts", t->comm->topo.n_hosts);

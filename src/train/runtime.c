@@ -3,8 +3,10 @@
 #include <sched.h>
 #include <stdio.h>
 
+#include "base/h5.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/version.h"
 
 #define FIELD(name) offsetof(runtime_options_t, name)
 const opt_t runtime_option_table[] = {
@@ -85,6 +87,20 @@ err_t runtime_threads(const runtime_options_t *options, runtime_t *runtime)
 {
     if (options->threads == 0 || options->threads == runtime->n_threads) return ERR_OK;
     return comm_agree(runtime->comm, open_backend(options, runtime), "setting the number of threads");
+}
+
+void runtime_record_software(const runtime_t *runtime, json_t *j)
+{
+    char mpi[128], hdf5[32];
+    comm_describe(runtime->comm, mpi, sizeof mpi);
+    h5_version(hdf5, sizeof hdf5);
+    json_string(j, "dptrain", version_number);
+    json_string(j, "git", version_git_hash);
+    json_string(j, "compiler", version_compiler);
+    json_string(j, "flags", version_flags);
+    json_string(j, "mpi", mpi);
+    json_string(j, "hdf5", hdf5);
+    json_string(j, "backend", runtime->device);
 }
 
 void runtime_abort_alone(const runtime_t *runtime, err_t err)

@@ -2,6 +2,7 @@
 #ifndef TRAIN_RUNTIME_H
 #define TRAIN_RUNTIME_H
 
+#include "base/json.h"
 #include "base/opt.h"
 #include "comm/comm.h"
 #include "ops/backend.h"
@@ -28,6 +29,10 @@ err_t runtime_open(const runtime_options_t *options, void (*abort_job)(err_t cod
 /* Collective. options->threads threads from now on (0: as it is), before anything is planned: for options
  * that were not known at the start. */
 err_t runtime_threads(const runtime_options_t *options, runtime_t *runtime);
+
+/* What computes and with which versions, as fields of the object that the caller has begun. Not collective.
+ */
+void runtime_record_software(const runtime_t *runtime, json_t *j);
 
 /* Returns when err is ERR_OK or all ranks know of it (comm_agree). An error that is this rank's alone is
  * printed and ends the job through abort_job: nothing that waits for others may come after it. Not
