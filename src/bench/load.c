@@ -13,26 +13,27 @@ static const double waited_share = 0.05; /* of an interval, for a CPU */
 static const double stolen_share = 0.02; /* of an interval on all CPUs */
 static const double settle_sec = 0.001;  /* vector units let the clock rise again after 0.7 ms (Intel SDM) */
 
-/* Jiffies that the hypervisor took, on all CPUs. 0 where it does not tell. */
+/* The number that `format` finds in a file of the kernel's; -1 where there is no such file. */
+static int64_t read_number(const char *path, const char *format)
+{
+    long long value = 0;
+    FILE *file = fopen(path, "re");
+    if (!file) return -1;
+    if (fscanf(file, format, &value) != 1) value = 0;
+    fclose(file);
+    return value;
+}
+
+/* Jiffies that the hypervisor took, on all CPUs. */
 static int64_t read_steal(void)
 {
-    long long steal = 0;
-    FILE *file = fopen("/proc/stat", "re");
-    if (!file) return 0;
-    if (fscanf(file, "cpu %*d %*d %*d %*d %*d %*d %*d %lld", &steal) != 1) steal = 0;
-    fclose(file);
-    return steal;
+    return read_number("/proc/stat", "cpu %*d %*d %*d %*d %*d %*d %*d %lld");
 }
 
 /* Nanoseconds that this thread could have run and did not. */
 static int64_t read_waited(void)
 {
-    long long waited = 0;
-    FILE *file = fopen("/proc/thread-self/schedstat", "re");
-    if (!file) return 0;
-    if (fscanf(file, "%*d %lld", &waited) != 1) waited = 0;
-    fclose(file);
-    return waited;
+    return read_number("/proc/thread-self/schedstat", "%*d %lld");
 }
 
 static int64_t read_throttled(void)
@@ -42,13 +43,11 @@ static int64_t read_throttled(void)
     if (sched_getaffinity(0, sizeof cpus, &cpus) != 0) return 0;
     for (int i = 0; i < MAX_CPUS; i++) {
         char path[96];
-        long long count = 0;
         if (!CPU_ISSET(i, &cpus)) continue;
         snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/thermal_throttle/core_throttle_count", i);
-        FILE *file = fopen(path, "re");
-        if (!file) return sum; /* no CPU has it, or all */
-        if (fscanf(file, "%lld", &count) == 1) sum += count;
-        fclose(file);
+        int64_t count = read_number(path, "%lld");
+        if (count < 0) return sum; /* no CPU has it, or all */
+        sum += count;
     }
     return sum;
 }
