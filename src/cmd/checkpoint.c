@@ -7,6 +7,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "checkpoint/store.h"
 #include "cmd/cmd.h"
 #include "train/model_file.h"
@@ -116,8 +117,7 @@ static err_t read_array(checkpoint_t *c, const ckpt_array_t *array, int64_t *n_b
 /* Fills a column on the screen: × is two bytes wide there, but one character. */
 static void print_padded(const char *text, int width)
 {
-    int shown = 0;
-    for (const char *at = text; *at; at++) shown += ((unsigned char)*at & 0xC0) != 0x80;
+    int shown = utf8_count(text);
     printf("%s%*s", text, shown < width ? width - shown : 0, "");
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/h5.h"
 #include "base/log.h"
+#include "base/utf8.h"
 #include "base/version.h"
 #include "cluster/topo.h"
 #include "cmd/cmd.h"
@@ -60,8 +61,7 @@ static void print_layer(const graph_node_t *node, int64_t batch)
     shape_t sample = {y.n_dims - 1, {0}};
     for (int i = 1; i < y.n_dims; i++) sample.dim[i - 1] = y.dim[i];
     shape_text_t text = shape_format(sample);
-    int shown = 0; /* × is one column but two bytes */
-    for (const char *c = text.text; *c; c++) shown += ((unsigned char)*c & 0xC0) != 0x80;
+    int shown = utf8_count(text.text); /* × is one column but two bytes */
     int64_t n_bytes = batch * shape_count(y) * (int64_t)dtype_size(node->desc.dtype);
     printf("%-12s %-13s %s%*s %12lld %12lld %14lld\n", node->name, op_traits(node->desc.kind)->name,
            text.text, 16 - shown, "", (long long)n_params, (long long)op_macs(&node->desc),
