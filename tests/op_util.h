@@ -63,8 +63,9 @@ static inline void must(err_t err, const char *what)
 static inline const backend_t *util_open(int argc, char **argv, int n_threads)
 {
     const backend_t *backend = NULL;
-    must(backend_find(argc > 1 ? argv[1] : "ref", &backend), "the device");
-    if (backend->open) must(backend->open(n_threads), "opening the device");
+    char why[BACKEND_WHY_MAX];
+    must(backend_find(argc > 1 ? argv[1] : "ref", &backend, why), "the device");
+    must(backend_open(backend, n_threads), "opening the device");
     return backend;
 }
 
