@@ -46,6 +46,9 @@ typedef struct optim_args {
     double epsilon;       /* Adadelta, AdamW */
     double trust_ratio;   /* LARS */
     bool nesterov;        /* SGD */
+    /* On a device: nothing is changed when this number is not finite. NULL, and always on the host: no
+     * condition. */
+    const float *guard;
 } optim_args_t;
 
 /* What a backend is opened with. */
