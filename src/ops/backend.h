@@ -3,6 +3,7 @@
 #define OPS_BACKEND_H
 
 #include "ops/op.h"
+#include "tensor/affine.h"
 
 /* One operator on one backend. plan may be NULL (nothing to prepare), unplan too. plan sets op->plan and the
  * two sizes; on an error it must leave nothing behind. list: op_list_algorithms; NULL where there is no
@@ -103,15 +104,10 @@ typedef struct backend_graph {
 } backend_graph_t;
 
 /* Pictures as a loader has them, [n, h, w, c] of 0 … 255, to what training reads: (value/255 − mean) / std,
- * moved as data/augment.h says. The map of sample i, in pixels about the centre, row first: input = matrix ·
- * offset + shift. */
-typedef struct backend_map {
-    double matrix[4], shift[2];
-} backend_map_t;
-
+ * moved as data/augment.h says. The same bits as dataset_read and augment_affine give. */
 typedef struct pixels_args {
-    const uint8_t *bytes;      /* on the device */
-    const backend_map_t *maps; /* [n] on the device; NULL: as they are */
+    const uint8_t *bytes; /* on the device */
+    const affine_t *maps; /* [n] on the device; NULL: as they are */
     int64_t n, height, width, channels;
     double mean, std;
     float *pixels; /* on the device */
