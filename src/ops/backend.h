@@ -51,9 +51,9 @@ typedef struct optim_args {
 
 /* What a backend is opened with. */
 typedef struct backend_options {
-    int n_threads;           /* of the CPU; ≥ 1 */
-    int local_rank;          /* which of its host's ranks this is */
-    const char *gpus;        /* "0,2": the GPU of local rank 0, 1, …; NULL: local rank modulo what is visible */
+    int n_threads;    /* of the CPU; ≥ 1 */
+    int local_rank;   /* which of its host's ranks this is */
+    const char *gpus; /* "0,2": the GPU of local rank 0, 1, …; NULL: local rank modulo what is visible */
     int64_t workspace_bytes; /* most scratch that an operator with a choice may take; 0: the backend's own */
 } backend_options_t;
 
@@ -134,7 +134,8 @@ typedef struct backend {
     err_t (*accumulate)(float *dst, const float *src, int64_t n);
     /* The following are NULL on the host, where who needs them does it himself. */
     /* totals[0] += Σ losses, totals[1] += how many predictions are their labels. */
-    err_t (*tally)(const float *losses, const int32_t *predictions, const int32_t *labels, int64_t n, float *totals);
+    err_t (*tally)(const float *losses, const int32_t *predictions, const int32_t *labels, int64_t n,
+                   float *totals);
     /* Exchanges a and b. */
     err_t (*swap)(float *a, float *b, int64_t n);
     err_t (*pixels)(const pixels_args_t *args);
@@ -150,9 +151,9 @@ typedef struct backend {
 
 enum { BACKEND_WHY_MAX = 256 };
 
-/* "auto", "ref", "cpu" or "cuda". auto takes the best that this build and machine have, and why says why it is
- * not a better one ("" where there is none). An explicit choice that cannot be had is ERR_USAGE saying why;
- * there is no silent fallback. */
+/* "auto", "ref", "cpu" or "cuda". auto takes the best that this build and machine have, and why says why it
+ * is not a better one ("" where there is none). An explicit choice that cannot be had is ERR_USAGE saying
+ * why; there is no silent fallback. */
 err_t backend_find(const char *name, const backend_t **out, char why[BACKEND_WHY_MAX]);
 
 /* Opens with the defaults: n_threads, local rank 0. */
