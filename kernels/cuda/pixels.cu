@@ -13,6 +13,8 @@ static __device__ void fill(float *scaled, double mean, double std)
     __syncthreads();
 }
 
+namespace
+{
 struct scale_t {
     const uint8_t *bytes;
     float *pixels;
@@ -25,6 +27,7 @@ struct scale_t {
         store(pixels + i, to);
     }
 };
+}
 
 template <int N> static __global__ void scale(const uint8_t *bytes, float *pixels, int64_t n, double mean, double std)
 {
@@ -36,9 +39,12 @@ template <int N> static __global__ void scale(const uint8_t *bytes, float *pixel
 /* augment.c's warp_t, positions in fixed point with 32 bits of fraction. */
 enum { FRACTION_BITS = 32 };
 
+namespace
+{
 struct warp_t {
     int64_t row0, row_i, row_j, col0, col_i, col_j;
 };
+}
 
 static __device__ int64_t to_fixed(double value)
 {
