@@ -128,7 +128,7 @@ cudaError_t pixels_prepare(const pixels_batch_t *batch, cudaStream_t stream)
     const int64_t n_picture = b.height * b.width, n = b.n * n_picture * b.channels;
     if (b.maps) {
         /* A pixel a thread while that leaves the GPU room, then fewer tables and warps. */
-        const int64_t max_rows = 32768, each = b.n * n_picture < 1 << 20 ? BLOCK : 4 * BLOCK;
+        const int64_t max_rows = MAX_BLOCKS, each = b.n * n_picture < 1 << 20 ? BLOCK : 4 * BLOCK;
         dim3 grid(static_cast<unsigned>((n_picture + each - 1) / each),
                   static_cast<unsigned>(b.n < 1 ? 1 : b.n < max_rows ? b.n : max_rows));
         return launch(move, grid, BLOCK, stream, b);

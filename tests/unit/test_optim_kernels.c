@@ -151,6 +151,9 @@ static void test_sum_squares(const backend_t *device)
         double one = sum_with(device, 1, x + 1, n), three = sum_with(device, 3, x + 1, n);
         OK(fabs(one - expected) <= 1e-12 * expected, "sum of %lld squares", (long long)n);
         OK(memcmp(&one, &three, sizeof one) == 0, "bit for bit the same on three threads");
+        memmove(x, x + 1, (size_t)n * sizeof *x);
+        one = sum_with(device, 1, x, n);
+        OK(memcmp(&one, &three, sizeof one) == 0, "… and at another address");
         util_free(&x);
     }
     float *few = util_floats(device, shape_1d(3));
@@ -251,7 +254,7 @@ int main(int argc, char **argv)
     char why[BACKEND_WHY_MAX];
     if (argc > 1 && backend_find(argv[1], &device, why) != ERR_OK) return tap_skip_all(err_message());
     device = util_open(argc, argv, 2);
-    tap_plan(N_CASES * (N_LENGTHS + 3) + 2 * 7 + 2 + 1 + (device->graph ? N_CASES : 0) + 1);
+    tap_plan(N_CASES * (N_LENGTHS + 3) + 3 * 7 + 2 + 1 + (device->graph ? N_CASES : 0) + 1);
     for (int c = 0; c < N_CASES; c++) {
         for (int l = 0; l < N_LENGTHS; l++) test_kernel(device, c, lengths[l], 0, false);
         test_kernel(device, c, 1001, 3, true);
