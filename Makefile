@@ -1,11 +1,13 @@
 # dptrain. `make` builds ./dptrain; `make help` lists the targets. Variables: V=1 (show commands), DEBUG=1,
-# SAN=address,undefined, PREFIX=/usr/local.
+# SAN=address,undefined, PREFIX=/usr/local, CUDA=auto|0|1 (auto: where the toolkit is found), CUDA_ARCHS="80 90" (default:
+# the first of every generation from Ampere on, which runs on all of it).
 BUILD  ?= build$(if $(SAN),-san)$(if $(DEBUG),-debug)
 PREFIX ?= /usr/local
 MPICC  ?= mpicc
 PKG_CONFIG ?= pkg-config
 PROTOC_C   ?= protoc-c
 Q := $(if $(V),,@)
+comma := ,
 .DEFAULT_GOAL := all
 
 # Libraries, each with the question that finds it. A missing one is an error here, by name, and not an empty
@@ -25,6 +27,38 @@ MPI_CFLAGS := $(shell $(MPICC) --showme:compile)
 MPI_LIBS   := $(shell $(MPICC) --showme:link)
 endif
 
+# The CUDA backend: nvcc, and the headers of cuBLASLt and NCCL. Those two libraries are opened at run time
+# (src/base/dl.h), so that one binary serves machines with and without a GPU.
+CUDA ?= auto
+NVCC ?= nvcc
+CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(realpath $(shell command -v $(NVCC) 2>/dev/null)))
+CUDA_LIB  := $(patsubst %/libcudart_static.a,%,$(firstword $(wildcard $(addprefix $(CUDA_HOME)/,lib64/libcudart_static.a \
+	lib/libcudart_static.a lib/$(shell uname -m)-linux-gnu/libcudart_static.a))))
+has_header = $(shell echo '#include <$(1)>' | $(CC) -E -x c -isystem $(CUDA_HOME)/include - >/dev/null 2>&1 && echo yes)
+CUDA_MISSING := $(strip $(if $(shell command -v $(NVCC) 2>/dev/null),$(if $(CUDA_LIB),,libcudart_static.a) \
+	$(foreach header,cublasLt.h nccl.h,$(if $(call has_header,$(header)),,$(header))),$(NVCC)))
+ifneq ($(filter-out auto 0 1,$(CUDA)),)
+$(error CUDA=$(CUDA): choose auto, 0 or 1)
+endif
+ifneq ($(and $(filter 1,$(CUDA)),$(CUDA_MISSING)),)
+$(error CUDA=1, but $(CUDA_MISSING) was not found; scripts/install_deps.sh --cuda installs or lists what is missing)
+endif
+HAVE_CUDA := $(if $(filter 0,$(CUDA)),,$(if $(CUDA_MISSING),,yes))
+CUDA_SAYS := $(if $(HAVE_CUDA),yes$(comma) $(CUDA_HOME),no$(if $(filter 0,$(CUDA)), (CUDA=0), ($(CUDA_MISSING) was not found)))
+CUDA_CFLAGS := $(if $(HAVE_CUDA),-DDPTRAIN_CUDA -isystem $(CUDA_HOME)/include)
+ifdef HAVE_CUDA
+# Machine code for compute capability x.y runs on x.z where z ≥ y. The newest also as PTX, for GPUs to come.
+NVCC_KNOWS := $(sort $(patsubst sm_%,%,$(filter sm_%,$(shell $(NVCC) --list-gpu-code))))
+CUDA_ARCHS ?= $(foreach major,8 9 10 11 12 13,$(firstword $(filter $(addprefix $(major),0 1 2 3 4 5 6 7 8 9),$(NVCC_KNOWS))))
+ifeq ($(strip $(CUDA_ARCHS)),)
+$(error $(NVCC) can compile for no GPU from Ampere (8.0) on; a newer CUDA toolkit is needed)
+endif
+CUDA_NEWEST := $(shell printf '%s\n' $(CUDA_ARCHS) | sort -n | tail -n 1)
+NVCCFLAGS_ALL := -std=c++17 $(if $(DEBUG),-O0 -G,-O3 -lineinfo) $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a)$(comma)code=sm_$(a)) \
+	-gencode arch=compute_$(CUDA_NEWEST)$(comma)code=compute_$(CUDA_NEWEST) -Werror all-warnings \
+	-Xcompiler -Wall$(comma)-Wextra$(comma)-fno-exceptions$(comma)-fno-threadsafe-statics -I. -Isrc $(NVCCFLAGS)
+endif
+
 VERSION := $(shell cat VERSION)
 GIT_HASH := $(or $(shell git -C $(CURDIR) describe --always --dirty --abbrev=12 2>/dev/null),unknown)
 
@@ -36,14 +70,19 @@ WARN  := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototy
 # stops libm from setting errno. No -ffast-math.
 CFLAGS_ALL := -std=c11 -D_GNU_SOURCE $(OPT) $(if $(filter x86_64,$(shell uname -m)),$(ARCH)) -ffp-contract=off -fno-math-errno \
 	-fopenmp -pthread $(WARN) -Isrc -I. -isystem $(PROTO) \
-	$(patsubst -I%,-isystem %,$(filter -I% -D%,$(LIB_FLAGS) $(MPI_CFLAGS))) \
+	$(patsubst -I%,-isystem %,$(filter -I% -D%,$(LIB_FLAGS) $(MPI_CFLAGS))) $(CUDA_CFLAGS) \
 	$(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=undefined -fno-omit-frame-pointer) $(CFLAGS)
-LDLIBS_ALL := $(filter -l% -L% -W%,$(LIB_FLAGS)) $(MPI_LIBS) -ldnnl -lm -fopenmp -pthread \
+LDLIBS_HOST := $(filter -l% -L% -W%,$(LIB_FLAGS)) $(MPI_LIBS) -ldnnl -lm -ldl -fopenmp -pthread \
 	$(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
+LDLIBS_ALL := $(if $(HAVE_CUDA),$(CUDA_LIB)/libcudart_static.a -lrt) $(LDLIBS_HOST)
 
-SRC := $(sort $(wildcard src/*/*.c kernels/ref/*.c kernels/cpu/*.c))
+SRC := $(sort $(filter-out $(if $(HAVE_CUDA),,src/comm/nccl%),$(wildcard src/*/*.c kernels/ref/*.c kernels/cpu/*.c \
+	$(if $(HAVE_CUDA),kernels/cuda/*.c))))
+CU  := $(if $(HAVE_CUDA),$(sort $(wildcard kernels/cuda/*.cu)))
 OBJ := $(SRC:%.c=$(BUILD)/%.o) $(PROTO)/tensorboard.pb-c.o
 LIB := $(BUILD)/libdptrain.a
+# Apart from LIB, so that tests can have the same kernels from another compiler (tests/emu).
+KERNELS := $(if $(HAVE_CUDA),$(BUILD)/libkernels.a)
 BIN := $(if $(SAN)$(DEBUG),$(BUILD)/dptrain,dptrain)
 TESTS := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/unit/test_*.c tests/mpi/test_*.c)))
 
@@ -51,13 +90,22 @@ TESTS := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/unit/test_*.c tests/m
 all: $(BIN) ## build the program (default)
 tests: $(TESTS) $(BIN) ## build the program and every test program
 
-$(BIN): $(BUILD)/src/main.o $(LIB)
+$(BIN): $(BUILD)/src/main.o $(LIB) $(KERNELS)
 	@echo "  LD    $@"
 	$(Q)$(MPICC) -o $@ $^ $(LDLIBS_ALL)
 
 $(LIB): $(OBJ)
 	@echo "  AR    $@"
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+$(BUILD)/libkernels.a: $(CU:%=$(BUILD)/%.o)
+	@echo "  AR    $@"
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+$(BUILD)/%.cu.o: %.cu
+	@mkdir -p $(@D)
+	@echo "  NVCC  $<"
+	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
 
 # Tiles for wider vectors than the build's, chosen at run time. Their products and sums are fused.
 ifeq ($(shell uname -m),x86_64)
@@ -76,6 +124,12 @@ $(BUILD)/src/base/version.o: $(BUILD)/version.stamp
 $(BUILD)/src/base/version.o: CFLAGS_ALL += -DDPTRAIN_VERSION='"$(VERSION)"' -DDPTRAIN_GIT_HASH='"$(GIT_HASH)"' \
 	-DDPTRAIN_FLAGS='"$(strip $(OPT) $(ARCH) $(if $(SAN),-fsanitize=$(SAN)))"'
 
+# What is compiled differently with CUDA is compiled anew when CUDA comes or goes.
+$(BUILD)/cuda.stamp: FORCE
+	@mkdir -p $(BUILD)
+	@echo '$(CUDA_CFLAGS)' | cmp -s - $@ || echo '$(CUDA_CFLAGS)' >$@
+$(BUILD)/src/ops/backend.o $(BUILD)/src/comm/comm.o: $(BUILD)/cuda.stamp
+
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
@@ -91,16 +145,16 @@ $(PROTO)/tensorboard.pb-c.o: $(PROTO)/tensorboard.pb-c.c
 	$(Q)$(CC) $(filter-out $(WARN),$(CFLAGS_ALL)) -MMD -MP -c -o $@ $<
 $(BUILD)/src/train/tensorboard.o: $(PROTO)/tensorboard.pb-c.h
 
-$(BUILD)/tests/%: tests/%.c $(LIB)
+$(BUILD)/tests/%: tests/%.c $(LIB) $(KERNELS)
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
-	$(Q)$(CC) $(CFLAGS_ALL) -MMD -MP -o $@ $< $(LIB) $(LDLIBS_ALL)
+	$(Q)$(CC) $(CFLAGS_ALL) -MMD -MP -o $@ $< $(LIB) $(KERNELS) $(LDLIBS_ALL)
 
 # Benchmarks in C, each run by a script in scripts/.
-$(BUILD)/scripts/bench/%: scripts/bench/%.c $(LIB)
+$(BUILD)/scripts/bench/%: scripts/bench/%.c $(LIB) $(KERNELS)
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
-	$(Q)$(CC) $(CFLAGS_ALL) -MMD -MP -o $@ $< $(LIB) $(LDLIBS_ALL)
+	$(Q)$(CC) $(CFLAGS_ALL) -MMD -MP -o $@ $< $(LIB) $(KERNELS) $(LDLIBS_ALL)
 
 info: ## print what the build found
 	@echo "version   $(VERSION) ($(GIT_HASH))"
@@ -111,6 +165,8 @@ info: ## print what the build found
 	@echo "protoc-c  $$($(PKG_CONFIG) --modversion libprotobuf-c)"
 	@echo "ISA-L     $$($(PKG_CONFIG) --modversion libisal)"
 	@echo "YAJL      $$($(PKG_CONFIG) --modversion yajl)"
+	@echo "CUDA      $(CUDA_SAYS)"
+	@echo "GPUs      $(if $(HAVE_CUDA),compute capability $(CUDA_ARCHS) and later)"
 	@echo "flags     $(CFLAGS_ALL)"
 	@echo "libraries $(LDLIBS_ALL)"
 
@@ -143,4 +199,4 @@ help: ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
 
 include tests/emu/emu.mk
--include $(OBJ:.o=.d) $(TESTS:=.d) $(wildcard $(BUILD)/scripts/bench/*.d) $(BUILD)/src/main.d
+-include $(OBJ:.o=.d) $(CU:%=$(BUILD)/%.d) $(TESTS:=.d) $(wildcard $(BUILD)/scripts/bench/*.d) $(BUILD)/src/main.d

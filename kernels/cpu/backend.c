@@ -6,9 +6,9 @@
 
 /* OpenMP keeps the number of threads per calling thread: operators have to be planned and run in the thread
  * that opened the backend. */
-static err_t open_backend(int n_threads)
+static err_t open_backend(const backend_options_t *options)
 {
-    omp_set_num_threads(n_threads);
+    omp_set_num_threads(options->n_threads);
     return onednn_open();
 }
 

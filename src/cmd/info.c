@@ -33,6 +33,7 @@ static err_t print_build(void)
     char hdf5[32];
     h5_version(hdf5, sizeof hdf5);
     const backend_t *backend;
+    char why[BACKEND_WHY_MAX];
     uname(&os);
     printf("dptrain    %s (%s)\n", version_number, version_git_hash);
     printf("built by   %s, %s\n", version_compiler, version_flags);
@@ -40,11 +41,12 @@ static err_t print_build(void)
     printf("system     %s %s, %s, %d CPUs usable here\n", os.sysname, os.release, os.machine, topo_cpus());
     printf("\ndevices\n");
     for (int i = 1; backend_names[i]; i++) {
-        char text[96] = "not in this build";
-        if (backend_find(backend_names[i], &backend) == ERR_OK) backend->describe(text, sizeof text);
-        printf("  %-8s %s\n", backend_names[i], text);
+        char text[128] = "";
+        bool found = backend_find(backend_names[i], &backend, why) == ERR_OK;
+        if (found) backend->describe(text, sizeof text);
+        printf("  %-8s %s\n", backend_names[i], found ? text : why);
     }
-    TRY(backend_find("auto", &backend));
+    TRY(backend_find("auto", &backend, why));
     printf("  auto     takes %s\n", backend->name);
     printf("\nmodels (--model NAME shows the layers)\n");
     for (const model_t *model = models; model->name; model++)

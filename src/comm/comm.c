@@ -17,8 +17,12 @@ static err_t open_by_name(const comm_options_t *options, comm_t *comm)
     const char *name = options->name;
     if (strcmp(name, "auto") == 0) name = launch_present() ? "mpi" : "self";
     if (strcmp(name, "mpi") == 0) return comm_mpi_open(options, comm);
+#ifdef DPTRAIN_CUDA
+    if (strcmp(name, "nccl") == 0) return comm_mpi_open(options, comm);
+#else
     if (strcmp(name, "nccl") == 0)
-        RAISE(ERR_USAGE, "--comm nccl can't be had: this build has no NCCL communicator; use --comm mpi");
+        RAISE(ERR_USAGE, "--comm nccl can't be had: this build has no CUDA backend (make CUDA=1); use --comm mpi");
+#endif
     if (strcmp(name, "self") != 0)
         RAISE(ERR_USAGE, "--comm %s: no such communicator; choose auto, self, mpi or nccl", name);
     if (launch_size() > 1)
@@ -35,6 +39,7 @@ err_t comm_open(const comm_options_t *options, comm_t **out)
 {
     comm_t *comm = NULL;
     TRY(mem_new(sizeof *comm, "the communicator", &comm));
+    comm->options = *options;
     err_t err = open_by_name(options, comm);
     if (err == ERR_OK) {
         *out = comm;

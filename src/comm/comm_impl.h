@@ -8,6 +8,12 @@
 err_t comm_self_open(comm_t *comm);
 err_t comm_mpi_open(const comm_options_t *options, comm_t *comm);
 
+#ifdef DPTRAIN_CUDA
+/* Collective. Makes comm->nccl. */
+err_t comm_nccl_open(comm_t *comm, const comm_device_t *device);
+void comm_nccl_close(comm_t *comm); /* Collective */
+#endif
+
 /* Private memory of this rank; also what `mpi` falls back to. */
 err_t comm_private_buffer_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out);
 void comm_private_buffer_free(comm_t *comm, comm_buffer_t *buffer);

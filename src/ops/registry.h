@@ -6,5 +6,8 @@
 
 extern const backend_t backend_ref;
 extern const backend_t backend_cpu;
+#ifdef DPTRAIN_CUDA
+extern const backend_t backend_cuda;
+#endif
 
 #endif

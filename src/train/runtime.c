@@ -2,11 +2,14 @@
 
 #include <sched.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/h5.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/version.h"
+
+static const char *const wires[] = {"fp32", "bf16", NULL};
 
 #define FIELD(name) offsetof(runtime_options_t, name)
 const opt_t runtime_option_table[] = {
@@ -18,6 +21,15 @@ const opt_t runtime_option_table[] = {
     {"allreduce", OPT_CHOICE, FIELD(allreduce), "auto", 0, 0, comm_allreduce_names, NULL,
      "who sums gradients: the ranks of a host in their shared memory, or MPI; auto: measured at start",
      false},
+    {"gpus", OPT_STRING, FIELD(gpus), NULL, 0, 0, NULL, "LIST",
+     "the GPU of each rank of a host, like 0,2; default: one after the other", false},
+    {"share-gpu", OPT_FLAG, FIELD(share_gpu), "false", 0, 0, NULL, NULL,
+     "let several ranks use one GPU (their gradients then go through host memory)", false},
+    {"workspace", OPT_SIZE, FIELD(workspace), "256M", 1 << 20, 1e12, NULL, "SIZE",
+     "most memory on the GPU for an operator's intermediate results", false},
+    {"wire", OPT_CHOICE, FIELD(wire), "fp32", 0, 0, wires, NULL, "how NCCL carries gradients", false},
+    {"nccl-register", OPT_FLAG, FIELD(nccl_register), "true", 0, 0, NULL, NULL,
+     "register gradient buffers with NCCL where it supports that", false},
     {"ranks-per-host", OPT_INT, FIELD(ranks_per_host), "0", 0, 4096, NULL, "N",
      "treat each host as several hosts of N ranks", true},
 };
@@ -55,32 +67,87 @@ static err_t fair_threads(comm_t *comm, int *allowed, int *fair)
     return ERR_OK;
 }
 
+/* The GPU, and with it who sums gradients. */
+static err_t use_device(const runtime_options_t *options, runtime_t *out)
+{
+    const backend_device_t *device = out->backend->device ? out->backend->device() : NULL;
+    if (!device && strcmp(options->comm, "nccl") == 0)
+        RAISE(ERR_USAGE, "--comm nccl moves data between GPUs, but the device is %s%s%s; use --comm mpi",
+              out->backend->name, out->why[0] ? ": " : "", out->why);
+    if (!device) return ERR_OK;
+    comm_device_t gpu = {.index = device->index,
+                         .uuid = device->uuid,
+                         .name = device->name,
+                         .pci = device->pci,
+                         .stream = device->stream,
+                         .narrow = out->backend->narrow,
+                         .widen = out->backend->widen};
+    return comm_use_device(out->comm, &gpu);
+}
+
 static err_t open_backend(const runtime_options_t *options, runtime_t *out)
 {
     int allowed, fair;
     TRY(fair_threads(out->comm, &allowed, &fair));
-    if (out->n_threads > 0 && out->backend->close) out->backend->close();
+    if (out->n_threads > 0 && out->backend->close && !out->backend->memory) out->backend->close();
     out->n_threads = options->threads > 0 ? (int)options->threads : fair;
     if (out->n_threads > allowed)
         log_warn("--threads %d is more than the %d CPUs this rank may use; it will be slower", out->n_threads,
                  allowed);
-    if (out->backend->open) TRY(out->backend->open(out->n_threads));
+    backend_options_t backend = {.n_threads = out->n_threads,
+                                 .local_rank = out->comm->topo.local_rank,
+                                 .gpus = options->gpus,
+                                 .workspace_bytes = options->workspace};
+    if (out->backend->open) TRY(out->backend->open(&backend));
     out->backend->describe(out->device, sizeof out->device);
     return ERR_OK;
+}
+
+/* What --device auto took on this rank, and why. */
+typedef struct auto_choice {
+    char name[16], why[BACKEND_WHY_MAX];
+} auto_choice_t;
+
+/* Collective. One host without its GPUs must not make the others wait, or compute on the CPU unnoticed. */
+static err_t compare_devices(runtime_t *out)
+{
+    auto_choice_t mine = {0}, *all;
+    snprintf(mine.name, sizeof mine.name, "%s", out->backend->name);
+    snprintf(mine.why, sizeof mine.why, "%s", out->why);
+    TRY(mem_new_array(out->comm->size, sizeof *all, "devices", &all));
+    err_t err = comm_allgather(out->comm, &mine, sizeof mine, all, "comparing devices");
+    int without = -1;
+    bool differ = false;
+    for (int r = 0; err == ERR_OK && r < out->comm->size; r++) {
+        differ |= strcmp(all[r].name, all[0].name) != 0;
+        if (without < 0 && strcmp(all[r].name, "cpu") == 0) without = r;
+    }
+    if (differ && without == out->comm->rank)
+        err = err_raise(ERR_USAGE, __FILE__, __LINE__,
+                        "--device auto: other ranks have a GPU, this one has none: %s; mend it, leave the host out, "
+                        "or give --device cpu",
+                        out->why);
+    mem_free(&all);
+    return comm_agree(out->comm, err, "comparing devices");
 }
 
 err_t runtime_open(const runtime_options_t *options, void (*abort_job)(err_t code), runtime_t *out)
 {
     *out = (runtime_t){0};
     abort_hook = abort_job;
-    TRY(backend_find(options->device, &out->backend));
     comm_options_t comm_options = {.name = options->comm,
                                    .timeout_sec = options->timeout_sec,
                                    .allreduce = options->allreduce,
+                                   .share_gpu = options->share_gpu,
+                                   .nccl_register = options->nccl_register,
+                                   .wire_bf16 = strcmp(options->wire, "bf16") == 0,
                                    .ranks_per_host = (int)options->ranks_per_host,
                                    .abort_job = abort_job};
     TRY(comm_open(&comm_options, &out->comm));
-    return comm_agree(out->comm, open_backend(options, out), "start-up");
+    TRY(comm_agree(out->comm, backend_find(options->device, &out->backend, out->why), "choosing the device"));
+    if (strcmp(options->device, "auto") == 0) TRY(compare_devices(out));
+    TRY(comm_agree(out->comm, open_backend(options, out), "start-up"));
+    return use_device(options, out);
 }
 
 err_t runtime_threads(const runtime_options_t *options, runtime_t *runtime)

@@ -8,9 +8,10 @@
 #include "ops/backend.h"
 
 typedef struct runtime_options {
-    const char *device, *comm, *allreduce;
-    int64_t threads, ranks_per_host;
+    const char *device, *comm, *allreduce, *gpus, *wire;
+    int64_t threads, ranks_per_host, workspace;
     double timeout_sec;
+    bool share_gpu, nccl_register;
 } runtime_options_t;
 
 extern const opt_t runtime_option_table[];
@@ -20,7 +21,8 @@ typedef struct runtime {
     comm_t *comm;
     const backend_t *backend;
     int n_threads;
-    char device[96]; /* what the backend says of itself */
+    char device[96];               /* what the backend says of itself */
+    char why[BACKEND_WHY_MAX];     /* why --device auto has no better one; "" */
 } runtime_t;
 
 /* Collective. */

@@ -85,7 +85,8 @@ struct block_t {
     fiber_t host;           /* the stack that the scheduler is on */
     const void *host_bottom = nullptr;
     size_t host_size = 0;
-} block;
+};
+block_t &block = *new block_t; /* kept to the end: ops may run while the process leaves */
 
 const char *running_op = "";
 

@@ -208,7 +208,7 @@ static void check_plan(void)
     algorithms_t table = {.n = 0};
     op_desc_t desc;
     exec_t *exec = NULL;
-    must(backend_cpu.open(1), "opening the cpu backend");
+    must(backend_open(&backend_cpu, 1), "opening the cpu backend");
     must(graph_batch_desc(g, 1, 5, &desc), "desc");
     must(algorithms_set(&table, &desc, OP_BACKWARD_DATA, "gemm"), "set");
     exec_options_t options = {.graph = g, .backend = &backend_cpu, .algorithms = &table};

@@ -308,7 +308,7 @@ int main(void)
     check_layers();
     check_rates();
     check_gemm();
-    must(backend_cpu.open(1), "opening the cpu backend");
+    must(backend_open(&backend_cpu, 1), "opening the cpu backend");
     check_conv(&backend_ref);
     check_conv(&backend_cpu);
     backend_cpu.close();

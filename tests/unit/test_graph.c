@@ -233,10 +233,11 @@ static void check_errors(void)
 int main(int argc, char **argv)
 {
     const backend_t *backend;
-    if (backend_find(argc > 1 ? argv[1] : "ref", &backend) != ERR_OK) return 1;
+    char why[BACKEND_WHY_MAX];
+    if (backend_find(argc > 1 ? argv[1] : "ref", &backend, why) != ERR_OK) return 1;
     tap_plan(1 + 3 + 5 + 4 + 3 + 7 + 1);
     net_t *net = NULL;
-    if (backend->open) backend->open(1);
+    if (backend_open(backend, 1) != ERR_OK) return 1;
     if (mem_new(sizeof *net, "net", &net) != ERR_OK) return 1;
     OK_CALL(net_open(net, backend), "a graph with every layer is planned");
     check_gradients(net);

@@ -195,10 +195,11 @@ static void test_plan(void)
 static void test_backend_find(void)
 {
     const backend_t *ref = NULL, *best = NULL, *none = NULL;
-    OK(backend_find("ref", &ref) == ERR_OK && ref == &backend_ref, "--device ref");
-    OK(backend_find("auto", &best) == ERR_OK && best && best != ref,
+    char why[BACKEND_WHY_MAX];
+    OK(backend_find("ref", &ref, why) == ERR_OK && ref == &backend_ref, "--device ref");
+    OK(backend_find("auto", &best, why) == ERR_OK && best && best != ref,
        "--device auto is something better than ref");
-    OK(backend_find("gpu", &none) == ERR_USAGE && strstr(err_message(), "gpu") &&
+    OK(backend_find("gpu", &none, why) == ERR_USAGE && strstr(err_message(), "gpu") &&
            strstr(err_message(), "cpu"),
        "--device gpu: %s", err_message());
     bool complete = true;

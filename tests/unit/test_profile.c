@@ -152,10 +152,11 @@ static void test_gather(const backend_t *backend, const exec_t *exec)
 int main(int argc, char **argv)
 {
     const backend_t *backend;
+    char why[BACKEND_WHY_MAX];
     const char *device = argc > 1 ? argv[1] : "ref";
-    if (backend_find(device, &backend) != ERR_OK) return tap_skip_all(err_message());
+    if (backend_find(device, &backend, why) != ERR_OK) return tap_skip_all(err_message());
     tap_plan(30);
-    OK_CALL(backend->open ? backend->open(1) : ERR_OK, "the %s backend", device);
+    OK_CALL(backend_open(backend, 1), "the %s backend", device);
     test_ranking();
     test_hints();
     graph_t *graph = NULL;

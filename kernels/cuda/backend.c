@@ -1,0 +1,36 @@
+#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/lt.h"
+#include "ops/registry.h"
+
+static void close_backend(void)
+{
+    cuda_graph_close();
+    lt_close();
+    cuda_device_close();
+}
+
+static err_t open_backend(const backend_options_t *options)
+{
+    if (cuda_device()) return ERR_OK; /* another number of CPU threads */
+    err_t err = cuda_device_open(options);
+    if (err == ERR_OK) err = lt_open();
+    if (err != ERR_OK) close_backend();
+    return err;
+}
+
+const backend_t backend_cuda = {
+    .name = "cuda",
+    .usable = cuda_usable,
+    .open = open_backend,
+    .close = close_backend,
+    .memory = &cuda_memory,
+    .graph = &cuda_graph,
+    .device = cuda_device,
+    .kernel =
+        {
+            [OP_RELU] = &cuda_relu,
+        },
+    .mark = cuda_mark,
+    .seconds = cuda_seconds,
+    .describe = cuda_describe,
+};

@@ -1,0 +1,63 @@
+/* The CUDA backend from inside: one GPU, one stream, one set of buffers a process. Everything is given to the
+ * stream and nothing waits, but where a comment says so. */
+#ifndef KERNELS_CUDA_CUDA_H
+#define KERNELS_CUDA_CUDA_H
+
+#include <cuda_runtime_api.h>
+#include <stddef.h>
+
+#include "kernels/cuda/kernels.h"
+#include "ops/backend.h"
+
+/* Returns ERR_SYSTEM with CUDA's words unless the call succeeds. */
+#define E_CUDA(call, what) TRY(cuda_check((call), (what), __FILE__, __LINE__))
+err_t cuda_check(cudaError_t status, const char *what, const char *file, int line);
+
+/* device.c: which GPU. */
+bool cuda_usable(char *why, size_t n_bytes);
+err_t cuda_device_open(const backend_options_t *options);
+void cuda_device_close(void);
+const backend_device_t *cuda_device(void);
+/* "NVIDIA H200, CUDA 13.0, cuBLASLt 13.0.2" */
+void cuda_describe(char *out, size_t n_bytes);
+cudaStream_t cuda_stream(void);
+/* backend_options_t.workspace_bytes, or what it means when it is 0. */
+int64_t cuda_workspace_bytes(void);
+
+/* memory.c */
+extern const backend_memory_t cuda_memory;
+
+/* graph.c: recorded steps. Where the field of backend_step_t at `offset` will be found, while one is recorded;
+ * otherwise NULL. For step_u64_t and its like (kernels.h). */
+extern const backend_graph_t cuda_graph;
+const void *cuda_recorded(size_t offset);
+void cuda_graph_close(void);
+err_t cuda_mark(int i);
+err_t cuda_seconds(int from, int to, double *out);
+
+/* One operator each, in the file of its name. */
+extern const op_kernel_t cuda_add, cuda_batch_norm, cuda_conv2d, cuda_dropout, cuda_linear, cuda_pool2d, cuda_relu,
+    cuda_softmax_xent;
+
+/* optim.c */
+err_t cuda_optim_sgd(const optim_args_t *args);
+err_t cuda_optim_adadelta(const optim_args_t *args);
+err_t cuda_optim_adamw(const optim_args_t *args);
+err_t cuda_optim_lars(const optim_args_t *args);
+
+/* reduce.c; cuda_sum_squares waits. Both keep a few blocks of their own from open to close. */
+err_t cuda_reduce_open(void);
+void cuda_reduce_close(void);
+err_t cuda_sum_squares(const float *x, int64_t n, double *out);
+err_t cuda_tally(const float *losses, const int32_t *predictions, const int32_t *labels, int64_t n, float *totals);
+
+/* elementwise.c */
+err_t cuda_accumulate(float *dst, const float *src, int64_t n);
+err_t cuda_swap(float *a, float *b, int64_t n);
+err_t cuda_narrow(const float *from, uint16_t *to, int64_t n, void *stream);
+err_t cuda_widen(const uint16_t *from, float *to, int64_t n, void *stream);
+
+/* pixels.c */
+err_t cuda_pixels(const pixels_args_t *args);
+
+#endif

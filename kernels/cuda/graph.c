@@ -1,0 +1,108 @@
+/* Recorded steps, and the marks that time their parts. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "kernels/cuda/cuda.h"
+
+/* Launches whose values may still be on their way; whoever reads the results of a step has waited for all
+ * before it. */
+enum { N_SLOTS = 8 };
+
+static struct {
+    backend_step_t *values; /* on the device; made with the first recording */
+    backend_step_t *slots;  /* pinned */
+    int64_t n_launched;
+    bool recording;
+    cudaEvent_t marks[BACKEND_MARKS];
+} self;
+
+static err_t make_values(void)
+{
+    void *block = NULL;
+    if (!self.slots) {
+        TRY(cuda_memory.alloc_host(N_SLOTS * sizeof *self.slots, "a step's values", &block));
+        self.slots = block;
+    }
+    if (self.values) return ERR_OK;
+    TRY(cuda_memory.alloc(sizeof *self.values, "a step's values", &block));
+    self.values = block;
+    return ERR_OK;
+}
+
+const void *cuda_recorded(size_t offset)
+{
+    return self.recording ? (const char *)self.values + offset : NULL;
+}
+
+static err_t begin(void)
+{
+    TRY(make_values());
+    E_CUDA(cudaStreamBeginCapture(cuda_stream(), cudaStreamCaptureModeThreadLocal), "recording a step");
+    self.recording = true;
+    return ERR_OK;
+}
+
+static err_t end(bool failed, void **out)
+{
+    cudaGraph_t graph = NULL;
+    cudaGraphExec_t exec = NULL;
+    *out = NULL;
+    self.recording = false;
+    cudaError_t status = cudaStreamEndCapture(cuda_stream(), &graph);
+    /* The error of what was being recorded is the one to tell. */
+    if (!failed && status == cudaSuccess) status = cudaGraphInstantiate(&exec, graph, 0);
+    if (graph) cudaGraphDestroy(graph);
+    if (failed) {
+        cudaGetLastError();
+        return ERR_OK;
+    }
+    E_CUDA(status, "recording a step");
+    *out = exec;
+    return ERR_OK;
+}
+
+static err_t launch_graph(void *graph, const backend_step_t *values)
+{
+    backend_step_t *slot = &self.slots[self.n_launched++ % N_SLOTS];
+    *slot = *values;
+    TRY(cuda_memory.upload(self.values, slot, sizeof *slot));
+    E_CUDA(cudaGraphLaunch(graph, cuda_stream()), "running a recorded step");
+    return ERR_OK;
+}
+
+static void release_graph(void *graph)
+{
+    cudaGraphExecDestroy(graph);
+}
+
+const backend_graph_t cuda_graph = {
+    .begin = begin, .end = end, .launch = launch_graph, .release = release_graph};
+
+err_t cuda_mark(int i)
+{
+    ASSERT(i >= 0 && i < BACKEND_MARKS);
+    if (!self.marks[i]) E_CUDA(cudaEventCreate(&self.marks[i]), "making an event");
+    /* In a recorded step, an event of the outside that is timed every time the step runs. */
+    unsigned flags = self.recording ? cudaEventRecordExternal : cudaEventRecordDefault;
+    E_CUDA(cudaEventRecordWithFlags(self.marks[i], cuda_stream(), flags), "marking a time");
+    return ERR_OK;
+}
+
+err_t cuda_seconds(int from, int to, double *out)
+{
+    float milliseconds = 0;
+    E_CUDA(cudaEventElapsedTime(&milliseconds, self.marks[from], self.marks[to]), "reading a time");
+    *out = 1e-3 * (double)milliseconds;
+    return ERR_OK;
+}
+
+void cuda_graph_close(void)
+{
+    for (int i = 0; i < BACKEND_MARKS; i++) {
+        if (self.marks[i]) cudaEventDestroy(self.marks[i]);
+        self.marks[i] = NULL;
+    }
+    if (self.values) cuda_memory.release(self.values);
+    if (self.slots) cuda_memory.release_host(self.slots);
+    self.values = self.slots = NULL;
+}

@@ -1,0 +1,48 @@
+/* How kernels are launched, and what they have in common. Included by .cu files only. */
+#ifndef KERNELS_CUDA_LAUNCH_CUH
+#define KERNELS_CUDA_LAUNCH_CUH
+
+#include <cuda_runtime.h>
+
+#include "kernels/cuda/kernels.h"
+
+static const unsigned BLOCK = 256, MAX_BLOCKS = 4096;
+
+/* The error of the launch itself comes back; one of the kernel comes with the next wait. */
+template <typename... P, typename... A>
+static cudaError_t launch(void (*kernel)(P...), dim3 grid, dim3 block, cudaStream_t stream, A... arguments)
+{
+    cudaLaunchConfig_t config = {};
+    config.gridDim = grid;
+    config.blockDim = block;
+    config.stream = stream;
+    return cudaLaunchKernelEx(&config, kernel, static_cast<P>(arguments)...);
+}
+
+/* Blocks of BLOCK threads for n elements in a loop over the grid (GRID_LOOP); at least one. */
+static inline dim3 grid_for(int64_t n)
+{
+    int64_t blocks = n < 1 ? 1 : (n + BLOCK - 1) / BLOCK;
+    return dim3(blocks < MAX_BLOCKS ? static_cast<unsigned>(blocks) : MAX_BLOCKS);
+}
+
+#define GRID_LOOP(i, n)                                                                                      \
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (n);                                \
+         i += (int64_t)gridDim.x * blockDim.x)
+
+static __device__ inline uint64_t step_value(step_u64_t s)
+{
+    return s.at ? *s.at : s.value;
+}
+
+static __device__ inline float step_value(step_f32_t s)
+{
+    return s.at ? *s.at : s.value;
+}
+
+static __device__ inline double step_value(step_f64_t s)
+{
+    return s.at ? *s.at : s.value;
+}
+
+#endif

@@ -1,0 +1,52 @@
+/* cuBLASLt, opened when a GPU is there: the library has half a gigabyte, and linked in it would cost every
+ * start of the program a quarter of a second. Calls go through the table: lt.Matmul(…). */
+#ifndef KERNELS_CUDA_LT_H
+#define KERNELS_CUDA_LT_H
+
+#include <cublasLt.h>
+#include <stddef.h>
+
+#include "base/err.h"
+
+/* Returns ERR_SYSTEM with cuBLASLt's word for the failure unless the call succeeds. */
+#define E_LT(call, what) TRY(lt_check((call), (what), __FILE__, __LINE__))
+err_t lt_check(cublasStatus_t status, const char *what, const char *file, int line);
+
+/* cublasLt's functions, without the prefix. */
+#define LT_FUNCTIONS(X)                                                                                      \
+    X(Create)                                                                                                \
+    X(Destroy)                                                                                               \
+    X(GetVersion)                                                                                            \
+    X(GetStatusString)                                                                                       \
+    X(MatmulDescCreate)                                                                                      \
+    X(MatmulDescDestroy)                                                                                     \
+    X(MatmulDescSetAttribute)                                                                                \
+    X(MatrixLayoutCreate)                                                                                    \
+    X(MatrixLayoutDestroy)                                                                                   \
+    X(MatrixLayoutSetAttribute)                                                                              \
+    X(MatmulPreferenceCreate)                                                                                \
+    X(MatmulPreferenceDestroy)                                                                               \
+    X(MatmulPreferenceSetAttribute)                                                                          \
+    X(MatmulAlgoGetHeuristic)                                                                                \
+    X(Matmul)
+
+typedef struct lt_table {
+#define LT_MEMBER(name) __typeof__(&cublasLt##name) name;
+    LT_FUNCTIONS(LT_MEMBER)
+#undef LT_MEMBER
+} lt_table_t;
+
+extern lt_table_t lt;
+
+/* Finds the library; repeating is fine. ERR_SYSTEM with what to do. */
+err_t lt_load(void);
+
+/* The process's handle, from open to close. */
+err_t lt_open(void);
+void lt_close(void);
+cublasLtHandle_t lt_handle(void);
+
+/* "13.0.2"; "missing" when it is not loaded. */
+void lt_version(char *out, size_t n_bytes);
+
+#endif

@@ -1,0 +1,99 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "kernels/cuda/cuda.h"
+
+static err_t no_memory(size_t n_bytes, const char *what)
+{
+    size_t n_free = 0, n_all = 0;
+    cudaGetLastError();
+    cudaMemGetInfo(&n_free, &n_all);
+    RAISE(ERR_SYSTEM,
+          "GPU %d has no memory for %s: %.1f MiB wanted, %.1f of %.1f MiB free; lower --batch (or raise "
+          "--accumulate) or --workspace, or end what else runs on the GPU",
+          cuda_device()->index, what, (double)n_bytes / (1 << 20), (double)n_free / (1 << 20),
+          (double)n_all / (1 << 20));
+}
+
+static err_t alloc(size_t n_bytes, const char *what, void **out)
+{
+    void *block = NULL;
+    cudaError_t status = cudaMalloc(&block, n_bytes ? n_bytes : 1);
+    if (status == cudaErrorMemoryAllocation) return no_memory(n_bytes, what);
+    E_CUDA(status, what);
+    err_t err = cuda_check(cudaMemsetAsync(block, 0, n_bytes, cuda_stream()), what, __FILE__, __LINE__);
+    if (err == ERR_OK)
+        *out = block;
+    else
+        cudaFree(block);
+    return err;
+}
+
+static void release(void *block)
+{
+    if (cudaFree(block) != cudaSuccess) log_warn("memory of the GPU could not be freed");
+}
+
+static err_t alloc_host(size_t n_bytes, const char *what, void **out)
+{
+    void *block = NULL;
+    cudaError_t status = cudaMallocHost(&block, n_bytes ? n_bytes : 1);
+    if (status == cudaErrorMemoryAllocation)
+        RAISE(ERR_SYSTEM, "no pinned host memory for %s: %.1f MiB wanted; is ulimit -l too low?", what,
+              (double)n_bytes / (1 << 20));
+    E_CUDA(status, what);
+    memset(block, 0, n_bytes);
+    *out = block;
+    return ERR_OK;
+}
+
+static void release_host(void *block)
+{
+    if (cudaFreeHost(block) != cudaSuccess) log_warn("pinned memory could not be freed");
+}
+
+static err_t copy_as(void *to, const void *from, size_t n_bytes, enum cudaMemcpyKind kind, const char *what)
+{
+    E_CUDA(cudaMemcpyAsync(to, from, n_bytes, kind, cuda_stream()), what);
+    return ERR_OK;
+}
+
+static err_t upload(void *device, const void *host, size_t n_bytes)
+{
+    return copy_as(device, host, n_bytes, cudaMemcpyHostToDevice, "copying to the GPU");
+}
+
+static err_t download(void *host, const void *device, size_t n_bytes)
+{
+    return copy_as(host, device, n_bytes, cudaMemcpyDeviceToHost, "copying from the GPU");
+}
+
+static err_t copy(void *to, const void *from, size_t n_bytes)
+{
+    return copy_as(to, from, n_bytes, cudaMemcpyDeviceToDevice, "copying on the GPU");
+}
+
+static err_t zero(void *device, size_t n_bytes)
+{
+    E_CUDA(cudaMemsetAsync(device, 0, n_bytes, cuda_stream()), "clearing memory of the GPU");
+    return ERR_OK;
+}
+
+static err_t sync(void)
+{
+    E_CUDA(cudaStreamSynchronize(cuda_stream()), "waiting for the GPU");
+    return ERR_OK;
+}
+
+const backend_memory_t cuda_memory = {
+    .alloc = alloc,
+    .release = release,
+    .alloc_host = alloc_host,
+    .release_host = release_host,
+    .upload = upload,
+    .download = download,
+    .copy = copy,
+    .zero = zero,
+    .sync = sync,
+};
