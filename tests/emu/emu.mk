@@ -1,5 +1,6 @@
-# The emulated CUDA device of tests/emu: `make emu` builds it and its own test. What is emulated links $(EMU_LIBS)
-# in place of libcudart, libcublasLt and libnccl, and the objects $(BUILD)/emu/NAME.o of kernels/cuda/NAME.cu.
+# The emulated CUDA device of tests/emu: `make emu` builds it, its own tests, and the program with it. What is emulated
+# takes the objects $(EMU_KERNELS) of kernels/cuda/*.cu and links $(EMU_LIBS) in place of libcudart; cublasLt and NCCL,
+# which the program would open at run time, are then in the process already (base/dl.h).
 CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(or $(realpath $(shell command -v nvcc 2>/dev/null)),/usr/local/cuda/bin/nvcc))
 EMU_FLAGS = -std=c++17 -D_GNU_SOURCE -O2 -g -fPIC -ffp-contract=off -fno-omit-frame-pointer -pthread -Wall -Wextra -Werror \
 	-Wno-unknown-pragmas -I. -Isrc -Itests/emu -Itests/emu/include -isystem $(CUDA_HOME)/include \
@@ -10,8 +11,6 @@ EMU_KERNELS := $(patsubst kernels/cuda/%.cu,$(EMU_DIR)/%.o,$(wildcard kernels/cu
 EMU_TESTS := $(patsubst tests/emu/%.cc,$(EMU_DIR)/tests/%,$(wildcard tests/emu/test_*.cc))
 EMU_LIB  := $(EMU_DIR)/libemu.so
 EMU_LIBS = $(EMU_LIB) -Wl,-rpath,$(abspath $(EMU_DIR)) -lstdc++
-# The name under which the toolkit's cublasLt is opened.
-EMU_LT   = libcublasLt.so.$(shell sed -n 's/^.define CUBLAS_VER_MAJOR \([0-9]*\).*/\1/p' $(CUDA_HOME)/include/cublas_api.h)
 
 .PHONY: emu
 emu: $(EMU_LIB) $(EMU_DIR)/libemu.a $(EMU_KERNELS) $(EMU_TESTS) ## build the emulated CUDA device and its tests
@@ -23,7 +22,6 @@ $(EMU_DIR)/libemu.a: $(EMU_OBJ)
 $(EMU_LIB): $(EMU_OBJ)
 	@echo "  LD    $@"
 	$(Q)$(CXX) -shared -Wl,-soname,libemu.so $(if $(SAN),-fsanitize=$(SAN)) -o $@ $^ -ldnnl -lrt -pthread
-	$(Q)ln -sf libemu.so $(EMU_DIR)/$(EMU_LT) && ln -sf libemu.so $(EMU_DIR)/libnccl.so.2
 
 $(EMU_DIR)/lib/%.o: tests/emu/%.cc
 	@mkdir -p $(@D)
@@ -41,4 +39,17 @@ $(EMU_DIR)/tests/%: tests/emu/%.cc $(EMU_LIB)
 	@echo "  CXX   $<"
 	$(Q)$(CXX) $(EMU_FLAGS) -MMD -MP -o $@ $< $(EMU_LIBS)
 
--include $(EMU_OBJ:.o=.d) $(EMU_KERNELS:.o=.d) $(EMU_TESTS:=.d)
+# The program, and a test of tests/unit or tests/mpi: $(EMU_DIR)/dptrain, $(EMU_DIR)/unit/test_NAME.
+$(EMU_DIR)/dptrain: $(BUILD)/src/main.o $(LIB) $(EMU_KERNELS) $(EMU_LIB)
+	@echo "  LD    $@"
+	$(Q)$(MPICC) -o $@ $(filter-out %.so,$^) $(EMU_LIBS) $(LDLIBS_HOST)
+$(EMU_DIR)/unit/%: tests/unit/%.c $(LIB) $(EMU_KERNELS) $(EMU_LIB)
+	@mkdir -p $(@D)
+	@echo "  CC    $<"
+	$(Q)$(CC) $(CFLAGS_ALL) -MMD -MP -o $@ $< $(LIB) $(EMU_KERNELS) $(EMU_LIBS) $(LDLIBS_HOST)
+$(EMU_DIR)/mpi/%: tests/mpi/%.c $(LIB) $(EMU_KERNELS) $(EMU_LIB)
+	@mkdir -p $(@D)
+	@echo "  CC    $<"
+	$(Q)$(CC) $(CFLAGS_ALL) -MMD -MP -o $@ $< $(LIB) $(EMU_KERNELS) $(EMU_LIBS) $(LDLIBS_HOST)
+
+-include $(EMU_OBJ:.o=.d) $(EMU_KERNELS:.o=.d) $(EMU_TESTS:=.d) $(wildcard $(EMU_DIR)/unit/*.d $(EMU_DIR)/mpi/*.d)
