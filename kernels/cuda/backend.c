@@ -28,7 +28,12 @@ const backend_t backend_cuda = {
     .device = cuda_device,
     .kernel =
         {
+            [OP_POOL2D] = &cuda_pool2d,
             [OP_RELU] = &cuda_relu,
+            [OP_DROPOUT] = &cuda_dropout,
+            [OP_ADD] = &cuda_add,
+            [OP_BATCH_NORM] = &cuda_batch_norm,
+            [OP_SOFTMAX_XENT] = &cuda_softmax_xent,
         },
     .mark = cuda_mark,
     .seconds = cuda_seconds,
