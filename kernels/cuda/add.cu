@@ -1,21 +1,26 @@
-#include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/pack.cuh"
+#include "kernels/cuda/vector.cuh"
 
-/* Moves 12 bytes an element. The first n_packs · 4 elements are taken in packs. */
-static __global__ void forward(const float *__restrict__ a, const float *__restrict__ b, float *__restrict__ y,
-                               int64_t n, int64_t n_packs)
-{
-    GRID_LOOP(i, n_packs)
+/* Moves 12 bytes an element. */
+struct add_t {
+    const float *a, *b;
+    float *y;
+    template <int N> __device__ void run(int64_t i) const
     {
-        pack<4> sum = load_pack<4>(a + 4 * i), other = load_pack<4>(b + 4 * i);
-        for (int k = 0; k < 4; k++) sum.v[k] += other.v[k];
-        store_pack(y + 4 * i, sum);
+        pack_t<float, N> sum = load<N>(a + i), other = load<N>(b + i);
+        for (int k = 0; k < N; k++) sum.at[k] += other.at[k];
+        store(y + i, sum);
     }
-    GRID_LOOP(i, n - 4 * n_packs) y[4 * n_packs + i] = a[4 * n_packs + i] + b[4 * n_packs + i];
+};
+
+template <int N> static __global__ void forward(add_t add, int64_t n)
+{
+    sweep<N>(add, n);
 }
 
 cudaError_t add_forward(const float *a, const float *b, float *y, int64_t n, cudaStream_t stream)
 {
-    int64_t n_packs = packs_fit(a, b, y) ? n / 4 : 0;
-    return launch(forward, grid_for(n_packs ? n_packs : n), BLOCK, stream, a, b, y, n, n_packs);
+    add_t add = {a, b, y};
+    if (packs<4>(a) && packs<4>(b) && packs<4>(y))
+        return launch(forward<4>, grid_for(n / 4), BLOCK, stream, add, n);
+    return launch(forward<1>, grid_for(n), BLOCK, stream, add, n);
 }

@@ -51,7 +51,7 @@ static norm_t norm_with(const op_t *op, const op_args_t *args)
     n.shared = args->sum_shared != NULL;
     n.partial = args->workspace;
     n.sums = n.partial + n_moments(&n) * n.n_sum_parts;
-    n.correction = (float *)(n.sums + n_moments(&n) + 1);
+    n.correction = (float *)(n.sums + n_moments(&n) + 2); /* aligned to packs */
     /* Workspace has room for either: without backward the moments are not kept. */
     n.moments = op->n_saved_bytes ? args->saved : n.correction;
     return n;
@@ -60,7 +60,7 @@ static norm_t norm_with(const op_t *op, const op_args_t *args)
 static err_t plan(op_t *op)
 {
     norm_t n = norm_of(op);
-    int64_t n_doubles = n_moments(&n) * (n.n_sum_parts + 1) + 1;
+    int64_t n_doubles = n_moments(&n) * (n.n_sum_parts + 1) + 2;
     op->n_workspace_bytes = (size_t)n_doubles * sizeof(double) + (size_t)n_moments(&n) * sizeof(float);
     if (!op->training) return ERR_OK;
     double *host = NULL;
@@ -81,8 +81,9 @@ static err_t share_sums(const op_t *op, const op_args_t *args, const norm_t *n)
     ASSERT(n->n_groups == 1 && op->plan);
     size_t n_bytes = (size_t)(2 * n->n_c + 1) * sizeof(double);
     if (cuda_recorded(0))
-        RAISE(ERR_USAGE, "batch norm over all ranks cannot be part of a recorded step, as it waits for them; use "
-                         "--cuda-graph off");
+        RAISE(ERR_USAGE,
+              "batch norm over all ranks cannot be part of a recorded step, as it waits for them; use "
+              "--cuda-graph off");
     TRY(cuda_memory.download(op->plan, n->sums, n_bytes));
     TRY(cuda_memory.sync());
     TRY(args->sum_shared(args->share_context, op->plan, 2 * n->n_c + 1));
@@ -120,4 +121,5 @@ static err_t backward(const op_t *op, const op_args_t *args)
     return ERR_OK;
 }
 
-const op_kernel_t cuda_batch_norm = {.plan = plan, .forward = forward, .backward = backward, .unplan = unplan};
+const op_kernel_t cuda_batch_norm = {
+    .plan = plan, .forward = forward, .backward = backward, .unplan = unplan};

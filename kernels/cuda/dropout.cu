@@ -1,6 +1,5 @@
-#include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/pack.cuh"
 #include "kernels/cuda/philox.cuh"
+#include "kernels/cuda/vector.cuh"
 
 /* Four neighbours of one sample: those that share a block of random words. */
 struct quad {
@@ -20,25 +19,25 @@ static __device__ inline quad quad_at(const dropout_t &d, int64_t i)
     return q;
 }
 
-template <bool PACKED> static __device__ inline pack<4> load_quad(const float *x, quad q)
+template <bool PACKED> static __device__ inline pack_t<float, 4> load_quad(const float *x, quad q)
 {
-    pack<4> v = {};
+    pack_t<float, 4> v = {};
     if constexpr (PACKED)
-        v = load_pack<4>(x + q.first);
+        v = load<4>(x + q.first);
     else
-        for (int k = 0; k < q.n; k++) v.v[k] = x[q.first + k];
+        for (int k = 0; k < q.n; k++) v.at[k] = x[q.first + k];
     return v;
 }
 
 /* y = v · scale where `keep` has a bit, else 0. */
 template <bool PACKED>
-static __device__ inline void store_quad(float *y, quad q, pack<4> v, unsigned keep, float scale)
+static __device__ inline void store_quad(float *y, quad q, pack_t<float, 4> v, unsigned keep, float scale)
 {
-    for (int k = 0; k < 4; k++) v.v[k] = keep >> k & 1 ? v.v[k] * scale : 0;
+    for (int k = 0; k < 4; k++) v.at[k] = keep >> k & 1 ? v.at[k] * scale : 0;
     if constexpr (PACKED)
-        store_pack(y + q.first, v);
+        store(y + q.first, v);
     else
-        for (int k = 0; k < q.n; k++) y[q.first + k] = v.v[k];
+        for (int k = 0; k < q.n; k++) y[q.first + k] = v.at[k];
 }
 
 /* Moves 8 bytes an element, and a sixteenth of a float for the mask. x may be y. */
@@ -48,7 +47,7 @@ template <bool PACKED> static __global__ void forward(dropout_t d, const float *
     GRID_LOOP(i, d.n_samples * ((d.n_sample + 3) / 4))
     {
         quad q = quad_at(d, i);
-        pack<4> v = load_quad<PACKED>(x, q);
+        pack_t<float, 4> v = load_quad<PACKED>(x, q);
         philox_block random =
             dropout_block(d.key, d.layer, step, first_sample + (uint64_t)q.sample, (uint32_t)q.block);
         unsigned keep = 0;
@@ -59,7 +58,8 @@ template <bool PACKED> static __global__ void forward(dropout_t d, const float *
 }
 
 /* The same bytes. dy may be dx. */
-template <bool PACKED> static __global__ void backward(dropout_t d, const float *dy, const uint8_t *mask, float *dx)
+template <bool PACKED>
+static __global__ void backward(dropout_t d, const float *dy, const uint8_t *mask, float *dx)
 {
     GRID_LOOP(i, d.n_samples * ((d.n_sample + 3) / 4))
     {
@@ -70,7 +70,7 @@ template <bool PACKED> static __global__ void backward(dropout_t d, const float 
 
 static bool packed(const dropout_t *d, const float *from, const float *to)
 {
-    return d->n_sample % 4 == 0 && packs_fit(from, to);
+    return d->n_sample % 4 == 0 && packs<4>(from) && packs<4>(to);
 }
 
 static dim3 grid_of(const dropout_t *d)
@@ -80,12 +80,13 @@ static dim3 grid_of(const dropout_t *d)
 
 cudaError_t dropout_forward(const dropout_t *d, const float *x, float *y, uint8_t *mask, cudaStream_t stream)
 {
-    return launch(packed(d, x, y) ? forward<true> : forward<false>, grid_of(d), BLOCK, stream, *d, x, y, mask);
+    return launch(packed(d, x, y) ? forward<true> : forward<false>, grid_of(d), BLOCK, stream, *d, x, y,
+                  mask);
 }
 
 cudaError_t dropout_backward(const dropout_t *d, const float *dy, const uint8_t *mask, float *dx,
                              cudaStream_t stream)
 {
-    return launch(packed(d, dy, dx) ? backward<true> : backward<false>, grid_of(d), BLOCK, stream, *d, dy, mask,
-                  dx);
+    return launch(packed(d, dy, dx) ? backward<true> : backward<false>, grid_of(d), BLOCK, stream, *d, dy,
+                  mask, dx);
 }

@@ -21,8 +21,8 @@ static __device__ inline philox_block philox(uint64_t key, uint32_t c0, uint32_t
     return philox_block{{c0, c1, c2, c3}};
 }
 
-static __device__ inline philox_block dropout_block(uint64_t key, uint32_t layer, uint64_t step, uint64_t sample,
-                                                    uint32_t i_div_4)
+static __device__ inline philox_block dropout_block(uint64_t key, uint32_t layer, uint64_t step,
+                                                    uint64_t sample, uint32_t i_div_4)
 {
     return philox(key, i_div_4, (uint32_t)sample, (uint32_t)step, layer);
 }

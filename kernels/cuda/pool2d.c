@@ -1,7 +1,7 @@
 #include "kernels/cuda/cuda.h"
 
-/* Which cell of its window each output took is saved in one byte where the window's cells can be told apart by
- * one: the cell's row in the window · kernel_w + its column there. */
+/* Which cell of its window each output took is saved in one byte where the window's cells can be told apart
+ * by one: the cell's row in the window · kernel_w + its column there. */
 static int64_t index_bytes(const pool2d_attr_t *a)
 {
     return (int64_t)a->kernel_h * a->kernel_w <= 256 ? 1 : 4;

@@ -1,5 +1,4 @@
-#include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/pack.cuh"
+#include "kernels/cuda/vector.cuh"
 
 /* A thread makes W neighbouring channels of one cell: of y forward, of dx backward, where it gathers from the
  * windows that hold the cell, in their order. Windows side by side move, for an element of x, 4 bytes and a
@@ -45,8 +44,8 @@ static __device__ inline float cells_inside(window v)
     return (float)(v.h1 - v.h0) * (float)(v.w1 - v.w0);
 }
 
-/* I: the type of the saved index; saved may be NULL. `not (v ≤ top)` also lets the first NaN in; nothing beats
- * a NaN. */
+/* I: the type of the saved index; saved may be NULL. `not (v ≤ top)` also lets the first NaN in; nothing
+ * beats a NaN. */
 template <int W, typename I>
 static __global__ void max_forward(pool_t p, const float *__restrict__ x, float *__restrict__ y)
 {
@@ -55,39 +54,40 @@ static __global__ void max_forward(pool_t p, const float *__restrict__ x, float 
         cell at = cell_at<W>(i, p.n_c, p.out_h, p.out_w);
         window v = window_at(p, at.h, at.w);
         const float *picture = x + at.n * p.in_h * p.in_w * p.n_c + at.c;
-        pack<W> top = load_pack<W>(picture + ((int64_t)v.h0 * p.in_w + v.w0) * p.n_c);
-        pack<W, I> winner;
-        for (int k = 0; k < W; k++) winner.v[k] = (I)((v.h0 - v.h) * p.kernel_w + v.w0 - v.w);
+        pack_t<float, W> top = load<W>(picture + ((int64_t)v.h0 * p.in_w + v.w0) * p.n_c);
+        pack_t<I, W> winner;
+        for (int k = 0; k < W; k++) winner.at[k] = (I)((v.h0 - v.h) * p.kernel_w + v.w0 - v.w);
         for (int h = v.h0; h < v.h1; h++)
             for (int w = v.w0; w < v.w1; w++) {
-                pack<W> value = load_pack<W>(picture + ((int64_t)h * p.in_w + w) * p.n_c);
+                pack_t<float, W> value = load<W>(picture + ((int64_t)h * p.in_w + w) * p.n_c);
                 I here = (I)((h - v.h) * p.kernel_w + w - v.w);
                 for (int k = 0; k < W; k++) {
-                    bool take = !(value.v[k] <= top.v[k]) && top.v[k] == top.v[k];
-                    top.v[k] = take ? value.v[k] : top.v[k];
-                    winner.v[k] = take ? here : winner.v[k];
+                    bool take = !(value.at[k] <= top.at[k]) && top.at[k] == top.at[k];
+                    top.at[k] = take ? value.at[k] : top.at[k];
+                    winner.at[k] = take ? here : winner.at[k];
                 }
             }
-        store_pack(y + i * W, top);
-        if (p.saved) store_pack(static_cast<I *>(p.saved) + i * W, winner);
+        store(y + i * W, top);
+        if (p.saved) store(static_cast<I *>(p.saved) + i * W, winner);
     }
 }
 
-template <int W> static __global__ void avg_forward(pool_t p, const float *__restrict__ x, float *__restrict__ y)
+template <int W>
+static __global__ void avg_forward(pool_t p, const float *__restrict__ x, float *__restrict__ y)
 {
     GRID_LOOP(i, p.n * p.out_h * p.out_w * (p.n_c / W))
     {
         cell at = cell_at<W>(i, p.n_c, p.out_h, p.out_w);
         window v = window_at(p, at.h, at.w);
         const float *picture = x + at.n * p.in_h * p.in_w * p.n_c + at.c;
-        pack<W> sum = {};
+        pack_t<float, W> sum = {};
         for (int h = v.h0; h < v.h1; h++)
             for (int w = v.w0; w < v.w1; w++) {
-                pack<W> value = load_pack<W>(picture + ((int64_t)h * p.in_w + w) * p.n_c);
-                for (int k = 0; k < W; k++) sum.v[k] += value.v[k];
+                pack_t<float, W> value = load<W>(picture + ((int64_t)h * p.in_w + w) * p.n_c);
+                for (int k = 0; k < W; k++) sum.at[k] += value.at[k];
             }
-        for (int k = 0; k < W; k++) sum.v[k] /= cells_inside(v);
-        store_pack(y + i * W, sum);
+        for (int k = 0; k < W; k++) sum.at[k] /= cells_inside(v);
+        store(y + i * W, sum);
     }
 }
 
@@ -121,29 +121,30 @@ static __global__ void max_backward(pool_t p, const float *__restrict__ dy, floa
     GRID_LOOP(i, p.n * p.in_h * p.in_w * (p.n_c / W))
     {
         cell at = cell_at<W>(i, p.n_c, p.in_h, p.in_w);
-        pack<W> sum = {};
+        pack_t<float, W> sum = {};
         for_windows<W>(p, at, [&](int64_t from, window v) {
             I here = (I)((at.h - v.h) * p.kernel_w + at.w - v.w);
-            pack<W> gradient = load_pack<W>(dy + from);
-            pack<W, I> winner = load_pack<W>(saved + from);
-            for (int k = 0; k < W; k++) sum.v[k] += winner.v[k] == here ? gradient.v[k] : 0;
+            pack_t<float, W> gradient = load<W>(dy + from);
+            pack_t<I, W> winner = load<W>(saved + from);
+            for (int k = 0; k < W; k++) sum.at[k] += winner.at[k] == here ? gradient.at[k] : 0;
         });
-        store_pack(dx + i * W, sum);
+        store(dx + i * W, sum);
     }
 }
 
-template <int W> static __global__ void avg_backward(pool_t p, const float *__restrict__ dy, float *__restrict__ dx)
+template <int W>
+static __global__ void avg_backward(pool_t p, const float *__restrict__ dy, float *__restrict__ dx)
 {
     GRID_LOOP(i, p.n * p.in_h * p.in_w * (p.n_c / W))
     {
         cell at = cell_at<W>(i, p.n_c, p.in_h, p.in_w);
-        pack<W> sum = {};
+        pack_t<float, W> sum = {};
         for_windows<W>(p, at, [&](int64_t from, window v) {
             float share = 1 / cells_inside(v);
-            pack<W> gradient = load_pack<W>(dy + from);
-            for (int k = 0; k < W; k++) sum.v[k] += gradient.v[k] * share;
+            pack_t<float, W> gradient = load<W>(dy + from);
+            for (int k = 0; k < W; k++) sum.at[k] += gradient.at[k] * share;
         });
-        store_pack(dx + i * W, sum);
+        store(dx + i * W, sum);
     }
 }
 
@@ -163,15 +164,15 @@ template <int W> static kernel_t *backward_kernel(const pool_t *p)
 
 cudaError_t pool2d_forward(const pool_t *p, const float *x, float *y, cudaStream_t stream)
 {
-    bool packed = p->n_c % 4 == 0 && packs_fit(x, y);
+    bool packed = p->n_c % 4 == 0 && packs<4>(x) && packs<4>(y);
     int64_t n = p->n * p->out_h * p->out_w * p->n_c;
-    return launch(packed ? forward_kernel<4>(p) : forward_kernel<1>(p), grid_for(packed ? n / 4 : n), BLOCK, stream,
-                  *p, x, y);
+    return launch(packed ? forward_kernel<4>(p) : forward_kernel<1>(p), grid_for(packed ? n / 4 : n), BLOCK,
+                  stream, *p, x, y);
 }
 
 cudaError_t pool2d_backward(const pool_t *p, const float *dy, float *dx, cudaStream_t stream)
 {
-    bool packed = p->n_c % 4 == 0 && packs_fit(dy, dx);
+    bool packed = p->n_c % 4 == 0 && packs<4>(dy) && packs<4>(dx);
     int64_t n = p->n * p->in_h * p->in_w * p->n_c;
     return launch(packed ? backward_kernel<4>(p) : backward_kernel<1>(p), grid_for(packed ? n / 4 : n), BLOCK,
                   stream, *p, dy, dx);

@@ -1,7 +1,6 @@
 #include <math.h>
 
-#include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/pack.cuh"
+#include "kernels/cuda/vector.cuh"
 
 /* A warp takes a row, or, from this many classes on, a block does. */
 static const int64_t BLOCK_CLASSES = 1024;
@@ -25,7 +24,8 @@ static __device__ inline top larger(top a, top b)
 static __device__ inline top over_warp(top t)
 {
     for (int lane = 16; lane > 0; lane /= 2) {
-        top other = {__shfl_xor_sync(0xffffffffu, t.value, lane), __shfl_xor_sync(0xffffffffu, t.index, lane)};
+        top other = {__shfl_xor_sync(0xffffffffu, t.value, lane),
+                     __shfl_xor_sync(0xffffffffu, t.index, lane)};
         t = larger(t, other);
     }
     return t;
@@ -87,7 +87,8 @@ template <unsigned THREADS> static __global__ void forward(softmax_t s)
     int n_class = (int)s.n_class, lane = (int)(threadIdx.x % THREADS);
     int64_t rows_at_once = (int64_t)gridDim.x * (BLOCK / THREADS);
     double even = s.smoothing / n_class;
-    for (int64_t n = (int64_t)blockIdx.x * (BLOCK / THREADS) + threadIdx.x / THREADS; n < s.n; n += rows_at_once) {
+    for (int64_t n = (int64_t)blockIdx.x * (BLOCK / THREADS) + threadIdx.x / THREADS; n < s.n;
+         n += rows_at_once) {
         const float *row = s.x + n * n_class;
         int label = s.labels[n];
         top t = top_of<THREADS>(row, n_class, lane);
@@ -114,17 +115,21 @@ template <unsigned THREADS> static __global__ void forward(softmax_t s)
 }
 
 /* Moves 8 bytes an element. */
-static __global__ void backward(const float *__restrict__ saved, step_f32_t loss_scale, float *__restrict__ dx,
-                                int64_t n, int64_t n_packs)
-{
-    float scale = step_value(loss_scale);
-    GRID_LOOP(i, n_packs)
+struct scale_t {
+    const float *saved;
+    float *dx, scale;
+    template <int N> __device__ void run(int64_t i) const
     {
-        pack<4> v = load_pack<4>(saved + 4 * i);
-        for (int k = 0; k < 4; k++) v.v[k] *= scale;
-        store_pack(dx + 4 * i, v);
+        pack_t<float, N> v = load<N>(saved + i);
+        for (int k = 0; k < N; k++) v.at[k] *= scale;
+        store(dx + i, v);
     }
-    GRID_LOOP(i, n - 4 * n_packs) dx[4 * n_packs + i] = saved[4 * n_packs + i] * scale;
+};
+
+template <int N>
+static __global__ void backward(const float *saved, step_f32_t loss_scale, float *dx, int64_t n)
+{
+    sweep<N>(scale_t{saved, dx, step_value(loss_scale)}, n);
 }
 
 cudaError_t softmax_xent_forward(const softmax_t *s, cudaStream_t stream)
@@ -136,6 +141,7 @@ cudaError_t softmax_xent_forward(const softmax_t *s, cudaStream_t stream)
 cudaError_t softmax_xent_backward(const float *saved, step_f32_t loss_scale, float *dx, int64_t n,
                                   cudaStream_t stream)
 {
-    int64_t n_packs = packs_fit(saved, dx) ? n / 4 : 0;
-    return launch(backward, grid_for(n_packs ? n_packs : n), BLOCK, stream, saved, loss_scale, dx, n, n_packs);
+    if (packs<4>(saved) && packs<4>(dx))
+        return launch(backward<4>, grid_for(n / 4), BLOCK, stream, saved, loss_scale, dx, n);
+    return launch(backward<1>, grid_for(n), BLOCK, stream, saved, loss_scale, dx, n);
 }
