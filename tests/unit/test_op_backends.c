@@ -14,7 +14,7 @@
  * Products of bfloat16 have the tolerances of float32: both sides round the same operands and add in float32
  * or better.
  *
- * RUN device=ref,cpu */
+ * RUN device=ref,cpu,cuda */
 #include <float.h>
 
 #include "ops/registry.h"
