@@ -90,7 +90,7 @@ static void test_kernel(const backend_t *device, int which, int64_t n, int64_t o
     rng_t rng = rng_new(17, RNG_TEST, (uint64_t)which);
     must(mem_new_array(n, sizeof *expected, "expected values", &expected), "memory");
     for (int f = 0; f < N_FLATS; f++) {
-        flat[f] = util_floats(shape);
+        flat[f] = util_floats(device, shape);
         for (int64_t i = 0; i < n + offset; i++) flat[f][i] = i < offset ? UTIL_GUARD : 0;
     }
     for (int64_t i = 0; i < n; i++) {
@@ -108,7 +108,7 @@ static void test_kernel(const backend_t *device, int which, int64_t n, int64_t o
             flat[GRADIENT][offset + i] = (float)rng_normal(&rng);
             follow(&expected[i], kind, &args, flat[GRADIENT][offset + i], t);
         }
-        must(device->optim[kind](&args), cases[which].name);
+        must(util_optim(device, kind, &args), cases[which].name);
     }
     bool guarded = true;
     for (int f = 0; f < N_FLATS; f++) {
@@ -122,7 +122,7 @@ static void test_kernel(const backend_t *device, int which, int64_t n, int64_t o
            same(flat[AVERAGE] + offset, expected, offsetof(element_t, average), 1, n),
        "%s%s: %d steps of %lld at offset %lld", cases[which].name, averaged ? " with an average" : "",
        (int)N_STEPS, (long long)n, (long long)offset);
-    for (int f = 0; f < N_FLATS; f++) mem_free(&flat[f]);
+    for (int f = 0; f < N_FLATS; f++) util_free(&flat[f]);
     mem_free(&expected);
 }
 
@@ -130,7 +130,8 @@ static double sum_with(const backend_t *device, int n_threads, const float *x, i
 {
     double sum = -1;
     omp_set_num_threads(n_threads);
-    must(device->sum_squares(x, n, &sum), "sum_squares");
+    util_push(device);
+    must(device->sum_squares(util_device(x), n, &sum), "sum_squares");
     return sum;
 }
 
@@ -140,7 +141,7 @@ static void test_sum_squares(const backend_t *device)
     for (int l = 0; l < (int)(sizeof lengths / sizeof lengths[0]); l++) {
         int64_t n = lengths[l];
         shape_t shape = shape_1d(n + 1);
-        float *x = util_floats(shape);
+        float *x = util_floats(device, shape);
         rng_t rng = rng_new(23, RNG_TEST, (uint64_t)l);
         double expected = 0;
         for (int64_t i = 1; i <= n; i++) {
@@ -150,12 +151,14 @@ static void test_sum_squares(const backend_t *device)
         double one = sum_with(device, 1, x + 1, n), three = sum_with(device, 3, x + 1, n);
         OK(fabs(one - expected) <= 1e-12 * expected, "sum of %lld squares", (long long)n);
         OK(memcmp(&one, &three, sizeof one) == 0, "bit for bit the same on three threads");
-        mem_free(&x);
+        util_free(&x);
     }
-    const float big[] = {3e38f, -2e38f, 1};
-    OK(isfinite(sum_with(device, 2, big, 3)), "squares beyond float's range do not overflow");
-    const float bad[] = {1, NAN, 2};
-    OK(isnan(sum_with(device, 2, bad, 3)), "NaN is seen");
+    float *few = util_floats(device, shape_1d(3));
+    few[0] = 3e38f, few[1] = -2e38f, few[2] = 1;
+    OK(isfinite(sum_with(device, 2, few, 3)), "squares beyond float's range do not overflow");
+    few[1] = NAN;
+    OK(isnan(sum_with(device, 2, few, 3)), "NaN is seen");
+    util_free(&few);
 }
 
 /* The blocks of several threads are those of one. */
@@ -166,7 +169,7 @@ static void test_threads(const backend_t *device)
     for (int run = 0; run < 2; run++) {
         rng_t rng = rng_new(29, RNG_TEST, 0);
         for (int f = 0; f < 4; f++) {
-            flat[run][f] = util_floats(shape_1d(N));
+            flat[run][f] = util_floats(device, shape_1d(N));
             for (int64_t i = 0; i < N; i++) flat[run][f][i] = fabsf((float)rng_normal(&rng));
         }
         optim_args_t args = cases[7].args;
@@ -174,13 +177,13 @@ static void test_threads(const backend_t *device)
         args.state[0] = flat[run][2], args.state[1] = flat[run][3];
         args.correction[0] = args.correction[1] = 0.5;
         omp_set_num_threads(run ? 3 : 1);
-        must(device->optim[OPTIM_ADAMW](&args), "adamw");
+        must(util_optim(device, OPTIM_ADAMW, &args), "adamw");
     }
     bool equal = true;
     for (int f = 0; f < 4; f++) equal = equal && memcmp(flat[0][f], flat[1][f], N * sizeof(float)) == 0;
     OK(equal, "adamw on one thread and on three: the same bits");
     for (int run = 0; run < 2; run++)
-        for (int f = 0; f < 4; f++) mem_free(&flat[run][f]);
+        for (int f = 0; f < 4; f++) util_free(&flat[run][f]);
 }
 
 int main(int argc, char **argv)
