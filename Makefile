@@ -91,7 +91,7 @@ KERNELS := $(if $(HAVE_CUDA),$(BUILD)/libkernels.a)
 BIN := $(if $(SAN)$(DEBUG),$(BUILD)/dptrain,dptrain)
 TESTS := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/unit/test_*.c tests/mpi/test_*.c)))
 
-.PHONY: all tests help info install uninstall clean format check-layers check-headers
+.PHONY: all tests test-gpu help info install uninstall clean format check-layers check-headers
 all: $(BIN) ## build the program (default)
 tests: $(TESTS) $(BIN) ## build the program and every test program
 
@@ -187,6 +187,9 @@ uninstall: ## remove what install put there
 
 check-layers: ## verify that includes look down only
 	$(Q)scripts/check_layers.sh
+
+test-gpu: ## run the tests of the CUDA backend on this machine's GPUs; skipped, with the reason, where there is none
+	$(Q)scripts/test.sh --gpu
 
 # Every header compiles on its own.
 check-headers: ## verify that headers are self-contained

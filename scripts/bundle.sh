@@ -51,7 +51,7 @@ if [[ $with_tests == yes ]]; then
     programs=("${gpu_tests[@]/#/build/}")
     make -s -j "$(nproc)" "${programs[@]%.c}" >&2 || die 1 "the build of the tests failed"
     if compgen -G 'build/kernels/cuda/*.o' >/dev/null; then
-        make -s build/scripts/bench/gpu_ops >&2 || die 1 "the build of gpu_ops failed"
+        make -s build/scripts/bench/gpu_ops build/scripts/bench/gpu_products >&2 || die 1 "the build of the benchmarks failed"
     fi
 fi
 cuda_home=$(make -s info | sed -n 's/^CUDA *yes, //p')
@@ -110,10 +110,10 @@ fi
 LD_LIBRARY_PATH=$home/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 OPAL_PREFIX=$home OPAL_SYSCONFDIR=$home/etc/openmpi
 export LD_LIBRARY_PATH OPAL_PREFIX OPAL_SYSCONFDIR
-# Plugins of the node's hwloc and PMIx belong to other libraries than these. PMIx would warn that it has none for
-# compression, which only large jobs have a use for.
-HWLOC_PLUGINS_PATH=$home/lib/none PMIX_PKGLIBDIR=$home/lib/none PMIX_MCA_pcompress_base_silence_warning=1
-export HWLOC_PLUGINS_PATH PMIX_PKGLIBDIR PMIX_MCA_pcompress_base_silence_warning
+# Plugins of the node's hwloc belong to another library than this. PMIx would warn that it has none for compression,
+# which only large jobs have a use for.
+HWLOC_PLUGINS_PATH=$home/lib/none PMIX_MCA_pcompress_base_silence_warning=1
+export HWLOC_PLUGINS_PATH PMIX_MCA_pcompress_base_silence_warning
 # The environment may be empty, and mpirun starts orted by PATH.
 PATH=$home/bin:${PATH:-/usr/local/bin:/usr/bin:/bin}
 export PATH
@@ -130,7 +130,9 @@ if [[ $with_tests == yes ]]; then
         cp "$source" "$root/$source"
         cp "build/${source%.c}" "$root/libexec/"
     done
-    [[ ! -x build/scripts/bench/gpu_ops ]] || cp build/scripts/bench/gpu_ops "$root/libexec/"
+    for bench in gpu_ops gpu_products; do
+        [[ ! -x build/scripts/bench/$bench ]] || cp "build/scripts/bench/$bench" "$root/libexec/"
+    done
 fi
 for script in "${scripts[@]}"; do cp -r "scripts/$script" "$root/scripts/"; done
 cp README.md LICENSE VERSION "$root/"
@@ -168,7 +170,9 @@ install_start() { # FILE UP
 for command in dptrain mpirun; do install_start "$root/$command" .; done
 for command in dptrain mpirun orted; do install_start "$root/bin/$command" ..; done
 for source in "${gpu_tests[@]}"; do install_start "$root/build/${source%.c}" ../../..; done
-[[ ! -e $root/libexec/gpu_ops ]] || install_start "$root/build/scripts/bench/gpu_ops" ../../..
+for bench in gpu_ops gpu_products; do
+    [[ ! -e $root/libexec/$bench ]] || install_start "$root/build/scripts/bench/$bench" ../../..
+done
 
 tar -C "$work" --owner=0 --group=0 --numeric-owner -c "$name" | gzip >"$out.part" || die 4 "cannot write $out"
 mv "$out.part" "$out" || die 4 "cannot write $out"
