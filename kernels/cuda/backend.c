@@ -30,7 +30,12 @@ const backend_t backend_cuda = {
     .device = cuda_device,
     .kernel =
         {
+            [OP_POOL2D] = &cuda_pool2d,
             [OP_RELU] = &cuda_relu,
+            [OP_DROPOUT] = &cuda_dropout,
+            [OP_ADD] = &cuda_add,
+            [OP_BATCH_NORM] = &cuda_batch_norm,
+            [OP_SOFTMAX_XENT] = &cuda_softmax_xent,
         },
     .optim =
         {

@@ -11,6 +11,8 @@ template <int N, typename F> static cudaError_t run(bool aligned, F f, int64_t n
     return launch(elementwise<1, F>, grid_for(n), BLOCK, stream, f, n);
 }
 
+namespace
+{
 /* 12 bytes an element: two read, one written. */
 struct accumulate_t {
     float *dst;
@@ -63,6 +65,7 @@ struct widen_t {
         store(to + i, wide);
     }
 };
+}
 
 cudaError_t elementwise_accumulate(float *dst, const float *src, int64_t n, cudaStream_t stream)
 {

@@ -32,12 +32,43 @@ cudaError_t relu_forward(const float *x, float *y, int64_t n, cudaStream_t strea
 cudaError_t relu_backward(const float *y, const float *dy, float *dx, int64_t n, cudaStream_t stream);
 
 /* add.cu */
+cudaError_t add_forward(const float *a, const float *b, float *y, int64_t n, cudaStream_t stream);
 
-/* batch_norm.cu */
+/* batch_norm.cu. A row is all channels of one cell. With dy it goes backward. */
+typedef struct norm {
+    int64_t n_c, n_groups, n_rows, group_rows; /* the last group may have fewer rows */
+    int n_sum_parts, n_apply_parts;            /* blocks that share a group's rows */
+    bool shared;                               /* the sums go through the host before they are used */
+    double momentum, epsilon;
+    const float *x, *dy, *gamma, *beta;
+    float *y, *dx, *dgamma, *dbeta, *running_mean, *running_variance;
+    double *partial;   /* [groups, c, parts, 2] */
+    double *sums;      /* [groups, 2, c], and of one group the number of its rows */
+    float *moments;    /* [groups, 2, c]: mean, 1/std; NULL: y with the running values */
+    float *correction; /* [groups, 2, c], backward: taken from dy as it is, and times x − mean */
+} norm_t;
+/* The sums of each group: of x and x², or of dy and dy · (x − mean). Of one group that is not shared also what
+ * batch_norm_finish does. */
+cudaError_t batch_norm_sum(const norm_t *n, cudaStream_t stream);
+/* From the sums: moments and running values, or correction, dgamma and dbeta (of one group they are known
+ * since batch_norm_sum, from our rows alone). */
+cudaError_t batch_norm_finish(const norm_t *n, cudaStream_t stream);
+/* y, or dx */
+cudaError_t batch_norm_apply(const norm_t *n, cudaStream_t stream);
 
 /* conv2d.cu */
 
-/* dropout.cu */
+/* dropout.cu. mask: as dropout.c says; may be NULL forward. Both may be in place. */
+typedef struct dropout {
+    int64_t n_samples, n_sample; /* n_sample: elements of one */
+    uint64_t threshold, key;     /* kept: words below the threshold */
+    uint32_t layer;
+    float scale; /* of what is kept */
+    step_u64_t step, first_sample;
+} dropout_t;
+cudaError_t dropout_forward(const dropout_t *d, const float *x, float *y, uint8_t *mask, cudaStream_t stream);
+cudaError_t dropout_backward(const dropout_t *d, const float *dy, const uint8_t *mask, float *dx,
+                             cudaStream_t stream);
 
 /* elementwise.cu */
 cudaError_t elementwise_accumulate(float *dst, const float *src, int64_t n, cudaStream_t stream);
@@ -74,6 +105,15 @@ typedef struct pixels_batch {
 cudaError_t pixels_prepare(const pixels_batch_t *batch, cudaStream_t stream);
 
 /* pool2d.cu */
+typedef struct pool {
+    int64_t n, n_c;
+    int in_h, in_w, out_h, out_w, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;
+    bool max;        /* or the average */
+    bool wide_index; /* saved is int32_t, not uint8_t */
+    void *saved;     /* of max, as pool2d.c says; may be NULL forward */
+} pool_t;
+cudaError_t pool2d_forward(const pool_t *p, const float *x, float *y, cudaStream_t stream);
+cudaError_t pool2d_backward(const pool_t *p, const float *dy, float *dx, cudaStream_t stream);
 
 /* reduce.cu: sum_squares keeps the sums of its blocks in partial[REDUCE_MAX_PARTIALS]; *out is on the device.
  */
@@ -83,6 +123,18 @@ cudaError_t reduce_tally(const float *losses, const int32_t *predictions, const 
                          float *totals, cudaStream_t stream);
 
 /* softmax_xent.cu */
+typedef struct softmax {
+    int64_t n, n_class;
+    double smoothing;
+    const float *x;
+    const int32_t *labels;
+    float *loss;
+    int32_t *predictions; /* may be NULL */
+    float *saved;         /* softmax(x) − t, [n, classes]; may be NULL */
+} softmax_t;
+cudaError_t softmax_xent_forward(const softmax_t *s, cudaStream_t stream);
+cudaError_t softmax_xent_backward(const float *saved, step_f32_t loss_scale, float *dx, int64_t n,
+                                  cudaStream_t stream);
 
 #ifdef __cplusplus
 }

@@ -2,6 +2,8 @@
  * velocity read, weight and velocity written), 28 for Adadelta and AdamW, 8 more with an average. */
 #include "kernels/cuda/vector.cuh"
 
+namespace
+{
 /* Each rule: its numbers in float, worked out once a block by `set`, and one element's step, which changes the
  * state s and returns the new weight. */
 struct sgd_t {
@@ -109,6 +111,7 @@ template <typename RULE> struct update_t {
         if (r.average) store(r.average + i, a);
     }
 };
+}
 
 /* Divisions and roots in double are slow on some GPUs, and the values of a recorded step are far: one thread of
  * a block is enough for them. */

@@ -13,6 +13,8 @@ static __device__ void fill(float *scaled, double mean, double std)
     __syncthreads();
 }
 
+namespace
+{
 struct scale_t {
     const uint8_t *bytes;
     float *pixels;
@@ -25,6 +27,7 @@ struct scale_t {
         store(pixels + i, to);
     }
 };
+}
 
 template <int N> static __global__ void scale(const uint8_t *bytes, float *pixels, int64_t n, double mean, double std)
 {
@@ -36,9 +39,12 @@ template <int N> static __global__ void scale(const uint8_t *bytes, float *pixel
 /* augment.c's warp_t, positions in fixed point with 32 bits of fraction. */
 enum { FRACTION_BITS = 32 };
 
+namespace
+{
 struct warp_t {
     int64_t row0, row_i, row_j, col0, col_i, col_j;
 };
+}
 
 static __device__ int64_t to_fixed(double value)
 {
@@ -122,7 +128,7 @@ cudaError_t pixels_prepare(const pixels_batch_t *batch, cudaStream_t stream)
     const int64_t n_picture = b.height * b.width, n = b.n * n_picture * b.channels;
     if (b.maps) {
         /* A pixel a thread while that leaves the GPU room, then fewer tables and warps. */
-        const int64_t max_rows = 32768, each = b.n * n_picture < 1 << 20 ? BLOCK : 4 * BLOCK;
+        const int64_t max_rows = MAX_BLOCKS, each = b.n * n_picture < 1 << 20 ? BLOCK : 4 * BLOCK;
         dim3 grid(static_cast<unsigned>((n_picture + each - 1) / each),
                   static_cast<unsigned>(b.n < 1 ? 1 : b.n < max_rows ? b.n : max_rows));
         return launch(move, grid, BLOCK, stream, b);

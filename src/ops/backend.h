@@ -83,6 +83,10 @@ typedef struct backend_memory {
     err_t (*download)(void *host, const void *device, size_t n_bytes);
     err_t (*copy)(void *to, const void *from, size_t n_bytes); /* both on the device */
     err_t (*zero)(void *device, size_t n_bytes);
+    /* As upload, but beside the operators' work, to memory that nothing given so far uses; prefetched makes what
+     * is given afterwards wait for all such copies. */
+    err_t (*prefetch)(void *device, const void *host, size_t n_bytes);
+    err_t (*prefetched)(void);
     /* Waits for everything so far. Errors of the device surface here, too. */
     err_t (*sync)(void);
 } backend_memory_t;

@@ -111,7 +111,7 @@ static err_t average(comm_t *comm, double *values, int64_t n, int64_t n_steps)
     return ERR_OK;
 }
 
-static err_t gather_layers(comm_t *comm, const exec_t *exec, profile_t *out)
+static err_t gather_layers(comm_t *comm, const exec_t *exec, int64_t n_steps, profile_t *out)
 {
     const graph_t *graph = exec_graph(exec);
     double *values = NULL;
@@ -125,7 +125,7 @@ static err_t gather_layers(comm_t *comm, const exec_t *exec, profile_t *out)
         values[3 * i + 1] = costs[i].backward_sec;
         values[3 * i + 2] = 2 * (costs[i].forward_macs + costs[i].backward_macs);
     }
-    TRY_OUT(err, average(comm, values, 3 * (int64_t)out->n_layers, out->n_steps));
+    TRY_OUT(err, average(comm, values, 3 * (int64_t)out->n_layers, n_steps));
     for (int i = 0; i < out->n_layers; i++)
         out->layers[i] = (profile_layer_t){graph->nodes[i].name, graph->nodes[i].desc.kind, values[3 * i],
                                            values[3 * i + 1], values[3 * i + 2]};
@@ -135,15 +135,15 @@ out:
     return err;
 }
 
-err_t profile_gather(comm_t *comm, const exec_t *exec, const backend_t *backend, const profile_split_t *sums,
-                     int64_t n_steps, profile_t *out)
+err_t profile_gather(comm_t *comm, const profile_run_t *run, profile_t *out)
 {
-    *out = (profile_t){.n_steps = n_steps, .n_ranks = comm->size};
+    const profile_split_t *sums = run->sums;
+    *out = (profile_t){.n_steps = run->n_steps, .n_ranks = comm->size};
     double split[] = {sums->data, sums->forward, sums->backward, sums->comm, sums->optimizer, sums->total};
-    TRY(average(comm, split, sizeof split / sizeof split[0], n_steps));
+    TRY(average(comm, split, sizeof split / sizeof split[0], run->n_steps));
     out->split = (profile_split_t){split[0], split[1], split[2], split[3], split[4], split[5]};
-    TRY(gather_layers(comm, exec, out));
-    return profile_measure_peaks(comm, backend, exec_graph(exec)->compute, &out->peak_flops);
+    TRY(gather_layers(comm, run->exec, run->n_layer_steps, out));
+    return profile_measure_peaks(comm, run->backend, exec_graph(run->exec)->compute, &out->peak_flops);
 }
 
 void profile_free(profile_t *profile)

@@ -130,7 +130,8 @@ static void test_gather(const backend_t *backend, const exec_t *exec)
     profile_split_t sums = {1, 2, 3, 4, 5, 20};
     profile_t p = {0};
     OK_CALL(comm_open(&options, &comm), "a communicator");
-    OK_CALL(profile_gather(comm, exec, backend, &sums, 2, &p), "a profile");
+    profile_run_t run = {.exec = exec, .backend = backend, .sums = &sums, .n_steps = 2, .n_layer_steps = 2};
+    OK_CALL(profile_gather(comm, &run, &p), "a profile");
     OK(p.split.data == 0.5 && p.split.backward == 1.5 && p.split.total == 10, "times are a step's");
     bool sorted = p.n_layers == exec_graph(exec)->n_nodes;
     double n_flops = 0;
