@@ -276,8 +276,8 @@ page() {
     for name in tests programs nccl steps operators products cudnn; do
         [[ -s $work/$name && ${result[$name]} != 'not run' ]] || continue
         printf '## %s\n\n' "$name"
-        case $name in
         # shellcheck disable=SC2016 # Markdown's quotes
+        case $name in
         tests) printf '```\n%s\n```\n\n' "$(tail -n 60 "$work/tests")" ;;
         *) grep -vE '^(epoch|finished|dptrain|  [a-z]+ )' "$work/$name" || true
             echo ;;
