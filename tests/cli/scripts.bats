@@ -469,7 +469,7 @@ EOF
     [ ! -e "$CALLS" ]
 
     rm "$bin/nvcc"
-    PATH=$bin:$(small_path uname rm mkdir cp ln mv cat head timeout touch wc)
+    PATH=$bin:$(small_path uname rm mkdir cp ln mv cat head timeout touch wc chmod)
     touch "$NO_NETWORK"
     run "$scripts/install_deps.sh" --cuda
     echo "$output"
