@@ -11,12 +11,14 @@ usage: scripts/test.sh [options]
 
 Installs what is missing, builds, and runs every test through prove: C tests as their RUN lines say, command line
 tests (bats), checks of the source, and the C tests again with the address and undefined-behaviour sanitizers.
-The logs are left in build/test-logs.
+The logs are left in build/test-logs, or where DPTRAIN_TEST_LOGS says.
 
   --only PATTERN  only the entries whose name matches the extended regular expression
   --list          print the entries' names and stop
   --san           only the sanitizers' half
   --no-san        without the sanitizers' half
+  --gpu           only the C tests of the CUDA backend on this machine's GPUs; each is skipped, with the reason, where
+                  there is none. Neither installs, nor needs more than bash and perl once it is built
   --slow          also what takes minutes (DPTRAIN_TEST_SLOW=1 in the tests)
   --jobs N        tests at a time; from 2 up ranks are not bound to cores [1]
   --skip-install  do not look for missing packages
@@ -26,13 +28,14 @@ Real MNIST is used where DPTRAIN_DATA names a folder with mnist/*.gz in it. Exit
 EOF
 }
 
-only='' plain=yes san=yes jobs=1 install=yes list=no slow=no
+only='' plain=yes san=yes jobs=1 install=yes list=no slow=no gpu=no
 while [[ $# -gt 0 ]]; do
     case $1 in
     --only) need_value "$@"; only=$2; shift 2 ;;
     --list) list=yes; shift ;;
     --san) plain=no; shift ;;
     --no-san) san=no; shift ;;
+    --gpu) gpu=yes san=no; shift ;;
     --slow) slow=yes; shift ;;
     --jobs) need_value "$@"; whole_number "$1" "$2" 1; jobs=$2; shift 2 ;;
     --skip-install) install=no; shift ;;
@@ -40,7 +43,7 @@ while [[ $# -gt 0 ]]; do
     *) die 2 "unknown option '$1'; --help lists the options" ;;
     esac
 done
-[[ $plain == yes || $san == yes ]] || die 2 "--san and --no-san leave nothing to run"
+[[ $plain == yes || $san == yes || $gpu == yes ]] || die 2 "--san and --no-san leave nothing to run"
 cd "$here/.."
 
 plan=''
@@ -73,12 +76,40 @@ c_entries() { # SOURCE PREFIX BUILD SECONDS MAX_NP ENVIRONMENT...
             [[ $prefix != san/ ]] || launch+=(env "LD_PRELOAD=$work/no_dlclose.so")
         fi
         for device in ${devices:-none}; do
+            [[ $gpu == no || $device == cuda ]] || continue
             label='' program=("$build/tests/$test")
             [[ $device == none ]] || program+=("$device")
             ((np == 0)) || label="np=$np"
             [[ $device == none ]] || label+="${label:+ }$device"
             entry "$prefix$test${label:+ [$label]}" "$seconds" env "${launch[@]}" "${program[@]}"
         done
+    done
+}
+
+# What stands in the way of device=cuda on this machine; nothing where nothing does.
+no_gpu() {
+    local answer
+    if ! answer=$("${DPTRAIN_BIN:-./dptrain}" info 2>&1); then
+        echo "dptrain info fails: ${answer##*$'\n'}"
+        return
+    fi
+    # The row of the device: a GPU with its libraries, or why there is none.
+    answer=$(sed -nE 's/^ +cuda +//p' <<<"$answer")
+    [[ $answer == *', CUDA '* ]] || echo "${answer:-this build has no CUDA backend}"
+}
+
+# The entries `[… cuda]` alone, with the programs as they are built.
+make_gpu_plan() {
+    local source why name
+    why=$(no_gpu)
+    for source in tests/unit/test_*.c tests/mpi/test_*.c; do
+        [[ -e $source && " $(run_values "$source" device) " == *" cuda "* ]] || continue
+        if [[ -n $why && $list == no ]]; then
+            name=${source#tests/}
+            entry "${name%.c} [cuda]" 10 printf '1..0 # SKIP %s\n' "$why"
+        else
+            c_entries "$source" "" build "${DPTRAIN_GPU_SECONDS:-600}" 64 LC_ALL=C
+        fi
     done
 }
 
@@ -126,7 +157,10 @@ probe_leak_check() {
     fi
 }
 
-if [[ $install == yes && $list == no ]]; then "$here/install_deps.sh" --test; fi
+# In an unpacked bundle there is nothing to build.
+may_build=yes
+[[ -e Makefile ]] || may_build=no install=no
+if [[ $install == yes && $list == no && $gpu == no ]]; then "$here/install_deps.sh" --test; fi
 work=$(mktemp -d "${TMPDIR:-/tmp}/dptrain-test.XXXXXX") || die 4 "cannot make a folder in ${TMPDIR:-/tmp}"
 trap 'rm -rf "$work"' EXIT
 if ((jobs > 1)); then export DPTRAIN_BIND=none; fi
@@ -135,7 +169,14 @@ if [[ $list == no ]]; then mpi_allow_root; fi
 # All ranks are on this machine. Looking for a network's own library takes every start of MPI 0.2 s; that OpenMPI finds
 # its way unasked is seen where a test unsets it (tests/cli/bench_comm.bats).
 export OMPI_MCA_pml=${OMPI_MCA_pml-ob1}
-make_plan
+if [[ $gpu == yes ]]; then
+    if [[ $may_build == yes && $list == no ]]; then make -j "$(nproc)" tests || die 1 "the build failed"; fi
+    may_build=no
+    make_gpu_plan
+else
+    make_plan
+fi
+[[ -n $plan || -n $only ]] || die 2 "no test runs on this device"
 [[ -n $plan ]] || die 2 "no test's name matches '$only'; --list prints them"
 mapfile -t names <<<"$(cut -f 1 <<<"${plan%$'\n'}")"
 if [[ $list == yes ]]; then
@@ -144,7 +185,7 @@ if [[ $list == yes ]]; then
 fi
 
 command -v prove >/dev/null || die 4 "prove was not found; scripts/install_deps.sh --test installs it (perl)"
-if [[ $plan == *build/tests/* || $plan == *bats* ]]; then
+if [[ $may_build == yes && ($plan == *build/tests/* || $plan == *bats*) ]]; then
     make -j "$(nproc)" tests || die 1 "the build failed"
 fi
 if [[ $plan == *build-san/* ]]; then
@@ -157,8 +198,9 @@ export DPTRAIN_TEST_WORK=$work
 if [[ $slow == yes ]]; then export DPTRAIN_TEST_SLOW=1; fi
 status=0
 prove --timer --jobs "$jobs" --exec tests/driver.sh "${names[@]}" 2>&1 | tee "$work/prove" || status=1
-rm -rf build/test-logs
-mkdir -p build && cp -r "$work/logs" build/test-logs
+logs=${DPTRAIN_TEST_LOGS:-build/test-logs}
+rm -rf "$logs"
+mkdir -p "$(dirname "$logs")" && cp -r "$work/logs" "$logs"
 
 skips=$(cd "$work/logs" && grep -riE '^(ok|not ok|1\.\.0).*# *skip' --include='*.out' . | sort) || true
 if [[ -n $skips ]]; then
