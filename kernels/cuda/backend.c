@@ -28,6 +28,8 @@ const backend_t backend_cuda = {
     .device = cuda_device,
     .kernel =
         {
+            [OP_CONV2D] = &cuda_conv2d,
+            [OP_LINEAR] = &cuda_linear,
             [OP_RELU] = &cuda_relu,
         },
     .mark = cuda_mark,
