@@ -198,4 +198,5 @@ clean: ## remove every build output
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
 
+include tests/emu/emu.mk
 -include $(OBJ:.o=.d) $(CU:%=$(BUILD)/%.d) $(TESTS:=.d) $(wildcard $(BUILD)/scripts/bench/*.d) $(BUILD)/src/main.d

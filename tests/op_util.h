@@ -9,7 +9,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "ops/backend.h"
+#include "ops/mirror.h"
 
 /* Descriptions; op_run_new infers the rest. CONV's attributes come in the order of conv2d_attr_t:
  * out_channels, kernel, stride, padding, dilation (height and width each), groups, has_bias; POOL's in that
@@ -69,14 +69,68 @@ static inline const backend_t *util_open(int argc, char **argv, int n_threads)
     return backend;
 }
 
+/* Blocks that an operator is given. Tests see the host's side, and point op_args_t at it; op_run_forward and
+ * op_run_backward put the device's in its place. */
+enum { UTIL_MAX_BLOCKS = 128 };
+static mirror_t util_blocks[UTIL_MAX_BLOCKS];
+
+static inline void *util_block(const backend_t *backend, size_t n_bytes)
+{
+    int i = 0;
+    while (i < UTIL_MAX_BLOCKS && util_blocks[i].host) i++;
+    ASSERT(i < UTIL_MAX_BLOCKS);
+    must(mirror_new(backend, n_bytes ? n_bytes : 1, "a test buffer", &util_blocks[i]), "memory");
+    return util_blocks[i].host;
+}
+
+static inline const mirror_t *util_find(const void *host)
+{
+    for (int i = 0; i < UTIL_MAX_BLOCKS; i++) {
+        const mirror_t *m = &util_blocks[i];
+        if (m->host && (const char *)host >= (char *)m->host && (const char *)host < (char *)m->host + m->n_bytes)
+            return m;
+    }
+    return NULL;
+}
+
+/* Where the device has what the host has here. */
+static inline void *util_device(const void *host)
+{
+    const mirror_t *m = host ? util_find(host) : NULL;
+    ASSERT(m || !host);
+    return m ? (char *)m->device + ((const char *)host - (char *)m->host) : NULL;
+}
+
+static inline void util_free(void *block_pointer)
+{
+    void **block = block_pointer;
+    for (int i = 0; i < UTIL_MAX_BLOCKS && *block; i++)
+        if (util_blocks[i].host == *block) mirror_free(&util_blocks[i]);
+    *block = NULL;
+}
+
+/* All blocks of a backend, before and after it computes. */
+static inline void util_push(const backend_t *backend)
+{
+    for (int i = 0; i < UTIL_MAX_BLOCKS; i++)
+        if (util_blocks[i].host && util_blocks[i].backend == backend)
+            must(mirror_push_all(&util_blocks[i]), "to the device");
+}
+
+static inline void util_pull(const backend_t *backend)
+{
+    for (int i = 0; i < UTIL_MAX_BLOCKS; i++)
+        if (util_blocks[i].host && util_blocks[i].backend == backend)
+            must(mirror_pull_all(&util_blocks[i]), "from the device");
+}
+
 /* Every block ends in guard cells, and starts as NaN: writes beyond it and cells never written are seen. */
 enum { UTIL_GUARDS = 16, UTIL_GUARD = -77777 };
 
-static inline float *util_floats(shape_t shape)
+static inline float *util_floats(const backend_t *backend, shape_t shape)
 {
     int64_t n = shape_count(shape);
-    float *block = NULL;
-    must(mem_new_array(n + UTIL_GUARDS, sizeof *block, "a test buffer", &block), "memory");
+    float *block = util_block(backend, (size_t)(n + UTIL_GUARDS) * sizeof *block);
     for (int64_t i = 0; i < n + UTIL_GUARDS; i++) block[i] = i < n ? NAN : UTIL_GUARD;
     return block;
 }
@@ -90,7 +144,7 @@ static inline bool util_guards_hold(const float *block, shape_t shape)
 
 typedef struct op_run {
     op_t *op;
-    op_args_t args; /* points at the buffers below; a test may redirect it */
+    op_args_t args; /* points at the buffers below, the host's side; a test may redirect it */
     float *x[OP_MAX_INPUTS], *y, *dy, *dx[OP_MAX_INPUTS];
     float *param[OP_MAX_PARAMS], *dparam[OP_MAX_PARAMS], *state[OP_MAX_STATES];
     void *saved, *workspace;
@@ -104,16 +158,16 @@ static inline op_run_t op_run_with(const backend_t *backend, op_desc_t desc, boo
     op_args_t *a = &r.args;
     must(op_infer(&desc), "op_infer");
     must(op_plan(backend, &desc, training, wanted, &r.op), "op_plan");
-    for (int i = 0; i < desc.n_inputs; i++) a->x[i] = r.x[i] = util_floats(desc.x[i]);
-    for (int i = 0; i < desc.n_inputs; i++) a->dx[i] = r.dx[i] = util_floats(desc.x[i]);
-    for (int i = 0; i < desc.n_params; i++) a->param[i] = r.param[i] = util_floats(desc.param[i]);
-    for (int i = 0; i < desc.n_params; i++) a->dparam[i] = r.dparam[i] = util_floats(desc.param[i]);
-    for (int i = 0; i < desc.n_states; i++) a->state[i] = r.state[i] = util_floats(desc.state[i]);
-    a->y = r.y = util_floats(desc.y), a->dy = r.dy = util_floats(desc.y);
-    must(mem_new(r.op->n_saved_bytes, "saved", &r.saved), "memory");
-    must(mem_new(r.op->n_workspace_bytes, "workspace", &r.workspace), "memory");
-    must(mem_new_array(desc.x[0].dim[0], sizeof(int32_t), "labels", &r.labels), "memory");
-    must(mem_new_array(desc.x[0].dim[0], sizeof(int32_t), "predictions", &r.predictions), "memory");
+    for (int i = 0; i < desc.n_inputs; i++) a->x[i] = r.x[i] = util_floats(backend, desc.x[i]);
+    for (int i = 0; i < desc.n_inputs; i++) a->dx[i] = r.dx[i] = util_floats(backend, desc.x[i]);
+    for (int i = 0; i < desc.n_params; i++) a->param[i] = r.param[i] = util_floats(backend, desc.param[i]);
+    for (int i = 0; i < desc.n_params; i++) a->dparam[i] = r.dparam[i] = util_floats(backend, desc.param[i]);
+    for (int i = 0; i < desc.n_states; i++) a->state[i] = r.state[i] = util_floats(backend, desc.state[i]);
+    a->y = r.y = util_floats(backend, desc.y), a->dy = r.dy = util_floats(backend, desc.y);
+    r.saved = util_block(backend, r.op->n_saved_bytes);
+    r.workspace = util_block(backend, r.op->n_workspace_bytes);
+    r.labels = util_block(backend, (size_t)desc.x[0].dim[0] * sizeof(int32_t));
+    r.predictions = util_block(backend, (size_t)desc.x[0].dim[0] * sizeof(int32_t));
     a->saved = r.saved, a->workspace = r.workspace, a->labels = r.labels, a->predictions = r.predictions;
     a->training = training, a->dropout_key = rng_key(11, RNG_DROPOUT), a->layer = 3, a->step = 1000;
     a->first_sample = 5, a->loss_scale = 0.25f;
@@ -127,12 +181,45 @@ static inline op_run_t op_run_new(const backend_t *backend, op_desc_t desc, bool
 
 static inline void op_run_free(op_run_t *r)
 {
-    for (int i = 0; i < OP_MAX_INPUTS; i++) mem_free(&r->x[i]), mem_free(&r->dx[i]);
-    for (int i = 0; i < OP_MAX_PARAMS; i++) mem_free(&r->param[i]), mem_free(&r->dparam[i]);
-    for (int i = 0; i < OP_MAX_STATES; i++) mem_free(&r->state[i]);
-    mem_free(&r->y), mem_free(&r->dy), mem_free(&r->saved), mem_free(&r->workspace);
-    mem_free(&r->labels), mem_free(&r->predictions);
+    for (int i = 0; i < OP_MAX_INPUTS; i++) util_free(&r->x[i]), util_free(&r->dx[i]);
+    for (int i = 0; i < OP_MAX_PARAMS; i++) util_free(&r->param[i]), util_free(&r->dparam[i]);
+    for (int i = 0; i < OP_MAX_STATES; i++) util_free(&r->state[i]);
+    util_free(&r->y), util_free(&r->dy), util_free(&r->saved), util_free(&r->workspace);
+    util_free(&r->labels), util_free(&r->predictions);
     op_free(&r->op);
+}
+
+static inline op_args_t util_device_args(const op_args_t *host)
+{
+    op_args_t args = *host;
+    for (int i = 0; i < OP_MAX_INPUTS; i++) args.x[i] = util_device(host->x[i]);
+    for (int i = 0; i < OP_MAX_INPUTS; i++) args.dx[i] = util_device(host->dx[i]);
+    for (int i = 0; i < OP_MAX_PARAMS; i++) args.param[i] = util_device(host->param[i]);
+    for (int i = 0; i < OP_MAX_PARAMS; i++) args.dparam[i] = util_device(host->dparam[i]);
+    for (int i = 0; i < OP_MAX_STATES; i++) args.state[i] = util_device(host->state[i]);
+    args.y = util_device(host->y), args.dy = util_device(host->dy);
+    args.saved = util_device(host->saved), args.workspace = util_device(host->workspace);
+    args.labels = util_device(host->labels), args.predictions = util_device(host->predictions);
+    return args;
+}
+
+/* op_forward and op_backward with what the host's blocks hold, and the results there. */
+static inline err_t op_run_forward(const op_run_t *r)
+{
+    op_args_t args = util_device_args(&r->args);
+    util_push(r->op->backend);
+    TRY(op_forward(r->op, &args));
+    util_pull(r->op->backend);
+    return ERR_OK;
+}
+
+static inline err_t op_run_backward(const op_run_t *r)
+{
+    op_args_t args = util_device_args(&r->args);
+    util_push(r->op->backend);
+    TRY(op_backward(r->op, &args));
+    util_pull(r->op->backend);
+    return ERR_OK;
 }
 
 static inline void util_normal(float *block, shape_t shape, rng_t *rng)
@@ -154,6 +241,19 @@ static inline void op_run_fill(op_run_t *r, uint64_t seed)
         r->state[1][c] = 0.5f + fabsf(r->state[1][c]);
     for (int64_t n = 0; d->kind == OP_SOFTMAX_XENT && n < d->x[0].dim[0]; n++)
         r->labels[n] = (int32_t)rng_below(&rng, (uint32_t)d->x[0].dim[1]);
+}
+
+/* One optimizer's kernel over blocks of the host's side. */
+static inline err_t util_optim(const backend_t *backend, optim_kind_t kind, const optim_args_t *host)
+{
+    optim_args_t args = *host;
+    args.weight = util_device(host->weight), args.gradient = util_device(host->gradient);
+    for (int i = 0; i < OPTIM_MAX_STATES; i++) args.state[i] = util_device(host->state[i]);
+    args.average = util_device(host->average);
+    util_push(backend);
+    TRY(backend->optim[kind](&args));
+    util_pull(backend);
+    return ERR_OK;
 }
 
 #endif

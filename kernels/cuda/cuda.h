@@ -21,6 +21,9 @@ const backend_device_t *cuda_device(void);
 /* "NVIDIA H200, CUDA 13.0, cuBLASLt 13.0.2" */
 void cuda_describe(char *out, size_t n_bytes);
 cudaStream_t cuda_stream(void);
+/* For copies beside the work, and the event that says that they are done. */
+cudaStream_t cuda_copy_stream(void);
+cudaEvent_t cuda_copied(void);
 /* backend_options_t.workspace_bytes, or what it means when it is 0. */
 int64_t cuda_workspace_bytes(void);
 

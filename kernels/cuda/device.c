@@ -12,7 +12,8 @@ static const int64_t default_workspace = (int64_t)256 << 20;
 static struct {
     bool open;
     backend_device_t device;
-    cudaStream_t stream;
+    cudaStream_t stream, copy_stream;
+    cudaEvent_t copied;
     int64_t workspace_bytes;
 } self;
 
@@ -127,16 +128,23 @@ err_t cuda_device_open(const backend_options_t *options)
               index, self.device.name, self.device.capability / 10, self.device.capability % 10);
     E_CUDA(cudaSetDevice(index), "taking the GPU");
     E_CUDA(cudaStreamCreateWithFlags(&self.stream, cudaStreamNonBlocking), "making a stream");
+    self.open = true;
+    E_CUDA(cudaStreamCreateWithFlags(&self.copy_stream, cudaStreamNonBlocking), "making a stream for copies");
+    E_CUDA(cudaEventCreateWithFlags(&self.copied, cudaEventDisableTiming), "making an event");
     self.device.stream = self.stream;
     self.workspace_bytes = options->workspace_bytes > 0 ? options->workspace_bytes : default_workspace;
-    self.open = true;
     return ERR_OK;
 }
 
 void cuda_device_close(void)
 {
     if (!self.open) return;
-    if (cudaStreamDestroy(self.stream) != cudaSuccess) log_warn("the GPU's stream could not be closed");
+    bool ok = cudaStreamDestroy(self.stream) == cudaSuccess;
+    if (self.copy_stream) ok = cudaStreamDestroy(self.copy_stream) == cudaSuccess && ok;
+    if (self.copied) ok = cudaEventDestroy(self.copied) == cudaSuccess && ok;
+    if (!ok) log_warn("the GPU's streams could not be closed");
+    self.copy_stream = NULL;
+    self.copied = NULL;
     self.open = false;
 }
 
@@ -148,6 +156,16 @@ const backend_device_t *cuda_device(void)
 cudaStream_t cuda_stream(void)
 {
     return self.stream;
+}
+
+cudaStream_t cuda_copy_stream(void)
+{
+    return self.copy_stream;
+}
+
+cudaEvent_t cuda_copied(void)
+{
+    return self.copied;
 }
 
 int64_t cuda_workspace_bytes(void)

@@ -86,6 +86,20 @@ static err_t sync(void)
     return ERR_OK;
 }
 
+static err_t prefetch(void *device, const void *host, size_t n_bytes)
+{
+    E_CUDA(cudaMemcpyAsync(device, host, n_bytes, cudaMemcpyHostToDevice, cuda_copy_stream()),
+           "copying to the GPU ahead");
+    return ERR_OK;
+}
+
+static err_t prefetched(void)
+{
+    E_CUDA(cudaEventRecord(cuda_copied(), cuda_copy_stream()), "noting a copy");
+    E_CUDA(cudaStreamWaitEvent(cuda_stream(), cuda_copied(), 0), "waiting for a copy");
+    return ERR_OK;
+}
+
 const backend_memory_t cuda_memory = {
     .alloc = alloc,
     .release = release,
@@ -95,5 +109,7 @@ const backend_memory_t cuda_memory = {
     .download = download,
     .copy = copy,
     .zero = zero,
+    .prefetch = prefetch,
+    .prefetched = prefetched,
     .sync = sync,
 };

@@ -29,12 +29,22 @@ static err_t check_range(const opt_t *opt, double value, const char *text)
     return ERR_OK;
 }
 
+/* A size whose default is "auto" may be that; the value then is 0. */
+static bool may_be_auto(const opt_t *opt)
+{
+    return opt->type == OPT_SIZE && opt->initial && strcmp(opt->initial, "auto") == 0;
+}
+
 static err_t parse_integer(const opt_t *opt, const char *text, int64_t *out)
 {
     char *end;
     errno = 0;
     long long value = strtoll(text, &end, 10);
     int64_t unit = 1;
+    if (may_be_auto(opt) && strcmp(text, "auto") == 0) {
+        *out = 0;
+        return ERR_OK;
+    }
     if (opt->type == OPT_SIZE && *end && end > text) {
         const char *suffix = strchr("KMG", *end & ~0x20);
         if (suffix && *suffix) {
@@ -288,7 +298,10 @@ void opt_text(const opt_group_t *group, int index, char *out, size_t n_bytes)
     switch (opt->type) {
     case OPT_INT:
     case OPT_SIZE:
-        snprintf(out, n_bytes, "%" PRId64, *(const int64_t *)value);
+        if (may_be_auto(opt) && *(const int64_t *)value == 0)
+            snprintf(out, n_bytes, "auto");
+        else
+            snprintf(out, n_bytes, "%" PRId64, *(const int64_t *)value);
         break;
     case OPT_REAL:
         snprintf(out, n_bytes, "%s", json_number(*(const double *)value).text);

@@ -14,14 +14,15 @@ static void forget(float *block, shape_t shape)
 
 static err_t make_buffers(const op_desc_t *desc, bool training, const char *what, bench_op_t *out)
 {
+    const backend_t *backend = out->op->backend;
     scratch_t *s = &out->scratch;
-    TRY(scratch_new(desc, training, what, s));
-    TRY(mem_new(out->op->n_saved_bytes, what, &out->saved));
-    TRY(mem_new(out->op->n_workspace_bytes, what, &out->workspace));
+    TRY(scratch_new(desc, backend, training, what, s));
+    TRY(backend_alloc(backend, out->op->n_saved_bytes, what, &out->saved));
+    TRY(backend_alloc(backend, out->op->n_workspace_bytes, what, &out->workspace));
     forget(s->y, desc->y);
     forget(s->dx, desc->x[0]);
     for (int i = 0; i < desc->n_params; i++) forget(s->dparam[i], desc->param[i]);
-    return ERR_OK;
+    return scratch_push(s);
 }
 
 err_t bench_op_new(bench_t *bench, const op_desc_t *desc, bool training, const op_algorithms_t *wanted,
@@ -37,16 +38,18 @@ err_t bench_op_new(bench_t *bench, const op_desc_t *desc, bool training, const o
 
 void bench_op_free(bench_op_t *bench_op)
 {
-    op_free(&bench_op->op);
+    const backend_t *backend = bench_op->op ? bench_op->op->backend : NULL;
     scratch_free(&bench_op->scratch);
-    mem_free(&bench_op->saved);
-    mem_free(&bench_op->workspace);
+    backend_release(backend, &bench_op->saved);
+    backend_release(backend, &bench_op->workspace);
+    op_free(&bench_op->op);
 }
 
 err_t bench_pass_run(void *context)
 {
     const bench_pass_t *p = context;
-    return scratch_run(&p->of->scratch, p->of->op, p->pass, p->of->saved, p->of->workspace);
+    TRY(scratch_run(&p->of->scratch, p->of->op, p->pass, p->of->saved, p->of->workspace));
+    return backend_sync(p->of->op->backend);
 }
 
 err_t bench_peak(bench_t *bench, dtype_t compute, double *out)

@@ -163,6 +163,7 @@ static err_t measure_op(const conv_t *c, const subject_t *s, const bench_op_t *o
         works[i] = (bench_work_t){.what = s->what[i], .context = &passes[i], .run = bench_pass_run};
     }
     err_t err = bench_measure(c->bench, works, OP_PASS_COUNT, results);
+    if (err == ERR_OK) err = comm_agree(c->bench->comm, scratch_pull(&op->scratch), s->what[OP_FORWARD]);
     for (int i = 0; i < OP_PASS_COUNT && err == ERR_OK; i++)
         err = finish_pass(c, s, op, (op_pass_t)i, &results[i]);
     for (int i = 0; i < OP_PASS_COUNT; i++) bench_result_free(&results[i]);

@@ -99,7 +99,9 @@ static err_t measure_op(const gemm_t *g, const gemm_shape_t *s, const bench_op_t
     int64_t n_wrong = 0;
     gemm_fill(b->x, s->m * s->k, X_HALF, 1);
     gemm_fill(b->param[0], s->n * s->k, W_HALF, 2);
+    TRY(comm_agree(bench->comm, scratch_push(b), what));
     TRY(bench_measure(bench, &work, 1, result));
+    TRY(comm_agree(bench->comm, scratch_pull(b), what));
     if (g->options->fault) b->y[s->m * s->n / 2] += 1;
     TRY(comm_agree(bench->comm, gemm_check(b->x, b->param[0], b->y, s->m, s->n, s->k, &n_wrong),
                    "checking a product"));

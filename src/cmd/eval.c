@@ -44,14 +44,17 @@ typedef struct eval_run {
     exec_t *exec;
     evaluator_t evaluator;
     worst_t worst;
-    float *params, *states;
+    const backend_t *backend;
+    mirror_t params, states;
     double mean, std;
 } eval_run_t;
 
 static err_t allocate(eval_run_t *run)
 {
-    TRY(mem_new_array(run->graph->n_flat_params, sizeof(float), "weights", &run->params));
-    return mem_new_array(run->graph->n_flat_states, sizeof(float), "running statistics", &run->states);
+    const graph_t *g = run->graph;
+    TRY(mirror_new(run->backend, (size_t)g->n_flat_params * sizeof(float), "weights", &run->params));
+    return mirror_new(run->backend, (size_t)g->n_flat_states * sizeof(float), "running statistics",
+                      &run->states);
 }
 
 /* A run that is still going may remove the file between its choice and its opening: then there is a newer
@@ -88,7 +91,8 @@ static err_t load(eval_run_t *run, const char *where, const eval_options_t *opti
     TRY(open_checkpoint(where, plan->checkpoint, &checkpoint));
     TRY_OUT(err, model_file_graph(checkpoint, &run->graph, &plan->mean, &plan->std));
     TRY_OUT(err, allocate(run));
-    TRY_OUT(err, model_file_read(checkpoint, run->graph, run->params, run->states, NULL, &plan->averaged));
+    TRY_OUT(err, model_file_read(checkpoint, run->graph, run->params.host, run->states.host, NULL,
+                                 &plan->averaged));
     TRY_OUT(err, choose_data(checkpoint, options->data, plan));
     TRY_OUT(err, checkpoint_get_text(checkpoint, "data_xxh3", &hash));
     snprintf(plan->data_xxh3, sizeof plan->data_xxh3, "%s", hash);
@@ -118,8 +122,8 @@ static err_t receive(eval_run_t *run, eval_plan_t *plan)
     run->std = plan->std;
     TRY(comm_agree(comm, comm->rank == 0 ? ERR_OK : build_like_rank_0(run, plan), "building the model"));
     int64_t n_params = run->graph->n_flat_params, n_states = run->graph->n_flat_states;
-    TRY(comm_broadcast(comm, run->params, n_params * (int64_t)sizeof(float), 0, "sending weights"));
-    return comm_broadcast(comm, run->states, n_states * (int64_t)sizeof(float), 0,
+    TRY(comm_broadcast(comm, run->params.host, n_params * (int64_t)sizeof(float), 0, "sending weights"));
+    return comm_broadcast(comm, run->states.host, n_states * (int64_t)sizeof(float), 0,
                           "sending running statistics");
 }
 
@@ -136,12 +140,16 @@ static err_t open_data(eval_run_t *run, const eval_plan_t *plan)
     return ERR_OK;
 }
 
-static err_t build(eval_run_t *run, const backend_t *backend, const eval_options_t *eval_options)
+static err_t build(eval_run_t *run, const eval_options_t *eval_options)
 {
-    exec_options_t options = {
-        .graph = run->graph, .backend = backend, .params = run->params, .states = run->states};
+    exec_options_t options = {.graph = run->graph,
+                              .backend = run->backend,
+                              .params = run->params.device,
+                              .states = run->states.device};
+    TRY(mirror_push_all(&run->params));
+    TRY(mirror_push_all(&run->states));
     TRY(exec_new(&options, &run->exec));
-    TRY(evaluator_open(run->comm, run->exec, run->dataset, run->mean, run->std, &run->evaluator));
+    TRY(evaluator_open(run->comm, run->exec, run->backend, run->dataset, run->mean, run->std, &run->evaluator));
     if (eval_options->png) {
         TRY(worst_new(run->comm, (int)eval_options->n_worst, &run->worst));
         run->evaluator.worst = &run->worst;
@@ -193,7 +201,7 @@ static err_t draw_mistakes(const eval_run_t *run, const eval_plan_t *plan, const
 
 static err_t evaluate(runtime_t *runtime, const char *where, const eval_options_t *options)
 {
-    eval_run_t run = {.comm = runtime->comm};
+    eval_run_t run = {.comm = runtime->comm, .backend = runtime->backend};
     evaluation_t eval;
     eval_plan_t *plan = NULL;
     err_t err = mem_new(sizeof *plan, "evaluation", &plan);
@@ -201,7 +209,7 @@ static err_t evaluate(runtime_t *runtime, const char *where, const eval_options_
     TRY_OUT(err, comm_agree(run.comm, err, "loading the checkpoint"));
     TRY_OUT(err, receive(&run, plan));
     TRY_OUT(err, comm_agree(run.comm, open_data(&run, plan), "opening data"));
-    TRY_OUT(err, comm_agree(run.comm, build(&run, runtime->backend, options), "planning the model"));
+    TRY_OUT(err, comm_agree(run.comm, build(&run, options), "planning the model"));
     TRY_OUT(err, evaluator_run(&run.evaluator, &eval));
     print_result(plan, &run, &eval);
     if (options->png && run.comm->rank == 0) err = draw_mistakes(&run, plan, &eval, options->png);
@@ -212,8 +220,8 @@ out:
     exec_free(&run.exec);
     dataset_close(&run.dataset);
     graph_free(&run.graph);
-    mem_free(&run.params);
-    mem_free(&run.states);
+    mirror_free(&run.params);
+    mirror_free(&run.states);
     mem_free(&plan);
     return err;
 }

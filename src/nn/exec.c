@@ -10,6 +10,7 @@
 #include "base/trace.h"
 #include "nn/fuse.h"
 #include "nn/plan.h"
+#include "ops/mirror.h"
 
 enum { MAX_PLANS = 32 };
 
@@ -21,8 +22,12 @@ struct exec {
     char *arena;
     size_t n_arena_bytes, n_floor_bytes;
     uint64_t dropout_key;
-    const float *losses, *logits; /* of the last exec_forward, in the arena */
-    exec_cost_t *costs;           /* [n_nodes] */
+    exec_batch_t last; /* of the last exec_forward */
+    bool last_training;
+    exec_cost_t *costs;  /* [n_nodes] */
+    bool timed;          /* layers are */
+    int64_t max_samples; /* of a batch */
+    char *results;       /* host memory that results are copied to; NULL where the host sees them anyway */
 };
 
 err_t exec_new(const exec_options_t *options, exec_t **out)
@@ -31,6 +36,7 @@ err_t exec_new(const exec_options_t *options, exec_t **out)
     TRY(mem_new(sizeof *exec, "an executor", &exec));
     exec->options = *options;
     exec->dropout_key = rng_key(options->seed, RNG_DROPOUT);
+    exec->timed = !options->backend->memory;
     err_t err = graph_fuse(options->graph, options->backend, &exec->graph);
     if (err == ERR_OK)
         err = mem_new_array(exec->graph->n_nodes, sizeof *exec->costs, "layer times", &exec->costs);
@@ -44,9 +50,11 @@ err_t exec_new(const exec_options_t *options, exec_t **out)
 void exec_free(exec_t **exec)
 {
     if (!*exec) return;
+    const backend_t *backend = (*exec)->options.backend;
     for (int i = 0; i < (*exec)->n_plans; i++) plan_free(&(*exec)->plans[i]);
     graph_free(&(*exec)->graph);
-    mem_free(&(*exec)->arena);
+    backend_release(backend, &(*exec)->arena);
+    if ((*exec)->results) backend->memory->release_host((*exec)->results);
     mem_free(&(*exec)->costs);
     mem_free(exec);
 }
@@ -65,6 +73,7 @@ err_t exec_prepare(exec_t *exec, int64_t n, bool training)
     plan_t *plan;
     TRY(plan_new(exec->graph, exec->options.backend, exec->options.algorithms, n, training, &plan));
     exec->plans[exec->n_plans++] = plan;
+    if (n > exec->max_samples) exec->max_samples = n;
     if (plan->n_arena_bytes > exec->n_arena_bytes) exec->n_arena_bytes = plan->n_arena_bytes;
     if (plan->n_floor_bytes > exec->n_floor_bytes) exec->n_floor_bytes = plan->n_floor_bytes;
     return ERR_OK;
@@ -78,7 +87,15 @@ const op_algorithms_t *exec_algorithms(const exec_t *exec, int64_t n, bool train
 
 err_t exec_ready(exec_t *exec)
 {
-    return mem_new(exec->n_arena_bytes, "activations (a smaller batch needs less)", &exec->arena);
+    const backend_t *backend = exec->options.backend;
+    size_t n_results = (size_t)exec->max_samples * (size_t)(2 + exec->graph->n_classes) * sizeof(float);
+    void *block = NULL;
+    if (backend->memory) {
+        TRY(backend->memory->alloc_host(n_results, "results", &block));
+        exec->results = block;
+    }
+    return backend_alloc(backend, exec->n_arena_bytes, "activations (a smaller batch needs less)",
+                         &exec->arena);
 }
 
 size_t exec_arena_bytes(const exec_t *exec)
@@ -124,25 +141,51 @@ static op_args_t layer_args(exec_t *exec, const plan_t *plan, int node, const ex
     return args;
 }
 
-static bool all_finite(const float *values, int64_t n)
+static bool all_finite_here(const float *values, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
         if (!isfinite(values[i])) return false;
     return true;
 }
 
-static err_t check_layer(exec_t *exec, const plan_t *plan, int node, const op_args_t *args, char *out)
+/* Only for a run that has failed: it allocates. */
+static err_t all_finite(const exec_t *exec, const float *values, int64_t n, bool *out)
+{
+    enum { PIECE = 1 << 18 };
+    const backend_memory_t *memory = exec->options.backend->memory;
+    float *here = NULL;
+    *out = true;
+    if (!memory) {
+        *out = all_finite_here(values, n);
+        return ERR_OK;
+    }
+    TRY(mem_new_array(PIECE, sizeof *here, "looking for NaN", &here));
+    err_t err = ERR_OK;
+    for (int64_t i = 0; i < n && *out && err == ERR_OK; i += PIECE) {
+        int64_t count = n - i < PIECE ? n - i : PIECE;
+        err = memory->download(here, values + i, (size_t)count * sizeof *here);
+        if (err == ERR_OK) err = memory->sync();
+        if (err == ERR_OK) *out = all_finite_here(here, count);
+    }
+    mem_free(&here);
+    return err;
+}
+
+static err_t check_layer(const exec_t *exec, const plan_t *plan, int node, const op_args_t *args, char *out)
 {
     const graph_t *g = exec->graph;
     const graph_node_t *layer = &g->nodes[node];
+    bool finite;
     for (int i = 0; i < layer->desc.n_params; i++) {
         const graph_param_t *p = &g->params[layer->first_param + i];
-        if (!all_finite(args->param[i], shape_count(p->shape))) {
+        TRY(all_finite(exec, args->param[i], shape_count(p->shape), &finite));
+        if (!finite) {
             snprintf(out, EXEC_WHERE_MAX, "the parameter %s", p->name);
             return ERR_OK;
         }
     }
-    if (!all_finite(args->y, shape_count(plan->nodes[node].op->desc.y)))
+    TRY(all_finite(exec, args->y, shape_count(plan->nodes[node].op->desc.y), &finite));
+    if (!finite)
         snprintf(out, EXEC_WHERE_MAX, "the output of layer %s", layer->name);
     return ERR_OK;
 }
@@ -157,27 +200,38 @@ static double pass_sec(const exec_t *exec, int node, const exec_batch_t *batch, 
     return end - start;
 }
 
-static void count_forward(exec_t *exec, const plan_t *plan, int node, const exec_batch_t *batch, double start)
+static err_t count_forward(exec_t *exec, const plan_t *plan, int node, const exec_batch_t *batch, double start)
 {
     exec_cost_t *cost = &exec->costs[node];
+    if (!exec->timed) return ERR_OK;
+    TRY(backend_sync(exec->options.backend));
     cost->forward_sec += pass_sec(exec, node, batch, start);
     cost->forward_macs += (double)op_macs(&plan->nodes[node].op->desc);
+    return ERR_OK;
 }
 
 /* A gradient of the input and one of the weights are each as many products as forward. */
-static void count_backward(exec_t *exec, const plan_t *plan, int node, const exec_batch_t *batch,
-                           double start)
+static err_t count_backward(exec_t *exec, const plan_t *plan, int node, const exec_batch_t *batch,
+                            double start)
 {
     const plan_node_t *planned = &plan->nodes[node];
     exec_cost_t *cost = &exec->costs[node];
+    if (!exec->timed) return ERR_OK;
+    TRY(backend_sync(exec->options.backend));
     cost->backward_sec += pass_sec(exec, node, batch, start);
     int n_products = (planned->op->desc.n_params > 0) + (planned->dx[0] >= 0);
     cost->backward_macs += n_products * (double)op_macs(&planned->op->desc);
+    return ERR_OK;
 }
 
 const graph_t *exec_graph(const exec_t *exec)
 {
     return exec->graph;
+}
+
+void exec_time_layers(exec_t *exec, bool on)
+{
+    if (exec->options.backend->memory) exec->timed = on;
 }
 
 const exec_cost_t *exec_costs(const exec_t *exec)
@@ -204,33 +258,61 @@ static err_t run_forward(exec_t *exec, const exec_batch_t *batch, bool training,
         double start = clock_sec();
         err_t err = op_forward(plan->nodes[n].op, &args);
         if (err != ERR_OK) return err_context(err, "layer %s, forward", g->nodes[n].name);
-        if (training && !nonfinite) count_forward(exec, plan, n, batch, start);
+        if (training && !nonfinite) TRY(count_forward(exec, plan, n, batch, start));
         if (nonfinite && !nonfinite[0]) TRY(check_layer(exec, plan, n, &args, nonfinite));
     }
     return ERR_OK;
 }
 
-err_t exec_forward(exec_t *exec, const exec_batch_t *batch, bool training, double *loss_sum)
+static const float *losses_of(const exec_t *exec, const plan_t *plan)
 {
-    *loss_sum = 0;
-    if (batch->n == 0) return ERR_OK;
-    TRY(run_forward(exec, batch, training, NULL));
-    const plan_t *plan = find_plan(exec, batch->n, training);
-    int last = exec->graph->n_nodes - 1;
-    exec->losses = at(exec, plan, plan->nodes[last].y);
-    exec->logits = layer_args(exec, plan, last, batch).x[0];
-    for (int64_t i = 0; i < batch->n; i++) *loss_sum += exec->losses[i];
+    return at(exec, plan, plan->nodes[exec->graph->n_nodes - 1].y);
+}
+
+/* batch->tally, by the host where the backend leaves it to him. */
+static err_t count(const exec_t *exec, const plan_t *plan, const exec_batch_t *batch)
+{
+    const backend_t *backend = exec->options.backend;
+    const float *losses = losses_of(exec, plan);
+    if (backend->tally)
+        return backend->tally(losses, batch->predictions, batch->labels, batch->n, batch->tally);
+    double sum = 0;
+    for (int64_t i = 0; i < batch->n; i++) {
+        sum += losses[i];
+        batch->tally[1] += batch->predictions[i] == batch->labels[i] ? 1.0f : 0.0f;
+    }
+    batch->tally[0] += (float)sum;
     return ERR_OK;
 }
 
-const float *exec_losses(const exec_t *exec)
+err_t exec_forward(exec_t *exec, const exec_batch_t *batch, bool training)
 {
-    return exec->losses;
+    exec->last = *batch;
+    exec->last_training = training;
+    if (batch->n == 0) return ERR_OK;
+    TRY(run_forward(exec, batch, training, NULL));
+    return batch->tally ? count(exec, find_plan(exec, batch->n, training), batch) : ERR_OK;
 }
 
-const float *exec_logits(const exec_t *exec)
+err_t exec_results(exec_t *exec, exec_results_t *out)
 {
-    return exec->logits;
+    const exec_batch_t *batch = &exec->last;
+    const backend_memory_t *memory = exec->options.backend->memory;
+    *out = (exec_results_t){0};
+    if (batch->n == 0) return ERR_OK;
+    const plan_t *plan = find_plan(exec, batch->n, exec->last_training);
+    int last = exec->graph->n_nodes - 1;
+    *out = (exec_results_t){losses_of(exec, plan), layer_args(exec, plan, last, batch).x[0], batch->predictions};
+    if (!memory) return ERR_OK;
+    int64_t n = batch->n, n_logits = n * exec->graph->n_classes;
+    float *losses = (float *)(void *)exec->results, *logits = losses + n;
+    int32_t *predictions = (int32_t *)(void *)(logits + n_logits);
+    TRY(memory->download(losses, out->losses, (size_t)n * sizeof *losses));
+    TRY(memory->download(logits, out->logits, (size_t)n_logits * sizeof *logits));
+    if (batch->predictions)
+        TRY(memory->download(predictions, batch->predictions, (size_t)n * sizeof *predictions));
+    *out = (exec_results_t){losses, logits, batch->predictions ? predictions : NULL};
+    return memory->sync();
 }
 
 static err_t layer_backward(exec_t *exec, const plan_t *plan, int n, const exec_batch_t *batch)
@@ -269,12 +351,12 @@ err_t exec_backward(exec_t *exec, const exec_batch_t *batch, exec_ready_hook_t h
     const graph_t *g = exec->graph;
     const plan_t *plan = batch->n > 0 ? find_plan(exec, batch->n, true) : NULL;
     ASSERT(exec->options.grads && (plan || batch->n == 0));
-    if (!plan) memset(exec->options.grads, 0, (size_t)g->n_flat_params * sizeof(float));
+    if (!plan) TRY(backend_zero(exec->options.backend, exec->options.grads, (size_t)g->n_flat_params * sizeof(float)));
     for (int n = g->n_nodes - 1; n >= 0; n--) {
         double start = clock_sec();
         if (plan && plan->nodes[n].in_backward) {
             TRY(layer_backward(exec, plan, n, batch));
-            count_backward(exec, plan, n, batch, start);
+            TRY(count_backward(exec, plan, n, batch, start));
         }
         if (!hook || g->nodes[n].desc.n_params == 0) continue;
         int64_t offset = g->params[g->nodes[n].first_param].offset;

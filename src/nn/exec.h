@@ -2,7 +2,8 @@
  * backward without allocating. Not collective.
  *
  * Parameters, gradients and states are flat buffers of the caller (graph.h gives the layout); the executor
- * owns activations. One executor runs one batch at a time. */
+ * owns activations. All buffers, those of a batch too, are where the backend computes (ops/mirror.h: a
+ * mirror's device side). On a GPU forward and backward do not wait. One executor runs one batch at a time. */
 #ifndef NN_EXEC_H
 #define NN_EXEC_H
 
@@ -31,7 +32,8 @@ typedef struct exec_batch {
     int64_t n;
     const float *pixels;   /* [n, h, w, c] */
     const int32_t *labels; /* [n] */
-    int32_t *predictions;  /* [n], or NULL */
+    int32_t *predictions;  /* [n]; NULL: not wanted, then neither is tally */
+    float *tally;          /* forward adds the sum of the losses and the number of right predictions; or NULL */
     float *states;         /* n_flat_states; NULL: the executor's */
     uint64_t step, first_sample;
     float loss_scale; /* of the gradients: 1 / samples in the global batch */
@@ -53,13 +55,18 @@ err_t exec_ready(exec_t *exec);
 size_t exec_arena_bytes(const exec_t *exec);
 size_t exec_floor_bytes(const exec_t *exec);
 
-/* Forward of one batch of a prepared size. *loss_sum: Σ of the samples' losses. */
-err_t exec_forward(exec_t *exec, const exec_batch_t *batch, bool training, double *loss_sum);
+/* Forward of one batch of a prepared size. */
+err_t exec_forward(exec_t *exec, const exec_batch_t *batch, bool training);
 
-/* Of the last exec_forward, until the next call: each sample's loss [n], and what the loss was computed from
- * [n, classes]. */
-const float *exec_losses(const exec_t *exec);
-const float *exec_logits(const exec_t *exec);
+/* What forward found, in host memory. */
+typedef struct exec_results {
+    const float *losses;        /* [n] */
+    const float *logits;        /* [n, classes], which the losses were computed from */
+    const int32_t *predictions; /* [n]; NULL where the batch wants none */
+} exec_results_t;
+
+/* Of the last exec_forward, until the next call. Waits for it. */
+err_t exec_results(exec_t *exec, exec_results_t *out);
 
 /* Called when the gradients [offset, offset + count) of the flat buffer are final; ranges come in ascending
  * order without gaps. */
@@ -81,6 +88,10 @@ typedef struct exec_cost {
 /* One for each node of exec_graph, the executor's own. */
 const exec_cost_t *exec_costs(const exec_t *exec);
 void exec_clear_costs(exec_t *exec);
+
+/* On a GPU a layer's time is known only by waiting for it: while this is on (it is off at first), every layer is
+ * waited for. On the host layers are always timed. */
+void exec_time_layers(exec_t *exec, bool on);
 
 /* Runs forward again and finds the first layer with a NaN or infinite output (or parameter). *layer: its name
  * with what is wrong, in out[EXEC_WHERE_MAX]; "" when everything is finite. */

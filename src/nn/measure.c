@@ -16,15 +16,18 @@ static const double advantage = 0.97; /* of the rule's time, for another to be t
 /* Shortest of a few runs: what disturbs a run only makes it longer. */
 static err_t time_runs(const op_t *op, op_pass_t pass, const scratch_t *s, double best, double *sec)
 {
+    const backend_t *backend = op->backend;
     err_t err = ERR_OK;
     char *workspace = NULL, *saved = NULL;
     double total = 0;
     *sec = INFINITY;
-    TRY_OUT(err, mem_new(op->n_workspace_bytes, "workspace for measuring algorithms", &workspace));
-    TRY_OUT(err, mem_new(op->n_saved_bytes, "buffers for measuring algorithms", &saved));
+    TRY_OUT(err, backend_alloc(backend, op->n_workspace_bytes, "workspace for measuring algorithms",
+                               &workspace));
+    TRY_OUT(err, backend_alloc(backend, op->n_saved_bytes, "buffers for measuring algorithms", &saved));
     for (int i = 0; i < N_WARM_UP + MAX_RUNS; i++) {
         double start = clock_sec();
         TRY_OUT(err, scratch_run(s, op, pass, saved, workspace));
+        TRY_OUT(err, backend_sync(backend));
         double one = clock_sec() - start;
         if (i > 0 && one < *sec) *sec = one;
         if (one > hopeless_first * best || (i > 0 && *sec > hopeless * best)) break;
@@ -32,8 +35,8 @@ static err_t time_runs(const op_t *op, op_pass_t pass, const scratch_t *s, doubl
         if (i >= N_WARM_UP + MIN_RUNS - 1 && total > candidate_sec) break;
     }
 out:
-    mem_free(&workspace);
-    mem_free(&saved);
+    backend_release(backend, &workspace);
+    backend_release(backend, &saved);
     return err;
 }
 
@@ -57,7 +60,7 @@ static err_t choose(const measuring_t *m, const op_desc_t *desc, op_pass_t pass,
     double rule = INFINITY, best = INFINITY;
     err_t err = ERR_OK;
     *name = NULL;
-    TRY(scratch_new(desc, training, "buffers for measuring algorithms", &scratch));
+    TRY(scratch_new(desc, m->options->backend, training, "buffers for measuring algorithms", &scratch));
     for (int i = 0; i < c->n && err == ERR_OK; i++) {
         op_algorithms_t wanted = {0};
         op_t *op = NULL;

@@ -26,7 +26,7 @@ static const char *grouped(int64_t value, char out[32])
 static const char *gradient_path(const trainer_t *t)
 {
     if (t->comm->size == 1) return NULL;
-    return comm_buffer_by_host(&t->grads, t->graph->n_flat_params + TAIL_COUNT) ? "host" : t->comm->ops->name;
+    return comm_buffer_by_host(&t->buffer, t->graph->n_flat_params + TAIL_COUNT) ? "host" : t->comm->ops->name;
 }
 
 void trainer_print_header(const trainer_t *t)
@@ -75,8 +75,8 @@ static void record_allreduce(json_t *j, const trainer_t *t)
     json_object_begin(j, "allreduce");
     json_string(j, "gradients", gradient_path(t));
     json_array_begin(j, "measured");
-    for (int i = 0; i < t->grads.n_timings; i++) {
-        const comm_timing_t *timing = &t->grads.timings[i];
+    for (int i = 0; i < t->buffer.n_timings; i++) {
+        const comm_timing_t *timing = &t->buffer.timings[i];
         json_object_begin(j, NULL);
         json_int(j, "bytes", timing->n_bytes);
         json_real(j, "host_sec", timing->host_sec);
@@ -128,7 +128,7 @@ err_t trainer_record_run(trainer_t *t)
     json_int(j, "threads", t->runtime.n_threads);
     json_string(j, "device", t->runtime.backend->name);
     json_string(j, "comm", t->comm->ops->name);
-    json_bool(j, "gradients_shared", t->grads.shared);
+    json_bool(j, "gradients_shared", t->buffer.shared);
     record_allreduce(j, t);
     json_object_end(j);
     record_algorithms(j, t);

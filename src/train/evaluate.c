@@ -16,8 +16,8 @@ static void share_out(evaluator_t *e)
     e->n_batches = (n_all + EVAL_BATCH - 1) / EVAL_BATCH;
 }
 
-err_t evaluator_open(comm_t *comm, exec_t *exec, const dataset_t *dataset, double mean, double std,
-                     evaluator_t *out)
+err_t evaluator_open(comm_t *comm, exec_t *exec, const backend_t *backend, const dataset_t *dataset, double mean,
+                     double std, evaluator_t *out)
 {
     const dataset_info_t *info = &dataset->info;
     *out = (evaluator_t){.comm = comm, .exec = exec, .dataset = dataset, .mean = mean, .std = std};
@@ -25,9 +25,10 @@ err_t evaluator_open(comm_t *comm, exec_t *exec, const dataset_t *dataset, doubl
     int64_t n_pixels = info->height * info->width * info->channels;
     err_t err;
     TRY_OUT(err, mem_new_array(EVAL_BATCH, sizeof *out->index, "evaluation", &out->index));
-    TRY_OUT(err, mem_new_array(EVAL_BATCH * n_pixels, sizeof *out->pixels, "evaluation", &out->pixels));
-    TRY_OUT(err, mem_new_array(EVAL_BATCH, sizeof *out->labels, "evaluation", &out->labels));
-    TRY_OUT(err, mem_new_array(EVAL_BATCH, sizeof *out->predictions, "evaluation", &out->predictions));
+    size_t n_picture = (size_t)n_pixels * sizeof(float);
+    TRY_OUT(err, mirror_new(backend, EVAL_BATCH * n_picture, "evaluation", &out->pixels));
+    TRY_OUT(err, mirror_new(backend, EVAL_BATCH * sizeof(int32_t), "evaluation", &out->labels));
+    TRY_OUT(err, mirror_new(backend, EVAL_BATCH * sizeof(int32_t), "evaluation", &out->predictions));
     TRY_OUT(err, mem_new_array((int64_t)info->n_classes * info->n_classes, sizeof *out->confusion,
                                "evaluation", &out->confusion));
     TRY_OUT(err, mem_new_array(out->n_batches, sizeof *out->losses, "evaluation", &out->losses));
@@ -42,9 +43,9 @@ out:
 void evaluator_close(evaluator_t *e)
 {
     mem_free(&e->index);
-    mem_free(&e->pixels);
-    mem_free(&e->labels);
-    mem_free(&e->predictions);
+    mirror_free(&e->pixels);
+    mirror_free(&e->labels);
+    mirror_free(&e->predictions);
     mem_free(&e->confusion);
     mem_free(&e->losses);
 }
@@ -58,20 +59,42 @@ static float probability(const float *logits, int n_classes, int k)
 }
 
 /* Of the n samples that were evaluated last. */
-static void offer_mistakes(evaluator_t *e, int64_t n)
+static void offer_mistakes(evaluator_t *e, const exec_results_t *results, int64_t n)
 {
     int n_classes = e->dataset->info.n_classes;
+    const int32_t *labels = e->labels.host, *predictions = results->predictions;
     for (int64_t i = 0; i < n; i++) {
-        if (e->predictions[i] == e->labels[i]) continue;
+        if (predictions[i] == labels[i]) continue;
         worst_sample_t sample = {
             .index = e->index[i],
-            .label = e->labels[i],
-            .prediction = e->predictions[i],
-            .loss = exec_losses(e->exec)[i],
-            .probability = probability(exec_logits(e->exec) + i * n_classes, n_classes, e->predictions[i]),
+            .label = labels[i],
+            .prediction = predictions[i],
+            .loss = results->losses[i],
+            .probability = probability(results->logits + i * n_classes, n_classes, predictions[i]),
         };
         worst_offer(e->worst, &sample);
     }
+}
+
+/* One batch, whose samples are in e->index; *loss: the sum of its losses. */
+static err_t run_batch(evaluator_t *e, int64_t n, double *loss)
+{
+    const dataset_info_t *info = &e->dataset->info;
+    const int32_t *labels = e->labels.host;
+    exec_results_t results;
+    exec_batch_t batch = {.n = n,
+                          .pixels = e->pixels.device,
+                          .labels = e->labels.device,
+                          .predictions = e->predictions.device};
+    dataset_read(e->dataset, SPLIT_VAL, e->index, n, e->mean, e->std, e->pixels.host, e->labels.host);
+    TRY(mirror_push_all(&e->pixels));
+    TRY(mirror_push_all(&e->labels));
+    TRY(exec_forward(e->exec, &batch, false));
+    TRY(exec_results(e->exec, &results));
+    for (int64_t i = 0; i < n; i++) *loss += results.losses[i];
+    for (int64_t i = 0; i < n; i++) e->confusion[labels[i] * info->n_classes + results.predictions[i]]++;
+    if (e->worst) offer_mistakes(e, &results, n);
+    return ERR_OK;
 }
 
 /* This rank's part: each batch's loss and the confusion counts. */
@@ -83,12 +106,7 @@ static err_t run_local(evaluator_t *e)
     for (int64_t done = 0; done < e->n; done += EVAL_BATCH) {
         int64_t n = e->n - done < EVAL_BATCH ? e->n - done : EVAL_BATCH;
         for (int64_t i = 0; i < n; i++) e->index[i] = e->first + done + i;
-        dataset_read(e->dataset, SPLIT_VAL, e->index, n, e->mean, e->std, e->pixels, e->labels);
-        exec_batch_t batch = {
-            .n = n, .pixels = e->pixels, .labels = e->labels, .predictions = e->predictions};
-        TRY(exec_forward(e->exec, &batch, false, &e->losses[(e->first + done) / EVAL_BATCH]));
-        if (e->worst) offer_mistakes(e, n);
-        for (int64_t i = 0; i < n; i++) e->confusion[e->labels[i] * info->n_classes + e->predictions[i]]++;
+        TRY(run_batch(e, n, &e->losses[(e->first + done) / EVAL_BATCH]));
         progress_draw("evaluating", done + n, e->n, "");
     }
     return ERR_OK;

@@ -7,6 +7,7 @@
 #include "comm/comm.h"
 #include "data/dataset.h"
 #include "nn/exec.h"
+#include "ops/mirror.h"
 #include "train/worst.h"
 
 enum { EVAL_BATCH = 128 };
@@ -18,8 +19,7 @@ typedef struct evaluator {
     double mean, std; /* of the training pixels */
     int64_t first, n; /* this rank's samples */
     int64_t *index;
-    float *pixels;
-    int32_t *labels, *predictions;
+    mirror_t pixels, labels, predictions; /* float, int32_t, int32_t */
     int64_t *confusion; /* [classes × classes] */
     int64_t n_batches;  /* of all ranks */
     double *losses;     /* sum over each of them */
@@ -33,8 +33,8 @@ typedef struct evaluation {
 } evaluation_t;
 
 /* Borrows everything; prepares the executor for the batch sizes it will use. */
-err_t evaluator_open(comm_t *comm, exec_t *exec, const dataset_t *dataset, double mean, double std,
-                     evaluator_t *out);
+err_t evaluator_open(comm_t *comm, exec_t *exec, const backend_t *backend, const dataset_t *dataset, double mean,
+                     double std, evaluator_t *out);
 void evaluator_close(evaluator_t *evaluator);
 
 /* Collective. Allocates nothing. */

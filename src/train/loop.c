@@ -70,6 +70,16 @@ static void show_step(trainer_t *t)
     }
 }
 
+/* Layers are timed in steady steps, but on a GPU, where that means waiting for each, in the last of the warm-up. */
+static void time_layers(trainer_t *t)
+{
+    bool waits = t->runtime.backend->memory != NULL;
+    bool begins = t->n_first_steps == RATE_WARMUP_STEPS - LAYER_STEPS;
+    if (begins || !waits) exec_clear_costs(t->exec);
+    if (begins) exec_time_layers(t->exec, true);
+    if (t->n_first_steps == RATE_WARMUP_STEPS) exec_time_layers(t->exec, false);
+}
+
 static void advance(trainer_t *t, const step_result_t *result, const step_cost_t *cost)
 {
     t->at.step++;
@@ -81,7 +91,7 @@ static void advance(trainer_t *t, const step_result_t *result, const step_cost_t
     if (t->smooth_step_sec <= 0) t->smooth_step_sec = cost->total;
     if (result->n == t->global_batch) t->smooth_step_sec += (cost->total - t->smooth_step_sec) / 12;
     if (++t->n_first_steps <= RATE_WARMUP_STEPS) {
-        exec_clear_costs(t->exec);
+        time_layers(t);
         return;
     }
     t->steady.data += cost->data;
@@ -101,9 +111,9 @@ static err_t evaluate(trainer_t *t, evaluation_t *out)
 {
     TRY(trainer_average_states(t));
     trainer_release_weights(t);
-    optim_swap_average(t->optim, t->params);
+    TRY(comm_agree(t->comm, optim_swap_average(t->optim, t->params.device), "taking the average of the weights"));
     TRY(evaluator_run(&t->evaluator, out));
-    optim_swap_average(t->optim, t->params);
+    TRY(comm_agree(t->comm, optim_swap_average(t->optim, t->params.device), "taking the weights back"));
     if (out->accuracy > t->at.best_accuracy) t->at.best_accuracy = out->accuracy;
     return ERR_OK;
 }
@@ -191,7 +201,12 @@ static err_t report_profile(trainer_t *t)
     int64_t n_steps = t->n_first_steps - RATE_WARMUP_STEPS;
     if (n_steps <= 0) return ERR_OK;
     profile_t profile;
-    err_t err = profile_gather(t->comm, t->exec, t->runtime.backend, &t->steady, n_steps, &profile);
+    profile_run_t run = {.exec = t->exec,
+                         .backend = t->runtime.backend,
+                         .sums = &t->steady,
+                         .n_steps = n_steps,
+                         .n_layer_steps = t->runtime.backend->memory ? LAYER_STEPS : n_steps};
+    err_t err = profile_gather(t->comm, &run, &profile);
     if (err == ERR_OK) {
         profile_print(&profile);
         json_t *j = metrics_begin(&t->metrics, "profile");
@@ -281,7 +296,7 @@ err_t train_run(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS], vo
     runtime_abort_alone(&t->runtime, err);
     trainer_teardown(t);
     runtime_t runtime = t->runtime;
-    comm_buffer_t grads = t->grads;
+    comm_buffer_t grads = t->buffer;
     char *saved = t->saved_options;
     mem_free(&t);
     if (runtime.comm) comm_buffer_free(runtime.comm, &grads);

@@ -25,7 +25,7 @@ static int sections_of(const graph_t *g, float *params, float *states, const opt
     int n = 0;
     out[n++] = (section_t){"/params", g->params, g->n_params, params};
     for (int i = 0; optim && i < optim->n_buffers; i++) {
-        out[n] = (section_t){"", g->params, g->n_params, optim->buffers[i].flat};
+        out[n] = (section_t){"", g->params, g->n_params, optim->buffers[i].flat.host};
         snprintf(out[n].folder, sizeof out[n].folder, "/optimizer/%s", optim->buffers[i].name);
         n++;
     }

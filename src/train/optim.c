@@ -113,20 +113,20 @@ static void make_ranges(optim_t *o, const graph_t *graph)
 static err_t add_buffer(optim_t *o, const char *name)
 {
     optim_buffer_t *buffer = &o->buffers[o->n_buffers];
-    TRY(mem_new_array(o->n_flat, sizeof(float), "optimizer state", &buffer->flat));
-    mem_touch(buffer->flat, (size_t)o->n_flat * sizeof(float));
+    TRY(mirror_new(o->backend, (size_t)o->n_flat * sizeof(float), "optimizer state", &buffer->flat));
     buffer->name = name;
     o->n_buffers++;
     return ERR_OK;
 }
 
-err_t optim_new(const optim_options_t *options, const graph_t *graph, optim_t **out)
+err_t optim_new(const optim_options_t *options, const graph_t *graph, const backend_t *backend, optim_t **out)
 {
     const traits_t *traits = traits_of(options->optimizer);
     optim_t *o = NULL;
     err_t err;
     TRY(mem_new(sizeof *o, "the optimizer", &o));
     o->kind = traits->kind;
+    o->backend = backend;
     o->options = *options;
     o->options.optimizer = traits->name; /* outlives the command line's */
     if (!(o->options.epsilon > 0)) o->options.epsilon = traits->epsilon;
@@ -140,7 +140,7 @@ err_t optim_new(const optim_options_t *options, const graph_t *graph, optim_t **
     o->n_states = o->n_buffers;
     if (options->ema > 0) {
         TRY_OUT(err, add_buffer(o, "ema"));
-        o->average = o->buffers[o->n_buffers - 1].flat;
+        o->average = &o->buffers[o->n_buffers - 1];
     }
     *out = o;
     return ERR_OK;
@@ -153,39 +153,43 @@ void optim_free(optim_t **optim)
 {
     optim_t *o = *optim;
     if (!o) return;
-    for (int i = 0; i < o->n_buffers; i++) mem_free(&o->buffers[i].flat);
+    for (int i = 0; i < o->n_buffers; i++) mirror_free(&o->buffers[i].flat);
     mem_free(&o->ranges);
     mem_free(optim);
 }
 
+bool optim_needs_norms(const optim_t *o)
+{
+    return o->options.clip_norm > 0 || o->kind == OPTIM_LARS;
+}
+
 /* Norms and the factor of clipping, where something needs them. */
-static err_t measure(optim_t *o, const backend_t *backend, const float *gradients, int64_t step)
+static err_t measure(optim_t *o, const optim_step_t *step)
 {
     double limit = o->options.clip_norm, squares = 0;
     o->gradient_scale = 1;
     o->gradient_norm = NAN;
-    if (!(limit > 0) && o->kind != OPTIM_LARS) return ERR_OK;
+    if (!optim_needs_norms(o)) return ERR_OK;
     for (int i = 0; i < o->n_ranges; i++) {
         optim_range_t *range = &o->ranges[i];
-        TRY(backend->sum_squares(gradients + range->first, range->n, &range->gradient_squares));
+        TRY(o->backend->sum_squares(step->gradients + range->first, range->n, &range->gradient_squares));
         squares += range->gradient_squares;
     }
     o->gradient_norm = sqrt(squares);
     if (!isfinite(o->gradient_norm))
         RAISE(ERR_GATE,
               "the gradient is not finite at step %lld: lower --lr or add --warmup, and check the data",
-              (long long)step);
+              (long long)step->step);
     if (limit > 0 && o->gradient_norm > limit) o->gradient_scale = limit / o->gradient_norm;
     return ERR_OK;
 }
 
-static err_t trust_ratio(const optim_t *o, const optim_range_t *range, const backend_t *backend,
-                         const float *weights, double *out)
+static err_t trust_ratio(const optim_t *o, const optim_range_t *range, const float *weights, double *out)
 {
     double squares;
     *out = 1;
     if (o->kind != OPTIM_LARS || !range->is_weight) return ERR_OK;
-    TRY(backend->sum_squares(weights + range->first, range->n, &squares));
+    TRY(o->backend->sum_squares(weights + range->first, range->n, &squares));
     double weight_norm = sqrt(squares), gradient_norm = o->gradient_scale * sqrt(range->gradient_squares);
     if (weight_norm > 0 && gradient_norm > 0)
         *out = o->options.lars_trust * weight_norm /
@@ -200,46 +204,78 @@ static double average_decay(const optim_t *o, int64_t step)
     return ramp < o->options.ema ? ramp : o->options.ema;
 }
 
+void optim_step_values(const optim_t *o, const optim_step_t *step, backend_step_t *values)
+{
+    double t = (double)step->step + 1;
+    values->lr = step->lr;
+    values->gradient_scale = o->gradient_scale;
+    values->average_decay = average_decay(o, step->step);
+    values->correction[0] = 1 - pow(o->options.beta1, t);
+    values->correction[1] = 1 - pow(o->options.beta2, t);
+}
+
 /* What all ranges have in common. */
-static optim_args_t common_args(const optim_t *o, double lr, int64_t step)
+static optim_args_t common_args(const optim_t *o, const optim_step_t *step)
 {
     const optim_options_t *options = &o->options;
-    double t = (double)step + 1;
-    return (optim_args_t){.lr = lr,
-                          .gradient_scale = o->gradient_scale,
-                          .average_decay = average_decay(o, step),
+    backend_step_t v = {0};
+    optim_step_values(o, step, &v);
+    return (optim_args_t){.lr = v.lr,
+                          .gradient_scale = v.gradient_scale,
+                          .average_decay = v.average_decay,
                           .momentum = options->momentum,
                           .rho = options->rho,
                           .beta = {options->beta1, options->beta2},
-                          .correction = {1 - pow(options->beta1, t), 1 - pow(options->beta2, t)},
+                          .correction = {v.correction[0], v.correction[1]},
                           .epsilon = options->epsilon,
-                          .nesterov = traits_of(options->optimizer)->nesterov};
+                          .nesterov = traits_of(options->optimizer)->nesterov,
+                          .guard = step->guard};
 }
 
-err_t optim_step(optim_t *o, const backend_t *backend, float *weights, const float *gradients, double lr,
-                 int64_t step)
+static float *flat_of(const optim_buffer_t *buffer)
 {
-    TRY(measure(o, backend, gradients, step));
-    optim_args_t args = common_args(o, lr, step);
+    return buffer->flat.device;
+}
+
+err_t optim_step(optim_t *o, const optim_step_t *step)
+{
+    TRY(measure(o, step));
+    optim_args_t args = common_args(o, step);
     for (int i = 0; i < o->n_ranges; i++) {
         const optim_range_t *range = &o->ranges[i];
-        TRY(trust_ratio(o, range, backend, weights, &args.trust_ratio));
-        args.weight = weights + range->first;
-        args.gradient = gradients + range->first;
+        TRY(trust_ratio(o, range, step->weights, &args.trust_ratio));
+        args.weight = step->weights + range->first;
+        args.gradient = step->gradients + range->first;
         args.n = range->n;
         args.weight_decay = range->is_weight ? o->options.weight_decay : 0;
-        for (int s = 0; s < o->n_states; s++) args.state[s] = o->buffers[s].flat + range->first;
-        args.average = o->average ? o->average + range->first : NULL;
-        TRY(backend->optim[o->kind](&args));
+        for (int s = 0; s < o->n_states; s++) args.state[s] = flat_of(&o->buffers[s]) + range->first;
+        args.average = o->average ? flat_of(o->average) + range->first : NULL;
+        TRY(o->backend->optim[o->kind](&args));
     }
     return ERR_OK;
 }
 
-void optim_swap_average(optim_t *o, float *weights)
+err_t optim_swap_average(optim_t *o, float *weights)
 {
-    for (int64_t i = 0; o->average && i < o->n_flat; i++) {
+    if (!o->average) return ERR_OK;
+    float *average = flat_of(o->average);
+    if (o->backend->swap) return o->backend->swap(weights, average, o->n_flat);
+    for (int64_t i = 0; i < o->n_flat; i++) {
         float weight = weights[i];
-        weights[i] = o->average[i];
-        o->average[i] = weight;
+        weights[i] = average[i];
+        average[i] = weight;
     }
+    return ERR_OK;
+}
+
+err_t optim_pull(const optim_t *o)
+{
+    for (int i = 0; i < o->n_buffers; i++) TRY(mirror_pull_all(&o->buffers[i].flat));
+    return ERR_OK;
+}
+
+err_t optim_push(const optim_t *o)
+{
+    for (int i = 0; i < o->n_buffers; i++) TRY(mirror_push_all(&o->buffers[i].flat));
+    return ERR_OK;
 }

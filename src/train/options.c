@@ -81,7 +81,9 @@ enum { N_OPTIONS = sizeof table / sizeof table[0], TEXT_MAX = 4200, MAX_CONFIG =
 const char *const train_options_per_run[] = {"config",    "print-config",   "out",         "overwrite",
                                              "resume",    "trace",          "trace-steps", "tensorboard",
                                              "device",    "comm",           "threads",     "timeout",
-                                             "allreduce", "ranks-per-host", NULL};
+                                             "allreduce", "ranks-per-host", "gpus",        "share-gpu",
+                                             "workspace", "bucket",         "cuda-graph",  "wire",
+                                             "nccl-register", NULL};
 static const char *const may_change[] = {"data",
                                          "epochs",
                                          "steps",

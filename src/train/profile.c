@@ -6,9 +6,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "nn/scratch.h"
 
 /* Sizes of the product, small first: a slow backend stays with those. */
-static const int64_t peak_sizes[] = {128, 256, 512, 1024};
+static const int64_t peak_sizes[] = {128, 256, 512, 1024, 4096, 8192};
 enum { N_PEAK_SIZES = sizeof peak_sizes / sizeof peak_sizes[0], PEAK_RUNS = 5 };
 #define PEAK_BUDGET_SEC 0.2
 
@@ -18,45 +19,38 @@ enum { N_UNFUSED = sizeof unfused / sizeof unfused[0] };
 
 typedef struct product {
     op_t *op;
-    float *x, *y, *w;
+    scratch_t scratch;
     void *saved, *workspace;
 } product_t;
 
 static err_t product_new(const backend_t *backend, dtype_t compute, int64_t n, product_t *out)
 {
+    static const char what[] = "the peak's matrices";
     op_desc_t desc = {.kind = OP_LINEAR, .compute = compute, .n_inputs = 1, .x = {shape_2d(n, n)}};
     desc.attr.linear = (linear_attr_t){.out_features = n};
     TRY(op_infer(&desc));
     TRY(op_plan(backend, &desc, false, NULL, &out->op));
-    TRY(mem_new_array(n * n, sizeof(float), "the peak's matrices", &out->x));
-    TRY(mem_new_array(n * n, sizeof(float), "the peak's matrices", &out->y));
-    TRY(mem_new_array(n * n, sizeof(float), "the peak's matrices", &out->w));
-    TRY(mem_new(out->op->n_saved_bytes, "the peak's workspace", &out->saved));
-    TRY(mem_new(out->op->n_workspace_bytes, "the peak's workspace", &out->workspace));
-    for (int64_t i = 0; i < n * n; i++) {
-        out->x[i] = (float)(i % 7) - 3;
-        out->w[i] = (float)(i % 5) - 2;
-    }
-    return ERR_OK;
+    TRY(scratch_new(&desc, backend, false, what, &out->scratch));
+    TRY(backend_alloc(backend, out->op->n_saved_bytes, what, &out->saved));
+    return backend_alloc(backend, out->op->n_workspace_bytes, what, &out->workspace);
 }
 
-static void product_free(product_t *product)
+static void product_free(const backend_t *backend, product_t *product)
 {
     op_free(&product->op);
-    mem_free(&product->x);
-    mem_free(&product->y);
-    mem_free(&product->w);
-    mem_free(&product->saved);
-    mem_free(&product->workspace);
+    scratch_free(&product->scratch);
+    backend_release(backend, &product->saved);
+    backend_release(backend, &product->workspace);
 }
 
 /* Seconds of the fastest of a few runs, as many as fit before `deadline` but at least one. */
-static err_t time_product(const product_t *p, double deadline, double *best_sec)
+static err_t time_product(const backend_t *backend, const product_t *p, double deadline, double *best_sec)
 {
-    op_args_t args = {.x = {p->x}, .y = p->y, .param = {p->w}, .saved = p->saved, .workspace = p->workspace};
+    TRY(backend_sync(backend));
     for (int i = 0; i < PEAK_RUNS && (i == 0 || clock_sec() + *best_sec < deadline); i++) {
         double start = clock_sec();
-        TRY(op_forward(p->op, &args));
+        TRY(scratch_run(&p->scratch, p->op, OP_FORWARD, p->saved, p->workspace));
+        TRY(backend_sync(backend));
         double sec = clock_sec() - start;
         if (i == 0 || sec < *best_sec) *best_sec = sec;
     }
@@ -74,8 +68,8 @@ err_t profile_measure_peak(const backend_t *backend, dtype_t compute, double *ou
         if (*out > 0 && clock_sec() + 2 * n_flops / *out > deadline) break;
         product_t product = {0};
         err_t err = product_new(backend, compute, n, &product);
-        if (err == ERR_OK) err = time_product(&product, deadline, &sec);
-        product_free(&product);
+        if (err == ERR_OK) err = time_product(backend, &product, deadline, &sec);
+        product_free(backend, &product);
         if (err != ERR_OK) return err_context(err, "measuring the peak");
         if (n_flops / sec > *out) *out = n_flops / sec;
     }
@@ -117,7 +111,7 @@ static err_t average(comm_t *comm, double *values, int64_t n, int64_t n_steps)
     return ERR_OK;
 }
 
-static err_t gather_layers(comm_t *comm, const exec_t *exec, profile_t *out)
+static err_t gather_layers(comm_t *comm, const exec_t *exec, int64_t n_steps, profile_t *out)
 {
     const graph_t *graph = exec_graph(exec);
     double *values = NULL;
@@ -131,7 +125,7 @@ static err_t gather_layers(comm_t *comm, const exec_t *exec, profile_t *out)
         values[3 * i + 1] = costs[i].backward_sec;
         values[3 * i + 2] = 2 * (costs[i].forward_macs + costs[i].backward_macs);
     }
-    TRY_OUT(err, average(comm, values, 3 * (int64_t)out->n_layers, out->n_steps));
+    TRY_OUT(err, average(comm, values, 3 * (int64_t)out->n_layers, n_steps));
     for (int i = 0; i < out->n_layers; i++)
         out->layers[i] = (profile_layer_t){graph->nodes[i].name, graph->nodes[i].desc.kind, values[3 * i],
                                            values[3 * i + 1], values[3 * i + 2]};
@@ -141,15 +135,15 @@ out:
     return err;
 }
 
-err_t profile_gather(comm_t *comm, const exec_t *exec, const backend_t *backend, const profile_split_t *sums,
-                     int64_t n_steps, profile_t *out)
+err_t profile_gather(comm_t *comm, const profile_run_t *run, profile_t *out)
 {
-    *out = (profile_t){.n_steps = n_steps, .n_ranks = comm->size};
+    const profile_split_t *sums = run->sums;
+    *out = (profile_t){.n_steps = run->n_steps, .n_ranks = comm->size};
     double split[] = {sums->data, sums->forward, sums->backward, sums->comm, sums->optimizer, sums->total};
-    TRY(average(comm, split, sizeof split / sizeof split[0], n_steps));
+    TRY(average(comm, split, sizeof split / sizeof split[0], run->n_steps));
     out->split = (profile_split_t){split[0], split[1], split[2], split[3], split[4], split[5]};
-    TRY(gather_layers(comm, exec, out));
-    return profile_measure_peaks(comm, backend, exec_graph(exec)->compute, &out->peak_flops);
+    TRY(gather_layers(comm, run->exec, run->n_layer_steps, out));
+    return profile_measure_peaks(comm, run->backend, exec_graph(run->exec)->compute, &out->peak_flops);
 }
 
 void profile_free(profile_t *profile)

@@ -35,10 +35,17 @@ typedef struct profile {
 #define PROFILE_UNFUSED_SHARE 0.25
 enum { PROFILE_TOP = 5, PROFILE_MAX_HINTS = 3, PROFILE_HINT_MAX = 240 };
 
-/* Collective. Mean of what the ranks had; sums: over this rank's n_steps > 0 steps, as the executor's costs
- * are. The peak is measured, which takes up to 0.3 s. profile_free in any case. */
-err_t profile_gather(comm_t *comm, const exec_t *exec, const backend_t *backend, const profile_split_t *sums,
-                     int64_t n_steps, profile_t *out);
+/* What one rank has measured. */
+typedef struct profile_run {
+    const exec_t *exec;
+    const backend_t *backend;
+    const profile_split_t *sums;    /* over n_steps > 0 steps */
+    int64_t n_steps, n_layer_steps; /* the executor's costs are of so many steps */
+} profile_run_t;
+
+/* Collective. Mean of what the ranks had. The peak is measured, which takes up to 0.3 s. profile_free in any
+ * case. */
+err_t profile_gather(comm_t *comm, const profile_run_t *run, profile_t *out);
 void profile_free(profile_t *profile);
 
 /* Not collective. FLOP/s of a matrix product through the backend in DTYPE_F32 or DTYPE_BF16, the best of

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/version.h"
 
+static const char *const switches[] = {"auto", "on", "off", NULL};
 static const char *const wires[] = {"fp32", "bf16", NULL};
 
 #define FIELD(name) offsetof(runtime_options_t, name)
@@ -27,6 +28,10 @@ const opt_t runtime_option_table[] = {
      "let several ranks use one GPU (their gradients then go through host memory)", false},
     {"workspace", OPT_SIZE, FIELD(workspace), "256M", 1 << 20, 1e12, NULL, "SIZE",
      "most memory on the GPU for an operator's intermediate results", false},
+    {"bucket", OPT_SIZE, FIELD(bucket), "auto", 1 << 20, 128 << 20, NULL, "SIZE",
+     "gradients that NCCL sums at a time, while backward goes on", false},
+    {"cuda-graph", OPT_CHOICE, FIELD(cuda_graph), "auto", 0, 0, switches, NULL,
+     "record a step's work and give it to the GPU in one call", false},
     {"wire", OPT_CHOICE, FIELD(wire), "fp32", 0, 0, wires, NULL, "how NCCL carries gradients", false},
     {"nccl-register", OPT_FLAG, FIELD(nccl_register), "true", 0, 0, NULL, NULL,
      "register gradient buffers with NCCL where it supports that", false},

@@ -8,8 +8,8 @@
 #include "ops/backend.h"
 
 typedef struct runtime_options {
-    const char *device, *comm, *allreduce, *gpus, *wire;
-    int64_t threads, ranks_per_host, workspace;
+    const char *device, *comm, *allreduce, *gpus, *wire, *cuda_graph;
+    int64_t threads, ranks_per_host, workspace, bucket;
     double timeout_sec;
     bool share_gpu, nccl_register;
 } runtime_options_t;

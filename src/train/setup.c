@@ -210,12 +210,15 @@ static err_t build_model(trainer_t *t)
     ASSERT(known); /* the option's table lists what there is */
     TRY(model_build(t->options->model, &options, &t->graph));
     TRY(check_norms(t));
-    TRY(mem_new_array(t->graph->n_flat_params, sizeof(float), "weights", &t->params));
-    TRY(optim_new(&t->options->optim, t->graph, &t->optim));
+    const backend_t *backend = t->runtime.backend;
+    size_t n_params = (size_t)t->graph->n_flat_params * sizeof(float);
+    size_t n_states = (size_t)t->graph->n_flat_states * sizeof(float);
+    TRY(mirror_new(backend, n_params, "weights", &t->params));
+    TRY(optim_new(&t->options->optim, t->graph, backend, &t->optim));
     if (t->options->accumulate > 1)
-        TRY(mem_new_array(t->graph->n_flat_params, sizeof(float), "accumulated gradients", &t->accumulated));
-    TRY(mem_new_array(t->graph->n_flat_states, sizeof(float), "running statistics", &t->states));
-    graph_init(t->graph, (uint64_t)t->options->seed, t->params, t->states);
+        TRY(backend_alloc(backend, n_params, "accumulated gradients", &t->accumulated));
+    TRY(mirror_new(backend, n_states, "running statistics", &t->states));
+    graph_init(t->graph, (uint64_t)t->options->seed, t->params.host, t->states.host);
     return ERR_OK;
 }
 
@@ -275,9 +278,9 @@ static err_t build_executor(trainer_t *t)
 {
     exec_options_t options = {.graph = t->graph,
                               .backend = t->runtime.backend,
-                              .params = t->params,
-                              .grads = t->grads.data,
-                              .states = t->states,
+                              .params = t->params.device,
+                              .grads = t->grads.device,
+                              .states = t->states.device,
                               .seed = (uint64_t)t->options->seed,
                               .algorithms = &t->algorithms.table,
                               .sum_shared = t->options->sync_bn ? sum_over_ranks : NULL,
@@ -288,15 +291,14 @@ static err_t build_executor(trainer_t *t)
     TRY(prepare_batch(t, t->global_batch));
     TRY(prepare_batch(t, n_train % t->global_batch));
     const dataset_info_t *info = &t->dataset->info;
-    TRY(evaluator_open(t->comm, t->exec, t->dataset, info->mean, info->std, &t->evaluator));
+    TRY(evaluator_open(t->comm, t->exec, t->runtime.backend, t->dataset, info->mean, info->std, &t->evaluator));
     TRY(exec_ready(t->exec));
-    TRY(mem_new_array(t->max_local, sizeof *t->predictions, "predictions", &t->predictions));
     TRY(mem_new_array(RATE_RING, sizeof *t->step_rates, "step times", &t->step_rates));
     mem_touch(t->step_rates, RATE_RING * sizeof *t->step_rates);
     return ERR_OK;
 }
 
-static err_t open_loader(trainer_t *t)
+static err_t open_feed(trainer_t *t)
 {
     t->augment = (augment_t){t->options->augment, (uint64_t)t->options->seed};
     loader_options_t options = {
@@ -311,7 +313,7 @@ static err_t open_loader(trainer_t *t)
         .timeout_sec = t->options->runtime.timeout_sec,
         .augment = &t->augment,
     };
-    return options.n_batches > 0 ? loader_open(&options, &t->loader) : ERR_OK;
+    return feed_open(&options, t->runtime.backend, &t->feed);
 }
 
 static err_t open_shards(trainer_t *t)
@@ -320,8 +322,7 @@ static err_t open_shards(trainer_t *t)
     TRY(mem_new(sizeof *t->shards, "shards", &t->shards));
     TRY(shards_open(t->comm, t->runtime.backend, (int)t->options->reproducible,
                     t->graph->n_flat_params + TAIL_COUNT, t->graph->n_flat_states, t->shards));
-    shards_set_states(t->shards, t->states);
-    return ERR_OK;
+    return shards_set_states(t->shards, t->states.host);
 }
 
 static err_t begin_trace(trainer_t *t)
@@ -338,14 +339,41 @@ static err_t begin_trace(trainer_t *t)
     return trace_file_begin(t->comm, &options, &t->trace);
 }
 
+/* Gradients: the communicator's memory, which the backend computes into, or has a side of its own to. */
+static err_t open_gradients(trainer_t *t)
+{
+    int64_t n = t->graph->n_flat_params + TAIL_COUNT;
+    size_t n_bytes = (size_t)n * sizeof(float);
+    TRY(comm_buffer_new(t->comm, n_bytes, &t->buffer));
+    comm_buffer_set_exact(&t->buffer, TAIL_COUNT);
+    t->bucket = (bucket_t){.comm = t->comm,
+                           .buffer = &t->buffer,
+                           .n_min = bucket_floats(t->options->runtime.bucket, t->graph->n_flat_params)};
+    err_t err = mirror_wrap(t->runtime.backend, n_bytes, "gradients", t->buffer.data, t->buffer.device, &t->grads);
+    return comm_agree(t->comm, err, "making the gradient buffers");
+}
+
+/* What of a step the host must see before it goes on; NULL: nothing. */
+static const char *why_no_recording(const trainer_t *t)
+{
+    const train_options_t *o = t->options;
+    if (o->accumulate > 1) return "with --accumulate a step has several parts";
+    if (o->reproducible) return "--reproducible adds gradients up on the host";
+    if (o->sync_bn) return "--sync-bn adds statistics up on the host";
+    if (o->trace) return "--trace wants to see the layers";
+    return NULL;
+}
+
 err_t trainer_build(trainer_t *t)
 {
     comm_t *comm = t->comm;
     TRY(open_data(t));
     TRY(comm_agree(comm, plan_steps(t), "planning steps"));
     TRY(comm_agree(comm, build_model(t), "building the model"));
-    TRY(comm_buffer_new(comm, (size_t)(t->graph->n_flat_params + TAIL_COUNT) * sizeof(float), &t->grads));
+    TRY(open_gradients(t));
     TRY(choose_algorithms(t));
+    err_t err = replay_open(t->runtime.backend, t->options->runtime.cuda_graph, why_no_recording(t), &t->replay);
+    TRY(comm_agree(comm, err, "choosing how steps run"));
     return comm_agree(comm, build_executor(t), "planning the model");
 }
 
@@ -353,9 +381,14 @@ err_t trainer_begin(trainer_t *t)
 {
     TRY(comm_agree(t->comm, open_shards(t), "making shards"));
     /* Equal by construction; broadcast, so that a host whose libm differs in a last bit joins in too. */
-    TRY(comm_broadcast(t->comm, t->params, t->graph->n_flat_params * (int64_t)sizeof(float), 0,
+    TRY(comm_broadcast(t->comm, t->params.host, t->graph->n_flat_params * (int64_t)sizeof(float), 0,
                        "sending weights"));
-    return comm_agree(t->comm, open_loader(t), "starting the loader");
+    err_t err = mirror_push_all(&t->params);
+    if (err == ERR_OK) err = mirror_push_all(&t->states);
+    if (err == ERR_OK) err = optim_push(t->optim);
+    if (err == ERR_OK) err = backend_sync(t->runtime.backend);
+    TRY(comm_agree(t->comm, err, "sending weights"));
+    return comm_agree(t->comm, open_feed(t), "starting the loader");
 }
 
 err_t trainer_setup(trainer_t *t)
@@ -376,7 +409,8 @@ err_t trainer_setup(trainer_t *t)
 void trainer_teardown(trainer_t *t)
 {
     ckpt_async_close(&t->writer);
-    loader_close(&t->loader);
+    feed_close(&t->feed);
+    replay_close(&t->replay);
     trace_close();
     evaluator_close(&t->evaluator);
     exec_free(&t->exec);
@@ -385,13 +419,13 @@ void trainer_teardown(trainer_t *t)
     sampler_free(&t->sampler);
     graph_free(&t->graph);
     dataset_close(&t->dataset);
-    mem_free(&t->params);
+    mirror_free(&t->params);
     optim_free(&t->optim);
-    mem_free(&t->accumulated);
+    backend_release(t->runtime.backend, &t->accumulated);
+    mirror_free(&t->grads);
     if (t->shards) shards_close(t->shards);
     mem_free(&t->shards);
-    mem_free(&t->states);
-    mem_free(&t->predictions);
+    mirror_free(&t->states);
     mem_free(&t->step_rates);
     metrics_close(&t->metrics); /* after an error; otherwise it is closed already */
     tensorboard_close(&t->tensorboard);

@@ -9,7 +9,6 @@ err_t shards_open(comm_t *comm, const backend_t *backend, int n_all, int64_t n_f
 {
     ASSERT(n_all % comm->size == 0);
     *out = (shards_t){.comm = comm,
-                      .backend = backend,
                       .n_all = n_all,
                       .n_local = n_all / comm->size,
                       .n_floats = n_floats,
@@ -18,7 +17,8 @@ err_t shards_open(comm_t *comm, const backend_t *backend, int n_all, int64_t n_f
     int64_t n_kept = out->n_local * comm->size * out->n_slice;
     TRY(mem_new_array(n_kept, sizeof(float), "the gradients of shards", &out->kept));
     TRY(mem_new_array(n_kept, sizeof(float), "the gradients of shards", &out->received));
-    TRY(mem_new_array(out->n_local * n_states, sizeof(float), "running statistics", &out->states));
+    TRY(mirror_new(backend, (size_t)(out->n_local * n_states) * sizeof(float), "running statistics",
+                   &out->states));
     TRY(mem_new_array(n_all * n_states, sizeof(float), "running statistics", &out->all_states));
     mem_touch(out->kept, (size_t)n_kept * sizeof(float));
     mem_touch(out->received, (size_t)n_kept * sizeof(float));
@@ -29,7 +29,7 @@ void shards_close(shards_t *shards)
 {
     mem_free(&shards->kept);
     mem_free(&shards->received);
-    mem_free(&shards->states);
+    mirror_free(&shards->states);
     mem_free(&shards->all_states);
 }
 
@@ -37,6 +37,11 @@ void shards_keep(shards_t *s, int i, const float *gradients)
 {
     float *kept = s->kept + i * s->comm->size * s->n_slice;
     memcpy(kept, gradients, (size_t)s->n_floats * sizeof *kept);
+}
+
+static void add(float *sum, const float *part, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) sum[i] += part[i];
 }
 
 /* Each rank gets its slice of every shard, sums it, and the slices are put together. */
@@ -49,7 +54,7 @@ err_t shards_sum(shards_t *s, float *gradients)
     float *sum = s->received; /* shard 0 of rank 0, the first */
     for (int shard = 1; shard < s->n_all; shard++) {
         int rank = shard / s->n_local, i = shard % s->n_local;
-        TRY(s->backend->accumulate(sum, s->received + i * n_row + rank * s->n_slice, s->n_slice));
+        add(sum, s->received + i * n_row + rank * s->n_slice, s->n_slice);
     }
     TRY(comm_allgather(s->comm, sum, n_bytes, s->kept, "gradient exchange"));
     memcpy(gradients, s->kept, (size_t)s->n_floats * sizeof *gradients);
@@ -58,24 +63,26 @@ err_t shards_sum(shards_t *s, float *gradients)
 
 float *shards_states(const shards_t *s, int i)
 {
-    return s->states + i * s->n_states;
+    return (float *)s->states.device + i * s->n_states;
 }
 
-void shards_set_states(shards_t *s, const float *states)
+err_t shards_set_states(shards_t *s, const float *states)
 {
+    float *own = s->states.host;
     for (int i = 0; i < s->n_local; i++)
-        memcpy(shards_states(s, i), states, (size_t)s->n_states * sizeof *states);
+        memcpy(own + i * s->n_states, states, (size_t)s->n_states * sizeof *states);
+    return mirror_push_all(&s->states);
 }
 
 err_t shards_average_states(shards_t *s, float *states)
 {
-    TRY(comm_allgather(s->comm, s->states, s->n_local * s->n_states * (int64_t)sizeof *states, s->all_states,
-                       "averaging running statistics"));
+    TRY(mirror_pull_all(&s->states));
+    TRY(comm_allgather(s->comm, s->states.host, s->n_local * s->n_states * (int64_t)sizeof *states,
+                       s->all_states, "averaging running statistics"));
     for (int64_t k = 0; k < s->n_states; k++) {
         double sum = 0;
         for (int shard = 0; shard < s->n_all; shard++) sum += s->all_states[shard * s->n_states + k];
         states[k] = (float)(sum / s->n_all);
     }
-    shards_set_states(s, states);
-    return ERR_OK;
+    return shards_set_states(s, states);
 }

@@ -15,10 +15,15 @@ err_t trainer_average_states(trainer_t *t)
 {
     int64_t n = t->graph->n_flat_states;
     if (n == 0) return ERR_OK;
-    if (t->shards) return shards_average_states(t->shards, t->states);
-    TRY(comm_allreduce(t->comm, t->states, n, DTYPE_F32, COMM_SUM, "averaging running statistics"));
-    for (int64_t i = 0; i < n; i++) t->states[i] /= (float)t->comm->size;
-    return ERR_OK;
+    if (t->shards) {
+        TRY(shards_average_states(t->shards, t->states.host));
+        return mirror_push_all(&t->states);
+    }
+    float *states = t->states.host;
+    TRY(comm_agree(t->comm, mirror_pull_all(&t->states), "averaging running statistics"));
+    TRY(comm_allreduce(t->comm, states, n, DTYPE_F32, COMM_SUM, "averaging running statistics"));
+    for (int64_t i = 0; i < n; i++) states[i] /= (float)t->comm->size;
+    return mirror_push_all(&t->states);
 }
 
 /* Rank 0: what has come of the last write, if it has ended. Its failure is an error, or, as asked, a warning.
@@ -70,8 +75,8 @@ static err_t submit(trainer_t *t)
     model_file_t file = {.graph = t->graph,
                          .mean = info->mean,
                          .std = info->std,
-                         .params = t->params,
-                         .states = t->states,
+                         .params = t->params.host,
+                         .states = t->states.host,
                          .optim = t->optim,
                          .attrs = attrs,
                          .n_attrs = sizeof attrs / sizeof attrs[0]};
@@ -85,9 +90,10 @@ static err_t submit(trainer_t *t)
     return err;
 }
 
+/* A GPU changes only its own side. */
 void trainer_release_weights(trainer_t *t)
 {
-    if (!t->writer) return;
+    if (!t->writer || t->runtime.backend->memory) return;
     double start = clock_sec();
     ckpt_async_copied(t->writer);
     t->checkpoint_stall_sec += clock_sec() - start;
@@ -99,6 +105,8 @@ static err_t write_checkpoint(trainer_t *t, bool wait)
     double start = clock_sec();
     TRY(ckpt_async_wait(t->writer));
     TRY(trainer_poll_checkpoint(t));
+    TRY(mirror_pull_all(&t->params));
+    TRY(optim_pull(t->optim));
     TRY(submit(t));
     if (wait) TRY(ckpt_async_wait(t->writer));
     t->checkpoint_stall_sec = clock_sec() - start;
@@ -228,7 +236,7 @@ static err_t load(trainer_t *t)
     TRY(checkpoint_open(t->resumed_from, &checkpoint));
     err_t err = check_same_run(t, checkpoint);
     if (err == ERR_OK) err = read_position(t, checkpoint, &t->at, &t->plateau);
-    if (err == ERR_OK) err = model_file_read(checkpoint, t->graph, t->params, t->states, t->optim, NULL);
+    if (err == ERR_OK) err = model_file_read(checkpoint, t->graph, t->params.host, t->states.host, t->optim, NULL);
     checkpoint_close(&checkpoint);
     return err;
 }
@@ -242,8 +250,8 @@ err_t trainer_restore(trainer_t *t)
     TRY(comm_broadcast(t->comm, &t->at, sizeof t->at, 0, "sending the position"));
     TRY(comm_broadcast(t->comm, &t->plateau, sizeof t->plateau, 0, "sending the schedule's state"));
     for (int i = 0; i < t->optim->n_buffers; i++)
-        TRY(comm_broadcast(t->comm, t->optim->buffers[i].flat, g->n_flat_params * (int64_t)sizeof(float), 0,
+        TRY(comm_broadcast(t->comm, t->optim->buffers[i].flat.host, g->n_flat_params * (int64_t)sizeof(float), 0,
                            "sending optimizer state"));
-    return comm_broadcast(t->comm, t->states, g->n_flat_states * (int64_t)sizeof(float), 0,
+    return comm_broadcast(t->comm, t->states.host, g->n_flat_states * (int64_t)sizeof(float), 0,
                           "sending running statistics");
 }

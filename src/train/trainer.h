@@ -3,13 +3,15 @@
 #define TRAIN_TRAINER_H
 
 #include "checkpoint/async.h"
-#include "data/loader.h"
 #include "models/model.h"
 #include "train/algorithms.h"
+#include "train/bucket.h"
 #include "train/evaluate.h"
+#include "train/feed.h"
 #include "train/metrics.h"
 #include "train/options.h"
 #include "train/profile.h"
+#include "train/replay.h"
 #include "train/runtime.h"
 #include "train/shards.h"
 #include "train/tensorboard.h"
@@ -41,14 +43,16 @@ typedef struct trainer {
     exec_t *exec;
     evaluator_t evaluator;
     sampler_t *sampler;
-    loader_t *loader;
-    float *params, *states;
+    feed_t feed;
+    mirror_t params, states; /* flat; the host's side is what checkpoints are made of */
     optim_t *optim;
     float *accumulated; /* gradients of the parts of a batch so far; NULL without --accumulate */
     shards_t *shards;   /* NULL without --reproducible */
     augment_t augment;
-    comm_buffer_t grads; /* n_flat_params + TAIL_COUNT floats */
-    int32_t *predictions;
+    comm_buffer_t buffer; /* n_flat_params + TAIL_COUNT floats */
+    mirror_t grads;       /* over it */
+    bucket_t bucket;
+    replay_t replay;
     metrics_t metrics;
     tensorboard_t tensorboard;
     trace_file_t trace;
@@ -72,7 +76,7 @@ typedef struct trainer {
     profile_split_t steady;               /* sums over the steps after the warm-up */
 } trainer_t;
 
-enum { RATE_RING = 1 << 16, RATE_WARMUP_STEPS = 10 };
+enum { RATE_RING = 1 << 16, RATE_WARMUP_STEPS = 10, LAYER_STEPS = 5 };
 
 /* Collective, in this order. */
 err_t trainer_setup(trainer_t *t);

@@ -27,7 +27,7 @@ static err_t make_options(const trial_options_t *wish, trial_t *trial)
 static void discard(trial_t **trial)
 {
     if (!*trial) return;
-    comm_buffer_t grads = (*trial)->t.grads;
+    comm_buffer_t grads = (*trial)->t.buffer;
     comm_t *comm = (*trial)->t.comm;
     trainer_teardown(&(*trial)->t);
     comm_buffer_free(comm, &grads);

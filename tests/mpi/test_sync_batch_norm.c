@@ -48,14 +48,14 @@ static void compare(comm_t *comm, const backend_t *device)
     take_share(&all, &own, comm->rank);
     own.args.sum_shared = sum_shared;
     own.args.share_context = comm;
-    must(op_forward(all.op, &all.args), "forward");
-    must(op_forward(own.op, &own.args), "forward");
+    must(op_run_forward(&all), "forward");
+    must(op_run_forward(&own), "forward");
     OK_ALL(close_to(own.y, all.y + first, ROWS * CHANNELS),
            "forward is that of one operator over all samples");
     OK_ALL(close_to(own.state[0], all.state[0], CHANNELS) && close_to(own.state[1], all.state[1], CHANNELS),
            "running values are those of all samples");
-    must(op_backward(all.op, &all.args), "backward");
-    must(op_backward(own.op, &own.args), "backward");
+    must(op_run_backward(&all), "backward");
+    must(op_run_backward(&own), "backward");
     OK_ALL(close_to(own.dx[0], all.dx[0] + first, ROWS * CHANNELS), "dx is that of one operator");
     for (int i = 0; i < 2; i++) {
         must(comm_allreduce(comm, own.dparam[i], CHANNELS, DTYPE_F32, COMM_SUM, "gradients"), "allreduce");
@@ -64,7 +64,7 @@ static void compare(comm_t *comm, const backend_t *device)
     }
     /* It must not be that sharing makes no difference. */
     own.args.sum_shared = NULL;
-    must(op_forward(own.op, &own.args), "forward");
+    must(op_run_forward(&own), "forward");
     OK_ALL(comm->size == 1 || !close_to(own.y, all.y + first, ROWS * CHANNELS),
            "without sharing it is another result");
     op_run_free(&all), op_run_free(&own);

@@ -134,7 +134,7 @@ static int wrong_spots(const backend_t *backend, op_desc_t desc, op_pass_t pass,
     shape_t shape;
     must(op_infer(&desc), "infer");
     must(op_plan(backend, &desc, true, NULL, &op), "plan");
-    must(scratch_new(&desc, true, "a test", &s), "scratch");
+    must(scratch_new(&desc, backend, true, "a test", &s), "scratch");
     must(mem_new(op->n_saved_bytes, "saved", &saved), "memory");
     must(mem_new(op->n_workspace_bytes, "workspace", &workspace), "memory");
     must(scratch_run(&s, op, pass, saved, workspace), "run");

@@ -99,8 +99,8 @@ static void check_operator(const backend_t *device, op_desc_t desc)
     const char *name = op_traits(desc.kind)->name;
     char key[OP_KEY_MAX];
     r.x[0][0] = 1 + tiny, r.param[0][0] = 3 + 2 * tiny, r.param[1][0] = bias, r.dy[0] = 5 + 4 * tiny;
-    must(op_forward(r.op, &r.args), "forward");
-    must(op_backward(r.op, &r.args), "backward");
+    must(op_run_forward(&r), "forward");
+    must(op_run_backward(&r), "backward");
     OK(r.y[0] == 3 + bias, "%s: x and the weight are rounded, the bias and y are not", name);
     OK(r.dx[0][0] == 15 && r.dparam[0][0] == 5, "%s: every factor of a gradient is rounded", name);
     OK(r.dparam[1][0] == 5, "%s: the bias' gradient adds what was rounded", name);

@@ -4,20 +4,21 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/rng.h"
 #include "models/model.h"
 #include "nn/exec.h"
 #include "nn/layers.h"
+#include "tests/op_util.h"
 #include "tests/tap.h"
 
 enum { SIDE = 8, CLASSES = 5, BATCH = 6 };
 
+/* Blocks of tests/op_util.h: the host's side. */
 typedef struct net {
+    const backend_t *backend;
     graph_t *graph;
     exec_t *exec;
-    float *params, *grads, *states;
-    float pixels[BATCH * SIDE * SIDE * 2];
-    int32_t labels[BATCH], predictions[BATCH];
+    float *params, *grads, *states, *pixels;
+    int32_t *labels, *predictions;
 } net_t;
 
 /* Every layer kind, a value with three readers, in-place layers behind layers that keep their output. */
@@ -45,19 +46,23 @@ static void build_every_layer(graph_t *g)
 
 static err_t net_open(net_t *net, const backend_t *backend)
 {
-    *net = (net_t){0};
+    *net = (net_t){.backend = backend};
     TRY(graph_new("every", shape_3d(SIDE, SIDE, 2), CLASSES, &net->graph));
     build_every_layer(net->graph);
     TRY(graph_finish(net->graph));
-    TRY(mem_new_array(net->graph->n_flat_params, sizeof(float), "params", &net->params));
-    TRY(mem_new_array(net->graph->n_flat_params, sizeof(float), "grads", &net->grads));
-    TRY(mem_new_array(net->graph->n_flat_states, sizeof(float), "states", &net->states));
+    size_t n_flat = (size_t)net->graph->n_flat_params * sizeof(float);
+    net->params = util_block(backend, n_flat);
+    net->grads = util_block(backend, n_flat);
+    net->states = util_block(backend, (size_t)net->graph->n_flat_states * sizeof(float));
+    net->pixels = util_block(backend, BATCH * SIDE * SIDE * 2 * sizeof(float));
+    net->labels = util_block(backend, BATCH * sizeof(int32_t));
+    net->predictions = util_block(backend, BATCH * sizeof(int32_t));
     graph_init(net->graph, 3, net->params, net->states);
     exec_options_t options = {.graph = net->graph,
                               .backend = backend,
-                              .params = net->params,
-                              .grads = net->grads,
-                              .states = net->states,
+                              .params = util_device(net->params),
+                              .grads = util_device(net->grads),
+                              .states = util_device(net->states),
                               .seed = 3};
     TRY(exec_new(&options, &net->exec));
     TRY(exec_prepare(net->exec, BATCH, true));
@@ -74,26 +79,45 @@ static void net_close(net_t *net)
 {
     exec_free(&net->exec);
     graph_free(&net->graph);
-    mem_free(&net->params);
-    mem_free(&net->grads);
-    mem_free(&net->states);
+    util_free(&net->params), util_free(&net->grads), util_free(&net->states);
+    util_free(&net->pixels), util_free(&net->labels), util_free(&net->predictions);
 }
 
 static exec_batch_t batch_of(net_t *net, int64_t n)
 {
     return (exec_batch_t){.n = n,
-                          .pixels = net->pixels,
-                          .labels = net->labels,
-                          .predictions = net->predictions,
+                          .pixels = util_device(net->pixels),
+                          .labels = util_device(net->labels),
+                          .predictions = util_device(net->predictions),
                           .step = 11,
                           .loss_scale = 1.0f};
+}
+
+/* With what the host's blocks hold; *loss: the sum over the samples. */
+static err_t forward(net_t *net, const exec_batch_t *batch, double *loss)
+{
+    exec_results_t results;
+    *loss = 0;
+    util_push(net->backend);
+    TRY(exec_forward(net->exec, batch, true));
+    TRY(exec_results(net->exec, &results));
+    for (int64_t i = 0; i < batch->n; i++) *loss += results.losses[i];
+    return ERR_OK;
+}
+
+/* Gradients come back to the host's block. */
+static err_t backward(net_t *net, const exec_batch_t *batch, exec_ready_hook_t hook, void *context)
+{
+    TRY(exec_backward(net->exec, batch, hook, context));
+    util_pull(net->backend);
+    return ERR_OK;
 }
 
 static double loss_at(net_t *net)
 {
     double loss = NAN;
     exec_batch_t batch = batch_of(net, BATCH);
-    if (exec_forward(net->exec, &batch, true, &loss) != ERR_OK) return NAN;
+    if (forward(net, &batch, &loss) != ERR_OK) return NAN;
     return loss;
 }
 
@@ -104,8 +128,8 @@ static void check_gradients(net_t *net)
 {
     exec_batch_t batch = batch_of(net, BATCH);
     double loss;
-    OK_CALL(exec_forward(net->exec, &batch, true, &loss), "forward");
-    OK_CALL(exec_backward(net->exec, &batch, NULL, NULL), "backward");
+    OK_CALL(forward(net, &batch, &loss), "forward");
+    OK_CALL(backward(net, &batch, NULL, NULL), "backward");
     int n_checked = 0, n_close = 0;
     for (int p = 0; p < net->graph->n_params; p++) {
         const graph_param_t *param = &net->graph->params[p];
@@ -147,8 +171,8 @@ static void check_hooks(net_t *net)
     hook_log_t log = {0, 0, true};
     exec_batch_t batch = batch_of(net, BATCH);
     double loss;
-    OK(exec_forward(net->exec, &batch, true, &loss) == ERR_OK &&
-           exec_backward(net->exec, &batch, on_ready, &log) == ERR_OK,
+    OK(forward(net, &batch, &loss) == ERR_OK &&
+           backward(net, &batch, on_ready, &log) == ERR_OK,
        "backward with a hook");
     OK(log.ascending && log.next == net->graph->n_flat_params,
        "gradients become ready in order, without gaps");
@@ -156,7 +180,7 @@ static void check_hooks(net_t *net)
     log = (hook_log_t){0, 0, true};
     batch = batch_of(net, 0);
     memset(net->grads, 0xff, (size_t)net->graph->n_flat_params * sizeof(float));
-    OK_CALL(exec_backward(net->exec, &batch, on_ready, &log), "a rank without samples takes part");
+    OK_CALL(backward(net, &batch, on_ready, &log), "a rank without samples takes part");
     bool zero = true;
     for (int64_t i = 0; i < net->graph->n_flat_params; i++)
         zero = zero && net->grads[i] >= 0 && net->grads[i] <= 0;
@@ -171,40 +195,46 @@ static void check_reuse(net_t *net)
     float *kept = NULL;
     int64_t n = net->graph->n_flat_params;
     if (mem_new_array(n, sizeof(float), "kept", &kept) != ERR_OK) return;
-    exec_forward(net->exec, &big, true, &first);
-    exec_backward(net->exec, &big, NULL, NULL);
+    forward(net, &big, &first);
+    backward(net, &big, NULL, NULL);
     memcpy(kept, net->grads, (size_t)n * sizeof(float));
-    exec_forward(net->exec, &small, true, &other);
-    exec_backward(net->exec, &small, NULL, NULL);
-    exec_forward(net->exec, &big, true, &again);
-    exec_backward(net->exec, &big, NULL, NULL);
+    forward(net, &small, &other);
+    backward(net, &small, NULL, NULL);
+    forward(net, &big, &again);
+    backward(net, &big, NULL, NULL);
     OK(memcmp(&first, &again, sizeof first) == 0, "the loss does not depend on what ran before");
     OK(memcmp(kept, net->grads, (size_t)n * sizeof(float)) == 0, "nor do the gradients");
     OK(exec_arena_bytes(net->exec) <= 2 * exec_floor_bytes(net->exec),
        "the arena (%zu) is near its floor (%zu)", exec_arena_bytes(net->exec), exec_floor_bytes(net->exec));
     int64_t count = mem_count();
     for (int i = 0; i < 3; i++) {
-        exec_forward(net->exec, &big, true, &again);
-        exec_backward(net->exec, &big, NULL, NULL);
+        forward(net, &big, &again);
+        backward(net, &big, NULL, NULL);
     }
     OK(mem_count() == count, "a step allocates nothing");
     mem_free(&kept);
+}
+
+static err_t find_nonfinite(net_t *net, const exec_batch_t *batch, char *where)
+{
+    util_push(net->backend);
+    return exec_find_nonfinite(net->exec, batch, where);
 }
 
 static void check_nonfinite(net_t *net)
 {
     char where[EXEC_WHERE_MAX];
     exec_batch_t batch = batch_of(net, BATCH);
-    OK(exec_find_nonfinite(net->exec, &batch, where) == ERR_OK && where[0] == '\0', "all is finite");
+    OK(find_nonfinite(net, &batch, where) == ERR_OK && where[0] == '\0', "all is finite");
     int64_t offset = -1;
     for (int i = 0; i < net->graph->n_params; i++)
         if (strcmp(net->graph->params[i].name, "right/weight") == 0) offset = net->graph->params[i].offset;
     float old = net->params[offset];
     net->params[offset] = NAN;
-    exec_find_nonfinite(net->exec, &batch, where);
+    find_nonfinite(net, &batch, where);
     OK(strcmp(where, "the parameter right/weight") == 0, "a NaN parameter is named: %s", where);
     net->params[offset] = 3e38f;
-    exec_find_nonfinite(net->exec, &batch, where);
+    find_nonfinite(net, &batch, where);
     OK(strcmp(where, "the output of layer right") == 0, "an overflowing layer is named: %s", where);
     net->params[offset] = old;
 }

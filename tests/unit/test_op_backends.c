@@ -267,7 +267,7 @@ static void backward(op_run_t *r)
     if (!traits->backward_needs_y) spoil(r->y, d->y);
     if (d->kind == OP_SOFTMAX_XENT) spoil(r->dy, d->y);
     memset(r->workspace, 0xff, r->op->n_workspace_bytes);
-    must(op_backward(r->op, &r->args), "backward");
+    must(op_run_backward(r), "backward");
 }
 
 static void forward(op_run_t *r, uint64_t seed)
@@ -275,7 +275,7 @@ static void forward(op_run_t *r, uint64_t seed)
     op_run_fill(r, seed);
     spoil(r->y, r->op->desc.y);
     memset(r->workspace, 0xff, r->op->n_workspace_bytes);
-    must(op_forward(r->op, &r->args), "forward");
+    must(op_run_forward(r), "forward");
 }
 
 /* An operator that has served a batch before must not remember it. */
@@ -384,32 +384,34 @@ static int count_algorithms(const backend_t *device, const op_desc_t *desc, bool
 /* Lengths that no vector width divides, and addresses that no vector is aligned to. */
 static void compare_flat(const backend_t *device, int64_t n, int64_t offset)
 {
+    const backend_t *on[2] = {device, &backend_ref};
     shape_t shape = shape_1d(n + offset);
-    float *w[2], *v[2], *g = util_floats(shape);
+    size_t n_bytes = (size_t)(n + offset) * sizeof(float);
+    float *w[2], *v[2], *g[2];
     rng_t rng = rng_new(9, RNG_TEST, 2);
-    for (int i = 0; i < 2; i++) w[i] = util_floats(shape), v[i] = util_floats(shape);
-    util_normal(g, shape, &rng), util_normal(w[0], shape, &rng), util_normal(v[0], shape, &rng);
-    memcpy(w[1], w[0], (size_t)(n + offset) * sizeof(float));
-    memcpy(v[1], v[0], (size_t)(n + offset) * sizeof(float));
+    for (int i = 0; i < 2; i++)
+        w[i] = util_floats(on[i], shape), v[i] = util_floats(on[i], shape), g[i] = util_floats(on[i], shape);
+    util_normal(g[0], shape, &rng), util_normal(w[0], shape, &rng), util_normal(v[0], shape, &rng);
+    memcpy(w[1], w[0], n_bytes), memcpy(v[1], v[0], n_bytes), memcpy(g[1], g[0], n_bytes);
     for (int i = 0; i < 2; i++) {
-        const backend_t *backend = i ? &backend_ref : device;
         optim_args_t args = {.weight = w[i] + offset,
-                             .gradient = g + offset,
+                             .gradient = g[i] + offset,
                              .state = {v[i] + offset},
                              .n = n,
                              .lr = 0.03,
                              .momentum = 0.9,
                              .gradient_scale = 1};
-        must(backend->optim[OPTIM_SGD](&args), "sgd");
+        must(util_optim(on[i], OPTIM_SGD, &args), "sgd");
     }
     OK(close_to("v", v[0], v[1], shape, 2, 0) && close_to("w", w[0], w[1], shape, 2, 0),
        "sgd of %lld at offset %lld", (long long)n, (long long)offset);
-    for (int i = 0; i < 2; i++)
-        must((i ? &backend_ref : device)->accumulate(v[i] + offset, g + offset, n), "accumulate");
+    for (int i = 0; i < 2; i++) {
+        must(on[i]->accumulate(util_device(v[i] + offset), util_device(g[i] + offset), n), "accumulate");
+        util_pull(on[i]);
+    }
     OK(close_to("v", v[0], v[1], shape, 2, 0), "accumulate of %lld at offset %lld", (long long)n,
        (long long)offset);
-    for (int i = 0; i < 2; i++) mem_free(&w[i]), mem_free(&v[i]);
-    mem_free(&g);
+    for (int i = 0; i < 2; i++) util_free(&w[i]), util_free(&v[i]), util_free(&g[i]);
 }
 
 /* A sanitizer makes it ten times slower: it sees every operator, and the algorithms of some cases. */

@@ -96,12 +96,12 @@ static void copy(float *to, const float *from, shape_t shape)
 static const float *chain_forward(chain_t *chain)
 {
     shape_t y = chain->relu.op->desc.y;
-    must(op_forward(chain->product.op, &chain->product.args), "forward");
+    must(op_run_forward(&chain->product), "forward");
     copy(chain->relu.x[0], chain->product.y, y);
-    must(op_forward(chain->relu.op, &chain->relu.args), "forward");
+    must(op_run_forward(&chain->relu), "forward");
     if (!chain->pools) return chain->relu.y;
     copy(chain->pool.x[0], chain->relu.y, y);
-    must(op_forward(chain->pool.op, &chain->pool.args), "forward");
+    must(op_run_forward(&chain->pool), "forward");
     return chain->pool.y;
 }
 
@@ -110,12 +110,12 @@ static void chain_backward(chain_t *chain, const float *dy)
     shape_t y = chain->relu.op->desc.y;
     if (chain->pools) {
         copy(chain->pool.dy, dy, chain->pool.op->desc.y);
-        must(op_backward(chain->pool.op, &chain->pool.args), "backward");
+        must(op_run_backward(&chain->pool), "backward");
     }
     copy(chain->relu.dy, chain->pools ? chain->pool.dx[0] : dy, y);
-    must(op_backward(chain->relu.op, &chain->relu.args), "backward");
+    must(op_run_backward(&chain->relu), "backward");
     copy(chain->product.dy, chain->relu.dx[0], y);
-    must(op_backward(chain->product.op, &chain->product.args), "backward");
+    must(op_run_backward(&chain->product), "backward");
 }
 
 static bool same_gradients(const op_run_t *got, const op_run_t *want, double k_dx, double k_param)
@@ -158,28 +158,28 @@ static void compare(const backend_t *device, const op_desc_t *desc, bool own, ui
     double k_param = (double)shape_count(chain.relu.op->desc.y) / (double)d->param[0].dim[0];
     /* Another batch before: it must not be remembered. */
     op_run_fill(&got, seed + 1);
-    must(op_forward(got.op, &got.args), "forward");
-    must(op_backward(got.op, &got.args), "backward");
+    must(op_run_forward(&got), "forward");
+    must(op_run_backward(&got), "backward");
     op_run_fill(&got, seed), op_run_fill(&eval, seed), op_run_fill(&chain.product, seed);
     const float *want = chain_forward(&chain);
     memset(got.workspace, 0xff, got.op->n_workspace_bytes);
-    must(op_forward(got.op, &got.args), "forward");
+    must(op_run_forward(&got), "forward");
     OK(close_to("y", got.y, want, d->y, k), "%s%s %s by %s to %s: forward", bf16, name, x.text, w.text,
        y.text);
-    must(op_forward(eval.op, &eval.args), "forward");
+    must(op_run_forward(&eval), "forward");
     OK(close_to("y", eval.y, want, d->y, k), "… in evaluation");
 
     chain_backward(&chain, got.dy);
     memset(got.workspace, 0xff, got.op->n_workspace_bytes);
-    must(op_backward(got.op, &got.args), "backward");
+    must(op_run_backward(&got), "backward");
     OK(same_gradients(&got, &chain.product, k_dx, k_param), "… backward");
     got.args.dx[0] = NULL;
-    must(op_backward(got.op, &got.args), "backward");
+    must(op_run_backward(&got), "backward");
     OK(same_gradients(&got, &chain.product, k_dx, k_param), "… backward without dx");
 
     got.x[0][0] = chain.product.x[0][0] = NAN;
     want = chain_forward(&chain);
-    must(op_forward(got.op, &got.args), "forward");
+    must(op_run_forward(&got), "forward");
     OK(close_to("y", got.y, want, d->y, k), "… NaN goes where it should");
     chain_free(&chain);
     op_run_free(&got), op_run_free(&eval);

@@ -96,7 +96,7 @@ static void prepare(op_run_t *r)
 /* L; *spread is √Σ(r·y)². */
 static double objective(op_run_t *r, double *spread)
 {
-    must(op_forward(r->op, &r->args), "forward");
+    must(op_run_forward(r), "forward");
     double sum = 0, squares = 0;
     for (int64_t i = 0; i < shape_count(r->op->desc.y); i++) {
         double weight = r->op->desc.kind == OP_SOFTMAX_XENT ? (double)r->args.loss_scale : (double)r->dy[i];
@@ -157,7 +157,7 @@ static void check(const backend_t *device, const gradient_case_t *c)
     prepare(&r);
     double spread;
     objective(&r, &spread);
-    must(op_backward(r.op, &r.args), "backward");
+    must(op_run_backward(&r), "backward");
     double noise = 4 * 0x1p-24 * sqrt(c->k) * spread / (double)step;
     bool pass = spread > 0;
     for (int i = 0; i < d->n_inputs; i++)

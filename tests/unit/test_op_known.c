@@ -36,9 +36,9 @@ static void test_conv2d(const backend_t *device)
     SET(r.x[0], 1, 2, 3, 4, 5, 6, 7, 8, 9);
     SET(r.param[0], 1, 2, 3, 4);
     SET(r.param[1], 0.5f);
-    OK_CALL(op_forward(r.op, &r.args), "conv2d 2x2 runs");
+    OK_CALL(op_run_forward(&r), "conv2d 2x2 runs");
     OK(IS(r.y, 37.5f, 47.5f, 67.5f, 77.5f), "conv2d 2x2: cross-correlation plus bias");
-    OK_CALL(op_backward(r.op, &r.args), "conv2d 2x2 runs backward");
+    OK_CALL(op_run_backward(&r), "conv2d 2x2 runs backward");
     OK(IS(r.dx[0], 1, 3, 2, 4, 10, 6, 3, 7, 4), "conv2d 2x2: dx");
     OK(IS(r.dparam[0], 12, 16, 24, 28) && IS(r.dparam[1], 4), "conv2d 2x2: dw and db");
     op_run_free(&r);
@@ -46,21 +46,21 @@ static void test_conv2d(const backend_t *device)
     r = start(device, (op_desc_t)CONV(1, 1, 2, 1, 1, 1, 3, 1, 1, 0, 1, 1, 1, 1, false));
     SET(r.x[0], 1, 2);
     SET(r.param[0], 10, 20, 30);
-    must(op_forward(r.op, &r.args), "forward");
+    must(op_run_forward(&r), "forward");
     OK(IS(r.y, 80, 50), "conv2d 1x3: the padding is zero and on both sides");
     op_run_free(&r);
 
     r = start(device, (op_desc_t)CONV(1, 1, 1, 2, 4, 1, 1, 1, 1, 0, 0, 1, 1, 2, false));
     SET(r.x[0], 3, 5);
     SET(r.param[0], 1, 2, 3, 4);
-    must(op_forward(r.op, &r.args), "forward");
+    must(op_run_forward(&r), "forward");
     OK(IS(r.y, 3, 6, 15, 20), "conv2d with 2 groups: outputs 0-1 read input 0, outputs 2-3 input 1");
     op_run_free(&r);
 
     r = start(device, (op_desc_t)CONV(1, 1, 5, 1, 1, 1, 2, 1, 2, 0, 0, 1, 2, 1, false));
     SET(r.x[0], 1, 2, 3, 4, 5);
     SET(r.param[0], 1, 10);
-    must(op_forward(r.op, &r.args), "forward");
+    must(op_run_forward(&r), "forward");
     OK(IS(r.y, 31, 53), "conv2d with dilation 2 and stride 2");
     op_run_free(&r);
 }
@@ -71,9 +71,9 @@ static void test_linear(const backend_t *device)
     SET(r.x[0], 1, 2);
     SET(r.param[0], 1, 2, 3, 4, 5, 6);
     SET(r.param[1], 0.5f, 0, -1);
-    must(op_forward(r.op, &r.args), "forward");
+    must(op_run_forward(&r), "forward");
     OK(IS(r.y, 5.5f, 11, 16), "linear: y = x·wT + b");
-    must(op_backward(r.op, &r.args), "backward");
+    must(op_run_backward(&r), "backward");
     OK(IS(r.dx[0], 9, 12) && IS(r.dparam[0], 1, 2, 1, 2, 1, 2) && IS(r.dparam[1], 1, 1, 1),
        "linear: gradients");
     op_run_free(&r);
@@ -83,38 +83,38 @@ static void test_pool2d(const backend_t *device)
 {
     op_run_t r = start(device, (op_desc_t)POOL(1, 2, 2, 1, POOL_MAX, 2, 2, 1, 1, 0, 0));
     SET(r.x[0], 7, 7, 7, 7);
-    must(op_forward(r.op, &r.args), "forward");
-    must(op_backward(r.op, &r.args), "backward");
+    must(op_run_forward(&r), "forward");
+    must(op_run_backward(&r), "backward");
     OK(IS(r.y, 7) && IS(r.dx[0], 1, 0, 0, 0), "max pool: of equal cells the first gets the gradient");
     op_run_free(&r);
 
     r = start(device, (op_desc_t)POOL(1, 2, 3, 1, POOL_MAX, 2, 2, 1, 1, 0, 0));
     SET(r.x[0], 1, 9, 2, 3, 4, 5);
-    must(op_forward(r.op, &r.args), "forward");
-    must(op_backward(r.op, &r.args), "backward");
+    must(op_run_forward(&r), "forward");
+    must(op_run_backward(&r), "backward");
     OK(IS(r.y, 9, 9) && IS(r.dx[0], 0, 2, 0, 0, 0, 0),
        "max pool: a cell that wins twice gets both gradients");
     op_run_free(&r);
 
     r = start(device, (op_desc_t)POOL(1, 2, 2, 1, POOL_MAX, 2, 2, 2, 2, 1, 1));
     SET(r.x[0], -1, -2, -3, -4);
-    must(op_forward(r.op, &r.args), "forward");
-    must(op_backward(r.op, &r.args), "backward");
+    must(op_run_forward(&r), "forward");
+    must(op_run_backward(&r), "backward");
     OK(IS(r.y, -1, -2, -3, -4) && IS(r.dx[0], 1, 1, 1, 1), "max pool: the padding never wins");
     op_run_free(&r);
 
     r = start(device, (op_desc_t)POOL(1, 2, 2, 1, POOL_MAX, 3, 3, 3, 3, 1, 1));
     SET(r.x[0], -INFINITY, -INFINITY, -INFINITY, -INFINITY);
-    must(op_forward(r.op, &r.args), "forward");
-    must(op_backward(r.op, &r.args), "backward");
+    must(op_run_forward(&r), "forward");
+    must(op_run_backward(&r), "backward");
     OK(isinf(r.y[0]) && r.y[0] < 0 && IS(r.dx[0], 1, 0, 0, 0),
        "max pool: of four -inf the first, not the padding");
     op_run_free(&r);
 
     r = start(device, (op_desc_t)POOL(1, 2, 2, 1, POOL_AVG, 3, 3, 3, 3, 1, 1));
     SET(r.x[0], 1, 2, 3, 4);
-    must(op_forward(r.op, &r.args), "forward");
-    must(op_backward(r.op, &r.args), "backward");
+    must(op_run_forward(&r), "forward");
+    must(op_run_backward(&r), "backward");
     OK(IS(r.y, 2.5f) && IS(r.dx[0], 0.25f, 0.25f, 0.25f, 0.25f), "average pool: the padding is not counted");
     op_run_free(&r);
 }
@@ -128,16 +128,16 @@ static void test_batch_norm(const backend_t *device)
     SET(r.state[0], 0);
     SET(r.state[1], 1);
     SET(r.dy, 1, 2);
-    must(op_forward(r.op, &r.args), "forward");
+    must(op_run_forward(&r), "forward");
     OK(IS(r.y, 0, 2), "batch norm: biased variance of the batch plus epsilon");
     OK(IS(r.state[0], 0.5f) && IS(r.state[1], 1.25f),
        "batch norm: running mean, and running unbiased variance");
-    must(op_backward(r.op, &r.args), "backward");
+    must(op_run_backward(&r), "backward");
     /* x̂ = ∓1/2; dβ = 3; dγ = -1/2 + 1 = 1/2; dx = 2/2·(dy - 3/2 - x̂/4). */
     OK(IS(r.dparam[0], 0.5f) && IS(r.dparam[1], 3) && IS(r.dx[0], -0.375f, 0.375f), "batch norm: gradients");
     r.args.training = false;
     SET(r.state[1], 6);
-    must(op_forward(r.op, &r.args), "forward");
+    must(op_run_forward(&r), "forward");
     OK(IS(r.y, 1.0f + 1.0f / 3, 1.0f + 5.0f / 3), "batch norm in evaluation: running values");
     OK(IS(r.state[0], 0.5f) && IS(r.state[1], 6), "batch norm in evaluation: running values stay");
     op_run_free(&r);
@@ -153,11 +153,11 @@ static void test_batch_norm(const backend_t *device)
     SET(r.state[0], 0);
     SET(r.state[1], 1);
     SET(r.dy, 1, 2, 7);
-    must(op_forward(r.op, &r.args), "forward");
+    must(op_run_forward(&r), "forward");
     OK(IS(r.y, 0, 2, 1), "batch norm in groups: each has its own mean and variance");
     OK(IS(r.state[0], 1.75f) && IS(r.state[1], 1),
        "batch norm in groups: running values follow their average");
-    must(op_backward(r.op, &r.args), "backward");
+    must(op_run_backward(&r), "backward");
     OK(IS(r.dparam[0], 0.5f) && IS(r.dparam[1], 10) && IS(r.dx[0], -0.375f, 0.375f, 0),
        "batch norm in groups: gradients");
     op_run_free(&r);
@@ -168,7 +168,7 @@ static void test_batch_norm(const backend_t *device)
     SET(r.param[1], 1);
     SET(r.state[0], 0);
     SET(r.state[1], 1);
-    must(op_forward(r.op, &r.args), "forward");
+    must(op_run_forward(&r), "forward");
     OK(IS(r.y, 1) && IS(r.state[1], 0.75f), "batch norm of one value: variance 0, no division by n-1");
     op_run_free(&r);
 }
@@ -178,11 +178,11 @@ static void test_softmax_xent(const backend_t *device)
     op_run_t r = start(device, (op_desc_t)XENT(3, 2, 0.0));
     SET(r.x[0], 0, logf(3), 1, 1, 1000, 0); /* probabilities 1/4 3/4, 1/2 1/2, 1 0 */
     memcpy(r.labels, (int32_t[]){0, 1, 1}, 3 * sizeof(int32_t));
-    must(op_forward(r.op, &r.args), "forward");
+    must(op_run_forward(&r), "forward");
     OK(IS(r.y, logf(4), logf(2), 1000), "softmax cross-entropy: losses");
     OK(r.predictions[0] == 1 && r.predictions[1] == 0 && r.predictions[2] == 0,
        "softmax cross-entropy: the largest logit, of equals the first");
-    must(op_backward(r.op, &r.args), "backward");
+    must(op_run_backward(&r), "backward");
     OK(IS(r.dx[0], -0.1875f, 0.1875f, 0.125f, -0.125f, 0.25f, -0.25f),
        "softmax cross-entropy: gradient · 1/4");
     op_run_free(&r);
@@ -191,8 +191,8 @@ static void test_softmax_xent(const backend_t *device)
     SET(r.x[0], 0, logf(3));
     r.labels[0] = 0;
     r.args.predictions = NULL;
-    must(op_forward(r.op, &r.args), "forward");
-    must(op_backward(r.op, &r.args), "backward");
+    must(op_run_forward(&r), "forward");
+    must(op_run_backward(&r), "backward");
     OK(IS(r.y, 0.9f * logf(4) + 0.1f * logf(4.0f / 3)), "softmax cross-entropy with smoothing: loss");
     OK(IS(r.dx[0], -0.1625f, 0.1625f), "softmax cross-entropy with smoothing: gradient");
     op_run_free(&r);
@@ -202,8 +202,8 @@ static void test_dropout(const backend_t *device)
 {
     op_run_t r = start(device, (op_desc_t)DROPOUT(0.25, {2, {2, 6}}));
     ones(r.x[0], r.op->desc.y);
-    must(op_forward(r.op, &r.args), "forward");
-    must(op_backward(r.op, &r.args), "backward");
+    must(op_run_forward(&r), "forward");
+    must(op_run_backward(&r), "backward");
     bool forward = true, backward = true;
     for (uint32_t i = 0; i < 12; i++) {
         rng_block_t b = rng_dropout_block(r.args.dropout_key, r.args.layer, r.args.step,
@@ -217,7 +217,7 @@ static void test_dropout(const backend_t *device)
 
     r = start(device, (op_desc_t)DROPOUT(0.0, {2, {1, 64}}));
     ones(r.x[0], r.op->desc.y);
-    must(op_forward(r.op, &r.args), "forward");
+    must(op_run_forward(&r), "forward");
     OK(memcmp(r.x[0], r.y, 64 * sizeof(float)) == 0, "dropout with rate 0 keeps everything");
     op_run_free(&r);
 }
@@ -226,16 +226,16 @@ static void test_elementwise(const backend_t *device)
 {
     op_run_t r = start(device, (op_desc_t)RELU({2, {1, 3}}));
     SET(r.x[0], -1, 0, 2);
-    must(op_forward(r.op, &r.args), "forward");
-    must(op_backward(r.op, &r.args), "backward");
+    must(op_run_forward(&r), "forward");
+    must(op_run_backward(&r), "backward");
     OK(IS(r.y, 0, 0, 2) && IS(r.dx[0], 0, 0, 1), "relu: zero has no gradient");
     op_run_free(&r);
 
     r = start(device, (op_desc_t)ADD({2, {1, 2}}));
     SET(r.x[0], 1, 2);
     SET(r.x[1], 10, 20);
-    must(op_forward(r.op, &r.args), "forward");
-    must(op_backward(r.op, &r.args), "backward");
+    must(op_run_forward(&r), "forward");
+    must(op_run_backward(&r), "backward");
     OK(IS(r.y, 11, 22) && IS(r.dx[0], 1, 1) && IS(r.dx[1], 1, 1), "add");
     op_run_free(&r);
 

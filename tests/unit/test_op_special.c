@@ -12,7 +12,7 @@ static void test_relu_nan(const backend_t *device)
     op_run_fill(&r, 1);
     r.x[0][0] = r.x[0][37] = r.x[0][76] = NAN;
     r.x[0][1] = INFINITY, r.x[0][2] = -INFINITY;
-    must(op_forward(r.op, &r.args), "forward");
+    must(op_run_forward(&r), "forward");
     OK(isnan(r.y[0]) && isnan(r.y[37]) && isnan(r.y[76]), "relu: NaN stays NaN");
     OK(isinf(r.y[1]) && r.y[1] > 0 && r.y[2] == 0, "relu: infinities");
     bool others = true;
@@ -30,7 +30,7 @@ static bool nan_spreads(op_run_t *r, int64_t c)
     for (int64_t cell = 0; cell < in[1] * in[2]; cell++) {
         op_run_fill(r, 2);
         r->x[0][cell * in[3] + c] = NAN;
-        must(op_forward(r->op, &r->args), "forward");
+        must(op_run_forward(r), "forward");
         for (int64_t i = 0; i < shape_count(d->y); i++) {
             int64_t h = i / out[3] / out[2] * a->stride_h - a->pad_h,
                     w = i / out[3] % out[2] * a->stride_w - a->pad_w;
@@ -72,7 +72,7 @@ static void test_softmax_nan(const backend_t *device)
             r.x[0][n * 19 + n % 19] = bad[b];
             r.labels[n] = n < 19 ? n % 19 : (n + 5) % 19;
         }
-        must(op_forward(r.op, &r.args), "forward");
+        must(op_run_forward(&r), "forward");
         bool loss = true, in_range = true;
         for (int n = 0; n < 37; n++) {
             loss = loss && !isfinite(r.y[n]);
@@ -87,7 +87,7 @@ static void test_softmax_nan(const backend_t *device)
     }
     op_run_t r = op_run_new(device, (op_desc_t)XENT(1, 4, 0.1), true);
     for (int k = 0; k < 4; k++) r.x[0][k] = -INFINITY;
-    must(op_forward(r.op, &r.args), "forward");
+    must(op_run_forward(&r), "forward");
     OK(!isfinite(r.y[0]), "softmax cross-entropy: all logits -inf");
     op_run_free(&r);
 }
@@ -105,7 +105,7 @@ static void test_sums_nan(const backend_t *device)
         op_run_t r = op_run_new(device, descs[i], true);
         op_run_fill(&r, 4);
         r.x[0][0] = NAN;
-        must(op_forward(r.op, &r.args), "forward");
+        must(op_run_forward(&r), "forward");
         bool other = false;
         for (int64_t k = 0; k < shape_count(r.op->desc.y); k++) other = other || isfinite(r.y[k]);
         OK(isnan(r.y[0]) && other, "%s: a NaN reaches what depends on it", op_traits(descs[i].kind)->name);
@@ -125,12 +125,12 @@ static void test_in_place(const backend_t *device)
             op_run_fill(&apart, 5), op_run_fill(&in_place, 5);
             in_place.args.y = in_place.x[0], in_place.args.dx[0] = in_place.dy;
             apart.args.training = in_place.args.training = training;
-            must(op_forward(apart.op, &apart.args), "forward");
-            must(op_forward(in_place.op, &in_place.args), "forward in place");
+            must(op_run_forward(&apart), "forward");
+            must(op_run_forward(&in_place), "forward in place");
             bool same = memcmp(apart.y, in_place.x[0], n_bytes) == 0;
             if (training) {
-                must(op_backward(apart.op, &apart.args), "backward");
-                must(op_backward(in_place.op, &in_place.args), "backward in place");
+                must(op_run_backward(&apart), "backward");
+                must(op_run_backward(&in_place), "backward in place");
                 same = same && memcmp(apart.dx[0], in_place.dy, n_bytes) == 0;
             }
             OK(op_traits(descs[i].kind)->in_place && same, "%s in place, %s, %s",
@@ -148,10 +148,10 @@ static void test_dropout_cut(const backend_t *device, shape_t whole)
     op_run_t got = op_run_new(device, (op_desc_t)DROPOUT(0.35, whole), true);
     op_run_t ref = op_run_new(&backend_ref, (op_desc_t)DROPOUT(0.35, whole), true);
     op_run_fill(&got, 6), op_run_fill(&ref, 6);
-    must(op_forward(got.op, &got.args), "forward");
-    must(op_forward(ref.op, &ref.args), "forward");
-    must(op_backward(got.op, &got.args), "backward");
-    must(op_backward(ref.op, &ref.args), "backward");
+    must(op_run_forward(&got), "forward");
+    must(op_run_forward(&ref), "forward");
+    must(op_run_backward(&got), "backward");
+    must(op_run_backward(&ref), "backward");
     size_t n_bytes = (size_t)shape_count(whole) * sizeof(float);
     OK(memcmp(got.y, ref.y, n_bytes) == 0 && memcmp(got.dx[0], ref.dx[0], n_bytes) == 0,
        "dropout of %s: bitwise as ref", shape_format(whole).text);
@@ -163,8 +163,8 @@ static void test_dropout_cut(const backend_t *device, shape_t whole)
         cut.args.first_sample = got.args.first_sample + (uint64_t)first;
         cut.args.x[0] = got.x[0] + first * n_sample;
         cut.args.dy = got.dy + first * n_sample;
-        must(op_forward(cut.op, &cut.args), "forward");
-        must(op_backward(cut.op, &cut.args), "backward");
+        must(op_run_forward(&cut), "forward");
+        must(op_run_backward(&cut), "backward");
         size_t n_part = (size_t)(n * n_sample) * sizeof(float);
         same = same && memcmp(cut.y, got.y + first * n_sample, n_part) == 0 &&
                memcmp(cut.dx[0], got.dx[0] + first * n_sample, n_part) == 0;
@@ -177,7 +177,7 @@ static void test_dropout_cut(const backend_t *device, shape_t whole)
 static int64_t n_kept(op_run_t *r)
 {
     int64_t n = 0;
-    must(op_forward(r->op, &r->args), "forward");
+    must(op_run_forward(r), "forward");
     for (int64_t i = 0; i < shape_count(r->op->desc.y); i++) n += r->y[i] != 0;
     return n;
 }

@@ -48,8 +48,8 @@ static net_t net_new(const backend_t *device, const char *options)
     nn_softmax_xent(net.graph, "loss", v, 0);
     must(graph_finish(net.graph), "graph");
     int64_t n = net.graph->n_flat_params;
-    must(mem_new_array(n, sizeof(float), "weights", &net.weights), "memory");
-    must(mem_new_array(n, sizeof(float), "gradients", &net.gradients), "memory");
+    net.weights = util_block(device, (size_t)n * sizeof(float));
+    net.gradients = util_block(device, (size_t)n * sizeof(float));
     must(mem_new_array(n, sizeof(float), "weights", &net.before), "memory");
     rng_t rng = rng_new(5, RNG_TEST, 0);
     const graph_param_t *p;
@@ -59,7 +59,7 @@ static net_t net_new(const backend_t *device, const char *options)
         net.gradients[i] = (float)rng_normal(&rng);
     }
     optim_options_t values = options_of(options);
-    must(optim_new(&values, net.graph, &net.optim), "optim_new");
+    must(optim_new(&values, net.graph, device, &net.optim), "optim_new");
     return net;
 }
 
@@ -67,13 +67,38 @@ static void net_free(net_t *net)
 {
     optim_free(&net->optim);
     graph_free(&net->graph);
-    mem_free(&net->weights), mem_free(&net->gradients), mem_free(&net->before);
+    util_free(&net->weights), util_free(&net->gradients), mem_free(&net->before);
+}
+
+/* One step with what the host's blocks hold, and the results there. */
+static err_t one_step(net_t *net, double lr, int64_t number)
+{
+    optim_step_t step = {.weights = util_device(net->weights),
+                         .gradients = util_device(net->gradients),
+                         .lr = lr,
+                         .step = number};
+    util_push(net->device);
+    TRY(optim_push(net->optim));
+    TRY(optim_step(net->optim, &step));
+    util_pull(net->device);
+    return optim_pull(net->optim);
 }
 
 static void steps(net_t *net, double lr, int n)
 {
-    for (int i = 0; i < n; i++)
-        must(optim_step(net->optim, net->device, net->weights, net->gradients, lr, i), "optim_step");
+    for (int i = 0; i < n; i++) must(one_step(net, lr, i), "optim_step");
+}
+
+static void swap_average(net_t *net)
+{
+    must(optim_swap_average(net->optim, util_device(net->weights)), "optim_swap_average");
+    util_pull(net->device);
+    must(optim_pull(net->optim), "optim_pull");
+}
+
+static const float *average_of(const net_t *net)
+{
+    return net->optim->average->flat.host;
 }
 
 static double norm_of(const float *x, int64_t n)
@@ -196,10 +221,10 @@ static void test_nonfinite(const backend_t *device)
 {
     net_t net = net_new(device, "clip-norm = 2\nema = 0.9");
     net.gradients[3] = INFINITY;
-    err_t err = optim_step(net.optim, device, net.weights, net.gradients, 0.5, 41);
+    err_t err = one_step(&net, 0.5, 41);
     OK(err == ERR_GATE && strstr(err_message(), "step 41"), "an infinite gradient: %s", err_message());
     OK(memcmp(net.weights, net.before, (size_t)net.graph->n_flat_params * sizeof(float)) == 0 &&
-           norm_of(net.optim->buffers[0].flat, net.graph->n_flat_params) <= 0,
+           norm_of(net.optim->buffers[0].flat.host, net.graph->n_flat_params) <= 0,
        "and nothing was changed");
     net_free(&net);
 }
@@ -266,21 +291,21 @@ static void test_average(const backend_t *device)
     double *expected = NULL, worst = 0;
     must(mem_new_array(n, sizeof *expected, "averages", &expected), "memory");
     for (int step = 0; step < 6; step++) {
-        must(optim_step(net.optim, device, net.weights, net.gradients, 0.1, step), "optim_step");
+        must(one_step(&net, 0.1, step), "optim_step");
         static const double decay[] = {0, 2. / 11, 3. / 12, 0.3, 0.3, 0.3}; /* (1+s)/(10+s), up to 0.3 */
         for (int64_t i = 0; i < n; i++)
             expected[i] = decay[step] * expected[i] + (1 - decay[step]) * net.weights[i];
-        for (int64_t i = 0; i < n; i++) worst = fmax(worst, fabs(expected[i] - net.optim->average[i]));
+        for (int64_t i = 0; i < n; i++) worst = fmax(worst, fabs(expected[i] - average_of(&net)[i]));
         if (step == 0)
-            OK(memcmp(net.weights, net.optim->average, (size_t)n * sizeof(float)) == 0,
+            OK(memcmp(net.weights, average_of(&net), (size_t)n * sizeof(float)) == 0,
                "the average begins as the weights of the first step");
     }
     OK(worst < 1e-6, "and follows them with a decay that rises to --ema (%g)", worst);
-    float weight = net.weights[0], average = net.optim->average[0];
-    optim_swap_average(net.optim, net.weights);
-    OK(weight != average && net.weights[0] == average && net.optim->average[0] == weight, "swapped");
-    optim_swap_average(net.optim, net.weights);
-    OK(net.weights[0] == weight && net.optim->average[0] == average, "and back");
+    float weight = net.weights[0], average = average_of(&net)[0];
+    swap_average(&net);
+    OK(weight != average && net.weights[0] == average && average_of(&net)[0] == weight, "swapped");
+    swap_average(&net);
+    OK(net.weights[0] == weight && average_of(&net)[0] == average, "and back");
     mem_free(&expected);
     net_free(&net);
 }
@@ -300,13 +325,13 @@ static void test_resume(const backend_t *device)
         OK(mem_count() == allocated, "%s: steps allocate nothing", names[k]);
         memcpy(second.weights, first.weights, n_bytes);
         for (int b = 0; b < first.optim->n_buffers; b++)
-            memcpy(second.optim->buffers[b].flat, first.optim->buffers[b].flat, n_bytes);
+            memcpy(second.optim->buffers[b].flat.host, first.optim->buffers[b].flat.host, n_bytes);
         for (int step = 5; step < 8; step++)
-            must(optim_step(second.optim, device, second.weights, second.gradients, 0.1, step), "optim_step");
+            must(one_step(&second, 0.1, step), "optim_step");
         bool equal = memcmp(whole.weights, second.weights, n_bytes) == 0;
         for (int b = 0; b < first.optim->n_buffers; b++)
             equal =
-                equal && memcmp(whole.optim->buffers[b].flat, second.optim->buffers[b].flat, n_bytes) == 0;
+                equal && memcmp(whole.optim->buffers[b].flat.host, second.optim->buffers[b].flat.host, n_bytes) == 0;
         OK(equal, "%s: goes on from its buffers bit for bit", names[k]);
         net_free(&whole), net_free(&first), net_free(&second);
     }

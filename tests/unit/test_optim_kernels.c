@@ -1,4 +1,4 @@
-/* RUN np=0 device=ref,cpu : the optimizers' kernels against their formulas, worked out in double. */
+/* RUN np=0 device=ref,cpu,cuda : the optimizers' kernels against their formulas, worked out in double. */
 #include <omp.h>
 
 #include "tests/op_util.h"
@@ -90,7 +90,7 @@ static void test_kernel(const backend_t *device, int which, int64_t n, int64_t o
     rng_t rng = rng_new(17, RNG_TEST, (uint64_t)which);
     must(mem_new_array(n, sizeof *expected, "expected values", &expected), "memory");
     for (int f = 0; f < N_FLATS; f++) {
-        flat[f] = util_floats(shape);
+        flat[f] = util_floats(device, shape);
         for (int64_t i = 0; i < n + offset; i++) flat[f][i] = i < offset ? UTIL_GUARD : 0;
     }
     for (int64_t i = 0; i < n; i++) {
@@ -108,7 +108,7 @@ static void test_kernel(const backend_t *device, int which, int64_t n, int64_t o
             flat[GRADIENT][offset + i] = (float)rng_normal(&rng);
             follow(&expected[i], kind, &args, flat[GRADIENT][offset + i], t);
         }
-        must(device->optim[kind](&args), cases[which].name);
+        must(util_optim(device, kind, &args), cases[which].name);
     }
     bool guarded = true;
     for (int f = 0; f < N_FLATS; f++) {
@@ -122,7 +122,7 @@ static void test_kernel(const backend_t *device, int which, int64_t n, int64_t o
            same(flat[AVERAGE] + offset, expected, offsetof(element_t, average), 1, n),
        "%s%s: %d steps of %lld at offset %lld", cases[which].name, averaged ? " with an average" : "",
        (int)N_STEPS, (long long)n, (long long)offset);
-    for (int f = 0; f < N_FLATS; f++) mem_free(&flat[f]);
+    for (int f = 0; f < N_FLATS; f++) util_free(&flat[f]);
     mem_free(&expected);
 }
 
@@ -130,7 +130,8 @@ static double sum_with(const backend_t *device, int n_threads, const float *x, i
 {
     double sum = -1;
     omp_set_num_threads(n_threads);
-    must(device->sum_squares(x, n, &sum), "sum_squares");
+    util_push(device);
+    must(device->sum_squares(util_device(x), n, &sum), "sum_squares");
     return sum;
 }
 
@@ -140,7 +141,7 @@ static void test_sum_squares(const backend_t *device)
     for (int l = 0; l < (int)(sizeof lengths / sizeof lengths[0]); l++) {
         int64_t n = lengths[l];
         shape_t shape = shape_1d(n + 1);
-        float *x = util_floats(shape);
+        float *x = util_floats(device, shape);
         rng_t rng = rng_new(23, RNG_TEST, (uint64_t)l);
         double expected = 0;
         for (int64_t i = 1; i <= n; i++) {
@@ -150,12 +151,17 @@ static void test_sum_squares(const backend_t *device)
         double one = sum_with(device, 1, x + 1, n), three = sum_with(device, 3, x + 1, n);
         OK(fabs(one - expected) <= 1e-12 * expected, "sum of %lld squares", (long long)n);
         OK(memcmp(&one, &three, sizeof one) == 0, "bit for bit the same on three threads");
-        mem_free(&x);
+        memmove(x, x + 1, (size_t)n * sizeof *x);
+        one = sum_with(device, 1, x, n);
+        OK(memcmp(&one, &three, sizeof one) == 0, "… and at another address");
+        util_free(&x);
     }
-    const float big[] = {3e38f, -2e38f, 1};
-    OK(isfinite(sum_with(device, 2, big, 3)), "squares beyond float's range do not overflow");
-    const float bad[] = {1, NAN, 2};
-    OK(isnan(sum_with(device, 2, bad, 3)), "NaN is seen");
+    float *few = util_floats(device, shape_1d(3));
+    few[0] = 3e38f, few[1] = -2e38f, few[2] = 1;
+    OK(isfinite(sum_with(device, 2, few, 3)), "squares beyond float's range do not overflow");
+    few[1] = NAN;
+    OK(isnan(sum_with(device, 2, few, 3)), "NaN is seen");
+    util_free(&few);
 }
 
 /* The blocks of several threads are those of one. */
@@ -166,7 +172,7 @@ static void test_threads(const backend_t *device)
     for (int run = 0; run < 2; run++) {
         rng_t rng = rng_new(29, RNG_TEST, 0);
         for (int f = 0; f < 4; f++) {
-            flat[run][f] = util_floats(shape_1d(N));
+            flat[run][f] = util_floats(device, shape_1d(N));
             for (int64_t i = 0; i < N; i++) flat[run][f][i] = fabsf((float)rng_normal(&rng));
         }
         optim_args_t args = cases[7].args;
@@ -174,28 +180,90 @@ static void test_threads(const backend_t *device)
         args.state[0] = flat[run][2], args.state[1] = flat[run][3];
         args.correction[0] = args.correction[1] = 0.5;
         omp_set_num_threads(run ? 3 : 1);
-        must(device->optim[OPTIM_ADAMW](&args), "adamw");
+        must(util_optim(device, OPTIM_ADAMW, &args), "adamw");
     }
     bool equal = true;
     for (int f = 0; f < 4; f++) equal = equal && memcmp(flat[0][f], flat[1][f], N * sizeof(float)) == 0;
     OK(equal, "adamw on one thread and on three: the same bits");
     for (int run = 0; run < 2; run++)
-        for (int f = 0; f < 4; f++) mem_free(&flat[run][f]);
+        for (int f = 0; f < 4; f++) util_free(&flat[run][f]);
+}
+
+enum { N_RECORDED = 1003 };
+
+/* The same numbers in every run. */
+static optim_args_t recorded_args(const backend_t *device, int which, float *flat[N_FLATS])
+{
+    rng_t rng = rng_new(31, RNG_TEST, (uint64_t)which);
+    for (int f = 0; f < N_FLATS; f++) {
+        flat[f] = util_floats(device, shape_1d(N_RECORDED));
+        for (int64_t i = 0; i < N_RECORDED; i++) flat[f][i] = fabsf((float)rng_normal(&rng));
+    }
+    optim_args_t args = cases[which].args;
+    args.weight = util_device(flat[WEIGHT]), args.gradient = util_device(flat[GRADIENT]);
+    args.state[0] = util_device(flat[STATE]), args.state[1] = util_device(flat[STATE + 1]);
+    args.average = util_device(flat[AVERAGE]), args.n = N_RECORDED;
+    return args;
+}
+
+static void set_step(optim_args_t *args, const backend_step_t *step)
+{
+    args->lr = step->lr, args->gradient_scale = step->gradient_scale,
+    args->average_decay = step->average_decay;
+    for (int b = 0; b < 2; b++) args->correction[b] = step->correction[b];
+}
+
+/* What changes from step to step is read when a recorded step runs, and not when it is recorded. */
+static void test_recorded(const backend_t *device, int which)
+{
+    float *direct[N_FLATS], *replayed[N_FLATS];
+    void *graph = NULL;
+    optim_kind_t kind = cases[which].kind;
+    optim_args_t args = recorded_args(device, which, direct), record = recorded_args(device, which, replayed);
+    const backend_step_t none = {
+        .lr = NAN, .gradient_scale = NAN, .average_decay = NAN, .correction = {NAN, NAN}};
+    set_step(&record, &none);
+    util_push(device);
+    must(device->graph->begin(), "recording");
+    err_t err = device->optim[kind](&record);
+    must(device->graph->end(err != ERR_OK, &graph), "recording");
+    must(err, cases[which].name);
+    for (int t = 1; t <= 3; t++) {
+        const backend_step_t step = {.lr = cases[which].args.lr / t,
+                                     .gradient_scale = 1.0 / (t + 1),
+                                     .average_decay = 0.5 + 0.1 * t,
+                                     .correction = {1 - pow(0.9, t), 1 - pow(0.99, t)}};
+        set_step(&args, &step);
+        must(device->optim[kind](&args), cases[which].name);
+        must(device->graph->launch(graph, &step), "a recorded step");
+    }
+    util_pull(device);
+    bool equal = true;
+    for (int f = 0; f < N_FLATS; f++)
+        equal = equal && memcmp(direct[f], replayed[f], N_RECORDED * sizeof(float)) == 0;
+    OK(equal, "%s, recorded once and run with other numbers: the same bits", cases[which].name);
+    device->graph->release(graph);
+    for (int f = 0; f < N_FLATS; f++) util_free(&direct[f]), util_free(&replayed[f]);
 }
 
 int main(int argc, char **argv)
 {
     static const int64_t lengths[] = {0, 1, 7, 1000, 40001};
     enum { N_LENGTHS = sizeof lengths / sizeof lengths[0] };
-    const backend_t *device = util_open(argc, argv, 2);
-    tap_plan(N_CASES * (N_LENGTHS + 2) + 2 * 7 + 2 + 1 + 1);
+    const backend_t *device = NULL;
+    char why[BACKEND_WHY_MAX];
+    if (argc > 1 && backend_find(argv[1], &device, why) != ERR_OK) return tap_skip_all(err_message());
+    device = util_open(argc, argv, 2);
+    tap_plan(N_CASES * (N_LENGTHS + 3) + 3 * 7 + 2 + 1 + (device->graph ? N_CASES : 0) + 1);
     for (int c = 0; c < N_CASES; c++) {
         for (int l = 0; l < N_LENGTHS; l++) test_kernel(device, c, lengths[l], 0, false);
         test_kernel(device, c, 1001, 3, true);
+        test_kernel(device, c, 4003, 16, true);
         test_kernel(device, c, 40007, 1, true);
     }
     test_sum_squares(device);
     test_threads(device);
+    for (int c = 0; c < N_CASES && device->graph; c++) test_recorded(device, c);
     if (device->close) device->close();
     OK(mem_live() == 0, "every block was freed");
     return tap_done();

@@ -108,12 +108,11 @@ static void test_counts(exec_t *exec)
     static float pixels[N_SAMPLES * 28 * 28];
     static const int32_t labels[N_SAMPLES];
     exec_batch_t batch = {.n = N_SAMPLES, .pixels = pixels, .labels = labels, .loss_scale = 1};
-    double loss;
-    OK_CALL(exec_forward(exec, &batch, false, &loss), "an evaluation");
+    OK_CALL(exec_forward(exec, &batch, false), "an evaluation");
     OK(cost_of(exec, "conv1")->forward_macs == 0, "is not counted");
     for (int i = 0; i < 2; i++) {
         exec_clear_costs(exec);
-        OK_CALL(exec_forward(exec, &batch, true, &loss), "forward");
+        OK_CALL(exec_forward(exec, &batch, true), "forward");
         OK_CALL(exec_backward(exec, &batch, NULL, NULL), "backward");
     }
     OK(macs_are(exec, "conv1", 288000, 288000), "the first layer has one product in backward");
@@ -131,7 +130,8 @@ static void test_gather(const backend_t *backend, const exec_t *exec)
     profile_split_t sums = {1, 2, 3, 4, 5, 20};
     profile_t p = {0};
     OK_CALL(comm_open(&options, &comm), "a communicator");
-    OK_CALL(profile_gather(comm, exec, backend, &sums, 2, &p), "a profile");
+    profile_run_t run = {.exec = exec, .backend = backend, .sums = &sums, .n_steps = 2, .n_layer_steps = 2};
+    OK_CALL(profile_gather(comm, &run, &p), "a profile");
     OK(p.split.data == 0.5 && p.split.backward == 1.5 && p.split.total == 10, "times are a step's");
     bool sorted = p.n_layers == exec_graph(exec)->n_nodes;
     double n_flops = 0;

@@ -1,0 +1,125 @@
+#include "base/mem.h"
+#include "kernels/cuda/cuda.h"
+
+/* Sums are in double over fixed parts of a group's rows, and the parts are added in a fixed order: the bits
+ * depend on the shape alone. Σx² in double holds the variance of all that float can tell apart, so one pass
+ * over x is enough.
+ *
+ * Saved, for each group: mean [c], 1/std [c]. op->plan: the host's side of sums that are shared. */
+enum {
+    SUM_BLOCKS = 512,    /* as many as a large GPU runs at once: each block costs partial sums */
+    APPLY_BLOCKS = 2048, /* more, as blocks that end early make room */
+    PART_ELEMENTS = 4096 /* that are worth a block */
+};
+
+/* Of each group; a block has up to 256 channels. */
+static int parts_of(const norm_t *n, int64_t n_blocks)
+{
+    int64_t least = n->n_c < PART_ELEMENTS ? PART_ELEMENTS / n->n_c : 1;
+    int64_t useful = (n->group_rows + least - 1) / least;
+    int64_t wanted = n_blocks / ((n->n_c + 255) / 256 * n->n_groups);
+    int64_t parts = wanted < useful ? wanted : useful;
+    return narrow_int(parts > 1 ? parts : 1);
+}
+
+static norm_t norm_of(const op_t *op)
+{
+    const batch_norm_attr_t *a = &op->desc.attr.batch_norm;
+    shape_t y = op->desc.y;
+    int64_t group = a->group > 0 && a->group < y.dim[0] ? a->group : y.dim[0];
+    norm_t n = {.n_c = op->desc.param[0].dim[0],
+                .n_groups = (y.dim[0] + group - 1) / group,
+                .momentum = a->momentum,
+                .epsilon = a->epsilon};
+    n.n_rows = shape_count(y) / n.n_c;
+    n.group_rows = n.n_rows / y.dim[0] * group;
+    n.n_sum_parts = parts_of(&n, SUM_BLOCKS);
+    n.n_apply_parts = parts_of(&n, APPLY_BLOCKS);
+    return n;
+}
+
+static int64_t n_moments(const norm_t *n)
+{
+    return n->n_groups * 2 * n->n_c;
+}
+
+static norm_t norm_with(const op_t *op, const op_args_t *args)
+{
+    norm_t n = norm_of(op);
+    n.x = args->x[0];
+    n.gamma = args->param[0], n.beta = args->param[1];
+    n.shared = args->sum_shared != NULL;
+    n.partial = args->workspace;
+    n.sums = n.partial + n_moments(&n) * n.n_sum_parts;
+    n.correction = (float *)(n.sums + n_moments(&n) + 2); /* aligned to packs */
+    /* Workspace has room for either: without backward the moments are not kept. */
+    n.moments = op->n_saved_bytes ? args->saved : n.correction;
+    return n;
+}
+
+static err_t plan(op_t *op)
+{
+    norm_t n = norm_of(op);
+    int64_t n_doubles = n_moments(&n) * (n.n_sum_parts + 1) + 2;
+    op->n_workspace_bytes = (size_t)n_doubles * sizeof(double) + (size_t)n_moments(&n) * sizeof(float);
+    if (!op->training) return ERR_OK;
+    double *host = NULL;
+    if (n.n_groups == 1) TRY(mem_new_array(2 * n.n_c + 1, sizeof *host, "statistics to share", &host));
+    op->plan = host;
+    op->n_saved_bytes = (size_t)n_moments(&n) * sizeof(float);
+    return ERR_OK;
+}
+
+static void unplan(op_t *op)
+{
+    mem_free(&op->plan);
+}
+
+/* The sums and the number of rows, over all who share. The only operator that waits. */
+static err_t share_sums(const op_t *op, const op_args_t *args, const norm_t *n)
+{
+    ASSERT(n->n_groups == 1 && op->plan);
+    size_t n_bytes = (size_t)(2 * n->n_c + 1) * sizeof(double);
+    if (cuda_recorded(0))
+        RAISE(ERR_USAGE,
+              "batch norm over all ranks cannot be part of a recorded step, as it waits for them; use "
+              "--cuda-graph off");
+    TRY(cuda_memory.download(op->plan, n->sums, n_bytes));
+    TRY(cuda_memory.sync());
+    TRY(args->sum_shared(args->share_context, op->plan, 2 * n->n_c + 1));
+    return cuda_memory.upload(n->sums, op->plan, n_bytes);
+}
+
+static err_t sum(const op_t *op, const op_args_t *args, const norm_t *n)
+{
+    E_CUDA(batch_norm_sum(n, cuda_stream()), "batch norm's sums");
+    if (n->shared) TRY(share_sums(op, args, n));
+    if (n->shared || n->n_groups > 1) E_CUDA(batch_norm_finish(n, cuda_stream()), "batch norm's statistics");
+    return ERR_OK;
+}
+
+static err_t forward(const op_t *op, const op_args_t *args)
+{
+    norm_t n = norm_with(op, args);
+    n.y = args->y;
+    n.running_mean = args->state[0], n.running_variance = args->state[1];
+    if (args->training)
+        TRY(sum(op, args, &n));
+    else
+        n.moments = NULL;
+    E_CUDA(batch_norm_apply(&n, cuda_stream()), "batch norm");
+    return ERR_OK;
+}
+
+static err_t backward(const op_t *op, const op_args_t *args)
+{
+    norm_t n = norm_with(op, args);
+    n.dy = args->dy, n.dx = args->dx[0];
+    n.dgamma = args->dparam[0], n.dbeta = args->dparam[1];
+    TRY(sum(op, args, &n));
+    if (n.dx) E_CUDA(batch_norm_apply(&n, cuda_stream()), "batch norm, backward");
+    return ERR_OK;
+}
+
+const op_kernel_t cuda_batch_norm = {
+    .plan = plan, .forward = forward, .backward = backward, .unplan = unplan};

@@ -1,0 +1,92 @@
+#include "kernels/cuda/philox.cuh"
+#include "kernels/cuda/vector.cuh"
+
+/* Four neighbours of one sample: those that share a block of random words. */
+struct quad {
+    int64_t sample, block, first; /* first: the element, in the whole tensor */
+    int n;                        /* fewer than 4 only at a sample's end */
+};
+
+static __device__ inline quad quad_at(const dropout_t &d, int64_t i)
+{
+    int64_t n_blocks = (d.n_sample + 3) / 4;
+    quad q;
+    q.sample = i / n_blocks;
+    q.block = i - q.sample * n_blocks;
+    q.first = q.sample * d.n_sample + 4 * q.block;
+    int64_t left = d.n_sample - 4 * q.block;
+    q.n = left < 4 ? (int)left : 4;
+    return q;
+}
+
+template <bool PACKED> static __device__ inline pack_t<float, 4> load_quad(const float *x, quad q)
+{
+    pack_t<float, 4> v = {};
+    if constexpr (PACKED)
+        v = load<4>(x + q.first);
+    else
+        for (int k = 0; k < q.n; k++) v.at[k] = x[q.first + k];
+    return v;
+}
+
+/* y = v · scale where `keep` has a bit, else 0. */
+template <bool PACKED>
+static __device__ inline void store_quad(float *y, quad q, pack_t<float, 4> v, unsigned keep, float scale)
+{
+    for (int k = 0; k < 4; k++) v.at[k] = keep >> k & 1 ? v.at[k] * scale : 0;
+    if constexpr (PACKED)
+        store(y + q.first, v);
+    else
+        for (int k = 0; k < q.n; k++) y[q.first + k] = v.at[k];
+}
+
+/* Moves 8 bytes an element, and a sixteenth of a float for the mask. x may be y. */
+template <bool PACKED> static __global__ void forward(dropout_t d, const float *x, float *y, uint8_t *mask)
+{
+    uint64_t step = step_value(d.step), first_sample = step_value(d.first_sample);
+    GRID_LOOP(i, d.n_samples * ((d.n_sample + 3) / 4))
+    {
+        quad q = quad_at(d, i);
+        pack_t<float, 4> v = load_quad<PACKED>(x, q);
+        philox_block random =
+            dropout_block(d.key, d.layer, step, first_sample + (uint64_t)q.sample, (uint32_t)q.block);
+        unsigned keep = 0;
+        for (int k = 0; k < 4; k++) keep |= (unsigned)(random.word[k] < d.threshold) << k;
+        store_quad<PACKED>(y, q, v, keep, d.scale);
+        if (mask) mask[i] = (uint8_t)keep;
+    }
+}
+
+/* The same bytes. dy may be dx. */
+template <bool PACKED>
+static __global__ void backward(dropout_t d, const float *dy, const uint8_t *mask, float *dx)
+{
+    GRID_LOOP(i, d.n_samples * ((d.n_sample + 3) / 4))
+    {
+        quad q = quad_at(d, i);
+        store_quad<PACKED>(dx, q, load_quad<PACKED>(dy, q), mask[i], d.scale);
+    }
+}
+
+static bool packed(const dropout_t *d, const float *from, const float *to)
+{
+    return d->n_sample % 4 == 0 && packs<4>(from) && packs<4>(to);
+}
+
+static dim3 grid_of(const dropout_t *d)
+{
+    return grid_for(d->n_samples * ((d->n_sample + 3) / 4));
+}
+
+cudaError_t dropout_forward(const dropout_t *d, const float *x, float *y, uint8_t *mask, cudaStream_t stream)
+{
+    return launch(packed(d, x, y) ? forward<true> : forward<false>, grid_of(d), BLOCK, stream, *d, x, y,
+                  mask);
+}
+
+cudaError_t dropout_backward(const dropout_t *d, const float *dy, const uint8_t *mask, float *dx,
+                             cudaStream_t stream)
+{
+    return launch(packed(d, dy, dx) ? backward<true> : backward<false>, grid_of(d), BLOCK, stream, *d, dy,
+                  mask, dx);
+}

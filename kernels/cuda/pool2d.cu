@@ -1,0 +1,179 @@
+#include "kernels/cuda/vector.cuh"
+
+/* A thread makes W neighbouring channels of one cell: of y forward, of dx backward, where it gathers from the
+ * windows that hold the cell, in their order. Windows side by side move, for an element of x, 4 bytes and a
+ * window's share of 4 (and of the saved index), either way; windows that overlap find in the caches what
+ * their neighbours read. */
+
+struct cell {
+    int64_t n, c;
+    int h, w;
+};
+
+/* Number i of the cells of n pictures, channels innermost. */
+template <int W> static __device__ inline cell cell_at(int64_t i, int64_t n_c, int height, int width)
+{
+    int64_t packs = n_c / W, q = i / packs;
+    cell at;
+    at.c = (i - q * packs) * W;
+    i = q, q = i / width;
+    at.w = (int)(i - q * width);
+    i = q, q = i / height;
+    at.h = (int)(i - q * height);
+    at.n = q;
+    return at;
+}
+
+/* One window: where it starts, perhaps outside, and what of it is inside the picture; never empty. */
+struct window {
+    int h, w, h0, h1, w0, w1;
+};
+
+static __device__ inline window window_at(const pool_t &p, int oh, int ow)
+{
+    window v;
+    v.h = oh * p.stride_h - p.pad_h, v.w = ow * p.stride_w - p.pad_w;
+    v.h0 = v.h > 0 ? v.h : 0, v.w0 = v.w > 0 ? v.w : 0;
+    v.h1 = v.h + p.kernel_h < p.in_h ? v.h + p.kernel_h : p.in_h;
+    v.w1 = v.w + p.kernel_w < p.in_w ? v.w + p.kernel_w : p.in_w;
+    return v;
+}
+
+static __device__ inline float cells_inside(window v)
+{
+    return (float)(v.h1 - v.h0) * (float)(v.w1 - v.w0);
+}
+
+/* I: the type of the saved index; saved may be NULL. `not (v ≤ top)` also lets the first NaN in; nothing
+ * beats a NaN. */
+template <int W, typename I>
+static __global__ void max_forward(pool_t p, const float *__restrict__ x, float *__restrict__ y)
+{
+    GRID_LOOP(i, p.n * p.out_h * p.out_w * (p.n_c / W))
+    {
+        cell at = cell_at<W>(i, p.n_c, p.out_h, p.out_w);
+        window v = window_at(p, at.h, at.w);
+        const float *picture = x + at.n * p.in_h * p.in_w * p.n_c + at.c;
+        pack_t<float, W> top = load<W>(picture + ((int64_t)v.h0 * p.in_w + v.w0) * p.n_c);
+        pack_t<I, W> winner;
+        for (int k = 0; k < W; k++) winner.at[k] = (I)((v.h0 - v.h) * p.kernel_w + v.w0 - v.w);
+        for (int h = v.h0; h < v.h1; h++)
+            for (int w = v.w0; w < v.w1; w++) {
+                pack_t<float, W> value = load<W>(picture + ((int64_t)h * p.in_w + w) * p.n_c);
+                I here = (I)((h - v.h) * p.kernel_w + w - v.w);
+                for (int k = 0; k < W; k++) {
+                    bool take = !(value.at[k] <= top.at[k]) && top.at[k] == top.at[k];
+                    top.at[k] = take ? value.at[k] : top.at[k];
+                    winner.at[k] = take ? here : winner.at[k];
+                }
+            }
+        store(y + i * W, top);
+        if (p.saved) store(static_cast<I *>(p.saved) + i * W, winner);
+    }
+}
+
+template <int W>
+static __global__ void avg_forward(pool_t p, const float *__restrict__ x, float *__restrict__ y)
+{
+    GRID_LOOP(i, p.n * p.out_h * p.out_w * (p.n_c / W))
+    {
+        cell at = cell_at<W>(i, p.n_c, p.out_h, p.out_w);
+        window v = window_at(p, at.h, at.w);
+        const float *picture = x + at.n * p.in_h * p.in_w * p.n_c + at.c;
+        pack_t<float, W> sum = {};
+        for (int h = v.h0; h < v.h1; h++)
+            for (int w = v.w0; w < v.w1; w++) {
+                pack_t<float, W> value = load<W>(picture + ((int64_t)h * p.in_w + w) * p.n_c);
+                for (int k = 0; k < W; k++) sum.at[k] += value.at[k];
+            }
+        for (int k = 0; k < W; k++) sum.at[k] /= cells_inside(v);
+        store(y + i * W, sum);
+    }
+}
+
+/* The windows that hold a cell's row or column: [first, end). */
+struct range {
+    int first, end;
+};
+
+static __device__ inline range windows_over(int cell, int pad, int kernel, int stride, int out)
+{
+    int late = cell + pad - kernel; /* a window that starts here or before ends before the cell */
+    range r = {late < 0 ? 0 : late / stride + 1, (cell + pad) / stride + 1};
+    if (r.end > out) r.end = out;
+    return r;
+}
+
+/* What the windows over a cell give it: visit(window's number in the tensor, window, output row, column). */
+template <int W, typename V> static __device__ inline void for_windows(const pool_t &p, cell at, V visit)
+{
+    range rows = windows_over(at.h, p.pad_h, p.kernel_h, p.stride_h, p.out_h);
+    range columns = windows_over(at.w, p.pad_w, p.kernel_w, p.stride_w, p.out_w);
+    for (int oh = rows.first; oh < rows.end; oh++)
+        for (int ow = columns.first; ow < columns.end; ow++)
+            visit(((at.n * p.out_h + oh) * p.out_w + ow) * p.n_c + at.c, window_at(p, oh, ow));
+}
+
+template <int W, typename I>
+static __global__ void max_backward(pool_t p, const float *__restrict__ dy, float *__restrict__ dx)
+{
+    const I *saved = static_cast<const I *>(p.saved);
+    GRID_LOOP(i, p.n * p.in_h * p.in_w * (p.n_c / W))
+    {
+        cell at = cell_at<W>(i, p.n_c, p.in_h, p.in_w);
+        pack_t<float, W> sum = {};
+        for_windows<W>(p, at, [&](int64_t from, window v) {
+            I here = (I)((at.h - v.h) * p.kernel_w + at.w - v.w);
+            pack_t<float, W> gradient = load<W>(dy + from);
+            pack_t<I, W> winner = load<W>(saved + from);
+            for (int k = 0; k < W; k++) sum.at[k] += winner.at[k] == here ? gradient.at[k] : 0;
+        });
+        store(dx + i * W, sum);
+    }
+}
+
+template <int W>
+static __global__ void avg_backward(pool_t p, const float *__restrict__ dy, float *__restrict__ dx)
+{
+    GRID_LOOP(i, p.n * p.in_h * p.in_w * (p.n_c / W))
+    {
+        cell at = cell_at<W>(i, p.n_c, p.in_h, p.in_w);
+        pack_t<float, W> sum = {};
+        for_windows<W>(p, at, [&](int64_t from, window v) {
+            float share = 1 / cells_inside(v);
+            pack_t<float, W> gradient = load<W>(dy + from);
+            for (int k = 0; k < W; k++) sum.at[k] += gradient.at[k] * share;
+        });
+        store(dx + i * W, sum);
+    }
+}
+
+typedef void kernel_t(pool_t p, const float *from, float *to);
+
+template <int W> static kernel_t *forward_kernel(const pool_t *p)
+{
+    if (!p->max) return avg_forward<W>;
+    return p->wide_index ? max_forward<W, int32_t> : max_forward<W, uint8_t>;
+}
+
+template <int W> static kernel_t *backward_kernel(const pool_t *p)
+{
+    if (!p->max) return avg_backward<W>;
+    return p->wide_index ? max_backward<W, int32_t> : max_backward<W, uint8_t>;
+}
+
+cudaError_t pool2d_forward(const pool_t *p, const float *x, float *y, cudaStream_t stream)
+{
+    bool packed = p->n_c % 4 == 0 && packs<4>(x) && packs<4>(y);
+    int64_t n = p->n * p->out_h * p->out_w * p->n_c;
+    return launch(packed ? forward_kernel<4>(p) : forward_kernel<1>(p), grid_for(packed ? n / 4 : n), BLOCK,
+                  stream, *p, x, y);
+}
+
+cudaError_t pool2d_backward(const pool_t *p, const float *dy, float *dx, cudaStream_t stream)
+{
+    bool packed = p->n_c % 4 == 0 && packs<4>(dy) && packs<4>(dx);
+    int64_t n = p->n * p->in_h * p->in_w * p->n_c;
+    return launch(packed ? backward_kernel<4>(p) : backward_kernel<1>(p), grid_for(packed ? n / 4 : n), BLOCK,
+                  stream, *p, dy, dx);
+}

@@ -1,0 +1,35 @@
+#include <stddef.h>
+
+#include "kernels/cuda/cuda.h"
+
+/* Saved: softmax(x) − t, [n, classes]: backward only has to scale it. */
+static err_t plan(op_t *op)
+{
+    op->n_saved_bytes = op->training ? (size_t)shape_count(op->desc.x[0]) * sizeof(float) : 0;
+    return ERR_OK;
+}
+
+static err_t forward(const op_t *op, const op_args_t *args)
+{
+    softmax_t s = {.n = op->desc.x[0].dim[0],
+                   .n_class = op->desc.x[0].dim[1],
+                   .smoothing = op->desc.attr.softmax_xent.label_smoothing,
+                   .x = args->x[0],
+                   .labels = args->labels,
+                   .loss = args->y,
+                   .predictions = args->predictions,
+                   .saved = op->n_saved_bytes ? args->saved : NULL};
+    E_CUDA(softmax_xent_forward(&s, cuda_stream()), "softmax cross-entropy");
+    return ERR_OK;
+}
+
+static err_t backward(const op_t *op, const op_args_t *args)
+{
+    if (!args->dx[0]) return ERR_OK;
+    step_f32_t scale = {args->loss_scale, cuda_recorded(offsetof(backend_step_t, loss_scale))};
+    E_CUDA(softmax_xent_backward(args->saved, scale, args->dx[0], shape_count(op->desc.x[0]), cuda_stream()),
+           "softmax cross-entropy, backward");
+    return ERR_OK;
+}
+
+const op_kernel_t cuda_softmax_xent = {.plan = plan, .forward = forward, .backward = backward};

@@ -1,0 +1,147 @@
+#include <math.h>
+
+#include "kernels/cuda/vector.cuh"
+
+/* A warp takes a row, or, from this many classes on, a block does. */
+static const int64_t BLOCK_CLASSES = 1024;
+static const unsigned WARP = 32;
+
+/* What a row's threads add up, and what they agree on. The sums are double, as rows may be long. */
+struct sums {
+    double exp, z;
+};
+struct top {
+    float value;
+    int index;
+};
+
+/* The first of the largest. */
+static __device__ inline top larger(top a, top b)
+{
+    return b.value > a.value || (b.value == a.value && b.index < a.index) ? b : a;
+}
+
+static __device__ inline top over_warp(top t)
+{
+    for (int lane = 16; lane > 0; lane /= 2) {
+        top other = {__shfl_xor_sync(0xffffffffu, t.value, lane),
+                     __shfl_xor_sync(0xffffffffu, t.index, lane)};
+        t = larger(t, other);
+    }
+    return t;
+}
+
+static __device__ inline sums over_warp(sums s)
+{
+    for (int lane = 16; lane > 0; lane /= 2) {
+        s.exp += __shfl_xor_sync(0xffffffffu, s.exp, lane);
+        s.z += __shfl_xor_sync(0xffffffffu, s.z, lane);
+    }
+    return s;
+}
+
+/* Over all threads of a row, who all get the result. */
+template <unsigned THREADS> static __device__ inline top over_row(top t)
+{
+    t = over_warp(t);
+    if constexpr (THREADS > WARP) {
+        __shared__ top warps[THREADS / WARP];
+        __syncthreads(); /* the row before has been read */
+        if (threadIdx.x % WARP == 0) warps[threadIdx.x / WARP] = t;
+        __syncthreads();
+        for (unsigned w = 0; w < THREADS / WARP; w++) t = larger(t, warps[w]);
+    }
+    return t;
+}
+
+template <unsigned THREADS> static __device__ inline sums over_row(sums s)
+{
+    s = over_warp(s);
+    if constexpr (THREADS > WARP) {
+        __shared__ sums warps[THREADS / WARP];
+        __syncthreads();
+        if (threadIdx.x % WARP == 0) warps[threadIdx.x / WARP] = s;
+        __syncthreads();
+        s = warps[0];
+        for (unsigned w = 1; w < THREADS / WARP; w++) s.exp += warps[w].exp, s.z += warps[w].z;
+    }
+    return s;
+}
+
+/* The index of the row's largest logit. A NaN never wins, but as the first: then it is the row's maximum. */
+template <unsigned THREADS> static __device__ inline top top_of(const float *row, int n_class, int first)
+{
+    top t = {-INFINITY, n_class};
+    for (int k = first; k < n_class; k += THREADS) {
+        float value = row[k];
+        t = larger(t, top{value == value ? value : -INFINITY, k});
+    }
+    t = over_row<THREADS>(t);
+    return row[0] == row[0] ? t : top{row[0], 0};
+}
+
+/* Reads the logits from memory once (4 bytes an element; the later passes find them in a cache), writes as
+ * much where backward is to follow. */
+template <unsigned THREADS> static __global__ void forward(softmax_t s)
+{
+    int n_class = (int)s.n_class, lane = (int)(threadIdx.x % THREADS);
+    int64_t rows_at_once = (int64_t)gridDim.x * (BLOCK / THREADS);
+    double even = s.smoothing / n_class;
+    for (int64_t n = (int64_t)blockIdx.x * (BLOCK / THREADS) + threadIdx.x / THREADS; n < s.n;
+         n += rows_at_once) {
+        const float *row = s.x + n * n_class;
+        int label = s.labels[n];
+        top t = top_of<THREADS>(row, n_class, lane);
+        sums sum = {};
+        for (int k = lane; k < n_class; k += THREADS) {
+            float z = row[k] - t.value;
+            sum.exp += expf(z);
+            sum.z += z;
+        }
+        sum = over_row<THREADS>(sum);
+        if (lane == 0) {
+            /* A label that is no class must not pass for one. Σz also where it weighs 0: 0 · −∞ is the NaN
+             * that op_desc.h asks for. */
+            double z = label >= 0 && label < n_class ? row[label] - t.value : NAN;
+            s.loss[n] = (float)(log(sum.exp) - ((1 - s.smoothing) * z + even * sum.z));
+            if (s.predictions) s.predictions[n] = t.index;
+        }
+        if (!s.saved) continue;
+        float *saved = s.saved + n * n_class, inverse = (float)(1 / sum.exp);
+        float other = (float)even, own = (float)(1 - s.smoothing + even);
+        for (int k = lane; k < n_class; k += THREADS)
+            saved[k] = expf(row[k] - t.value) * inverse - (k == label ? own : other);
+    }
+}
+
+/* Moves 8 bytes an element. */
+struct scale_t {
+    const float *saved;
+    float *dx, scale;
+    template <int N> __device__ void run(int64_t i) const
+    {
+        pack_t<float, N> v = load<N>(saved + i);
+        for (int k = 0; k < N; k++) v.at[k] *= scale;
+        store(dx + i, v);
+    }
+};
+
+template <int N>
+static __global__ void backward(const float *saved, step_f32_t loss_scale, float *dx, int64_t n)
+{
+    sweep<N>(scale_t{saved, dx, step_value(loss_scale)}, n);
+}
+
+cudaError_t softmax_xent_forward(const softmax_t *s, cudaStream_t stream)
+{
+    if (s->n_class >= BLOCK_CLASSES) return launch(forward<BLOCK>, grid_for(s->n * BLOCK), BLOCK, stream, *s);
+    return launch(forward<WARP>, grid_for(s->n * WARP), BLOCK, stream, *s);
+}
+
+cudaError_t softmax_xent_backward(const float *saved, step_f32_t loss_scale, float *dx, int64_t n,
+                                  cudaStream_t stream)
+{
+    if (packs<4>(saved) && packs<4>(dx))
+        return launch(backward<4>, grid_for(n / 4), BLOCK, stream, saved, loss_scale, dx, n);
+    return launch(backward<1>, grid_for(n), BLOCK, stream, saved, loss_scale, dx, n);
+}

@@ -1,0 +1,115 @@
+#include "train/feed.h"
+
+#include "base/mem.h"
+#include "data/augment.h"
+
+static size_t picture_bytes(const feed_t *feed, size_t element)
+{
+    return (size_t)(feed->info.height * feed->info.width * feed->info.channels) * element;
+}
+
+static err_t make_slots(feed_t *feed, size_t n, bool augmented)
+{
+    const backend_t *backend = feed->backend;
+    feed_batch_t *batch = &feed->batch;
+    TRY(backend_alloc(backend, n * sizeof(int32_t), "predictions", &batch->predictions));
+    if (!backend->memory) return ERR_OK;
+    TRY(backend_alloc(backend, n * picture_bytes(feed, sizeof(float)), "a batch of pixels", &batch->pixels));
+    TRY(backend_alloc(backend, n * sizeof(int32_t), "a batch of labels", &batch->labels));
+    for (int i = 0; i < FEED_SLOTS; i++) {
+        feed_slot_t *slot = &feed->slots[i];
+        TRY(backend_alloc(backend, n * picture_bytes(feed, 1), "a batch of pixels", &slot->bytes));
+        TRY(backend_alloc(backend, n * sizeof(int32_t), "a batch of labels", &slot->labels));
+        if (augmented) TRY(backend_alloc(backend, n * sizeof(affine_t), "a batch of maps", &slot->maps));
+    }
+    return ERR_OK;
+}
+
+err_t feed_open(const loader_options_t *options, const backend_t *backend, feed_t *out)
+{
+    loader_options_t own = *options;
+    *out = (feed_t){.backend = backend, .info = options->dataset->info, .n_left = options->n_batches};
+    if (backend->memory) {
+        own.raw = true;
+        own.alloc = backend->memory->alloc_host;
+        own.release = backend->memory->release_host;
+    }
+    bool augmented = options->augment && augment_active(&options->augment->options);
+    TRY(make_slots(out, (size_t)options->max_local, augmented));
+    return own.n_batches > 0 ? loader_open(&own, &out->loader) : ERR_OK;
+}
+
+void feed_close(feed_t *feed)
+{
+    const backend_t *backend = feed->backend;
+    loader_close(&feed->loader);
+    if (!backend) return;
+    backend_release(backend, &feed->batch.predictions);
+    if (!backend->memory) return;
+    backend_release(backend, &feed->batch.pixels);
+    backend_release(backend, &feed->batch.labels);
+    for (int i = 0; i < FEED_SLOTS; i++) {
+        backend_release(backend, &feed->slots[i].bytes);
+        backend_release(backend, &feed->slots[i].labels);
+        backend_release(backend, &feed->slots[i].maps);
+    }
+}
+
+/* Takes a batch from the loader and begins copying it. */
+static err_t fetch(feed_t *feed)
+{
+    const backend_memory_t *memory = feed->backend->memory;
+    feed_slot_t *slot = &feed->slots[feed->n_fetched++ % FEED_SLOTS];
+    TRY(loader_next(feed->loader, &feed->ahead));
+    feed->n_left--;
+    size_t n = (size_t)feed->ahead->n;
+    if (n == 0) return ERR_OK;
+    TRY(memory->prefetch(slot->bytes, feed->ahead->bytes, n * picture_bytes(feed, 1)));
+    TRY(memory->prefetch(slot->labels, feed->ahead->labels, n * sizeof(int32_t)));
+    return slot->maps ? memory->prefetch(slot->maps, feed->ahead->maps, n * sizeof(affine_t)) : ERR_OK;
+}
+
+err_t feed_ahead(feed_t *feed)
+{
+    return feed->backend->memory && !feed->ahead && feed->n_left > 0 ? fetch(feed) : ERR_OK;
+}
+
+static err_t make_pixels(feed_t *feed)
+{
+    const feed_slot_t *slot = &feed->slots[(feed->n_fetched - 1) % FEED_SLOTS];
+    const dataset_info_t *info = &feed->info;
+    const feed_batch_t *batch = &feed->batch;
+    if (batch->n == 0) return ERR_OK;
+    TRY(feed->backend->memory->prefetched());
+    TRY(backend_copy(feed->backend, batch->labels, slot->labels, (size_t)batch->n * sizeof(int32_t)));
+    pixels_args_t args = {.bytes = slot->bytes,
+                          .maps = slot->maps,
+                          .n = batch->n,
+                          .height = info->height,
+                          .width = info->width,
+                          .channels = info->channels,
+                          .mean = info->mean,
+                          .std = info->std,
+                          .pixels = batch->pixels};
+    return feed->backend->pixels(&args);
+}
+
+err_t feed_next(feed_t *feed, feed_batch_t *out)
+{
+    feed_batch_t *batch = &feed->batch;
+    const batch_t *from;
+    bool on_host = !feed->backend->memory;
+    if (on_host)
+        TRY(loader_next(feed->loader, &feed->ahead));
+    else
+        TRY(feed_ahead(feed));
+    from = feed->ahead;
+    feed->ahead = NULL;
+    batch->n_global = from->n_global, batch->first = from->first, batch->n = from->n;
+    if (on_host)
+        batch->pixels = from->pixels, batch->labels = from->labels;
+    else
+        TRY(make_pixels(feed));
+    *out = *batch;
+    return ERR_OK;
+}

@@ -1,0 +1,55 @@
+# The emulated CUDA device of tests/emu: `make emu` builds it, its own tests, and the program with it. What is emulated
+# takes the objects $(EMU_KERNELS) of kernels/cuda/*.cu and links $(EMU_LIBS) in place of libcudart; cublasLt and NCCL,
+# which the program would open at run time, are then in the process already (base/dl.h).
+CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(or $(realpath $(shell command -v nvcc 2>/dev/null)),/usr/local/cuda/bin/nvcc))
+EMU_FLAGS = -std=c++17 -D_GNU_SOURCE -O2 -g -fPIC -ffp-contract=off -fno-omit-frame-pointer -pthread -Wall -Wextra -Werror \
+	-Wno-unknown-pragmas -I. -Isrc -Itests/emu -Itests/emu/include -isystem $(CUDA_HOME)/include \
+	-isystem $(CUDA_HOME)/include/cccl $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=undefined)
+EMU_DIR  := $(BUILD)/emu
+EMU_OBJ  := $(patsubst tests/emu/%.cc,$(EMU_DIR)/lib/%.o,$(filter-out tests/emu/test_%,$(wildcard tests/emu/*.cc)))
+EMU_KERNELS := $(patsubst kernels/cuda/%.cu,$(EMU_DIR)/%.o,$(wildcard kernels/cuda/*.cu))
+EMU_TESTS := $(patsubst tests/emu/%.cc,$(EMU_DIR)/tests/%,$(wildcard tests/emu/test_*.cc))
+EMU_LIB  := $(EMU_DIR)/libemu.so
+EMU_LIBS = $(EMU_LIB) -Wl,-rpath,$(abspath $(EMU_DIR)) -lstdc++
+
+.PHONY: emu
+emu: $(EMU_LIB) $(EMU_DIR)/libemu.a $(EMU_KERNELS) $(EMU_TESTS) ## build the emulated CUDA device and its tests
+
+$(EMU_DIR)/libemu.a: $(EMU_OBJ)
+	@echo "  AR    $@"
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+$(EMU_LIB): $(EMU_OBJ)
+	@echo "  LD    $@"
+	$(Q)$(CXX) -shared -Wl,-soname,libemu.so $(if $(SAN),-fsanitize=$(SAN)) -o $@ $^ -ldnnl -lrt -pthread
+
+$(EMU_DIR)/lib/%.o: tests/emu/%.cc
+	@mkdir -p $(@D)
+	@echo "  CXX   $<"
+	$(Q)$(CXX) $(EMU_FLAGS) -MMD -MP -c -o $@ $<
+
+# Kernels: the .cu files themselves.
+$(EMU_DIR)/%.o: kernels/cuda/%.cu
+	@mkdir -p $(@D)
+	@echo "  EMU   $<"
+	$(Q)$(CXX) -x c++ $(EMU_FLAGS) -MMD -MP -c -o $@ $<
+
+$(EMU_DIR)/tests/%: tests/emu/%.cc $(EMU_LIB)
+	@mkdir -p $(@D)
+	@echo "  CXX   $<"
+	$(Q)$(CXX) $(EMU_FLAGS) -MMD -MP -o $@ $< $(EMU_LIBS)
+
+# The program, and a test of tests/unit or tests/mpi: $(EMU_DIR)/dptrain, $(EMU_DIR)/unit/test_NAME.
+$(EMU_DIR)/dptrain: $(BUILD)/src/main.o $(LIB) $(EMU_KERNELS) $(EMU_LIB)
+	@echo "  LD    $@"
+	$(Q)$(MPICC) -o $@ $(filter-out %.so,$^) $(EMU_LIBS) $(LDLIBS_HOST)
+$(EMU_DIR)/unit/%: tests/unit/%.c $(LIB) $(EMU_KERNELS) $(EMU_LIB)
+	@mkdir -p $(@D)
+	@echo "  CC    $<"
+	$(Q)$(CC) $(CFLAGS_ALL) -MMD -MP -o $@ $< $(LIB) $(EMU_KERNELS) $(EMU_LIBS) $(LDLIBS_HOST)
+$(EMU_DIR)/mpi/%: tests/mpi/%.c $(LIB) $(EMU_KERNELS) $(EMU_LIB)
+	@mkdir -p $(@D)
+	@echo "  CC    $<"
+	$(Q)$(CC) $(CFLAGS_ALL) -MMD -MP -o $@ $< $(LIB) $(EMU_KERNELS) $(EMU_LIBS) $(LDLIBS_HOST)
+
+-include $(EMU_OBJ:.o=.d) $(EMU_KERNELS:.o=.d) $(EMU_TESTS:=.d) $(wildcard $(EMU_DIR)/unit/*.d $(EMU_DIR)/mpi/*.d)

@@ -1,0 +1,153 @@
+/* RUN np=0 device=cuda : bytes to pixels on a device against dataset_read and augmentation on the host, to
+ * the bit. */
+#include "data/augment.h"
+#include "data/dataset.h"
+#include "tests/op_util.h"
+#include "tests/tap.h"
+
+static const struct {
+    int64_t height, width, channels, n;
+} shapes[] = {{28, 28, 1, 9}, {5, 9, 3, 7},   {7, 4, 2, 40},  {1, 1, 1, 3},     {1, 6, 1, 5},
+              {6, 1, 4, 5},   {33, 17, 3, 4}, {40, 37, 1, 3}, {61, 59, 1, 300}, {1, 1, 1, 4200}};
+enum { N_SHAPES = sizeof shapes / sizeof *shapes };
+
+static const double mean = 0.1307, std = 0.3081;
+static const augment_t widely = {{180, 1, 60, .9, true}, 6}, slightly = {{8, .08, .3, .08, true}, 7};
+
+typedef struct batch {
+    pixels_args_t args; /* on the device */
+    uint8_t *bytes;
+    affine_t *maps;
+    float *pixels, *expected;
+    int64_t n_values, offset;
+} batch_t;
+
+/* Random pictures that begin `offset` bytes, and pixels, behind aligned addresses. */
+static batch_t make(const backend_t *device, int s, int64_t offset)
+{
+    const int64_t n_values = shapes[s].n * shapes[s].height * shapes[s].width * shapes[s].channels;
+    batch_t b = {.bytes = util_block(device, (size_t)(n_values + offset)),
+                 .maps = util_block(device, (size_t)shapes[s].n * sizeof(affine_t)),
+                 .pixels = util_floats(device, shape_1d(n_values + offset)),
+                 .n_values = n_values,
+                 .offset = offset};
+    rng_t rng = rng_new(41, RNG_TEST, (uint64_t)s);
+    for (int64_t i = 0; i < n_values + offset; i++) b.bytes[i] = (uint8_t)rng_below(&rng, 256);
+    must(mem_new_array(n_values, sizeof *b.expected, "expected pixels", &b.expected), "memory");
+    b.args = (pixels_args_t){.bytes = (uint8_t *)util_device(b.bytes) + offset,
+                             .n = shapes[s].n,
+                             .height = shapes[s].height,
+                             .width = shapes[s].width,
+                             .channels = shapes[s].channels,
+                             .mean = mean,
+                             .std = std,
+                             .pixels = (float *)util_device(b.pixels) + offset};
+    return b;
+}
+
+static void free_batch(batch_t *b)
+{
+    util_free(&b->bytes);
+    util_free(&b->maps);
+    util_free(&b->pixels);
+    mem_free(&b->expected);
+}
+
+/* The host's way. */
+static void read_all(const batch_t *b, const affine_t *maps)
+{
+    const pixels_args_t *a = &b->args;
+    const int64_t n_picture = a->height * a->width * a->channels;
+    float *picture = NULL;
+    int32_t label;
+    must(mem_new_array(n_picture, sizeof *picture, "a picture", &picture), "memory");
+    for (int64_t i = 0; i < a->n; i++) {
+        dataset_t one = {.info = {.height = a->height,
+                                  .width = a->width,
+                                  .channels = a->channels,
+                                  .n_samples = {[SPLIT_TRAIN] = 1}},
+                         .pixels = {[SPLIT_TRAIN] = b->bytes + b->offset + i * n_picture},
+                         .labels = {[SPLIT_TRAIN] = b->bytes}};
+        float *to = b->expected + i * n_picture;
+        dataset_read(&one, SPLIT_TRAIN, &(int64_t){0}, 1, mean, std, maps ? picture : to, &label);
+        if (maps) augment_affine(&maps[i], picture, a->height, a->width, a->channels, to);
+    }
+    mem_free(&picture);
+}
+
+static bool same(const backend_t *device, batch_t *b, const affine_t *maps)
+{
+    b->args.maps = util_device(maps);
+    read_all(b, maps);
+    for (int64_t i = 0; i < b->n_values + b->offset; i++) b->pixels[i] = NAN;
+    util_push(device);
+    must(device->pixels(&b->args), "pixels");
+    util_pull(device);
+    if (!util_guards_hold(b->pixels, shape_1d(b->n_values + b->offset))) return false;
+    for (int64_t i = 0; i < b->offset; i++)
+        if (!isnan(b->pixels[i])) return false;
+    for (int64_t i = 0; i < b->n_values; i++) {
+        float got = b->pixels[b->offset + i];
+        if (memcmp(&got, &b->expected[i], sizeof got) == 0) continue;
+        printf("# value %lld is %.9g, not %.9g\n", (long long)i, (double)got, (double)b->expected[i]);
+        return false;
+    }
+    return true;
+}
+
+static void test_shape(const backend_t *device, int s)
+{
+    static const augment_map_t exact[] = {{.zoom_rows = 1, .zoom_cols = 1},
+                                          {.zoom_rows = 1, .zoom_cols = 1, .flip = true},
+                                          {.zoom_rows = 1, .zoom_cols = 1, .shift_rows = 3 / 28.0},
+                                          {.zoom_rows = 1, .zoom_cols = 1, .rotate_deg = 180}};
+    bool plain = true, moved = true;
+    for (int64_t offset = 0; offset <= 5; offset += 5) {
+        batch_t b = make(device, s, offset);
+        plain = same(device, &b, NULL) && plain;
+        for (int64_t i = 0; i < b.args.n; i++) {
+            augment_map_t map = i < 4 ? exact[i] : augment_draw(i % 2 ? &widely : &slightly, s, i);
+            b.maps[i] = augment_matrix(&map, b.args.height, b.args.width);
+        }
+        moved = same(device, &b, b.maps) && moved;
+        free_batch(&b);
+    }
+    OK(plain, "%dx%dx%d: pixels as they are", (int)shapes[s].height, (int)shapes[s].width,
+       (int)shapes[s].channels);
+    OK(moved, "… each by its own map");
+}
+
+/* A flip of a picture, not worked out by the host's code. */
+static void test_flip(const backend_t *device)
+{
+    batch_t b = make(device, 0, 0);
+    const augment_map_t flip = {.zoom_rows = 1, .zoom_cols = 1, .flip = true};
+    for (int64_t i = 0; i < b.args.n; i++) b.maps[i] = augment_matrix(&flip, 28, 28);
+    bool right = same(device, &b, b.maps);
+    for (int64_t i = 0; i < b.n_values; i++) {
+        uint8_t from = b.bytes[i / 28 * 28 + 27 - i % 28];
+        right = right && b.pixels[i] == (float)((from / 255.0 - mean) / std);
+    }
+    OK(right, "a flipped picture is its mirror image");
+    b.args.n = 0;
+    OK_CALL(device->pixels(&b.args), "no pictures with maps");
+    b.args.maps = NULL;
+    OK_CALL(device->pixels(&b.args), "no pictures");
+    OK_CALL(backend_sync(device), "… and nothing goes wrong");
+    free_batch(&b);
+}
+
+int main(int argc, char **argv)
+{
+    const backend_t *device = NULL;
+    char why[BACKEND_WHY_MAX];
+    if (argc > 1 && backend_find(argv[1], &device, why) != ERR_OK) return tap_skip_all(err_message());
+    device = util_open(argc, argv, 1);
+    if (!device->pixels) return tap_skip_all("this backend leaves pixels to the host");
+    tap_plan(2 * N_SHAPES + 4 + 1);
+    for (int s = 0; s < N_SHAPES; s++) test_shape(device, s);
+    test_flip(device);
+    if (device->close) device->close();
+    OK(mem_live() == 0, "every block was freed");
+    return tap_done();
+}
