@@ -3,6 +3,7 @@
 #ifndef KERNELS_CUDA_PHILOX_CUH
 #define KERNELS_CUDA_PHILOX_CUH
 
+#include <cuda_runtime.h>
 #include <stdint.h>
 
 struct philox_block {
