@@ -23,7 +23,7 @@ typedef struct conv_impl {
     void (*unplan)(void **plan); /* takes NULL inside */
 } conv_impl_t;
 
-extern const conv_impl_t conv_gemm, conv_im2col, conv_implicit;
+extern const conv_impl_t cuda_conv_gemm, cuda_conv_im2col, cuda_conv_implicit;
 
 /* Of a description whose numbers conv2d.c has looked at. */
 conv_shape_t conv_shape_of(const op_desc_t *desc);

@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "kernels/cuda/chunk.h"
 
-static const conv_impl_t *const impls[] = {&conv_gemm, &conv_implicit, &conv_im2col};
+static const conv_impl_t *const impls[] = {&cuda_conv_gemm, &cuda_conv_implicit, &cuda_conv_im2col};
 enum { N_IMPLS = sizeof impls / sizeof impls[0] };
 
 /* Saved, with an epilogue: its mask. Workspace: that of the pass that wants most. */
@@ -81,10 +81,10 @@ static const conv_impl_t *rule(const conv_problem_t *problem)
     enum { FEW_CHANNELS = 8 };
     static const int64_t few_products = (int64_t)1 << 29;
     const op_desc_t *d = problem->desc;
-    if (conv_gemm.fits(problem)) return &conv_gemm;
+    if (cuda_conv_gemm.fits(problem)) return &cuda_conv_gemm;
     bool small = d->x[0].dim[3] / d->attr.conv2d.groups <= FEW_CHANNELS || op_macs(d) <= few_products;
-    if (conv_implicit.fits(problem) && (small || !conv_im2col.fits(problem))) return &conv_implicit;
-    return &conv_im2col;
+    if (cuda_conv_implicit.fits(problem) && (small || !cuda_conv_im2col.fits(problem))) return &cuda_conv_implicit;
+    return &cuda_conv_im2col;
 }
 
 /* The rule's own choice first. */

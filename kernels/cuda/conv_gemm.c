@@ -115,7 +115,7 @@ static err_t plan_product(const conv_problem_t *problem, gemm_plan_t *p, int64_t
     int64_t cells = (int64_t)s->oh * s->ow, element = p->rounds ? 2 : 4;
     bool forward = problem->pass == OP_FORWARD, data = problem->pass == OP_BACKWARD_DATA;
     char text[CONV_TEXT];
-    conv_spell(problem, p->pointwise ? conv_gemm.name : conv_im2col.name, text);
+    conv_spell(problem, p->pointwise ? cuda_conv_gemm.name : cuda_conv_im2col.name, text);
     gemm_matrix_t weight = {.row = taps, .next = filters * taps, .alignment = 16};
     if (s->groups > 1) weight.alignment = gemm_alignment(weight.next * (problem->pass == OP_BACKWARD_WEIGHTS ? 4 : element));
     gemm_matrix_t windows = matrix(p, p->n_window, taps, p->pointwise ? cells * s->c : 0, data ? 4 : element);
@@ -168,7 +168,7 @@ static err_t plan(const conv_problem_t *problem, void **out, size_t *n_workspace
     gemm_plan_t *p;
     chunk_need_t need = need_of(problem);
     chunk_t chunk;
-    conv_spell(problem, pointwise(d) ? conv_gemm.name : conv_im2col.name, text);
+    conv_spell(problem, pointwise(d) ? cuda_conv_gemm.name : cuda_conv_im2col.name, text);
     need.what = text;
     TRY(chunk_plan(&need, &chunk));
     TRY(mem_new(sizeof *p, "the plan of a convolution", &p));
@@ -347,5 +347,5 @@ static err_t run(void *plan_, const conv_problem_t *problem, const op_args_t *ar
                                              : backward_weights(p, problem->desc, args);
 }
 
-const conv_impl_t conv_gemm = {"gemm", gemm_fits, plan, run, unplan};
-const conv_impl_t conv_im2col = {"im2col", im2col_fits, plan, run, unplan};
+const conv_impl_t cuda_conv_gemm = {"gemm", gemm_fits, plan, run, unplan};
+const conv_impl_t cuda_conv_im2col = {"im2col", im2col_fits, plan, run, unplan};

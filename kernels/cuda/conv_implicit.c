@@ -81,7 +81,7 @@ static err_t plan(const conv_problem_t *problem, void **out, size_t *n_workspace
     implicit_plan_t *p;
     chunk_need_t need = need_of(problem);
     chunk_t chunk;
-    conv_spell(problem, conv_implicit.name, text);
+    conv_spell(problem, cuda_conv_implicit.name, text);
     need.what = text;
     TRY(chunk_plan(&need, &chunk));
     TRY(mem_new(sizeof *p, "the plan of a convolution", &p));
@@ -158,4 +158,4 @@ static err_t run(void *plan_, const conv_problem_t *problem, const op_args_t *ar
     return ERR_OK;
 }
 
-const conv_impl_t conv_implicit = {"implicit", fits, plan, run, unplan};
+const conv_impl_t cuda_conv_implicit = {"implicit", fits, plan, run, unplan};
