@@ -46,6 +46,10 @@ done
 [[ $plain == yes || $san == yes || $gpu == yes ]] || die 2 "--san and --no-san leave nothing to run"
 cd "$here/.."
 
+# Why no device is emulated here; nothing when one is.
+emu_why='there is nothing to build here'
+[[ ! -e Makefile ]] || emu_why=$(make -s emu-why 2>/dev/null) || emu_why='make emu-why fails'
+
 plan=''
 entry() { # NAME SECONDS COMMAND...
     local name=$1 seconds=$2
@@ -78,10 +82,16 @@ c_entries() { # SOURCE PREFIX BUILD SECONDS MAX_NP ENVIRONMENT...
         for device in ${devices:-none}; do
             [[ $gpu == no || $device == cuda ]] || continue
             label='' program=("$build/tests/$test")
+            # Machines for tests have no GPU: kernels run on the emulated one (tests/emu).
+            [[ $gpu == yes || $device != cuda ]] || program=("$build/emu/$test")
             [[ $device == none ]] || program+=("$device")
             ((np == 0)) || label="np=$np"
             [[ $device == none ]] || label+="${label:+ }$device"
-            entry "$prefix$test${label:+ [$label]}" "$seconds" env "${launch[@]}" "${program[@]}"
+            if [[ $gpu == no && $device == cuda && -n $emu_why ]]; then
+                entry "$prefix$test [$label]" 10 printf '1..0 # SKIP %s\n' "$emu_why"
+            else
+                entry "$prefix$test${label:+ [$label]}" "$seconds" env "${launch[@]}" "${program[@]}"
+            fi
         done
     done
 }
@@ -113,6 +123,16 @@ make_gpu_plan() {
     done
 }
 
+# The emulator's own tests.
+emu_entries() { # PREFIX BUILD ENVIRONMENT...
+    local source name
+    for source in tests/emu/test_*.cc; do
+        name=${source#tests/emu/} name=${name%.cc}
+        [[ -z $emu_why ]] || continue
+        entry "$1emu/$name" 300 env "${@:3}" "$2/emu/tests/$name"
+    done
+}
+
 make_plan() {
     local source
     # Slow unwinding: libraries without frame pointers would hide whose a leak is.
@@ -135,6 +155,8 @@ make_plan() {
         c_entries "$source" "san/" build-san 300 2 "$asan" UBSAN_OPTIONS=print_stacktrace=1 OMP_WAIT_POLICY=passive \
             "$lsan"
     done
+    if [[ $san == yes ]]; then emu_entries san/ build-san "$asan" UBSAN_OPTIONS=print_stacktrace=1 "$lsan"; fi
+    if [[ $plain == yes ]]; then emu_entries "" build LC_ALL=C; fi
     for source in tests/unit/test_*.c tests/mpi/test_*.c; do
         [[ -e $source && $plain == yes ]] || continue
         # Freed memory is filled: what still reads it is found out.
@@ -187,6 +209,12 @@ fi
 command -v prove >/dev/null || die 4 "prove was not found; scripts/install_deps.sh --test installs it (perl)"
 if [[ $may_build == yes && ($plan == *build/tests/* || $plan == *bats*) ]]; then
     make -j "$(nproc)" tests || die 1 "the build failed"
+fi
+if [[ $may_build == yes && $plan == *build/emu/* ]]; then
+    make -j "$(nproc)" emu-tests || die 1 "the build of the emulated CUDA device failed"
+fi
+if [[ $plan == *build-san/emu/* ]]; then
+    make -j "$(nproc)" SAN=address,undefined emu-tests || die 1 "the build of the emulated CUDA device failed"
 fi
 if [[ $plan == *build-san/* ]]; then
     make -j "$(nproc)" SAN=address,undefined tests || die 1 "the build with sanitizers failed"

@@ -14,7 +14,9 @@ EMU_TESTS := $(patsubst tests/emu/%.cc,$(EMU_DIR)/tests/%,$(wildcard tests/emu/t
 EMU_LIB  := $(EMU_DIR)/libemu.so
 EMU_LIBS = $(EMU_LIB) -Wl,-rpath,$(abspath $(EMU_DIR)) -lstdc++
 
-.PHONY: emu emu-tests
+.PHONY: emu emu-tests emu-why
+emu-why:
+	@echo '$(if $(HAVE_CUDA),,no CUDA device is emulated without CUDA: $(CUDA_SAYS))'
 emu-tests: $(EMU_TESTS) $(EMU_C_TESTS) $(EMU_DIR)/dptrain ## build what tests run on the emulated CUDA device
 emu: $(EMU_LIB) $(EMU_DIR)/libemu.a $(EMU_KERNELS) $(EMU_TESTS) ## build the emulated CUDA device and its tests
 
