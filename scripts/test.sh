@@ -61,10 +61,12 @@ run_values() { # FILE KEY
     sed -nE "1,/\\*\\//{ /RUN /{ s/.*[[:space:]]$2=([a-z0-9,]+).*/\1/p; }; }" "$1" | tr ',' ' '
 }
 
-# A line for each combination of ranks and device.
+# A line for each combination of ranks and device; with sanitizers those of san=, where the RUN line has it.
 c_entries() { # SOURCE PREFIX BUILD SECONDS MAX_NP ENVIRONMENT...
-    local source=$1 prefix=$2 build=$3 seconds=$4 max_np=$5 np device label test launch program
+    local source=$1 prefix=$2 build=$3 seconds=$4 max_np=$5 np device devices label test launch program
     test=${source#tests/} test=${test%.c}
+    devices=$(run_values "$source" device)
+    [[ $prefix != san/ || $(run_values "$source" san) == '' ]] || devices=$(run_values "$source" san)
     for np in $(run_values "$source" np | grep . || echo 0); do
         ((np <= max_np)) || continue
         launch=("${@:6}")
@@ -75,7 +77,7 @@ c_entries() { # SOURCE PREFIX BUILD SECONDS MAX_NP ENVIRONMENT...
             launch+=(mpirun "${MPI_FLAGS[@]}" -np "$np")
             [[ $prefix != san/ ]] || launch+=(env "LD_PRELOAD=$work/no_dlclose.so")
         fi
-        for device in $(run_values "$source" device | grep . || echo none); do
+        for device in ${devices:-none}; do
             [[ $gpu == no || $device == cuda ]] || continue
             label='' program=("$build/tests/$test")
             [[ $device == none ]] || program+=("$device")
@@ -118,12 +120,12 @@ make_plan() {
     # Slow unwinding: libraries without frame pointers would hide whose a leak is.
     local asan=ASAN_OPTIONS=detect_leaks=${detect_leaks:-1}:fast_unwind_on_malloc=0:verify_asan_link_order=0
     local lsan=LSAN_OPTIONS=suppressions=$PWD/tests/lsan.supp:print_suppressions=0
-    for source in tests/unit/test_*.c tests/mpi/test_*.c; do
-        [[ -e $source && $plain == yes ]] || continue
-        # Freed memory is filled: what still reads it is found out.
-        c_entries "$source" "" build 240 64 LC_ALL=C MALLOC_PERTURB_=165 OMP_WAIT_POLICY=passive
-    done
-    for source in tests/cli/*.bats; do
+    # What takes longest begins first, so that with --jobs no long entry runs alone at the end.
+    # The program itself; jq, h5dump and their like would be preloaded too, hence without the leak check's library.
+    [[ $san == no ]] || entry san/cli/train 600 env "DPTRAIN_BIN=$PWD/build-san/dptrain" "$lsan" \
+        "ASAN_OPTIONS=detect_leaks=0" bats --tap -f 'ragged|bit for bit|keeps its options|exact on any' \
+        tests/cli/train.bats
+    for source in tests/cli/train.bats $(find tests/cli -name '*.bats' ! -name train.bats | LC_ALL=C sort); do
         [[ -e $source && $plain == yes ]] || continue
         entry "cli/$(basename "$source" .bats)" "$([[ $slow == yes ]] && echo 3600 || echo 900)" bats --tap "$source"
     done
@@ -135,10 +137,11 @@ make_plan() {
         c_entries "$source" "san/" build-san 300 2 "$asan" UBSAN_OPTIONS=print_stacktrace=1 OMP_WAIT_POLICY=passive \
             "$lsan"
     done
-    # The program itself; jq, h5dump and their like would be preloaded too, hence without the leak check's library.
-    [[ $san == no ]] || entry san/cli/train 600 env "DPTRAIN_BIN=$PWD/build-san/dptrain" "$lsan" \
-        "ASAN_OPTIONS=detect_leaks=0" bats --tap -f 'ragged|bit for bit|keeps its options|exact on any' \
-        tests/cli/train.bats
+    for source in tests/unit/test_*.c tests/mpi/test_*.c; do
+        [[ -e $source && $plain == yes ]] || continue
+        # Freed memory is filled: what still reads it is found out.
+        c_entries "$source" "" build 240 64 LC_ALL=C MALLOC_PERTURB_=165 OMP_WAIT_POLICY=passive
+    done
 }
 
 # The leak check needs /proc and the right to trace, which some containers refuse; the rest works without.
@@ -164,6 +167,9 @@ trap 'rm -rf "$work"' EXIT
 if ((jobs > 1)); then export DPTRAIN_BIND=none; fi
 if [[ $san == yes && $list == no ]]; then probe_leak_check; fi
 if [[ $list == no ]]; then mpi_allow_root; fi
+# All ranks are on this machine. Looking for a network's own library takes every start of MPI 0.2 s; that OpenMPI finds
+# its way unasked is seen where a test unsets it (tests/cli/bench_comm.bats).
+export OMPI_MCA_pml=${OMPI_MCA_pml-ob1}
 if [[ $gpu == yes ]]; then
     # First: whether there is a GPU is the program's to say.
     if [[ $may_build == yes && $list == no ]]; then make -j "$(nproc)" tests || die 1 "the build failed"; fi

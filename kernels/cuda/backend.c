@@ -30,6 +30,8 @@ const backend_t backend_cuda = {
     .device = cuda_device,
     .kernel =
         {
+            [OP_CONV2D] = &cuda_conv2d,
+            [OP_LINEAR] = &cuda_linear,
             [OP_POOL2D] = &cuda_pool2d,
             [OP_RELU] = &cuda_relu,
             [OP_DROPOUT] = &cuda_dropout,

@@ -64,6 +64,7 @@ static __global__ void sum_rows(norm_t n, int lanes, const float *__restrict__ x
         }
         for (int i = 0; i < AHEAD; i++) add<W, GRADIENT>(s, value[i], gradient[i], mean);
     }
+#pragma unroll 1
     for (; row < at.end; row += at.step) {
         pack_t<float, W> value = load<W>(x + row * n.n_c + at.c), gradient = {};
         if (GRADIENT) gradient = load<W>(dy + row * n.n_c + at.c);
@@ -195,6 +196,7 @@ static __global__ void apply(norm_t n, int lanes, const float *__restrict__ x, f
             store(y + (turn - row - i * at.step) * n.n_c + at.c, value[i]);
         }
     }
+#pragma unroll 1
     for (; row < at.end; row += at.step) {
         pack_t<float, W> value = load<W>(x + (turn - row) * n.n_c + at.c);
         for (int k = 0; k < W; k++) value.at[k] = (value.at[k] - mean.at[k]) * gain.at[k] + shift.at[k];

@@ -3,7 +3,10 @@
 #ifndef KERNELS_CUDA_PHILOX_CUH
 #define KERNELS_CUDA_PHILOX_CUH
 
+#include <cuda_runtime.h>
 #include <stdint.h>
+
+#include "kernels/cuda/launch.cuh"
 
 struct philox_block {
     uint32_t word[4];

@@ -6,6 +6,7 @@
 #include "bench/cases.h"
 #include "bench/compute.h"
 #include "bench/gemm_check.h"
+#include "models/model.h"
 
 enum { SQUARE_MIN = 64, SQUARE_MAX = 4096, SQUARE_QUICK = 1024, X_HALF = 3, W_HALF = 2, WHAT_MAX = 64 };
 
@@ -30,12 +31,12 @@ static const gemm_shape_t training[] = {
 };
 enum { N_TRAINING = sizeof training / sizeof training[0] };
 
-static const char *const precisions[] = {"fp32", "bf16", NULL};
 static const char *const shape_sets[] = {"all", "square", "training", NULL};
 
 #define FIELD(name) offsetof(gemm_options_t, name)
 static const opt_t table[] = {
-    {"gemm-precision", OPT_CHOICE, FIELD(precision), "fp32", 0, 0, precisions, NULL, "of products", false},
+    {"gemm-precision", OPT_CHOICE, FIELD(precision), "fp32", 0, 0, model_precisions, NULL, "of products",
+     false},
     {"gemm-shapes", OPT_CHOICE, FIELD(shapes), "all", 0, 0, shape_sets, NULL,
      "square ones, those of training's last layers, or both", false},
     {"gemm-max", OPT_INT, FIELD(max), "0", 0, 65536, NULL, "N",
@@ -134,7 +135,8 @@ static err_t run(bench_t *bench, const void *values)
     gemm_t g = {.bench = bench, .options = o};
     bool quick = bench->options->quick;
     int64_t max = o->max ? o->max : quick ? SQUARE_QUICK : SQUARE_MAX;
-    g.compute = strcmp(o->precision, "bf16") == 0 ? DTYPE_BF16 : DTYPE_F32;
+    bool known = model_compute(o->precision, &g.compute);
+    ASSERT(known); /* one of the table's choices */
     TRY(bench_peak(bench, g.compute, &g.peak));
     bench_print("gemm: y = x·w', products in %s, on %d rank%s at once; measured peak %.1f GFLOP/s a rank",
                 dtype_name(g.compute), bench->comm->size, bench->comm->size > 1 ? "s" : "", g.peak / 1e9);

@@ -96,6 +96,7 @@ static double root_mean_square(const ckpt_array_t *array, const void *data)
             x = ((const uint8_t *)data)[i];
             break;
         case DTYPE_BF16:
+        case DTYPE_TF32:
         case DTYPE_COUNT:
             break;
         }

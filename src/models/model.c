@@ -13,8 +13,8 @@ const model_t models[] = {
     {NULL, NULL, NULL},
 };
 
-static const dtype_t computes[] = {DTYPE_F32, DTYPE_BF16};
-const char *const model_precisions[] = {"fp32", "bf16", NULL};
+static const dtype_t computes[] = {DTYPE_F32, DTYPE_TF32, DTYPE_BF16};
+const char *const model_precisions[] = {"fp32", "tf32", "bf16", NULL};
 
 bool model_compute(const char *precision, dtype_t *out)
 {

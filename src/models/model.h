@@ -23,7 +23,7 @@ typedef struct model {
 extern const model_t models[];
 
 /* Users' names of what products are computed in, for --precision and checkpoints, NULL-terminated: "fp32",
- * "bf16". model_compute: the type of a name; false when there is none of it. */
+ * "tf32", "bf16". model_compute: the type of a name; false when there is none of it. */
 extern const char *const model_precisions[];
 bool model_compute(const char *precision, dtype_t *out);
 const char *model_precision(dtype_t compute);

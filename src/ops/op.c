@@ -36,8 +36,10 @@ err_t op_infer(op_desc_t *desc)
         RAISE(ERR_USAGE, "%s: %s is not supported; operators compute in float32", ops[desc->kind].traits.name,
               dtype_name(desc->dtype));
     bool multiplies = desc->kind == OP_CONV2D || desc->kind == OP_LINEAR;
-    if (desc->compute != DTYPE_F32 && !(multiplies && desc->compute == DTYPE_BF16))
-        RAISE(ERR_USAGE, "%s: products in %s are not supported; conv2d and linear have float32 and bfloat16",
+    bool narrow = desc->compute == DTYPE_TF32 || desc->compute == DTYPE_BF16;
+    if (desc->compute != DTYPE_F32 && !(multiplies && narrow))
+        RAISE(ERR_USAGE,
+              "%s: products in %s are not supported; conv2d and linear have float32, tfloat32 and bfloat16",
               ops[desc->kind].traits.name, dtype_name(desc->compute));
     for (int i = 0; i < desc->n_inputs; i++)
         for (int d = 0; d < desc->x[i].n_dims; d++)
@@ -132,6 +134,8 @@ err_t op_plan(const backend_t *backend, const op_desc_t *desc, bool training, co
 {
     const op_kernel_t *kernel = backend->kernel[desc->kind];
     if (!kernel) RAISE(ERR_SYSTEM, "the %s backend has no %s", backend->name, ops[desc->kind].traits.name);
+    if (desc->compute == DTYPE_TF32 && !kernel->tf32)
+        RAISE(ERR_USAGE, "tf32 is a format of GPUs' tensor cores; use --device cuda, or --precision fp32");
     ASSERT(kernel->fuses || !op_epilogue(desc).relu);
     op_t *op;
     TRY(mem_new(sizeof *op, "an operator", &op));

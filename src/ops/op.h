@@ -104,7 +104,7 @@ int op_list_algorithms(const struct backend *backend, const op_desc_t *desc, op_
 
 /* desc must be inferred. wanted: NULL, or names from op_list_algorithms; those of passes that are not planned
  * (backward without training) are not looked at. ERR_SYSTEM naming the operator when the backend can't have
- * it; ERR_USAGE naming operator, shape and what there is when an algorithm is unknown or does not fit. */
+ * it; ERR_USAGE where it has no products of the wanted type; ERR_USAGE naming operator, shape and what there is when an algorithm is unknown or does not fit. */
 err_t op_plan(const struct backend *backend, const op_desc_t *desc, bool training,
               const op_algorithms_t *wanted, op_t **out);
 void op_free(op_t **op);

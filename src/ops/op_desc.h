@@ -101,7 +101,10 @@ typedef struct softmax_xent_attr {
 typedef struct op_desc {
     op_kind_t kind;
     dtype_t dtype; /* of x, y, parameters and gradients */
-    /* Of products: DTYPE_F32, or, for conv2d and linear, DTYPE_BF16. Then x, the weight and dy are rounded as
+    /* Of products: DTYPE_F32, or, for conv2d and linear, DTYPE_TF32 or DTYPE_BF16.
+     * TF32: float32 in memory; a GPU may cut the fractions of x, the weight and dy to 10 bits where it
+     * multiplies, sums stay float32. Backends that have it say so (op_kernel_t.tf32).
+     * BF16: x, the weight and dy are rounded as
      * bf16_round does (tensor/bf16.h) wherever a formula reads them; dy also where it is only added up, for
      * the bias. Sums, the bias, y and all gradients stay float32. Instructions of the CPU for it may take
      * denormal numbers for 0. */

@@ -11,6 +11,7 @@ static const struct {
     [DTYPE_F32] = {"float32", sizeof(float)}, [DTYPE_F64] = {"float64", sizeof(double)},
     [DTYPE_I32] = {"int32", sizeof(int32_t)}, [DTYPE_I64] = {"int64", sizeof(int64_t)},
     [DTYPE_U8] = {"uint8", sizeof(uint8_t)},  [DTYPE_BF16] = {"bfloat16", sizeof(uint16_t)},
+    [DTYPE_TF32] = {"tfloat32", sizeof(float)},
 };
 
 size_t dtype_size(dtype_t dtype)

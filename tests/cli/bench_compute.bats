@@ -160,7 +160,8 @@ refused() { # CODE WORDS ARGUMENTS...
 @test "options that cannot be: said by name, before anything is measured" {
     touch "$BATS_TEST_TMPDIR/file"
     refused 2 "--gemm-max 12" gemm --gemm-max 12
-    refused 2 "--gemm-precision 'fp8' is not one of: fp32, bf16" gemm --gemm-precision fp8
+    refused 2 "--gemm-precision 'fp8' is not one of: fp32, tf32, bf16" gemm --gemm-precision fp8
+    refused 2 "tf32 is a format of GPUs' tensor cores" gemm --device cpu --gemm-precision tf32
     refused 2 "--conv-net 'lenet' is not one of" conv --conv-net lenet
     refused 2 "--conv-batch 1000" conv --conv-batch 1000
     refused 2 "--mem-bytes 3" mem --mem-bytes 3

@@ -357,7 +357,7 @@ EOF
     run "$scripts/test.sh" --list --only '^(san/)?unit/test_base_rng|shellcheck'
     echo "$output"
     [ "$status" -eq 0 ]
-    [ "$output" = $'unit/test_base_rng\nsource/shellcheck\nsan/unit/test_base_rng' ]
+    [ "$output" = $'source/shellcheck\nsan/unit/test_base_rng\nunit/test_base_rng' ]
     run "$scripts/test.sh" --list --only no_such_test
     [ "$status" -eq 2 ]
 }

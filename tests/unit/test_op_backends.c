@@ -14,7 +14,9 @@
  * Products of bfloat16 have the tolerances of float32: both sides round the same operands and add in float32
  * or better.
  *
- * RUN device=ref,cpu */
+ * With sanitizers the CPU's run is enough: ref computes the other side of each comparison in it.
+ *
+ * RUN device=ref,cpu,cuda san=cpu,cuda */
 #include <float.h>
 
 #include "ops/registry.h"
@@ -82,6 +84,10 @@ static const op_desc_t cases[] = {
     POOL(2, 5, 9, 17, POOL_MAX, 5, 9, 1, 1, 0, 0),
     POOL(2, 7, 5, 4, POOL_MAX, 2, 2, 2, 2, 0, 0),
     POOL(1, 20, 19, 2, POOL_MAX, 20, 19, 1, 1, 0, 0),
+    POOL(2, 18, 17, 4, POOL_MAX, 16, 16, 1, 1, 0, 0),
+    POOL(1, 19, 18, 8, POOL_MAX, 17, 16, 2, 1, 8, 5),
+    POOL(2, 15, 14, 12, POOL_MAX, 3, 3, 2, 2, 1, 1),
+    POOL(2, 15, 14, 12, POOL_AVG, 3, 2, 2, 1, 1, 1),
     POOL(2, 24, 24, 6, POOL_AVG, 2, 2, 2, 2, 0, 0),
     POOL(2, 11, 13, 3, POOL_AVG, 3, 3, 2, 2, 1, 1),
     POOL(1, 1, 1, 1, POOL_AVG, 1, 1, 1, 1, 0, 0),
@@ -117,6 +123,14 @@ static const op_desc_t cases[] = {
     NORM_GROUPS(1, {4, {3, 12, 13, 5}}),
     NORM_GROUPS(4, {2, {17, 13}}),
     NORM_GROUPS(9, {2, {5, 4}}),
+    /* rows and channels that are shared out to many; more groups than rows of one */
+    NORM(0.1, 1e-5, {4, {6, 28, 28, 64}}),
+    NORM(0.1, 1e-5, {4, {3, 61, 67, 1}}),
+    NORM(0.1, 1e-5, {4, {7, 5, 5, 260}}),
+    NORM(0.1, 1e-5, {2, {300, 131}}),
+    NORM_GROUPS(5, {4, {13, 6, 6, 72}}),
+    NORM_GROUPS(2, {4, {7, 30, 31, 6}}),
+    NORM_GROUPS(1, {3, {70, 2, 8}}),
     XENT(64, 10, 0.0),
     XENT(64, 10, 0.1),
     XENT(1, 1, 0.0),
@@ -125,6 +139,8 @@ static const op_desc_t cases[] = {
     XENT(3, 17, 0.0),
     XENT(1, 1001, 0.0),
     XENT(129, 3, 0.3),
+    XENT(5, 1024, 0.1),
+    XENT(3, 5003, 0.0),
 };
 
 /* Sums' lengths, 0 where the values must be equal, and scales other than the values' own. */

@@ -1,6 +1,6 @@
 /* Small values worked by hand.
  *
- * RUN device=ref,cpu */
+ * RUN device=ref,cpu,cuda */
 #include "tests/op_util.h"
 #include "tests/tap.h"
 

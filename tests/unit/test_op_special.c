@@ -1,6 +1,6 @@
 /* What shapes alone do not show: NaN and infinities, dropout's mask, operators in place.
  *
- * RUN device=ref,cpu */
+ * RUN device=ref,cpu,cuda */
 #include "ops/registry.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
@@ -89,6 +89,35 @@ static void test_softmax_nan(const backend_t *device)
     for (int k = 0; k < 4; k++) r.x[0][k] = -INFINITY;
     must(op_run_forward(&r), "forward");
     OK(!isfinite(r.y[0]), "softmax cross-entropy: all logits -inf");
+    op_run_free(&r);
+}
+
+/* Rows so long that many share one: a bad logit anywhere, and equal ones far apart. */
+static void test_softmax_long(const backend_t *device)
+{
+    enum { CLASSES = 3001 };
+    static const int at[] = {0, 1, 31, 32, 255, 256, 1500, CLASSES - 1};
+    enum { N = sizeof at / sizeof at[0] };
+    static const float bad[] = {NAN, INFINITY, -INFINITY};
+    op_run_t r = op_run_new(device, (op_desc_t)XENT(N, CLASSES, 0.0), true);
+    for (int b = 0; b < 3; b++) {
+        op_run_fill(&r, 8);
+        for (int n = 0; n < N; n++) r.x[0][n * CLASSES + at[n]] = bad[b];
+        must(op_run_forward(&r), "forward");
+        bool loss = true, in_range = true;
+        for (int n = 0; n < N; n++) {
+            loss = loss && !isfinite(r.y[n]);
+            in_range = in_range && r.predictions[n] >= 0 && r.predictions[n] < CLASSES;
+        }
+        OK(loss && in_range, "softmax cross-entropy of %d classes: a logit of %g", CLASSES, (double)bad[b]);
+    }
+    op_run_fill(&r, 8);
+    for (int n = 0; n < N; n++)
+        for (int k = n; k < N; k++) r.x[0][n * CLASSES + at[k]] = 100;
+    must(op_run_forward(&r), "forward");
+    bool first = true;
+    for (int n = 0; n < N; n++) first = first && r.predictions[n] == at[n];
+    OK(first, "softmax cross-entropy of %d classes: of equal logits the first", CLASSES);
     op_run_free(&r);
 }
 
@@ -210,19 +239,107 @@ static void test_dropout_mask(const backend_t *device)
     op_run_free(&r), op_run_free(&s);
 }
 
+/* What a recorded step does with the values it is given: as ref with these values. */
+static bool recorded_as(void *graph, op_run_t *r, op_run_t *ref, const backend_step_t *values)
+{
+    const backend_t *device = r->op->backend;
+    size_t n_y = (size_t)shape_count(r->op->desc.y) * sizeof(float);
+    size_t n_dx = (size_t)shape_count(r->op->desc.x[0]) * sizeof(float);
+    util_push(device);
+    must(device->graph->launch(graph, values), "running what was recorded");
+    util_pull(device);
+    ref->args.step = values->step, ref->args.first_sample = values->first_sample;
+    ref->args.loss_scale = values->loss_scale;
+    must(op_run_forward(ref), "forward");
+    must(op_run_backward(ref), "backward");
+    if (r->op->desc.kind == OP_DROPOUT)
+        return memcmp(r->y, ref->y, n_y) == 0 && memcmp(r->dx[0], ref->dx[0], n_dx) == 0;
+    for (int64_t i = 0; i < shape_count(r->op->desc.x[0]); i++)
+        if (!(fabsf(r->dx[0][i] - ref->dx[0][i]) <= 1e-6f * values->loss_scale)) return false;
+    return true;
+}
+
+static void test_recorded(const backend_t *device)
+{
+    static const op_desc_t descs[] = {DROPOUT(0.4, {2, {9, 100}}), XENT(9, 100, 0.1)};
+    static const backend_step_t steps[] = {{.step = 7, .first_sample = 90, .loss_scale = 0.125f},
+                                           {.step = 1ull << 31, .first_sample = 3, .loss_scale = 1024}};
+    for (int i = 0; i < 2; i++) {
+        if (!device->graph) {
+            tap_skip("this device records nothing");
+            continue;
+        }
+        void *graph = NULL;
+        op_run_t r = op_run_new(device, descs[i], true), ref = op_run_new(&backend_ref, descs[i], true);
+        op_run_fill(&r, 9), op_run_fill(&ref, 9);
+        op_args_t args = util_device_args(&r.args);
+        must(device->memory->sync(), "sync");
+        must(device->graph->begin(), "recording");
+        must(op_forward(r.op, &args), "forward");
+        must(op_backward(r.op, &args), "backward");
+        must(device->graph->end(false, &graph), "recording");
+        OK(recorded_as(graph, &r, &ref, &steps[0]) && recorded_as(graph, &r, &ref, &steps[1]),
+           "%s, recorded: with the values of each step", op_traits(descs[i].kind)->name);
+        device->graph->release(graph);
+        op_run_free(&r), op_run_free(&ref);
+    }
+}
+
+/* Statistics that are shared, though nobody shares them: called, and the same result. */
+static int n_shared;
+static err_t share_with_nobody(void *context, double *values, int64_t n)
+{
+    (void)context, (void)values, (void)n;
+    n_shared++;
+    return ERR_OK;
+}
+
+static void test_norm_shared(const backend_t *device)
+{
+    const op_desc_t desc = NORM(0.1, 1e-5, {4, {5, 6, 7, 12}});
+    op_run_t own = op_run_new(device, desc, true), shared = op_run_new(device, desc, true);
+    size_t n_bytes = (size_t)shape_count(own.op->desc.y) * sizeof(float);
+    op_run_fill(&own, 10), op_run_fill(&shared, 10);
+    shared.args.sum_shared = share_with_nobody;
+    must(op_run_forward(&own), "forward");
+    must(op_run_forward(&shared), "forward");
+    bool same = memcmp(own.y, shared.y, n_bytes) == 0 && memcmp(own.state[0], shared.state[0], 48) == 0 &&
+                memcmp(own.state[1], shared.state[1], 48) == 0;
+    int n_forward = n_shared;
+    must(op_run_backward(&own), "backward");
+    must(op_run_backward(&shared), "backward");
+    same = same && memcmp(own.dx[0], shared.dx[0], n_bytes) == 0;
+    for (int i = 0; i < 2; i++) same = same && memcmp(own.dparam[i], shared.dparam[i], 48) == 0;
+    OK(same && n_forward > 0 && n_shared > n_forward, "batch norm shared with nobody: the same, bitwise");
+    if (!device->graph) {
+        tap_skip("this device records nothing");
+    } else {
+        void *graph = NULL;
+        op_args_t args = util_device_args(&shared.args);
+        must(device->graph->begin(), "recording");
+        err_t err = op_forward(shared.op, &args);
+        must(device->graph->end(true, &graph), "recording");
+        OK(err == ERR_USAGE, "batch norm that is shared can't be recorded: %s", err_message());
+    }
+    op_run_free(&own), op_run_free(&shared);
+}
+
 int main(int argc, char **argv)
 {
     const backend_t *device = util_open(argc, argv, 2);
-    tap_plan(3 + 10 + 10 + 4 + 6 + 6 + 6 + 1);
+    tap_plan(3 + 10 + 10 + 4 + 4 + 6 + 6 + 6 + 2 + 2 + 1);
     test_relu_nan(device);
     test_pool_nan(device);
     test_softmax_nan(device);
+    test_softmax_long(device);
     test_sums_nan(device);
     test_in_place(device);
     test_dropout_cut(device, shape_2d(8, 500));
     test_dropout_cut(device, shape_4d(7, 3, 5, 3));
     test_dropout_cut(device, shape_2d(5, 1));
     test_dropout_mask(device);
+    test_recorded(device);
+    test_norm_shared(device);
     if (device->close) device->close();
     OK(mem_live() == 0, "every block was freed");
     return tap_done();

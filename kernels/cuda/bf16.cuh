@@ -1,0 +1,36 @@
+/* Rounding to bfloat16 as tensor/bf16.h has it, of which a product is the same bits on every backend. */
+#ifndef KERNELS_CUDA_BF16_CUH
+#define KERNELS_CUDA_BF16_CUH
+
+#include <cuda_runtime.h>
+
+#include <stdint.h>
+
+static __device__ inline uint32_t bf16_nearest(float x)
+{
+    uint32_t bits = __float_as_uint(x);
+    return x != x ? bits | 0x00400000u : bits + 0x7fffu + (bits >> 16 & 1);
+}
+
+static __device__ inline uint16_t bf16_bits(float x)
+{
+    return static_cast<uint16_t>(bf16_nearest(x) >> 16);
+}
+
+static __device__ inline float bf16_rounded(float x)
+{
+    return __uint_as_float(bf16_nearest(x) & 0xffff0000u);
+}
+
+/* What an operand is kept as: float32 as it is, or bfloat16. */
+static __device__ inline void keep(float *to, float x)
+{
+    *to = x;
+}
+
+static __device__ inline void keep(uint16_t *to, float x)
+{
+    *to = bf16_bits(x);
+}
+
+#endif

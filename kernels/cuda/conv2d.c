@@ -1,0 +1,176 @@
+#include "kernels/cuda/conv.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "kernels/cuda/chunk.h"
+
+static const conv_impl_t *const impls[] = {&cuda_conv_gemm, &cuda_conv_implicit, &cuda_conv_im2col};
+enum { N_IMPLS = sizeof impls / sizeof impls[0] };
+
+/* Saved, with an epilogue: its mask. Workspace: that of the pass that wants most. */
+typedef struct conv_plan {
+    struct {
+        const conv_impl_t *impl; /* NULL: not planned */
+        conv_problem_t problem;
+        void *plan;
+    } pass[OP_PASS_COUNT];
+} conv_plan_t;
+
+conv_shape_t conv_shape_of(const op_desc_t *desc)
+{
+    const conv2d_attr_t *a = &desc->attr.conv2d;
+    const int64_t *x = desc->x[0].dim;
+    int64_t height, width;
+    op_conv2d_cells(desc, &height, &width);
+    return (conv_shape_t){.n = x[0],
+                          .h = (int)x[1],
+                          .w = (int)x[2],
+                          .c = (int)x[3],
+                          .oh = (int)height,
+                          .ow = (int)width,
+                          .k = (int)a->out_channels,
+                          .kernel_h = a->kernel_h,
+                          .kernel_w = a->kernel_w,
+                          .stride_h = a->stride_h,
+                          .stride_w = a->stride_w,
+                          .pad_h = a->pad_h,
+                          .pad_w = a->pad_w,
+                          .dilation_h = a->dilation_h,
+                          .dilation_w = a->dilation_w,
+                          .groups = a->groups};
+}
+
+bool conv_pools(const op_desc_t *desc)
+{
+    return desc->attr.conv2d.epilogue.pool_h > 0;
+}
+
+cells_t conv_cells_of(const op_desc_t *desc, int64_t n)
+{
+    conv_shape_t s = conv_shape_of(desc);
+    epilogue_t e = desc->attr.conv2d.epilogue;
+    return (cells_t){n, s.oh, s.ow, s.k, e.pool_h ? e.pool_h : 1, e.pool_w ? e.pool_w : 1};
+}
+
+void conv_spell(const conv_problem_t *problem, const char *name, char out[CONV_TEXT])
+{
+    char key[OP_KEY_MAX];
+    op_key(problem->desc, key);
+    snprintf(out, CONV_TEXT, "%s, %s, by %s", key, op_pass_names[problem->pass], name);
+}
+
+/* Whether kernels can count it: an edge of a padded picture, channels, the cells of a sample. */
+static bool counts(const op_desc_t *desc)
+{
+    const conv2d_attr_t *a = &desc->attr.conv2d;
+    const int64_t *x = desc->x[0].dim, most = 1 << 30;
+    int64_t height, width;
+    op_conv2d_cells(desc, &height, &width);
+    int64_t y_cells[] = {height, width, a->out_channels};
+    return x[1] + 2 * (int64_t)a->pad_h <= most && x[2] + 2 * (int64_t)a->pad_w <= most && x[3] <= most &&
+           chunk_product(y_cells, 3) <= most && chunk_product(x + 1, 3) <= most;
+}
+
+/* A rule on the shape, so that every rank and every run has the same bits. A pointwise convolution is a product as
+ * it is. Where a window is small, writing windows out costs more than multiplying from where they lie; and a small
+ * layer is over before several kernels have begun. */
+static const conv_impl_t *rule(const conv_problem_t *problem)
+{
+    enum { FEW_CHANNELS = 8 };
+    static const int64_t few_products = (int64_t)1 << 29;
+    const op_desc_t *d = problem->desc;
+    if (cuda_conv_gemm.fits(problem)) return &cuda_conv_gemm;
+    bool small = d->x[0].dim[3] / d->attr.conv2d.groups <= FEW_CHANNELS || op_macs(d) <= few_products;
+    if (cuda_conv_implicit.fits(problem) && (small || !cuda_conv_im2col.fits(problem))) return &cuda_conv_implicit;
+    return &cuda_conv_im2col;
+}
+
+/* The rule's own choice first. */
+static int list(const op_desc_t *desc, op_pass_t pass, bool training, const char **names, int max)
+{
+    conv_problem_t problem = {desc, pass, training};
+    if (!counts(desc)) return 0;
+    const conv_impl_t *first = rule(&problem);
+    int n = 0;
+    if (max > 0 && first->fits(&problem)) names[n++] = first->name;
+    for (int i = 0; i < N_IMPLS; i++)
+        if (n < max && impls[i] != first && impls[i]->fits(&problem)) names[n++] = impls[i]->name;
+    return n;
+}
+
+static err_t plan_pass(op_t *op, op_pass_t pass, conv_plan_t *plan)
+{
+    char *name = op->algorithms.name[pass];
+    conv_problem_t problem = {&op->desc, pass, op->training};
+    const conv_impl_t *impl = rule(&problem);
+    size_t n_bytes = 0;
+    for (int i = 0; i < N_IMPLS && name[0]; i++)
+        if (strcmp(impls[i]->name, name) == 0) impl = impls[i];
+    plan->pass[pass].problem = problem;
+    TRY(impl->plan(&plan->pass[pass].problem, &plan->pass[pass].plan, &n_bytes));
+    plan->pass[pass].impl = impl;
+    snprintf(name, OP_ALGORITHM_MAX, "%s", impl->name);
+    if (n_bytes > op->n_workspace_bytes) op->n_workspace_bytes = n_bytes;
+    return ERR_OK;
+}
+
+static void plan_free(conv_plan_t **plan)
+{
+    if (!*plan) return;
+    for (int pass = 0; pass < OP_PASS_COUNT; pass++)
+        if ((*plan)->pass[pass].impl) (*plan)->pass[pass].impl->unplan(&(*plan)->pass[pass].plan);
+    mem_free(plan);
+}
+
+static err_t plan(op_t *op)
+{
+    conv_plan_t *p;
+    err_t err = ERR_OK;
+    if (!counts(&op->desc))
+        RAISE(ERR_USAGE, "conv2d: a sample of %s to %s is more than a kernel counts",
+              shape_format(op->desc.x[0]).text, shape_format(op->desc.y).text);
+    TRY(mem_new(sizeof *p, "the plan of a convolution", &p));
+    for (int pass = 0; pass < (op->training ? OP_PASS_COUNT : 1) && err == ERR_OK; pass++)
+        err = plan_pass(op, (op_pass_t)pass, p);
+    if (err != ERR_OK) {
+        plan_free(&p);
+        return err;
+    }
+    if (op->desc.attr.conv2d.epilogue.relu && op->training) op->n_saved_bytes = (size_t)shape_count(op->desc.y);
+    op->plan = p;
+    return ERR_OK;
+}
+
+static void unplan(op_t *op)
+{
+    conv_plan_t *p = op->plan;
+    plan_free(&p);
+    op->plan = NULL;
+}
+
+static err_t run(const op_t *op, op_pass_t pass, const op_args_t *args)
+{
+    conv_plan_t *p = op->plan;
+    return p->pass[pass].impl->run(p->pass[pass].plan, &p->pass[pass].problem, args);
+}
+
+static err_t forward(const op_t *op, const op_args_t *args)
+{
+    return run(op, OP_FORWARD, args);
+}
+
+static err_t backward(const op_t *op, const op_args_t *args)
+{
+    if (args->dx[0]) TRY(run(op, OP_BACKWARD_DATA, args));
+    return args->dparam[0] ? run(op, OP_BACKWARD_WEIGHTS, args) : ERR_OK;
+}
+
+const op_kernel_t cuda_conv2d = {.plan = plan,
+                                 .forward = forward,
+                                 .backward = backward,
+                                 .unplan = unplan,
+                                 .list = list,
+                                 .fuses = true,
+                                 .tf32 = true};

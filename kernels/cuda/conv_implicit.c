@@ -1,0 +1,161 @@
+/* "implicit": products on the CUDA cores that read their operands where they are; no window is ever written out.
+ * For few channels and small layers, strides, groups and dilations as they come. fp32 whatever is asked for: of
+ * tf32 it is the exact version, for bf16 operands are rounded where they are read. */
+#include "base/mem.h"
+#include "kernels/cuda/chunk.h"
+#include "kernels/cuda/conv.h"
+
+/* Workspace: parts of the weights' gradient; or, of an epilogue whose windows do not fit a thread, the products. */
+typedef struct implicit_plan {
+    implicit_args_t args;
+    implicit_tile_t tile;
+    bool apart; /* forward: the epilogue is a kernel of its own */
+    chunk_t chunk;
+} implicit_plan_t;
+
+static bool apart(const op_desc_t *desc)
+{
+    const epilogue_t *e = &desc->attr.conv2d.epilogue;
+    int cells = e->pool_h * e->pool_w;
+    return cells > 2 && cells != 4;
+}
+
+static chunk_need_t need_of(const conv_problem_t *problem)
+{
+    const op_desc_t *d = problem->desc;
+    int64_t height, width;
+    op_conv2d_cells(d, &height, &width);
+    int64_t product[] = {height, width, d->attr.conv2d.out_channels, (int64_t)sizeof(float)};
+    bool writes = problem->pass == OP_FORWARD && apart(d);
+    return (chunk_need_t){.n_samples = d->x[0].dim[0],
+                          .n_sample_bytes = writes ? chunk_product(product, 4) : 0,
+                          .n_limit_bytes = cuda_workspace_bytes()};
+}
+
+/* What the kernels count in 32 bits, and what a grid can have. */
+static bool fits(const conv_problem_t *problem)
+{
+    const op_desc_t *d = problem->desc;
+    const conv2d_attr_t *a = &d->attr.conv2d;
+    const int64_t *x = d->x[0].dim, most = 1 << 30, most_blocks = 65535 * 32;
+    int64_t height, width;
+    op_conv2d_cells(d, &height, &width);
+    int64_t pixels[] = {x[0], height, width}, inputs[] = {x[0], x[1], x[2]};
+    int64_t taps[] = {a->kernel_h, a->kernel_w, x[3] / a->groups};
+    int64_t readers[] = {a->kernel_h, a->kernel_w, a->out_channels / a->groups};
+    chunk_need_t need = need_of(problem);
+    return chunk_product(pixels, 3) <= most && chunk_product(inputs, 3) <= most &&
+           chunk_product(taps, 3) < most_blocks && chunk_product(readers, 3) <= most &&
+           a->out_channels / a->groups <= most_blocks && a->groups <= 65535 && chunk_fits(&need);
+}
+
+static int64_t tiles(int64_t m, int bm, int64_t n, int bn)
+{
+    return ((m + bm - 1) / bm) * ((n + bn - 1) / bn);
+}
+
+/* The largest tile of which there still are two for each processor; narrow where wide ones would be half empty. */
+static implicit_tile_t tile_for(int64_t m, int64_t n, int groups)
+{
+    enum { BLOCKS = 264 };
+    if (n <= 32 && groups * tiles(m, 128, n, 32) >= BLOCKS / 4) return IMPLICIT_NARROW;
+    return groups * tiles(m, 128, n, 64) >= BLOCKS ? IMPLICIT_WIDE : IMPLICIT_SMALL;
+}
+
+/* Of the weights' gradient, whose pixels are split over blocks. */
+static size_t plan_weights(implicit_plan_t *p, bool bias)
+{
+    const conv_shape_t *s = &p->args.shape;
+    int64_t filters = s->k / s->groups, taps = (int64_t)s->kernel_h * s->kernel_w * (s->c / s->groups);
+    int64_t columns = taps + bias, part = s->k * columns * (int64_t)sizeof(float);
+    p->tile = filters > 64 && taps >= 64 ? IMPLICIT_WIDE : IMPLICIT_SMALL;
+    int64_t n_tiles = p->tile == IMPLICIT_WIDE ? tiles(filters, 128, columns, 64) : tiles(filters, 32, columns, 64);
+    p->args.n_parts = chunk_splits(n_tiles * s->groups, s->n * s->oh * s->ow, part, cuda_workspace_bytes());
+    return p->args.n_parts > 1 ? (size_t)(p->args.n_parts * part) : 0;
+}
+
+static err_t plan(const conv_problem_t *problem, void **out, size_t *n_workspace_bytes)
+{
+    const op_desc_t *d = problem->desc;
+    char text[CONV_TEXT];
+    implicit_plan_t *p;
+    chunk_need_t need = need_of(problem);
+    chunk_t chunk;
+    conv_spell(problem, cuda_conv_implicit.name, text);
+    need.what = text;
+    TRY(chunk_plan(&need, &chunk));
+    TRY(mem_new(sizeof *p, "the plan of a convolution", &p));
+    p->chunk = chunk;
+    p->apart = problem->pass == OP_FORWARD && apart(d);
+    cells_t cells = conv_cells_of(d, 0);
+    p->args = (implicit_args_t){.shape = conv_shape_of(d),
+                                .pool_h = p->apart ? 1 : cells.pool_h,
+                                .pool_w = p->apart ? 1 : cells.pool_w,
+                                .relu = d->attr.conv2d.epilogue.relu && !p->apart,
+                                .rounds = d->compute == DTYPE_BF16,
+                                .n_parts = 1};
+    const conv_shape_t *s = &p->args.shape;
+    if (problem->pass == OP_FORWARD)
+        p->tile = tile_for(s->n * s->oh * s->ow, s->k / s->groups, s->groups);
+    else if (problem->pass == OP_BACKWARD_DATA)
+        p->tile = tile_for(s->n * s->h * s->w, s->c / s->groups, s->groups);
+    *n_workspace_bytes = problem->pass == OP_BACKWARD_WEIGHTS ? plan_weights(p, d->attr.conv2d.has_bias)
+                                                              : (size_t)(chunk.n_samples * need.n_sample_bytes);
+    *out = p;
+    return ERR_OK;
+}
+
+static void unplan(void **plan_)
+{
+    mem_free(plan_);
+}
+
+/* A chunk's products, then their windows. */
+static err_t forward_apart(const implicit_plan_t *p, const op_desc_t *d, const op_args_t *args, implicit_args_t a)
+{
+    uint8_t *mask = a.mask_out;
+    float *y = args->y, *product = args->workspace;
+    int64_t n_y = shape_sample_count(d->y), n_x = shape_sample_count(d->x[0]);
+    a.y = product, a.mask_out = NULL, a.bias = NULL;
+    for (int64_t i = 0; i < p->chunk.n_chunks; i++) {
+        int64_t first = i * p->chunk.n_samples;
+        a.shape.n = i + 1 < p->chunk.n_chunks ? p->chunk.n_samples : p->chunk.n_last;
+        a.x = (const float *)args->x[0] + first * n_x;
+        E_CUDA(implicit_forward(&a, p->tile, cuda_stream()), "conv2d, forward");
+        epilogue_args_t epilogue = {.cells = conv_cells_of(d, a.shape.n),
+                                    .relu = true,
+                                    .product = product,
+                                    .bias = d->attr.conv2d.has_bias ? args->param[1] : NULL,
+                                    .y = y + first * n_y,
+                                    .mask = mask ? mask + first * n_y : NULL};
+        E_CUDA(epilogue_forward(&epilogue, cuda_stream()), "conv2d, ReLU and pooling");
+    }
+    return ERR_OK;
+}
+
+static err_t run(void *plan_, const conv_problem_t *problem, const op_args_t *args)
+{
+    const implicit_plan_t *p = plan_;
+    const op_desc_t *d = problem->desc;
+    implicit_args_t a = p->args;
+    bool relu = d->attr.conv2d.epilogue.relu, bias = d->attr.conv2d.has_bias;
+    a.x = args->x[0], a.weight = args->param[0], a.dy = args->dy, a.y = args->y;
+    if (problem->pass == OP_FORWARD) {
+        a.bias = bias ? args->param[1] : NULL;
+        a.mask_out = relu && problem->training ? args->saved : NULL;
+        if (p->apart) return forward_apart(p, d, args, a);
+        E_CUDA(implicit_forward(&a, p->tile, cuda_stream()), "conv2d, forward");
+        return ERR_OK;
+    }
+    a.mask = relu ? args->saved : NULL;
+    if (problem->pass == OP_BACKWARD_DATA) {
+        a.dx = args->dx[0];
+        E_CUDA(implicit_backward_data(&a, p->tile, cuda_stream()), "conv2d, backward_data");
+        return ERR_OK;
+    }
+    a.dweight = args->dparam[0], a.dbias = bias ? args->dparam[1] : NULL, a.parts = args->workspace;
+    E_CUDA(implicit_backward_weights(&a, p->tile, cuda_stream()), "conv2d, backward_weights");
+    return ERR_OK;
+}
+
+const conv_impl_t cuda_conv_implicit = {"implicit", fits, plan, run, unplan};

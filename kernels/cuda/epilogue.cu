@@ -1,0 +1,167 @@
+/* What happens to products before they are y, and its gradient; for conv2d and linear. */
+#include "kernels/cuda/bf16.cuh"
+#include "kernels/cuda/divide.cuh"
+#include "kernels/cuda/launch.cuh"
+
+static const int LANES = 32, ROWS = 8;
+
+/* Windows of one picture; `partial` counts those that the border cuts off, which give no y. */
+struct windows_t {
+    divider_t high, wide, channels;
+    int rows, columns; /* that give a y */
+};
+
+static windows_t windows_of(const cells_t &cells, bool partial)
+{
+    int rows = cells.height / cells.pool_h, columns = cells.width / cells.pool_w;
+    bool more_rows = partial && cells.height % cells.pool_h, more_columns = partial && cells.width % cells.pool_w;
+    return {divider_of(rows + more_rows), divider_of(columns + more_columns), divider_of(cells.channels), rows, columns};
+}
+
+/* The bias, ReLU and the maximum of a window, as direct_epilogue.h does it on the CPU: a NaN wins, and of equals
+ * the first. Reads each product once, writes y and, where wanted, the mask. y may be the product where windows are
+ * single cells. */
+static __global__ void forward(epilogue_args_t a, windows_t v, uint32_t n)
+{
+    GRID_LOOP(i, n) {
+        uint32_t channel, column, row;
+        uint32_t window = divide(static_cast<uint32_t>(i), v.channels, &channel);
+        int64_t sample = divide(divide(window, v.wide, &column), v.high, &row);
+        const cells_t &c = a.cells;
+        int64_t first = ((sample * c.height + row * c.pool_h) * c.width + column * c.pool_w) * c.channels + channel;
+        float shift = a.bias ? a.bias[channel] : 0, best = 0;
+        int which = 0;
+        for (int h = 0; h < c.pool_h; h++)
+            for (int w = 0; w < c.pool_w; w++) {
+                float value = a.product[first + (static_cast<int64_t>(h) * c.width + w) * c.channels] + shift;
+                bool wins = (h == 0 && w == 0) || (best == best && (value > best || value != value));
+                best = wins ? value : best;
+                which = wins ? h * c.pool_w + w : which;
+            }
+        bool off = a.relu && best <= 0;
+        a.y[i] = off ? 0 : best;
+        if (a.mask) a.mask[i] = static_cast<uint8_t>(off ? EPILOGUE_OFF : which);
+    }
+}
+
+cudaError_t epilogue_forward(const epilogue_args_t *args, cudaStream_t stream)
+{
+    windows_t windows = windows_of(args->cells, false);
+    int64_t size = static_cast<int64_t>(windows.rows) * windows.columns * args->cells.channels;
+    int64_t most = INT32_MAX / size, n_samples = args->cells.n;
+    cudaError_t status = cudaSuccess;
+    for (int64_t first = 0; first < n_samples && status == cudaSuccess; first += most) {
+        int64_t n = n_samples - first < most ? n_samples - first : most;
+        epilogue_args_t part = *args;
+        part.product += first * args->cells.height * args->cells.width * args->cells.channels;
+        part.y += first * size;
+        if (part.mask) part.mask += first * size;
+        status = launch(forward, grid_for(n * size), BLOCK, stream, part, windows, n * size);
+    }
+    return status;
+}
+
+/* Rows of windows × channels. A block has 32 channels of every n_parts-th of the rows, one behind the other, so
+ * that neighbours read neighbours; its sum of a channel is always taken in the same order. Reads dy once (with ReLU
+ * the mask too) and writes, where wanted, every cell once. */
+template <typename T>
+static __global__ void gradient(gradient_args_t a, T *dense, windows_t v, uint32_t n_rows, uint32_t n_each)
+{
+    __shared__ float sums[ROWS][LANES];
+    const cells_t &c = a.cells;
+    int channel = static_cast<int>(blockIdx.x * LANES + threadIdx.x);
+    uint32_t first = min(blockIdx.y * n_each, n_rows), end = first + min(n_each, n_rows - first);
+    float sum = 0;
+    for (uint32_t i = first + threadIdx.y; i < end && channel < c.channels; i += ROWS) {
+        uint32_t column, row;
+        int64_t sample = divide(divide(i, v.wide, &column), v.high, &row);
+        float value = 0;
+        int which = EPILOGUE_OFF;
+        if (static_cast<int>(row) < v.rows && static_cast<int>(column) < v.columns) {
+            int64_t at = ((sample * v.rows + row) * v.columns + column) * c.channels + channel;
+            value = a.rounds ? bf16_rounded(a.dy[at]) : a.dy[at];
+            which = a.mask ? a.mask[at] : 0;
+        }
+        sum += which == EPILOGUE_OFF ? 0 : value;
+        for (int h = 0; h < c.pool_h && dense; h++)
+            for (int w = 0; w < c.pool_w; w++) {
+                int64_t y = static_cast<int64_t>(row) * c.pool_h + h, x = static_cast<int64_t>(column) * c.pool_w + w;
+                if (y < c.height && x < c.width)
+                    keep(dense + ((sample * c.height + y) * c.width + x) * c.channels + channel,
+                         which == h * c.pool_w + w ? value : 0);
+            }
+    }
+    sums[threadIdx.y][threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.y > 0 || channel >= c.channels || !a.sums) return;
+    for (int i = 1; i < ROWS; i++) sum += sums[i][threadIdx.x];
+    a.sums[static_cast<int64_t>(blockIdx.y) * c.channels + channel] = sum;
+}
+
+cudaError_t epilogue_backward(const gradient_args_t *args, cudaStream_t stream)
+{
+    windows_t windows = windows_of(args->cells, args->dense || args->dense_bf16);
+    int64_t n_rows = args->cells.n * windows.high.divisor * windows.wide.divisor;
+    int64_t n_each = (n_rows + args->n_parts - 1) / args->n_parts;
+    dim3 grid(static_cast<unsigned>((args->cells.channels + LANES - 1) / LANES), static_cast<unsigned>(args->n_parts));
+    if (args->dense_bf16)
+        return launch(gradient<uint16_t>, grid, dim3(LANES, ROWS), stream, *args, args->dense_bf16, windows, n_rows, n_each);
+    return launch(gradient<float>, grid, dim3(LANES, ROWS), stream, *args, args->dense, windows, n_rows, n_each);
+}
+
+/* Few columns of many short rows: a block has 32 of them, and its 32 rows of threads share the way down. */
+static __global__ void sum_parts(sums_args_t a)
+{
+    __shared__ float sums[LANES][LANES];
+    int64_t column = static_cast<int64_t>(blockIdx.x) * LANES + threadIdx.x;
+    float sum = 0;
+#pragma unroll 4
+    for (int64_t i = threadIdx.y; i < a.n_parts && column < a.n_columns; i += LANES)
+        sum += a.parts[i * a.n_columns + column];
+    sums[threadIdx.y][threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.y > 0 || column >= a.n_columns) return;
+    for (int i = 1; i < LANES; i++) sum += sums[i][threadIdx.x];
+    if (column < a.n_first)
+        a.first[column] = sum;
+    else
+        a.rest[column - a.n_first] = sum;
+}
+
+cudaError_t epilogue_sums(const sums_args_t *args, cudaStream_t stream)
+{
+    dim3 grid(static_cast<unsigned>((args->n_columns + LANES - 1) / LANES));
+    return launch(sum_parts, grid, dim3(LANES, LANES), stream, *args);
+}
+
+/* Four at a time where addresses allow it: 16 bytes read and 8 written by a thread. */
+static __device__ inline void round_four(const float *from, uint16_t *to, int64_t first, int64_t n, bool aligned)
+{
+    if (aligned && first + 4 <= n) {
+        float4 x = *reinterpret_cast<const float4 *>(from + first);
+        *reinterpret_cast<ushort4 *>(to + first) =
+            make_ushort4(bf16_bits(x.x), bf16_bits(x.y), bf16_bits(x.z), bf16_bits(x.w));
+        return;
+    }
+    for (int64_t i = first; i < n && i < first + 4; i++) to[i] = bf16_bits(from[i]);
+}
+
+static __global__ void round_two(round_args_t a, bool aligned)
+{
+    int64_t n_first = (a.n[0] + 3) / 4, n_all = n_first + (a.n[1] + 3) / 4;
+    GRID_LOOP(i, n_all) {
+        if (i < n_first)
+            round_four(a.from[0], a.to[0], 4 * i, a.n[0], aligned);
+        else
+            round_four(a.from[1], a.to[1], 4 * (i - n_first), a.n[1], aligned);
+    }
+}
+
+cudaError_t round_operands(const round_args_t *args, cudaStream_t stream)
+{
+    uintptr_t bits = 0;
+    for (int i = 0; i < 2; i++)
+        if (args->n[i] > 0)
+            bits |= reinterpret_cast<uintptr_t>(args->from[i]) | (reinterpret_cast<uintptr_t>(args->to[i]) << 1);
+    return launch(round_two, grid_for((args->n[0] + 3) / 4 + (args->n[1] + 3) / 4), BLOCK, stream, *args, bits % 16 == 0);
+}

@@ -1,0 +1,171 @@
+#include "kernels/cuda/gemm.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/mem.h"
+#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/lt.h"
+
+/* cuBLASLt's matrices are column-major: what we have in memory it sees transposed. So it computes
+ * Dᵀ = op(B)ᵀ · op(A)ᵀ, and our B is its first operand. */
+
+enum { WHAT_MAX = 288, SHAPE_TEXT = WHAT_MAX + 160 };
+
+struct gemm {
+    gemm_spec_t spec;
+    char what[WHAT_MAX];
+    cublasLtMatmulDesc_t desc;
+    cublasLtMatrixLayout_t a, b, d; /* as we call them */
+    cublasLtMatmulAlgo_t algo;
+    size_t n_workspace_bytes;
+};
+
+size_t gemm_alignment(int64_t n_bytes)
+{
+    enum { MOST = 16 };
+    size_t alignment = MOST;
+    while ((size_t)n_bytes % alignment) alignment /= 2;
+    return alignment;
+}
+
+static void spell(const gemm_spec_t *s, char out[SHAPE_TEXT])
+{
+    snprintf(out, SHAPE_TEXT, "%s: a product [%" PRId64 ", %" PRId64 "] · [%" PRId64 ", %" PRId64 "] in %s, %" PRId64
+             " of them",
+             s->what, s->m, s->k, s->k, s->n, dtype_name(s->compute), s->batch);
+}
+
+#define SET(gemm, attribute, value)                                                                          \
+    E_LT(lt.MatmulDescSetAttribute((gemm)->desc, CUBLASLT_MATMUL_DESC_##attribute, &(value), sizeof(value)),  \
+         (gemm)->spec.what)
+
+static err_t make_desc(gemm_t *g)
+{
+    const gemm_spec_t *s = &g->spec;
+    bool tf32 = s->compute == DTYPE_TF32;
+    E_LT(lt.MatmulDescCreate(&g->desc, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
+         s->what);
+    cublasOperation_t first = s->b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasOperation_t second = s->a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasLtEpilogue_t epilogue = s->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    SET(g, TRANSA, first);
+    SET(g, TRANSB, second);
+    SET(g, EPILOGUE, epilogue);
+    return ERR_OK;
+}
+
+/* The layout of a matrix with so many rows and columns in our memory. */
+static err_t make_layout(const gemm_spec_t *s, cudaDataType_t type, int64_t n_rows, int64_t n_columns,
+                         const gemm_matrix_t *matrix, cublasLtMatrixLayout_t *out)
+{
+    int32_t batch = (int32_t)s->batch;
+    E_LT(lt.MatrixLayoutCreate(out, type, (uint64_t)n_columns, (uint64_t)n_rows, matrix->row), s->what);
+    if (s->batch == 1) return ERR_OK;
+    E_LT(lt.MatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof batch), s->what);
+    E_LT(lt.MatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &matrix->next,
+                                     sizeof matrix->next),
+         s->what);
+    return ERR_OK;
+}
+
+static err_t make_layouts(gemm_t *g)
+{
+    const gemm_spec_t *s = &g->spec;
+    cudaDataType_t type = s->compute == DTYPE_BF16 ? CUDA_R_16BF : CUDA_R_32F;
+    int64_t m = s->m, n = s->n, k = s->k;
+    TRY(make_layout(s, type, s->a.transposed ? k : m, s->a.transposed ? m : k, &s->a, &g->a));
+    TRY(make_layout(s, type, s->b.transposed ? n : k, s->b.transposed ? k : n, &s->b, &g->b));
+    return make_layout(s, CUDA_R_32F, m, n, &s->d, &g->d);
+}
+
+/* Of what the library proposes, the first. */
+static err_t ask(gemm_t *g, cublasLtMatmulPreference_t preference, cublasStatus_t *status, int *n_found)
+{
+    const gemm_spec_t *s = &g->spec;
+    uint64_t most = s->n_workspace_bytes;
+    uint32_t first = (uint32_t)s->b.alignment, second = (uint32_t)s->a.alignment, d = (uint32_t)s->d.alignment;
+    const struct {
+        cublasLtMatmulPreferenceAttributes_t attribute;
+        const void *value;
+        size_t size;
+    } wishes[] = {
+        {CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &first, sizeof first},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &second, sizeof second},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &d, sizeof d},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &d, sizeof d},
+    };
+    cublasLtMatmulHeuristicResult_t found;
+    for (size_t i = 0; i < sizeof wishes / sizeof wishes[0]; i++)
+        E_LT(lt.MatmulPreferenceSetAttribute(preference, wishes[i].attribute, wishes[i].value, wishes[i].size),
+             s->what);
+    *n_found = 0;
+    *status = lt.MatmulAlgoGetHeuristic(lt_handle(), g->desc, g->b, g->a, g->d, g->d, preference, 1, &found, n_found);
+    if (*status == CUBLAS_STATUS_SUCCESS && *n_found > 0) *status = found.state;
+    if (*status != CUBLAS_STATUS_SUCCESS || *n_found == 0) return ERR_OK;
+    g->algo = found.algo;
+    g->n_workspace_bytes = found.workspaceSize;
+    return ERR_OK;
+}
+
+static err_t choose(gemm_t *g)
+{
+    cublasLtMatmulPreference_t preference = NULL;
+    cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+    int n_found = 0;
+    char text[SHAPE_TEXT];
+    E_LT(lt.MatmulPreferenceCreate(&preference), g->spec.what);
+    err_t err = ask(g, preference, &status, &n_found);
+    lt.MatmulPreferenceDestroy(preference);
+    if (err != ERR_OK || (status == CUBLAS_STATUS_SUCCESS && n_found > 0)) return err;
+    spell(&g->spec, text);
+    RAISE(ERR_SYSTEM, "cuBLASLt has no algorithm for %s (%s)", text,
+          status == CUBLAS_STATUS_SUCCESS ? "none was found" : lt.GetStatusString(status));
+}
+
+err_t gemm_new(const gemm_spec_t *spec, gemm_t **out)
+{
+    gemm_t *g;
+    ASSERT(spec->batch >= 1 && !(spec->bias && spec->batch > 1));
+    TRY(mem_new(sizeof *g, "the plan of a product", &g));
+    g->spec = *spec;
+    snprintf(g->what, sizeof g->what, "%s", spec->what);
+    g->spec.what = g->what;
+    err_t err = make_desc(g);
+    if (err == ERR_OK) err = make_layouts(g);
+    if (err == ERR_OK) err = choose(g);
+    if (err == ERR_OK)
+        *out = g;
+    else
+        gemm_free(&g);
+    return err;
+}
+
+void gemm_free(gemm_t **gemm)
+{
+    gemm_t *g = *gemm;
+    if (!g) return;
+    if (g->desc) lt.MatmulDescDestroy(g->desc);
+    if (g->a) lt.MatrixLayoutDestroy(g->a);
+    if (g->b) lt.MatrixLayoutDestroy(g->b);
+    if (g->d) lt.MatrixLayoutDestroy(g->d);
+    mem_free(gemm);
+}
+
+size_t gemm_workspace_bytes(const gemm_t *gemm)
+{
+    return gemm->n_workspace_bytes;
+}
+
+err_t gemm_run(gemm_t *g, const gemm_call_t *call)
+{
+    const float alpha = 1;
+    char text[SHAPE_TEXT];
+    if (g->spec.bias) SET(g, BIAS_POINTER, call->bias);
+    cublasStatus_t status = lt.Matmul(lt_handle(), g->desc, &alpha, call->b, g->b, call->a, g->a, &call->beta, call->d,
+                                      g->d, call->d, g->d, &g->algo, call->workspace, g->n_workspace_bytes, cuda_stream());
+    if (status == CUBLAS_STATUS_SUCCESS) return ERR_OK;
+    spell(&g->spec, text);
+    RAISE(ERR_SYSTEM, "cuBLASLt: %s: %s", text, lt.GetStatusString(status));
+}

@@ -1,0 +1,182 @@
+#include <inttypes.h>
+
+#include "base/mem.h"
+#include "kernels/cuda/chunk.h"
+#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/gemm.h"
+
+/* One product a pass on cuBLASLt. The bias goes along with it, unless ReLU follows: then one kernel behind the
+ * product adds it, keeps NaN what it is (the library's max(x, 0) need not) and notes what ReLU let through, which
+ * is saved. In backward one kernel gives dy before the ReLU, in the products' type, and its sum over the samples.
+ *
+ * Workspace: rounded operands, first and second; in backward dy and parts of its sums; then the products'. */
+typedef struct linear_plan {
+    gemm_t *gemm[OP_PASS_COUNT];
+    cells_t cells;
+    bool rounds, relu, bias;
+    int n_parts;
+    size_t second, gradient, parts, products; /* where they begin */
+} linear_plan_t;
+
+enum { LARGEST_WORKSPACE = 32 << 20 };
+
+static void plan_free(linear_plan_t **plan)
+{
+    if (!*plan) return;
+    for (int pass = 0; pass < OP_PASS_COUNT; pass++) gemm_free(&(*plan)->gemm[pass]);
+    mem_free(plan);
+}
+
+static err_t plan_product(const op_desc_t *d, op_pass_t pass, linear_plan_t *p)
+{
+    static const char *const what[] = {"linear, forward", "linear, backward_data", "linear, backward_weights"};
+    int64_t n = d->y.dim[0], n_out = d->y.dim[1], n_in = d->param[0].dim[1];
+    enum { WHOLE = 16 }; /* bytes that divide the address of a buffer; what rows add cuBLASLt sees itself */
+    gemm_matrix_t x = {.row = n_in, .alignment = WHOLE}, y = {.row = n_out, .alignment = WHOLE};
+    gemm_spec_t spec = {.what = what[pass], .compute = d->compute, .batch = 1, .n_workspace_bytes = LARGEST_WORKSPACE};
+    int64_t workspace = cuda_workspace_bytes();
+    if (workspace < LARGEST_WORKSPACE) spec.n_workspace_bytes = (size_t)workspace;
+    if (pass == OP_FORWARD) {
+        spec.m = n, spec.n = n_out, spec.k = n_in;
+        spec.a = x, spec.b = x, spec.d = y;
+        spec.b.transposed = true;
+        spec.bias = p->bias && !p->relu;
+    } else if (pass == OP_BACKWARD_DATA) {
+        spec.m = n, spec.n = n_in, spec.k = n_out;
+        spec.a = y, spec.b = x, spec.d = x;
+    } else {
+        spec.m = n_out, spec.n = n_in, spec.k = n;
+        spec.a = y, spec.b = x, spec.d = x;
+        spec.a.transposed = true;
+    }
+    return gemm_new(&spec, &p->gemm[pass]);
+}
+
+static void place(op_t *op, linear_plan_t *p)
+{
+    const op_desc_t *d = &op->desc;
+    size_t x = (size_t)shape_count(d->x[0]), weight = (size_t)shape_count(d->param[0]), y = (size_t)shape_count(d->y);
+    size_t element = p->rounds ? sizeof(uint16_t) : sizeof(float), products = 0;
+    p->n_parts = chunk_parts(p->cells.n, p->cells.channels);
+    p->second = p->rounds ? mem_round(x * element) : 0;
+    p->gradient = p->second + (p->rounds ? mem_round(weight * element) : 0);
+    p->parts = p->gradient + (op->training && (p->rounds || p->relu) ? mem_round(y * element) : 0);
+    p->products = p->parts;
+    if (op->training && p->n_parts > 1) p->products += mem_round((size_t)(p->n_parts * p->cells.channels) * sizeof(float));
+    p->products = (p->products + 255) / 256 * 256;
+    for (int pass = 0; pass < OP_PASS_COUNT; pass++)
+        if (p->gemm[pass] && gemm_workspace_bytes(p->gemm[pass]) > products)
+            products = gemm_workspace_bytes(p->gemm[pass]);
+    op->n_workspace_bytes = p->products + products;
+    if (op->training && p->relu) op->n_saved_bytes = y;
+}
+
+static err_t plan(op_t *op)
+{
+    const op_desc_t *d = &op->desc;
+    linear_plan_t *p;
+    err_t err = ERR_OK;
+    if (d->y.dim[0] > INT32_MAX || d->y.dim[1] > INT32_MAX)
+        RAISE(ERR_USAGE, "linear: %s is more than a kernel counts", shape_format(d->y).text);
+    TRY(mem_new(sizeof *p, "the plan of a product", &p));
+    p->cells = (cells_t){d->y.dim[0], 1, 1, (int)d->y.dim[1], 1, 1};
+    p->rounds = d->compute == DTYPE_BF16;
+    p->relu = d->attr.linear.epilogue.relu;
+    p->bias = d->attr.linear.has_bias;
+    for (int pass = 0; pass < (op->training ? OP_PASS_COUNT : 1) && err == ERR_OK; pass++)
+        err = plan_product(d, (op_pass_t)pass, p);
+    if (err != ERR_OK) {
+        plan_free(&p);
+        return err;
+    }
+    place(op, p);
+    op->plan = p;
+    return ERR_OK;
+}
+
+static void unplan(op_t *op)
+{
+    linear_plan_t *p = op->plan;
+    plan_free(&p);
+    op->plan = NULL;
+}
+
+/* x and the weight as the products want them; NULL for one that nobody reads. */
+static err_t operands(const op_t *op, const op_args_t *args, const void **x, const void **weight)
+{
+    const linear_plan_t *p = op->plan;
+    if (!p->rounds) return ERR_OK;
+    uint16_t *first = args->workspace, *second = (void *)((char *)args->workspace + p->second);
+    round_args_t round = {{*x, *weight},
+                          {first, second},
+                          {*x ? shape_count(op->desc.x[0]) : 0, *weight ? shape_count(op->desc.param[0]) : 0}};
+    if (*x || *weight) E_CUDA(round_operands(&round, cuda_stream()), "linear, rounding");
+    *x = first, *weight = second;
+    return ERR_OK;
+}
+
+static err_t forward(const op_t *op, const op_args_t *args)
+{
+    const linear_plan_t *p = op->plan;
+    const void *x = args->x[0], *weight = args->param[0];
+    TRY(operands(op, args, &x, &weight));
+    gemm_call_t call = {.a = x,
+                        .b = weight,
+                        .bias = args->param[1],
+                        .d = args->y,
+                        .workspace = (char *)args->workspace + p->products};
+    TRY(gemm_run(p->gemm[OP_FORWARD], &call));
+    if (!p->relu) return ERR_OK;
+    epilogue_args_t epilogue = {.cells = p->cells,
+                                .relu = true,
+                                .product = args->y,
+                                .bias = p->bias ? args->param[1] : NULL,
+                                .y = args->y,
+                                .mask = op->n_saved_bytes ? args->saved : NULL};
+    E_CUDA(epilogue_forward(&epilogue, cuda_stream()), "linear, ReLU");
+    return ERR_OK;
+}
+
+/* dy as the products want it, and the bias's gradient. */
+static err_t gradient(const op_t *op, const op_args_t *args, const void **dy)
+{
+    const linear_plan_t *p = op->plan;
+    void *dense = (char *)args->workspace + p->gradient;
+    float *parts = (void *)((char *)args->workspace + p->parts);
+    bool sums = p->bias && args->dparam[1], converts = p->rounds || p->relu;
+    *dy = converts ? dense : args->dy;
+    if (!sums && !converts) return ERR_OK;
+    gradient_args_t call = {.cells = p->cells,
+                            .dy = args->dy,
+                            .mask = p->relu ? args->saved : NULL,
+                            .rounds = p->rounds,
+                            .dense = converts && !p->rounds ? dense : NULL,
+                            .dense_bf16 = p->rounds ? dense : NULL,
+                            .sums = !sums ? NULL : p->n_parts > 1 ? parts : args->dparam[1],
+                            .n_parts = p->n_parts};
+    E_CUDA(epilogue_backward(&call, cuda_stream()), "linear, gradient of the bias");
+    if (!sums || p->n_parts == 1) return ERR_OK;
+    sums_args_t add = {parts, p->n_parts, p->cells.channels, p->cells.channels, args->dparam[1], NULL};
+    E_CUDA(epilogue_sums(&add, cuda_stream()), "linear, gradient of the bias");
+    return ERR_OK;
+}
+
+static err_t backward(const op_t *op, const op_args_t *args)
+{
+    const linear_plan_t *p = op->plan;
+    const void *x = args->dparam[0] ? args->x[0] : NULL, *weight = args->dx[0] ? args->param[0] : NULL, *dy;
+    gemm_call_t call = {.workspace = (char *)args->workspace + p->products};
+    TRY(gradient(op, args, &dy));
+    TRY(operands(op, args, &x, &weight));
+    call.a = dy;
+    if (args->dparam[0]) {
+        call.b = x, call.d = args->dparam[0];
+        TRY(gemm_run(p->gemm[OP_BACKWARD_WEIGHTS], &call));
+    }
+    if (!args->dx[0]) return ERR_OK;
+    call.b = weight, call.d = args->dx[0];
+    return gemm_run(p->gemm[OP_BACKWARD_DATA], &call);
+}
+
+const op_kernel_t cuda_linear = {
+    .plan = plan, .forward = forward, .backward = backward, .unplan = unplan, .fuses = true, .tf32 = true};
