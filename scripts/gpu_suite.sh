@@ -234,7 +234,7 @@ note "${found:-this build has no CUDA backend}"
 quick_flag=()
 if [[ $quick == yes ]]; then quick_flag=(--quick); fi
 skip=()
-if [[ $build == no ]]; then skip=(--skip-install); fi
+if [[ $build == no ]]; then skip=(--skip-build); fi
 ! wanted tests || DPTRAIN_GPU_SECONDS=$(time_for tests) stage tests scripts/test.sh --gpu "${skip[@]}"
 if [[ $have_gpu == yes ]]; then
     ! wanted programs || stage programs run_programs
@@ -283,13 +283,14 @@ page() {
             echo ;;
         esac
     done
-    machine_table "$load" "$command" GPU "$n_gpus × $gpu_name (${found:-none})" driver "${driver:-unknown}" \
+    machine_table "$load" "$command" GPU "$gpus" driver "${driver:-unknown}" \
         toolkit "$(nvcc --version 2>/dev/null | sed -n 's/.*release //p' | grep . || echo 'no nvcc here')" NCCL "${nccl:-unknown}"
 }
 load=$(cut -d ' ' -f 1-3 /proc/loadavg)
 file=$out/gpu-$(tr -cs 'a-z0-9\n' - <<<"${gpu_name,,}" | sed 's/^-*//; s/-*$//').md
+gpus="$n_gpus × $found"
 if [[ $have_gpu == no ]]; then
-    gpu_name='no GPU'
+    gpu_name='no GPU' gpus="none: ${found:-this build has no CUDA backend}"
     file=$out/gpu-none.md
 fi
 page >"$file" || die 4 "$file cannot be written"

@@ -22,13 +22,14 @@ The logs are left in build/test-logs, or where DPTRAIN_TEST_LOGS says.
   --slow          also what takes minutes (DPTRAIN_TEST_SLOW=1 in the tests)
   --jobs N        tests at a time; from 2 up ranks are not bound to cores [1]
   --skip-install  do not look for missing packages
+  --skip-build    take the programs as they are
   -h, --help      this text
 
 Real MNIST is used where DPTRAIN_DATA names a folder with mnist/*.gz in it. Exit code 1: a test failed.
 EOF
 }
 
-only='' plain=yes san=yes jobs=1 install=yes list=no slow=no gpu=no
+only='' plain=yes san=yes jobs=1 install=yes list=no slow=no gpu=no may_build=yes
 while [[ $# -gt 0 ]]; do
     case $1 in
     --only) need_value "$@"; only=$2; shift 2 ;;
@@ -39,6 +40,7 @@ while [[ $# -gt 0 ]]; do
     --slow) slow=yes; shift ;;
     --jobs) need_value "$@"; whole_number "$1" "$2" 1; jobs=$2; shift 2 ;;
     --skip-install) install=no; shift ;;
+    --skip-build) may_build=no; shift ;;
     -h | --help) usage; exit 0 ;;
     *) die 2 "unknown option '$1'; --help lists the options" ;;
     esac
@@ -180,7 +182,6 @@ probe_leak_check() {
 }
 
 # In an unpacked bundle there is nothing to build.
-may_build=yes
 [[ -e Makefile ]] || may_build=no install=no
 if [[ $install == yes && $list == no && $gpu == no ]]; then "$here/install_deps.sh" --test; fi
 work=$(mktemp -d "${TMPDIR:-/tmp}/dptrain-test.XXXXXX") || die 4 "cannot make a folder in ${TMPDIR:-/tmp}"
@@ -192,8 +193,8 @@ if [[ $list == no ]]; then mpi_allow_root; fi
 # its way unasked is seen where a test unsets it (tests/cli/bench_comm.bats).
 export OMPI_MCA_pml=${OMPI_MCA_pml-ob1}
 if [[ $gpu == yes ]]; then
+    # First: whether there is a GPU is the program's to say.
     if [[ $may_build == yes && $list == no ]]; then make -j "$(nproc)" tests || die 1 "the build failed"; fi
-    may_build=no
     make_gpu_plan
 else
     make_plan
@@ -210,6 +211,7 @@ command -v prove >/dev/null || die 4 "prove was not found; scripts/install_deps.
 if [[ $may_build == yes && ($plan == *build/tests/* || $plan == *bats*) ]]; then
     make -j "$(nproc)" tests || die 1 "the build failed"
 fi
+<<<<<<< HEAD
 if [[ $may_build == yes && $plan == *build/emu/* ]]; then
     make -j "$(nproc)" emu-tests || die 1 "the build of the emulated CUDA device failed"
 fi
@@ -217,6 +219,9 @@ if [[ $plan == *build-san/emu/* ]]; then
     make -j "$(nproc)" SAN=address,undefined emu-tests || die 1 "the build of the emulated CUDA device failed"
 fi
 if [[ $plan == *build-san/* ]]; then
+=======
+if [[ $may_build == yes && $plan == *build-san/* ]]; then
+>>>>>>> e5f03efca8538af4326ab135ab91c6da85cda110
     make -j "$(nproc)" SAN=address,undefined tests || die 1 "the build with sanitizers failed"
 fi
 
