@@ -211,17 +211,13 @@ command -v prove >/dev/null || die 4 "prove was not found; scripts/install_deps.
 if [[ $may_build == yes && ($plan == *build/tests/* || $plan == *bats*) ]]; then
     make -j "$(nproc)" tests || die 1 "the build failed"
 fi
-<<<<<<< HEAD
 if [[ $may_build == yes && $plan == *build/emu/* ]]; then
     make -j "$(nproc)" emu-tests || die 1 "the build of the emulated CUDA device failed"
 fi
-if [[ $plan == *build-san/emu/* ]]; then
+if [[ $may_build == yes && $plan == *build-san/emu/* ]]; then
     make -j "$(nproc)" SAN=address,undefined emu-tests || die 1 "the build of the emulated CUDA device failed"
 fi
-if [[ $plan == *build-san/* ]]; then
-=======
 if [[ $may_build == yes && $plan == *build-san/* ]]; then
->>>>>>> e5f03efca8538af4326ab135ab91c6da85cda110
     make -j "$(nproc)" SAN=address,undefined tests || die 1 "the build with sanitizers failed"
 fi
 
