@@ -53,6 +53,18 @@ static void release_host(void *block)
     if (cudaFreeHost(block) != cudaSuccess) log_warn("pinned memory could not be freed");
 }
 
+static bool pin(void *host, size_t n_bytes)
+{
+    bool ok = cudaHostRegister(host, n_bytes, cudaHostRegisterDefault) == cudaSuccess;
+    if (!ok) cudaGetLastError();
+    return ok;
+}
+
+static void unpin(void *host)
+{
+    if (cudaHostUnregister(host) != cudaSuccess) log_warn("pinned memory could not be given back");
+}
+
 static err_t copy_as(void *to, const void *from, size_t n_bytes, enum cudaMemcpyKind kind, const char *what)
 {
     E_CUDA(cudaMemcpyAsync(to, from, n_bytes, kind, cuda_stream()), what);
@@ -100,16 +112,25 @@ static err_t prefetched(void)
     return ERR_OK;
 }
 
+static err_t prefetch_sync(void)
+{
+    E_CUDA(cudaStreamSynchronize(cuda_copy_stream()), "waiting for copies to the GPU");
+    return ERR_OK;
+}
+
 const backend_memory_t cuda_memory = {
     .alloc = alloc,
     .release = release,
     .alloc_host = alloc_host,
     .release_host = release_host,
+    .pin = pin,
+    .unpin = unpin,
     .upload = upload,
     .download = download,
     .copy = copy,
     .zero = zero,
     .prefetch = prefetch,
     .prefetched = prefetched,
+    .prefetch_sync = prefetch_sync,
     .sync = sync,
 };

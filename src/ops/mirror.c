@@ -55,6 +55,7 @@ err_t mirror_wrap(const backend_t *backend, size_t n_bytes, const char *what, vo
     ASSERT(backend->memory || !device);
     *out = (mirror_t){.host = host, .device = device, .n_bytes = n_bytes, .backend = backend};
     err_t err = host ? ERR_OK : make_host(out, what);
+    if (host && backend->memory && n_bytes > 0) out->pinned = backend->memory->pin(host, n_bytes);
     if (err == ERR_OK && !backend->memory) {
         out->device = out->host;
     } else if (err == ERR_OK && !device) {
@@ -74,6 +75,7 @@ void mirror_free(mirror_t *m)
 {
     const backend_memory_t *memory = m->backend ? m->backend->memory : NULL;
     if (m->own_device) memory->release(m->device);
+    if (m->pinned) memory->unpin(m->host);
     if (m->own_host && memory) memory->release_host(m->host);
     if (m->own_host && !memory) mem_free(&m->host);
     *m = (mirror_t){0};

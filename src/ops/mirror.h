@@ -9,7 +9,7 @@ typedef struct mirror {
     void *host, *device;
     size_t n_bytes;
     const backend_t *backend;
-    bool own_host, own_device;
+    bool own_host, own_device, pinned; /* pinned: the caller's host side, by the mirror */
 } mirror_t;
 
 /* Both sides zeroed and, on the host, touched. ERR_SYSTEM naming `what`. */

@@ -60,6 +60,8 @@ static err_t fetch(feed_t *feed)
 {
     const backend_memory_t *memory = feed->backend->memory;
     feed_slot_t *slot = &feed->slots[feed->n_fetched++ % FEED_SLOTS];
+    /* The loader writes anew what it handed out before: that must have been copied. It was, a step ago. */
+    TRY(memory->prefetch_sync());
     TRY(loader_next(feed->loader, &feed->ahead));
     feed->n_left--;
     size_t n = (size_t)feed->ahead->n;

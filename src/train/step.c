@@ -57,6 +57,13 @@ static err_t note_wishes(trainer_t *t)
     return err;
 }
 
+/* A sum begins; the wishes go with it. */
+static err_t push_tail(const trainer_t *t)
+{
+    tail(t)[TAIL_LOSS_SUM] = tail(t)[TAIL_CORRECT] = 0;
+    return mirror_push(&t->grads, tail_offset(t), TAIL_COUNT * sizeof(float));
+}
+
 /* The ends of a step's parts: on the host times of its clock, on a GPU marks among its work, which can be read
  * when it has been waited for. */
 enum { MARK_BEGIN, MARK_FORWARD, MARK_BACKWARD, MARK_COMM, MARK_UPDATE };
@@ -169,8 +176,6 @@ static err_t compute_shard(trainer_t *t, const exec_batch_t *shard, step_cost_t 
 {
     const backend_t *backend = t->runtime.backend;
     size_t n_bytes = tail_offset(t);
-    tail(t)[TAIL_LOSS_SUM] = tail(t)[TAIL_CORRECT] = 0;
-    TRY(mirror_push(&t->grads, n_bytes, TAIL_COUNT * sizeof(float)));
     if (t->accumulated) TRY(backend_zero(backend, t->accumulated, n_bytes));
     for (int i = 0; i < t->options->accumulate; i++) {
         exec_batch_t part = part_of(t, shard, i);
@@ -185,6 +190,7 @@ static err_t compute(trainer_t *t, const exec_batch_t *batch, int64_t n_global, 
 {
     for (int i = 0; i < trainer_local_shards(t); i++) {
         exec_batch_t shard = shard_of(t, batch, n_global, i);
+        if (i > 0) TRY(push_tail(t));
         TRY(compute_shard(t, &shard, cost));
         if (!t->shards) continue;
         TRY(mirror_pull_all(&t->grads));
@@ -292,7 +298,6 @@ static err_t launch_recording(work_t *w, void *recording)
                              .first_sample = w->batch.first_sample,
                              .loss_scale = w->batch.loss_scale};
     optim_step_values(t->optim, &step, &values);
-    tail(t)[TAIL_LOSS_SUM] = tail(t)[TAIL_CORRECT] = 0;
     return t->runtime.backend->graph->launch(recording, &values);
 }
 
@@ -311,6 +316,7 @@ static err_t run_or_replay(work_t *w, err_t (*work)(void *context))
 static err_t begin_work(work_t *w)
 {
     trainer_t *t = w->t;
+    TRY(push_tail(t));
     if (runs_through(t)) {
         TRY(run_or_replay(w, run_through));
     } else if (on_device(t)) {
