@@ -1,9 +1,9 @@
-/* Convolution where scratch is short: the samples go in chunks, the last smaller than the others, and what comes
- * out is what it is with room; a layer of which no sample fits is said by the option's name.
+/* Convolution where scratch is short: the samples go in chunks, the last smaller than the others, and what
+ * comes out is what it is with room; a layer of which no sample fits is said by the option's name.
  *
  * Sums of weights' gradients are cut differently, so they may differ by rounding: 4·FLT_EPSILON·√K·√K for K
- * products of standard normal numbers, as in test_op_backends.c. Everything else too, as products of other shapes may
- * be added in another order.
+ * products of standard normal numbers, as in test_op_backends.c. Everything else too, as products of other
+ * shapes may be added in another order.
  *
  * RUN np=0 device=cuda */
 #include <float.h>
@@ -118,7 +118,8 @@ static void check_short(const backend_t *device)
     must(op_infer(&d), "op_infer");
     OK(op_plan(device, &d, true, &wanted, &op) == ERR_USAGE && strstr(err_message(), "choose from implicit"),
        "im2col is not offered where no sample fits: %s", err_message());
-    OK(op_plan(device, &d, true, NULL, &op) == ERR_OK && strcmp(op->algorithms.name[OP_FORWARD], "implicit") == 0,
+    OK(op_plan(device, &d, true, NULL, &op) == ERR_OK &&
+           strcmp(op->algorithms.name[OP_FORWARD], "implicit") == 0,
        "the rule takes what fits");
     op_free(&op);
     d = (op_desc_t)CONV(2, 128, 128, 64, 64, 1, 1, 1, 1, 0, 0, 1, 1, 65536, true);

@@ -16,8 +16,11 @@ enum { MIB = 1 << 20 };
 
 static chunk_need_t need(int64_t n, int64_t sample, int64_t fixed, int64_t limit)
 {
-    return (chunk_need_t){
-        .what = "layer", .n_samples = n, .n_sample_bytes = sample, .n_fixed_bytes = fixed, .n_limit_bytes = limit};
+    return (chunk_need_t){.what = "layer",
+                          .n_samples = n,
+                          .n_sample_bytes = sample,
+                          .n_fixed_bytes = fixed,
+                          .n_limit_bytes = limit};
 }
 
 static void check(chunk_need_t given, int64_t n_samples, int64_t n_chunks, int64_t n_last, const char *what)
@@ -57,10 +60,12 @@ static void check_all(void)
 
 static void check_products(void)
 {
-    const int64_t plain[] = {3, 5, 7}, none[] = {INT64_MAX, 0, 3}, large[] = {INT64_MAX / 2, 3}, edge[] = {INT64_MAX, 1};
+    const int64_t plain[] = {3, 5, 7}, none[] = {INT64_MAX, 0, 3}, large[] = {INT64_MAX / 2, 3},
+                  edge[] = {INT64_MAX, 1};
     OK(chunk_product(plain, 3) == 105 && chunk_product(plain, 0) == 1, "a product");
     OK(chunk_product(none, 3) == 0, "a product with 0");
-    OK(chunk_product(large, 2) == INT64_MAX && chunk_product(edge, 2) == INT64_MAX, "a product beyond 64 bits");
+    OK(chunk_product(large, 2) == INT64_MAX && chunk_product(edge, 2) == INT64_MAX,
+       "a product beyond 64 bits");
 }
 
 static void check_parts(void)
@@ -73,7 +78,8 @@ static void check_parts(void)
     OK(chunk_splits(1, 36864, 2080, 256 * MIB) == 264, "one tile: a part for each place on a GPU");
     OK(chunk_splits(1, 129, 2080, 256 * MIB) == 2 && chunk_splits(1, 128, 2080, 256 * MIB) == 1,
        "a short depth: parts of 128");
-    OK(chunk_splits(264, 36864, 2080, MIB) == 1 && chunk_splits(100000, 1, 8, 0) == 1, "tiles enough: one part");
+    OK(chunk_splits(264, 36864, 2080, MIB) == 1 && chunk_splits(100000, 1, 8, 0) == 1,
+       "tiles enough: one part");
     OK(chunk_splits(1, 36864, MIB, 3 * MIB) == 3 && chunk_splits(1, 36864, MIB, MIB) == 1 &&
            chunk_splits(1, 36864, MIB, 17) == 1,
        "parts fit their room, and one needs none");
@@ -89,7 +95,8 @@ int main(void)
     check(need(7, 3, 0, 3), 1, 7, 1, "one by one");
     check(need(1, 5, 5, 10), 1, 1, 1, "one that just fits");
     check(need(1000, 0, 5, 5), 1000, 1, 1000, "no scratch for a sample");
-    check(need((int64_t)1 << 40, 1, 0, INT64_MAX), (int64_t)1 << 40, 1, (int64_t)1 << 40, "more than 32 bits");
+    check(need((int64_t)1 << 40, 1, 0, INT64_MAX), (int64_t)1 << 40, 1, (int64_t)1 << 40,
+          "more than 32 bits");
     chunk_need_t cells = need(10, 1, 0, MIB);
     cells.n_sample_cells = INT32_MAX / 4;
     check(cells, 4, 3, 2, "no more than a kernel counts");

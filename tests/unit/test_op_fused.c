@@ -27,8 +27,8 @@ static const op_desc_t cases[] = {
     /* what the hand-written kernels leave to libraries */
     CONV_RELU(4, 12, 11, 4, 6, 3, 3, 1, 1, 2, 2, 2, 2, 1, true, 2, 2),
     CONV_RELU(2, 8, 9, 6, 10, 3, 3, 1, 1, 1, 1, 1, 1, 2, true, 2, 3),
-    /* windows of two cells, of more than a thread has; pointwise, with cells left over; more rows than are added
-     * up at once */
+    /* windows of two cells, of more than a thread has; pointwise, with cells left over; more rows than are
+     * added up at once */
     CONV_RELU(3, 9, 8, 5, 35, 3, 3, 1, 1, 1, 1, 1, 1, 1, true, 2, 1),
     CONV_RELU(3, 14, 13, 5, 35, 3, 3, 1, 1, 1, 1, 1, 1, 1, true, 3, 4),
     CONV_RELU(9, 13, 11, 7, 66, 1, 1, 1, 1, 0, 0, 1, 1, 1, true, 3, 3),
@@ -136,8 +136,8 @@ static bool same_gradients(const op_run_t *got, const op_run_t *want, double k_d
     return same;
 }
 
-/* Who computes: the backend's own choice; the algorithm for products of bfloat16, in the passes that have it; the
- * one that is listed last. */
+/* Who computes: the backend's own choice; the algorithm for products of bfloat16, in the passes that have it;
+ * the one that is listed last. */
 typedef enum choice { CHOICE_RULE, CHOICE_BF16, CHOICE_LAST } choice_t;
 
 static op_algorithms_t algorithms_of(const backend_t *device, const op_desc_t *desc, choice_t choice)
