@@ -30,7 +30,11 @@ endif
 # The CUDA backend: nvcc, and the headers of cuBLASLt and NCCL. Those two libraries are opened at run time
 # (src/base/dl.h), so that one binary serves machines with and without a GPU.
 CUDA ?= auto
-NVCC ?= nvcc
+# Where PATH has none: CUDA_HOME's, or what scripts/install_deps.sh --cuda has installed.
+ifeq ($(origin NVCC),undefined)
+NVCC := $(or $(if $(shell command -v nvcc 2>/dev/null),nvcc),$(firstword $(wildcard $(if $(CUDA_HOME),$(CUDA_HOME)/bin/nvcc) \
+	$(or $(DPTRAIN_CUDA_HOME),build/cuda)/bin/nvcc)),nvcc)
+endif
 CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(realpath $(shell command -v $(NVCC) 2>/dev/null)))
 CUDA_LIB  := $(patsubst %/libcudart_static.a,%,$(firstword $(wildcard $(addprefix $(CUDA_HOME)/,lib64/libcudart_static.a \
 	lib/libcudart_static.a lib/$(shell uname -m)-linux-gnu/libcudart_static.a))))
@@ -63,18 +67,21 @@ VERSION := $(shell cat VERSION)
 GIT_HASH := $(or $(shell git -C $(CURDIR) describe --always --dirty --abbrev=12 2>/dev/null),unknown)
 
 PROTO := $(BUILD)/proto
-OPT   := $(if $(DEBUG),-O0 -g3,-O3 -g)
+# Sanitizers: compiled in half the time; what is behind a report's line numbers stays. Kernels keep their -O3 below.
+OPT   := $(if $(DEBUG),-O0 -g3,$(if $(SAN),-O1 -g1,-O3 -g))
 ARCH  ?= -march=x86-64-v2
 WARN  := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror
 # -ffp-contract=off: the same bits whatever the compiler would fuse. -fno-math-errno: square roots vectorise; it only
-# stops libm from setting errno. No -ffast-math.
+# stops libm from setting errno. No -ffast-math. With sanitizers the compiler knows too little of values' ranges to say
+# what a snprintf may cut; the other build says it.
 CFLAGS_ALL := -std=c11 -D_GNU_SOURCE $(OPT) $(if $(filter x86_64,$(shell uname -m)),$(ARCH)) -ffp-contract=off -fno-math-errno \
 	-fopenmp -pthread $(WARN) -Isrc -I. -isystem $(PROTO) \
 	$(patsubst -I%,-isystem %,$(filter -I% -D%,$(LIB_FLAGS) $(MPI_CFLAGS))) $(CUDA_CFLAGS) \
-	$(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=undefined -fno-omit-frame-pointer) $(CFLAGS)
+	$(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=undefined -fno-omit-frame-pointer -Wno-format-truncation) $(CFLAGS)
 LDLIBS_HOST := $(filter -l% -L% -W%,$(LIB_FLAGS)) $(MPI_LIBS) -ldnnl -lm -ldl -fopenmp -pthread \
 	$(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
-LDLIBS_ALL := $(if $(HAVE_CUDA),$(CUDA_LIB)/libcudart_static.a -lrt) $(LDLIBS_HOST)
+# The toolkit's own folder is where cuBLASLt and NCCL are looked for before the system's, after LD_LIBRARY_PATH.
+LDLIBS_ALL := $(if $(HAVE_CUDA),$(CUDA_LIB)/libcudart_static.a -lrt -Wl$(comma)-rpath$(comma)$(CUDA_LIB)) $(LDLIBS_HOST)
 
 SRC := $(sort $(filter-out $(if $(HAVE_CUDA),,src/comm/nccl%),$(wildcard src/*/*.c kernels/ref/*.c kernels/cpu/*.c \
 	$(if $(HAVE_CUDA),kernels/cuda/*.c))))
@@ -86,7 +93,7 @@ KERNELS := $(if $(HAVE_CUDA),$(BUILD)/libkernels.a)
 BIN := $(if $(SAN)$(DEBUG),$(BUILD)/dptrain,dptrain)
 TESTS := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/unit/test_*.c tests/mpi/test_*.c)))
 
-.PHONY: all tests help info install uninstall clean format check-layers check-headers
+.PHONY: all tests test-gpu help info install uninstall clean format check-layers check-headers
 all: $(BIN) ## build the program (default)
 tests: $(TESTS) $(BIN) ## build the program and every test program
 
@@ -111,6 +118,11 @@ $(BUILD)/%.cu.o: %.cu
 ifeq ($(shell uname -m),x86_64)
 $(BUILD)/kernels/cpu/direct_avx512.o: CFLAGS_ALL += -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -ffp-contract=fast
 $(BUILD)/kernels/cpu/direct_avx2.o: CFLAGS_ALL += -mavx2 -mfma -ffp-contract=fast
+endif
+
+# Tests under sanitizers spend their time in kernels.
+ifneq ($(SAN),)
+$(BUILD)/kernels/%.o: CFLAGS_ALL += $(if $(DEBUG),,-O3)
 endif
 
 # Where the build is described to people (dptrain --version) the hash and flags are compiled in; the file is
@@ -183,9 +195,12 @@ uninstall: ## remove what install put there
 check-layers: ## verify that includes look down only
 	$(Q)scripts/check_layers.sh
 
-# Every header compiles on its own.
+test-gpu: ## run the tests of the CUDA backend on this machine's GPUs; skipped, with the reason, where there is none
+	$(Q)scripts/test.sh --gpu
+
+# Every header compiles on its own; those of tests/emu are C++.
 check-headers: ## verify that headers are self-contained
-	$(Q)for h in $$(find src kernels tests -name '*.h'); do \
+	$(Q)for h in $$(find src kernels tests -path tests/emu -prune -o -name '*.h' -print); do \
 	  echo "#include \"$$h\"" | $(CC) $(CFLAGS_ALL) -fsyntax-only -x c - || { echo "$$h is not self-contained"; exit 1; }; \
 	done
 

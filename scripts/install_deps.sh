@@ -7,7 +7,7 @@ here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 
 usage() {
     cat <<'EOF'
-usage: scripts/install_deps.sh [--test] [--list]
+usage: scripts/install_deps.sh [--test] [--cuda] [--list]
 
 Installs what dptrain needs on Debian or Ubuntu with apt-get (as root, or through sudo). Safe to repeat: when
 everything is there it does nothing. Elsewhere it looks whether everything is there and otherwise prints what
@@ -15,7 +15,11 @@ is missing and ends with code 4.
 
   --test   also what scripts/test.sh needs, with TensorBoard's reader from PyPI in build/venv (or in the
            folder that DPTRAIN_VENV names); where that cannot be had, its tests are skipped
-  --list   print the Debian packages and stop
+  --cuda   also CUDA's compiler, runtime, cuBLAS and NCCL, where no nvcc is found: from PyPI into build/cuda (or
+           into the folder that DPTRAIN_CUDA_HOME names), where make looks too. About 0.7 GB to download and 1.1 GB
+           on disk, a minute or two; no root needed for this part, and no GPU. Building with CUDA needs toolkit 12
+           or later (Debian 12's own nvidia-cuda-toolkit is 11.8), running it a driver that supports the toolkit
+  --list   print the Debian packages and stop; with --cuda also PyPI's
 EOF
 }
 
@@ -29,6 +33,10 @@ test_packages=(bats hdf5-tools jq perl procps python3-venv shellcheck)
 # TensorBoard's own reader, for its tests: what it imports and nothing else, 22 MB to download.
 venv=${DPTRAIN_VENV:-$here/../build/venv}
 pip_packages=(tensorboard==2.20.0 numpy==2.2.6 protobuf==6.31.1 absl-py==2.3.1)
+# Of one toolkit: these compile and link together. nvcc calls nvvm, and its headers include crt and cccl.
+cuda_home=${DPTRAIN_CUDA_HOME:-$here/../build/cuda}
+cuda_packages=(nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-cuda-runtime==13.0.96
+    nvidia-cuda-cccl==13.0.85 nvidia-cublas==13.1.0.3 nvidia-nccl-cu13==2.28.9)
 
 missing_packages() {
     local package status
@@ -95,10 +103,51 @@ install_venv() {
     printf '%s\n' "${pip_packages[*]}" >"$venv/packages"
 }
 
-list=no with_tests=no test_commands=()
+# The toolkit that is there: nvcc's of PATH, or what an earlier call has put into cuda_home.
+cuda_found() {
+    local nvcc
+    for nvcc in nvcc ${CUDA_HOME:+"$CUDA_HOME/bin/nvcc"}; do
+        command -v "$nvcc" >/dev/null || continue
+        note "nvcc is here: $(command -v "$nvcc")"
+        return
+    done
+    [[ -x $cuda_home/bin/nvcc && $(cat "$cuda_home/packages" 2>/dev/null) == "${cuda_packages[*]}" ]] || return 1
+    note "CUDA is in $cuda_home"
+}
+
+# The wheels hold a toolkit in parts, each below site-packages/nvidia: cu13/{bin,include,lib,nvvm}, and
+# nccl/{include,lib}. Put together in a folder beside, then renamed, so that what is there is whole.
+install_cuda() {
+    local log part=$cuda_home.part site what="NVIDIA has installers, too; make CUDA=0 builds without"
+    if cuda_found; then return; fi
+    [[ $(uname -m) == x86_64 ]] || die 4 "PyPI's CUDA is for x86-64; please install a CUDA toolkit (12 or later) and NCCL"
+    command -v python3 >/dev/null || die 4 "--cuda needs python3 with its venv (python3-venv). $what"
+    note "installing ${cuda_packages[0]} and what belongs to it into $cuda_home (0.7 GB to download)"
+    rm -rf "$part"
+    mkdir -p "$part" || die 4 "cannot make the folder $part; DPTRAIN_CUDA_HOME names another place"
+    if ! log=$({ python3 -m venv "$part/venv" &&
+        timeout 1800 "$part/venv/bin/pip" install -q --disable-pip-version-check --retries 2 --timeout 60 --no-deps \
+            --no-compile --no-cache-dir --only-binary :all: "${cuda_packages[@]}"; } 2>&1); then
+        rm -rf "$part"
+        die 4 "CUDA could not be had from PyPI: ${log##*$'\n'}; is it reachable (a mirror: PIP_INDEX_URL), \
+and are 2 GB free in $(dirname "$cuda_home")? $what"
+    fi
+    site=$(printf '%s\n' "$part"/venv/lib/python3*/site-packages/nvidia | head -n 1)
+    if ! { mkdir "$part/cuda" && cp -a --link "$site"/cu13/. "$site"/nccl/. "$part/cuda/" &&
+        ln -s lib "$part/cuda/lib64" && "$part/cuda/bin/nvcc" --version >/dev/null; }; then
+        rm -rf "$part"
+        die 4 "PyPI's CUDA is not laid out as it was; please report this. $what"
+    fi
+    printf '%s\n' "${cuda_packages[*]}" >"$part/cuda/packages"
+    if ! { rm -rf "$cuda_home" && mv "$part/cuda" "$cuda_home"; }; then die 4 "cannot write $cuda_home"; fi
+    rm -rf "$part"
+}
+
+list=no with_tests=no with_cuda=no test_commands=()
 for word in "$@"; do
     case $word in
     --test) with_tests=yes packages+=("${test_packages[@]}") test_commands=(bats h5dump jq pgrep prove shellcheck) ;;
+    --cuda) with_cuda=yes packages+=(g++ python3-venv) ;;
     --list) list=yes ;;
     -h | --help) usage; exit 0 ;;
     *) die 2 "unknown option '$word'; --help lists the options" ;;
@@ -107,9 +156,11 @@ done
 
 if [[ $list == yes ]]; then
     printf '%s\n' "${packages[@]}"
+    [[ $with_cuda == no ]] || printf '%s\n' "${cuda_packages[@]}"
 elif command -v apt-get >/dev/null && command -v dpkg-query >/dev/null; then
     install_with_apt
 else
     check_without_apt "${test_commands[@]}"
 fi
 if [[ $with_tests == yes && $list == no ]]; then install_venv; fi
+if [[ $with_cuda == yes && $list == no ]]; then install_cuda; fi

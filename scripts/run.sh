@@ -57,6 +57,8 @@ while [[ $# -gt 0 ]]; do
 done
 
 program=$(find_program)
+# A bundle brings its own mpirun.
+if [[ -x $here/../bin/orted ]]; then PATH=$(readlink -f "$here/../bin"):$PATH; fi
 program_name=${program##*/}
 mpi_allow_root
 if [[ ${#hosts[@]} -gt 0 ]]; then

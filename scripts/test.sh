@@ -11,37 +11,46 @@ usage: scripts/test.sh [options]
 
 Installs what is missing, builds, and runs every test through prove: C tests as their RUN lines say, command line
 tests (bats), checks of the source, and the C tests again with the address and undefined-behaviour sanitizers.
-The logs are left in build/test-logs.
+The logs are left in build/test-logs, or where DPTRAIN_TEST_LOGS says.
 
   --only PATTERN  only the entries whose name matches the extended regular expression
   --list          print the entries' names and stop
   --san           only the sanitizers' half
   --no-san        without the sanitizers' half
+  --gpu           only the C tests of the CUDA backend on this machine's GPUs; each is skipped, with the reason, where
+                  there is none. Neither installs, nor needs more than bash and perl once it is built
   --slow          also what takes minutes (DPTRAIN_TEST_SLOW=1 in the tests)
   --jobs N        tests at a time; from 2 up ranks are not bound to cores [1]
   --skip-install  do not look for missing packages
+  --skip-build    take the programs as they are
   -h, --help      this text
 
 Real MNIST is used where DPTRAIN_DATA names a folder with mnist/*.gz in it. Exit code 1: a test failed.
 EOF
 }
 
-only='' plain=yes san=yes jobs=1 install=yes list=no slow=no
+only='' plain=yes san=yes jobs=1 install=yes list=no slow=no gpu=no may_build=yes
 while [[ $# -gt 0 ]]; do
     case $1 in
     --only) need_value "$@"; only=$2; shift 2 ;;
     --list) list=yes; shift ;;
     --san) plain=no; shift ;;
     --no-san) san=no; shift ;;
+    --gpu) gpu=yes san=no; shift ;;
     --slow) slow=yes; shift ;;
     --jobs) need_value "$@"; whole_number "$1" "$2" 1; jobs=$2; shift 2 ;;
     --skip-install) install=no; shift ;;
+    --skip-build) may_build=no; shift ;;
     -h | --help) usage; exit 0 ;;
     *) die 2 "unknown option '$1'; --help lists the options" ;;
     esac
 done
-[[ $plain == yes || $san == yes ]] || die 2 "--san and --no-san leave nothing to run"
+[[ $plain == yes || $san == yes || $gpu == yes ]] || die 2 "--san and --no-san leave nothing to run"
 cd "$here/.."
+
+# Why no device is emulated here; nothing when one is.
+emu_why='there is nothing to build here'
+[[ ! -e Makefile ]] || emu_why=$(make -s emu-why 2>/dev/null) || emu_why='make emu-why fails'
 
 plan=''
 entry() { # NAME SECONDS COMMAND...
@@ -56,10 +65,12 @@ run_values() { # FILE KEY
     sed -nE "1,/\\*\\//{ /RUN /{ s/.*[[:space:]]$2=([a-z0-9,]+).*/\1/p; }; }" "$1" | tr ',' ' '
 }
 
-# A line for each combination of ranks and device.
+# A line for each combination of ranks and device; with sanitizers those of san=, where the RUN line has it.
 c_entries() { # SOURCE PREFIX BUILD SECONDS MAX_NP ENVIRONMENT...
-    local source=$1 prefix=$2 build=$3 seconds=$4 max_np=$5 np device label test launch program
+    local source=$1 prefix=$2 build=$3 seconds=$4 max_np=$5 np device devices label test launch program
     test=${source#tests/} test=${test%.c}
+    devices=$(run_values "$source" device)
+    [[ $prefix != san/ || $(run_values "$source" san) == '' ]] || devices=$(run_values "$source" san)
     for np in $(run_values "$source" np | grep . || echo 0); do
         ((np <= max_np)) || continue
         launch=("${@:6}")
@@ -70,13 +81,57 @@ c_entries() { # SOURCE PREFIX BUILD SECONDS MAX_NP ENVIRONMENT...
             launch+=(mpirun "${MPI_FLAGS[@]}" -np "$np")
             [[ $prefix != san/ ]] || launch+=(env "LD_PRELOAD=$work/no_dlclose.so")
         fi
-        for device in $(run_values "$source" device | grep . || echo none); do
+        for device in ${devices:-none}; do
+            [[ $gpu == no || $device == cuda ]] || continue
             label='' program=("$build/tests/$test")
+            # Machines for tests have no GPU: kernels run on the emulated one (tests/emu).
+            [[ $gpu == yes || $device != cuda ]] || program=("$build/emu/$test")
             [[ $device == none ]] || program+=("$device")
             ((np == 0)) || label="np=$np"
             [[ $device == none ]] || label+="${label:+ }$device"
-            entry "$prefix$test${label:+ [$label]}" "$seconds" env "${launch[@]}" "${program[@]}"
+            if [[ $gpu == no && $device == cuda && -n $emu_why ]]; then
+                entry "$prefix$test [$label]" 10 printf '1..0 # SKIP %s\n' "$emu_why"
+            else
+                entry "$prefix$test${label:+ [$label]}" "$seconds" env "${launch[@]}" "${program[@]}"
+            fi
         done
+    done
+}
+
+# What stands in the way of device=cuda on this machine; nothing where nothing does.
+no_gpu() {
+    local answer
+    if ! answer=$("${DPTRAIN_BIN:-./dptrain}" info 2>&1); then
+        echo "dptrain info fails: ${answer##*$'\n'}"
+        return
+    fi
+    # The row of the device: a GPU with its libraries, or why there is none.
+    answer=$(sed -nE 's/^ +cuda +//p' <<<"$answer")
+    [[ $answer == *', CUDA '* ]] || echo "${answer:-this build has no CUDA backend}"
+}
+
+# The entries `[… cuda]` alone, with the programs as they are built.
+make_gpu_plan() {
+    local source why name
+    why=$(no_gpu)
+    for source in tests/unit/test_*.c tests/mpi/test_*.c; do
+        [[ -e $source && " $(run_values "$source" device) " == *" cuda "* ]] || continue
+        if [[ -n $why && $list == no ]]; then
+            name=${source#tests/}
+            entry "${name%.c} [cuda]" 10 printf '1..0 # SKIP %s\n' "$why"
+        else
+            c_entries "$source" "" build "${DPTRAIN_GPU_SECONDS:-600}" 64 LC_ALL=C
+        fi
+    done
+}
+
+# The emulator's own tests.
+emu_entries() { # PREFIX BUILD ENVIRONMENT...
+    local source name
+    for source in tests/emu/test_*.cc; do
+        name=${source#tests/emu/} name=${name%.cc}
+        [[ -z $emu_why ]] || continue
+        entry "$1emu/$name" 300 env "${@:3}" "$2/emu/tests/$name"
     done
 }
 
@@ -85,12 +140,12 @@ make_plan() {
     # Slow unwinding: libraries without frame pointers would hide whose a leak is.
     local asan=ASAN_OPTIONS=detect_leaks=${detect_leaks:-1}:fast_unwind_on_malloc=0:verify_asan_link_order=0
     local lsan=LSAN_OPTIONS=suppressions=$PWD/tests/lsan.supp:print_suppressions=0
-    for source in tests/unit/test_*.c tests/mpi/test_*.c; do
-        [[ -e $source && $plain == yes ]] || continue
-        # Freed memory is filled: what still reads it is found out.
-        c_entries "$source" "" build 240 64 LC_ALL=C MALLOC_PERTURB_=165 OMP_WAIT_POLICY=passive
-    done
-    for source in tests/cli/*.bats; do
+    # What takes longest begins first, so that with --jobs no long entry runs alone at the end.
+    # The program itself; jq, h5dump and their like would be preloaded too, hence without the leak check's library.
+    [[ $san == no ]] || entry san/cli/train 600 env "DPTRAIN_BIN=$PWD/build-san/dptrain" "$lsan" \
+        "ASAN_OPTIONS=detect_leaks=0" bats --tap -f 'ragged|bit for bit|keeps its options|exact on any' \
+        tests/cli/train.bats
+    for source in tests/cli/train.bats $(find tests/cli -name '*.bats' ! -name train.bats | LC_ALL=C sort); do
         [[ -e $source && $plain == yes ]] || continue
         entry "cli/$(basename "$source" .bats)" "$([[ $slow == yes ]] && echo 3600 || echo 900)" bats --tap "$source"
     done
@@ -102,10 +157,13 @@ make_plan() {
         c_entries "$source" "san/" build-san 300 2 "$asan" UBSAN_OPTIONS=print_stacktrace=1 OMP_WAIT_POLICY=passive \
             "$lsan"
     done
-    # The program itself; jq, h5dump and their like would be preloaded too, hence without the leak check's library.
-    [[ $san == no ]] || entry san/cli/train 600 env "DPTRAIN_BIN=$PWD/build-san/dptrain" "$lsan" \
-        "ASAN_OPTIONS=detect_leaks=0" bats --tap -f 'ragged|bit for bit|keeps its options|exact on any' \
-        tests/cli/train.bats
+    if [[ $san == yes ]]; then emu_entries san/ build-san "$asan" UBSAN_OPTIONS=print_stacktrace=1 "$lsan"; fi
+    if [[ $plain == yes ]]; then emu_entries "" build LC_ALL=C; fi
+    for source in tests/unit/test_*.c tests/mpi/test_*.c; do
+        [[ -e $source && $plain == yes ]] || continue
+        # Freed memory is filled: what still reads it is found out.
+        c_entries "$source" "" build 240 64 LC_ALL=C MALLOC_PERTURB_=165 OMP_WAIT_POLICY=passive
+    done
 }
 
 # The leak check needs /proc and the right to trace, which some containers refuse; the rest works without.
@@ -123,13 +181,25 @@ probe_leak_check() {
     fi
 }
 
-if [[ $install == yes && $list == no ]]; then "$here/install_deps.sh" --test; fi
+# In an unpacked bundle there is nothing to build.
+[[ -e Makefile ]] || may_build=no install=no
+if [[ $install == yes && $list == no && $gpu == no ]]; then "$here/install_deps.sh" --test; fi
 work=$(mktemp -d "${TMPDIR:-/tmp}/dptrain-test.XXXXXX") || die 4 "cannot make a folder in ${TMPDIR:-/tmp}"
 trap 'rm -rf "$work"' EXIT
 if ((jobs > 1)); then export DPTRAIN_BIND=none; fi
 if [[ $san == yes && $list == no ]]; then probe_leak_check; fi
 if [[ $list == no ]]; then mpi_allow_root; fi
-make_plan
+# All ranks are on this machine. Looking for a network's own library takes every start of MPI 0.2 s; that OpenMPI finds
+# its way unasked is seen where a test unsets it (tests/cli/bench_comm.bats).
+export OMPI_MCA_pml=${OMPI_MCA_pml-ob1}
+if [[ $gpu == yes ]]; then
+    # First: whether there is a GPU is the program's to say.
+    if [[ $may_build == yes && $list == no ]]; then make -j "$(nproc)" tests || die 1 "the build failed"; fi
+    make_gpu_plan
+else
+    make_plan
+fi
+[[ -n $plan || -n $only ]] || die 2 "no test runs on this device"
 [[ -n $plan ]] || die 2 "no test's name matches '$only'; --list prints them"
 mapfile -t names <<<"$(cut -f 1 <<<"${plan%$'\n'}")"
 if [[ $list == yes ]]; then
@@ -138,10 +208,16 @@ if [[ $list == yes ]]; then
 fi
 
 command -v prove >/dev/null || die 4 "prove was not found; scripts/install_deps.sh --test installs it (perl)"
-if [[ $plan == *build/tests/* || $plan == *bats* ]]; then
+if [[ $may_build == yes && ($plan == *build/tests/* || $plan == *bats*) ]]; then
     make -j "$(nproc)" tests || die 1 "the build failed"
 fi
-if [[ $plan == *build-san/* ]]; then
+if [[ $may_build == yes && $plan == *build/emu/* ]]; then
+    make -j "$(nproc)" emu-tests || die 1 "the build of the emulated CUDA device failed"
+fi
+if [[ $may_build == yes && $plan == *build-san/emu/* ]]; then
+    make -j "$(nproc)" SAN=address,undefined emu-tests || die 1 "the build of the emulated CUDA device failed"
+fi
+if [[ $may_build == yes && $plan == *build-san/* ]]; then
     make -j "$(nproc)" SAN=address,undefined tests || die 1 "the build with sanitizers failed"
 fi
 
@@ -151,8 +227,9 @@ export DPTRAIN_TEST_WORK=$work
 if [[ $slow == yes ]]; then export DPTRAIN_TEST_SLOW=1; fi
 status=0
 prove --timer --jobs "$jobs" --exec tests/driver.sh "${names[@]}" 2>&1 | tee "$work/prove" || status=1
-rm -rf build/test-logs
-mkdir -p build && cp -r "$work/logs" build/test-logs
+logs=${DPTRAIN_TEST_LOGS:-build/test-logs}
+rm -rf "$logs"
+mkdir -p "$(dirname "$logs")" && cp -r "$work/logs" "$logs"
 
 skips=$(cd "$work/logs" && grep -riE '^(ok|not ok|1\.\.0).*# *skip' --include='*.out' . | sort) || true
 if [[ -n $skips ]]; then

@@ -164,6 +164,7 @@ typedef struct optim_range {
     step_f64_t lr, gradient_scale, average_decay, correction[2];
     double weight_decay, momentum, rho, beta[2], epsilon, trust_ratio;
     bool nesterov;
+    const float *guard; /* nothing happens when it is not finite; NULL: no condition */
 } optim_range_t;
 cudaError_t optim_sgd(const optim_range_t *range, cudaStream_t stream);
 cudaError_t optim_adadelta(const optim_range_t *range, cudaStream_t stream);

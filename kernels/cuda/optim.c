@@ -25,6 +25,7 @@ static err_t run(const optim_args_t *args, cudaError_t (*launcher)(const optim_r
         .epsilon = args->epsilon,
         .trust_ratio = args->trust_ratio,
         .nesterov = args->nesterov,
+        .guard = args->guard,
     };
     E_CUDA(launcher(&range, cuda_stream()), what);
     return ERR_OK;

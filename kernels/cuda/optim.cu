@@ -119,6 +119,7 @@ template <int N, typename RULE> static __global__ void update(optim_range_t rang
 {
     __shared__ RULE rule;
     __shared__ float average_rest;
+    if (range.guard && !isfinite(*range.guard)) return;
     if (threadIdx.x == 0) {
         rule.set(range);
         average_rest = range.average ? static_cast<float>(1 - step_value(range.average_decay)) : 0;

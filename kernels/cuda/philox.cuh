@@ -6,6 +6,8 @@
 #include <cuda_runtime.h>
 #include <stdint.h>
 
+#include "kernels/cuda/launch.cuh"
+
 struct philox_block {
     uint32_t word[4];
 };

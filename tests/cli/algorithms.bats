@@ -119,7 +119,7 @@ conv2='conv2d float32 n=25 x=12x12x20 k=50x5x5 stride=1x1 pad=0x0 dilation=1x1 g
 }
 
 @test "fixed: nothing is measured, and the name is the backend's own" {
-    train 1 "${lenet[@]}" --algorithms fixed --out "$out" | grep 'algorithms fixed'
+    train 0 "${lenet[@]}" --algorithms fixed --out "$out" | grep 'algorithms fixed'
     [ "$(from "$out")" = fixed ]
     [ "$(chosen "$out" | jq '.conv1.forward | length > 0')" = true ]
     [ ! -e "$XDG_CACHE_HOME" ]
@@ -183,27 +183,27 @@ conv2='conv2d float32 n=25 x=12x12x20 k=50x5x5 stride=1x1 pad=0x0 dilation=1x1 g
 }
 
 @test "a cache that is damaged or cannot be had costs a warning at most" {
-    train 1 "${lenet[@]}" --out "$out"
+    train 0 "${lenet[@]}" --out "$out"
     printf 'nonsense\n' >>"$(cache_file)"
-    run train 1 "${lenet[@]}" --out "$out" --overwrite
+    run train 0 "${lenet[@]}" --out "$out" --overwrite
     [ "$status" -eq 0 ]
     [[ $output == *"$(cache_file), line "*" is passed over"* ]]
     [[ $output == *"algorithms from cache"* ]]
     # An algorithm that does not exist is measured anew, and the cache mended.
     sed -i '/nonsense/d; s/forward = .*/forward = magic/' "$(cache_file)"
-    train 1 "${lenet[@]}" --out "$out" --overwrite | grep 'algorithms measured'
+    train 0 "${lenet[@]}" --out "$out" --overwrite | grep 'algorithms measured'
     run grep -c magic "$(cache_file)"
     [ "$output" = 0 ]
     # Bytes that are no text; a folder where the file should be; a file where the folder should be.
     head -c 3000 /dev/urandom >"$(cache_file)"
-    train 1 "${lenet[@]}" --out "$out" --overwrite | grep 'algorithms measured'
+    train 0 "${lenet[@]}" --out "$out" --overwrite | grep 'algorithms measured'
     file=$(cache_file)
     rm "$file"
     mkdir "$file"
-    train 1 "${lenet[@]}" --out "$out" --overwrite 2>&1 | grep 'what was measured is not kept'
+    train 0 "${lenet[@]}" --out "$out" --overwrite 2>&1 | grep 'what was measured is not kept'
     rm -r "$XDG_CACHE_HOME"
     touch "$XDG_CACHE_HOME"
-    run train 1 "${lenet[@]}" --out "$out" --overwrite
+    run train 0 "${lenet[@]}" --out "$out" --overwrite
     echo "$output"
     [ "$status" -eq 0 ]
     [ "$(grep -c 'not kept' <<<"$output")" -eq 1 ]

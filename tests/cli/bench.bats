@@ -6,9 +6,11 @@
 load common
 bats_require_minimum_version 1.5.0
 
+setup_file() { make_tiny 300 64; }
+
 # One quick measurement of a small step.
 quick_step() { # RANKS ARGUMENTS...
-    on_ranks "$1" bench step --quick --budget 0.05 --step-data digits --step-batch 8 --step-algorithms fixed \
+    on_ranks "$1" bench step --quick --budget 0.05 --step-data "$tiny" --step-batch 8 --step-algorithms fixed \
         --threads 1 --out "$BATS_TEST_TMPDIR/b.jsonl" "${@:2}"
 }
 
@@ -78,16 +80,16 @@ records() { # JQ-CONDITION OF EVERY "bench" RECORD
 }
 
 @test "a full disk and a place that cannot be written are errors" {
-    run -4 "$dptrain" bench step --quick --step-data digits --out /dev/full
+    run -4 "$dptrain" bench step --quick --step-data "$tiny" --out /dev/full
     [[ $output == *"/dev/full"*"No space left"* ]]
-    run "$dptrain" bench step --quick --step-data digits --out /proc/none/b.jsonl
+    run "$dptrain" bench step --quick --step-data "$tiny" --out /proc/none/b.jsonl
     [ "$status" -ne 0 ]
     [[ $output == *"/proc/none"* ]]
 }
 
 @test "Ctrl-C: what was measured stays, the file says interrupted, one message, exit code 1" {
     # Long enough to be interrupted.
-    long=("$dptrain" bench step --budget 60 --precision 0.000001 --step-data digits --step-algorithms fixed --threads 1
+    long=("$dptrain" bench step --budget 60 --precision 0.000001 --step-data "$tiny" --step-algorithms fixed --threads 1
         --out "$BATS_TEST_TMPDIR/b.jsonl")
     for n in 1 2; do
         rm -f "$BATS_TEST_TMPDIR/b.jsonl"

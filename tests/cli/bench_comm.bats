@@ -152,6 +152,7 @@ records() { # JQ's words
 
 @test "nccl_bw.sh prints nccl-tests' table on two ranks, and where the records are" {
     export DPTRAIN_BIN=$dptrain
+    unset OMPI_MCA_pml # as a user starts it
     run --separate-stderr "$root/scripts/nccl_bw.sh" -np 2 -b 1K -e 4K -f 2 -n 20 -w 5 -g 1 -c 1 -d int8 -o max \
         --out "$BATS_TEST_TMPDIR/records" -- --quick --budget 0.02
     echo "$output"

@@ -69,7 +69,7 @@ png_size() { # FILE OFFSET
         [[ $output != *accuracy* ]]
     }
     mkdir folder
-    for n in 1 3; do
+    for n in 0 3; do
         check 4 "/nonexistent" "$n" --png /nonexistent/a.png
         check 4 "/proc" "$n" --png /proc/a.png
         check 2 "folder, not the name of a file" "$n" --png folder

@@ -34,7 +34,7 @@ accuracy() { # FOLDER
     far=$(distance "$out-fp32" "$out-bf16")
     echo "from fp32: $far"
     between 1e-5 "$far" 0.05
-    small_run 1 "$out-one" --precision bf16
+    small_run 0 "$out-one" --precision bf16
     near=$(distance "$out-bf16" "$out-one")
     echo "on one rank: $near"
     between -1 "$near" 0.02
@@ -43,22 +43,22 @@ accuracy() { # FOLDER
 }
 
 @test "a run keeps its precision when it is resumed, and refuses another" {
-    small_run 1 "$out" --precision bf16 --checkpoint-every 6 --keep 9
+    small_run 0 "$out" --precision bf16 --checkpoint-every 6 --keep 9
     mkdir "$out-again"
     cp "$out/ckpt-000000000006.h5" "$out-again"
-    on_ranks 1 train --data "$tiny" --resume auto --threads 1 --out "$out-again" | grep '^  model .*, bf16,'
+    on_ranks 0 train --data "$tiny" --resume auto --threads 1 --out "$out-again" | grep '^  model .*, bf16,'
     h5diff "$out/ckpt-000000000012.h5" "$out-again/ckpt-000000000012.h5" /params /params
-    run on_ranks 1 train --data "$tiny" --resume auto --out "$out" --precision fp32
+    run on_ranks 0 train --data "$tiny" --resume auto --out "$out" --precision fp32
     echo "$output"
     [ "$status" -eq 2 ]
     [[ $output == *"cannot change --precision fp32 (it was bf16)"* ]]
-    run on_ranks 1 train --data "$tiny" --precision fp8 --out "$out-x"
+    run on_ranks 0 train --data "$tiny" --precision fp8 --out "$out-x"
     [ "$status" -eq 2 ]
     [[ $output == *"bf16"* ]]
 }
 
 @test "eval computes as the model was trained, on every rank" {
-    small_run 1 "$out" --precision bf16
+    small_run 0 "$out" --precision bf16
     for n in 1 3; do
         on_ranks "$n" eval "$out" --threads 1 >"$BATS_TEST_TMPDIR/text$n"
         grep '^precision  bf16' "$BATS_TEST_TMPDIR/text$n"

@@ -50,20 +50,20 @@ recipe=(--model mnist-cnn --batch 60 --optimizer adadelta --lr 1 --schedule plat
 }
 
 @test "accumulation gives the same step as one big batch" {
-    train 1 "${recipe[@]}" --steps 6 --out "$out"
+    train 0 "${recipe[@]}" --steps 6 --out "$out"
     for parts in 2 7; do
-        train 1 "${recipe[@]}" --steps 6 --accumulate "$parts" --out "$out-$parts"
+        train 0 "${recipe[@]}" --steps 6 --accumulate "$parts" --out "$out-$parts"
         close_curves "$out" "$out-$parts" 2e-3
     done
 }
 
 @test "every optimizer and schedule learns" {
     for optimizer in sgd nesterov adadelta adamw; do
-        train 1 --model mlp --optimizer "$optimizer" --batch 30 --epochs 4 --out "$out-$optimizer"
+        train 0 --model mlp --optimizer "$optimizer" --batch 30 --epochs 4 --out "$out-$optimizer"
         jq -es 'map(select(.record == "epoch")) | .[3].train_loss < .[0].train_loss / 2' "$out-$optimizer/metrics.jsonl"
     done
     for schedule in constant step cosine polynomial plateau; do
-        train 1 --model mlp --schedule "$schedule" --batch 30 --epochs 2 --out "$out-$schedule"
+        train 0 --model mlp --schedule "$schedule" --batch 30 --epochs 2 --out "$out-$schedule"
         jq -es 'map(select(.record == "epoch")) | .[1].train_loss < .[0].train_loss' "$out-$schedule/metrics.jsonl"
     done
 }
@@ -77,7 +77,7 @@ recipe=(--model mnist-cnn --batch 60 --optimizer adadelta --lr 1 --schedule plat
 }
 
 @test "evaluation takes the moving average of the weights where there is one" {
-    train 1 "${recipe[@]}" --steps 10 --out "$out"
+    train 0 "${recipe[@]}" --steps 10 --out "$out"
     want=$(jq -r 'select(.record == "epoch") | .val_loss' "$out/metrics.jsonl" | tail -n 1)
     "$dptrain" eval "$out" --data "$tiny" --threads 1 >"$BATS_TEST_TMPDIR/eval"
     grep -q 'moving average' "$BATS_TEST_TMPDIR/eval"

@@ -35,7 +35,7 @@ wait_for() {
 }
 
 @test "every script explains itself" {
-    for script in install_deps run quickstart test check_layers bench_peers; do
+    for script in install_deps run quickstart test check_layers bench_peers bundle gpu_suite bench_gpu_steps; do
         run "$scripts/$script.sh" --help
         echo "$script: $output"
         [ "$status" -eq 0 ]
@@ -44,7 +44,7 @@ wait_for() {
 }
 
 @test "an unknown option is a usage error that names it" {
-    for script in install_deps run quickstart test check_layers bench_peers; do
+    for script in install_deps run quickstart test check_layers bench_peers bundle gpu_suite bench_gpu_steps; do
         run "$scripts/$script.sh" --no-such-option
         echo "$script: $output"
         [ "$status" -eq 2 ]
@@ -55,7 +55,7 @@ wait_for() {
 @test "an option without its value, or with a bad one, is a usage error" {
     for words in "run -np" "run -np 0" "run -np x" "run -hostfile" "run --grace -1" "quickstart --epochs" \
         "quickstart --epochs 1.5" "quickstart --np 0" "test --jobs 0" "test --only" "check_layers --root" \
-        "bench_peers --pairs 6" "bench_peers --ranks 0" "bench_peers --venv"; do
+        "bundle --out" "gpu_suite --budget 0" "gpu_suite --out" "bench_gpu_steps --rounds x" "bench_peers --pairs 6" "bench_peers --ranks 0" "bench_peers --venv"; do
         # shellcheck disable=SC2086 # these are words
         set -- $words
         run "$scripts/$1.sh" "${@:2}"
@@ -357,7 +357,7 @@ EOF
     run "$scripts/test.sh" --list --only '^(san/)?unit/test_base_rng|shellcheck'
     echo "$output"
     [ "$status" -eq 0 ]
-    [ "$output" = $'unit/test_base_rng\nsource/shellcheck\nsan/unit/test_base_rng' ]
+    [ "$output" = $'source/shellcheck\nsan/unit/test_base_rng\nunit/test_base_rng' ]
     run "$scripts/test.sh" --list --only no_such_test
     [ "$status" -eq 2 ]
 }
@@ -437,4 +437,89 @@ prove_entry() { # SECONDS COMMAND
     [ "$status" -eq 0 ]
     [[ "$output" == *"| 1 | torch | 150 | 125 to 175 | **2.67** | 2.50, 2.62 to 2.88, 3.00 | 400 | 0.25 |"* ]]
     [[ "$output" == *"| dptrain | 2 ranks / 2 × 1 rank | **0.88** |"* ]]
+}
+
+@test "install_deps.sh --cuda takes a toolkit that is there, else PyPI's, and says what to do when it can't be had" {
+    printf '#!/usr/bin/env bash\necho installed\n' >"$bin/dpkg-query"
+    cp "$bin/dpkg-query" "$bin/apt-get"
+    printf '#!/usr/bin/env bash\n' >"$bin/nvcc"
+    # python3 -m venv FOLDER, with a pip that lays out what it was asked for, or fails as without a network.
+    cat >"$bin/python3" <<'EOF'
+#!/usr/bin/env bash
+mkdir -p "$3/bin" && cp "$FAKE_PIP" "$3/bin/pip"
+EOF
+    cat >"$bin/pip" <<'EOF'
+#!/usr/bin/env bash
+[[ ! -e $NO_NETWORK ]] || { echo 'ERROR: no matching distribution' >&2; exit 1; }
+echo "$*" >>"$CALLS"
+site=${0%/bin/pip}/lib/python3.11/site-packages/nvidia
+mkdir -p "$site"/cu13/{bin,include,lib} "$site"/nccl/{include,lib}
+printf '#!/bin/sh\n' >"$site/cu13/bin/nvcc"
+chmod +x "$site/cu13/bin/nvcc"
+touch "$site/cu13/include/cublasLt.h" "$site/nccl/include/nccl.h"
+EOF
+    chmod +x "$bin"/*
+    export FAKE_PIP=$bin/pip CALLS=$BATS_TEST_TMPDIR/calls NO_NETWORK=$BATS_TEST_TMPDIR/no_network
+    export DPTRAIN_CUDA_HOME="$BATS_TEST_TMPDIR/a cuda"
+    unset CUDA_HOME
+    PATH=$bin:$PATH run "$scripts/install_deps.sh" --cuda
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"nvcc is here: $bin/nvcc"* ]]
+    [ ! -e "$CALLS" ]
+
+    rm "$bin/nvcc"
+    PATH=$bin:$(small_path uname rm mkdir cp ln mv cat head timeout touch wc chmod)
+    touch "$NO_NETWORK"
+    run "$scripts/install_deps.sh" --cuda
+    echo "$output"
+    [ "$status" -eq 4 ]
+    [[ "$output" == *"could not be had from PyPI: ERROR: no matching distribution"*"make CUDA=0"* ]]
+    [ ! -e "$DPTRAIN_CUDA_HOME" ]
+    [ ! -e "$DPTRAIN_CUDA_HOME.part" ]
+
+    rm "$NO_NETWORK"
+    run "$scripts/install_deps.sh" --cuda
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ "$(cat "$CALLS")" == *nvidia-cuda-nvcc==*nvidia-nccl-cu13==* ]]
+    [ -x "$DPTRAIN_CUDA_HOME/bin/nvcc" ]
+    [ -e "$DPTRAIN_CUDA_HOME/lib64/" ]
+    [ -e "$DPTRAIN_CUDA_HOME/include/nccl.h" ]
+    run "$scripts/install_deps.sh" --cuda
+    [ "$status" -eq 0 ]
+    [ "$(wc -l <"$CALLS")" -eq 1 ]
+}
+
+@test "the table of GPU steps sets PyTorch's time over ours, and finds the gaps in a trace" {
+    command -v python3 || skip "python3 is not here"
+    export PYTHONDONTWRITEBYTECODE=1
+    while read -r round name rate; do
+        printf '%s\t64\tfp32\t%s\t{"images_per_sec": %s}\n' "$round" "$name" "$rate"
+    done >"$BATS_TEST_TMPDIR/ends" <<<"0 dptrain 640000
+0 eager 64000
+1 dptrain 640000
+1 eager 128000"
+    run python3 "$scripts/peers/gpu_table.py" steps "$BATS_TEST_TMPDIR/ends"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"| 64 | fp32 | eager | 750.0 | 625.0 to 875.0 | **7.50** | 5.00, 6.25 to 8.75, 10.00 |"* ]]
+    # Of the second half: 100 to 150, 150 to 190 with another inside, nothing up to 200, 200 to 210.
+    printf 'Start (ns),Duration (ns),Name\n' >"$BATS_TEST_TMPDIR/trace"
+    printf '%s\n' 0,10,a 10,10,a 20,5,a 30,5,a 100,50,b '150,40,"c, d"' 160,5,e 200,10,f >>"$BATS_TEST_TMPDIR/trace"
+    run python3 "$scripts/peers/gpu_table.py" gaps "$BATS_TEST_TMPDIR/trace"
+    echo "$output"
+    [ "$output" = 9.1 ]
+}
+
+@test "gpu_suite.sh refuses a stage that is not there and a bundle without tests" {
+    run "$scripts/gpu_suite.sh" --only tests,luck
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"no stage 'luck'"* ]]
+    mkdir -p "$BATS_TEST_TMPDIR/dptrain-0/bin"
+    tar -czf "$BATS_TEST_TMPDIR/empty.tar.gz" -C "$BATS_TEST_TMPDIR" dptrain-0
+    run "$scripts/gpu_suite.sh" --bundle "$BATS_TEST_TMPDIR/empty.tar.gz" --out "$BATS_TEST_TMPDIR"
+    echo "$output"
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"--with-tests packs them"* ]]
 }

@@ -8,11 +8,16 @@ EMU_FLAGS = -std=c++17 -D_GNU_SOURCE -O2 -g -fPIC -ffp-contract=off -fno-omit-fr
 EMU_DIR  := $(BUILD)/emu
 EMU_OBJ  := $(patsubst tests/emu/%.cc,$(EMU_DIR)/lib/%.o,$(filter-out tests/emu/test_%,$(wildcard tests/emu/*.cc)))
 EMU_KERNELS := $(patsubst kernels/cuda/%.cu,$(EMU_DIR)/%.o,$(wildcard kernels/cuda/*.cu))
+# C tests that name cuda in their RUN line.
+EMU_C_TESTS := $(patsubst tests/%.c,$(EMU_DIR)/%,$(shell grep -lE '^(/\*| \*) RUN .*device=[a-z,]*cuda' tests/unit/*.c tests/mpi/*.c))
 EMU_TESTS := $(patsubst tests/emu/%.cc,$(EMU_DIR)/tests/%,$(wildcard tests/emu/test_*.cc))
 EMU_LIB  := $(EMU_DIR)/libemu.so
 EMU_LIBS = $(EMU_LIB) -Wl,-rpath,$(abspath $(EMU_DIR)) -lstdc++
 
-.PHONY: emu
+.PHONY: emu emu-tests emu-why
+emu-why:
+	@echo '$(if $(HAVE_CUDA),,no CUDA device is emulated without CUDA: $(CUDA_SAYS))'
+emu-tests: $(EMU_TESTS) $(EMU_C_TESTS) $(EMU_DIR)/dptrain ## build what tests run on the emulated CUDA device
 emu: $(EMU_LIB) $(EMU_DIR)/libemu.a $(EMU_KERNELS) $(EMU_TESTS) ## build the emulated CUDA device and its tests
 
 $(EMU_DIR)/libemu.a: $(EMU_OBJ)

@@ -1,4 +1,4 @@
-/* RUN np=0 device=ref,cpu : graphs: errors that name the layer, whole-network gradients, hooks, memory reuse.
+/* RUN np=0 device=ref,cpu,cuda : graphs: errors that name the layer, whole-network gradients, hooks, memory reuse.
  */
 #include <math.h>
 #include <string.h>

@@ -11,7 +11,7 @@
  * derivative (only batch norm and softmax have one). A missing term, a wrong sign or a wrong index is larger
  * by orders of magnitude.
  *
- * RUN device=ref,cpu */
+ * RUN device=ref,cpu,cuda */
 #include "tests/op_util.h"
 #include "tests/tap.h"
 

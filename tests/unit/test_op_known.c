@@ -1,6 +1,6 @@
 /* Small values worked by hand.
  *
- * RUN device=ref,cpu */
+ * RUN device=ref,cpu,cuda */
 #include "tests/op_util.h"
 #include "tests/tap.h"
 
@@ -239,7 +239,11 @@ static void test_elementwise(const backend_t *device)
     OK(IS(r.y, 11, 22) && IS(r.dx[0], 1, 1) && IS(r.dx[1], 1, 1), "add");
     op_run_free(&r);
 
-    float weight[] = {1, -1}, gradient[] = {0.5f, 1}, velocity[] = {0, 0};
+    float *weight = util_floats(device, shape_1d(2)), *gradient = util_floats(device, shape_1d(2));
+    float *velocity = util_floats(device, shape_1d(2));
+    SET(weight, 1, -1);
+    SET(gradient, 0.5f, 1);
+    SET(velocity, 0, 0);
     optim_args_t sgd = {.weight = weight,
                         .gradient = gradient,
                         .state = {velocity},
@@ -247,12 +251,14 @@ static void test_elementwise(const backend_t *device)
                         .lr = 0.1,
                         .momentum = 0.9,
                         .gradient_scale = 1};
-    must(device->optim[OPTIM_SGD](&sgd), "sgd");
+    must(util_optim(device, OPTIM_SGD, &sgd), "sgd");
     OK(IS(velocity, 0.5f, 1) && IS(weight, 0.95f, -1.1f), "sgd: first step");
-    must(device->optim[OPTIM_SGD](&sgd), "sgd");
+    must(util_optim(device, OPTIM_SGD, &sgd), "sgd");
     OK(IS(velocity, 0.95f, 1.9f) && IS(weight, 0.855f, -1.29f), "sgd: second step, with momentum");
-    must(device->accumulate(weight, gradient, 1), "accumulate");
+    must(device->accumulate(util_device(weight), util_device(gradient), 1), "accumulate");
+    util_pull(device);
     OK(IS(weight, 1.355f, -1.29f), "accumulate adds to n elements and to no more");
+    util_free(&weight), util_free(&gradient), util_free(&velocity);
 }
 
 int main(int argc, char **argv)

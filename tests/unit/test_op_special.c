@@ -1,6 +1,6 @@
 /* What shapes alone do not show: NaN and infinities, dropout's mask, operators in place.
  *
- * RUN device=ref,cpu */
+ * RUN device=ref,cpu,cuda */
 #include "ops/registry.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"

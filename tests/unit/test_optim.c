@@ -1,4 +1,4 @@
-/* RUN np=0 device=ref,cpu : optimizer steps over a network's parameters: who is decayed, clipping, LARS,
+/* RUN np=0 device=ref,cpu,cuda : optimizer steps over a network's parameters: who is decayed, clipping, LARS,
  * averages. */
 #include "nn/layers.h"
 #include "tests/op_util.h"

@@ -36,6 +36,11 @@
 #define __launch_bounds__(...)
 #define __grid_constant__
 
+/* CUDA has these in the global namespace; <cmath> hides C's macros. */
+using std::isfinite;
+using std::isinf;
+using std::isnan;
+
 /* Of the thread that runs. */
 extern uint3 threadIdx, blockIdx;
 extern dim3 blockDim, gridDim;

@@ -1,0 +1,160 @@
+/* Bytes a second of the CUDA backend's operators and optimizers that move memory, beside a copy on the device
+ * that moves as many, in turn, on the same GPU. Counted is what a kernel has to read and write once (batch
+ * norm: its input twice). Prints Markdown: gpu_ops [--quick]. Exit code 4: there is no GPU. */
+#include "scripts/bench/gpu_turns.h"
+
+typedef struct copy {
+    void *to, *from;
+    size_t n_bytes;
+} copy_t;
+
+static err_t run_copy(void *context)
+{
+    copy_t *c = context;
+    return backend_copy(self.backend, c->to, c->from, c->n_bytes);
+}
+
+/* A row: bytes that have to be moved, a second, beside a copy that moves as many. */
+static err_t bandwidth_row(const char *name, work_t *ours, double n_bytes)
+{
+    copy_t copy = {.n_bytes = (size_t)(n_bytes / 2)};
+    work_t peer = {.run = run_copy, .context = &copy};
+    turns_t t;
+    TRY(make_block((int64_t)(copy.n_bytes / sizeof(float)), false, &copy.from));
+    TRY(make_block((int64_t)(copy.n_bytes / sizeof(float)), false, &copy.to));
+    copy.n_bytes &= ~(size_t)3;
+    TRY(take_turns(ours, &peer, &t));
+    printf("| %s | %.1f | %.0f | %.0f | **%.2f** | %.2f to %.2f |\n", name, 1e6 * t.ours_sec,
+           1e-9 * n_bytes / t.ours_sec, 1e-9 * n_bytes / t.peer_sec, t.ratio[1], t.ratio[0], t.ratio[2]);
+    fflush(stdout);
+    return ERR_OK;
+}
+
+static void operator_row(const char *name, op_desc_t desc, bool backward, double n_bytes)
+{
+    subject_t s;
+    work_t ours = {.run = run_subject, .context = &s};
+    err_t err = make_subject(desc, NULL, &s);
+    if (err == ERR_OK) err = op_forward(s.op, &s.args); /* what backward reads */
+    s.backward = backward;
+    if (err == ERR_OK) err = bandwidth_row(name, &ours, n_bytes);
+    if (err != ERR_OK) row_failed(name);
+    drop_subject(&s);
+}
+
+static void operators(void)
+{
+    const shape_t x = shape_4d(64, 56, 56, 256), logits = shape_2d(65536, 1000);
+    const double n = (double)shape_count(x), l = (double)shape_count(logits);
+    op_desc_t relu = {.kind = OP_RELU, .n_inputs = 1, .x = {x}};
+    op_desc_t add = {.kind = OP_ADD, .n_inputs = 2, .x = {x, x}};
+    op_desc_t drop = {.kind = OP_DROPOUT, .n_inputs = 1, .x = {x}, .attr.dropout = {0.5}};
+    op_desc_t norm = {.kind = OP_BATCH_NORM,
+                      .n_inputs = 1,
+                      .x = {x},
+                      .attr.batch_norm = {.momentum = 0.1, .epsilon = 1e-5}};
+    op_desc_t max = {.kind = OP_POOL2D, .n_inputs = 1, .x = {x}, .attr.pool2d = {POOL_MAX, 2, 2, 2, 2, 0, 0}};
+    op_desc_t mean = {
+        .kind = OP_POOL2D, .n_inputs = 1, .x = {x}, .attr.pool2d = {POOL_AVG, 2, 2, 2, 2, 0, 0}};
+    op_desc_t xent = {.kind = OP_SOFTMAX_XENT, .n_inputs = 1, .x = {logits}};
+    printf("\n| operator | µs | GB/s | a copy, GB/s | ratio | middle half |\n|---|---|---|---|---|---|\n");
+    operator_row("relu forward", relu, false, 8 * n);
+    operator_row("relu backward", relu, true, 12 * n);
+    operator_row("add forward", add, false, 12 * n);
+    operator_row("add backward", add, true, 12 * n);
+    operator_row("dropout forward", drop, false, 8 * n);
+    operator_row("dropout backward", drop, true, 8 * n);
+    operator_row("batch norm forward", norm, false, 12 * n);
+    operator_row("batch norm backward", norm, true, 20 * n);
+    operator_row("max pool 2×2 forward", max, false, 5 * n);
+    operator_row("max pool 2×2 backward", max, true, 5 * n);
+    operator_row("mean pool 2×2 forward", mean, false, 5 * n);
+    operator_row("mean pool 2×2 backward", mean, true, 5 * n);
+    operator_row("softmax cross-entropy forward", xent, false, 4 * l);
+    operator_row("softmax cross-entropy backward", xent, true, 8 * l);
+}
+
+typedef struct flat {
+    optim_args_t args;
+    optim_kind_t kind;
+    float *a, *b;
+    int64_t n;
+} flat_t;
+
+static err_t run_optim(void *context)
+{
+    flat_t *f = context;
+    return self.backend->optim[f->kind](&f->args);
+}
+
+static err_t run_accumulate(void *context)
+{
+    flat_t *f = context;
+    return self.backend->accumulate(f->a, f->b, f->n);
+}
+
+static err_t run_narrow(void *context)
+{
+    flat_t *f = context;
+    return self.backend->narrow(f->a, (uint16_t *)(void *)f->b, f->n, self.backend->device()->stream);
+}
+
+static err_t run_widen(void *context)
+{
+    flat_t *f = context;
+    return self.backend->widen((const uint16_t *)(const void *)f->b, f->a, f->n,
+                               self.backend->device()->stream);
+}
+
+static err_t make_flat(flat_t *f)
+{
+    optim_args_t *a = &f->args;
+    TRY(make_block(f->n, false, &f->a));
+    TRY(make_block(f->n, false, &f->b));
+    TRY(make_block(f->n, true, &a->state[0]));
+    TRY(make_block(f->n, true, &a->state[1]));
+    a->weight = f->a, a->gradient = f->b, a->n = f->n;
+    return ERR_OK;
+}
+
+static void flat_row(const char *name, err_t (*run)(void *context), optim_kind_t kind, double bytes_each)
+{
+    flat_t f = {.kind = kind, .n = (int64_t)1 << 26};
+    f.args = (optim_args_t){.lr = 1e-3,
+                            .gradient_scale = 1,
+                            .momentum = 0.9,
+                            .rho = 0.9,
+                            .beta = {0.9, 0.999},
+                            .correction = {0.1, 0.001},
+                            .epsilon = 1e-6,
+                            .trust_ratio = 0.01};
+    work_t ours = {.run = run, .context = &f};
+    err_t err = make_flat(&f);
+    if (err == ERR_OK) err = bandwidth_row(name, &ours, bytes_each * (double)f.n);
+    if (err != ERR_OK) row_failed(name);
+    drop_blocks();
+}
+
+static void flat_buffers(void)
+{
+    flat_row("SGD with momentum", run_optim, OPTIM_SGD, 20);
+    flat_row("LARS", run_optim, OPTIM_LARS, 20);
+    flat_row("Adadelta", run_optim, OPTIM_ADADELTA, 28);
+    flat_row("AdamW", run_optim, OPTIM_ADAMW, 28);
+    flat_row("accumulate", run_accumulate, OPTIM_SGD, 12);
+    flat_row("to bf16", run_narrow, OPTIM_SGD, 6);
+    flat_row("from bf16", run_widen, OPTIM_SGD, 6);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 2 || (argc == 2 && strcmp(argv[1], "--quick") != 0)) {
+        fprintf(stderr, "usage: gpu_ops [--quick]\n");
+        return ERR_USAGE;
+    }
+    if (!open_gpu(argc == 2)) return ERR_SYSTEM;
+    operators();
+    flat_buffers();
+    close_gpu();
+    return 0;
+}

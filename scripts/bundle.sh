@@ -1,0 +1,179 @@
+#!/usr/bin/env bash
+# Packs dptrain with the libraries that compute nodes may lack. See --help.
+set -euo pipefail
+here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
+# shellcheck source=scripts/lib.sh
+. "$here/lib.sh"
+
+usage() {
+    cat <<'EOT'
+usage: scripts/bundle.sh [options]
+
+Packs the program, Open MPI and every shared library that they use, but glibc's and the GPU driver's, into one tarball.
+It runs where it is unpacked, on nodes with no packages: dptrain-…/dptrain, dptrain-…/mpirun, dptrain-…/scripts/run.sh.
+On several hosts unpack it at the same place of each (or on a shared folder), in a path without blanks.
+
+  --with-cuda   also cuBLASLt and NCCL of the toolkit that it was built with (about 700 MB unpacked)
+  --with-tests  also the GPU tests and benchmarks, for scripts/gpu_suite.sh on a machine that cannot build
+  --out FILE    the tarball [dptrain-VERSION-x86_64.tar.gz]
+  -h, --help    this text
+
+Builds first, as make does; variables for make (CUDA=1, CUDA_ARCHS=90) are taken from the environment. Needs the node's
+glibc to be no older than what the libraries were built for; the start script looks, and says so.
+EOT
+}
+
+with_cuda=no with_tests=no out=''
+while [[ $# -gt 0 ]]; do
+    case $1 in
+    --with-cuda) with_cuda=yes; shift ;;
+    --with-tests) with_tests=yes; shift ;;
+    --out) need_value "$@"; out=$(readlink -m "$2"); shift 2 ;;
+    -h | --help) usage; exit 0 ;;
+    *) die 2 "unknown option '$1'; --help lists the options" ;;
+    esac
+done
+cd "$here/.."
+for tool in ompi_info ldd objdump strip tar gzip; do
+    command -v "$tool" >/dev/null || die 4 "$tool was not found; scripts/install_deps.sh installs or lists what is missing"
+done
+version=$(cat VERSION)
+name=dptrain-$version-$(uname -m)
+out=${out:-$PWD/$name.tar.gz}
+[[ -d $(dirname "$out") ]] || die 2 "--out $out: there is no such folder"
+
+make -s -j "$(nproc)" dptrain >&2 || die 1 "the build failed"
+program=${DPTRAIN_BIN:-$PWD/dptrain}
+# Tests that run on a GPU say so in their RUN line.
+gpu_tests=()
+if [[ $with_tests == yes ]]; then
+    mapfile -t gpu_tests < <(grep -lE 'RUN .*device=[a-z,]*cuda' tests/unit/test_*.c tests/mpi/test_*.c)
+    programs=("${gpu_tests[@]/#/build/}")
+    make -s -j "$(nproc)" "${programs[@]%.c}" >&2 || die 1 "the build of the tests failed"
+    if compgen -G 'build/kernels/cuda/*.o' >/dev/null; then
+        make -s build/scripts/bench/gpu_ops build/scripts/bench/gpu_products >&2 || die 1 "the build of the benchmarks failed"
+    fi
+fi
+cuda_home=$(make -s info | sed -n 's/^CUDA *yes, //p')
+[[ $with_cuda == no || -n $cuda_home ]] || die 2 "--with-cuda: this build has no CUDA; scripts/install_deps.sh --cuda"
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/dptrain-bundle.XXXXXX") || die 4 "cannot make a folder in ${TMPDIR:-/tmp}"
+trap 'rm -rf "$work"' EXIT
+root=$work/$name
+mkdir -p "$root"/{bin,lib/none,libexec,scripts,etc}
+
+# Of Open MPI: its own place for plugins, relative to its prefix, which OPAL_PREFIX moves.
+ompi() { ompi_info --parsable --path "$1" | cut -d : -f 3; }
+prefix=$(ompi prefix) plugins=$(ompi pkglibdir)
+[[ $plugins == "$prefix"/* && -d $plugins ]] || die 4 "Open MPI's plugins are not below its prefix: $plugins, $prefix"
+into=$root/${plugins#"$prefix"/}
+mkdir -p "$into" "$root/share/openmpi"
+# Without those of fabrics: their libraries belong to the node's drivers. Debian's Open MPI does not use them unless
+# told; NCCL opens the node's libibverbs by itself. Without OpenSHMEM, and what speaks to other launchers than ssh
+# and Slurm.
+for plugin in "$plugins"/*.so; do
+    case ${plugin##*/} in
+    *_ucx.so | *_ofi.so | *_openib.so | *_psm*.so | *_flux.so | *_jsm.so) ;;
+    mca_atomic_* | mca_memheap_* | mca_scoll_* | mca_spml_* | mca_sshmem_* | libompi_dbg*) ;;
+    *) cp -L "$plugin" "$into/" ;;
+    esac
+done
+cp "$(ompi pkgdatadir)"/*.txt "$root/share/openmpi/"
+if [[ -d $(ompi sysconfdir) ]]; then cp -rL "$(ompi sysconfdir)" "$root/etc/openmpi"; else mkdir "$root/etc/openmpi"; fi
+for command in mpirun orted; do
+    cp -L "$(command -v "$command")" "$root/libexec/$command" || die 4 "Open MPI's $command was not found"
+done
+cp "$program" "$root/libexec/dptrain"
+
+# The start script, under every name that can be started.
+start=$work/start
+cat >"$start" <<'EOT'
+#!/bin/sh
+# Starts the program of this name in libexec with the libraries of this folder.
+name=${0##*/}
+case $0 in
+*/*) home=${0%/*} ;;
+*) home=$(command -v "$0") && home=${home%/*} ;;
+esac
+home=$(CDPATH='' cd -P "$home/@UP@" && pwd) || exit 4
+wanted=@GLIBC@
+# shellcheck disable=SC2046 # two words
+set_glibc() { glibc=$2; }
+set_glibc $(getconf GNU_LIBC_VERSION 2>/dev/null)
+older() { # A B, as in 2.9 2.36
+    [ "${1%%.*}" -lt "${2%%.*}" ] || { [ "${1%%.*}" -eq "${2%%.*}" ] && [ "${1#*.}" -lt "${2#*.}" ]; }
+}
+if [ -n "$glibc" ] && older "$glibc" "$wanted"; then
+    echo "$name: error: this bundle needs glibc $wanted or later, this node has $glibc; pack it on a system as old as the oldest node" >&2
+    exit 4
+fi
+LD_LIBRARY_PATH=$home/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+OPAL_PREFIX=$home OPAL_SYSCONFDIR=$home/etc/openmpi
+export LD_LIBRARY_PATH OPAL_PREFIX OPAL_SYSCONFDIR
+# Plugins of the node's hwloc belong to another library than this. PMIx would warn that it has none for compression,
+# which only large jobs have a use for.
+HWLOC_PLUGINS_PATH=$home/lib/none PMIX_MCA_pcompress_base_silence_warning=1
+export HWLOC_PLUGINS_PATH PMIX_MCA_pcompress_base_silence_warning
+# The environment may be empty, and mpirun starts orted by PATH.
+PATH=$home/bin:${PATH:-/usr/local/bin:/usr/bin:/bin}
+export PATH
+exec "$home/libexec/$name" "$@"
+EOT
+
+scripts=(run.sh nccl_bw.sh lib.sh)
+if [[ $with_tests == yes ]]; then
+    scripts+=(gpu_suite.sh test.sh bench_gpu_steps.sh peers)
+    mkdir -p "$root"/{tests/unit,tests/mpi,results,build/tests/unit,build/tests/mpi,build/scripts/bench}
+    cp tests/driver.sh "$root/tests/"
+    # Their RUN lines are read.
+    for source in "${gpu_tests[@]}"; do
+        cp "$source" "$root/$source"
+        cp "build/${source%.c}" "$root/libexec/"
+    done
+    for bench in gpu_ops gpu_products; do
+        [[ ! -x build/scripts/bench/$bench ]] || cp "build/scripts/bench/$bench" "$root/libexec/"
+    done
+fi
+for script in "${scripts[@]}"; do cp -r "scripts/$script" "$root/scripts/"; done
+cp README.md LICENSE VERSION "$root/"
+for file in "$root"/libexec/*; do strip --strip-debug "$file"; done
+
+# Everything that these name, again and again down; ldd lists the closure.
+is_of_the_system() { # LIBRARY
+    [[ $1 =~ ^(ld-linux.*|lib(c|m|dl|pthread|rt|resolv|util|mvec|nsl|anl|BrokenLocale|thread_db))\.so || $1 =~ ^lib(cuda|nvidia.*)\.so ]]
+}
+ldd "$root"/libexec/* "$into"/*.so 2>/dev/null >"$work/ldd" || true
+if missing=$(grep -E '=> not found' "$work/ldd" | sort -u) && [[ -n $missing ]]; then
+    die 4 "not found here, so it cannot be packed:$missing"
+fi
+while read -r library path; do
+    is_of_the_system "$library" || [[ -e $root/lib/$library ]] || cp -L "$path" "$root/lib/$library"
+done < <(awk '$2 == "=>" && $3 ~ /^\// { print $1, $3 }' "$work/ldd" | sort -u)
+if [[ $with_cuda == yes ]]; then
+    for library in libcublasLt.so libnccl.so; do
+        path=$(find -L "$cuda_home/lib64" "$cuda_home/lib" -maxdepth 2 -name "$library.[0-9]*" 2>/dev/null | awk '{ print length, $0 }' |
+            sort -n | sed -n '1s/^[0-9]* //p')
+        [[ -n $path ]] || path=$(ldconfig -p | awk -v want="$library." 'index($1, want) == 1 { print $NF; exit }')
+        [[ -n $path ]] || die 4 "--with-cuda: $library was not found in $cuda_home; scripts/install_deps.sh --cuda has it"
+        cp -L "$path" "$root/lib/${path##*/}"
+    done
+fi
+
+# What the libraries ask of glibc, not which one is here: most ask less.
+glibc=$(find "$root/lib" "$root/libexec" -type f -exec objdump -T {} + 2>/dev/null |
+    grep -oE '\(GLIBC_2\.[0-9]+' | grep -oE '2\.[0-9]+' | sort -u -t . -k 2n | tail -n 1)
+[[ -n $glibc ]] || die 4 "cannot tell which glibc the libraries need (objdump -T)"
+install_start() { # FILE UP
+    sed "s|@UP@|$2|; s|@GLIBC@|$glibc|" "$start" >"$1"
+    chmod 755 "$1"
+}
+for command in dptrain mpirun; do install_start "$root/$command" .; done
+for command in dptrain mpirun orted; do install_start "$root/bin/$command" ..; done
+for source in "${gpu_tests[@]}"; do install_start "$root/build/${source%.c}" ../../..; done
+for bench in gpu_ops gpu_products; do
+    [[ ! -e $root/libexec/$bench ]] || install_start "$root/build/scripts/bench/$bench" ../../..
+done
+
+tar -C "$work" --owner=0 --group=0 --numeric-owner -c "$name" | gzip >"$out.part" || die 4 "cannot write $out"
+mv "$out.part" "$out" || die 4 "cannot write $out"
+note "$out: $(du -h "$out" | cut -f 1), $(du -sh "$root" | cut -f 1) unpacked, for glibc $glibc and later"

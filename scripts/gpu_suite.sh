@@ -1,0 +1,300 @@
+#!/usr/bin/env bash
+# Everything that needs a GPU, as one command with one report. See --help.
+set -euo pipefail
+here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
+# shellcheck source=scripts/lib.sh
+. "$here/lib.sh"
+
+usage() {
+    cat <<'EOT'
+usage: scripts/gpu_suite.sh [options]
+
+On a machine with GPUs: builds (or unpacks a bundle), runs the GPU tests, runs programs on one and on all GPUs, looks for
+wrong memory accesses and races with compute-sanitizer, measures, compares with PyTorch and cuDNN, and writes one page,
+gpu-NAME.md: what ran, passed, failed, and what was not run and why.
+
+  --bundle FILE   use what scripts/bundle.sh --with-tests has packed, for a machine that cannot build
+  --out FOLDER    for the page [results]; FOLDER/gpu-suite.log gets the output of everything
+  --quick         all stages shortened; done within 8 minutes
+  --budget SEC    the most that a stage may take [a default of each stage's own; --quick: of all together, too]
+  --only LIST     stages, with commas between: build tests programs memcheck racecheck nccl steps operators products cudnn
+  --python CMD    the Python that has PyTorch [python3]
+  --no-build      take ./dptrain and the tests as they are
+  -h, --help      this text
+
+Nothing is installed. Data: $DPTRAIN_DATA/mnist, data/mnist, or the built-in digits. Exit codes: 0 what ran has passed,
+1 something failed, 4 there is no GPU (what can be done without one is done, and the page says so).
+EOT
+}
+
+command="scripts/gpu_suite.sh${*:+ $*}"
+stages=(build tests programs memcheck racecheck nccl steps operators products cudnn)
+bundle='' out='' quick=no budget=0 only=${stages[*]} python=python3 build=yes passed_on=()
+while [[ $# -gt 0 ]]; do
+    case $1 in
+    --bundle) need_value "$@"; bundle=$2; shift 2; continue ;;
+    --out) need_value "$@"; out=$(readlink -m "$2"); shift 2; continue ;;
+    --quick) quick=yes; passed_on+=("$1"); shift ;;
+    --budget) need_value "$@"; whole_number "$1" "$2" 1; budget=$((10#$2)); passed_on+=("$1" "$2"); shift 2 ;;
+    --only) need_value "$@"; only=${2//,/ }; passed_on+=("$1" "$2"); shift 2 ;;
+    --python) need_value "$@"; python=$2; passed_on+=("$1" "$2"); shift 2 ;;
+    --no-build) build=no; shift ;;
+    -h | --help) usage; exit 0 ;;
+    *) die 2 "unknown option '$1'; --help lists the options" ;;
+    esac
+done
+for word in $only; do
+    [[ " ${stages[*]} " == *" $word "* ]] || die 2 "--only: there is no stage '$word'; there are ${stages[*]}"
+done
+root=$(readlink -f "$here/..")
+out=${out:-$root/results}
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/dptrain-suite.XXXXXX") || die 4 "cannot make a folder in ${TMPDIR:-/tmp}"
+trap 'rm -rf "$work"' EXIT
+if [[ -n $bundle ]]; then
+    tar -xzf "$bundle" -C "$work" || die 3 "--bundle $bundle cannot be unpacked"
+    suite=$(compgen -G "$work/dptrain-*/scripts/gpu_suite.sh") ||
+        die 3 "--bundle $bundle has no tests in it; scripts/bundle.sh --with-tests packs them"
+    status=0
+    "$suite" --no-build --out "$out" "${passed_on[@]}" || status=$?
+    exit "$status"
+fi
+cd "$root"
+log=$out/gpu-suite.log
+if ! { mkdir -p "$out" && : >"$log"; }; then die 4 "--out $out cannot be written"; fi
+export DPTRAIN_TEST_LOGS=$work/test-logs
+# In an unpacked bundle, programs are below libexec, and started by scripts that find their libraries.
+if [[ ! -e Makefile ]]; then build=no; fi
+if [[ -x bin/orted ]]; then PATH=$root/bin:$PATH; fi
+
+# The libraries that are opened at run time, where the loader does not look: a toolkit's, or Python packages'.
+find_libraries() {
+    local library folder found
+    for library in libcublasLt.so.[0-9]* libnccl.so.[0-9]*; do
+        if ldconfig -p 2>/dev/null | grep -q "^[[:space:]]*${library%%.*}\.so\.[0-9]"; then continue; fi
+        for folder in "${CUDA_HOME:-/usr/local/cuda}/lib64" build/cuda/lib \
+            "$(timeout 60 "$python" -c 'import nvidia; print(list(nvidia.__path__)[0])' 2>/dev/null || true)"; do
+            [[ -d $folder ]] || continue
+            found=$(find -L "$folder" -maxdepth 3 -name "$library" -print -quit 2>/dev/null) || true
+            [[ -n $found ]] || continue
+            export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}${found%/*}
+            break
+        done
+    done
+}
+
+declare -A result detail
+declare -A seconds=([build]=1800 [tests]=2400 [programs]=600 [memcheck]=1800 [racecheck]=1800 [nccl]=600 [steps]=2400
+    [operators]=600 [products]=1200 [cudnn]=1200)
+if [[ $quick == yes ]]; then
+    seconds=([build]=240 [tests]=150 [programs]=60 [memcheck]=60 [racecheck]=60 [nccl]=40 [steps]=90 [operators]=30
+        [products]=45 [cudnn]=45)
+fi
+
+# What is left for a stage. --quick as a whole ends within 8 minutes.
+time_for() { # STAGE
+    local most=${seconds[$1]}
+    ((budget == 0 || budget > most)) || most=$budget
+    if [[ $quick == yes ]] && ((460 - SECONDS < most)); then most=$((460 - SECONDS)); fi
+    echo "$most"
+}
+
+# Runs a stage's command, its output into $work/STAGE and the log; result: passed, failed, or not run.
+stage() { # NAME COMMAND...
+    local name=$1 most status=0 begin=$SECONDS
+    shift
+    most=$(time_for "$name")
+    if ((most < 5)); then
+        result[$name]='not run' detail[$name]="no time was left"
+        return
+    fi
+    note "$name, up to $most s"
+    printf '\n== %s: %s\n' "$name" "$*" >>"$log"
+    deadline=$((SECONDS + most))
+    [[ $(type -t "$1") == function ]] || set -- within "$@"
+    # Not `|| status`: the first failure ends a function.
+    set +e
+    (set -e; "$@") >"$work/$name" 2>"$work/$name.err"
+    status=$?
+    set -e
+    cat "$work/$name" "$work/$name.err" >>"$log"
+    detail[$name]="$((SECONDS - begin)) s"
+    case $status in
+    0) result[$name]=passed ;;
+    77) result[$name]='not run' detail[$name]=$(tail -n 1 "$work/$name.err") ;;
+    124 | 137) result[$name]=failed detail[$name]="stopped after $most s" ;;
+    *) result[$name]=failed detail[$name]="code $status: $(grep -v '^ *$' "$work/$name.err" | tail -n 1)" ;;
+    esac
+}
+
+wanted() { [[ " $only " == *" $1 "* ]]; }
+
+within() { timeout -k 10 $((deadline > SECONDS ? deadline - SECONDS : 1)) "$@" </dev/null; } # COMMAND...
+
+# dptrain under mpirun; 2 and more ranks on fewer GPUs share them.
+on_gpus() { # NP OPTION...
+    local np=$1
+    shift
+    within scripts/run.sh -np "$np" -- train --data digits --batch 64 --device cuda --overwrite "$@"
+}
+
+losses() { sed -n 's/.*"record":"step".*"loss":\([0-9.e+-]*\).*/\1/p' "$1/metrics.jsonl"; }
+
+# Whether two runs have lost alike, step by step.
+close_to() { # FOLDER FOLDER TOLERANCE
+    paste <(losses "$1") <(losses "$2") |
+        awk -v most="$3" '{ d = $1 - $2; if (d < 0) d = -d; if (NF != 2 || d > most) bad = 1 } END { exit bad || NR == 0 }'
+}
+
+run_programs() {
+    local cpu=(--data digits --batch 64 --device cpu --overwrite)
+    within ./dptrain train "${cpu[@]}" --steps 20 --out "$work/cpu"
+    on_gpus 1 --steps 20 --out "$work/gpu"
+    close_to "$work/cpu" "$work/gpu" 0.02 || { echo "the GPU's losses are not the CPU's" >&2; return 1; }
+    # A checkpoint of the CPU resumed on the GPU, and that one's on the CPU.
+    within ./dptrain train --out "$work/cpu" --resume auto --device cuda --steps 40
+    within ./dptrain train --out "$work/cpu" --resume auto --device cpu --steps 60
+    on_gpus 2 --steps 20 --comm mpi --share-gpu --out "$work/two"
+    close_to "$work/gpu" "$work/two" 0.01 || { echo "2 ranks' losses are not 1 rank's" >&2; return 1; }
+    echo "CPU and GPU agree; checkpoints go both ways; 2 ranks on a GPU through --comm mpi agree with 1"
+}
+
+run_nccl() {
+    local np n_ok=''
+    on_gpus 1 --steps 20 --out "$work/alone" --comm nccl
+    for ((np = 2; np <= n_gpus; np *= 2)); do
+        on_gpus "$np" --steps 20 --comm nccl --out "$work/nccl"
+        close_to "$work/alone" "$work/nccl" 0.01 || { echo "$np ranks' losses are not 1 rank's" >&2; return 1; }
+        n_ok+=" $np"
+    done
+    echo "1 rank with NCCL${n_ok:+, and agreeing with it: ranks$n_ok}"
+    if ((n_gpus == 1)); then
+        # NCCL refuses two ranks on one GPU of one host, so they say that they are on two.
+        mpi_flags 2
+        if within mpirun "${MPI_FLAGS[@]}" -np 1 env NCCL_HOSTID=suite-a ./dptrain train --data digits --batch 64 --device cuda \
+            --comm nccl --share-gpu --steps 20 --overwrite --out "$work/nccl" : -np 1 env NCCL_HOSTID=suite-b ./dptrain train \
+            --data digits --batch 64 --device cuda --comm nccl --share-gpu --steps 20 --overwrite --out "$work/nccl" &&
+            close_to "$work/alone" "$work/nccl" 0.01; then
+            echo "2 ranks with NCCL on one GPU (each its own NCCL_HOSTID) agree with 1"
+        else
+            echo "not run: 2 ranks with NCCL on one GPU (each its own NCCL_HOSTID) did not work; the log says why"
+        fi
+        echo "not run: NCCL between GPUs, this machine has one"
+    fi
+}
+
+# The operators' tests under a tool of compute-sanitizer. 77: refused.
+run_sanitizer() { # TOOL
+    local sources source program tool libraries=${LD_LIBRARY_PATH:-} n=0 bad=0
+    tool=$(command -v compute-sanitizer || compgen -G "${CUDA_HOME:-/usr/local/cuda}/bin/compute-sanitizer") ||
+        { echo "compute-sanitizer is not here" >&2; return 77; }
+    mapfile -t sources < <(grep -lE 'RUN .*device=[a-z,]*cuda' tests/unit/test_op*.c 2>/dev/null)
+    for source in "${sources[@]}"; do
+        program=build/${source%.c}
+        # The program itself, not its start script.
+        if [[ -d libexec ]]; then program=libexec/${program##*/} libraries=$root/lib:${LD_LIBRARY_PATH:-}; fi
+        if within env "LD_LIBRARY_PATH=$libraries" "$tool" --tool "$1" --error-exitcode 42 "$program" cuda \
+            >"$work/one" 2>&1; then
+            n=$((n + 1))
+        elif grep -qiE 'device not supported|not supported on this|insufficient permissions' "$work/one"; then
+            echo "this machine refuses compute-sanitizer: $(grep -iE -m 1 'not supported|permissions' "$work/one")" >&2
+            return 77
+        elif ((SECONDS >= deadline)); then
+            echo "stopped in $program, after $n programs without a finding" >&2
+            return 1
+        else
+            bad=$((bad + 1))
+            echo "$program: $(grep -E '^=+ (ERROR|RACECHECK)|^not ok' "$work/one" | tail -n 3)" >&2
+        fi
+        cat "$work/one"
+    done
+    ((n + bad > 0)) || { echo "no operator test runs on the GPU" >&2; return 77; }
+    echo "$n programs without a finding, $bad with"
+    ((bad == 0))
+}
+
+! wanted build || [[ $build == no ]] || stage build make -j "$(nproc)" CUDA=1 tests build/scripts/bench/gpu_ops build/scripts/bench/gpu_products
+if [[ ${result[build]:-} == failed ]]; then
+    tail -n 20 "$work/build.err" >&2
+    die 1 "the build failed (make CUDA=1; $log); --bundle takes a build of another machine"
+fi
+[[ -x dptrain ]] || die 4 "./dptrain is not here; build it (make CUDA=1), or use --bundle"
+find_libraries
+mpi_allow_root 2>>"$log"
+export XDG_CACHE_HOME=$work/cache DPTRAIN_BIN=$root/dptrain
+n_gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ') || true
+found=$(./dptrain info 2>/dev/null | sed -nE 's/^ +cuda +//p')
+have_gpu=no
+if [[ $found == *', CUDA '* ]]; then have_gpu=yes; fi
+((n_gpus > 0)) || n_gpus=1
+gpu_name=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1) || gpu_name=''
+[[ -n $gpu_name ]] || gpu_name=${found%%,*}
+note "${found:-this build has no CUDA backend}"
+
+quick_flag=()
+if [[ $quick == yes ]]; then quick_flag=(--quick); fi
+skip=()
+if [[ $build == no ]]; then skip=(--skip-build); fi
+! wanted tests || DPTRAIN_GPU_SECONDS=$(time_for tests) stage tests scripts/test.sh --gpu "${skip[@]}"
+if [[ $have_gpu == yes ]]; then
+    ! wanted programs || stage programs run_programs
+    ! wanted memcheck || stage memcheck run_sanitizer memcheck
+    ! wanted racecheck || stage racecheck run_sanitizer racecheck
+    ! wanted nccl || stage nccl run_nccl
+    ! wanted steps || stage steps scripts/bench_gpu_steps.sh "${quick_flag[@]}" --python "$python" \
+        --budget $(($(time_for steps) / 2)) --timeout $(($(time_for steps) / 4 + 5))
+    ! wanted operators || stage operators build/scripts/bench/gpu_ops "${quick_flag[@]}"
+    ! wanted products || stage products build/scripts/bench/gpu_products "${quick_flag[@]}" "$work/convolutions"
+    if ! wanted cudnn; then
+        :
+    elif [[ -s $work/convolutions ]] && "$python" -c 'import torch' 2>/dev/null; then
+        stage cudnn "$python" scripts/peers/torch_conv.py "$work/convolutions"
+    else
+        result[cudnn]='not run' detail[cudnn]="no PyTorch here ($python), or no times of our own to compare with"
+    fi
+else
+    # The tests have said why they were skipped; that is no pass.
+    [[ ${result[tests]:-} != passed ]] || result[tests]='not run'
+    for name in "${stages[@]}"; do
+        if [[ $name != build && -z ${result[$name]:-} ]] && wanted "$name"; then result[$name]='not run'; fi
+        [[ ${result[$name]:-} != 'not run' ]] || detail[$name]="no GPU: ${found:-this build has no CUDA backend}"
+    done
+fi
+
+page() {
+    local name driver nccl
+    driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -n 1) || driver=''
+    nccl=$(grep -rhoE 'NCCL version [0-9.]+|"nccl":"[^"]*"' "$log" "$work" 2>/dev/null | head -n 1) || nccl=''
+    echo "# The GPU suite: $gpu_name"
+    echo
+    echo "| stage | result | |"
+    echo "|---|---|---|"
+    for name in "${stages[@]}"; do
+        [[ -z ${result[$name]:-} ]] || echo "| $name | ${result[$name]} | ${detail[$name]//|/;} |"
+    done
+    echo
+    for name in tests programs nccl steps operators products cudnn; do
+        [[ -s $work/$name && ${result[$name]} != 'not run' ]] || continue
+        printf '## %s\n\n' "$name"
+        # shellcheck disable=SC2016 # Markdown's quotes
+        case $name in
+        tests) printf '```\n%s\n```\n\n' "$(tail -n 60 "$work/tests")" ;;
+        *) grep -vE '^(epoch|finished|dptrain|  [a-z]+ )' "$work/$name" || true
+            echo ;;
+        esac
+    done
+    machine_table "$load" "$command" GPU "$gpus" driver "${driver:-unknown}" \
+        toolkit "$(nvcc --version 2>/dev/null | sed -n 's/.*release //p' | grep . || echo 'no nvcc here')" NCCL "${nccl:-unknown}"
+}
+load=$(cut -d ' ' -f 1-3 /proc/loadavg)
+file=$out/gpu-$(tr -cs 'a-z0-9\n' - <<<"${gpu_name,,}" | sed 's/^-*//; s/-*$//').md
+gpus="$n_gpus × $found"
+if [[ $have_gpu == no ]]; then
+    gpu_name='no GPU' gpus="none: ${found:-this build has no CUDA backend}"
+    file=$out/gpu-none.md
+fi
+page >"$file" || die 4 "$file cannot be written"
+sed -n '3,/^$/p' "$file"
+note "$file; everything that was printed: $log"
+[[ " ${result[*]} " != *" failed "* ]] || exit 1
+[[ $have_gpu == yes ]] || die 4 "no GPU: ${found:-this build has no CUDA backend}"
