@@ -21,7 +21,8 @@ static int64_t room(const chunk_need_t *need)
     if (need->n_fixed_bytes > need->n_limit_bytes) return 0;
     if (need->n_sample_bytes > 0 && (need->n_limit_bytes - need->n_fixed_bytes) / need->n_sample_bytes < n)
         n = (need->n_limit_bytes - need->n_fixed_bytes) / need->n_sample_bytes;
-    if (need->n_sample_cells > 0 && INT32_MAX / need->n_sample_cells < n) n = INT32_MAX / need->n_sample_cells;
+    if (need->n_sample_cells > 0 && INT32_MAX / need->n_sample_cells < n)
+        n = INT32_MAX / need->n_sample_cells;
     return n;
 }
 
@@ -34,12 +35,12 @@ err_t chunk_plan(const chunk_need_t *need, chunk_t *out)
 {
     int64_t most = room(need), wanted;
     if (most == 0 && need->n_sample_cells > INT32_MAX)
-        RAISE(ERR_USAGE, "%s: one sample alone has %" PRId64 " numbers, more than a kernel counts", need->what,
-              need->n_sample_cells);
+        RAISE(ERR_USAGE, "%s: one sample alone has %" PRId64 " numbers, more than a kernel counts",
+              need->what, need->n_sample_cells);
     if (most == 0) {
         if (__builtin_add_overflow(need->n_fixed_bytes, need->n_sample_bytes, &wanted)) wanted = INT64_MAX;
-        RAISE(ERR_USAGE, "%s: one sample alone wants %.1f MiB of scratch, --workspace allows %.1f; raise it", need->what,
-              (double)wanted / (1 << 20), (double)need->n_limit_bytes / (1 << 20));
+        RAISE(ERR_USAGE, "%s: one sample alone wants %.1f MiB of scratch, --workspace allows %.1f; raise it",
+              need->what, (double)wanted / (1 << 20), (double)need->n_limit_bytes / (1 << 20));
     }
     out->n_chunks = (need->n_samples - 1) / most + 1;
     out->n_samples = (need->n_samples - 1) / out->n_chunks + 1;
@@ -62,7 +63,10 @@ int chunk_parts(int64_t n_rows, int64_t n_columns)
 
 int chunk_splits(int64_t n_tiles, int64_t depth, int64_t n_part_bytes, int64_t n_limit_bytes)
 {
-    enum { BLOCKS = 264, EACH = 128 }; /* two blocks for each of an H200's processors; a part is worth its start */
+    enum {
+        BLOCKS = 264,
+        EACH = 128
+    }; /* two blocks for each of an H200's processors; a part is worth its start */
     int64_t parts = n_tiles >= BLOCKS ? 1 : BLOCKS / n_tiles;
     if (parts > (depth - 1) / EACH + 1) parts = (depth - 1) / EACH + 1;
     if (parts > 1 && parts > n_limit_bytes / n_part_bytes) parts = n_limit_bytes / n_part_bytes;

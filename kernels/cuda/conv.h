@@ -1,5 +1,5 @@
-/* Algorithms of convolution on the GPU: conv2d.c lists and picks, each computes one pass with its epilogue. A new
- * one is a conv_impl_t, declared here, and one row in conv2d.c. */
+/* Algorithms of convolution on the GPU: conv2d.c lists and picks, each computes one pass with its epilogue. A
+ * new one is a conv_impl_t, declared here, and one row in conv2d.c. */
 #ifndef KERNELS_CUDA_CONV_H
 #define KERNELS_CUDA_CONV_H
 
@@ -12,8 +12,8 @@ typedef struct conv_problem {
     bool training; /* backward follows */
 } conv_problem_t;
 
-/* With an epilogue, y and dy are what is behind it, and args->saved has a byte for each of y as epilogue_args_t.mask
- * has it: written by forward in training, read by backward. */
+/* With an epilogue, y and dy are what is behind it, and args->saved has a byte for each of y as
+ * epilogue_args_t.mask has it: written by forward in training, read by backward. */
 typedef struct conv_impl {
     const char *name; /* kept in caches and checkpoints: stable */
     bool (*fits)(const conv_problem_t *problem);

@@ -73,9 +73,9 @@ static bool counts(const op_desc_t *desc)
            chunk_product(y_cells, 3) <= most && chunk_product(x + 1, 3) <= most;
 }
 
-/* A rule on the shape, so that every rank and every run has the same bits. A pointwise convolution is a product as
- * it is. Where a window is small, writing windows out costs more than multiplying from where they lie; and a small
- * layer is over before several kernels have begun. */
+/* A rule on the shape, so that every rank and every run has the same bits. A pointwise convolution is a
+ * product as it is. Where a window is small, writing windows out costs more than multiplying from where they
+ * lie; and a small layer is over before several kernels have begun. */
 static const conv_impl_t *rule(const conv_problem_t *problem)
 {
     enum { FEW_CHANNELS = 8 };
@@ -83,7 +83,8 @@ static const conv_impl_t *rule(const conv_problem_t *problem)
     const op_desc_t *d = problem->desc;
     if (cuda_conv_gemm.fits(problem)) return &cuda_conv_gemm;
     bool small = d->x[0].dim[3] / d->attr.conv2d.groups <= FEW_CHANNELS || op_macs(d) <= few_products;
-    if (cuda_conv_implicit.fits(problem) && (small || !cuda_conv_im2col.fits(problem))) return &cuda_conv_implicit;
+    if (cuda_conv_implicit.fits(problem) && (small || !cuda_conv_im2col.fits(problem)))
+        return &cuda_conv_implicit;
     return &cuda_conv_im2col;
 }
 
@@ -138,7 +139,8 @@ static err_t plan(op_t *op)
         plan_free(&p);
         return err;
     }
-    if (op->desc.attr.conv2d.epilogue.relu && op->training) op->n_saved_bytes = (size_t)shape_count(op->desc.y);
+    if (op->desc.attr.conv2d.epilogue.relu && op->training)
+        op->n_saved_bytes = (size_t)shape_count(op->desc.y);
     op->plan = p;
     return ERR_OK;
 }

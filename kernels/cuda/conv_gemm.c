@@ -1,7 +1,7 @@
-/* Convolution as products of matrices on cuBLASLt: each output pixel's window becomes a row of numbers in the order
- * of our weights (im2col), a few samples at a time so that scratch is bounded. "gemm" is the pointwise convolution
- * whose windows are the pixels themselves: nothing is copied, unless operands are rounded to bfloat16. Chunks follow
- * each other, so that sums over them are always taken in the same order. */
+/* Convolution as products of matrices on cuBLASLt: each output pixel's window becomes a row of numbers in the
+ * order of our weights (im2col), a few samples at a time so that scratch is bounded. "gemm" is the pointwise
+ * convolution whose windows are the pixels themselves: nothing is copied, unless operands are rounded to
+ * bfloat16. Chunks follow each other, so that sums over them are always taken in the same order. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -99,8 +99,8 @@ static bool im2col_fits(const conv_problem_t *problem)
     return !pointwise(problem->desc) && chunk_fits(&need);
 }
 
-/* A matrix whose rows are so long, of whose columns a group has `group`; of a buffer that chunks are taken from,
- * `sample` numbers each, of so many bytes. */
+/* A matrix whose rows are so long, of whose columns a group has `group`; of a buffer that chunks are taken
+ * from, `sample` numbers each, of so many bytes. */
 static gemm_matrix_t matrix(const gemm_plan_t *p, int64_t row, int64_t group, int64_t sample, int64_t element)
 {
     int64_t steps = p->chunk.n_chunks > 1 ? sample * p->chunk.n_samples : 0;
@@ -117,7 +117,8 @@ static err_t plan_product(const conv_problem_t *problem, gemm_plan_t *p, int64_t
     char text[CONV_TEXT];
     conv_spell(problem, p->pointwise ? cuda_conv_gemm.name : cuda_conv_im2col.name, text);
     gemm_matrix_t weight = {.row = taps, .next = filters * taps, .alignment = 16};
-    if (s->groups > 1) weight.alignment = gemm_alignment(weight.next * (problem->pass == OP_BACKWARD_WEIGHTS ? 4 : element));
+    if (s->groups > 1)
+        weight.alignment = gemm_alignment(weight.next * (problem->pass == OP_BACKWARD_WEIGHTS ? 4 : element));
     gemm_matrix_t windows = matrix(p, p->n_window, taps, p->pointwise ? cells * s->c : 0, data ? 4 : element);
     gemm_matrix_t y = matrix(p, s->k, filters, cells * s->k, forward ? 4 : element);
     gemm_spec_t spec = {.what = text, .compute = problem->desc->compute, .batch = s->groups};
@@ -150,7 +151,8 @@ static size_t place(const conv_problem_t *problem, gemm_plan_t *p)
     p->cells = p->windows + block(windows * p->chunk.n_samples);
     p->products = p->cells + block(cells * p->chunk.n_samples);
     for (int i = 0; i < 2; i++)
-        if (p->gemm[i] && gemm_workspace_bytes(p->gemm[i]) > products) products = gemm_workspace_bytes(p->gemm[i]);
+        if (p->gemm[i] && gemm_workspace_bytes(p->gemm[i]) > products)
+            products = gemm_workspace_bytes(p->gemm[i]);
     return p->products + products;
 }
 
@@ -180,7 +182,8 @@ static err_t plan(const conv_problem_t *problem, void **out, size_t *n_workspace
                        .chunk = chunk};
     p->n_window = (int64_t)p->shape.kernel_h * p->shape.kernel_w * p->shape.c;
     err_t err = plan_product(problem, p, chunk.n_samples, &p->gemm[0]);
-    if (err == ERR_OK && chunk.n_last != chunk.n_samples) err = plan_product(problem, p, chunk.n_last, &p->gemm[1]);
+    if (err == ERR_OK && chunk.n_last != chunk.n_samples)
+        err = plan_product(problem, p, chunk.n_last, &p->gemm[1]);
     void *made = p;
     if (err != ERR_OK) {
         unplan(&made);
@@ -203,7 +206,8 @@ typedef struct piece {
 static piece_t piece_of(const gemm_plan_t *p, const op_desc_t *d, const op_args_t *args, int64_t i)
 {
     bool last = i + 1 == p->chunk.n_chunks;
-    int64_t first = i * p->chunk.n_samples, x = first * shape_sample_count(d->x[0]), y = first * shape_sample_count(d->y);
+    int64_t first = i * p->chunk.n_samples, x = first * shape_sample_count(d->x[0]),
+            y = first * shape_sample_count(d->y);
     return (piece_t){.first = first,
                      .n = last ? p->chunk.n_last : p->chunk.n_samples,
                      .gemm = last && p->gemm[1] ? p->gemm[1] : p->gemm[0],
@@ -299,7 +303,8 @@ static err_t backward_data(const gemm_plan_t *p, const op_desc_t *d, const op_ar
         piece_t piece = piece_of(p, d, args, i);
         conv_shape_t shape = p->shape;
         float *windows = at(args, p->windows);
-        gemm_call_t call = {.b = weight, .d = p->pointwise ? piece.dx : windows, .workspace = at(args, p->products)};
+        gemm_call_t call = {
+            .b = weight, .d = p->pointwise ? piece.dx : windows, .workspace = at(args, p->products)};
         shape.n = piece.n;
         TRY(cells_of(p, d, &piece, args, NULL, &call.a));
         TRY(gemm_run(piece.gemm, &call));

@@ -1,11 +1,12 @@
-/* "implicit": products on the CUDA cores that read their operands where they are; no window is ever written out.
- * For few channels and small layers, strides, groups and dilations as they come. fp32 whatever is asked for: of
- * tf32 it is the exact version, for bf16 operands are rounded where they are read. */
+/* "implicit": products on the CUDA cores that read their operands where they are; no window is ever written
+ * out. For few channels and small layers, strides, groups and dilations as they come. fp32 whatever is asked
+ * for: of tf32 it is the exact version, for bf16 operands are rounded where they are read. */
 #include "base/mem.h"
 #include "kernels/cuda/chunk.h"
 #include "kernels/cuda/conv.h"
 
-/* Workspace: parts of the weights' gradient; or, of an epilogue whose windows do not fit a thread, the products. */
+/* Workspace: parts of the weights' gradient; or, of an epilogue whose windows do not fit a thread, the
+ * products. */
 typedef struct implicit_plan {
     implicit_args_t args;
     implicit_tile_t tile;
@@ -54,7 +55,8 @@ static int64_t tiles(int64_t m, int bm, int64_t n, int bn)
     return ((m + bm - 1) / bm) * ((n + bn - 1) / bn);
 }
 
-/* The largest tile of which there still are two for each processor; narrow where wide ones would be half empty. */
+/* The largest tile of which there still are two for each processor; narrow where wide ones would be half
+ * empty. */
 static implicit_tile_t tile_for(int64_t m, int64_t n, int groups)
 {
     enum { BLOCKS = 264 };
@@ -69,7 +71,8 @@ static size_t plan_weights(implicit_plan_t *p, bool bias)
     int64_t filters = s->k / s->groups, taps = (int64_t)s->kernel_h * s->kernel_w * (s->c / s->groups);
     int64_t columns = taps + bias, part = s->k * columns * (int64_t)sizeof(float);
     p->tile = filters > 64 && taps >= 64 ? IMPLICIT_WIDE : IMPLICIT_SMALL;
-    int64_t n_tiles = p->tile == IMPLICIT_WIDE ? tiles(filters, 128, columns, 64) : tiles(filters, 32, columns, 64);
+    int64_t n_tiles =
+        p->tile == IMPLICIT_WIDE ? tiles(filters, 128, columns, 64) : tiles(filters, 32, columns, 64);
     p->args.n_parts = chunk_splits(n_tiles * s->groups, s->n * s->oh * s->ow, part, cuda_workspace_bytes());
     return p->args.n_parts > 1 ? (size_t)(p->args.n_parts * part) : 0;
 }
@@ -99,8 +102,9 @@ static err_t plan(const conv_problem_t *problem, void **out, size_t *n_workspace
         p->tile = tile_for(s->n * s->oh * s->ow, s->k / s->groups, s->groups);
     else if (problem->pass == OP_BACKWARD_DATA)
         p->tile = tile_for(s->n * s->h * s->w, s->c / s->groups, s->groups);
-    *n_workspace_bytes = problem->pass == OP_BACKWARD_WEIGHTS ? plan_weights(p, d->attr.conv2d.has_bias)
-                                                              : (size_t)(chunk.n_samples * need.n_sample_bytes);
+    *n_workspace_bytes = problem->pass == OP_BACKWARD_WEIGHTS
+                             ? plan_weights(p, d->attr.conv2d.has_bias)
+                             : (size_t)(chunk.n_samples * need.n_sample_bytes);
     *out = p;
     return ERR_OK;
 }
@@ -111,7 +115,8 @@ static void unplan(void **plan_)
 }
 
 /* A chunk's products, then their windows. */
-static err_t forward_apart(const implicit_plan_t *p, const op_desc_t *d, const op_args_t *args, implicit_args_t a)
+static err_t forward_apart(const implicit_plan_t *p, const op_desc_t *d, const op_args_t *args,
+                           implicit_args_t a)
 {
     uint8_t *mask = a.mask_out;
     float *y = args->y, *product = args->workspace;

@@ -31,13 +31,14 @@ size_t gemm_alignment(int64_t n_bytes)
 
 static void spell(const gemm_spec_t *s, char out[SHAPE_TEXT])
 {
-    snprintf(out, SHAPE_TEXT, "%s: a product [%" PRId64 ", %" PRId64 "] · [%" PRId64 ", %" PRId64 "] in %s, %" PRId64
+    snprintf(out, SHAPE_TEXT,
+             "%s: a product [%" PRId64 ", %" PRId64 "] · [%" PRId64 ", %" PRId64 "] in %s, %" PRId64
              " of them",
              s->what, s->m, s->k, s->k, s->n, dtype_name(s->compute), s->batch);
 }
 
 #define SET(gemm, attribute, value)                                                                          \
-    E_LT(lt.MatmulDescSetAttribute((gemm)->desc, CUBLASLT_MATMUL_DESC_##attribute, &(value), sizeof(value)),  \
+    E_LT(lt.MatmulDescSetAttribute((gemm)->desc, CUBLASLT_MATMUL_DESC_##attribute, &(value), sizeof(value)), \
          (gemm)->spec.what)
 
 static err_t make_desc(gemm_t *g)
@@ -62,7 +63,8 @@ static err_t make_layout(const gemm_spec_t *s, cudaDataType_t type, int64_t n_ro
     int32_t batch = (int32_t)s->batch;
     E_LT(lt.MatrixLayoutCreate(out, type, (uint64_t)n_columns, (uint64_t)n_rows, matrix->row), s->what);
     if (s->batch == 1) return ERR_OK;
-    E_LT(lt.MatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof batch), s->what);
+    E_LT(lt.MatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof batch),
+         s->what);
     E_LT(lt.MatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &matrix->next,
                                      sizeof matrix->next),
          s->what);
@@ -84,7 +86,8 @@ static err_t ask(gemm_t *g, cublasLtMatmulPreference_t preference, cublasStatus_
 {
     const gemm_spec_t *s = &g->spec;
     uint64_t most = s->n_workspace_bytes;
-    uint32_t first = (uint32_t)s->b.alignment, second = (uint32_t)s->a.alignment, d = (uint32_t)s->d.alignment;
+    uint32_t first = (uint32_t)s->b.alignment, second = (uint32_t)s->a.alignment,
+             d = (uint32_t)s->d.alignment;
     const struct {
         cublasLtMatmulPreferenceAttributes_t attribute;
         const void *value;
@@ -98,10 +101,12 @@ static err_t ask(gemm_t *g, cublasLtMatmulPreference_t preference, cublasStatus_
     };
     cublasLtMatmulHeuristicResult_t found;
     for (size_t i = 0; i < sizeof wishes / sizeof wishes[0]; i++)
-        E_LT(lt.MatmulPreferenceSetAttribute(preference, wishes[i].attribute, wishes[i].value, wishes[i].size),
-             s->what);
+        E_LT(
+            lt.MatmulPreferenceSetAttribute(preference, wishes[i].attribute, wishes[i].value, wishes[i].size),
+            s->what);
     *n_found = 0;
-    *status = lt.MatmulAlgoGetHeuristic(lt_handle(), g->desc, g->b, g->a, g->d, g->d, preference, 1, &found, n_found);
+    *status = lt.MatmulAlgoGetHeuristic(lt_handle(), g->desc, g->b, g->a, g->d, g->d, preference, 1, &found,
+                                        n_found);
     if (*status == CUBLAS_STATUS_SUCCESS && *n_found > 0) *status = found.state;
     if (*status != CUBLAS_STATUS_SUCCESS || *n_found == 0) return ERR_OK;
     g->algo = found.algo;
@@ -163,8 +168,9 @@ err_t gemm_run(gemm_t *g, const gemm_call_t *call)
     const float alpha = 1;
     char text[SHAPE_TEXT];
     if (g->spec.bias) SET(g, BIAS_POINTER, call->bias);
-    cublasStatus_t status = lt.Matmul(lt_handle(), g->desc, &alpha, call->b, g->b, call->a, g->a, &call->beta, call->d,
-                                      g->d, call->d, g->d, &g->algo, call->workspace, g->n_workspace_bytes, cuda_stream());
+    cublasStatus_t status =
+        lt.Matmul(lt_handle(), g->desc, &alpha, call->b, g->b, call->a, g->a, &call->beta, call->d, g->d,
+                  call->d, g->d, &g->algo, call->workspace, g->n_workspace_bytes, cuda_stream());
     if (status == CUBLAS_STATUS_SUCCESS) return ERR_OK;
     spell(&g->spec, text);
     RAISE(ERR_SYSTEM, "cuBLASLt: %s: %s", text, lt.GetStatusString(status));

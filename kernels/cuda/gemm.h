@@ -14,8 +14,8 @@
 #include "base/err.h"
 #include "tensor/dtype.h"
 
-/* A matrix in memory, of float32 or bfloat16 elements: how far row follows row, how far one of a batch the one
- * before, and what divides its address, in bytes. */
+/* A matrix in memory, of float32 or bfloat16 elements: how far row follows row, how far one of a batch the
+ * one before, and what divides its address, in bytes. */
 typedef struct gemm_matrix {
     int64_t row, next;
     size_t alignment;

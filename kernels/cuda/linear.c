@@ -5,9 +5,10 @@
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/gemm.h"
 
-/* One product a pass on cuBLASLt. The bias goes along with it, unless ReLU follows: then one kernel behind the
- * product adds it, keeps NaN what it is (the library's max(x, 0) need not) and notes what ReLU let through, which
- * is saved. In backward one kernel gives dy before the ReLU, in the products' type, and its sum over the samples.
+/* One product a pass on cuBLASLt. The bias goes along with it, unless ReLU follows: then one kernel behind
+ * the product adds it, keeps NaN what it is (the library's max(x, 0) need not) and notes what ReLU let
+ * through, which is saved. In backward one kernel gives dy before the ReLU, in the products' type, and its
+ * sum over the samples.
  *
  * Workspace: rounded operands, first and second; in backward dy and parts of its sums; then the products'. */
 typedef struct linear_plan {
@@ -29,11 +30,13 @@ static void plan_free(linear_plan_t **plan)
 
 static err_t plan_product(const op_desc_t *d, op_pass_t pass, linear_plan_t *p)
 {
-    static const char *const what[] = {"linear, forward", "linear, backward_data", "linear, backward_weights"};
+    static const char *const what[] = {"linear, forward", "linear, backward_data",
+                                       "linear, backward_weights"};
     int64_t n = d->y.dim[0], n_out = d->y.dim[1], n_in = d->param[0].dim[1];
     enum { WHOLE = 16 }; /* bytes that divide the address of a buffer; what rows add cuBLASLt sees itself */
     gemm_matrix_t x = {.row = n_in, .alignment = WHOLE}, y = {.row = n_out, .alignment = WHOLE};
-    gemm_spec_t spec = {.what = what[pass], .compute = d->compute, .batch = 1, .n_workspace_bytes = LARGEST_WORKSPACE};
+    gemm_spec_t spec = {
+        .what = what[pass], .compute = d->compute, .batch = 1, .n_workspace_bytes = LARGEST_WORKSPACE};
     int64_t workspace = cuda_workspace_bytes();
     if (workspace < LARGEST_WORKSPACE) spec.n_workspace_bytes = (size_t)workspace;
     if (pass == OP_FORWARD) {
@@ -55,14 +58,16 @@ static err_t plan_product(const op_desc_t *d, op_pass_t pass, linear_plan_t *p)
 static void place(op_t *op, linear_plan_t *p)
 {
     const op_desc_t *d = &op->desc;
-    size_t x = (size_t)shape_count(d->x[0]), weight = (size_t)shape_count(d->param[0]), y = (size_t)shape_count(d->y);
+    size_t x = (size_t)shape_count(d->x[0]), weight = (size_t)shape_count(d->param[0]),
+           y = (size_t)shape_count(d->y);
     size_t element = p->rounds ? sizeof(uint16_t) : sizeof(float), products = 0;
     p->n_parts = chunk_parts(p->cells.n, p->cells.channels);
     p->second = p->rounds ? mem_round(x * element) : 0;
     p->gradient = p->second + (p->rounds ? mem_round(weight * element) : 0);
     p->parts = p->gradient + (op->training && (p->rounds || p->relu) ? mem_round(y * element) : 0);
     p->products = p->parts;
-    if (op->training && p->n_parts > 1) p->products += mem_round((size_t)(p->n_parts * p->cells.channels) * sizeof(float));
+    if (op->training && p->n_parts > 1)
+        p->products += mem_round((size_t)(p->n_parts * p->cells.channels) * sizeof(float));
     p->products = (p->products + 255) / 256 * 256;
     for (int pass = 0; pass < OP_PASS_COUNT; pass++)
         if (p->gemm[pass] && gemm_workspace_bytes(p->gemm[pass]) > products)
@@ -107,9 +112,10 @@ static err_t operands(const op_t *op, const op_args_t *args, const void **x, con
     const linear_plan_t *p = op->plan;
     if (!p->rounds) return ERR_OK;
     uint16_t *first = args->workspace, *second = (void *)((char *)args->workspace + p->second);
-    round_args_t round = {{*x, *weight},
-                          {first, second},
-                          {*x ? shape_count(op->desc.x[0]) : 0, *weight ? shape_count(op->desc.param[0]) : 0}};
+    round_args_t round = {
+        {*x, *weight},
+        {first, second},
+        {*x ? shape_count(op->desc.x[0]) : 0, *weight ? shape_count(op->desc.param[0]) : 0}};
     if (*x || *weight) E_CUDA(round_operands(&round, cuda_stream()), "linear, rounding");
     *x = first, *weight = second;
     return ERR_OK;
@@ -152,7 +158,9 @@ static err_t gradient(const op_t *op, const op_args_t *args, const void **dy)
                             .rounds = p->rounds,
                             .dense = converts && !p->rounds ? dense : NULL,
                             .dense_bf16 = p->rounds ? dense : NULL,
-                            .sums = !sums ? NULL : p->n_parts > 1 ? parts : args->dparam[1],
+                            .sums = !sums            ? NULL
+                                    : p->n_parts > 1 ? parts
+                                                     : args->dparam[1],
                             .n_parts = p->n_parts};
     E_CUDA(epilogue_backward(&call, cuda_stream()), "linear, gradient of the bias");
     if (!sums || p->n_parts == 1) return ERR_OK;

@@ -12,7 +12,10 @@
  * cases here: the largest error of any other algorithm is 0.16 of the tolerance, Winograd's 0.49.
  *
  * Products of bfloat16 have the tolerances of float32: both sides round the same operands and add in float32
- * or better.
+ * or better. Those of tf32, where a device has them, are compared with float32's: cutting two factors to 10
+ * bits of fraction changes a product by up to 4·2^-11 of it (two, where they are rounded), one of standard
+ * normal ones by some 2^-11, and a sum of K of them by √K times as much; eight times that, or the former, is
+ * allowed besides.
  *
  * With sanitizers the CPU's run is enough: ref computes the other side of each comparison in it.
  *
@@ -61,6 +64,21 @@ static const op_desc_t cases[] = {
     CONV(2, 33, 29, 40, 3, 5, 5, 1, 1, 2, 2, 1, 1, 1, true),
     CONV(3, 41, 37, 33, 7, 3, 3, 2, 2, 1, 1, 1, 1, 1, false),
     CONV(2, 40, 31, 35, 9, 3, 5, 1, 2, 4, 2, 3, 2, 1, true),
+    /* around the edges of tiles: pixels and filters one more and one less than 32, 64 and 128, windows than
+     * 16; so many pixels that tiles are large; many filters; many groups of one channel and of several, with
+     * strides and dilation */
+    CONV(1, 1, 127, 2, 31, 1, 8, 1, 1, 0, 7, 1, 1, 1, true),
+    CONV(1, 3, 43, 17, 33, 1, 1, 1, 1, 0, 0, 1, 1, 1, false),
+    CONV(1, 8, 8, 5, 65, 1, 3, 1, 1, 0, 1, 1, 1, 1, true),
+    CONV(1, 11, 3, 15, 64, 1, 1, 1, 1, 1, 0, 1, 1, 1, true),
+    CONV(1, 190, 180, 1, 33, 1, 1, 1, 1, 0, 0, 1, 1, 1, true),
+    CONV(1, 95, 90, 3, 7, 3, 3, 1, 1, 1, 1, 1, 1, 1, true),
+    CONV(1, 182, 187, 33, 2, 1, 1, 1, 1, 0, 0, 1, 1, 1, false),
+    CONV(2, 6, 7, 64, 129, 1, 1, 2, 1, 0, 0, 1, 1, 1, true),
+    CONV(3, 9, 8, 36, 36, 3, 3, 2, 1, 1, 2, 1, 2, 36, true),
+    CONV(2, 10, 9, 24, 40, 3, 2, 1, 2, 2, 1, 2, 1, 4, true),
+    CONV(2, 7, 9, 12, 20, 1, 1, 1, 1, 0, 0, 1, 1, 4, true),
+    CONV(1, 33, 32, 8, 70, 3, 3, 1, 1, 1, 1, 1, 1, 2, false),
     LINEAR(3, 800, 500, true),
     LINEAR(64, 500, 10, true),
     LINEAR(1, 1, 1, true),
@@ -215,14 +233,16 @@ static limits_t limits_of(const op_run_t *ref)
     }
 }
 
-/* Of the rounding error, by the algorithm under test: see the head of this file. */
-static double growth = 1;
+/* Of the rounding error, by the algorithm under test, and what its products are off by: see the head of this
+ * file. */
+static double growth = 1, product_error = 0;
 
 static bool close_to(const char *what, const float *got, const float *want, shape_t shape, double k,
                      double scale)
 {
     double allowed =
-        growth * 4 * FLT_EPSILON * sqrt(k) * fmax(largest(want, shape), scale > 0 ? scale : sqrt(k));
+        growth * 4 * FLT_EPSILON * sqrt(k) * fmax(largest(want, shape), scale > 0 ? scale : sqrt(k)) +
+        product_error * fmax(8 * sqrt(k), 4 * largest(want, shape));
     int64_t n_bad = 0;
     for (int64_t i = 0; i < shape_count(shape); i++) {
         if (fabs((double)got[i] - (double)want[i]) <= allowed) continue;
@@ -263,6 +283,15 @@ static bool same_backward(const op_run_t *got, const op_run_t *ref)
                         limit.scale_param) &&
                same;
     return same;
+}
+
+/* What ref is to compute for it: tf32 is a device's way to float32's result. */
+static op_run_t oracle(const op_desc_t *desc)
+{
+    op_desc_t exact = *desc;
+    product_error = desc->compute == DTYPE_TF32 ? 0x1p-11 : 0;
+    if (desc->compute == DTYPE_TF32) exact.compute = DTYPE_F32;
+    return op_run_new(&backend_ref, exact, true);
 }
 
 static void spoil(float *block, shape_t shape)
@@ -306,9 +335,12 @@ static void serve(op_run_t *r, uint64_t seed)
 static void compare(const backend_t *device, const op_desc_t *desc, uint64_t seed,
                     const op_algorithms_t *algorithms, const char *algorithm)
 {
-    op_run_t got = op_run_with(device, *desc, true, algorithms), ref = op_run_new(&backend_ref, *desc, true);
+    op_run_t got = op_run_with(device, *desc, true, algorithms), ref = oracle(desc);
     char name[64];
-    snprintf(name, sizeof name, "%s%s%s%s", desc->compute == DTYPE_BF16 ? "bf16 " : "",
+    snprintf(name, sizeof name, "%s%s%s%s",
+             desc->compute == DTYPE_BF16   ? "bf16 "
+             : desc->compute == DTYPE_TF32 ? "tf32 "
+                                           : "",
              op_traits(desc->kind)->name, algorithm ? " by " : "", algorithm ? algorithm : "");
     growth = algorithm && strcmp(algorithm, "winograd") == 0 ? 4 : 1;
     shape_text_t x = shape_format(desc->x[0]), y = shape_format(ref.op->desc.y);
@@ -357,7 +389,7 @@ enum { MANY = 3 * OP_MAX_ALGORITHMS };
 static void compare_without_dparam(const backend_t *device, const op_desc_t *desc, uint64_t seed,
                                    const op_algorithms_t *algorithms, const char *algorithm)
 {
-    op_run_t got = op_run_with(device, *desc, true, algorithms), ref = op_run_new(&backend_ref, *desc, true);
+    op_run_t got = op_run_with(device, *desc, true, algorithms), ref = oracle(desc);
     limits_t limit;
     forward(&got, seed), forward(&ref, seed);
     for (int i = 0; i < OP_MAX_PARAMS; i++) got.args.dparam[i] = NULL;
@@ -444,12 +476,15 @@ int main(int argc, char **argv)
     enum { N_LENGTHS = sizeof lengths / sizeof lengths[0] };
     const backend_t *device = util_open(argc, argv, 2);
     int n_algorithms = 0, n_cases = N_CASES;
-    static op_desc_t all[2 * N_CASES];
+    static op_desc_t all[3 * N_CASES];
     memcpy(all, cases, sizeof cases);
     for (int i = 0; i < N_CASES; i++) {
         if (cases[i].kind != OP_CONV2D && cases[i].kind != OP_LINEAR) continue;
         all[n_cases] = cases[i];
         all[n_cases++].compute = DTYPE_BF16;
+        if (!device->kernel[cases[i].kind]->tf32) continue;
+        all[n_cases] = cases[i];
+        all[n_cases++].compute = DTYPE_TF32;
     }
     for (int i = 0; i < n_cases; i += SWEEP_EVERY)
         n_algorithms += count_algorithms(device, &all[i], i < N_CASES || i % SOME == 0);
@@ -459,7 +494,7 @@ int main(int argc, char **argv)
         if (i % SWEEP_EVERY == 0)
             compare_algorithms(device, &all[i], i < N_CASES || i % SOME == 0, 101 + 2 * (uint64_t)i);
     }
-    growth = 1;
+    growth = 1, product_error = 0;
     for (int i = 0; i < N_LENGTHS; i++)
         compare_flat(device, lengths[i], 0), compare_flat(device, lengths[i], 1);
     if (device->close) device->close();

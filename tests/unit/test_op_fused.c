@@ -27,6 +27,13 @@ static const op_desc_t cases[] = {
     /* what the hand-written kernels leave to libraries */
     CONV_RELU(4, 12, 11, 4, 6, 3, 3, 1, 1, 2, 2, 2, 2, 1, true, 2, 2),
     CONV_RELU(2, 8, 9, 6, 10, 3, 3, 1, 1, 1, 1, 1, 1, 2, true, 2, 3),
+    /* windows of two cells, of more than a thread has; pointwise, with cells left over; more rows than are
+     * added up at once */
+    CONV_RELU(3, 9, 8, 5, 35, 3, 3, 1, 1, 1, 1, 1, 1, 1, true, 2, 1),
+    CONV_RELU(3, 14, 13, 5, 35, 3, 3, 1, 1, 1, 1, 1, 1, 1, true, 3, 4),
+    CONV_RELU(9, 13, 11, 7, 66, 1, 1, 1, 1, 0, 0, 1, 1, 1, true, 3, 3),
+    CONV_RELU(7, 21, 19, 6, 4, 3, 3, 1, 1, 1, 1, 1, 1, 2, true, 0, 0),
+    {.kind = OP_LINEAR, .n_inputs = 1, .x = {{2, {700, 9}}}, .attr.linear = {37, true, {true, 0, 0}}},
     {.kind = OP_LINEAR, .n_inputs = 1, .x = {{2, {64, 800}}}, .attr.linear = {500, true, {true, 0, 0}}},
     {.kind = OP_LINEAR, .n_inputs = 1, .x = {{4, {3, 4, 4, 5}}}, .attr.linear = {7, false, {true, 0, 0}}},
     {.kind = OP_LINEAR, .n_inputs = 1, .x = {{2, {1, 1}}}, .attr.linear = {1, true, {true, 0, 0}}},
@@ -129,24 +136,28 @@ static bool same_gradients(const op_run_t *got, const op_run_t *want, double k_d
     return same;
 }
 
-/* own: by the algorithm for products of bfloat16, in the passes that have it. */
-static op_algorithms_t algorithms_of(const backend_t *device, const op_desc_t *desc, bool own)
+/* Who computes: the backend's own choice; the algorithm for products of bfloat16, in the passes that have it;
+ * the one that is listed last. */
+typedef enum choice { CHOICE_RULE, CHOICE_BF16, CHOICE_LAST } choice_t;
+
+static op_algorithms_t algorithms_of(const backend_t *device, const op_desc_t *desc, choice_t choice)
 {
     op_algorithms_t out = {0};
     op_desc_t d = *desc;
     must(op_infer(&d), "op_infer");
-    for (int pass = 0; pass < OP_PASS_COUNT && own; pass++) {
+    for (int pass = 0; pass < OP_PASS_COUNT && choice != CHOICE_RULE; pass++) {
         const char *names[OP_MAX_ALGORITHMS];
         int n = op_list_algorithms(device, &d, (op_pass_t)pass, true, names, OP_MAX_ALGORITHMS);
         for (int i = 0; i < n; i++)
-            if (strstr(names[i], "bf16")) snprintf(out.name[pass], OP_ALGORITHM_MAX, "%s", names[i]);
+            if (choice == CHOICE_LAST || strstr(names[i], "bf16"))
+                snprintf(out.name[pass], OP_ALGORITHM_MAX, "%s", names[i]);
     }
     return out;
 }
 
-static void compare(const backend_t *device, const op_desc_t *desc, bool own, uint64_t seed)
+static void compare(const backend_t *device, const op_desc_t *desc, choice_t choice, uint64_t seed)
 {
-    op_algorithms_t wanted = algorithms_of(device, desc, own);
+    op_algorithms_t wanted = algorithms_of(device, desc, choice);
     op_run_t got = op_run_with(device, *desc, true, &wanted);
     op_run_t eval = op_run_with(device, *desc, false, &wanted);
     chain_t chain = chain_new(desc);
@@ -189,13 +200,16 @@ int main(int argc, char **argv)
 {
     enum { N_CASES = sizeof cases / sizeof cases[0] };
     const backend_t *device = util_open(argc, argv, 2);
-    tap_plan(15 * N_CASES + 1);
+    tap_plan(25 * N_CASES + 1);
     for (int i = 0; i < N_CASES; i++) {
         op_desc_t bf16 = cases[i];
         bf16.compute = DTYPE_BF16;
-        compare(device, &cases[i], false, 300 + 2 * (uint64_t)i);
-        compare(device, &bf16, false, 300 + 2 * (uint64_t)i);
-        compare(device, &bf16, true, 300 + 2 * (uint64_t)i);
+        uint64_t seed = 300 + 2 * (uint64_t)i;
+        compare(device, &cases[i], CHOICE_RULE, seed);
+        compare(device, &cases[i], CHOICE_LAST, seed);
+        compare(device, &bf16, CHOICE_RULE, seed);
+        compare(device, &bf16, CHOICE_BF16, seed);
+        compare(device, &bf16, CHOICE_LAST, seed);
     }
     if (device->close) device->close();
     OK(mem_live() == 0, "every block was freed");

@@ -1,0 +1,148 @@
+/* Convolution where scratch is short: the samples go in chunks, the last smaller than the others, and what
+ * comes out is what it is with room; a layer of which no sample fits is said by the option's name.
+ *
+ * Sums of weights' gradients are cut differently, so they may differ by rounding: 4·FLT_EPSILON·√K·√K for K
+ * products of standard normal numbers, as in test_op_backends.c. Everything else too, as products of other
+ * shapes may be added in another order.
+ *
+ * RUN np=0 device=cuda */
+#include <float.h>
+
+#include "ops/registry.h"
+#include "tests/op_util.h"
+#include "tests/tap.h"
+
+/* As in test_op_fused.c. */
+#define CONV_RELU(n, h, w, c, k, kh, kw, sh, sw, ph, pw, dh, dw, g, bias, ...)                               \
+    CONV(n, h, w, c, k, kh, kw, sh, sw, ph, pw, dh, dw, g, bias, {true, __VA_ARGS__})
+
+static const op_desc_t cases[] = {
+    CONV(7, 12, 11, 8, 6, 3, 3, 1, 1, 1, 1, 1, 1, 1, true),
+    CONV(5, 13, 10, 6, 10, 3, 2, 2, 1, 1, 0, 1, 2, 2, true),
+    CONV(9, 9, 9, 5, 4, 5, 5, 1, 1, 2, 2, 1, 1, 1, false),
+    CONV_RELU(7, 12, 11, 8, 6, 3, 3, 1, 1, 1, 1, 1, 1, 1, true, 2, 2),
+    CONV_RELU(7, 12, 11, 8, 6, 3, 3, 1, 1, 1, 1, 1, 1, 1, true, 3, 3),
+    CONV_RELU(11, 20, 20, 16, 12, 1, 1, 1, 1, 0, 0, 1, 1, 1, true, 2, 3),
+    CONV_RELU(11, 20, 20, 16, 12, 1, 1, 1, 1, 0, 0, 1, 1, 1, true, 0, 0),
+};
+enum { N_CASES = sizeof cases / sizeof cases[0], LITTLE = 96 << 10 };
+
+static void reopen(const backend_t *device, int64_t workspace_bytes)
+{
+    backend_options_t options = {.n_threads = 1, .workspace_bytes = workspace_bytes};
+    if (device->close) device->close();
+    must(device->open(&options), "opening the device");
+}
+
+/* What it gives, in host memory: y, dx, dweight, dbias. */
+typedef struct result {
+    float *part[4];
+    shape_t shape[4];
+    size_t n_workspace_bytes;
+    op_algorithms_t algorithms;
+} result_t;
+
+static result_t compute(const backend_t *device, const op_desc_t *desc, const op_algorithms_t *wanted)
+{
+    op_run_t r = op_run_with(device, *desc, true, wanted);
+    const op_desc_t *d = &r.op->desc;
+    result_t out = {.shape = {d->y, d->x[0], d->param[0], d->param[1]},
+                    .n_workspace_bytes = r.op->n_workspace_bytes,
+                    .algorithms = r.op->algorithms};
+    op_run_fill(&r, 77);
+    memset(r.workspace, 0xff, r.op->n_workspace_bytes);
+    must(op_run_forward(&r), "forward");
+    memset(r.workspace, 0xff, r.op->n_workspace_bytes);
+    must(op_run_backward(&r), "backward");
+    const float *from[4] = {r.y, r.dx[0], r.dparam[0], r.dparam[1]};
+    for (int i = 0; i < 2 + d->n_params; i++) {
+        int64_t n = shape_count(out.shape[i]);
+        must(mem_new_array(n, sizeof(float), "a result", &out.part[i]), "memory");
+        memcpy(out.part[i], from[i], (size_t)n * sizeof(float));
+    }
+    op_run_free(&r);
+    return out;
+}
+
+static bool same(const result_t *a, const result_t *b)
+{
+    double k = (double)shape_count(a->shape[0]) * (double)shape_sample_count(a->shape[2]);
+    bool all = true;
+    for (int i = 0; i < 4 && a->part[i]; i++)
+        for (int64_t e = 0; e < shape_count(a->shape[i]) && all; e++) {
+            double difference = fabs((double)a->part[i][e] - (double)b->part[i][e]);
+            all = difference <= 4 * FLT_EPSILON * sqrt(k) * fmax(1, fabs((double)a->part[i][e]));
+            if (!all) printf("# part %d, element %lld: off by %g\n", i, (long long)e, difference);
+        }
+    return all;
+}
+
+/* The algorithm that writes windows out, in all passes; the backend's own where there is none. */
+static op_algorithms_t windows(const backend_t *device, const op_desc_t *desc)
+{
+    op_algorithms_t out = {0};
+    op_desc_t d = *desc;
+    must(op_infer(&d), "op_infer");
+    for (int pass = 0; pass < OP_PASS_COUNT; pass++) {
+        const char *names[OP_MAX_ALGORITHMS];
+        int n = op_list_algorithms(device, &d, (op_pass_t)pass, true, names, OP_MAX_ALGORITHMS);
+        for (int i = 0; i < n; i++)
+            if (strcmp(names[i], "im2col") == 0) memcpy(out.name[pass], "im2col", 7);
+    }
+    return out;
+}
+
+static void compare(const backend_t *device, const op_desc_t *desc, bool by_windows)
+{
+    op_algorithms_t wanted = {0};
+    reopen(device, 0);
+    if (by_windows) wanted = windows(device, desc);
+    result_t roomy = compute(device, desc, &wanted);
+    reopen(device, LITTLE);
+    result_t tight = compute(device, desc, &wanted);
+    shape_text_t x = shape_format(desc->x[0]);
+    OK(same(&roomy, &tight), "%s %s by %s: the same in chunks", dtype_name(desc->compute), x.text,
+       roomy.algorithms.name[OP_FORWARD]);
+    OK(tight.n_workspace_bytes <= LITTLE, "… in the scratch that there is, %zu bytes instead of %zu",
+       tight.n_workspace_bytes, roomy.n_workspace_bytes);
+    for (int i = 0; i < 4; i++) mem_free(&roomy.part[i]), mem_free(&tight.part[i]);
+}
+
+/* Who writes windows out is not offered where not one sample's fit; the one without scratch still is. */
+static void check_short(const backend_t *device)
+{
+    op_desc_t d = CONV(2, 32, 32, 8, 8, 5, 5, 1, 1, 2, 2, 1, 1, 1, true);
+    op_algorithms_t wanted = {.name = {"im2col"}};
+    op_t *op = NULL;
+    reopen(device, LITTLE);
+    must(op_infer(&d), "op_infer");
+    OK(op_plan(device, &d, true, &wanted, &op) == ERR_USAGE && strstr(err_message(), "choose from implicit"),
+       "im2col is not offered where no sample fits: %s", err_message());
+    OK(op_plan(device, &d, true, NULL, &op) == ERR_OK &&
+           strcmp(op->algorithms.name[OP_FORWARD], "implicit") == 0,
+       "the rule takes what fits");
+    op_free(&op);
+    d = (op_desc_t)CONV(2, 128, 128, 64, 64, 1, 1, 1, 1, 0, 0, 1, 1, 65536, true);
+    d.x[0].dim[3] = d.attr.conv2d.out_channels = 65536;
+    must(op_infer(&d), "op_infer");
+    OK(op_plan(device, &d, true, NULL, &op) == ERR_USAGE && strstr(err_message(), "--workspace") &&
+           strstr(err_message(), "groups=65536"),
+       "nothing fits: the layer and --workspace are named: %s", err_message());
+}
+
+int main(int argc, char **argv)
+{
+    const backend_t *device = util_open(argc, argv, 1);
+    tap_plan(8 * N_CASES + 3 + 1);
+    for (int i = 0; i < N_CASES; i++)
+        for (int by_windows = 0; by_windows < 2; by_windows++) {
+            op_desc_t bf16 = cases[i];
+            bf16.compute = DTYPE_BF16;
+            compare(device, &cases[i], by_windows);
+            compare(device, &bf16, by_windows);
+        }
+    check_short(device);
+    device->close();
+    OK(mem_live() == 0, "every block was freed");
+    return tap_done();
+}
