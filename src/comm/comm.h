@@ -32,6 +32,7 @@ typedef struct comm_buffer {
     void *data; /* this rank's part; 64-byte aligned, zeroed; NULL when it is on a GPU */
     void *device; /* with comm_on_device: this rank's part in its GPU's memory, zeroed; else NULL */
     size_t n_bytes;
+    int64_t n_exact;                         /* comm_buffer_set_exact's */
     bool shared;                             /* in host-shared memory */
     void *owner;                             /* the communicator's own */
     bool by_host;                            /* the choice where there are no timings */
@@ -93,6 +94,7 @@ struct comm {
     void *impl;
     comm_options_t options;
     struct nccl *nccl; /* what sums gradients on GPUs; NULL: they are summed in host memory */
+    struct comm_gpu *gpus; /* [size], see comm/device.h; NULL: no GPUs */
 };
 
 /* Names for --comm and --allreduce, NULL-terminated. */
