@@ -5,6 +5,7 @@
 static void close_backend(void)
 {
     cuda_graph_close();
+    cuda_reduce_close();
     lt_close();
     cuda_device_close();
 }
@@ -14,6 +15,7 @@ static err_t open_backend(const backend_options_t *options)
     if (cuda_device()) return ERR_OK; /* another number of CPU threads */
     err_t err = cuda_device_open(options);
     if (err == ERR_OK) err = lt_open();
+    if (err == ERR_OK) err = cuda_reduce_open();
     if (err != ERR_OK) close_backend();
     return err;
 }
@@ -30,6 +32,20 @@ const backend_t backend_cuda = {
         {
             [OP_RELU] = &cuda_relu,
         },
+    .optim =
+        {
+            [OPTIM_SGD] = cuda_optim_sgd,
+            [OPTIM_ADADELTA] = cuda_optim_adadelta,
+            [OPTIM_ADAMW] = cuda_optim_adamw,
+            [OPTIM_LARS] = cuda_optim_lars,
+        },
+    .sum_squares = cuda_sum_squares,
+    .accumulate = cuda_accumulate,
+    .tally = cuda_tally,
+    .swap = cuda_swap,
+    .pixels = cuda_pixels,
+    .narrow = cuda_narrow,
+    .widen = cuda_widen,
     .mark = cuda_mark,
     .seconds = cuda_seconds,
     .describe = cuda_describe,

@@ -50,6 +50,18 @@ augment_map_t augment_draw(const augment_t *augment, int64_t epoch, int64_t inde
     return map;
 }
 
+affine_t augment_matrix(const augment_map_t *map, int64_t height, int64_t width)
+{
+    const double rad = 3.14159265358979323846 / 180;
+    double turn = map->rotate_deg * rad, both = (map->rotate_deg + map->shear_deg) * rad;
+    double zoom_cols = map->flip ? -map->zoom_cols : map->zoom_cols;
+    double shift_rows = map->shift_rows * (double)height, shift_cols = map->shift_cols * (double)width;
+    return (affine_t){.matrix = {map->zoom_rows * cos(turn), -zoom_cols * sin(both),
+                                 map->zoom_rows * sin(turn), zoom_cols * cos(both)},
+                      .shift = {cos(turn) * shift_rows - sin(turn) * shift_cols,
+                                sin(turn) * shift_rows + cos(turn) * shift_cols}};
+}
+
 /* Positions in the input are fixed-point, 32 bits of fraction: steps add up without error, the integer part
  * is a shift, and what is a whole number but for the last bits of sin and cos becomes one. */
 enum { FRACTION_BITS = 32 };
@@ -66,26 +78,19 @@ typedef struct warp {
     int64_t row_end, col_end; /* the last row's and column's position */
 } warp_t;
 
-/* The product in augment.h, worked out. */
-static warp_t make_warp(const augment_map_t *map, int64_t height, int64_t width)
+/* From offsets about the centre to rows and columns. */
+static warp_t make_warp(const affine_t *map, int64_t height, int64_t width)
 {
-    const double rad = 3.14159265358979323846 / 180;
-    double turn = map->rotate_deg * rad, both = (map->rotate_deg + map->shear_deg) * rad;
-    double zoom_cols = map->flip ? -map->zoom_cols : map->zoom_cols;
-    double shift_rows = map->shift_rows * (double)height, shift_cols = map->shift_cols * (double)width;
-    double row_i = map->zoom_rows * cos(turn), row_j = -zoom_cols * sin(both);
-    double col_i = map->zoom_rows * sin(turn), col_j = zoom_cols * cos(both);
+    const double *m = map->matrix;
     double row_mid = (double)(height - 1) / 2, col_mid = (double)(width - 1) / 2;
-    double row0 =
-        row_mid - row_i * row_mid - row_j * col_mid + cos(turn) * shift_rows - sin(turn) * shift_cols;
-    double col0 =
-        col_mid - col_i * row_mid - col_j * col_mid + sin(turn) * shift_rows + cos(turn) * shift_cols;
+    double row0 = row_mid - m[0] * row_mid - m[1] * col_mid + map->shift[0];
+    double col0 = col_mid - m[2] * row_mid - m[3] * col_mid + map->shift[1];
     return (warp_t){.row0 = to_fixed(row0),
-                    .row_i = to_fixed(row_i),
-                    .row_j = to_fixed(row_j),
+                    .row_i = to_fixed(m[0]),
+                    .row_j = to_fixed(m[1]),
                     .col0 = to_fixed(col0),
-                    .col_i = to_fixed(col_i),
-                    .col_j = to_fixed(col_j),
+                    .col_i = to_fixed(m[2]),
+                    .col_j = to_fixed(m[3]),
                     .height = height,
                     .width = width,
                     .row_end = (height - 1) << FRACTION_BITS,
@@ -152,8 +157,8 @@ static inline __attribute__((always_inline)) void warp_rows(const warp_t *t, con
     }
 }
 
-void augment_apply(const augment_map_t *map, const float *in, int64_t height, int64_t width, int64_t channels,
-                   float *out)
+void augment_affine(const affine_t *map, const float *in, int64_t height, int64_t width, int64_t channels,
+                    float *out)
 {
     ASSERT(height > 0 && height < 1 << 26 && width > 0 && width < 1 << 26);
     const warp_t t = make_warp(map, height, width);
@@ -164,4 +169,11 @@ void augment_apply(const augment_map_t *map, const float *in, int64_t height, in
         warp_rows(&t, in, 3, out);
     else
         warp_rows(&t, in, channels, out);
+}
+
+void augment_apply(const augment_map_t *map, const float *in, int64_t height, int64_t width, int64_t channels,
+                   float *out)
+{
+    affine_t affine = augment_matrix(map, height, width);
+    augment_affine(&affine, in, height, width, channels, out);
 }

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/opt.h"
+#include "tensor/affine.h"
 
 typedef struct augment_options {
     double rotate_deg; /* angle uniform in ± this */
@@ -51,10 +52,17 @@ typedef struct augment_map {
  * on leaves the others' values as they were. */
 augment_map_t augment_draw(const augment_t *augment, int64_t epoch, int64_t index);
 
+/* The product above, worked out for pictures of one size. */
+affine_t augment_matrix(const augment_map_t *map, int64_t height, int64_t width);
+
 /* in and out: [height, width, channels], not overlapping, each side < 2^26. Pixels may be normalised before
  * or after: weights sum to one. The map that changes nothing, flips, whole shifts and quarter turns are
  * exact. No allocation. */
 void augment_apply(const augment_map_t *map, const float *in, int64_t height, int64_t width, int64_t channels,
                    float *out);
+
+/* augment_apply with the map of augment_matrix. kernels/cuda/pixels.cu does the same, bit for bit. */
+void augment_affine(const affine_t *map, const float *in, int64_t height, int64_t width, int64_t channels,
+                    float *out);
 
 #endif

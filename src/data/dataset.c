@@ -98,6 +98,18 @@ void dataset_read(const dataset_t *dataset, split_t split, const int64_t *index,
     }
 }
 
+void dataset_read_bytes(const dataset_t *dataset, split_t split, const int64_t *index, int64_t n,
+                        uint8_t *bytes, int32_t *labels)
+{
+    const dataset_info_t *info = &dataset->info;
+    size_t n_pixels = (size_t)(info->height * info->width * info->channels);
+    for (int64_t i = 0; i < n; i++) {
+        ASSERT(index[i] >= 0 && index[i] < info->n_samples[split]);
+        memcpy(bytes + (size_t)i * n_pixels, dataset->pixels[split] + (size_t)index[i] * n_pixels, n_pixels);
+        labels[i] = dataset->labels[split][index[i]];
+    }
+}
+
 /* Exact counts first, so that the result does not depend on an order of summation. */
 static void measure_pixels(const uint8_t *pixels, int64_t n, double *mean, double *std)
 {

@@ -57,6 +57,10 @@ void dataset_close(dataset_t **dataset);
 void dataset_read(const dataset_t *dataset, split_t split, const int64_t *index, int64_t n, double mean,
                   double std, float *pixels, int32_t *labels);
 
+/* The same samples as they are stored, for backends that do the arithmetic themselves. */
+void dataset_read_bytes(const dataset_t *dataset, split_t split, const int64_t *index, int64_t n,
+                        uint8_t *bytes, int32_t *labels);
+
 /* info->hash as checkpoints and records have it. */
 typedef struct dataset_hash {
     char text[20];

@@ -16,7 +16,8 @@ enum { N_BUFFERS = 2 };
 struct loader {
     loader_options_t options;
     batch_t buffers[N_BUFFERS];
-    float *picture;  /* one picture before its augmentation; NULL: no augmentation */
+    bool augmented;
+    float *picture;  /* one picture before its augmentation, where the loader does it */
     int64_t n_taken; /* the loop's alone */
     pthread_t thread;
     bool started, synced;
@@ -40,6 +41,16 @@ static void augment_batch(loader_t *loader, sampler_slice_t slice, float *pixels
     }
 }
 
+/* How its pictures are to be changed. */
+static void map_batch(const loader_t *loader, sampler_slice_t slice, affine_t *maps)
+{
+    const dataset_info_t *info = &loader->options.dataset->info;
+    for (int64_t i = 0; i < slice.n; i++) {
+        augment_map_t map = augment_draw(loader->options.augment, slice.epoch, slice.index[i]);
+        maps[i] = augment_matrix(&map, info->height, info->width);
+    }
+}
+
 static err_t fill(loader_t *loader, int64_t epoch, int64_t number, batch_t *out)
 {
     const loader_options_t *o = &loader->options;
@@ -53,9 +64,14 @@ static err_t fill(loader_t *loader, int64_t epoch, int64_t number, batch_t *out)
     out->first = slice.first;
     out->n = slice.n;
     const dataset_info_t *info = &o->dataset->info;
+    if (o->raw) {
+        dataset_read_bytes(o->dataset, SPLIT_TRAIN, slice.index, slice.n, out->bytes, out->labels);
+        if (loader->augmented) map_batch(loader, slice, out->maps);
+        return ERR_OK;
+    }
     dataset_read(o->dataset, SPLIT_TRAIN, slice.index, slice.n, info->mean, info->std, out->pixels,
                  out->labels);
-    if (loader->picture) augment_batch(loader, slice, out->pixels);
+    if (loader->augmented) augment_batch(loader, slice, out->pixels);
     return ERR_OK;
 }
 
@@ -96,21 +112,48 @@ static void *produce(void *argument)
     return NULL;
 }
 
+/* `count` elements of a batch, with no page fault left in them. */
+static err_t make_block(const loader_t *loader, int64_t count, size_t element_bytes, const char *what,
+                        void *out_pointer)
+{
+    void **out = out_pointer;
+    size_t n_bytes = (size_t)count * element_bytes;
+    if (loader->options.alloc)
+        TRY(loader->options.alloc(n_bytes, what, out));
+    else
+        TRY(mem_new_array(count, element_bytes, what, out));
+    mem_touch(*out, n_bytes);
+    return ERR_OK;
+}
+
+static void release_block(const loader_t *loader, void *in_out_pointer)
+{
+    void **block = in_out_pointer;
+    if (!loader->options.release) {
+        mem_free(block);
+        return;
+    }
+    if (*block) loader->options.release(*block);
+    *block = NULL;
+}
+
 static err_t make_buffers(loader_t *loader)
 {
-    const dataset_info_t *info = &loader->options.dataset->info;
-    int64_t n_labels = loader->options.max_local;
-    int64_t n_pixels = n_labels * info->height * info->width * info->channels;
+    const loader_options_t *o = &loader->options;
+    const dataset_info_t *info = &o->dataset->info;
+    int64_t n = o->max_local, n_picture = info->height * info->width * info->channels;
+    loader->augmented = o->augment && augment_active(&o->augment->options);
     for (int i = 0; i < N_BUFFERS; i++) {
-        batch_t *buffer = &loader->buffers[i];
-        TRY(mem_new_array(n_pixels, sizeof *buffer->pixels, "a batch of pixels", &buffer->pixels));
-        TRY(mem_new_array(n_labels, sizeof *buffer->labels, "a batch of labels", &buffer->labels));
-        mem_touch(buffer->pixels, (size_t)n_pixels * sizeof *buffer->pixels);
-        mem_touch(buffer->labels, (size_t)n_labels * sizeof *buffer->labels);
+        batch_t *b = &loader->buffers[i];
+        if (o->raw)
+            TRY(make_block(loader, n * n_picture, sizeof *b->bytes, "a batch of pixels", &b->bytes));
+        else
+            TRY(make_block(loader, n * n_picture, sizeof *b->pixels, "a batch of pixels", &b->pixels));
+        if (o->raw && loader->augmented)
+            TRY(make_block(loader, n, sizeof *b->maps, "a batch of maps", &b->maps));
+        TRY(make_block(loader, n, sizeof *b->labels, "a batch of labels", &b->labels));
     }
-    const augment_t *augment = loader->options.augment;
-    if (!augment || !augment_active(&augment->options)) return ERR_OK;
-    int64_t n_picture = info->height * info->width * info->channels;
+    if (o->raw || !loader->augmented) return ERR_OK;
     TRY(mem_new_array(n_picture, sizeof *loader->picture, "a picture to augment", &loader->picture));
     mem_touch(loader->picture, (size_t)n_picture * sizeof *loader->picture);
     return ERR_OK;
@@ -157,6 +200,7 @@ err_t loader_open(const loader_options_t *options, loader_t **out)
 {
     ASSERT(options->batch >= 0 && options->batch < sampler_batches(options->sampler));
     ASSERT(options->max_local >= 0 && options->n_batches >= 0);
+    ASSERT(!options->alloc == !options->release);
     loader_t *loader = NULL;
     TRY(mem_new(sizeof *loader, "a loader", &loader));
     loader->options = *options;
@@ -225,8 +269,11 @@ void loader_close(loader_t **in_out)
         pthread_mutex_destroy(&loader->mutex);
     }
     for (int i = 0; i < N_BUFFERS; i++) {
-        mem_free(&loader->buffers[i].pixels);
-        mem_free(&loader->buffers[i].labels);
+        batch_t *buffer = &loader->buffers[i];
+        release_block(loader, &buffer->pixels);
+        release_block(loader, &buffer->bytes);
+        release_block(loader, &buffer->maps);
+        release_block(loader, &buffer->labels);
     }
     mem_free(&loader->picture);
     mem_free(in_out);

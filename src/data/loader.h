@@ -12,8 +12,11 @@ typedef struct loader loader_t;
 typedef struct batch {
     int64_t epoch, batch;
     int64_t n_global, first, n; /* as sampler_slice_t */
-    float *pixels;              /* [n, h, w, c] */
+    float *pixels;              /* [n, h, w, c]; raw: NULL */
     int32_t *labels;            /* [n] */
+    /* raw: what pixels are made of (pixels_args_t of ops/backend.h), otherwise NULL. */
+    uint8_t *bytes; /* [n, h, w, c] */
+    affine_t *maps; /* [n]; NULL: no augmentation */
 } batch_t;
 
 typedef struct loader_options {
@@ -25,6 +28,11 @@ typedef struct loader_options {
     int64_t max_local;    /* most samples of a local batch */
     double timeout_sec;
     const augment_t *augment; /* borrowed; NULL, or nothing active in it: pictures as they are */
+    bool raw;                 /* batches of bytes and maps, for backends that prepare pixels themselves */
+    /* Memory of the batches, which backends of a device want of a kind of their own (backend_memory_t's
+     * alloc_host and release_host). NULL: mem.h's. */
+    err_t (*alloc)(size_t n_bytes, const char *what, void **out);
+    void (*release)(void *block);
 } loader_options_t;
 
 /* Allocates and touches both buffers, starts the thread. */

@@ -3,6 +3,7 @@
 #define OPS_BACKEND_H
 
 #include "ops/op.h"
+#include "tensor/affine.h"
 
 /* One operator on one backend. plan may be NULL (nothing to prepare), unplan too. plan sets op->plan and the
  * two sizes; on an error it must leave nothing behind. list: op_list_algorithms; NULL where there is no
@@ -50,9 +51,9 @@ typedef struct optim_args {
 
 /* What a backend is opened with. */
 typedef struct backend_options {
-    int n_threads;           /* of the CPU; ≥ 1 */
-    int local_rank;          /* which of its host's ranks this is */
-    const char *gpus;        /* "0,2": the GPU of local rank 0, 1, …; NULL: local rank modulo what is visible */
+    int n_threads;    /* of the CPU; ≥ 1 */
+    int local_rank;   /* which of its host's ranks this is */
+    const char *gpus; /* "0,2": the GPU of local rank 0, 1, …; NULL: local rank modulo what is visible */
     int64_t workspace_bytes; /* most scratch that an operator with a choice may take; 0: the backend's own */
 } backend_options_t;
 
@@ -103,15 +104,10 @@ typedef struct backend_graph {
 } backend_graph_t;
 
 /* Pictures as a loader has them, [n, h, w, c] of 0 … 255, to what training reads: (value/255 − mean) / std,
- * moved as data/augment.h says. The map of sample i, in pixels about the centre, row first: input = matrix ·
- * offset + shift. */
-typedef struct backend_map {
-    double matrix[4], shift[2];
-} backend_map_t;
-
+ * moved as data/augment.h says. The same bits as dataset_read and augment_affine give. */
 typedef struct pixels_args {
-    const uint8_t *bytes;      /* on the device */
-    const backend_map_t *maps; /* [n] on the device; NULL: as they are */
+    const uint8_t *bytes; /* on the device */
+    const affine_t *maps; /* [n] on the device; NULL: as they are */
     int64_t n, height, width, channels;
     double mean, std;
     float *pixels; /* on the device */
@@ -138,7 +134,8 @@ typedef struct backend {
     err_t (*accumulate)(float *dst, const float *src, int64_t n);
     /* The following are NULL on the host, where who needs them does it himself. */
     /* totals[0] += Σ losses, totals[1] += how many predictions are their labels. */
-    err_t (*tally)(const float *losses, const int32_t *predictions, const int32_t *labels, int64_t n, float *totals);
+    err_t (*tally)(const float *losses, const int32_t *predictions, const int32_t *labels, int64_t n,
+                   float *totals);
     /* Exchanges a and b. */
     err_t (*swap)(float *a, float *b, int64_t n);
     err_t (*pixels)(const pixels_args_t *args);
@@ -154,9 +151,9 @@ typedef struct backend {
 
 enum { BACKEND_WHY_MAX = 256 };
 
-/* "auto", "ref", "cpu" or "cuda". auto takes the best that this build and machine have, and why says why it is
- * not a better one ("" where there is none). An explicit choice that cannot be had is ERR_USAGE saying why;
- * there is no silent fallback. */
+/* "auto", "ref", "cpu" or "cuda". auto takes the best that this build and machine have, and why says why it
+ * is not a better one ("" where there is none). An explicit choice that cannot be had is ERR_USAGE saying
+ * why; there is no silent fallback. */
 err_t backend_find(const char *name, const backend_t **out, char why[BACKEND_WHY_MAX]);
 
 /* Opens with the defaults: n_threads, local rank 0. */

@@ -179,6 +179,92 @@ static void test_augments(void)
        "no augmentation: pictures as they are, without a buffer");
 }
 
+/* Memory of the caller's, counted. */
+static int n_made, n_released;
+
+static err_t make_block(size_t n_bytes, const char *what, void **out)
+{
+    if (strncmp(what, "a batch of ", 11) != 0) abort();
+    *out = malloc(n_bytes);
+    if (!*out) abort();
+    n_made++;
+    return ERR_OK;
+}
+
+static err_t make_two_blocks(size_t n_bytes, const char *what, void **out)
+{
+    if (n_made == 2) RAISE(ERR_SYSTEM, "no memory for %s", what);
+    return make_block(n_bytes, what, out);
+}
+
+static void release_block(void *block)
+{
+    free(block);
+    n_released++;
+}
+
+/* One raw batch, with the arithmetic done here, is what the loader's own gave. */
+static bool same_as_seen(const augment_t *augment, const batch_t *batch, sampler_slice_t slice,
+                         seen_t expected)
+{
+    if (batch->pixels || !batch->maps != !augment || batch->n != slice.n) return false;
+    for (int64_t i = 0; i < slice.n; i++) {
+        float picture[N_PIXELS], moved[N_PIXELS];
+        for (int k = 0; k < N_PIXELS; k++)
+            picture[k] = (float)((batch->bytes[i * N_PIXELS + k] / 255.0 - 0.5) / 0.25);
+        memcpy(moved, picture, sizeof moved);
+        if (augment) augment_affine(&batch->maps[i], picture, SIDE, SIDE, 1, moved);
+        if (!same_picture(moved, expected[slice.epoch][slice.index[i]])) return false;
+        if (batch->labels[i] != labels[slice.index[i]]) return false;
+    }
+    return true;
+}
+
+static bool raw_run(const augment_t *augment, bool own_memory, int rank, int size, seen_t expected)
+{
+    sampler_t *sampler = NULL, *same = NULL;
+    loader_t *loader = NULL;
+    if (make(N, BATCH, 4, &sampler) || make(N, BATCH, 4, &same)) abort();
+    loader_options_t options = options_for(sampler, rank, size);
+    options.augment = augment;
+    options.raw = true;
+    if (own_memory) options.alloc = make_block, options.release = release_block;
+    n_made = n_released = 0;
+    if (loader_open(&options, &loader) != ERR_OK) abort();
+    bool right = n_made == (!own_memory ? 0 : augment ? 6 : 4);
+    int64_t n_blocks = mem_count();
+    for (int64_t i = 0; right && i < N_BATCHES; i++) {
+        const batch_t *batch;
+        right =
+            loader_next(loader, &batch) == ERR_OK &&
+            same_as_seen(augment, batch, sampler_at(same, batch->epoch, batch->batch, rank, size), expected);
+    }
+    right = right && mem_count() == n_blocks;
+    loader_close(&loader);
+    sampler_free(&sampler);
+    sampler_free(&same);
+    return right && n_released == n_made;
+}
+
+static void test_raw(void)
+{
+    OK(raw_run(NULL, false, 0, 1, plain), "raw batches and the arithmetic: the same bits");
+    OK(raw_run(&turning, false, 0, 1, augmented), "… with the maps of augmentation");
+    OK(raw_run(NULL, true, 1, 2, plain) && raw_run(&turning, true, 0, 2, augmented),
+       "… in memory of the caller's, on 2 ranks");
+
+    sampler_t *sampler = NULL;
+    loader_t *loader = NULL;
+    if (make(N, BATCH, 4, &sampler)) abort();
+    loader_options_t options = options_for(sampler, 0, 1);
+    options.alloc = make_two_blocks, options.release = release_block;
+    n_made = n_released = 0;
+    OK(loader_open(&options, &loader) == ERR_SYSTEM && !loader && strstr(err_message(), "no memory for") &&
+           n_released == 2,
+       "memory that cannot be had is the caller's error, and the rest is given back");
+    sampler_free(&sampler);
+}
+
 static void test_close(void)
 {
     sampler_t *sampler = NULL;
@@ -289,9 +375,10 @@ int main(void)
     dataset.info.channels = 1;
     dataset.info.mean = 0.5;
     dataset.info.std = 0.25;
-    tap_plan(3 + 7 + 2 + 3 + 4 + 1);
+    tap_plan(3 + 7 + 4 + 2 + 3 + 4 + 1);
     test_delivers();
     test_augments();
+    test_raw();
     test_close();
     test_error();
     test_slow_storage();

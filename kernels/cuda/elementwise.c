@@ -1,0 +1,25 @@
+#include "kernels/cuda/cuda.h"
+
+err_t cuda_accumulate(float *dst, const float *src, int64_t n)
+{
+    E_CUDA(elementwise_accumulate(dst, src, n, cuda_stream()), "adding gradients");
+    return ERR_OK;
+}
+
+err_t cuda_swap(float *a, float *b, int64_t n)
+{
+    E_CUDA(elementwise_swap(a, b, n, cuda_stream()), "exchanging buffers");
+    return ERR_OK;
+}
+
+err_t cuda_narrow(const float *from, uint16_t *to, int64_t n, void *stream)
+{
+    E_CUDA(elementwise_narrow(from, to, n, stream), "rounding to bf16");
+    return ERR_OK;
+}
+
+err_t cuda_widen(const uint16_t *from, float *to, int64_t n, void *stream)
+{
+    E_CUDA(elementwise_widen(from, to, n, stream), "widening bf16");
+    return ERR_OK;
+}

@@ -1,0 +1,88 @@
+#include "kernels/cuda/vector.cuh"
+
+template <int N, typename F> static __global__ void elementwise(F f, int64_t n)
+{
+    sweep<N>(f, n);
+}
+
+template <int N, typename F> static cudaError_t run(bool aligned, F f, int64_t n, cudaStream_t stream)
+{
+    if (aligned) return launch(elementwise<N, F>, grid_for(n / N), BLOCK, stream, f, n);
+    return launch(elementwise<1, F>, grid_for(n), BLOCK, stream, f, n);
+}
+
+/* 12 bytes an element: two read, one written. */
+struct accumulate_t {
+    float *dst;
+    const float *src;
+    template <int N> __device__ void run(int64_t i) const
+    {
+        pack_t<float, N> sum = load<N>(dst + i), more = load<N>(src + i);
+        for (int k = 0; k < N; k++) sum.at[k] += more.at[k];
+        store(dst + i, sum);
+    }
+};
+
+/* 16 bytes an element. */
+struct swap_t {
+    float *a, *b;
+    template <int N> __device__ void run(int64_t i) const
+    {
+        pack_t<float, N> first = load<N>(a + i), second = load<N>(b + i);
+        store(a + i, second);
+        store(b + i, first);
+    }
+};
+
+/* tensor/bf16.h: to the nearest, of two equally near the even one; NaN stays NaN. 6 bytes an element. */
+struct narrow_t {
+    const uint32_t *from;
+    uint16_t *to;
+    template <int N> __device__ void run(int64_t i) const
+    {
+        pack_t<uint32_t, N> wide = load<N>(from + i);
+        pack_t<uint16_t, N> rounded;
+        for (int k = 0; k < N; k++) {
+            uint32_t bits = wide.at[k], nearest = bits + 0x7fffu + (bits >> 16 & 1);
+            bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
+            rounded.at[k] = static_cast<uint16_t>((nan ? bits | 0x00400000u : nearest) >> 16);
+        }
+        store(to + i, rounded);
+    }
+};
+
+/* 6 bytes an element. */
+struct widen_t {
+    const uint16_t *from;
+    uint32_t *to;
+    template <int N> __device__ void run(int64_t i) const
+    {
+        pack_t<uint16_t, N> half = load<N>(from + i);
+        pack_t<uint32_t, N> wide;
+        for (int k = 0; k < N; k++) wide.at[k] = static_cast<uint32_t>(half.at[k]) << 16;
+        store(to + i, wide);
+    }
+};
+
+cudaError_t elementwise_accumulate(float *dst, const float *src, int64_t n, cudaStream_t stream)
+{
+    return run<4>(packs<4>(dst) && packs<4>(src), accumulate_t{dst, src}, n, stream);
+}
+
+cudaError_t elementwise_swap(float *a, float *b, int64_t n, cudaStream_t stream)
+{
+    return run<4>(packs<4>(a) && packs<4>(b), swap_t{a, b}, n, stream);
+}
+
+/* Packs of 8: 16 bytes of bf16, and twice 16 of float. */
+cudaError_t elementwise_narrow(const float *from, uint16_t *to, int64_t n, cudaStream_t stream)
+{
+    bool aligned = packs<8>(from) && packs<8>(to);
+    return run<8>(aligned, narrow_t{reinterpret_cast<const uint32_t *>(from), to}, n, stream);
+}
+
+cudaError_t elementwise_widen(const uint16_t *from, float *to, int64_t n, cudaStream_t stream)
+{
+    bool aligned = packs<8>(from) && packs<8>(to);
+    return run<8>(aligned, widen_t{from, reinterpret_cast<uint32_t *>(to)}, n, stream);
+}

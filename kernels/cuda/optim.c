@@ -1,0 +1,51 @@
+#include "kernels/cuda/cuda.h"
+
+#define STEP(field)                                                                                          \
+    {                                                                                                        \
+        args->field, cuda_recorded(offsetof(backend_step_t, field))                                          \
+    }
+
+static err_t run(const optim_args_t *args, cudaError_t (*launcher)(const optim_range_t *, cudaStream_t),
+                 const char *what)
+{
+    const optim_range_t range = {
+        .weight = args->weight,
+        .gradient = args->gradient,
+        .state = {args->state[0], args->state[1]},
+        .average = args->average,
+        .n = args->n,
+        .lr = STEP(lr),
+        .gradient_scale = STEP(gradient_scale),
+        .average_decay = STEP(average_decay),
+        .correction = {STEP(correction[0]), STEP(correction[1])},
+        .weight_decay = args->weight_decay,
+        .momentum = args->momentum,
+        .rho = args->rho,
+        .beta = {args->beta[0], args->beta[1]},
+        .epsilon = args->epsilon,
+        .trust_ratio = args->trust_ratio,
+        .nesterov = args->nesterov,
+    };
+    E_CUDA(launcher(&range, cuda_stream()), what);
+    return ERR_OK;
+}
+
+err_t cuda_optim_sgd(const optim_args_t *args)
+{
+    return run(args, optim_sgd, "sgd");
+}
+
+err_t cuda_optim_adadelta(const optim_args_t *args)
+{
+    return run(args, optim_adadelta, "adadelta");
+}
+
+err_t cuda_optim_adamw(const optim_args_t *args)
+{
+    return run(args, optim_adamw, "adamw");
+}
+
+err_t cuda_optim_lars(const optim_args_t *args)
+{
+    return run(args, optim_lars, "lars");
+}

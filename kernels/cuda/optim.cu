@@ -1,0 +1,153 @@
+/* One pass over weights, gradients, state and average: 20 bytes an element for SGD and LARS (weight, gradient and
+ * velocity read, weight and velocity written), 28 for Adadelta and AdamW, 8 more with an average. */
+#include "kernels/cuda/vector.cuh"
+
+/* Each rule: its numbers in float, worked out once a block by `set`, and one element's step, which changes the
+ * state s and returns the new weight. */
+struct sgd_t {
+    enum { N_STATES = 1 };
+    float scale, decay, lr, momentum;
+    bool nesterov;
+    __device__ void set(const optim_range_t &r)
+    {
+        scale = static_cast<float>(step_value(r.gradient_scale));
+        decay = static_cast<float>(r.weight_decay);
+        lr = static_cast<float>(step_value(r.lr));
+        momentum = static_cast<float>(r.momentum);
+        nesterov = r.nesterov;
+    }
+    __device__ float step(float w, float gradient, float *s) const
+    {
+        float g = scale * gradient + decay * w, v = momentum * s[0] + g;
+        s[0] = v;
+        return w - lr * (nesterov ? g + momentum * v : v);
+    }
+};
+
+struct adadelta_t {
+    enum { N_STATES = 2 };
+    float scale, decay, lr, rho, rest, epsilon;
+    __device__ void set(const optim_range_t &r)
+    {
+        scale = static_cast<float>(step_value(r.gradient_scale));
+        decay = static_cast<float>(r.weight_decay);
+        lr = static_cast<float>(step_value(r.lr));
+        rho = static_cast<float>(r.rho), rest = static_cast<float>(1 - r.rho);
+        epsilon = static_cast<float>(r.epsilon);
+    }
+    __device__ float step(float w, float gradient, float *s) const
+    {
+        float g = scale * gradient + decay * w, square = rho * s[0] + rest * g * g;
+        float delta = sqrtf((s[1] + epsilon) / (square + epsilon)) * g;
+        s[0] = square;
+        s[1] = rho * s[1] + rest * delta * delta;
+        return w - lr * delta;
+    }
+};
+
+/* With the corrections taken out: lr·(m/c1)/(√(v/c2) + ε) = (lr/c1)·m / (√v·√(1/c2) + ε). */
+struct adamw_t {
+    enum { N_STATES = 2 };
+    float scale, decay, lr, root, beta1, rest1, beta2, rest2, epsilon;
+    __device__ void set(const optim_range_t &r)
+    {
+        double rate = step_value(r.lr);
+        scale = static_cast<float>(step_value(r.gradient_scale));
+        decay = static_cast<float>(rate * r.weight_decay);
+        lr = static_cast<float>(rate / step_value(r.correction[0]));
+        root = static_cast<float>(sqrt(1 / step_value(r.correction[1])));
+        beta1 = static_cast<float>(r.beta[0]), rest1 = static_cast<float>(1 - r.beta[0]);
+        beta2 = static_cast<float>(r.beta[1]), rest2 = static_cast<float>(1 - r.beta[1]);
+        epsilon = static_cast<float>(r.epsilon);
+    }
+    __device__ float step(float w, float gradient, float *s) const
+    {
+        float g = scale * gradient;
+        s[0] = beta1 * s[0] + rest1 * g;
+        s[1] = beta2 * s[1] + rest2 * g * g;
+        return w - decay * w - lr * s[0] / (sqrtf(s[1]) * root + epsilon);
+    }
+};
+
+struct lars_t {
+    enum { N_STATES = 1 };
+    float scale, decay, rate, momentum;
+    __device__ void set(const optim_range_t &r)
+    {
+        scale = static_cast<float>(step_value(r.gradient_scale));
+        decay = static_cast<float>(r.weight_decay);
+        rate = static_cast<float>(step_value(r.lr) * r.trust_ratio);
+        momentum = static_cast<float>(r.momentum);
+    }
+    __device__ float step(float w, float gradient, float *s) const
+    {
+        s[0] = momentum * s[0] + rate * (scale * gradient + decay * w);
+        return w - s[0];
+    }
+};
+
+template <typename RULE> struct update_t {
+    optim_range_t r;
+    RULE rule;
+    float average_rest; /* 1 − average_decay */
+
+    template <int N> __device__ void run(int64_t i) const
+    {
+        enum { N_STATES = RULE::N_STATES };
+        pack_t<float, N> w = load<N>(r.weight + i), g = load<N>(r.gradient + i), a = {}, s[N_STATES];
+        for (int j = 0; j < N_STATES; j++) s[j] = load<N>(r.state[j] + i);
+        if (r.average) a = load<N>(r.average + i);
+        for (int k = 0; k < N; k++) {
+            float state[N_STATES];
+            for (int j = 0; j < N_STATES; j++) state[j] = s[j].at[k];
+            w.at[k] = rule.step(w.at[k], g.at[k], state);
+            for (int j = 0; j < N_STATES; j++) s[j].at[k] = state[j];
+            a.at[k] += average_rest * (w.at[k] - a.at[k]);
+        }
+        store(r.weight + i, w);
+        for (int j = 0; j < N_STATES; j++) store(r.state[j] + i, s[j]);
+        if (r.average) store(r.average + i, a);
+    }
+};
+
+/* Divisions and roots in double are slow on some GPUs, and the values of a recorded step are far: one thread of
+ * a block is enough for them. */
+template <int N, typename RULE> static __global__ void update(optim_range_t range)
+{
+    __shared__ RULE rule;
+    __shared__ float average_rest;
+    if (threadIdx.x == 0) {
+        rule.set(range);
+        average_rest = range.average ? static_cast<float>(1 - step_value(range.average_decay)) : 0;
+    }
+    __syncthreads();
+    sweep<N>(update_t<RULE>{range, rule, average_rest}, range.n);
+}
+
+template <typename RULE> static cudaError_t run(const optim_range_t &r, cudaStream_t stream)
+{
+    bool aligned = packs<4>(r.weight) && packs<4>(r.gradient) && packs<4>(r.average);
+    for (int j = 0; j < RULE::N_STATES; j++) aligned = aligned && packs<4>(r.state[j]);
+    if (aligned) return launch(update<4, RULE>, grid_for(r.n / 4), BLOCK, stream, r);
+    return launch(update<1, RULE>, grid_for(r.n), BLOCK, stream, r);
+}
+
+cudaError_t optim_sgd(const optim_range_t *range, cudaStream_t stream)
+{
+    return run<sgd_t>(*range, stream);
+}
+
+cudaError_t optim_adadelta(const optim_range_t *range, cudaStream_t stream)
+{
+    return run<adadelta_t>(*range, stream);
+}
+
+cudaError_t optim_adamw(const optim_range_t *range, cudaStream_t stream)
+{
+    return run<adamw_t>(*range, stream);
+}
+
+cudaError_t optim_lars(const optim_range_t *range, cudaStream_t stream)
+{
+    return run<lars_t>(*range, stream);
+}

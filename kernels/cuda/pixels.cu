@@ -1,0 +1,133 @@
+/* Bytes to normalised floats, moved by a map: what data/dataset.c and data/augment.c do on the host, to the bit.
+ * Sums and products are written as roundings of their own where the compiler would fuse them. 5 bytes an
+ * element. */
+#include "kernels/cuda/vector.cuh"
+
+enum { N_VALUES = 256 };
+static_assert(N_VALUES == BLOCK, "each thread of a block works out one value");
+
+/* What a byte becomes. */
+static __device__ void fill(float *scaled, double mean, double std)
+{
+    scaled[threadIdx.x] = static_cast<float>((threadIdx.x / 255.0 - mean) / std);
+    __syncthreads();
+}
+
+struct scale_t {
+    const uint8_t *bytes;
+    float *pixels;
+    const float *scaled;
+    template <int N> __device__ void run(int64_t i) const
+    {
+        pack_t<uint8_t, N> from = load<N>(bytes + i);
+        pack_t<float, N> to;
+        for (int k = 0; k < N; k++) to.at[k] = scaled[from.at[k]];
+        store(pixels + i, to);
+    }
+};
+
+template <int N> static __global__ void scale(const uint8_t *bytes, float *pixels, int64_t n, double mean, double std)
+{
+    __shared__ float scaled[N_VALUES];
+    fill(scaled, mean, std);
+    sweep<N>(scale_t{bytes, pixels, scaled}, n);
+}
+
+/* augment.c's warp_t, positions in fixed point with 32 bits of fraction. */
+enum { FRACTION_BITS = 32 };
+
+struct warp_t {
+    int64_t row0, row_i, row_j, col0, col_i, col_j;
+};
+
+static __device__ int64_t to_fixed(double value)
+{
+    return llrint(value * 4294967296.0);
+}
+
+/* middle − a·row_mid − b·col_mid + shift */
+static __device__ int64_t origin(double middle, double a, double row_mid, double b, double col_mid, double shift)
+{
+    double left = __dsub_rn(__dsub_rn(middle, __dmul_rn(a, row_mid)), __dmul_rn(b, col_mid));
+    return to_fixed(__dadd_rn(left, shift));
+}
+
+static __device__ warp_t make_warp(const affine_t *map, int64_t height, int64_t width)
+{
+    const double *m = map->matrix;
+    double row_mid = static_cast<double>(height - 1) / 2, col_mid = static_cast<double>(width - 1) / 2;
+    warp_t t;
+    t.row0 = origin(row_mid, m[0], row_mid, m[1], col_mid, map->shift[0]);
+    t.col0 = origin(col_mid, m[2], row_mid, m[3], col_mid, map->shift[1]);
+    t.row_i = to_fixed(m[0]), t.row_j = to_fixed(m[1]);
+    t.col_i = to_fixed(m[2]), t.col_j = to_fixed(m[3]);
+    return t;
+}
+
+static __device__ int64_t clamp(int64_t position, int64_t end)
+{
+    return position < 0 ? 0 : position > end ? end : position;
+}
+
+static __device__ float fraction(int64_t position)
+{
+    return static_cast<float>(static_cast<uint32_t>(position) >> 8) * 5.9604644775390625e-8f; /* 2^-24 */
+}
+
+static __device__ float mix(float a, float b, float part)
+{
+    return __fadd_rn(a, __fmul_rn(part, __fsub_rn(b, a)));
+}
+
+/* A position outside is moved to the border, and on the last row or column the neighbour is itself. */
+static __device__ void sample(const pixels_batch_t &b, const float *scaled, const uint8_t *picture, int64_t row,
+                              int64_t col, float *out)
+{
+    row = clamp(row, (b.height - 1) << FRACTION_BITS);
+    col = clamp(col, (b.width - 1) << FRACTION_BITS);
+    const int64_t i = row >> FRACTION_BITS, j = col >> FRACTION_BITS;
+    const int64_t right = j < b.width - 1 ? b.channels : 0, below = i < b.height - 1 ? b.width * b.channels : 0;
+    const uint8_t *p = picture + (i * b.width + j) * b.channels;
+    for (int64_t k = 0; k < b.channels; k++, p++) {
+        float upper = mix(scaled[p[0]], scaled[p[right]], fraction(col));
+        float lower = mix(scaled[p[below]], scaled[p[below + right]], fraction(col));
+        out[k] = mix(upper, lower, fraction(row));
+    }
+}
+
+/* Blocks with one y share pictures. */
+static __global__ void move(pixels_batch_t b)
+{
+    __shared__ float scaled[N_VALUES];
+    __shared__ warp_t shared_warp;
+    fill(scaled, b.mean, b.std);
+    const uint32_t n_pixels = static_cast<uint32_t>(b.height * b.width), width = static_cast<uint32_t>(b.width);
+    for (int64_t n = blockIdx.y; n < b.n; n += gridDim.y) {
+        __syncthreads();
+        if (threadIdx.x == 0) shared_warp = make_warp(&b.maps[n], b.height, b.width);
+        __syncthreads();
+        const warp_t t = shared_warp;
+        const int64_t picture = n * n_pixels * b.channels;
+        for (uint32_t at = blockIdx.x * BLOCK + threadIdx.x; at < n_pixels; at += gridDim.x * BLOCK) {
+            const int64_t i = at / width, j = at % width;
+            sample(b, scaled, b.bytes + picture, t.row0 + i * t.row_i + j * t.row_j,
+                   t.col0 + i * t.col_i + j * t.col_j, b.pixels + picture + at * b.channels);
+        }
+    }
+}
+
+cudaError_t pixels_prepare(const pixels_batch_t *batch, cudaStream_t stream)
+{
+    const pixels_batch_t &b = *batch;
+    const int64_t n_picture = b.height * b.width, n = b.n * n_picture * b.channels;
+    if (b.maps) {
+        /* A pixel a thread while that leaves the GPU room, then fewer tables and warps. */
+        const int64_t max_rows = 32768, each = b.n * n_picture < 1 << 20 ? BLOCK : 4 * BLOCK;
+        dim3 grid(static_cast<unsigned>((n_picture + each - 1) / each),
+                  static_cast<unsigned>(b.n < 1 ? 1 : b.n < max_rows ? b.n : max_rows));
+        return launch(move, grid, BLOCK, stream, b);
+    }
+    if (packs<4>(b.bytes) && packs<4>(b.pixels))
+        return launch(scale<4>, grid_for(n / 4), BLOCK, stream, b.bytes, b.pixels, n, b.mean, b.std);
+    return launch(scale<1>, grid_for(n), BLOCK, stream, b.bytes, b.pixels, n, b.mean, b.std);
+}

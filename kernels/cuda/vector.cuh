@@ -1,0 +1,36 @@
+/* Flat arrays in loads and stores of up to 16 bytes a thread. Included by .cu files only. */
+#ifndef KERNELS_CUDA_VECTOR_CUH
+#define KERNELS_CUDA_VECTOR_CUH
+
+#include "kernels/cuda/launch.cuh"
+
+/* N elements side by side, read and written as one where N·sizeof(T) ≤ 16. */
+template <typename T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) pack_t {
+    T at[N];
+};
+
+template <int N, typename T> static __device__ inline pack_t<T, N> load(const T *from)
+{
+    return *reinterpret_cast<const pack_t<T, N> *>(from);
+}
+
+template <int N, typename T> static __device__ inline void store(T *to, const pack_t<T, N> &pack)
+{
+    *reinterpret_cast<pack_t<T, N> *>(to) = pack;
+}
+
+/* Whether packs of N can begin at this address. */
+template <int N, typename T> static inline bool packs(const T *block)
+{
+    return reinterpret_cast<uintptr_t>(block) % alignof(pack_t<T, N>) == 0;
+}
+
+/* Calls f.run<N>(i) for i = 0, N, 2N, …, and f.run<1> for each of the n % N elements behind them. */
+template <int N, typename F> static __device__ inline void sweep(const F &f, int64_t n)
+{
+    GRID_LOOP(i, n / N) f.template run<N>(i * N);
+    const int64_t last = n - n % N + threadIdx.x;
+    if (N > 1 && blockIdx.x == 0 && last < n) f.template run<1>(last);
+}
+
+#endif
