@@ -73,6 +73,7 @@ typedef struct nccl_impl {
     cudaEvent_t watched;     /* recorded after the last piece, also whenever a recorded step runs */
     bool has_begun;          /* pieces that no comm_buffer_finish has followed */
     atomic_llong n_finished;
+    atomic_bool is_recorded; /* the last of them was recorded, and runs who knows how often */
     bool registered; /* the last buffer is; for the description */
     nccl_watch_t watch;
 } nccl_impl_t;

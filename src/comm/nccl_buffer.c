@@ -171,7 +171,9 @@ static err_t note_end(nccl_impl_t *impl)
 {
     enum cudaStreamCaptureStatus recording;
     E_CUDART(cudaStreamIsCapturing(impl->device.stream, &recording), "asking whether a step is recorded");
-    unsigned flags = recording == cudaStreamCaptureStatusNone ? cudaEventRecordDefault : cudaEventRecordExternal;
+    bool is_recorded = recording != cudaStreamCaptureStatusNone;
+    unsigned flags = is_recorded ? cudaEventRecordExternal : cudaEventRecordDefault;
+    atomic_store(&impl->is_recorded, is_recorded);
     E_CUDART(cudaEventRecordWithFlags(impl->watched, impl->stream, flags), "marking the end of a sum");
     watchdog_device_entered(atomic_fetch_add(&impl->n_finished, 1) + 1);
     return ERR_OK;

@@ -12,7 +12,8 @@
 #include "comm/nccl.h"
 #include "comm/watchdog.h"
 
-static const double look_sec = 0.05;
+/* silent_sec: for the rank of this host that has the word. */
+static const double look_sec = 0.05, silent_sec = 3;
 
 static _Noreturn void leave_job(nccl_impl_t *impl)
 {
@@ -30,6 +31,10 @@ static void look_for_errors(nccl_impl_t *impl)
     nccl_unlock(impl);
     if (asked != ncclSuccess) status = asked;
     if (status == ncclSuccess || status == ncclInProgress) return;
+    if (!watchdog_take_word()) {
+        clock_sleep(silent_sec);
+        leave_job(impl);
+    }
     log_rank_error("NCCL lost a peer or its network during \"gradient allreduce\" (the GPU's collective %lld): %s; if a "
                    "rank has died, its own message says why; else look at the hosts and the network that are named, "
                    "and start again from the last checkpoint",
@@ -61,7 +66,8 @@ static void look_for_stuck(nccl_impl_t *impl, stuck_t *s)
     if (s->waited_sec < timeout_sec) return;
     /* Of a part nobody has counted who is where, and alone there is no watchdog. */
     if (!impl->is_part && impl->comm->size > 1) {
-        watchdog_device_expired("gradient allreduce", n_finished, s->waited_sec - timeout_sec);
+        watchdog_device_expired("gradient allreduce", impl->is_recorded ? WATCHDOG_RECORDED : n_finished,
+                                s->waited_sec - timeout_sec);
         return;
     }
     log_rank_error("timed out after %g s in \"gradient allreduce\" (the GPU's collective %lld)", timeout_sec, n_finished);

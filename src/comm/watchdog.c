@@ -37,7 +37,7 @@ static struct {
 typedef struct overdue {
     const char *what;
     long long sequence;
-    bool on_device; /* nobody waits in it; the number is one of watchdog_device_entered's */
+    bool on_device; /* nobody waits in it; the number is one of watchdog_device_entered's, or WATCHDOG_RECORDED */
 } overdue_t;
 
 /* A message that grows; what does not fit is cut. */
@@ -71,9 +71,9 @@ static double stopped_sec(const watchdog_slot_t *slot)
     return pulse && sec > limit ? sec : 0;
 }
 
-/* The first three hold the others up; the next two are told of only when nobody does. HELD_UP is one
+/* The first three hold the others up; the next three are told of only when nobody does. HELD_UP is one
  * collective or more behind because somebody else is missing there. */
-typedef enum presence { NOT_STARTED, MISSING, STOPPED, HELD_UP, GONE_ON, HERE } presence_t;
+typedef enum presence { NOT_STARTED, MISSING, STOPPED, HELD_UP, GONE_ON, ELSEWHERE, HERE } presence_t;
 
 /* Where a rank of this host is, seen from that collective. */
 static presence_t presence(const watchdog_slot_t *slot, const overdue_t *overdue)
@@ -81,6 +81,8 @@ static presence_t presence(const watchdog_slot_t *slot, const overdue_t *overdue
     if (slot == dog.mine) return HERE;
     if (atomic_load(&slot->rank_plus_1) == 0) return NOT_STARTED;
     bool waiting = atomic_load(&slot->waiting), stopped = stopped_sec(slot) > 0;
+    if (overdue->on_device && overdue->sequence == WATCHDOG_RECORDED)
+        return stopped ? STOPPED : strncmp(slot->doing, dog.mine->doing, WATCHDOG_TEXT) == 0 ? HERE : ELSEWHERE;
     long long its = atomic_load(overdue->on_device ? &slot->on_device : &slot->sequence);
     if (its < overdue->sequence) return waiting && !stopped ? HELD_UP : MISSING;
     if (stopped) return STOPPED;
@@ -111,6 +113,7 @@ static void describe(message_t *m, int i, presence_t p)
            p == MISSING   ? "did not arrive"
            : p == STOPPED ? "arrived but then stopped"
            : p == HELD_UP ? "is itself held up"
+           : p == ELSEWHERE ? "is elsewhere"
                           : "has left it");
     append(m, doing[0] ? "; it was last in \"%s\"" : "; what it was doing is not known", doing);
     if (stopped > 0) append(m, " and has not run for %.0f s", stopped);
@@ -119,8 +122,10 @@ static void describe(message_t *m, int i, presence_t p)
 /* What this host knows. */
 static void build_message(message_t *m, const overdue_t *overdue, int n_absent)
 {
-    append(m, "timed out after %g s in \"%s\" (%scollective %lld)", dog.timeout_sec, overdue->what,
-           overdue->on_device ? "the GPU's " : "", overdue->sequence);
+    bool recorded = overdue->on_device && overdue->sequence == WATCHDOG_RECORDED;
+    append(m, "timed out after %g s in \"%s\" (", dog.timeout_sec, overdue->what);
+    append(m, recorded ? "in a recorded step)" : overdue->on_device ? "the GPU's collective %lld)" : "collective %lld)",
+           overdue->sequence);
     int n_named = 0, n_more = 0;
     for (int i = 0; i < dog.n_slots; i++) {
         presence_t p = presence(&dog.slots[i], overdue);
@@ -132,7 +137,7 @@ static void build_message(message_t *m, const overdue_t *overdue, int n_absent)
         }
     }
     if (n_more) append(m, "; and %d more on %s", n_more, dog.topo.host_name);
-    if (n_absent) return;
+    if (n_absent || (recorded && n_named)) return;
     if (dog.n_slots < dog.topo.local_size)
         append(m, "; the ranks of %s share no memory, so who is missing is not known", dog.topo.host_name);
     else if (dog.topo.n_hosts > 1)
@@ -145,6 +150,13 @@ static _Noreturn void leave_job(void)
 {
     dog.abort_job(ERR_PEER);
     _exit(ERR_PEER);
+}
+
+bool watchdog_take_word(void)
+{
+    int nobody = 0;
+    if (!atomic_load(&dog.running)) return true;
+    return atomic_compare_exchange_strong(&dog.slots[0].speaker, &nobody, dog.topo.rank + 1);
 }
 
 /* Called at every look once the deadline has passed; over_sec since then. A host that misses one of its own
@@ -160,8 +172,7 @@ static void expire(double over_sec, const overdue_t *overdue)
     if (dog.n_slots < dog.topo.local_size)
         patience += 0.5 * (dog.topo.local_rank < 8 ? dog.topo.local_rank : 8);
     if (over_sec < patience) return;
-    int nobody = 0;
-    if (atomic_compare_exchange_strong(&dog.slots[0].speaker, &nobody, dog.topo.rank + 1)) {
+    if (watchdog_take_word()) {
         message_t m = {.n = 0};
         build_message(&m, overdue, n_absent);
         log_rank_error("%s", m.text);

@@ -6,6 +6,7 @@
 #define COMM_WATCHDOG_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -48,8 +49,11 @@ void watchdog_phase(const char *format, ...) __attribute__((format(printf, 1, 2)
  * GPU, and what is said when the last of them has not ended timeout_sec later. From a thread that looks again
  * and again: over_sec have passed since then. Like the end of a wait it names who of this host did not arrive,
  * and ends the job, on the rank that takes the word; so it may return. */
+enum { WATCHDOG_RECORDED = -1 }; /* for `expired`: the collectives of a recorded step are not counted */
 void watchdog_device_entered(long long sequence);
 void watchdog_device_expired(const char *what, long long sequence, double over_sec);
+/* Whether this rank is the one of its host that says why the job ends. */
+bool watchdog_take_word(void);
 /* A number that stays as it is while this rank neither waits anew nor begins anything new. */
 long long watchdog_progress(void);
 

@@ -102,6 +102,15 @@ static void case_on_device(void)
     watchdog_device_expired("gradient allreduce", 6, 0);
 }
 
+/* The same in a step that was recorded: no numbers, but this rank knows what it does itself. */
+static void case_recorded(void)
+{
+    for (int i = 1; i < N_SLOTS; i++) neighbour(i, 4, false, i == 2 ? "evaluating" : "computing step 7");
+    start(1000, 1);
+    watchdog_phase("computing step 7");
+    watchdog_device_expired("gradient allreduce", WATCHDOG_RECORDED, 0);
+}
+
 static void case_word_taken(void)
 {
     case_not_started();
@@ -214,12 +223,12 @@ static void test_messages(child_t *missing, child_t *not_started, child_t *stopp
 
 int main(void)
 {
-    tap_plan(16);
-    enum { MISSING, NOT_STARTED, STOPPED, OTHER_HOST, SCATTERED, WORD_TAKEN, IN_TIME, COMPUTING, ON_DEVICE, N_CASES };
+    tap_plan(17);
+    enum { MISSING, NOT_STARTED, STOPPED, OTHER_HOST, SCATTERED, WORD_TAKEN, IN_TIME, COMPUTING, ON_DEVICE, RECORDED, N_CASES };
     static child_t cases[N_CASES] = {
         {.run = case_missing},   {.run = case_not_started}, {.run = case_stopped}, {.run = case_other_host},
         {.run = case_scattered}, {.run = case_word_taken},  {.run = case_in_time}, {.run = case_computing},
-        {.run = case_on_device},
+        {.run = case_on_device}, {.run = case_recorded},
     };
     for (int i = 0; i < N_CASES; i++) {
         atomic_store(&slots[0].speaker, i == WORD_TAKEN ? 1 + 5 : 0); /* copied by fork */
@@ -240,6 +249,10 @@ int main(void)
                                    "on node-b did not arrive; it was last in \"computing step 7\"") &&
            !strstr(cases[ON_DEVICE].said, "rank 5"),
        "a collective of the GPUs");
+    OK(exited(&cases[RECORDED], ENDED_BY_HOOK) &&
+           said(&cases[RECORDED], "\"gradient allreduce\" (in a recorded step); rank 6 on node-b is elsewhere; it was last "
+                                  "in \"evaluating\" (rank 4"),
+       "one of a recorded step");
     OK(exited(&cases[COMPUTING], 0) && !cases[COMPUTING].said[0], "computing is not waiting");
 
     OK(watchdog_add_gap(7, 0.5, 0.5) == 7.5 && watchdog_add_gap(7, 1, 0.5) == 8,
