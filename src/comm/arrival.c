@@ -6,8 +6,9 @@
 
 enum { MAX_NAMED = 8 };
 
-static const char advice[] = "look at NCCL_SOCKET_IFNAME (the network interface that NCCL takes) and at firewalls "
-                             "between the hosts, and run again with NCCL_DEBUG=INFO";
+static const char advice[] =
+    "look at NCCL_SOCKET_IFNAME (the network interface that NCCL takes) and at firewalls "
+    "between the hosts, and run again with NCCL_DEBUG=INFO";
 
 typedef struct names {
     char text[640];
@@ -66,11 +67,12 @@ err_t arrival_judge(const arrival_t *arrivals, const comm_gpu_t *gpus, int size,
     if (late.n == 0) return ERR_OK;
     if (late.n < size) {
         add_more(&late);
-        RAISE(ERR_PEER, "NCCL did not come up in %g s: %s did not arrive, the others did; %s", timeout_sec, late.text,
-              advice);
+        RAISE(ERR_PEER, "NCCL did not come up in %g s: %s did not arrive, the others did; %s", timeout_sec,
+              late.text, advice);
     }
     name_hosts(gpus, size, &hosts);
-    RAISE(ERR_PEER, "NCCL did not come up in %g s on any of the ranks 0 to %d, on %s: one of them does not reach the "
-                    "others, and NCCL does not say which; %s",
+    RAISE(ERR_PEER,
+          "NCCL did not come up in %g s on any of the ranks 0 to %d, on %s: one of them does not reach the "
+          "others, and NCCL does not say which; %s",
           timeout_sec, size - 1, hosts.text, advice);
 }

@@ -13,9 +13,9 @@ typedef struct arrival {
     char words[512];
 } arrival_t;
 
-/* The same on all ranks, over [size] arrivals in rank order. ERR_OK when all are up; the code and the words of the
- * lowest rank that failed; or ERR_PEER naming the ranks that are still under way after timeout_sec, and, where none
- * is up and so none is to blame, all hosts. */
+/* The same on all ranks, over [size] arrivals in rank order. ERR_OK when all are up; the code and the words
+ * of the lowest rank that failed; or ERR_PEER naming the ranks that are still under way after timeout_sec,
+ * and, where none is up and so none is to blame, all hosts. */
 err_t arrival_judge(const arrival_t *arrivals, const comm_gpu_t *gpus, int size, double timeout_sec);
 
 #endif

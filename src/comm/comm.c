@@ -22,7 +22,8 @@ static err_t open_by_name(const comm_options_t *options, comm_t *comm)
     if (strcmp(name, "nccl") == 0) return comm_mpi_open(options, comm);
 #else
     if (strcmp(name, "nccl") == 0)
-        RAISE(ERR_USAGE, "--comm nccl can't be had: this build has no CUDA backend (make CUDA=1); use --comm mpi");
+        RAISE(ERR_USAGE,
+              "--comm nccl can't be had: this build has no CUDA backend (make CUDA=1); use --comm mpi");
 #endif
     if (strcmp(name, "self") != 0)
         RAISE(ERR_USAGE, "--comm %s: no such communicator; choose auto, self, mpi or nccl", name);

@@ -31,7 +31,8 @@ static void add_word(char *list, size_t n_bytes, const char *word)
     if (used + n + 3 <= n_bytes) snprintf(list + used, n_bytes - used, "%s%s", used ? ", " : "", word);
 }
 
-/* "NET/IB/0(1)/GDRDMA/Shared" to "NET/IB/GDRDMA": without the number of the card, and how its buffers are kept. */
+/* "NET/IB/0(1)/GDRDMA/Shared" to "NET/IB/GDRDMA": without the number of the card, and how its buffers are
+ * kept. */
 static void add_transport(const char *way, debug_facts_t *facts)
 {
     char word[48] = "", part[32];
@@ -62,7 +63,8 @@ static void take_algorithm(const char *line, debug_facts_t *facts)
     }
     if (n == 0 || n_bytes < facts->largest) return;
     facts->largest = n_bytes;
-    snprintf(facts->algorithm, sizeof facts->algorithm, "%s%s%s", algorithm, n == 2 ? "/" : "", n == 2 ? protocol : "");
+    snprintf(facts->algorithm, sizeof facts->algorithm, "%s%s%s", algorithm, n == 2 ? "/" : "",
+             n == 2 ? protocol : "");
 }
 
 static void take_line(const char *line, debug_facts_t *facts)

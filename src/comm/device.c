@@ -23,7 +23,8 @@ err_t device_check_shared(const comm_gpu_t *gpus, int size, bool share_gpu, bool
             *shared = true;
             if (share_gpu) return ERR_OK;
             RAISE(ERR_USAGE,
-                  "ranks %d and %d on %s both have the GPU %s (%s, PCI %s): start fewer ranks per host, give each its "
+                  "ranks %d and %d on %s both have the GPU %s (%s, PCI %s): start fewer ranks per host, give "
+                  "each its "
                   "own with --gpus, or let them share with --share-gpu (slower)",
                   gpus[a].rank, gpus[b].rank, gpus[b].host, gpus[b].uuid, gpus[b].name, gpus[b].pci);
         }
@@ -53,7 +54,8 @@ bool device_describe_mix(const comm_gpu_t *gpus, int size, char *out, size_t n_b
             if (same && i < r) first = false;
         }
         if (!first) continue;
-        append(out, n_bytes, "%s%s (rank %d on %s", n_names ? ", " : "", gpus[r].name, gpus[r].rank, gpus[r].host);
+        append(out, n_bytes, "%s%s (rank %d on %s", n_names ? ", " : "", gpus[r].name, gpus[r].rank,
+               gpus[r].host);
         append(out, n_bytes, n_ranks > 1 ? ", %d ranks)" : ")", n_ranks);
         n_names++;
     }

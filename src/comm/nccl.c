@@ -78,7 +78,8 @@ static void *end_handle(void *arg)
     return NULL;
 }
 
-/* A call that frees the communicator. When it does not come back its thread is left to it, and `ending` with it. */
+/* A call that frees the communicator. When it does not come back its thread is left to it, and `ending` with
+ * it. */
 static bool end_within(end_call_t call, ncclComm_t handle, double sec)
 {
     ending_t *ending = NULL;
@@ -126,7 +127,8 @@ static bool drain(const nccl_impl_t *impl)
 {
     double end = clock_sec() + end_sec;
     cudaError_t status;
-    while ((status = cudaStreamQuery(impl->stream)) == cudaErrorNotReady && clock_sec() < end) clock_sleep(0.001);
+    while ((status = cudaStreamQuery(impl->stream)) == cudaErrorNotReady && clock_sec() < end)
+        clock_sleep(0.001);
     return status == cudaSuccess;
 }
 
@@ -145,7 +147,8 @@ static void nccl_close(nccl_t *nccl)
     nccl_watch_stop(impl);
     if (!impl->aborted && finalize(impl)) {
         impl->aborted = true;
-        if (!end_within(nccl_lib.CommDestroy, impl->handle, end_sec)) log_warn("NCCL did not end in %g s", end_sec);
+        if (!end_within(nccl_lib.CommDestroy, impl->handle, end_sec))
+            log_warn("NCCL did not end in %g s", end_sec);
     } else {
         log_warn("NCCL did not end with all its ranks in %g s, and was aborted", end_sec);
         nccl_abort(impl);
@@ -162,11 +165,15 @@ static void nccl_describe(nccl_t *nccl, char *out, size_t n_bytes)
     debug_log_read(&facts);
     nccl_version(version, sizeof version);
     bool way = facts.transport[0], net = !way && facts.network[0] && impl->comm->size > 1;
-    snprintf(out, n_bytes, "NCCL %s%s%s%s%s, %s%s", version, way ? ", " : net ? ", network " : "",
+    snprintf(out, n_bytes, "NCCL %s%s%s%s%s, %s%s", version,
+             way   ? ", "
+             : net ? ", network "
+                   : "",
              way   ? facts.transport
              : net ? facts.network
                    : "",
-             facts.algorithm[0] ? ", " : "", facts.algorithm, impl->registered ? "registered" : "not registered",
+             facts.algorithm[0] ? ", " : "", facts.algorithm,
+             impl->registered ? "registered" : "not registered",
              impl->comm->options.wire_bf16 ? ", bf16 on the wire" : "");
 }
 
@@ -209,7 +216,10 @@ static void arrive(nccl_impl_t *impl, const ncclUniqueId *id, arrival_t *out)
     watchdog_phase(what);
     ncclResult_t status = nccl_lib.CommInitRankConfig(&impl->handle, comm->size, *id, comm->rank, &config);
     err_t err = settle_within(impl, status, what, comm->options.timeout_sec, &done);
-    *out = (arrival_t){.state = err != ERR_OK ? ARRIVAL_FAILED : done ? ARRIVAL_UP : ARRIVAL_UNDER_WAY, .code = err};
+    *out = (arrival_t){.state = err != ERR_OK ? ARRIVAL_FAILED
+                                : done        ? ARRIVAL_UP
+                                              : ARRIVAL_UNDER_WAY,
+                       .code = err};
     if (err != ERR_OK) snprintf(out->words, sizeof out->words, "%s", err_message());
     /* Peers that wait for this rank hear of it at once. */
     if (err != ERR_OK) nccl_abort(impl);
@@ -224,7 +234,8 @@ static err_t meet(nccl_impl_t *impl, const ncclUniqueId *id)
     TRY(comm_agree(comm, mem_new_array(comm->size, sizeof *all, "the ranks of NCCL", &all), what));
     arrive(impl, id, &mine);
     err_t err = comm_allgather(comm, &mine, sizeof mine, all, what);
-    if (err == ERR_OK) err = comm->agreed = arrival_judge(all, comm->gpus, comm->size, comm->options.timeout_sec);
+    if (err == ERR_OK)
+        err = comm->agreed = arrival_judge(all, comm->gpus, comm->size, comm->options.timeout_sec);
     mem_free(&all);
     return err;
 }

@@ -38,9 +38,9 @@ typedef struct nccl_table {
 /* nccl_lib.c; filled by comm_nccl_load. */
 extern nccl_table_t nccl_lib;
 
-/* Return ERR_SYSTEM (ERR_PEER, ERR_USAGE where it is that) with the library's words and what to do, unless the
- * call succeeds. Not for ncclInProgress. */
-#define E_NCCL(call, what) TRY(nccl_check((call), (what), __FILE__, __LINE__))
+/* Return ERR_SYSTEM (ERR_PEER, ERR_USAGE where it is that) with the library's words and what to do, unless
+ * the call succeeds. Not for ncclInProgress. */
+#define E_NCCL(call, what)   TRY(nccl_check((call), (what), __FILE__, __LINE__))
 #define E_CUDART(call, what) TRY(nccl_cuda_check((call), (what), __FILE__, __LINE__))
 err_t nccl_check(ncclResult_t status, const char *what, const char *file, int line);
 err_t nccl_cuda_check(cudaError_t status, const char *what, const char *file, int line);
@@ -74,7 +74,7 @@ typedef struct nccl_impl {
     bool has_begun;          /* pieces that no comm_buffer_finish has followed */
     atomic_llong n_finished;
     atomic_bool is_recorded; /* the last of them was recorded, and runs who knows how often */
-    bool registered; /* the last buffer is; for the description */
+    bool registered;         /* the last buffer is; for the description */
     nccl_watch_t watch;
 } nccl_impl_t;
 

@@ -58,7 +58,8 @@ static err_t block_new_plain(size_t n_bytes, block_t *out)
         cudaGetLastError();
         cudaMemGetInfo(&n_free, &n_all);
         RAISE(ERR_SYSTEM,
-              "the GPU has no memory for the gradients: %.1f MiB wanted, %.1f of %.1f MiB free; lower --batch or "
+              "the GPU has no memory for the gradients: %.1f MiB wanted, %.1f of %.1f MiB free; lower "
+              "--batch or "
               "--workspace, or end what else runs on the GPU",
               (double)n_bytes / (1 << 20), (double)n_free / (1 << 20), (double)n_all / (1 << 20));
     }
@@ -88,8 +89,9 @@ static err_t wait_for_sum(nccl_impl_t *impl)
     cudaError_t status;
     while ((status = cudaEventQuery(impl->done)) == cudaErrorNotReady) {
         if (clock_sec() > end)
-            RAISE(ERR_PEER, "timed out after %g s in the first sum of gradients through NCCL; run again with "
-                            "NCCL_DEBUG=INFO, or try NCCL_P2P_DISABLE=1",
+            RAISE(ERR_PEER,
+                  "timed out after %g s in the first sum of gradients through NCCL; run again with "
+                  "NCCL_DEBUG=INFO, or try NCCL_P2P_DISABLE=1",
                   sec);
         clock_sleep(0.0005);
     }
@@ -97,8 +99,8 @@ static err_t wait_for_sum(nccl_impl_t *impl)
     return ERR_OK;
 }
 
-/* Zeros are summed: NCCL makes its connections with the first sum, where memory is allocated and things may go
- * wrong, and says only then which way and algorithm it takes. */
+/* Zeros are summed: NCCL makes its connections with the first sum, where memory is allocated and things may
+ * go wrong, and says only then which way and algorithm it takes. */
 static err_t sum_once(nccl_impl_t *impl, comm_buffer_t *buffer)
 {
     TRY(nccl_buffer_begin(&impl->base, buffer, 0, (int64_t)(buffer->n_bytes / sizeof(float))));
@@ -116,7 +118,8 @@ err_t nccl_buffer_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out)
     err_t err = block_new(impl, n_room, &registered, &own->floats);
     if (err == ERR_OK && comm->options.wire_bf16) err = block_new(impl, n_room / 2, &wire_too, &own->wire);
     *out = (comm_buffer_t){.device = own->floats.data, .n_bytes = n_bytes, .owner = own};
-    if (err == ERR_OK && n_bytes >= sizeof(float)) err = comm_agree(comm, sum_once(impl, out), "the first sum of gradients");
+    if (err == ERR_OK && n_bytes >= sizeof(float))
+        err = comm_agree(comm, sum_once(impl, out), "the first sum of gradients");
     if (err == ERR_OK) {
         impl->registered = registered && wire_too;
         return ERR_OK;

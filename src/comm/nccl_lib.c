@@ -38,7 +38,8 @@ static const char *hint_for(ncclResult_t status, const char *words)
     static const struct {
         const char *word, *hint;
     } hints[] = {
-        {"Duplicate GPU", "two ranks have one GPU: --comm mpi, or a NCCL_HOSTID of its own for each rank (slow)"},
+        {"Duplicate GPU",
+         "two ranks have one GPU: --comm mpi, or a NCCL_HOSTID of its own for each rank (slow)"},
         {"peer access", "the GPUs cannot reach each other's memory: try NCCL_P2P_DISABLE=1"},
         {"P2P", "the GPUs cannot reach each other's memory: try NCCL_P2P_DISABLE=1"},
         {"shared memory", "/dev/shm is too small or closed: docker --shm-size, or NCCL_SHM_DISABLE=1"},
@@ -50,18 +51,19 @@ static const char *hint_for(ncclResult_t status, const char *words)
     };
     for (size_t i = 0; i < sizeof hints / sizeof hints[0]; i++)
         if (strstr(words, hints[i].word)) return hints[i].hint;
-    return status == ncclRemoteError ? "look at what the other ranks say"
-                                     : "run again with NCCL_DEBUG=INFO, look at NCCL_SOCKET_IFNAME and the size of "
-                                       "/dev/shm, and try NCCL_P2P_DISABLE=1";
+    return status == ncclRemoteError
+               ? "look at what the other ranks say"
+               : "run again with NCCL_DEBUG=INFO, look at NCCL_SOCKET_IFNAME and the size of "
+                 "/dev/shm, and try NCCL_P2P_DISABLE=1";
 }
 
 err_t nccl_check(ncclResult_t status, const char *what, const char *file, int line)
 {
     if (status == ncclSuccess) return ERR_OK;
     const char *words = nccl_last_words(status), *code = nccl_lib.GetErrorString(status);
-    return err_raise(status == ncclRemoteError ? ERR_PEER : ERR_SYSTEM, file, line, "NCCL: %s: %s%s%s%s; %s", what, words,
-                     words != code ? " (" : "", words != code ? code : "", words != code ? ")" : "",
-                     hint_for(status, words));
+    return err_raise(status == ncclRemoteError ? ERR_PEER : ERR_SYSTEM, file, line, "NCCL: %s: %s%s%s%s; %s",
+                     what, words, words != code ? " (" : "", words != code ? code : "",
+                     words != code ? ")" : "", hint_for(status, words));
 }
 
 err_t nccl_cuda_check(cudaError_t status, const char *what, const char *file, int line)

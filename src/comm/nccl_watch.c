@@ -1,6 +1,6 @@
-/* The watcher of a NCCL communicator. Nobody on the host waits in a collective of the GPUs, so the MPI watchdog
- * does not see one that a lost peer has left open: this thread does, and it hears of NCCL's own errors. Either
- * ends the job with ERR_PEER. */
+/* The watcher of a NCCL communicator. Nobody on the host waits in a collective of the GPUs, so the MPI
+ * watchdog does not see one that a lost peer has left open: this thread does, and it hears of NCCL's own
+ * errors. Either ends the job with ERR_PEER. */
 #include <signal.h>
 #include <string.h>
 #include <time.h>
@@ -35,10 +35,11 @@ static void look_for_errors(nccl_impl_t *impl)
         clock_sleep(silent_sec);
         leave_job(impl);
     }
-    log_rank_error("NCCL lost a peer or its network during \"gradient allreduce\" (the GPU's collective %lld): %s; if a "
-                   "rank has died, its own message says why; else look at the hosts and the network that are named, "
-                   "and start again from the last checkpoint",
-                   (long long)atomic_load(&impl->n_finished), nccl_last_words(status));
+    log_rank_error(
+        "NCCL lost a peer or its network during \"gradient allreduce\" (the GPU's collective %lld): %s; if a "
+        "rank has died, its own message says why; else look at the hosts and the network that are named, "
+        "and start again from the last checkpoint",
+        (long long)atomic_load(&impl->n_finished), nccl_last_words(status));
     leave_job(impl);
 }
 
@@ -70,7 +71,8 @@ static void look_for_stuck(nccl_impl_t *impl, stuck_t *s)
                                 s->waited_sec - timeout_sec);
         return;
     }
-    log_rank_error("timed out after %g s in \"gradient allreduce\" (the GPU's collective %lld)", timeout_sec, n_finished);
+    log_rank_error("timed out after %g s in \"gradient allreduce\" (the GPU's collective %lld)", timeout_sec,
+                   n_finished);
     leave_job(impl);
 }
 

@@ -37,7 +37,8 @@ static struct {
 typedef struct overdue {
     const char *what;
     long long sequence;
-    bool on_device; /* nobody waits in it; the number is one of watchdog_device_entered's, or WATCHDOG_RECORDED */
+    bool on_device; /* nobody waits in it; the number is one of watchdog_device_entered's, or
+                       WATCHDOG_RECORDED */
 } overdue_t;
 
 /* A message that grows; what does not fit is cut. */
@@ -82,7 +83,9 @@ static presence_t presence(const watchdog_slot_t *slot, const overdue_t *overdue
     if (atomic_load(&slot->rank_plus_1) == 0) return NOT_STARTED;
     bool waiting = atomic_load(&slot->waiting), stopped = stopped_sec(slot) > 0;
     if (overdue->on_device && overdue->sequence == WATCHDOG_RECORDED)
-        return stopped ? STOPPED : strncmp(slot->doing, dog.mine->doing, WATCHDOG_TEXT) == 0 ? HERE : ELSEWHERE;
+        return stopped                                                     ? STOPPED
+               : strncmp(slot->doing, dog.mine->doing, WATCHDOG_TEXT) == 0 ? HERE
+                                                                           : ELSEWHERE;
     long long its = atomic_load(overdue->on_device ? &slot->on_device : &slot->sequence);
     if (its < overdue->sequence) return waiting && !stopped ? HELD_UP : MISSING;
     if (stopped) return STOPPED;
@@ -110,11 +113,11 @@ static void describe(message_t *m, int i, presence_t p)
         return;
     }
     append(m, "; rank %d on %s %s", rank, host,
-           p == MISSING   ? "did not arrive"
-           : p == STOPPED ? "arrived but then stopped"
-           : p == HELD_UP ? "is itself held up"
+           p == MISSING     ? "did not arrive"
+           : p == STOPPED   ? "arrived but then stopped"
+           : p == HELD_UP   ? "is itself held up"
            : p == ELSEWHERE ? "is elsewhere"
-                          : "has left it");
+                            : "has left it");
     append(m, doing[0] ? "; it was last in \"%s\"" : "; what it was doing is not known", doing);
     if (stopped > 0) append(m, " and has not run for %.0f s", stopped);
 }
@@ -124,7 +127,10 @@ static void build_message(message_t *m, const overdue_t *overdue, int n_absent)
 {
     bool recorded = overdue->on_device && overdue->sequence == WATCHDOG_RECORDED;
     append(m, "timed out after %g s in \"%s\" (", dog.timeout_sec, overdue->what);
-    append(m, recorded ? "in a recorded step)" : overdue->on_device ? "the GPU's collective %lld)" : "collective %lld)",
+    append(m,
+           recorded             ? "in a recorded step)"
+           : overdue->on_device ? "the GPU's collective %lld)"
+                                : "collective %lld)",
            overdue->sequence);
     int n_named = 0, n_more = 0;
     for (int i = 0; i < dog.n_slots; i++) {
@@ -301,7 +307,8 @@ void watchdog_set_sequence(long long sequence)
 
 void watchdog_device_entered(long long sequence)
 {
-    if (atomic_load_explicit(&dog.running, memory_order_relaxed)) atomic_store(&dog.mine->on_device, sequence);
+    if (atomic_load_explicit(&dog.running, memory_order_relaxed))
+        atomic_store(&dog.mine->on_device, sequence);
 }
 
 void watchdog_device_expired(const char *what, long long sequence, double over_sec)

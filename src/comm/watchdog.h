@@ -47,8 +47,8 @@ void watchdog_phase(const char *format, ...) __attribute__((format(printf, 1, 2)
 
 /* Collectives of the ranks' GPUs, which no host waits in: the number of those that this rank has given to its
  * GPU, and what is said when the last of them has not ended timeout_sec later. From a thread that looks again
- * and again: over_sec have passed since then. Like the end of a wait it names who of this host did not arrive,
- * and ends the job, on the rank that takes the word; so it may return. */
+ * and again: over_sec have passed since then. Like the end of a wait it names who of this host did not
+ * arrive, and ends the job, on the rank that takes the word; so it may return. */
 enum { WATCHDOG_RECORDED = -1 }; /* for `expired`: the collectives of a recorded step are not counted */
 void watchdog_device_entered(long long sequence);
 void watchdog_device_expired(const char *what, long long sequence, double over_sec);

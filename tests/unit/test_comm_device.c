@@ -1,5 +1,5 @@
-/* Gradients on GPUs, as far as no GPU is needed: who has which, who sums, what is said when NCCL does not come up,
- * and NCCL's log. */
+/* Gradients on GPUs, as far as no GPU is needed: who has which, who sums, what is said when NCCL does not
+ * come up, and NCCL's log. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -35,7 +35,8 @@ static bool says(const char *const *words)
 static void test_shared(void)
 {
     bool shared = true;
-    /* The number of a GPU in a host is no name for it; the same uuid on two hosts is made up, and no clash. */
+    /* The number of a GPU in a host is no name for it; the same uuid on two hosts is made up, and no clash.
+     */
     const comm_gpu_t apart[] = {gpu(0, "node-a", "GPU-1", "H200"), gpu(1, "node-a", "GPU-2", "H200"),
                                 gpu(2, "node-b", "GPU-1", "H200")};
     OK(device_check_shared(apart, 3, false, &shared) == ERR_OK && !shared, "a GPU for each rank");
@@ -59,14 +60,17 @@ static void test_mix(void)
     OK(mixed && strcmp(text, "NVIDIA H200 (rank 0 on node-a, 2 ranks), NVIDIA A100 (rank 2 on node-b)") == 0,
        "GPUs that differ: %s", text);
     char little[20];
-    OK(device_describe_mix(gpus, 3, little, sizeof little) && strlen(little) == 19, "more of them than there is room");
+    OK(device_describe_mix(gpus, 3, little, sizeof little) && strlen(little) == 19,
+       "more of them than there is room");
 }
 
 static void test_choice(void)
 {
     OK(device_wants_nccl("auto", 2, false) && device_wants_nccl("nccl", 2, false), "NCCL for several ranks");
-    OK(!device_wants_nccl("auto", 1, false) && device_wants_nccl("nccl", 1, false), "for one rank, when it is asked for");
-    OK(!device_wants_nccl("auto", 2, true) && device_wants_nccl("nccl", 2, true), "the same where a GPU is shared");
+    OK(!device_wants_nccl("auto", 1, false) && device_wants_nccl("nccl", 1, false),
+       "for one rank, when it is asked for");
+    OK(!device_wants_nccl("auto", 2, true) && device_wants_nccl("nccl", 2, true),
+       "the same where a GPU is shared");
     OK(!device_wants_nccl("mpi", 2, false) && !device_wants_nccl("self", 1, false), "not for mpi and self");
 }
 
@@ -89,7 +93,8 @@ static void test_arrivals(void)
     OK(arrival_judge(a, gpus, 4, 300) == ERR_SYSTEM && SAYS("rank 2 on node-b: no socket interface found"),
        "who failed is named, and not who heard of it");
     a[2].state = ARRIVAL_UP;
-    OK(arrival_judge(a, gpus, 4, 300) == ERR_PEER && SAYS("rank 0 on node-a: a peer has gone"), "a lost peer");
+    OK(arrival_judge(a, gpus, 4, 300) == ERR_PEER && SAYS("rank 0 on node-a: a peer has gone"),
+       "a lost peer");
     enum { MANY = 100 };
     static comm_gpu_t more[MANY];
     static arrival_t late[MANY];
@@ -99,7 +104,8 @@ static void test_arrivals(void)
         more[r] = gpu(r, host, "u", "H200");
         late[r].state = r == 7 ? ARRIVAL_UP : ARRIVAL_UNDER_WAY;
     }
-    OK(arrival_judge(late, more, MANY, 300) == ERR_PEER && SAYS("rank 6 on node-3, rank 8 on node-4 and 91 more"),
+    OK(arrival_judge(late, more, MANY, 300) == ERR_PEER &&
+           SAYS("rank 6 on node-3, rank 8 on node-4 and 91 more"),
        "a hundred ranks");
 }
 
@@ -116,25 +122,30 @@ static const char two_hosts[] =
     "node-a:2101:2141 [0] NCCL INFO Channel 01/0 : 0[0] -> 1[1] via P2P/CUMEM/read\n"
     "node-a:2101:2130 [0] NCCL INFO Connected all rings\n"
     "node-a:2101:2130 [0] NCCL INFO AllReduce: 4096 Bytes -> Algo TREE proto LL channel{Lo..Hi}={0..1}\n"
-    "node-a:2101:2130 [0] NCCL INFO AllReduce: 102247272 Bytes -> Algo NVLS_TREE proto SIMPLE channel{Lo..Hi}={0..15}\n"
+    "node-a:2101:2130 [0] NCCL INFO AllReduce: 102247272 Bytes -> Algo NVLS_TREE proto SIMPLE "
+    "channel{Lo..Hi}={0..15}\n"
     "node-a:2101:2130 [0] NCCL INFO AllReduce: 64 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..0}\n"
-    "node-a:2101:2130 [0] NCCL INFO Broadcast: 999999999 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..0}\n";
+    "node-a:2101:2130 [0] NCCL INFO Broadcast: 999999999 Bytes -> Algo RING proto LL "
+    "channel{Lo..Hi}={0..0}\n";
 
 static void test_log(void)
 {
     debug_facts_t f = {.transport = ""};
     size_t n = debug_log_parse(two_hosts, strlen(two_hosts), &f);
-    OK(n == strlen(two_hosts) && strcmp(f.transport, "NET/IB/GDRDMA, P2P/CUMEM/read") == 0, "transports: %s", f.transport);
+    OK(n == strlen(two_hosts) && strcmp(f.transport, "NET/IB/GDRDMA, P2P/CUMEM/read") == 0, "transports: %s",
+       f.transport);
     OK(strcmp(f.algorithm, "NVLS_TREE/SIMPLE") == 0 && strcmp(f.network, "IB") == 0,
        "the algorithm of the largest allreduce: %s, and the network: %s", f.algorithm, f.network);
     f = (debug_facts_t){.transport = ""};
-    static const char old[] = "h:1:2 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via SHM/direct/direct\n"
-                              "h:1:2 [0] NCCL INFO Channel 02/01 : 0[1000] -> 1[2000] via P2P/IPC\n"
-                              "h:1:2 [0] NCCL INFO Channel 03/0 : 0[0] -> 1[0] [send] via NET/Socket/0\n"
-                              "h:1:2 [0] NCCL INFO AllReduce [Symmetric]: 2048 Bytes -> Kernel AllReduce_AGxLL_R "
-                              "nchannels 4 nthreads 512 nWorks 1\nhalf a line: Using network Sock";
+    static const char old[] =
+        "h:1:2 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via SHM/direct/direct\n"
+        "h:1:2 [0] NCCL INFO Channel 02/01 : 0[1000] -> 1[2000] via P2P/IPC\n"
+        "h:1:2 [0] NCCL INFO Channel 03/0 : 0[0] -> 1[0] [send] via NET/Socket/0\n"
+        "h:1:2 [0] NCCL INFO AllReduce [Symmetric]: 2048 Bytes -> Kernel AllReduce_AGxLL_R "
+        "nchannels 4 nthreads 512 nWorks 1\nhalf a line: Using network Sock";
     n = debug_log_parse(old, strlen(old), &f);
-    OK(strcmp(f.transport, "SHM/direct/direct, P2P/IPC, NET/Socket") == 0 && strcmp(f.algorithm, "AllReduce_AGxLL_R") == 0,
+    OK(strcmp(f.transport, "SHM/direct/direct, P2P/IPC, NET/Socket") == 0 &&
+           strcmp(f.algorithm, "AllReduce_AGxLL_R") == 0,
        "other versions: %s, %s", f.transport, f.algorithm);
     OK(strncmp(old + n, "half a line", 11) == 0 && !f.network[0], "half a line is left for later");
     static char junk[4096];
@@ -162,7 +173,8 @@ static void test_file(void)
     fputs("cket\n", log);
     /* More than is kept. */
     for (int i = 0; i < 40000; i++)
-        fprintf(log, "h:1:1 [0] NCCL INFO AllReduce: %d Bytes -> Algo RING proto LL channel{Lo..Hi}={0..0}\n", i);
+        fprintf(log, "h:1:1 [0] NCCL INFO AllReduce: %d Bytes -> Algo RING proto LL channel{Lo..Hi}={0..0}\n",
+                i);
     fflush(log);
     debug_log_read(&f);
     OK(strcmp(f.network, "Socket") == 0 && f.largest == 39999, "what was written since is read");
