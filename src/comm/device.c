@@ -114,7 +114,15 @@ err_t comm_use_device(comm_t *comm, const comm_device_t *device)
     TRY(err);
     if (device_describe_mix(comm->gpus, comm->size, mix, sizeof mix))
         log_warn("the GPUs differ, and the fast ones will wait for the slow ones: %s", mix);
-    return device_wants_nccl(comm->options.name, comm->size, shared) ? open_nccl(comm, device) : ERR_OK;
+    if (device_wants_nccl(comm->options.name, comm->size, shared)) TRY(open_nccl(comm, device));
+    if (comm->options.wire_bf16 && comm->size > 1 && !comm->nccl)
+        err = err_raise(
+            ERR_USAGE, __FILE__, __LINE__,
+            "--wire bf16 can't be had: gradients go through MPI, which carries fp32%s; use --wire fp32 or "
+            "--comm nccl",
+            shared ? " (ranks share a GPU)" : "");
+    comm->agreed = err;
+    return err;
 }
 
 bool comm_on_device(const comm_t *comm)

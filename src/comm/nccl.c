@@ -150,7 +150,7 @@ static void nccl_close(nccl_t *nccl)
         if (!end_within(nccl_lib.CommDestroy, impl->handle, end_sec))
             log_warn("NCCL did not end in %g s", end_sec);
     } else {
-        log_warn("NCCL did not end with all its ranks in %g s, and was aborted", end_sec);
+        log_warn("NCCL could not be ended in good order, and was aborted");
         nccl_abort(impl);
     }
     free_impl(&impl);

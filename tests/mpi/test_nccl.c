@@ -255,6 +255,19 @@ static void test_subset(void)
     comm_close(&comm);
 }
 
+/* bf16 on the wire is NCCL's. */
+static void test_wire_refused(void)
+{
+    comm_options_t o = options("mpi");
+    comm_t *comm = NULL;
+    o.wire_bf16 = true;
+    bool ok = comm_open(&o, &comm) == ERR_OK;
+    err_t err = ok ? comm_use_device(comm, &device) : ERR_SYSTEM;
+    bool refused = err == ERR_USAGE && strstr(err_message(), "--wire fp32");
+    OK_ALL(ok && (world_size > 1 ? refused : err == ERR_OK), "no bf16 on the wire through MPI");
+    comm_close(&comm);
+}
+
 /* Before NCCL is asked. */
 static void test_sharing(void)
 {
@@ -361,7 +374,7 @@ int main(int argc, char **argv)
     }
     if (argc > 2)
         return open_device() ? sum_for_ever(strstr(argv[2], "stall"), strstr(argv[2], "recorded")) : 1;
-    tap_plan(1 + 9 + 4 + 3 + 1 + world_size + 2 + 1);
+    tap_plan(1 + 9 + 4 + 3 + 1 + world_size + 3 + 1);
     if (!OK_ALL(open_device(), "a device")) MPI_Abort(MPI_COMM_WORLD, 1);
     int64_t n_live = mem_live();
     test_sums();
@@ -369,6 +382,7 @@ int main(int argc, char **argv)
     test_wire();
     test_subset();
     test_sharing();
+    test_wire_refused();
     OK_ALL(mem_live() == n_live, "no host memory is left over");
     cuda->memory->release_host(host);
     cuda->memory->release(source);
