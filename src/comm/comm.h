@@ -109,7 +109,8 @@ err_t comm_open(const comm_options_t *options, comm_t **out);
  * one GPU are ERR_USAGE unless the options' share_gpu says so; GPUs that differ are warned of. Gradient buffers
  * then lie on the GPUs and are summed by NCCL, where the options choose it: `nccl`, or `auto` when no GPU is
  * shared. Otherwise everything stays as it was, and who uses a buffer copies it to host memory and back.
- * ERR_PEER naming the hosts that did not arrive when NCCL does not come up in time. */
+ * ERR_USAGE for wire_bf16 where MPI sums. ERR_PEER naming the hosts that did not arrive when NCCL does not come up
+ * in time. More in comm/device.h. */
 err_t comm_use_device(comm_t *comm, const comm_device_t *device);
 
 /* Whether buffers to come lie on the GPUs. */

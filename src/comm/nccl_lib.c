@@ -39,7 +39,7 @@ static const char *hint_for(ncclResult_t status, const char *words)
         const char *word, *hint;
     } hints[] = {
         {"Duplicate GPU",
-         "two ranks have one GPU: --comm mpi, or a NCCL_HOSTID of its own for each rank (slow)"},
+         "ranks that share a GPU need --comm mpi, or a NCCL_HOSTID of its own for each (slow)"},
         {"peer access", "the GPUs cannot reach each other's memory: try NCCL_P2P_DISABLE=1"},
         {"P2P", "the GPUs cannot reach each other's memory: try NCCL_P2P_DISABLE=1"},
         {"shared memory", "/dev/shm is too small or closed: docker --shm-size, or NCCL_SHM_DISABLE=1"},
@@ -51,19 +51,21 @@ static const char *hint_for(ncclResult_t status, const char *words)
     };
     for (size_t i = 0; i < sizeof hints / sizeof hints[0]; i++)
         if (strstr(words, hints[i].word)) return hints[i].hint;
-    return status == ncclRemoteError
-               ? "look at what the other ranks say"
-               : "run again with NCCL_DEBUG=INFO, look at NCCL_SOCKET_IFNAME and the size of "
-                 "/dev/shm, and try NCCL_P2P_DISABLE=1";
+    if (status == ncclInvalidUsage) return hints[0].hint;
+    if (status == ncclRemoteError) return "look at what the other ranks say";
+    if (status == ncclSystemError || status == ncclInternalError)
+        return "run again with NCCL_DEBUG=INFO, look at NCCL_SOCKET_IFNAME and the size of /dev/shm, and try "
+               "NCCL_P2P_DISABLE=1";
+    return "run again with NCCL_DEBUG=INFO";
 }
 
 err_t nccl_check(ncclResult_t status, const char *what, const char *file, int line)
 {
     if (status == ncclSuccess) return ERR_OK;
     const char *words = nccl_last_words(status), *code = nccl_lib.GetErrorString(status);
-    return err_raise(status == ncclRemoteError ? ERR_PEER : ERR_SYSTEM, file, line, "NCCL: %s: %s%s%s%s; %s",
-                     what, words, words != code ? " (" : "", words != code ? code : "",
-                     words != code ? ")" : "", hint_for(status, words));
+    err_t err = status == ncclRemoteError ? ERR_PEER : status == ncclInvalidUsage ? ERR_USAGE : ERR_SYSTEM;
+    return err_raise(err, file, line, "NCCL: %s: %s%s%s%s; %s", what, words, words != code ? " (" : "",
+                     words != code ? code : "", words != code ? ")" : "", hint_for(status, words));
 }
 
 err_t nccl_cuda_check(cudaError_t status, const char *what, const char *file, int line)

@@ -268,6 +268,23 @@ static void test_wire_refused(void)
     comm_close(&comm);
 }
 
+/* Sharing was allowed, but NCCL is not told how. */
+static void test_no_host_id(void)
+{
+    comm_options_t o = options("nccl");
+    comm_t *comm = NULL;
+    char id[32];
+    snprintf(id, sizeof id, "%s", getenv("NCCL_HOSTID") ? getenv("NCCL_HOSTID") : "");
+    unsetenv("NCCL_HOSTID");
+    bool ok = comm_open(&o, &comm) == ERR_OK;
+    err_t err = ok ? comm_use_device(comm, &device) : ERR_SYSTEM;
+    bool refused = err == ERR_USAGE && strstr(err_message(), "NCCL_HOSTID") && !comm_on_device(comm);
+    OK_ALL(ok && (n_gpus < world_size ? refused : err == ERR_OK),
+           "NCCL refuses two ranks on one GPU of a host");
+    comm_close(&comm);
+    if (id[0]) setenv("NCCL_HOSTID", id, 1);
+}
+
 /* Before NCCL is asked. */
 static void test_sharing(void)
 {
@@ -374,7 +391,7 @@ int main(int argc, char **argv)
     }
     if (argc > 2)
         return open_device() ? sum_for_ever(strstr(argv[2], "stall"), strstr(argv[2], "recorded")) : 1;
-    tap_plan(1 + 9 + 4 + 3 + 1 + world_size + 3 + 1);
+    tap_plan(1 + 9 + 4 + 3 + 1 + world_size + 4 + 1);
     if (!OK_ALL(open_device(), "a device")) MPI_Abort(MPI_COMM_WORLD, 1);
     int64_t n_live = mem_live();
     test_sums();
@@ -383,6 +400,10 @@ int main(int argc, char **argv)
     test_subset();
     test_sharing();
     test_wire_refused();
+    if (getenv("DPTRAIN_EMU_GPUS"))
+        test_no_host_id();
+    else
+        tap_skip("NCCL reads NCCL_HOSTID once");
     OK_ALL(mem_live() == n_live, "no host memory is left over");
     cuda->memory->release_host(host);
     cuda->memory->release(source);
