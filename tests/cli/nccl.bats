@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# NCCL in trouble: every end has code 5 and a message, on the emulated device of tests/emu (`make emu`).
+# NCCL in trouble: every end has code 5 and a message, on the emulated device of tests/emu (`make emu-tests`).
 # shellcheck disable=SC2154 # common.bash sets variables
 
 # shellcheck source=tests/cli/common.bash
@@ -8,7 +8,7 @@ load common
 setup() {
     common_setup
     program=$root/build/emu/mpi/test_nccl
-    [[ -x $program ]] || skip "build/emu/mpi/test_nccl is not built (make emu; it needs CUDA's headers)"
+    [[ -x $program ]] || skip "build/emu/mpi/test_nccl is not built (make emu-tests; it needs CUDA's headers)"
     export DPTRAIN_EMU_GPUS=3
     mpi_flags 3
 }
