@@ -81,6 +81,9 @@ check_foreign() { # FILE LINE HEADER
     hdf5.h | H5*.h)
         [[ $file == src/checkpoint/* || $file == src/data/* || $file == src/base/h5.* ]] ||
             violation "$file" "$line" "<$header> belongs to src/checkpoint, src/data and src/base/h5" ;;
+    nccl*.h | cuda_runtime_api.h)
+        [[ $file == kernels/cuda/* || $file == src/comm/nccl*.[ch] ]] ||
+            violation "$file" "$line" "<$header> belongs to kernels/cuda and src/comm/nccl*" ;;
     cuda*.h | cublas*.h | cudnn*.h | curand*.h)
         [[ $file == kernels/cuda/* ]] || violation "$file" "$line" "<$header> belongs to kernels/cuda" ;;
     esac

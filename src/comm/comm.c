@@ -7,6 +7,7 @@
 #include "base/launch.h"
 #include "base/mem.h"
 #include "comm/comm_impl.h"
+#include "comm/device.h"
 #include "comm/watchdog.h"
 
 const char *const comm_names[] = {"auto", "self", "mpi", "nccl", NULL};
@@ -21,7 +22,8 @@ static err_t open_by_name(const comm_options_t *options, comm_t *comm)
     if (strcmp(name, "nccl") == 0) return comm_mpi_open(options, comm);
 #else
     if (strcmp(name, "nccl") == 0)
-        RAISE(ERR_USAGE, "--comm nccl can't be had: this build has no CUDA backend (make CUDA=1); use --comm mpi");
+        RAISE(ERR_USAGE,
+              "--comm nccl can't be had: this build has no CUDA backend (make CUDA=1); use --comm mpi");
 #endif
     if (strcmp(name, "self") != 0)
         RAISE(ERR_USAGE, "--comm %s: no such communicator; choose auto, self, mpi or nccl", name);
@@ -52,6 +54,8 @@ err_t comm_open(const comm_options_t *options, comm_t **out)
 void comm_close(comm_t **comm)
 {
     if (!*comm) return;
+    if ((*comm)->nccl) (*comm)->nccl->ops->close((*comm)->nccl);
+    mem_free(&(*comm)->gpus);
     (*comm)->ops->close(*comm);
     mem_free(comm);
 }
@@ -165,6 +169,15 @@ err_t comm_alone(comm_t **out)
     return comm_self_open(*out);
 }
 
+/* Collective over the part. */
+static err_t give_part_devices(const comm_t *comm, int n, comm_t *part)
+{
+    part->options = comm->options;
+    TRY(mem_new_array(n, sizeof *part->gpus, "the GPUs of some ranks", &part->gpus));
+    memcpy(part->gpus, comm->gpus, (size_t)n * sizeof *part->gpus);
+    return comm->nccl->ops->subset(comm->nccl, part);
+}
+
 err_t comm_subset(comm_t *comm, int n, comm_t **out)
 {
     static const char what[] = "making a communicator of some ranks";
@@ -175,6 +188,9 @@ err_t comm_subset(comm_t *comm, int n, comm_t **out)
     watchdog_enter(what);
     err_t err = leave(comm->ops->subset(comm, n, *out), what);
     if (err != ERR_OK) mem_free(out);
+    if (err != ERR_OK || !comm->nccl) return err;
+    err = comm_agree(comm, *out ? give_part_devices(comm, n, *out) : ERR_OK, what);
+    if (err != ERR_OK) comm_close(out);
     return err;
 }
 
@@ -182,6 +198,7 @@ err_t comm_buffer_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out)
 {
     static const char what[] = "making the gradient buffers";
     *out = (comm_buffer_t){0};
+    if (comm->nccl) return comm_agree(comm, comm->nccl->ops->buffer_new(comm, n_bytes, out), what);
     watchdog_enter(what);
     err_t err = leave(comm->ops->buffer_new(comm, n_bytes, out), what);
     return comm_agree(comm, err, what);
@@ -198,6 +215,10 @@ bool comm_buffer_by_host(const comm_buffer_t *buffer, int64_t count)
 err_t comm_buffer_allreduce(comm_t *comm, comm_buffer_t *buffer, int64_t count, const char *what)
 {
     ASSERT(count >= 0 && count <= (int64_t)(buffer->n_bytes / sizeof(float)));
+    if (buffer->device) {
+        TRY(comm_buffer_begin(comm, buffer, 0, count));
+        return comm_buffer_finish(comm, buffer);
+    }
     if (!buffer->shared) return comm_allreduce(comm, buffer->data, count, DTYPE_F32, COMM_SUM, what);
     watchdog_enter(what);
     return leave(comm->ops->buffer_allreduce(comm, buffer, count), what);
@@ -205,6 +226,7 @@ err_t comm_buffer_allreduce(comm_t *comm, comm_buffer_t *buffer, int64_t count, 
 
 void comm_buffer_free(comm_t *comm, comm_buffer_t *buffer)
 {
+    if (buffer->device) comm->nccl->ops->buffer_free(comm->nccl, buffer);
     if (!buffer->data) return;
     watchdog_enter("freeing the gradient buffers");
     comm->ops->buffer_free(comm, buffer);

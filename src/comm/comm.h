@@ -32,6 +32,7 @@ typedef struct comm_buffer {
     void *data; /* this rank's part; 64-byte aligned, zeroed; NULL when it is on a GPU */
     void *device; /* with comm_on_device: this rank's part in its GPU's memory, zeroed; else NULL */
     size_t n_bytes;
+    int64_t n_exact;                         /* comm_buffer_set_exact's */
     bool shared;                             /* in host-shared memory */
     void *owner;                             /* the communicator's own */
     bool by_host;                            /* the choice where there are no timings */
@@ -93,6 +94,7 @@ struct comm {
     void *impl;
     comm_options_t options;
     struct nccl *nccl; /* what sums gradients on GPUs; NULL: they are summed in host memory */
+    struct comm_gpu *gpus; /* [size], see comm/device.h; NULL: no GPUs */
 };
 
 /* Names for --comm and --allreduce, NULL-terminated. */
@@ -107,7 +109,8 @@ err_t comm_open(const comm_options_t *options, comm_t **out);
  * one GPU are ERR_USAGE unless the options' share_gpu says so; GPUs that differ are warned of. Gradient buffers
  * then lie on the GPUs and are summed by NCCL, where the options choose it: `nccl`, or `auto` when no GPU is
  * shared. Otherwise everything stays as it was, and who uses a buffer copies it to host memory and back.
- * ERR_PEER naming the hosts that did not arrive when NCCL does not come up in time. */
+ * ERR_USAGE for wire_bf16 where MPI sums. ERR_PEER naming the hosts that did not arrive when NCCL does not come up
+ * in time. More in comm/device.h. */
 err_t comm_use_device(comm_t *comm, const comm_device_t *device);
 
 /* Whether buffers to come lie on the GPUs. */

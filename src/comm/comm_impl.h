@@ -8,10 +8,26 @@
 err_t comm_self_open(comm_t *comm);
 err_t comm_mpi_open(const comm_options_t *options, comm_t *comm);
 
+/* What sums gradients on GPUs: the part of it that is no matter of NCCL's. */
+typedef struct nccl {
+    const struct nccl_ops *ops;
+} nccl_t;
+
+typedef struct nccl_ops {
+    err_t (*buffer_new)(comm_t *comm, size_t n_bytes, comm_buffer_t *out); /* Collective */
+    err_t (*buffer_begin)(nccl_t *nccl, comm_buffer_t *buffer, int64_t offset, int64_t count); /* count > 0 */
+    err_t (*buffer_finish)(nccl_t *nccl, comm_buffer_t *buffer);
+    void (*buffer_free)(nccl_t *nccl, comm_buffer_t *buffer);
+    err_t (*subset)(nccl_t *nccl, comm_t *part); /* Collective over part; makes part->nccl */
+    void (*describe)(nccl_t *nccl, char *out, size_t n_bytes);
+    void (*close)(nccl_t *nccl); /* Collective */
+} nccl_ops_t;
+
 #ifdef DPTRAIN_CUDA
-/* Collective. Makes comm->nccl. */
+/* Finds NCCL's library. ERR_SYSTEM saying what to do. Not collective; repeating is fine. */
+err_t comm_nccl_load(void);
+/* Collective. Makes comm->nccl. ERR_PEER naming the ranks that did not come in time. */
 err_t comm_nccl_open(comm_t *comm, const comm_device_t *device);
-void comm_nccl_close(comm_t *comm); /* Collective */
 #endif
 
 /* Private memory of this rank; also what `mpi` falls back to. */

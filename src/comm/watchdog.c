@@ -30,7 +30,16 @@ static struct {
     atomic_bool running;
     const char *_Atomic what; /* the wait's whole name; a slot holds only its beginning */
     const char *noted;        /* the name that `doing` holds; NULL: a phase's */
+    atomic_llong n_phases;
 } dog;
+
+/* A collective that did not end in time. */
+typedef struct overdue {
+    const char *what;
+    long long sequence;
+    bool on_device; /* nobody waits in it; the number is one of watchdog_device_entered's, or
+                       WATCHDOG_RECORDED */
+} overdue_t;
 
 /* A message that grows; what does not fit is cut. */
 typedef struct message {
@@ -63,26 +72,30 @@ static double stopped_sec(const watchdog_slot_t *slot)
     return pulse && sec > limit ? sec : 0;
 }
 
-/* The first three hold the others up; the next two are told of only when nobody does. HELD_UP is one
+/* The first three hold the others up; the next three are told of only when nobody does. HELD_UP is one
  * collective or more behind because somebody else is missing there. */
-typedef enum presence { NOT_STARTED, MISSING, STOPPED, HELD_UP, GONE_ON, HERE } presence_t;
+typedef enum presence { NOT_STARTED, MISSING, STOPPED, HELD_UP, GONE_ON, ELSEWHERE, HERE } presence_t;
 
-/* Where a rank of this host is, seen from the wait with this sequence number. */
-static presence_t presence(const watchdog_slot_t *slot, long long sequence)
+/* Where a rank of this host is, seen from that collective. */
+static presence_t presence(const watchdog_slot_t *slot, const overdue_t *overdue)
 {
     if (slot == dog.mine) return HERE;
     if (atomic_load(&slot->rank_plus_1) == 0) return NOT_STARTED;
     bool waiting = atomic_load(&slot->waiting), stopped = stopped_sec(slot) > 0;
-    long long its = atomic_load(&slot->sequence);
-    if (its < sequence) return waiting && !stopped ? HELD_UP : MISSING;
+    if (overdue->on_device && overdue->sequence == WATCHDOG_RECORDED)
+        return stopped                                                     ? STOPPED
+               : strncmp(slot->doing, dog.mine->doing, WATCHDOG_TEXT) == 0 ? HERE
+                                                                           : ELSEWHERE;
+    long long its = atomic_load(overdue->on_device ? &slot->on_device : &slot->sequence);
+    if (its < overdue->sequence) return waiting && !stopped ? HELD_UP : MISSING;
     if (stopped) return STOPPED;
-    return its == sequence && waiting ? HERE : GONE_ON;
+    return its == overdue->sequence && (waiting || overdue->on_device) ? HERE : GONE_ON;
 }
 
-static int count_absent(long long sequence)
+static int count_absent(const overdue_t *overdue)
 {
     int n = 0;
-    for (int i = 0; i < dog.n_slots; i++) n += presence(&dog.slots[i], sequence) <= STOPPED;
+    for (int i = 0; i < dog.n_slots; i++) n += presence(&dog.slots[i], overdue) <= STOPPED;
     return n;
 }
 
@@ -100,22 +113,28 @@ static void describe(message_t *m, int i, presence_t p)
         return;
     }
     append(m, "; rank %d on %s %s", rank, host,
-           p == MISSING   ? "did not arrive"
-           : p == STOPPED ? "arrived but then stopped"
-           : p == HELD_UP ? "is itself held up"
-                          : "has left it");
+           p == MISSING     ? "did not arrive"
+           : p == STOPPED   ? "arrived but then stopped"
+           : p == HELD_UP   ? "is itself held up"
+           : p == ELSEWHERE ? "is elsewhere"
+                            : "has left it");
     append(m, doing[0] ? "; it was last in \"%s\"" : "; what it was doing is not known", doing);
     if (stopped > 0) append(m, " and has not run for %.0f s", stopped);
 }
 
 /* What this host knows. */
-static void build_message(message_t *m, long long sequence, int n_absent)
+static void build_message(message_t *m, const overdue_t *overdue, int n_absent)
 {
-    const char *what = atomic_load(&dog.what);
-    append(m, "timed out after %g s in \"%s\" (collective %lld)", dog.timeout_sec, what, sequence);
+    bool recorded = overdue->on_device && overdue->sequence == WATCHDOG_RECORDED;
+    append(m, "timed out after %g s in \"%s\" (", dog.timeout_sec, overdue->what);
+    append(m,
+           recorded             ? "in a recorded step)"
+           : overdue->on_device ? "the GPU's collective %lld)"
+                                : "collective %lld)",
+           overdue->sequence);
     int n_named = 0, n_more = 0;
     for (int i = 0; i < dog.n_slots; i++) {
-        presence_t p = presence(&dog.slots[i], sequence);
+        presence_t p = presence(&dog.slots[i], overdue);
         if (p == HERE || (p > STOPPED && n_absent)) continue;
         if (n_named++ < MAX_NAMED) {
             describe(m, i, p);
@@ -124,7 +143,7 @@ static void build_message(message_t *m, long long sequence, int n_absent)
         }
     }
     if (n_more) append(m, "; and %d more on %s", n_more, dog.topo.host_name);
-    if (n_absent) return;
+    if (n_absent || (recorded && n_named)) return;
     if (dog.n_slots < dog.topo.local_size)
         append(m, "; the ranks of %s share no memory, so who is missing is not known", dog.topo.host_name);
     else if (dog.topo.n_hosts > 1)
@@ -139,12 +158,19 @@ static _Noreturn void leave_job(void)
     _exit(ERR_PEER);
 }
 
+bool watchdog_take_word(void)
+{
+    int nobody = 0;
+    if (!atomic_load(&dog.running)) return true;
+    return atomic_compare_exchange_strong(&dog.slots[0].speaker, &nobody, dog.topo.rank + 1);
+}
+
 /* Called at every look once the deadline has passed; over_sec since then. A host that misses one of its own
  * ranks knows the most and speaks at once. Hosts where everybody arrived give it time, host 0 the least, so
  * that normally one host speaks. On a host one rank takes the word; the others leave in silence, later. */
-static void expire(double over_sec, long long sequence)
+static void expire(double over_sec, const overdue_t *overdue)
 {
-    int n_absent = count_absent(sequence);
+    int n_absent = count_absent(overdue);
     double patience = 0;
     if (!n_absent && dog.topo.n_hosts > 1)
         patience = dog.topo.host == 0 ? other_host_sec : 2 * other_host_sec;
@@ -152,10 +178,9 @@ static void expire(double over_sec, long long sequence)
     if (dog.n_slots < dog.topo.local_size)
         patience += 0.5 * (dog.topo.local_rank < 8 ? dog.topo.local_rank : 8);
     if (over_sec < patience) return;
-    int nobody = 0;
-    if (atomic_compare_exchange_strong(&dog.slots[0].speaker, &nobody, dog.topo.rank + 1)) {
+    if (watchdog_take_word()) {
         message_t m = {.n = 0};
-        build_message(&m, sequence, n_absent);
+        build_message(&m, overdue, n_absent);
         log_rank_error("%s", m.text);
         leave_job();
     }
@@ -186,7 +211,9 @@ static void *watch(void *unused)
         long long sequence = atomic_load(&dog.mine->waiting) ? atomic_load(&dog.mine->sequence) : -1;
         waited = sequence >= 0 && sequence == timed ? watchdog_add_gap(waited, gap, dog.interval_sec) : 0;
         timed = sequence;
-        if (waited >= dog.timeout_sec) expire(waited - dog.timeout_sec, sequence);
+        if (waited < dog.timeout_sec) continue;
+        overdue_t overdue = {.what = atomic_load(&dog.what), .sequence = sequence};
+        expire(waited - dog.timeout_sec, &overdue);
     }
     pthread_mutex_unlock(&dog.lock);
     return NULL;
@@ -278,8 +305,26 @@ void watchdog_set_sequence(long long sequence)
     if (dog.mine) atomic_store(&dog.mine->sequence, sequence);
 }
 
+void watchdog_device_entered(long long sequence)
+{
+    if (atomic_load_explicit(&dog.running, memory_order_relaxed))
+        atomic_store(&dog.mine->on_device, sequence);
+}
+
+void watchdog_device_expired(const char *what, long long sequence, double over_sec)
+{
+    overdue_t overdue = {.what = what, .sequence = sequence, .on_device = true};
+    if (atomic_load(&dog.running)) expire(over_sec, &overdue);
+}
+
+long long watchdog_progress(void)
+{
+    return watchdog_sequence() + atomic_load(&dog.n_phases);
+}
+
 void watchdog_phase(const char *format, ...)
 {
+    atomic_fetch_add(&dog.n_phases, 1);
     if (!atomic_load_explicit(&dog.running, memory_order_relaxed)) return;
     va_list args;
     va_start(args, format);

@@ -6,6 +6,7 @@
 #define COMM_WATCHDOG_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -19,9 +20,10 @@ typedef struct watchdog_slot {
     atomic_int waiting;     /* 1: inside the wait named by `doing` */
     atomic_llong sequence;  /* collectives entered so far */
     atomic_llong pulse_ms;  /* when its watchdog last woke (clock_sec, the host's): shows a stopped process */
+    atomic_llong on_device; /* collectives given to its GPU so far */
     atomic_int speaker;     /* slot 0 only: 1 + rank that took the word */
     char doing[WATCHDOG_TEXT]; /* last phase or wait */
-    char pad[128 - 3 * 4 - 2 * 8 - WATCHDOG_TEXT];
+    char pad[128 - 4 * 4 - 3 * 8 - WATCHDOG_TEXT];
 } watchdog_slot_t;
 
 /* slots: topo->local_size of them in host-shared memory (or only this rank's own, n_slots = 1). They must
@@ -42,6 +44,18 @@ void watchdog_set_sequence(long long sequence);
 
 /* What this rank does between collectives ("reading data", "step 120"), for the message. */
 void watchdog_phase(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Collectives of the ranks' GPUs, which no host waits in: the number of those that this rank has given to its
+ * GPU, and what is said when the last of them has not ended timeout_sec later. From a thread that looks again
+ * and again: over_sec have passed since then. Like the end of a wait it names who of this host did not
+ * arrive, and ends the job, on the rank that takes the word; so it may return. */
+enum { WATCHDOG_RECORDED = -1 }; /* for `expired`: the collectives of a recorded step are not counted */
+void watchdog_device_entered(long long sequence);
+void watchdog_device_expired(const char *what, long long sequence, double over_sec);
+/* Whether this rank is the one of its host that says why the job ends. */
+bool watchdog_take_word(void);
+/* A number that stays as it is while this rank neither waits anew nor begins anything new. */
+long long watchdog_progress(void);
 
 /* How long a wait has lasted, gap_sec after the last look. A gap far beyond the interval between looks means
  * that this process was suspended (batch systems stop whole jobs): only one interval of it counts. */

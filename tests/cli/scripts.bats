@@ -315,6 +315,7 @@ EOF
     printf '#include <stdio.h>\n#include "base/mem.h"\n' >"$tree/src/base/mem.c"
     printf '#include "own.h"\n#include "ops/op.h"\n' >"$tree/src/nn/good.c"
     printf '#include <mpi.h>\n' >"$tree/src/comm/mpi.c"
+    printf '#include <cuda_runtime_api.h>\n#include <nccl.h>\n' >"$tree/src/comm/nccl_buffer.c"
     printf '#include "ops/op.h"\n#include "kernels/ref/ref.h"\n' >"$tree/kernels/ref/add.c"
     run "$scripts/check_layers.sh" --root "$tree"
     echo "$output"
@@ -331,6 +332,8 @@ EOF
     printf '#include <mpi.h>\n' >"$tree/src/nn/mpi.c"
     printf '#include "hdf5.h"\n' >"$tree/src/cmd/h5.c"
     printf '#include <cuda_runtime.h>\n' >"$tree/src/comm/cuda.c"
+    printf '#include <nccl.h>\n' >"$tree/src/comm/device.c"
+    printf '#include <cuda_runtime.h>\n' >"$tree/src/comm/nccl_launch.c"
     printf '#include "tests/tap.h"\n' >"$tree/src/cmd/tests.c"
     printf '#include <stdio.h>\n' >"$tree/src/odd/x.c"
     printf '#include "nn/graph.h"\n' >"$tree/src/main.c"
@@ -340,6 +343,7 @@ EOF
     [ "$status" -eq 1 ]
     for place in src/base/up.c:2 src/data/sees_comm.h:1 src/nn/kernel.c:1 kernels/cpu/other.c:1 kernels/cpu/up.c:1 \
         src/nn/dots.c:1 src/nn/missing.c:1 src/nn/mpi.c:1 src/cmd/h5.c:1 src/comm/cuda.c:1 src/cmd/tests.c:1 \
+        src/comm/device.c:1 src/comm/nccl_launch.c:1 \
         src/odd/x.c:1 src/main.c:1 src/nn/macro.c:1; do
         grep -q "^$place: " <<<"$output" || { echo "missing: $place"; return 1; }
     done

@@ -90,6 +90,27 @@ static void case_other_host(void)
     wait_for_ever();
 }
 
+/* Nobody waits: the GPUs do, in their sixth collective. */
+static void case_on_device(void)
+{
+    for (int i = 1; i < N_SLOTS; i++) {
+        neighbour(i, 4, false, "computing step 7");
+        atomic_store(&slots[i].on_device, i == 3 ? 5 : 6);
+    }
+    start(1000, 1);
+    watchdog_device_entered(6);
+    watchdog_device_expired("gradient allreduce", 6, 0);
+}
+
+/* The same in a step that was recorded: no numbers, but this rank knows what it does itself. */
+static void case_recorded(void)
+{
+    for (int i = 1; i < N_SLOTS; i++) neighbour(i, 4, false, i == 2 ? "evaluating" : "computing step 7");
+    start(1000, 1);
+    watchdog_phase("computing step 7");
+    watchdog_device_expired("gradient allreduce", WATCHDOG_RECORDED, 0);
+}
+
 static void case_word_taken(void)
 {
     case_not_started();
@@ -202,11 +223,12 @@ static void test_messages(child_t *missing, child_t *not_started, child_t *stopp
 
 int main(void)
 {
-    tap_plan(15);
-    enum { MISSING, NOT_STARTED, STOPPED, OTHER_HOST, SCATTERED, WORD_TAKEN, IN_TIME, COMPUTING, N_CASES };
+    tap_plan(17);
+    enum { MISSING, NOT_STARTED, STOPPED, OTHER_HOST, SCATTERED, WORD_TAKEN, IN_TIME, COMPUTING, ON_DEVICE, RECORDED, N_CASES };
     static child_t cases[N_CASES] = {
         {.run = case_missing},   {.run = case_not_started}, {.run = case_stopped}, {.run = case_other_host},
         {.run = case_scattered}, {.run = case_word_taken},  {.run = case_in_time}, {.run = case_computing},
+        {.run = case_on_device}, {.run = case_recorded},
     };
     for (int i = 0; i < N_CASES; i++) {
         atomic_store(&slots[0].speaker, i == WORD_TAKEN ? 1 + 5 : 0); /* copied by fork */
@@ -222,6 +244,15 @@ int main(void)
     OK(exited(&cases[WORD_TAKEN], ENDED_BY_HOOK) && !cases[WORD_TAKEN].said[0],
        "when a neighbour has the word, this rank leaves in silence");
     OK(exited(&cases[IN_TIME], 0) && !cases[IN_TIME].said[0], "waits left in time do not add up");
+    OK(exited(&cases[ON_DEVICE], ENDED_BY_HOOK) &&
+           said(&cases[ON_DEVICE], "timed out after 1000 s in \"gradient allreduce\" (the GPU's collective 6); rank 7 "
+                                   "on node-b did not arrive; it was last in \"computing step 7\"") &&
+           !strstr(cases[ON_DEVICE].said, "rank 5"),
+       "a collective of the GPUs");
+    OK(exited(&cases[RECORDED], ENDED_BY_HOOK) &&
+           said(&cases[RECORDED], "\"gradient allreduce\" (in a recorded step); rank 6 on node-b is elsewhere; it was last "
+                                  "in \"evaluating\" (rank 4"),
+       "one of a recorded step");
     OK(exited(&cases[COMPUTING], 0) && !cases[COMPUTING].said[0], "computing is not waiting");
 
     OK(watchdog_add_gap(7, 0.5, 0.5) == 7.5 && watchdog_add_gap(7, 1, 0.5) == 8,
@@ -229,8 +260,10 @@ int main(void)
     OK(watchdog_add_gap(7, 3600, 0.5) == 7.5, "an hour's suspension counts as one look");
     watchdog_enter("without a watchdog");
     watchdog_leave();
+    long long before = watchdog_progress();
     watchdog_phase("none");
+    watchdog_device_expired("none", 1, 1000);
     watchdog_stop();
-    OK(atomic_load(&slots[0].sequence) == 0, "calls without a watchdog do nothing");
+    OK(atomic_load(&slots[0].sequence) == 0 && watchdog_progress() == before + 1, "calls without a watchdog do nothing");
     return tap_done();
 }
