@@ -23,6 +23,8 @@ static err_t alloc(size_t n_bytes, const char *what, void **out)
     if (status == cudaErrorMemoryAllocation) return no_memory(n_bytes, what);
     E_CUDA(status, what);
     err_t err = cuda_check(cudaMemsetAsync(block, 0, n_bytes, cuda_stream()), what, __FILE__, __LINE__);
+    /* Whatever stream uses it first. */
+    if (err == ERR_OK) err = cuda_check(cudaStreamSynchronize(cuda_stream()), what, __FILE__, __LINE__);
     if (err == ERR_OK)
         *out = block;
     else

@@ -1,6 +1,5 @@
 #include "nn/scratch.h"
 
-#include "base/mem.h"
 #include "base/rng.h"
 
 enum { PERIOD = 4099 };
@@ -17,23 +16,16 @@ static err_t new_floats(shape_t shape, const backend_t *backend, rng_t *rng, con
                         float **out)
 {
     int64_t n = shape_count(shape);
-    float *host = NULL;
-    /* Not the backend's own host memory: pinned, much of it is dear. */
-    TRY(mem_new_array(n, sizeof(float), what, &host));
+    TRY(mirror_new(backend, (size_t)n * sizeof(float), what, block));
+    float *host = *out = block->host;
     for (int64_t i = 0; i < n; i++) host[i] = i < PERIOD ? (float)rng_normal(rng) : host[i - PERIOD];
-    err_t err = mirror_wrap(backend, (size_t)n * sizeof(float), what, host, NULL, block);
-    if (err == ERR_OK)
-        *out = host;
-    else
-        mem_free(&host);
-    return err;
+    return ERR_OK;
 }
 
 void scratch_free(scratch_t *s)
 {
     for (int i = 0; i < SCRATCH_BLOCKS; i++) mirror_free(&s->blocks[i]);
-    mem_free(&s->x), mem_free(&s->y), mem_free(&s->dy), mem_free(&s->dx);
-    for (int i = 0; i < OP_MAX_PARAMS; i++) mem_free(&s->param[i]), mem_free(&s->dparam[i]);
+    *s = (scratch_t){NULL};
 }
 
 enum { X, Y, DY, DX, PARAM, DPARAM = PARAM + OP_MAX_PARAMS };
