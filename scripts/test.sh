@@ -19,7 +19,7 @@ The logs are left in build/test-logs, or where DPTRAIN_TEST_LOGS says.
   --no-san        without the sanitizers' half
   --gpu           only the C tests of the CUDA backend on this machine's GPUs; each is skipped, with the reason, where
                   there is none. Neither installs, nor needs more than bash and perl once it is built
-  --slow          also what takes minutes (DPTRAIN_TEST_SLOW=1 in the tests)
+  --slow          also what takes minutes (DPTRAIN_TEST_SLOW=1 in the tests), and the emulated CUDA device with sanitizers
   --jobs N        tests at a time; from 2 up ranks are not bound to cores [1]
   --skip-install  do not look for missing packages
   --skip-build    take the programs as they are
@@ -70,7 +70,10 @@ c_entries() { # SOURCE PREFIX BUILD SECONDS MAX_NP ENVIRONMENT...
     local source=$1 prefix=$2 build=$3 seconds=$4 max_np=$5 np device devices label test launch program
     test=${source#tests/} test=${test%.c}
     devices=$(run_values "$source" device)
-    [[ $prefix != san/ || $(run_values "$source" san) == '' ]] || devices=$(run_values "$source" san)
+    if [[ $prefix == san/ ]]; then
+        devices=$(run_values "$source" san | grep . || echo "$devices")
+        [[ $slow == yes ]] || devices=$(tr ' ' '\n' <<<"$devices" | grep -vx cuda) || return 0
+    fi
     for np in $(run_values "$source" np | grep . || echo 0); do
         ((np <= max_np)) || continue
         launch=("${@:6}")
@@ -157,7 +160,7 @@ make_plan() {
         c_entries "$source" "san/" build-san 300 2 "$asan" UBSAN_OPTIONS=print_stacktrace=1 OMP_WAIT_POLICY=passive \
             "$lsan"
     done
-    if [[ $san == yes ]]; then emu_entries san/ build-san "$asan" UBSAN_OPTIONS=print_stacktrace=1 "$lsan"; fi
+    if [[ $san == yes && $slow == yes ]]; then emu_entries san/ build-san "$asan" UBSAN_OPTIONS=print_stacktrace=1 "$lsan"; fi
     if [[ $plain == yes ]]; then emu_entries "" build LC_ALL=C; fi
     for source in tests/unit/test_*.c tests/mpi/test_*.c; do
         [[ -e $source && $plain == yes ]] || continue
@@ -218,7 +221,9 @@ if [[ $may_build == yes && $plan == *build-san/emu/* ]]; then
     make -j "$(nproc)" SAN=address,undefined emu-tests || die 1 "the build of the emulated CUDA device failed"
 fi
 if [[ $may_build == yes && $plan == *build-san/* ]]; then
-    make -j "$(nproc)" SAN=address,undefined tests || die 1 "the build with sanitizers failed"
+    # nvcc's half of the program has no sanitizers.
+    make -j "$(nproc)" SAN=address,undefined CUDA="$([[ $slow == yes ]] && echo auto || echo 0)" tests ||
+        die 1 "the build with sanitizers failed"
 fi
 
 printf '%s' "$plan" >"$work/plan"

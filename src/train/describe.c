@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/version.h"
+#include "comm/device.h"
 #include "train/trainer.h"
 
 enum { METRICS_SCHEMA = 1 };
@@ -23,10 +24,48 @@ static const char *grouped(int64_t value, char out[32])
 }
 
 /* Who sums the gradients; NULL: nobody has to. */
-static const char *gradient_path(const trainer_t *t)
+static const char *gradient_path(const trainer_t *t, char *space, size_t n_bytes)
 {
+    if (comm_gpus(t->comm) && (t->comm->size > 1 || t->buffer.device)) {
+        comm_describe_gradients(t->comm, space, n_bytes);
+        return space;
+    }
     if (t->comm->size == 1) return NULL;
-    return comm_buffer_by_host(&t->buffer, t->graph->n_flat_params + TAIL_COUNT) ? "host" : t->comm->ops->name;
+    return comm_buffer_by_host(&t->buffer, t->graph->n_flat_params + TAIL_COUNT) ? "host"
+                                                                                 : t->comm->ops->name;
+}
+
+/* The ranks of a host and their GPUs, from `first` on: "node-a: rank 0 at 0000:1b:00.0, …"; the first rank of
+ * the next host. */
+static int gpus_of_host(const comm_gpu_t *gpus, int first, int size, char *out, size_t n_bytes)
+{
+    int r = first;
+    size_t used = (size_t)snprintf(out, n_bytes, "%s:", gpus[first].host);
+    for (; r < size && strcmp(gpus[r].host, gpus[first].host) == 0; r++)
+        if (used < n_bytes)
+            used += (size_t)snprintf(out + used, n_bytes - used, "%s rank %d at %s", r > first ? "," : "", r,
+                                     gpus[r].pci);
+    return r;
+}
+
+static void print_gpus(const trainer_t *t)
+{
+    enum { HOSTS_SHOWN = 4 };
+    const comm_gpu_t *gpus = comm_gpus(t->comm);
+    if (!gpus) return;
+    const backend_device_t *device = t->runtime.backend->device();
+    char text[1024];
+    log_info("  GPU     %s, %.1f GiB, compute capability %d.%d, steps %s%s", device->name,
+             (double)device->memory_bytes / (1 << 30), device->capability / 10, device->capability % 10,
+             t->replay.why_not ? "not recorded: " : "recorded as CUDA graphs",
+             t->replay.why_not ? t->replay.why_not : "");
+    int shown = 0;
+    for (int r = 0; r < t->comm->size; shown++) {
+        r = gpus_of_host(gpus, r, t->comm->size, text, sizeof text);
+        if (shown < HOSTS_SHOWN) log_info("          %s", text);
+    }
+    if (shown > HOSTS_SHOWN)
+        log_info("          and %d hosts more (in the run's record)", shown - HOSTS_SHOWN);
 }
 
 void trainer_print_header(const trainer_t *t)
@@ -44,11 +83,20 @@ void trainer_print_header(const trainer_t *t)
     log_info("          %s training, %s validation pictures of %s, %d classes",
              grouped(info->n_samples[SPLIT_TRAIN], a), grouped(info->n_samples[SPLIT_VAL], b), sample,
              info->n_classes);
-    const char *path = gradient_path(t);
+    char by[256];
+    const char *path = gradient_path(t, by, sizeof by);
+    const bool on_gpu = path == by;
     log_info("  ranks   %d on %d host%s, %d thread%s each, %s (%s), communicator %s%s%s%s", t->comm->size,
              topo->n_hosts, topo->n_hosts > 1 ? "s" : "", t->runtime.n_threads,
              t->runtime.n_threads > 1 ? "s" : "", t->runtime.backend->name, t->runtime.device,
-             t->comm->ops->name, path ? ", " : "", path ? path : "", path ? " allreduce" : "");
+             t->comm->ops->name, path && !on_gpu ? ", " : "", path && !on_gpu ? path : "",
+             path && !on_gpu ? " allreduce" : "");
+    if (t->runtime.why[0]) log_info("          not on a GPU: %s", t->runtime.why);
+    print_gpus(t);
+    if (on_gpu && t->buffer.device)
+        log_info("  sums    %s, in buckets of %.1f MB", by, (double)t->bucket.n_min * sizeof(float) / 1e6);
+    else if (on_gpu)
+        log_info("  sums    %s", by);
     log_info("  compute %s", t->algorithms.about);
     log_info("  batch   %lld (up to %lld a rank), %lld steps, %lld an epoch", (long long)t->global_batch,
              (long long)t->max_local, (long long)t->n_steps, (long long)sampler_batches(t->sampler));
@@ -72,8 +120,10 @@ static void record_data(json_t *j, const dataset_info_t *info)
 
 static void record_allreduce(json_t *j, const trainer_t *t)
 {
+    char by[256];
     json_object_begin(j, "allreduce");
-    json_string(j, "gradients", gradient_path(t));
+    json_string(j, "gradients", gradient_path(t, by, sizeof by));
+    if (t->buffer.device) json_int(j, "bucket_bytes", t->bucket.n_min * (int64_t)sizeof(float));
     json_array_begin(j, "measured");
     for (int i = 0; i < t->buffer.n_timings; i++) {
         const comm_timing_t *timing = &t->buffer.timings[i];
@@ -86,6 +136,31 @@ static void record_allreduce(json_t *j, const trainer_t *t)
     }
     json_array_end(j);
     json_object_end(j);
+}
+
+static void record_gpus(json_t *j, const trainer_t *t)
+{
+    const comm_gpu_t *gpus = comm_gpus(t->comm);
+    json_string(j, "no_gpu_why", t->runtime.why[0] ? t->runtime.why : NULL);
+    if (!gpus) return;
+    const backend_device_t *device = t->runtime.backend->device();
+    json_int(j, "gpu_memory_bytes", device->memory_bytes);
+    json_real(j, "compute_capability", device->capability / 10.0);
+    json_string(j, "cuda_graph", t->replay.why_not ? t->replay.why_not : "recorded");
+    bool differ = false;
+    json_array_begin(j, "gpus");
+    for (int r = 0; r < t->comm->size; r++) {
+        differ |= strcmp(gpus[r].name, gpus[0].name) != 0;
+        json_object_begin(j, NULL);
+        json_int(j, "rank", r);
+        json_string(j, "host", gpus[r].host);
+        json_string(j, "name", gpus[r].name);
+        json_string(j, "pci", gpus[r].pci);
+        json_string(j, "uuid", gpus[r].uuid);
+        json_object_end(j);
+    }
+    json_array_end(j);
+    json_bool(j, "gpus_differ", differ);
 }
 
 /* What computes each layer with a choice, for the first part of rank 0's batches. */
@@ -130,6 +205,7 @@ err_t trainer_record_run(trainer_t *t)
     json_string(j, "comm", t->comm->ops->name);
     json_bool(j, "gradients_shared", t->buffer.shared);
     record_allreduce(j, t);
+    record_gpus(j, t);
     json_object_end(j);
     record_algorithms(j, t);
     json_int(j, "n_parameters", t->graph->n_parameters);

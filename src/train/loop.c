@@ -9,6 +9,7 @@
 #include "base/progress.h"
 #include "base/stats.h"
 #include "base/trace.h"
+#include "comm/device.h"
 #include "train/step.h"
 #include "train/stop.h"
 #include "train/train.h"
@@ -70,7 +71,8 @@ static void show_step(trainer_t *t)
     }
 }
 
-/* Layers are timed in steady steps, but on a GPU, where that means waiting for each, in the last of the warm-up. */
+/* Layers are timed in steady steps, but on a GPU, where that means waiting for each, in the last of the
+ * warm-up. */
 static void time_layers(trainer_t *t)
 {
     bool waits = t->runtime.backend->memory != NULL;
@@ -111,7 +113,8 @@ static err_t evaluate(trainer_t *t, evaluation_t *out)
 {
     TRY(trainer_average_states(t));
     trainer_release_weights(t);
-    TRY(comm_agree(t->comm, optim_swap_average(t->optim, t->params.device), "taking the average of the weights"));
+    TRY(comm_agree(t->comm, optim_swap_average(t->optim, t->params.device),
+                   "taking the average of the weights"));
     TRY(evaluator_run(&t->evaluator, out));
     TRY(comm_agree(t->comm, optim_swap_average(t->optim, t->params.device), "taking the weights back"));
     if (out->accuracy > t->at.best_accuracy) t->at.best_accuracy = out->accuracy;
@@ -176,6 +179,12 @@ static err_t record_end(trainer_t *t, const char *why)
     double rate = steady_rate(t);
     if (j) {
         json_string(j, "why", why);
+        if (comm_on_device(t->comm)) {
+            /* With its first sums NCCL has chosen an algorithm. */
+            char by[256];
+            comm_describe_gradients(t->comm, by, sizeof by);
+            json_string(j, "gradients", by);
+        }
         json_int(j, "step", t->at.step);
         json_real(j, "images_per_sec", rate);
         json_int(j, "steady_steps", t->n_rates);

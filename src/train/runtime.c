@@ -25,7 +25,8 @@ const opt_t runtime_option_table[] = {
     {"gpus", OPT_STRING, FIELD(gpus), NULL, 0, 0, NULL, "LIST",
      "the GPU of each rank of a host, like 0,2; default: one after the other", false},
     {"share-gpu", OPT_FLAG, FIELD(share_gpu), "false", 0, 0, NULL, NULL,
-     "let several ranks use one GPU (their gradients then go through host memory)", false},
+     "let several ranks use one GPU (their gradients then go through host memory, unless --comm nccl)",
+     false},
     {"workspace", OPT_SIZE, FIELD(workspace), "256M", 1 << 20, 1e12, NULL, "SIZE",
      "most memory on the GPU for an operator's intermediate results", false},
     {"bucket", OPT_SIZE, FIELD(bucket), "auto", 1 << 20, 128 << 20, NULL, "SIZE",
@@ -79,6 +80,11 @@ static err_t use_device(const runtime_options_t *options, runtime_t *out)
     if (!device && strcmp(options->comm, "nccl") == 0)
         RAISE(ERR_USAGE, "--comm nccl moves data between GPUs, but the device is %s%s%s; use --comm mpi",
               out->backend->name, out->why[0] ? ": " : "", out->why);
+    if (!device && strcmp(options->wire, "fp32") != 0)
+        RAISE(
+            ERR_USAGE,
+            "--wire %s is how NCCL carries gradients between GPUs, but the device is %s%s%s; use --wire fp32",
+            options->wire, out->backend->name, out->why[0] ? ": " : "", out->why);
     if (!device) return ERR_OK;
     comm_device_t gpu = {.index = device->index,
                          .uuid = device->uuid,
@@ -128,10 +134,11 @@ static err_t compare_devices(runtime_t *out)
         if (without < 0 && strcmp(all[r].name, "cpu") == 0) without = r;
     }
     if (differ && without == out->comm->rank)
-        err = err_raise(ERR_USAGE, __FILE__, __LINE__,
-                        "--device auto: other ranks have a GPU, this one has none: %s; mend it, leave the host out, "
-                        "or give --device cpu",
-                        out->why);
+        err = err_raise(
+            ERR_USAGE, __FILE__, __LINE__,
+            "--device auto: other ranks have a GPU, this one has none: %s; mend it, leave the host out, "
+            "or give --device cpu",
+            out->why);
     mem_free(&all);
     return comm_agree(out->comm, err, "comparing devices");
 }

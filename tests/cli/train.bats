@@ -233,7 +233,7 @@ records() { # KIND CONDITION [FOLDER]
     for n in 0 3; do
         check 2 "did you mean --batch?" "$n" train --bach 3
         check 2 "did you mean 'train'?" "$n" trian
-        check 2 "no CUDA backend" "$n" train --device cuda
+        check 2 "--device cuda can't be had" "$n" train --device cuda
         check 3 "no such folder" "$n" train --data nowhere
         check 4 "/proc/nothing" "$n" train --data "$tiny" --out /proc/nothing
     done
@@ -242,6 +242,7 @@ records() { # KIND CONDITION [FOLDER]
     check 2 "exclude each other" 0 train --batch 8 --batch-per-rank 8
     check 2 "did you mean lenet5?" 0 train --model lenet --data "$tiny"
     check 2 "nccl" 0 train --comm nccl
+    check 2 "use --wire fp32" 2 train --wire bf16 --device cpu --data "$tiny"
     check 3 "nowhere" 0 eval nowhere.h5
     check 2 "smaller than the 3 ranks" 3 train --data "$tiny" --batch 2
     check 2 "whole run has" 2 train --data "$tiny" --warmup 9 --epochs 2
