@@ -73,19 +73,26 @@ static err_t fair_threads(comm_t *comm, int *allowed, int *fair)
     return ERR_OK;
 }
 
+/* Options that mean nothing without a GPU, where there is none. */
+static err_t refuse_nccl(const runtime_options_t *options, const runtime_t *runtime)
+{
+    const char *device = runtime->backend->name, *why = runtime->why, *colon = why[0] ? ": " : "";
+    if (strcmp(options->comm, "nccl") == 0)
+        RAISE(ERR_USAGE, "--comm nccl moves data between GPUs, but the device is %s%s%s; use --comm mpi",
+              device, colon, why);
+    if (strcmp(options->wire, "fp32") != 0)
+        RAISE(
+            ERR_USAGE,
+            "--wire %s is how NCCL carries gradients between GPUs, but the device is %s%s%s; use --wire fp32",
+            options->wire, device, colon, why);
+    return ERR_OK;
+}
+
 /* The GPU, and with it who sums gradients. */
 static err_t use_device(const runtime_options_t *options, runtime_t *out)
 {
     const backend_device_t *device = out->backend->device ? out->backend->device() : NULL;
-    if (!device && strcmp(options->comm, "nccl") == 0)
-        RAISE(ERR_USAGE, "--comm nccl moves data between GPUs, but the device is %s%s%s; use --comm mpi",
-              out->backend->name, out->why[0] ? ": " : "", out->why);
-    if (!device && strcmp(options->wire, "fp32") != 0)
-        RAISE(
-            ERR_USAGE,
-            "--wire %s is how NCCL carries gradients between GPUs, but the device is %s%s%s; use --wire fp32",
-            options->wire, out->backend->name, out->why[0] ? ": " : "", out->why);
-    if (!device) return ERR_OK;
+    if (!device) return comm_agree(out->comm, refuse_nccl(options, out), "choosing who sums gradients");
     comm_device_t gpu = {.index = device->index,
                          .uuid = device->uuid,
                          .name = device->name,
