@@ -55,8 +55,9 @@ static err_t parse_integer(const opt_t *opt, const char *text, int64_t *out)
     }
     int64_t product;
     if (end == text || *end)
-        RAISE(ERR_USAGE, "--%s wants %s, not '%s'", opt->key,
-              opt->type == OPT_SIZE ? "a size such as 4096, 64K, 8M or 1G" : "a whole number", text);
+        RAISE(ERR_USAGE, "--%s wants %s%s, not '%s'", opt->key,
+              opt->type == OPT_SIZE ? "a size such as 4096, 64K, 8M or 1G" : "a whole number",
+              may_be_auto(opt) ? ", or auto" : "", text);
     if (errno == ERANGE || __builtin_mul_overflow((int64_t)value, unit, &product))
         RAISE(ERR_USAGE, "--%s %s is too large a number", opt->key, text);
     TRY(check_range(opt, (double)product, text));

@@ -195,16 +195,65 @@ static void check_records(void)
     OK(bad == 0, "opt_text is read back by opt_parse");
 }
 
+/* A size may be left to the program where that is its default. */
+static void check_auto(void)
+{
+    static const opt_t table3[] = {
+        {"bucket", OPT_SIZE, offsetof(values_t, bucket), "auto", 1024, 0x1p37, NULL, "SIZE", "bytes", false},
+    };
+    static const char *const lines[] = {"--bucket=auto", "--bucket=1K", "--bucket=128G"};
+    static const int64_t n_bytes[] = {0, 1024, 1LL << 37};
+    static const char *const texts[] = {"auto", "1024", "137438953472"};
+    opt_group_t group = {"Third", table3, 1, &v, 0};
+    char text[64], word[64];
+    char *argv[] = {word};
+    v.bucket = 5;
+    OK_CALL(opt_defaults(&group, 1), "auto may be a size's default");
+    OK(v.bucket == 0, "which is 0 to the program");
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        snprintf(word, sizeof word, "%s", lines[i]);
+        if (opt_defaults(&group, 1) != ERR_OK) abort();
+        OK(opt_parse(&group, 1, 1, argv, NULL, 0, NULL) == ERR_OK && v.bucket == n_bytes[i], "%s", lines[i]);
+        opt_text(&group, 0, text, sizeof text);
+        OK(strcmp(text, texts[i]) == 0, "… is written %s", text);
+    }
+    static const struct {
+        const char *line, *words;
+    } cases[] = {{"--bucket=0", "out of range"},
+                 {"--bucket=1023", "from 1024"},
+                 {"--bucket=automatic", "8M or 1G, or auto, not 'automatic'"},
+                 {"--bucket=AUTO", "or auto"},
+                 {"--bucket=", "or auto"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(word, sizeof word, "%s", cases[i].line);
+        if (opt_defaults(&group, 1) != ERR_OK) abort();
+        OK(opt_parse(&group, 1, 1, argv, NULL, 0, NULL) == ERR_USAGE && strstr(err_message(), cases[i].words),
+           "%s → %s", cases[i].line, err_message());
+    }
+    OK(parse("--bucket auto") == ERR_USAGE && !strstr(err_message(), "or auto"),
+       "elsewhere auto is no size: %s", err_message());
+
+    char *written = NULL, *storage = NULL;
+    if (opt_defaults(&group, 1) != ERR_OK) abort();
+    OK(opt_config_write(&group, 1, NULL, &written) == ERR_OK && strcmp(written, "bucket = auto\n") == 0,
+       "a file of options keeps auto");
+    v.bucket = 5;
+    OK(opt_config_read(&group, 1, written, "test", &storage) == ERR_OK && v.bucket == 0, "and gives it back");
+    mem_free(&written);
+    mem_free(&storage);
+}
+
 int main(void)
 {
     unsetenv("DPTRAIN_DEBUG");
-    tap_plan(68);
+    tap_plan(84);
     check_defaults();
     check_forms();
     check_numbers();
     check_mistakes();
     check_nearest();
     check_records();
+    check_auto();
     OK(mem_live() == 0, "nothing is left allocated");
     return tap_done();
 }
