@@ -21,7 +21,8 @@ err_t step_note(const trainer_t *t, int mark, double *when)
     return step_on_device(t) ? t->runtime.backend->mark(mark) : ERR_OK;
 }
 
-err_t step_read_marks(const trainer_t *t, int from, int to, int last, double end, const char *name, double *sec)
+err_t step_read_marks(const trainer_t *t, int from, int to, int last, double end, const char *name,
+                      double *sec)
 {
     const backend_t *backend = t->runtime.backend;
     double after = 0;

@@ -32,13 +32,14 @@ err_t step_push_tail(const trainer_t *t);
 /* A span of the trace. */
 void step_trace(const trainer_t *t, const char *name, double start, double end, int64_t n_bytes);
 
-/* The ends of a step's parts: on the host times of its clock, on a GPU marks among its work, which can be read
- * when it has been waited for. */
+/* The ends of a step's parts: on the host times of its clock, on a GPU marks among its work, which can be
+ * read when it has been waited for. */
 enum { MARK_BEGIN, MARK_FORWARD, MARK_BACKWARD, MARK_COMM, MARK_UPDATE };
 err_t step_note(const trainer_t *t, int mark, double *when);
 
 /* On a GPU: the time between two marks, and its span in the trace when mark `last` was at `end`. */
-err_t step_read_marks(const trainer_t *t, int from, int to, int last, double end, const char *name, double *sec);
+err_t step_read_marks(const trainer_t *t, int from, int to, int last, double end, const char *name,
+                      double *sec);
 
 /* Whether forward and backward run several times a step. */
 bool step_has_parts(const trainer_t *t);
