@@ -1,4 +1,4 @@
-/* `dptrain bench comm`: nccl-tests' tables, of MPI's collectives and of the host's allreduce. */
+/* `dptrain bench comm`: nccl-tests' tables, of MPI's collectives, of NCCL's, and of the host's allreduce. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,13 +23,15 @@ static const opt_t table[] = {
     {"stepbytes", OPT_SIZE, FIELD(step_bytes), NULL, 1, 1e18, NULL, "SIZE",
      "-i: or by so many bytes larger, where -f is not given", false},
     {"datatype", OPT_STRING, FIELD(datatype), "float", 0, 0, NULL, "LIST",
-     "-d: int8, uint8, int32, uint32, int64, uint64, float, double; or all", false},
+     "-d: int8, uint8, int32, uint32, int64, uint64, float, double; half, bfloat16 (NCCL alone); or all", false},
     {"op", OPT_STRING, FIELD(op), "sum", 0, 0, NULL, "LIST", "-o: sum, prod, max, min; or all", false},
     {"root", OPT_INT, FIELD(root), "0", 0, 1e9, NULL, "RANK", "-r: of broadcast and reduce", false},
     {"check", OPT_INT, FIELD(check), "1", 0, 1, NULL, "0|1",
      "-c: compare every element of a call before each point", false},
-    {"communicator", OPT_STRING, FIELD(communicator), "mpi", 0, 0, NULL, "LIST",
-     "mpi: plain MPI; host: our allreduce in the ranks' shared memory", false},
+    {"communicator", OPT_STRING, FIELD(communicator), "auto", 0, 0, NULL, "LIST",
+     "mpi: plain MPI; host: our allreduce in the ranks' shared memory; nccl: between GPUs; auto: nccl where it "
+     "sums gradients (--comm, --device), else mpi",
+     false},
     {"inplace", OPT_CHOICE, FIELD(inplace), "both", 0, 0, inplace_words, NULL,
      "whether the result takes the input's place", false},
     {"line-rate", OPT_REAL, FIELD(line_rate_gbs), "0", 0, 1e6, NULL, "GB/s",
@@ -103,6 +105,11 @@ static err_t find_line_rate(comm_session_t *s)
     return comm_allreduce(comm, &s->line_rate_gbs, 1, DTYPE_F64, COMM_MIN, "finding the line rate");
 }
 
+static bool only_in_place(const comm_session_t *s)
+{
+    return strcmp(s->options->inplace, "in") == 0;
+}
+
 static err_t make_host_buffer(comm_session_t *s)
 {
     comm_buffer_t *b = &s->shared;
@@ -122,12 +129,22 @@ static err_t make_host_buffer(comm_session_t *s)
     return ERR_OK;
 }
 
+static err_t make_device_buffers(comm_session_t *s, bool two)
+{
+    const backend_t *backend = s->bench->runtime.backend;
+    err_t err = mirror_new(backend, (size_t)s->sizes.max, "the buffer of results", &s->device_recv);
+    if (err == ERR_OK && two)
+        err = mirror_new(backend, (size_t)s->sizes.max, "the buffer of inputs", &s->device_send);
+    TRY(comm_agree(s->bench->comm, err, "making the buffers on the GPU"));
+    return collective_open_device(s->bench->comm);
+}
+
 static err_t make_buffers(comm_session_t *s)
 {
-    const comm_plan_t *plan = &s->options->plan;
-    bool two = strcmp(s->options->inplace, "in") != 0;
+    const comm_plan_t *plan = &s->plan;
+    bool two = !only_in_place(s);
     size_t n_bytes = (size_t)s->sizes.max;
-    int64_t n_all = plan->by_mpi ? s->sizes.max * (two ? 2 : 1) : 0;
+    int64_t n_all = s->sizes.max * (two ? 2 : 1) * (plan->by_mpi + plan->by_nccl);
     TRY(bench_check_memory(s->bench, n_all + (plan->by_host ? s->sizes.max : 0), "bench comm --maxbytes"));
     err_t err = ERR_OK;
     if (plan->by_mpi) {
@@ -137,15 +154,19 @@ static err_t make_buffers(comm_session_t *s)
         if (err == ERR_OK && two) memset(s->send, 0, n_bytes);
     }
     TRY(comm_agree(s->bench->comm, err, "making the buffers"));
+    if (plan->by_nccl) TRY(make_device_buffers(s, two));
     return plan->by_host ? make_host_buffer(s) : ERR_OK;
 }
 
-static err_t run_tests(comm_session_t *s, bool by_host)
+static err_t run_tests(comm_session_t *s, comm_by_t by)
 {
-    const comm_plan_t *plan = &s->options->plan;
+    const comm_plan_t *plan = &s->plan;
+    bool in_place = only_in_place(s);
     for (int i = 0; i < plan->n_tests; i++) {
-        if (by_host && plan->tests[i] != COMM_TEST_ALL_REDUCE) continue;
-        TRY(comm_table(s, plan->tests[i], by_host));
+        collective_kind_t kind = comm_tests[plan->tests[i]].kind;
+        if (by == COMM_BY_HOST && plan->tests[i] != COMM_TEST_ALL_REDUCE) continue;
+        if (in_place && !collective_in_place(kind, by == COMM_BY_NCCL)) continue;
+        TRY(comm_table(s, plan->tests[i], by));
     }
     return ERR_OK;
 }
@@ -170,19 +191,24 @@ static err_t check_measured(const comm_session_t *s)
 static err_t run(bench_t *bench, const void *options)
 {
     const bench_comm_options_t *o = options;
-    comm_session_t s = {.bench = bench, .options = o};
+    comm_session_t s = {.bench = bench, .options = o, .plan = o->plan};
     s.sizes = (comm_sizes_t){o->min_bytes, o->max_bytes, o->step_factor, o->step_bytes};
     TRY(comm_agree(bench->comm, comm_sizes_resolve(&s.sizes, bench->options->quick), "choosing sizes"));
     TRY(comm_agree(bench->comm, check_ranks(o, bench->comm->size), "looking at the options"));
+    TRY(comm_agree(bench->comm, comm_plan_settle(&s.plan, comm_on_device(bench->comm), only_in_place(&s)),
+                   "choosing who moves data"));
     collective_transport(bench->comm, s.transport, sizeof s.transport);
     err_t err;
     TRY_OUT(err, find_line_rate(&s));
     TRY_OUT(err, make_buffers(&s));
-    if (o->plan.by_mpi) TRY_OUT(err, run_tests(&s, false));
-    if (o->plan.by_host) TRY_OUT(err, run_tests(&s, true));
+    if (s.plan.by_nccl) TRY_OUT(err, run_tests(&s, COMM_BY_NCCL));
+    if (s.plan.by_mpi) TRY_OUT(err, run_tests(&s, COMM_BY_MPI));
+    if (s.plan.by_host) TRY_OUT(err, run_tests(&s, COMM_BY_HOST));
     err = comm_agree(bench->comm, check_measured(&s), "looking at what was measured");
 out:
     comm_buffer_free(bench->comm, &s.shared);
+    mirror_free(&s.device_send);
+    mirror_free(&s.device_recv);
     mem_free(&s.send);
     mem_free(&s.recv);
     return err;
@@ -190,7 +216,7 @@ out:
 
 const bench_case_t bench_comm = {
     .name = "comm",
-    .summary = "collectives, as nccl-tests measures them; MPI's, and the host's allreduce",
+    .summary = "collectives, as nccl-tests measures them; MPI's, NCCL's between GPUs, and the host's allreduce",
     .min_ranks = 2,
     .table = table,
     .n_options = sizeof table / sizeof table[0],

@@ -5,6 +5,8 @@
 #include "base/log.h"
 #include "bench/comm_case.h"
 
+const char *const comm_by_names[COMM_BYS] = {"mpi", "host", "nccl"};
+
 err_t comm_call_new(comm_session_t *session, const comm_what_t *what, int64_t count, bool in_place,
                     comm_call_t *out)
 {
@@ -17,7 +19,8 @@ err_t comm_call_new(comm_session_t *session, const comm_what_t *what, int64_t co
         .n_bytes = comm_message_bytes(what->test, count, what->type, n),
         .in_place = in_place,
     };
-    if (what->by_host) return ERR_OK;
+    if (what->by == COMM_BY_HOST) return ERR_OK;
+    bool on_device = what->by == COMM_BY_NCCL;
     const collective_spec_t spec = {
         .kind = test->kind,
         .type = what->type,
@@ -25,8 +28,9 @@ err_t comm_call_new(comm_session_t *session, const comm_what_t *what, int64_t co
         .root = test->rooted ? (int)session->options->root : 0,
         .peer = what->peer,
         .count = count,
-        .send = in_place ? NULL : session->send,
-        .recv = session->recv,
+        .send = in_place ? NULL : on_device ? session->device_send.device : session->send,
+        .recv = on_device ? session->device_recv.device : session->recv,
+        .on_device = on_device,
         .what = test->name,
     };
     return collective_new(session->bench->comm, &spec, &out->collective);
@@ -35,6 +39,11 @@ err_t comm_call_new(comm_session_t *session, const comm_what_t *what, int64_t co
 static err_t run_collective(void *context)
 {
     return collective_run(context);
+}
+
+static err_t wait_collective(void *context)
+{
+    return collective_wait(context);
 }
 
 static err_t run_host(void *context)
@@ -47,7 +56,10 @@ static err_t run_host(void *context)
 bench_work_t comm_call_work(comm_call_t *call, const char *what)
 {
     if (call->collective)
-        return (bench_work_t){.what = what, .context = call->collective, .run = run_collective};
+        return (bench_work_t){.what = what,
+                              .context = call->collective,
+                              .run = run_collective,
+                              .finish = call->what.by == COMM_BY_NCCL ? wait_collective : NULL};
     return (bench_work_t){.what = what, .context = call, .run = run_host};
 }
 
@@ -56,16 +68,41 @@ void comm_call_free(comm_call_t *call)
     collective_free(&call->collective);
 }
 
+/* On the host: data on a GPU is made and compared in its mirrors. */
 static char *own_recv(const comm_call_t *c)
 {
-    return c->what.by_host ? c->session->shared.data : c->session->recv;
+    const comm_session_t *s = c->session;
+    return c->what.by == COMM_BY_HOST ? s->shared.data : c->what.by == COMM_BY_NCCL ? s->device_recv.host : s->recv;
+}
+
+static char *own_send(const comm_call_t *c)
+{
+    return c->what.by == COMM_BY_NCCL ? c->session->device_send.host : c->session->send;
+}
+
+/* To the GPU, where that is where the call works; and back. */
+static err_t push(const comm_call_t *c)
+{
+    const comm_session_t *s = c->session;
+    if (c->what.by != COMM_BY_NCCL) return ERR_OK;
+    TRY(mirror_push(&s->device_recv, 0, (size_t)c->n_bytes));
+    if (!c->in_place) TRY(mirror_push(&s->device_send, 0, (size_t)c->n_bytes));
+    return backend_sync(s->bench->runtime.backend);
+}
+
+static err_t pull(const comm_call_t *c)
+{
+    const comm_session_t *s = c->session;
+    if (c->what.by != COMM_BY_NCCL) return ERR_OK;
+    TRY(mirror_pull(&s->device_recv, 0, (size_t)c->n_bytes));
+    return c->in_place ? ERR_OK : mirror_pull(&s->device_send, 0, (size_t)c->n_bytes);
 }
 
 /* Where this rank's input lies. */
 static char *input_at(const comm_call_t *c)
 {
     int64_t n_piece = c->count * (int64_t)collective_type_size(c->what.type);
-    if (!c->in_place) return c->session->send;
+    if (!c->in_place) return own_send(c);
     bool own_place = comm_tests[c->what.test].kind == COLLECTIVE_ALL_GATHER;
     return own_recv(c) + (own_place ? c->session->bench->comm->rank * n_piece : 0);
 }
@@ -76,13 +113,16 @@ static char *result_at(const comm_call_t *c)
     bool is_root = c->session->bench->comm->rank == c->session->options->root;
     collective_kind_t kind = comm_tests[c->what.test].kind;
     bool own_input = (kind == COLLECTIVE_BROADCAST && is_root) || (kind == COLLECTIVE_REDUCE && !is_root);
-    return own_input && !c->in_place ? c->session->send : own_recv(c);
+    if (own_input && !c->in_place) return own_send(c);
+    bool own_place = c->what.by == COMM_BY_NCCL && kind == COLLECTIVE_REDUCE_SCATTER && c->in_place;
+    int64_t n_piece = c->count * (int64_t)collective_type_size(c->what.type);
+    return own_recv(c) + (own_place ? c->session->bench->comm->rank * n_piece : 0);
 }
 
 static void fill_all(const comm_call_t *c, int byte)
 {
     memset(own_recv(c), byte, (size_t)c->n_bytes);
-    if (!c->in_place) memset(c->session->send, byte, (size_t)c->n_bytes);
+    if (!c->in_place) memset(own_send(c), byte, (size_t)c->n_bytes);
 }
 
 /* For tests: one bit of this rank's result. */
@@ -133,7 +173,10 @@ err_t comm_call_check(comm_call_t *c, int64_t *n_wrong)
     fill_all(c, 0xa5);
     comm_check_fill(&check, input_at(c));
     bench_work_t work = comm_call_work(c, "checking");
+    TRY(push(c));
     TRY(work.run(work.context));
+    if (work.finish) TRY(work.finish(work.context));
+    TRY(pull(c));
     char *result = result_at(c);
     inject(c, &check, result);
     int64_t n_mine = comm_check_count_wrong(&check, result, &first);
@@ -146,7 +189,7 @@ err_t comm_call_check(comm_call_t *c, int64_t *n_wrong)
     /* Sums of zeros stay zeros, however often they are summed in place: nothing overflows into infinities, or
      * sinks into denormals, which would cost time of their own. */
     fill_all(c, 0);
-    return ERR_OK;
+    return push(c);
 }
 
 comm_rate_t comm_rate(comm_session_t *session, const comm_call_t *call, double sec, bool remote)
@@ -159,9 +202,11 @@ comm_rate_t comm_rate(comm_session_t *session, const comm_call_t *call, double s
     return rate;
 }
 
-void comm_algorithm_text(const comm_session_t *s, bool by_host, char *out, size_t n_bytes)
+void comm_algorithm_text(const comm_session_t *s, comm_by_t by, char *out, size_t n_bytes)
 {
-    if (!by_host)
+    if (by == COMM_BY_NCCL)
+        collective_device_transport(s->bench->comm, out, n_bytes);
+    else if (by == COMM_BY_MPI)
         snprintf(out, n_bytes, "mpi, %s", s->transport);
     else
         snprintf(out, n_bytes, "host, shared buffer%s%s", s->bench->comm->topo.n_hosts > 1 ? " + " : "",
@@ -175,7 +220,7 @@ err_t comm_record(const comm_call_t *c, const bench_result_t *result, const comm
     const comm_test_info_t *test = &comm_tests[c->what.test];
     c->session->n_measured++;
     char algorithm[128];
-    comm_algorithm_text(c->session, c->what.by_host, algorithm, sizeof algorithm);
+    comm_algorithm_text(c->session, c->what.by, algorithm, sizeof algorithm);
     json_t *j = bench_record_begin(bench, "comm", test->name);
     if (j) {
         json_int(j, "bytes", c->n_bytes);
@@ -184,7 +229,7 @@ err_t comm_record(const comm_call_t *c, const bench_result_t *result, const comm
         json_string(j, "redop", test->reduces ? collective_op_names[c->what.op] : "none");
         json_int(j, "root", test->rooted ? c->session->options->root : -1);
         json_bool(j, "in_place", c->in_place);
-        json_string(j, "communicator", c->what.by_host ? "host" : "mpi");
+        json_string(j, "communicator", comm_by_names[c->what.by]);
         json_int(j, "ranks", bench->comm->size);
         json_int(j, "hosts", bench->comm->topo.n_hosts);
         if (a >= 0) json_int(j, "rank_a", a);

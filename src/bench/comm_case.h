@@ -5,21 +5,27 @@
 #include "bench/bench.h"
 #include "bench/comm_check.h"
 #include "bench/comm_plan.h"
+#include "ops/mirror.h"
 
 typedef struct bench_comm_options {
     int64_t min_bytes, max_bytes, step_factor, step_bytes, root, check;
     const char *test, *op, *datatype, *communicator, *inplace, *inject;
     double line_rate_gbs;
-    comm_plan_t plan;                    /* of the words */
+    comm_plan_t plan;                    /* of the words, see comm_plan_settle */
     int64_t inject_rank, inject_element; /* -1: nothing is injected */
 } bench_comm_options_t;
+
+typedef enum comm_by { COMM_BY_MPI, COMM_BY_HOST, COMM_BY_NCCL, COMM_BYS } comm_by_t;
+extern const char *const comm_by_names[COMM_BYS];
 
 /* One run of the case. */
 typedef struct comm_session {
     bench_t *bench;
     const bench_comm_options_t *options;
+    comm_plan_t plan; /* settled */
     comm_sizes_t sizes;
-    char *send, *recv;    /* max_bytes each; send NULL where all is in place */
+    char *send, *recv;    /* of mpi; max_bytes each; send NULL where all is in place */
+    mirror_t device_send, device_recv; /* the same of nccl */
     comm_buffer_t shared; /* of the communicator `host` */
     double line_rate_gbs; /* 0: not known */
     char transport[96];
@@ -36,7 +42,7 @@ typedef struct comm_what {
     comm_test_t test;
     collective_type_t type;
     collective_op_t op;
-    bool by_host;
+    comm_by_t by;
     int peer; /* of an exchange */
 } comm_what_t;
 
@@ -72,12 +78,12 @@ err_t comm_record(const comm_call_t *call, const bench_result_t *result, const c
                   int64_t n_wrong, int a, int b);
 
 /* Collective. All sizes, types and operations of a collective. */
-err_t comm_table(comm_session_t *session, comm_test_t test, bool by_host);
+err_t comm_table(comm_session_t *session, comm_test_t test, comm_by_t by);
 
 /* Collective. The matrix of all pairs, at the largest size. */
 err_t comm_all_pairs(comm_session_t *session, const comm_what_t *what);
 
-/* "mpi, shared memory (vader)". */
-void comm_algorithm_text(const comm_session_t *session, bool by_host, char *out, size_t n_bytes);
+/* "mpi, shared memory (vader)", "NCCL 2.28.9, P2P/CUMEM". */
+void comm_algorithm_text(const comm_session_t *session, comm_by_t by, char *out, size_t n_bytes);
 
 #endif

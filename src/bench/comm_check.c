@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tensor/half.h"
+
 __extension__ typedef unsigned __int128 uint128_t;
 
 enum { RESULT = -1 }; /* in place of a rank: what the reduction gives */
@@ -37,7 +39,7 @@ static inline uint64_t below(uint64_t hash, uint64_t range)
 
 static inline bool is_float(collective_type_t type)
 {
-    return type == COLLECTIVE_FLOAT || type == COLLECTIVE_DOUBLE;
+    return type >= COLLECTIVE_FLOAT;
 }
 
 static inline bool is_unsigned(collective_type_t type)
@@ -50,6 +52,7 @@ static inline int64_t exact_limit(collective_type_t type)
 {
     static const int64_t limits[COLLECTIVE_TYPES] = {
         INT8_MAX, UINT8_MAX, INT32_MAX, UINT32_MAX, INT64_MAX, INT64_MAX, 1 << 24, (int64_t)1 << 53,
+        1 << 11,  1 << 8,
     };
     return limits[type];
 }
@@ -59,6 +62,8 @@ static inline int64_t any_value(collective_type_t type, uint64_t hash)
 {
     if (type == COLLECTIVE_FLOAT) return (int64_t)hash >> 40;
     if (type == COLLECTIVE_DOUBLE) return (int64_t)hash >> 11;
+    if (type == COLLECTIVE_HALF) return (int64_t)hash >> 53;
+    if (type == COLLECTIVE_BFLOAT16) return (int64_t)hash >> 56;
     return (int64_t)hash;
 }
 
@@ -114,19 +119,29 @@ static inline int64_t value(const stretch_t *s, int64_t index)
     return half_value(s->type, mix(hash + 2 + (uint64_t)s->rank), !upper);
 }
 
+static inline uint16_t half_of(int64_t value)
+{
+    return half_from_exact((float)value);
+}
+
+static inline uint16_t bf16_of(int64_t value)
+{
+    return bf16_from_exact((float)value);
+}
+
 /* Bits are compared: 0 and -0 differ, as after a flipped sign. */
-#define LOOPS(name, type)                                                                                    \
+#define LOOPS(name, type, make)                                                                                  \
     static void fill_##name(const stretch_t *s, void *out)                                                   \
     {                                                                                                        \
         type *to = (type *)out + s->at;                                                                      \
-        for (int64_t k = 0; k < s->n; k++) to[k] = (type)value(s, s->first + k);                             \
+        for (int64_t k = 0; k < s->n; k++) to[k] = make(value(s, s->first + k));                             \
     }                                                                                                        \
     static int64_t count_##name(const stretch_t *s, const void *data, int64_t *first)                        \
     {                                                                                                        \
         const type *from = (const type *)data + s->at;                                                       \
         int64_t n = 0;                                                                                       \
         for (int64_t k = s->n; k-- > 0;) {                                                                   \
-            type v = (type)value(s, s->first + k);                                                           \
+            type v = make(value(s, s->first + k));                                                           \
             if (memcmp(&v, &from[k], sizeof v) == 0) continue;                                               \
             n++;                                                                                             \
             *first = s->at + k;                                                                              \
@@ -134,14 +149,16 @@ static inline int64_t value(const stretch_t *s, int64_t index)
         return n;                                                                                            \
     }
 
-LOOPS(int8, int8_t)
-LOOPS(uint8, uint8_t)
-LOOPS(int32, int32_t)
-LOOPS(uint32, uint32_t)
-LOOPS(int64, int64_t)
-LOOPS(uint64, uint64_t)
-LOOPS(float, float)
-LOOPS(double, double)
+LOOPS(int8, int8_t, (int8_t))
+LOOPS(uint8, uint8_t, (uint8_t))
+LOOPS(int32, int32_t, (int32_t))
+LOOPS(uint32, uint32_t, (uint32_t))
+LOOPS(int64, int64_t, (int64_t))
+LOOPS(uint64, uint64_t, (uint64_t))
+LOOPS(float, float, (float))
+LOOPS(double, double, (double))
+LOOPS(half, uint16_t, half_of)
+LOOPS(bfloat16, uint16_t, bf16_of)
 
 typedef struct loops {
     void (*fill)(const stretch_t *s, void *out);
@@ -151,7 +168,8 @@ typedef struct loops {
 static const loops_t loops[COLLECTIVE_TYPES] = {
     {fill_int8, count_int8},     {fill_uint8, count_uint8},   {fill_int32, count_int32},
     {fill_uint32, count_uint32}, {fill_int64, count_int64},   {fill_uint64, count_uint64},
-    {fill_float, count_float},   {fill_double, count_double},
+    {fill_float, count_float},   {fill_double, count_double}, {fill_half, count_half},
+    {fill_bfloat16, count_bfloat16},
 };
 
 static law_t law_of(const comm_check_t *c)
@@ -273,6 +291,12 @@ static void print_element(collective_type_t type, const void *element, char *out
         break;
     case COLLECTIVE_FLOAT:
         snprintf(out, n_bytes, "%.9g", (double)*(const float *)element);
+        break;
+    case COLLECTIVE_HALF:
+        snprintf(out, n_bytes, "%.5g", (double)half_to_float(*(const uint16_t *)element));
+        break;
+    case COLLECTIVE_BFLOAT16:
+        snprintf(out, n_bytes, "%.4g", (double)bf16_to_float(*(const uint16_t *)element));
         break;
     default:
         snprintf(out, n_bytes, "%.17g", *(const double *)element);

@@ -79,14 +79,11 @@ typedef struct vocabulary {
 /* Words that others know, and why they are not among ours. */
 static const char *why_not(const char *option, const char *word)
 {
-    static const char *const types[] = {"half",     "float16", "bfloat16", "bf16",
-                                        "fp8_e4m3", "f8e4m3",  "f8e5m2",   NULL};
-    if (strcmp(option, "datatype") == 0 && opt_listed(types, word))
-        return "MPI cannot add numbers of this type; NCCL, which can, is not in this build";
+    static const char *const eighths[] = {"fp8_e4m3", "f8e4m3", "f8e5m2", NULL};
+    if (strcmp(option, "datatype") == 0 && opt_listed(eighths, word))
+        return "sums of so few bits cannot be checked exactly; int8 moves the same bytes";
     if (strcmp(option, "op") == 0 && strcmp(word, "avg") == 0)
         return "MPI has no average, NCCL alone has; sum moves the same bytes";
-    if (strcmp(option, "communicator") == 0 && strcmp(word, "nccl") == 0)
-        return "NCCL is not in this build; it has mpi and host";
     return NULL;
 }
 
@@ -137,22 +134,32 @@ static err_t parse(const vocabulary_t *v, const char *text, int indices[MAX_WORD
     return ERR_OK;
 }
 
+/* Types that only NCCL knows are left out of `all`, and otherwise refused, where others are to do them. */
+static err_t check_types(const comm_plan_t *plan)
+{
+    for (int i = 0; i < plan->n_types && !plan->all_types; i++)
+        if (plan->types[i] >= COLLECTIVE_MPI_TYPES && (plan->by_mpi || plan->by_host))
+            RAISE(ERR_USAGE, "--datatype %s: MPI cannot add numbers of this type; NCCL can (--device cuda --comm nccl)",
+                  collective_type_names[plan->types[i]]);
+    return ERR_OK;
+}
+
 err_t comm_plan_parse(const char *tests, const char *types, const char *ops, const char *communicators,
                       comm_plan_t *out)
 {
-    static const char *const communicator_words[] = {"mpi", "host"};
+    static const char *const communicator_words[] = {"mpi", "host", "nccl", "auto"};
     const char *test_words[COMM_TESTS];
     for (int i = 0; i < COMM_TESTS; i++) test_words[i] = comm_tests[i].name;
     const vocabulary_t test = {"test", test_words, COMM_TESTS, true};
     const vocabulary_t type = {"datatype", collective_type_names, COLLECTIVE_TYPES, true};
     const vocabulary_t op = {"op", collective_op_names, COLLECTIVE_OPS, true};
-    const vocabulary_t communicator = {"communicator", communicator_words, 2, false};
+    const vocabulary_t communicator = {"communicator", communicator_words, 4, false};
     int indices[MAX_WORDS], n;
     bool all;
     *out = (comm_plan_t){0};
     TRY(parse(&test, tests, indices, &out->n_tests, &out->all_tests));
     for (int i = 0; i < out->n_tests; i++) out->tests[i] = (comm_test_t)indices[i];
-    TRY(parse(&type, types, indices, &out->n_types, &all));
+    TRY(parse(&type, types, indices, &out->n_types, &out->all_types));
     for (int i = 0; i < out->n_types; i++) out->types[i] = (collective_type_t)indices[i];
     TRY(parse(&op, ops, indices, &out->n_ops, &all));
     for (int i = 0; i < out->n_ops; i++) out->ops[i] = (collective_op_t)indices[i];
@@ -160,6 +167,24 @@ err_t comm_plan_parse(const char *tests, const char *types, const char *ops, con
     for (int i = 0; i < n; i++) {
         out->by_mpi |= indices[i] == 0;
         out->by_host |= indices[i] == 1;
+        out->by_nccl |= indices[i] == 2;
+        out->by_auto |= indices[i] == 3;
     }
-    return ERR_OK;
+    if (out->by_auto && n > 1) RAISE(ERR_USAGE, "--communicator %s: auto stands alone", communicators);
+    return check_types(out);
+}
+
+err_t comm_plan_settle(comm_plan_t *plan, bool on_device, bool in_place)
+{
+    if (plan->by_auto) {
+        plan->by_nccl = on_device;
+        plan->by_mpi = !on_device;
+        plan->by_auto = false;
+    }
+    if (plan->by_nccl && !on_device)
+        RAISE(ERR_USAGE, "--communicator nccl wants GPUs between which NCCL moves data: --device cuda --comm nccl");
+    for (int i = 0; i < plan->n_tests && !plan->all_tests && plan->by_nccl && in_place; i++)
+        if (!collective_in_place(comm_tests[plan->tests[i]].kind, true))
+            RAISE(ERR_USAGE, "--inplace in: NCCL does %s out of place only", comm_tests[plan->tests[i]].name);
+    return check_types(plan);
 }

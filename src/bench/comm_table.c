@@ -17,9 +17,12 @@ static void print_header(const comm_session_t *s, const comm_what_t *what)
 {
     comm_t *comm = s->bench->comm;
     char library[128];
-    comm_describe(comm, library, sizeof library);
+    if (what->by == COMM_BY_NCCL)
+        collective_device_transport(comm, library, sizeof library);
+    else
+        comm_describe(comm, library, sizeof library);
     bench_print("# %s, %s, %s: %d ranks on %d host%s, medians", comm_tests[what->test].name,
-                what->by_host ? "host" : "mpi", library, comm->size, comm->topo.n_hosts,
+                comm_by_names[what->by], library, comm->size, comm->topo.n_hosts,
                 comm->topo.n_hosts > 1 ? "s" : "");
     if (s->line_rate_gbs > 0) bench_print("# line rate: %g GB/s one way", s->line_rate_gbs);
     bench_print("#");
@@ -63,7 +66,7 @@ static void print_row(const comm_session_t *s, const comm_what_t *what, const ha
         half_text(&halves[i], figures[i], sizeof figures[i]);
         half_marks(&halves[i], marks[i], sizeof marks[i]);
     }
-    comm_algorithm_text(s, what->by_host, algorithm, sizeof algorithm);
+    comm_algorithm_text(s, what->by, algorithm, sizeof algorithm);
     bench_print("%12lld  %12lld  %8s  %6s  %6d%s%s  %s%s%s", (long long)call->n_bytes, (long long)call->count,
                 collective_type_names[what->type], test->reduces ? collective_op_names[what->op] : "none",
                 test->rooted ? (int)s->options->root : -1, figures[0], figures[1], algorithm, marks[0],
@@ -115,8 +118,9 @@ static err_t prepare_halves(comm_session_t *s, const comm_what_t *what, int64_t 
 static err_t row(comm_session_t *s, const comm_what_t *what, int64_t count)
 {
     half_t halves[2] = {
-        {.wanted = !what->by_host && strcmp(s->options->inplace, "in") != 0},
-        {.wanted = strcmp(s->options->inplace, "out") != 0},
+        {.wanted = what->by != COMM_BY_HOST && strcmp(s->options->inplace, "in") != 0},
+        {.wanted = strcmp(s->options->inplace, "out") != 0 &&
+                   collective_in_place(comm_tests[what->test].kind, what->by == COMM_BY_NCCL)},
     };
     err_t err = prepare_halves(s, what, count, halves);
     if (err == ERR_OK) err = measure_halves(s, what, halves);
@@ -181,11 +185,12 @@ static int opposite(const comm_t *comm)
 /* All types and operations of a collective. */
 static err_t types(comm_session_t *s, comm_what_t what)
 {
-    const comm_plan_t *plan = &s->options->plan;
+    const comm_plan_t *plan = &s->plan;
     int n_ops = comm_tests[what.test].reduces ? plan->n_ops : 1;
     for (int t = 0; t < plan->n_types; t++)
         for (int o = 0; o < n_ops; o++) {
             what.type = plan->types[t];
+            if (what.type >= COLLECTIVE_MPI_TYPES && what.by != COMM_BY_NCCL) continue; /* of `all` */
             what.op = plan->ops[o];
             if (what.test == COMM_TEST_ALL_PAIRS) {
                 TRY(comm_all_pairs(s, &what));
@@ -197,9 +202,9 @@ static err_t types(comm_session_t *s, comm_what_t what)
     return ERR_OK;
 }
 
-err_t comm_table(comm_session_t *session, comm_test_t test, bool by_host)
+err_t comm_table(comm_session_t *session, comm_test_t test, comm_by_t by)
 {
-    comm_what_t what = {.test = test, .by_host = by_host, .peer = opposite(session->bench->comm)};
+    comm_what_t what = {.test = test, .by = by, .peer = opposite(session->bench->comm)};
     session->busbw_sum = 0;
     session->n_busbw = session->n_wrong = 0;
     session->above_line_rate = false;

@@ -45,11 +45,23 @@ void bench_op_free(bench_op_t *bench_op)
     op_free(&bench_op->op);
 }
 
-err_t bench_pass_run(void *context)
+static err_t run_pass(void *context)
 {
     const bench_pass_t *p = context;
-    TRY(scratch_run(&p->of->scratch, p->of->op, p->pass, p->of->saved, p->of->workspace));
+    return scratch_run(&p->of->scratch, p->of->op, p->pass, p->of->saved, p->of->workspace);
+}
+
+static err_t finish_pass(void *context)
+{
+    const bench_pass_t *p = context;
     return backend_sync(p->of->op->backend);
+}
+
+bench_work_t bench_pass_work(bench_pass_t *pass, const char *what)
+{
+    bool on_device = pass->of->op->backend->memory != NULL;
+    return (bench_work_t){
+        .what = what, .context = pass, .run = run_pass, .finish = on_device ? finish_pass : NULL};
 }
 
 err_t bench_peak(bench_t *bench, dtype_t compute, double *out)

@@ -19,12 +19,12 @@ err_t bench_op_new(bench_t *bench, const op_desc_t *desc, bool training, const o
                    const char *what, bench_op_t *out);
 void bench_op_free(bench_op_t *bench_op);
 
-/* One pass of it: a bench_work_t's context. */
+/* One pass of it, to be measured. */
 typedef struct bench_pass {
     const bench_op_t *of;
     op_pass_t pass;
 } bench_pass_t;
-err_t bench_pass_run(void *context);
+bench_work_t bench_pass_work(bench_pass_t *pass, const char *what);
 
 /* Collective. FLOP/s that a rank gets in a large product while all ranks multiply. */
 err_t bench_peak(bench_t *bench, dtype_t compute, double *out);

@@ -160,7 +160,7 @@ static err_t measure_op(const conv_t *c, const subject_t *s, const bench_op_t *o
     bench_result_t results[OP_PASS_COUNT] = {{0}};
     for (int i = 0; i < OP_PASS_COUNT; i++) {
         passes[i] = (bench_pass_t){op, (op_pass_t)i};
-        works[i] = (bench_work_t){.what = s->what[i], .context = &passes[i], .run = bench_pass_run};
+        works[i] = bench_pass_work(&passes[i], s->what[i]);
     }
     err_t err = bench_measure(c->bench, works, OP_PASS_COUNT, results);
     if (err == ERR_OK) err = comm_agree(c->bench->comm, scratch_pull(&op->scratch), s->what[OP_FORWARD]);

@@ -95,7 +95,7 @@ static err_t measure_op(const gemm_t *g, const gemm_shape_t *s, const bench_op_t
     bench_t *bench = g->bench;
     const scratch_t *b = &op->scratch;
     bench_pass_t pass = {op, OP_FORWARD};
-    bench_work_t work = {.what = what, .context = &pass, .run = bench_pass_run};
+    bench_work_t work = bench_pass_work(&pass, what);
     int64_t n_wrong = 0;
     gemm_fill(b->x, s->m * s->k, X_HALF, 1);
     gemm_fill(b->param[0], s->n * s->k, W_HALF, 2);

@@ -14,6 +14,7 @@ enum { MAX_BATCH = 100, MAX_WARM_UP = 200, MAX_PER_SAMPLE = 1000, ENOUGH_SAMPLES
 static const double budget_sec = 2, quick_budget_sec = 0.25;
 static const double batch_sec = 0.05, warm_up_sec = 0.02;
 static const double clock_margin_sec = 20e-6; /* a sample this long hides the clock's 50 ns */
+static const double device_margin_sec = 200e-6; /* one this long hides a launch and a wait, some µs each */
 static const double overrun = 5;              /* budgets that may go for the first few samples */
 
 /* Behind the samples of a batch, in the same allreduce: what all must know. */
@@ -63,6 +64,7 @@ static err_t one_sample(const state_t *s, double *sec)
     const bench_work_t *w = s->work;
     double start = clock_sec();
     for (int64_t i = 0; i < s->per_sample; i++) TRY(w->run(w->context));
+    if (w->finish) TRY(w->finish(w->context));
     *sec = (clock_sec() - start) / (double)s->per_sample;
     return ERR_OK;
 }
@@ -80,26 +82,36 @@ static err_t own_samples(bench_t *bench, const state_t *s, int64_t n, double *se
     return ERR_OK;
 }
 
+/* Of a sample, each `mean` long. */
+static int64_t enough_iterations(const state_t *s, double mean)
+{
+    double margin_sec = s->work->finish ? device_margin_sec : clock_margin_sec;
+    if (s->work->prepare || mean >= margin_sec) return 1;
+    int64_t n = (int64_t)ceil(margin_sec / mean);
+    return n > MAX_PER_SAMPLE ? MAX_PER_SAMPLE : n;
+}
+
 /* What one iteration takes, roughly, and from that the numbers of iterations. The same on all ranks. */
 static err_t warm_up(bench_t *bench, state_t *s)
 {
     double sec[MAX_WARM_UP] = {0}, mean = 0;
     int64_t n = 1;
     s->per_sample = 1;
-    for (int i = 0; i < 2; i++) {
+    /* With a wait in every sample one iteration seems to take as long as the wait: only several tell. */
+    for (int i = 0; i < (s->work->finish ? 4 : 2); i++) {
+        if (i >= 2) s->per_sample = enough_iterations(s, mean);
         TRY(meet(bench, s));
         if (takes_part(bench, s)) TRY(own_samples(bench, s, n, sec));
         TRY(meet(bench, s));
         mean = 0;
         for (int64_t k = 0; k < n; k++) mean += sec[k] / (double)n;
         TRY(max_over_ranks(bench, &mean, 1));
+        mean = fmax(mean, 1e-9);
         if (mean >= warm_up_sec) break;
-        n = (int64_t)(warm_up_sec / fmax(mean, 1e-9));
+        n = (int64_t)(warm_up_sec / (mean * (double)(i < 1 ? 1 : enough_iterations(s, mean))));
         n = n < 2 ? 2 : n > MAX_WARM_UP ? MAX_WARM_UP : n;
     }
-    mean = fmax(mean, 1e-9);
-    if (!s->work->prepare && mean < clock_margin_sec) s->per_sample = (int64_t)ceil(clock_margin_sec / mean);
-    if (s->per_sample > MAX_PER_SAMPLE) s->per_sample = MAX_PER_SAMPLE;
+    s->per_sample = enough_iterations(s, mean);
     s->per_batch = (int64_t)(batch_sec / (mean * (double)s->per_sample));
     s->per_batch = s->per_batch < 1 ? 1 : s->per_batch > MAX_BATCH ? MAX_BATCH : s->per_batch;
     return ERR_OK;

@@ -1,5 +1,5 @@
 /* Memory: STREAM's four loops in each cache and beyond them, and what a page costs that is touched for the
- * first time. */
+ * first time. With a GPU: copies within its memory, to it and from it, and nothing of the host's. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,8 +10,10 @@
 #include "bench/cases.h"
 #include "bench/compute.h"
 #include "bench/mem_arrays.h"
+#include "bench/mem_device.h"
 #include "bench/mem_levels.h"
 
+enum { DEVICE_COPY = 256 << 20, DEVICE_COPY_QUICK = 64 << 20 };
 enum { FRESH = 64 << 20, FRESH_QUICK = 16 << 20, FRESH_MIN = 4 << 20, WHAT_MAX = 96 };
 
 typedef struct mem_options {
@@ -22,7 +24,8 @@ typedef struct mem_options {
 #define FIELD(name) offsetof(mem_options_t, name)
 static const opt_t table[] = {
     {"mem-bytes", OPT_SIZE, FIELD(n_bytes), "0", 0, 1e15, NULL, "BYTES",
-     "only this working set of a rank, its three arrays together; 0: one for each cache, and DRAM", false},
+     "only this working set of a rank, its three arrays together (on a GPU: of one copy); 0: one for each cache, and "
+     "DRAM", false},
     {"mem-fault", OPT_FLAG, FIELD(fault), NULL, 0, 0, NULL, NULL, "spoils one element before the check",
      true},
 };
@@ -228,11 +231,20 @@ static err_t measure_fresh(bench_t *bench, int64_t n_bytes)
     return err;
 }
 
+static err_t run_device(bench_t *bench, const mem_options_t *o)
+{
+    int64_t n_bytes = o->n_bytes ? o->n_bytes : bench->options->quick ? DEVICE_COPY_QUICK : DEVICE_COPY;
+    bench_print("mem: copies of the GPU's memory, on %d rank%s at once; --device cpu measures the host's",
+                bench->comm->size, bench->comm->size > 1 ? "s" : "");
+    return mem_device_measure(bench, n_bytes, o->fault);
+}
+
 static err_t run(bench_t *bench, const void *values)
 {
     const mem_options_t *o = values;
     mem_level_t levels[MEM_MAX_LEVELS];
     int n_levels = 0;
+    if (bench->runtime.backend->memory) return run_device(bench, o);
     int64_t fresh = o->n_bytes ? o->n_bytes : bench->options->quick ? FRESH_QUICK : FRESH;
     bench_print("mem: STREAM's loops, %d thread%s a rank, on %d rank%s at once", bench->runtime.n_threads,
                 bench->runtime.n_threads > 1 ? "s" : "", bench->comm->size, bench->comm->size > 1 ? "s" : "");

@@ -10,11 +10,12 @@
 static const int64_t default_chunk_bytes = (int64_t)1 << 30;
 
 const char *const collective_type_names[COLLECTIVE_TYPES] = {"int8",  "uint8",  "int32", "uint32",
-                                                             "int64", "uint64", "float", "double"};
+                                                             "int64", "uint64", "float", "double", "half", "bfloat16"};
 const char *const collective_op_names[COLLECTIVE_OPS] = {"sum", "prod", "max", "min"};
 
 struct collective {
     collective_spec_t spec;
+    comm_t *comm;
     err_t (*run)(const collective_t *c);
     int rank, size;
     size_t n_element;
@@ -28,13 +29,14 @@ struct collective {
 
 size_t collective_type_size(collective_type_t type)
 {
-    static const size_t sizes[COLLECTIVE_TYPES] = {1, 1, 4, 4, 8, 8, 4, 8};
+    static const size_t sizes[COLLECTIVE_TYPES] = {1, 1, 4, 4, 8, 8, 4, 8, 2, 2};
     return sizes[type];
 }
 
 static MPI_Datatype mpi_type(collective_type_t type)
 {
-    const MPI_Datatype types[COLLECTIVE_TYPES] = {MPI_INT8_T,  MPI_UINT8_T,  MPI_INT32_T, MPI_UINT32_T,
+    ASSERT(type < COLLECTIVE_MPI_TYPES);
+    const MPI_Datatype types[COLLECTIVE_MPI_TYPES] = {MPI_INT8_T,  MPI_UINT8_T,  MPI_INT32_T, MPI_UINT32_T,
                                                   MPI_INT64_T, MPI_UINT64_T, MPI_FLOAT,   MPI_DOUBLE};
     return types[type];
 }
@@ -186,6 +188,11 @@ static err_t run_alone(const collective_t *c)
     return ERR_OK;
 }
 
+static err_t run_on_device(const collective_t *c)
+{
+    return c->comm->nccl->ops->direct_run(c->comm->nccl, &c->spec);
+}
+
 static err_t strided_type(const collective_t *c, int64_t n, MPI_Datatype *out)
 {
     MPI_Datatype part;
@@ -208,6 +215,11 @@ static err_t prepare(comm_t *comm, collective_t *c)
     c->per_call = chunk / (int64_t)c->n_element;
     c->strided = c->last_strided = MPI_DATATYPE_NULL;
     c->run = run_alone;
+    if (c->spec.on_device) {
+        ASSERT(comm->nccl && (c->spec.send || collective_in_place(c->spec.kind, true)));
+        c->run = run_on_device;
+        return ERR_OK;
+    }
     if (strcmp(comm->ops->name, "mpi") != 0) {
         ASSERT(comm->size == 1);
         return ERR_OK;
@@ -224,6 +236,23 @@ static err_t prepare(comm_t *comm, collective_t *c)
                                        : ERR_OK;
 }
 
+err_t collective_open_device(comm_t *comm)
+{
+    ASSERT(comm->nccl);
+    return comm->nccl->ops->direct_open(comm->nccl);
+}
+
+void collective_device_transport(const comm_t *comm, char *out, size_t n_bytes)
+{
+    ASSERT(comm->nccl);
+    comm->nccl->ops->describe_way(comm->nccl, out, n_bytes);
+}
+
+bool collective_in_place(collective_kind_t kind, bool on_device)
+{
+    return !on_device || kind < COLLECTIVE_ALLTOALL;
+}
+
 err_t collective_new(comm_t *comm, const collective_spec_t *spec, collective_t **out)
 {
     ASSERT(spec->count >= 0 && spec->root >= 0 && spec->root < comm->size);
@@ -231,6 +260,7 @@ err_t collective_new(comm_t *comm, const collective_spec_t *spec, collective_t *
     collective_t *c = NULL;
     TRY(mem_new(sizeof *c, "a collective", &c));
     c->spec = *spec;
+    c->comm = comm;
     c->rank = comm->rank;
     c->size = comm->size;
     err_t err = prepare(comm, c);
@@ -243,6 +273,15 @@ err_t collective_run(const collective_t *c)
 {
     watchdog_enter(c->spec.what);
     err_t err = c->run(c);
+    watchdog_leave();
+    return err == ERR_OK ? err : err_context(err, "%s", c->spec.what);
+}
+
+err_t collective_wait(const collective_t *c)
+{
+    if (!c->spec.on_device) return ERR_OK;
+    watchdog_enter(c->spec.what);
+    err_t err = c->comm->nccl->ops->direct_wait(c->comm->nccl, c->spec.what);
     watchdog_leave();
     return err == ERR_OK ? err : err_context(err, "%s", c->spec.what);
 }

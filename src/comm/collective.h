@@ -14,6 +14,11 @@
  *   sendrecv         count       count                         all of it; to rank + 1, from rank - 1
  *   exchange         count       count                         all of it; with `peer`, both ways at once
  *
+ * On a GPU, by NCCL (on_device; buffers are this rank's device memory): in place, reduce_scatter's result is at
+ * rank × count, and alltoall, sendrecv and exchange, whose messages go all at once, are out of place only; a
+ * broadcast also copies the root's input to its recv. A run then gives the call to the GPU and returns;
+ * collective_wait waits for all of them.
+ *
  * MPI counts with an int, so pieces above chunk_bytes go in several calls. Of those, reduce_scatter becomes a
  * reduction to each rank in turn, because its input has no such parts. */
 #ifndef COMM_COLLECTIVE_H
@@ -42,7 +47,10 @@ typedef enum collective_type {
     COLLECTIVE_UINT64,
     COLLECTIVE_FLOAT,
     COLLECTIVE_DOUBLE,
+    COLLECTIVE_HALF, /* this and what follows: NCCL alone */
+    COLLECTIVE_BFLOAT16,
     COLLECTIVE_TYPES,
+    COLLECTIVE_MPI_TYPES = COLLECTIVE_HALF,
 } collective_type_t;
 
 typedef enum collective_op {
@@ -67,19 +75,32 @@ typedef struct collective_spec {
     int64_t count;
     const void *send; /* NULL: in place */
     void *recv;
+    bool on_device;
     int64_t chunk_bytes; /* for tests; 0: 1 GiB */
     const char *what;    /* a constant string that names the call to people */
 } collective_spec_t;
 
 typedef struct collective collective_t;
 
+/* Collective, with comm_on_device, before the first on_device one: repeating is fine. It ends with the
+ * communicator. */
+err_t collective_open_device(comm_t *comm);
+
+/* Whether a call can be made in place. */
+bool collective_in_place(collective_kind_t kind, bool on_device);
+
 /* Not collective. The buffers stay the caller's. */
 err_t collective_new(comm_t *comm, const collective_spec_t *spec, collective_t **out);
 /* Collective, also for ranks that look on. With one rank the input is copied. */
 err_t collective_run(const collective_t *collective);
+/* Collective. Waits for what was run on_device; else there is nothing to wait for. */
+err_t collective_wait(const collective_t *collective);
 void collective_free(collective_t **collective);
 
-/* What carries the data, as far as the process can tell: "shared memory (vader)", "tcp". Not collective. */
+/* NCCL's version and way, with comm_on_device: "NCCL 2.28.9, P2P/CUMEM". Not collective. */
+void collective_device_transport(const comm_t *comm, char *out, size_t n_bytes);
+
+/* What carries MPI's data, as far as the process can tell: "shared memory (vader)", "tcp". Not collective. */
 void collective_transport(const comm_t *comm, char *out, size_t n_bytes);
 
 #endif

@@ -104,9 +104,10 @@ static bool end_within(end_call_t call, ncclComm_t handle, double sec)
 void nccl_abort(nccl_impl_t *impl)
 {
     pthread_mutex_lock(&impl->lock);
-    ncclComm_t handle = impl->aborted ? NULL : impl->handle;
+    ncclComm_t handle = impl->aborted ? NULL : impl->handle, direct = impl->aborted ? NULL : impl->direct;
     impl->aborted = true;
     pthread_mutex_unlock(&impl->lock);
+    if (direct) end_within(nccl_lib.CommAbort, direct, end_sec);
     if (handle) end_within(nccl_lib.CommAbort, handle, end_sec);
 }
 
@@ -136,6 +137,8 @@ static bool finalize(nccl_impl_t *impl)
 {
     bool done = false;
     if (!drain(impl)) return false;
+    if (impl->direct && !end_within(nccl_lib.CommDestroy, impl->direct, end_sec)) return false;
+    impl->direct = NULL;
     ncclResult_t status = nccl_lib.CommFinalize(impl->handle);
     return settle_within(impl, status, "ending NCCL", end_sec, &done) == ERR_OK && done;
 }
@@ -157,7 +160,7 @@ static void nccl_close(nccl_t *nccl)
     comm->nccl = NULL;
 }
 
-static void nccl_describe(nccl_t *nccl, char *out, size_t n_bytes)
+static void describe_way(nccl_t *nccl, char *out, size_t n_bytes)
 {
     const nccl_impl_t *impl = (const nccl_impl_t *)(const void *)nccl;
     debug_facts_t facts;
@@ -165,14 +168,23 @@ static void nccl_describe(nccl_t *nccl, char *out, size_t n_bytes)
     debug_log_read(&facts);
     nccl_version(version, sizeof version);
     bool way = facts.transport[0], net = !way && facts.network[0] && impl->comm->size > 1;
-    snprintf(out, n_bytes, "NCCL %s%s%s%s%s, %s%s", version,
+    snprintf(out, n_bytes, "NCCL %s%s%s", version,
              way   ? ", "
              : net ? ", network "
                    : "",
              way   ? facts.transport
              : net ? facts.network
-                   : "",
-             facts.algorithm[0] ? ", " : "", facts.algorithm,
+                   : "");
+}
+
+static void nccl_describe(nccl_t *nccl, char *out, size_t n_bytes)
+{
+    const nccl_impl_t *impl = (const nccl_impl_t *)(const void *)nccl;
+    debug_facts_t facts;
+    char way[160];
+    describe_way(nccl, way, sizeof way);
+    debug_log_read(&facts);
+    snprintf(out, n_bytes, "%s%s%s, %s%s", way, facts.algorithm[0] ? ", " : "", facts.algorithm,
              impl->registered ? "registered" : "not registered",
              impl->comm->options.wire_bf16 ? ", bf16 on the wire" : "");
 }
@@ -185,7 +197,11 @@ static const nccl_ops_t nccl_ops = {
     .buffer_finish = nccl_buffer_finish,
     .buffer_free = nccl_buffer_free,
     .subset = nccl_subset,
+    .direct_open = nccl_direct_open,
+    .direct_run = nccl_direct_run,
+    .direct_wait = nccl_direct_wait,
     .describe = nccl_describe,
+    .describe_way = describe_way,
     .close = nccl_close,
 };
 
@@ -250,6 +266,7 @@ static err_t open_as(comm_t *comm, const comm_device_t *device, bool is_part)
     impl->comm = comm;
     impl->device = *device;
     impl->is_part = is_part;
+    atomic_init(&impl->doing, "gradient allreduce");
     pthread_mutex_init(&impl->lock, NULL);
     err_t err;
     TRY_OUT(err, comm_agree(comm, prepare(impl, &id), "starting NCCL"));

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "comm/collective.h"
 #include "comm/comm_impl.h"
 
 /* NCCL's functions, without the prefix. The second list came with 2.19. */
@@ -20,7 +21,15 @@
     X(CommGetAsyncError)                                                                                     \
     X(GetErrorString)                                                                                        \
     X(GetLastError)                                                                                          \
-    X(AllReduce)
+    X(AllReduce)                                                                                             \
+    X(AllGather)                                                                                             \
+    X(ReduceScatter)                                                                                         \
+    X(Broadcast)                                                                                             \
+    X(Reduce)                                                                                                \
+    X(Send)                                                                                                  \
+    X(Recv)                                                                                                  \
+    X(GroupStart)                                                                                            \
+    X(GroupEnd)
 #define NCCL_REGISTER_FUNCTIONS(X)                                                                           \
     X(CommRegister)                                                                                          \
     X(CommDeregister)                                                                                        \
@@ -66,6 +75,7 @@ typedef struct nccl_impl {
      * Once it is aborted there is no communicator any more. */
     pthread_mutex_t lock;
     ncclComm_t handle;
+    ncclComm_t direct; /* for single calls, see nccl_collective.c; NULL: nobody asked for them */
     bool aborted; /* under lock */
     bool is_part; /* comm_subset's: the watchdog's numbers are the whole's */
     cudaStream_t stream;
@@ -73,6 +83,7 @@ typedef struct nccl_impl {
     cudaEvent_t watched;     /* recorded after the last piece, also whenever a recorded step runs */
     bool has_begun;          /* pieces that no comm_buffer_finish has followed */
     atomic_llong n_finished;
+    _Atomic(const char *) doing; /* what the last call was for, in words */
     atomic_bool is_recorded; /* the last of them was recorded, and runs who knows how often */
     bool registered;         /* the last buffer is; for the description */
     nccl_watch_t watch;
@@ -92,6 +103,11 @@ err_t nccl_buffer_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out);
 err_t nccl_buffer_begin(nccl_t *nccl, comm_buffer_t *buffer, int64_t offset, int64_t count);
 err_t nccl_buffer_finish(nccl_t *nccl, comm_buffer_t *buffer);
 void nccl_buffer_free(nccl_t *nccl, comm_buffer_t *buffer);
+
+/* nccl_collective.c; nccl_ops_t's functions. */
+err_t nccl_direct_open(nccl_t *nccl);
+err_t nccl_direct_run(nccl_t *nccl, const collective_spec_t *spec);
+err_t nccl_direct_wait(nccl_t *nccl, const char *what);
 
 /* nccl_watch.c. Stop is fine when it was never started. */
 err_t nccl_watch_start(nccl_impl_t *impl);

@@ -177,6 +177,7 @@ static err_t note_end(nccl_impl_t *impl)
     bool is_recorded = recording != cudaStreamCaptureStatusNone;
     unsigned flags = is_recorded ? cudaEventRecordExternal : cudaEventRecordDefault;
     atomic_store(&impl->is_recorded, is_recorded);
+    atomic_store(&impl->doing, "gradient allreduce");
     E_CUDART(cudaEventRecordWithFlags(impl->watched, impl->stream, flags), "marking the end of a sum");
     watchdog_device_entered(atomic_fetch_add(&impl->n_finished, 1) + 1);
     return ERR_OK;

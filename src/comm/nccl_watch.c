@@ -22,24 +22,31 @@ static _Noreturn void leave_job(nccl_impl_t *impl)
     _exit(ERR_PEER);
 }
 
+static ncclResult_t error_of(ncclComm_t handle)
+{
+    ncclResult_t status = ncclSuccess, asked = nccl_lib.CommGetAsyncError(handle, &status);
+    if (asked != ncclSuccess) return asked;
+    return status == ncclInProgress ? ncclSuccess : status;
+}
+
 /* NCCL runs threads of its own, which meet a lost peer first. */
 static void look_for_errors(nccl_impl_t *impl)
 {
     ncclResult_t status = ncclSuccess;
     if (nccl_lock(impl) != ERR_OK) return;
-    ncclResult_t asked = nccl_lib.CommGetAsyncError(impl->handle, &status);
+    status = error_of(impl->handle);
+    if (status == ncclSuccess && impl->direct) status = error_of(impl->direct);
     nccl_unlock(impl);
-    if (asked != ncclSuccess) status = asked;
-    if (status == ncclSuccess || status == ncclInProgress) return;
+    if (status == ncclSuccess) return;
     if (!watchdog_take_word()) {
         clock_sleep(silent_sec);
         leave_job(impl);
     }
     log_rank_error(
-        "NCCL lost a peer or its network during \"gradient allreduce\" (the GPU's collective %lld): %s; if a "
+        "NCCL lost a peer or its network during \"%s\" (the GPU's collective %lld): %s; if a "
         "rank has died, its own message says why; else look at the hosts and the network that are named, "
         "and start again from the last checkpoint",
-        (long long)atomic_load(&impl->n_finished), nccl_last_words(status));
+        atomic_load(&impl->doing), (long long)atomic_load(&impl->n_finished), nccl_last_words(status));
     leave_job(impl);
 }
 

@@ -89,6 +89,11 @@ void trainer_teardown(trainer_t *t);
 err_t trainer_build(trainer_t *t);
 err_t trainer_begin(trainer_t *t);
 
+/* Rank 0, not collective: what t->out is. Then, Collective, once the model is built and what was to be restored
+ * is: makes the folder, clears an earlier run or refuses it, opens metrics, events and the checkpoint writer. */
+err_t trainer_choose_out(trainer_t *t);
+err_t trainer_open_out(trainer_t *t);
+
 void trainer_print_header(const trainer_t *t);
 err_t trainer_record_run(trainer_t *t);
 
