@@ -32,9 +32,15 @@ static err_t alloc(size_t n_bytes, const char *what, void **out)
     return err;
 }
 
+/* Nothing can be given back once a kernel has failed: that is the error to tell, and it is told. */
+static void check_release(cudaError_t status, const char *what)
+{
+    if (status != cudaSuccess && cudaFree(NULL) == cudaSuccess) log_warn("%s", what);
+}
+
 static void release(void *block)
 {
-    if (cudaFree(block) != cudaSuccess) log_warn("memory of the GPU could not be freed");
+    check_release(cudaFree(block), "memory of the GPU could not be freed");
 }
 
 static err_t alloc_host(size_t n_bytes, const char *what, void **out)
@@ -52,7 +58,7 @@ static err_t alloc_host(size_t n_bytes, const char *what, void **out)
 
 static void release_host(void *block)
 {
-    if (cudaFreeHost(block) != cudaSuccess) log_warn("pinned memory could not be freed");
+    check_release(cudaFreeHost(block), "pinned memory could not be freed");
 }
 
 static bool pin(void *host, size_t n_bytes)
@@ -64,7 +70,7 @@ static bool pin(void *host, size_t n_bytes)
 
 static void unpin(void *host)
 {
-    if (cudaHostUnregister(host) != cudaSuccess) log_warn("pinned memory could not be given back");
+    check_release(cudaHostUnregister(host), "pinned memory could not be given back");
 }
 
 static err_t copy_as(void *to, const void *from, size_t n_bytes, enum cudaMemcpyKind kind, const char *what)

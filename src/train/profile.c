@@ -68,8 +68,10 @@ err_t profile_measure_peak(const backend_t *backend, dtype_t compute, double *ou
         if (*out > 0 && clock_sec() + 2 * n_flops / *out > deadline) break;
         product_t product = {0};
         err_t err = product_new(backend, compute, n, &product);
+        bool has_room = err == ERR_OK || *out <= 0;
         if (err == ERR_OK) err = time_product(backend, &product, deadline, &sec);
         product_free(backend, &product);
+        if (!has_room) break; /* what was trained may fill the memory: smaller ones have to do */
         if (err != ERR_OK) return err_context(err, "measuring the peak");
         if (n_flops / sec > *out) *out = n_flops / sec;
     }

@@ -47,6 +47,16 @@ close_curves() { # FOLDER FOLDER TOLERANCE
     close_columns <(losses "$1") <(losses "$2") "$3"
 }
 
+# The largest difference of two runs' losses.
+distance() { # FOLDER FOLDER
+    paste <(losses "$1") <(losses "$2") |
+        awk '{ d = $1 - $2; if (d < 0) d = -d; if (d > most) most = d } END { print NR ? most + 0 : "nothing" }'
+}
+
+between() { # LOW X HIGH
+    awk -v low="$1" -v x="$2" -v high="$3" 'BEGIN { exit !(low < x && x < high) }'
+}
+
 # For tests of what sanitizers do not see, and that take them long.
 not_with_sanitizers() {
     [[ $dptrain != */build-san/* ]] || skip "accuracies are looked at without sanitizers"

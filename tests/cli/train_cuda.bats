@@ -1,0 +1,229 @@
+#!/usr/bin/env bats
+# The whole program on the emulated CUDA device of tests/emu (`make emu-tests`): training, evaluation, resuming and
+# measuring there give what the CPU gives, and what goes wrong is said.
+# shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
+
+# shellcheck source=tests/cli/common.bash
+load common
+
+# The backend's rule is for a GPU; here products are faster, and nothing need be measured.
+im2col_table() { # FILE
+    local conv pass
+    for conv in "x=12x12x20 k=50x5x5 stride=1x1 pad=0x0 dilation=1x1 groups=1 epilogue=relu+pool2x2" \
+        "x=26x26x32 k=64x3x3 stride=1x1 pad=0x0 dilation=1x1 groups=1"; do
+        for pass in forward backward_data backward_weights; do
+            echo "conv2d float32 n=4 $conv $pass = im2col"
+        done
+    done >"$1"
+}
+
+setup_file() {
+    make_tiny 100 8
+    im2col_table "$BATS_FILE_TMPDIR/im2col.txt"
+}
+
+setup() {
+    common_setup
+    dptrain=$root/build/emu/dptrain
+    [[ -x $dptrain ]] || skip "build/emu/dptrain is not built (make emu-tests; it needs CUDA's headers)"
+    im2col=(--algorithms "$BATS_FILE_TMPDIR/im2col.txt")
+    [[ $("$dptrain" info) == *"emulated GPU"* ]] || skip "build/emu/dptrain sees no emulated GPU"
+}
+
+train() { # RANKS FOLDER ARGUMENTS...
+    on_ranks "$1" train --data "$tiny" --threads 1 --out "$2" "${@:3}"
+}
+
+on_cpu() { train 0 "$1" --device cpu --algorithms fixed "${@:2}"; }
+on_gpu() { train 0 "$1" --device cuda "${@:2}"; }
+
+# Steps 11 and on are recorded ones.
+lenet=(--model lenet5 --batch 4 --lr 0.01)
+mlp=(--model mlp --batch 8 --steps 13)
+
+# It ends with this code, in one message with these words.
+ends_with() { # CODE WORDS COMMAND...
+    run "${@:3}"
+    echo "expected $1 \"$2\", got $status: $output"
+    [ "$status" -eq "$1" ]
+    [[ $output == *"$2"* ]]
+    [ "$(grep -c 'dptrain: error' <<<"$output")" -eq 1 ]
+    [ "$(grep -c 'dptrain: warning' <<<"$output")" -eq 0 ]
+}
+
+@test "LeNet-5 trains and is evaluated as on the CPU, and its layers are timed" {
+    on_cpu "$out-cpu" "${lenet[@]}" --steps 13
+    on_gpu "$out" "${lenet[@]}" "${im2col[@]}" --steps 13
+    [ "$(losses "$out" | wc -l)" -eq 13 ]
+    close_curves "$out-cpu" "$out" 1e-4
+    jq -es 'map(select(.record == "profile")) | length == 1 and (.[0].layers | length == 5)
+        and all(.[0].layers[]; .forward_sec > 0 and .backward_sec > 0)' "$out/metrics.jsonl"
+    for device in cpu cuda; do
+        "$dptrain" eval "$out" --device "$device" --threads 1 >"$BATS_TEST_TMPDIR/$device"
+        grep '^accuracy' "$BATS_TEST_TMPDIR/$device"
+    done
+    diff <(grep -E '^(accuracy|loss)' "$BATS_TEST_TMPDIR/cpu") <(grep -E '^(accuracy|loss)' "$BATS_TEST_TMPDIR/cuda")
+}
+
+@test "batch norm, dropout, augmentation, AdamW, a moving average: as on the CPU, recorded or not the same bits" {
+    with=(--model mnist-cnn-bn --batch 4 --steps 12 --optimizer adamw --ema 0.9 --augment-rotate 8 --augment-flip)
+    on_cpu "$out-cpu" "${with[@]}"
+    for graph in on off; do on_gpu "$out-$graph" "${with[@]}" "${im2col[@]}" --cuda-graph "$graph"; done
+    close_curves "$out-cpu" "$out-on" 1e-3
+    diff <(losses "$out-on") <(losses "$out-off")
+    h5diff "$out-on/ckpt-000000000012.h5" "$out-off/ckpt-000000000012.h5" /params /params
+    h5diff "$out-on/ckpt-000000000012.h5" "$out-off/ckpt-000000000012.h5" /optimizer /optimizer
+}
+
+@test "--accumulate and --clip-norm: as on the CPU; a step whose norm the host sees is recorded up to there" {
+    for parts in 1 2; do
+        with=("${mlp[@]}" --optimizer adamw --clip-norm 0.5 --accumulate "$parts")
+        on_cpu "$out-cpu$parts" "${with[@]}"
+        on_gpu "$out-gpu$parts" "${with[@]}"
+        close_curves "$out-cpu$parts" "$out-gpu$parts" 1e-4
+    done
+    on_gpu "$out-off" "${mlp[@]}" --optimizer adamw --clip-norm 0.5 --cuda-graph off
+    diff <(losses "$out-off") <(losses "${out}-gpu1")
+    ends_with 2 "--cuda-graph on can't be had: with --accumulate" on_gpu "$out-x" "${mlp[@]}" --accumulate 2 \
+        --cuda-graph on
+}
+
+@test "2 ranks on one GPU, and 2 with NCCL on two, recorded or not, train as one does" {
+    train 0 "$out-1" "${mlp[@]}" --device cuda
+    train 2 "$out-share" "${mlp[@]}" --device cuda --share-gpu
+    close_curves "$out-1" "$out-share" 1e-4
+    export DPTRAIN_EMU_GPUS=2
+    for graph in on off; do train 2 "$out-$graph" "${mlp[@]}" --device cuda --comm nccl --cuda-graph "$graph"; done
+    close_curves "$out-1" "$out-on" 1e-4
+    diff <(losses "$out-on") <(losses "$out-off")
+}
+
+@test "2 ranks have one GPU only when they are told to share it" {
+    ends_with 2 "ranks 0 and 1 on " train 2 "$out" "${mlp[@]}" --device cuda
+    [[ $output == *"--share-gpu"* ]]
+    ends_with 2 "--wire bf16 can't be had" train 2 "$out" "${mlp[@]}" --device cuda --share-gpu --wire bf16
+}
+
+# After the first step the velocity is the gradient.
+first_gradient() { # FOLDER
+    h5dump -y -w 1 -m %.9g -d /optimizer/velocity/fc1/weight "$1/ckpt-000000000001.h5" | grep -oE '^ +-?[0-9][0-9.e+-]*'
+}
+
+# Rounding to a bfloat16 is off by 0.0015 of a number (root mean square; 2^-8 at most); a sum of two ranks is rounded
+# once more. Measured: 0.0024. The loss goes as fp32; later ones differ by what training makes of that.
+@test "--wire bf16 rounds gradients, not the loss" {
+    export DPTRAIN_EMU_GPUS=2
+    for wire in fp32 bf16; do
+        train 2 "$out-$wire" --model mlp --batch 8 --steps 1 --device cuda --wire "$wire"
+        first_gradient "$out-$wire" >"$BATS_TEST_TMPDIR/$wire"
+    done
+    diff <(losses "$out-fp32") <(losses "$out-bf16")
+    error=$(paste "$BATS_TEST_TMPDIR/fp32" "$BATS_TEST_TMPDIR/bf16" |
+        awk '{ e += ($1 - $2) ^ 2; g += $1 ^ 2 } END { print NR == 200704 ? sqrt(e / g) : "nothing" }')
+    echo "relative error of the gradient: $error"
+    between 0.001 "$error" 0.004
+}
+
+@test "--reproducible gives the same bits on 1 rank, on 2 with one GPU, and on 2 with NCCL" {
+    with=(--model mlp --batch 8 --steps 4 --device cuda --reproducible 2)
+    train 0 "$out-1" "${with[@]}"
+    train 2 "$out-share" "${with[@]}" --share-gpu
+    DPTRAIN_EMU_GPUS=2 train 2 "$out-nccl" "${with[@]}"
+    [ "$(losses "$out-1" | wc -l)" -eq 4 ]
+    for other in share nccl; do
+        diff <(losses "$out-1") <(losses "$out-$other")
+        h5diff "$out-1/ckpt-000000000004.h5" "$out-$other/ckpt-000000000004.h5" /params /params
+    done
+}
+
+@test "a checkpoint of the CPU is resumed on the GPU, and back, and the curve goes on" {
+    # Algorithms are those of a device, and chosen anew on another.
+    short=(--model lenet5 --batch 2 --steps 6 --lr 0.01 --checkpoint-every 2 --keep 9)
+    train 0 "$out" --device cpu "${short[@]}"
+    mkdir "$out-gpu" "$out-back"
+    cp "$out/ckpt-000000000002.h5" "$out-gpu"
+    train 0 "$out-gpu" --resume auto --device cuda >"$BATS_TEST_TMPDIR/said"
+    grep 'at step 2' "$BATS_TEST_TMPDIR/said"
+    grep 'were measured on another machine' "$BATS_TEST_TMPDIR/said"
+    cp "$out-gpu/ckpt-000000000004.h5" "$out-back"
+    train 0 "$out-back" --resume auto --device cpu | grep 'at step 4'
+    close_columns <(losses "$out" | tail -n 4) <(losses "$out-gpu") 1e-4
+    close_columns <(losses "$out" | tail -n 2) <(losses "$out-back") 1e-4
+}
+
+@test "tf32 and bf16 are near fp32 and not the same; tf32 is the GPU's alone" {
+    for precision in fp32 tf32 bf16; do on_gpu "$out-$precision" "${mlp[@]}" --precision "$precision"; done
+    for precision in tf32 bf16; do
+        far=$(distance "$out-fp32" "$out-$precision")
+        echo "$precision: $far"
+        between 1e-6 "$far" 0.2
+    done
+    ends_with 2 "tf32 is a format of GPUs' tensor cores; use --device cuda" on_cpu "$out" "${mlp[@]}" --precision tf32
+}
+
+@test "out of device memory: what was asked for, what is free, and what to lower; exit code 4" {
+    for bytes in 100000 3000000; do
+        DPTRAIN_EMU_MEMORY=$bytes ends_with 4 "MiB wanted" on_gpu "$out" "${mlp[@]}"
+        [[ $output =~ "GPU 0 has no memory for "[a-z\ ]+": "[0-9.]+" MiB wanted, "[0-9.]+" of "[0-9.]+" MiB free; lower --batch" ]]
+        [[ $output == *"--workspace"* ]]
+        rm -rf "$out"
+    done
+    DPTRAIN_EMU_GPUS=2 DPTRAIN_EMU_MEMORY=2500000 ends_with 4 "MiB free; lower --batch" train 2 "$out" "${mlp[@]}" \
+        --device cuda
+    # What is measured after the last step does without what it has no room for.
+    DPTRAIN_EMU_MEMORY=6000000 on_gpu "$out" "${mlp[@]}" --overwrite | grep -E 'peak: [0-9.]+ GFLOP/s'
+}
+
+@test "no driver, or an old one: --device cuda is an error, --device auto takes the CPU and says why" {
+    for pair in "none:no GPU is visible" "old:the NVIDIA driver supports CUDA up to 11.0"; do
+        export DPTRAIN_EMU_DRIVER=${pair%%:*}
+        ends_with 2 "--device cuda can't be had: ${pair#*:}" train 0 "$out" "${mlp[@]}" --device cuda
+        train 0 "$out" --model mlp --batch 8 --steps 1 --overwrite | grep "${pair#*:}"
+        jq -es 'map(select(.record == "run")) | .[0].topology.device == "cpu"' "$out/metrics.jsonl"
+    done
+    ends_with 2 "--device cuda can't be had" train 2 "$out" "${mlp[@]}" --device cuda
+}
+
+@test "a rank without a GPU among ranks with one is named" {
+    mpi_flags 1
+    for device in auto cuda; do
+        ends_with 2 "rank 1 on " env DPTRAIN_EMU_GPUS=2 mpirun "${MPI_FLAGS[@]}" \
+            -np 1 "$dptrain" train --data "$tiny" "${mlp[@]}" --device "$device" --out "$out" : \
+            -np 1 -x DPTRAIN_EMU_DRIVER=none "$dptrain" train --data "$tiny" "${mlp[@]}" --device "$device" --out "$out"
+        [[ $output == *"no GPU is visible"* ]]
+    done
+}
+
+@test "a launch or a kernel that fails ends the run with code 4" {
+    for n in 1 100; do
+        DPTRAIN_EMU_FAIL_LAUNCH=$n ends_with 4 cudaErrorLaunchFailure on_gpu "$out" "${mlp[@]}"
+        rm -r "$out"
+        DPTRAIN_EMU_FAIL_KERNEL=$n ends_with 4 cudaErrorIllegalAddress on_gpu "$out" "${mlp[@]}"
+        rm -r "$out"
+    done
+    DPTRAIN_EMU_FAIL_LAUNCH=20 run train 2 "$out" "${mlp[@]}" --device cuda --share-gpu
+    echo "$output"
+    [ "$status" -eq 4 ]
+    [[ $output == *cudaErrorLaunchFailure* ]]
+}
+
+@test "a NaN on the device stops the run and names step and layer" {
+    nan=(--model mlp --batch 50 --steps 13 --lr 1000 --momentum 0 --device cuda)
+    for with in "0" "0 --accumulate 3" "2 --share-gpu"; do
+        # shellcheck disable=SC2086
+        set -- $with
+        ends_with 1 "NaN or Inf first appears in the " train "$1" "$out" "${nan[@]}" "${@:2}"
+        [[ $output =~ "not finite at step "[0-9]+": NaN or Inf first appears in the "(output of layer|parameter)" " ]]
+        rm -r "$out"
+    done
+}
+
+@test "bench step, gemm, conv and mem measure the device" {
+    records=$BATS_TEST_TMPDIR/records.jsonl
+    "$dptrain" bench step gemm conv mem --device cuda --threads 1 --quick --budget 0.01 --out "$records" \
+        --step-model mlp --step-batch 4 --step-data "$tiny" --gemm-max 64 --conv-net lenet5 --conv-batch 1 \
+        --mem-bytes 98304
+    jq -es 'map(select(.record == "bench")) | (map(.case) | unique) == ["conv", "gemm", "mem", "step"]
+        and all(.p50 > 0 and (.case == "step" or .key.device == "cuda"))' "$records"
+    jq -es 'map(select(.record == "bench" and (.case == "gemm" or .case == "conv"))) | all(.metrics.wrong == 0)' "$records"
+}
