@@ -1,4 +1,5 @@
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/kernels.h"
 
 static err_t forward(const op_t *op, const op_args_t *args)
 {

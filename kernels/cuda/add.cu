@@ -1,5 +1,8 @@
+#include "kernels/cuda/kernels.h"
 #include "kernels/cuda/vector.cuh"
 
+namespace
+{
 /* Moves 12 bytes an element. */
 struct add_t {
     const float *a, *b;
@@ -12,9 +15,10 @@ struct add_t {
     }
 };
 
-template <int N> static __global__ void forward(add_t add, int64_t n)
+template <int N> __global__ void forward(add_t add, int64_t n)
 {
     sweep<N>(add, n);
+}
 }
 
 cudaError_t add_forward(const float *a, const float *b, float *y, int64_t n, cudaStream_t stream)

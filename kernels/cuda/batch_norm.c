@@ -1,5 +1,6 @@
 #include "base/mem.h"
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/kernels.h"
 
 /* Sums are in double over fixed parts of a group's rows, and the parts are added in a fixed order: the bits
  * depend on the shape alone. Σx² in double holds the variance of all that float can tell apart, so one pass

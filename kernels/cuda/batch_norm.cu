@@ -1,11 +1,14 @@
 #include <math.h>
 
+#include "kernels/cuda/kernels.h"
 #include "kernels/cuda/vector.cuh"
 
+namespace
+{
 /* The threads of a block that have the same row are `lanes` of W channels each, so that their loads lie
  * together; the other threads have other rows. A block has one of the parts of a group, in rows that lie
  * n_parts blocks apart: all blocks together go through the tensor from one end to the other. */
-static const int LANES = 64, AHEAD = 4, WARP = 32;
+const int LANES = 64, AHEAD = 4, WARP = 32;
 
 struct place {
     int64_t c, group, part;  /* c: the first of W channels */
@@ -14,13 +17,13 @@ struct place {
     int row_lane, row_lanes; /* which of the block's rows, and how many those are */
 };
 
-static __host__ __device__ inline int64_t rows_of_group(const norm_t &n, int64_t group)
+__host__ __device__ inline int64_t rows_of_group(const norm_t &n, int64_t group)
 {
     int64_t left = n.n_rows - group * n.group_rows;
     return left < n.group_rows ? left : n.group_rows;
 }
 
-template <int W> static __device__ inline place place_of(const norm_t &n, int n_parts, int lanes)
+template <int W> __device__ inline place place_of(const norm_t &n, int n_parts, int lanes)
 {
     place at;
     int lane = (int)threadIdx.x % lanes;
@@ -35,7 +38,7 @@ template <int W> static __device__ inline place place_of(const norm_t &n, int n_
 
 /* What one row adds: to s[0], s[1] the sums of x and x², or of dy and dy · (x − mean). */
 template <int W, bool GRADIENT>
-static __device__ inline void add(double (&s)[2][W], const pack_t<float, W> &x, const pack_t<float, W> &dy,
+__device__ inline void add(double (&s)[2][W], const pack_t<float, W> &x, const pack_t<float, W> &dy,
                                   const pack_t<float, W> &mean)
 {
     for (int k = 0; k < W; k++) {
@@ -47,7 +50,7 @@ static __device__ inline void add(double (&s)[2][W], const pack_t<float, W> &x, 
 
 /* Reads 4 bytes an element, backward 8. */
 template <int W, bool GRADIENT>
-static __global__ void sum_rows(norm_t n, int lanes, const float *__restrict__ x,
+__global__ void sum_rows(norm_t n, int lanes, const float *__restrict__ x,
                                 const float *__restrict__ dy)
 {
     __shared__ double tree[2][W][BLOCK];
@@ -89,7 +92,7 @@ static __global__ void sum_rows(norm_t n, int lanes, const float *__restrict__ x
 }
 
 /* Mean and 1/std of one channel of a group to moments; mean and unbiased variance are added to `batch`. */
-static __device__ inline void finish_moments(const norm_t &n, int64_t group, int64_t c, double sum,
+__device__ inline void finish_moments(const norm_t &n, int64_t group, int64_t c, double sum,
                                              double squares, double count, double (&batch)[2])
 {
     double mean = sum / count, variance = squares / count - mean * mean;
@@ -100,7 +103,7 @@ static __device__ inline void finish_moments(const norm_t &n, int64_t group, int
     batch[1] += count > 1 ? variance * (count / (count - 1)) : variance;
 }
 
-static __device__ inline void update_running(const norm_t &n, int64_t c, const double (&batch)[2])
+__device__ inline void update_running(const norm_t &n, int64_t c, const double (&batch)[2])
 {
     double mean = n.running_mean[c], variance = n.running_variance[c], groups = (double)n.n_groups;
     n.running_mean[c] = (float)(mean + n.momentum * (batch[0] / groups - mean));
@@ -109,7 +112,7 @@ static __device__ inline void update_running(const norm_t &n, int64_t c, const d
 
 /* With x̂ = (x−mean)/std: dβ = Σ dy, dγ = Σ dy·x̂, dx = γ/std · (dy − (dβ + x̂·dγ)/n); Ioffe & Szegedy 2015,
  * section 3. */
-static __device__ inline void finish_correction(const norm_t &n, int64_t group, int64_t c, double sum,
+__device__ inline void finish_correction(const norm_t &n, int64_t group, int64_t c, double sum,
                                                 double products, double count)
 {
     double inverse_std = n.moments[(group * 2 + 1) * n.n_c + c];
@@ -118,7 +121,7 @@ static __device__ inline void finish_correction(const norm_t &n, int64_t group, 
 }
 
 /* A warp adds up the parts of one channel of one group. */
-template <bool GRADIENT> static __global__ void fold_parts(norm_t n)
+template <bool GRADIENT> __global__ void fold_parts(norm_t n)
 {
     int64_t warp = (int64_t)blockIdx.x * (BLOCK / WARP) + threadIdx.x / WARP;
     if (warp >= n.n_groups * n.n_c) return;
@@ -147,7 +150,7 @@ template <bool GRADIENT> static __global__ void fold_parts(norm_t n)
     }
 }
 
-static __global__ void finish_groups(norm_t n)
+__global__ void finish_groups(norm_t n)
 {
     GRID_LOOP(c, n.n_c)
     {
@@ -161,7 +164,7 @@ static __global__ void finish_groups(norm_t n)
     }
 }
 
-static __global__ void finish_gradient_groups(norm_t n)
+__global__ void finish_gradient_groups(norm_t n)
 {
     GRID_LOOP(c, n.n_c)
     {
@@ -178,7 +181,7 @@ static __global__ void finish_gradient_groups(norm_t n)
 
 /* Moves 8 bytes an element. The last rows first: of those the sums have left the most in the cache. */
 template <int W>
-static __global__ void apply(norm_t n, int lanes, const float *__restrict__ x, float *__restrict__ y)
+__global__ void apply(norm_t n, int lanes, const float *__restrict__ x, float *__restrict__ y)
 {
     place at = place_of<W>(n, n.n_apply_parts, lanes);
     const float *of_group = n.moments ? n.moments + at.group * 2 * n.n_c + at.c : n.running_mean + at.c;
@@ -206,7 +209,7 @@ static __global__ void apply(norm_t n, int lanes, const float *__restrict__ x, f
 
 /* Moves 12 bytes an element. dx = γ/std · (dy − correction 0 − (x − mean) · correction 1). */
 template <int W>
-static __global__ void apply_gradient(norm_t n, int lanes, const float *__restrict__ x,
+__global__ void apply_gradient(norm_t n, int lanes, const float *__restrict__ x,
                                       const float *__restrict__ dy, float *__restrict__ dx)
 {
     place at = place_of<W>(n, n.n_apply_parts, lanes);
@@ -231,7 +234,7 @@ static __global__ void apply_gradient(norm_t n, int lanes, const float *__restri
 }
 
 /* Whether packs of four channels may be taken everywhere. */
-static bool packed(const norm_t *n)
+bool packed(const norm_t *n)
 {
     const float *const block[] = {n->x,    n->dy,      n->y,          n->dx,           n->gamma,
                                   n->beta, n->moments, n->correction, n->running_mean, n->running_variance};
@@ -241,14 +244,14 @@ static bool packed(const norm_t *n)
 }
 
 /* Threads for the channels of one row, and the grid that goes with them: [groups · parts, channels]. */
-static int lanes_of(const norm_t *n, int width, int n_parts, dim3 *grid)
+int lanes_of(const norm_t *n, int width, int n_parts, dim3 *grid)
 {
     int64_t packs = n->n_c / width, y = (packs + LANES - 1) / LANES;
     *grid = dim3((unsigned)(n->n_groups * n_parts), (unsigned)y);
     return (int)((packs + y - 1) / y);
 }
 
-template <int W> static cudaError_t launch_sum(const norm_t *n, cudaStream_t stream)
+template <int W> cudaError_t launch_sum(const norm_t *n, cudaStream_t stream)
 {
     dim3 grid;
     int lanes = lanes_of(n, W, n->n_sum_parts, &grid);
@@ -256,12 +259,13 @@ template <int W> static cudaError_t launch_sum(const norm_t *n, cudaStream_t str
                   n->dy);
 }
 
-template <int W> static cudaError_t launch_apply(const norm_t *n, cudaStream_t stream)
+template <int W> cudaError_t launch_apply(const norm_t *n, cudaStream_t stream)
 {
     dim3 grid;
     int lanes = lanes_of(n, W, n->n_apply_parts, &grid);
     if (n->dy) return launch(apply_gradient<W>, grid, BLOCK, stream, *n, lanes, n->x, n->dy, n->dx);
     return launch(apply<W>, grid, BLOCK, stream, *n, lanes, n->x, n->y);
+}
 }
 
 cudaError_t batch_norm_sum(const norm_t *n, cudaStream_t stream)

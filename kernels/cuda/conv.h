@@ -4,6 +4,7 @@
 #define KERNELS_CUDA_CONV_H
 
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/kernels_product.h"
 
 /* One pass of one operator. desc outlives every plan made for it. */
 typedef struct conv_problem {

@@ -1,7 +1,10 @@
 #include "kernels/cuda/bf16.cuh"
 #include "kernels/cuda/divide.cuh"
+#include "kernels/cuda/kernels_product.h"
 #include "kernels/cuda/launch.cuh"
 
+namespace
+{
 struct columns_t {
     conv_shape_t shape;
     int group; /* channels of one */
@@ -9,7 +12,7 @@ struct columns_t {
 };
 
 /* V: channels that a thread takes at once. */
-static columns_t columns_of(const conv_shape_t &s, int v)
+columns_t columns_of(const conv_shape_t &s, int v)
 {
     int group = s.c / s.groups;
     return {s,
@@ -22,17 +25,17 @@ static columns_t columns_of(const conv_shape_t &s, int v)
             divider_of(s.oh)};
 }
 
-template <typename T> static __device__ inline void copy(const float *from, bool inside, T *to, float)
+template <typename T> __device__ inline void copy(const float *from, bool inside, T *to, float)
 {
     keep(to, inside ? *from : 0);
 }
 
-static __device__ inline void copy(const float *from, bool inside, float *to, float4)
+__device__ inline void copy(const float *from, bool inside, float *to, float4)
 {
     *reinterpret_cast<float4 *>(to) = inside ? *reinterpret_cast<const float4 *>(from) : make_float4(0, 0, 0, 0);
 }
 
-static __device__ inline void copy(const float *from, bool inside, uint16_t *to, float4)
+__device__ inline void copy(const float *from, bool inside, uint16_t *to, float4)
 {
     float4 x = inside ? *reinterpret_cast<const float4 *>(from) : make_float4(0, 0, 0, 0);
     *reinterpret_cast<ushort4 *>(to) = make_ushort4(bf16_bits(x.x), bf16_bits(x.y), bf16_bits(x.z), bf16_bits(x.w));
@@ -41,7 +44,7 @@ static __device__ inline void copy(const float *from, bool inside, uint16_t *to,
 /* Writes every column's element once; x is read kernel_h · kernel_w / (stride_h · stride_w) times, from cache but for
  * the first. V: float, or float4 where channels come in fours. */
 template <typename T, typename V>
-static __global__ void fill(columns_t v, const float *x, T *columns, uint32_t n)
+__global__ void fill(columns_t v, const float *x, T *columns, uint32_t n)
 {
     const int n_each = sizeof(V) / sizeof(float);
     const conv_shape_t &s = v.shape;
@@ -59,7 +62,7 @@ static __global__ void fill(columns_t v, const float *x, T *columns, uint32_t n)
 }
 
 template <typename T>
-static cudaError_t fill_columns(const conv_shape_t *s, const float *x, T *columns, cudaStream_t stream)
+cudaError_t fill_columns(const conv_shape_t *s, const float *x, T *columns, cudaStream_t stream)
 {
     int64_t n = s->n * s->oh * s->ow * s->kernel_h * s->kernel_w * s->c;
     bool fours = s->c / s->groups % 4 == 0 &&
@@ -67,6 +70,7 @@ static cudaError_t fill_columns(const conv_shape_t *s, const float *x, T *column
     if (fours)
         return launch(fill<T, float4>, grid_for(n / 4), BLOCK, stream, columns_of(*s, 4), x, columns, n / 4);
     return launch(fill<T, float>, grid_for(n), BLOCK, stream, columns_of(*s, 1), x, columns, n);
+}
 }
 
 cudaError_t im2col(const conv_shape_t *shape, const float *x, float *columns, cudaStream_t stream)
@@ -79,12 +83,14 @@ cudaError_t im2col_bf16(const conv_shape_t *shape, const float *x, uint16_t *col
     return fill_columns(shape, x, columns, stream);
 }
 
-static __device__ inline void add(float &sum, float x)
+namespace
+{
+__device__ inline void add(float &sum, float x)
 {
     sum += x;
 }
 
-static __device__ inline void add(float4 &sum, float4 x)
+__device__ inline void add(float4 &sum, float4 x)
 {
     sum.x += x.x, sum.y += x.y, sum.z += x.z, sum.w += x.w;
 }
@@ -97,7 +103,7 @@ struct gather_t {
 /* A pixel collects from the windows that saw it, tap by tap: reads every column that is inside once, writes dx
  * once, and needs no atomic. */
 template <typename V>
-static __global__ void gather(gather_t g, const float *columns, float *dx, uint32_t n)
+__global__ void gather(gather_t g, const float *columns, float *dx, uint32_t n)
 {
     const int n_each = sizeof(V) / sizeof(float);
     const conv_shape_t &s = g.columns.shape;
@@ -124,6 +130,7 @@ static __global__ void gather(gather_t g, const float *columns, float *dx, uint3
         }
         *reinterpret_cast<V *>(dx + i * n_each) = sum;
     }
+}
 }
 
 cudaError_t col2im(const conv_shape_t *s, const float *columns, float *dx, cudaStream_t stream)

@@ -6,7 +6,6 @@
 #include <cuda_runtime_api.h>
 #include <stddef.h>
 
-#include "kernels/cuda/kernels.h"
 #include "ops/backend.h"
 
 /* Returns ERR_SYSTEM with CUDA's words unless the call succeeds. */
@@ -31,7 +30,7 @@ int64_t cuda_workspace_bytes(void);
 extern const backend_memory_t cuda_memory;
 
 /* graph.c: recorded steps. Where the field of backend_step_t at `offset` will be found, while one is recorded;
- * otherwise NULL. For step_u64_t and its like (kernels.h). */
+ * otherwise NULL. For step_u64_t and its like (step.h). */
 extern const backend_graph_t cuda_graph;
 const void *cuda_recorded(size_t offset);
 void cuda_graph_close(void);

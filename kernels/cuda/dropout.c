@@ -1,6 +1,7 @@
 #include <stddef.h>
 
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/kernels.h"
 
 /* Saved: one byte for each four neighbours that share a block of random words; bit k says that neighbour k is
  * kept. */

@@ -1,13 +1,16 @@
+#include "kernels/cuda/kernels.h"
 #include "kernels/cuda/philox.cuh"
 #include "kernels/cuda/vector.cuh"
 
+namespace
+{
 /* Four neighbours of one sample: those that share a block of random words. */
 struct quad {
     int64_t sample, block, first; /* first: the element, in the whole tensor */
     int n;                        /* fewer than 4 only at a sample's end */
 };
 
-static __device__ inline quad quad_at(const dropout_t &d, int64_t i)
+__device__ inline quad quad_at(const dropout_t &d, int64_t i)
 {
     int64_t n_blocks = (d.n_sample + 3) / 4;
     quad q;
@@ -19,7 +22,7 @@ static __device__ inline quad quad_at(const dropout_t &d, int64_t i)
     return q;
 }
 
-template <bool PACKED> static __device__ inline pack_t<float, 4> load_quad(const float *x, quad q)
+template <bool PACKED> __device__ inline pack_t<float, 4> load_quad(const float *x, quad q)
 {
     pack_t<float, 4> v = {};
     if constexpr (PACKED)
@@ -31,7 +34,7 @@ template <bool PACKED> static __device__ inline pack_t<float, 4> load_quad(const
 
 /* y = v · scale where `keep` has a bit, else 0. */
 template <bool PACKED>
-static __device__ inline void store_quad(float *y, quad q, pack_t<float, 4> v, unsigned keep, float scale)
+__device__ inline void store_quad(float *y, quad q, pack_t<float, 4> v, unsigned keep, float scale)
 {
     for (int k = 0; k < 4; k++) v.at[k] = keep >> k & 1 ? v.at[k] * scale : 0;
     if constexpr (PACKED)
@@ -41,7 +44,7 @@ static __device__ inline void store_quad(float *y, quad q, pack_t<float, 4> v, u
 }
 
 /* Moves 8 bytes an element, and a sixteenth of a float for the mask. x may be y. */
-template <bool PACKED> static __global__ void forward(dropout_t d, const float *x, float *y, uint8_t *mask)
+template <bool PACKED> __global__ void forward(dropout_t d, const float *x, float *y, uint8_t *mask)
 {
     uint64_t step = step_value(d.step), first_sample = step_value(d.first_sample);
     GRID_LOOP(i, d.n_samples * ((d.n_sample + 3) / 4))
@@ -59,7 +62,7 @@ template <bool PACKED> static __global__ void forward(dropout_t d, const float *
 
 /* The same bytes. dy may be dx. */
 template <bool PACKED>
-static __global__ void backward(dropout_t d, const float *dy, const uint8_t *mask, float *dx)
+__global__ void backward(dropout_t d, const float *dy, const uint8_t *mask, float *dx)
 {
     GRID_LOOP(i, d.n_samples * ((d.n_sample + 3) / 4))
     {
@@ -68,14 +71,15 @@ static __global__ void backward(dropout_t d, const float *dy, const uint8_t *mas
     }
 }
 
-static bool packed(const dropout_t *d, const float *from, const float *to)
+bool packed(const dropout_t *d, const float *from, const float *to)
 {
     return d->n_sample % 4 == 0 && packs<4>(from) && packs<4>(to);
 }
 
-static dim3 grid_of(const dropout_t *d)
+dim3 grid_of(const dropout_t *d)
 {
     return grid_for(d->n_samples * ((d->n_sample + 3) / 4));
+}
 }
 
 cudaError_t dropout_forward(const dropout_t *d, const float *x, float *y, uint8_t *mask, cudaStream_t stream)

@@ -1,4 +1,5 @@
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/kernels_step.h"
 
 err_t cuda_accumulate(float *dst, const float *src, int64_t n)
 {

@@ -1,18 +1,19 @@
+#include "kernels/cuda/kernels_step.h"
 #include "kernels/cuda/vector.cuh"
 
-template <int N, typename F> static __global__ void elementwise(F f, int64_t n)
+namespace
+{
+template <int N, typename F> __global__ void elementwise(F f, int64_t n)
 {
     sweep<N>(f, n);
 }
 
-template <int N, typename F> static cudaError_t run(bool aligned, F f, int64_t n, cudaStream_t stream)
+template <int N, typename F> cudaError_t run(bool aligned, F f, int64_t n, cudaStream_t stream)
 {
     if (aligned) return launch(elementwise<N, F>, grid_for(n / N), BLOCK, stream, f, n);
     return launch(elementwise<1, F>, grid_for(n), BLOCK, stream, f, n);
 }
 
-namespace
-{
 /* 12 bytes an element: two read, one written. */
 struct accumulate_t {
     float *dst;

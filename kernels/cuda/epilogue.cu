@@ -1,9 +1,12 @@
 /* What happens to products before they are y, and its gradient; for conv2d and linear. */
 #include "kernels/cuda/bf16.cuh"
 #include "kernels/cuda/divide.cuh"
+#include "kernels/cuda/kernels_product.h"
 #include "kernels/cuda/launch.cuh"
 
-static const int LANES = 32, ROWS = 8;
+namespace
+{
+const int LANES = 32, ROWS = 8;
 
 /* Windows of one picture; `partial` counts those that the border cuts off, which give no y. */
 struct windows_t {
@@ -11,7 +14,7 @@ struct windows_t {
     int rows, columns; /* that give a y */
 };
 
-static windows_t windows_of(const cells_t &cells, bool partial)
+windows_t windows_of(const cells_t &cells, bool partial)
 {
     int rows = cells.height / cells.pool_h, columns = cells.width / cells.pool_w;
     bool more_rows = partial && cells.height % cells.pool_h, more_columns = partial && cells.width % cells.pool_w;
@@ -21,7 +24,7 @@ static windows_t windows_of(const cells_t &cells, bool partial)
 /* The bias, ReLU and the maximum of a window, as direct_epilogue.h does it on the CPU: a NaN wins, and of equals
  * the first. Reads each product once, writes y and, where wanted, the mask. y may be the product where windows are
  * single cells. */
-static __global__ void forward(epilogue_args_t a, windows_t v, uint32_t n)
+__global__ void forward(epilogue_args_t a, windows_t v, uint32_t n)
 {
     GRID_LOOP(i, n) {
         uint32_t channel, column, row;
@@ -43,6 +46,7 @@ static __global__ void forward(epilogue_args_t a, windows_t v, uint32_t n)
         if (a.mask) a.mask[i] = static_cast<uint8_t>(off ? EPILOGUE_OFF : which);
     }
 }
+}
 
 cudaError_t epilogue_forward(const epilogue_args_t *args, cudaStream_t stream)
 {
@@ -61,11 +65,13 @@ cudaError_t epilogue_forward(const epilogue_args_t *args, cudaStream_t stream)
     return status;
 }
 
+namespace
+{
 /* Rows of windows × channels. A block has 32 channels of every n_parts-th of the rows, one behind the other, so
  * that neighbours read neighbours; its sum of a channel is always taken in the same order. Reads dy once (with ReLU
  * the mask too) and writes, where wanted, every cell once. */
 template <typename T>
-static __global__ void gradient(gradient_args_t a, T *dense, windows_t v, uint32_t n_rows, uint32_t n_each)
+__global__ void gradient(gradient_args_t a, T *dense, windows_t v, uint32_t n_rows, uint32_t n_each)
 {
     __shared__ float sums[ROWS][LANES];
     const cells_t &c = a.cells;
@@ -97,6 +103,7 @@ static __global__ void gradient(gradient_args_t a, T *dense, windows_t v, uint32
     for (int i = 1; i < ROWS; i++) sum += sums[i][threadIdx.x];
     a.sums[static_cast<int64_t>(blockIdx.y) * c.channels + channel] = sum;
 }
+}
 
 cudaError_t epilogue_backward(const gradient_args_t *args, cudaStream_t stream)
 {
@@ -109,8 +116,10 @@ cudaError_t epilogue_backward(const gradient_args_t *args, cudaStream_t stream)
     return launch(gradient<float>, grid, dim3(LANES, ROWS), stream, *args, args->dense, windows, n_rows, n_each);
 }
 
+namespace
+{
 /* Few columns of many short rows: a block has 32 of them, and its 32 rows of threads share the way down. */
-static __global__ void sum_parts(sums_args_t a)
+__global__ void sum_parts(sums_args_t a)
 {
     __shared__ float sums[LANES][LANES];
     int64_t column = static_cast<int64_t>(blockIdx.x) * LANES + threadIdx.x;
@@ -127,6 +136,7 @@ static __global__ void sum_parts(sums_args_t a)
     else
         a.rest[column - a.n_first] = sum;
 }
+}
 
 cudaError_t epilogue_sums(const sums_args_t *args, cudaStream_t stream)
 {
@@ -134,8 +144,10 @@ cudaError_t epilogue_sums(const sums_args_t *args, cudaStream_t stream)
     return launch(sum_parts, grid, dim3(LANES, LANES), stream, *args);
 }
 
+namespace
+{
 /* Four at a time where addresses allow it: 16 bytes read and 8 written by a thread. */
-static __device__ inline void round_four(const float *from, uint16_t *to, int64_t first, int64_t n, bool aligned)
+__device__ inline void round_four(const float *from, uint16_t *to, int64_t first, int64_t n, bool aligned)
 {
     if (aligned && first + 4 <= n) {
         float4 x = *reinterpret_cast<const float4 *>(from + first);
@@ -146,7 +158,7 @@ static __device__ inline void round_four(const float *from, uint16_t *to, int64_
     for (int64_t i = first; i < n && i < first + 4; i++) to[i] = bf16_bits(from[i]);
 }
 
-static __global__ void round_two(round_args_t a, bool aligned)
+__global__ void round_two(round_args_t a, bool aligned)
 {
     int64_t n_first = (a.n[0] + 3) / 4, n_all = n_first + (a.n[1] + 3) / 4;
     GRID_LOOP(i, n_all) {
@@ -155,6 +167,7 @@ static __global__ void round_two(round_args_t a, bool aligned)
         else
             round_four(a.from[1], a.to[1], 4 * (i - n_first), a.n[1], aligned);
     }
+}
 }
 
 cudaError_t round_operands(const round_args_t *args, cudaStream_t stream)

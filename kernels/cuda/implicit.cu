@@ -1,6 +1,8 @@
 #include "kernels/cuda/implicit.cuh"
 
-static view_t view_of(const implicit_args_t &a)
+namespace
+{
+view_t view_of(const implicit_args_t &a)
 {
     const conv_shape_t &s = a.shape;
     view_t v = {};
@@ -19,7 +21,7 @@ static view_t view_of(const implicit_args_t &a)
 
 /* The windows of TM pixels, CELLS each: bias, ReLU and maximum in registers. As epilogue.cu's forward. */
 template <int CELLS, int TM>
-static __device__ inline void store_windows(const view_t &v, const float (&sum)[TM][4], uint32_t pixel, int channel,
+__device__ inline void store_windows(const view_t &v, const float (&sum)[TM][4], uint32_t pixel, int channel,
                                             int64_t first_channel)
 {
     for (int i = 0; i < TM; i += CELLS)
@@ -40,7 +42,7 @@ static __device__ inline void store_windows(const view_t &v, const float (&sum)[
         }
 }
 
-template <int BM, int BN, int TM, int CELLS> static __global__ void forward(view_t v)
+template <int BM, int BN, int TM, int CELLS> __global__ void forward(view_t v)
 {
     const int THREADS = BM / TM * BN / 4;
     using A = windows_along<BM, THREADS>;
@@ -53,7 +55,7 @@ template <int BM, int BN, int TM, int CELLS> static __global__ void forward(view
                              static_cast<int>(channel) + thread % (BN / 4) * 4, static_cast<int64_t>(group) * v.k_group);
 }
 
-template <int BM, int BN, int TM> static __global__ void backward_data(view_t v)
+template <int BM, int BN, int TM> __global__ void backward_data(view_t v)
 {
     const int THREADS = BM / TM * BN / 4;
     using A = gradients_along<BM, THREADS>;
@@ -72,7 +74,7 @@ template <int BM, int BN, int TM> static __global__ void backward_data(view_t v)
 
 /* Part p of the pixels goes to part p of the result, [k][taps], then the bias's [k]; with one part straight to where
  * it belongs. */
-template <int BM, int BN, int TM> static __global__ void backward_weights(view_t v, uint32_t n_each)
+template <int BM, int BN, int TM> __global__ void backward_weights(view_t v, uint32_t n_each)
 {
     const int THREADS = BM / TM * BN / 4;
     using A = gradients_across<BM, THREADS>;
@@ -97,18 +99,19 @@ template <int BM, int BN, int TM> static __global__ void backward_weights(view_t
         }
 }
 
-static dim3 tiles(int64_t m, int bm, int64_t n, int bn, int64_t depth)
+dim3 tiles(int64_t m, int bm, int64_t n, int bn, int64_t depth)
 {
     return dim3(static_cast<unsigned>((m + bm - 1) / bm), static_cast<unsigned>((n + bn - 1) / bn),
                 static_cast<unsigned>(depth));
 }
 
-template <int BM, int BN, int TM> static cudaError_t launch_forward(const view_t &v, cudaStream_t stream)
+template <int BM, int BN, int TM> cudaError_t launch_forward(const view_t &v, cudaStream_t stream)
 {
     dim3 grid = tiles(v.n_pixels, BM, v.k_group, BN, v.a.shape.groups), block(BM / TM * BN / 4);
     if (v.cells.divisor == 4) return launch(forward<BM, BN, TM, 4>, grid, block, stream, v);
     if (v.cells.divisor == 2) return launch(forward<BM, BN, TM, 2>, grid, block, stream, v);
     return launch(forward<BM, BN, TM, 1>, grid, block, stream, v);
+}
 }
 
 cudaError_t implicit_forward(const implicit_args_t *args, implicit_tile_t tile, cudaStream_t stream)
@@ -119,10 +122,13 @@ cudaError_t implicit_forward(const implicit_args_t *args, implicit_tile_t tile, 
     return launch_forward<128, 64, 8>(v, stream);
 }
 
-template <int BM, int BN, int TM> static cudaError_t launch_data(const view_t &v, cudaStream_t stream)
+namespace
+{
+template <int BM, int BN, int TM> cudaError_t launch_data(const view_t &v, cudaStream_t stream)
 {
     dim3 grid = tiles(v.n_inputs, BM, v.c_group, BN, v.a.shape.groups);
     return launch(backward_data<BM, BN, TM>, grid, dim3(BM / TM * BN / 4), stream, v);
+}
 }
 
 cudaError_t implicit_backward_data(const implicit_args_t *args, implicit_tile_t tile, cudaStream_t stream)
@@ -133,12 +139,15 @@ cudaError_t implicit_backward_data(const implicit_args_t *args, implicit_tile_t 
     return launch_data<128, 64, 8>(v, stream);
 }
 
-template <int BM, int BN, int TM> static cudaError_t launch_weights(const view_t &v, cudaStream_t stream)
+namespace
+{
+template <int BM, int BN, int TM> cudaError_t launch_weights(const view_t &v, cudaStream_t stream)
 {
     int64_t n_tiles = (v.n_pixels + DEPTH - 1) / DEPTH, each = (n_tiles + v.a.n_parts - 1) / v.a.n_parts * DEPTH;
     dim3 grid = tiles(v.k_group, BM, v.n_taps + (v.a.dbias != nullptr), BN,
                       static_cast<int64_t>(v.a.shape.groups) * v.a.n_parts);
     return launch(backward_weights<BM, BN, TM>, grid, dim3(BM / TM * BN / 4), stream, v, each);
+}
 }
 
 cudaError_t implicit_backward_weights(const implicit_args_t *args, implicit_tile_t tile, cudaStream_t stream)

@@ -9,6 +9,7 @@
 
 #include "kernels/cuda/bf16.cuh"
 #include "kernels/cuda/divide.cuh"
+#include "kernels/cuda/kernels_product.h"
 #include "kernels/cuda/launch.cuh"
 
 /* What every kernel is given, with the divisions that it does. */

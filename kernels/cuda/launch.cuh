@@ -4,7 +4,7 @@
 
 #include <cuda_runtime.h>
 
-#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/step.h"
 
 static const unsigned BLOCK = 256, MAX_BLOCKS = 4096;
 

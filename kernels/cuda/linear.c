@@ -4,6 +4,7 @@
 #include "kernels/cuda/chunk.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/gemm.h"
+#include "kernels/cuda/kernels_product.h"
 
 /* One product a pass on cuBLASLt. The bias goes along with it, unless ReLU follows: then one kernel behind
  * the product adds it, keeps NaN what it is (the library's max(x, 0) need not) and notes what ReLU let

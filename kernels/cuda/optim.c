@@ -1,4 +1,5 @@
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/kernels_step.h"
 
 #define STEP(field)                                                                                          \
     {                                                                                                        \

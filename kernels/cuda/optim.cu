@@ -1,5 +1,6 @@
 /* One pass over weights, gradients, state and average: 20 bytes an element for SGD and LARS (weight, gradient and
  * velocity read, weight and velocity written), 28 for Adadelta and AdamW, 8 more with an average. */
+#include "kernels/cuda/kernels_step.h"
 #include "kernels/cuda/vector.cuh"
 
 namespace
@@ -111,11 +112,10 @@ template <typename RULE> struct update_t {
         if (r.average) store(r.average + i, a);
     }
 };
-}
 
 /* Divisions and roots in double are slow on some GPUs, and the values of a recorded step are far: one thread of
  * a block is enough for them. */
-template <int N, typename RULE> static __global__ void update(optim_range_t range)
+template <int N, typename RULE> __global__ void update(optim_range_t range)
 {
     __shared__ RULE rule;
     __shared__ float average_rest;
@@ -128,12 +128,13 @@ template <int N, typename RULE> static __global__ void update(optim_range_t rang
     sweep<N>(update_t<RULE>{range, rule, average_rest}, range.n);
 }
 
-template <typename RULE> static cudaError_t run(const optim_range_t &r, cudaStream_t stream)
+template <typename RULE> cudaError_t run(const optim_range_t &r, cudaStream_t stream)
 {
     bool aligned = packs<4>(r.weight) && packs<4>(r.gradient) && packs<4>(r.average);
     for (int j = 0; j < RULE::N_STATES; j++) aligned = aligned && packs<4>(r.state[j]);
     if (aligned) return launch(update<4, RULE>, grid_for(r.n / 4), BLOCK, stream, r);
     return launch(update<1, RULE>, grid_for(r.n), BLOCK, stream, r);
+}
 }
 
 cudaError_t optim_sgd(const optim_range_t *range, cudaStream_t stream)

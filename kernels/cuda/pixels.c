@@ -1,4 +1,5 @@
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/kernels_step.h"
 
 err_t cuda_pixels(const pixels_args_t *args)
 {

@@ -1,20 +1,21 @@
 /* Bytes to normalised floats, moved by a map: what data/dataset.c and data/augment.c do on the host, to the bit.
  * Sums and products are written as roundings of their own where the compiler would fuse them. 5 bytes an
  * element. */
+#include "kernels/cuda/kernels_step.h"
 #include "kernels/cuda/vector.cuh"
 
+namespace
+{
 enum { N_VALUES = 256 };
 static_assert(N_VALUES == BLOCK, "each thread of a block works out one value");
 
 /* What a byte becomes. */
-static __device__ void fill(float *scaled, double mean, double std)
+__device__ void fill(float *scaled, double mean, double std)
 {
     scaled[threadIdx.x] = static_cast<float>((threadIdx.x / 255.0 - mean) / std);
     __syncthreads();
 }
 
-namespace
-{
 struct scale_t {
     const uint8_t *bytes;
     float *pixels;
@@ -27,9 +28,8 @@ struct scale_t {
         store(pixels + i, to);
     }
 };
-}
 
-template <int N> static __global__ void scale(const uint8_t *bytes, float *pixels, int64_t n, double mean, double std)
+template <int N> __global__ void scale(const uint8_t *bytes, float *pixels, int64_t n, double mean, double std)
 {
     __shared__ float scaled[N_VALUES];
     fill(scaled, mean, std);
@@ -39,26 +39,23 @@ template <int N> static __global__ void scale(const uint8_t *bytes, float *pixel
 /* augment.c's warp_t, positions in fixed point with 32 bits of fraction. */
 enum { FRACTION_BITS = 32 };
 
-namespace
-{
 struct warp_t {
     int64_t row0, row_i, row_j, col0, col_i, col_j;
 };
-}
 
-static __device__ int64_t to_fixed(double value)
+__device__ int64_t to_fixed(double value)
 {
     return llrint(value * 4294967296.0);
 }
 
 /* middle − a·row_mid − b·col_mid + shift */
-static __device__ int64_t origin(double middle, double a, double row_mid, double b, double col_mid, double shift)
+__device__ int64_t origin(double middle, double a, double row_mid, double b, double col_mid, double shift)
 {
     double left = __dsub_rn(__dsub_rn(middle, __dmul_rn(a, row_mid)), __dmul_rn(b, col_mid));
     return to_fixed(__dadd_rn(left, shift));
 }
 
-static __device__ warp_t make_warp(const affine_t *map, int64_t height, int64_t width)
+__device__ warp_t make_warp(const affine_t *map, int64_t height, int64_t width)
 {
     const double *m = map->matrix;
     double row_mid = static_cast<double>(height - 1) / 2, col_mid = static_cast<double>(width - 1) / 2;
@@ -70,23 +67,23 @@ static __device__ warp_t make_warp(const affine_t *map, int64_t height, int64_t 
     return t;
 }
 
-static __device__ int64_t clamp(int64_t position, int64_t end)
+__device__ int64_t clamp(int64_t position, int64_t end)
 {
     return position < 0 ? 0 : position > end ? end : position;
 }
 
-static __device__ float fraction(int64_t position)
+__device__ float fraction(int64_t position)
 {
     return static_cast<float>(static_cast<uint32_t>(position) >> 8) * 5.9604644775390625e-8f; /* 2^-24 */
 }
 
-static __device__ float mix(float a, float b, float part)
+__device__ float mix(float a, float b, float part)
 {
     return __fadd_rn(a, __fmul_rn(part, __fsub_rn(b, a)));
 }
 
 /* A position outside is moved to the border, and on the last row or column the neighbour is itself. */
-static __device__ void sample(const pixels_batch_t &b, const float *scaled, const uint8_t *picture, int64_t row,
+__device__ void sample(const pixels_batch_t &b, const float *scaled, const uint8_t *picture, int64_t row,
                               int64_t col, float *out)
 {
     row = clamp(row, (b.height - 1) << FRACTION_BITS);
@@ -102,7 +99,7 @@ static __device__ void sample(const pixels_batch_t &b, const float *scaled, cons
 }
 
 /* Blocks with one y share pictures. */
-static __global__ void move(pixels_batch_t b)
+__global__ void move(pixels_batch_t b)
 {
     __shared__ float scaled[N_VALUES];
     __shared__ warp_t shared_warp;
@@ -120,6 +117,7 @@ static __global__ void move(pixels_batch_t b)
                    t.col0 + i * t.col_i + j * t.col_j, b.pixels + picture + at * b.channels);
         }
     }
+}
 }
 
 cudaError_t pixels_prepare(const pixels_batch_t *batch, cudaStream_t stream)

@@ -1,4 +1,5 @@
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/kernels.h"
 
 /* Which cell of its window each output took is saved in one byte where the window's cells can be told apart
  * by one: the cell's row in the window · kernel_w + its column there. */

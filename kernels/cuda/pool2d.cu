@@ -1,5 +1,8 @@
+#include "kernels/cuda/kernels.h"
 #include "kernels/cuda/vector.cuh"
 
+namespace
+{
 /* A thread makes W neighbouring channels of one cell: of y forward, of dx backward, where it gathers from the
  * windows that hold the cell, in their order. Windows side by side move, for an element of x, 4 bytes and a
  * window's share of 4 (and of the saved index), either way; windows that overlap find in the caches what
@@ -11,7 +14,7 @@ struct cell {
 };
 
 /* Number i of the cells of n pictures, channels innermost. */
-template <int W> static __device__ inline cell cell_at(int64_t i, int64_t n_c, int height, int width)
+template <int W> __device__ inline cell cell_at(int64_t i, int64_t n_c, int height, int width)
 {
     int64_t packs = n_c / W, q = i / packs;
     cell at;
@@ -29,7 +32,7 @@ struct window {
     int h, w, h0, h1, w0, w1;
 };
 
-static __device__ inline window window_at(const pool_t &p, int oh, int ow)
+__device__ inline window window_at(const pool_t &p, int oh, int ow)
 {
     window v;
     v.h = oh * p.stride_h - p.pad_h, v.w = ow * p.stride_w - p.pad_w;
@@ -39,7 +42,7 @@ static __device__ inline window window_at(const pool_t &p, int oh, int ow)
     return v;
 }
 
-static __device__ inline float cells_inside(window v)
+__device__ inline float cells_inside(window v)
 {
     return (float)(v.h1 - v.h0) * (float)(v.w1 - v.w0);
 }
@@ -47,7 +50,7 @@ static __device__ inline float cells_inside(window v)
 /* I: the type of the saved index; saved may be NULL. `not (v ≤ top)` also lets the first NaN in; nothing
  * beats a NaN. */
 template <int W, typename I>
-static __global__ void max_forward(pool_t p, const float *__restrict__ x, float *__restrict__ y)
+__global__ void max_forward(pool_t p, const float *__restrict__ x, float *__restrict__ y)
 {
     GRID_LOOP(i, p.n * p.out_h * p.out_w * (p.n_c / W))
     {
@@ -73,7 +76,7 @@ static __global__ void max_forward(pool_t p, const float *__restrict__ x, float 
 }
 
 template <int W>
-static __global__ void avg_forward(pool_t p, const float *__restrict__ x, float *__restrict__ y)
+__global__ void avg_forward(pool_t p, const float *__restrict__ x, float *__restrict__ y)
 {
     GRID_LOOP(i, p.n * p.out_h * p.out_w * (p.n_c / W))
     {
@@ -96,7 +99,7 @@ struct range {
     int first, end;
 };
 
-static __device__ inline range windows_over(int cell, int pad, int kernel, int stride, int out)
+__device__ inline range windows_over(int cell, int pad, int kernel, int stride, int out)
 {
     int late = cell + pad - kernel; /* a window that starts here or before ends before the cell */
     range r = {late < 0 ? 0 : late / stride + 1, (cell + pad) / stride + 1};
@@ -105,7 +108,7 @@ static __device__ inline range windows_over(int cell, int pad, int kernel, int s
 }
 
 /* What the windows over a cell give it: visit(window's number in the tensor, window, output row, column). */
-template <int W, typename V> static __device__ inline void for_windows(const pool_t &p, cell at, V visit)
+template <int W, typename V> __device__ inline void for_windows(const pool_t &p, cell at, V visit)
 {
     range rows = windows_over(at.h, p.pad_h, p.kernel_h, p.stride_h, p.out_h);
     range columns = windows_over(at.w, p.pad_w, p.kernel_w, p.stride_w, p.out_w);
@@ -115,7 +118,7 @@ template <int W, typename V> static __device__ inline void for_windows(const poo
 }
 
 template <int W, typename I>
-static __global__ void max_backward(pool_t p, const float *__restrict__ dy, float *__restrict__ dx)
+__global__ void max_backward(pool_t p, const float *__restrict__ dy, float *__restrict__ dx)
 {
     const I *saved = static_cast<const I *>(p.saved);
     GRID_LOOP(i, p.n * p.in_h * p.in_w * (p.n_c / W))
@@ -133,7 +136,7 @@ static __global__ void max_backward(pool_t p, const float *__restrict__ dy, floa
 }
 
 template <int W>
-static __global__ void avg_backward(pool_t p, const float *__restrict__ dy, float *__restrict__ dx)
+__global__ void avg_backward(pool_t p, const float *__restrict__ dy, float *__restrict__ dx)
 {
     GRID_LOOP(i, p.n * p.in_h * p.in_w * (p.n_c / W))
     {
@@ -150,16 +153,17 @@ static __global__ void avg_backward(pool_t p, const float *__restrict__ dy, floa
 
 typedef void kernel_t(pool_t p, const float *from, float *to);
 
-template <int W> static kernel_t *forward_kernel(const pool_t *p)
+template <int W> kernel_t *forward_kernel(const pool_t *p)
 {
     if (!p->max) return avg_forward<W>;
     return p->wide_index ? max_forward<W, int32_t> : max_forward<W, uint8_t>;
 }
 
-template <int W> static kernel_t *backward_kernel(const pool_t *p)
+template <int W> kernel_t *backward_kernel(const pool_t *p)
 {
     if (!p->max) return avg_backward<W>;
     return p->wide_index ? max_backward<W, int32_t> : max_backward<W, uint8_t>;
+}
 }
 
 cudaError_t pool2d_forward(const pool_t *p, const float *x, float *y, cudaStream_t stream)

@@ -1,4 +1,5 @@
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/kernels_step.h"
 
 static struct {
     double *partial; /* on the device: REDUCE_MAX_PARTIALS, and their sum behind them */

@@ -1,7 +1,10 @@
+#include "kernels/cuda/kernels_step.h"
 #include "kernels/cuda/vector.cuh"
 
+namespace
+{
 /* Over a block, in one order: halves onto halves. A kernel calls it once for each T. */
-template <typename T> static __device__ T block_sum(T mine)
+template <typename T> __device__ T block_sum(T mine)
 {
     __shared__ T part[BLOCK];
     part[threadIdx.x] = mine;
@@ -15,7 +18,7 @@ template <typename T> static __device__ T block_sum(T mine)
 
 /* A thread's elements are 4i … 4i+3 whether they are read at once or one by one: the order of the sum is the
  * same at any address. */
-template <bool ALIGNED> static __global__ void sum_squares(const float *x, int64_t n, double *partial)
+template <bool ALIGNED> __global__ void sum_squares(const float *x, int64_t n, double *partial)
 {
     double sum = 0;
     GRID_LOOP(i, (n + 3) / 4)
@@ -31,7 +34,7 @@ template <bool ALIGNED> static __global__ void sum_squares(const float *x, int64
     if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
 
-static __global__ void add_up(const double *partial, int n, double *out)
+__global__ void add_up(const double *partial, int n, double *out)
 {
     double sum = 0;
     for (int i = threadIdx.x; i < n; i += BLOCK) sum += partial[i];
@@ -39,7 +42,7 @@ static __global__ void add_up(const double *partial, int n, double *out)
     if (threadIdx.x == 0) *out = sum;
 }
 
-static __global__ void tally(const float *losses, const int32_t *predictions, const int32_t *labels, int64_t n,
+__global__ void tally(const float *losses, const int32_t *predictions, const int32_t *labels, int64_t n,
                              float *totals)
 {
     double loss = 0;
@@ -53,6 +56,7 @@ static __global__ void tally(const float *losses, const int32_t *predictions, co
     if (threadIdx.x > 0) return;
     totals[0] += static_cast<float>(loss);
     totals[1] += static_cast<float>(right);
+}
 }
 
 /* 4 bytes an element. The number of blocks, and with it the order, depends on n alone. */

@@ -1,6 +1,7 @@
 #include <stddef.h>
 
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/kernels.h"
 
 /* Saved: softmax(x) − t, [n, classes]: backward only has to scale it. */
 static err_t plan(op_t *op)

@@ -1,10 +1,13 @@
 #include <math.h>
 
+#include "kernels/cuda/kernels.h"
 #include "kernels/cuda/vector.cuh"
 
+namespace
+{
 /* A warp takes a row, or, from this many classes on, a block does. */
-static const int64_t BLOCK_CLASSES = 1024;
-static const unsigned WARP = 32;
+const int64_t BLOCK_CLASSES = 1024;
+const unsigned WARP = 32;
 
 /* What a row's threads add up, and what they agree on. The sums are double, as rows may be long. */
 struct sums {
@@ -16,12 +19,12 @@ struct top {
 };
 
 /* The first of the largest. */
-static __device__ inline top larger(top a, top b)
+__device__ inline top larger(top a, top b)
 {
     return b.value > a.value || (b.value == a.value && b.index < a.index) ? b : a;
 }
 
-static __device__ inline top over_warp(top t)
+__device__ inline top over_warp(top t)
 {
     for (int lane = 16; lane > 0; lane /= 2) {
         top other = {__shfl_xor_sync(0xffffffffu, t.value, lane),
@@ -31,7 +34,7 @@ static __device__ inline top over_warp(top t)
     return t;
 }
 
-static __device__ inline sums over_warp(sums s)
+__device__ inline sums over_warp(sums s)
 {
     for (int lane = 16; lane > 0; lane /= 2) {
         s.exp += __shfl_xor_sync(0xffffffffu, s.exp, lane);
@@ -41,7 +44,7 @@ static __device__ inline sums over_warp(sums s)
 }
 
 /* Over all threads of a row, who all get the result. */
-template <unsigned THREADS> static __device__ inline top over_row(top t)
+template <unsigned THREADS> __device__ inline top over_row(top t)
 {
     t = over_warp(t);
     if constexpr (THREADS > WARP) {
@@ -54,7 +57,7 @@ template <unsigned THREADS> static __device__ inline top over_row(top t)
     return t;
 }
 
-template <unsigned THREADS> static __device__ inline sums over_row(sums s)
+template <unsigned THREADS> __device__ inline sums over_row(sums s)
 {
     s = over_warp(s);
     if constexpr (THREADS > WARP) {
@@ -69,7 +72,7 @@ template <unsigned THREADS> static __device__ inline sums over_row(sums s)
 }
 
 /* The index of the row's largest logit. A NaN never wins, but as the first: then it is the row's maximum. */
-template <unsigned THREADS> static __device__ inline top top_of(const float *row, int n_class, int first)
+template <unsigned THREADS> __device__ inline top top_of(const float *row, int n_class, int first)
 {
     top t = {-INFINITY, n_class};
     for (int k = first; k < n_class; k += THREADS) {
@@ -82,7 +85,7 @@ template <unsigned THREADS> static __device__ inline top top_of(const float *row
 
 /* Reads the logits from memory once (4 bytes an element; the later passes find them in a cache), writes as
  * much where backward is to follow. */
-template <unsigned THREADS> static __global__ void forward(softmax_t s)
+template <unsigned THREADS> __global__ void forward(softmax_t s)
 {
     int n_class = (int)s.n_class, lane = (int)(threadIdx.x % THREADS);
     int64_t rows_at_once = (int64_t)gridDim.x * (BLOCK / THREADS);
@@ -127,9 +130,10 @@ struct scale_t {
 };
 
 template <int N>
-static __global__ void backward(const float *saved, step_f32_t loss_scale, float *dx, int64_t n)
+__global__ void backward(const float *saved, step_f32_t loss_scale, float *dx, int64_t n)
 {
     sweep<N>(scale_t{saved, dx, step_value(loss_scale)}, n);
+}
 }
 
 cudaError_t softmax_xent_forward(const softmax_t *s, cudaStream_t stream)

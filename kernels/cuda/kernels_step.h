@@ -1,0 +1,60 @@
+/* What a training step needs besides operators; as kernels.h. */
+#ifndef KERNELS_CUDA_KERNELS_STEP_H
+#define KERNELS_CUDA_KERNELS_STEP_H
+
+#include <cuda_runtime_api.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kernels/cuda/step.h"
+#include "tensor/affine.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* elementwise.cu */
+cudaError_t elementwise_accumulate(float *dst, const float *src, int64_t n, cudaStream_t stream);
+cudaError_t elementwise_swap(float *a, float *b, int64_t n, cudaStream_t stream);
+cudaError_t elementwise_narrow(const float *from, uint16_t *to, int64_t n, cudaStream_t stream);
+cudaError_t elementwise_widen(const uint16_t *from, float *to, int64_t n, cudaStream_t stream);
+
+/* optim.cu: optim_args_t of ops/backend.h, with what changes from step to step as it is found. */
+typedef struct optim_range {
+    float *weight;
+    const float *gradient;
+    float *state[2];
+    float *average; /* NULL: none */
+    int64_t n;
+    step_f64_t lr, gradient_scale, average_decay, correction[2];
+    double weight_decay, momentum, rho, beta[2], epsilon, trust_ratio;
+    bool nesterov;
+    const float *guard; /* nothing happens when it is not finite; NULL: no condition */
+} optim_range_t;
+cudaError_t optim_sgd(const optim_range_t *range, cudaStream_t stream);
+cudaError_t optim_adadelta(const optim_range_t *range, cudaStream_t stream);
+cudaError_t optim_adamw(const optim_range_t *range, cudaStream_t stream);
+cudaError_t optim_lars(const optim_range_t *range, cudaStream_t stream);
+
+/* pixels.cu: pixels_args_t of ops/backend.h. height × width < 2^31. */
+typedef struct pixels_batch {
+    const uint8_t *bytes;
+    const affine_t *maps; /* NULL: as they are */
+    int64_t n, height, width, channels;
+    double mean, std;
+    float *pixels;
+} pixels_batch_t;
+cudaError_t pixels_prepare(const pixels_batch_t *batch, cudaStream_t stream);
+
+/* reduce.cu: sum_squares keeps the sums of its blocks in partial[REDUCE_MAX_PARTIALS]; *out is on the device.
+ */
+enum { REDUCE_MAX_PARTIALS = 1024 };
+cudaError_t reduce_sum_squares(const float *x, int64_t n, double *partial, double *out, cudaStream_t stream);
+cudaError_t reduce_tally(const float *losses, const int32_t *predictions, const int32_t *labels, int64_t n,
+                         float *totals, cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
