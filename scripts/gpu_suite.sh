@@ -165,6 +165,9 @@ run_nccl() {
     for ((np = 2; np <= n_gpus; np *= 2)); do
         on_gpus "$np" --steps 20 --comm nccl --out "$work/nccl"
         close_to "$work/alone" "$work/nccl" 0.01 || { echo "$np ranks' losses are not 1 rank's" >&2; return 1; }
+        mpi_flags "$np"
+        within mpirun "${MPI_FLAGS[@]}" -np "$np" ./dptrain bench comm --device cuda --comm nccl --quick --test all \
+            -d float,bfloat16 -b 64K -e 64M --out "$work/comm.jsonl"
         n_ok+=" $np"
     done
     echo "1 rank with NCCL${n_ok:+, and agreeing with it: ranks$n_ok}"

@@ -10,13 +10,15 @@ usage() {
 usage: scripts/nccl_bw.sh [HOSTFILE] [options] [-- dptrain's options]
 
 Sweeps collectives over a cluster with `dptrain bench comm`, and prints nccl-tests' table; the records go beside it
-as JSON lines. HOSTFILE is mpirun's; without one all cores of this machine take part. Options are nccl-tests' own:
+as JSON lines. Where this machine has GPUs NCCL is measured, a rank on each; else MPI on the CPU. HOSTFILE is mpirun's;
+without one all GPUs of this machine take part, or all its cores. Options are nccl-tests' own:
 
   -b, --minbytes SIZE    smallest size: 8, 4K, 1M, 8G [8]
   -e, --maxbytes SIZE    largest size [64M]
   -f, --stepfactor N     each size is N times the one before [2]
   -i, --stepbytes SIZE   or by so many bytes larger, where -f is not given
-  -d, --datatype LIST    int8 uint8 int32 uint32 int64 uint64 float double, with commas between, or all [float]
+  -d, --datatype LIST    int8 uint8 int32 uint32 int64 uint64 float double, with commas between, or all [float];
+                         with GPUs also half bfloat16
   -o, --op LIST          sum prod max min, or all [sum]
   -r, --root RANK        of broadcast and reduce [0]
   -c, --check 0|1        compare every element of a call before each point [1]
@@ -24,11 +26,13 @@ as JSON lines. HOSTFILE is mpirun's; without one all cores of this machine take 
   -w, --warmup_iters N   taken, but the protocol decides
   -g, --ngpus 1          one rank is one process
 and ours:
-  -np N                  ranks [as many as HOSTFILE has slots, or this machine cores]
+  -np N                  ranks [as many as HOSTFILE has slots, or this machine GPUs or cores]
   --test LIST            all_reduce all_gather reduce_scatter broadcast reduce alltoall sendrecv bisection
                          all_pairs, with commas between, or all [all_reduce]
   --out FILE             add the records to this file [runs/nccl_bw-DATE.jsonl]
   -h, --help             this text
+
+What dptrain's options say of --device, --comm or --communicator goes before what the machine has.
 
 Exit codes are dptrain's: 1 wrong data, 2 usage, 4 system, 5 a rank or host was lost.
 EOF
@@ -67,6 +71,23 @@ while [[ $# -gt 0 ]]; do
     *) die 2 "unexpected word '$1': the hostfile comes first; --help lists the options" ;;
     esac
 done
+chosen=''
+for word in "${bench[@]}"; do
+    case $word in --device | --device=* | --comm | --comm=* | --communicator | --communicator=*) chosen=yes ;; esac
+done
+n_gpus=0
+if command -v nvidia-smi >/dev/null; then n_gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ') || true; fi
+who='no GPU here: measuring MPI on the CPU'
+if [[ -n $chosen ]]; then
+    who='measuring what the options say'
+elif [[ $n_gpus -eq 1 && ${#hosts[@]} -eq 0 && $np -eq 0 ]]; then
+    who='one GPU here, and a collective takes two: measuring MPI on the CPU'
+    bench=(--device=cpu "${bench[@]}")
+elif ((n_gpus > 0)); then
+    who="$n_gpus GPU$( ((n_gpus == 1)) || echo s) here: measuring NCCL"
+    bench=(--device=cuda --comm=nccl "${bench[@]}")
+    [[ ${#hosts[@]} -gt 0 || $np -gt 0 ]] || np=$n_gpus
+fi
 if [[ ${#hosts[@]} -eq 0 && $np -eq 0 ]]; then
     np=$(allowed_cores)
     ((np > 1)) || die 2 "this machine has one core, and a collective takes two ranks; -np 2 lets them share it"
@@ -74,12 +95,7 @@ fi
 ((np != 1)) || die 2 "-np 1: a collective takes two ranks or more"
 out=${out:-runs/nccl_bw-$(date +%Y%m%d-%H%M%S).jsonl}
 
-# No build has NCCL yet, so a GPU makes no difference but in the words.
-if command -v nvidia-smi >/dev/null && nvidia-smi -L 2>/dev/null | grep -q GPU; then
-    echo "# a GPU is here, but NCCL is not in this build: measuring MPI on the CPU"
-else
-    echo "# no GPU here: measuring MPI on the CPU"
-fi
+echo "# $who"
 [[ ${#ignored[@]} -eq 0 ]] ||
     echo "# ${ignored[*]}: the protocol decides how often; it repeats until the median is known (-- --budget SEC limits it)"
 ranks=()

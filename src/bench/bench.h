@@ -59,8 +59,8 @@ typedef struct bench_work {
     void *context;
     /* One iteration. Calls what is Collective among the ranks that take part, or nothing that is. */
     err_t (*run)(void *context);
-    /* For work that `run` only gives to a device: waits for it. Ends a sample, within its time; a sample is then
-     * so many iterations that the wait and the first launch do not count. NULL: run has done it. */
+    /* For work that `run` only gives to a device: waits for it. Ends a sample, within its time; a sample is
+     * then so many iterations that the wait and the first launch do not count. NULL: run has done it. */
     err_t (*finish)(void *context);
     /* Untimed, before every sample, which then is one iteration and follows a barrier of all ranks: all take
      * part. NULL: nothing. */

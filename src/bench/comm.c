@@ -23,13 +23,15 @@ static const opt_t table[] = {
     {"stepbytes", OPT_SIZE, FIELD(step_bytes), NULL, 1, 1e18, NULL, "SIZE",
      "-i: or by so many bytes larger, where -f is not given", false},
     {"datatype", OPT_STRING, FIELD(datatype), "float", 0, 0, NULL, "LIST",
-     "-d: int8, uint8, int32, uint32, int64, uint64, float, double; half, bfloat16 (NCCL alone); or all", false},
+     "-d: int8, uint8, int32, uint32, int64, uint64, float, double; half, bfloat16 (NCCL alone); or all",
+     false},
     {"op", OPT_STRING, FIELD(op), "sum", 0, 0, NULL, "LIST", "-o: sum, prod, max, min; or all", false},
     {"root", OPT_INT, FIELD(root), "0", 0, 1e9, NULL, "RANK", "-r: of broadcast and reduce", false},
     {"check", OPT_INT, FIELD(check), "1", 0, 1, NULL, "0|1",
      "-c: compare every element of a call before each point", false},
     {"communicator", OPT_STRING, FIELD(communicator), "auto", 0, 0, NULL, "LIST",
-     "mpi: plain MPI; host: our allreduce in the ranks' shared memory; nccl: between GPUs; auto: nccl where it "
+     "mpi: plain MPI; host: our allreduce in the ranks' shared memory; nccl: between GPUs; auto: nccl where "
+     "it "
      "sums gradients (--comm, --device), else mpi",
      false},
     {"inplace", OPT_CHOICE, FIELD(inplace), "both", 0, 0, inplace_words, NULL,
@@ -216,7 +218,8 @@ out:
 
 const bench_case_t bench_comm = {
     .name = "comm",
-    .summary = "collectives, as nccl-tests measures them; MPI's, NCCL's between GPUs, and the host's allreduce",
+    .summary =
+        "collectives, as nccl-tests measures them; MPI's, NCCL's between GPUs, and the host's allreduce",
     .min_ranks = 2,
     .table = table,
     .n_options = sizeof table / sizeof table[0],

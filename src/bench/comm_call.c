@@ -28,7 +28,9 @@ err_t comm_call_new(comm_session_t *session, const comm_what_t *what, int64_t co
         .root = test->rooted ? (int)session->options->root : 0,
         .peer = what->peer,
         .count = count,
-        .send = in_place ? NULL : on_device ? session->device_send.device : session->send,
+        .send = in_place    ? NULL
+                : on_device ? session->device_send.device
+                            : session->send,
         .recv = on_device ? session->device_recv.device : session->recv,
         .on_device = on_device,
         .what = test->name,
@@ -72,7 +74,9 @@ void comm_call_free(comm_call_t *call)
 static char *own_recv(const comm_call_t *c)
 {
     const comm_session_t *s = c->session;
-    return c->what.by == COMM_BY_HOST ? s->shared.data : c->what.by == COMM_BY_NCCL ? s->device_recv.host : s->recv;
+    return c->what.by == COMM_BY_HOST   ? s->shared.data
+           : c->what.by == COMM_BY_NCCL ? s->device_recv.host
+                                        : s->recv;
 }
 
 static char *own_send(const comm_call_t *c)

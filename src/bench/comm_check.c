@@ -51,8 +51,8 @@ static inline bool is_unsigned(collective_type_t type)
 static inline int64_t exact_limit(collective_type_t type)
 {
     static const int64_t limits[COLLECTIVE_TYPES] = {
-        INT8_MAX, UINT8_MAX, INT32_MAX, UINT32_MAX, INT64_MAX, INT64_MAX, 1 << 24, (int64_t)1 << 53,
-        1 << 11,  1 << 8,
+        INT8_MAX,  UINT8_MAX, INT32_MAX,        UINT32_MAX, INT64_MAX,
+        INT64_MAX, 1 << 24,   (int64_t)1 << 53, 1 << 11,    1 << 8,
     };
     return limits[type];
 }
@@ -130,7 +130,7 @@ static inline uint16_t bf16_of(int64_t value)
 }
 
 /* Bits are compared: 0 and -0 differ, as after a flipped sign. */
-#define LOOPS(name, type, make)                                                                                  \
+#define LOOPS(name, type, make)                                                                              \
     static void fill_##name(const stretch_t *s, void *out)                                                   \
     {                                                                                                        \
         type *to = (type *)out + s->at;                                                                      \
@@ -166,9 +166,9 @@ typedef struct loops {
 } loops_t;
 
 static const loops_t loops[COLLECTIVE_TYPES] = {
-    {fill_int8, count_int8},     {fill_uint8, count_uint8},   {fill_int32, count_int32},
-    {fill_uint32, count_uint32}, {fill_int64, count_int64},   {fill_uint64, count_uint64},
-    {fill_float, count_float},   {fill_double, count_double}, {fill_half, count_half},
+    {fill_int8, count_int8},         {fill_uint8, count_uint8},   {fill_int32, count_int32},
+    {fill_uint32, count_uint32},     {fill_int64, count_int64},   {fill_uint64, count_uint64},
+    {fill_float, count_float},       {fill_double, count_double}, {fill_half, count_half},
     {fill_bfloat16, count_bfloat16},
 };
 

@@ -139,7 +139,8 @@ static err_t check_types(const comm_plan_t *plan)
 {
     for (int i = 0; i < plan->n_types && !plan->all_types; i++)
         if (plan->types[i] >= COLLECTIVE_MPI_TYPES && (plan->by_mpi || plan->by_host))
-            RAISE(ERR_USAGE, "--datatype %s: MPI cannot add numbers of this type; NCCL can (--device cuda --comm nccl)",
+            RAISE(ERR_USAGE,
+                  "--datatype %s: MPI cannot add numbers of this type; NCCL can (--device cuda --comm nccl)",
                   collective_type_names[plan->types[i]]);
     return ERR_OK;
 }
@@ -182,7 +183,8 @@ err_t comm_plan_settle(comm_plan_t *plan, bool on_device, bool in_place)
         plan->by_auto = false;
     }
     if (plan->by_nccl && !on_device)
-        RAISE(ERR_USAGE, "--communicator nccl wants GPUs between which NCCL moves data: --device cuda --comm nccl");
+        RAISE(ERR_USAGE,
+              "--communicator nccl wants GPUs between which NCCL moves data: --device cuda --comm nccl");
     for (int i = 0; i < plan->n_tests && !plan->all_tests && plan->by_nccl && in_place; i++)
         if (!collective_in_place(comm_tests[plan->tests[i]].kind, true))
             RAISE(ERR_USAGE, "--inplace in: NCCL does %s out of place only", comm_tests[plan->tests[i]].name);

@@ -55,7 +55,7 @@ typedef struct comm_plan {
     collective_op_t ops[COLLECTIVE_OPS];
     int n_tests, n_types, n_ops;
     bool all_tests, all_types; /* as the word `all`: what a communicator can't do is left out */
-    bool by_auto; /* nothing named: comm_plan_settle chooses */
+    bool by_auto;              /* nothing named: comm_plan_settle chooses */
     bool by_mpi, by_host, by_nccl;
 } comm_plan_t;
 
@@ -63,8 +63,9 @@ typedef struct comm_plan {
 err_t comm_plan_parse(const char *tests, const char *types, const char *ops, const char *communicators,
                       comm_plan_t *out);
 
-/* What can be said only when it is known whether gradients are on GPUs (comm_on_device): by_auto becomes by_nccl
- * or by_mpi. ERR_USAGE for what can't be had. in_place: nothing else is wanted. The same on all ranks. */
+/* What can be said only when it is known whether gradients are on GPUs (comm_on_device): by_auto becomes
+ * by_nccl or by_mpi. ERR_USAGE for what can't be had. in_place: nothing else is wanted. The same on all
+ * ranks. */
 err_t comm_plan_settle(comm_plan_t *plan, bool on_device, bool in_place);
 
 #endif

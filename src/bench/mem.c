@@ -24,8 +24,10 @@ typedef struct mem_options {
 #define FIELD(name) offsetof(mem_options_t, name)
 static const opt_t table[] = {
     {"mem-bytes", OPT_SIZE, FIELD(n_bytes), "0", 0, 1e15, NULL, "BYTES",
-     "only this working set of a rank, its three arrays together (on a GPU: of one copy); 0: one for each cache, and "
-     "DRAM", false},
+     "only this working set of a rank, its three arrays together (on a GPU: of one copy); 0: one for each "
+     "cache, and "
+     "DRAM",
+     false},
     {"mem-fault", OPT_FLAG, FIELD(fault), NULL, 0, 0, NULL, NULL, "spoils one element before the check",
      true},
 };

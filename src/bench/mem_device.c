@@ -42,7 +42,8 @@ static err_t finish_copy(void *context)
 static err_t fill(const copy_t *c)
 {
     uint8_t *bytes = c->from.host;
-    for (size_t i = 0; i < c->from.n_bytes; i++) bytes[i] = (uint8_t)(i * 7 + i / 4093 + (size_t)c->kind * 85 + 1);
+    for (size_t i = 0; i < c->from.n_bytes; i++)
+        bytes[i] = (uint8_t)(i * 7 + i / 4093 + (size_t)c->kind * 85 + 1);
     TRY(mirror_push_all(&c->from));
     return backend_sync(c->backend);
 }
@@ -102,7 +103,8 @@ err_t mem_device_measure(bench_t *bench, int64_t n_bytes, bool spoil)
     if (err == ERR_OK) err = mirror_new(c.backend, (size_t)n_bytes, "mem's copies (--mem-bytes)", &c.to);
     err = comm_agree(bench->comm, err, "measuring the GPU's memory");
     if (err == ERR_OK)
-        bench_print("  %-16s %14s %12s  %10s %10s  %s", "GPU", "KiB a rank", "time us", "GB/s", "all ranks", "wrong");
+        bench_print("  %-16s %14s %12s  %10s %10s  %s", "GPU", "KiB a rank", "time us", "GB/s", "all ranks",
+                    "wrong");
     for (int kind = 0; kind < COPY_KINDS && err == ERR_OK; kind++) {
         c.kind = (copy_kind_t)kind;
         err = measure(bench, &c, spoil);

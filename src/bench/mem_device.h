@@ -4,8 +4,8 @@
 
 #include "bench/bench.h"
 
-/* Collective. Copies of n_bytes within the device, from pinned host memory and to it; each is compared afterwards.
- * spoil: one byte is changed before, for tests. The backend has memory of its own. */
+/* Collective. Copies of n_bytes within the device, from pinned host memory and to it; each is compared
+ * afterwards. spoil: one byte is changed before, for tests. The backend has memory of its own. */
 err_t mem_device_measure(bench_t *bench, int64_t n_bytes, bool spoil);
 
 #endif

@@ -9,8 +9,8 @@
 /* Bytes of a piece in one MPI call: far below what an int counts, far above where length matters. */
 static const int64_t default_chunk_bytes = (int64_t)1 << 30;
 
-const char *const collective_type_names[COLLECTIVE_TYPES] = {"int8",  "uint8",  "int32", "uint32",
-                                                             "int64", "uint64", "float", "double", "half", "bfloat16"};
+const char *const collective_type_names[COLLECTIVE_TYPES] = {
+    "int8", "uint8", "int32", "uint32", "int64", "uint64", "float", "double", "half", "bfloat16"};
 const char *const collective_op_names[COLLECTIVE_OPS] = {"sum", "prod", "max", "min"};
 
 struct collective {
@@ -37,7 +37,7 @@ static MPI_Datatype mpi_type(collective_type_t type)
 {
     ASSERT(type < COLLECTIVE_MPI_TYPES);
     const MPI_Datatype types[COLLECTIVE_MPI_TYPES] = {MPI_INT8_T,  MPI_UINT8_T,  MPI_INT32_T, MPI_UINT32_T,
-                                                  MPI_INT64_T, MPI_UINT64_T, MPI_FLOAT,   MPI_DOUBLE};
+                                                      MPI_INT64_T, MPI_UINT64_T, MPI_FLOAT,   MPI_DOUBLE};
     return types[type];
 }
 

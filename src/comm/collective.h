@@ -14,9 +14,9 @@
  *   sendrecv         count       count                         all of it; to rank + 1, from rank - 1
  *   exchange         count       count                         all of it; with `peer`, both ways at once
  *
- * On a GPU, by NCCL (on_device; buffers are this rank's device memory): in place, reduce_scatter's result is at
- * rank × count, and alltoall, sendrecv and exchange, whose messages go all at once, are out of place only; a
- * broadcast also copies the root's input to its recv. A run then gives the call to the GPU and returns;
+ * On a GPU, by NCCL (on_device; buffers are this rank's device memory): in place, reduce_scatter's result is
+ * at rank × count, and alltoall, sendrecv and exchange, whose messages go all at once, are out of place only;
+ * a broadcast also copies the root's input to its recv. A run then gives the call to the GPU and returns;
  * collective_wait waits for all of them.
  *
  * MPI counts with an int, so pieces above chunk_bytes go in several calls. Of those, reduce_scatter becomes a

@@ -21,14 +21,14 @@ typedef struct nccl_ops {
     err_t (*buffer_finish)(nccl_t *nccl, comm_buffer_t *buffer);
     void (*buffer_free)(nccl_t *nccl, comm_buffer_t *buffer);
     err_t (*subset)(nccl_t *nccl, comm_t *part); /* Collective over part; makes part->nccl */
-    /* Single calls on device buffers (collective.h): made ready, Collective, once; one given to NCCL; all waited
-     * for. */
+    /* Single calls on device buffers (collective.h): made ready, Collective, once; one given to NCCL; all
+     * waited for. */
     err_t (*direct_open)(nccl_t *nccl);
     err_t (*direct_run)(nccl_t *nccl, const struct collective_spec *spec);
     err_t (*direct_wait)(nccl_t *nccl, const char *what);
     void (*describe)(nccl_t *nccl, char *out, size_t n_bytes);
     void (*describe_way)(nccl_t *nccl, char *out, size_t n_bytes); /* "NCCL 2.28.9, P2P/CUMEM" */
-    void (*close)(nccl_t *nccl); /* Collective */
+    void (*close)(nccl_t *nccl);                                   /* Collective */
 } nccl_ops_t;
 
 #ifdef DPTRAIN_CUDA

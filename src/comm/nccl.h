@@ -76,16 +76,16 @@ typedef struct nccl_impl {
     pthread_mutex_t lock;
     ncclComm_t handle;
     ncclComm_t direct; /* for single calls, see nccl_collective.c; NULL: nobody asked for them */
-    bool aborted; /* under lock */
-    bool is_part; /* comm_subset's: the watchdog's numbers are the whole's */
+    bool aborted;      /* under lock */
+    bool is_part;      /* comm_subset's: the watchdog's numbers are the whole's */
     cudaStream_t stream;
     cudaEvent_t begun, done; /* for streams to wait on */
     cudaEvent_t watched;     /* recorded after the last piece, also whenever a recorded step runs */
     bool has_begun;          /* pieces that no comm_buffer_finish has followed */
     atomic_llong n_finished;
     _Atomic(const char *) doing; /* what the last call was for, in words */
-    atomic_bool is_recorded; /* the last of them was recorded, and runs who knows how often */
-    bool registered;         /* the last buffer is; for the description */
+    atomic_bool is_recorded;     /* the last of them was recorded, and runs who knows how often */
+    bool registered;             /* the last buffer is; for the description */
     nccl_watch_t watch;
 } nccl_impl_t;
 

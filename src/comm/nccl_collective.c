@@ -43,11 +43,11 @@ err_t nccl_direct_open(nccl_t *nccl)
 static ncclDataType_t type_of(collective_type_t type)
 {
     static const ncclDataType_t types[COLLECTIVE_TYPES] = {
-        [COLLECTIVE_INT8] = ncclInt8,       [COLLECTIVE_UINT8] = ncclUint8,
-        [COLLECTIVE_INT32] = ncclInt32,     [COLLECTIVE_UINT32] = ncclUint32,
-        [COLLECTIVE_INT64] = ncclInt64,     [COLLECTIVE_UINT64] = ncclUint64,
-        [COLLECTIVE_FLOAT] = ncclFloat32,   [COLLECTIVE_DOUBLE] = ncclFloat64,
-        [COLLECTIVE_HALF] = ncclFloat16,    [COLLECTIVE_BFLOAT16] = ncclBfloat16,
+        [COLLECTIVE_INT8] = ncclInt8,     [COLLECTIVE_UINT8] = ncclUint8,
+        [COLLECTIVE_INT32] = ncclInt32,   [COLLECTIVE_UINT32] = ncclUint32,
+        [COLLECTIVE_INT64] = ncclInt64,   [COLLECTIVE_UINT64] = ncclUint64,
+        [COLLECTIVE_FLOAT] = ncclFloat32, [COLLECTIVE_DOUBLE] = ncclFloat64,
+        [COLLECTIVE_HALF] = ncclFloat16,  [COLLECTIVE_BFLOAT16] = ncclBfloat16,
     };
     return types[type];
 }
@@ -71,7 +71,8 @@ typedef struct message {
 } message_t;
 
 /* All at once: a group. */
-static ncclResult_t exchange(const nccl_impl_t *impl, const collective_spec_t *s, const message_t *messages, int n)
+static ncclResult_t exchange(const nccl_impl_t *impl, const collective_spec_t *s, const message_t *messages,
+                             int n)
 {
     size_t count = (size_t)s->count;
     ncclDataType_t type = type_of(s->type);
@@ -124,7 +125,8 @@ static ncclResult_t call(const nccl_impl_t *impl, const collective_spec_t *s)
     case COLLECTIVE_ALL_GATHER:
         return nccl_lib.AllGather(s->send ? send : recv + own, recv, count, type, direct, impl->stream);
     case COLLECTIVE_REDUCE_SCATTER:
-        return nccl_lib.ReduceScatter(send, s->send ? recv : recv + own, count, type, op, direct, impl->stream);
+        return nccl_lib.ReduceScatter(send, s->send ? recv : recv + own, count, type, op, direct,
+                                      impl->stream);
     case COLLECTIVE_BROADCAST:
         return nccl_lib.Broadcast(send, recv, count, type, s->root, direct, impl->stream);
     case COLLECTIVE_REDUCE:

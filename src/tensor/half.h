@@ -1,5 +1,5 @@
-/* The bits of 16-bit floats, for data that others compute with: IEEE 754 binary16 ("half": 5 bits of exponent, 11 of
- * precision) and bfloat16 (8 and 8). */
+/* The bits of 16-bit floats, for data that others compute with: IEEE 754 binary16 ("half": 5 bits of
+ * exponent, 11 of precision) and bfloat16 (8 and 8). */
 #ifndef TENSOR_HALF_H
 #define TENSOR_HALF_H
 

@@ -139,11 +139,13 @@ records() { # JQ's words
     refuse "no size to measure" 0 -b 1M -e 1K
     refuse "for ever" 0 -f 1
     refuse "did you mean 'float'" 0 -d flot
-    refuse "MPI cannot" 0 -d half
+    refuse "MPI cannot" 0 -d half --communicator mpi
+    refuse "MPI cannot" 2 -d half
     refuse "did you mean 'prod'" 0 -o prd
     refuse "MPI has no average" 0 -o avg
     refuse "did you mean 'all_gather'" 0 --test all_gathr
-    refuse "NCCL is not in this build" 0 --communicator nccl
+    refuse "auto stands alone" 0 --communicator auto,mpi
+    refuse "--comm nccl" 2 --communicator nccl
     refuse "there are ranks 0 to 1" 2 -r 2
     refuse "--inject wants RANK:ELEMENT" 0 --inject 3
     refuse "on each rank, but" 2 -b 900000G -e 900000G

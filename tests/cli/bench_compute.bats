@@ -228,3 +228,19 @@ on_small_disk() { # OPTIONS ARGUMENTS...
     [ -z "$(ls -A "$BATS_TEST_TMPDIR/disk")" ]
     jq -es '.[-1] | .record == "bench_end" and .why == "interrupted"' "$records" >/dev/null
 }
+
+@test "mem and gemm on an emulated GPU: copies of its memory, products, what is wrong is found" {
+    dptrain=$root/build/emu/dptrain
+    [[ -x $dptrain ]] || skip "build/emu/dptrain is not built (make emu-tests; it needs CUDA's headers)"
+    bench 1 mem gemm --device cuda --mem-bytes 1M --gemm-shapes square --gemm-max 64
+    grep -q "mem: copies of the GPU's memory.*--device cpu measures the host's" "$said"
+    points device_copy 'length == 1 and all(.[]; .key.level == "GPU" and .key.bytes == 1048576 and .key.device == "cuda"
+        and (.metrics.gbs * .p50 * 1e9 / 2097152 - 1 | fabs) < 1e-6 and .metrics.wrong == 0)'
+    points host_to_device 'length == 1 and all(.[]; (.metrics.gbs * .p50 * 1e9 / 1048576 - 1 | fabs) < 1e-6)'
+    points device_to_host 'length == 1 and all(.[]; .metrics.wrong == 0)'
+    points triad 'length == 0'
+    points gemm 'length == 1 and all(.[]; .key.device == "cuda" and .metrics.wrong == 0)'
+    run bench 1 mem --device cuda --mem-bytes 64K --mem-fault
+    [ "$status" -eq 1 ]
+    points device_copy '.[-1].metrics.wrong == 1'
+}

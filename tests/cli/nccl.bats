@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
-# NCCL in trouble: every end has code 5 and a message, on the emulated device of tests/emu (`make emu-tests`).
-# shellcheck disable=SC2154 # common.bash sets variables
+# NCCL in trouble: every end has code 5 and a message. NCCL measured: `bench comm`. Both on the emulated device of tests/emu
+# (`make emu-tests`).
+# shellcheck disable=SC2016,SC2030,SC2031,SC2034,SC2154 # jq's names; subshells, on purpose; common.bash
 
 # shellcheck source=tests/cli/common.bash
 load common
@@ -46,4 +47,77 @@ sums() { # MODE
     [ "$status" -eq 5 ]
     grep -q 'timed out after 2 s in "gradient allreduce" (in a recorded step)' <<<"$output"
     grep -q 'rank 2 on .* is elsewhere; it was last in "something else"' <<<"$output"
+}
+
+# bench_nccl RANKS OPTIONS...: a point takes some hundredths of a second.
+bench_nccl() {
+    dptrain=$root/build/emu/dptrain
+    records=$BATS_TEST_TMPDIR/records
+    run --separate-stderr on_ranks "$1" bench comm --device cuda --out "$records" --quick --budget 0.01 "${@:2}"
+    echo "$output"
+    echo "$stderr"
+}
+
+recorded() { # JQ's words, of all points
+    jq -e -c 'select(.record == "bench")' "$records" | jq -e -s "$@"
+}
+
+@test "bench comm: every collective and type is right between three GPUs, recorded as NCCL's" {
+    bench_nccl 3 --comm nccl --test all -d float,half,bfloat16,int64 -b 1K -e 1K
+    [ "$status" -eq 0 ]
+    [ "$(grep -c '# Out of bounds values : 0 OK' <<<"$output")" -eq 9 ]
+    [[ "$output" == *"# all_reduce, nccl, NCCL 2."*": 3 ranks on 1 host"* ]]
+    # Five collectives in both places, three out of place only, and three pairs.
+    recorded 'length == 4 * (5 * 2 + 3 + 3) and all(.[]; .metrics.wrong == 0 and .key.communicator == "nccl" and
+        .key.ranks == 3 and (.metrics.algorithm | startswith("NCCL 2.")))'
+    recorded 'all(.[] | select(.test == "alltoall" or .test == "sendrecv"); .key.in_place | not)'
+    recorded 'all(.[]; ({all_reduce: (4 / 3), all_gather: (2 / 3), reduce_scatter: (2 / 3), alltoall: (2 / 3)}[.test]
+        // 1) as $factor | (.metrics.busbw_gbs / .metrics.algbw_gbs / $factor - 1) | fabs < 1e-6)'
+}
+
+@test "bench comm: a flipped bit is found behind every collective of NCCL's" {
+    bench_nccl 2 --test all -d half -b 4K -e 4K -r 1 --inject 1:17
+    [ "$status" -eq 1 ]
+    # The root's own input is its result: all of them have a wrong element.
+    [ "$(grep -c '# wrong data: .* half; rank 1 on .*: element 17 of .* instead of ' <<<"$output")" -eq 14 ]
+    recorded 'length == 14 and all(.[]; .metrics.wrong == 1)'
+}
+
+@test "bench comm: NCCL beside MPI, and what neither does" {
+    bench_nccl 2 --communicator nccl,mpi -b 1K -e 1K -o max
+    [ "$status" -eq 0 ]
+    recorded '[.[].key.communicator] == ["nccl", "nccl", "mpi", "mpi"] and all(.[]; .metrics.wrong == 0)'
+    bench_nccl 2 --communicator nccl,mpi -d half
+    [ "$status" -eq 2 ]
+    [[ "$stderr" == *"--datatype half: MPI cannot add numbers of this type"* ]]
+    bench_nccl 2 --test alltoall --inplace in
+    [ "$status" -eq 2 ]
+    [[ "$stderr" == *"NCCL does alltoall out of place only"* ]]
+    bench_nccl 2 --comm mpi --communicator nccl
+    [ "$status" -eq 2 ]
+    [[ "$stderr" == *"--communicator nccl wants GPUs"*"--comm nccl"* ]]
+}
+
+@test "bench comm: an error of NCCL's own ends the job with code 5 and the collective's name" {
+    DPTRAIN_EMU_NCCL_ASYNC_ERROR=1:5 bench_nccl 3 --test all_gather -b 1K -e 1K
+    [ "$status" -eq 5 ]
+    [[ "$stderr" == *'NCCL lost a peer or its network during "all_gather"'* ]]
+}
+
+@test "nccl_bw.sh measures NCCL where nvidia-smi tells of GPUs, a rank on each" {
+    mkdir "$BATS_TEST_TMPDIR/bin"
+    printf '#!/bin/sh\nprintf "GPU %%d: emulated\\n" 0 1 2\n' >"$BATS_TEST_TMPDIR/bin/nvidia-smi"
+    chmod +x "$BATS_TEST_TMPDIR/bin/nvidia-smi"
+    export DPTRAIN_BIN=$root/build/emu/dptrain PATH=$BATS_TEST_TMPDIR/bin:$PATH
+    run --separate-stderr "$root/scripts/nccl_bw.sh" -b 1K -e 1K -d half --out "$BATS_TEST_TMPDIR/records" -- --quick \
+        --budget 0.02
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ "${lines[0]}" == "# 3 GPUs here: measuring NCCL" ]]
+    [[ "$output" == *"# all_reduce, nccl, NCCL 2."*": 3 ranks on 1 host"* ]]
+    run --separate-stderr "$root/scripts/nccl_bw.sh" -np 2 -b 1K -e 1K --out "$BATS_TEST_TMPDIR/records" -- --quick \
+        --budget 0.02 --device cpu
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"# all_reduce, mpi, Open MPI"* ]]
 }

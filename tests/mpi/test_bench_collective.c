@@ -112,7 +112,7 @@ static bool all_calls_are_right(collective_kind_t kind, collective_type_t type, 
 static void test_all(void)
 {
     for (collective_kind_t kind = 0; kind < COLLECTIVE_KINDS; kind++)
-        for (collective_type_t type = 0; type < COLLECTIVE_TYPES; type++)
+        for (collective_type_t type = 0; type < COLLECTIVE_MPI_TYPES; type++)
             for (collective_op_t op = 0; op < (reduces(kind) ? COLLECTIVE_OPS : 1); op++)
                 OK_ALL(all_calls_are_right(kind, type, op), "%s of %s%s%s", kind_names[kind],
                        collective_type_names[type], reduces(kind) ? ", " : "",
@@ -152,7 +152,7 @@ int main(void)
     comm_options_t options = {.name = "mpi", .timeout_sec = 60, .abort_job = abort_job};
     err_t err = comm_open(&options, &comm);
     tap_quiet = !log_speaks();
-    tap_plan(3 * COLLECTIVE_TYPES * COLLECTIVE_OPS + 5 * COLLECTIVE_TYPES + 4);
+    tap_plan(3 * COLLECTIVE_MPI_TYPES * COLLECTIVE_OPS + 5 * COLLECTIVE_MPI_TYPES + 4);
     if (err != ERR_OK) return 1;
     n_room = (size_t)comm->size * MAX_COUNT * 8 + GUARD;
     OK_ALL(mem_new(n_room, "test", &send) == ERR_OK && mem_new(n_room, "test", &recv) == ERR_OK, "memory");

@@ -20,7 +20,7 @@ static void abort_job(err_t code)
 
 /* A work that counts. */
 typedef struct counter {
-    int64_t n_runs, n_prepared, n_runs_at_prepare;
+    int64_t n_runs, n_prepared, n_runs_at_prepare, n_finished, n_runs_at_finish;
     bool prepared_between; /* never two runs without a prepare */
     double sleep_sec;
     int64_t fail_at; /* 0: never */
@@ -43,6 +43,16 @@ static err_t count_prepare(void *context)
     if (c->n_prepared > 0 && c->n_runs != c->n_runs_at_prepare + 1) c->prepared_between = false;
     c->n_prepared++;
     c->n_runs_at_prepare = c->n_runs;
+    return ERR_OK;
+}
+
+/* As long as a launch and a wait, whatever was given before. */
+static err_t count_finish(void *context)
+{
+    counter_t *c = context;
+    c->n_finished++;
+    c->n_runs_at_finish = c->n_runs;
+    clock_sleep(50e-6);
     return ERR_OK;
 }
 
@@ -102,6 +112,20 @@ static void test_prepare(bench_t *bench)
     bench_result_free(&r);
 }
 
+/* Work that is only given to a device: many iterations share one wait, which is in their time. */
+static void test_finish(bench_t *bench)
+{
+    counter_t c = {0};
+    bench_work_t work = {.what = "given away", .context = &c, .run = count_run, .finish = count_finish};
+    bench_result_t r;
+    OK_ALL(bench_measure(bench, &work, 1, &r) == ERR_OK, "a work that has to be waited for");
+    OK_ALL(c.n_finished >= r.n && c.n_runs_at_finish == c.n_runs, "is waited for at the end of every sample");
+    OK_ALL(r.per_sample > 1 && c.n_runs >= r.n * r.per_sample && c.n_finished < c.n_runs,
+           "which is of several iterations");
+    OK_ALL(r.min * (double)r.per_sample >= 50e-6, "and holds the wait");
+    bench_result_free(&r);
+}
+
 /* Several works, one of them on rank 0 alone. */
 static void test_turns(bench_t *bench)
 {
@@ -153,11 +177,12 @@ int main(void)
     comm_options_t comm = {.name = "mpi", .timeout_sec = 60, .abort_job = abort_job};
     if (comm_open(&comm, &bench.comm) != ERR_OK) return 1;
     tap_quiet = bench.comm->rank != 0;
-    tap_plan(24);
+    tap_plan(28);
     bench.runtime.comm = bench.comm;
     test_short(&bench);
     test_slowest(&bench);
     test_prepare(&bench);
+    test_finish(&bench);
     test_turns(&bench);
     test_memory(&bench);
     test_errors(&bench); /* last: it leaves the signal behind */

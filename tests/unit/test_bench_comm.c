@@ -1,5 +1,6 @@
 /* What `bench comm` works out by itself: nccl-tests' figures and sizes, and the data that proves a
  * collective: exact in every order, and nothing wrong with it goes unnoticed. */
+#include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -7,6 +8,7 @@
 #include "bench/comm_check.h"
 #include "bench/comm_plan.h"
 #include "cluster/machine.h"
+#include "tensor/half.h"
 #include "tests/tap.h"
 
 enum { COUNT = 1009, MAX_RANKS = 300 };
@@ -114,13 +116,62 @@ static void test_plan(void)
     OK(refused("all_redcue", "float", "sum", "mpi", "did you mean 'all_reduce'"), "an unknown test");
     OK(refused("reduce", "flaot", "sum", "mpi", "did you mean 'float'"), "an unknown type");
     OK(refused("reduce", "float", "summ", "mpi", "did you mean 'sum'"), "an unknown operation");
-    OK(refused("reduce", "float", "sum", "quic", "there are: mpi, host"), "an unknown communicator");
+    OK(refused("reduce", "float", "sum", "quic", "there are: mpi, host, nccl, auto"),
+       "an unknown communicator");
     OK(refused("", "float", "sum", "mpi", "unknown word ''"), "an empty list");
     OK(refused("reduce", "half", "sum", "mpi", "MPI cannot") &&
-           refused("reduce", "bfloat16", "sum", "mpi", "MPI cannot"),
+           refused("reduce", "float,bfloat16", "sum", "nccl,mpi", "--datatype bfloat16: MPI cannot") &&
+           refused("reduce", "f8e5m2", "sum", "nccl", "int8 moves the same bytes"),
        "types that MPI lacks");
     OK(refused("reduce", "float", "avg", "mpi", "MPI has no average"), "an operation that MPI lacks");
-    OK(refused("reduce", "float", "sum", "nccl", "not in this build"), "a communicator that is not built");
+    OK(refused("reduce", "float", "sum", "auto,mpi", "auto stands alone"), "auto and another");
+}
+
+/* What is chosen, or the words of the refusal. */
+static const char *settled(const char *tests, const char *types, const char *communicators, bool on_device,
+                           bool in_place)
+{
+    comm_plan_t p;
+    if (comm_plan_parse(tests, types, "sum", communicators, &p) != ERR_OK) return "not parsed";
+    if (comm_plan_settle(&p, on_device, in_place) != ERR_OK) return err_message();
+    return p.by_auto               ? "auto"
+           : p.by_nccl && p.by_mpi ? "both"
+           : p.by_nccl             ? "nccl"
+           : p.by_mpi              ? "mpi"
+                                   : "host";
+}
+
+static void test_settle(void)
+{
+    OK(strcmp(settled("reduce", "float", "auto", false, false), "mpi") == 0 &&
+           strcmp(settled("reduce", "half", "auto", true, false), "nccl") == 0,
+       "auto: NCCL where gradients are on GPUs, else MPI");
+    OK(strcmp(settled("reduce", "all", "mpi,nccl", true, false), "both") == 0 &&
+           strcmp(settled("reduce", "float", "host", true, false), "host") == 0,
+       "what was named");
+    OK(strstr(settled("reduce", "half", "auto", false, false), "--datatype half: MPI cannot"),
+       "no half by MPI");
+    OK(strstr(settled("reduce", "float", "nccl", false, false), "--comm nccl"), "no NCCL without GPUs");
+    OK(strstr(settled("reduce,alltoall", "float", "nccl", true, true), "does alltoall out of place only") &&
+           strcmp(settled("all", "float", "nccl", true, true), "nccl") == 0,
+       "what NCCL does not do in place is refused, or left out of all");
+}
+
+/* Through float and back; every value that a half has. */
+static void test_halves(void)
+{
+    bool right = true;
+    for (int bits = 0; bits < 1 << 16; bits++) {
+        float wide = bf16_to_float((uint16_t)bits);
+        int exponent = bits >> 10 & 31;
+        right &= bf16_from_exact(wide) == bits;
+        if (exponent > 0 && exponent < 31) right &= half_from_exact(half_to_float((uint16_t)bits)) == bits;
+    }
+    OK(right, "16-bit floats to float and back");
+    OK(half_to_float(0x3c00) == 1 && half_to_float(0xc100) == -2.5F && half_to_float(0x7bff) == 65504 &&
+           half_to_float(0x0001) == 0x1p-24F && half_to_float(0x7c00) == INFINITY &&
+           isnan(half_to_float(0x7e00)) && half_from_exact(0) == 0 && bf16_to_float(0xc020) == -2.5F,
+       "known numbers as half and bfloat16");
 }
 
 static void test_long_names(void)
@@ -151,6 +202,19 @@ static void test_long_names(void)
         if (op == COLLECTIVE_PROD) *x *= y;                                                                  \
     } while (0)
 
+/* The sum of two is rounded: what is no longer exact left its range. */
+#define COMBINE_HALF(to_float, from_float)                                                                   \
+    do {                                                                                                     \
+        uint16_t *x = (uint16_t *)a + i;                                                                     \
+        float u = to_float(*x), v = to_float(((const uint16_t *)b)[i]), r = 0;                               \
+        if (op == COLLECTIVE_MAX) r = u > v ? u : v;                                                         \
+        if (op == COLLECTIVE_MIN) r = u < v ? u : v;                                                         \
+        if (op == COLLECTIVE_SUM) r = u + v;                                                                 \
+        if (op == COLLECTIVE_PROD) r = u * v;                                                                \
+        *x = from_float(r);                                                                                  \
+        fits &= to_float(*x) == r;                                                                           \
+    } while (0)
+
 static bool combine(collective_type_t type, collective_op_t op, void *a, const void *b)
 {
     bool fits = true;
@@ -175,6 +239,12 @@ static bool combine(collective_type_t type, collective_op_t op, void *a, const v
             break;
         case COLLECTIVE_FLOAT:
             COMBINE_REAL(float);
+            break;
+        case COLLECTIVE_HALF:
+            COMBINE_HALF(half_to_float, half_from_exact);
+            break;
+        case COLLECTIVE_BFLOAT16:
+            COMBINE_HALF(bf16_to_float, bf16_from_exact);
             break;
         default:
             COMBINE_REAL(double);
@@ -352,11 +422,13 @@ static void test_gibibyte(void)
 
 int main(void)
 {
-    tap_plan(42);
+    tap_plan(49);
     test_factors();
     test_rounding();
     test_sizes();
     test_plan();
+    test_settle();
+    test_halves();
     test_long_names();
     test_reductions();
     test_moves();
