@@ -39,7 +39,7 @@ on_gpu() { train 0 "$1" --device cuda "${@:2}"; }
 
 # Steps 11 and on are recorded ones.
 lenet=(--model lenet5 --batch 4 --lr 0.01)
-mlp=(--model mlp --batch 8 --steps 13)
+mlp=(--model mlp --batch 8 --steps 12)
 
 # It ends with this code, in one message with these words.
 ends_with() { # CODE WORDS COMMAND...
@@ -52,9 +52,9 @@ ends_with() { # CODE WORDS COMMAND...
 }
 
 @test "LeNet-5 trains and is evaluated as on the CPU, and its layers are timed" {
-    on_cpu "$out-cpu" "${lenet[@]}" --steps 13
-    on_gpu "$out" "${lenet[@]}" "${im2col[@]}" --steps 13
-    [ "$(losses "$out" | wc -l)" -eq 13 ]
+    on_cpu "$out-cpu" "${lenet[@]}" --steps 12
+    on_gpu "$out" "${lenet[@]}" "${im2col[@]}" --steps 12
+    [ "$(losses "$out" | wc -l)" -eq 12 ]
     close_curves "$out-cpu" "$out" 1e-4
     jq -es 'map(select(.record == "profile")) | length == 1 and (.[0].layers | length == 5)
         and all(.[0].layers[]; .forward_sec > 0 and .backward_sec > 0)' "$out/metrics.jsonl"
@@ -77,7 +77,8 @@ ends_with() { # CODE WORDS COMMAND...
 
 @test "--accumulate and --clip-norm: as on the CPU; a step whose norm the host sees is recorded up to there" {
     for parts in 1 2; do
-        with=("${mlp[@]}" --optimizer adamw --clip-norm 0.5 --accumulate "$parts")
+        with=(--model mlp --batch 8 --steps $((parts == 1 ? 12 : 3)) --optimizer adamw --clip-norm 0.5
+            --accumulate "$parts")
         on_cpu "$out-cpu$parts" "${with[@]}"
         on_gpu "$out-gpu$parts" "${with[@]}"
         close_curves "$out-cpu$parts" "$out-gpu$parts" 1e-4
@@ -106,11 +107,11 @@ ends_with() { # CODE WORDS COMMAND...
 
 # After the first step the velocity is the gradient.
 first_gradient() { # FOLDER
-    h5dump -y -w 1 -m %.9g -d /optimizer/velocity/fc1/weight "$1/ckpt-000000000001.h5" | grep -oE '^ +-?[0-9][0-9.e+-]*'
+    h5dump -y -w 1 -m %.9g -d /optimizer/velocity/fc2/weight "$1/ckpt-000000000001.h5" | grep -oE '^ +-?[0-9][0-9.e+-]*'
 }
 
 # Rounding to a bfloat16 is off by 0.0015 of a number (root mean square; 2^-8 at most); a sum of two ranks is rounded
-# once more. Measured: 0.0024. The loss goes as fp32; later ones differ by what training makes of that.
+# once more. Measured: 0.0023. The loss goes as fp32; later ones differ by what training makes of that.
 @test "--wire bf16 rounds gradients, not the loss" {
     export DPTRAIN_EMU_GPUS=2
     for wire in fp32 bf16; do
@@ -119,7 +120,7 @@ first_gradient() { # FOLDER
     done
     diff <(losses "$out-fp32") <(losses "$out-bf16")
     error=$(paste "$BATS_TEST_TMPDIR/fp32" "$BATS_TEST_TMPDIR/bf16" |
-        awk '{ e += ($1 - $2) ^ 2; g += $1 ^ 2 } END { print NR == 200704 ? sqrt(e / g) : "nothing" }')
+        awk '{ e += ($1 - $2) ^ 2; g += $1 ^ 2 } END { print NR == 32768 ? sqrt(e / g) : "nothing" }')
     echo "relative error of the gradient: $error"
     between 0.001 "$error" 0.004
 }
@@ -152,7 +153,9 @@ first_gradient() { # FOLDER
 }
 
 @test "tf32 and bf16 are near fp32 and not the same; tf32 is the GPU's alone" {
-    for precision in fp32 tf32 bf16; do on_gpu "$out-$precision" "${mlp[@]}" --precision "$precision"; done
+    for precision in fp32 tf32 bf16; do
+        on_gpu "$out-$precision" --model mlp --batch 8 --steps 4 --precision "$precision"
+    done
     for precision in tf32 bf16; do
         far=$(distance "$out-fp32" "$out-$precision")
         echo "$precision: $far"
@@ -164,7 +167,7 @@ first_gradient() { # FOLDER
 @test "out of device memory: what was asked for, what is free, and what to lower; exit code 4" {
     for bytes in 100000 3000000; do
         DPTRAIN_EMU_MEMORY=$bytes ends_with 4 "MiB wanted" on_gpu "$out" "${mlp[@]}"
-        [[ $output =~ "GPU 0 has no memory for "[a-z\ ]+": "[0-9.]+" MiB wanted, "[0-9.]+" of "[0-9.]+" MiB free; lower --batch" ]]
+        grep -qE 'no memory for [a-z ]+: [0-9.]+ MiB wanted, [0-9.]+ of [0-9.]+ MiB free; lower --batch' <<<"$output"
         [[ $output == *"--workspace"* ]]
         rm -rf "$out"
     done
@@ -225,5 +228,5 @@ first_gradient() { # FOLDER
         --mem-bytes 98304
     jq -es 'map(select(.record == "bench")) | (map(.case) | unique) == ["conv", "gemm", "mem", "step"]
         and all(.p50 > 0 and (.case == "step" or .key.device == "cuda"))' "$records"
-    jq -es 'map(select(.record == "bench" and (.case == "gemm" or .case == "conv"))) | all(.metrics.wrong == 0)' "$records"
+    jq -es 'map(select(.case == "gemm" or .case == "conv")) | length > 0 and all(.metrics.wrong == 0)' "$records"
 }
