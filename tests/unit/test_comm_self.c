@@ -35,7 +35,11 @@ static void test_choice(void)
     launcher(3);
     OK(refused("self", "3", "--comm mpi"), "self under a launcher with several ranks is refused");
     launcher(0);
+#ifdef DPTRAIN_CUDA
+    tap_skip("this build has NCCL");
+#else
     OK(refused("nccl", "NCCL", "--comm mpi"), "nccl is refused in a build without it");
+#endif
     OK(refused("gossip", "gossip", "auto"), "an unknown name is refused, the known ones are named");
     launcher(1);
     comm_t *comm = NULL;
