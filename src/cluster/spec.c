@@ -25,7 +25,8 @@ typedef struct groups {
 typedef struct nodes {
     groups_t groups;
     int n;
-    int chief_line; /* 0: none so far */
+    int chief_line;              /* 0: none so far */
+    const yaml_node_t *no_login; /* the first that has no ssh_config and is not the chief */
 } nodes_t;
 
 static err_t read_envs(const spec_t *spec, const yaml_node_t *map, group_t *group)
@@ -165,10 +166,7 @@ static err_t read_node(const spec_t *spec, const yaml_node_t *map, nodes_t *node
                  nodes->chief_line);
     if (is_chief) nodes->chief_line = spec_line(map);
     if (f.at[SSH_CONFIG]) return read_login(spec, f.at[SSH_CONFIG], &nodes->groups, host);
-    if (!is_chief)
-        RAISE_AT(spec, map,
-                 "%s is not the chief and has no ssh_config; name a group of ssh: that says how to log in",
-                 address);
+    if (!is_chief && !nodes->no_login) nodes->no_login = map;
     return ERR_OK;
 }
 
@@ -189,6 +187,10 @@ static err_t read_document(const spec_t *spec)
         TRY(read_node(spec, spec_node(spec, f.at[NODES]->data.sequence.items.start[i]), &nodes));
     if (nodes.n > 0 && !nodes.chief_line)
         RAISE_AT(spec, f.at[NODES], "no node is the chief; one has chief: true, the one where rank 0 runs");
+    if (nodes.no_login)
+        RAISE_AT(spec, nodes.no_login,
+                 "a node that is not the chief wants ssh_config, the name of a group of ssh: "
+                 "that says how to log in");
     return ERR_OK;
 }
 
@@ -200,42 +202,69 @@ static err_t raise_parser(const yaml_parser_t *parser, const hosts_t *hosts)
     /* Of a byte that is no character the place is known by its number. */
     if (parser->error == YAML_READER_ERROR) {
         line = 1;
-        for (size_t i = 0; i < parser->problem_offset; i++) line += parser->input.string.start[i] == '\n';
+        const unsigned char *text = parser->input.string.start, *end = parser->input.string.end;
+        for (size_t i = 0; i < parser->problem_offset && text + i < end; i++) line += text[i] == '\n';
     }
     return hosts_at_line(err_raise(ERR_DATA, __FILE__, __LINE__, "not YAML: %s%s%s", parser->problem,
                                    parser->context ? " " : "", parser->context ? parser->context : ""),
                          hosts, line);
 }
 
-static err_t parse(yaml_parser_t *parser, hosts_t *hosts)
+/* One document, of a shape that a spec may have: libyaml takes time by the square of the depth, and of the
+ * anchors. */
+static err_t look_over(yaml_parser_t *parser, hosts_t *hosts)
 {
-    yaml_document_t document, second;
-    if (!yaml_parser_load(parser, &document)) return raise_parser(parser, hosts);
-    spec_t spec = {.hosts = hosts, .document = &document};
-    err_t err = read_document(&spec);
-    if (err == ERR_OK && !yaml_parser_load(parser, &second))
-        err = raise_parser(parser, hosts);
-    else if (err == ERR_OK) {
-        yaml_node_t *root = yaml_document_get_root_node(&second);
-        if (root)
-            err =
-                hosts_at_line(err_raise(ERR_DATA, __FILE__, __LINE__, "a second document (---) begins here"),
-                              hosts, spec_line(root));
-        yaml_document_delete(&second);
+    enum { MAX_DEPTH = 16, MAX_ANCHORS = 256 };
+    int depth = 0, n_anchors = 0, n_documents = 0;
+    for (bool at_end = false; !at_end;) {
+        yaml_event_t event;
+        const char *wrong = NULL;
+        if (!yaml_parser_parse(parser, &event)) return raise_parser(parser, hosts);
+        int line = 1 + (int)event.start_mark.line;
+        at_end = event.type == YAML_STREAM_END_EVENT;
+        depth += event.type == YAML_SEQUENCE_START_EVENT || event.type == YAML_MAPPING_START_EVENT;
+        depth -= event.type == YAML_SEQUENCE_END_EVENT || event.type == YAML_MAPPING_END_EVENT;
+        n_documents += event.type == YAML_DOCUMENT_START_EVENT;
+        n_anchors += (event.type == YAML_SCALAR_EVENT && event.data.scalar.anchor) ||
+                     (event.type == YAML_SEQUENCE_START_EVENT && event.data.sequence_start.anchor) ||
+                     (event.type == YAML_MAPPING_START_EVENT && event.data.mapping_start.anchor);
+        if (depth > MAX_DEPTH) wrong = "lists and maps in one another, deeper than any resource spec";
+        if (n_anchors > MAX_ANCHORS) wrong = "more anchors (&) than any resource spec needs";
+        if (n_documents > 1) wrong = "a second document (---) begins here";
+        yaml_event_delete(&event);
+        if (wrong) return hosts_at_line(err_raise(ERR_DATA, __FILE__, __LINE__, "%s", wrong), hosts, line);
     }
+    return ERR_OK;
+}
+
+static err_t read_tree(yaml_parser_t *parser, hosts_t *hosts)
+{
+    yaml_document_t document;
+    if (!yaml_parser_load(parser, &document)) return raise_parser(parser, hosts);
+    spec_t spec = {hosts, &document};
+    err_t err = read_document(&spec);
     yaml_document_delete(&document);
     return err == ERR_OK ? hosts_complete(hosts) : err;
 }
 
-err_t hosts_read_spec(const char *text, const char *name, hosts_t *out)
+typedef err_t pass_t(yaml_parser_t *parser, hosts_t *hosts);
+
+static err_t pass_over(const char *text, hosts_t *hosts, pass_t *pass)
 {
     yaml_parser_t parser;
-    *out = (hosts_t){0};
-    if (!yaml_parser_initialize(&parser)) RAISE(ERR_SYSTEM, "no memory is left to read %s", name);
+    if (!yaml_parser_initialize(&parser)) RAISE(ERR_SYSTEM, "no memory is left to read %s", hosts->source);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, strlen(text));
-    err_t err = arena_text(&out->arena, name, strlen(name), &out->source);
-    if (err == ERR_OK) err = parse(&parser, out);
+    err_t err = pass(&parser, hosts);
     yaml_parser_delete(&parser);
+    return err;
+}
+
+err_t hosts_read_spec(const char *text, const char *name, hosts_t *out)
+{
+    *out = (hosts_t){0};
+    err_t err = arena_text(&out->arena, name, strlen(name), &out->source);
+    if (err == ERR_OK) err = pass_over(text, out, look_over);
+    if (err == ERR_OK) err = pass_over(text, out, read_tree);
     if (err != ERR_OK) hosts_free(out);
     return err;
 }

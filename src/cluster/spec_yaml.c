@@ -54,6 +54,19 @@ err_t spec_key(const spec_t *spec, const yaml_node_t *map, int i, const char *wh
     return spec_text(spec, *node, what, out);
 }
 
+static err_t unknown_key(const char *key, const char *what, const char *const *keys, int n_keys)
+{
+    char list[256] = "";
+    const char *nearest = opt_nearest(key, keys, n_keys);
+    quoted_t shown = hosts_quote(key, strlen(key));
+    if (nearest) RAISE(ERR_DATA, "%s: unknown key '%s'; did you mean '%s'?", what, shown.text, nearest);
+    for (int k = 0; k < n_keys; k++) {
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s", k ? ", " : "", keys[k]);
+    }
+    RAISE(ERR_DATA, "%s: unknown key '%s'; known are %s", what, shown.text, list);
+}
+
 err_t spec_fields(const spec_t *spec, const yaml_node_t *map, const char *what, const char *const *keys,
                   fields_t *out)
 {
@@ -69,13 +82,8 @@ err_t spec_fields(const spec_t *spec, const yaml_node_t *map, const char *what, 
         int k = 0;
         TRY(spec_key(spec, map, i, what, &node, &key));
         while (k < n_keys && strcmp(keys[k], key) != 0) k++;
-        if (k == n_keys) {
-            const char *nearest = opt_nearest(key, keys, n_keys);
-            quoted_t shown = hosts_quote(key, strlen(key));
-            RAISE_AT(spec, node, "%s: unknown key '%s'; %s%s%s", what, shown.text,
-                     nearest ? "did you mean '" : "the first of those it may have is '",
-                     nearest ? nearest : keys[0], nearest ? "'?" : "'");
-        }
+        if (k == n_keys)
+            return hosts_at_line(unknown_key(key, what, keys, n_keys), spec->hosts, spec_line(node));
         if (seen[k]) RAISE_AT(spec, node, "%s: %s is there twice", what, key);
         seen[k] = true;
         yaml_node_t *value = spec_node(spec, map->data.mapping.pairs.start[i].value);
