@@ -1,0 +1,474 @@
+/* RUN np=0
+ *
+ * Host descriptions: the three forms, what is refused and where, filters, and what is written of them. */
+#include "tests/tap.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/rng.h"
+#include "cluster/hosts.h"
+
+typedef err_t reader_t(const char *text, const char *name, hosts_t *out);
+
+static err_t read_list(const char *text, const char *name, hosts_t *out)
+{
+    (void)name;
+    return hosts_read_list(text, out);
+}
+
+static char written[1 << 16];
+
+/* As the shell scripts see it. */
+static const char *tsv(const hosts_t *hosts)
+{
+    FILE *out = fmemopen(written, sizeof written, "w");
+    hosts_write_tsv(hosts, out);
+    fclose(out);
+    return written;
+}
+
+static void check_reads(reader_t *reader, const char *text, const char *expected, const char *what)
+{
+    hosts_t hosts;
+    err_t err = reader(text, "file", &hosts);
+    bool same = err == ERR_OK && strcmp(tsv(&hosts), expected) == 0;
+    OK(same, "%s", what);
+    if (!same) printf("# %s\n", err == ERR_OK ? written : err_message());
+    hosts_free(&hosts);
+}
+
+typedef struct refusal {
+    const char *text, *message; /* a part of it */
+} refusal_t;
+
+static void check_refusals(reader_t *reader, const refusal_t *cases, int n)
+{
+    for (int i = 0; i < n; i++) {
+        hosts_t hosts;
+        err_t err = reader(cases[i].text, "file", &hosts);
+        bool refused = err == ERR_DATA && strstr(err_message(), cases[i].message);
+        OK(refused && !hosts.at, "refused: %s", cases[i].message);
+        if (!refused) printf("# code %d: %s\n", err, err == ERR_OK ? "" : err_message());
+        hosts_free(&hosts);
+    }
+}
+
+#define N_OF(array) ((int)(sizeof(array) / sizeof(array)[0]))
+
+static const refusal_t bad_hostfiles[] = {
+    {"", "file names no host"},
+    {"# nothing\n\n  \t\r\n", "file names no host"},
+    {"a slots=1\n\nb slots=1\na slots=2\n", "file:4: the host a was there before, in line 1"},
+    {"Node.x\nb\nnode.X\nb\n", "file:3: the host node.X was there before, in line 1"},
+    {"fe80::1\nFE80:0:0::1\n", "file:2: the host FE80:0:0::1 was there before, in line 1"},
+    {"ok\na slot=4\n", "file:2: 'slot' is not known; did you mean slots=N?"},
+    {"a 4\n", "file:1: '4' is not known; a line is NAME slots=N"},
+    {"a slots\n", "file:1: 'slots' wants a number"},
+    {"a slots=\n", "file:1: slots=: a whole number"},
+    {"a slots=0\n", "file:1: slots=0: a whole number from 1"},
+    {"a slots=-1\n", "slots=-1"},
+    {"a slots=4x\n", "slots=4x"},
+    {"a slots=1048577\n", "slots=1048577"},
+    {"a slots=4294967297\n", "slots=4294967297"},
+    {"a slots=1 slots=1\n", "file:1: slots= is there twice"},
+    {"a max_slots=2 slots=4\n", "file:1: max_slots=2 is less than slots=4"},
+    {"slots=4\n", "file:1: a line begins with the host's name"},
+    {"-oProxyCommand=x\n", "file:1: "},
+    {"-x slots=1\n", "'-x' is not a host name"},
+    {"me@node slots=1\n", "'me@node' holds a user"},
+    {"$(reboot)\n", "is not a host name"},
+    {"a;b\n", "is not a host name"},
+    {"a#b\n", "'a#b' is not a host name"},
+    {"a..b\n", "is not a host name"},
+    {"n\xC3\xB6rd\n", "'n\xC3\xB6rd' is not a host name"},
+    {"a\x1B[2J\n", "'a?[2J' is not a host name"},
+    {"10.0.0.256\n", "'10.0.0.256' is not an IPv4 address"},
+    {"10.0.1\n", "is not an IPv4 address"},
+    {"7\n", "'7' is not an IPv4 address"},
+    {"fe80::1::2\n", "neither a host name nor an IPv6 address"},
+    {"[fe80::1] slots=1\n", "neither a host name nor an IPv6 address"},
+    {"fe80::1%\n", "neither a host name nor an IPv6 address"},
+    {"localhost slots=2\nb slots=2\n", "file:1: localhost is another machine for each of the 2 hosts"},
+    {"b\n127.1.2.3\n", "file:2: 127.1.2.3 is another machine"},
+    {"b\n::1\n", "file:2: ::1 is another"},
+    {"b\n::ffff:127.0.0.1\n", "file:2: ::ffff:127.0.0.1 is another"},
+};
+
+static void check_hostfiles(void)
+{
+    check_reads(hosts_read_hostfile, "node1 slots=4\nnode2 slots=8 max_slots=9\n",
+                "node1\t4\t-\t-\t-\t-\tyes\t-\t-\nnode2\t8\t-\t-\t-\t-\tno\t-\t-\n",
+                "a hostfile; its first host is the chief");
+    check_reads(
+        hosts_read_hostfile,
+        "\xEF\xBB\xBF# all\r\n\r\n  node-1.x\tslots = 4 max-slots= 4 # four\r\n#b\nn_2 slots=2#two\n10.0.0.2",
+        "node-1.x\t4\t-\t-\t-\t-\tyes\t-\t-\nn_2\t2\t-\t-\t-\t-\tno\t-\t-\n"
+        "10.0.0.2\t1\t-\t-\t-\t-\tno\t-\t-\n",
+        "a mark at the begin, CR LF, comments, blanks around =, no slots, no newline at the end");
+    check_reads(hosts_read_hostfile, "fe80::1%eth0 slots=2\nfe80::1%eth1 slots=2\n",
+                "fe80::1%eth0\t2\t-\t-\t-\t-\tyes\t-\t-\nfe80::1%eth1\t2\t-\t-\t-\t-\tno\t-\t-\n",
+                "IPv6 addresses of two zones are two hosts");
+    check_reads(hosts_read_hostfile, "localhost slots=2\n", "localhost\t2\t-\t-\t-\t-\tyes\t-\t-\n",
+                "localhost alone");
+    check_refusals(hosts_read_hostfile, bad_hostfiles, N_OF(bad_hostfiles));
+}
+
+static const refusal_t bad_lists[] = {
+    {"", "the list of hosts, place 1: a host without a name"},
+    {"a:1,,b:1", "place 2: a host without a name"},
+    {"a:1,", "place 2: a host without a name"},
+    {"a:0", "place 1: 'a:0': slots are a whole number from 1"},
+    {"a:", "'a:': slots are"},
+    {"a:1,b:two", "place 2: 'b:two'"},
+    {"a:1,b:1,A:2", "place 3: the host A was there before, in place 1"},
+    {"fe80::1:4", "an IPv6 address is in brackets: [fe80::1]:4"},
+    {"[fe80::1", "has no ]"},
+    {"[fe80::1]4", "is not [ADDRESS]:SLOTS"},
+    {"[node]:4", "brackets are for IPv6 addresses"},
+    {"a:1,127.0.0.1:1", "place 2: 127.0.0.1 is another machine"},
+};
+
+static void check_lists(void)
+{
+    check_reads(read_list, "a:2,b,10.0.0.3:1,[fe80::1]:4,[fe80::2]",
+                "a\t2\t-\t-\t-\t-\tyes\t-\t-\nb\t1\t-\t-\t-\t-\tno\t-\t-\n10.0.0.3\t1\t-\t-\t-\t-\tno\t-\t-\n"
+                "fe80::1\t4\t-\t-\t-\t-\tno\t-\t-\nfe80::2\t1\t-\t-\t-\t-\tno\t-\t-\n",
+                "a list");
+    check_refusals(read_list, bad_lists, N_OF(bad_lists));
+}
+
+#define GROUP "ssh: {g: {username: u, port: 2200}}\n"
+
+static const char good_spec[] =
+    "nodes:\n"
+    "  - address: node2\n"
+    "    gpus: [3, 1]\n"
+    "    ssh_config: g\n"
+    "    port: 2222\n"
+    "  - {address: 10.0.0.1, cpus: [0], gpus: 2, chief: yes, network_bandwidth: 2.5}\n"
+    "  - {address: 'fe80::1', cpus: 3, gpus: [], ssh_config: g}\n"
+    "  - {address: node4, gpus: 0, chief: false, ssh_config: h}\n"
+    "ssh:\n"
+    "  g:\n"
+    "    key_file: /keys/a b\n"
+    "    username: 'ubuntu'\n"
+    "    port: 2200\n"
+    "    shared_envs: {LD_LIBRARY_PATH: '/x:/y', DEBUG: 1, EMPTY: ''}\n"
+    "    env_file: job.env\n"
+    "    setup: |\n"
+    "      source /opt/activate && ulimit -l unlimited\n"
+    "  h: {python_venv: . /v}\n";
+
+static const refusal_t bad_specs[] = {
+    {"", "file is empty"},
+    {"# nothing\n", "file is empty"},
+    {"ssh: {}\n", "file:1: there is no nodes:"},
+    {"nodes:\n", "there is no nodes:"},
+    {"nodes: []\n", "file names no host"},
+    {"nodes: {address: a}\n", "file:1: nodes: a list is wanted"},
+    {"- address: a\n", "a map (key: value) is wanted"},
+    {"nodes:\n- a\n", "file:2: nodes: a map (key: value) is wanted"},
+    {"node: [{address: a}]\n", "file:1: a resource spec: unknown key 'node'; did you mean 'nodes'?"},
+    {"nodes:\n- address: a\n  zone: 4\n",
+     "file:3: nodes: unknown key 'zone'; known are address, cpus, gpus, chief,"},
+    {"nodes:\n- address: a\n  gpu: 4\n", "file:3: nodes: unknown key 'gpu'; did you mean"},
+    {"nodes:\n- address: a\n  address: b\n", "file:3: nodes: address is there twice"},
+    {"nodes:\n- gpus: 4\n", "file:2: a node without its address"},
+    {"nodes:\n- address: [a]\n", "file:2: address: one value is wanted, not a list"},
+    {"nodes:\n- {address: a}\n- {address: b}\n", "file:2: no node is the chief"},
+    {"nodes:\n- {address: a, chief: false}\n", "no node is the chief"},
+    {GROUP "nodes:\n- {address: a, chief: true}\n- {address: b, chief: true}\n",
+     "file:4: b is a second chief; there is one already in line 3"},
+    {GROUP "nodes:\n- {address: a, chief: true}\n- {address: b}\n",
+     "file:4: a node that is not the chief wants ssh_config"},
+    {GROUP "nodes:\n- {address: a, chief: true}\n- {address: b, ssh_config: gg}\n",
+     "file:4: ssh_config: there is no 'gg' below ssh:; did you mean 'g'?"},
+    {"nodes: [{address: a, ssh_config: g}]\n", "there is no 'g' below ssh:"},
+    {GROUP "nodes:\n- {address: localhost, chief: true}\n- {address: b, ssh_config: g}\n",
+     "file:3: localhost is another"},
+    {GROUP "nodes:\n- {address: a, chief: true}\n- {address: A, ssh_config: g}\n",
+     "file:4: the host A was there before"},
+    {"nodes:\n- address: a\n  port: 65536\n", "file:3: port: '65536' is not a whole number from 1 to 65535"},
+    {"nodes: [{address: a, port: 0}]\n", "port: '0'"},
+    {"nodes: [{address: a, gpus: [0, 1, 0]}]\n", "gpus: 0 is there twice"},
+    {"nodes: [{address: a, gpus: [x]}]\n", "gpus: 'x' is not a whole number"},
+    {"nodes: [{address: a, gpus: -1}]\n", "gpus: '-1' is not a whole number"},
+    {"nodes: [{address: a, gpus: 1025}]\n", "gpus: '1025' is not a whole number from 0 to 1024"},
+    {"nodes: [{address: a, chief: 1}]\n", "chief: '1' is neither true nor false"},
+    {"nodes: [{address: a, network_bandwidth: 0}]\n", "is no number of Gbit/s above 0"},
+    {"nodes: [{address: a, network_bandwidth: 10G}]\n", "'10G' is no number of Gbit/s"},
+    {"nodes: [{address: a, network_bandwidth: nan}]\n", "is no number of Gbit/s"},
+    {"nodes: [{address: a}]\nssh:\n  g: {user: u}\n",
+     "file:3: ssh: unknown key 'user'; known are key_file, username,"},
+    {"nodes: [{address: a}]\nssh:\n  g: {port: ssh}\n", "file:3: port: 'ssh'"},
+    {"nodes: [{address: a}]\nssh:\n  g: {username: -oProxyCommand=x}\n",
+     "file:3: username '-oProxyCommand=x' is no user's"},
+    {"nodes: [{address: a}]\nssh:\n  g: {username: 'a b'}\n", "is no user's name"},
+    {"nodes: [{address: a}]\nssh:\n  g: {setup: \"a\\tb\"}\n", "file:3: setup holds a control character"},
+    {"nodes: [{address: a}]\nssh:\n  g:\n    setup: |\n      a\n      b\n", "setup has more than one line"},
+    {"nodes: [{address: a}]\nssh:\n  g: {setup: a\xC2\x9B}\n", "file:3: "},
+    {"nodes: [{address: a}]\nssh:\n  g: {key_file: '-'}\n", "key_file: a lone dash is no value"},
+    {"nodes: [{address: a}]\nssh:\n  g: {setup: a, python_venv: b}\n",
+     "python_venv is the older name of setup"},
+    {"nodes: [{address: a}]\nssh:\n  g: {shared_envs: {A B: 1}}\n", "'A B' cannot be the name of a variable"},
+    {"nodes: [{address: a}]\nssh:\n  g: {shared_envs: {A: 1, A: 2}}\n", "shared_envs: A is there twice"},
+    {"nodes: [{address: a}]\nssh: {g: {}, g: {}}\n", "file:2: ssh: g is there twice"},
+    {"nodes: [{address: a}]\n---\nnodes: [{address: b}]\n", "file:2: a second document"},
+    {"nodes:\n- address: a\n\tport: 4\n", "file:3: not YAML"},
+    {"nodes: [{address: a}\n", "not YAML"},
+    {"nodes: [{address: a}]\nx: \xFF\n", "file:2: not YAML"},
+    {"nodes: [{address: \"a\\0b\"}]\n", "address holds a zero character"},
+    {"nodes: &a [*a]\n", "a map (key: value) is wanted"},
+    {"nodes:\n- [[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]\n", "file:2: lists and maps in one another"},
+};
+
+static void check_specs(void)
+{
+    check_reads(
+        hosts_read_spec, good_spec,
+        "10.0.0.1\t2\t0,1\t-\t-\t-\tyes\t-\t-\n"
+        "node2\t2\t1,3\t2222\tubuntu\t/keys/a b\tno\tjob.env\tsource /opt/activate && ulimit -l unlimited\n"
+        "fe80::1\t3\t-\t2200\tubuntu\t/keys/a b\tno\tjob.env\tsource /opt/activate && ulimit -l unlimited\n"
+        "node4\t1\t-\t-\t-\t-\tno\t-\t. /v\n",
+        "a spec; the chief comes first, a node's port goes before its group's");
+    check_reads(hosts_read_spec, "nodes: [{address: localhost, gpus: }]\n",
+                "localhost\t1\t-\t-\t-\t-\tyes\t-\t-\n",
+                "one node needs no chief and no login, and may be localhost");
+    check_refusals(hosts_read_spec, bad_specs, N_OF(bad_specs));
+
+    hosts_t hosts;
+    OK_CALL(hosts_read_spec(good_spec, "file", &hosts), "a spec is read");
+    const host_t *node2 = &hosts.at[1];
+    OK(node2->n_envs == 3 && strcmp(node2->envs[0].name, "LD_LIBRARY_PATH") == 0 &&
+           strcmp(node2->envs[0].value, "/x:/y") == 0 && strcmp(node2->envs[2].value, "") == 0,
+       "with its environment");
+    OK(hosts.at[0].bandwidth_gbits == 2.5 && hosts.at[0].gpus == HOST_GPUS_KNOWN &&
+           hosts.at[2].gpus == HOST_GPUS_NONE && strcmp(node2->ssh_group, "g") == 0,
+       "bandwidth, GPUs and group");
+    hosts_free(&hosts);
+}
+
+static void check_home(void)
+{
+    const char *text = "nodes: [{address: a, ssh_config: g}]\nssh: {g: {key_file: ~/k, env_file: ~x/e}}\n";
+    setenv("HOME", "/home/me", 1);
+    check_reads(hosts_read_spec, text, "a\t1\t-\t-\t-\t/home/me/k\tyes\t~x/e\t-\n", "~/ is this user's home");
+    unsetenv("HOME");
+    check_reads(hosts_read_spec, text, "a\t1\t-\t-\t-\t~/k\tyes\t~x/e\t-\n",
+                "~/ stays where no home is known");
+}
+
+typedef struct filter_case {
+    const char *include, *exclude;
+    const char *kept; /* host:ids, or slots where all are left; NULL: refused */
+    const char *message;
+} filter_case_t;
+
+static const char filtered[] = "w0 slots=4\nw1 slots=4 max_slots=8\nw2 slots=2\n";
+
+static const filter_case_t filter_cases[] = {
+    {NULL, NULL, "w0=4 w1=4 w2=2 ", NULL},
+    {"", "", "w0=4 w1=4 w2=2 ", NULL},
+    {"w0@w1:0,2", NULL, "w0=4 w1:0,2 ", NULL},
+    {"w2@W0", NULL, "w0=4 w2=2 ", NULL},
+    {"w1:3,1", NULL, "w1:1,3 ", NULL},
+    {NULL, "w1:0", "w0=4 w1:1,2,3 w2=2 ", NULL},
+    {NULL, "w0", "w1=4 w2=2 ", NULL},
+    {NULL, "w0:0,1,2,3@w2", "w1=4 ", NULL},
+    {"w0", "w1", NULL, "exclude each other"},
+    {"w3", NULL, NULL, "--include: there is no host w3 in file"},
+    {NULL, "w3:0", NULL, "--exclude: there is no host w3 in file"},
+    {"w2:2", NULL, NULL, "w2 has no slot 2"},
+    {NULL, "w2:0,2", NULL, "w2 has no slot 2"},
+    {"w2:-1", NULL, NULL, "'-1' is not a slot's number"},
+    {"w2:", NULL, NULL, "'' is not a slot's number"},
+    {"w2:0,", NULL, NULL, "'' is not a slot's number"},
+    {"w2:0:1", NULL, NULL, "is no host"},
+    {"w2:0,0", NULL, NULL, "slot 0 of w2 is named twice"},
+    {"w2:0@w2:1", NULL, NULL, "w2 is named twice"},
+    {"w0@", NULL, NULL, "'' is no host"},
+    {"w0 w1", NULL, NULL, "'w0 w1' is no host"},
+    {NULL, "w0@w1@w2:0,1", NULL, "--exclude w0@w1@w2:0,1 leaves no host of file"},
+};
+
+static void list_kept(const hosts_t *hosts, char *out, size_t room)
+{
+    size_t used = 0;
+    out[0] = '\0';
+    for (int i = 0; i < hosts->n; i++) {
+        const host_t *host = &hosts->at[i];
+        used += (size_t)snprintf(out + used, room - used, host->ids ? "%s:" : "%s=%d", host->address,
+                                 host->slots);
+        for (int s = 0; host->ids && s < host->slots; s++)
+            used += (size_t)snprintf(out + used, room - used, "%s%d", s ? "," : "", host->ids[s]);
+        used += (size_t)snprintf(out + used, room - used, " ");
+    }
+}
+
+static void check_filters(void)
+{
+    for (int i = 0; i < N_OF(filter_cases); i++) {
+        const filter_case_t *c = &filter_cases[i];
+        hosts_t hosts;
+        char kept[256];
+        if (hosts_read_hostfile(filtered, "file", &hosts) != ERR_OK) abort();
+        err_t err = hosts_filter(&hosts, c->include, c->exclude);
+        list_kept(&hosts, kept, sizeof kept);
+        if (c->kept)
+            OK(err == ERR_OK && strcmp(kept, c->kept) == 0 && hosts.at[0].chief, "include %s, exclude %s: %s",
+               c->include ? c->include : "-", c->exclude ? c->exclude : "-", kept);
+        else
+            OK(err == ERR_USAGE && strstr(err_message(), c->message), "refused: %s", err_message());
+        hosts_free(&hosts);
+    }
+    hosts_t hosts;
+    OK_CALL(hosts_read_spec(good_spec, "file", &hosts), "a spec is read");
+    OK(hosts_filter(&hosts, "node2:0", NULL) == ERR_USAGE && strstr(err_message(), "node2 has no slot 0"),
+       "slots of a spec are the GPUs that it names");
+    hosts_free(&hosts);
+    OK_CALL(hosts_read_spec(good_spec, "file", &hosts), "again");
+    OK(hosts_filter(&hosts, "[fe80:0::1]:1,2@node2:3", NULL) == ERR_OK &&
+           strncmp(tsv(&hosts), "node2\t1\t3\t2222\tubuntu\t/keys/a b\tyes\t", 35) == 0 &&
+           strstr(written, "\nfe80::1\t2\t-\t"),
+       "IPv6 in brackets; the first that is left is chief; CPUs are no GPUs");
+    hosts_free(&hosts);
+}
+
+static void check_written(void)
+{
+    hosts_t hosts;
+    FILE *out;
+    OK_CALL(hosts_read_spec(good_spec, "file", &hosts), "a spec is read");
+    OK(hosts_default_login(&hosts, 22, "-x", NULL) == ERR_USAGE, "a user that ssh would take for an option");
+    OK(hosts_default_login(&hosts, 22, NULL, "a\nb") == ERR_USAGE, "a key file of two lines");
+    OK_CALL(hosts_default_login(&hosts, 23, "me", "100%"), "a login for those of which nothing is said");
+    OK(strstr(tsv(&hosts),
+              "10.0.0.1\t2\t0,1\t23\tme\t100%\tyes\t-\t-\nnode2\t2\t1,3\t2222\tubuntu\t/keys/a b\t"),
+       "fills gaps only");
+    out = fmemopen(written, sizeof written, "w");
+    OK_CALL(hosts_write_ssh_config(&hosts, "/etc/known", out), "an ssh config");
+    fclose(out);
+    OK(strstr(written,
+              "Host 10.0.0.1\n    HostName 10.0.0.1\n    Port 23\n    User me\n    IdentityFile \"100%%\"\n"),
+       "a percent sign is doubled, and a path is in quotes");
+    OK(strstr(written, "UserKnownHostsFile \"/etc/known\"\n    GlobalKnownHostsFile /dev/null\n"
+                       "    StrictHostKeyChecking yes\n    BatchMode yes\n"),
+       "host keys come from one file");
+    OK(hosts_write_ssh_config(&hosts, "a\"b", stdout) == ERR_USAGE, "a path that ssh has no way to write");
+    hosts_free(&hosts);
+
+    OK_CALL(hosts_read_hostfile(filtered, "file", &hosts), "a hostfile is read");
+    OK_CALL(hosts_filter(&hosts, NULL, "w1:0"), "less a slot");
+    out = fmemopen(written, sizeof written, "w");
+    hosts_write_hostfile(&hosts, out);
+    fclose(out);
+    OK(strcmp(written, "w0 slots=4\nw1 slots=3 max_slots=8\nw2 slots=2\n") == 0, "a hostfile is written");
+    hosts_free(&hosts);
+    check_reads(hosts_read_hostfile, written,
+                "w0\t4\t-\t-\t-\t-\tyes\t-\t-\nw1\t3\t-\t-\t-\t-\tno\t-\t-\nw2\t2\t-\t-\t-\t-\tno\t-\t-\n",
+                "and read again");
+}
+
+static void check_sources(void)
+{
+    static const struct {
+        const char *source;
+        err_t code;
+        const char *message;
+    } cases[] = {
+        {"hosts.txt", ERR_DATA, "no such file: hosts.txt"},
+        {"./no:such", ERR_DATA, "no such file: ./no:such"},
+        {"no-such.yaml", ERR_DATA, "no such file: no-such.yaml"},
+        {"", ERR_DATA, "no such file: "},
+        {"/", ERR_DATA, "/ is a folder"},
+        {"a:0", ERR_USAGE, "the list of hosts, place 1: 'a:0'"},
+    };
+    hosts_t hosts;
+    for (int i = 0; i < N_OF(cases); i++) {
+        err_t err = hosts_read(cases[i].source, &hosts);
+        OK(err == cases[i].code && strstr(err_message(), cases[i].message), "'%s': %s", cases[i].source,
+           err_message());
+    }
+    OK_CALL(hosts_read("node1,node2", &hosts), "a word with a comma is a list");
+    OK(hosts.n == 2, "of two");
+    hosts_free(&hosts);
+}
+
+/* A long line and many hosts. */
+static void check_sizes(void)
+{
+    enum { LONG = 1 << 20 };
+    char *text;
+    hosts_t hosts;
+    if (mem_new(LONG + (HOSTS_MAX + 1) * 8, "a text", &text) != ERR_OK) abort();
+    memset(text, 'x', LONG);
+    OK(hosts_read_hostfile(text, "file", &hosts) == ERR_DATA && strstr(err_message(), "longer than 253"),
+       "a name of a megabyte");
+    OK(hosts_read_spec(text, "file", &hosts) == ERR_DATA, "as YAML");
+    memset(text, '[', LONG);
+    OK(hosts_read_spec(text, "file", &hosts) == ERR_DATA && strstr(err_message(), "deeper"),
+       "a million lists in lists");
+    size_t used = 0;
+    for (int i = 0; i <= HOSTS_MAX; i++) used += (size_t)sprintf(text + used, "n%x\n", i + 0x10000);
+    OK(hosts_read_hostfile(text, "file", &hosts) == ERR_DATA &&
+           strstr(err_message(), "file:65537: more than 65536"),
+       "too many hosts");
+    text[used - 7] = '\0';
+    OK_CALL(hosts_read_hostfile(text, "file", &hosts), "as many as there may be");
+    OK(hosts.n == HOSTS_MAX, "all of them");
+    hosts_free(&hosts);
+    mem_free(&text);
+}
+
+/* Damaged texts are read or refused with a place, and leave nothing behind. */
+static void check_damage(reader_t *reader, const char *text, const char *what)
+{
+    enum { ROUNDS = 4000 };
+    static const char bytes[] = "\n\t \r:,[]{}&*#-@=%'\"|>?~!\\0a9\x80\xC2\xFF";
+    rng_t rng = rng_new(7, RNG_TEST, 0);
+    int n_refused = 0, n_read = 0, n_wrong = 0;
+    size_t n = strlen(text);
+    char *copy;
+    int64_t live = mem_live();
+    if (mem_new(n + 2, "a text", &copy) != ERR_OK) abort();
+    for (int i = 0; i < ROUNDS; i++) {
+        hosts_t hosts;
+        memcpy(copy, text, n + 1);
+        for (int k = 0; k <= i % 3; k++) {
+            size_t at = rng_below(&rng, (uint32_t)n);
+            copy[at] = bytes[rng_below(&rng, sizeof bytes - 1)];
+        }
+        if (i % 7 == 0) copy[rng_below(&rng, (uint32_t)n)] = '\0';
+        err_t err = reader(copy, "file", &hosts);
+        n_read += err == ERR_OK;
+        n_refused += err == ERR_DATA;
+        if (err == ERR_OK ? hosts.n < 1 || !hosts.at[0].chief
+                          : err != ERR_DATA || strncmp(err_message(), "file", 4)) {
+            n_wrong++;
+            printf("# %d: %s\n", err, err_message());
+        }
+        hosts_free(&hosts);
+    }
+    mem_free(&copy);
+    OK(n_wrong == 0 && n_read > ROUNDS / 100 && n_refused > ROUNDS / 20 && mem_live() == live,
+       "%s, damaged: %d read, %d refused", what, n_read, n_refused);
+}
+
+int main(void)
+{
+    enum { N_REFUSALS = N_OF(bad_hostfiles) + N_OF(bad_lists) + N_OF(bad_specs) };
+    tap_plan(4 + 1 + 2 + N_REFUSALS + 3 + 2 + N_OF(filter_cases) + 4 + 13 + 8 + 6 + 3);
+    check_hostfiles();
+    check_lists();
+    check_specs();
+    check_home();
+    check_filters();
+    check_written();
+    check_sources();
+    check_sizes();
+    check_damage(hosts_read_hostfile, filtered, "a hostfile");
+    check_damage(hosts_read_spec, good_spec, "a spec");
+    OK(mem_live() == 0, "all memory is given back");
+    return tap_done();
+}
