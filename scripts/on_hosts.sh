@@ -124,17 +124,17 @@ content_hash() { # PATH
 # ---- from here
 
 # Plain ssh, though pdsh or clush may be there: both give no more than the largest exit code, and leave commands running
-# on the hosts when they are stopped. What ssh reads is the script and then nothing until the end: when that pipe closes,
-# for whatever reason, the host ends the command.
+# on the hosts when they are stopped. What ssh reads is the script and then nothing until the end: when that pipe
+# closes, for whatever reason, the host ends the command.
 run_command() { # INDEX
     local i=$1 name lifeline=$work/$1.in job ended=''
-    name=$(printf '%-*s' "$widest" "${host_address[i]}")
+    name=$(printf '%-*s' $((widest + 1)) "${host_address[i]}:")
     ssh_words "$i"
     mkfifo "$lifeline"
     exec 9<>"$lifeline"
     {
-        { { talk "$i" 2>&3 | LC_ALL=C sed -u "s|^|$name: |" >&4; } 3>&1 | tee "$work/$i.err" |
-            LC_ALL=C sed -u "s|^|$name: |" >&2; } 4>&1
+        { { talk "$i" 2>&3 | LC_ALL=C sed -u "s|^|$name |" >&4; } 3>&1 | tee "$work/$i.err" |
+            LC_ALL=C sed -u "s|^|$name |" >&2; } 4>&1
     } <"$lifeline" 9>&- &
     job=$!
     trap 'ended="stopped by a signal"; exec 9>&-' TERM

@@ -169,8 +169,10 @@ setup() {
     known_text=$(cat "$known") config_text=$(config_for '~/.ssh/dptrain_ed25519')
     remote_script "key_text public_text known_text config_text" "install_login install_files" >"$work/script"
     enter_all
-    # Here, too, and last: it is the hosts' where this machine is one of them, unless the key is elsewhere.
-    key_text='' config_text=$(config_for "$(printf '"%s"' "$key")")
+    # Here, too, and last: where this machine is one of the hosts this is theirs, unless the key is elsewhere.
+    # shellcheck disable=SC2034 # remote_script's and install_files's
+    key_text=''
+    [[ $key == "$HOME/.ssh/dptrain_ed25519" ]] || config_text=$(config_for "\"$key\"")
     (install_files) || die 4 "cannot write ~/.ssh/config"
     count_healthy
     host_lines

@@ -32,11 +32,11 @@ enter_by_key() { # INDEX
 
 enter_by_password() { # INDEX
     local code=0
-    rm -f "$work/$1.failed"
+    rm -f "$work/$1.failed" "$work/$1.denied"
     login_as "$1" password || code=$?
     entered "$1" "$code"
-    # sshpass's own code for that.
-    if [[ $code -eq 5 ]]; then
+    # 5 is sshpass's own code for it.
+    if [[ $code -eq 5 || -e $work/$1.denied ]]; then
         printf '%s\n' "prompt: the password is not taken" \
             "is it ${host_user[$1]}'s, and does that sshd take passwords? Else key_file in HOSTS, or ssh-add" \
             >"$work/$1.failed"
