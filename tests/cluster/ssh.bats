@@ -41,6 +41,13 @@ expect() { # CODE WORDS
     for host in node1 node2 node3; do [ ! -e "$cluster/$host/home/root/.ssh/authorized_keys" ]; done
     SSHPASS=wrong run setup_ssh node2:1
     expect 1 "prompt: the password is not taken"
+    [ ! -e "$cluster/node2/home/root/.ssh/authorized_keys" ]
+    # With a terminal, which sshpass gives it here, it asks.
+    SSHPASS=$cluster_password run cluster_exec node1 sshpass -e -P 'password of root at node2' env -u SSHPASS \
+        "$root/scripts/setup_ssh.sh" node2:1
+    expect 0 "1 of 1 logins work"
+    run setup_ssh --remove node2:1
+    expect 0 "removed from 1 hosts"
 }
 
 @test "a password is enough, and then every pair works and mpirun starts everywhere" {
