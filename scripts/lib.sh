@@ -28,6 +28,7 @@ find_program() {
         return
     fi
     # In the repository, or as make install puts it.
+    # shellcheck disable=SC2154 # the caller's
     for candidate in "$here/../dptrain" "$here/../../../bin/dptrain"; do
         [[ -f $candidate && -x $candidate ]] && { readlink -f "$candidate"; return; }
     done
