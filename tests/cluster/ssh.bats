@@ -256,3 +256,18 @@ ssh:\n  all: {username: trainer, key_file: /run/host/home/root/login}\n' >"$clus
     expect 0 "removed from 2 hosts"
     [ "$(ls -A "$cluster/node2/home/trainer/.ssh")" = authorized_keys ]
 }
+
+@test "hosts may share a home: what all write at once is whole and there once" {
+    mkdir -m 700 "$cluster/shared/home" "$cluster/shared/home/.ssh"
+    printf 'Host other\n    Port 3\n' >"$cluster/shared/home/.ssh/config"
+    for host in node1 node2 node3; do cluster_exec $host mount --bind "$cluster/shared/home" /run/host/home/root; done
+    SSHPASS=$cluster_password run setup_ssh $hosts
+    expect 0 "9 of 9 logins work"
+    [ "$(wc -l <"$cluster/shared/home/.ssh/authorized_keys")" -eq 1 ]
+    [ "$(<"$cluster/shared/home/.ssh/config")" = $'Include ~/.ssh/dptrain_config\nHost other\n    Port 3' ]
+    [ "$(find "$cluster/shared/home/.ssh" -type f | wc -l)" -eq 6 ]
+    run setup_ssh --remove $hosts
+    expect 0 "removed from 3 hosts and from here"
+    [ "$(ls -A "$cluster/shared/home/.ssh")" = config ]
+    [ "$(<"$cluster/shared/home/.ssh/config")" = $'Host other\n    Port 3' ]
+}
