@@ -357,3 +357,17 @@ has() { # WORDS...
     cat out
     [ "$(grep -c 'asking the job for a checkpoint' out)" -eq 1 ]
 }
+
+@test "a rank writes what it says into its log, with the time" {
+    program=$root/dptrain
+    DPTRAIN_LOG_DIR=$PWD/logs run "$program" train --data "$PWD/nothing"
+    echo "$output"
+    [ "$status" -ne 0 ]
+    [ "$(ls logs)" = rank-0.log ]
+    grep -E '^20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\.[0-9]{3}Z dptrain: error: .*nothing' logs/rank-0.log
+    touch file
+    DPTRAIN_LOG_DIR=$PWD/file run "$program" train --data "$PWD/nothing"
+    [[ "$output" == *"no log of rank 0: cannot write to $PWD/file"* ]]
+    line -np 2 --log-dir logs
+    has "-x DPTRAIN_LOG_DIR "
+}
