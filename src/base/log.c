@@ -34,8 +34,8 @@ bool log_speaks(void)
     return rank_now() == 0;
 }
 
-/* The rank's own file. It stays open until the process ends: a line that is in it is in the file, so that nothing is
- * lost with a killed rank. */
+/* The rank's own file. It stays open until the process ends: a line that is in it is in the file, so that
+ * nothing is lost with a killed rank. */
 static FILE *log_file;
 static pthread_once_t log_file_once = PTHREAD_ONCE_INIT;
 
@@ -46,10 +46,12 @@ static void open_file(void)
     char path[4096];
     int rank = rank_now();
     if (mkdir(folder, 0777) != 0 && errno != EEXIST)
-        fprintf(stderr, "dptrain: warning: no log of rank %d: cannot make the folder %s: %s\n", rank, folder, strerror(errno));
+        fprintf(stderr, "dptrain: warning: no log of rank %d: cannot make the folder %s: %s\n", rank, folder,
+                strerror(errno));
     else if (snprintf(path, sizeof path, "%s/rank-%d.log", folder, rank) >= (int)sizeof path ||
              !(log_file = fopen(path, "ae")))
-        fprintf(stderr, "dptrain: warning: no log of rank %d: cannot write to %s: %s\n", rank, folder, strerror(errno));
+        fprintf(stderr, "dptrain: warning: no log of rank %d: cannot write to %s: %s\n", rank, folder,
+                strerror(errno));
 }
 
 /* A line with the time, for the rank's own file; `text` ends with a newline. */
@@ -66,7 +68,8 @@ static void print_to_file(const char *text)
     fflush(log_file);
 }
 
-/* One fwrite per message: mpirun interleaves ranks at write boundaries. No stream: for the rank's own file alone. */
+/* One fwrite per message: mpirun interleaves ranks at write boundaries. No stream: for the rank's own file
+ * alone. */
 static void print(FILE *stream, const char *prefix, const char *suffix, const char *format, va_list args)
 {
     char text[2048];
