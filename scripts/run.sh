@@ -63,20 +63,6 @@ to answer [20]. OpenMPI 4.1 and 5 are known.
 EOF
 }
 
-find_program() {
-    local candidate
-    if [[ -n ${DPTRAIN_BIN:-} ]]; then
-        [[ -f $DPTRAIN_BIN && -x $DPTRAIN_BIN ]] || die 4 "DPTRAIN_BIN: $DPTRAIN_BIN is not a program"
-        readlink -f "$DPTRAIN_BIN"
-        return
-    fi
-    # In the repository, or as make install puts it.
-    for candidate in "$here/../dptrain" "$here/../../../bin/dptrain"; do
-        [[ -f $candidate && -x $candidate ]] && { readlink -f "$candidate"; return; }
-    done
-    command -v dptrain || die 4 "dptrain is not built; type make"
-}
-
 one_of() { # OPTION VALUE CHOICES...
     [[ " ${*:3} " == *" $2 "* ]] || die 2 "$1 wants a word of ${*:3}, not '$2'"
 }
