@@ -13,6 +13,7 @@ const cmd_t cmds[] = {
     {"bench", "measure the cluster", cmd_bench},
     {"report", "records of train and bench as tables, CSV or Markdown", cmd_report},
     {"data", "make data: synth", cmd_data},
+    {"check", "prove hosts, GPUs, network and folders before a job starts", cmd_check},
     {"info", "what this build has; the layers of a model", cmd_info},
     {NULL, NULL, NULL},
 };
