@@ -20,6 +20,8 @@ static const opt_t table[] = {
      "folder that all hosts are to see; with several hosts the one of --out by default", false},
     {"shared-bytes", OPT_SIZE, FIELD(shared_bytes), "64M", 1 << 10, 1e12, NULL, "SIZE",
      "of the file that the shared folder's speed is measured with", false},
+    {"shared-timeout", OPT_REAL, FIELD(shared_timeout_sec), "15", 0.1, 3600, NULL, "SEC",
+     "until what one host wrote there must be seen by all", false},
 };
 
 err_t check_options_bind(check_options_t *options, opt_group_t groups[CHECK_N_GROUPS])

@@ -47,10 +47,14 @@ static err_t same_file(check_t *check, const char *name, const char *path, const
     return check_same(check, name, CHECK_FAIL, advice, err == ERR_OK ? hash : NULL);
 }
 
-/* Collective. What rank 0 chooses, as `train` does. */
+/* Collective. What --data names, or what rank 0 chooses, as `train` does. */
 static err_t choose_data(check_t *check, char where[FS_PATH_MAX])
 {
     char why[128];
+    if (check->options->data) {
+        snprintf(where, FS_PATH_MAX, "%s", check->options->data);
+        return ERR_OK;
+    }
     where[0] = '\0';
     err_t err = check->comm->rank == 0 ? dataset_choose(check->options->data, where, why) : ERR_OK;
     TRY(comm_agree(check->comm, err, "choosing the data"));
