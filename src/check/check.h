@@ -16,7 +16,7 @@ extern const char *const check_status_names[]; /* "ok", "skip", "warn", "fail" *
 typedef struct check_options {
     const char *only, *skip, *json, *data, *config, *shared, *out;
     int64_t shared_bytes;
-    double shared_timeout_sec;
+    double shared_timeout_sec, smi_timeout_sec;
     bool list;
     runtime_options_t runtime;
 } check_options_t;

@@ -22,6 +22,8 @@ static const opt_t table[] = {
      "of the file that the shared folder's speed is measured with", false},
     {"shared-timeout", OPT_REAL, FIELD(shared_timeout_sec), "15", 0.1, 3600, NULL, "SEC",
      "until what one host wrote there must be seen by all", false},
+    {"smi-timeout", OPT_REAL, FIELD(smi_timeout_sec), "30", 0.1, 3600, NULL, "SEC",
+     "until nvidia-smi must have answered", false},
 };
 
 err_t check_options_bind(check_options_t *options, opt_group_t groups[CHECK_N_GROUPS])

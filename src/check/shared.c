@@ -16,6 +16,7 @@
 #include "base/stats.h"
 #include "bench/io_files.h"
 #include "check/cases.h"
+#include "check/process.h"
 
 enum { N_SMALL_FILES = 21 };
 
@@ -25,6 +26,7 @@ typedef struct shared {
     uint64_t id;              /* of this run, in all names */
     bool asked_for;           /* --shared was given: what is not shared fails */
     bool speaks;              /* this rank writes and reads for its host */
+    bool hangs;               /* the folder gives no answer on this host */
     bool *seen;               /* [n_hosts * n_hosts], the same on all ranks */
     bool *wrote;              /* [n_hosts], likewise */
     int root;
@@ -75,8 +77,9 @@ static err_t choose_folder(const check_options_t *options, shared_t *s)
         } while (!fs_exists(parent));
         folder = parent;
     }
-    /* Where it is not there, this host will find that it cannot write. */
-    if (!realpath(folder, absolute)) snprintf(absolute, sizeof absolute, "%s", folder);
+    /* Where it is not there, or hangs, this host will find that it cannot write. */
+    s->hangs = process_probe(folder, options->shared_timeout_sec) != ERR_OK;
+    if (s->hangs || !realpath(folder, absolute)) snprintf(absolute, sizeof absolute, "%s", folder);
     if (strlen(absolute) >= sizeof s->folder) RAISE(ERR_USAGE, "--shared %s: the path is too long", folder);
     memcpy(s->folder, absolute, strlen(absolute) + 1);
     s->id = (uint64_t)(1e6 * clock_unix_sec()) ^ (uint64_t)getpid() << 48;
@@ -84,15 +87,18 @@ static err_t choose_folder(const check_options_t *options, shared_t *s)
 }
 
 /* A small file with its own name in it. */
-static err_t write_token(const shared_t *s, int host)
+static err_t write_token(const check_t *check, shared_t *s, int host)
 {
     char path[FS_PATH_MAX];
     int fd;
+    err_t err = process_probe(s->folder, check->options->shared_timeout_sec);
+    s->hangs = err != ERR_OK;
+    TRY(err);
     /* The same words on all hosts, where the fault is the same. */
     if (access(s->folder, W_OK | X_OK) != 0) RAISE(ERR_SYSTEM, "%s: %s", s->folder, strerror(errno));
     TRY(path_of(s, "token", host, path));
     TRY(io_write(path, (const uint8_t *)path, (int64_t)strlen(path), &fd));
-    err_t err = io_flush(fd, path);
+    err = io_flush(fd, path);
     if (close(fd) != 0 && err == ERR_OK) RAISE(ERR_SYSTEM, "%s: writing failed: %s", path, strerror(errno));
     return err;
 }
@@ -145,16 +151,18 @@ static err_t exchange_tokens(check_t *check, shared_t *s)
     err_t err = mem_new_array(n, sizeof *written, "hosts", &written);
     if (err == ERR_OK) err = mem_new_array((int64_t)n * n, sizeof *seen, "hosts", &seen);
     TRY_OUT(err, comm_agree(comm, err, what));
-    err = s->speaks ? write_token(s, check->host) : ERR_OK;
+    err = s->speaks ? write_token(check, s, check->host) : ERR_OK;
     if (s->speaks) written[check->host] = err == ERR_OK;
     if (err != ERR_OK)
         check_line(check, check_host(check), "writable", s->asked_for ? CHECK_FAIL : CHECK_WARN,
-                   "mend the mount (is it there? read-only?), its owner and its quota", "%s", err_message());
+                   s->hangs ? check_hung_advice
+                            : "mend the mount (is it there? read-only?), its owner and its quota",
+                   "%s", err_message());
     else
         check_line(check, check_host(check), "writable", CHECK_OK, NULL, "yes");
     TRY_OUT(err, comm_allreduce(comm, written, n, DTYPE_I32, COMM_MAX, what));
     for (int host = 0; host < n; host++) s->wrote[host] = written[host] != 0;
-    if (s->speaks) look_for_tokens(check, s);
+    if (s->speaks && !s->hangs) look_for_tokens(check, s);
     for (int64_t i = 0; i < (int64_t)n * n; i++) seen[i] = s->seen[i];
     TRY_OUT(err, comm_allreduce(comm, seen, (int64_t)n * n, DTYPE_I32, COMM_MAX, what));
     for (int64_t i = 0; i < (int64_t)n * n; i++) s->seen[i] = seen[i] != 0;
@@ -284,9 +292,10 @@ static err_t look(check_t *check, shared_t *s)
     comm_t *comm = check->comm;
     TRY(exchange_tokens(check, s));
     judge_sharing(check, s);
-    io_filesystem(s->folder, type, sizeof type);
+    bool there = s->speaks && !s->hangs && fs_exists(s->folder);
+    if (there) io_filesystem(s->folder, type, sizeof type);
     TRY(check_same(check, "file system", CHECK_WARN, "mount it in the same way on all hosts",
-                   fs_exists(s->folder) ? type : NULL));
+                   there ? type : NULL));
     bool shared = s->wrote[0]; /* one host alone looks for nobody's */
     for (int host = 0; host < check->n_hosts; host++)
         shared &= check->n_hosts == 1 || shared_mutual(s->seen, check->n_hosts, host, s->root);
@@ -313,7 +322,7 @@ static err_t run(check_t *check)
     if (err == ERR_OK) err = mem_new_array(n, sizeof *s.wrote, "hosts", &s.wrote);
     err = comm_agree(comm, err, "the shared folder");
     if (err == ERR_OK) err = look(check, &s);
-    if (s.speaks && path_of(&s, "token", check->host, path) == ERR_OK) unlink(path);
+    if (s.speaks && !s.hangs && path_of(&s, "token", check->host, path) == ERR_OK) unlink(path);
     mem_free(&s.seen);
     mem_free(&s.wrote);
     return err;

@@ -1,6 +1,5 @@
-/* dptrain check without a cluster: lines become rows and a table, facts become lines, nvidia-smi's answers are
- * read.
- * RUN np=0 */
+/* dptrain check without a cluster: lines become rows and a table, facts become lines, nvidia-smi's answers
+ * are read. RUN np=0 */
 #include <stdint.h>
 #include <string.h>
 
@@ -69,7 +68,8 @@ static bool says(const check_lines_t *lines, const char *name, check_status_t st
     bool right = line->name[0] && line->status == status && strstr(line->found, part) &&
                  (line->advice[0] != '\0') == (status > CHECK_SKIP);
     if (!right)
-        printf("# %s: %s '%s' advice '%s'\n", name, check_status_names[line->status], line->found, line->advice);
+        printf("# %s: %s '%s' advice '%s'\n", name, check_status_names[line->status], line->found,
+               line->advice);
     return right;
 }
 
@@ -108,8 +108,10 @@ static void say_different(check_t *check)
 {
     int rank = check->comm->rank;
     bool old = check->host == 2;
-    check_line(check, check_host(check), "kernel", old ? CHECK_WARN : CHECK_OK, "update", "%s", old ? "5.10" : "6.1");
-    check_line(check, check_rank(check), "CPUs", rank >= 5 ? CHECK_WARN : CHECK_OK, "bind", rank >= 5 ? "no" : "yes");
+    check_line(check, check_host(check), "kernel", old ? CHECK_WARN : CHECK_OK, "update", "%s",
+               old ? "5.10" : "6.1");
+    check_line(check, check_rank(check), "CPUs", rank >= 5 ? CHECK_WARN : CHECK_OK, "bind",
+               rank >= 5 ? "no" : "yes");
 }
 
 static void say_measured(check_t *check)
@@ -134,15 +136,16 @@ static void test_rows(void)
     check_lines_free(&lines);
 
     rows_of(say_different, &lines, &rows);
-    OK(rows.n == 4 && row_is(&rows, 0, CHECK_OK, "node1, node2, node4") && row_is(&rows, 2, CHECK_WARN, "node3"),
+    OK(rows.n == 4 && row_is(&rows, 0, CHECK_OK, "node1, node2, node4") &&
+           row_is(&rows, 2, CHECK_WARN, "node3"),
        "one host that differs has a row");
     OK(row_is(&rows, 3, CHECK_WARN, "node3 rank 5, node4"), "ranks are named, a whole host by its name");
     check_rows_free(&rows);
     check_lines_free(&lines);
 
     rows_of(say_measured, &lines, &rows);
-    OK(rows.n == 3 && row_is(&rows, 0, CHECK_OK, "all 4 hosts") && strcmp(rows.row[0].line->found, "3 GB") == 0 &&
-           strcmp(rows.row[0].last->found, "9 GB") == 0,
+    OK(rows.n == 3 && row_is(&rows, 0, CHECK_OK, "all 4 hosts") &&
+           strcmp(rows.row[0].line->found, "3 GB") == 0 && strcmp(rows.row[0].last->found, "9 GB") == 0,
        "measured values become a row from the least to the greatest");
     OK(row_is(&rows, 2, CHECK_FAIL, "node2") && strcmp(rows.row[1].line->found, "5 GB") == 0,
        "but for those that fail");
@@ -164,9 +167,11 @@ static int widest(const char *text)
 static void say_long(check_t *check)
 {
     check_line(check, check_host(check), "disk of --out", check->host == 2 ? CHECK_FAIL : CHECK_OK,
-               "a long piece of advice of many words, so that it has to be broken into several lines of the terminal",
-               check->host == 2 ? "nothing is left there, and this too is said in more words than fit into one line"
-                                : "fine");
+               "a long piece of advice of many words, so that it has to be broken into several lines of the "
+               "terminal",
+               check->host == 2
+                   ? "nothing is left there, and this too is said in more words than fit into one line"
+                   : "fine");
 }
 
 static void test_table(void)
@@ -180,7 +185,8 @@ static void test_table(void)
     check_print_table(&check, &rows, file);
     fclose(file);
     OK(widest(text) <= 80, "the table is %d columns wide", widest(text));
-    OK(strstr(text, "\n  FAIL  disk of --out    node3 ") && strstr(text, "ok    disk of --out    node1, node2, node4"),
+    OK(strstr(text, "\n  FAIL  disk of --out    node3 ") &&
+           strstr(text, "ok    disk of --out    node1, node2, node4"),
        "with a row for the failing host");
     OK(strstr(text, "\nNOT READY: node3\n") && strstr(text, "-> a long piece of advice"),
        "and at its end the host's name and what to do");
@@ -189,21 +195,26 @@ static void test_table(void)
     check_lines_free(&lines);
 }
 
-static const char smi_good[] =
-    "0, GPU-1b2c3d4e-0000-1111-2222-333344445555, NVIDIA H200, 00000000:1B:00.0, 550.54.15, Enabled, 700.00, 700.00, "
-    "0x0000000000000001, 0, 0, [N/A], No, No\r\n"
-    "1, GPU-aaaaaaaa-0000-1111-2222-333344445555, NVIDIA H200, 00000000:2B:00.0, 550.54.15, Enabled, 700.00, 700.00, "
-    "0x0000000000000004, 0, 0, [N/A], No, No\n";
-/* One fault each: a row waits, volatile errors, aggregate errors, heat, power limit, persistence, remapping. */
-static const char smi_bad[] =
-    "0, GPU-0, NVIDIA A100, 00000000:07:00.0, 535.129.03, Enabled, 400.00, 400.00, 0x0000000000000000, 0, 0, No, "
-    "Yes, No\n"
-    "1, GPU-1, NVIDIA A100, 00000000:0A:00.0, 535.129.03, Enabled, 400.00, 400.00, 0x0000000000000000, 2, 2, No, No, "
-    "No\n"
-    "2, GPU-2, NVIDIA A100, 00000000:0B:00.0, 535.129.03, Enabled, 400.00, 400.00, 0x0000000000000040, 0, 7, No, No, "
-    "No\n"
-    "3, GPU-3, NVIDIA A100, 00000000:0C:00.0, 535.129.03, Disabled, 300.00, 400.00, 0x0000000000000000, 0, 0, No, No, "
-    "Yes\n";
+static const char smi_good[] = "0, GPU-1b2c3d4e-0000-1111-2222-333344445555, NVIDIA H200, 00000000:1B:00.0, "
+                               "550.54.15, Enabled, 700.00, 700.00, "
+                               "0x0000000000000001, 0, 0, [N/A], No, No\r\n"
+                               "1, GPU-aaaaaaaa-0000-1111-2222-333344445555, NVIDIA H200, 00000000:2B:00.0, "
+                               "550.54.15, Enabled, 700.00, 700.00, "
+                               "0x0000000000000004, 0, 0, [N/A], No, No\n";
+/* One fault each: a row waits, volatile errors, aggregate errors, heat, power limit, persistence, remapping.
+ */
+static const char smi_bad[] = "0, GPU-0, NVIDIA A100, 00000000:07:00.0, 535.129.03, Enabled, 400.00, 400.00, "
+                              "0x0000000000000000, 0, 0, No, "
+                              "Yes, No\n"
+                              "1, GPU-1, NVIDIA A100, 00000000:0A:00.0, 535.129.03, Enabled, 400.00, 400.00, "
+                              "0x0000000000000000, 2, 2, No, No, "
+                              "No\n"
+                              "2, GPU-2, NVIDIA A100, 00000000:0B:00.0, 535.129.03, Enabled, 400.00, 400.00, "
+                              "0x0000000000000040, 0, 7, No, No, "
+                              "No\n"
+                              "3, GPU-3, NVIDIA A100, 00000000:0C:00.0, 535.129.03, Disabled, 300.00, "
+                              "400.00, 0x0000000000000000, 0, 0, No, No, "
+                              "Yes\n";
 
 static void test_smi(void)
 {
@@ -240,7 +251,8 @@ static void test_smi(void)
            says(&lines, "GPU persistence", CHECK_WARN, "GPU 3"),
        "and so have heat, a power limit, no persistence");
     check_lines_free(&lines);
-    OK(smi_parse("Unable to determine the device handle for GPU0000:1B:00.0: Unknown Error\n", gpus, &n) == ERR_DATA &&
+    OK(smi_parse("Unable to determine the device handle for GPU0000:1B:00.0: Unknown Error\n", gpus, &n) ==
+               ERR_DATA &&
            strstr(err_message(), "Unable to determine"),
        "another answer is an error with its words");
     OK(smi_parse("", gpus, &n) == ERR_OK && n == 0, "no GPU is no error");
@@ -338,7 +350,8 @@ static bool clock_says(double offset, double error, check_status_t status, const
 
 static void test_clock(void)
 {
-    OK(clock_says(0.4, 1e-4, CHECK_OK, "0.400 s behind rank 0's") && clock_says(-3, 1e-4, CHECK_WARN, "3.000 s ahead") &&
+    OK(clock_says(0.4, 1e-4, CHECK_OK, "0.400 s behind rank 0's") &&
+           clock_says(-3, 1e-4, CHECK_WARN, "3.000 s ahead") &&
            clock_says(3600, 1e-4, CHECK_FAIL, "3600 s behind"),
        "clocks that are off");
     OK(clock_says(1.5, 1, CHECK_OK, "1.500 s behind"), "what may be the network's delay is no fault");
@@ -386,21 +399,23 @@ static void test_topology(void)
        "ranks that are bound well");
     all[3].cores = all[2].cores;
     OK(topology_says(all, 2, "CPUs", CHECK_WARN, "2 ranks are bound to the same 1 core") &&
-           topology_says(all, 3, "CPUs", CHECK_WARN, "2 ranks") && topology_says(all, 0, "CPUs", CHECK_OK, "bound"),
+           topology_says(all, 3, "CPUs", CHECK_WARN, "2 ranks") &&
+           topology_says(all, 0, "CPUs", CHECK_OK, "bound"),
        "two ranks on one core");
     good_topology(all);
     all[5].gpu_node = 0;
     all[5].gpu_distance = 21;
-    OK(topology_says(all, 5, "GPU and CPUs", CHECK_WARN, "NUMA node 0, the CPUs are not (distance 21)"), "a far GPU");
+    OK(topology_says(all, 5, "GPU and CPUs", CHECK_WARN, "NUMA node 0, the CPUs are not (distance 21)"),
+       "a far GPU");
     all[4].bound = false;
     OK(topology_says(all, 4, "CPUs", CHECK_WARN, "not bound, 2 NUMA nodes"), "a rank that wanders");
     all[6].n_host_cores = 1;
     OK(topology_says(all, 6, "ranks", CHECK_WARN, "2 on 1 core "), "more ranks than cores");
-    OK(topology_parse_list("0-3,8,10-11\n", &set) && CPU_COUNT(&set) == 7 && CPU_ISSET(8, &set) && !CPU_ISSET(9, &set) &&
-           topology_parse_list("", &set) && CPU_COUNT(&set) == 0,
+    OK(topology_parse_list("0-3,8,10-11\n", &set) && CPU_COUNT(&set) == 7 && CPU_ISSET(8, &set) &&
+           !CPU_ISSET(9, &set) && topology_parse_list("", &set) && CPU_COUNT(&set) == 0,
        "the kernel's lists");
-    OK(!topology_parse_list("3-1", &set) && !topology_parse_list("0-99999", &set) && !topology_parse_list("x", &set) &&
-           !topology_parse_list("1-", &set),
+    OK(!topology_parse_list("3-1", &set) && !topology_parse_list("0-99999", &set) &&
+           !topology_parse_list("x", &set) && !topology_parse_list("1-", &set),
        "and what are none");
 }
 
