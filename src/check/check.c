@@ -110,7 +110,7 @@ static err_t open(check_t *check, void (*abort_job)(err_t code))
     return open_backend(check);
 }
 
-/* One check. An error that not all share stays a line, and so does one that all agreed on. */
+/* One check. An error is a line, but for one that ended the communication. */
 static err_t run_case(check_t *check, const check_case_t *c)
 {
     comm_t *comm = check->comm;

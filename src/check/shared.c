@@ -64,26 +64,23 @@ static err_t path_of(const shared_t *s, const char *kind, int host, char out[FS_
 }
 
 /* On rank 0. */
-static err_t choose_folder(const check_options_t *options, shared_t *s)
+static void choose_folder(const check_options_t *options, shared_t *s)
 {
-    char parent[FS_PATH_MAX], absolute[PATH_MAX];
-    const char *folder = options->shared;
-    if (!folder) {
-        /* The parent of --out, or what there is of it. */
-        snprintf(parent, sizeof parent, "%s", options->out ? options->out : "runs");
-        do {
-            char *slash = strrchr(parent, '/');
-            snprintf(slash ? slash + (slash == parent) : parent, 2, "%s", slash ? "" : ".");
-        } while (!fs_exists(parent));
-        folder = parent;
+    char folder[FS_PATH_MAX];
+    const char *wish = options->shared ? options->shared : options->out ? options->out : "runs";
+    snprintf(folder, sizeof folder, "%s", wish);
+    s->hangs = process_probe(wish, options->shared_timeout_sec) != ERR_OK;
+    /* The parent of --out, or what there is of it. */
+    bool is_parent = options->shared != NULL || s->hangs;
+    while (!is_parent) {
+        char *slash = strrchr(folder, '/');
+        snprintf(slash ? slash + (slash == folder) : folder, 2, "%s", slash ? "" : ".");
+        is_parent = fs_exists(folder);
     }
     /* Where it is not there, or hangs, this host will find that it cannot write. */
-    s->hangs = process_probe(folder, options->shared_timeout_sec) != ERR_OK;
-    if (s->hangs || !realpath(folder, absolute)) snprintf(absolute, sizeof absolute, "%s", folder);
-    if (strlen(absolute) >= sizeof s->folder) RAISE(ERR_USAGE, "--shared %s: the path is too long", folder);
-    memcpy(s->folder, absolute, strlen(absolute) + 1);
+    _Static_assert(FS_PATH_MAX >= PATH_MAX, "realpath writes as much");
+    if (s->hangs || !realpath(folder, s->folder)) memcpy(s->folder, folder, sizeof folder);
     s->id = (uint64_t)(1e6 * clock_unix_sec()) ^ (uint64_t)getpid() << 48;
-    return ERR_OK;
 }
 
 /* A small file with its own name in it. */
@@ -314,7 +311,7 @@ static err_t run(check_t *check)
                    "one host; --shared DIR looks at a folder");
         return ERR_OK;
     }
-    TRY(comm_agree(comm, comm->rank == 0 ? choose_folder(check->options, &s) : ERR_OK, "the shared folder"));
+    if (comm->rank == 0) choose_folder(check->options, &s);
     TRY(comm_broadcast(comm, s.folder, sizeof s.folder, 0, "the shared folder"));
     TRY(comm_broadcast(comm, &s.id, sizeof s.id, 0, "the shared folder"));
     int64_t n = check->n_hosts;
