@@ -42,7 +42,8 @@ declare -A sees=(
     [train]="base tensor cluster comm ops nn models data checkpoint"
     [bench]="base tensor cluster comm ops nn models data checkpoint train"
     [report]="base tensor cluster comm ops nn models data checkpoint train bench"
-    [cmd]="base tensor cluster comm ops nn models data checkpoint train bench report"
+    [check]="base tensor cluster comm ops nn models data checkpoint train bench"
+    [cmd]="base tensor cluster comm ops nn models data checkpoint train bench check report"
     [main.c]="cmd comm base"
     [kernels]="base tensor ops"
 )

@@ -1,0 +1,23 @@
+#include "check/check.h"
+
+#include "base/log.h"
+#include "cmd/cmd.h"
+
+static const char usage[] =
+    "usage: mpirun -np N dptrain check [options]\n\n"
+    "Proves hosts, GPUs, network and folders before a job starts; to be started as the job will be, by the\n"
+    "same mpirun line. Exit code 1: something failed, and the table says what to do.\n";
+
+err_t cmd_check(const cmd_context_t *context)
+{
+    check_options_t options;
+    opt_group_t groups[CHECK_N_GROUPS];
+    err_t err = check_options_bind(&options, groups);
+    if (err == ERR_OK && cmd_wants_help(context, usage, groups, CHECK_N_GROUPS)) return ERR_OK;
+    if (err == ERR_OK) err = opt_parse(groups, CHECK_N_GROUPS, context->argc, context->argv, NULL, 0, NULL);
+    if (err == ERR_OK) err = check_options_check(&options);
+    if (err != ERR_OK) return cmd_fail(err);
+    if (!options.list) return check_run(&options, context->abort_job);
+    if (log_speaks()) check_print_list();
+    return ERR_OK;
+}
