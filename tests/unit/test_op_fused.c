@@ -198,10 +198,15 @@ static void compare(const backend_t *device, const op_desc_t *desc, choice_t cho
 
 int main(int argc, char **argv)
 {
+#ifdef __SANITIZE_ADDRESS__
+    enum { FIRST = 2 }; /* the large ones take it minutes, and are computed as the next one is */
+#else
+    enum { FIRST = 0 };
+#endif
     enum { N_CASES = sizeof cases / sizeof cases[0] };
     const backend_t *device = util_open(argc, argv, 2);
-    tap_plan(25 * N_CASES + 1);
-    for (int i = 0; i < N_CASES; i++) {
+    tap_plan(25 * (N_CASES - FIRST) + 1);
+    for (int i = FIRST; i < N_CASES; i++) {
         op_desc_t bf16 = cases[i];
         bf16.compute = DTYPE_BF16;
         uint64_t seed = 300 + 2 * (uint64_t)i;
