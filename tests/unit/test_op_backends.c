@@ -462,12 +462,8 @@ static void compare_flat(const backend_t *device, int64_t n, int64_t offset)
     for (int i = 0; i < 2; i++) util_free(&w[i]), util_free(&v[i]), util_free(&g[i]);
 }
 
-/* A sanitizer makes it ten times slower: it sees every operator, and the algorithms of some cases. */
-#ifdef __SANITIZE_ADDRESS__
-enum { SWEEP_EVERY = 16 };
-#else
-enum { SWEEP_EVERY = 1 };
-#endif
+/* A sanitizer sees every operator, and the algorithms of some cases. */
+enum { SWEEP_EVERY = UNDER_SANITIZER ? 16 : 1 };
 
 int main(int argc, char **argv)
 {

@@ -198,12 +198,8 @@ static void compare(const backend_t *device, const op_desc_t *desc, choice_t cho
 
 int main(int argc, char **argv)
 {
-#ifdef __SANITIZE_ADDRESS__
-    enum { FIRST = 2 }; /* the large ones take it minutes, and are computed as the next one is */
-#else
-    enum { FIRST = 0 };
-#endif
-    enum { N_CASES = sizeof cases / sizeof cases[0] };
+    /* A sanitizer takes minutes for the large ones, which are computed as the next one is. */
+    enum { N_CASES = sizeof cases / sizeof cases[0], FIRST = 2 * UNDER_SANITIZER };
     const backend_t *device = util_open(argc, argv, 2);
     tap_plan(25 * (N_CASES - FIRST) + 1);
     for (int i = FIRST; i < N_CASES; i++) {
