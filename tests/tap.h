@@ -12,6 +12,13 @@
 
 #include "base/err.h"
 
+/* A sanitizer makes a test ten times slower: what it repeats, it then repeats less often. */
+#ifdef __SANITIZE_ADDRESS__
+enum { UNDER_SANITIZER = 1 };
+#else
+enum { UNDER_SANITIZER = 0 };
+#endif
+
 static int tap_planned, tap_run, tap_failed;
 static bool tap_quiet; /* set on ranks that do not print */
 

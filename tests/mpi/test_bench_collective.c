@@ -98,7 +98,7 @@ static bool all_calls_are_right(collective_kind_t kind, collective_type_t type, 
     comm_check_t c = {.kind = kind, .type = type, .op = op, .rank = comm->rank, .size = comm->size};
     c.peer = peer_of(comm->rank, comm->size);
     bool right = true;
-    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i += 1 + UNDER_SANITIZER)
         for (int in_place = 0; in_place < 2; in_place++)
             for (c.root = 0; c.root<comm->size; c.root += comm->size> 1 ? comm->size - 1 : 1) {
                 c.count = counts[i];

@@ -322,6 +322,7 @@ static void test_reductions(void)
         bool exact = true, noticed = true;
         for (collective_type_t type = 0; type < COLLECTIVE_TYPES; type++)
             for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+                if (UNDER_SANITIZER && sizes[i] > 8) continue;
                 bool right = exact_in_any_order(type, op, sizes[i]);
                 if (!right) printf("# %s, %d ranks\n", collective_type_names[type], sizes[i]);
                 exact &= right;

@@ -12,7 +12,7 @@
 #include "tests/tap.h"
 #include "tests/unit/checkpoint_sample.h"
 
-enum { N_LIMITS = 80, N_KILLS = 40 };
+enum { N_LIMITS = UNDER_SANITIZER ? 20 : 80, N_KILLS = UNDER_SANITIZER ? 10 : 40 };
 
 static char path[FS_PATH_MAX];
 

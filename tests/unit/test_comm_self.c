@@ -38,7 +38,7 @@ static void test_choice(void)
 #ifdef DPTRAIN_CUDA
     tap_skip("this build has NCCL");
 #else
-    OK(refused("nccl", "NCCL", "--comm mpi"), "nccl is refused in a build without it");
+    OK(refused("nccl", "no CUDA backend", "--comm mpi"), "nccl is refused in a build without it");
 #endif
     OK(refused("gossip", "gossip", "auto"), "an unknown name is refused, the known ones are named");
     launcher(1);

@@ -162,7 +162,8 @@ static void test_backward(const direct_isa_t *isa, const direct_conv_t *v, buffe
 
 int main(void)
 {
-    enum { N_CASES = sizeof cases / sizeof cases[0] };
+    /* A sanitizer sees in the small ones what the large ones do. */
+    enum { N_CASES = sizeof cases / sizeof cases[0], FIRST = 2 * UNDER_SANITIZER };
     const direct_isa_t *tables[] = {direct_base, NULL, NULL};
     int n_tables = 1;
 #ifdef __x86_64__
@@ -170,9 +171,9 @@ int main(void)
         tables[n_tables++] = direct_avx2;
     if (direct_isa() == direct_avx512 && direct_avx512) tables[n_tables++] = direct_avx512;
 #endif
-    tap_plan(n_tables * N_CASES * 5 + 1);
+    tap_plan(n_tables * (N_CASES - FIRST) * 5 + 1);
     for (int t = 0; t < n_tables; t++)
-        for (int i = 0; i < N_CASES; i++) {
+        for (int i = FIRST; i < N_CASES; i++) {
             buffers_t b;
             open_buffers(tables[t], &cases[i], &b);
             test_forward(tables[t], &cases[i], &b);

@@ -198,10 +198,11 @@ static void compare(const backend_t *device, const op_desc_t *desc, choice_t cho
 
 int main(int argc, char **argv)
 {
-    enum { N_CASES = sizeof cases / sizeof cases[0] };
+    /* A sanitizer takes minutes for the large ones, which are computed as the next one is. */
+    enum { N_CASES = sizeof cases / sizeof cases[0], FIRST = 2 * UNDER_SANITIZER };
     const backend_t *device = util_open(argc, argv, 2);
-    tap_plan(25 * N_CASES + 1);
-    for (int i = 0; i < N_CASES; i++) {
+    tap_plan(25 * (N_CASES - FIRST) + 1);
+    for (int i = FIRST; i < N_CASES; i++) {
         op_desc_t bf16 = cases[i];
         bf16.compute = DTYPE_BF16;
         uint64_t seed = 300 + 2 * (uint64_t)i;
