@@ -57,8 +57,7 @@ fi
 cuda_home=$(make -s info | sed -n 's/^CUDA *yes, //p')
 [[ $with_cuda == no || -n $cuda_home ]] || die 2 "--with-cuda: this build has no CUDA; scripts/install_deps.sh --cuda"
 
-work=$(mktemp -d "${TMPDIR:-/tmp}/dptrain-bundle.XXXXXX") || die 4 "cannot make a folder in ${TMPDIR:-/tmp}"
-trap 'rm -rf "$work"' EXIT
+make_work bundle
 root=$work/$name
 mkdir -p "$root"/{bin,lib/none,libexec,scripts,etc}
 

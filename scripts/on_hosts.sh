@@ -63,8 +63,7 @@ command -v ssh >/dev/null || die 4 "ssh was not found; scripts/install_deps.sh i
 [[ -z $copy ]] || command -v rsync >/dev/null || die 4 "rsync was not found (apt-get install rsync)"
 hosts_read "$hosts" "${filter[@]}"
 
-work=$(mktemp -d "${TMPDIR:-/tmp}/dptrain-hosts.XXXXXX") || die 4 "cannot make a folder in ${TMPDIR:-/tmp}"
-trap 'rm -rf "$work"' EXIT
+make_work hosts
 # Each host's shell ends its own command, and is then waited for.
 stop() { # CODE
     interrupted=$1

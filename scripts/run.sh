@@ -131,8 +131,7 @@ prefix=''
 if [[ -x $here/../bin/orted ]]; then prefix=$(readlink -f "$here/..") && PATH=$prefix/bin:$PATH; fi
 program_name=${program##*/}
 mpi_allow_root
-work=$(mktemp -d "${TMPDIR:-/tmp}/dptrain-run.XXXXXX") || die 4 "cannot make a folder in ${TMPDIR:-/tmp}"
-trap 'rm -rf "$work"' EXIT
+make_work run
 
 if [[ -n $source ]]; then
     hosts_read "$program" "$source" "$chief" "${filters[@]}"

@@ -72,8 +72,7 @@ done
 hosts_read "$hosts" "${filter[@]}"
 
 # Only its owner sees into it: a private key may pass through.
-work=$(umask 077 && mktemp -d "${TMPDIR:-/tmp}/dptrain-ssh.XXXXXX") || die 4 "cannot make a folder in ${TMPDIR:-/tmp}"
-trap 'rm -rf "$work"' EXIT
+make_work ssh
 trap 'interrupted=yes; exit 130' INT
 trap 'interrupted=yes; exit 143' TERM HUP
 known=$HOME/.ssh/dptrain_known_hosts
@@ -184,7 +183,7 @@ remove() {
     [[ -e ~/.ssh/dptrain_config ]] || { note "nothing is set up here"; return; }
     # Where this machine is one of the hosts, its files may not go before the others' have.
     touch ~/.ssh/dptrain_remove.$token
-    trap 'rm -rf "$work" ~/.ssh/dptrain_remove.'"$token" EXIT
+    trap '((BASHPID != $$)) || rm -rf "$work" ~/.ssh/dptrain_remove.'"$token" EXIT
     remote_script "timeout" "remove_files put_file" "$token" >"$work/script"
     enter_all
     host_lines
