@@ -37,8 +37,7 @@ cd "$here/.."
 make -s -j "$(nproc)" dptrain build/scripts/bench/checkpoint >&2 || die 4 "the build failed"
 folder=${folder:-build/bench-checkpoint}
 mkdir -p "$folder"
-work=$(mktemp -d "$folder/run.XXXXXX") || die 4 "cannot make a folder in $folder"
-trap 'rm -rf "$work"' EXIT
+make_work checkpoint "$folder"
 
 load=$(cut -d ' ' -f 1-3 /proc/loadavg)
 table=$(build/scripts/bench/checkpoint "$work" "$mb" "$pairs")

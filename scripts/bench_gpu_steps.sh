@@ -52,8 +52,7 @@ program=${DPTRAIN_BIN:-$root/dptrain}
 [[ -x $program ]] || die 4 "$program is not built; type make CUDA=1"
 [[ $("$program" info 2>/dev/null | sed -nE 's/^ +cuda +//p') == *', CUDA '* ]] ||
     die 4 "no GPU: $("$program" info 2>&1 | sed -nE 's/^ +cuda +//p')"
-work=$(mktemp -d "${TMPDIR:-/tmp}/dptrain-gpu.XXXXXX") || die 4 "cannot make a folder in ${TMPDIR:-/tmp}"
-trap 'rm -rf "$work"' EXIT
+make_work gpu
 export XDG_CACHE_HOME=${XDG_CACHE_HOME:-$work/cache} PYTHONDONTWRITEBYTECODE=1
 if [[ -z $data ]]; then
     data=$root/data/mnist

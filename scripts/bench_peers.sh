@@ -70,8 +70,7 @@ fi
 
 cd "$root"
 make -s -j "$(nproc)" dptrain >&2 || die 4 "the build failed"
-work=$(mktemp -d "${TMPDIR:-/tmp}/dptrain-peers.XXXXXX") || die 4 "cannot make a folder in ${TMPDIR:-/tmp}"
-trap 'rm -rf "$work"' EXIT
+make_work peers
 mpi_allow_root
 export GLOO_SOCKET_IFNAME=lo XDG_CACHE_HOME=$work/cache
 # Freed pages stay with the process: no step has to have pages zeroed again.

@@ -34,8 +34,7 @@ done
 [[ -z $folder ]] || folder=$(cd "$folder" && pwd)
 cd "$here/.."
 make -s -j "$(nproc)" dptrain build/scripts/bench/report >&2 || die 4 "the build failed"
-work=$(mktemp -d "${folder:-${TMPDIR:-/tmp}}/dptrain-report.XXXXXX") || die 4 "cannot make a folder"
-trap 'rm -rf "$work"' EXIT
+make_work report "$folder"
 build/scripts/bench/report "$mb" "$work/records.jsonl" || die 4 "the records could not be made"
 
 # Seconds of one report; its peak memory in KiB is left in $work/peak.

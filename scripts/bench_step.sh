@@ -37,8 +37,7 @@ done
 command -v jq >/dev/null || die 4 "jq was not found; scripts/install_deps.sh --test installs it"
 cd "$here/.."
 make -s -j "$(nproc)" dptrain >&2 || die 4 "the build failed"
-work=$(mktemp -d "${TMPDIR:-/tmp}/dptrain-step.XXXXXX") || die 4 "cannot make a folder in ${TMPDIR:-/tmp}"
-trap 'rm -rf "$work"' EXIT
+make_work step
 export XDG_CACHE_HOME=$work/cache
 
 load=$(cut -d ' ' -f 1-3 /proc/loadavg)

@@ -57,8 +57,7 @@ fi
 cuda_home=$(make -s info | sed -n 's/^CUDA *yes, //p')
 [[ $with_cuda == no || -n $cuda_home ]] || die 2 "--with-cuda: this build has no CUDA; scripts/install_deps.sh --cuda"
 
-work=$(mktemp -d "${TMPDIR:-/tmp}/dptrain-bundle.XXXXXX") || die 4 "cannot make a folder in ${TMPDIR:-/tmp}"
-trap 'rm -rf "$work"' EXIT
+make_work bundle
 root=$work/$name
 mkdir -p "$root"/{bin,lib/none,libexec,scripts,etc}
 
@@ -120,7 +119,7 @@ export PATH
 exec "$home/libexec/$name" "$@"
 EOT
 
-scripts=(run.sh launch dptrain.sbatch nccl_bw.sh setup_ssh.sh on_hosts.sh ssh lib.sh)
+scripts=(run.sh launch dptrain.sbatch nccl_bw.sh setup_ssh.sh on_hosts.sh ssh hosts.sh lib.sh)
 if [[ $with_tests == yes ]]; then
     scripts+=(gpu_suite.sh test.sh bench_gpu_steps.sh peers)
     mkdir -p "$root"/{tests/unit,tests/mpi,results,build/tests/unit,build/tests/mpi,build/scripts/bench}

@@ -49,8 +49,7 @@ done
 root=$(readlink -f "$here/..")
 out=${out:-$root/results}
 
-work=$(mktemp -d "${TMPDIR:-/tmp}/dptrain-suite.XXXXXX") || die 4 "cannot make a folder in ${TMPDIR:-/tmp}"
-trap 'rm -rf "$work"' EXIT
+make_work suite
 if [[ -n $bundle ]]; then
     tar -xzf "$bundle" -C "$work" || die 3 "--bundle $bundle cannot be unpacked"
     suite=$(compgen -G "$work/dptrain-*/scripts/gpu_suite.sh") ||

@@ -19,6 +19,13 @@ whole_number() { # OPTION VALUE MINIMUM
     fi
 }
 
+# Sets work, a folder that only its owner sees into, gone at the script's end. A child that is killed before it has become
+# its program would run the trap as well: hence the comparison.
+make_work() { # NAME [PARENT]
+    work=$(mktemp -d "${2:-${TMPDIR:-/tmp}}/dptrain-$1.XXXXXX") || die 4 "cannot make a folder in ${2:-${TMPDIR:-/tmp}}"
+    trap '((BASHPID != $$)) || rm -rf "$work"' EXIT
+}
+
 # dptrain itself; for scripts that have set `here`.
 find_program() {
     local candidate
@@ -71,14 +78,14 @@ mpi_version() {
 # Sets mpi_major, and the array MPI_FLAGS for NP ranks on this machine, or (NP 0) for the hosts that the caller names.
 # DPTRAIN_BIND=none switches binding off: two jobs side by side would both be bound to the first cores.
 mpi_flags() { # NP
-    local np=$1 cores over=(--oversubscribe) copy=(btl_vader_single_copy_mechanism none)
+    local np=$1 cores over=(--oversubscribe) no_copy=(btl_vader_single_copy_mechanism none)
     MPI_FLAGS=(-q)
     mpi_version
-    if ((mpi_major >= 5)); then MPI_FLAGS=() over=(--map-by :OVERSUBSCRIBE) copy=(smsc ^cma); fi
+    if ((mpi_major >= 5)); then MPI_FLAGS=() over=(--map-by :OVERSUBSCRIBE) no_copy=(smsc ^cma); fi
     # With a seccomp filter and no right to trace, as in many containers, the kernel refuses
     # process_vm_readv, and OpenMPI complains about every large message.
     if grep -q '^Seccomp:[[:space:]]*2' /proc/self/status 2>/dev/null && ! may_trace; then
-        MPI_FLAGS+=(--mca "${copy[@]}")
+        MPI_FLAGS+=(--mca "${no_copy[@]}")
     fi
     # A chroot without /sys: hwloc would complain once per process.
     [[ -d $cpu_folder ]] || export HWLOC_HIDE_ERRORS=2

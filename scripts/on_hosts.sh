@@ -4,8 +4,8 @@ set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
 . "$here/lib.sh"
-# shellcheck source=scripts/ssh/hosts.sh
-. "$here/ssh/hosts.sh"
+# shellcheck source=scripts/hosts.sh
+. "$here/hosts.sh"
 
 usage() {
     cat <<'END'
@@ -63,8 +63,7 @@ command -v ssh >/dev/null || die 4 "ssh was not found; scripts/install_deps.sh i
 [[ -z $copy ]] || command -v rsync >/dev/null || die 4 "rsync was not found (apt-get install rsync)"
 hosts_read "$hosts" "${filter[@]}"
 
-work=$(mktemp -d "${TMPDIR:-/tmp}/dptrain-hosts.XXXXXX") || die 4 "cannot make a folder in ${TMPDIR:-/tmp}"
-trap 'rm -rf "$work"' EXIT
+make_work hosts
 # Each host's shell ends its own command, and is then waited for.
 stop() { # CODE
     interrupted=$1
@@ -130,7 +129,7 @@ run_command() { # INDEX
     local i=$1 name lifeline=$work/$1.in job ended=''
     # A terminal sends these to all; this shell waits for the script's word.
     trap '' INT HUP
-    name=$(printf '%-*s' $((widest + 1)) "${host_address[i]}:")
+    name=$(printf '%-*s' $((widest + 1)) "${host_name[i]}:")
     ssh_words "$i"
     mkfifo "$lifeline"
     exec 9<>"$lifeline"
@@ -162,14 +161,14 @@ run_command() { # INDEX
 # ssh itself; its process and its exit code into files.
 talk() { # INDEX
     local code=0
-    LC_ALL=C "${SSH[@]}" "${host_address[$1]}" bash -s <&0 &
+    LC_ALL=C "${SSH[@]}" "${host_name[$1]}" bash -s <&0 &
     echo $! >"$work/$1.pid"
     wait $! || code=$?
     echo "$code" >"$work/$1.code"
 }
 
 remote_hash() { # INDEX
-    LC_ALL=C timeout "$timeout" "${SSH[@]}" "${host_address[$1]}" bash -s <"$work/hash" 2>"$work/$1.err"
+    LC_ALL=C timeout "$timeout" "${SSH[@]}" "${host_name[$1]}" bash -s <"$work/hash" 2>"$work/$1.err"
 }
 
 # A signal for this shell ends the command.
@@ -181,7 +180,7 @@ killable() { # COMMAND...
 }
 
 copy_file() { # INDEX
-    local i=$1 at=${host_address[$1]} code=0 found
+    local i=$1 at=${host_name[$1]} code=0 found
     trap '' INT HUP
     ssh_words "$i"
     [[ $at != *:* ]] || at="[$at]"
@@ -204,7 +203,7 @@ copy_file() { # INDEX
 report() { # STAGE
     local i code rows='' n=0 said
     worst=0
-    for i in "${!host_address[@]}"; do
+    for i in "${!host_name[@]}"; do
         code=$(cat "$work/$i.code" 2>/dev/null) || code=''
         [[ $code != 0 || -e $work/$i.ended ]] || continue
         n=$((n + 1))
@@ -215,16 +214,16 @@ report() { # STAGE
         elif [[ -z $code ]]; then
             CAUSE='not begun' code=5
         elif [[ $code -eq 255 ]]; then
-            ssh_cause "$code" "$(cat "$work/$i.err")" "${host_address[i]}" "${host_port[i]/#-/${port_given:-22}}" \
+            ssh_cause "$code" "$(cat "$work/$i.err")" "${host_name[i]}" "${host_port[i]/#-/${port_given:-22}}" \
                 "$(hostname)"
             code=5
         elif [[ $1 == copy ]]; then
             CAUSE=${said:-rsync ended with code $code} code=1
         fi
         if ((code == 5 || (worst != 5 && code > worst))); then worst=$code; fi
-        rows+=$(printf '  %-*s  %s' "$widest" "${host_address[i]}" "$CAUSE${ADVICE:+ -> $ADVICE}")$'\n'
+        rows+=$(printf '  %-*s  %s' "$widest" "${host_name[i]}" "$CAUSE${ADVICE:+ -> $ADVICE}")$'\n'
     done
-    [[ $n -eq 0 ]] || note "the $1 failed on $n of ${#host_address[@]} hosts"$'\n'"${rows%$'\n'}"
+    [[ $n -eq 0 ]] || note "the $1 failed on $n of ${#host_name[@]} hosts"$'\n'"${rows%$'\n'}"
 }
 
 finish() { # STAGE
@@ -233,22 +232,22 @@ finish() { # STAGE
     ((worst == 0)) || exit "$worst"
 }
 
-widest=$(printf '%s\n' "${host_address[@]}" | wc -L)
+widest=$(printf '%s\n' "${host_name[@]}" | wc -L)
 if [[ -n $copy ]]; then
     copy=$(readlink -f -- "$copy") folder=''
     dest=${dest:-$copy}
     if [[ -d $copy ]]; then folder=yes; fi
     hash=$(content_hash "$copy")
     remote_script dest content_hash "$dest" >"$work/hash"
-    for_hosts copy_file "${!host_address[@]}"
+    hosts_each copy_file "${!host_name[@]}"
     finish copy
-    note "$dest is the same on ${#host_address[@]} hosts (SHA-256 ${hash:0:16}…)"
+    note "$dest is the same on ${#host_name[@]} hosts (SHA-256 ${hash:0:16}…)"
     rm -f "$work"/*.err
 fi
 if [[ ${#words[@]} -gt 0 ]]; then
     rm -f "$work"/*.code
     # shellcheck disable=SC2034 # remote_script's
     if [[ ${#words[@]} -eq 1 ]]; then command=${words[0]}; else command=$(printf '%q ' "${words[@]}"); fi
-    for_hosts run_command "${!host_address[@]}"
+    hosts_each run_command "${!host_name[@]}"
     finish command
 fi

@@ -4,6 +4,8 @@ set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
 . "$here/lib.sh"
+# shellcheck source=scripts/hosts.sh
+. "$here/hosts.sh"
 # shellcheck source=scripts/launch/hosts.sh
 . "$here/launch/hosts.sh"
 # shellcheck source=scripts/launch/probe.sh
@@ -29,7 +31,7 @@ it at once. SIGUSR1 asks too. Inside a Slurm allocation its hosts are taken; scr
 Ranks and hosts:
   -np N                ranks [one per core; with hosts as many as they have slots]
   -hostfile FILE       hosts: OpenMPI's or DeepSpeed's format, or a resource specification, *.yaml; also --spec FILE
-  -H LIST              hosts: a:2,b:2
+  -H LIST              hosts: a:2,b:2,[fd00::7]:2
   --include, --exclude FILTER   of these hosts and their slots, DeepSpeed's form: a@b:0,2
   --chief HOST         where rank 0 runs [the chief of the specification, or the first host]
   --num-gpus N         ranks on each host, whatever its slots
@@ -47,7 +49,8 @@ Network, when there are several hosts:
 What ranks get:
   --env-file FILE      NAME=VALUE lines for the ranks' environment, after ~/.dptrain_env and ./.dptrain_env; from this
                        environment they get NCCL_, OMPI_, UCX_, FI_ and DPTRAIN_ variables. Names with TOKEN, SECRET,
-                       PASSWORD, CREDENTIAL or KEY are never passed on
+                       PASSWORD, CREDENTIAL or KEY are never passed on. The ranks of a host get shared_envs and
+                       env_file of its specification as well, which go before these
   --log-dir DIR        rank N writes what it has to say, with the time, to DIR/rank-N.log on its host
   --report-bindings    each rank says which CPUs it may use
 
@@ -131,17 +134,17 @@ prefix=''
 if [[ -x $here/../bin/orted ]]; then prefix=$(readlink -f "$here/..") && PATH=$prefix/bin:$PATH; fi
 program_name=${program##*/}
 mpi_allow_root
-work=$(mktemp -d "${TMPDIR:-/tmp}/dptrain-run.XXXXXX") || die 4 "cannot make a folder in ${TMPDIR:-/tmp}"
-trap 'rm -rf "$work"' EXIT
+make_work run
 
 if [[ -n $source ]]; then
-    hosts_read "$program" "$source" "$chief" "${filters[@]}"
+    hosts_read "$source" "${filters[@]}"
 elif [[ -n ${SLURM_JOB_NODELIST:-} ]] && command -v scontrol >/dev/null; then
-    hosts_of_slurm "$chief"
+    hosts_of_slurm
 elif [[ -n $chief || ${#filters[@]} -gt 0 || $num_gpus -gt 0 || $launcher == srun ]]; then
     die 2 "--chief, --include, --exclude, --num-gpus and --launcher srun need hosts: -hostfile, -H, or a Slurm allocation"
 fi
 if [[ ${#host_name[@]} -gt 0 ]]; then
+    [[ -z $chief ]] || hosts_first "$chief"
     if [[ -n ${SLURM_JOB_NODELIST:-} ]]; then hosts_shell=srun; fi
     [[ $launcher == mpirun || $hosts_shell == srun ]] || die 2 "--launcher srun: this is no Slurm allocation"
     hosts_share "$np" "$num_gpus"
@@ -163,7 +166,7 @@ env_of_prefixes
 env_of_files "${env_files[@]}"
 env_of_hosts
 
-wdir_wanted=${wdir:-$PWD} several=no near_gpus=no
+wdir_wanted=${wdir:-$PWD} several=no near_gpus=no part_flags=()
 if [[ ${#host_name[@]} -gt 1 || ${host_local[0]:-yes} == no ]]; then several=yes; fi
 if [[ ${#host_name[@]} -gt 0 ]]; then
     if [[ $several == yes && $hosts_shell == ssh ]]; then hosts_ssh "$ssh_port" "$work"; fi
@@ -174,10 +177,10 @@ if [[ ${#host_name[@]} -gt 0 ]]; then
 fi
 if [[ $several == yes ]]; then
     network_flags
-    [[ -z $prefix ]] || MPI_FLAGS+=(--prefix "$prefix")
+    [[ -z $prefix ]] || part_flags+=(--prefix "$prefix")
 fi
 [[ -z $ports ]] || port_flags $((10#${ports%-*})) $((10#${ports#*-}))
-[[ -z $wdir && $several == no ]] || MPI_FLAGS+=(--wdir "$wdir_wanted")
+[[ -z $wdir && $several == no ]] || part_flags+=(--wdir "$wdir_wanted")
 compose "$@"
 
 # What makes up for a lost rank.

@@ -4,8 +4,8 @@ set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
 . "$here/lib.sh"
-# shellcheck source=scripts/ssh/hosts.sh
-. "$here/ssh/hosts.sh"
+# shellcheck source=scripts/hosts.sh
+. "$here/hosts.sh"
 # shellcheck source=scripts/ssh/files.sh
 . "$here/ssh/files.sh"
 # shellcheck source=scripts/ssh/keys.sh
@@ -72,8 +72,7 @@ done
 hosts_read "$hosts" "${filter[@]}"
 
 # Only its owner sees into it: a private key may pass through.
-work=$(umask 077 && mktemp -d "${TMPDIR:-/tmp}/dptrain-ssh.XXXXXX") || die 4 "cannot make a folder in ${TMPDIR:-/tmp}"
-trap 'rm -rf "$work"' EXIT
+make_work ssh
 trap 'interrupted=yes; exit 130' INT
 trap 'interrupted=yes; exit 143' TERM HUP
 known=$HOME/.ssh/dptrain_known_hosts
@@ -93,8 +92,8 @@ own_config() {
     [[ ! -r /etc/ssh/ssh_config ]] || printf 'Include /etc/ssh/ssh_config\n'
 }
 
-# Fills in what HOSTS leaves open; host_name is what is connected to, and its key is pinned under host_pin.
-declare -a host_name host_pin
+# Fills in what HOSTS leaves open; host_target is what is connected to, and its key is pinned under host_pin.
+declare -a host_target host_pin
 resolve_host() { # INDEX
     local i=$1 name value words=("${base[@]}")
     [[ ${host_port[i]} != - ]] || host_port[i]=${port_given:--}
@@ -103,22 +102,24 @@ resolve_host() { # INDEX
     [[ ${host_user[i]} == - ]] || words+=(-l "${host_user[i]}")
     while read -r name value; do
         case $name in
-        hostname) host_name[i]=$value ;;
+        hostname) host_target[i]=$value ;;
         port) host_port[i]=$value ;;
         user) host_user[i]=$value ;;
         esac
-    done < <(ssh -T -G "${words[@]}" "${host_address[i]}")
-    [[ -n ${host_name[i]:-} ]] || die 2 "ssh does not take the host '${host_address[i]}'"
-    host_pin[i]=${host_name[i]}
-    if [[ ${host_port[i]} != 22 ]]; then host_pin[i]="[${host_name[i]}]:${host_port[i]}"; fi
+    done < <(ssh -T -G "${words[@]}" "${host_name[i]}")
+    [[ -n ${host_target[i]:-} ]] || die 2 "ssh does not take the host '${host_name[i]}'"
+    host_pin[i]=${host_target[i]}
+    if [[ ${host_port[i]} != 22 ]]; then host_pin[i]="[${host_target[i]}]:${host_port[i]}"; fi
 }
 
 config_for() { # IDENTITY_FILE
-    local i
+    local i names alias
     printf '# Written by scripts/setup_ssh.sh of dptrain; --remove takes it away.\n'
-    for i in "${!host_address[@]}"; do
-        printf 'Host %s\n' "${host_address[i]}"
-        [[ ${host_name[i]} == "${host_address[i]}" ]] || printf '    HostName %s\n' "${host_name[i]}"
+    for i in "${!host_name[@]}"; do
+        names=${host_name[i]} alias=$(host_alias "${host_name[i]}")
+        [[ $alias == "$names" ]] || names+=" $alias"
+        printf 'Host %s\n' "$names"
+        [[ ${host_target[i]} == "$names" ]] || printf '    HostName %s\n' "${host_target[i]//%/%%}"
         printf '    %s\n' "Port ${host_port[i]}" "User ${host_user[i]}" "IdentityFile $1" 'IdentitiesOnly yes' \
             'UserKnownHostsFile ~/.ssh/dptrain_known_hosts' 'StrictHostKeyChecking yes' 'BatchMode yes'
     done
@@ -128,10 +129,10 @@ config_for() { # IDENTITY_FILE
 # The hosts that failed before any pair could be tried.
 host_lines() {
     local i cause advice
-    for i in "${!host_address[@]}"; do
+    for i in "${!host_name[@]}"; do
         [[ -e $work/$i.failed ]] || continue
         { read -r cause; read -r advice; } <"$work/$i.failed"
-        fail_line "here -> ${host_address[i]}" "$cause" "$advice"
+        fail_line "here -> ${host_name[i]}" "$cause" "$advice"
     done
 }
 
@@ -139,7 +140,7 @@ host_lines() {
 count_healthy() {
     local i
     healthy=()
-    for i in "${!host_address[@]}"; do
+    for i in "${!host_name[@]}"; do
         [[ -e $work/$i.failed ]] || healthy+=("$i")
     done
 }
@@ -162,7 +163,7 @@ setup() {
     local i key_text public_text known_text config_text
     (umask 077 && mkdir -p ~/.ssh && touch "$known") || die 4 "cannot write ~/.ssh"
     make_key
-    for_hosts scan_host "${!host_address[@]}"
+    hosts_each scan_host "${!host_name[@]}"
     count_healthy
     for i in "${healthy[@]}"; do pin_host "$i"; done
     # shellcheck disable=SC2088 # ssh's own
@@ -184,7 +185,7 @@ remove() {
     [[ -e ~/.ssh/dptrain_config ]] || { note "nothing is set up here"; return; }
     # Where this machine is one of the hosts, its files may not go before the others' have.
     touch ~/.ssh/dptrain_remove.$token
-    trap 'rm -rf "$work" ~/.ssh/dptrain_remove.'"$token" EXIT
+    trap '((BASHPID != $$)) || rm -rf "$work" ~/.ssh/dptrain_remove.'"$token" EXIT
     remote_script "timeout" "remove_files put_file" "$token" >"$work/script"
     enter_all
     host_lines
@@ -194,13 +195,13 @@ remove() {
         return
     fi
     (remove_files none) || die 4 "cannot write ~/.ssh"
-    note "removed from ${#host_address[@]} hosts and from here"
+    note "removed from ${#host_name[@]} hosts and from here"
 }
 
 base=(-F "$work/own_config")
 [[ $mode != check ]] || base=()
 own_config >"$work/own_config"
-for i in "${!host_address[@]}"; do resolve_host "$i"; done
+for i in "${!host_name[@]}"; do resolve_host "$i"; done
 count_healthy
 case $mode in
 setup) setup ;;

@@ -191,8 +191,7 @@ probe_leak_check() {
 # In an unpacked bundle there is nothing to build.
 [[ -e Makefile ]] || may_build=no install=no
 if [[ $install == yes && $list == no && $gpu == no ]]; then "$here/install_deps.sh" --test; fi
-work=$(mktemp -d "${TMPDIR:-/tmp}/dptrain-test.XXXXXX") || die 4 "cannot make a folder in ${TMPDIR:-/tmp}"
-trap 'rm -rf "$work"' EXIT
+make_work test
 if ((jobs > 1)); then export DPTRAIN_BIND=none; fi
 if [[ $san == yes && $list == no ]]; then probe_leak_check; fi
 if [[ $list == no ]]; then mpi_allow_root; fi

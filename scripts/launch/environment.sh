@@ -41,18 +41,22 @@ env_read() { # FILE
     done <"$1"
 }
 
+# Into the array, in place of what it has of that name.
+env_put() { # ARRAY NAME[=VALUE]
+    local -n list=$1
+    local old kept=()
+    for old in "${list[@]}"; do [[ ${old%%=*} == "${2%%=*}" ]] || kept+=("$old"); done
+    list=("${kept[@]}" "$2")
+}
+
 # A later value wins: the environment, ~/.dptrain_env, ./.dptrain_env, --env-file.
 env_of_files() { # [FILE...]
-    local file line old kept files=()
+    local file line files=()
     [[ ! -e ${HOME:-/nowhere}/.dptrain_env ]] || files+=("$HOME/.dptrain_env")
     [[ ! -e .dptrain_env || .dptrain_env -ef ${HOME:-/nowhere}/.dptrain_env ]] || files+=(.dptrain_env)
     for file in "${files[@]}" "$@"; do
         env_read "$file"
-        for line in "${env_lines[@]}"; do
-            kept=()
-            for old in "${job_env[@]}"; do [[ ${old%%=*} == "${line%%=*}" ]] || kept+=("$old"); done
-            job_env=("${kept[@]}" "$line")
-        done
+        for line in "${env_lines[@]}"; do env_put job_env "$line"; done
     done
 }
 
@@ -63,17 +67,27 @@ job_default() { # NAME VALUE
     job_env+=("$1=$2")
 }
 
-# What the hosts' description says for each: its env_file and its GPUs.
+# What the hosts' description says for each: its shared_envs, its env_file, which wins over them, and its GPUs.
 env_of_hosts() {
-    local i line all
+    local i line all own shared
     for i in "${!host_name[@]}"; do
-        if [[ ${host_env[i]} != - ]]; then
-            env_read "${host_env[i]}"
-            for line in "${env_lines[@]}"; do host_extra[i]+="-x"$'\n'"$line"$'\n'; done
+        own=() shared=()
+        [[ ${host_envs[i]} == - ]] || IFS=$'\t' read -ra shared <<<"${host_envs[i]}"
+        for line in "${shared[@]}"; do
+            if is_secret "${line%%=*}"; then
+                note "shared_envs: ${line%%=*} is not passed on: its name looks like a secret's"
+            else
+                env_put own "$line"
+            fi
+        done
+        if [[ ${host_env_file[i]} != - ]]; then
+            env_read "${host_env_file[i]}"
+            for line in "${env_lines[@]}"; do env_put own "$line"; done
         fi
         all=$(seq -s , 0 $((host_slots[i] - 1)))
         if [[ ${host_gpus[i]} != - && ${host_gpus[i]} != "$all" ]]; then
-            host_extra[i]+="-x"$'\n'"CUDA_VISIBLE_DEVICES=${host_gpus[i]}"$'\n'
+            env_put own "CUDA_VISIBLE_DEVICES=${host_gpus[i]}"
         fi
+        for line in "${own[@]}"; do host_extra[i]+="-x"$'\n'"$line"$'\n'; done
     done
 }

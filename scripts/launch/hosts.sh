@@ -1,31 +1,18 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # variables of run.sh and of the other parts
-# The hosts of a job, and asking all of them at once. Sourced by run.sh.
+# The hosts of a job: from Slurm, their ranks, how they are reached. Sourced by run.sh, behind scripts/hosts.sh, which has
+# the columns of the hosts' list.
 #
-# An element for each host, the chief first: host_name, host_slots, host_ranks (of this job), host_gpus (`0,2` or -),
-# host_port, host_user, host_key, host_env, host_setup (- where there is none), host_local (yes for this machine).
-# hosts_shell is how others are reached: ssh or srun.
-host_name=() host_slots=() host_ranks=() host_gpus=() host_port=() host_user=() host_key=() host_env=() host_setup=()
-host_local=() hosts_shell=ssh
+# An element more for each: host_ranks (of this job), host_local (yes for this machine), host_alias (its name for mpirun
+# and ssh). hosts_shell is how others are reached: ssh or srun.
+host_ranks=() host_local=() host_alias=() hosts_shell=ssh
 ssh_options=(-o BatchMode=yes -o ConnectTimeout=10) ssh_own_config=no
 # What setup_ssh.sh writes, on every host.
 ssh_config=${HOME:-}/.ssh/dptrain_config
-
-# From `dptrain hosts show`; SOURCE is a hostfile, a YAML specification or a list like a:2,b:2.
-hosts_read() { # PROGRAM SOURCE CHIEF [FILTER...]
-    local rows name slots gpus port user key chief env setup first=''
-    rows=$("$1" hosts show --format tsv "$2" "${@:4}") || exit $?
-    [[ -n $rows ]] || die 2 "$2: dptrain hosts names no host"
-    while IFS=$'\t' read -r name slots gpus port user key chief env setup; do
-        if [[ $name == "$3" || ($3 == '' && $chief == yes) ]]; then first=${#host_name[@]}; fi
-        host_name+=("$name") host_slots+=("$slots") host_gpus+=("${gpus:--}") host_port+=("${port:--}")
-        host_user+=("${user:--}") host_key+=("${key:--}") host_env+=("${env:--}") host_setup+=("${setup:--}")
-    done <<<"$rows"
-    [[ $3 == '' || -n $first ]] || die 2 "--chief $3: the hosts are ${host_name[*]}"
-    if [[ -n $first ]]; then hosts_first "$first"; fi
-}
+# Each is an ssh.
+at_once=200
 
 # Of a Slurm allocation: its hosts, with as many slots as tasks were asked for.
-hosts_of_slurm() { # CHIEF
+hosts_of_slurm() {
     local names counts=() part i
     names=$(scontrol show hostnames "$SLURM_JOB_NODELIST") || die 4 "scontrol cannot tell this allocation's hosts"
     mapfile -t host_name <<<"$names"
@@ -36,18 +23,17 @@ hosts_of_slurm() { # CHIEF
         done
     done
     for i in "${!host_name[@]}"; do
-        host_slots+=("${counts[i]:-1}") host_gpus+=(-) host_port+=(-) host_user+=(-) host_key+=(-) host_env+=(-)
-        host_setup+=(-)
-        if [[ ${host_name[i]} == "$1" ]]; then part=$i; fi
+        host_slots+=("${counts[i]:-1}") host_gpus+=(-) host_port+=(-) host_user+=(-) host_key+=(-) host_env_file+=(-)
+        host_setup+=(-) host_envs+=(-)
     done
-    hosts_shell=srun
-    [[ -z $1 ]] || [[ " ${host_name[*]} " == *" $1 "* ]] || die 2 "--chief $1: the hosts are ${host_name[*]}"
-    [[ -z $1 ]] || hosts_first "$part"
 }
 
-hosts_first() { # INDEX
-    local list value i=$1
-    for list in host_name host_slots host_gpus host_port host_user host_key host_env host_setup; do
+# The host where rank 0 is to run comes first.
+hosts_first() { # NAME
+    local list value i=0
+    while ((i < ${#host_name[@]})) && [[ ${host_name[i]} != "$1" ]]; do i=$((i + 1)); done
+    ((i < ${#host_name[@]})) || die 2 "--chief $1: the hosts are ${host_name[*]}"
+    for list in host_name host_slots host_gpus host_port host_user host_key host_env_file host_setup host_envs; do
         local -n values=$list
         value=${values[i]}
         unset "values[i]"
@@ -73,17 +59,20 @@ hosts_share() { # N SLOTS_EACH
     for ((i = ${#host_name[@]} - 1; i > 0 && host_ranks[i] == 0; i--)); do unset "host_name[i]" "host_ranks[i]"; done
 }
 
-# Which hosts are this machine, by name or by address.
+# Which hosts are this machine, by name or by address, and what mpirun calls each.
 hosts_mark_local() {
     local i mine address
     mine=" localhost ip6-localhost $(hostname 2>/dev/null) $(hostname -s 2>/dev/null) "
     mine+=$(ip -o addr 2>/dev/null | awk '{ sub("/.*", "", $4); printf "%s ", $4 }') || true
     for i in "${!host_name[@]}"; do
-        host_local[i]=no
-        if [[ $mine == *" ${host_name[i]} "* ]]; then host_local[i]=yes; continue; fi
-        [[ $hosts_shell == ssh ]] || continue
-        address=$(getent ahosts "${host_name[i]}" 2>/dev/null | awk 'NR == 1 { print $1 }') || true
-        [[ -z $address || $mine != *" $address "* ]] || host_local[i]=yes
+        host_local[i]=no host_alias[i]=$(host_alias "${host_name[i]}")
+        if [[ $mine == *" ${host_name[i]} "* ]]; then
+            host_local[i]=yes
+        elif [[ $hosts_shell == ssh ]]; then
+            address=$(getent ahosts "${host_name[i]}" 2>/dev/null | awk 'NR == 1 { print $1 }') || true
+            [[ -z $address || $mine != *" $address "* ]] || host_local[i]=yes
+        fi
+        if [[ ${host_local[i]} == yes && ${host_name[i]} == *:* ]]; then host_alias[i]=$(hostname); fi
     done
 }
 
@@ -93,14 +82,15 @@ hosts_ssh() { # PORT FOLDER
     local i covered=yes special=no
     if [[ -n $1 ]]; then ssh_options+=(-p "$1"); fi
     for i in "${!host_name[@]}"; do
-        [[ ${host_local[i]} == yes ]] || hosts_in_config "${host_name[i]}" || covered=no
-        [[ ${host_port[i]}${host_user[i]}${host_key[i]} == --- ]] || special=yes
+        [[ ${host_local[i]} == yes ]] || hosts_in_config "${host_alias[i]}" || covered=no
+        [[ ${host_port[i]}${host_user[i]}${host_key[i]} == --- && ${host_name[i]} != *:* ]] || special=yes
     done
     if [[ $covered == yes && -r $ssh_config ]]; then
         ssh_options=(-F "$ssh_config" "${ssh_options[@]}")
     elif [[ $special == yes ]]; then
         for i in "${!host_name[@]}"; do
-            printf 'Host %s\n' "${host_name[i]}"
+            printf 'Host %s\n' "${host_alias[i]}"
+            [[ ${host_alias[i]} == "${host_name[i]}" ]] || printf '  HostName %s\n' "${host_name[i]//%/%%}"
             [[ ${host_port[i]} == - ]] || printf '  Port %s\n' "${host_port[i]}"
             [[ ${host_user[i]} == - ]] || printf '  User %s\n' "${host_user[i]}"
             [[ ${host_key[i]} == - ]] || printf '  IdentityFile %s\n' "${host_key[i]}"
@@ -115,31 +105,38 @@ hosts_in_config() { # NAME
         END { exit !found }' "$ssh_config"
 }
 
-# Runs a script of bash's on every host at once, this one included, each for at most SECONDS. What host I prints is in
-# FOLDER/I.out and .err, its exit code in .code (124: out of time, 255: ssh could not).
-hosts_ask() { # FOLDER SECONDS SCRIPT ARGUMENTS...
-    local folder=$1 seconds=$2 script=$3 i running=0
+# Runs standard input, a script of bash's, on every host at once, this one included: host_ask with OUT FOLDER/I. At the
+# end of a pipe, so that it waits for no other child of run.sh's.
+hosts_ask() { # FOLDER SECONDS
+    local folder=$1 seconds=$2
     mkdir -p "$folder"
-    for i in "${!host_name[@]}"; do
-        # Two hundred at a time: each is an ssh.
-        if ((running++ >= 200)); then wait -n || true; fi
-        hosts_ask_one "$i" "$seconds" "$script" "${@:4}" >"$folder/$i.out" 2>"$folder/$i.err" &
-        asked[i]=$!
-    done
-    for i in "${!host_name[@]}"; do
-        local code=0
-        wait "${asked[i]}" || code=$?
-        echo "$code" >"$folder/$i.code"
-    done
+    cat >"$folder/script"
+    hosts_each hosts_ask_one "${!host_name[@]}"
 }
 
-hosts_ask_one() { # INDEX SECONDS SCRIPT ARGUMENTS...
-    local words remote=(bash -s)
-    printf -v words '%q ' bash -s -- "${@:4}"
+hosts_ask_one() { # INDEX
+    local shell=(bash -s)
     case ${host_local[$1]}$hosts_shell in
-    yes*) remote=(bash -s -- "${@:4}") ;;
-    *srun) remote=(srun --overlap --quiet --nodes=1 --ntasks=1 "--nodelist=${host_name[$1]}" bash -s -- "${@:4}") ;;
-    *ssh) remote=(ssh "${ssh_options[@]}" "${host_name[$1]}" "$words") ;;
+    yes*) ;;
+    *srun) shell=(srun --overlap --quiet --nodes=1 --ntasks=1 "--nodelist=${host_name[$1]}" bash -s) ;;
+    *ssh) shell=(ssh "${ssh_options[@]}" "${host_alias[$1]}" 'bash -s') ;;
     esac
-    exec timeout -k 1 "$2" "${remote[@]}" <<<"$3"
+    host_ask "$folder/script" "$folder/$1" "$seconds" "${shell[@]}"
+}
+
+# Why host I could not be asked: sets CAUSE and ADVICE.
+hosts_cause() { # FOLDER INDEX SECONDS
+    local code port text
+    read -r code <"$1/$2.code"
+    text=$(<"$1/$2.err")
+    CAUSE=${text##*$'\n'} ADVICE=''
+    if [[ $hosts_shell == ssh && $code -ne 0 ]]; then
+        port=$(ssh -G "${ssh_options[@]}" "${host_alias[$2]}" 2>/dev/null | awk '$1 == "port" { print $2 }') || true
+        ssh_cause "$code" "$text" "${host_name[$2]}" "${port:-22}" "$(hostname)"
+    fi
+    case $code in
+    0) CAUSE='it did not answer the questions' ADVICE='is its login shell a shell, and is bash there?' ;;
+    124) CAUSE="no answer within $3 s" ;;
+    esac
+    CAUSE=${CAUSE:-code $code}
 }

@@ -54,12 +54,15 @@ local_ranks() {
     done
 }
 
+# Runs on the hosts: whether a process of the job is there.
+job_alive() { # JOB
+    if grep -lsz "^DPTRAIN_JOB=$1$" /proc/[0-9]*/environ | grep -q .; then echo alive; else echo none; fi
+}
+
 # Where no rank is on this host, the others are asked now and then whether one is on them. Sets far_ranks: no, where hosts
 # answered and have none; a host that does not answer has none that could go on, but when nobody answers for long, the ranks
 # are as good as gone.
 far_ranks=yes far_asked=0 far_pid='' far_silent=0
-# shellcheck disable=SC2016 # for the hosts' shells
-far_script='grep -lsz "^DPTRAIN_JOB=$1$" /proc/[0-9]*/environ | grep -q . && echo alive || echo none'
 look_far() {
     if [[ -n $far_pid ]]; then
         if kill -0 "$far_pid" 2>/dev/null; then return; fi
@@ -69,7 +72,7 @@ look_far() {
         if grep -qs alive "$work"/far/*.out; then far_ranks=yes; fi
         if ((far_silent > 3)); then far_ranks=no; fi
     elif ((SECONDS - far_asked >= 30)); then
-        hosts_ask "$work/far" 15 "$far_script" "$job_id" >/dev/null 2>&1 &
+        remote_script '' job_alive "$job_id" 2>/dev/null | hosts_ask "$work/far" 15 >/dev/null 2>&1 &
         far_pid=$!
     fi
 }
@@ -103,27 +106,27 @@ check_deadlines() {
     fi
 }
 
-# Removes what is left of the job on a host: processes, OpenMPI's shared memory and session folders, all by this job's
-# numbers. Says how many.
-# shellcheck disable=SC2016 # for the hosts' shells
-sweep_script='
-job=$1 family=$2 mpirun=$3 n=0 files=0
-for environ in $(grep -lsz "^DPTRAIN_JOB=$job$" /proc/[0-9]*/environ); do
-    pid=${environ#/proc/} pid=${pid%/environ}
-    if kill -KILL "$pid" 2>/dev/null; then n=$((n + 1)); fi
-done
-if [[ -n $family ]]; then
-    hex=$(printf %x $((family + 1)))
-    for daemon in $(grep -lsz "^$family$" /proc/[0-9]*/cmdline | grep -v "/proc/$$/"); do
-        pid=${daemon#/proc/} pid=${pid%/cmdline}
-        read -r name <"/proc/$pid/comm" || continue
-        if [[ $name == orted ]] && kill -KILL "$pid" 2>/dev/null; then n=$((n + 1)); fi
-    done
-    for path in /dev/shm/*."$hex".*  "${TMPDIR:-/tmp}"/ompi.*."$(id -u)"/{jf."$((family >> 16))",pid."$mpirun"}; do
-        if [[ -O $path && ! -L $path ]] && rm -rf "$path"; then files=$((files + 1)); fi
-    done
-fi 2>/dev/null
-((n + files == 0)) || echo "swept $n processes, $files files and folders"'
+# Runs on the hosts. Removes what is left of the job there: processes, OpenMPI's shared memory and session folders, all by
+# this job's numbers. Says how many.
+sweep_host() { # JOB FAMILY MPIRUN
+    local job=$1 family=$2 mpirun=$3 n=0 files=0 environ pid hex daemon name path
+    while read -r environ; do
+        pid=${environ#/proc/} pid=${pid%/environ}
+        if kill -KILL "$pid" 2>/dev/null; then n=$((n + 1)); fi
+    done < <(grep -lsz "^DPTRAIN_JOB=$job$" /proc/[0-9]*/environ)
+    if [[ -n $family ]]; then
+        hex=$(printf %x $((family + 1)))
+        while read -r daemon; do
+            pid=${daemon#/proc/} pid=${pid%/cmdline}
+            read -r name <"/proc/$pid/comm" || continue
+            if [[ $name == orted ]] && kill -KILL "$pid" 2>/dev/null; then n=$((n + 1)); fi
+        done < <(grep -lsz "^$family$" /proc/[0-9]*/cmdline)
+        for path in /dev/shm/*."$hex".* "${TMPDIR:-/tmp}"/ompi.*."$(id -u)"/{jf."$((family >> 16))",pid."$mpirun"}; do
+            if [[ -O $path && ! -L $path ]] && rm -rf "$path"; then files=$((files + 1)); fi
+        done
+    fi 2>/dev/null
+    ((n + files == 0)) || echo "swept $n processes, $files files and folders"
+}
 
 sweep() {
     local family='' uri i said code
@@ -135,12 +138,14 @@ sweep() {
     elif [[ " ${host_local[*]} " != *" yes "* ]]; then
         host_name+=("this host") host_local+=(yes)
     fi
-    hosts_ask "$work/sweep" 15 "$sweep_script" "$job_id" "$family" "$mpirun_pid" 2>/dev/null
+    # It has its deadline, and nothing is left to be ended by a signal.
+    trap '' TERM INT HUP USR1
+    remote_script '' sweep_host "$job_id" "$family" "$mpirun_pid" | hosts_ask "$work/sweep" 15 2>/dev/null
     for i in "${!host_name[@]}"; do
         read -r code <"$work/sweep/$i.code"
         said=$(tail -n 1 "$work/sweep/$i.out")
         if [[ $said == swept* ]]; then note "${host_name[i]}: ${said/swept/removed what the job left:}"; fi
-        ((code != 124 && code != 137 && code != 255)) ||
+        ((code != 124 && code != 255)) ||
             note "${host_name[i]} could not be reached; what the job left there (/dev/shm, /tmp) stays"
     done
 }

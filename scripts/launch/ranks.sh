@@ -10,7 +10,7 @@ runtime_flag() { # NAME_IN_4 NAME_IN_5 VALUE
 # How daemons are started on the hosts. From 64 hosts up all at once, as Horovod does: a chain of logins is slower, and one
 # that fails is hard to find.
 spawn_flags() { # TREE(yes|no)
-    local agent i
+    local agent
     [[ $hosts_shell == ssh ]] || return 0
     printf -v agent '%s ' "${ssh_options[@]}"
     runtime_flag plm_rsh_args plm_ssh_args "${agent% }"
@@ -18,10 +18,6 @@ spawn_flags() { # TREE(yes|no)
         runtime_flag plm_rsh_no_tree_spawn plm_ssh_no_tree_spawn 1
         runtime_flag plm_rsh_num_concurrent plm_ssh_num_concurrent "$((${#host_name[@]} > 128 ? ${#host_name[@]} : 128))"
     fi
-    for i in "${!host_name[@]}"; do
-        # A list of hosts has colons of its own.
-        [[ ${host_name[i]} != *:* ]] || die 2 "${host_name[i]}: mpirun -H takes no IPv6 addresses; give the host a name"
-    done
 }
 
 # The CPUs of each local rank, `0-7;8-15`, where all of its GPUs' are known: near its GPU, those of GPUs that have the same
@@ -97,17 +93,18 @@ l=${OMPI_COMM_WORLD_LOCAL_RANK:-${SLURM_LOCALID:-0}}
 }
 
 # The words after mpirun's flags: the program, in a part for each run of hosts that get the same. Sets the array parts.
+# A part has only what is said in it of folder and environment: part_flags are those of all.
 rank_parts() { # NEAR_GPUS REPORT WORDS...
     local i near=$1 say=$2 list='' n=0 extra=()
     shift 2
     parts=()
     for i in "${!host_name[@]}"; do
-        list+=,${host_name[i]}:${host_ranks[i]} n=$((n + host_ranks[i]))
+        list+=,${host_alias[i]}:${host_ranks[i]} n=$((n + host_ranks[i]))
         if rank_goes_on "$i"; then continue; fi
         rank_prefix "${host_setup[i]}" "$near" "$say"
         mapfile -t extra < <(printf %s "${host_extra[i]:-}")
         [[ ${#parts[@]} -eq 0 ]] || parts+=(:)
-        parts+=("${extra[@]}" -np "$n" -H "${list#,}" "${before[@]}" "$@")
+        parts+=("${part_flags[@]}" "${extra[@]}" -np "$n" -H "${list#,}" "${before[@]}" "$@")
         list='' n=0
     done
 }
@@ -139,19 +136,19 @@ drop_binding() {
 # Sets the arrays command and, for a try without the program, try.
 compose() { # DPTRAIN'S ARGUMENTS...
     local variable
-    for variable in "${job_env[@]}"; do MPI_FLAGS+=(-x "$variable"); done
     if [[ $launcher == srun ]]; then
         compose_srun "$@"
         return
     fi
+    for variable in "${job_env[@]}"; do part_flags+=(-x "$variable"); done
     # Each job has a number of its own, by which its leftovers are known.
-    [[ $dry_run == yes ]] || MPI_FLAGS+=(-x "DPTRAIN_JOB=$job_id" --report-uri "$work/uri")
+    [[ $dry_run == yes ]] || MPI_FLAGS+=(--report-uri "$work/uri") part_flags+=(-x "DPTRAIN_JOB=$job_id")
     if [[ ${#host_name[@]} -gt 0 ]]; then
         rank_parts "$near_gpus" "$report" "$program" "$@"
-        try=(-H "$(IFS=, && echo "${host_name[*]}")")
+        try=("${part_flags[@]}" -H "$(IFS=, && echo "${host_alias[*]}")")
     else
         rank_prefix - no "$report"
-        parts=(-np "$np" "${before[@]}" "$program" "$@") try=(-np "$np")
+        parts=("${part_flags[@]}" -np "$np" "${before[@]}" "$program" "$@") try=(-np "$np")
     fi
     command=(mpirun "${MPI_FLAGS[@]}" "${parts[@]}")
 }
@@ -159,17 +156,17 @@ compose() { # DPTRAIN'S ARGUMENTS...
 # srun starts ranks without mpirun; OpenMPI's settings go as variables. Slurm binds, and passes the environment on, of which
 # secrets are taken away.
 compose_srun() { # DPTRAIN'S ARGUMENTS...
-    local i name kinds type settings=()
+    local i name variable kinds type settings=()
     for i in "${!host_name[@]}"; do
         [[ -z ${host_extra[i]:-} && ${host_setup[i]} == - ]] ||
             die 2 "--launcher srun: ${host_name[i]} needs variables or a setup of its own; use --launcher mpirun"
     done
     for ((i = 0; i < ${#MPI_FLAGS[@]}; i++)); do
-        case ${MPI_FLAGS[i]} in
-        --mca) [[ ${MPI_FLAGS[i + 1]} =~ ^(plm|oob) ]] || settings+=("OMPI_MCA_${MPI_FLAGS[i + 1]}=${MPI_FLAGS[i + 2]}") ;;
-        -x) [[ ${MPI_FLAGS[i + 1]} != *=* ]] || settings+=("${MPI_FLAGS[i + 1]}") ;;
-        esac
+        if [[ ${MPI_FLAGS[i]} == --mca && ! ${MPI_FLAGS[i + 1]} =~ ^(plm|oob) ]]; then
+            settings+=("OMPI_MCA_${MPI_FLAGS[i + 1]}=${MPI_FLAGS[i + 2]}")
+        fi
     done
+    for variable in "${job_env[@]}"; do [[ $variable != *=* ]] || settings+=("$variable"); done
     while IFS= read -r name; do
         if is_secret "$name"; then settings=(-u "$name" "${settings[@]}"); fi
     done < <(compgen -e)

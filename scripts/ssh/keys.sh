@@ -10,11 +10,11 @@ key_columns() {
 # Leaves $work/I.scan, the host's keys as known_hosts has them, or $work/I.failed.
 scan_host() { # INDEX
     local i=$1 error
-    ssh-keyscan -T "$timeout" -t ed25519 -p "${host_port[i]}" "${host_name[i]}" >"$work/$i.scan" 2>/dev/null || true
+    ssh-keyscan -T "$timeout" -t ed25519 -p "${host_port[i]}" "${host_target[i]}" >"$work/$i.scan" 2>/dev/null || true
     if [[ ! -s $work/$i.scan ]] && error=$(ssh_error "$i" -o UserKnownHostsFile=/dev/null) &&
         [[ $error =~ 'Host key verification failed'|'host key is known' ]]; then
         # An sshd without that type.
-        ssh-keyscan -T "$timeout" -t ecdsa,rsa -p "${host_port[i]}" "${host_name[i]}" >"$work/$i.scan" 2>/dev/null ||
+        ssh-keyscan -T "$timeout" -t ecdsa,rsa -p "${host_port[i]}" "${host_target[i]}" >"$work/$i.scan" 2>/dev/null ||
             true
     fi
     [[ -s $work/$i.scan ]] || host_fails "$i" 255 "${error:-}"
@@ -24,15 +24,15 @@ scan_host() { # INDEX
 ssh_error() { # INDEX OPTION...
     local i=$1
     ! timeout "$((timeout + 5))" ssh -F "$work/own_config" -o BatchMode=yes -o StrictHostKeyChecking=yes \
-        -o ConnectTimeout="$timeout" "${@:2}" -p "${host_port[i]}" -l "${host_user[i]}" "${host_address[i]}" true \
+        -o ConnectTimeout="$timeout" "${@:2}" -p "${host_port[i]}" -l "${host_user[i]}" "${host_name[i]}" true \
         </dev/null 2>&1 >/dev/null
 }
 
 host_fails() { # INDEX CODE TEXT
     local i=$1 other
-    ssh_cause "$2" "$3" "${host_address[i]}" "${host_port[i]}" "$(hostname)"
+    ssh_cause "$2" "$3" "${host_name[i]}" "${host_port[i]}" "$(hostname)"
     if [[ $CAUSE =~ ^(refused|closed) && ${host_port[i]} != 22 ]]; then
-        other=$(ssh-keyscan -T 2 -t ed25519 "${host_name[i]}" 2>/dev/null) || true
+        other=$(ssh-keyscan -T 2 -t ed25519 "${host_target[i]}" 2>/dev/null) || true
         [[ -z $other ]] || CAUSE="wrong port: $CAUSE, but one on port 22" ADVICE="--ssh-port 22, or port in HOSTS"
     fi
     printf '%s\n%s\n' "$CAUSE" "$ADVICE" >"$work/$i.failed"
@@ -46,7 +46,7 @@ fingerprints() { # FILE
 pin_host() { # INDEX
     local i=$1 file old new
     new=$(key_columns <"$work/$i.scan")
-    if [[ $accepted != *" ${host_address[i]} "* ]]; then
+    if [[ $accepted != *" ${host_name[i]} "* ]]; then
         for file in "$known" ~/.ssh/known_hosts; do
             old=$(ssh-keygen -F "${host_pin[i]}" -f "$file" 2>/dev/null | key_columns) || true
             [[ -n $old ]] || continue
@@ -59,11 +59,11 @@ pin_host() { # INDEX
             fi
             printf '%s\n' "host key changed: it shows $(fingerprints "$work/$i.scan"), not what is in $file" \
                 "if it was installed anew, compare with ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub on its \
-console, then setup_ssh.sh --accept-new-host-key ${host_address[i]} HOSTS" >"$work/$i.failed"
+console, then setup_ssh.sh --accept-new-host-key ${host_name[i]} HOSTS" >"$work/$i.failed"
             return
         done
     fi
-    note "${host_address[i]}: pinned $(fingerprints "$work/$i.scan")"
+    note "${host_name[i]}: pinned $(fingerprints "$work/$i.scan")"
     {
         awk -v pin="${host_pin[i]}" '$1 != pin' "$known"
         key_columns <"$work/$i.scan" | sed "s/^/${host_pin[i]} /"

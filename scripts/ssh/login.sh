@@ -5,7 +5,7 @@
 # Runs $work/script on the host; leaves $work/I.out. HOW: key (the one that is set up), own (what the user has) or
 # password.
 login_as() { # INDEX HOW
-    local i=$1 code=0 words
+    local i=$1 words
     words=(ssh -F "$work/own_config" -T -x -o StrictHostKeyChecking=yes -o UserKnownHostsFile="$known"
         -o ConnectTimeout="$timeout" -p "${host_port[i]}" -l "${host_user[i]}")
     case $2 in
@@ -16,9 +16,8 @@ login_as() { # INDEX HOW
             -o 'PreferredAuthentications=password,keyboard-interactive')
         ;;
     esac
-    LC_ALL=C timeout $((timeout * 3)) "${words[@]}" "${host_address[i]}" bash -s <"$work/script" \
-        >"$work/$i.out" 2>"$work/$i.err" || code=$?
-    return "$code"
+    host_ask "$work/script" "$work/$i" $((timeout * 3)) "${words[@]}" "${host_name[i]}" 'bash -s'
+    return "$(<"$work/$i.code")"
 }
 
 # By a key: the new one first, then what the user has.
@@ -48,7 +47,6 @@ entered() { # INDEX CODE
     text=$(cat "$work/$1.err")
     [[ $2 -ne 0 ]] || return 0
     if [[ $2 -eq 255 || $2 -eq 124 ]]; then
-        [[ $2 -ne 124 ]] || text+=$'\nConnection timed out'
         host_fails "$1" "$2" "$text"
         if [[ $text == *'Permission denied'* ]]; then touch "$work/$1.denied"; fi
     else
@@ -60,13 +58,13 @@ entered() { # INDEX CODE
 enter_all() {
     local denied=() i
     count_healthy
-    for_hosts enter_by_key "${healthy[@]}"
+    hosts_each enter_by_key "${healthy[@]}"
     for i in "${healthy[@]}"; do
         [[ ! -e $work/$i.denied ]] || denied+=("$i")
     done
     ((${#denied[@]} > 0)) || return 0
     if [[ -z ${SSHPASS+set} ]] && { : </dev/tty; } 2>/dev/null; then
-        printf 'password of %s at %s%s: ' "${host_user[denied[0]]}" "${host_address[denied[0]]}" \
+        printf 'password of %s at %s%s: ' "${host_user[denied[0]]}" "${host_name[denied[0]]}" \
             "$( ((${#denied[@]} == 1)) || echo " and $((${#denied[@]} - 1)) more")" >/dev/tty
         IFS= read -rs SSHPASS </dev/tty
         export SSHPASS
@@ -76,10 +74,10 @@ enter_all() {
         for i in "${denied[@]}"; do
             printf '%s\n' "prompt: no key is taken, and there is no terminal to ask for ${host_user[i]}'s password" \
                 "export SSHPASS, load a key that works (ssh-add), or name a key_file in HOSTS. If it worked \
-before, on ${host_address[i]}: chmod go-w ~ ~/.ssh ~/.ssh/authorized_keys" >"$work/$i.failed"
+before, on ${host_name[i]}: chmod go-w ~ ~/.ssh ~/.ssh/authorized_keys" >"$work/$i.failed"
         done
     else
         command -v sshpass >/dev/null || die 4 "sshpass, which gives ssh a password, was not found (apt-get install it)"
-        for_hosts enter_by_password "${denied[@]}"
+        hosts_each enter_by_password "${denied[@]}"
     fi
 }

@@ -24,61 +24,58 @@ probe_all() {
 }
 
 probe_from() { # INDEX
-    local i=$1 n=${#healthy[@]} j targets=() addresses=("${host_address[@]}") code=0 try
+    local i=$1 n=${#healthy[@]} j targets=() addresses=("${host_name[@]}") try
     for ((j = 1; j <= n; j++)); do
         targets+=("${healthy[(rank_of[i] + j) % n]}")
     done
     unset "targets[n - 1]" # itself
     remote_script "timeout targets addresses" probe_all >"$work/$i.probe"
     for try in 1 2 3; do
-        code=0
-        LC_ALL=C timeout $(((timeout + 6) * (2 + n / 4))) ssh -T -x -o BatchMode=yes -o ConnectTimeout="$timeout" \
-            "${host_address[i]}" bash -s <"$work/$i.probe" >"$work/$i.pairs" 2>"$work/$i.err" || code=$?
-        grep -qE 'closed by remote|reset by peer' "$work/$i.err" || break
+        host_ask "$work/$i.probe" "$work/$i.pairs" $(((timeout + 6) * (2 + n / 4))) \
+            ssh -T -x -o BatchMode=yes -o ConnectTimeout="$timeout" "${host_name[i]}" 'bash -s'
+        grep -qE 'closed by remote|reset by peer' "$work/$i.pairs.err" || break
         sleep "$try"
     done
-    echo "$code" >"$work/$i.code"
 }
 
 # As ssh_cause. What the installation saw on the host that refuses says more than ssh may know.
 pair_cause() { # CODE TEXT TO FROM
     local file
-    [[ $1 != 124 ]] || set -- "$1" "$2"$'\nConnection timed out' "${@:3}"
-    ssh_cause "$1" "$2" "${host_address[$3]}" "${host_port[$3]}" "$4"
+    ssh_cause "$1" "$2" "${host_name[$3]}" "${host_port[$3]}" "$4"
     if [[ $CAUSE == prompt* ]] && file=$(grep -s '^writable' "$work/$3.out"); then
         file=$(cut -f 2 <<<"$file" | tr '\n' ' ')
         CAUSE="bad permission: sshd does not take the key where others may write ${file% }"
-        ADVICE="on ${host_address[$3]}: chmod go-w ${file% }"
+        ADVICE="on ${host_name[$3]}: chmod go-w ${file% }"
     fi
 }
 
 # Every pair of the healthy hosts, and every one of them from here.
 verify() {
-    local i j n=${#host_address[@]} code text works=0
+    local i j n=${#host_name[@]} code text works=0
     rank_of=()
     for i in "${!healthy[@]}"; do rank_of[healthy[i]]=$i; done
-    for_hosts probe_from "${healthy[@]}"
+    hosts_each probe_from "${healthy[@]}"
     for i in "${healthy[@]}"; do
-        code=$(cat "$work/$i.code")
+        code=$(cat "$work/$i.pairs.code")
         if [[ $code -eq 0 ]]; then
             works=$((works + 1))
-        elif [[ ! -s $work/$i.pairs ]]; then
-            pair_cause "$code" "$(cat "$work/$i.err")" "$i" "$(hostname)"
-            fail_line "here -> ${host_address[i]}" "$CAUSE; nothing was tried from there" "$ADVICE"
+        elif [[ ! -s $work/$i.pairs.out ]]; then
+            pair_cause "$code" "$(<"$work/$i.pairs.err")" "$i" "$(hostname)"
+            fail_line "here -> ${host_name[i]}" "$CAUSE; nothing was tried from there" "$ADVICE"
         fi
     done
     for i in "${healthy[@]}"; do
         # Of a host that was not reached there is nothing to say.
-        [[ -s $work/$i.pairs ]] || continue
+        [[ -s $work/$i.pairs.out ]] || continue
         for j in "${healthy[@]}"; do
             if [[ $i == "$j" ]]; then continue; fi
             code=124 text=''
-            IFS=$'\t' read -r _ code text < <(grep "^$j"$'\t' "$work/$i.pairs") || true
+            IFS=$'\t' read -r _ code text < <(grep "^$j"$'\t' "$work/$i.pairs.out") || true
             if [[ $code -eq 0 ]]; then
                 works=$((works + 1))
             else
-                pair_cause "$code" "$(tr '|' '\n' <<<"$text")" "$j" "${host_address[i]}"
-                fail_line "${host_address[i]} -> ${host_address[j]}" "$CAUSE" "$ADVICE"
+                pair_cause "$code" "$(tr '|' '\n' <<<"$text")" "$j" "${host_name[i]}"
+                fail_line "${host_name[i]} -> ${host_name[j]}" "$CAUSE" "$ADVICE"
             fi
         done
     done

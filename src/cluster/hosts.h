@@ -103,7 +103,9 @@ void hosts_write_hostfile(const hosts_t *hosts, FILE *out);
  * host keys, NULL: ssh's own. ERR_USAGE where it cannot be written down. */
 err_t hosts_write_ssh_config(const hosts_t *hosts, const char *known_hosts, FILE *out);
 /* For people; for jq, one object; and for shell scripts, a host a line, no header, nothing is "-":
- * address, slots, ids of slots with commas, port, user, key_file, yes or no for chief, env_file, setup. */
+ * address, slots, ids of slots with commas, port, user, key_file, yes or no for chief, env_file, setup, and from
+ * the tenth field on one NAME=VALUE of shared_envs each, as a line of an env_file: no text holds a tab, so that
+ * nothing is quoted and nothing need be evaluated. */
 void hosts_write_table(const hosts_t *hosts, FILE *out);
 err_t hosts_write_json(const hosts_t *hosts, FILE *out);
 void hosts_write_tsv(const hosts_t *hosts, FILE *out);

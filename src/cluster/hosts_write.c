@@ -126,8 +126,12 @@ void hosts_write_tsv(const hosts_t *hosts, FILE *out)
         write_ids(host, out);
         fputc('\t', out);
         write_number(host->port, out);
-        fprintf(out, "\t%s\t%s\t%s\t%s\t%s\n", or_dash(host->user), or_dash(host->key_file),
+        fprintf(out, "\t%s\t%s\t%s\t%s\t%s", or_dash(host->user), or_dash(host->key_file),
                 host->chief ? "yes" : "no", or_dash(host->env_file), or_dash(host->setup));
+        if (!host->n_envs) fputs("\t-", out);
+        for (int e = 0; e < host->n_envs; e++)
+            fprintf(out, "\t%s=%s", host->envs[e].name, host->envs[e].value);
+        fputc('\n', out);
     }
 }
 

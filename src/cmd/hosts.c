@@ -20,7 +20,8 @@ static const char usage[] =
     "which always comes first: that of a hostfile or list is its first host.\n"
     "\n"
     "--format tsv has a host a line, no header, a tab between fields, - for nothing:\n"
-    "  address slots gpu_ids(with commas) port user key_file chief(yes or no) env_file setup\n"
+    "  address slots gpu_ids(with commas) port user key_file chief(yes or no) env_file setup NAME=VALUE…\n"
+    "The last are shared_envs, a field for each, as they are: no value holds a tab.\n"
     "\n"
     "Exit code 2: options, a list, or a filter are wrong; 3: a file is missing or wrong, with file:line.\n";
 

@@ -12,22 +12,22 @@ nodes:
   - {address: 10.0.0.2, gpus: [0, 1], ssh_config: workers, port: 2222}
   - {address: 10.0.0.1, gpus: 2, chief: true, network_bandwidth: 100}
 ssh:
-  workers: {username: ubuntu, key_file: /keys/job, shared_envs: {NCCL_DEBUG: WARN}, env_file: job.env, setup: ulimit -l}
+  workers: {username: ubuntu, key_file: /keys/job, shared_envs: {NCCL_DEBUG: WARN, "Q": "a 'b' $c"}, env_file: job.env, setup: ulimit -l}
 EOT
 }
 
 # Every field, also an empty one, is there: read joins tabs that follow one another.
-@test "show --format tsv is a host a line with nine fields, none of them empty" {
+@test "show --format tsv is a host a line with ten fields, none of them empty, and one more for each further variable" {
     run "$dptrain" hosts show --format tsv spec.yaml
     echo "$output"
     [ "$status" -eq 0 ]
-    [ "${lines[0]}" = $'10.0.0.1\t2\t0,1\t-\t-\t-\tyes\t-\t-' ]
-    [ "${lines[1]}" = $'10.0.0.2\t2\t0,1\t2222\tubuntu\t/keys/job\tno\tjob.env\tulimit -l' ]
+    [ "${lines[0]}" = $'10.0.0.1\t2\t0,1\t-\t-\t-\tyes\t-\t-\t-' ]
+    [ "${lines[1]}" = $'10.0.0.2\t2\t0,1\t2222\tubuntu\t/keys/job\tno\tjob.env\tulimit -l\tNCCL_DEBUG=WARN\tQ=a \'b\' $c' ]
     [ "${#lines[@]}" -eq 2 ]
     "$dptrain" hosts show hostfile --format tsv --ssh-port 22 --user me --key k | awk -F '\t' '
-        NF != 9 { exit 1 } { for (i = 1; i <= NF; i++) if ($i == "") exit 1; print }' >fields
+        NF != 10 { exit 1 } { for (i = 1; i <= NF; i++) if ($i == "") exit 1; print }' >fields
     cat fields
-    [ "$(sed -n 2p fields)" = $'node2\t4\t-\t22\tme\tk\tno\t-\t-' ]
+    [ "$(sed -n 2p fields)" = $'node2\t4\t-\t22\tme\tk\tno\t-\t-\t-' ]
 }
 
 @test "show: a table with totals, and JSON with everything" {
@@ -39,7 +39,7 @@ EOT
     [ "${lines[3]}" = "2 hosts, 4 slots, 4 GPUs" ]
     "$dptrain" hosts show spec.yaml --format json >shown
     jq -e '.hosts[1] | .address == "10.0.0.2" and .gpu_ids == [0, 1] and .port == 2222 and .chief == false
-        and .shared_envs == {NCCL_DEBUG: "WARN"} and .ssh_group == "workers" and .max_slots == null' shown
+        and .shared_envs == {NCCL_DEBUG: "WARN", Q: "a \u0027b\u0027 $c"} and .ssh_group == "workers" and .max_slots == null' shown
     jq -e '.hosts[0] | .network_bandwidth_gbits == 100 and .user == null and .setup == null and .chief' shown
     "$dptrain" hosts show hostfile --format json | jq -e '.hosts | length == 2 and .[0].gpu_ids == null'
 }
@@ -74,7 +74,7 @@ EOT
 @test "--include and --exclude leave hosts and slots as DeepSpeed would" {
     run "$dptrain" hosts show --format tsv hostfile --include node1@node2:2,0
     [ "$status" -eq 0 ]
-    [ "${lines[0]}" = $'node1\t4\t-\t-\t-\t-\tyes\t-\t-' ] && [ "${lines[1]}" = $'node2\t2\t0,2\t-\t-\t-\tno\t-\t-' ]
+    [ "${lines[0]}" = $'node1\t4\t-\t-\t-\t-\tyes\t-\t-\t-' ] && [ "${lines[1]}" = $'node2\t2\t0,2\t-\t-\t-\tno\t-\t-\t-' ]
     [ "$("$dptrain" hosts hostfile hostfile --exclude node1@node2:3)" = "node2 slots=3" ]
     run "$dptrain" hosts show hostfile --include node1 --exclude node2
     [ "$status" -eq 2 ] && [[ "$output" == *"exclude each other"* ]]

@@ -14,7 +14,7 @@ setup() {
     # `dptrain hosts show --format tsv SOURCE`: SOURCE is a file of rows, or a list.
     stand_in dptrain <<<'[[ $1 == hosts ]] || exit 0
         if [[ -f $5 ]]; then cat "$5"; else
-            tr , "\n" <<<"$5" | awk -F: -v OFS="\t" "{ print \$1, \$2, \"-\", \"-\", \"-\", \"-\", NR == 1 ? \"yes\" : \"no\", \"-\", \"-\" }"
+            tr , "\n" <<<"$5" | awk -F: -v OFS="\t" "{ print \$1, \$2, \"-\", \"-\", \"-\", \"-\", NR == 1 ? \"yes\" : \"no\", \"-\", \"-\", \"-\" }"
         fi'
     # ssh OPTIONS HOST COMMAND: the last two words.
     stand_in ssh <<<'host=${*: -2:1} command=${!#}
@@ -106,14 +106,14 @@ has() { # WORDS...
     has "-np 3 -H b:1\\,a:2 "
     stand_in hostname <<<'echo "${FAKE_HOST:-a}"'
     DPTRAIN_SYSFS=$HOSTS/a/sys FAKE_HOST=a line -H a:2,b:1 --chief b
-    has "-np 1 -H b:1 $DPTRAIN_BIN : -np 2 -H a:2 $DPTRAIN_BIN"
+    has "-np 1 -H b:1 $DPTRAIN_BIN : " " -np 2 -H a:2 $DPTRAIN_BIN"
     line -H a:2,b:1 --chief c
     [ "$status" -eq 2 ]
     has "--chief c: the hosts are a b"
 }
 
 @test "the positional form of launch recipes" {
-    printf 'a\t4\t-\t-\t-\t-\tyes\t-\t-\nb\t4\t-\t-\t-\t-\tno\t-\t-\n' >hosts.tsv
+    printf 'a\t4\t-\t-\t-\t-\tyes\t-\t-\t-\nb\t4\t-\t-\t-\t-\tno\t-\t-\t-\n' >hosts.tsv
     line 8 256 hosts.tsv
     has "-np 8 -H a:4\\,b:4 $DPTRAIN_BIN train --batch-per-rank 256"
     line 4 32 hosts.tsv train --epochs 2
@@ -154,7 +154,7 @@ has() { # WORDS...
 @test "one subnet, other names of its interface: NCCL is told each host's" {
     host b ens5=10.0.0.2/24
     line -H a:1,b:1
-    has "-x NCCL_SOCKET_IFNAME==eth0 -np 1 -H a:1 $DPTRAIN_BIN : -x NCCL_SOCKET_IFNAME==ens5 -np 1 -H b:1"
+    has "-x NCCL_SOCKET_IFNAME==eth0 -np 1 -H a:1 $DPTRAIN_BIN : " " -x NCCL_SOCKET_IFNAME==ens5 -np 1 -H b:1"
 }
 
 @test "transport: what every host has, and why" {
@@ -215,7 +215,7 @@ has() { # WORDS...
     DPTRAIN_ASK_SECONDS=2 run "$run_sh" -H a:1,nobody:1,c:1,d:1 --wdir /no/such
     echo "$output"
     [ "$status" -eq 4 ]
-    has "nobody: cannot be asked over ssh: ssh: connect to host nobody port 22: Connection refused" \
+    has "nobody: cannot be asked over ssh: refused: no sshd listens on port 22 -> on nobody: start sshd" \
         "c: cannot be asked over ssh: no answer within 2 s" "d: $DPTRAIN_BIN is another program than here" \
         "a: there is no folder /no/such to run in" "4 of 4 hosts cannot take part"
     [ ! -e "$HOSTS/mpirun.words" ]
@@ -229,7 +229,7 @@ has() { # WORDS...
 @test "ssh: setup_ssh.sh's configuration where it has the hosts, else port, user and key of their description" {
     line -H a:1,b:1 --ssh-port 2222
     has "plm_rsh_args -o\\ BatchMode=yes\\ -o\\ ConnectTimeout=10\\ -p\\ 2222"
-    printf 'a\t1\t-\t2200\tme\t-\tyes\t-\t-\nb\t1\t-\t-\t-\t/keys/b\tno\t-\t-\n' >hosts.tsv
+    printf 'a\t1\t-\t2200\tme\t-\tyes\t-\t-\t-\nb\t1\t-\t-\t-\t/keys/b\tno\t-\t-\t-\n' >hosts.tsv
     line -hostfile hosts.tsv
     has "plm_rsh_args -F\\ " "--mca plm_rsh_no_tree_spawn 1"
     mkdir "$HOME/.ssh"
@@ -241,6 +241,21 @@ has() { # WORDS...
     host c eth0=10.0.0.3/24
     line -H a:1,c:1
     [[ "$output" != *dptrain_config* ]]
+}
+
+@test "an IPv6 address has another name for mpirun, which ssh's configuration explains" {
+    host ip6-fd77--2 eth0=10.0.0.5/24
+    stand_in ssh <<<'cp "$2" "$HOSTS/config"; host=${*: -2:1}
+        export FAKE_HOST=$host DPTRAIN_SYSFS=$HOSTS/$host/sys; eval "${!#}"'
+    printf 'a\t1\t-\t-\t-\t-\tyes\t-\t-\t-\nfd77::2\t1\t-\t2200\t-\t-\tno\t-\t-\t-\n' >hosts.tsv
+    line -hostfile hosts.tsv
+    [ "$status" -eq 0 ]
+    has "-np 2 -H a:1\\,ip6-fd77--2:1 " "--mca plm_rsh_no_tree_spawn 1"
+    grep -A2 'Host ip6-fd77--2$' "$HOSTS/config" | tr -s '\n ' ' ' | grep -F 'HostName fd77::2 Port 2200'
+    mkdir "$HOME/.ssh"
+    printf 'Host a\nHost fd77::2 ip6-fd77--2\n  HostName fd77::2\n' >"$HOME/.ssh/dptrain_config"
+    line -hostfile hosts.tsv
+    has "plm_rsh_args -F\\ $HOME/.ssh/dptrain_config\\ -o" "-H a:1\\,ip6-fd77--2:1 "
 }
 
 @test "the environment: known prefixes and files, later ones win, no secrets" {
@@ -262,11 +277,17 @@ has() { # WORDS...
     [ "$status" -eq 2 ]
 }
 
-@test "a description's env_file, setup and GPUs are each host's own" {
+@test "a description's shared_envs, env_file, setup and GPUs are each host's own" {
     printf 'A=1\n' >a.env
-    printf 'a\t2\t0,2\t-\t-\t-\tyes\ta.env\t-\nb\t2\t0,1\t-\t-\t-\tno\t-\t. /opt/venv\n' >hosts.tsv
+    printf 'a\t2\t0,2\t-\t-\t-\tyes\ta.env\t-\tA=0\tB=a b;"c\tAPI_KEY=1\nb\t2\t0,1\t-\t-\t-\tno\t-\t. /opt/venv\t-\n' >hosts.tsv
     line -hostfile hosts.tsv
-    has "-x A=1 -x CUDA_VISIBLE_DEVICES=0\\,2 -np 2 -H a:2 $DPTRAIN_BIN : -np 2 -H b:2 bash -c" "opt/venv"
+    # The file's variables go before shared_envs.
+    has '-x B=a\ b\;\"c -x A=1 -x CUDA_VISIBLE_DEVICES=0\,2 -np 2 -H a:2 '"$DPTRAIN_BIN : " "-np 2 -H b:2 bash -c" "opt/venv" \
+        "shared_envs: API_KEY is not passed on"
+    [ "$(grep -o -- '-x B=' <<<"$output" | wc -l)" -eq 1 ]
+    # Of what is for all, OpenMPI gives a part what is said in it.
+    [ "$(grep -o -- "--wdir $PWD " <<<"$output" | wc -l)" -eq 2 ]
+    [ "$(grep -o -- '-x NCCL_NET=Socket ' <<<"$output" | wc -l)" -eq 2 ]
     [[ "$output" != *"CUDA_VISIBLE_DEVICES=0\\,1"* ]]
 }
 

@@ -304,6 +304,15 @@ EOF
     [ -z "$(ls -A "$TMPDIR")" ]
 }
 
+@test "the folder of a script outlives children that are killed as they begin" {
+    # shellcheck source=scripts/lib.sh
+    run bash -c '. "$0/lib.sh"; make_work test "$1"
+        for ((i = 0; i < 300; i++)); do sleep 9 & kill $!; wait $!; [[ -d $work ]] || exit 1; done 2>/dev/null' \
+        "$scripts" "$BATS_TEST_TMPDIR"
+    [ "$status" -eq 0 ]
+    [ -z "$(find "$BATS_TEST_TMPDIR" -name 'dptrain-test.*')" ]
+}
+
 @test "check_layers.sh finds every kind of violation, by file and line" {
     tree=$BATS_TEST_TMPDIR/tree
     mkdir -p "$tree"/src/{base,tensor,comm,data,nn,cmd,odd} "$tree"/kernels/{ref,cpu}

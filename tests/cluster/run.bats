@@ -72,6 +72,22 @@ losses() { jq -r 'select(.record == "step") | .loss' "$cluster/shared/$1/metrics
     clean node1 node2
 }
 
+@test "hosts by IPv6 addresses; the variables and the folder of a specification reach the ranks of every host" {
+    cat >"$cluster/shared/hosts.yaml" <<'EOF'
+nodes: [{address: "fd77::1", chief: true, ssh_config: a}, {address: "fd77::2", ssh_config: b}]
+ssh:
+  a: {shared_envs: {SAY: "one  'x' $y"}, setup: 'echo "$SAY,$DPTRAIN_ALL" >"said.$(hostname)"'}
+  b: {shared_envs: {SAY: two}, setup: 'echo "$SAY,$DPTRAIN_ALL" >"said.$(hostname)"'}
+EOF
+    mkdir -p "$cluster/shared/here"
+    DPTRAIN_ALL=all run on node1 --wdir "$cluster/shared/here" --spec hosts.yaml "${train[@]}" --data "$tiny" --steps 2
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(<"$cluster/shared/here/said.node1")" = "one  'x' \$y,all" ]
+    [ "$(<"$cluster/shared/here/said.node2")" = "two,all" ]
+    clean node1 node2
+}
+
 @test "an interface of one host alone is not taken, another program is found out" {
     cluster_exec node3 ip link add fast type veth peer name other
     cluster_exec node3 ip addr add 10.99.0.1/24 dev fast
@@ -88,7 +104,7 @@ losses() { jq -r 'select(.record == "step") | .loss' "$cluster/shared/$1/metrics
     echo "$output"
     [ "$status" -eq 4 ]
     [[ "$output" == *"node3: $DPTRAIN_BIN is another program than here"* ]]
-    [[ "$output" == *"node9: cannot be asked over ssh"* && "$output" != *"node1: "* ]]
+    [[ "$output" == *"node9: cannot be asked over ssh: name does not resolve on node1 -> add node9 to DNS"* && "$output" != *"node1: "* ]]
 }
 
 @test "a rank killed on another host: code 5, and nothing is left anywhere" {

@@ -71,6 +71,7 @@ expect() { # CODE WORDS
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     run cluster_exec node3 mpirun --mca oob_tcp_if_include "$cluster_subnet" \
         --mca btl_tcp_if_include "$cluster_subnet" --mca plm_rsh_no_tree_spawn 0 -H $hosts -np 3 hostname
+    echo "$output"
     expect 0 ""
     [ "$(sort <<<"$output")" = $'node1\nnode2\nnode3' ]
 }
@@ -250,8 +251,10 @@ ssh:\n  all: {username: trainer, key_file: /run/host/home/root/login}\n' >"$clus
     run setup_ssh --key keys/own "$cluster/shared/hosts.yaml"
     expect 0 "4 of 4 logins work"
     [ -e "$cluster/node1/home/root/keys/own" ]
-    run on_hosts "$cluster/shared/hosts.yaml" -- 'id -un; ssh 10.77.0.1 hostname'
+    # An address of IPv6 has the name that run.sh gives mpirun, too.
+    run on_hosts "$cluster/shared/hosts.yaml" -- 'id -un; ssh 10.77.0.1 hostname; ssh ip6-fd77--2 hostname'
     expect 0 "fd77::2:   trainer"
+    expect 0 "10.77.0.1: node2"
     run setup_ssh --remove --key keys/own "$cluster/shared/hosts.yaml"
     expect 0 "removed from 2 hosts"
     [ "$(ls -A "$cluster/node2/home/trainer/.ssh")" = authorized_keys ]

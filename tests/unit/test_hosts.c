@@ -98,18 +98,18 @@ static const refusal_t bad_hostfiles[] = {
 static void check_hostfiles(void)
 {
     check_reads(hosts_read_hostfile, "node1 slots=4\nnode2 slots=8 max_slots=9\n",
-                "node1\t4\t-\t-\t-\t-\tyes\t-\t-\nnode2\t8\t-\t-\t-\t-\tno\t-\t-\n",
+                "node1\t4\t-\t-\t-\t-\tyes\t-\t-\t-\nnode2\t8\t-\t-\t-\t-\tno\t-\t-\t-\n",
                 "a hostfile; its first host is the chief");
     check_reads(
         hosts_read_hostfile,
         "\xEF\xBB\xBF# all\r\n\r\n  node-1.x\tslots = 4 max-slots= 4 # four\r\n#b\nn_2 slots=2#two\n10.0.0.2",
-        "node-1.x\t4\t-\t-\t-\t-\tyes\t-\t-\nn_2\t2\t-\t-\t-\t-\tno\t-\t-\n"
-        "10.0.0.2\t1\t-\t-\t-\t-\tno\t-\t-\n",
+        "node-1.x\t4\t-\t-\t-\t-\tyes\t-\t-\t-\nn_2\t2\t-\t-\t-\t-\tno\t-\t-\t-\n"
+        "10.0.0.2\t1\t-\t-\t-\t-\tno\t-\t-\t-\n",
         "a mark at the begin, CR LF, comments, blanks around =, no slots, no newline at the end");
     check_reads(hosts_read_hostfile, "fe80::1%eth0 slots=2\nfe80::1%eth1 slots=2\n",
-                "fe80::1%eth0\t2\t-\t-\t-\t-\tyes\t-\t-\nfe80::1%eth1\t2\t-\t-\t-\t-\tno\t-\t-\n",
+                "fe80::1%eth0\t2\t-\t-\t-\t-\tyes\t-\t-\t-\nfe80::1%eth1\t2\t-\t-\t-\t-\tno\t-\t-\t-\n",
                 "IPv6 addresses of two zones are two hosts");
-    check_reads(hosts_read_hostfile, "localhost slots=2\n", "localhost\t2\t-\t-\t-\t-\tyes\t-\t-\n",
+    check_reads(hosts_read_hostfile, "localhost slots=2\n", "localhost\t2\t-\t-\t-\t-\tyes\t-\t-\t-\n",
                 "localhost alone");
     check_refusals(hosts_read_hostfile, bad_hostfiles, N_OF(bad_hostfiles));
 }
@@ -132,13 +132,16 @@ static const refusal_t bad_lists[] = {
 static void check_lists(void)
 {
     check_reads(read_list, "a:2,b,10.0.0.3:1,[fe80::1]:4,[fe80::2]",
-                "a\t2\t-\t-\t-\t-\tyes\t-\t-\nb\t1\t-\t-\t-\t-\tno\t-\t-\n10.0.0.3\t1\t-\t-\t-\t-\tno\t-\t-\n"
-                "fe80::1\t4\t-\t-\t-\t-\tno\t-\t-\nfe80::2\t1\t-\t-\t-\t-\tno\t-\t-\n",
+                "a\t2\t-\t-\t-\t-\tyes\t-\t-\t-\nb\t1\t-\t-\t-\t-\tno\t-\t-\t-\n10.0.0.3\t1\t-\t-\t-\t-"
+                "\tno\t-\t-\t-\n"
+                "fe80::1\t4\t-\t-\t-\t-\tno\t-\t-\t-\nfe80::2\t1\t-\t-\t-\t-\tno\t-\t-\t-\n",
                 "a list");
     check_refusals(read_list, bad_lists, N_OF(bad_lists));
 }
 
 #define GROUP "ssh: {g: {username: u, port: 2200}}\n"
+
+#define ENVS "LD_LIBRARY_PATH=/x:/y\tDEBUG=1\tEMPTY="
 
 static const char good_spec[] =
     "nodes:\n"
@@ -225,15 +228,16 @@ static const refusal_t bad_specs[] = {
 
 static void check_specs(void)
 {
-    check_reads(
-        hosts_read_spec, good_spec,
-        "10.0.0.1\t2\t0,1\t-\t-\t-\tyes\t-\t-\n"
-        "node2\t2\t1,3\t2222\tubuntu\t/keys/a b\tno\tjob.env\tsource /opt/activate && ulimit -l unlimited\n"
-        "fe80::1\t3\t-\t2200\tubuntu\t/keys/a b\tno\tjob.env\tsource /opt/activate && ulimit -l unlimited\n"
-        "node4\t1\t-\t-\t-\t-\tno\t-\t. /v\n",
-        "a spec; the chief comes first, a node's port goes before its group's");
+    check_reads(hosts_read_spec, good_spec,
+                "10.0.0.1\t2\t0,1\t-\t-\t-\tyes\t-\t-\t-\n"
+                "node2\t2\t1,3\t2222\tubuntu\t/keys/a b\tno\tjob.env\tsource /opt/activate && ulimit -l "
+                "unlimited\t" ENVS "\n"
+                "fe80::1\t3\t-\t2200\tubuntu\t/keys/a b\tno\tjob.env\tsource /opt/activate && ulimit -l "
+                "unlimited\t" ENVS "\n"
+                "node4\t1\t-\t-\t-\t-\tno\t-\t. /v\t-\n",
+                "a spec; the chief comes first, a node's port goes before its group's");
     check_reads(hosts_read_spec, "nodes: [{address: localhost, gpus: }]\n",
-                "localhost\t1\t-\t-\t-\t-\tyes\t-\t-\n",
+                "localhost\t1\t-\t-\t-\t-\tyes\t-\t-\t-\n",
                 "one node needs no chief and no login, and may be localhost");
     check_refusals(hosts_read_spec, bad_specs, N_OF(bad_specs));
 
@@ -253,9 +257,10 @@ static void check_home(void)
 {
     const char *text = "nodes: [{address: a, ssh_config: g}]\nssh: {g: {key_file: ~/k, env_file: ~x/e}}\n";
     setenv("HOME", "/home/me", 1);
-    check_reads(hosts_read_spec, text, "a\t1\t-\t-\t-\t/home/me/k\tyes\t~x/e\t-\n", "~/ is this user's home");
+    check_reads(hosts_read_spec, text, "a\t1\t-\t-\t-\t/home/me/k\tyes\t~x/e\t-\t-\n",
+                "~/ is this user's home");
     unsetenv("HOME");
-    check_reads(hosts_read_spec, text, "a\t1\t-\t-\t-\t~/k\tyes\t~x/e\t-\n",
+    check_reads(hosts_read_spec, text, "a\t1\t-\t-\t-\t~/k\tyes\t~x/e\t-\t-\n",
                 "~/ stays where no home is known");
 }
 
@@ -344,7 +349,7 @@ static void check_written(void)
     OK(hosts_default_login(&hosts, 22, NULL, "a\nb") == ERR_USAGE, "a key file of two lines");
     OK_CALL(hosts_default_login(&hosts, 23, "me", "100%"), "a login for those of which nothing is said");
     OK(strstr(tsv(&hosts),
-              "10.0.0.1\t2\t0,1\t23\tme\t100%\tyes\t-\t-\nnode2\t2\t1,3\t2222\tubuntu\t/keys/a b\t"),
+              "10.0.0.1\t2\t0,1\t23\tme\t100%\tyes\t-\t-\t-\nnode2\t2\t1,3\t2222\tubuntu\t/keys/a b\t"),
        "fills gaps only");
     out = fmemopen(written, sizeof written, "w");
     OK_CALL(hosts_write_ssh_config(&hosts, "/etc/known", out), "an ssh config");
@@ -365,9 +370,10 @@ static void check_written(void)
     fclose(out);
     OK(strcmp(written, "w0 slots=4\nw1 slots=3 max_slots=8\nw2 slots=2\n") == 0, "a hostfile is written");
     hosts_free(&hosts);
-    check_reads(hosts_read_hostfile, written,
-                "w0\t4\t-\t-\t-\t-\tyes\t-\t-\nw1\t3\t-\t-\t-\t-\tno\t-\t-\nw2\t2\t-\t-\t-\t-\tno\t-\t-\n",
-                "and read again");
+    check_reads(
+        hosts_read_hostfile, written,
+        "w0\t4\t-\t-\t-\t-\tyes\t-\t-\t-\nw1\t3\t-\t-\t-\t-\tno\t-\t-\t-\nw2\t2\t-\t-\t-\t-\tno\t-\t-\t-\n",
+        "and read again");
 }
 
 static void check_sources(void)
