@@ -1,0 +1,115 @@
+/* Host descriptions, checked and converted. No MPI: it is for the machine from which jobs are started. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "cluster/hosts.h"
+#include "cmd/cmd.h"
+
+static const char usage[] =
+    "usage: dptrain hosts show SOURCE [options]        a table; --format json for jq, tsv for shell scripts\n"
+    "       dptrain hosts hostfile SOURCE [options]    an OpenMPI hostfile\n"
+    "       dptrain hosts ssh-config SOURCE [options]  Host blocks for ssh -F\n"
+    "\n"
+    "SOURCE is the path of a hostfile (NAME slots=N a line, as OpenMPI and DeepSpeed have them) or of a "
+    "resource\n"
+    "spec (YAML, when it ends in .yaml or .yml), or a list HOST:SLOTS,HOST:SLOTS (IPv6: [fe80::1]:4). What "
+    "has no\n"
+    "slash, has a colon or comma, and is no file is a list. Without slots there is 1. Rank 0 runs on the "
+    "chief,\n"
+    "which always comes first: that of a hostfile or list is its first host.\n"
+    "\n"
+    "--format tsv has a host a line, no header, a tab between fields, - for nothing:\n"
+    "  address slots gpu_ids(with commas) port user key_file chief(yes or no) env_file setup\n"
+    "\n"
+    "Exit code 2: options, a list, or a filter are wrong; 3: a file is missing or wrong, with file:line.\n";
+
+typedef struct hosts_options {
+    const char *include, *exclude, *format, *user, *key, *known_hosts;
+    int64_t port;
+} hosts_options_t;
+
+static const char *const formats[] = {"table", "json", "tsv", NULL};
+
+#define FIELD(name) offsetof(hosts_options_t, name)
+static const opt_t table[] = {
+    {"include", OPT_STRING, FIELD(include), NULL, 0, 0, NULL, "HOST[:SLOT,…][@HOST…]",
+     "only these hosts, and of them only these slots (GPUs): host1@host2:0,2", false},
+    {"exclude", OPT_STRING, FIELD(exclude), NULL, 0, 0, NULL, "HOST[:SLOT,…][@HOST…]",
+     "all but these; not with --include", false},
+    {"format", OPT_CHOICE, FIELD(format), "table", 0, 0, formats, "", "of show", false},
+    {"ssh-port", OPT_INT, FIELD(port), NULL, 1, 65535, NULL, "N", "sshd's port, where SOURCE names none",
+     false},
+    {"user", OPT_STRING, FIELD(user), NULL, 0, 0, NULL, "NAME", "who logs in, where SOURCE names none",
+     false},
+    {"key", OPT_STRING, FIELD(key), NULL, 0, 0, NULL, "FILE", "private key, where SOURCE names none", false},
+    {"known-hosts", OPT_STRING, FIELD(known_hosts), NULL, 0, 0, NULL, "FILE",
+     "ssh-config: the only file with host keys; a host that is not in it is refused", false},
+};
+
+static const char *const verbs[] = {"show", "hostfile", "ssh-config"};
+enum { N_VERBS = sizeof verbs / sizeof verbs[0], N_OPTIONS = sizeof table / sizeof table[0] };
+
+static err_t check_words(const char *const *words, int n)
+{
+    if (n == 0) RAISE(ERR_USAGE, "dptrain hosts wants a verb: show, hostfile or ssh-config");
+    int verb = 0;
+    while (verb < N_VERBS && strcmp(verbs[verb], words[0]) != 0) verb++;
+    const char *nearest = opt_nearest(words[0], verbs, N_VERBS);
+    if (verb == N_VERBS && nearest)
+        RAISE(ERR_USAGE, "dptrain hosts has no verb '%s'; did you mean '%s'?", words[0], nearest);
+    if (verb == N_VERBS)
+        RAISE(ERR_USAGE, "dptrain hosts has no verb '%s'; it has show, hostfile and ssh-config", words[0]);
+    if (n != 2)
+        RAISE(ERR_USAGE, "dptrain hosts %s wants a hostfile, a resource spec (YAML), or a list HOST:SLOTS,…",
+              words[0]);
+    return ERR_OK;
+}
+
+static err_t write_all(const hosts_t *hosts, const char *verb, const hosts_options_t *options, FILE *out)
+{
+    if (strcmp(verb, "hostfile") == 0)
+        hosts_write_hostfile(hosts, out);
+    else if (strcmp(verb, "ssh-config") == 0)
+        TRY(hosts_write_ssh_config(hosts, options->known_hosts, out));
+    else if (strcmp(options->format, "json") == 0)
+        TRY(hosts_write_json(hosts, out));
+    else if (strcmp(options->format, "tsv") == 0)
+        hosts_write_tsv(hosts, out);
+    else
+        hosts_write_table(hosts, out);
+    /* Half a list of hosts looks like a whole one. */
+    if (fflush(out) != 0 || ferror(out)) RAISE(ERR_SYSTEM, "cannot write the hosts: %s", strerror(errno));
+    return ERR_OK;
+}
+
+static err_t run(const char *const *words, int n, const opt_group_t *group, const hosts_options_t *options)
+{
+    hosts_t hosts = {0};
+    err_t err = ERR_OK;
+    TRY(check_words(words, n));
+    if (strcmp(words[0], "show") != 0 && opt_given(group, 1, "format"))
+        RAISE(ERR_USAGE, "--format is for dptrain hosts show; %s has one form", words[0]);
+    if (strcmp(words[0], "ssh-config") != 0 && options->known_hosts)
+        RAISE(ERR_USAGE, "--known-hosts is for dptrain hosts ssh-config");
+    TRY(hosts_read(words[1], &hosts));
+    TRY_OUT(err, hosts_filter(&hosts, options->include, options->exclude));
+    TRY_OUT(err, hosts_default_login(&hosts, options->port, options->user, options->key));
+    err = write_all(&hosts, words[0], options, stdout);
+out:
+    hosts_free(&hosts);
+    return err;
+}
+
+err_t cmd_hosts(const cmd_context_t *context)
+{
+    hosts_options_t options = {0};
+    opt_group_t group = {"Options", table, N_OPTIONS, &options, 0};
+    const char *words[2];
+    int n_words = 0;
+    if (cmd_wants_help(context, usage, &group, 1)) return ERR_OK;
+    err_t err = opt_defaults(&group, 1);
+    if (err == ERR_OK) err = opt_parse(&group, 1, context->argc, context->argv, words, 2, &n_words);
+    if (err == ERR_OK && log_speaks()) err = run(words, n_words, &group, &options);
+    return cmd_fail(err);
+}
