@@ -14,7 +14,8 @@ everything is there it does nothing. Elsewhere it looks whether everything is th
 is missing and ends with code 4.
 
   --test   also what scripts/test.sh needs, with TensorBoard's reader from PyPI in build/venv (or in the
-           folder that DPTRAIN_VENV names); where that cannot be had, its tests are skipped
+           folder that DPTRAIN_VENV names); where that cannot be had, its tests are skipped. Among it is
+           openssh-server, which Debian starts where services run: systemctl disable --now ssh
   --cuda   also CUDA's compiler, runtime, cuBLAS and NCCL, where no nvcc is found: from PyPI into build/cuda (or
            into the folder that DPTRAIN_CUDA_HOME names), where make looks too. About 0.7 GB to download and 1.1 GB
            on disk, a minute or two; no root needed for this part, and no GPU. Building with CUDA needs toolkit 12
@@ -28,8 +29,9 @@ EOF
 packages=(gcc libc6-dev make pkg-config git openmpi-bin libopenmpi-dev libdnnl-dev libhdf5-dev libxxhash-dev
     zlib1g-dev libpng-dev protobuf-c-compiler libprotobuf-c-dev libisal-dev libyajl-dev libyaml-dev
     openssh-client curl ca-certificates)
-# perl has prove; the command line tests look into records with jq, into checkpoints with h5dump.
-test_packages=(bats hdf5-tools jq perl procps python3-venv shellcheck)
+# perl has prove; the command line tests look into records with jq, into checkpoints with h5dump. iproute2,
+# openssh-server, rsync and sshpass are for tests/cluster.
+test_packages=(bats hdf5-tools iproute2 jq openssh-server perl procps python3-venv rsync shellcheck sshpass)
 # TensorBoard's own reader, for its tests: what it imports and nothing else, 22 MB to download.
 venv=${DPTRAIN_VENV:-$here/../build/venv}
 pip_packages=(tensorboard==2.20.0 numpy==2.2.6 protobuf==6.31.1 absl-py==2.3.1)

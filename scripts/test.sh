@@ -10,8 +10,8 @@ usage() {
 usage: scripts/test.sh [options]
 
 Installs what is missing, builds, and runs every test through prove: C tests as their RUN lines say, command line
-tests (bats), checks of the source, and the C tests again with the address and undefined-behaviour sanitizers.
-The logs are left in build/test-logs, or where DPTRAIN_TEST_LOGS says.
+tests (bats), those on hosts made of namespaces (as root), checks of the source, and the C tests again with the address
+and undefined-behaviour sanitizers. The logs are left in build/test-logs, or where DPTRAIN_TEST_LOGS says.
 
   --only PATTERN  only the entries whose name matches the extended regular expression
   --list          print the entries' names and stop
@@ -148,6 +148,10 @@ make_plan() {
     for source in tests/cli/train.bats $(find tests/cli -name '*.bats' ! -name train.bats | LC_ALL=C sort); do
         [[ -e $source && $plain == yes ]] || continue
         entry "cli/$(basename "$source" .bats)" "$([[ $slow == yes ]] && echo 3600 || echo 900)" bats --tap "$source"
+    done
+    for source in tests/cluster/*.bats; do
+        [[ -e $source && $plain == yes ]] || continue
+        entry "cluster/$(basename "$source" .bats)" "$([[ $slow == yes ]] && echo 3600 || echo 600)" bats --tap "$source"
     done
     if [[ $plain == yes ]]; then
         for source in shellcheck layers headers; do entry "source/$source" 300 tests/static.sh "$source"; done
