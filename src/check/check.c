@@ -11,7 +11,8 @@
 #include "cluster/topo.h"
 #include "comm/watchdog.h"
 
-const check_case_t *const check_cases[] = {&check_topology, NULL};
+const check_case_t *const check_cases[] = {&check_topology, &check_gpu,      &check_host_case,
+                                           &check_clock,    &check_versions, NULL};
 
 /* Whether a list like "gpu,clock" has the word. */
 static bool listed(const char *list, const char *word)

@@ -69,10 +69,10 @@ check_where_t check_job(const check_t *check);
 check_where_t check_other_rank(int rank);
 check_where_t check_other_host(int host);
 
-/* Says a line. `name` is a word or two and constant ("driver", "free memory"); a check says a name at most
- * once about the same place, except for the job. advice: what to do; NULL when ok. Both texts are copied. The
- * format is what was found, one line without a full stop, short (60 characters fit beside the rest); lines
- * with the same words become one row, so that no rank and no host is to be named in it. Not collective. */
+/* Says a line. `name`: a word or two ("driver", "free memory"). advice: what to do; NULL, or not looked at,
+ * when ok or skipped. All texts are copied. The format is what was found, one line without a full stop, short
+ * (40 characters fit beside the rest). Lines with the same words become one row, so name neither this rank
+ * nor its host in it. Not collective. */
 void check_line(check_t *check, check_where_t where, const char *name, check_status_t status,
                 const char *advice, const char *format, ...) __attribute__((format(printf, 6, 7)));
 
@@ -82,8 +82,9 @@ void check_measured(check_t *check, check_where_t where, const char *name, check
                     const char *advice, double value, const char *format, ...)
     __attribute__((format(printf, 7, 8)));
 
-/* Collective. Says a line about every host whose text (its local rank 0's; cut at 120 bytes) is not that of
- * most hosts, or one ok line about each host when all are equal. "" is none: skipped where all have none. */
+/* Collective. Each host's local rank 0 gives a text (cut at 120 bytes): a line about each host, `unequal`
+ * where its text is not what most hosts have. "" is none; where all have none, it is skipped. NULL: this host
+ * has no part in it (a line of its own has said why). */
 err_t check_same(check_t *check, const char *name, check_status_t unequal, const char *advice,
                  const char *text);
 

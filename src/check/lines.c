@@ -73,7 +73,7 @@ static void say(check_t *check, const head_t *head, const char *name, const char
     append_text(check, check->current);
     append_text(check, name);
     append_text(check, found);
-    append_text(check, advice ? advice : "");
+    append_text(check, advice && head->status > CHECK_SKIP ? advice : "");
 }
 
 void check_line(check_t *check, check_where_t where, const char *name, check_status_t status,

@@ -4,57 +4,54 @@
 #include "base/mem.h"
 #include "check/check.h"
 
-enum { SAME_TEXT = 121 };
-typedef char text_t[SAME_TEXT];
+enum { SAME_TEXT = 120 };
 
-/* The first rank that says what most hosts say; first[h] is the local rank 0 of host h. */
-static int find_common(text_t *all, const int *first, int n_hosts)
+/* What a host has. */
+typedef struct entry {
+    bool speaks; /* its local rank 0, which has a text */
+    char text[SAME_TEXT + 1];
+} entry_t;
+
+/* The first rank that says what most hosts say; -1: nobody says anything. */
+static int find_common(const entry_t *all, int size, bool *all_equal)
 {
-    int best = 0, best_count = 0;
-    for (int h = 0; h < n_hosts; h++) {
+    int best = -1, best_count = 0, n = 0;
+    for (int r = 0; r < size; r++) {
         int count = 0;
-        for (int other = 0; other < n_hosts; other++) count += strcmp(all[first[h]], all[first[other]]) == 0;
+        for (int other = 0; all[r].speaks && other < size; other++)
+            count += all[other].speaks && strcmp(all[r].text, all[other].text) == 0;
+        n += all[r].speaks;
         if (count <= best_count) continue;
         best_count = count;
-        best = h;
+        best = r;
     }
-    return first[best];
-}
-
-/* who: a host that has what is common. */
-static void say(check_t *check, const char *name, check_status_t unequal, const char *advice,
-                const char *mine, const char *common, const char *who, bool all_equal)
-{
-    const char *shown = mine[0] ? mine : "none";
-    check_where_t where = check_host(check);
-    if (strcmp(mine, common) != 0)
-        check_line(check, where, name, unequal, advice, "%s; %s has %s", shown, who,
-                   common[0] ? common : "none");
-    else if (all_equal && !mine[0])
-        check_line(check, check_job(check), name, CHECK_SKIP, NULL, "none on any host");
-    else
-        check_line(check, where, name, CHECK_OK, NULL, "%s", shown);
+    *all_equal = best_count == n;
+    return best;
 }
 
 err_t check_same(check_t *check, const char *name, check_status_t unequal, const char *advice,
                  const char *text)
 {
+    static const char what[] = "comparing hosts";
     comm_t *comm = check->comm;
-    text_t mine = "", *all = NULL;
-    int *first = NULL;
-    snprintf(mine, sizeof mine, "%s", text);
-    err_t err = mem_new_array(comm->size, sizeof *all, "what hosts say", &all);
-    if (err == ERR_OK) err = mem_new_array(check->n_hosts, sizeof *first, "hosts", &first);
-    TRY_OUT(err, comm_agree(comm, err, name));
-    TRY_OUT(err, comm_allgather(comm, mine, sizeof mine, all, name));
-    for (int r = 0; r < comm->size; r++)
-        if (check->ranks[r].local_rank == 0) first[check->ranks[r].host] = r;
-    int common = find_common(all, first, check->n_hosts);
-    bool all_equal = true;
-    for (int h = 0; h < check->n_hosts; h++) all_equal &= strcmp(all[first[h]], all[common]) == 0;
-    say(check, name, unequal, advice, mine, all[common], check->ranks[common].host_name, all_equal);
-out:
-    mem_free(&first);
+    check_where_t where = check_host(check);
+    entry_t mine = {.speaks = where.speaks && text}, *all = NULL;
+    bool all_equal;
+    if (mine.speaks) snprintf(mine.text, sizeof mine.text, "%s", text);
+    TRY(comm_agree(comm, mem_new_array(comm->size, sizeof *all, "what hosts have", &all), what));
+    err_t err = comm_allgather(comm, &mine, sizeof mine, all, what);
+    int common = err == ERR_OK ? find_common(all, comm->size, &all_equal) : -1;
+    if (common >= 0) {
+        const char *most = all[common].text[0] ? all[common].text : "none";
+        if (all_equal && !all[common].text[0])
+            check_line(check, check_job(check), name, CHECK_SKIP, NULL, "none on any host");
+        else if (!mine.speaks || strcmp(mine.text, all[common].text) == 0)
+            check_line(check, (check_where_t){where.scope, where.index, mine.speaks}, name, CHECK_OK, NULL,
+                       "%s", most);
+        else
+            check_line(check, where, name, unequal, advice, "%s; %s has %s",
+                       mine.text[0] ? mine.text : "none", check->ranks[common].host_name, most);
+    }
     mem_free(&all);
     return err;
 }

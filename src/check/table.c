@@ -49,7 +49,7 @@ static void print_row(const check_t *check, const check_rows_t *rows, int i, int
     char where[WHERE_TEXT], found[2 * ERR_MESSAGE_MAX];
     const check_row_t *row = &rows->row[i];
     int indent = 2 + STATUS + NAME + where_columns;
-    check_row_where(check, rows, i, where_columns - 2, where, sizeof where);
+    check_row_where(check, rows, i, WHERE_MAX - 2, where, sizeof where);
     found_text(row, found, sizeof found);
     fprintf(out, "  %-*s%-*s", STATUS, status_text(row->line->status), NAME, row->line->name);
     int column = indent, width = utf8_count(where), over = (int)strlen(row->line->name) - (NAME - 1);

@@ -26,6 +26,8 @@ typedef struct nccl_ops {
 #ifdef DPTRAIN_CUDA
 /* Finds NCCL's library. ERR_SYSTEM saying what to do. Not collective; repeating is fine. */
 err_t comm_nccl_load(void);
+/* "2.28.9", after comm_nccl_load. */
+void nccl_version(char *out, size_t n_bytes);
 /* Collective. Makes comm->nccl. ERR_PEER naming the ranks that did not come in time. */
 err_t comm_nccl_open(comm_t *comm, const comm_device_t *device);
 #endif

@@ -103,6 +103,16 @@ static err_t open_nccl(comm_t *comm, const comm_device_t *device)
     return ERR_OK;
 }
 
+void comm_nccl_version(char *out, size_t n_bytes)
+{
+    out[0] = '\0';
+#ifdef DPTRAIN_CUDA
+    if (comm_nccl_load() == ERR_OK) nccl_version(out, n_bytes);
+#else
+    (void)n_bytes;
+#endif
+}
+
 err_t comm_use_device(comm_t *comm, const comm_device_t *device)
 {
     bool shared;

@@ -20,6 +20,9 @@ const comm_gpu_t *comm_gpus(const comm_t *comm);
  * is said. */
 void comm_describe_gradients(const comm_t *comm, char *out, size_t n_bytes);
 
+/* Not collective. "2.28.9" of the NCCL that would be used; "" where there is none, or no CUDA in this build. */
+void comm_nccl_version(char *out, size_t n_bytes);
+
 /* Decisions over the gathered table, without a device; the same on all ranks. */
 
 /* ERR_USAGE naming two ranks of one host that have the same GPU, unless share_gpu; *shared: some have. */

@@ -44,8 +44,6 @@ extern nccl_table_t nccl_lib;
 #define E_CUDART(call, what) TRY(nccl_cuda_check((call), (what), __FILE__, __LINE__))
 err_t nccl_check(ncclResult_t status, const char *what, const char *file, int line);
 err_t nccl_cuda_check(cudaError_t status, const char *what, const char *file, int line);
-/* "2.28.9" */
-void nccl_version(char *out, size_t n_bytes);
 /* NCCL's last words on this rank, for messages; never empty. */
 const char *nccl_last_words(ncclResult_t status);
 

@@ -1,0 +1,12 @@
+/* Another program's answer, within a deadline. Private to src/check. */
+#ifndef CHECK_PROCESS_H
+#define CHECK_PROCESS_H
+
+#include "base/err.h"
+
+/* Runs argv (found on PATH; ended by NULL) with nothing to read, and keeps the beginning of what it writes to
+ * either output, NUL-terminated. *exit_code: its own, or 128 + signal. After timeout_sec it is killed and
+ * ERR_PEER is returned; ERR_DATA where there is no such program. Not collective. */
+err_t process_run(const char *const *argv, double timeout_sec, char *out, size_t n_bytes, int *exit_code);
+
+#endif
