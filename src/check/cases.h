@@ -5,5 +5,6 @@
 #include "check/check.h"
 
 extern const check_case_t check_topology, check_gpu, check_host_case, check_clock, check_versions;
+extern const check_case_t check_network, check_transport;
 
 #endif

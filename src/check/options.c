@@ -2,6 +2,8 @@
 #include <string.h>
 
 #include "check/check.h"
+#include "check/reach.h"
+#include "check/transport.h"
 
 #define FIELD(name) offsetof(check_options_t, name)
 static const opt_t table[] = {
@@ -20,6 +22,12 @@ static const opt_t table[] = {
      "folder that all hosts are to see; with several hosts the one of --out by default", false},
     {"shared-bytes", OPT_SIZE, FIELD(shared_bytes), "64M", 1 << 10, 1e12, NULL, "SIZE",
      "of the file that the shared folder's speed is measured with", false},
+    {"ports", OPT_STRING, FIELD(ports), NULL, 0, 0, NULL, "LO-HI",
+     "ports that hosts must reach on each other; default: MPI's range where one is set, else any", false},
+    {"expect-transport", OPT_CHOICE, FIELD(expect_transport), NULL, 0, 0, transport_names, NULL,
+     "fail where MPI or NCCL moves data between hosts by something else", false},
+    {"infiniband", OPT_STRING, FIELD(infiniband), "/sys/class/infiniband", 0, 0, NULL, "DIR",
+     "where the kernel lists InfiniBand and EFA devices", true},
 };
 
 err_t check_options_bind(check_options_t *options, opt_group_t groups[CHECK_N_GROUPS])
@@ -55,5 +63,7 @@ static err_t check_names(const char *option, const char *list)
 err_t check_options_check(const check_options_t *options)
 {
     TRY(check_names("only", options->only));
-    return check_names("skip", options->skip);
+    TRY(check_names("skip", options->skip));
+    reach_ports_t ports;
+    return reach_ports_parse("ports", options->ports, &ports);
 }

@@ -1,0 +1,211 @@
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "check/network.h"
+#include "comm/collective.h"
+
+enum { N_SMALL = 24, N_LARGE = 4, MIDDLE_BYTES = 64 << 10, N_AGAIN = 3, MAX_AGAIN = 64 };
+
+/* A path on which even so few bytes take so long is slow enough to be measured by them. */
+static const double middle_sec = 5e-3;
+
+/* Exchanges of two hosts, in buffers of `n_bytes`. */
+typedef struct probe {
+    comm_t *comm;
+    int64_t n_bytes;
+    char *send, *recv;
+} probe_t;
+
+typedef struct times {
+    double latency, per_byte;
+} times_t;
+
+/* Best of n_times. Only the rank's own partner is waited for. */
+static err_t exchange(const probe_t *probe, int peer, int64_t n_bytes, int n_times, double *best)
+{
+    collective_t *call = NULL;
+    const collective_spec_t spec = {.kind = COLLECTIVE_EXCHANGE,
+                                    .type = COLLECTIVE_INT8,
+                                    .peer = peer,
+                                    .count = n_bytes,
+                                    .send = probe->send,
+                                    .recv = probe->recv,
+                                    .what = "exchanging between two hosts"};
+    *best = INFINITY;
+    TRY(collective_new(probe->comm, &spec, &call));
+    err_t err = ERR_OK;
+    for (int i = 0; err == ERR_OK && i < n_times; i++) {
+        double start = clock_sec();
+        err = collective_run(call);
+        double took = clock_sec() - start;
+        if (took < *best) *best = took;
+    }
+    collective_free(&call);
+    return err;
+}
+
+/* All ranks make the same number of calls, whatever they measure: the watchdog counts them. */
+static err_t measure_pair(const probe_t *probe, int peer, times_t *out)
+{
+    double middle, theirs, ignored;
+    TRY(exchange(probe, peer, sizeof(double), N_SMALL, &out->latency));
+    TRY(exchange(probe, peer, MIDDLE_BYTES, 1, &middle));
+    /* Both must take the same size next. */
+    memcpy(probe->send, &middle, sizeof middle);
+    TRY(exchange(probe, peer, sizeof middle, 1, &ignored));
+    memcpy(&theirs, probe->recv, sizeof theirs);
+    if (theirs > middle && peer != probe->comm->rank) middle = theirs;
+    int64_t n_bytes = middle > middle_sec ? MIDDLE_BYTES : probe->n_bytes;
+    TRY(exchange(probe, peer, n_bytes, N_LARGE, &out->per_byte));
+    out->per_byte /= (double)n_bytes;
+    return ERR_OK;
+}
+
+static void keep(double *matrix, int n, int a, int b, double sec)
+{
+    double *at = &matrix[a < b ? a * n + b : b * n + a];
+    if (isnan(*at) || sec < *at) *at = sec;
+}
+
+static void keep_times(network_t *network, int partner, const times_t *times)
+{
+    int me = network->check->host;
+    keep(network->latency, network->n, me, partner, times->latency);
+    keep(network->per_byte, network->n, me, partner, times->per_byte);
+}
+
+/* Collective. Both of a pair have measured: the better of the two counts, as of several times. */
+static err_t share(const network_t *network, double *matrix)
+{
+    int64_t n = (int64_t)network->n * network->n;
+    for (int64_t i = 0; i < n; i++)
+        if (isnan(matrix[i])) matrix[i] = INFINITY;
+    TRY(comm_allreduce(network->check->comm, matrix, n, DTYPE_F64, COMM_MIN, "comparing pairs of hosts"));
+    for (int64_t i = 0; i < n; i++)
+        if (isinf(matrix[i])) matrix[i] = NAN;
+    return ERR_OK;
+}
+
+static err_t measure_rounds(network_t *network, const probe_t *probe)
+{
+    const comm_t *comm = probe->comm;
+    int me = network->check->host;
+    bool leader = comm->topo.local_rank == 0;
+    for (int round = 0; round < pairs_rounds(network->n); round++) {
+        int partner = pairs_partner(network->n, round, me);
+        times_t times;
+        TRY(measure_pair(probe, leader ? network->leaders[partner] : comm->rank, &times));
+        if (leader && partner != me) keep_times(network, partner, &times);
+    }
+    TRY(share(network, network->latency));
+    return share(network, network->per_byte);
+}
+
+/* Collective. A pair alone, while all others sleep. */
+static err_t measure_again(network_t *network, const probe_t *probe, int a, int b)
+{
+    int me = network->check->host;
+    if (probe->comm->topo.local_rank == 0 && (me == a || me == b)) {
+        int partner = me == a ? b : a;
+        times_t times;
+        TRY(measure_pair(probe, network->leaders[partner], &times));
+        keep_times(network, partner, &times);
+    }
+    return comm_barrier_asleep(probe->comm, "measuring a pair of hosts again");
+}
+
+/* Collective. The pairs that seem slow in one of the matrices, again; *n: how many. Other traffic and other
+ * processes pass, a bad cable stays. */
+static err_t repeat(network_t *network, const probe_t *probe, const double *matrix, double slack_sec, int *n)
+{
+    pairs_t pairs;
+    int a = 0, b = 0;
+    TRY(comm_agree(probe->comm, pairs_judge(matrix, network->n, slack_sec, &pairs), "comparing pairs of hosts"));
+    err_t err = ERR_OK;
+    for (int i = 0; err == ERR_OK && i < MAX_AGAIN && pairs_next_slow(&pairs, matrix, &a, &b); i++, ++*n)
+        err = measure_again(network, probe, a, b);
+    pairs_free(&pairs);
+    return err;
+}
+
+static err_t measure_suspects(network_t *network, const probe_t *probe)
+{
+    for (int i = 0; i < N_AGAIN; i++) {
+        int n = 0;
+        TRY(repeat(network, probe, network->latency, network_latency.slack_sec, &n));
+        TRY(repeat(network, probe, network->per_byte, network_bandwidth.slack_sec, &n));
+        if (n == 0) break;
+        TRY(share(network, network->latency));
+        TRY(share(network, network->per_byte));
+    }
+    return ERR_OK;
+}
+
+/* Collective. All ranks at once, each to the next: what a pair has for itself need not be there for all. */
+static err_t measure_ring(network_t *network, const probe_t *probe)
+{
+    check_t *check = network->check;
+    double worst = 0, best = INFINITY;
+    for (int64_t i = 0; i < (int64_t)network->n * network->n; i++)
+        if (network->per_byte[i] > worst) worst = network->per_byte[i];
+    double fits = worst > 0 ? 0.05 / worst : (double)probe->n_bytes;
+    int64_t n_bytes = fits < 4096 ? 4096 : fits < (double)probe->n_bytes ? (int64_t)fits : probe->n_bytes;
+    collective_t *call = NULL;
+    const collective_spec_t spec = {.kind = COLLECTIVE_SENDRECV,
+                                    .type = COLLECTIVE_INT8,
+                                    .count = n_bytes,
+                                    .send = probe->send,
+                                    .recv = probe->recv,
+                                    .what = "sending round the ring"};
+    TRY(comm_agree(probe->comm, collective_new(probe->comm, &spec, &call), "preparing the ring"));
+    err_t err = ERR_OK;
+    for (int i = 0; err == ERR_OK && i < N_LARGE; i++) {
+        err = comm_barrier(probe->comm, "the ring");
+        double start = clock_sec();
+        if (err == ERR_OK) err = collective_run(call);
+        best = fmin(best, clock_sec() - start);
+    }
+    collective_free(&call);
+    TRY(err);
+    TRY(comm_allreduce(probe->comm, &best, 1, DTYPE_F64, COMM_MAX, "the ring"));
+    check_line(check, check_job(check), "ring", CHECK_OK, NULL, "%.3g GB/s from each rank to the next, all at once",
+               1e-9 * (double)n_bytes / best);
+    return ERR_OK;
+}
+
+/* On rank 0. */
+static err_t say(network_t *network)
+{
+    const network_unit_t *const units[] = {&network_latency, &network_bandwidth};
+    const double *const matrices[] = {network->latency, network->per_byte};
+    for (int i = 0; i < 2; i++) {
+        pairs_t pairs;
+        TRY(pairs_judge(matrices[i], network->n, units[i]->slack_sec, &pairs));
+        network_judge(network->check, &pairs, matrices[i], units[i]);
+        pairs_free(&pairs);
+    }
+    return ERR_OK;
+}
+
+err_t network_measure(network_t *network)
+{
+    /* A host sends each other one several of these; a thousand hosts are not to take a minute. */
+    int64_t n_bytes = ((int64_t)64 << 20) / network->n;
+    comm_t *comm = network->check->comm;
+    probe_t probe = {.comm = comm, .n_bytes = n_bytes > 1 << 20 ? 1 << 20 : n_bytes};
+    if (probe.n_bytes < MIDDLE_BYTES) probe.n_bytes = MIDDLE_BYTES;
+    err_t err = mem_new((size_t)probe.n_bytes, "a message to another host", &probe.send);
+    if (err == ERR_OK) err = mem_new((size_t)probe.n_bytes, "a message of another host", &probe.recv);
+    err = comm_agree(comm, err, "preparing to measure pairs of hosts");
+    if (err == ERR_OK) err = measure_rounds(network, &probe);
+    if (err == ERR_OK) err = measure_suspects(network, &probe);
+    if (err == ERR_OK) err = measure_ring(network, &probe);
+    err_t said = err == ERR_OK && comm->rank == 0 ? say(network) : ERR_OK;
+    if (err == ERR_OK) err = comm_agree(comm, said, "comparing pairs of hosts");
+    mem_free(&probe.send);
+    mem_free(&probe.recv);
+    return err;
+}
