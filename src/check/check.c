@@ -11,8 +11,9 @@
 #include "cluster/topo.h"
 #include "comm/watchdog.h"
 
-const check_case_t *const check_cases[] = {&check_topology, &check_gpu,      &check_host_case,
-                                           &check_clock,    &check_versions, &check_network, &check_transport, NULL};
+const check_case_t *const check_cases[] = {&check_topology,  &check_gpu,    &check_host_case,
+                                           &check_clock,     &check_versions, &check_shared,
+                                           &check_network,   &check_transport, NULL};
 
 /* Whether a list like "gpu,clock" has the word. */
 static bool listed(const char *list, const char *word)
@@ -110,7 +111,7 @@ static err_t open(check_t *check, void (*abort_job)(err_t code))
     return open_backend(check);
 }
 
-/* One check. An error that not all share stays a line, and so does one that all agreed on. */
+/* One check. An error is a line, but for one that ended the communication. */
 static err_t run_case(check_t *check, const check_case_t *c)
 {
     comm_t *comm = check->comm;

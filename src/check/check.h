@@ -17,6 +17,7 @@ typedef struct check_options {
     const char *only, *skip, *json, *data, *config, *shared, *out;
     const char *ports, *expect_transport, *infiniband;
     int64_t shared_bytes;
+    double shared_timeout_sec, smi_timeout_sec;
     bool list;
     runtime_options_t runtime;
 } check_options_t;

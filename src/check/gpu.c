@@ -5,8 +5,6 @@
 #include "check/cases.h"
 #include "check/smi.h"
 
-enum { SMI_TIMEOUT_SEC = 30 };
-
 /* One rank's GPU, for the others. */
 typedef struct gpu_entry {
     int host;
@@ -25,8 +23,8 @@ static void say_device(check_t *check)
                    "%s", check->why_no_backend);
     } else if (check->n_devices > 0) {
         check_line(check, where, "device", CHECK_FAIL,
-                   "other ranks have a GPU: mend this host or leave it out; or --device cpu for all",
-                   "no GPU%s%s", check->why[0] ? ": " : "", check->why);
+                   "other ranks have a GPU: mend this host or leave it out; or --device cpu for all", "%s",
+                   check->why[0] ? check->why : "no GPU");
     } else {
         check_line(check, where, "device", CHECK_OK, NULL, "%s%s%s%s", check->backend->name,
                    check->why[0] ? " (" : "", check->why, check->why[0] ? ")" : "");
@@ -69,6 +67,8 @@ static void say_count(check_t *check, int n_gpus, int n_used)
     if (check->device && n_gpus < n_ranks && !check->options->runtime.share_gpu)
         check_line(check, where, "GPUs", CHECK_FAIL, "lower the host's slots, or find out where its GPUs are",
                    "%d for %d ranks", n_gpus, n_ranks);
+    else if (n_used == 0)
+        check_line(check, where, "GPUs", CHECK_OK, NULL, "%d, none used", n_gpus);
     else if (n_gpus > n_used)
         check_line(check, where, "GPUs", CHECK_WARN,
                    "raise the host's slots (-np, hostfile), if they are free", "%d of %d are idle",
@@ -84,7 +84,7 @@ static void ask_smi(check_t *check, int n_used, char driver[32])
     int n;
     check_where_t where = check_host(check);
     if (!where.speaks) return;
-    switch (smi_query(SMI_TIMEOUT_SEC, gpus, &n)) {
+    switch (smi_query(check->options->smi_timeout_sec, gpus, &n)) {
     case ERR_OK:
         break;
     case ERR_DATA:
@@ -97,7 +97,7 @@ static void ask_smi(check_t *check, int n_used, char driver[32])
                    "the driver hangs: look at dmesg for Xid errors, restart the host", "%s", err_message());
         return;
     default:
-        check_line(check, where, "nvidia-smi", CHECK_FAIL,
+        check_line(check, where, "nvidia-smi", check->n_devices > 0 ? CHECK_FAIL : CHECK_WARN,
                    "look at dmesg for Xid errors; a GPU that fell off the bus needs a restart", "%s",
                    err_message());
         return;
@@ -126,8 +126,11 @@ static err_t run(check_t *check)
     }
     mem_free(&all);
     if (err != ERR_OK || check->n_hosts == 1) return err;
-    TRY(check_same(check, "model", CHECK_WARN, "all wait for the slowest; leave other hosts out", mine.name));
-    return check_same(check, "GPU driver", CHECK_WARN, "install the same driver on all hosts", driver);
+    TRY(check_same(check, "model", CHECK_WARN, "all wait for the slowest; leave other hosts out",
+                   mine.there ? mine.name : NULL));
+    /* Who could not be asked has said so. */
+    return check_same(check, "GPU driver", CHECK_WARN, "install the same driver on all hosts",
+                      driver[0] ? driver : NULL);
 }
 
 const check_case_t check_gpu = {"gpu", "each rank has its GPU; health, clocks and power of all", true, run};

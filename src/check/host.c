@@ -10,7 +10,10 @@
 
 #include "base/fs.h"
 #include "check/cases.h"
+#include "check/process.h"
 #include "cluster/machine.h"
+
+const char check_hung_advice[] = "a dead mount: is its server up? umount -f -l, mount again";
 
 #define KB ((int64_t)1 << 10)
 #define MB ((int64_t)1 << 20)
@@ -96,9 +99,12 @@ void host_facts_read(const check_t *check, const char *out, host_facts_t *facts)
                             .n_files = limit_of(RLIMIT_NOFILE)};
     if (facts->memory_free == INT64_MAX) facts->memory_free = -1;
     read_space("/dev/shm", &facts->shm_total, &facts->shm_free);
-    existing_parent(out, folder);
-    read_space(folder, NULL, &facts->out_free);
-    facts->out_writable = access(folder, W_OK | X_OK) == 0;
+    facts->out_hangs = process_probe(out, check->options->shared_timeout_sec) != ERR_OK;
+    if (!facts->out_hangs) {
+        existing_parent(out, folder);
+        read_space(folder, NULL, &facts->out_free);
+        facts->out_writable = access(folder, W_OK | X_OK) == 0;
+    }
     read_space("/tmp", NULL, &facts->temp_free);
     facts->temp_writable = access("/tmp", W_OK | X_OK) == 0;
     read_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", facts->governor,
@@ -187,7 +193,11 @@ void host_judge(check_t *check, const host_facts_t *f)
     judge_shm(check, f);
     judge_limits(check, f);
     /* Rank 0 alone writes there. */
-    if (check->host == 0) judge_folder(check, "disk of --out", f->out_free, f->out_writable, true);
+    if (check->host == 0 && f->out_hangs)
+        check_line(check, check_host(check), "disk of --out", CHECK_FAIL, check_hung_advice,
+                   "its file system gives no answer");
+    else if (check->host == 0)
+        judge_folder(check, "disk of --out", f->out_free, f->out_writable, true);
     judge_folder(check, "disk of /tmp", f->temp_free, f->temp_writable, false);
     if (!f->governor[0])
         check_line(check, check_host(check), "CPU governor", CHECK_SKIP, NULL, "the kernel has none");
@@ -201,6 +211,7 @@ void host_judge(check_t *check, const host_facts_t *f)
 static err_t run(check_t *check)
 {
     host_facts_t facts;
+    if (!check_host(check).speaks) return ERR_OK;
     host_facts_read(check, check->options->out ? check->options->out : "runs", &facts);
     host_judge(check, &facts);
     return ERR_OK;

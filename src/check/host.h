@@ -17,6 +17,7 @@ typedef struct host_facts {
     int64_t n_files; /* open ones allowed */
     int64_t shm_total, shm_free;
     int64_t out_free, temp_free;
+    bool out_hangs; /* the folder's file system gives no answer */
     bool out_writable, temp_writable;
     char governor[32]; /* "" where the kernel has none (virtual machines) */
 } host_facts_t;

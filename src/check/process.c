@@ -90,3 +90,13 @@ err_t process_run(const char *const *argv, double timeout_sec, char *out, size_t
     reap(pid, clock_sec() + 1, exit_code);
     RAISE(ERR_PEER, "%s gave no answer in %g s", argv[0], timeout_sec);
 }
+
+err_t process_probe(const char *path, double timeout_sec)
+{
+    const char *const argv[] = {"stat", "-f", "--", path, NULL};
+    char text[64];
+    int exit_code;
+    if (process_run(argv, timeout_sec, text, sizeof text, &exit_code) == ERR_PEER)
+        RAISE(ERR_PEER, "%s gives no answer in %g s", path, timeout_sec);
+    return ERR_OK;
+}

@@ -54,18 +54,12 @@ static void add(list_t *list, const char *name)
 {
     size_t used = strlen(list->out);
     bool first = used == 0;
-    int columns = utf8_count(list->out) + utf8_count(name) + 2 + (int)strlen(" +9999");
+    int columns = utf8_count(list->out) + utf8_count(name) + 2;
     if (!first &&
         (list->n_left_out > 0 || columns > list->max_columns || used + strlen(name) + 16 > list->n_bytes))
         list->n_left_out++;
     else
         snprintf(list->out + used, list->n_bytes - used, "%s%s", first ? "" : ", ", name);
-}
-
-static void finish(list_t *list)
-{
-    size_t used = strlen(list->out);
-    if (list->n_left_out > 0) snprintf(list->out + used, list->n_bytes - used, " +%d", list->n_left_out);
 }
 
 /* The name of a host by its number. */
@@ -129,18 +123,28 @@ static void list_ranks(const check_t *check, const check_rows_t *rows, int n, li
     }
 }
 
+static void list_all(const check_t *check, const check_rows_t *rows, int i, list_t *list)
+{
+    check_scope_t scope = rows->row[i].line->scope;
+    int n = mark(check, rows, i);
+    list->out[0] = '\0';
+    if (scope == CHECK_JOB)
+        snprintf(list->out, list->n_bytes, "job");
+    else if (scope == CHECK_HOST)
+        list_hosts(check, rows, n, list);
+    else
+        list_ranks(check, rows, n, list);
+}
+
 void check_row_where(const check_t *check, const check_rows_t *rows, int i, int max_columns, char *out,
                      size_t n_bytes)
 {
     list_t list = {out, n_bytes, max_columns, 0};
-    out[0] = '\0';
-    check_scope_t scope = rows->row[i].line->scope;
-    int n = mark(check, rows, i);
-    if (scope == CHECK_JOB)
-        snprintf(out, n_bytes, "job");
-    else if (scope == CHECK_HOST)
-        list_hosts(check, rows, n, &list);
-    else
-        list_ranks(check, rows, n, &list);
-    finish(&list);
+    list_all(check, rows, i, &list);
+    if (list.n_left_out == 0) return;
+    /* Again, with room for how many are left out. */
+    list = (list_t){out, n_bytes, max_columns - (int)strlen(" +9999"), 0};
+    list_all(check, rows, i, &list);
+    size_t used = strlen(out);
+    snprintf(out + used, n_bytes - used, " +%d", list.n_left_out);
 }

@@ -10,9 +10,12 @@
 #include "base/version.h"
 #include "base/xxh3.h"
 #include "check/cases.h"
+#include "check/process.h"
 #include "cluster/machine.h"
 #include "comm/device.h"
 #include "data/dataset.h"
+
+static const char own_binary[] = "/proc/self/exe"; /* answers: it runs */
 
 enum { HASH_TEXT = 20, READ_BYTES = 1 << 16 };
 
@@ -42,24 +45,32 @@ static err_t hash_file(const char *path, char out[HASH_TEXT])
 static err_t same_file(check_t *check, const char *name, const char *path, const char *advice)
 {
     char hash[HASH_TEXT] = "";
-    err_t err = check_host(check).speaks ? hash_file(path, hash) : ERR_OK;
+    bool speaks = check_host(check).speaks, own = strcmp(path, own_binary) == 0;
+    err_t err = speaks && !own ? process_probe(path, check->options->shared_timeout_sec) : ERR_OK;
+    if (err != ERR_OK) advice = check_hung_advice;
+    if (err == ERR_OK && speaks) err = hash_file(path, hash);
     if (err != ERR_OK) check_line(check, check_host(check), name, CHECK_FAIL, advice, "%s", err_message());
     return check_same(check, name, CHECK_FAIL, advice, err == ERR_OK ? hash : NULL);
 }
 
-/* Collective. What rank 0 chooses, as `train` does. */
+/* Collective. What --data names, or what rank 0 chooses, as `train` does. */
 static err_t choose_data(check_t *check, char where[FS_PATH_MAX])
 {
     char why[128];
+    if (check->options->data) {
+        snprintf(where, FS_PATH_MAX, "%s", check->options->data);
+        return ERR_OK;
+    }
     where[0] = '\0';
     err_t err = check->comm->rank == 0 ? dataset_choose(check->options->data, where, why) : ERR_OK;
     TRY(comm_agree(check->comm, err, "choosing the data"));
     return comm_broadcast(check->comm, where, FS_PATH_MAX, 0, "choosing the data");
 }
 
-static err_t hash_data(const char *where, char out[HASH_TEXT])
+static err_t hash_data(const check_t *check, const char *where, char out[HASH_TEXT])
 {
     dataset_t *dataset = NULL;
+    TRY(process_probe(where, check->options->shared_timeout_sec));
     TRY(dataset_open(where, &dataset));
     snprintf(out, HASH_TEXT, "%s", dataset_hash(&dataset->info).text);
     dataset_close(&dataset);
@@ -78,8 +89,10 @@ static err_t same_data(check_t *check)
         check_line(check, check_job(check), "data", CHECK_SKIP, NULL, "%s are made, not read", where);
         return ERR_OK;
     }
-    err_t err = check_host(check).speaks ? hash_data(where, hash) : ERR_OK;
-    if (err != ERR_OK) check_line(check, check_host(check), "data", CHECK_FAIL, advice, "%s", err_message());
+    err_t err = check_host(check).speaks ? hash_data(check, where, hash) : ERR_OK;
+    if (err != ERR_OK)
+        check_line(check, check_host(check), "data", CHECK_FAIL, err == ERR_PEER ? check_hung_advice : advice,
+                   "%s", err_message());
     return check_same(check, "data", CHECK_FAIL, advice, err == ERR_OK ? hash : NULL);
 }
 
@@ -106,7 +119,7 @@ static err_t same_libraries(check_t *check)
 static err_t run(check_t *check)
 {
     TRY(same_file(
-        check, "dptrain", "/proc/self/exe",
+        check, "dptrain", own_binary,
         "copy the same binary to all hosts (scripts/on_hosts.sh --copy), or start it from a shared folder"));
     TRY(same_libraries(check));
     if (check->options->config)

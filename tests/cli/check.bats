@@ -1,0 +1,178 @@
+#!/usr/bin/env bats
+# dptrain check on this machine, whose ranks count as hosts of their own (--ranks-per-host).
+# shellcheck disable=SC2154 # common.bash and bats set variables
+
+# shellcheck source=tests/cli/common.bash
+load common
+
+setup() {
+    common_setup
+    name=$(hostname)
+    name=${name:0:63}
+}
+
+# Two hosts, each in a folder of its own: DIR/0 and DIR/1.
+on_two_folders() { # DIR ARGUMENTS...
+    mpi_flags 2
+    mpirun "${MPI_FLAGS[@]}" -np 1 --wdir "$1/0" "$dptrain" check --ranks-per-host 1 "${@:2}" : \
+        -np 1 --wdir "$1/1" "$dptrain" check --ranks-per-host 1 "${@:2}"
+}
+
+# A program before all others on PATH, on every rank.
+fake() { # NAME <<<SCRIPT
+    mkdir -p "$BATS_TEST_TMPDIR/bin"
+    cat >"$BATS_TEST_TMPDIR/bin/$1"
+    chmod +x "$BATS_TEST_TMPDIR/bin/$1"
+    export PATH=$BATS_TEST_TMPDIR/bin:$PATH
+}
+
+# A line of the JSON file.
+found() { # FILE HOST CHECK NAME
+    jq -r --arg h "$2" --arg c "$3" --arg n "$4" \
+        '.lines[] | select(.host == $h and .check == $c and .name == $n) | .status + " " + .found' "$1"
+}
+
+@test "the checks are listed, and chosen by name" {
+    run "$dptrain" check --list
+    [ "$status" -eq 0 ]
+    [ "$(cut -d ' ' -f 1 <<<"$output" | head -n 3 | xargs)" = "topology gpu host" ]
+    run "$dptrain" check --only hots
+    [ "$status" -eq 2 ]
+    grep -q "there is no check 'hots'; did you mean 'host'" <<<"$output"
+    run "$dptrain" check --skip host,gpus
+    [ "$status" -eq 2 ]
+    run "$dptrain" check --only host,clock --skip clock
+    grep -q '^host$' <<<"$output"
+    [ "$(grep -c '^[a-z][a-z]*$' <<<"$output")" -eq 2 ] # host, ready
+}
+
+@test "one process without a launcher: a table, and the same as JSON" {
+    run "$dptrain" check --only topology,gpu,clock,versions --data digits --json "$out/check.json"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(tail -n 1 <<<"$output")" = ready ]
+    [ "$(awk '{ if (length($0) > 80) n++ } END { print n + 0 }' <<<"$output")" -eq 0 ]
+    jq -e '.record == "check" and .hosts == 1 and .ranks == 1 and .ready and (.lines | length > 8)' "$out/check.json"
+    jq -e 'all(.lines[]; (.status | IN("ok", "skip")) == (.advice == null))' "$out/check.json"
+    [[ $(found "$out/check.json" "$name" versions dptrain) =~ ^ok\ [0-9a-f]{16}$ ]]
+}
+
+@test "three hosts that are alike make one row each" {
+    run on_ranks 3 check --ranks-per-host 1 --only clock,versions,shared --data digits --shared "$BATS_TEST_TMPDIR" \
+        --shared-bytes 1M --json "$out/check.json"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    grep -q '^dptrain check: 3 ranks on 3 hosts$' <<<"$output"
+    grep -q '^  ok    kernel           all 3 hosts ' <<<"$output"
+    grep -q '^  ok    shared           all 3 hosts ' <<<"$output"
+    [ "$(found "$out/check.json" "$name#3" shared shared)" = "ok $BATS_TEST_TMPDIR" ]
+    [[ $(found "$out/check.json" "$name#2" clock "wall clock") = "ok 0.0"* ]]
+    [ -z "$(find "$BATS_TEST_TMPDIR" -name '.dptrain-check*')" ]
+}
+
+@test "a host with another config or without the data is named" {
+    mkdir -p "$out/0" "$out/1"
+    echo 'epochs = 3' >"$out/0/run.conf"
+    echo 'epochs = 4' >"$out/1/run.conf"
+    "$dptrain" data synth digits --out "$out/0/data" --train 20 --val 10
+    run on_two_folders "$out" --only versions --config run.conf --data ./data
+    echo "$output"
+    [ "$status" -eq 1 ]
+    grep -q "^  ok    config           $name#1 " <<<"$output"
+    grep -q "^  FAIL  config           $name#2 .*; $name#1" <<<"$output"
+    grep -q "^  FAIL  data             $name#2 .*the data folder ./data does" <<<"$output"
+    grep -q '^      -> copy the same data' <<<"$output"
+    [ "$(tail -n 1 <<<"$output")" = "NOT READY: $name#2" ]
+    "$dptrain" data synth digits --out "$out/1/data" --train 20 --val 10 --seed 2
+    run on_two_folders "$out" --only versions --data ./data
+    [ "$status" -eq 1 ]
+    grep -q "^  FAIL  data             $name#2 .*; $name#1" <<<"$output"
+}
+
+@test "a folder that is another one on one host is named" {
+    [[ $EUID -eq 0 ]] && unshare --mount true 2>/dev/null || skip "mounts need root"
+    mkdir -p "$out/0" "$out/1" "$out/shared" "$out/own"
+    mpi_flags 3
+    args=(check --ranks-per-host 1 --only shared --shared-timeout 0.3 --json "$out/check.json")
+    hidden=(unshare --mount sh -c 'mount --bind "$0" "$1"; shift; exec "$@"' "$out/own" "$out/shared")
+    run mpirun "${MPI_FLAGS[@]}" -np 1 "$dptrain" "${args[@]}" --shared "$out/shared" : \
+        -np 1 "${hidden[@]}" "$dptrain" "${args[@]}" --shared "$out/shared" : \
+        -np 1 "$dptrain" "${args[@]}" --shared "$out/shared"
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [[ $(found "$out/check.json" "$name#2" shared shared) = "fail "*"is another folder than on $name#1" ]]
+    [[ $(found "$out/check.json" "$name#3" shared shared) = "ok "* ]]
+    # The first host as the odd one; not asked for, it is a warning.
+    cd "$out"
+    args=(check --ranks-per-host 1 --only shared --shared-timeout 0.3 --out "$out/shared/run" --json "$out/check.json")
+    run mpirun "${MPI_FLAGS[@]}" -np 1 "${hidden[@]}" "$dptrain" "${args[@]}" : -np 2 "$dptrain" "${args[@]}"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $(found "$out/check.json" "$name#1" shared shared) = "warn "*"is another folder than on $name#2" ]]
+    [ -z "$(find "$out" -name '.dptrain-check*')" ]
+}
+
+@test "a folder that is missing, and one that gives no answer" {
+    run on_ranks 2 check --ranks-per-host 1 --only shared --shared "$out/none"
+    [ "$status" -eq 1 ]
+    grep -q "^NOT READY: $name#1, $name#2$" <<<"$output"
+    # A dead mount holds the process that touches it.
+    fake stat <<<$'#!/bin/sh\n[ "$OMPI_COMM_WORLD_RANK" = 1 ] && exec sleep 60\nexit 0'
+    mkdir -p "$out"
+    run on_ranks 2 check --ranks-per-host 1 --only shared --shared "$out" --shared-timeout 0.3
+    echo "$output"
+    [ "$status" -eq 1 ]
+    grep -q "^NOT READY: $name#2$" <<<"$output"
+    grep -q 'gives no answer in 0.3 s' <<<"$(tr -s '\n ' '  ' <<<"$output")"
+    grep -q 'a dead mount' <<<"$output"
+}
+
+# What nvidia-smi says of two H200; rank 1's host has what DRIVER and ECC are in its environment.
+fake_smi() {
+    fake nvidia-smi <<'EOF2'
+#!/bin/sh
+driver=550.54.15 ecc=0
+[ "$OMPI_COMM_WORLD_RANK" != 1 ] || { driver=${DRIVER:-$driver} ecc=${ECC:-$ecc}; }
+[ "$OMPI_COMM_WORLD_RANK" != 1 ] || [ -z "$HANG" ] || exec sleep 60
+for gpu in 0 1; do
+    echo "$gpu, GPU-0000000$gpu-1111-2222-3333-444455556666, NVIDIA H200, 00000000:1$gpu:00.0, $driver, Enabled," \
+        "700.00, 700.00, 0x0000000000000001, $ecc, $ecc, [N/A], No, No"
+done
+EOF2
+}
+
+@test "GPUs by nvidia-smi: healthy, with errors, with another driver, hanging" {
+    fake_smi
+    run on_ranks 2 check --ranks-per-host 1 --device cpu --only gpu
+    echo "$output"
+    [ "$status" -eq 0 ]
+    grep -q '^  ok    GPU memory       all 2 hosts  no uncorrected errors$' <<<"$output"
+    export DRIVER=535.129.03 ECC=3
+    run on_ranks 2 check --ranks-per-host 1 --device cpu --only gpu
+    echo "$output"
+    [ "$status" -eq 1 ]
+    grep -q "^  FAIL  GPU memory       $name#2 .* GPU 1: 3 uncorrected ECC errors" <<<"$output"
+    grep -q "^  warn  GPU driver       $name#2 .* 535.129.03; $name#1 has 550.54.15" <<<"$output"
+    grep -q "^NOT READY: $name#2$" <<<"$output"
+    export HANG=1
+    run on_ranks 2 check --ranks-per-host 1 --device cpu --only gpu --smi-timeout 0.3
+    [ "$status" -eq 1 ]
+    grep -q "^  FAIL  nvidia-smi       $name#2 " <<<"$output"
+}
+
+@test "a host without its GPU is named, and so are ranks that share one" {
+    dptrain=$root/build/emu/dptrain
+    [[ -x $dptrain ]] || skip "build/emu/dptrain is not built (make emu-tests; it needs CUDA's headers)"
+    fake_smi
+    mpi_flags 2
+    run mpirun "${MPI_FLAGS[@]}" -np 1 -x DPTRAIN_EMU_GPUS=2 "$dptrain" check --ranks-per-host 1 --only gpu : \
+        -np 1 -x DPTRAIN_EMU_GPUS=0 "$dptrain" check --ranks-per-host 1 --only gpu
+    echo "$output"
+    [ "$status" -eq 1 ]
+    grep -q "^  FAIL  device           $name#2 " <<<"$output"
+    grep -q "^  warn  GPUs             $name#1 .* 1 of 2 are idle" <<<"$output"
+    grep -q "^NOT READY: $name#2$" <<<"$output"
+    DPTRAIN_EMU_GPUS=1 run on_ranks 2 check --only gpu
+    [ "$status" -eq 1 ]
+    grep -q '^  FAIL  own GPU          all 2 ranks  2 ranks use one GPU$' <<<"$output"
+}
