@@ -19,6 +19,21 @@ whole_number() { # OPTION VALUE MINIMUM
     fi
 }
 
+# dptrain itself; for scripts that have set `here`.
+find_program() {
+    local candidate
+    if [[ -n ${DPTRAIN_BIN:-} ]]; then
+        [[ -f $DPTRAIN_BIN && -x $DPTRAIN_BIN ]] || die 4 "DPTRAIN_BIN: $DPTRAIN_BIN is not a program"
+        readlink -f "$DPTRAIN_BIN"
+        return
+    fi
+    # In the repository, or as make install puts it.
+    for candidate in "$here/../dptrain" "$here/../../../bin/dptrain"; do
+        [[ -f $candidate && -x $candidate ]] && { readlink -f "$candidate"; return; }
+    done
+    command -v dptrain || die 4 "dptrain is not built; type make"
+}
+
 # Cores that this process may use: mpirun counts cores as its slots, not hardware threads.
 allowed_cores() {
     local cpus seen=" " n=0 range cpu siblings

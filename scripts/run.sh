@@ -26,20 +26,6 @@ DPTRAIN_BIN names the program; DPTRAIN_BIND=none switches binding off.
 EOF
 }
 
-find_program() {
-    local candidate
-    if [[ -n ${DPTRAIN_BIN:-} ]]; then
-        [[ -f $DPTRAIN_BIN && -x $DPTRAIN_BIN ]] || die 4 "DPTRAIN_BIN: $DPTRAIN_BIN is not a program"
-        readlink -f "$DPTRAIN_BIN"
-        return
-    fi
-    # In the repository, or as make install puts it.
-    for candidate in "$here/../dptrain" "$here/../../../bin/dptrain"; do
-        [[ -f $candidate && -x $candidate ]] && { readlink -f "$candidate"; return; }
-    done
-    command -v dptrain || die 4 "dptrain is not built; type make"
-}
-
 np=0 hosts=() timeout_start=300 grace=30 dry_run=no
 while [[ $# -gt 0 ]]; do
     case $1 in

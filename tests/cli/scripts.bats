@@ -35,7 +35,8 @@ wait_for() {
 }
 
 @test "every script explains itself" {
-    for script in install_deps run quickstart test check_layers bench_peers bundle gpu_suite bench_gpu_steps; do
+    for script in install_deps run quickstart test check_layers bench_peers bundle gpu_suite bench_gpu_steps setup_ssh \
+        on_hosts; do
         run "$scripts/$script.sh" --help
         echo "$script: $output"
         [ "$status" -eq 0 ]
@@ -44,7 +45,8 @@ wait_for() {
 }
 
 @test "an unknown option is a usage error that names it" {
-    for script in install_deps run quickstart test check_layers bench_peers bundle gpu_suite bench_gpu_steps; do
+    for script in install_deps run quickstart test check_layers bench_peers bundle gpu_suite bench_gpu_steps setup_ssh \
+        on_hosts; do
         run "$scripts/$script.sh" --no-such-option
         echo "$script: $output"
         [ "$status" -eq 2 ]
@@ -55,7 +57,8 @@ wait_for() {
 @test "an option without its value, or with a bad one, is a usage error" {
     for words in "run -np" "run -np 0" "run -np x" "run -hostfile" "run --grace -1" "quickstart --epochs" \
         "quickstart --epochs 1.5" "quickstart --np 0" "test --jobs 0" "test --only" "check_layers --root" \
-        "bundle --out" "gpu_suite --budget 0" "gpu_suite --out" "bench_gpu_steps --rounds x" "bench_peers --pairs 6" "bench_peers --ranks 0" "bench_peers --venv"; do
+        "bundle --out" "gpu_suite --budget 0" "gpu_suite --out" "bench_gpu_steps --rounds x" "bench_peers --pairs 6" "bench_peers --ranks 0" "bench_peers --venv" \
+        "setup_ssh --jobs 0" "setup_ssh --timeout x" "on_hosts --timeout -1" "on_hosts --copy"; do
         # shellcheck disable=SC2086 # these are words
         set -- $words
         run "$scripts/$1.sh" "${@:2}"

@@ -1,0 +1,87 @@
+# shellcheck shell=bash
+# shellcheck disable=SC2154 # work, timeout and the like are the caller's
+# Tries every pair of hosts. Sourced by setup_ssh.sh.
+
+# A line for each target: its index, ssh's exit code, what ssh said. Not all at once: sshd turns away all but ten that
+# have not logged in yet, and every host gets some of everybody's.
+probe_all() {
+    local i
+    probe_one() { # INDEX ADDRESS
+        local code text try
+        for try in 1 2 3; do
+            code=0
+            text=$(LC_ALL=C timeout $((timeout + 5)) ssh -x -o BatchMode=yes -o ConnectTimeout="$timeout" "$2" true \
+                </dev/null 2>&1) || code=$?
+            case $code:$text in 255:*'closed by remote'* | 255:*'reset by peer'*) sleep "$try" ;; *) break ;; esac
+        done
+        printf '%s\t%s\t%s\n' "$1" "$code" "$(printf %s "$text" | tr '\n\r\t' '|  ')"
+    }
+    for i in "${targets[@]}"; do
+        while (($(jobs -rp | wc -l) >= 4)); do wait -n; done
+        probe_one "$i" "${addresses[i]}" &
+    done
+    wait
+}
+
+probe_from() { # INDEX
+    local i=$1 n=${#healthy[@]} j targets=() addresses=("${host_address[@]}") code=0 try
+    for ((j = 1; j <= n; j++)); do
+        targets+=("${healthy[(rank_of[i] + j) % n]}")
+    done
+    unset "targets[n - 1]" # itself
+    remote_script "timeout targets addresses" probe_all >"$work/$i.probe"
+    for try in 1 2 3; do
+        code=0
+        LC_ALL=C timeout $(((timeout + 6) * (2 + n / 4))) ssh -T -x -o BatchMode=yes -o ConnectTimeout="$timeout" \
+            "${host_address[i]}" bash -s <"$work/$i.probe" >"$work/$i.pairs" 2>"$work/$i.err" || code=$?
+        grep -qE 'closed by remote|reset by peer' "$work/$i.err" || break
+        sleep "$try"
+    done
+    echo "$code" >"$work/$i.code"
+}
+
+# As ssh_cause. What the installation saw on the host that refuses says more than ssh may know.
+pair_cause() { # CODE TEXT TO FROM
+    local file
+    [[ $1 != 124 ]] || set -- "$1" "$2"$'\nConnection timed out' "${@:3}"
+    ssh_cause "$1" "$2" "${host_address[$3]}" "${host_port[$3]}" "$4"
+    if [[ $CAUSE == prompt* ]] && file=$(grep -s '^writable' "$work/$3.out"); then
+        file=$(cut -f 2 <<<"$file" | tr '\n' ' ')
+        CAUSE="bad permission: sshd does not take the key where others may write ${file% }"
+        ADVICE="on ${host_address[$3]}: chmod go-w ${file% }"
+    fi
+}
+
+# Every pair of the healthy hosts, and every one of them from here.
+verify() {
+    local i j n=${#host_address[@]} code text works=0
+    rank_of=()
+    for i in "${!healthy[@]}"; do rank_of[healthy[i]]=$i; done
+    for_hosts probe_from "${healthy[@]}"
+    for i in "${healthy[@]}"; do
+        code=$(cat "$work/$i.code")
+        if [[ $code -eq 0 ]]; then
+            works=$((works + 1))
+        elif [[ ! -s $work/$i.pairs ]]; then
+            pair_cause "$code" "$(cat "$work/$i.err")" "$i" "$(hostname)"
+            fail_line "here -> ${host_address[i]}" "$CAUSE; nothing was tried from there" "$ADVICE"
+        fi
+    done
+    for i in "${healthy[@]}"; do
+        # Of a host that was not reached there is nothing to say.
+        [[ -s $work/$i.pairs ]] || continue
+        for j in "${healthy[@]}"; do
+            if [[ $i == "$j" ]]; then continue; fi
+            code=124 text=''
+            IFS=$'\t' read -r _ code text < <(grep "^$j"$'\t' "$work/$i.pairs") || true
+            if [[ $code -eq 0 ]]; then
+                works=$((works + 1))
+            else
+                pair_cause "$code" "$(tr '|' '\n' <<<"$text")" "$j" "${host_address[i]}"
+                fail_line "${host_address[i]} -> ${host_address[j]}" "$CAUSE" "$ADVICE"
+            fi
+        done
+    done
+    # From here to each, and of each to the others.
+    printf '%d of %d logins work, from here and between %d hosts\n' "$works" $((n * n)) "$n"
+}
