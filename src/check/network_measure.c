@@ -7,10 +7,12 @@
 #include "check/network.h"
 #include "comm/collective.h"
 
-enum { N_SMALL = 24, N_LARGE = 4, MIDDLE_BYTES = 64 << 10, N_AGAIN = 3, MAX_AGAIN = 64 };
+enum { N_SMALL = 24, N_LARGE = 4, MIDDLE_BYTES = 64 << 10, N_AGAIN = 5, MAX_AGAIN = 64 };
 
 /* A path on which even so few bytes take so long is slow enough to be measured by them. */
 static const double middle_sec = 5e-3;
+/* A pair that seems slow is watched for longer than another process holds a core. */
+static const double again_sec = 0.1;
 
 /* Exchanges of two hosts, in buffers of `n_bytes`. */
 typedef struct probe {
@@ -47,11 +49,11 @@ static err_t exchange(const probe_t *probe, int peer, int64_t n_bytes, int n_tim
     return err;
 }
 
-/* All ranks make the same number of calls, whatever they measure: the watchdog counts them. */
-static err_t measure_pair(const probe_t *probe, int peer, times_t *out)
+/* At first all ranks make the same number of calls, whatever they measure: the watchdog counts them. */
+static err_t measure_pair(const probe_t *probe, int peer, bool again, times_t *out)
 {
     double middle, theirs, ignored;
-    TRY(exchange(probe, peer, sizeof(double), N_SMALL, &out->latency));
+    TRY(exchange(probe, peer, sizeof(double), again ? 10 * N_SMALL : N_SMALL, &out->latency));
     TRY(exchange(probe, peer, MIDDLE_BYTES, 1, &middle));
     /* Both must take the same size next. */
     memcpy(probe->send, &middle, sizeof middle);
@@ -59,7 +61,8 @@ static err_t measure_pair(const probe_t *probe, int peer, times_t *out)
     memcpy(&theirs, probe->recv, sizeof theirs);
     if (theirs > middle && peer != probe->comm->rank) middle = theirs;
     int64_t n_bytes = middle > middle_sec ? MIDDLE_BYTES : probe->n_bytes;
-    TRY(exchange(probe, peer, n_bytes, N_LARGE, &out->per_byte));
+    int n_times = again && middle < again_sec / 8 ? 64 : N_LARGE;
+    TRY(exchange(probe, peer, n_bytes, n_times, &out->per_byte));
     out->per_byte /= (double)n_bytes;
     return ERR_OK;
 }
@@ -97,7 +100,7 @@ static err_t measure_rounds(network_t *network, const probe_t *probe)
     for (int round = 0; round < pairs_rounds(network->n); round++) {
         int partner = pairs_partner(network->n, round, me);
         times_t times;
-        TRY(measure_pair(probe, leader ? network->leaders[partner] : comm->rank, &times));
+        TRY(measure_pair(probe, leader ? network->leaders[partner] : comm->rank, false, &times));
         if (leader && partner != me) keep_times(network, partner, &times);
     }
     TRY(share(network, network->latency));
@@ -111,7 +114,7 @@ static err_t measure_again(network_t *network, const probe_t *probe, int a, int 
     if (probe->comm->topo.local_rank == 0 && (me == a || me == b)) {
         int partner = me == a ? b : a;
         times_t times;
-        TRY(measure_pair(probe, network->leaders[partner], &times));
+        TRY(measure_pair(probe, network->leaders[partner], true, &times));
         keep_times(network, partner, &times);
     }
     return comm_barrier_asleep(probe->comm, "measuring a pair of hosts again");
