@@ -15,6 +15,7 @@ typedef struct network {
     net_subnet_t subnets[NET_SUBNETS];
     int n_subnets;
     bool reached;    /* every pair, where that was tried */
+    double slack;    /* seconds a byte that do not matter, as pairs_judge takes it */
     double *latency; /* n × n, seconds; NaN: not measured */
     double *per_byte;
 } network_t;
@@ -23,10 +24,12 @@ typedef struct network {
 err_t network_reach(network_t *network);
 err_t network_measure(network_t *network);
 
+/* Seconds of latency that do not matter: interrupts and other processes take as much. */
+extern const double network_latency_slack;
+
 /* Says lines about latency and bandwidth; on one rank. The matrices are n_hosts × n_hosts. */
 typedef struct network_unit {
     const char *name;            /* "latency" */
-    double slack_sec;            /* what does not matter, as pairs_judge takes it */
     double (*value)(double sec); /* for people */
     const char *unit;            /* of value: "us" */
 } network_unit_t;

@@ -27,9 +27,9 @@ static double gigabytes(double sec)
     return 1e-9 / sec;
 }
 
-/* Interrupts and other processes take tens of microseconds. */
-const network_unit_t network_latency = {"latency", 100e-6, microseconds, "us"};
-const network_unit_t network_bandwidth = {"bandwidth", 0, gigabytes, "GB/s"};
+const double network_latency_slack = 100e-6;
+const network_unit_t network_latency = {"latency", microseconds, "us"};
+const network_unit_t network_bandwidth = {"bandwidth", gigabytes, "GB/s"};
 
 typedef struct value_text {
     char text[32];
@@ -39,7 +39,7 @@ static value_text_t show(const network_unit_t *unit, double sec)
 {
     value_text_t out;
     double value = unit->value(sec);
-    snprintf(out.text, sizeof out.text, "%.*f %s", value < 10 ? 2 : value < 100 ? 1 : 0, value, unit->unit);
+    snprintf(out.text, sizeof out.text, "%.*f %s", value < 0.1 ? 4 : value < 10 ? 2 : value < 100 ? 1 : 0, value, unit->unit);
     return out;
 }
 

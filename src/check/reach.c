@@ -102,6 +102,8 @@ static reach_t reach_of_errno(int error)
         return REACH_TIMEOUT;
     case EHOSTUNREACH:
     case ENETUNREACH:
+    case EACCES: /* routes that prohibit, and black holes */
+    case EINVAL:
         return REACH_NO_ROUTE;
     default:
         return REACH_ERROR;
