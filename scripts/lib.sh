@@ -28,6 +28,7 @@ find_program() {
         return
     fi
     # In the repository, or as make install puts it.
+    # shellcheck disable=SC2154 # the caller's
     for candidate in "$here/../dptrain" "$here/../../../bin/dptrain"; do
         [[ -f $candidate && -x $candidate ]] && { readlink -f "$candidate"; return; }
     done
@@ -59,27 +60,37 @@ mpi_allow_root() {
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 }
 
-# Sets the array MPI_FLAGS for NP ranks on this machine, or (NP 0) for the hosts that the caller names.
+# OpenMPI's major version: 4 has ORTE and vader, 5 has PRRTE and sm, with other names for much. 4 where there is none.
+mpi_version() {
+    local line
+    line=$(timeout 10 mpirun --version 2>/dev/null) || true
+    mpi_major=4
+    if [[ $line =~ \(Open\ MPI\)\ ([0-9]+)\. ]]; then mpi_major=${BASH_REMATCH[1]}; fi
+}
+
+# Sets mpi_major, and the array MPI_FLAGS for NP ranks on this machine, or (NP 0) for the hosts that the caller names.
 # DPTRAIN_BIND=none switches binding off: two jobs side by side would both be bound to the first cores.
 mpi_flags() { # NP
-    local np=$1 cores
+    local np=$1 cores over=(--oversubscribe) copy=(btl_vader_single_copy_mechanism none)
     MPI_FLAGS=(-q)
+    mpi_version
+    if ((mpi_major >= 5)); then MPI_FLAGS=() over=(--map-by :OVERSUBSCRIBE) copy=(smsc ^cma); fi
     # With a seccomp filter and no right to trace, as in many containers, the kernel refuses
     # process_vm_readv, and OpenMPI complains about every large message.
     if grep -q '^Seccomp:[[:space:]]*2' /proc/self/status 2>/dev/null && ! may_trace; then
-        MPI_FLAGS+=(--mca btl_vader_single_copy_mechanism none)
+        MPI_FLAGS+=(--mca "${copy[@]}")
     fi
     # A chroot without /sys: hwloc would complain once per process.
     [[ -d $cpu_folder ]] || export HWLOC_HIDE_ERRORS=2
     # hwloc looks for an X server in every process, which without an /etc/hosts is a name server's time-out each.
     export HWLOC_COMPONENTS=${HWLOC_COMPONENTS:--gl}
     # Without ssh mpirun does not even start local ranks, unless told that there are no others.
-    if ((np > 0)) && ! command -v ssh >/dev/null && ! command -v rsh >/dev/null; then
+    if ((np > 0 && mpi_major < 5)) && ! command -v ssh >/dev/null && ! command -v rsh >/dev/null; then
         MPI_FLAGS+=(--mca plm isolated)
     fi
     cores=$(allowed_cores)
     if ((np > cores)) || [[ ${DPTRAIN_BIND:-} == none ]] || ! may_bind; then
-        ((np == 0)) || MPI_FLAGS+=(--oversubscribe)
+        ((np == 0)) || MPI_FLAGS+=("${over[@]}")
         MPI_FLAGS+=(--bind-to none)
     elif ((np == 0)); then
         MPI_FLAGS+=(--bind-to core:overload-allowed)

@@ -128,6 +128,8 @@ content_hash() { # PATH
 # closes, for whatever reason, the host ends the command.
 run_command() { # INDEX
     local i=$1 name lifeline=$work/$1.in job ended=''
+    # A terminal sends these to all; this shell waits for the script's word.
+    trap '' INT HUP
     name=$(printf '%-*s' $((widest + 1)) "${host_address[i]}:")
     ssh_words "$i"
     mkfifo "$lifeline"
@@ -180,6 +182,7 @@ killable() { # COMMAND...
 
 copy_file() { # INDEX
     local i=$1 at=${host_address[$1]} code=0 found
+    trap '' INT HUP
     ssh_words "$i"
     [[ $at != *:* ]] || at="[$at]"
     found=$(remote_hash "$i") || code=$?

@@ -1,39 +1,110 @@
 #!/usr/bin/env bash
-# Starts dptrain under mpirun and owns the job until its end. See --help.
+# Starts dptrain under mpirun, on this machine or on hosts, and owns the job until its end. See --help.
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
 . "$here/lib.sh"
+# shellcheck source=scripts/launch/hosts.sh
+. "$here/launch/hosts.sh"
+# shellcheck source=scripts/launch/probe.sh
+. "$here/launch/probe.sh"
+# shellcheck source=scripts/launch/network.sh
+. "$here/launch/network.sh"
+# shellcheck source=scripts/launch/environment.sh
+. "$here/launch/environment.sh"
+# shellcheck source=scripts/launch/ranks.sh
+. "$here/launch/ranks.sh"
+# shellcheck source=scripts/launch/job.sh
+. "$here/launch/job.sh"
 
 usage() {
     cat <<'EOF'
 usage: scripts/run.sh [options] [--] [dptrain's arguments]
+       scripts/run.sh [options] NUM_GPUS BATCH_PER_GPU HOSTFILE [--] [dptrain train's arguments]
 
-Starts dptrain under mpirun with the flags that fit this machine, passes its exit code on, and sees to it that
-the job ends: SIGTERM or Ctrl-C asks it for a checkpoint and an orderly end, a second one ends it at once.
+Starts dptrain under mpirun with the flags that fit this machine, or the hosts that are named, passes its exit code
+on, and sees to it that the job ends: SIGTERM or Ctrl-C asks it for a checkpoint and an orderly end, a second one ends
+it at once. SIGUSR1 asks too. Inside a Slurm allocation its hosts are taken; scripts/dptrain.sbatch is a batch script.
 
-  -np N                ranks [one per core; with -hostfile or -H what those say]
-  -hostfile FILE       hosts, in mpirun's format
+Ranks and hosts:
+  -np N                ranks [one per core; with hosts as many as they have slots]
+  -hostfile FILE       hosts: OpenMPI's or DeepSpeed's format, or a resource specification, *.yaml; also --spec FILE
   -H LIST              hosts: a:2,b:2
+  --include, --exclude FILTER   of these hosts and their slots, DeepSpeed's form: a@b:0,2
+  --chief HOST         where rank 0 runs [the chief of the specification, or the first host]
+  --num-gpus N         ranks on each host, whatever its slots
+  --ssh-port PORT      where sshd listens, when no ssh configuration says
+  --no-tree-spawn      only this host logs in on the others
+  --wdir DIR           the folder to run in, on every host [this one]
+  --launcher WHICH     mpirun or srun (inside Slurm) [mpirun]
+  --no-checks          start without asking the hosts first; several need --interface and --transport then
+
+Network, when there are several hosts:
+  --interface WHICH    a name, or a subnet like 10.0.0.0/24 [the fastest subnet that all hosts share]
+  --transport WHICH    efa (with aws-ofi-nccl), ib (UCX) or tcp [auto: the best of these that every host has]
+  --ports LOW-HIGH     the TCP ports that MPI may use, for firewalls; NCCL takes the system's ephemeral ports
+
+What ranks get:
+  --env-file FILE      NAME=VALUE lines for the ranks' environment, after ~/.dptrain_env and ./.dptrain_env; from this
+                       environment they get NCCL_, OMPI_, UCX_, FI_ and DPTRAIN_ variables. Names with TOKEN, SECRET,
+                       PASSWORD, CREDENTIAL or KEY are never passed on
+  --log-dir DIR        rank N writes what it has to say, with the time, to DIR/rank-N.log on its host
+  --report-bindings    each rank says which CPUs it may use
+
   --timeout-start SEC  end the job when it has printed nothing by then; 0: never [300]
   --grace SEC          from the first signal to the end of the job [30]
-  --dry-run            print the mpirun command and stop
+  --dry-run            print the command and stop; hosts are asked all the same
   -h, --help           this text
 
 Exit codes are dptrain's own. A rank killed by a signal, a lost host and a job that had to be ended give 5, a job
-that could not be started 4.
-DPTRAIN_BIN names the program; DPTRAIN_BIND=none switches binding off.
+that could not be started, or a host that cannot take part, 4.
+DPTRAIN_BIN names the program; DPTRAIN_BIND=none switches binding off; DPTRAIN_ASK_SECONDS is how long hosts may take
+to answer [20]. OpenMPI 4.1 and 5 are known.
 EOF
 }
 
-np=0 hosts=() timeout_start=300 grace=30 dry_run=no
+one_of() { # OPTION VALUE CHOICES...
+    [[ " ${*:3} " == *" $2 "* ]] || die 2 "$1 wants a word of ${*:3}, not '$2'"
+}
+
+np=0 source='' filters=() chief='' num_gpus=0 ssh_port='' tree=yes wdir='' launcher=mpirun checks=yes
+interface='' transport=auto ports='' env_files=() log_dir='' report=no timeout_start=300 grace=30 dry_run=no
+set_source() { # VALUE
+    [[ -z $source ]] || die 2 "the hosts are named twice: $source and $1"
+    source=$1
+}
 while [[ $# -gt 0 ]]; do
     case $1 in
-    -np | -n) need_value "$@"; whole_number "$1" "$2" 1; np=$2; shift 2 ;;
-    -hostfile | --hostfile) need_value "$@"; hosts+=(--hostfile "$2"); shift 2 ;;
-    -H | --host) need_value "$@"; hosts+=(-H "$2"); shift 2 ;;
-    --timeout-start) need_value "$@"; whole_number "$1" "$2" 0; timeout_start=$2; shift 2 ;;
-    --grace) need_value "$@"; whole_number "$1" "$2" 0; grace=$2; shift 2 ;;
+    -np | -n | --num-gpus | --timeout-start | --grace | -hostfile | --hostfile | --spec | -H | --host | --include | \
+        --exclude | --chief | --ssh-port | --wdir | --launcher | --interface | --transport | --ports | --env-file | \
+        --log-dir) need_value "$@" ;;
+    esac
+    case $1 in
+    -np | -n) whole_number "$1" "$2" 1; np=$((10#$2)); shift 2 ;;
+    --num-gpus) whole_number "$1" "$2" 1; num_gpus=$((10#$2)); shift 2 ;;
+    -hostfile | --hostfile | --spec) set_source "$2"; shift 2 ;;
+    # A name alone is a list, too; dptrain hosts would take it for a file.
+    -H | --host) set_source "$([[ $2 == *[:,]* ]] && echo "$2" || echo "$2:1")"; shift 2 ;;
+    --include | --exclude) filters+=("$1" "$2"); shift 2 ;;
+    --chief) chief=$2; shift 2 ;;
+    --ssh-port) whole_number "$1" "$2" 1; ssh_port=$2; shift 2 ;;
+    --no-tree-spawn) tree=no; shift ;;
+    --wdir) wdir=$2; shift 2 ;;
+    --launcher) one_of "$1" "$2" mpirun srun; launcher=$2; shift 2 ;;
+    --no-checks) checks=no; shift ;;
+    --interface) interface=$2; shift 2 ;;
+    --transport) one_of "$1" "$2" auto efa ib tcp; transport=$2; shift 2 ;;
+    --ports)
+        if ! [[ $2 =~ ^[0-9]{1,5}-[0-9]{1,5}$ ]] ||
+            ((10#${2%-*} < 1024 || 10#${2%-*} >= 10#${2#*-} || 10#${2#*-} > 65535)); then
+            die 2 "--ports wants a range like 20000-20999, from 1024 up, not '$2'"
+        fi
+        ports=$2; shift 2 ;;
+    --env-file) env_files+=("$2"); shift 2 ;;
+    --log-dir) log_dir=$2; shift 2 ;;
+    --report-bindings) report=yes; shift ;;
+    --timeout-start) whole_number "$1" "$2" 0; timeout_start=$((10#$2)); shift 2 ;;
+    --grace) whole_number "$1" "$2" 0; grace=$((10#$2)); shift 2 ;;
     --dry-run) dry_run=yes; shift ;;
     -h | --help) usage; exit 0 ;;
     --) shift; break ;;
@@ -41,29 +112,74 @@ while [[ $# -gt 0 ]]; do
     *) break ;;
     esac
 done
+# As launch recipes for image networks are called.
+if [[ $# -ge 3 && $1 =~ ^[0-9]+$ && $2 =~ ^[0-9]+$ && -f $3 ]]; then
+    whole_number NUM_GPUS "$1" 1
+    whole_number BATCH_PER_GPU "$2" 1
+    ((np == 0)) || die 2 "NUM_GPUS and -np both say how many ranks there are"
+    np=$((10#$1)) batch=$2
+    set_source "$3"
+    shift 3
+    [[ ${1:-} != -- ]] || shift
+    [[ ${1:-} != train ]] || shift
+    set -- train --batch-per-rank "$batch" "$@"
+fi
 
 program=$(find_program)
-# A bundle brings its own mpirun.
-if [[ -x $here/../bin/orted ]]; then PATH=$(readlink -f "$here/../bin"):$PATH; fi
+# A bundle brings its own mpirun, and its daemon for other hosts.
+prefix=''
+if [[ -x $here/../bin/orted ]]; then prefix=$(readlink -f "$here/..") && PATH=$prefix/bin:$PATH; fi
 program_name=${program##*/}
 mpi_allow_root
-if [[ ${#hosts[@]} -gt 0 ]]; then
+work=$(mktemp -d "${TMPDIR:-/tmp}/dptrain-run.XXXXXX") || die 4 "cannot make a folder in ${TMPDIR:-/tmp}"
+trap 'rm -rf "$work"' EXIT
+
+if [[ -n $source ]]; then
+    hosts_read "$program" "$source" "$chief" "${filters[@]}"
+elif [[ -n ${SLURM_JOB_NODELIST:-} ]] && command -v scontrol >/dev/null; then
+    hosts_of_slurm "$chief"
+elif [[ -n $chief || ${#filters[@]} -gt 0 || $num_gpus -gt 0 || $launcher == srun ]]; then
+    die 2 "--chief, --include, --exclude, --num-gpus and --launcher srun need hosts: -hostfile, -H, or a Slurm allocation"
+fi
+if [[ ${#host_name[@]} -gt 0 ]]; then
+    if [[ -n ${SLURM_JOB_NODELIST:-} ]]; then hosts_shell=srun; fi
+    [[ $launcher == mpirun || $hosts_shell == srun ]] || die 2 "--launcher srun: this is no Slurm allocation"
+    hosts_share "$np" "$num_gpus"
+    hosts_mark_local
     mpi_flags 0
 else
     [[ $np -gt 0 ]] || np=$(allowed_cores)
     mpi_flags "$np"
 fi
+
 # mpirun's forwarding is no terminal, so rank 0 is told that there is one at its end.
 if [[ -t 1 ]]; then
     export DPTRAIN_PROGRESS="${DPTRAIN_PROGRESS:-1}" COLUMNS
     COLUMNS=$(stty size <&1 2>/dev/null | cut -d ' ' -f 2) || COLUMNS=80
-    MPI_FLAGS+=(-x COLUMNS)
+    job_env+=(COLUMNS)
 fi
-for name in "${!DPTRAIN_@}"; do
-    if [[ ${!name@a} == *x* ]]; then MPI_FLAGS+=(-x "$name"); fi
-done
-[[ $np -eq 0 ]] || MPI_FLAGS+=(-np "$np")
-command=(mpirun "${MPI_FLAGS[@]}" "${hosts[@]}" "$program" "$@")
+if [[ -n $log_dir ]]; then export DPTRAIN_LOG_DIR=$log_dir; fi
+env_of_prefixes
+env_of_files "${env_files[@]}"
+env_of_hosts
+
+wdir_wanted=${wdir:-$PWD} several=no near_gpus=no
+if [[ ${#host_name[@]} -gt 1 || ${host_local[0]:-yes} == no ]]; then several=yes; fi
+if [[ ${#host_name[@]} -gt 0 ]]; then
+    if [[ $several == yes && $hosts_shell == ssh ]]; then hosts_ssh "$ssh_port" "$work"; fi
+    if [[ $checks == yes ]]; then
+        probe_hosts "$work" "$program" "$wdir_wanted" "$prefix"
+        if [[ $launcher == mpirun ]] && bind_to_gpus; then near_gpus=yes && drop_binding; fi
+    fi
+fi
+if [[ $several == yes ]]; then
+    network_flags
+    [[ -z $prefix ]] || MPI_FLAGS+=(--prefix "$prefix")
+fi
+[[ -z $ports ]] || port_flags $((10#${ports%-*})) $((10#${ports#*-}))
+[[ -z $wdir && $several == no ]] || MPI_FLAGS+=(--wdir "$wdir_wanted")
+compose "$@"
+
 # What makes up for a lost rank.
 restart='restart with --resume auto'
 [[ ${1:-} != bench ]] || restart='start it again'
@@ -72,117 +188,6 @@ if [[ $dry_run == yes ]]; then
     echo
     exit 0
 fi
-command -v mpirun >/dev/null || die 4 "mpirun was not found; scripts/install_deps.sh installs or lists what is missing"
-
-work=$(mktemp -d "${TMPDIR:-/tmp}/dptrain-run.XXXXXX") || die 4 "cannot make a folder in ${TMPDIR:-/tmp}"
-trap 'rm -rf "$work"' EXIT
-
-# What rank 0 prints goes through here, so that its first byte shows that the job has started.
-forward() {
-    trap '' INT HUP TERM
-    dd bs=1 count=1 of="$work/first" status=none
-    if [[ -s $work/first ]]; then
-        mv "$work/first" "$work/started"
-        exec cat "$work/started" -
-    fi
-}
-
-mpirun_pid='' stage=running why='''' deadline=0 n_signals=0
-# Each step is harder than the one before; the deadline leads to the next.
-harder() { # STAGE SECONDS
-    stage=$1 deadline=$((SECONDS + $2))
-    case $stage in
-    asked) kill -USR1 "$mpirun_pid" ;;
-    told) kill -TERM "$mpirun_pid" ;;
-    killed) local_ranks && kill -KILL "$mpirun_pid" "${ranks[@]}" ;;
-    esac 2>/dev/null || true
-}
-
-# shellcheck disable=SC2317 # the traps call it
-on_signal() { # NAME
-    n_signals=$((n_signals + 1))
-    [[ $stage == running || $stage == asked ]] || return 0
-    why="the job was stopped by SIG$1"
-    if [[ $n_signals -eq 1 && -e $work/started ]]; then
-        note "SIG$1: asking the job for a checkpoint and its end within $grace s; once more ends it at once"
-        harder asked "$grace"
-    else
-        harder told 10
-    fi
-}
-
-# Sets the array ranks: mpirun's children on this host that run the program; none where /proc does not tell.
-local_ranks() {
-    local pid pids name
-    ranks=()
-    read -ra pids <<<"$(cat "/proc/$mpirun_pid/task/"*/children 2>/dev/null)"
-    for pid in "${pids[@]}"; do
-        read -r name 2>/dev/null <"/proc/$pid/comm" || continue
-        if [[ $name == "${program_name:0:15}" ]]; then ranks+=("$pid"); fi
-    done
-}
-
-# Looks at the deadlines. With a host's link cut, mpirun can stay for minutes after its ranks have left.
-had_ranks=no ranks_gone_at=''
-check_deadlines() {
-    if [[ $stage != running ]]; then
-        if ((SECONDS < deadline)); then return; fi
-        if [[ $stage == asked ]]; then harder told 10; else harder killed 600; fi
-    elif [[ ! -e $work/started ]] && ((timeout_start > 0 && SECONDS >= timeout_start)); then
-        why="the job printed nothing within $timeout_start s (--timeout-start)"
-        harder told 10
-    elif local_ranks && [[ ${#ranks[@]} -gt 0 ]]; then
-        had_ranks=yes ranks_gone_at=''
-    elif [[ $had_ranks == yes ]]; then
-        ranks_gone_at=${ranks_gone_at:-$SECONDS}
-        if ((SECONDS - ranks_gone_at >= 15)); then why="mpirun outlived its ranks" && harder told 10; fi
-    fi
-}
-
-# Ends with the exit code for mpirun's, and one message where dptrain cannot have given one.
-finish() { # CODE
-    local code=$1
-    if [[ $stage == told || $stage == killed || ($stage == asked && $code -gt 5) ]]; then
-        die 5 "$why; $restart"
-    fi
-    if [[ ! -e $work/started ]] && ((code == 1 || code > 128)); then
-        # -q silences mpirun's own reasons; so start again without it, only to look for the program.
-        timeout 60 mpirun "${MPI_FLAGS[@]:1}" "${hosts[@]}" test -x "$program" >&2 ||
-            die 4 "mpirun could not start $program on every host (its code was $code)"
-    fi
-    ((code > 5)) || exit "$code"
-    if ((code > 128 && code < 193)); then
-        die 5 "a rank was killed by signal $((code - 128)) (SIG$(kill -l $((code - 128)))); $restart"
-    fi
-    die 5 "mpirun ended with code $code, as when a host is lost; $restart"
-}
-
-mkfifo "$work/stdout"
-forward <"$work/stdout" &
-forward_pid=$!
-trap 'on_signal TERM' TERM
-trap 'on_signal INT' INT
-trap 'on_signal HUP' HUP
-# setsid: Ctrl-C reaches mpirun through on_signal only.
-setsid "${command[@]}" </dev/null >"$work/stdout" &
-mpirun_pid=$!
-SECONDS=0 code=''
-until [[ -n $code ]]; do
-    sleep 1 &
-    tick=$!
-    status=0
-    wait -n -p ended "$mpirun_pid" "$tick" || status=$?
-    # A signal ends the wait too; `ended` is empty then.
-    [[ ${ended:-} != "$mpirun_pid" ]] || code=$status
-    # 127: the shell has already noted its end.
-    if [[ -z ${ended:-} && $status -eq 127 ]]; then code=0 && wait "$mpirun_pid" || code=$?; fi
-    [[ -n $code ]] || check_deadlines
-    kill "$tick" 2>/dev/null || true
-done
-# The rest of the output; but a stray process that still holds the pipe must not keep us.
-for ((i = 0; i < 250; i++)); do
-    kill -0 "$forward_pid" 2>/dev/null || break
-    sleep 0.02
-done
-{ kill -KILL "$forward_pid" && wait "$forward_pid"; } 2>/dev/null || true
-finish "$code"
+command -v "$launcher" >/dev/null ||
+    die 4 "$launcher was not found; scripts/install_deps.sh installs or lists what is missing"
+job_run

@@ -167,7 +167,7 @@ setup() {
     for i in "${healthy[@]}"; do pin_host "$i"; done
     # shellcheck disable=SC2088 # ssh's own
     known_text=$(cat "$known") config_text=$(config_for '~/.ssh/dptrain_ed25519')
-    remote_script "key_text public_text known_text config_text" "install_login install_files" >"$work/script"
+    remote_script "key_text public_text known_text config_text" "install_login install_files put_file" >"$work/script"
     enter_all
     # Here, too, and last: where this machine is one of the hosts this is theirs, unless the key is elsewhere.
     # shellcheck disable=SC2034 # remote_script's and install_files's
@@ -185,7 +185,7 @@ remove() {
     # Where this machine is one of the hosts, its files may not go before the others' have.
     touch ~/.ssh/dptrain_remove.$token
     trap 'rm -rf "$work" ~/.ssh/dptrain_remove.'"$token" EXIT
-    remote_script "timeout" "remove_files" "$token" >"$work/script"
+    remote_script "timeout" "remove_files put_file" "$token" >"$work/script"
     enter_all
     host_lines
     rm -f ~/.ssh/dptrain_remove.$token

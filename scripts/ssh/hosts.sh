@@ -88,7 +88,8 @@ ssh_cause() { # CODE TEXT ADDRESS PORT FROM
         ADVICE="name sshd's port (--ssh-port, or port in HOSTS)"
         ;;
     *'closed by'* | *'reset by'* | *'kex_exchange_identification'*)
-        CAUSE="closed before the login" ADVICE="on $address: sshd's log says why (MaxStartups, AllowUsers, fail2ban)"
+        CAUSE="closed before the login on port $port"
+        ADVICE="is that port sshd's? If so, its log on $address says why (MaxStartups, AllowUsers, fail2ban)"
         ;;
     *)
         text=${text%$'\n'}

@@ -31,7 +31,7 @@ ssh_error() { # INDEX OPTION...
 host_fails() { # INDEX CODE TEXT
     local i=$1 other
     ssh_cause "$2" "$3" "${host_address[i]}" "${host_port[i]}" "$(hostname)"
-    if [[ $CAUSE == refused* && ${host_port[i]} != 22 ]]; then
+    if [[ $CAUSE =~ ^(refused|closed) && ${host_port[i]} != 22 ]]; then
         other=$(ssh-keyscan -T 2 -t ed25519 "${host_name[i]}" 2>/dev/null) || true
         [[ -z $other ]] || CAUSE="wrong port: $CAUSE, but one on port 22" ADVICE="--ssh-port 22, or port in HOSTS"
     fi
@@ -68,11 +68,5 @@ console, then setup_ssh.sh --accept-new-host-key ${host_address[i]} HOSTS" >"$wo
         awk -v pin="${host_pin[i]}" '$1 != pin' "$known"
         key_columns <"$work/$i.scan" | sed "s/^/${host_pin[i]} /"
     } >"$work/known"
-    write_own "$known" <"$work/known"
+    put_file "$known" <"$work/known"
 }
-
-# A file in ~/.ssh, from standard input; whole at any time.
-write_own() { # FILE
-    (umask 077 && cat >"$1.$$" && mv "$1.$$" "$1")
-}
-

@@ -1,8 +1,13 @@
 #include "base/log.h"
 
+#include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 
 #include "base/launch.h"
 #include "base/progress.h"
@@ -29,7 +34,42 @@ bool log_speaks(void)
     return rank_now() == 0;
 }
 
-/* One fwrite per message: mpirun interleaves ranks at write boundaries. */
+/* The rank's own file. It stays open until the process ends: a line that is in it is in the file, so that
+ * nothing is lost with a killed rank. */
+static FILE *log_file;
+static pthread_once_t log_file_once = PTHREAD_ONCE_INIT;
+
+static void open_file(void)
+{
+    const char *folder = getenv("DPTRAIN_LOG_DIR");
+    if (!folder || !folder[0]) return;
+    char path[4096];
+    int rank = rank_now();
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
+        fprintf(stderr, "dptrain: warning: no log of rank %d: cannot make the folder %s: %s\n", rank, folder,
+                strerror(errno));
+    else if (snprintf(path, sizeof path, "%s/rank-%d.log", folder, rank) >= (int)sizeof path ||
+             !(log_file = fopen(path, "ae")))
+        fprintf(stderr, "dptrain: warning: no log of rank %d: cannot write to %s: %s\n", rank, folder,
+                strerror(errno));
+}
+
+/* A line with the time, for the rank's own file; `text` ends with a newline. */
+static void print_to_file(const char *text)
+{
+    pthread_once(&log_file_once, open_file);
+    if (!log_file) return;
+    struct timespec now;
+    struct tm parts;
+    char stamp[32] = "";
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (gmtime_r(&now.tv_sec, &parts)) strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &parts);
+    fprintf(log_file, "%s.%03ldZ %s", stamp, now.tv_nsec / 1000000, text);
+    fflush(log_file);
+}
+
+/* One fwrite per message: mpirun interleaves ranks at write boundaries. No stream: for the rank's own file
+ * alone. */
 static void print(FILE *stream, const char *prefix, const char *suffix, const char *format, va_list args)
 {
     char text[2048];
@@ -37,6 +77,8 @@ static void print(FILE *stream, const char *prefix, const char *suffix, const ch
     int n = vsnprintf(text + used, sizeof text - used, format, args);
     used = n < 0 || used + (size_t)n >= sizeof text ? strlen(text) : used + (size_t)n;
     snprintf(text + used, sizeof text - used, "%s\n", suffix);
+    print_to_file(text);
+    if (!stream) return;
     progress_clear_line();
     fwrite(text, 1, strlen(text), stream);
     fflush(stream);
@@ -44,19 +86,17 @@ static void print(FILE *stream, const char *prefix, const char *suffix, const ch
 
 void log_info(const char *format, ...)
 {
-    if (!log_speaks()) return;
     va_list args;
     va_start(args, format);
-    print(stdout, "", "", format, args);
+    print(log_speaks() ? stdout : NULL, "", "", format, args);
     va_end(args);
 }
 
 void log_warn(const char *format, ...)
 {
-    if (!log_speaks()) return;
     va_list args;
     va_start(args, format);
-    print(stderr, "dptrain: warning: ", "", format, args);
+    print(log_speaks() ? stderr : NULL, "dptrain: warning: ", "", format, args);
     va_end(args);
 }
 

@@ -1,6 +1,9 @@
 /* Messages to people. Rank 0 speaks for the job: log_info and log_warn of other ranks are dropped; errors
  * always print, so a caller with an error that all ranks share asks log_speaks first. Information goes to
- * stdout, warnings and errors to stderr. */
+ * stdout, warnings and errors to stderr.
+ *
+ * Where DPTRAIN_LOG_DIR names a folder, which is made when its parent is there, each rank adds all of its messages to
+ * rank-N.log in it, those that are dropped elsewhere too, with the time (UTC). */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 

@@ -46,8 +46,8 @@ teardown_file() { cluster_down; }
 
 @test "mpirun starts a rank on every host over ssh" {
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-    run cluster_exec node1 mpirun --mca oob_tcp_if_include "$cluster_subnet" --mca btl_tcp_if_include "$cluster_subnet" \
-        -H node1,node2,node3 -np 3 hostname
+    run cluster_exec node1 mpirun --mca oob_tcp_if_include "$cluster_subnet" \
+        --mca btl_tcp_if_include "$cluster_subnet" -H node1,node2,node3 -np 3 hostname
     echo "$output"
     [ "$status" -eq 0 ]
     [ "$(sort <<<"$output")" = $'node1\nnode2\nnode3' ]
@@ -114,7 +114,8 @@ gone() { # FOLDER NAMESPACES
     cluster_exec node1 sh -c 'sleep 300 & exec setsid sleep 300' &
     [ "$(cluster_exec node1 hostname)" = node1 ]
     # The names are those of the other one, whose node1 is another.
-    [ "$(cluster_exec node1 readlink /proc/self/ns/net)" != "$(cluster=$other cluster_exec node1 readlink /proc/self/ns/net)" ]
+    mine=$(cluster_exec node1 readlink /proc/self/ns/net)
+    [ "$mine" != "$(cluster=$other cluster_exec node1 readlink /proc/self/ns/net)" ]
     folder=$cluster
     cluster_down
     [ -z "${cluster:-}" ]

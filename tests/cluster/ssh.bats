@@ -60,7 +60,8 @@ expect() { # CODE WORDS
     expect 0 "9 of 9 logins work"
     for host in node1 node2 node3; do
         # The key that was pinned is the true one.
-        [[ "$(<"$cluster/node3/home/root/.ssh/dptrain_known_hosts")" == *"$host $(cut -d ' ' -f 1,2 "$cluster/$host/host_key.pub")"* ]]
+        line="$host $(cut -d ' ' -f 1,2 "$cluster/$host/host_key.pub")"
+        grep -xF "$line" "$cluster/node3/home/root/.ssh/dptrain_known_hosts"
         [ "$(stat -c %a "$cluster/$host/home/root/.ssh/dptrain_ed25519")" = 600 ]
     done
     [ "$(head -n 1 "$cluster/node2/home/root/.ssh/config")" = 'Include ~/.ssh/dptrain_config' ]
@@ -68,8 +69,8 @@ expect() { # CODE WORDS
     [ "$(head -n 1 "$cluster/node2/home/root/.ssh/authorized_keys")" = 'ssh-ed25519 AAAAB3 somebody' ]
     # Without a word on the command line.
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-    run cluster_exec node3 mpirun --mca oob_tcp_if_include "$cluster_subnet" --mca btl_tcp_if_include "$cluster_subnet" \
-        --mca plm_rsh_no_tree_spawn 0 -H $hosts -np 3 hostname
+    run cluster_exec node3 mpirun --mca oob_tcp_if_include "$cluster_subnet" \
+        --mca btl_tcp_if_include "$cluster_subnet" --mca plm_rsh_no_tree_spawn 0 -H $hosts -np 3 hostname
     expect 0 ""
     [ "$(sort <<<"$output")" = $'node1\nnode2\nnode3' ]
 }
@@ -115,7 +116,8 @@ expect() { # CODE WORDS
     run setup_ssh --accept-new-host-key node3 $hosts
     expect 0 "node3: pinned SHA256:**9 of 9 logins work"
     # What the user's own ssh has known before counts, too.
-    printf 'node3 %s\n' "$(cut -d ' ' -f 1,2 "$cluster/node2/host_key.pub")" >"$cluster/node1/home/root/.ssh/known_hosts"
+    printf 'node3 %s\n' "$(cut -d ' ' -f 1,2 "$cluster/node2/host_key.pub")" \
+        >"$cluster/node1/home/root/.ssh/known_hosts"
     sed -i /node3/d "$cluster/node1/home/root/.ssh/dptrain_known_hosts"
     run setup_ssh node1,node3
     expect 1 "here -> node3 **host key changed**not what is in /run/host/home/root/.ssh/known_hosts"
@@ -131,8 +133,8 @@ expect() { # CODE WORDS
     expect 1 "here -> node9 **name does not resolve on node1"
     expect 1 "1 of 16 logins work"
     cluster_mend node2
-    printf 'nodes:\n  - {address: node1, chief: true}\n  - {address: node3, port: 2222, ssh_config: a}\nssh:\n  a: {username: root}\n' \
-        >"$cluster/shared/hosts.yaml"
+    printf '%s\n' 'nodes:' '  - {address: node1, chief: true}' '  - {address: node3, port: 2222, ssh_config: a}' \
+        'ssh:' '  a: {username: root}' >"$cluster/shared/hosts.yaml"
     run setup_ssh "$cluster/shared/hosts.yaml"
     expect 0 "4 of 4 logins work"
     run setup_ssh --ssh-port 2222 node1,node3
@@ -145,7 +147,7 @@ expect() { # CODE WORDS
 @test "on_hosts.sh: every line with its host, arguments as they are, true exit codes" {
     run on_hosts $hosts -- sh -c 'echo "$1" $(hostname); echo error >&2' x 'a  b'
     expect 0 ""
-    [ "$(sort <<<"$output")" = "$(for i in 1 2 3; do printf 'node%d: a  b node%d\nnode%d: error\n' $i $i $i; done | sort)" ]
+    [ "$(sort <<<"$output")" = "$(printf 'node%d: a  b node%d\nnode%d: error\n' 1 1 1 2 2 2 3 3 3 | sort)" ]
     run on_hosts $hosts -- 'exit $(hostname | tr -dc 23)'
     expect 3 "the command failed on 2 of 3 hosts"
     expect 3 "  node2  exit code 2"
@@ -183,6 +185,14 @@ no_process() { # PATTERN
     wait $script || status=$?
     output=$(<"$BATS_TEST_TMPDIR/out")
     expect 143 "stopped by a signal"
+    no_process "sleep $nap"
+    # Ctrl-C goes to every process at the terminal.
+    rm "$cluster"/shared/node*
+    { while [ "$(find "$cluster/shared" -name 'node*' | wc -l)" -lt 3 ]; do sleep 0.1; done; printf '\003'; sleep 1; } |
+        cluster_exec node1 script -qec "'$root/scripts/on_hosts.sh' $hosts -- \
+            'touch $cluster/shared/\$(hostname); sleep $nap'" /dev/null >"$BATS_TEST_TMPDIR/out" || status=$?
+    output=$(<"$BATS_TEST_TMPDIR/out")
+    expect 130 "node3  stopped by a signal"
     no_process "sleep $nap"
 }
 
@@ -245,4 +255,19 @@ ssh:\n  all: {username: trainer, key_file: /run/host/home/root/login}\n' >"$clus
     run setup_ssh --remove --key keys/own "$cluster/shared/hosts.yaml"
     expect 0 "removed from 2 hosts"
     [ "$(ls -A "$cluster/node2/home/trainer/.ssh")" = authorized_keys ]
+}
+
+@test "hosts may share a home: what all write at once is whole and there once" {
+    mkdir -m 700 "$cluster/shared/home" "$cluster/shared/home/.ssh"
+    printf 'Host other\n    Port 3\n' >"$cluster/shared/home/.ssh/config"
+    for host in node1 node2 node3; do cluster_exec $host mount --bind "$cluster/shared/home" /run/host/home/root; done
+    SSHPASS=$cluster_password run setup_ssh $hosts
+    expect 0 "9 of 9 logins work"
+    [ "$(wc -l <"$cluster/shared/home/.ssh/authorized_keys")" -eq 1 ]
+    [ "$(<"$cluster/shared/home/.ssh/config")" = $'Include ~/.ssh/dptrain_config\nHost other\n    Port 3' ]
+    [ "$(find "$cluster/shared/home/.ssh" -type f | wc -l)" -eq 6 ]
+    run setup_ssh --remove $hosts
+    expect 0 "removed from 3 hosts and from here"
+    [ "$(ls -A "$cluster/shared/home/.ssh")" = config ]
+    [ "$(<"$cluster/shared/home/.ssh/config")" = $'Host other\n    Port 3' ]
 }

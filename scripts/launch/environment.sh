@@ -1,0 +1,79 @@
+# shellcheck shell=bash disable=SC2034,SC2154 # variables of run.sh and of the other parts
+# What ranks get of the environment, as -x flags. Sourced by run.sh.
+#
+# job_env: NAME (its value is in this environment) or NAME=VALUE; host_extra[I]: flags for host I alone, a line each.
+job_env=() host_extra=()
+
+# A name that looks like a secret's. A PKEY is InfiniBand's number of a partition.
+is_secret() { # NAME
+    [[ ${1^^} =~ TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL || (${1^^} == *KEY* && ${1^^} != *PKEY*) ]]
+}
+
+# Of the variables with a known prefix those that are exported. OpenMPI's own go to all hosts without being told.
+env_of_prefixes() {
+    local name
+    for name in "${!NCCL_@}" "${!UCX_@}" "${!FI_@}" "${!DPTRAIN_@}" "${!OMPI_@}"; do
+        [[ ${!name@a} == *x* ]] || continue
+        if is_secret "$name"; then
+            note "$name is not passed on: its name looks like a secret's"
+            unset "$name"
+        elif [[ $name != OMPI_* ]]; then
+            job_env+=("$name")
+        fi
+    done
+}
+
+# The variables of a file, NAME=VALUE a line, into the array env_lines.
+env_read() { # FILE
+    local line n=0 name
+    env_lines=()
+    [[ -r $1 && ! -d $1 ]] || die 2 "cannot read the environment file $1"
+    while IFS= read -r line || [[ -n $line ]]; do
+        n=$((n + 1)) line=${line%$'\r'}
+        [[ ! $line =~ ^[[:space:]]*(#|$) ]] || continue
+        [[ $line =~ ^[A-Za-z_][A-Za-z0-9_]*= ]] || die 2 "$1, line $n: not NAME=VALUE: $line"
+        name=${line%%=*}
+        if is_secret "$name"; then
+            note "$1, line $n: $name is not passed on: its name looks like a secret's"
+        else
+            env_lines+=("$line")
+        fi
+    done <"$1"
+}
+
+# A later value wins: the environment, ~/.dptrain_env, ./.dptrain_env, --env-file.
+env_of_files() { # [FILE...]
+    local file line old kept files=()
+    [[ ! -e ${HOME:-/nowhere}/.dptrain_env ]] || files+=("$HOME/.dptrain_env")
+    [[ ! -e .dptrain_env || .dptrain_env -ef ${HOME:-/nowhere}/.dptrain_env ]] || files+=(.dptrain_env)
+    for file in "${files[@]}" "$@"; do
+        env_read "$file"
+        for line in "${env_lines[@]}"; do
+            kept=()
+            for old in "${job_env[@]}"; do [[ ${old%%=*} == "${line%%=*}" ]] || kept+=("$old"); done
+            job_env=("${kept[@]}" "$line")
+        done
+    done
+}
+
+# Unless something has said it already.
+job_default() { # NAME VALUE
+    local old
+    for old in "${job_env[@]}"; do [[ ${old%%=*} != "$1" ]] || return 0; done
+    job_env+=("$1=$2")
+}
+
+# What the hosts' description says for each: its env_file and its GPUs.
+env_of_hosts() {
+    local i line all
+    for i in "${!host_name[@]}"; do
+        if [[ ${host_env[i]} != - ]]; then
+            env_read "${host_env[i]}"
+            for line in "${env_lines[@]}"; do host_extra[i]+="-x"$'\n'"$line"$'\n'; done
+        fi
+        all=$(seq -s , 0 $((host_slots[i] - 1)))
+        if [[ ${host_gpus[i]} != - && ${host_gpus[i]} != "$all" ]]; then
+            host_extra[i]+="-x"$'\n'"CUDA_VISIBLE_DEVICES=${host_gpus[i]}"$'\n'
+        fi
+    done
+}

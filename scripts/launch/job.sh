@@ -1,0 +1,210 @@
+# shellcheck shell=bash disable=SC2034,SC2154 # variables of run.sh and of the other parts
+# A job under mpirun (or srun) from its start to its end: its output, deadlines, signals, exit code and leftovers.
+# Sourced by run.sh, which sets command, work, program_name, grace, timeout_start, restart, launcher.
+mpirun_pid='' stage=running why='''' deadline=0 n_signals=0
+# Of this job alone; ranks have it as DPTRAIN_JOB.
+printf -v job_id '%(%s)T.%s.%s' -1 $$ $RANDOM
+
+# What rank 0 prints goes through here, so that its first byte shows that the job has started.
+forward() {
+    trap '' INT HUP TERM USR1
+    dd bs=1 count=1 of="$work/first" status=none
+    if [[ -s $work/first ]]; then
+        mv "$work/first" "$work/started"
+        exec cat "$work/started" -
+    fi
+}
+
+# Each step is harder than the one before; the deadline leads to the next.
+harder() { # STAGE SECONDS
+    stage=$1 deadline=$((SECONDS + $2))
+    case $stage in
+    asked) kill -USR1 "$mpirun_pid" ;;
+    told) kill -TERM "$mpirun_pid" ;;
+    killed) local_ranks && kill -KILL "$mpirun_pid" "${ranks[@]}" ;;
+    esac 2>/dev/null || true
+}
+
+# shellcheck disable=SC2317 # the traps call it
+on_signal() { # NAME
+    [[ $stage == running || $stage == asked ]] || return 0
+    # Schedulers send SIGUSR1, and mean the same; it never ends the job at once.
+    [[ $1 != USR1 || $stage == running ]] || return 0
+    [[ $1 == USR1 ]] || n_signals=$((n_signals + 1))
+    why="the job was stopped by SIG$1"
+    if [[ $1 == USR1 && ! -e $work/started ]]; then
+        note "SIGUSR1: the job has not started yet; ending it" 2>&"$err"
+        harder told 10
+    elif [[ $stage == running && $n_signals -le 1 && -e $work/started ]]; then
+        note "SIG$1: asking the job for a checkpoint and its end within $grace s; once more ends it at once" 2>&"$err"
+        harder asked "$grace"
+    else
+        harder told 10
+    fi
+}
+
+# Sets the array ranks: mpirun's children on this host that run the program; none where /proc does not tell.
+local_ranks() {
+    local pid pids name
+    ranks=()
+    read -ra pids <<<"$(cat "/proc/$mpirun_pid/task/"*/children 2>/dev/null)"
+    for pid in "${pids[@]}"; do
+        read -r name 2>/dev/null <"/proc/$pid/comm" || continue
+        if [[ $name == "${program_name:0:15}" ]]; then ranks+=("$pid"); fi
+    done
+}
+
+# Where no rank is on this host, the others are asked now and then whether one is on them. Sets far_ranks: no, where hosts
+# answered and have none; a host that does not answer has none that could go on, but when nobody answers for long, the ranks
+# are as good as gone.
+far_ranks=yes far_asked=0 far_pid='' far_silent=0
+# shellcheck disable=SC2016 # for the hosts' shells
+far_script='grep -lsz "^DPTRAIN_JOB=$1$" /proc/[0-9]*/environ | grep -q . && echo alive || echo none'
+look_far() {
+    if [[ -n $far_pid ]]; then
+        if kill -0 "$far_pid" 2>/dev/null; then return; fi
+        wait "$far_pid" 2>/dev/null || true
+        far_pid='' far_asked=$SECONDS far_silent=$((far_silent + 1))
+        if grep -qs . "$work"/far/*.out; then far_silent=0 far_ranks=no; fi
+        if grep -qs alive "$work"/far/*.out; then far_ranks=yes; fi
+        if ((far_silent > 3)); then far_ranks=no; fi
+    elif ((SECONDS - far_asked >= 30)); then
+        hosts_ask "$work/far" 15 "$far_script" "$job_id" >/dev/null 2>&1 &
+        far_pid=$!
+    fi
+}
+
+has_ranks() {
+    local_ranks
+    [[ ${#ranks[@]} -eq 0 ]] || return 0
+    [[ ${#host_name[@]} -gt 0 && " ${host_local[*]} " != *" yes "* && $launcher == mpirun ]] || return 1
+    look_far
+    [[ $far_ranks == yes ]]
+}
+
+# Looks at the deadlines. With a host's link cut, mpirun can stay for minutes after its ranks have left.
+had_ranks=no ranks_gone_at=''
+check_deadlines() {
+    if [[ $stage != running ]]; then
+        if ((SECONDS < deadline)); then return; fi
+        if [[ $stage == asked ]]; then harder told 10; else harder killed 600; fi
+    elif [[ ! -e $work/started ]] && ((timeout_start > 0 && SECONDS >= timeout_start)); then
+        why="the job printed nothing within $timeout_start s (--timeout-start)"
+        harder told 10
+    elif has_ranks; then
+        had_ranks=yes ranks_gone_at=''
+    elif [[ $had_ranks == yes ]]; then
+        ranks_gone_at=${ranks_gone_at:-$SECONDS}
+        if ((SECONDS - ranks_gone_at >= 15)); then
+            why="mpirun outlived its ranks"
+            # It would wait for daemons that it cannot reach, and then crash.
+            if [[ $several == yes ]]; then harder killed 600; else harder told 10; fi
+        fi
+    fi
+}
+
+# Removes what is left of the job on a host: processes, OpenMPI's shared memory and session folders, all by this job's
+# numbers. Says how many.
+# shellcheck disable=SC2016 # for the hosts' shells
+sweep_script='
+job=$1 family=$2 mpirun=$3 n=0 files=0
+for environ in $(grep -lsz "^DPTRAIN_JOB=$job$" /proc/[0-9]*/environ); do
+    pid=${environ#/proc/} pid=${pid%/environ}
+    if kill -KILL "$pid" 2>/dev/null; then n=$((n + 1)); fi
+done
+if [[ -n $family ]]; then
+    hex=$(printf %x $((family + 1)))
+    for daemon in $(grep -lsz "^$family$" /proc/[0-9]*/cmdline | grep -v "/proc/$$/"); do
+        pid=${daemon#/proc/} pid=${pid%/cmdline}
+        read -r name <"/proc/$pid/comm" || continue
+        if [[ $name == orted ]] && kill -KILL "$pid" 2>/dev/null; then n=$((n + 1)); fi
+    done
+    for path in /dev/shm/*."$hex".*  "${TMPDIR:-/tmp}"/ompi.*."$(id -u)"/{jf."$((family >> 16))",pid."$mpirun"}; do
+        if [[ -O $path && ! -L $path ]] && rm -rf "$path"; then files=$((files + 1)); fi
+    done
+fi 2>/dev/null
+((n + files == 0)) || echo "swept $n processes, $files files and folders"'
+
+sweep() {
+    local family='' uri i said code
+    read -r uri 2>/dev/null <"$work/uri" || true
+    # OpenMPI 4: the first is the number that its daemons and, but one more, its ranks are known by.
+    if [[ ${uri:-} =~ ^([0-9]+)\.0\; ]]; then family=${BASH_REMATCH[1]}; fi
+    if [[ ${#host_name[@]} -eq 0 ]]; then
+        host_name=("$(hostname)") host_local=(yes)
+    elif [[ " ${host_local[*]} " != *" yes "* ]]; then
+        host_name+=("this host") host_local+=(yes)
+    fi
+    hosts_ask "$work/sweep" 15 "$sweep_script" "$job_id" "$family" "$mpirun_pid" 2>/dev/null
+    for i in "${!host_name[@]}"; do
+        read -r code <"$work/sweep/$i.code"
+        said=$(tail -n 1 "$work/sweep/$i.out")
+        if [[ $said == swept* ]]; then note "${host_name[i]}: ${said/swept/removed what the job left:}"; fi
+        ((code != 124 && code != 137 && code != 255)) ||
+            note "${host_name[i]} could not be reached; what the job left there (/dev/shm, /tmp) stays"
+    done
+}
+
+# With the job's leftovers, as die.
+die_swept() { # CODE MESSAGE
+    (die "$1" "$2") || true
+    sweep
+    exit "$1"
+}
+
+# Ends with the exit code for mpirun's, and one message where dptrain cannot have given one.
+finish() { # CODE
+    local code=$1 flags=() flag
+    if [[ $stage == told || $stage == killed || ($stage == asked && $code -gt 5) ]]; then
+        die_swept 5 "$why; $restart"
+    fi
+    if [[ ! -e $work/started && $launcher == mpirun ]] && ((code == 1 || code > 128)); then
+        # -q silences mpirun's own reasons; so start again without it, only to look for the program.
+        for flag in "${MPI_FLAGS[@]}"; do [[ $flag == -q ]] || flags+=("$flag"); done
+        timeout 60 mpirun "${flags[@]}" "${try[@]}" test -x "$program" >&2 ||
+            die_swept 4 "mpirun could not start $program on every host (its code was $code)"
+    fi
+    if ((code == 5)); then sweep; fi
+    ((code > 5)) || exit "$code"
+    if ((code > 128 && code < 193)); then
+        die_swept 5 "a rank was killed by signal $((code - 128)) (SIG$(kill -l $((code - 128)))); $restart"
+    fi
+    die_swept 5 "$launcher ended with code $code, as when a host is lost; $restart"
+}
+
+job_run() {
+    local code='' status tick forward_pid i
+    # A trap writes here: it may come while stderr is elsewhere.
+    exec {err}>&2
+    mkfifo "$work/stdout"
+    forward <"$work/stdout" {err}>&- &
+    forward_pid=$!
+    trap 'on_signal TERM' TERM
+    trap 'on_signal INT' INT
+    trap 'on_signal HUP' HUP
+    trap 'on_signal USR1' USR1
+    # setsid: Ctrl-C reaches mpirun through on_signal only.
+    setsid "${command[@]}" </dev/null >"$work/stdout" {err}>&- &
+    mpirun_pid=$!
+    SECONDS=0
+    until [[ -n $code ]]; do
+        sleep 1 &
+        tick=$!
+        status=0
+        # The shell's own words when mpirun was killed would say nothing that finish does not.
+        { wait -n -p ended "$mpirun_pid" "$tick"; } 2>/dev/null || status=$?
+        # A signal ends the wait too; `ended` is empty then.
+        [[ ${ended:-} != "$mpirun_pid" ]] || code=$status
+        # 127: the shell has already noted its end.
+        if [[ -z ${ended:-} && $status -eq 127 ]]; then code=0 && wait "$mpirun_pid" || code=$?; fi
+        [[ -n $code ]] || check_deadlines
+        kill "$tick" 2>/dev/null || true
+    done
+    # The rest of the output; but a stray process that still holds the pipe must not keep us.
+    for ((i = 0; i < 1000; i++)); do
+        kill -0 "$forward_pid" 2>/dev/null || break
+        sleep 0.02
+    done
+    { kill -KILL "$forward_pid" && wait "$forward_pid"; } 2>/dev/null || true
+    finish "$code"
+}

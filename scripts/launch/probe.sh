@@ -1,0 +1,93 @@
+# shellcheck shell=bash disable=SC2034,SC2154 # variables of run.sh and of the other parts
+# What hosts say about themselves before the start, in one round, and whether the job can run there. Sourced by run.sh.
+#
+# Facts of host I are lines `KEY VALUES…` in $facts/I.out:
+#   name NAME · program SHA256|missing · wdir ok|missing · orted yes|no · ephemeral LOW HIGH · end
+#   addr INTERFACE ADDRESS/BITS · speed INTERFACE MBIT
+#   rdma DEVICE DRIVER STATE LINK (efa, mlx5_core; ACTIVE; InfiniBand, Ethernet) · ofi FOLDER (of aws-ofi-nccl)
+#   gpu BUS CPUS (those near it)
+facts=''
+
+# Runs on each host. DPTRAIN_SYSFS stands in for /sys in tests.
+# shellcheck disable=SC2016 # for the hosts' shells
+probe_script='
+program=$1 wdir=$2 prefix=$3 sys=${DPTRAIN_SYSFS:-/sys}
+echo "name $(hostname)"
+if [[ -f $program && -x $program ]]; then echo "program $(sha256sum <"$program" | cut -d " " -f 1)"; else echo "program missing"; fi
+if [[ -d $wdir && -x $wdir ]]; then echo "wdir ok"; else echo "wdir missing"; fi
+if [[ -n $prefix ]]; then PATH=$prefix/bin:$PATH; fi
+if command -v orted >/dev/null || command -v prted >/dev/null; then echo "orted yes"; else echo "orted no"; fi
+echo "ephemeral $(tr "\t" " " 2>/dev/null </proc/sys/net/ipv4/ip_local_port_range)"
+PATH=$PATH:/usr/sbin:/sbin
+if command -v ip >/dev/null; then
+    ip -o addr show scope global up | awk "{ print \"addr\", \$2, \$4 }"
+else
+    echo "noip"
+fi
+for device in "$sys"/class/net/*; do
+    if read -r speed 2>/dev/null <"$device/speed"; then echo "speed ${device##*/} $speed"; fi
+done 2>/dev/null
+for device in "$sys"/class/infiniband/*; do
+    [[ -e $device ]] || continue
+    driver=$(readlink "$device/device/driver") state=none link=none
+    read -r state 2>/dev/null <"$device/ports/1/state"
+    read -r link 2>/dev/null <"$device/ports/1/link_layer"
+    echo "rdma ${device##*/} ${driver##*/} ${state##* } $link"
+done
+for folder in /opt/amazon/ofi-nccl/lib /opt/amazon/ofi-nccl/lib64 /opt/aws-ofi-nccl/lib ${DPTRAIN_OFI_NCCL:-}; do
+    [[ ! -e $folder/libnccl-net.so ]] || echo "ofi $folder"
+done
+if command -v nvidia-smi >/dev/null; then
+    timeout 10 nvidia-smi --query-gpu=pci.bus_id --format=csv,noheader 2>/dev/null | tr A-Z a-z | while read -r bus; do
+        bus=${bus#0000}
+        if read -r cpus 2>/dev/null <"$sys/bus/pci/devices/$bus/local_cpulist"; then echo "gpu $bus $cpus"; fi
+    done
+fi
+echo end'
+
+# Asks all hosts, and ends with 4 and every host that the job cannot run on by its name.
+probe_hosts() { # FOLDER PROGRAM WDIR PREFIX
+    local i bad=0 hash
+    facts=$1/facts
+    hosts_ask "$facts" "${DPTRAIN_ASK_SECONDS:-20}" "$probe_script" "$2" "$3" "$4"
+    hash=$(sha256sum <"$2" | cut -d ' ' -f 1)
+    for i in "${!host_name[@]}"; do
+        probe_judge "$i" "$hash" "$2" "$3" || bad=$((bad + 1))
+    done
+    ((bad == 0)) || die 4 "$bad of ${#host_name[@]} hosts cannot take part; --no-checks starts without asking them"
+}
+
+# Says everything that stands in the way.
+probe_judge() { # INDEX HASH PROGRAM WDIR
+    local who=${host_name[$1]} code why='' ok=yes
+    read -r code <"$facts/$1.code"
+    if ! fact "$1" end >/dev/null; then
+        why=$(tail -n 1 "$facts/$1.err")
+        case $code in
+        124 | 137) why="no answer within ${DPTRAIN_ASK_SECONDS:-20} s" ;;
+        0) why="it did not answer the questions: is its login shell a shell, and is bash there?" ;;
+        esac
+        note "$who: cannot be asked over $hosts_shell: ${why:-code $code}"
+        [[ $hosts_shell != ssh ]] || note "$who: scripts/setup_ssh.sh sets ssh up and names what is wrong"
+        return 1
+    fi
+    case $(fact "$1" program) in
+    missing) note "$who: there is no program $3: copy it there (scripts/on_hosts.sh --copy), or share its folder"; ok=no ;;
+    "$2") ;;
+    *) note "$who: $3 is another program than here (its SHA-256 differs): copy it there (scripts/on_hosts.sh --copy)"; ok=no ;;
+    esac
+    if [[ $(fact "$1" wdir) != ok ]]; then
+        note "$who: there is no folder $4 to run in: make it, mount it, or name another by --wdir"
+        ok=no
+    fi
+    if [[ $(fact "$1" orted) != yes && $launcher == mpirun && ${host_local[$1]} == no && $hosts_shell == ssh ]]; then
+        note "$who: OpenMPI's orted is not in the PATH of a shell without a terminal: install OpenMPI, or set PATH in .bashrc"
+        ok=no
+    fi
+    [[ $ok == yes ]]
+}
+
+# The values of host I's facts of this name, a line each; fails where there are none.
+fact() { # I KEY
+    awk -v key="$2" '$1 == key { sub("^[^ ]* ?", ""); print; found = 1 } END { exit !found }' "$facts/$1.out"
+}

@@ -1,0 +1,183 @@
+# shellcheck shell=bash disable=SC2034,SC2154 # variables of run.sh and of the other parts
+# How ranks are started: the version of OpenMPI, where ranks go, the CPUs near their GPUs, what runs before the program on
+# each. Sourced by run.sh.
+
+# A setting of the runtime: ORTE of OpenMPI 4, PRRTE of 5.
+runtime_flag() { # NAME_IN_4 NAME_IN_5 VALUE
+    if ((mpi_major < 5)); then MPI_FLAGS+=(--mca "$1" "$3"); else MPI_FLAGS+=(--prtemca "$2" "$3"); fi
+}
+
+# How daemons are started on the hosts. From 64 hosts up all at once, as Horovod does: a chain of logins is slower, and one
+# that fails is hard to find.
+spawn_flags() { # TREE(yes|no)
+    local agent i
+    [[ $hosts_shell == ssh ]] || return 0
+    printf -v agent '%s ' "${ssh_options[@]}"
+    runtime_flag plm_rsh_args plm_ssh_args "${agent% }"
+    if ((${#host_name[@]} > 64)) || [[ $1 == no || $ssh_own_config == yes ]]; then
+        runtime_flag plm_rsh_no_tree_spawn plm_ssh_no_tree_spawn 1
+        runtime_flag plm_rsh_num_concurrent plm_ssh_num_concurrent "$((${#host_name[@]} > 128 ? ${#host_name[@]} : 128))"
+    fi
+    for i in "${!host_name[@]}"; do
+        # A list of hosts has colons of its own.
+        [[ ${host_name[i]} != *:* ]] || die 2 "${host_name[i]}: mpirun -H takes no IPv6 addresses; give the host a name"
+    done
+}
+
+# The CPUs of each local rank, `0-7;8-15`, where all of its GPUs' are known: near its GPU, those of GPUs that have the same
+# ones shared out.
+cpus_of_ranks() { # I
+    local -a gpus wanted lists
+    local rank list out=()
+    mapfile -t gpus < <(fact "$1" gpu)
+    if [[ ${host_gpus[$1]} == - ]]; then wanted=("${!gpus[@]}"); else IFS=, read -ra wanted <<<"${host_gpus[$1]}"; fi
+    [[ ${#gpus[@]} -gt 0 && ${#wanted[@]} -gt 0 ]] || return 0
+    local -A count=() nth=()
+    for ((rank = 0; rank < host_ranks[$1]; rank++)); do
+        list=${gpus[wanted[rank % ${#wanted[@]}]]:-}
+        [[ -n $list ]] || return 0
+        lists[rank]=${list#* }
+        count[${lists[rank]}]=$((${count[${lists[rank]}]:-0} + 1))
+    done
+    for rank in "${!lists[@]}"; do
+        list=${lists[rank]}
+        out+=("$(cpu_share "$list" "${nth[$list]:-0}" "${count[$list]}")")
+        nth[$list]=$((${nth[$list]:-0} + 1))
+    done
+    (IFS=';' && echo "${out[*]}")
+}
+
+# Part K of N of a list like 0-15,64-79: of every range its part, so that hardware threads of a core stay together.
+cpu_share() { # LIST K N
+    local range low high n out=()
+    for range in ${1//,/ }; do
+        low=${range%-*} high=${range#*-} n=$((${range#*-} - ${range%-*} + 1))
+        if ((n < $3)); then out+=("$range"); continue; fi
+        high=$((low + n * ($2 + 1) / $3 - 1)) low=$((low + n * $2 / $3))
+        out+=("$low-$high")
+    done
+    (IFS=, && echo "${out[*]}")
+}
+
+# Where every host has known GPUs, binds ranks near them; says yes then.
+bind_to_gpus() {
+    local i cpus lists=() flag kept=()
+    [[ ${DPTRAIN_BIND:-} != none ]] || return 1
+    for i in "${!host_name[@]}"; do
+        lists[i]=$(cpus_of_ranks "$i")
+        [[ -n ${lists[i]} ]] || return 1
+    done
+    for i in "${!host_name[@]}"; do host_extra[i]+="-x"$'\n'"DPTRAIN_CPUS=${lists[i]}"$'\n'; done
+    # The kernel's list of GPUs goes by bus.
+    job_default CUDA_DEVICE_ORDER PCI_BUS_ID
+    note "ranks are bound near their GPUs: ${lists[0]} on ${host_name[0]}"
+}
+
+# What runs on each host in the program's place, and becomes it: the host's setup, the binding, the table of bindings.
+# Sets the array before.
+rank_prefix() { # SETUP GPUS(yes|no) REPORT(yes|no)
+    local script=''
+    before=()
+    [[ $1 == - ]] || script+="$1"$'\n'
+    if [[ $2 == yes ]]; then
+        # shellcheck disable=SC2016 # for the rank's shell
+        script+='IFS=";" read -ra cpus <<<"${DPTRAIN_CPUS:-}"
+l=${OMPI_COMM_WORLD_LOCAL_RANK:-${SLURM_LOCALID:-0}}
+[[ -z ${cpus[l]:-} ]] || taskset -cp "${cpus[l]}" $$ >/dev/null || exit 4
+'
+    fi
+    if [[ $3 == yes ]]; then
+        # shellcheck disable=SC2016 # for the rank's shell
+        script+='printf "rank %s on %s: CPUs %s\n" "${OMPI_COMM_WORLD_RANK:-${SLURM_PROCID:-0}}" "$(hostname)" \
+"$(sed -n "s/^Cpus_allowed_list:[[:space:]]*//p" /proc/self/status)" >&2
+'
+    fi
+    # shellcheck disable=SC2016 # for the rank's shell
+    [[ -z $script ]] || before=(bash -c "${script}"'exec "$0" "$@"')
+}
+
+# The words after mpirun's flags: the program, in a part for each run of hosts that get the same. Sets the array parts.
+rank_parts() { # NEAR_GPUS REPORT WORDS...
+    local i near=$1 say=$2 list='' n=0 extra=()
+    shift 2
+    parts=()
+    for i in "${!host_name[@]}"; do
+        list+=,${host_name[i]}:${host_ranks[i]} n=$((n + host_ranks[i]))
+        if rank_goes_on "$i"; then continue; fi
+        rank_prefix "${host_setup[i]}" "$near" "$say"
+        mapfile -t extra < <(printf %s "${host_extra[i]:-}")
+        [[ ${#parts[@]} -eq 0 ]] || parts+=(:)
+        parts+=("${extra[@]}" -np "$n" -H "${list#,}" "${before[@]}" "$@")
+        list='' n=0
+    done
+}
+
+# Whether host I and the next one are in the same part. Within a part OpenMPI begins with its own host, wherever that is in
+# the list, so that a chief elsewhere has a part of its own.
+rank_goes_on() { # I
+    local next=$(($1 + 1))
+    ((next < ${#host_name[@]})) || return 1
+    [[ ${host_extra[$1]:-}${host_setup[$1]} == "${host_extra[next]:-}${host_setup[next]}" ]] || return 1
+    [[ $1 -gt 0 || ${host_local[0]} == yes || " ${host_local[*]} " != *" yes "* ]]
+}
+
+# What mpi_flags says of binding makes way for the ranks' own.
+drop_binding() {
+    local flag kept=() skip=no
+    for flag in "${MPI_FLAGS[@]}"; do
+        if [[ $skip == yes ]]; then
+            skip=no
+        elif [[ $flag == --bind-to || $flag == --map-by ]]; then
+            skip=yes
+        else
+            kept+=("$flag")
+        fi
+    done
+    MPI_FLAGS=("${kept[@]}" --bind-to none)
+}
+
+# Sets the arrays command and, for a try without the program, try.
+compose() { # DPTRAIN'S ARGUMENTS...
+    local variable
+    for variable in "${job_env[@]}"; do MPI_FLAGS+=(-x "$variable"); done
+    if [[ $launcher == srun ]]; then
+        compose_srun "$@"
+        return
+    fi
+    # Each job has a number of its own, by which its leftovers are known.
+    [[ $dry_run == yes ]] || MPI_FLAGS+=(-x "DPTRAIN_JOB=$job_id" --report-uri "$work/uri")
+    if [[ ${#host_name[@]} -gt 0 ]]; then
+        rank_parts "$near_gpus" "$report" "$program" "$@"
+        try=(-H "$(IFS=, && echo "${host_name[*]}")")
+    else
+        rank_prefix - no "$report"
+        parts=(-np "$np" "${before[@]}" "$program" "$@") try=(-np "$np")
+    fi
+    command=(mpirun "${MPI_FLAGS[@]}" "${parts[@]}")
+}
+
+# srun starts ranks without mpirun; OpenMPI's settings go as variables. Slurm binds, and passes the environment on, of which
+# secrets are taken away.
+compose_srun() { # DPTRAIN'S ARGUMENTS...
+    local i name kinds type settings=()
+    for i in "${!host_name[@]}"; do
+        [[ -z ${host_extra[i]:-} && ${host_setup[i]} == - ]] ||
+            die 2 "--launcher srun: ${host_name[i]} needs variables or a setup of its own; use --launcher mpirun"
+    done
+    for ((i = 0; i < ${#MPI_FLAGS[@]}; i++)); do
+        case ${MPI_FLAGS[i]} in
+        --mca) [[ ${MPI_FLAGS[i + 1]} =~ ^(plm|oob) ]] || settings+=("OMPI_MCA_${MPI_FLAGS[i + 1]}=${MPI_FLAGS[i + 2]}") ;;
+        -x) [[ ${MPI_FLAGS[i + 1]} != *=* ]] || settings+=("${MPI_FLAGS[i + 1]}") ;;
+        esac
+    done
+    while IFS= read -r name; do
+        if is_secret "$name"; then settings=(-u "$name" "${settings[@]}"); fi
+    done < <(compgen -e)
+    kinds=$(srun --mpi=list 2>&1) || true
+    type=$(grep -owE 'pmix|pmi2' <<<"$kinds" | sort -r | head -n 1)
+    [[ -n $type ]] || die 4 "this Slurm has neither its pmix nor its pmi2 plugin, of which MPI needs one; use --launcher mpirun"
+    rank_prefix - no "$report"
+    command=(env "${settings[@]}" srun "--mpi=$type" --ntasks "$np" "--chdir=$wdir_wanted"
+        "${before[@]}" "$program" "$@")
+    try=()
+}

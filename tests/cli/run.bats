@@ -1,0 +1,373 @@
+#!/usr/bin/env bats
+# run.sh on hosts: what it asks them, what it chooses, and the line that it builds. The hosts are folders, each with its own
+# /sys and addresses; ssh, mpirun and dptrain are stand-ins. tests/cluster/run.bats has real ones.
+# shellcheck disable=SC2016 # stand-ins' bodies are not for this shell
+# shellcheck disable=SC2030,SC2031 # every test is a subshell, on purpose
+
+setup() {
+    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+    run_sh=$root/scripts/run.sh
+    bin=$BATS_TEST_TMPDIR/bin
+    export HOSTS=$BATS_TEST_TMPDIR/hosts HOME=$BATS_TEST_TMPDIR/home
+    mkdir "$bin" "$HOSTS" "$HOME"
+    cd "$BATS_TEST_TMPDIR" || return
+    # `dptrain hosts show --format tsv SOURCE`: SOURCE is a file of rows, or a list.
+    stand_in dptrain <<<'[[ $1 == hosts ]] || exit 0
+        if [[ -f $5 ]]; then cat "$5"; else
+            tr , "\n" <<<"$5" | awk -F: -v OFS="\t" "{ print \$1, \$2, \"-\", \"-\", \"-\", \"-\", NR == 1 ? \"yes\" : \"no\", \"-\", \"-\" }"
+        fi'
+    # ssh OPTIONS HOST COMMAND: the last two words.
+    stand_in ssh <<<'host=${*: -2:1} command=${!#}
+        echo "$*" >>"$HOSTS/ssh.log"
+        [[ -d $HOSTS/$host ]] || { echo "ssh: connect to host $host port 22: Connection refused" >&2; exit 255; }
+        export FAKE_HOST=$host DPTRAIN_SYSFS=$HOSTS/$host/sys PATH=$HOSTS/$host/bin:$PATH
+        [[ ! -e $HOSTS/$host/slow ]] || sleep 30
+        eval "$command"'
+    stand_in ip <<<'cat "$HOSTS/${FAKE_HOST:-none}/addr" 2>/dev/null'
+    stand_in hostname <<<'echo "${FAKE_HOST:-head}"'
+    stand_in orted </dev/null
+    stand_in mpirun <<<'if [[ $1 == --version ]]; then echo "mpirun (Open MPI) ${FAKE_MPI:-4.1.4}"; exit; fi
+        printf "%s\n" "$@" >"$HOSTS/mpirun.words"'
+    export DPTRAIN_BIN=$bin/dptrain PATH=$bin:$PATH DPTRAIN_BIND=none
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    unset NCCL_SOCKET_IFNAME NCCL_NET SLURM_JOB_NODELIST
+    host a eth0=10.0.0.1/24 eth1=192.168.7.1/20
+    host b eth0=10.0.0.2/24 eth1=192.168.7.2/20
+}
+
+stand_in() { # NAME, the body on stdin
+    { echo '#!/usr/bin/env bash'; cat; } >"$bin/$1"
+    chmod +x "$bin/$1"
+}
+
+host() { # NAME INTERFACE=ADDRESS/BITS...
+    local pair n=1
+    mkdir -p "$HOSTS/$1/bin" "$HOSTS/$1/sys/class/net"
+    printf '1: lo    inet 127.0.0.1/8 scope host lo\n' >"$HOSTS/$1/addr"
+    for pair in "${@:2}"; do
+        n=$((n + 1))
+        printf '%d: %s    inet %s brd + scope global %s\n' $n "${pair%%=*}" "${pair#*=}" "${pair%%=*}" >>"$HOSTS/$1/addr"
+    done
+}
+
+speed() { # HOST INTERFACE MBIT
+    mkdir -p "$HOSTS/$1/sys/class/net/$2"
+    echo "$3" >"$HOSTS/$1/sys/class/net/$2/speed"
+}
+
+# As /sys shows an adapter: of Mellanox, or Amazon's.
+rdma() { # HOST NAME DRIVER STATE LINK
+    local device=$HOSTS/$1/sys/class/infiniband/$2
+    mkdir -p "$device/ports/1" "$device/device"
+    ln -s "../drivers/$3" "$device/device/driver"
+    echo "4: $4" >"$device/ports/1/state"
+    echo "$5" >"$device/ports/1/link_layer"
+}
+
+# For the dry run: prints the line.
+line() { # ARGUMENTS...
+    run "$run_sh" --dry-run "$@"
+    echo "$status: $output"
+}
+
+has() { # WORDS...
+    local words
+    for words in "$@"; do
+        [[ "$output" == *"$words"* ]] || { echo "missing: $words"; return 1; }
+    done
+}
+
+@test "hosts: all of their slots, in one line, over the subnet that they share" {
+    host b eth0=10.0.0.2/24
+    line -H a:2,b:3 -- train --out 'x y'
+    [ "$status" -eq 0 ]
+    has "interface eth0 (10.0.0.0/24): the only one that all hosts share" "transport tcp: no host has" \
+        "--mca oob_tcp_if_include 10.0.0.0/24 --mca btl_tcp_if_include 10.0.0.0/24" "--mca btl tcp\\,vader\\,self" \
+        "-x NCCL_SOCKET_IFNAME==eth0" "-x NCCL_NET=Socket" "--wdir $PWD" \
+        "-np 5 -H a:2\\,b:3 $DPTRAIN_BIN train --out x\\ y"
+    # One login each.
+    [ "$(wc -l <"$HOSTS/ssh.log")" -eq 2 ]
+}
+
+@test "fewer ranks than slots, ranks on each host, too many ranks" {
+    line -H a:2,b:2 -np 3
+    has "-np 3 -H a:2\\,b:1 "
+    line -H a:2,b:2 -np 2
+    has "-np 2 -H a:2 "
+    line -H a:2,b:2 --num-gpus 4
+    has "-np 8 -H a:4\\,b:4 "
+    line -H a:2,b:2 -np 5
+    [ "$status" -eq 2 ]
+    has "5 ranks, but the hosts have 4 slots"
+}
+
+@test "the chief comes first, and where this host is another, in a part of its own" {
+    line -H a:2,b:1 --chief b
+    has "-np 3 -H b:1\\,a:2 "
+    stand_in hostname <<<'echo "${FAKE_HOST:-a}"'
+    DPTRAIN_SYSFS=$HOSTS/a/sys FAKE_HOST=a line -H a:2,b:1 --chief b
+    has "-np 1 -H b:1 $DPTRAIN_BIN : -np 2 -H a:2 $DPTRAIN_BIN"
+    line -H a:2,b:1 --chief c
+    [ "$status" -eq 2 ]
+    has "--chief c: the hosts are a b"
+}
+
+@test "the positional form of launch recipes" {
+    printf 'a\t4\t-\t-\t-\t-\tyes\t-\t-\nb\t4\t-\t-\t-\t-\tno\t-\t-\n' >hosts.tsv
+    line 8 256 hosts.tsv
+    has "-np 8 -H a:4\\,b:4 $DPTRAIN_BIN train --batch-per-rank 256"
+    line 4 32 hosts.tsv train --epochs 2
+    has "-np 4 -H a:4 $DPTRAIN_BIN train --batch-per-rank 32 --epochs 2"
+    line -np 2 4 32 hosts.tsv
+    [ "$status" -eq 2 ]
+    line -hostfile hosts.tsv 4 32 hosts.tsv
+    [ "$status" -eq 2 ]
+    has "named twice"
+}
+
+@test "of several subnets the fastest is taken; an interface of one host alone never" {
+    for h in a b; do speed $h eth0 1000; speed $h eth1 100000; done
+    host c docker0=172.17.0.1/16 eth0=10.0.0.3/24 eth1=192.168.7.3/20 ib0=10.9.0.1/24
+    speed c ib0 400000
+    line -H a:1,b:1,c:1
+    has "interface eth1 (192.168.0.0/20): the fastest of those that all hosts share" "btl_tcp_if_include 192.168.0.0/20"
+    line -H a:1,c:1 --interface ib0
+    [ "$status" -eq 4 ]
+    has "--interface ib0: a has none of that name with an address: eth0 10.0.0.0/24, eth1 192.168.0.0/20"
+    line -H a:1,c:1 --interface 10.9.0.0/24
+    [ "$status" -eq 4 ]
+    has "a has no address there"
+    line -H a:1,c:1 --interface 10.0.0.0/24
+    has "interface eth0 (10.0.0.0/24): by --interface"
+    line -H a:1,b:1 --interface eth0
+    has "btl_tcp_if_include eth0"
+}
+
+@test "hosts that share no subnet: an error that says what each has" {
+    host c docker0=172.17.0.1/16 eth0=10.5.0.3/24
+    host a docker0=172.17.0.1/16 eth0=10.0.0.1/24
+    line -H a:1,c:1
+    [ "$status" -eq 4 ]
+    has "a has eth0 10.0.0.0/24" "c has eth0 10.5.0.0/24" "the hosts share no subnet"
+}
+
+@test "one subnet, other names of its interface: NCCL is told each host's" {
+    host b ens5=10.0.0.2/24
+    line -H a:1,b:1
+    has "-x NCCL_SOCKET_IFNAME==eth0 -np 1 -H a:1 $DPTRAIN_BIN : -x NCCL_SOCKET_IFNAME==ens5 -np 1 -H b:1"
+}
+
+@test "transport: what every host has, and why" {
+    rdma a mlx5_0 mlx5_core ACTIVE InfiniBand
+    line -H a:1,b:1
+    has "transport tcp: InfiniBand is active on 1 of 2 hosts, not on b"
+    line -H a:1,b:1 --transport ib
+    [ "$status" -eq 4 ]
+    has "no active InfiniBand or RoCE port on b"
+    rdma b mlx5_0 mlx5_core DOWN InfiniBand
+    line -H a:1,b:1
+    has "transport tcp: InfiniBand is active on 1 of 2 hosts, not on b"
+    rm -r "$HOSTS/b/sys/class/infiniband"
+    rdma b mlx5_0 mlx5_core ACTIVE InfiniBand
+    line -H a:1,b:1
+    has "transport ib: every host has an active" "--mca pml ucx --mca btl \\^openib" "-x NCCL_NET=IB"
+    NCCL_NET=mine line -H a:1,b:1 --transport tcp
+    has "transport tcp: by --transport" "-x NCCL_NET "
+}
+
+@test "transport efa: libfabric's and NCCL's variables, and the plugin where it is" {
+    for h in a b; do rdma $h efa_0 efa ACTIVE Unspecified; done
+    mkdir ofi && touch ofi/libnccl-net.so
+    line -H a:1,b:1
+    has "transport efa: every host has an EFA device" "a: aws-ofi-nccl is not where"
+    DPTRAIN_OFI_NCCL=$PWD/ofi line -H a:1,b:1
+    has "-x FI_PROVIDER=efa -x FI_EFA_USE_DEVICE_RDMA=1 -x NCCL_NET=AWS\\ Libfabric" "-x LD_LIBRARY_PATH=$PWD/ofi:" \
+        "--mca pml ob1 --mca btl tcp\\,vader\\,self"
+    [[ "$output" != *"is not where"* ]]
+}
+
+@test "OpenMPI 5: the names of PRRTE" {
+    FAKE_MPI=5.0.6 line -H a:1,b:1 --ports 20000-20099 --no-tree-spawn
+    has "--prtemca prte_if_include 10.0.0.0/24" "--prtemca plm_ssh_args " "--prtemca plm_ssh_no_tree_spawn 1" \
+        "--mca btl tcp\\,sm\\,self" "--prtemca oob_tcp_dynamic_ipv4_ports 20000-20099"
+    [[ "$output" != *"mpirun -q"* && "$output" != *vader* && "$output" != *" oob_tcp_if_include"* ]]
+    FAKE_MPI=5.0.6 line -np 100000
+    has "--map-by :OVERSUBSCRIBE --bind-to none"
+}
+
+@test "ports: MPI's by its own settings, NCCL's are named" {
+    line -H a:1,b:1 --ports 20000-20999
+    has "--mca btl_tcp_port_min_v4 20000 --mca btl_tcp_port_range_v4 1000 --mca oob_tcp_dynamic_ipv4_ports 20000-20999" \
+        "a: NCCL's ports are the system's"
+    for bad in 20000 5-10 30000-20000 20000-70000; do
+        line -H a:1,b:1 --ports $bad
+        [ "$status" -eq 2 ]
+    done
+}
+
+@test "hosts that cannot take part are all named, with the cause, and nothing starts" {
+    mkdir "$HOSTS/c"
+    touch "$HOSTS/c/slow"
+    host d eth0=10.0.0.4/24
+    # The program's copy there is an old one.
+    printf '#!/bin/sh\n[ $# -gt 0 ] && exec /usr/bin/sha256sum "$@"\ncat >/dev/null; echo 123 -\n' >"$HOSTS/d/bin/sha256sum"
+    chmod +x "$HOSTS/d/bin/sha256sum"
+    DPTRAIN_ASK_SECONDS=2 run "$run_sh" -H a:1,nobody:1,c:1,d:1 --wdir /no/such
+    echo "$output"
+    [ "$status" -eq 4 ]
+    has "nobody: cannot be asked over ssh: ssh: connect to host nobody port 22: Connection refused" \
+        "c: cannot be asked over ssh: no answer within 2 s" "d: $DPTRAIN_BIN is another program than here" \
+        "a: there is no folder /no/such to run in" "4 of 4 hosts cannot take part"
+    [ ! -e "$HOSTS/mpirun.words" ]
+    line -H a:1,nobody:1 --no-checks
+    [ "$status" -eq 2 ]
+    line -H a:1,nobody:1 --no-checks --interface 10.0.0.0/24 --transport tcp
+    [ "$status" -eq 0 ]
+    has "-H a:1\\,nobody:1"
+}
+
+@test "ssh: setup_ssh.sh's configuration where it has the hosts, else port, user and key of their description" {
+    line -H a:1,b:1 --ssh-port 2222
+    has "plm_rsh_args -o\\ BatchMode=yes\\ -o\\ ConnectTimeout=10\\ -p\\ 2222"
+    printf 'a\t1\t-\t2200\tme\t-\tyes\t-\t-\nb\t1\t-\t-\t-\t/keys/b\tno\t-\t-\n' >hosts.tsv
+    line -hostfile hosts.tsv
+    has "plm_rsh_args -F\\ " "--mca plm_rsh_no_tree_spawn 1"
+    mkdir "$HOME/.ssh"
+    printf 'Host a\n  Port 1\nHost b x\n' >"$HOME/.ssh/dptrain_config"
+    line -hostfile hosts.tsv
+    has "plm_rsh_args -F\\ $HOME/.ssh/dptrain_config\\ -o"
+    [[ "$output" != *no_tree_spawn* ]]
+    grep -q -- "-F $HOME/.ssh/dptrain_config .* b bash -s" "$HOSTS/ssh.log"
+    host c eth0=10.0.0.3/24
+    line -H a:1,c:1
+    [[ "$output" != *dptrain_config* ]]
+}
+
+@test "the environment: known prefixes and files, later ones win, no secrets" {
+    printf 'FROM=home\nSAME=home\n' >"$HOME/.dptrain_env"
+    printf '# here\n\nSAME=here\r\n' >.dptrain_env
+    printf 'WITH=a b;c,d\nNCCL_DEBUG=WARN\nAWS_SECRET_ACCESS_KEY=1\n' >mine.env
+    export NCCL_DEBUG=INFO UCX_TLS=rc FI_LOG_LEVEL=1 UCX_IB_PKEY=3 NCCL_TOKEN=abc OTHER=1
+    line -np 1 --env-file mine.env
+    [ "$status" -eq 0 ]
+    has "-x UCX_TLS" "-x FI_LOG_LEVEL" "-x UCX_IB_PKEY" "-x FROM=home" "-x SAME=here " "-x WITH=a\\ b\\;c\\,d" \
+        "-x NCCL_DEBUG=WARN" "NCCL_TOKEN is not passed on" "mine.env, line 3: AWS_SECRET_ACCESS_KEY is not passed on"
+    [[ "$output" != *"-x NCCL_TOKEN"* && "$output" != *"-x AWS"* && "$output" != *OTHER* && "$output" != *"-x NCCL_DEBUG "* ]]
+    [[ "$output" != *SAME=home* ]]
+    printf 'A=1\nexport B=2\n' >bad.env
+    line -np 1 --env-file bad.env
+    [ "$status" -eq 2 ]
+    has "bad.env, line 2: not NAME=VALUE: export B=2"
+    line -np 1 --env-file no.env
+    [ "$status" -eq 2 ]
+}
+
+@test "a description's env_file, setup and GPUs are each host's own" {
+    printf 'A=1\n' >a.env
+    printf 'a\t2\t0,2\t-\t-\t-\tyes\ta.env\t-\nb\t2\t0,1\t-\t-\t-\tno\t-\t. /opt/venv\n' >hosts.tsv
+    line -hostfile hosts.tsv
+    has "-x A=1 -x CUDA_VISIBLE_DEVICES=0\\,2 -np 2 -H a:2 $DPTRAIN_BIN : -np 2 -H b:2 bash -c" "opt/venv"
+    [[ "$output" != *"CUDA_VISIBLE_DEVICES=0\\,1"* ]]
+}
+
+@test "ranks are bound near their GPUs, where these are known" {
+    unset DPTRAIN_BIND
+    for h in a b; do
+        for bus in 0000:3b:00.0 0000:86:00.0; do mkdir -p "$HOSTS/$h/sys/bus/pci/devices/$bus"; done
+        echo 0-7,16-23 >"$HOSTS/$h/sys/bus/pci/devices/0000:3b:00.0/local_cpulist"
+        echo 8-15,24-31 >"$HOSTS/$h/sys/bus/pci/devices/0000:86:00.0/local_cpulist"
+        printf '#!/bin/sh\nprintf "00000000:3B:00.0\\n00000000:86:00.0\\n"\n' >"$HOSTS/$h/bin/nvidia-smi"
+        chmod +x "$HOSTS/$h/bin/nvidia-smi"
+    done
+    line -H a:2,b:2
+    has "DPTRAIN_CPUS=0-7\\,16-23\\;8-15\\,24-31" "-x CUDA_DEVICE_ORDER=PCI_BUS_ID" "--bind-to none"
+    [[ "$output" != *"--bind-to core"* ]]
+    # Two ranks for a GPU: each has half of every range.
+    line -H a:4,b:4
+    has "DPTRAIN_CPUS=0-3\\,16-19\\;8-11\\,24-27\\;4-7\\,20-23\\;12-15\\,28-31"
+    # A host of which nothing is known: as without GPUs.
+    rm "$HOSTS/b/bin/nvidia-smi"
+    line -H a:2,b:2
+    [[ "$output" != *DPTRAIN_CPUS* ]]
+}
+
+@test "what runs before the program binds the rank, reports, and becomes the program" {
+    stand_in dptrain <<<'sed -n "s/^Cpus_allowed_list:.//p" /proc/self/status; echo "$*"'
+    # shellcheck source=scripts/launch/ranks.sh
+    . "$root/scripts/launch/ranks.sh"
+    rank_prefix 'SET=up; export SET' yes yes
+    DPTRAIN_CPUS="5000;0" OMPI_COMM_WORLD_LOCAL_RANK=1 OMPI_COMM_WORLD_RANK=3 run "${before[@]}" "$bin/dptrain" 'a b'
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$output" = $'rank 3 on head: CPUs 0\n0\na b' ]
+    [ "$(cpu_share 0-15,64-79 1 2)" = 8-15,72-79 ]
+    [ "$(cpu_share 3 1 2)" = 3 ]
+}
+
+@test "many hosts are started at once, not through each other" {
+    local i list=''
+    for ((i = 1; i <= 70; i++)); do list+=,h$i:1; done
+    line -H "${list#,}" --no-checks --interface eth0 --transport tcp
+    has "--mca plm_rsh_no_tree_spawn 1 --mca plm_rsh_num_concurrent 128"
+}
+
+@test "one host that is this one needs neither ssh nor a network" {
+    line -H localhost:2
+    has "-np 2 -H localhost:2"
+    [[ "$output" != *if_include* ]]
+    [ ! -e "$HOSTS/ssh.log" ]
+}
+
+@test "inside Slurm: the allocation's hosts, asked by srun, started by mpirun or srun" {
+    export SLURM_JOB_NODELIST='[a-b]' SLURM_TASKS_PER_NODE='2(x2)'
+    stand_in scontrol <<<'[[ "$*" == "show hostnames [a-b]" ]] && printf "a\nb\n"'
+    stand_in srun <<<'[[ $1 != --mpi=list ]] || { echo "MPI plugin types are... none pmi2 pmix"; exit; }
+        for word; do case $word in --nodelist=*) export FAKE_HOST=${word#*=} ;; bash) break ;; esac; shift; done
+        export DPTRAIN_SYSFS=$HOSTS/$FAKE_HOST/sys
+        exec "$@"'
+    line train
+    [ "$status" -eq 0 ]
+    has "-np 4 -H a:2\\,b:2 $DPTRAIN_BIN train"
+    [[ "$output" != *plm_rsh* ]]
+    [ ! -e "$HOSTS/ssh.log" ]
+    MY_TOKEN=1 line --launcher srun train
+    has "env -u MY_TOKEN " "OMPI_MCA_btl_tcp_if_include=10.0.0.0/24" "NCCL_SOCKET_IFNAME==eth0" \
+        "srun --mpi=pmix --ntasks 4 --chdir=$PWD $DPTRAIN_BIN train"
+    unset SLURM_JOB_NODELIST
+    line --launcher srun -H a:1
+    [ "$status" -eq 2 ]
+}
+
+@test "SIGUSR1 asks for a checkpoint, and a second one does not end the job" {
+    stand_in mpirun <<<'[[ $1 != --version ]] || exit 0
+        trap "n=\$((n + 1)); ((n < 2)) || { echo checkpoint; exit 0; }" USR1; trap "exit 1" TERM
+        echo started; touch "$HOSTS/flag"; while :; do sleep 0.1; done'
+    "$run_sh" -np 1 >out 2>&1 3>&- &
+    pid=$!
+    for ((i = 0; i < 100; i++)); do [[ ! -e $HOSTS/flag ]] || break; sleep 0.1; done
+    sleep 0.3
+    kill -USR1 "$pid"
+    sleep 0.3
+    kill -USR1 "$pid"
+    sleep 0.3
+    # The job is still there: run.sh asked once only.
+    kill -0 "$pid"
+    kill -TERM "$pid"
+    wait "$pid" || true
+    cat out
+    [ "$(grep -c 'asking the job for a checkpoint' out)" -eq 1 ]
+}
+
+@test "a rank writes what it says into its log, with the time" {
+    program=$root/dptrain
+    DPTRAIN_LOG_DIR=$PWD/logs run "$program" train --data "$PWD/nothing"
+    echo "$output"
+    [ "$status" -ne 0 ]
+    [ "$(ls logs)" = rank-0.log ]
+    grep -E '^20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\.[0-9]{3}Z dptrain: error: .*nothing' logs/rank-0.log
+    touch file
+    DPTRAIN_LOG_DIR=$PWD/file run "$program" train --data "$PWD/nothing"
+    [[ "$output" == *"no log of rank 0: cannot write to $PWD/file"* ]]
+    line -np 2 --log-dir logs
+    has "-x DPTRAIN_LOG_DIR "
+}

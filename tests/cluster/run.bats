@@ -1,0 +1,131 @@
+#!/usr/bin/env bats
+# run.sh between real hosts: over ssh, with mpirun, as tests/cli/run.bats cannot show it.
+# shellcheck disable=SC2030,SC2031 # every test is a subshell, on purpose
+# shellcheck disable=SC2154 # cluster_* come from cluster.bash
+
+load cluster
+
+setup_file() {
+    cluster_try 3 || return 0
+    cluster_trust
+    export root tiny=$cluster/shared/tiny DPTRAIN_BIN OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 DPTRAIN_BIND=none
+    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+    DPTRAIN_BIN=$(readlink -f "${DPTRAIN_BIN:-$root/dptrain}")
+    unset OMPI_MCA_pml
+    "$DPTRAIN_BIN" data synth digits --out "$tiny" --train 300 --val 64
+}
+
+teardown_file() { cluster_down; }
+
+setup() { cluster_or_skip; }
+
+# In the shared folder.
+on() { # HOST RUN.SH'S ARGUMENTS...
+    # shellcheck disable=SC2016 # for the host's shell
+    cluster_exec "$1" sh -c 'cd "$0" && exec "$@"' "$cluster/shared" "$root/scripts/run.sh" "${@:2}"
+}
+
+train=(-- train --model mlp --batch 20 --threads 1 --algorithms fixed)
+
+# Starts a job that would take for ever, and waits until it trains. Sets job; its output is in $cluster/shared/NAME.out.
+endless() { # HOST NAME ARGUMENTS...
+    local i
+    out=$cluster/shared/$2.out
+    on "$1" "${@:3}" "${train[@]}" --data "$tiny" --epochs 100000 --timeout 3 --out "$2" >"$out" 2>&1 3>&- &
+    job=$!
+    for ((i = 0; i < 300; i++)); do
+        if grep -q '^epoch 2 ' "$out"; then return 0; fi
+        sleep 0.1
+    done
+    cat "$out"
+    return 1
+}
+
+ended() { # sets code
+    code=0
+    wait "$job" || code=$?
+    cat "$out"
+}
+
+# Nothing of a job is on the host.
+clean() { # HOST...
+    local host left
+    for host; do
+        left=$(cluster_exec "$host" sh -c 'ls -d /dev/shm/* /tmp/ompi.*/jf.* /tmp/ompi.*/pid.* /tmp/dptrain-run.*; pgrep -l "dptrain|orted|mpirun"' 2>/dev/null) || true
+        [[ -z $left ]] || { echo "$host: $left"; return 1; }
+    done
+}
+
+losses() { jq -r 'select(.record == "step") | .loss' "$cluster/shared/$1/metrics.jsonl"; }
+
+@test "one host and two give the same loss curve; rank 0 is on the chief; each rank has a log" {
+    on node1 -np 2 "${train[@]}" --data "$tiny" --steps 20 --out one
+    run on node1 -H node1:1,node2:1 --chief node2 --report-bindings --log-dir /tmp/logs "${train[@]}" --data "$tiny" --steps 20 --out two
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"interface eth0 (10.77.0.0/24): the only one"* && "$output" == *"rank 0 on node2: CPUs"* ]]
+    [ "$(losses one | wc -l)" -eq 20 ]
+    paste <(losses one) <(losses two) | awk '{ d = $1 - $2; if (d > 1e-4 || d < -1e-4) bad = 1 } END { exit bad }'
+    # Rank 1 is silent on the terminal, not in its log.
+    cluster_exec node1 grep -q '^20..-..-..T.*Z finished after 20 steps' /tmp/logs/rank-1.log
+    cluster_exec node2 grep -q 'finished after 20 steps' /tmp/logs/rank-0.log
+    clean node1 node2
+}
+
+@test "an interface of one host alone is not taken, another program is found out" {
+    cluster_exec node3 ip link add fast type veth peer name other
+    cluster_exec node3 ip addr add 10.99.0.1/24 dev fast
+    cluster_exec node3 ip link set fast up
+    run on node3 -H node3:1,node1:1 --dry-run
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"btl_tcp_if_include 10.77.0.0/24"* ]]
+    run on node3 -H node3:1,node1:1 --dry-run --interface fast
+    [ "$status" -eq 4 ]
+    [[ "$output" == *"node1 has none of that name"* ]]
+    cluster_exec node3 mount --bind /bin/true "$DPTRAIN_BIN"
+    run on node1 -H node1:1,node3:1,node9:1 "${train[@]}" --data "$tiny"
+    cluster_exec node3 umount "$DPTRAIN_BIN"
+    echo "$output"
+    [ "$status" -eq 4 ]
+    [[ "$output" == *"node3: $DPTRAIN_BIN is another program than here"* ]]
+    [[ "$output" == *"node9: cannot be asked over ssh"* && "$output" != *"node1: "* ]]
+}
+
+@test "a rank killed on another host: code 5, and nothing is left anywhere" {
+    endless node1 killed -H node1:2,node2:2
+    cluster_exec node2 pkill -KILL -x dptrain
+    ended
+    [ "$code" -eq 5 ]
+    grep -q 'killed by signal 9' "$out"
+    clean node1 node2
+}
+
+@test "SIGTERM from a host without ranks: a checkpoint on the others, and code 0" {
+    endless node3 asked -H node1:1,node2:1
+    cluster_exec node3 pkill -TERM -o -f scripts/run.sh
+    ended
+    [ "$code" -eq 0 ]
+    ls "$cluster/shared/asked"/ckpt-*.h5
+    clean node1 node2 node3
+}
+
+@test "mpirun killed: the daemons and ranks of the job are gone from all hosts" {
+    endless node1 orphans -H node1:2,node2:2
+    cluster_exec node1 pkill -KILL -x mpirun
+    ended
+    [ "$code" -eq 5 ]
+    clean node1 node2
+}
+
+@test "a link that is cut: the job ends with code 5 all the same, and says which host it could not clean" {
+    endless node1 cut -H node1:1,node2:1
+    cluster_cut node2
+    SECONDS=0
+    ended
+    cluster_mend node2
+    [ "$code" -eq 5 ]
+    grep -q 'mpirun outlived its ranks\|as when a host is lost' "$out"
+    grep -q 'node2 could not be reached' "$out"
+    ((SECONDS < 60))
+    clean node1
+}

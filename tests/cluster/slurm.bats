@@ -1,0 +1,90 @@
+#!/usr/bin/env bats
+# The batch script under a real Slurm of one node, started here: only with scripts/test.sh --slow.
+# shellcheck disable=SC2030,SC2031 # every test is a subshell, on purpose
+
+# shellcheck source=tests/cluster/slurm.bash
+. "$BATS_TEST_DIRNAME/slurm.bash"
+
+setup_file() {
+    # bats 1.8 cannot skip here.
+    export slurm_missing
+    slurm_missing=$(slurm_why)
+    [[ -z $slurm_missing ]] || return 0
+    export DPTRAIN_BIND=none OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    export root DPTRAIN_HOME XDG_CACHE_HOME=${DPTRAIN_TEST_WORK:-$BATS_FILE_TMPDIR}/cache
+    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+    DPTRAIN_HOME=$root
+    export tiny=$BATS_FILE_TMPDIR/tiny
+    "${DPTRAIN_BIN:-$root/dptrain}" data synth digits --out "$tiny" --train 300 --val 64
+    slurm_up
+}
+
+teardown_file() { slurm_down; }
+
+setup() {
+    [[ -z $slurm_missing ]] || skip "$slurm_missing"
+    cd "$BATS_TEST_TMPDIR" || return
+}
+
+submit() { # SBATCH'S OPTIONS -- ARGUMENTS; sets job
+    local options=()
+    while [[ $1 != -- ]]; do options+=("$1"); shift; done
+    job=$(sbatch --parsable --ntasks=2 --time=5 "${options[@]}" "$root/scripts/dptrain.sbatch" "${@:2}")
+}
+
+# Until the job's output has the text; fails after a minute, or when the job has failed.
+wait_output() { # TEXT [TIMES]
+    local i
+    for ((i = 0; i < 300; i++)); do
+        if [[ $(grep -c -- "$1" "dptrain-$job.out" 2>/dev/null) -ge ${2:-1} ]]; then return 0; fi
+        # A job that is queued again waits for a while first.
+        if [[ $(slurm_job "$job" Reason) == BeginTime ]]; then scontrol update "JobId=$job" StartTime=now && sleep 3; fi
+        sleep 0.2
+    done
+    cat "dptrain-$job.out"
+    return 1
+}
+
+wait_state() { # STATE
+    local i
+    for ((i = 0; i < 300; i++)); do
+        if [[ $(slurm_job "$job" JobState) == "$1" ]]; then return 0; fi
+        sleep 0.2
+    done
+    scontrol show job "$job"
+    cat "dptrain-$job.out"
+    return 1
+}
+
+train=(train --model mlp --batch 20 --threads 1 --algorithms fixed --lr 0.01)
+
+@test "a job pre-empted by SIGUSR1 is queued again, resumes from its checkpoint and ends" {
+    submit -- "${train[@]}" --data "$tiny" --epochs 200
+    wait_output '^epoch 1 '
+    scancel --signal=USR1 --batch "$job"
+    wait_output "queueing job $job again (code 0, restart 1)"
+    wait_output '^finished after 3000 steps' 1
+    wait_state COMPLETED
+    grep -v '^epoch' "dptrain-$job.out"
+    [ "$(slurm_job "$job" Restarts)" = 1 ]
+    grep -q 'asking the job for a checkpoint' "dptrain-$job.out"
+    # The checkpoint was taken where the job stopped, and the second run began there.
+    grep -q 'resumed from .* at step' "dptrain-$job.out"
+    [ "$(sed -nE 's/^stopped by SIGUSR1 after ([0-9]+) steps.*/\1/p' "dptrain-$job.out")" = \
+        "$(sed -nE 's/.*resumed from .* at step ([0-9]+)$/\1/p' "dptrain-$job.out")" ]
+}
+
+@test "ranks that srun starts" {
+    DPTRAIN_LAUNCHER=srun submit -- "${train[@]}" --data "$tiny" --steps 3
+    wait_output '^finished after 3 steps'
+    wait_state COMPLETED
+    grep -q 'ranks   2 on 1 host' "dptrain-$job.out"
+}
+
+@test "an error of dptrain's is the job's, and nothing is queued again" {
+    submit -- train --data /no/such/folder
+    wait_state FAILED
+    cat "dptrain-$job.out"
+    [[ "$(slurm_job "$job" ExitCode)" == [234]:0 ]]
+    [ "$(grep -c queueing "dptrain-$job.out")" -eq 0 ]
+}
