@@ -141,15 +141,17 @@ void transport_judge(check_t *check, const transport_facts_t *facts)
     describe(facts, found, sizeof found);
     const char *expected = facts->expected;
     if (expected && !(facts->use.known && transport_is(expected, facts->use.kind))) {
+        size_t used = strlen(found);
+        snprintf(found + used, sizeof found - used, ", not %s", expected);
         add_settings(found, sizeof found);
-        check_line(check, where, facts->who, CHECK_FAIL, advice_for(facts->who, expected), "%s, not %s", found,
-                   expected);
+        check_line(check, where, facts->who, CHECK_FAIL, advice_for(facts->who, expected), "%s", found);
     } else if (!expected && facts->use.known && facts->use.kind == FABRIC_TCP &&
                best_kind(facts->fabric, &best) && best != FABRIC_ROCE) {
+        size_t used = strlen(found);
+        snprintf(found + used, sizeof found - used, ", though there is %s", fabric_kind_names[best]);
         add_settings(found, sizeof found);
         check_line(check, where, facts->who, CHECK_WARN,
-                   advice_for(facts->who, best == FABRIC_EFA ? "efa" : "ib"), "%s, though there is %s", found,
-                   fabric_kind_names[best]);
+                   advice_for(facts->who, best == FABRIC_EFA ? "efa" : "ib"), "%s", found);
     } else {
         check_line(check, where, facts->who, facts->use.known ? CHECK_OK : CHECK_SKIP, NULL, "%s", found);
     }
