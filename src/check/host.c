@@ -86,12 +86,19 @@ static int64_t read_swap(void)
     return total < 0 || left < 0 ? -1 : KB * (total - left);
 }
 
+/* The folder of devices is there without any, too. */
+static bool has_rdma(void)
+{
+    machine_port_t ports[MACHINE_MAX_PORTS];
+    return machine_ports(ports) > 0 && strchr(ports[0].name, ':');
+}
+
 void host_facts_read(const check_t *check, const char *out, host_facts_t *facts)
 {
     char folder[FS_PATH_MAX];
     *facts = (host_facts_t){.n_ranks = check->comm->topo.local_size,
                             .size = check->comm->size,
-                            .rdma = fs_exists("/sys/class/infiniband"),
+                            .rdma = has_rdma(),
                             .memory_free = machine_free_bytes(),
                             .memory_total = machine_memory_bytes(),
                             .swap_used = read_swap(),

@@ -7,9 +7,9 @@
 
 #define FIELD(name) offsetof(check_options_t, name)
 static const opt_t table[] = {
-    {"only", OPT_STRING, FIELD(only), NULL, 0, 0, NULL, "NAME,…", "run these checks; --list names them",
-     false},
-    {"skip", OPT_STRING, FIELD(skip), NULL, 0, 0, NULL, "NAME,…", "leave these checks out", false},
+    {"only", OPT_STRING, FIELD(only), NULL, 0, 0, NULL, "NAMES",
+     "run these checks alone, like gpu,clock; --list has the names", false},
+    {"skip", OPT_STRING, FIELD(skip), NULL, 0, 0, NULL, "NAMES", "leave these checks out", false},
     {"list", OPT_FLAG, FIELD(list), "false", 0, 0, NULL, NULL, "list the checks and stop", false},
     {"json", OPT_STRING, FIELD(json), NULL, 0, 0, NULL, "FILE", "also write all lines to this file", false},
     {"data", OPT_STRING, FIELD(data), NULL, 0, 0, NULL, "DIR",

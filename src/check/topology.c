@@ -184,8 +184,8 @@ static void judge_binding(check_t *check, const topology_facts_t *all)
         char node[32] = "";
         if (f->bound && (f->nodes & (f->nodes - 1)) == 0 && f->nodes && f->n_host_nodes > 1)
             snprintf(node, sizeof node, " of NUMA node %d", __builtin_ctzll(f->nodes));
-        check_line(check, where, "CPUs", CHECK_OK, NULL, "%s %d%s", f->bound ? "bound to" : "not bound,",
-                   f->n_cpus, node);
+        check_line(check, where, "CPUs", CHECK_OK, NULL, "%s %d CPU%s%s",
+                   f->bound ? "bound to" : "not bound,", f->n_cpus, f->n_cpus == 1 ? "" : "s", node);
     }
 }
 

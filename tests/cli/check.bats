@@ -94,6 +94,7 @@ found() { # FILE HOST CHECK NAME
     mkdir -p "$out/0" "$out/1" "$out/shared" "$out/own"
     mpi_flags 3
     args=(check --ranks-per-host 1 --only shared --shared-timeout 0.3 --json "$out/check.json")
+    # shellcheck disable=SC2016 # for sh to expand
     hidden=(unshare --mount sh -c 'mount --bind "$0" "$1"; shift; exec "$@"' "$out/own" "$out/shared")
     run mpirun "${MPI_FLAGS[@]}" -np 1 "$dptrain" "${args[@]}" --shared "$out/shared" : \
         -np 1 "${hidden[@]}" "$dptrain" "${args[@]}" --shared "$out/shared" : \

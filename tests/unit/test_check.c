@@ -394,7 +394,7 @@ static void test_topology(void)
     cpu_set_t set;
     good_topology(all);
     OK(topology_says(all, 0, "ranks", CHECK_OK, "2 on 4 cores (8 CPUs)") &&
-           topology_says(all, 3, "CPUs", CHECK_OK, "bound to 2 of NUMA node 1") &&
+           topology_says(all, 3, "CPUs", CHECK_OK, "bound to 2 CPUs of NUMA node 1") &&
            topology_says(all, 3, "GPU and CPUs", CHECK_OK, "in one NUMA node"),
        "ranks that are bound well");
     all[3].cores = all[2].cores;
