@@ -35,9 +35,9 @@ typedef struct fabric_use {
     char names[96]; /* "mlx5_0:1, mlx5_1:1" */
 } fabric_use_t;
 
-/* after - before is compared with n_bytes that this host surely sent to others. Where both a network interface
- * and an RDMA port moved so much, it was TCP over the port (IPoIB) if the library says that it uses sockets;
- * else the interface has other traffic. */
+/* after - before is compared with n_bytes that this host surely sent to others. Where both a network
+ * interface and an RDMA port moved so much, it was TCP over the port (IPoIB) if the library says that it uses
+ * sockets; else the interface has other traffic. */
 fabric_use_t fabric_compare(const fabric_t *before, const fabric_t *after, int64_t n_bytes, bool sockets);
 
 #endif

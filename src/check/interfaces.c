@@ -92,7 +92,7 @@ net_text_t net_subnet_text(const net_address_t *a)
 {
     net_address_t base = *a;
     for (int bit = a->prefix; bit < (a->family == 4 ? 32 : 128); bit++)
-        base.bytes[bit / 8] &= (uint8_t)~(0x80 >> bit % 8);
+        base.bytes[bit / 8] &= (uint8_t) ~(0x80 >> bit % 8);
     net_text_t out = net_address_text(&base);
     size_t used = strlen(out.text);
     snprintf(out.text + used, sizeof out.text - used, "/%d", a->prefix);

@@ -21,8 +21,8 @@ static void judge_partial(check_t *check, const net_host_t *hosts, const net_sub
             check_line(check, check_other_host(h), "interfaces", status, choose,
                        "none in %s, unlike %d of %d hosts", subnet, s->n_hosts, check->n_hosts);
         else if (s->n_hosts == 1)
-            check_line(check, check_other_host(h), "interfaces", status, choose, "%s %s is on this host only%s",
-                       mine->interface, subnet, s->used ? "" : "; not used");
+            check_line(check, check_other_host(h), "interfaces", status, choose,
+                       "%s %s is on this host only%s", mine->interface, subnet, s->used ? "" : "; not used");
         else
             check_line(check, check_other_host(h), "interfaces", status, choose,
                        "%s %s is on %d of %d hosts only%s", mine->interface, subnet, s->n_hosts,
@@ -80,9 +80,10 @@ void net_judge(check_t *check, const net_host_t *hosts, const net_subnet_t *subn
     else if (list_shared(check, subnets, n_subnets, false, other, sizeof other) > 0)
         check_line(check, job, "shared subnet", CHECK_FAIL, choose, "MPI is told not to use %s", other);
     else if (routed)
-        check_line(check, job, "shared subnet", CHECK_WARN,
-                   "MPI and NCCL may choose another way than these: name the interface, run.sh --interface NAME",
-                   "none, but hosts are reached through routers");
+        check_line(
+            check, job, "shared subnet", CHECK_WARN,
+            "MPI and NCCL may choose another way than these: name the interface, run.sh --interface NAME",
+            "none, but hosts are reached through routers");
     else
         check_line(check, job, "shared subnet", CHECK_FAIL,
                    "give every host an address in one subnet, or a route to the others; ip address, ip route",

@@ -32,7 +32,8 @@ static err_t exchange_interfaces(network_t *network)
     return err;
 }
 
-/* Where each host is to be reached: in the first subnet that MPI may use and all have; else at its first address.
+/* Where each host is to be reached: in the first subnet that MPI may use and all have; else at its first
+ * address.
  */
 static const net_subnet_t *find_shared(const network_t *network)
 {
@@ -76,7 +77,8 @@ static err_t connect_row(const network_t *network, const net_subnet_t *shared, c
 /* Collective. Everybody listens, then everybody connects to everybody. */
 static err_t try_ports(network_t *network, reach_ports_t ports, const net_subnet_t *shared, int32_t *results)
 {
-    static const char what[] = "connecting hosts", advice[] = "end what holds these ports, or widen the range";
+    static const char what[] = "connecting hosts",
+                      advice[] = "end what holds these ports, or widen the range";
     check_t *check = network->check;
     comm_t *comm = check->comm;
     listener_t mine = {0}, *all = NULL;
@@ -182,5 +184,5 @@ static err_t run(check_t *check)
     return err;
 }
 
-const check_case_t check_network = {"network", "every pair of hosts: interfaces, ports, latency, bandwidth", true,
-                                    run};
+const check_case_t check_network = {"network", "every pair of hosts: interfaces, ports, latency, bandwidth",
+                                    true, run};

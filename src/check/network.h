@@ -9,8 +9,8 @@
 /* What the parts of the check share; the same on all ranks. */
 typedef struct network {
     check_t *check;
-    int n;           /* hosts */
-    int *leaders;    /* [n]: their first ranks */
+    int n;        /* hosts */
+    int *leaders; /* [n]: their first ranks */
     net_host_t *hosts;
     net_subnet_t subnets[NET_SUBNETS];
     int n_subnets;

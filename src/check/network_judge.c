@@ -7,15 +7,15 @@
 /* Beyond so many, more names help nobody. */
 enum { MAX_LINES = 16 };
 
-static const char host_advice[] =
-    "its cable, port and NIC: ethtool (speed, duplex, errors), ip -s link, tc qdisc; another job's traffic; or leave "
-    "the host out";
-static const char pair_advice[] =
-    "the path between the two: ip route get, traceroute, MTU (ping -M do -s 8972), switch ports; dptrain bench comm "
-    "--all-pairs measures longer";
-static const char group_advice[] =
-    "normal between switches; where it is not, look at the links between them; ranks of one group beside each other "
-    "in the host list keep most traffic inside";
+static const char host_advice[] = "its cable, port and NIC: ethtool (speed, duplex, errors), ip -s link, tc "
+                                  "qdisc; another job's traffic; or leave "
+                                  "the host out";
+static const char pair_advice[] = "the path between the two: ip route get, traceroute, MTU (ping -M do -s "
+                                  "8972), switch ports; dptrain bench comm "
+                                  "--all-pairs measures longer";
+static const char group_advice[] = "normal between switches; where it is not, look at the links between "
+                                   "them; ranks of one group beside each other "
+                                   "in the host list keep most traffic inside";
 
 static double microseconds(double sec)
 {
@@ -39,7 +39,12 @@ static value_text_t show(const network_unit_t *unit, double sec)
 {
     value_text_t out;
     double value = unit->value(sec);
-    snprintf(out.text, sizeof out.text, "%.*f %s", value < 0.1 ? 4 : value < 10 ? 2 : value < 100 ? 1 : 0, value, unit->unit);
+    snprintf(out.text, sizeof out.text, "%.*f %s",
+             value < 0.1   ? 4
+             : value < 10  ? 2
+             : value < 100 ? 1
+                           : 0,
+             value, unit->unit);
     return out;
 }
 
@@ -94,13 +99,13 @@ static void say_pairs(check_t *check, const pairs_t *pairs, const double *sec, c
 void network_judge(check_t *check, const pairs_t *pairs, const double *sec, const network_unit_t *unit)
 {
     check_line(check, check_job(check), unit->name, CHECK_OK, NULL, "%s to %s, median %s, of %d pairs",
-               show(unit, pairs->least).text, show(unit, pairs->greatest).text, show(unit, pairs->median).text,
-               pairs->n * (pairs->n - 1) / 2);
+               show(unit, pairs->least).text, show(unit, pairs->greatest).text,
+               show(unit, pairs->median).text, pairs->n * (pairs->n - 1) / 2);
     if (pairs->n_groups > 1) say_groups(check, pairs, unit);
     for (int h = 0; h < pairs->n; h++)
         if (pairs->slow_host[h])
-            check_line(check, check_other_host(h), unit->name, status_of(pairs, pairs->of_host[h]), host_advice,
-                       "%s to the others, which have %s", show(unit, pairs->of_host[h]).text,
+            check_line(check, check_other_host(h), unit->name, status_of(pairs, pairs->of_host[h]),
+                       host_advice, "%s to the others, which have %s", show(unit, pairs->of_host[h]).text,
                        show(unit, pairs->usual).text);
     say_pairs(check, pairs, sec, unit);
 }

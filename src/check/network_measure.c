@@ -47,8 +47,8 @@ static err_t exchange(const probe_t *probe, int peer, int64_t n_bytes, int n_tim
     return err;
 }
 
-/* Both of a pair take the worse of what they have: who sends may be done long before the other has it all. A rank
- * that looks on keeps its own. */
+/* Both of a pair take the worse of what they have: who sends may be done long before the other has it all. A
+ * rank that looks on keeps its own. */
 static err_t agree(const probe_t *probe, int peer, double *values, int n)
 {
     double ignored, theirs[2];
@@ -130,7 +130,8 @@ static err_t measure_again(network_t *network, const probe_t *probe, int a, int 
     return comm_barrier_asleep(probe->comm, "measuring a pair of hosts again");
 }
 
-/* Collective. The first pairs that seem slow in one of the matrices, again; adds how many seem so to *n_slow. */
+/* Collective. The first pairs that seem slow in one of the matrices, again; adds how many seem so to *n_slow.
+ */
 static err_t repeat(network_t *network, const probe_t *probe, const double *matrix, double slack_sec,
                     int *n_slow)
 {
@@ -143,8 +144,8 @@ static err_t repeat(network_t *network, const probe_t *probe, const double *matr
     return err;
 }
 
-/* Collective. Other traffic and other processes pass, a bad cable stays: as long as some of the pairs turn out
- * well, the rest is tried again. */
+/* Collective. Other traffic and other processes pass, a bad cable stays: as long as some of the pairs turn
+ * out well, the rest is tried again. */
 static err_t measure_suspects(network_t *network, const probe_t *probe)
 {
     int before = 0;
@@ -189,8 +190,8 @@ static err_t measure_ring(network_t *network, const probe_t *probe)
     collective_free(&call);
     TRY(err);
     TRY(comm_allreduce(probe->comm, &best, 1, DTYPE_F64, COMM_MAX, "the ring"));
-    check_line(check, check_job(check), "ring", CHECK_OK, NULL, "%.3g GB/s from each rank to the next, all at once",
-               1e-9 * (double)n_bytes / best);
+    check_line(check, check_job(check), "ring", CHECK_OK, NULL,
+               "%.3g GB/s from each rank to the next, all at once", 1e-9 * (double)n_bytes / best);
     return ERR_OK;
 }
 
@@ -209,8 +210,8 @@ static err_t say(network_t *network)
     return ERR_OK;
 }
 
-/* Collective. Through the kernel's sockets each byte costs the time of a core, which other processes may hold just
- * then; an RDMA card needs none. */
+/* Collective. Through the kernel's sockets each byte costs the time of a core, which other processes may hold
+ * just then; an RDMA card needs none. */
 static err_t find_slack(network_t *network)
 {
     static const char *const rdma[] = {"UCX", "PSM2", "libfabric", "openib", "UCT"};

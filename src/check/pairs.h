@@ -22,13 +22,13 @@ typedef struct pairs {
     /* Of the measured pairs: the least time, the median and the greatest; usual is that of the best quarter,
      * because one slow host among three or four spoils half of all pairs and the median with them. */
     double least, median, greatest, usual;
-    double limit;     /* what is above it is slow */
-    bool *slow;       /* [n × n]: pairs that nothing below explains; symmetric */
-    bool *slow_host;  /* [n]: slow to all other hosts, or to more than half of four and more */
-    double *of_host;  /* [n]: the median time of its pairs */
-    int n_groups;     /* 2 or more: hosts in groups of two and more (switches), quick inside, slow between */
-    int *group;       /* [n]; groups count from 0 in the order of their first hosts. -1: a slow host */
-    double between;   /* the median time of pairs between groups */
+    double limit;    /* what is above it is slow */
+    bool *slow;      /* [n × n]: pairs that nothing below explains; symmetric */
+    bool *slow_host; /* [n]: slow to all other hosts, or to more than half of four and more */
+    double *of_host; /* [n]: the median time of its pairs */
+    int n_groups;    /* 2 or more: hosts in groups of two and more (switches), quick inside, slow between */
+    int *group;      /* [n]; groups count from 0 in the order of their first hosts. -1: a slow host */
+    double between;  /* the median time of pairs between groups */
 } pairs_t;
 
 /* sec: n × n, of which pairs a < b are read; NaN: not measured. Free with pairs_free. */

@@ -114,8 +114,8 @@ static int begin(reach_target_t *target)
 {
     struct sockaddr_storage address;
     socklen_t length = make_address(target->to->family, target->to->bytes, target->port, &address);
-    int fd = socket(target->to->family == 4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
-                    0);
+    int fd =
+        socket(target->to->family == 4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     target->result = REACH_ERROR;
     if (fd < 0) return -1;
     int error = connect(fd, (const struct sockaddr *)&address, length) == 0 ? 0 : errno;

@@ -28,8 +28,8 @@ typedef struct reach_target {
 } reach_target_t;
 void reach_connect(reach_target_t *targets, int n, double timeout_sec);
 
-/* Says lines. results: n_hosts × n_hosts of reach_t, from the row's host to the column's; on one rank. Returns
- * how many pairs fail. */
+/* Says lines. results: n_hosts × n_hosts of reach_t, from the row's host to the column's; on one rank.
+ * Returns how many pairs fail. */
 int reach_judge(check_t *check, const int32_t *results, const char *what);
 
 #endif

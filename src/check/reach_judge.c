@@ -8,7 +8,8 @@ enum { MAX_LINES = 16 };
 
 static const char *const words[] = {"reached", "refused", "timed out", "no route", "error"};
 static const char refused[] =
-    "something there refuses: a firewall that rejects (iptables -L, nft list ruleset), or an address of another "
+    "something there refuses: a firewall that rejects (iptables -L, nft list ruleset), or an address of "
+    "another "
     "host; open the ports between the hosts, or give run.sh --ports those that are open";
 static const char silent[] =
     "a firewall or security group drops it, or the cable is out: open the ports between the hosts, or give "
@@ -67,7 +68,8 @@ int reach_judge(check_t *check, const int32_t *results, const char *what)
         for (int b = 0; b < n; b++) {
             int32_t result = results[a * n + b];
             n_fail += a != b && result != REACH_OK;
-            if (a == b || result == REACH_OK || host_fails(results, n, a) || host_fails(results, n, b)) continue;
+            if (a == b || result == REACH_OK || host_fails(results, n, a) || host_fails(results, n, b))
+                continue;
             if (n_lines++ < MAX_LINES)
                 check_line(check, check_other_host(a), what, CHECK_FAIL, advice(result), "to %s: %s",
                            name_of(check, b), words[result]);

@@ -185,4 +185,5 @@ static err_t run(check_t *check)
     return check->n_devices == check->comm->size ? look_at_nccl(check) : ERR_OK;
 }
 
-const check_case_t check_transport = {"transport", "what carries MPI's and NCCL's data between hosts", true, run};
+const check_case_t check_transport = {"transport", "what carries MPI's and NCCL's data between hosts", true,
+                                      run};

@@ -39,15 +39,20 @@ static const char *advice_for(const char *who, const char *name)
 {
     bool nccl = strcmp(who, "NCCL") == 0;
     if (strcmp(name, "efa") == 0)
-        return nccl ? "run.sh --transport efa: aws-ofi-nccl on LD_LIBRARY_PATH, FI_PROVIDER=efa; NCCL_DEBUG=INFO "
+        return nccl ? "run.sh --transport efa: aws-ofi-nccl on LD_LIBRARY_PATH, FI_PROVIDER=efa; "
+                      "NCCL_DEBUG=INFO "
                       "says why it is not taken"
-                    : "run.sh --transport efa: mpirun --mca pml cm --mca mtl ofi -x FI_PROVIDER=efa with the MPI and "
-                      "libfabric of the EFA installer; fi_info -p efa; a security group that allows all traffic to "
+                    : "run.sh --transport efa: mpirun --mca pml cm --mca mtl ofi -x FI_PROVIDER=efa with the "
+                      "MPI and "
+                      "libfabric of the EFA installer; fi_info -p efa; a security group that allows all "
+                      "traffic to "
                       "itself; ulimit -l unlimited";
     if (strcmp(name, "ib") == 0)
-        return nccl ? "run.sh --transport ib: NCCL_IB_DISABLE unset, NCCL_IB_HCA naming the devices; NCCL_DEBUG=INFO "
+        return nccl ? "run.sh --transport ib: NCCL_IB_DISABLE unset, NCCL_IB_HCA naming the devices; "
+                      "NCCL_DEBUG=INFO "
                       "says why they are not taken"
-                    : "run.sh --transport ib: mpirun --mca pml ucx with an MPI built with UCX; UCX_NET_DEVICES=mlx5_0:1; "
+                    : "run.sh --transport ib: mpirun --mca pml ucx with an MPI built with UCX; "
+                      "UCX_NET_DEVICES=mlx5_0:1; "
                       "ibv_devinfo; ulimit -l unlimited";
     return nccl ? "run.sh --transport tcp: NCCL_IB_DISABLE=1, NCCL_NET=Socket, NCCL_SOCKET_IFNAME"
                 : "run.sh --transport tcp: mpirun --mca pml ob1 --mca btl tcp,vader,self";
@@ -95,17 +100,19 @@ void transport_judge_devices(check_t *check, const fabric_t *fabric, const char 
         if (n == 0) continue;
         any = true;
         wanted |= expected && n_active > 0 && transport_is(expected, (fabric_kind_t)k);
-        /* One unused port of two is usual; a card of which nothing works is not, but RoCE's may just be free. */
+        /* One unused port of two is usual; a card of which nothing works is not, but RoCE's may just be free.
+         */
         check_line(check, where, fabric_kind_names[k],
                    n_active > 0 || k == FABRIC_ROCE ? CHECK_OK : CHECK_WARN,
                    "cable, subnet manager (ibstat), driver; ports are to be ACTIVE", "%s", names);
     }
     if (expected && strcmp(expected, "tcp") != 0 && !wanted)
-        check_line(check, where, "device", CHECK_FAIL,
-                   strcmp(expected, "efa") == 0
-                       ? "an instance with EFA on, its driver (lsmod | grep efa), /dev/infiniband in the container"
-                       : "driver and subnet manager (ibstat); /dev/infiniband in the container",
-                   "no active port for --expect-transport %s", expected);
+        check_line(
+            check, where, "device", CHECK_FAIL,
+            strcmp(expected, "efa") == 0
+                ? "an instance with EFA on, its driver (lsmod | grep efa), /dev/infiniband in the container"
+                : "driver and subnet manager (ibstat); /dev/infiniband in the container",
+            "no active port for --expect-transport %s", expected);
     else if (!any)
         check_line(check, where, "RDMA device", CHECK_SKIP, NULL, "none");
 }
@@ -118,7 +125,8 @@ static void describe(const transport_facts_t *facts, char *out, size_t n_bytes)
                  facts->use.names[0] ? " by " : "", facts->use.names, says ? " (" : "", says ? says : "",
                  says ? ")" : "");
     else
-        snprintf(out, n_bytes, "not seen in any port's counter%s%s", says ? "; it says " : "", says ? says : "");
+        snprintf(out, n_bytes, "not seen in any port's counter%s%s", says ? "; it says " : "",
+                 says ? says : "");
 }
 
 /* What may have chosen it. */

@@ -1,5 +1,5 @@
-/* What dptrain check makes of measured paths, interfaces, ports and counters, without a network; InfiniBand and EFA
- * by recorded folders of /sys and logs. RUN np=0 */
+/* What dptrain check makes of measured paths, interfaces, ports and counters, without a network; InfiniBand
+ * and EFA by recorded folders of /sys and logs. RUN np=0 */
 #include <arpa/inet.h>
 #include <math.h>
 #include <stdlib.h>
@@ -171,7 +171,8 @@ static check_t check_new(void)
     return (check_t){.options = &options, .comm = &comm, .ranks = ranks, .n_hosts = 4, .current = "network"};
 }
 
-/* Whether exactly one line is of this status and host (-1: the job) and has the words; then it is forgotten. */
+/* Whether exactly one line is of this status and host (-1: the job) and has the words; then it is forgotten.
+ */
 static bool only(check_t *check, check_status_t status, int host, const char *words)
 {
     check_lines_t lines = {0};
@@ -179,7 +180,8 @@ static bool only(check_t *check, check_status_t status, int host, const char *wo
     if (check->text) check_lines_unpack(check->text, check->n_text, &lines);
     for (int64_t i = 0; i < lines.n; i++) {
         const check_line_t *line = &lines.line[i];
-        bool this_host = host < 0 ? line->scope == CHECK_JOB : line->scope == CHECK_HOST && line->index == host;
+        bool this_host =
+            host < 0 ? line->scope == CHECK_JOB : line->scope == CHECK_HOST && line->index == host;
         n += line->status == status && this_host && strstr(line->found, words) != NULL;
         n_bad += line->status > CHECK_SKIP;
         if (line->status > CHECK_SKIP && !line->advice[0]) n_bad += 100;
@@ -256,7 +258,8 @@ static void test_shared(void)
 {
     char text[32];
     make_hosts();
-    OK(interfaces_say(false, CHECK_OK, -1, "10.0.0.0/24 (eth0)"), "what all share; IPv6 beside IPv4 is left out");
+    OK(interfaces_say(false, CHECK_OK, -1, "10.0.0.0/24 (eth0)"),
+       "what all share; IPv6 beside IPv4 is left out");
     add_address(2, "eth1", "192.168.7.1", 20);
     OK(interfaces_say(false, CHECK_WARN, 2, "eth1 192.168.0.0/20 is on this host only"), "an odd interface");
     for (int h = 0; h < 4; h++) snprintf(hosts[h].include, NET_SELECTION, "eth0");
@@ -269,9 +272,11 @@ static void test_shared(void)
         snprintf(text, sizeof text, "10.1.0.%d", h + 1);
         add_address(h, "ib0", text, 24);
     }
-    OK(interfaces_say(false, CHECK_WARN, 3, "none in 10.1.0.0/24, unlike 3 of 4 hosts"), "a host that lacks one");
+    OK(interfaces_say(false, CHECK_WARN, 3, "none in 10.1.0.0/24, unlike 3 of 4 hosts"),
+       "a host that lacks one");
     for (int h = 0; h < 4; h++) snprintf(hosts[h].exclude, NET_SELECTION, "127.0.0.1/8,eth0,ib0");
-    OK(interfaces_say(false, CHECK_FAIL, -1, "MPI is told not to use 10.0.0.0/24"), "all that is shared excluded");
+    OK(interfaces_say(false, CHECK_FAIL, -1, "MPI is told not to use 10.0.0.0/24"),
+       "all that is shared excluded");
 }
 
 static void test_not_shared(void)
@@ -282,7 +287,8 @@ static void test_not_shared(void)
         add_address(h, "docker0", "172.17.0.1", 16);
         hosts[h].n -= h == 3; /* one without Docker */
     }
-    OK(interfaces_say(false, CHECK_WARN, -1, "docker0 172.17.0.0/16 has the same address"), "Docker's bridges");
+    OK(interfaces_say(false, CHECK_WARN, -1, "docker0 172.17.0.0/16 has the same address"),
+       "Docker's bridges");
     memset(hosts, 0, sizeof hosts);
     for (int h = 0; h < 4; h++) {
         snprintf(text, sizeof text, "10.%d.0.1", h);
@@ -293,7 +299,8 @@ static void test_not_shared(void)
     net_judge(&check, hosts, subnets, net_subnets(hosts, 4, subnets), false);
     check_lines_t lines = {0};
     check_lines_unpack(check.text, check.n_text, &lines);
-    OK(lines.line[0].status == CHECK_FAIL && strstr(lines.line[0].found, "none in common"), "hosts without a way");
+    OK(lines.line[0].status == CHECK_FAIL && strstr(lines.line[0].found, "none in common"),
+       "hosts without a way");
     mem_free(&lines.line);
     mem_free(&check.text);
     make_hosts();
@@ -332,8 +339,8 @@ static void test_reach(void)
     OK(reach_says(results, CHECK_FAIL, 2, "to and from every other host: timed out"), "a host cut off");
 
     reach_ports_t ports;
-    OK(reach_ports_parse("ports", "20000-20010", &ports) == ERR_OK && ports.low == 20000 && ports.high == 20010 &&
-           reach_ports_parse("ports", NULL, &ports) == ERR_OK && ports.low == 0,
+    OK(reach_ports_parse("ports", "20000-20010", &ports) == ERR_OK && ports.low == 20000 &&
+           ports.high == 20010 && reach_ports_parse("ports", NULL, &ports) == ERR_OK && ports.low == 0,
        "a range of ports, and none");
     static const char *const wrong[] = {"20", "20-10", "0-5", "5-70000", "5-6x", "x", "-5-6"};
     int n = 0;
@@ -342,7 +349,8 @@ static void test_reach(void)
 
     net_address_t self = {.family = 4, .prefix = 8, .bytes = {127, 0, 0, 1}};
     int port, port2, fd = reach_listen(4, (reach_ports_t){0}, &port);
-    reach_target_t targets[300] = {{&self, port, REACH_ERROR}, {NULL, 0, REACH_OK}, {&self, port, REACH_ERROR}};
+    reach_target_t targets[300] = {
+        {&self, port, REACH_ERROR}, {NULL, 0, REACH_OK}, {&self, port, REACH_ERROR}};
     reach_connect(targets, 300, 5);
     OK(fd >= 0 && port > 0 && targets[0].result == REACH_OK && targets[2].result == REACH_OK, "who listens");
     int fd2 = reach_listen(4, (reach_ports_t){port, port}, &port2);
@@ -434,10 +442,12 @@ static void test_fabric(void)
                         *down = port_of(&fabric, "mlx5_1:1"), *roce = port_of(&fabric, "mlx5_2:1");
     OK(fabric.n == 5, "all ports but the loopback");
     OK(efa->kind == FABRIC_EFA && efa->active && efa->sent == 1000, "EFA, by its vendor");
-    OK(ib->kind == FABRIC_IB && ib->active && ib->sent == 100000 && !down->active, "InfiniBand, in words of 4 bytes");
+    OK(ib->kind == FABRIC_IB && ib->active && ib->sent == 100000 && !down->active,
+       "InfiniBand, in words of 4 bytes");
     OK(roce->kind == FABRIC_ROCE && strcmp(roce->driver, "mlx5_core") == 0, "RoCE");
     OK(port_of(&fabric, "eth0")->kind == FABRIC_TCP && port_of(&fabric, "eth0")->sent == 5000, "Ethernet");
-    OK(moved_by("net/eth0/statistics/tx_bytes", "1105000", 1000000, true, FABRIC_TCP, "eth0"), "TCP moved it");
+    OK(moved_by("net/eth0/statistics/tx_bytes", "1105000", 1000000, true, FABRIC_TCP, "eth0"),
+       "TCP moved it");
     OK(moved_by("infiniband/rdmap16s27/ports/1/hw_counters/tx_bytes", "1101000", 1000000, false, FABRIC_EFA,
                 "rdmap16s27:1"),
        "EFA moved it");
@@ -473,8 +483,10 @@ static void test_transport(void)
 {
     fabric_t fabric;
     check_t check = check_new();
-    OK(transport_says(NULL, true, FABRIC_TCP, CHECK_WARN, "TCP by port0 (tcp), though there is"), "sockets beside EFA");
-    OK(transport_says("efa", true, FABRIC_TCP, CHECK_FAIL, "TCP by port0 (tcp), not efa"), "EFA was expected");
+    OK(transport_says(NULL, true, FABRIC_TCP, CHECK_WARN, "TCP by port0 (tcp), though there is"),
+       "sockets beside EFA");
+    OK(transport_says("efa", true, FABRIC_TCP, CHECK_FAIL, "TCP by port0 (tcp), not efa"),
+       "EFA was expected");
     OK(transport_says("ib", true, FABRIC_TCP, CHECK_FAIL, "not ib"), "InfiniBand was");
     OK(transport_says("ib", true, FABRIC_ROCE, CHECK_OK, "RoCE by port0"), "RoCE goes for it");
     OK(transport_says("efa", true, FABRIC_EFA, CHECK_OK, "EFA by port0"), "EFA it is");
