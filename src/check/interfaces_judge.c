@@ -13,19 +13,19 @@ static void judge_partial(check_t *check, const net_host_t *hosts, const net_sub
     bool few = 2 * s->n_hosts <= check->n_hosts;
     bool chosen = hosts[0].include[0] != '\0';
     check_status_t status = s->used && !chosen ? CHECK_WARN : CHECK_OK;
-    const char *subnet = net_subnet_text(&s->first).text;
+    net_text_t subnet = net_subnet_text(&s->first);
     for (int h = 0; h < check->n_hosts; h++) {
         const net_address_t *mine = net_find(&hosts[h], s);
         if ((mine != NULL) != few) continue;
         if (!few)
             check_line(check, check_other_host(h), "interfaces", status, choose,
-                       "none in %s, unlike %d of %d hosts", subnet, s->n_hosts, check->n_hosts);
+                       "none in %s, unlike %d of %d hosts", subnet.text, s->n_hosts, check->n_hosts);
         else if (s->n_hosts == 1)
             check_line(check, check_other_host(h), "interfaces", status, choose,
-                       "%s %s is on this host only%s", mine->interface, subnet, s->used ? "" : "; not used");
+                       "%s %s is on this host only%s", mine->interface, subnet.text, s->used ? "" : "; not used");
         else
             check_line(check, check_other_host(h), "interfaces", status, choose,
-                       "%s %s is on %d of %d hosts only%s", mine->interface, subnet, s->n_hosts,
+                       "%s %s is on %d of %d hosts only%s", mine->interface, subnet.text, s->n_hosts,
                        check->n_hosts, s->used ? "" : "; not used");
     }
 }
