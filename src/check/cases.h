@@ -5,7 +5,7 @@
 #include "check/check.h"
 
 extern const check_case_t check_topology, check_gpu, check_host_case, check_clock, check_versions,
-    check_shared;
+    check_shared, check_network, check_transport;
 
 /* What to do where a file system gives no answer. */
 extern const char check_hung_advice[];

@@ -11,8 +11,9 @@
 #include "cluster/topo.h"
 #include "comm/watchdog.h"
 
-const check_case_t *const check_cases[] = {
-    &check_topology, &check_gpu, &check_host_case, &check_clock, &check_versions, &check_shared, NULL};
+const check_case_t *const check_cases[] = {&check_topology, &check_gpu,       &check_host_case,
+                                           &check_clock,    &check_versions,  &check_shared,
+                                           &check_network,  &check_transport, NULL};
 
 /* Whether a list like "gpu,clock" has the word. */
 static bool listed(const char *list, const char *word)

@@ -15,6 +15,7 @@ extern const char *const check_status_names[]; /* "ok", "skip", "warn", "fail" *
 
 typedef struct check_options {
     const char *only, *skip, *json, *data, *config, *shared, *out;
+    const char *ports, *expect_transport, *infiniband;
     int64_t shared_bytes;
     double shared_timeout_sec, smi_timeout_sec;
     bool list;

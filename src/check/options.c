@@ -2,6 +2,8 @@
 #include <string.h>
 
 #include "check/check.h"
+#include "check/reach.h"
+#include "check/transport.h"
 
 #define FIELD(name) offsetof(check_options_t, name)
 static const opt_t table[] = {
@@ -24,6 +26,12 @@ static const opt_t table[] = {
      "until what one host wrote there must be seen by all", false},
     {"smi-timeout", OPT_REAL, FIELD(smi_timeout_sec), "30", 0.1, 3600, NULL, "SEC",
      "until nvidia-smi must have answered", false},
+    {"ports", OPT_STRING, FIELD(ports), NULL, 0, 0, NULL, "LO-HI",
+     "ports that hosts must reach on each other; default: MPI's range where one is set, else any", false},
+    {"expect-transport", OPT_CHOICE, FIELD(expect_transport), NULL, 0, 0, transport_names, NULL,
+     "fail where MPI or NCCL moves data between hosts by something else", false},
+    {"infiniband", OPT_STRING, FIELD(infiniband), "/sys/class/infiniband", 0, 0, NULL, "DIR",
+     "where the kernel lists InfiniBand and EFA devices", true},
 };
 
 err_t check_options_bind(check_options_t *options, opt_group_t groups[CHECK_N_GROUPS])
@@ -59,5 +67,7 @@ static err_t check_names(const char *option, const char *list)
 err_t check_options_check(const check_options_t *options)
 {
     TRY(check_names("only", options->only));
-    return check_names("skip", options->skip);
+    TRY(check_names("skip", options->skip));
+    reach_ports_t ports;
+    return reach_ports_parse("ports", options->ports, &ports);
 }

@@ -13,8 +13,8 @@ const cmd_t cmds[] = {
     {"bench", "measure the cluster", cmd_bench},
     {"report", "records of train and bench as tables, CSV or Markdown", cmd_report},
     {"data", "make data: synth", cmd_data},
-    {"hosts", "hostfile, list or YAML of hosts: show, hostfile, ssh-config", cmd_hosts},
     {"check", "prove hosts, GPUs, network and folders before a job starts", cmd_check},
+    {"hosts", "hostfile, list or YAML of hosts: show, hostfile, ssh-config", cmd_hosts},
     {"info", "what this build has; the layers of a model", cmd_info},
     {NULL, NULL, NULL},
 };

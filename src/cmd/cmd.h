@@ -26,8 +26,8 @@ err_t cmd_checkpoint(const cmd_context_t *context);
 err_t cmd_bench(const cmd_context_t *context);
 err_t cmd_data(const cmd_context_t *context);
 err_t cmd_report(const cmd_context_t *context);
-err_t cmd_hosts(const cmd_context_t *context);
 err_t cmd_check(const cmd_context_t *context);
+err_t cmd_hosts(const cmd_context_t *context);
 err_t cmd_info(const cmd_context_t *context);
 
 /* Finds and runs what argv names; no subcommand means train. */
