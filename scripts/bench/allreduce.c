@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "base/stats.h"
 #include "cluster/mpi_error.h"
-#include "comm/comm.h"
+#include "comm/buffer.h"
 
 /* Seconds that one sample lasts, at least: longer than a clock tick and than a wake-up. */
 static const double sample_sec = 2e-4;

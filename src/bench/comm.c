@@ -7,6 +7,7 @@
 #include "bench/cases.h"
 #include "bench/comm_case.h"
 #include "cluster/machine.h"
+#include "comm/device.h"
 
 #define FIELD(name) offsetof(bench_comm_options_t, name)
 static const char *const inplace_words[] = {"both", "in", "out", NULL};

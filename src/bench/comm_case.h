@@ -5,6 +5,7 @@
 #include "bench/bench.h"
 #include "bench/comm_check.h"
 #include "bench/comm_plan.h"
+#include "comm/buffer.h"
 #include "ops/mirror.h"
 
 typedef struct bench_comm_options {

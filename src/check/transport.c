@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "check/cases.h"
 #include "comm/collective.h"
+#include "comm/buffer.h"
 #include "comm/device.h"
 
 static const char net_folder[] = "/sys/class/net";

@@ -2,7 +2,8 @@
 #ifndef COMM_COMM_IMPL_H
 #define COMM_COMM_IMPL_H
 
-#include "comm/comm.h"
+#include "comm/buffer.h"
+#include "comm/device.h"
 
 /* Fill in a zeroed comm. On failure they leave nothing allocated; MPI, once begun, stays begun. */
 err_t comm_self_open(comm_t *comm);

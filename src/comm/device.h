@@ -4,6 +4,28 @@
 
 #include "comm/comm.h"
 
+/* The GPU of this rank, for comm_use_device. */
+typedef struct comm_device {
+    int index;        /* cudaSetDevice's */
+    const char *uuid; /* the same for two ranks that share a GPU */
+    const char *name, *pci;
+    void *stream; /* cudaStream_t: gradients are made and used in its order */
+    /* To bfloat16 and back on a stream, see backend_t; for gradients that travel so. */
+    err_t (*narrow)(const float *from, uint16_t *to, int64_t n, void *stream);
+    err_t (*widen)(const uint16_t *from, float *to, int64_t n, void *stream);
+} comm_device_t;
+
+/* Collective, after comm_open and before any buffer, by ranks that compute on GPUs, all of them. Two ranks on
+ * one GPU are ERR_USAGE unless the options' share_gpu says so; GPUs that differ are warned of. Gradient buffers
+ * then lie on the GPUs and are summed by NCCL, where the options choose it: `nccl`, or `auto` when no GPU is
+ * shared. Otherwise everything stays as it was, and who uses a buffer copies it to host memory and back.
+ * ERR_USAGE for wire_bf16 where MPI sums. ERR_PEER naming the hosts that did not arrive when NCCL does not come up
+ * in time. */
+err_t comm_use_device(comm_t *comm, const comm_device_t *device);
+
+/* Whether buffers to come lie on the GPUs. */
+bool comm_on_device(const comm_t *comm);
+
 /* The GPU of a rank, as every rank knows it. */
 typedef struct comm_gpu {
     int rank;

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/version.h"
+#include "comm/device.h"
 
 static const char *const switches[] = {"auto", "on", "off", NULL};
 static const char *const wires[] = {"fp32", "bf16", NULL};

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "comm/comm.h"
+#include "comm/buffer.h"
 #include "comm/watchdog.h"
 #include "tests/mpi/everyone.h"
 

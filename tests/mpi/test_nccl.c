@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "comm/buffer.h"
 #include "comm/device.h"
 #include "comm/watchdog.h"
 #include "ops/backend.h"

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "comm/clock.h"
-#include "comm/comm.h"
+#include "comm/buffer.h"
 #include "comm/watchdog.h"
 #include "tests/tap.h"
 
