@@ -5,8 +5,8 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "check/cases.h"
-#include "comm/collective.h"
 #include "comm/buffer.h"
+#include "comm/collective.h"
 #include "comm/device.h"
 
 static const char net_folder[] = "/sys/class/net";
