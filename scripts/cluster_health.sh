@@ -76,8 +76,7 @@ table=$("$program" hosts show --format tsv "${filters[@]}" "$hosts") || exit
 # Names of all hosts.
 mapfile -t names < <(cut -f 1 <<<"$table")
 
-work=$(mktemp -d "${TMPDIR:-/tmp}/dptrain-health.XXXXXX") || die 4 "cannot make a folder in ${TMPDIR:-/tmp}"
-trap 'rm -rf "$work"' EXIT
+make_work health
 
 # Sets code. The time limit sends run.sh SIGTERM, which ends the job in its order. What it says goes to FILE.
 start_check() { # FILE ARGUMENTS...
