@@ -172,16 +172,16 @@ if [[ ${#host_name[@]} -gt 0 ]]; then
     if [[ $several == yes && $hosts_shell == ssh ]]; then hosts_ssh "$ssh_port" "$work"; fi
     if [[ $checks == yes ]]; then
         probe_hosts "$work" "$program" "$wdir_wanted" "$prefix"
-        if [[ $launcher == mpirun ]] && bind_to_gpus; then near_gpus=yes && drop_binding; fi
+        if [[ $launcher == mpirun ]] && ranks_bind_to_gpus; then near_gpus=yes && ranks_drop_binding; fi
     fi
 fi
 if [[ $several == yes ]]; then
     network_flags
     [[ -z $prefix ]] || part_flags+=(--prefix "$prefix")
 fi
-[[ -z $ports ]] || port_flags $((10#${ports%-*})) $((10#${ports#*-}))
+[[ -z $ports ]] || network_port_flags $((10#${ports%-*})) $((10#${ports#*-}))
 [[ -z $wdir && $several == no ]] || part_flags+=(--wdir "$wdir_wanted")
-compose "$@"
+ranks_compose "$@"
 
 # What makes up for a lost rank.
 restart='restart with --resume auto'

@@ -125,7 +125,6 @@ config_for() { # IDENTITY_FILE
     done
 }
 
-
 # The hosts that failed before any pair could be tried.
 host_lines() {
     local i cause advice
@@ -163,21 +162,21 @@ setup() {
     local i key_text public_text known_text config_text
     (umask 077 && mkdir -p ~/.ssh && touch "$known") || die 4 "cannot write ~/.ssh"
     make_key
-    hosts_each scan_host "${!host_name[@]}"
+    hosts_each keys_scan "${!host_name[@]}"
     count_healthy
-    for i in "${healthy[@]}"; do pin_host "$i"; done
+    for i in "${healthy[@]}"; do keys_pin "$i"; done
     # shellcheck disable=SC2088 # ssh's own
     known_text=$(cat "$known") config_text=$(config_for '~/.ssh/dptrain_ed25519')
-    remote_script "key_text public_text known_text config_text" "install_login install_files put_file" >"$work/script"
-    enter_all
+    remote_script "key_text public_text known_text config_text" "files_install_login files_install files_put" >"$work/script"
+    login_all
     # Here, too, and last: where this machine is one of the hosts this is theirs, unless the key is elsewhere.
-    # shellcheck disable=SC2034 # remote_script's and install_files's
+    # shellcheck disable=SC2034 # remote_script's and files_install's
     key_text=''
     [[ $key == "$HOME/.ssh/dptrain_ed25519" ]] || config_text=$(config_for "\"$key\"")
-    (install_files) || die 4 "cannot write ~/.ssh/config"
+    (files_install) || die 4 "cannot write ~/.ssh/config"
     count_healthy
     host_lines
-    verify
+    verify_all
 }
 
 remove() {
@@ -186,15 +185,15 @@ remove() {
     # Where this machine is one of the hosts, its files may not go before the others' have.
     touch ~/.ssh/dptrain_remove.$token
     trap '((BASHPID != $$)) || rm -rf "$work" ~/.ssh/dptrain_remove.'"$token" EXIT
-    remote_script "timeout" "remove_files put_file" "$token" >"$work/script"
-    enter_all
+    remote_script "timeout" "files_remove files_put" "$token" >"$work/script"
+    login_all
     host_lines
     rm -f ~/.ssh/dptrain_remove.$token
     if ((failures > 0)); then
         note "what is here stays, to repeat this when these are repaired; or leave them out by --exclude"
         return
     fi
-    (remove_files none) || die 4 "cannot write ~/.ssh"
+    (files_remove none) || die 4 "cannot write ~/.ssh"
     note "removed from ${#host_name[@]} hosts and from here"
 }
 
@@ -205,7 +204,7 @@ for i in "${!host_name[@]}"; do resolve_host "$i"; done
 count_healthy
 case $mode in
 setup) setup ;;
-check) verify ;;
+check) verify_all ;;
 remove) remove ;;
 esac
 ((failures == 0)) || exit 1

@@ -5,7 +5,7 @@
 job_env=() host_extra=()
 
 # A name that looks like a secret's. A PKEY is InfiniBand's number of a partition.
-is_secret() { # NAME
+env_is_secret() { # NAME
     [[ ${1^^} =~ TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL || (${1^^} == *KEY* && ${1^^} != *PKEY*) ]]
 }
 
@@ -14,7 +14,7 @@ env_of_prefixes() {
     local name
     for name in "${!NCCL_@}" "${!UCX_@}" "${!FI_@}" "${!DPTRAIN_@}" "${!OMPI_@}"; do
         [[ ${!name@a} == *x* ]] || continue
-        if is_secret "$name"; then
+        if env_is_secret "$name"; then
             note "$name is not passed on: its name looks like a secret's"
             unset "$name"
         elif [[ $name != OMPI_* ]]; then
@@ -33,7 +33,7 @@ env_read() { # FILE
         [[ ! $line =~ ^[[:space:]]*(#|$) ]] || continue
         [[ $line =~ ^[A-Za-z_][A-Za-z0-9_]*= ]] || die 2 "$1, line $n: not NAME=VALUE: $line"
         name=${line%%=*}
-        if is_secret "$name"; then
+        if env_is_secret "$name"; then
             note "$1, line $n: $name is not passed on: its name looks like a secret's"
         else
             env_lines+=("$line")
@@ -61,7 +61,7 @@ env_of_files() { # [FILE...]
 }
 
 # Unless something has said it already.
-job_default() { # NAME VALUE
+env_default() { # NAME VALUE
     local old
     for old in "${job_env[@]}"; do [[ ${old%%=*} != "$1" ]] || return 0; done
     job_env+=("$1=$2")
@@ -74,7 +74,7 @@ env_of_hosts() {
         own=() shared=()
         [[ ${host_envs[i]} == - ]] || IFS=$'\t' read -ra shared <<<"${host_envs[i]}"
         for line in "${shared[@]}"; do
-            if is_secret "${line%%=*}"; then
+            if env_is_secret "${line%%=*}"; then
                 note "shared_envs: ${line%%=*} is not passed on: its name looks like a secret's"
             else
                 env_put own "$line"

@@ -6,7 +6,7 @@ mpirun_pid='' stage=running why='''' deadline=0 n_signals=0
 printf -v job_id '%(%s)T.%s.%s' -1 $$ $RANDOM
 
 # What rank 0 prints goes through here, so that its first byte shows that the job has started.
-forward() {
+job_forward() {
     trap '' INT HUP TERM USR1
     dd bs=1 count=1 of="$work/first" status=none
     if [[ -s $work/first ]]; then
@@ -15,18 +15,18 @@ forward() {
     fi
 }
 
-# Each step is harder than the one before; the deadline leads to the next.
-harder() { # STAGE SECONDS
+# Each stage is harder than the one before; the deadline leads to the next.
+job_press() { # STAGE SECONDS
     stage=$1 deadline=$((SECONDS + $2))
     case $stage in
     asked) kill -USR1 "$mpirun_pid" ;;
     told) kill -TERM "$mpirun_pid" ;;
-    killed) local_ranks && kill -KILL "$mpirun_pid" "${ranks[@]}" ;;
+    killed) job_local_ranks && job_session && kill -KILL "$mpirun_pid" "${ranks[@]}" "${session[@]}" ;;
     esac 2>/dev/null || true
 }
 
 # shellcheck disable=SC2317 # the traps call it
-on_signal() { # NAME
+job_on_signal() { # NAME
     [[ $stage == running || $stage == asked ]] || return 0
     # Schedulers send SIGUSR1, and mean the same; it never ends the job at once.
     [[ $1 != USR1 || $stage == running ]] || return 0
@@ -34,23 +34,35 @@ on_signal() { # NAME
     why="the job was stopped by SIG$1"
     if [[ $1 == USR1 && ! -e $work/started ]]; then
         note "SIGUSR1: the job has not started yet; ending it" 2>&"$err"
-        harder told 10
+        job_press told 10
     elif [[ $stage == running && $n_signals -le 1 && -e $work/started ]]; then
         note "SIG$1: asking the job for a checkpoint and its end within $grace s; once more ends it at once" 2>&"$err"
-        harder asked "$grace"
+        job_press asked "$grace"
     else
-        harder told 10
+        job_press told 10
     fi
 }
 
 # Sets the array ranks: mpirun's children on this host that run the program; none where /proc does not tell.
-local_ranks() {
+job_local_ranks() {
     local pid pids name
     ranks=()
     read -ra pids <<<"$(cat "/proc/$mpirun_pid/task/"*/children 2>/dev/null)"
     for pid in "${pids[@]}"; do
         read -r name 2>/dev/null <"/proc/$pid/comm" || continue
         if [[ $name == "${program_name:0:15}" ]]; then ranks+=("$pid"); fi
+    done
+}
+
+# Sets the array session: what mpirun has started, its ssh for other hosts, too, which else would hold the job's output.
+job_session() {
+    local stat line fields
+    session=()
+    for stat in /proc/[0-9]*/stat; do
+        # Behind the name, which may have spaces: state, parent, group, session.
+        read -r line 2>/dev/null <"$stat" || continue
+        read -ra fields <<<"${line##*) }"
+        if [[ ${fields[3]} == "$mpirun_pid" ]]; then stat=${stat#/proc/} session+=("${stat%/stat}"); fi
     done
 }
 
@@ -63,7 +75,7 @@ job_alive() { # JOB
 # answered and have none; a host that does not answer has none that could go on, but when nobody answers for long, the ranks
 # are as good as gone.
 far_ranks=yes far_asked=0 far_pid='' far_silent=0
-look_far() {
+job_look_far() {
     if [[ -n $far_pid ]]; then
         if kill -0 "$far_pid" 2>/dev/null; then return; fi
         wait "$far_pid" 2>/dev/null || true
@@ -77,38 +89,38 @@ look_far() {
     fi
 }
 
-has_ranks() {
-    local_ranks
+job_has_ranks() {
+    job_local_ranks
     [[ ${#ranks[@]} -eq 0 ]] || return 0
     [[ ${#host_name[@]} -gt 0 && " ${host_local[*]} " != *" yes "* && $launcher == mpirun ]] || return 1
-    look_far
+    job_look_far
     [[ $far_ranks == yes ]]
 }
 
 # Looks at the deadlines. With a host's link cut, mpirun can stay for minutes after its ranks have left.
 had_ranks=no ranks_gone_at=''
-check_deadlines() {
+job_check_deadlines() {
     if [[ $stage != running ]]; then
         if ((SECONDS < deadline)); then return; fi
-        if [[ $stage == asked ]]; then harder told 10; else harder killed 600; fi
+        if [[ $stage == asked ]]; then job_press told 10; else job_press killed 600; fi
     elif [[ ! -e $work/started ]] && ((timeout_start > 0 && SECONDS >= timeout_start)); then
         why="the job printed nothing within $timeout_start s (--timeout-start)"
-        harder told 10
-    elif has_ranks; then
+        job_press told 10
+    elif job_has_ranks; then
         had_ranks=yes ranks_gone_at=''
     elif [[ $had_ranks == yes ]]; then
         ranks_gone_at=${ranks_gone_at:-$SECONDS}
         if ((SECONDS - ranks_gone_at >= 15)); then
             why="mpirun outlived its ranks"
             # It would wait for daemons that it cannot reach, and then crash.
-            if [[ $several == yes ]]; then harder killed 600; else harder told 10; fi
+            if [[ $several == yes ]]; then job_press killed 600; else job_press told 10; fi
         fi
     fi
 }
 
 # Runs on the hosts. Removes what is left of the job there: processes, OpenMPI's shared memory and session folders, all by
 # this job's numbers. Says how many.
-sweep_host() { # JOB FAMILY MPIRUN
+job_sweep_host() { # JOB FAMILY MPIRUN
     local job=$1 family=$2 mpirun=$3 n=0 files=0 environ pid hex daemon name path
     while read -r environ; do
         pid=${environ#/proc/} pid=${pid%/environ}
@@ -128,7 +140,7 @@ sweep_host() { # JOB FAMILY MPIRUN
     ((n + files == 0)) || echo "swept $n processes, $files files and folders"
 }
 
-sweep() {
+job_sweep() {
     local family='' uri i said code
     read -r uri 2>/dev/null <"$work/uri" || true
     # OpenMPI 4: the first is the number that its daemons and, but one more, its ranks are known by.
@@ -140,7 +152,7 @@ sweep() {
     fi
     # It has its deadline, and nothing is left to be ended by a signal.
     trap '' TERM INT HUP USR1
-    remote_script '' sweep_host "$job_id" "$family" "$mpirun_pid" | hosts_ask "$work/sweep" 15 2>/dev/null
+    remote_script '' job_sweep_host "$job_id" "$family" "$mpirun_pid" | hosts_ask "$work/sweep" 15 2>/dev/null
     for i in "${!host_name[@]}"; do
         read -r code <"$work/sweep/$i.code"
         said=$(tail -n 1 "$work/sweep/$i.out")
@@ -151,30 +163,30 @@ sweep() {
 }
 
 # With the job's leftovers, as die.
-die_swept() { # CODE MESSAGE
+job_die() { # CODE MESSAGE
     (die "$1" "$2") || true
-    sweep
+    job_sweep
     exit "$1"
 }
 
 # Ends with the exit code for mpirun's, and one message where dptrain cannot have given one.
-finish() { # CODE
+job_finish() { # CODE
     local code=$1 flags=() flag
     if [[ $stage == told || $stage == killed || ($stage == asked && $code -gt 5) ]]; then
-        die_swept 5 "$why; $restart"
+        job_die 5 "$why; $restart"
     fi
     if [[ ! -e $work/started && $launcher == mpirun ]] && ((code == 1 || code > 128)); then
         # -q silences mpirun's own reasons; so start again without it, only to look for the program.
         for flag in "${MPI_FLAGS[@]}"; do [[ $flag == -q ]] || flags+=("$flag"); done
         timeout 60 mpirun "${flags[@]}" "${try[@]}" test -x "$program" >&2 ||
-            die_swept 4 "mpirun could not start $program on every host (its code was $code)"
+            job_die 4 "mpirun could not start $program on every host (its code was $code)"
     fi
-    if ((code == 5)); then sweep; fi
+    if ((code == 5)); then job_sweep; fi
     ((code > 5)) || exit "$code"
     if ((code > 128 && code < 193)); then
-        die_swept 5 "a rank was killed by signal $((code - 128)) (SIG$(kill -l $((code - 128)))); $restart"
+        job_die 5 "a rank was killed by signal $((code - 128)) (SIG$(kill -l $((code - 128)))); $restart"
     fi
-    die_swept 5 "$launcher ended with code $code, as when a host is lost; $restart"
+    job_die 5 "$launcher ended with code $code, as when a host is lost; $restart"
 }
 
 job_run() {
@@ -182,13 +194,13 @@ job_run() {
     # A trap writes here: it may come while stderr is elsewhere.
     exec {err}>&2
     mkfifo "$work/stdout"
-    forward <"$work/stdout" {err}>&- &
+    job_forward <"$work/stdout" {err}>&- &
     forward_pid=$!
-    trap 'on_signal TERM' TERM
-    trap 'on_signal INT' INT
-    trap 'on_signal HUP' HUP
-    trap 'on_signal USR1' USR1
-    # setsid: Ctrl-C reaches mpirun through on_signal only.
+    trap 'job_on_signal TERM' TERM
+    trap 'job_on_signal INT' INT
+    trap 'job_on_signal HUP' HUP
+    trap 'job_on_signal USR1' USR1
+    # setsid: Ctrl-C reaches mpirun through job_on_signal only.
     setsid "${command[@]}" </dev/null >"$work/stdout" {err}>&- &
     mpirun_pid=$!
     SECONDS=0
@@ -196,13 +208,13 @@ job_run() {
         sleep 1 &
         tick=$!
         status=0
-        # The shell's own words when mpirun was killed would say nothing that finish does not.
+        # The shell's own words when mpirun was killed would say nothing that job_finish does not.
         { wait -n -p ended "$mpirun_pid" "$tick"; } 2>/dev/null || status=$?
         # A signal ends the wait too; `ended` is empty then.
         [[ ${ended:-} != "$mpirun_pid" ]] || code=$status
         # 127: the shell has already noted its end.
         if [[ -z ${ended:-} && $status -eq 127 ]]; then code=0 && wait "$mpirun_pid" || code=$?; fi
-        [[ -n $code ]] || check_deadlines
+        [[ -n $code ]] || job_check_deadlines
         kill "$tick" 2>/dev/null || true
     done
     # The rest of the output; but a stray process that still holds the pipe must not keep us.
@@ -211,5 +223,5 @@ job_run() {
         sleep 0.02
     done
     { kill -KILL "$forward_pid" && wait "$forward_pid"; } 2>/dev/null || true
-    finish "$code"
+    job_finish "$code"
 }

@@ -43,13 +43,13 @@ network_choose() { # WISH
     local wish=$1 found why i name
     network_subnets >"$work/subnets"
     for i in "${!host_name[@]}"; do
-        if fact "$i" noip >/dev/null && [[ -z $wish || $wish == */* ]]; then
+        if probe_fact "$i" noip >/dev/null && [[ -z $wish || $wish == */* ]]; then
             die 4 "${host_name[i]} has no ip command (iproute2) to ask for addresses; --interface NAME says which one to take"
         fi
     done
     if [[ -n $wish && $wish != */* ]]; then
         for i in "${!host_name[@]}"; do
-            fact "$i" noip >/dev/null || awk -v i="$i" -v name="$wish" '$2 == i && $3 == name { found = 1 } END { exit !found }' \
+            probe_fact "$i" noip >/dev/null || awk -v i="$i" -v name="$wish" '$2 == i && $3 == name { found = 1 } END { exit !found }' \
                 "$work/subnets" || die 4 "--interface $wish: ${host_name[i]} has none of that name with an address:$(network_of "$i")"
             interfaces[i]=$wish
         done
@@ -103,9 +103,9 @@ network_rank() { # WISH
 transport_choose() { # WISH
     local i efa=0 ib=0 roce=0 n=${#host_name[@]} lacks_efa='' lacks_ib='' why
     for i in "${!host_name[@]}"; do
-        if fact "$i" rdma | grep -q '^[^ ]* efa '; then efa=$((efa + 1)); else lacks_efa+=" ${host_name[i]}"; fi
-        if fact "$i" rdma | grep -q ' ACTIVE InfiniBand$'; then ib=$((ib + 1)); else lacks_ib+=" ${host_name[i]}"; fi
-        if fact "$i" rdma | grep -v '^[^ ]* efa ' | grep -q ' ACTIVE Ethernet$'; then roce=$((roce + 1)); fi
+        if probe_fact "$i" rdma | grep -q '^[^ ]* efa '; then efa=$((efa + 1)); else lacks_efa+=" ${host_name[i]}"; fi
+        if probe_fact "$i" rdma | grep -q ' ACTIVE InfiniBand$'; then ib=$((ib + 1)); else lacks_ib+=" ${host_name[i]}"; fi
+        if probe_fact "$i" rdma | grep -v '^[^ ]* efa ' | grep -q ' ACTIVE Ethernet$'; then roce=$((roce + 1)); fi
     done
     transport=$1
     case $1 in
@@ -132,7 +132,7 @@ transport_choose() { # WISH
 transport_check_efa() {
     local i folder
     for i in "${!host_name[@]}"; do
-        folder=$(fact "$i" ofi | head -n 1) || true
+        folder=$(probe_fact "$i" ofi | head -n 1) || true
         if [[ -z $folder ]]; then
             note "${host_name[i]}: aws-ofi-nccl is not where Amazon's installer puts it; NCCL needs its libnccl-net.so in \
 LD_LIBRARY_PATH (--env-file), and stops without, because of NCCL_NET"
@@ -150,45 +150,45 @@ transport_flags() {
     # MPI carries little beside NCCL: it goes over TCP, without the matching layer that would open libfabric as well.
     efa)
         MPI_FLAGS+=(--mca pml ob1 --mca btl "tcp,$shared,self")
-        job_default FI_PROVIDER efa
-        job_default FI_EFA_USE_DEVICE_RDMA 1
+        env_default FI_PROVIDER efa
+        env_default FI_EFA_USE_DEVICE_RDMA 1
         # Named, so that its absence is NCCL's error and not a slow run.
-        job_default NCCL_NET 'AWS Libfabric'
+        env_default NCCL_NET 'AWS Libfabric'
         ;;
     ib)
         MPI_FLAGS+=(--mca pml ucx)
         ((mpi_major >= 5)) || MPI_FLAGS+=(--mca btl ^openib)
-        job_default NCCL_NET IB
+        env_default NCCL_NET IB
         ;;
     tcp)
         MPI_FLAGS+=(--mca pml ob1 --mca btl "tcp,$shared,self")
-        job_default NCCL_NET Socket
+        env_default NCCL_NET Socket
         ;;
     esac
 }
 
-interface_flags() {
+network_interface_flags() {
     local i names=()
-    runtime_flag oob_tcp_if_include prte_if_include "$subnet"
+    ranks_runtime_flag oob_tcp_if_include prte_if_include "$subnet"
     MPI_FLAGS+=(--mca btl_tcp_if_include "$subnet")
     [[ -z ${NCCL_SOCKET_IFNAME:-} ]] || return 0
     mapfile -t names < <(printf '%s\n' "${interfaces[@]}" | sort -u)
     # NCCL takes names, not subnets; = is for exactly this name.
     if ((${#names[@]} == 1)); then
-        job_default NCCL_SOCKET_IFNAME "=${names[0]}"
+        env_default NCCL_SOCKET_IFNAME "=${names[0]}"
     else
         for i in "${!host_name[@]}"; do host_extra[i]+="-x"$'\n'"NCCL_SOCKET_IFNAME==${interfaces[i]}"$'\n'; done
     fi
 }
 
 # NCCL has no setting: it listens where the system's ephemeral range lets it.
-port_flags() { # LOW HIGH
+network_port_flags() { # LOW HIGH
     local i low high
     MPI_FLAGS+=(--mca btl_tcp_port_min_v4 "$1" --mca btl_tcp_port_range_v4 "$(($2 - $1 + 1))")
-    runtime_flag oob_tcp_dynamic_ipv4_ports oob_tcp_dynamic_ipv4_ports "$1-$2"
+    ranks_runtime_flag oob_tcp_dynamic_ipv4_ports oob_tcp_dynamic_ipv4_ports "$1-$2"
     [[ -n $facts ]] || return 0
     for i in "${!host_name[@]}"; do
-        read -r low high <<<"$(fact "$i" ephemeral)"
+        read -r low high <<<"$(probe_fact "$i" ephemeral)"
         if [[ -n ${high:-} ]] && ((low < $1 || high > $2)); then
             note "${host_name[i]}: NCCL's ports are the system's, $low-$high: sysctl net.ipv4.ip_local_port_range='$1 $2' limits them"
         fi
@@ -204,7 +204,7 @@ network_flags() {
         [[ -n $interface && $transport != auto ]] || die 2 "--no-checks needs --interface and --transport"
         subnet=$interface
     fi
-    spawn_flags "$tree"
-    interface_flags
+    ranks_spawn_flags "$tree"
+    network_interface_flags
     transport_flags
 }

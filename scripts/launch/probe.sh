@@ -61,21 +61,21 @@ probe_hosts() { # FOLDER PROGRAM WDIR PREFIX
 # Says everything that stands in the way.
 probe_judge() { # INDEX HASH PROGRAM WDIR
     local who=${host_name[$1]} ok=yes
-    if ! fact "$1" end >/dev/null; then
+    if ! probe_fact "$1" end >/dev/null; then
         hosts_cause "$facts" "$1" "${DPTRAIN_ASK_SECONDS:-20}"
         note "$who: cannot be asked over $hosts_shell: $CAUSE${ADVICE:+ -> $ADVICE}"
         return 1
     fi
-    case $(fact "$1" program) in
+    case $(probe_fact "$1" program) in
     missing) note "$who: there is no program $3: copy it there (scripts/on_hosts.sh --copy), or share its folder"; ok=no ;;
     "$2") ;;
     *) note "$who: $3 is another program than here (its SHA-256 differs): copy it there (scripts/on_hosts.sh --copy)"; ok=no ;;
     esac
-    if [[ $(fact "$1" wdir) != ok ]]; then
+    if [[ $(probe_fact "$1" wdir) != ok ]]; then
         note "$who: there is no folder $4 to run in: make it, mount it, or name another by --wdir"
         ok=no
     fi
-    if [[ $(fact "$1" orted) != yes && $launcher == mpirun && ${host_local[$1]} == no && $hosts_shell == ssh ]]; then
+    if [[ $(probe_fact "$1" orted) != yes && $launcher == mpirun && ${host_local[$1]} == no && $hosts_shell == ssh ]]; then
         note "$who: OpenMPI's orted is not in the PATH of a shell without a terminal: install OpenMPI, or set PATH in .bashrc"
         ok=no
     fi
@@ -83,6 +83,6 @@ probe_judge() { # INDEX HASH PROGRAM WDIR
 }
 
 # The values of host I's facts of this name, a line each; fails where there are none.
-fact() { # I KEY
+probe_fact() { # I KEY
     awk -v key="$2" '$1 == key { sub("^[^ ]* ?", ""); print; found = 1 } END { exit !found }' "$facts/$1.out"
 }

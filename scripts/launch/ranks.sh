@@ -3,29 +3,29 @@
 # each. Sourced by run.sh.
 
 # A setting of the runtime: ORTE of OpenMPI 4, PRRTE of 5.
-runtime_flag() { # NAME_IN_4 NAME_IN_5 VALUE
+ranks_runtime_flag() { # NAME_IN_4 NAME_IN_5 VALUE
     if ((mpi_major < 5)); then MPI_FLAGS+=(--mca "$1" "$3"); else MPI_FLAGS+=(--prtemca "$2" "$3"); fi
 }
 
 # How daemons are started on the hosts. From 64 hosts up all at once, as Horovod does: a chain of logins is slower, and one
 # that fails is hard to find.
-spawn_flags() { # TREE(yes|no)
+ranks_spawn_flags() { # TREE(yes|no)
     local agent
     [[ $hosts_shell == ssh ]] || return 0
     printf -v agent '%s ' "${ssh_options[@]}"
-    runtime_flag plm_rsh_args plm_ssh_args "${agent% }"
+    ranks_runtime_flag plm_rsh_args plm_ssh_args "${agent% }"
     if ((${#host_name[@]} > 64)) || [[ $1 == no || $ssh_own_config == yes ]]; then
-        runtime_flag plm_rsh_no_tree_spawn plm_ssh_no_tree_spawn 1
-        runtime_flag plm_rsh_num_concurrent plm_ssh_num_concurrent "$((${#host_name[@]} > 128 ? ${#host_name[@]} : 128))"
+        ranks_runtime_flag plm_rsh_no_tree_spawn plm_ssh_no_tree_spawn 1
+        ranks_runtime_flag plm_rsh_num_concurrent plm_ssh_num_concurrent "$((${#host_name[@]} > 128 ? ${#host_name[@]} : 128))"
     fi
 }
 
 # The CPUs of each local rank, `0-7;8-15`, where all of its GPUs' are known: near its GPU, those of GPUs that have the same
 # ones shared out.
-cpus_of_ranks() { # I
+ranks_cpus() { # I
     local -a gpus wanted lists
     local rank list out=()
-    mapfile -t gpus < <(fact "$1" gpu)
+    mapfile -t gpus < <(probe_fact "$1" gpu)
     if [[ ${host_gpus[$1]} == - ]]; then wanted=("${!gpus[@]}"); else IFS=, read -ra wanted <<<"${host_gpus[$1]}"; fi
     [[ ${#gpus[@]} -gt 0 && ${#wanted[@]} -gt 0 ]] || return 0
     local -A count=() nth=()
@@ -37,14 +37,14 @@ cpus_of_ranks() { # I
     done
     for rank in "${!lists[@]}"; do
         list=${lists[rank]}
-        out+=("$(cpu_share "$list" "${nth[$list]:-0}" "${count[$list]}")")
+        out+=("$(ranks_cpu_share "$list" "${nth[$list]:-0}" "${count[$list]}")")
         nth[$list]=$((${nth[$list]:-0} + 1))
     done
     (IFS=';' && echo "${out[*]}")
 }
 
 # Part K of N of a list like 0-15,64-79: of every range its part, so that hardware threads of a core stay together.
-cpu_share() { # LIST K N
+ranks_cpu_share() { # LIST K N
     local range low high n out=()
     for range in ${1//,/ }; do
         low=${range%-*} high=${range#*-} n=$((${range#*-} - ${range%-*} + 1))
@@ -56,22 +56,22 @@ cpu_share() { # LIST K N
 }
 
 # Where every host has known GPUs, binds ranks near them; says yes then.
-bind_to_gpus() {
+ranks_bind_to_gpus() {
     local i cpus lists=() flag kept=()
     [[ ${DPTRAIN_BIND:-} != none ]] || return 1
     for i in "${!host_name[@]}"; do
-        lists[i]=$(cpus_of_ranks "$i")
+        lists[i]=$(ranks_cpus "$i")
         [[ -n ${lists[i]} ]] || return 1
     done
     for i in "${!host_name[@]}"; do host_extra[i]+="-x"$'\n'"DPTRAIN_CPUS=${lists[i]}"$'\n'; done
     # The kernel's list of GPUs goes by bus.
-    job_default CUDA_DEVICE_ORDER PCI_BUS_ID
+    env_default CUDA_DEVICE_ORDER PCI_BUS_ID
     note "ranks are bound near their GPUs: ${lists[0]} on ${host_name[0]}"
 }
 
 # What runs on each host in the program's place, and becomes it: the host's setup, the binding, the table of bindings.
 # Sets the array before.
-rank_prefix() { # SETUP GPUS(yes|no) REPORT(yes|no)
+ranks_prefix() { # SETUP GPUS(yes|no) REPORT(yes|no)
     local script=''
     before=()
     [[ $1 == - ]] || script+="$1"$'\n'
@@ -94,14 +94,14 @@ l=${OMPI_COMM_WORLD_LOCAL_RANK:-${SLURM_LOCALID:-0}}
 
 # The words after mpirun's flags: the program, in a part for each run of hosts that get the same. Sets the array parts.
 # A part has only what is said in it of folder and environment: part_flags are those of all.
-rank_parts() { # NEAR_GPUS REPORT WORDS...
+ranks_parts() { # NEAR_GPUS REPORT WORDS...
     local i near=$1 say=$2 list='' n=0 extra=()
     shift 2
     parts=()
     for i in "${!host_name[@]}"; do
         list+=,${host_alias[i]}:${host_ranks[i]} n=$((n + host_ranks[i]))
-        if rank_goes_on "$i"; then continue; fi
-        rank_prefix "${host_setup[i]}" "$near" "$say"
+        if ranks_go_on "$i"; then continue; fi
+        ranks_prefix "${host_setup[i]}" "$near" "$say"
         mapfile -t extra < <(printf %s "${host_extra[i]:-}")
         [[ ${#parts[@]} -eq 0 ]] || parts+=(:)
         parts+=("${part_flags[@]}" "${extra[@]}" -np "$n" -H "${list#,}" "${before[@]}" "$@")
@@ -111,7 +111,7 @@ rank_parts() { # NEAR_GPUS REPORT WORDS...
 
 # Whether host I and the next one are in the same part. Within a part OpenMPI begins with its own host, wherever that is in
 # the list, so that a chief elsewhere has a part of its own.
-rank_goes_on() { # I
+ranks_go_on() { # I
     local next=$(($1 + 1))
     ((next < ${#host_name[@]})) || return 1
     [[ ${host_extra[$1]:-}${host_setup[$1]} == "${host_extra[next]:-}${host_setup[next]}" ]] || return 1
@@ -119,7 +119,7 @@ rank_goes_on() { # I
 }
 
 # What mpi_flags says of binding makes way for the ranks' own.
-drop_binding() {
+ranks_drop_binding() {
     local flag kept=() skip=no
     for flag in "${MPI_FLAGS[@]}"; do
         if [[ $skip == yes ]]; then
@@ -134,20 +134,20 @@ drop_binding() {
 }
 
 # Sets the arrays command and, for a try without the program, try.
-compose() { # DPTRAIN'S ARGUMENTS...
+ranks_compose() { # DPTRAIN'S ARGUMENTS...
     local variable
     if [[ $launcher == srun ]]; then
-        compose_srun "$@"
+        ranks_compose_srun "$@"
         return
     fi
     for variable in "${job_env[@]}"; do part_flags+=(-x "$variable"); done
     # Each job has a number of its own, by which its leftovers are known.
     [[ $dry_run == yes ]] || MPI_FLAGS+=(--report-uri "$work/uri") part_flags+=(-x "DPTRAIN_JOB=$job_id")
     if [[ ${#host_name[@]} -gt 0 ]]; then
-        rank_parts "$near_gpus" "$report" "$program" "$@"
+        ranks_parts "$near_gpus" "$report" "$program" "$@"
         try=("${part_flags[@]}" -H "$(IFS=, && echo "${host_alias[*]}")")
     else
-        rank_prefix - no "$report"
+        ranks_prefix - no "$report"
         parts=("${part_flags[@]}" -np "$np" "${before[@]}" "$program" "$@") try=(-np "$np")
     fi
     command=(mpirun "${MPI_FLAGS[@]}" "${parts[@]}")
@@ -155,7 +155,7 @@ compose() { # DPTRAIN'S ARGUMENTS...
 
 # srun starts ranks without mpirun; OpenMPI's settings go as variables. Slurm binds, and passes the environment on, of which
 # secrets are taken away.
-compose_srun() { # DPTRAIN'S ARGUMENTS...
+ranks_compose_srun() { # DPTRAIN'S ARGUMENTS...
     local i name variable kinds type settings=()
     for i in "${!host_name[@]}"; do
         [[ -z ${host_extra[i]:-} && ${host_setup[i]} == - ]] ||
@@ -168,12 +168,12 @@ compose_srun() { # DPTRAIN'S ARGUMENTS...
     done
     for variable in "${job_env[@]}"; do [[ $variable != *=* ]] || settings+=("$variable"); done
     while IFS= read -r name; do
-        if is_secret "$name"; then settings=(-u "$name" "${settings[@]}"); fi
+        if env_is_secret "$name"; then settings=(-u "$name" "${settings[@]}"); fi
     done < <(compgen -e)
     kinds=$(srun --mpi=list 2>&1) || true
     type=$(grep -owE 'pmix|pmi2' <<<"$kinds" | sort -r | head -n 1)
     [[ -n $type ]] || die 4 "this Slurm has neither its pmix nor its pmi2 plugin, of which MPI needs one; use --launcher mpirun"
-    rank_prefix - no "$report"
+    ranks_prefix - no "$report"
     command=(env "${settings[@]}" srun "--mpi=$type" --ntasks "$np" "--chdir=$wdir_wanted"
         "${before[@]}" "$program" "$@")
     try=()

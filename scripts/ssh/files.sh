@@ -4,7 +4,7 @@
 
 # Standard input becomes the file, which is whole at any time: hosts may share the folder, and do this at once. A
 # symbolic link stays one.
-put_file() { # FILE
+files_put() { # FILE
     local target part
     target=$(readlink -f "$1") && part=$(mktemp "$target.XXXXXX") && cat >"$part" || return
     [[ ! -e $target ]] || chmod --reference="$target" "$part"
@@ -12,32 +12,32 @@ put_file() { # FILE
 }
 
 # Puts key, pinned keys and settings into ~/.ssh; existing files but these keep all that is in them.
-install_files() {
+files_install() {
     local line='Include ~/.ssh/dptrain_config' text=''
     umask 077
     mkdir -p ~/.ssh || return
     if [[ -n $key_text ]]; then
         # ssh does not use a key that others may read.
         [[ ! -e ~/.ssh/dptrain_ed25519 ]] || chmod 600 ~/.ssh/dptrain_ed25519 || return
-        put_file ~/.ssh/dptrain_ed25519 <<<"$key_text" && put_file ~/.ssh/dptrain_ed25519.pub <<<"$public_text" &&
-            put_file ~/.ssh/dptrain_known_hosts <<<"$known_text" || return
+        files_put ~/.ssh/dptrain_ed25519 <<<"$key_text" && files_put ~/.ssh/dptrain_ed25519.pub <<<"$public_text" &&
+            files_put ~/.ssh/dptrain_known_hosts <<<"$known_text" || return
     fi
-    put_file ~/.ssh/dptrain_config <<<"$config_text" || return
+    files_put ~/.ssh/dptrain_config <<<"$config_text" || return
     # Before any Host line: behind one it would hold for that host alone.
     if [[ $(head -n 1 ~/.ssh/config 2>/dev/null) != "$line" ]]; then
         [[ ! -e ~/.ssh/config ]] || text=$(grep -vxF "$line" ~/.ssh/config)
-        printf '%s\n' "$line" ${text:+"$text"} | put_file ~/.ssh/config
+        printf '%s\n' "$line" ${text:+"$text"} | files_put ~/.ssh/config
     fi
 }
 
 # Opens the account to the key. Says `writable`, tab and path for what keeps sshd from looking at it.
-install_login() {
+files_install_login() {
     local keys=~/.ssh/authorized_keys blob file text=''
     read -r _ blob _ <<<"$public_text"
-    install_files || return
+    files_install || return
     [[ ! -e $keys ]] || text=$(cat "$keys")
     if [[ $text != *"$blob"* ]]; then
-        printf '%s\n' ${text:+"$text"} "$public_text" | put_file "$keys" || return
+        printf '%s\n' ${text:+"$text"} "$public_text" | files_put "$keys" || return
     fi
     for file in ~ ~/.ssh "$keys"; do
         [[ -z $(find -L "$file" -maxdepth 0 -perm /022) ]] || printf 'writable\t%s\n' "$file"
@@ -48,7 +48,7 @@ install_login() {
 }
 
 # Takes everything away again. Not where ~/.ssh is the one of the machine that the script runs on: that one comes last.
-remove_files() { # TOKEN
+files_remove() { # TOKEN
     local blob='' file text
     [[ ! -e ~/.ssh/dptrain_remove.$1 ]] || return 0
     umask 077
@@ -59,7 +59,7 @@ remove_files() { # TOKEN
         if [[ -z $text ]]; then
             rm -f ~/.ssh/$file
         elif [[ $text != "$(cat ~/.ssh/$file)" ]]; then
-            put_file ~/.ssh/$file <<<"$text" || return
+            files_put ~/.ssh/$file <<<"$text" || return
         fi
     done
     rm -f ~/.ssh/dptrain_{config,known_hosts,ed25519,ed25519.pub} || return

@@ -3,15 +3,15 @@
 # Host keys: looked up, compared, pinned. Sourced by setup_ssh.sh.
 
 # Type and key of each of known_hosts' lines, sorted.
-key_columns() {
+keys_columns() {
     awk '!/^#/ { for (i = 2; i <= NF; i++) if ($i ~ /^AAAA/) print $(i - 1), $i }' | LC_ALL=C sort -u
 }
 
 # Leaves $work/I.scan, the host's keys as known_hosts has them, or $work/I.failed.
-scan_host() { # INDEX
+keys_scan() { # INDEX
     local i=$1 error
     ssh-keyscan -T "$timeout" -t ed25519 -p "${host_port[i]}" "${host_target[i]}" >"$work/$i.scan" 2>/dev/null || true
-    if [[ ! -s $work/$i.scan ]] && error=$(ssh_error "$i" -o UserKnownHostsFile=/dev/null) &&
+    if [[ ! -s $work/$i.scan ]] && error=$(keys_ssh_error "$i" -o UserKnownHostsFile=/dev/null) &&
         [[ $error =~ 'Host key verification failed'|'host key is known' ]]; then
         # An sshd without that type.
         ssh-keyscan -T "$timeout" -t ecdsa,rsa -p "${host_port[i]}" "${host_target[i]}" >"$work/$i.scan" 2>/dev/null ||
@@ -21,7 +21,7 @@ scan_host() { # INDEX
 }
 
 # What ssh says of a login that fails. Fails where it does not.
-ssh_error() { # INDEX OPTION...
+keys_ssh_error() { # INDEX OPTION...
     local i=$1
     ! timeout "$((timeout + 5))" ssh -F "$work/own_config" -o BatchMode=yes -o StrictHostKeyChecking=yes \
         -o ConnectTimeout="$timeout" "${@:2}" -p "${host_port[i]}" -l "${host_user[i]}" "${host_name[i]}" true \
@@ -38,17 +38,17 @@ host_fails() { # INDEX CODE TEXT
     printf '%s\n%s\n' "$CAUSE" "$ADVICE" >"$work/$i.failed"
 }
 
-fingerprints() { # FILE
+keys_fingerprints() { # FILE
     ssh-keygen -lf "$1" | awk '{ printf "%s%s %s", sep, $2, $NF; sep = ", " }'
 }
 
 # Compares what the host showed with what was pinned and what the user's ssh has known before; pins what is new.
-pin_host() { # INDEX
+keys_pin() { # INDEX
     local i=$1 file old new
-    new=$(key_columns <"$work/$i.scan")
+    new=$(keys_columns <"$work/$i.scan")
     if [[ $accepted != *" ${host_name[i]} "* ]]; then
         for file in "$known" ~/.ssh/known_hosts; do
-            old=$(ssh-keygen -F "${host_pin[i]}" -f "$file" 2>/dev/null | key_columns) || true
+            old=$(ssh-keygen -F "${host_pin[i]}" -f "$file" 2>/dev/null | keys_columns) || true
             [[ -n $old ]] || continue
             if grep -qxF "$old" <<<"$new"; then
                 if [[ $file == "$known" ]]; then return; else continue; fi
@@ -57,16 +57,16 @@ pin_host() { # INDEX
             if [[ $file != "$known" ]] && ! cut -d ' ' -f 1 <<<"$old" | grep -qxF "$(cut -d ' ' -f 1 <<<"$new")"; then
                 continue
             fi
-            printf '%s\n' "host key changed: it shows $(fingerprints "$work/$i.scan"), not what is in $file" \
+            printf '%s\n' "host key changed: it shows $(keys_fingerprints "$work/$i.scan"), not what is in $file" \
                 "if it was installed anew, compare with ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub on its \
 console, then setup_ssh.sh --accept-new-host-key ${host_name[i]} HOSTS" >"$work/$i.failed"
             return
         done
     fi
-    note "${host_name[i]}: pinned $(fingerprints "$work/$i.scan")"
+    note "${host_name[i]}: pinned $(keys_fingerprints "$work/$i.scan")"
     {
         awk -v pin="${host_pin[i]}" '$1 != pin' "$known"
-        key_columns <"$work/$i.scan" | sed "s/^/${host_pin[i]} /"
+        keys_columns <"$work/$i.scan" | sed "s/^/${host_pin[i]} /"
     } >"$work/known"
-    put_file "$known" <"$work/known"
+    files_put "$known" <"$work/known"
 }

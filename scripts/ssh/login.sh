@@ -21,19 +21,19 @@ login_as() { # INDEX HOW
 }
 
 # By a key: the new one first, then what the user has.
-enter_by_key() { # INDEX
+login_by_key() { # INDEX
     local code=255
     # No host knows a new one.
     [[ $key_is_new == yes ]] || { code=0; login_as "$1" key || code=$?; }
     if [[ $code -eq 255 ]]; then code=0; login_as "$1" own || code=$?; fi
-    entered "$1" "$code"
+    login_done "$1" "$code"
 }
 
-enter_by_password() { # INDEX
+login_by_password() { # INDEX
     local code=0
     rm -f "$work/$1.failed" "$work/$1.denied"
     login_as "$1" password || code=$?
-    entered "$1" "$code"
+    login_done "$1" "$code"
     # 5 is sshpass's own code for it.
     if [[ $code -eq 5 || -e $work/$1.denied ]]; then
         printf '%s\n' "prompt: the password is not taken" \
@@ -42,7 +42,7 @@ enter_by_password() { # INDEX
     fi
 }
 
-entered() { # INDEX CODE
+login_done() { # INDEX CODE
     local text
     text=$(cat "$work/$1.err")
     [[ $2 -ne 0 ]] || return 0
@@ -55,10 +55,10 @@ entered() { # INDEX CODE
 }
 
 # Enters every healthy host over whatever login works.
-enter_all() {
+login_all() {
     local denied=() i
     count_healthy
-    hosts_each enter_by_key "${healthy[@]}"
+    hosts_each login_by_key "${healthy[@]}"
     for i in "${healthy[@]}"; do
         [[ ! -e $work/$i.denied ]] || denied+=("$i")
     done
@@ -78,6 +78,6 @@ before, on ${host_name[i]}: chmod go-w ~ ~/.ssh ~/.ssh/authorized_keys" >"$work/
         done
     else
         command -v sshpass >/dev/null || die 4 "sshpass, which gives ssh a password, was not found (apt-get install it)"
-        hosts_each enter_by_password "${denied[@]}"
+        hosts_each login_by_password "${denied[@]}"
     fi
 }

@@ -4,9 +4,9 @@
 
 # A line for each target: its index, ssh's exit code, what ssh said. Not all at once: sshd turns away all but ten that
 # have not logged in yet, and every host gets some of everybody's.
-probe_all() {
+verify_targets() {
     local i
-    probe_one() { # INDEX ADDRESS
+    verify_target() { # INDEX ADDRESS
         local code text try
         for try in 1 2 3; do
             code=0
@@ -18,18 +18,18 @@ probe_all() {
     }
     for i in "${targets[@]}"; do
         while (($(jobs -rp | wc -l) >= 4)); do wait -n; done
-        probe_one "$i" "${addresses[i]}" &
+        verify_target "$i" "${addresses[i]}" &
     done
     wait
 }
 
-probe_from() { # INDEX
+verify_from() { # INDEX
     local i=$1 n=${#healthy[@]} j targets=() addresses=("${host_name[@]}") try
     for ((j = 1; j <= n; j++)); do
         targets+=("${healthy[(rank_of[i] + j) % n]}")
     done
     unset "targets[n - 1]" # itself
-    remote_script "timeout targets addresses" probe_all >"$work/$i.probe"
+    remote_script "timeout targets addresses" verify_targets >"$work/$i.probe"
     for try in 1 2 3; do
         host_ask "$work/$i.probe" "$work/$i.pairs" $(((timeout + 6) * (2 + n / 4))) \
             ssh -T -x -o BatchMode=yes -o ConnectTimeout="$timeout" "${host_name[i]}" 'bash -s'
@@ -39,7 +39,7 @@ probe_from() { # INDEX
 }
 
 # As ssh_cause. What the installation saw on the host that refuses says more than ssh may know.
-pair_cause() { # CODE TEXT TO FROM
+verify_cause() { # CODE TEXT TO FROM
     local file
     ssh_cause "$1" "$2" "${host_name[$3]}" "${host_port[$3]}" "$4"
     if [[ $CAUSE == prompt* ]] && file=$(grep -s '^writable' "$work/$3.out"); then
@@ -50,17 +50,17 @@ pair_cause() { # CODE TEXT TO FROM
 }
 
 # Every pair of the healthy hosts, and every one of them from here.
-verify() {
+verify_all() {
     local i j n=${#host_name[@]} code text works=0
     rank_of=()
     for i in "${!healthy[@]}"; do rank_of[healthy[i]]=$i; done
-    hosts_each probe_from "${healthy[@]}"
+    hosts_each verify_from "${healthy[@]}"
     for i in "${healthy[@]}"; do
         code=$(cat "$work/$i.pairs.code")
         if [[ $code -eq 0 ]]; then
             works=$((works + 1))
         elif [[ ! -s $work/$i.pairs.out ]]; then
-            pair_cause "$code" "$(<"$work/$i.pairs.err")" "$i" "$(hostname)"
+            verify_cause "$code" "$(<"$work/$i.pairs.err")" "$i" "$(hostname)"
             fail_line "here -> ${host_name[i]}" "$CAUSE; nothing was tried from there" "$ADVICE"
         fi
     done
@@ -74,7 +74,7 @@ verify() {
             if [[ $code -eq 0 ]]; then
                 works=$((works + 1))
             else
-                pair_cause "$code" "$(tr '|' '\n' <<<"$text")" "$j" "${host_name[i]}"
+                verify_cause "$code" "$(tr '|' '\n' <<<"$text")" "$j" "${host_name[i]}"
                 fail_line "${host_name[i]} -> ${host_name[j]}" "$CAUSE" "$ADVICE"
             fi
         done

@@ -316,13 +316,13 @@ has() { # WORDS...
     stand_in dptrain <<<'sed -n "s/^Cpus_allowed_list:.//p" /proc/self/status; echo "$*"'
     # shellcheck source=scripts/launch/ranks.sh
     . "$root/scripts/launch/ranks.sh"
-    rank_prefix 'SET=up; export SET' yes yes
+    ranks_prefix 'SET=up; export SET' yes yes
     DPTRAIN_CPUS="5000;0" OMPI_COMM_WORLD_LOCAL_RANK=1 OMPI_COMM_WORLD_RANK=3 run "${before[@]}" "$bin/dptrain" 'a b'
     echo "$output"
     [ "$status" -eq 0 ]
     [ "$output" = $'rank 3 on head: CPUs 0\n0\na b' ]
-    [ "$(cpu_share 0-15,64-79 1 2)" = 8-15,72-79 ]
-    [ "$(cpu_share 3 1 2)" = 3 ]
+    [ "$(ranks_cpu_share 0-15,64-79 1 2)" = 8-15,72-79 ]
+    [ "$(ranks_cpu_share 3 1 2)" = 3 ]
 }
 
 @test "many hosts are started at once, not through each other" {

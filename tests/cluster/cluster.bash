@@ -39,6 +39,11 @@ cluster_try() { # N [OPTION...]
     [[ -z $cluster_missing ]] && cluster_up "$@"
 }
 
+# For tests that wait for long.
+slow() {
+    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "only with scripts/test.sh --slow"
+}
+
 # N hosts with a running sshd each, port 22 unless OPTIONS for sshd say otherwise. It ends with the shell that made it.
 cluster_up() { # N [OPTION...]
     local n=$1 i

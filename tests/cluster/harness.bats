@@ -127,6 +127,7 @@ gone() { # FOLDER NAMESPACES
 }
 
 @test "a test that is killed leaves nothing either" {
+    slow
     # shellcheck disable=SC2016 # for the other shell
     bash -c 'unset cluster; . "$0"; cluster_up 2; its_namespaces() { '"$(declare -f its_namespaces)"'; its_namespaces; }
         { echo "$cluster"; its_namespaces; } >"$1"; kill -KILL $$' \

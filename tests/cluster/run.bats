@@ -126,6 +126,7 @@ EOF
 }
 
 @test "mpirun killed: the daemons and ranks of the job are gone from all hosts" {
+    slow
     endless node1 orphans -H node1:2,node2:2
     cluster_exec node1 pkill -KILL -x mpirun
     ended
@@ -134,6 +135,7 @@ EOF
 }
 
 @test "a link that is cut: the job ends with code 5 all the same, and says which host it could not clean" {
+    slow
     endless node1 cut -H node1:1,node2:1
     cluster_cut node2
     SECONDS=0
