@@ -141,8 +141,8 @@ note "3. it names no host; looking for the bad one of ${#names[@]}, in at most $
 find_bad_hosts "${names[@]}"
 [[ ! -s $work/failed ]] || tail -n 4 "$work/failed" >&2
 if [[ ${#bad_hosts[@]} -eq 1 ]]; then
-    die 1 "${bad_hosts[0]} keeps the job from starting (found in $n_groups starts): look at it, or --exclude it and run \
-this again"
+    die 1 "${bad_hosts[0]} keeps the job from starting (found in $n_groups starts): look at it, or --exclude it and \
+run this again"
 fi
 die 1 "a combination keeps the job from starting, not one host: ${bad_hosts[*]} (parts of it start; found in \
 $n_groups starts): look at what is between them: addresses, firewall, MTU, versions of MPI"
