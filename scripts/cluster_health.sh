@@ -29,8 +29,8 @@ them. In three steps:
                        other than auto the check fails where data goes another way
   -h, --help           this text
 
-Exit codes: 0 ready; 1 a host, or a pair of hosts, fails, and is named; 2 usage; 3 HOSTS cannot be read; 4 nothing can be
-started; 5 the check ended, and no host could be found that it was for.
+Exit codes: 0 ready; 1 a host, or a pair of hosts, fails, and is named; 2 usage; 3 HOSTS cannot be read; 4 nothing can
+be started; 5 the check ended, and no host could be found that it was for.
 END
 }
 
@@ -123,7 +123,8 @@ if [[ $ssh == yes && ${#names[@]} -gt 1 ]]; then
     note "1. ssh between every two of ${#names[@]} hosts"
     code=0
     "$here/setup_ssh.sh" --check "${both[@]}" "$hosts" || code=$?
-    [[ $code -ne 1 ]] || die 1 "ssh does not work between these hosts; scripts/setup_ssh.sh sets it up; --exclude leaves hosts out"
+    [[ $code -ne 1 ]] ||
+        die 1 "ssh does not work between these hosts; scripts/setup_ssh.sh sets it up; --exclude leaves hosts out"
     [[ $code -eq 0 ]] || exit "$code"
 fi
 
@@ -139,7 +140,8 @@ note "3. it names no host; looking for the bad one of ${#names[@]}, in at most $
 find_bad_hosts "${names[@]}"
 [[ ! -s $work/failed ]] || tail -n 4 "$work/failed" >&2
 if [[ ${#bad_hosts[@]} -eq 1 ]]; then
-    die 1 "${bad_hosts[0]} keeps the job from starting (found in $n_groups starts): look at it, or --exclude it and run this again"
+    die 1 "${bad_hosts[0]} keeps the job from starting (found in $n_groups starts): look at it, or --exclude it and \
+run this again"
 fi
-die 1 "a combination keeps the job from starting, not one host: ${bad_hosts[*]} (parts of it start; found in $n_groups starts): \
-look at what is between them: addresses, firewall, MTU, versions of MPI"
+die 1 "a combination keeps the job from starting, not one host: ${bad_hosts[*]} (parts of it start; found in \
+$n_groups starts): look at what is between them: addresses, firewall, MTU, versions of MPI"

@@ -44,7 +44,8 @@ Ranks and hosts:
 Network, when there are several hosts:
   --interface WHICH    a name, or a subnet like 10.0.0.0/24 [the fastest subnet that all hosts share]
   --transport WHICH    efa (with aws-ofi-nccl), ib (UCX) or tcp [auto: the best of these that every host has]
-  --ports LOW-HIGH     the TCP ports that MPI may use, for firewalls; NCCL takes the system's ephemeral ports
+  --ports LOW-HIGH     the TCP ports (IPv4) that MPI may use, for firewalls: one for each rank of a host, the last for
+                       mpirun; jobs side by side want ranges of their own; NCCL takes the system's ephemeral ports
 
 What ranks get:
   --env-file FILE      NAME=VALUE lines for the ranks' environment, after ~/.dptrain_env and ./.dptrain_env; from this

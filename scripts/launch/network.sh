@@ -181,11 +181,17 @@ network_interface_flags() {
     fi
 }
 
-# NCCL has no setting: it listens where the system's ephemeral range lets it.
+# Ranks listen on a port each; mpirun itself takes every port that it may have, which therefore are a few of their own,
+# the last. NCCL has no setting: it listens where the system's ephemeral range lets it.
 network_port_flags() { # LOW HIGH
-    local i low high
-    MPI_FLAGS+=(--mca btl_tcp_port_min_v4 "$1" --mca btl_tcp_port_range_v4 "$(($2 - $1 + 1))")
-    ranks_runtime_flag oob_tcp_dynamic_ipv4_ports oob_tcp_dynamic_ipv4_ports "$1-$2"
+    local i low high n=$(($2 - $1 + 1)) own
+    own=$((n < 8 ? 1 : n < 64 ? n / 4 : 16))
+    n=$((n - own))
+    for i in "${host_ranks[@]}" $((${#host_ranks[@]} > 0 ? 0 : np)); do
+        ((i <= n)) || die 2 "--ports $1-$2: $n ports for $i ranks of a host; mpirun takes $own besides: widen the range"
+    done
+    MPI_FLAGS+=(--mca btl_tcp_port_min_v4 "$1" --mca btl_tcp_port_range_v4 "$n")
+    ranks_runtime_flag oob_tcp_dynamic_ipv4_ports oob_tcp_dynamic_ipv4_ports "$(($1 + n))-$2"
     [[ -n $facts ]] || return 0
     for i in "${!host_name[@]}"; do
         read -r low high <<<"$(probe_fact "$i" ephemeral)"

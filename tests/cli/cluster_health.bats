@@ -96,14 +96,17 @@ stand_ins() { # RUN
 
 @test "a host that keeps the check from starting is named" {
     # shellcheck disable=SC2016 # for the stand-in
-    stand_ins 'if [[ $included == all || $included == *@c@* ]]; then echo "run.sh: error: it printed nothing" >&2; exit 5; fi'
+    stand_ins 'if [[ $included == all || $included == *@c@* ]]; then
+        echo "run.sh: error: it printed nothing" >&2
+        exit 5
+    fi'
     run "$health" --ssh-port 2222 --ports 20000-20099 a,b:2,c,d -- --only topology
     echo "$output"
     [ "$status" -eq 1 ]
     [[ "${lines[-1]}" == *"c keeps the job from starting"* ]]
     [ "$(wc -l <"$out/scripts/calls")" -le 5 ]
-    grep -qx -- '-hostfile a,b:2,c,d --ports 20000-20099 --timeout-start 60 --grace 1 --ssh-port 2222 -- check --only topology' \
-        "$out/scripts/calls"
+    grep -qx -- "-hostfile a,b:2,c,d --ports 20000-20099 --timeout-start 60 --grace 1 --ssh-port 2222 -- \
+check --only topology" "$out/scripts/calls"
     grep -q -- '--ssh-port 2222 --include a@b -- check' "$out/scripts/calls"
     [ "$(<"$out/scripts/ssh_calls")" = "--check --ssh-port 2222 a,b:2,c,d" ]
 }

@@ -189,7 +189,7 @@ has() { # WORDS...
 @test "OpenMPI 5: the names of PRRTE" {
     FAKE_MPI=5.0.6 line -H a:1,b:1 --ports 20000-20099 --no-tree-spawn
     has "--prtemca prte_if_include 10.0.0.0/24" "--prtemca plm_ssh_args " "--prtemca plm_ssh_no_tree_spawn 1" \
-        "--mca btl tcp\\,sm\\,self" "--prtemca oob_tcp_dynamic_ipv4_ports 20000-20099"
+        "--mca btl tcp\\,sm\\,self" "--prtemca oob_tcp_dynamic_ipv4_ports 20084-20099"
     [[ "$output" != *"mpirun -q"* && "$output" != *vader* && "$output" != *" oob_tcp_if_include"* ]]
     FAKE_MPI=5.0.6 line -np 100000
     has "--map-by :OVERSUBSCRIBE --bind-to none"
@@ -197,8 +197,13 @@ has() { # WORDS...
 
 @test "ports: MPI's by its own settings, NCCL's are named" {
     line -H a:1,b:1 --ports 20000-20999
-    has "--mca btl_tcp_port_min_v4 20000 --mca btl_tcp_port_range_v4 1000 --mca oob_tcp_dynamic_ipv4_ports 20000-20999" \
+    has "--mca btl_tcp_port_min_v4 20000 --mca btl_tcp_port_range_v4 984 --mca oob_tcp_dynamic_ipv4_ports 20984-20999" \
         "a: NCCL's ports are the system's"
+    line -H a:1,b:1 --ports 20000-20001
+    has "--mca btl_tcp_port_range_v4 1 --mca oob_tcp_dynamic_ipv4_ports 20001-20001"
+    line -H a:1,b:2 --ports 20000-20001
+    [ "$status" -eq 2 ]
+    has "1 ports for 2 ranks of a host"
     for bad in 20000 5-10 30000-20000 20000-70000; do
         line -H a:1,b:1 --ports $bad
         [ "$status" -eq 2 ]

@@ -113,6 +113,11 @@ cluster_exec() { # HOST COMMAND...
         env -u TMPDIR -C /run/host/home/root HOME=/run/host/home/root USER=root LOGNAME=root "${@:2}"
 }
 
+# With the host's network, but the machine's programs and files.
+cluster_net() { # HOST COMMAND...
+    nsenter --target "$(<"$cluster/$1/pid")" --net "${@:2}"
+}
+
 # Pulls the cable at the switch: nothing arrives, nobody is told; routes and addresses stay.
 cluster_cut() { # HOST
     nsenter --target "$(<"$cluster/pid")" --net ip link set "port${1#node}" down

@@ -1,0 +1,74 @@
+# Faults of a cluster's hosts: sourced behind jobs.bash. Each lasts until `mend`, which undoes all of them.
+# shellcheck shell=bash
+# shellcheck disable=SC2154 # variables of cluster.bash and jobs.bash
+fault_undo=()
+
+fault_later() { fault_undo+=("$(printf '%q ' "$@")"); } # COMMAND...
+
+mend() {
+    local i
+    for ((i = ${#fault_undo[@]} - 1; i >= 0; i--)); do eval "${fault_undo[i]}"; done
+    fault_undo=()
+}
+
+# Another file or folder is seen in its place.
+fault_cover() { # HOST WITH PATH
+    cluster_exec "$1" mount --bind "$2" "$3"
+    fault_later cluster_exec "$1" umount "$3"
+}
+
+fault_other_binary() { # HOST
+    { cat "$DPTRAIN_BIN" && echo; } >"$cluster/shared/other"
+    chmod +x "$cluster/shared/other"
+    fault_cover "$1" "$cluster/shared/other" "$DPTRAIN_BIN"
+}
+
+fault_other_data() { # HOST
+    local file
+    rm -rf "$cluster/shared/changed"
+    cp -r "$tiny" "$cluster/shared/changed"
+    file=$(find "$cluster/shared/changed" -type f | sort | head -n 1)
+    printf x | dd of="$file" bs=1 seek=100 conv=notrunc status=none
+    fault_cover "$1" "$cluster/shared/changed" "$tiny"
+}
+
+# What is shared among the others is the host's own there, and empty.
+fault_not_mounted() { # HOST FOLDER
+    cluster_exec "$1" mount -t tmpfs tmpfs "$2"
+    fault_later cluster_exec "$1" umount "$2"
+}
+
+# eth1, which no other host has.
+fault_lone_interface() { # HOST
+    cluster_net "$1" ip link add eth1 type veth peer name eth2
+    cluster_net "$1" ip address add 10.88.0.2/24 dev eth1
+    cluster_net "$1" ip link set eth1 up
+    cluster_net "$1" ip link set eth2 up
+    fault_later cluster_net "$1" ip link del eth1
+}
+
+# 50 Mbit/s. Sets how; fails where the kernel can't.
+fault_slow_link() { # HOST
+    if cluster_net "$1" tc qdisc add dev eth0 root netem rate 50mbit 2>/dev/null; then
+        how=netem
+    elif cluster_net "$1" tc qdisc add dev eth0 root tbf rate 50mbit burst 32k latency 50ms 2>/dev/null; then
+        # shellcheck disable=SC2034 # for the test
+        how=tbf
+    else
+        return 1
+    fi
+    fault_later cluster_net "$1" tc qdisc del dev eth0 root
+}
+
+# In no direction: what the other sends is not answered.
+fault_no_route() { # HOST TO
+    cluster_net "$1" ip route add prohibit "10.77.0.${2#node}/32"
+    fault_later cluster_net "$1" ip route del prohibit "10.77.0.${2#node}/32"
+}
+
+# mpirun's daemon starts, and does nothing.
+fault_hanging_daemon() { # HOST
+    printf '#!/bin/sh\nexec sleep 600\n' >"$cluster/shared/orted"
+    chmod +x "$cluster/shared/orted"
+    fault_cover "$1" "$cluster/shared/orted" "$(readlink -f "$(command -v orted)")"
+}

@@ -1,0 +1,84 @@
+# Jobs and checks on a cluster's hosts: sourced behind cluster.bash, in bats or by fault_proof.sh. Descriptor 3 gets how
+# long a check took; `run` is bats's.
+# shellcheck shell=bash
+# shellcheck disable=SC2034,SC2154 # variables of bats, of cluster.bash and for the tests
+
+# For setup_file, after cluster_trust or setup_ssh.sh: exports root, DPTRAIN_BIN, and tiny, digits in the shared folder.
+jobs_setup() { # TRAINING VALIDATION
+    export root tiny=$cluster/shared/tiny DPTRAIN_BIN DPTRAIN_BIND=none
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    root=$(cd "$cluster_code/../.." && pwd)
+    DPTRAIN_BIN=$(readlink -f "${DPTRAIN_BIN:-$root/dptrain}")
+    unset OMPI_MCA_pml
+    "$DPTRAIN_BIN" data synth digits --out "$tiny" --train "$1" --val "$2"
+}
+
+# run.sh in the shared folder.
+on() { # HOST RUN.SH'S ARGUMENTS...
+    # shellcheck disable=SC2016 # for the host's shell
+    cluster_exec "$1" sh -c 'cd "$0" && exec "$@"' "$cluster/shared" "$root/scripts/run.sh" "${@:2}"
+}
+
+# In the shared folder of node1. Sets seconds, in tenths, beside run's variables.
+timed() { # COMMAND...
+    local start=${EPOCHREALTIME/./}
+    # shellcheck disable=SC2016 # for the host's shell
+    run cluster_exec node1 setsid -w sh -c 'cd "$0" && exec "$@"' "$cluster/shared" "$@"
+    seconds=$(((${EPOCHREALTIME/./} - start) / 100000))
+    printf '# %s: code %s after %s.%s s\n' "$BATS_TEST_DESCRIPTION" "$status" $((seconds / 10)) $((seconds % 10)) >&3
+    echo "$output"
+}
+
+health() { timed "$root/scripts/cluster_health.sh" "$@"; }
+
+# As a job that is started without asking hosts first, so that it is dptrain check that finds out. Of $hosts, to $json.
+check() { # [OF RUN.SH...] -- OF DPTRAIN CHECK...
+    local words=()
+    while [[ $1 != -- ]]; do words+=("$1"); shift; done
+    timed "$root/scripts/run.sh" -H "$hosts" --no-checks --interface "$cluster_subnet" --transport tcp "${words[@]}" \
+        -- check --timeout 20 --json "$json" --device cpu --shared-bytes 1M "${@:2}"
+}
+
+# STATUS HOST TEXT of the lines of a check that are not ok.
+bad() { # CHECK...
+    local name
+    for name; do
+        jq -r --arg c "$name" '.lines[] | select(.check == $c and (.status | IN("warn", "fail")))
+            | [.status, .host // "job", .name, .found] | join(" ")' "$json"
+    done
+}
+
+train=(-- train --model mlp --batch 20 --threads 1 --algorithms fixed)
+
+# Starts a job that would take for ever, and waits until it trains. Sets job, and out: its output, in
+# $cluster/shared/NAME.out.
+endless() { # HOST NAME ARGUMENTS...
+    local i
+    out=$cluster/shared/$2.out
+    on "$1" "${@:3}" "${train[@]}" --data "$tiny" --epochs 100000 --timeout 3 --out "$2" >"$out" 2>&1 3>&- &
+    job=$!
+    for ((i = 0; i < 300; i++)); do
+        if grep -q '^epoch 2 ' "$out"; then return 0; fi
+        sleep 0.1
+    done
+    cat "$out"
+    return 1
+}
+
+ended() { # sets code
+    code=0
+    wait "$job" || code=$?
+    cat "$out"
+}
+
+# Nothing of a job is on the host.
+clean() { # HOST...
+    local host left
+    for host; do
+        left=$(cluster_exec "$host" sh -c 'ls -d /dev/shm/* /tmp/ompi.*/jf.* /tmp/ompi.*/pid.* /tmp/dptrain-run.*
+            pgrep -l "dptrain|orted|mpirun"' 2>/dev/null) || true
+        [[ -z $left ]] || { echo "$host: $left"; return 1; }
+    done
+}
+
+losses() { jq -r 'select(.record == "step") | .loss' "$cluster/shared/$1/metrics.jsonl"; }
