@@ -48,7 +48,7 @@ load=$(cut -d ' ' -f 1-3 /proc/loadavg)
 make_work proof
 trap '((BASHPID != $$)) || { cluster_down; rm -rf "$work"; }' EXIT
 exec 3>&2
-wrong=0
+wrong=0 BATS_TEST_DESCRIPTION="between the faults"
 hosts=node1:1,node2:1,node3:1,node4:1
 
 # As bats has it.
@@ -62,8 +62,9 @@ run() { # COMMAND...
 # A row of the table, from status, output and seconds: the first line that has WORDS. It must be there.
 row() { # FAULT FOUND_BY CODE WORDS
     local line
-    line=$(grep -m 1 -E -- "$4" <<<"$output" | sed -E "s|$cluster/shared|/shared|g; s|$root/||g; s/^ +//; s/  +/ /g" |
-        tr '|`' "/'") || true
+    # A check's lines go on behind six blanks.
+    line=$(sed -E ':a;N;$!ba;s/\n      ([^ -])/ \1/g' <<<"$output" | grep -m 1 -E -- "$4" |
+        sed -E "s|$cluster/shared|/shared|g; s|$root/||g; s/^ +//; s/  +/ /g" | tr '|`' "/'") || true
     if [[ -z $line || $status -ne $3 ]]; then
         wrong=$((wrong + 1))
         note "$1: code $status, not $3, or nothing with '$4' in:"$'\n'"$output"
@@ -160,36 +161,36 @@ host_faults() {
     by_run "another binary on a host" 4 "node2: .* is another program"
     fault_other_binary node2
     json=$work/json BATS_TEST_DESCRIPTION="another binary" check -- --only versions >/dev/null
-    row "another binary on a host" "dptrain check" 1 "fail .*node2|node2 .*fail"
+    row "another binary on a host" "dptrain check" 1 "FAIL +node2: versions, dptrain"
     fault_other_data node3
-    by_health "another dataset on a host" 1 "fail .*node3|node3 .*fail" "$hosts" -- "${quick[@]}"
+    by_health "another dataset on a host" 1 "FAIL +node3: versions, data" "$hosts" -- "${quick[@]}"
     mkdir -p "$cluster/shared/out" "$cluster/shared/job/folder"
     fault_not_mounted node4 "$cluster/shared/out"
-    by_health "the shared folder is not mounted on a host" 1 "fail .*node4|node4 .*fail" \
+    by_health "the shared folder is not mounted on a host" 1 "FAIL +node4: shared" \
         "$hosts" -- --only shared --shared out --shared-timeout 2 --shared-bytes 1M
     fault_not_mounted node4 "$cluster/shared/job"
     by_run "the folder to run in is not there on a host" 4 "node4: there is no folder" \
         --wdir "$cluster/shared/job/folder"
     small_shm node2
-    by_health "64 MB of /dev/shm, as in a container" 0 "(warn|fail).*shm" "$hosts" -- "${quick[@]}"
+    by_health "64 MB of /dev/shm, as in a container" 0 "warn +node2: .*shm" "$hosts" -- "${quick[@]}"
     other_mpi node3
-    by_health "another OpenMPI on a host" 1 "fail .*MPI" "$hosts" -- "${quick[@]}"
+    by_health "another OpenMPI on a host" 1 "FAIL +node3: versions, MPI" "$hosts" -- "${quick[@]}"
     other_kernel node4
-    by_health "another kernel on a host" 0 "warn .*kernel" "$hosts" -- "${quick[@]}"
+    by_health "another kernel on a host" 0 "warn +node4: versions, kernel" "$hosts" -- "${quick[@]}"
 }
 
 network_faults() {
     fault_lone_interface node2
     by_run "an interface that one host alone has" 4 "has none of that name" --interface eth1
     fault_slow_link node3 || die 4 "this kernel can't slow a link down"
-    by_health "a slow link (50 Mbit/s, $how)" 1 "fail .*node3|node3 .*fail" "$hosts" -- --only network
+    by_health "a slow link (50 Mbit/s, $how)" 1 "FAIL +node3: network, bandwidth" "$hosts" -- --only network
     fault_no_route node3 node2
     by_health "a pair that does not reach each other" 1 "node3 -> node2|node2 -> node3" "$hosts"
     fault_no_route node3 node2
-    by_health "a pair that does not reach each other" 1 "fail .*node[23]" --no-ssh --ports 20000-20999 "$hosts" -- \
-        --only network --timeout 20
+    by_health "a pair that does not reach each other" 1 "FAIL +node[23]: network, ports" \
+        --no-ssh --ports 20000-20999 "$hosts" -- --only network --timeout 20
     BATS_TEST_DESCRIPTION=efa health --no-ssh "$hosts" -- --only transport --expect-transport efa >/dev/null
-    row "sockets where EFA was expected" "cluster_health.sh … --expect-transport efa" 1 "fail .*not efa|fail .*MPI"
+    row "sockets where EFA was expected" "cluster_health.sh … --expect-transport efa" 1 "FAIL .*not efa"
     fault_hanging_daemon node2
     by_health "mpirun's daemon hangs on a host" 1 "node2 keeps the job from starting" --no-ssh --timeout-start 6 \
         "$hosts" -- --only topology
@@ -255,8 +256,8 @@ cat <<END
 # Faults of a cluster, and what finds them
 
 Four hosts of namespaces (\`tests/cluster\`), one rank on each, set up by \`scripts/setup_ssh.sh\` from nothing but sshd
-and a password. Each row breaks them in one way, starts the command that a user would start, and has the first message that
-names the fault (shortened), the exit code, and the seconds from the start of the command, or from the fault to the end
+and a password. Each row breaks them in one way, starts the command that a user would start, and has the first message
+that names the fault (shortened), the exit code, and the seconds from the start of the command, or from the fault to the end
 of a running job (two hosts), to the exit. The script fails where a fault is not found as it should be.
 
 | fault | found by | message | code | s |
@@ -268,8 +269,8 @@ OpenMPI a copy of its library that says another version: the hosts share the mac
 
 ## False alarms
 
-$n_healthy checks of the healthy hosts, \`cluster_health.sh … -- ${quick[*]}\`: **$alarms** false alarms (an exit code, or
-a line of topology, clock, versions, shared, network or transport that is not ok). $median s each (median).
+$n_healthy checks of the healthy hosts, \`cluster_health.sh … -- ${quick[*]}\`: **$alarms** false alarms (an exit code,
+or a line of topology, clock, versions, shared, network or transport that is not ok). $median s each (median).
 
 \`\`\`
 $health_table
