@@ -21,6 +21,7 @@ in which words, with which exit code, and after how long; how many of the checks
 and how far the loss curves of one, two and four hosts are apart. It takes about ten minutes. MNIST must be in
 $DPTRAIN_DATA/mnist.
 
+  --parts LIST  some of it, of three sections [faults,healthy,training]
   --healthy N   checks of healthy hosts [20]
   --steps N     of the training [938, an epoch]
   -h, --help    this text
@@ -30,11 +31,17 @@ END
 }
 
 command="tests/cluster/fault_proof.sh${*:+ $*}"
-n_healthy=20 steps=938
+n_healthy=20 steps=938 parts=faults,healthy,training
 while [[ $# -gt 0 ]]; do
     case $1 in
     --healthy) need_value "$@"; whole_number "$1" "$2" 1; n_healthy=$((10#$2)); shift 2 ;;
     --steps) need_value "$@"; whole_number "$1" "$2" 1; steps=$((10#$2)); shift 2 ;;
+    --parts)
+        need_value "$@"
+        [[ $2 =~ ^(faults|healthy|training)(,(faults|healthy|training))*$ ]] || die 2 "--parts: '$2' is no list of parts"
+        parts=$2
+        shift 2
+        ;;
     -h | --help) usage; exit 0 ;;
     *) die 2 "unknown option '$1'; --help lists the options" ;;
     esac
@@ -230,7 +237,7 @@ training() {
     export OMPI_MCA_mpi_yield_when_idle=1
     for n in 1 2 4; do
         list=$(for ((i = 1; i <= n; i++)); do printf 'node%d:1,' "$i"; done)
-        on node1 -H "${list%,}" -- train --model lenet5 --data "$data" --steps "$steps" --epochs 1 --threads 1 \
+        on node1 -H "${list%,}" -- train --model lenet5 --data "$data" --steps "$steps" --threads 1 \
             --algorithms fixed --out "mnist$n" >"$work/train$n" 2>&1 3>&- ||
             { cat "$work/train$n" >&2; die 4 "the training on $n hosts fails"; }
         [[ $(losses "mnist$n" | wc -l) -eq $steps ]] || die 4 "the training on $n hosts has not done $steps steps"
@@ -245,14 +252,16 @@ training() {
 cluster_up 4 || die 4 "the cluster does not start"
 jobs_setup 300 64
 before_login
-ssh_faults
-host_faults
-network_faults
-job_faults
-healthy
-training
+if [[ $parts == *faults* ]]; then
+    ssh_faults
+    host_faults
+    network_faults
+    job_faults
+fi
+if [[ $parts == *healthy* ]]; then healthy; fi
+if [[ $parts == *training* ]]; then training; fi
 
-cat <<END
+if [[ $parts == *faults* ]]; then cat <<END; fi
 # Faults of a cluster, and what finds them
 
 Four hosts of namespaces (\`tests/cluster\`), one rank on each, set up by \`scripts/setup_ssh.sh\` from nothing but sshd
@@ -267,6 +276,8 @@ $(cat "$work/rows")
 Code 0 is a warning: the job could run. Another kernel is \`setarch --uname-2.6\` for all that a host starts, another
 OpenMPI a copy of its library that says another version: the hosts share the machine's.
 
+END
+if [[ $parts == *healthy* ]]; then cat <<END; fi
 ## False alarms
 
 $n_healthy checks of the healthy hosts, \`cluster_health.sh … -- ${quick[*]}\`: **$alarms** false alarms (an exit code,
@@ -276,6 +287,8 @@ or a line of topology, clock, versions, shared, network or transport that is not
 $health_table
 \`\`\`
 
+END
+if [[ $parts == *training* ]]; then cat <<END; fi
 ## The same training on one, two and four hosts
 
 LeNet-5 on MNIST, batch 64 over all ranks, \`--algorithms fixed\`, by \`run.sh -H …\`. Sums are added in another order,
@@ -285,6 +298,8 @@ so that the curves may differ by rounding, which training amplifies.
 |---:|---:|---:|---:|---:|
 $(cat "$work/curves")
 
+END
+cat <<END
 ## Not run
 
 - EFA and InfiniBand: recorded logs and made-up \`/sys\` trees only (\`tests/unit/test_check_network.c\`,
