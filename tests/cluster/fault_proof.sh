@@ -38,7 +38,8 @@ while [[ $# -gt 0 ]]; do
     --steps) need_value "$@"; whole_number "$1" "$2" 1; steps=$((10#$2)); shift 2 ;;
     --parts)
         need_value "$@"
-        [[ $2 =~ ^(faults|healthy|training)(,(faults|healthy|training))*$ ]] || die 2 "--parts: '$2' is no list of parts"
+        [[ $2 =~ ^(faults|healthy|training)(,(faults|healthy|training))*$ ]] ||
+            die 2 "--parts: '$2' is no list of parts"
         parts=$2
         shift 2
         ;;
@@ -68,7 +69,8 @@ run() { # COMMAND...
 
 # A row of the table, from status, output and seconds: the first line that has WORDS. It must be there.
 row() { # FAULT FOUND_BY CODE WORDS
-    local line
+    local line shown=${2/ $hosts/}
+    shown=${shown//"$cluster"/}
     # A check's lines go on behind six blanks.
     line=$(sed -E ':a;N;$!ba;s/\n      ([^ -])/ \1/g' <<<"$output" | grep -m 1 -E -- "$4" |
         sed -E "s|$cluster/shared|/shared|g; s|$root/||g; s/^ +//; s/  +/ /g" | tr '|`' "/'") || true
@@ -79,7 +81,7 @@ row() { # FAULT FOUND_BY CODE WORDS
     fi
     ((${#line} <= 150)) || line="${line:0:147}…"
     # shellcheck disable=SC2016 # Markdown's quotes
-    printf '| %s | `%s` | `%s` | %d | %d.%d |\n' "$1" "$2" "$line" "$status" $((seconds / 10)) $((seconds % 10)) \
+    printf '| %s | `%s` | `%s` | %d | %d.%d |\n' "$1" "$shown" "$line" "$status" $((seconds / 10)) $((seconds % 10)) \
         >>"$work/rows"
     mend
 }
@@ -237,14 +239,14 @@ training() {
     export OMPI_MCA_mpi_yield_when_idle=1
     for n in 1 2 4; do
         list=$(for ((i = 1; i <= n; i++)); do printf 'node%d:1,' "$i"; done)
-        on node1 -H "${list%,}" -- train --model lenet5 --data "$data" --lr 0.01 --steps "$steps" --threads 1 \
+        on node1 -H "${list%,}" -- train --model lenet5 --data "$data" --steps "$steps" --threads 1 \
             --algorithms fixed --out "mnist$n" >"$work/train$n" 2>&1 3>&- ||
             { cat "$work/train$n" >&2; die 4 "the training on $n hosts fails"; }
         [[ $(losses "mnist$n" | wc -l) -eq $steps ]] || die 4 "the training on $n hosts has not done $steps steps"
         paste <(losses mnist1) <(losses "mnist$n") | awk -v n="$n" -v accuracy="$(jq -r \
             'select(.record == "epoch") | .val_accuracy' "$cluster/shared/mnist$n/metrics.jsonl" | tail -n 1)" '
             { d = $1 - $2; if (d < 0) d = -d; if (d > most) most = d; last = $2 }
-            END { printf "| %d | %d | %.6f | %s | %.2g |\n", n, NR, last, accuracy, most; exit most > 0.01 }' \
+            END { printf "| %d | %d | %.6f | %s | %.2g |\n", n, NR, last, accuracy, most; exit most > 0.05 }' \
             >>"$work/curves" || { wrong=$((wrong + 1)); note "the loss curve of $n hosts is another"; }
     done
 }
@@ -291,9 +293,9 @@ END
 if [[ $parts == *training* ]]; then cat <<END; fi
 ## The same training on one, two and four hosts
 
-LeNet-5 on MNIST, batch 64 over all ranks, \`--lr 0.01 --algorithms fixed\`, by \`run.sh -H …\`. Sums are added in
-another order, so that the curves differ by rounding, which training amplifies: with the default rate, whose first steps
-raise the loss, to 0.02 on four ranks, of one host as of four.
+LeNet-5 on MNIST, batch 64 over all ranks, \`--algorithms fixed\`, by \`run.sh -H …\`. Sums are added in another order,
+so that the curves differ by rounding, which the first steps, that raise the loss, amplify: on four ranks of one host as
+on four hosts.
 
 | hosts | steps | loss of the last | validation accuracy | largest difference of a step's loss to one host's |
 |---:|---:|---:|---:|---:|
