@@ -21,6 +21,7 @@ in which words, with which exit code, and after how long; how many of the checks
 and how far the loss curves of one, two and four hosts are apart. It takes about ten minutes. MNIST must be in
 $DPTRAIN_DATA/mnist.
 
+  --parts LIST  some of it, of three sections [faults,healthy,training]
   --healthy N   checks of healthy hosts [20]
   --steps N     of the training [938, an epoch]
   -h, --help    this text
@@ -30,11 +31,18 @@ END
 }
 
 command="tests/cluster/fault_proof.sh${*:+ $*}"
-n_healthy=20 steps=938
+n_healthy=20 steps=938 parts=faults,healthy,training
 while [[ $# -gt 0 ]]; do
     case $1 in
     --healthy) need_value "$@"; whole_number "$1" "$2" 1; n_healthy=$((10#$2)); shift 2 ;;
     --steps) need_value "$@"; whole_number "$1" "$2" 1; steps=$((10#$2)); shift 2 ;;
+    --parts)
+        need_value "$@"
+        [[ $2 =~ ^(faults|healthy|training)(,(faults|healthy|training))*$ ]] ||
+            die 2 "--parts: '$2' is no list of parts"
+        parts=$2
+        shift 2
+        ;;
     -h | --help) usage; exit 0 ;;
     *) die 2 "unknown option '$1'; --help lists the options" ;;
     esac
@@ -48,7 +56,7 @@ load=$(cut -d ' ' -f 1-3 /proc/loadavg)
 make_work proof
 trap '((BASHPID != $$)) || { cluster_down; rm -rf "$work"; }' EXIT
 exec 3>&2
-wrong=0
+wrong=0 BATS_TEST_DESCRIPTION="between the faults"
 hosts=node1:1,node2:1,node3:1,node4:1
 
 # As bats has it.
@@ -61,9 +69,11 @@ run() { # COMMAND...
 
 # A row of the table, from status, output and seconds: the first line that has WORDS. It must be there.
 row() { # FAULT FOUND_BY CODE WORDS
-    local line
-    line=$(grep -m 1 -E -- "$4" <<<"$output" | sed -E "s|$cluster/shared|/shared|g; s|$root/||g; s/^ +//; s/  +/ /g" |
-        tr '|`' "/'") || true
+    local line shown=${2/ $hosts/}
+    shown=${shown//"$cluster"/}
+    # A check's lines go on behind six blanks.
+    line=$(sed -E ':a;N;$!ba;s/\n      ([^ -])/ \1/g' <<<"$output" | grep -m 1 -E -- "$4" |
+        sed -E "s|$cluster/shared|/shared|g; s|$root/||g; s/^ +//; s/  +/ /g" | tr '|`' "/'") || true
     if [[ -z $line || $status -ne $3 ]]; then
         wrong=$((wrong + 1))
         note "$1: code $status, not $3, or nothing with '$4' in:"$'\n'"$output"
@@ -71,7 +81,7 @@ row() { # FAULT FOUND_BY CODE WORDS
     fi
     ((${#line} <= 150)) || line="${line:0:147}…"
     # shellcheck disable=SC2016 # Markdown's quotes
-    printf '| %s | `%s` | `%s` | %d | %d.%d |\n' "$1" "$2" "$line" "$status" $((seconds / 10)) $((seconds % 10)) \
+    printf '| %s | `%s` | `%s` | %d | %d.%d |\n' "$1" "$shown" "$line" "$status" $((seconds / 10)) $((seconds % 10)) \
         >>"$work/rows"
     mend
 }
@@ -160,36 +170,36 @@ host_faults() {
     by_run "another binary on a host" 4 "node2: .* is another program"
     fault_other_binary node2
     json=$work/json BATS_TEST_DESCRIPTION="another binary" check -- --only versions >/dev/null
-    row "another binary on a host" "dptrain check" 1 "fail .*node2|node2 .*fail"
+    row "another binary on a host" "dptrain check" 1 "FAIL +node2: versions, dptrain"
     fault_other_data node3
-    by_health "another dataset on a host" 1 "fail .*node3|node3 .*fail" "$hosts" -- "${quick[@]}"
+    by_health "another dataset on a host" 1 "FAIL +node3: versions, data" "$hosts" -- "${quick[@]}"
     mkdir -p "$cluster/shared/out" "$cluster/shared/job/folder"
     fault_not_mounted node4 "$cluster/shared/out"
-    by_health "the shared folder is not mounted on a host" 1 "fail .*node4|node4 .*fail" \
+    by_health "the shared folder is not mounted on a host" 1 "FAIL +node4: shared" \
         "$hosts" -- --only shared --shared out --shared-timeout 2 --shared-bytes 1M
     fault_not_mounted node4 "$cluster/shared/job"
     by_run "the folder to run in is not there on a host" 4 "node4: there is no folder" \
         --wdir "$cluster/shared/job/folder"
     small_shm node2
-    by_health "64 MB of /dev/shm, as in a container" 0 "(warn|fail).*shm" "$hosts" -- "${quick[@]}"
+    by_health "64 MB of /dev/shm, as in a container" 0 "warn +node2: .*shm" "$hosts" -- "${quick[@]}"
     other_mpi node3
-    by_health "another OpenMPI on a host" 1 "fail .*MPI" "$hosts" -- "${quick[@]}"
+    by_health "another OpenMPI on a host" 1 "FAIL +node3: versions, MPI" "$hosts" -- "${quick[@]}"
     other_kernel node4
-    by_health "another kernel on a host" 0 "warn .*kernel" "$hosts" -- "${quick[@]}"
+    by_health "another kernel on a host" 0 "warn +node4: versions, kernel" "$hosts" -- "${quick[@]}"
 }
 
 network_faults() {
     fault_lone_interface node2
     by_run "an interface that one host alone has" 4 "has none of that name" --interface eth1
     fault_slow_link node3 || die 4 "this kernel can't slow a link down"
-    by_health "a slow link (50 Mbit/s, $how)" 1 "fail .*node3|node3 .*fail" "$hosts" -- --only network
+    by_health "a slow link (50 Mbit/s, $how)" 1 "FAIL +node3: network, bandwidth" "$hosts" -- --only network
     fault_no_route node3 node2
     by_health "a pair that does not reach each other" 1 "node3 -> node2|node2 -> node3" "$hosts"
     fault_no_route node3 node2
-    by_health "a pair that does not reach each other" 1 "fail .*node[23]" --no-ssh --ports 20000-20999 "$hosts" -- \
-        --only network --timeout 20
+    by_health "a pair that does not reach each other" 1 "FAIL +node[23]: network, ports" \
+        --no-ssh --ports 20000-20999 "$hosts" -- --only network --timeout 20
     BATS_TEST_DESCRIPTION=efa health --no-ssh "$hosts" -- --only transport --expect-transport efa >/dev/null
-    row "sockets where EFA was expected" "cluster_health.sh … --expect-transport efa" 1 "fail .*not efa|fail .*MPI"
+    row "sockets where EFA was expected" "cluster_health.sh … --expect-transport efa" 1 "FAIL .*not efa"
     fault_hanging_daemon node2
     by_health "mpirun's daemon hangs on a host" 1 "node2 keeps the job from starting" --no-ssh --timeout-start 6 \
         "$hosts" -- --only topology
@@ -197,7 +207,7 @@ network_faults() {
 
 job_faults() {
     by_job "a rank is killed" 5 "killed by signal 9" cluster_exec node2 pkill -KILL -x dptrain
-    by_job "a rank hangs (--timeout 3)" 5 "rank 1" cluster_exec node2 pkill -STOP -x dptrain
+    by_job "a rank hangs (--timeout 3)" 5 "timed out after 3 s" cluster_exec node2 pkill -STOP -x dptrain
     by_job "mpirun is killed" 5 "run.sh: error" cluster_exec node1 pkill -KILL -x mpirun
     fault_later cluster_mend node2
     by_job "a link is cut in mid-job" 5 "run.sh: error" cluster_cut node2
@@ -229,34 +239,36 @@ training() {
     export OMPI_MCA_mpi_yield_when_idle=1
     for n in 1 2 4; do
         list=$(for ((i = 1; i <= n; i++)); do printf 'node%d:1,' "$i"; done)
-        on node1 -H "${list%,}" -- train --model lenet5 --data "$data" --steps "$steps" --epochs 1 --threads 1 \
+        on node1 -H "${list%,}" -- train --model lenet5 --data "$data" --steps "$steps" --threads 1 \
             --algorithms fixed --out "mnist$n" >"$work/train$n" 2>&1 3>&- ||
             { cat "$work/train$n" >&2; die 4 "the training on $n hosts fails"; }
         [[ $(losses "mnist$n" | wc -l) -eq $steps ]] || die 4 "the training on $n hosts has not done $steps steps"
         paste <(losses mnist1) <(losses "mnist$n") | awk -v n="$n" -v accuracy="$(jq -r \
             'select(.record == "epoch") | .val_accuracy' "$cluster/shared/mnist$n/metrics.jsonl" | tail -n 1)" '
             { d = $1 - $2; if (d < 0) d = -d; if (d > most) most = d; last = $2 }
-            END { printf "| %d | %d | %.6f | %s | %.2g |\n", n, NR, last, accuracy, most; exit most > 0.01 }' \
+            END { printf "| %d | %d | %.6f | %s | %.2g |\n", n, NR, last, accuracy, most; exit most > 0.05 }' \
             >>"$work/curves" || { wrong=$((wrong + 1)); note "the loss curve of $n hosts is another"; }
     done
 }
 
 cluster_up 4 || die 4 "the cluster does not start"
-jobs_setup 300 64
+jobs_setup 300 64 >&2
 before_login
-ssh_faults
-host_faults
-network_faults
-job_faults
-healthy
-training
+if [[ $parts == *faults* ]]; then
+    ssh_faults
+    host_faults
+    network_faults
+    job_faults
+fi
+if [[ $parts == *healthy* ]]; then healthy; fi
+if [[ $parts == *training* ]]; then training; fi
 
-cat <<END
+if [[ $parts == *faults* ]]; then cat <<END; fi
 # Faults of a cluster, and what finds them
 
 Four hosts of namespaces (\`tests/cluster\`), one rank on each, set up by \`scripts/setup_ssh.sh\` from nothing but sshd
-and a password. Each row breaks them in one way, starts the command that a user would start, and has the first message that
-names the fault (shortened), the exit code, and the seconds from the start of the command, or from the fault to the end
+and a password. Each row breaks them in one way, starts the command that a user would start, and has the first message
+that names the fault (shortened), the exit code, and the seconds from the start of the command, or from the fault to the end
 of a running job (two hosts), to the exit. The script fails where a fault is not found as it should be.
 
 | fault | found by | message | code | s |
@@ -266,24 +278,31 @@ $(cat "$work/rows")
 Code 0 is a warning: the job could run. Another kernel is \`setarch --uname-2.6\` for all that a host starts, another
 OpenMPI a copy of its library that says another version: the hosts share the machine's.
 
+END
+if [[ $parts == *healthy* ]]; then cat <<END; fi
 ## False alarms
 
-$n_healthy checks of the healthy hosts, \`cluster_health.sh … -- ${quick[*]}\`: **$alarms** false alarms (an exit code, or
-a line of topology, clock, versions, shared, network or transport that is not ok). $median s each (median).
+$n_healthy checks of the healthy hosts, \`cluster_health.sh … -- ${quick[*]}\`: **$alarms** false alarms (an exit code,
+or a line of topology, clock, versions, shared, network or transport that is not ok). $median s each (median).
 
 \`\`\`
 $health_table
 \`\`\`
 
+END
+if [[ $parts == *training* ]]; then cat <<END; fi
 ## The same training on one, two and four hosts
 
 LeNet-5 on MNIST, batch 64 over all ranks, \`--algorithms fixed\`, by \`run.sh -H …\`. Sums are added in another order,
-so that the curves may differ by rounding, which training amplifies.
+so that the curves differ by rounding, which the first steps, that raise the loss, amplify: on four ranks of one host as
+on four hosts.
 
 | hosts | steps | loss of the last | validation accuracy | largest difference of a step's loss to one host's |
 |---:|---:|---:|---:|---:|
 $(cat "$work/curves")
 
+END
+cat <<END
 ## Not run
 
 - EFA and InfiniBand: recorded logs and made-up \`/sys\` trees only (\`tests/unit/test_check_network.c\`,

@@ -60,10 +60,15 @@ fault_slow_link() { # HOST
     fault_later cluster_net "$1" tc qdisc del dev eth0 root
 }
 
-# In no direction: what the other sends is not answered.
+# In no direction: what the other sends is not answered. Both families, as far as there are both.
 fault_no_route() { # HOST TO
-    cluster_net "$1" ip route add prohibit "10.77.0.${2#node}/32"
-    fault_later cluster_net "$1" ip route del prohibit "10.77.0.${2#node}/32"
+    local to
+    for to in "10.77.0.${2#node}/32" "fd77::${2#node}/128"; do
+        if cluster_net "$1" ip route add prohibit "$to" 2>/dev/null; then
+            fault_later cluster_net "$1" ip route del prohibit "$to"
+        fi
+    done
+    ((${#fault_undo[@]} > 0))
 }
 
 # mpirun's daemon starts, and does nothing.

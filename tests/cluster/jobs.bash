@@ -58,7 +58,7 @@ endless() { # HOST NAME ARGUMENTS...
     on "$1" "${@:3}" "${train[@]}" --data "$tiny" --epochs 100000 --timeout 3 --out "$2" >"$out" 2>&1 3>&- &
     job=$!
     for ((i = 0; i < 300; i++)); do
-        if grep -q '^epoch 2 ' "$out"; then return 0; fi
+        if grep -qs '^epoch 2 ' "$out"; then return 0; fi
         sleep 0.1
     done
     cat "$out"
