@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/err.h"
 
@@ -61,6 +62,19 @@ static inline void tap_skip(const char *reason)
     tap_run++;
     if (!tap_quiet) printf("ok %d # SKIP %s\n", tap_run, reason);
 }
+
+/* Whether the last error has all of these words, ended by NULL; says which not. */
+static inline bool tap_says(const char *const *words)
+{
+    bool all = true;
+    for (; *words; words++) {
+        if (strstr(err_message(), *words)) continue;
+        printf("# wanted: %s\n# said: %s\n", *words, err_message());
+        all = false;
+    }
+    return all;
+}
+#define SAYS(...) tap_says((const char *const[]){__VA_ARGS__, NULL})
 
 /* main's return value: checks failed or did not run → 1. */
 static inline int tap_done(void)

@@ -94,23 +94,6 @@ static err_t open_backend(check_t *check)
     return ERR_OK;
 }
 
-/* Collective. */
-static err_t open(check_t *check, void (*abort_job)(err_t code))
-{
-    const runtime_options_t *options = &check->options->runtime;
-    comm_options_t comm_options = {.name = options->comm,
-                                   .timeout_sec = options->timeout_sec,
-                                   .allreduce = options->allreduce,
-                                   .share_gpu = options->share_gpu,
-                                   .nccl_register = options->nccl_register,
-                                   .wire_bf16 = strcmp(options->wire, "bf16") == 0,
-                                   .ranks_per_host = (int)options->ranks_per_host,
-                                   .abort_job = abort_job};
-    TRY(comm_open(&comm_options, &check->comm));
-    TRY(find_ranks(check));
-    return open_backend(check);
-}
-
 /* One check. An error is a line, but for one that ended the communication. */
 static err_t run_case(check_t *check, const check_case_t *c)
 {
@@ -156,16 +139,16 @@ static err_t run(check_t *check)
 err_t check_run(const check_options_t *options, void (*abort_job)(err_t code))
 {
     check_t check = {.options = options};
-    err_t err = open(&check, abort_job);
+    runtime_t runtime;
+    err_t err = runtime_open_comm(&options->runtime, abort_job, &runtime);
+    check.comm = runtime.comm;
+    if (err == ERR_OK) err = find_ranks(&check);
+    if (err == ERR_OK) err = open_backend(&check);
+    runtime.backend = check.backend;
     if (err == ERR_OK) err = run(&check);
     mem_free(&check.text);
     mem_free(&check.ranks);
-    if (err != ERR_OK && check.comm && check.comm->size > 1 && check.comm->agreed != err) {
-        log_rank_error("%s", err_message());
-        abort_job(err);
-    }
-    if (err != ERR_OK && err != ERR_GATE && log_speaks()) log_error("%s", err_message());
-    if (check.backend && check.backend->close) check.backend->close();
-    comm_close(&check.comm);
+    /* The table has said what failed. */
+    runtime_close(&runtime, err == ERR_GATE ? ERR_OK : err);
     return err;
 }

@@ -151,7 +151,7 @@ static err_t compare_devices(runtime_t *out)
     return comm_agree(out->comm, err, "comparing devices");
 }
 
-err_t runtime_open(const runtime_options_t *options, void (*abort_job)(err_t code), runtime_t *out)
+err_t runtime_open_comm(const runtime_options_t *options, void (*abort_job)(err_t code), runtime_t *out)
 {
     *out = (runtime_t){0};
     abort_hook = abort_job;
@@ -163,7 +163,12 @@ err_t runtime_open(const runtime_options_t *options, void (*abort_job)(err_t cod
                                    .wire_bf16 = strcmp(options->wire, "bf16") == 0,
                                    .ranks_per_host = (int)options->ranks_per_host,
                                    .abort_job = abort_job};
-    TRY(comm_open(&comm_options, &out->comm));
+    return comm_open(&comm_options, &out->comm);
+}
+
+err_t runtime_open(const runtime_options_t *options, void (*abort_job)(err_t code), runtime_t *out)
+{
+    TRY(runtime_open_comm(options, abort_job, out));
     TRY(comm_agree(out->comm, backend_find(options->device, &out->backend, out->why), "choosing the device"));
     if (strcmp(options->device, "auto") == 0) TRY(compare_devices(out));
     TRY(comm_agree(out->comm, open_backend(options, out), "start-up"));

@@ -21,9 +21,13 @@ typedef struct runtime {
     comm_t *comm;
     const backend_t *backend;
     int n_threads;
-    char device[96];               /* what the backend says of itself */
-    char why[BACKEND_WHY_MAX];     /* why --device auto has no better one; "" */
+    char device[96];           /* what the backend says of itself */
+    char why[BACKEND_WHY_MAX]; /* why --device auto has no better one; "" */
 } runtime_t;
+
+/* Collective. The communicator alone: all of out but the backend and what is said of it. For who reports what
+ * is wrong with the rest; runtime_close takes it as it is. */
+err_t runtime_open_comm(const runtime_options_t *options, void (*abort_job)(err_t code), runtime_t *out);
 
 /* Collective. */
 err_t runtime_open(const runtime_options_t *options, void (*abort_job)(err_t code), runtime_t *out);

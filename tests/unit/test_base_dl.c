@@ -10,18 +10,6 @@
 static const char apart[] = "libnss_compat.so.2", function_of_apart[] = "_nss_compat_setpwent";
 static const char absent[] = "libdptrain-has-no-such.so.7";
 
-/* The last error has all of these words. */
-static bool says(const char *const *words)
-{
-    bool all = true;
-    for (; *words; words++) {
-        if (strstr(err_message(), *words)) continue;
-        printf("# wanted: %s\n# said: %s\n", *words, err_message());
-        all = false;
-    }
-    return all;
-}
-#define SAYS(...)  says((const char *const[]){__VA_ARGS__, NULL})
 #define NAMES(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 /* With sanitizers libm is in the process already. */

@@ -19,19 +19,6 @@ static comm_gpu_t gpu(int rank, const char *host, const char *uuid, const char *
     return g;
 }
 
-/* The last error has all of these words. */
-static bool says(const char *const *words)
-{
-    bool all = true;
-    for (; *words; words++) {
-        if (strstr(err_message(), *words)) continue;
-        printf("# wanted: %s\n# said: %s\n", *words, err_message());
-        all = false;
-    }
-    return all;
-}
-#define SAYS(...) says((const char *const[]){__VA_ARGS__, NULL})
-
 static void test_shared(void)
 {
     bool shared = true;
