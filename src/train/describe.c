@@ -48,11 +48,10 @@ static int gpus_of_host(const comm_gpu_t *gpus, int first, int size, char *out, 
     return r;
 }
 
-static void print_gpus(const trainer_t *t)
+/* path: gradient_path's. */
+static void print_gpus(const trainer_t *t, const comm_gpu_t *gpus, const char *path)
 {
     enum { HOSTS_SHOWN = 4 };
-    const comm_gpu_t *gpus = comm_gpus(t->comm);
-    if (!gpus) return;
     const backend_device_t *device = t->runtime.backend->device();
     char text[1024];
     log_info("  GPU     %s, %.1f GiB, compute capability %d.%d, steps %s%s", device->name,
@@ -66,13 +65,31 @@ static void print_gpus(const trainer_t *t)
     }
     if (shown > HOSTS_SHOWN)
         log_info("          and %d hosts more (in the run's record)", shown - HOSTS_SHOWN);
+    if (t->buffer.device)
+        log_info("  sums    %s, in buckets of %.1f MB", path, (double)t->bucket.n_min * sizeof(float) / 1e6);
+    else if (path)
+        log_info("  sums    %s", path);
+}
+
+static void print_ranks(const trainer_t *t)
+{
+    const topo_t *topo = &t->comm->topo;
+    const comm_gpu_t *gpus = comm_gpus(t->comm);
+    char by[256];
+    const char *path = gradient_path(t, by, sizeof by);
+    bool on_host = path && !gpus;
+    log_info("  ranks   %d on %d host%s, %d thread%s each, %s (%s), communicator %s%s%s%s", t->comm->size,
+             topo->n_hosts, topo->n_hosts > 1 ? "s" : "", t->runtime.n_threads,
+             t->runtime.n_threads > 1 ? "s" : "", t->runtime.backend->name, t->runtime.device,
+             t->comm->ops->name, on_host ? ", " : "", on_host ? path : "", on_host ? " allreduce" : "");
+    if (t->runtime.why[0]) log_info("          not on a GPU: %s", t->runtime.why);
+    if (gpus) print_gpus(t, gpus, path);
 }
 
 void trainer_print_header(const trainer_t *t)
 {
     const train_options_t *o = t->options;
     const dataset_info_t *info = &t->dataset->info;
-    const topo_t *topo = &t->comm->topo;
     char a[32], b[32], sample[SHAPE_TEXT_MAX];
     snprintf(sample, sizeof sample, "%s",
              shape_format(shape_3d(info->height, info->width, info->channels)).text);
@@ -83,20 +100,7 @@ void trainer_print_header(const trainer_t *t)
     log_info("          %s training, %s validation pictures of %s, %d classes",
              grouped(info->n_samples[SPLIT_TRAIN], a), grouped(info->n_samples[SPLIT_VAL], b), sample,
              info->n_classes);
-    char by[256];
-    const char *path = gradient_path(t, by, sizeof by);
-    const bool on_gpu = path == by;
-    log_info("  ranks   %d on %d host%s, %d thread%s each, %s (%s), communicator %s%s%s%s", t->comm->size,
-             topo->n_hosts, topo->n_hosts > 1 ? "s" : "", t->runtime.n_threads,
-             t->runtime.n_threads > 1 ? "s" : "", t->runtime.backend->name, t->runtime.device,
-             t->comm->ops->name, path && !on_gpu ? ", " : "", path && !on_gpu ? path : "",
-             path && !on_gpu ? " allreduce" : "");
-    if (t->runtime.why[0]) log_info("          not on a GPU: %s", t->runtime.why);
-    print_gpus(t);
-    if (on_gpu && t->buffer.device)
-        log_info("  sums    %s, in buckets of %.1f MB", by, (double)t->bucket.n_min * sizeof(float) / 1e6);
-    else if (on_gpu)
-        log_info("  sums    %s", by);
+    print_ranks(t);
     log_info("  compute %s", t->algorithms.about);
     log_info("  batch   %lld (up to %lld a rank), %lld steps, %lld an epoch", (long long)t->global_batch,
              (long long)t->max_local, (long long)t->n_steps, (long long)sampler_batches(t->sampler));
@@ -147,10 +151,8 @@ static void record_gpus(json_t *j, const trainer_t *t)
     json_int(j, "gpu_memory_bytes", device->memory_bytes);
     json_real(j, "compute_capability", device->capability / 10.0);
     json_string(j, "cuda_graph", t->replay.why_not ? t->replay.why_not : "recorded");
-    bool differ = false;
     json_array_begin(j, "gpus");
     for (int r = 0; r < t->comm->size; r++) {
-        differ |= strcmp(gpus[r].name, gpus[0].name) != 0;
         json_object_begin(j, NULL);
         json_int(j, "rank", r);
         json_string(j, "host", gpus[r].host);
@@ -160,7 +162,8 @@ static void record_gpus(json_t *j, const trainer_t *t)
         json_object_end(j);
     }
     json_array_end(j);
-    json_bool(j, "gpus_differ", differ);
+    char mix[ERR_MESSAGE_MAX];
+    json_bool(j, "gpus_differ", device_describe_mix(gpus, t->comm->size, mix, sizeof mix));
 }
 
 /* What computes each layer with a choice, for the first part of rank 0's batches. */
