@@ -57,8 +57,6 @@ static void open_file(void)
 /* A line with the time, for the rank's own file; `text` ends with a newline. */
 static void print_to_file(const char *text)
 {
-    pthread_once(&log_file_once, open_file);
-    if (!log_file) return;
     struct timespec now;
     struct tm parts;
     char stamp[32] = "";
@@ -72,12 +70,14 @@ static void print_to_file(const char *text)
  * alone. */
 static void print(FILE *stream, const char *prefix, const char *suffix, const char *format, va_list args)
 {
+    pthread_once(&log_file_once, open_file);
+    if (!stream && !log_file) return;
     char text[2048];
     size_t used = (size_t)snprintf(text, sizeof text, "%s", prefix);
     int n = vsnprintf(text + used, sizeof text - used, format, args);
     used = n < 0 || used + (size_t)n >= sizeof text ? strlen(text) : used + (size_t)n;
     snprintf(text + used, sizeof text - used, "%s\n", suffix);
-    print_to_file(text);
+    if (log_file) print_to_file(text);
     if (!stream) return;
     progress_clear_line();
     fwrite(text, 1, strlen(text), stream);

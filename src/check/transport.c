@@ -141,17 +141,10 @@ static err_t share_log(check_t *check, log_kind_t *out)
 /* Collective, where all ranks have GPUs. */
 static err_t look_at_nccl(check_t *check)
 {
-    const backend_device_t *device = check->device;
     char says[160];
     fabric_t before;
     log_kind_t log;
-    TRY(comm_use_device(check->comm, &(comm_device_t){.index = device->index,
-                                                      .uuid = device->uuid,
-                                                      .name = device->name,
-                                                      .pci = device->pci,
-                                                      .stream = device->stream,
-                                                      .narrow = check->backend->narrow,
-                                                      .widen = check->backend->widen}));
+    TRY(runtime_use_device(check->comm, check->backend));
     if (!comm_on_device(check->comm)) {
         check_line(check, check_job(check), "NCCL", CHECK_SKIP, NULL, "gradients go through MPI");
         return ERR_OK;

@@ -70,44 +70,39 @@ typedef struct message {
     int to, from;
 } message_t;
 
-/* All at once: a group. */
-static ncclResult_t exchange(const nccl_impl_t *impl, const collective_spec_t *s, const message_t *messages,
-                             int n)
+static ncclResult_t exchange(const nccl_impl_t *impl, const collective_spec_t *s, const message_t *m)
 {
     size_t count = (size_t)s->count;
     ncclDataType_t type = type_of(s->type);
-    ncclResult_t status = nccl_lib.GroupStart();
-    if (status != ncclSuccess) return status;
-    for (int i = 0; status == ncclSuccess && i < n; i++) {
-        const message_t *m = &messages[i];
-        status = nccl_lib.Send(m->send, count, type, m->to, impl->direct, impl->stream);
-        if (status == ncclSuccess)
-            status = nccl_lib.Recv(m->recv, count, type, m->from, impl->direct, impl->stream);
-    }
-    ncclResult_t ended = nccl_lib.GroupEnd();
-    return status == ncclSuccess ? ended : status;
+    ncclResult_t status = nccl_lib.Send(m->send, count, type, m->to, impl->direct, impl->stream);
+    return status == ncclSuccess ? nccl_lib.Recv(m->recv, count, type, m->from, impl->direct, impl->stream)
+                                 : status;
 }
 
 static ncclResult_t alltoall(const nccl_impl_t *impl, const collective_spec_t *s)
 {
     size_t n_piece = (size_t)s->count * collective_type_size(s->type);
-    ncclResult_t status = nccl_lib.GroupStart();
+    ncclResult_t status = ncclSuccess;
     for (int r = 0; status == ncclSuccess && r < impl->comm->size; r++) {
         size_t at = (size_t)r * n_piece;
         message_t m = {(const char *)s->send + at, (char *)s->recv + at, r, r};
-        status = exchange(impl, s, &m, 1);
+        status = exchange(impl, s, &m);
     }
-    ncclResult_t ended = nccl_lib.GroupEnd();
-    return status == ncclSuccess ? ended : status;
+    return status;
 }
 
+/* Messages of a group go all at once. */
 static ncclResult_t move(const nccl_impl_t *impl, const collective_spec_t *s)
 {
     int rank = impl->comm->rank, size = impl->comm->size;
     message_t m = {s->send, s->recv, (rank + 1) % size, (rank + size - 1) % size};
-    if (s->kind == COLLECTIVE_ALLTOALL) return alltoall(impl, s);
     if (s->kind == COLLECTIVE_EXCHANGE) m.to = m.from = s->peer;
-    return s->kind == COLLECTIVE_EXCHANGE && s->peer == rank ? ncclSuccess : exchange(impl, s, &m, 1);
+    if (s->kind == COLLECTIVE_EXCHANGE && s->peer == rank) return ncclSuccess;
+    ncclResult_t status = nccl_lib.GroupStart();
+    if (status != ncclSuccess) return status;
+    status = s->kind == COLLECTIVE_ALLTOALL ? alltoall(impl, s) : exchange(impl, s, &m);
+    ncclResult_t ended = nccl_lib.GroupEnd();
+    return status == ncclSuccess ? ended : status;
 }
 
 static ncclResult_t call(const nccl_impl_t *impl, const collective_spec_t *s)

@@ -89,19 +89,18 @@ static err_t refuse_nccl(const runtime_options_t *options, const runtime_t *runt
     return ERR_OK;
 }
 
-/* The GPU, and with it who sums gradients. */
-static err_t use_device(const runtime_options_t *options, runtime_t *out)
+err_t runtime_use_device(comm_t *comm, const backend_t *backend)
 {
-    const backend_device_t *device = out->backend->device ? out->backend->device() : NULL;
-    if (!device) return comm_agree(out->comm, refuse_nccl(options, out), "choosing who sums gradients");
+    const backend_device_t *device = backend->device ? backend->device() : NULL;
+    if (!device) return ERR_OK;
     comm_device_t gpu = {.index = device->index,
                          .uuid = device->uuid,
                          .name = device->name,
                          .pci = device->pci,
                          .stream = device->stream,
-                         .narrow = out->backend->narrow,
-                         .widen = out->backend->widen};
-    return comm_use_device(out->comm, &gpu);
+                         .narrow = backend->narrow,
+                         .widen = backend->widen};
+    return comm_use_device(comm, &gpu);
 }
 
 static err_t open_backend(const runtime_options_t *options, runtime_t *out)
@@ -119,7 +118,7 @@ static err_t open_backend(const runtime_options_t *options, runtime_t *out)
                                  .workspace_bytes = options->workspace};
     if (out->backend->open) TRY(out->backend->open(&backend));
     out->backend->describe(out->device, sizeof out->device);
-    return ERR_OK;
+    return out->backend->device && out->backend->device() ? ERR_OK : refuse_nccl(options, out);
 }
 
 /* What --device auto took on this rank, and why. */
@@ -172,7 +171,7 @@ err_t runtime_open(const runtime_options_t *options, void (*abort_job)(err_t cod
     TRY(comm_agree(out->comm, backend_find(options->device, &out->backend, out->why), "choosing the device"));
     if (strcmp(options->device, "auto") == 0) TRY(compare_devices(out));
     TRY(comm_agree(out->comm, open_backend(options, out), "start-up"));
-    return use_device(options, out);
+    return runtime_use_device(out->comm, out->backend);
 }
 
 err_t runtime_threads(const runtime_options_t *options, runtime_t *runtime)

@@ -29,6 +29,10 @@ typedef struct runtime {
  * is wrong with the rest; runtime_close takes it as it is. */
 err_t runtime_open_comm(const runtime_options_t *options, void (*abort_job)(err_t code), runtime_t *out);
 
+/* Collective. Tells the communicator of an open backend's GPU: see comm_use_device. On the host there is
+ * nothing to tell. */
+err_t runtime_use_device(comm_t *comm, const backend_t *backend);
+
 /* Collective. */
 err_t runtime_open(const runtime_options_t *options, void (*abort_job)(err_t code), runtime_t *out);
 
