@@ -31,6 +31,8 @@ cd "$root" || die 2 "there is no folder $root"
 # What each room may include besides itself.
 declare -A sees=(
     [base]=""
+    [stats]="base"
+    [chart]="base"
     [tensor]="base"
     [cluster]="base tensor"
     [comm]="base tensor cluster"
@@ -41,9 +43,9 @@ declare -A sees=(
     [checkpoint]="base tensor"
     [train]="base tensor cluster comm ops nn models data checkpoint"
     [bench]="base tensor cluster comm ops nn models data checkpoint train"
-    [report]="base tensor cluster comm ops nn models data checkpoint train bench"
+    [report]="base stats chart tensor cluster comm ops nn models data checkpoint train bench"
     [check]="base tensor cluster comm ops nn models data checkpoint train bench"
-    [cmd]="base tensor cluster comm ops nn models data checkpoint train bench check report"
+    [cmd]="base stats chart tensor cluster comm ops nn models data checkpoint train bench check report"
     [main.c]="cmd comm base"
     [kernels]="base tensor ops"
 )

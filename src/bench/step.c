@@ -14,6 +14,7 @@
 typedef struct step_options {
     const char *model, *data, *precision, *algorithms;
     int64_t batch;
+    bool scaling;
 } step_options_t;
 
 #define FIELD(name) offsetof(step_options_t, name)
@@ -25,6 +26,8 @@ static const opt_t table[] = {
      false},
     {"step-algorithms", OPT_STRING, FIELD(algorithms), "measure", 0, 0, NULL, "fixed|measure|FILE",
      "as train's --algorithms", false},
+    {"step-scaling", OPT_FLAG, FIELD(scaling), "true", 0, 0, NULL, NULL,
+     "also fewer ranks than all, and each alone, for the efficiencies", false},
 };
 
 typedef enum mode { ALONE, WEAK, STRONG } scaling_t;
@@ -81,9 +84,9 @@ static void list_arrangements(step_bench_t *s)
 {
     int size = s->bench->comm->size;
     int64_t batch = s->options->batch;
-    for (int n = 1; n < size; n *= 2) add(s, WEAK, n, n * batch);
+    for (int n = 1; n < size && s->options->scaling; n *= 2) add(s, WEAK, n, n * batch);
     add(s, WEAK, size, size * batch);
-    if (size == 1) return;
+    if (size == 1 || !s->options->scaling) return;
     add(s, ALONE, size, batch);
     for (int n = 1; n < size; n *= 2) add(s, STRONG, n, size * batch);
 }
@@ -166,7 +169,9 @@ static ratio_t efficiency(const step_bench_t *s, scaling_t mode, int n_ranks)
 {
     const bench_result_t *r = &s->results[find(s, mode, n_ranks)];
     if (mode == ALONE) return ratio_of(r, &s->results[find(s, WEAK, n_ranks)], 1);
-    return ratio_of(&s->results[find(s, mode, 1)], r, mode == STRONG ? 1.0 / n_ranks : 1);
+    int base = find(s, mode, 1);
+    if (base < 0) return (ratio_t){NAN, NAN, NAN};
+    return ratio_of(&s->results[base], r, mode == STRONG ? 1.0 / n_ranks : 1);
 }
 
 /* Collective. Means over an arrangement's ranks of the parts of a step, seconds. */
@@ -232,7 +237,7 @@ static err_t report(step_bench_t *s)
     bench_print("%-8s %5s %7s %10s  %10s %9s %9s %9s %9s   %s", "scaling", "ranks", "batch", "step ms",
                 "images/s", "compute %", "comm %", "optim %", "data %", "efficiency (quartiles)");
     for (int i = 0; i < s->n; i++) TRY(report_row(s, s->list[i].mode, s->list[i].n_ranks));
-    if (size == 1) return ERR_OK;
+    if (size == 1 || !s->options->scaling) return ERR_OK;
     TRY(report_row(s, STRONG, size));
     bench_print("weak: time of 1 rank / time; strong: time of 1 rank / (ranks x time); alone: time of a step "
                 "without allreduce, each rank by itself / time of %d ranks",

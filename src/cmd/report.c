@@ -1,15 +1,10 @@
 /* Records as tables. No MPI: it is for a login node as well as for a job. */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "cmd/cmd.h"
+#include "cmd/report_files.h"
 #include "report/print.h"
 
 static const char usage[] =
@@ -51,89 +46,6 @@ static const opt_t table[] = {
     {"strict", OPT_FLAG, FIELD(strict), NULL, 0, 0, NULL, "", "a line that is left out is an error", false},
 };
 
-/* A file that was read, by what it is: under another name it is the same. */
-typedef struct seen {
-    dev_t device;
-    ino_t inode;
-    const char *name;
-} seen_t;
-
-typedef struct reading {
-    report_t report;
-    seen_t *seen;
-    int n_seen;
-    err_t worst; /* of the files that could not be read */
-} reading_t;
-
-static void warn_trouble(const report_file_t *file)
-{
-    const report_trouble_t *bad = &file->bad, *newer = &file->newer, *again = &file->again;
-    if (bad->n == 1) log_warn("%s: line %lld was left out: %s", file->name, (long long)bad->line, bad->why);
-    if (bad->n > 1)
-        log_warn("%s: %lld lines were left out; the first is line %lld: %s", file->name, (long long)bad->n,
-                 (long long)bad->line, bad->why);
-    if (newer->n > 0)
-        log_warn("%s: records left out: %lld, the first in line %lld: their schema is newer than %d, which "
-                 "is what "
-                 "this dptrain knows",
-                 file->name, (long long)newer->n, (long long)newer->line, REPORT_SCHEMA);
-    if (again->n > 0)
-        log_warn(
-            "%s: points left out: %lld, the first in line %lld: they are of run %s, which was read already",
-            file->name, (long long)again->n, (long long)again->line, again->why);
-    if (file->n_lines == 0) log_warn("%s is empty", file->name);
-}
-
-/* *out < 0: it was read already, which was said. */
-static err_t open_file(reading_t *r, const char *name, int *out)
-{
-    struct stat info;
-    bool is_stdin = strcmp(name, "-") == 0;
-    int fd = is_stdin ? dup(STDIN_FILENO) : open(name, O_RDONLY | O_CLOEXEC);
-    *out = -1;
-    if (fd < 0)
-        RAISE(ERR_DATA, "cannot read %s: %s", is_stdin ? "the standard input" : name, strerror(errno));
-    if (fstat(fd, &info) == 0) {
-        if (S_ISDIR(info.st_mode)) {
-            close(fd);
-            RAISE(ERR_DATA, "%s is a folder; name a file in it: that of a run is metrics.jsonl", name);
-        }
-        for (int i = 0; i < r->n_seen; i++) {
-            if (r->seen[i].device != info.st_dev || r->seen[i].inode != info.st_ino) continue;
-            log_warn("%s is the same file as %s; it is read once", name, r->seen[i].name);
-            close(fd);
-            return ERR_OK;
-        }
-        r->seen[r->n_seen++] = (seen_t){info.st_dev, info.st_ino, name};
-    }
-    *out = fd;
-    return ERR_OK;
-}
-
-static err_t read_file(reading_t *r, const char *name)
-{
-    int fd;
-    TRY(open_file(r, name, &fd));
-    if (fd < 0) return ERR_OK;
-    err_t err = report_read(&r->report, fd, strcmp(name, "-") == 0 ? "(stdin)" : name);
-    close(fd);
-    if (err == ERR_OK) warn_trouble(&r->report.files[r->report.n_files - 1]);
-    return err;
-}
-
-/* The others are still worth a report where one cannot be read; the exit code says so. */
-static err_t read_files(reading_t *r, const char *const *names, int n)
-{
-    TRY(mem_new_array(n, sizeof *r->seen, "a list of files", &r->seen));
-    for (int i = 0; i < n; i++) {
-        err_t err = read_file(r, names[i]);
-        if (err == ERR_OK) continue;
-        log_error("%s", err_message());
-        if (err > r->worst) r->worst = err;
-    }
-    return ERR_OK;
-}
-
 static bool add_name(const char **names, int n, const char *name)
 {
     for (int i = 0; i < n; i++)
@@ -173,70 +85,52 @@ static err_t check_usable(const report_t *report)
     return report->n_filtered > 0 && n_points == 0 ? raise_filtered(report) : ERR_OK;
 }
 
-static err_t check_strict(const report_t *report)
+/* What is printed, and how. */
+typedef struct printing {
+    const report_t *report;
+    const char *format;
+} printing_t;
+
+static err_t print(const void *context, FILE *out)
 {
-    int64_t n_left_out = 0;
-    for (int i = 0; i < report->n_files; i++) n_left_out += report->files[i].bad.n + report->files[i].newer.n;
-    if (n_left_out == 0) return ERR_OK;
-    RAISE(ERR_DATA, "%lld lines were left out, which --strict forbids", (long long)n_left_out);
+    const printing_t *p = context;
+    if (strcmp(p->format, "csv") == 0) return report_print_csv(p->report, out);
+    return report_print(p->report, strcmp(p->format, "table") == 0 ? &render_text : &render_markdown, out);
 }
 
-static err_t print_to(const report_t *report, const char *format, FILE *out, const char *name)
-{
-    if (strcmp(format, "csv") == 0)
-        TRY(report_print_csv(report, out));
-    else
-        TRY(report_print(report, strcmp(format, "table") == 0 ? &render_text : &render_markdown, out));
-    if (fflush(out) != 0 || ferror(out)) RAISE(ERR_SYSTEM, "cannot write %s: %s", name, strerror(errno));
-    return ERR_OK;
-}
-
-/* Under another name, flushed, then renamed: a reader sees the old file or the whole new one. */
-static err_t print_to_file(const report_t *report, const char *format, const char *path)
-{
-    char folder[FS_PATH_MAX], temp[FS_PATH_MAX];
-    err_t err = ERR_OK;
-    TRY(fs_temp_path(path, folder, temp));
-    unlink(temp); /* of an earlier process that had our number */
-    FILE *file = fopen(temp, "wxe");
-    if (!file) RAISE(ERR_SYSTEM, "cannot write %s: %s", path, strerror(errno));
-    TRY_OUT(err, print_to(report, format, file, path));
-    int synced = fsync(fileno(file)), closed = fclose(file);
-    file = NULL;
-    if (synced != 0 || closed != 0 || rename(temp, path) != 0)
-        RAISE_OUT(err, ERR_SYSTEM, "cannot write %s: %s", path, strerror(errno));
-    return fs_sync(folder);
-out:
-    if (file) fclose(file);
-    unlink(temp);
-    return err;
-}
-
-static err_t read_and_print(reading_t *r, const report_options_t *options, const char *const *names, int n)
+static err_t read_and_print(report_t *report, const report_options_t *options, const char *const *names,
+                            int n, err_t *worst)
 {
     if (n == 0) RAISE(ERR_USAGE, "dptrain report wants files of records; - is the standard input");
-    TRY(read_files(r, names, n));
-    TRY(check_usable(&r->report));
-    if (options->out)
-        TRY(print_to_file(&r->report, options->format, options->out));
-    else
-        TRY(print_to(&r->report, options->format, stdout, "the standard output"));
+    TRY(report_files_read(report, names, n, worst));
+    TRY(check_usable(report));
+    const printing_t printing = {report, options->format};
+    TRY(report_files_write(options->out, print, &printing));
     /* What is forbidden is shown nevertheless. */
-    return options->strict ? check_strict(&r->report) : ERR_OK;
+    return options->strict ? report_files_check_strict(report) : ERR_OK;
 }
 
 static err_t run(const report_options_t *options, const char *const *names, int n)
 {
-    reading_t r = {.report = {.only_case = options->only_case, .only_test = options->only_test}};
-    err_t err = read_and_print(&r, options, names, n);
-    report_free(&r.report);
-    mem_free(&r.seen);
+    report_t report = {.only_case = options->only_case, .only_test = options->only_test};
+    err_t worst = ERR_OK, err = read_and_print(&report, options, names, n, &worst);
+    report_free(&report);
     cmd_fail(err);
-    return err > r.worst ? err : r.worst;
+    return err > worst ? err : worst;
 }
+
+/* First words that are no files. */
+static const cmd_t verbs[] = {
+    {NULL, NULL, NULL},
+};
 
 err_t cmd_report(const cmd_context_t *context)
 {
+    for (const cmd_t *verb = verbs; verb->name && context->argc > 0; verb++) {
+        if (strcmp(context->argv[0], verb->name) != 0) continue;
+        const cmd_context_t rest = {context->argc - 1, context->argv + 1, context->abort_job};
+        return verb->run(&rest);
+    }
     report_options_t options = {0};
     opt_group_t group = {"Options", table, sizeof table / sizeof table[0], &options, 0};
     const char **names = NULL;

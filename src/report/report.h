@@ -1,7 +1,7 @@
 /* What records say (results/README.md), as a model: runs, and their points or epochs. Rendering is elsewhere
- * (table.h, bench_table.h, train_table.h, csv.h), so that what compares or draws them has the same input. All
- * text is the report's own and lives as long as it. Samples are not kept: memory depends on the number of
- * points. */
+ * (print.h, compare.h, history.h, html.h), so that what compares or draws them has the same input. All
+ * text is the report's own and lives as long as it. Samples are kept where they are asked for; otherwise memory
+ * depends on the number of points. */
 #ifndef REPORT_REPORT_H
 #define REPORT_REPORT_H
 
@@ -33,8 +33,17 @@ typedef struct report_timing {
     const char *unit, *verdict, *loads;
     double n, per_sample, n_disturbed, min, p50, p95, p99, max, mean, cv, ci_low, ci_high;
     double slowest_rank, slowest_share;
+    double clock_sec;  /* of the protocol's fixed loop while this was measured */
     int64_t n_missing; /* samples that are no finite number */
 } report_timing_t;
+
+/* What a point's samples are, in the order taken. One array for the whole, and one of the same length for each
+ * part of it that was timed ("forward": forward_samples). In the report's arena. */
+typedef struct report_samples {
+    const char *part; /* interned; "": the whole */
+    const double *sec;
+    int64_t n;
+} report_samples_t;
 
 typedef struct report_point report_point_t;
 struct report_point {
@@ -42,6 +51,10 @@ struct report_point {
     int file; /* index */
     report_fields_t key, metrics;
     const report_timing_t *timing; /* NULL where nothing was timed */
+    const report_samples_t *samples; /* the whole first; NULL: none, or not asked for */
+    int n_samples;
+    const int32_t *batch_n; /* samples that count of each of the protocol's batches; NULL: not said */
+    int n_batches;
     report_point_t *next;          /* of the same group */
 };
 
@@ -87,6 +100,7 @@ struct report_run {
     report_fields_t hardware, fabric, software;
     const char *hardware_id, *fabric_id, *software_id;
     const char *why;               /* how it ended; NULL: not said */
+    const char *in_turn_with;      /* id of the run that it took turns with, batch by batch; NULL: none */
     double seconds, n_points_said; /* NAN: not said */
     double ranks, threads;         /* of the bench run; NAN: not said */
     int64_t n_points;
@@ -118,6 +132,7 @@ typedef struct report {
     report_file_t *files;
     int n_files;
     const char *only_case, *only_test; /* NULL: all. Set before reading */
+    bool keep_samples;                 /* set before reading */
     int64_t n_filtered;                /* points that these left out */
 } report_t;
 

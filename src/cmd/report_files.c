@@ -1,0 +1,138 @@
+/* Records from files, a report into a file. */
+#include "cmd/report_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+/* A file that was read, by what it is: under another name it is the same. */
+typedef struct seen {
+    dev_t device;
+    ino_t inode;
+    const char *name;
+} seen_t;
+
+typedef struct reading {
+    report_t *report;
+    seen_t *seen;
+    int n_seen;
+} reading_t;
+
+static void warn_trouble(const report_file_t *file)
+{
+    const report_trouble_t *bad = &file->bad, *newer = &file->newer, *again = &file->again;
+    if (bad->n == 1) log_warn("%s: line %lld was left out: %s", file->name, (long long)bad->line, bad->why);
+    if (bad->n > 1)
+        log_warn("%s: %lld lines were left out; the first is line %lld: %s", file->name, (long long)bad->n,
+                 (long long)bad->line, bad->why);
+    if (newer->n > 0)
+        log_warn("%s: records left out: %lld, the first in line %lld: their schema is newer than %d, which "
+                 "is what "
+                 "this dptrain knows",
+                 file->name, (long long)newer->n, (long long)newer->line, REPORT_SCHEMA);
+    if (again->n > 0)
+        log_warn(
+            "%s: points left out: %lld, the first in line %lld: they are of run %s, which was read already",
+            file->name, (long long)again->n, (long long)again->line, again->why);
+    if (file->n_lines == 0) log_warn("%s is empty", file->name);
+}
+
+/* *out < 0: it was read already, which was said. */
+static err_t open_file(reading_t *r, const char *name, int *out)
+{
+    struct stat info;
+    bool is_stdin = strcmp(name, "-") == 0;
+    int fd = is_stdin ? dup(STDIN_FILENO) : open(name, O_RDONLY | O_CLOEXEC);
+    *out = -1;
+    if (fd < 0)
+        RAISE(ERR_DATA, "cannot read %s: %s", is_stdin ? "the standard input" : name, strerror(errno));
+    if (fstat(fd, &info) == 0) {
+        if (S_ISDIR(info.st_mode)) {
+            close(fd);
+            RAISE(ERR_DATA, "%s is a folder; name a file in it: that of a run is metrics.jsonl", name);
+        }
+        for (int i = 0; i < r->n_seen; i++) {
+            if (r->seen[i].device != info.st_dev || r->seen[i].inode != info.st_ino) continue;
+            log_warn("%s is the same file as %s; it is read once", name, r->seen[i].name);
+            close(fd);
+            return ERR_OK;
+        }
+        r->seen[r->n_seen++] = (seen_t){info.st_dev, info.st_ino, name};
+    }
+    *out = fd;
+    return ERR_OK;
+}
+
+static err_t read_file(reading_t *r, const char *name)
+{
+    int fd;
+    TRY(open_file(r, name, &fd));
+    if (fd < 0) return ERR_OK;
+    err_t err = report_read(r->report, fd, strcmp(name, "-") == 0 ? "(stdin)" : name);
+    close(fd);
+    if (err == ERR_OK) warn_trouble(&r->report->files[r->report->n_files - 1]);
+    return err;
+}
+
+err_t report_files_read(report_t *report, const char *const *names, int n, err_t *worst)
+{
+    reading_t r = {.report = report};
+    TRY(mem_new_array(n, sizeof *r.seen, "a list of files", &r.seen));
+    for (int i = 0; i < n; i++) {
+        err_t err = read_file(&r, names[i]);
+        if (err == ERR_OK) continue;
+        log_error("%s", err_message());
+        if (err > *worst) *worst = err;
+    }
+    mem_free(&r.seen);
+    return ERR_OK;
+}
+
+err_t report_files_check_strict(const report_t *report)
+{
+    int64_t n_left_out = 0;
+    for (int i = 0; i < report->n_files; i++) n_left_out += report->files[i].bad.n + report->files[i].newer.n;
+    if (n_left_out == 0) return ERR_OK;
+    RAISE(ERR_DATA, "%lld lines were left out, which --strict forbids", (long long)n_left_out);
+}
+
+static err_t print_to(FILE *out, const char *name, err_t (*print)(const void *context, FILE *out),
+                      const void *context)
+{
+    TRY(print(context, out));
+    if (fflush(out) != 0 || ferror(out)) RAISE(ERR_SYSTEM, "cannot write %s: %s", name, strerror(errno));
+    return ERR_OK;
+}
+
+/* Under another name, flushed, then renamed. */
+static err_t print_to_file(const char *path, err_t (*print)(const void *context, FILE *out),
+                           const void *context)
+{
+    char folder[FS_PATH_MAX], temp[FS_PATH_MAX];
+    err_t err = ERR_OK;
+    TRY(fs_temp_path(path, folder, temp));
+    unlink(temp); /* of an earlier process that had our number */
+    FILE *file = fopen(temp, "wxe");
+    if (!file) RAISE(ERR_SYSTEM, "cannot write %s: %s", path, strerror(errno));
+    TRY_OUT(err, print_to(file, path, print, context));
+    int synced = fsync(fileno(file)), closed = fclose(file);
+    file = NULL;
+    if (synced != 0 || closed != 0 || rename(temp, path) != 0)
+        RAISE_OUT(err, ERR_SYSTEM, "cannot write %s: %s", path, strerror(errno));
+    return fs_sync(folder);
+out:
+    if (file) fclose(file);
+    unlink(temp);
+    return err;
+}
+
+err_t report_files_write(const char *path, err_t (*print)(const void *context, FILE *out), const void *context)
+{
+    return path ? print_to_file(path, print, context) : print_to(stdout, "the standard output", print, context);
+}
