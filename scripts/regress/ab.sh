@@ -1,0 +1,152 @@
+# shellcheck shell=bash disable=SC2034,SC2154 # variables of regress.sh and of the other parts
+# Two revisions in turn, A B B A A B B A …. Sourced by regress.sh.
+
+# A revision as a part of a file's name.
+ab_name() { # REVISION
+    if [[ $1 == . ]]; then echo WORK; else tr -c 'A-Za-z0-9_.\n-' _ <<<"$1"; fi
+}
+
+compare_revisions() { # REV_A REV_B
+    local side
+    local -A programs files revisions=([a]=$1 [b]=$2)
+    suite_read "${suite:-standard}"
+    ((starts > 0)) || starts=8
+    regress_lock
+    mpi_allow_root
+    cuda_words=()
+    if [[ -n $root && "$1$2" != . && "$1$2" != .. ]]; then revision_cuda; fi
+    for side in a b; do
+        revision_program "${revisions[$side]}"
+        programs[$side]=$built
+    done
+    # Nothing is measured that could not be compared.
+    regress_program
+    ab_choose_turns
+    warn_of_load "$((np > 0 ? np : $(allowed_cores)))"
+    folder=$results/runs/ab-$(date +%Y%m%d-%H%M%S)-$(ab_name "$1")-vs-$(ab_name "$2")
+    mkdir "$folder" || die 4 "cannot make the folder $folder"
+    files[a]=$folder/a.partial.jsonl files[b]=$folder/b.partial.jsonl
+    ab_measure
+    for side in a b; do mv "${files[$side]}" "$folder/$side.jsonl" || die 4 "cannot rename ${files[$side]}"; done
+    echo "recordings $folder"
+    for side in a b; do
+        rec_read "$folder/$side.jsonl"
+        rec_want_whole "$folder/$side.jsonl"
+        ab_words "$side"
+        echo "  $side  ${revisions[$side]}: $(rec_describe)${words_of_side[*]:+, with ${words_of_side[*]}}"
+    done
+    compare_files "$folder/a.jsonl" "$folder/b.jsonl"
+}
+
+# Taking turns wants two jobs at once, which cannot have the same range of ports.
+ab_choose_turns() {
+    local side help
+    if [[ $turns == no || $ports == yes ]]; then turns=no; return; fi
+    turns=yes
+    for side in a b; do
+        help=$("${programs[$side]}" bench --help 2>/dev/null) || true
+        [[ $help == *--turns* ]] || turns=no
+    done
+    [[ $turns == yes ]] || note "a revision does not know bench --turns: one start after the other"
+}
+
+# Sets words_of_side, what only one side gets.
+ab_words() { # SIDE
+    if [[ $1 == a ]]; then words_of_side=("${a_args[@]}"); else words_of_side=("${b_args[@]}"); fi
+}
+
+ab_measure() {
+    local i order side
+    SECONDS=0
+    for ((i = 0; i < starts; i++)); do
+        progress_show "$i" "$starts" "$suite_name of each"
+        order=(a b)
+        if ((i % 2 == 1)); then order=(b a); fi
+        if [[ $turns == yes ]]; then
+            ab_start_in_turn "$i" "${order[@]}"
+        else
+            for side in "${order[@]}"; do
+                ab_words "$side"
+                bench_start "${programs[$side]}" "${files[$side]}" "${words_of_side[@]}"
+                ab_judge "$code" "$side" "$i" "$work/log"
+            done
+        fi
+        if ((i == 0)); then warnings_of "$work/log"; fi
+    done
+    progress_end
+    rm -rf "$folder/turns"
+}
+
+# As bench_judge; leaves no empty folder.
+ab_judge() { # CODE SIDE START LOG
+    if [[ $1 -ne 0 || -n $stopped ]]; then
+        rm -rf "$folder/turns"
+        rmdir "$folder" 2>/dev/null || true
+    fi
+    bench_judge "$1" "start $(($3 + 1)) of $starts of $2" "$4" "${files[$2]}" "${files[$([[ $2 == a ]] && echo b || echo a)]}"
+}
+
+# A start of both at the same time, call by call.
+ab_start_in_turn() { # START FIRST SECOND
+    local call n=0 pipe
+    rm -f "$work/ends"
+    mkfifo "$work/ends"
+    exec {pipe}<>"$work/ends"
+    for call in "${suite_calls[@]}"; do
+        meet=$folder/turns/$1-$((n++))
+        mkdir -p "$meet"
+        ab_call "$2" "$call" first &
+        children=($!)
+        ab_call "$3" "$call" second &
+        children+=($!)
+        ab_wait "$2" "$3"
+        children=()
+        ab_judge "$failed_code" "${failed_side:-$2}" "$1" "$work/log.${failed_side:-$2}"
+    done
+    exec {pipe}>&-
+    cat "$work"/log.? >"$work/log"
+}
+
+# In a process of its own: says at its end "SIDE CODE" into the pipe.
+ab_call() { # SIDE CALL first|second
+    stopped='' children=()
+    trap 'regress_signal TERM' TERM
+    trap '' INT HUP
+    ab_words "$1"
+    bench_words "$2" "${words_of_side[@]}" "--turns=$meet:$3"
+    await bench_call "${programs[$1]}" "${files[$1]}" "$work/log.$1" "${call_words[@]}"
+    echo "$1 $code" >&"$pipe"
+}
+
+# Until both have ended. When one has failed the other is ended; when one has finished the other gets as long again, and a
+# minute. Sets failed_code and failed_side, the first that failed.
+ab_wait() { # FIRST SECOND
+    local -A left=(["$1"]=${children[0]} ["$2"]=${children[1]})
+    local began=$SECONDS deadline=0 side code
+    failed_code=0 failed_side=''
+    while ((${#left[@]} > 0)); do
+        if read -r -t 2 -u "$pipe" side code; then
+            unset "left[$side]"
+            ab_failed "$code" "$side"
+            deadline=$((2 * SECONDS - began + 60))
+            continue
+        fi
+        for side in "${!left[@]}"; do
+            if ! kill -0 "${left[$side]}" 2>/dev/null && ! read -r -t 0 -u "$pipe"; then
+                # It ended before it could say so.
+                unset "left[$side]"
+                ab_failed 5 "$side"
+            elif ((deadline > 0 && SECONDS > deadline)); then
+                [[ -n $failed_side ]] || note "$side did not end with the other; ending it"
+                ab_failed 5 "$side"
+            fi
+        done
+    done
+    wait "${children[@]}" 2>/dev/null || true
+}
+
+ab_failed() { # CODE SIDE
+    [[ $1 -ne 0 && -z $failed_side ]] || return 0
+    failed_code=$1 failed_side=$2
+    kill -TERM "${children[@]}" 2>/dev/null || true
+}

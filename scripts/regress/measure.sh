@@ -1,0 +1,205 @@
+# shellcheck shell=bash disable=SC2034,SC2154 # variables of regress.sh and of the other parts
+# Starts of a suite, one after the other, into one recording. Sourced by regress.sh.
+stopped='' children=() worktree='' unfinished=''
+
+# What is to be undone at the end, whatever it is.
+regress_begin() {
+    make_work regress
+    trap '((BASHPID != $$)) || regress_end' EXIT
+    trap 'regress_signal INT' INT
+    trap 'regress_signal TERM' TERM
+    trap 'regress_signal HUP' HUP
+}
+
+regress_end() {
+    [[ -z $unfinished ]] || rm -f "$unfinished"
+    revision_remove_tree
+    rm -rf "$work"
+}
+
+# shellcheck disable=SC2317 # the traps call it
+regress_signal() { # NAME
+    stopped=SIG$1
+    ((${#children[@]} > 0)) || die 5 "stopped by $stopped"
+    # run.sh asks the ranks, and ends them when they do not listen.
+    kill -TERM "${children[@]}" 2>/dev/null || true
+}
+
+# Runs COMMAND as a child that can be ended while it runs; sets code.
+await() { # COMMAND...
+    "$@" &
+    children=($!)
+    # A trapped signal ends the wait, not the child.
+    while :; do
+        code=0
+        wait "${children[0]}" || code=$?
+        kill -0 "${children[0]}" 2>/dev/null || break
+    done
+    children=()
+}
+
+# One at a time in a tree: two would disturb each other's figures. The lock is gone with its holder.
+regress_lock() {
+    local status=0 holder
+    if ! mkdir -p "$results/runs" || ! : >>"$results/runs/.lock"; then die 4 "cannot write into $results/runs"; fi
+    exec {lock}<>"$results/runs/.lock"
+    command -v flock >/dev/null || return 0
+    flock --nonblock --conflict-exit-code 75 "$lock" || status=$?
+    if ((status == 75)); then
+        read -r holder <"$results/runs/.lock" || true
+        die 4 "another regress.sh${holder:+ (process $holder)} is measuring into $results/runs; two would disturb each other"
+    fi
+    # Some network folders have no locks.
+    ((status == 0)) || note "cannot lock $results/runs/.lock; see to it that no other regress.sh runs"
+    echo "$(hostname):$$" >"$results/runs/.lock"
+}
+
+# The program, built where the tree has none yet; says when it is of another revision than the tree.
+regress_program() {
+    local is has
+    if [[ -z ${DPTRAIN_BIN:-} && -n $root && ! -x $root/dptrain ]]; then
+        note "building dptrain"
+        revision_make "$root" "$work/make.log" || revision_make_failed "the tree" "$work/make.log"
+    fi
+    program=$(find_program) || exit
+    [[ -n $root && $program == "$root/dptrain" ]] || return 0
+    is=$("$program" --version) || die 4 "$program does not start"
+    has=$(git -C "$root" describe --always --dirty --abbrev=12 2>/dev/null) || return 0
+    [[ $is == *"($has"[,\)]* ]] || note "warning: ${is%%,*}) is measured, the tree is at $has; make builds that"
+}
+
+# Sets suite_name, and suite_calls, the words of each call of dptrain bench.
+suite_read() { # NAME_OR_FILE
+    local file=$here/regress/suites/$1.conf line words
+    if [[ $1 == */* || $1 == *.conf ]]; then file=$1; fi
+    if [[ ! -f $file || ! -r $file ]]; then
+        [[ ! -f $1 || ! -r $1 ]] || die 2 "--suite $1: is the file meant? then --suite ./$1"
+        die 2 "there is no suite $1; there are $(cd "$here/regress/suites" && echo *.conf | sed 's/\.conf//g'), or name a file: --suite ./FILE.conf"
+    fi
+    suite_name=${file##*/} suite_name=${suite_name%.conf} suite_calls=()
+    [[ $suite_name =~ ^[A-Za-z0-9_.]+$ ]] || die 2 "$file: a suite's name has letters, digits, _ and . alone, as names of recordings end with it"
+    while IFS= read -r line || [[ -n $line ]]; do
+        read -ra words <<<"${line%%#*}"
+        line=${words[*]}
+        [[ -n $line ]] || continue
+        [[ " $line" != *" --out"[\ =]* ]] || die 2 "$file: --out is the recording's; leave it out"
+        suite_calls+=("$line")
+    done <"$file"
+    ((${#suite_calls[@]} > 0)) || die 2 "$file has no line of words for dptrain bench"
+}
+
+# Says what else uses this machine. The load of a run that has just ended is none: where it is high, CPUs are looked at.
+warn_of_load() { # RANKS
+    local load others=() stat pid name busy
+    read -r load _ </proc/loadavg || return 0
+    if awk -v load="$load" -v ranks="$1" 'BEGIN { exit !(load > ranks / 4) }'; then
+        busy=$({ grep '^cpu' /proc/stat; sleep 1; grep '^cpu' /proc/stat; } | awk '
+            $1 == "cpu" { all = -all; idle = -idle; for (i = 2; i <= 9; i++) all += $i; idle += $5 + $6; next }
+            { cpus++ }
+            END { printf "%.1f", all > 0 ? (all - idle) / all * cpus / 2 : 0 }')
+        awk -v busy="$busy" -v ranks="$1" 'BEGIN { exit !(busy > ranks / 4) }' &&
+            note "warning: this machine is busy: $busy CPUs in use, load average $load; figures will be worse, and uncertain"
+    fi
+    for stat in /proc/[0-9]*/comm; do
+        pid=${stat#/proc/} pid=${pid%/comm}
+        read -r name 2>/dev/null <"$stat" || continue
+        [[ $name != dptrain ]] || others+=("$pid")
+    done
+    ((${#others[@]} == 0)) ||
+        note "warning: dptrain is running here (process ${others[*]}); figures will be worse, and uncertain"
+}
+
+# One call of dptrain bench, whose records go to FILE. It becomes run.sh.
+bench_call() { # PROGRAM FILE LOG WORDS...
+    local program=$1 file=$2 log=$3 ranks=()
+    shift 3
+    ((np == 0)) || ranks=(-np "$np")
+    DPTRAIN_BIN=$program exec "$here/run.sh" --grace 10 "${ranks[@]}" "${launch[@]}" -- bench "$@" "--out=$file" >"$log" 2>&1
+}
+
+# What a suite's line and the options give; sets call_words.
+bench_words() { # CALL [MORE...]
+    read -ra call_words <<<"$1"
+    call_words+=("${bench_args[@]}" "${@:2}")
+}
+
+# All calls of a start, one after the other; sets code, of the first that failed.
+bench_start() { # PROGRAM FILE [MORE...]
+    local call
+    for call in "${suite_calls[@]}"; do
+        bench_words "$call" "${@:3}"
+        await bench_call "$1" "$2" "$work/log" "${call_words[@]}"
+        [[ -z $stopped && $code -eq 0 ]] || return 0
+    done
+}
+
+# After each start: ends the script when it did not go well.
+bench_judge() { # CODE WHAT LOG FILES...
+    local file kept=()
+    if [[ $1 -eq 0 && -z $stopped ]]; then
+        [[ -s $4 ]] || die 4 "$4 is not there: rank 0 runs on another host, which does not share this folder"
+        return 0
+    fi
+    progress_end
+    [[ -n $stopped || ! -s $3 ]] || tail -n 20 "$3" >&2
+    for file in "${@:4}"; do [[ ! -s $file ]] || kept+=("$file"); done
+    ((${#kept[@]} == 0)) || note "what was measured is kept, and never compared as whole: ${kept[*]}"
+    [[ -z $stopped ]] || die 5 "stopped by $stopped in $2"
+    die "$1" "$2 failed (code $1)"
+}
+
+# A line that is drawn over on a terminal.
+progress_show() { # DONE ALL WHAT
+    local text="start $(($1 + 1)) of $2${3:+, $3}"
+    (($1 == 0)) || text+=", $(((SECONDS * ($2 - $1) + $1 - 1) / $1)) s left"
+    if [[ -t 2 ]]; then printf '\r\033[K%s: %s' "${0##*/}" "$text" >&2; else note "$text"; fi
+}
+
+progress_end() {
+    [[ ! -t 2 ]] || printf '\r\033[K' >&2
+}
+
+run_suite() {
+    local i program n_disturbed partial
+    suite_read "${suite:-standard}"
+    ((starts > 0)) || starts=8
+    regress_lock
+    mpi_allow_root
+    regress_program
+    warn_of_load "$((np > 0 ? np : $(allowed_cores)))"
+    recording=$results/runs/$(date +%Y%m%d-%H%M%S)-$(rec_program_git "$program")-$suite_name.jsonl
+    partial=${recording%.jsonl}.partial.jsonl
+    [[ ! -e $recording && ! -e $partial ]] || die 4 "$recording is there already"
+    SECONDS=0
+    for ((i = 0; i < starts; i++)); do
+        progress_show "$i" "$starts" "$suite_name"
+        bench_start "$program" "$partial"
+        bench_judge "$code" "start $((i + 1)) of $starts" "$work/log" "$partial"
+        if ((i == 0)); then warnings_of "$work/log"; fi
+    done
+    progress_end
+    mv "$partial" "$recording" || die 4 "cannot rename $partial"
+    rec_read "$recording"
+    n_disturbed=$(grep -c '"verdict":"disturbed"' "$recording") || true
+    echo "recording $recording"
+    echo "  $starts starts of $suite_name in $SECONDS s, $(grep -c '^{"record":"bench",' "$recording") points$(
+        ((n_disturbed == 0)) || echo ", $n_disturbed of them while the machine was not ours alone")"
+    rec_want_whole "$recording"
+}
+
+# The first start's, for all.
+warnings_of() { # LOG
+    local line
+    while IFS= read -r line; do
+        progress_end
+        printf '%s\n' "$line" >&2
+    done < <(grep 'warning:' -- "$1")
+}
+
+# The revision that a program says it is of.
+rec_program_git() { # PROGRAM
+    local said
+    said=$("$1" --version) || die 4 "$1 does not start"
+    said=$(sed -nE '1s/.*\(([^,)]*).*/\1/p' <<<"$said" | tr -c 'A-Za-z0-9_.\n-' _)
+    echo "${said:-unknown}"
+}

@@ -1,0 +1,142 @@
+# shellcheck shell=bash disable=SC2034,SC2154 # variables of regress.sh and of the other parts
+# Recordings: what is in them, which is the newest, a list of all. Sourced by regress.sh.
+#
+# A recording is a file of records of `dptrain bench`, with a run (bench_run … bench_end) for each call. Its name is
+# DATE-TIME-REVISION-SUITE.jsonl, *.partial.jsonl while not all starts have finished; a baseline's is
+# SUITE-RANKSxTHREADS-HARDWARE-FABRIC.jsonl, with ids of the fingerprint.
+
+# Sets rec_state: whole, partial (by its name), empty, broken off, failed, mixed; and, where there is a run, what the heads
+# say: rec_ids (all), rec_n_runs, rec_starts, and of the first rec_time, rec_git, rec_ranks, rec_threads, rec_hardware,
+# rec_fabric, rec_hosts.
+rec_read() { # FILE
+    local heads ends n_ends n_finished n_prints n_calls head
+    [[ -f $1 && -r $1 ]] || die 3 "there is no recording $1"
+    heads=$(grep '^{"record":"bench_run",' -- "$1") || true
+    ends=$(grep '^{"record":"bench_end",.*}$' -- "$1") || true
+    rec_n_runs=$(grep -c . <<<"$heads") || true
+    n_ends=$(grep -c . <<<"$ends") || true
+    n_finished=$(grep -c '"why":"finished"' <<<"$ends") || true
+    # The same call has the same options in every start; only the folder of its turns is another.
+    n_calls=$(sed 's/.*"options"://; s/,"fingerprint":.*//; s/"turns":"[^"]*"//' <<<"$heads" | sort -u | wc -l)
+    n_prints=$(sed -E 's/.*("ranks":[0-9]+,"threads":[0-9]+),.*"fingerprint"/\1/; /^$/d' <<<"$heads" | sort -u | wc -l)
+    rec_starts=$(((rec_n_runs + n_calls - 1) / n_calls))
+    rec_ids=$(rec_text id <<<"$heads" | paste -sd ' ')
+    head=${heads%%$'\n'*}
+    rec_time=$(rec_text time <<<"$head") rec_git=$(rec_text git <<<"$head")
+    rec_ranks=$(rec_number ranks <<<"$head") rec_threads=$(rec_number threads <<<"$head")
+    rec_hardware=$(rec_text hardware_id <<<"$head") rec_fabric=$(rec_text fabric_id <<<"$head")
+    rec_hosts=$(rec_number hosts <<<"$head")
+    if [[ $1 == *.partial.jsonl ]]; then
+        rec_state=partial
+    elif ((rec_n_runs == 0)); then
+        rec_state=empty
+    elif ((n_ends != rec_n_runs)) || [[ -z $rec_hardware || -z $rec_fabric ]]; then
+        rec_state='broken off'
+    elif ((n_finished != rec_n_runs)); then
+        rec_state=failed
+    elif ((n_prints != 1)); then
+        rec_state=mixed
+    else
+        rec_state=whole
+    fi
+}
+
+# The value of a key of each line, the first of that name, which the program writes without spaces.
+rec_text() { rec_value "$1" '"[^"]*"' | tr -d '"'; } # KEY
+rec_number() { rec_value "$1" '[0-9]+'; }              # KEY
+rec_value() { # KEY PATTERN
+    awk -v key="\"$1\":" -v value="$2" 'match($0, key value) {
+        print substr($0, RSTART + length(key), RLENGTH - length(key))
+    }'
+}
+
+# Dies unless the recording just read is whole.
+rec_want_whole() { # FILE
+    case $rec_state in
+    whole) return 0 ;;
+    partial) die 3 "$1 is partial: its run was stopped or failed before all starts had finished; measure anew: regress.sh run" ;;
+    empty) die 3 "$1 has no run of dptrain bench" ;;
+    'broken off') die 3 "$1 is broken off: not every run in it has its end; measure anew: regress.sh run" ;;
+    failed) die 3 "$1 has runs that did not finish: wrong data was found, or they were interrupted; dptrain report shows them" ;;
+    mixed) die 3 "$1 has runs of several programs, machines or numbers of ranks; measure anew: regress.sh run" ;;
+    esac
+}
+
+# The suite that a recording's or a baseline's name says; nothing where it says none.
+rec_suite() { # FILE
+    local name=${1##*/}
+    name=${name%.jsonl} name=${name%.partial}
+    if [[ $name =~ ^[0-9]{8}-[0-9]{6}-.+-([A-Za-z0-9_.]+)$ ]]; then
+        echo "${BASH_REMATCH[1]}"
+    elif [[ $name =~ ^([A-Za-z0-9_.]+)-[0-9]+x[0-9]+-[0-9a-f]+-[0-9a-f]+$ ]]; then
+        echo "${BASH_REMATCH[1]}"
+    fi
+}
+
+# Sets newest, and reads it: the newest whole recording, of the suite where one is named; '' where there is none.
+rec_newest() { # [SUITE]
+    local file
+    newest=''
+    # Names begin with the date.
+    while IFS= read -r file; do
+        [[ -n $(rec_suite "$file") ]] || continue
+        [[ -z ${1:-} || $(rec_suite "$file") == "$1" ]] || continue
+        rec_read "$file"
+        if [[ $rec_state == whole ]]; then
+            newest=$file
+            return 0
+        fi
+        note "${file##*/} is newer, but $rec_state: left out"
+    done < <(rec_files "$results/runs" | sort -r)
+}
+
+# The recordings of a folder, oldest first.
+rec_files() { # FOLDER
+    local file
+    for file in "$1"/*.jsonl; do
+        [[ ! -f $file ]] || printf '%s\n' "$file"
+    done
+}
+
+list_some() { # TITLE FILES...
+    local file title=$1
+    shift
+    printf '%s\n' "$title"
+    (($# > 0)) || { echo '  none'; return; }
+    printf '  %-10s  %-10s  %-20s  %-19s  %6s  %s\n' state suite date revision starts file
+    for file; do
+        rec_read "$file"
+        printf '  %-10s  %-10s  %-20s  %-19s  %6s  %s\n' "$rec_state" "$(rec_suite "$file")" "${rec_time:--}" \
+            "${rec_git:--}" "$rec_starts" "${file##*/}"
+    done
+}
+
+list_all() {
+    local files=() folders=() folder
+    mapfile -t files < <(rec_files "$results/runs")
+    list_some "recordings in $results/runs" "${files[@]}"
+    for folder in "$results"/runs/ab-*/; do
+        [[ -d $folder ]] || continue
+        mapfile -t files < <(rec_files "${folder%/}")
+        list_some "${folder%/}" "${files[@]}"
+    done
+    mapfile -t files < <(rec_files "$results/baselines")
+    list_some "baselines in $results/baselines" "${files[@]}"
+}
+
+show_history() {
+    local program
+    program=$(find_program)
+    [[ -d $results/runs ]] || die 3 "there is no folder $results/runs; regress.sh run makes recordings"
+    "$program" report history "$results/runs" "${report_options[@]}"
+}
+
+show_html() {
+    local program files=()
+    program=$(find_program)
+    rec_newest "$suite_name"
+    [[ -n $newest ]] || die 3 "there is no whole recording in $results/runs; regress.sh run makes one"
+    baseline_find "$(rec_suite "$newest")"
+    [[ -z $baseline ]] || files+=("$baseline")
+    "$program" report html "${files[@]}" "$newest" "${report_options[@]}"
+}

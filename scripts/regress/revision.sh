@@ -1,0 +1,68 @@
+# shellcheck shell=bash disable=SC2034,SC2154 # variables of regress.sh and of the other parts
+# Programs of revisions, built in worktrees. Sourced by regress.sh.
+
+# Builds the program in FOLDER as this tree does; for a worktree with this tree's CUDA.
+revision_make() { # FOLDER LOG [WORDS...]
+    await make -C "$1" -j "$(nproc)" "${@:3}" "${make_words[@]}" dptrain >"$2" 2>&1
+    [[ -z $stopped ]] || die 5 "stopped by $stopped while building"
+    [[ $code -eq 0 && -x $1/dptrain ]]
+}
+
+revision_make_failed() { # WHAT LOG
+    tail -n 20 "$2" >&2
+    if [[ $2 == "$work"/* ]]; then die 4 "$1 does not build; scripts/install_deps.sh installs what is missing"; fi
+    die 4 "$1 does not build; its whole log: $2"
+}
+
+# Removes the worktree, and what ones that could not be removed have left in git's list.
+revision_remove_tree() {
+    [[ -n $worktree ]] || return 0
+    git -C "$root" worktree remove --force "$worktree" 2>/dev/null || rm -rf "$worktree"
+    git -C "$root" worktree prune || true
+    worktree=''
+}
+
+# The words for make that give a worktree the CUDA of this tree. Sets cuda_words.
+revision_cuda() {
+    local has
+    has=$(make -C "$root" -s info "${make_words[@]}" 2>/dev/null | sed -nE 's/^CUDA +//p') || has=''
+    cuda_words=(CUDA=0)
+    if [[ $has == yes,* ]]; then
+        cuda_words=(CUDA=1 "CUDA_HOME=$(sed -E 's/^yes, *//' <<<"$has")")
+    fi
+}
+
+# Sets built, the program of a revision; built before: from build/regress.
+revision_program() { # REVISION
+    local sha key log
+    if [[ $1 == . || $1 == WORK ]]; then
+        if [[ -z ${DPTRAIN_BIN:-} && -n $root ]]; then
+            note "building the working tree"
+            revision_make "$root" "$work/make.log" || revision_make_failed "the working tree" "$work/make.log"
+        fi
+        built=$(find_program) || exit
+        return 0
+    fi
+    [[ -n $root && -e $root/.git ]] ||
+        die 2 "$1: revisions are of dptrain's own git repository, which is not around these scripts; . is the program that is here"
+    sha=$(git -C "$root" rev-parse --verify --quiet --end-of-options "$1^{commit}") ||
+        die 2 "there is no revision $1 in $root; a branch, tag or commit is wanted, or . for the working tree"
+    sha=${sha:0:12}
+    key=$sha-$(cksum <<<"${cuda_words[*]} ${make_words[*]}" | cut -d ' ' -f 1)
+    built=$root/build/regress/$key/dptrain log=$root/build/regress/$key.log
+    if [[ -x $built ]]; then
+        note "$1 ($sha) was built before: $built"
+        return 0
+    fi
+    mkdir -p "${built%/*}" || die 4 "cannot make the folder ${built%/*}"
+    note "building $1 ($sha)"
+    worktree=$root/build/regress/tree-$sha
+    # One that a killed script has left.
+    [[ ! -e $worktree ]] || revision_remove_tree
+    worktree=$root/build/regress/tree-$sha
+    git -C "$root" worktree add --quiet --force --detach "$worktree" "$sha" >"$log" 2>&1 || revision_make_failed "$1" "$log"
+    revision_make "$worktree" "$log" "${cuda_words[@]}" || { rmdir "${built%/*}"; revision_make_failed "$1 ($sha)" "$log"; }
+    mv "$worktree/dptrain" "$built" || die 4 "cannot write $built"
+    rm -f "$log"
+    revision_remove_tree
+}
