@@ -54,16 +54,16 @@ ab:
   --no-turns           one after the other, even where turns could be taken
   --make "WORDS"       more words for make, as ARCH=native
 compare:
-  --force              with no baseline of this type of machine: take the one that differs least, and compare all the same
+  --force              with no baseline of this type of machine: compare with the one that differs least
 accept, compare:
   --suite NAME         look at recordings of this suite only
 
   --results DIR        instead of the tree's results
   -h, --help           this text
 
-Exit codes: compare and ab pass on those of dptrain report compare, where 1 means that something got slower. run: 1 wrong
-data. All: 2 usage, 3 nothing fits (no whole recording, no baseline of this type of machine), 4 the system failed, or a
-revision does not build, 5 a rank or host was lost, or the run was stopped.
+Exit codes: compare and ab pass on those of dptrain report compare, where 1 means that something got slower. While
+measuring 1 is wrong data. 2 usage, 3 nothing fits (no whole recording, no baseline of this type of machine), 4 the
+system failed, or a revision does not build, 5 a rank or host was lost, or the run was stopped.
 DPTRAIN_BIN names the program.
 EOF
 }
@@ -89,9 +89,9 @@ names=() report_options=()
 # shellcheck disable=SC2034 # the parts use them
 while [[ $# -gt 0 ]]; do
     case $1 in
-    --suite | --starts | --args | --a-args | --b-args | --make | --results | -np | -n | -hostfile | --hostfile | --spec | \
-        -H | --host | --include | --exclude | --chief | --num-gpus | --ssh-port | --wdir | --launcher | --interface | \
-        --transport | --ports | --env-file | --timeout-start) need_value "$@" ;;
+    --suite | --starts | --args | --a-args | --b-args | --make | --results | -np | -n | -hostfile | --hostfile | \
+        --spec | -H | --host | --include | --exclude | --chief | --num-gpus | --ssh-port | --wdir | --launcher | \
+        --interface | --transport | --ports | --env-file | --timeout-start) need_value "$@" ;;
     esac
     case $1 in
     --suite) suite=$2; shift 2 ;;
@@ -104,8 +104,8 @@ while [[ $# -gt 0 ]]; do
     --no-turns) turns=no; shift ;;
     --force) force=yes; shift ;;
     -np | -n) whole_number "$1" "$2" 1; np=$((10#$2)); shift 2 ;;
-    -hostfile | --hostfile | --spec | -H | --host | --include | --exclude | --chief | --num-gpus | --ssh-port | --wdir | \
-        --launcher | --interface | --transport | --ports | --env-file | --timeout-start)
+    -hostfile | --hostfile | --spec | -H | --host | --include | --exclude | --chief | --num-gpus | --ssh-port | \
+        --wdir | --launcher | --interface | --transport | --ports | --env-file | --timeout-start)
         [[ $1 != --ports ]] || ports=yes
         launch+=("$1" "$2"); shift 2 ;;
     --no-tree-spawn | --no-checks) launch+=("$1"); shift ;;
@@ -123,7 +123,8 @@ esac
 if [[ $verb == ab && ${#names[@]} -ne 2 ]]; then die 2 "ab takes two revisions: regress.sh ab REV_A REV_B"; fi
 ((${#names[@]} <= most)) || die 2 "$verb: unexpected word '${names[most]}'; --help shows what it takes"
 case $verb in
-run | accept | list) ((${#report_options[@]} == 0)) || die 2 "$verb takes nothing behind --, not '${report_options[0]}'" ;;
+run | accept | list)
+    ((${#report_options[@]} == 0)) || die 2 "$verb takes nothing behind --, not '${report_options[0]}'" ;;
 esac
 
 # A suite is known by its name, wherever its file is.

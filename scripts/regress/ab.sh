@@ -83,7 +83,8 @@ ab_judge() { # CODE SIDE START LOG
         rm -rf "$folder/turns"
         rmdir "$folder" 2>/dev/null || true
     fi
-    bench_judge "$1" "start $(($3 + 1)) of $starts of $2" "$4" "${files[$2]}" "${files[$([[ $2 == a ]] && echo b || echo a)]}"
+    bench_judge "$1" "start $(($3 + 1)) of $starts of $2" "$4" "${files[$2]}" \
+        "${files[$([[ $2 == a ]] && echo b || echo a)]}"
 }
 
 # A start of both at the same time, call by call.
@@ -118,8 +119,8 @@ ab_call() { # SIDE CALL first|second
     echo "$1 $code" >&"$pipe"
 }
 
-# Until both have ended. When one has failed the other is ended; when one has finished the other gets as long again, and a
-# minute. Sets failed_code and failed_side, the first that failed.
+# Until both have ended. When one has failed the other is ended; when one has finished the other gets as long again, and
+# a minute. Sets failed_code and failed_side, the first that failed.
 ab_wait() { # FIRST SECOND
     local -A left=(["$1"]=${children[0]} ["$2"]=${children[1]})
     local began=$SECONDS deadline=0 side code

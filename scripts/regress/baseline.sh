@@ -15,8 +15,10 @@ baseline_find() { # SUITE
 # The suite of a recording, by its name or --suite.
 baseline_suite() { # FILE
     local said
+    [[ -f $1 ]] || die 3 "there is no recording $1"
     said=$(rec_suite "$1")
-    [[ -z $suite_name || -z $said || $suite_name == "$said" ]] || die 2 "${1##*/} is of the suite $said, not of $suite_name"
+    [[ -z $suite_name || -z $said || $suite_name == "$said" ]] ||
+        die 2 "${1##*/} is of the suite $said, not of $suite_name"
     said=${said:-$suite_name}
     [[ -n $said ]] || die 2 "the name of ${1##*/} does not say its suite; give --suite NAME"
     echo "$said"
@@ -26,7 +28,8 @@ accept_recording() { # [RECORDING]
     local file=${1:-} its_suite path was='it is the first of its kind'
     if [[ -z $file ]]; then
         rec_newest "$suite_name"
-        [[ -n $newest ]] || die 3 "there is no whole recording${suite_name:+ of $suite_name} in $results/runs; regress.sh run makes one"
+        [[ -n $newest ]] ||
+            die 3 "there is no whole recording${suite_name:+ of $suite_name} in $results/runs; regress.sh run makes one"
         file=$newest
     fi
     its_suite=$(baseline_suite "$file")
@@ -53,11 +56,11 @@ rec_describe() {
     echo "revision $rec_git of $rec_time, $rec_starts start$( ((rec_starts == 1)) || echo s)"
 }
 
-# Why the baselines of the suite do not fit the recording just read, and how many there are of it; sets nearest, the one
-# that differs least.
+# Says why the baselines do not fit the recording just read; sets nearest, the one of the suite that differs least.
 baseline_list() { # RECORDING SUITE
     local file n least=99 differs ranks=$rec_ranks threads=$rec_threads hardware=$rec_hardware fabric=$rec_fabric
     nearest=''
+    [[ -n $(rec_files "$results/baselines") ]] || note '  none'
     while IFS= read -r file; do
         if [[ $(rec_suite "$file") != "$2" ]]; then
             note "  ${file##*/}: suite $(rec_suite "$file")"
@@ -65,10 +68,18 @@ baseline_list() { # RECORDING SUITE
         fi
         rec_read "$file"
         differs='' n=0
-        if [[ $rec_ranks != "$ranks" ]]; then differs+="; ranks: $rec_ranks there, $ranks here" n=$((n + 1)); fi
-        if [[ $rec_threads != "$threads" ]]; then differs+="; threads: $rec_threads there, $threads here" n=$((n + 1)); fi
-        if [[ $rec_hardware != "$hardware" ]]; then differs+="; $(fields_that_differ hardware fabric "$file" "$1")" n=$((n + 2)); fi
-        if [[ $rec_fabric != "$fabric" ]]; then differs+="; $(fields_that_differ fabric software "$file" "$1")" n=$((n + 2)); fi
+        if [[ $rec_ranks != "$ranks" ]]; then
+            differs+="; ranks: $rec_ranks there, $ranks here" n=$((n + 1))
+        fi
+        if [[ $rec_threads != "$threads" ]]; then
+            differs+="; threads: $rec_threads there, $threads here" n=$((n + 1))
+        fi
+        if [[ $rec_hardware != "$hardware" ]]; then
+            differs+="; $(fields_that_differ hardware fabric "$file" "$1")" n=$((n + 2))
+        fi
+        if [[ $rec_fabric != "$fabric" ]]; then
+            differs+="; $(fields_that_differ fabric software "$file" "$1")" n=$((n + 2))
+        fi
         note "  ${file##*/}: ${differs#; }"
         if ((n < least)); then least=$n nearest=$file; fi
     done < <(rec_files "$results/baselines")
@@ -109,12 +120,12 @@ compare_newest() {
         ((starts > 0)) || starts=$rec_starts
         if [[ ${#launch[@]} -eq 0 && $np -eq 0 ]]; then
             ((rec_hosts <= 1)) || [[ -n ${SLURM_JOB_NODELIST:-} ]] ||
-                die 2 "the baseline was measured on $rec_hosts hosts; name them (-hostfile FILE), or the recording to compare"
+                die 2 "the baseline is of $rec_hosts hosts; name them (-hostfile FILE), or the recording to compare"
             [[ -n ${SLURM_JOB_NODELIST:-} ]] || np=$rec_ranks
         fi
     else
         compgen -G "$results/baselines/${suite_name:-standard}-*.jsonl" >/dev/null ||
-            die 3 "there is neither a recording nor a baseline of ${suite_name:-standard} in $results; begin with run and accept"
+            die 3 "there is neither a recording nor a baseline of ${suite_name:-standard} in $results: run, then accept"
         note "there is no whole recording${suite_name:+ of $suite_name} in $results/runs; measuring one"
     fi
     run_suite
@@ -136,9 +147,10 @@ compare_recording() { # [RECORDING]
     if [[ -z $baseline ]]; then
         note "no baseline of $its_suite fits ${file##*/}; there are:"
         baseline_list "$file" "$its_suite"
-        [[ -n $nearest || $force == no ]] || die 3 "no baseline of $its_suite is in $results/baselines; accept makes one"
+        [[ -n $nearest ]] ||
+            die 3 "there is no baseline of $its_suite in $results/baselines; accept makes this recording one"
         [[ $force == yes ]] ||
-            die 3 "nothing to compare with: accept makes this recording the baseline of its type of machine${nearest:+, --force compares with ${nearest##*/}}"
+            die 3 "no baseline of this type of machine: accept makes this recording one, --force takes ${nearest##*/}"
         baseline=$nearest
         report_options=(--force "${report_options[@]}")
     fi

@@ -47,21 +47,25 @@ regress_lock() {
     flock --nonblock --conflict-exit-code 75 "$lock" || status=$?
     if ((status == 75)); then
         read -r holder <"$results/runs/.lock" || true
-        die 4 "another regress.sh${holder:+ (process $holder)} is measuring into $results/runs; two would disturb each other"
+        die 4 "a regress.sh${holder:+ (process $holder)} measures into $results/runs; two would disturb each other"
     fi
     # Some network folders have no locks.
     ((status == 0)) || note "cannot lock $results/runs/.lock; see to it that no other regress.sh runs"
     echo "$(hostname):$$" >"$results/runs/.lock"
 }
 
-# The program, built where the tree has none yet; says when it is of another revision than the tree.
+# Sets program, built where the tree has none yet.
 regress_program() {
-    local is has
     if [[ -z ${DPTRAIN_BIN:-} && -n $root && ! -x $root/dptrain ]]; then
         note "building dptrain"
         revision_make "$root" "$work/make.log" || revision_make_failed "the tree" "$work/make.log"
     fi
     program=$(find_program) || exit
+}
+
+# Says when it is of another revision than the tree. It is not built anew: it may have been built with other words.
+warn_of_revision() {
+    local is has
     [[ -n $root && $program == "$root/dptrain" ]] || return 0
     is=$("$program" --version) || die 4 "$program does not start"
     has=$(git -C "$root" describe --always --dirty --abbrev=12 2>/dev/null) || return 0
@@ -70,14 +74,16 @@ regress_program() {
 
 # Sets suite_name, and suite_calls, the words of each call of dptrain bench.
 suite_read() { # NAME_OR_FILE
-    local file=$here/regress/suites/$1.conf line words
+    local file=$here/regress/suites/$1.conf line words there
     if [[ $1 == */* || $1 == *.conf ]]; then file=$1; fi
     if [[ ! -f $file || ! -r $file ]]; then
         [[ ! -f $1 || ! -r $1 ]] || die 2 "--suite $1: is the file meant? then --suite ./$1"
-        die 2 "there is no suite $1; there are $(cd "$here/regress/suites" && echo *.conf | sed 's/\.conf//g'), or name a file: --suite ./FILE.conf"
+        there=$(cd "$here/regress/suites" && echo *.conf)
+        die 2 "there is no suite $1; there are ${there//.conf/}, or name a file: --suite ./FILE.conf"
     fi
     suite_name=${file##*/} suite_name=${suite_name%.conf} suite_calls=()
-    [[ $suite_name =~ ^[A-Za-z0-9_.]+$ ]] || die 2 "$file: a suite's name has letters, digits, _ and . alone, as names of recordings end with it"
+    [[ $suite_name =~ ^[A-Za-z0-9_.]+$ ]] ||
+        die 2 "$file: a suite's name has letters, digits, _ and . alone: names of recordings end with it"
     while IFS= read -r line || [[ -n $line ]]; do
         read -ra words <<<"${line%%#*}"
         line=${words[*]}
@@ -98,7 +104,7 @@ warn_of_load() { # RANKS
             { cpus++ }
             END { printf "%.1f", all > 0 ? (all - idle) / all * cpus / 2 : 0 }')
         awk -v busy="$busy" -v ranks="$1" 'BEGIN { exit !(busy > ranks / 4) }' &&
-            note "warning: this machine is busy: $busy CPUs in use, load average $load; figures will be worse, and uncertain"
+            note "warning: this machine is busy: $busy CPUs in use, load average $load; figures will be uncertain"
     fi
     for stat in /proc/[0-9]*/comm; do
         pid=${stat#/proc/} pid=${pid%/comm}
@@ -106,7 +112,7 @@ warn_of_load() { # RANKS
         [[ $name != dptrain ]] || others+=("$pid")
     done
     ((${#others[@]} == 0)) ||
-        note "warning: dptrain is running here (process ${others[*]}); figures will be worse, and uncertain"
+        note "warning: dptrain is running here (process ${others[*]}); figures will be uncertain"
 }
 
 # One call of dptrain bench, whose records go to FILE. It becomes run.sh.
@@ -114,7 +120,8 @@ bench_call() { # PROGRAM FILE LOG WORDS...
     local program=$1 file=$2 log=$3 ranks=()
     shift 3
     ((np == 0)) || ranks=(-np "$np")
-    DPTRAIN_BIN=$program exec "$here/run.sh" --grace 10 "${ranks[@]}" "${launch[@]}" -- bench "$@" "--out=$file" >"$log" 2>&1
+    DPTRAIN_BIN=$program exec "$here/run.sh" --grace 10 "${ranks[@]}" "${launch[@]}" -- bench "$@" "--out=$file" \
+        >"$log" 2>&1
 }
 
 # What a suite's line and the options give; sets call_words.
@@ -166,6 +173,7 @@ run_suite() {
     regress_lock
     mpi_allow_root
     regress_program
+    warn_of_revision
     warn_of_load "$((np > 0 ? np : $(allowed_cores)))"
     recording=$results/runs/$(date +%Y%m%d-%H%M%S)-$(rec_program_git "$program")-$suite_name.jsonl
     partial=${recording%.jsonl}.partial.jsonl

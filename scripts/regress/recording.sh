@@ -5,9 +5,9 @@
 # DATE-TIME-REVISION-SUITE.jsonl, *.partial.jsonl while not all starts have finished; a baseline's is
 # SUITE-RANKSxTHREADS-HARDWARE-FABRIC.jsonl, with ids of the fingerprint.
 
-# Sets rec_state: whole, partial (by its name), empty, broken off, failed, mixed; and, where there is a run, what the heads
-# say: rec_ids (all), rec_n_runs, rec_starts, and of the first rec_time, rec_git, rec_ranks, rec_threads, rec_hardware,
-# rec_fabric, rec_hosts.
+# Sets rec_state: whole, partial (by its name), empty, broken off, failed, mixed; and, where there is a run, what the
+# heads say: rec_ids (all), rec_n_runs, rec_starts, and of the first rec_time, rec_git, rec_ranks, rec_threads,
+# rec_hardware, rec_fabric, rec_hosts.
 rec_read() { # FILE
     local heads ends n_ends n_finished n_prints n_calls head
     [[ -f $1 && -r $1 ]] || die 3 "there is no recording $1"
@@ -54,10 +54,10 @@ rec_value() { # KEY PATTERN
 rec_want_whole() { # FILE
     case $rec_state in
     whole) return 0 ;;
-    partial) die 3 "$1 is partial: its run was stopped or failed before all starts had finished; measure anew: regress.sh run" ;;
+    partial) die 3 "$1 is partial: it was stopped or failed before all starts had finished; measure anew" ;;
     empty) die 3 "$1 has no run of dptrain bench" ;;
     'broken off') die 3 "$1 is broken off: not every run in it has its end; measure anew: regress.sh run" ;;
-    failed) die 3 "$1 has runs that did not finish: wrong data was found, or they were interrupted; dptrain report shows them" ;;
+    failed) die 3 "$1 has runs that did not finish: wrong data was found, or they were stopped; see dptrain report" ;;
     mixed) die 3 "$1 has runs of several programs, machines or numbers of ranks; measure anew: regress.sh run" ;;
     esac
 }

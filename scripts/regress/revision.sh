@@ -44,7 +44,7 @@ revision_program() { # REVISION
         return 0
     fi
     [[ -n $root && -e $root/.git ]] ||
-        die 2 "$1: revisions are of dptrain's own git repository, which is not around these scripts; . is the program that is here"
+        die 2 "$1: these scripts are in no git repository that has revisions; . is the program that is here"
     sha=$(git -C "$root" rev-parse --verify --quiet --end-of-options "$1^{commit}") ||
         die 2 "there is no revision $1 in $root; a branch, tag or commit is wanted, or . for the working tree"
     sha=${sha:0:12}
@@ -60,8 +60,12 @@ revision_program() { # REVISION
     # One that a killed script has left.
     [[ ! -e $worktree ]] || revision_remove_tree
     worktree=$root/build/regress/tree-$sha
-    git -C "$root" worktree add --quiet --force --detach "$worktree" "$sha" >"$log" 2>&1 || revision_make_failed "$1" "$log"
-    revision_make "$worktree" "$log" "${cuda_words[@]}" || { rmdir "${built%/*}"; revision_make_failed "$1 ($sha)" "$log"; }
+    git -C "$root" worktree add --quiet --force --detach "$worktree" "$sha" >"$log" 2>&1 ||
+        revision_make_failed "$1 ($sha)" "$log"
+    if ! revision_make "$worktree" "$log" "${cuda_words[@]}"; then
+        rmdir "${built%/*}"
+        revision_make_failed "$1 ($sha)" "$log"
+    fi
     mv "$worktree/dptrain" "$built" || die 4 "cannot write $built"
     rm -f "$log"
     revision_remove_tree
