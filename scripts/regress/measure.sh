@@ -127,7 +127,21 @@ bench_call() { # PROGRAM FILE LOG WORDS...
 # What a suite's line and the options give; sets call_words.
 bench_words() { # CALL [MORE...]
     read -ra call_words <<<"$1"
-    call_words+=("${bench_args[@]}" "${@:2}")
+    call_words+=("${clock_words[@]}" "${bench_args[@]}" "${@:2}")
+}
+
+# A start knows from those before how fast the machine's clock is, so that one that finds it slow from its beginning on
+# notices. Sets clock_words.
+clock_words=() clock_known=''
+bench_clock() { # PROGRAM FILES...
+    local help best
+    if [[ -z $clock_known ]]; then
+        help=$("$1" bench --help 2>/dev/null) || true
+        clock_known=$([[ $help == *--clock* ]] && echo yes || echo no)
+    fi
+    [[ $clock_known == yes ]] || return 0
+    best=$(sed -nE 's/.*"clock_sec":([0-9.e+-]+)[,}].*/\1/p' "${@:2}" | LC_ALL=C sort -g | head -n 1)
+    [[ -z $best ]] || clock_words=(--clock "$best")
 }
 
 # All calls of a start, one after the other; sets code, of the first that failed.
@@ -184,6 +198,7 @@ run_suite() {
         bench_start "$program" "$partial"
         bench_judge "$code" "start $((i + 1)) of $starts" "$work/log" "$partial"
         if ((i == 0)); then warnings_of "$work/log"; fi
+        bench_clock "$program" "$partial"
     done
     progress_end
     mv "$partial" "$recording" || die 4 "cannot rename $partial"

@@ -203,7 +203,7 @@ runs() { ls results/runs; }
     measure
     go compare
     [ "$status" -eq 3 ]
-    has "accept makes one"
+    has "accept makes this recording one"
     go accept
     base=results/baselines/tiny-1x2-1a-2b.jsonl
     sed 's/"1a"/"9a"/; s/"cpus":2/"cpus":64/; s/"ranks":1/"ranks":4/' "$base" >results/baselines/tiny-4x2-9a-2b.jsonl
@@ -251,7 +251,8 @@ EOF
 
 @test "ab: two revisions built in worktrees, A B B A, kept programs" {
     make_repository
-    FAKE_CODE=1 run "$regress" ab one two --suite ./tiny.conf --starts 3 -np 1 --b-args '--burn step:0.05' -- --alpha 0.1
+    FAKE_CODE=1 run "$regress" ab one two --suite ./tiny.conf --starts 3 -np 1 \
+        --b-args '--burn step:0.05' -- --alpha 0.1
     echo "$output"
     [ "$status" -eq 1 ]
     [ "$(cut -d ' ' -f 1 log | xargs)" = "one two two one one two" ]
