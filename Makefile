@@ -187,11 +187,13 @@ info: ## print what the build found
 install: $(BIN) ## install into PREFIX (DESTDIR is honoured)
 	install -D -m 755 $(BIN) $(DESTDIR)$(PREFIX)/bin/dptrain
 	install -d $(DESTDIR)$(PREFIX)/share/dptrain/scripts $(DESTDIR)$(PREFIX)/share/doc/dptrain
-	install -m 755 $(addprefix scripts/,run.sh nccl_bw.sh setup_ssh.sh on_hosts.sh cluster_health.sh) \
+	install -m 755 $(addprefix scripts/,run.sh nccl_bw.sh setup_ssh.sh on_hosts.sh cluster_health.sh regress.sh) \
 	  $(DESTDIR)$(PREFIX)/share/dptrain/scripts/
 	install -m 644 $(addprefix scripts/,lib.sh hosts.sh group_test.sh dptrain.sbatch) $(DESTDIR)$(PREFIX)/share/dptrain/scripts/
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/dptrain/scripts/ssh scripts/ssh/*.sh
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/dptrain/scripts/launch scripts/launch/*.sh
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/dptrain/scripts/regress scripts/regress/*.sh
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/dptrain/scripts/regress/suites scripts/regress/suites/*.conf
 	install -m 644 README.md LICENSE $(DESTDIR)$(PREFIX)/share/doc/dptrain/
 
 uninstall: ## remove what install put there

@@ -32,11 +32,14 @@ revision_cuda() {
     fi
 }
 
+tree_is_built=no
+
 # Sets built, the program of a revision; built before: from build/regress.
 revision_program() { # REVISION
     local sha key log
     if [[ $1 == . || $1 == WORK ]]; then
-        if [[ -z ${DPTRAIN_BIN:-} && -n $root ]]; then
+        if [[ -z ${DPTRAIN_BIN:-} && -n $root && $tree_is_built == no ]]; then
+            tree_is_built=yes
             note "building the working tree"
             revision_make "$root" "$work/make.log" || revision_make_failed "the working tree" "$work/make.log"
         fi

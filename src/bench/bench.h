@@ -40,6 +40,8 @@ typedef struct bench {
     bool cpus_are_shared;  /* it has more threads of ours than CPUs */
     bool interrupted;      /* by a signal; all ranks know */
     bool failed_check;     /* wrong data was found: the command ends with ERR_GATE */
+    /* bench_peak's; 0: not measured yet. */
+    double peak_flops[DTYPE_COUNT];
 } bench_t;
 
 /* A case: one file, one row in bench.c. Option keys are unique over all cases: they begin with the case's

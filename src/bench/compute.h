@@ -26,7 +26,7 @@ typedef struct bench_pass {
 } bench_pass_t;
 bench_work_t bench_pass_work(bench_pass_t *pass, const char *what);
 
-/* Collective. FLOP/s that a rank gets in a large product while all ranks multiply. */
+/* Collective. FLOP/s that a rank gets in a large product while all ranks multiply. Measured once. */
 err_t bench_peak(bench_t *bench, dtype_t compute, double *out);
 
 /* Inside a record's key: "ranks", "threads", "device", "dtype" (NULL: none). j NULL: nothing. */
