@@ -105,7 +105,7 @@ ab_start_in_turn() { # START FIRST SECOND
         ab_judge "$failed_code" "${failed_side:-$2}" "$1" "$work/log.${failed_side:-$2}"
     done
     exec {pipe}>&-
-    cat "$work"/log.? >"$work/log"
+    cat "$work"/log.[ab].err >"$work/log.err"
 }
 
 # In a process of its own: says at its end "SIDE CODE" into the pipe.

@@ -115,13 +115,13 @@ warn_of_load() { # RANKS
         note "warning: dptrain is running here (process ${others[*]}); figures will be uncertain"
 }
 
-# One call of dptrain bench, whose records go to FILE. It becomes run.sh.
+# One call of dptrain bench, whose records go to FILE, its tables to LOG, the rest to LOG.err. It becomes run.sh.
 bench_call() { # PROGRAM FILE LOG WORDS...
     local program=$1 file=$2 log=$3 ranks=()
     shift 3
     ((np == 0)) || ranks=(-np "$np")
     DPTRAIN_BIN=$program exec "$here/run.sh" --grace 10 "${ranks[@]}" "${launch[@]}" -- bench "$@" "--out=$file" \
-        >"$log" 2>&1
+        >"$log" 2>"$log.err"
 }
 
 # What a suite's line and the options give; sets call_words.
@@ -162,7 +162,7 @@ bench_judge() { # CODE WHAT LOG FILES...
         return 0
     fi
     progress_end
-    [[ -n $stopped || ! -s $3 ]] || tail -n 20 "$3" >&2
+    [[ -n $stopped ]] || tail -n 20 "$3.err" >&2
     for file in "${@:4}"; do [[ ! -s $file ]] || kept+=("$file"); done
     ((${#kept[@]} == 0)) || note "what was measured is kept, and never compared as whole: ${kept[*]}"
     [[ -z $stopped ]] || die 5 "stopped by $stopped in $2"
@@ -216,7 +216,7 @@ warnings_of() { # LOG
     while IFS= read -r line; do
         progress_end
         printf '%s\n' "$line" >&2
-    done < <(grep 'warning:' -- "$1")
+    done < <(grep 'warning:' -- "$1.err")
 }
 
 # The revision that a program says it is of.
