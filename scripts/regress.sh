@@ -132,7 +132,8 @@ suite_name=${suite##*/} suite_name=${suite_name%.conf}
 # Installed, there is no tree around the scripts.
 root=$(readlink -f "$here/..")
 [[ -f $root/Makefile ]] || root=''
-results=${results:-${root:-$PWD}/results}
+[[ -z $root || $root == "$PWD" ]] || results=${results:-$root/results}
+results=${results:-results}
 case $verb in
 run) regress_begin; run_suite ;;
 accept) regress_begin; accept_recording "${names[@]}" ;;

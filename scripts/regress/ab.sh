@@ -114,7 +114,7 @@ ab_call() { # SIDE CALL first|second
     trap 'regress_signal TERM' TERM
     trap '' INT HUP
     ab_words "$1"
-    bench_words "$2" "${words_of_side[@]}" "--turns=$meet:$3"
+    bench_words "$2" "${words_of_side[@]}" "--turns=$(readlink -f "$meet"):$3"
     await bench_call "${programs[$1]}" "${files[$1]}" "$work/log.$1" "${call_words[@]}"
     echo "$1 $code" >&"$pipe"
 }

@@ -120,6 +120,8 @@ bench_call() { # PROGRAM FILE LOG WORDS...
     local program=$1 file=$2 log=$3 ranks=()
     shift 3
     ((np == 0)) || ranks=(-np "$np")
+    # Rank 0 may run in another folder.
+    [[ $file == /* ]] || file=$PWD/$file
     DPTRAIN_BIN=$program exec "$here/run.sh" --grace 10 "${ranks[@]}" "${launch[@]}" -- bench "$@" "--out=$file" \
         >"$log" 2>"$log.err"
 }
@@ -205,8 +207,8 @@ run_suite() {
     rec_read "$recording"
     n_disturbed=$(grep -c '"verdict":"disturbed"' "$recording") || true
     echo "recording $recording"
-    echo "  $starts starts of $suite_name in $SECONDS s, $(grep -c '^{"record":"bench",' "$recording") points$(
-        ((n_disturbed == 0)) || echo ", $n_disturbed of them while the machine was not ours alone")"
+    echo "  starts: $starts, points: $(grep -c '^{"record":"bench",' "$recording"), $n_disturbed of them while the machine" \
+        "was not ours alone; $SECONDS s"
     rec_want_whole "$recording"
 }
 

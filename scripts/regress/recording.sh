@@ -16,8 +16,9 @@ rec_read() { # FILE
     rec_n_runs=$(grep -c . <<<"$heads") || true
     n_ends=$(grep -c . <<<"$ends") || true
     n_finished=$(grep -c '"why":"finished"' <<<"$ends") || true
-    # The same call has the same options in every start; only the folder of its turns is another.
-    n_calls=$(sed 's/.*"options"://; s/,"fingerprint":.*//; s/"turns":"[^"]*"//' <<<"$heads" | sort -u | wc -l)
+    # The same call has the same options in every start, but for the folder of its turns and what is known of the clock.
+    n_calls=$(sed 's/.*"options"://; s/,"fingerprint":.*//; s/"turns":"[^"]*"//; s/"clock":[^,}]*//' <<<"$heads" |
+        sort -u | wc -l)
     n_prints=$(sed -E 's/.*("ranks":[0-9]+,"threads":[0-9]+),.*"fingerprint"/\1/; /^$/d' <<<"$heads" | sort -u | wc -l)
     rec_starts=$(((rec_n_runs + n_calls - 1) / n_calls))
     rec_ids=$(rec_text id <<<"$heads" | paste -sd ' ')
