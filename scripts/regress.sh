@@ -48,7 +48,8 @@ Measuring (run, compare, ab):
   --args "WORDS"       more options for each call of dptrain bench
   -np N                ranks [one per core; with hosts as many as they have slots]
   -hostfile FILE, …    where: scripts/run.sh is the launcher, and takes its options of hosts, network and environment.
-                       Inside a Slurm allocation its hosts are taken: sbatch -N2 --wrap "scripts/regress.sh run"
+                       Inside a Slurm allocation its hosts and tasks are taken:
+                       sbatch -N2 --ntasks-per-node=8 --wrap "scripts/regress.sh run"
 ab:
   --a-args, --b-args "WORDS"   more options for one side only
   --no-turns           one after the other, even where turns could be taken

@@ -109,11 +109,12 @@ compare_newest() {
             ids=$rec_ids
             rec_read "$baseline"
             if [[ $ids != "$rec_ids" ]]; then
-                rec_read "$newest"
+                compare_as_it_is
                 return 0
             fi
             note "the newest recording, ${newest##*/}, is the baseline itself; measuring another"
         else
+            compare_as_it_is
             return 0
         fi
         # As it was measured.
@@ -131,6 +132,15 @@ compare_newest() {
     run_suite
     newest=$recording
     rec_read "$newest"
+}
+
+# The newest recording was measured before; maybe the program is another by now.
+compare_as_it_is() {
+    local git
+    rec_read "$newest"
+    git=$(rec_program_git "$(find_program)")
+    [[ $git == "$rec_git" ]] ||
+        note "the newest recording is of revision $rec_git, the program of $git: run measures that"
 }
 
 compare_recording() { # [RECORDING]

@@ -22,6 +22,14 @@ revision_remove_tree() {
     worktree=''
 }
 
+# Those that killed scripts have left: their process is gone.
+revision_sweep() {
+    for worktree in "$root"/build/regress/tree-*; do
+        if [[ -d $worktree ]] && ! kill -0 "${worktree##*.}" 2>/dev/null; then revision_remove_tree; fi
+    done
+    worktree=''
+}
+
 # The words for make that give a worktree the CUDA of this tree. Sets cuda_words.
 revision_cuda() {
     local has
@@ -59,10 +67,8 @@ revision_program() { # REVISION
     fi
     mkdir -p "${built%/*}" || die 4 "cannot make the folder ${built%/*}"
     note "building $1 ($sha)"
-    worktree=$root/build/regress/tree-$sha
-    # One that a killed script has left.
-    [[ ! -e $worktree ]] || revision_remove_tree
-    worktree=$root/build/regress/tree-$sha
+    revision_sweep
+    worktree=$root/build/regress/tree-$sha.$$
     git -C "$root" worktree add --quiet --force --detach "$worktree" "$sha" >"$log" 2>&1 ||
         revision_make_failed "$1 ($sha)" "$log"
     if ! revision_make "$worktree" "$log" "${cuda_words[@]}"; then

@@ -61,7 +61,12 @@ what=''
 [[ -z ${FAKE_WAITS:-} || $name != "$FAKE_WAITS" ]] || what=wait
 [[ -z ${FAKE_FAILS:-} || $name != "$FAKE_FAILS" ]] || what=failed
 case $what in
-failed) echo "error: wrong data was found" >&2; finish failed; exit 1 ;;
+failed)
+    # Not before the other one is there.
+    until [[ -z ${FAKE_WAITS:-} || -e $FAKE_LOG.waits ]]; do sleep 0.1; done
+    echo "error: wrong data was found" >&2
+    finish failed
+    exit 1 ;;
 killed) exit 5 ;;
 wait)
     trap 'finish interrupted; exit 1' USR1 TERM
