@@ -39,7 +39,8 @@ recordings are compared.
             the same time and take turns batch by batch. `.` or WORK is the working tree as it is (with DPTRAIN_BIN
             that program), so that two settings are compared by: ab . . --b-args "--allreduce mpi"
   list      recordings and baselines: suite, date, revision, starts, state
-  history   dptrain report history of results/runs;  html: dptrain report html of baseline and newest recording
+  history   dptrain report history of the whole recordings
+  html      dptrain report html of the newest recording beside its baseline, into results/runs/SUITE.html or --out FILE
 
 Measuring (run, compare, ab):
   --suite NAME         quick (20 s), standard (some minutes) or full, or a file: a line of words for each call of
@@ -56,7 +57,7 @@ ab:
   --make "WORDS"       more words for make, as ARCH=native
 compare:
   --force              with no baseline of this type of machine: compare with the one that differs least
-accept, compare:
+accept, compare, history, html:
   --suite NAME         look at recordings of this suite only
 
   --results DIR        instead of the tree's results

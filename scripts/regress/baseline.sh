@@ -170,7 +170,7 @@ compare_recording() { # [RECORDING]
 # By this tree's program; its exit code is the script's.
 compare_files() { # BASE NEW
     local program
-    program=$(find_program)
+    program=$(find_program) || exit
     note "comparing $1 with $2"
     exit_code=0
     "$program" report compare "$1" "$2" "${report_options[@]}" || exit_code=$?

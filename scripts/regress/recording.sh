@@ -126,18 +126,33 @@ list_all() {
 }
 
 show_history() {
-    local program
-    program=$(find_program)
-    [[ -d $results/runs ]] || die 3 "there is no folder $results/runs; regress.sh run makes recordings"
-    "$program" report history "$results/runs" "${report_options[@]}"
+    local program file files=()
+    program=$(find_program) || exit
+    while IFS= read -r file; do
+        [[ -z $suite_name || $(rec_suite "$file") == "$suite_name" ]] || continue
+        rec_read "$file"
+        if [[ $rec_state == whole ]]; then files+=("$file"); fi
+    done < <(rec_files "$results/runs")
+    [[ ${#files[@]} -gt 0 ]] ||
+        die 3 "there is no whole recording${suite_name:+ of $suite_name} in $results/runs; regress.sh run makes one"
+    "$program" report history "${files[@]}" "${report_options[@]}"
 }
 
 show_html() {
-    local program files=()
-    program=$(find_program)
+    local program words=() ids its_suite
+    program=$(find_program) || exit
     rec_newest "$suite_name"
-    [[ -n $newest ]] || die 3 "there is no whole recording in $results/runs; regress.sh run makes one"
-    baseline_find "$(rec_suite "$newest")"
-    [[ -z $baseline ]] || files+=("$baseline")
-    "$program" report html "${files[@]}" "$newest" "${report_options[@]}"
+    [[ -n $newest ]] ||
+        die 3 "there is no whole recording${suite_name:+ of $suite_name} in $results/runs; regress.sh run makes one"
+    its_suite=$(rec_suite "$newest") ids=$rec_ids
+    baseline_find "$its_suite"
+    if [[ -n $baseline ]]; then
+        rec_read "$baseline"
+        [[ $rec_ids == "$ids" ]] || words+=(--base "$baseline")
+    fi
+    if [[ " ${report_options[*]}" != *" --out"[\ =]* ]]; then
+        words+=(--out "$results/runs/$its_suite.html")
+        note "writing $results/runs/$its_suite.html"
+    fi
+    "$program" report html "${words[@]}" "$newest" "${report_options[@]}"
 }

@@ -153,9 +153,9 @@ runs() { ls results/runs; }
     go list
     [ "$(grep -c '  whole  .*tiny .* 0123456789ab  *2 ' <<<"$output")" -eq 3 ]
     go html
-    has "reported: html results/baselines/tiny-1x2-1a-2b.jsonl $second"
+    has "reported: html --base results/baselines/tiny-1x2-1a-2b.jsonl --out results/runs/tiny.html $second"
     go history
-    has "reported: history results/runs"
+    has "reported: history $first $second"
     [ -z "$(ls "$TMPDIR")" ]
 }
 
