@@ -40,14 +40,14 @@ compare_revisions() { # REV_A REV_B
 
 # Taking turns wants two jobs at once, which cannot have the same range of ports.
 ab_choose_turns() {
-    local side help
-    if [[ $turns == no || $ports == yes ]]; then turns=no; return; fi
-    turns=yes
-    for side in a b; do
-        help=$("${programs[$side]}" bench --help 2>/dev/null) || true
-        [[ $help == *--turns* ]] || turns=no
-    done
-    [[ $turns == yes ]] || note "a revision does not know bench --turns: one start after the other"
+    if [[ $turns == no || $ports == yes ]]; then
+        turns=no
+    elif bench_knows --turns "${programs[@]}"; then
+        turns=yes
+    else
+        turns=no
+        note "a revision does not know bench --turns: one start after the other"
+    fi
 }
 
 # Sets words_of_side, what only one side gets.
@@ -56,7 +56,8 @@ ab_words() { # SIDE
 }
 
 ab_measure() {
-    local i order side
+    local i order side clock=no
+    if [[ $turns == no ]] && bench_knows --clock "${programs[@]}"; then clock=yes; fi
     SECONDS=0
     for ((i = 0; i < starts; i++)); do
         progress_show "$i" "$starts" "$suite_name of each"
@@ -70,6 +71,7 @@ ab_measure() {
                 bench_start "${programs[$side]}" "${files[$side]}" "${words_of_side[@]}"
                 ab_judge "$code" "$side" "$i" "$work/log"
             done
+            if [[ $clock == yes ]]; then bench_clock "${files[@]}"; fi
         fi
         if ((i == 0)); then warnings_of "$work/log"; fi
     done
@@ -149,5 +151,5 @@ ab_wait() { # FIRST SECOND
 ab_failed() { # CODE SIDE
     [[ $1 -ne 0 && -z $failed_side ]] || return 0
     failed_code=$1 failed_side=$2
-    kill -TERM "${children[@]}" 2>/dev/null || true
+    end_children
 }

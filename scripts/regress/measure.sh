@@ -21,8 +21,16 @@ regress_end() {
 regress_signal() { # NAME
     stopped=SIG$1
     ((${#children[@]} > 0)) || die 5 "stopped by $stopped"
-    # run.sh asks the ranks, and ends them when they do not listen.
-    kill -TERM "${children[@]}" 2>/dev/null || true
+    end_children
+}
+
+# run.sh asks the ranks, and ends them when they do not listen; make, which is at the head of its own group, leaves its
+# compilers behind.
+end_children() {
+    local pid
+    for pid in "${children[@]}"; do
+        kill -TERM -- "-$pid" 2>/dev/null || kill -TERM "$pid" 2>/dev/null || true
+    done
 }
 
 # Runs COMMAND as a child that can be ended while it runs; sets code.
@@ -132,17 +140,21 @@ bench_words() { # CALL [MORE...]
     call_words+=("${clock_words[@]}" "${bench_args[@]}" "${@:2}")
 }
 
-# A start knows from those before how fast the machine's clock is, so that one that finds it slow from its beginning on
-# notices. Sets clock_words.
-clock_words=() clock_known=''
-bench_clock() { # PROGRAM FILES...
-    local help best
-    if [[ -z $clock_known ]]; then
-        help=$("$1" bench --help 2>/dev/null) || true
-        clock_known=$([[ $help == *--clock* ]] && echo yes || echo no)
-    fi
-    [[ $clock_known == yes ]] || return 0
-    best=$(sed -nE 's/.*"clock_sec":([0-9.e+-]+)[,}].*/\1/p' "${@:2}" | LC_ALL=C sort -g | head -n 1)
+# Whether all of these know an option of dptrain bench.
+bench_knows() { # OPTION PROGRAM...
+    local program help
+    for program in "${@:2}"; do
+        help=$("$program" bench --help 2>/dev/null) || true
+        [[ $help == *"$1 "* ]] || return 1
+    done
+}
+
+# A start learns from those before how fast the machine's clock is, so that one that finds it slow from its beginning on
+# notices. Sets clock_words; for programs that know --clock.
+clock_words=()
+bench_clock() { # FILES...
+    local best
+    best=$(sed -nE 's/.*"clock_sec":([0-9.e+-]+)[,}].*/\1/p' "$@" | LC_ALL=C sort -g | head -n 1)
     [[ -z $best ]] || clock_words=(--clock "$best")
 }
 
@@ -183,13 +195,14 @@ progress_end() {
 }
 
 run_suite() {
-    local i program n_disturbed partial
+    local i program n_disturbed partial clock=no
     suite_read "${suite:-standard}"
     ((starts > 0)) || starts=8
     regress_lock
     mpi_allow_root
     regress_program
     warn_of_revision
+    if bench_knows --clock "$program"; then clock=yes; fi
     warn_of_load "$((np > 0 ? np : $(allowed_cores)))"
     recording=$results/runs/$(date +%Y%m%d-%H%M%S)-$(rec_program_git "$program")-$suite_name.jsonl
     partial=${recording%.jsonl}.partial.jsonl
@@ -200,7 +213,7 @@ run_suite() {
         bench_start "$program" "$partial"
         bench_judge "$code" "start $((i + 1)) of $starts" "$work/log" "$partial"
         if ((i == 0)); then warnings_of "$work/log"; fi
-        bench_clock "$program" "$partial"
+        if [[ $clock == yes ]]; then bench_clock "$partial"; fi
     done
     progress_end
     mv "$partial" "$recording" || die 4 "cannot rename $partial"

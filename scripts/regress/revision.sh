@@ -3,7 +3,7 @@
 
 # Builds the program in FOLDER as this tree does; for a worktree with this tree's CUDA.
 revision_make() { # FOLDER LOG [WORDS...]
-    await make -C "$1" -j "$(nproc)" "${@:3}" "${make_words[@]}" dptrain >"$2" 2>&1
+    await setsid make -C "$1" -j "$(nproc)" "${@:3}" "${make_words[@]}" dptrain >"$2" 2>&1
     [[ -z $stopped ]] || die 5 "stopped by $stopped while building"
     [[ $code -eq 0 && -x $1/dptrain ]]
 }
@@ -60,22 +60,21 @@ revision_program() { # REVISION
         die 2 "there is no revision $1 in $root; a branch, tag or commit is wanted, or . for the working tree"
     sha=${sha:0:12}
     key=$sha-$(cksum <<<"${cuda_words[*]} ${make_words[*]}" | cut -d ' ' -f 1)
-    built=$root/build/regress/$key/dptrain log=$root/build/regress/$key.log
+    built=$root/build/regress/$key/dptrain
     if [[ -x $built ]]; then
         note "$1 ($sha) was built before: $built"
         return 0
     fi
-    mkdir -p "${built%/*}" || die 4 "cannot make the folder ${built%/*}"
+    mkdir -p "$root/build/regress" || die 4 "cannot make the folder $root/build/regress"
     note "building $1 ($sha)"
     revision_sweep
-    worktree=$root/build/regress/tree-$sha.$$
-    git -C "$root" worktree add --quiet --force --detach "$worktree" "$sha" >"$log" 2>&1 ||
-        revision_make_failed "$1 ($sha)" "$log"
-    if ! revision_make "$worktree" "$log" "${cuda_words[@]}"; then
-        rmdir "${built%/*}"
-        revision_make_failed "$1 ($sha)" "$log"
+    worktree=$root/build/regress/tree-$sha.$$ log=$work/make.log
+    if ! git -C "$root" worktree add --quiet --force --detach "$worktree" "$sha" >"$log" 2>&1 ||
+        ! revision_make "$worktree" "$log" "${cuda_words[@]}"; then
+        cp "$log" "${built%/*}.log" || true
+        revision_make_failed "$1 ($sha)" "${built%/*}.log"
     fi
-    mv "$worktree/dptrain" "$built" || die 4 "cannot write $built"
-    rm -f "$log"
+    if ! mkdir -p "${built%/*}" || ! mv "$worktree/dptrain" "$built"; then die 4 "cannot write $built"; fi
+    rm -f "${built%/*}.log"
     revision_remove_tree
 }
