@@ -154,7 +154,8 @@ bench_knows() { # OPTION PROGRAM...
 clock_words=()
 bench_clock() { # FILES...
     local best
-    best=$(sed -nE 's/.*"clock_sec":([0-9.e+-]+)[,}].*/\1/p' "$@" | LC_ALL=C sort -g | head -n 1)
+    best=$(sed -nE 's/.*"clock_sec":([0-9.e+-]+)[,}].*/\1/p' "$@" |
+        LC_ALL=C awk 'NR == 1 || $1 + 0 < best + 0 { best = $1 } END { print best }')
     [[ -z $best ]] || clock_words=(--clock "$best")
 }
 
