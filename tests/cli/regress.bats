@@ -36,12 +36,12 @@ fake() { # NAME REVISION
 }
 
 # FAKE_END: what the start of number FAKE_AT does: failed, killed (no end), wait. FAKE_WAITS, FAKE_FAILS: the program of
-# that name does. FAKE_TURNS: bench has --turns.
+# that name does. FAKE_TURNS, FAKE_CLOCK: bench has --turns, --clock.
 fake_body() {
     cat <<'EOF'
 case "$1 ${2:-}" in
 "--version ") echo "dptrain 0.1.0 ($revision, GCC)"; exit ;;
-"bench --help") echo "${FAKE_TURNS:+--turns FOLDER}"; exit ;;
+"bench --help") echo "${FAKE_TURNS:+--turns FOLDER} ${FAKE_CLOCK:+--clock SEC}"; exit ;;
 "report compare") echo "compared: ${*:3}"; exit "${FAKE_CODE:-0}" ;;
 "report "*) echo "reported: ${*:2}"; exit ;;
 esac
@@ -56,6 +56,7 @@ head+='"fabric_id":"2b","software_id":"3c","hardware":{"cpu":"A, B","cpus":2},"f
 head+='[{"name":"eth0","gbit_per_sec":10}]},"software":'
 record bench_run "\"id\":\"$id\",$head{\"git\":\"$revision\"}}"
 echo measuring
+[[ -z ${FAKE_CLOCK:-} ]] || printf '{"record":"bench","clock_sec":%s}\n' {5000..1000}e-09 >>"$out"
 what=''
 [[ $(grep -c . "$FAKE_LOG") -ne ${FAKE_AT:-1} ]] || what=${FAKE_END:-}
 [[ -z ${FAKE_WAITS:-} || $name != "$FAKE_WAITS" ]] || what=wait
@@ -157,6 +158,12 @@ runs() { ls results/runs; }
     go history
     has "reported: history $first $second"
     [ -z "$(ls "$TMPDIR")" ]
+}
+
+@test "later starts know how fast the clock was" {
+    FAKE_CLOCK=1 measure
+    [ "$status" -eq 0 ]
+    [ "$(cat log)" = $'dptrain gemm --budget 0.1\ndptrain gemm --budget 0.1 --clock 1000e-09' ]
 }
 
 @test "a start that fails: its code, what it said, and what was measured kept as partial, never taken as whole" {
