@@ -51,7 +51,7 @@ typedef struct stats_difference {
     double u,
         p_rank; /* Mann and Whitney's U of blocks' medians, base's above now's counted, and its two-sided p */
     double p;   /* two-sided, that ratio is 1: the larger of p_rank and the bootstrap's */
-    int n_blocks[2]; /* that U is of */
+    int n_blocks[2]; /* batches (without batch_n: samples) that U is of */
     bool assumed;    /* start_spread had to stand in */
 } stats_difference_t;
 
