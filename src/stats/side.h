@@ -50,8 +50,8 @@ double stats_side_median_of_starts(const stats_side_t *side, const int *times);
 /* sign × the batches' medians without gaps, into out[side->n_kept]; returns how many. */
 int stats_side_batches(const stats_side_t *side, double sign, double *out);
 
-/* The variance of the mean of a first-order autoregression as batches are / the one it would have if blocks of
- * so many batches were independent. */
+/* The variance of the mean of a first-order autoregression as batches are / the one it would have if blocks
+ * of so many batches were independent. */
 double stats_side_hidden(const stats_side_t *side, int length);
 
 #endif
