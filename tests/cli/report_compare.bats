@@ -7,7 +7,7 @@ load common
 
 setup() {
     common_setup
-    cd "$BATS_TEST_TMPDIR"
+    cd "$BATS_TEST_TMPDIR" || return
     recording a >base.jsonl
 }
 
@@ -110,6 +110,7 @@ compare() { # WANTED CODE, ARGUMENTS…   Into said and err.
         and ([.parts[].name] == ["forward", "backward"]) and .parts[1].share > 0.8' said
     # Every name is documented.
     jq -r 'paths | map(select(type == "string")) | last // empty' said | sort -u >names
+    # shellcheck disable=SC2016 # backticks of Markdown
     sed -n '/^## Comparisons/,/^## [^C]/p' "$root/results/README.md" | grep -o '`[a-z_0-9]*`' | tr -d '`' | sort -u >documented
     comm -23 names documented >missing
     cat missing
