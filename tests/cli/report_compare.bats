@@ -115,7 +115,7 @@ compare() { # WANTED CODE, ARGUMENTS…   Into said and err.
     comm -23 names documented >missing
     cat missing
     [ ! -s missing ]
-    recording c backward=0.009 n=1 >one.jsonl
+    recording c n=1 >one.jsonl
     compare 0 --format json base.jsonl one.jsonl
     jq -e '.verdict == "inconclusive" and (.metrics[1] | .start_spread_assumed and (.why | startswith("one start on a side"))
         and .starts == [6, 1] and .blamed == null)' said
