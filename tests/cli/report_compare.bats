@@ -70,7 +70,7 @@ compare() { # WANTED CODE, ARGUMENTS…   Into said and err.
     grep -qE '^  step weak  \+[78]\.[0-9] %, of which backward \+[0-9]+ %, forward [-+0-9]+ %$' said
     grep -qxF 'software: git: "abc" → "def"' said
     tail -n 1 said | grep -qE '^1 worse, 0 better, 1 same, 0 inconclusive; worse: step weak \+[78]\.[0-9] % in backward$'
-    grep -qxF '  base     base.jsonl: 6 starts, 2026-11-21T08:00:00Z to 2026-11-21T08:05:00Z, git abc' said
+    grep -qxF '  base     base.jsonl: 6 runs, 2026-11-21T08:00:00Z to 2026-11-21T08:05:00Z, git abc' said
     # On a terminal of 100 columns.
     [ "$(wc -L <said)" -le 100 ]
     compare 0 worse.jsonl base.jsonl
@@ -146,7 +146,7 @@ compare() { # WANTED CODE, ARGUMENTS…   Into said and err.
     recording e n=2 | head -c 5000 >new/4.jsonl
     echo 'no record' >new/notes.txt
     compare 0 base.jsonl new
-    grep -qE '^  new +new/1.jsonl and 3 more files: 8 starts,' said
+    grep -qE '^  new +new/1.jsonl and 3 more files: 8 runs,' said
     grep -q '^new: runs that are not whole were left out: d0 (interrupted), e1 (cut off)$' said
     grep -q '^new/4.jsonl: lines left out: 1, the first is line [0-9]*: it is cut off' said
     grep -q '4.jsonl: line [0-9]* was left out: it is cut off' err
