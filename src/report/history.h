@@ -80,8 +80,8 @@ struct history_group {
     const history_recording_t
         *recordings; /* in the order of time, ties by the file's name; also those not whole */
     int n_recordings, n_whole, n_starts;
-    double days;                     /* from the first recording to the last; NAN where times are none */
-    const history_metric_t *metrics; /* in the order of the first recording that has them */
+    double days;               /* from the first recording to the last; NAN where times are none */
+    history_metric_t *metrics; /* in the order of the first recording that has them */
     int n_metrics, n_changed, n_too_short; /* n_changed: metrics with a change */
     int n_values, n_disturbed,
         n_starts_left_out; /* values; of these disturbed; p50s that others made needless */
