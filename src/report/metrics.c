@@ -181,7 +181,7 @@ err_t metrics_list(const report_t *report, metrics_t *out)
         out->n_whole++;
         TRY(run->train ? add_train(out, run, &now) : add_bench(out, run, &now));
     }
-    return ERR_OK;
+    return metrics_label(out);
 }
 
 void metrics_free(metrics_t *metrics)

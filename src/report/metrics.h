@@ -30,6 +30,9 @@ struct metric {
     /* Of a training run: "train", its model, and "batch=64;ranks=2;precision=fp32;device=cpu". Interned in
      * the list: metrics_find has those of others. */
     const char *case_name, *test, *key;
+    /* For people: case, test, and of the key what tells it from the list's others of its test, as "comm
+     * all_reduce bytes 8 MiB". */
+    const char *label;
     metric_start_t *starts, *last;
     int n_starts;
     metric_t *next;
@@ -53,6 +56,9 @@ void metrics_free(metrics_t *metrics);
 /* NULL where there is none. */
 const metric_t *metrics_find(const metrics_t *metrics, const char *case_name, const char *test,
                              const char *key);
+
+/* Fills the labels; metrics_list does. */
+err_t metrics_label(metrics_t *metrics);
 
 /* Why a run is not whole, as "interrupted", "failed", "cut off", "without its first record"; NULL: it is. */
 const char *metrics_left_out(const report_run_t *run);

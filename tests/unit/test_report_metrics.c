@@ -105,6 +105,29 @@ static void check_metrics(void)
     OK(same && i == 5, "why others are left out");
 }
 
+/* Fields that all have, and those that say nothing more, are not in a label. */
+static void check_labels(void)
+{
+    static const char *const wanted[] = {
+        "comm x bytes 8 float", "comm x bytes 8 half", "comm x bytes 16 KiB half", "comm y",
+        "comm ranks 1",         "comm ranks 2"};
+    read_text(false,
+              HEAD("aa", "null") POINT("aa", "x", "\"bytes\":8,\"count\":2,\"type\":\"float\",\"ranks\":2",
+                                       TIMES("1", ""))
+                  POINT("aa", "x", "\"bytes\":8,\"count\":2,\"type\":\"half\",\"ranks\":2", TIMES("1", ""))
+                      POINT("aa", "x", "\"bytes\":16384,\"count\":4,\"type\":\"half\",\"ranks\":2",
+                            TIMES("1", "")) POINT("aa", "y", "\"bytes\":8", TIMES("1", ""))
+                          POINT("aa", "comm", "\"ranks\":1", TIMES("1", ""))
+                              POINT("aa", "comm", "\"ranks\":2", TIMES("1", "")) END("aa", "finished"));
+    bool same = metrics.n == 6;
+    int i = 0;
+    for (const metric_t *metric = metrics.first; same && metric; metric = metric->next, i++) {
+        same = strcmp(metric->label, wanted[i]) == 0;
+        if (!same) printf("# %s, not %s\n", metric->label, wanted[i]);
+    }
+    OK(same, "labels");
+}
+
 #define STEP(n, sec)                                                                                         \
     "{\"record\":\"step\",\"step\":" #n ",\"step_sec\":" #sec ",\"data_wait_sec\":0.25,\"forward_sec\":1,"   \
     "\"backward_sec\":2,\"exposed_comm_sec\":0}\n"
@@ -135,9 +158,10 @@ static void check_train(void)
 
 int main(void)
 {
-    tap_plan(33);
+    tap_plan(36);
     check_samples();
     check_metrics();
+    check_labels();
     check_train();
     metrics_free(&metrics);
     report_free(&report);
