@@ -119,8 +119,11 @@ static err_t add_metric(history_t *history, history_group_t *group, const entry_
     const history_name_t *name = &history->build->names[entries[0].point->name];
     TRY(arena_new(&history->arena, sizeof *metric, &metric));
     TRY(arena_new(&history->arena, sizeof *values * (size_t)group->n_recordings, &values));
-    *metric = (history_metric_t){
-        .case_name = name->case_name, .test = name->test, .key = name->key, .values = values};
+    *metric = (history_metric_t){.case_name = name->case_name,
+                                 .test = name->test,
+                                 .key = name->key,
+                                 .label = name->label,
+                                 .values = values};
     TRY(usual_clock(entries, n, &clock));
     for (int64_t i = 0; i < n;) {
         int n_here = 1;
@@ -186,6 +189,22 @@ out:
     return err;
 }
 
+/* Labels of suites that are not alike may fall together; keys do not. */
+static err_t part_labels(history_t *history, const history_group_t *group)
+{
+    for (history_metric_t *metric = group->metrics; metric; metric = metric->next) {
+        const char *label = metric->label;
+        int n_same = 0;
+        for (history_metric_t *other = metric->next; other; other = other->next) {
+            if (other->label != label) continue;
+            TRY(arena_format(&history->arena, &other->label, "%s (%s)", label, other->key));
+            n_same++;
+        }
+        if (n_same > 0) TRY(arena_format(&history->arena, &metric->label, "%s (%s)", label, metric->key));
+    }
+    return ERR_OK;
+}
+
 static double seconds_of(const char *time)
 {
     struct tm tm = {0};
@@ -216,7 +235,8 @@ static err_t make_group(history_t *history, const members_t *members, history_gr
     history->n_recordings += group->n_recordings;
     history->n_interrupted += group->n_recordings - group->n_whole;
     *out = group;
-    return take_metrics(history, members, group);
+    TRY(take_metrics(history, members, group));
+    return part_labels(history, group);
 }
 
 /* The newest `last` of the drafts that are of one place with drafts[i], in the order of time. */

@@ -61,6 +61,7 @@ typedef struct history_change {
 typedef struct history_metric history_metric_t;
 struct history_metric {
     const char *case_name, *test, *key; /* key: as report_key_text's */
+    const char *label;                  /* for people, as metric_t's; no two of a group have the same */
     const history_value_t *values; /* ascending by recording; none of a recording that lacks the metric */
     int n_values, n_disturbed;
     const history_change_t *changes; /* ascending */

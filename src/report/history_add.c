@@ -108,7 +108,7 @@ static bool is_time(const char *text)
 {
     struct tm tm = {0};
     const char *end = strptime(text, "%Y-%m-%dT%H:%M:%SZ", &tm);
-    return end && *end == '\0';
+    return end && *end == '\0' && end - text == 20;
 }
 
 static err_t add_run(history_t *history, int first, const report_run_t *run, const char *file)
@@ -129,11 +129,19 @@ static err_t add_run(history_t *history, int first, const report_run_t *run, con
     return intern_text(&history->words, run->id, &draft->ids[recording->n_starts++]);
 }
 
+/* A recording's labels tell its own metrics apart. The longest tells more, in whatever order they come. */
+static err_t take_label(history_t *history, const char *label, history_name_t *name)
+{
+    size_t n = strlen(label), n_now = name->label ? strlen(name->label) : 0;
+    if (name->label && (n < n_now || (n == n_now && strcmp(label, name->label) <= 0))) return ERR_OK;
+    return intern_text(&history->words, label, &name->label);
+}
+
 /* Recordings hold the same measurements in the same order: most often it is the one behind the one before. */
 static err_t find_or_add_name(history_t *history, const metric_t *metric, int *now)
 {
     history_build_t *build = history->build;
-    history_name_t like;
+    history_name_t like = {0};
     TRY(intern_text(&history->words, metric->case_name, &like.case_name));
     TRY(intern_text(&history->words, metric->test, &like.test));
     TRY(intern_text(&history->words, metric->key, &like.key));
@@ -142,12 +150,12 @@ static err_t find_or_add_name(history_t *history, const metric_t *metric, int *n
         const history_name_t *name = &build->names[at];
         if (name->key != like.key || name->test != like.test || name->case_name != like.case_name) continue;
         *now = at;
-        return ERR_OK;
+        return take_label(history, metric->label, &build->names[at]);
     }
     TRY(grow(build->n_names, &build->names_capacity, sizeof *build->names, &build->names));
     *now = build->n_names++;
     build->names[*now] = like;
-    return ERR_OK;
+    return take_label(history, metric->label, &build->names[*now]);
 }
 
 static err_t add_points(history_t *history, int first, const metrics_t *metrics)
@@ -184,7 +192,7 @@ static err_t take_clocks(const history_draft_t *draft, history_point_t *point)
  * "disturbed". */
 static err_t add_clocks(history_t *history, int first)
 {
-    const metric_t like = {.case_name = "machine", .test = "clock", .key = ""};
+    const metric_t like = {.case_name = "machine", .test = "clock", .key = "", .label = "machine clock"};
     for (int i = first; i < history->build->n_drafts; i++) {
         history_draft_t *draft = &history->build->drafts[i];
         history_point_t point = {.name = -1, .clock_sec = NAN};

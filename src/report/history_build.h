@@ -6,7 +6,7 @@
 
 /* What was measured, under one index in all recordings. Interned by the history. */
 typedef struct history_name {
-    const char *case_name, *test, *key;
+    const char *case_name, *test, *key, *label;
 } history_name_t;
 
 /* A start's measurement. */
