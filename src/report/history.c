@@ -86,7 +86,7 @@ static err_t usual_clock(const entry_t *entries, int64_t n, double *out)
 
 static bool is_disturbed(const history_point_t *point, double clock)
 {
-    return point->disturbed || point->clock_sec > clock * (1 + HISTORY_CLOCK_SLACK);
+    return point->disturbed || point->clock_sec > clock * (1 + COMPARE_CLOCK_SLACK);
 }
 
 /* entries: of one metric in one recording. */

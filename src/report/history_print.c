@@ -224,7 +224,7 @@ static err_t print_left_out(history_printer_t *p)
             &p->arena, &text,
             "Left out: measurements of starts in which the machine was disturbed or its clock more than "
             "%.0f %% slower: %d.",
-            100 * HISTORY_CLOCK_SLACK, n_starts));
+            100 * COMPARE_CLOCK_SLACK, n_starts));
         TRY(note(p, text));
     }
     if (n_disturbed > 0) {

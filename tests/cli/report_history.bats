@@ -88,7 +88,8 @@ END
     grep -qx 'Other hardware, fabric, ranks or threads have a history of their own.' "$said"
     awk '{ gsub(/[\200-\277]/, "") } length > 110 && !/interrupted/ { exit 1 }' "$said"
     mv "$said" "$said.1"
-    history $(printf '%s\n' "$runs"/*.jsonl | sort -r)
+    mapfile -t backwards < <(printf '%s\n' "$runs"/*.jsonl | sort -r)
+    history "${backwards[@]}"
     diff "$said.1" "$said"
     history "$runs" "$runs/suite-98.jsonl"
     grep -q '^Left out: recordings .* named twice: 1, the first in ' "$said"
