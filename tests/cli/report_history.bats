@@ -101,6 +101,7 @@ END
 @test "JSON and CSV hold recordings, values, levels and changes; a file gets all of it or nothing" {
     history --format json --out "$BATS_TEST_TMPDIR/a.json" "$runs"
     [ ! -s "$said" ]
+    jq -e '.record == "history" and .options == {"min_effect": 0.01, "alpha": 0.01, "last": 0}' "$BATS_TEST_TMPDIR/a.json"
     jq -e '.groups | length == 2 and .[0].hardware_id == "1a" and (.[0].recordings | length) == 14' "$BATS_TEST_TMPDIR/a.json"
     jq -e '.groups[0] as $g | $g.metrics[1] | .key == "bytes=8388608;datatype=float" and (.values | length) == 13
         and (.changes | length) == 1 and (.changes[0] | $g.recordings[.before].git == "abc08"
