@@ -75,8 +75,7 @@ struct history_metric {
 typedef struct history_group history_group_t;
 struct history_group {
     const char *hardware_id, *fabric_id;
-    const char
-        *name; /* for people: "2 ranks, 1 thread each; hardware 1a2b: cpu X, cpus 2; fabric 3c: hosts 1" */
+    const char *name; /* for people: "ranks 2, threads of each 1; hardware 1a2b: cpu X; fabric 3c: hosts 1" */
     double ranks, threads; /* NAN: not said */
     const history_recording_t
         *recordings; /* in the order of time, ties by the file's name; also those not whole */

@@ -77,6 +77,7 @@ static err_t start_draft(history_t *history, history_draft_t *draft, const repor
     recording->whole = n < tail || strcmp(file + n - tail, ".partial.jsonl") != 0;
     TRY(copy_fields(history, &run->software, &recording->software));
     recording->git = field_text(&recording->software, "git");
+    if (strcmp(recording->git, "unknown") == 0) recording->git = ""; /* built outside of a repository */
     TRY(intern_text(&history->words, run->time, &recording->time));
     TRY(intern_text(&history->words, run->hardware_id, &draft->hardware_id));
     TRY(intern_text(&history->words, run->fabric_id, &draft->fabric_id));

@@ -70,14 +70,19 @@ static err_t difference_text(arena_t *arena, const history_difference_t *d, cons
                         after[0] ? after : "not said");
 }
 
-static const char *cause_text(const history_change_t *change, const history_recording_t *before)
+static err_t cause_text(history_printer_t *p, const history_change_t *change,
+                        const history_recording_t *before, const history_recording_t *after, const char **out)
 {
-    if (change->n_differences > 0)
-        return change->same_revision ? "the revision is the same; in the software changed:"
-                                     : "beside the revision changed:";
-    if (change->same_revision) return "nothing in the software changed: look at the machine";
-    if (!before->git[0]) return "no revision is said, and nothing else in the software changed";
-    return "only the revision changed, or a tree that was not clean";
+    const char *revision = "another revision";
+    if (!before->git[0] || !after->git[0])
+        revision = "no revision is said";
+    else if (before->git == after->git)
+        revision =
+            change->same_revision ? "the same revision" : "the same revision, but changed files (-dirty)";
+    *out = "nothing in the software changed: look at the machine";
+    if (change->same_revision && change->n_differences == 0) return ERR_OK;
+    return arena_format(&p->arena, out, "%s; %s", revision,
+                        change->n_differences ? "what else changed:" : "nothing else changed");
 }
 
 /* The recordings on both sides of changes, and what differs between them. */
@@ -93,7 +98,8 @@ static err_t print_interval(history_printer_t *p, const history_group_t *group,
     TRY(arena_format(&p->arena, &text, "Changed between %s and %s", from, to));
     p->render->heading(p->out, text);
     TRY(arena_new(&p->arena, sizeof *facts * (size_t)(change->n_differences + 1), &facts));
-    facts[0] = (fact_t){"software", cause_text(change, before)};
+    facts[0].name = "software";
+    TRY(cause_text(p, change, before, after, &facts[0].text));
     for (int i = 0; i < change->n_differences; i++) {
         const history_difference_t *d = &change->differences[i];
         facts[i + 1].name = d->name;

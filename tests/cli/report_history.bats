@@ -65,7 +65,7 @@ fails() { # CODE ARGUMENTS...
     sed -n '/^Changed between/,/^Metrics:/p' "$said" | sed '$d' >"$said.change"
     sed -E 's/ +0\.[0-9]+$/ P/' "$said.change" | diff - <(cat <<END
 Changed between 2026-11-08 10:12 (abc08) and 2026-11-09 10:12 (abc09)
-  software  beside the revision changed:
+  software  another revision; what else changed:
   mpi       Open MPI v4.1.4 → Open MPI v4.1.6
 
 Metrics that changed: levels before and after
