@@ -75,6 +75,7 @@ struct history_metric {
 typedef struct history_group history_group_t;
 struct history_group {
     const char *hardware_id, *fabric_id;
+    const char *hardware, *fabric; /* in words, with the id: "1a2b: cpu X, cpus 2" */
     const char *name; /* for people: "ranks 2, threads of each 1; hardware 1a2b: cpu X; fabric 3c: hosts 1" */
     double ranks, threads; /* NAN: not said */
     const history_recording_t

@@ -159,24 +159,32 @@ static err_t recordings_text(history_printer_t *p, const history_group_t *group,
     return ERR_OK;
 }
 
+/* No wider than a line. */
+static err_t add_fact(history_printer_t *p, const char *name, const char *text, fact_t *fact)
+{
+    fact->name = name;
+    return history_cut(&p->arena, text, HISTORY_WIDTH - 16, &fact->text);
+}
+
 static err_t print_head(history_printer_t *p, const history_group_t *group)
 {
-    fact_t facts[4];
+    fact_t facts[5];
     int n = 0, n_interrupted = group->n_recordings - group->n_whole;
-    const char *name = group->name;
+    const char *text;
     p->render->heading(p->out, "History");
-    TRY(history_cut(&p->arena, name, HISTORY_WIDTH - 16, &name));
-    facts[n++] = (fact_t){"where", name};
-    facts[n].name = "recordings";
-    TRY(recordings_text(p, group, &facts[n++].text));
+    TRY(recordings_text(p, group, &text));
+    TRY(add_fact(p, "recordings", text, &facts[n++]));
     if (n_interrupted > 0) {
         const history_recording_t *at = &group->recordings[group->n_recordings - 1];
         while (at->whole) at--;
-        facts[n].name = "interrupted";
-        TRY(arena_format(&p->arena, &facts[n].text, "%d, the newest %s", n_interrupted, at->file));
-        TRY(history_cut(&p->arena, facts[n].text, HISTORY_WIDTH - 16, &facts[n].text));
-        n++;
+        TRY(arena_format(&p->arena, &text, "%d, the newest %s", n_interrupted, at->file));
+        TRY(add_fact(p, "interrupted", text, &facts[n++]));
     }
+    TRY(arena_format(&p->arena, &text, "%s, threads of each: %s", figure_number(group->ranks).text,
+                     figure_number(group->threads).text));
+    TRY(add_fact(p, "ranks", text, &facts[n++]));
+    TRY(add_fact(p, "hardware", group->hardware, &facts[n++]));
+    TRY(add_fact(p, "fabric", group->fabric, &facts[n++]));
     p->render->facts(p->out, facts, n);
     return ERR_OK;
 }

@@ -25,7 +25,8 @@ recording() { # DAY MACHINE INTERRUPTED
         seed = 1000003 * day
         for (start = 1; start <= 2; start++) {
             run = sprintf("%s%02d%d", machine, day, start)
-            printf "{\"record\":\"bench_run\",\"schema\":1,\"id\":\"%s\",\"time\":\"2026-11-%02dT10:12:0%dZ\",", run, day, start
+            printf "{\"record\":\"bench_run\",\"schema\":1,\"id\":\"%s\",", run
+            printf "\"time\":\"2026-11-%02dT10:12:0%dZ\",", day, start
             printf "\"ranks\":2,\"threads\":1,\"fingerprint\":{\"hardware_id\":\"%s\",\"fabric_id\":\"2b\",", machine
             printf "\"hardware\":{\"cpu\":\"A|B\"},\"fabric\":{\"hosts\":1},\"software\":{\"git\":\"abc%02d\",", day
             printf "\"mpi\":\"Open MPI v4.1.%d\",\"kernel\":\"6.1.0-28\"}}}\n", day < 9 ? 4 : 6
@@ -33,8 +34,9 @@ recording() { # DAY MACHINE INTERRUPTED
                 sec = (bytes == 8 ? 1e-6 : 3e-3) * noise()
                 if (bytes > 8 && day >= 9) sec *= 1.02
                 if (machine != "1a") sec *= 2 ^ day
-                printf "{\"record\":\"bench\",\"schema\":1,\"run\":\"%s\",\"case\":\"comm\",\"test\":\"all_reduce\",", run
-                printf "\"key\":{\"bytes\":%d,\"datatype\":\"float\"},\"metrics\":{},\"unit\":\"s\",\"verdict\":\"ok\",", bytes
+                printf "{\"record\":\"bench\",\"schema\":1,\"run\":\"%s\",\"case\":\"comm\",", run
+                printf "\"test\":\"all_reduce\",\"key\":{\"bytes\":%d,\"datatype\":\"float\"},", bytes
+                printf "\"metrics\":{},\"unit\":\"s\",\"verdict\":\"ok\","
                 printf "\"p50\":%.9g,\"clock_sec\":%.9g}\n", sec, 1e-3 * noise()
             }
             if (interrupted && start == 2) continue
@@ -81,10 +83,11 @@ END
 @test "what is apart and what is left out is said; no line is too wide; the same bytes in whatever order" {
     history "$runs"
     [ "$(grep -c '^History$' "$said")" -eq 2 ]
-    grep -q '^  where .*hardware 1a: cpu A|B; fabric 2b: hosts 1$' "$said"
+    grep -qx '  hardware     1a: cpu A|B' "$said"
+    grep -qx '  hardware    7b: cpu A|B' "$said"
     grep -qx '  recordings   14 (starts: 28), 2026-11-01 10:12 to 2026-11-14 10:12, 13.0 days' "$said"
     grep -qx "  interrupted  1, the newest $runs/suite-95.jsonl" "$said"
-    grep -qx 'Too few recordings to tell: metrics: 3; a change point needs 6 undisturbed values, 3 on each side.' "$said"
+    grep -qx 'Too few recordings to tell: metrics: 3; a change point needs 6 undisturbed values, 3 on .*' "$said"
     grep -qx 'Other hardware, fabric, ranks or threads have a history of their own.' "$said"
     awk '{ gsub(/[\200-\277]/, "") } length > 110 && !/interrupted/ { exit 1 }' "$said"
     mv "$said" "$said.1"
@@ -99,15 +102,16 @@ END
 }
 
 @test "JSON and CSV hold recordings, values, levels and changes; a file gets all of it or nothing" {
-    history --format json --out "$BATS_TEST_TMPDIR/a.json" "$runs"
+    local json=$BATS_TEST_TMPDIR/a.json
+    history --format json --out "$json" "$runs"
     [ ! -s "$said" ]
-    jq -e '.record == "history" and .options == {"min_effect": 0.01, "alpha": 0.01, "last": 0}' "$BATS_TEST_TMPDIR/a.json"
-    jq -e '.groups | length == 2 and .[0].hardware_id == "1a" and (.[0].recordings | length) == 14' "$BATS_TEST_TMPDIR/a.json"
+    jq -e '.record == "history" and .options == {"min_effect": 0.01, "alpha": 0.01, "last": 0}' "$json"
+    jq -e '.groups | length == 2 and .[0].hardware_id == "1a" and (.[0].recordings | length) == 14' "$json"
     jq -e '.groups[0] as $g | $g.metrics[1] | .key == "bytes=8388608;datatype=float" and (.values | length) == 13
         and (.changes | length) == 1 and (.changes[0] | $g.recordings[.before].git == "abc08"
             and $g.recordings[.after].git == "abc09" and .ratio > 1.018 and .ratio < 1.022 and .p <= .q and .q <= 0.01
-            and .software == {"mpi": ["Open MPI v4.1.4", "Open MPI v4.1.6"]})' "$BATS_TEST_TMPDIR/a.json"
-    jq -e '.groups[0].recordings[3] | .whole == false and .starts == 2' "$BATS_TEST_TMPDIR/a.json"
+            and .software == {"mpi": ["Open MPI v4.1.4", "Open MPI v4.1.6"]})' "$json"
+    jq -e '.groups[0].recordings[3] | .whole == false and .starts == 2' "$json"
     history --format csv --case comm "$runs"
     tr -d '\r' <"$said" | awk -F , 'NR == 1 { if ($18 != "change_ratio") exit 1 } NF != 18 { exit 1 }
         $10 ~ /^bytes=8388608/ && $18 { if ($5 != "2026-11-09T10:12:01Z") exit 1; n++ } END { exit n != 1 || NR != 33 }'
