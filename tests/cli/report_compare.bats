@@ -7,7 +7,7 @@ load common
 
 setup() {
     common_setup
-    cd "$BATS_TEST_TMPDIR"
+    cd "$BATS_TEST_TMPDIR" || return
     recording a >base.jsonl
 }
 
@@ -70,7 +70,7 @@ compare() { # WANTED CODE, ARGUMENTS…   Into said and err.
     grep -qE '^  step weak  \+[78]\.[0-9] %, of which backward \+[0-9]+ %, forward [-+0-9]+ %$' said
     grep -qxF 'software: git: "abc" → "def"' said
     tail -n 1 said | grep -qE '^1 worse, 0 better, 1 same, 0 inconclusive; worse: step weak \+[78]\.[0-9] % in backward$'
-    grep -qxF '  base     base.jsonl: 6 starts, 2026-11-21T08:00:00Z to 2026-11-21T08:05:00Z, git abc' said
+    grep -qxF '  base     base.jsonl: 6 runs, 2026-11-21T08:00:00Z to 2026-11-21T08:05:00Z, git abc' said
     # On a terminal of 100 columns.
     [ "$(wc -L <said)" -le 100 ]
     compare 0 worse.jsonl base.jsonl
@@ -110,11 +110,12 @@ compare() { # WANTED CODE, ARGUMENTS…   Into said and err.
         and ([.parts[].name] == ["forward", "backward"]) and .parts[1].share > 0.8' said
     # Every name is documented.
     jq -r 'paths | map(select(type == "string")) | last // empty' said | sort -u >names
+    # shellcheck disable=SC2016 # backticks of Markdown
     sed -n '/^## Comparisons/,/^## [^C]/p' "$root/results/README.md" | grep -o '`[a-z_0-9]*`' | tr -d '`' | sort -u >documented
     comm -23 names documented >missing
     cat missing
     [ ! -s missing ]
-    recording c backward=0.009 n=1 >one.jsonl
+    recording c n=1 >one.jsonl
     compare 0 --format json base.jsonl one.jsonl
     jq -e '.verdict == "inconclusive" and (.metrics[1] | .start_spread_assumed and (.why | startswith("one start on a side"))
         and .starts == [6, 1] and .blamed == null)' said
@@ -145,7 +146,7 @@ compare() { # WANTED CODE, ARGUMENTS…   Into said and err.
     recording e n=2 | head -c 5000 >new/4.jsonl
     echo 'no record' >new/notes.txt
     compare 0 base.jsonl new
-    grep -qE '^  new +new/1.jsonl and 3 more files: 8 starts,' said
+    grep -qE '^  new +new/1.jsonl and 3 more files: 8 runs,' said
     grep -q '^new: runs that are not whole were left out: d0 (interrupted), e1 (cut off)$' said
     grep -q '^new/4.jsonl: lines left out: 1, the first is line [0-9]*: it is cut off' said
     grep -q '4.jsonl: line [0-9]* was left out: it is cut off' err
