@@ -44,7 +44,7 @@ typedef struct stats_compare_options {
     double alpha;        /* 1 - alpha is the interval's confidence */
     double start_spread; /* standard deviation of ln(median) from start to start where a side has one start,
                             so that its own cannot be seen */
-    int n_resamples;     /* even */
+    int n_resamples;     /* from 2; where odd, swapping base and now moves low, high and p a little */
     uint64_t seed;
 } stats_compare_options_t;
 
