@@ -16,8 +16,10 @@
  * variance × b / (b - 1) for b blocks, × what blocks hide if batches are a first-order autoregression; b - 1
  * degrees of freedom. What differs between starts is not in it: start_spread² is added (in turn: twice).
  *
- * Sides add up by Welch and Satterthwaite. p of the bootstrap and the interval are Student's t on ln(ratio);
- * an interval of percentiles would be too narrow here, as 3 starts give 10 different resamples.
+ * Sides add up by Welch and Satterthwaite. p of the bootstrap is Student's t of ln(ratio), but not less than
+ * twice the share of resamples on the other side of 1; the interval is Student's too, and not within the
+ * resamples' percentiles. Percentiles alone are too narrow, as 3 starts give 10 different resamples; t alone
+ * where starts have two levels of speed.
  *
  * What this cannot see: a drift over the whole of a recording (compare in turn), and levels of speed that
  * last as long as a start, where starts are few. scripts/bench/stats_errors.c measures how often it errs. */
@@ -42,7 +44,7 @@ typedef struct stats_compare_options {
     double alpha;        /* 1 - alpha is the interval's confidence */
     double start_spread; /* standard deviation of ln(median) from start to start where a side has one start,
                             so that its own cannot be seen */
-    int n_resamples;
+    int n_resamples;     /* from 2; where odd, swapping base and now moves low, high and p a little */
     uint64_t seed;
 } stats_compare_options_t;
 
