@@ -171,7 +171,8 @@ network_interface_flags() {
     local i names=()
     ranks_runtime_flag oob_tcp_if_include prte_if_include "$subnet"
     MPI_FLAGS+=(--mca btl_tcp_if_include "$subnet")
-    [[ -z ${NCCL_SOCKET_IFNAME:-} ]] || return 0
+    # A subnet that no host was asked about has no names: NCCL then looks for itself.
+    [[ -z ${NCCL_SOCKET_IFNAME:-} && ${#interfaces[@]} -gt 0 ]] || return 0
     mapfile -t names < <(printf '%s\n' "${interfaces[@]}" | sort -u)
     # NCCL takes names, not subnets; = is for exactly this name.
     if ((${#names[@]} == 1)); then
@@ -203,12 +204,15 @@ network_port_flags() { # LOW HIGH
 
 # All of it, for several hosts.
 network_flags() {
+    local i
     if [[ $checks == yes ]]; then
         network_choose "$interface"
         transport_choose "$transport"
     else
         [[ -n $interface && $transport != auto ]] || die 2 "--no-checks needs --interface and --transport"
         subnet=$interface
+        # The same name on all hosts, unless it is a subnet.
+        [[ $interface == */* ]] || for i in "${!host_name[@]}"; do interfaces[i]=$interface; done
     fi
     ranks_spawn_flags "$tree"
     network_interface_flags

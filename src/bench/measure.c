@@ -11,7 +11,7 @@
 #include "bench/samples.h"
 #include "train/stop.h"
 
-enum { MAX_BATCH = 100, MAX_WARM_UP = 200, MAX_PER_SAMPLE = 1000, ENOUGH_SAMPLES = 20, MAX_TURNS = 200 };
+enum { MAX_BATCH = 100, MAX_WARM_UP = 200, MAX_PER_SAMPLE = 1000, ENOUGH_SAMPLES = 20, MIN_TURNS = 4, MAX_TURNS = 200 };
 static const double budget_sec = 2, quick_budget_sec = 0.25;
 static const double batch_sec = 0.05, warm_up_sec = 0.02;
 static const double clock_margin_sec = 20e-6;   /* a sample this long hides the clock's 50 ns */
@@ -244,7 +244,7 @@ static err_t agree_on_rounds(measuring_t *m)
     if (!m->bench->turns) return ERR_OK;
     for (int i = 0; i < m->n; i++)
         round_sec += (double)(m->states[i].per_batch + 1) * m->states[i].sample_sec;
-    int n = (int)fmin(fmax(m->budget / round_sec, BENCH_MIN_SAMPLES), MAX_TURNS);
+    int n = (int)fmin(fmax(m->budget / round_sec, MIN_TURNS), MAX_TURNS);
     TRY(turns_begin_point(m->bench->turns, m->states[0].work->what, n, &m->n_rounds_agreed));
     int64_t most = BENCH_MAX_SAMPLES / m->n_rounds_agreed;
     for (int i = 0; i < m->n; i++)

@@ -47,6 +47,7 @@ static err_t check_names(const char *option, const char *list)
 {
     const char *names[32], *at = list;
     int n = 0;
+    if (list && !list[0]) RAISE(ERR_USAGE, "--%s names no check; dptrain check --list names them", option);
     for (; check_cases[n]; n++) names[n] = check_cases[n]->name;
     while (at && *at) {
         char word[32];

@@ -54,8 +54,7 @@ struct report_point {
     const report_timing_t *timing;   /* NULL where nothing was timed */
     const report_samples_t *samples; /* the whole first; NULL: none, or not asked for */
     int n_samples;
-    const int32_t
-        *batch_n; /* samples that count of each of the protocol's batches; NULL: not said, or not their sum */
+    const int32_t *batch_n; /* samples of each of the protocol's batches; NULL: not said, or not their sum */
     int n_batches;
     report_point_t *next; /* of the same group */
 };
@@ -89,8 +88,7 @@ typedef struct report_train {
     report_epoch_t *epochs, *last_epoch; /* ascending */
     double median[STEP_PARTS]; /* seconds; of the last 65,536 steps without the first 10 of each process */
     int64_t n_steady;          /* steps in the medians */
-    const report_samples_t
-        *samples; /* of these steps, their parts named as those of a point; NULL: not asked for */
+    const report_samples_t *samples; /* of these steps, parts named as a point's; NULL: not asked for */
     int n_samples;
     struct train_steps *steps; /* while the run is being read */
     int64_t n_checkpoints;

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/mem.h"
+#include "base/stats.h"
 #include "stats/distribution.h"
 #include "stats/rank.h"
 #include "stats/side.h"
@@ -15,6 +16,7 @@ enum {
 /* A location's logarithm, and how surely it is known: df 0 where nothing is known. */
 typedef struct estimate {
     double ln, variance, df;
+    double *resampled; /* [n_resamples] the location's, where df is above 0 */
 } estimate_t;
 
 static double variance_of(const double *values, int n)
@@ -48,7 +50,8 @@ static double variance_within(stats_side_t *side, uint64_t seed, int n_resamples
         for (int s = 0; s < side->n_starts; s++) stats_side_draw(side, s, &rng);
         medians[r] = stats_side_median(side);
     }
-    return variance_of(medians, n_resamples) * n_blocks / (n_blocks - 1) * stats_side_hidden(side);
+    return variance_of(medians, n_resamples) * n_blocks / (n_blocks - 1) *
+           stats_side_hidden(side, side->block);
 }
 
 /* spread: variance that stands in for what one start does not show. */
@@ -59,17 +62,17 @@ static err_t estimate_side(stats_side_t *side, const stats_compare_options_t *op
         FLOOR_SHARE = 4
     }; /* the least that the variance can be needs no more than a quarter of the resamples */
     int *times = NULL, n = options->n_resamples;
-    double *medians = NULL, within = 0;
+    double within = 0;
     err_t err = ERR_OK;
     *out = (estimate_t){.ln = side->centre};
+    TRY_OUT(err, mem_new_array(n, sizeof *out->resampled, "medians of resamples", &out->resampled));
     if (side->n_starts == 0) return ERR_OK;
     double n_blocks = (double)side->n_kept / side->n_starts / side->block;
     TRY_OUT(err, mem_new_array(side->n_starts, sizeof *times, "starts drawn", &times));
-    TRY_OUT(err, mem_new_array(n, sizeof *medians, "medians of resamples", &medians));
     if (side->n_starts > 1) n = n / FLOOR_SHARE > 2 ? n / FLOOR_SHARE : 2;
-    if (n_blocks >= 2) within = variance_within(side, options->seed, n, n_blocks, medians);
+    if (n_blocks >= 2) within = variance_within(side, options->seed, n, n_blocks, out->resampled);
     if (side->n_starts > 1) {
-        out->variance = fmax(within, variance_between(side, options, times, medians));
+        out->variance = fmax(within, variance_between(side, options, times, out->resampled));
         out->df = side->n_starts - 1;
     } else if (n_blocks >= 2) {
         out->variance = within + spread;
@@ -77,35 +80,41 @@ static err_t estimate_side(stats_side_t *side, const stats_compare_options_t *op
     }
 out:
     mem_free(&times);
-    mem_free(&medians);
     return err;
 }
 
-/* now - base, of independent sides (Welch 1947, Satterthwaite 1946). */
-static estimate_t difference(estimate_t base, estimate_t now)
+/* now - base, of independent sides (Welch 1947, Satterthwaite 1946); into base's room. Both sides drew the
+ * same random numbers: resamples are paired half a round apart, which makes them independent. */
+static estimate_t difference(const estimate_t *base, const estimate_t *now, int n_resamples)
 {
-    estimate_t d = {.ln = now.ln - base.ln, .variance = base.variance + now.variance};
-    if (!(base.df > 0) || !(now.df > 0)) return d;
-    double of_parts = base.variance * base.variance / base.df + now.variance * now.variance / now.df;
+    estimate_t d = {.ln = now->ln - base->ln, .variance = base->variance + now->variance};
+    if (!(base->df > 0) || !(now->df > 0)) return d;
+    double of_parts = base->variance * base->variance / base->df + now->variance * now->variance / now->df;
     d.df = of_parts > 0 ? d.variance * d.variance / of_parts : INFINITY;
+    d.resampled = base->resampled;
+    for (int r = 0; r < n_resamples; r++)
+        d.resampled[r] = now->resampled[(r + n_resamples / 2) % n_resamples] - base->resampled[r];
     return d;
 }
 
-/* Ratio, interval, error and the bootstrap's p. */
-static void conclude(estimate_t d, double alpha, stats_difference_t *out)
+/* Ratio, interval, error and the bootstrap's p. Sorts the resamples. */
+static void conclude(estimate_t d, const stats_compare_options_t *options, stats_difference_t *out)
 {
-    double half = INFINITY;
+    int n = options->n_resamples, n_above = 0, n_below = 0;
     out->ratio = exp(d.ln);
     out->error = INFINITY, out->p = 1, out->low = 0, out->high = INFINITY;
     if (!(d.df > 0)) return;
     out->error = sqrt(d.variance);
-    half = out->error > 0 ? stats_t_quantile(1 - alpha / 2, d.df) * out->error : 0;
-    out->low = exp(d.ln - half);
-    out->high = exp(d.ln + half);
+    double half = out->error > 0 ? stats_t_quantile(1 - options->alpha / 2, d.df) * out->error : 0;
     if (out->error > 0)
         out->p = fmin(1, 2 * stats_t_cdf(-fabs(d.ln) / out->error, d.df));
     else
         out->p = fabs(d.ln) > 0 ? 0 : 1;
+    for (int r = 0; r < n; r++) n_above += d.resampled[r] >= 0, n_below += d.resampled[r] <= 0;
+    out->p = fmax(out->p, fmin(1, 2.0 * (n_above < n_below ? n_above : n_below) / n));
+    stats_sort(d.resampled, n);
+    out->low = exp(fmin(d.ln - half, stats_quantile(d.resampled, n, options->alpha / 2)));
+    out->high = exp(fmax(d.ln + half, stats_quantile(d.resampled, n, 1 - options->alpha / 2)));
 }
 
 /* A rank test's p where the variance of what was ranked is larger by a factor than if blocks were
@@ -118,15 +127,14 @@ static double widen(double p, double factor)
 
 static err_t rank_apart(const stats_side_t *base, const stats_side_t *now, stats_difference_t *out)
 {
-    int length = base->block > now->block ? base->block : now->block;
     double *a = NULL, *b = NULL;
     err_t err = ERR_OK;
-    TRY_OUT(err, mem_new_array(base->n_kept, sizeof *a, "blocks' medians", &a));
-    TRY_OUT(err, mem_new_array(now->n_kept, sizeof *b, "blocks' medians", &b));
-    TRY_OUT(err, stats_side_blocks(base, length, a, &out->n_blocks[0]));
-    TRY_OUT(err, stats_side_blocks(now, length, b, &out->n_blocks[1]));
+    TRY_OUT(err, mem_new_array(base->n_kept, sizeof *a, "batches' medians", &a));
+    TRY_OUT(err, mem_new_array(now->n_kept, sizeof *b, "batches' medians", &b));
+    out->n_blocks[0] = stats_side_batches(base, 1, a);
+    out->n_blocks[1] = stats_side_batches(now, 1, b);
     TRY_OUT(err, stats_mann_whitney(a, out->n_blocks[0], b, out->n_blocks[1], &out->u, &out->p_rank));
-    out->p_rank = widen(out->p_rank, fmax(stats_side_hidden(base), stats_side_hidden(now)));
+    out->p_rank = widen(out->p_rank, fmax(stats_side_hidden(base, 1), stats_side_hidden(now, 1)));
 out:
     mem_free(&a);
     mem_free(&b);
@@ -135,18 +143,14 @@ out:
 
 static err_t rank_in_turn(const stats_side_t *ratios, stats_difference_t *out)
 {
-    double *blocks = NULL;
-    int n = 0;
+    double *differences = NULL;
     err_t err = ERR_OK;
-    if (ratios->n_starts == 0) return ERR_OK;
-    TRY_OUT(err, mem_new_array(ratios->n_kept, sizeof *blocks, "blocks' medians", &blocks));
-    TRY_OUT(err, stats_side_blocks(ratios, ratios->block, blocks, &n));
-    for (int i = 0; i < n; i++) blocks[i] = -blocks[i];
-    out->n_blocks[0] = out->n_blocks[1] = n;
-    TRY_OUT(err, stats_signed_rank(blocks, n, &out->u, &out->p_rank));
-    out->p_rank = widen(out->p_rank, stats_side_hidden(ratios));
+    TRY_OUT(err, mem_new_array(ratios->n_kept, sizeof *differences, "batches' ratios", &differences));
+    int n = out->n_blocks[0] = out->n_blocks[1] = stats_side_batches(ratios, -1, differences);
+    TRY_OUT(err, stats_signed_rank(differences, n, &out->u, &out->p_rank));
+    if (n > 0) out->p_rank = widen(out->p_rank, stats_side_hidden(ratios, 1));
 out:
-    mem_free(&blocks);
+    mem_free(&differences);
     return err;
 }
 
@@ -154,23 +158,33 @@ static err_t compare_apart(stats_side_t *base, stats_side_t *now, const stats_co
                            stats_difference_t *out)
 {
     double spread = options->start_spread * options->start_spread;
-    estimate_t of_base, of_now;
+    estimate_t of_base = {0}, of_now = {0};
+    err_t err = ERR_OK;
     out->assumed = base->n_starts == 1 || now->n_starts == 1;
-    TRY(estimate_side(base, options, spread, &of_base));
-    TRY(estimate_side(now, options, spread, &of_now));
-    conclude(difference(of_base, of_now), options->alpha, out);
-    return rank_apart(base, now, out);
+    TRY_OUT(err, estimate_side(base, options, spread, &of_base));
+    TRY_OUT(err, estimate_side(now, options, spread, &of_now));
+    conclude(difference(&of_base, &of_now, options->n_resamples), options, out);
+    TRY_OUT(err, rank_apart(base, now, out));
+out:
+    mem_free(&of_base.resampled);
+    mem_free(&of_now.resampled);
+    return err;
 }
 
 static err_t compare_in_turn(stats_side_t *ratios, const stats_compare_options_t *options,
                              stats_difference_t *out)
 {
-    estimate_t of_ratios;
+    estimate_t of_ratios = {0};
+    err_t err = ERR_OK;
     out->assumed = ratios->n_starts == 1;
-    TRY(estimate_side(ratios, options, 2 * options->start_spread * options->start_spread, &of_ratios));
+    TRY_OUT(err,
+            estimate_side(ratios, options, 2 * options->start_spread * options->start_spread, &of_ratios));
     if (ratios->n_starts == 0) of_ratios.ln = log(out->now / out->base);
-    conclude(of_ratios, options->alpha, out);
-    return rank_in_turn(ratios, out);
+    conclude(of_ratios, options, out);
+    TRY_OUT(err, rank_in_turn(ratios, out));
+out:
+    mem_free(&of_ratios.resampled);
+    return err;
 }
 
 err_t stats_compare(const stats_run_t *base, int n_base, const stats_run_t *now, int n_now, bool in_turn,

@@ -36,6 +36,9 @@ found() { # FILE HOST CHECK NAME
     run "$dptrain" check --list
     [ "$status" -eq 0 ]
     [ "$(cut -d ' ' -f 1 <<<"$output" | head -n 3 | xargs)" = "topology gpu host" ]
+    run "$dptrain" check --only ''
+    [ "$status" -eq 2 ]
+    [[ $output == *"--only names no check"* ]]
     run "$dptrain" check --only hots
     [ "$status" -eq 2 ]
     grep -q "there is no check 'hots'; did you mean 'host'" <<<"$output"

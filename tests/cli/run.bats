@@ -229,6 +229,9 @@ has() { # WORDS...
     line -H a:1,nobody:1 --no-checks --interface 10.0.0.0/24 --transport tcp
     [ "$status" -eq 0 ]
     has "-H a:1\\,nobody:1"
+    [[ $output != *NCCL_SOCKET_IFNAME* ]]
+    line -H a:1,nobody:1 --no-checks --interface eth0 --transport tcp
+    has "NCCL_SOCKET_IFNAME==eth0"
 }
 
 @test "ssh: setup_ssh.sh's configuration where it has the hosts, else port, user and key of their description" {

@@ -1,0 +1,221 @@
+#!/usr/bin/env bash
+# Measures how often the verdict of regression runs is wrong, and prints results/regress_proof.md. See --help.
+set -euo pipefail
+here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
+# shellcheck source=scripts/lib.sh
+. "$here/lib.sh"
+
+usage() {
+    cat <<'EOT'
+usage: scripts/regress_proof.sh [options] [PART]...
+
+Measures the error rates of `dptrain report compare`, and prints them as a Markdown page. Parts, all by default:
+
+  synthetic  made-up samples and histories, whose truth is known: false alarms, intervals that miss, what is found
+  resampled  comparisons of recordings of one build, drawn anew block by block: false alarms, and the power curve
+  alike      this build against itself, by scripts/regress.sh ab: false alarms
+  slowed     this build against itself with a share of a step's (or a case's) time burnt in one phase, by
+             scripts/regress.sh ab: how often it is found, and whether the phase is blamed
+
+Recordings are kept in --folder: what was measured there before is not measured again, so that a proof can be stopped
+and goes on. It wants an otherwise idle machine for about two hours, and jq.
+
+  --folder DIR     [build/regress_proof]
+  --recordings N   for `resampled` [12]
+  --alike N        runs of this build against itself [40]
+  --slowed N       runs with 5 %, over the phases in turn [63]
+  --slightly N     runs with 3 % [27]
+  --trials N       resampled comparisons for each row [1000]
+  --starts N       of the suite in each run [8]
+  --suite NAME     [quick]
+  -h, --help       this text
+EOT
+}
+
+command="scripts/regress_proof.sh${*:+ $*}"
+folder=$here/../build/regress_proof recordings=12 alike=40 slowed=63 slightly=27 trials=1000 starts=8 suite=quick parts=()
+while [[ $# -gt 0 ]]; do
+    case $1 in
+    --folder | --suite) need_value "$@" ;;
+    --recordings | --alike | --slowed | --slightly | --trials | --starts) need_value "$@"; whole_number "$1" "$2" 1 ;;
+    esac
+    case $1 in
+    --folder) folder=$2; shift 2 ;;
+    --recordings) recordings=$((10#$2)); shift 2 ;;
+    --alike) alike=$((10#$2)); shift 2 ;;
+    --slowed) slowed=$((10#$2)); shift 2 ;;
+    --slightly) slightly=$((10#$2)); shift 2 ;;
+    --trials) trials=$((10#$2)); shift 2 ;;
+    --starts) starts=$((10#$2)); shift 2 ;;
+    --suite) suite=$2; shift 2 ;;
+    -h | --help) usage; exit 0 ;;
+    synthetic | resampled | alike | slowed) parts+=("$1"); shift ;;
+    *) die 2 "unknown word '$1'; --help lists options and parts" ;;
+    esac
+done
+((${#parts[@]} > 0)) || parts=(synthetic resampled alike slowed)
+((recordings >= 2)) || die 2 "--recordings wants 2 or more"
+command -v jq >/dev/null || die 4 "jq was not found; scripts/install_deps.sh --test installs it"
+cd "$here/.."
+make -s -j "$(nproc)" dptrain build/scripts/bench/{stats_errors,regress_resample,proportion} >&2 || die 4 "the build failed"
+mkdir -p "$folder" || die 4 "cannot make $folder"
+folder=$(cd "$folder" && pwd)
+load=$(cut -d ' ' -f 1-3 /proc/loadavg)
+# What --burn wastes time in, and the case whose metrics that slows.
+phases=(backward forward optimizer allreduce data gemm conv mem comm)
+
+wanted() { [[ " ${parts[*]} " == *" $1 "* ]]; }
+
+share() { build/scripts/bench/proportion "$1" "$2"; }
+
+median() { sort -n | awk '{ x[NR] = $1 } END { if (NR) printf "%.1f", NR % 2 ? x[(NR + 1) / 2] : (x[NR / 2] + x[NR / 2 + 1]) / 2 }'; }
+
+# One pair of recordings, taken in turn, unless it is there.
+take_pair() { # FOLDER [OPTIONS OF BENCH FOR THE SECOND]
+    local code=0 start=$SECONDS
+    [[ ! -f $1/b.jsonl ]] || return 0
+    rm -rf "$1.new"
+    mkdir -p "$1.new"
+    scripts/regress.sh ab . . --suite "$suite" --starts "$starts" --results "$1.new" --b-args "${2:-}" \
+        >"$1.new/log" 2>&1 || code=$?
+    ((code <= 1)) || { tail -n 5 "$1.new/log" >&2; die 4 "$1: regress.sh ab ended with code $code"; }
+    mv "$1.new"/runs/ab-*/{a,b}.jsonl "$1.new"
+    rm -r "$1.new/runs"
+    mv "$1.new" "$1"
+    note "${1#"$folder"/}: $((SECONDS - start)) s"
+}
+
+# The verdicts of a pair, as one line of JSON.
+compare_pair() { # FOLDER MIN-EFFECT
+    local code=0
+    ./dptrain report compare --min-effect "$2" --format json --out "$work/verdict" "$1/a.jsonl" "$1/b.jsonl" \
+        2>"$work/said" || code=$?
+    ((code <= 1)) || { cat "$work/said" >&2; die 4 "$1 cannot be compared"; }
+    jq -c --argjson code "$code" '. + {code: $code}' "$work/verdict"
+}
+
+# The machine's noise: of each metric the spread of its medians over the starts, and of the ratios in turn.
+print_spread() { # FILE OF VERDICTS
+    jq -rs '[.[].metrics[]] | group_by(.label) | map({label: .[0].label,
+            error: ([.[].error] | sort | .[length / 2 | floor]), n: length,
+            off: ([.[].ratio | log | fabs] | sort | .[length / 2 | floor])})
+        | sort_by(.error)[] | "| \(.label) | \(1e4 * .error | round / 100) | \(1e4 * .off | round / 100) |"' "$1"
+}
+
+synthetic() {
+    printf '\n## Synthetic samples and histories\n\n'
+    build/scripts/bench/stats_errors
+}
+
+resampled() {
+    local i names=() pairs=()
+    for ((i = 1; i <= recordings; i++)); do
+        if [[ ! -f $folder/recording-$i.jsonl ]]; then
+            rm -rf "$folder/recording"
+            scripts/regress.sh run --suite "$suite" --starts "$starts" --results "$folder/recording" >"$folder/log" 2>&1 ||
+                { tail -n 5 "$folder/log" >&2; die 4 "regress.sh run failed"; }
+            mv "$folder"/recording/runs/*.jsonl "$folder/recording-$i.jsonl"
+            note "recording $i of $recordings"
+        fi
+        names+=("$folder/recording-$i.jsonl")
+    done
+    printf '\n## Recordings of one build, drawn anew\n\n'
+    # shellcheck disable=SC2016 # Markdown's quotes
+    printf '%s separate recordings (`scripts/regress.sh run --suite %s`), one after the other; a comparison is of two of them.\n\n' \
+        "$recordings" "$suite"
+    build/scripts/bench/regress_resample --trials "$trials" "${names[@]}"
+    for ((i = 1; i <= alike; i++)); do
+        [[ ! -f $folder/alike-$i/b.jsonl ]] || pairs+=("$folder/alike-$i/a.jsonl" "$folder/alike-$i/b.jsonl")
+    done
+    ((${#pairs[@]} > 0)) || return 0
+    for i in 0.03 0.015; do
+        # shellcheck disable=SC2016 # Markdown's quotes
+        printf '\nThe %s pairs of the next section, taken in turn; a comparison is of one of them, with `--min-effect %s`.\n\n' \
+            $((${#pairs[@]} / 2)) "$i"
+        build/scripts/bench/regress_resample --trials "$trials" --min-effect "$i" --in-turn "${pairs[@]}"
+    done
+}
+
+take_alike() {
+    local i
+    for ((i = 1; i <= alike; i++)); do take_pair "$folder/alike-$i"; done
+}
+
+alike() {
+    local i effect
+    printf '\n## This build against itself\n\n'
+    # shellcheck disable=SC2016 # Markdown's quotes
+    printf '%s runs of `scripts/regress.sh ab . . --suite %s --starts %s`.\n\n' "$alike" "$suite" "$starts"
+    printf '| minimum effect | any metric worse, or better | metrics same | metrics inconclusive |\n|---:|---:|---:|---:|\n'
+    for effect in 0.03 0.015 0.01; do
+        for ((i = 1; i <= alike; i++)); do compare_pair "$folder/alike-$i" "$effect"; done >"$work/$effect"
+        printf '| %s | %s | %s | %s |\n' "$effect" \
+            "$(share "$(jq -s 'map(select(.n.worse + .n.better > 0)) | length' "$work/$effect")" "$alike")" \
+            "$(jq -s 'map(.n.same) | add' "$work/$effect")" "$(jq -s 'map(.n.inconclusive) | add' "$work/$effect")"
+    done
+    printf '\n| metric | standard error of a change, %% (median) | change measured where there is none, %% (median) |\n|---|---:|---:|\n'
+    print_spread "$work/0.03"
+}
+
+# Runs i of N burn time in phase i mod 9.
+take_slowed() { # NAME N SHARE
+    local i
+    for ((i = 1; i <= $2; i++)); do
+        take_pair "$folder/$1-$i" "--burn ${phases[(i - 1) % ${#phases[@]}]}:$3"
+    done
+}
+
+# Found: a metric of the slowed case is worse. Blamed: a step's slowed phase is, or of a case no other is worse.
+judge() { # PHASE; verdicts on the standard input
+    jq -c --arg phase "$1" '($phase | IN("gemm", "conv", "mem", "comm")) as $is_case
+        | (if $is_case then $phase else "step" end) as $case
+        | [.metrics[] | select(.case == $case)] as $hit | [.metrics[] | select(.case != $case)] as $others
+        | {found: any($hit[]; .verdict == "worse"),
+           blamed: (if $is_case then true else any($hit[]; .verdict == "worse" and .blamed == $phase) end),
+           wrong: any($others[]; .verdict == "worse" or .verdict == "better"),
+           change: ([$hit[] | 100 * (.ratio - 1)] | add / length)}'
+}
+
+slowed_table() { # NAME N MIN-EFFECT
+    local i phase
+    printf '| phase | found | phase blamed | another metric worse or better | median change, %% |\n|---|---:|---:|---:|---:|\n'
+    rm -f "$work"/judged-*
+    for ((i = 1; i <= $2; i++)); do
+        phase=${phases[(i - 1) % ${#phases[@]}]}
+        compare_pair "$folder/$1-$i" "$3" | judge "$phase" | tee -a "$work/judged-all" >>"$work/judged-$phase"
+    done
+    for phase in "${phases[@]}" all; do
+        [[ -f $work/judged-$phase ]] || continue
+        i=$(wc -l <"$work/judged-$phase")
+        printf '| %s | %s | %s | %s | %s |\n' "$phase" "$(share "$(grep -c '"found":true' "$work/judged-$phase")" "$i")" \
+            "$(share "$(grep -c '"found":true,"blamed":true' "$work/judged-$phase")" "$i")" \
+            "$(share "$(grep -c '"wrong":true' "$work/judged-$phase")" "$i")" \
+            "$(jq .change "$work/judged-$phase" | median)"
+    done
+}
+
+slowed() {
+    printf '\n## Slowed on purpose\n\n'
+    cat <<'EOT'
+A share of a step's time is burnt in one of its phases, or a share of each iteration's in one case (`--burn`). Found: a metric
+of that case is worse. Blamed: and for a step the report names that phase.
+
+5 %, minimum effect 3 %:
+
+EOT
+    slowed_table slowed "$slowed" 0.03
+    printf '\n3 %%, minimum effect 1.5 %%:\n\n'
+    slowed_table slightly "$slightly" 0.015
+}
+
+make_work regress_proof
+# Measured first, so that a stopped proof has lost nothing.
+if wanted alike; then take_alike; fi
+if wanted slowed; then take_slowed slowed "$slowed" 0.05; take_slowed slightly "$slightly" 0.03; fi
+printf '# How often the verdict of regression runs is wrong\n\n'
+printf 'Shares are with 95 %% intervals (Clopper and Pearson).\n'
+for part in synthetic resampled alike slowed; do
+    if wanted "$part"; then "$part"; fi
+done
+printf '\n'
+machine_table "$load" "$command"
