@@ -20,8 +20,12 @@ typedef err_t (*record_taker_t)(const report_input_t *in);
 record_taker_t bench_record_taker(const char *kind);
 record_taker_t train_record_taker(const char *kind);
 
-/* Medians of a run's steps, whose list is then freed. Also for NULL and for other runs. */
-err_t train_run_finish(report_run_t *run);
+/* Medians of a run's steps and, where they are kept, samples; their list is then freed. Also for NULL and for
+ * other runs. */
+err_t train_run_finish(report_t *report, report_run_t *run);
+
+/* A point's samples and its batches. */
+err_t report_take_samples(report_t *report, const json_value_t *record, report_point_t *point);
 
 err_t report_add_run(const report_input_t *in, const char *id, report_run_t **out);
 /* The members of an object; numbers keep their text where keep_text. Missing object: no fields. */

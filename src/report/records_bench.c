@@ -55,6 +55,9 @@ static err_t take_head(const report_input_t *in)
     run->line = in->line;
     run->file = in->file_index;
     const json_value_t *print = json_get(in->record, "fingerprint");
+    const char *partner;
+    if (json_get_text(in->record, "in_turn_with", &partner))
+        TRY(intern_text(&report->words, partner, &run->in_turn_with));
     TRY(report_take_text(report, in->record, "time", &run->time));
     run->ranks = report_take_real(in->record, "ranks");
     run->threads = report_take_real(in->record, "threads");
@@ -71,12 +74,16 @@ static err_t take_timing(const report_input_t *in, const report_timing_t **out)
     const json_value_t *r = in->record, *samples = json_get(r, "samples");
     const json_value_t *ci = json_get(r, "ci95"), *low = NULL, *high = NULL;
     report_timing_t *t = NULL;
+    int64_t n_missing = samples ? samples->n_missing : 0; /* that of an array that was skipped */
+    double value;
     *out = NULL;
     if (!json_get(r, "p50") && !json_get(r, "unit")) return ERR_OK;
     if (ci && ci->kind == JSON_ARRAY && ci->n == 2) {
         low = ci->first;
         high = low->next;
     }
+    for (const json_value_t *at = samples ? samples->first : NULL; at; at = at->next)
+        n_missing += !json_as_real(at, &value);
     TRY(arena_new(&in->report->arena, sizeof *t, &t));
     *t = (report_timing_t){
         .n = report_take_real(r, "n"),
@@ -93,7 +100,8 @@ static err_t take_timing(const report_input_t *in, const report_timing_t **out)
         .ci_high = NAN,
         .slowest_rank = report_take_real(r, "slowest_rank"),
         .slowest_share = report_take_real(r, "slowest_share"),
-        .n_missing = samples ? samples->n_missing : 0,
+        .clock_sec = report_take_real(r, "clock_sec"),
+        .n_missing = n_missing,
     };
     json_as_real(low, &t->ci_low);
     json_as_real(high, &t->ci_high);
@@ -137,6 +145,7 @@ static err_t add_point(const report_input_t *in, report_run_t *run)
     TRY(report_take_fields(in->report, json_get(in->record, "key"), true, &point->key));
     TRY(report_take_fields(in->report, json_get(in->record, "metrics"), false, &point->metrics));
     TRY(take_timing(in, &point->timing));
+    if (in->report->keep_samples && point->timing) TRY(report_take_samples(in->report, in->record, point));
     report_group_t *group = run->now_group;
     if (group->last)
         group->last->next = point;

@@ -12,6 +12,9 @@ enum { MAX_STEPS = 65536, WARM_UP_STEPS = 10 };
 
 const char *const report_step_parts[STEP_PARTS] = {"step_sec",     "data_wait_sec",    "forward_sec",
                                                    "backward_sec", "exposed_comm_sec", "optimizer_sec"};
+/* Named as in the records of dptrain bench. */
+static const char *const sample_parts[STEP_PARTS] = {"",         "data",      "forward",
+                                                     "backward", "allreduce", "optimizer"};
 
 typedef struct step_row {
     int64_t step;
@@ -27,7 +30,7 @@ static err_t add_run(const report_input_t *in)
 {
     report_run_t *run;
     report_train_t *train = NULL;
-    TRY(train_run_finish(in->file->train));
+    TRY(train_run_finish(in->report, in->file->train));
     in->file->train = NULL;
     TRY(arena_new(&in->report->arena, sizeof *train, &train));
     *train = (report_train_t){.ranks = NAN,
@@ -141,7 +144,24 @@ static err_t take_step(const report_input_t *in)
     return ERR_OK;
 }
 
-err_t train_run_finish(report_run_t *run)
+static err_t keep_samples(report_t *report, report_train_t *train, const step_row_t *rows, int64_t n)
+{
+    report_samples_t *samples;
+    double *sec;
+    if (!report->keep_samples || n == 0) return ERR_OK;
+    TRY(arena_new(&report->arena, STEP_PARTS * sizeof *samples, &samples));
+    for (int part = 0; part < STEP_PARTS; part++) {
+        TRY(arena_new(&report->arena, (size_t)n * sizeof *sec, &sec));
+        for (int64_t i = 0; i < n; i++) sec[i] = rows[i].sec[part];
+        samples[part] = (report_samples_t){.sec = sec, .n = n};
+        TRY(intern_text(&report->words, sample_parts[part], &samples[part].part));
+    }
+    train->samples = samples;
+    train->n_samples = STEP_PARTS;
+    return ERR_OK;
+}
+
+err_t train_run_finish(report_t *report, report_run_t *run)
 {
     if (!run || !run->train || !run->train->steps) return ERR_OK;
     report_train_t *train = run->train;
@@ -158,8 +178,9 @@ err_t train_run_finish(report_run_t *run)
     }
     train->n_steady = n;
     mem_free(&sorted);
+    err_t err = keep_samples(report, train, rows, n);
     mem_free(&train->steps);
-    return ERR_OK;
+    return err;
 }
 
 static err_t take_epoch(const report_input_t *in)

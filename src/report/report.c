@@ -158,16 +158,19 @@ static err_t add_file(report_t *report, const char *name)
 
 err_t report_read(report_t *report, int fd, const char *name)
 {
-    static const char *const skip[] = {"samples", NULL};
+    static const char *const skip[] = {
+        "samples",           "data_samples",      "forward_samples", "backward_samples",
+        "allreduce_samples", "optimizer_samples", "batch_n",         NULL};
     TRY(add_file(report, name));
     reading_t reading = {report, report->n_files - 1};
-    const jsonl_options_t options = {.skip = skip, .visit = visit, .context = &reading};
+    const jsonl_options_t options = {
+        .skip = report->keep_samples ? NULL : skip, .visit = visit, .context = &reading};
     report_file_t *file = &report->files[reading.file_index];
     err_t err = jsonl_read(fd, name, &options, &file->n_lines);
-    if (err == ERR_OK) return train_run_finish(file->train);
+    if (err == ERR_OK) return train_run_finish(report, file->train);
     err_info_t first;
     err_take(err, &first);
-    if (file->train) train_run_finish(file->train);
+    if (file->train) train_run_finish(report, file->train);
     return err_put(&first);
 }
 

@@ -1,7 +1,7 @@
 /* What records say (results/README.md), as a model: runs, and their points or epochs. Rendering is elsewhere
  * (print.h, compare.h, history.h, html.h), so that what compares or draws them has the same input. All
- * text is the report's own and lives as long as it. Samples are kept where they are asked for; otherwise memory
- * depends on the number of points. */
+ * text is the report's own and lives as long as it. Samples are kept where they are asked for; otherwise
+ * memory depends on the number of points. */
 #ifndef REPORT_REPORT_H
 #define REPORT_REPORT_H
 
@@ -37,11 +37,12 @@ typedef struct report_timing {
     int64_t n_missing; /* samples that are no finite number */
 } report_timing_t;
 
-/* What a point's samples are, in the order taken. One array for the whole, and one of the same length for each
- * part of it that was timed ("forward": forward_samples). In the report's arena. */
+/* What a point's samples are, in the order taken. One array for the whole, and one of the same length for
+ * each part of it that was timed ("forward": forward_samples); a part of another length is left out. In the
+ * report's arena. */
 typedef struct report_samples {
-    const char *part; /* interned; "": the whole */
-    const double *sec;
+    const char *part;  /* interned; "": the whole */
+    const double *sec; /* NAN: null, or no finite number */
     int64_t n;
 } report_samples_t;
 
@@ -50,12 +51,13 @@ struct report_point {
     int64_t line;
     int file; /* index */
     report_fields_t key, metrics;
-    const report_timing_t *timing; /* NULL where nothing was timed */
+    const report_timing_t *timing;   /* NULL where nothing was timed */
     const report_samples_t *samples; /* the whole first; NULL: none, or not asked for */
     int n_samples;
-    const int32_t *batch_n; /* samples that count of each of the protocol's batches; NULL: not said */
+    const int32_t
+        *batch_n; /* samples that count of each of the protocol's batches; NULL: not said, or not their sum */
     int n_batches;
-    report_point_t *next;          /* of the same group */
+    report_point_t *next; /* of the same group */
 };
 
 /* The points of one case and test of a run, in the order of the records. */
@@ -87,6 +89,9 @@ typedef struct report_train {
     report_epoch_t *epochs, *last_epoch; /* ascending */
     double median[STEP_PARTS]; /* seconds; of the last 65,536 steps without the first 10 of each process */
     int64_t n_steady;          /* steps in the medians */
+    const report_samples_t
+        *samples; /* of these steps, their parts named as those of a point; NULL: not asked for */
+    int n_samples;
     struct train_steps *steps; /* while the run is being read */
     int64_t n_checkpoints;
 } report_train_t;

@@ -1,0 +1,120 @@
+/* What people call a metric: of its key only what tells it from the others of its case and test. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "report/figure.h"
+#include "report/metrics.h"
+
+/* The metrics of one case and test, and which fields of the first one's key are needed to tell them apart. */
+typedef struct family {
+    metric_t **members;
+    int *class_of; /* members that the fields chosen so far do not tell apart have the same */
+    int n;
+    const char *names[64];
+    int n_names;
+} family_t;
+
+static report_fields_t key_of(const metric_t *metric)
+{
+    const report_point_t *point = metric->starts->point;
+    return point ? point->key : (report_fields_t){0};
+}
+
+static const report_field_t *find_field(const metric_t *metric, const char *name)
+{
+    report_fields_t key = key_of(metric);
+    for (int i = 0; i < key.n; i++)
+        if (key.at[i].name == name) return &key.at[i];
+    return NULL;
+}
+
+/* Texts are interned; a key's numbers keep theirs. */
+static bool same_value(const report_field_t *a, const report_field_t *b)
+{
+    return a == b || (a && b && a->text == b->text);
+}
+
+/* Divides the classes by a field's values. The class of a member is the index of the first one that is like
+ * it. True where it tells any apart that were together. */
+static bool divide(family_t *f, const char *name)
+{
+    bool divided = false;
+    for (int i = f->n - 1; i >= 0; i--) {
+        const report_field_t *mine = find_field(f->members[i], name);
+        int like = f->class_of[i];
+        while (like < i &&
+               !(f->class_of[like] == f->class_of[i] && same_value(mine, find_field(f->members[like], name))))
+            like++;
+        divided |= like != f->class_of[i];
+        f->class_of[i] = like;
+    }
+    return divided;
+}
+
+static void choose_names(family_t *f)
+{
+    memset(f->class_of, 0, (size_t)f->n * sizeof *f->class_of);
+    f->n_names = 0;
+    for (int m = 0; m < f->n; m++) {
+        report_fields_t key = key_of(f->members[m]);
+        for (int i = 0; i < key.n && f->n_names < 64; i++) {
+            bool known = false;
+            for (int k = 0; k < f->n_names; k++) known |= f->names[k] == key.at[i].name;
+            if (!known && divide(f, key.at[i].name)) f->names[f->n_names++] = key.at[i].name;
+        }
+    }
+}
+
+/* A word says what it is; a number does not. */
+static err_t add_field(arena_t *arena, const report_field_t *field, const char **label)
+{
+    const char *unit;
+    quantity_t quantity = figure_quantity(field->name, &unit);
+    if (field->kind == FIELD_MISSING || !field->text) return ERR_OK;
+    if (field->kind == FIELD_TEXT) return arena_format(arena, label, "%s %s", *label, field->text);
+    return arena_format(arena, label, "%s %s %s", *label, field->name,
+                        quantity == QUANTITY_NUMBER ? field->text : figure_of(quantity, field->number).text);
+}
+
+static err_t label_family(metrics_t *metrics, family_t *f)
+{
+    choose_names(f);
+    for (int m = 0; m < f->n; m++) {
+        metric_t *metric = f->members[m];
+        bool one_word = metric->case_name == metric->test;
+        TRY(arena_format(&metrics->arena, &metric->label, "%s%s%s", metric->case_name, one_word ? "" : " ",
+                         one_word ? "" : metric->test));
+        if (!metric->starts->point && f->n > 1) /* a training run's has no fields */
+            TRY(arena_format(&metrics->arena, &metric->label, "%s %s", metric->label, metric->key));
+        for (int i = 0; i < f->n_names; i++) {
+            const report_field_t *field = find_field(metric, f->names[i]);
+            if (field) TRY(add_field(&metrics->arena, field, &metric->label));
+        }
+    }
+    return ERR_OK;
+}
+
+static err_t label_all(metrics_t *metrics, family_t *f)
+{
+    for (metric_t *first = metrics->first; first; first = first->next) {
+        if (first->label) continue;
+        f->n = 0;
+        for (metric_t *at = first; at; at = at->next)
+            if (at->case_name == first->case_name && at->test == first->test) f->members[f->n++] = at;
+        TRY(label_family(metrics, f));
+    }
+    return ERR_OK;
+}
+
+err_t metrics_label(metrics_t *metrics)
+{
+    family_t f = {0};
+    err_t err;
+    TRY_OUT(err, mem_new_array(metrics->n, sizeof(metric_t *), "metrics", &f.members));
+    TRY_OUT(err, mem_new_array(metrics->n, sizeof(int), "metrics", &f.class_of));
+    err = label_all(metrics, &f);
+out:
+    mem_free(&f.members);
+    mem_free(&f.class_of);
+    return err;
+}
