@@ -21,8 +21,8 @@ typedef struct stats_run {
 
 typedef struct stats_compare_options {
     double alpha;        /* 1 - alpha is the interval's confidence */
-    double start_spread; /* standard deviation of ln(median) from start to start where a side has one start, so that
-                            its own cannot be seen */
+    double start_spread; /* standard deviation of ln(median) from start to start where a side has one start,
+                            so that its own cannot be seen */
     int n_resamples;
     uint64_t seed;
 } stats_compare_options_t;
@@ -32,14 +32,15 @@ typedef struct stats_difference {
     double ratio;     /* now / base; in turn: the median of the ratios of neighbouring batches */
     double low, high; /* 1 - alpha confidence interval of the ratio, by bootstrap over starts and blocks */
     double error;     /* standard error of ln(ratio) by the same bootstrap, with what few starts hide */
-    double u, p_rank; /* Mann and Whitney's U of blocks' medians, base's above now's counted, and its two-sided p */
-    double p;         /* two-sided, that ratio is 1: the larger of p_rank and the bootstrap's */
-    int n_blocks[2];  /* that U is of */
-    bool assumed;     /* start_spread had to stand in */
+    double u,
+        p_rank; /* Mann and Whitney's U of blocks' medians, base's above now's counted, and its two-sided p */
+    double p;   /* two-sided, that ratio is 1: the larger of p_rank and the bootstrap's */
+    int n_blocks[2]; /* that U is of */
+    bool assumed;    /* start_spread had to stand in */
 } stats_difference_t;
 
-/* in_turn: base[i] and now[i] took turns batch by batch (both have batch_n, and n_base == n_now): what both met
- * at the same time cancels. ERR_SYSTEM without memory. */
+/* in_turn: base[i] and now[i] took turns batch by batch (both have batch_n, and n_base == n_now): what both
+ * met at the same time cancels. ERR_SYSTEM without memory. */
 err_t stats_compare(const stats_run_t *base, int n_base, const stats_run_t *now, int n_now, bool in_turn,
                     const stats_compare_options_t *options, stats_difference_t *out);
 

@@ -1,4 +1,4 @@
-/* Probabilities and quantiles of the distributions that tests need. */
+/* Probabilities and quantiles of the distributions that tests need, to some 12 digits of the smaller tail. */
 #ifndef STATS_DISTRIBUTION_H
 #define STATS_DISTRIBUTION_H
 
@@ -6,8 +6,8 @@
 
 double stats_normal_cdf(double x);
 double stats_normal_quantile(double p);       /* p in (0, 1) */
-double stats_t_cdf(double t, double df);      /* Student's; df > 0 */
-double stats_t_quantile(double p, double df);
+double stats_t_cdf(double t, double df);      /* Student's; df from 0.1, INFINITY: the normal's */
+double stats_t_quantile(double p, double df); /* p in (0, 1) */
 
 /* Clopper and Pearson's interval of a proportion: k of n, confidence 1 - alpha (1934). */
 void stats_proportion_interval(int64_t k, int64_t n, double alpha, double *low, double *high);
