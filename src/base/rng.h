@@ -11,7 +11,15 @@ typedef struct rng_block {
 } rng_block_t;
 
 /* Streams keep the uses of one seed apart; they go into the key's high word. */
-enum { RNG_INIT = 1, RNG_SHUFFLE = 2, RNG_DROPOUT = 3, RNG_AUGMENT = 4, RNG_SYNTH = 5, RNG_TEST = 99 };
+enum {
+    RNG_INIT = 1,
+    RNG_SHUFFLE = 2,
+    RNG_DROPOUT = 3,
+    RNG_AUGMENT = 4,
+    RNG_SYNTH = 5,
+    RNG_BOOTSTRAP = 6,
+    RNG_TEST = 99
+};
 
 /* 128 random bits for a 64-bit key and a 128-bit counter. */
 static inline rng_block_t rng_philox(uint64_t key, uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3)

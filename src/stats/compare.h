@@ -1,7 +1,23 @@
 /* How two recordings of one quantity differ, and how surely. A recording is several starts of a program, each
  * with its samples in the order taken. What differs from start to start (where memory lies, say) and what
  * drifts within one make samples depend on each other: starts and blocks of samples are drawn, never single
- * samples. Not collective; deterministic. */
+ * samples. Not collective; deterministic.
+ *
+ * A side's location is the median of all its samples, each start with the same weight; ratio is now's /
+ * base's. In turn it is the median of the ratios of neighbouring batches (now's median / base's), each pair
+ * of starts with the same weight. Its standard error is found by bootstrap, of each side:
+ * - from two starts on, whole starts are drawn: the variance of the medians × k / (k - 1) for k starts, which
+ * is what drawing from so few hides (Hesterberg 2015, "What teachers should know about the bootstrap"), with
+ * k - 1 degrees of freedom. It holds what varies within starts too; where starts are alike by chance, the
+ * variance by drawing blocks within each start stands in as the least that can be;
+ * - with one start, blocks are drawn within it (circular block bootstrap, Politis and Romano 1992): the
+ * variance × b / (b - 1) for b blocks, × what blocks hide if batches are a first-order autoregression, with b
+ * - 1 degrees of freedom. What differs between starts is not in it: start_spread squared is added (in turn:
+ * twice). Sides add up by Welch and Satterthwaite. p of the bootstrap and the interval are Student's t on
+ * ln(ratio); an interval of percentiles would be too narrow here, as 3 starts give 10 different resamples.
+ *
+ * What this cannot see: a drift over the whole of a recording (compare in turn), and levels of speed that
+ * last longer than a start, where starts are few (results of scripts/bench/stats_errors.c). */
 #ifndef STATS_COMPARE_H
 #define STATS_COMPARE_H
 
@@ -30,7 +46,7 @@ typedef struct stats_compare_options {
 typedef struct stats_difference {
     double base, now; /* medians of the samples, each start with the same weight; in samples' unit */
     double ratio;     /* now / base; in turn: the median of the ratios of neighbouring batches */
-    double low, high; /* 1 - alpha confidence interval of the ratio, by bootstrap over starts and blocks */
+    double low, high; /* 1 - alpha confidence interval of the ratio */
     double error;     /* standard error of ln(ratio) by the same bootstrap, with what few starts hide */
     double u,
         p_rank; /* Mann and Whitney's U of blocks' medians, base's above now's counted, and its two-sided p */

@@ -1,0 +1,180 @@
+#include "cmd/report_history.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "cmd/report_files.h"
+
+static const char usage[] =
+    "usage: dptrain report history [options] DIR|FILE…\n"
+    "\n"
+    "Change points over many recordings of dptrain bench: a recording is a file with one or several runs; of "
+    "a "
+    "folder\n"
+    "every *.jsonl in it is one. Shows for each metric when its level changed, by how much, between which "
+    "revisions, and\n"
+    "what else in the software changed there. Recordings of other hardware, fabric, ranks or threads are "
+    "kept "
+    "apart.\n"
+    "\n"
+    "Exit code 0: also where changes were found; 1: --fail-on-change found one; 3: nothing could be used, or "
+    "a "
+    "file could\n"
+    "not be read.\n";
+
+typedef struct history_command {
+    const char *format, *out, *only_case, *only_test, *min_effect;
+    double alpha;
+    int64_t last, fail_on_change;
+} history_command_t;
+
+static const char *const formats[] = {"table", "markdown", "json", "csv", NULL};
+
+#define FIELD(name) offsetof(history_command_t, name)
+static const opt_t table[] = {
+    {"format", OPT_CHOICE, FIELD(format), "table", 0, 0, formats, "", "what to print", false},
+    {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "FILE",
+     "write it there, whole or not at all, and not to the standard output", false},
+    {"min-effect", OPT_STRING, FIELD(min_effect), "1%", 0, 0, NULL, "X%", "smaller changes are none", false},
+    {"alpha", OPT_REAL, FIELD(alpha), "0.01", 1e-6, 0.5, NULL, "X",
+     "of the changes shown at most this share is expected to be none", false},
+    {"case", OPT_STRING, FIELD(only_case), NULL, 0, 0, NULL, "NAME", "only this case: comm, gemm, …", false},
+    {"test", OPT_STRING, FIELD(only_test), NULL, 0, 0, NULL, "NAME", "only this test: all_reduce, …", false},
+    {"last", OPT_INT, FIELD(last), "0", 0, 1000000, NULL, "N",
+     "only the newest N recordings of each machine; 0: all", false},
+    {"fail-on-change", OPT_INT, FIELD(fail_on_change), "0", 0, 1000000, NULL, "N",
+     "exit code 1 where a metric became slower within the newest N recordings; 0: never", false},
+};
+
+/* "3%", or 0.03. */
+static err_t take_effect(const char *text, double *out)
+{
+    char *end;
+    double value = strtod(text, &end);
+    bool percent = strcmp(end, "%") == 0;
+    if (end == text || (*end && !percent) || !(value >= 0) || !(value < (percent ? 100 : 1)))
+        RAISE(ERR_USAGE, "--min-effect wants a share below 1, as 3%% or 0.03, not '%s'", text);
+    *out = percent ? value / 100 : value;
+    return ERR_OK;
+}
+
+static int is_recording(const struct dirent *entry)
+{
+    size_t n = strlen(entry->d_name);
+    return entry->d_name[0] != '.' && n > 6 && strcmp(entry->d_name + n - 6, ".jsonl") == 0;
+}
+
+/* By bytes: alphasort follows the locale. */
+static int compare_names(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+/* A report of its own for each file: what is not needed of one is gone before the next. */
+static err_t read_file(const report_history_files_t *files, const char *name, history_t *history,
+                       err_t *worst)
+{
+    report_t report = {.only_case = files->only_case, .only_test = files->only_test};
+    err_t err = report_files_read(&report, &name, 1, worst);
+    if (err == ERR_OK) err = history_add(history, &report);
+    report_free(&report);
+    return err;
+}
+
+static err_t read_folder(const report_history_files_t *files, const char *folder, history_t *history,
+                         err_t *worst)
+{
+    struct dirent **entries = NULL;
+    char path[FS_PATH_MAX];
+    err_t err = ERR_OK;
+    int n = scandir(folder, &entries, is_recording, compare_names);
+    if (n < 0) RAISE(ERR_DATA, "cannot read the folder %s: %s", folder, strerror(errno));
+    if (n == 0)
+        err = err_raise(ERR_DATA, __FILE__, __LINE__, "%s: there is no recording (*.jsonl) in it", folder);
+    for (int i = 0; i < n; i++) {
+        if (err == ERR_OK) err = fs_join(path, folder, entries[i]->d_name);
+        if (err == ERR_OK) err = read_file(files, path, history, worst);
+        free(entries[i]); /* scandir's */
+    }
+    free(entries);
+    return err;
+}
+
+err_t report_history_read(const report_history_files_t *files, history_t *history, err_t *worst)
+{
+    for (int i = 0; i < files->n; i++)
+        TRY(fs_is_folder(files->names[i]) ? read_folder(files, files->names[i], history, worst)
+                                          : read_file(files, files->names[i], history, worst));
+    return ERR_OK;
+}
+
+/* What is printed, and how. */
+typedef struct printing {
+    const history_t *history;
+    const history_options_t *options;
+    const char *format;
+} printing_t;
+
+static err_t print(const void *context, FILE *out)
+{
+    const printing_t *p = context;
+    if (strcmp(p->format, "json") == 0) return history_print_json(p->history, p->options, out);
+    if (strcmp(p->format, "csv") == 0) return history_print_csv(p->history, out);
+    return history_print(p->history, p->options,
+                         strcmp(p->format, "table") == 0 ? &render_text : &render_markdown, out);
+}
+
+static err_t check_slower(const history_t *history, int64_t n_last)
+{
+    int n = n_last > 0 ? history_count_slower(history, (int)n_last) : 0;
+    if (n == 0) return ERR_OK;
+    RAISE(ERR_GATE, "changes to slower within the newest %lld recordings: %d", (long long)n_last, n);
+}
+
+static err_t make_history(const history_command_t *command, const report_history_files_t *files,
+                          history_t *history, err_t *worst)
+{
+    history_options_t options = {.alpha = command->alpha, .last = (int)command->last, .seed = 1};
+    TRY(take_effect(command->min_effect, &options.min_effect));
+    if (files->n == 0)
+        RAISE(ERR_USAGE,
+              "dptrain report history wants a folder of recordings, as results/runs, or their files");
+    TRY(report_history_read(files, history, worst));
+    TRY(history_finish(history, &options));
+    const printing_t printing = {history, &options, command->format};
+    TRY(report_files_write(command->out, print, &printing));
+    return check_slower(history, command->fail_on_change);
+}
+
+static err_t run(const history_command_t *command, const char *const *names, int n)
+{
+    const report_history_files_t files = {names, n, command->only_case, command->only_test};
+    history_t history = {0};
+    err_t worst = ERR_OK, err = make_history(command, &files, &history, &worst);
+    history_free(&history);
+    cmd_fail(err);
+    return err > worst ? err : worst;
+}
+
+err_t cmd_report_history(const cmd_context_t *context)
+{
+    history_command_t command = {0};
+    opt_group_t group = {"Options", table, sizeof table / sizeof table[0], &command, 0};
+    const char **names = NULL;
+    int n = 0;
+    err_t err = opt_defaults(&group, 1);
+    if (cmd_wants_help(context, usage, &group, 1)) return ERR_OK;
+    if (err == ERR_OK) err = mem_new_array(context->argc + 1, sizeof *names, "names of files", &names);
+    if (err == ERR_OK) err = opt_parse(&group, 1, context->argc, context->argv, names, context->argc, &n);
+    if (err != ERR_OK)
+        cmd_fail(err);
+    else if (log_speaks())
+        err = run(&command, names, n);
+    mem_free(&names);
+    return err;
+}

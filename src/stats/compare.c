@@ -1,0 +1,199 @@
+#include "stats/compare.h"
+
+#include <math.h>
+
+#include "base/mem.h"
+#include "stats/distribution.h"
+#include "stats/rank.h"
+#include "stats/side.h"
+
+enum {
+    DRAW_STARTS,
+    DRAW_BLOCKS
+}; /* substreams. Both sides' are the same, so that swapping them changes nothing */
+
+/* A location's logarithm, and how surely it is known: df 0 where nothing is known. */
+typedef struct estimate {
+    double ln, variance, df;
+} estimate_t;
+
+static double variance_of(const double *values, int n)
+{
+    double sum = 0, squares = 0;
+    for (int i = 0; i < n; i++) sum += values[i];
+    for (int i = 0; i < n; i++) squares += (values[i] - sum / n) * (values[i] - sum / n);
+    return squares / n;
+}
+
+/* Of the side's median, by drawing starts. times[n_starts] and medians[n_resamples] are room. */
+static double variance_between(const stats_side_t *side, const stats_compare_options_t *options, int *times,
+                               double *medians)
+{
+    rng_t rng = rng_new(options->seed, RNG_BOOTSTRAP, DRAW_STARTS);
+    int k = side->n_starts;
+    for (int r = 0; r < options->n_resamples; r++) {
+        for (int s = 0; s < k; s++) times[s] = 0;
+        for (int s = 0; s < k; s++) times[rng_below(&rng, (uint32_t)k)]++;
+        medians[r] = stats_side_median_of_starts(side, times);
+    }
+    return variance_of(medians, options->n_resamples) * k / (k - 1);
+}
+
+/* The same by drawing blocks within each start; n_blocks of a start. */
+static double variance_within(stats_side_t *side, uint64_t seed, int n_resamples, double n_blocks,
+                              double *medians)
+{
+    rng_t rng = rng_new(seed, RNG_BOOTSTRAP, DRAW_BLOCKS);
+    for (int r = 0; r < n_resamples; r++) {
+        for (int s = 0; s < side->n_starts; s++) stats_side_draw(side, s, &rng);
+        medians[r] = stats_side_median(side);
+    }
+    return variance_of(medians, n_resamples) * n_blocks / (n_blocks - 1) * stats_side_hidden(side);
+}
+
+/* spread: variance that stands in for what one start does not show. */
+static err_t estimate_side(stats_side_t *side, const stats_compare_options_t *options, double spread,
+                           estimate_t *out)
+{
+    enum {
+        FLOOR_SHARE = 4
+    }; /* the least that the variance can be needs no more than a quarter of the resamples */
+    int *times = NULL, n = options->n_resamples;
+    double *medians = NULL, within = 0;
+    err_t err = ERR_OK;
+    *out = (estimate_t){.ln = side->centre};
+    if (side->n_starts == 0) return ERR_OK;
+    double n_blocks = (double)side->n_kept / side->n_starts / side->block;
+    TRY_OUT(err, mem_new_array(side->n_starts, sizeof *times, "starts drawn", &times));
+    TRY_OUT(err, mem_new_array(n, sizeof *medians, "medians of resamples", &medians));
+    if (side->n_starts > 1) n = n / FLOOR_SHARE > 2 ? n / FLOOR_SHARE : 2;
+    if (n_blocks >= 2) within = variance_within(side, options->seed, n, n_blocks, medians);
+    if (side->n_starts > 1) {
+        out->variance = fmax(within, variance_between(side, options, times, medians));
+        out->df = side->n_starts - 1;
+    } else if (n_blocks >= 2) {
+        out->variance = within + spread;
+        out->df = within > 0 ? out->variance * out->variance / (within * within) * (n_blocks - 1) : INFINITY;
+    }
+out:
+    mem_free(&times);
+    mem_free(&medians);
+    return err;
+}
+
+/* now - base, of independent sides (Welch 1947, Satterthwaite 1946). */
+static estimate_t difference(estimate_t base, estimate_t now)
+{
+    estimate_t d = {.ln = now.ln - base.ln, .variance = base.variance + now.variance};
+    if (!(base.df > 0) || !(now.df > 0)) return d;
+    double of_parts = base.variance * base.variance / base.df + now.variance * now.variance / now.df;
+    d.df = of_parts > 0 ? d.variance * d.variance / of_parts : INFINITY;
+    return d;
+}
+
+/* Ratio, interval, error and the bootstrap's p. */
+static void conclude(estimate_t d, double alpha, stats_difference_t *out)
+{
+    double half = INFINITY;
+    out->ratio = exp(d.ln);
+    out->error = INFINITY, out->p = 1, out->low = 0, out->high = INFINITY;
+    if (!(d.df > 0)) return;
+    out->error = sqrt(d.variance);
+    half = out->error > 0 ? stats_t_quantile(1 - alpha / 2, d.df) * out->error : 0;
+    out->low = exp(d.ln - half);
+    out->high = exp(d.ln + half);
+    if (out->error > 0)
+        out->p = fmin(1, 2 * stats_t_cdf(-fabs(d.ln) / out->error, d.df));
+    else
+        out->p = fabs(d.ln) > 0 ? 0 : 1;
+}
+
+/* A rank test's p where the variance of what was ranked is larger by a factor than if blocks were
+ * independent. */
+static double widen(double p, double factor)
+{
+    if (p <= 0 || p >= 1) return p;
+    return fmin(1, 2 * stats_normal_cdf(stats_normal_quantile(p / 2) / sqrt(factor)));
+}
+
+static err_t rank_apart(const stats_side_t *base, const stats_side_t *now, stats_difference_t *out)
+{
+    int length = base->block > now->block ? base->block : now->block;
+    double *a = NULL, *b = NULL;
+    err_t err = ERR_OK;
+    TRY_OUT(err, mem_new_array(base->n_kept, sizeof *a, "blocks' medians", &a));
+    TRY_OUT(err, mem_new_array(now->n_kept, sizeof *b, "blocks' medians", &b));
+    TRY_OUT(err, stats_side_blocks(base, length, a, &out->n_blocks[0]));
+    TRY_OUT(err, stats_side_blocks(now, length, b, &out->n_blocks[1]));
+    TRY_OUT(err, stats_mann_whitney(a, out->n_blocks[0], b, out->n_blocks[1], &out->u, &out->p_rank));
+    out->p_rank = widen(out->p_rank, fmax(stats_side_hidden(base), stats_side_hidden(now)));
+out:
+    mem_free(&a);
+    mem_free(&b);
+    return err;
+}
+
+static err_t rank_in_turn(const stats_side_t *ratios, stats_difference_t *out)
+{
+    double *blocks = NULL;
+    int n = 0;
+    err_t err = ERR_OK;
+    if (ratios->n_starts == 0) return ERR_OK;
+    TRY_OUT(err, mem_new_array(ratios->n_kept, sizeof *blocks, "blocks' medians", &blocks));
+    TRY_OUT(err, stats_side_blocks(ratios, ratios->block, blocks, &n));
+    for (int i = 0; i < n; i++) blocks[i] = -blocks[i];
+    out->n_blocks[0] = out->n_blocks[1] = n;
+    TRY_OUT(err, stats_signed_rank(blocks, n, &out->u, &out->p_rank));
+    out->p_rank = widen(out->p_rank, stats_side_hidden(ratios));
+out:
+    mem_free(&blocks);
+    return err;
+}
+
+static err_t compare_apart(stats_side_t *base, stats_side_t *now, const stats_compare_options_t *options,
+                           stats_difference_t *out)
+{
+    double spread = options->start_spread * options->start_spread;
+    estimate_t of_base, of_now;
+    out->assumed = base->n_starts == 1 || now->n_starts == 1;
+    TRY(estimate_side(base, options, spread, &of_base));
+    TRY(estimate_side(now, options, spread, &of_now));
+    conclude(difference(of_base, of_now), options->alpha, out);
+    return rank_apart(base, now, out);
+}
+
+static err_t compare_in_turn(stats_side_t *ratios, const stats_compare_options_t *options,
+                             stats_difference_t *out)
+{
+    estimate_t of_ratios;
+    out->assumed = ratios->n_starts == 1;
+    TRY(estimate_side(ratios, options, 2 * options->start_spread * options->start_spread, &of_ratios));
+    if (ratios->n_starts == 0) of_ratios.ln = log(out->now / out->base);
+    conclude(of_ratios, options->alpha, out);
+    return rank_in_turn(ratios, out);
+}
+
+err_t stats_compare(const stats_run_t *base, int n_base, const stats_run_t *now, int n_now, bool in_turn,
+                    const stats_compare_options_t *options, stats_difference_t *out)
+{
+    stats_side_t a = {0}, b = {0}, ratios = {0};
+    err_t err = ERR_OK;
+    ASSERT(n_base > 0 && n_now > 0 && options->n_resamples > 1);
+    *out = (stats_difference_t){.p = 1, .p_rank = 1};
+    TRY_OUT(err, stats_side_new(base, n_base, &a));
+    TRY_OUT(err, stats_side_new(now, n_now, &b));
+    out->base = exp(a.centre), out->now = exp(b.centre);
+    if (in_turn) {
+        ASSERT(n_base == n_now);
+        TRY_OUT(err, stats_side_of_ratios(&a, &b, &ratios));
+        TRY_OUT(err, compare_in_turn(&ratios, options, out));
+    } else {
+        TRY_OUT(err, compare_apart(&a, &b, options, out));
+    }
+    out->p = fmax(out->p, out->p_rank);
+out:
+    stats_side_free(&a);
+    stats_side_free(&b);
+    stats_side_free(&ratios);
+    return err;
+}
