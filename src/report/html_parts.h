@@ -65,6 +65,10 @@ struct html_matrix {
  * count as shown. */
 err_t html_matrices(html_t *h, const html_spec_t *spec, html_matrix_t **out);
 
+/* A matrix' columns as lines over x, base's behind now's; and what to say of them. */
+err_t html_matrix_series(html_t *h, const html_matrix_t *m, chart_series_t *series, int *n, int *n_left_out);
+err_t html_starts_text(html_t *h, const html_matrix_t *m, const char *ends, const char **out);
+
 /* The page's parts. Texts are escaped. */
 void html_text(html_t *h, const char *text);
 void html_section(html_t *h, const char *id, const char *heading, const char *lead); /* lead may be NULL */
