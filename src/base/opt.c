@@ -69,6 +69,10 @@ static err_t parse_real(const opt_t *opt, const char *text, double *out)
 {
     char *end;
     double value = strtod(text, &end);
+    if (end > text && strcmp(end, "%") == 0) {
+        value /= 100;
+        end++;
+    }
     if (end == text || *end || !isfinite(value))
         RAISE(ERR_USAGE, "--%s wants a number, not '%s'", opt->key, text);
     TRY(check_range(opt, value, text));

@@ -14,7 +14,7 @@
 typedef enum opt_type {
     OPT_INT,    /* int64_t */
     OPT_SIZE,   /* int64_t bytes; suffix K, M, G (powers of 1024); auto is 0 where that is the default */
-    OPT_REAL,   /* double */
+    OPT_REAL,   /* double; 3% is 0.03 */
     OPT_STRING, /* const char *, borrowed from argv */
     OPT_FLAG,   /* bool; --key or --no-key, no value */
     OPT_CHOICE, /* const char *, one of `choices` */

@@ -1,8 +1,10 @@
 /* Records from files, a report into a file. */
 #include "cmd/report_files.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -94,6 +96,41 @@ err_t report_files_read(report_t *report, const char *const *names, int n, err_t
     return ERR_OK;
 }
 
+static int is_recording(const struct dirent *entry)
+{
+    size_t n = strlen(entry->d_name);
+    return entry->d_name[0] != '.' && n > 6 && strcmp(entry->d_name + n - 6, ".jsonl") == 0;
+}
+
+/* By bytes: alphasort goes by the locale. */
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+err_t report_files_expand(arena_t *arena, const char *name, const char ***out, int *n_out)
+{
+    struct dirent **entries = NULL;
+    char path[FS_PATH_MAX];
+    bool is_folder = fs_is_folder(name);
+    int n = is_folder ? scandir(name, &entries, is_recording, by_name) : 1;
+    if (n < 0) RAISE(ERR_DATA, "cannot read the folder %s: %s", name, strerror(errno));
+    if (n == 0) {
+        free(entries);
+        RAISE(ERR_DATA, "there is no recording (*.jsonl) in the folder %s", name);
+    }
+    err_t err = arena_new(arena, (size_t)n * sizeof **out, out);
+    if (err == ERR_OK && !is_folder) (*out)[0] = name;
+    for (int i = 0; is_folder && i < n; i++) {
+        if (err == ERR_OK) err = fs_join(path, name, entries[i]->d_name);
+        if (err == ERR_OK) err = arena_text(arena, path, strlen(path), &(*out)[i]);
+        free(entries[i]); /* scandir's own */
+    }
+    free(entries);
+    *n_out = n;
+    return err;
+}
+
 err_t report_files_check_strict(const report_t *report)
 {
     int64_t n_left_out = 0;
@@ -132,7 +169,9 @@ out:
     return err;
 }
 
-err_t report_files_write(const char *path, err_t (*print)(const void *context, FILE *out), const void *context)
+err_t report_files_write(const char *path, err_t (*print)(const void *context, FILE *out),
+                         const void *context)
 {
-    return path ? print_to_file(path, print, context) : print_to(stdout, "the standard output", print, context);
+    return path ? print_to_file(path, print, context)
+                : print_to(stdout, "the standard output", print, context);
 }

@@ -7,17 +7,22 @@
 #include "cmd/cmd.h"
 #include "report/report.h"
 
-/* Reads files into the report (`-`: the standard input), each once, and says in the log what had to be left out.
- * One that cannot be read is said, and the others are read nevertheless: *worst becomes its code, if it is above
- * what it was. What is returned is ERR_SYSTEM without memory. */
+/* Reads files into the report (`-`: the standard input), each once, and says in the log what had to be left
+ * out. One that cannot be read is said, and the others are read nevertheless: *worst becomes its code, if it
+ * is above what it was. What is returned is ERR_SYSTEM without memory. */
 err_t report_files_read(report_t *report, const char *const *names, int n, err_t *worst);
+
+/* Names of files: for a folder those of every *.jsonl in it, by name; others as they are. In the arena.
+ * ERR_DATA where a folder cannot be read, or has none. */
+err_t report_files_expand(arena_t *arena, const char *name, const char ***out, int *n_out);
 
 /* ERR_DATA where lines were left out. */
 err_t report_files_check_strict(const report_t *report);
 
-/* Calls `print` with the standard output, or, where path is not NULL, with a file that becomes `path` when all of
- * it is written: a reader sees the old file or the whole new one. ERR_SYSTEM where writing fails. */
-err_t report_files_write(const char *path, err_t (*print)(const void *context, FILE *out), const void *context);
+/* Calls `print` with the standard output, or, where path is not NULL, with a file that becomes `path` when
+ * all of it is written: a reader sees the old file or the whole new one. ERR_SYSTEM where writing fails. */
+err_t report_files_write(const char *path, err_t (*print)(const void *context, FILE *out),
+                         const void *context);
 
 /* Verbs, each in its file. argv[0] of the context is the first word after the verb. */
 err_t cmd_report_compare(const cmd_context_t *context);

@@ -1,0 +1,145 @@
+/* Two recordings: what got better, what worse. No MPI: it is for a login node as well as for a job. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "cmd/report_files.h"
+#include "report/compare.h"
+
+static const char usage[] = "usage: dptrain report compare [options] BASE NEW\n"
+                            "\n"
+                            "Says of each metric that both recordings have whether NEW is better, the same "
+                            "or worse than BASE, or that "
+                            "it cannot\n"
+                            "be told (inconclusive). A recording is a file of records, or a folder of which "
+                            "every *.jsonl is part of it; "
+                            "in it the\n"
+                            "same suite of dptrain bench was started several times: with one start, what "
+                            "differs from start to start is "
+                            "not known.\n"
+                            "\n"
+                            "  worse, better  the medians' ratio is beyond the minimum effect, its interval "
+                            "on one side of 1, and q at "
+                            "most alpha\n"
+                            "  same           the whole interval is within the minimum effect\n"
+                            "  inconclusive   neither; why is said\n"
+                            "\n"
+                            "Formulas and sources: results/README.md. The same files give the same bytes.\n"
+                            "\n"
+                            "Exit codes: 0 nothing is worse; 1 something is; 3 the recordings cannot be "
+                            "compared: one has no whole run, "
+                            "they have\n"
+                            "no metric in common, or hardware, fabric, ranks or threads differ.\n";
+
+typedef struct compare_command {
+    const char *format, *out;
+    double min_effect, alpha;
+    bool force;
+    int64_t n_resamples, seed;
+} compare_command_t;
+
+static const char *const formats[] = {"table", "markdown", "json", NULL};
+
+#define FIELD(name) offsetof(compare_command_t, name)
+static const opt_t table[] = {
+    {"min-effect", OPT_REAL, FIELD(min_effect), "3%", 0, 1, NULL, "X", "smaller changes are none; 3% is 0.03",
+     false},
+    {"alpha", OPT_REAL, FIELD(alpha), "0.01", 1e-9, 0.5, NULL, "X",
+     "share of false alarms among what is called better or worse", false},
+    {"force", OPT_FLAG, FIELD(force), NULL, 0, 0, NULL, "",
+     "compare although the machine or the job is another; what differs is said", false},
+    {"format", OPT_CHOICE, FIELD(format), "table", 0, 0, formats, "", "what to print", false},
+    {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "FILE",
+     "write it there, whole or not at all, and not to the standard output", false},
+    {"resamples", OPT_INT, FIELD(n_resamples), "2000", 100, 1000000, NULL, "N", "of the bootstrap", false},
+    {"seed", OPT_INT, FIELD(seed), "1", 0, 0, NULL, "N", "of the bootstrap's random numbers", false},
+};
+
+/* What is printed, and how. */
+typedef struct printing {
+    const comparison_t *comparison;
+    const compare_options_t *options;
+    const char *format;
+} printing_t;
+
+static err_t print(const void *context, FILE *out)
+{
+    const printing_t *p = context;
+    if (strcmp(p->format, "json") == 0) return compare_print_json(p->comparison, p->options, out);
+    const render_t *render = strcmp(p->format, "table") == 0 ? &render_text : &render_markdown;
+    return compare_print(p->comparison, p->options, render, out);
+}
+
+/* Unlike for a report, a file that cannot be read is the end: what is missing may be what is worse. */
+static err_t read_recording(arena_t *arena, const char *name, report_t *report)
+{
+    const char **files;
+    int n;
+    err_t worst = ERR_OK;
+    TRY(report_files_expand(arena, name, &files, &n));
+    TRY(report_files_read(report, files, n, &worst));
+    if (worst != ERR_OK) RAISE(worst, "%s cannot be read whole, so it is not compared", name);
+    return ERR_OK;
+}
+
+static err_t check_worse(const comparison_t *c)
+{
+    enum { MAX_SHOWN = 5 };
+    char list[ERR_MESSAGE_MAX / 2] = "";
+    int n = 0;
+    if (c->n_of[VERDICT_WORSE] == 0) return ERR_OK;
+    for (const compare_metric_t *at = c->metrics; at; at = at->next) {
+        size_t used = strlen(list);
+        if (at->verdict != VERDICT_WORSE || n++ >= MAX_SHOWN) continue;
+        snprintf(list + used, sizeof list - used, "%s%s %+.1f %%", used ? ", " : "", at->label,
+                 100 * (at->difference.ratio - 1));
+    }
+    const char *verb = n == 1 ? "is" : "are";
+    if (n > MAX_SHOWN)
+        RAISE(ERR_GATE, "%d of %d metrics %s worse: %s and %d more", n, c->n_metrics, verb, list,
+              n - MAX_SHOWN);
+    RAISE(ERR_GATE, "%d of %d metrics %s worse: %s", n, c->n_metrics, verb, list);
+}
+
+static err_t compare(const compare_command_t *command, report_t reports[2], comparison_t *comparison)
+{
+    const compare_options_t options = {.min_effect = command->min_effect,
+                                       .alpha = command->alpha,
+                                       .force = command->force,
+                                       .n_resamples = narrow_int(command->n_resamples),
+                                       .seed = (uint64_t)command->seed};
+    const printing_t printing = {comparison, &options, command->format};
+    TRY(compare_reports(&reports[0], &reports[1], &options, comparison));
+    TRY(report_files_write(command->out, print, &printing));
+    return check_worse(comparison);
+}
+
+static err_t run(const compare_command_t *command, const char *const names[2])
+{
+    report_t reports[2] = {{.keep_samples = true}, {.keep_samples = true}};
+    comparison_t comparison = {0};
+    arena_t arena = {0};
+    err_t err = ERR_OK;
+    for (int i = 0; i < 2 && err == ERR_OK; i++) err = read_recording(&arena, names[i], &reports[i]);
+    if (err == ERR_OK) err = compare(command, reports, &comparison);
+    compare_free(&comparison);
+    for (int i = 0; i < 2; i++) report_free(&reports[i]);
+    arena_free(&arena);
+    return err;
+}
+
+err_t cmd_report_compare(const cmd_context_t *context)
+{
+    compare_command_t command = {0};
+    opt_group_t group = {"Options", table, sizeof table / sizeof table[0], &command, 0};
+    const char *names[2];
+    int n = 0;
+    err_t err = opt_defaults(&group, 1);
+    if (cmd_wants_help(context, usage, &group, 1)) return ERR_OK;
+    if (err == ERR_OK) err = opt_parse(&group, 1, context->argc, context->argv, names, 2, &n);
+    if (err == ERR_OK && n < 2)
+        err =
+            err_raise(ERR_USAGE, __FILE__, __LINE__, "dptrain report compare wants two recordings: BASE NEW");
+    if (err == ERR_OK && log_speaks()) err = run(&command, names);
+    return cmd_fail(err);
+}
