@@ -136,6 +136,18 @@ static err_t check_slower(const history_t *history, int64_t n_last)
     RAISE(ERR_GATE, "changes to slower within the newest %lld recordings: %d", (long long)n_last, n);
 }
 
+/* With whole recordings and no value at all it is the filter that left nothing. */
+static err_t finish(const history_command_t *command, const history_options_t *options, history_t *history)
+{
+    const char *only_case = command->only_case, *only_test = command->only_test;
+    err_t err = history_finish(history, options);
+    if (err != ERR_DATA || history->n_recordings == history->n_interrupted || !(only_case || only_test))
+        return err;
+    RAISE(ERR_USAGE, "no point of the recordings has%s%s%s%s%s%s; without the options all are shown",
+          only_case ? " the case '" : "", only_case ? only_case : "", only_case ? "'" : "",
+          only_test ? " the test '" : "", only_test ? only_test : "", only_test ? "'" : "");
+}
+
 static err_t make_history(const history_command_t *command, const report_history_files_t *files,
                           history_t *history, err_t *worst)
 {
@@ -145,7 +157,7 @@ static err_t make_history(const history_command_t *command, const report_history
         RAISE(ERR_USAGE,
               "dptrain report history wants a folder of recordings, as results/runs, or their files");
     TRY(report_history_read(files, history, worst));
-    TRY(history_finish(history, &options));
+    TRY(finish(command, &options, history));
     const printing_t printing = {history, &options, command->format};
     TRY(report_files_write(command->out, print, &printing));
     return check_slower(history, command->fail_on_change);

@@ -57,7 +57,7 @@ static void mark_copies(history_build_t *build)
         for (int k = 0; k < i; k++) {
             history_draft_t *draft = &build->drafts[i];
             const history_draft_t *other = &build->drafts[k];
-            if (draft->is_copy || other->is_copy || other->recording.file == draft->recording.file) continue;
+            if (draft->is_copy || other->is_copy || other->file == draft->file) continue;
             draft->is_copy = shares_run(draft, other);
             history_leave_out(build, LEFT_COPY, draft->is_copy, draft->recording.file);
         }
@@ -293,7 +293,7 @@ static err_t take_notes(history_t *history)
         [LEFT_TIMELESS] = "runs that do not say when they were",
         [LEFT_NEWER] = "records of a schema that is newer than this dptrain knows",
         [LEFT_LINES] = "lines that are no records",
-        [LEFT_COPY] = "recordings whose runs are in another file too",
+        [LEFT_COPY] = "recordings whose runs are in another file too, or that were named twice",
     };
     TRY(arena_new(&history->arena, sizeof *history->notes * LEFT_REASONS, &history->notes));
     for (int i = 0; i < LEFT_REASONS; i++) {
@@ -318,10 +318,7 @@ err_t history_finish(history_t *history, const history_options_t *options)
     for (const history_group_t *group = history->groups; group; group = group->next)
         n_values += group->n_values;
     if (n_values == 0)
-        RAISE(ERR_DATA,
-              "there is nothing to make a history of: recordings: %d, of these interrupted, which have no "
-              "values: "
-              "%d%s%s",
+        RAISE(ERR_DATA, "no recording can be used: recordings: %d, of these interrupted: %d%s%s",
               history->n_recordings, history->n_interrupted, history->n_notes ? ". " : "",
               history->n_notes ? history->notes[0] : "");
     return history_find_changes(history, options);

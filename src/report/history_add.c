@@ -80,6 +80,7 @@ static err_t start_draft(history_t *history, history_draft_t *draft, const repor
     TRY(intern_text(&history->words, run->time, &recording->time));
     TRY(intern_text(&history->words, run->hardware_id, &draft->hardware_id));
     TRY(intern_text(&history->words, run->fabric_id, &draft->fabric_id));
+    draft->file = history->build->n_files;
     draft->ranks = run->ranks;
     draft->threads = run->threads;
     return describe_place(history, run, &draft->place);
@@ -212,6 +213,7 @@ err_t history_add(history_t *history, const report_t *report)
     if (!history->build) TRY(mem_new(sizeof *history->build, "a history", &history->build));
     history_build_t *build = history->build;
     int first = build->n_drafts;
+    build->n_files++;
     for (int i = 0; i < report->n_files; i++) {
         TRY(intern_text(&history->words, report->files[i].name, &file));
         history_leave_out(build, LEFT_NEWER, report->files[i].newer.n, file);

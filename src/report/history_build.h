@@ -25,6 +25,7 @@ typedef struct history_draft {
     int64_t ids_capacity;
     history_point_t *points;
     int64_t n_points, capacity;
+    int file; /* which of those that were added: a name may come twice */
     bool is_copy;
 } history_draft_t;
 
@@ -37,7 +38,7 @@ typedef struct history_left {
 
 typedef struct history_build {
     history_draft_t *drafts;
-    int n_drafts;
+    int n_drafts, n_files;
     history_name_t *names;
     int n_names;
     int64_t drafts_capacity, names_capacity;

@@ -16,10 +16,18 @@ typedef struct candidate {
 typedef struct search {
     history_t *history;
     const history_options_t *options;
+    int *n_found;            /* candidates of each metric, in order; -1: too short */
     candidate_t *candidates; /* of one metric in a row */
     double *p, *q;           /* of candidates, then 1 for each metric without one */
     int n, n_tests, capacity;
 } search_t;
+
+/* Room for the series of a metric, whichever. */
+typedef struct series {
+    double *values;
+    int *recordings;
+    stats_change_t *changes;
+} series_t;
 
 /* The undisturbed values of a metric, and their recordings. Room is for all. */
 static int take_series(const history_metric_t *metric, double *values, int *recordings)
@@ -33,43 +41,60 @@ static int take_series(const history_metric_t *metric, double *values, int *reco
     return n;
 }
 
-static err_t search_metric(search_t *s, history_metric_t *metric, double *values, int *recordings,
-                           stats_change_t *changes)
+static err_t search_metric(search_t *s, history_metric_t *metric, int n_permutations, const series_t *series,
+                           int *n_found)
 {
     const history_options_t *o = s->options;
-    const stats_change_options_t options = {o->alpha, o->min_effect, o->n_permutations, o->seed};
-    int n = take_series(metric, values, recordings), n_changes = 0;
+    const stats_change_options_t options = {o->alpha, o->min_effect, n_permutations, o->seed};
+    int n = take_series(metric, series->values, series->recordings);
     metric->too_short = n < HISTORY_MIN_VALUES;
+    *n_found = -1;
     if (metric->too_short) return ERR_OK;
-    TRY(stats_change_points(values, n, &options, changes, n, &n_changes));
-    if (s->n + n_changes > s->capacity) {
-        s->capacity = 2 * (s->n + n_changes);
+    TRY(stats_change_points(series->values, n, &options, series->changes, n, n_found));
+    if (s->n + *n_found > s->capacity) {
+        s->capacity = 2 * (s->n + *n_found);
         TRY(mem_resize((size_t)s->capacity * sizeof *s->candidates, "change points", &s->candidates));
     }
-    for (int i = 0; i < n_changes; i++) s->candidates[s->n++] = (candidate_t){metric, changes[i]};
-    s->n_tests += n_changes ? n_changes : 1;
+    for (int i = 0; i < *n_found; i++) s->candidates[s->n++] = (candidate_t){metric, series->changes[i]};
+    s->n_tests += *n_found ? *n_found : 1;
     return ERR_OK;
 }
 
-static err_t search_all(search_t *s)
+/* `again`: only metrics that had candidates, which are replaced. */
+static err_t search_all(search_t *s, int n_permutations, bool again)
 {
-    double *values = NULL;
-    int *recordings = NULL;
-    stats_change_t *changes = NULL;
+    series_t series = {0};
     err_t err = ERR_OK;
-    TRY_OUT(err, mem_new_array(s->history->n_recordings, sizeof *values, "a series", &values));
-    TRY_OUT(err, mem_new_array(s->history->n_recordings, sizeof *recordings, "a series", &recordings));
-    TRY_OUT(err, mem_new_array(s->history->n_recordings, sizeof *changes, "change points", &changes));
+    int at = 0;
+    s->n = s->n_tests = 0;
+    TRY_OUT(err, mem_new_array(s->history->n_recordings, sizeof(double), "a series", &series.values));
+    TRY_OUT(err, mem_new_array(s->history->n_recordings, sizeof(int), "a series", &series.recordings));
+    TRY_OUT(err, mem_new_array(s->history->n_recordings, sizeof(stats_change_t), "changes", &series.changes));
     for (history_group_t *group = s->history->groups; group; group = group->next)
-        for (history_metric_t *metric = group->metrics; metric; metric = metric->next) {
-            TRY_OUT(err, search_metric(s, metric, values, recordings, changes));
+        for (history_metric_t *metric = group->metrics; metric; metric = metric->next, at++) {
+            if (again && s->n_found[at] == 0) s->n_tests++;
+            if (again && s->n_found[at] <= 0) continue;
+            TRY_OUT(err, search_metric(s, metric, n_permutations, &series, &s->n_found[at]));
             group->n_too_short += metric->too_short;
         }
 out:
-    mem_free(&values);
-    mem_free(&recordings);
-    mem_free(&changes);
+    mem_free(&series.values);
+    mem_free(&series.recordings);
+    mem_free(&series.changes);
     return err;
+}
+
+/* The least p is 1 / (1 + n_permutations); with k candidates among n tests one counts where p ≤ alpha k / n.
+ * So few permutations tell which metrics are worth many, and the fewer these are, the more it takes. */
+static err_t search_enough(search_t *s)
+{
+    enum { FEW = 999, MOST = 1000000 };
+    const history_options_t *o = s->options;
+    if (o->n_permutations > 0) return search_all(s, o->n_permutations, false);
+    TRY(search_all(s, FEW, false));
+    if (s->n == 0) return ERR_OK;
+    double wanted = 2.0 * s->n_tests / (s->n * o->alpha);
+    return wanted > FEW ? search_all(s, (int)fmin(wanted, MOST), true) : ERR_OK;
 }
 
 /* A metric without a candidate was tested too: without its p, above every alpha, the candidates would be the
@@ -183,9 +208,14 @@ static err_t fill_all(search_t *s)
 err_t history_find_changes(history_t *history, const history_options_t *options)
 {
     search_t s = {.history = history, .options = options};
-    err_t err = search_all(&s);
+    int n_metrics = 0;
+    for (const history_group_t *group = history->groups; group; group = group->next)
+        n_metrics += group->n_metrics;
+    err_t err = mem_new_array(n_metrics, sizeof *s.n_found, "metrics", &s.n_found);
+    if (err == ERR_OK) err = search_enough(&s);
     if (err == ERR_OK) err = correct(&s);
     if (err == ERR_OK) err = fill_all(&s);
+    mem_free(&s.n_found);
     mem_free(&s.candidates);
     mem_free(&s.p);
     mem_free(&s.q);

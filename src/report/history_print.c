@@ -205,7 +205,7 @@ static err_t print_group(history_printer_t *p, const history_group_t *group)
     TRY(print_changes(p, group));
     if (group->n_metrics > 0) TRY(history_print_metrics(p, group));
     TRY(print_sum(p, group));
-    fputc('\n', p->out);
+    if (p->render == &render_text) fputc('\n', p->out);
     arena_reset(&p->arena);
     return ERR_OK;
 }
