@@ -16,7 +16,7 @@ static double value_of(const double *values, const chart_bars_t *chart, int row,
 
 static chart_text_t text_of(const chart_bars_t *chart, double value)
 {
-    return chart->axis.label ? chart->axis.label(value) : chart_label(value);
+    return chart->figure ? chart->figure(value) : chart_label(value);
 }
 
 /* Room for the rows' names at the left, and for the figure behind the longest bar. */
@@ -67,7 +67,7 @@ static double draw_rows(FILE *out, const chart_bars_t *chart, const svg_scale_t 
 {
     double y = 4, height = chart->n_series > 1 ? BAR_MANY : BAR_ONE, group = chart->n_series * height;
     for (int row = 0; row < chart->n_rows; row++) {
-        svg_text(out, scale->from - 6, y + group / 2 + 3, SVG_END, "ink", scale->from - 8, chart->rows[row]);
+        svg_text(out, scale->from - 6, y + group / 2 + 3, SVG_END, "ink", scale->from - 6, chart->rows[row]);
         for (int s = 0; s < chart->n_series; s++) draw_bar(out, chart, scale, row, s, y + s * height);
         y += group + ROW_GAP;
     }

@@ -77,7 +77,8 @@ void chart_lines_draw(FILE *out, const chart_lines_t *chart);
 /* Horizontal bars from 0, in groups: a row has a bar for each series. */
 typedef struct chart_bars {
     const char *about;
-    chart_axis_t axis;             /* LINEAR; the label is also that of the values */
+    chart_axis_t axis;             /* LINEAR */
+    chart_text_t (*figure)(double value); /* behind a bar; NULL: chart_label */
     const char *const *rows;       /* [n_rows] */
     const char *const *series;     /* [n_series]; one: no legend */
     int n_rows, n_series;          /* n_series at most CHART_COLOURS */

@@ -117,35 +117,52 @@ void svg_rect(FILE *out, const char *kind, double x, double y, double width, dou
     fputs("/>\n", out);
 }
 
+/* In sizes of the font, as wide as the widest of the usual fonts has it. */
+static double character_width(char c)
+{
+    if (strchr("iljIft.,:;|!'()[]/ ", c)) return 0.4;
+    if (strchr("mwMW@%", c)) return 0.95;
+    if ((c >= 'A' && c <= 'Z') || c == '_' || c == '+' || c == '=' || c == '<' || c == '>') return 0.72;
+    return 0.62;
+}
+
+/* Of the valid sequence of n bytes at text; 0 bytes: one that is none. */
+static double step_width(const char *text, size_t n)
+{
+    return SVG_FONT * (n == 1 ? character_width(*text) : n == 0 ? 0.6 : 0.84);
+}
+
 double svg_text_width(const char *text)
 {
-    return 0.6 * SVG_FONT * utf8_count(text);
+    double width = 0;
+    for (size_t n; *text; text += n ? n : 1) {
+        n = utf8_length(text);
+        width += step_width(text, n);
+    }
+    return width;
 }
 
 void svg_text(FILE *out, double x, double y, svg_anchor_t anchor, const char *kind, double room, const char *text)
 {
     static const char *const anchors[] = {"", " text-anchor=\"middle\"", " text-anchor=\"end\""};
-    const char *end = text;
-    int n_most = (int)(room / (0.6 * SVG_FONT)), n = 0;
-    bool cut = false;
+    const char *end = text + strlen(text);
+    bool cut = svg_text_width(text) > room;
     fputs("<text", out);
     attribute(out, "x", x);
     attribute(out, "y", y);
     if (kind[0]) fprintf(out, " class=\"%s\"", kind);
     fprintf(out, "%s>", anchors[anchor]);
-    /* Up to n_most characters; what is no UTF-8 counts a byte each. */
-    for (size_t step; *end; end += step ? step : 1, n++) {
-        step = utf8_length(end);
-        if (n >= n_most) cut = true;
-        if (cut) break;
-    }
     if (cut) {
+        double width = SVG_FONT;
         fputs("<title>", out);
         chart_escape(out, text);
         fputs("</title>", out);
-        /* The last one makes room for the dots. */
-        if (end > text) end--;
-        while (end > text && ((unsigned char)*end & 0xC0) == 0x80) end--;
+        for (end = text; *end;) {
+            size_t n = utf8_length(end);
+            width += step_width(end, n);
+            if (width > room) break;
+            end += n ? n : 1;
+        }
     }
     escape(out, text, end);
     fprintf(out, "%s</text>\n", cut ? "…" : "");

@@ -19,7 +19,7 @@ typedef struct bar_chart {
 } bar_chart_t;
 
 static const bar_chart_t bar_charts[] = {
-    {{.case_name = "mem", .figure = "gbs_all", .row = {"level", "advice"}, .series = {"test"}, .ignore = {"bytes"}},
+    {{.case_name = "mem", .figure = "gbs_all", .row = {"level"}, .series = {"test"}, .ignore = {"bytes"}, .needs = "level"},
      "Memory bandwidth, all ranks",
      "GB/s of all ranks",
      "gbs_all of dptrain bench mem"},
@@ -43,13 +43,15 @@ static const bar_chart_t bar_charts[] = {
 };
 enum { N_BAR_CHARTS = sizeof bar_charts / sizeof *bar_charts };
 
-bool html_has_bench(const html_t *h)
+bool html_has_comm(const html_t *h)
 {
-    for (int i = 0; i < h->n_items; i++) {
-        if (strcmp(h->items[i].case_name, "comm") == 0) return true;
-        for (int c = 0; c < N_BAR_CHARTS; c++)
-            if (strcmp(h->items[i].case_name, bar_charts[c].spec.case_name) == 0) return true;
-    }
+    return html_has_figure(h, comm_spec.case_name, comm_spec.figure);
+}
+
+bool html_has_speed(const html_t *h)
+{
+    for (int c = 0; c < N_BAR_CHARTS; c++)
+        if (html_has_figure(h, bar_charts[c].spec.case_name, bar_charts[c].spec.figure)) return true;
     return false;
 }
 
@@ -151,7 +153,8 @@ static err_t draw_bars(html_t *h, const bar_chart_t *bars, const html_matrix_t *
     const char *title, *caption;
     table_t table;
     int n_series = m->n_series < CHART_COLOURS ? m->n_series : CHART_COLOURS;
-    chart_bars_t chart = {.axis = {.title = bars->axis, .label = html_label_figure},
+    chart_bars_t chart = {.axis = {.title = bars->axis},
+                          .figure = html_label_figure,
                           .rows = m->rows,
                           .series = m->series,
                           .n_rows = m->n_rows,
@@ -173,29 +176,28 @@ static err_t draw_bars(html_t *h, const bar_chart_t *bars, const html_matrix_t *
     return ERR_OK;
 }
 
-err_t html_bench(html_t *h)
+err_t html_comm(html_t *h)
 {
     html_matrix_t *m;
     TRY(html_matrices(h, &comm_spec, &m));
-    if (m) {
-        html_section(h, "comm", "Bandwidth of collectives",
-                     "Bus bandwidth is what the slowest link carries, whatever the number of ranks.");
-        html_figures(h);
-        for (; m; m = m->next) TRY(draw_bandwidth(h, m));
-        html_figures_end(h);
-        html_section_end(h);
-    }
-    bool begun = false;
+    html_section(h, "comm", "Bandwidth of collectives",
+                 "Bus bandwidth is what the slowest link carries, whatever the number of ranks.");
+    html_figures(h);
+    for (; m; m = m->next) TRY(draw_bandwidth(h, m));
+    html_figures_end(h);
+    html_section_end(h);
+    return ERR_OK;
+}
+
+err_t html_speed(html_t *h)
+{
+    html_section(h, "speed", "Memory, arithmetic and files", NULL);
+    html_figures(h);
     for (int c = 0; c < N_BAR_CHARTS; c++) {
+        html_matrix_t *m;
         TRY(html_matrices(h, &bar_charts[c].spec, &m));
-        if (m && !begun) {
-            html_section(h, "speed", "Memory, arithmetic and files", NULL);
-            html_figures(h);
-            begun = true;
-        }
         for (; m; m = m->next) TRY(draw_bars(h, &bar_charts[c], m));
     }
-    if (!begun) return ERR_OK;
     html_figures_end(h);
     html_section_end(h);
     return ERR_OK;

@@ -225,20 +225,20 @@ static err_t warnings(html_t *h)
     return ERR_OK;
 }
 
-err_t html_head(html_t *h)
+err_t html_summary(html_t *h, const char **out)
 {
-    const char *title = h->in->title ? h->in->title : "dptrain report", *what, *when;
+    const char *what, *when;
+    *out = "";
+    if (!h->in->now->runs) return ERR_OK;
     TRY(what_text(h, h->in->now, &what));
     TRY(when_text(h, h->in->now, &when));
-    fputs("<header>\n<h1>", h->out);
-    html_text(h, title);
-    fputs("</h1>\n<p>", h->out);
-    html_text(h, what);
-    fputs(" · ", h->out);
-    html_text(h, when);
-    fputs("</p>\n</header>\n", h->out);
+    return arena_format(&h->arena, out, "%s · %s", what, when);
+}
+
+err_t html_head(html_t *h)
+{
     html_section(h, "where", "What was run, and where", NULL);
-    fputs("<table class=\"facts\">", h->out);
+    fputs(h->in->base ? "<table class=\"facts two\">" : "<table class=\"facts\">", h->out);
     if (h->in->base)
         fputs("<thead><tr><td></td><th scope=\"col\">base</th><th scope=\"col\">new</th></tr></thead>", h->out);
     fputs("\n<tbody>\n", h->out);

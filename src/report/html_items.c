@@ -45,6 +45,18 @@ double html_field_number(report_fields_t fields, const char *name)
     return field && field->kind == FIELD_NUMBER ? field->number : NAN;
 }
 
+bool html_has_figure(const html_t *h, const char *case_name, const char *figure)
+{
+    for (int i = 0; i < h->n_items; i++)
+        for (int side = 0; side < HTML_SIDES; side++) {
+            const metric_t *metric = h->items[i].side[side];
+            if (!metric || strcmp(metric->case_name, case_name) != 0) continue;
+            for (const metric_start_t *start = metric->starts; start; start = start->next)
+                if (isfinite(html_field_number(start->point->metrics, figure))) return true;
+        }
+    return false;
+}
+
 err_t html_value(html_t *h, const metric_t *metric, const char *name, html_value_t *out)
 {
     double *values;
@@ -190,6 +202,7 @@ static err_t find_places(html_t *h, const html_spec_t *spec, place_t **out, int 
         html_item_t *item = &h->items[i];
         html_value_t value[HTML_SIDES];
         if (strcmp(item->case_name, spec->case_name) != 0) continue;
+        if (spec->needs && !find_field(item->key, spec->needs)) continue;
         for (int side = 0; side < HTML_SIDES; side++) TRY(html_value(h, item->side[side], spec->figure, &value[side]));
         if (value[HTML_NOW].n + value[HTML_BASE].n == 0) continue;
         place_t *place = &places[*n];

@@ -29,6 +29,9 @@ typedef struct html {
 
 err_t html_items_make(html_t *h);
 
+/* Whether there is a point of a case with that figure. */
+bool html_has_figure(const html_t *h, const char *case_name, const char *figure);
+
 /* NAN: none of it. n: starts. */
 typedef struct html_value {
     double middle, low, high;
@@ -44,7 +47,8 @@ double html_field_number(report_fields_t fields, const char *name); /* NAN: none
 typedef struct html_spec {
     const char *case_name, *figure;
     const char *table[4], *row[5], *series[3], *ignore[4]; /* NULL-terminated */
-    const char *x;                                         /* field that is a row's number; NULL: none */
+    const char *needs; /* a field that it has to have; NULL: none */
+    const char *x;     /* field that is a row's number; NULL: none */
     const char *low, *high; /* figures that are an interval's ends; NULL: least and greatest of the starts */
     bool rest_is_series;
 } html_spec_t;
@@ -93,13 +97,16 @@ chart_text_t html_label_figure(double value); /* three digits that count */
 
 /* Sections: whether there is data for one, and it. */
 bool html_has_verdicts(const html_t *h);
-bool html_has_bench(const html_t *h);
+bool html_has_comm(const html_t *h);
+bool html_has_speed(const html_t *h);
 bool html_has_steps(const html_t *h);
 bool html_has_training(const html_t *h);
 bool html_has_history(const html_t *h);
+err_t html_summary(html_t *h, const char **out); /* a line about what was run, and when */
 err_t html_head(html_t *h);
 err_t html_verdicts(html_t *h);
-err_t html_bench(html_t *h);
+err_t html_comm(html_t *h);
+err_t html_speed(html_t *h);
 err_t html_steps(html_t *h);
 err_t html_training(html_t *h);
 err_t html_history(html_t *h);
@@ -109,6 +116,6 @@ bool html_has_rest(const html_t *h);
 /* A short name of a training run: its folder. In the order of the report; unique. */
 err_t html_train_name(html_t *h, const report_t *report, const report_run_t *run, const char **out);
 
-extern const char html_css[];
+extern const char *const html_css[]; /* NULL-terminated */
 
 #endif

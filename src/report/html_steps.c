@@ -26,8 +26,7 @@ static bool is_trained(const report_run_t *run)
 
 bool html_has_steps(const html_t *h)
 {
-    for (int i = 0; i < h->n_items; i++)
-        if (is_step(&h->items[i])) return true;
+    if (html_has_figure(h, "step", "efficiency") || html_has_figure(h, "step", "compute_share")) return true;
     for (const report_run_t *run = h->in->now->runs; run; run = run->next)
         if (is_trained(run)) return true;
     return false;

@@ -164,6 +164,7 @@ static err_t keep_samples(report_t *report, report_train_t *train, const step_ro
 
 err_t train_run_finish(report_t *report, report_run_t *run)
 {
+    if (run && run->train) TRY(curve_finish(&run->train->curve, &report->arena));
     if (!run || !run->train || !run->train->steps) return ERR_OK;
     report_train_t *train = run->train;
     train_steps_t *steps = train->steps;
