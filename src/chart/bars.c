@@ -6,7 +6,7 @@
 #include "base/stats.h"
 #include "chart/svg.h"
 
-enum { ROW_GAP = 7, BAR_ONE = 13, BAR_MANY = 11, AXIS_HEIGHT = 32, LABELS_MAX = 140 };
+enum { ROW_GAP = 7, BAR_ONE = 13, BAR_MANY = 11, AXIS_HEIGHT = 32, LABELS_MAX = 165 };
 
 static double value_of(const double *values, const chart_bars_t *chart, int row, int series)
 {

@@ -70,6 +70,7 @@ typedef struct chart_lines {
     int n_marks;
     double reference; /* a horizontal line, as 1 for ideal scaling; NAN: none */
     int height;       /* of the plot; 0: as usual */
+    bool side_by_side; /* values with the same x stand beside each other: where x are few whole numbers */
 } chart_lines_t;
 
 void chart_lines_draw(FILE *out, const chart_lines_t *chart);
@@ -106,8 +107,8 @@ typedef struct chart_forest {
     double band;  /* ratios from 1 / band to band do not matter; 1: all do */
 } chart_forest_t;
 
-/* A reach that shows most intervals: n ends of them, sorted here. */
-double chart_forest_reach(double *ends, int n, double band);
+/* A reach that shows most of n ratios, as ends of intervals, which are sorted here; at most 4. */
+double chart_forest_reach(double *ratios, int n, double band);
 void chart_forest_axis(FILE *out, const chart_forest_t *forest);
 /* kind: a class for the colour, "same", "better", "worse", "inconclusive". An interval that leaves the axis ends in an
  * arrow. */

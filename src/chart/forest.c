@@ -7,13 +7,13 @@
 
 enum { WIDTH = 240, HEIGHT = 20, EDGE = 14 };
 
-double chart_forest_reach(double *ends, int n, double band)
+double chart_forest_reach(double *ratios, int n, double band)
 {
     int n_finite = 0;
     for (int i = 0; i < n; i++)
-        if (ends[i] > 0 && isfinite(ends[i])) ends[n_finite++] = exp(fabs(log(ends[i])));
-    stats_sort(ends, n_finite);
-    double most = n_finite > 0 ? stats_quantile(ends, n_finite, 0.9) : 1;
+        if (ratios[i] > 0 && isfinite(ratios[i])) ratios[n_finite++] = exp(fabs(log(ratios[i])));
+    stats_sort(ratios, n_finite);
+    double most = n_finite > 0 ? stats_quantile(ratios, n_finite, 0.95) : 1;
     return fmin(fmax(1.05 * most, fmax(1.1, 1 + 2.5 * (band - 1))), 4);
 }
 

@@ -7,12 +7,20 @@
 
 enum { TOP = 20, PLOT_HEIGHT = 170, BELOW = 34, RIGHT = 12 };
 
+enum { BESIDE = 4, LABEL_GAP = 4 }; /* BESIDE: from one to the next of values that stand side by side */
+
 typedef struct plot {
     FILE *out;
     const chart_lines_t *chart;
     svg_scale_t x, y;
-    double bottom;
+    double left, right, bottom; /* of the frame */
+    double shift;               /* of the series that is drawn */
 } plot_t;
+
+static double x_of(const plot_t *p, const chart_series_t *series, int i)
+{
+    return svg_scale_at(&p->x, series->x[i]) + p->shift;
+}
 
 static void take(const svg_scale_t *scale, double value, double *low, double *high)
 {
@@ -25,6 +33,24 @@ static void take(const svg_scale_t *scale, double value, double *low, double *hi
 static bool is_there(const svg_scale_t *x, const svg_scale_t *y, const chart_series_t *series, int i)
 {
     return svg_scale_has(x, series->x[i]) && svg_scale_has(y, series->y[i]);
+}
+
+/* Where a tick's label stands: within the drawing. */
+static double label_at(const svg_scale_t *x, int i, double *half)
+{
+    *half = svg_text_width(x->labels[i].text) / 2;
+    return fmin(fmax(svg_scale_at(x, x->ticks[i]), *half), CHART_WIDTH - *half);
+}
+
+static bool has_room(const svg_scale_t *x)
+{
+    double end = -INFINITY, half;
+    for (int i = 0; i < x->n_ticks; i++) {
+        double at = label_at(x, i, &half);
+        if (at - half < end + LABEL_GAP) return false;
+        end = at + half;
+    }
+    return true;
 }
 
 static void make_scales(plot_t *p)
@@ -43,10 +69,17 @@ static void make_scales(plot_t *p)
         }
     }
     if (x_low <= x_high) take(&y, chart->reference, &y_low, &y_high);
-    p->x = svg_scale_make(&chart->x, x_low, x_high, 7);
     p->y = svg_scale_make(&chart->y, y_low, y_high, 6);
-    p->x.from = svg_scale_label_width(&p->y) + 8;
-    p->x.to = CHART_WIDTH - RIGHT;
+    p->left = svg_scale_label_width(&p->y) + 8;
+    p->right = CHART_WIDTH - RIGHT;
+    /* As many ticks as have room for their labels. */
+    for (int n_most = 7; n_most >= 3; n_most--) {
+        double inset = chart->side_by_side ? BESIDE * chart->n_series / 2.0 : 0;
+        p->x = svg_scale_make(&chart->x, x_low, x_high, n_most);
+        p->x.from = p->left + inset;
+        p->x.to = p->right - inset;
+        if (has_room(&p->x)) break;
+    }
     p->y.from = p->bottom = TOP + (chart->height > 0 ? chart->height : PLOT_HEIGHT);
     p->y.to = TOP;
 }
@@ -56,28 +89,26 @@ static void draw_axes(const plot_t *p)
     double last_end = -INFINITY;
     for (int i = 0; i < p->y.n_ticks; i++) {
         double y = svg_scale_at(&p->y, p->y.ticks[i]);
-        svg_line(p->out, "grid", p->x.from, y, p->x.to, y);
-        svg_text(p->out, p->x.from - 5, y + 4, SVG_END, "", CHART_WIDTH, p->y.labels[i].text);
+        svg_line(p->out, "grid", p->left, y, p->right, y);
+        svg_text(p->out, p->left - 5, y + 4, SVG_END, "", CHART_WIDTH, p->y.labels[i].text);
     }
     for (int i = 0; i < p->x.n_ticks; i++) {
-        double x = svg_scale_at(&p->x, p->x.ticks[i]), half = svg_text_width(p->x.labels[i].text) / 2;
+        double x = svg_scale_at(&p->x, p->x.ticks[i]), half, at = label_at(&p->x, i, &half);
         svg_line(p->out, "axis", x, p->bottom, x, p->bottom + 4);
-        /* Within the drawing, and no two on each other. */
-        double at = fmin(fmax(x, half), CHART_WIDTH - half);
-        if (at - half < last_end + 4) continue;
+        if (at - half < last_end + LABEL_GAP) continue;
         svg_text(p->out, at, p->bottom + 15, SVG_MIDDLE, "", CHART_WIDTH, p->x.labels[i].text);
         last_end = at + half;
     }
-    svg_line(p->out, "axis", p->x.from, p->bottom, p->x.to, p->bottom);
+    svg_line(p->out, "axis", p->left, p->bottom, p->right, p->bottom);
     svg_text(p->out, 0, 11, SVG_START, "", CHART_WIDTH, p->chart->y.title);
-    svg_text(p->out, p->x.to, p->bottom + 29, SVG_END, "", CHART_WIDTH, p->chart->x.title);
+    svg_text(p->out, p->right, p->bottom + 29, SVG_END, "", CHART_WIDTH, p->chart->x.title);
 }
 
 static void draw_reference(const plot_t *p)
 {
     if (!svg_scale_has(&p->y, p->chart->reference)) return;
     double y = svg_scale_at(&p->y, p->chart->reference);
-    if (y >= p->y.to - 0.01 && y <= p->bottom + 0.01) svg_line(p->out, "ref", p->x.from, y, p->x.to, y);
+    if (y >= p->y.to - 0.01 && y <= p->bottom + 0.01) svg_line(p->out, "ref", p->left, y, p->right, y);
 }
 
 static void draw_marks(const plot_t *p)
@@ -87,7 +118,7 @@ static void draw_marks(const plot_t *p)
         const chart_mark_t *mark = &p->chart->marks[i];
         if (!svg_scale_has(&p->x, mark->x)) continue;
         double x = svg_scale_at(&p->x, mark->x), width = svg_text_width(mark->label);
-        if (x < p->x.from || x > p->x.to) continue;
+        if (x < p->left || x > p->right) continue;
         svg_line(p->out, "mark", x, TOP, x, p->bottom);
         double at = fmin(x + 4, CHART_WIDTH - width);
         if (at < last_end + 4) continue;
@@ -107,11 +138,11 @@ static void draw_band(const plot_t *p, const chart_series_t *series, const char 
             n++;
         for (int k = 0; k < n; k++) {
             fputc(k ? 'L' : 'M', p->out);
-            svg_point(p->out, svg_scale_at(&p->x, series->x[i + k]), svg_scale_at(&p->y, series->high[i + k]));
+            svg_point(p->out, x_of(p, series, i + k), svg_scale_at(&p->y, series->high[i + k]));
         }
         for (int k = n - 1; k >= 0; k--) {
             fputc('L', p->out);
-            svg_point(p->out, svg_scale_at(&p->x, series->x[i + k]), svg_scale_at(&p->y, series->low[i + k]));
+            svg_point(p->out, x_of(p, series, i + k), svg_scale_at(&p->y, series->low[i + k]));
         }
         if (n > 0) fputc('z', p->out);
         i += n + 1;
@@ -126,7 +157,7 @@ static void draw_whiskers(const plot_t *p, const chart_series_t *series, const c
         if (!is_there(&p->x, &p->y, series, i) || !svg_scale_has(&p->y, series->low[i]) ||
             !svg_scale_has(&p->y, series->high[i]))
             continue;
-        double x = svg_scale_at(&p->x, series->x[i]);
+        double x = x_of(p, series, i);
         double low = svg_scale_at(&p->y, series->low[i]), high = svg_scale_at(&p->y, series->high[i]);
         if (low - high < 1) continue;
         fputc('M', p->out);
@@ -145,7 +176,7 @@ static void draw_line(const plot_t *p, const chart_series_t *series, const char 
         bool there = is_there(&p->x, &p->y, series, i);
         if (there) {
             fputc(pen_down ? 'L' : 'M', p->out);
-            svg_point(p->out, svg_scale_at(&p->x, series->x[i]), svg_scale_at(&p->y, series->y[i]));
+            svg_point(p->out, x_of(p, series, i), svg_scale_at(&p->y, series->y[i]));
         }
         pen_down = there;
     }
@@ -157,7 +188,7 @@ static void draw_markers(const plot_t *p, const chart_series_t *series, const ch
     fprintf(p->out, "<path class=\"m %s\" d=\"", kind);
     for (int i = 0; i < series->n; i++)
         if (is_there(&p->x, &p->y, series, i))
-            svg_marker(p->out, series->style, svg_scale_at(&p->x, series->x[i]),
+            svg_marker(p->out, series->style, x_of(p, series, i),
                        svg_scale_at(&p->y, series->y[i]), series->n > 30 ? 1.6 : 2.8);
     fputs("\"/>\n", p->out);
 }
@@ -168,8 +199,10 @@ static bool has_markers(const chart_series_t *series)
     return series->markers || series->n == 1;
 }
 
-static void draw_series(const plot_t *p, const chart_series_t *series)
+static void draw_series(plot_t *p, int index)
 {
+    const chart_series_t *series = &p->chart->series[index];
+    if (p->chart->side_by_side) p->shift = BESIDE * (index - (p->chart->n_series - 1) / 2.0);
     bool markers = has_markers(series);
     chart_text_t kind = svg_series_class(series->style, markers, series->is_base);
     if (series->low && series->high && series->band) draw_band(p, series, kind.text);
@@ -195,9 +228,9 @@ void chart_lines_draw(FILE *out, const chart_lines_t *chart)
     draw_reference(&p);
     /* What is compared against lies behind. */
     for (int i = 0; i < chart->n_series; i++)
-        if (chart->series[i].is_base) draw_series(&p, &chart->series[i]);
+        if (chart->series[i].is_base) draw_series(&p, i);
     for (int i = 0; i < chart->n_series; i++)
-        if (!chart->series[i].is_base) draw_series(&p, &chart->series[i]);
+        if (!chart->series[i].is_base) draw_series(&p, i);
     draw_marks(&p);
     svg_legend(out, entries, n, p.bottom + BELOW);
     svg_end(out);

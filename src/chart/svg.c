@@ -207,9 +207,14 @@ chart_text_t svg_series_class(int style, bool markers, bool is_base)
     return out;
 }
 
+static double sample_width(const svg_entry_t *entry)
+{
+    return entry->sample == SVG_SAMPLE_LINE ? 25 : 19;
+}
+
 static double entry_width(const svg_entry_t *entry)
 {
-    double width = 34 + svg_text_width(entry->name);
+    double width = sample_width(entry) + 10 + svg_text_width(entry->name);
     return width < CHART_WIDTH ? width : CHART_WIDTH;
 }
 
@@ -243,14 +248,14 @@ static void draw_sample(FILE *out, const svg_entry_t *entry, double x, double y)
         return;
     case SVG_SAMPLE_BAR:
         snprintf(kind, sizeof kind, "b c%d", entry->style % CHART_COLOURS);
-        svg_rect(out, kind, x + 4, y - 9, 14, 9);
+        svg_rect(out, kind, x, y - 9, 14, 9);
         return;
     case SVG_SAMPLE_PART:
         snprintf(kind, sizeof kind, "q%d", entry->style % CHART_COLOURS);
-        svg_rect(out, kind, x + 4, y - 10, 14, 11);
+        svg_rect(out, kind, x, y - 10, 14, 11);
         return;
     case SVG_SAMPLE_TICK:
-        svg_line(out, "tick", x + 11, y - 10, x + 11, y + 1);
+        svg_line(out, "tick", x + 7, y - 10, x + 7, y + 1);
         return;
     }
 }
@@ -266,7 +271,8 @@ void svg_legend(FILE *out, const svg_entry_t *entries, int n, double y)
             y += SVG_LEGEND_LINE;
         }
         draw_sample(out, &entries[i], x, y);
-        svg_text(out, x + 25, y, SVG_START, "ink", CHART_WIDTH - x - 25, entries[i].name);
+        double at = x + sample_width(&entries[i]);
+        svg_text(out, at, y, SVG_START, "ink", CHART_WIDTH - at, entries[i].name);
         x += width;
     }
 }

@@ -55,7 +55,7 @@ err_t curve_finish(curve_t *curve, arena_t *arena)
     double *sorted;
     if (!losses) return ERR_OK;
     double first = (double)losses->at[0].step, last = (double)losses->at[losses->n - 1].step;
-    double length = fmax(ceil((last - first + 1) / CURVE_MAX), 1);
+    double range = last - first + 1, length = range / fmin(range, CURVE_MAX);
     TRY(arena_new(arena, CURVE_MAX * sizeof *at, &at));
     TRY(mem_new_array(losses->n, sizeof *sorted, "losses", &sorted));
     curve->n = 0;

@@ -7,7 +7,7 @@
 
 #include "base/arena.h"
 
-enum { CURVE_MAX = 200 };
+enum { CURVE_MAX = 100 };
 
 typedef struct curve_point {
     double step; /* the middle of the stretch */
@@ -24,7 +24,8 @@ typedef struct curve {
 
 /* Steps that repeat after a crash: the later ones count. */
 err_t curve_add(curve_t *curve, int64_t step, double loss);
-/* Cuts what was added into stretches of equal length, of a step at least. */
+/* Cuts what was added into stretches of equal length, of a step at least; in runs of many steps the middle of a stretch
+ * then is smooth, and its ends show what single steps did. */
 err_t curve_finish(curve_t *curve, arena_t *arena);
 /* Of a curve that was not finished. */
 void curve_free(curve_t *curve);

@@ -46,17 +46,19 @@ static err_t sorted_rows(html_t *h, const compare_metric_t ***out, int *n)
     return ERR_OK;
 }
 
+/* The axis shows the intervals of what could be told, and of the others the ratios: what is not known may reach far. */
 static err_t make_forest(html_t *h, const compare_metric_t *const *rows, int n, chart_forest_t *out)
 {
-    double *ends;
-    int n_ends = 0;
+    double *ratios;
+    int n_ratios = 0;
     out->band = 1 + h->in->options->min_effect;
-    TRY(arena_new(&h->arena, sizeof *ends * (size_t)(2 * n + 1), &ends));
+    TRY(arena_new(&h->arena, sizeof *ratios * (size_t)(2 * n + 1), &ratios));
     for (int i = 0; i < n; i++) {
-        ends[n_ends++] = rows[i]->difference.low;
-        ends[n_ends++] = rows[i]->difference.high;
+        bool told = rows[i]->verdict != VERDICT_INCONCLUSIVE;
+        ratios[n_ratios++] = told ? rows[i]->difference.low : rows[i]->difference.ratio;
+        if (told) ratios[n_ratios++] = rows[i]->difference.high;
     }
-    out->reach = chart_forest_reach(ends, n_ends, out->band);
+    out->reach = chart_forest_reach(ratios, n_ratios, out->band);
     return ERR_OK;
 }
 
@@ -67,16 +69,24 @@ static void td(html_t *h, const char *kind, const char *text)
     fputs("</td>", h->out);
 }
 
+/* An end of an interval, in percent; beyond tenfold it only matters that it is. */
+static err_t end_text(html_t *h, double ratio, const char **out)
+{
+    *out = ratio > 10 ? "beyond +900" : "beyond -90";
+    return ratio > 10 || ratio < 0.1 ? ERR_OK : arena_format(&h->arena, out, "%+.1f", 100 * (ratio - 1));
+}
+
 static err_t change_text(html_t *h, const stats_difference_t *d, const char **out)
 {
-    if (!isfinite(d->ratio)) {
-        *out = "-";
-        return ERR_OK;
-    }
+    const char *low, *high;
+    *out = "-";
+    if (!isfinite(d->ratio)) return ERR_OK;
     TRY(arena_format(&h->arena, out, "%+.1f %%", 100 * (d->ratio - 1)));
-    if (isfinite(d->low) && isfinite(d->high))
-        TRY(arena_format(&h->arena, out, "%s (%+.1f … %+.1f)", *out, 100 * (d->low - 1), 100 * (d->high - 1)));
-    return ERR_OK;
+    if (isnan(d->low) || isnan(d->high)) return ERR_OK;
+    TRY(end_text(h, d->low, &low));
+    TRY(end_text(h, d->high, &high));
+    if (d->low < 0.1 && d->high > 10) return arena_format(&h->arena, out, "%s (not known)", *out);
+    return arena_format(&h->arena, out, "%s (%s … %s)", *out, low, high);
 }
 
 /* Why it cannot be told, or which part of a step it was. */
@@ -99,14 +109,18 @@ static err_t print_row(html_t *h, const chart_forest_t *forest, const compare_me
     TRY(arena_format(&h->arena, &about, "time %s", change));
     fputs("<tr role=\"row\"><th role=\"rowheader\" scope=\"row\">", h->out);
     html_text(h, metric->label);
-    fputs("</th>", h->out);
-    fprintf(h->out, "<td role=\"cell\" class=\"verdict\"><b class=\"tag %s\">%s</b></td><td role=\"cell\" class=\"plot\">", kind,
-            kind);
+    if (said[0]) {
+        fputs("<span class=\"said\">", h->out);
+        html_text(h, said);
+        fputs("</span>", h->out);
+    }
+    fprintf(h->out,
+            "</th><td role=\"cell\" class=\"verdict\"><b class=\"tag %s\">%s</b></td><td role=\"cell\" class=\"plot\">",
+            kind, kind);
     chart_forest_row(h->out, forest, d->ratio, d->low, d->high, kind, about);
     fputs("</td>", h->out);
     td(h, "change", change);
     td(h, "times", times);
-    td(h, "said", said);
     fputs("</tr>\n", h->out);
     return ERR_OK;
 }
@@ -120,11 +134,24 @@ static err_t print_rows(html_t *h, const chart_forest_t *forest, const compare_m
           h->out);
     chart_forest_axis(h->out, forest);
     fputs("</th><th role=\"columnheader\" scope=\"col\" class=\"change\">change of time (interval)</th>"
-          "<th role=\"columnheader\" scope=\"col\" class=\"times\">base → new</th>"
-          "<th role=\"columnheader\" scope=\"col\">remark</th></tr></thead>\n<tbody role=\"rowgroup\">\n",
+          "<th role=\"columnheader\" scope=\"col\" class=\"times\">base → new</th></tr></thead>\n<tbody role=\"rowgroup\">\n",
           h->out);
     for (int i = 0; i < n; i++) TRY(print_row(h, forest, rows[i]));
     fputs("</tbody></table>\n", h->out);
+    return ERR_OK;
+}
+
+/* Those of a verdict, which are side by side. */
+static err_t print_folded(html_t *h, const chart_forest_t *forest, verdict_t verdict,
+                          const compare_metric_t *const *rows, int n)
+{
+    int first = 0, n_of = 0;
+    while (first < n && rows[first]->verdict != verdict) first++;
+    while (first + n_of < n && rows[first + n_of]->verdict == verdict) n_of++;
+    if (n_of == 0) return ERR_OK;
+    fprintf(h->out, "<details><summary>%d %s</summary>\n", n_of, verdict_names[verdict]);
+    TRY(print_rows(h, forest, rows + first, n_of));
+    fputs("</details>\n", h->out);
     return ERR_OK;
 }
 
@@ -171,16 +198,19 @@ err_t html_verdicts(html_t *h)
         return ERR_OK;
     }
     print_summary(h);
-    for (int i = 0; i < c->n_notes; i++) html_note(h, c->notes[i]);
+    if (c->n_notes > 0) fputs("<ul class=\"notes\">\n", h->out);
+    for (int i = 0; i < c->n_notes; i++) {
+        fputs("<li>", h->out);
+        html_text(h, c->notes[i]);
+        fputs("</li>\n", h->out);
+    }
+    if (c->n_notes > 0) fputs("</ul>\n", h->out);
     TRY(sorted_rows(h, &rows, &n));
     TRY(make_forest(h, rows, n, &forest));
-    while (n_open < n && (n <= UNFOLDED || rows[n_open]->verdict != VERDICT_SAME)) n_open++;
+    while (n_open < n && (n <= UNFOLDED || rank_of(rows[n_open]->verdict) < rank_of(VERDICT_INCONCLUSIVE))) n_open++;
     if (n_open > 0) TRY(print_rows(h, &forest, rows, n_open));
-    if (n_open < n) {
-        fprintf(h->out, "<details><summary>%d that did not change</summary>\n", n - n_open);
-        TRY(print_rows(h, &forest, rows + n_open, n - n_open));
-        fputs("</details>\n", h->out);
-    }
+    TRY(print_folded(h, &forest, VERDICT_INCONCLUSIVE, rows + n_open, n - n_open));
+    TRY(print_folded(h, &forest, VERDICT_SAME, rows + n_open, n - n_open));
     TRY(print_explanation(h));
     html_section_end(h);
     return ERR_OK;

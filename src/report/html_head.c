@@ -63,6 +63,15 @@ static err_t what_text(html_t *h, const report_t *report, const char **out)
     return ERR_OK;
 }
 
+/* "2026-11-21T10:16:25Z": where a text is one. */
+static bool is_time(const char *text)
+{
+    static const char form[] = "0000-00-00T00:00:00Z";
+    for (size_t i = 0; i < sizeof form; i++)
+        if (form[i] == '0' ? !(text[i] >= '0' && text[i] <= '9') : text[i] != form[i]) return false;
+    return true;
+}
+
 static err_t when_text(html_t *h, const report_t *report, const char **out)
 {
     const char *first = NULL, *last = NULL;
@@ -72,8 +81,15 @@ static err_t when_text(html_t *h, const report_t *report, const char **out)
         if (!last || strcmp(run->time, last) > 0) last = run->time;
     }
     *out = first ? first : "not said";
-    if (!first || strcmp(first, last) == 0) return ERR_OK;
-    return arena_format(&h->arena, out, "%s to %s", first, last);
+    if (!first) return ERR_OK;
+    bool one = strcmp(first, last) == 0;
+    if (!is_time(first) || !is_time(last)) return one ? ERR_OK : arena_format(&h->arena, out, "%s to %s", first, last);
+    TRY(arena_format(&h->arena, out, "%.10s %.5s", first, first + 11));
+    if (!one && memcmp(first, last, 10) == 0 && memcmp(first, last, 16) != 0)
+        TRY(arena_format(&h->arena, out, "%s to %.5s", *out, last + 11));
+    if (!one && memcmp(first, last, 10) != 0)
+        TRY(arena_format(&h->arena, out, "%s to %.10s %.5s", *out, last, last + 11));
+    return arena_format(&h->arena, out, "%s UTC", *out);
 }
 
 static err_t files_text(html_t *h, const report_t *report, const char **out)
@@ -134,15 +150,26 @@ static bool differs(const report_field_t *field, report_fields_t other)
     return true;
 }
 
+/* Whether all runs of both sides say the same. */
+static bool is_same(html_t *h, int place)
+{
+    const report_run_t *first = first_bench(h->in->now);
+    if (!h->in->base || !first || first->train || !place_id(first, place)[0]) return false;
+    for (int side = 0; side < HTML_SIDES; side++)
+        for (const report_run_t *run = side_of(h, side)->runs; run; run = run->next)
+            if (!run->train && strcmp(place_id(run, place), place_id(first, place)) != 0) return false;
+    return first_bench(h->in->base) && !first_bench(h->in->base)->train;
+}
+
 /* Names and values, and how many of the runs say otherwise. */
-static err_t place_cell(html_t *h, int side, int place)
+static err_t place_cell(html_t *h, int side, int place, bool same)
 {
     const report_t *report = side_of(h, side);
     const report_run_t *run = first_bench(report);
     const report_run_t *other = h->in->base ? first_bench(side_of(h, !side)) : NULL;
     report_fields_t fields = place_fields(run, place), others = place_fields(other, place);
     int n_differ = 0;
-    fputs("<td>", h->out);
+    fputs(same ? "<td colspan=\"2\" class=\"both\">" : "<td>", h->out);
     for (int i = 0; i < fields.n; i++) {
         const char *text;
         TRY(value_text(h, &fields.at[i], &text));
@@ -184,7 +211,11 @@ static err_t rows(html_t *h)
             known |= place_fields(first_bench(side_of(h, side)), place).n > 0;
         if (!known) continue;
         row_begin(h, places[place]);
-        for (int side = n_sides - 1; side >= 0; side--) TRY(place_cell(h, side, place));
+        if (is_same(h, place)) {
+            TRY(place_cell(h, HTML_NOW, place, true));
+        } else {
+            for (int side = n_sides - 1; side >= 0; side--) TRY(place_cell(h, side, place, false));
+        }
         fputs("</tr>\n", h->out);
     }
     return ERR_OK;

@@ -278,6 +278,7 @@ static err_t fill(html_t *h, const html_spec_t *spec, const place_t *places, int
     return ERR_OK;
 }
 
+/* *out stays NULL where there are too few rows. */
 static err_t make_matrix(html_t *h, const html_spec_t *spec, place_t *places, int n, const char *name,
                          html_matrix_t **out)
 {
@@ -293,6 +294,7 @@ static err_t make_matrix(html_t *h, const html_spec_t *spec, place_t *places, in
         m->x[index_of(m->rows, &m->n_rows, places[i].row)] = places[i].x;
         index_of(m->series, &m->n_series, places[i].series);
     }
+    if (m->n_rows < spec->min_rows) return ERR_OK;
     if (spec->x) sort_rows(m);
     *out = m;
     return fill(h, spec, places, n, m);
@@ -311,6 +313,7 @@ err_t html_matrices(html_t *h, const html_spec_t *spec, html_matrix_t **out)
     for (int i = 0; i < n_names; i++) {
         TRY(make_matrix(h, spec, places, n, names[i], out));
         html_matrix_t *m = *out;
+        if (!m) continue;
         for (int s = 0; s < m->n_series; s++) m->style[s] = index_of(styles, &n_styles, m->series[s]);
         out = &m->next;
     }

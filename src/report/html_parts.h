@@ -51,6 +51,7 @@ typedef struct html_spec {
     const char *x;     /* field that is a row's number; NULL: none */
     const char *low, *high; /* figures that are an interval's ends; NULL: least and greatest of the starts */
     bool rest_is_series;
+    int min_rows; /* tables of fewer rows are left out, and their items not shown */
 } html_spec_t;
 
 typedef struct html_matrix html_matrix_t;

@@ -50,7 +50,8 @@ static err_t draw_efficiency(html_t *h, const html_matrix_t *m)
         .x = {.title = "ranks", .scale = CHART_LOG2},
         .y = {.title = "efficiency", .from_zero = true, .at_least = 1.05, .label = percent_tick},
         .series = series,
-        .reference = 1};
+        .reference = 1,
+        .side_by_side = true};
     TRY(html_matrix_series(h, m, series, &chart.n_series, &n_left_out));
     TRY(html_starts_text(h, m, "", &starts));
     TRY(arena_format(&h->arena, &title, "Scaling efficiency%s%s", m->name[0] ? ": " : "", m->name));
