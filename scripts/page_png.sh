@@ -48,8 +48,8 @@ fi
 [[ -n $browser ]] || die 4 "chromium is not installed (apt-get install chromium), or name it by CHROMIUM"
 
 make_work page_png
-# A window cannot be as narrow as a phone: the page stands in a frame that is. The frame says how high it is by the
-# document's title, for which its origin must be ours: files are let read files.
+# A window's page cannot be as narrow as a phone's: the page stands in a frame that is. The frame says how high it is by
+# the document's title, for which files are let read files.
 flags=(--headless --disable-gpu --hide-scrollbars --no-first-run --user-data-dir="$work/profile"
     --force-device-scale-factor="$scale" --blink-settings="preferredColorScheme=$scheme" --allow-file-access-from-files)
 [[ $(id -u) -ne 0 ]] || flags+=(--no-sandbox)
@@ -76,7 +76,7 @@ full=$(sed -n 's/.*<title>height \([0-9]*\)<.*/\1/p' "$work/dom" | head -n 1)
 ((full <= 16000)) || full=16000
 ((height == 0 || full < height)) || full=$height
 frame "$full" >"$work/frame.html"
-chromium_run --virtual-time-budget=5000 --window-size="$((width < 500 ? 500 : width)),$full" \
+chromium_run --virtual-time-budget=5000 --window-size="$width,$full" \
     --screenshot="$work/page.png" "file://$work/frame.html"
 [[ -s $work/page.png ]] || die 4 "$browser made no picture: $(tail -n 1 "$work/log")"
 mv "$work/page.png" "$picture" || die 4 "cannot write $picture"

@@ -1,5 +1,6 @@
 /* Metrics over many recordings, a small chart each, with what changed them. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "report/html_parts.h"
@@ -16,29 +17,44 @@ static const char *revision(const history_recording_t *recording)
     return recording->git[0] ? recording->git : "unknown revision";
 }
 
-static err_t draw_levels(html_t *h, const history_metric_t *metric, int n, chart_series_t *out)
+/* A metric's chart has one unit. */
+typedef struct unit {
+    double sec;
+    const char *name;
+} unit_t;
+
+static unit_t unit_of(const history_metric_t *metric)
 {
-    /* A step at each change: two points a level. */
+    static const unit_t units[] = {{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}, {1e-9, "ns"}};
+    double most = 0;
+    for (int i = 0; i < metric->n_values; i++) most = fmax(most, metric->values[i].sec);
+    for (int i = 0; i < 3; i++)
+        if (most >= units[i].sec) return units[i];
+    return units[3];
+}
+
+/* A step at each change: two points a level, and a gap. */
+static err_t level_series(html_t *h, const history_metric_t *metric, int n, unit_t unit, chart_series_t *out)
+{
     double *x, *y;
     int at = 0;
     TRY(arena_new(&h->arena, sizeof *x * (size_t)(3 * (metric->n_changes + 1)), &x));
     TRY(arena_new(&h->arena, sizeof *y * (size_t)(3 * (metric->n_changes + 1)), &y));
     for (int level = 0; level <= metric->n_changes; level++) {
-        double from = level > 0 ? metric->changes[level - 1].after + 0.5 : 1;
-        double to = level < metric->n_changes ? metric->changes[level].after + 0.5 : n;
-        x[at] = from;
-        y[at++] = metric->levels[level];
-        x[at] = to;
-        y[at++] = metric->levels[level];
-        /* And a gap. */
-        x[at] = to;
+        x[at] = level > 0 ? metric->changes[level - 1].after + 0.5 : 1;
+        y[at++] = metric->levels[level] / unit.sec;
+        x[at] = level < metric->n_changes ? metric->changes[level].after + 0.5 : n;
+        y[at] = y[at - 1];
+        at++;
+        x[at] = NAN;
         y[at++] = NAN;
     }
     *out = (chart_series_t){.style = 1, .n = at, .x = x, .y = y, .is_base = true};
     return ERR_OK;
 }
 
-static err_t value_series(html_t *h, const history_metric_t *metric, bool disturbed, chart_series_t *out)
+static err_t value_series(html_t *h, const history_metric_t *metric, bool disturbed, unit_t unit,
+                          chart_series_t *out)
 {
     double *columns[4];
     int n = 0;
@@ -48,12 +64,11 @@ static err_t value_series(html_t *h, const history_metric_t *metric, bool distur
         const history_value_t *value = &metric->values[i];
         if (value->disturbed != disturbed) continue;
         columns[0][n] = value->recording + 1;
-        columns[1][n] = value->sec;
-        columns[2][n] = value->low;
-        columns[3][n++] = value->high;
+        columns[1][n] = value->sec / unit.sec;
+        columns[2][n] = value->low / unit.sec;
+        columns[3][n++] = value->high / unit.sec;
     }
-    *out = (chart_series_t){.name = disturbed ? "disturbed" : NULL,
-                            .style = disturbed ? 5 : 0,
+    *out = (chart_series_t){.name = disturbed ? "disturbed machine" : NULL,
                             .n = n,
                             .x = columns[0],
                             .y = columns[1],
@@ -62,6 +77,44 @@ static err_t value_series(html_t *h, const history_metric_t *metric, bool distur
                             .markers = true,
                             .no_line = disturbed,
                             .is_base = disturbed};
+    return ERR_OK;
+}
+
+/* Whether a part of a key, as "ranks=2", is one of every key of the metric's test. */
+static bool is_shared(const history_group_t *group, const history_metric_t *metric, const char *part, size_t n)
+{
+    for (const history_metric_t *other = group->metrics; other; other = other->next) {
+        if (strcmp(other->case_name, metric->case_name) != 0 || strcmp(other->test, metric->test) != 0) continue;
+        const char *at = other->key;
+        while (at && !(strncmp(at, part, n) == 0 && (at[n] == ';' || !at[n]))) {
+            at = strchr(at, ';');
+            if (at) at++;
+        }
+        if (!at) return false;
+    }
+    return true;
+}
+
+/* What tells a metric from the others of its test. */
+static err_t key_words(html_t *h, const history_group_t *group, const history_metric_t *metric, const char **out)
+{
+    size_t n;
+    *out = "";
+    for (const char *part = metric->key; *part; part += n + (part[n] == ';')) {
+        const char *name, *value, *words, *equals = strchr(part, '=');
+        char *end;
+        n = strcspn(part, ";");
+        if (!equals || equals > part + n || is_shared(group, metric, part, n)) continue;
+        TRY(arena_text(&h->arena, part, (size_t)(equals - part), &name));
+        TRY(arena_text(&h->arena, equals + 1, n - (size_t)(equals + 1 - part), &value));
+        report_field_t field = {.name = name, .kind = FIELD_TEXT, .text = value};
+        field.number = strtod(value, &end);
+        if (end > value && !*end) field.kind = FIELD_NUMBER;
+        /* Of elements, what the bytes say already. */
+        if (strcmp(name, "count") == 0 && strstr(metric->key, "bytes=")) continue;
+        TRY(html_field_words(h, &field, &words));
+        TRY(arena_format(&h->arena, out, "%s%s%s", *out, (*out)[0] ? ", " : "", words));
+    }
     return ERR_OK;
 }
 
@@ -86,29 +139,27 @@ static err_t draw_metric(html_t *h, const history_group_t *group, const history_
 {
     chart_series_t series[3];
     chart_mark_t marks[MOST_MARKS];
-    const char *title, *caption;
+    const char *key, *title, *caption;
+    unit_t unit = unit_of(metric);
     chart_lines_t chart = {.about = "Median time against recordings in the order of time.",
                            .x = {.title = "recording"},
-                           .y = {.title = "time, lower is better", .label = html_label_time},
                            .series = series,
                            .marks = marks,
                            .reference = NAN,
                            .height = 110};
+    TRY(arena_format(&h->arena, &chart.y.title, "%s, lower is better", unit.name));
     for (int disturbed = 0; disturbed < 2; disturbed++) {
-        TRY(value_series(h, metric, disturbed, &series[chart.n_series]));
+        TRY(value_series(h, metric, disturbed, unit, &series[chart.n_series]));
         chart.n_series += series[chart.n_series].n > 0;
     }
-    if (metric->n_changes > 0) TRY(draw_levels(h, metric, group->n_recordings, &series[chart.n_series++]));
+    if (metric->n_changes > 0) TRY(level_series(h, metric, group->n_recordings, unit, &series[chart.n_series++]));
     for (int i = 0; i < metric->n_changes && i < MOST_MARKS; i++)
         marks[chart.n_marks++] = (chart_mark_t){metric->changes[i].after + 0.5,
                                                 revision(&group->recordings[metric->changes[i].after])};
-    const char *key = metric->key;
-    TRY(arena_format(&h->arena, &title, "%s %s", metric->case_name, metric->test));
+    TRY(key_words(h, group, metric, &key));
+    TRY(arena_format(&h->arena, &title, "%s %s%s%s", metric->case_name, metric->test, key[0] ? ": " : "", key));
     TRY(change_words(h, group, metric, &caption));
     html_figure(h, title);
-    fputs("<p class=\"key\">", h->out);
-    html_text(h, key);
-    fputs("</p>\n", h->out);
     chart_lines_draw(h->out, &chart);
     html_figure_end(h, caption, NULL);
     return ERR_OK;
@@ -162,8 +213,8 @@ err_t html_history(html_t *h)
 {
     const history_t *history = h->in->history;
     html_section(h, "history", "History",
-                 "Median times of each recording; whiskers: least and greatest start. A dashed vertical line is a change "
-                 "point, with the first revision of the new level. The axes do not begin at 0.");
+                 "Median times of each recording; whiskers: least and greatest start. Dashed: levels, and at a change point "
+                 "the first revision of the new one. The axes do not begin at 0.");
     for (int i = 0; i < history->n_notes; i++) html_note(h, history->notes[i]);
     for (const history_group_t *group = history->groups; group; group = group->next) TRY(draw_group(h, group));
     html_section_end(h);

@@ -74,8 +74,7 @@ err_t html_value(html_t *h, const metric_t *metric, const char *name, html_value
     return ERR_OK;
 }
 
-/* What a field says without its name, or with it: "2 ranks", "batch 64". */
-static err_t field_words(html_t *h, const report_field_t *field, const char **out)
+err_t html_field_words(html_t *h, const report_field_t *field, const char **out)
 {
     static const char *const bare[] = {"communicator", "datatype", "dtype",  "device", "model",     "precision",
                                        "level",        "net",      "layer",  "shape",  "cache",     "advice",
@@ -120,7 +119,7 @@ static err_t list_words(html_t *h, const html_item_t *item, const char *const *n
         }
         /* That a shape is square can be seen. */
         if (field && field->text && strcmp(*names, "shape") == 0 && strcmp(field->text, "square") == 0) continue;
-        if (field) TRY(field_words(h, field, &words));
+        if (field) TRY(html_field_words(h, field, &words));
         TRY(append(h, out, words));
     }
     return intern_text(&h->words, *out, out);
@@ -184,7 +183,7 @@ static err_t add_rest(html_t *h, const html_spec_t *spec, place_t *places, int n
         for (int f = 0; f < n_names; f++) {
             const report_field_t *field = find_field(item->key, names[f]);
             const char *words = "";
-            if (field) TRY(field_words(h, field, &words));
+            if (field) TRY(html_field_words(h, field, &words));
             TRY(append(h, &texts[i], words));
         }
     }

@@ -42,6 +42,9 @@ typedef struct html_value {
 err_t html_value(html_t *h, const metric_t *metric, const char *name, html_value_t *out);
 double html_field_number(report_fields_t fields, const char *name); /* NAN: none */
 
+/* What a field of a key says, without its name where that is clear: "8 KiB", "in place", "2 ranks", "batch 64". */
+err_t html_field_words(html_t *h, const report_field_t *field, const char **out);
+
 /* Which items a table of figures is of, and where each stands in it: by fields of its key, or "test". Fields that are
  * named nowhere and differ make further series (rest_is_series) or further tables. */
 typedef struct html_spec {
