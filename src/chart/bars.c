@@ -42,10 +42,12 @@ static svg_scale_t make_scale(const chart_bars_t *chart)
     return scale;
 }
 
-static void draw_bar(FILE *out, const chart_bars_t *chart, const svg_scale_t *scale, int row, int series, double y)
+static void draw_bar(FILE *out, const chart_bars_t *chart, const svg_scale_t *scale, int row, int series,
+                     double y)
 {
     double height = chart->n_series > 1 ? BAR_MANY : BAR_ONE;
-    double value = value_of(chart->values, chart, row, series), base = value_of(chart->base, chart, row, series);
+    double value = value_of(chart->values, chart, row, series),
+           base = value_of(chart->base, chart, row, series);
     double end = scale->from;
     char kind[16];
     snprintf(kind, sizeof kind, "b c%d", series % CHART_COLOURS);
@@ -134,7 +136,8 @@ void chart_stack_draw(FILE *out, const chart_stack_t *chart)
     /* Only those that occur. */
     for (int part = 0; part < chart->n_parts; part++) {
         bool occurs = false;
-        for (int row = 0; row < chart->n_rows; row++) occurs |= chart->shares[row * chart->n_parts + part] > 0;
+        for (int row = 0; row < chart->n_rows; row++)
+            occurs |= chart->shares[row * chart->n_parts + part] > 0;
         if (occurs) entries[n++] = (svg_entry_t){chart->parts[part], SVG_SAMPLE_PART, part, false, false};
     }
     double bottom = chart->n_rows * STACK_ROW + 2;

@@ -188,8 +188,8 @@ static void draw_markers(const plot_t *p, const chart_series_t *series, const ch
     fprintf(p->out, "<path class=\"m %s\" d=\"", kind);
     for (int i = 0; i < series->n; i++)
         if (is_there(&p->x, &p->y, series, i))
-            svg_marker(p->out, series->style, x_of(p, series, i),
-                       svg_scale_at(&p->y, series->y[i]), series->n > 30 ? 1.6 : 2.8);
+            svg_marker(p->out, series->style, x_of(p, series, i), svg_scale_at(&p->y, series->y[i]),
+                       series->n > 30 ? 1.6 : 2.8);
     fputs("\"/>\n", p->out);
 }
 

@@ -5,26 +5,30 @@
 
 #include "base/utf8.h"
 
-/* Colours that people with any colour vision tell apart: after Okabe and Ito, darker for white paper, lighter for a
- * dark screen. Those of parts that touch differ in lightness as well. */
+/* Colours that people with any colour vision tell apart: after Okabe and Ito, darker for white paper, lighter
+ * for a dark screen. Those of parts that touch differ in lightness as well. */
 #define LIGHT                                                                                                \
-    "--c0:#0a66b5;--c1:#c24a00;--c2:#00795a;--c3:#9c2f7f;--c4:#7f6200;--c5:#515a68;--c6:#1686a8;--c7:#a1222f;"   \
-    "--q0:#8a6a00;--q1:#5aa9e6;--q2:#0a4f8f;--q3:#3a7fc0;--q4:#c24a00;--q5:#00795a;--q6:#9aa3ae;--q7:#9c2f7f;"   \
-    "--on:#fff;--axis:#5b6470;--grid:#e3e7ec;--ground:#fff;--band:#edf0f4;"                                      \
+    "--c0:#0a66b5;--c1:#c24a00;--c2:#00795a;--c3:#9c2f7f;--c4:#7f6200;--c5:#515a68;--c6:#1686a8;--c7:#"      \
+    "a1222f;"                                                                                                \
+    "--q0:#8a6a00;--q1:#5aa9e6;--q2:#0a4f8f;--q3:#3a7fc0;--q4:#c24a00;--q5:#00795a;--q6:#9aa3ae;--q7:#"      \
+    "9c2f7f;"                                                                                                \
+    "--on:#fff;--axis:#5b6470;--grid:#e3e7ec;--ground:#fff;--band:#edf0f4;"                                  \
     "--better:#00795a;--worse:#b83a00;--same:#5b6470;--inconclusive:#7f6200;"
 #define DARK                                                                                                 \
-    "--c0:#62b4f7;--c1:#ff9a5c;--c2:#3ecfa0;--c3:#e994d2;--c4:#dcbf4e;--c5:#b4bcc8;--c6:#7adcf2;--c7:#ff8a94;"   \
-    "--q0:#e0bf45;--q1:#a5d6ff;--q2:#3f8fd6;--q3:#72b7ee;--q4:#ff9a5c;--q5:#3ecfa0;--q6:#66707d;--q7:#e994d2;"   \
-    "--on:#10151b;--axis:#a3adb9;--grid:#2a323c;--ground:#151b22;--band:#232c36;"                                \
+    "--c0:#62b4f7;--c1:#ff9a5c;--c2:#3ecfa0;--c3:#e994d2;--c4:#dcbf4e;--c5:#b4bcc8;--c6:#7adcf2;--c7:#"      \
+    "ff8a94;"                                                                                                \
+    "--q0:#e0bf45;--q1:#a5d6ff;--q2:#3f8fd6;--q3:#72b7ee;--q4:#ff9a5c;--q5:#3ecfa0;--q6:#66707d;--q7:#"      \
+    "e994d2;"                                                                                                \
+    "--on:#10151b;--axis:#a3adb9;--grid:#2a323c;--ground:#151b22;--band:#232c36;"                            \
     "--better:#3ecfa0;--worse:#ff9a5c;--same:#a3adb9;--inconclusive:#dcbf4e;"
 
-#define STYLE(i)                                                                                             \
-    ".c" #i "{--k:var(--c" #i ")}.q" #i "{fill:var(--q" #i ")}"
+#define STYLE(i) ".c" #i "{--k:var(--c" #i ")}.q" #i "{fill:var(--q" #i ")}"
 
 const char chart_css[] =
     ":root{color-scheme:light dark;" LIGHT "}"
     "@media screen and (prefers-color-scheme:dark){:root{" DARK "}}"
-    "svg{display:block;width:100%;height:auto;font-size:11px;font-variant-numeric:tabular-nums;fill:var(--axis)}"
+    "svg{display:block;width:100%;height:auto;font-size:11px;font-variant-numeric:tabular-nums;fill:var(--"
+    "axis)}"
     "svg text{stroke:none}.ink{fill:var(--text)}.on{fill:var(--on)}.sm{font-size:10px}"
     ".grid{stroke:var(--grid)}.axis{stroke:var(--axis)}.ref{stroke:var(--axis);stroke-dasharray:2 3}"
     ".l{fill:none;stroke:var(--k);stroke-width:1.8;stroke-linejoin:round}"
@@ -32,7 +36,8 @@ const char chart_css[] =
     ".a{fill:var(--k);fill-opacity:.16}.b{fill:var(--k)}"
     ".o.l{stroke-width:1.2;stroke-dasharray:4 3}.o.m{fill:var(--ground)}.o.w{stroke-dasharray:2 2}"
     ".d1{stroke-dasharray:7 3}.d2{stroke-dasharray:2 2.5}.d3{stroke-dasharray:9 3 2 3}"
-    ".d4{stroke-dasharray:5 2}.d5{stroke-dasharray:1 3}.d6{stroke-dasharray:12 3}.d7{stroke-dasharray:6 2 1 2 1 2}"
+    ".d4{stroke-dasharray:5 2}.d5{stroke-dasharray:1 3}.d6{stroke-dasharray:12 3}.d7{stroke-dasharray:6 2 1 "
+    "2 1 2}"
     ".tick{stroke:var(--text);stroke-width:2}.mark{stroke:var(--worse);stroke-dasharray:4 2}"
     ".band{fill:var(--band)}.one{stroke:var(--axis)}.gap{stroke:var(--ground);stroke-width:1}"
     ".same{--k:var(--same)}.better{--k:var(--better)}.worse{--k:var(--worse)}"
@@ -142,7 +147,8 @@ double svg_text_width(const char *text)
     return width;
 }
 
-void svg_text(FILE *out, double x, double y, svg_anchor_t anchor, const char *kind, double room, const char *text)
+void svg_text(FILE *out, double x, double y, svg_anchor_t anchor, const char *kind, double room,
+              const char *text)
 {
     static const char *const anchors[] = {"", " text-anchor=\"middle\"", " text-anchor=\"end\""};
     const char *end = text + strlen(text);

@@ -20,7 +20,8 @@ void svg_rect(FILE *out, const char *kind, double x, double y, double width, dou
 /* An estimate that is rather too wide: fonts differ. */
 double svg_text_width(const char *text);
 /* One that is wider than `room` is cut, with the whole in a tooltip. */
-void svg_text(FILE *out, double x, double y, svg_anchor_t anchor, const char *kind, double room, const char *text);
+void svg_text(FILE *out, double x, double y, svg_anchor_t anchor, const char *kind, double room,
+              const char *text);
 
 /* Appends a marker to a path's data: each style has its shape. */
 void svg_marker(FILE *out, int style, double x, double y, double radius);

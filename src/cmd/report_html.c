@@ -11,9 +11,12 @@
 static const char usage[] =
     "usage: dptrain report html [options] FILE…\n"
     "\n"
-    "Writes one HTML page with charts of what the records of dptrain bench and dptrain train (metrics.jsonl) say.\n"
-    "It needs nothing besides itself: no network, no scripts. A folder stands for every *.jsonl in it; - is the\n"
-    "standard input. Sections are there where there is data for them: verdicts (--base), bandwidth, memory and\n"
+    "Writes one HTML page with charts of what the records of dptrain bench and dptrain train (metrics.jsonl) "
+    "say.\n"
+    "It needs nothing besides itself: no network, no scripts. A folder stands for every *.jsonl in it; - is "
+    "the\n"
+    "standard input. Sections are there where there is data for them: verdicts (--base), bandwidth, memory "
+    "and\n"
     "arithmetic, training steps, training runs, history (--history). The same files give the same bytes.\n"
     "\n"
     "Several starts of dptrain bench among the files are one recording: figures are medians over them.\n"
@@ -39,7 +42,8 @@ static const opt_t table[] = {
     {"test", OPT_STRING, FIELD(only_test), NULL, 0, 0, NULL, "NAME", "only this test: all_reduce, …", false},
     {"min-effect", OPT_REAL, FIELD(min_effect), "3%", 0, 1, NULL, "X",
      "of verdicts and change points: smaller changes are none; 3% is 0.03", false},
-    {"alpha", OPT_REAL, FIELD(alpha), "0.01", 1e-9, 0.5, NULL, "X", "rate of false alarms among verdicts", false},
+    {"alpha", OPT_REAL, FIELD(alpha), "0.01", 1e-9, 0.5, NULL, "X", "rate of false alarms among verdicts",
+     false},
     {"force", OPT_FLAG, FIELD(force), NULL, 0, 0, NULL, "", "compare although machine or job differ", false},
 };
 

@@ -55,18 +55,20 @@ static err_t print_page(html_t *h)
     fputs("<main>\n", h->out);
     for (int i = 0; i < N_SECTIONS; i++)
         if (sections[i].has(h)) TRY(sections[i].print(h));
-    fputs("</main>\n<footer>Made by dptrain report html. What the figures mean and how they follow from the times: "
+    fputs("</main>\n<footer>Made by dptrain report html. What the figures mean and how they follow from the "
+          "times: "
           "results/README.md of dptrain.</footer>\n</body>\n</html>\n",
           h->out);
     return ERR_OK;
 }
 
-/* A head without points or steps is nothing to show. */
+/* A head without points or steps is nothing to show, nor is that it cannot be compared. */
 static bool has_anything(const html_t *h)
 {
     for (int i = 0; i < N_SECTIONS; i++)
-        if (sections[i].print != html_head && sections[i].has(h)) return true;
-    return false;
+        if (sections[i].print != html_head && sections[i].print != html_verdicts && sections[i].has(h))
+            return true;
+    return h->in->comparison != NULL;
 }
 
 static err_t list_and_print(html_t *h)

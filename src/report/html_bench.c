@@ -20,7 +20,12 @@ typedef struct bar_chart {
 } bar_chart_t;
 
 static const bar_chart_t bar_charts[] = {
-    {{.case_name = "mem", .figure = "gbs_all", .row = {"level"}, .series = {"test"}, .ignore = {"bytes"}, .needs = "level"},
+    {{.case_name = "mem",
+      .figure = "gbs_all",
+      .row = {"level"},
+      .series = {"test"},
+      .ignore = {"bytes"},
+      .needs = "level"},
      "Memory bandwidth, all ranks",
      "GB/s of all ranks",
      "gbs_all of dptrain bench mem"},
@@ -79,7 +84,8 @@ static err_t values_of(html_t *h, const html_matrix_t *m, int side, int series, 
                             .markers = true,
                             .is_base = side == HTML_BASE};
     if (side == HTML_BASE)
-        TRY(arena_format(&h->arena, &out->name, "%s%sbase", m->series[series], m->series[series][0] ? ", " : ""));
+        TRY(arena_format(&h->arena, &out->name, "%s%sbase", m->series[series],
+                         m->series[series][0] ? ", " : ""));
     return ERR_OK;
 }
 
@@ -107,8 +113,7 @@ err_t html_matrix_series(html_t *h, const html_matrix_t *m, chart_series_t *seri
 err_t html_starts_text(html_t *h, const html_matrix_t *m, const char *ends, const char **out)
 {
     *out = "";
-    if (m->n_starts > 1)
-        TRY(arena_format(&h->arena, out, " Medians of %d starts%s.", m->n_starts, ends));
+    if (m->n_starts > 1) TRY(arena_format(&h->arena, out, " Medians of %d starts%s.", m->n_starts, ends));
     if (m->at[HTML_BASE]) TRY(arena_format(&h->arena, out, "%s Dashed and hollow: base.", *out));
     return ERR_OK;
 }
@@ -119,16 +124,19 @@ static err_t draw_bandwidth(html_t *h, const html_matrix_t *m)
     const char *caption, *starts;
     int n_left_out;
     table_t table;
-    chart_lines_t chart = {.x = {.title = "bytes of the message", .scale = CHART_LOG2, .label = html_label_size},
-                           .y = {.title = "bus bandwidth, GB/s", .scale = CHART_LOG},
-                           .series = series,
-                           .reference = NAN};
+    chart_lines_t chart = {
+        .x = {.title = "bytes of the message", .scale = CHART_LOG2, .label = html_label_size},
+        .y = {.title = "bus bandwidth, GB/s", .scale = CHART_LOG},
+        .series = series,
+        .reference = NAN};
     TRY(html_matrix_series(h, m, series, &chart.n_series, &n_left_out));
-    TRY(arena_format(&h->arena, &chart.about, "%s: bus bandwidth in GB/s against the size of the message.", m->name));
+    TRY(arena_format(&h->arena, &chart.about, "%s: bus bandwidth in GB/s against the size of the message.",
+                     m->name));
     TRY(html_starts_text(h, m, "; whiskers from the least to the greatest", &starts));
-    TRY(arena_format(&h->arena, &caption, "Higher is better. busbw_gbs of dptrain bench comm; both axes logarithmic.%s",
-                     starts));
-    if (n_left_out > 0) TRY(arena_format(&h->arena, &caption, "%s %d more lines are in the data.", caption, n_left_out));
+    TRY(arena_format(&h->arena, &caption,
+                     "Higher is better. busbw_gbs of dptrain bench comm; both axes logarithmic.%s", starts));
+    if (n_left_out > 0)
+        TRY(arena_format(&h->arena, &caption, "%s %d more lines are in the data.", caption, n_left_out));
     TRY(html_matrix_table(h, m, "bytes", html_label_figure, &table));
     html_figure(h, m->name);
     chart_lines_draw(h->out, &chart);
@@ -144,7 +152,8 @@ static err_t bar_values(html_t *h, const html_matrix_t *m, int side, int n_serie
     if (!m->at[side]) return ERR_OK;
     TRY(arena_new(&h->arena, sizeof *values * (size_t)m->n_rows * (size_t)n_series, &values));
     for (int row = 0; row < m->n_rows; row++)
-        for (int s = 0; s < n_series; s++) values[row * n_series + s] = m->at[side][row * m->n_series + s].middle;
+        for (int s = 0; s < n_series; s++)
+            values[row * n_series + s] = m->at[side][row * m->n_series + s].middle;
     *out = values;
     return ERR_OK;
 }
@@ -167,10 +176,12 @@ static err_t draw_bars(html_t *h, const bar_chart_t *bars, const html_matrix_t *
     TRY(arena_format(&h->arena, &title, "%s%s%s", bars->title, m->name[0] ? ": " : "", m->name));
     TRY(arena_format(&h->arena, &chart.about, "%s, as bars.", title));
     TRY(arena_format(&h->arena, &caption, "Higher is better. %s.", bars->from));
-    if (m->n_starts > 1) TRY(arena_format(&h->arena, &caption, "%s Medians of %d starts.", caption, m->n_starts));
+    if (m->n_starts > 1)
+        TRY(arena_format(&h->arena, &caption, "%s Medians of %d starts.", caption, m->n_starts));
     if (chart.base) TRY(arena_format(&h->arena, &caption, "%s The tick on a bar is base.", caption));
     if (m->n_series > n_series)
-        TRY(arena_format(&h->arena, &caption, "%s %d more series are in the data.", caption, m->n_series - n_series));
+        TRY(arena_format(&h->arena, &caption, "%s %d more series are in the data.", caption,
+                         m->n_series - n_series));
     TRY(html_matrix_table(h, m, "", html_label_figure, &table));
     html_figure(h, title);
     chart_bars_draw(h->out, &chart);

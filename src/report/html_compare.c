@@ -1,4 +1,5 @@
-/* The verdicts: what changed, by how much, and how surely. A row is a table's on a laptop and a card on a phone. */
+/* The verdicts: what changed, by how much, and how surely. A row is a table's on a laptop and a card on a
+ * phone. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +47,8 @@ static err_t sorted_rows(html_t *h, const compare_metric_t ***out, int *n)
     return ERR_OK;
 }
 
-/* The axis shows the intervals of what could be told, and of the others the ratios: what is not known may reach far. */
+/* The axis shows the intervals of what could be told, and of the others the ratios: what is not known may
+ * reach far. */
 static err_t make_forest(html_t *h, const compare_metric_t *const *rows, int n, chart_forest_t *out)
 {
     double *ratios;
@@ -94,7 +96,8 @@ static err_t remark(html_t *h, const compare_metric_t *metric, const char **out)
 {
     *out = metric->why;
     if (!metric->blamed) return ERR_OK;
-    if (!isfinite(metric->blamed->share)) return arena_format(&h->arena, out, "mostly %s", metric->blamed->name);
+    if (!isfinite(metric->blamed->share))
+        return arena_format(&h->arena, out, "mostly %s", metric->blamed->name);
     return arena_format(&h->arena, out, "%s: %.0f %% of the change", metric->blamed->name,
                         100 * metric->blamed->share);
 }
@@ -104,7 +107,8 @@ static err_t print_row(html_t *h, const chart_forest_t *forest, const compare_me
     const char *change, *times, *said, *about, *kind = verdict_names[metric->verdict];
     const stats_difference_t *d = &metric->difference;
     TRY(change_text(h, d, &change));
-    TRY(arena_format(&h->arena, &times, "%s → %s", html_label_time(d->base).text, html_label_time(d->now).text));
+    TRY(arena_format(&h->arena, &times, "%s → %s", html_label_time(d->base).text,
+                     html_label_time(d->now).text));
     TRY(remark(h, metric, &said));
     TRY(arena_format(&h->arena, &about, "time %s", change));
     fputs("<tr role=\"row\"><th role=\"rowheader\" scope=\"row\">", h->out);
@@ -115,7 +119,8 @@ static err_t print_row(html_t *h, const chart_forest_t *forest, const compare_me
         fputs("</span>", h->out);
     }
     fprintf(h->out,
-            "</th><td role=\"cell\" class=\"verdict\"><b class=\"tag %s\">%s</b></td><td role=\"cell\" class=\"plot\">",
+            "</th><td role=\"cell\" class=\"verdict\"><b class=\"tag %s\">%s</b></td><td role=\"cell\" "
+            "class=\"plot\">",
             kind, kind);
     chart_forest_row(h->out, forest, d->ratio, d->low, d->high, kind, about);
     fputs("</td>", h->out);
@@ -129,12 +134,14 @@ static err_t print_rows(html_t *h, const chart_forest_t *forest, const compare_m
 {
     fputs("<table role=\"table\" class=\"verdicts\"><thead role=\"rowgroup\"><tr role=\"row\">"
           "<th role=\"columnheader\" scope=\"col\">metric</th>"
-          "<th role=\"columnheader\" scope=\"col\">verdict</th><th role=\"columnheader\" scope=\"col\" class=\"plot\">"
+          "<th role=\"columnheader\" scope=\"col\">verdict</th><th role=\"columnheader\" scope=\"col\" "
+          "class=\"plot\">"
           "<span class=\"ways\"><span>← faster</span><span>slower →</span></span>",
           h->out);
     chart_forest_axis(h->out, forest);
     fputs("</th><th role=\"columnheader\" scope=\"col\" class=\"change\">change of time (interval)</th>"
-          "<th role=\"columnheader\" scope=\"col\" class=\"times\">base → new</th></tr></thead>\n<tbody role=\"rowgroup\">\n",
+          "<th role=\"columnheader\" scope=\"col\" class=\"times\">base → new</th></tr></thead>\n<tbody "
+          "role=\"rowgroup\">\n",
           h->out);
     for (int i = 0; i < n; i++) TRY(print_row(h, forest, rows[i]));
     fputs("</tbody></table>\n", h->out);
@@ -173,12 +180,13 @@ static err_t print_explanation(html_t *h)
 {
     const compare_options_t *options = h->in->options;
     const char *text;
-    TRY(arena_format(&h->arena, &text,
-                     "Times of new against base: right of the line is slower. The diamond is the ratio, the line its "
-                     "%.4g %% confidence interval, an arrow one that goes on; shaded: changes below %.3g %%, which count "
-                     "as none. Verdicts keep the share of false alarms at %.3g %% (Benjamini and Hochberg). "
-                     "The same as dptrain report compare.",
-                     100 * (1 - options->alpha), 100 * options->min_effect, 100 * options->alpha));
+    TRY(arena_format(
+        &h->arena, &text,
+        "Times of new against base: right of the line is slower. The diamond is the ratio, the line its "
+        "%.4g %% confidence interval, an arrow one that goes on; shaded: changes below %.3g %%, which count "
+        "as none. Verdicts keep the share of false alarms at %.3g %% (Benjamini and Hochberg). "
+        "The same as dptrain report compare.",
+        100 * (1 - options->alpha), 100 * options->min_effect, 100 * options->alpha));
     fputs("<p class=\"caption\">", h->out);
     html_text(h, text);
     fputs("</p>\n", h->out);
@@ -207,7 +215,8 @@ err_t html_verdicts(html_t *h)
     if (c->n_notes > 0) fputs("</ul>\n", h->out);
     TRY(sorted_rows(h, &rows, &n));
     TRY(make_forest(h, rows, n, &forest));
-    while (n_open < n && (n <= UNFOLDED || rank_of(rows[n_open]->verdict) < rank_of(VERDICT_INCONCLUSIVE))) n_open++;
+    while (n_open < n && (n <= UNFOLDED || rank_of(rows[n_open]->verdict) < rank_of(VERDICT_INCONCLUSIVE)))
+        n_open++;
     if (n_open > 0) TRY(print_rows(h, &forest, rows, n_open));
     TRY(print_folded(h, &forest, VERDICT_INCONCLUSIVE, rows + n_open, n - n_open));
     TRY(print_folded(h, &forest, VERDICT_SAME, rows + n_open, n - n_open));

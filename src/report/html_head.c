@@ -83,7 +83,8 @@ static err_t when_text(html_t *h, const report_t *report, const char **out)
     *out = first ? first : "not said";
     if (!first) return ERR_OK;
     bool one = strcmp(first, last) == 0;
-    if (!is_time(first) || !is_time(last)) return one ? ERR_OK : arena_format(&h->arena, out, "%s to %s", first, last);
+    if (!is_time(first) || !is_time(last))
+        return one ? ERR_OK : arena_format(&h->arena, out, "%s to %s", first, last);
     TRY(arena_format(&h->arena, out, "%.10s %.5s", first, first + 11));
     if (!one && memcmp(first, last, 10) == 0 && memcmp(first, last, 16) != 0)
         TRY(arena_format(&h->arena, out, "%s to %.5s", *out, last + 11));
@@ -111,8 +112,8 @@ static err_t ranks_text(html_t *h, const report_t *report, const char **out)
         double threads = run->train ? run->train->threads : run->threads;
         const char *text;
         if (!isfinite(ranks)) continue;
-        TRY(arena_format(&h->arena, &text, "%s × %s thread%s", figure_number(ranks).text, figure_number(threads).text,
-                         threads > 1 ? "s" : ""));
+        TRY(arena_format(&h->arena, &text, "%s × %s thread%s", figure_number(ranks).text,
+                         figure_number(threads).text, threads > 1 ? "s" : ""));
         TRY(add_once(h, out, text));
     }
     if (!(*out)[0]) *out = "not said";
@@ -182,7 +183,8 @@ static err_t place_cell(html_t *h, int side, int place, bool same)
     }
     if (fields.n == 0) fputs("not said", h->out);
     for (const report_run_t *at = report->runs; at; at = at->next)
-        n_differ += !at->train && at->line > 0 && run && !run->train && strcmp(place_id(at, place), place_id(run, place)) != 0;
+        n_differ += !at->train && at->line > 0 && run && !run->train &&
+                    strcmp(place_id(at, place), place_id(run, place)) != 0;
     if (n_differ > 0) fprintf(h->out, "<b class=\"differs\">%d of the starts differ in this</b>", n_differ);
     fputs("</td>", h->out);
     return ERR_OK;
@@ -236,20 +238,24 @@ static err_t warnings(html_t *h)
                 n_points++;
                 n_disturbed += start->disturbed;
             }
-        for (const report_run_t *run = report->runs; run; run = run->next) n_cut += metrics_left_out(run) != NULL;
+        for (const report_run_t *run = report->runs; run; run = run->next)
+            n_cut += metrics_left_out(run) != NULL;
         if (n_bad > 0) {
-            TRY(arena_format(&h->arena, &text, "Lines%s that could not be used: %lld.", of[side], (long long)n_bad));
+            TRY(arena_format(&h->arena, &text, "Lines%s that could not be used: %lld.", of[side],
+                             (long long)n_bad));
             html_note(h, text);
         }
         if (n_cut > 0) {
             TRY(arena_format(&h->arena, &text,
-                             "Runs%s that did not come to their end: %d. What they measured is shown.", of[side], n_cut));
+                             "Runs%s that did not come to their end: %d. What they measured is shown.",
+                             of[side], n_cut));
             html_note(h, text);
         }
         if (n_disturbed > 0) {
-            TRY(arena_format(&h->arena, &text,
-                             "The machine was not the benchmark's alone while %lld of %lld points%s were measured.",
-                             (long long)n_disturbed, (long long)n_points, of[side]));
+            TRY(arena_format(
+                &h->arena, &text,
+                "The machine was not the benchmark's alone while %lld of %lld points%s were measured.",
+                (long long)n_disturbed, (long long)n_points, of[side]));
             html_note(h, text);
         }
     }
@@ -271,7 +277,8 @@ err_t html_head(html_t *h)
     html_section(h, "where", "What was run, and where", NULL);
     fputs(h->in->base ? "<table class=\"facts two\">" : "<table class=\"facts\">", h->out);
     if (h->in->base)
-        fputs("<thead><tr><td></td><th scope=\"col\">base</th><th scope=\"col\">new</th></tr></thead>", h->out);
+        fputs("<thead><tr><td></td><th scope=\"col\">base</th><th scope=\"col\">new</th></tr></thead>",
+              h->out);
     fputs("\n<tbody>\n", h->out);
     TRY(rows(h));
     fputs("</tbody></table>\n", h->out);
@@ -302,7 +309,8 @@ static err_t figures_text(html_t *h, const metric_t *metric, const char **out)
 err_t html_rest(html_t *h)
 {
     enum { COLUMNS = 3 };
-    table_t table = {.columns = {{"measurement", true}, {"time", false}, {"figures", true}}, .n_columns = COLUMNS};
+    table_t table = {.columns = {{"measurement", true}, {"time", false}, {"figures", true}},
+                     .n_columns = COLUMNS};
     for (int i = 0; i < h->n_items; i++) table.n_rows += !h->items[i].shown;
     TRY(arena_new(&h->arena, sizeof *table.cells * (size_t)table.n_rows * COLUMNS, &table.cells));
     const char **at = table.cells;

@@ -81,10 +81,12 @@ static err_t value_series(html_t *h, const history_metric_t *metric, bool distur
 }
 
 /* Whether a part of a key, as "ranks=2", is one of every key of the metric's test. */
-static bool is_shared(const history_group_t *group, const history_metric_t *metric, const char *part, size_t n)
+static bool is_shared(const history_group_t *group, const history_metric_t *metric, const char *part,
+                      size_t n)
 {
     for (const history_metric_t *other = group->metrics; other; other = other->next) {
-        if (strcmp(other->case_name, metric->case_name) != 0 || strcmp(other->test, metric->test) != 0) continue;
+        if (strcmp(other->case_name, metric->case_name) != 0 || strcmp(other->test, metric->test) != 0)
+            continue;
         const char *at = other->key;
         while (at && !(strncmp(at, part, n) == 0 && (at[n] == ';' || !at[n]))) {
             at = strchr(at, ';');
@@ -96,7 +98,8 @@ static bool is_shared(const history_group_t *group, const history_metric_t *metr
 }
 
 /* What tells a metric from the others of its test. */
-static err_t key_words(html_t *h, const history_group_t *group, const history_metric_t *metric, const char **out)
+static err_t key_words(html_t *h, const history_group_t *group, const history_metric_t *metric,
+                       const char **out)
 {
     size_t n;
     *out = "";
@@ -118,20 +121,23 @@ static err_t key_words(html_t *h, const history_group_t *group, const history_me
     return ERR_OK;
 }
 
-static err_t change_words(html_t *h, const history_group_t *group, const history_metric_t *metric, const char **out)
+static err_t change_words(html_t *h, const history_group_t *group, const history_metric_t *metric,
+                          const char **out)
 {
     *out = "";
     for (int i = 0; i < metric->n_changes && i < MOST_MARKS; i++) {
         const history_change_t *change = &metric->changes[i];
-        TRY(arena_format(&h->arena, out, "%s%s%+.1f %% at recording %d (%s", *out, i ? "; " : "", 100 * (change->ratio - 1),
-                         change->after + 1, revision(&group->recordings[change->after])));
+        TRY(arena_format(&h->arena, out, "%s%s%+.1f %% at recording %d (%s", *out, i ? "; " : "",
+                         100 * (change->ratio - 1), change->after + 1,
+                         revision(&group->recordings[change->after])));
         for (int d = 0; d < change->n_differences && d < 3; d++)
             TRY(arena_format(&h->arena, out, "%s; %s %s → %s", *out, change->differences[d].name,
                              change->differences[d].before, change->differences[d].after));
         if (change->same_revision) TRY(arena_format(&h->arena, out, "%s; the same revision as before", *out));
         TRY(arena_format(&h->arena, out, "%s)", *out));
     }
-    if (metric->n_changes == 0) *out = metric->too_short ? "Too few recordings to find a change." : "No change.";
+    if (metric->n_changes == 0)
+        *out = metric->too_short ? "Too few recordings to find a change." : "No change.";
     return ERR_OK;
 }
 
@@ -152,12 +158,14 @@ static err_t draw_metric(html_t *h, const history_group_t *group, const history_
         TRY(value_series(h, metric, disturbed, unit, &series[chart.n_series]));
         chart.n_series += series[chart.n_series].n > 0;
     }
-    if (metric->n_changes > 0) TRY(level_series(h, metric, group->n_recordings, unit, &series[chart.n_series++]));
+    if (metric->n_changes > 0)
+        TRY(level_series(h, metric, group->n_recordings, unit, &series[chart.n_series++]));
     for (int i = 0; i < metric->n_changes && i < MOST_MARKS; i++)
         marks[chart.n_marks++] = (chart_mark_t){metric->changes[i].after + 0.5,
                                                 revision(&group->recordings[metric->changes[i].after])};
     TRY(key_words(h, group, metric, &key));
-    TRY(arena_format(&h->arena, &title, "%s %s%s%s", metric->case_name, metric->test, key[0] ? ": " : "", key));
+    TRY(arena_format(&h->arena, &title, "%s %s%s%s", metric->case_name, metric->test, key[0] ? ": " : "",
+                     key));
     TRY(change_words(h, group, metric, &caption));
     html_figure(h, title);
     chart_lines_draw(h->out, &chart);
@@ -168,7 +176,12 @@ static err_t draw_metric(html_t *h, const history_group_t *group, const history_
 static err_t recordings_table(html_t *h, const history_group_t *group)
 {
     enum { COLUMNS = 6 };
-    table_t table = {.columns = {{"recording", false}, {"time", true}, {"revision", true}, {"starts", false}, {"whole", true}, {"file", true}},
+    table_t table = {.columns = {{"recording", false},
+                                 {"time", true},
+                                 {"revision", true},
+                                 {"starts", false},
+                                 {"whole", true},
+                                 {"file", true}},
                      .n_columns = COLUMNS,
                      .n_rows = group->n_recordings};
     TRY(arena_new(&h->arena, sizeof *table.cells * (size_t)table.n_rows * COLUMNS, &table.cells));
@@ -202,7 +215,8 @@ static err_t draw_group(html_t *h, const history_group_t *group)
         }
     html_figures_end(h);
     if (group->n_metrics > n) {
-        TRY(arena_format(&h->arena, &text, "%d more metrics, %s: dptrain report history lists them.", group->n_metrics - n,
+        TRY(arena_format(&h->arena, &text, "%d more metrics, %s: dptrain report history lists them.",
+                         group->n_metrics - n,
                          group->n_changed > n ? "some with changes" : "none of them with a change"));
         html_note(h, text);
     }
@@ -213,10 +227,12 @@ err_t html_history(html_t *h)
 {
     const history_t *history = h->in->history;
     html_section(h, "history", "History",
-                 "Median times of each recording; whiskers: least and greatest start. Dashed: levels, and at a change point "
+                 "Median times of each recording; whiskers: least and greatest start. Dashed: levels, and at "
+                 "a change point "
                  "the first revision of the new one. The axes do not begin at 0.");
     for (int i = 0; i < history->n_notes; i++) html_note(h, history->notes[i]);
-    for (const history_group_t *group = history->groups; group; group = group->next) TRY(draw_group(h, group));
+    for (const history_group_t *group = history->groups; group; group = group->next)
+        TRY(draw_group(h, group));
     html_section_end(h);
     return ERR_OK;
 }

@@ -18,7 +18,8 @@ err_t html_items_make(html_t *h)
     for (int side = 0; side < HTML_SIDES; side++)
         for (const metric_t *metric = h->metrics[side].first; metric; metric = metric->next) {
             if (!is_bench(metric)) continue;
-            const metric_t *now = metrics_find(&h->metrics[HTML_NOW], metric->case_name, metric->test, metric->key);
+            const metric_t *now =
+                metrics_find(&h->metrics[HTML_NOW], metric->case_name, metric->test, metric->key);
             if (side == HTML_BASE && now) continue;
             html_item_t *item = &h->items[h->n_items++];
             *item = (html_item_t){.key = metric->starts->point->key};
@@ -76,9 +77,10 @@ err_t html_value(html_t *h, const metric_t *metric, const char *name, html_value
 
 err_t html_field_words(html_t *h, const report_field_t *field, const char **out)
 {
-    static const char *const bare[] = {"communicator", "datatype", "dtype",  "device", "model",     "precision",
-                                       "level",        "net",      "layer",  "shape",  "cache",     "advice",
-                                       "algorithms",   "data",     "redop",  "test",   "filesystem", NULL};
+    static const char *const bare[] = {"communicator", "datatype",   "dtype",      "device", "model",
+                                       "precision",    "level",      "net",        "layer",  "shape",
+                                       "cache",        "advice",     "algorithms", "data",   "redop",
+                                       "test",         "filesystem", NULL};
     const char *name = field->name, *text = field->text ? field->text : "";
     *out = "";
     if (field->kind == FIELD_MISSING) return ERR_OK;
@@ -94,7 +96,8 @@ err_t html_field_words(html_t *h, const report_field_t *field, const char **out)
             return ERR_OK;
         }
     if (strcmp(name, "ranks") == 0 || strcmp(name, "threads") == 0 || strcmp(name, "hosts") == 0)
-        return arena_format(&h->arena, out, "%s %.*s", text, (int)strlen(name) - (strcmp(text, "1") == 0), name);
+        return arena_format(&h->arena, out, "%s %.*s", text, (int)strlen(name) - (strcmp(text, "1") == 0),
+                            name);
     return arena_format(&h->arena, out, "%s %s", name, text);
 }
 
@@ -118,7 +121,8 @@ static err_t list_words(html_t *h, const html_item_t *item, const char *const *n
             continue;
         }
         /* That a shape is square can be seen. */
-        if (field && field->text && strcmp(*names, "shape") == 0 && strcmp(field->text, "square") == 0) continue;
+        if (field && field->text && strcmp(*names, "shape") == 0 && strcmp(field->text, "square") == 0)
+            continue;
         if (field) TRY(html_field_words(h, field, &words));
         TRY(append(h, out, words));
     }
@@ -202,7 +206,8 @@ static err_t find_places(html_t *h, const html_spec_t *spec, place_t **out, int 
         html_value_t value[HTML_SIDES];
         if (strcmp(item->case_name, spec->case_name) != 0) continue;
         if (spec->needs && !find_field(item->key, spec->needs)) continue;
-        for (int side = 0; side < HTML_SIDES; side++) TRY(html_value(h, item->side[side], spec->figure, &value[side]));
+        for (int side = 0; side < HTML_SIDES; side++)
+            TRY(html_value(h, item->side[side], spec->figure, &value[side]));
         if (value[HTML_NOW].n + value[HTML_BASE].n == 0) continue;
         place_t *place = &places[*n];
         *place = (place_t){.item = item, .x = spec->x ? html_field_number(item->key, spec->x) : NAN};

@@ -42,16 +42,17 @@ typedef struct html_value {
 err_t html_value(html_t *h, const metric_t *metric, const char *name, html_value_t *out);
 double html_field_number(report_fields_t fields, const char *name); /* NAN: none */
 
-/* What a field of a key says, without its name where that is clear: "8 KiB", "in place", "2 ranks", "batch 64". */
+/* What a field of a key says, without its name where that is clear: "8 KiB", "in place", "2 ranks", "batch
+ * 64". */
 err_t html_field_words(html_t *h, const report_field_t *field, const char **out);
 
-/* Which items a table of figures is of, and where each stands in it: by fields of its key, or "test". Fields that are
- * named nowhere and differ make further series (rest_is_series) or further tables. */
+/* Which items a table of figures is of, and where each stands in it: by fields of its key, or "test". Fields
+ * that are named nowhere and differ make further series (rest_is_series) or further tables. */
 typedef struct html_spec {
     const char *case_name, *figure;
     const char *table[4], *row[5], *series[3], *ignore[4]; /* NULL-terminated */
-    const char *needs; /* a field that it has to have; NULL: none */
-    const char *x;     /* field that is a row's number; NULL: none */
+    const char *needs;                                     /* a field that it has to have; NULL: none */
+    const char *x;                                         /* field that is a row's number; NULL: none */
     const char *low, *high; /* figures that are an interval's ends; NULL: least and greatest of the starts */
     bool rest_is_series;
     int min_rows; /* tables of fewer rows are left out, and their items not shown */
@@ -61,8 +62,8 @@ typedef struct html_matrix html_matrix_t;
 struct html_matrix {
     const char *name; /* what tells it from the others of its spec */
     const char **rows, **series;
-    double *x;    /* [n_rows] */
-    int *style;   /* [n_series]: the same for the same name in all of a spec's */
+    double *x;  /* [n_rows] */
+    int *style; /* [n_series]: the same for the same name in all of a spec's */
     int n_rows, n_series;
     html_value_t *at[HTML_SIDES]; /* [n_rows, n_series]; of base NULL where there is none */
     int n_starts;                 /* most of now's, else of base's */

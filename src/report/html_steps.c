@@ -55,11 +55,12 @@ static err_t draw_efficiency(html_t *h, const html_matrix_t *m)
     TRY(html_matrix_series(h, m, series, &chart.n_series, &n_left_out));
     TRY(html_starts_text(h, m, "", &starts));
     TRY(arena_format(&h->arena, &title, "Scaling efficiency%s%s", m->name[0] ? ": " : "", m->name));
-    TRY(arena_format(&h->arena, &caption,
-                     "Higher is better; 100 %% is ideal. Whiskers: quartiles. weak: the batch grows with the ranks; "
-                     "strong: it does not; alone: ranks that do not talk, which shows what they cost each other. "
-                     "efficiency of dptrain bench step.%s",
-                     starts));
+    TRY(arena_format(
+        &h->arena, &caption,
+        "Higher is better; 100 %% is ideal. Whiskers: quartiles. weak: the batch grows with the ranks; "
+        "strong: it does not; alone: ranks that do not talk, which shows what they cost each other. "
+        "efficiency of dptrain bench step.%s",
+        starts));
     TRY(html_matrix_table(h, m, "ranks", html_label_percent, &table));
     html_figure(h, title);
     chart_lines_draw(h->out, &chart);
@@ -136,7 +137,8 @@ static err_t bench_split(html_t *h, const html_item_t *item, int side, split_t *
                         item->test, chart_label(ranks).text, ranks > 1 ? "s" : "", chart_label(batch).text);
 }
 
-static err_t train_split(html_t *h, const report_t *report, const report_run_t *run, bool is_base, split_t *out)
+static err_t train_split(html_t *h, const report_t *report, const report_run_t *run, bool is_base,
+                         split_t *out)
 {
     static const struct {
         int step, part;
@@ -193,18 +195,21 @@ static err_t draw_splits(html_t *h, const char *title, const char *from, const s
         notes[i] = splits[i].time;
         memcpy(shares + i * N_PARTS, splits[i].share, sizeof splits[i].share);
     }
-    const chart_stack_t chart = {.about = "Shares of a step's time: data wait, forward, backward, allreduce, optimizer.",
-                                 .rows = rows,
-                                 .notes = notes,
-                                 .parts = part_names,
-                                 .n_rows = n_rows,
-                                 .n_parts = N_PARTS,
-                                 .shares = shares};
-    TRY(arena_format(&h->arena, &caption,
-                     "Shares of a step, its median time at the right; less is better for all but forward and backward. "
-                     "%s.",
-                     from));
-    if (n > n_rows) TRY(arena_format(&h->arena, &caption, "%s %d more are in the data.", caption, n - n_rows));
+    const chart_stack_t chart = {
+        .about = "Shares of a step's time: data wait, forward, backward, allreduce, optimizer.",
+        .rows = rows,
+        .notes = notes,
+        .parts = part_names,
+        .n_rows = n_rows,
+        .n_parts = N_PARTS,
+        .shares = shares};
+    TRY(arena_format(
+        &h->arena, &caption,
+        "Shares of a step, its median time at the right; less is better for all but forward and backward. "
+        "%s.",
+        from));
+    if (n > n_rows)
+        TRY(arena_format(&h->arena, &caption, "%s %d more are in the data.", caption, n - n_rows));
     TRY(split_table(h, splits, n, &table));
     html_figure(h, title);
     chart_stack_draw(h->out, &chart);
@@ -242,7 +247,8 @@ static err_t train_splits(html_t *h)
         for (const report_run_t *run = sides[side] ? sides[side]->runs : NULL; run; run = run->next)
             if (is_trained(run)) TRY(train_split(h, sides[side], run, side == HTML_BASE, &splits[n++]));
     return draw_splits(h, "Time of a step: training",
-                       "Medians of the steps of dptrain train, without the first 10 of each process", splits, n);
+                       "Medians of the steps of dptrain train, without the first 10 of each process", splits,
+                       n);
 }
 
 err_t html_steps(html_t *h)

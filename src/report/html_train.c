@@ -117,7 +117,8 @@ static double figure_of_epoch(const report_epoch_t *epoch, epoch_figure_t figure
 }
 
 /* Without a finite value: n is 0. */
-static err_t epoch_series(html_t *h, const trained_t *of, epoch_figure_t figure, int style, chart_series_t *out)
+static err_t epoch_series(html_t *h, const trained_t *of, epoch_figure_t figure, int style,
+                          chart_series_t *out)
 {
     const report_train_t *train = of->run->train;
     double *columns[4];
@@ -185,11 +186,11 @@ static err_t draw_losses(html_t *h, const trained_t *runs, int n)
         .n_series = n_series,
         .reference = NAN,
         .height = 210};
-    TRY(arena_format(&h->arena, &caption,
-                     "Lower is better. Line: median of each of up to %d stretches of steps; band: least and greatest%s. "
-                     "loss of the step records of dptrain train%s.",
-                     CURVE_MAX, validated ? "; markers: validation" : "",
-                     logarithmic ? "; logarithmic" : ""));
+    TRY(arena_format(
+        &h->arena, &caption,
+        "Lower is better. Line: median of each of up to %d stretches of steps; band: least and greatest%s. "
+        "loss of the step records of dptrain train%s.",
+        CURVE_MAX, validated ? "; markers: validation" : "", logarithmic ? "; logarithmic" : ""));
     TRY(rest_text(h, n, &caption));
     html_figure(h, "Loss");
     chart_lines_draw(h->out, &chart);
@@ -244,7 +245,8 @@ static err_t fill_row(html_t *h, const trained_t *of, const char **cell)
 {
     const report_train_t *train = of->run->train;
     double best = NAN;
-    for (const report_epoch_t *epoch = train->epochs; epoch; epoch = epoch->next) best = fmax(best, epoch->val_accuracy);
+    for (const report_epoch_t *epoch = train->epochs; epoch; epoch = epoch->next)
+        best = fmax(best, epoch->val_accuracy);
     *cell++ = of->name;
     *cell++ = train->model ? train->model : "";
     TRY(arena_format(&h->arena, cell++, "%s, %s", train->precision ? train->precision : "-",

@@ -223,7 +223,11 @@ sections() { # PAGE
 }
 
 @test "page_png.sh says what is missing" {
-    run -4 env CHROMIUM= PATH="$BATS_TEST_TMPDIR/bin:/usr/bin:/bin" bash -c 'mkdir -p bin; for t in bash readlink dirname mktemp id rm; do ln -sf "$(command -v $t)" bin/; done; : >p.html; PATH=$PWD/bin '"$root"'/scripts/page_png.sh p.html p.png'
+    local tool
+    mkdir bin
+    for tool in bash readlink dirname; do ln -s "$(command -v "$tool")" bin/; done
+    : >page.html
+    run -4 env CHROMIUM= PATH="$PWD/bin" bash "$root/scripts/page_png.sh" page.html page.png
     [[ $output == *"chromium is not installed"* ]]
     run -3 "$root/scripts/page_png.sh" missing.html p.png
     run -2 "$root/scripts/page_png.sh" one

@@ -1,7 +1,7 @@
 /* RUN np=0
  *
- * Charts: round ticks, axes that hold what they show, and drawings that are well-formed XML without a NaN whatever the
- * values and texts are. A small parser says what is well-formed. */
+ * Charts: round ticks, axes that hold what they show, and drawings that are well-formed XML without a NaN
+ * whatever the values and texts are. xml_check.h says what is well-formed. */
 #include "tests/tap.h"
 
 #include <ctype.h>
@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "chart/chart.h"
+#include "tests/unit/xml_check.h"
 
 static char *text;
 static size_t n_text;
@@ -22,72 +23,6 @@ static FILE *begin(void)
     FILE *out = open_memstream(&text, &n_text);
     if (!out) exit(4);
     return out;
-}
-
-static bool fail_at(const char *what, const char *at)
-{
-    printf("# %s: %.60s\n", what, at);
-    return false;
-}
-
-/* &amp; and the like, and no other &. */
-static bool is_reference(const char *at)
-{
-    static const char *const known[] = {"&amp;", "&lt;", "&gt;", "&quot;", "&#39;"};
-    for (int i = 0; i < 5; i++)
-        if (strncmp(at, known[i], strlen(known[i])) == 0) return true;
-    return false;
-}
-
-/* name="value" pairs up to > or />. *end: behind it; *closed: it was />. */
-static bool parse_attributes(const char *at, const char **end, bool *closed)
-{
-    for (;;) {
-        while (*at == ' ' || *at == '\n') at++;
-        *closed = *at == '/';
-        if (*closed) at++;
-        *end = at + 1;
-        if (*at == '>') return true;
-        if (*closed || !isalpha((unsigned char)*at)) return fail_at("no attribute", at);
-        while (isalnum((unsigned char)*at) || *at == '-') at++;
-        if (at[0] != '=' || at[1] != '"') return fail_at("no value", at);
-        for (at += 2; *at != '"'; at++)
-            if (!*at || *at == '<' || (*at == '&' && !is_reference(at))) return fail_at("no end of a value", at);
-        at++;
-    }
-}
-
-/* One element and nothing else. */
-static bool is_well_formed(const char *at)
-{
-    char open[16][16];
-    int depth = 0, n_roots = 0;
-    while (*at) {
-        if (*at == '&' && !is_reference(at)) return fail_at("a bare &", at);
-        if (*at == '>') return fail_at("a bare >", at);
-        if (*at != '<') {
-            if (depth == 0 && !isspace((unsigned char)*at)) return fail_at("text outside", at);
-            at++;
-            continue;
-        }
-        bool is_end = at[1] == '/', closed;
-        const char *name = at + 1 + is_end;
-        size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz");
-        if (n == 0 || n >= sizeof open[0]) return fail_at("no name", at);
-        if (is_end) {
-            if (depth == 0 || strncmp(open[depth - 1], name, n) != 0 || open[depth - 1][n] || name[n] != '>')
-                return fail_at("another end", at);
-            depth--;
-            at = name + n + 1;
-            continue;
-        }
-        if (depth == 16) return fail_at("too deep", at);
-        snprintf(open[depth], sizeof open[0], "%.*s", (int)n, name);
-        n_roots += depth == 0;
-        if (!parse_attributes(name + n, &at, &closed)) return false;
-        depth += !closed;
-    }
-    return depth == 0 && n_roots == 1 ? true : fail_at("unfinished", "");
 }
 
 static bool is_drawn(FILE *out)
@@ -121,7 +56,8 @@ static bool ticks_are(chart_scale_t scale, double low, double high, const double
     return same;
 }
 #define TICKS(scale, low, high, ...)                                                                         \
-    ticks_are(scale, low, high, (const double[]){__VA_ARGS__}, (int)(sizeof((const double[]){__VA_ARGS__}) / sizeof(double)))
+    ticks_are(scale, low, high, (const double[]){__VA_ARGS__},                                               \
+              (int)(sizeof((const double[]){__VA_ARGS__}) / sizeof(double)))
 
 static void check_ticks(void)
 {
@@ -139,7 +75,8 @@ static void check_ticks(void)
     int n_bad = 0;
     for (int i = 0; i < 3000; i++) {
         chart_scale_t scale = (chart_scale_t)(i % 3);
-        double low = pow(10, rng_uniform(&rng) * 40 - 20), high = low * (1 + pow(10, rng_uniform(&rng) * 12 - 6));
+        double low = pow(10, rng_uniform(&rng) * 40 - 20),
+               high = low * (1 + pow(10, rng_uniform(&rng) * 12 - 6));
         if (scale == CHART_LINEAR && i % 2) low = -low;
         double ticks[CHART_MAX_TICKS];
         int n_most = 3 + i % 9, n = chart_ticks(scale, low, high, n_most, ticks);
@@ -158,9 +95,9 @@ static void check_labels(void)
     static const struct {
         double value;
         const char *label;
-    } labels[] = {{0, "0"},        {-0.0, "0"},      {0.1 + 0.2, "0.3"}, {2500, "2500"}, {20000, "20k"},
-                  {1.5e6, "1.5M"}, {3e9, "3G"},      {2e-7, "2e-07"},    {-40, "-40"},   {NAN, "-"},
-                  {INFINITY, "-"}, {1e300, "1e+300"}};
+    } labels[] = {{0, "0"},       {-0.0, "0"},     {0.1 + 0.2, "0.3"}, {2500, "2500"},
+                  {20000, "20k"}, {1.5e6, "1.5M"}, {3e9, "3G"},        {2e-7, "2e-07"},
+                  {-40, "-40"},   {NAN, "-"},      {INFINITY, "-"},    {1e300, "1e+300"}};
     for (size_t i = 0; i < sizeof labels / sizeof *labels; i++) {
         chart_text_t got = chart_label(labels[i].value);
         OK(strcmp(got.text, labels[i].label) == 0, "%s, got %s", labels[i].label, got.text);
@@ -181,7 +118,15 @@ static bool draw_lines(const double *x, const double *y, int n, chart_scale_t sc
 {
     const chart_series_t series[] = {
         {.name = hostile, .n = n, .x = x, .y = y, .low = y, .high = x, .band = true},
-        {.name = "b", .style = 11, .n = n, .x = x, .y = y, .low = x, .high = y, .markers = true, .is_base = true},
+        {.name = "b",
+         .style = 11,
+         .n = n,
+         .x = x,
+         .y = y,
+         .low = x,
+         .high = y,
+         .markers = true,
+         .is_base = true},
         {.style = 3, .n = n, .x = y, .y = x, .markers = true, .no_line = true}};
     const chart_mark_t marks[] = {{1, hostile}, {NAN, "a"}, {INFINITY, "b"}, {1.1, "c"}};
     const chart_lines_t chart = {.about = hostile,
@@ -200,17 +145,18 @@ static bool draw_lines(const double *x, const double *y, int n, chart_scale_t sc
 
 static void check_lines(void)
 {
-    static const double sane[] = {1, 2, 4, 8}, up[] = {1, 3, 2, 9}, equal[] = {5, 5, 5, 5}, zero[] = {0, 0, 0, 0},
-                        none[] = {NAN, NAN, INFINITY, -INFINITY}, some[] = {NAN, 2, -INFINITY, 8},
-                        negative[] = {-1, -2, 0, -4}, huge[] = {1e308, -1e308, 1e-320, 1e140};
+    static const double sane[] = {1, 2, 4, 8}, up[] = {1, 3, 2, 9}, equal[] = {5, 5, 5, 5},
+                        zero[] = {0, 0, 0, 0}, none[] = {NAN, NAN, INFINITY, -INFINITY},
+                        some[] = {NAN, 2, -INFINITY, 8}, negative[] = {-1, -2, 0, -4},
+                        huge[] = {1e308, -1e308, 1e-320, 1e140};
     static const struct {
         const char *what;
         const double *x, *y;
         int n;
-    } cases[] = {{"values", sane, up, 4},       {"no value", sane, up, 0},    {"one", sane, up, 1},
+    } cases[] = {{"values", sane, up, 4},          {"no value", sane, up, 0},      {"one", sane, up, 1},
                  {"equal values", sane, equal, 4}, {"equal places", equal, up, 4}, {"zeros", zero, zero, 4},
-                 {"no numbers", sane, none, 4}, {"gaps", sane, some, 4},      {"gaps in x", some, up, 4},
-                 {"negative", sane, negative, 4}, {"huge", sane, huge, 4},    {"huge x", huge, huge, 4}};
+                 {"no numbers", sane, none, 4},    {"gaps", sane, some, 4},        {"gaps in x", some, up, 4},
+                 {"negative", sane, negative, 4},  {"huge", sane, huge, 4},        {"huge x", huge, huge, 4}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bool good = true;
         for (int scale = 0; scale < 3; scale++)
@@ -220,12 +166,14 @@ static void check_lines(void)
     draw_lines(sane, some, 4, CHART_LINEAR);
     OK(!strstr(text, "<script") && strstr(text, "&lt;script"), "hostile text is text");
     const char *path = strstr(text, "class=\"l c0 d0\" d=\"");
-    OK(path && strchr(path + 19, 'M') && !memchr(path + 19, 'L', strcspn(path + 19, "\"")), "a gap is no line");
+    OK(path && strchr(path + 19, 'M') && !memchr(path + 19, 'L', strcspn(path + 19, "\"")),
+       "a gap is no line");
 }
 
 static void check_bars(void)
 {
-    static const double values[] = {1, NAN, 0, INFINITY, -3, 2e-320, 7, 1e200}, base[] = {2, 1, NAN, 0, 1, 1, 9, 9};
+    static const double values[] = {1, NAN, 0, INFINITY, -3, 2e-320, 7, 1e200},
+                        base[] = {2, 1, NAN, 0, 1, 1, 9, 9};
     static const char *const rows[] = {hostile, "", "a name that is longer than there is room for it", "b"};
     static const char *const series[] = {"x", hostile}, *const base_names[] = {"new", hostile};
     for (int n_rows = 0; n_rows <= 4; n_rows += 4)
@@ -243,7 +191,8 @@ static void check_bars(void)
             chart_bars_draw(out, &chart);
             OK(is_drawn(out) && is_within(), "bars: %d rows of %d", n_rows, n_series);
         }
-    OK(strstr(text, "<title>a name that is longer than there is room for it</title>a name that is") && strstr(text, "…"),
+    OK(strstr(text, "<title>a name that is longer than there is room for it</title>a name that is") &&
+           strstr(text, "…"),
        "a long name is cut, and there in full");
 }
 
@@ -251,12 +200,18 @@ static void check_stack(void)
 {
     static const double shares[] = {0.25, 0.5, 0.25, NAN, INFINITY, 0.5, -1, 0, 1e300};
     static const char *const names[] = {"a", hostile, "c"};
-    const chart_stack_t chart = {
-        .about = "x", .rows = names, .notes = names, .parts = names, .n_rows = 3, .n_parts = 3, .shares = shares};
+    const chart_stack_t chart = {.about = "x",
+                                 .rows = names,
+                                 .notes = names,
+                                 .parts = names,
+                                 .n_rows = 3,
+                                 .n_parts = 3,
+                                 .shares = shares};
     FILE *out = begin();
     chart_stack_draw(out, &chart);
     OK(is_drawn(out) && is_within(), "wholes and their parts");
-    OK(strstr(text, "class=\"q1 gap\" x=\"90\" y=\"17\" width=\"180\""), "half of the width for a half, behind a quarter");
+    OK(strstr(text, "class=\"q1 gap\" x=\"90\" y=\"17\" width=\"180\""),
+       "half of the width for a half, behind a quarter");
 }
 
 static void check_forest(void)
@@ -266,7 +221,8 @@ static void check_forest(void)
     OK(reach >= 1.05 && reach < 1.2, "the axis holds what there is: %g", reach);
     OK(chart_forest_reach(wild, 2, 1.03) < 5, "and no more than is of use");
     OK(chart_forest_reach(calm, 2, 1) > 1 && chart_forest_reach(calm, 0, 1) > 1, "and something");
-    static const double cases[][3] = {{1.01, 0.99, 1.03}, {NAN, NAN, NAN}, {2, 1.5, INFINITY}, {1e-9, 0, 1e9}, {3, 1e-9, 1e9}};
+    static const double cases[][3] = {
+        {1.01, 0.99, 1.03}, {NAN, NAN, NAN}, {2, 1.5, INFINITY}, {1e-9, 0, 1e9}, {3, 1e-9, 1e9}};
     const chart_forest_t forest = {.reach = 1.1, .band = 1.03};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         FILE *out = begin();

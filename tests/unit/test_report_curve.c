@@ -1,7 +1,7 @@
 /* RUN np=0
  *
- * The course of a loss, cut to what can be drawn: nothing of the extremes is lost, what was repeated after a crash
- * counts once, and a short run is kept step by step. */
+ * The course of a loss, cut to what can be drawn: nothing of the extremes is lost, what was repeated after a
+ * crash counts once, and a short run is kept step by step. */
 #include "tests/tap.h"
 
 #include <math.h>
@@ -65,9 +65,10 @@ static void check_trouble(void)
     for (int i = 0; i < 6; i++) OK_CALL(curve_add(&curve, i, losses[i]), "a loss of %g", losses[i]);
     for (int i = 3; i < 5; i++) OK_CALL(curve_add(&curve, i, 7), "again step %d", i);
     OK_CALL(curve_finish(&curve, &arena), "a run that crashed and diverged");
-    OK(curve.n == 4 && curve.n_bad == 1, "later steps count, and what is no number is counted: %d, %d", curve.n,
-       (int)curve.n_bad);
-    OK(fabs(curve.at[2].step - 3) < 1e-9 && fabs(curve.at[3].median - 7) < 1e-9, "as they were the last time");
+    OK(curve.n == 4 && curve.n_bad == 1, "later steps count, and what is no number is counted: %d, %d",
+       curve.n, (int)curve.n_bad);
+    OK(fabs(curve.at[2].step - 3) < 1e-9 && fabs(curve.at[3].median - 7) < 1e-9,
+       "as they were the last time");
     curve_t none = {0}, bad = {0};
     OK_CALL(curve_finish(&none, &arena), "nothing");
     OK_CALL(curve_add(&bad, 5, NAN), "a loss that is none");
