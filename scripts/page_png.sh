@@ -59,7 +59,8 @@ frame() { # HEIGHT
     ((scheme)) || ground='#0d1218'
     cat <<EOF
 <!DOCTYPE html><meta charset="utf-8"><title></title>
-<style>html,body{margin:0;background:$ground;overflow:hidden}iframe{border:0;width:${width}px;height:${1}px;display:block}</style>
+<style>html,body{margin:0;background:$ground;overflow:hidden}
+iframe{border:0;width:${width}px;height:${1}px;display:block}</style>
 <iframe src="file://$page" onload="document.title='height '+this.contentDocument.documentElement.scrollHeight"></iframe>
 EOF
 }

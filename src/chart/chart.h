@@ -118,8 +118,8 @@ typedef struct chart_forest {
 /* A reach that shows most of n ratios, as ends of intervals, which are sorted here; at most 4. */
 double chart_forest_reach(double *ratios, int n, double band);
 void chart_forest_axis(FILE *out, const chart_forest_t *forest);
-/* kind: a class for the colour, "same", "better", "worse", "inconclusive". An interval that leaves the axis
- * ends in an arrow. */
+/* about: NULL where the page says the same beside it, as it does what the axis is. kind: a class for the
+ * colour, "same", "better", "worse", "inconclusive". An interval that leaves the axis ends in an arrow. */
 void chart_forest_row(FILE *out, const chart_forest_t *forest, double ratio, double low, double high,
                       const char *kind, const char *about);
 

@@ -25,9 +25,14 @@ static double at(const chart_forest_t *forest, double ratio)
 
 static void begin(FILE *out, const char *about)
 {
-    fprintf(out, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", WIDTH, HEIGHT);
-    chart_escape(out, about);
-    fputs("\">", out);
+    fprintf(out, "<svg viewBox=\"0 0 %d %d\" ", WIDTH, HEIGHT);
+    if (about) {
+        fputs("role=\"img\" aria-label=\"", out);
+        chart_escape(out, about);
+        fputs("\">", out);
+    } else {
+        fputs("aria-hidden=\"true\">", out);
+    }
 }
 
 void chart_forest_axis(FILE *out, const chart_forest_t *forest)
@@ -42,7 +47,7 @@ void chart_forest_axis(FILE *out, const chart_forest_t *forest)
         n = 0;
         for (int i = -2; i <= 2; i++) ticks[n++] = 1 + i * step;
     }
-    begin(out, "the axis: ratio of times, 1 is no change");
+    begin(out, NULL);
     for (int i = 0; i < n; i++) {
         if (ticks[i] < 1 / forest->reach) continue;
         double x = at(forest, ticks[i]), half = svg_text_width(chart_label(ticks[i]).text) / 2;
@@ -67,8 +72,16 @@ void chart_forest_row(FILE *out, const chart_forest_t *forest, double ratio, dou
     char text[48];
     double middle = HEIGHT / 2.0, left = at(forest, 1 / forest->band), right = at(forest, forest->band);
     begin(out, about);
-    svg_rect(out, "band", left, 0, right - left, HEIGHT);
-    svg_line(out, "one", WIDTH / 2.0, 0, WIDTH / 2.0, HEIGHT);
+    if (right > left) {
+        fputs("<path class=\"band\" d=\"M", out);
+        svg_point(out, left, 0);
+        fputc('H', out);
+        svg_number(out, right);
+        fprintf(out, "V%dH", HEIGHT);
+        svg_number(out, left);
+        fputs("z\"/>", out);
+    }
+    fprintf(out, "<path class=\"one\" d=\"M%d 0v%d\"/>", WIDTH / 2, HEIGHT);
     if (low > 0 && isfinite(low) && isfinite(high)) {
         snprintf(text, sizeof text, "l %s", kind);
         svg_line(out, text, at(forest, low), middle, at(forest, high), middle);

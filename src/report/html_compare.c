@@ -64,13 +64,6 @@ static err_t make_forest(html_t *h, const compare_metric_t *const *rows, int n, 
     return ERR_OK;
 }
 
-static void td(html_t *h, const char *kind, const char *text)
-{
-    fprintf(h->out, "<td role=\"cell\" class=\"%s\">", kind);
-    html_text(h, text);
-    fputs("</td>", h->out);
-}
-
 /* An end of an interval, in percent; beyond tenfold it only matters that it is. */
 static err_t end_text(html_t *h, double ratio, const char **out)
 {
@@ -102,46 +95,57 @@ static err_t remark(html_t *h, const compare_metric_t *metric, const char **out)
                         100 * metric->blamed->share);
 }
 
+/* "comm all_reduce: 8 KiB, in place". */
+static err_t label(html_t *h, const compare_metric_t *metric, const char **out)
+{
+    const char **keys, *words;
+    int n = 0;
+    TRY(arena_new(&h->arena, sizeof *keys * (size_t)(h->in->comparison->n_metrics + 1), &keys));
+    for (const compare_metric_t *other = h->in->comparison->metrics; other; other = other->next)
+        if (strcmp(other->case_name, metric->case_name) == 0 && strcmp(other->test, metric->test) == 0)
+            keys[n++] = other->key;
+    TRY(html_key_words(h, metric->key, keys, n, &words));
+    /* "gemm gemm" */
+    bool twice = strcmp(metric->case_name, metric->test) == 0;
+    return arena_format(&h->arena, out, "%s%s%s%s%s", metric->case_name, twice ? "" : " ",
+                        twice ? "" : metric->test, words[0] ? ": " : "", words);
+}
+
 static err_t print_row(html_t *h, const chart_forest_t *forest, const compare_metric_t *metric)
 {
-    const char *change, *times, *said, *about, *kind = verdict_names[metric->verdict];
+    const char *name, *change, *times, *said, *kind = verdict_names[metric->verdict];
     const stats_difference_t *d = &metric->difference;
+    TRY(label(h, metric, &name));
     TRY(change_text(h, d, &change));
     TRY(arena_format(&h->arena, &times, "%s → %s", html_label_time(d->base).text,
                      html_label_time(d->now).text));
     TRY(remark(h, metric, &said));
-    TRY(arena_format(&h->arena, &about, "time %s", change));
-    fputs("<tr role=\"row\"><th role=\"rowheader\" scope=\"row\">", h->out);
-    html_text(h, metric->label);
+    fputs("<tr><th scope=\"row\">", h->out);
+    html_text(h, name);
     if (said[0]) {
         fputs("<span class=\"said\">", h->out);
         html_text(h, said);
         fputs("</span>", h->out);
     }
-    fprintf(h->out,
-            "</th><td role=\"cell\" class=\"verdict\"><b class=\"tag %s\">%s</b></td><td role=\"cell\" "
-            "class=\"plot\">",
-            kind, kind);
-    chart_forest_row(h->out, forest, d->ratio, d->low, d->high, kind, about);
-    fputs("</td>", h->out);
-    td(h, "change", change);
-    td(h, "times", times);
-    fputs("</tr>\n", h->out);
+    fprintf(h->out, "</th><td><b class=\"tag %s\">%s</b></td><td>", kind, kind);
+    chart_forest_row(h->out, forest, d->ratio, d->low, d->high, kind, NULL);
+    fputs("</td><td>", h->out);
+    html_text(h, change);
+    fputs("</td><td>", h->out);
+    html_text(h, times);
+    fputs("</td></tr>\n", h->out);
     return ERR_OK;
 }
 
 static err_t print_rows(html_t *h, const chart_forest_t *forest, const compare_metric_t *const *rows, int n)
 {
-    fputs("<table role=\"table\" class=\"verdicts\"><thead role=\"rowgroup\"><tr role=\"row\">"
-          "<th role=\"columnheader\" scope=\"col\">metric</th>"
-          "<th role=\"columnheader\" scope=\"col\">verdict</th><th role=\"columnheader\" scope=\"col\" "
-          "class=\"plot\">"
-          "<span class=\"ways\"><span>← faster</span><span>slower →</span></span>",
+    fputs("<table class=\"verdicts\"><thead><tr><th scope=\"col\">metric</th><th scope=\"col\">verdict</th>"
+          "<th scope=\"col\"><span class=\"ways\"><span>← faster</span><span>slower →</span></span>",
           h->out);
     chart_forest_axis(h->out, forest);
-    fputs("</th><th role=\"columnheader\" scope=\"col\" class=\"change\">change of time (interval)</th>"
-          "<th role=\"columnheader\" scope=\"col\" class=\"times\">base → new</th></tr></thead>\n<tbody "
-          "role=\"rowgroup\">\n",
+    fputs("</th><th scope=\"col\">change of time (interval)</th><th scope=\"col\">base → "
+          "new</th></tr></thead>\n"
+          "<tbody>\n",
           h->out);
     for (int i = 0; i < n; i++) TRY(print_row(h, forest, rows[i]));
     fputs("</tbody></table>\n", h->out);
@@ -217,10 +221,10 @@ err_t html_verdicts(html_t *h)
     TRY(make_forest(h, rows, n, &forest));
     while (n_open < n && (n <= UNFOLDED || rank_of(rows[n_open]->verdict) < rank_of(VERDICT_INCONCLUSIVE)))
         n_open++;
+    TRY(print_explanation(h));
     if (n_open > 0) TRY(print_rows(h, &forest, rows, n_open));
     TRY(print_folded(h, &forest, VERDICT_INCONCLUSIVE, rows + n_open, n - n_open));
     TRY(print_folded(h, &forest, VERDICT_SAME, rows + n_open, n - n_open));
-    TRY(print_explanation(h));
     html_section_end(h);
     return ERR_OK;
 }

@@ -1,6 +1,5 @@
 /* Metrics over many recordings, a small chart each, with what changed them. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "report/html_parts.h"
@@ -80,45 +79,17 @@ static err_t value_series(html_t *h, const history_metric_t *metric, bool distur
     return ERR_OK;
 }
 
-/* Whether a part of a key, as "ranks=2", is one of every key of the metric's test. */
-static bool is_shared(const history_group_t *group, const history_metric_t *metric, const char *part,
-                      size_t n)
-{
-    for (const history_metric_t *other = group->metrics; other; other = other->next) {
-        if (strcmp(other->case_name, metric->case_name) != 0 || strcmp(other->test, metric->test) != 0)
-            continue;
-        const char *at = other->key;
-        while (at && !(strncmp(at, part, n) == 0 && (at[n] == ';' || !at[n]))) {
-            at = strchr(at, ';');
-            if (at) at++;
-        }
-        if (!at) return false;
-    }
-    return true;
-}
-
 /* What tells a metric from the others of its test. */
 static err_t key_words(html_t *h, const history_group_t *group, const history_metric_t *metric,
                        const char **out)
 {
-    size_t n;
-    *out = "";
-    for (const char *part = metric->key; *part; part += n + (part[n] == ';')) {
-        const char *name, *value, *words, *equals = strchr(part, '=');
-        char *end;
-        n = strcspn(part, ";");
-        if (!equals || equals > part + n || is_shared(group, metric, part, n)) continue;
-        TRY(arena_text(&h->arena, part, (size_t)(equals - part), &name));
-        TRY(arena_text(&h->arena, equals + 1, n - (size_t)(equals + 1 - part), &value));
-        report_field_t field = {.name = name, .kind = FIELD_TEXT, .text = value};
-        field.number = strtod(value, &end);
-        if (end > value && !*end) field.kind = FIELD_NUMBER;
-        /* Of elements, what the bytes say already. */
-        if (strcmp(name, "count") == 0 && strstr(metric->key, "bytes=")) continue;
-        TRY(html_field_words(h, &field, &words));
-        TRY(arena_format(&h->arena, out, "%s%s%s", *out, (*out)[0] ? ", " : "", words));
-    }
-    return ERR_OK;
+    const char **keys;
+    int n = 0;
+    TRY(arena_new(&h->arena, sizeof *keys * (size_t)(group->n_metrics + 1), &keys));
+    for (const history_metric_t *other = group->metrics; other; other = other->next)
+        if (strcmp(other->case_name, metric->case_name) == 0 && strcmp(other->test, metric->test) == 0)
+            keys[n++] = other->key;
+    return html_key_words(h, metric->key, keys, n, out);
 }
 
 static err_t change_words(html_t *h, const history_group_t *group, const history_metric_t *metric,

@@ -1,5 +1,6 @@
 /* The measurements of both sides, and tables of their figures. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -164,6 +165,42 @@ static bool differs(const place_t *places, int n, const char *table, const char 
         any = true;
     }
     return false;
+}
+
+/* Whether a part of a key, as "ranks=2", is one of every key. */
+static bool is_shared(const char *const *keys, int n_keys, const char *part, size_t n)
+{
+    for (int i = 0; i < n_keys; i++) {
+        const char *at = keys[i];
+        while (at && !(strncmp(at, part, n) == 0 && (at[n] == ';' || !at[n]))) {
+            at = strchr(at, ';');
+            if (at) at++;
+        }
+        if (!at) return false;
+    }
+    return true;
+}
+
+err_t html_key_words(html_t *h, const char *key, const char *const *keys, int n_keys, const char **out)
+{
+    size_t n;
+    *out = "";
+    for (const char *part = key; *part; part += n + (part[n] == ';')) {
+        const char *name, *value, *words, *equals = strchr(part, '=');
+        char *end;
+        n = strcspn(part, ";");
+        if (!equals || equals > part + n || is_shared(keys, n_keys, part, n)) continue;
+        TRY(arena_text(&h->arena, part, (size_t)(equals - part), &name));
+        TRY(arena_text(&h->arena, equals + 1, n - (size_t)(equals + 1 - part), &value));
+        /* Of elements, what the bytes say already. */
+        if (strcmp(name, "count") == 0 && strstr(key, "bytes=")) continue;
+        report_field_t field = {.name = name, .kind = FIELD_TEXT, .text = value};
+        field.number = strtod(value, &end);
+        if (end > value && !*end) field.kind = FIELD_NUMBER;
+        TRY(html_field_words(h, &field, &words));
+        TRY(append(h, out, words));
+    }
+    return ERR_OK;
 }
 
 /* What is named nowhere, and differs. Which fields differ is looked at once a table. */

@@ -54,7 +54,7 @@ struct report_point {
     report_fields_t key, metrics;
     const report_timing_t *timing;   /* NULL where nothing was timed */
     const report_samples_t *samples; /* the whole first; NULL: none, or not asked for */
-    const int32_t *batch_n; /* samples that count of each of the protocol's batches; NULL: not said, or not their sum */
+    const int32_t *batch_n; /* samples of each of the protocol's batches; NULL: not said, or not their sum */
     int n_samples, n_batches;
     report_point_t *next; /* of the same group */
 };
@@ -123,7 +123,7 @@ typedef struct report_trouble {
 typedef struct report_file {
     const char *name;
     int64_t n_lines, n_records;         /* n_records: that were taken */
-    report_trouble_t bad, newer, again; /* no records; of a schema not known here; points of a run read already */
+    report_trouble_t bad, newer, again; /* no records; of a newer schema; of a run that was read already */
     report_run_t *train; /* that its records belong to */
     bool is_newer;       /* the training run being read is */
 } report_file_t;

@@ -13,7 +13,8 @@ setup() {
 }
 
 point() { # RUN CASE TEST KEY METRICS P50
-    printf '{"record":"bench","schema":1,"run":"%s","case":"%s","test":"%s","key":{%s},"metrics":{%s},"unit":"s",' "${@:1:5}"
+    printf '{"record":"bench","schema":1,"run":"%s","case":"%s","test":"%s","key":{%s},"metrics":{%s},' "${@:1:5}"
+    printf '"unit":"s",'
     printf '"verdict":"ok","n":7,"per_sample":1,"n_disturbed":0,"loads":"","min":%s,"p50":%s,"p95":%s,"p99":%s,' \
         "$6" "$6" "$6" "$6"
     printf '"max":%s,"mean":%s,"cv":0,"ci95":[%s,%s],"slowest_rank":0,"slowest_share":1,' "$6" "$6" "$6" "$6"
@@ -21,8 +22,8 @@ point() { # RUN CASE TEST KEY METRICS P50
 }
 
 head_of() { # RUN HARDWARE CPU
-    printf '{"record":"bench_run","schema":1,"id":"%s","time":"2026-11-21T08:0%d:00Z","ranks":2,"threads":1,' "$1" $((0x$1 % 10))
-    printf '"options":{},"fingerprint":{"hardware_id":"%s","fabric_id":"2b","software_id":"3c",' "$2"
+    printf '{"record":"bench_run","schema":1,"id":"%s","time":"2026-11-21T08:0%d:00Z",' "$1" $((0x$1 % 10))
+    printf '"ranks":2,"threads":1,"options":{},"fingerprint":{"hardware_id":"%s","fabric_id":"2b","software_id":"3c",' "$2"
     printf '"hardware":{"cpu":"%s","cpus":2},"fabric":{"hosts":1},"software":{"git":"abc"}}}\n' "$3"
 }
 
@@ -35,7 +36,8 @@ comm() { # RUN FACTOR
 }
 
 end_of() { # RUN
-    printf '{"record":"bench_end","schema":1,"run":"%s","why":"finished","n_points":3,"seconds":1,"recording_sec":0.1}\n' "$1"
+    printf '{"record":"bench_end","schema":1,"run":"%s","why":"finished","n_points":3,"seconds":1,' "$1"
+    printf '"recording_sec":0.1}\n'
 }
 
 bench() { # FACTOR: a digit in front of the times; RUN…
@@ -48,11 +50,19 @@ bench() { # FACTOR: a digit in front of the times; RUN…
 }
 
 training() { # STEPS
-    printf '{"record":"run","schema":1,"time":"2026-11-21T09:00:00Z","options":{"model":"lenet5","precision":"fp32","seed":1},'
-    printf '"topology":{"ranks":2,"hosts":1,"threads":1,"device":"cpu"},"software":{"dptrain":"0.1.0"},"n_parameters":9,'
+    printf '{"record":"run","schema":1,"time":"2026-11-21T09:00:00Z","software":{"dptrain":"0.1.0"},'
+    printf '"options":{"model":"lenet5","precision":"fp32","seed":1},'
+    printf '"topology":{"ranks":2,"hosts":1,"threads":1,"device":"cpu"},"n_parameters":9,'
     printf '"global_batch":64,"n_steps":%d,"first_step":0,"resumed_from":null}\n' "$1"
-    awk -v n="$1" 'BEGIN { for (i = 0; i < n; i++) printf "{\"record\":\"step\",\"step\":%d,\"epoch\":0,\"loss\":%g,\"accuracy\":0.5,\"lr\":0.1,\"step_sec\":0.01,\"data_wait_sec\":0.001,\"forward_sec\":0.003,\"backward_sec\":0.005,\"exposed_comm_sec\":0.0005,\"optimizer_sec\":0.0003}\n", i, 2 / (1 + i) }'
-    printf '{"record":"epoch","epoch":0,"step":%d,"train_loss":0.5,"train_accuracy":0.8,"val_loss":0.4,"val_accuracy":0.9,"images_per_sec":6400,"train_sec":1}\n' "$(($1 - 1))"
+    awk -v n="$1" 'BEGIN {
+        for (i = 0; i < n; i++) {
+            printf "{\"record\":\"step\",\"step\":%d,\"epoch\":0,\"loss\":%g,\"accuracy\":0.5,", i, 2 / (1 + i)
+            printf "\"lr\":0.1,\"step_sec\":0.01,\"data_wait_sec\":0.001,\"forward_sec\":0.003,"
+            printf "\"backward_sec\":0.005,\"exposed_comm_sec\":0.0005,\"optimizer_sec\":0.0003}\n"
+        }
+    }'
+    printf '{"record":"epoch","epoch":0,"step":%d,"train_loss":0.5,"train_accuracy":0.8,' "$(($1 - 1))"
+    printf '"val_loss":0.4,"val_accuracy":0.9,"images_per_sec":6400,"train_sec":1}\n'
     printf '{"record":"end","why":"finished","step":%d,"images_per_sec":6400,"peak_memory_bytes":[1]}\n' "$1"
 }
 
@@ -73,7 +83,7 @@ for element in page.iter():
         if name == "href": links.append(value)
         if name == "id": ids.append(value)
         if tag == "path" and name == "d" and re.search("nan|inf", value): sys.exit("no number: " + value)
-    if tag == "svg" and not (element.get("role") == "img" and element.get("aria-label")):
+    if tag == "svg" and not element.get("aria-hidden") and not (element.get("role") == "img" and element.get("aria-label")):
         sys.exit("a drawing says nothing to who cannot see it")
 if len(set(ids)) != len(ids): sys.exit("an id twice: %s" % ids)
 for link in links:
@@ -106,12 +116,12 @@ sections() { # PAGE
     mkdir runs fast slow
     bench 1 a1 >base.jsonl
     bench 2 b1 >new.jsonl
+    local shares='"data_wait_share":0.125,"compute_share":0.5,"exposed_comm_share":0.25,"optimizer_share":0.125'
     {
         point b1 mem copy '"level":"L1","bytes":4096,"dtype":"float64"' '"gbs":3,"gbs_all":6.25' 0.001
         point b1 gemm gemm '"shape":"square","m":64,"n":32,"k":16,"dtype":"float32"' '"gflops_all":77.25' 0.001
         point b1 step weak '"model":"lenet5","ranks":2,"batch":64' \
-            '"efficiency":0.875,"efficiency_low":0.75,"efficiency_high":0.9,"data_wait_share":0.125,"compute_share":0.5,"exposed_comm_share":0.25,"optimizer_share":0.125' \
-            0.001
+            "\"efficiency\":0.875,\"efficiency_low\":0.75,\"efficiency_high\":0.9,$shares" 0.001
         point b1 other thing '"a":1' '"b":2' 0.001
     } >>new.jsonl
     training 300 >fast/metrics.jsonl
@@ -129,7 +139,7 @@ sections() { # PAGE
     grep -q 'all_reduce: 64 KiB' page.html
 }
 
-@test "a base: the same verdicts as dptrain report compare's, and one that cannot be compared is shown with the reason" {
+@test "a base: the verdicts are those of dptrain report compare; without one the reason is shown" {
     bench 1 a1 a2 a3 >base.jsonl
     bench 3 b1 b2 b3 >new.jsonl
     "$dptrain" report html --out page.html --base base.jsonl new.jsonl
@@ -174,7 +184,8 @@ sections() { # PAGE
     } | sed -e 's/X <b>9/EVIL/; s/lenet5/EVIL/; s/"git":"abc"/"git":"EVIL"/; /bench_end/!s/"finished"/"EVIL"/' >clean.jsonl
     sed "s^EVIL^$evil^g" clean.jsonl >'<b onload=x>.jsonl'
     sed 's/"a1"/"a2"/' '<b onload=x>.jsonl' >base.jsonl
-    "$dptrain" report html --title "<script>]]>" --out page.html --base base.jsonl --force '<b onload=x>.jsonl' 2>said
+    "$dptrain" report html --title "<script>]]>" --out page.html --base base.jsonl --force \
+        '<b onload=x>.jsonl' 2>said
     run ! grep -qE '(was|were) left out' said
     check_page page.html
     [ "$(grep -c 'alert(1)' page.html)" -gt 20 ]

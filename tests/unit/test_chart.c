@@ -226,7 +226,7 @@ static void check_forest(void)
     const chart_forest_t forest = {.reach = 1.1, .band = 1.03};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         FILE *out = begin();
-        chart_forest_row(out, &forest, cases[i][0], cases[i][1], cases[i][2], "worse", hostile);
+        chart_forest_row(out, &forest, cases[i][0], cases[i][1], cases[i][2], "worse", i ? hostile : NULL);
         OK(is_drawn(out) && is_within(), "a ratio of %g", cases[i][0]);
     }
     const char *first = strstr(text, "class=\"m worse\"");
