@@ -22,6 +22,14 @@ const opt_t bench_option_table[] = {
      "time for a point; 0: 2, and 0.25 with --quick", false},
     {"precision", OPT_REAL, FIELD(precision), "0.01", 1e-6, 1, NULL, "X",
      "a point ends when its median is known within ±X of itself (95 % confidence)", false},
+    {"turns", OPT_STRING, FIELD(turns), NULL, 0, 0, NULL, "FOLDER:first|second",
+     "take turns with another job, batch by batch, so that both meet the same machine; both use the same "
+     "folder, on this host, and measure the same",
+     false},
+    {"clock", OPT_REAL, FIELD(clock_sec), "0", 0, 1, NULL, "SEC",
+     "the fixed loop's best time on this machine (clock_sec of earlier records); slower ones count as "
+     "disturbed from the start",
+     false},
 };
 const int n_bench_options = sizeof bench_option_table / sizeof bench_option_table[0];
 
@@ -74,6 +82,7 @@ static err_t run_case(bench_t *bench, const bench_choice_t *choice, bool alone)
         log_info("%s: left out, it needs %d ranks or more", c->name, c->min_ranks);
         return ERR_OK;
     }
+    bench->case_name = c->name;
     return c->run(bench, choice->options);
 }
 
@@ -116,6 +125,7 @@ err_t bench_run(const bench_options_t *options, const opt_group_t *groups, int n
         bench.n_cpus = machine_cpus();
         bench.cpus_are_shared = bench.comm->topo.local_size * bench.runtime.n_threads > bench.n_cpus;
         print_header(&bench);
+        bench.load.best_sec = options->clock_sec;
         err = bench_log_open(&bench, groups, n_groups);
     }
     if (err == ERR_OK) err = run_cases(&bench, cases, n);
@@ -123,5 +133,6 @@ err_t bench_run(const bench_options_t *options, const opt_group_t *groups, int n
     progress_clear_line();
     runtime_abort_alone(&bench.runtime, err);
     if (bench.log) err = end_log(&bench, err);
+    turns_close(&bench.turns);
     return runtime_close(&bench.runtime, err);
 }

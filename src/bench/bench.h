@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/opt.h"
 #include "bench/load.h"
+#include "bench/turns.h"
 #include "train/runtime.h"
 
 typedef struct bench_options {
@@ -19,6 +20,8 @@ typedef struct bench_options {
     bool quick;        /* less of everything: the whole suite in two minutes */
     double budget_sec; /* of one measurement; 0: the protocol's own */
     double precision;  /* half the width of the median's 95 % confidence interval / the median */
+    double clock_sec;  /* best of the fixed loop that is known of this machine; 0: none */
+    const char *turns; /* FOLDER:first or FOLDER:second; NULL: no turns */
     runtime_options_t runtime;
 } bench_options_t;
 
@@ -31,10 +34,12 @@ typedef struct bench {
     comm_t *comm; /* runtime.comm */
     bench_log_t *log;
     load_t load;
-    int n_cpus;           /* of this host */
-    bool cpus_are_shared; /* it has more threads of ours than CPUs */
-    bool interrupted;     /* by a signal; all ranks know */
-    bool failed_check;    /* wrong data was found: the command ends with ERR_GATE */
+    const char *case_name; /* that is running */
+    turns_t *turns;        /* NULL: this job measures alone */
+    int n_cpus;            /* of this host */
+    bool cpus_are_shared;  /* it has more threads of ours than CPUs */
+    bool interrupted;      /* by a signal; all ranks know */
+    bool failed_check;     /* wrong data was found: the command ends with ERR_GATE */
 } bench_t;
 
 /* A case: one file, one row in bench.c. Option keys are unique over all cases: they begin with the case's
@@ -53,6 +58,15 @@ typedef struct bench_case {
 
 extern const bench_case_t *const bench_cases[]; /* ended by NULL */
 
+/* Works whose iterations have parts that are timed apart (a step's forward, backward, …). */
+enum { BENCH_MAX_PARTS = 5 };
+typedef struct bench_parts {
+    int n;
+    const char *const *names;
+    /* This rank's seconds of each part since it was last called. */
+    void (*take)(void *context, double *sec);
+} bench_parts_t;
+
 /* One thing to be timed. */
 typedef struct bench_work {
     const char *what; /* for people: "all_reduce of 8 MiB"; lives as long as the measuring */
@@ -66,6 +80,7 @@ typedef struct bench_work {
      * part. NULL: nothing. */
     err_t (*prepare)(void *context);
     int n_ranks; /* ranks 0 … n_ranks - 1 take part, the others sleep; 0: all */
+    bench_parts_t parts;
 } bench_work_t;
 
 enum { BENCH_MIN_SAMPLES = 7, BENCH_MAX_SAMPLES = 2000, BENCH_MAX_WORKS = 32 };
@@ -76,6 +91,10 @@ typedef struct bench_result {
     int64_t n;      /* samples that count */
     double *sec;    /* them, in the order taken; freed by bench_result_free */
     int32_t *batch; /* the batch that each is from */
+    int n_batches;
+    double
+        *parts[BENCH_MAX_PARTS]; /* of each sample an iteration's part, mean over the ranks that take part */
+    bench_parts_t parts_of;
     int64_t per_sample;
     int64_t n_disturbed; /* samples left out, or, where `disturbed`, all those marked */
     unsigned loads;      /* LOAD_… (bench/load.h) that were seen */
@@ -83,6 +102,7 @@ typedef struct bench_result {
     bool conclusive;     /* the wanted precision was reached within the budget */
     double min, p50, p95, p99, max, mean;
     double cv;              /* standard deviation / mean */
+    double clock_sec;       /* of the fixed loop (bench/load.h) beside the batches that count: their median */
     double ci_low, ci_high; /* 95 % confidence interval of the median: stats_median_interval */
     int slowest_rank;       /* that most often was the slowest, and in which part of the samples */
     double slowest_share;

@@ -91,7 +91,7 @@ bool load_clock_was_slow(const load_t *load, double probe_sec)
 
 void load_begin(load_t *load)
 {
-    if (load->best_sec <= 0) run_probe(load);
+    if (load->last_sec <= 0) run_probe(load);
     load->steal = read_steal();
     load->throttled = read_throttled();
     load->waited = read_waited();

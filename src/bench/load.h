@@ -20,7 +20,7 @@ enum {
 typedef struct load {
     double start_sec;
     int64_t steal, throttled, waited;
-    double best_sec, last_sec; /* of the loop: ever, and when it last ran */
+    double best_sec, last_sec; /* of the loop: ever (0, or what is known from before), and when it last ran */
 } load_t;
 
 void load_begin(load_t *load);

@@ -57,6 +57,9 @@ err_t bench_log_open(bench_t *bench, const opt_group_t *groups, int n_groups)
     bool writes = bench->comm->rank == 0;
     if (writes) make_id(log->id);
     TRY(comm_agree(bench->comm, writes ? open_file(bench) : ERR_OK, what));
+    if (bench->options->turns)
+        TRY(turns_open(bench->comm, bench->options->turns, log->id, bench->options->runtime.timeout_sec,
+                       &bench->turns));
     json_t *j = metrics_begin(&log->metrics, "bench_run");
     if (j) {
         char now[32];
@@ -66,6 +69,7 @@ err_t bench_log_open(bench_t *bench, const opt_group_t *groups, int n_groups)
         json_string(j, "time", now);
         json_int(j, "ranks", bench->comm->size);
         json_int(j, "threads", bench->runtime.n_threads);
+        json_string(j, "in_turn_with", bench->turns ? turns_other(bench->turns) : NULL);
         opt_json(groups, n_groups, j, "options");
     }
     TRY(fingerprint_record(&bench->runtime, j));
@@ -143,6 +147,25 @@ static double short_sec(double sec)
     return rint(sec * 1e10) / 1e10;
 }
 
+static void record_samples(json_t *j, const char *name, const double *sec, int64_t n)
+{
+    json_array_begin(j, name);
+    for (int64_t i = 0; i < n; i++) json_real(j, NULL, short_sec(sec[i]));
+    json_array_end(j);
+}
+
+/* How many of the samples are of each batch. */
+static void record_batches(json_t *j, const bench_result_t *r)
+{
+    json_array_begin(j, "batch_n");
+    for (int64_t batch = 0, i = 0; batch < r->n_batches; batch++) {
+        int64_t first = i;
+        while (i < r->n && r->batch[i] == batch) i++;
+        json_int(j, NULL, i - first);
+    }
+    json_array_end(j);
+}
+
 static void record_result(json_t *j, const bench_result_t *r)
 {
     char loads[64];
@@ -166,9 +189,14 @@ static void record_result(json_t *j, const bench_result_t *r)
     json_array_end(j);
     json_int(j, "slowest_rank", r->slowest_rank);
     json_real(j, "slowest_share", r->slowest_share);
-    json_array_begin(j, "samples");
-    for (int64_t i = 0; i < r->n; i++) json_real(j, NULL, short_sec(r->sec[i]));
-    json_array_end(j);
+    json_real(j, "clock_sec", r->clock_sec);
+    record_batches(j, r);
+    record_samples(j, "samples", r->sec, r->n);
+    for (int part = 0; part < r->parts_of.n; part++) {
+        char name[32];
+        snprintf(name, sizeof name, "%s_samples", r->parts_of.names[part]);
+        record_samples(j, name, r->parts[part], r->n);
+    }
 }
 
 err_t bench_record_end(bench_t *bench, const bench_result_t *result)

@@ -33,6 +33,8 @@ static const opt_t table[] = {
 typedef enum mode { ALONE, WEAK, STRONG } scaling_t;
 static const char *const mode_names[] = {"alone", "weak", "strong"};
 
+enum { N_PARTS = 5 };
+
 /* One arrangement of ranks. */
 typedef struct arrangement {
     scaling_t mode;
@@ -43,6 +45,7 @@ typedef struct arrangement {
     trial_t *trial;
     step_cost_t sums; /* of the steps, by this rank's clock */
     int64_t n_steps;
+    double taken[N_PARTS]; /* of the sums, by take_parts */
     char what[64];
 } arrangement_t;
 
@@ -55,6 +58,19 @@ typedef struct step_bench {
     bench_result_t results[MAX_ARRANGEMENTS];
     int n;
 } step_bench_t;
+
+static const char *const part_names[] = {"data", "forward", "backward", "allreduce", "optimizer"};
+
+/* What the parts took since it was asked before. */
+static void take_parts(void *context, double *sec)
+{
+    arrangement_t *a = context;
+    const double now[] = {a->sums.data, a->sums.forward, a->sums.backward, a->sums.comm, a->sums.optimizer};
+    for (int part = 0; part < N_PARTS; part++) {
+        sec[part] = now[part] - a->taken[part];
+        a->taken[part] = now[part];
+    }
+}
 
 static err_t run_step(void *context)
 {
@@ -221,10 +237,12 @@ static err_t report_row(step_bench_t *s, scaling_t mode, int n_ranks)
     step_cost_t cost;
     ratio_t e = efficiency(s, mode, n_ranks);
     TRY(mean_cost(s, a, &cost));
-    bench_print("%-8s %5d %7lld %10.3f%-1s %10.0f %9.1f %9.1f %9.1f %9.1f   %.3f (%.3f–%.3f)",
-                mode_names[mode], a->n_ranks, (long long)a->batch, 1e3 * r->p50, bench_mark(r), rate_of(a, r),
+    char text[48] = "-";
+    if (isfinite(e.median)) snprintf(text, sizeof text, "%.3f (%.3f–%.3f)", e.median, e.low, e.high);
+    bench_print("%-8s %5d %7lld %10.3f%-1s %10.0f %9.1f %9.1f %9.1f %9.1f   %s", mode_names[mode], a->n_ranks,
+                (long long)a->batch, 1e3 * r->p50, bench_mark(r), rate_of(a, r),
                 100 * (cost.forward + cost.backward) / cost.total, 100 * cost.comm / cost.total,
-                100 * cost.optimizer / cost.total, 100 * cost.data / cost.total, e.median, e.low, e.high);
+                100 * cost.optimizer / cost.total, 100 * cost.data / cost.total, text);
     return record(s, mode, a, &cost, e);
 }
 
@@ -250,8 +268,11 @@ static err_t measure(step_bench_t *s)
     bench_work_t works[MAX_ARRANGEMENTS];
     for (int i = 0; i < s->n; i++) TRY(open_arrangement(s, &s->list[i]));
     for (int i = 0; i < s->n; i++)
-        works[i] = (bench_work_t){
-            .what = s->list[i].what, .context = &s->list[i], .run = run_step, .n_ranks = s->list[i].n_ranks};
+        works[i] = (bench_work_t){.what = s->list[i].what,
+                                  .context = &s->list[i],
+                                  .run = run_step,
+                                  .n_ranks = s->list[i].n_ranks,
+                                  .parts = {N_PARTS, part_names, take_parts}};
     TRY(bench_measure(s->bench, works, s->n, s->results));
     return report(s);
 }

@@ -41,6 +41,10 @@ static err_t explain(compare_work_t *work, compare_metric_t *metric)
     const char *interval, *slower = d->ratio > 1 ? "slower" : "faster";
     TRY(arena_format(arena, &interval, "the interval reaches from %+.1f %% to %+.1f %%", percent(d->low),
                      percent(d->high)));
+    if (!isfinite(d->high)) {
+        metric->why = "too few samples to tell how surely the change is known";
+        return ERR_OK;
+    }
     if (d->assumed) {
         metric->why = "one start on a side: what differs from start to start is not known";
         return ERR_OK;

@@ -93,7 +93,7 @@ static err_t side_text(view_t *v, const compare_side_t *side, const char **out)
     const char *time = side->first;
     if (strcmp(side->first, side->last) != 0)
         TRY(arena_format(&v->arena, &time, "%s to %s", side->first, side->last));
-    return arena_format(&v->arena, out, "%s: %d start%s%s%s%s%s", side->name, side->n_runs,
+    return arena_format(&v->arena, out, "%s: %d run%s%s%s%s%s", side->name, side->n_runs,
                         side->n_runs == 1 ? "" : "s", time[0] ? ", " : "", time, side->git[0] ? ", git " : "",
                         side->git);
 }

@@ -5,13 +5,16 @@
 #include "report/figure.h"
 #include "report/metrics.h"
 
-/* The metrics of one case and test, and which fields of the first one's key are needed to tell them apart. */
+enum { MAX_NAMES = 64 };
+
+/* The metrics of one case and test, told apart field by field. */
 typedef struct family {
     metric_t **members;
-    int *class_of; /* members that the fields chosen so far do not tell apart have the same */
+    int *class_of,
+        *before; /* members that the fields so far do not tell apart have the same; before the last one */
     int n;
-    const char *names[64];
-    int n_names;
+    const char *tried[MAX_NAMES]; /* names of fields */
+    int n_tried;
 } family_t;
 
 static report_fields_t key_of(const metric_t *metric)
@@ -35,34 +38,35 @@ static bool same_value(const report_field_t *a, const report_field_t *b)
 }
 
 /* Divides the classes by a field's values. The class of a member is the index of the first one that is like
- * it. True where it tells any apart that were together. */
-static bool divide(family_t *f, const char *name)
+ * it. */
+static void divide(family_t *f, const char *name)
 {
-    bool divided = false;
+    memcpy(f->before, f->class_of, (size_t)f->n * sizeof *f->before);
     for (int i = f->n - 1; i >= 0; i--) {
         const report_field_t *mine = find_field(f->members[i], name);
-        int like = f->class_of[i];
+        int like = f->before[i];
         while (like < i &&
-               !(f->class_of[like] == f->class_of[i] && same_value(mine, find_field(f->members[like], name))))
+               !(f->before[like] == f->before[i] && same_value(mine, find_field(f->members[like], name))))
             like++;
-        divided |= like != f->class_of[i];
         f->class_of[i] = like;
     }
-    return divided;
 }
 
-static void choose_names(family_t *f)
+/* Whether the last field told this one from one that it was together with. */
+static bool is_told_apart(const family_t *f, int member)
 {
-    memset(f->class_of, 0, (size_t)f->n * sizeof *f->class_of);
-    f->n_names = 0;
-    for (int m = 0; m < f->n; m++) {
-        report_fields_t key = key_of(f->members[m]);
-        for (int i = 0; i < key.n && f->n_names < 64; i++) {
-            bool known = false;
-            for (int k = 0; k < f->n_names; k++) known |= f->names[k] == key.at[i].name;
-            if (!known && divide(f, key.at[i].name)) f->names[f->n_names++] = key.at[i].name;
-        }
-    }
+    for (int i = 0; i < f->n; i++)
+        if (f->before[i] == f->before[member] && f->class_of[i] != f->class_of[member]) return true;
+    return false;
+}
+
+static bool is_new_name(family_t *f, const char *name)
+{
+    for (int i = 0; i < f->n_tried; i++)
+        if (f->tried[i] == name) return false;
+    if (f->n_tried == MAX_NAMES) return false;
+    f->tried[f->n_tried++] = name;
+    return true;
 }
 
 /* A word says what it is; a number does not. */
@@ -76,9 +80,26 @@ static err_t add_field(arena_t *arena, const report_field_t *field, const char *
                         quantity == QUANTITY_NUMBER ? field->text : figure_of(quantity, field->number).text);
 }
 
+static err_t add_fields(arena_t *arena, family_t *f)
+{
+    memset(f->class_of, 0, (size_t)f->n * sizeof *f->class_of);
+    f->n_tried = 0;
+    for (int first = 0; first < f->n; first++) {
+        report_fields_t key = key_of(f->members[first]);
+        for (int i = 0; i < key.n; i++) {
+            if (!is_new_name(f, key.at[i].name)) continue;
+            divide(f, key.at[i].name);
+            for (int m = 0; m < f->n; m++) {
+                const report_field_t *field = find_field(f->members[m], key.at[i].name);
+                if (field && is_told_apart(f, m)) TRY(add_field(arena, field, &f->members[m]->label));
+            }
+        }
+    }
+    return ERR_OK;
+}
+
 static err_t label_family(metrics_t *metrics, family_t *f)
 {
-    choose_names(f);
     for (int m = 0; m < f->n; m++) {
         metric_t *metric = f->members[m];
         bool one_word = metric->case_name == metric->test;
@@ -86,12 +107,8 @@ static err_t label_family(metrics_t *metrics, family_t *f)
                          one_word ? "" : metric->test));
         if (!metric->starts->point && f->n > 1) /* a training run's has no fields */
             TRY(arena_format(&metrics->arena, &metric->label, "%s %s", metric->label, metric->key));
-        for (int i = 0; i < f->n_names; i++) {
-            const report_field_t *field = find_field(metric, f->names[i]);
-            if (field) TRY(add_field(&metrics->arena, field, &metric->label));
-        }
     }
-    return ERR_OK;
+    return add_fields(&metrics->arena, f);
 }
 
 static err_t label_all(metrics_t *metrics, family_t *f)
@@ -112,9 +129,11 @@ err_t metrics_label(metrics_t *metrics)
     err_t err;
     TRY_OUT(err, mem_new_array(metrics->n, sizeof(metric_t *), "metrics", &f.members));
     TRY_OUT(err, mem_new_array(metrics->n, sizeof(int), "metrics", &f.class_of));
+    TRY_OUT(err, mem_new_array(metrics->n, sizeof(int), "metrics", &f.before));
     err = label_all(metrics, &f);
 out:
     mem_free(&f.members);
     mem_free(&f.class_of);
+    mem_free(&f.before);
     return err;
 }

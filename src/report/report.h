@@ -88,8 +88,7 @@ typedef struct report_train {
     report_epoch_t *epochs, *last_epoch; /* ascending */
     double median[STEP_PARTS]; /* seconds; of the last 65,536 steps without the first 10 of each process */
     int64_t n_steady;          /* steps in the medians */
-    const report_samples_t
-        *samples; /* of these steps, their parts named as those of a point; NULL: not asked for */
+    const report_samples_t *samples; /* of these steps, parts named as a point's; NULL: not asked for */
     int n_samples;
     struct train_steps *steps; /* while the run is being read */
     curve_t curve;             /* of the steps' losses; empty where it was not asked for */

@@ -11,6 +11,7 @@ typedef enum rule {
     TEXT,
     WORDS, /* text that may be empty */
     HEX,
+    ID,       /* HEX, or null */
     COUNT,    /* whole, from 0 */
     POSITIVE, /* whole, from 1 */
     REAL,     /* finite, from 0 */
@@ -25,9 +26,9 @@ typedef struct rule_of {
 } rule_of_t;
 
 static const rule_of_t head_rules[] = {
-    {"record", TEXT},    {"schema", POSITIVE},    {"id", HEX},
-    {"time", TEXT},      {"ranks", POSITIVE},     {"threads", POSITIVE},
-    {"options", OBJECT}, {"fingerprint", OBJECT}, {NULL, TEXT},
+    {"record", TEXT},     {"schema", POSITIVE},  {"id", HEX},         {"time", TEXT},
+    {"ranks", POSITIVE},  {"threads", POSITIVE}, {"options", OBJECT}, {"fingerprint", OBJECT},
+    {"in_turn_with", ID}, {NULL, TEXT},
 };
 static const rule_of_t print_rules[] = {
     {"hardware_id", HEX}, {"fabric_id", HEX},   {"software_id", HEX}, {"hardware", OBJECT},
@@ -38,11 +39,16 @@ static const rule_of_t point_rules[] = {
     {"test", TEXT},   {"key", OBJECT},      {"metrics", OBJECT}, {NULL, TEXT},
 };
 static const rule_of_t timing_rules[] = {
-    {"unit", TEXT},         {"verdict", TEXT}, {"n", POSITIVE},         {"per_sample", POSITIVE},
-    {"n_disturbed", COUNT}, {"loads", WORDS},  {"min", REAL},           {"p50", REAL},
-    {"p95", REAL},          {"p99", REAL},     {"max", REAL},           {"mean", REAL},
-    {"cv", SPREAD},         {"ci95", ARRAY},   {"slowest_rank", COUNT}, {"slowest_share", REAL},
-    {"samples", ARRAY},     {NULL, TEXT},
+    {"unit", TEXT},         {"verdict", TEXT},  {"n", POSITIVE},         {"per_sample", POSITIVE},
+    {"n_disturbed", COUNT}, {"loads", WORDS},   {"min", REAL},           {"p50", REAL},
+    {"p95", REAL},          {"p99", REAL},      {"max", REAL},           {"mean", REAL},
+    {"cv", SPREAD},         {"ci95", ARRAY},    {"slowest_rank", COUNT}, {"slowest_share", REAL},
+    {"clock_sec", REAL},    {"batch_n", ARRAY}, {"samples", ARRAY},      {NULL, TEXT},
+};
+/* Only where an iteration has parts. */
+static const rule_of_t part_rules[] = {
+    {"data_samples", ARRAY},      {"forward_samples", ARRAY},   {"backward_samples", ARRAY},
+    {"allreduce_samples", ARRAY}, {"optimizer_samples", ARRAY}, {NULL, TEXT},
 };
 static const rule_of_t end_rules[] = {
     {"record", TEXT},  {"schema", POSITIVE},    {"run", HEX}, {"why", TEXT}, {"n_points", COUNT},
@@ -68,6 +74,8 @@ static bool keeps(const json_value_t *value, rule_t rule)
         return value->kind == JSON_STRING;
     case HEX:
         return value->kind == JSON_STRING && is_hex(value->text);
+    case ID:
+        return value->kind == JSON_NULL || (value->kind == JSON_STRING && is_hex(value->text));
     case COUNT:
         return json_as_int(value, &count) && count >= 0;
     case POSITIVE:
@@ -106,7 +114,8 @@ static err_t check_names(const json_value_t *object, const rule_of_t *rules, con
 {
     for (const json_value_t *at = object->first; at; at = at->next) {
         if (json_get(object, at->key) != at) RAISE(ERR_DATA, "the record has \"%s\" twice", at->key);
-        if (!find_rule(rules, at->key) && !(more && find_rule(more, at->key)))
+        if (!find_rule(rules, at->key) &&
+            !(more && (find_rule(more, at->key) || find_rule(part_rules, at->key))))
             RAISE(ERR_DATA, "the record has \"%s\", which is not documented", at->key);
     }
     return ERR_OK;
@@ -147,6 +156,30 @@ static err_t check_interval(const json_value_t *record, int64_t n)
     return ERR_OK;
 }
 
+/* n times; of parts also none. */
+static err_t check_samples(const json_value_t *record, const char *name, int64_t n)
+{
+    const json_value_t *samples = json_get(record, name);
+    if (!samples) return ERR_OK;
+    if (samples->kind != JSON_ARRAY || samples->n != n)
+        RAISE(ERR_DATA, "\"%s\" are %lld, not %lld", name, (long long)samples->n, (long long)n);
+    for (const json_value_t *at = samples->first; at; at = at->next)
+        if (!keeps(at, REAL)) RAISE(ERR_DATA, "one of \"%s\" is no time", name);
+    return ERR_OK;
+}
+
+/* They add up to the samples. */
+static err_t check_batches(const json_value_t *record, int64_t n)
+{
+    int64_t sum = 0, count;
+    for (const json_value_t *at = json_get(record, "batch_n")->first; at; at = at->next) {
+        if (!json_as_int(at, &count) || count < 0) RAISE(ERR_DATA, "one of \"batch_n\" is no count");
+        sum += count;
+    }
+    if (sum != n) RAISE(ERR_DATA, "\"batch_n\" add up to %lld, not %lld", (long long)sum, (long long)n);
+    return ERR_OK;
+}
+
 static err_t check_timing(const json_value_t *record)
 {
     static const char *const ascending[] = {"min", "p50", "p95", "p99", "max"};
@@ -163,12 +196,9 @@ static err_t check_timing(const json_value_t *record)
             RAISE(ERR_DATA, "\"%s\" is above \"%s\"", ascending[i], ascending[i + 1]);
     if (real_of(record, "slowest_share") > 1) RAISE(ERR_DATA, "\"slowest_share\" is above 1");
     TRY(check_interval(record, n));
-    const json_value_t *samples = json_get(record, "samples");
-    if (samples->n != n)
-        RAISE(ERR_DATA, "\"samples\" are %lld, not %lld", (long long)samples->n, (long long)n);
-    for (const json_value_t *at = samples->first; at; at = at->next)
-        if (!keeps(at, REAL)) RAISE(ERR_DATA, "one of \"samples\" is no time");
-    return ERR_OK;
+    TRY(check_samples(record, "samples", n));
+    for (const rule_of_t *part = part_rules; part->name; part++) TRY(check_samples(record, part->name, n));
+    return check_batches(record, n);
 }
 
 static err_t check_point(const json_value_t *record)

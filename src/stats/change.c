@@ -25,11 +25,11 @@ static double median_of(const double *values, int n, double *room)
     return stats_median(room, n);
 }
 
-/* Single outliers are drawn in to three standard deviations, which the median absolute deviation tells. Where
+/* Single outliers are drawn in to two standard deviations, which the median absolute deviation tells. Where
  * more than half of the values are equal it tells nothing, and they stay. */
 static void winsorise(double *ln, int n, double *room)
 {
-    const double to_deviation = 1.4826, limit = 3; /* the first: of a normal distribution */
+    const double to_deviation = 1.4826, limit = 2; /* the first: of a normal distribution */
     double middle = median_of(ln, n, room);
     for (int i = 0; i < n; i++) room[i] = fabs(ln[i] - middle);
     double reach = limit * to_deviation * stats_median(room, n);

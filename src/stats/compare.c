@@ -48,7 +48,7 @@ static double variance_within(stats_side_t *side, uint64_t seed, int n_resamples
         for (int s = 0; s < side->n_starts; s++) stats_side_draw(side, s, &rng);
         medians[r] = stats_side_median(side);
     }
-    return variance_of(medians, n_resamples) * n_blocks / (n_blocks - 1) * stats_side_hidden(side);
+    return variance_of(medians, n_resamples) * n_blocks / (n_blocks - 1) * stats_side_hidden(side, side->block);
 }
 
 /* spread: variance that stands in for what one start does not show. */
@@ -118,15 +118,14 @@ static double widen(double p, double factor)
 
 static err_t rank_apart(const stats_side_t *base, const stats_side_t *now, stats_difference_t *out)
 {
-    int length = base->block > now->block ? base->block : now->block;
     double *a = NULL, *b = NULL;
     err_t err = ERR_OK;
-    TRY_OUT(err, mem_new_array(base->n_kept, sizeof *a, "blocks' medians", &a));
-    TRY_OUT(err, mem_new_array(now->n_kept, sizeof *b, "blocks' medians", &b));
-    TRY_OUT(err, stats_side_blocks(base, length, a, &out->n_blocks[0]));
-    TRY_OUT(err, stats_side_blocks(now, length, b, &out->n_blocks[1]));
+    TRY_OUT(err, mem_new_array(base->n_kept, sizeof *a, "batches' medians", &a));
+    TRY_OUT(err, mem_new_array(now->n_kept, sizeof *b, "batches' medians", &b));
+    out->n_blocks[0] = stats_side_batches(base, 1, a);
+    out->n_blocks[1] = stats_side_batches(now, 1, b);
     TRY_OUT(err, stats_mann_whitney(a, out->n_blocks[0], b, out->n_blocks[1], &out->u, &out->p_rank));
-    out->p_rank = widen(out->p_rank, fmax(stats_side_hidden(base), stats_side_hidden(now)));
+    out->p_rank = widen(out->p_rank, fmax(stats_side_hidden(base, 1), stats_side_hidden(now, 1)));
 out:
     mem_free(&a);
     mem_free(&b);
@@ -135,18 +134,14 @@ out:
 
 static err_t rank_in_turn(const stats_side_t *ratios, stats_difference_t *out)
 {
-    double *blocks = NULL;
-    int n = 0;
+    double *differences = NULL;
     err_t err = ERR_OK;
-    if (ratios->n_starts == 0) return ERR_OK;
-    TRY_OUT(err, mem_new_array(ratios->n_kept, sizeof *blocks, "blocks' medians", &blocks));
-    TRY_OUT(err, stats_side_blocks(ratios, ratios->block, blocks, &n));
-    for (int i = 0; i < n; i++) blocks[i] = -blocks[i];
-    out->n_blocks[0] = out->n_blocks[1] = n;
-    TRY_OUT(err, stats_signed_rank(blocks, n, &out->u, &out->p_rank));
-    out->p_rank = widen(out->p_rank, stats_side_hidden(ratios));
+    TRY_OUT(err, mem_new_array(ratios->n_kept, sizeof *differences, "batches' ratios", &differences));
+    int n = out->n_blocks[0] = out->n_blocks[1] = stats_side_batches(ratios, -1, differences);
+    TRY_OUT(err, stats_signed_rank(differences, n, &out->u, &out->p_rank));
+    if (n > 0) out->p_rank = widen(out->p_rank, stats_side_hidden(ratios, 1));
 out:
-    mem_free(&blocks);
+    mem_free(&differences);
     return err;
 }
 

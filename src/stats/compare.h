@@ -5,19 +5,22 @@
  *
  * A side's location is the median of all its samples, each start with the same weight; ratio is now's /
  * base's. In turn it is the median of the ratios of neighbouring batches (now's median / base's), each pair
- * of starts with the same weight. Its standard error is found by bootstrap, of each side:
- * - from two starts on, whole starts are drawn: the variance of the medians × k / (k - 1) for k starts, which
- * is what drawing from so few hides (Hesterberg 2015, "What teachers should know about the bootstrap"), with
- * k - 1 degrees of freedom. It holds what varies within starts too; where starts are alike by chance, the
- * variance by drawing blocks within each start stands in as the least that can be;
- * - with one start, blocks are drawn within it (circular block bootstrap, Politis and Romano 1992): the
- * variance × b / (b - 1) for b blocks, × what blocks hide if batches are a first-order autoregression, with b
- * - 1 degrees of freedom. What differs between starts is not in it: start_spread squared is added (in turn:
- * twice). Sides add up by Welch and Satterthwaite. p of the bootstrap and the interval are Student's t on
- * ln(ratio); an interval of percentiles would be too narrow here, as 3 starts give 10 different resamples.
+ * of starts with the same weight. Its standard error is found by bootstrap.
+ *
+ * A side of k starts, from two on: whole starts are drawn, the variance of the medians × k / (k - 1), which
+ * is what drawing from so few hides (Hesterberg 2015, "What teachers should know about the bootstrap"); k - 1
+ * degrees of freedom. What varies within starts is in it. Where starts are alike by chance, the variance by
+ * drawing blocks within each start is the least that it can be.
+ *
+ * A side of one start: blocks are drawn within it (circular block bootstrap, Politis and Romano 1992), the
+ * variance × b / (b - 1) for b blocks, × what blocks hide if batches are a first-order autoregression; b - 1
+ * degrees of freedom. What differs between starts is not in it: start_spread² is added (in turn: twice).
+ *
+ * Sides add up by Welch and Satterthwaite. p of the bootstrap and the interval are Student's t on ln(ratio);
+ * an interval of percentiles would be too narrow here, as 3 starts give 10 different resamples.
  *
  * What this cannot see: a drift over the whole of a recording (compare in turn), and levels of speed that
- * last longer than a start, where starts are few (results of scripts/bench/stats_errors.c). */
+ * last as long as a start, where starts are few. scripts/bench/stats_errors.c measures how often it errs. */
 #ifndef STATS_COMPARE_H
 #define STATS_COMPARE_H
 
@@ -48,14 +51,22 @@ typedef struct stats_difference {
     double ratio;     /* now / base; in turn: the median of the ratios of neighbouring batches */
     double low, high; /* 1 - alpha confidence interval of the ratio */
     double error;     /* standard error of ln(ratio) by the same bootstrap, with what few starts hide */
-    double u,
-        p_rank; /* Mann and Whitney's U of blocks' medians, base's above now's counted, and its two-sided p */
-    double p;   /* two-sided, that ratio is 1: the larger of p_rank and the bootstrap's */
-    int n_blocks[2]; /* that U is of */
+    double u; /* Mann and Whitney's U of batches' medians, base's above now's counted; in turn: Wilcoxon's
+         sum of the ranks of neighbours with base's above now's */
+    double p_rank; /* its two-sided p, with the variance widened by (1 + ρ) / (1 - ρ) for the correlation of
+                      neighbouring batches. It knows nothing of starts */
+    double p;      /* two-sided, that ratio is 1: the larger of p_rank and the bootstrap's */
+    int n_blocks[2]; /* batches (without batch_n: samples) that U is of */
     bool assumed;    /* start_spread had to stand in */
 } stats_difference_t;
 
-/* in_turn: base[i] and now[i] took turns batch by batch (both have batch_n, and n_base == n_now): what both
+/* Every number in *out is one, where there is little to know it from, too. Where it cannot be told how surely
+ * the ratio is known (a side with one start of less than two blocks; in turn, no batch that both have) p is
+ * 1, low 0, high and error INFINITY. base and now are in logarithms' terms: the median of an even number is
+ * the geometric mean of the middle two. Swapping base and now inverts ratio, low and high, and changes
+ * neither error nor p.
+ *
+ * in_turn: base[i] and now[i] took turns batch by batch (both have batch_n, and n_base == n_now): what both
  * met at the same time cancels. ERR_SYSTEM without memory. */
 err_t stats_compare(const stats_run_t *base, int n_base, const stats_run_t *now, int n_now, bool in_turn,
                     const stats_compare_options_t *options, stats_difference_t *out);

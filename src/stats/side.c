@@ -229,26 +229,16 @@ double stats_side_median_of_starts(const stats_side_t *side, const int *times)
     return find_half(side, side->central, sum, side->start_weight, true);
 }
 
-err_t stats_side_blocks(const stats_side_t *side, int length, double *out, int *n_out)
+int stats_side_batches(const stats_side_t *side, double sign, double *out)
 {
-    double *room;
-    TRY(mem_new_array(side->n, sizeof *room, "a block", &room));
-    *n_out = 0;
-    for (int s = 0; s < side->n_starts; s++) {
-        int64_t first = side->first_batch[s], n = side->first_batch[s + 1] - first;
-        int64_t n_blocks = n / length > 0 ? n / length : 1;
-        for (int64_t i = 0; i < n_blocks; i++) {
-            int64_t from = side->first_value[first + n * i / n_blocks];
-            int64_t to = side->first_value[first + n * (i + 1) / n_blocks];
-            if (to > from) out[(*n_out)++] = median_of(side, from, to, room);
-        }
-    }
-    mem_free(&room);
-    return ERR_OK;
+    int n = 0;
+    for (int b = 0; b < side->n_batches; b++)
+        if (side->first_value[b + 1] > side->first_value[b]) out[n++] = sign * side->batch_median[b];
+    return n;
 }
 
-double stats_side_hidden(const stats_side_t *side)
+double stats_side_hidden(const stats_side_t *side, int length)
 {
-    double rho = side->correlation, l = side->block;
+    double rho = side->correlation, l = length;
     return 1 / (1 - 2 * rho * (1 - pow(rho, l)) / (l * (1 - rho * rho)));
 }

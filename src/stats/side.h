@@ -47,11 +47,11 @@ double stats_side_median(const stats_side_t *side);
 /* The same where times[s] says how often start s was drawn. */
 double stats_side_median_of_starts(const stats_side_t *side, const int *times);
 
-/* Medians of blocks of about `length` batches each, of all starts, into out[side->n_kept]; *n_out of them. */
-err_t stats_side_blocks(const stats_side_t *side, int length, double *out, int *n_out);
+/* sign × the batches' medians without gaps, into out[side->n_kept]; returns how many. */
+int stats_side_batches(const stats_side_t *side, double sign, double *out);
 
-/* What blocks hide of the variance that neighbours' correlation gives a mean: variance of a long mean / the
- * one that independent blocks would give it. */
-double stats_side_hidden(const stats_side_t *side);
+/* The variance of the mean of a first-order autoregression as batches are / the one it would have if blocks
+ * of so many batches were independent. */
+double stats_side_hidden(const stats_side_t *side, int length);
 
 #endif

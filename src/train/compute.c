@@ -32,6 +32,12 @@ err_t step_read_marks(const trainer_t *t, int from, int to, int last, double end
     return ERR_OK;
 }
 
+void step_burn(trainer_t *t, const char *phase, int64_t n)
+{
+    double whole_sec = t->unburnt_sec * (double)n / (double)t->max_local;
+    t->burnt_sec += burn_now(&t->runtime.burn, phase, whole_sec);
+}
+
 bool step_has_parts(const trainer_t *t)
 {
     return t->options->accumulate > 1 || t->shards;
@@ -44,8 +50,10 @@ static err_t compute_part(trainer_t *t, const exec_batch_t *part, step_cost_t *c
     bool overlaps = t->buffer.device && !step_has_parts(t);
     TRY(step_note(t, MARK_BEGIN, &start));
     TRY(exec_forward(t->exec, part, true));
+    step_burn(t, "forward", part->n);
     TRY(step_note(t, MARK_FORWARD, &middle));
     TRY(exec_backward(t->exec, part, overlaps ? bucket_ready : NULL, &t->bucket));
+    step_burn(t, "backward", part->n);
     TRY(step_note(t, MARK_BACKWARD, &end));
     if (!step_on_device(t)) {
         cost->forward += middle - start;

@@ -41,6 +41,9 @@ err_t step_note(const trainer_t *t, int mark, double *when);
 err_t step_read_marks(const trainer_t *t, int from, int to, int last, double end, const char *name,
                       double *sec);
 
+/* --burn: wastes time in a phase that n of this rank's samples went through. */
+void step_burn(trainer_t *t, const char *phase, int64_t n);
+
 /* Whether forward and backward run several times a step. */
 bool step_has_parts(const trainer_t *t);
 

@@ -6,9 +6,10 @@
 #include "base/opt.h"
 #include "comm/comm.h"
 #include "ops/backend.h"
+#include "train/burn.h"
 
 typedef struct runtime_options {
-    const char *device, *comm, *allreduce, *gpus, *wire, *cuda_graph;
+    const char *device, *comm, *allreduce, *gpus, *wire, *cuda_graph, *burn;
     int64_t threads, ranks_per_host, workspace, bucket;
     double timeout_sec;
     bool share_gpu, nccl_register;
@@ -23,6 +24,7 @@ typedef struct runtime {
     int n_threads;
     char device[96];           /* what the backend says of itself */
     char why[BACKEND_WHY_MAX]; /* why --device auto has no better one; "" */
+    burn_t burn;
 } runtime_t;
 
 /* Collective. The communicator alone: all of out but the backend and what is said of it. For who reports what

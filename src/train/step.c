@@ -102,6 +102,7 @@ static err_t compute_and_sum(work_t *w)
     TRY(step_compute(t, &w->batch, w->n_global, w->cost));
     w->begun_comm = clock_sec();
     TRY(sum_gradients(t));
+    step_burn(t, "allreduce", t->max_local);
     return step_note(t, MARK_COMM, &w->begun_update);
 }
 
@@ -125,9 +126,8 @@ static err_t launch_recording(work_t *w, void *recording)
 {
     trainer_t *t = w->t;
     optim_step_t step = optimizer_step(t);
-    backend_step_t values = {.step = w->batch.step,
-                             .first_sample = w->batch.first_sample,
-                             .loss_scale = w->batch.loss_scale};
+    backend_step_t values = {
+        .step = w->batch.step, .first_sample = w->batch.first_sample, .loss_scale = w->batch.loss_scale};
     optim_step_values(t->optim, &step, &values);
     return t->runtime.backend->graph->launch(recording, &values);
 }
@@ -167,6 +167,7 @@ static err_t finish_work(work_t *w)
     trainer_t *t = w->t;
     if (runs_through(t)) return ERR_OK;
     TRY(update(t));
+    step_burn(t, "optimizer", t->max_local);
     TRY(step_note(t, MARK_UPDATE, &w->end));
     return backend_sync(t->runtime.backend);
 }
@@ -187,7 +188,8 @@ static err_t read_costs(work_t *w)
     w->end = clock_sec();
     if (!step_has_parts(t)) {
         TRY(step_read_marks(t, MARK_BEGIN, MARK_FORWARD, MARK_UPDATE, w->end, "forward", &cost->forward));
-        TRY(step_read_marks(t, MARK_FORWARD, MARK_BACKWARD, MARK_UPDATE, w->end, "backward", &cost->backward));
+        TRY(step_read_marks(t, MARK_FORWARD, MARK_BACKWARD, MARK_UPDATE, w->end, "backward",
+                            &cost->backward));
     }
     TRY(step_read_marks(t, MARK_BACKWARD, MARK_COMM, MARK_UPDATE, w->end, "allreduce", &cost->comm));
     return step_read_marks(t, MARK_COMM, MARK_UPDATE, MARK_UPDATE, w->end, "optimizer", &cost->optimizer);
@@ -211,6 +213,8 @@ err_t trainer_step(trainer_t *t, step_result_t *result, step_cost_t *cost)
     double start = clock_sec();
     watchdog_phase("reading the data of step %lld", (long long)t->at.step);
     TRY(feed_next(&t->feed, &data));
+    t->burnt_sec = 0;
+    step_burn(t, "data", t->max_local);
     double have_data = clock_sec();
     cost->data = have_data - start;
     step_trace(t, "data wait", start, have_data, 0);
@@ -235,6 +239,7 @@ err_t trainer_step(trainer_t *t, step_result_t *result, step_cost_t *cost)
     TRY(finish_work(&work));
     TRY(read_costs(&work));
     cost->total = work.end - start;
+    t->unburnt_sec = cost->total - t->burnt_sec;
     step_trace(t, "step", start, work.end, 0);
     cost->n_allocations = mem_count() - allocations_before;
     cost->n_page_faults = page_faults() - faults_before;

@@ -74,6 +74,7 @@ typedef struct trainer {
     int64_t n_first_steps;                /* steps done in this process, for the warm-up of measurements */
     int64_t n_allocations, n_page_faults; /* in steps after the warm-up: both should stand still */
     profile_split_t steady;               /* sums over the steps after the warm-up */
+    double burnt_sec, unburnt_sec;        /* --burn: wasted in this step; the last step's time without that */
 } trainer_t;
 
 enum { RATE_RING = 1 << 16, RATE_WARMUP_STEPS = 10, LAYER_STEPS = 5 };
@@ -89,8 +90,9 @@ void trainer_teardown(trainer_t *t);
 err_t trainer_build(trainer_t *t);
 err_t trainer_begin(trainer_t *t);
 
-/* Rank 0, not collective: what t->out is. Then, Collective, once the model is built and what was to be restored
- * is: makes the folder, clears an earlier run or refuses it, opens metrics, events and the checkpoint writer. */
+/* Rank 0, not collective: what t->out is. Then, Collective, once the model is built and what was to be
+ * restored is: makes the folder, clears an earlier run or refuses it, opens metrics, events and the
+ * checkpoint writer. */
 err_t trainer_choose_out(trainer_t *t);
 err_t trainer_open_out(trainer_t *t);
 

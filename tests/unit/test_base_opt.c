@@ -78,6 +78,9 @@ static void check_forms(void)
     OK(opt_given(groups, 2, "batch") && opt_given(groups, 2, "quiet") && !opt_given(groups, 2, "secret"),
        "what was given is known");
     OK(parse("--data=") == ERR_OK && strcmp(v.data, "") == 0, "a text may be empty");
+    OK(parse("--lr 2.5%") == ERR_OK && near(v.lr, 0.025) && parse("--lr %") == ERR_USAGE &&
+           parse("--lr 2%%") == ERR_USAGE && parse("--lr 1100%") == ERR_USAGE,
+       "a share may be in percent");
     OK(parse("--free -5 -") == ERR_OK && v.free == -5 && n_words == 1,
        "a value may be negative, a word one dash");
     OK(parse("--batch 2 -- --batch -x") == ERR_OK && n_words == 2 && strcmp(words[0], "--batch") == 0,
@@ -246,7 +249,7 @@ static void check_auto(void)
 int main(void)
 {
     unsetenv("DPTRAIN_DEBUG");
-    tap_plan(84);
+    tap_plan(85);
     check_defaults();
     check_forms();
     check_numbers();

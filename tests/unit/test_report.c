@@ -19,7 +19,8 @@
 #define HEAD(id)                                                                                             \
     "{\"record\":\"bench_run\",\"schema\":1,\"id\":\"" id                                                    \
     "\",\"time\":\"2026-11-21T08:00:00Z\",\"ranks\":2,"                                                      \
-    "\"threads\":1,\"options\":{},\"fingerprint\":{\"hardware_id\":\"1a\",\"fabric_id\":\"2b\",\"software_"  \
+    "\"threads\":1,\"in_turn_with\":null,\"options\":{},\"fingerprint\":{\"hardware_id\":\"1a\",\"fabric_"   \
+    "id\":\"2b\",\"software_"                                                                                \
     "id\":"                                                                                                  \
     "\"3c\",\"hardware\":{\"cpu\":\"X\",\"cpus\":2},\"fabric\":{\"ports\":[{\"name\":\"eth0\",\"gbit\":25}]" \
     "},"                                                                                                     \
@@ -32,7 +33,7 @@
     "1,"                                                                                                     \
     "\"p50\":" p50                                                                                           \
     ",\"p95\":3,\"p99\":4,\"max\":5,\"mean\":2.5,\"cv\":0.5,\"ci95\":[1.9,2.1],\"slowest_rank\":1"           \
-    ",\"slowest_share\":0.75,\"samples\":[" samples "]"
+    ",\"slowest_share\":0.75,\"clock_sec\":1e-3,\"batch_n\":[3,0,4],\"samples\":[" samples "]"
 #define SEVEN "1,2,2,2,2,4,5"
 #define END(id)                                                                                              \
     "{\"record\":\"bench_end\",\"schema\":1,\"run\":\"" id                                                   \
@@ -239,6 +240,10 @@ static void check_schema(void)
         {"\"loads\":\"\"", "\"loads\":null"},
         {"\"samples\":[" SEVEN "]", "\"samples\":7"},
         {"\"n_disturbed\":3", "\"n_disturbed\":-3"},
+        {"[3,0,4]", "[3,0,5]"},
+        {"[3,0,4]", "[3,-1,5]"},
+        {"\"clock_sec\":1e-3", "\"clock_sec\":null"},
+        {"\"samples\"", "\"forward_samples\":[1],\"samples\""},
         {"}", "} x"},
     };
     OK_CALL(report_check_record(head, sizeof head - 1), "a head keeps the schema");

@@ -109,7 +109,7 @@ static void check_metrics(void)
 static void check_labels(void)
 {
     static const char *const wanted[] = {
-        "comm x bytes 8 float", "comm x bytes 8 half", "comm x bytes 16 KiB half", "comm y",
+        "comm x bytes 8 float", "comm x bytes 8 half", "comm x bytes 16 KiB", "comm y",
         "comm ranks 1",         "comm ranks 2"};
     read_text(false,
               HEAD("aa", "null") POINT("aa", "x", "\"bytes\":8,\"count\":2,\"type\":\"float\",\"ranks\":2",

@@ -1,0 +1,66 @@
+#!/usr/bin/env bats
+# dptrain bench --turns: two jobs that take turns batch by batch. And --burn, which wastes time on purpose.
+# shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
+
+bats_require_minimum_version 1.5.0
+# shellcheck source=tests/cli/common.bash
+load common
+
+setup() {
+    common_setup
+    turns=$BATS_TEST_TMPDIR/turns
+    quick=(bench step --step-data synthetic --step-batch 8 --step-algorithms fixed --no-step-scaling --threads 1 --budget 0.1)
+}
+
+job() { # RANKS first|second ARGUMENTS...
+    on_ranks "$1" "${@:3}" --turns "$turns:$2" --out "$BATS_TEST_TMPDIR/$2.jsonl" >"$BATS_TEST_TMPDIR/$2.log" 2>&1
+}
+
+@test "two jobs take as many batches, and each record names the other run" {
+    for n in 1 2; do
+        job "$n" first "${quick[@]}" 3>&- &
+        job "$n" second "${quick[@]}" || { cat "$BATS_TEST_TMPDIR/second.log"; false; }
+        wait $!
+        jq -es --slurpfile second "$BATS_TEST_TMPDIR/second.jsonl" '.[0].in_turn_with == $second[0].id
+            and $second[0].in_turn_with == .[0].id and .[0].id != $second[0].id
+            and (.[1].batch_n | length) == ($second[1].batch_n | length) and (.[1].batch_n | length) % 2 == 0
+            and all(.[1].batch_n[]; . > 0) and .[1].clock_sec > 0
+            and ([.[1] | .data_samples, .forward_samples, .backward_samples, .allreduce_samples, .optimizer_samples | length]
+                | unique) == [.[1].n]
+            and .[-1].why == "finished" and $second[-1].why == "finished"' "$BATS_TEST_TMPDIR/first.jsonl"
+        rm "$BATS_TEST_TMPDIR"/*.jsonl
+    done
+}
+
+@test "a job that comes alone waits as long as --timeout says" {
+    run job 2 first "${quick[@]}" --timeout 1
+    [ "$status" -eq 5 ]
+    grep -q 'the job to take turns with has not come within 1 s' "$BATS_TEST_TMPDIR/first.log"
+    run -2 "$dptrain" "${quick[@]}" --turns "$turns:third"
+    [[ $output == *"FOLDER:first or FOLDER:second"* ]]
+}
+
+@test "jobs that measure different things are told so; who is left goes on alone" {
+    job 1 first "${quick[@]}" 3>&- &
+    run job 1 second bench gemm --gemm-max 64 --gemm-shapes square --budget 0.1
+    [ "$status" -eq 2 ]
+    grep -q 'measures .*64.* where the one that it takes turns with measures step of lenet5' "$BATS_TEST_TMPDIR/second.log"
+    wait $!
+    grep -q 'has ended; the rest is measured alone' "$BATS_TEST_TMPDIR/first.log"
+    [ "$(tail -n 1 "$BATS_TEST_TMPDIR/first.jsonl" | jq -r .why)" = finished ]
+}
+
+@test "--burn lengthens one phase of a step, or the iterations of one case" {
+    # Three times the step's own time, so that nothing else can take as long.
+    for phase in forward backward optimizer; do
+        on_ranks 1 "${quick[@]}" --burn "$phase:3" --out "$BATS_TEST_TMPDIR/b.jsonl" >/dev/null
+        jq -es --arg part "${phase}_samples" '[.[] | select(.record == "bench")][-1] |
+            (.[$part] | sort | .[length / 2 | floor]) > 0.6 * .p50' "$BATS_TEST_TMPDIR/b.jsonl"
+    done
+    run -2 "$dptrain" "${quick[@]}" --burn backwards:1
+    [[ $output == *"--burn knows data, forward, backward"* ]]
+    run -2 "$dptrain" "${quick[@]}" --burn backward:-1
+    [[ $output == *"PHASE:SHARE"* ]]
+    run grep -c burn <("$dptrain" bench --help)
+    [ "$output" -eq 0 ]
+}

@@ -1,0 +1,183 @@
+#!/usr/bin/env bats
+# dptrain report compare: exit codes, what it prints in each form, and what it says of recordings that it cannot compare.
+# shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
+
+# shellcheck source=tests/cli/common.bash
+load common
+
+setup() {
+    common_setup
+    cd "$BATS_TEST_TMPDIR" || return
+    recording a >base.jsonl
+}
+
+# A recording of six starts: gemm, and a step with two parts. Settings: start=N gemm=SEC backward=SEC cpu=NAME id=ID git=HASH
+# why=WORD n=STARTS
+recording() { # ID [SETTING=VALUE…]
+    local id=$1
+    shift
+    awk -v id="$id" -v n=6 -v gemm=0.001 -v backward=0.008 -v cpu=A -v hardware=1a -v git=abc -v why=finished \
+        "${@/#/-v}" '
+        # The same numbers on every machine: a sum of uniforms from a generator of our own.
+        function uniform() { state = (state * 16807) % 2147483647; return state / 2147483647 }
+        function noise(  sum, i) { sum = -6; for (i = 0; i < 12; i++) sum += uniform(); return sum }
+        function point(case_name, test, first, second,   i, k, level, a, b, whole, forward, back) {
+            level = 1 + 0.003 * noise()
+            for (i = 0; i < 40; i++) {
+                a = first * level * (1 + 0.01 * noise()); b = second * level * (1 + 0.01 * noise())
+                whole = whole (i ? "," : "") a + b; forward = forward (i ? "," : "") a; back = back (i ? "," : "") b
+            }
+            printf "{\"record\":\"bench\",\"schema\":1,\"run\":\"%s%d\",\"case\":\"%s\",\"test\":\"%s\",", id, s, case_name, test
+            printf "\"key\":{\"ranks\":2},\"metrics\":{},\"unit\":\"s\",\"verdict\":\"ok\",\"n\":40,\"p50\":%s,", first + second
+            printf "\"batch_n\":[4,4,4,4,4,4,4,4,4,4],\"samples\":[%s]", whole
+            if (second) printf ",\"forward_samples\":[%s],\"backward_samples\":[%s]", forward, back
+            print "}"
+        }
+        BEGIN {
+            OFMT = CONVFMT = "%.10g"
+            for (s = 0; s < n; s++) {
+                state = 1000 * (1 + index("abcdef", substr(id, 1, 1))) + 17 * s + 1
+                printf "{\"record\":\"bench_run\",\"schema\":1,\"id\":\"%s%d\",\"time\":\"2026-11-21T08:0%d:00Z\",", id, s, s
+                printf "\"ranks\":2,\"threads\":1,\"options\":{},\"fingerprint\":{\"hardware_id\":\"%s\",\"fabric_id\":\"2b\",", hardware
+                printf "\"software_id\":\"3c\",\"hardware\":{\"cpu\":\"%s\"},\"fabric\":{\"hosts\":1},", cpu
+                printf "\"software\":{\"git\":\"%s\"}}}\n", git
+                point("gemm", "gemm", gemm, 0)
+                point("step", "weak", 0.004, backward)
+                printf "{\"record\":\"bench_end\",\"schema\":1,\"run\":\"%s%d\",\"why\":\"%s\",\"n_points\":2}\n", id, s, why
+            }
+        }'
+}
+
+compare() { # WANTED CODE, ARGUMENTS…   Into said and err.
+    local wanted=$1 code=0
+    shift
+    "$dptrain" report compare "$@" >said 2>err || code=$?
+    cat said err
+    [ "$code" -eq "$wanted" ]
+}
+
+@test "nothing is worse: 0; something is: 1, the table on stdout, one sentence on stderr" {
+    recording b >same.jsonl
+    compare 0 base.jsonl same.jsonl
+    [ ! -s err ]
+    [ "$(tail -n 1 said)" = "0 worse, 0 better, 2 same, 0 inconclusive" ]
+    recording b backward=0.009 git=def >worse.jsonl
+    compare 1 base.jsonl worse.jsonl
+    [ "$(wc -l <err)" -eq 1 ]
+    grep -qE '^dptrain: error: 1 of 2 metrics is worse: step weak \+[78]\.[0-9] %$' err
+    grep -qE '^  step weak  12\.[0-9]+ ms  1[23]\.[0-9]+ ms  \+[78]\.[0-9] % .* < 0\.0001  worse$' said
+    grep -qE '^  gemm +998\.[0-9] us .* same$' said
+    grep -qE '^  step weak  \+[78]\.[0-9] %, of which backward \+[0-9]+ %, forward [-+0-9]+ %$' said
+    grep -qxF 'software: git: "abc" → "def"' said
+    tail -n 1 said | grep -qE '^1 worse, 0 better, 1 same, 0 inconclusive; worse: step weak \+[78]\.[0-9] % in backward$'
+    grep -qxF '  base     base.jsonl: 6 runs, 2026-11-21T08:00:00Z to 2026-11-21T08:05:00Z, git abc' said
+    # On a terminal of 100 columns.
+    [ "$(wc -L <said)" -le 100 ]
+    compare 0 worse.jsonl base.jsonl
+    grep -q '^0 worse, 1 better' said
+    compare 0 --min-effect 10% base.jsonl worse.jsonl
+    compare 1 --min-effect 0.05 base.jsonl worse.jsonl
+}
+
+@test "the same files, the same bytes; a recording is the same as itself" {
+    recording b gemm=0.0013 >new.jsonl
+    for format in table markdown json; do
+        compare 1 --format "$format" base.jsonl new.jsonl
+        cp said first
+        compare 1 --format "$format" --out "$out" base.jsonl new.jsonl
+        [ ! -s said ]
+        cmp first "$out"
+    done
+    cp base.jsonl copy.jsonl
+    compare 0 base.jsonl copy.jsonl
+    grep -qE '^  gemm .* 0\.0 % +0\.0 … 0\.0 % +1\.0000  same$' said
+    grep -qx 'both recordings are of the same runs' said
+}
+
+@test "JSON: one object with the fields of results/README.md" {
+    recording b backward=0.009 >new.jsonl
+    compare 1 --format json base.jsonl new.jsonl
+    [ "$(wc -l <said)" -eq 1 ]
+    jq -e '.record == "comparison" and .schema == 1 and .verdict == "worse"
+        and .n == {"same":1,"better":0,"worse":1,"inconclusive":0} and .notes == []
+        and .options == {"min_effect":0.03,"alpha":0.01,"force":false,"resamples":2000,"seed":1}
+        and .base == {"files":["base.jsonl"],"runs":6,"runs_left_out":0,"first":"2026-11-21T08:00:00Z",
+            "last":"2026-11-21T08:05:00Z","git":"abc"}' said
+    jq -e '.metrics | length == 2 and (.[0] | .case == "gemm" and .key == "ranks=2" and .verdict == "same" and .parts == []
+        and .blamed == null)' said
+    jq -e '.metrics[1] | .label == "step weak" and .why == null and .tested and (.in_turn | not) and .q <= 0.01 and .low > 1
+        and .low < .ratio and .ratio < .high and .starts == [6, 6] and .samples == [240, 240] and .blamed == "backward"
+        and ([.parts[].name] == ["forward", "backward"]) and .parts[1].share > 0.8' said
+    # Every name is documented.
+    jq -r 'paths | map(select(type == "string")) | last // empty' said | sort -u >names
+    # shellcheck disable=SC2016 # backticks of Markdown
+    sed -n '/^## Comparisons/,/^## [^C]/p' "$root/results/README.md" | grep -o '`[a-z_0-9]*`' | tr -d '`' | sort -u >documented
+    comm -23 names documented >missing
+    cat missing
+    [ ! -s missing ]
+    recording c n=1 >one.jsonl
+    compare 0 --format json base.jsonl one.jsonl
+    jq -e '.verdict == "inconclusive" and (.metrics[1] | .start_spread_assumed and (.why | startswith("one start on a side"))
+        and .starts == [6, 1] and .blamed == null)' said
+}
+
+@test "Markdown: as many cells in each row as in the heading" {
+    recording b gemm=0.0011 >new.jsonl
+    compare 1 --format markdown base.jsonl new.jsonl
+    [ "$(grep '^|' said | tr -cd '|\n' | sort -u)" = "||||||||" ]
+    grep -qxF '| metric | base | new | change | interval | q | verdict |' said
+    grep -qx '## comparison of base.jsonl with new.jsonl' said
+}
+
+@test "another machine is refused with 3, field by field; --force compares and says so" {
+    recording b hardware=9f cpu=B >other.jsonl
+    compare 3 base.jsonl other.jsonl
+    [ ! -s said ]
+    grep -qF 'cpu: "A" → "B". --force compares them nevertheless' err
+    compare 0 --force base.jsonl other.jsonl
+    grep -qxF 'compared by force: cpu: "A" → "B"' said
+}
+
+@test "a folder is one recording; what is not whole is left out, or refused" {
+    mkdir new
+    recording b n=4 >new/1.jsonl
+    recording c n=4 | sed '/c3/d' >new/2.jsonl
+    recording d n=1 why=interrupted >new/3.jsonl
+    recording e n=2 | head -c 5000 >new/4.jsonl
+    echo 'no record' >new/notes.txt
+    compare 0 base.jsonl new
+    grep -qE '^  new +new/1.jsonl and 3 more files: 8 runs,' said
+    grep -q '^new: runs that are not whole were left out: d0 (interrupted), e1 (cut off)$' said
+    grep -q '^new/4.jsonl: lines left out: 1, the first is line [0-9]*: it is cut off' said
+    grep -q '4.jsonl: line [0-9]* was left out: it is cut off' err
+    compare 3 base.jsonl new/3.jsonl
+    grep -qF 'new/3.jsonl: there is no whole run in it, so there is nothing to compare; left out: d0 (interrupted)' err
+    : >empty.jsonl
+    compare 3 empty.jsonl base.jsonl
+    grep -q 'empty.jsonl: there is no whole run in it' err
+    sed 's/"schema":1/"schema":2/' base.jsonl >newer.jsonl
+    compare 3 base.jsonl newer.jsonl
+    grep -q 'their schema is newer than 1' err
+    echo 'hello' >foreign.jsonl
+    compare 3 base.jsonl foreign.jsonl
+    grep -q 'foreign.jsonl: line 1 was left out: it is not JSON' err
+    mkdir nothing
+    compare 3 base.jsonl nothing
+    grep -qF 'there is no recording (*.jsonl) in the folder nothing' err
+    compare 3 base.jsonl missing.jsonl
+    grep -q 'cannot read missing.jsonl' err
+    head -c 3000 "$dptrain" >new/5.jsonl
+    compare 3 base.jsonl new
+    grep -q 'new cannot be read whole, so it is not compared' err
+}
+
+@test "usage: two recordings, sensible options" {
+    compare 2 base.jsonl
+    grep -q 'wants two recordings: BASE NEW' err
+    compare 2 base.jsonl base.jsonl base.jsonl
+    compare 2 --min-effect much base.jsonl base.jsonl
+    compare 2 --alpha 0 base.jsonl base.jsonl
+    compare 2 --format csv base.jsonl base.jsonl
+    compare 0 --help
+    grep -q 'usage: dptrain report compare \[options\] BASE NEW' said
+}

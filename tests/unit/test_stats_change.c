@@ -1,0 +1,124 @@
+/* RUN np=0
+ *
+ * Change points of series whose changes are known. Measured error rates are scripts/bench/stats_errors's. */
+#include "tests/tap.h"
+
+#include <math.h>
+
+#include "base/mem.h"
+#include "base/rng.h"
+#include "stats/change.h"
+
+enum { MAX_N = 60, MAX_CHANGES = 8 };
+static const stats_change_options_t options = {
+    .alpha = 0.01, .min_effect = 0.01, .n_permutations = 999, .seed = 3};
+static double values[MAX_N];
+static stats_change_t found[MAX_CHANGES];
+
+static bool near(double a, double b, double tolerance)
+{
+    bool is_near = fabs(a - b) <= tolerance * fabs(b);
+    if (!is_near) printf("# %.17g, but %.17g was wanted\n", a, b);
+    return is_near;
+}
+
+static void make(int n, double sd, uint64_t seed)
+{
+    rng_t rng = rng_new(seed, RNG_TEST, 1);
+    for (int i = 0; i < n; i++) values[i] = 1e-3 * exp(sd * rng_normal(&rng));
+}
+
+static void scale(int from, int to, double ratio)
+{
+    for (int i = from; i < to; i++) values[i] *= ratio;
+}
+
+static int look(int n)
+{
+    int n_found = -1;
+    if (stats_change_points(values, n, &options, found, MAX_CHANGES, &n_found) != ERR_OK)
+        printf("# %s\n", err_message());
+    return n_found;
+}
+
+static void check_steps(void)
+{
+    make(30, 0.005, 1);
+    OK(look(30) == 0, "no change, none found");
+    scale(24, 30, 1.02);
+    OK(look(30) == 1 && abs(found[0].at - 24) <= 1, "2 %% slower for the last six of thirty runs");
+    OK(near(found[0].ratio, 1.02, 0.005) && found[0].p > 0 && found[0].p <= 0.01, "its ratio and p");
+    stats_change_t first = found[0];
+    OK(look(30) == 1 && found[0].at == first.at && found[0].p == first.p && found[0].ratio == first.ratio,
+       "the same series gives the same");
+    make(30, 0.005, 1), scale(24, 30, 1 / 1.02);
+    OK(look(30) == 1 && near(found[0].ratio, 1 / 1.02, 0.005), "2 %% faster");
+    make(45, 0.005, 2), scale(15, 30, 1.05), scale(35, 45, 0.9);
+    OK(look(45) == 3 && abs(found[0].at - 15) <= 1 && abs(found[1].at - 30) <= 1 &&
+           abs(found[2].at - 35) <= 1,
+       "three changes, in the order of time");
+    OK(near(found[0].ratio, 1.05, 0.01) && near(found[1].ratio, 1 / 1.05, 0.01) &&
+           near(found[2].ratio, 0.9, 0.01),
+       "each against the level before it");
+    int n_found;
+    OK_CALL(stats_change_points(values, 45, &options, found, 2, &n_found), "with room for two");
+    OK(n_found == 2 && abs(found[1].at - 30) <= 1, "the first two are there");
+}
+
+static void check_small(void)
+{
+    make(40, 0.0005, 3), scale(20, 40, 1.005);
+    OK(look(40) == 0, "half a percent is less than the least that is reported");
+    scale(30, 40, 1.02);
+    OK(look(40) == 1 && found[0].at == 30, "2 %% after it is reported");
+    OK(near(found[0].ratio, 1.0248, 0.0005), "against both levels before it, which count as one");
+}
+
+static void check_outliers(void)
+{
+    make(30, 0.005, 4);
+    values[12] *= 1.5, values[20] *= 0.7;
+    OK(look(30) == 0, "single outliers are no change");
+    scale(28, 30, 1.3);
+    OK(look(30) == 0, "nor are the last two runs, which may be outliers too");
+    make(30, 0.005, 4), scale(22, 30, 1.03);
+    values[12] *= 1.5, values[27] *= 0.7;
+    OK(look(30) == 1 && abs(found[0].at - 22) <= 1, "and they hide none");
+}
+
+static void check_constant(void)
+{
+    make(30, 0, 5);
+    OK(look(30) == 0, "a series that never varies");
+    scale(20, 30, 1.1);
+    OK(look(30) == 1 && found[0].at == 20 && near(found[0].ratio, 1.1, 1e-12), "two levels without noise");
+    OK(look(2 * STATS_CHANGE_MIN_LENGTH - 1) == 0 && look(1) == 0 && look(0) == 0,
+       "too short for two levels");
+    make(30, 0.005, 6), scale(20, 30, 1.1);
+    values[28] = 1e300, values[3] = 1e-300;
+    OK(look(30) == 1 && found[0].at == 20 && near(found[0].ratio, 1.1, 0.01),
+       "values at the ends of what there is");
+}
+
+static void check_alarms(void)
+{
+    enum { SERIES = UNDER_SANITIZER ? 20 : 200 };
+    int n_alarms = 0;
+    for (uint64_t i = 0; i < SERIES; i++) {
+        make(30, 0.008, 100 + i);
+        n_alarms += look(30) > 0;
+    }
+    OK(n_alarms <= 7, "%d of %d series without a change gave an alarm", n_alarms, (int)SERIES);
+}
+
+int main(void)
+{
+    tap_plan(9 + 3 + 3 + 4 + 1 + 1);
+    check_steps();
+    check_small();
+    check_outliers();
+    check_constant();
+    check_alarms();
+    OK(mem_live() == 0, "no memory is left");
+    return tap_done();
+}
