@@ -1,11 +1,7 @@
 #include "cmd/report_history.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "cmd/report_files.h"
@@ -13,23 +9,20 @@
 static const char usage[] =
     "usage: dptrain report history [options] DIR|FILE…\n"
     "\n"
-    "Change points over many recordings of dptrain bench: a recording is a file with one or several runs; of "
-    "a "
-    "folder\n"
-    "every *.jsonl in it is one. Shows for each metric when its level changed, by how much, between which "
-    "revisions, and\n"
-    "what else in the software changed there. Recordings of other hardware, fabric, ranks or threads are "
-    "kept "
-    "apart.\n"
+    "Change points over many recordings of dptrain bench: a recording is a file with one or several runs; "
+    "of\n"
+    "a folder every *.jsonl in it is one. Shows for each metric when its level changed, by how much, "
+    "between\n"
+    "which revisions, and what else in the software changed there. Recordings of other hardware, fabric,\n"
+    "ranks or threads are kept apart. How values and changes are derived: results/README.md, Histories.\n"
     "\n"
-    "Exit code 0: also where changes were found; 1: --fail-on-change found one; 3: nothing could be used, or "
-    "a "
-    "file could\n"
-    "not be read.\n";
+    "Exit code 0: also where changes were found; 1: --fail-on-change found one; 3: nothing could be used, "
+    "or\n"
+    "a file could not be read.\n";
 
 typedef struct history_command {
-    const char *format, *out, *only_case, *only_test, *min_effect;
-    double alpha;
+    const char *format, *out, *only_case, *only_test;
+    double min_effect, alpha;
     int64_t last, fail_on_change;
 } history_command_t;
 
@@ -40,7 +33,8 @@ static const opt_t table[] = {
     {"format", OPT_CHOICE, FIELD(format), "table", 0, 0, formats, "", "what to print", false},
     {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "FILE",
      "write it there, whole or not at all, and not to the standard output", false},
-    {"min-effect", OPT_STRING, FIELD(min_effect), "1%", 0, 0, NULL, "X%", "smaller changes are none", false},
+    {"min-effect", OPT_REAL, FIELD(min_effect), "1%", 0, 1, NULL, "X", "smaller changes are none; 1% is 0.01",
+     false},
     {"alpha", OPT_REAL, FIELD(alpha), "0.01", 1e-6, 0.5, NULL, "X",
      "of the changes shown at most this share is expected to be none", false},
     {"case", OPT_STRING, FIELD(only_case), NULL, 0, 0, NULL, "NAME", "only this case: comm, gemm, …", false},
@@ -50,30 +44,6 @@ static const opt_t table[] = {
     {"fail-on-change", OPT_INT, FIELD(fail_on_change), "0", 0, 1000000, NULL, "N",
      "exit code 1 where a metric became slower within the newest N recordings; 0: never", false},
 };
-
-/* "3%", or 0.03. */
-static err_t take_effect(const char *text, double *out)
-{
-    char *end;
-    double value = strtod(text, &end);
-    bool percent = strcmp(end, "%") == 0;
-    if (end == text || (*end && !percent) || !(value >= 0) || !(value < (percent ? 100 : 1)))
-        RAISE(ERR_USAGE, "--min-effect wants a share below 1, as 3%% or 0.03, not '%s'", text);
-    *out = percent ? value / 100 : value;
-    return ERR_OK;
-}
-
-static int is_recording(const struct dirent *entry)
-{
-    size_t n = strlen(entry->d_name);
-    return entry->d_name[0] != '.' && n > 6 && strcmp(entry->d_name + n - 6, ".jsonl") == 0;
-}
-
-/* By bytes: alphasort follows the locale. */
-static int compare_names(const struct dirent **a, const struct dirent **b)
-{
-    return strcmp((*a)->d_name, (*b)->d_name);
-}
 
 /* A report of its own for each file: what is not needed of one is gone before the next. */
 static err_t read_file(const report_history_files_t *files, const char *name, history_t *history,
@@ -86,31 +56,19 @@ static err_t read_file(const report_history_files_t *files, const char *name, hi
     return err;
 }
 
-static err_t read_folder(const report_history_files_t *files, const char *folder, history_t *history,
-                         err_t *worst)
-{
-    struct dirent **entries = NULL;
-    char path[FS_PATH_MAX];
-    err_t err = ERR_OK;
-    int n = scandir(folder, &entries, is_recording, compare_names);
-    if (n < 0) RAISE(ERR_DATA, "cannot read the folder %s: %s", folder, strerror(errno));
-    if (n == 0)
-        err = err_raise(ERR_DATA, __FILE__, __LINE__, "%s: there is no recording (*.jsonl) in it", folder);
-    for (int i = 0; i < n; i++) {
-        if (err == ERR_OK) err = fs_join(path, folder, entries[i]->d_name);
-        if (err == ERR_OK) err = read_file(files, path, history, worst);
-        free(entries[i]); /* scandir's */
-    }
-    free(entries);
-    return err;
-}
-
 err_t report_history_read(const report_history_files_t *files, history_t *history, err_t *worst)
 {
-    for (int i = 0; i < files->n; i++)
-        TRY(fs_is_folder(files->names[i]) ? read_folder(files, files->names[i], history, worst)
-                                          : read_file(files, files->names[i], history, worst));
-    return ERR_OK;
+    arena_t arena = {0};
+    err_t err = ERR_OK;
+    for (int i = 0; i < files->n && err == ERR_OK; i++) {
+        const char **names = NULL;
+        int n = 0;
+        err = report_files_expand(&arena, files->names[i], &names, &n);
+        for (int k = 0; k < n && err == ERR_OK; k++) err = read_file(files, names[k], history, worst);
+        arena_reset(&arena);
+    }
+    arena_free(&arena);
+    return err;
 }
 
 /* What is printed, and how. */
@@ -151,8 +109,8 @@ static err_t finish(const history_command_t *command, const history_options_t *o
 static err_t make_history(const history_command_t *command, const report_history_files_t *files,
                           history_t *history, err_t *worst)
 {
-    history_options_t options = {.alpha = command->alpha, .last = (int)command->last, .seed = 1};
-    TRY(take_effect(command->min_effect, &options.min_effect));
+    history_options_t options = {
+        .min_effect = command->min_effect, .alpha = command->alpha, .last = (int)command->last, .seed = 1};
     if (files->n == 0)
         RAISE(ERR_USAGE,
               "dptrain report history wants a folder of recordings, as results/runs, or their files");

@@ -86,7 +86,7 @@ static err_t usual_clock(const entry_t *entries, int64_t n, double *out)
 
 static bool is_disturbed(const history_point_t *point, double clock)
 {
-    return point->disturbed || point->clock_sec > clock * (1 + HISTORY_CLOCK_SLACK);
+    return point->disturbed || point->clock_sec > clock * (1 + COMPARE_CLOCK_SLACK);
 }
 
 /* entries: of one metric in one recording. */
@@ -220,6 +220,8 @@ static err_t make_group(history_t *history, const members_t *members, history_gr
     TRY(arena_new(&history->arena, sizeof *recordings * (size_t)members->n, &recordings));
     *group = (history_group_t){.hardware_id = newest->hardware_id,
                                .fabric_id = newest->fabric_id,
+                               .hardware = newest->hardware,
+                               .fabric = newest->fabric,
                                .ranks = newest->ranks,
                                .threads = newest->threads,
                                .recordings = recordings,
@@ -230,8 +232,9 @@ static err_t make_group(history_t *history, const members_t *members, history_gr
         group->n_starts += recordings[i].n_starts;
     }
     group->days = (seconds_of(newest->recording.time) - seconds_of(recordings[0].time)) / 86400;
-    TRY(arena_format(&history->arena, &group->name, "ranks %s, threads of each %s; %s",
-                     figure_number(newest->ranks).text, figure_number(newest->threads).text, newest->place));
+    TRY(arena_format(&history->arena, &group->name, "ranks %s, threads of each %s; hardware %s; fabric %s",
+                     figure_number(newest->ranks).text, figure_number(newest->threads).text, newest->hardware,
+                     newest->fabric));
     history->n_recordings += group->n_recordings;
     history->n_interrupted += group->n_recordings - group->n_whole;
     *out = group;

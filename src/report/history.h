@@ -5,18 +5,18 @@
  *
  * Recordings are compared within a group: the same hardware, fabric, ranks and threads. A metric is a point
  * of dptrain bench (case, test, key); its value in a recording is the median over the starts of their p50.
- * Starts that met a disturbed machine (verdict `disturbed`, or clock_sec more than HISTORY_CLOCK_SLACK above
+ * Starts that met a disturbed machine (verdict `disturbed`, or clock_sec more than COMPARE_CLOCK_SLACK above
  * the metric's least in the group) are left out where others remain; where none remains the value is kept for
  * showing, of all starts, but finds no change point. Recordings of which a run did not finish are listed, and
  * have no values. */
 #ifndef REPORT_HISTORY_H
 #define REPORT_HISTORY_H
 
+#include "report/compare.h"
 #include "report/render.h"
 #include "report/report.h"
 #include "stats/change.h"
 
-#define HISTORY_CLOCK_SLACK 0.06
 enum { HISTORY_MIN_VALUES = 2 * STATS_CHANGE_MIN_LENGTH }; /* below it no change point can be found */
 
 typedef struct history_options {
@@ -75,8 +75,8 @@ struct history_metric {
 typedef struct history_group history_group_t;
 struct history_group {
     const char *hardware_id, *fabric_id;
-    const char
-        *name; /* for people: "2 ranks, 1 thread each; hardware 1a2b: cpu X, cpus 2; fabric 3c: hosts 1" */
+    const char *hardware, *fabric; /* in words, with the id: "1a2b: cpu X, cpus 2" */
+    const char *name; /* for people: "ranks 2, threads of each 1; hardware 1a2b: cpu X; fabric 3c: hosts 1" */
     double ranks, threads; /* NAN: not said */
     const history_recording_t
         *recordings; /* in the order of time, ties by the file's name; also those not whole */

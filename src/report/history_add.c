@@ -53,16 +53,14 @@ static const char *field_text(const report_fields_t *fields, const char *name)
     return "";
 }
 
-/* "hardware 1a2b: cpu X, cpus 2; fabric 3c: hosts 1" */
-static err_t describe_place(history_t *history, const report_run_t *run, const char **out)
+/* "1a2b: cpu X, cpus 2" */
+static err_t describe(history_t *history, const char *id, const report_fields_t *fields, const char **out)
 {
     printer_t printer = {0};
-    const char *hardware, *fabric, *text;
-    err_t err = print_fields_text(&printer, &run->hardware, &hardware);
-    if (err == ERR_OK) err = print_fields_text(&printer, &run->fabric, &fabric);
+    const char *text;
+    err_t err = print_fields_text(&printer, fields, &text);
     if (err == ERR_OK)
-        err = arena_format(&printer.arena, &text, "hardware %s%s%s; fabric %s%s%s", run->hardware_id,
-                           hardware[0] ? ": " : "", hardware, run->fabric_id, fabric[0] ? ": " : "", fabric);
+        err = arena_format(&printer.arena, &text, "%s%s%s", id, id[0] && text[0] ? ": " : "", text);
     if (err == ERR_OK) err = intern_text(&history->words, text, out);
     arena_free(&printer.arena);
     return err;
@@ -77,13 +75,15 @@ static err_t start_draft(history_t *history, history_draft_t *draft, const repor
     recording->whole = n < tail || strcmp(file + n - tail, ".partial.jsonl") != 0;
     TRY(copy_fields(history, &run->software, &recording->software));
     recording->git = field_text(&recording->software, "git");
+    if (strcmp(recording->git, "unknown") == 0) recording->git = ""; /* built outside of a repository */
     TRY(intern_text(&history->words, run->time, &recording->time));
     TRY(intern_text(&history->words, run->hardware_id, &draft->hardware_id));
     TRY(intern_text(&history->words, run->fabric_id, &draft->fabric_id));
     draft->file = history->build->n_files;
     draft->ranks = run->ranks;
     draft->threads = run->threads;
-    return describe_place(history, run, &draft->place);
+    TRY(describe(history, run->hardware_id, &run->hardware, &draft->hardware));
+    return describe(history, run->fabric_id, &run->fabric, &draft->fabric);
 }
 
 /* That of the run among those of this file, which are the drafts from `first` on. */

@@ -19,7 +19,8 @@ typedef struct history_point {
 /* The runs of one file on one machine. */
 typedef struct history_draft {
     history_recording_t recording;
-    const char *hardware_id, *fabric_id, *place; /* place: hardware and fabric in words */
+    const char *hardware_id, *fabric_id;
+    const char *hardware, *fabric; /* in words */
     double ranks, threads;
     const char **ids; /* [n_starts] of its runs */
     int64_t ids_capacity;

@@ -141,7 +141,7 @@ static err_t find_differences(arena_t *arena, const report_fields_t *before, con
 static bool same_revision(const char *before, const char *after)
 {
     size_t n = strlen(after), tail = strlen("-dirty");
-    if (before != after || n == 0 || strcmp(after, "unknown") == 0) return false;
+    if (before != after || n == 0) return false;
     return n < tail || strcmp(after + n - tail, "-dirty") != 0;
 }
 

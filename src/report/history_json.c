@@ -109,8 +109,11 @@ err_t history_print_json(const history_t *history, const history_options_t *opti
     json_object_begin(&j, NULL);
     json_string(&j, "record", "history");
     json_int(&j, "schema", REPORT_SCHEMA);
+    json_object_begin(&j, "options");
     json_real(&j, "min_effect", options->min_effect);
     json_real(&j, "alpha", options->alpha);
+    json_int(&j, "last", options->last);
+    json_object_end(&j);
     json_array_begin(&j, "groups");
     for (const history_group_t *group = history->groups; group; group = group->next) put_group(&j, group);
     json_array_end(&j);

@@ -70,14 +70,19 @@ static err_t difference_text(arena_t *arena, const history_difference_t *d, cons
                         after[0] ? after : "not said");
 }
 
-static const char *cause_text(const history_change_t *change, const history_recording_t *before)
+static err_t cause_text(history_printer_t *p, const history_change_t *change,
+                        const history_recording_t *before, const history_recording_t *after, const char **out)
 {
-    if (change->n_differences > 0)
-        return change->same_revision ? "the revision is the same; in the software changed:"
-                                     : "beside the revision changed:";
-    if (change->same_revision) return "nothing in the software changed: look at the machine";
-    if (!before->git[0]) return "no revision is said, and nothing else in the software changed";
-    return "only the revision changed, or a tree that was not clean";
+    const char *revision = "another revision";
+    if (!before->git[0] || !after->git[0])
+        revision = "no revision is said";
+    else if (before->git == after->git)
+        revision =
+            change->same_revision ? "the same revision" : "the same revision, but changed files (-dirty)";
+    *out = "nothing in the software changed: look at the machine";
+    if (change->same_revision && change->n_differences == 0) return ERR_OK;
+    return arena_format(&p->arena, out, "%s; %s", revision,
+                        change->n_differences ? "what else changed:" : "nothing else changed");
 }
 
 /* The recordings on both sides of changes, and what differs between them. */
@@ -93,7 +98,8 @@ static err_t print_interval(history_printer_t *p, const history_group_t *group,
     TRY(arena_format(&p->arena, &text, "Changed between %s and %s", from, to));
     p->render->heading(p->out, text);
     TRY(arena_new(&p->arena, sizeof *facts * (size_t)(change->n_differences + 1), &facts));
-    facts[0] = (fact_t){"software", cause_text(change, before)};
+    facts[0].name = "software";
+    TRY(cause_text(p, change, before, after, &facts[0].text));
     for (int i = 0; i < change->n_differences; i++) {
         const history_difference_t *d = &change->differences[i];
         facts[i + 1].name = d->name;
@@ -153,24 +159,32 @@ static err_t recordings_text(history_printer_t *p, const history_group_t *group,
     return ERR_OK;
 }
 
+/* No wider than a line. */
+static err_t add_fact(history_printer_t *p, const char *name, const char *text, fact_t *fact)
+{
+    fact->name = name;
+    return history_cut(&p->arena, text, HISTORY_WIDTH - 16, &fact->text);
+}
+
 static err_t print_head(history_printer_t *p, const history_group_t *group)
 {
-    fact_t facts[4];
+    fact_t facts[5];
     int n = 0, n_interrupted = group->n_recordings - group->n_whole;
-    const char *name = group->name;
+    const char *text;
     p->render->heading(p->out, "History");
-    TRY(history_cut(&p->arena, name, HISTORY_WIDTH - 16, &name));
-    facts[n++] = (fact_t){"where", name};
-    facts[n].name = "recordings";
-    TRY(recordings_text(p, group, &facts[n++].text));
+    TRY(recordings_text(p, group, &text));
+    TRY(add_fact(p, "recordings", text, &facts[n++]));
     if (n_interrupted > 0) {
         const history_recording_t *at = &group->recordings[group->n_recordings - 1];
         while (at->whole) at--;
-        facts[n].name = "interrupted";
-        TRY(arena_format(&p->arena, &facts[n].text, "%d, the newest %s", n_interrupted, at->file));
-        TRY(history_cut(&p->arena, facts[n].text, HISTORY_WIDTH - 16, &facts[n].text));
-        n++;
+        TRY(arena_format(&p->arena, &text, "%d, the newest %s", n_interrupted, at->file));
+        TRY(add_fact(p, "interrupted", text, &facts[n++]));
     }
+    TRY(arena_format(&p->arena, &text, "%s, threads of each: %s", figure_number(group->ranks).text,
+                     figure_number(group->threads).text));
+    TRY(add_fact(p, "ranks", text, &facts[n++]));
+    TRY(add_fact(p, "hardware", group->hardware, &facts[n++]));
+    TRY(add_fact(p, "fabric", group->fabric, &facts[n++]));
     p->render->facts(p->out, facts, n);
     return ERR_OK;
 }
@@ -224,7 +238,7 @@ static err_t print_left_out(history_printer_t *p)
             &p->arena, &text,
             "Left out: measurements of starts in which the machine was disturbed or its clock more than "
             "%.0f %% slower: %d.",
-            100 * HISTORY_CLOCK_SLACK, n_starts));
+            100 * COMPARE_CLOCK_SLACK, n_starts));
         TRY(note(p, text));
     }
     if (n_disturbed > 0) {

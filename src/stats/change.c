@@ -25,11 +25,14 @@ static double median_of(const double *values, int n, double *room)
     return stats_median(room, n);
 }
 
+/* To the standard deviation of a normal distribution from its median absolute deviation. */
+static const double to_deviation = 1.4826;
+static const double limit = 2; /* deviations from which on a value is drawn in */
+
 /* Single outliers are drawn in to two standard deviations, which the median absolute deviation tells. Where
  * more than half of the values are equal it tells nothing, and they stay. */
 static void winsorise(double *ln, int n, double *room)
 {
-    const double to_deviation = 1.4826, limit = 2; /* the first: of a normal distribution */
     double middle = median_of(ln, n, room);
     for (int i = 0; i < n; i++) room[i] = fabs(ln[i] - middle);
     double reach = limit * to_deviation * stats_median(room, n);
@@ -84,6 +87,25 @@ static void look(series_t *s, int from, int to, int *at, double *p)
     *at += from;
 }
 
+/* That there is a change in [from, to) is told by values about one level. Of a late change most of its height
+ * is drawn in with them, and noise before it looks as high: where it is, is told by values about the two
+ * levels. */
+static void place(series_t *s, int from, int to, int *at)
+{
+    int n = to - from, n_before = *at - from, better = 0;
+    double *ln = s->ln, mean = 0;
+    for (int i = 0; i < n; i++) ln[i] = log(s->values[from + i]);
+    double before = median_of(ln, n_before, s->room), after = median_of(ln + n_before, n - n_before, s->room);
+    for (int i = 0; i < n; i++) s->room[i] = fabs(ln[i] - (i < n_before ? before : after));
+    double reach = limit * to_deviation * stats_median(s->room, n);
+    for (int i = 0; i < n; i++) {
+        ln[i] = fmin(fmax(ln[i], fmin(before, after) - reach), fmax(before, after) + reach);
+        mean += ln[i] / n;
+    }
+    for (int i = 0; i < n; i++) ln[i] -= mean;
+    if (best_split(ln, n, &better) > 0) *at = from + better;
+}
+
 static void segment(series_t *s)
 {
     int from = 0, depth = 1, at = 0;
@@ -94,6 +116,7 @@ static void segment(series_t *s)
         p = 1;
         if (to - from >= 2 * STATS_CHANGE_MIN_LENGTH) look(s, from, to, &at, &p);
         if (p <= s->options->alpha) {
+            place(s, from, to, &at);
             s->is_start[at] = true, s->p[at] = p;
             s->ends[depth++] = at;
         } else {

@@ -4,8 +4,9 @@
  * 0.01 is one false alarm in a hundred series looked at once. Looking after each new run adds some.
  *
  * Orders are alike only where values are independent. Where one run goes on as the one before it did, or the
- * level creeps, there are more alarms: of 30 runs with a correlation of 0.3 some 8 % have one, of 0.6 30 %
- * (results of scripts/bench/stats_errors.c). Not collective; deterministic. */
+ * level creeps, there are more alarms: of histories of 30 runs with a correlation of 0.3 some 8 % have one,
+ * of 0.6 30 %, of those that creep by 2.5 times their noise 70 % (scripts/bench/stats_errors.c). Not
+ * collective; deterministic. */
 #ifndef STATS_CHANGE_H
 #define STATS_CHANGE_H
 

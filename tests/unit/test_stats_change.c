@@ -86,6 +86,18 @@ static void check_outliers(void)
     OK(look(30) == 1 && abs(found[0].at - 22) <= 1, "and they hide none");
 }
 
+/* Seven deviations high, with noise right before it that is as far up as single values are drawn in to. */
+static void check_place(void)
+{
+    int n_exact = 0;
+    for (uint64_t i = 0; i < 20; i++) {
+        make(30, 0.003, 50 + i), scale(24, 30, 1.02);
+        values[22] = 1.006e-3, values[23] = 1.007e-3;
+        n_exact += look(30) == 1 && found[0].at == 24;
+    }
+    OK(n_exact >= 19, "%d of 20 late changes are where they are", n_exact);
+}
+
 static void check_constant(void)
 {
     make(30, 0, 5);
@@ -113,10 +125,11 @@ static void check_alarms(void)
 
 int main(void)
 {
-    tap_plan(9 + 3 + 3 + 4 + 1 + 1);
+    tap_plan(9 + 3 + 3 + 1 + 4 + 1 + 1);
     check_steps();
     check_small();
     check_outliers();
+    check_place();
     check_constant();
     check_alarms();
     OK(mem_live() == 0, "no memory is left");

@@ -1,0 +1,152 @@
+#!/usr/bin/env bats
+# dptrain report history: what it says of made-up recordings, in each form, and its exit codes.
+# shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
+
+# shellcheck source=tests/cli/common.bash
+load common
+
+# 14 recordings of 2 starts: allreduces of 8 bytes, which stay as they are, and of 8 MiB, which are 2 % slower from the
+# 9th of the month on, with another MPI. Names run against time. The 4th was interrupted. Recordings of another machine,
+# of which each is twice as slow as the one before, lie between them.
+setup_file() {
+    export runs=$BATS_FILE_TMPDIR/runs
+    mkdir "$runs"
+    for day in {1..14}; do
+        recording "$day" 1a $((day == 4)) >"$runs/suite-$((99 - day)).jsonl"
+    done
+    for day in {1..3}; do recording "$day" 7b 0 >"$runs/suite-5$day.jsonl"; done
+}
+
+recording() { # DAY MACHINE INTERRUPTED
+    # Park and Miller's numbers: awks differ in theirs.
+    awk -v day="$1" -v machine="$2" -v interrupted="$3" '
+    function noise() { seed = seed * 16807 % 2147483647; return 1 + 0.002 * seed / 2147483647 }
+    BEGIN {
+        seed = 1000003 * day
+        for (start = 1; start <= 2; start++) {
+            run = sprintf("%s%02d%d", machine, day, start)
+            printf "{\"record\":\"bench_run\",\"schema\":1,\"id\":\"%s\",", run
+            printf "\"time\":\"2026-11-%02dT10:12:0%dZ\",", day, start
+            printf "\"ranks\":2,\"threads\":1,\"fingerprint\":{\"hardware_id\":\"%s\",\"fabric_id\":\"2b\",", machine
+            printf "\"hardware\":{\"cpu\":\"A|B\"},\"fabric\":{\"hosts\":1},\"software\":{\"git\":\"abc%02d\",", day
+            printf "\"mpi\":\"Open MPI v4.1.%d\",\"kernel\":\"6.1.0-28\"}}}\n", day < 9 ? 4 : 6
+            for (bytes = 8; bytes <= 8388608; bytes *= 1048576) {
+                sec = (bytes == 8 ? 1e-6 : 3e-3) * noise()
+                if (bytes > 8 && day >= 9) sec *= 1.02
+                if (machine != "1a") sec *= 2 ^ day
+                printf "{\"record\":\"bench\",\"schema\":1,\"run\":\"%s\",\"case\":\"comm\",", run
+                printf "\"test\":\"all_reduce\",\"key\":{\"bytes\":%d,\"datatype\":\"float\"},", bytes
+                printf "\"metrics\":{},\"unit\":\"s\",\"verdict\":\"ok\","
+                printf "\"p50\":%.9g,\"clock_sec\":%.9g}\n", sec, 1e-3 * noise()
+            }
+            if (interrupted && start == 2) continue
+            printf "{\"record\":\"bench_end\",\"schema\":1,\"run\":\"%s\",\"why\":\"finished\",\"n_points\":2}\n", run
+        }
+    }'
+}
+
+setup() {
+    common_setup
+    said=$BATS_TEST_TMPDIR/said
+    err=$BATS_TEST_TMPDIR/err
+}
+
+history() { # ARGUMENTS...
+    "$dptrain" report history "$@" >"$said" 2>"$err"
+}
+
+fails() { # CODE ARGUMENTS...
+    local status=0
+    history "${@:2}" || status=$?
+    [ "$status" -eq "$1" ] || { echo "exit code $status, not $1" && return 1; }
+}
+
+@test "a change: its place in time, its size, the revisions and the software on both sides" {
+    history "$runs"
+    [ ! -s "$err" ]
+    sed -n '/^Changed between/,/^Metrics:/p' "$said" | sed '$d' >"$said.change"
+    sed -E 's/ +0\.[0-9]+$/ P/' "$said.change" | diff - <(cat <<END
+Changed between 2026-11-08 10:12 (abc08) and 2026-11-09 10:12 (abc09)
+  software  another revision; what else changed:
+  mpi       Open MPI v4.1.4 → Open MPI v4.1.6
+
+Metrics that changed: levels before and after
+  metric                         before     after         change      p
+  comm all_reduce bytes 8 MiB  3.003 ms  3.063 ms  +2.0 % slower P
+
+END
+    )
+    grep -qE '^  comm all_reduce bytes 8 MiB +[▁▂▃]{3}·[▁▂▃]{4}[▆▇█]{6} .* 3\.06. ms .* 13 +\+2\.0 %$' "$said"
+    grep -qx 'Metrics: 3; with a change: 1, without: 2, in 13 recordings over 13.0 days.' "$said"
+}
+
+@test "what is apart and what is left out is said; no line is too wide; the same bytes in whatever order" {
+    history "$runs"
+    [ "$(grep -c '^History$' "$said")" -eq 2 ]
+    grep -qx '  hardware     1a: cpu A|B' "$said"
+    grep -qx '  hardware    7b: cpu A|B' "$said"
+    grep -qx '  recordings   14 (starts: 28), 2026-11-01 10:12 to 2026-11-14 10:12, 13.0 days' "$said"
+    grep -qx "  interrupted  1, the newest $runs/suite-95.jsonl" "$said"
+    grep -qx 'Too few recordings to tell: metrics: 3; a change point needs 6 undisturbed values, 3 on .*' "$said"
+    grep -qx 'Other hardware, fabric, ranks or threads have a history of their own.' "$said"
+    awk '{ gsub(/[\200-\277]/, "") } length > 110 && !/interrupted/ { exit 1 }' "$said"
+    mv "$said" "$said.1"
+    mapfile -t backwards < <(printf '%s\n' "$runs"/*.jsonl | sort -r)
+    history "${backwards[@]}"
+    diff "$said.1" "$said"
+    history "$runs" "$runs/suite-98.jsonl"
+    grep -q '^Left out: recordings .* named twice: 1, the first in ' "$said"
+    cp "$runs/suite-98.jsonl" "$BATS_TEST_TMPDIR/suite-98.partial.jsonl"
+    fails 3 "$BATS_TEST_TMPDIR/suite-98.partial.jsonl"
+    grep -q 'recordings: 1, of these interrupted: 1$' "$err"
+}
+
+@test "JSON and CSV hold recordings, values, levels and changes; a file gets all of it or nothing" {
+    local json=$BATS_TEST_TMPDIR/a.json
+    history --format json --out "$json" "$runs"
+    [ ! -s "$said" ]
+    jq -e '.record == "history" and .options == {"min_effect": 0.01, "alpha": 0.01, "last": 0}' "$json"
+    jq -e '.groups | length == 2 and .[0].hardware_id == "1a" and (.[0].recordings | length) == 14' "$json"
+    jq -e '.groups[0] as $g | $g.metrics[1] | .key == "bytes=8388608;datatype=float" and (.values | length) == 13
+        and (.changes | length) == 1 and (.changes[0] | $g.recordings[.before].git == "abc08"
+            and $g.recordings[.after].git == "abc09" and .ratio > 1.018 and .ratio < 1.022 and .p <= .q and .q <= 0.01
+            and .software == {"mpi": ["Open MPI v4.1.4", "Open MPI v4.1.6"]})' "$json"
+    jq -e '.groups[0].recordings[3] | .whole == false and .starts == 2' "$json"
+    history --format csv --case comm "$runs"
+    tr -d '\r' <"$said" | awk -F , 'NR == 1 { if ($18 != "change_ratio") exit 1 } NF != 18 { exit 1 }
+        $10 ~ /^bytes=8388608/ && $18 { if ($5 != "2026-11-09T10:12:01Z") exit 1; n++ } END { exit n != 1 || NR != 33 }'
+    history --format markdown --test all_reduce "$runs"
+    grep -qE '^\| comm all\\?_reduce bytes 8 MiB \| 3\.003 ms \| 3\.063 ms \| \+2\.0 % slower \| [0-9.]+ \|$' "$said"
+}
+
+@test "options choose what is looked at" {
+    history --last 5 "$runs"
+    grep -qx '  recordings  5 (starts: 10), 2026-11-10 10:12 to 2026-11-14 10:12, 4.0 days' "$said"
+    run grep Changed "$said"
+    [ "$status" -eq 1 ]
+    history --min-effect 3% "$runs"
+    run grep Changed "$said"
+    [ "$status" -eq 1 ]
+    history --fail-on-change 5 "$runs"
+    fails 1 --fail-on-change 6 "$runs"
+    grep -q '^Changed between' "$said"
+    grep -q 'changes to slower within the newest 6 recordings: 1$' "$err"
+}
+
+@test "exit codes: 2 for what was asked, 3 for what was found" {
+    fails 2
+    grep -q 'wants a folder of recordings' "$err"
+    fails 2 --min-effect x "$runs"
+    fails 2 --case gem "$runs"
+    grep -q "no point of the recordings has the case 'gem'" "$err"
+    mkdir "$BATS_TEST_TMPDIR/none"
+    fails 3 "$BATS_TEST_TMPDIR/none"
+    grep -q 'there is no recording' "$err"
+    fails 3 "$BATS_TEST_TMPDIR/nowhere"
+    printf '{"record":"bench_run","schema":9}\n{"record":"ben' >"$BATS_TEST_TMPDIR/none/a.jsonl"
+    fails 3 "$BATS_TEST_TMPDIR/none"
+    fails 3 "$runs" "$BATS_TEST_TMPDIR/nowhere"
+    grep -q '^Changed between' "$said"
+    history "$runs" "$BATS_TEST_TMPDIR/none"
+    grep -qx "Left out: records of a schema that is newer than this dptrain knows: 1, the first in .*/a.jsonl." "$said"
+}
