@@ -322,7 +322,7 @@ err_t html_rest(html_t *h)
         TRY(arena_format(&h->arena, at++, "%s", html_label_time(metric->last->p50).text));
         TRY(figures_text(h, metric, at++));
     }
-    html_section(h, "rest", "Further measurements", "Median times and figures of the last start.");
+    html_section(h, "rest", "Further measurements", "Median time and figures, of the last start.");
     html_table(h, &table);
     html_section_end(h);
     return ERR_OK;

@@ -214,7 +214,10 @@ static err_t draw_accuracies(html_t *h, const trained_t *runs, int n)
         at->name = n_series > 0 && series[n_series - 1].style == i ? NULL : runs[i].name;
         if (at->n > 1) n_series++;
     }
-    if (n_series == 0) return ERR_OK;
+    /* Single values are in the table. */
+    int n_most = 0;
+    for (int s = 0; s < n_series; s++) n_most = series[s].n > n_most ? series[s].n : n_most;
+    if (n_most < 2) return ERR_OK;
     const chart_lines_t chart = {.about = "Accuracy against steps, of each run.",
                                  .x = {.title = "step"},
                                  .y = {.title = "accuracy", .label = html_label_percent},
