@@ -10,14 +10,14 @@
 #define LIGHT                                                                                                \
     "--c0:#0a66b5;--c1:#c24a00;--c2:#00795a;--c3:#9c2f7f;--c4:#7f6200;--c5:#515a68;--c6:#1686a8;--c7:#"      \
     "a1222f;"                                                                                                \
-    "--q0:#8a6a00;--q1:#5aa9e6;--q2:#0a4f8f;--q3:#3a7fc0;--q4:#c24a00;--q5:#00795a;--q6:#9aa3ae;--q7:#"      \
+    "--q0:#8a6a00;--q1:#3187c9;--q2:#0a4680;--q3:#1f6bb0;--q4:#c24a00;--q5:#00795a;--q6:#737d8a;--q7:#"      \
     "9c2f7f;"                                                                                                \
     "--on:#fff;--axis:#5b6470;--grid:#e3e7ec;--ground:#fff;--band:#edf0f4;"                                  \
     "--better:#00795a;--worse:#b83a00;--same:#5b6470;--inconclusive:#7f6200;"
 #define DARK                                                                                                 \
     "--c0:#62b4f7;--c1:#ff9a5c;--c2:#3ecfa0;--c3:#e994d2;--c4:#dcbf4e;--c5:#b4bcc8;--c6:#7adcf2;--c7:#"      \
     "ff8a94;"                                                                                                \
-    "--q0:#e0bf45;--q1:#a5d6ff;--q2:#3f8fd6;--q3:#72b7ee;--q4:#ff9a5c;--q5:#3ecfa0;--q6:#66707d;--q7:#"      \
+    "--q0:#e0bf45;--q1:#a5d6ff;--q2:#3f8fd6;--q3:#72b7ee;--q4:#ff9a5c;--q5:#3ecfa0;--q6:#8b95a3;--q7:#"      \
     "e994d2;"                                                                                                \
     "--on:#10151b;--axis:#a3adb9;--grid:#2a323c;--ground:#151b22;--band:#232c36;"                            \
     "--better:#3ecfa0;--worse:#ff9a5c;--same:#a3adb9;--inconclusive:#dcbf4e;"
