@@ -2,6 +2,7 @@
 #ifndef BASE_UTF8_H
 #define BASE_UTF8_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Length of the valid sequence at s, 0 when there is none. s is NUL-terminated. */
@@ -16,6 +17,19 @@ static inline size_t utf8_length(const char *text)
     if ((s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xED && s[1] > 0x9F)) return 0;
     if ((s[0] == 0xF0 && s[1] < 0x90) || (s[0] == 0xF4 && s[1] > 0x8F)) return 0;
     return n;
+}
+
+/* True of what would move a terminal's cursor or turn the direction of writing: nobody is to obey a record. Of the
+ * valid sequence of n bytes at s. */
+static inline bool utf8_is_control(const char *s, size_t n)
+{
+    unsigned char a = (unsigned char)s[0], b = n > 1 ? (unsigned char)s[1] : 0;
+    if (n == 1) return a < 0x20 || a == 0x7F;
+    if (n == 2) return a == 0xC2 && b < 0xA0;
+    if (n != 3 || a != 0xE2) return false;
+    unsigned char c = (unsigned char)s[2];
+    return (b == 0x80 && (c == 0x8E || c == 0x8F || (c >= 0xA8 && c <= 0xAE))) ||
+           (b == 0x81 && c >= 0xA6 && c <= 0xA9);
 }
 
 /* Characters of valid UTF-8, which is also its width on a screen for the scripts that we print. */

@@ -123,6 +123,7 @@ static err_t run(const report_options_t *options, const char *const *names, int 
 static const cmd_t verbs[] = {
     {"compare", "what got better or worse from one recording to another", cmd_report_compare},
     {"history", "change points over many recordings", cmd_report_history},
+    {"html", "a page with charts", cmd_report_html},
     {NULL, NULL, NULL},
 };
 

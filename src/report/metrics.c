@@ -174,11 +174,10 @@ err_t metrics_list(const report_t *report, metrics_t *out)
     out->report = report;
     for (const report_run_t *run = report->runs; run; run = run->next) {
         metric_t *now = NULL;
-        if (metrics_left_out(run)) {
-            out->n_left_out++;
-            continue;
-        }
-        out->n_whole++;
+        bool left_out = metrics_left_out(run) != NULL;
+        out->n_left_out += left_out;
+        out->n_whole += !left_out;
+        if (left_out && !out->also_left_out) continue;
         TRY(run->train ? add_train(out, run, &now) : add_bench(out, run, &now));
     }
     return metrics_label(out);

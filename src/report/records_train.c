@@ -135,6 +135,7 @@ static err_t take_step(const report_input_t *in)
     train->last_loss = report_take_real(in->record, "loss");
     if (train->first_step < 0) train->first_step = row.step;
     in->file->n_records++;
+    if (in->report->keep_curves) TRY(curve_add(&train->curve, row.step, train->last_loss));
     /* Steps that repeat after a crash: the later ones count. */
     train_steps_t *steps = train->steps;
     while (steps && steps->n > 0 && steps->rows[steps->n - 1].step >= row.step) steps->n--;
@@ -163,6 +164,7 @@ static err_t keep_samples(report_t *report, report_train_t *train, const step_ro
 
 err_t train_run_finish(report_t *report, report_run_t *run)
 {
+    if (run && run->train) TRY(curve_finish(&run->train->curve, &report->arena));
     if (!run || !run->train || !run->train->steps) return ERR_OK;
     report_train_t *train = run->train;
     train_steps_t *steps = train->steps;

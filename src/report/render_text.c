@@ -4,23 +4,11 @@
 #include "base/utf8.h"
 #include "report/render.h"
 
-/* True of what would move the cursor or turn the direction of writing: a terminal is not to obey a record. */
-static bool is_control(const char *s, size_t n)
-{
-    unsigned char a = (unsigned char)s[0], b = n > 1 ? (unsigned char)s[1] : 0;
-    if (n == 1) return a < 0x20 || a == 0x7F;
-    if (n == 2) return a == 0xC2 && b < 0xA0;
-    if (n != 3 || a != 0xE2) return false;
-    unsigned char c = (unsigned char)s[2];
-    return (b == 0x80 && (c == 0x8E || c == 0x8F || (c >= 0xA8 && c <= 0xAE))) ||
-           (b == 0x81 && c >= 0xA6 && c <= 0xA9);
-}
-
 static void put(FILE *out, const char *text)
 {
     for (size_t n; *text; text += n) {
         n = utf8_length(text);
-        if (n == 0 || is_control(text, n))
+        if (n == 0 || utf8_is_control(text, n))
             fputc('?', out);
         else
             fwrite(text, 1, n, out);
@@ -109,7 +97,7 @@ static void put_escaped(FILE *out, const char *text)
     char before = ' ';
     for (size_t n; *text; before = *text, text += n) {
         n = utf8_length(text);
-        if (n == 0 || is_control(text, n)) {
+        if (n == 0 || utf8_is_control(text, n)) {
             fputc(n == 1 && strchr("\n\r\t", *text) ? ' ' : '?', out);
             if (n == 0) n = 1;
             continue;

@@ -176,8 +176,11 @@ err_t report_read(report_t *report, int fd, const char *name)
 
 void report_free(report_t *report)
 {
-    for (report_run_t *run = report->runs; run; run = run->next)
-        if (run->train) mem_free(&run->train->steps);
+    for (report_run_t *run = report->runs; run; run = run->next) {
+        if (!run->train) continue;
+        mem_free(&run->train->steps);
+        curve_free(&run->train->curve);
+    }
     mem_free(&report->files);
     intern_free(&report->words);
     arena_free(&report->arena);

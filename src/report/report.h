@@ -10,6 +10,7 @@
 
 #include "base/arena.h"
 #include "base/intern.h"
+#include "report/curve.h"
 
 enum { REPORT_SCHEMA = 1 }; /* the newest that is understood */
 
@@ -53,9 +54,8 @@ struct report_point {
     report_fields_t key, metrics;
     const report_timing_t *timing;   /* NULL where nothing was timed */
     const report_samples_t *samples; /* the whole first; NULL: none, or not asked for */
-    int n_samples;
     const int32_t *batch_n; /* samples of each of the protocol's batches; NULL: not said, or not their sum */
-    int n_batches;
+    int n_samples, n_batches;
     report_point_t *next; /* of the same group */
 };
 
@@ -91,6 +91,7 @@ typedef struct report_train {
     const report_samples_t *samples; /* of these steps, parts named as a point's; NULL: not asked for */
     int n_samples;
     struct train_steps *steps; /* while the run is being read */
+    curve_t curve;             /* of the steps' losses; empty where it was not asked for */
     int64_t n_checkpoints;
 } report_train_t;
 
@@ -120,12 +121,10 @@ typedef struct report_trouble {
 
 typedef struct report_file {
     const char *name;
-    int64_t n_lines, n_records; /* n_records: that were taken */
-    report_trouble_t bad;       /* lines that are no records */
-    report_trouble_t newer;     /* of a schema that is not known here */
-    report_trouble_t again;     /* points of a run that was read already */
-    report_run_t *train;        /* that its records belong to */
-    bool is_newer;              /* the training run being read is */
+    int64_t n_lines, n_records;         /* n_records: that were taken */
+    report_trouble_t bad, newer, again; /* no records; of a newer schema; of a run that was read already */
+    report_run_t *train; /* that its records belong to */
+    bool is_newer;       /* the training run being read is */
 } report_file_t;
 
 typedef struct report {
@@ -135,7 +134,7 @@ typedef struct report {
     report_file_t *files;
     int n_files;
     const char *only_case, *only_test; /* NULL: all. Set before reading */
-    bool keep_samples;                 /* set before reading */
+    bool keep_samples, keep_curves;    /* set before reading */
     int64_t n_filtered;                /* points that these left out */
 } report_t;
 

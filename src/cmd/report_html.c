@@ -1,0 +1,170 @@
+/* Records as a page with charts. No MPI: it is for a login node as well as for a job. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "cmd/report_files.h"
+#include "cmd/report_history.h"
+#include "report/html.h"
+
+static const char usage[] =
+    "usage: dptrain report html [options] FILE…\n"
+    "\n"
+    "Writes one HTML page with charts of what the records of dptrain bench and dptrain train (metrics.jsonl) "
+    "say.\n"
+    "It needs nothing besides itself: no network, no scripts. A folder stands for every *.jsonl in it; - is "
+    "the\n"
+    "standard input. Sections are there where there is data for them: verdicts (--base), bandwidth, memory "
+    "and\n"
+    "arithmetic, training steps, training runs, history (--history). The same files give the same bytes.\n"
+    "\n"
+    "Several starts of dptrain bench among the files are one recording: figures are medians over them.\n"
+    "Exit code 3: a file could not be read (the others are shown), or there is nothing to show.\n";
+
+typedef struct html_command {
+    const char *out, *base, *title, *history, *only_case, *only_test;
+    double min_effect, alpha;
+    bool force;
+} html_command_t;
+
+#define FIELD(name) offsetof(html_command_t, name)
+static const opt_t table[] = {
+    {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "FILE",
+     "write it there, whole or not at all, and not to the standard output", false},
+    {"base", OPT_STRING, FIELD(base), NULL, 0, 0, NULL, "NAME",
+     "file, or folder of files, to compare with, as dptrain report compare does", false},
+    {"title", OPT_STRING, FIELD(title), NULL, 0, 0, NULL, "TEXT", "of the page", false},
+    {"history", OPT_STRING, FIELD(history), NULL, 0, 0, NULL, "DIR",
+     "folder of recordings whose history is shown, as by dptrain report history", false},
+    {"case", OPT_STRING, FIELD(only_case), NULL, 0, 0, NULL, "NAME",
+     "only this case of the bench: comm, gemm, …", false},
+    {"test", OPT_STRING, FIELD(only_test), NULL, 0, 0, NULL, "NAME", "only this test: all_reduce, …", false},
+    {"min-effect", OPT_REAL, FIELD(min_effect), "3%", 0, 1, NULL, "X",
+     "of verdicts and change points: smaller changes are none; 3% is 0.03", false},
+    {"alpha", OPT_REAL, FIELD(alpha), "0.01", 1e-9, 0.5, NULL, "X", "rate of false alarms among verdicts",
+     false},
+    {"force", OPT_FLAG, FIELD(force), NULL, 0, 0, NULL, "", "compare although machine or job differ", false},
+};
+
+/* All that a page is made from. */
+typedef struct html_data {
+    report_t now, base;
+    comparison_t comparison;
+    history_t history;
+    html_input_t input;
+    char no_comparison[ERR_MESSAGE_MAX];
+} html_data_t;
+
+static err_t read_all(const char *const *names, int n, report_t *report, err_t *worst)
+{
+    arena_t arena = {0};
+    const char **all = NULL, **files;
+    int n_all = 0, n_files;
+    err_t err = ERR_OK;
+    for (int i = 0; i < n; i++) {
+        err_t expanded = report_files_expand(&arena, names[i], &files, &n_files);
+        if (expanded == ERR_DATA) {
+            /* As with a file: said, and the others are read. */
+            log_error("%s", err_message());
+            if (expanded > *worst) *worst = expanded;
+            continue;
+        }
+        TRY_OUT(err, expanded);
+        TRY_OUT(err, mem_resize(sizeof *all * (size_t)(n_all + n_files + 1), "names of files", &all));
+        for (int k = 0; k < n_files; k++) all[n_all++] = files[k];
+    }
+    err = report_files_read(report, all, n_all, worst);
+out:
+    mem_free(&all);
+    arena_free(&arena);
+    return err;
+}
+
+/* Recordings that cannot be compared are shown nevertheless, with the reason. */
+static err_t compare(html_data_t *data, const compare_options_t *options)
+{
+    err_t err = compare_reports(&data->base, &data->now, options, &data->comparison);
+    data->input.base = &data->base;
+    data->input.options = options;
+    if (err == ERR_OK) data->input.comparison = &data->comparison;
+    if (err != ERR_DATA) return err;
+    log_warn("%s", err_message());
+    snprintf(data->no_comparison, sizeof data->no_comparison, "No verdict: %s", err_message());
+    data->input.no_comparison = data->no_comparison;
+    return ERR_OK;
+}
+
+static err_t add_history(html_data_t *data, const html_command_t *command, err_t *worst)
+{
+    const report_history_files_t files = {&command->history, 1, command->only_case, command->only_test};
+    const history_options_t options = {.min_effect = command->min_effect, .alpha = command->alpha, .seed = 1};
+    TRY(report_history_read(&files, &data->history, worst));
+    TRY(history_finish(&data->history, &options));
+    data->input.history = &data->history;
+    return ERR_OK;
+}
+
+static err_t print(const void *context, FILE *out)
+{
+    return html_print(context, out);
+}
+
+static err_t make_page(html_data_t *data, const html_command_t *command, const char *const *names, int n,
+                       err_t *worst)
+{
+    const compare_options_t options = {.min_effect = command->min_effect,
+                                       .alpha = command->alpha,
+                                       .force = command->force,
+                                       .n_resamples = 2000,
+                                       .seed = 1};
+    if (n == 0 && !command->history)
+        RAISE(ERR_USAGE, "dptrain report html wants files of records, or --history; - is the standard input");
+    if (n == 0 && command->base) RAISE(ERR_USAGE, "--base wants files of records to compare with it");
+    TRY(read_all(names, n, &data->now, worst));
+    if (command->base) {
+        TRY(read_all(&command->base, 1, &data->base, worst));
+        TRY(compare(data, &options));
+    }
+    if (command->history) TRY(add_history(data, command, worst));
+    return report_files_write(command->out, print, &data->input);
+}
+
+static err_t run(const html_command_t *command, const char *const *names, int n)
+{
+    html_data_t *data;
+    err_t worst = ERR_OK, err = mem_new(sizeof *data, "a page", &data);
+    if (err != ERR_OK) return cmd_fail(err);
+    report_t *const reports[] = {&data->now, &data->base};
+    for (int i = 0; i < 2; i++)
+        *reports[i] = (report_t){.only_case = command->only_case,
+                                 .only_test = command->only_test,
+                                 .keep_samples = true,
+                                 .keep_curves = true};
+    data->input = (html_input_t){.title = command->title, .now = &data->now};
+    err = make_page(data, command, names, n, &worst);
+    compare_free(&data->comparison);
+    history_free(&data->history);
+    for (int i = 0; i < 2; i++) report_free(reports[i]);
+    mem_free(&data);
+    cmd_fail(err);
+    return err > worst ? err : worst;
+}
+
+err_t cmd_report_html(const cmd_context_t *context)
+{
+    html_command_t command = {0};
+    opt_group_t group = {"Options", table, sizeof table / sizeof table[0], &command, 0};
+    const char **names = NULL;
+    int n = 0;
+    err_t err = opt_defaults(&group, 1);
+    if (cmd_wants_help(context, usage, &group, 1)) return ERR_OK;
+    if (err == ERR_OK) err = mem_new_array(context->argc + 1, sizeof *names, "names of files", &names);
+    if (err == ERR_OK) err = opt_parse(&group, 1, context->argc, context->argv, names, context->argc, &n);
+    if (err != ERR_OK)
+        cmd_fail(err);
+    else if (log_speaks())
+        err = run(&command, names, n);
+    mem_free(&names);
+    return err;
+}

@@ -1,0 +1,245 @@
+#!/usr/bin/env bats
+# dptrain report html: a page that holds all it needs, says what the records say, and does nothing that they say.
+# shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
+
+bats_require_minimum_version 1.5.0
+
+# shellcheck source=tests/cli/common.bash
+load common
+
+setup() {
+    common_setup
+    cd "$BATS_TEST_TMPDIR" || return
+}
+
+point() { # RUN CASE TEST KEY METRICS P50
+    printf '{"record":"bench","schema":1,"run":"%s","case":"%s","test":"%s","key":{%s},"metrics":{%s},' "${@:1:5}"
+    printf '"unit":"s",'
+    printf '"verdict":"ok","n":7,"per_sample":1,"n_disturbed":0,"loads":"","min":%s,"p50":%s,"p95":%s,"p99":%s,' \
+        "$6" "$6" "$6" "$6"
+    printf '"max":%s,"mean":%s,"cv":0,"ci95":[%s,%s],"slowest_rank":0,"slowest_share":1,' "$6" "$6" "$6" "$6"
+    printf '"samples":[%s,%s,%s,%s,%s,%s,%s]}\n' "$6" "$6" "$6" "$6" "$6" "$6" "$6"
+}
+
+head_of() { # RUN HARDWARE CPU
+    printf '{"record":"bench_run","schema":1,"id":"%s","time":"2026-11-21T08:0%d:00Z",' "$1" $((0x$1 % 10))
+    printf '"ranks":2,"threads":1,"options":{},"fingerprint":{"hardware_id":"%s","fabric_id":"2b","software_id":"3c",' "$2"
+    printf '"hardware":{"cpu":"%s","cpus":2},"fabric":{"hosts":1},"software":{"git":"abc"}}}\n' "$3"
+}
+
+comm() { # RUN FACTOR
+    local bytes
+    for bytes in 1024 65536 1048576; do
+        point "$1" comm all_reduce "\"bytes\":$bytes,\"communicator\":\"mpi\",\"in_place\":false" \
+            "\"busbw_gbs\":$bytes.5e-5" "$2$bytes.0e-9"
+    done
+}
+
+end_of() { # RUN
+    printf '{"record":"bench_end","schema":1,"run":"%s","why":"finished","n_points":3,"seconds":1,' "$1"
+    printf '"recording_sec":0.1}\n'
+}
+
+bench() { # FACTOR: a digit in front of the times; RUN…
+    local run
+    for run in "${@:2}"; do
+        head_of "$run" 1a "X <b>9</b>"
+        comm "$run" "$1"
+        end_of "$run"
+    done
+}
+
+training() { # STEPS
+    printf '{"record":"run","schema":1,"time":"2026-11-21T09:00:00Z","software":{"dptrain":"0.1.0"},'
+    printf '"options":{"model":"lenet5","precision":"fp32","seed":1},'
+    printf '"topology":{"ranks":2,"hosts":1,"threads":1,"device":"cpu"},"n_parameters":9,'
+    printf '"global_batch":64,"n_steps":%d,"first_step":0,"resumed_from":null}\n' "$1"
+    awk -v n="$1" 'BEGIN {
+        for (i = 0; i < n; i++) {
+            printf "{\"record\":\"step\",\"step\":%d,\"epoch\":0,\"loss\":%g,\"accuracy\":0.5,", i, 2 / (1 + i)
+            printf "\"lr\":0.1,\"step_sec\":0.01,\"data_wait_sec\":0.001,\"forward_sec\":0.003,"
+            printf "\"backward_sec\":0.005,\"exposed_comm_sec\":0.0005,\"optimizer_sec\":0.0003}\n"
+        }
+    }'
+    printf '{"record":"epoch","epoch":0,"step":%d,"train_loss":0.5,"train_accuracy":0.8,' "$(($1 - 1))"
+    printf '"val_loss":0.4,"val_accuracy":0.9,"images_per_sec":6400,"train_sec":1}\n'
+    printf '{"record":"end","why":"finished","step":%d,"images_per_sec":6400,"peak_memory_bytes":[1]}\n' "$1"
+}
+
+# Well-formed, as XML and as HTML; loads nothing; each link has its section; no number is none.
+check_page() { # PAGE
+    python3 - "$1" <<'EOF'
+import html.parser, re, sys, xml.etree.ElementTree as tree
+text = open(sys.argv[1], encoding="utf-8").read()
+page = tree.fromstring(text)
+ids, links = [], []
+for element in page.iter():
+    tag = element.tag.split("}")[1]
+    if tag in ("script", "link", "img", "iframe", "object", "embed", "base", "form", "use", "image"):
+        sys.exit("the page has a <%s>" % tag)
+    for name, value in element.attrib.items():
+        if name.startswith("on") or name in ("src", "srcset", "style"):
+            sys.exit("<%s %s=%s>" % (tag, name, value))
+        if name == "href": links.append(value)
+        if name == "id": ids.append(value)
+        if tag == "path" and name == "d" and re.search("nan|inf", value): sys.exit("no number: " + value)
+    if tag == "svg" and not element.get("aria-hidden") and not (element.get("role") == "img" and element.get("aria-label")):
+        sys.exit("a drawing says nothing to who cannot see it")
+if len(set(ids)) != len(ids): sys.exit("an id twice: %s" % ids)
+for link in links:
+    if link[0] != "#" or link[1:] not in ids: sys.exit("a link to nothing: " + link)
+if re.search(r"url\(|@import|https?:", text.replace('xmlns="http://www.w3.org/1999/xhtml"', "")):
+    sys.exit("the page looks elsewhere")
+html.parser.HTMLParser().feed(text)
+EOF
+}
+
+sections() { # PAGE
+    grep -o '<section id="[a-z]*"' "$1" | cut -d '"' -f 2 | paste -sd ' '
+}
+
+@test "a bench alone: what it is of, and no section that there is no data for" {
+    bench 1 a1 a2 >new.jsonl
+    "$dptrain" report html --title 'Ours & "theirs"' --out page.html new.jsonl
+    check_page page.html
+    [ "$(sections page.html)" = "where comm" ]
+    grep -q '<title>Ours &amp; &quot;theirs&quot;</title>' page.html
+    grep -q '<h3>all_reduce</h3>' page.html
+    grep -q '2 starts of dptrain bench: comm' page.html
+    grep -q '2026-11-21 08:01 to 08:02 UTC' page.html
+    grep -q 'Medians of 2 starts' page.html
+    # The table beside the chart has the figure.
+    grep -q '<td class="t">1 MiB</td><td>10.5</td>' page.html
+}
+
+@test "every section where there is data for each; a folder stands for its files" {
+    mkdir runs fast slow
+    bench 1 a1 >base.jsonl
+    bench 2 b1 >new.jsonl
+    local shares='"data_wait_share":0.125,"compute_share":0.5,"exposed_comm_share":0.25,"optimizer_share":0.125'
+    {
+        point b1 mem copy '"level":"L1","bytes":4096,"dtype":"float64"' '"gbs":3,"gbs_all":6.25' 0.001
+        point b1 gemm gemm '"shape":"square","m":64,"n":32,"k":16,"dtype":"float32"' '"gflops_all":77.25' 0.001
+        point b1 step weak '"model":"lenet5","ranks":2,"batch":64' \
+            "\"efficiency\":0.875,\"efficiency_low\":0.75,\"efficiency_high\":0.9,$shares" 0.001
+        point b1 other thing '"a":1' '"b":2' 0.001
+    } >>new.jsonl
+    training 300 >fast/metrics.jsonl
+    training 30 >slow/metrics.jsonl
+    for i in 1 2 3 4 5 6 7; do bench 1 "c$i" >runs/$i.jsonl; done
+    "$dptrain" report html --out page.html --base base.jsonl --force --history runs new.jsonl fast slow
+    check_page page.html
+    [ "$(sections page.html)" = "where verdict comm speed steps training history rest" ]
+    grep -q 'Memory bandwidth, all ranks' page.html
+    grep -q '>64×32×16</text>' page.html
+    grep -q '>87.5 %</td>' page.html
+    grep -q '>weak, 2 ranks, batch 64</text>' page.html
+    grep -q '<td class="t">fast</td><td class="t">lenet5</td>' page.html
+    grep -q 'other thing' page.html
+    grep -q 'all_reduce: 64 KiB' page.html
+}
+
+@test "a base: the verdicts are those of dptrain report compare; without one the reason is shown" {
+    bench 1 a1 a2 a3 >base.jsonl
+    bench 3 b1 b2 b3 >new.jsonl
+    "$dptrain" report html --out page.html --base base.jsonl new.jsonl
+    check_page page.html
+    "$dptrain" report compare --format json base.jsonl new.jsonl >said.json || true
+    for verdict in worse better same inconclusive; do
+        [ "$(grep -c "<b class=\"tag $verdict\">$verdict</b>" page.html)" -eq \
+            "$(jq "[.metrics[] | select(.verdict == \"$verdict\")] | length" said.json)" ]
+    done
+    [ "$(jq '.metrics | length' said.json)" -eq 3 ]
+    sed -i 's/"hardware_id":"1a"/"hardware_id":"ff"/' base.jsonl
+    "$dptrain" report html --out other.html --base base.jsonl new.jsonl 2>said
+    check_page other.html
+    grep -q 'No verdict: ' other.html
+    grep -q 'force' said
+    [ "$(sections other.html)" = "where verdict comm" ]
+}
+
+@test "losses: as many points as can be drawn, and a run that diverged" {
+    training 5000 | sed 's/"step":4000,"epoch":0,"loss":[^,]*/"step":4000,"epoch":0,"loss":null/' >metrics.jsonl
+    "$dptrain" report html --out page.html metrics.jsonl
+    check_page page.html
+    [ "$(sections page.html)" = "where steps training" ]
+    grep -q 'steps whose loss is no number: 1' page.html
+    # 100, and both ends of the line in the legend.
+    [ "$(grep -o 'class="l c0 d0" d="[^"]*"' page.html | tr -cd 'ML' | wc -c)" -eq 102 ]
+    [ "$(wc -c <page.html)" -lt 40000 ]
+}
+
+@test "text of records is text, wherever it stands" {
+    # As JSON, as what sed puts in its place.
+    evil='<script>alert(1)</script>]]>\&amp;\\"'"'"' onload=x \\u202e'
+    # Each text of the records in turn, from the machine's name to the names of keys.
+    {
+        bench 1 a1
+        point a1 comm all_gather '"bytes":8,"communicator":"EVIL","EVIL":"EVIL"' '"busbw_gbs":1,"EVIL":2' 0.001
+        point a1 comm all_gather '"bytes":16,"communicator":"mpi","EVIL":"b"' '"busbw_gbs":1' 0.001
+        point a1 mem EVIL '"level":"EVIL"' '"gbs_all":1' 0.001
+        point a1 step EVIL '"model":"EVIL","ranks":1,"batch":64' '"efficiency":1,"compute_share":1' 0.001
+        point a1 EVIL EVIL '"EVIL":"EVIL"' '"EVIL":1,"b":"EVIL"' 0.001
+        training 20
+    } | sed -e 's/X <b>9/EVIL/; s/lenet5/EVIL/; s/"git":"abc"/"git":"EVIL"/; /bench_end/!s/"finished"/"EVIL"/' >clean.jsonl
+    sed "s^EVIL^$evil^g" clean.jsonl >'<b onload=x>.jsonl'
+    sed 's/"a1"/"a2"/' '<b onload=x>.jsonl' >base.jsonl
+    "$dptrain" report html --title "<script>]]>" --out page.html --base base.jsonl --force \
+        '<b onload=x>.jsonl' 2>said
+    run ! grep -qE '(was|were) left out' said
+    check_page page.html
+    [ "$(grep -c 'alert(1)' page.html)" -gt 20 ]
+    [ "$(sections page.html)" = "where verdict comm speed steps training rest" ]
+    run ! grep -qE '<script|<b onload|]]>' page.html
+    grep -q '&lt;script&gt;alert(1)&lt;/script&gt;]]&gt;&amp;amp;&quot;&#39; onload=x ?' page.html
+    # What turns the direction of writing is gone.
+    run ! grep -q $'\u202e' page.html
+}
+
+@test "bad input: exit codes, no half page, and what can be shown is" {
+    bench 1 a1 >new.jsonl
+    : >empty.jsonl
+    head_of a1 1a X >bare.jsonl
+    run -2 "$dptrain" report html --out page.html
+    run -2 "$dptrain" report html --out page.html --base new.jsonl
+    for file in empty.jsonl bare.jsonl missing.jsonl; do
+        run -3 "$dptrain" report html --out page.html "$file"
+        [ ! -e page.html ]
+    done
+    echo old >page.html
+    run -3 "$dptrain" report html --out page.html empty.jsonl
+    [ "$(cat page.html)" = old ]
+    run -3 "$dptrain" report html --out page.html --history missing new.jsonl
+    run -4 "$dptrain" report html --out missing/page.html new.jsonl
+    # One that cannot be read: the other is shown, and the code says it.
+    printf '{"half' >>new.jsonl
+    run -3 "$dptrain" report html --out page.html missing.jsonl new.jsonl
+    [[ $output == *missing.jsonl* ]]
+    check_page page.html
+    grep -q 'Lines that could not be used: 1' page.html
+    # A run that was cut off is shown, and marked.
+    grep -v bench_end new.jsonl >cut.jsonl
+    "$dptrain" report html cut.jsonl >page.html
+    grep -q 'did not come to their end: 1' page.html
+}
+
+@test "a whole suite: the same bytes each time, and not many" {
+    "$dptrain" report html --out 1.html "$root/results/bench.jsonl"
+    "$dptrain" report html "$root/results/bench.jsonl" >2.html
+    cmp 1.html 2.html
+    check_page 1.html
+    [ "$(wc -c <1.html)" -lt 300000 ]
+    # All collectives, nets and levels.
+    [ "$(grep -c '<figure>' 1.html)" -ge 14 ]
+}
+
+@test "page_png.sh says what is missing" {
+    local tool
+    mkdir bin
+    for tool in bash readlink dirname; do ln -s "$(command -v "$tool")" bin/; done
+    : >page.html
+    run -4 env CHROMIUM= PATH="$PWD/bin" bash "$root/scripts/page_png.sh" page.html page.png
+    [[ $output == *"chromium is not installed"* ]]
+    run -3 "$root/scripts/page_png.sh" missing.html p.png
+    run -2 "$root/scripts/page_png.sh" one
+}
