@@ -14,6 +14,7 @@
 enum { MAX_BATCH = 100, MAX_WARM_UP = 200, MAX_PER_SAMPLE = 1000, ENOUGH_SAMPLES = 20, MIN_TURNS = 4, MAX_TURNS = 200 };
 static const double budget_sec = 2, quick_budget_sec = 0.25;
 static const double batch_sec = 0.05, warm_up_sec = 0.02;
+static const double turn_sec = 0.025; /* of a batch in turn: the sooner the neighbour has its own, the better */
 static const double clock_margin_sec = 20e-6;   /* a sample this long hides the clock's 50 ns */
 static const double device_margin_sec = 200e-6; /* one this long hides a launch and a wait, some µs each */
 static const double overrun = 5;                /* budgets that may go for the first few samples */
@@ -119,7 +120,7 @@ static err_t warm_up(bench_t *bench, state_t *s)
     }
     s->per_sample = enough_iterations(s, mean);
     s->sample_sec = mean * (double)s->per_sample;
-    s->per_batch = (int64_t)(batch_sec / s->sample_sec);
+    s->per_batch = (int64_t)((bench->turns ? turn_sec : batch_sec) / s->sample_sec);
     s->per_batch = s->per_batch < 1 ? 1 : s->per_batch > MAX_BATCH ? MAX_BATCH : s->per_batch;
     return ERR_OK;
 }
