@@ -14,7 +14,8 @@
 enum { MAX_BATCH = 100, MAX_WARM_UP = 200, MAX_PER_SAMPLE = 1000, ENOUGH_SAMPLES = 20, MIN_TURNS = 4, MAX_TURNS = 200 };
 static const double budget_sec = 2, quick_budget_sec = 0.25;
 static const double batch_sec = 0.05, warm_up_sec = 0.02;
-static const double turn_sec = 0.025; /* of a batch in turn: the sooner the neighbour has its own, the better */
+static const double turn_sec = 0.015;    /* of a batch in turn: the sooner the neighbour has its own, the better */
+static const double handover_sec = 0.006; /* between batches in turn, about */
 static const double clock_margin_sec = 20e-6;   /* a sample this long hides the clock's 50 ns */
 static const double device_margin_sec = 200e-6; /* one this long hides a launch and a wait, some µs each */
 static const double overrun = 5;                /* budgets that may go for the first few samples */
@@ -114,14 +115,17 @@ static err_t warm_up(bench_t *bench, state_t *s)
         for (int64_t k = 0; k < n; k++) mean += sec[k] / (double)n;
         TRY(max_over_ranks(bench, &mean, 1));
         mean = fmax(mean, 1e-9);
-        if (mean >= warm_up_sec) break;
+        /* The first iteration may have met an empty cache or a library's start; a very long one is believed. */
+        if (mean >= (i == 0 ? 10 : 1) * warm_up_sec) break;
         n = (int64_t)(warm_up_sec / (mean * (double)(i < 1 ? 1 : enough_iterations(s, mean))));
         n = n < 2 ? 2 : n > MAX_WARM_UP ? MAX_WARM_UP : n;
     }
     s->per_sample = enough_iterations(s, mean);
     s->sample_sec = mean * (double)s->per_sample;
     s->per_batch = (int64_t)((bench->turns ? turn_sec : batch_sec) / s->sample_sec);
-    s->per_batch = s->per_batch < 1 ? 1 : s->per_batch > MAX_BATCH ? MAX_BATCH : s->per_batch;
+    /* In turn of three at least: a median that one of them does not move. */
+    int64_t least = bench->turns && s->sample_sec < batch_sec ? 3 : 1;
+    s->per_batch = s->per_batch < least ? least : s->per_batch > MAX_BATCH ? MAX_BATCH : s->per_batch;
     return ERR_OK;
 }
 
@@ -158,8 +162,8 @@ static err_t gather_parts(bench_t *bench, state_t *s, int64_t n, double *parts)
 static err_t settle(bench_t *bench, const state_t *s)
 {
     if (!bench->turns || s->work->prepare || !takes_part(bench, s)) return ERR_OK;
-    double sec;
-    return one_sample(bench, s, &sec);
+    double sec[2];
+    return own_samples(bench, s, 2, sec, NULL);
 }
 
 static err_t batch(measuring_t *m, state_t *s)
@@ -244,7 +248,7 @@ static err_t agree_on_rounds(measuring_t *m)
     double round_sec = 0;
     if (!m->bench->turns) return ERR_OK;
     for (int i = 0; i < m->n; i++)
-        round_sec += (double)(m->states[i].per_batch + 1) * m->states[i].sample_sec;
+        round_sec += (double)(m->states[i].per_batch + 2) * m->states[i].sample_sec + handover_sec;
     int n = (int)fmin(fmax(m->budget / round_sec, MIN_TURNS), MAX_TURNS);
     TRY(turns_begin_point(m->bench->turns, m->states[0].work->what, n, &m->n_rounds_agreed));
     int64_t most = BENCH_MAX_SAMPLES / m->n_rounds_agreed;

@@ -18,7 +18,7 @@ enum { FRESH = 64 << 20, FRESH_QUICK = 16 << 20, FRESH_MIN = 4 << 20, WHAT_MAX =
 
 typedef struct mem_options {
     int64_t n_bytes;
-    bool fault;
+    bool fresh, fault;
 } mem_options_t;
 
 #define FIELD(name) offsetof(mem_options_t, name)
@@ -28,6 +28,7 @@ static const opt_t table[] = {
      "cache, and "
      "DRAM",
      false},
+    {"mem-fresh", OPT_FLAG, FIELD(fresh), "true", 0, 0, NULL, NULL, "also what a fresh page costs", false},
     {"mem-fault", OPT_FLAG, FIELD(fault), NULL, 0, 0, NULL, NULL, "spoils one element before the check",
      true},
 };
@@ -254,6 +255,7 @@ static err_t run(bench_t *bench, const void *values)
     bench_print("  %-6s %12s  %-6s %12s  %10s %10s  %s", "level", "KiB a rank", "loop", "time us", "GB/s",
                 "all ranks", "wrong");
     for (int i = 0; i < n_levels; i++) TRY(measure_level(bench, o, &levels[i]));
+    if (!o->fresh) return ERR_OK;
     return measure_fresh(bench, fresh > FRESH_MIN ? fresh : FRESH_MIN);
 }
 
