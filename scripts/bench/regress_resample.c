@@ -16,7 +16,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "report/compare.h"
+#include "regress/compare.h"
 #include "stats/distribution.h"
 
 enum { MAX_RECORDINGS = 200, BLOCK_BATCHES = 5 };

@@ -6,7 +6,7 @@
 #include "cmd/cmd.h"
 #include "data/png.h"
 #include "models/model.h"
-#include "report/mistakes.h"
+#include "picture/mistakes.h"
 #include "train/evaluate.h"
 #include "train/model_file.h"
 #include "train/runtime.h"

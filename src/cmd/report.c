@@ -9,6 +9,9 @@
 
 static const char usage[] =
     "usage: dptrain report [options] FILE…\n"
+    "       dptrain report compare BASE NEW     what got better or worse; exit code 1 where something is worse\n"
+    "       dptrain report history DIR          when what changed, over many recordings\n"
+    "       dptrain report html FILE…           a page with charts\n"
     "\n"
     "Reads records, a JSON object a line, of dptrain bench and of dptrain train (metrics.jsonl); - is the "
     "standard\n"

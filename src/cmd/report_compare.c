@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 #include "cmd/report_files.h"
-#include "report/compare.h"
+#include "regress/compare.h"
 
 static const char usage[] = "usage: dptrain report compare [options] BASE NEW\n"
                             "\n"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "report/mistakes.h"
+#include "picture/mistakes.h"
 #include "tests/tap.h"
 
 enum { SIDE = 28, N = 50, FACTOR = 4, MARGIN = 32 };

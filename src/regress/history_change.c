@@ -1,0 +1,223 @@
+/* Change points of a history's metrics, and what changed in the software at each. */
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/stats.h"
+#include "regress/history_build.h"
+#include "stats/rank.h"
+
+/* A change that may be one: false discoveries are sorted out when all are known. */
+typedef struct candidate {
+    history_metric_t *metric;
+    stats_change_t change; /* at: of the metric's undisturbed values */
+} candidate_t;
+
+typedef struct search {
+    history_t *history;
+    const history_options_t *options;
+    int *n_found;            /* candidates of each metric, in order; -1: too short */
+    candidate_t *candidates; /* of one metric in a row */
+    double *p, *q;           /* of candidates, then 1 for each metric without one */
+    int n, n_tests, capacity;
+} search_t;
+
+/* Room for the series of a metric, whichever. */
+typedef struct series {
+    double *values;
+    int *recordings;
+    stats_change_t *changes;
+} series_t;
+
+/* The undisturbed values of a metric, and their recordings. Room is for all. */
+static int take_series(const history_metric_t *metric, double *values, int *recordings)
+{
+    int n = 0;
+    for (int i = 0; i < metric->n_values; i++) {
+        if (metric->values[i].disturbed) continue;
+        recordings[n] = metric->values[i].recording;
+        values[n++] = metric->values[i].sec;
+    }
+    return n;
+}
+
+static err_t search_metric(search_t *s, history_metric_t *metric, int n_permutations, const series_t *series,
+                           int *n_found)
+{
+    const history_options_t *o = s->options;
+    const stats_change_options_t options = {o->alpha, o->min_effect, n_permutations, o->seed};
+    int n = take_series(metric, series->values, series->recordings);
+    metric->too_short = n < HISTORY_MIN_VALUES;
+    *n_found = -1;
+    if (metric->too_short) return ERR_OK;
+    TRY(stats_change_points(series->values, n, &options, series->changes, n, n_found));
+    if (s->n + *n_found > s->capacity) {
+        s->capacity = 2 * (s->n + *n_found);
+        TRY(mem_resize((size_t)s->capacity * sizeof *s->candidates, "change points", &s->candidates));
+    }
+    for (int i = 0; i < *n_found; i++) s->candidates[s->n++] = (candidate_t){metric, series->changes[i]};
+    s->n_tests += *n_found ? *n_found : 1;
+    return ERR_OK;
+}
+
+/* `again`: only metrics that had candidates, which are replaced. */
+static err_t search_all(search_t *s, int n_permutations, bool again)
+{
+    series_t series = {0};
+    err_t err = ERR_OK;
+    int at = 0;
+    s->n = s->n_tests = 0;
+    TRY_OUT(err, mem_new_array(s->history->n_recordings, sizeof(double), "a series", &series.values));
+    TRY_OUT(err, mem_new_array(s->history->n_recordings, sizeof(int), "a series", &series.recordings));
+    TRY_OUT(err, mem_new_array(s->history->n_recordings, sizeof(stats_change_t), "changes", &series.changes));
+    for (history_group_t *group = s->history->groups; group; group = group->next)
+        for (history_metric_t *metric = group->metrics; metric; metric = metric->next, at++) {
+            if (again && s->n_found[at] == 0) s->n_tests++;
+            if (again && s->n_found[at] <= 0) continue;
+            TRY_OUT(err, search_metric(s, metric, n_permutations, &series, &s->n_found[at]));
+            group->n_too_short += metric->too_short;
+        }
+out:
+    mem_free(&series.values);
+    mem_free(&series.recordings);
+    mem_free(&series.changes);
+    return err;
+}
+
+/* The least p is 1 / (1 + n_permutations); with k candidates among n tests one counts where p ≤ alpha k / n.
+ * So few permutations tell which metrics are worth many, and the fewer these are, the more it takes. */
+static err_t search_enough(search_t *s)
+{
+    enum { FEW = 999, MOST = 1000000 };
+    const history_options_t *o = s->options;
+    if (o->n_permutations > 0) return search_all(s, o->n_permutations, false);
+    TRY(search_all(s, FEW, false));
+    if (s->n == 0) return ERR_OK;
+    double wanted = 2.0 * s->n_tests / (s->n * o->alpha);
+    return wanted > FEW ? search_all(s, (int)fmin(wanted, MOST), true) : ERR_OK;
+}
+
+/* A metric without a candidate was tested too: without its p, above every alpha, the candidates would be the
+ * only tests, and none of them would be sorted out. */
+static err_t correct(search_t *s)
+{
+    TRY(mem_new_array(s->n_tests, sizeof *s->p, "p of change points", &s->p));
+    TRY(mem_new_array(s->n_tests, sizeof *s->q, "q of change points", &s->q));
+    for (int i = 0; i < s->n_tests; i++) s->p[i] = i < s->n ? s->candidates[i].change.p : 1;
+    return stats_benjamini_hochberg(s->p, s->n_tests, s->q);
+}
+
+static const char *text_of(const report_fields_t *fields, const char *name)
+{
+    for (int i = 0; i < fields->n; i++)
+        if (fields->at[i].name == name) return fields->at[i].text;
+    return "";
+}
+
+static bool has_field(const report_fields_t *fields, const char *name)
+{
+    for (int i = 0; i < fields->n; i++)
+        if (fields->at[i].name == name) return true;
+    return false;
+}
+
+/* Names and texts are interned. The revision has a place of its own. */
+static err_t find_differences(arena_t *arena, const report_fields_t *before, const report_fields_t *after,
+                              history_change_t *change)
+{
+    history_difference_t *out;
+    TRY(arena_new(arena, sizeof *out * (size_t)(before->n + after->n + 1), &out));
+    for (int i = 0; i < before->n + after->n; i++) {
+        const char *name = i < before->n ? before->at[i].name : after->at[i - before->n].name;
+        if ((i >= before->n && has_field(before, name)) || strcmp(name, "git") == 0) continue;
+        const history_difference_t d = {name, text_of(before, name), text_of(after, name)};
+        if (d.before != d.after) out[change->n_differences++] = d;
+    }
+    change->differences = out;
+    return ERR_OK;
+}
+
+/* A dirty tree is not known by its revision. */
+static bool same_revision(const char *before, const char *after)
+{
+    size_t n = strlen(after), tail = strlen("-dirty");
+    if (before != after || n == 0) return false;
+    return n < tail || strcmp(after + n - tail, "-dirty") != 0;
+}
+
+/* Levels between the changes: cut[n_changes + 1] are indices into values, the last their number. */
+static err_t take_levels(arena_t *arena, double *values, const int *cut, history_metric_t *metric)
+{
+    double *levels;
+    TRY(arena_new(arena, sizeof *levels * (size_t)(metric->n_changes + 1), &levels));
+    for (int i = 0, from = 0; i <= metric->n_changes; from = cut[i++])
+        levels[i] = stats_median(values + from, cut[i] - from); /* sorts them; they are not needed any more */
+    metric->levels = levels;
+    return ERR_OK;
+}
+
+/* candidates[0..n): the metric's. */
+static err_t fill_metric(search_t *s, history_group_t *group, history_metric_t *metric, int first, int n)
+{
+    arena_t *arena = &s->history->arena;
+    history_change_t *changes = NULL;
+    double *values = NULL;
+    int *recordings = NULL, *cut = NULL;
+    err_t err = ERR_OK;
+    TRY_OUT(err, mem_new_array(metric->n_values, sizeof *values, "a series", &values));
+    TRY_OUT(err, mem_new_array(metric->n_values, sizeof *recordings, "a series", &recordings));
+    TRY_OUT(err, mem_new_array(n + 1, sizeof *cut, "a series", &cut));
+    TRY_OUT(err, arena_new(arena, sizeof *changes * (size_t)(n + 1), &changes));
+    int n_values = take_series(metric, values, recordings);
+    for (int i = first; i < first + n; i++) {
+        if (s->q[i] > s->options->alpha) continue;
+        int at = cut[metric->n_changes] = s->candidates[i].change.at;
+        history_change_t *change = &changes[metric->n_changes++];
+        *change = (history_change_t){
+            .before = recordings[at - 1], .after = recordings[at], .p = s->p[i], .q = s->q[i]};
+        const history_recording_t *before = &group->recordings[change->before],
+                                  *after = &group->recordings[change->after];
+        change->same_revision = same_revision(before->git, after->git);
+        TRY_OUT(err, find_differences(arena, &before->software, &after->software, change));
+    }
+    cut[metric->n_changes] = n_values;
+    metric->changes = changes;
+    TRY_OUT(err, take_levels(arena, values, cut, metric));
+    for (int i = 0; i < metric->n_changes; i++) changes[i].ratio = metric->levels[i + 1] / metric->levels[i];
+    group->n_changed += metric->n_changes > 0;
+out:
+    mem_free(&values);
+    mem_free(&recordings);
+    mem_free(&cut);
+    return err;
+}
+
+static err_t fill_all(search_t *s)
+{
+    int first = 0;
+    for (history_group_t *group = s->history->groups; group; group = group->next)
+        for (history_metric_t *metric = group->metrics; metric; metric = metric->next) {
+            int n = 0;
+            while (first + n < s->n && s->candidates[first + n].metric == metric) n++;
+            TRY(fill_metric(s, group, metric, first, n));
+            first += n;
+        }
+    return ERR_OK;
+}
+
+err_t history_find_changes(history_t *history, const history_options_t *options)
+{
+    search_t s = {.history = history, .options = options};
+    int n_metrics = 0;
+    for (const history_group_t *group = history->groups; group; group = group->next)
+        n_metrics += group->n_metrics;
+    err_t err = mem_new_array(n_metrics, sizeof *s.n_found, "metrics", &s.n_found);
+    if (err == ERR_OK) err = search_enough(&s);
+    if (err == ERR_OK) err = correct(&s);
+    if (err == ERR_OK) err = fill_all(&s);
+    mem_free(&s.n_found);
+    mem_free(&s.candidates);
+    mem_free(&s.p);
+    mem_free(&s.q);
+    return err;
+}

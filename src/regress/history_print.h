@@ -1,0 +1,24 @@
+/* What the printers of a history share; for history*.c alone. */
+#ifndef REGRESS_HISTORY_PRINT_H
+#define REGRESS_HISTORY_PRINT_H
+
+#include "regress/history.h"
+
+enum { HISTORY_WIDTH = 110, HISTORY_SPARK_MAX = 30 };
+
+typedef struct history_printer {
+    const history_t *history;
+    const history_options_t *options;
+    const render_t *render;
+    FILE *out;
+    arena_t arena;           /* reset after each group */
+    bool missing, disturbed; /* marks that were used */
+} history_printer_t;
+
+/* At most n_columns of a text; what is cut out of its middle is "…". */
+err_t history_cut(arena_t *arena, const char *text, int n_columns, const char **out);
+
+/* Every metric of the group: its series as a line of blocks, its level now, its change. */
+err_t history_print_metrics(history_printer_t *printer, const history_group_t *group);
+
+#endif
