@@ -15,7 +15,7 @@ enum { MAX_BATCH = 100, MAX_WARM_UP = 200, MAX_PER_SAMPLE = 1000, ENOUGH_SAMPLES
 static const double budget_sec = 2, quick_budget_sec = 0.25;
 static const double batch_sec = 0.05, warm_up_sec = 0.02;
 static const double turn_sec = 0.015;    /* of a batch in turn: the sooner the neighbour has its own, the better */
-static const double handover_sec = 0.006; /* between batches in turn, about */
+static const double handover_sec = 0.002; /* between batches in turn, about */
 static const double clock_margin_sec = 20e-6;   /* a sample this long hides the clock's 50 ns */
 static const double device_margin_sec = 200e-6; /* one this long hides a launch and a wait, some µs each */
 static const double overrun = 5;                /* budgets that may go for the first few samples */
