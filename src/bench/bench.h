@@ -83,6 +83,7 @@ typedef struct bench_work {
     err_t (*prepare)(void *context);
     int n_ranks; /* ranks 0 … n_ranks - 1 take part, the others sleep; 0: all */
     bench_parts_t parts;
+    double budget_sec; /* 0: --budget */
 } bench_work_t;
 
 enum { BENCH_MIN_SAMPLES = 7, BENCH_MAX_SAMPLES = 2000, BENCH_MAX_WORKS = 32 };

@@ -335,7 +335,7 @@ err_t bench_measure(bench_t *bench, const bench_work_t *works, int n, bench_resu
     if (err == ERR_OK) {
         m->bench = bench;
         m->n = n;
-        m->budget = each * n;
+        for (int i = 0; i < n; i++) m->budget += works[i].budget_sec > 0 ? works[i].budget_sec : each;
         err = prepare_states(m, works);
     }
     err = comm_agree(bench->comm, err, "preparing a measurement");

@@ -14,6 +14,7 @@
 typedef struct step_options {
     const char *model, *data, *precision, *algorithms;
     int64_t batch;
+    double budget_sec;
     bool scaling;
 } step_options_t;
 
@@ -26,6 +27,8 @@ static const opt_t table[] = {
      false},
     {"step-algorithms", OPT_STRING, FIELD(algorithms), "measure", 0, 0, NULL, "fixed|measure|FILE",
      "as train's --algorithms", false},
+    {"step-budget", OPT_REAL, FIELD(budget_sec), "0", 0, 86400, NULL, "SEC",
+     "time for each arrangement of ranks; 0: as --budget", false},
     {"step-scaling", OPT_FLAG, FIELD(scaling), "true", 0, 0, NULL, NULL,
      "also fewer ranks than all, and each alone, for the efficiencies", false},
 };
@@ -272,7 +275,8 @@ static err_t measure(step_bench_t *s)
                                   .context = &s->list[i],
                                   .run = run_step,
                                   .n_ranks = s->list[i].n_ranks,
-                                  .parts = {N_PARTS, part_names, take_parts}};
+                                  .parts = {N_PARTS, part_names, take_parts},
+            .budget_sec = s->options->budget_sec};
     TRY(bench_measure(s->bench, works, s->n, s->results));
     return report(s);
 }
