@@ -2,8 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/log.h"
-#include "base/mem.h"
 #include "cmd/report_files.h"
 #include "report/print.h"
 
@@ -113,8 +111,9 @@ static err_t read_and_print(report_t *report, const report_options_t *options, c
     return options->strict ? report_files_check_strict(report) : ERR_OK;
 }
 
-static err_t run(const report_options_t *options, const char *const *names, int n)
+static err_t run(const void *values, const char *const *names, int n)
 {
+    const report_options_t *options = values;
     report_t report = {.only_case = options->only_case, .only_test = options->only_test};
     err_t worst = ERR_OK, err = read_and_print(&report, options, names, n, &worst);
     report_free(&report);
@@ -139,16 +138,5 @@ err_t cmd_report(const cmd_context_t *context)
     }
     report_options_t options = {0};
     opt_group_t group = {"Options", table, sizeof table / sizeof table[0], &options, 0};
-    const char **names = NULL;
-    int n = 0;
-    err_t err = opt_defaults(&group, 1);
-    if (cmd_wants_help(context, usage, &group, 1)) return ERR_OK;
-    if (err == ERR_OK) err = mem_new_array(context->argc + 1, sizeof *names, "names of files", &names);
-    if (err == ERR_OK) err = opt_parse(&group, 1, context->argc, context->argv, names, context->argc, &n);
-    if (err != ERR_OK)
-        cmd_fail(err);
-    else if (log_speaks())
-        err = run(&options, names, n);
-    mem_free(&names);
-    return err;
+    return report_files_command(context, usage, &group, run);
 }

@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "cmd/report_files.h"
 #include "regress/compare.h"
 
@@ -114,32 +113,27 @@ static err_t compare(const compare_command_t *command, report_t reports[2], comp
     return check_worse(comparison);
 }
 
-static err_t run(const compare_command_t *command, const char *const names[2])
+static err_t run(const void *values, const char *const *names, int n)
 {
+    const compare_command_t *command = values;
     report_t reports[2] = {{.keep_samples = true}, {.keep_samples = true}};
     comparison_t comparison = {0};
     arena_t arena = {0};
     err_t err = ERR_OK;
+    if (n != 2)
+        err =
+            err_raise(ERR_USAGE, __FILE__, __LINE__, "dptrain report compare wants two recordings: BASE NEW");
     for (int i = 0; i < 2 && err == ERR_OK; i++) err = read_recording(&arena, names[i], &reports[i]);
     if (err == ERR_OK) err = compare(command, reports, &comparison);
     compare_free(&comparison);
     for (int i = 0; i < 2; i++) report_free(&reports[i]);
     arena_free(&arena);
-    return err;
+    return cmd_fail(err);
 }
 
 err_t cmd_report_compare(const cmd_context_t *context)
 {
     compare_command_t command = {0};
     opt_group_t group = {"Options", table, sizeof table / sizeof table[0], &command, 0};
-    const char *names[2];
-    int n = 0;
-    err_t err = opt_defaults(&group, 1);
-    if (cmd_wants_help(context, usage, &group, 1)) return ERR_OK;
-    if (err == ERR_OK) err = opt_parse(&group, 1, context->argc, context->argv, names, 2, &n);
-    if (err == ERR_OK && n < 2)
-        err =
-            err_raise(ERR_USAGE, __FILE__, __LINE__, "dptrain report compare wants two recordings: BASE NEW");
-    if (err == ERR_OK && log_speaks()) err = run(&command, names);
-    return cmd_fail(err);
+    return report_files_command(context, usage, &group, run);
 }

@@ -175,3 +175,20 @@ err_t report_files_write(const char *path, err_t (*print)(const void *context, F
     return path ? print_to_file(path, print, context)
                 : print_to(stdout, "the standard output", print, context);
 }
+
+err_t report_files_command(const cmd_context_t *context, const char *usage, opt_group_t *group,
+                           report_run_fn_t run)
+{
+    const char **names = NULL;
+    int n = 0;
+    err_t err = opt_defaults(group, 1);
+    if (cmd_wants_help(context, usage, group, 1)) return ERR_OK;
+    if (err == ERR_OK) err = mem_new_array(context->argc + 1, sizeof *names, "names of files", &names);
+    if (err == ERR_OK) err = opt_parse(group, 1, context->argc, context->argv, names, context->argc, &n);
+    if (err != ERR_OK)
+        cmd_fail(err);
+    else if (log_speaks())
+        err = run(group->values, names, n);
+    mem_free(&names);
+    return err;
+}

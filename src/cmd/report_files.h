@@ -24,6 +24,12 @@ err_t report_files_check_strict(const report_t *report);
 err_t report_files_write(const char *path, err_t (*print)(const void *context, FILE *out),
                          const void *context);
 
+/* A whole command: the group's defaults and options, --help, then `run` with its values and the words that are
+ * left, in the process that speaks for all. An error of the options is said here, one of `run` there. */
+typedef err_t (*report_run_fn_t)(const void *values, const char *const *names, int n);
+err_t report_files_command(const cmd_context_t *context, const char *usage, opt_group_t *group,
+                           report_run_fn_t run);
+
 /* Verbs, each in its file. argv[0] of the context is the first word after the verb. */
 err_t cmd_report_compare(const cmd_context_t *context);
 err_t cmd_report_history(const cmd_context_t *context);

@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-#include "base/log.h"
-#include "base/mem.h"
 #include "cmd/report_files.h"
 
 static const char usage[] =
@@ -121,8 +119,9 @@ static err_t make_history(const history_command_t *command, const report_history
     return check_slower(history, command->fail_on_change);
 }
 
-static err_t run(const history_command_t *command, const char *const *names, int n)
+static err_t run(const void *values, const char *const *names, int n)
 {
+    const history_command_t *command = values;
     const report_history_files_t files = {names, n, command->only_case, command->only_test};
     history_t history = {0};
     err_t worst = ERR_OK, err = make_history(command, &files, &history, &worst);
@@ -135,16 +134,5 @@ err_t cmd_report_history(const cmd_context_t *context)
 {
     history_command_t command = {0};
     opt_group_t group = {"Options", table, sizeof table / sizeof table[0], &command, 0};
-    const char **names = NULL;
-    int n = 0;
-    err_t err = opt_defaults(&group, 1);
-    if (cmd_wants_help(context, usage, &group, 1)) return ERR_OK;
-    if (err == ERR_OK) err = mem_new_array(context->argc + 1, sizeof *names, "names of files", &names);
-    if (err == ERR_OK) err = opt_parse(&group, 1, context->argc, context->argv, names, context->argc, &n);
-    if (err != ERR_OK)
-        cmd_fail(err);
-    else if (log_speaks())
-        err = run(&command, names, n);
-    mem_free(&names);
-    return err;
+    return report_files_command(context, usage, &group, run);
 }

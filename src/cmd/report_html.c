@@ -130,8 +130,9 @@ static err_t make_page(html_data_t *data, const html_command_t *command, const c
     return report_files_write(command->out, print, &data->input);
 }
 
-static err_t run(const html_command_t *command, const char *const *names, int n)
+static err_t run(const void *values, const char *const *names, int n)
 {
+    const html_command_t *command = values;
     html_data_t *data;
     err_t worst = ERR_OK, err = mem_new(sizeof *data, "a page", &data);
     if (err != ERR_OK) return cmd_fail(err);
@@ -155,16 +156,5 @@ err_t cmd_report_html(const cmd_context_t *context)
 {
     html_command_t command = {0};
     opt_group_t group = {"Options", table, sizeof table / sizeof table[0], &command, 0};
-    const char **names = NULL;
-    int n = 0;
-    err_t err = opt_defaults(&group, 1);
-    if (cmd_wants_help(context, usage, &group, 1)) return ERR_OK;
-    if (err == ERR_OK) err = mem_new_array(context->argc + 1, sizeof *names, "names of files", &names);
-    if (err == ERR_OK) err = opt_parse(&group, 1, context->argc, context->argv, names, context->argc, &n);
-    if (err != ERR_OK)
-        cmd_fail(err);
-    else if (log_speaks())
-        err = run(&command, names, n);
-    mem_free(&names);
-    return err;
+    return report_files_command(context, usage, &group, run);
 }

@@ -197,6 +197,20 @@ static err_t print_explanation(html_t *h)
     return ERR_OK;
 }
 
+/* What differs in software, and what was left out. */
+static void print_notes(html_t *h)
+{
+    const comparison_t *c = h->in->comparison;
+    if (c->n_notes == 0) return;
+    fputs("<ul class=\"notes\">\n", h->out);
+    for (int i = 0; i < c->n_notes; i++) {
+        fputs("<li>", h->out);
+        html_text(h, c->notes[i]);
+        fputs("</li>\n", h->out);
+    }
+    fputs("</ul>\n", h->out);
+}
+
 err_t html_verdicts(html_t *h)
 {
     const comparison_t *c = h->in->comparison;
@@ -210,13 +224,6 @@ err_t html_verdicts(html_t *h)
         return ERR_OK;
     }
     print_summary(h);
-    if (c->n_notes > 0) fputs("<ul class=\"notes\">\n", h->out);
-    for (int i = 0; i < c->n_notes; i++) {
-        fputs("<li>", h->out);
-        html_text(h, c->notes[i]);
-        fputs("</li>\n", h->out);
-    }
-    if (c->n_notes > 0) fputs("</ul>\n", h->out);
     TRY(sorted_rows(h, &rows, &n));
     TRY(make_forest(h, rows, n, &forest));
     while (n_open < n && (n <= UNFOLDED || rank_of(rows[n_open]->verdict) < rank_of(VERDICT_INCONCLUSIVE)))
@@ -225,6 +232,7 @@ err_t html_verdicts(html_t *h)
     if (n_open > 0) TRY(print_rows(h, &forest, rows, n_open));
     TRY(print_folded(h, &forest, VERDICT_INCONCLUSIVE, rows + n_open, n - n_open));
     TRY(print_folded(h, &forest, VERDICT_SAME, rows + n_open, n - n_open));
+    print_notes(h);
     html_section_end(h);
     return ERR_OK;
 }
