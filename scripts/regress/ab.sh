@@ -13,8 +13,6 @@ compare_revisions() { # REV_A REV_B
     ((starts > 0)) || starts=8
     regress_lock
     mpi_allow_root
-    cuda_words=()
-    if [[ -n $root && "$1$2" != . && "$1$2" != .. ]]; then revision_cuda; fi
     for side in a b; do
         revision_program "${revisions[$side]}"
         programs[$side]=$built
@@ -25,6 +23,7 @@ compare_revisions() { # REV_A REV_B
     warn_of_load "$((np > 0 ? np : $(allowed_cores)))"
     folder=$results/runs/ab-$(date +%Y%m%d-%H%M%S)-$(ab_name "$1")-vs-$(ab_name "$2")
     mkdir "$folder" || die 4 "cannot make the folder $folder"
+    unfinished=$folder/turns
     files[a]=$folder/a.partial.jsonl files[b]=$folder/b.partial.jsonl
     ab_measure
     for side in a b; do mv "${files[$side]}" "$folder/$side.jsonl" || die 4 "cannot rename ${files[$side]}"; done
@@ -40,8 +39,11 @@ compare_revisions() { # REV_A REV_B
 
 # Taking turns wants two jobs at once, which cannot have the same range of ports.
 ab_choose_turns() {
-    if [[ $turns == no || $ports == yes ]]; then
+    if [[ $turns == no ]]; then
+        return 0
+    elif [[ $ports == yes ]]; then
         turns=no
+        note "--ports: two jobs at once would want the same: one start after the other"
     elif bench_knows --turns "${programs[@]}"; then
         turns=yes
     else
@@ -91,65 +93,59 @@ ab_judge() { # CODE SIDE START LOG
 
 # A start of both at the same time, call by call.
 ab_start_in_turn() { # START FIRST SECOND
-    local call n=0 pipe
-    rm -f "$work/ends"
-    mkfifo "$work/ends"
-    exec {pipe}<>"$work/ends"
+    local call n=0 idle side
+    local -A pids
+    : >"$work/log.err"
     for call in "${suite_calls[@]}"; do
         meet=$folder/turns/$1-$((n++))
         mkdir -p "$meet"
-        ab_call "$2" "$call" first &
-        children=($!)
-        ab_call "$3" "$call" second &
-        children+=($!)
-        ab_wait "$2" "$3"
-        children=()
+        meet=$(readlink -f "$meet")
+        ab_call "$2" "$call" first
+        ab_call "$3" "$call" second
+        ab_wait
+        for side in "$2" "$3"; do cat "$work/log.$side.err" >>"$work/log.err"; done
         ab_judge "$failed_code" "${failed_side:-$2}" "$1" "$work/log.${failed_side:-$2}"
     done
-    exec {pipe}>&-
-    cat "$work"/log.[ab].err >"$work/log.err"
 }
 
-# In a process of its own: says at its end "SIDE CODE" into the pipe.
 ab_call() { # SIDE CALL first|second
-    stopped='' children=()
-    trap 'regress_signal TERM' TERM
-    trap '' INT HUP
     ab_words "$1"
-    bench_words "$2" "${words_of_side[@]}" "--turns=$(readlink -f "$meet"):$3"
-    await bench_call "${programs[$1]}" "${files[$1]}" "$work/log.$1" "${call_words[@]}"
-    echo "$1 $code" >&"$pipe"
+    bench_words "$2" "${words_of_side[@]}" "--turns=$meet:$3"
+    bench_call "${programs[$1]}" "${files[$1]}" "$work/log.$1" "${call_words[@]}" &
+    pids[$1]=$!
 }
 
 # Until both have ended. When one has failed the other is ended; when one has finished the other gets as long again, and
 # a minute. Sets failed_code and failed_side, the first that failed.
-ab_wait() { # FIRST SECOND
-    local -A left=(["$1"]=${children[0]} ["$2"]=${children[1]})
+ab_wait() {
     local began=$SECONDS deadline=0 side code
     failed_code=0 failed_side=''
-    while ((${#left[@]} > 0)); do
-        if read -r -t 2 -u "$pipe" side code; then
-            unset "left[$side]"
+    [[ -p $work/idle ]] || mkfifo "$work/idle"
+    exec {idle}<>"$work/idle"
+    while ((${#pids[@]} > 0)); do
+        for side in "${!pids[@]}"; do
+            ! kill -0 "${pids[$side]}" 2>/dev/null || continue
+            code=0
+            wait "${pids[$side]}" || code=$?
+            unset "pids[$side]"
             ab_failed "$code" "$side"
             deadline=$((2 * SECONDS - began + 60))
-            continue
-        fi
-        for side in "${!left[@]}"; do
-            if ! kill -0 "${left[$side]}" 2>/dev/null && ! read -r -t 0 -u "$pipe"; then
-                # It ended before it could say so.
-                unset "left[$side]"
-                ab_failed 5 "$side"
-            elif ((deadline > 0 && SECONDS > deadline)); then
-                [[ -n $failed_side ]] || note "$side did not end with the other; ending it"
-                ab_failed 5 "$side"
-            fi
         done
+        if ((deadline > 0 && SECONDS > deadline && ${#pids[@]} > 0)); then
+            note "${!pids[*]} did not end with the other; ending it"
+            ab_failed 5 "${!pids[*]}"
+            end_children
+            deadline=$((SECONDS + 60))
+        fi
+        # A sleep that needs no process beside those that are measured: nobody writes there.
+        read -r -t 0.2 -u "$idle" || true
     done
-    wait "${children[@]}" 2>/dev/null || true
+    exec {idle}>&-
 }
 
+# A signal to this script has asked both to end.
 ab_failed() { # CODE SIDE
     [[ $1 -ne 0 && -z $failed_side ]] || return 0
     failed_code=$1 failed_side=$2
-    end_children
+    [[ -n $stopped ]] || end_children
 }

@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # variables of regress.sh and of the other parts
 # Starts of a suite, one after the other, into one recording. Sourced by regress.sh.
-stopped='' children=() worktree='' unfinished=''
+stopped='' worktree='' unfinished=''
 
 # What is to be undone at the end, whatever it is.
 regress_begin() {
@@ -12,7 +12,7 @@ regress_begin() {
 }
 
 regress_end() {
-    [[ -z $unfinished ]] || rm -f "$unfinished"
+    [[ -z $unfinished ]] || rm -rf "$unfinished"
     revision_remove_tree
     rm -rf "$work"
 }
@@ -20,7 +20,7 @@ regress_end() {
 # shellcheck disable=SC2317 # the traps call it
 regress_signal() { # NAME
     stopped=SIG$1
-    ((${#children[@]} > 0)) || die 5 "stopped by $stopped"
+    [[ -n $(jobs -pr) ]] || die 5 "stopped by $stopped"
     end_children
 }
 
@@ -28,22 +28,22 @@ regress_signal() { # NAME
 # compilers behind.
 end_children() {
     local pid
-    for pid in "${children[@]}"; do
+    for pid in $(jobs -pr); do
         kill -TERM -- "-$pid" 2>/dev/null || kill -TERM "$pid" 2>/dev/null || true
     done
 }
 
 # Runs COMMAND as a child that can be ended while it runs; sets code.
 await() { # COMMAND...
+    local pid
     "$@" &
-    children=($!)
+    pid=$!
     # A trapped signal ends the wait, not the child.
     while :; do
         code=0
-        wait "${children[0]}" || code=$?
-        kill -0 "${children[0]}" 2>/dev/null || break
+        wait "$pid" || code=$?
+        kill -0 "$pid" 2>/dev/null || break
     done
-    children=()
 }
 
 # One at a time in a tree: two would disturb each other's figures. The lock is gone with its holder.
@@ -162,9 +162,11 @@ bench_clock() { # FILES...
 # All calls of a start, one after the other; sets code, of the first that failed.
 bench_start() { # PROGRAM FILE [MORE...]
     local call
+    : >"$work/log.err"
     for call in "${suite_calls[@]}"; do
         bench_words "$call" "${@:3}"
-        await bench_call "$1" "$2" "$work/log" "${call_words[@]}"
+        await bench_call "$1" "$2" "$work/log.call" "${call_words[@]}"
+        cat "$work/log.call.err" >>"$work/log.err"
         [[ -z $stopped && $code -eq 0 ]] || return 0
     done
 }

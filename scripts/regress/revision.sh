@@ -40,7 +40,7 @@ revision_cuda() {
     fi
 }
 
-tree_is_built=no
+tree_is_built=no cuda_words=()
 
 # Sets built, the program of a revision; built before: from build/regress.
 revision_program() { # REVISION
@@ -59,6 +59,7 @@ revision_program() { # REVISION
     sha=$(git -C "$root" rev-parse --verify --quiet --end-of-options "$1^{commit}") ||
         die 2 "there is no revision $1 in $root; a branch, tag or commit is wanted, or . for the working tree"
     sha=${sha:0:12}
+    ((${#cuda_words[@]} > 0)) || revision_cuda
     key=$sha-$(cksum <<<"${cuda_words[*]} ${make_words[*]}" | cut -d ' ' -f 1)
     built=$root/build/regress/$key/dptrain
     if [[ -x $built ]]; then

@@ -131,6 +131,7 @@ err_t bench_run(const bench_options_t *options, const opt_group_t *groups, int n
     if (err == ERR_OK) err = run_cases(&bench, cases, n);
     if (err == ERR_OK) err = verdict(&bench);
     progress_clear_line();
+    bench.interrupted |= err == ERR_GATE && stop_requested();
     runtime_abort_alone(&bench.runtime, err);
     if (bench.log) err = end_log(&bench, err);
     turns_close(&bench.turns);

@@ -56,10 +56,10 @@ err_t bench_log_open(bench_t *bench, const opt_group_t *groups, int n_groups)
     log->start_sec = clock_sec();
     bool writes = bench->comm->rank == 0;
     if (writes) make_id(log->id);
-    TRY(comm_agree(bench->comm, writes ? open_file(bench) : ERR_OK, what));
     if (bench->options->turns)
         TRY(turns_open(bench->comm, bench->options->turns, log->id, bench->options->runtime.timeout_sec,
                        &bench->turns));
+    TRY(comm_agree(bench->comm, writes ? open_file(bench) : ERR_OK, what));
     json_t *j = metrics_begin(&log->metrics, "bench_run");
     if (j) {
         char now[32];

@@ -16,7 +16,8 @@ struct bench_log {
 };
 
 /* Collective. Opens options->out (made with its folder where it is not there; appended to where it is), or a
- * new file in runs/; writes the head. ERR_SYSTEM, ERR_USAGE. `groups`: the options, for the head. */
+ * new file in runs/; writes the head. ERR_SYSTEM, ERR_USAGE. With --turns it
+ * first meets the other job: the errors of turns_open. `groups`: the options, for the head. */
 err_t bench_log_open(bench_t *bench, const opt_group_t *groups, int n_groups);
 
 /* Collective. Writes the end, says to people where the records are, and frees. why: "finished",

@@ -11,7 +11,8 @@
 #include "bench/samples.h"
 #include "train/stop.h"
 
-enum { MAX_BATCH = 100, MAX_WARM_UP = 200, MAX_PER_SAMPLE = 1000, ENOUGH_SAMPLES = 20, MIN_TURNS = 4, MAX_TURNS = 200 };
+enum { MAX_BATCH = 100, MAX_WARM_UP = 200, MAX_PER_SAMPLE = 1000, ENOUGH_SAMPLES = 20 };
+enum { MIN_TURNS = 4, MAX_TURNS = 200, SETTLE_SAMPLES = 2 };
 static const double budget_sec = 2, quick_budget_sec = 0.25;
 static const double batch_sec = 0.05, warm_up_sec = 0.02;
 static const double turn_sec = 0.015;    /* of a batch in turn: the sooner the neighbour has its own, the better */
@@ -66,7 +67,7 @@ static err_t one_sample(const bench_t *bench, const state_t *s, double *sec)
     double start = clock_sec();
     for (int64_t i = 0; i < s->per_sample; i++) TRY(w->run(w->context));
     if (w->finish) TRY(w->finish(w->context));
-    if (bench->case_name) burn_now(&bench->runtime.burn, bench->case_name, clock_sec() - start);
+    burn_now(&bench->runtime.burn, bench->case_name, clock_sec() - start);
     *sec = (clock_sec() - start) / (double)s->per_sample;
     return ERR_OK;
 }
@@ -162,8 +163,8 @@ static err_t gather_parts(bench_t *bench, state_t *s, int64_t n, double *parts)
 static err_t settle(bench_t *bench, const state_t *s)
 {
     if (!bench->turns || s->work->prepare || !takes_part(bench, s)) return ERR_OK;
-    double sec[2];
-    return own_samples(bench, s, 2, sec, NULL);
+    double sec[SETTLE_SAMPLES];
+    return own_samples(bench, s, SETTLE_SAMPLES, sec, NULL);
 }
 
 static err_t batch(measuring_t *m, state_t *s)
@@ -185,7 +186,7 @@ static err_t batch(measuring_t *m, state_t *s)
         samples->sec[samples->n] = all[i];
         samples->batch[samples->n++] = m->n_rounds;
     }
-    return m->bench->turns ? turns_end_batch(m->bench->turns) : ERR_OK;
+    return m->bench->turns && !m->bench->interrupted ? turns_end_batch(m->bench->turns) : ERR_OK;
 }
 
 /* A probe much better than all before makes earlier batches slow ones. */
@@ -248,7 +249,7 @@ static err_t agree_on_rounds(measuring_t *m)
     double round_sec = 0;
     if (!m->bench->turns) return ERR_OK;
     for (int i = 0; i < m->n; i++)
-        round_sec += (double)(m->states[i].per_batch + 2) * m->states[i].sample_sec + handover_sec;
+        round_sec += (double)(m->states[i].per_batch + SETTLE_SAMPLES) * m->states[i].sample_sec + handover_sec;
     int n = (int)fmin(fmax(m->budget / round_sec, MIN_TURNS), MAX_TURNS);
     TRY(turns_begin_point(m->bench->turns, m->states[0].work->what, n, &m->n_rounds_agreed));
     int64_t most = BENCH_MAX_SAMPLES / m->n_rounds_agreed;

@@ -16,6 +16,8 @@
 #include "train/stop.h"
 
 enum { ID_BYTES = 20 };
+/* The other ranks wait for rank 0 as long as --timeout says: it has to know before. */
+static const double own_share = 0.9;
 
 /* What one job tells the other, with the turn or as a greeting. Shorter than PIPE_BUF: never torn. */
 typedef struct token {
@@ -31,7 +33,7 @@ struct turns {
     double timeout_sec;
     /* Of rank 0: */
     int in, out; /* FIFOs; -1 */
-    bool alone;  /* the other job has ended */
+    bool alone, said_alone; /* the other job has ended; and that was said */
     token_t mine, other;
 };
 
@@ -46,21 +48,29 @@ static err_t parse(const char *spec, char folder[FS_PATH_MAX], bool *is_first)
     return ERR_OK;
 }
 
+/* Whoever comes first makes it. */
 static err_t make_fifo(const char *folder, const char *name, char path[FS_PATH_MAX])
 {
+    struct stat info;
     TRY(fs_join(path, folder, name));
     if (mkfifo(path, 0600) != 0 && errno != EEXIST)
         RAISE(ERR_SYSTEM, "cannot make the FIFO %s, by which two jobs take turns: %s", path, strerror(errno));
+    if (stat(path, &info) != 0 || !S_ISFIFO(info.st_mode))
+        RAISE(ERR_USAGE, "--turns: %s is there and no FIFO; name another folder", path);
     return ERR_OK;
 }
 
-/* Opens the other's FIFO as soon as it listens. */
-static err_t meet(turns_t *t, const char *path)
+static err_t raise_interrupted(void)
 {
-    double end_sec = clock_sec() + t->timeout_sec;
+    RAISE(ERR_GATE, "interrupted by a signal");
+}
+
+/* Opens the other's FIFO as soon as it listens. */
+static err_t meet(turns_t *t, const char *path, double end_sec)
+{
     while ((t->out = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC)) < 0) {
         if (errno != ENXIO) RAISE(ERR_SYSTEM, "cannot open %s: %s", path, strerror(errno));
-        if (stop_requested()) RAISE(ERR_GATE, "interrupted by a signal");
+        if (stop_requested()) return raise_interrupted();
         if (clock_sec() > end_sec)
             RAISE(ERR_PEER, "the job to take turns with has not come within %g s (--timeout)",
                   t->timeout_sec);
@@ -69,36 +79,30 @@ static err_t meet(turns_t *t, const char *path)
     return ERR_OK;
 }
 
-static void be_alone(turns_t *t)
-{
-    if (!t->alone) log_info("the job that this one took turns with has ended; the rest is measured alone");
-    t->alone = true;
-}
-
 static err_t tell(turns_t *t)
 {
     if (t->alone) return ERR_OK;
     ssize_t n = write(t->out, &t->mine, sizeof t->mine);
     if (n == (ssize_t)sizeof t->mine) return ERR_OK;
     if (n >= 0 || errno != EPIPE) RAISE(ERR_SYSTEM, "cannot give the turn away: %s", strerror(errno));
-    be_alone(t);
+    t->alone = true;
     return ERR_OK;
 }
 
-/* Waits for the other's word. A signal that asks for the end ends the wait. */
-static err_t hear(turns_t *t)
+/* Waits for the other's word, or until it has ended. */
+static err_t hear(turns_t *t, double end_sec)
 {
-    double end_sec = clock_sec() + t->timeout_sec;
-    while (!t->alone && !stop_requested()) {
+    enum { LOOK_MS = 100 }; /* for a signal that came before poll */
+    while (!t->alone) {
         struct pollfd in = {.fd = t->in, .events = POLLIN};
-        double left_sec = end_sec - clock_sec();
-        if (left_sec <= 0)
+        if (stop_requested()) return raise_interrupted();
+        if (clock_sec() > end_sec)
             RAISE(ERR_PEER, "the other job has not given the turn back within %g s (--timeout)",
                   t->timeout_sec);
-        if (poll(&in, 1, (int)(1e3 * left_sec) + 1) <= 0) continue;
+        if (poll(&in, 1, LOOK_MS) <= 0) continue;
         ssize_t n = read(t->in, &t->other, sizeof t->other);
         if (n == (ssize_t)sizeof t->other) return ERR_OK;
-        if (n == 0) be_alone(t);
+        if (n == 0) t->alone = true;
         if (n > 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
             RAISE(ERR_SYSTEM, "cannot hear of the other job: %s",
                   n < 0 ? strerror(errno) : "it is another dptrain");
@@ -115,15 +119,19 @@ static err_t open_pipes(turns_t *t, const char *folder)
     signal(SIGPIPE, SIG_IGN); /* the other's end is a write's error */
     t->in = open(inbox, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (t->in < 0) RAISE(ERR_SYSTEM, "cannot open %s: %s", inbox, strerror(errno));
-    TRY(meet(t, outbox));
+    double end_sec = clock_sec() + own_share * t->timeout_sec;
+    TRY(meet(t, outbox, end_sec));
     TRY(tell(t));
-    return hear(t);
+    TRY(hear(t, end_sec));
+    if (t->alone) RAISE(ERR_PEER, "the job to take turns with ended before it said what it is");
+    return ERR_OK;
 }
 
 /* Collective. All ranks sleep until rank 0 has heard. */
 static err_t hear_all(turns_t *t)
 {
-    err_t err = t->comm->rank == 0 ? hear(t) : ERR_OK;
+    double end_sec = clock_sec() + own_share * t->timeout_sec;
+    err_t err = t->comm->rank == 0 ? hear(t, end_sec) : ERR_OK;
     TRY(comm_barrier_asleep(t->comm, "waiting for the turn"));
     return comm_agree(t->comm, err, "waiting for the turn");
 }
@@ -152,7 +160,7 @@ const char *turns_other(const turns_t *turns)
 
 static err_t check_point(const turns_t *t, const char *what)
 {
-    if (t->alone || stop_requested() || strncmp(t->other.what, what, sizeof t->other.what - 1) == 0)
+    if (t->alone || strncmp(t->other.what, what, sizeof t->other.what - 1) == 0)
         return ERR_OK;
     RAISE(
         ERR_USAGE,
@@ -178,6 +186,10 @@ err_t turns_begin_point(turns_t *t, const char *what, int n, int *out)
 
 err_t turns_end_batch(turns_t *t)
 {
+    /* Not when it ends: only when something was measured since. */
+    if (t->alone && !t->said_alone)
+        log_info("the job that this one took turns with has ended; the rest is measured alone");
+    t->said_alone |= t->alone;
     bool gives = t->n_done++ % 2 == (t->is_first ? 0 : 1);
     if (!gives) return ERR_OK;
     err_t err = t->comm->rank == 0 ? tell(t) : ERR_OK;

@@ -1,7 +1,5 @@
-/* Time wasted on purpose, for proofs that a slowdown is found and blamed on the right phase: the hidden
- * option
- * --burn PHASE:SHARE of what measures. On the CPU; what is given to a GPU is not lengthened. Not collective.
- */
+/* Time wasted on purpose, for proofs that a slowdown is found and blamed on the right phase: the hidden option
+ * of train and bench is --burn PHASE:SHARE. What is given to a GPU is not lengthened. Not collective. */
 #ifndef TRAIN_BURN_H
 #define TRAIN_BURN_H
 

@@ -33,11 +33,41 @@ job() { # RANKS first|second ARGUMENTS...
 }
 
 @test "a job that comes alone waits as long as --timeout says" {
-    run job 2 first "${quick[@]}" --timeout 1
-    [ "$status" -eq 5 ]
-    grep -q 'the job to take turns with has not come within 1 s' "$BATS_TEST_TMPDIR/first.log"
+    for n in 1 2; do
+        run job "$n" first "${quick[@]}" --timeout 1
+        [ "$status" -eq 5 ]
+        grep -q 'the job to take turns with has not come within 1 s' "$BATS_TEST_TMPDIR/first.log"
+        [ ! -s "$BATS_TEST_TMPDIR/first.jsonl" ]
+    done
+    mkdir "$turns.files"
+    echo kept >"$turns.files/second"
+    run -2 "$dptrain" "${quick[@]}" --turns "$turns.files:first" --out "$BATS_TEST_TMPDIR/b.jsonl"
+    [[ $output == *"second is there and no FIFO"* ]]
+    [ "$(cat "$turns.files/second")" = kept ]
     run -2 "$dptrain" "${quick[@]}" --turns "$turns:third"
     [[ $output == *"FOLDER:first or FOLDER:second"* ]]
+}
+
+@test "a signal ends the wait for a turn, and the file says interrupted" {
+    # The first job is stopped in its turn: the second waits for ever.
+    long=(bench step --step-data synthetic --step-batch 8 --step-algorithms fixed --no-step-scaling --threads 1 --budget 60)
+    "$dptrain" "${long[@]}" --turns "$turns:first" --out "$BATS_TEST_TMPDIR/first.jsonl" >"$BATS_TEST_TMPDIR/first.log" 2>&1 3>&- &
+    local first=$! second status=0 i
+    "$dptrain" "${long[@]}" --turns "$turns:second" --out "$BATS_TEST_TMPDIR/second.jsonl" >"$BATS_TEST_TMPDIR/second.log" 2>&1 3>&- &
+    second=$!
+    for ((i = 0; i < 200; i++)); do
+        [[ ! -s $BATS_TEST_TMPDIR/second.jsonl ]] || break
+        sleep 0.05
+    done
+    kill -STOP "$first"
+    kill -INT "$second"
+    wait "$second" || status=$?
+    kill -CONT "$first"
+    kill -INT "$first"
+    wait "$first" || true
+    [ "$status" -eq 1 ]
+    [ "$(tail -n 1 "$BATS_TEST_TMPDIR/second.jsonl" | jq -r '.record + " " + .why')" = "bench_end interrupted" ]
+    grep -q 'interrupted by a signal' "$BATS_TEST_TMPDIR/second.log"
 }
 
 @test "jobs that measure different things are told so; who is left goes on alone" {
@@ -61,6 +91,13 @@ job() { # RANKS first|second ARGUMENTS...
     [[ $output == *"--burn knows data, forward, backward"* ]]
     run -2 "$dptrain" "${quick[@]}" --burn backward:-1
     [[ $output == *"PHASE:SHARE"* ]]
-    run grep -c burn <("$dptrain" bench --help)
+    # Thirty times as long again: beyond any noise of the least time.
+    for more in '' '--burn gemm:30'; do
+        # shellcheck disable=SC2086 # words
+        "$dptrain" bench gemm --gemm-shapes square --gemm-max 64 --threads 1 --budget 0.05 $more --out "$BATS_TEST_TMPDIR/g.jsonl" >/dev/null
+    done
+    jq -es '[.[] | select(.record == "bench")] | .[1].min > 5 * .[0].min' "$BATS_TEST_TMPDIR/g.jsonl"
+    "$dptrain" bench --help >"$BATS_TEST_TMPDIR/help"
+    run grep -c burn "$BATS_TEST_TMPDIR/help"
     [ "$output" -eq 0 ]
 }
