@@ -42,7 +42,7 @@ static const opt_t table[] = {
     {"test", OPT_STRING, FIELD(only_test), NULL, 0, 0, NULL, "NAME", "only this test: all_reduce, …", false},
     {"min-effect", OPT_REAL, FIELD(min_effect), "3%", 0, 1, NULL, "X",
      "of verdicts and change points: smaller changes are none; 3% is 0.03", false},
-    {"alpha", OPT_REAL, FIELD(alpha), "0.01", 1e-9, 0.5, NULL, "X", "rate of false alarms among verdicts",
+    {"alpha", OPT_REAL, FIELD(alpha), "0.01", 1e-6, 0.5, NULL, "X", "rate of false alarms among verdicts",
      false},
     {"force", OPT_FLAG, FIELD(force), NULL, 0, 0, NULL, "", "compare although machine or job differ", false},
 };

@@ -20,10 +20,9 @@
 enum { HISTORY_MIN_VALUES = 2 * STATS_CHANGE_MIN_LENGTH }; /* below it no change point can be found */
 
 typedef struct history_options {
-    double min_effect;  /* smaller changes of a level are not reported */
-    double alpha;       /* rate of false discoveries among the metrics' change points */
-    int last;           /* only so many of a group's recordings, the newest; 0: all */
-    int n_permutations; /* 0: as many as it takes to tell one change among all metrics */
+    double min_effect; /* smaller changes of a level are not reported */
+    double alpha;      /* rate of false discoveries among the metrics' change points */
+    int last;          /* only so many of a group's recordings, the newest; 0: all */
     uint64_t seed;
 } history_options_t;
 

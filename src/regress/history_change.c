@@ -16,6 +16,8 @@ typedef struct candidate {
 typedef struct search {
     history_t *history;
     const history_options_t *options;
+    double alpha; /* of candidates */
+    int n_permutations;
     int *n_found;            /* candidates of each metric, in order; -1: too short */
     candidate_t *candidates; /* of one metric in a row */
     double *p, *q;           /* of candidates, then 1 for each metric without one */
@@ -41,11 +43,10 @@ static int take_series(const history_metric_t *metric, double *values, int *reco
     return n;
 }
 
-static err_t search_metric(search_t *s, history_metric_t *metric, int n_permutations, const series_t *series,
-                           int *n_found)
+static err_t search_metric(search_t *s, history_metric_t *metric, const series_t *series, int *n_found)
 {
     const history_options_t *o = s->options;
-    const stats_change_options_t options = {o->alpha, o->min_effect, n_permutations, o->seed};
+    const stats_change_options_t options = {s->alpha, o->min_effect, s->n_permutations, o->seed};
     int n = take_series(metric, series->values, series->recordings);
     metric->too_short = n < HISTORY_MIN_VALUES;
     *n_found = -1;
@@ -61,7 +62,7 @@ static err_t search_metric(search_t *s, history_metric_t *metric, int n_permutat
 }
 
 /* `again`: only metrics that had candidates, which are replaced. */
-static err_t search_all(search_t *s, int n_permutations, bool again)
+static err_t search_all(search_t *s, bool again)
 {
     series_t series = {0};
     err_t err = ERR_OK;
@@ -74,7 +75,7 @@ static err_t search_all(search_t *s, int n_permutations, bool again)
         for (history_metric_t *metric = group->metrics; metric; metric = metric->next, at++) {
             if (again && s->n_found[at] == 0) s->n_tests++;
             if (again && s->n_found[at] <= 0) continue;
-            TRY_OUT(err, search_metric(s, metric, n_permutations, &series, &s->n_found[at]));
+            TRY_OUT(err, search_metric(s, metric, &series, &s->n_found[at]));
             group->n_too_short += metric->too_short;
         }
 out:
@@ -85,16 +86,21 @@ out:
 }
 
 /* The least p is 1 / (1 + n_permutations); with k candidates among n tests one counts where p ≤ alpha k / n.
- * So few permutations tell which metrics are worth many, and the fewer these are, the more it takes. */
+ * So few permutations tell which metrics are worth many, and the fewer these are, the more it takes. Few cannot
+ * tell a p far below 1 %: below it, alpha is for the second look. */
 static err_t search_enough(search_t *s)
 {
     enum { FEW = 999, MOST = 1000000 };
-    const history_options_t *o = s->options;
-    if (o->n_permutations > 0) return search_all(s, o->n_permutations, false);
-    TRY(search_all(s, FEW, false));
+    const double few_alpha = 0.01, alpha = s->options->alpha;
+    s->alpha = fmax(alpha, few_alpha);
+    s->n_permutations = FEW;
+    TRY(search_all(s, false));
     if (s->n == 0) return ERR_OK;
-    double wanted = 2.0 * s->n_tests / (s->n * o->alpha);
-    return wanted > FEW ? search_all(s, (int)fmin(wanted, MOST), true) : ERR_OK;
+    double wanted = 2.0 * s->n_tests / (s->n * alpha);
+    if (wanted <= FEW && alpha >= few_alpha) return ERR_OK;
+    s->alpha = alpha;
+    s->n_permutations = (int)fmin(fmax(wanted, FEW), MOST);
+    return search_all(s, true);
 }
 
 /* A metric without a candidate was tested too: without its p, above every alpha, the candidates would be the

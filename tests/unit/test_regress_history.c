@@ -86,10 +86,15 @@ static void begin(void)
     rng = rng_new(1, RNG_TEST, 0);
 }
 
+static err_t finish_with(double alpha, int last)
+{
+    const history_options_t options = {.min_effect = 0.005, .alpha = alpha, .last = last, .seed = 1};
+    return history_finish(&history, &options);
+}
+
 static err_t finish(int last)
 {
-    const history_options_t options = {.min_effect = 0.005, .alpha = 0.05, .last = last, .seed = 1};
-    return history_finish(&history, &options);
+    return finish_with(0.05, last);
 }
 
 static bool is(double value, double expected, double tolerance)
@@ -158,6 +163,22 @@ static void check_machine(void)
     OK(metric->changes[0].same_revision && metric->changes[0].n_differences == 0,
        "nothing in the software changed");
     OK(history_count_slower(&history, 12) == 0, "nothing became slower");
+}
+
+/* Surer than few permutations can say. */
+static void check_sure(void)
+{
+    begin();
+    for (int day = 1; day <= 20; day++) {
+        made_t m = usual;
+        m.day = day;
+        m.factor = day < 11 ? 1 : 1.05;
+        add(m);
+    }
+    OK_CALL(finish_with(1e-4, 0), "a history, one false alarm in ten thousand");
+    const history_metric_t *metric = history.groups->metrics->next;
+    OK(metric->n_changes == 1 && metric->changes[0].after == 10 && metric->changes[0].q <= 1e-4,
+       "the change is found");
 }
 
 static void check_flat(void)
@@ -271,9 +292,10 @@ static void check_left_out(void)
 
 int main(void)
 {
-    tap_plan(2 * (20 + 20 + 20 + 9 + 18 + 9 + 1) + 36);
+    tap_plan(2 * (20 + 20 + 20 + 20 + 9 + 18 + 9 + 1) + 38);
     check_step();
     check_machine();
+    check_sure();
     check_flat();
     check_machines();
     check_disturbed();
