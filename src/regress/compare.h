@@ -14,8 +14,11 @@ typedef enum verdict { VERDICT_SAME, VERDICT_BETTER, VERDICT_WORSE, VERDICT_INCO
 enum { VERDICTS = 4 };
 extern const char *const verdict_names[VERDICTS]; /* "same", "better", "worse", "inconclusive" */
 
-/* The machine was not ours alone where its fixed loop of arithmetic took so much longer than at its best. */
+/* The machine was not ours alone where its fixed loop of arithmetic took so much longer than usual. */
 #define COMPARE_CLOCK_SLACK 0.06
+/* What that is: the 5 % quantile of the loop's times, so that one burst of the processor's clock does not
+ * make all others slow. Sorts them; NAN where there are none. */
+double compare_usual_clock(double *clocks, int64_t n);
 /* stats_compare_options_t's, where a side has one start: what starts of gemm, conv and steps were seen to
  * differ by on a quiet machine. */
 #define COMPARE_START_SPREAD 0.02

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/stats.h"
 #include "regress/compare_work.h"
 #include "report/figure.h"
 
@@ -50,25 +51,41 @@ static bool is_identical(const compare_starts_t *s)
     return same;
 }
 
-/* The least time of the fixed loop on that hardware, in any point of both recordings; NAN: not said. */
-static double best_clock(compare_work_t *work, const char *hardware_id)
+double compare_usual_clock(double *clocks, int64_t n)
 {
-    if (work->clock_hardware && strcmp(work->clock_hardware, hardware_id) == 0) return work->clock_best;
-    double best = NAN;
+    stats_sort(clocks, n);
+    return stats_quantile(clocks, n, 0.05);
+}
+
+/* Of all points of both recordings on that hardware; NAN: not said. */
+static double usual_clock(compare_work_t *work, const char *hardware_id)
+{
+    if (work->clock_hardware && strcmp(work->clock_hardware, hardware_id) == 0) return work->clock_usual;
+    int64_t n = 0;
     for (int side = 0; side < 2; side++)
         for (const metric_t *metric = work->sides[side].first; metric; metric = metric->next)
             for (const metric_start_t *at = metric->starts; at; at = at->next)
-                if (at->clock_sec > 0 && !(at->clock_sec >= best) &&
-                    strcmp(at->run->hardware_id, hardware_id) == 0)
-                    best = at->clock_sec;
+                if (at->clock_sec > 0 && strcmp(at->run->hardware_id, hardware_id) == 0)
+                    work->clocks[n++] = at->clock_sec;
     work->clock_hardware = hardware_id;
-    return work->clock_best = best;
+    return work->clock_usual = compare_usual_clock(work->clocks, n);
 }
 
-/* How much slower the machine was than at its best; 0 where it is not known. */
+/* Room for a clock of each start. */
+static err_t make_room(compare_work_t *work)
+{
+    size_t n = 0;
+    if (work->clocks) return ERR_OK;
+    for (int side = 0; side < 2; side++)
+        for (const metric_t *metric = work->sides[side].first; metric; metric = metric->next)
+            n += (size_t)metric->n_starts;
+    return arena_new(&work->out->arena, sizeof *work->clocks * n, &work->clocks);
+}
+
+/* How much slower the machine was than usual; 0 where it is not known. */
 static double slowness(compare_work_t *work, const metric_start_t *start)
 {
-    double excess = start->clock_sec / best_clock(work, start->run->hardware_id) - 1;
+    double excess = start->clock_sec / usual_clock(work, start->run->hardware_id) - 1;
     return excess > 0 ? excess : 0;
 }
 
@@ -102,6 +119,7 @@ static err_t leave_slowed_out(compare_work_t *work, compare_starts_t *s, compare
 {
     int n_kept[2] = {0, 0};
     bool enough = true;
+    TRY(make_room(work));
     for (int side = 0; side < 2; side++) {
         for (int i = 0; i < s->n[side]; i++) n_kept[side] += !is_slowed(work, s->at[side][i]);
         enough =

@@ -11,8 +11,9 @@ typedef struct compare_work {
     metrics_t sides[2];
     int n_partly_in_turn;       /* metrics */
     int n_empty;                /* starts without samples */
-    const char *clock_hardware; /* id; whose best clock_sec the next is */
-    double clock_best;
+    const char *clock_hardware; /* id; whose usual clock_sec the next is */
+    double clock_usual;
+    double *clocks; /* room for the clock_sec of all starts */
 } compare_work_t;
 
 /* The starts of a metric, in an order in which base's i and now's i took turns where all did. */

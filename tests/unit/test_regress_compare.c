@@ -249,6 +249,10 @@ static void check_clock(void)
     OK(compare(quiet, slow) == ERR_OK && is(VERDICT_WORSE) && comparison.metrics->n_slowed[1] == 2 &&
            comparison.metrics->n_runs[1] == 3 && has_note("starts left out, as the machine was slower"),
        "where three starts remain, the others are left out");
+    plan_t burst = quiet;
+    burst.clock[2] = 0.93e-3;
+    OK(compare(burst, quiet) == ERR_OK && is(VERDICT_SAME) && comparison.metrics->n_runs[0] == STARTS,
+       "one start's burst makes no other slow");
     plan_t disturbed = quiet;
     disturbed.verdict = "disturbed";
     OK(compare(disturbed, quiet) == ERR_OK && is(VERDICT_INCONCLUSIVE) &&
@@ -430,7 +434,7 @@ static void check_same_bytes(void)
 
 int main(void)
 {
-    tap_plan(50);
+    tap_plan(51);
     check_verdicts();
     check_few();
     check_clock();
