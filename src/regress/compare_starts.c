@@ -44,10 +44,14 @@ static bool is_same_start(const metric_start_t *a, const metric_start_t *b)
     return named && x->n == y->n && memcmp(x->sec, y->sec, (size_t)x->n * sizeof *x->sec) == 0;
 }
 
+/* In whatever order: the files of a folder may have changed theirs. */
 static bool is_identical(const compare_starts_t *s)
 {
     bool same = s->n[0] == s->n[1] && s->n[0] > 0;
-    for (int i = 0; i < s->n[0] && same; i++) same = is_same_start(s->at[0][i], s->at[1][i]);
+    for (int i = 0; i < s->n[0] && same; i++) {
+        same = false;
+        for (int k = 0; k < s->n[1] && !same; k++) same = is_same_start(s->at[0][i], s->at[1][k]);
+    }
     return same;
 }
 

@@ -26,6 +26,7 @@ typedef struct plan {
     double gemm, noise, spread; /* seconds (0: 1 ms), standard deviations of ln */
     double backward;            /* of a step, beside 4 ms forward and no data; 0: no step */
     double clock[STARTS];       /* 0: 1 ms */
+    bool backwards;             /* the last start first */
     bool jumps;                 /* the machine between two speeds, the same in all recordings */
     const char *hardware, *job, *software, *why, *verdict; /* NULL: the usual */
     const char *more;                                      /* records behind those of the last run */
@@ -112,7 +113,7 @@ static void read_plan(const char *name, plan_t p, report_t *report)
 {
     n_text = 0;
     if (p.n_starts == 0) p.n_starts = STARTS;
-    for (int start = 0; start < p.n_starts; start++) put_run(&p, start);
+    for (int i = 0; i < p.n_starts; i++) put_run(&p, p.backwards ? p.n_starts - 1 - i : i);
     if (p.more) put("%s", p.more);
     report_free(report);
     report->keep_samples = true;
@@ -430,11 +431,16 @@ static void check_same_bytes(void)
            comparison.verdict == VERDICT_SAME && fabs(comparison.metrics->difference.low - 1) < 1e-15 &&
            fabs(comparison.metrics->difference.high - 1) < 1e-15 && has_note("of the same runs"),
        "a recording is the same as itself, however noisy");
+    again.n_starts = STARTS;
+    plan_t turned = again;
+    turned.backwards = true;
+    OK(compare(again, turned) == ERR_OK && comparison.verdict == VERDICT_SAME && has_note("of the same runs"),
+       "in whatever order its runs are");
 }
 
 int main(void)
 {
-    tap_plan(51);
+    tap_plan(52);
     check_verdicts();
     check_few();
     check_clock();
