@@ -63,6 +63,13 @@ static void shuffle(double *values, int n, rng_t *rng)
     }
 }
 
+static bool varies(const double *ln, int n)
+{
+    for (int i = 1; i < n; i++)
+        if (ln[i] > ln[0] || ln[i] < ln[0]) return true;
+    return false;
+}
+
 /* Looks for one change in [from, to). p is that of the whole search: each order of the values has its best
  * split. */
 static void look(series_t *s, int from, int to, int *at, double *p)
@@ -73,9 +80,7 @@ static void look(series_t *s, int from, int to, int *at, double *p)
     for (int i = 0; i < n; i++) ln[i] = log(s->values[from + i]);
     winsorise(ln, n, s->room);
     for (int i = 0; i < n; i++) mean += ln[i] / n;
-    bool any = false;
-    for (int i = 0; i < n; i++) any = any || ln[i] > ln[0] || ln[i] < ln[0];
-    if (!any) return;
+    if (!varies(ln, n)) return;
     for (int i = 0; i < n; i++) ln[i] -= mean;
     double clear = best_split(ln, n, at) * (1 - 1e-9); /* equal orders are equal whatever the rounding */
     rng_t rng = rng_new(s->options->seed, RNG_BOOTSTRAP, (uint64_t)from << 32 | (uint64_t)to);
@@ -102,6 +107,7 @@ static void place(series_t *s, int from, int to, int *at)
         ln[i] = fmin(fmax(ln[i], fmin(before, after) - reach), fmax(before, after) + reach);
         mean += ln[i] / n;
     }
+    if (!varies(ln, n)) return; /* rounding would say where */
     for (int i = 0; i < n; i++) ln[i] -= mean;
     if (best_split(ln, n, &better) > 0) *at = from + better;
 }
