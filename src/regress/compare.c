@@ -55,6 +55,10 @@ static err_t explain(compare_work_t *work, compare_metric_t *metric)
         return arena_format(arena, &metric->why,
                             "%s for sure, but whether by the minimum effect of %.3g %% is not: %s", slower,
                             100 * o->min_effect, interval);
+    if (clear && d->p > o->alpha)
+        return arena_format(arena, &metric->why,
+                            "%s, but the order of the batches may be chance (p %.2g): more starts", interval,
+                            d->p);
     if (clear && (d->ratio >= least || d->ratio <= 1 / least))
         return arena_format(arena, &metric->why,
                             "%s, but among so many metrics that may be chance (q %.2g): more starts",

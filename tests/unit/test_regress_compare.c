@@ -236,6 +236,26 @@ static void check_few(void)
        "is noted");
 }
 
+/* Three starts of one sample a side: all of one side are above all of the other, which one order of ten is.
+ */
+static void check_order(void)
+{
+    static char records[2][4096];
+    for (int side = 0; side < 2; side++)
+        for (int i = 0, n = 0; i < 3; i++)
+            n += snprintf(records[side] + n, sizeof records[side] - (size_t)n,
+                          "{\"record\":\"bench_run\",\"schema\":1,\"id\":\"%c%d\",\"fingerprint\":{}}\n"
+                          "{\"record\":\"bench\",\"schema\":1,\"run\":\"%c%d\",\"case\":\"x\",\"test\":\"y\","
+                          "\"key\":{},"
+                          "\"unit\":\"s\",\"p50\":1,\"samples\":[%g]}\n"
+                          "{\"record\":\"bench_end\",\"schema\":1,\"run\":\"%c%d\",\"why\":\"finished\"}\n",
+                          'c' + side, i, 'c' + side, i, 1 + side + 0.001 * i, 'c' + side, i);
+    const plan_t base = {.n_starts = -1, .more = records[0]}, now = {.n_starts = -1, .more = records[1]};
+    OK(compare(base, now) == ERR_OK && is(VERDICT_INCONCLUSIVE) && comparison.metrics->difference.low > 1 &&
+           why_has("the order of the batches may be chance (p 0."),
+       "one metric is not one among many");
+}
+
 static void check_clock(void)
 {
     plan_t slow = of(1.4e-3);
@@ -440,9 +460,10 @@ static void check_same_bytes(void)
 
 int main(void)
 {
-    tap_plan(52);
+    tap_plan(53);
     check_verdicts();
     check_few();
+    check_order();
     check_clock();
     check_turns();
     check_parts();
