@@ -16,14 +16,18 @@ const char *const verdict_names[VERDICTS] = {"same", "better", "worse", "inconcl
 err_t compare_note(compare_work_t *work, const char *format, ...)
 {
     comparison_t *out = work->out;
-    char text[ERR_MESSAGE_MAX];
+    char *text;
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    int n = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    ASSERT(n >= 0);
+    TRY(arena_new(&out->arena, (size_t)n + 1, &text));
+    va_start(args, format);
+    vsnprintf(text, (size_t)n + 1, format, args);
     va_end(args);
     TRY(mem_resize(sizeof *out->notes * (size_t)(out->n_notes + 1), "notes", &out->notes));
-    TRY(arena_text(&out->arena, text, strlen(text), &out->notes[out->n_notes]));
-    out->n_notes++;
+    out->notes[out->n_notes++] = text;
     return ERR_OK;
 }
 

@@ -374,6 +374,17 @@ static void check_fingerprints(void)
     OK(compare(quiet, other) == ERR_OK && has_note("software: git: \"abc\" → \"def\"") &&
            has_note("software: mpi: not said → \"5\"") && comparison.n_notes == 2,
        "what differs in software is noted");
+    char flags[2][2048];
+    for (int i = 0; i < 2; i++)
+        snprintf(flags[i], sizeof flags[i], "{\"git\":\"abc\",\"flags\":\"%01200d -march=%s é\"}", 0,
+                 i ? "b" : "a");
+    plan_t old = quiet;
+    old.software = flags[0];
+    other.software = flags[1];
+    OK(compare(old, other) == ERR_OK && has_note("flags: \"… -march=a é\" → \"… -march=b é\""),
+       "a long text from where it differs");
+    other.software = "{\"git\":\"def\",\"flags\":\"-O3\",\"mpi\":\"5\"}";
+    OK(compare(quiet, other) == ERR_OK, "again");
     OK(strcmp(comparison.sides[1].git, "def") == 0 && strcmp(comparison.sides[0].name, "base.jsonl") == 0 &&
            strcmp(comparison.sides[0].first, "2026-11-21T08:00:00Z") == 0 &&
            strcmp(comparison.sides[0].last, "2026-11-21T08:04:00Z") == 0 &&
@@ -460,7 +471,7 @@ static void check_same_bytes(void)
 
 int main(void)
 {
-    tap_plan(53);
+    tap_plan(55);
     check_verdicts();
     check_few();
     check_order();
