@@ -42,7 +42,7 @@ typedef struct compare_metric {
     const char *case_name, *test, *key; /* key: what tells it from others of its test, as "bytes=8" */
     const char *label;                  /* metric_t's */
     int n_runs[2], n_slowed[2];         /* starts that are compared; that were left out: a slowed machine's */
-    int64_t n_samples[2], n_bad[2];     /* of these starts; those of them that were no times */
+    int64_t n_samples[2], n_bad[2]; /* of these starts; of these and of starts without samples: no times */
     bool in_turn;
     bool tested;                   /* false: what `why` says is known without a test; q is NAN */
     stats_difference_t difference; /* of times: above 1 is slower. NAN where a side has no samples */

@@ -148,9 +148,12 @@ static err_t list_starts(compare_work_t *work, const metric_t *const metrics[2],
         TRY(arena_new(&work->out->arena, sizeof *out->at[side] * (size_t)metrics[side]->n_starts,
                       &out->at[side]));
         for (const metric_start_t *at = metrics[side]->starts; at; at = at->next) {
-            metric->n_bad[side] += at->n_bad;
-            if (at->samples) out->at[side][out->n[side]++] = at;
-            work->n_empty += !at->samples;
+            if (at->samples) {
+                out->at[side][out->n[side]++] = at;
+            } else {
+                metric->n_bad[side] += at->n_bad;
+                work->n_empty++;
+            }
         }
     }
     return ERR_OK;
@@ -174,7 +177,10 @@ err_t compare_pick_starts(compare_work_t *work, const metric_t *const metrics[2]
     metric->in_turn = out->in_turn;
     for (int side = 0; side < 2; side++) {
         metric->n_runs[side] = out->n[side];
-        for (int i = 0; i < out->n[side]; i++) metric->n_samples[side] += out->at[side][i]->samples[0].n;
+        for (int i = 0; i < out->n[side]; i++) {
+            metric->n_samples[side] += out->at[side][i]->samples[0].n;
+            metric->n_bad[side] += out->at[side][i]->n_bad;
+        }
     }
     return ERR_OK;
 }
@@ -196,7 +202,8 @@ err_t compare_note_starts(compare_work_t *work)
         TRY(compare_note(work,
                          "starts left out, as the machine was slower or not ours alone: %lld, of %d metric%s",
                          (long long)n_slowed, n_metrics, n_metrics == 1 ? "" : "s"));
-    if (work->n_empty > 0) TRY(compare_note(work, "starts left out, having no samples: %d", work->n_empty));
+    if (work->n_empty > 0)
+        TRY(compare_note(work, "measurements of a start left out, having no samples: %d", work->n_empty));
     if (n_bad > 0)
         TRY(compare_note(work, "samples left out, being no times above 0: %lld", (long long)n_bad));
     return ERR_OK;

@@ -10,7 +10,7 @@ typedef struct compare_work {
     const compare_options_t *options;
     metrics_t sides[2];
     int n_partly_in_turn;       /* metrics */
-    int n_empty;                /* starts without samples */
+    int n_empty;                /* metrics of a start without samples */
     const char *clock_hardware; /* id; whose usual clock_sec the next is */
     double clock_usual;
     double *clocks; /* room for the clock_sec of all starts */

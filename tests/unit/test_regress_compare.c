@@ -27,6 +27,7 @@ typedef struct plan {
     double backward;            /* of a step, beside 4 ms forward and no data; 0: no step */
     double clock[STARTS];       /* 0: 1 ms */
     bool backwards;             /* the last start first */
+    bool zero;                  /* each first sample is none */
     bool jumps;                 /* the machine between two speeds, the same in all recordings */
     const char *hardware, *job, *software, *why, *verdict; /* NULL: the usual */
     const char *more;                                      /* records behind those of the last run */
@@ -75,7 +76,7 @@ static void put_point(const plan_t *p, int start, const char *name, double sec, 
         parts[0][i] = 0;
         parts[1][i] = factor * sec * exp(p->noise * rng_normal(rng));
         parts[2][i] = factor * part * exp(p->noise * rng_normal(rng));
-        whole[i] = parts[1][i] + parts[2][i];
+        whole[i] = p->zero && i == 0 ? 0 : parts[1][i] + parts[2][i];
     }
     put("{\"record\":\"bench\",\"schema\":1,\"run\":\"%s%d\",\"case\":\"%s\",\"test\":\"%s\",\"key\":{"
         "\"ranks\":2},"
@@ -232,7 +233,7 @@ static void check_few(void)
            !comparison.metrics->tested && isnan(comparison.metrics->difference.ratio),
        "a side without times");
     OK(has_note("samples left out, being no times above 0: 4") &&
-           has_note("starts left out, having no samples: 1"),
+           has_note("measurements of a start left out, having no samples: 1"),
        "is noted");
 }
 
@@ -270,6 +271,11 @@ static void check_clock(void)
     OK(compare(quiet, slow) == ERR_OK && is(VERDICT_WORSE) && comparison.metrics->n_slowed[1] == 2 &&
            comparison.metrics->n_runs[1] == 3 && has_note("starts left out, as the machine was slower"),
        "where three starts remain, the others are left out");
+    slow.zero = true;
+    OK(compare(quiet, slow) == ERR_OK && comparison.metrics->n_bad[1] == 3 &&
+           comparison.metrics->n_bad[0] == 0,
+       "what was no time is counted of these");
+    slow.zero = false;
     plan_t burst = quiet;
     burst.clock[2] = 0.93e-3;
     OK(compare(burst, quiet) == ERR_OK && is(VERDICT_SAME) && comparison.metrics->n_runs[0] == STARTS,
@@ -369,6 +375,13 @@ static void check_fingerprints(void)
     OK(refused(quiet, other, "cpu: \"A\" → \"A\" and \"B\""), "and two machines in one recording");
     plan_t mixed = other;
     OK(refused(mixed, other, "cpu: \"A\" and \"B\", in both"), "even in both");
+    mixed.more = other.more =
+        "{\"record\":\"bench_run\",\"schema\":1,\"id\":\"zz\",\"ranks\":4,\"threads\":1,\"fingerprint\":{"
+        "\"hardware_id\":\"1a\",\"hardware\":{\"cpu\":\"A\",\"memory_gib\":24},\"fabric_id\":\"2b\","
+        "\"fabric\":{\"hosts\":1},\"software\":{\"git\":\"abc\",\"flags\":\"-O3\"}}}\n"
+        "{\"record\":\"bench_end\",\"schema\":1,\"run\":\"zz\",\"why\":\"finished\"}\n";
+    OK(compare(mixed, other) == ERR_OK && refused(quiet, other, "ranks: 2 → 2 and 4"),
+       "ranks may be several, the same in both");
     other.more = NULL;
     other.software = "{\"git\":\"def\",\"flags\":\"-O3\",\"mpi\":\"5\"}";
     OK(compare(quiet, other) == ERR_OK && has_note("software: git: \"abc\" → \"def\"") &&
@@ -471,7 +484,7 @@ static void check_same_bytes(void)
 
 int main(void)
 {
-    tap_plan(55);
+    tap_plan(57);
     check_verdicts();
     check_few();
     check_order();
