@@ -6,9 +6,9 @@
  * Recordings are compared within a group: the same hardware, fabric, ranks and threads. A metric is a point
  * of dptrain bench (case, test, key); its value in a recording is the median over the starts of their p50.
  * Starts that met a disturbed machine (verdict `disturbed`, or clock_sec more than COMPARE_CLOCK_SLACK above
- * the metric's least in the group) are left out where others remain; where none remains the value is kept for
- * showing, of all starts, but finds no change point. Recordings of which a run did not finish are listed, and
- * have no values. */
+ * the metric's usual in the group, compare_usual_clock) are left out where others remain; where none remains
+ * the value is kept for showing, of all starts, but finds no change point. Recordings of which a run did not
+ * finish are listed, and have no values. */
 #ifndef REGRESS_HISTORY_H
 #define REGRESS_HISTORY_H
 

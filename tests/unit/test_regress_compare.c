@@ -157,7 +157,7 @@ static bool is(verdict_t verdict)
     if (m)
         printf("# %s: %g (%g to %g), q %g, p_rank %g, blocks %d %d: %s\n", verdict_names[m->verdict],
                m->difference.ratio, m->difference.low, m->difference.high, m->q, m->difference.p_rank,
-               m->difference.n_blocks[0], m->difference.n_blocks[1], m->why);
+               m->difference.n_batches[0], m->difference.n_batches[1], m->why);
     else
         printf("# %s\n", err_message());
     return false;

@@ -251,6 +251,7 @@ static void check_disturbed(void)
     for (int day = 1; day <= 18; day++) {
         made_t m = usual;
         m.day = day;
+        if (day == 1) m.clock[0] = 0.9; /* a burst, which makes no other slow */
         if (day == 3) m.clock[1] = 1.6;
         for (int s = 0; s < 3 && (day == 5 || (day >= 7 && day <= 9)); s++) {
             m.clock[s] = 1.6;

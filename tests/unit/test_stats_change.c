@@ -86,7 +86,7 @@ static void check_outliers(void)
     OK(look(30) == 1 && abs(found[0].at - 22) <= 1, "and they hide none");
 }
 
-/* Seven deviations high, with noise right before it that is as far up as single values are drawn in to. */
+/* Seven deviations high, with noise right before it that is as far up as single values are winsorised to. */
 static void check_place(void)
 {
     int n_exact = 0;
