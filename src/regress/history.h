@@ -29,7 +29,7 @@ typedef struct history_options {
 typedef struct history_recording {
     const char *file, *time;  /* time of its first run, UTC as in the record: "2026-11-03T10:12:00Z" */
     const char *git;          /* revision, as "a1b2c3d4e5f6-dirty"; "" where not said */
-    report_fields_t software; /* of its first run */
+    report_fields_t software; /* of the run that its file has first */
     int n_starts;             /* runs; in a group's list */
     bool whole;               /* every run finished, and nobody called the file partial */
 } history_recording_t;
