@@ -5,9 +5,17 @@
 #include "base/err.h"
 #include "stats/distribution.h"
 
+/* -1: it is no number. */
+static long long count_of(const char *text)
+{
+    char *end;
+    long long n = strtoll(text, &end, 10);
+    return end == text || *end ? -1 : n;
+}
+
 int main(int argc, char **argv)
 {
-    long long k = argc == 3 ? atoll(argv[1]) : -1, n = argc == 3 ? atoll(argv[2]) : 0;
+    long long k = argc == 3 ? count_of(argv[1]) : -1, n = argc == 3 ? count_of(argv[2]) : 0;
     double low, high;
     if (k < 0 || k > n || n < 1) {
         fprintf(stderr, "usage: proportion K N, with 0 <= K <= N and N >= 1\n");

@@ -179,19 +179,34 @@ static err_t run(int n_trials, const compare_options_t *options, char *const *na
     return ERR_OK;
 }
 
+/* Whether the option takes a value, and takes this one. */
+static bool take_option(const char *name, const char *value, int *n_trials, double *min_effect)
+{
+    char *end = "";
+    if (strcmp(name, "--trials") == 0)
+        *n_trials = (int)strtol(value, &end, 10);
+    else if (strcmp(name, "--min-effect") == 0)
+        *min_effect = strtod(value, &end);
+    else
+        return false;
+    return end != value && !*end;
+}
+
 int main(int argc, char **argv)
 {
     compare_options_t options = {.min_effect = 0.03, .alpha = 0.01, .n_resamples = 500, .seed = 1};
     int n_trials = 1000, at = 1;
-    for (; at < argc && strncmp(argv[at], "--", 2) == 0; at++) {
-        const char *value = at + 1 < argc ? argv[at + 1] : "";
-        in_turn |= strcmp(argv[at], "--in-turn") == 0;
-        if (strcmp(argv[at], "--trials") == 0) n_trials = atoi(value);
-        if (strcmp(argv[at], "--min-effect") == 0) options.min_effect = atof(value);
-        at += strcmp(argv[at], "--in-turn") != 0;
+    bool known = true;
+    for (; at < argc && strncmp(argv[at], "--", 2) == 0 && known; at++) {
+        if (strcmp(argv[at], "--in-turn") == 0) {
+            in_turn = true;
+            continue;
+        }
+        known = at + 1 < argc && take_option(argv[at], argv[at + 1], &n_trials, &options.min_effect);
+        at++;
     }
     int n = argc - at;
-    if (n < 2 || n > MAX_RECORDINGS || (in_turn && n % 2 != 0) || n_trials < 1 || options.min_effect <= 0) {
+    if (!known || n < 2 || n > MAX_RECORDINGS || (in_turn && n % 2 != 0) || n_trials < 1 || options.min_effect <= 0) {
         fprintf(stderr, "usage: regress_resample [--trials N] [--min-effect 0.03] [--in-turn] RECORDING RECORDING…\n");
         return ERR_USAGE;
     }

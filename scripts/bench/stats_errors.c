@@ -193,8 +193,9 @@ static void print_histories(int n)
 
 int main(int argc, char **argv)
 {
-    long n = argc == 3 && strcmp(argv[1], "--trials") == 0 ? strtol(argv[2], NULL, 10) : argc == 1 ? 1000 : 0;
-    if (n < 10 || n > 1000000) {
+    char *end = "";
+    long n = argc == 3 && strcmp(argv[1], "--trials") == 0 ? strtol(argv[2], &end, 10) : argc == 1 ? 1000 : 0;
+    if (n < 10 || n > 1000000 || *end) {
         log_error("usage: stats_errors [--trials N], N from 10");
         return ERR_USAGE;
     }

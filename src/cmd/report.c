@@ -61,11 +61,14 @@ static err_t raise_filtered(const report_t *report)
     enum { MAX_NAMES = 64 };
     const char *names[MAX_NAMES + 1];
     int n = 0;
-    bool by_case = report->only_case != NULL;
+    bool by_case = report->only_case != NULL, found = false;
     for (const report_run_t *run = report->runs; run; run = run->next)
         for (const report_group_t *group = run->groups; group; group = group->next) {
-            if (by_case && strcmp(group->case_name, report->only_case) == 0) by_case = false;
+            if (report->only_case && strcmp(group->case_name, report->only_case) != 0) continue;
+            by_case = false;
+            found |= !report->only_test || strcmp(group->test, report->only_test) == 0;
         }
+    if (found) RAISE(ERR_DATA, "nothing to report: no point that --case and --test choose can be used");
     for (const report_run_t *run = report->runs; run; run = run->next)
         for (const report_group_t *group = run->groups; group && n < MAX_NAMES; group = group->next)
             n += add_name(names, n, by_case ? group->case_name : group->test);

@@ -40,7 +40,7 @@ static const opt_t table[] = {
     {"last", OPT_INT, FIELD(last), "0", 0, 1000000, NULL, "N",
      "only the newest N recordings of each machine; 0: all", false},
     {"fail-on-change", OPT_INT, FIELD(fail_on_change), "0", 0, 1000000, NULL, "N",
-     "exit code 1 where a metric became slower within the newest N recordings; 0: never", false},
+     "exit code 1 where a metric became slower within the newest N recordings, N from 3; 0: never", false},
 };
 
 /* A report of its own for each file: what is not needed of one is gone before the next. */
@@ -112,6 +112,11 @@ static err_t make_history(const history_command_t *command, const report_history
     if (files->n == 0)
         RAISE(ERR_USAGE,
               "dptrain report history wants a folder of recordings, as results/runs, or their files");
+    if (command->fail_on_change > 0 && command->fail_on_change < STATS_CHANGE_MIN_LENGTH)
+        RAISE(ERR_USAGE,
+              "--fail-on-change %lld can never find anything: a change is seen when %d recordings have the new "
+              "level. Give %d or more, or 0 for never",
+              (long long)command->fail_on_change, STATS_CHANGE_MIN_LENGTH, STATS_CHANGE_MIN_LENGTH);
     TRY(report_history_read(files, history, worst));
     TRY(finish(command, &options, history));
     const printing_t printing = {history, &options, command->format};

@@ -42,7 +42,7 @@ static const opt_t table[] = {
     {"test", OPT_STRING, FIELD(only_test), NULL, 0, 0, NULL, "NAME", "only this test: all_reduce, …", false},
     {"min-effect", OPT_REAL, FIELD(min_effect), "3%", 0, 1, NULL, "X",
      "of verdicts and change points: smaller changes are none; 3% is 0.03", false},
-    {"alpha", OPT_REAL, FIELD(alpha), "0.01", 1e-9, 0.5, NULL, "X", "rate of false alarms among verdicts",
+    {"alpha", OPT_REAL, FIELD(alpha), "0.01", 1e-6, 0.5, NULL, "X", "rate of false alarms among verdicts",
      false},
     {"force", OPT_FLAG, FIELD(force), NULL, 0, 0, NULL, "", "compare although machine or job differ", false},
 };
@@ -53,7 +53,7 @@ typedef struct html_data {
     comparison_t comparison;
     history_t history;
     html_input_t input;
-    char no_comparison[ERR_MESSAGE_MAX];
+    char no_comparison[ERR_MESSAGE_MAX], no_history[ERR_MESSAGE_MAX];
 } html_data_t;
 
 static err_t read_all(const char *const *names, int n, report_t *report, err_t *worst)
@@ -81,12 +81,14 @@ out:
     return err;
 }
 
-/* Recordings that cannot be compared are shown nevertheless, with the reason. */
-static err_t compare(html_data_t *data, const compare_options_t *options)
+/* Recordings that cannot be compared are shown nevertheless, with the reason. What was not read may be what
+ * is worse. */
+static err_t compare(html_data_t *data, const compare_options_t *options, const char *not_whole)
 {
-    err_t err = compare_reports(&data->base, &data->now, options, &data->comparison);
     data->input.base = &data->base;
     data->input.options = options;
+    err_t err = not_whole ? err_raise(ERR_DATA, __FILE__, __LINE__, "%s could not be read whole", not_whole)
+                          : compare_reports(&data->base, &data->now, options, &data->comparison);
     if (err == ERR_OK) data->input.comparison = &data->comparison;
     if (err != ERR_DATA) return err;
     log_warn("%s", err_message());
@@ -95,13 +97,20 @@ static err_t compare(html_data_t *data, const compare_options_t *options)
     return ERR_OK;
 }
 
+/* One that cannot be used is no reason to show nothing. */
 static err_t add_history(html_data_t *data, const html_command_t *command, err_t *worst)
 {
     const report_history_files_t files = {&command->history, 1, command->only_case, command->only_test};
     const history_options_t options = {.min_effect = command->min_effect, .alpha = command->alpha, .seed = 1};
-    TRY(report_history_read(&files, &data->history, worst));
-    TRY(history_finish(&data->history, &options));
-    data->input.history = &data->history;
+    err_t err = report_history_read(&files, &data->history, worst);
+    if (err == ERR_OK) err = history_finish(&data->history, &options);
+    if (err == ERR_OK) data->input.history = &data->history;
+    if (err != ERR_DATA) return err;
+    log_error("no history of %s: %s", command->history, err_message());
+    if (err > *worst) *worst = err;
+    snprintf(data->no_history, sizeof data->no_history, "No history of %s: %s", command->history,
+             err_message());
+    data->input.no_history = data->no_history;
     return ERR_OK;
 }
 
@@ -123,8 +132,12 @@ static err_t make_page(html_data_t *data, const html_command_t *command, const c
     if (n == 0 && command->base) RAISE(ERR_USAGE, "--base wants files of records to compare with it");
     TRY(read_all(names, n, &data->now, worst));
     if (command->base) {
-        TRY(read_all(&command->base, 1, &data->base, worst));
-        TRY(compare(data, &options));
+        const char *not_whole = *worst != ERR_OK ? "what is to be compared with the base" : NULL;
+        err_t of_base = ERR_OK;
+        TRY(read_all(&command->base, 1, &data->base, &of_base));
+        if (of_base != ERR_OK) not_whole = command->base;
+        if (of_base > *worst) *worst = of_base;
+        TRY(compare(data, &options, not_whole));
     }
     if (command->history) TRY(add_history(data, command, worst));
     return report_files_write(command->out, print, &data->input);

@@ -8,7 +8,7 @@ enum { MOST_CHARTS = 24, MOST_MARKS = 8 }; /* of a group; those with changes com
 
 bool html_has_history(const html_t *h)
 {
-    return h->in->history && h->in->history->groups;
+    return h->in->no_history || (h->in->history && h->in->history->groups);
 }
 
 static const char *revision(const history_recording_t *recording)
@@ -197,6 +197,12 @@ static err_t draw_group(html_t *h, const history_group_t *group)
 err_t html_history(html_t *h)
 {
     const history_t *history = h->in->history;
+    if (!history) {
+        html_section(h, "history", "History", NULL);
+        html_note(h, h->in->no_history);
+        html_section_end(h);
+        return ERR_OK;
+    }
     html_section(h, "history", "History",
                  "Median times of each recording; whiskers: least and greatest start. Dashed: levels, and at "
                  "a change point "

@@ -62,13 +62,14 @@ static err_t print_page(html_t *h)
     return ERR_OK;
 }
 
-/* A head without points or steps is nothing to show, nor is that it cannot be compared. */
+/* A head without points or steps is nothing to show, nor is why there is no comparison or history. */
 static bool has_anything(const html_t *h)
 {
     for (int i = 0; i < N_SECTIONS; i++)
-        if (sections[i].print != html_head && sections[i].print != html_verdicts && sections[i].has(h))
+        if (sections[i].print != html_head && sections[i].print != html_verdicts &&
+            sections[i].print != html_history && sections[i].has(h))
             return true;
-    return h->in->comparison != NULL;
+    return h->in->comparison || (h->in->history && h->in->history->groups);
 }
 
 static err_t list_and_print(html_t *h)

@@ -17,6 +17,7 @@ typedef struct html_input {
     const char *no_comparison;        /* why there is none, for people; NULL: none was wanted */
     const compare_options_t *options; /* of the comparison */
     const history_t *history;         /* NULL: none */
+    const char *no_history;           /* as no_comparison */
 } html_input_t;
 
 /* ERR_DATA where there is nothing to show, before anything is written; ERR_SYSTEM without memory. Looking for

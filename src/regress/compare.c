@@ -16,14 +16,18 @@ const char *const verdict_names[VERDICTS] = {"same", "better", "worse", "inconcl
 err_t compare_note(compare_work_t *work, const char *format, ...)
 {
     comparison_t *out = work->out;
-    char text[ERR_MESSAGE_MAX];
+    char *text;
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    int n = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    ASSERT(n >= 0);
+    TRY(arena_new(&out->arena, (size_t)n + 1, &text));
+    va_start(args, format);
+    vsnprintf(text, (size_t)n + 1, format, args);
     va_end(args);
     TRY(mem_resize(sizeof *out->notes * (size_t)(out->n_notes + 1), "notes", &out->notes));
-    TRY(arena_text(&out->arena, text, strlen(text), &out->notes[out->n_notes]));
-    out->n_notes++;
+    out->notes[out->n_notes++] = text;
     return ERR_OK;
 }
 
@@ -55,6 +59,10 @@ static err_t explain(compare_work_t *work, compare_metric_t *metric)
         return arena_format(arena, &metric->why,
                             "%s for sure, but whether by the minimum effect of %.3g %% is not: %s", slower,
                             100 * o->min_effect, interval);
+    if (clear && d->p > o->alpha)
+        return arena_format(arena, &metric->why,
+                            "%s, but the order of the batches may be chance (p %.2g): more starts", interval,
+                            d->p);
     if (clear && (d->ratio >= least || d->ratio <= 1 / least))
         return arena_format(arena, &metric->why,
                             "%s, but among so many metrics that may be chance (q %.2g): more starts",

@@ -14,8 +14,11 @@ typedef enum verdict { VERDICT_SAME, VERDICT_BETTER, VERDICT_WORSE, VERDICT_INCO
 enum { VERDICTS = 4 };
 extern const char *const verdict_names[VERDICTS]; /* "same", "better", "worse", "inconclusive" */
 
-/* The machine was not ours alone where its fixed loop of arithmetic took so much longer than at its best. */
+/* The machine was not ours alone where its fixed loop of arithmetic took so much longer than usual. */
 #define COMPARE_CLOCK_SLACK 0.06
+/* What that is: the 5 % quantile of the loop's times, so that one burst of the processor's clock does not
+ * make all others slow. Sorts them; NAN where there are none. */
+double compare_usual_clock(double *clocks, int64_t n);
 /* stats_compare_options_t's, where a side has one start: what starts of gemm, conv and steps were seen to
  * differ by on a quiet machine. */
 #define COMPARE_START_SPREAD 0.02
@@ -39,7 +42,7 @@ typedef struct compare_metric {
     const char *case_name, *test, *key; /* key: what tells it from others of its test, as "bytes=8" */
     const char *label;                  /* metric_t's */
     int n_runs[2], n_slowed[2];         /* starts that are compared; that were left out: a slowed machine's */
-    int64_t n_samples[2], n_bad[2];     /* of these starts; those of them that were no times */
+    int64_t n_samples[2], n_bad[2]; /* of these starts; of these and of starts without samples: no times */
     bool in_turn;
     bool tested;                   /* false: what `why` says is known without a test; q is NAN */
     stats_difference_t difference; /* of times: above 1 is slower. NAN where a side has no samples */

@@ -22,7 +22,7 @@ static void put_difference(json_t *j, const stats_difference_t *d)
     json_real(j, "u", d->u);
     json_real(j, "p_rank", d->p_rank);
     json_real(j, "p", d->p);
-    put_pair(j, "blocks", d->n_blocks[0], d->n_blocks[1]);
+    put_pair(j, "batches", d->n_batches[0], d->n_batches[1]);
     json_bool(j, "start_spread_assumed", d->assumed);
 }
 

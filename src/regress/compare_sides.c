@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "regress/compare_work.h"
+#include "regress/text.h"
 #include "report/figure.h"
 
 enum { MAX_VALUES = 16, MAX_NAMES = 64, MAX_SHOWN = 3 };
@@ -113,11 +114,15 @@ static err_t describe(compare_work_t *work, part_t part, const char *name, const
     *out = "";
     for (int s = 0; s < 2; s++) TRY(collect(work, s, part, name, &values[s]));
     if (!differ(part, &values[0], &values[1])) return ERR_OK;
-    bool quoted = values[0].is_text || values[1].is_text;
+    bool quoted = values[0].is_text || values[1].is_text, in_both = is_same_set(&values[0], &values[1]);
+    if (values[0].n == 1 && values[1].n == 1) {
+        const char *cut[2];
+        TRY(text_cut_pair(arena, values[0].at[0], values[1].at[0], cut));
+        for (int s = 0; s < 2; s++) values[s].at[0] = cut[s];
+    }
     for (int s = 0; s < 2; s++) TRY(join(arena, &values[s], quoted, &text[s]));
     const char *what = name ? name : part == HARDWARE ? "hardware" : part == FABRIC ? "fabric" : "software";
-    if (is_same_set(&values[0], &values[1]))
-        return arena_format(arena, out, "%s: %s, in both", what, text[0]);
+    if (in_both) return arena_format(arena, out, "%s: %s, in both", what, text[0]);
     return arena_format(arena, out, "%s: %s → %s", what, text[0], text[1]);
 }
 

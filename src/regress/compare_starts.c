@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/stats.h"
 #include "regress/compare_work.h"
 #include "report/figure.h"
 
@@ -43,32 +44,52 @@ static bool is_same_start(const metric_start_t *a, const metric_start_t *b)
     return named && x->n == y->n && memcmp(x->sec, y->sec, (size_t)x->n * sizeof *x->sec) == 0;
 }
 
+/* In whatever order: the files of a folder may have changed theirs. */
 static bool is_identical(const compare_starts_t *s)
 {
     bool same = s->n[0] == s->n[1] && s->n[0] > 0;
-    for (int i = 0; i < s->n[0] && same; i++) same = is_same_start(s->at[0][i], s->at[1][i]);
+    for (int i = 0; i < s->n[0] && same; i++) {
+        same = false;
+        for (int k = 0; k < s->n[1] && !same; k++) same = is_same_start(s->at[0][i], s->at[1][k]);
+    }
     return same;
 }
 
-/* The least time of the fixed loop on that hardware, in any point of both recordings; NAN: not said. */
-static double best_clock(compare_work_t *work, const char *hardware_id)
+double compare_usual_clock(double *clocks, int64_t n)
 {
-    if (work->clock_hardware && strcmp(work->clock_hardware, hardware_id) == 0) return work->clock_best;
-    double best = NAN;
+    stats_sort(clocks, n);
+    return stats_quantile(clocks, n, 0.05);
+}
+
+/* Of all points of both recordings on that hardware; NAN: not said. */
+static double usual_clock(compare_work_t *work, const char *hardware_id)
+{
+    if (work->clock_hardware && strcmp(work->clock_hardware, hardware_id) == 0) return work->clock_usual;
+    int64_t n = 0;
     for (int side = 0; side < 2; side++)
         for (const metric_t *metric = work->sides[side].first; metric; metric = metric->next)
             for (const metric_start_t *at = metric->starts; at; at = at->next)
-                if (at->clock_sec > 0 && !(at->clock_sec >= best) &&
-                    strcmp(at->run->hardware_id, hardware_id) == 0)
-                    best = at->clock_sec;
+                if (at->clock_sec > 0 && strcmp(at->run->hardware_id, hardware_id) == 0)
+                    work->clocks[n++] = at->clock_sec;
     work->clock_hardware = hardware_id;
-    return work->clock_best = best;
+    return work->clock_usual = compare_usual_clock(work->clocks, n);
 }
 
-/* How much slower the machine was than at its best; 0 where it is not known. */
+/* Room for a clock of each start. */
+static err_t make_room(compare_work_t *work)
+{
+    size_t n = 0;
+    if (work->clocks) return ERR_OK;
+    for (int side = 0; side < 2; side++)
+        for (const metric_t *metric = work->sides[side].first; metric; metric = metric->next)
+            n += (size_t)metric->n_starts;
+    return arena_new(&work->out->arena, sizeof *work->clocks * n, &work->clocks);
+}
+
+/* How much slower the machine was than usual; 0 where it is not known. */
 static double slowness(compare_work_t *work, const metric_start_t *start)
 {
-    double excess = start->clock_sec / best_clock(work, start->run->hardware_id) - 1;
+    double excess = start->clock_sec / usual_clock(work, start->run->hardware_id) - 1;
     return excess > 0 ? excess : 0;
 }
 
@@ -102,6 +123,7 @@ static err_t leave_slowed_out(compare_work_t *work, compare_starts_t *s, compare
 {
     int n_kept[2] = {0, 0};
     bool enough = true;
+    TRY(make_room(work));
     for (int side = 0; side < 2; side++) {
         for (int i = 0; i < s->n[side]; i++) n_kept[side] += !is_slowed(work, s->at[side][i]);
         enough =
@@ -126,9 +148,12 @@ static err_t list_starts(compare_work_t *work, const metric_t *const metrics[2],
         TRY(arena_new(&work->out->arena, sizeof *out->at[side] * (size_t)metrics[side]->n_starts,
                       &out->at[side]));
         for (const metric_start_t *at = metrics[side]->starts; at; at = at->next) {
-            metric->n_bad[side] += at->n_bad;
-            if (at->samples) out->at[side][out->n[side]++] = at;
-            work->n_empty += !at->samples;
+            if (at->samples) {
+                out->at[side][out->n[side]++] = at;
+            } else {
+                metric->n_bad[side] += at->n_bad;
+                work->n_empty++;
+            }
         }
     }
     return ERR_OK;
@@ -152,7 +177,10 @@ err_t compare_pick_starts(compare_work_t *work, const metric_t *const metrics[2]
     metric->in_turn = out->in_turn;
     for (int side = 0; side < 2; side++) {
         metric->n_runs[side] = out->n[side];
-        for (int i = 0; i < out->n[side]; i++) metric->n_samples[side] += out->at[side][i]->samples[0].n;
+        for (int i = 0; i < out->n[side]; i++) {
+            metric->n_samples[side] += out->at[side][i]->samples[0].n;
+            metric->n_bad[side] += out->at[side][i]->n_bad;
+        }
     }
     return ERR_OK;
 }
@@ -174,7 +202,8 @@ err_t compare_note_starts(compare_work_t *work)
         TRY(compare_note(work,
                          "starts left out, as the machine was slower or not ours alone: %lld, of %d metric%s",
                          (long long)n_slowed, n_metrics, n_metrics == 1 ? "" : "s"));
-    if (work->n_empty > 0) TRY(compare_note(work, "starts left out, having no samples: %d", work->n_empty));
+    if (work->n_empty > 0)
+        TRY(compare_note(work, "measurements of a start left out, having no samples: %d", work->n_empty));
     if (n_bad > 0)
         TRY(compare_note(work, "samples left out, being no times above 0: %lld", (long long)n_bad));
     return ERR_OK;

@@ -10,9 +10,10 @@ typedef struct compare_work {
     const compare_options_t *options;
     metrics_t sides[2];
     int n_partly_in_turn;       /* metrics */
-    int n_empty;                /* starts without samples */
-    const char *clock_hardware; /* id; whose best clock_sec the next is */
-    double clock_best;
+    int n_empty;                /* metrics of a start without samples */
+    const char *clock_hardware; /* id; whose usual clock_sec the next is */
+    double clock_usual;
+    double *clocks; /* room for the clock_sec of all starts */
 } compare_work_t;
 
 /* The starts of a metric, in an order in which base's i and now's i took turns where all did. */
@@ -25,8 +26,8 @@ typedef struct compare_starts {
 /* Adds a line to the notes. */
 err_t compare_note(compare_work_t *work, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* compare_sides.c. What the recordings are (sides of the comparison), which runs are left out, and what they
- * ran on: notes, or ERR_DATA where it differs in what a comparison holds fixed. */
+/* compare_sides.c. What the recordings are: fills the comparison's sides. Which runs are left out, and what
+ * differs in what they ran on: notes, or ERR_DATA where it differs in what a comparison holds fixed. */
 err_t compare_check_sides(compare_work_t *work);
 
 /* compare_starts.c. Picks the starts of a metric that are compared; where it cannot be compared for the
@@ -34,11 +35,10 @@ err_t compare_check_sides(compare_work_t *work);
  */
 err_t compare_pick_starts(compare_work_t *work, const metric_t *const metrics[2], compare_metric_t *metric,
                           compare_starts_t *out);
-/* Notes on metrics of which only some starts took turns. */
+/* Notes on starts and samples that were left out, and on metrics of which only some starts took turns. */
 err_t compare_note_starts(compare_work_t *work);
 
-/* compare_parts.c. The difference of the starts' samples; index: of report_samples_t, by name ("": the
- * whole). */
+/* compare_parts.c. The difference of the starts' samples; part: report_samples_t's, "": the whole. */
 err_t compare_samples(compare_work_t *work, const compare_starts_t *starts, const char *part,
                       stats_difference_t *out);
 /* Fills the metric's parts. */

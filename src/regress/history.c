@@ -8,8 +8,8 @@
 
 #include "base/mem.h"
 #include "base/stats.h"
-#include "report/figure.h"
 #include "regress/history_build.h"
+#include "report/figure.h"
 
 /* A start's measurement, with its place in the result. */
 typedef struct entry {
@@ -69,8 +69,7 @@ static bool same_place(const history_draft_t *a, const history_draft_t *b)
            compare_reals(a->ranks, b->ranks) == 0 && compare_reals(a->threads, b->threads) == 0;
 }
 
-/* Of a metric's least clocks the 5 % quantile: one burst of the processor's clock is not to make all others
- * slow. */
+/* Of a metric in the whole group. */
 static err_t usual_clock(const entry_t *entries, int64_t n, double *out)
 {
     double *clocks;
@@ -78,8 +77,7 @@ static err_t usual_clock(const entry_t *entries, int64_t n, double *out)
     TRY(mem_new_array(n, sizeof *clocks, "clocks", &clocks));
     for (int64_t i = 0; i < n; i++)
         if (entries[i].point->clock_sec > 0) clocks[n_clocks++] = entries[i].point->clock_sec;
-    stats_sort(clocks, n_clocks);
-    *out = stats_quantile(clocks, n_clocks, 0.05);
+    *out = compare_usual_clock(clocks, n_clocks);
     mem_free(&clocks);
     return ERR_OK;
 }

@@ -6,9 +6,9 @@
  * Recordings are compared within a group: the same hardware, fabric, ranks and threads. A metric is a point
  * of dptrain bench (case, test, key); its value in a recording is the median over the starts of their p50.
  * Starts that met a disturbed machine (verdict `disturbed`, or clock_sec more than COMPARE_CLOCK_SLACK above
- * the metric's least in the group) are left out where others remain; where none remains the value is kept for
- * showing, of all starts, but finds no change point. Recordings of which a run did not finish are listed, and
- * have no values. */
+ * the metric's usual in the group, compare_usual_clock) are left out where others remain; where none remains
+ * the value is kept for showing, of all starts, but finds no change point. Recordings of which a run did not
+ * finish are listed, and have no values. */
 #ifndef REGRESS_HISTORY_H
 #define REGRESS_HISTORY_H
 
@@ -20,17 +20,16 @@
 enum { HISTORY_MIN_VALUES = 2 * STATS_CHANGE_MIN_LENGTH }; /* below it no change point can be found */
 
 typedef struct history_options {
-    double min_effect;  /* smaller changes of a level are not reported */
-    double alpha;       /* rate of false discoveries among the metrics' change points */
-    int last;           /* only so many of a group's recordings, the newest; 0: all */
-    int n_permutations; /* 0: as many as it takes to tell one change among all metrics */
+    double min_effect; /* smaller changes of a level are not reported */
+    double alpha;      /* rate of false discoveries among the metrics' change points */
+    int last;          /* only so many of a group's recordings, the newest; 0: all */
     uint64_t seed;
 } history_options_t;
 
 typedef struct history_recording {
     const char *file, *time;  /* time of its first run, UTC as in the record: "2026-11-03T10:12:00Z" */
     const char *git;          /* revision, as "a1b2c3d4e5f6-dirty"; "" where not said */
-    report_fields_t software; /* of its first run */
+    report_fields_t software; /* of the run that its file has first */
     int n_starts;             /* runs; in a group's list */
     bool whole;               /* every run finished, and nobody called the file partial */
 } history_recording_t;

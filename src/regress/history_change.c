@@ -16,6 +16,8 @@ typedef struct candidate {
 typedef struct search {
     history_t *history;
     const history_options_t *options;
+    double alpha; /* of candidates */
+    int n_permutations;
     int *n_found;            /* candidates of each metric, in order; -1: too short */
     candidate_t *candidates; /* of one metric in a row */
     double *p, *q;           /* of candidates, then 1 for each metric without one */
@@ -41,11 +43,10 @@ static int take_series(const history_metric_t *metric, double *values, int *reco
     return n;
 }
 
-static err_t search_metric(search_t *s, history_metric_t *metric, int n_permutations, const series_t *series,
-                           int *n_found)
+static err_t search_metric(search_t *s, history_metric_t *metric, const series_t *series, int *n_found)
 {
     const history_options_t *o = s->options;
-    const stats_change_options_t options = {o->alpha, o->min_effect, n_permutations, o->seed};
+    const stats_change_options_t options = {s->alpha, o->min_effect, s->n_permutations, o->seed};
     int n = take_series(metric, series->values, series->recordings);
     metric->too_short = n < HISTORY_MIN_VALUES;
     *n_found = -1;
@@ -61,7 +62,7 @@ static err_t search_metric(search_t *s, history_metric_t *metric, int n_permutat
 }
 
 /* `again`: only metrics that had candidates, which are replaced. */
-static err_t search_all(search_t *s, int n_permutations, bool again)
+static err_t search_all(search_t *s, bool again)
 {
     series_t series = {0};
     err_t err = ERR_OK;
@@ -74,7 +75,7 @@ static err_t search_all(search_t *s, int n_permutations, bool again)
         for (history_metric_t *metric = group->metrics; metric; metric = metric->next, at++) {
             if (again && s->n_found[at] == 0) s->n_tests++;
             if (again && s->n_found[at] <= 0) continue;
-            TRY_OUT(err, search_metric(s, metric, n_permutations, &series, &s->n_found[at]));
+            TRY_OUT(err, search_metric(s, metric, &series, &s->n_found[at]));
             group->n_too_short += metric->too_short;
         }
 out:
@@ -85,16 +86,21 @@ out:
 }
 
 /* The least p is 1 / (1 + n_permutations); with k candidates among n tests one counts where p ≤ alpha k / n.
- * So few permutations tell which metrics are worth many, and the fewer these are, the more it takes. */
+ * So few permutations tell which metrics are worth many, and the fewer these are, the more it takes. Few
+ * cannot tell a p far below 1 %: below it, alpha is for the second look. */
 static err_t search_enough(search_t *s)
 {
     enum { FEW = 999, MOST = 1000000 };
-    const history_options_t *o = s->options;
-    if (o->n_permutations > 0) return search_all(s, o->n_permutations, false);
-    TRY(search_all(s, FEW, false));
+    const double few_alpha = 0.01, alpha = s->options->alpha;
+    s->alpha = fmax(alpha, few_alpha);
+    s->n_permutations = FEW;
+    TRY(search_all(s, false));
     if (s->n == 0) return ERR_OK;
-    double wanted = 2.0 * s->n_tests / (s->n * o->alpha);
-    return wanted > FEW ? search_all(s, (int)fmin(wanted, MOST), true) : ERR_OK;
+    double wanted = 2.0 * s->n_tests / (s->n * alpha);
+    if (wanted <= FEW && alpha >= few_alpha) return ERR_OK;
+    s->alpha = alpha;
+    s->n_permutations = (int)fmin(fmax(wanted, FEW), MOST);
+    return search_all(s, true);
 }
 
 /* A metric without a candidate was tested too: without its p, above every alpha, the candidates would be the
@@ -145,50 +151,85 @@ static bool same_revision(const char *before, const char *after)
     return n < tail || strcmp(after + n - tail, "-dirty") != 0;
 }
 
-/* Levels between the changes: cut[n_changes + 1] are indices into values, the last their number. */
-static err_t take_levels(arena_t *arena, double *values, const int *cut, history_metric_t *metric)
+/* The changes of a metric that are left. */
+typedef struct cuts {
+    double *values; /* sorted within levels: a median does not mind, and a level only ever becomes longer */
+    const candidate_t **at; /* [n] */
+    int n, n_values;
+} cuts_t;
+
+/* The median from one cut to the next; -1: from the beginning. */
+static double level_after(const cuts_t *cuts, int i)
 {
-    double *levels;
-    TRY(arena_new(arena, sizeof *levels * (size_t)(metric->n_changes + 1), &levels));
-    for (int i = 0, from = 0; i <= metric->n_changes; from = cut[i++])
-        levels[i] = stats_median(values + from, cut[i] - from); /* sorts them; they are not needed any more */
-    metric->levels = levels;
-    return ERR_OK;
+    int from = i < 0 ? 0 : cuts->at[i]->change.at,
+        to = i + 1 < cuts->n ? cuts->at[i + 1]->change.at : cuts->n_values;
+    return stats_median(cuts->values + from, to - from);
 }
 
-/* candidates[0..n): the metric's. */
-static err_t fill_metric(search_t *s, history_group_t *group, history_metric_t *metric, int first, int n)
+/* Takes out the smallest change below min_effect. Without those that were sorted out the levels are others
+ * than the search judged. */
+static bool drop_smallest(cuts_t *cuts, double min_effect)
+{
+    double least = INFINITY;
+    int drop = -1;
+    for (int i = 0; i < cuts->n; i++) {
+        double ratio = level_after(cuts, i) / level_after(cuts, i - 1);
+        if (fabs(ratio - 1) < min_effect && fabs(log(ratio)) < least) least = fabs(log(ratio)), drop = i;
+    }
+    if (drop < 0) return false;
+    cuts->n--;
+    for (int i = drop; i < cuts->n; i++) cuts->at[i] = cuts->at[i + 1];
+    return true;
+}
+
+static err_t take_changes(search_t *s, const history_group_t *group, const cuts_t *cuts,
+                          const int *recordings, history_metric_t *metric)
 {
     arena_t *arena = &s->history->arena;
-    history_change_t *changes = NULL;
-    double *values = NULL;
-    int *recordings = NULL, *cut = NULL;
-    err_t err = ERR_OK;
-    TRY_OUT(err, mem_new_array(metric->n_values, sizeof *values, "a series", &values));
-    TRY_OUT(err, mem_new_array(metric->n_values, sizeof *recordings, "a series", &recordings));
-    TRY_OUT(err, mem_new_array(n + 1, sizeof *cut, "a series", &cut));
-    TRY_OUT(err, arena_new(arena, sizeof *changes * (size_t)(n + 1), &changes));
-    int n_values = take_series(metric, values, recordings);
-    for (int i = first; i < first + n; i++) {
-        if (s->q[i] > s->options->alpha) continue;
-        int at = cut[metric->n_changes] = s->candidates[i].change.at;
-        history_change_t *change = &changes[metric->n_changes++];
-        *change = (history_change_t){
-            .before = recordings[at - 1], .after = recordings[at], .p = s->p[i], .q = s->q[i]};
+    history_change_t *changes;
+    double *levels;
+    TRY(arena_new(arena, sizeof *changes * (size_t)(cuts->n + 1), &changes));
+    TRY(arena_new(arena, sizeof *levels * (size_t)(cuts->n + 1), &levels));
+    levels[0] = level_after(cuts, -1);
+    for (int i = 0; i < cuts->n; i++) {
+        int at = cuts->at[i]->change.at;
+        history_change_t *change = &changes[i];
+        levels[i + 1] = level_after(cuts, i);
+        *change = (history_change_t){.before = recordings[at - 1],
+                                     .after = recordings[at],
+                                     .ratio = levels[i + 1] / levels[i],
+                                     .p = cuts->at[i]->change.p,
+                                     .q = s->q[cuts->at[i] - s->candidates]};
         const history_recording_t *before = &group->recordings[change->before],
                                   *after = &group->recordings[change->after];
         change->same_revision = same_revision(before->git, after->git);
-        TRY_OUT(err, find_differences(arena, &before->software, &after->software, change));
+        TRY(find_differences(arena, &before->software, &after->software, change));
     }
-    cut[metric->n_changes] = n_values;
     metric->changes = changes;
-    TRY_OUT(err, take_levels(arena, values, cut, metric));
-    for (int i = 0; i < metric->n_changes; i++) changes[i].ratio = metric->levels[i + 1] / metric->levels[i];
+    metric->levels = levels;
+    metric->n_changes = cuts->n;
+    return ERR_OK;
+}
+
+/* candidates[first..first + n): the metric's. */
+static err_t fill_metric(search_t *s, history_group_t *group, history_metric_t *metric, int first, int n)
+{
+    cuts_t cuts = {0};
+    int *recordings = NULL;
+    err_t err = ERR_OK;
+    TRY_OUT(err, mem_new_array(metric->n_values, sizeof *cuts.values, "a series", &cuts.values));
+    TRY_OUT(err, mem_new_array(metric->n_values, sizeof *recordings, "a series", &recordings));
+    TRY_OUT(err, mem_new_array(n + 1, sizeof *cuts.at, "a series", &cuts.at));
+    cuts.n_values = take_series(metric, cuts.values, recordings);
+    for (int i = first; i < first + n; i++)
+        if (s->q[i] <= s->options->alpha) cuts.at[cuts.n++] = &s->candidates[i];
+    while (drop_smallest(&cuts, s->options->min_effect)) continue;
+    TRY_OUT(err, take_changes(s, group, &cuts, recordings, metric));
     group->n_changed += metric->n_changes > 0;
 out:
-    mem_free(&values);
+    mem_free(&cuts.values);
     mem_free(&recordings);
-    mem_free(&cut);
+    mem_free(&cuts.at);
     return err;
 }
 

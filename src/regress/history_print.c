@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "regress/text.h"
 #include "report/figure.h"
 
 /* A change and what it is of. */
@@ -49,25 +50,16 @@ static figure_t minute(const char *time)
 static err_t recording_text(history_printer_t *p, const history_recording_t *recording, const char **out)
 {
     const char *git;
-    TRY(history_cut(&p->arena, recording->git[0] ? recording->git : "no revision said", 24, &git));
+    TRY(text_cut(&p->arena, recording->git[0] ? recording->git : "no revision said", 24, &git));
     return arena_format(&p->arena, out, "%s (%s)", minute(recording->time).text, git);
 }
 
-/* Two texts from where they differ on, a word or so before it. */
 static err_t difference_text(arena_t *arena, const history_difference_t *d, const char **out)
 {
-    enum { SIDE = 44, MAX_SAME = 16 };
-    const char *before = d->before, *after = d->after;
-    size_t n_same = 0;
-    while (before[n_same] && before[n_same] == after[n_same]) n_same++;
-    bool late = n_same > MAX_SAME && (strlen(before) > SIDE || strlen(after) > SIDE);
-    while (late && n_same > 0 && before[n_same - 1] != ' ') n_same--;
-    if (!late) n_same = 0;
-    TRY(history_cut(arena, before + n_same, SIDE, &before));
-    TRY(history_cut(arena, after + n_same, SIDE, &after));
-    const char *dots = n_same ? "… " : "";
-    return arena_format(arena, out, "%s%s → %s%s", dots, before[0] ? before : "not said", dots,
-                        after[0] ? after : "not said");
+    const char *text[2];
+    TRY(text_cut_pair(arena, d->before, d->after, text));
+    return arena_format(arena, out, "%s → %s", text[0][0] ? text[0] : "not said",
+                        text[1][0] ? text[1] : "not said");
 }
 
 static err_t cause_text(history_printer_t *p, const history_change_t *change,
@@ -124,7 +116,7 @@ static err_t print_rows(history_printer_t *p, const row_t *rows, int n)
         const char **cells = table.cells + (size_t)i * COLUMNS;
         const history_change_t *change = rows[i].change;
         const double *levels = rows[i].metric->levels + rows[i].index;
-        TRY(history_cut(&p->arena, rows[i].metric->label, N_LABEL, &cells[0]));
+        TRY(text_cut(&p->arena, rows[i].metric->label, N_LABEL, &cells[0]));
         TRY(arena_format(&p->arena, &cells[1], "%s", figure_time(levels[0]).text));
         TRY(arena_format(&p->arena, &cells[2], "%s", figure_time(levels[1]).text));
         TRY(arena_format(&p->arena, &cells[3], "%+.1f %% %s", 100 * (change->ratio - 1),
@@ -163,7 +155,7 @@ static err_t recordings_text(history_printer_t *p, const history_group_t *group,
 static err_t add_fact(history_printer_t *p, const char *name, const char *text, fact_t *fact)
 {
     fact->name = name;
-    return history_cut(&p->arena, text, HISTORY_WIDTH - 16, &fact->text);
+    return text_cut(&p->arena, text, HISTORY_WIDTH - 16, &fact->text);
 }
 
 static err_t print_head(history_printer_t *p, const history_group_t *group)

@@ -15,9 +15,6 @@ typedef struct history_printer {
     bool missing, disturbed; /* marks that were used */
 } history_printer_t;
 
-/* At most n_columns of a text; what is cut out of its middle is "…". */
-err_t history_cut(arena_t *arena, const char *text, int n_columns, const char **out);
-
 /* Every metric of the group: its series as a line of blocks, its level now, its change. */
 err_t history_print_metrics(history_printer_t *printer, const history_group_t *group);
 

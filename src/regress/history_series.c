@@ -3,20 +3,9 @@
 #include <string.h>
 
 #include "base/stats.h"
-#include "base/utf8.h"
-#include "report/figure.h"
 #include "regress/history_print.h"
-
-err_t history_cut(arena_t *arena, const char *text, int n_columns, const char **out)
-{
-    int n = utf8_count(text), n_head = n_columns / 2, n_tail = n_columns - n_head - 1;
-    const char *head = text, *tail = text;
-    *out = text;
-    if (n <= n_columns) return ERR_OK;
-    for (int i = 0; i < n_head; i++) head += utf8_length(head) ? utf8_length(head) : 1;
-    for (int i = 0; i < n - n_tail; i++) tail += utf8_length(tail) ? utf8_length(tail) : 1;
-    return arena_format(arena, out, "%.*s…%s", (int)(head - text), text, tail);
-}
+#include "regress/text.h"
+#include "report/figure.h"
 
 /* What the blocks span: all values, and no less than what is a change, so that noise looks flat. */
 static void find_span(const history_metric_t *metric, double min_effect, double *low, double *high)
@@ -87,7 +76,7 @@ static err_t take_row(history_printer_t *p, const history_group_t *group, const 
                       int n_label, const char **cells)
 {
     const double *levels = metric->levels;
-    TRY(history_cut(&p->arena, metric->label, n_label, &cells[0]));
+    TRY(text_cut(&p->arena, metric->label, n_label, &cells[0]));
     TRY(take_blocks(p, group, metric, &cells[1]));
     TRY(arena_format(&p->arena, &cells[2], "%s", figure_time(levels[metric->n_changes]).text));
     TRY(take_spread(p, metric, &cells[3]));

@@ -40,7 +40,7 @@ struct metric {
 
 typedef struct metrics {
     const report_t *report;
-    bool also_left_out; /* set before: runs that are not whole are listed too, for showing them */
+    bool also_left_out;     /* set before: runs that are not whole are listed too, for showing them */
     metric_t *first, *last; /* in the order in which they first occur */
     int n;
     int n_whole;    /* runs */
@@ -49,8 +49,8 @@ typedef struct metrics {
     intern_t words;
 } metrics_t;
 
-/* A *out that is zeroed but for its option is filled; metrics_free after an error too. The report is borrowed. What has no time (no p50
- * and no sample above 0) is not listed. ERR_SYSTEM without memory. */
+/* A *out that is zeroed but for its option is filled; metrics_free after an error too. The report is
+ * borrowed. What has no time (no p50 and no sample above 0) is not listed. ERR_SYSTEM without memory. */
 err_t metrics_list(const report_t *report, metrics_t *out);
 void metrics_free(metrics_t *metrics);
 

@@ -1,5 +1,5 @@
 /* What records say (results/README.md), as a model: runs, and their points or epochs. Rendering is elsewhere
- * (print.h, compare.h, history.h, html.h), so that what compares or draws them has the same input. All
+ * (print.h, src/regress, src/html), so that what compares or draws them has the same input. All
  * text is the report's own and lives as long as it. Samples are kept where they are asked for; otherwise
  * memory depends on the number of points. */
 #ifndef REPORT_REPORT_H
@@ -123,8 +123,8 @@ typedef struct report_file {
     const char *name;
     int64_t n_lines, n_records;         /* n_records: that were taken */
     report_trouble_t bad, newer, again; /* no records; of a newer schema; of a run that was read already */
-    report_run_t *train; /* that its records belong to */
-    bool is_newer;       /* the training run being read is */
+    report_run_t *train;                /* that its records belong to */
+    bool is_newer;                      /* the training run being read is */
 } report_file_t;
 
 typedef struct report {

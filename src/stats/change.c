@@ -27,10 +27,10 @@ static double median_of(const double *values, int n, double *room)
 
 /* To the standard deviation of a normal distribution from its median absolute deviation. */
 static const double to_deviation = 1.4826;
-static const double limit = 2; /* deviations from which on a value is drawn in */
+static const double limit = 2; /* deviations beyond which a value is winsorised */
 
-/* Single outliers are drawn in to two standard deviations, which the median absolute deviation tells. Where
- * more than half of the values are equal it tells nothing, and they stay. */
+/* Outliers are set to two standard deviations from the median, which the median absolute deviation tells.
+ * Where more than half of the values are equal it tells nothing, and they stay. */
 static void winsorise(double *ln, int n, double *room)
 {
     double middle = median_of(ln, n, room);
@@ -63,8 +63,15 @@ static void shuffle(double *values, int n, rng_t *rng)
     }
 }
 
-/* Looks for one change in [from, to). p is that of the whole search: each order of the values has its best
- * split. */
+static bool varies(const double *ln, int n)
+{
+    for (int i = 1; i < n; i++)
+        if (ln[i] > ln[0] || ln[i] < ln[0]) return true;
+    return false;
+}
+
+/* Looks for one change in [from, to). p is that of the whole search: each permutation of the values has its
+ * best split. */
 static void look(series_t *s, int from, int to, int *at, double *p)
 {
     int n = to - from, n_as_clear = 0, unused;
@@ -73,22 +80,20 @@ static void look(series_t *s, int from, int to, int *at, double *p)
     for (int i = 0; i < n; i++) ln[i] = log(s->values[from + i]);
     winsorise(ln, n, s->room);
     for (int i = 0; i < n; i++) mean += ln[i] / n;
-    bool any = false;
-    for (int i = 0; i < n; i++) any = any || ln[i] > ln[0] || ln[i] < ln[0];
-    if (!any) return;
+    if (!varies(ln, n)) return;
     for (int i = 0; i < n; i++) ln[i] -= mean;
-    double clear = best_split(ln, n, at) * (1 - 1e-9); /* equal orders are equal whatever the rounding */
+    double observed = best_split(ln, n, at) * (1 - 1e-9); /* equal splits are equal whatever the rounding */
     rng_t rng = rng_new(s->options->seed, RNG_BOOTSTRAP, (uint64_t)from << 32 | (uint64_t)to);
     for (int r = 0; r < s->options->n_permutations; r++) {
         shuffle(ln, n, &rng);
-        if (best_split(ln, n, &unused) >= clear) n_as_clear++;
+        if (best_split(ln, n, &unused) >= observed) n_as_clear++;
     }
     *p = (1.0 + n_as_clear) / (1.0 + s->options->n_permutations);
     *at += from;
 }
 
 /* That there is a change in [from, to) is told by values about one level. Of a late change most of its height
- * is drawn in with them, and noise before it looks as high: where it is, is told by values about the two
+ * is winsorised with them, and noise before it looks as high: where it is, is told by values about the two
  * levels. */
 static void place(series_t *s, int from, int to, int *at)
 {
@@ -102,6 +107,7 @@ static void place(series_t *s, int from, int to, int *at)
         ln[i] = fmin(fmax(ln[i], fmin(before, after) - reach), fmax(before, after) + reach);
         mean += ln[i] / n;
     }
+    if (!varies(ln, n)) return; /* rounding would say where */
     for (int i = 0; i < n; i++) ln[i] -= mean;
     if (best_split(ln, n, &better) > 0) *at = from + better;
 }

@@ -1,11 +1,11 @@
 /* Where a series of measurements changed its level: binary segmentation of the logarithms. A split is as
- * clear as the t between its two levels, outliers drawn in to two (robust) standard deviations; p is the
- * share of orders of the same values whose clearest split is as clear, and holds for the whole series: alpha
- * 0.01 is one false alarm in a hundred series looked at once. Looking after each new run adds some.
+ * clear as the t between its two levels, outliers winsorised to two (robust) standard deviations; p is the
+ * share of permutations of the same values whose clearest split is as clear, and holds for the whole series:
+ * alpha 0.01 is one false alarm in a hundred series looked at once. Looking after each new run adds some.
  *
- * Orders are alike only where values are independent. Where one run goes on as the one before it did, or the
- * level creeps, there are more alarms: of histories of 30 runs with a correlation of 0.3 some 8 % have one,
- * of 0.6 30 %, of those that creep by 2.5 times their noise 70 % (scripts/bench/stats_errors.c). Not
+ * Permutations are alike only where values are independent. Where one run goes on as the one before it did,
+ * or the level creeps, there are more alarms: of histories of 30 runs with a correlation of 0.3 some 8 % have
+ * one, of 0.6 30 %, of those that creep by 2.5 times their noise 70 % (scripts/bench/stats_errors.c). Not
  * collective; deterministic. */
 #ifndef STATS_CHANGE_H
 #define STATS_CHANGE_H

@@ -51,7 +51,7 @@ static double variance_within(stats_side_t *side, uint64_t seed, int n_resamples
         medians[r] = stats_side_median(side);
     }
     return variance_of(medians, n_resamples) * n_blocks / (n_blocks - 1) *
-           stats_side_hidden(side, side->block);
+           stats_side_variance_inflation(side, side->block);
 }
 
 /* spread: variance that stands in for what one start does not show. */
@@ -131,10 +131,11 @@ static err_t rank_apart(const stats_side_t *base, const stats_side_t *now, stats
     err_t err = ERR_OK;
     TRY_OUT(err, mem_new_array(base->n_kept, sizeof *a, "batches' medians", &a));
     TRY_OUT(err, mem_new_array(now->n_kept, sizeof *b, "batches' medians", &b));
-    out->n_blocks[0] = stats_side_batches(base, 1, a);
-    out->n_blocks[1] = stats_side_batches(now, 1, b);
-    TRY_OUT(err, stats_mann_whitney(a, out->n_blocks[0], b, out->n_blocks[1], &out->u, &out->p_rank));
-    out->p_rank = widen(out->p_rank, fmax(stats_side_hidden(base, 1), stats_side_hidden(now, 1)));
+    out->n_batches[0] = stats_side_batches(base, 1, a);
+    out->n_batches[1] = stats_side_batches(now, 1, b);
+    TRY_OUT(err, stats_mann_whitney(a, out->n_batches[0], b, out->n_batches[1], &out->u, &out->p_rank));
+    out->p_rank = widen(out->p_rank,
+                        fmax(stats_side_variance_inflation(base, 1), stats_side_variance_inflation(now, 1)));
 out:
     mem_free(&a);
     mem_free(&b);
@@ -146,9 +147,9 @@ static err_t rank_in_turn(const stats_side_t *ratios, stats_difference_t *out)
     double *differences = NULL;
     err_t err = ERR_OK;
     TRY_OUT(err, mem_new_array(ratios->n_kept, sizeof *differences, "batches' ratios", &differences));
-    int n = out->n_blocks[0] = out->n_blocks[1] = stats_side_batches(ratios, -1, differences);
+    int n = out->n_batches[0] = out->n_batches[1] = stats_side_batches(ratios, -1, differences);
     TRY_OUT(err, stats_signed_rank(differences, n, &out->u, &out->p_rank));
-    if (n > 0) out->p_rank = widen(out->p_rank, stats_side_hidden(ratios, 1));
+    if (n > 0) out->p_rank = widen(out->p_rank, stats_side_variance_inflation(ratios, 1));
 out:
     mem_free(&differences);
     return err;

@@ -58,8 +58,8 @@ typedef struct stats_difference {
     double p_rank; /* its two-sided p, with the variance widened by (1 + ρ) / (1 - ρ) for the correlation of
                       neighbouring batches. It knows nothing of starts */
     double p;      /* two-sided, that ratio is 1: the larger of p_rank and the bootstrap's */
-    int n_blocks[2]; /* batches (without batch_n: samples) that U is of */
-    bool assumed;    /* start_spread had to stand in */
+    int n_batches[2]; /* batches (without batch_n: samples) that U is of */
+    bool assumed;     /* start_spread had to stand in */
 } stats_difference_t;
 
 /* Every number in *out is one, where there is little to know it from, too. Where it cannot be told how surely

@@ -42,17 +42,13 @@ static double beta_cdf(double a, double b, double x, double y)
     return 1 - front * beta_fraction(b, a, y) / b;
 }
 
-static double normal_tail(double x, double unused)
-{
-    (void)unused;
-    return stats_normal_cdf(-x);
-}
-
-/* P(T > t), t from 0. */
+/* P(T > t), t from 0. With many degrees of freedom logarithms of Γ cancel, which loses more digits than tell
+ * Student's from the normal distribution. */
 static double t_tail(double t, double df)
 {
-    if (isinf(df)) return normal_tail(t, 0);
+    const double many = 1e6;
     double square = t * t;
+    if (df > many) return stats_normal_cdf(-t);
     if (isinf(square)) return 0; /* below 1e-15 for any df that is allowed */
     return 0.5 * beta_cdf(df / 2, 0.5, df / (df + square), square / (df + square));
 }
@@ -65,36 +61,30 @@ double stats_t_cdf(double t, double df)
 
 /* The x from 0 at which a tail is p, 0 < p <= 1/2: doubled until it is passed, then halved to the last bit.
  */
-static double invert_tail(double (*tail)(double, double), double df, double p)
+static double invert_tail(double df, double p)
 {
     double low = 0, high = 1;
-    while (tail(high, df) > p && high < 1e300) low = high, high *= 2;
+    while (t_tail(high, df) > p && high < 1e300) low = high, high *= 2;
     for (;;) {
         double middle = low + (high - low) / 2;
         if (middle <= low || middle >= high) return middle;
-        if (tail(middle, df) > p)
+        if (t_tail(middle, df) > p)
             low = middle;
         else
             high = middle;
     }
 }
 
-static double quantile(double (*tail)(double, double), double df, double p)
+double stats_t_quantile(double p, double df)
 {
-    ASSERT(p > 0 && p < 1);
+    ASSERT(df >= 0.1 && p > 0 && p < 1);
     if (p == 0.5) return 0;
-    return p < 0.5 ? -invert_tail(tail, df, p) : invert_tail(tail, df, 1 - p);
+    return p < 0.5 ? -invert_tail(df, p) : invert_tail(df, 1 - p);
 }
 
 double stats_normal_quantile(double p)
 {
-    return quantile(normal_tail, 0, p);
-}
-
-double stats_t_quantile(double p, double df)
-{
-    ASSERT(df >= 0.1);
-    return quantile(t_tail, df, p);
+    return stats_t_quantile(p, INFINITY);
 }
 
 /* The x at which I_x(a, b) is p. */

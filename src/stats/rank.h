@@ -11,9 +11,8 @@
  * continuity. p is 1 where a side is empty. ERR_SYSTEM without memory. */
 err_t stats_mann_whitney(const double *a, int64_t n_a, const double *b, int64_t n_b, double *u, double *p);
 
-/* Wilcoxon's signed ranks of differences against 0, which is Mann and Whitney's test of pairs, each divided
- * by its mean: *w is the sum of ranks above 0; zeros are dropped (Wilcoxon 1945). Exact without ties up to n
- * = 40. */
+/* Wilcoxon's signed-rank test that paired differences are symmetric about 0: *w is the sum of ranks above 0;
+ * zeros are dropped (Wilcoxon 1945). Exact without ties up to n = 40. */
 err_t stats_signed_rank(const double *differences, int64_t n, double *w, double *p);
 
 /* q[i]: least false discovery rate at which i is found among the n tests (Benjamini and Hochberg 1995). NAN

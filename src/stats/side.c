@@ -237,7 +237,7 @@ int stats_side_batches(const stats_side_t *side, double sign, double *out)
     return n;
 }
 
-double stats_side_hidden(const stats_side_t *side, int length)
+double stats_side_variance_inflation(const stats_side_t *side, int length)
 {
     double rho = side->correlation, l = length;
     return 1 / (1 - 2 * rho * (1 - pow(rho, l)) / (l * (1 - rho * rho)));

@@ -52,6 +52,6 @@ int stats_side_batches(const stats_side_t *side, double sign, double *out);
 
 /* The variance of the mean of a first-order autoregression as batches are / the one it would have if blocks
  * of so many batches were independent. */
-double stats_side_hidden(const stats_side_t *side, int length);
+double stats_side_variance_inflation(const stats_side_t *side, int length);
 
 #endif

@@ -107,6 +107,14 @@ EOF
     run "$dptrain" report --case comm --test broadcats "$records"
     [ "$status" -eq 2 ]
     [[ $output == *"no point has the test 'broadcats'; did you mean 'broadcast'?"* ]]
+    # The only point of a case is one of those that cannot be used.
+    point ab12 reduce "$(seq -s, -f '"k%g":1' 65)" '' 1 ok | sed 's/"comm"/"gemm"/' >>"$records"
+    for choice in '--case gemm' '--test reduce'; do
+        # shellcheck disable=SC2086 # two words
+        run "$dptrain" report $choice "$records"
+        [ "$status" -eq 3 ]
+        [[ $output == *"no point that --case and --test choose can be used"* ]]
+    done
 }
 
 @test "--out writes the file whole or not at all" {

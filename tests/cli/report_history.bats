@@ -131,6 +131,11 @@ END
     fails 1 --fail-on-change 6 "$runs"
     grep -q '^Changed between' "$said"
     grep -q 'changes to slower within the newest 6 recordings: 1$' "$err"
+    history --fail-on-change 3 "$runs"
+    for few in 1 2; do
+        fails 2 --fail-on-change "$few" "$runs"
+        grep -q 'can never find anything' "$err"
+    done
 }
 
 @test "exit codes: 2 for what was asked, 3 for what was found" {

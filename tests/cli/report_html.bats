@@ -209,7 +209,19 @@ sections() { # PAGE
     echo old >page.html
     run -3 "$dptrain" report html --out page.html empty.jsonl
     [ "$(cat page.html)" = old ]
+    run -3 "$dptrain" report html --out page.html --history missing
+    [ "$(cat page.html)" = old ]
+    # A history that cannot be used, a base of which a part cannot be read: what is known is shown, the reason too.
     run -3 "$dptrain" report html --out page.html --history missing new.jsonl
+    check_page page.html
+    [ "$(sections page.html)" = "where comm history" ]
+    grep -q 'No history of missing: no recording can be used' page.html
+    mkdir base
+    bench 1 b1 b2 >base/1.jsonl
+    ln -s nowhere base/2.jsonl
+    run -3 "$dptrain" report html --out page.html --base base new.jsonl
+    check_page page.html
+    grep -q 'No verdict: base could not be read whole' page.html
     run -4 "$dptrain" report html --out missing/page.html new.jsonl
     # One that cannot be read: the other is shown, and the code says it.
     printf '{"half' >>new.jsonl

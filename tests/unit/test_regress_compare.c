@@ -26,6 +26,8 @@ typedef struct plan {
     double gemm, noise, spread; /* seconds (0: 1 ms), standard deviations of ln */
     double backward;            /* of a step, beside 4 ms forward and no data; 0: no step */
     double clock[STARTS];       /* 0: 1 ms */
+    bool backwards;             /* the last start first */
+    bool zero;                  /* each first sample is none */
     bool jumps;                 /* the machine between two speeds, the same in all recordings */
     const char *hardware, *job, *software, *why, *verdict; /* NULL: the usual */
     const char *more;                                      /* records behind those of the last run */
@@ -74,7 +76,7 @@ static void put_point(const plan_t *p, int start, const char *name, double sec, 
         parts[0][i] = 0;
         parts[1][i] = factor * sec * exp(p->noise * rng_normal(rng));
         parts[2][i] = factor * part * exp(p->noise * rng_normal(rng));
-        whole[i] = parts[1][i] + parts[2][i];
+        whole[i] = p->zero && i == 0 ? 0 : parts[1][i] + parts[2][i];
     }
     put("{\"record\":\"bench\",\"schema\":1,\"run\":\"%s%d\",\"case\":\"%s\",\"test\":\"%s\",\"key\":{"
         "\"ranks\":2},"
@@ -112,7 +114,7 @@ static void read_plan(const char *name, plan_t p, report_t *report)
 {
     n_text = 0;
     if (p.n_starts == 0) p.n_starts = STARTS;
-    for (int start = 0; start < p.n_starts; start++) put_run(&p, start);
+    for (int i = 0; i < p.n_starts; i++) put_run(&p, p.backwards ? p.n_starts - 1 - i : i);
     if (p.more) put("%s", p.more);
     report_free(report);
     report->keep_samples = true;
@@ -155,7 +157,7 @@ static bool is(verdict_t verdict)
     if (m)
         printf("# %s: %g (%g to %g), q %g, p_rank %g, blocks %d %d: %s\n", verdict_names[m->verdict],
                m->difference.ratio, m->difference.low, m->difference.high, m->q, m->difference.p_rank,
-               m->difference.n_blocks[0], m->difference.n_blocks[1], m->why);
+               m->difference.n_batches[0], m->difference.n_batches[1], m->why);
     else
         printf("# %s\n", err_message());
     return false;
@@ -231,8 +233,28 @@ static void check_few(void)
            !comparison.metrics->tested && isnan(comparison.metrics->difference.ratio),
        "a side without times");
     OK(has_note("samples left out, being no times above 0: 4") &&
-           has_note("starts left out, having no samples: 1"),
+           has_note("measurements of a start left out, having no samples: 1"),
        "is noted");
+}
+
+/* Three starts of one sample a side: all of one side are above all of the other, which one order of ten is.
+ */
+static void check_order(void)
+{
+    static char records[2][4096];
+    for (int side = 0; side < 2; side++)
+        for (int i = 0, n = 0; i < 3; i++)
+            n += snprintf(records[side] + n, sizeof records[side] - (size_t)n,
+                          "{\"record\":\"bench_run\",\"schema\":1,\"id\":\"%c%d\",\"fingerprint\":{}}\n"
+                          "{\"record\":\"bench\",\"schema\":1,\"run\":\"%c%d\",\"case\":\"x\",\"test\":\"y\","
+                          "\"key\":{},"
+                          "\"unit\":\"s\",\"p50\":1,\"samples\":[%g]}\n"
+                          "{\"record\":\"bench_end\",\"schema\":1,\"run\":\"%c%d\",\"why\":\"finished\"}\n",
+                          'c' + side, i, 'c' + side, i, 1 + side + 0.001 * i, 'c' + side, i);
+    const plan_t base = {.n_starts = -1, .more = records[0]}, now = {.n_starts = -1, .more = records[1]};
+    OK(compare(base, now) == ERR_OK && is(VERDICT_INCONCLUSIVE) && comparison.metrics->difference.low > 1 &&
+           why_has("the order of the batches may be chance (p 0."),
+       "one metric is not one among many");
 }
 
 static void check_clock(void)
@@ -249,6 +271,15 @@ static void check_clock(void)
     OK(compare(quiet, slow) == ERR_OK && is(VERDICT_WORSE) && comparison.metrics->n_slowed[1] == 2 &&
            comparison.metrics->n_runs[1] == 3 && has_note("starts left out, as the machine was slower"),
        "where three starts remain, the others are left out");
+    slow.zero = true;
+    OK(compare(quiet, slow) == ERR_OK && comparison.metrics->n_bad[1] == 3 &&
+           comparison.metrics->n_bad[0] == 0,
+       "what was no time is counted of these");
+    slow.zero = false;
+    plan_t burst = quiet;
+    burst.clock[2] = 0.93e-3;
+    OK(compare(burst, quiet) == ERR_OK && is(VERDICT_SAME) && comparison.metrics->n_runs[0] == STARTS,
+       "one start's burst makes no other slow");
     plan_t disturbed = quiet;
     disturbed.verdict = "disturbed";
     OK(compare(disturbed, quiet) == ERR_OK && is(VERDICT_INCONCLUSIVE) &&
@@ -344,11 +375,29 @@ static void check_fingerprints(void)
     OK(refused(quiet, other, "cpu: \"A\" → \"A\" and \"B\""), "and two machines in one recording");
     plan_t mixed = other;
     OK(refused(mixed, other, "cpu: \"A\" and \"B\", in both"), "even in both");
+    mixed.more = other.more =
+        "{\"record\":\"bench_run\",\"schema\":1,\"id\":\"zz\",\"ranks\":4,\"threads\":1,\"fingerprint\":{"
+        "\"hardware_id\":\"1a\",\"hardware\":{\"cpu\":\"A\",\"memory_gib\":24},\"fabric_id\":\"2b\","
+        "\"fabric\":{\"hosts\":1},\"software\":{\"git\":\"abc\",\"flags\":\"-O3\"}}}\n"
+        "{\"record\":\"bench_end\",\"schema\":1,\"run\":\"zz\",\"why\":\"finished\"}\n";
+    OK(compare(mixed, other) == ERR_OK && refused(quiet, other, "ranks: 2 → 2 and 4"),
+       "ranks may be several, the same in both");
     other.more = NULL;
     other.software = "{\"git\":\"def\",\"flags\":\"-O3\",\"mpi\":\"5\"}";
     OK(compare(quiet, other) == ERR_OK && has_note("software: git: \"abc\" → \"def\"") &&
            has_note("software: mpi: not said → \"5\"") && comparison.n_notes == 2,
        "what differs in software is noted");
+    char flags[2][2048];
+    for (int i = 0; i < 2; i++)
+        snprintf(flags[i], sizeof flags[i], "{\"git\":\"abc\",\"flags\":\"%01200d -march=%s é\"}", 0,
+                 i ? "b" : "a");
+    plan_t old = quiet;
+    old.software = flags[0];
+    other.software = flags[1];
+    OK(compare(old, other) == ERR_OK && has_note("flags: \"… -march=a é\" → \"… -march=b é\""),
+       "a long text from where it differs");
+    other.software = "{\"git\":\"def\",\"flags\":\"-O3\",\"mpi\":\"5\"}";
+    OK(compare(quiet, other) == ERR_OK, "again");
     OK(strcmp(comparison.sides[1].git, "def") == 0 && strcmp(comparison.sides[0].name, "base.jsonl") == 0 &&
            strcmp(comparison.sides[0].first, "2026-11-21T08:00:00Z") == 0 &&
            strcmp(comparison.sides[0].last, "2026-11-21T08:04:00Z") == 0 &&
@@ -426,13 +475,19 @@ static void check_same_bytes(void)
            comparison.verdict == VERDICT_SAME && fabs(comparison.metrics->difference.low - 1) < 1e-15 &&
            fabs(comparison.metrics->difference.high - 1) < 1e-15 && has_note("of the same runs"),
        "a recording is the same as itself, however noisy");
+    again.n_starts = STARTS;
+    plan_t turned = again;
+    turned.backwards = true;
+    OK(compare(again, turned) == ERR_OK && comparison.verdict == VERDICT_SAME && has_note("of the same runs"),
+       "in whatever order its runs are");
 }
 
 int main(void)
 {
-    tap_plan(50);
+    tap_plan(57);
     check_verdicts();
     check_few();
+    check_order();
     check_clock();
     check_turns();
     check_parts();

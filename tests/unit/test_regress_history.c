@@ -14,7 +14,8 @@
 #include "base/rng.h"
 #include "regress/history.h"
 
-/* One recording: 3 starts of two metrics, "bytes=8" and "bytes=16"; only the second changes with `factor`. */
+/* One recording: 3 starts of two metrics (n_metrics), "bytes=8" and "bytes=16"; only the second changes with
+ * `factor`. */
 typedef struct made {
     int day; /* of November */
     const char *machine, *git, *mpi;
@@ -32,6 +33,8 @@ static const made_t usual = {.machine = "aa",
                              .why = {"finished", "finished", "finished"}};
 static history_t history;
 static rng_t rng;
+static double noise;
+static int n_metrics;
 
 static void print_start(FILE *out, const made_t *m, int s)
 {
@@ -43,9 +46,9 @@ static void print_start(FILE *out, const made_t *m, int s)
             "\"fingerprint\":{\"hardware_id\":\"%s\",\"fabric_id\":\"f\",\"hardware\":{\"cpu\":\"X\"},"
             "\"software\":{\"git\":\"%s\",\"mpi\":\"%s\",\"hdf5\":\"1.10\"}}}\n",
             id, m->time ? m->time : time, m->machine, m->git, m->mpi);
-    for (int bytes = 8; bytes <= 16; bytes += 8) {
+    for (int bytes = 8; bytes <= 8 * n_metrics; bytes += 8) {
         double sec =
-            1e-3 * bytes * (bytes == 16 ? m->factor : 1) * m->clock[s] * (1 + 0.002 * rng_normal(&rng));
+            1e-3 * bytes * (bytes == 16 ? m->factor : 1) * m->clock[s] * (1 + noise * rng_normal(&rng));
         fprintf(
             out,
             "{\"record\":\"bench\",\"schema\":1,\"run\":\"%s\",\"case\":\"comm\",\"test\":\"x\",\"key\":{"
@@ -84,12 +87,19 @@ static void begin(void)
 {
     history_free(&history);
     rng = rng_new(1, RNG_TEST, 0);
+    noise = 0.002;
+    n_metrics = 2;
+}
+
+static err_t finish_with(double alpha, int last)
+{
+    const history_options_t options = {.min_effect = 0.005, .alpha = alpha, .last = last, .seed = 1};
+    return history_finish(&history, &options);
 }
 
 static err_t finish(int last)
 {
-    const history_options_t options = {.min_effect = 0.005, .alpha = 0.05, .last = last, .seed = 1};
-    return history_finish(&history, &options);
+    return finish_with(0.05, last);
 }
 
 static bool is(double value, double expected, double tolerance)
@@ -160,6 +170,42 @@ static void check_machine(void)
     OK(history_count_slower(&history, 12) == 0, "nothing became slower");
 }
 
+/* Surer than few permutations can say. */
+static void check_sure(void)
+{
+    begin();
+    for (int day = 1; day <= 20; day++) {
+        made_t m = usual;
+        m.day = day;
+        m.factor = day < 11 ? 1 : 1.05;
+        add(m);
+    }
+    OK_CALL(finish_with(1e-4, 0), "a history, one false alarm in ten thousand");
+    const history_metric_t *metric = history.groups->metrics->next;
+    OK(metric->n_changes == 1 && metric->changes[0].after == 10 && metric->changes[0].q <= 1e-4,
+       "the change is found");
+}
+
+/* 3 % slower for four days, then 0.8 %: among 20 metrics the second change is not sure, and what is left
+ * without it is below the minimum effect. */
+static void check_remainder(void)
+{
+    begin();
+    noise = 0.001;
+    n_metrics = 20;
+    for (int day = 1; day <= 24; day++) {
+        made_t m = usual;
+        m.day = day;
+        m.factor = day <= 12 ? 1 : day <= 16 ? 1.03 : 1.008;
+        add(m);
+    }
+    const history_options_t options = {.min_effect = 0.01, .alpha = 0.01, .seed = 1};
+    OK_CALL(history_finish(&history, &options), "a history of 20 metrics");
+    const history_metric_t *metric = history.groups->metrics->next;
+    OK(metric->n_changes == 0 && history.groups->n_changed == 0 && is(metric->levels[0], 16.03e-3, 0.05e-3),
+       "no change is smaller than the minimum effect");
+}
+
 static void check_flat(void)
 {
     begin();
@@ -205,6 +251,7 @@ static void check_disturbed(void)
     for (int day = 1; day <= 18; day++) {
         made_t m = usual;
         m.day = day;
+        if (day == 1) m.clock[0] = 0.9; /* a burst, which makes no other slow */
         if (day == 3) m.clock[1] = 1.6;
         for (int s = 0; s < 3 && (day == 5 || (day >= 7 && day <= 9)); s++) {
             m.clock[s] = 1.6;
@@ -264,16 +311,19 @@ static void check_left_out(void)
     m.day = 1;
     m.why[1] = "interrupted";
     add(m);
-    OK(finish(0) == ERR_DATA && SAYS("recordings: 1", "interrupted: 1"), "nothing whole: an error that says so");
+    OK(finish(0) == ERR_DATA && SAYS("recordings: 1", "interrupted: 1"),
+       "nothing whole: an error that says so");
     begin();
     OK(finish(0) == ERR_DATA && SAYS("no recording"), "so is nothing at all");
 }
 
 int main(void)
 {
-    tap_plan(2 * (20 + 20 + 20 + 9 + 18 + 9 + 1) + 36);
+    tap_plan(2 * (20 + 20 + 20 + 24 + 20 + 9 + 18 + 9 + 1) + 40);
     check_step();
     check_machine();
+    check_sure();
+    check_remainder();
     check_flat();
     check_machines();
     check_disturbed();

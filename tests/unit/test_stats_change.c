@@ -86,7 +86,7 @@ static void check_outliers(void)
     OK(look(30) == 1 && abs(found[0].at - 22) <= 1, "and they hide none");
 }
 
-/* Seven deviations high, with noise right before it that is as far up as single values are drawn in to. */
+/* Seven deviations high, with noise right before it that is as far up as single values are winsorised to. */
 static void check_place(void)
 {
     int n_exact = 0;
@@ -96,6 +96,14 @@ static void check_place(void)
         n_exact += look(30) == 1 && found[0].at == 24;
     }
     OK(n_exact >= 19, "%d of 20 late changes are where they are", n_exact);
+    /* Both levels have the same median, and most values are on it. */
+    stats_change_options_t any = options;
+    any.min_effect = 0;
+    make(60, 0, 1);
+    for (int i = 48; i < 58; i += 2) values[i] *= 1.5;
+    int n_found;
+    OK_CALL(stats_change_points(values, 60, &any, found, MAX_CHANGES, &n_found), "one value of two higher");
+    OK(n_found == 1 && found[0].at == 48, "is a change where it begins");
 }
 
 static void check_constant(void)
@@ -125,7 +133,7 @@ static void check_alarms(void)
 
 int main(void)
 {
-    tap_plan(9 + 3 + 3 + 1 + 4 + 1 + 1);
+    tap_plan(9 + 3 + 3 + 3 + 4 + 1 + 1);
     check_steps();
     check_small();
     check_outliers();

@@ -55,6 +55,12 @@ static void check_t(void)
     for (size_t i = 0; i < sizeof quantiles / sizeof *quantiles; i++)
         OK(near(stats_t_quantile(quantiles[i].p, quantiles[i].df), quantiles[i].t, 1e-10),
            "its quantile %g with %g degrees of freedom", quantiles[i].p, quantiles[i].df);
+    for (int digits = 5; digits < 18; digits++) {
+        double df = pow(10, digits);
+        OK(near(stats_t_cdf(-2.5, df), 0.006209665325776132, 15 / df + 2e-5) &&
+               near(stats_t_quantile(0.995, df), 2.5758293035489004, 3 / df + 2e-5),
+           "Student's t with 1e%d degrees of freedom is the normal distribution", digits);
+    }
 }
 
 static void check_proportions(void)
@@ -78,7 +84,7 @@ static void check_proportions(void)
 
 int main(void)
 {
-    tap_plan(2 + 17 + 6);
+    tap_plan(2 + 17 + 13 + 6);
     check_normal();
     check_t();
     check_proportions();
