@@ -95,8 +95,8 @@ typedef struct bench_result {
     double *sec;    /* them, in the order taken; freed by bench_result_free */
     int32_t *batch; /* the batch that each is from */
     int n_batches;
-    double
-        *parts[BENCH_MAX_PARTS]; /* of each sample an iteration's part, mean over the ranks that take part */
+    /* Of each sample an iteration's part, the mean of the ranks that take part. */
+    double *parts[BENCH_MAX_PARTS];
     bench_parts_t parts_of;
     int64_t per_sample;
     int64_t n_disturbed; /* samples left out, or, where `disturbed`, all those marked */

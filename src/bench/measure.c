@@ -15,8 +15,8 @@ enum { MAX_BATCH = 100, MAX_WARM_UP = 200, MAX_PER_SAMPLE = 1000, ENOUGH_SAMPLES
 enum { MIN_TURNS = 4, MAX_TURNS = 200, SETTLE_SAMPLES = 2 };
 static const double budget_sec = 2, quick_budget_sec = 0.25;
 static const double batch_sec = 0.05, warm_up_sec = 0.02;
-static const double turn_sec = 0.015;    /* of a batch in turn: the sooner the neighbour has its own, the better */
-static const double handover_sec = 0.002; /* between batches in turn, about */
+static const double turn_sec = 0.015;           /* of a batch in turn: the neighbour has its own soon */
+static const double handover_sec = 0.002;       /* between batches in turn, about */
 static const double clock_margin_sec = 20e-6;   /* a sample this long hides the clock's 50 ns */
 static const double device_margin_sec = 200e-6; /* one this long hides a launch and a wait, some µs each */
 static const double overrun = 5;                /* budgets that may go for the first few samples */
@@ -67,7 +67,7 @@ static err_t one_sample(const bench_t *bench, const state_t *s, double *sec)
     double start = clock_sec();
     for (int64_t i = 0; i < s->per_sample; i++) TRY(w->run(w->context));
     if (w->finish) TRY(w->finish(w->context));
-    burn_now(&bench->runtime.burn, bench->case_name, clock_sec() - start);
+    if (bench->runtime.burn.phase) burn_now(&bench->runtime.burn, bench->case_name, clock_sec() - start);
     *sec = (clock_sec() - start) / (double)s->per_sample;
     return ERR_OK;
 }
@@ -116,7 +116,7 @@ static err_t warm_up(bench_t *bench, state_t *s)
         for (int64_t k = 0; k < n; k++) mean += sec[k] / (double)n;
         TRY(max_over_ranks(bench, &mean, 1));
         mean = fmax(mean, 1e-9);
-        /* The first iteration may have met an empty cache or a library's start; a very long one is believed. */
+        /* The first may have met an empty cache or a library's start; a very long one is believed. */
         if (mean >= (i == 0 ? 10 : 1) * warm_up_sec) break;
         n = (int64_t)(warm_up_sec / (mean * (double)(i < 1 ? 1 : enough_iterations(s, mean))));
         n = n < 2 ? 2 : n > MAX_WARM_UP ? MAX_WARM_UP : n;
@@ -249,7 +249,8 @@ static err_t agree_on_rounds(measuring_t *m)
     double round_sec = 0;
     if (!m->bench->turns) return ERR_OK;
     for (int i = 0; i < m->n; i++)
-        round_sec += (double)(m->states[i].per_batch + SETTLE_SAMPLES) * m->states[i].sample_sec + handover_sec;
+        round_sec +=
+            (double)(m->states[i].per_batch + SETTLE_SAMPLES) * m->states[i].sample_sec + handover_sec;
     int n = (int)fmin(fmax(m->budget / round_sec, MIN_TURNS), MAX_TURNS);
     TRY(turns_begin_point(m->bench->turns, m->states[0].work->what, n, &m->n_rounds_agreed));
     int64_t most = BENCH_MAX_SAMPLES / m->n_rounds_agreed;

@@ -276,7 +276,7 @@ static err_t measure(step_bench_t *s)
                                   .run = run_step,
                                   .n_ranks = s->list[i].n_ranks,
                                   .parts = {N_PARTS, part_names, take_parts},
-            .budget_sec = s->options->budget_sec};
+                                  .budget_sec = s->options->budget_sec};
     TRY(bench_measure(s->bench, works, s->n, s->results));
     return report(s);
 }

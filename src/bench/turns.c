@@ -32,7 +32,7 @@ struct turns {
     int n_done; /* batches of this point */
     double timeout_sec;
     /* Of rank 0: */
-    int in, out; /* FIFOs; -1 */
+    int in, out;            /* FIFOs; -1 */
     bool alone, said_alone; /* the other job has ended; and that was said */
     token_t mine, other;
 };
@@ -160,8 +160,7 @@ const char *turns_other(const turns_t *turns)
 
 static err_t check_point(const turns_t *t, const char *what)
 {
-    if (t->alone || strncmp(t->other.what, what, sizeof t->other.what - 1) == 0)
-        return ERR_OK;
+    if (t->alone || strncmp(t->other.what, what, sizeof t->other.what - 1) == 0) return ERR_OK;
     RAISE(
         ERR_USAGE,
         "this job measures %s where the one that it takes turns with measures %s; turns want the same cases "

@@ -7,7 +7,7 @@
 
 static const char usage[] =
     "usage: dptrain report [options] FILE…\n"
-    "       dptrain report compare BASE NEW     what got better or worse; exit code 1 where something is worse\n"
+    "       dptrain report compare BASE NEW     what got better or worse; exit code 1: something is worse\n"
     "       dptrain report history DIR          when what changed, over many recordings\n"
     "       dptrain report html FILE…           a page with charts\n"
     "\n"
@@ -39,11 +39,9 @@ static const char *const formats[] = {"table", "csv", "markdown", NULL};
 #define FIELD(name) offsetof(report_options_t, name)
 static const opt_t table[] = {
     {"format", OPT_CHOICE, FIELD(format), "table", 0, 0, formats, "", "what to print", false},
-    {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "FILE",
-     "write it there, whole or not at all, and not to the standard output", false},
-    {"case", OPT_STRING, FIELD(only_case), NULL, 0, 0, NULL, "NAME",
-     "only this case of the bench: comm, gemm, …", false},
-    {"test", OPT_STRING, FIELD(only_test), NULL, 0, 0, NULL, "NAME", "only this test: all_reduce, …", false},
+    REPORT_OUT_ROW,
+    REPORT_CASE_ROW,
+    REPORT_TEST_ROW,
     {"strict", OPT_FLAG, FIELD(strict), NULL, 0, 0, NULL, "", "a line that is left out is an error", false},
 };
 
@@ -99,7 +97,7 @@ static err_t print(const void *context, FILE *out)
 {
     const printing_t *p = context;
     if (strcmp(p->format, "csv") == 0) return report_print_csv(p->report, out);
-    return report_print(p->report, strcmp(p->format, "table") == 0 ? &render_text : &render_markdown, out);
+    return report_print(p->report, report_files_render(p->format), out);
 }
 
 static err_t read_and_print(report_t *report, const report_options_t *options, const char *const *names,

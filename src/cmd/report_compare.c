@@ -48,8 +48,7 @@ static const opt_t table[] = {
     {"force", OPT_FLAG, FIELD(force), NULL, 0, 0, NULL, "",
      "compare although the machine or the job is another; what differs is said", false},
     {"format", OPT_CHOICE, FIELD(format), "table", 0, 0, formats, "", "what to print", false},
-    {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "FILE",
-     "write it there, whole or not at all, and not to the standard output", false},
+    REPORT_OUT_ROW,
     {"resamples", OPT_INT, FIELD(n_resamples), "2000", 100, 1000000, NULL, "N", "of the bootstrap", false},
     {"seed", OPT_INT, FIELD(seed), "1", 0, 0, NULL, "N", "of the bootstrap's random numbers", false},
 };
@@ -65,8 +64,7 @@ static err_t print(const void *context, FILE *out)
 {
     const printing_t *p = context;
     if (strcmp(p->format, "json") == 0) return compare_print_json(p->comparison, p->options, out);
-    const render_t *render = strcmp(p->format, "table") == 0 ? &render_text : &render_markdown;
-    return compare_print(p->comparison, p->options, render, out);
+    return compare_print(p->comparison, p->options, report_files_render(p->format), out);
 }
 
 /* Unlike for a report, a file that cannot be read is the end: what is missing may be what is worse. */

@@ -176,6 +176,11 @@ err_t report_files_write(const char *path, err_t (*print)(const void *context, F
                 : print_to(stdout, "the standard output", print, context);
 }
 
+const render_t *report_files_render(const char *format)
+{
+    return strcmp(format, "markdown") == 0 ? &render_markdown : &render_text;
+}
+
 err_t report_files_command(const cmd_context_t *context, const char *usage, opt_group_t *group,
                            report_run_fn_t run)
 {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "cmd/cmd.h"
+#include "report/render.h"
 #include "report/report.h"
 
 /* Reads files into the report (`-`: the standard input), each once, and says in the log what had to be left
@@ -16,6 +17,26 @@ err_t report_files_read(report_t *report, const char *const *names, int n, err_t
  * ERR_DATA where a folder cannot be read, or has none. */
 err_t report_files_expand(arena_t *arena, const char *name, const char ***out, int *n_out);
 
+/* The form of --format table and --format markdown. */
+const render_t *report_files_render(const char *format);
+
+/* Rows that several verbs have, for tables whose file has its own FIELD. */
+#define REPORT_OUT_ROW                                                                                       \
+    {                                                                                                        \
+        "out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "FILE",                                             \
+            "write it there, whole or not at all, and not to the standard output", false                     \
+    }
+#define REPORT_CASE_ROW                                                                                      \
+    {                                                                                                        \
+        "case", OPT_STRING, FIELD(only_case), NULL, 0, 0, NULL, "NAME",                                      \
+            "only this case of the bench: comm, gemm, …", false                                              \
+    }
+#define REPORT_TEST_ROW                                                                                      \
+    {                                                                                                        \
+        "test", OPT_STRING, FIELD(only_test), NULL, 0, 0, NULL, "NAME", "only this test: all_reduce, …",     \
+            false                                                                                            \
+    }
+
 /* ERR_DATA where lines were left out. */
 err_t report_files_check_strict(const report_t *report);
 
@@ -24,8 +45,8 @@ err_t report_files_check_strict(const report_t *report);
 err_t report_files_write(const char *path, err_t (*print)(const void *context, FILE *out),
                          const void *context);
 
-/* A whole command: the group's defaults and options, --help, then `run` with its values and the words that are
- * left, in the process that speaks for all. An error of the options is said here, one of `run` there. */
+/* A whole command: the group's defaults and options, --help, then `run` with its values and the words that
+ * are left, in the process that speaks for all. An error of the options is said here, one of `run` there. */
 typedef err_t (*report_run_fn_t)(const void *values, const char *const *names, int n);
 err_t report_files_command(const cmd_context_t *context, const char *usage, opt_group_t *group,
                            report_run_fn_t run);

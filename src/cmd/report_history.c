@@ -29,14 +29,13 @@ static const char *const formats[] = {"table", "markdown", "json", "csv", NULL};
 #define FIELD(name) offsetof(history_command_t, name)
 static const opt_t table[] = {
     {"format", OPT_CHOICE, FIELD(format), "table", 0, 0, formats, "", "what to print", false},
-    {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "FILE",
-     "write it there, whole or not at all, and not to the standard output", false},
+    REPORT_OUT_ROW,
     {"min-effect", OPT_REAL, FIELD(min_effect), "1%", 0, 1, NULL, "X", "smaller changes are none; 1% is 0.01",
      false},
     {"alpha", OPT_REAL, FIELD(alpha), "0.01", 1e-6, 0.5, NULL, "X",
      "of the changes shown at most this share is expected to be none", false},
     {"case", OPT_STRING, FIELD(only_case), NULL, 0, 0, NULL, "NAME", "only this case: comm, gemm, …", false},
-    {"test", OPT_STRING, FIELD(only_test), NULL, 0, 0, NULL, "NAME", "only this test: all_reduce, …", false},
+    REPORT_TEST_ROW,
     {"last", OPT_INT, FIELD(last), "0", 0, 1000000, NULL, "N",
      "only the newest N recordings of each machine; 0: all", false},
     {"fail-on-change", OPT_INT, FIELD(fail_on_change), "0", 0, 1000000, NULL, "N",
@@ -81,8 +80,7 @@ static err_t print(const void *context, FILE *out)
     const printing_t *p = context;
     if (strcmp(p->format, "json") == 0) return history_print_json(p->history, p->options, out);
     if (strcmp(p->format, "csv") == 0) return history_print_csv(p->history, out);
-    return history_print(p->history, p->options,
-                         strcmp(p->format, "table") == 0 ? &render_text : &render_markdown, out);
+    return history_print(p->history, p->options, report_files_render(p->format), out);
 }
 
 static err_t check_slower(const history_t *history, int64_t n_last)
@@ -113,10 +111,11 @@ static err_t make_history(const history_command_t *command, const report_history
         RAISE(ERR_USAGE,
               "dptrain report history wants a folder of recordings, as results/runs, or their files");
     if (command->fail_on_change > 0 && command->fail_on_change < STATS_CHANGE_MIN_LENGTH)
-        RAISE(ERR_USAGE,
-              "--fail-on-change %lld can never find anything: a change is seen when %d recordings have the new "
-              "level. Give %d or more, or 0 for never",
-              (long long)command->fail_on_change, STATS_CHANGE_MIN_LENGTH, STATS_CHANGE_MIN_LENGTH);
+        RAISE(
+            ERR_USAGE,
+            "--fail-on-change %lld can never find anything: a change is seen when %d recordings have the new "
+            "level. Give %d or more, or 0 for never",
+            (long long)command->fail_on_change, STATS_CHANGE_MIN_LENGTH, STATS_CHANGE_MIN_LENGTH);
     TRY(report_history_read(files, history, worst));
     TRY(finish(command, &options, history));
     const printing_t printing = {history, &options, command->format};

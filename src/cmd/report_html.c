@@ -30,16 +30,14 @@ typedef struct html_command {
 
 #define FIELD(name) offsetof(html_command_t, name)
 static const opt_t table[] = {
-    {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "FILE",
-     "write it there, whole or not at all, and not to the standard output", false},
+    REPORT_OUT_ROW,
     {"base", OPT_STRING, FIELD(base), NULL, 0, 0, NULL, "NAME",
      "file, or folder of files, to compare with, as dptrain report compare does", false},
     {"title", OPT_STRING, FIELD(title), NULL, 0, 0, NULL, "TEXT", "of the page", false},
     {"history", OPT_STRING, FIELD(history), NULL, 0, 0, NULL, "DIR",
      "folder of recordings whose history is shown, as by dptrain report history", false},
-    {"case", OPT_STRING, FIELD(only_case), NULL, 0, 0, NULL, "NAME",
-     "only this case of the bench: comm, gemm, …", false},
-    {"test", OPT_STRING, FIELD(only_test), NULL, 0, 0, NULL, "NAME", "only this test: all_reduce, …", false},
+    REPORT_CASE_ROW,
+    REPORT_TEST_ROW,
     {"min-effect", OPT_REAL, FIELD(min_effect), "3%", 0, 1, NULL, "X",
      "of verdicts and change points: smaller changes are none; 3% is 0.03", false},
     {"alpha", OPT_REAL, FIELD(alpha), "0.01", 1e-6, 0.5, NULL, "X", "rate of false alarms among verdicts",

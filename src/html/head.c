@@ -2,8 +2,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "report/figure.h"
 #include "html/parts.h"
+#include "report/fields.h"
 
 static const report_t *side_of(const html_t *h, int side)
 {
@@ -120,16 +120,6 @@ static err_t ranks_text(html_t *h, const report_t *report, const char **out)
     return ERR_OK;
 }
 
-static err_t value_text(html_t *h, const report_field_t *field, const char **out)
-{
-    const char *unit;
-    quantity_t quantity = figure_quantity(field->name, &unit);
-    *out = field->text ? field->text : "-";
-    if (field->kind == FIELD_NUMBER && !(field->text && quantity == QUANTITY_NUMBER))
-        return arena_format(&h->arena, out, "%s", figure_of(quantity, field->number).text);
-    return ERR_OK;
-}
-
 static report_fields_t place_fields(const report_run_t *run, int place)
 {
     if (!run) return (report_fields_t){0};
@@ -144,11 +134,8 @@ static const char *place_id(const report_run_t *run, int place)
 /* Whether the other side's field of that name says something else. */
 static bool differs(const report_field_t *field, report_fields_t other)
 {
-    for (int i = 0; i < other.n; i++) {
-        if (strcmp(other.at[i].name, field->name) != 0) continue;
-        return strcmp(other.at[i].text ? other.at[i].text : "", field->text ? field->text : "") != 0;
-    }
-    return true;
+    const report_field_t *its = fields_find(other, field->name);
+    return !its || strcmp(its->text ? its->text : "", field->text ? field->text : "") != 0;
 }
 
 /* Whether all runs of both sides say the same. */
@@ -172,13 +159,12 @@ static err_t place_cell(html_t *h, int side, int place, bool same)
     int n_differ = 0;
     fputs(same ? "<td colspan=\"2\" class=\"both\">" : "<td>", h->out);
     for (int i = 0; i < fields.n; i++) {
-        const char *text;
-        TRY(value_text(h, &fields.at[i], &text));
+        figure_t room;
         bool marked = others.n > 0 && differs(&fields.at[i], others);
         fputs(marked ? "<span class=\"kv differs\"><i>" : "<span class=\"kv\"><i>", h->out);
         html_text(h, fields.at[i].name);
         fputs("</i> ", h->out);
-        html_text(h, text);
+        html_text(h, fields_text(&fields.at[i], &room));
         fputs("</span> ", h->out);
     }
     if (fields.n == 0) fputs("not said", h->out);
@@ -299,9 +285,9 @@ static err_t figures_text(html_t *h, const metric_t *metric, const char **out)
     report_fields_t fields = metric->last->point->metrics;
     *out = "";
     for (int i = 0; i < fields.n && strlen(*out) < 160; i++) {
-        const char *text;
-        TRY(value_text(h, &fields.at[i], &text));
-        TRY(arena_format(&h->arena, out, "%s%s%s %s", *out, i ? ", " : "", fields.at[i].name, text));
+        figure_t room;
+        TRY(arena_format(&h->arena, out, "%s%s%s %s", *out, i ? ", " : "", fields.at[i].name,
+                         fields_text(&fields.at[i], &room)));
     }
     return ERR_OK;
 }

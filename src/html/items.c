@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/stats.h"
 #include "html/parts.h"
+#include "report/fields.h"
 
 static bool is_bench(const metric_t *metric)
 {
@@ -34,16 +35,9 @@ err_t html_items_make(html_t *h)
     return ERR_OK;
 }
 
-static const report_field_t *find_field(report_fields_t fields, const char *name)
-{
-    for (int i = 0; i < fields.n; i++)
-        if (strcmp(fields.at[i].name, name) == 0) return &fields.at[i];
-    return NULL;
-}
-
 double html_field_number(report_fields_t fields, const char *name)
 {
-    const report_field_t *field = find_field(fields, name);
+    const report_field_t *field = fields_find(fields, name);
     return field && field->kind == FIELD_NUMBER ? field->number : NAN;
 }
 
@@ -113,7 +107,7 @@ static err_t list_words(html_t *h, const html_item_t *item, const char *const *n
 {
     *out = "";
     for (; *names; names++) {
-        const report_field_t *field = find_field(item->key, *names);
+        const report_field_t *field = fields_find(item->key, *names);
         const char *words = strcmp(*names, "test") == 0 ? item->test : "";
         if (field && strlen(*names) == 1) {
             bool first = strcmp(*names, "m") == 0;
@@ -159,7 +153,7 @@ static bool differs(const place_t *places, int n, const char *table, const char 
     bool any = false;
     for (int i = 0; i < n; i++) {
         if (table && places[i].table != table) continue;
-        const report_field_t *field = find_field(places[i].item->key, name);
+        const report_field_t *field = fields_find(places[i].item->key, name);
         if (any && !same_text(first, field)) return true;
         first = field;
         any = true;
@@ -222,7 +216,7 @@ static err_t add_rest(html_t *h, const html_spec_t *spec, place_t *places, int n
         }
         texts[i] = spec->rest_is_series ? places[i].series : places[i].table;
         for (int f = 0; f < n_names; f++) {
-            const report_field_t *field = find_field(item->key, names[f]);
+            const report_field_t *field = fields_find(item->key, names[f]);
             const char *words = "";
             if (field) TRY(html_field_words(h, field, &words));
             TRY(append(h, &texts[i], words));
@@ -242,7 +236,7 @@ static err_t find_places(html_t *h, const html_spec_t *spec, place_t **out, int 
         html_item_t *item = &h->items[i];
         html_value_t value[HTML_SIDES];
         if (strcmp(item->case_name, spec->case_name) != 0) continue;
-        if (spec->needs && !find_field(item->key, spec->needs)) continue;
+        if (spec->needs && !fields_find(item->key, spec->needs)) continue;
         for (int side = 0; side < HTML_SIDES; side++)
             TRY(html_value(h, item->side[side], spec->figure, &value[side]));
         if (value[HTML_NOW].n + value[HTML_BASE].n == 0) continue;

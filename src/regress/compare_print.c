@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "regress/compare.h"
-#include "report/figure.h"
+#include "report/fields.h"
 
 enum { COLUMNS = 7 };
 
@@ -16,15 +16,10 @@ typedef struct view {
     arena_t arena;
 } view_t;
 
-static double percent(double ratio)
-{
-    return 100 * (ratio - 1);
-}
-
 /* "+5.1 %"; "-" where it is none. A change that rounds to none has no sign. */
 static err_t change_text(view_t *v, double ratio, const char **out)
 {
-    double change = percent(ratio);
+    double change = 100 * (ratio - 1);
     *out = "-";
     if (!isfinite(change)) return ERR_OK;
     if (fabs(change) < 0.05) change = 0;
@@ -101,16 +96,13 @@ static err_t side_text(view_t *v, const compare_side_t *side, const char **out)
 /* What base ran on; that of new is the same, or in the notes. */
 static err_t machine_text(view_t *v, const char **out)
 {
-    const report_run_t *run = v->comparison->base->runs;
-    while (run && metrics_left_out(run)) run = run->next;
+    const report_run_t *run = metrics_next_whole(v->comparison->base->runs);
     *out = NULL;
     if (!run || run->train || !isfinite(run->ranks)) return ERR_OK;
-    const char *cpu = "an unknown CPU";
-    for (int i = 0; i < run->hardware.n; i++)
-        if (strcmp(run->hardware.at[i].name, "cpu") == 0 && run->hardware.at[i].text)
-            cpu = run->hardware.at[i].text;
-    return arena_format(&v->arena, out, "%s, ranks %s, threads of each %s", cpu,
-                        figure_number(run->ranks).text, figure_number(run->threads).text);
+    const report_field_t *cpu = fields_find(run->hardware, "cpu");
+    return arena_format(&v->arena, out, "%s, ranks %s, threads of each %s",
+                        cpu && cpu->text ? cpu->text : "an unknown CPU", figure_number(run->ranks).text,
+                        figure_number(run->threads).text);
 }
 
 static err_t print_head(view_t *v)

@@ -5,7 +5,7 @@
 
 #include "regress/compare_work.h"
 #include "regress/text.h"
-#include "report/figure.h"
+#include "report/fields.h"
 
 enum { MAX_VALUES = 16, MAX_NAMES = 64, MAX_SHOWN = 3 };
 
@@ -19,12 +19,6 @@ typedef struct values {
 } values_t;
 
 typedef enum part { HARDWARE, FABRIC, SOFTWARE, JOB } part_t;
-
-static const report_run_t *next_whole(const report_run_t *run)
-{
-    while (run && metrics_left_out(run)) run = run->next;
-    return run;
-}
 
 static const char *id_of(const report_run_t *run, part_t part)
 {
@@ -47,8 +41,8 @@ static void add_value(values_t *values, const char *text)
 static err_t collect(compare_work_t *work, int side, part_t part, const char *name, values_t *out)
 {
     *out = (values_t){0};
-    for (const report_run_t *run = next_whole(work->sides[side].report->runs); run;
-         run = next_whole(run->next)) {
+    for (const report_run_t *run = metrics_next_whole(work->sides[side].report->runs); run;
+         run = metrics_next_whole(run->next)) {
         const char *text = "";
         if (run->train && (part == HARDWARE || part == FABRIC)) continue; /* not in their records */
         if (part == JOB) {
@@ -59,12 +53,9 @@ static err_t collect(compare_work_t *work, int side, part_t part, const char *na
         } else if (!name) {
             text = id_of(run, part);
         } else {
-            report_fields_t fields = fields_of(run, part);
-            for (int i = 0; i < fields.n; i++) {
-                if (strcmp(fields.at[i].name, name) != 0 || !fields.at[i].text) continue;
-                text = fields.at[i].text;
-                out->is_text |= fields.at[i].kind == FIELD_TEXT;
-            }
+            const report_field_t *field = fields_find(fields_of(run, part), name);
+            if (field && field->text) text = field->text;
+            out->is_text |= field && field->text && field->kind == FIELD_TEXT;
         }
         add_value(out, text);
     }
@@ -237,7 +228,8 @@ static err_t check_runs(compare_work_t *work, int side)
     TRY(note_files(work, side));
     if (left_out[0])
         TRY(compare_note(work, "%s: runs that are not whole were left out: %s", side_names[side], left_out));
-    for (const report_run_t *run = next_whole(metrics->report->runs); run; run = next_whole(run->next))
+    for (const report_run_t *run = metrics_next_whole(metrics->report->runs); run;
+         run = metrics_next_whole(run->next))
         if (run->n_points_said > (double)run->n_points && metrics->report->n_filtered == 0)
             TRY(compare_note(work, "%s: run %s has %lld of its %.0f points", side_names[side], run->id,
                              (long long)run->n_points, run->n_points_said));
@@ -259,7 +251,8 @@ static err_t describe_side(compare_work_t *work, int side)
     if (report->n_files > 1)
         TRY(arena_format(&work->out->arena, &out->name, "%s and %d more file%s", report->files[0].name,
                          report->n_files - 1, report->n_files > 2 ? "s" : ""));
-    for (const report_run_t *run = next_whole(report->runs); run; run = next_whole(run->next)) {
+    for (const report_run_t *run = metrics_next_whole(report->runs); run;
+         run = metrics_next_whole(run->next)) {
         if (!run->time[0]) continue;
         if (!out->first[0] || strcmp(run->time, out->first) < 0) out->first = run->time;
         if (strcmp(run->time, out->last) > 0) out->last = run->time;
@@ -272,8 +265,10 @@ static err_t describe_side(compare_work_t *work, int side)
 static err_t note_shared(compare_work_t *work)
 {
     int n = 0;
-    for (const report_run_t *a = next_whole(work->out->base->runs); a; a = next_whole(a->next))
-        for (const report_run_t *b = next_whole(work->out->now->runs); b && a->id[0]; b = next_whole(b->next))
+    for (const report_run_t *a = metrics_next_whole(work->out->base->runs); a;
+         a = metrics_next_whole(a->next))
+        for (const report_run_t *b = metrics_next_whole(work->out->now->runs); b && a->id[0];
+             b = metrics_next_whole(b->next))
             n += strcmp(a->id, b->id) == 0;
     if (n == 0) return ERR_OK;
     if (n == work->sides[0].n_whole && n == work->sides[1].n_whole)
@@ -284,8 +279,8 @@ static err_t note_shared(compare_work_t *work)
 
 static bool has_train(const report_t *report)
 {
-    const report_run_t *run = next_whole(report->runs);
-    while (run && !run->train) run = next_whole(run->next);
+    const report_run_t *run = metrics_next_whole(report->runs);
+    while (run && !run->train) run = metrics_next_whole(run->next);
     return run != NULL;
 }
 

@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/mem.h"
 #include "base/stats.h"
@@ -63,10 +62,16 @@ static void mark_copies(history_build_t *build)
         }
 }
 
+bool history_is_of(const history_draft_t *draft, const char *hardware_id, const char *fabric_id, double ranks,
+                   double threads)
+{
+    return strcmp(draft->hardware_id, hardware_id) == 0 && strcmp(draft->fabric_id, fabric_id) == 0 &&
+           compare_reals(draft->ranks, ranks) == 0 && compare_reals(draft->threads, threads) == 0;
+}
+
 static bool same_place(const history_draft_t *a, const history_draft_t *b)
 {
-    return a->hardware_id == b->hardware_id && a->fabric_id == b->fabric_id &&
-           compare_reals(a->ranks, b->ranks) == 0 && compare_reals(a->threads, b->threads) == 0;
+    return history_is_of(a, b->hardware_id, b->fabric_id, b->ranks, b->threads);
 }
 
 /* Of a metric in the whole group. */
@@ -203,12 +208,6 @@ static err_t part_labels(history_t *history, const history_group_t *group)
     return ERR_OK;
 }
 
-static double seconds_of(const char *time)
-{
-    struct tm tm = {0};
-    return strptime(time, "%Y-%m-%dT%H:%M:%SZ", &tm) ? (double)timegm(&tm) : NAN;
-}
-
 static err_t make_group(history_t *history, const members_t *members, history_group_t **out)
 {
     const history_draft_t *newest = members->at[members->n - 1];
@@ -229,7 +228,7 @@ static err_t make_group(history_t *history, const members_t *members, history_gr
         group->n_whole += recordings[i].whole;
         group->n_starts += recordings[i].n_starts;
     }
-    group->days = (seconds_of(newest->recording.time) - seconds_of(recordings[0].time)) / 86400;
+    group->days = (history_seconds(newest->recording.time) - history_seconds(recordings[0].time)) / 86400;
     TRY(arena_format(&history->arena, &group->name, "ranks %s, threads of each %s; hardware %s; fabric %s",
                      figure_number(newest->ranks).text, figure_number(newest->threads).text, newest->hardware,
                      newest->fabric));

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/stats.h"
 #include "regress/history_build.h"
+#include "report/fields.h"
 #include "report/metrics.h"
 #include "report/print.h"
 
@@ -28,11 +29,6 @@ static err_t grow(int64_t n, int64_t *capacity, size_t element_bytes, void *in_o
     return ERR_OK;
 }
 
-static bool same_number(double a, double b)
-{
-    return isnan(a) ? isnan(b) : !(a < b) && !(a > b);
-}
-
 static err_t copy_fields(history_t *history, const report_fields_t *from, report_fields_t *out)
 {
     report_field_t *fields = NULL;
@@ -44,13 +40,6 @@ static err_t copy_fields(history_t *history, const report_fields_t *from, report
     }
     *out = (report_fields_t){fields, from->n};
     return ERR_OK;
-}
-
-static const char *field_text(const report_fields_t *fields, const char *name)
-{
-    for (int i = 0; i < fields->n; i++)
-        if (strcmp(fields->at[i].name, name) == 0) return fields->at[i].text;
-    return "";
 }
 
 /* "1a2b: cpu X, cpus 2" */
@@ -74,8 +63,9 @@ static err_t start_draft(history_t *history, history_draft_t *draft, const repor
     *recording = (history_recording_t){.file = file};
     recording->whole = n < tail || strcmp(file + n - tail, ".partial.jsonl") != 0;
     TRY(copy_fields(history, &run->software, &recording->software));
-    recording->git = field_text(&recording->software, "git");
-    if (strcmp(recording->git, "unknown") == 0) recording->git = ""; /* built outside of a repository */
+    const report_field_t *git = fields_find(recording->software, "git");
+    /* Unknown: built outside of a repository. */
+    recording->git = git && strcmp(git->text, "unknown") != 0 ? git->text : "";
     TRY(intern_text(&history->words, run->time, &recording->time));
     TRY(intern_text(&history->words, run->hardware_id, &draft->hardware_id));
     TRY(intern_text(&history->words, run->fabric_id, &draft->fabric_id));
@@ -92,11 +82,9 @@ static err_t find_or_add_draft(history_t *history, int first, const report_run_t
 {
     history_build_t *build = history->build;
     for (int i = first; i < build->n_drafts; i++) {
-        history_draft_t *draft = &build->drafts[i];
-        if (strcmp(draft->hardware_id, run->hardware_id) != 0 || !same_number(draft->ranks, run->ranks) ||
-            strcmp(draft->fabric_id, run->fabric_id) != 0 || !same_number(draft->threads, run->threads))
+        if (!history_is_of(&build->drafts[i], run->hardware_id, run->fabric_id, run->ranks, run->threads))
             continue;
-        *out = draft;
+        *out = &build->drafts[i];
         return ERR_OK;
     }
     TRY(grow(build->n_drafts, &build->drafts_capacity, sizeof *build->drafts, &build->drafts));
@@ -104,19 +92,24 @@ static err_t find_or_add_draft(history_t *history, int first, const report_run_t
     return start_draft(history, *out, run, file);
 }
 
-/* False where it is none, and the recording has no place in the order. */
-static bool is_time(const char *text)
+double history_seconds(const char *time)
 {
     struct tm tm = {0};
-    const char *end = strptime(text, "%Y-%m-%dT%H:%M:%SZ", &tm);
-    return end && *end == '\0' && end - text == 20;
+    const char *end = strptime(time, "%Y-%m-%dT%H:%M:%SZ", &tm);
+    return end && *end == '\0' && end - time == 20 ? (double)timegm(&tm) : NAN;
+}
+
+/* Without one the recording has no place in the order. */
+static bool has_time(const report_run_t *run)
+{
+    return !isnan(history_seconds(run->time));
 }
 
 static err_t add_run(history_t *history, int first, const report_run_t *run, const char *file)
 {
     history_build_t *build = history->build;
     history_draft_t *draft;
-    if (run->train || run->line == 0 || !is_time(run->time)) {
+    if (run->train || run->line == 0 || !has_time(run)) {
         int reason = run->train ? LEFT_TRAIN : run->line == 0 ? LEFT_HEADLESS : LEFT_TIMELESS;
         history_leave_out(build, reason, 1, file);
         return ERR_OK;
@@ -167,7 +160,7 @@ static err_t add_points(history_t *history, int first, const metrics_t *metrics)
         TRY(find_or_add_name(history, metric, &name));
         for (const metric_start_t *start = metric->starts; start; start = start->next) {
             history_draft_t *draft;
-            if (!is_time(start->run->time)) continue;
+            if (!has_time(start->run)) continue;
             TRY(find_or_add_draft(history, first, start->run, "", &draft));
             TRY(grow(draft->n_points, &draft->capacity, sizeof *draft->points, &draft->points));
             draft->points[draft->n_points++] =

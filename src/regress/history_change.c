@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/stats.h"
 #include "regress/history_build.h"
+#include "report/fields.h"
 #include "stats/rank.h"
 
 /* A change that may be one: false discoveries are sorted out when all are known. */
@@ -113,20 +114,6 @@ static err_t correct(search_t *s)
     return stats_benjamini_hochberg(s->p, s->n_tests, s->q);
 }
 
-static const char *text_of(const report_fields_t *fields, const char *name)
-{
-    for (int i = 0; i < fields->n; i++)
-        if (fields->at[i].name == name) return fields->at[i].text;
-    return "";
-}
-
-static bool has_field(const report_fields_t *fields, const char *name)
-{
-    for (int i = 0; i < fields->n; i++)
-        if (fields->at[i].name == name) return true;
-    return false;
-}
-
 /* Names and texts are interned. The revision has a place of its own. */
 static err_t find_differences(arena_t *arena, const report_fields_t *before, const report_fields_t *after,
                               history_change_t *change)
@@ -135,9 +122,10 @@ static err_t find_differences(arena_t *arena, const report_fields_t *before, con
     TRY(arena_new(arena, sizeof *out * (size_t)(before->n + after->n + 1), &out));
     for (int i = 0; i < before->n + after->n; i++) {
         const char *name = i < before->n ? before->at[i].name : after->at[i - before->n].name;
-        if ((i >= before->n && has_field(before, name)) || strcmp(name, "git") == 0) continue;
-        const history_difference_t d = {name, text_of(before, name), text_of(after, name)};
-        if (d.before != d.after) out[change->n_differences++] = d;
+        const report_field_t *old = fields_find(*before, name), *new = fields_find(*after, name);
+        if ((i >= before->n && old) || strcmp(name, "git") == 0) continue;
+        const history_difference_t d = {name, old ? old->text : "", new ? new->text : ""};
+        if (strcmp(d.before, d.after) != 0) out[change->n_differences++] = d;
     }
     change->differences = out;
     return ERR_OK;

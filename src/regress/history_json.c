@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "report/figure.h"
 #include "regress/history.h"
+#include "report/figure.h"
 #include "report/render.h"
 
 static void put_recordings(json_t *j, const history_group_t *group)

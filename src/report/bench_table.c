@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "report/figure.h"
+#include "report/fields.h"
 #include "report/print.h"
 
 typedef enum source { FROM_KEY, FROM_METRICS, P50, HALF_INTERVAL, TAIL, SAMPLES, MARK } source_t;
@@ -20,13 +20,6 @@ typedef struct layout {
     int n, n_shared, n_left_out;
     bool timed;
 } layout_t;
-
-static const report_field_t *find_field(report_fields_t fields, const char *name)
-{
-    for (int i = 0; i < fields.n; i++)
-        if (fields.at[i].name == name) return &fields.at[i];
-    return NULL;
-}
 
 static report_fields_t fields_of(const report_point_t *point, source_t source)
 {
@@ -68,7 +61,7 @@ static void find_shared(layout_t *layout)
     for (int i = 0; i < key.n && i < TABLE_MAX_COLUMNS; i++) {
         const report_point_t *point = layout->group->first;
         if (is_shared(layout, key.at[i].name)) continue;
-        while (point && same_value(&key.at[i], find_field(point->key, key.at[i].name))) point = point->next;
+        while (point && same_value(&key.at[i], fields_find(point->key, key.at[i].name))) point = point->next;
         if (!point) layout->shared[layout->n_shared++] = key.at[i].name;
     }
 }
@@ -145,7 +138,7 @@ static err_t cell_text(printer_t *p, const report_point_t *point, const column_t
 {
     if (column->source != FROM_KEY && column->source != FROM_METRICS)
         return point->timing ? timing_text(p, point->timing, column->source, out) : ERR_OK;
-    const report_field_t *field = find_field(fields_of(point, column->source), column->name);
+    const report_field_t *field = fields_find(fields_of(point, column->source), column->name);
     return field ? field_text(p, field, out) : ERR_OK;
 }
 
@@ -164,7 +157,7 @@ static bool is_text_column(const report_group_t *group, const column_t *column)
     if (column->source == MARK) return true;
     if (column->source != FROM_KEY && column->source != FROM_METRICS) return false;
     for (const report_point_t *point = group->first; point; point = point->next) {
-        const report_field_t *field = find_field(fields_of(point, column->source), column->name);
+        const report_field_t *field = fields_find(fields_of(point, column->source), column->name);
         if (field && field->kind == FIELD_TEXT) return true;
     }
     return false;
@@ -176,7 +169,7 @@ static err_t caption_text(printer_t *p, const layout_t *layout, const char **out
     report_field_t shared[TABLE_MAX_COLUMNS];
     report_fields_t fields = {shared, layout->n_shared};
     for (int i = 0; i < layout->n_shared; i++)
-        shared[i] = *find_field(layout->group->first->key, layout->shared[i]);
+        shared[i] = *fields_find(layout->group->first->key, layout->shared[i]);
     TRY(print_fields_text(p, &fields, out));
     if (layout->n_left_out > 0)
         TRY(arena_format(&p->arena, out, "%s%s%d more columns are in --format csv", *out, **out ? "; " : "",

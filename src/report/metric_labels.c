@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "report/figure.h"
+#include "report/fields.h"
 #include "report/metrics.h"
 
 enum { MAX_NAMES = 64 };
@@ -23,14 +23,6 @@ static report_fields_t key_of(const metric_t *metric)
     return point ? point->key : (report_fields_t){0};
 }
 
-static const report_field_t *find_field(const metric_t *metric, const char *name)
-{
-    report_fields_t key = key_of(metric);
-    for (int i = 0; i < key.n; i++)
-        if (key.at[i].name == name) return &key.at[i];
-    return NULL;
-}
-
 /* Texts are interned; a key's numbers keep theirs. */
 static bool same_value(const report_field_t *a, const report_field_t *b)
 {
@@ -43,10 +35,10 @@ static void divide(family_t *f, const char *name)
 {
     memcpy(f->before, f->class_of, (size_t)f->n * sizeof *f->before);
     for (int i = f->n - 1; i >= 0; i--) {
-        const report_field_t *mine = find_field(f->members[i], name);
+        const report_field_t *mine = fields_find(key_of(f->members[i]), name);
         int like = f->before[i];
-        while (like < i &&
-               !(f->before[like] == f->before[i] && same_value(mine, find_field(f->members[like], name))))
+        while (like < i && !(f->before[like] == f->before[i] &&
+                             same_value(mine, fields_find(key_of(f->members[like]), name))))
             like++;
         f->class_of[i] = like;
     }
@@ -72,12 +64,10 @@ static bool is_new_name(family_t *f, const char *name)
 /* A word says what it is; a number does not. */
 static err_t add_field(arena_t *arena, const report_field_t *field, const char **label)
 {
-    const char *unit;
-    quantity_t quantity = figure_quantity(field->name, &unit);
+    figure_t room;
     if (field->kind == FIELD_MISSING || !field->text) return ERR_OK;
     if (field->kind == FIELD_TEXT) return arena_format(arena, label, "%s %s", *label, field->text);
-    return arena_format(arena, label, "%s %s %s", *label, field->name,
-                        quantity == QUANTITY_NUMBER ? field->text : figure_of(quantity, field->number).text);
+    return arena_format(arena, label, "%s %s %s", *label, field->name, fields_text(field, &room));
 }
 
 static err_t add_fields(arena_t *arena, family_t *f)
@@ -90,7 +80,7 @@ static err_t add_fields(arena_t *arena, family_t *f)
             if (!is_new_name(f, key.at[i].name)) continue;
             divide(f, key.at[i].name);
             for (int m = 0; m < f->n; m++) {
-                const report_field_t *field = find_field(f->members[m], key.at[i].name);
+                const report_field_t *field = fields_find(key_of(f->members[m]), key.at[i].name);
                 if (field && is_told_apart(f, m)) TRY(add_field(arena, field, &f->members[m]->label));
             }
         }

@@ -15,6 +15,12 @@ const char *metrics_left_out(const report_run_t *run)
     return whole ? NULL : run->why;
 }
 
+const report_run_t *metrics_next_whole(const report_run_t *run)
+{
+    while (run && metrics_left_out(run)) run = run->next;
+    return run;
+}
+
 static bool is_time(double sec)
 {
     return isfinite(sec) && sec > 0;

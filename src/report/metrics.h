@@ -63,5 +63,7 @@ err_t metrics_label(metrics_t *metrics);
 
 /* Why a run is not whole, as "interrupted", "failed", "cut off", "without its first record"; NULL: it is. */
 const char *metrics_left_out(const report_run_t *run);
+/* The run itself or the first behind it that is whole; NULL: none. */
+const report_run_t *metrics_next_whole(const report_run_t *run);
 
 #endif

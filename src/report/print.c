@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "report/figure.h"
+#include "report/fields.h"
 
 enum { FIELDS_TEXT_MAX = 200 };
 
@@ -14,13 +14,6 @@ const char *print_mark(const char *verdict)
     return strcmp(verdict, "disturbed") == 0 ? "!" : "?";
 }
 
-static figure_t value_text(const report_field_t *field)
-{
-    const char *unit;
-    quantity_t quantity = figure_quantity(field->name, &unit);
-    return figure_of(quantity, field->kind == FIELD_NUMBER ? field->number : NAN);
-}
-
 err_t print_fields_text(printer_t *printer, const report_fields_t *fields, const char **out)
 {
     *out = "";
@@ -28,11 +21,9 @@ err_t print_fields_text(printer_t *printer, const report_fields_t *fields, const
         const report_field_t *field = &fields->at[i];
         const char *comma = i ? ", " : "";
         if (strlen(*out) > FIELDS_TEXT_MAX) return arena_format(&printer->arena, out, "%s, …", *out);
-        const char *unit;
-        bool as_written = field->text && figure_quantity(field->name, &unit) == QUANTITY_NUMBER;
-        figure_t figure = value_text(field);
+        figure_t room;
         TRY(arena_format(&printer->arena, out, "%s%s%s %s", *out, comma, field->name,
-                         as_written || field->kind == FIELD_TEXT ? field->text : figure.text));
+                         fields_text(field, &room)));
     }
     return ERR_OK;
 }
