@@ -275,7 +275,7 @@ static bool same_backward(const op_run_t *got, const op_run_t *ref)
     const op_desc_t *d = &ref->op->desc;
     limits_t limit = limits_of(ref);
     bool same = true;
-    for (int i = 0; i < d->n_inputs && ref->args.dx[0]; i++)
+    for (int i = 0; i < d->n_inputs && got->args.dx[0]; i++)
         same =
             close_to(i ? "dx1" : "dx0", got->dx[i], ref->dx[i], d->x[i], limit.k_dx, limit.scale_dx) && same;
     for (int i = 0; i < d->n_params; i++)
@@ -283,15 +283,6 @@ static bool same_backward(const op_run_t *got, const op_run_t *ref)
                         limit.scale_param) &&
                same;
     return same;
-}
-
-/* What ref is to compute for it: tf32 is a device's way to float32's result. */
-static op_run_t oracle(const op_desc_t *desc)
-{
-    op_desc_t exact = *desc;
-    product_error = desc->compute == DTYPE_TF32 ? 0x1p-11 : 0;
-    if (desc->compute == DTYPE_TF32) exact.compute = DTYPE_F32;
-    return op_run_new(&backend_ref, exact, true);
 }
 
 static void spoil(float *block, shape_t shape)
@@ -331,11 +322,39 @@ static void serve(op_run_t *r, uint64_t seed)
     forward(r, seed);
 }
 
-/* In as many passes as have it, one algorithm; NULL: what is taken unasked. */
-static void compare(const backend_t *device, const op_desc_t *desc, uint64_t seed,
-                    const op_algorithms_t *algorithms, const char *algorithm)
+/* What ref makes of a case, once for all of its algorithms. */
+typedef struct expected {
+    const op_desc_t *desc;
+    uint64_t seed;
+    op_run_t trained, evaluated;
+} expected_t;
+
+/* tf32 is a device's way to float32's result. */
+static expected_t expect(const op_desc_t *desc, uint64_t seed)
 {
-    op_run_t got = op_run_with(device, *desc, true, algorithms), ref = oracle(desc);
+    op_desc_t exact = *desc;
+    product_error = desc->compute == DTYPE_TF32 ? 0x1p-11 : 0;
+    if (desc->compute == DTYPE_TF32) exact.compute = DTYPE_F32;
+    expected_t e = {desc, seed, op_run_new(&backend_ref, exact, true),
+                    op_run_new(&backend_ref, exact, false)};
+    forward(&e.trained, seed);
+    must(op_run_backward(&e.trained), "backward");
+    e.evaluated.args.training = false;
+    forward(&e.evaluated, seed);
+    return e;
+}
+
+static void expected_free(expected_t *e)
+{
+    op_run_free(&e->trained), op_run_free(&e->evaluated);
+}
+
+/* In as many passes as have it, one algorithm; NULL: what is taken unasked. */
+static void compare(const backend_t *device, const expected_t *e, const op_algorithms_t *algorithms,
+                    const char *algorithm)
+{
+    const op_desc_t *desc = e->desc;
+    op_run_t got = op_run_with(device, *desc, true, algorithms);
     char name[64];
     snprintf(name, sizeof name, "%s%s%s%s",
              desc->compute == DTYPE_BF16   ? "bf16 "
@@ -343,22 +362,23 @@ static void compare(const backend_t *device, const op_desc_t *desc, uint64_t see
                                            : "",
              op_traits(desc->kind)->name, algorithm ? " by " : "", algorithm ? algorithm : "");
     growth = algorithm && strcmp(algorithm, "winograd") == 0 ? 4 : 1;
-    shape_text_t x = shape_format(desc->x[0]), y = shape_format(ref.op->desc.y);
-    serve(&got, seed), forward(&ref, seed);
-    OK(same_forward(&got, &ref), "%s forward, %s to %s", name, x.text, y.text);
-    backward(&got), backward(&ref);
-    OK(same_backward(&got, &ref), "%s backward, %s to %s", name, x.text, y.text);
+    shape_text_t x = shape_format(desc->x[0]), y = shape_format(e->trained.op->desc.y);
+    serve(&got, e->seed);
+    OK(same_forward(&got, &e->trained), "%s forward, %s to %s", name, x.text, y.text);
+    backward(&got);
+    OK(same_backward(&got, &e->trained), "%s backward, %s to %s", name, x.text, y.text);
 
-    for (int i = 0; i < OP_MAX_INPUTS; i++) got.args.dx[i] = ref.args.dx[i] = NULL;
-    forward(&got, seed), forward(&ref, seed);
-    backward(&got), backward(&ref);
-    OK(same_backward(&got, &ref), "%s backward without dx, %s", name, x.text);
+    for (int i = 0; i < OP_MAX_INPUTS; i++) got.args.dx[i] = NULL;
+    forward(&got, e->seed);
+    backward(&got);
+    OK(same_backward(&got, &e->trained), "%s backward without dx, %s", name, x.text);
 
     op_run_t eval = op_run_with(device, *desc, false, algorithms);
-    got.args.training = ref.args.training = false;
-    forward(&got, seed), forward(&eval, seed), forward(&ref, seed);
-    OK(same_forward(&got, &ref) && same_forward(&eval, &ref), "%s in evaluation, %s", name, x.text);
-    op_run_free(&eval), op_run_free(&got), op_run_free(&ref);
+    got.args.training = false;
+    forward(&got, e->seed), forward(&eval, e->seed);
+    OK(same_forward(&got, &e->evaluated) && same_forward(&eval, &e->evaluated), "%s in evaluation, %s", name,
+       x.text);
+    op_run_free(&eval), op_run_free(&got);
 }
 
 /* Every algorithm that any pass of the case can have. The names are kept for ever. Of bfloat16, where
@@ -386,27 +406,26 @@ static int algorithms_of(const backend_t *device, const op_desc_t *desc, bool al
 enum { MANY = 3 * OP_MAX_ALGORITHMS };
 
 /* Gradients of parameters that nobody wants. */
-static void compare_without_dparam(const backend_t *device, const op_desc_t *desc, uint64_t seed,
+static void compare_without_dparam(const backend_t *device, const expected_t *e,
                                    const op_algorithms_t *algorithms, const char *algorithm)
 {
-    op_run_t got = op_run_with(device, *desc, true, algorithms), ref = oracle(desc);
-    limits_t limit;
-    forward(&got, seed), forward(&ref, seed);
+    op_run_t got = op_run_with(device, *e->desc, true, algorithms);
+    limits_t limit = limits_of(&e->trained);
+    forward(&got, e->seed);
     for (int i = 0; i < OP_MAX_PARAMS; i++) got.args.dparam[i] = NULL;
-    backward(&got), backward(&ref);
-    limit = limits_of(&ref);
-    OK(close_to("dx", got.dx[0], ref.dx[0], desc->x[0], limit.k_dx, limit.scale_dx),
-       "%s by %s backward without dparam", op_traits(desc->kind)->name, algorithm);
-    op_run_free(&got), op_run_free(&ref);
+    backward(&got);
+    OK(close_to("dx", got.dx[0], e->trained.dx[0], e->desc->x[0], limit.k_dx, limit.scale_dx),
+       "%s by %s backward without dparam", op_traits(e->desc->kind)->name, algorithm);
+    op_run_free(&got);
 }
 
-static void compare_algorithms(const backend_t *device, const op_desc_t *desc, bool all, uint64_t seed)
+static void compare_algorithms(const backend_t *device, const expected_t *e, bool all)
 {
     const char *names[MANY];
     op_algorithms_t wanted[MANY];
-    int n = algorithms_of(device, desc, all, names, wanted);
+    int n = algorithms_of(device, e->desc, all, names, wanted);
     for (int i = 0; i < n; i++) {
-        op_desc_t d = *desc;
+        op_desc_t d = *e->desc;
         op_t *op;
         must(op_infer(&d), "op_infer");
         must(op_plan(device, &d, true, &wanted[i], &op), "op_plan");
@@ -417,8 +436,8 @@ static void compare_algorithms(const backend_t *device, const op_desc_t *desc, b
         }
         OK(used, "%s is used where it was asked for", names[i]);
         op_free(&op);
-        compare(device, desc, seed, &wanted[i], names[i]);
-        compare_without_dparam(device, desc, seed, &wanted[i], names[i]);
+        compare(device, e, &wanted[i], names[i]);
+        compare_without_dparam(device, e, &wanted[i], names[i]);
     }
 }
 
@@ -489,9 +508,10 @@ int main(int argc, char **argv)
         n_algorithms += count_algorithms(device, &all[i], i < N_CASES || i % SOME == 0);
     tap_plan(4 * n_cases + 6 * n_algorithms + 4 * N_LENGTHS + 1);
     for (int i = 0; i < n_cases; i++) {
-        compare(device, &all[i], 100 + 2 * (uint64_t)i, NULL, NULL);
-        if (i % SWEEP_EVERY == 0)
-            compare_algorithms(device, &all[i], i < N_CASES || i % SOME == 0, 101 + 2 * (uint64_t)i);
+        expected_t e = expect(&all[i], 100 + 2 * (uint64_t)i);
+        compare(device, &e, NULL, NULL);
+        if (i % SWEEP_EVERY == 0) compare_algorithms(device, &e, i < N_CASES || i % SOME == 0);
+        expected_free(&e);
     }
     growth = 1, product_error = 0;
     for (int i = 0; i < N_LENGTHS; i++)
