@@ -102,15 +102,19 @@ suite_read() { # NAME_OR_FILE
     ((${#suite_calls[@]} > 0)) || die 2 "$file has no line of words for dptrain bench"
 }
 
+# Of two readings of /proc/stat's lines for CPUs: how many were busy in between.
+busy_cpus() {
+    awk '$1 == "cpu" { all = -all; idle = -idle; for (i = 2; i <= 9; i++) all += $i; idle += $5 + $6; next }
+        { cpus++ }
+        END { printf "%.1f", (all > 0 ? (all - idle) / all * cpus / 2 : 0) }'
+}
+
 # Says what else uses this machine. The load of a run that has just ended is none: where it is high, CPUs are looked at.
 warn_of_load() { # RANKS
     local load others=() stat pid name busy
     read -r load _ </proc/loadavg || return 0
     if awk -v load="$load" -v ranks="$1" 'BEGIN { exit !(load > ranks / 4) }'; then
-        busy=$({ grep '^cpu' /proc/stat; sleep 1; grep '^cpu' /proc/stat; } | awk '
-            $1 == "cpu" { all = -all; idle = -idle; for (i = 2; i <= 9; i++) all += $i; idle += $5 + $6; next }
-            { cpus++ }
-            END { printf "%.1f", all > 0 ? (all - idle) / all * cpus / 2 : 0 }')
+        busy=$({ grep '^cpu' /proc/stat; sleep 1; grep '^cpu' /proc/stat; } | busy_cpus)
         awk -v busy="$busy" -v ranks="$1" 'BEGIN { exit !(busy > ranks / 4) }' &&
             note "warning: this machine is busy: $busy CPUs in use, load average $load; figures will be uncertain"
     fi

@@ -107,6 +107,19 @@ measure() { # [OPTIONS...]
 # What is there besides the lock.
 runs() { ls results/runs; }
 
+@test "CPUs in use are counted between two readings" {
+    # shellcheck source=scripts/regress/measure.sh
+    . "$root/scripts/regress/measure.sh"
+    run busy_cpus <<<'cpu 100 0 100 800 0 0 0 0
+cpu0 50 0 50 400 0 0 0 0
+cpu1 50 0 50 400 0 0 0 0
+cpu 250 0 100 850 0 0 0 0
+cpu0 150 0 50 400 0 0 0 0
+cpu1 100 0 50 450 0 0 0 0'
+    [ "$output" = 1.5 ]
+    [ ! -e 0 ]
+}
+
 @test "usage: what is not known is refused, and what there is named" {
     go; [ "$status" -eq 2 ]
     run "$regress"; [ "$status" -eq 2 ]; has "run, accept, compare"
