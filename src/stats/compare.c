@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/stats.h"
 #include "stats/distribution.h"
+#include "stats/pool.h"
 #include "stats/rank.h"
 #include "stats/side.h"
 
@@ -52,6 +53,55 @@ static double variance_within(stats_side_t *side, uint64_t seed, int n_resamples
     }
     return variance_of(medians, n_resamples) * n_blocks / (n_blocks - 1) *
            stats_side_variance_inflation(side, side->block);
+}
+
+/* Each start's median and its variance. A variance that few values show too small by chance, or not at all,
+ * would give its start all the weight, or none. */
+static void medians_of_starts(const stats_side_t *side, double *medians, double *variances, double *room)
+{
+    int k = side->n_starts, n = 0;
+    for (int s = 0; s < k; s++) medians[s] = stats_side_start_median(side, s, room, &variances[s]);
+    for (int s = 0; s < k; s++)
+        if (variances[s] >= 0) room[n++] = variances[s];
+    double typical = n > 0 ? stats_median(room, n) : 0;
+    for (int s = 0; s < k; s++) {
+        if (!(variances[s] >= 0)) variances[s] = typical;
+        variances[s] = fmax(variances[s], fmax(typical / 4, 1e-24));
+    }
+}
+
+/* Of neighbours' ratios in several starts: their medians, weighted by how sure each is. */
+static err_t estimate_starts(const stats_side_t *side, const stats_compare_options_t *options,
+                             estimate_t *out)
+{
+    int k = side->n_starts;
+    double *medians = NULL, *variances = NULL, *weights = NULL, *room = NULL;
+    err_t err = ERR_OK;
+    TRY_OUT(err, mem_new_array(options->n_resamples, sizeof *out->resampled, "means of resamples",
+                               &out->resampled));
+    TRY_OUT(err, mem_new_array(k, sizeof *medians, "starts' medians", &medians));
+    TRY_OUT(err, mem_new_array(k, sizeof *variances, "starts' variances", &variances));
+    TRY_OUT(err, mem_new_array(k, sizeof *weights, "starts' weights", &weights));
+    TRY_OUT(err, mem_new_array(side->n + k, sizeof *room, "a start", &room));
+    medians_of_starts(side, medians, variances, room);
+    stats_pooled_t pooled = stats_pool(medians, variances, k, weights);
+    rng_t rng = rng_new(options->seed, RNG_BOOTSTRAP, DRAW_STARTS);
+    for (int r = 0; r < options->n_resamples; r++) {
+        double sum = 0, of_weights = 0;
+        for (int i = 0; i < k; i++) {
+            int s = (int)rng_below(&rng, (uint32_t)k);
+            sum += weights[s] * medians[s];
+            of_weights += weights[s];
+        }
+        out->resampled[r] = sum / of_weights;
+    }
+    out->ln = pooled.mean, out->variance = pooled.variance, out->df = k - 1;
+out:
+    mem_free(&medians);
+    mem_free(&variances);
+    mem_free(&weights);
+    mem_free(&room);
+    return err;
 }
 
 /* spread: variance that stands in for what one start does not show. */
@@ -178,8 +228,11 @@ static err_t compare_in_turn(stats_side_t *ratios, const stats_compare_options_t
     estimate_t of_ratios = {0};
     err_t err = ERR_OK;
     out->assumed = ratios->n_starts == 1;
-    TRY_OUT(err,
-            estimate_side(ratios, options, 2 * options->start_spread * options->start_spread, &of_ratios));
+    if (ratios->n_starts > 1)
+        TRY_OUT(err, estimate_starts(ratios, options, &of_ratios));
+    else
+        TRY_OUT(err, estimate_side(ratios, options, 2 * options->start_spread * options->start_spread,
+                                   &of_ratios));
     if (ratios->n_starts == 0) of_ratios.ln = log(out->now / out->base);
     conclude(of_ratios, options, out);
     TRY_OUT(err, rank_in_turn(ratios, out));

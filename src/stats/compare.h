@@ -4,17 +4,21 @@
  * samples. Not collective; deterministic.
  *
  * A side's location is the median of all its samples, each start with the same weight; ratio is now's /
- * base's. In turn it is the median of the ratios of neighbouring batches (now's median / base's), each pair
- * of starts with the same weight. Its standard error is found by bootstrap.
+ * base's. Its standard error is found by bootstrap.
+ *
+ * In turn each pair of starts has the median of the ratios of neighbouring batches (now's median / base's),
+ * and how surely it is known follows from how those differ. With several pairs ratio and error are
+ * stats/pool.h's, k - 1 degrees of freedom: pairs during which the machine was unquiet weigh less.
  *
  * A side of k starts, from two on: whole starts are drawn, the variance of the medians × k / (k - 1), which
  * is what drawing from so few hides (Hesterberg 2015, "What teachers should know about the bootstrap"); k - 1
  * degrees of freedom. What varies within starts is in it. Where starts are alike by chance, the variance by
  * drawing blocks within each start is the least that it can be.
  *
- * A side of one start: blocks are drawn within it (circular block bootstrap, Politis and Romano 1992), the
- * variance × b / (b - 1) for b blocks, × what blocks hide if batches are a first-order autoregression; b - 1
- * degrees of freedom. What differs between starts is not in it: start_spread² is added (in turn: twice).
+ * A side of one start, and a single pair in turn: blocks are drawn within it (circular block bootstrap,
+ * Politis and Romano 1992), the variance × b / (b - 1) for b blocks, × what blocks hide if batches are a
+ * first-order autoregression; b - 1 degrees of freedom. What differs between starts is not in it:
+ * start_spread² is added (in turn: twice).
  *
  * Sides add up by Welch and Satterthwaite. p of the bootstrap is Student's t of ln(ratio), but not less than
  * twice the share of resamples on the other side of 1; the interval is Student's too, and not within the
@@ -50,7 +54,7 @@ typedef struct stats_compare_options {
 
 typedef struct stats_difference {
     double base, now; /* medians of the samples, each start with the same weight; in samples' unit */
-    double ratio;     /* now / base; in turn: the median of the ratios of neighbouring batches */
+    double ratio;     /* now / base; in turn: of the ratios of neighbouring batches, as above */
     double low, high; /* 1 - alpha confidence interval of the ratio */
     double error;     /* standard error of ln(ratio) by the same bootstrap, with what few starts hide */
     double u; /* Mann and Whitney's U of batches' medians, base's above now's counted; in turn: Wilcoxon's

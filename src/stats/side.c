@@ -229,6 +229,25 @@ double stats_side_median_of_starts(const stats_side_t *side, const int *times)
     return find_half(side, side->central, sum, side->start_weight, true);
 }
 
+/* A normal sample's median varies π/2 times as much as its mean. */
+static double variance_of_median(const double *sorted, int64_t n)
+{
+    double low, high, mean = 0, squares = 0;
+    stats_median_interval(sorted, n, &low, &high);
+    if (isfinite(low) && isfinite(high)) return (high - low) * (high - low) / (4 * 1.96 * 1.96);
+    for (int64_t i = 0; i < n; i++) mean += sorted[i] / (double)n;
+    for (int64_t i = 0; i < n; i++) squares += (sorted[i] - mean) * (sorted[i] - mean);
+    return n > 1 ? acos(0) * squares / (double)(n - 1) / (double)n : NAN;
+}
+
+double stats_side_start_median(const stats_side_t *side, int start, double *room, double *variance)
+{
+    int64_t from = side->first_value[side->first_batch[start]], n = n_values(side, start);
+    double median = median_of(side, from, from + n, room);
+    *variance = variance_of_median(room, n) * stats_side_variance_inflation(side, 1);
+    return median;
+}
+
 int stats_side_batches(const stats_side_t *side, double sign, double *out)
 {
     int n = 0;

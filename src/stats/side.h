@@ -47,6 +47,12 @@ double stats_side_median(const stats_side_t *side);
 /* The same where times[s] says how often start s was drawn. */
 double stats_side_median_of_starts(const stats_side_t *side, const int *times);
 
+/* The median of one start's values, and the variance that it has by what varies within the start: from the
+ * width of the interval that order statistics give (stats_median_interval), ×
+ * stats_side_variance_inflation(side, 1). Below 6 values by their own variance; NAN for a single one.
+ * room[side->n]. */
+double stats_side_start_median(const stats_side_t *side, int start, double *room, double *variance);
+
 /* sign × the batches' medians without gaps, into out[side->n_kept]; returns how many. */
 int stats_side_batches(const stats_side_t *side, double sign, double *out);
 
