@@ -19,15 +19,17 @@ static inline size_t utf8_length(const char *text)
     return n;
 }
 
-/* True of what would move a terminal's cursor or turn the direction of writing: nobody is to obey a record. Of the
- * valid sequence of n bytes at s. */
+/* True of what would move a terminal's cursor or turn the direction of writing (nobody is to obey a record), and of the
+ * two that XML does not take, U+FFFE and U+FFFF. Of the valid sequence of n bytes at s. */
 static inline bool utf8_is_control(const char *s, size_t n)
 {
     unsigned char a = (unsigned char)s[0], b = n > 1 ? (unsigned char)s[1] : 0;
     if (n == 1) return a < 0x20 || a == 0x7F;
     if (n == 2) return a == 0xC2 && b < 0xA0;
-    if (n != 3 || a != 0xE2) return false;
+    if (n != 3) return false;
     unsigned char c = (unsigned char)s[2];
+    if (a == 0xEF) return b == 0xBF && c >= 0xBE;
+    if (a != 0xE2) return false;
     return (b == 0x80 && (c == 0x8E || c == 0x8F || (c >= 0xA8 && c <= 0xAE))) ||
            (b == 0x81 && c >= 0xA6 && c <= 0xA9);
 }

@@ -124,6 +124,7 @@ static err_t open_pipes(turns_t *t, const char *folder)
     TRY(tell(t));
     TRY(hear(t, end_sec));
     if (t->alone) RAISE(ERR_PEER, "the job to take turns with ended before it said what it is");
+    unlink(inbox); /* both have it open: it has come through */
     return ERR_OK;
 }
 

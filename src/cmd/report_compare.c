@@ -7,28 +7,22 @@
 
 static const char usage[] = "usage: dptrain report compare [options] BASE NEW\n"
                             "\n"
-                            "Says of each metric that both recordings have whether NEW is better, the same "
-                            "or worse than BASE, or that "
-                            "it cannot\n"
-                            "be told (inconclusive). A recording is a file of records, or a folder of which "
-                            "every *.jsonl is part of it; "
-                            "in it the\n"
-                            "same suite of dptrain bench was started several times: with one start, what "
-                            "differs from start to start is "
-                            "not known.\n"
+                            "Says of each metric that both recordings have whether NEW is better, the\n"
+                            "same or worse than BASE, or that it cannot be told (inconclusive). A\n"
+                            "recording is a file of records, or a folder of which every *.jsonl is part\n"
+                            "of it; in it the same suite of dptrain bench was started several times: with\n"
+                            "one start, what differs from start to start is not known.\n"
                             "\n"
-                            "  worse, better  the medians' ratio is beyond the minimum effect, its interval "
-                            "on one side of 1, and q at "
-                            "most alpha\n"
+                            "  worse, better  the medians' ratio is beyond the minimum effect, its\n"
+                            "                 interval on one side of 1, and q at most alpha\n"
                             "  same           the whole interval is within the minimum effect\n"
                             "  inconclusive   neither; why is said\n"
                             "\n"
                             "Formulas and sources: results/README.md. The same files give the same bytes.\n"
                             "\n"
-                            "Exit codes: 0 nothing is worse; 1 something is; 3 the recordings cannot be "
-                            "compared: one has no whole run, "
-                            "they have\n"
-                            "no metric in common, or hardware, fabric, ranks or threads differ.\n";
+                            "Exit codes: 0 nothing is worse; 1 something is; 3 the recordings cannot be\n"
+                            "compared: one has no whole run, they have no metric in common, or hardware,\n"
+                            "fabric, ranks or threads differ.\n";
 
 typedef struct compare_command {
     const char *format, *out;

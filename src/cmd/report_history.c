@@ -4,19 +4,17 @@
 
 #include "cmd/report_files.h"
 
-static const char usage[] =
-    "usage: dptrain report history [options] DIR|FILE…\n"
-    "\n"
-    "Change points over many recordings of dptrain bench: a recording is a file with one or several runs; "
-    "of\n"
-    "a folder every *.jsonl in it is one. Shows for each metric when its level changed, by how much, "
-    "between\n"
-    "which revisions, and what else in the software changed there. Recordings of other hardware, fabric,\n"
-    "ranks or threads are kept apart. How values and changes are derived: results/README.md, Histories.\n"
-    "\n"
-    "Exit code 0: also where changes were found; 1: --fail-on-change found one; 3: nothing could be used, "
-    "or\n"
-    "a file could not be read.\n";
+static const char usage[] = "usage: dptrain report history [options] DIR|FILE…\n"
+                            "\n"
+                            "Change points over many recordings of dptrain bench: a recording is a file\n"
+                            "with one or several runs; of a folder every *.jsonl in it is one. Shows for\n"
+                            "each metric when its level changed, by how much, between which revisions, and\n"
+                            "what else in the software changed there. Recordings of other hardware, fabric,\n"
+                            "ranks or threads are kept apart. How values and changes are derived:\n"
+                            "results/README.md, Histories.\n"
+                            "\n"
+                            "Exit code 0: also where changes were found; 1: --fail-on-change found one;\n"
+                            "3: nothing could be used, or a file could not be read.\n";
 
 typedef struct history_command {
     const char *format, *out, *only_case, *only_test;

@@ -11,16 +11,16 @@
 static const char usage[] =
     "usage: dptrain report html [options] FILE…\n"
     "\n"
-    "Writes one HTML page with charts of what the records of dptrain bench and dptrain train (metrics.jsonl) "
-    "say.\n"
-    "It needs nothing besides itself: no network, no scripts. A folder stands for every *.jsonl in it; - is "
-    "the\n"
-    "standard input. Sections are there where there is data for them: verdicts (--base), bandwidth, memory "
-    "and\n"
-    "arithmetic, training steps, training runs, history (--history). The same files give the same bytes.\n"
+    "Writes one HTML page with charts of what the records of dptrain bench and\n"
+    "dptrain train (metrics.jsonl) say. It needs nothing besides itself: no network,\n"
+    "no scripts. A folder stands for every *.jsonl in it; - is the standard input.\n"
+    "Sections are there where there is data for them: verdicts (--base), bandwidth,\n"
+    "memory and arithmetic, training steps, training runs, history (--history). The\n"
+    "same files give the same bytes.\n"
     "\n"
-    "Several starts of dptrain bench among the files are one recording: figures are medians over them.\n"
-    "Exit code 3: a file could not be read (the others are shown), or there is nothing to show.\n";
+    "Several starts of dptrain bench among the files are one recording: figures are\n"
+    "medians over them. Exit code 3: a file could not be read (the others are\n"
+    "shown), or there is nothing to show.\n";
 
 typedef struct html_command {
     const char *out, *base, *title, *history, *only_case, *only_test;

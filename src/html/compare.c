@@ -95,7 +95,6 @@ static err_t remark(html_t *h, const compare_metric_t *metric, const char **out)
                         100 * metric->blamed->share);
 }
 
-/* "comm all_reduce: 8 KiB, in place". */
 static err_t label(html_t *h, const compare_metric_t *metric, const char **out)
 {
     const char **keys, *words;
@@ -105,10 +104,7 @@ static err_t label(html_t *h, const compare_metric_t *metric, const char **out)
         if (strcmp(other->case_name, metric->case_name) == 0 && strcmp(other->test, metric->test) == 0)
             keys[n++] = other->key;
     TRY(html_key_words(h, metric->key, keys, n, &words));
-    /* "gemm gemm" */
-    bool twice = strcmp(metric->case_name, metric->test) == 0;
-    return arena_format(&h->arena, out, "%s%s%s%s%s", metric->case_name, twice ? "" : " ",
-                        twice ? "" : metric->test, words[0] ? ": " : "", words);
+    return html_metric_name(h, metric->case_name, metric->test, words, out);
 }
 
 static err_t print_row(html_t *h, const chart_forest_t *forest, const compare_metric_t *metric)

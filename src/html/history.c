@@ -135,8 +135,7 @@ static err_t draw_metric(html_t *h, const history_group_t *group, const history_
         marks[chart.n_marks++] = (chart_mark_t){metric->changes[i].after + 0.5,
                                                 revision(&group->recordings[metric->changes[i].after])};
     TRY(key_words(h, group, metric, &key));
-    TRY(arena_format(&h->arena, &title, "%s %s%s%s", metric->case_name, metric->test, key[0] ? ": " : "",
-                     key));
+    TRY(html_metric_name(h, metric->case_name, metric->test, key, &title));
     TRY(change_words(h, group, metric, &caption));
     html_figure(h, title);
     chart_lines_draw(h->out, &chart);

@@ -197,6 +197,14 @@ err_t html_key_words(html_t *h, const char *key, const char *const *keys, int n_
     return ERR_OK;
 }
 
+err_t html_metric_name(html_t *h, const char *case_name, const char *test, const char *words,
+                       const char **out)
+{
+    bool twice = strcmp(case_name, test) == 0;
+    return arena_format(&h->arena, out, "%s%s%s%s%s", case_name, twice ? "" : " ", twice ? "" : test,
+                        words[0] ? ": " : "", words);
+}
+
 /* What is named nowhere, and differs. Which fields differ is looked at once a table. */
 static err_t add_rest(html_t *h, const html_spec_t *spec, place_t *places, int n)
 {

@@ -49,6 +49,10 @@ err_t html_field_words(html_t *h, const report_field_t *field, const char **out)
 /* The same of a key's text, "bytes=8;ranks=2", without what all of some keys share. */
 err_t html_key_words(html_t *h, const char *key, const char *const *keys, int n_keys, const char **out);
 
+/* "comm all_reduce: 8 KiB, in place"; a test with its case's name is said once. words: html_key_words'. */
+err_t html_metric_name(html_t *h, const char *case_name, const char *test, const char *words,
+                       const char **out);
+
 /* Which items a table of figures is of, and where each stands in it: by fields of its key, or "test". Fields
  * that are named nowhere and differ make further series (rest_is_series) or further tables. */
 typedef struct html_spec {

@@ -1,12 +1,15 @@
 #include "train/burn.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/opt.h"
 
-static const char *const phases[] = {"data", "forward", "backward", "allreduce", "optimizer", "comm",
-                                     "gemm", "conv",    "mem",      "io",        NULL};
+static const char *const phases[] = {"data", "forward", "backward", "allreduce", "optimizer",
+                                     "comm", "gemm",    "conv",     "mem",       "io"};
+enum { N_PHASES = sizeof phases / sizeof *phases };
 
 err_t burn_parse(const char *text, burn_t *out)
 {
@@ -17,15 +20,13 @@ err_t burn_parse(const char *text, burn_t *out)
     if (colon) out->share = strtod(colon + 1, &end);
     if (!colon || end == colon + 1 || *end || !(out->share > 0 && out->share <= 100))
         RAISE(ERR_USAGE, "--burn wants PHASE:SHARE, like backward:0.05, not '%s'", text);
-    for (int i = 0; phases[i]; i++)
-        if (strncmp(text, phases[i], (size_t)(colon - text)) == 0 && !phases[i][colon - text])
-            out->phase = phases[i];
-    if (!out->phase)
-        RAISE(ERR_USAGE,
-              "--burn knows data, forward, backward, allreduce, optimizer, comm, gemm, conv, mem and io, not "
-              "'%.*s'",
-              (int)(colon - text), text);
-    return ERR_OK;
+    char phase[32];
+    snprintf(phase, sizeof phase, "%.*s", (int)(colon - text), text);
+    for (int i = 0; i < N_PHASES; i++)
+        if (strcmp(phase, phases[i]) == 0) out->phase = phases[i];
+    if (out->phase) return ERR_OK;
+    const char *nearest = opt_nearest(phase, phases, N_PHASES);
+    RAISE(ERR_USAGE, "--burn knows no phase '%s'; did you mean %s?", phase, nearest ? nearest : phases[0]);
 }
 
 double burn_now(const burn_t *burn, const char *phase, double whole_sec)
