@@ -306,47 +306,64 @@ static void backward(op_run_t *r)
     must(op_run_backward(r), "backward");
 }
 
-static void forward(op_run_t *r, uint64_t seed)
+static void copy(float *to, const float *from, shape_t shape)
 {
-    op_run_fill(r, seed);
+    memcpy(to, from, (size_t)shape_count(shape) * sizeof *to);
+}
+
+/* Random numbers take longer to make than most operators to run: they are made once a case. */
+static void give(op_run_t *r, const op_run_t *given)
+{
+    const op_desc_t *d = &r->op->desc;
+    for (int i = 0; i < d->n_inputs; i++) copy(r->x[i], given->x[i], d->x[i]);
+    for (int i = 0; i < d->n_params; i++) copy(r->param[i], given->param[i], d->param[i]);
+    for (int i = 0; i < d->n_states; i++) copy(r->state[i], given->state[i], d->state[i]);
+    copy(r->dy, given->dy, d->y);
+    memcpy(r->labels, given->labels, (size_t)d->x[0].dim[0] * sizeof *r->labels);
+}
+
+static void forward(op_run_t *r, const op_run_t *given)
+{
+    give(r, given);
     spoil(r->y, r->op->desc.y);
     memset(r->workspace, 0xff, r->op->n_workspace_bytes);
     must(op_run_forward(r), "forward");
 }
 
-/* An operator that has served a batch before must not remember it. */
-static void serve(op_run_t *r, uint64_t seed)
-{
-    forward(r, seed + 1);
-    backward(r);
-    forward(r, seed);
-}
-
-/* What ref makes of a case, once for all of its algorithms. */
+/* What ref makes of a case, once for all of its algorithms; from `given`, and another batch. */
 typedef struct expected {
     const op_desc_t *desc;
-    uint64_t seed;
-    op_run_t trained, evaluated;
+    op_run_t given, other, trained, evaluated;
 } expected_t;
 
 /* tf32 is a device's way to float32's result. */
 static expected_t expect(const op_desc_t *desc, uint64_t seed)
 {
     op_desc_t exact = *desc;
+    expected_t e = {.desc = desc};
+    op_run_t *runs[] = {&e.given, &e.other, &e.trained, &e.evaluated};
     product_error = desc->compute == DTYPE_TF32 ? 0x1p-11 : 0;
     if (desc->compute == DTYPE_TF32) exact.compute = DTYPE_F32;
-    expected_t e = {desc, seed, op_run_new(&backend_ref, exact, true),
-                    op_run_new(&backend_ref, exact, false)};
-    forward(&e.trained, seed);
+    for (int i = 0; i < 4; i++) *runs[i] = op_run_new(&backend_ref, exact, runs[i] != &e.evaluated);
+    op_run_fill(&e.given, seed), op_run_fill(&e.other, seed + 1);
+    forward(&e.trained, &e.given);
     must(op_run_backward(&e.trained), "backward");
     e.evaluated.args.training = false;
-    forward(&e.evaluated, seed);
+    forward(&e.evaluated, &e.given);
     return e;
 }
 
 static void expected_free(expected_t *e)
 {
-    op_run_free(&e->trained), op_run_free(&e->evaluated);
+    op_run_free(&e->given), op_run_free(&e->other), op_run_free(&e->trained), op_run_free(&e->evaluated);
+}
+
+/* An operator that has served a batch before must not remember it. */
+static void serve(op_run_t *r, const expected_t *e)
+{
+    forward(r, &e->other);
+    backward(r);
+    forward(r, &e->given);
 }
 
 /* In as many passes as have it, one algorithm; NULL: what is taken unasked. */
@@ -363,19 +380,19 @@ static void compare(const backend_t *device, const expected_t *e, const op_algor
              op_traits(desc->kind)->name, algorithm ? " by " : "", algorithm ? algorithm : "");
     growth = algorithm && strcmp(algorithm, "winograd") == 0 ? 4 : 1;
     shape_text_t x = shape_format(desc->x[0]), y = shape_format(e->trained.op->desc.y);
-    serve(&got, e->seed);
+    serve(&got, e);
     OK(same_forward(&got, &e->trained), "%s forward, %s to %s", name, x.text, y.text);
     backward(&got);
     OK(same_backward(&got, &e->trained), "%s backward, %s to %s", name, x.text, y.text);
 
     for (int i = 0; i < OP_MAX_INPUTS; i++) got.args.dx[i] = NULL;
-    forward(&got, e->seed);
+    forward(&got, &e->given);
     backward(&got);
     OK(same_backward(&got, &e->trained), "%s backward without dx, %s", name, x.text);
 
     op_run_t eval = op_run_with(device, *desc, false, algorithms);
     got.args.training = false;
-    forward(&got, e->seed), forward(&eval, e->seed);
+    forward(&got, &e->given), forward(&eval, &e->given);
     OK(same_forward(&got, &e->evaluated) && same_forward(&eval, &e->evaluated), "%s in evaluation, %s", name,
        x.text);
     op_run_free(&eval), op_run_free(&got);
@@ -411,7 +428,7 @@ static void compare_without_dparam(const backend_t *device, const expected_t *e,
 {
     op_run_t got = op_run_with(device, *e->desc, true, algorithms);
     limits_t limit = limits_of(&e->trained);
-    forward(&got, e->seed);
+    forward(&got, &e->given);
     for (int i = 0; i < OP_MAX_PARAMS; i++) got.args.dparam[i] = NULL;
     backward(&got);
     OK(close_to("dx", got.dx[0], e->trained.dx[0], e->desc->x[0], limit.k_dx, limit.scale_dx),
