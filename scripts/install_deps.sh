@@ -30,8 +30,8 @@ packages=(gcc libc6-dev make pkg-config git openmpi-bin libopenmpi-dev libdnnl-d
     zlib1g-dev libpng-dev protobuf-c-compiler libprotobuf-c-dev libisal-dev libyajl-dev libyaml-dev
     openssh-client curl ca-certificates)
 # perl has prove; the command line tests look into records with jq, into checkpoints with h5dump. iproute2,
-# openssh-server, rsync and sshpass are for tests/cluster.
-test_packages=(bats hdf5-tools iproute2 jq openssh-server perl procps python3-venv rsync shellcheck sshpass)
+# openssh-server, rsync and sshpass are for tests/cluster. strace counts what a reader of shards opens.
+test_packages=(bats hdf5-tools iproute2 jq openssh-server perl procps python3-venv rsync shellcheck sshpass strace)
 # TensorBoard's own reader, for its tests: what it imports and nothing else, 22 MB to download.
 venv=${DPTRAIN_VENV:-$here/../build/venv}
 pip_packages=(tensorboard==2.20.0 numpy==2.2.6 protobuf==6.31.1 absl-py==2.3.1)
