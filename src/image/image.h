@@ -59,7 +59,8 @@ typedef struct image {
 } image_t;
 
 /* The whole picture as shown (orientation applied). Grey is spread to RGB; 16 bits are cut to the upper 8; alpha is put
- * over black; CMYK and YCCK (also Adobe's inverted kind) are converted as C·K/255 and so on; gamma and colour profiles are
+ * over black; CMYK and YCCK, in which 255 is no ink (as Adobe writes them, and other decoders take them), are converted as
+ * C·K/255 and so on; gamma and colour profiles are
  * left as they are. A truncated or damaged picture is ERR_DATA, also where the library would make do with a warning;
  * so is a PNG with a damaged chunk that has no part in its pixels. ERR_SYSTEM: no memory. */
 err_t image_decode(image_decoder_t *decoder, image_bytes_t from, image_t *out);

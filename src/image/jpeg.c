@@ -179,13 +179,13 @@ static uint8_t multiply(int a, int b)
     return (uint8_t)((a * b + 127) / 255);
 }
 
-/* Photoshop, which put the Adobe marker there, writes light where ink is meant: 255 is white. */
-static void mix_inks(const uint8_t *inks, int64_t n, bool inverted, uint8_t *rgb)
+/* Light, where ink is meant: 255 is none. That is Photoshop's way, and with or without its marker other decoders
+ * (ImageMagick, Pillow) know no other. */
+static void mix_inks(const uint8_t *inks, int64_t n, uint8_t *rgb)
 {
-    const int flip = inverted ? 0 : 255;
     for (int64_t i = 0; i < n; i++)
         for (int c = 0; c < RGB; c++)
-            rgb[RGB * i + c] = multiply(inks[CMYK * i + c] ^ flip, inks[CMYK * i + 3] ^ flip);
+            rgb[RGB * i + c] = multiply(inks[CMYK * i + c], inks[CMYK * i + 3]);
 }
 
 static void read_rows(jpeg_t *j)
@@ -199,7 +199,7 @@ static void read_rows(jpeg_t *j)
         for (; n < ROWS && y + n < r->height; n++) rows[n] = j->rgb + (y + n) * r->width * RGB;
         if (d->num_components == CMYK) {
             n = jpeg_read_scanlines(d, j->inks, 1);
-            mix_inks(j->inks[0], r->width, d->saw_Adobe_marker, rows[0]);
+            mix_inks(j->inks[0], r->width, rows[0]);
         } else
             n = jpeg_read_scanlines(d, rows, n);
         if (n == 0) fail(j, "the library gives no more rows");

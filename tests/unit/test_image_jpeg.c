@@ -25,9 +25,7 @@ static void expect(const jpeg_kind_t *kind, const uint8_t *pixel, int out[3])
 {
     for (int c = 0; c < 3; c++) {
         const int value = pixel[kind->channels == 1 ? 0 : c];
-        /* The encoder stores inks as they are given; with Adobe's marker they are light. */
-        const int ink = kind->no_adobe ? 255 - value : value, black = kind->no_adobe ? 255 - pixel[3] : pixel[3];
-        out[c] = kind->channels == 4 ? (ink * black + 127) / 255 : value;
+        out[c] = kind->channels == 4 ? (value * pixel[3] + 127) / 255 : value;
     }
 }
 
