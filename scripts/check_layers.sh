@@ -48,12 +48,12 @@ declare -A sees=(
     [train]="base tensor cluster comm ops nn models data checkpoint"
     [bench]="base tensor cluster comm ops nn models data checkpoint train"
     [report]="base"
-    [picture]="base data train"
+    [picture]="base data train image"
     [regress]="base stats report"
     [html]="base chart stats report regress"
     [check]="base tensor cluster comm ops nn models data checkpoint train bench"
     [pack]="base tensor cluster comm image sample coco shard data"
-    [cmd]="base tensor cluster comm ops nn models data checkpoint train bench check report picture regress html pack"
+    [cmd]="base tensor cluster comm ops nn models data checkpoint train bench check report picture regress html image pack"
     [main.c]="cmd comm base"
     [kernels]="base tensor ops"
 )
@@ -92,6 +92,8 @@ check_foreign() { # FILE LINE HEADER
     hdf5.h | H5*.h)
         [[ $file == src/checkpoint/* || $file == src/data/* || $file == src/shard/* || $file == src/base/h5* ]] ||
             violation "$file" "$line" "<$header> belongs to src/checkpoint, src/shard, src/data and src/base/h5*" ;;
+    jpeglib.h | jerror.h | png.h)
+        [[ $file == src/image/* ]] || violation "$file" "$line" "<$header> belongs to src/image" ;;
     nccl*.h | cuda_runtime_api.h)
         [[ $file == kernels/cuda/* || $file == src/comm/nccl*.[ch] ]] ||
             violation "$file" "$line" "<$header> belongs to kernels/cuda and src/comm/nccl*" ;;

@@ -4,7 +4,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cmd/cmd.h"
-#include "data/png.h"
+#include "image/png_file.h"
 #include "models/model.h"
 #include "picture/mistakes.h"
 #include "train/evaluate.h"
@@ -190,7 +190,7 @@ static err_t draw_mistakes(const eval_run_t *run, const eval_plan_t *plan, const
     page_t *page = NULL;
     mistakes_t mistakes = {plan->checkpoint, run->dataset, eval, &run->worst};
     TRY(mistakes_draw(&mistakes, &page));
-    png_picture_t picture = {page->width, page->height, page->rgb};
+    image_t picture = {page->width, page->height, page->rgb};
     err_t err = png_file_write(path, &picture);
     page_free(&page);
     if (err == ERR_OK)
