@@ -13,8 +13,8 @@ Installs what dptrain needs on Debian or Ubuntu with apt-get (as root, or throug
 everything is there it does nothing. Elsewhere it looks whether everything is there and otherwise prints what
 is missing and ends with code 4.
 
-  --test   also what scripts/test.sh needs, with TensorBoard's reader from PyPI in build/venv (or in the
-           folder that DPTRAIN_VENV names); where that cannot be had, its tests are skipped. Among it is
+  --test   also what scripts/test.sh needs, with TensorBoard's reader and pycocotools from PyPI in build/venv (or in
+           the folder that DPTRAIN_VENV names); where these cannot be had, their tests are skipped. Among it is
            openssh-server, which Debian starts where services run: systemctl disable --now ssh
   --cuda   also CUDA's compiler, runtime, cuBLAS and NCCL, where no nvcc is found: from PyPI into build/cuda (or
            into the folder that DPTRAIN_CUDA_HOME names), where make looks too. About 0.7 GB to download and 1.1 GB
@@ -32,9 +32,10 @@ packages=(gcc libc6-dev make pkg-config git openmpi-bin libopenmpi-dev libdnnl-d
 # perl has prove; the command line tests look into records with jq, into checkpoints with h5dump. iproute2,
 # openssh-server, rsync and sshpass are for tests/cluster.
 test_packages=(bats hdf5-tools iproute2 jq openssh-server perl procps python3-venv rsync shellcheck sshpass)
-# TensorBoard's own reader, for its tests: what it imports and nothing else, 22 MB to download.
+# TensorBoard's own reader and COCO's own masks, for their tests: what they import and nothing else, 22 MB to download.
 venv=${DPTRAIN_VENV:-$here/../build/venv}
-pip_packages=(tensorboard==2.20.0 numpy==2.2.6 protobuf==6.31.1 absl-py==2.3.1)
+pip_packages=(tensorboard==2.20.0 numpy==2.2.6 protobuf==6.31.1 absl-py==2.3.1
+    pycocotools==2.0.11)
 # Of one toolkit: these compile and link together. nvcc calls nvvm, and its headers include crt and cccl.
 cuda_home=${DPTRAIN_CUDA_HOME:-$here/../build/cuda}
 cuda_packages=(nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-cuda-runtime==13.0.96
@@ -95,11 +96,12 @@ check_without_apt() {
 install_venv() {
     local log
     if [[ -x $venv/bin/python && $(cat "$venv/packages" 2>/dev/null) == "${pip_packages[*]}" ]]; then return; fi
-    note "installing ${pip_packages[0]} into $venv"
+    note "installing ${pip_packages[*]} into $venv"
     if ! log=$({ python3 -m venv "$venv" &&
-        timeout 300 "$venv/bin/pip" install -q --disable-pip-version-check --retries 1 --timeout 20 --no-deps \
+        timeout 300 "$venv/bin/python" -m pip install -q --disable-pip-version-check --retries 1 --timeout 20 --no-deps \
             --no-compile --only-binary :all: "${pip_packages[@]}"; } 2>&1); then
-        note "TensorBoard's reader could not be installed, so its tests will be skipped: ${log##*$'\n'}"
+        note "TensorBoard's reader and pycocotools could not be installed, so their tests will be skipped: \
+${log##*$'\n'}"
         return
     fi
     printf '%s\n' "${pip_packages[*]}" >"$venv/packages"
