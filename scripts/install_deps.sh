@@ -13,8 +13,8 @@ Installs what dptrain needs on Debian or Ubuntu with apt-get (as root, or throug
 everything is there it does nothing. Elsewhere it looks whether everything is there and otherwise prints what
 is missing and ends with code 4.
 
-  --test   also what scripts/test.sh needs, with TensorBoard's reader from PyPI in build/venv (or in the
-           folder that DPTRAIN_VENV names); where that cannot be had, its tests are skipped. Among it is
+  --test   also what scripts/test.sh needs, with TensorBoard's reader and pycocotools from PyPI in build/venv (or in
+           the folder that DPTRAIN_VENV names); where these cannot be had, their tests are skipped. Among it is
            openssh-server, which Debian starts where services run: systemctl disable --now ssh. PNG's
            conformance pictures (PngSuite, 174 KB) come from the source of Debian's libspng into build/pngsuite (or
            into the folder that DPTRAIN_PNGSUITE names); without them theirs are skipped
@@ -36,9 +36,10 @@ packages=(gcc libc6-dev make pkg-config git openmpi-bin libopenmpi-dev libdnnl-d
 # what a reader of shards opens.
 test_packages=(bats hdf5-tools imagemagick iproute2 jq openssh-server perl procps python3-venv rsync shellcheck sshpass
     strace)
-# TensorBoard's own reader, for its tests: what it imports and nothing else, 22 MB to download.
+# TensorBoard's own reader and COCO's own masks, for their tests: what they import and nothing else, 22 MB to download.
 venv=${DPTRAIN_VENV:-$here/../build/venv}
-pip_packages=(tensorboard==2.20.0 numpy==2.2.6 protobuf==6.31.1 absl-py==2.3.1)
+pip_packages=(tensorboard==2.20.0 numpy==2.2.6 protobuf==6.31.1 absl-py==2.3.1
+    pycocotools==2.0.11)
 # PNG's conformance pictures, good and broken: what they are, whichever release they come from.
 pngsuite=${DPTRAIN_PNGSUITE:-$here/../build/pngsuite}
 pngsuite_source=libspng
@@ -103,11 +104,12 @@ check_without_apt() {
 install_venv() {
     local log
     if [[ -x $venv/bin/python && $(cat "$venv/packages" 2>/dev/null) == "${pip_packages[*]}" ]]; then return; fi
-    note "installing ${pip_packages[0]} into $venv"
+    note "installing ${pip_packages[*]} into $venv"
     if ! log=$({ python3 -m venv "$venv" &&
-        timeout 300 "$venv/bin/pip" install -q --disable-pip-version-check --retries 1 --timeout 20 --no-deps \
+        timeout 300 "$venv/bin/python" -m pip install -q --disable-pip-version-check --retries 1 --timeout 20 --no-deps \
             --no-compile --only-binary :all: "${pip_packages[@]}"; } 2>&1); then
-        note "TensorBoard's reader could not be installed, so its tests will be skipped: ${log##*$'\n'}"
+        note "TensorBoard's reader and pycocotools could not be installed, so their tests will be skipped: \
+${log##*$'\n'}"
         return
     fi
     printf '%s\n' "${pip_packages[*]}" >"$venv/packages"

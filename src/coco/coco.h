@@ -6,20 +6,39 @@
 #include "base/err.h"
 #include "sample/sample.h"
 
+/* Beyond them a file is refused. What is read takes at most about four times the file's size, COCO's own its
+ * size. */
+enum {
+    COCO_MAX_DEPTH = 32,           /* of nesting */
+    COCO_MAX_VALUE = 1 << 20,      /* bytes of one string or number, about */
+    COCO_MAX_NAME = 1023,          /* bytes */
+    COCO_MAX_PIXELS = 1 << 28,     /* width × height */
+    COCO_MAX_COORDINATE = 1 << 20, /* of an outline's points, on either side of 0 */
+    COCO_MAX_POINTS = 1 << 20,     /* of an annotation */
+    COCO_MAX_RUNS = 1 << 22,       /* of an annotation */
+    COCO_MAX_CATEGORIES = 1 << 16,
+};
+
 typedef struct coco_image {
     int64_t id;
-    const char *name; /* file_name */
+    const char *name; /* file_name: stays within its folder, valid UTF-8 without control characters */
     int32_t width, height;
     int32_t n_annotations;
     const annotation_t *annotations; /* in the order of the file */
 } coco_image_t;
 
-/* What was mended or left out, for people; each kind is said once, with a count and the first one's id. */
+/* How often, and the first one's id. */
+typedef struct coco_flaw {
+    int64_t n, first;
+} coco_flaw_t;
+
+/* What was mended or left out, for people. */
 typedef struct coco_flaws {
-    int64_t n_boxes_cut;     /* reached beyond the picture: cut to it */
-    int64_t n_empty;         /* annotations without area after that (or a box of 0): left out */
-    int64_t n_duplicates;    /* annotation ids seen before: left out */
-    int64_t first_cut, first_empty, first_duplicate; /* annotation ids */
+    coco_flaw_t cut; /* boxes that reached more than 0.01, COCO's last digit, beyond the picture: cut to it */
+    coco_flaw_t empty; /* annotations whose box has no area within the picture, or with thin polygons alone:
+                          left out */
+    coco_flaw_t thin;  /* annotations with polygons of fewer than three points: these polygons are left out */
+    coco_flaw_t duplicates; /* annotations whose id was there before: left out */
 } coco_flaws_t;
 
 typedef struct coco {
@@ -31,10 +50,14 @@ typedef struct coco {
     void *memory;
 } coco_t;
 
-/* ERR_DATA naming the file, the place (byte) and the reason: not JSON, cut off, another layout, an image id twice,
- * annotations of images or categories that are not there, coordinates that are no numbers, an odd number of them,
- * runs of another size than their image, absurd sizes, NaN. Members that are not needed (captions, licenses, keypoints) are
- * skipped. images, annotations and categories may come in any order. progress: NULL, or is told bytes read. */
+/* ERR_DATA naming the file, where there is one the place (byte, element, id), and the reason: not JSON, cut
+ * off, another layout, needed members that are missing or of another type, an image or category id twice,
+ * annotations of images or categories that are not there, coordinates that are no numbers, an odd number of
+ * them, runs of another size than their image, sizes beyond the limits, NaN, file names that leave the
+ * folder. Needed are: of an image id, file_name, width, height; of a category id, name; of an annotation id,
+ * image_id, category_id, bbox, area. iscrowd is 0 where it is missing; without a segmentation, or with an
+ * empty one, there is no outline; null is missing. Other members (captions, licenses, keypoints) are skipped.
+ * images, annotations and categories may come in any order. progress: NULL, or is told bytes read. */
 typedef void (*coco_progress_t)(void *context, int64_t n_read, int64_t n_bytes);
 err_t coco_read(const char *path, coco_progress_t progress, void *context, coco_t **out);
 void coco_free(coco_t **coco);
