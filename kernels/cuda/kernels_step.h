@@ -8,6 +8,7 @@
 
 #include "kernels/cuda/step.h"
 #include "tensor/affine.h"
+#include "tensor/pixel_norm.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -36,12 +37,12 @@ cudaError_t optim_adadelta(const optim_range_t *range, cudaStream_t stream);
 cudaError_t optim_adamw(const optim_range_t *range, cudaStream_t stream);
 cudaError_t optim_lars(const optim_range_t *range, cudaStream_t stream);
 
-/* pixels.cu: pixels_args_t of ops/backend.h. height × width < 2^31. */
+/* pixels.cu: pixels_args_t of ops/backend.h. height × width < 2^31, at most PIXEL_MAX_CHANNELS. */
 typedef struct pixels_batch {
     const uint8_t *bytes;
     const affine_t *maps; /* NULL: as they are */
     int64_t n, height, width, channels;
-    double mean, std;
+    pixel_norm_t norm;
     float *pixels;
 } pixels_batch_t;
 cudaError_t pixels_prepare(const pixels_batch_t *batch, cudaStream_t stream);

@@ -54,7 +54,7 @@ static err_t open_idx(source_t *source, const char *path)
     err_t err = ERR_OK;
     TRY(mem_new(sizeof *impl, "a source of pictures", &impl));
     source->impl = impl;
-    TRY_OUT(err, dataset_idx.open(&dataset, path));
+    TRY_OUT(err, dataset_idx.open(&dataset, path, NULL));
     for (split_t split = 0; split < SPLIT_COUNT; split++) TRY_OUT(err, encode_split(source, &dataset, split));
     ASSERT(dataset.info.n_classes == N_CLASSES);
     for (int i = 0; i < N_CLASSES; i++) impl->categories[i] = (category_t){i, digits[i], ""};

@@ -4,6 +4,7 @@
 
 #include "ops/op.h"
 #include "tensor/affine.h"
+#include "tensor/pixel_norm.h"
 
 /* One operator on one backend. plan may be NULL (nothing to prepare), unplan too. plan sets op->plan and the
  * two sizes; on an error it must leave nothing behind. list: op_list_algorithms; NULL where there is no
@@ -115,13 +116,13 @@ typedef struct backend_graph {
     void (*release)(void *graph);
 } backend_graph_t;
 
-/* Pictures as a loader has them, [n, h, w, c] of 0 … 255, to what training reads: (value/255 − mean) / std,
- * moved as data/augment.h says. The same bits as dataset_read and augment_affine give. */
+/* Pictures as a loader has them, [n, h, w, c] of 0 … 255, to what training reads: normalised, and moved as
+ * data/augment.h says. The same bits as pixel_table_apply and augment_affine give. */
 typedef struct pixels_args {
     const uint8_t *bytes; /* on the device */
     const affine_t *maps; /* [n] on the device; NULL: as they are */
-    int64_t n, height, width, channels;
-    double mean, std;
+    int64_t n, height, width, channels; /* at most PIXEL_MAX_CHANNELS */
+    pixel_norm_t norm;
     float *pixels; /* on the device */
 } pixels_args_t;
 

@@ -7,33 +7,69 @@
 #include "base/progress.h"
 #include "comm/watchdog.h"
 #include "data/sampler.h"
+#include "train/bad_pictures.h"
+
+int64_t evaluation_batch(const dataset_t *dataset)
+{
+    enum { MOST = 128, LEAST = 8, MOST_FLOATS = 5 << 20 };
+    const dataset_info_t *info = &dataset->info;
+    int64_t n = MOST;
+    while (n > LEAST && n * info->height * info->width * info->channels > MOST_FLOATS) n /= 2;
+    return n;
+}
+
+split_t evaluation_split(const dataset_t *dataset)
+{
+    return dataset->info.n_samples[SPLIT_VAL] > 0 ? SPLIT_VAL : SPLIT_TRAIN;
+}
+
+static int64_t n_samples(const evaluator_t *e)
+{
+    return e->dataset->info.n_samples[e->options.split];
+}
 
 /* This rank's batches, and so its samples; the last batch of all may be smaller. */
 static void share_out(evaluator_t *e)
 {
-    int64_t n_all = e->dataset->info.n_samples[SPLIT_VAL];
-    e->n = sampler_split(n_all, e->comm->rank, e->comm->size, EVAL_BATCH, &e->first);
-    e->n_batches = (n_all + EVAL_BATCH - 1) / EVAL_BATCH;
+    e->batch = evaluation_batch(e->dataset);
+    e->n = sampler_split(n_samples(e), e->comm->rank, e->comm->size, e->batch, &e->first);
+    e->n_batches = (n_samples(e) + e->batch - 1) / e->batch;
 }
 
-err_t evaluator_open(comm_t *comm, exec_t *exec, const backend_t *backend, const dataset_t *dataset, double mean,
-                     double std, evaluator_t *out)
+/* Nothing is read before evaluator_run allows it. */
+static err_t open_feed(evaluator_t *e)
 {
-    const dataset_info_t *info = &dataset->info;
-    *out = (evaluator_t){.comm = comm, .exec = exec, .dataset = dataset, .mean = mean, .std = std};
+    const evaluator_options_t *o = &e->options;
+    if (e->n == 0) return ERR_OK;
+    sampler_options_t order = {
+        .n_samples = e->n, .global_batch = e->batch, .in_order = true, .origin = e->first};
+    TRY(sampler_new(&order, &e->sampler));
+    loader_options_t loader = {.dataset = o->dataset,
+                               .split = o->split,
+                               .sampler = e->sampler,
+                               .size = 1,
+                               .max_local = e->n < e->batch ? e->n : e->batch,
+                               .n_threads = o->n_threads,
+                               .timeout_sec = o->timeout_sec,
+                               .norm = o->norm,
+                               .bad = o->bad};
+    return feed_open(&loader, o->backend, &e->feed);
+}
+
+err_t evaluator_open(const evaluator_options_t *options, evaluator_t *out)
+{
+    const dataset_info_t *info = &options->dataset->info;
+    *out = (evaluator_t){.options = *options, .comm = options->comm, .dataset = options->dataset};
     share_out(out);
-    int64_t n_pixels = info->height * info->width * info->channels;
     err_t err;
-    TRY_OUT(err, mem_new_array(EVAL_BATCH, sizeof *out->index, "evaluation", &out->index));
-    size_t n_picture = (size_t)n_pixels * sizeof(float);
-    TRY_OUT(err, mirror_new(backend, EVAL_BATCH * n_picture, "evaluation", &out->pixels));
-    TRY_OUT(err, mirror_new(backend, EVAL_BATCH * sizeof(int32_t), "evaluation", &out->labels));
-    TRY_OUT(err, mirror_new(backend, EVAL_BATCH * sizeof(int32_t), "evaluation", &out->predictions));
+    TRY_OUT(err, open_feed(out));
+    TRY_OUT(err, mem_new_array(out->batch, sizeof *out->index, "evaluation", &out->index));
+    TRY_OUT(err, mem_new_array(out->batch, sizeof *out->labels, "evaluation", &out->labels));
     TRY_OUT(err, mem_new_array((int64_t)info->n_classes * info->n_classes, sizeof *out->confusion,
                                "evaluation", &out->confusion));
     TRY_OUT(err, mem_new_array(out->n_batches, sizeof *out->losses, "evaluation", &out->losses));
-    if (out->n >= EVAL_BATCH) TRY_OUT(err, exec_prepare(exec, EVAL_BATCH, false));
-    TRY_OUT(err, exec_prepare(exec, out->n % EVAL_BATCH, false));
+    if (out->n >= out->batch) TRY_OUT(err, exec_prepare(options->exec, out->batch, false));
+    TRY_OUT(err, exec_prepare(options->exec, out->n % out->batch, false));
     return ERR_OK;
 out:
     evaluator_close(out);
@@ -42,10 +78,11 @@ out:
 
 void evaluator_close(evaluator_t *e)
 {
+    feed_close(&e->feed);
+    e->feed = (feed_t){0};
+    sampler_free(&e->sampler);
     mem_free(&e->index);
-    mirror_free(&e->pixels);
-    mirror_free(&e->labels);
-    mirror_free(&e->predictions);
+    mem_free(&e->labels);
     mem_free(&e->confusion);
     mem_free(&e->losses);
 }
@@ -62,7 +99,7 @@ static float probability(const float *logits, int n_classes, int k)
 static void offer_mistakes(evaluator_t *e, const exec_results_t *results, int64_t n)
 {
     int n_classes = e->dataset->info.n_classes;
-    const int32_t *labels = e->labels.host, *predictions = results->predictions;
+    const int32_t *labels = e->labels, *predictions = results->predictions;
     for (int64_t i = 0; i < n; i++) {
         if (predictions[i] == labels[i]) continue;
         worst_sample_t sample = {
@@ -76,24 +113,23 @@ static void offer_mistakes(evaluator_t *e, const exec_results_t *results, int64_
     }
 }
 
-/* One batch, whose samples are in e->index; *loss: the sum of its losses. */
-static err_t run_batch(evaluator_t *e, int64_t n, double *loss)
+/* One batch; *loss: the sum of its losses. */
+static err_t run_batch(evaluator_t *e, double *loss)
 {
-    const dataset_info_t *info = &e->dataset->info;
-    const int32_t *labels = e->labels.host;
+    int n_classes = e->dataset->info.n_classes;
     exec_results_t results;
-    exec_batch_t batch = {.n = n,
-                          .pixels = e->pixels.device,
-                          .labels = e->labels.device,
-                          .predictions = e->predictions.device};
-    dataset_read(e->dataset, SPLIT_VAL, e->index, n, e->mean, e->std, e->pixels.host, e->labels.host);
-    TRY(mirror_push_all(&e->pixels));
-    TRY(mirror_push_all(&e->labels));
-    TRY(exec_forward(e->exec, &batch, false));
-    TRY(exec_results(e->exec, &results));
-    for (int64_t i = 0; i < n; i++) *loss += results.losses[i];
-    for (int64_t i = 0; i < n; i++) e->confusion[labels[i] * info->n_classes + results.predictions[i]]++;
-    if (e->worst) offer_mistakes(e, &results, n);
+    feed_batch_t data;
+    TRY(feed_next(&e->feed, &data));
+    exec_batch_t batch = {
+        .n = data.n, .pixels = data.pixels, .labels = data.labels, .predictions = data.predictions};
+    memcpy(e->index, data.from->index, (size_t)data.n * sizeof *e->index);
+    memcpy(e->labels, data.from->labels, (size_t)data.n * sizeof *e->labels);
+    TRY(exec_forward(e->options.exec, &batch, false));
+    TRY(feed_ahead(&e->feed));
+    TRY(exec_results(e->options.exec, &results));
+    for (int64_t i = 0; i < data.n; i++) *loss += results.losses[i];
+    for (int64_t i = 0; i < data.n; i++) e->confusion[e->labels[i] * n_classes + results.predictions[i]]++;
+    if (e->worst) offer_mistakes(e, &results, data.n);
     return ERR_OK;
 }
 
@@ -103,11 +139,10 @@ static err_t run_local(evaluator_t *e)
     const dataset_info_t *info = &e->dataset->info;
     memset(e->losses, 0, (size_t)e->n_batches * sizeof *e->losses);
     memset(e->confusion, 0, (size_t)info->n_classes * (size_t)info->n_classes * sizeof *e->confusion);
-    for (int64_t done = 0; done < e->n; done += EVAL_BATCH) {
-        int64_t n = e->n - done < EVAL_BATCH ? e->n - done : EVAL_BATCH;
-        for (int64_t i = 0; i < n; i++) e->index[i] = e->first + done + i;
-        TRY(run_batch(e, n, &e->losses[(e->first + done) / EVAL_BATCH]));
-        progress_draw("evaluating", done + n, e->n, "");
+    if (e->n > 0) feed_allow(&e->feed, sampler_batches(e->sampler));
+    for (int64_t done = 0; done < e->n; done += e->batch) {
+        TRY(run_batch(e, &e->losses[(e->first + done) / e->batch]));
+        progress_draw("evaluating", done + e->batch < e->n ? done + e->batch : e->n, e->n, "");
     }
     return ERR_OK;
 }
@@ -119,6 +154,7 @@ err_t evaluator_run(evaluator_t *e, evaluation_t *out)
     if (e->worst) worst_clear(e->worst);
     watchdog_phase("evaluating");
     TRY(comm_agree(e->comm, run_local(e), "evaluation"));
+    if (e->options.bad) TRY(bad_pictures_share(e->comm, e->options.bad));
     /* Every batch has one rank's loss and zeros: the sum in order has the same bits on any number of ranks.
      */
     TRY(comm_allreduce(e->comm, e->losses, e->n_batches, DTYPE_F64, COMM_SUM, "evaluation loss"));
@@ -128,8 +164,7 @@ err_t evaluator_run(evaluator_t *e, evaluation_t *out)
     if (e->worst) TRY(worst_gather(e->worst));
     int64_t n_correct = 0;
     for (int k = 0; k < info->n_classes; k++) n_correct += e->confusion[k * info->n_classes + k];
-    double n = (double)info->n_samples[SPLIT_VAL];
-    *out = (evaluation_t){info->n_samples[SPLIT_VAL], n_correct, loss_sum / n, (double)n_correct / n,
-                          e->confusion};
+    double n = (double)n_samples(e);
+    *out = (evaluation_t){n_samples(e), n_correct, loss_sum / n, (double)n_correct / n, e->confusion};
     return ERR_OK;
 }

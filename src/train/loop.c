@@ -91,6 +91,8 @@ static void advance(trainer_t *t, const step_result_t *result, const step_cost_t
     t->at.n_samples += result->n;
     /* A ragged batch says nothing of the others' speed. */
     if (t->smooth_step_sec <= 0) t->smooth_step_sec = cost->total;
+    t->intake.wait_sec += cost->data;
+    t->intake.step_sec += cost->total;
     if (result->n == t->global_batch) t->smooth_step_sec += (cost->total - t->smooth_step_sec) / 12;
     if (++t->n_first_steps <= RATE_WARMUP_STEPS) {
         time_layers(t);
@@ -121,10 +123,23 @@ static err_t evaluate(trainer_t *t, evaluation_t *out)
     return ERR_OK;
 }
 
+/* Collective. What training waited for since the last time. */
+static err_t take_intake(trainer_t *t, intake_t *out)
+{
+    *out = t->intake;
+    t->intake = (intake_t){0};
+    if (!t->dataset->ops->read) return ERR_OK;
+    out->loader = loader_take_cost(t->feed.loader);
+    return intake_gather(t->comm, out);
+}
+
 /* Also after the last step of a run that ends inside an epoch; then the position stays where it is. */
 static err_t end_epoch(trainer_t *t, double train_sec, int64_t n_trained)
 {
     evaluation_t eval;
+    intake_t intake;
+    char waited[INTAKE_TEXT_MAX];
+    TRY(take_intake(t, &intake));
     double start = clock_sec();
     TRY(evaluate(t, &eval));
     trace_add(TRACE_TRAINING, &(trace_span_t){"evaluation", "phase", start, clock_sec(), t->at.step - 1, 0});
@@ -135,6 +150,8 @@ static err_t end_epoch(trainer_t *t, double train_sec, int64_t n_trained)
              "%.1f s",
              (long long)t->at.epoch + 1, train_loss, train_accuracy, eval.loss, eval.accuracy, rate,
              train_sec);
+    intake_text(&intake, waited);
+    if (waited[0]) log_info("         %s", waited);
     json_t *j = metrics_begin(&t->metrics, "epoch");
     if (j) {
         json_int(j, "epoch", t->at.epoch);
@@ -145,6 +162,7 @@ static err_t end_epoch(trainer_t *t, double train_sec, int64_t n_trained)
         json_real(j, "val_accuracy", eval.accuracy);
         json_real(j, "images_per_sec", rate);
         json_real(j, "train_sec", train_sec);
+        intake_json(&intake, j);
     }
     err_t err = metrics_end(&t->metrics, true);
     const tensorboard_scalar_t scalars[] = {{"validation/loss", eval.loss},
@@ -190,6 +208,7 @@ static err_t record_end(trainer_t *t, const char *why)
         json_int(j, "steady_steps", t->n_rates);
         json_int(j, "steady_allocations", t->n_allocations);
         json_int(j, "steady_page_faults", t->n_page_faults);
+        json_int(j, "bad_pictures", bad_count(&t->bad));
         json_array_begin(j, "peak_memory_bytes");
         for (int r = 0; r < t->comm->size; r++) json_int(j, NULL, peaks[r]);
         json_array_end(j);
@@ -200,6 +219,9 @@ static err_t record_end(trainer_t *t, const char *why)
                  why, (long long)t->at.step, rate, (double)peaks[0] / 1e6);
     else
         log_info("%s after %lld steps", why, (long long)t->at.step);
+    if (bad_count(&t->bad) > 0)
+        log_warn("%lld of %lld pictures could not be read; others took their places", (long long)bad_count(&t->bad),
+                 (long long)(t->dataset->info.n_samples[SPLIT_TRAIN] + t->dataset->info.n_samples[SPLIT_VAL]));
     mem_free(&peaks);
     return comm_agree(t->comm, err, "writing metrics");
 }
@@ -259,6 +281,7 @@ err_t trainer_loop(trainer_t *t)
         step_cost_t cost = {0};
         /* A rank that fails alone here is noticed by the others' deadline, or at once by the job's end. */
         TRY(trainer_step(t, &result, &cost));
+        if (result.bad_found) TRY(bad_pictures_share(t->comm, &t->bad));
         TRY(record_step(t, &result, &cost));
         advance(t, &result, &cost);
         train_sec += cost.total;
@@ -277,6 +300,7 @@ err_t trainer_loop(trainer_t *t)
     progress_clear_line();
     if (t->last_checkpoint_step != t->at.step) TRY(trainer_checkpoint(t, true));
     TRY(trainer_finish_checkpoints(t));
+    if (t->dataset->ops->read) TRY(bad_pictures_share(t->comm, &t->bad));
     stop = stop && t->at.step < t->n_steps && !reached;
     TRY(record_end(t, reached ? "target reached" : stop ? "stopped by SIGUSR1" : "finished"));
     TRY(report_profile(t));

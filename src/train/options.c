@@ -15,8 +15,8 @@ static const opt_t table[] = {
     {"model", OPT_STRING, FIELD(model), "lenet5", 0, 0, NULL, "NAME", "`dptrain info` lists the models",
      false},
     {"data", OPT_STRING, FIELD(data), NULL, 0, 0, NULL, "DIR",
-     "folder with MNIST's IDX files, or digits, or synthetic; default: $DPTRAIN_DATA/mnist, data/mnist, "
-     "digits",
+     "folder of pictures (a folder a class; COCO), of their shards or of MNIST's IDX files, or digits, or synthetic; "
+     "default: $DPTRAIN_DATA/mnist, data/mnist, digits",
      false},
     {"config", OPT_STRING, FIELD(config), NULL, 0, 0, NULL, "FILE",
      "read `key = value` lines; the command line wins", false},
@@ -83,7 +83,7 @@ const char *const train_options_per_run[] = {"config",    "print-config",   "out
                                              "device",    "comm",           "threads",     "timeout",
                                              "allreduce", "ranks-per-host", "gpus",        "share-gpu",
                                              "workspace", "bucket",         "cuda-graph",  "wire",
-                                             "nccl-register", NULL};
+                                             "nccl-register", "loader-threads", NULL};
 static const char *const may_change[] = {"data",
                                          "epochs",
                                          "steps",
@@ -96,6 +96,7 @@ static const char *const may_change[] = {"data",
                                          "batch",
                                          "batch-per-rank",
                                          "algorithms",
+                                         "max-bad",
                                          NULL};
 
 err_t train_options_bind(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS])
@@ -106,7 +107,9 @@ err_t train_options_bind(train_options_t *options, opt_group_t groups[TRAIN_N_GR
         (opt_group_t){"Learning rate", schedule_option_table, n_schedule_options, &options->schedule, 0};
     groups[2] = (opt_group_t){"Optimizer", optim_option_table, n_optim_options, &options->optim, 0};
     groups[3] = (opt_group_t){"Augmentation", augment_option_table, n_augment_options, &options->augment, 0};
-    groups[4] = (opt_group_t){"Running", runtime_option_table, n_runtime_options, &options->runtime, 0};
+    groups[4] = (opt_group_t){"Folders of pictures", view_option_table, n_view_options, &options->view, 0};
+    groups[5] = (opt_group_t){"Reading", loader_option_table, n_loader_options, &options->loader, 0};
+    groups[6] = (opt_group_t){"Running", runtime_option_table, n_runtime_options, &options->runtime, 0};
     return opt_defaults(groups, TRAIN_N_GROUPS);
 }
 
@@ -253,4 +256,16 @@ err_t train_options_inherit(train_options_t *options, opt_group_t groups[TRAIN_N
         RAISE(ERR_USAGE,
               "a resumed run cannot change %s; leave it out, or start a new run with --resume none", refused);
     return train_options_check(options, groups);
+}
+
+err_t train_options_view(const char *saved, view_settings_t *out)
+{
+    train_options_t options;
+    opt_group_t groups[TRAIN_N_GROUPS];
+    char *storage = NULL;
+    TRY(train_options_bind(&options, groups));
+    err_t err = opt_config_read(groups, TRAIN_N_GROUPS, saved, "the checkpoint's options", &storage);
+    if (err == ERR_OK) *out = view_settings(&options.view);
+    mem_free(&storage);
+    return err;
 }

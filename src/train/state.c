@@ -73,8 +73,7 @@ static err_t submit(trainer_t *t)
         ckpt_real("best_accuracy", t->at.best_accuracy),
     };
     model_file_t file = {.graph = t->graph,
-                         .mean = info->mean,
-                         .std = info->std,
+                         .norm = info->norm,
                          .params = t->params.host,
                          .states = t->states.host,
                          .optim = t->optim,

@@ -5,9 +5,11 @@
 #include "checkpoint/async.h"
 #include "models/model.h"
 #include "train/algorithms.h"
+#include "train/bad_pictures.h"
 #include "train/bucket.h"
 #include "train/evaluate.h"
 #include "train/feed.h"
+#include "train/intake.h"
 #include "train/metrics.h"
 #include "train/options.h"
 #include "train/profile.h"
@@ -18,7 +20,7 @@
 #include "train/trace_file.h"
 
 /* Behind the gradients, in the same allreduce: what all ranks must know of a step. */
-enum { TAIL_LOSS_SUM, TAIL_CORRECT, TAIL_CHECKPOINT, TAIL_STOP, TAIL_FAILED, TAIL_COUNT };
+enum { TAIL_LOSS_SUM, TAIL_CORRECT, TAIL_CHECKPOINT, TAIL_STOP, TAIL_FAILED, TAIL_BAD, TAIL_COUNT };
 
 /* Where the run stands; in every checkpoint. */
 typedef struct train_position {
@@ -44,6 +46,8 @@ typedef struct trainer {
     evaluator_t evaluator;
     sampler_t *sampler;
     feed_t feed;
+    bad_pictures_t bad;
+    intake_t intake; /* of the epoch so far */
     mirror_t params, states; /* flat; the host's side is what checkpoints are made of */
     optim_t *optim;
     float *accumulated; /* gradients of the parts of a batch so far; NULL without --accumulate */
@@ -103,6 +107,9 @@ err_t trainer_record_run(trainer_t *t);
  * and, in the background, writes it; all agree. wait: return when it is on the device. */
 err_t trainer_checkpoint(trainer_t *t, bool wait);
 err_t trainer_average_states(trainer_t *t);
+
+/* That read and decode pictures. */
+int trainer_loader_threads(const trainer_t *t);
 
 /* Shards of a batch that are this rank's: 1 without --reproducible. */
 int trainer_local_shards(const trainer_t *t);
