@@ -3,7 +3,7 @@
  *   /optimizer/<buffer>/<layer>/<name>  the optimizer's, named as optim.h says ("velocity", "ema", …)
  *   /states/<layer>/<name>              batch norm's running statistics
  * with the attributes model, height, width, channels, n_classes, mean and std (of the training pixels) and
- * precision (model_precisions; absent in older files: fp32).
+ * precision (model_precisions; absent in older files: fp32), multi_label (graph_multi_label; absent: 0).
  * Not collective: rank 0 calls these. */
 #ifndef TRAIN_MODEL_FILE_H
 #define TRAIN_MODEL_FILE_H

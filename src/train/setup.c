@@ -105,8 +105,10 @@ static err_t check_norms(const trainer_t *t)
 static err_t build_model(trainer_t *t)
 {
     const dataset_info_t *info = &t->dataset->info;
-    model_options_t options = {shape_3d(info->height, info->width, info->channels), info->n_classes,
-                               t->options->label_smoothing, t->options->bn_group, DTYPE_F32};
+    model_options_t options = {.sample = shape_3d(info->height, info->width, info->channels),
+                               .n_classes = info->n_classes,
+                               .label_smoothing = t->options->label_smoothing,
+                               .norm_group = t->options->bn_group};
     bool known = model_compute(t->options->precision, &options.compute);
     ASSERT(known); /* the option's table lists what there is */
     TRY(model_build(t->options->model, &options, &t->graph));
