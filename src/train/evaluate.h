@@ -10,31 +10,38 @@
 #include "ops/mirror.h"
 #include "train/worst.h"
 
-enum { EVAL_BATCH = 128 };
+enum { EVAL_FEW = 20 };
+
+/* Pictures of a batch: 128, and of large ones fewer, as their activations would fill the memory that training
+ * has to spare (32 of 224×224, 8 at least). The same on any number of ranks. */
+int64_t evaluation_batch(const dataset_t *dataset);
 
 typedef struct evaluator {
     comm_t *comm;
     exec_t *exec; /* prepared by evaluator_open, made ready by the caller */
     const dataset_t *dataset;
     double mean, std; /* of the training pixels */
+    int64_t batch;    /* evaluation_batch */
     int64_t first, n; /* this rank's samples */
     int64_t *index;
     mirror_t pixels, labels, predictions; /* float, int32_t, int32_t */
-    int64_t *confusion; /* [classes × classes] */
-    int64_t n_batches;  /* of all ranks */
-    double *losses;     /* sum over each of them */
+    int64_t *confusion;                   /* [classes × classes], then n_top5 */
+    int64_t n_batches;                    /* of all ranks */
+    double *losses;                       /* sum over each of them */
     worst_t *worst; /* NULL, or the caller's: evaluator_run leaves the worst mistakes of all ranks there */
 } evaluator_t;
 
 typedef struct evaluation {
     int64_t n, n_correct;
     double loss, accuracy;
+    double top5; /* share of samples whose label is among the five best scores; NaN with up to EVAL_FEW
+                    classes */
     const int64_t *confusion; /* [label][prediction], over all ranks; the evaluator's own */
 } evaluation_t;
 
 /* Borrows everything; prepares the executor for the batch sizes it will use. */
-err_t evaluator_open(comm_t *comm, exec_t *exec, const backend_t *backend, const dataset_t *dataset, double mean,
-                     double std, evaluator_t *out);
+err_t evaluator_open(comm_t *comm, exec_t *exec, const backend_t *backend, const dataset_t *dataset,
+                     double mean, double std, evaluator_t *out);
 void evaluator_close(evaluator_t *evaluator);
 
 /* Collective. Allocates nothing. */

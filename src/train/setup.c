@@ -165,8 +165,9 @@ static err_t choose_algorithms(trainer_t *t)
         for (int k = 0; k < t->options->accumulate; k++)
             algorithm_request_add(&request, trainer_part(t, n_shard, k, &first), true);
     }
-    if (t->dataset->info.n_samples[SPLIT_VAL] >= EVAL_BATCH)
-        algorithm_request_add(&request, EVAL_BATCH, false);
+    int64_t n_evaluated = evaluation_batch(t->dataset);
+    if (t->dataset->info.n_samples[SPLIT_VAL] >= n_evaluated)
+        algorithm_request_add(&request, n_evaluated, false);
     return algorithm_choice_make(&request, &t->algorithms);
 }
 
@@ -194,7 +195,8 @@ static err_t build_executor(trainer_t *t)
     TRY(prepare_batch(t, t->global_batch));
     TRY(prepare_batch(t, n_train % t->global_batch));
     const dataset_info_t *info = &t->dataset->info;
-    TRY(evaluator_open(t->comm, t->exec, t->runtime.backend, t->dataset, info->mean, info->std, &t->evaluator));
+    TRY(evaluator_open(t->comm, t->exec, t->runtime.backend, t->dataset, info->mean, info->std,
+                       &t->evaluator));
     TRY(exec_ready(t->exec));
     TRY(mem_new_array(RATE_RING, sizeof *t->step_rates, "step times", &t->step_rates));
     mem_touch(t->step_rates, RATE_RING * sizeof *t->step_rates);
@@ -252,7 +254,8 @@ static err_t open_gradients(trainer_t *t)
     t->bucket = (bucket_t){.comm = t->comm,
                            .buffer = &t->buffer,
                            .n_min = bucket_floats(t->options->runtime.bucket, t->graph->n_flat_params)};
-    err_t err = mirror_wrap(t->runtime.backend, n_bytes, "gradients", t->buffer.data, t->buffer.device, &t->grads);
+    err_t err =
+        mirror_wrap(t->runtime.backend, n_bytes, "gradients", t->buffer.data, t->buffer.device, &t->grads);
     return comm_agree(t->comm, err, "making the gradient buffers");
 }
 
@@ -275,7 +278,8 @@ err_t trainer_build(trainer_t *t)
     TRY(comm_agree(comm, build_model(t), "building the model"));
     TRY(open_gradients(t));
     TRY(choose_algorithms(t));
-    err_t err = replay_open(t->runtime.backend, t->options->runtime.cuda_graph, why_no_recording(t), &t->replay);
+    err_t err =
+        replay_open(t->runtime.backend, t->options->runtime.cuda_graph, why_no_recording(t), &t->replay);
     TRY(comm_agree(comm, err, "choosing how steps run"));
     return comm_agree(comm, build_executor(t), "planning the model");
 }
