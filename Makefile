@@ -23,7 +23,7 @@ $(need_protoc)
 HDF5_NAME := $(if $(shell $(PKG_CONFIG) --exists hdf5-serial && echo yes),hdf5-serial,hdf5)
 LIB_FLAGS := $(call find_flags,$(HDF5_NAME)) $(call find_flags,libxxhash) $(call find_flags,zlib) $(call find_flags,libpng) \
 	$(call find_flags,libjpeg) \
-	$(call find_flags,libprotobuf-c) $(call find_flags,libisal) $(call find_flags,yajl) \
+	$(call find_flags,libprotobuf-c) $(call find_flags,libisal) $(call find_flags,yajl) $(call find_flags,libzip) \
 	$(call find_flags,yaml-0.1)
 MPI_CFLAGS := $(shell $(MPICC) --showme:compile)
 MPI_LIBS   := $(shell $(MPICC) --showme:link)
@@ -181,6 +181,7 @@ info: ## print what the build found
 	@echo "protoc-c  $$($(PKG_CONFIG) --modversion libprotobuf-c)"
 	@echo "ISA-L     $$($(PKG_CONFIG) --modversion libisal)"
 	@echo "YAJL      $$($(PKG_CONFIG) --modversion yajl)"
+	@echo "libzip    $$($(PKG_CONFIG) --modversion libzip)"
 	@echo "libyaml   $$($(PKG_CONFIG) --modversion yaml-0.1)"
 	@echo "CUDA      $(CUDA_SAYS)"
 	@echo "GPUs      $(if $(HAVE_CUDA),compute capability $(CUDA_ARCHS) and later)"

@@ -29,7 +29,7 @@ EOF
 # gcc brings OpenMP and the sanitizers. openssh-client starts ranks on other hosts; mpirun looks for it on one
 # host too. curl and ca-certificates are for data/fetch_mnist.sh.
 packages=(gcc libc6-dev make pkg-config git openmpi-bin libopenmpi-dev libdnnl-dev libhdf5-dev libxxhash-dev
-    zlib1g-dev libpng-dev libjpeg-dev protobuf-c-compiler libprotobuf-c-dev libisal-dev libyajl-dev libyaml-dev
+    zlib1g-dev libpng-dev libjpeg-dev protobuf-c-compiler libprotobuf-c-dev libisal-dev libyajl-dev libyaml-dev libzip-dev
     openssh-client curl ca-certificates)
 # perl has prove; the command line tests look into records with jq, into checkpoints with h5dump. iproute2,
 # openssh-server, rsync and sshpass are for tests/cluster, imagemagick is the other decoder of pictures, strace counts
@@ -82,7 +82,7 @@ missing_things() {
     for command in gcc make pkg-config git mpicc mpirun protoc-c "$@"; do
         command -v "$command" >/dev/null || printf 'the command %s\n' "$command"
     done
-    for module in libxxhash zlib libpng libjpeg libprotobuf-c libisal yajl yaml-0.1; do
+    for module in libxxhash zlib libpng libjpeg libprotobuf-c libisal yajl yaml-0.1 libzip; do
         pkg-config --exists "$module" 2>/dev/null || printf 'the library %s with its headers\n' "$module"
     done
     pkg-config --exists hdf5-serial 2>/dev/null || pkg-config --exists hdf5 2>/dev/null ||

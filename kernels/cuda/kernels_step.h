@@ -48,7 +48,7 @@ typedef struct pixels_batch {
 cudaError_t pixels_prepare(const pixels_batch_t *batch, cudaStream_t stream);
 
 /* reduce.cu: sum_squares keeps the sums of its blocks in partial[REDUCE_MAX_PARTIALS]; *out is on the device.
- */
+ * predictions may be NULL. */
 enum { REDUCE_MAX_PARTIALS = 1024 };
 cudaError_t reduce_sum_squares(const float *x, int64_t n, double *partial, double *out, cudaStream_t stream);
 cudaError_t reduce_tally(const float *losses, const int32_t *predictions, const int32_t *labels, int64_t n,

@@ -1,3 +1,4 @@
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -41,6 +42,7 @@ typedef struct eval_plan {
     dtype_t compute;
     pixel_norm_t norm;
     view_settings_t views; /* of pictures in folders and shards, as in training */
+    bool multi_label;
     bool averaged; /* the weights are the checkpoint's moving average */
 } eval_plan_t;
 
@@ -118,6 +120,7 @@ static err_t load(eval_run_t *run, const char *where, const eval_options_t *opti
     plan->sample = run->graph->sample;
     plan->n_classes = run->graph->n_classes;
     plan->compute = run->graph->compute;
+    plan->multi_label = graph_multi_label(run->graph);
 out:
     checkpoint_close(&checkpoint);
     return err;
@@ -126,7 +129,10 @@ out:
 static err_t build_like_rank_0(eval_run_t *run, const eval_plan_t *plan)
 {
     const int64_t *d = plan->sample.dim;
-    model_options_t options = {shape_3d(d[1], d[2], d[3]), plan->n_classes, 0, 0, plan->compute};
+    model_options_t options = {.sample = shape_3d(d[1], d[2], d[3]),
+                               .n_classes = plan->n_classes,
+                               .compute = plan->compute,
+                               .multi_label = plan->multi_label};
     TRY(model_build(plan->model, &options, &run->graph));
     return allocate(run);
 }
@@ -203,8 +209,9 @@ static void print_result(const eval_plan_t *plan, const eval_run_t *run, const e
     if (strcmp(dataset_hash(info).text, plan->data_xxh3) != 0)
         log_info("           not the data that it was trained with");
     log_info("accuracy   %.4f", eval->accuracy);
+    if (!isnan(eval->top5)) log_info("top-5      %.4f", eval->top5);
     log_info("loss       %.4f", eval->loss);
-    if (info->n_classes > 20) return;
+    if (info->n_classes > EVAL_FEW) return;
     char line[512];
     int used = snprintf(line, sizeof line, "\nconfusion  rows: label, columns: prediction\n     ");
     for (int k = 0; k < info->n_classes; k++)

@@ -81,15 +81,16 @@ typedef struct backend_memory {
     /* Host memory that copies to and from the device are fast with. Zeroed. */
     err_t (*alloc_host)(size_t n_bytes, const char *what, void **out);
     void (*release_host)(void *block);
-    /* Makes host memory of somebody else such memory, and no more; false: it cannot be, and copies are slower. */
+    /* Makes host memory of somebody else such memory, and no more; false: it cannot be, and copies are
+     * slower. */
     bool (*pin)(void *host, size_t n_bytes);
     void (*unpin)(void *host);
     err_t (*upload)(void *device, const void *host, size_t n_bytes);
     err_t (*download)(void *host, const void *device, size_t n_bytes);
     err_t (*copy)(void *to, const void *from, size_t n_bytes); /* both on the device */
     err_t (*zero)(void *device, size_t n_bytes);
-    /* As upload, but beside the operators' work, to memory that nothing given so far uses; prefetched makes what
-     * is given afterwards wait for all such copies, prefetch_sync the host. */
+    /* As upload, but beside the operators' work, to memory that nothing given so far uses; prefetched makes
+     * what is given afterwards wait for all such copies, prefetch_sync the host. */
     err_t (*prefetch)(void *device, const void *host, size_t n_bytes);
     err_t (*prefetched)(void);
     err_t (*prefetch_sync)(void);
@@ -146,7 +147,7 @@ typedef struct backend {
     /* dst += src over n elements (gradients of a tensor that several layers read). */
     err_t (*accumulate)(float *dst, const float *src, int64_t n);
     /* The following are NULL on the host, where who needs them does it himself. */
-    /* totals[0] += Σ losses, totals[1] += how many predictions are their labels. */
+    /* totals[0] += Σ losses, totals[1] += how many predictions are their labels; predictions NULL: none. */
     err_t (*tally)(const float *losses, const int32_t *predictions, const int32_t *labels, int64_t n,
                    float *totals);
     /* Exchanges a and b. */

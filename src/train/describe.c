@@ -122,6 +122,9 @@ void trainer_print_header(const trainer_t *t)
              (long long)t->max_local, (long long)t->n_steps, (long long)sampler_batches(t->sampler));
     log_info("  rate    %s, %s from %g, seed %lld", o->optim.optimizer, o->schedule.schedule,
              t->schedule.base, (long long)o->seed);
+    if (t->imported.n_taken > 0)
+        log_info("  weights %s, %d arrays by the names of %s%s%s", o->weights, t->imported.n_taken,
+                 o->weights_names, t->imported.new_head[0] ? "; " : "", t->imported.new_head);
     log_info("  output  %s", t->out);
     if (t->resumed_from[0])
         log_info("  resumed from %s at step %lld", t->resumed_from, (long long)t->at.step);

@@ -7,6 +7,7 @@
 #include "base/progress.h"
 #include "comm/watchdog.h"
 #include "data/sampler.h"
+#include "train/average_precision.h"
 #include "train/bad_pictures.h"
 
 int64_t evaluation_batch(const dataset_t *dataset)
@@ -36,6 +37,13 @@ static void share_out(evaluator_t *e)
     e->n_batches = (n_samples(e) + e->batch - 1) / e->batch;
 }
 
+/* Of the evaluator's confusion and what is behind it. */
+static int64_t n_counts(const evaluator_t *e)
+{
+    int64_t n_classes = e->dataset->info.n_classes;
+    return n_classes * n_classes + 1;
+}
+
 /* Nothing is read before evaluator_run allows it. */
 static err_t open_feed(evaluator_t *e)
 {
@@ -58,15 +66,13 @@ static err_t open_feed(evaluator_t *e)
 
 err_t evaluator_open(const evaluator_options_t *options, evaluator_t *out)
 {
-    const dataset_info_t *info = &options->dataset->info;
     *out = (evaluator_t){.options = *options, .comm = options->comm, .dataset = options->dataset};
     share_out(out);
     err_t err;
     TRY_OUT(err, open_feed(out));
     TRY_OUT(err, mem_new_array(out->batch, sizeof *out->index, "evaluation", &out->index));
     TRY_OUT(err, mem_new_array(out->batch, sizeof *out->labels, "evaluation", &out->labels));
-    TRY_OUT(err, mem_new_array((int64_t)info->n_classes * info->n_classes, sizeof *out->confusion,
-                               "evaluation", &out->confusion));
+    TRY_OUT(err, mem_new_array(n_counts(out), sizeof *out->confusion, "evaluation", &out->confusion));
     TRY_OUT(err, mem_new_array(out->n_batches, sizeof *out->losses, "evaluation", &out->losses));
     if (out->n >= out->batch) TRY_OUT(err, exec_prepare(options->exec, out->batch, false));
     TRY_OUT(err, exec_prepare(options->exec, out->n % out->batch, false));
@@ -129,6 +135,9 @@ static err_t run_batch(evaluator_t *e, double *loss)
     TRY(exec_results(e->options.exec, &results));
     for (int64_t i = 0; i < data.n; i++) *loss += results.losses[i];
     for (int64_t i = 0; i < data.n; i++) e->confusion[e->labels[i] * n_classes + results.predictions[i]]++;
+    int64_t *n_top5 = &e->confusion[n_counts(e) - 1];
+    for (int64_t i = 0; i < data.n && n_classes > EVAL_FEW; i++)
+        *n_top5 += top_k_holds(results.logits + i * n_classes, n_classes, e->labels[i], 5);
     if (e->worst) offer_mistakes(e, &results, data.n);
     return ERR_OK;
 }
@@ -136,9 +145,8 @@ static err_t run_batch(evaluator_t *e, double *loss)
 /* This rank's part: each batch's loss and the confusion counts. */
 static err_t run_local(evaluator_t *e)
 {
-    const dataset_info_t *info = &e->dataset->info;
     memset(e->losses, 0, (size_t)e->n_batches * sizeof *e->losses);
-    memset(e->confusion, 0, (size_t)info->n_classes * (size_t)info->n_classes * sizeof *e->confusion);
+    memset(e->confusion, 0, (size_t)n_counts(e) * sizeof *e->confusion);
     if (e->n > 0) feed_allow(&e->feed, sampler_batches(e->sampler));
     for (int64_t done = 0; done < e->n; done += e->batch) {
         TRY(run_batch(e, &e->losses[(e->first + done) / e->batch]));
@@ -159,12 +167,17 @@ err_t evaluator_run(evaluator_t *e, evaluation_t *out)
      */
     TRY(comm_allreduce(e->comm, e->losses, e->n_batches, DTYPE_F64, COMM_SUM, "evaluation loss"));
     for (int64_t i = 0; i < e->n_batches; i++) loss_sum += e->losses[i];
-    TRY(comm_allreduce(e->comm, e->confusion, (int64_t)info->n_classes * info->n_classes, DTYPE_I64, COMM_SUM,
-                       "evaluation counts"));
+    TRY(comm_allreduce(e->comm, e->confusion, n_counts(e), DTYPE_I64, COMM_SUM, "evaluation counts"));
     if (e->worst) TRY(worst_gather(e->worst));
     int64_t n_correct = 0;
     for (int k = 0; k < info->n_classes; k++) n_correct += e->confusion[k * info->n_classes + k];
     double n = (double)n_samples(e);
-    *out = (evaluation_t){n_samples(e), n_correct, loss_sum / n, (double)n_correct / n, e->confusion};
+    *out =
+        (evaluation_t){.n = n_samples(e),
+                       .n_correct = n_correct,
+                       .loss = loss_sum / n,
+                       .accuracy = (double)n_correct / n,
+                       .top5 = info->n_classes > EVAL_FEW ? (double)e->confusion[n_counts(e) - 1] / n : NAN,
+                       .confusion = e->confusion};
     return ERR_OK;
 }

@@ -11,6 +11,8 @@
 #include "train/feed.h"
 #include "train/worst.h"
 
+enum { EVAL_FEW = 20 };
+
 /* Pictures of a batch: 128, and of large ones fewer, as their activations would fill the memory that training
  * has to spare (32 of 224×224, 8 at least). The same on any number of ranks. */
 int64_t evaluation_batch(const dataset_t *dataset);
@@ -41,7 +43,7 @@ typedef struct evaluator {
     feed_t feed;
     int64_t *index;     /* of the batch that is evaluated */
     int32_t *labels;    /* of it */
-    int64_t *confusion; /* [classes × classes] */
+    int64_t *confusion; /* [classes × classes], then n_top5 */
     int64_t n_batches;  /* of all ranks */
     double *losses;     /* sum over each of them */
     worst_t *worst; /* NULL, or the caller's: evaluator_run leaves the worst mistakes of all ranks there */
@@ -50,6 +52,8 @@ typedef struct evaluator {
 typedef struct evaluation {
     int64_t n, n_correct;
     double loss, accuracy;
+    double top5; /* share of samples whose label is among the five best scores; NaN with up to EVAL_FEW
+                    classes */
     const int64_t *confusion; /* [label][prediction], over all ranks; the evaluator's own */
 } evaluation_t;
 

@@ -145,11 +145,14 @@ static err_t end_epoch(trainer_t *t, double train_sec, int64_t n_trained)
     trace_add(TRACE_TRAINING, &(trace_span_t){"evaluation", "phase", start, clock_sec(), t->at.step - 1, 0});
     double n = (double)t->at.n_samples, rate = (double)n_trained / train_sec;
     double train_loss = t->at.loss_sum / n, train_accuracy = (double)t->at.n_correct / n;
+    char top5[32] = "";
+    if (!isnan(eval.top5)) snprintf(top5, sizeof top5, " top-5 %.4f", eval.top5);
     progress_clear_line();
-    log_info("epoch %lld  train loss %.4f accuracy %.4f  validation loss %.4f accuracy %.4f  %.0f images/s  "
-             "%.1f s",
-             (long long)t->at.epoch + 1, train_loss, train_accuracy, eval.loss, eval.accuracy, rate,
-             train_sec);
+    log_info(
+        "epoch %lld  train loss %.4f accuracy %.4f  validation loss %.4f accuracy %.4f%s  %.0f images/s  "
+        "%.1f s",
+        (long long)t->at.epoch + 1, train_loss, train_accuracy, eval.loss, eval.accuracy, top5, rate,
+        train_sec);
     intake_text(&intake, waited);
     if (waited[0]) log_info("         %s", waited);
     json_t *j = metrics_begin(&t->metrics, "epoch");
@@ -160,6 +163,7 @@ static err_t end_epoch(trainer_t *t, double train_sec, int64_t n_trained)
         json_real(j, "train_accuracy", train_accuracy);
         json_real(j, "val_loss", eval.loss);
         json_real(j, "val_accuracy", eval.accuracy);
+        if (!isnan(eval.top5)) json_real(j, "val_top5", eval.top5);
         json_real(j, "images_per_sec", rate);
         json_real(j, "train_sec", train_sec);
         intake_json(&intake, j);

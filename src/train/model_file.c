@@ -18,7 +18,7 @@ typedef struct section {
     float *flat;
 } section_t;
 
-enum { MAX_SECTIONS = 2 + OPTIM_MAX_BUFFERS, NAME_MAX_BYTES = 128, N_MODEL_ATTRS = 8 };
+enum { MAX_SECTIONS = 2 + OPTIM_MAX_BUFFERS, NAME_MAX_BYTES = 128, N_MODEL_ATTRS = 9 };
 
 static const char *const norm_names[PIXEL_MAX_CHANNELS][2] = {
     {"mean", "std"}, {"mean_1", "std_1"}, {"mean_2", "std_2"}, {"mean_3", "std_3"}};
@@ -73,10 +73,15 @@ err_t model_file_content(const model_file_t *file, model_content_t *out)
     TRY_OUT(err, mem_new_array(n_attrs, sizeof(ckpt_attr_t), "a checkpoint", &out->attrs));
     list_arrays(sections, n_sections, out->arrays, out->names);
     const ckpt_attr_t model[N_MODEL_ATTRS] = {
-        ckpt_text("model", g->model),        ckpt_int("height", g->sample.dim[1]),
-        ckpt_int("width", g->sample.dim[2]), ckpt_int("channels", g->sample.dim[3]),
-        ckpt_int("n_classes", g->n_classes), ckpt_real("mean", file->norm.mean[0]),
-        ckpt_real("std", file->norm.std[0]), ckpt_text("precision", model_precision(g->compute)),
+        ckpt_text("model", g->model),
+        ckpt_int("height", g->sample.dim[1]),
+        ckpt_int("width", g->sample.dim[2]),
+        ckpt_int("channels", g->sample.dim[3]),
+        ckpt_int("n_classes", g->n_classes),
+        ckpt_real("mean", file->norm.mean[0]),
+        ckpt_real("std", file->norm.std[0]),
+        ckpt_text("precision", model_precision(g->compute)),
+        ckpt_int("multi_label", graph_multi_label(g)),
     };
     ckpt_attr_t *attrs = out->attrs, *next = attrs + N_MODEL_ATTRS;
     memcpy(attrs, model, sizeof model);
@@ -158,7 +163,7 @@ static err_t read_norm(const checkpoint_t *checkpoint, pixel_norm_t *out)
 err_t model_file_graph(const checkpoint_t *checkpoint, graph_t **out, pixel_norm_t *norm)
 {
     const char *model;
-    int64_t height, width, channels, n_classes;
+    int64_t height, width, channels, n_classes, multi_label = 0;
     dtype_t compute;
     TRY(checkpoint_get_text(checkpoint, "model", &model));
     TRY(checkpoint_get_int(checkpoint, "height", &height));
@@ -167,12 +172,17 @@ err_t model_file_graph(const checkpoint_t *checkpoint, graph_t **out, pixel_norm
     TRY(checkpoint_get_int(checkpoint, "n_classes", &n_classes));
     TRY(read_norm(checkpoint, norm));
     TRY(read_compute(checkpoint, &compute));
+    if (checkpoint_find_attr(checkpoint, "multi_label"))
+        TRY(checkpoint_get_int(checkpoint, "multi_label", &multi_label));
     bool fits = height > 0 && width > 0 && channels > 0 && channels <= PIXEL_MAX_CHANNELS;
     if (!fits || n_classes < 1 || n_classes > 1 << 24)
         RAISE(ERR_DATA, "%s: pictures of %lldx%lldx%lld in %lld classes are no model's input",
               checkpoint_path(checkpoint), (long long)height, (long long)width, (long long)channels,
               (long long)n_classes);
-    model_options_t options = {shape_3d(height, width, channels), (int)n_classes, 0, 0, compute};
+    model_options_t options = {.sample = shape_3d(height, width, channels),
+                               .n_classes = (int)n_classes,
+                               .compute = compute,
+                               .multi_label = multi_label != 0};
     err_t err = model_build(model, &options, out);
     if (err != ERR_OK) return err_context(ERR_DATA, "%s", checkpoint_path(checkpoint));
     return ERR_OK;

@@ -22,6 +22,11 @@ static const opt_t table[] = {
      "read `key = value` lines; the command line wins", false},
     {"print-config", OPT_FLAG, FIELD(print_config), "false", 0, 0, NULL, NULL,
      "print the resolved options in the form that --config reads, and stop", false},
+    {"weights", OPT_STRING, FIELD(weights), NULL, 0, 0, NULL, "FILE.npz",
+     "begin with these weights (numpy's archive of arrays); a classifier for other classes begins anew",
+     false},
+    {"weights-names", OPT_STRING, FIELD(weights_names), "torchvision", 0, 0, NULL, "TABLE",
+     "what --weights calls them: torchvision, detectron2, huggingface, dptrain, or a file of rules", false},
     {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "DIR",
      "folder for metrics and checkpoints; default: runs/MODEL-DATE", false},
     {"overwrite", OPT_FLAG, FIELD(overwrite), "false", 0, 0, NULL, NULL,
@@ -78,12 +83,12 @@ enum { N_OPTIONS = sizeof table / sizeof table[0], TEXT_MAX = 4200, MAX_CONFIG =
 
 /* What may change on --resume. Of these, the first kind belongs to a run and is never taken from the
  * checkpoint; the second is, unless given. Documented in the README ("Checkpoints"). */
-const char *const train_options_per_run[] = {"config",    "print-config",   "out",         "overwrite",
-                                             "resume",    "trace",          "trace-steps", "tensorboard",
-                                             "device",    "comm",           "threads",     "timeout",
-                                             "allreduce", "ranks-per-host", "gpus",        "share-gpu",
-                                             "workspace", "bucket",         "cuda-graph",  "wire",
-                                             "nccl-register", "loader-threads", NULL};
+const char *const train_options_per_run[] = {
+    "config",      "print-config",   "out",           "overwrite", "resume",    "trace",
+    "trace-steps", "tensorboard",    "device",        "comm",      "threads",   "timeout",
+    "allreduce",   "ranks-per-host", "gpus",          "share-gpu", "workspace", "bucket",
+    "cuda-graph",  "wire",           "nccl-register", "loader-threads",
+    NULL};
 static const char *const may_change[] = {"data",
                                          "epochs",
                                          "steps",
@@ -212,6 +217,8 @@ err_t train_options_check(train_options_t *o, const opt_group_t groups[TRAIN_N_G
     if (!o->batch && !o->batch_per_rank) o->batch = 64;
     if (o->out && !o->out[0]) RAISE(ERR_USAGE, "--out is empty; it takes a folder (. for this one)");
     TRY(check_reproducible(o));
+    if (!o->weights && opt_given(groups, TRAIN_N_GROUPS, "weights-names"))
+        RAISE(ERR_USAGE, "--weights-names is for --weights FILE.npz, which is not given");
     if (o->tensorboard && !o->tensorboard[0])
         RAISE(ERR_USAGE, "--tensorboard is empty; it takes a folder (. for this one)");
     TRY(check_algorithms(o, groups));

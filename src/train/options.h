@@ -12,7 +12,7 @@
 
 typedef struct train_options {
     const char *model, *data, *out, *resume, *checkpoint_every, *on_checkpoint_error, *config, *trace;
-    const char *tensorboard, *algorithms, *precision;
+    const char *tensorboard, *algorithms, *precision, *weights, *weights_names;
     int64_t batch, batch_per_rank, accumulate, epochs, steps, seed, keep, log_every, trace_steps;
     int64_t reproducible, bn_group;
     double label_smoothing, target_accuracy;

@@ -121,8 +121,10 @@ static err_t check_norms(const trainer_t *t)
 static err_t build_model(trainer_t *t)
 {
     const dataset_info_t *info = &t->dataset->info;
-    model_options_t options = {shape_3d(info->height, info->width, info->channels), info->n_classes,
-                               t->options->label_smoothing, t->options->bn_group, DTYPE_F32};
+    model_options_t options = {.sample = shape_3d(info->height, info->width, info->channels),
+                               .n_classes = info->n_classes,
+                               .label_smoothing = t->options->label_smoothing,
+                               .norm_group = t->options->bn_group};
     bool known = model_compute(t->options->precision, &options.compute);
     ASSERT(known); /* the option's table lists what there is */
     TRY(model_build(t->options->model, &options, &t->graph));
@@ -292,7 +294,8 @@ static err_t open_gradients(trainer_t *t)
     t->bucket = (bucket_t){.comm = t->comm,
                            .buffer = &t->buffer,
                            .n_min = bucket_floats(t->options->runtime.bucket, t->graph->n_flat_params)};
-    err_t err = mirror_wrap(t->runtime.backend, n_bytes, "gradients", t->buffer.data, t->buffer.device, &t->grads);
+    err_t err =
+        mirror_wrap(t->runtime.backend, n_bytes, "gradients", t->buffer.data, t->buffer.device, &t->grads);
     return comm_agree(t->comm, err, "making the gradient buffers");
 }
 
@@ -315,7 +318,8 @@ err_t trainer_build(trainer_t *t)
     TRY(comm_agree(comm, build_model(t), "building the model"));
     TRY(open_gradients(t));
     TRY(choose_algorithms(t));
-    err_t err = replay_open(t->runtime.backend, t->options->runtime.cuda_graph, why_no_recording(t), &t->replay);
+    err_t err =
+        replay_open(t->runtime.backend, t->options->runtime.cuda_graph, why_no_recording(t), &t->replay);
     TRY(comm_agree(comm, err, "choosing how steps run"));
     return comm_agree(comm, build_executor(t), "planning the model");
 }

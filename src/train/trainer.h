@@ -18,6 +18,7 @@
 #include "train/shards.h"
 #include "train/tensorboard.h"
 #include "train/trace_file.h"
+#include "train/weights.h"
 
 /* Behind the gradients, in the same allreduce: what all ranks must know of a step. */
 enum { TAIL_LOSS_SUM, TAIL_CORRECT, TAIL_CHECKPOINT, TAIL_STOP, TAIL_FAILED, TAIL_BAD, TAIL_COUNT };
@@ -62,6 +63,7 @@ typedef struct trainer {
     trace_file_t trace;
     char out[FS_PATH_MAX];
     char resumed_from[FS_PATH_MAX]; /* "" */
+    weights_report_t imported;      /* rank 0's, of --weights */
     schedule_t schedule;
     schedule_plateau_t plateau;
     int64_t global_batch, max_local; /* samples a step: of all ranks, at most on this one */
@@ -129,7 +131,8 @@ void trainer_release_weights(trainer_t *t);
 err_t trainer_finish_checkpoints(trainer_t *t);
 
 /* Collective. --resume: finds the checkpoint and takes over its options (before anything is built), then
- * loads it (after). trainer_restore also checks that data and model are those of the checkpoint. */
+ * loads it (after). trainer_restore also checks that data and model are those of the checkpoint, and reads
+ * --weights of a new run. */
 err_t trainer_find_checkpoint(trainer_t *t);
 err_t trainer_restore(trainer_t *t);
 
