@@ -217,7 +217,8 @@ err_t train_options_check(train_options_t *o, const opt_group_t groups[TRAIN_N_G
     if (!o->batch && !o->batch_per_rank) o->batch = 64;
     if (o->out && !o->out[0]) RAISE(ERR_USAGE, "--out is empty; it takes a folder (. for this one)");
     TRY(check_reproducible(o));
-    if (!o->weights && opt_given(groups, TRAIN_N_GROUPS, "weights-names"))
+    /* What --print-config wrote is no wish. */
+    if (!o->weights && strcmp(o->weights_names, "torchvision") != 0)
         RAISE(ERR_USAGE, "--weights-names is for --weights FILE.npz, which is not given");
     if (o->tensorboard && !o->tensorboard[0])
         RAISE(ERR_USAGE, "--tensorboard is empty; it takes a folder (. for this one)");
