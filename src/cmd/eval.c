@@ -155,6 +155,12 @@ static err_t open_data(eval_run_t *run, const eval_plan_t *plan)
     TRY(dataset_open(plan->data, &plan->views, &run->dataset));
     const dataset_info_t *info = &run->dataset->info;
     run->split = strcmp(run->options->split, "train") == 0 ? SPLIT_TRAIN : SPLIT_VAL;
+    if (info->multi_label != plan->multi_label)
+        RAISE(ERR_DATA, "the samples of %s have %s, but the checkpoint was trained on %s", info->source,
+              info->multi_label ? "any number of classes" : "one class each",
+              plan->multi_label ? "any number" : "one class each");
+    if (info->multi_label && run->options->png)
+        RAISE(ERR_USAGE, "--png draws what was taken for another class; samples of %s have several", info->source);
     if (info->n_samples[run->split] == 0)
         RAISE(ERR_DATA, "%s has no validation samples; --split train evaluates the training samples", info->source);
     shape_t have = shape_3d(info->height, info->width, info->channels), want = run->graph->sample;
@@ -197,6 +203,20 @@ static err_t build(eval_run_t *run, const runtime_t *runtime, const eval_plan_t 
     return exec_ready(run->exec);
 }
 
+/* Of classes that have a positive sample. */
+static void print_precisions(const dataset_info_t *info, const double *precisions)
+{
+    int n_without = 0;
+    log_info("\naverage precision");
+    for (int k = 0; k < info->n_classes; k++) {
+        if (isnan(precisions[k]))
+            n_without++;
+        else
+            log_info("  %.4f  %s", precisions[k], info->class_names[k]);
+    }
+    if (n_without > 0) log_info("  %d classes have no sample here", n_without);
+}
+
 static void print_result(const eval_plan_t *plan, const eval_run_t *run, const evaluation_t *eval)
 {
     const dataset_info_t *info = &run->dataset->info;
@@ -208,10 +228,11 @@ static void print_result(const eval_plan_t *plan, const eval_run_t *run, const e
              run->split == SPLIT_TRAIN ? "training" : "validation");
     if (strcmp(dataset_hash(info).text, plan->data_xxh3) != 0)
         log_info("           not the data that it was trained with");
-    log_info("accuracy   %.4f", eval->accuracy);
+    log_info(info->multi_label ? "mAP        %.4f" : "accuracy   %.4f", eval->accuracy);
     if (!isnan(eval->top5)) log_info("top-5      %.4f", eval->top5);
     log_info("loss       %.4f", eval->loss);
-    if (info->n_classes > EVAL_FEW) return;
+    if (eval->precisions) print_precisions(info, eval->precisions);
+    if (eval->precisions || info->n_classes > EVAL_FEW) return;
     char line[512];
     int used = snprintf(line, sizeof line, "\nconfusion  rows: label, columns: prediction\n     ");
     for (int k = 0; k < info->n_classes; k++)

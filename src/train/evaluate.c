@@ -64,6 +64,19 @@ static err_t open_feed(evaluator_t *e)
     return feed_open(&loader, o->backend, &e->feed);
 }
 
+static int64_t n_scores(const evaluator_t *e)
+{
+    return n_samples(e) * e->dataset->info.n_classes;
+}
+
+static err_t make_scores(evaluator_t *e)
+{
+    TRY(mem_new_array(n_scores(e), sizeof *e->scores, "scores of all samples", &e->scores));
+    TRY(mem_new_array(n_scores(e), sizeof *e->targets, "targets of all samples", &e->targets));
+    return mem_new_array(e->dataset->info.n_classes, sizeof *e->precisions, "average precisions",
+                         &e->precisions);
+}
+
 err_t evaluator_open(const evaluator_options_t *options, evaluator_t *out)
 {
     *out = (evaluator_t){.options = *options, .comm = options->comm, .dataset = options->dataset};
@@ -74,6 +87,7 @@ err_t evaluator_open(const evaluator_options_t *options, evaluator_t *out)
     TRY_OUT(err, mem_new_array(out->batch, sizeof *out->labels, "evaluation", &out->labels));
     TRY_OUT(err, mem_new_array(n_counts(out), sizeof *out->confusion, "evaluation", &out->confusion));
     TRY_OUT(err, mem_new_array(out->n_batches, sizeof *out->losses, "evaluation", &out->losses));
+    if (options->dataset->info.multi_label) TRY_OUT(err, make_scores(out));
     if (out->n >= out->batch) TRY_OUT(err, exec_prepare(options->exec, out->batch, false));
     TRY_OUT(err, exec_prepare(options->exec, out->n % out->batch, false));
     return ERR_OK;
@@ -91,6 +105,9 @@ void evaluator_close(evaluator_t *e)
     mem_free(&e->labels);
     mem_free(&e->confusion);
     mem_free(&e->losses);
+    mem_free(&e->scores);
+    mem_free(&e->targets);
+    mem_free(&e->precisions);
 }
 
 /* softmax(logits)[k] */
@@ -119,26 +136,41 @@ static void offer_mistakes(evaluator_t *e, const exec_results_t *results, int64_
     }
 }
 
-/* One batch; *loss: the sum of its losses. */
-static err_t run_batch(evaluator_t *e, double *loss)
+/* What is found out of a batch whose samples have a label each. */
+static void count(evaluator_t *e, const exec_results_t *results, int64_t n)
+{
+    int n_classes = e->dataset->info.n_classes;
+    int64_t *n_top5 = &e->confusion[n_counts(e) - 1];
+    for (int64_t i = 0; i < n; i++) e->confusion[e->labels[i] * n_classes + results->predictions[i]]++;
+    for (int64_t i = 0; i < n && n_classes > EVAL_FEW; i++)
+        *n_top5 += top_k_holds(results->logits + i * n_classes, n_classes, e->labels[i], 5);
+    if (e->worst) offer_mistakes(e, results, n);
+}
+
+/* The batch whose first sample is `first`, of all; *loss: the sum of its losses. */
+static err_t run_batch(evaluator_t *e, int64_t first, double *loss)
 {
     int n_classes = e->dataset->info.n_classes;
     exec_results_t results;
     feed_batch_t data;
     TRY(feed_next(&e->feed, &data));
-    exec_batch_t batch = {
-        .n = data.n, .pixels = data.pixels, .labels = data.labels, .predictions = data.predictions};
+    exec_batch_t batch = {.n = data.n,
+                          .pixels = data.pixels,
+                          .labels = data.labels,
+                          .targets = data.targets,
+                          .predictions = data.predictions};
+    size_t n_row = (size_t)n_classes * sizeof(float);
     memcpy(e->index, data.from->index, (size_t)data.n * sizeof *e->index);
-    memcpy(e->labels, data.from->labels, (size_t)data.n * sizeof *e->labels);
+    if (data.labels) memcpy(e->labels, data.from->labels, (size_t)data.n * sizeof *e->labels);
+    if (e->targets) memcpy(e->targets + first * n_classes, data.from->targets, (size_t)data.n * n_row);
     TRY(exec_forward(e->options.exec, &batch, false));
     TRY(feed_ahead(&e->feed));
     TRY(exec_results(e->options.exec, &results));
     for (int64_t i = 0; i < data.n; i++) *loss += results.losses[i];
-    for (int64_t i = 0; i < data.n; i++) e->confusion[e->labels[i] * n_classes + results.predictions[i]]++;
-    int64_t *n_top5 = &e->confusion[n_counts(e) - 1];
-    for (int64_t i = 0; i < data.n && n_classes > EVAL_FEW; i++)
-        *n_top5 += top_k_holds(results.logits + i * n_classes, n_classes, e->labels[i], 5);
-    if (e->worst) offer_mistakes(e, &results, data.n);
+    if (e->scores)
+        memcpy(e->scores + first * n_classes, results.logits, (size_t)data.n * n_row);
+    else
+        count(e, &results, data.n);
     return ERR_OK;
 }
 
@@ -147,12 +179,25 @@ static err_t run_local(evaluator_t *e)
 {
     memset(e->losses, 0, (size_t)e->n_batches * sizeof *e->losses);
     memset(e->confusion, 0, (size_t)n_counts(e) * sizeof *e->confusion);
+    if (e->scores) memset(e->scores, 0, (size_t)n_scores(e) * sizeof *e->scores);
+    if (e->targets) memset(e->targets, 0, (size_t)n_scores(e) * sizeof *e->targets);
     if (e->n > 0) feed_allow(&e->feed, sampler_batches(e->sampler));
     for (int64_t done = 0; done < e->n; done += e->batch) {
-        TRY(run_batch(e, &e->losses[(e->first + done) / e->batch]));
+        TRY(run_batch(e, e->first + done, &e->losses[(e->first + done) / e->batch]));
         progress_draw("evaluating", done + e->batch < e->n ? done + e->batch : e->n, e->n, "");
     }
     return ERR_OK;
+}
+
+/* Collective. Average precisions over the samples of all ranks, each of which has its own and zeros. */
+static err_t rank_samples(evaluator_t *e, double *mean)
+{
+    TRY(comm_allreduce(e->comm, e->scores, n_scores(e), DTYPE_F32, COMM_SUM, "evaluation scores"));
+    TRY(comm_allreduce(e->comm, e->targets, n_scores(e), DTYPE_F32, COMM_SUM, "evaluation targets"));
+    err_t err = average_precision_of_classes(e->scores, e->targets, n_samples(e), e->dataset->info.n_classes,
+                                             e->precisions, mean);
+    if (isnan(*mean)) *mean = 0;
+    return comm_agree(e->comm, err, "average precisions");
 }
 
 err_t evaluator_run(evaluator_t *e, evaluation_t *out)
@@ -171,13 +216,15 @@ err_t evaluator_run(evaluator_t *e, evaluation_t *out)
     if (e->worst) TRY(worst_gather(e->worst));
     int64_t n_correct = 0;
     for (int k = 0; k < info->n_classes; k++) n_correct += e->confusion[k * info->n_classes + k];
-    double n = (double)n_samples(e);
-    *out =
-        (evaluation_t){.n = n_samples(e),
-                       .n_correct = n_correct,
-                       .loss = loss_sum / n,
-                       .accuracy = (double)n_correct / n,
-                       .top5 = info->n_classes > EVAL_FEW ? (double)e->confusion[n_counts(e) - 1] / n : NAN,
-                       .confusion = e->confusion};
+    double n = (double)n_samples(e), accuracy = (double)n_correct / n;
+    bool ranked = !e->scores && info->n_classes > EVAL_FEW;
+    if (e->scores) TRY(rank_samples(e, &accuracy));
+    *out = (evaluation_t){.n = n_samples(e),
+                          .n_correct = n_correct,
+                          .loss = loss_sum / n,
+                          .accuracy = accuracy,
+                          .precisions = e->precisions,
+                          .top5 = ranked ? (double)e->confusion[n_counts(e) - 1] / n : NAN,
+                          .confusion = e->confusion};
     return ERR_OK;
 }

@@ -46,12 +46,17 @@ typedef struct evaluator {
     int64_t *confusion; /* [classes × classes], then n_top5 */
     int64_t n_batches;  /* of all ranks */
     double *losses;     /* sum over each of them */
+    /* Where samples have several labels, of all samples of all ranks: [n, classes]; elsewhere NULL. */
+    float *scores, *targets;
+    double *precisions; /* [classes] */
     worst_t *worst; /* NULL, or the caller's: evaluator_run leaves the worst mistakes of all ranks there */
 } evaluator_t;
 
 typedef struct evaluation {
     int64_t n, n_correct;
-    double loss, accuracy;
+    double loss;
+    double accuracy;          /* where samples have several labels: mAP, the mean of precisions */
+    const double *precisions; /* average precision of each class, NaN without a positive sample; or NULL */
     double top5; /* share of samples whose label is among the five best scores; NaN with up to EVAL_FEW
                     classes */
     const int64_t *confusion; /* [label][prediction], over all ranks; the evaluator's own */
@@ -61,7 +66,7 @@ typedef struct evaluation {
 err_t evaluator_open(const evaluator_options_t *options, evaluator_t *out);
 void evaluator_close(evaluator_t *evaluator);
 
-/* Collective. Allocates nothing. */
+/* Collective. Allocates nothing (for precisions scratch). */
 err_t evaluator_run(evaluator_t *evaluator, evaluation_t *out);
 
 #endif

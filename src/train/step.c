@@ -226,6 +226,7 @@ err_t trainer_step(trainer_t *t, step_result_t *result, step_cost_t *cost)
                    .batch = {.n = data.n,
                              .pixels = data.pixels,
                              .labels = data.labels,
+                             .targets = data.targets,
                              .predictions = data.predictions,
                              .tally = step_device_tail(t) + TAIL_LOSS_SUM,
                              .step = (uint64_t)t->at.step,

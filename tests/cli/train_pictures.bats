@@ -154,3 +154,22 @@ records() { # KIND CONDITION   of all of that kind, in $out
     [ "$status" -eq 3 ]
     [[ $output == *"--split train"* ]]
 }
+
+@test "real COCO pictures: several labels, and objects, the same on 1 and 2 ranks" {
+    [ -d "${DPTRAIN_DATA:-}/coco_tiny" ] || skip "no \$DPTRAIN_DATA/coco_tiny"
+    for task in multilabel crops; do
+        for n in 0 2; do
+            on_ranks "$n" train --data "$DPTRAIN_DATA/coco_tiny" --task "$task" --model mlp --input-size 32 --batch 16 \
+                --steps 4 --threads 1 --lr 0.01 --out "$out-$task-$n"
+        done
+        close_curves "$out-$task-0" "$out-$task-2" 1e-4
+    done
+    jq -se 'map(select(.record == "epoch")) | length > 0 and all(.val_map > 0 and .val_map < 1 and .val_accuracy == null)' \
+        "$out-multilabel-0/metrics.jsonl"
+    for n in 0 2; do on_ranks "$n" eval "$out-multilabel-0" --split train --threads 1 >"$BATS_TEST_TMPDIR/eval$n"; done
+    diff "$BATS_TEST_TMPDIR/eval0" "$BATS_TEST_TMPDIR/eval2"
+    grep -Eq '^mAP +0\.' "$BATS_TEST_TMPDIR/eval0"
+    grep -Eq '^  [01]\.[0-9]{4}  person$' "$BATS_TEST_TMPDIR/eval0"
+    run on_ranks 0 eval "$out-multilabel-0" --png x.png
+    [ "$status" -eq 2 ]
+}
