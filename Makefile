@@ -22,7 +22,8 @@ $(need_protoc)
 # Debian names the serial build of HDF5 hdf5-serial; elsewhere it is hdf5.
 HDF5_NAME := $(if $(shell $(PKG_CONFIG) --exists hdf5-serial && echo yes),hdf5-serial,hdf5)
 LIB_FLAGS := $(call find_flags,$(HDF5_NAME)) $(call find_flags,libxxhash) $(call find_flags,zlib) $(call find_flags,libpng) \
-	$(call find_flags,libprotobuf-c) $(call find_flags,libisal) $(call find_flags,yajl) \
+	$(call find_flags,libjpeg) \
+	$(call find_flags,libprotobuf-c) $(call find_flags,libisal) $(call find_flags,yajl) $(call find_flags,libzip) \
 	$(call find_flags,yaml-0.1)
 MPI_CFLAGS := $(shell $(MPICC) --showme:compile)
 MPI_LIBS   := $(shell $(MPICC) --showme:link)
@@ -92,7 +93,7 @@ LIB := $(BUILD)/libdptrain.a
 # Apart from LIB, so that tests can have the same kernels from another compiler (tests/emu).
 KERNELS := $(if $(HAVE_CUDA),$(BUILD)/libkernels.a)
 BIN := $(if $(SAN)$(DEBUG),$(BUILD)/dptrain,dptrain)
-TESTS := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/unit/test_*.c tests/mpi/test_*.c)))
+TESTS := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/unit/test_*.c tests/mpi/test_*.c tests/tools/*.c)))
 
 .PHONY: all tests test-gpu help info install uninstall clean format check-layers check-headers
 all: $(BIN) ## build the program (default)
@@ -175,9 +176,12 @@ info: ## print what the build found
 	@echo "MPI       $$(mpirun --version 2>/dev/null | head -1)"
 	@echo "HDF5      $$($(PKG_CONFIG) --modversion $(HDF5_NAME))"
 	@echo "xxHash    $$($(PKG_CONFIG) --modversion libxxhash)"
+	@echo "libpng    $$($(PKG_CONFIG) --modversion libpng)"
+	@echo "libjpeg   $$($(PKG_CONFIG) --modversion libjpeg)"
 	@echo "protoc-c  $$($(PKG_CONFIG) --modversion libprotobuf-c)"
 	@echo "ISA-L     $$($(PKG_CONFIG) --modversion libisal)"
 	@echo "YAJL      $$($(PKG_CONFIG) --modversion yajl)"
+	@echo "libzip    $$($(PKG_CONFIG) --modversion libzip)"
 	@echo "libyaml   $$($(PKG_CONFIG) --modversion yaml-0.1)"
 	@echo "CUDA      $(CUDA_SAYS)"
 	@echo "GPUs      $(if $(HAVE_CUDA),compute capability $(CUDA_ARCHS) and later)"
@@ -223,4 +227,5 @@ help: ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
 
 include tests/emu/emu.mk
+include tests/fuzz/fuzz.mk
 -include $(OBJ:.o=.d) $(CU:%=$(BUILD)/%.d) $(TESTS:=.d) $(wildcard $(BUILD)/scripts/bench/*.d) $(BUILD)/src/main.d

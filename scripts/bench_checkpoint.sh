@@ -53,7 +53,7 @@ $table
   (A B B A …), $pairs of them; times are medians; ratio is the median over pairs of plain / dptrain, the middle half its
   quartiles. Between any two writes the old file is deleted and the file system synced.
 - dptrain can be faster than the plain write because it has the device begin while the rest is still being copied.
-- digest: \`ckpt_seal_verify\`, which reads and checks every byte of a file; median of 15.
+- digest: \`seal_verify\`, which reads and checks every byte of a file; median of 15.
 - stall: what training waits for. dptrain: handing the state over, and, after 0.1 s of arithmetic in place of the next
   forward and backward pass, what is left of the copy that a background thread makes meanwhile; plain: waiting until
   the file is on the device (\`--no-checkpoint-async\`). The ratio is the first / the second. A second core was free.

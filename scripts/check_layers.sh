@@ -39,16 +39,21 @@ declare -A sees=(
     [ops]="base tensor cluster comm"
     [nn]="base tensor cluster comm ops"
     [models]="base tensor cluster comm ops nn"
-    [data]="base tensor"
+    [image]="base"
+    [sample]="base"
+    [coco]="base sample"
+    [shard]="base sample"
+    [data]="base tensor image sample coco shard"
     [checkpoint]="base tensor"
     [train]="base tensor cluster comm ops nn models data checkpoint"
     [bench]="base tensor cluster comm ops nn models data checkpoint train"
     [report]="base"
-    [picture]="base data train"
+    [picture]="base data train image"
     [regress]="base stats report"
     [html]="base chart stats report regress"
     [check]="base tensor cluster comm ops nn models data checkpoint train bench"
-    [cmd]="base tensor cluster comm ops nn models data checkpoint train bench check report picture regress html"
+    [pack]="base tensor cluster comm image sample coco shard data"
+    [cmd]="base tensor cluster comm ops nn models data checkpoint train bench check report picture regress html image pack"
     [main.c]="cmd comm base"
     [kernels]="base tensor ops"
 )
@@ -85,8 +90,10 @@ check_foreign() { # FILE LINE HEADER
         [[ $file == src/comm/* || $file == src/cluster/* || $file == src/main.c ]] ||
             violation "$file" "$line" "<$header> belongs to src/comm, src/cluster and src/main.c" ;;
     hdf5.h | H5*.h)
-        [[ $file == src/checkpoint/* || $file == src/data/* || $file == src/base/h5.* ]] ||
-            violation "$file" "$line" "<$header> belongs to src/checkpoint, src/data and src/base/h5" ;;
+        [[ $file == src/checkpoint/* || $file == src/data/* || $file == src/shard/* || $file == src/base/h5* ]] ||
+            violation "$file" "$line" "<$header> belongs to src/checkpoint, src/shard, src/data and src/base/h5*" ;;
+    jpeglib.h | jerror.h | png.h)
+        [[ $file == src/image/* ]] || violation "$file" "$line" "<$header> belongs to src/image" ;;
     nccl*.h | cuda_runtime_api.h)
         [[ $file == kernels/cuda/* || $file == src/comm/nccl*.[ch] ]] ||
             violation "$file" "$line" "<$header> belongs to kernels/cuda and src/comm/nccl*" ;;

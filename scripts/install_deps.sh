@@ -13,9 +13,11 @@ Installs what dptrain needs on Debian or Ubuntu with apt-get (as root, or throug
 everything is there it does nothing. Elsewhere it looks whether everything is there and otherwise prints what
 is missing and ends with code 4.
 
-  --test   also what scripts/test.sh needs, with TensorBoard's reader from PyPI in build/venv (or in the
-           folder that DPTRAIN_VENV names); where that cannot be had, its tests are skipped. Among it is
-           openssh-server, which Debian starts where services run: systemctl disable --now ssh
+  --test   also what scripts/test.sh needs, with TensorBoard's reader and pycocotools from PyPI in build/venv (or in
+           the folder that DPTRAIN_VENV names); where these cannot be had, their tests are skipped. Among it is
+           openssh-server, which Debian starts where services run: systemctl disable --now ssh. PNG's
+           conformance pictures (PngSuite, 174 KB) come from the source of Debian's libspng into build/pngsuite (or
+           into the folder that DPTRAIN_PNGSUITE names); without them theirs are skipped
   --cuda   also CUDA's compiler, runtime, cuBLAS and NCCL, where no nvcc is found: from PyPI into build/cuda (or
            into the folder that DPTRAIN_CUDA_HOME names), where make looks too. About 0.7 GB to download and 1.1 GB
            on disk, a minute or two; no root needed for this part, and no GPU. Building with CUDA needs toolkit 12
@@ -27,14 +29,21 @@ EOF
 # gcc brings OpenMP and the sanitizers. openssh-client starts ranks on other hosts; mpirun looks for it on one
 # host too. curl and ca-certificates are for data/fetch_mnist.sh.
 packages=(gcc libc6-dev make pkg-config git openmpi-bin libopenmpi-dev libdnnl-dev libhdf5-dev libxxhash-dev
-    zlib1g-dev libpng-dev protobuf-c-compiler libprotobuf-c-dev libisal-dev libyajl-dev libyaml-dev
+    zlib1g-dev libpng-dev libjpeg-dev protobuf-c-compiler libprotobuf-c-dev libisal-dev libyajl-dev libyaml-dev libzip-dev
     openssh-client curl ca-certificates)
 # perl has prove; the command line tests look into records with jq, into checkpoints with h5dump. iproute2,
-# openssh-server, rsync and sshpass are for tests/cluster.
-test_packages=(bats hdf5-tools iproute2 jq openssh-server perl procps python3-venv rsync shellcheck sshpass)
-# TensorBoard's own reader, for its tests: what it imports and nothing else, 22 MB to download.
+# openssh-server, rsync and sshpass are for tests/cluster, imagemagick is the other decoder of pictures, strace counts
+# what a reader of shards opens.
+test_packages=(bats hdf5-tools imagemagick iproute2 jq openssh-server perl procps python3-venv rsync shellcheck sshpass
+    strace)
+# TensorBoard's own reader and COCO's own masks, for their tests: what they import and nothing else, 22 MB to download.
 venv=${DPTRAIN_VENV:-$here/../build/venv}
-pip_packages=(tensorboard==2.20.0 numpy==2.2.6 protobuf==6.31.1 absl-py==2.3.1)
+pip_packages=(tensorboard==2.20.0 numpy==2.2.6 protobuf==6.31.1 absl-py==2.3.1
+    pycocotools==2.0.11)
+# PNG's conformance pictures, good and broken: what they are, whichever release they come from.
+pngsuite=${DPTRAIN_PNGSUITE:-$here/../build/pngsuite}
+pngsuite_source=libspng
+pngsuite_sha256=46b7342494c0fc424e97ef3e632a9b0e8f8ba8ab577a10caec5dc133b668331a
 # Of one toolkit: these compile and link together. nvcc calls nvvm, and its headers include crt and cccl.
 cuda_home=${DPTRAIN_CUDA_HOME:-$here/../build/cuda}
 cuda_packages=(nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-cuda-runtime==13.0.96
@@ -73,7 +82,7 @@ missing_things() {
     for command in gcc make pkg-config git mpicc mpirun protoc-c "$@"; do
         command -v "$command" >/dev/null || printf 'the command %s\n' "$command"
     done
-    for module in libxxhash zlib libpng libprotobuf-c libisal yajl yaml-0.1; do
+    for module in libxxhash zlib libpng libjpeg libprotobuf-c libisal yajl yaml-0.1 libzip; do
         pkg-config --exists "$module" 2>/dev/null || printf 'the library %s with its headers\n' "$module"
     done
     pkg-config --exists hdf5-serial 2>/dev/null || pkg-config --exists hdf5 2>/dev/null ||
@@ -95,14 +104,40 @@ check_without_apt() {
 install_venv() {
     local log
     if [[ -x $venv/bin/python && $(cat "$venv/packages" 2>/dev/null) == "${pip_packages[*]}" ]]; then return; fi
-    note "installing ${pip_packages[0]} into $venv"
+    note "installing ${pip_packages[*]} into $venv"
     if ! log=$({ python3 -m venv "$venv" &&
-        timeout 300 "$venv/bin/pip" install -q --disable-pip-version-check --retries 1 --timeout 20 --no-deps \
+        timeout 300 "$venv/bin/python" -m pip install -q --disable-pip-version-check --retries 1 --timeout 20 --no-deps \
             --no-compile --only-binary :all: "${pip_packages[@]}"; } 2>&1); then
-        note "TensorBoard's reader could not be installed, so its tests will be skipped: ${log##*$'\n'}"
+        note "TensorBoard's reader and pycocotools could not be installed, so their tests will be skipped: \
+${log##*$'\n'}"
         return
     fi
     printf '%s\n' "${pip_packages[*]}" >"$venv/packages"
+}
+
+# Source packages from where Debian's packages come from; apt's own lists stay as they are. Never an error.
+fetch_pngsuite() { # FOLDER
+    local apt=(apt-get -q -o "Dir::Etc::SourceList=$1/list" -o Dir::Etc::SourceParts=/dev/null
+        -o "Dir::State::Lists=$1/lists" -o "Dir::Cache=$1/cache")
+    mkdir -p "$1/lists/partial" "$1/cache/archives/partial" "$1/pictures"
+    # shellcheck disable=SC2016 # $(...) are apt's own
+    apt-get indextargets --format 'deb-src $(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' |
+        grep -vE -- '-(updates|security|backports) ' >"$1/list" || return 1
+    "${apt[@]}" update && (cd "$1" && "${apt[@]}" source --download-only "$pngsuite_source") || return 1
+    tar -xf "$1/$pngsuite_source"_*.orig.tar.* -C "$1/pictures" --strip-components=3 --wildcards '*/tests/images/*.png'
+}
+
+install_pngsuite() {
+    local log part=$pngsuite.part
+    [[ ! -e $pngsuite/basn0g01.png ]] || return 0
+    note "fetching PngSuite into $pngsuite"
+    rm -rf "$part"
+    if ! log=$(fetch_pngsuite "$part" 2>&1) || [[ $(cat "$part"/pictures/*.png | sha256sum) != "$pngsuite_sha256  -" ]]; then
+        note "PngSuite could not be had, so its tests will be skipped: ${log##*$'\n'}"
+    else
+        mkdir -p "$pngsuite" && cp "$part"/pictures/*.png "$pngsuite/"
+    fi
+    rm -rf "$part"
 }
 
 # The toolkit that is there: nvcc's of PATH, or what an earlier call has put into cuda_home.
@@ -164,5 +199,5 @@ elif command -v apt-get >/dev/null && command -v dpkg-query >/dev/null; then
 else
     check_without_apt "${test_commands[@]}"
 fi
-if [[ $with_tests == yes && $list == no ]]; then install_venv; fi
+if [[ $with_tests == yes && $list == no ]]; then install_venv; install_pngsuite; fi
 if [[ $with_cuda == yes && $list == no ]]; then install_cuda; fi

@@ -24,6 +24,7 @@ OPERATORS = {
     "batch_norm": "#CC79A7",
     "add": "#999933",
     "softmax_xent": "#882255",
+    "sigmoid_bce": "#882255",
 }
 PHASES = {
     "data wait": "#F3C9C4",

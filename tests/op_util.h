@@ -50,6 +50,10 @@
     {                                                                                                        \
         .kind = OP_SOFTMAX_XENT, .n_inputs = 1, .x = {{2, {n, classes}}}, .attr.softmax_xent = { smoothing } \
     }
+#define BCE(n, classes)                                                                                      \
+    {                                                                                                        \
+        .kind = OP_SIGMOID_BCE, .n_inputs = 1, .x = {{2, {n, classes}}}                                      \
+    }
 
 /* For calls without which a test cannot go on. */
 static inline void must(err_t err, const char *what)
@@ -149,6 +153,7 @@ typedef struct op_run {
     float *param[OP_MAX_PARAMS], *dparam[OP_MAX_PARAMS], *state[OP_MAX_STATES];
     void *saved, *workspace;
     int32_t *labels, *predictions;
+    float *targets; /* of OP_SIGMOID_BCE */
 } op_run_t;
 
 static inline op_run_t op_run_with(const backend_t *backend, op_desc_t desc, bool training,
@@ -168,6 +173,7 @@ static inline op_run_t op_run_with(const backend_t *backend, op_desc_t desc, boo
     r.workspace = util_block(backend, r.op->n_workspace_bytes);
     r.labels = util_block(backend, (size_t)desc.x[0].dim[0] * sizeof(int32_t));
     r.predictions = util_block(backend, (size_t)desc.x[0].dim[0] * sizeof(int32_t));
+    if (desc.kind == OP_SIGMOID_BCE) a->targets = r.targets = util_floats(backend, desc.x[0]);
     a->saved = r.saved, a->workspace = r.workspace, a->labels = r.labels, a->predictions = r.predictions;
     a->training = training, a->dropout_key = rng_key(11, RNG_DROPOUT), a->layer = 3, a->step = 1000;
     a->first_sample = 5, a->loss_scale = 0.25f;
@@ -185,7 +191,7 @@ static inline void op_run_free(op_run_t *r)
     for (int i = 0; i < OP_MAX_PARAMS; i++) util_free(&r->param[i]), util_free(&r->dparam[i]);
     for (int i = 0; i < OP_MAX_STATES; i++) util_free(&r->state[i]);
     util_free(&r->y), util_free(&r->dy), util_free(&r->saved), util_free(&r->workspace);
-    util_free(&r->labels), util_free(&r->predictions);
+    util_free(&r->labels), util_free(&r->predictions), util_free(&r->targets);
     op_free(&r->op);
 }
 
@@ -200,6 +206,7 @@ static inline op_args_t util_device_args(const op_args_t *host)
     args.y = util_device(host->y), args.dy = util_device(host->dy);
     args.saved = util_device(host->saved), args.workspace = util_device(host->workspace);
     args.labels = util_device(host->labels), args.predictions = util_device(host->predictions);
+    args.targets = util_device(host->targets);
     return args;
 }
 
@@ -227,8 +234,8 @@ static inline void util_normal(float *block, shape_t shape, rng_t *rng)
     for (int64_t i = 0; i < shape_count(shape); i++) block[i] = (float)rng_normal(rng);
 }
 
-/* Inputs, parameters and dy: standard normal; running variances positive; labels in range. The same for one
- * seed on every backend. */
+/* Inputs, parameters and dy: standard normal; running variances positive; labels in range; targets 0 or 1. The same
+ * for one seed on every backend. */
 static inline void op_run_fill(op_run_t *r, uint64_t seed)
 {
     const op_desc_t *d = &r->op->desc;
@@ -241,6 +248,8 @@ static inline void op_run_fill(op_run_t *r, uint64_t seed)
         r->state[1][c] = 0.5f + fabsf(r->state[1][c]);
     for (int64_t n = 0; d->kind == OP_SOFTMAX_XENT && n < d->x[0].dim[0]; n++)
         r->labels[n] = (int32_t)rng_below(&rng, (uint32_t)d->x[0].dim[1]);
+    for (int64_t i = 0; d->kind == OP_SIGMOID_BCE && i < shape_count(d->x[0]); i++)
+        r->targets[i] = (float)rng_below(&rng, 2);
 }
 
 /* One optimizer's kernel over blocks of the host's side. */

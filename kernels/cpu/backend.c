@@ -26,6 +26,7 @@ const backend_t backend_cpu = {
             [OP_ADD] = &cpu_add,
             [OP_BATCH_NORM] = &cpu_batch_norm,
             [OP_SOFTMAX_XENT] = &cpu_softmax_xent,
+            [OP_SIGMOID_BCE] = &cpu_sigmoid_bce,
         },
     .optim =
         {

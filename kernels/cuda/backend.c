@@ -38,6 +38,7 @@ const backend_t backend_cuda = {
             [OP_ADD] = &cuda_add,
             [OP_BATCH_NORM] = &cuda_batch_norm,
             [OP_SOFTMAX_XENT] = &cuda_softmax_xent,
+            [OP_SIGMOID_BCE] = &cuda_sigmoid_bce,
         },
     .optim =
         {

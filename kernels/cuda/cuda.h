@@ -29,8 +29,8 @@ int64_t cuda_workspace_bytes(void);
 /* memory.c */
 extern const backend_memory_t cuda_memory;
 
-/* graph.c: recorded steps. Where the field of backend_step_t at `offset` will be found, while one is recorded;
- * otherwise NULL. For step_u64_t and its like (step.h). */
+/* graph.c: recorded steps. Where the field of backend_step_t at `offset` will be found, while one is
+ * recorded; otherwise NULL. For step_u64_t and its like (step.h). */
 extern const backend_graph_t cuda_graph;
 const void *cuda_recorded(size_t offset);
 void cuda_graph_close(void);
@@ -38,8 +38,8 @@ err_t cuda_mark(int i);
 err_t cuda_seconds(int from, int to, double *out);
 
 /* One operator each, in the file of its name. */
-extern const op_kernel_t cuda_add, cuda_batch_norm, cuda_conv2d, cuda_dropout, cuda_linear, cuda_pool2d, cuda_relu,
-    cuda_softmax_xent;
+extern const op_kernel_t cuda_add, cuda_batch_norm, cuda_conv2d, cuda_dropout, cuda_linear, cuda_pool2d,
+    cuda_relu, cuda_softmax_xent, cuda_sigmoid_bce;
 
 /* optim.c */
 err_t cuda_optim_sgd(const optim_args_t *args);
@@ -51,7 +51,8 @@ err_t cuda_optim_lars(const optim_args_t *args);
 err_t cuda_reduce_open(void);
 void cuda_reduce_close(void);
 err_t cuda_sum_squares(const float *x, int64_t n, double *out);
-err_t cuda_tally(const float *losses, const int32_t *predictions, const int32_t *labels, int64_t n, float *totals);
+err_t cuda_tally(const float *losses, const int32_t *predictions, const int32_t *labels, int64_t n,
+                 float *totals);
 
 /* elementwise.c */
 err_t cuda_accumulate(float *dst, const float *src, int64_t n);

@@ -1,6 +1,7 @@
 /* The kernels as C sees them: one launcher each, defined in the .cu file named above it. Buffers are device
  * memory; a launcher returns the error of the launch and does not wait. Here those of operators; what
- * convolutions and linear layers are made of is in kernels_product.h, what else a step needs in kernels_step.h. */
+ * convolutions and linear layers are made of is in kernels_product.h, what else a step needs in
+ * kernels_step.h. */
 #ifndef KERNELS_CUDA_KERNELS_H
 #define KERNELS_CUDA_KERNELS_H
 
@@ -34,8 +35,8 @@ typedef struct norm {
     float *moments;    /* [groups, 2, c]: mean, 1/std; NULL: y with the running values */
     float *correction; /* [groups, 2, c], backward: taken from dy as it is, and times x − mean */
 } norm_t;
-/* The sums of each group: of x and x², or of dy and dy · (x − mean). Of one group that is not shared also what
- * batch_norm_finish does. */
+/* The sums of each group: of x and x², or of dy and dy · (x − mean). Of one group that is not shared also
+ * what batch_norm_finish does. */
 cudaError_t batch_norm_sum(const norm_t *n, cudaStream_t stream);
 /* From the sums: moments and running values, or correction, dgamma and dbeta (of one group they are known
  * since batch_norm_sum, from our rows alone). */
@@ -79,6 +80,17 @@ typedef struct softmax {
 cudaError_t softmax_xent_forward(const softmax_t *s, cudaStream_t stream);
 cudaError_t softmax_xent_backward(const float *saved, step_f32_t loss_scale, float *dx, int64_t n,
                                   cudaStream_t stream);
+
+/* sigmoid_bce.cu */
+typedef struct bce {
+    int64_t n, n_class;
+    const float *x, *targets;
+    float *loss;
+} bce_t;
+cudaError_t sigmoid_bce_forward(const bce_t *b, cudaStream_t stream);
+/* dx = (σ(x) − t) · loss_scale · factor; n: elements. */
+cudaError_t sigmoid_bce_backward(const float *x, const float *targets, step_f32_t loss_scale, float factor,
+                                 float *dx, int64_t n, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

@@ -8,6 +8,7 @@
 
 #include "kernels/cuda/step.h"
 #include "tensor/affine.h"
+#include "tensor/pixel_norm.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -36,18 +37,18 @@ cudaError_t optim_adadelta(const optim_range_t *range, cudaStream_t stream);
 cudaError_t optim_adamw(const optim_range_t *range, cudaStream_t stream);
 cudaError_t optim_lars(const optim_range_t *range, cudaStream_t stream);
 
-/* pixels.cu: pixels_args_t of ops/backend.h. height × width < 2^31. */
+/* pixels.cu: pixels_args_t of ops/backend.h. height × width < 2^31, at most PIXEL_MAX_CHANNELS. */
 typedef struct pixels_batch {
     const uint8_t *bytes;
     const affine_t *maps; /* NULL: as they are */
     int64_t n, height, width, channels;
-    double mean, std;
+    pixel_norm_t norm;
     float *pixels;
 } pixels_batch_t;
 cudaError_t pixels_prepare(const pixels_batch_t *batch, cudaStream_t stream);
 
 /* reduce.cu: sum_squares keeps the sums of its blocks in partial[REDUCE_MAX_PARTIALS]; *out is on the device.
- */
+ * predictions may be NULL. */
 enum { REDUCE_MAX_PARTIALS = 1024 };
 cudaError_t reduce_sum_squares(const float *x, int64_t n, double *partial, double *out, cudaStream_t stream);
 cudaError_t reduce_tally(const float *losses, const int32_t *predictions, const int32_t *labels, int64_t n,

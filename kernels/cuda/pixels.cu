@@ -1,4 +1,4 @@
-/* Bytes to normalised floats, moved by a map: what data/dataset.c and data/augment.c do on the host, to the bit.
+/* Bytes to normalised floats, moved by a map: what pixel_table_apply and data/augment.c do on the host, to the bit.
  * Sums and products are written as roundings of their own where the compiler would fuse them. 5 bytes an
  * element. */
 #include "kernels/cuda/kernels_step.h"
@@ -6,13 +6,15 @@
 
 namespace
 {
-enum { N_VALUES = 256 };
-static_assert(N_VALUES == BLOCK, "each thread of a block works out one value");
+enum { N_VALUES = PIXEL_VALUES, TABLE = PIXEL_MAX_CHANNELS * N_VALUES };
+static_assert(N_VALUES == BLOCK, "each thread of a block works out one value of every channel");
 
-/* What a byte becomes. */
-__device__ void fill(float *scaled, double mean, double std)
+/* What a byte of each channel becomes. */
+__device__ void fill(float *scaled, const pixel_norm_t &norm, int channels)
 {
-    scaled[threadIdx.x] = static_cast<float>((threadIdx.x / 255.0 - mean) / std);
+    for (int k = 0; k < channels; k++)
+        scaled[k * N_VALUES + threadIdx.x] =
+            static_cast<float>((threadIdx.x / 255.0 - norm.mean[k]) / norm.std[k]);
     __syncthreads();
 }
 
@@ -20,20 +22,26 @@ struct scale_t {
     const uint8_t *bytes;
     float *pixels;
     const float *scaled;
+    int channels;
     template <int N> __device__ void run(int64_t i) const
     {
         pack_t<uint8_t, N> from = load<N>(bytes + i);
         pack_t<float, N> to;
-        for (int k = 0; k < N; k++) to.at[k] = scaled[from.at[k]];
+        int channel = channels == 1 ? 0 : static_cast<int>(i % channels);
+        for (int k = 0; k < N; k++) {
+            to.at[k] = scaled[channel * N_VALUES + from.at[k]];
+            if (++channel == channels) channel = 0;
+        }
         store(pixels + i, to);
     }
 };
 
-template <int N> __global__ void scale(const uint8_t *bytes, float *pixels, int64_t n, double mean, double std)
+template <int N>
+__global__ void scale(const uint8_t *bytes, float *pixels, int64_t n, pixel_norm_t norm, int channels)
 {
-    __shared__ float scaled[N_VALUES];
-    fill(scaled, mean, std);
-    sweep<N>(scale_t{bytes, pixels, scaled}, n);
+    __shared__ float scaled[TABLE];
+    fill(scaled, norm, channels);
+    sweep<N>(scale_t{bytes, pixels, scaled, channels}, n);
 }
 
 /* augment.c's warp_t, positions in fixed point with 32 bits of fraction. */
@@ -91,7 +99,7 @@ __device__ void sample(const pixels_batch_t &b, const float *scaled, const uint8
     const int64_t i = row >> FRACTION_BITS, j = col >> FRACTION_BITS;
     const int64_t right = j < b.width - 1 ? b.channels : 0, below = i < b.height - 1 ? b.width * b.channels : 0;
     const uint8_t *p = picture + (i * b.width + j) * b.channels;
-    for (int64_t k = 0; k < b.channels; k++, p++) {
+    for (int64_t k = 0; k < b.channels; k++, p++, scaled += N_VALUES) {
         float upper = mix(scaled[p[0]], scaled[p[right]], fraction(col));
         float lower = mix(scaled[p[below]], scaled[p[below + right]], fraction(col));
         out[k] = mix(upper, lower, fraction(row));
@@ -101,9 +109,9 @@ __device__ void sample(const pixels_batch_t &b, const float *scaled, const uint8
 /* Blocks with one y share pictures. */
 __global__ void move(pixels_batch_t b)
 {
-    __shared__ float scaled[N_VALUES];
+    __shared__ float scaled[TABLE];
     __shared__ warp_t shared_warp;
-    fill(scaled, b.mean, b.std);
+    fill(scaled, b.norm, static_cast<int>(b.channels));
     const uint32_t n_pixels = static_cast<uint32_t>(b.height * b.width), width = static_cast<uint32_t>(b.width);
     for (int64_t n = blockIdx.y; n < b.n; n += gridDim.y) {
         __syncthreads();
@@ -131,7 +139,8 @@ cudaError_t pixels_prepare(const pixels_batch_t *batch, cudaStream_t stream)
                   static_cast<unsigned>(b.n < 1 ? 1 : b.n < max_rows ? b.n : max_rows));
         return launch(move, grid, BLOCK, stream, b);
     }
+    const int channels = static_cast<int>(b.channels);
     if (packs<4>(b.bytes) && packs<4>(b.pixels))
-        return launch(scale<4>, grid_for(n / 4), BLOCK, stream, b.bytes, b.pixels, n, b.mean, b.std);
-    return launch(scale<1>, grid_for(n), BLOCK, stream, b.bytes, b.pixels, n, b.mean, b.std);
+        return launch(scale<4>, grid_for(n / 4), BLOCK, stream, b.bytes, b.pixels, n, b.norm, channels);
+    return launch(scale<1>, grid_for(n), BLOCK, stream, b.bytes, b.pixels, n, b.norm, channels);
 }

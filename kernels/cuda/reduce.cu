@@ -49,7 +49,7 @@ __global__ void tally(const float *losses, const int32_t *predictions, const int
     int right = 0;
     for (int64_t i = threadIdx.x; i < n; i += BLOCK) {
         loss += losses[i];
-        right += predictions[i] == labels[i];
+        right += predictions && predictions[i] == labels[i];
     }
     loss = block_sum(loss);
     right = block_sum(right);

@@ -20,6 +20,7 @@ const backend_t backend_ref = {
             [OP_ADD] = &ref_add,
             [OP_BATCH_NORM] = &ref_batch_norm,
             [OP_SOFTMAX_XENT] = &ref_softmax_xent,
+            [OP_SIGMOID_BCE] = &ref_sigmoid_bce,
         },
     .optim =
         {

@@ -13,9 +13,9 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "base/seal.h"
 #include "base/stats.h"
 #include "checkpoint/async.h"
-#include "checkpoint/seal.h"
 #include "checkpoint/store.h"
 
 #define WORK_SEC 0.1
@@ -122,14 +122,14 @@ static err_t compare(bench_t *b, int n_arrays)
 static err_t time_digest(bench_t *b)
 {
     double rate[N_DIGESTS], sec;
-    int64_t schema;
+    seal_t seal;
     ckpt_content_t content = cut(b, 4);
     TRY(time_checkpoint(b, &content, &sec));
     for (int i = 0; i < N_DIGESTS; i++) {
         int fd = open(b->path, O_RDONLY);
         if (fd < 0) RAISE(ERR_SYSTEM, "%s: %s", b->path, strerror(errno));
         double start = clock_sec();
-        TRY(ckpt_seal_verify(fd, b->path, &schema));
+        TRY(seal_verify(&(seal_file_t){fd, b->path, "checkpoint"}, &seal));
         rate[i] = (double)b->n_bytes / (clock_sec() - start) / 1e9;
         close(fd);
     }

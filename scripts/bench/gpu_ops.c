@@ -57,6 +57,7 @@ static void operators(void)
     op_desc_t mean = {
         .kind = OP_POOL2D, .n_inputs = 1, .x = {x}, .attr.pool2d = {POOL_AVG, 2, 2, 2, 2, 0, 0}};
     op_desc_t xent = {.kind = OP_SOFTMAX_XENT, .n_inputs = 1, .x = {logits}};
+    op_desc_t bce = {.kind = OP_SIGMOID_BCE, .n_inputs = 1, .x = {logits}};
     printf("\n| operator | µs | GB/s | a copy, GB/s | ratio | middle half |\n|---|---|---|---|---|---|\n");
     operator_row("relu forward", relu, false, 8 * n);
     operator_row("relu backward", relu, true, 12 * n);
@@ -72,6 +73,8 @@ static void operators(void)
     operator_row("mean pool 2×2 backward", mean, true, 5 * n);
     operator_row("softmax cross-entropy forward", xent, false, 4 * l);
     operator_row("softmax cross-entropy backward", xent, true, 8 * l);
+    operator_row("sigmoid binary cross-entropy forward", bce, false, 8 * l);
+    operator_row("sigmoid binary cross-entropy backward", bce, true, 12 * l);
 }
 
 typedef struct flat {

@@ -131,6 +131,7 @@ static inline err_t make_subject(op_desc_t desc, const op_algorithms_t *wanted, 
     TRY(make_block((int64_t)(s->op->n_saved_bytes / sizeof(float)) + 1, true, &a->saved));
     TRY(make_block((int64_t)(s->op->n_workspace_bytes / sizeof(float)) + 1, true, &a->workspace));
     if (desc.kind == OP_SOFTMAX_XENT) TRY(make_block(desc.x[0].dim[0], true, &a->labels));
+    if (desc.kind == OP_SIGMOID_BCE) TRY(make_block(shape_count(desc.x[0]), true, &a->targets));
     a->training = true, a->loss_scale = 1, a->dropout_key = rng_key(1, RNG_DROPOUT), a->step = 1;
     return ERR_OK;
 }

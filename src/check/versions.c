@@ -71,7 +71,7 @@ static err_t hash_data(const check_t *check, const char *where, char out[HASH_TE
 {
     dataset_t *dataset = NULL;
     TRY(process_probe(where, check->options->shared_timeout_sec));
-    TRY(dataset_open(where, &dataset));
+    TRY(dataset_open(where, NULL, &dataset));
     snprintf(out, HASH_TEXT, "%s", dataset_hash(&dataset->info).text);
     dataset_close(&dataset);
     return ERR_OK;

@@ -1,4 +1,4 @@
-/* One checkpoint: an HDF5 file of named arrays and named attributes, sealed (checkpoint/seal.h).
+/* One checkpoint: an HDF5 file of named arrays and named attributes, sealed (base/seal.h).
  *
  * Each array is a contiguous dataset ("/params/conv1/weight"; folders in the name become groups) with the
  * attributes "xxh3" (XXH3-64 of its bytes, 16 hex digits) and "meaning" ("OHWI"). What goes in is the
@@ -10,11 +10,10 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "checkpoint/seal.h" /* CKPT_SCHEMA */
 #include "tensor/dtype.h"
 #include "tensor/shape.h"
 
-enum { CKPT_NAME_MAX = 512 };
+enum { CKPT_SCHEMA = 1, CKPT_NAME_MAX = 512 };
 
 typedef struct ckpt_array {
     const char *name; /* absolute: "/optimizer/momentum/conv1/weight"; at most CKPT_NAME_MAX - 1 bytes */

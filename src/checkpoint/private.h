@@ -5,7 +5,7 @@
 #include <hdf5.h>
 #include <stdint.h>
 
-#include "checkpoint/driver.h"
+#include "base/h5_driver.h"
 #include "checkpoint/file.h"
 
 typedef struct ckpt_entry {
@@ -16,7 +16,7 @@ typedef struct ckpt_entry {
 struct checkpoint {
     char *path;
     int64_t n_bytes, schema;
-    ckpt_driver_t driver;
+    h5_driver_t driver;
     hid_t file;
     ckpt_entry_t *entries;
     int n_entries, entry_capacity;

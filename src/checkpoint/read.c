@@ -2,11 +2,11 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/h5.h"
 #include "base/mem.h"
+#include "base/seal.h"
 #include "base/xxh3.h"
 #include "checkpoint/private.h"
 
@@ -15,7 +15,7 @@ static err_t open_hdf5(checkpoint_t *c)
     err_t err = ERR_OK;
     hid_t fapl = -1;
     TRY_OUT(err, E_H5(fapl = H5Pcreate(H5P_FILE_ACCESS), ERR_SYSTEM, "%s", c->path));
-    TRY_OUT(err, ckpt_driver_set(fapl, &c->driver));
+    TRY_OUT(err, h5_driver_set(fapl, &c->driver));
     c->file = H5Fopen("checkpoint", H5F_ACC_RDONLY, fapl);
     TRY_OUT(err, E_H5(c->file, ERR_DATA, "the checkpoint %s cannot be opened", c->path));
 out:
@@ -48,11 +48,12 @@ static err_t open_and_list(checkpoint_t *c, const char *path)
     /* O_NONBLOCK: a pipe with that name must not make us wait. */
     c->driver.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (c->driver.fd < 0)
-        RAISE(ckpt_errno_code(errno), "the checkpoint %s cannot be opened: %s", path, strerror(errno));
-    TRY(ckpt_seal_verify(c->driver.fd, path, &c->schema));
-    struct stat info;
-    if (fstat(c->driver.fd, &info) != 0) RAISE(ERR_SYSTEM, "%s: %s", path, strerror(errno));
-    c->n_bytes = info.st_size;
+        RAISE(seal_errno_code(errno), "the checkpoint %s cannot be opened: %s", path, strerror(errno));
+    const seal_file_t file = {c->driver.fd, path, "checkpoint"};
+    seal_t seal;
+    TRY(seal_verify(&file, &seal));
+    c->schema = seal.schema;
+    c->n_bytes = seal.n_bytes;
     err_t err = open_hdf5(c);
     if (err != ERR_OK) return c->schema > CKPT_SCHEMA ? newer(c) : err;
     TRY(check_schema(c));
@@ -210,7 +211,7 @@ err_t checkpoint_read(checkpoint_t *c, const char *name, dtype_t dtype, shape_t 
                          "the checkpoint %s: reading the array %s", c->path, name);
         h5_close(&set);
         if (c->driver.error)
-            RAISE(ckpt_errno_code(c->driver.error), "the checkpoint %s: the array %s cannot be read: %s",
+            RAISE(seal_errno_code(c->driver.error), "the checkpoint %s: the array %s cannot be read: %s",
                   c->path, name, strerror(c->driver.error));
         TRY(err);
     }

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/h5.h"
+#include "base/h5_file.h"
 #include "base/mem.h"
 #include "checkpoint/private.h"
 
@@ -161,22 +161,12 @@ static err_t array_shape(const checkpoint_t *c, hid_t set, ckpt_array_t *array)
     return ERR_OK;
 }
 
-/* One contiguous block inside this file: nothing compressed, nothing in another file. */
-static err_t check_layout(const checkpoint_t *c, hid_t set, const char *name)
-{
-    hid_t props = -1;
-    TRY(E_H5(props = H5Dget_create_plist(set), ERR_DATA, "the checkpoint %s: the array %s", c->path, name));
-    bool plain = H5Pget_layout(props) == H5D_CONTIGUOUS && H5Pget_external_count(props) == 0;
-    h5_close(&props);
-    if (!plain) RAISE(ERR_DATA, "the checkpoint %s: the array %s is not stored contiguously", c->path, name);
-    return ERR_OK;
-}
-
 static err_t describe_array(checkpoint_t *c, hid_t set, ckpt_entry_t *entry)
 {
     char *sum = NULL, *end = NULL, *meaning = NULL;
     const char *name = entry->array.name;
-    TRY(check_layout(c, set, name));
+    if (!h5_set_is_plain(set))
+        RAISE(ERR_DATA, "the checkpoint %s: the array %s is not stored contiguously", c->path, name);
     TRY(array_type(c, set, &entry->array));
     TRY(array_shape(c, set, &entry->array));
     TRY(array_text(c, set, name, "meaning", &meaning));

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/seal.h"
 #include "checkpoint/file.h"
 
 enum { STEP_DIGITS = 12, NAME_BYTES = 5 + STEP_DIGITS + 3 }; /* "ckpt-" digits ".h5" */
@@ -49,7 +50,7 @@ static err_t open_folder(const char *folder, DIR **out)
     *out = opendir(folder);
     if (*out) return ERR_OK;
     if (errno == ENOENT) RAISE(ERR_DATA, "the checkpoint folder %s does not exist", folder);
-    RAISE(ckpt_errno_code(errno), "the checkpoint folder %s cannot be read: %s", folder, strerror(errno));
+    RAISE(seal_errno_code(errno), "the checkpoint folder %s cannot be read: %s", folder, strerror(errno));
 }
 
 static int newest_first(const void *a, const void *b)
@@ -69,7 +70,7 @@ err_t checkpoint_store_list(const char *folder, int64_t **steps, int *n)
         errno = 0;
         struct dirent *entry = readdir(dir);
         if (!entry && errno)
-            RAISE_OUT(err, ckpt_errno_code(errno), "the checkpoint folder %s cannot be read: %s", folder,
+            RAISE_OUT(err, seal_errno_code(errno), "the checkpoint folder %s cannot be read: %s", folder,
                       strerror(errno));
         if (!entry) break;
         int64_t step = name_step(entry->d_name, strlen(entry->d_name));

@@ -11,10 +11,27 @@
 #include "checkpoint/store.h"
 #include "cmd/cmd.h"
 #include "train/model_file.h"
+#include "train/weights.h"
 
 static const char usage[] =
     "usage: dptrain checkpoint show CHECKPOINT|FOLDER     what is in it; of a folder, its newest\n"
-    "       dptrain checkpoint verify CHECKPOINT|FOLDER…  exit code 3 when one is damaged\n";
+    "       dptrain checkpoint verify CHECKPOINT|FOLDER…  exit code 3 when one is damaged\n"
+    "       dptrain checkpoint export CHECKPOINT|FOLDER --out FILE.npz|FILE.h5 [--names TABLE]\n"
+    "                                                     its weights, for other programs\n";
+
+typedef struct export_options {
+    const char *out, *names;
+} export_options_t;
+
+#define FIELD(name) offsetof(export_options_t, name)
+static const opt_t table[] = {
+    {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "FILE", "what export writes", false},
+    {"names", OPT_STRING, FIELD(names), "torchvision", 0, 0, NULL, "TABLE",
+     "what export calls the weights, and how it lays them out: torchvision, detectron2, huggingface, "
+     "dptrain, or a "
+     "file of rules",
+     false},
+};
 
 /* Shown in lines of their own. */
 static const char *const summarized[] = {"schema",      "model",     "height",  "width",        "channels",
@@ -230,11 +247,49 @@ static err_t judge(const tally_t *tally)
     return ERR_OK;
 }
 
-static err_t run(const char *const *args, int n)
+/* Of a folder its newest; the moving average of the weights where there is one. */
+static err_t export_weights(const char *where, const export_options_t *options)
 {
-    static const char *const verbs[] = {"show", "verify"};
-    const char *verb = n > 0 ? args[0] : "", *nearest = opt_nearest(verb, verbs, 2);
+    char path[FS_PATH_MAX];
+    checkpoint_t *c = NULL;
+    graph_t *g = NULL;
+    float *params = NULL, *states = NULL;
+    pixel_norm_t norm;
+    bool averaged = false;
+    err_t err = ERR_OK;
+    TRY(model_file_locate(where, path, NULL));
+    TRY_OUT(err, checkpoint_open(path, &c));
+    TRY_OUT(err, model_file_graph(c, &g, &norm));
+    TRY_OUT(err, mem_new_array(g->n_flat_params, sizeof *params, "weights", &params));
+    TRY_OUT(err, mem_new_array(g->n_flat_states, sizeof *states, "running statistics", &states));
+    TRY_OUT(err, model_file_read(c, g, params, states, NULL, &averaged));
+    TRY_OUT(err, weights_export(options->out, options->names, g, params, states));
+    log_info("%s: %d arrays of %s by the names of %s%s", options->out, g->n_params + g->n_states, g->model,
+             options->names, averaged ? " (the moving average of its weights)" : "");
+    for (int k = 0; k < (int)g->sample.dim[3]; k++)
+        log_info("pictures were read as (value / 255 - %.6g) / %.6g%s", norm.mean[k], norm.std[k],
+                 g->sample.dim[3] == 1 ? "" : k == 0 ? " in the first channel" : " in the next");
+out:
+    mem_free(&params);
+    mem_free(&states);
+    graph_free(&g);
+    checkpoint_close(&c);
+    return err;
+}
+
+static err_t run(const char *const *args, int n, const export_options_t *options, bool export_given)
+{
+    static const char *const verbs[] = {"show", "verify", "export"};
+    const char *verb = n > 0 ? args[0] : "", *nearest = opt_nearest(verb, verbs, 3);
     tally_t tally = {0};
+    if (strcmp(verb, "export") == 0) {
+        if (n != 2 || !options->out)
+            RAISE(
+                ERR_USAGE,
+                "dptrain checkpoint export wants one checkpoint, or the folder of a run, and --out FILE.npz");
+        return export_weights(args[1], options);
+    }
+    if (export_given) RAISE(ERR_USAGE, "--out and --names are options of dptrain checkpoint export");
     if (strcmp(verb, "show") == 0) {
         if (n != 2) RAISE(ERR_USAGE, "dptrain checkpoint show wants one checkpoint, or the folder of a run");
         return show(args[1]);
@@ -244,19 +299,24 @@ static err_t run(const char *const *args, int n)
         for (int i = 1; i < n; i++) verify(args[i], &tally);
         return judge(&tally);
     }
-    if (n == 0) RAISE(ERR_USAGE, "dptrain checkpoint wants a verb: show or verify");
+    if (n == 0) RAISE(ERR_USAGE, "dptrain checkpoint wants a verb: show, verify or export");
     RAISE(ERR_USAGE, "dptrain checkpoint has no verb '%s'; %s%s%s", verb,
-          nearest ? "did you mean '" : "it has show and verify", nearest ? nearest : "", nearest ? "'?" : "");
+          nearest ? "did you mean '" : "it has show, verify and export", nearest ? nearest : "",
+          nearest ? "'?" : "");
 }
 
 err_t cmd_checkpoint(const cmd_context_t *context)
 {
     const char **args = NULL;
     int n = 0;
-    if (cmd_wants_help(context, usage, NULL, 0)) return ERR_OK;
-    err_t err = mem_new_array(context->argc + 1, sizeof *args, "words of the command line", &args);
-    if (err == ERR_OK) err = opt_parse(NULL, 0, context->argc, context->argv, args, context->argc, &n);
-    if (err == ERR_OK && log_speaks()) err = run(args, n);
+    export_options_t options = {NULL, NULL};
+    opt_group_t group = {"Options", table, sizeof table / sizeof table[0], &options, 0};
+    err_t err = opt_defaults(&group, 1);
+    if (cmd_wants_help(context, usage, &group, 1)) return ERR_OK;
+    if (err == ERR_OK)
+        err = mem_new_array(context->argc + 1, sizeof *args, "words of the command line", &args);
+    if (err == ERR_OK) err = opt_parse(&group, 1, context->argc, context->argv, args, context->argc, &n);
+    if (err == ERR_OK && log_speaks()) err = run(args, n, &options, group.given != 0);
     mem_free(&args);
     return cmd_fail(err);
 }

@@ -9,7 +9,7 @@
 const cmd_t cmds[] = {
     {"train", "train a model (also without a subcommand)", cmd_train},
     {"eval", "accuracy, loss and the worst mistakes of a checkpoint", cmd_eval},
-    {"checkpoint", "look into checkpoints: show, verify", cmd_checkpoint},
+    {"checkpoint", "look into checkpoints, export weights: show, verify, export", cmd_checkpoint},
     {"bench", "measure the cluster", cmd_bench},
     {"report", "records of train and bench as tables, CSV or Markdown", cmd_report},
     {"data", "make data: synth", cmd_data},

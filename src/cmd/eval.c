@@ -1,26 +1,33 @@
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/mem.h"
 #include "cmd/cmd.h"
-#include "data/png.h"
+#include "image/png_file.h"
 #include "models/model.h"
 #include "picture/mistakes.h"
 #include "train/evaluate.h"
 #include "train/model_file.h"
+#include "train/options.h"
 #include "train/runtime.h"
 
 typedef struct eval_options {
-    const char *data, *png;
+    const char *data, *split, *png;
     int64_t n_worst;
+    loader_wishes_t loader;
     runtime_options_t runtime;
 } eval_options_t;
+
+static const char *const split_names[] = {"train", "val", NULL};
 
 #define FIELD(name) offsetof(eval_options_t, name)
 static const opt_t table[] = {
     {"data", OPT_STRING, FIELD(data), NULL, 0, 0, NULL, "DIR",
-     "folder with MNIST's IDX files, or digits; default: what the checkpoint was trained on", false},
+     "folder of pictures, of their shards or of MNIST's IDX files, or digits; default: what it was trained on", false},
+    {"split", OPT_CHOICE, FIELD(split), "val", 0, 0, split_names, NULL,
+     "which samples; train: the training samples, shown as in evaluation", false},
     {"png", OPT_STRING, FIELD(png), NULL, 0, 0, NULL, "FILE", "draw the worst mistakes to this picture",
      false},
     {"worst", OPT_INT, FIELD(n_worst), "40", 1, 400, NULL, "N", "how many mistakes --png draws", false},
@@ -33,7 +40,9 @@ typedef struct eval_plan {
     shape_t sample; /* [1, h, w, c] */
     int n_classes;
     dtype_t compute;
-    double mean, std;
+    pixel_norm_t norm;
+    view_settings_t views; /* of pictures in folders and shards, as in training */
+    bool multi_label;
     bool averaged; /* the weights are the checkpoint's moving average */
 } eval_plan_t;
 
@@ -46,7 +55,9 @@ typedef struct eval_run {
     worst_t worst;
     const backend_t *backend;
     mirror_t params, states;
-    double mean, std;
+    bad_pictures_t bad;
+    const eval_options_t *options;
+    split_t split;
 } eval_run_t;
 
 static err_t allocate(eval_run_t *run)
@@ -81,6 +92,14 @@ static err_t choose_data(const checkpoint_t *checkpoint, const char *option, eva
     return ERR_OK;
 }
 
+static err_t read_views(const checkpoint_t *checkpoint, view_settings_t *out)
+{
+    const char *saved;
+    if (!checkpoint_find_attr(checkpoint, "options")) return ERR_OK;
+    TRY(checkpoint_get_text(checkpoint, "options", &saved));
+    return train_options_view(saved, out);
+}
+
 /* Rank 0 reads the file once and tells the others what they need to build the same. */
 static err_t load(eval_run_t *run, const char *where, const eval_options_t *options, eval_plan_t *plan)
 {
@@ -89,7 +108,8 @@ static err_t load(eval_run_t *run, const char *where, const eval_options_t *opti
     err_t err;
     if (options->png) TRY(png_file_check(options->png));
     TRY(open_checkpoint(where, plan->checkpoint, &checkpoint));
-    TRY_OUT(err, model_file_graph(checkpoint, &run->graph, &plan->mean, &plan->std));
+    TRY_OUT(err, model_file_graph(checkpoint, &run->graph, &plan->norm));
+    TRY_OUT(err, read_views(checkpoint, &plan->views));
     TRY_OUT(err, allocate(run));
     TRY_OUT(err, model_file_read(checkpoint, run->graph, run->params.host, run->states.host, NULL,
                                  &plan->averaged));
@@ -100,6 +120,7 @@ static err_t load(eval_run_t *run, const char *where, const eval_options_t *opti
     plan->sample = run->graph->sample;
     plan->n_classes = run->graph->n_classes;
     plan->compute = run->graph->compute;
+    plan->multi_label = graph_multi_label(run->graph);
 out:
     checkpoint_close(&checkpoint);
     return err;
@@ -108,7 +129,10 @@ out:
 static err_t build_like_rank_0(eval_run_t *run, const eval_plan_t *plan)
 {
     const int64_t *d = plan->sample.dim;
-    model_options_t options = {shape_3d(d[1], d[2], d[3]), plan->n_classes, 0, 0, plan->compute};
+    model_options_t options = {.sample = shape_3d(d[1], d[2], d[3]),
+                               .n_classes = plan->n_classes,
+                               .compute = plan->compute,
+                               .multi_label = plan->multi_label};
     TRY(model_build(plan->model, &options, &run->graph));
     return allocate(run);
 }
@@ -118,8 +142,6 @@ static err_t receive(eval_run_t *run, eval_plan_t *plan)
 {
     comm_t *comm = run->comm;
     TRY(comm_broadcast(comm, plan, sizeof *plan, 0, "choosing what to evaluate"));
-    run->mean = plan->mean;
-    run->std = plan->std;
     TRY(comm_agree(comm, comm->rank == 0 ? ERR_OK : build_like_rank_0(run, plan), "building the model"));
     int64_t n_params = run->graph->n_flat_params, n_states = run->graph->n_flat_states;
     TRY(comm_broadcast(comm, run->params.host, n_params * (int64_t)sizeof(float), 0, "sending weights"));
@@ -129,8 +151,18 @@ static err_t receive(eval_run_t *run, eval_plan_t *plan)
 
 static err_t open_data(eval_run_t *run, const eval_plan_t *plan)
 {
-    TRY(dataset_open(plan->data, &run->dataset));
+    TRY(bad_open(run->options->loader.max_bad, &run->bad));
+    TRY(dataset_open(plan->data, &plan->views, &run->dataset));
     const dataset_info_t *info = &run->dataset->info;
+    run->split = strcmp(run->options->split, "train") == 0 ? SPLIT_TRAIN : SPLIT_VAL;
+    if (info->multi_label != plan->multi_label)
+        RAISE(ERR_DATA, "the samples of %s have %s, but the checkpoint was trained on %s", info->source,
+              info->multi_label ? "any number of classes" : "one class each",
+              plan->multi_label ? "any number" : "one class each");
+    if (info->multi_label && run->options->png)
+        RAISE(ERR_USAGE, "--png draws what was taken for another class; samples of %s have several", info->source);
+    if (info->n_samples[run->split] == 0)
+        RAISE(ERR_DATA, "%s has no validation samples; --split train evaluates the training samples", info->source);
     shape_t have = shape_3d(info->height, info->width, info->channels), want = run->graph->sample;
     if (have.dim[0] != want.dim[1] || have.dim[1] != want.dim[2] || have.dim[2] != want.dim[3] ||
         info->n_classes != run->graph->n_classes)
@@ -140,7 +172,21 @@ static err_t open_data(eval_run_t *run, const eval_plan_t *plan)
     return ERR_OK;
 }
 
-static err_t build(eval_run_t *run, const eval_options_t *eval_options)
+static err_t open_evaluator(eval_run_t *run, const runtime_t *runtime, const eval_plan_t *plan)
+{
+    evaluator_options_t options = {.comm = run->comm,
+                                   .exec = run->exec,
+                                   .backend = run->backend,
+                                   .dataset = run->dataset,
+                                   .split = run->split,
+                                   .norm = plan->norm,
+                                   .bad = run->dataset->ops->read ? &run->bad : NULL,
+                                   .n_threads = feed_threads(runtime, run->dataset, run->options->loader.threads),
+                                   .timeout_sec = run->options->runtime.timeout_sec};
+    return evaluator_open(&options, &run->evaluator);
+}
+
+static err_t build(eval_run_t *run, const runtime_t *runtime, const eval_plan_t *plan)
 {
     exec_options_t options = {.graph = run->graph,
                               .backend = run->backend,
@@ -149,12 +195,26 @@ static err_t build(eval_run_t *run, const eval_options_t *eval_options)
     TRY(mirror_push_all(&run->params));
     TRY(mirror_push_all(&run->states));
     TRY(exec_new(&options, &run->exec));
-    TRY(evaluator_open(run->comm, run->exec, run->backend, run->dataset, run->mean, run->std, &run->evaluator));
-    if (eval_options->png) {
-        TRY(worst_new(run->comm, (int)eval_options->n_worst, &run->worst));
+    TRY(open_evaluator(run, runtime, plan));
+    if (run->options->png) {
+        TRY(worst_new(run->comm, (int)run->options->n_worst, &run->worst));
         run->evaluator.worst = &run->worst;
     }
     return exec_ready(run->exec);
+}
+
+/* Of classes that have a positive sample. */
+static void print_precisions(const dataset_info_t *info, const double *precisions)
+{
+    int n_without = 0;
+    log_info("\naverage precision");
+    for (int k = 0; k < info->n_classes; k++) {
+        if (isnan(precisions[k]))
+            n_without++;
+        else
+            log_info("  %.4f  %s", precisions[k], info->class_names[k]);
+    }
+    if (n_without > 0) log_info("  %d classes have no sample here", n_without);
 }
 
 static void print_result(const eval_plan_t *plan, const eval_run_t *run, const evaluation_t *eval)
@@ -164,12 +224,15 @@ static void print_result(const eval_plan_t *plan, const eval_run_t *run, const e
              plan->averaged ? " (the moving average of its weights)" : "");
     if (plan->compute != DTYPE_F32)
         log_info("precision  %s, as it was trained", model_precision(plan->compute));
-    log_info("data       %s (%s), %lld validation samples", info->source, plan->why, (long long)eval->n);
+    log_info("data       %s (%s), %lld %s samples", info->source, plan->why, (long long)eval->n,
+             run->split == SPLIT_TRAIN ? "training" : "validation");
     if (strcmp(dataset_hash(info).text, plan->data_xxh3) != 0)
         log_info("           not the data that it was trained with");
-    log_info("accuracy   %.4f", eval->accuracy);
+    log_info(info->multi_label ? "mAP        %.4f" : "accuracy   %.4f", eval->accuracy);
+    if (!isnan(eval->top5)) log_info("top-5      %.4f", eval->top5);
     log_info("loss       %.4f", eval->loss);
-    if (info->n_classes > 20) return;
+    if (eval->precisions) print_precisions(info, eval->precisions);
+    if (eval->precisions || info->n_classes > EVAL_FEW) return;
     char line[512];
     int used = snprintf(line, sizeof line, "\nconfusion  rows: label, columns: prediction\n     ");
     for (int k = 0; k < info->n_classes; k++)
@@ -188,9 +251,9 @@ static err_t draw_mistakes(const eval_run_t *run, const eval_plan_t *plan, const
                            const char *path)
 {
     page_t *page = NULL;
-    mistakes_t mistakes = {plan->checkpoint, run->dataset, eval, &run->worst};
+    mistakes_t mistakes = {plan->checkpoint, run->dataset, run->split, eval, &run->worst};
     TRY(mistakes_draw(&mistakes, &page));
-    png_picture_t picture = {page->width, page->height, page->rgb};
+    image_t picture = {page->width, page->height, page->rgb};
     err_t err = png_file_write(path, &picture);
     page_free(&page);
     if (err == ERR_OK)
@@ -201,7 +264,7 @@ static err_t draw_mistakes(const eval_run_t *run, const eval_plan_t *plan, const
 
 static err_t evaluate(runtime_t *runtime, const char *where, const eval_options_t *options)
 {
-    eval_run_t run = {.comm = runtime->comm, .backend = runtime->backend};
+    eval_run_t run = {.comm = runtime->comm, .backend = runtime->backend, .options = options};
     evaluation_t eval;
     eval_plan_t *plan = NULL;
     err_t err = mem_new(sizeof *plan, "evaluation", &plan);
@@ -209,7 +272,7 @@ static err_t evaluate(runtime_t *runtime, const char *where, const eval_options_
     TRY_OUT(err, comm_agree(run.comm, err, "loading the checkpoint"));
     TRY_OUT(err, receive(&run, plan));
     TRY_OUT(err, comm_agree(run.comm, open_data(&run, plan), "opening data"));
-    TRY_OUT(err, comm_agree(run.comm, build(&run, options), "planning the model"));
+    TRY_OUT(err, comm_agree(run.comm, build(&run, runtime, plan), "planning the model"));
     TRY_OUT(err, evaluator_run(&run.evaluator, &eval));
     print_result(plan, &run, &eval);
     if (options->png && run.comm->rank == 0) err = draw_mistakes(&run, plan, &eval, options->png);
@@ -219,6 +282,7 @@ out:
     worst_free(&run.worst);
     exec_free(&run.exec);
     dataset_close(&run.dataset);
+    bad_close(&run.bad);
     graph_free(&run.graph);
     mirror_free(&run.params);
     mirror_free(&run.states);
@@ -231,19 +295,21 @@ err_t cmd_eval(const cmd_context_t *context)
     eval_options_t options = {0};
     opt_group_t groups[] = {
         {"Evaluation", table, sizeof table / sizeof table[0], &options, 0},
+        {"Reading", loader_option_table, n_loader_options, &options.loader, 0},
         {"Running", runtime_option_table, n_runtime_options, &options.runtime, 0},
     };
+    enum { N_GROUPS = sizeof groups / sizeof groups[0] };
     const char *where = NULL;
     int n_words = 0;
-    err_t err = opt_defaults(groups, 2);
+    err_t err = opt_defaults(groups, N_GROUPS);
     if (cmd_wants_help(context, "usage: [mpirun -np N] dptrain eval CHECKPOINT|FOLDER [options]\n", groups,
-                       2))
+                       N_GROUPS))
         return ERR_OK;
-    if (err == ERR_OK) err = opt_parse(groups, 2, context->argc, context->argv, &where, 1, &n_words);
+    if (err == ERR_OK) err = opt_parse(groups, N_GROUPS, context->argc, context->argv, &where, 1, &n_words);
     if (err == ERR_OK && n_words == 0)
         err = err_raise(ERR_USAGE, __FILE__, __LINE__,
                         "dptrain eval wants a checkpoint, or the folder of a run");
-    if (err == ERR_OK && !options.png && opt_given(groups, 2, "worst"))
+    if (err == ERR_OK && !options.png && opt_given(groups, N_GROUPS, "worst"))
         err = err_raise(ERR_USAGE, __FILE__, __LINE__, "--worst is for --png FILE, which is not given");
     if (err != ERR_OK) return cmd_fail(err);
     runtime_t runtime;

@@ -13,7 +13,8 @@
 
 typedef struct info_options {
     const char *model;
-    int64_t batch, height, width, channels, classes;
+    int64_t batch, input_size, height, width, channels, classes;
+    bool multi_label;
 } info_options_t;
 
 #define FIELD(name) offsetof(info_options_t, name)
@@ -21,10 +22,14 @@ static const opt_t table[] = {
     {"model", OPT_STRING, FIELD(model), NULL, 0, 0, NULL, "NAME", "show this model's layers", false},
     {"batch", OPT_INT, FIELD(batch), "64", 1, 1 << 24, NULL, "N", "samples that the activation bytes are for",
      false},
+    {"input-size", OPT_INT, FIELD(input_size), "0", 0, 1 << 16, NULL, "N",
+     "square pictures in colour: --height N --width N --channels 3", false},
     {"height", OPT_INT, FIELD(height), "28", 1, 1 << 16, NULL, "N", "of the pictures", false},
     {"width", OPT_INT, FIELD(width), "28", 1, 1 << 16, NULL, "N", "of the pictures", false},
     {"channels", OPT_INT, FIELD(channels), "1", 1, 1 << 16, NULL, "N", "of the pictures", false},
     {"classes", OPT_INT, FIELD(classes), "10", 1, 1 << 24, NULL, "N", "of the data", false},
+    {"multi-label", OPT_FLAG, FIELD(multi_label), "false", 0, 0, NULL, NULL,
+     "pictures have any number of classes", false},
 };
 
 static err_t print_build(void)
@@ -50,11 +55,11 @@ static err_t print_build(void)
     printf("  auto     takes %s\n", backend->name);
     printf("\nmodels (--model NAME shows the layers)\n");
     for (const model_t *model = models; model->name; model++)
-        printf("  %-8s %s\n", model->name, model->summary);
+        printf("  %-12s %s\n", model->name, model->summary);
     return ERR_OK;
 }
 
-static void print_layer(const graph_node_t *node, int64_t batch)
+static void print_layer(const graph_node_t *node, int64_t batch, int width)
 {
     int64_t n_params = 0;
     for (int i = 0; i < node->desc.n_params; i++) n_params += shape_count(node->desc.param[i]);
@@ -65,32 +70,48 @@ static void print_layer(const graph_node_t *node, int64_t batch)
     shape_text_t text = shape_format(sample);
     int shown = utf8_count(text.text); /* × is one column but two bytes */
     int64_t n_bytes = batch * shape_count(y) * (int64_t)dtype_size(node->desc.dtype);
-    printf("%-12s %-13s %s%*s %12lld %12lld %14lld\n", node->name, op_traits(node->desc.kind)->name,
+    printf("%-*s %-13s %s%*s %12lld %12lld %14lld\n", width, node->name, op_traits(node->desc.kind)->name,
            text.text, 16 - shown, "", (long long)n_params, (long long)op_macs(&node->desc),
            (long long)n_bytes);
 }
 
 static err_t print_model(const info_options_t *o)
 {
-    model_options_t options = {shape_3d(o->height, o->width, o->channels), (int)o->classes, 0, 0, DTYPE_F32};
+    model_options_t options = {.sample = shape_3d(o->height, o->width, o->channels),
+                               .n_classes = (int)o->classes,
+                               .multi_label = o->multi_label};
     graph_t *g;
     TRY(model_build(o->model, &options, &g));
     int64_t n_macs = 0, n_bytes = 0;
+    int width = 12;
+    for (int n = 0; n < g->n_nodes; n++)
+        if ((int)strlen(g->nodes[n].name) > width) width = (int)strlen(g->nodes[n].name);
     printf("%s on pictures of %s\n\n", g->model, shape_format(options.sample).text);
-    printf("%-12s %-13s %-16s %12s %12s %14s\n", "layer", "operator", "output", "parameters", "MACs",
+    printf("%-*s %-13s %-16s %12s %12s %14s\n", width, "layer", "operator", "output", "parameters", "MACs",
            "bytes");
     for (int n = 0; n < g->n_nodes; n++) {
         const op_desc_t *desc = &g->nodes[n].desc;
-        print_layer(&g->nodes[n], o->batch);
+        print_layer(&g->nodes[n], o->batch, width);
         n_macs += op_macs(desc);
         n_bytes += o->batch * shape_count(desc->y) * (int64_t)dtype_size(desc->dtype);
     }
-    printf("%-12s %-13s %-16s %12lld %12lld %14lld\n", "total", "", "", (long long)g->n_parameters,
+    printf("%-*s %-13s %-16s %12lld %12lld %14lld\n", width, "total", "", "", (long long)g->n_parameters,
            (long long)n_macs, (long long)n_bytes);
     printf("\nMACs: multiply-adds of one sample's forward pass; backward takes about twice as many.\n"
            "bytes: activations of %lld samples before layers share memory.\n",
            (long long)o->batch);
     graph_free(&g);
+    return ERR_OK;
+}
+
+/* --input-size stands for the other three. */
+static err_t settle_size(const opt_group_t *group, info_options_t *o)
+{
+    if (!o->input_size) return ERR_OK;
+    if (opt_given(group, 1, "height") || opt_given(group, 1, "width"))
+        RAISE(ERR_USAGE, "--input-size is height and width; leave --height and --width out");
+    o->height = o->width = o->input_size;
+    if (!opt_given(group, 1, "channels")) o->channels = 3;
     return ERR_OK;
 }
 
@@ -101,6 +122,7 @@ err_t cmd_info(const cmd_context_t *context)
     err_t err = opt_defaults(&group, 1);
     if (cmd_wants_help(context, "usage: dptrain info [--model NAME]\n", &group, 1)) return ERR_OK;
     if (err == ERR_OK) err = opt_parse(&group, 1, context->argc, context->argv, NULL, 0, NULL);
+    if (err == ERR_OK) err = settle_size(&group, &options);
     if (err == ERR_OK && log_speaks()) err = options.model ? print_model(&options) : print_build();
     return cmd_fail(err);
 }

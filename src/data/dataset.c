@@ -10,8 +10,23 @@
 #include "base/mem.h"
 #include "data/digits.h"
 #include "data/idx.h"
+#include "data/pictures.h"
 
 enum { WHY_MAX = 128 };
+
+/* Whether any of MNIST's four files is there: what is wrong with the others is that kind's to say. */
+static bool has_idx(const char *folder)
+{
+    char path[FS_PATH_MAX];
+    for (int i = 0; i < 2 * SPLIT_COUNT; i++)
+        if (idx_find(folder, (split_t)(i / 2), i % 2, path) == ERR_OK) return true;
+    return false;
+}
+
+static const dataset_ops_t *folder_kind(const char *where)
+{
+    return !fs_is_folder(where) || has_idx(where) ? &dataset_idx : &dataset_pictures;
+}
 
 static const dataset_ops_t *built_in(const char *where)
 {
@@ -29,9 +44,8 @@ err_t dataset_choose(const char *option, char *where, char *why)
         snprintf(why, WHY_MAX, "from --data");
         if (built_in(option) || fs_is_folder(option)) return ERR_OK;
         RAISE(ERR_DATA,
-              "--data %s: %s; --data takes a folder with IDX files (data/fetch_mnist.sh downloads MNIST), "
-              "digits, or "
-              "synthetic",
+              "--data %s: %s; --data takes a folder of pictures, shards of them, a folder with IDX files "
+              "(data/fetch_mnist.sh downloads MNIST), digits, or synthetic",
               option, fs_exists(option) ? "this is not a folder" : "there is no such folder");
     }
     const char *root = getenv("DPTRAIN_DATA");
@@ -50,19 +64,22 @@ err_t dataset_choose(const char *option, char *where, char *why)
     return ERR_OK;
 }
 
-err_t dataset_open(const char *where, dataset_t **out)
+err_t dataset_open(const char *where, const view_settings_t *settings, dataset_t **out)
 {
-    dataset_t *dataset = NULL;
-    TRY(mem_new(sizeof *dataset, "a dataset", &dataset));
+    static const view_settings_t by_default;
     const dataset_ops_t *kind = built_in(where);
-    dataset->ops = kind ? kind : &dataset_idx;
-    dataset->info.kind = dataset->ops->kind;
-    err_t err = dataset->ops->open(dataset, where);
+    dataset_t *dataset = NULL;
+    if (!kind) kind = folder_kind(where);
+    if (!settings) settings = &by_default;
+    TRY(mem_new(sizeof *dataset, "a dataset", &dataset));
+    dataset->ops = kind;
+    dataset->info.kind = kind->kind;
+    err_t err = kind->open(dataset, where, settings);
     if (err != ERR_OK) {
         dataset_close(&dataset);
         return err;
     }
-    dataset_measure(dataset);
+    if (!kind->read) dataset_measure(dataset);
     *out = dataset;
     return ERR_OK;
 }
@@ -82,32 +99,30 @@ void dataset_free_memory(dataset_t *dataset)
     }
 }
 
-void dataset_read(const dataset_t *dataset, split_t split, const int64_t *index, int64_t n, double mean,
-                  double std, float *pixels, int32_t *labels)
+err_t dataset_reader_open(const dataset_t *dataset, dataset_reader_t *out)
 {
-    float scaled[256];
-    for (int v = 0; v < 256; v++) scaled[v] = (float)((v / 255.0 - mean) / std);
-    const dataset_info_t *info = &dataset->info;
-    int64_t n_pixels = info->height * info->width * info->channels;
-    for (int64_t i = 0; i < n; i++) {
-        ASSERT(index[i] >= 0 && index[i] < info->n_samples[split]);
-        const uint8_t *from = dataset->pixels[split] + index[i] * n_pixels;
-        float *to = pixels + i * n_pixels;
-        for (int64_t k = 0; k < n_pixels; k++) to[k] = scaled[from[k]];
-        labels[i] = dataset->labels[split][index[i]];
-    }
+    *out = (dataset_reader_t){.dataset = dataset};
+    return dataset->ops && dataset->ops->reader_open ? dataset->ops->reader_open(out) : ERR_OK;
 }
 
-void dataset_read_bytes(const dataset_t *dataset, split_t split, const int64_t *index, int64_t n,
-                        uint8_t *bytes, int32_t *labels)
+void dataset_reader_close(dataset_reader_t *reader)
 {
+    if (reader->dataset && reader->dataset->ops && reader->dataset->ops->reader_close)
+        reader->dataset->ops->reader_close(reader);
+    *reader = (dataset_reader_t){0};
+}
+
+err_t dataset_read(dataset_reader_t *reader, const dataset_wish_t *wish, dataset_sample_t *out)
+{
+    const dataset_t *dataset = reader->dataset;
     const dataset_info_t *info = &dataset->info;
-    size_t n_pixels = (size_t)(info->height * info->width * info->channels);
-    for (int64_t i = 0; i < n; i++) {
-        ASSERT(index[i] >= 0 && index[i] < info->n_samples[split]);
-        memcpy(bytes + (size_t)i * n_pixels, dataset->pixels[split] + (size_t)index[i] * n_pixels, n_pixels);
-        labels[i] = dataset->labels[split][index[i]];
-    }
+    ASSERT(wish->index >= 0 && wish->index < info->n_samples[wish->split]);
+    reader->picture = wish->index;
+    if (dataset->ops && dataset->ops->read) return dataset->ops->read(reader, wish, out);
+    int64_t n_bytes = info->height * info->width * info->channels;
+    out->bytes = dataset->pixels[wish->split] + wish->index * n_bytes;
+    out->label = dataset->labels[wish->split][wish->index];
+    return ERR_OK;
 }
 
 /* Exact counts first, so that the result does not depend on an order of summation. */
@@ -137,8 +152,9 @@ void dataset_measure(dataset_t *dataset)
 {
     dataset_info_t *info = &dataset->info;
     int64_t n_pixels = info->height * info->width * info->channels;
-    measure_pixels(dataset->pixels[SPLIT_TRAIN], info->n_samples[SPLIT_TRAIN] * n_pixels, &info->mean,
-                   &info->std);
+    double mean, std;
+    measure_pixels(dataset->pixels[SPLIT_TRAIN], info->n_samples[SPLIT_TRAIN] * n_pixels, &mean, &std);
+    info->norm = pixel_norm_all(mean, std);
 
     char sizes[160];
     int n_sizes =

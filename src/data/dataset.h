@@ -1,6 +1,7 @@
-/* Datasets: labelled pictures in two splits, read by index. One table of function pointers per kind
- * (src/data/idx.c, digits.c, synthetic.c), chosen from what --data names. Not collective: every rank opens
- * the same data by itself, and the training loop compares the hashes. */
+/* Datasets: pictures with labels (or a target for each class) in two splits, read by index. One table of
+ * function pointers per kind (src/data/idx_folder.c, digits.c, synthetic.c, pictures.c), chosen from what
+ * --data names. Not collective: every rank opens the same data by itself, and the training loop compares the
+ * hashes. */
 #ifndef DATA_DATASET_H
 #define DATA_DATASET_H
 
@@ -9,33 +10,47 @@
 
 #include "base/err.h"
 #include "base/fs.h"
+#include "data/view.h"
+#include "tensor/pixel_norm.h"
 #include "tensor/shape.h"
 
 typedef enum split { SPLIT_TRAIN, SPLIT_VAL, SPLIT_COUNT } split_t;
 
 typedef struct dataset_info {
-    const char *kind;         /* "idx", "digits", "synthetic" */
+    const char *kind;         /* "idx", "digits", "synthetic", "pictures" */
     char source[FS_PATH_MAX]; /* what people see: the folder, or a description */
     int64_t n_samples[SPLIT_COUNT];
     int64_t height, width, channels;
     int n_classes;
-    double mean, std; /* of the training pixels scaled to [0, 1]; std > 0 */
-    uint64_t hash;    /* XXH3 over sizes, pixels and labels of both splits */
+    const char *const *class_names; /* [n_classes]; NULL: numbers say it all */
+    bool multi_label;               /* samples have any number of classes: targets, no labels */
+    char views[160];                /* for people: how pictures are shown; "": as they are */
+    const char *notes;              /* for people: what was left out or mended; NULL or "": nothing */
+    pixel_norm_t norm;              /* of training pixels scaled to [0, 1] */
+    uint64_t
+        hash; /* of what the samples are: XXH3 over sizes, pixels and labels of both splits, or source_t's */
 } dataset_info_t;
 
 typedef struct dataset dataset_t;
+typedef struct dataset_reader dataset_reader_t;
+typedef struct dataset_wish dataset_wish_t;
+typedef struct dataset_sample dataset_sample_t;
 
 typedef struct dataset_ops {
     const char *kind;
     /* Fills in dataset->info and dataset->impl. `where` is the folder for kinds that have one. */
-    err_t (*open)(dataset_t *dataset, const char *where);
+    err_t (*open)(dataset_t *dataset, const char *where, const view_settings_t *settings);
     void (*close)(dataset_t *dataset);
+    /* Of kinds whose pictures are read when they are wanted; NULL: they are in dataset->pixels. */
+    err_t (*reader_open)(dataset_reader_t *reader);
+    void (*reader_close)(dataset_reader_t *reader);
+    err_t (*read)(dataset_reader_t *reader, const dataset_wish_t *wish, dataset_sample_t *out);
 } dataset_ops_t;
 
 struct dataset {
     const dataset_ops_t *ops;
     dataset_info_t info;
-    /* Kinds that hold pictures in memory (all so far): [n, h, w, c] and [n] per split. */
+    /* Kinds that hold pictures in memory: [n, h, w, c] and [n] per split. */
     const uint8_t *pixels[SPLIT_COUNT];
     const uint8_t *labels[SPLIT_COUNT];
     void *impl;
@@ -48,18 +63,47 @@ struct dataset {
  * exist. */
 err_t dataset_choose(const char *option, char *where, char *why);
 
-/* ERR_DATA naming the file for missing, truncated or foreign data, bad labels, no samples. */
-err_t dataset_open(const char *where, dataset_t **out);
+/* A folder with any of MNIST's IDX files is that; other folders that data/source.h knows are pictures.
+ * settings: how pictures are shown; NULL: the defaults. ERR_DATA naming the file for missing, truncated or
+ * foreign data, bad labels, no samples. ERR_USAGE: settings that do not fit the pictures; kinds in memory do
+ * not look at them. */
+err_t dataset_open(const char *where, const view_settings_t *settings, dataset_t **out);
 void dataset_close(dataset_t **dataset);
 
-/* Pixels of samples index[0..n) as floats (value/255 − mean) / std, [n, h, w, c], and their labels. mean and
- * std are the caller's (those of training when a checkpoint is evaluated). Thread-safe. */
-void dataset_read(const dataset_t *dataset, split_t split, const int64_t *index, int64_t n, double mean,
-                  double std, float *pixels, int32_t *labels);
+/* Where a reader's time went, in seconds on the clock; cpu_wait: between decoding's and resizing's beginning
+ * and end, without a CPU. The sum of all is what reading took. Kinds in memory leave them 0. */
+typedef struct dataset_cost {
+    double read, decode, resize, cpu_wait;
+} dataset_cost_t;
 
-/* The same samples as they are stored, for backends that do the arithmetic themselves. */
-void dataset_read_bytes(const dataset_t *dataset, split_t split, const int64_t *index, int64_t n,
-                        uint8_t *bytes, int32_t *labels);
+/* What one thread reads samples with. */
+struct dataset_reader {
+    const dataset_t *dataset; /* borrowed */
+    void *impl;
+    dataset_cost_t cost; /* since it was opened */
+    int64_t picture;     /* what was read last, or could not be: its number among the split's pictures */
+};
+
+struct dataset_wish {
+    split_t split;
+    int64_t index;
+    bool random; /* as in training, where the kind has random views: drawn by (seed, epoch, index) alone */
+    uint64_t seed;
+    int64_t epoch;
+    float *targets; /* [n_classes], to be filled with 0 and 1; not looked at where samples have labels */
+};
+
+struct dataset_sample {
+    const uint8_t *bytes; /* [h, w, c]; until the reader's next, or the dataset's own */
+    int32_t label;        /* -1: targets say it */
+};
+
+err_t dataset_reader_open(const dataset_t *dataset, dataset_reader_t *out);
+void dataset_reader_close(dataset_reader_t *reader);
+
+/* ERR_DATA naming the file or record: a picture that is missing or damaged; others may be read nevertheless.
+ */
+err_t dataset_read(dataset_reader_t *reader, const dataset_wish_t *wish, dataset_sample_t *out);
 
 /* info->hash as checkpoints and records have it. */
 typedef struct dataset_hash {
@@ -67,8 +111,8 @@ typedef struct dataset_hash {
 } dataset_hash_t;
 dataset_hash_t dataset_hash(const dataset_info_t *info);
 
-/* Fills in mean, std and hash of an in-memory dataset from its pixels and labels. Pictures of one single grey
- * get std 1. */
+/* Fills in norm (the same for every channel) and hash of an in-memory dataset from its pixels and labels.
+ * Pictures of one single grey get std 1. */
 void dataset_measure(dataset_t *dataset);
 
 /* `close` of the kinds whose pixels and labels came from mem_new. */

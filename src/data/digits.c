@@ -126,9 +126,9 @@ static err_t draw_split(uint64_t seed, split_t split, int64_t n, uint8_t **pixel
     return ERR_OK;
 }
 
-static err_t open_digits(dataset_t *dataset, const char *where)
+static err_t open_digits(dataset_t *dataset, const char *where, const view_settings_t *settings)
 {
-    (void)where;
+    (void)where, (void)settings;
     dataset_info_t *info = &dataset->info;
     snprintf(info->source, sizeof info->source, "built-in digits (seed %d)", SEED);
     info->n_samples[SPLIT_TRAIN] = N_TRAIN;
@@ -146,7 +146,7 @@ static err_t open_digits(dataset_t *dataset, const char *where)
     return ERR_OK;
 }
 
-const dataset_ops_t dataset_digits = {"digits", open_digits, dataset_free_memory};
+const dataset_ops_t dataset_digits = {.kind = "digits", .open = open_digits, .close = dataset_free_memory};
 
 /* Real data is not to be overwritten by a slip of --out. */
 static err_t check_vacant(const char *folder)

@@ -62,8 +62,9 @@ static err_t read_split(dataset_t *dataset, const char *folder, split_t split, s
     return ERR_OK;
 }
 
-static err_t open_folder(dataset_t *dataset, const char *where)
+static err_t open_folder(dataset_t *dataset, const char *where, const view_settings_t *settings)
 {
+    (void)settings;
     if (!fs_is_folder(where))
         RAISE(ERR_DATA, "the data folder %s %s; --data takes a folder with IDX files, digits, or synthetic",
               where, fs_exists(where) ? "is not a folder" : "does not exist");
@@ -87,4 +88,4 @@ static err_t open_folder(dataset_t *dataset, const char *where)
     return ERR_OK;
 }
 
-const dataset_ops_t dataset_idx = {"idx", open_folder, dataset_free_memory};
+const dataset_ops_t dataset_idx = {.kind = "idx", .open = open_folder, .close = dataset_free_memory};

@@ -1,8 +1,7 @@
-#include "data/loader.h"
+#include "data/loader_private.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <time.h>
@@ -11,152 +10,134 @@
 #include "base/mem.h"
 #include "base/trace.h"
 
-enum { N_BUFFERS = 2 };
-
-struct loader {
-    loader_options_t options;
-    batch_t buffers[N_BUFFERS];
-    bool augmented;
-    float *picture;  /* one picture before its augmentation, where the loader does it */
-    int64_t n_taken; /* the loop's alone */
-    pthread_t thread;
-    bool started, synced;
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
-    /* Under the mutex. Batch i lies in buffer i % N_BUFFERS from when it is filled until it is released. */
-    int64_t n_filled, n_released;
-    bool stop;
-    err_info_t error; /* after the n_filled batches */
+const opt_t loader_option_table[] = {
+    {"loader-threads", OPT_INT, offsetof(loader_wishes_t, threads), "0", 0, 256, NULL, "N",
+     "threads of each rank that read and decode pictures; 0: the CPUs that --threads leaves, at least one",
+     false},
+    {"max-bad", OPT_INT, offsetof(loader_wishes_t, max_bad), "0", 0, 1000000, NULL, "N",
+     "pictures that may be unreadable: each is named, and the next takes its place; one more fails the run",
+     false},
 };
+const int n_loader_options = sizeof loader_option_table / sizeof loader_option_table[0];
 
-/* Keyed by epoch and dataset index: who reads a picture, and when, makes no difference. */
-static void augment_batch(loader_t *loader, sampler_slice_t slice, float *pixels)
+/* The following are called under the mutex. */
+
+static void note_error(loader_t *loader, slot_t *slot, int64_t at, err_t err)
 {
-    const dataset_info_t *info = &loader->options.dataset->info;
-    int64_t n_pixels = info->height * info->width * info->channels;
-    for (int64_t i = 0; i < slice.n; i++, pixels += n_pixels) {
-        augment_map_t map = augment_draw(loader->options.augment, slice.epoch, slice.index[i]);
-        memcpy(loader->picture, pixels, (size_t)n_pixels * sizeof *pixels);
-        augment_apply(&map, loader->picture, info->height, info->width, info->channels, pixels);
-    }
+    loader->failed = true;
+    if (slot->error.code != ERR_OK && slot->error_at <= at) return;
+    err_take(err, &slot->error);
+    slot->error_at = at;
 }
 
-/* How its pictures are to be changed. */
-static void map_batch(const loader_t *loader, sampler_slice_t slice, affine_t *maps)
+/* Complete batches become visible in order. */
+static void publish(loader_t *loader)
 {
-    const dataset_info_t *info = &loader->options.dataset->info;
-    for (int64_t i = 0; i < slice.n; i++) {
-        augment_map_t map = augment_draw(loader->options.augment, slice.epoch, slice.index[i]);
-        maps[i] = augment_matrix(&map, info->height, info->width);
+    for (; loader->n_filled < loader->n_opened; loader->n_filled++) {
+        const slot_t *slot = &loader->slots[loader->n_filled % loader->n_slots];
+        if (!slot->complete) break;
+        double now = clock_sec(), start = slot->start_sec;
+        /* On one track of the trace, spans follow each other. */
+        if (start < loader->last_fill_sec) start = loader->last_fill_sec;
+        loader->last_fill_sec = now;
+        int64_t n_epoch = sampler_batches(loader->options.sampler);
+        if (loader->options.random)
+            trace_add(TRACE_LOADER, &(trace_span_t){"fill", "phase", start, now,
+                                                    slot->batch.epoch * n_epoch + slot->batch.batch, 0});
     }
+    pthread_cond_broadcast(&loader->changed);
 }
 
-static err_t fill(loader_t *loader, int64_t epoch, int64_t number, batch_t *out)
+static void leave(loader_t *loader, slot_t *slot)
+{
+    if (--slot->n_inside > 0 || atomic_load(&slot->next) < slot->batch.n) return;
+    slot->complete = true;
+    publish(loader);
+}
+
+static void open_slot(loader_t *loader)
 {
     const loader_options_t *o = &loader->options;
-    sampler_slice_t slice = sampler_at(o->sampler, epoch, number, o->rank, o->size);
-    if (slice.n > o->max_local)
-        RAISE(ERR_SYSTEM, "the loader's buffers hold %" PRId64 " samples, but batch %" PRId64 " has %" PRId64,
-              o->max_local, number, slice.n);
-    out->epoch = slice.epoch;
-    out->batch = slice.batch;
-    out->n_global = slice.n_global;
-    out->first = slice.first;
-    out->n = slice.n;
-    const dataset_info_t *info = &o->dataset->info;
-    if (o->raw) {
-        dataset_read_bytes(o->dataset, SPLIT_TRAIN, slice.index, slice.n, out->bytes, out->labels);
-        if (loader->augmented) map_batch(loader, slice, out->maps);
-        return ERR_OK;
+    slot_t *slot = &loader->slots[loader->n_opened % loader->n_slots];
+    sampler_slice_t slice = sampler_at(o->sampler, loader->epoch, loader->number, o->rank, o->size);
+    batch_t *batch = &slot->batch;
+    batch->epoch = slice.epoch, batch->batch = slice.batch;
+    batch->n_global = slice.n_global, batch->first = slice.first, batch->n = slice.n;
+    slot->start_sec = clock_sec();
+    slot->error = (err_info_t){.code = ERR_OK};
+    if (slice.n > o->max_local) {
+        note_error(loader, slot, 0,
+                   err_raise(ERR_SYSTEM, __FILE__, __LINE__,
+                             "the loader's buffers hold %" PRId64 " samples, but batch %" PRId64
+                             " has %" PRId64,
+                             o->max_local, slice.batch, slice.n));
+        batch->n = 0;
     }
-    dataset_read(o->dataset, SPLIT_TRAIN, slice.index, slice.n, info->mean, info->std, out->pixels,
-                 out->labels);
-    if (loader->augmented) augment_batch(loader, slice, out->pixels);
-    return ERR_OK;
+    memcpy(slot->wanted, slice.index, (size_t)batch->n * sizeof *slot->wanted);
+    atomic_store(&slot->next, 0);
+    slot->complete = batch->n == 0;
+    loader->n_opened++;
+    if (++loader->number == sampler_batches(o->sampler)) loader->number = 0, loader->epoch++;
+    if (slot->complete)
+        publish(loader);
+    else if (loader->n_workers > 1)
+        pthread_cond_broadcast(&loader->changed); /* others may enter, too */
 }
 
-/* Until a buffer is free; false: stop. */
-static bool wait_for_room(loader_t *loader)
+/* A batch with samples to be taken, which the thread then is inside of; waits for one. NULL: stop. */
+static slot_t *enter(loader_t *loader)
 {
-    pthread_mutex_lock(&loader->mutex);
-    while (!loader->stop && loader->n_filled - loader->n_released == N_BUFFERS)
-        pthread_cond_wait(&loader->changed, &loader->mutex);
-    bool go_on = !loader->stop;
-    pthread_mutex_unlock(&loader->mutex);
-    return go_on;
-}
-
-static void *produce(void *argument)
-{
-    loader_t *loader = argument;
-    int64_t n_epoch = sampler_batches(loader->options.sampler);
-    int64_t epoch = loader->options.epoch, number = loader->options.batch;
-    err_t err = ERR_OK;
-    for (int64_t i = 0; i < loader->options.n_batches && err == ERR_OK && wait_for_room(loader); i++) {
-        double start = clock_sec();
-        err = fill(loader, epoch, number, &loader->buffers[i % N_BUFFERS]);
-        trace_add(TRACE_LOADER,
-                  &(trace_span_t){"fill", "phase", start, clock_sec(), epoch * n_epoch + number, 0});
-        pthread_mutex_lock(&loader->mutex);
-        if (err == ERR_OK)
-            loader->n_filled++;
-        else
-            err_take(err, &loader->error);
-        pthread_cond_signal(&loader->changed);
-        pthread_mutex_unlock(&loader->mutex);
-        if (++number == n_epoch) {
-            number = 0;
-            epoch++;
+    while (!atomic_load(&loader->stop)) {
+        for (int64_t i = loader->n_filled; i < loader->n_opened; i++) {
+            slot_t *slot = &loader->slots[i % loader->n_slots];
+            if (slot->complete || atomic_load(&slot->next) >= slot->batch.n) continue;
+            slot->n_inside++;
+            return slot;
         }
+        bool room = loader->n_opened - loader->n_released < loader->n_slots;
+        if (room && loader->n_opened < loader->n_allowed && !loader->failed)
+            open_slot(loader);
+        else
+            pthread_cond_wait(&loader->changed, &loader->mutex);
     }
     return NULL;
 }
 
-/* `count` elements of a batch, with no page fault left in them. */
-static err_t make_block(const loader_t *loader, int64_t count, size_t element_bytes, const char *what,
-                        void *out_pointer)
+static void add_cost(loader_t *loader, const dataset_cost_t *before, const dataset_cost_t *after, double busy)
 {
-    void **out = out_pointer;
-    size_t n_bytes = (size_t)count * element_bytes;
-    if (loader->options.alloc)
-        TRY(loader->options.alloc(n_bytes, what, out));
-    else
-        TRY(mem_new_array(count, element_bytes, what, out));
-    mem_touch(*out, n_bytes);
-    return ERR_OK;
+    dataset_cost_t *sum = &loader->cost.part;
+    sum->read += after->read - before->read;
+    sum->decode += after->decode - before->decode;
+    sum->resize += after->resize - before->resize;
+    sum->cpu_wait += after->cpu_wait - before->cpu_wait;
+    loader->cost.busy += busy;
 }
 
-static void release_block(const loader_t *loader, void *in_out_pointer)
+static void *work(void *argument)
 {
-    void **block = in_out_pointer;
-    if (!loader->options.release) {
-        mem_free(block);
-        return;
+    worker_t *w = argument;
+    loader_t *loader = w->loader;
+    slot_t *slot;
+    pthread_mutex_lock(&loader->mutex);
+    while ((slot = enter(loader))) {
+        pthread_mutex_unlock(&loader->mutex);
+        double start = clock_sec();
+        dataset_cost_t before = w->reader.cost;
+        int64_t i, n = slot->batch.n;
+        while (!atomic_load(&loader->stop) && (i = atomic_fetch_add(&slot->next, 1)) < n) {
+            err_t err = loader_fill_sample(w, slot, i);
+            if (err == ERR_OK) continue;
+            pthread_mutex_lock(&loader->mutex);
+            note_error(loader, slot, i, err);
+            pthread_mutex_unlock(&loader->mutex);
+        }
+        double end = clock_sec();
+        pthread_mutex_lock(&loader->mutex);
+        add_cost(loader, &before, &w->reader.cost, end - start);
+        leave(loader, slot);
     }
-    if (*block) loader->options.release(*block);
-    *block = NULL;
-}
-
-static err_t make_buffers(loader_t *loader)
-{
-    const loader_options_t *o = &loader->options;
-    const dataset_info_t *info = &o->dataset->info;
-    int64_t n = o->max_local, n_picture = info->height * info->width * info->channels;
-    loader->augmented = o->augment && augment_active(&o->augment->options);
-    for (int i = 0; i < N_BUFFERS; i++) {
-        batch_t *b = &loader->buffers[i];
-        if (o->raw)
-            TRY(make_block(loader, n * n_picture, sizeof *b->bytes, "a batch of pixels", &b->bytes));
-        else
-            TRY(make_block(loader, n * n_picture, sizeof *b->pixels, "a batch of pixels", &b->pixels));
-        if (o->raw && loader->augmented)
-            TRY(make_block(loader, n, sizeof *b->maps, "a batch of maps", &b->maps));
-        TRY(make_block(loader, n, sizeof *b->labels, "a batch of labels", &b->labels));
-    }
-    if (o->raw || !loader->augmented) return ERR_OK;
-    TRY(mem_new_array(n_picture, sizeof *loader->picture, "a picture to augment", &loader->picture));
-    mem_touch(loader->picture, (size_t)n_picture * sizeof *loader->picture);
-    return ERR_OK;
+    pthread_mutex_unlock(&loader->mutex);
+    return NULL;
 }
 
 static err_t make_sync(loader_t *loader)
@@ -179,20 +160,30 @@ static err_t make_sync(loader_t *loader)
     return ERR_OK;
 }
 
-/* Signals are the main thread's business: the new thread inherits a mask that blocks them, all but those that
+/* Signals are the main thread's business: a new thread inherits a mask that blocks them, all but those that
  * its own faults raise. */
-static err_t start_thread(loader_t *loader)
+static err_t start_thread(worker_t *w)
 {
     static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP};
     sigset_t blocked, before;
     sigfillset(&blocked);
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) sigdelset(&blocked, own[i]);
     pthread_sigmask(SIG_SETMASK, &blocked, &before);
-    int status = pthread_create(&loader->thread, NULL, produce, loader);
+    int status = pthread_create(&w->thread, NULL, work, w);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (status != 0) RAISE(ERR_SYSTEM, "the loader cannot start its thread: %s", strerror(status));
-    loader->started = true;
-    pthread_setname_np(loader->thread, "loader");
+    if (status != 0) RAISE(ERR_SYSTEM, "the loader cannot start a thread: %s", strerror(status));
+    w->started = true;
+    pthread_setname_np(w->thread, "loader");
+    return ERR_OK;
+}
+
+static err_t make_all(loader_t *loader)
+{
+    for (int i = 0; i < loader->n_slots; i++) TRY(loader_make_slot(loader, &loader->slots[i]));
+    TRY(mem_new_array(loader->n_workers, sizeof *loader->workers, "threads of a loader", &loader->workers));
+    for (int i = 0; i < loader->n_workers; i++) TRY(loader_make_worker(loader, &loader->workers[i]));
+    TRY(make_sync(loader));
+    for (int i = 0; i < loader->n_workers; i++) TRY(start_thread(&loader->workers[i]));
     return ERR_OK;
 }
 
@@ -201,18 +192,23 @@ err_t loader_open(const loader_options_t *options, loader_t **out)
     ASSERT(options->batch >= 0 && options->batch < sampler_batches(options->sampler));
     ASSERT(options->max_local >= 0 && options->n_batches >= 0);
     ASSERT(!options->alloc == !options->release);
+    const dataset_t *dataset = options->dataset;
     loader_t *loader = NULL;
     TRY(mem_new(sizeof *loader, "a loader", &loader));
     loader->options = *options;
-    err_t err = ERR_OK;
-    TRY_OUT(err, make_buffers(loader));
-    TRY_OUT(err, make_sync(loader));
-    TRY_OUT(err, start_thread(loader));
+    loader->n_slots = dataset->ops && dataset->ops->read && options->random ? MAX_SLOTS : N_SLOTS;
+    loader->n_workers = options->n_threads > 0 ? options->n_threads : 1;
+    loader->augmented = options->augment && augment_active(&options->augment->options);
+    loader->n_allowed = options->n_batches;
+    loader->epoch = options->epoch, loader->number = options->batch;
+    if (!options->raw) pixel_table_make(&options->norm, dataset->info.channels, &loader->table);
+    err_t err = make_all(loader);
+    if (err != ERR_OK) {
+        loader_close(&loader);
+        return err;
+    }
     *out = loader;
     return ERR_OK;
-out:
-    loader_close(&loader);
-    return err;
 }
 
 static struct timespec deadline_after(double seconds)
@@ -230,51 +226,67 @@ static struct timespec deadline_after(double seconds)
 
 err_t loader_next(loader_t *loader, const batch_t **out)
 {
-    ASSERT(loader->n_taken < loader->options.n_batches);
     struct timespec deadline = deadline_after(loader->options.timeout_sec);
+    slot_t *slot = &loader->slots[loader->n_taken % loader->n_slots];
     pthread_mutex_lock(&loader->mutex);
+    ASSERT(loader->n_taken < loader->n_allowed);
     if (loader->n_released != loader->n_taken) {
         loader->n_released = loader->n_taken;
-        pthread_cond_signal(&loader->changed);
+        pthread_cond_broadcast(&loader->changed);
     }
     int status = 0;
-    while (loader->n_filled == loader->n_taken && loader->error.code == ERR_OK && status != ETIMEDOUT)
+    while (loader->n_filled == loader->n_taken && status != ETIMEDOUT)
         status = pthread_cond_timedwait(&loader->changed, &loader->mutex, &deadline);
     bool ready = loader->n_filled > loader->n_taken;
-    bool failed = loader->error.code != ERR_OK;
     pthread_mutex_unlock(&loader->mutex);
 
-    if (!ready && failed) return err_put(&loader->error);
     if (!ready)
         RAISE(ERR_SYSTEM,
               "no batch from %s within %g s: the storage behind it hangs or is too slow for --timeout",
               loader->options.dataset->info.source, loader->options.timeout_sec);
-    *out = &loader->buffers[loader->n_taken++ % N_BUFFERS];
+    if (slot->error.code != ERR_OK) return err_put(&slot->error);
+    loader->n_taken++;
+    *out = &slot->batch;
     return ERR_OK;
+}
+
+void loader_allow(loader_t *loader, int64_t n)
+{
+    pthread_mutex_lock(&loader->mutex);
+    loader->n_allowed += n;
+    pthread_cond_broadcast(&loader->changed);
+    pthread_mutex_unlock(&loader->mutex);
+}
+
+loader_cost_t loader_take_cost(loader_t *loader)
+{
+    pthread_mutex_lock(&loader->mutex);
+    loader_cost_t cost = loader->cost;
+    loader->cost = (loader_cost_t){0};
+    pthread_mutex_unlock(&loader->mutex);
+    return cost;
 }
 
 void loader_close(loader_t **in_out)
 {
     loader_t *loader = *in_out;
     if (!loader) return;
-    if (loader->started) {
+    if (loader->synced) {
         pthread_mutex_lock(&loader->mutex);
-        loader->stop = true;
-        pthread_cond_signal(&loader->changed);
+        atomic_store(&loader->stop, true);
+        pthread_cond_broadcast(&loader->changed);
         pthread_mutex_unlock(&loader->mutex);
-        pthread_join(loader->thread, NULL);
+    }
+    for (int i = 0; loader->workers && i < loader->n_workers; i++) {
+        worker_t *w = &loader->workers[i];
+        if (w->started) pthread_join(w->thread, NULL);
+        loader_free_worker(w);
     }
     if (loader->synced) {
         pthread_cond_destroy(&loader->changed);
         pthread_mutex_destroy(&loader->mutex);
     }
-    for (int i = 0; i < N_BUFFERS; i++) {
-        batch_t *buffer = &loader->buffers[i];
-        release_block(loader, &buffer->pixels);
-        release_block(loader, &buffer->bytes);
-        release_block(loader, &buffer->maps);
-        release_block(loader, &buffer->labels);
-    }
-    mem_free(&loader->picture);
+    for (int i = 0; i < MAX_SLOTS; i++) loader_free_slot(loader, &loader->slots[i]);
+    mem_free(&loader->workers);
     mem_free(in_out);
 }

@@ -52,8 +52,8 @@ static void permute(sampler_t *sampler, int64_t epoch)
 {
     rng_t rng = rng_new(sampler->options.seed, RNG_SHUFFLE, (uint64_t)epoch);
     int64_t *order = sampler->order, n = sampler->options.n_samples;
-    for (int64_t i = 0; i < n; i++) order[i] = i;
-    for (int64_t i = n - 1; i > 0; i--) {
+    for (int64_t i = 0; i < n; i++) order[i] = sampler->options.origin + i;
+    for (int64_t i = n - 1; i > 0 && !sampler->options.in_order; i--) {
         int64_t k = rng_below(&rng, (uint32_t)(i + 1)), swapped = order[i];
         order[i] = order[k];
         order[k] = swapped;

@@ -2,10 +2,11 @@
  * global batches; each global batch is cut into contiguous shards, and every rank has the same number of
  * neighbouring ones (one, unless a run asks for more). The global batch therefore holds the same samples in
  * the same order on any number of ranks. The last batch of an epoch holds what is left (it may give some
- * ranks nothing). Not collective. */
+ * ranks nothing). Here alone is decided which samples come when. Not collective. */
 #ifndef DATA_SAMPLER_H
 #define DATA_SAMPLER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -26,6 +27,8 @@ typedef struct sampler_options {
     int n_shards;         /* of a batch, a multiple of the number of ranks; 0: one for each rank */
     int64_t grain;        /* shards are cut between groups of so many samples; 0: anywhere */
     uint64_t seed;
+    bool in_order;  /* every epoch from the first to the last, for evaluation */
+    int64_t origin; /* added to indices: of part of a set */
 } sampler_options_t;
 
 err_t sampler_new(const sampler_options_t *options, sampler_t **out);

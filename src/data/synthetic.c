@@ -23,9 +23,9 @@ static void draw_sample(uint64_t key, split_t split, int64_t i, uint8_t *pixels,
     }
 }
 
-static err_t open_synthetic(dataset_t *dataset, const char *where)
+static err_t open_synthetic(dataset_t *dataset, const char *where, const view_settings_t *settings)
 {
-    (void)where;
+    (void)where, (void)settings;
     dataset_info_t *info = &dataset->info;
     snprintf(info->source, sizeof info->source, "random pixels (seed %d)", SEED);
     info->n_samples[SPLIT_TRAIN] = N_TRAIN;
@@ -47,4 +47,4 @@ static err_t open_synthetic(dataset_t *dataset, const char *where)
     return ERR_OK;
 }
 
-const dataset_ops_t dataset_synthetic = {"synthetic", open_synthetic, dataset_free_memory};
+const dataset_ops_t dataset_synthetic = {.kind = "synthetic", .open = open_synthetic, .close = dataset_free_memory};

@@ -10,6 +10,7 @@ typedef struct model_options {
     double label_smoothing;
     int64_t norm_group; /* batch_norm_attr_t.group of every batch norm */
     dtype_t compute;    /* op_desc_t.compute of every convolution and linear layer */
+    bool multi_label;   /* samples have any number of classes: OP_SIGMOID_BCE instead of OP_SOFTMAX_XENT */
 } model_options_t;
 
 typedef struct model {
@@ -28,7 +29,8 @@ extern const char *const model_precisions[];
 bool model_compute(const char *precision, dtype_t *out);
 const char *model_precision(dtype_t compute);
 
-/* Builds a model. ERR_USAGE for an unknown name (the nearest is named) or an input it can't take. */
+/* Builds a model. ERR_USAGE for an unknown name (the nearest is named), an input it can't take, or label
+ * smoothing with multi_label. */
 err_t model_build(const char *name, const model_options_t *options, graph_t **out);
 
 #endif

@@ -7,7 +7,7 @@ static int or_one(int value)
 
 int nn_conv2d(graph_t *graph, const char *name, int input, conv2d_layer_t layer)
 {
-    static const graph_param_spec_t params[] = {{"weight", "OHWI", INIT_LECUN}, {"bias", "O", INIT_ZERO}};
+    const graph_param_spec_t params[] = {{"weight", "OHWI", layer.init}, {"bias", "O", INIT_ZERO}};
     int stride = or_one(layer.stride), dilation = or_one(layer.dilation);
     op_desc_t desc = {.kind = OP_CONV2D,
                       .compute = graph->compute,

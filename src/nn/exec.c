@@ -128,6 +128,7 @@ static op_args_t layer_args(exec_t *exec, const plan_t *plan, int node, const ex
         .step = batch->step,
         .first_sample = batch->first_sample,
         .labels = batch->labels,
+        .targets = batch->targets,
         .loss_scale = batch->loss_scale,
         .sum_shared = exec->options.sum_shared,
         .share_context = exec->options.share_context,
@@ -185,8 +186,7 @@ static err_t check_layer(const exec_t *exec, const plan_t *plan, int node, const
         }
     }
     TRY(all_finite(exec, args->y, shape_count(plan->nodes[node].op->desc.y), &finite));
-    if (!finite)
-        snprintf(out, EXEC_WHERE_MAX, "the output of layer %s", layer->name);
+    if (!finite) snprintf(out, EXEC_WHERE_MAX, "the output of layer %s", layer->name);
     return ERR_OK;
 }
 
@@ -200,7 +200,8 @@ static double pass_sec(const exec_t *exec, int node, const exec_batch_t *batch, 
     return end - start;
 }
 
-static err_t count_forward(exec_t *exec, const plan_t *plan, int node, const exec_batch_t *batch, double start)
+static err_t count_forward(exec_t *exec, const plan_t *plan, int node, const exec_batch_t *batch,
+                           double start)
 {
     exec_cost_t *cost = &exec->costs[node];
     if (!exec->timed) return ERR_OK;
@@ -274,12 +275,12 @@ static err_t count(const exec_t *exec, const plan_t *plan, const exec_batch_t *b
 {
     const backend_t *backend = exec->options.backend;
     const float *losses = losses_of(exec, plan);
-    if (backend->tally)
-        return backend->tally(losses, batch->predictions, batch->labels, batch->n, batch->tally);
+    const int32_t *predictions = graph_multi_label(exec->graph) ? NULL : batch->predictions;
+    if (backend->tally) return backend->tally(losses, predictions, batch->labels, batch->n, batch->tally);
     double sum = 0;
     for (int64_t i = 0; i < batch->n; i++) {
         sum += losses[i];
-        batch->tally[1] += batch->predictions[i] == batch->labels[i] ? 1.0f : 0.0f;
+        batch->tally[1] += predictions && predictions[i] == batch->labels[i] ? 1.0f : 0.0f;
     }
     batch->tally[0] += (float)sum;
     return ERR_OK;
@@ -302,16 +303,16 @@ err_t exec_results(exec_t *exec, exec_results_t *out)
     if (batch->n == 0) return ERR_OK;
     const plan_t *plan = find_plan(exec, batch->n, exec->last_training);
     int last = exec->graph->n_nodes - 1;
-    *out = (exec_results_t){losses_of(exec, plan), layer_args(exec, plan, last, batch).x[0], batch->predictions};
+    const int32_t *found = graph_multi_label(exec->graph) ? NULL : batch->predictions;
+    *out = (exec_results_t){losses_of(exec, plan), layer_args(exec, plan, last, batch).x[0], found};
     if (!memory) return ERR_OK;
     int64_t n = batch->n, n_logits = n * exec->graph->n_classes;
     float *losses = (float *)(void *)exec->results, *logits = losses + n;
     int32_t *predictions = (int32_t *)(void *)(logits + n_logits);
     TRY(memory->download(losses, out->losses, (size_t)n * sizeof *losses));
     TRY(memory->download(logits, out->logits, (size_t)n_logits * sizeof *logits));
-    if (batch->predictions)
-        TRY(memory->download(predictions, batch->predictions, (size_t)n * sizeof *predictions));
-    *out = (exec_results_t){losses, logits, batch->predictions ? predictions : NULL};
+    if (found) TRY(memory->download(predictions, found, (size_t)n * sizeof *predictions));
+    *out = (exec_results_t){losses, logits, found ? predictions : NULL};
     return memory->sync();
 }
 
@@ -351,7 +352,9 @@ err_t exec_backward(exec_t *exec, const exec_batch_t *batch, exec_ready_hook_t h
     const graph_t *g = exec->graph;
     const plan_t *plan = batch->n > 0 ? find_plan(exec, batch->n, true) : NULL;
     ASSERT(exec->options.grads && (plan || batch->n == 0));
-    if (!plan) TRY(backend_zero(exec->options.backend, exec->options.grads, (size_t)g->n_flat_params * sizeof(float)));
+    if (!plan)
+        TRY(backend_zero(exec->options.backend, exec->options.grads,
+                         (size_t)g->n_flat_params * sizeof(float)));
     for (int n = g->n_nodes - 1; n >= 0; n--) {
         double start = clock_sec();
         if (plan && plan->nodes[n].in_backward) {

@@ -31,10 +31,11 @@ typedef struct exec_options {
 typedef struct exec_batch {
     int64_t n;
     const float *pixels;   /* [n, h, w, c] */
-    const int32_t *labels; /* [n] */
-    int32_t *predictions;  /* [n]; NULL: not wanted, then neither is tally */
-    float *tally;          /* forward adds the sum of the losses and the number of right predictions; or NULL */
-    float *states;         /* n_flat_states; NULL: the executor's */
+    const int32_t *labels; /* [n]; of a graph_multi_label not read */
+    const float *targets;  /* [n, classes], of a graph_multi_label; elsewhere not read */
+    int32_t *predictions;  /* [n]; NULL: not wanted; of a graph_multi_label there are none */
+    float *tally;  /* forward adds the sum of the losses and the number of right predictions; or NULL */
+    float *states; /* n_flat_states; NULL: the executor's */
     uint64_t step, first_sample;
     float loss_scale; /* of the gradients: 1 / samples in the global batch */
 } exec_batch_t;
@@ -60,8 +61,8 @@ err_t exec_forward(exec_t *exec, const exec_batch_t *batch, bool training);
 
 /* What forward found, in host memory. */
 typedef struct exec_results {
-    const float *losses;        /* [n] */
-    const float *logits;        /* [n, classes], which the losses were computed from */
+    const float *losses; /* [n] */
+    const float *logits; /* [n, classes], which the losses were computed from; scores to rank samples by */
     const int32_t *predictions; /* [n]; NULL where the batch wants none */
 } exec_results_t;
 
@@ -89,8 +90,8 @@ typedef struct exec_cost {
 const exec_cost_t *exec_costs(const exec_t *exec);
 void exec_clear_costs(exec_t *exec);
 
-/* On a GPU a layer's time is known only by waiting for it: while this is on (it is off at first), every layer is
- * waited for. On the host layers are always timed. */
+/* On a GPU a layer's time is known only by waiting for it: while this is on (it is off at first), every layer
+ * is waited for. On the host layers are always timed. */
 void exec_time_layers(exec_t *exec, bool on);
 
 /* Runs forward again and finds the first layer with a NaN or infinite output (or parameter). *layer: its name

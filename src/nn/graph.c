@@ -39,6 +39,11 @@ void graph_free(graph_t **graph)
     mem_free(graph);
 }
 
+bool graph_multi_label(const graph_t *graph)
+{
+    return graph->nodes[graph->n_nodes - 1].desc.kind == OP_SIGMOID_BCE;
+}
+
 shape_t graph_shape(const graph_t *graph, int value)
 {
     return value == 0 ? graph->sample : graph->nodes[value - 1].desc.y;
@@ -75,6 +80,7 @@ static void add_tensors(graph_param_t *list, int *n, const char *layer, const sh
         p->shape = shapes[i];
         p->init = specs[i].init;
         p->fan_in = shape_sample_count(shapes[i]);
+        p->fan_out = shape_count(shapes[i]) / shapes[i].dim[shapes[i].n_dims - 1];
     }
 }
 
@@ -112,7 +118,7 @@ static int64_t padded(int64_t count)
 err_t graph_finish(graph_t *g)
 {
     if (g->status != ERR_OK) return err_put(&g->first_error);
-    ASSERT(g->n_nodes > 0 && g->nodes[g->n_nodes - 1].desc.kind == OP_SOFTMAX_XENT);
+    ASSERT(g->n_nodes > 0 && op_traits(g->nodes[g->n_nodes - 1].desc.kind)->loss);
     for (int value = 1; value < g->n_nodes; value++) ASSERT(graph_readers(g, value) > 0);
     for (int n = g->n_nodes - 1; n >= 0; n--) {
         const graph_node_t *node = &g->nodes[n];
@@ -135,7 +141,10 @@ static void init_tensor(const graph_param_t *p, uint64_t seed, int index, float 
     int64_t count = shape_count(p->shape);
     float *value = flat + p->offset;
     rng_t rng = rng_new(seed, RNG_INIT, (uint64_t)index);
-    double scale = sqrt(1.0 / (double)p->fan_in);
+    double variance = p->init == INIT_KAIMING_IN    ? 2.0 / (double)p->fan_in
+                      : p->init == INIT_KAIMING_OUT ? 2.0 / (double)p->fan_out
+                                                    : 1.0 / (double)p->fan_in;
+    double scale = sqrt(variance);
     for (int64_t i = 0; i < count; i++)
         value[i] = p->init == INIT_ZERO  ? 0.0f
                    : p->init == INIT_ONE ? 1.0f

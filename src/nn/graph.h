@@ -14,15 +14,24 @@ enum { GRAPH_NAME_MAX = 32, GRAPH_FUSED_NAME_MAX = 96, GRAPH_PARAM_NAME_MAX = 48
 
 /* How a parameter starts. LeCun: normal with variance 1 / fan_in (LeCun et al., "Efficient BackProp", 1998);
  * with unit-variance input it keeps the logits small, so that a high learning rate works from the first step.
- */
-typedef enum init_kind { INIT_ZERO, INIT_ONE, INIT_LECUN } init_kind_t;
+ * Kaiming: normal with variance 2 / fan, for what a ReLU follows (He et al., "Delving deep into rectifiers",
+ * 2015, equations 10 and 14): by fan_in values keep their size on their way forward, by fan_out gradients on
+ * their way back. */
+typedef enum init_kind {
+    INIT_LECUN, /* what layers take that say nothing */
+    INIT_ZERO,
+    INIT_ONE,
+    INIT_KAIMING_IN,
+    INIT_KAIMING_OUT
+} init_kind_t;
 
 typedef struct graph_param {
     char name[GRAPH_PARAM_NAME_MAX]; /* "conv1/weight" */
     const char *meaning;             /* order of the dimensions: "OHWI" */
     shape_t shape;
     init_kind_t init;
-    int64_t fan_in;
+    int64_t fan_in,
+        fan_out;    /* of weights: terms in an output's sum, and outputs that an input is in, at stride 1 */
     int64_t offset; /* in the flat buffer, elements; a multiple of 16 */
 } graph_param_t;
 
@@ -66,9 +75,12 @@ typedef struct graph_param_spec {
 int graph_add(graph_t *graph, const char *name, op_desc_t desc, const int *inputs,
               const graph_param_spec_t *params, const graph_param_spec_t *states);
 
-/* Lays out the flat buffers. ERR_USAGE when a layer did not fit. The last layer must be the loss, and every
+/* Lays out the flat buffers. ERR_USAGE when a layer did not fit. The last layer must be a loss, and every
  * other value must be read. */
 err_t graph_finish(graph_t *graph);
+
+/* Whether the loss is of samples with any number of classes each (OP_SIGMOID_BCE). */
+bool graph_multi_label(const graph_t *graph);
 
 /* Shape of a value for one sample. */
 shape_t graph_shape(const graph_t *graph, int value);

@@ -2,7 +2,12 @@
 
 int nn_linear(graph_t *graph, const char *name, int input, int64_t features)
 {
-    static const graph_param_spec_t params[] = {{"weight", "OI", INIT_LECUN}, {"bias", "O", INIT_ZERO}};
+    return nn_linear_init(graph, name, input, features, INIT_LECUN);
+}
+
+int nn_linear_init(graph_t *graph, const char *name, int input, int64_t features, init_kind_t init)
+{
+    const graph_param_spec_t params[] = {{"weight", "OI", init}, {"bias", "O", INIT_ZERO}};
     op_desc_t desc = {.kind = OP_LINEAR,
                       .compute = graph->compute,
                       .n_inputs = 1,

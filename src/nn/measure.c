@@ -8,7 +8,9 @@
 #include "nn/scratch.h"
 
 enum { N_WARM_UP = 2, MIN_RUNS = 3, MAX_RUNS = 12 };
-static const double candidate_sec = 0.02; /* for the timed runs of one algorithm */
+/* For the timed runs of one algorithm; one that takes longer is timed twice, as the clock is exact enough
+ * then. */
+static const double candidate_sec = 0.02;
 /* Times the best so far: no more runs. The first run pays for new pages, too. */
 static const double hopeless_first = 6, hopeless = 2;
 static const double advantage = 0.97; /* of the rule's time, for another to be taken */
@@ -21,8 +23,8 @@ static err_t time_runs(const op_t *op, op_pass_t pass, const scratch_t *s, doubl
     char *workspace = NULL, *saved = NULL;
     double total = 0;
     *sec = INFINITY;
-    TRY_OUT(err, backend_alloc(backend, op->n_workspace_bytes, "workspace for measuring algorithms",
-                               &workspace));
+    TRY_OUT(err,
+            backend_alloc(backend, op->n_workspace_bytes, "workspace for measuring algorithms", &workspace));
     TRY_OUT(err, backend_alloc(backend, op->n_saved_bytes, "buffers for measuring algorithms", &saved));
     for (int i = 0; i < N_WARM_UP + MAX_RUNS; i++) {
         double start = clock_sec();
@@ -32,7 +34,7 @@ static err_t time_runs(const op_t *op, op_pass_t pass, const scratch_t *s, doubl
         if (i > 0 && one < *sec) *sec = one;
         if (one > hopeless_first * best || (i > 0 && *sec > hopeless * best)) break;
         if (i >= N_WARM_UP) total += one;
-        if (i >= N_WARM_UP + MIN_RUNS - 1 && total > candidate_sec) break;
+        if (i >= (one > candidate_sec ? N_WARM_UP : N_WARM_UP + MIN_RUNS - 1) && total > candidate_sec) break;
     }
 out:
     backend_release(backend, &workspace);
@@ -45,6 +47,8 @@ typedef struct measuring {
     algorithms_t *table;
     measure_result_t *result;
     double start;
+    scratch_t scratch; /* of the layer at hand, made when its first pass is measured */
+    bool has_scratch;
 } measuring_t;
 
 typedef struct candidates {
@@ -53,14 +57,16 @@ typedef struct candidates {
 } candidates_t;
 
 /* *name: the fastest; NULL when time ran out. */
-static err_t choose(const measuring_t *m, const op_desc_t *desc, op_pass_t pass, bool training,
+static err_t choose(measuring_t *m, const op_desc_t *desc, op_pass_t pass, bool training,
                     const candidates_t *c, const char **name)
 {
-    scratch_t scratch;
     double rule = INFINITY, best = INFINITY;
     err_t err = ERR_OK;
     *name = NULL;
-    TRY(scratch_new(desc, m->options->backend, training, "buffers for measuring algorithms", &scratch));
+    if (!m->has_scratch)
+        TRY(scratch_new(desc, m->options->backend, training, "buffers for measuring algorithms",
+                        &m->scratch));
+    m->has_scratch = true;
     for (int i = 0; i < c->n && err == ERR_OK; i++) {
         op_algorithms_t wanted = {0};
         op_t *op = NULL;
@@ -71,7 +77,7 @@ static err_t choose(const measuring_t *m, const op_desc_t *desc, op_pass_t pass,
         }
         memcpy(wanted.name[pass], c->names[i], strlen(c->names[i]) + 1);
         err = op_plan(m->options->backend, desc, training, &wanted, &op);
-        if (err == ERR_OK) err = time_runs(op, pass, &scratch, best, &sec);
+        if (err == ERR_OK) err = time_runs(op, pass, &m->scratch, best, &sec);
         op_free(&op);
         if (i == 0) rule = sec;
         if (sec < best) {
@@ -79,7 +85,6 @@ static err_t choose(const measuring_t *m, const op_desc_t *desc, op_pass_t pass,
             *name = c->names[i];
         }
     }
-    scratch_free(&scratch);
     if (*name && best > advantage * rule) *name = c->names[0];
     return err;
 }
@@ -91,7 +96,7 @@ static bool listed(const char *name, const candidates_t *c)
     return false;
 }
 
-static err_t decide_pass(const measuring_t *m, const op_desc_t *desc, op_pass_t pass, bool training)
+static err_t decide_pass(measuring_t *m, const op_desc_t *desc, op_pass_t pass, bool training)
 {
     candidates_t c;
     c.n = op_list_algorithms(m->options->backend, desc, pass, training, c.names, OP_MAX_ALGORITHMS);
@@ -114,21 +119,28 @@ static err_t decide_pass(const measuring_t *m, const op_desc_t *desc, op_pass_t 
     return algorithms_set(m->table, desc, pass, name);
 }
 
+static err_t decide_layer(measuring_t *m, const graph_node_t *node, const op_desc_t *desc, bool training)
+{
+    err_t err = ERR_OK;
+    for (int pass = 0; pass < (training ? OP_PASS_COUNT : 1) && err == ERR_OK; pass++)
+        if (pass != OP_BACKWARD_DATA || node->input[0] != 0)
+            err = decide_pass(m, desc, (op_pass_t)pass, training);
+    if (m->has_scratch) scratch_free(&m->scratch);
+    m->has_scratch = false;
+    return err == ERR_OK ? ERR_OK : err_context(err, "layer %s", node->name);
+}
+
 err_t algorithms_measure(const measure_options_t *options, algorithms_t *table, measure_result_t *result)
 {
     *result = (measure_result_t){0};
-    measuring_t m = {options, table, result, clock_sec()};
+    measuring_t m = {.options = options, .table = table, .result = result, .start = clock_sec()};
     for (int k = 0; k < options->n_sizes; k++)
         for (int i = 0; i < options->graph->n_nodes; i++) {
             const graph_node_t *node = &options->graph->nodes[i];
             op_desc_t desc;
             bool training = options->sizes[k].training;
             TRY(graph_batch_desc(options->graph, i, options->sizes[k].n, &desc));
-            for (int pass = 0; pass < (training ? OP_PASS_COUNT : 1); pass++) {
-                if (pass == OP_BACKWARD_DATA && node->input[0] == 0) continue;
-                err_t err = decide_pass(&m, &desc, (op_pass_t)pass, training);
-                if (err != ERR_OK) return err_context(err, "layer %s", node->name);
-            }
+            TRY(decide_layer(&m, node, &desc, training));
         }
     result->sec = clock_sec() - m.start;
     return ERR_OK;

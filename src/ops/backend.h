@@ -4,6 +4,7 @@
 
 #include "ops/op.h"
 #include "tensor/affine.h"
+#include "tensor/pixel_norm.h"
 
 /* One operator on one backend. plan may be NULL (nothing to prepare), unplan too. plan sets op->plan and the
  * two sizes; on an error it must leave nothing behind. list: op_list_algorithms; NULL where there is no
@@ -80,15 +81,16 @@ typedef struct backend_memory {
     /* Host memory that copies to and from the device are fast with. Zeroed. */
     err_t (*alloc_host)(size_t n_bytes, const char *what, void **out);
     void (*release_host)(void *block);
-    /* Makes host memory of somebody else such memory, and no more; false: it cannot be, and copies are slower. */
+    /* Makes host memory of somebody else such memory, and no more; false: it cannot be, and copies are
+     * slower. */
     bool (*pin)(void *host, size_t n_bytes);
     void (*unpin)(void *host);
     err_t (*upload)(void *device, const void *host, size_t n_bytes);
     err_t (*download)(void *host, const void *device, size_t n_bytes);
     err_t (*copy)(void *to, const void *from, size_t n_bytes); /* both on the device */
     err_t (*zero)(void *device, size_t n_bytes);
-    /* As upload, but beside the operators' work, to memory that nothing given so far uses; prefetched makes what
-     * is given afterwards wait for all such copies, prefetch_sync the host. */
+    /* As upload, but beside the operators' work, to memory that nothing given so far uses; prefetched makes
+     * what is given afterwards wait for all such copies, prefetch_sync the host. */
     err_t (*prefetch)(void *device, const void *host, size_t n_bytes);
     err_t (*prefetched)(void);
     err_t (*prefetch_sync)(void);
@@ -115,13 +117,13 @@ typedef struct backend_graph {
     void (*release)(void *graph);
 } backend_graph_t;
 
-/* Pictures as a loader has them, [n, h, w, c] of 0 … 255, to what training reads: (value/255 − mean) / std,
- * moved as data/augment.h says. The same bits as dataset_read and augment_affine give. */
+/* Pictures as a loader has them, [n, h, w, c] of 0 … 255, to what training reads: normalised, and moved as
+ * data/augment.h says. The same bits as pixel_table_apply and augment_affine give. */
 typedef struct pixels_args {
     const uint8_t *bytes; /* on the device */
     const affine_t *maps; /* [n] on the device; NULL: as they are */
-    int64_t n, height, width, channels;
-    double mean, std;
+    int64_t n, height, width, channels; /* at most PIXEL_MAX_CHANNELS */
+    pixel_norm_t norm;
     float *pixels; /* on the device */
 } pixels_args_t;
 
@@ -145,7 +147,7 @@ typedef struct backend {
     /* dst += src over n elements (gradients of a tensor that several layers read). */
     err_t (*accumulate)(float *dst, const float *src, int64_t n);
     /* The following are NULL on the host, where who needs them does it himself. */
-    /* totals[0] += Σ losses, totals[1] += how many predictions are their labels. */
+    /* totals[0] += Σ losses, totals[1] += how many predictions are their labels; predictions NULL: none. */
     err_t (*tally)(const float *losses, const int32_t *predictions, const int32_t *labels, int64_t n,
                    float *totals);
     /* Exchanges a and b. */

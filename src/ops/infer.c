@@ -10,6 +10,12 @@ static err_t need_picture(const char *name, shape_t x)
     return ERR_OK;
 }
 
+static err_t need_logits(const char *name, shape_t x)
+{
+    if (x.n_dims != 2) RAISE(ERR_USAGE, "%s wants logits [n, classes], not %s", name, shape_format(x).text);
+    return ERR_OK;
+}
+
 /* One dimension of a sliding window's output; the kernel already dilated. */
 static int64_t window_count(int64_t in, int64_t kernel, int stride, int pad)
 {
@@ -125,9 +131,15 @@ err_t infer_batch_norm(op_desc_t *desc)
 err_t infer_softmax_xent(op_desc_t *desc)
 {
     double s = desc->attr.softmax_xent.label_smoothing;
-    if (desc->x[0].n_dims != 2)
-        RAISE(ERR_USAGE, "softmax_xent wants logits [n, classes], not %s", shape_format(desc->x[0]).text);
+    TRY(need_logits("softmax_xent", desc->x[0]));
     if (!(s >= 0 && s < 1)) RAISE(ERR_USAGE, "softmax_xent: label smoothing %g is not in [0, 1)", s);
+    desc->y = shape_1d(desc->x[0].dim[0]);
+    return ERR_OK;
+}
+
+err_t infer_sigmoid_bce(op_desc_t *desc)
+{
+    TRY(need_logits("sigmoid_bce", desc->x[0]));
     desc->y = shape_1d(desc->x[0].dim[0]);
     return ERR_OK;
 }

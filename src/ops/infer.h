@@ -12,5 +12,6 @@ err_t infer_dropout(op_desc_t *desc);
 err_t infer_add(op_desc_t *desc);
 err_t infer_batch_norm(op_desc_t *desc);
 err_t infer_softmax_xent(op_desc_t *desc);
+err_t infer_sigmoid_bce(op_desc_t *desc);
 
 #endif

@@ -13,14 +13,15 @@ static const struct {
     int n_inputs;
     err_t (*infer)(op_desc_t *desc);
 } ops[OP_KIND_COUNT] = {
-    [OP_CONV2D] = {{"conv2d", true, false, false}, 1, infer_conv2d},
-    [OP_LINEAR] = {{"linear", true, false, false}, 1, infer_linear},
-    [OP_POOL2D] = {{"pool2d", false, false, false}, 1, infer_pool2d},
-    [OP_RELU] = {{"relu", false, true, true}, 1, infer_same},
-    [OP_DROPOUT] = {{"dropout", false, false, true}, 1, infer_dropout},
-    [OP_ADD] = {{"add", false, false, false}, 2, infer_add},
-    [OP_BATCH_NORM] = {{"batch_norm", true, false, false}, 1, infer_batch_norm},
-    [OP_SOFTMAX_XENT] = {{"softmax_xent", false, false, false}, 1, infer_softmax_xent},
+    [OP_CONV2D] = {{"conv2d", true, false, false, false}, 1, infer_conv2d},
+    [OP_LINEAR] = {{"linear", true, false, false, false}, 1, infer_linear},
+    [OP_POOL2D] = {{"pool2d", false, false, false, false}, 1, infer_pool2d},
+    [OP_RELU] = {{"relu", false, true, true, false}, 1, infer_same},
+    [OP_DROPOUT] = {{"dropout", false, false, true, false}, 1, infer_dropout},
+    [OP_ADD] = {{"add", false, false, false, false}, 2, infer_add},
+    [OP_BATCH_NORM] = {{"batch_norm", true, false, false, false}, 1, infer_batch_norm},
+    [OP_SOFTMAX_XENT] = {{"softmax_xent", false, false, false, true}, 1, infer_softmax_xent},
+    [OP_SIGMOID_BCE] = {{"sigmoid_bce", true, false, false, true}, 1, infer_sigmoid_bce},
 };
 
 const op_traits_t *op_traits(op_kind_t kind)

@@ -66,16 +66,20 @@ typedef struct op_args {
     /* OP_SOFTMAX_XENT */
     const int32_t *labels; /* [n], each in [0, classes) */
     int32_t *predictions;  /* [n], or NULL */
-    float loss_scale;      /* usually 1 / samples in the global batch */
+    /* OP_SIGMOID_BCE */
+    const float *targets; /* [n, classes], each in [0, 1] */
+    /* Both */
+    float loss_scale; /* usually 1 / samples in the global batch */
 } op_args_t;
 
-/* Which buffers backward reads, so that the memory plan can reuse the others. dy is always read (but for
- * OP_SOFTMAX_XENT); parameters always may be. */
+/* Which buffers backward reads, so that the memory plan can reuse the others. dy is always read (but of a
+ * loss); parameters always may be. */
 typedef struct op_traits {
     const char *name; /* "conv2d", … */
     bool backward_needs_x;
     bool backward_needs_y;
     bool in_place; /* y may be x, and dx may be dy, in the same memory */
+    bool loss;     /* y is a loss for each sample: the end of a graph */
 } op_traits_t;
 const op_traits_t *op_traits(op_kind_t kind);
 
@@ -104,7 +108,8 @@ int op_list_algorithms(const struct backend *backend, const op_desc_t *desc, op_
 
 /* desc must be inferred. wanted: NULL, or names from op_list_algorithms; those of passes that are not planned
  * (backward without training) are not looked at. ERR_SYSTEM naming the operator when the backend can't have
- * it; ERR_USAGE where it has no products of the wanted type; ERR_USAGE naming operator, shape and what there is when an algorithm is unknown or does not fit. */
+ * it; ERR_USAGE where it has no products of the wanted type; ERR_USAGE naming operator, shape and what there
+ * is when an algorithm is unknown or does not fit. */
 err_t op_plan(const struct backend *backend, const op_desc_t *desc, bool training,
               const op_algorithms_t *wanted, op_t **out);
 void op_free(op_t **op);

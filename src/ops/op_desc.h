@@ -21,6 +21,7 @@ typedef enum op_kind {
     OP_ADD,
     OP_BATCH_NORM,
     OP_SOFTMAX_XENT,
+    OP_SIGMOID_BCE,
     OP_KIND_COUNT
 } op_kind_t;
 
@@ -95,7 +96,14 @@ typedef struct softmax_xent_attr {
     double label_smoothing; /* in [0, 1) */
 } softmax_xent_attr_t;
 
-/* OP_RELU: y = max(x, 0), NaN stays NaN; backward: dx = dy where y > 0, else 0. OP_ADD: y = x0 + x1, equal
+/* OP_SIGMOID_BCE, for samples that have any number of classes: x: logits [n, classes]; targets t [n, classes]
+ * in [0, 1] from op_args_t. y[n] = 1/classes · Σ_k max(x,0) − x·t + log(1 + e^−|x|), which is −t·log σ(x) −
+ * (1−t)·log(1−σ(x)) without overflow: what PyTorch's MultiLabelSoftMarginLoss is of a sample, and the mean
+ * over samples its BCEWithLogitsLoss. NaN or infinite logits give a non-finite loss. Backward: dx = (σ(x) −
+ * t) · loss_scale / classes; dy is not read. No attributes, and no predictions: who ranks samples takes the
+ * logits.
+ *
+ * OP_RELU: y = max(x, 0), NaN stays NaN; backward: dx = dy where y > 0, else 0. OP_ADD: y = x0 + x1, equal
  * shapes; backward: dx0 = dx1 = dy. Neither has attributes. */
 
 typedef struct op_desc {

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "picture/font.h"
 
 /* In pixels. Pictures are shown by a whole factor about SIDE wide and high, so that their own pixels can be
@@ -45,7 +44,7 @@ static layout_t lay_out(const mistakes_t *m)
     int64_t factor = longer < SIDE ? SIDE / longer : 1;
     int advance = FONT_ADVANCE * TEXT_SCALE;
     int64_t said = advance * (2 * n_digits(info->n_classes - 1) + (int)strlen(", said "));
-    int64_t number = advance * (n_digits(info->n_samples[SPLIT_VAL] - 1) + (int)strlen("99% #"));
+    int64_t number = advance * (n_digits(info->n_samples[m->split] - 1) + (int)strlen("99% #"));
     layout_t l = {.picture_width = factor * info->width, .picture_height = factor * info->height};
     l.cell_width = said > number ? said : number;
     if (l.picture_width > l.cell_width) l.cell_width = l.picture_width;
@@ -92,8 +91,8 @@ static void draw_heading(const mistakes_t *m, const layout_t *l, page_t *page)
         snprintf(text, sizeof text, n_wrong == 1 ? "The only mistake" : "All %" PRId64 " mistakes", n_wrong);
     draw_bold(page, MARGIN, y, (text_style_t){TITLE_SCALE, ink}, text);
     y += TITLE;
-    snprintf(text, sizeof text, "accuracy %.4f on %" PRId64 " validation samples", m->evaluation->accuracy,
-             n);
+    snprintf(text, sizeof text, "accuracy %.4f on %" PRId64 " %s samples", m->evaluation->accuracy, n,
+             m->split == SPLIT_TRAIN ? "training" : "validation");
     page_text(page, MARGIN, y, (text_style_t){TEXT_SCALE, ink}, text);
     draw_fitting(page, y + LINE, m->checkpoint);
     if (n_wrong > 0)
@@ -120,42 +119,37 @@ static void draw_caption(page_t *page, int64_t x, int64_t y, int64_t width, cons
     page_text(page, x + width - page_text_width(TEXT_SCALE, text), y + LINE, weak, text);
 }
 
-static void draw_samples(const mistakes_t *m, const layout_t *l, page_t *page, float *scaled, uint8_t *values)
+static err_t draw_samples(const mistakes_t *m, const layout_t *l, page_t *page, dataset_reader_t *reader)
 {
     const dataset_info_t *info = &m->dataset->info;
-    page_source_t picture = {info->width, info->height, info->channels, values};
     for (int i = 0; i < m->worst->n; i++) {
         const worst_sample_t *sample = &m->worst->samples[i];
-        int32_t label;
-        dataset_read(m->dataset, SPLIT_VAL, &sample->index, 1, 0, 1, scaled, &label);
-        for (int64_t k = 0; k < info->width * info->height * info->channels; k++)
-            values[k] = (uint8_t)lroundf(scaled[k] * 255);
+        const dataset_wish_t wish = {.split = m->split, .index = sample->index};
+        dataset_sample_t shown;
+        TRY(dataset_read(reader, &wish, &shown));
+        const page_source_t picture = {info->width, info->height, info->channels, shown.bytes};
         int64_t x = MARGIN + i % l->columns * (l->cell_width + GAP_X);
         int64_t y = l->top + i / l->columns * (l->cell_height + GAP_Y);
         page_place(page, (box_t){x, y, l->picture_width, l->picture_height}, &picture);
         draw_caption(page, x, y + l->picture_height + CAPTION, l->cell_width, sample);
     }
+    return ERR_OK;
 }
 
 err_t mistakes_draw(const mistakes_t *mistakes, page_t **out)
 {
-    const dataset_info_t *info = &mistakes->dataset->info;
-    int64_t n_values = info->width * info->height * info->channels;
     layout_t l = lay_out(mistakes);
     page_t *page = NULL;
-    float *scaled = NULL;
-    uint8_t *values = NULL;
+    dataset_reader_t reader = {0};
     err_t err;
     TRY_OUT(err, page_new(l.width, l.height, paper, &page));
-    TRY_OUT(err, mem_new_array(n_values, sizeof *scaled, "a picture", &scaled));
-    TRY_OUT(err, mem_new_array(n_values, sizeof *values, "a picture", &values));
+    TRY_OUT(err, dataset_reader_open(mistakes->dataset, &reader));
     draw_heading(mistakes, &l, page);
-    draw_samples(mistakes, &l, page, scaled, values);
+    TRY_OUT(err, draw_samples(mistakes, &l, page, &reader));
     *out = page;
     page = NULL;
 out:
-    mem_free(&scaled);
-    mem_free(&values);
+    dataset_reader_close(&reader);
     page_free(&page);
     return err;
 }

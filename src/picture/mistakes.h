@@ -11,6 +11,7 @@
 typedef struct mistakes {
     const char *checkpoint; /* path, for the heading */
     const dataset_t *dataset;
+    split_t split;
     const evaluation_t *evaluation;
     const worst_t *worst; /* in the order in which they are drawn; may be empty */
 } mistakes_t;

@@ -78,7 +78,8 @@ static exec_batch_t slice_of(const trainer_t *t, const exec_batch_t *batch, int6
     exec_batch_t slice = *batch;
     slice.n = n;
     slice.pixels += first * shape_count(t->graph->sample);
-    slice.labels += first;
+    if (slice.labels) slice.labels += first;
+    if (slice.targets) slice.targets += first * t->graph->n_classes;
     slice.predictions += first;
     slice.first_sample += (uint64_t)first;
     return slice;

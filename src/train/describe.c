@@ -86,10 +86,23 @@ static void print_ranks(const trainer_t *t)
     if (gpus) print_gpus(t, gpus, path);
 }
 
+/* What is odd about the data. */
+static void print_notes(const dataset_info_t *info)
+{
+    for (const char *line = info->notes; line && *line;) {
+        const char *end = strchrnul(line, '\n');
+        log_warn("%s: %.*s", info->source, (int)(end - line), line);
+        line = *end ? end + 1 : end;
+    }
+    if (info->n_samples[SPLIT_VAL] == 0)
+        log_warn("%s has no validation pictures: what is called validation is on the training pictures", info->source);
+}
+
 void trainer_print_header(const trainer_t *t)
 {
     const train_options_t *o = t->options;
     const dataset_info_t *info = &t->dataset->info;
+    int n_readers = trainer_loader_threads(t);
     char a[32], b[32], sample[SHAPE_TEXT_MAX];
     snprintf(sample, sizeof sample, "%s",
              shape_format(shape_3d(info->height, info->width, info->channels)).text);
@@ -100,12 +113,18 @@ void trainer_print_header(const trainer_t *t)
     log_info("          %s training, %s validation pictures of %s, %d classes",
              grouped(info->n_samples[SPLIT_TRAIN], a), grouped(info->n_samples[SPLIT_VAL], b), sample,
              info->n_classes);
+    if (info->views[0])
+        log_info("          %s; %d loader thread%s a rank", info->views, n_readers, n_readers > 1 ? "s" : "");
+    print_notes(info);
     print_ranks(t);
     log_info("  compute %s", t->algorithms.about);
     log_info("  batch   %lld (up to %lld a rank), %lld steps, %lld an epoch", (long long)t->global_batch,
              (long long)t->max_local, (long long)t->n_steps, (long long)sampler_batches(t->sampler));
     log_info("  rate    %s, %s from %g, seed %lld", o->optim.optimizer, o->schedule.schedule,
              t->schedule.base, (long long)o->seed);
+    if (t->imported.n_taken > 0)
+        log_info("  weights %s, %d arrays by the names of %s%s%s", o->weights, t->imported.n_taken,
+                 o->weights_names, t->imported.new_head[0] ? "; " : "", t->imported.new_head);
     log_info("  output  %s", t->out);
     if (t->resumed_from[0])
         log_info("  resumed from %s at step %lld", t->resumed_from, (long long)t->at.step);
@@ -119,6 +138,8 @@ static void record_data(json_t *j, const dataset_info_t *info)
     json_string(j, "xxh3", dataset_hash(info).text);
     json_int(j, "n_train", info->n_samples[SPLIT_TRAIN]);
     json_int(j, "n_val", info->n_samples[SPLIT_VAL]);
+    json_int(j, "n_classes", info->n_classes);
+    json_string(j, "views", info->views[0] ? info->views : NULL);
     json_object_end(j);
 }
 
@@ -204,6 +225,7 @@ err_t trainer_record_run(trainer_t *t)
     json_int(j, "hosts", t->comm->topo.n_hosts);
     json_string(j, "host_of_rank_0", t->comm->topo.host_name);
     json_int(j, "threads", t->runtime.n_threads);
+    json_int(j, "loader_threads", trainer_loader_threads(t));
     json_string(j, "device", t->runtime.backend->name);
     json_string(j, "comm", t->comm->ops->name);
     json_bool(j, "gradients_shared", t->buffer.shared);

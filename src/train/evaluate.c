@@ -7,33 +7,89 @@
 #include "base/progress.h"
 #include "comm/watchdog.h"
 #include "data/sampler.h"
+#include "train/average_precision.h"
+#include "train/bad_pictures.h"
+
+int64_t evaluation_batch(const dataset_t *dataset)
+{
+    enum { MOST = 128, LEAST = 8, MOST_FLOATS = 5 << 20 };
+    const dataset_info_t *info = &dataset->info;
+    int64_t n = MOST;
+    while (n > LEAST && n * info->height * info->width * info->channels > MOST_FLOATS) n /= 2;
+    return n;
+}
+
+split_t evaluation_split(const dataset_t *dataset)
+{
+    return dataset->info.n_samples[SPLIT_VAL] > 0 ? SPLIT_VAL : SPLIT_TRAIN;
+}
+
+static int64_t n_samples(const evaluator_t *e)
+{
+    return e->dataset->info.n_samples[e->options.split];
+}
 
 /* This rank's batches, and so its samples; the last batch of all may be smaller. */
 static void share_out(evaluator_t *e)
 {
-    int64_t n_all = e->dataset->info.n_samples[SPLIT_VAL];
-    e->n = sampler_split(n_all, e->comm->rank, e->comm->size, EVAL_BATCH, &e->first);
-    e->n_batches = (n_all + EVAL_BATCH - 1) / EVAL_BATCH;
+    e->batch = evaluation_batch(e->dataset);
+    e->n = sampler_split(n_samples(e), e->comm->rank, e->comm->size, e->batch, &e->first);
+    e->n_batches = (n_samples(e) + e->batch - 1) / e->batch;
 }
 
-err_t evaluator_open(comm_t *comm, exec_t *exec, const backend_t *backend, const dataset_t *dataset, double mean,
-                     double std, evaluator_t *out)
+/* Of the evaluator's confusion and what is behind it. */
+static int64_t n_counts(const evaluator_t *e)
 {
-    const dataset_info_t *info = &dataset->info;
-    *out = (evaluator_t){.comm = comm, .exec = exec, .dataset = dataset, .mean = mean, .std = std};
+    int64_t n_classes = e->dataset->info.n_classes;
+    return n_classes * n_classes + 1;
+}
+
+/* Nothing is read before evaluator_run allows it. */
+static err_t open_feed(evaluator_t *e)
+{
+    const evaluator_options_t *o = &e->options;
+    if (e->n == 0) return ERR_OK;
+    sampler_options_t order = {
+        .n_samples = e->n, .global_batch = e->batch, .in_order = true, .origin = e->first};
+    TRY(sampler_new(&order, &e->sampler));
+    loader_options_t loader = {.dataset = o->dataset,
+                               .split = o->split,
+                               .sampler = e->sampler,
+                               .size = 1,
+                               .max_local = e->n < e->batch ? e->n : e->batch,
+                               .n_threads = o->n_threads,
+                               .timeout_sec = o->timeout_sec,
+                               .norm = o->norm,
+                               .bad = o->bad};
+    return feed_open(&loader, o->backend, &e->feed);
+}
+
+static int64_t n_scores(const evaluator_t *e)
+{
+    return n_samples(e) * e->dataset->info.n_classes;
+}
+
+static err_t make_scores(evaluator_t *e)
+{
+    TRY(mem_new_array(n_scores(e), sizeof *e->scores, "scores of all samples", &e->scores));
+    TRY(mem_new_array(n_scores(e), sizeof *e->targets, "targets of all samples", &e->targets));
+    return mem_new_array(e->dataset->info.n_classes, sizeof *e->precisions, "average precisions",
+                         &e->precisions);
+}
+
+err_t evaluator_open(const evaluator_options_t *options, evaluator_t *out)
+{
+    *out = (evaluator_t){.options = *options, .comm = options->comm, .dataset = options->dataset};
     share_out(out);
-    int64_t n_pixels = info->height * info->width * info->channels;
     err_t err;
-    TRY_OUT(err, mem_new_array(EVAL_BATCH, sizeof *out->index, "evaluation", &out->index));
-    size_t n_picture = (size_t)n_pixels * sizeof(float);
-    TRY_OUT(err, mirror_new(backend, EVAL_BATCH * n_picture, "evaluation", &out->pixels));
-    TRY_OUT(err, mirror_new(backend, EVAL_BATCH * sizeof(int32_t), "evaluation", &out->labels));
-    TRY_OUT(err, mirror_new(backend, EVAL_BATCH * sizeof(int32_t), "evaluation", &out->predictions));
-    TRY_OUT(err, mem_new_array((int64_t)info->n_classes * info->n_classes, sizeof *out->confusion,
-                               "evaluation", &out->confusion));
+    TRY_OUT(err, open_feed(out));
+    TRY_OUT(err, mem_new_array(out->batch, sizeof *out->index, "evaluation", &out->index));
+    TRY_OUT(err, mem_new_array(out->batch, sizeof *out->labels, "evaluation", &out->labels));
+    TRY_OUT(err, mem_new_array(n_counts(out), sizeof *out->confusion, "evaluation", &out->confusion));
     TRY_OUT(err, mem_new_array(out->n_batches, sizeof *out->losses, "evaluation", &out->losses));
-    if (out->n >= EVAL_BATCH) TRY_OUT(err, exec_prepare(exec, EVAL_BATCH, false));
-    TRY_OUT(err, exec_prepare(exec, out->n % EVAL_BATCH, false));
+    if (options->dataset->info.multi_label) TRY_OUT(err, make_scores(out));
+    if (out->n >= out->batch) TRY_OUT(err, exec_prepare(options->exec, out->batch, false));
+    TRY_OUT(err, exec_prepare(options->exec, out->n % out->batch, false));
     return ERR_OK;
 out:
     evaluator_close(out);
@@ -42,12 +98,16 @@ out:
 
 void evaluator_close(evaluator_t *e)
 {
+    feed_close(&e->feed);
+    e->feed = (feed_t){0};
+    sampler_free(&e->sampler);
     mem_free(&e->index);
-    mirror_free(&e->pixels);
-    mirror_free(&e->labels);
-    mirror_free(&e->predictions);
+    mem_free(&e->labels);
     mem_free(&e->confusion);
     mem_free(&e->losses);
+    mem_free(&e->scores);
+    mem_free(&e->targets);
+    mem_free(&e->precisions);
 }
 
 /* softmax(logits)[k] */
@@ -62,7 +122,7 @@ static float probability(const float *logits, int n_classes, int k)
 static void offer_mistakes(evaluator_t *e, const exec_results_t *results, int64_t n)
 {
     int n_classes = e->dataset->info.n_classes;
-    const int32_t *labels = e->labels.host, *predictions = results->predictions;
+    const int32_t *labels = e->labels, *predictions = results->predictions;
     for (int64_t i = 0; i < n; i++) {
         if (predictions[i] == labels[i]) continue;
         worst_sample_t sample = {
@@ -76,40 +136,68 @@ static void offer_mistakes(evaluator_t *e, const exec_results_t *results, int64_
     }
 }
 
-/* One batch, whose samples are in e->index; *loss: the sum of its losses. */
-static err_t run_batch(evaluator_t *e, int64_t n, double *loss)
+/* What is found out of a batch whose samples have a label each. */
+static void count(evaluator_t *e, const exec_results_t *results, int64_t n)
 {
-    const dataset_info_t *info = &e->dataset->info;
-    const int32_t *labels = e->labels.host;
+    int n_classes = e->dataset->info.n_classes;
+    int64_t *n_top5 = &e->confusion[n_counts(e) - 1];
+    for (int64_t i = 0; i < n; i++) e->confusion[e->labels[i] * n_classes + results->predictions[i]]++;
+    for (int64_t i = 0; i < n && n_classes > EVAL_FEW; i++)
+        *n_top5 += top_k_holds(results->logits + i * n_classes, n_classes, e->labels[i], 5);
+    if (e->worst) offer_mistakes(e, results, n);
+}
+
+/* The batch whose first sample is `first`, of all; *loss: the sum of its losses. */
+static err_t run_batch(evaluator_t *e, int64_t first, double *loss)
+{
+    int n_classes = e->dataset->info.n_classes;
     exec_results_t results;
-    exec_batch_t batch = {.n = n,
-                          .pixels = e->pixels.device,
-                          .labels = e->labels.device,
-                          .predictions = e->predictions.device};
-    dataset_read(e->dataset, SPLIT_VAL, e->index, n, e->mean, e->std, e->pixels.host, e->labels.host);
-    TRY(mirror_push_all(&e->pixels));
-    TRY(mirror_push_all(&e->labels));
-    TRY(exec_forward(e->exec, &batch, false));
-    TRY(exec_results(e->exec, &results));
-    for (int64_t i = 0; i < n; i++) *loss += results.losses[i];
-    for (int64_t i = 0; i < n; i++) e->confusion[labels[i] * info->n_classes + results.predictions[i]]++;
-    if (e->worst) offer_mistakes(e, &results, n);
+    feed_batch_t data;
+    TRY(feed_next(&e->feed, &data));
+    exec_batch_t batch = {.n = data.n,
+                          .pixels = data.pixels,
+                          .labels = data.labels,
+                          .targets = data.targets,
+                          .predictions = data.predictions};
+    size_t n_row = (size_t)n_classes * sizeof(float);
+    memcpy(e->index, data.from->index, (size_t)data.n * sizeof *e->index);
+    if (data.labels) memcpy(e->labels, data.from->labels, (size_t)data.n * sizeof *e->labels);
+    if (e->targets) memcpy(e->targets + first * n_classes, data.from->targets, (size_t)data.n * n_row);
+    TRY(exec_forward(e->options.exec, &batch, false));
+    TRY(feed_ahead(&e->feed));
+    TRY(exec_results(e->options.exec, &results));
+    for (int64_t i = 0; i < data.n; i++) *loss += results.losses[i];
+    if (e->scores)
+        memcpy(e->scores + first * n_classes, results.logits, (size_t)data.n * n_row);
+    else
+        count(e, &results, data.n);
     return ERR_OK;
 }
 
 /* This rank's part: each batch's loss and the confusion counts. */
 static err_t run_local(evaluator_t *e)
 {
-    const dataset_info_t *info = &e->dataset->info;
     memset(e->losses, 0, (size_t)e->n_batches * sizeof *e->losses);
-    memset(e->confusion, 0, (size_t)info->n_classes * (size_t)info->n_classes * sizeof *e->confusion);
-    for (int64_t done = 0; done < e->n; done += EVAL_BATCH) {
-        int64_t n = e->n - done < EVAL_BATCH ? e->n - done : EVAL_BATCH;
-        for (int64_t i = 0; i < n; i++) e->index[i] = e->first + done + i;
-        TRY(run_batch(e, n, &e->losses[(e->first + done) / EVAL_BATCH]));
-        progress_draw("evaluating", done + n, e->n, "");
+    memset(e->confusion, 0, (size_t)n_counts(e) * sizeof *e->confusion);
+    if (e->scores) memset(e->scores, 0, (size_t)n_scores(e) * sizeof *e->scores);
+    if (e->targets) memset(e->targets, 0, (size_t)n_scores(e) * sizeof *e->targets);
+    if (e->n > 0) feed_allow(&e->feed, sampler_batches(e->sampler));
+    for (int64_t done = 0; done < e->n; done += e->batch) {
+        TRY(run_batch(e, e->first + done, &e->losses[(e->first + done) / e->batch]));
+        progress_draw("evaluating", done + e->batch < e->n ? done + e->batch : e->n, e->n, "");
     }
     return ERR_OK;
+}
+
+/* Collective. Average precisions over the samples of all ranks, each of which has its own and zeros. */
+static err_t rank_samples(evaluator_t *e, double *mean)
+{
+    TRY(comm_allreduce(e->comm, e->scores, n_scores(e), DTYPE_F32, COMM_SUM, "evaluation scores"));
+    TRY(comm_allreduce(e->comm, e->targets, n_scores(e), DTYPE_F32, COMM_SUM, "evaluation targets"));
+    err_t err = average_precision_of_classes(e->scores, e->targets, n_samples(e), e->dataset->info.n_classes,
+                                             e->precisions, mean);
+    if (isnan(*mean)) *mean = 0;
+    return comm_agree(e->comm, err, "average precisions");
 }
 
 err_t evaluator_run(evaluator_t *e, evaluation_t *out)
@@ -119,17 +207,24 @@ err_t evaluator_run(evaluator_t *e, evaluation_t *out)
     if (e->worst) worst_clear(e->worst);
     watchdog_phase("evaluating");
     TRY(comm_agree(e->comm, run_local(e), "evaluation"));
+    if (e->options.bad) TRY(bad_pictures_share(e->comm, e->options.bad));
     /* Every batch has one rank's loss and zeros: the sum in order has the same bits on any number of ranks.
      */
     TRY(comm_allreduce(e->comm, e->losses, e->n_batches, DTYPE_F64, COMM_SUM, "evaluation loss"));
     for (int64_t i = 0; i < e->n_batches; i++) loss_sum += e->losses[i];
-    TRY(comm_allreduce(e->comm, e->confusion, (int64_t)info->n_classes * info->n_classes, DTYPE_I64, COMM_SUM,
-                       "evaluation counts"));
+    TRY(comm_allreduce(e->comm, e->confusion, n_counts(e), DTYPE_I64, COMM_SUM, "evaluation counts"));
     if (e->worst) TRY(worst_gather(e->worst));
     int64_t n_correct = 0;
     for (int k = 0; k < info->n_classes; k++) n_correct += e->confusion[k * info->n_classes + k];
-    double n = (double)info->n_samples[SPLIT_VAL];
-    *out = (evaluation_t){info->n_samples[SPLIT_VAL], n_correct, loss_sum / n, (double)n_correct / n,
-                          e->confusion};
+    double n = (double)n_samples(e), accuracy = (double)n_correct / n;
+    bool ranked = !e->scores && info->n_classes > EVAL_FEW;
+    if (e->scores) TRY(rank_samples(e, &accuracy));
+    *out = (evaluation_t){.n = n_samples(e),
+                          .n_correct = n_correct,
+                          .loss = loss_sum / n,
+                          .accuracy = accuracy,
+                          .precisions = e->precisions,
+                          .top5 = ranked ? (double)e->confusion[n_counts(e) - 1] / n : NAN,
+                          .confusion = e->confusion};
     return ERR_OK;
 }

@@ -6,12 +6,16 @@
 
 #include "data/loader.h"
 #include "ops/mirror.h"
+#include "train/runtime.h"
 
 /* Buffers are where the backend computes, and the same in every step on a GPU. */
 typedef struct feed_batch {
     int64_t n_global, first, n; /* as sampler_slice_t */
     float *pixels;
-    int32_t *labels, *predictions;
+    int32_t *labels;      /* NULL where the dataset is multi_label */
+    float *targets;       /* NULL where it is not */
+    int32_t *predictions; /* room for them */
+    const batch_t *from;  /* the loader's, in host memory, until feed_ahead */
 } feed_batch_t;
 
 /* A batch as the loader has it, in the GPU's memory. */
@@ -19,6 +23,7 @@ typedef struct feed_slot {
     uint8_t *bytes;
     affine_t *maps; /* NULL: no augmentation */
     int32_t *labels;
+    float *targets;
 } feed_slot_t;
 
 enum { FEED_SLOTS = 2 };
@@ -27,6 +32,7 @@ typedef struct feed {
     const backend_t *backend;
     loader_t *loader;
     dataset_info_t info;
+    pixel_norm_t norm;
     int64_t n_left;       /* batches that the loader still has */
     const batch_t *ahead; /* fetched, and not handed out yet */
     int64_t n_fetched;
@@ -34,9 +40,16 @@ typedef struct feed {
     feed_batch_t batch;
 } feed_t;
 
+/* How many threads are to read a dataset on this rank. wish: --loader-threads; 0: one for pictures in memory; for
+ * others the CPUs that computing leaves, which on a GPU are all but one; at least one. */
+int feed_threads(const runtime_t *runtime, const dataset_t *dataset, int64_t wish);
+
 /* options: the loader's, but for what kind of batches it makes. */
 err_t feed_open(const loader_options_t *options, const backend_t *backend, feed_t *out);
 void feed_close(feed_t *feed);
+
+/* Lets the loader make n batches more. */
+void feed_allow(feed_t *feed, int64_t n);
 
 /* The next batch; valid until the next call. Waits for the loader alone. On a GPU everything that worked on the
  * batch before must have been waited for. */

@@ -14,6 +14,12 @@
 #include "train/stop.h"
 #include "train/train.h"
 
+/* Of a model that predicts one class; otherwise NaN. */
+static double share_right(const trainer_t *t, int64_t n_correct, int64_t n)
+{
+    return t->dataset->info.multi_label ? NAN : (double)n_correct / (double)n;
+}
+
 static err_t record_step(trainer_t *t, const step_result_t *result, const step_cost_t *cost)
 {
     bool flush = t->at.step % t->options->log_every == 0;
@@ -22,7 +28,7 @@ static err_t record_step(trainer_t *t, const step_result_t *result, const step_c
     json_int(j, "step", t->at.step);
     json_int(j, "epoch", t->at.epoch);
     json_real(j, "loss", result->loss);
-    json_real(j, "accuracy", (double)result->n_correct / (double)result->n);
+    json_real(j, "accuracy", share_right(t, result->n_correct, result->n));
     json_real(j, "lr", trainer_rate(t));
     if (!isnan(t->optim->gradient_norm)) json_real(j, "gradient_norm", t->optim->gradient_norm);
     json_real(j, "step_sec", cost->total);
@@ -32,15 +38,19 @@ static err_t record_step(trainer_t *t, const step_result_t *result, const step_c
     json_real(j, "exposed_comm_sec", cost->comm);
     json_real(j, "optimizer_sec", cost->optimizer);
     TRY(metrics_end(&t->metrics, flush));
-    const tensorboard_scalar_t scalars[] = {
+    const tensorboard_scalar_t all[] = {
         {"train/loss", result->loss},
-        {"train/accuracy", (double)result->n_correct / (double)result->n},
+        {"train/accuracy", share_right(t, result->n_correct, result->n)},
         {"train/learning_rate", trainer_rate(t)},
         {"train/images_per_sec", (double)result->n / cost->total},
         {"train/gradient_norm", t->optim->gradient_norm},
     };
-    return tensorboard_write(&t->tensorboard, t->at.step + 1, scalars, isnan(scalars[4].value) ? 4 : 5,
-                             flush);
+    enum { N = sizeof all / sizeof all[0] };
+    tensorboard_scalar_t known[N];
+    int n = 0;
+    for (int i = 0; i < N; i++)
+        if (i == 0 || !isnan(all[i].value)) known[n++] = all[i];
+    return tensorboard_write(&t->tensorboard, t->at.step + 1, known, n, flush);
 }
 
 /* Images/s of the steady steps so far: whole batches after the first few. */
@@ -54,20 +64,21 @@ static void show_step(trainer_t *t)
 {
     char text[160], left[16];
     double rate = (double)t->global_batch / t->smooth_step_sec;
-    double accuracy = (double)t->at.n_correct / (double)t->at.n_samples;
+    double accuracy = share_right(t, t->at.n_correct, t->at.n_samples);
     double loss = t->at.loss_sum / (double)t->at.n_samples;
+    char right[32] = "";
+    if (!isnan(accuracy)) snprintf(right, sizeof right, "  accuracy %.4f", accuracy);
     int64_t per_epoch = sampler_batches(t->sampler);
     if (progress_active()) {
         char label[48];
         progress_duration((double)(t->n_steps - t->at.step) * t->smooth_step_sec, left);
         snprintf(label, sizeof label, "epoch %lld", (long long)t->at.epoch + 1);
-        snprintf(text, sizeof text, "%lld/%lld  %.0f images/s  loss %.4f  accuracy %.4f  %s left",
-                 (long long)t->at.batch, (long long)per_epoch, rate, loss, accuracy, left);
+        snprintf(text, sizeof text, "%lld/%lld  %.0f images/s  loss %.4f%s  %s left",
+                 (long long)t->at.batch, (long long)per_epoch, rate, loss, right, left);
         progress_draw(label, t->at.batch, per_epoch, text);
     } else if (t->at.step % t->options->log_every == 0) {
-        log_info("epoch %lld step %lld/%lld  %.0f images/s  loss %.4f  accuracy %.4f",
-                 (long long)t->at.epoch + 1, (long long)t->at.step, (long long)t->n_steps, rate, loss,
-                 accuracy);
+        log_info("epoch %lld step %lld/%lld  %.0f images/s  loss %.4f%s",
+                 (long long)t->at.epoch + 1, (long long)t->at.step, (long long)t->n_steps, rate, loss, right);
     }
 }
 
@@ -91,6 +102,8 @@ static void advance(trainer_t *t, const step_result_t *result, const step_cost_t
     t->at.n_samples += result->n;
     /* A ragged batch says nothing of the others' speed. */
     if (t->smooth_step_sec <= 0) t->smooth_step_sec = cost->total;
+    t->intake.wait_sec += cost->data;
+    t->intake.step_sec += cost->total;
     if (result->n == t->global_batch) t->smooth_step_sec += (cost->total - t->smooth_step_sec) / 12;
     if (++t->n_first_steps <= RATE_WARMUP_STEPS) {
         time_layers(t);
@@ -121,37 +134,77 @@ static err_t evaluate(trainer_t *t, evaluation_t *out)
     return ERR_OK;
 }
 
+/* Collective. What training waited for since the last time. */
+static err_t take_intake(trainer_t *t, intake_t *out)
+{
+    *out = t->intake;
+    t->intake = (intake_t){0};
+    if (!t->dataset->ops->read) return ERR_OK;
+    out->loader = loader_take_cost(t->feed.loader);
+    return intake_gather(t->comm, out);
+}
+
+/* What an epoch came to. */
+typedef struct epoch {
+    evaluation_t eval;
+    intake_t intake;
+    double train_sec, images_per_sec, train_loss, train_accuracy;
+} epoch_t;
+
+static void show_epoch(const trainer_t *t, const epoch_t *e)
+{
+    char trained[32] = "", validated[64], waited[INTAKE_TEXT_MAX];
+    bool has_top5 = !isnan(e->eval.top5);
+    if (!isnan(e->train_accuracy)) snprintf(trained, sizeof trained, " accuracy %.4f", e->train_accuracy);
+    int used = snprintf(validated, sizeof validated, "%s %.4f", isnan(e->train_accuracy) ? "mAP" : "accuracy",
+                        e->eval.accuracy);
+    if (has_top5) snprintf(validated + used, sizeof validated - (size_t)used, " top-5 %.4f", e->eval.top5);
+    progress_clear_line();
+    log_info("epoch %lld  train loss %.4f%s  validation loss %.4f %s  %.0f images/s  %.1f s",
+             (long long)t->at.epoch + 1, e->train_loss, trained, e->eval.loss, validated, e->images_per_sec,
+             e->train_sec);
+    intake_text(&e->intake, waited);
+    if (waited[0]) log_info("         %s", waited);
+}
+
+static err_t record_epoch(trainer_t *t, const epoch_t *e)
+{
+    bool multi_label = t->dataset->info.multi_label;
+    json_t *j = metrics_begin(&t->metrics, "epoch");
+    if (!j) return ERR_OK;
+    json_int(j, "epoch", t->at.epoch);
+    json_int(j, "step", t->at.step);
+    json_real(j, "train_loss", e->train_loss);
+    json_real(j, "train_accuracy", e->train_accuracy);
+    json_real(j, "val_loss", e->eval.loss);
+    json_real(j, "val_accuracy", multi_label ? NAN : e->eval.accuracy);
+    if (multi_label) json_real(j, "val_map", e->eval.accuracy);
+    if (!isnan(e->eval.top5)) json_real(j, "val_top5", e->eval.top5);
+    json_real(j, "images_per_sec", e->images_per_sec);
+    json_real(j, "train_sec", e->train_sec);
+    intake_json(&e->intake, j);
+    TRY(metrics_end(&t->metrics, true));
+    const tensorboard_scalar_t scalars[] = {
+        {"validation/loss", e->eval.loss},
+        {multi_label ? "validation/mAP" : "validation/accuracy", e->eval.accuracy}};
+    return tensorboard_write(&t->tensorboard, t->at.step, scalars, 2, true);
+}
+
 /* Also after the last step of a run that ends inside an epoch; then the position stays where it is. */
 static err_t end_epoch(trainer_t *t, double train_sec, int64_t n_trained)
 {
-    evaluation_t eval;
+    epoch_t epoch = {.train_sec = train_sec,
+                     .images_per_sec = (double)n_trained / train_sec,
+                     .train_loss = t->at.loss_sum / (double)t->at.n_samples,
+                     .train_accuracy = share_right(t, t->at.n_correct, t->at.n_samples)};
+    const evaluation_t *eval = &epoch.eval;
+    TRY(take_intake(t, &epoch.intake));
     double start = clock_sec();
-    TRY(evaluate(t, &eval));
+    TRY(evaluate(t, &epoch.eval));
     trace_add(TRACE_TRAINING, &(trace_span_t){"evaluation", "phase", start, clock_sec(), t->at.step - 1, 0});
-    double n = (double)t->at.n_samples, rate = (double)n_trained / train_sec;
-    double train_loss = t->at.loss_sum / n, train_accuracy = (double)t->at.n_correct / n;
-    progress_clear_line();
-    log_info("epoch %lld  train loss %.4f accuracy %.4f  validation loss %.4f accuracy %.4f  %.0f images/s  "
-             "%.1f s",
-             (long long)t->at.epoch + 1, train_loss, train_accuracy, eval.loss, eval.accuracy, rate,
-             train_sec);
-    json_t *j = metrics_begin(&t->metrics, "epoch");
-    if (j) {
-        json_int(j, "epoch", t->at.epoch);
-        json_int(j, "step", t->at.step);
-        json_real(j, "train_loss", train_loss);
-        json_real(j, "train_accuracy", train_accuracy);
-        json_real(j, "val_loss", eval.loss);
-        json_real(j, "val_accuracy", eval.accuracy);
-        json_real(j, "images_per_sec", rate);
-        json_real(j, "train_sec", train_sec);
-    }
-    err_t err = metrics_end(&t->metrics, true);
-    const tensorboard_scalar_t scalars[] = {{"validation/loss", eval.loss},
-                                            {"validation/accuracy", eval.accuracy}};
-    if (err == ERR_OK) err = tensorboard_write(&t->tensorboard, t->at.step, scalars, 2, true);
-    TRY(comm_agree(t->comm, err, "writing metrics"));
-    if (!isfinite(eval.loss))
+    show_epoch(t, &epoch);
+    TRY(comm_agree(t->comm, record_epoch(t, &epoch), "writing metrics"));
+    if (!isfinite(eval->loss))
         return comm_agree(
             t->comm,
             err_raise(ERR_GATE, __FILE__, __LINE__,
@@ -161,7 +214,7 @@ static err_t end_epoch(trainer_t *t, double train_sec, int64_t n_trained)
             "checking the loss");
     if (t->at.batch < sampler_batches(t->sampler)) return ERR_OK;
     bool watched = t->schedule.kind == SCHEDULE_PLATEAU;
-    if (watched && schedule_plateau_update(&t->plateau, eval.loss))
+    if (watched && schedule_plateau_update(&t->plateau, eval->loss))
         log_info("validation loss has not improved: the learning rate is now %g", trainer_rate(t));
     t->at = (train_position_t){
         .step = t->at.step, .epoch = t->at.epoch + 1, .best_accuracy = t->at.best_accuracy};
@@ -190,6 +243,7 @@ static err_t record_end(trainer_t *t, const char *why)
         json_int(j, "steady_steps", t->n_rates);
         json_int(j, "steady_allocations", t->n_allocations);
         json_int(j, "steady_page_faults", t->n_page_faults);
+        json_int(j, "bad_pictures", bad_count(&t->bad));
         json_array_begin(j, "peak_memory_bytes");
         for (int r = 0; r < t->comm->size; r++) json_int(j, NULL, peaks[r]);
         json_array_end(j);
@@ -200,6 +254,9 @@ static err_t record_end(trainer_t *t, const char *why)
                  why, (long long)t->at.step, rate, (double)peaks[0] / 1e6);
     else
         log_info("%s after %lld steps", why, (long long)t->at.step);
+    if (bad_count(&t->bad) > 0)
+        log_warn("%lld of %lld pictures could not be read; others took their places", (long long)bad_count(&t->bad),
+                 (long long)(t->dataset->info.n_samples[SPLIT_TRAIN] + t->dataset->info.n_samples[SPLIT_VAL]));
     mem_free(&peaks);
     return comm_agree(t->comm, err, "writing metrics");
 }
@@ -233,8 +290,8 @@ static err_t check_target(trainer_t *t)
     double target = t->options->target_accuracy, best = t->at.best_accuracy;
     if (target > 0 && best < target)
         err = err_raise(ERR_GATE, __FILE__, __LINE__,
-                        "--target-accuracy %g was not reached: the best validation accuracy was %.4f", target,
-                        best);
+                        "--target-accuracy %g was not reached: the best validation %s was %.4f", target,
+                        t->dataset->info.multi_label ? "mAP" : "accuracy", best);
     return comm_agree(t->comm, err, "checking the target");
 }
 
@@ -259,6 +316,7 @@ err_t trainer_loop(trainer_t *t)
         step_cost_t cost = {0};
         /* A rank that fails alone here is noticed by the others' deadline, or at once by the job's end. */
         TRY(trainer_step(t, &result, &cost));
+        if (result.bad_found) TRY(bad_pictures_share(t->comm, &t->bad));
         TRY(record_step(t, &result, &cost));
         advance(t, &result, &cost);
         train_sec += cost.total;
@@ -277,6 +335,7 @@ err_t trainer_loop(trainer_t *t)
     progress_clear_line();
     if (t->last_checkpoint_step != t->at.step) TRY(trainer_checkpoint(t, true));
     TRY(trainer_finish_checkpoints(t));
+    if (t->dataset->ops->read) TRY(bad_pictures_share(t->comm, &t->bad));
     stop = stop && t->at.step < t->n_steps && !reached;
     TRY(record_end(t, reached ? "target reached" : stop ? "stopped by SIGUSR1" : "finished"));
     TRY(report_profile(t));

@@ -1,5 +1,6 @@
 #include "train/model_file.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,7 +18,10 @@ typedef struct section {
     float *flat;
 } section_t;
 
-enum { MAX_SECTIONS = 2 + OPTIM_MAX_BUFFERS, NAME_MAX_BYTES = 128, N_MODEL_ATTRS = 8 };
+enum { MAX_SECTIONS = 2 + OPTIM_MAX_BUFFERS, NAME_MAX_BYTES = 128, N_MODEL_ATTRS = 9 };
+
+static const char *const norm_names[PIXEL_MAX_CHANNELS][2] = {
+    {"mean", "std"}, {"mean_1", "std_1"}, {"mean_2", "std_2"}, {"mean_3", "std_3"}};
 
 static int sections_of(const graph_t *g, float *params, float *states, const optim_t *optim,
                        section_t out[MAX_SECTIONS])
@@ -59,7 +63,9 @@ err_t model_file_content(const model_file_t *file, model_content_t *out)
     const graph_t *g = file->graph;
     section_t sections[MAX_SECTIONS];
     int n_sections = sections_of(g, file->params, file->states, file->optim, sections);
-    int n_arrays = count_arrays(sections, n_sections), n_attrs = N_MODEL_ATTRS + file->n_attrs;
+    int n_arrays = count_arrays(sections, n_sections), channels = (int)g->sample.dim[3];
+    int n_attrs = N_MODEL_ATTRS + 2 * (channels - 1) + file->n_attrs;
+    ASSERT(channels <= PIXEL_MAX_CHANNELS);
     *out = (model_content_t){0};
     err_t err;
     TRY_OUT(err, mem_new_array(n_arrays, sizeof(ckpt_array_t), "a checkpoint", &out->arrays));
@@ -67,14 +73,23 @@ err_t model_file_content(const model_file_t *file, model_content_t *out)
     TRY_OUT(err, mem_new_array(n_attrs, sizeof(ckpt_attr_t), "a checkpoint", &out->attrs));
     list_arrays(sections, n_sections, out->arrays, out->names);
     const ckpt_attr_t model[N_MODEL_ATTRS] = {
-        ckpt_text("model", g->model),        ckpt_int("height", g->sample.dim[1]),
-        ckpt_int("width", g->sample.dim[2]), ckpt_int("channels", g->sample.dim[3]),
-        ckpt_int("n_classes", g->n_classes), ckpt_real("mean", file->mean),
-        ckpt_real("std", file->std),         ckpt_text("precision", model_precision(g->compute)),
+        ckpt_text("model", g->model),
+        ckpt_int("height", g->sample.dim[1]),
+        ckpt_int("width", g->sample.dim[2]),
+        ckpt_int("channels", g->sample.dim[3]),
+        ckpt_int("n_classes", g->n_classes),
+        ckpt_real("mean", file->norm.mean[0]),
+        ckpt_real("std", file->norm.std[0]),
+        ckpt_text("precision", model_precision(g->compute)),
+        ckpt_int("multi_label", graph_multi_label(g)),
     };
-    ckpt_attr_t *attrs = out->attrs;
+    ckpt_attr_t *attrs = out->attrs, *next = attrs + N_MODEL_ATTRS;
     memcpy(attrs, model, sizeof model);
-    memcpy(attrs + N_MODEL_ATTRS, file->attrs, (size_t)file->n_attrs * sizeof *attrs);
+    for (int k = 1; k < channels; k++) {
+        *next++ = ckpt_real(norm_names[k][0], file->norm.mean[k]);
+        *next++ = ckpt_real(norm_names[k][1], file->norm.std[k]);
+    }
+    memcpy(next, file->attrs, (size_t)file->n_attrs * sizeof *attrs);
     out->n_steady = n_arrays - g->n_states;
     out->content = (ckpt_content_t){out->arrays, n_arrays, attrs, n_attrs};
     return ERR_OK;
@@ -127,24 +142,47 @@ static err_t read_compute(const checkpoint_t *checkpoint, dtype_t *out)
     return ERR_OK;
 }
 
-err_t model_file_graph(const checkpoint_t *checkpoint, graph_t **out, double *mean, double *std)
+/* Older checkpoints have one mean and one deviation for all channels. */
+static err_t read_norm(const checkpoint_t *checkpoint, pixel_norm_t *out)
+{
+    double mean, std;
+    TRY(checkpoint_get_real(checkpoint, norm_names[0][0], &mean));
+    TRY(checkpoint_get_real(checkpoint, norm_names[0][1], &std));
+    *out = pixel_norm_all(mean, std);
+    for (int k = 1; k < PIXEL_MAX_CHANNELS && checkpoint_find_attr(checkpoint, norm_names[k][0]); k++) {
+        TRY(checkpoint_get_real(checkpoint, norm_names[k][0], &out->mean[k]));
+        TRY(checkpoint_get_real(checkpoint, norm_names[k][1], &out->std[k]));
+    }
+    for (int k = 0; k < PIXEL_MAX_CHANNELS; k++)
+        if (!isfinite(out->mean[k]) || !(out->std[k] > 0))
+            RAISE(ERR_DATA, "%s: pixels with the mean %g and the deviation %g are no model's input",
+                  checkpoint_path(checkpoint), out->mean[k], out->std[k]);
+    return ERR_OK;
+}
+
+err_t model_file_graph(const checkpoint_t *checkpoint, graph_t **out, pixel_norm_t *norm)
 {
     const char *model;
-    int64_t height, width, channels, n_classes;
+    int64_t height, width, channels, n_classes, multi_label = 0;
     dtype_t compute;
     TRY(checkpoint_get_text(checkpoint, "model", &model));
     TRY(checkpoint_get_int(checkpoint, "height", &height));
     TRY(checkpoint_get_int(checkpoint, "width", &width));
     TRY(checkpoint_get_int(checkpoint, "channels", &channels));
     TRY(checkpoint_get_int(checkpoint, "n_classes", &n_classes));
-    TRY(checkpoint_get_real(checkpoint, "mean", mean));
-    TRY(checkpoint_get_real(checkpoint, "std", std));
+    TRY(read_norm(checkpoint, norm));
     TRY(read_compute(checkpoint, &compute));
-    if (height < 1 || width < 1 || channels < 1 || n_classes < 1 || n_classes > 1 << 24 || !(*std > 0))
+    if (checkpoint_find_attr(checkpoint, "multi_label"))
+        TRY(checkpoint_get_int(checkpoint, "multi_label", &multi_label));
+    bool fits = height > 0 && width > 0 && channels > 0 && channels <= PIXEL_MAX_CHANNELS;
+    if (!fits || n_classes < 1 || n_classes > 1 << 24)
         RAISE(ERR_DATA, "%s: pictures of %lldx%lldx%lld in %lld classes are no model's input",
               checkpoint_path(checkpoint), (long long)height, (long long)width, (long long)channels,
               (long long)n_classes);
-    model_options_t options = {shape_3d(height, width, channels), (int)n_classes, 0, 0, compute};
+    model_options_t options = {.sample = shape_3d(height, width, channels),
+                               .n_classes = (int)n_classes,
+                               .compute = compute,
+                               .multi_label = multi_label != 0};
     err_t err = model_build(model, &options, out);
     if (err != ERR_OK) return err_context(ERR_DATA, "%s", checkpoint_path(checkpoint));
     return ERR_OK;

@@ -2,19 +2,21 @@
  *   /params/<layer>/<name>              weights
  *   /optimizer/<buffer>/<layer>/<name>  the optimizer's, named as optim.h says ("velocity", "ema", …)
  *   /states/<layer>/<name>              batch norm's running statistics
- * with the attributes model, height, width, channels, n_classes, mean and std (of the training pixels) and
- * precision (model_precisions; absent in older files: fp32).
+ * with the attributes model, height, width, channels, n_classes, mean and std (pixel_norm_t's of the first channel;
+ * of the others mean_1, std_1 and so on, in older files absent: as the first), precision (model_precisions; absent
+ * in older files: fp32) and multi_label (graph_multi_label; absent: 0).
  * Not collective: rank 0 calls these. */
 #ifndef TRAIN_MODEL_FILE_H
 #define TRAIN_MODEL_FILE_H
 
 #include "checkpoint/file.h"
 #include "nn/graph.h"
+#include "tensor/pixel_norm.h"
 #include "train/optim.h"
 
 typedef struct model_file {
     const graph_t *graph;
-    double mean, std;
+    pixel_norm_t norm;
     float *params, *states; /* flat, laid out by the graph; only read */
     const optim_t *optim;
     const ckpt_attr_t *attrs; /* the run's own, beside the model's */
@@ -37,7 +39,7 @@ err_t model_file_read(checkpoint_t *checkpoint, const graph_t *graph, float *par
                       optim_t *optim, bool *averaged);
 
 /* Rebuilds the graph that the checkpoint was made with. */
-err_t model_file_graph(const checkpoint_t *checkpoint, graph_t **out, double *mean, double *std);
+err_t model_file_graph(const checkpoint_t *checkpoint, graph_t **out, pixel_norm_t *norm);
 
 /* `where` is a checkpoint, or a folder whose newest valid one is taken (saying which were passed over and
  * why). path: FS_PATH_MAX bytes. *n_found (may be NULL): checkpoints in the folder, as

@@ -15,13 +15,18 @@ static const opt_t table[] = {
     {"model", OPT_STRING, FIELD(model), "lenet5", 0, 0, NULL, "NAME", "`dptrain info` lists the models",
      false},
     {"data", OPT_STRING, FIELD(data), NULL, 0, 0, NULL, "DIR",
-     "folder with MNIST's IDX files, or digits, or synthetic; default: $DPTRAIN_DATA/mnist, data/mnist, "
-     "digits",
+     "folder of pictures (a folder a class; COCO), of their shards or of MNIST's IDX files, or digits, or synthetic; "
+     "default: $DPTRAIN_DATA/mnist, data/mnist, digits",
      false},
     {"config", OPT_STRING, FIELD(config), NULL, 0, 0, NULL, "FILE",
      "read `key = value` lines; the command line wins", false},
     {"print-config", OPT_FLAG, FIELD(print_config), "false", 0, 0, NULL, NULL,
      "print the resolved options in the form that --config reads, and stop", false},
+    {"weights", OPT_STRING, FIELD(weights), NULL, 0, 0, NULL, "FILE.npz",
+     "begin with these weights (numpy's archive of arrays); a classifier for other classes begins anew",
+     false},
+    {"weights-names", OPT_STRING, FIELD(weights_names), "torchvision", 0, 0, NULL, "TABLE",
+     "what --weights calls them: torchvision, detectron2, huggingface, dptrain, or a file of rules", false},
     {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "DIR",
      "folder for metrics and checkpoints; default: runs/MODEL-DATE", false},
     {"overwrite", OPT_FLAG, FIELD(overwrite), "false", 0, 0, NULL, NULL,
@@ -78,12 +83,12 @@ enum { N_OPTIONS = sizeof table / sizeof table[0], TEXT_MAX = 4200, MAX_CONFIG =
 
 /* What may change on --resume. Of these, the first kind belongs to a run and is never taken from the
  * checkpoint; the second is, unless given. Documented in the README ("Checkpoints"). */
-const char *const train_options_per_run[] = {"config",    "print-config",   "out",         "overwrite",
-                                             "resume",    "trace",          "trace-steps", "tensorboard",
-                                             "device",    "comm",           "threads",     "timeout",
-                                             "allreduce", "ranks-per-host", "gpus",        "share-gpu",
-                                             "workspace", "bucket",         "cuda-graph",  "wire",
-                                             "nccl-register", NULL};
+const char *const train_options_per_run[] = {
+    "config",      "print-config",   "out",           "overwrite", "resume",    "trace",
+    "trace-steps", "tensorboard",    "device",        "comm",      "threads",   "timeout",
+    "allreduce",   "ranks-per-host", "gpus",          "share-gpu", "workspace", "bucket",
+    "cuda-graph",  "wire",           "nccl-register", "loader-threads",
+    NULL};
 static const char *const may_change[] = {"data",
                                          "epochs",
                                          "steps",
@@ -96,6 +101,7 @@ static const char *const may_change[] = {"data",
                                          "batch",
                                          "batch-per-rank",
                                          "algorithms",
+                                         "max-bad",
                                          NULL};
 
 err_t train_options_bind(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS])
@@ -106,7 +112,9 @@ err_t train_options_bind(train_options_t *options, opt_group_t groups[TRAIN_N_GR
         (opt_group_t){"Learning rate", schedule_option_table, n_schedule_options, &options->schedule, 0};
     groups[2] = (opt_group_t){"Optimizer", optim_option_table, n_optim_options, &options->optim, 0};
     groups[3] = (opt_group_t){"Augmentation", augment_option_table, n_augment_options, &options->augment, 0};
-    groups[4] = (opt_group_t){"Running", runtime_option_table, n_runtime_options, &options->runtime, 0};
+    groups[4] = (opt_group_t){"Folders of pictures", view_option_table, n_view_options, &options->view, 0};
+    groups[5] = (opt_group_t){"Reading", loader_option_table, n_loader_options, &options->loader, 0};
+    groups[6] = (opt_group_t){"Running", runtime_option_table, n_runtime_options, &options->runtime, 0};
     return opt_defaults(groups, TRAIN_N_GROUPS);
 }
 
@@ -209,6 +217,9 @@ err_t train_options_check(train_options_t *o, const opt_group_t groups[TRAIN_N_G
     if (!o->batch && !o->batch_per_rank) o->batch = 64;
     if (o->out && !o->out[0]) RAISE(ERR_USAGE, "--out is empty; it takes a folder (. for this one)");
     TRY(check_reproducible(o));
+    /* What --print-config wrote is no wish. */
+    if (!o->weights && strcmp(o->weights_names, "torchvision") != 0)
+        RAISE(ERR_USAGE, "--weights-names is for --weights FILE.npz, which is not given");
     if (o->tensorboard && !o->tensorboard[0])
         RAISE(ERR_USAGE, "--tensorboard is empty; it takes a folder (. for this one)");
     TRY(check_algorithms(o, groups));
@@ -253,4 +264,16 @@ err_t train_options_inherit(train_options_t *options, opt_group_t groups[TRAIN_N
         RAISE(ERR_USAGE,
               "a resumed run cannot change %s; leave it out, or start a new run with --resume none", refused);
     return train_options_check(options, groups);
+}
+
+err_t train_options_view(const char *saved, view_settings_t *out)
+{
+    train_options_t options;
+    opt_group_t groups[TRAIN_N_GROUPS];
+    char *storage = NULL;
+    TRY(train_options_bind(&options, groups));
+    err_t err = opt_config_read(groups, TRAIN_N_GROUPS, saved, "the checkpoint's options", &storage);
+    if (err == ERR_OK) *out = view_settings(&options.view);
+    mem_free(&storage);
+    return err;
 }

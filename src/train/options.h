@@ -4,13 +4,15 @@
 
 #include "base/opt.h"
 #include "data/augment.h"
+#include "data/loader.h"
+#include "data/view.h"
 #include "train/optim.h"
 #include "train/runtime.h"
 #include "train/schedule.h"
 
 typedef struct train_options {
     const char *model, *data, *out, *resume, *checkpoint_every, *on_checkpoint_error, *config, *trace;
-    const char *tensorboard, *algorithms, *precision;
+    const char *tensorboard, *algorithms, *precision, *weights, *weights_names;
     int64_t batch, batch_per_rank, accumulate, epochs, steps, seed, keep, log_every, trace_steps;
     int64_t reproducible, bn_group;
     double label_smoothing, target_accuracy;
@@ -18,13 +20,15 @@ typedef struct train_options {
     optim_options_t optim;
     schedule_options_t schedule;
     augment_options_t augment;
+    view_options_t view;
+    loader_wishes_t loader;
     runtime_options_t runtime;
     /* Parsed from checkpoint_every; both 0: at the end of every epoch. */
     int64_t checkpoint_steps;
     double checkpoint_sec;
 } train_options_t;
 
-enum { TRAIN_N_GROUPS = 5 };
+enum { TRAIN_N_GROUPS = 7 };
 
 /* The groups bound to `options`, with defaults set. */
 err_t train_options_bind(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS]);
@@ -44,5 +48,8 @@ extern const char *const train_options_per_run[];
  * it after the last use of the options. */
 err_t train_options_inherit(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS], const char *saved,
                             char **storage);
+
+/* How the run of these saved options shows pictures. */
+err_t train_options_view(const char *saved, view_settings_t *out);
 
 #endif

@@ -14,7 +14,8 @@ enum { N_PEAK_SIZES = sizeof peak_sizes / sizeof peak_sizes[0], PEAK_RUNS = 5 };
 #define PEAK_BUDGET_SEC 0.2
 
 /* Memory passes between the products, which fusing would spare. */
-static const op_kind_t unfused[] = {OP_RELU, OP_DROPOUT, OP_ADD, OP_POOL2D, OP_BATCH_NORM, OP_SOFTMAX_XENT};
+static const op_kind_t unfused[] = {OP_RELU,       OP_DROPOUT,      OP_ADD,        OP_POOL2D,
+                                    OP_BATCH_NORM, OP_SOFTMAX_XENT, OP_SIGMOID_BCE};
 enum { N_UNFUSED = sizeof unfused / sizeof unfused[0] };
 
 typedef struct product {

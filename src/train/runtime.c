@@ -111,6 +111,7 @@ static err_t open_backend(const runtime_options_t *options, runtime_t *out)
     TRY(fair_threads(out->comm, &allowed, &fair));
     if (out->n_threads > 0 && out->backend->close && !out->backend->memory) out->backend->close();
     out->n_threads = options->threads > 0 ? (int)options->threads : fair;
+    out->n_cpus = fair;
     if (out->n_threads > allowed)
         log_warn("--threads %d is more than the %d CPUs this rank may use; it will be slower", out->n_threads,
                  allowed);

@@ -22,6 +22,7 @@ typedef struct runtime {
     comm_t *comm;
     const backend_t *backend;
     int n_threads;
+    int n_cpus;                /* this rank's share of those that its host allows */
     char device[96];           /* what the backend says of itself */
     char why[BACKEND_WHY_MAX]; /* why --device auto has no better one; "" */
     burn_t burn;

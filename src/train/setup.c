@@ -30,6 +30,22 @@ static err_t compare_data(trainer_t *t)
     return comm_agree(t->comm, err, "comparing data");
 }
 
+/* Pictures of one size in memory are augmented by maps, those of folders by views. */
+static err_t open_chosen(trainer_t *t)
+{
+    const train_options_t *o = t->options;
+    view_settings_t views = view_settings(&o->view);
+    TRY(bad_open(o->loader.max_bad, &t->bad));
+    TRY(dataset_open(t->data_where, &views, &t->dataset));
+    if (!t->dataset->ops->read) return view_refuse(&views, t->data_where);
+    if (augment_active(&o->augment))
+        RAISE(ERR_USAGE,
+              "--augment-… options are for pictures of one size in memory (IDX files, digits); how those of %s are "
+              "changed is said by --crop, --flip and --jitter-…",
+              t->data_where);
+    return ERR_OK;
+}
+
 static err_t open_data(trainer_t *t)
 {
     data_choice_t choice = {"", ""};
@@ -40,7 +56,7 @@ static err_t open_data(trainer_t *t)
     memcpy(t->data_where, choice.where, sizeof t->data_where);
     memcpy(t->data_why, choice.why, sizeof t->data_why);
     watchdog_phase("opening data");
-    TRY(comm_agree(t->comm, dataset_open(choice.where, &t->dataset), "opening data"));
+    TRY(comm_agree(t->comm, open_chosen(t), "opening data"));
     return compare_data(t);
 }
 
@@ -105,8 +121,11 @@ static err_t check_norms(const trainer_t *t)
 static err_t build_model(trainer_t *t)
 {
     const dataset_info_t *info = &t->dataset->info;
-    model_options_t options = {shape_3d(info->height, info->width, info->channels), info->n_classes,
-                               t->options->label_smoothing, t->options->bn_group, DTYPE_F32};
+    model_options_t options = {.sample = shape_3d(info->height, info->width, info->channels),
+                               .n_classes = info->n_classes,
+                               .multi_label = info->multi_label,
+                               .label_smoothing = t->options->label_smoothing,
+                               .norm_group = t->options->bn_group};
     bool known = model_compute(t->options->precision, &options.compute);
     ASSERT(known); /* the option's table lists what there is */
     TRY(model_build(t->options->model, &options, &t->graph));
@@ -121,6 +140,17 @@ static err_t build_model(trainer_t *t)
     TRY(mirror_new(backend, n_states, "running statistics", &t->states));
     graph_init(t->graph, (uint64_t)t->options->seed, t->params.host, t->states.host);
     return ERR_OK;
+}
+
+int trainer_loader_threads(const trainer_t *t)
+{
+    return feed_threads(&t->runtime, t->dataset, t->options->loader.threads);
+}
+
+/* Pictures in memory cannot be bad. */
+static bad_pictures_t *trainer_bad(trainer_t *t)
+{
+    return t->dataset->ops->read ? &t->bad : NULL;
 }
 
 int trainer_local_shards(const trainer_t *t)
@@ -163,8 +193,9 @@ static err_t choose_algorithms(trainer_t *t)
         for (int k = 0; k < t->options->accumulate; k++)
             algorithm_request_add(&request, trainer_part(t, n_shard, k, &first), true);
     }
-    if (t->dataset->info.n_samples[SPLIT_VAL] >= EVAL_BATCH)
-        algorithm_request_add(&request, EVAL_BATCH, false);
+    int64_t n_evaluated = evaluation_batch(t->dataset);
+    if (t->dataset->info.n_samples[evaluation_split(t->dataset)] >= n_evaluated)
+        algorithm_request_add(&request, n_evaluated, false);
     return algorithm_choice_make(&request, &t->algorithms);
 }
 
@@ -191,8 +222,16 @@ static err_t build_executor(trainer_t *t)
     t->max_local = sampler_share(t->sampler, t->global_batch, t->comm->rank, t->comm->size, &first);
     TRY(prepare_batch(t, t->global_batch));
     TRY(prepare_batch(t, n_train % t->global_batch));
-    const dataset_info_t *info = &t->dataset->info;
-    TRY(evaluator_open(t->comm, t->exec, t->runtime.backend, t->dataset, info->mean, info->std, &t->evaluator));
+    evaluator_options_t evaluation = {.comm = t->comm,
+                                      .exec = t->exec,
+                                      .backend = t->runtime.backend,
+                                      .dataset = t->dataset,
+                                      .split = evaluation_split(t->dataset),
+                                      .norm = t->dataset->info.norm,
+                                      .bad = trainer_bad(t),
+                                      .n_threads = trainer_loader_threads(t),
+                                      .timeout_sec = t->options->runtime.timeout_sec};
+    TRY(evaluator_open(&evaluation, &t->evaluator));
     TRY(exec_ready(t->exec));
     TRY(mem_new_array(RATE_RING, sizeof *t->step_rates, "step times", &t->step_rates));
     mem_touch(t->step_rates, RATE_RING * sizeof *t->step_rates);
@@ -204,6 +243,7 @@ static err_t open_feed(trainer_t *t)
     t->augment = (augment_t){t->options->augment, (uint64_t)t->options->seed};
     loader_options_t options = {
         .dataset = t->dataset,
+        .split = SPLIT_TRAIN,
         .sampler = t->sampler,
         .rank = t->comm->rank,
         .size = t->comm->size,
@@ -211,8 +251,13 @@ static err_t open_feed(trainer_t *t)
         .batch = t->at.batch,
         .n_batches = t->n_steps - t->at.step,
         .max_local = t->max_local,
+        .n_threads = trainer_loader_threads(t),
         .timeout_sec = t->options->runtime.timeout_sec,
+        .norm = t->dataset->info.norm,
+        .seed = (uint64_t)t->options->seed,
+        .random = true,
         .augment = &t->augment,
+        .bad = trainer_bad(t),
     };
     return feed_open(&options, t->runtime.backend, &t->feed);
 }
@@ -250,7 +295,8 @@ static err_t open_gradients(trainer_t *t)
     t->bucket = (bucket_t){.comm = t->comm,
                            .buffer = &t->buffer,
                            .n_min = bucket_floats(t->options->runtime.bucket, t->graph->n_flat_params)};
-    err_t err = mirror_wrap(t->runtime.backend, n_bytes, "gradients", t->buffer.data, t->buffer.device, &t->grads);
+    err_t err =
+        mirror_wrap(t->runtime.backend, n_bytes, "gradients", t->buffer.data, t->buffer.device, &t->grads);
     return comm_agree(t->comm, err, "making the gradient buffers");
 }
 
@@ -273,7 +319,8 @@ err_t trainer_build(trainer_t *t)
     TRY(comm_agree(comm, build_model(t), "building the model"));
     TRY(open_gradients(t));
     TRY(choose_algorithms(t));
-    err_t err = replay_open(t->runtime.backend, t->options->runtime.cuda_graph, why_no_recording(t), &t->replay);
+    err_t err =
+        replay_open(t->runtime.backend, t->options->runtime.cuda_graph, why_no_recording(t), &t->replay);
     TRY(comm_agree(comm, err, "choosing how steps run"));
     return comm_agree(comm, build_executor(t), "planning the model");
 }
@@ -320,6 +367,7 @@ void trainer_teardown(trainer_t *t)
     sampler_free(&t->sampler);
     graph_free(&t->graph);
     dataset_close(&t->dataset);
+    bad_close(&t->bad);
     mirror_free(&t->params);
     optim_free(&t->optim);
     backend_release(t->runtime.backend, &t->accumulated);

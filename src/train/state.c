@@ -73,8 +73,7 @@ static err_t submit(trainer_t *t)
         ckpt_real("best_accuracy", t->at.best_accuracy),
     };
     model_file_t file = {.graph = t->graph,
-                         .mean = info->mean,
-                         .std = info->std,
+                         .norm = info->norm,
                          .params = t->params.host,
                          .states = t->states.host,
                          .optim = t->optim,
@@ -236,22 +235,37 @@ static err_t load(trainer_t *t)
     TRY(checkpoint_open(t->resumed_from, &checkpoint));
     err_t err = check_same_run(t, checkpoint);
     if (err == ERR_OK) err = read_position(t, checkpoint, &t->at, &t->plateau);
-    if (err == ERR_OK) err = model_file_read(checkpoint, t->graph, t->params.host, t->states.host, t->optim, NULL);
+    if (err == ERR_OK)
+        err = model_file_read(checkpoint, t->graph, t->params.host, t->states.host, t->optim, NULL);
     checkpoint_close(&checkpoint);
     return err;
 }
 
+/* A new run's, from another program. The weights themselves are sent with everybody's. */
+static err_t take_weights(trainer_t *t)
+{
+    const train_options_t *o = t->options;
+    const graph_t *g = t->graph;
+    if (!o->weights) return ERR_OK;
+    err_t err = ERR_OK;
+    if (t->comm->rank == 0)
+        err = weights_import(o->weights, o->weights_names, g, t->params.host, t->states.host, &t->imported);
+    TRY(comm_agree(t->comm, err, "reading --weights"));
+    return comm_broadcast(t->comm, t->states.host, g->n_flat_states * (int64_t)sizeof(float), 0,
+                          "sending running statistics");
+}
+
 err_t trainer_restore(trainer_t *t)
 {
-    if (!t->resumed_from[0]) return ERR_OK;
+    if (!t->resumed_from[0]) return take_weights(t);
     const graph_t *g = t->graph;
     err_t err = t->comm->rank == 0 ? load(t) : ERR_OK;
     TRY(comm_agree(t->comm, err, "loading the checkpoint"));
     TRY(comm_broadcast(t->comm, &t->at, sizeof t->at, 0, "sending the position"));
     TRY(comm_broadcast(t->comm, &t->plateau, sizeof t->plateau, 0, "sending the schedule's state"));
     for (int i = 0; i < t->optim->n_buffers; i++)
-        TRY(comm_broadcast(t->comm, t->optim->buffers[i].flat.host, g->n_flat_params * (int64_t)sizeof(float), 0,
-                           "sending optimizer state"));
+        TRY(comm_broadcast(t->comm, t->optim->buffers[i].flat.host, g->n_flat_params * (int64_t)sizeof(float),
+                           0, "sending optimizer state"));
     return comm_broadcast(t->comm, t->states.host, g->n_flat_states * (int64_t)sizeof(float), 0,
                           "sending running statistics");
 }

@@ -27,6 +27,7 @@ static err_t note_wishes(trainer_t *t)
     step_tail(t)[TAIL_CHECKPOINT] = t->comm->rank == 0 && due ? 1 : 0;
     step_tail(t)[TAIL_STOP] = stop_requested() ? 1 : 0;
     step_tail(t)[TAIL_FAILED] = err != ERR_OK ? 1 : 0;
+    step_tail(t)[TAIL_BAD] = bad_unshared(&t->bad) > 0 ? 1 : 0;
     return err;
 }
 
@@ -203,7 +204,8 @@ static step_result_t result_of(const trainer_t *t, int64_t n_global)
                            .n = n_global,
                            .checkpoint_due = sums[TAIL_CHECKPOINT] > 0,
                            .stop = sums[TAIL_STOP] > 0,
-                           .failed = sums[TAIL_FAILED] > 0};
+                           .failed = sums[TAIL_FAILED] > 0,
+                           .bad_found = sums[TAIL_BAD] > 0};
 }
 
 err_t trainer_step(trainer_t *t, step_result_t *result, step_cost_t *cost)
@@ -224,6 +226,7 @@ err_t trainer_step(trainer_t *t, step_result_t *result, step_cost_t *cost)
                    .batch = {.n = data.n,
                              .pixels = data.pixels,
                              .labels = data.labels,
+                             .targets = data.targets,
                              .predictions = data.predictions,
                              .tally = step_device_tail(t) + TAIL_LOSS_SUM,
                              .step = (uint64_t)t->at.step,

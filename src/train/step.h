@@ -15,6 +15,7 @@ typedef struct step_result {
     double loss; /* mean over the global batch */
     int64_t n_correct, n;
     bool checkpoint_due, stop, failed;
+    bool bad_found; /* a rank has bad pictures to tell of */
 } step_result_t;
 
 /* Learning rate of the next step. */

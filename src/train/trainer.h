@@ -5,9 +5,11 @@
 #include "checkpoint/async.h"
 #include "models/model.h"
 #include "train/algorithms.h"
+#include "train/bad_pictures.h"
 #include "train/bucket.h"
 #include "train/evaluate.h"
 #include "train/feed.h"
+#include "train/intake.h"
 #include "train/metrics.h"
 #include "train/options.h"
 #include "train/profile.h"
@@ -16,9 +18,10 @@
 #include "train/shards.h"
 #include "train/tensorboard.h"
 #include "train/trace_file.h"
+#include "train/weights.h"
 
 /* Behind the gradients, in the same allreduce: what all ranks must know of a step. */
-enum { TAIL_LOSS_SUM, TAIL_CORRECT, TAIL_CHECKPOINT, TAIL_STOP, TAIL_FAILED, TAIL_COUNT };
+enum { TAIL_LOSS_SUM, TAIL_CORRECT, TAIL_CHECKPOINT, TAIL_STOP, TAIL_FAILED, TAIL_BAD, TAIL_COUNT };
 
 /* Where the run stands; in every checkpoint. */
 typedef struct train_position {
@@ -44,6 +47,8 @@ typedef struct trainer {
     evaluator_t evaluator;
     sampler_t *sampler;
     feed_t feed;
+    bad_pictures_t bad;
+    intake_t intake; /* of the epoch so far */
     mirror_t params, states; /* flat; the host's side is what checkpoints are made of */
     optim_t *optim;
     float *accumulated; /* gradients of the parts of a batch so far; NULL without --accumulate */
@@ -58,6 +63,7 @@ typedef struct trainer {
     trace_file_t trace;
     char out[FS_PATH_MAX];
     char resumed_from[FS_PATH_MAX]; /* "" */
+    weights_report_t imported;      /* rank 0's, of --weights */
     schedule_t schedule;
     schedule_plateau_t plateau;
     int64_t global_batch, max_local; /* samples a step: of all ranks, at most on this one */
@@ -104,6 +110,9 @@ err_t trainer_record_run(trainer_t *t);
 err_t trainer_checkpoint(trainer_t *t, bool wait);
 err_t trainer_average_states(trainer_t *t);
 
+/* That read and decode pictures. */
+int trainer_loader_threads(const trainer_t *t);
+
 /* Shards of a batch that are this rank's: 1 without --reproducible. */
 int trainer_local_shards(const trainer_t *t);
 
@@ -122,7 +131,8 @@ void trainer_release_weights(trainer_t *t);
 err_t trainer_finish_checkpoints(trainer_t *t);
 
 /* Collective. --resume: finds the checkpoint and takes over its options (before anything is built), then
- * loads it (after). trainer_restore also checks that data and model are those of the checkpoint. */
+ * loads it (after). trainer_restore also checks that data and model are those of the checkpoint, and reads
+ * --weights of a new run. */
 err_t trainer_find_checkpoint(trainer_t *t);
 err_t trainer_restore(trainer_t *t);
 

@@ -107,8 +107,8 @@ damage() { # FILE OFFSET
     done
     check 2 "wants one checkpoint" show "$RUN" "$RUN"
     check 2 "did you mean 'verify'?" verfy "$RUN"
-    check 2 "show and verify" prune "$RUN"
-    check 2 "show or verify"
+    check 2 "show, verify and export" prune "$RUN"
+    check 2 "show, verify or export"
     check 2 "unknown option" verify --fast "$RUN"
     "$dptrain" checkpoint --help | grep -q 'checkpoint verify'
 }

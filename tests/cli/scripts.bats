@@ -36,7 +36,7 @@ wait_for() {
 
 @test "every script explains itself" {
     for script in install_deps run quickstart test check_layers bench_peers bundle gpu_suite bench_gpu_steps setup_ssh \
-        on_hosts; do
+        on_hosts bench_image fuzz; do
         run "$scripts/$script.sh" --help
         echo "$script: $output"
         [ "$status" -eq 0 ]
@@ -46,7 +46,7 @@ wait_for() {
 
 @test "an unknown option is a usage error that names it" {
     for script in install_deps run quickstart test check_layers bench_peers bundle gpu_suite bench_gpu_steps setup_ssh \
-        on_hosts; do
+        on_hosts bench_image fuzz; do
         run "$scripts/$script.sh" --no-such-option
         echo "$script: $output"
         [ "$status" -eq 2 ]
@@ -58,6 +58,7 @@ wait_for() {
     for words in "run -np" "run -np 0" "run -np x" "run -hostfile" "run --grace -1" "quickstart --epochs" \
         "quickstart --epochs 1.5" "quickstart --np 0" "test --jobs 0" "test --only" "check_layers --root" \
         "bundle --out" "gpu_suite --budget 0" "gpu_suite --out" "bench_gpu_steps --rounds x" "bench_peers --pairs 6" "bench_peers --ranks 0" "bench_peers --venv" \
+        "bench_image --rounds 0" "bench_image --venv" "fuzz --seconds 0" \
         "setup_ssh --jobs 0" "setup_ssh --timeout x" "on_hosts --timeout -1" "on_hosts --copy"; do
         # shellcheck disable=SC2086 # these are words
         set -- $words
@@ -120,6 +121,8 @@ EOF
 
     printf '#!/usr/bin/env bash\necho installed\n' >"$bin/dpkg-query"
     rm "$CALLS"
+    export DPTRAIN_PNGSUITE=$BATS_TEST_TMPDIR/suite
+    mkdir "$DPTRAIN_PNGSUITE" && touch "$DPTRAIN_PNGSUITE/basn0g01.png"
     DPTRAIN_VENV=$BATS_TEST_TMPDIR/venv PATH=$bin:$PATH run "$scripts/install_deps.sh" --test
     [ "$status" -eq 0 ]
     [ ! -e "$CALLS" ]
@@ -131,7 +134,8 @@ EOF
     [[ "$output" == *"apt-get update failed"* ]]
 }
 
-@test "install_deps.sh --test makes the venv once; without a network it is a note" {
+@test "install_deps.sh --test makes the venv once; without a network it is a note, as without PngSuite" {
+    export DPTRAIN_PNGSUITE=$BATS_TEST_TMPDIR/suite
     printf '#!/usr/bin/env bash\necho installed\n' >"$bin/dpkg-query"
     cp "$bin/dpkg-query" "$bin/apt-get"
     # python3 -m venv FOLDER, with a pip that notes its words or fails as without a network.
@@ -152,6 +156,8 @@ EOF
     echo "$output"
     [ "$status" -eq 0 ]
     [[ "$output" == *"so its tests will be skipped: ERROR: no matching distribution"* ]]
+    [[ "$output" == *"PngSuite could not be had, so its tests will be skipped:"* ]]
+    [ -z "$(ls "$BATS_TEST_TMPDIR"/suite* 2>/dev/null)" ]
     rm "$NO_NETWORK"
     for _ in 1 2; do "$scripts/install_deps.sh" --test; done
     [ "$(wc -l <"$CALLS")" -eq 1 ]

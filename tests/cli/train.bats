@@ -338,6 +338,13 @@ start_long_run() { # RANKS
     "$dptrain" info | grep -q oneDNN
     "$dptrain" info --model lenet5 | grep -Eq '^conv2 +conv2d +8×8×50 +25050 +1600000 +819200$'
     "$dptrain" info --model lenet5 | grep -Eq '^total +431080 +2293000'
+    "$dptrain" info --model resnet50 --input-size 224 --classes 1000 | grep -Eq '^total +25557032 +4089184256 '
+    "$dptrain" info --model resnet18 --input-size 224 --classes 1000 | grep -Eq '^total +11689512 +1814073344 '
+    "$dptrain" info --model vgg16 --input-size 224 --classes 1000 | grep -Eq '^total +138357544 +15470264320 '
+    "$dptrain" info --model resnet18 --input-size 32 --channels 1 --multi-label | grep -Eq '^loss +sigmoid_bce '
+    run "$dptrain" info --model resnet18 --input-size 32 --width 16
+    [ "$status" -eq 2 ]
+    [[ $output == *"leave --height and --width out"* ]]
     run "$dptrain" info --model lenet5 --height 4
     [ "$status" -eq 2 ]
     [[ $output == *"layer conv1"* && $output == *"1×4×28×1"* ]]

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include "base/rng.h"
+#include "base/seal.h"
 #include "tests/tap.h"
 #include "tests/unit/checkpoint_sample.h"
 
@@ -70,8 +71,8 @@ static void test_flips(const char *data, size_t n)
 {
     bool all = true;
     sample_spit(path, data, n);
-    for (size_t bit = 0; bit < 8 * CKPT_SEAL_BYTES && all; bit++) all = refused_flip(data, bit);
-    OK(all, "refused for each of the %d bits of the seal", 8 * CKPT_SEAL_BYTES);
+    for (size_t bit = 0; bit < 8 * SEAL_BYTES && all; bit++) all = refused_flip(data, bit);
+    OK(all, "refused for each of the %d bits of the seal", 8 * SEAL_BYTES);
     rng_t rng = rng_new(SEED, RNG_TEST, 0);
     int n_flips = getenv("DPTRAIN_TEST_SLOW") ? N_FLIPS_SLOW : N_FLIPS, n_accepted = 0;
     for (int i = 0; i < n_flips; i++) n_accepted += !refused_flip(data, rng_below(&rng, (uint32_t)(8 * n)));
@@ -103,11 +104,12 @@ static void test_foreign(void)
 static void reseal(int64_t schema)
 {
     int fd = open(path, O_RDWR);
-    ASSERT(fd >= 0 && ckpt_seal_write(fd, path, NULL, 0) == ERR_OK);
-    char block[CKPT_SEAL_BYTES + 1] = "", again[CKPT_SEAL_BYTES + 16] = "";
-    ASSERT(pread(fd, block, CKPT_SEAL_BYTES, 0) == CKPT_SEAL_BYTES);
+    seal_t seal = {.schema = 1};
+    ASSERT(fd >= 0 && seal_write(&(seal_file_t){fd, path, "checkpoint"}, NULL, 0, &seal) == ERR_OK);
+    char block[SEAL_BYTES + 1] = "", again[SEAL_BYTES + 16] = "";
+    ASSERT(pread(fd, block, SEAL_BYTES, 0) == SEAL_BYTES);
     snprintf(again, sizeof again, "dptrain checkpoint %d%s", (int)schema, strchr(block, '\n'));
-    ASSERT(pwrite(fd, again, CKPT_SEAL_BYTES, 0) == CKPT_SEAL_BYTES && close(fd) == 0);
+    ASSERT(pwrite(fd, again, SEAL_BYTES, 0) == SEAL_BYTES && close(fd) == 0);
 }
 
 static void add_attr(hid_t object, const char *name, hid_t type, hsize_t n, const void *value)
@@ -122,7 +124,7 @@ static void add_attr(hid_t object, const char *name, hid_t type, hsize_t n, cons
 static hid_t begin_odd(int64_t schema)
 {
     hid_t props = H5Pcreate(H5P_FILE_CREATE);
-    H5Pset_userblock(props, CKPT_SEAL_BYTES);
+    H5Pset_userblock(props, SEAL_BYTES);
     hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, props, H5P_DEFAULT);
     h5_close(&props);
     ASSERT(file >= 0);

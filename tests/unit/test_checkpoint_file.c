@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <xxhash.h>
 
+#include "base/seal.h"
 #include "tests/tap.h"
 #include "tests/unit/checkpoint_sample.h"
 
@@ -117,18 +118,18 @@ static void test_form(const char *path)
     sample_fill(&s, true);
     ASSERT(checkpoint_write(path, &s.content) == ERR_OK);
     size_t n_bytes;
-    char expected[CKPT_SEAL_BYTES] = "", *data = sample_slurp(path, &n_bytes);
-    XXH128_hash_t h = XXH3_128bits(data + CKPT_SEAL_BYTES, n_bytes - CKPT_SEAL_BYTES);
+    char expected[SEAL_BYTES] = "", *data = sample_slurp(path, &n_bytes);
+    XXH128_hash_t h = XXH3_128bits(data + SEAL_BYTES, n_bytes - SEAL_BYTES);
     snprintf(expected, sizeof expected,
              "dptrain checkpoint 1\nxxh3-128 %016" PRIx64 "%016" PRIx64 "\nbytes %zu\n", (uint64_t)h.high64,
              (uint64_t)h.low64, n_bytes);
-    OK(memcmp(expected, data, CKPT_SEAL_BYTES) == 0, "the seal is the documented text");
+    OK(memcmp(expected, data, SEAL_BYTES) == 0, "the seal is the documented text");
     hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT), props = H5Fget_create_plist(file);
     hsize_t user_block = 0;
     H5F_info2_t info;
     H5Pget_userblock(props, &user_block);
     ASSERT(H5Fget_info2(file, &info) >= 0);
-    OK(info.super.version >= 3 && user_block == CKPT_SEAL_BYTES,
+    OK(info.super.version >= 3 && user_block == SEAL_BYTES,
        "latest format (superblock %u) behind a user block", info.super.version);
     h5_close(&props);
     hid_t set = H5Dopen2(file, "/optimizer/momentum", H5P_DEFAULT);

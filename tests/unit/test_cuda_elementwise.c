@@ -125,9 +125,11 @@ static void test_tally(const backend_t *device, int64_t n)
              "tally");
         loss += (float)sum, right += (float)n_right;
     }
+    must(device->tally(util_device(losses), NULL, NULL, n, util_device(totals)), "tally");
+    loss += (float)sum;
     util_pull(device);
     OK(totals[0] == loss && totals[1] == right && util_guards_hold(totals, shape_1d(2)),
-       "losses and right answers of %lld samples, twice", (long long)n);
+       "losses of %lld samples three times, and right answers twice", (long long)n);
     util_free(&losses);
     util_free(&totals);
     util_free(&predictions);

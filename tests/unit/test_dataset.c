@@ -67,7 +67,7 @@ static bool refused(const char *a, const char *b)
 {
     dataset_t *dataset = NULL;
     int64_t n_live = mem_live();
-    err_t err = dataset_open(folder, &dataset);
+    err_t err = dataset_open(folder, NULL, &dataset);
     bool right = err == ERR_DATA && !dataset && mem_live() == n_live && strstr(err_message(), a) &&
                  strstr(err_message(), b);
     if (!right) printf("# got %d: %s\n", err, err ? err_message() : "(no error)");
@@ -78,7 +78,7 @@ static bool refused(const char *a, const char *b)
 static uint64_t hash_of_folder(void)
 {
     dataset_t *dataset = NULL;
-    if (dataset_open(folder, &dataset) != ERR_OK) return 0;
+    if (dataset_open(folder, NULL, &dataset) != ERR_OK) return 0;
     uint64_t hash = dataset->info.hash;
     dataset_close(&dataset);
     return hash;
@@ -88,7 +88,7 @@ static void test_good_folder(void)
 {
     dataset_t *dataset = NULL;
     fresh_folder();
-    OK_CALL(dataset_open(folder, &dataset), "a good folder");
+    OK_CALL(dataset_open(folder, NULL, &dataset), "a good folder");
     if (!dataset) exit(1);
     const dataset_info_t *info = &dataset->info;
     OK(strcmp(info->kind, "idx") == 0 && strcmp(info->source, folder) == 0, "kind and source");
@@ -96,22 +96,44 @@ static void test_good_folder(void)
            info->width == W && info->channels == 1 && info->n_classes == 10,
        "sizes");
     /* Pixels 0, 10, …, 230: mean 115, variance 100 (24² − 1) / 12. */
-    OK(fabs(info->mean - 115.0 / 255) < 1e-12 && fabs(info->std - sqrt(100.0 * 575 / 12) / 255) < 1e-12,
-       "mean and standard deviation");
+    const pixel_norm_t *norm = &info->norm;
+    OK(fabs(norm->mean[0] - 115.0 / 255) < 1e-12 && fabs(norm->std[0] - sqrt(100.0 * 575 / 12) / 255) < 1e-12 &&
+           norm->mean[2] == norm->mean[0] && norm->std[2] == norm->std[0],
+       "mean and standard deviation, the same for every channel");
 
-    const int64_t index[] = {3, 0};
-    float pixels[2 * H * W];
-    int32_t labels[2];
-    dataset_read(dataset, SPLIT_TRAIN, index, 2, 0.25, 0.5, pixels, labels);
-    bool right = labels[0] == 5 && labels[1] == 2;
-    for (int k = 0; k < H * W; k++) {
-        right = right && fabs(pixels[k] - ((180 + 10 * k) / 255.0 - 0.25) / 0.5) < 1e-6;
-        right = right && fabs(pixels[H * W + k] - (10 * k / 255.0 - 0.25) / 0.5) < 1e-6;
+    static const int64_t index[] = {3, 0};
+    static const int32_t labels[] = {5, 2};
+    dataset_reader_t reader;
+    bool right = dataset_reader_open(dataset, &reader) == ERR_OK;
+    for (int i = 0; right && i < 2; i++) {
+        const dataset_wish_t wish = {.split = SPLIT_TRAIN, .index = index[i]};
+        dataset_sample_t sample;
+        right = dataset_read(&reader, &wish, &sample) == ERR_OK && sample.label == labels[i];
+        for (int k = 0; k < H * W; k++) right = right && sample.bytes[k] == 60 * index[i] + 10 * k;
     }
-    OK(right, "samples are read by index and scaled");
+    dataset_reader_close(&reader);
+    OK(right, "samples are read by index");
     dataset_close(&dataset);
     dataset_close(&dataset);
     OK(!dataset, "closing nothing");
+}
+
+static void test_norm(void)
+{
+    static const pixel_norm_t norm = {{0, 0.5, 1}, {1, 0.25, 0.5}};
+    static const uint8_t bytes[] = {0, 0, 0, 255, 255, 255, 51, 102, 153};
+    static const double expected[] = {0, -2, -2, 1, 2, 0, 0.2, -0.4, -0.8};
+    float to[9];
+    pixel_table_t table;
+    pixel_table_make(&norm, 3, &table);
+    pixel_table_apply(&table, bytes, 3, to);
+    bool right = true;
+    for (int i = 0; i < 9; i++) right = right && fabs(to[i] - expected[i]) < 1e-6;
+    OK(right, "each channel has its mean and standard deviation");
+    pixel_table_make(&norm, 1, &table);
+    pixel_table_apply(&table, bytes, 9, to);
+    for (int i = 0; i < 9; i++) right = right && fabs(to[i] - bytes[i] / 255.0) < 1e-6;
+    OK(right, "… of one channel, the first");
 }
 
 static void test_hash(void)
@@ -130,7 +152,7 @@ static void test_hash(void)
     const uint8_t grey[] = {9, 9}, label = 0;
     for (int s = 0; s < SPLIT_COUNT; s++) flat.pixels[s] = grey, flat.labels[s] = &label;
     dataset_measure(&flat);
-    OK(flat.info.std == 1.0, "pictures of one grey have std 1, not 0");
+    OK(flat.info.norm.std[0] == 1.0, "pictures of one grey have std 1, not 0");
 }
 
 static void test_names(void)
@@ -213,9 +235,9 @@ static void test_choose(void)
 static void test_built_in(void)
 {
     dataset_t *a = NULL;
-    OK_CALL(dataset_open("synthetic", &a), "synthetic");
+    OK_CALL(dataset_open("synthetic", NULL, &a), "synthetic");
     OK(a && a->info.n_samples[SPLIT_TRAIN] == 60000 && a->info.height == 28 && a->info.n_classes == 10 &&
-           fabs(a->info.mean - 0.5) < 0.01 && fabs(a->info.std - 0.2887) < 0.01,
+           fabs(a->info.norm.mean[0] - 0.5) < 0.01 && fabs(a->info.norm.std[0] - 0.2887) < 0.01,
        "… is uniform noise");
     bool in_range = true;
     for (int64_t i = 0; i < 10000; i++) in_range = in_range && a->labels[SPLIT_VAL][i] < 10;
@@ -231,10 +253,10 @@ static void test_mnist(const char *data)
         tap_skip("no $DPTRAIN_DATA/mnist");
         return;
     }
-    err_t err = dataset_open(where, &a);
+    err_t err = dataset_open(where, NULL, &a);
     /* Mean and deviation of the training pixels as widely published: 0.1307 and 0.3081. */
     OK(err == ERR_OK && a->info.n_samples[SPLIT_TRAIN] == 60000 && a->info.n_samples[SPLIT_VAL] == 10000 &&
-           fabs(a->info.mean - 0.1307) < 5e-5 && fabs(a->info.std - 0.3081) < 5e-5 &&
+           fabs(a->info.norm.mean[0] - 0.1307) < 5e-5 && fabs(a->info.norm.std[0] - 0.3081) < 5e-5 &&
            a->labels[SPLIT_TRAIN][0] == 5 && a->labels[SPLIT_VAL][0] == 7,
        "MNIST");
     if (err != ERR_OK) printf("# %s\n", err_message());
@@ -247,8 +269,9 @@ int main(void)
     char given[FS_PATH_MAX];
     if (data) data = realpath(data, given); /* test_choose changes the folder and the environment */
     if (!mkdtemp(root) || fs_join(folder, root, "set") != ERR_OK) return tap_skip_all("no folder in /tmp");
-    tap_plan(6 + 4 + 3 + 8 + 9 + 3 + 1 + 1);
+    tap_plan(6 + 2 + 4 + 3 + 8 + 9 + 3 + 1 + 1);
     test_good_folder();
+    test_norm();
     test_hash();
     test_names();
     test_bad_folder();

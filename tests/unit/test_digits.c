@@ -97,7 +97,7 @@ static void test_write(void)
     if (!mkdtemp(root) || fs_join(folder, root, "a/b") != ERR_OK) abort();
     OK_CALL(digits_write(folder, 1, N_FEW, 7), "writing into a new folder");
     dataset_t *dataset = NULL;
-    OK_CALL(dataset_open(folder, &dataset), "opening it");
+    OK_CALL(dataset_open(folder, NULL, &dataset), "opening it");
     OK(dataset && dataset->info.n_samples[SPLIT_TRAIN] == N_FEW && dataset->info.n_samples[SPLIT_VAL] == 7 &&
            memcmp(dataset->pixels[SPLIT_TRAIN], pixels, sizeof few) == 0 &&
            memcmp(dataset->labels[SPLIT_TRAIN], labels, N_FEW) == 0,

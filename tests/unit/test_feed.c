@@ -15,6 +15,7 @@ static uint8_t pixels[N * N_PIXELS], labels[N];
 static dataset_t dataset = {
     .info = {.kind = "test", .source = "the test's set", .height = SIDE, .width = SIDE, .channels = 1}};
 static const augment_t turning = {{20, .1, 5, .1, true}, 6};
+static const pixel_norm_t norm = {{0.5}, {0.25}};
 
 /* A device whose memory is the host's. Nothing happens before somebody waits for it; copies ahead of the work
  * are waited for by prefetch_sync, or with the work, which comes after them. */
@@ -79,7 +80,7 @@ static void prepare(const pixels_args_t *a)
     for (int64_t i = 0; i < a->n; i++) {
         float picture[N_PIXELS], *to = a->pixels + i * N_PIXELS;
         for (int k = 0; k < N_PIXELS; k++)
-            picture[k] = (float)((a->bytes[i * N_PIXELS + k] / 255.0 - a->mean) / a->std);
+            picture[k] = (float)((a->bytes[i * N_PIXELS + k] / 255.0 - a->norm.mean[0]) / a->norm.std[0]);
         if (a->maps)
             augment_affine(&a->maps[i], picture, SIDE, SIDE, 1, to);
         else
@@ -142,7 +143,6 @@ static bool same_samples(const augment_t *augment, sampler_slice_t slice, const 
                          const int32_t *got_labels)
 {
     for (int64_t i = 0; i < slice.n; i++) {
-        const dataset_info_t *info = &dataset.info;
         float expected[N_PIXELS];
         affine_t map = {{0}, {0}};
         if (augment) {
@@ -152,8 +152,7 @@ static bool same_samples(const augment_t *augment, sampler_slice_t slice, const 
         const pixels_args_t args = {.bytes = pixels + slice.index[i] * N_PIXELS,
                                     .maps = augment ? &map : NULL,
                                     .n = 1,
-                                    .mean = info->mean,
-                                    .std = info->std,
+                                    .norm = norm,
                                     .pixels = expected};
         prepare(&args);
         if (memcmp(expected, got + i * N_PIXELS, sizeof expected) != 0) return false;
@@ -194,6 +193,7 @@ static bool delivers(const backend_t *backend, const augment_t *augment, int ran
                                       .n_batches = N_BATCHES - 1,
                                       .max_local = BATCH,
                                       .timeout_sec = 60,
+                                      .norm = norm,
                                       .augment = augment};
     must(feed_open(&options, backend, &feed), "feed_open");
     bool right = true;
@@ -232,7 +232,8 @@ static void test_close(const backend_t *backend)
                                 .size = 1,
                                 .n_batches = N_BATCHES,
                                 .max_local = BATCH,
-                                .timeout_sec = 60};
+                                .timeout_sec = 60,
+                                .norm = norm};
     int64_t n_live = mem_live();
     feed = (feed_t){0};
     feed_close(&feed);
@@ -262,7 +263,6 @@ int main(int argc, char **argv)
     dataset.pixels[SPLIT_TRAIN] = pixels;
     dataset.labels[SPLIT_TRAIN] = labels;
     dataset.info.n_samples[SPLIT_TRAIN] = N;
-    dataset.info.mean = 0.5, dataset.info.std = 0.25;
     tap_plan(14);
     test_feed(backend);
     test_close(backend);

@@ -34,7 +34,8 @@ static loader_options_t options_for(sampler_t *sampler, int rank, int size)
                               .size = size,
                               .n_batches = N_BATCHES,
                               .max_local = BATCH,
-                              .timeout_sec = 60};
+                              .timeout_sec = 60,
+                              .norm = {{0.5}, {0.25}}};
 }
 
 static bool same_batch(const batch_t *batch, sampler_slice_t slice)
@@ -90,6 +91,7 @@ static void test_delivers(void)
 /* A whole run with augmentation as one rank of `size` in batches of `batch`, from position (epoch, first):
  * each picture goes to `seen`, by epoch and dataset index. False: an error, or an allocation on the way. */
 typedef float seen_t[3][N][N_PIXELS];
+static int n_threads = 1;
 static bool collect(const augment_t *augment, int rank, int size, int64_t batch_size, int64_t first,
                     seen_t seen)
 {
@@ -98,6 +100,7 @@ static bool collect(const augment_t *augment, int rank, int size, int64_t batch_
     if (make(N, batch_size, 4, &sampler) || make(N, batch_size, 4, &same)) abort();
     loader_options_t options = options_for(sampler, rank, size);
     options.augment = augment;
+    options.n_threads = n_threads;
     options.max_local = batch_size;
     options.batch = first;
     options.n_batches = 3 * sampler_batches(sampler) - first;
@@ -170,6 +173,9 @@ static void test_augments(void)
     OK(same_run(2, BATCH) && same_run(3, BATCH), "… the same on 2 and on 3 ranks");
     OK(same_run(1, 1) && same_run(1, 4) && same_run(3, N), "… and in batches of another size");
     OK(same_from(2), "… and from the middle of an epoch");
+    n_threads = 3;
+    OK(same_run(1, BATCH) && same_run(2, 4) && same_from(1), "… and on 3 threads");
+    n_threads = 1;
 
     int64_t n_before = mem_count();
     collect(NULL, 0, 1, BATCH, 0, plain);
@@ -373,9 +379,7 @@ int main(void)
     dataset.labels[SPLIT_TRAIN] = labels;
     dataset.info.n_samples[SPLIT_TRAIN] = N;
     dataset.info.channels = 1;
-    dataset.info.mean = 0.5;
-    dataset.info.std = 0.25;
-    tap_plan(3 + 7 + 4 + 2 + 3 + 4 + 1);
+    tap_plan(3 + 8 + 4 + 2 + 3 + 4 + 1);
     test_delivers();
     test_augments();
     test_raw();

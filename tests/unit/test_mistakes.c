@@ -30,7 +30,7 @@ static page_t *draw(const dataset_t *data, int n_shown, int64_t n_wrong, const c
     page_t *page = NULL;
     evaluation_t eval = {.n = 1000, .n_correct = 1000 - n_wrong, .accuracy = (double)(1000 - n_wrong) / 1000};
     worst_t worst = {.n = n_shown, .max = N, .samples = samples};
-    mistakes_t mistakes = {checkpoint, data, &eval, &worst};
+    mistakes_t mistakes = {checkpoint, data, SPLIT_VAL, &eval, &worst};
     if (mistakes_draw(&mistakes, &page) != ERR_OK) abort();
     return page;
 }

@@ -159,6 +159,12 @@ static const op_desc_t cases[] = {
     XENT(129, 3, 0.3),
     XENT(5, 1024, 0.1),
     XENT(3, 5003, 0.0),
+    BCE(64, 80),
+    BCE(1, 1),
+    BCE(7, 31),
+    BCE(3, 33),
+    BCE(2, 5003),
+    BCE(131, 3),
 };
 
 /* Sums' lengths, 0 where the values must be equal, and scales other than the values' own. */
@@ -228,6 +234,10 @@ static limits_t limits_of(const op_run_t *ref)
     case OP_SOFTMAX_XENT:
         return (limits_t){(double)d->x[0].dim[1],          (double)d->x[0].dim[1],       0,
                           2 * largest(ref->x[0], d->x[0]), (double)ref->args.loss_scale, 0};
+    case OP_SIGMOID_BCE:
+        return (limits_t){
+            1, 1, 0, 2 * largest(ref->x[0], d->x[0]), (double)ref->args.loss_scale / (double)d->x[0].dim[1],
+            0};
     default:
         return (limits_t){0};
     }
@@ -301,7 +311,7 @@ static void backward(op_run_t *r)
     }
     for (int i = 0; i < d->n_params; i++) spoil(r->dparam[i], d->param[i]);
     if (!traits->backward_needs_y) spoil(r->y, d->y);
-    if (d->kind == OP_SOFTMAX_XENT) spoil(r->dy, d->y);
+    if (traits->loss) spoil(r->dy, d->y);
     memset(r->workspace, 0xff, r->op->n_workspace_bytes);
     must(op_run_backward(r), "backward");
 }

@@ -1,14 +1,14 @@
 /* Every operator's gradients against differences of its own forward pass.
  *
- * Objective: L = Σ r·y in double with random r (for softmax cross-entropy, which reads no dy, L = loss_scale
- * · Σ y). Derivative by the five-point stencil (8(L(h)−L(−h)) − (L(2h)−L(−2h))) / 12h, with h = 1/32. Every
- * value lies on a grid of 1/256, so that value ± h is exact in float.
+ * Objective: L = Σ r·y in double with random r (for losses, which read no dy, L = loss_scale · Σ y).
+ * Derivative by the five-point stencil (8(L(h)−L(−h)) − (L(2h)−L(−2h))) / 12h, with h = 1/32. Every value
+ * lies on a grid of 1/256, so that value ± h is exact in float.
  *
  * Tolerance: a forward pass rounds y to float after sums of K terms, so that each r·y of L is off by about
  * u·√K·|r·y|, u = 2^-24, independently of the others; L by u·√K·√Σ(r·y)². The stencil weighs four such errors
  * by at most 8/12h: together √(2·8² + 2)/12h < 1/h times that. Allowed: 4 of these standard deviations, plus
  * 1e-4 of the largest gradient of the tensor for the stencil's own error, h⁴/30 ≈ 3e-8 times the fifth
- * derivative (only batch norm and softmax have one). A missing term, a wrong sign or a wrong index is larger
+ * derivative (only batch norm and losses have one). A missing term, a wrong sign or a wrong index is larger
  * by orders of magnitude.
  *
  * RUN device=ref,cpu,cuda */
@@ -59,6 +59,8 @@ static const gradient_case_t cases[] = {
     {"batch norm of matrices", 7, NORM(0.1, 1e-3, {2, {7, 5}})},
     {"softmax cross-entropy", 10, XENT(5, 10, 0.0)},
     {"softmax cross-entropy with smoothing", 7, XENT(4, 7, 0.1)},
+    {"sigmoid binary cross-entropy", 9, BCE(5, 9)},
+    {"sigmoid binary cross-entropy of one class", 1, BCE(3, 1)},
 };
 
 static float on_grid(float value)
@@ -99,7 +101,7 @@ static double objective(op_run_t *r, double *spread)
     must(op_run_forward(r), "forward");
     double sum = 0, squares = 0;
     for (int64_t i = 0; i < shape_count(r->op->desc.y); i++) {
-        double weight = r->op->desc.kind == OP_SOFTMAX_XENT ? (double)r->args.loss_scale : (double)r->dy[i];
+        double weight = op_traits(r->op->desc.kind)->loss ? (double)r->args.loss_scale : (double)r->dy[i];
         sum += weight * r->y[i];
         squares += weight * r->y[i] * weight * r->y[i];
     }

@@ -65,6 +65,7 @@ static const rule_t rules[] = {
      0},
     {NORM(0.1, 1e-5, {2, {2, 3}}), 2, 2, {2, {2, 3}}, {{1, {3}}, {1, {3}}}, {{1, {3}}, {1, {3}}}, 0},
     {XENT(4, 10, 0.1), 0, 0, {1, {4}}, {{0}}, {{0}}, 0},
+    {BCE(4, 10), 0, 0, {1, {4}}, {{0}}, {{0}}, 0},
 };
 
 static bool holds(const rule_t *rule, const op_desc_t *d)
@@ -139,6 +140,7 @@ static const refusal_t refusals[] = {
     {NORM(1.5, 1e-5, {2, {2, 3}}), {"momentum 1.5", "[0, 1]"}},
     {NORM(-0.5, 1e-5, {2, {2, 3}}), {"momentum -0.5", "[0, 1]"}},
     {{.kind = OP_SOFTMAX_XENT, .n_inputs = 1, .x = {{3, {2, 3, 4}}}}, {"2×3×4", "[n, classes]"}},
+    {{.kind = OP_SIGMOID_BCE, .n_inputs = 1, .x = {{4, {2, 3, 4, 5}}}}, {"2×3×4×5", "[n, classes]"}},
     {XENT(2, 3, 1.0), {"smoothing 1 ", "[0, 1)"}},
     {XENT(2, 3, -0.1), {"smoothing -0.1", "[0, 1)"}},
 };
@@ -158,8 +160,8 @@ static void test_refusals(void)
 
 static void test_traits(void)
 {
-    static const char *const names[OP_KIND_COUNT] = {"conv2d",  "linear", "pool2d",     "relu",
-                                                     "dropout", "add",    "batch_norm", "softmax_xent"};
+    static const char *const names[OP_KIND_COUNT] = {
+        "conv2d", "linear", "pool2d", "relu", "dropout", "add", "batch_norm", "softmax_xent", "sigmoid_bce"};
     bool right = true;
     for (int kind = 0; kind < OP_KIND_COUNT; kind++)
         right = right && strcmp(op_traits((op_kind_t)kind)->name, names[kind]) == 0;

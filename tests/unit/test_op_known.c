@@ -198,6 +198,23 @@ static void test_softmax_xent(const backend_t *device)
     op_run_free(&r);
 }
 
+static void test_sigmoid_bce(const backend_t *device)
+{
+    op_run_t r = start(device, (op_desc_t)BCE(4, 2));
+    /* σ: 1/2 1/4, 1/2 3/4; logits whose exponential is no float; a target in between. */
+    SET(r.x[0], 0, -logf(3), 0, logf(3), 1000, -1000, 2, 0);
+    SET(r.targets, 1, 0, 0, 1, 0, 1, 0.25f, 0.5f);
+    must(op_run_forward(&r), "forward");
+    float right = (logf(2) + logf(4.0f / 3)) / 2,
+          between = (2 - 2 * 0.25f + logf(1 + expf(-2)) + logf(2)) / 2;
+    OK(IS(r.y, right, right, 1000, between), "sigmoid cross-entropy: the mean over the classes");
+    must(op_run_backward(&r), "backward");
+    float s = 1 / (1 + expf(-2));
+    OK(IS(r.dx[0], -0.0625f, 0.03125f, 0.0625f, -0.03125f, 0.125f, -0.125f, (s - 0.25f) / 8, 0),
+       "sigmoid cross-entropy: gradient · 1/4 / 2 classes");
+    op_run_free(&r);
+}
+
 static void test_dropout(const backend_t *device)
 {
     op_run_t r = start(device, (op_desc_t)DROPOUT(0.25, {2, {2, 6}}));
@@ -264,7 +281,7 @@ static void test_elementwise(const backend_t *device)
 int main(int argc, char **argv)
 {
     const backend_t *device = util_open(argc, argv, 2);
-    tap_plan(38);
+    tap_plan(40);
     char text[128] = "";
     device->describe(text, sizeof text);
     OK(text[0] && strcmp(device->name, argc > 1 ? argv[1] : "ref") == 0, "%s describes itself: %s",
@@ -274,6 +291,7 @@ int main(int argc, char **argv)
     test_pool2d(device);
     test_batch_norm(device);
     test_softmax_xent(device);
+    test_sigmoid_bce(device);
     test_dropout(device);
     test_elementwise(device);
     if (device->close) device->close();

@@ -121,6 +121,28 @@ static void test_softmax_long(const backend_t *device)
     op_run_free(&r);
 }
 
+/* A bad logit in every class in turn, with either target. */
+static void test_sigmoid_nan(const backend_t *device)
+{
+    enum { CLASSES = 37, N = 2 * CLASSES + 1 };
+    static const float bad[] = {NAN, INFINITY, -INFINITY};
+    for (int b = 0; b < 3; b++) {
+        op_run_t r = op_run_new(device, (op_desc_t)BCE(N, CLASSES), true);
+        op_run_fill(&r, 9);
+        for (int n = 0; n < 2 * CLASSES; n++) {
+            r.x[0][n * CLASSES + n % CLASSES] = bad[b];
+            r.targets[n * CLASSES + n % CLASSES] = n < CLASSES ? 1 : 0;
+        }
+        must(op_run_forward(&r), "forward");
+        bool loss = true;
+        for (int n = 0; n < 2 * CLASSES; n++) loss = loss && !isfinite(r.y[n]);
+        OK(loss && isfinite(r.y[N - 1]),
+           "sigmoid cross-entropy: a logit of %g makes its row's loss non-finite, whatever its target",
+           (double)bad[b]);
+        op_run_free(&r);
+    }
+}
+
 /* NaN inputs reach the output of every operator with sums. */
 static void test_sums_nan(const backend_t *device)
 {
@@ -261,10 +283,10 @@ static bool recorded_as(void *graph, op_run_t *r, op_run_t *ref, const backend_s
 
 static void test_recorded(const backend_t *device)
 {
-    static const op_desc_t descs[] = {DROPOUT(0.4, {2, {9, 100}}), XENT(9, 100, 0.1)};
+    static const op_desc_t descs[] = {DROPOUT(0.4, {2, {9, 100}}), XENT(9, 100, 0.1), BCE(9, 100)};
     static const backend_step_t steps[] = {{.step = 7, .first_sample = 90, .loss_scale = 0.125f},
                                            {.step = 1ull << 31, .first_sample = 3, .loss_scale = 1024}};
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         if (!device->graph) {
             tap_skip("this device records nothing");
             continue;
@@ -327,11 +349,12 @@ static void test_norm_shared(const backend_t *device)
 int main(int argc, char **argv)
 {
     const backend_t *device = util_open(argc, argv, 2);
-    tap_plan(3 + 10 + 10 + 4 + 4 + 6 + 6 + 6 + 2 + 2 + 1);
+    tap_plan(3 + 10 + 10 + 4 + 3 + 4 + 6 + 6 + 6 + 3 + 2 + 1);
     test_relu_nan(device);
     test_pool_nan(device);
     test_softmax_nan(device);
     test_softmax_long(device);
+    test_sigmoid_nan(device);
     test_sums_nan(device);
     test_in_place(device);
     test_dropout_cut(device, shape_2d(8, 500));

@@ -162,7 +162,7 @@ int main(int argc, char **argv)
     graph_t *graph = NULL;
     exec_t *exec = NULL;
     float *memory = NULL;
-    model_options_t options = {shape_3d(28, 28, 1), 10, 0, 0, DTYPE_F32};
+    model_options_t options = {.sample = shape_3d(28, 28, 1), .n_classes = 10};
     OK_CALL(model_build("lenet5", &options, &graph), "a model");
     OK_CALL(make_exec(backend, graph, &memory, &exec), "an executor");
     test_counts(exec);

@@ -1,4 +1,4 @@
-#include "checkpoint/driver.h"
+#include "base/h5_driver.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -17,12 +17,12 @@
 /* The library's part comes first, as every driver's structure must begin. */
 typedef struct driver_file {
     H5FD_t pub;
-    ckpt_driver_t *driver;
+    h5_driver_t *driver;
     haddr_t eoa, eof; /* what the library allocated / the file's length */
 } driver_file_t;
 
 typedef struct driver_info {
-    ckpt_driver_t *driver;
+    h5_driver_t *driver;
 } driver_info_t;
 
 static H5FD_t *driver_open(const char *name, unsigned flags, hid_t fapl, haddr_t max)
@@ -32,7 +32,7 @@ static H5FD_t *driver_open(const char *name, unsigned flags, hid_t fapl, haddr_t
     driver_file_t *file = NULL;
     struct stat status;
     if (!info || fstat(info->driver->fd, &status) != 0) return NULL;
-    if (mem_new(sizeof *file, "a checkpoint's file driver", &file) != ERR_OK) return NULL;
+    if (mem_new(sizeof *file, "a file driver", &file) != ERR_OK) return NULL;
     file->driver = info->driver;
     file->eof = flags & H5F_ACC_TRUNC ? 0 : (haddr_t)status.st_size;
     return &file->pub;
@@ -76,7 +76,7 @@ static herr_t driver_read(H5FD_t *pub, H5FD_mem_t type, hid_t dxpl, haddr_t addr
                           void *out)
 {
     (void)type, (void)dxpl;
-    ckpt_driver_t *driver = ((driver_file_t *)pub)->driver;
+    h5_driver_t *driver = ((driver_file_t *)pub)->driver;
     if (driver->error) return -1;
     for (char *at = out; n_bytes > 0;) {
         ssize_t n = pread(driver->fd, at, n_bytes, (off_t)address);
@@ -159,7 +159,7 @@ static err_t register_once(hid_t *out)
     return err;
 }
 
-err_t ckpt_driver_set(hid_t fapl, ckpt_driver_t *driver)
+err_t h5_driver_set(hid_t fapl, h5_driver_t *driver)
 {
     hid_t id;
     TRY(register_once(&id));

@@ -11,7 +11,7 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "data/png.h"
+#include "image/png_file.h"
 #include "tests/tap.h"
 
 enum { WIDTH = 37, HEIGHT = 23, N_BYTES = WIDTH * HEIGHT * 3, MAX_FILE = 8192 };
@@ -19,10 +19,10 @@ enum { WIDTH = 37, HEIGHT = 23, N_BYTES = WIDTH * HEIGHT * 3, MAX_FILE = 8192 };
 static char folder[] = "/tmp/dptrain-png-XXXXXX";
 static char path[FS_PATH_MAX];
 static uint8_t pixels[N_BYTES];
-static const png_picture_t picture = {WIDTH, HEIGHT, pixels};
+static const image_t picture = {WIDTH, HEIGHT, pixels};
 
 /* The file holds exactly this picture, 8 bits a channel and no alpha. */
-static bool holds(const png_picture_t *want)
+static bool holds(const image_t *want)
 {
     static uint8_t read[N_BYTES];
     png_image image = {.version = PNG_IMAGE_VERSION};
@@ -71,7 +71,7 @@ static void test_good(void)
 {
     static uint8_t first[MAX_FILE], second[MAX_FILE];
     uint8_t one[3] = {1, 128, 255};
-    png_picture_t pixel = {1, 1, one};
+    image_t pixel = {1, 1, one};
     OK_CALL(png_file_write(path, &pixel), "one pixel");
     OK(holds(&pixel), "reads back");
     OK_CALL(png_file_write(path, &picture), "a picture of odd sizes, over an older file");
@@ -111,7 +111,7 @@ static void test_full_disk(void)
     getrlimit(RLIMIT_FSIZE, &before);
     signal(SIGXFSZ, SIG_IGN);
     static uint8_t other[N_BYTES];
-    png_picture_t next = {WIDTH, HEIGHT, other};
+    image_t next = {WIDTH, HEIGHT, other};
     for (size_t i = 0; i < N_BYTES; i++) other[i] = (uint8_t)~pixels[i];
     bool all = true;
     for (rlim_t limit = 0; limit < 2400; limit += 300) {

@@ -5,20 +5,20 @@
  * failure, drops what comes after it and lets the library close in peace; the caller asks `error` when all is
  * done. And reading happens through the very descriptor that was verified, without file locks, which network
  * mounts often refuse. */
-#ifndef CHECKPOINT_DRIVER_H
-#define CHECKPOINT_DRIVER_H
+#ifndef BASE_H5_DRIVER_H
+#define BASE_H5_DRIVER_H
 
 #include <hdf5.h>
 
 #include "base/err.h"
 
-typedef struct ckpt_driver {
+typedef struct h5_driver {
     int fd;    /* borrowed; stays open when the HDF5 file is closed */
     int error; /* errno of the first read or write that failed; 0 */
-} ckpt_driver_t;
+} h5_driver_t;
 
 /* Makes H5Fcreate and H5Fopen with `fapl` use driver->fd, whatever name they are given. `driver` must outlive
  * the HDF5 file. */
-err_t ckpt_driver_set(hid_t fapl, ckpt_driver_t *driver);
+err_t h5_driver_set(hid_t fapl, h5_driver_t *driver);
 
 #endif

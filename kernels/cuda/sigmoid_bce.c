@@ -1,0 +1,28 @@
+#include <stddef.h>
+
+#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/kernels.h"
+
+static err_t forward(const op_t *op, const op_args_t *args)
+{
+    bce_t b = {.n = op->desc.x[0].dim[0],
+               .n_class = op->desc.x[0].dim[1],
+               .x = args->x[0],
+               .targets = args->targets,
+               .loss = args->y};
+    E_CUDA(sigmoid_bce_forward(&b, cuda_stream()), "sigmoid binary cross-entropy");
+    return ERR_OK;
+}
+
+static err_t backward(const op_t *op, const op_args_t *args)
+{
+    if (!args->dx[0]) return ERR_OK;
+    step_f32_t scale = {args->loss_scale, cuda_recorded(offsetof(backend_step_t, loss_scale))};
+    float factor = (float)(1 / (double)op->desc.x[0].dim[1]);
+    E_CUDA(sigmoid_bce_backward(args->x[0], args->targets, scale, factor, args->dx[0],
+                                shape_count(op->desc.x[0]), cuda_stream()),
+           "sigmoid binary cross-entropy, backward");
+    return ERR_OK;
+}
+
+const op_kernel_t cuda_sigmoid_bce = {.forward = forward, .backward = backward};

@@ -1,0 +1,26 @@
+/* What the kinds of sources share. For src/data/source*.c alone. */
+#ifndef DATA_SOURCE_PARTS_H
+#define DATA_SOURCE_PARTS_H
+
+#include "data/source.h"
+
+extern const char *const source_split_words[SPLIT_COUNT]; /* "train", "val" */
+
+/* Adds a line to the notes; what no longer fits is left away. */
+void source_note(source_t *source, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Room of n_bytes in the buffer; what was in it is gone. */
+err_t source_reserve(source_buffer_t *buffer, size_t n_bytes);
+
+/* Names that people see and programs keep: valid UTF-8 without control characters. */
+bool source_name_is_clean(const char *name);
+
+/* Size of the picture's file folder/name, by the folder's descriptor; false in *found where there is none.
+ * ERR_DATA naming the file: it cannot be reached, is no regular file, is too large. */
+err_t source_stat(int folder_fd, const char *folder, const char *name, bool *found, int64_t *n_bytes);
+
+/* Reads the picture folder/sample->name, of sample->n_bytes, into the buffer. Width and height are filled in,
+ * or compared where they are not 0. */
+err_t source_load(const char *folder, source_buffer_t *buffer, sample_t *sample);
+
+#endif

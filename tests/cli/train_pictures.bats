@@ -1,0 +1,175 @@
+#!/usr/bin/env bats
+# Training on folders of pictures: the same on any number of ranks and loader threads, resumed, with damaged pictures.
+# shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
+
+# shellcheck source=tests/cli/common.bash
+load common
+
+# Four classes by colour, pictures of several sizes; `make_pictures FOLDER TRAINING VALIDATION` (of each class).
+make_pictures() {
+    python3 - "$@" <<'END'
+import os, struct, sys, zlib
+
+def png(path, width, height, colour, seed):
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    rows = bytearray()
+    for y in range(height):
+        rows.append(0)
+        for x in range(width):
+            seed = (seed * 1103515245 + 12345) & 0x7FFFFFFF
+            rows += bytes(max(0, min(255, c + (seed >> 16) % 61 - 30)) for c in colour)
+    with open(path, "wb") as file:
+        file.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)))
+        file.write(chunk(b"IDAT", zlib.compress(bytes(rows))) + chunk(b"IEND", b""))
+
+folder, counts = sys.argv[1], {"train": int(sys.argv[2]), "val": int(sys.argv[3])}
+colours = {"blue": (60, 90, 190), "green": (70, 160, 80), "grey": (120, 125, 120), "red": (180, 70, 60)}
+for split, n in counts.items():
+    for k, (name, colour) in enumerate(colours.items()):
+        os.makedirs(f"{folder}/{split}/{name}")
+        for i in range(n):
+            png(f"{folder}/{split}/{name}/{i:03d}.png", 30 + 7 * (i % 5), 44 - 5 * (i % 4), colour, 1000 * k + i + n)
+END
+}
+
+setup_file() {
+    common_setup
+    command -v python3 >/dev/null || return 0
+    export pictures=$BATS_FILE_TMPDIR/pictures
+    make_pictures "$pictures" 20 6
+}
+
+setup() {
+    common_setup
+    [ -n "${pictures:-}" ] || skip "python3 is not here, which makes the pictures"
+}
+
+picture_run() { # RANKS FOLDER ARGUMENTS...
+    on_ranks "$1" train --data "$pictures" --out "$2" --model mlp --input-size 16 --batch 20 --threads 1 --lr 0.02 \
+        --seed 3 "${@:3}"
+}
+
+records() { # KIND CONDITION   of all of that kind, in $out
+    jq -se "map(select(.record == \"$1\")) | length > 0 and all($2)" "$out/metrics.jsonl" >/dev/null
+}
+
+@test "the loss curve is that of one rank, and the same to the bit on any number of loader threads" {
+    picture_run 0 "$out" --epochs 4 --loader-threads 1 >"$BATS_TEST_TMPDIR/said"
+    grep -q '80 training, 24 validation pictures of 16×16×3, 4 classes' "$BATS_TEST_TMPDIR/said"
+    grep -q 'classify; training: random parts of at least 0.08, mirrored; evaluation: center; 1 loader thread a rank' \
+        "$BATS_TEST_TMPDIR/said"
+    picture_run 0 "$out-threads" --epochs 4 --loader-threads 4
+    diff <(losses "$out") <(losses "$out-threads")
+    picture_run 2 "$out-ranks" --epochs 4 --loader-threads 2
+    close_curves "$out" "$out-ranks" 1e-4
+    records epoch '.epoch < 3 or .val_accuracy > 0.9'
+    records epoch '.load_decode_sec > 0 and .load_read_sec > 0 and .load_busy_sec > 0 and .data_wait_share >= 0'
+    records run '.data.kind == "pictures" and .data.n_classes == 4 and .options."input-size" == 16
+                 and .topology.loader_threads == 1 and (.data.views | startswith("classify"))'
+    records end '.bad_pictures == 0'
+    for n in 0 2; do
+        on_ranks "$n" eval "$out" --threads 1 >"$BATS_TEST_TMPDIR/eval$n"
+        diff <(grep -v '^check' "$BATS_TEST_TMPDIR/eval0") <(grep -v '^check' "$BATS_TEST_TMPDIR/eval$n")
+    done
+    grep -q '24 validation samples' "$BATS_TEST_TMPDIR/eval0"
+    accuracy=$(jq -r 'select(.record == "epoch" and .epoch == 3) | .val_accuracy' "$out/metrics.jsonl")
+    grep -q "^accuracy   $(printf %.4f "$accuracy")" "$BATS_TEST_TMPDIR/eval0"
+    on_ranks 2 eval "$out" --split train --png "$BATS_TEST_TMPDIR/mistakes.png" | grep '80 training samples'
+    [ -s "$BATS_TEST_TMPDIR/mistakes.png" ]
+}
+
+@test "a resumed run sees what an unbroken one sees, on another number of ranks" {
+    picture_run 2 "$out" --steps 8 --jitter-brightness 0.4 --jitter-saturation 0.4
+    cp -r "$out" "$out-whole"
+    picture_run 2 "$out" --steps 8 --jitter-brightness 0.4 --jitter-saturation 0.4 --overwrite --checkpoint-every 3
+    rm "$out"/ckpt-00000000000[68].h5
+    on_ranks 0 train --out "$out" --resume auto --threads 1 --loader-threads 3
+    losses "$out" | tail -n 5 >"$BATS_TEST_TMPDIR/resumed"
+    losses "$out-whole" | tail -n 5 >"$BATS_TEST_TMPDIR/whole"
+    close_columns "$BATS_TEST_TMPDIR/resumed" "$BATS_TEST_TMPDIR/whole" 1e-4
+    run on_ranks 0 train --out "$out" --resume auto --crop center
+    [ "$status" -eq 2 ]
+    [[ $output == *"cannot change --crop center (it was auto)"* ]]
+}
+
+@test "a damaged picture fails the run, or is named once and replaced" {
+    cp -r "$pictures" "$BATS_TEST_TMPDIR/damaged"
+    pictures=$BATS_TEST_TMPDIR/damaged
+    truncate -s 300 "$pictures/train/green/007.png"
+    for n in 0 2; do
+        run picture_run "$n" "$out-bad-$n" --epochs 1
+        echo "$output"
+        [ "$status" -eq 3 ]
+        [[ $output == *"green/007.png"*"--max-bad"* ]]
+        [ "$(grep -c 'dptrain: error' <<<"$output")" -eq 1 ]
+    done
+    truncate -s 200 "$pictures/val/red/001.png"
+    for n in 0 2; do
+        picture_run "$n" "$out-$n" --epochs 3 --max-bad 2 >"$BATS_TEST_TMPDIR/said" 2>&1
+        cat "$BATS_TEST_TMPDIR/said"
+        [ "$(grep -c 'green/007.png' "$BATS_TEST_TMPDIR/said")" -eq 1 ]
+        [ "$(grep -c 'red/001.png' "$BATS_TEST_TMPDIR/said")" -eq 1 ]
+        grep -q '2 of 104 pictures could not be read' "$BATS_TEST_TMPDIR/said"
+        [ "$(jq 'select(.record == "end") | .bad_pictures' "$out-$n/metrics.jsonl")" -eq 2 ]
+    done
+    close_curves "$out-0" "$out-2" 1e-4
+    run picture_run 2 "$out-x" --epochs 3 --max-bad 1
+    echo "$output"
+    [ "$status" -eq 3 ]
+    [[ $output == *"2 pictures cannot be read, and --max-bad allows 1"* ]]
+    run on_ranks 2 eval "$out-0"
+    [ "$status" -eq 3 ]
+    [[ $output == *"red/001.png"* ]]
+    on_ranks 2 eval "$out-0" --max-bad 1 2>&1 | grep 'red/001.png'
+}
+
+@test "options that do not fit the data are refused in one message" {
+    check() { # CODE PART-OF-THE-MESSAGE ARGUMENTS...
+        run on_ranks 2 train --out "$out" --model mlp --steps 1 "${@:3}"
+        echo "expected $1 \"$2\", got $status: $output"
+        [ "$status" -eq "$1" ]
+        [[ $output == *"$2"* ]]
+        [ "$(grep -c 'dptrain: error' <<<"$output")" -eq 1 ]
+    }
+    "$dptrain" data synth digits --out "$BATS_TEST_TMPDIR/digits" --train 64 --val 10
+    check 2 "--input-size is for folders of pictures" --data "$BATS_TEST_TMPDIR/digits" --input-size 32
+    check 2 "--no-flip is for folders of pictures" --data "$BATS_TEST_TMPDIR/digits" --no-flip
+    check 2 "--flip and --jitter" --data "$pictures" --augment-rotate 5
+    check 2 "--task multilabel wants pictures with annotations" --data "$pictures" --task multilabel
+    check 2 "--crop-scale is for --crop random" --data "$pictures" --crop letterbox --crop-scale 0.5
+    mkdir "$BATS_TEST_TMPDIR/empty"
+    check 3 "$BATS_TEST_TMPDIR/empty" --data "$BATS_TEST_TMPDIR/empty"
+    # What --print-config writes of pictures' options does not stand in the way of other data.
+    "$dptrain" train --data "$BATS_TEST_TMPDIR/digits" --model mlp --epochs 1 --out "$out" --print-config >"$BATS_TEST_TMPDIR/conf"
+    on_ranks 0 train --config "$BATS_TEST_TMPDIR/conf"
+}
+
+@test "a folder without validation pictures is evaluated on those that it has, and says so" {
+    cp -r "$pictures/train" "$BATS_TEST_TMPDIR/all"
+    pictures=$BATS_TEST_TMPDIR/all
+    picture_run 2 "$out" --steps 2 >"$BATS_TEST_TMPDIR/said" 2>&1
+    grep -q 'no validation pictures' "$BATS_TEST_TMPDIR/said"
+    run on_ranks 0 eval "$out"
+    [ "$status" -eq 3 ]
+    [[ $output == *"--split train"* ]]
+}
+
+@test "real COCO pictures: several labels, and objects, the same on 1 and 2 ranks" {
+    [ -d "${DPTRAIN_DATA:-}/coco_tiny" ] || skip "no \$DPTRAIN_DATA/coco_tiny"
+    for task in multilabel crops; do
+        for n in 0 2; do
+            on_ranks "$n" train --data "$DPTRAIN_DATA/coco_tiny" --task "$task" --model mlp --input-size 32 --batch 16 \
+                --steps 4 --threads 1 --lr 0.01 --out "$out-$task-$n"
+        done
+        close_curves "$out-$task-0" "$out-$task-2" 1e-4
+    done
+    jq -se 'map(select(.record == "epoch")) | length > 0 and all(.val_map > 0 and .val_map < 1 and .val_accuracy == null)' \
+        "$out-multilabel-0/metrics.jsonl"
+    for n in 0 2; do on_ranks "$n" eval "$out-multilabel-0" --split train --threads 1 >"$BATS_TEST_TMPDIR/eval$n"; done
+    diff "$BATS_TEST_TMPDIR/eval0" "$BATS_TEST_TMPDIR/eval2"
+    grep -Eq '^mAP +0\.' "$BATS_TEST_TMPDIR/eval0"
+    grep -Eq '^  [01]\.[0-9]{4}  person$' "$BATS_TEST_TMPDIR/eval0"
+    run on_ranks 0 eval "$out-multilabel-0" --png x.png
+    [ "$status" -eq 2 ]
+}

@@ -1,0 +1,105 @@
+#!/usr/bin/env bats
+# Weights for other programs and from them: checkpoint export, train --weights; numpy reads and writes the archives.
+# shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
+
+# shellcheck source=tests/cli/common.bash
+load common
+
+setup_file() {
+    make_tiny 200 100
+    common_setup
+    # Batch norm has running values, dropout none.
+    "$dptrain" train --model mnist-cnn-bn --data "$tiny" --batch 20 --steps 10 --threads 1 --algorithms fixed \
+        --out "$BATS_FILE_TMPDIR/trained" >/dev/null
+    export RUN=$BATS_FILE_TMPDIR/trained
+}
+
+setup() {
+    common_setup
+    python=${DPTRAIN_VENV:-$root/build/venv}/bin/python
+    archive=$BATS_TEST_TMPDIR/weights.npz
+}
+
+need_numpy() {
+    "$python" -c 'import numpy' 2>/dev/null ||
+        skip "numpy is not in ${python%/bin/python}; scripts/install_deps.sh --test installs it"
+}
+
+# Continues the trained model, or what is given, with a rate of nothing.
+begin_with() { # RANKS ARGUMENTS...
+    on_ranks "$1" train --model mnist-cnn-bn --data "$tiny" --batch 20 --steps 1 --lr 1e-12 --threads 1 \
+        --algorithms fixed --out "$out" --overwrite "${@:2}"
+}
+
+@test "exported weights are a run's first ones, on any number of ranks" {
+    "$dptrain" checkpoint export "$RUN" --out "$archive"
+    begin_with 0 --weights "$archive" 2>&1 | tee "$BATS_TEST_TMPDIR/said"
+    grep -q 'weights .*weights.npz, 18 arrays by the names of torchvision$' "$BATS_TEST_TMPDIR/said"
+    cp -r "$out" "$BATS_TEST_TMPDIR/alone"
+    begin_with 2 --weights "$archive"
+    close_curves "$BATS_TEST_TMPDIR/alone" "$out" 1e-4
+    # From its own start the loss is another one.
+    begin_with 0
+    between 0.1 "$(distance "$BATS_TEST_TMPDIR/alone" "$out")" 100
+    "$dptrain" checkpoint export "$RUN" --out "$BATS_TEST_TMPDIR/own.npz" --names dptrain
+    begin_with 0 --weights "$BATS_TEST_TMPDIR/own.npz" --weights-names dptrain
+    close_curves "$BATS_TEST_TMPDIR/alone" "$out" 0
+}
+
+@test "numpy reads what was exported, in torchvision's layout; and what numpy writes is read" {
+    need_numpy
+    "$dptrain" checkpoint export "$RUN" --out "$archive"
+    "$dptrain" checkpoint export "$RUN" --out "$BATS_TEST_TMPDIR/own.npz" --names dptrain
+    "$python" - "$archive" "$BATS_TEST_TMPDIR/own.npz" "$BATS_TEST_TMPDIR/back.npz" <<'EOF'
+import sys
+import numpy as np
+theirs, ours = np.load(sys.argv[1]), np.load(sys.argv[2])
+assert len(theirs.files) == len(ours.files) == 18, theirs.files
+assert theirs["conv2.weight"].shape == (64, 32, 3, 3) and theirs["conv2.weight"].dtype == np.float32
+assert (theirs["conv2.weight"].transpose(0, 2, 3, 1) == ours["conv2/weight"]).all()
+# The first linear layer reads 12×12 cells of 64 channels; there, channels first.
+wide = theirs["fc1.weight"].reshape(128, 64, 12, 12).transpose(0, 2, 3, 1).reshape(128, -1)
+assert (wide == ours["fc1/weight"]).all()
+assert (theirs["norm1.running_var"] == ours["norm1/running_var"]).all() and theirs["norm1.weight"].shape == (32,)
+# In Fortran's order, deflated, one in double precision, with an array more: numpy does so for some.
+back = {name: np.asfortranarray(value) for name, value in theirs.items()}
+back["fc2.weight"] = back["fc2.weight"].astype(np.float64)
+back["norm1.num_batches_tracked"] = np.array(10)
+np.savez_compressed(sys.argv[3], **back)
+EOF
+    begin_with 0 --weights "$archive"
+    cp -r "$out" "$BATS_TEST_TMPDIR/alone"
+    begin_with 0 --weights "$BATS_TEST_TMPDIR/back.npz"
+    close_curves "$BATS_TEST_TMPDIR/alone" "$out" 0
+}
+
+@test "HDF5's tools read an export" {
+    command -v h5dump >/dev/null || skip "h5dump is not here"
+    "$dptrain" checkpoint export "$RUN" --out "$BATS_TEST_TMPDIR/weights.h5"
+    h5dump -H -d /conv2.weight "$BATS_TEST_TMPDIR/weights.h5" | grep -q '( 64, 32, 3, 3 )'
+    "$dptrain" checkpoint verify "$BATS_TEST_TMPDIR/weights.h5"
+}
+
+@test "what cannot be is said, with the right code" {
+    check() { # CODE WORDS ARGUMENTS...
+        run "$dptrain" "${@:3}"
+        echo "expected $1 \"$2\", got $status: $output"
+        [ "$status" -eq "$1" ]
+        [[ $output == *"$2"* ]]
+    }
+    "$dptrain" checkpoint export "$RUN" --out "$archive"
+    local train=(train --data "$tiny" --steps 1 --out "$out" --overwrite)
+    check 2 "--out FILE.npz" checkpoint export "$RUN"
+    check 2 "has to end so" checkpoint export "$RUN" --out "$BATS_TEST_TMPDIR/weights.pth"
+    check 2 "no table of names 'keras'" checkpoint export "$RUN" --out "$archive" --names keras
+    check 2 "options of dptrain checkpoint export" checkpoint show "$RUN" --names dptrain
+    check 3 "No such file" checkpoint export "$BATS_TEST_TMPDIR/absent.h5" --out "$archive"
+    check 2 "--weights-names is for --weights" "${train[@]}" --weights-names dptrain
+    check 3 "No such file" "${train[@]}" --weights "$BATS_TEST_TMPDIR/absent.npz"
+    check 3 "has no array 'conv1/weight'" "${train[@]}" --weights "$archive" --weights-names dptrain
+    # lenet5's conv1 has 20 channels.
+    check 3 "array 'conv1.weight' is 32×1×3×3, but conv1/weight of lenet5 wants 20×1×5×5" "${train[@]}" \
+        --weights "$archive"
+    head -c 2000 "$archive" >"$BATS_TEST_TMPDIR/cut.npz"
+    check 3 "cut.npz cannot be read as .npz" "${train[@]}" --weights "$BATS_TEST_TMPDIR/cut.npz"
+}

@@ -1,0 +1,30 @@
+# Fuzzing: `make fuzz` builds build/fuzz/NAME of every tests/fuzz/fuzz_NAME.c by clang, with libFuzzer and the sanitizers.
+# scripts/fuzz.sh makes seeds and runs them. They may use the rooms that know nothing of MPI, which are compiled with them.
+FUZZ_CC    ?= clang
+FUZZ_DIR   := build/fuzz
+FUZZ_ROOMS := base tensor sample image coco shard data checkpoint
+FUZZ_OBJ   := $(patsubst %.c,$(FUZZ_DIR)/obj/%.o,$(sort $(wildcard $(FUZZ_ROOMS:%=src/%/*.c))))
+FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,$(FUZZ_DIR)/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
+FUZZ_FLAGS = -std=c11 -D_GNU_SOURCE -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=undefined -pthread $(WARN) \
+	-Isrc -I. $(patsubst -I%,-isystem %,$(filter -I% -D%,$(LIB_FLAGS))) \
+	-DDPTRAIN_VERSION='"$(VERSION)"' -DDPTRAIN_GIT_HASH='"fuzz"' -DDPTRAIN_FLAGS='"fuzz"'
+FUZZ_SANITIZERS := address,undefined
+
+.PHONY: fuzz
+fuzz: $(FUZZ_TARGETS) $(BUILD)/tests/tools/image_samples ## build the fuzz targets (scripts/fuzz.sh runs them)
+
+$(FUZZ_DIR)/obj/%.o: %.c
+	@mkdir -p $(@D)
+	@echo "  FUZZ  $<"
+	$(Q)$(FUZZ_CC) $(FUZZ_FLAGS) -fsanitize=fuzzer-no-link,$(FUZZ_SANITIZERS) -MMD -MP -c -o $@ $<
+
+$(FUZZ_DIR)/libfuzzed.a: $(FUZZ_OBJ)
+	@echo "  AR    $@"
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+$(FUZZ_TARGETS): $(FUZZ_DIR)/%: tests/fuzz/fuzz_%.c $(FUZZ_DIR)/libfuzzed.a
+	@echo "  FUZZ  $<"
+	$(Q)$(FUZZ_CC) $(FUZZ_FLAGS) -fsanitize=fuzzer,$(FUZZ_SANITIZERS) -MMD -MP -o $@ $< $(FUZZ_DIR)/libfuzzed.a \
+	  $(filter -l% -L% -W%,$(LIB_FLAGS)) -lm -ldl
+
+-include $(FUZZ_OBJ:.o=.d) $(FUZZ_TARGETS:=.d)

@@ -1,0 +1,471 @@
+/* RUN np=0
+ * COCO's annotations: a good file in every part, what is mended and counted, every kind of bad file, files
+ * cut and damaged everywhere, large ones, and coco_tiny's known numbers. */
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/fs.h"
+#include "base/mem.h"
+#include "coco/coco.h"
+#include "tests/tap.h"
+
+/* Parts of files. */
+#define IMAGE_7    "{\"id\":7,\"file_name\":\"b/7.jpg\",\"width\":4,\"height\":3}"
+#define CATEGORY_3 "{\"id\":3,\"name\":\"dog\"}"
+#define FILE_OF(annotations)                                                                                 \
+    "{\"images\":[" IMAGE_7 "],\"categories\":[" CATEGORY_3 "],\"annotations\":[" annotations "]}"
+#define ANNOTATION(more)   "{\"id\":1,\"image_id\":7,\"category_id\":3,\"area\":6,\"bbox\":[0,0,2,3]" more "}"
+#define SEGMENTED(outline) FILE_OF(ANNOTATION(",\"segmentation\":" outline))
+
+static const char good[] =
+    "{\"info\":{\"deep\":[[{\"images\":[1,null,true]}]]},\"annotations\":["
+    "{\"segmentation\":[[0,0,2.5,0,2.5,2],[1,1,3,1,3,2,1.25,2]],\"area\":4.5,\"iscrowd\":0,\"image_id\":7,"
+    "\"bbox\":[0,0,3,2],\"category_id\":3,\"id\":11,\"attributes\":{\"a\":[1,{}]},\"keypoints\":[1,2,3]},"
+    "{\"id\":12,\"image_id\":5,\"category_id\":1,\"iscrowd\":1,\"area\":2,\"bbox\":[0,0,1,2],"
+    "\"segmentation\":{\"counts\":[1,3,2],\"size\":[3,2]}},"
+    "{\"id\":13,\"image_id\":7,\"category_id\":1,\"area\":1e1,\"bbox\":[1,1,1,1],\"iscrowd\":true,"
+    "\"segmentation\":{\"size\":[3,4],\"other\":{},\"counts\":\"1;\"}},"
+    "{\"id\":14,\"image_id\":7,\"category_id\":3,\"area\":0,\"bbox\":[1,1,1,1],\"segmentation\":[]},"
+    "{\"id\":15,\"image_id\":7,\"category_id\":3,\"area\":0,\"bbox\":[1.1,1,1,1],\"segmentation\":null}],"
+    "\"categories\":[" CATEGORY_3 ",{\"supercategory\":\"person\",\"id\":1,\"name\":\"m\\u00e4n\"}],"
+    "\"images\":[" IMAGE_7
+    ",{\"width\":2,\"coco_url\":\"http:\\/\\/x\",\"height\":3,\"id\":5,\"file_name\":\"5.jpg\"},"
+    "{\"id\":6,\"file_name\":\"6.png\",\"width\":1,\"height\":1}]}";
+
+static err_t read_bytes(const char *text, size_t n_bytes, coco_t **out)
+{
+    char path[64];
+    int fd = memfd_create("coco", MFD_CLOEXEC);
+    if (fd < 0 || write(fd, text, n_bytes) != (ssize_t)n_bytes) abort();
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    err_t err = coco_read(path, NULL, NULL, out);
+    close(fd);
+    return err;
+}
+
+/* The text is refused as bad data, in a message that names the file and says the words; nothing leaks. */
+static bool refused(const char *text, const char *words)
+{
+    coco_t *coco = NULL;
+    int64_t n_live = mem_live();
+    err_t err = read_bytes(text, strlen(text), &coco);
+    bool right = err == ERR_DATA && !coco && mem_live() == n_live && SAYS("/proc/self/fd/", words);
+    if (!right) printf("# got %d of %s\n", err, text);
+    coco_free(&coco);
+    return right;
+}
+
+static void test_good(void)
+{
+    coco_t *coco = NULL;
+    OK_CALL(read_bytes(good, strlen(good), &coco), "a file with all of it, and more than is needed");
+    if (!coco) exit(1);
+    const category_t *c = coco->categories;
+    OK(coco->n_categories == 2 && c[0].id == 1 && strcmp(c[0].name, "m\xc3\xa4n") == 0 &&
+           strcmp(c[0].supergroup, "person") == 0 && c[1].id == 3 && strcmp(c[1].name, "dog") == 0 &&
+           strcmp(c[1].supergroup, "") == 0,
+       "categories by id");
+    const coco_image_t *i = coco->images;
+    OK(coco->n_images == 3 && i[0].id == 5 && i[0].width == 2 && i[0].height == 3 &&
+           strcmp(i[0].name, "5.jpg") == 0 && i[1].id == 6 && i[1].n_annotations == 0 && i[2].id == 7 &&
+           strcmp(i[2].name, "b/7.jpg") == 0,
+       "images by id, one without annotations");
+    OK(coco->n_annotations == 5 && i[0].n_annotations == 1 && i[2].n_annotations == 4 &&
+           i[2].annotations[0].id == 11 && i[2].annotations[1].id == 13 && i[2].annotations[3].id == 15,
+       "annotations with their images, in the order of the file");
+    const annotation_t *a = &i[2].annotations[0];
+    OK(a->category == 1 && !a->crowd && a->area == 4.5 && a->box[2] == 3 && a->outline == OUTLINE_POLYGONS &&
+           a->n_polygons == 2 && a->n_points[0] == 3 && a->n_points[1] == 4 && a->points[2] == 2.5F &&
+           a->points[6] == 1 && a->points[12] == 1.25F && a->points[13] == 2,
+       "polygons");
+    a = &i[0].annotations[0];
+    OK(a->category == 0 && a->crowd && a->outline == OUTLINE_RUNS && a->n_runs == 3 && a->runs[0] == 1 &&
+           a->runs[1] == 3 && a->runs[2] == 2,
+       "runs");
+    a = &i[2].annotations[1];
+    OK(a->crowd && a->area == 10 && a->outline == OUTLINE_RUNS && a->n_runs == 2 && a->runs[0] == 1 &&
+           a->runs[1] == 11,
+       "compressed runs");
+    a = &i[2].annotations[2];
+    OK(a[0].outline == OUTLINE_NONE && a[1].outline == OUTLINE_NONE && a[0].area == 0 && a[1].box[0] == 1.1,
+       "no outline, and an area of 0 that is the source's word");
+    const coco_flaws_t *f = &coco->flaws;
+    OK(f->cut.n + f->empty.n + f->thin.n + f->duplicates.n == 0, "nothing had to be mended");
+    coco_free(&coco);
+}
+
+/* The only annotation's box as it is kept; false: it was left out. */
+static bool keeps_box(const char *box, double x, double y, double width, double height, int n_cut)
+{
+    char text[1024];
+    coco_t *coco = NULL;
+    snprintf(text, sizeof text, FILE_OF("{\"id\":1,\"image_id\":7,\"category_id\":3,\"area\":6,\"bbox\":%s}"),
+             box);
+    if (read_bytes(text, strlen(text), &coco) != ERR_OK) return false;
+    const annotation_t *a = coco->images[0].annotations;
+    bool there = coco->n_annotations == 1 && a->box[0] == x && a->box[1] == y && a->box[2] == width &&
+                 a->box[3] == height && coco->flaws.cut.n == n_cut && coco->flaws.cut.first == n_cut &&
+                 coco->flaws.empty.n == 0;
+    if (coco->n_annotations == 0)
+        there =
+            width == 0 && coco->flaws.empty.n == 1 && coco->flaws.empty.first == 1 && coco->flaws.cut.n == 0;
+    coco_free(&coco);
+    return there;
+}
+
+static void test_flaws(void)
+{
+    OK(keeps_box("[0.1,0.2,3.9,2.8]", 0.1, 0.2, 3.9, 2.8, 0), "a box as it is");
+    OK(keeps_box("[0.1,0.2,3.905,2.8]", 0.1, 0.2, 3.9, 2.8, 0),
+       "one that rounding makes too large: cut, not counted");
+    OK(keeps_box("[-1,1,3,7]", 0, 1, 2, 2, 1), "one that reaches beyond the picture is cut");
+    OK(keeps_box("[-1e300,-3,1.5e300,1e9]", 0, 0, 4, 3, 1), "one that is far larger");
+    OK(keeps_box("[4,0,3,1]", 0, 0, 0, 0, 0) && keeps_box("[0,-9,3,9]", 0, 0, 0, 0, 0) &&
+           keeps_box("[1e308,0,1e308,1]", 0, 0, 0, 0, 0),
+       "one outside is left out");
+    OK(keeps_box("[1,1,0,1]", 0, 0, 0, 0, 0) && keeps_box("[1,1,1,0]", 0, 0, 0, 0, 0) &&
+           keeps_box("[3,1,-2,1]", 0, 0, 0, 0, 0),
+       "one without area is left out");
+
+    coco_t *coco = NULL;
+    const char *twice = FILE_OF("{\"id\":9,\"image_id\":7,\"category_id\":3,\"area\":1,\"bbox\":[0,0,1,1]},"
+                                "{\"id\":8,\"image_id\":7,\"category_id\":3,\"area\":2,\"bbox\":[0,0,1,1]},"
+                                "{\"id\":9,\"image_id\":7,\"category_id\":3,\"area\":3,\"bbox\":[0,0,0,1]},"
+                                "{\"id\":8,\"image_id\":7,\"category_id\":3,\"area\":4,\"bbox\":[0,0,1,1]},"
+                                "{\"id\":9,\"image_id\":7,\"category_id\":3,\"area\":5,\"bbox\":[0,0,1,1]}");
+    OK(read_bytes(twice, strlen(twice), &coco) == ERR_OK && coco->n_annotations == 2 &&
+           coco->images[0].annotations[0].area == 1 && coco->images[0].annotations[1].area == 2 &&
+           coco->flaws.duplicates.n == 3 && coco->flaws.duplicates.first == 9 && coco->flaws.empty.n == 0,
+       "of annotations with one id the first stays");
+    coco_free(&coco);
+    const char *thin = SEGMENTED("[[],[1,1,2,2],[0,0,2,0,2,2]]"), *thinner = SEGMENTED("[[1,1,2,2]]");
+    OK(read_bytes(thin, strlen(thin), &coco) == ERR_OK && coco->n_annotations == 1 &&
+           coco->flaws.thin.n == 1 && coco->images[0].annotations->n_polygons == 1 &&
+           coco->images[0].annotations->points[2] == 2,
+       "polygons of fewer than three points are left out");
+    coco_free(&coco);
+    OK(read_bytes(thinner, strlen(thinner), &coco) == ERR_OK && coco->n_annotations == 0 &&
+           coco->flaws.thin.n == 1 && coco->flaws.empty.n == 1,
+       "and with the last of them the annotation");
+    coco_free(&coco);
+}
+
+static void test_not_files(void)
+{
+    coco_t *coco = NULL;
+    OK(coco_read("/nonexistent/x.json", NULL, NULL, &coco) == ERR_DATA && SAYS("/nonexistent/x.json"),
+       "a missing file");
+    OK(coco_read("/tmp", NULL, NULL, &coco) == ERR_DATA && SAYS("/tmp", "not a regular file"), "a folder");
+    OK(refused("", "is empty"), "an empty file");
+    OK(refused(" \n", "cut off"), "white space");
+    OK(refused("12", "it is a number"), "a number");
+    OK(refused("[{\"image_id\":1}]", "it is a list"), "a list, as results are");
+    OK(refused("{}", "no \"images\""), "an object with nothing in it");
+    OK(refused("{\"images\":[" IMAGE_7 "],\"annotations\":[]}", "no \"categories\""),
+       "captions have no categories");
+    OK(refused("{\"images\":[],\"categories\":[" CATEGORY_3 "],\"annotations\":[]}", "no images"),
+       "no images");
+    OK(refused("{\"images\":[" IMAGE_7 "],\"categories\":[],\"annotations\":[]}", "no categories"),
+       "no categories");
+    OK(refused(FILE_OF("") "x", "not JSON"), "something behind it");
+    OK(refused("\xef\xbb\xbf" FILE_OF(""), "not JSON"), "a byte order mark");
+}
+
+typedef struct wrong {
+    const char *text, *words;
+} wrong_t;
+
+static void test_wrong_images(void)
+{
+#define WITH_IMAGES(images) "{\"images\":" images ",\"categories\":[" CATEGORY_3 "],\"annotations\":[]}"
+#define NAMED(name)         WITH_IMAGES("[{\"id\":7,\"width\":1,\"height\":1,\"file_name\":" name "}]")
+#define SIZED(width, height)                                                                                 \
+    WITH_IMAGES("[{\"id\":7,\"file_name\":\"a\",\"width\":" width ",\"height\":" height "}]")
+    static const wrong_t wrong[] = {
+        {WITH_IMAGES("7"), "\"images\" is a number; a list is wanted"},
+        {WITH_IMAGES("{}"), "\"images\" is an object"},
+        {WITH_IMAGES("[],\"images\":[]"), "\"images\" is there twice"},
+        {WITH_IMAGES("[" IMAGE_7 ",null]"), "images[1]: it is null"},
+        {WITH_IMAGES("[[]]"), "images[0]: it is a list"},
+        {WITH_IMAGES("[" IMAGE_7 "," IMAGE_7 "]"), "image id 7 is there twice"},
+        {WITH_IMAGES("[{\"file_name\":\"a\",\"width\":1,\"height\":1}]"), "no \"id\""},
+        {WITH_IMAGES("[{\"id\":7,\"width\":1,\"height\":1}]"), "images[0] (id 7): it has no \"file_name\""},
+        {WITH_IMAGES("[{\"id\":7,\"id\":8}]"), "\"id\" is there twice"},
+        {WITH_IMAGES("[{\"id\":\"7\"}]"), "\"id\" is a text; a whole number is wanted"},
+        {WITH_IMAGES("[{\"id\":7.5}]"), "\"id\": 7.5 is not a whole number"},
+        {WITH_IMAGES("[{\"id\":9223372036854775808}]"), "not a whole number of 64 bits"},
+        {WITH_IMAGES("[{\"id\":1111111111111111111111111111111111111111111}]"), "11… is not a whole number"},
+        {WITH_IMAGES("[{\"id\":{}}]"), "\"id\" is an object"},
+        {NAMED("3"), "\"file_name\" is a number; a text is wanted"},
+        {NAMED("\"\""), "\"file_name\" is empty"},
+        {NAMED("\"/etc/passwd\""), "leaves the folder of the pictures: /etc/passwd"},
+        {NAMED("\"..\""), "leaves the folder"},
+        {NAMED("\"../x\""), "leaves the folder"},
+        {NAMED("\"a/../../x\""), "leaves the folder"},
+        {NAMED("\"a/..\""), "leaves the folder"},
+        {NAMED("\"a\\u0000b\""), "zero character"},
+        {NAMED("\"a\\u001b[2J\""), "control character"},
+        {NAMED("\"\\u202eab\""), "control character"},
+        {NAMED("\"a\xff\""), "not JSON"},
+        {NAMED("\"\xed\xa0\x80\""), "UTF-8"},
+        {SIZED("0", "1"), "0 × 1 pixels"},
+        {SIZED("1", "-1"), "1 × -1 pixels"},
+        {SIZED("100000", "100000"), "100000 × 100000 pixels"},
+        {SIZED("9223372036854775807", "9223372036854775807"), "pixels"},
+        {SIZED("640.5", "1"), "640.5 is not a whole number"},
+        {SIZED("null", "1"), "\"width\" is null"},
+    };
+    bool all = true;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) all &= refused(wrong[i].text, wrong[i].words);
+    OK(all, "images: %zu kinds of wrong ones", sizeof wrong / sizeof *wrong);
+    coco_t *coco = NULL;
+    const char *fine = NAMED("\"..a/...b..\"");
+    OK(read_bytes(fine, strlen(fine), &coco) == ERR_OK && strcmp(coco->images[0].name, "..a/...b..") == 0,
+       "dots that lead nowhere");
+    coco_free(&coco);
+}
+
+static void test_wrong_annotations(void)
+{
+#define OF(image, category)                                                                                  \
+    FILE_OF("{\"id\":1,\"image_id\":" image ",\"category_id\":" category ",\"area\":6,\"bbox\":[0,0,2,3]}")
+#define BOXED(box)         FILE_OF("{\"bbox\":" box ",\"id\":1,\"image_id\":7,\"category_id\":3,\"area\":6}")
+#define RUNS(counts, size) SEGMENTED("{\"counts\":" counts ",\"size\":" size "}")
+    static const wrong_t wrong[] = {
+        {OF("8", "3"), "annotation 1 is of image 8"},
+        {OF("7", "4"), "annotation 1 (image 7) is of category 4"},
+        {FILE_OF("{\"id\":1,\"image_id\":7,\"area\":6,\"bbox\":[0,0,2,3]}"), "no \"category_id\""},
+        {FILE_OF("{\"id\":1,\"image_id\":7,\"category_id\":3,\"bbox\":[0,0,2,3]}"), "no \"area\""},
+        {FILE_OF("{\"id\":1,\"image_id\":7,\"category_id\":3,\"area\":6}"),
+         "annotations[0] (id 1): it has no \"bbox\""},
+        {FILE_OF("{\"id\":1,\"image_id\":7,\"caption\":\"A dog.\"}"), "no \"category_id\""},
+        {FILE_OF("{\"id\":1,\"area\":NaN}"), "JSON has no NaN"},
+        {FILE_OF("{\"id\":1,\"area\":Infinity}"), "no Infinity"},
+        {FILE_OF("{\"id\":1,\"area\":-Infinity}"), "no Infinity"},
+        {FILE_OF("{\"id\":1,\"area\":1e999}"), "\"area\": 1e999 is too large"},
+        {FILE_OF("{\"id\":1,\"area\":\"6\"}"), "\"area\" is a text; a number is wanted"},
+        {FILE_OF(ANNOTATION(",\"iscrowd\":2")), "\"iscrowd\" is 2"},
+        {FILE_OF(ANNOTATION(",\"iscrowd\":[0]")), "\"iscrowd\" is a list; 0 or 1 is wanted"},
+        {FILE_OF("{\"id\":1,\"image_id\":7,\"category_id\":3,\"area\":-1,\"bbox\":[0,0,2,3]}"),
+         "\"area\" is -1"},
+        {BOXED("[1,2,3]"), "\"bbox\" has 3 numbers"},
+        {BOXED("[1,2,3,4,5]"), "\"bbox\" has more than 4"},
+        {BOXED("[]"), "\"bbox\" has 0 numbers"},
+        {BOXED("[0,0,1,null]"), "\"bbox\" holds null where a number belongs"},
+        {BOXED("[0,0,1,-1e400]"), "\"bbox\": -1e400 is too large"},
+        {BOXED("[[0,0,1,1]]"), "\"bbox\" holds a list"},
+        {BOXED("{}"), "\"bbox\" is an object; a list of 4 numbers is wanted"},
+        {BOXED("null"), "\"bbox\" is null"},
+        {SEGMENTED("[1,2,3,4,5,6]"), "\"segmentation\" holds a number where a polygon"},
+        {SEGMENTED("[[1,2,3,4,5,6,7]]"), "a polygon of 7 numbers"},
+        {SEGMENTED("[[1,2,3,4,5,\"6\"]]"), "\"segmentation\" holds a text where a number belongs"},
+        {SEGMENTED("[[1,2,3,4,5,1e300]]"), "a point at 1e+300"},
+        {SEGMENTED("[[[1,2,3,4,5,6]]]"), "\"segmentation\" holds a list"},
+        {SEGMENTED("[{}]"), "\"segmentation\" holds an object where a polygon"},
+        {SEGMENTED("7"), "\"segmentation\" is a number; a list of polygons or an object"},
+        {SEGMENTED("{}"), "without \"counts\""},
+        {SEGMENTED("{\"counts\":[12]}"), "without a \"size\""},
+        {RUNS("[12]", "[3]"), "without a \"size\" of 2"},
+        {RUNS("[12]", "[3,4,5]"), "more than 2"},
+        {RUNS("[12]", "[4,3]"), "annotation 1 has a mask of 3 × 4 pixels, but its image 7 is 4 × 3"},
+        {RUNS("[11]", "[3,4]"), "11 pixels in all"},
+        {RUNS("[12,1]", "[3,4]"), "13 pixels in all"},
+        {RUNS("[13,-1]", "[3,4]"), "a run of -1"},
+        {RUNS("[1.5]", "[3,4]"), "1.5 is not a whole number"},
+        {RUNS("[4294967308]", "[3,4]"), "a run of 4294967308"},
+        {RUNS("{}", "[3,4]"), "\"counts\" of its segmentation is an object"},
+        {RUNS("\"1\"", "[3,4]"), "1 pixels in all"},
+        {RUNS("\"1/\"", "[3,4]"), "character"},
+        {RUNS("[12]", "[1000000000000,12]"), "the mask of its segmentation is 12 × 1000000000000 pixels"},
+        {RUNS("[12]", "7"), "\"size\" of its segmentation is a number"},
+        {RUNS("[12],\"counts\":[12]", "[3,4]"), "\"counts\" of its segmentation is there twice"},
+        {"{\"images\":[" IMAGE_7 "],\"categories\":[" CATEGORY_3 "," CATEGORY_3 "],\"annotations\":[]}",
+         "category id 3 is there twice"},
+        {"{\"images\":[" IMAGE_7 "],\"categories\":[{\"id\":3,\"name\":\"\"}],\"annotations\":[]}",
+         "\"name\" is empty"},
+    };
+    bool all = true;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) all &= refused(wrong[i].text, wrong[i].words);
+    OK(all, "annotations: %zu kinds of wrong ones", sizeof wrong / sizeof *wrong);
+}
+
+/* FRONT, N times MIDDLE, BACK. */
+static bool refused_long(const char *front, const char *middle, size_t n, const char *back, const char *words)
+{
+    size_t n_middle = strlen(middle), n_front = strlen(front);
+    char *text = malloc(n_front + n * n_middle + strlen(back) + 1);
+    if (!text) abort();
+    memcpy(text, front, n_front);
+    for (size_t i = 0; i < n; i++) memcpy(text + n_front + i * n_middle, middle, n_middle);
+    memcpy(text + n_front + n * n_middle, back, strlen(back) + 1);
+    coco_t *coco = NULL;
+    err_t err = read_bytes(text, strlen(text), &coco);
+    bool right = err == ERR_DATA && !coco && SAYS(words);
+    free(text);
+    coco_free(&coco);
+    return right;
+}
+
+static void test_limits(void)
+{
+    OK(refused_long("{\"info\":", "[", 100000, "", "deeper than 32"), "nesting");
+    OK(refused_long("{\"info\":\"", "x", 3 << 20, "\"}", "takes more than"), "a text of 3 MB");
+    OK(refused_long("{\"info\":", "1", 3 << 20, "}", "takes more than"), "a number of 3 MB");
+    OK(refused_long("{\"images\":[{\"file_name\":\"", "x", 1024, "\"}]}", "longer than 1023"), "a long name");
+    OK(refused_long("{\"annotations\":[{\"area\":", "1", 600, "}]}", "too long"), "a long number");
+    OK(refused_long("{\"annotations\":[{\"segmentation\":[[1", ",1", 2 << 20, "]]}]}",
+                    "more than 1048576 points"),
+       "points of an outline");
+    OK(refused_long("{\"annotations\":[{\"segmentation\":{\"counts\":[1", ",1", 4 << 20, "]}}]}",
+                    "more than 4194304 runs"),
+       "runs of a mask");
+    OK(refused_long("{\"categories\":[{\"id\":1,\"name\":\"a\"}", ",{\"id\":1,\"name\":\"a\"}", 70000, "]}",
+                    "more than 65536 categories"),
+       "categories");
+}
+
+/* Every beginning of the text is refused as cut off. */
+static bool cuts_refused(const char *text, size_t n_text, size_t step)
+{
+    bool all = true;
+    for (size_t n = 1; n < n_text; n += n + 400 < n_text ? step : 1) {
+        coco_t *coco = NULL;
+        if (read_bytes(text, n, &coco) == ERR_DATA && strstr(err_message(), "cut off")) continue;
+        printf("# cut after %zu bytes: %s\n", n, err_message());
+        coco_free(&coco);
+        all = false;
+    }
+    return all;
+}
+
+static void test_damage(void)
+{
+    static const char put[] = "\0\"\\,:[]{}019-.eE tn\x80\xff";
+    char text[sizeof good];
+    int n_odd = 0, n_fine = 0;
+    OK(cuts_refused(good, strlen(good), 1), "cut after every byte");
+    for (size_t i = 0; i < strlen(good); i++)
+        for (size_t k = 0; k + 1 < sizeof put; k += UNDER_SANITIZER ? 3 : 1) {
+            coco_t *coco = NULL;
+            memcpy(text, good, sizeof good);
+            text[i] = put[k];
+            err_t err = read_bytes(text, strlen(good), &coco);
+            n_odd += err != ERR_OK && err != ERR_DATA;
+            n_fine += err == ERR_OK;
+            coco_free(&coco);
+        }
+    OK(n_odd == 0 && n_fine > 0, "every byte exchanged: bad data, or (%d times) another good file", n_fine);
+}
+
+static void tell(void *context, int64_t n_read, int64_t n_bytes)
+{
+    int64_t *last = context;
+    if (n_read < last[0]) abort();
+    last[0] = n_read;
+    last[1] = n_bytes;
+}
+
+/* Several pieces: values lie across their borders. */
+static void test_pieces(void)
+{
+    enum { N = 40000 };
+    char path[] = "/tmp/dptrain-coco-XXXXXX";
+    int64_t told[2] = {0}, n_right = 0;
+    int fd = mkstemp(path);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+    coco_t *coco = NULL;
+    if (!file) abort();
+    fputs("{\"images\":[", file);
+    for (int i = 0; i < 100; i++)
+        fprintf(file, "%s{\"id\":%d,\"file_name\":\"%d.jpg\",\"width\":4000,\"height\":41000}", i ? "," : "",
+                100 - i, i);
+    fputs("],\"categories\":[" CATEGORY_3 "],\"annotations\":[", file);
+    for (int i = 0; i < N; i++)
+        fprintf(file,
+                "%s{\"id\":%d,\"image_id\":%d,\"category_id\":3,\"area\":%d.25,\"bbox\":[1,%d,3,1],"
+                "\"segmentation\":"
+                "[[1.5,%d,2,3.75,4,5.01]]}",
+                i ? "," : "", i, 1 + i % 100, i, i, i);
+    fputs("]}", file);
+    if (fclose(file) != 0) abort();
+    OK_CALL(coco_read(path, tell, told, &coco), "a file of %d annotations", N);
+    for (int64_t i = 0; coco && i < coco->n_images; i++)
+        for (int32_t k = 0; k < coco->images[i].n_annotations; k++) {
+            const annotation_t *a = &coco->images[i].annotations[k];
+            n_right += a->id == i + 100 * k && a->area == (double)a->id + .25 && a->box[1] == (double)a->id &&
+                       a->points[1] == (float)a->id && a->points[3] == 3.75F && a->points[5] == 5.01F;
+        }
+    OK(n_right == N && coco->n_annotations == N, "all of them are right");
+    OK(told[0] == told[1] && told[1] > 3 << 20, "progress was told to the end, of %lld bytes",
+       (long long)told[1]);
+    coco_free(&coco);
+    unlink(path);
+}
+
+static void test_tiny(const char *folder, bool val)
+{
+    char path[FS_PATH_MAX];
+    coco_t *coco = NULL;
+    int n_crowd = 0, n_polygons = 0, n_runs = 0, most = 0, n_used = 0, n_empty = 0;
+    bool used[80] = {false};
+    snprintf(path, sizeof path, "%s/coco_tiny/annotations/instances_%s2017.json", folder,
+             val ? "val" : "train");
+    OK_CALL(coco_read(path, NULL, NULL, &coco), "coco_tiny, %s", val ? "val2017" : "train2017");
+    if (!coco) exit(1);
+    for (int64_t i = 0; i < coco->n_images; i++) {
+        n_empty += coco->images[i].n_annotations == 0;
+        for (int32_t k = 0; k < coco->images[i].n_annotations; k++) {
+            const annotation_t *a = &coco->images[i].annotations[k];
+            n_crowd += a->crowd;
+            n_polygons += a->outline == OUTLINE_POLYGONS;
+            n_runs += a->outline == OUTLINE_RUNS;
+            if (a->n_polygons > most) most = a->n_polygons;
+            n_used += !used[a->category];
+            used[a->category] = true;
+        }
+    }
+    OK(coco->n_images == 50 && coco->n_categories == 80 && coco->n_annotations == (val ? 382 : 470) &&
+           n_crowd == 5 && n_runs == 5 && n_polygons == (val ? 377 : 465) && most == (val ? 3 : 4) &&
+           n_used == (val ? 48 : 49) && n_empty == (val ? 2 : 1),
+       "the numbers that its README has");
+    const coco_flaws_t *f = &coco->flaws;
+    OK(f->cut.n + f->empty.n + f->thin.n + f->duplicates.n == 0, "nothing had to be mended");
+    coco_free(&coco);
+}
+
+static void test_tiny_cut(const char *folder)
+{
+    char path[FS_PATH_MAX], *text = NULL;
+    snprintf(path, sizeof path, "%s/coco_tiny/annotations/instances_train2017.json", folder);
+    OK_CALL(fs_read_text(path, 1 << 20, &text), "coco_tiny's text");
+    OK(text && cuts_refused(text, strlen(text), UNDER_SANITIZER ? 50021 : 10007),
+       "cut in many places, and near its end");
+    mem_free(&text);
+}
+
+int main(void)
+{
+    char path[FS_PATH_MAX] = "";
+    const char *data = getenv("DPTRAIN_DATA");
+    tap_plan(9 + 9 + 12 + 3 + 8 + 2 + 3 + 8 + 1);
+    test_good();
+    test_flaws();
+    test_not_files();
+    test_wrong_images();
+    test_wrong_annotations();
+    test_limits();
+    test_damage();
+    test_pieces();
+    if (data) snprintf(path, sizeof path, "%s/coco_tiny", data);
+    if (data && fs_is_folder(path)) {
+        test_tiny(data, false);
+        test_tiny(data, true);
+        test_tiny_cut(data);
+    } else {
+        for (int i = 0; i < 8; i++) tap_skip("DPTRAIN_DATA names no folder with coco_tiny");
+    }
+    OK(mem_live() == 0, "every block was freed");
+    return tap_done();
+}

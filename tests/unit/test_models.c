@@ -1,0 +1,282 @@
+/* The models' sizes, names and starting values, and that plans fit them. Not run: test_models_train does
+ * that.
+ *
+ * Parameters of models on 224 pixels and 1000 classes are those that torchvision's documentation gives;
+ * multiply-adds are those of its convolutions and linear layers. */
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/rng.h"
+#include "models/model.h"
+#include "nn/exec.h"
+#include "nn/fuse.h"
+#include "nn/layers.h"
+#include "ops/registry.h"
+#include "tests/op_util.h"
+#include "tests/tap.h"
+
+typedef struct size_case {
+    const char *model;
+    int64_t height, width, channels;
+    int n_classes;
+    int64_t n_parameters, n_macs; /* n_macs 0: not looked at */
+    int n_params, n_states;
+} size_case_t;
+
+static const size_case_t sizes[] = {
+    {"resnet18", 224, 224, 3, 1000, 11689512, 1814073344, 62, 40},
+    {"resnet50", 224, 224, 3, 1000, 25557032, 4089184256, 161, 106},
+    {"vgg16", 224, 224, 3, 1000, 138357544, 15470264320, 32, 0},
+    /* The small stem has 9 · 3 weights a channel in place of 49 · 3. */
+    {"resnet18", 32, 32, 3, 10, 11689512 - 64 * 40 * 3 - 990 * 513, 555422720, 62, 40},
+    {"resnet50", 64, 80, 3, 10, 25557032 - 64 * 40 * 3 - 990 * 2049, 0, 161, 106},
+    {"resnet50", 65, 600, 1, 91, 25557032 - 64 * 49 * 2 - 909 * 2049, 0, 161, 106},
+    /* The classifier reads 1×1, 7×7 (of 14×14 and 9×12) and 3×7 (of 3×10) cells. */
+    {"vgg16", 32, 32, 3, 10, 138357544 - 48 * 512 * 4096 - 990 * 4097, 0, 32, 0},
+    {"vgg16", 448, 448, 3, 1000, 138357544, 0, 32, 0},
+    {"vgg16", 300, 400, 3, 1000, 138357544, 0, 32, 0},
+    {"vgg16", 96, 330, 3, 1000, 138357544 - 28 * 512 * 4096, 0, 32, 0},
+};
+enum { N_SIZES = sizeof sizes / sizeof sizes[0] };
+
+static graph_t *build(const char *model, int64_t height, int64_t width, int64_t channels, int n_classes)
+{
+    model_options_t options = {.sample = shape_3d(height, width, channels), .n_classes = n_classes};
+    graph_t *g = NULL;
+    must(model_build(model, &options, &g), model);
+    return g;
+}
+
+static const graph_node_t *find_layer(const graph_t *g, const char *name)
+{
+    for (int i = 0; i < g->n_nodes; i++)
+        if (strcmp(g->nodes[i].name, name) == 0) return &g->nodes[i];
+    return NULL;
+}
+
+static const graph_param_t *find_tensor(const graph_param_t *list, int n, const char *name)
+{
+    for (int i = 0; i < n; i++)
+        if (strcmp(list[i].name, name) == 0) return &list[i];
+    return NULL;
+}
+
+static bool names_differ(const graph_t *g)
+{
+    for (int i = 0; i < g->n_nodes; i++)
+        if (find_layer(g, g->nodes[i].name) != &g->nodes[i]) return false;
+    return true;
+}
+
+static void check_size(const size_case_t *c)
+{
+    graph_t *g = build(c->model, c->height, c->width, c->channels, c->n_classes);
+    int64_t n_macs = 0;
+    for (int i = 0; i < g->n_nodes; i++) n_macs += op_macs(&g->nodes[i].desc);
+    OK(g->n_parameters == c->n_parameters && (c->n_macs == 0 || n_macs == c->n_macs),
+       "%s on %lldx%lld has %lld parameters, %lld multiply-adds", c->model, (long long)c->height,
+       (long long)c->width, (long long)g->n_parameters, (long long)n_macs);
+    OK(g->n_params == c->n_params && g->n_states == c->n_states && names_differ(g),
+       "in %d tensors, and %d of running values; every layer has its own name", g->n_params, g->n_states);
+    graph_free(&g);
+}
+
+typedef struct tensor_case {
+    const char *model, *name;
+    shape_t shape;
+    init_kind_t init;
+    int stride; /* of a convolution */
+} tensor_case_t;
+
+/* As torchvision names and shapes them, but for the order of dimensions: OHWI, not OIHW. */
+static const tensor_case_t tensors[] = {
+    {"resnet50", "conv1/weight", {4, {64, 7, 7, 3}}, INIT_KAIMING_OUT, 2},
+    {"resnet50", "bn1/gamma", {1, {64}}, INIT_ONE, 0},
+    {"resnet50", "layer1.0.conv1/weight", {4, {64, 1, 1, 64}}, INIT_KAIMING_OUT, 1},
+    {"resnet50", "layer1.0.bn3/gamma", {1, {256}}, INIT_ZERO, 0},
+    {"resnet50", "layer1.0.downsample.0/weight", {4, {256, 1, 1, 64}}, INIT_KAIMING_OUT, 1},
+    {"resnet50", "layer1.0.downsample.1/gamma", {1, {256}}, INIT_ONE, 0},
+    {"resnet50", "layer2.0.conv1/weight", {4, {128, 1, 1, 256}}, INIT_KAIMING_OUT, 1},
+    {"resnet50", "layer2.0.conv2/weight", {4, {128, 3, 3, 128}}, INIT_KAIMING_OUT, 2},
+    {"resnet50", "layer2.0.downsample.0/weight", {4, {512, 1, 1, 256}}, INIT_KAIMING_OUT, 2},
+    {"resnet50", "layer3.5.conv3/weight", {4, {1024, 1, 1, 256}}, INIT_KAIMING_OUT, 1},
+    {"resnet50", "layer4.2.bn3/beta", {1, {2048}}, INIT_ZERO, 0},
+    {"resnet50", "fc/weight", {2, {1000, 2048}}, INIT_LECUN, 0},
+    {"resnet18", "layer1.0.conv1/weight", {4, {64, 3, 3, 64}}, INIT_KAIMING_OUT, 1},
+    {"resnet18", "layer1.1.bn2/gamma", {1, {64}}, INIT_ZERO, 0},
+    {"resnet18", "layer1.1.bn1/gamma", {1, {64}}, INIT_ONE, 0},
+    {"resnet18", "layer2.0.conv1/weight", {4, {128, 3, 3, 64}}, INIT_KAIMING_OUT, 2},
+    {"resnet18", "layer2.0.conv2/weight", {4, {128, 3, 3, 128}}, INIT_KAIMING_OUT, 1},
+    {"resnet18", "layer4.0.downsample.0/weight", {4, {512, 1, 1, 256}}, INIT_KAIMING_OUT, 2},
+    {"resnet18", "fc/bias", {1, {1000}}, INIT_ZERO, 0},
+    {"vgg16", "features.0/weight", {4, {64, 3, 3, 3}}, INIT_KAIMING_OUT, 1},
+    {"vgg16", "features.28/weight", {4, {512, 3, 3, 512}}, INIT_KAIMING_OUT, 1},
+    {"vgg16", "features.28/bias", {1, {512}}, INIT_ZERO, 0},
+    {"vgg16", "classifier.0/weight", {2, {4096, 25088}}, INIT_KAIMING_IN, 0},
+    {"vgg16", "classifier.6/weight", {2, {1000, 4096}}, INIT_LECUN, 0},
+};
+enum { N_TENSORS = sizeof tensors / sizeof tensors[0] };
+
+static void check_tensor(const tensor_case_t *c)
+{
+    graph_t *g = build(c->model, 224, 224, 3, 1000);
+    const graph_param_t *p = find_tensor(g->params, g->n_params, c->name);
+    char layer[GRAPH_PARAM_NAME_MAX];
+    snprintf(layer, sizeof layer, "%.*s", (int)strcspn(c->name, "/"), c->name);
+    const graph_node_t *node = find_layer(g, layer);
+    bool stride = !c->stride || (node && node->desc.attr.conv2d.stride_h == c->stride &&
+                                 node->desc.attr.conv2d.stride_w == c->stride);
+    OK(p && shape_equal(p->shape, c->shape) && p->init == c->init && stride, "%s has %s of %s", c->model,
+       c->name, shape_format(c->shape).text);
+    graph_free(&g);
+}
+
+static void check_blocks(const char *model, int n_zero)
+{
+    graph_t *g = build(model, 224, 224, 3, 1000);
+    int n = 0, n_add = 0;
+    for (int i = 0; i < g->n_params; i++)
+        n += strstr(g->params[i].name, "/gamma") && g->params[i].init == INIT_ZERO;
+    for (int i = 0; i < g->n_nodes; i++) n_add += g->nodes[i].desc.kind == OP_ADD;
+    const graph_param_t *mean = find_tensor(g->states, g->n_states, "layer1.0.bn1/running_mean");
+    OK(n == n_zero && n_add == n_zero && mean, "%s has %d blocks, each of which starts as the identity",
+       model, n_add);
+    graph_free(&g);
+}
+
+static void check_stem(int64_t height, int64_t width, int64_t kernel)
+{
+    graph_t *g = build("resnet18", height, width, 3, 2);
+    const graph_param_t *p = find_tensor(g->params, g->n_params, "conv1/weight");
+    bool pooled = find_layer(g, "maxpool");
+    OK(p->shape.dim[1] == kernel && pooled == (kernel == 7), "pictures of %lldx%lld begin with %lldx%lld",
+       (long long)height, (long long)width, (long long)kernel, (long long)kernel);
+    graph_free(&g);
+}
+
+/* n values' mean square against `variance`, and their mean against 0, each within 5 standard deviations. */
+static bool normal(const float *value, int64_t n, double variance)
+{
+    double sum = 0, squares = 0;
+    for (int64_t i = 0; i < n; i++) sum += value[i], squares += (double)value[i] * value[i];
+    double mean = sum / (double)n, relative = squares / (double)n / variance;
+    bool right =
+        fabs(mean) <= 5 * sqrt(variance / (double)n) && fabs(relative - 1) <= 5 * sqrt(2 / (double)n);
+    if (!right) printf("# mean %g, variance %g of the wanted %g\n", mean, relative, variance);
+    return right;
+}
+
+static void check_init(void)
+{
+    /* conv: 3×5 picture's 12 channels to 20 by 3×3; its fan_in is 108, its fan_out 180. */
+    graph_t *g = NULL;
+    must(graph_new("start", shape_3d(3, 5, 12), 7, &g), "a graph");
+    conv2d_layer_t conv = {.channels = 20, .kernel = 3, .pad = 1};
+    static const init_kind_t kinds[] = {INIT_LECUN, INIT_KAIMING_IN, INIT_KAIMING_OUT};
+    int v = 0;
+    for (int i = 0; i < 3; i++) {
+        char name[16];
+        conv.init = kinds[i];
+        snprintf(name, sizeof name, "conv%d", i);
+        v = i == 0 ? nn_conv2d(g, name, v, conv)
+                   : nn_add(g, i == 1 ? "add1" : "add2", v, nn_conv2d(g, name, 0, conv));
+    }
+    v = nn_batch_norm_zero(g, "zero", v);
+    v = nn_batch_norm(g, "one", v);
+    v = nn_linear_init(g, "fc1", v, 50, INIT_KAIMING_IN); /* of 300 */
+    v = nn_linear_init(g, "fc2", v, 70, INIT_KAIMING_OUT);
+    v = nn_linear(g, "fc3", v, 40);
+    nn_softmax_xent(g, "loss", v, 0);
+    must(graph_finish(g), "graph_finish");
+    float *flat = NULL, *states = NULL;
+    must(mem_new_array(g->n_flat_params, sizeof *flat, "weights", &flat), "memory");
+    must(mem_new_array(g->n_flat_states, sizeof *states, "running values", &states), "memory");
+    graph_init(g, 9, flat, states);
+    static const struct {
+        const char *name;
+        double variance;
+    } wanted[] = {
+        {"conv0/weight", 1.0 / 108}, {"conv1/weight", 2.0 / 108}, {"conv2/weight", 2.0 / 180},
+        {"fc1/weight", 2.0 / 300},   {"fc2/weight", 2.0 / 70},    {"fc3/weight", 1.0 / 70},
+    };
+    for (int i = 0; i < 6; i++) {
+        const graph_param_t *p = find_tensor(g->params, g->n_params, wanted[i].name);
+        OK(normal(flat + p->offset, shape_count(p->shape), wanted[i].variance), "%s starts with variance %g",
+           wanted[i].name, wanted[i].variance);
+    }
+    const float *zero = flat + find_tensor(g->params, g->n_params, "zero/gamma")->offset;
+    const float *one = flat + find_tensor(g->params, g->n_params, "one/gamma")->offset;
+    OK(fabsf(zero[0]) + fabsf(zero[19]) <= 0 && one[0] == 1 && one[19] == 1, "γ from 0 and from 1");
+    mem_free(&flat);
+    mem_free(&states);
+    graph_free(&g);
+}
+
+static void check_multi_label(void)
+{
+    bool right = true;
+    model_options_t options = {.sample = shape_3d(32, 32, 3), .n_classes = 80, .multi_label = true};
+    graph_t *g = NULL;
+    for (const model_t *m = models; m->name; m++) {
+        must(model_build(m->name, &options, &g), m->name);
+        right = right && graph_multi_label(g) && graph_shape(g, g->n_nodes - 1).dim[1] == 80;
+        graph_free(&g);
+    }
+    OK(right, "every model can have any number of labels");
+    options.label_smoothing = 0.1;
+    OK(model_build("resnet18", &options, &g) == ERR_USAGE && SAYS("label smoothing 0.1", "one class each"),
+       "but then no label smoothing: %s", err_message());
+    options = (model_options_t){.sample = shape_3d(31, 64, 3), .n_classes = 10};
+    OK(model_build("vgg16", &options, &g) == ERR_USAGE && SAYS("vgg16", "layer features.30", "1×1×4×512"),
+       "pictures too small for vgg16: %s", err_message());
+    OK(!g, "and nothing is left");
+}
+
+/* Of the largest, nothing is allocated here: plans are arithmetic, but for what ref keeps. */
+static void check_plan(const char *model, int64_t side, int64_t n, bool training)
+{
+    graph_t *g = build(model, side, side, 3, 10);
+    exec_options_t options = {.graph = g, .backend = &backend_ref};
+    exec_t *exec = NULL;
+    must(exec_new(&options, &exec), "exec_new");
+    OK_CALL(exec_prepare(exec, n, training), "%s is planned for %lld pictures of %lld, %s", model,
+            (long long)n, (long long)side, training ? "training" : "evaluation");
+    size_t arena = exec_arena_bytes(exec), least = exec_floor_bytes(exec);
+    OK(arena <= least + least / 8, "its arena is %zu bytes, at least %zu are alive at once", arena, least);
+    exec_free(&exec);
+    graph_free(&g);
+}
+
+static void check_fused(void)
+{
+    graph_t *g = build("vgg16", 224, 224, 3, 1000), *fused = NULL;
+    must(graph_fuse(g, &backend_cpu, &fused), "graph_fuse");
+    OK(fused->n_nodes == 13 + 2 * 2 + 2 && find_layer(fused, "features.2+features.3+features.4"),
+       "vgg16 on the CPU: ReLU and pooling are in the convolutions (%d layers)", fused->n_nodes);
+    graph_free(&fused);
+    graph_free(&g);
+}
+
+int main(void)
+{
+    tap_plan(2 * N_SIZES + N_TENSORS + 2 + 4 + 7 + 4 + 2 * 6 + 1 + 1);
+    for (int i = 0; i < N_SIZES; i++) check_size(&sizes[i]);
+    for (int i = 0; i < N_TENSORS; i++) check_tensor(&tensors[i]);
+    check_blocks("resnet18", 8);
+    check_blocks("resnet50", 16);
+    check_stem(64, 64, 3);
+    check_stem(65, 65, 7);
+    check_stem(64, 300, 3);
+    check_stem(1, 1, 3);
+    check_init();
+    check_multi_label();
+    for (int training = 0; training < 2; training++) {
+        check_plan("resnet50", 224, 256, training);
+        check_plan("resnet18", 32, 128, training);
+        check_plan("vgg16", 224, 256, training);
+    }
+    check_fused();
+    OK(mem_live() == 0, "every block was freed");
+    return tap_done();
+}

@@ -1,0 +1,272 @@
+/* numpy's archives: what is written is read again, what others write too, and damage is named. */
+#include "checkpoint/npz.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/fs.h"
+#include "base/mem.h"
+#include "tests/npz_util.h"
+#include "tests/tap.h"
+
+static char folder[] = "/tmp/dptrain-npz-XXXXXX";
+
+static const char *path_of(const char *name)
+{
+    static char paths[4][FS_PATH_MAX]; /* the last few stay */
+    static int n;
+    char *path = paths[n++ % 4];
+    snprintf(path, FS_PATH_MAX, "%s/%s", folder, name);
+    return path;
+}
+
+static size_t read_file(const char *path, char *out, size_t n_bytes)
+{
+    FILE *file = fopen(path, "rb");
+    size_t n = file ? fread(out, 1, n_bytes, file) : 0;
+    if (file) fclose(file);
+    return n;
+}
+
+static bool write_file(const char *path, const char *bytes, size_t n)
+{
+    FILE *file = fopen(path, "wb");
+    bool written = file && fwrite(bytes, 1, n, file) == n;
+    return file && fclose(file) == 0 && written;
+}
+
+static const float numbers[] = {1, -2, 3.5f, 0x1p-140f, 5e30f, 6};
+
+static void check_round_trip(void)
+{
+    static char first[8192], second[8192];
+    const npz_entry_t entries[] = {{"conv1/weight", {4, {1, 3, 2, 1}}, numbers},
+                                   {"b", {1, {5}}, numbers},
+                                   {"one", {0, {0}}, numbers + 2},
+                                   {"empty", {2, {3, 0}}, numbers}};
+    const char *path = path_of("ours.npz");
+    npz_t *npz = NULL;
+    npy_t array;
+    OK_CALL(npz_write(path, entries, 4), "an archive is written");
+    size_t n = read_file(path, first, sizeof first);
+    OK_CALL(npz_write(path, entries, 4), "again, over the first");
+    OK(n > 0 && n < sizeof first && read_file(path, second, sizeof second) == n &&
+           memcmp(first, second, n) == 0,
+       "the same content gives the same %zu bytes", n);
+    OK_CALL(npz_open(path, &npz), "it is opened");
+    bool same = npz_count(npz) == 4 && npz_has(npz, "b") && !npz_has(npz, "b.npy") && !npz_has(npz, "c");
+    for (int i = 0; i < 4; i++) {
+        float got[6] = {0};
+        size_t n_bytes = (size_t)shape_count(entries[i].shape) * sizeof(float);
+        same = same && npz_describe(npz, entries[i].name, &array) == ERR_OK &&
+               shape_equal(array.shape, entries[i].shape) && !array.fortran &&
+               strcmp(array.descr, "<f4") == 0 && npz_read(npz, entries[i].name, &array, got) == ERR_OK &&
+               memcmp(got, entries[i].data, n_bytes) == 0;
+    }
+    OK(same, "names, shapes and values are what they were");
+    OK(npz_describe(npz, "c", &array) == ERR_DATA && SAYS("ours.npz", "'c'"),
+       "an array that is not there: %s", err_message());
+    char list[80];
+    npz_list(npz, list, sizeof list);
+    OK(strcmp(list, "'conv1/weight', 'b', 'one' and 1 more") == 0, "what there is: %s", list);
+    npz_close(&npz);
+    OK(npz_open(path_of("none.npz"), &npz) == ERR_DATA && SAYS("none.npz", "o such file"), "no file: %s",
+       err_message());
+    OK(write_file(path_of("text.npz"), "hello", 5) && npz_open(path_of("text.npz"), &npz) == ERR_DATA &&
+           SAYS("text.npz", "zip"),
+       "no archive: %s", err_message());
+    const npz_entry_t twice[] = {entries[1], entries[1]};
+    OK(npz_write(path, twice, 2) != ERR_OK && read_file(path, second, sizeof second) == n &&
+           memcmp(first, second, n) == 0,
+       "two arrays of one name are refused, and the old file stays: %s", err_message());
+    OK(npz_write(path_of("no/such/folder.npz"), entries, 1) != ERR_OK, "a folder that is not there: %s",
+       err_message());
+}
+
+typedef struct kind {
+    const char *what, *dictionary;
+    const void *data;
+    size_t n_bytes;
+    bool fortran;
+} kind_t;
+
+static const uint16_t halves[] = {0x3c00, 0xc000, 0x4300,
+                                  0x0000, 0x7bff, 0x4600}; /* 1, -2, 3.5, 0, 65504, 6 */
+static const double doubles[] = {1, -2, 3.5, 0, 65504, 6};
+static const float floats[] = {1, -2, 3.5f, 0, 65504, 6};
+
+static const kind_t kinds[] = {
+    {"float16", "{'descr': '<f2', 'fortran_order': False, 'shape': (2, 3), }", halves, sizeof halves, false},
+    {"float32", "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", floats, sizeof floats, false},
+    {"float64", "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3), }", doubles, sizeof doubles,
+     false},
+    {"Fortran's order", "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }", floats, sizeof floats,
+     true},
+    {"another order of keys", "{'shape':(2,3),'fortran_order':False,'descr':'<f4'}", floats, sizeof floats,
+     false},
+};
+enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
+
+static void check_kinds(void)
+{
+    for (int i = 0; i < N_KINDS; i++)
+        for (int deflate = 0; deflate < 2; deflate++) {
+            const kind_t *k = &kinds[i];
+            const char *path = path_of("kind.npz");
+            npz_t *npz = NULL;
+            npy_t array;
+            float got[6];
+            unlink(path);
+            bool same = npz_add_array(path, "x.npy", k->dictionary, k->data, k->n_bytes, deflate) &&
+                        npz_open(path, &npz) == ERR_OK && npz_describe(npz, "x", &array) == ERR_OK &&
+                        shape_equal(array.shape, shape_2d(2, 3)) && array.fortran == k->fortran &&
+                        npz_read(npz, "x", &array, got) == ERR_OK && memcmp(got, floats, sizeof floats) == 0;
+            OK(same, "%s, %s", k->what, deflate ? "deflated" : "stored");
+            npz_close(&npz);
+        }
+}
+
+typedef struct fault {
+    const char *dictionary;
+    size_t n_bytes; /* of data */
+    bool described; /* its header is as it should be, and reading it is what fails */
+    const char *word;
+} fault_t;
+
+static const fault_t faults[] = {
+    {"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", 23, true, "ends before its shape"},
+    {"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", 25, true, "goes on after its shape"},
+    {"{'descr': '>f4', 'fortran_order': False, 'shape': (2, 3), }", 24, true, "'>f4'"},
+    {"{'descr': '<i8', 'fortran_order': False, 'shape': (3,), }", 24, true, "'<i8'"},
+    {"{'descr': '|O', 'fortran_order': False, 'shape': (3,), }", 24, true, "'|O'"},
+    {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (6,), }", 24, false, "not that of an array"},
+    {"{'descr': '<f4', 'fortran_order': 0, 'shape': (6,), }", 24, false, "not that of an array"},
+    {"{'descr': '<f4', 'fortran_order': False, 'shape': (6), }", 24, false, "not that of an array"},
+    {"{'descr': '<f4', 'fortran_order': False, 'shape': (-6,), }", 24, false, "not that of an array"},
+    {"{'descr': '<f4', 'fortran_order': False, 'shape': (6,) }", 24, true, NULL},
+    {"{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,6), }", 24, false, "5 dimensions"},
+    {"{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807,2), }", 24, false,
+     "not that of an array"},
+    {"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }", 24, false,
+     "not that of an array"},
+    {"{'descr': '<f4', 'fortran_order': False}", 24, false, "not that of an array"},
+    {"{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (6,), }", 24, false,
+     "not that of an array"},
+    {"{'descr': '<f4', 'fortran_order': False, 'shape': (6,), 'more': 1}", 24, false, "not that of an array"},
+    {"{'descr': '<f4', 'fortran_order': False, 'shape': (6,), } x", 24, false, "not that of an array"},
+    {"{'descr': '<f4", 24, false, "not that of an array"},
+    {"", 24, false, "not that of an array"},
+};
+enum { N_FAULTS = sizeof faults / sizeof faults[0] };
+
+static void check_faults(void)
+{
+    for (int i = 0; i < N_FAULTS; i++) {
+        const fault_t *f = &faults[i];
+        const char *path = path_of("fault.npz");
+        npz_t *npz = NULL;
+        npy_t array;
+        float got[64];
+        char data[32] = {0};
+        unlink(path);
+        bool opened = npz_add_array(path, "x.npy", f->dictionary, data, f->n_bytes, 0) &&
+                      npz_open(path, &npz) == ERR_OK;
+        err_t err = opened ? npz_describe(npz, "x", &array) : ERR_SYSTEM;
+        bool right = opened && (err == ERR_OK) == f->described;
+        if (err == ERR_OK) err = npz_read(npz, "x", &array, got);
+        OK(right && (f->word ? err == ERR_DATA && SAYS("fault.npz", "'x'", f->word) : err == ERR_OK),
+           "%.60s, %zu bytes: %s", f->dictionary, f->n_bytes, err == ERR_OK ? "read" : err_message());
+        npz_close(&npz);
+    }
+}
+
+/* Members that are no .npy. */
+static void check_foreign(void)
+{
+    static const struct {
+        const char *bytes;
+        size_t n_bytes;
+        const char *word;
+    } members[] = {
+        {"", 0, "ends before"},
+        {"\x93NUMPY\x01\x00", 8, "ends before"},
+        {"\x93NUMPX\x01\x00\x76\x00{}", 12, "does not begin as .npy"},
+        {"\x93NUMPY\x04\x00\x76\x00{}", 12, "version 4.0"},
+        {"\x93NUMPY\x01\x00\xff\xff{}", 12, "65535 bytes"},
+        {"\x93NUMPY\x02\x00\xff\xff\xff\xff", 12, "4294967295 bytes"},
+        {"\x93NUMPY\x01\x00\x01\x00{}", 12, "1 bytes"},
+        {"\x93NUMPY\x01\x00\x40\x00{}", 12, "ends before"},
+    };
+    enum { N = sizeof members / sizeof members[0] };
+    for (int i = 0; i < N; i++) {
+        const char *path = path_of("foreign.npz");
+        npz_t *npz = NULL;
+        npy_t array;
+        unlink(path);
+        bool opened =
+            npz_add(path, "x.npy", members[i].bytes, members[i].n_bytes, 0) && npz_open(path, &npz) == ERR_OK;
+        OK(opened && npz_describe(npz, "x", &array) == ERR_DATA &&
+               SAYS("foreign.npz", "'x'", members[i].word),
+           "a member of %zu bytes: %s", members[i].n_bytes, err_message());
+        npz_close(&npz);
+    }
+}
+
+/* Whatever is in the file: an error, or the right values. */
+static bool right_or_refused(const char *path, bool *refused)
+{
+    npz_t *npz = NULL;
+    npy_t array;
+    float got[6];
+    *refused = true;
+    if (npz_open(path, &npz) != ERR_OK) return true;
+    bool read = npz_has(npz, "x") && npz_describe(npz, "x", &array) == ERR_OK &&
+                shape_equal(array.shape, shape_2d(2, 3)) && npz_read(npz, "x", &array, got) == ERR_OK;
+    npz_close(&npz);
+    *refused = !read;
+    return !read || memcmp(got, floats, sizeof floats) == 0;
+}
+
+static void check_damage(bool deflate)
+{
+    static char whole[4096], part[4096];
+    const char *path = path_of("damaged.npz");
+    unlink(path);
+    bool made = npz_add_array(path, "x.npy", kinds[1].dictionary, floats, sizeof floats, deflate),
+         right = true, refused;
+    size_t n = read_file(path, whole, sizeof whole);
+    int n_refused = 0;
+    for (size_t i = 0; i < n; i++) {
+        memcpy(part, whole, n);
+        part[i] ^= (char)(1 << i % 8);
+        right = write_file(path, part, n) && right_or_refused(path, &refused) && right;
+        n_refused += refused;
+    }
+    OK(made && n > 0 && n < sizeof whole && right,
+       "%zu bytes, %s, each with a flipped bit: never wrong values", n, deflate ? "deflated" : "stored");
+    OK(n_refused > (int)n / 2, "most of them are refused (%d)", n_refused);
+    for (size_t i = 0; i < n; i += 3) {
+        right = write_file(path, whole, i) && right_or_refused(path, &refused) && right;
+        right = right && refused;
+    }
+    OK(right, "cut off anywhere it is refused");
+}
+
+int main(void)
+{
+    if (!mkdtemp(folder)) return 1;
+    tap_plan(11 + 2 * N_KINDS + N_FAULTS + 8 + 6 + 1);
+    check_round_trip();
+    check_kinds();
+    check_faults();
+    check_foreign();
+    check_damage(false);
+    check_damage(true);
+    static const char *const files[] = {"ours.npz",  "text.npz",    "kind.npz",
+                                        "fault.npz", "foreign.npz", "damaged.npz"};
+    for (int i = 0; i < 6; i++) unlink(path_of(files[i]));
+    rmdir(folder);
+    OK(mem_live() == 0, "every block was freed");
+    return tap_done();
+}

@@ -1,0 +1,296 @@
+/* RUN np=0
+ * Folders of pictures and COCO as datasets: what is read of them, as it is shown in evaluation and in
+ * training; objects in pictures that a camera has turned; damaged and missing files. */
+#include <ftw.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fs.h"
+#include "base/mem.h"
+#include "data/dataset.h"
+#include "image/encode.h"
+#include "tests/tap.h"
+
+enum { SIZE = 16, W = 60, H = 40 };
+
+static char root[] = "/tmp/dptrain-pictures-XXXXXX";
+
+typedef struct colour {
+    uint8_t r, g, b;
+} colour_t;
+static const colour_t red = {220, 30, 30}, blue = {20, 40, 200}, green = {40, 180, 60};
+
+/* A picture of W x H: background, and in it a box of another colour. */
+static uint8_t canvas[W * H * 3];
+static void paint(colour_t ground, colour_t ink, int x0, int y0, int width, int height)
+{
+    for (int y = 0; y < H; y++)
+        for (int x = 0; x < W; x++) {
+            bool in = x >= x0 && x < x0 + width && y >= y0 && y < y0 + height;
+            memcpy(canvas + 3 * (y * W + x), in ? &ink : &ground, 3);
+        }
+}
+
+static void put_file(const char *name, const void *bytes, size_t n_bytes)
+{
+    char path[FS_PATH_MAX], folder[FS_PATH_MAX];
+    if (fs_join(path, root, name) != ERR_OK) abort();
+    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
+    if (fs_make_folder(folder) != ERR_OK) abort();
+    FILE *file = fopen(path, "wb");
+    if (!file || fwrite(bytes, 1, n_bytes, file) != n_bytes || fclose(file) != 0) abort();
+}
+
+static void put_png(const char *name)
+{
+    uint8_t *bytes = NULL;
+    size_t n_bytes;
+    if (image_encode_png(canvas, W, H, 3, &bytes, &n_bytes) != ERR_OK) abort();
+    put_file(name, bytes, n_bytes);
+    mem_free(&bytes);
+}
+
+/* With an EXIF block that says how the camera was held. */
+static void put_jpeg(const char *name, int orientation)
+{
+    uint8_t *jpeg = NULL, file[1 << 16];
+    uint8_t exif[] = {0xff, 0xe1, 0, 34,   'E', 'x', 'i', 'f', 0, 0, 'M', 'M', 0, 42, 0, 0, 0, 8,
+                      0,    1,    1, 0x12, 0,   3,   0,   0,   0, 1, 0,   0,   0, 0,  0, 0, 0, 0};
+    exif[29] = (uint8_t)orientation;
+    const image_t image = {W, H, canvas};
+    size_t n_bytes;
+    if (image_encode_jpeg(&image, 95, &jpeg, &n_bytes) != ERR_OK || n_bytes + sizeof exif > sizeof file)
+        abort();
+    memcpy(file, jpeg, 2);
+    memcpy(file + 2, exif, sizeof exif);
+    memcpy(file + 2 + sizeof exif, jpeg + 2, n_bytes - 2);
+    put_file(name, file, n_bytes + sizeof exif);
+    mem_free(&jpeg);
+}
+
+static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *position)
+{
+    (void)info, (void)kind, (void)position;
+    return remove(path);
+}
+
+static dataset_t *open_set(const char *name, view_settings_t settings)
+{
+    static char path[FS_PATH_MAX];
+    dataset_t *set = NULL;
+    if (fs_join(path, root, name) != ERR_OK) abort();
+    if (settings.input_size == 0) settings.input_size = SIZE;
+    if (dataset_open(path, &settings, &set) != ERR_OK) {
+        printf("# %s\n", err_message());
+        exit(1);
+    }
+    return set;
+}
+
+/* One sample, copied. */
+typedef struct shown {
+    err_t err;
+    int32_t label;
+    uint8_t rgb[SIZE][SIZE][3];
+    float targets[4];
+} shown_t;
+
+static shown_t show(const dataset_t *set, dataset_wish_t wish)
+{
+    shown_t shown = {.label = -2};
+    dataset_reader_t reader;
+    dataset_sample_t sample;
+    wish.targets = shown.targets;
+    if (dataset_reader_open(set, &reader) != ERR_OK) abort();
+    shown.err = dataset_read(&reader, &wish, &sample);
+    if (shown.err == ERR_OK) {
+        memcpy(shown.rgb, sample.bytes, sizeof shown.rgb);
+        shown.label = sample.label;
+    }
+    dataset_reader_close(&reader);
+    return shown;
+}
+
+static bool is(const uint8_t *p, colour_t c, int tolerance)
+{
+    bool same = abs(p[0] - c.r) <= tolerance && abs(p[1] - c.g) <= tolerance && abs(p[2] - c.b) <= tolerance;
+    if (!same) printf("# got %d, %d, %d\n", p[0], p[1], p[2]);
+    return same;
+}
+
+/* Class 0: red, on the left blue. Class 1: green. */
+static void make_folder(void)
+{
+    char name[64];
+    paint(red, blue, 0, 0, W / 2, H);
+    for (int i = 0; i < 3; i++) {
+        snprintf(name, sizeof name, "pets/train/cat/%d.png", i);
+        put_png(name);
+    }
+    paint(green, green, 0, 0, 0, 0);
+    for (int i = 0; i < 2; i++) {
+        snprintf(name, sizeof name, "pets/train/dog/%d.png", i);
+        put_png(name);
+    }
+    put_png("pets/val/dog/9.png");
+}
+
+static void test_folder(void)
+{
+    make_folder();
+    dataset_t *set = open_set("pets", (view_settings_t){0}),
+              *again = open_set("pets", (view_settings_t){.input_size = 9});
+    const dataset_info_t *info = &set->info;
+    OK(strcmp(info->kind, "pictures") == 0 && info->n_samples[SPLIT_TRAIN] == 5 &&
+           info->n_samples[SPLIT_VAL] == 1 && info->height == SIZE && info->width == SIZE &&
+           info->channels == 3 && info->n_classes == 2 && !info->multi_label,
+       "a folder of classes");
+    OK(fabs(info->norm.mean[1] - 0.456) < 1e-9 && fabs(info->norm.std[2] - 0.225) < 1e-9, "ImageNet's norm");
+    OK(info->hash == again->info.hash && again->info.width == 9, "its hash is not of how it is shown");
+    dataset_close(&again);
+
+    shown_t cat = show(set, (dataset_wish_t){.split = SPLIT_TRAIN, .index = 2});
+    shown_t dog = show(set, (dataset_wish_t){.split = SPLIT_VAL});
+    OK(cat.label == 0 && dog.label == 1, "labels");
+    OK(is(cat.rgb[8][2], blue, 0) && is(cat.rgb[8][13], red, 0) && is(dog.rgb[0][0], green, 0), "pixels");
+
+    const dataset_wish_t random = {.split = SPLIT_TRAIN, .index = 1, .random = true, .seed = 5};
+    shown_t first = show(set, random), second = show(set, random);
+    OK(memcmp(&first, &second, sizeof first) == 0, "a random view is the same again");
+    int n_mirrored = 0, n_new = 0;
+    for (int epoch = 1; epoch <= 40; epoch++) {
+        dataset_wish_t wish = random;
+        wish.epoch = epoch;
+        second = show(set, wish);
+        n_new += memcmp(first.rgb, second.rgb, sizeof first.rgb) != 0;
+        n_mirrored += second.rgb[8][0][0] > second.rgb[8][15][0];
+    }
+    OK(n_new > 20 && n_mirrored > 5 && n_mirrored < 35, "… and others in other epochs, some mirrored");
+    dataset_close(&set);
+
+    set = open_set("pets", (view_settings_t){.eval_crop = CROP_LETTERBOX});
+    cat = show(set, (dataset_wish_t){.split = SPLIT_TRAIN});
+    const colour_t grey = {VIEW_GREY, VIEW_GREY, VIEW_GREY};
+    OK(is(cat.rgb[0][5], grey, 0) && is(cat.rgb[15][5], grey, 0) && is(cat.rgb[3][0], blue, 0) &&
+           is(cat.rgb[12][15], red, 0),
+       "letterbox: 11 rows of picture between grey borders");
+    dataset_close(&set);
+}
+
+static void test_damage(void)
+{
+    char path[FS_PATH_MAX];
+    dataset_t *set = open_set("pets", (view_settings_t){0});
+    snprintf(path, sizeof path, "%s/pets/train/cat/1.png", root);
+    struct stat info;
+    if (stat(path, &info) != 0) abort();
+    FILE *file = fopen(path, "r+b");
+    if (!file || fseek(file, info.st_size / 2, SEEK_SET) != 0 || fwrite("torn, torn", 1, 10, file) != 10 ||
+        fclose(file) != 0)
+        abort();
+    shown_t cat = show(set, (dataset_wish_t){.index = 1});
+    OK(cat.err == ERR_DATA && SAYS("cat/1.png"), "a damaged picture: %s", err_message());
+    unlink(path);
+    cat = show(set, (dataset_wish_t){.index = 1});
+    OK(cat.err == ERR_DATA && SAYS("1.png"), "one that has gone: %s", err_message());
+    cat = show(set, (dataset_wish_t){.index = 2});
+    OK(cat.err == ERR_OK && cat.label == 0, "others are read");
+    dataset_close(&set);
+}
+
+/* Eight pictures of a red box on blue, each with another orientation; a crowd and something small besides. */
+static void make_coco(void)
+{
+    char json[8192], name[64];
+    size_t used = (size_t)snprintf(json, sizeof json, "{\"images\":[");
+#define ADD(...) used += (size_t)snprintf(json + used, sizeof json - used, __VA_ARGS__)
+    for (int i = 1; i <= 8; i++) {
+        paint(blue, red, 4, 2, 34, 33);
+        snprintf(name, sizeof name, "coco/train2017/%d.jpg", i);
+        put_jpeg(name, i);
+        ADD("%s{\"id\":%d,\"file_name\":\"%d.jpg\",\"width\":%d,\"height\":%d}", i > 1 ? "," : "", i, i, W,
+            H);
+    }
+    ADD("],\"categories\":[{\"id\":3,\"name\":\"box\"},{\"id\":17,\"name\":\"crowd\"},{\"id\":40,\"name\":"
+        "\"none\"},"
+        "{\"id\":90,\"name\":\"dot\"}],\"annotations\":[");
+    for (int i = 1; i <= 8; i++)
+        ADD("%s{\"id\":%d,\"image_id\":%d,\"category_id\":3,\"bbox\":[4,2,34,33],\"area\":1122,\"iscrowd\":"
+            "0}",
+            i > 1 ? "," : "", i, i);
+    ADD(",{\"id\":20,\"image_id\":2,\"category_id\":17,\"bbox\":[0,0,50,40],\"area\":2000,\"iscrowd\":1}"
+        ",{\"id\":21,\"image_id\":3,\"category_id\":90,\"bbox\":[40,0,8,8],\"area\":64,\"iscrowd\":0}]}");
+    put_file("coco/annotations/instances_train2017.json", json, used);
+}
+
+static void test_coco(void)
+{
+    make_coco();
+    dataset_t *set = open_set("coco", (view_settings_t){0});
+    OK(set->info.multi_label && set->info.n_classes == 4 && set->info.n_samples[SPLIT_TRAIN] == 8 &&
+           set->info.n_samples[SPLIT_VAL] == 0,
+       "COCO: a target for each category");
+    static const float expected[3][4] = {{1, 0, 0, 0}, {1, 1, 0, 0}, {1, 0, 0, 1}};
+    bool right = true;
+    for (int i = 0; i < 3; i++) {
+        shown_t shown = show(set, (dataset_wish_t){.index = i});
+        right = right && shown.err == ERR_OK && shown.label == -1 &&
+                memcmp(shown.targets, expected[i], sizeof expected[i]) == 0;
+    }
+    OK(right, "… 1 where an object is annotated, or a crowd, or something small");
+    shown_t whole = show(set, (dataset_wish_t){.index = 0});
+    OK(is(whole.rgb[8][5], red, 12) && is(whole.rgb[8][15], blue, 12),
+       "the whole picture is shown, stretched");
+    uint64_t hash = set->info.hash;
+    dataset_close(&set);
+
+    set = open_set("coco", (view_settings_t){.task = TASK_CROPS});
+    OK(!set->info.multi_label && set->info.n_samples[SPLIT_TRAIN] == 8 && set->info.hash != hash,
+       "objects as samples: neither crowds nor small ones");
+    /* The box is 10 % wider on each side than the red one: but where it is cut, 1/12 of what is shown is
+     * blue. */
+    bool turned = true, random = true;
+    for (int i = 0; i < 8; i++) {
+        shown_t shown = show(set, (dataset_wish_t){.index = i});
+        turned = turned && shown.err == ERR_OK && shown.label == 0 && is(shown.rgb[8][8], red, 12) &&
+                 is(shown.rgb[3][3], red, 12) && is(shown.rgb[12][12], red, 12) &&
+                 is(shown.rgb[3][12], red, 12) && is(shown.rgb[12][3], red, 12) &&
+                 is(shown.rgb[0][0], blue, 60);
+        shown = show(set, (dataset_wish_t){.index = i, .random = true, .seed = 1, .epoch = i});
+        random = random && shown.err == ERR_OK && is(shown.rgb[8][8], red, 12);
+    }
+    OK(turned, "each object fills what is shown, however the camera was held");
+    OK(random, "… and most of it in training");
+    dataset_close(&set);
+
+    char path[FS_PATH_MAX];
+    if (fs_join(path, root, "coco") != ERR_OK) abort();
+    OK(dataset_open(path, &(view_settings_t){.task = TASK_CLASSIFY}, &set) == ERR_USAGE &&
+           SAYS("--task classify"),
+       "%s", err_message());
+}
+
+static void test_no_source(void)
+{
+    char path[FS_PATH_MAX];
+    dataset_t *set = NULL;
+    put_file("odd/notes.txt", "x", 1);
+    if (fs_join(path, root, "odd") != ERR_OK) abort();
+    OK(dataset_open(path, NULL, &set) == ERR_DATA && SAYS("odd"), "neither: %s", err_message());
+}
+
+int main(void)
+{
+    if (!mkdtemp(root)) return tap_skip_all("no folder in /tmp");
+    tap_plan(8 + 3 + 7 + 1 + 1);
+    test_folder();
+    test_damage();
+    test_coco();
+    test_no_source();
+    nftw(root, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    OK(mem_live() == 0, "every block was freed");
+    return tap_done();
+}

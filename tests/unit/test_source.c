@@ -1,0 +1,414 @@
+/* RUN np=0
+ * Sources of pictures: folders of classes with all that lies about in them, IDX files, and coco_tiny with
+ * files that are missing, exchanged or left out. */
+#include <stdint.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fs.h"
+#include "base/mem.h"
+#include "data/idx.h"
+#include "data/source.h"
+#include "image/encode.h"
+#include "tests/tap.h"
+
+static char root[] = "/tmp/dptrain-source-XXXXXX";
+
+static const char *at(const char *name)
+{
+    static char path[2][FS_PATH_MAX];
+    static int turn;
+    turn = !turn;
+    if (fs_join(path[turn], root, name) != ERR_OK) abort();
+    return path[turn];
+}
+
+static void put_bytes(const char *name, const void *bytes, size_t n_bytes)
+{
+    char path[FS_PATH_MAX], *slash;
+    memcpy(path, at(name), sizeof path);
+    slash = strrchr(path, '/');
+    *slash = '\0';
+    if (fs_make_folder(path) != ERR_OK) abort();
+    *slash = '/';
+    FILE *file = fopen(path, "we");
+    if (!file || fwrite(bytes, 1, n_bytes, file) != n_bytes || fclose(file) != 0) abort();
+}
+
+/* A grey PNG, or a JPEG. */
+static void put_picture(const char *name, int width, int height)
+{
+    uint8_t pixels[3 * 64 * 64], *bytes = NULL;
+    size_t n_bytes;
+    memset(pixels, width, sizeof pixels);
+    const image_t image = {width, height, pixels};
+    err_t err = strstr(name, ".png") ? image_encode_png(pixels, width, height, 1, &bytes, &n_bytes)
+                                     : image_encode_jpeg(&image, 90, &bytes, &n_bytes);
+    if (err != ERR_OK) abort();
+    put_bytes(name, bytes, n_bytes);
+    mem_free(&bytes);
+}
+
+static void clear(void)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s && mkdir %s", root, root);
+    if (system(command) != 0) abort();
+}
+
+/* Opening is refused as bad data, with these words; nothing leaks. */
+static bool refused(const char *path, const char *words)
+{
+    source_t *source = NULL;
+    int64_t n_live = mem_live();
+    err_t err = source_open(path, &source);
+    bool right = err == ERR_DATA && !source && mem_live() == n_live && SAYS(words);
+    if (!right) printf("# got %d\n", err);
+    source_close(&source);
+    return right;
+}
+
+static uint64_t hash_of(const char *path)
+{
+    source_t *source = NULL;
+    if (source_open(path, &source) != ERR_OK) return 0;
+    uint64_t hash = source->hash;
+    source_close(&source);
+    return hash;
+}
+
+/* The sample as it is read is this one. */
+static bool reads(const source_t *source, split_t split, int64_t index, const char *name, int32_t label,
+                  int32_t width)
+{
+    source_buffer_t buffer = {0};
+    sample_t read, described;
+    bool same = source_describe(source, split, index, &buffer, &described) == ERR_OK && !described.bytes &&
+                source_read(source, split, index, &buffer, &read) == ERR_OK && read.bytes &&
+                strcmp(read.name, name) == 0 && read.label == label && read.width == width &&
+                read.id == index && read.n_bytes == (size_t)source->entries[split][index].n_bytes &&
+                read.n_bytes == described.n_bytes && source->entries[split][index].label == label;
+    if (!same) printf("# %s: %s\n", name, err_message());
+    source_free_buffer(source, &buffer);
+    return same;
+}
+
+static void put_classes(void)
+{
+    clear();
+    put_picture("train/dog/b.png", 5, 4);
+    put_picture("train/dog/B.PNG.png", 6, 4);
+    put_picture("train/dog/a.JPeG", 7, 4);
+    put_picture("train/Cat/z.jpg", 8, 4);
+    put_picture("val/dog/x.png", 9, 4);
+}
+
+static void test_folder(void)
+{
+    put_classes();
+    put_bytes("train/dog/notes.txt", "x", 1);
+    put_bytes("train/dog/more/deep.png", "x", 1);
+    put_bytes("train/Cat/old.gif", "x", 1);
+    put_bytes("train/classes.csv", "x", 1);
+    put_bytes("train/dog/.hidden.png", "x", 1);
+    put_bytes("train/.cache/x.png", "x", 1);
+    put_bytes("README.txt", "x", 1);
+    source_t *source = NULL;
+    OK_CALL(source_open(root, &source), "a folder of classes");
+    if (!source) exit(1);
+    OK(strcmp(source->ops->kind, "folder") == 0 && source->n_samples[SPLIT_TRAIN] == 4 &&
+           source->n_samples[SPLIT_VAL] == 1 && source->n_categories == 2 && !source->has_annotations &&
+           strcmp(source->categories[0].name, "Cat") == 0 && strcmp(source->categories[1].name, "dog") == 0,
+       "its kind, counts and classes, by bytes");
+    OK(reads(source, SPLIT_TRAIN, 0, "Cat/z.jpg", 0, 8) &&
+           reads(source, SPLIT_TRAIN, 1, "dog/B.PNG.png", 1, 6) &&
+           reads(source, SPLIT_TRAIN, 2, "dog/a.JPeG", 1, 7) &&
+           reads(source, SPLIT_TRAIN, 3, "dog/b.png", 1, 5) && reads(source, SPLIT_VAL, 0, "dog/x.png", 1, 9),
+       "its pictures, by bytes");
+    OK(strncmp(source->notes, "4 files", 7) == 0 && strstr(source->notes, "train/classes.csv\n"),
+       "what is no picture is counted, and the first named");
+
+    source_buffer_t buffer = {0};
+    sample_t sample;
+    put_bytes("train/dog/b.png", "no picture", 10);
+    OK(source_read(source, SPLIT_TRAIN, 3, &buffer, &sample) == ERR_DATA &&
+           SAYS("train/dog/b.png", "10 bytes now"),
+       "a file that has changed");
+    unlink(at("train/dog/a.JPeG"));
+    OK(source_read(source, SPLIT_TRAIN, 2, &buffer, &sample) == ERR_DATA && SAYS("train/dog/a.JPeG"),
+       "a file that has gone");
+    OK(source_read(source, SPLIT_TRAIN, 0, &buffer, &sample) == ERR_OK && sample.width == 8,
+       "others are read nevertheless, into the same buffer");
+    source_free_buffer(source, &buffer);
+    source_close(&source);
+    OK_CALL(source_open(root, &source), "the folder as it is now");
+    OK(source_read(source, SPLIT_TRAIN, 2, &buffer, &sample) == ERR_DATA && SAYS("train/dog/b.png"),
+       "a file that is no picture, whatever its name");
+    source_free_buffer(source, &buffer);
+    source_close(&source);
+}
+
+static void test_hash(void)
+{
+    put_classes();
+    uint64_t hash = hash_of(root);
+    OK(hash && hash == hash_of(root), "the same folder has the same hash");
+    if (rename(at("train/dog/b.png"), at("train/dog/c.png")) != 0) abort();
+    OK(hash_of(root) != hash, "a name changes it");
+    if (rename(at("train/dog/c.png"), at("train/dog/b.png")) != 0) abort();
+    OK(hash_of(root) == hash, "and back");
+    if (rename(at("train/dog/b.png"), at("train/Cat/b.png")) != 0) abort();
+    OK(hash_of(root) != hash, "a label changes it");
+    put_classes();
+    put_picture("train/dog/b.png", 60, 60);
+    OK(hash_of(root) != hash, "a size changes it");
+}
+
+static void test_layouts(void)
+{
+    source_t *source = NULL;
+    put_classes();
+    OK(source_open(at("train"), &source) == ERR_OK && source->n_samples[SPLIT_TRAIN] == 4 &&
+           source->n_samples[SPLIT_VAL] == 0 && reads(source, SPLIT_TRAIN, 0, "Cat/z.jpg", 0, 8),
+       "classes without train/ and val/");
+    source_close(&source);
+    clear();
+    put_picture("train/1.png", 5, 4);
+    put_picture("car/1.png", 5, 4);
+    OK(source_open(root, &source) == ERR_OK && source->n_categories == 2 &&
+           source->n_samples[SPLIT_TRAIN] == 2 && reads(source, SPLIT_TRAIN, 1, "train/1.png", 1, 5),
+       "a class that is called train");
+    source_close(&source);
+
+    put_classes();
+    if (symlink(at("train/dog"), at("train/fox")) != 0 || symlink("b.png", at("train/dog/link.png")) != 0)
+        abort();
+    OK(source_open(root, &source) == ERR_OK && source->n_categories == 3 &&
+           source->n_samples[SPLIT_TRAIN] == 9 && reads(source, SPLIT_TRAIN, 4, "dog/link.png", 1, 5) &&
+           reads(source, SPLIT_TRAIN, 8, "fox/link.png", 2, 5),
+       "links to files and folders are followed");
+    source_close(&source);
+}
+
+static void test_bad_folders(void)
+{
+    put_classes();
+    OK(refused(at("nothing"), "there is no such folder"), "a folder that is not there");
+    OK(refused(at("train/dog/b.png"), "this is not a folder"), "a file");
+    OK(refused(at("train/dog"), "a folder for each class") && SAYS("train2017", "idx3-ubyte"),
+       "pictures alone: the error says what each kind is");
+    put_picture("val/wolf/1.png", 5, 4);
+    OK(refused(root, "val has the class wolf"), "a class of val that train has not");
+    put_classes();
+    put_bytes("train/eel/notes.txt", "x", 1);
+    OK(refused(root, "train/eel holds no picture"), "a class without pictures");
+    put_classes();
+    unlink(at("val/dog/x.png"));
+    OK(refused(root, "val holds no picture"), "no picture in val");
+    rmdir(at("val/dog"));
+    OK(refused(root, "val holds no folders"), "no class in val");
+    put_classes();
+    if (symlink("gone.png", at("train/dog/link.png")) != 0) abort();
+    OK(refused(root, "train/dog/link.png is a link to a file that is not there"), "a link to nothing");
+    unlink(at("train/dog/link.png"));
+    if (mkfifo(at("train/dog/pipe.png"), 0600) != 0) abort();
+    OK(refused(root, "train/dog/pipe.png is not a regular file"), "a FIFO does not block");
+    unlink(at("train/dog/pipe.png"));
+    if (truncate(at("train/dog/b.png"), (off_t)SOURCE_MAX_PICTURE + 1) != 0) abort();
+    OK(refused(root, "train/dog/b.png has 268435457 bytes"), "a file of absurd size");
+    put_classes();
+    put_bytes("train/dog/a\nb.png", "x", 1);
+    OK(refused(root, "control characters"), "a name with a line break");
+    put_classes();
+    put_bytes("train/dog/a\xff.png", "x", 1);
+    OK(refused(root, "UTF-8"), "a name that is no text");
+    if (geteuid() == 0) {
+        tap_skip("root reads every folder");
+        return;
+    }
+    put_classes();
+    chmod(at("train/dog"), 0);
+    OK(refused(root, "train/dog cannot be opened: Permission denied"), "a folder that cannot be read");
+    chmod(at("train/dog"), 0700);
+}
+
+static void put_idx(const char *name, shape_t shape, const uint8_t *values)
+{
+    if (idx_write(at(name), shape, values) != ERR_OK) abort();
+}
+
+static void test_idx(void)
+{
+    enum { N = 3, H = 5, W = 7 };
+    uint8_t pixels[N * H * W], labels[N] = {4, 0, 9};
+    source_t *source = NULL;
+    source_buffer_t buffer = {0};
+    sample_t sample;
+    image_decoder_t *decoder = NULL;
+    image_t image;
+    int64_t n_same = 0;
+    for (int i = 0; i < N * H * W; i++) pixels[i] = (uint8_t)(i * 53);
+    clear();
+    put_idx("train-images-idx3-ubyte", shape_3d(N, H, W), pixels);
+    put_idx("train-labels-idx1-ubyte", shape_1d(N), labels);
+    put_idx("t10k-images-idx3-ubyte", shape_3d(1, H, W), pixels);
+    put_idx("t10k-labels-idx1-ubyte", shape_1d(1), labels);
+    OK_CALL(source_open(root, &source), "IDX files");
+    if (!source || image_decoder_new((image_limits_t){0}, &decoder) != ERR_OK) exit(1);
+    OK(strcmp(source->ops->kind, "idx") == 0 && source->n_samples[SPLIT_TRAIN] == N &&
+           source->n_samples[SPLIT_VAL] == 1 && source->n_categories == 10 &&
+           strcmp(source->categories[9].name, "9") == 0 && source->entries[SPLIT_TRAIN][2].height == H,
+       "kind, counts and classes");
+    OK(reads(source, SPLIT_TRAIN, 2, "00000002.png", 9, W) &&
+           reads(source, SPLIT_VAL, 0, "00000000.png", 4, W),
+       "samples");
+    for (int i = 0; i < N; i++) {
+        if (source_read(source, SPLIT_TRAIN, i, &buffer, &sample) != ERR_OK ||
+            image_decode(decoder, (image_bytes_t){sample.name, sample.bytes, sample.n_bytes}, &image) !=
+                ERR_OK ||
+            image.width != W || image.height != H)
+            break;
+        for (int k = 0; k < 3 * H * W; k++) n_same += image.rgb[k] == pixels[i * H * W + k / 3];
+    }
+    OK(n_same == 3 * N * H * W, "the pixels come back");
+    image_decoder_free(&decoder);
+    source_free_buffer(source, &buffer);
+    source_close(&source);
+    labels[0] = 10;
+    put_idx("train-labels-idx1-ubyte", shape_1d(N), labels);
+    OK(refused(root, "label 10"), "a bad label");
+    unlink(at("t10k-labels-idx1-ubyte"));
+    labels[0] = 4;
+    put_idx("train-labels-idx1-ubyte", shape_1d(N), labels);
+    OK(refused(root, "t10k-labels"), "a file that is missing");
+}
+
+/* Links to coco_tiny's folders, the pictures of train2017 one by one. */
+static void link_tiny(const char *tiny)
+{
+    char command[4 * FS_PATH_MAX];
+    clear();
+    snprintf(command, sizeof command,
+             "mkdir %s/train2017 && ln -s '%s'/train2017/* %s/train2017/ && ln -s '%s/val2017' "
+             "'%s/annotations' %s/",
+             root, tiny, root, tiny, tiny, root);
+    if (system(command) != 0) abort();
+}
+
+static void test_coco(const char *tiny)
+{
+    source_t *source = NULL;
+    source_buffer_t buffer = {0};
+    sample_t sample;
+    OK_CALL(source_open(tiny, &source), "coco_tiny");
+    if (!source) exit(1);
+    int64_t n_bytes[SPLIT_COUNT] = {0}, n_annotations[SPLIT_COUNT] = {0}, n_right = 0;
+    for (split_t split = 0; split < SPLIT_COUNT; split++) {
+        int64_t last = -1;
+        for (int64_t i = 0; i < source->n_samples[split]; i++) {
+            const source_entry_t *entry = &source->entries[split][i];
+            if (source_read(source, split, i, &buffer, &sample) != ERR_OK) break;
+            n_right += sample.id > last && sample.label == -1 && entry->label == -1 &&
+                       entry->width == sample.width && entry->height == sample.height &&
+                       memcmp(sample.bytes, "\xff\xd8", 2) == 0;
+            last = sample.id;
+            n_bytes[split] += (int64_t)sample.n_bytes;
+            n_annotations[split] += sample.n_annotations;
+        }
+    }
+    OK(n_right == 100, "its pictures by id: %lld are right", (long long)n_right);
+    OK(strcmp(source->ops->kind, "coco") == 0 && source->has_annotations && source->n_categories == 80 &&
+           n_bytes[SPLIT_TRAIN] == 7096006 && n_bytes[SPLIT_VAL] == 8258952 &&
+           n_annotations[SPLIT_TRAIN] == 470 && n_annotations[SPLIT_VAL] == 382 && !source->notes[0],
+       "kind, classes, bytes and annotations");
+    uint64_t hash = source->hash;
+    source_free_buffer(source, &buffer);
+    source_close(&source);
+    link_tiny(tiny);
+    OK(hash_of(root) == hash, "elsewhere it has the same hash");
+}
+
+static void test_coco_parts(const char *tiny)
+{
+    source_t *source = NULL;
+    source_buffer_t buffer = {0};
+    sample_t sample;
+    link_tiny(tiny);
+    unlink(at("train2017/000000005802.jpg"));
+    unlink(at("train2017/000000012448.jpg"));
+    OK(refused(root, "2 of the 50 pictures") && SAYS("train2017", "the first is 000000005802.jpg"),
+       "missing files");
+    if (symlink(at("train2017/000000051191.jpg"), at("train2017/000000005802.jpg")) != 0 ||
+        symlink(at("train2017/000000060623.jpg"), at("train2017/000000012448.jpg")) != 0)
+        abort();
+    OK_CALL(source_open(root, &source), "files that are others");
+    int n_wrong = 0;
+    for (int64_t i = 0; source && i < 2; i++)
+        n_wrong += source_read(source, SPLIT_TRAIN, i, &buffer, &sample) == ERR_DATA &&
+                   SAYS("its annotations are of");
+    OK(n_wrong > 0, "a picture of another size than its annotations say");
+    if (source) source_free_buffer(source, &buffer);
+    source_close(&source);
+    if (rename(at("train2017"), at("away")) != 0) abort();
+    OK(source_open(root, &source) == ERR_OK && source->n_samples[SPLIT_TRAIN] == 0 &&
+           source->n_samples[SPLIT_VAL] == 50 && source->n_categories == 80,
+       "validation pictures alone");
+    source_close(&source);
+    unlink(at("val2017"));
+    OK(refused(root, "neither train2017/ nor val2017/"), "annotations without pictures");
+    unlink(at("annotations"));
+    if (rename(at("away"), at("train2017")) != 0) abort();
+    OK(refused(root, "but not its annotations"), "pictures without annotations");
+}
+
+static void test_coco_flaws(void)
+{
+    static const char list[] = "{\"images\":[{\"id\":7,\"file_name\":\"a.png\",\"width\":5,\"height\":4}],"
+                               "\"categories\":[{\"id\":3,\"name\":\"%s\"}],\"annotations\":["
+                               "{\"id\":1,\"image_id\":7,\"category_id\":3,\"area\":1,\"bbox\":[0,0,9,9]},"
+                               "{\"id\":1,\"image_id\":7,\"category_id\":3,\"area\":1,\"bbox\":[0,0,9,9]}]}";
+    char text[2][sizeof list + 8];
+    source_t *source = NULL;
+    clear();
+    snprintf(text[0], sizeof text[0], list, "dog");
+    snprintf(text[1], sizeof text[1], list, "cat");
+    put_picture("train2017/a.png", 5, 4);
+    put_bytes("annotations/instances_train2017.json", text[0], strlen(text[0]));
+    OK(source_open(root, &source) == ERR_OK && strstr(source->notes, "1 boxes reached beyond") &&
+           strstr(source->notes, "1 annotations had an id that was there before") &&
+           strstr(source->notes, "(the first: annotation 1)"),
+       "what was mended is in the notes");
+    source_close(&source);
+    put_picture("val2017/a.png", 5, 4);
+    put_bytes("annotations/instances_val2017.json", text[1], strlen(text[1]));
+    OK(refused(root, "category 3 (dog)") && SAYS("3 (cat)"), "other categories in val");
+    put_bytes("annotations/instances_val2017.json", text[1], 40);
+    OK(refused(root, "instances_val2017.json: it is cut off"), "a list that is cut off");
+}
+
+int main(void)
+{
+    enum { N_COCO = 4 + 6 };
+    char tiny[FS_PATH_MAX] = "";
+    const char *data = getenv("DPTRAIN_DATA");
+    if (!mkdtemp(root)) return tap_skip_all("no folder in /tmp");
+    tap_plan(9 + 5 + 3 + 13 + 6 + 3 + N_COCO + 1);
+    test_folder();
+    test_hash();
+    test_layouts();
+    test_bad_folders();
+    test_idx();
+    test_coco_flaws();
+    if (data) snprintf(tiny, sizeof tiny, "%s/coco_tiny", data);
+    if (data && fs_is_folder(tiny)) {
+        test_coco(tiny);
+        test_coco_parts(tiny);
+    } else {
+        for (int i = 0; i < N_COCO; i++) tap_skip("DPTRAIN_DATA names no folder with coco_tiny");
+    }
+    clear();
+    rmdir(root);
+    OK(mem_live() == 0, "every block was freed");
+    return tap_done();
+}

@@ -1,0 +1,238 @@
+/* RUN np=0
+ * Which part of a picture is shown: ranges and independence of random views, parts that follow from the
+ * formulas, what settings resolve to, and colour jitter. */
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/rng.h"
+#include "data/jitter.h"
+#include "data/view.h"
+#include "tests/tap.h"
+
+enum { N_DRAWS = 20000 };
+
+static const image_rect_t picture = {0, 0, 640, 480}, object = {100.5, 20.25, 61.5, 123.75};
+
+static view_settings_t resolved(view_settings_t s, bool has_annotations)
+{
+    if (view_resolve(&s, has_annotations, "the test's pictures") != ERR_OK) abort();
+    return s;
+}
+
+static bool near(double a, double b)
+{
+    return fabs(a - b) < 1e-9;
+}
+
+static bool same_rect(image_rect_t a, double x, double y, double width, double height)
+{
+    bool same = near(a.x, x) && near(a.y, y) && near(a.width, width) && near(a.height, height);
+    if (!same) printf("# got %g, %g, %g x %g\n", a.x, a.y, a.width, a.height);
+    return same;
+}
+
+static bool same_view(const view_t *a, const view_t *b)
+{
+    return same_rect(a->part, b->part.x, b->part.y, b->part.width, b->part.height) && a->left == b->left &&
+           a->top == b->top && a->width == b->width && a->height == b->height && a->mirror == b->mirror &&
+           near(a->brightness, b->brightness) && near(a->contrast, b->contrast) &&
+           near(a->saturation, b->saturation);
+}
+
+static bool inside(image_rect_t part, image_rect_t region)
+{
+    return part.x >= region.x && part.y >= region.y &&
+           part.x + part.width <= region.x + region.width + 1e-9 &&
+           part.y + part.height <= region.y + region.height + 1e-9 && part.width >= 1 && part.height >= 1;
+}
+
+/* Statistics of random parts. */
+static void test_ranges(image_rect_t region, double least, double mean_share, double tolerance)
+{
+    view_settings_t s = resolved((view_settings_t){.crop_scale = least}, false);
+    bool all_inside = true, in_range = true;
+    double sum = 0, top = 0;
+    int n_mirrored = 0, n_tried = 0;
+    for (int i = 0; i < N_DRAWS; i++) {
+        view_t v = view_random(&s, 3, i % 7, i, region);
+        double share = v.part.width * v.part.height / (region.width * region.height),
+               ratio = v.part.width / v.part.height;
+        all_inside = all_inside && inside(v.part, region) && v.left == 0 && v.top == 0 && v.width == 224 &&
+                     v.height == 224;
+        /* Sides are rounded to whole pixels. */
+        double slack = 0.5 / v.part.width + 0.5 / v.part.height;
+        in_range = in_range && share > least * (1 - 2 * slack) && ratio > 0.75 * (1 - 2 * slack) &&
+                   ratio < 4.0 / 3 * (1 + 2 * slack);
+        sum += share;
+        n_mirrored += v.mirror;
+        /* Where there is room, any place is as likely. */
+        double room = region.height - v.part.height;
+        if (room > 20) top += (v.part.y - region.y) / room, n_tried++;
+    }
+    OK(all_inside && in_range,
+       "%gx%g: parts are inside, of %g of the area or more, of ratios from 3/4 to 4/3", region.width,
+       region.height, least);
+    OK(fabs(sum / N_DRAWS - mean_share) < tolerance, "… of %.3f of it on average", sum / N_DRAWS);
+    OK(fabs(top / n_tried - 0.5) < 0.02 && fabs(n_mirrored - N_DRAWS / 2.0) < 4 * sqrt(N_DRAWS / 4.0),
+       "… anywhere, and every other one is mirrored");
+}
+
+static double word(uint64_t seed, int64_t epoch, int64_t index, int i)
+{
+    rng_t rng = rng_new(seed, RNG_VIEW, (uint64_t)index);
+    rng.position = (uint64_t)(epoch * VIEW_WORDS + i);
+    return rng_uniform(&rng);
+}
+
+/* The first try, by torchvision's formulas, of those that need no second one. */
+static void test_formula(void)
+{
+    view_settings_t s = resolved((view_settings_t){0}, false);
+    bool right = true;
+    int n_first = 0;
+    for (int i = 0; i < 500; i++) {
+        double area = 640 * 480 * (0.08 + 0.92 * word(5, 2, i, 0));
+        double ratio = exp(log(3.0 / 4) + (log(4.0 / 3) - log(3.0 / 4)) * word(5, 2, i, 1));
+        double width = rint(sqrt(area * ratio)), height = rint(sqrt(area / ratio));
+        if (width > 640 || height > 480) continue;
+        view_t v = view_random(&s, 5, 2, i, picture);
+        right = right && same_rect(v.part, floor(word(5, 2, i, 20) * (640 - width + 1)),
+                                   floor(word(5, 2, i, 21) * (480 - height + 1)), width, height);
+        n_first++;
+    }
+    OK(right && n_first > 300, "the first try that fits, word by word");
+}
+
+static void test_independence(void)
+{
+    view_settings_t s =
+        resolved((view_settings_t){.brightness = 0.4, .contrast = 0.4, .saturation = 0.4}, false);
+    view_t a = view_random(&s, 1, 2, 3, picture), b = view_random(&s, 1, 2, 3, picture);
+    view_t seed = view_random(&s, 2, 2, 3, picture), epoch = view_random(&s, 1, 3, 3, picture),
+           index = view_random(&s, 1, 2, 4, picture);
+    OK(same_view(&a, &b), "the same seed, epoch and index: the same view");
+    OK(!near(a.part.x, seed.part.x) && !near(a.part.x, epoch.part.x) && !near(a.part.x, index.part.x) &&
+           !near(a.brightness, epoch.brightness),
+       "another seed, epoch or index: another");
+    bool kept = true, in_range = true;
+    for (int i = 0; i < 100; i++) {
+        view_settings_t plain = resolved((view_settings_t){.no_flip = true}, false);
+        view_t with = view_random(&s, 1, 0, i, picture), without = view_random(&plain, 1, 0, i, picture);
+        kept =
+            kept &&
+            same_rect(with.part, without.part.x, without.part.y, without.part.width, without.part.height) &&
+            !without.mirror && near(without.brightness, 1) && near(without.contrast, 1) &&
+            near(without.saturation, 1);
+        in_range = in_range && fabs(with.brightness - 1) <= 0.4 && fabs(with.contrast - 1) <= 0.4 &&
+                   fabs(with.saturation - 1) <= 0.4 && !near(with.brightness, with.contrast);
+    }
+    OK(kept, "what is switched off leaves the rest as it was");
+    OK(in_range, "factors are within 1 ± what is allowed");
+    s.crop = CROP_WARP;
+    view_t warped = view_random(&s, 1, 2, 3, picture);
+    OK(same_rect(warped.part, 0, 0, 640, 480) && warped.mirror == a.mirror &&
+           near(warped.contrast, a.contrast),
+       "crops that are not random are mirrored and jittered alike");
+}
+
+/* Where no try can fit. */
+static void test_fallback(void)
+{
+    view_settings_t s = resolved((view_settings_t){.crop_scale = 1}, false);
+    view_t wide = view_random(&s, 1, 0, 0, (image_rect_t){10, 20, 100, 5});
+    view_t tall = view_random(&s, 1, 0, 0, (image_rect_t){0, 0, 5, 100});
+    view_t dot = view_random(&s, 1, 0, 0, (image_rect_t){3, 4, 1, 1});
+    OK(same_rect(wide.part, 10 + 46.5, 20, 7, 5), "too wide: the middle, 4/3 of its height");
+    OK(same_rect(tall.part, 0, 46.5, 5, 7), "too high: the middle");
+    OK(same_rect(dot.part, 3, 4, 1, 1), "a picture of one pixel");
+}
+
+static void test_fixed(void)
+{
+    view_settings_t s = resolved((view_settings_t){.input_size = 224}, false);
+    view_t v = view_fixed(&s, picture);
+    OK(same_rect(v.part, 110, 30, 420, 420) && v.width == 224 && v.height == 224 && !v.mirror, "center");
+    s.eval_crop = CROP_WARP;
+    v = view_fixed(&s, object);
+    OK(same_rect(v.part, object.x, object.y, object.width, object.height) && v.width == 224 &&
+           v.height == 224,
+       "warp");
+    s.eval_crop = CROP_LETTERBOX;
+    v = view_fixed(&s, picture);
+    OK(same_rect(v.part, 0, 0, 640, 480) && v.width == 224 && v.height == 168 && v.left == 0 && v.top == 28,
+       "letterbox");
+    v = view_fixed(&s, (image_rect_t){0, 0, 1, 4000});
+    OK(v.width == 1 && v.height == 224 && v.left == 111 && v.top == 0, "… of a line");
+}
+
+static void test_settings(void)
+{
+    view_settings_t s = resolved((view_settings_t){0}, false);
+    OK(s.task == TASK_CLASSIFY && s.crop == CROP_RANDOM && s.eval_crop == CROP_CENTER &&
+           near(s.crop_scale, 0.08) && s.input_size == 224,
+       "pictures with labels");
+    s = resolved((view_settings_t){0}, true);
+    OK(s.task == TASK_MULTILABEL && s.eval_crop == CROP_WARP && near(s.crop_scale, 0.5),
+       "pictures with annotations");
+    s = resolved((view_settings_t){.task = TASK_CROPS, .crop_scale = 0.3, .input_size = 32}, true);
+    OK(s.task == TASK_CROPS && near(s.crop_scale, 0.3) && s.input_size == 32, "what is given stays");
+    s = (view_settings_t){.task = TASK_MULTILABEL};
+    OK(view_resolve(&s, false, "pets") == ERR_USAGE && SAYS("--task multilabel", "pets", "--task classify"),
+       "%s", err_message());
+    s = (view_settings_t){.task = TASK_CLASSIFY};
+    OK(view_resolve(&s, true, "coco") == ERR_USAGE && SAYS("--task classify", "coco", "multilabel or crops"),
+       "%s", err_message());
+    s = (view_settings_t){.crop = CROP_CENTER, .crop_scale = 0.2};
+    OK(view_resolve(&s, false, "pets") == ERR_USAGE && SAYS("--crop-scale", "center"), "%s", err_message());
+
+    view_options_t options;
+    opt_group_t group = {"", view_option_table, n_view_options, &options, 0};
+    char *words[] = {"--task=crops", "--eval-crop=letterbox", "--no-flip", "--crop=warp",
+                     "--jitter-contrast=0.1"};
+    if (opt_defaults(&group, 1) != ERR_OK) abort();
+    s = view_settings(&options);
+    OK(view_refuse(&s, "digits") == ERR_OK, "the defaults ask for nothing");
+    if (opt_parse(&group, 1, 5, words, NULL, 0, NULL) != ERR_OK) abort();
+    s = view_settings(&options);
+    OK(s.task == TASK_CROPS && s.eval_crop == CROP_LETTERBOX && s.crop == CROP_WARP && s.no_flip &&
+           near(s.contrast, 0.1),
+       "options");
+    OK(view_refuse(&s, "digits") == ERR_USAGE && SAYS("--task", "digits"), "%s", err_message());
+}
+
+static void test_jitter(void)
+{
+    static const uint8_t two[] = {10, 100, 200, 30, 60, 90};
+    uint8_t p[6];
+#define JITTERED(b, c, s) (memcpy(p, two, sizeof p), jitter_apply(b, c, s, p, 2), p)
+    OK(memcmp(JITTERED(1, 1, 1), two, 6) == 0, "factors of 1 change nothing");
+    OK(memcmp(JITTERED(1.5, 1, 1), ((uint8_t[]){15, 150, 255, 45, 90, 135}), 6) == 0,
+       "brightness, cut at 255");
+    OK(memcmp(JITTERED(0, 1, 1), ((uint8_t[6]){0}), 6) == 0, "none of it");
+    /* Greys: 0.299·10 + 0.587·100 + 0.114·200 = 84.49 and 54.45; their mean is 69.47. */
+    OK(memcmp(JITTERED(1, 0, 1), ((uint8_t[]){69, 69, 69, 69, 69, 69}), 6) == 0,
+       "no contrast: the mean grey");
+    OK(memcmp(JITTERED(1, 0.5, 1), ((uint8_t[]){40, 85, 135, 50, 65, 80}), 6) == 0, "half of it");
+    OK(memcmp(JITTERED(1, 1, 0), ((uint8_t[]){84, 84, 84, 54, 54, 54}), 6) == 0,
+       "no saturation: each pixel's grey");
+    OK(memcmp(JITTERED(1, 1, 2), ((uint8_t[]){0, 116, 255, 6, 66, 126}), 6) == 0, "twice of it");
+    /* (20, 200, 255) and (60, 120, 180), whose greys are 152.45 and 108.9. */
+    const uint8_t *both = JITTERED(2, 0, 1);
+    OK(both[0] == both[5] && both[0] == 131, "brightness comes before contrast");
+}
+
+int main(void)
+{
+    tap_plan(6 + 1 + 5 + 3 + 4 + 9 + 8);
+    /* Means as of an independent simulation of torchvision's procedure. */
+    test_ranges(picture, 0.08, 0.433, 0.005);
+    test_ranges(object, 0.5, 0.603, 0.005);
+    test_formula();
+    test_independence();
+    test_fallback();
+    test_fixed();
+    test_settings();
+    test_jitter();
+    return tap_done();
+}
