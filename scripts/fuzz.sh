@@ -77,7 +77,7 @@ done
 cd "$here/.."
 if [[ $build == yes ]]; then
     command -v "${FUZZ_CC:-clang}" >/dev/null || die 4 "clang was not found (Debian: apt-get install clang)"
-    make -s -j "$(nproc)" fuzz >&2 || die 4 "the build failed; is libFuzzer there (Debian: apt-get install clang)?"
+    make -s -j "$(nproc)" all fuzz >&2 || die 4 "the build failed; is libFuzzer there (Debian: apt-get install clang)?"
 fi
 
 # The last figure of libFuzzer's that has this name.
