@@ -25,9 +25,24 @@ EOT
 }
 
 # TARGET: PROGRAM, of tests/fuzz/fuzz_PROGRAM.c, and the longest input in bytes. Seeds are below.
-declare -A program=([png]=image [jpeg]=image [idx]=idx)
-declare -A longest=([png]=16384 [jpeg]=16384 [idx]=4096)
-targets=(png jpeg idx)
+declare -A program=([png]=image [jpeg]=image [idx]=idx [shard]=shard [checkpoint]=checkpoint)
+declare -A longest=([png]=16384 [jpeg]=16384 [idx]=4096 [shard]=32768 [checkpoint]=4096)
+targets=(png jpeg idx shard checkpoint)
+
+# The first byte says how the rest is read: a shard, an index, an index in memory, a record's annotations.
+make_shard_seeds() { # FOLDER
+    ./dptrain data synth digits --out "$1/digits" --train 3 --val 1 >&2
+    ./dptrain data pack --from "$1/digits" --out "$1/packed" >&2
+    { printf '\0'; cat "$1"/packed/train-*.h5; } >"$1/shard"
+    { printf '\1'; cat "$1/packed/index.h5"; } >"$1/index"
+    # As src/shard/notes.h says: 2 × 3 pixels, the name "a", one annotation with runs 1, 5.
+    {
+        printf '\3\7\0\0\0\0\0\0\0\2\0\0\0\3\0\0\0\0\0\0\0\1\0\0\0\1\0\0\0\0\0\0\0a\0\0\0\0\0\0\0'
+        head -c 48 /dev/zero
+        printf '\1\0\0\0\1\2\0\0\0\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0\1\0\0\0\5\0\0\0'
+    } >"$1/notes"
+    rm -r "$1/digits" "$1/packed"
+}
 
 make_seeds() { # TARGET FOLDER
     case $1 in
@@ -37,6 +52,11 @@ make_seeds() { # TARGET FOLDER
         printf '\0\0\10\3\0\0\0\2\0\0\0\3\0\0\0\2abcdefABCDEF' >"$2/pictures"
         printf '\0\0\10\1\0\0\0\4\1\2\3\4' >"$2/labels"
         gzip -kn "$2/pictures" "$2/labels"
+        ;;
+    shard) make_shard_seeds "$2" ;;
+    checkpoint)
+        printf 'dptrain checkpoint 1\nxxh3-128 %032d\nbytes 600\n' 0 >"$2/seal"
+        truncate -s 600 "$2/seal"
         ;;
     esac
 }
@@ -57,7 +77,7 @@ done
 cd "$here/.."
 if [[ $build == yes ]]; then
     command -v "${FUZZ_CC:-clang}" >/dev/null || die 4 "clang was not found (Debian: apt-get install clang)"
-    make -s -j "$(nproc)" fuzz >&2 || die 4 "the build failed; is libFuzzer there (Debian: apt-get install clang)?"
+    make -s -j "$(nproc)" all fuzz >&2 || die 4 "the build failed; is libFuzzer there (Debian: apt-get install clang)?"
 fi
 
 # The last figure of libFuzzer's that has this name.

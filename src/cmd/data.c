@@ -1,44 +1,57 @@
+/* `dptrain data`: finds the verb. */
+#include "cmd/data.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "cmd/cmd.h"
-#include "data/digits.h"
 
-typedef struct synth_options {
-    const char *out;
-    int64_t n_train, n_val, seed;
-} synth_options_t;
-
-#define FIELD(name) offsetof(synth_options_t, name)
-static const opt_t table[] = {
-    {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "DIR", "folder for the four IDX files", false},
-    {"train", OPT_INT, FIELD(n_train), "60000", 1, 10000000, NULL, "N", "training samples", false},
-    {"val", OPT_INT, FIELD(n_val), "10000", 1, 10000000, NULL, "N", "validation samples", false},
-    {"seed", OPT_INT, FIELD(seed), "1", 0, 9e15, NULL, "N", "of the generator", false},
+static const cmd_t verbs[] = {
+    {"synth", "write the built-in digits as IDX files", cmd_data_synth},
+    {"pack", "an image folder, COCO or IDX files to shards; under mpirun", cmd_data_pack},
+    {"verify", "prove that shards are as they were written, or pictures as their annotations say",
+     cmd_data_verify},
+    {NULL, NULL, NULL},
 };
 
-static err_t synth(const synth_options_t *options, const char *const *words, int n_words)
+err_t data_open_comm(const cmd_context_t *context, double timeout_sec, runtime_t *out)
 {
-    if (n_words != 2 || strcmp(words[0], "synth") != 0 || strcmp(words[1], "digits") != 0)
-        RAISE(ERR_USAGE, "usage: dptrain data synth digits --out DIR");
-    if (!options->out) RAISE(ERR_USAGE, "dptrain data synth wants --out DIR, the folder to write to");
-    TRY(digits_write(options->out, (uint64_t)options->seed, options->n_train, options->n_val));
-    log_info("wrote %lld training and %lld validation digits to %s; train on them with --data %s",
-             (long long)options->n_train, (long long)options->n_val, options->out, options->out);
-    return ERR_OK;
+    runtime_options_t options = {0};
+    opt_group_t group = {"", runtime_option_table, n_runtime_options, &options, 0};
+    *out = (runtime_t){0};
+    TRY(opt_defaults(&group, 1));
+    options.timeout_sec = timeout_sec;
+    return runtime_open_comm(&options, context->abort_job, out);
+}
+
+static void print_usage(void)
+{
+    printf("usage: dptrain data VERB [options]\n\n");
+    for (const cmd_t *verb = verbs; verb->name; verb++) printf("  %-8s %s\n", verb->name, verb->summary);
+    printf("\ndptrain data VERB --help lists a verb's options.\n");
+}
+
+static err_t unknown_verb(const char *word)
+{
+    const char *names[sizeof verbs / sizeof verbs[0]];
+    int n = 0;
+    for (const cmd_t *verb = verbs; verb->name; verb++) names[n++] = verb->name;
+    const char *nearest = opt_nearest(word, names, n);
+    if (!word[0])
+        RAISE(ERR_USAGE, "dptrain data wants a verb: synth, pack or verify; dptrain data --help says more");
+    if (nearest) RAISE(ERR_USAGE, "dptrain data has no verb '%s'; did you mean '%s'?", word, nearest);
+    RAISE(ERR_USAGE, "dptrain data has no verb '%s'; dptrain data --help lists them", word);
 }
 
 err_t cmd_data(const cmd_context_t *context)
 {
-    synth_options_t options = {0};
-    opt_group_t group = {"Options", table, sizeof table / sizeof table[0], &options, 0};
-    const char *words[2];
-    int n_words = 0;
-    if (cmd_wants_help(context, "usage: dptrain data synth digits --out DIR [options]\n", &group, 1))
-        return ERR_OK;
-    err_t err = opt_defaults(&group, 1);
-    if (err == ERR_OK) err = opt_parse(&group, 1, context->argc, context->argv, words, 2, &n_words);
-    if (err == ERR_OK && log_speaks()) err = synth(&options, words, n_words);
-    return cmd_fail(err);
+    const char *word = context->argc > 0 ? context->argv[0] : "";
+    for (const cmd_t *verb = verbs; verb->name; verb++) {
+        if (strcmp(word, verb->name) != 0) continue;
+        const cmd_context_t rest = {context->argc - 1, context->argv + 1, context->abort_job};
+        return verb->run(&rest);
+    }
+    if (strcmp(word, "--help") != 0 && strcmp(word, "-h") != 0) return cmd_fail(unknown_verb(word));
+    if (log_speaks()) print_usage();
+    return ERR_OK;
 }

@@ -17,8 +17,9 @@
 
 const char *const source_split_words[SPLIT_COUNT] = {"train", "val"};
 
-/* The folder of classes is last: the others have folders in them, too. */
-static const source_ops_t *const kinds[] = {&source_coco, &source_idx, &source_folder};
+/* Shards are first, as their files are known by name. The folder of classes is last: the others have folders in them, too.
+ */
+static const source_ops_t *const kinds[] = {&source_shards, &source_coco, &source_idx, &source_folder};
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
 static err_t find_kind(const char *path, const source_ops_t **out)

@@ -8,7 +8,8 @@
 #include "shard/verify.h"
 #include "tests/unit/shard_sample.h"
 
-enum { N_NOISE = UNDER_SANITIZER ? 2000 : 20000, SEED = 20261121 };
+/* Every byte; with sanitizers some of them, and all of those in records. */
+enum { STEP = UNDER_SANITIZER ? 11 : 1, N_NOISE = UNDER_SANITIZER ? 2000 : 20000, SEED = 20261121 };
 
 static const char shard0[] = "train-00000-of-00002.h5", shard1[] = "train-00001-of-00002.h5";
 
@@ -78,6 +79,7 @@ static void test_flips(const shard_index_t *index)
     int n_missed = 0, n_unnamed = 0, n_in_records = 0, n_read = 0;
     for (size_t at = 0; at < n; at++) {
         int record = record_of(index, at);
+        if (record < 0 && at % STEP != 0) continue;
         put_byte(shard0, at, (unsigned char)(data[at] ^ 1 << at % 8));
         told_t told = verify(index, 0);
         char words[32];
@@ -142,7 +144,7 @@ static void test_flips_beside(const shard_index_t *index, const seal_t *seal)
     size_t n;
     unsigned char *data = sample_slurp(SHARD_INDEX_NAME, &n);
     int n_missed = 0;
-    for (size_t at = 0; at < n; at++) {
+    for (size_t at = 0; at < n; at += STEP) {
         shard_index_t *read = NULL;
         put_byte(SHARD_INDEX_NAME, at, (unsigned char)(data[at] ^ 1 << at % 8));
         n_missed += shard_index_read(sample_folder, &read, NULL) != ERR_DATA || read;
@@ -153,7 +155,7 @@ static void test_flips_beside(const shard_index_t *index, const seal_t *seal)
     free(data);
     data = sample_slurp(SHARD_MANIFEST_NAME, &n);
     n_missed = 0;
-    for (size_t at = 0; at < n; at++) {
+    for (size_t at = 0; at < n; at += STEP) {
         put_byte(SHARD_MANIFEST_NAME, at, (unsigned char)(data[at] ^ 1 << at % 8));
         n_missed += shard_manifest_check(index, seal, sample_folder) != ERR_DATA;
         put_byte(SHARD_MANIFEST_NAME, at, data[at]);

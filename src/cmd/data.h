@@ -1,0 +1,22 @@
+/* The verbs of `dptrain data`, one file each, and what they share. */
+#ifndef CMD_DATA_H
+#define CMD_DATA_H
+
+#include "cmd/cmd.h"
+#include "train/runtime.h"
+
+err_t cmd_data_synth(const cmd_context_t *context);
+err_t cmd_data_pack(const cmd_context_t *context);
+err_t cmd_data_verify(const cmd_context_t *context);
+
+/* --timeout's row, of a struct with a `double timeout_sec`. */
+#define DATA_TIMEOUT_ROW(offset)                                                                             \
+    {                                                                                                        \
+        "timeout", OPT_REAL, offset, "300", 1, 86400, NULL, "SEC",                                           \
+            "deadline of every wait for another rank", false                                                 \
+    }
+
+/* Collective. A communicator over all ranks. Close it with runtime_close. */
+err_t data_open_comm(const cmd_context_t *context, double timeout_sec, runtime_t *out);
+
+#endif

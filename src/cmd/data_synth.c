@@ -1,0 +1,45 @@
+/* The built-in digits as IDX files. No MPI. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "cmd/data.h"
+#include "data/digits.h"
+
+typedef struct synth_options {
+    const char *out;
+    int64_t n_train, n_val, seed;
+} synth_options_t;
+
+#define FIELD(name) offsetof(synth_options_t, name)
+static const opt_t table[] = {
+    {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "DIR", "folder for the four IDX files", false},
+    {"train", OPT_INT, FIELD(n_train), "60000", 1, 10000000, NULL, "N", "training samples", false},
+    {"val", OPT_INT, FIELD(n_val), "10000", 1, 10000000, NULL, "N", "validation samples", false},
+    {"seed", OPT_INT, FIELD(seed), "1", 0, 9e15, NULL, "N", "of the generator", false},
+};
+
+static err_t synth(const synth_options_t *options, const char *const *words, int n_words)
+{
+    if (n_words != 1 || strcmp(words[0], "digits") != 0)
+        RAISE(ERR_USAGE, "usage: dptrain data synth digits --out DIR");
+    if (!options->out) RAISE(ERR_USAGE, "dptrain data synth wants --out DIR, the folder to write to");
+    TRY(digits_write(options->out, (uint64_t)options->seed, options->n_train, options->n_val));
+    log_info("wrote %lld training and %lld validation digits to %s; train on them with --data %s",
+             (long long)options->n_train, (long long)options->n_val, options->out, options->out);
+    return ERR_OK;
+}
+
+err_t cmd_data_synth(const cmd_context_t *context)
+{
+    synth_options_t options = {0};
+    opt_group_t group = {"Options", table, sizeof table / sizeof table[0], &options, 0};
+    const char *words[1];
+    int n_words = 0;
+    if (cmd_wants_help(context, "usage: dptrain data synth digits --out DIR [options]\n", &group, 1))
+        return ERR_OK;
+    err_t err = opt_defaults(&group, 1);
+    if (err == ERR_OK) err = opt_parse(&group, 1, context->argc, context->argv, words, 1, &n_words);
+    if (err == ERR_OK && log_speaks()) err = synth(&options, words, n_words);
+    return cmd_fail(err);
+}

@@ -1,0 +1,79 @@
+/* Shards, or other data, as they should be. Collective. */
+#include <stddef.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "cmd/data.h"
+#include "pack/verify.h"
+#include "pack/work.h"
+
+static const char usage[] =
+    "usage: [mpirun -np N] dptrain data verify DIR [options]\n\n"
+    "Of a folder of shards: reads every byte and compares it with the seal of its file, the index\n"
+    "with the shards, every picture and annotation with its hash, the manifest with the index. Of an\n"
+    "image folder, COCO or IDX files: reads every picture's file and compares its headers with what\n"
+    "is said of it. The ranks share the work. A line that begins with `not ok` for each damage; where\n"
+    "it is in a record, the record is named.\n\n"
+    "Exit codes: 3 something is damaged or missing; 4 something could not be read now, try again.\n";
+
+typedef struct options {
+    double timeout_sec;
+} options_t;
+
+static const opt_t table[] = {
+    DATA_TIMEOUT_ROW(offsetof(options_t, timeout_sec)),
+};
+
+static void tell(void *context, const char *what)
+{
+    (void)context;
+    printf("not ok  %s\n", what);
+}
+
+/* Collective. */
+static err_t run(comm_t *comm, const char *path)
+{
+    pack_verdict_t verdict;
+    char size[16];
+    double begun_sec = clock_sec();
+    TRY(pack_verify(comm, path, tell, NULL, &verdict));
+    fflush(stdout);
+    pack_size(verdict.n_bytes, size);
+    if (verdict.n_damaged > 0) {
+        /* The same words on every rank: all know of it. */
+        err_t err = err_raise(ERR_DATA, __FILE__, __LINE__, "%s is damaged: %lld lines above say where%s",
+                              path, (long long)verdict.n_damaged,
+                              verdict.shards ? "; dptrain data pack from the same source writes anew what is "
+                                               "damaged, and keeps the rest"
+                                             : "");
+        return comm_agree(comm, err, "the verdict");
+    }
+    if (verdict.shards)
+        log_info("ok      %s: %lld samples in %lld shards, %s: every byte is as it was written (%.1f s)",
+                 path, (long long)verdict.n_samples, (long long)verdict.n_files, size,
+                 clock_sec() - begun_sec);
+    else
+        log_info(
+            "ok      %s: %lld pictures, %s: all are there, and of the sizes that are said of them (%.1f s)",
+            path, (long long)verdict.n_samples, size, clock_sec() - begun_sec);
+    return ERR_OK;
+}
+
+err_t cmd_data_verify(const cmd_context_t *context)
+{
+    options_t options = {0};
+    opt_group_t group = {"Options", table, sizeof table / sizeof table[0], &options, 0};
+    runtime_t runtime = {0};
+    const char *words[2];
+    int n_words = 0;
+    if (cmd_wants_help(context, usage, &group, 1)) return ERR_OK;
+    err_t err = opt_defaults(&group, 1);
+    if (err == ERR_OK) err = opt_parse(&group, 1, context->argc, context->argv, words, 2, &n_words);
+    if (err == ERR_OK && n_words != 1)
+        err = err_raise(ERR_USAGE, __FILE__, __LINE__, "dptrain data verify wants one folder");
+    if (err != ERR_OK) return cmd_fail(err);
+    err = data_open_comm(context, options.timeout_sec, &runtime);
+    if (err == ERR_OK) err = run(runtime.comm, words[0]);
+    return runtime_close(&runtime, err);
+}

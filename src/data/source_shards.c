@@ -1,0 +1,116 @@
+/* A folder of shards as a source. */
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "data/source.h"
+#include "shard/reader.h"
+
+_Static_assert((int)SPLIT_TRAIN == (int)SHARD_TRAIN && (int)SPLIT_VAL == (int)SHARD_VAL &&
+                   (int)SPLIT_COUNT == (int)SHARD_SPLITS,
+               "shards have the splits of datasets");
+
+typedef struct shards {
+    shard_index_t *index;
+    shard_reader_t *reader;
+    source_entry_t *entries[SPLIT_COUNT];
+    category_t *categories; /* their text is the index's */
+} shards_t;
+
+/* Also a packing that was not finished is one: opening it says so. */
+static bool is_shards(const char *path)
+{
+    DIR *dir = opendir(path);
+    bool found = false;
+    for (struct dirent *entry; !found && dir && (entry = readdir(dir));)
+        found = strcmp(entry->d_name, SHARD_INDEX_NAME) == 0 || shard_is_name(entry->d_name);
+    if (dir) closedir(dir);
+    return found;
+}
+
+static err_t list_entries(const shards_t *shards, split_t split, source_entry_t **out)
+{
+    int64_t n = shards->index->head->n_samples[split];
+    const shard_entry_t *from = shards->index->entries[split];
+    TRY(mem_new_array(n, sizeof **out, "a list of samples", out));
+    for (int64_t i = 0; i < n; i++)
+        (*out)[i] = (source_entry_t){from[i].n_bytes, from[i].width, from[i].height, from[i].label};
+    return ERR_OK;
+}
+
+static err_t list_categories(shards_t *shards)
+{
+    int64_t n = shards->index->head->n_categories;
+    const shard_category_t *from = shards->index->categories;
+    TRY(mem_new_array(n, sizeof *shards->categories, "a list of categories", &shards->categories));
+    for (int64_t i = 0; i < n; i++)
+        shards->categories[i] = (category_t){from[i].id, from[i].name, from[i].supergroup};
+    return ERR_OK;
+}
+
+static void close_shards(source_t *source)
+{
+    shards_t *shards = source->impl;
+    if (!shards) return;
+    shard_reader_close(&shards->reader);
+    shard_index_free(&shards->index);
+    for (int split = 0; split < SPLIT_COUNT; split++) mem_free(&shards->entries[split]);
+    mem_free(&shards->categories);
+    mem_free(&source->impl);
+}
+
+static err_t open_shards(source_t *source, const char *path)
+{
+    shards_t *shards;
+    TRY(mem_new(sizeof *shards, "a folder of shards", &shards));
+    source->impl = shards;
+    err_t err;
+    TRY_OUT(err, shard_index_read(path, &shards->index, NULL));
+    TRY_OUT(err, shard_reader_open(path, shards->index, &shards->reader));
+    TRY_OUT(err, list_categories(shards));
+    for (int split = 0; split < SPLIT_COUNT; split++) {
+        TRY_OUT(err, list_entries(shards, (split_t)split, &shards->entries[split]));
+        source->n_samples[split] = shards->index->head->n_samples[split];
+        source->entries[split] = shards->entries[split];
+    }
+    source->n_categories = (int32_t)shards->index->head->n_categories;
+    source->categories = shards->categories;
+    source->has_annotations = shards->index->head->has_annotations != 0;
+    source->hash = shards->index->head->data_hash;
+out:
+    if (err != ERR_OK) close_shards(source);
+    return err;
+}
+
+static err_t read_sample(const source_t *source, split_t split, int64_t index, source_buffer_t *buffer,
+                         sample_t *out)
+{
+    const shards_t *shards = source->impl;
+    shard_buffer_t own = {buffer->block, buffer->n_bytes};
+    err_t err = shard_read(shards->reader, (shard_split_t)split, index, &own, out);
+    buffer->block = own.block;
+    buffer->n_bytes = own.n_bytes;
+    return err;
+}
+
+static err_t describe_sample(const source_t *source, split_t split, int64_t index, source_buffer_t *buffer,
+                             sample_t *out)
+{
+    const shards_t *shards = source->impl;
+    shard_buffer_t own = {buffer->block, buffer->n_bytes};
+    err_t err = shard_describe(shards->reader, (shard_split_t)split, index, &own, out);
+    buffer->block = own.block;
+    buffer->n_bytes = own.n_bytes;
+    return err;
+}
+
+const source_ops_t source_shards = {
+    .kind = "shards",
+    .what = "index.h5 and shards, as dptrain data pack makes them",
+    .is = is_shards,
+    .open = open_shards,
+    .close = close_shards,
+    .read = read_sample,
+    .describe = describe_sample,
+};

@@ -1,0 +1,230 @@
+#!/usr/bin/env bats
+# dptrain data pack and verify: from pictures to shards, and back to the bit that was flipped.
+# shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
+
+# shellcheck source=tests/cli/common.bash
+load common
+
+setup_file() { make_tiny 300 40; }
+
+setup() {
+    common_setup
+    # In memory where that can be had: every shard waits for its disk.
+    work=$(mktemp -d /dev/shm/dptrain-test-XXXXXX 2>/dev/null || mktemp -d)
+    shards=$work/shards
+}
+
+teardown() { rm -rf "$work"; }
+
+coco_tiny() {
+    coco=${DPTRAIN_DATA:-}/coco_tiny
+    [[ -d $coco ]] || skip "there is no \$DPTRAIN_DATA/coco_tiny"
+}
+
+check() { # CODE WORDS ARGUMENTS...   what dptrain data says
+    run "$dptrain" data "${@:3}"
+    echo "expected $1 \"$2\", got $status: $output"
+    [ "$status" -eq "$1" ]
+    [[ $output == *"$2"* ]]
+}
+
+# Another value for one byte.
+damage() { # FILE OFFSET
+    local byte
+    byte=$(od -An -tu1 -j "$2" -N 1 "$1")
+    # shellcheck disable=SC2059 # the format is the byte
+    printf "\\x$(printf %02x $((byte ^ 16)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+}
+
+# A member of a shard's first record, by HDF5's own tool.
+first_record() { # FILE MEMBER-NUMBER
+    h5dump -d /records -s 0 -c 1 -y -w 200 "$1" | sed -n 's/^ *\([-0-9]*\),\{0,1\}$/\1/p' | sed -n "$2p"
+}
+
+no_leftovers() { [[ -z $(find "$1" -name '.*tmp*') ]]; }
+
+@test "what is asked for wrongly is told, with the right code" {
+    check 2 "wants a verb"
+    check 2 "did you mean 'verify'?" verfy
+    check 2 "wants --from" pack --out "$shards"
+    check 2 "wants --out" pack --from "$tiny"
+    check 2 "--quality is of what --resize makes" pack --from "$tiny" --out "$shards" --quality 80
+    check 2 "unknown option" pack --from "$tiny" --out "$shards" --shards 3
+    check 2 "is what is to be packed" pack --from "$tiny" --out "$tiny/."
+    check 3 "$BATS_TEST_TMPDIR/absent" pack --from "$BATS_TEST_TMPDIR/absent" --out "$shards"
+    [ ! -e "$shards" ]
+    mkdir "$BATS_TEST_TMPDIR/empty"
+    check 3 "$BATS_TEST_TMPDIR/empty" pack --from "$BATS_TEST_TMPDIR/empty" --out "$shards"
+    touch "$BATS_TEST_TMPDIR/file"
+    check 2 "$BATS_TEST_TMPDIR/file is a file" pack --from "$tiny" --out "$BATS_TEST_TMPDIR/file"
+    check 2 "wants one folder" verify
+    check 3 "$BATS_TEST_TMPDIR/absent" verify "$BATS_TEST_TMPDIR/absent"
+}
+
+@test "help has lines of up to 100 columns" {
+    for verb in "" synth pack verify; do
+        # shellcheck disable=SC2086 # no word is no verb
+        run "$dptrain" data $verb --help
+        [ "$status" -eq 0 ]
+        [[ $output == *"usage: "* ]]
+        awk -v verb="$verb" 'length($0) > 100 { print verb ": " $0; bad = 1 } END { exit bad }' <<<"$output"
+    done
+}
+
+@test "IDX files: the same shards on 1, 2 and 3 ranks, and they are whole" {
+    for np in 0 2 3; do
+        on_ranks "$np" data pack --from "$tiny" --out "$shards-$np" --shard-size 16K
+        [ "$np" -eq 0 ] || diff -r "$shards-0" "$shards-$np"
+        run on_ranks "$np" data verify "$shards-$np"
+        echo "$output"
+        [ "$status" -eq 0 ]
+        [[ $output == *"340 samples in "*"every byte is as it was written"* ]]
+    done
+    jq -e '.splits.train.samples == 300 and .splits.val.samples == 40 and (.categories | length) == 10' \
+        "$shards-0/manifest.json"
+    # Shards are themselves a source: larger ones of them hold the same samples.
+    "$dptrain" data pack --from "$shards-0" --out "$shards-again" --shard-size 1G
+    [ "$(jq -r .data_xxh3 "$shards-again/manifest.json")" = "$(jq -r .data_xxh3 "$shards-0/manifest.json")" ]
+    [ "$(ls "$shards-again")" = $'index.h5\nmanifest.json\ntrain-00000-of-00001.h5\nval-00000-of-00001.h5' ]
+}
+
+@test "a packing goes on where it was cut off, and mends what is damaged" {
+    "$dptrain" data pack --from "$tiny" --out "$shards" --shard-size 16K
+    n=$(find "$shards" -name '*-of-*.h5' | wc -l)
+    ((n > 4))
+    cp -r "$shards" "$shards-whole"
+    rm "$shards"/train-00001-*.h5 "$shards"/manifest.json
+    run "$dptrain" data verify "$shards"
+    echo "$output"
+    [ "$status" -eq 3 ]
+    [[ $output == *"not ok"*"train-00001-of-"*"No such file"* ]]
+    run "$dptrain" data pack --from "$tiny" --out "$shards" --shard-size 16K
+    echo "$output"
+    [[ $output == *"$((n - 1)) of the shards were there already"* ]]
+    diff -r "$shards" "$shards-whole"
+    # One bit of a picture: verify names the record, packing mends it.
+    file=$(find "$shards" -name 'train-00000-*')
+    damage "$file" "$(($(first_record "$file" 3) + 20))"
+    run "$dptrain" data verify "$shards"
+    echo "$output"
+    [ "$status" -eq 3 ]
+    [[ $output == *"not ok  $file, record 0 (\""*"id "*"its picture is damaged"* ]]
+    run "$dptrain" data pack --from "$tiny" --out "$shards" --shard-size 16K
+    [[ $output == *"written anew: "*"does not match its checksum"* ]]
+    "$dptrain" data verify "$shards"
+    # The index is found to be damaged before anything reads it.
+    damage "$shards/index.h5" 3000
+    check 3 "the index $shards/index.h5 is damaged" verify "$shards"
+    "$dptrain" data pack --from "$tiny" --out "$shards" --shard-size 16K
+    diff -r "$shards" "$shards-whole"
+}
+
+@test "another packing in the folder is refused, and replaced with --force" {
+    "$dptrain" data pack --from "$tiny" --out "$shards" --shard-size 16K
+    cp -r "$shards" "$shards-whole"
+    check 2 "holds another packing" pack --from "$tiny" --out "$shards" --shard-size 32K
+    diff -r "$shards" "$shards-whole"
+    echo mine >"$shards/notes.txt"
+    "$dptrain" data pack --from "$tiny" --out "$shards" --shard-size 1M --force
+    [ "$(ls "$shards")" = $'index.h5\nmanifest.json\nnotes.txt\ntrain-00000-of-00001.h5\nval-00000-of-00001.h5' ]
+    "$dptrain" data verify "$shards"
+}
+
+@test "ended by a signal it leaves whole shards and nothing else" {
+    "$dptrain" data synth digits --out "$BATS_TEST_TMPDIR/digits" --train 6000 --val 10
+    "$dptrain" data pack --from "$BATS_TEST_TMPDIR/digits" --out "$shards" --shard-size 8K >/dev/null 2>&1 3>&- &
+    pid=$!
+    for ((i = 0; i < 2000; i++)); do
+        [[ ! -e $shards ]] || [[ -z $(find "$shards" -name 'train-*') ]] || break
+        sleep 0.01
+    done
+    kill -TERM "$pid"
+    status=0
+    wait "$pid" || status=$?
+    [ "$status" -eq 143 ]
+    no_leftovers "$shards"
+    [ ! -e "$shards/manifest.json" ]
+    check 3 "packing was not finished" verify "$shards"
+    run "$dptrain" data pack --from "$BATS_TEST_TMPDIR/digits" --out "$shards" --shard-size 8K
+    echo "$output"
+    [[ $output == *"of the shards were there already"* ]]
+    "$dptrain" data verify "$shards"
+}
+
+@test "a full disk is told, nothing is lost, and with room it goes on" {
+    [ "$(id -u)" -eq 0 ] || skip "mounting a small tmpfs takes root"
+    mkdir "$shards"
+    unshare -m true 2>/dev/null || skip "mounting a small tmpfs is not allowed here"
+    # shellcheck disable=SC2016 # the inner shell's
+    run unshare -m bash -c '
+        set -e
+        mount -t tmpfs -o size=256k tmpfs "$2" || exit 77
+        code=0
+        "$1" data pack --from "$3" --out "$2" --shard-size 16K || code=$?
+        echo "code $code"
+        ls -A "$2"
+        mount -o remount,size=16m "$2"
+        "$1" data pack --from "$3" --out "$2" --shard-size 16K
+        "$1" data verify "$2"
+        mount -o remount,ro "$2"
+        code=0
+        "$1" data pack --from "$3" --out "$2" --shard-size 16K || code=$?
+        echo "read-only: code $code"' _ "$dptrain" "$shards" "$tiny"
+    echo "$output"
+    [ "$status" -ne 77 ] || skip "mounting a small tmpfs is not allowed here"
+    [ "$status" -eq 0 ]
+    [[ $output == *"No space left on device"*"code 4"* ]]
+    [[ $output != *.tmp-* ]]
+    [[ $output == *"of the shards were there already"*"every byte is as it was written"* ]]
+    [[ $output == *"Read-only file system"*"read-only: code 4"* ]]
+}
+
+@test "COCO: packs, verifies, keeps the pictures' bytes" {
+    coco_tiny
+    "$dptrain" data verify "$coco"
+    on_ranks 2 data pack --from "$coco" --out "$shards" --shard-size 2M
+    on_ranks 2 data verify "$shards"
+    jq -e '.splits.train.samples == 50 and .splits.val.samples == 50 and .splits.train.annotations == 470 and
+        .splits.val.annotations == 382 and .splits.train.crowds == 5 and (.categories | length) == 80 and
+        .categories[79].name == "toothbrush" and .source.kind == "coco" and .splits.train.picture_bytes == 7096006' \
+        "$shards/manifest.json"
+    file=$(find "$shards" -name 'train-00000-*')
+    tail -c "+$(($(first_record "$file" 3) + 1))" "$file" | head -c "$(first_record "$file" 4)" |
+        cmp - "$coco/train2017/000000005802.jpg"
+    # Each file's digest is the one that the manifest says.
+    if command -v xxh128sum >/dev/null; then
+        while read -r name digest; do
+            [ "$(tail -c +513 "$shards/$name" | xxh128sum | cut -d ' ' -f 1)" = "$digest" ]
+        done < <(jq -r '.splits[].shards[], .index | "\(.name) \(.xxh3_128)"' "$shards/manifest.json")
+    fi
+}
+
+@test "--resize: smaller pictures, which the manifest says, and the others as they were" {
+    coco_tiny
+    "$dptrain" data pack --from "$coco" --out "$shards" --resize 100
+    "$dptrain" data verify "$shards"
+    jq -e '.pictures.shorter_side == 100 and .pictures.jpeg_quality == 90 and .splits.train.samples == 50 and
+        .splits.train.annotations == 470 and .splits.train.picture_bytes < 1000000' "$shards/manifest.json"
+    "$dptrain" data pack --from "$coco" --out "$shards-whole" --resize 4000
+    jq -e '.splits.train.picture_bytes == 7096006' "$shards-whole/manifest.json"
+}
+
+@test "an image folder: classes, labels, a file that is damaged" {
+    coco_tiny
+    folder=$BATS_TEST_TMPDIR/folder
+    mkdir -p "$folder"/train/{cat,dog} "$folder"/val/{cat,dog}
+    cp "$coco"/train2017/00000000*.jpg "$folder/train/cat"
+    cp "$coco"/train2017/0000001*.jpg "$folder/train/dog"
+    cp "$coco"/val2017/00000000*.jpg "$folder/val/dog"
+    chmod -R u+w "$folder"
+    "$dptrain" data pack --from "$folder" --out "$shards"
+    "$dptrain" data verify "$shards"
+    jq -e '[.categories[].name] == ["cat", "dog"] and .source.kind == "folder" and .splits.train.annotations == 0' \
+        "$shards/manifest.json"
+    victim=$(find "$folder/train/dog" -name '*.jpg' | sort | head -n 1)
+    truncate -s 100 "$victim"
+    run on_ranks 2 data verify "$folder"
+    echo "$output"
+    [ "$status" -eq 3 ]
+    [[ $output == *"not ok"*"${victim##*/}"* ]]
+}
