@@ -154,7 +154,7 @@ static void test_damage(void)
             named = strstr(err_message(), "dog/17.png") && named;
         }
         /* Every byte is under a checksum, the signature or a length. */
-        for (size_t bit = 0; bit < 8 * made.n; bit++) {
+        for (size_t bit = 0; bit < 8 * made.n; bit += UNDER_SANITIZER ? 11 : 1) {
             made.bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
             if (decode_copy(made.bytes, made.n) != ERR_DATA) {
                 printf("# kind %zu, bit %zu of byte %zu\n", k, bit % 8, bit / 8);
