@@ -23,7 +23,8 @@ static inline void picture_paint(uint8_t *pixels, int width, int height, int cha
     for (int y = 0; y < height; y++)
         for (int x = 0; x < width; x++)
             for (int c = 0; c < channels; c++) {
-                const int values[4] = {255 * x / width, 255 * y / height, 128 + 100 * (x - y) / (width + height),
+                const int values[4] = {255 * x / width, 255 * y / height,
+                                       128 + 100 * (x - y) / (width + height),
                                        40 + 60 * x * y / (width * height)};
                 const bool mark = x < width / 3 && y < height / 4;
                 pixels[(y * width + x) * channels + c] = (uint8_t)(values[c] ^ (mark ? 96 : 0));
@@ -47,10 +48,10 @@ typedef struct jpeg_kind {
 /* "Exif", a TIFF header and one directory of one entry. */
 static inline size_t picture_exif(int orientation, bool big_endian, uint8_t out[32])
 {
-    static const uint8_t little[32] = {'E', 'x', 'i', 'f', 0, 0, 'I', 'I', 42, 0, 8, 0, 0, 0, 1, 0,
-                                       0x12, 1, 3, 0, 1, 0, 0, 0};
-    static const uint8_t big[32] = {'E', 'x', 'i', 'f', 0, 0, 'M', 'M', 0, 42, 0, 0, 0, 8, 0, 1,
-                                    1, 0x12, 0, 3, 0, 0, 0, 1};
+    static const uint8_t little[32] = {'E', 'x', 'i', 'f', 0,    0, 'I', 'I', 42, 0, 8, 0,
+                                       0,   0,   1,   0,   0x12, 1, 3,   0,   1,  0, 0, 0};
+    static const uint8_t big[32] = {'E', 'x', 'i', 'f', 0, 0,    'M', 'M', 0, 42, 0, 0,
+                                    0,   8,   0,   1,   1, 0x12, 0,   3,   0, 0,  0, 1};
     memcpy(out, big_endian ? big : little, 32);
     out[big_endian ? 25 : 24] = (uint8_t)orientation;
     return 32;
@@ -73,7 +74,8 @@ static inline made_t picture_jpeg(const uint8_t *pixels, int width, int height, 
     jpeg_set_colorspace(&c, kind->space);
     jpeg_set_quality(&c, kind->quality ? kind->quality : 95, TRUE);
     if (kind->h) {
-        for (int i = 0; i < c.num_components; i++) c.comp_info[i].h_samp_factor = c.comp_info[i].v_samp_factor = 1;
+        for (int i = 0; i < c.num_components; i++)
+            c.comp_info[i].h_samp_factor = c.comp_info[i].v_samp_factor = 1;
         c.comp_info[0].h_samp_factor = kind->h, c.comp_info[0].v_samp_factor = kind->v;
     }
     if (kind->no_adobe) c.write_Adobe_marker = FALSE;
@@ -212,7 +214,7 @@ static inline made_t picture_png(int width, int height, const png_kind_t *kind)
 /* Every type and depth that PNG has. */
 static const struct {
     int type, bits;
-} png_types[] = {{0, 1}, {0, 2}, {0, 4}, {0, 8},  {0, 16}, {2, 8},  {2, 16}, {3, 1},
+} png_types[] = {{0, 1}, {0, 2}, {0, 4}, {0, 8}, {0, 16}, {2, 8}, {2, 16}, {3, 1},
                  {3, 2}, {3, 4}, {3, 8}, {4, 8}, {4, 16}, {6, 8}, {6, 16}};
 enum { N_PNG_TYPES = sizeof png_types / sizeof *png_types };
 

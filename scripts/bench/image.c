@@ -1,6 +1,6 @@
-/* Times JPEG decoding on one core for scripts/bench_image.sh: image FOLDER CROPS SEED. Of each *.jpg of the folder, CROPS random
- * resized crops to 224 × 224, as torchvision draws them (area 8 to 100 %, aspect 3/4 to 4/3, mirrored or not). Prints a line
- * of NAME IMAGES_PER_SEC for each way:
+/* Times JPEG decoding on one core for scripts/bench_image.sh: image FOLDER CROPS SEED. Of each *.jpg of the
+ * folder, CROPS random resized crops to 224 × 224, as torchvision draws them (area 8 to 100 %, aspect 3/4 to
+ * 4/3, mirrored or not). Prints a line of NAME IMAGES_PER_SEC for each way:
  *
  *   bare     libjpeg-turbo alone, of bytes in memory: the same region at the same scale that ours decodes
  *   part     image_decode_part of the same bytes
@@ -82,7 +82,8 @@ static image_rect_t draw(rng_t *rng, double width, double height)
         const double aspect = exp(log(3. / 4) + rng_uniform(rng) * (log(4. / 3) - log(3. / 4)));
         const double w = round(sqrt(area * aspect)), h = round(sqrt(area / aspect));
         if (w < 1 || h < 1 || w > width || h > height) continue;
-        return (image_rect_t){floor(rng_uniform(rng) * (width - w + 1)), floor(rng_uniform(rng) * (height - h + 1)), w, h};
+        return (image_rect_t){floor(rng_uniform(rng) * (width - w + 1)),
+                              floor(rng_uniform(rng) * (height - h + 1)), w, h};
     }
 }
 
@@ -102,7 +103,8 @@ static void draw_crops(int per_file, uint64_t seed)
             image_t image;
             image_rect_t place;
             must(image_info(bytes_of(&files[i]), &info));
-            *crop = (crop_t){.file = i, .mirror = rng_below(&rng, 2),
+            *crop = (crop_t){.file = i,
+                             .mirror = rng_below(&rng, 2),
                              .wanted = draw(&rng, (double)info.width, (double)info.height)};
             must(image_decode_part(decoder, bytes_of(&files[i]), crop->wanted, SIDE, SIDE, &image, &place));
             crop->shrink = (int)lround(crop->wanted.width / place.width);

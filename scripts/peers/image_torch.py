@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times torchvision and Pillow at what scripts/bench/image.c times: of each *.jpg of a folder, random resized crops to 224,
 on one thread. Prints a line of NAME IMAGES_PER_SEC for each way: image_torch.py FOLDER CROPS SEED. --describe prints the
-versions; --pillow FILE X Y WIDTH HEIGHT OUT_WIDTH OUT_HEIGHT writes what Pillow makes of a crop, as RGB, to standard output."""
+versions."""
 
 import glob
 import sys
@@ -55,13 +55,8 @@ def describe():
 
 def main():
     if sys.argv[1:] == ["--describe"]:
-        return describe()
-    if sys.argv[1:2] == ["--pillow"]:
-        x, y, width, height, out_width, out_height = map(float, sys.argv[3:9])
-        picture = Image.open(sys.argv[2]).convert("RGB")
-        size = (int(out_width), int(out_height))
-        sys.stdout.buffer.write(picture.resize(size, Image.BILINEAR, (x, y, x + width, y + height)).tobytes())
-        return None
+        describe()
+        return
     if len(sys.argv) != 4:
         sys.exit("usage: image_torch.py FOLDER CROPS SEED")
     import torch
@@ -77,7 +72,6 @@ def main():
             for _ in range(int(sys.argv[2])):
                 read(path)
         print(name, len(paths) * int(sys.argv[2]) / (time.perf_counter() - begin))
-    return None
 
 
 if __name__ == "__main__":

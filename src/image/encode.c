@@ -92,7 +92,8 @@ static err_t guarded(jpeg_t *j)
         return ERR_OK;
     }
     if (j->code != ERR_OK) return j->code;
-    RAISE(ERR_SYSTEM, CANNOT_ENCODE, (long long)j->image->width, (long long)j->image->height, "JPEG", j->message);
+    RAISE(ERR_SYSTEM, CANNOT_ENCODE, (long long)j->image->width, (long long)j->image->height, "JPEG",
+          j->message);
 }
 
 err_t image_encode_jpeg(const image_t *image, int quality, uint8_t **out, size_t *n_bytes)
@@ -120,18 +121,21 @@ err_t image_encode_jpeg(const image_t *image, int quality, uint8_t **out, size_t
     return err;
 }
 
-err_t image_encode_png(const uint8_t *pixels, int64_t width, int64_t height, int channels, uint8_t **out, size_t *n_bytes)
+err_t image_encode_png(const uint8_t *pixels, int64_t width, int64_t height, int channels, uint8_t **out,
+                       size_t *n_bytes)
 {
     ASSERT(channels == 1 || channels == RGB);
     if (width < 1 || height < 1 || width > INT32_MAX / RGB || height > INT32_MAX)
-        RAISE(ERR_USAGE, CANNOT_ENCODE, (long long)width, (long long)height, "PNG", "a side is empty or too long");
+        RAISE(ERR_USAGE, CANNOT_ENCODE, (long long)width, (long long)height, "PNG",
+              "a side is empty or too long");
     png_image image = {.version = PNG_IMAGE_VERSION,
                        .width = (png_uint_32)width,
                        .height = (png_uint_32)height,
                        .format = channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB};
     size_t n_raw;
     if (__builtin_mul_overflow((size_t)height, (size_t)(width * channels + 1), &n_raw) || n_raw > INT32_MAX)
-        RAISE(ERR_USAGE, CANNOT_ENCODE, (long long)width, (long long)height, "PNG", "it has 2 GB of pixels or more");
+        RAISE(ERR_USAGE, CANNOT_ENCODE, (long long)width, (long long)height, "PNG",
+              "it has 2 GB of pixels or more");
     png_alloc_size_t n = PNG_IMAGE_PNG_SIZE_MAX(image);
     uint8_t *bytes = NULL;
     TRY(mem_new(n, "a PNG", &bytes));

@@ -1,12 +1,13 @@
-/* The one thing that pixels need of EXIF: which way up. The bytes may be hostile. Not collective; allocates nothing. */
+/* The one thing that pixels need of EXIF: which way up. The bytes may be hostile. Not collective; allocates
+ * nothing. */
 #ifndef IMAGE_EXIF_H
 #define IMAGE_EXIF_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Orientation, 1 to 8, of a block in EXIF's form (TIFF 6.0's, of either byte order, with or without "Exif\0\0" before it);
- * 0 where it has none, or is damaged. */
+/* Orientation, 1 to 8, of a block in EXIF's form (TIFF 6.0's, of either byte order, with or without
+ * "Exif\0\0" before it); 0 where it has none, or is damaged. */
 int exif_orientation(const uint8_t *block, size_t n_bytes);
 
 /* The same of a PNG's eXIf chunk, wherever it stands in the file. */

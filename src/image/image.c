@@ -35,7 +35,8 @@ static err_t recognise(image_bytes_t from, image_format_t *out)
     if (!jpeg && !png) {
         char begins[3 * 8 + 1] = "";
         for (size_t i = 0; i < 8 && i < from.n_bytes; i++) snprintf(begins + 3 * i, 4, " %02x", b[i]);
-        RAISE(ERR_DATA, "the picture %s is neither JPEG nor PNG (it begins with%s); convert it, or leave it out",
+        RAISE(ERR_DATA,
+              "the picture %s is neither JPEG nor PNG (it begins with%s); convert it, or leave it out",
               from.name, begins);
     }
     *out = jpeg ? IMAGE_JPEG : IMAGE_PNG;
@@ -115,12 +116,13 @@ static err_t place_part(const char *name, const image_info_t *info, part_t *part
 {
     const image_rect_t w = part->wanted;
     const double left = fmax(w.x, 0), top = fmax(w.y, 0);
-    const double right = fmin(w.x + w.width, (double)info->width), bottom = fmin(w.y + w.height, (double)info->height);
+    const double right = fmin(w.x + w.width, (double)info->width),
+                 bottom = fmin(w.y + w.height, (double)info->height);
     /* Without fmin and fmax's kindness to NaN. */
     const bool numbers = isfinite(w.x) && isfinite(w.y) && isfinite(w.width) && isfinite(w.height);
     if (!numbers || !(right > left && bottom > top))
-        RAISE(ERR_DATA, "no part of the picture %s is %g x %g pixels at (%g, %g): it has %lld x %lld", name, w.width,
-              w.height, w.x, w.y, (long long)info->width, (long long)info->height);
+        RAISE(ERR_DATA, "no part of the picture %s is %g x %g pixels at (%g, %g): it has %lld x %lld", name,
+              w.width, w.height, w.x, w.y, (long long)info->width, (long long)info->height);
     part->wanted = orient_to_stored(info->orientation, info->stored_width, info->stored_height,
                                     (image_rect_t){left, top, right - left, bottom - top});
     if (orient_swaps(info->orientation)) {
@@ -134,13 +136,16 @@ static err_t check_size(const image_decoder_t *d, const char *name, const image_
 {
     const int64_t n_pixels = info->stored_width * info->stored_height; /* sides have 31 bits */
     if (n_pixels > d->limits.max_pixels)
-        RAISE(ERR_DATA, "the picture %s has %lld x %lld pixels, more than the %lld that are allowed; make it smaller, or "
-              "leave it out", name, (long long)info->width, (long long)info->height, (long long)d->limits.max_pixels);
+        RAISE(
+            ERR_DATA,
+            "the picture %s has %lld x %lld pixels, more than the %lld that are allowed; make it smaller, or "
+            "leave it out",
+            name, (long long)info->width, (long long)info->height, (long long)d->limits.max_pixels);
     return ERR_OK;
 }
 
-static err_t read_region(image_decoder_t *d, image_bytes_t from, image_format_t format, part_t *part, image_info_t *info,
-                         region_t *region)
+static err_t read_region(image_decoder_t *d, image_bytes_t from, image_format_t format, part_t *part,
+                         image_info_t *info, region_t *region)
 {
     const reader_ops_t *reader = readers[format];
     void *state = d->states[format];
@@ -162,7 +167,8 @@ static err_t decode(image_decoder_t *d, image_bytes_t from, part_t *part, image_
     readers[format]->close(d->states[format]);
     TRY(err);
     const bool swaps = orient_swaps(info.orientation);
-    *out = (image_t){swaps ? region.height : region.width, swaps ? region.width : region.height, d->stored.rgb};
+    *out =
+        (image_t){swaps ? region.height : region.width, swaps ? region.width : region.height, d->stored.rgb};
     if (info.orientation != 1) {
         TRY(make_room(&d->shown, region.width * region.height));
         orient_pixels(info.orientation, region.width, region.height, d->stored.rgb, d->shown.rgb);

@@ -9,8 +9,8 @@
 #include "image/exif.h"
 #include "image/reader.h"
 
-/* Codes of one bit for blocks of 64 pixels, of two components that are each at half the resolution one way and a quarter
- * the other: less there cannot be of a picture with Huffman's codes. */
+/* Codes of one bit for blocks of 64 pixels, of two components that are each at half the resolution one way
+ * and a quarter the other: less there cannot be of a picture with Huffman's codes. */
 enum { MAX_PIXELS_PER_BYTE = 1024 };
 enum { ROWS = 8, RGB = 3, CMYK = 4, BASE_MEMORY = 64 << 20, COEFFICIENT = 2 };
 
@@ -81,18 +81,23 @@ static void read_header(jpeg_t *j)
     if (n != 1 && n != 3 && n != 4) fail(j, "it has %d components, which are neither grey, RGB nor CMYK", n);
     const int64_t n_pixels = (int64_t)j->d.image_width * j->d.image_height;
     if (!j->d.arith_code && n_pixels / MAX_PIXELS_PER_BYTE > (int64_t)j->from.n_bytes)
-        fail(j, "its %zu bytes are too few for %u x %u pixels: it is cut off", j->from.n_bytes, j->d.image_width,
-             j->d.image_height);
+        fail(j, "its %zu bytes are too few for %u x %u pixels: it is cut off", j->from.n_bytes,
+             j->d.image_width, j->d.image_height);
 }
 
 static const char *colour_name(J_COLOR_SPACE space)
 {
     switch (space) {
-    case JCS_GRAYSCALE: return "grey";
-    case JCS_YCbCr: return "YCbCr";
-    case JCS_CMYK: return "CMYK";
-    case JCS_YCCK: return "YCCK";
-    default: return "RGB";
+    case JCS_GRAYSCALE:
+        return "grey";
+    case JCS_YCbCr:
+        return "YCbCr";
+    case JCS_CMYK:
+        return "CMYK";
+    case JCS_YCCK:
+        return "YCCK";
+    default:
+        return "RGB";
     }
 }
 
@@ -143,7 +148,8 @@ static void choose_region(jpeg_t *j)
     const double shrink = r->shrink;
     int64_t x, width;
     region_cover(part->wanted.x / shrink, part->wanted.width / shrink, part->out_width, r->width, &x, &width);
-    region_cover(part->wanted.y / shrink, part->wanted.height / shrink, part->out_height, r->height, &r->y, &r->height);
+    region_cover(part->wanted.y / shrink, part->wanted.height / shrink, part->out_height, r->height, &r->y,
+                 &r->height);
     if (width == r->width) return;
     JDIMENSION first = (JDIMENSION)x, n = (JDIMENSION)width;
     jpeg_crop_scanline(&j->d, &first, &n);
@@ -179,13 +185,12 @@ static uint8_t multiply(int a, int b)
     return (uint8_t)((a * b + 127) / 255);
 }
 
-/* Light, where ink is meant: 255 is none. That is Photoshop's way, and with or without its marker other decoders
- * (ImageMagick, Pillow) know no other. */
+/* Light, where ink is meant: 255 is none. That is Photoshop's way, and with or without its marker other
+ * decoders (ImageMagick, Pillow) know no other. */
 static void mix_inks(const uint8_t *inks, int64_t n, uint8_t *rgb)
 {
     for (int64_t i = 0; i < n; i++)
-        for (int c = 0; c < RGB; c++)
-            rgb[RGB * i + c] = multiply(inks[CMYK * i + c], inks[CMYK * i + 3]);
+        for (int c = 0; c < RGB; c++) rgb[RGB * i + c] = multiply(inks[CMYK * i + c], inks[CMYK * i + 3]);
 }
 
 static void read_rows(jpeg_t *j)

@@ -5,8 +5,8 @@
 /* Pixels are moved in squares of this side, so that neither rows nor columns leave the cache. */
 enum { TILE = 32 };
 
-/* The pixel (x, y) as shown is stored at (x, y), exchanged where the orientation swaps, and then counted from the right or
- * from below where it flips ("Exif 2.32", tag 0112; TIFF 6.0, "Orientation"). */
+/* The pixel (x, y) as shown is stored at (x, y), exchanged where the orientation swaps, and then counted from
+ * the right or from below where it flips ("Exif 2.32", tag 0112; TIFF 6.0, "Orientation"). */
 bool orient_swaps(int orientation)
 {
     return orientation >= 5;
@@ -51,11 +51,13 @@ static int64_t least(int64_t a, int64_t b)
 
 void orient_pixels(int orientation, int64_t width, int64_t height, const uint8_t *stored, uint8_t *shown)
 {
-    const bool swaps = orient_swaps(orientation), from_right = flips_x(orientation), from_below = flips_y(orientation);
+    const bool swaps = orient_swaps(orientation), from_right = flips_x(orientation),
+               from_below = flips_y(orientation);
     const int64_t along = from_right ? -1 : 1, down = from_below ? -width : width;
     const int64_t step_x = swaps ? down : along, step_y = swaps ? along : down;
     const int64_t shown_width = swaps ? height : width, shown_height = swaps ? width : height;
-    const uint8_t *first = stored + 3 * ((from_right ? width - 1 : 0) + (from_below ? (height - 1) * width : 0));
+    const uint8_t *first =
+        stored + 3 * ((from_right ? width - 1 : 0) + (from_below ? (height - 1) * width : 0));
     for (int64_t top = 0; top < shown_height; top += TILE)
         for (int64_t left = 0; left < shown_width; left += TILE)
             for (int64_t y = top; y < least(top + TILE, shown_height); y++)

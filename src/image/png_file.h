@@ -4,8 +4,8 @@
 
 #include "image/image.h"
 
-/* Writes a picture, in sRGB, whole or not at all (temporary name, flush, rename); the same pixels give the same bytes.
- * ERR_SYSTEM naming the path and the reason; an older file is then untouched. */
+/* Writes a picture, in sRGB, whole or not at all (temporary name, flush, rename); the same pixels give the
+ * same bytes. ERR_SYSTEM naming the path and the reason; an older file is then untouched. */
 err_t png_file_write(const char *path, const image_t *image);
 
 /* Whether a file could be written there, for asking before long work: ERR_USAGE where the path is a folder,

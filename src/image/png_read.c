@@ -81,11 +81,16 @@ static void read_header(png_state_t *p)
 static const char *colour_name(int type)
 {
     switch (type) {
-    case PNG_COLOR_TYPE_GRAY: return "grey";
-    case PNG_COLOR_TYPE_GRAY_ALPHA: return "grey with alpha";
-    case PNG_COLOR_TYPE_PALETTE: return "palette";
-    case PNG_COLOR_TYPE_RGB_ALPHA: return "RGB with alpha";
-    default: return "RGB";
+    case PNG_COLOR_TYPE_GRAY:
+        return "grey";
+    case PNG_COLOR_TYPE_GRAY_ALPHA:
+        return "grey with alpha";
+    case PNG_COLOR_TYPE_PALETTE:
+        return "palette";
+    case PNG_COLOR_TYPE_RGB_ALPHA:
+        return "RGB with alpha";
+    default:
+        return "RGB";
     }
 }
 
@@ -116,7 +121,8 @@ static void drop_alpha(png_structp png, png_row_infop row, png_bytep pixels)
 {
     (void)png;
     for (size_t i = 0; i < row->width; i++)
-        for (size_t c = 0; c < RGB; c++) pixels[RGB * i + c] = multiply(pixels[RGBA * i + c], pixels[RGBA * i + 3]);
+        for (size_t c = 0; c < RGB; c++)
+            pixels[RGB * i + c] = multiply(pixels[RGBA * i + c], pixels[RGBA * i + 3]);
 }
 
 /* Of a row, in its own place, from its end. libpng would take an index beyond the palette for black. */
@@ -167,9 +173,11 @@ static void ask_for_rgb(png_state_t *p)
 
 static void begin(png_state_t *p)
 {
-    const int64_t width = png_get_image_width(p->png, p->info), height = png_get_image_height(p->png, p->info);
+    const int64_t width = png_get_image_width(p->png, p->info),
+                  height = png_get_image_height(p->png, p->info);
     ask_for_rgb(p);
-    if ((int64_t)png_get_rowbytes(p->png, p->info) != RGB * width) fail(p, "the library gives other rows than RGB");
+    if ((int64_t)png_get_rowbytes(p->png, p->info) != RGB * width)
+        fail(p, "the library gives other rows than RGB");
     p->region = (region_t){0, 0, width, height, 1};
     if (!p->part.whole && p->n_passes == 1)
         region_cover(p->part.wanted.y, p->part.wanted.height, p->part.out_height, height, &p->region.y,

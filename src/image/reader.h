@@ -20,11 +20,12 @@ typedef struct region {
     int shrink;
 } region_t;
 
-/* Pixels along one side, of which there are `side`, that cover [start, start + length) and a filter's reach beyond. */
+/* Pixels along one side, of which there are `side`, that cover [start, start + length) and a filter's reach
+ * beyond. */
 void region_cover(double start, double length, int64_t out, int64_t side, int64_t *first, int64_t *n);
 
-/* open, start, read in this order, each once; close after any of them, also after a failed one. The state is zeroed once,
- * and used again after close. */
+/* open, start, read in this order, each once; close after any of them, also after a failed one. The state is
+ * zeroed once, and used again after close. */
 typedef struct reader_ops {
     size_t n_state_bytes;
     err_t (*open)(void *state, image_bytes_t from, image_info_t *info);

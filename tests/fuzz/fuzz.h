@@ -1,5 +1,5 @@
-/* What the fuzz targets share. A target is tests/fuzz/fuzz_NAME.c with libFuzzer's LLVMFuzzerTestOneInput, which ends the
- * process (abort) where a promise of a header is broken; sanitizers end it where memory is. */
+/* What the fuzz targets share. A target is tests/fuzz/fuzz_NAME.c with libFuzzer's LLVMFuzzerTestOneInput,
+ * which ends the process (abort) where a promise of a header is broken; sanitizers end it where memory is. */
 #ifndef TESTS_FUZZ_H
 #define TESTS_FUZZ_H
 
@@ -16,7 +16,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 #define MUST(promise)                                                                                        \
     do {                                                                                                     \
         if (!(promise)) {                                                                                    \
-            fprintf(stderr, "%s:%d: broken: %s; last message: %s\n", __FILE__, __LINE__, #promise, err_message()); \
+            fprintf(stderr, "%s:%d: broken: %s; last message: %s\n", __FILE__, __LINE__, #promise,           \
+                    err_message());                                                                          \
             abort();                                                                                         \
         }                                                                                                    \
     } while (0)

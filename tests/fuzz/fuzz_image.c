@@ -25,7 +25,8 @@ static void decode_part(image_decoder_t *decoder, image_bytes_t from, const imag
     static resize_scratch_t scratch;
     static uint8_t rgb[OUT * OUT * 3];
     const double x = (double)info->width * (seed % 16) / 16, y = (double)info->height * (seed / 16 % 16) / 16;
-    const image_rect_t wanted = {x, y, 1 + (double)info->width * (seed / 256 % 16) / 16, 1 + (double)info->height / 3};
+    const image_rect_t wanted = {x, y, 1 + (double)info->width * (seed / 256 % 16) / 16,
+                                 1 + (double)info->height / 3};
     image_t image;
     image_rect_t place;
     err_t err = image_decode_part(decoder, from, wanted, OUT, OUT, &image, &place);
@@ -68,7 +69,8 @@ static void put_u32(uint8_t *to, uint32_t value)
 static void mend(uint8_t *png, size_t n)
 {
     for (size_t at = 8; at + 12 <= n;) {
-        const size_t n_data = (size_t)png[at] << 24 | (size_t)png[at + 1] << 16 | (size_t)png[at + 2] << 8 | png[at + 3];
+        const size_t n_data =
+            (size_t)png[at] << 24 | (size_t)png[at + 1] << 16 | (size_t)png[at + 2] << 8 | png[at + 3];
         if (n_data > n - at - 12) return;
         put_u32(png + at + 8 + n_data, (uint32_t)crc32(0, png + at + 4, (uInt)(n_data + 4)));
         at += 12 + n_data;

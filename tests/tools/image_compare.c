@@ -1,7 +1,8 @@
-/* Decodes a picture and compares it with what another decoder made of it: image_compare FILE RAW TOLERANCE. RAW: RGBA of
- * 16 bits, the upper byte first, rows of the picture as shown; it is put over black by the contract of image/image.h.
- * Prints the size and the largest difference; ends with 1 when that is above the tolerance. image_compare FILE: only
- * decodes, and prints the size. Ends with the error's own code where the picture cannot be decoded. */
+/* Decodes a picture and compares it with what another decoder made of it: image_compare FILE RAW TOLERANCE.
+ * RAW: RGBA of 16 bits, the upper byte first, rows of the picture as shown; it is put over black by the
+ * contract of image/image.h. Prints the size and the largest difference; ends with 1 when that is above the
+ * tolerance. image_compare FILE: only decodes, and prints the size. Ends with the error's own code where the
+ * picture cannot be decoded. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +46,8 @@ static int compare(const image_t *image, const char *path, int tolerance)
     int most = 0;
     if (raw.n != (size_t)(image->width * image->height * 8)) {
         printf("%s has %zu bytes, not the %lld of %lld x %lld pixels\n", path, raw.n,
-               (long long)(image->width * image->height * 8), (long long)image->width, (long long)image->height);
+               (long long)(image->width * image->height * 8), (long long)image->width,
+               (long long)image->height);
         return 1;
     }
     for (int64_t i = 0; i < image->width * image->height; i++)

@@ -25,7 +25,8 @@ static size_t read_file(const char *path)
 static bool part_is_right(image_bytes_t from, int64_t width, int64_t height, rng_t *rng)
 {
     const int64_t x = rng_below(rng, (uint32_t)width), y = rng_below(rng, (uint32_t)height);
-    const int64_t w = 1 + rng_below(rng, (uint32_t)(width - x)), h = 1 + rng_below(rng, (uint32_t)(height - y));
+    const int64_t w = 1 + rng_below(rng, (uint32_t)(width - x)),
+                  h = 1 + rng_below(rng, (uint32_t)(height - y));
     const image_rect_t wanted = {(double)x, (double)y, (double)w, (double)h};
     image_t part;
     image_rect_t place;
@@ -46,7 +47,8 @@ static bool picture_is_right(const char *path, rng_t *rng)
         printf("# %s\n", err_message());
         return false;
     }
-    bool right = image.width == info.width && image.height == info.height && image.width * image.height <= n_whole;
+    bool right =
+        image.width == info.width && image.height == info.height && image.width * image.height <= n_whole;
     if (right) memcpy(whole, image.rgb, (size_t)(image.width * image.height * 3));
     const int64_t width = image.width, height = image.height;
     for (int i = 0; i < 4 && right; i++) right = part_is_right(from, width, height, rng);
@@ -69,8 +71,8 @@ static double coarse_distance(const uint8_t *a, const uint8_t *b)
     return most;
 }
 
-/* A part of `side` pixels, resized, against the same from the whole picture: to the bit where it is not scaled, and otherwise
- * as near as the transform's own scaling is. */
+/* A part of `side` pixels, resized, against the same from the whole picture: to the bit where it is not
+ * scaled, and otherwise as near as the transform's own scaling is. */
 static bool crop_is_right(image_bytes_t from, double side, rng_t *rng, resize_scratch_t *scratch)
 {
     static uint8_t ours[OUT * OUT * 3], plain[OUT * OUT * 3];
@@ -118,7 +120,8 @@ int main(void)
                       crop_is_right(from, OUT * (2 + 1.5 * rng_uniform(&rng)), &rng, &scratch);
         }
         if (dir) closedir(dir);
-        OK(n > 0 && n_right == n, "%s: %d of %d decode, and parts are the whole's pixels", splits[s], n_right, n);
+        OK(n > 0 && n_right == n, "%s: %d of %d decode, and parts are the whole's pixels", splits[s], n_right,
+           n);
         OK(n > 0 && n_near == n, "parts of %d of %d, resized, are what the whole gives", n_near, n);
     }
     resize_scratch_free(&scratch);

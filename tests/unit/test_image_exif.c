@@ -1,5 +1,6 @@
 /* RUN np=0
- * Orientation: EXIF's block in both byte orders and damaged in every way, pixels and rectangles of all eight. */
+ * Orientation: EXIF's block in both byte orders and damaged in every way, pixels and rectangles of all eight.
+ */
 #include <math.h>
 
 #include "base/mem.h"
@@ -28,7 +29,8 @@ static void test_block(void)
             all = of_copy(exif, n, false) == o && all;
             bare = of_copy(exif + 6, n - 6, false) == o && bare;
             /* The entry ends four bytes before the block does. */
-            for (size_t cut = 0; cut < n - 4; cut++) short_ones = of_copy(exif, cut, false) == 0 && short_ones;
+            for (size_t cut = 0; cut < n - 4; cut++)
+                short_ones = of_copy(exif, cut, false) == 0 && short_ones;
             for (size_t bit = 0; bit < 8 * n; bit++) {
                 exif[bit / 8] ^= (uint8_t)(1 << bit % 8);
                 int found = of_copy(exif, n, false);
@@ -55,7 +57,8 @@ static void test_png(void)
     bool before = true, behind = true, cut = true;
     for (int o = 1; o <= 8; o++)
         for (int b = 0; b < 2; b++) {
-            made_t made = picture_png(5, 4, &(png_kind_t){.type = 2, .bits = 8, .orientation = o, .exif_behind = b});
+            made_t made =
+                picture_png(5, 4, &(png_kind_t){.type = 2, .bits = 8, .orientation = o, .exif_behind = b});
             bool *all = b ? &behind : &before;
             *all = of_copy(made.bytes, made.n, true) == o && *all;
             for (size_t n = 0; n < made.n; n++) {
@@ -69,7 +72,8 @@ static void test_png(void)
     OK(cut, "and cut off");
 }
 
-/* A 2 × 3 picture, its pixels named as the eye reads them: EXIF's own definition of where row 0 and column 0 are seen. */
+/* A 2 × 3 picture, its pixels named as the eye reads them: EXIF's own definition of where row 0 and column 0
+ * are seen. */
 static void test_pixels(void)
 {
     static const char *const shown[9] = {NULL,     "abcdef", "badcfe", "fedcba", "efcdab",

@@ -32,7 +32,8 @@ static double farthest(image_rect_t from, bool mirror, int width, int height)
     static double rows[H][MOST][3], wx[MOST][W], wy[MOST][H];
     double most = 0;
     for (int o = 0; o < width; o++)
-        for (int i = 0; i < W; i++) wx[mirror ? width - 1 - o : o][i] = weight(W, from.x, from.width, width, o, i);
+        for (int i = 0; i < W; i++)
+            wx[mirror ? width - 1 - o : o][i] = weight(W, from.x, from.width, width, o, i);
     for (int o = 0; o < height; o++)
         for (int i = 0; i < H; i++) wy[o][i] = weight(H, from.y, from.height, height, o, i);
     memset(rows, 0, sizeof rows);
@@ -55,16 +56,21 @@ static void test_formula(void)
     static const struct {
         image_rect_t from;
         int width, height;
-    } cases[] = {{{0, 0, W, H}, 20, 20},     {{0, 0, W, H}, 100, 90},   {{0, 0, W, H}, 1, 1},
-                 {{3.25, 7.5, 30, 22}, 30, 22}, {{10.7, 0, 3.3, H}, 64, 5}, {{60, 46, 1, 1}, 7, 9},
-                 {{.001, .002, 60.9, 46.9}, 17, 150}, {{20, 20, .01, .01}, 3, 3}};
+    } cases[] = {{{0, 0, W, H}, 20, 20},
+                 {{0, 0, W, H}, 100, 90},
+                 {{0, 0, W, H}, 1, 1},
+                 {{3.25, 7.5, 30, 22}, 30, 22},
+                 {{10.7, 0, 3.3, H}, 64, 5},
+                 {{60, 46, 1, 1}, 7, 9},
+                 {{.001, .002, 60.9, 46.9}, 17, 150},
+                 {{20, 20, .01, .01}, 3, 3}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         double most = 999;
         if (resize(&image, cases[i].from, i % 2, cases[i].width, cases[i].height, &scratch, out) == ERR_OK)
             most = farthest(cases[i].from, i % 2, cases[i].width, cases[i].height);
         /* Rounded twice. */
-        OK(most <= 1.001, "%g x %g to %d x %d%s: %.3f from the formula", cases[i].from.width, cases[i].from.height,
-           cases[i].width, cases[i].height, i % 2 ? ", mirrored" : "", most);
+        OK(most <= 1.001, "%g x %g to %d x %d%s: %.3f from the formula", cases[i].from.width,
+           cases[i].from.height, cases[i].width, cases[i].height, i % 2 ? ", mirrored" : "", most);
     }
 }
 
@@ -95,7 +101,9 @@ static void test_extremes(void)
         memset(block, 255, (size_t)width * (size_t)height * 3);
         const image_t plain = {width, height, block};
         for (int side = 1; side <= 64; side += 9) {
-            white = resize(&plain, (image_rect_t){0, 0, width, height}, false, side, side, &scratch, large) == ERR_OK && white;
+            white = resize(&plain, (image_rect_t){0, 0, width, height}, false, side, side, &scratch, large) ==
+                        ERR_OK &&
+                    white;
             for (int i = 0; i < side * side * 3; i++) white = large[i] == 255 && white;
         }
         free(block);
@@ -107,14 +115,15 @@ static void test_extremes(void)
 
 static void test_errors(void)
 {
-    static const image_rect_t bad[] = {{0, 0, 0, 5},    {0, 0, 5, -1},      {-1, 0, 5, 5},        {0, 0, W + 1, 5},
+    static const image_rect_t bad[] = {{0, 0, 0, 5},   {0, 0, 5, -1},    {-1, 0, 5, 5},      {0, 0, W + 1, 5},
                                        {0, 0, NAN, 5}, {NAN, NAN, 5, 5}, {0, 0, INFINITY, 5}};
     bool refused = true;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         refused = resize(&image, bad[i], false, 5, 5, &scratch, out) == ERR_DATA && refused;
     OK(refused, "parts that are empty, outside or no numbers");
     OK(resize(&image, (image_rect_t){0, 0, 5, 5}, false, RESIZE_MAX + 1, 5, &scratch, out) == ERR_USAGE &&
-           resize(&image, (image_rect_t){0, 0, 5, 5}, false, 5, 0, &scratch, out) == ERR_USAGE && SAYS("5 x 0", "4096"),
+           resize(&image, (image_rect_t){0, 0, 5, 5}, false, 5, 0, &scratch, out) == ERR_USAGE &&
+           SAYS("5 x 0", "4096"),
        "sizes that it has not");
     const int64_t count = mem_count();
     resize(&image, (image_rect_t){0, 0, W, H}, false, 100, 100, &scratch, out);
