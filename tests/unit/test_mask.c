@@ -135,7 +135,7 @@ static void test_packed_runs(void)
     int32_t n = 0;
     OK(mask_read_runs(text, length, back, &n) == ERR_OK && n == N && memcmp(runs, back, sizeof runs) == 0,
        "runs of all sizes come back");
-    OK(unpacks("", NULL, 0), "none");
+    OK(unpacks("", runs, 0), "none");
     OK(unpacks("61X13", (const uint32_t[]){6, 1, 40, 4}, 4), "the fourth is the difference from the second");
     OK(unpacks("`0", (const uint32_t[]){16}, 1), "the highest bit is the sign");
     OK(refused("6/", "character") && refused("6p", "character") && refused("6\xff", "character"),

@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# Measures how fast COCO's annotations are read, and prints results/coco_json.md. See --help.
+set -euo pipefail
+here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
+# shellcheck source=scripts/lib.sh
+. "$here/lib.sh"
+
+usage() {
+    cat <<'EOT'
+usage: scripts/bench_coco.sh [options]
+
+Measures, and prints as a Markdown page: the seconds and the memory that reading a file of COCO's annotations takes, of
+dptrain, of Python's json.load and of pycocotools, in turn. The file is made in a temporary folder from the annotations
+of coco_tiny in the folder that DPTRAIN_DATA names. Wants pycocotools (scripts/install_deps.sh --test).
+
+  --folder DIR  where the file goes [a temporary folder]
+  --mb N        10^6 bytes of it [450]
+  --runs N      of each, of which the median counts [3]
+  -h, --help    this text
+EOT
+}
+
+command="scripts/bench_coco.sh${*:+ $*}"
+folder='' mb=450 runs=3
+while [[ $# -gt 0 ]]; do
+    case $1 in
+    --folder) need_value "$@"; folder=$2; shift 2 ;;
+    --mb) need_value "$@"; whole_number "$1" "$2" 1; mb=$((10#$2)); shift 2 ;;
+    --runs) need_value "$@"; whole_number "$1" "$2" 1; runs=$((10#$2)); shift 2 ;;
+    -h | --help) usage; exit 0 ;;
+    *) die 2 "unknown option '$1'; --help lists the options" ;;
+    esac
+done
+[[ -z $folder || -d $folder ]] || die 2 "--folder $folder: there is no such folder"
+[[ -z $folder ]] || folder=$(cd "$folder" && pwd)
+tiny=${DPTRAIN_DATA:-}/coco_tiny/annotations/instances_train2017.json
+[[ -e $tiny ]] || die 3 "there is no $tiny; DPTRAIN_DATA names the folder that coco_tiny is in"
+tiny=$(readlink -f "$tiny")
+python=${DPTRAIN_VENV:-$here/../build/venv}/bin/python
+"$python" -c 'import pycocotools.mask' 2>/dev/null ||
+    die 4 "pycocotools is not in ${python%/bin/python}; scripts/install_deps.sh --test installs it"
+python=$(cd "$(dirname "$python")" && pwd)/python
+cd "$here/.."
+make -s -j "$(nproc)" dptrain build/scripts/bench/coco_read >&2 || die 4 "the build failed"
+make_work coco "$folder"
+"$python" scripts/bench/coco_json.py "$tiny" "$mb" "$work/instances.json" || die 4 "the file could not be made"
+
+read_once() { # NAME
+    case $1 in
+    dptrain) build/scripts/bench/coco_read "$work/instances.json" ;;
+    *) "$python" scripts/bench/coco_read.py "$1" "$work/instances.json" ;;
+    esac
+}
+
+load=$(cut -d ' ' -f 1-3 /proc/loadavg)
+bytes=$(stat -c %s "$work/instances.json")
+cat "$work/instances.json" >/dev/null # into the page cache: the disk is not what is measured
+names=(dptrain json pycocotools)
+for ((round = 1; round <= runs; round++)); do
+    for name in "${names[@]}"; do
+        line=$(read_once "$name") || die 4 "$name failed"
+        note "round $round/$runs, $name: $line"
+        printf '%s %s\n' "$name" "$line" >>"$work/times"
+    done
+done
+[[ $(awk '{ print $4, $5 }' "$work/times" | sort -u | wc -l) -eq 1 ]] || die 4 "they do not read the same number of things"
+read -r _ _ _ images annotations <"$work/times"
+
+row() { # NAME TITLE
+    awk -v name="$1" '$1 == name { print $2, $3 }' "$work/times" | sort -n | awk -v title="$2" -v bytes="$bytes" '
+        { s[NR] = $1; if ($2 > peak) peak = $2 }
+        END {
+            median = NR % 2 ? s[(NR + 1) / 2] : (s[NR / 2] + s[NR / 2 + 1]) / 2
+            printf "| %s | %.2f | %.2f–%.2f | %.0f | %.0f |\n", title, median, s[1], s[NR], bytes / median / 1e6, peak / 1024
+        }'
+}
+
+# shellcheck disable=SC2016 # Markdown's quotes
+table=$(
+    row dptrain '`coco_read` (`src/coco`)'
+    row json 'Python, `json.load`'
+    row pycocotools 'pycocotools, `COCO(file)`'
+)
+
+cat <<EOT
+# Reading COCO's annotations
+
+| | s, median of $runs | least–most | MB/s | peak memory, MiB |
+|---|---:|---:|---:|---:|
+$table
+
+- $(awk -v b="$bytes" 'BEGIN { printf "%.0f MB", b / 1e6 }'), $images images, $annotations annotations: those of coco_tiny, repeated with new
+  ids (\`scripts/bench/coco_json.py\`), in the page cache. One thread each; the programs run in turn.
+- Bar: 60 s and 1 GB for 450 MB. Peak memory is \`VmHWM\` of the process after reading, all that was read still in it.
+
+$(machine_table "$load" "$command" python "$("$python" --version)")
+EOT
