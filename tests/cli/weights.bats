@@ -28,7 +28,7 @@ need_numpy() {
 # Continues the trained model, or what is given, with a rate of nothing.
 begin_with() { # RANKS ARGUMENTS...
     on_ranks "$1" train --model mnist-cnn-bn --data "$tiny" --batch 20 --steps 1 --lr 1e-12 --threads 1 \
-        --algorithms fixed --out "$out" --overwrite "${@:2}"
+        --algorithms fixed --sync-bn --out "$out" --overwrite "${@:2}"
 }
 
 @test "exported weights are a run's first ones, on any number of ranks" {
