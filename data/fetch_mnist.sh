@@ -2,6 +2,9 @@
 # Downloads MNIST (four .gz files, 11.6 MB) and checks it. Safe to repeat: what is there and right stays, what was
 # begun is resumed.
 set -u
+here=$(cd -- "$(dirname -- "$(readlink -f -- "$0")")" && pwd)
+# shellcheck source=data/fetch.sh
+. "$here/fetch.sh"
 
 mirrors=(
     https://ossci-datasets.s3.amazonaws.com/mnist/
@@ -29,83 +32,13 @@ MNIST's · 4 network, disk or a missing tool
 EOF
 }
 
-fail() { # code, message
-    echo "fetch_mnist.sh: $2" >&2
-    exit "$1"
-}
-
-sum_of() { # file
-    local line
-    line=$(sha256sum <"$1") || return 1
-    echo "${line%% *}"
-}
-
-# Resumes where the file has a beginning; what the tool prints on an error goes through.
-download() { # URL, file
-    case $1 in
-        file://*)
-            # A copy: nothing to resume, and wget does not know file://.
-            cp -- "${1#file://}" "$2"
-            return
-            ;;
-    esac
-    if [ "$tool" = curl ]; then
-        local bar=--silent
-        [ -t 2 ] && bar=--progress-bar
-        curl --fail --location --show-error "$bar" --connect-timeout 20 --speed-limit 1000 --speed-time 60 \
-            --retry 2 --continue-at - --output "$2" "$1"
-    else
-        local bar=--no-verbose
-        [ -t 2 ] && bar=--show-progress
-        wget --continue --no-verbose "$bar" --timeout=60 --tries=3 --output-document="$2" "$1"
-    fi
-}
-
-# Brings the part file to its end, or to its beginning where it cannot be resumed.
-complete() { # URL, part, bytes
-    local code size=0
-    [ ! -e "$2" ] || size=$(wc -c <"$2") || return 1
-    # As long as the whole and yet not it (see fetch_from): of no use, and no server would resume it.
-    [ "$size" -lt "$3" ] || rm -f -- "$2"
-    download "$1" "$2"
-    code=$?
-    # curl's 33: this server cannot resume. Other failures keep the part for the next run.
-    if [ "$tool" = curl ] && [ "$code" = 33 ]; then
-        rm -f -- "$2"
-        download "$1" "$2"
-        code=$?
-    fi
-    return "$code"
-}
-
-# 0: right, under its final name. 3: something else came. 4: nothing came.
-fetch_from() { # mirror, sum, bytes, name
-    local part=$folder/$4.part url=${1%/}/$4 sum='' attempt
-    # Twice, as a part from an earlier run may be another file's beginning; the second try starts afresh.
-    for attempt in resumed fresh; do
-        [ ! -e "$part" ] || sum=$(sum_of "$part") || return 4
-        if [ "$sum" != "$2" ]; then
-            [ "$attempt" = fresh ] || [ -s "$part" ] || continue
-            complete "$url" "$part" "$3" || return 4
-            sum=$(sum_of "$part") || return 4
-        fi
-        [ "$sum" != "$2" ] || break
-        rm -f -- "$part"
-    done
-    if [ "$sum" != "$2" ]; then
-        echo "fetch_mnist.sh: $url is not MNIST's: SHA-256 $sum, expected $2" >&2
-        return 3
-    fi
-    mv -f -- "$part" "$folder/$4" || return 4
-}
-
 fetch() { # sum, bytes, name
     local mirror code=4 sum
     if [ -e "$folder/${3%.gz}" ]; then
         echo "fetch_mnist.sh: $folder/${3%.gz} is there too; dptrain reads it rather than the .gz" >&2
     fi
     if [ -e "$folder/$3" ]; then
-        sum=$(sum_of "$folder/$3") || return 4
+        sum=$(fetch_sum_of "$folder/$3" "$1") || return 4
         # Other sets use the same names: not ours to overwrite.
         [ "$sum" = "$1" ] || fail 3 "$folder/$3 is not MNIST's (SHA-256 $sum); remove it or choose another folder"
         echo "$3: already there"
@@ -113,7 +46,7 @@ fetch() { # sum, bytes, name
     fi
     for mirror in "${mirrors[@]}"; do
         echo "$3: from ${mirror%/}"
-        fetch_from "$mirror" "$1" "$2" "$3"
+        fetch_from "${mirror%/}/$3" "$1" "$2" "$folder/$3" "MNIST's"
         code=$?
         [ "$code" = 0 ] && return 0
     done
@@ -128,21 +61,12 @@ case ${1-} in
     -?*) fail 2 "unknown option $1; --help shows the usage" ;;
 esac
 [ $# -le 1 ] || fail 2 "one folder at most, not $#; --help shows the usage"
-folder=${1-$(cd -- "$(dirname -- "$0")" && pwd)/mnist}
+folder=${1-$here/mnist}
 [ -n "$folder" ] || fail 2 "the folder's name is empty"
 
 [ -z "${DPTRAIN_MNIST_URL-}" ] || mirrors=("$DPTRAIN_MNIST_URL")
-tool=
-for candidate in curl wget; do
-    if [ -z "$tool" ] && command -v "$candidate" >/dev/null; then tool=$candidate; fi
-done
-case ${mirrors[0]} in
-    file://*) ;;
-    *) [ -n "$tool" ] || fail 4 "neither curl nor wget is installed (apt-get install curl)" ;;
-esac
-command -v sha256sum >/dev/null || fail 4 "sha256sum is not installed (apt-get install coreutils)"
-mkdir -p -- "$folder" || fail 4 "cannot make the folder $folder"
-[ -w "$folder" ] || fail 4 "cannot write into the folder $folder"
+fetch_need_tools "${mirrors[0]}"
+fetch_make_folder "$folder"
 
 for entry in "${files[@]}"; do
     read -r sum bytes name <<<"$entry"

@@ -27,10 +27,10 @@ EOF
 }
 
 # gcc brings OpenMP and the sanitizers. openssh-client starts ranks on other hosts; mpirun looks for it on one
-# host too. curl and ca-certificates are for data/fetch_mnist.sh.
+# host too. curl, unzip and ca-certificates are for data/fetch_*.sh.
 packages=(gcc libc6-dev make pkg-config git openmpi-bin libopenmpi-dev libdnnl-dev libhdf5-dev libxxhash-dev
     zlib1g-dev libpng-dev libjpeg-dev protobuf-c-compiler libprotobuf-c-dev libisal-dev libyajl-dev libyaml-dev libzip-dev
-    openssh-client curl ca-certificates)
+    openssh-client curl unzip ca-certificates)
 # perl has prove; the command line tests look into records with jq, into checkpoints with h5dump. iproute2,
 # openssh-server, rsync and sshpass are for tests/cluster, imagemagick is the other decoder of pictures, strace counts
 # what a reader of shards opens.

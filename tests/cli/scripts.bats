@@ -431,6 +431,40 @@ prove_entry() { # SECONDS COMMAND
     [ "$status" -eq 4 ]
 }
 
+@test "fetch_coco.sh refuses what is not COCO's, keeps what is there, and unpacks whole or not at all" {
+    mirror=$BATS_TEST_TMPDIR/mirror folder=$BATS_TEST_TMPDIR/coco
+    export DPTRAIN_COCO_URL=file://$mirror
+    run "$root/data/fetch_coco.sh" --only pictures "$folder"
+    [ "$status" -eq 2 ]
+    [[ $output == *"train, val or annotations"* ]]
+    command -v unzip >/dev/null || skip "unzip is not here"
+    mkdir -p "$mirror/annotations"
+    run "$root/data/fetch_coco.sh" --only annotations "$folder"
+    [ "$status" -eq 4 ]
+    echo '{}' >"$mirror/annotations/annotations_trainval2017.zip"
+    run "$root/data/fetch_coco.sh" --only annotations "$folder"
+    [ "$status" -eq 3 ]
+    [ -z "$(ls -A "$folder")" ]
+    mkdir "$folder/annotations"
+    touch "$folder/annotations/instances_train2017.json"
+    run "$root/data/fetch_coco.sh" --only annotations "$folder"
+    [ "$status" -eq 0 ]
+    [[ $output == *"annotations: already there"* ]]
+
+    command -v python3 >/dev/null || skip "python3 is not here"
+    (cd "$BATS_TEST_TMPDIR" && mkdir val2017 && echo a >val2017/1.jpg && python3 -m zipfile -c val.zip val2017)
+    # shellcheck source=data/fetch.sh
+    . "$root/data/fetch.sh"
+    fetch_unzip "$BATS_TEST_TMPDIR/val.zip" val2017 "$folder"
+    [ "$(cat "$folder/val2017/1.jpg")" = a ]
+    rm -r "$folder/val2017"
+    head -c 60 "$BATS_TEST_TMPDIR/val.zip" >"$BATS_TEST_TMPDIR/cut.zip"
+    run fetch_unzip "$BATS_TEST_TMPDIR/cut.zip" val2017 "$folder"
+    [ "$status" -eq 3 ]
+    [ ! -e "$folder/val2017" ]
+    [ ! -e "$folder/.val2017.part" ]
+}
+
 @test "bench_peers.sh without MNIST ends with 3, and table.py makes ratios of medians" {
     run "$scripts/bench_peers.sh" --data "$BATS_TEST_TMPDIR"
     [ "$status" -eq 3 ]
