@@ -101,7 +101,6 @@ static bool is_slowed(compare_work_t *work, const metric_start_t *start)
 static err_t explain_slowed(compare_work_t *work, const compare_starts_t *s, const int n_kept[2],
                             compare_metric_t *metric)
 {
-    static const char *const names[2] = {"base", "new"};
     arena_t *arena = &work->out->arena;
     double most = 0;
     metric->why = "the machine was slower or not ours alone in ";
@@ -111,7 +110,8 @@ static err_t explain_slowed(compare_work_t *work, const compare_starts_t *s, con
             if (slowness(work, s->at[side][i]) > most) most = slowness(work, s->at[side][i]);
         if (n > 0)
             TRY(arena_format(arena, &metric->why, "%s%s%d of %d starts of %s", metric->why,
-                             side && s->n[0] > n_kept[0] ? ", " : "", n, s->n[side], names[side]));
+                             side && s->n[0] > n_kept[0] ? ", " : "", n, s->n[side],
+                             compare_side_names[side]));
     }
     if (most > COMPARE_CLOCK_SLACK)
         TRY(arena_format(arena, &metric->why, "%s: its fixed loop of arithmetic took %+.0f %%", metric->why,
@@ -138,13 +138,12 @@ static bool is_unquiet(const compare_work_t *work, int side)
 
 static err_t explain_unquiet(compare_work_t *work, compare_metric_t *metric)
 {
-    static const char *const names[2] = {"base", "new"};
     metric->why = "the machine was slower or not ours alone during ";
     for (int side = 0; side < 2; side++)
         if (is_unquiet(work, side))
             TRY(arena_format(&work->out->arena, &metric->why, "%s%s%d of %s's %d measurements", metric->why,
-                             side && is_unquiet(work, 0) ? ", " : "", work->n_slowed[side], names[side],
-                             work->n_measured[side]));
+                             side && is_unquiet(work, 0) ? ", " : "", work->n_slowed[side],
+                             compare_side_names[side], work->n_measured[side]));
     return arena_format(&work->out->arena, &metric->why, "%s: record again, or take turns", metric->why);
 }
 

@@ -24,6 +24,9 @@ typedef struct compare_starts {
     bool in_turn, identical; /* identical: both sides are the same measurements */
 } compare_starts_t;
 
+/* "base" and "new", as messages name the sides. */
+extern const char *const compare_side_names[2];
+
 /* Adds a line to the notes. */
 err_t compare_note(compare_work_t *work, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
