@@ -56,20 +56,27 @@ err_t arena_text(arena_t *arena, const char *text, size_t n_bytes, const char **
     return ERR_OK;
 }
 
+err_t arena_vformat(arena_t *arena, const char **out, const char *format, va_list args)
+{
+    va_list again;
+    va_copy(again, args);
+    int n = vsnprintf(NULL, 0, format, again);
+    va_end(again);
+    ASSERT(n >= 0);
+    char *text = NULL;
+    TRY(arena_new(arena, (size_t)n + 1, &text));
+    vsnprintf(text, (size_t)n + 1, format, args);
+    *out = text;
+    return ERR_OK;
+}
+
 err_t arena_format(arena_t *arena, const char **out, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    int n = vsnprintf(NULL, 0, format, args);
+    err_t err = arena_vformat(arena, out, format, args);
     va_end(args);
-    ASSERT(n >= 0);
-    char *text = NULL;
-    TRY(arena_new(arena, (size_t)n + 1, &text));
-    va_start(args, format);
-    vsnprintf(text, (size_t)n + 1, format, args);
-    va_end(args);
-    *out = text;
-    return ERR_OK;
+    return err;
 }
 
 void arena_reset(arena_t *arena)

@@ -2,6 +2,7 @@
 #ifndef BASE_ARENA_H
 #define BASE_ARENA_H
 
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,6 +23,8 @@ err_t arena_text(arena_t *arena, const char *text, size_t n_bytes, const char **
 /* Formatted text. */
 err_t arena_format(arena_t *arena, const char **out, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+err_t arena_vformat(arena_t *arena, const char **out, const char *format, va_list args)
+    __attribute__((format(printf, 3, 0)));
 
 /* Forgets every block and keeps the memory for the next ones. */
 void arena_reset(arena_t *arena);

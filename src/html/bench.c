@@ -195,6 +195,7 @@ err_t html_comm(html_t *h)
     TRY(html_matrices(h, &comm_spec, &m));
     html_section(h, "comm", "Bandwidth of collectives",
                  "Bus bandwidth is what the slowest link carries, whatever the number of ranks.");
+    if (!m) html_note(h, "Measured at a single size, which makes no line: see Further measurements.");
     html_figures(h);
     for (; m; m = m->next) TRY(draw_bandwidth(h, m));
     html_figures_end(h);

@@ -16,16 +16,12 @@ const char *const verdict_names[VERDICTS] = {"same", "better", "worse", "inconcl
 err_t compare_note(compare_work_t *work, const char *format, ...)
 {
     comparison_t *out = work->out;
-    char *text;
+    const char *text;
     va_list args;
     va_start(args, format);
-    int n = vsnprintf(NULL, 0, format, args);
+    err_t err = arena_vformat(&out->arena, &text, format, args);
     va_end(args);
-    ASSERT(n >= 0);
-    TRY(arena_new(&out->arena, (size_t)n + 1, &text));
-    va_start(args, format);
-    vsnprintf(text, (size_t)n + 1, format, args);
-    va_end(args);
+    TRY(err);
     TRY(mem_resize(sizeof *out->notes * (size_t)(out->n_notes + 1), "notes", &out->notes));
     out->notes[out->n_notes++] = text;
     return ERR_OK;

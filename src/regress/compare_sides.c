@@ -9,7 +9,7 @@
 
 enum { MAX_VALUES = 16, MAX_NAMES = 64, MAX_SHOWN = 3 };
 
-static const char *const side_names[2] = {"base", "new"};
+const char *const compare_side_names[2] = {"base", "new"};
 
 /* The different values of a field among the whole runs of a recording, in the order of the files. */
 typedef struct values {
@@ -227,12 +227,13 @@ static err_t check_runs(compare_work_t *work, int side)
               work->out->sides[side].name, left_out[0] ? "; left out: " : "", left_out);
     TRY(note_files(work, side));
     if (left_out[0])
-        TRY(compare_note(work, "%s: runs that are not whole were left out: %s", side_names[side], left_out));
+        TRY(compare_note(work, "%s: runs that are not whole were left out: %s", compare_side_names[side],
+                         left_out));
     for (const report_run_t *run = metrics_next_whole(metrics->report->runs); run;
          run = metrics_next_whole(run->next))
         if (run->n_points_said > (double)run->n_points && metrics->report->n_filtered == 0)
-            TRY(compare_note(work, "%s: run %s has %lld of its %.0f points", side_names[side], run->id,
-                             (long long)run->n_points, run->n_points_said));
+            TRY(compare_note(work, "%s: run %s has %lld of its %.0f points", compare_side_names[side],
+                             run->id, (long long)run->n_points, run->n_points_said));
     return ERR_OK;
 }
 

@@ -101,7 +101,6 @@ static bool is_slowed(compare_work_t *work, const metric_start_t *start)
 static err_t explain_slowed(compare_work_t *work, const compare_starts_t *s, const int n_kept[2],
                             compare_metric_t *metric)
 {
-    static const char *const names[2] = {"base", "new"};
     arena_t *arena = &work->out->arena;
     double most = 0;
     metric->why = "the machine was slower or not ours alone in ";
@@ -111,7 +110,8 @@ static err_t explain_slowed(compare_work_t *work, const compare_starts_t *s, con
             if (slowness(work, s->at[side][i]) > most) most = slowness(work, s->at[side][i]);
         if (n > 0)
             TRY(arena_format(arena, &metric->why, "%s%s%d of %d starts of %s", metric->why,
-                             side && s->n[0] > n_kept[0] ? ", " : "", n, s->n[side], names[side]));
+                             side && s->n[0] > n_kept[0] ? ", " : "", n, s->n[side],
+                             compare_side_names[side]));
     }
     if (most > COMPARE_CLOCK_SLACK)
         TRY(arena_format(arena, &metric->why, "%s: its fixed loop of arithmetic took %+.0f %%", metric->why,
@@ -119,18 +119,47 @@ static err_t explain_slowed(compare_work_t *work, const compare_starts_t *s, con
     return ERR_OK;
 }
 
+/* Where a slower machine took many of a recording's measurements, it did not leave the others alone: its loop
+ * of arithmetic does not see who else uses the memory. Counted once. */
+static void count_slowed(compare_work_t *work)
+{
+    for (int side = 0; side < 2 && work->n_measured[side] == 0; side++)
+        for (const metric_t *metric = work->sides[side].first; metric; metric = metric->next)
+            for (const metric_start_t *at = metric->starts; at; at = at->next) {
+                work->n_measured[side]++;
+                work->n_slowed[side] += is_slowed(work, at);
+            }
+}
+
+static bool is_unquiet(const compare_work_t *work, int side)
+{
+    return work->n_slowed[side] > COMPARE_UNQUIET * work->n_measured[side];
+}
+
+static err_t explain_unquiet(compare_work_t *work, compare_metric_t *metric)
+{
+    metric->why = "the machine was slower or not ours alone during ";
+    for (int side = 0; side < 2; side++)
+        if (is_unquiet(work, side))
+            TRY(arena_format(&work->out->arena, &metric->why, "%s%s%d of %s's %d measurements", metric->why,
+                             side && is_unquiet(work, 0) ? ", " : "", work->n_slowed[side],
+                             compare_side_names[side], work->n_measured[side]));
+    return arena_format(&work->out->arena, &metric->why, "%s: record again, or take turns", metric->why);
+}
+
 static err_t leave_slowed_out(compare_work_t *work, compare_starts_t *s, compare_metric_t *metric)
 {
     int n_kept[2] = {0, 0};
     bool enough = true;
     TRY(make_room(work));
+    count_slowed(work);
     for (int side = 0; side < 2; side++) {
         for (int i = 0; i < s->n[side]; i++) n_kept[side] += !is_slowed(work, s->at[side][i]);
         enough =
             enough && n_kept[side] > 0 && (n_kept[side] >= ENOUGH_STARTS || 2 * n_kept[side] >= s->n[side]);
     }
-    if (n_kept[0] == s->n[0] && n_kept[1] == s->n[1]) return ERR_OK;
     if (!enough) return explain_slowed(work, s, n_kept, metric);
+    if (is_unquiet(work, 0) || is_unquiet(work, 1)) return explain_unquiet(work, metric);
     for (int side = 0; side < 2; side++) {
         int n = 0;
         for (int i = 0; i < s->n[side]; i++)

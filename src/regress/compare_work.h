@@ -14,6 +14,7 @@ typedef struct compare_work {
     const char *clock_hardware; /* id; whose usual clock_sec the next is */
     double clock_usual;
     double *clocks; /* room for the clock_sec of all starts */
+    int n_measured[2], n_slowed[2]; /* starts of all metrics of a side; by a slower machine, or not ours alone */
 } compare_work_t;
 
 /* The starts of a metric, in an order in which base's i and now's i took turns where all did. */
@@ -22,6 +23,9 @@ typedef struct compare_starts {
     int n[2];
     bool in_turn, identical; /* identical: both sides are the same measurements */
 } compare_starts_t;
+
+/* "base" and "new", as messages name the sides. */
+extern const char *const compare_side_names[2];
 
 /* Adds a line to the notes. */
 err_t compare_note(compare_work_t *work, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -149,16 +149,22 @@ static void check_step(void)
        "values have their spread");
 }
 
+/* Twenty days of one revision, from `first` on as many times as slow. */
+static void add_step(int first, double factor)
+{
+    for (int day = 1; day <= 20; day++) {
+        made_t m = usual;
+        m.day = day;
+        m.factor = day < first ? 1 : factor;
+        add(m);
+    }
+}
+
 /* The same revision; faster; only the newest are wanted. */
 static void check_machine(void)
 {
     begin();
-    for (int day = 1; day <= 20; day++) {
-        made_t m = usual;
-        m.day = day;
-        m.factor = day < 15 ? 1 : 0.9;
-        add(m);
-    }
+    add_step(15, 0.9);
     OK_CALL(finish(12), "a history of the newest 12");
     const history_group_t *group = history.groups;
     const history_metric_t *metric = group->metrics->next;
@@ -174,12 +180,7 @@ static void check_machine(void)
 static void check_sure(void)
 {
     begin();
-    for (int day = 1; day <= 20; day++) {
-        made_t m = usual;
-        m.day = day;
-        m.factor = day < 11 ? 1 : 1.05;
-        add(m);
-    }
+    add_step(11, 1.05);
     OK_CALL(finish_with(1e-4, 0), "a history, one false alarm in ten thousand");
     const history_metric_t *metric = history.groups->metrics->next;
     OK(metric->n_changes == 1 && metric->changes[0].after == 10 && metric->changes[0].q <= 1e-4,
