@@ -138,10 +138,11 @@ EOF
     export DPTRAIN_PNGSUITE=$BATS_TEST_TMPDIR/suite
     printf '#!/usr/bin/env bash\necho installed\n' >"$bin/dpkg-query"
     cp "$bin/dpkg-query" "$bin/apt-get"
-    # python3 -m venv FOLDER, with a pip that notes its words or fails as without a network.
+    # python3 -m venv FOLDER, and then its -m pip, which notes its words or fails as without a network.
     cat >"$bin/python3" <<'EOF'
 #!/usr/bin/env bash
-mkdir -p "$3/bin" && cp "$FAKE_PIP" "$3/bin/pip" && cp "$0" "$3/bin/python"
+[[ $2 == venv ]] || exec "$FAKE_PIP" "${@:3}"
+mkdir -p "$3/bin" && cp "$0" "$3/bin/python"
 EOF
     cat >"$bin/pip" <<'EOF'
 #!/usr/bin/env bash
@@ -155,7 +156,7 @@ EOF
     run "$scripts/install_deps.sh" --test
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ "$output" == *"so its tests will be skipped: ERROR: no matching distribution"* ]]
+    [[ "$output" == *"so their tests will be skipped: ERROR: no matching distribution"* ]]
     [[ "$output" == *"PngSuite could not be had, so its tests will be skipped:"* ]]
     [ -z "$(ls "$BATS_TEST_TMPDIR"/suite* 2>/dev/null)" ]
     rm "$NO_NETWORK"
