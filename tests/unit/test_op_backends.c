@@ -330,6 +330,7 @@ static void give(op_run_t *r, const op_run_t *given)
     for (int i = 0; i < d->n_states; i++) copy(r->state[i], given->state[i], d->state[i]);
     copy(r->dy, given->dy, d->y);
     memcpy(r->labels, given->labels, (size_t)d->x[0].dim[0] * sizeof *r->labels);
+    if (r->targets) copy(r->targets, given->targets, d->x[0]);
 }
 
 static void forward(op_run_t *r, const op_run_t *given)
