@@ -234,8 +234,8 @@ static err_t draw(const source_t *source, int32_t category, const options_t *opt
     end_telling();
     const image_t image = {page->width, page->height, page->rgb};
     TRY_OUT(err, png_file_write(options->out, &image));
-    log_info("%s: %" PRId64 " pictures, %" PRId64 " × %" PRId64 " pixels", options->out, n, page->width,
-             page->height);
+    log_info("%s: %" PRId64 " picture%s, %" PRId64 " × %" PRId64 " pixels", options->out, n,
+             n == 1 ? "" : "s", page->width, page->height);
     if (n_bad > 0) log_warn("%" PRId64 " of them cannot be decoded", n_bad);
 out:
     page_free(&page);

@@ -1,6 +1,7 @@
 /* Hues go round by the golden angle, so that each falls into the largest gap between those before it, in
  * Oklab, where equal steps look equal (B. Ottosson, "A perceptual color space for image processing", 2020).
- */
+ * Hues of numbers that are 8, 13 or 21 apart are near each other all the same; these differ in lightness or
+ * chroma. */
 #include "picture/palette.h"
 
 #include <math.h>
@@ -20,10 +21,11 @@ static double cube(double x)
 
 rgb_t palette_colour(int32_t category)
 {
-    static const double lightness[] = {0.76, 0.70, 0.82}, chroma = 0.18, first = 0.40;
+    static const double lightness[] = {0.76, 0.67, 0.85}, strength[] = {0.19, 0.15}, first = 0.40;
     const double pi = acos(-1), golden = 2 * pi * (2 - (1 + sqrt(5)) / 2);
     const double hue = fmod(first + golden * category, 2 * pi);
-    const double light = lightness[category % 3], a = chroma * cos(hue), b = chroma * sin(hue);
+    const double light = lightness[category % 3], chroma = strength[category % 2];
+    const double a = chroma * cos(hue), b = chroma * sin(hue);
     const double l = cube(light + 0.3963377774 * a + 0.2158037573 * b);
     const double m = cube(light - 0.1055613458 * a - 0.0638541728 * b);
     const double s = cube(light - 0.0894841775 * a - 1.2914855480 * b);
