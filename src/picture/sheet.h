@@ -8,7 +8,7 @@
 
 enum {
     SHEET_MAX_PICTURES = 1000,
-    SHEET_MIN_TILE = 48, /* pixels */
+    SHEET_MIN_TILE = 64, /* pixels */
     SHEET_MAX_TILE = 1024,
     SHEET_MAX_PIXELS = 1 << 27, /* of the page, three bytes each */
 };

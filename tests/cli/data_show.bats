@@ -84,7 +84,7 @@ coco_tiny() {
     run "$dptrain" data show "$tiny" --no-read
     n=$(awk '$1 == "7" { print $2 }' <<<"$output")
     [ "$n" -gt 0 ]
-    check 0 "$sheet: $n pictures" "$tiny" --no-read --out "$sheet" --category 7 --count 1000 --tile 48
+    check 0 "$sheet: $n pictures" "$tiny" --no-read --out "$sheet" --category 7 --count 1000 --tile 64
 }
 
 @test "pictures that are damaged are counted and named, and the rest is shown" {
@@ -92,7 +92,7 @@ coco_tiny() {
     shard=$work/shards/val-00000-of-00001.h5
     at=$(LC_ALL=C grep -abom 1 IHDR "$shard" | head -1 | cut -d : -f 1)
     printf '\377' | dd of="$shard" bs=1 seek=$((at + 40)) conv=notrunc status=none
-    check 0 "1 of them cannot be decoded" "$work/shards" --out "$sheet" --count 1000 --tile 48
+    check 0 "1 of them cannot be decoded" "$work/shards" --out "$sheet" --count 1000 --tile 64
     [ "$(numbers unreadable)" = "0 1" ]
     [[ $output == *"unreadable: "*"val-00000-of-00001.h5"* ]]
     [ -s "$sheet" ]
