@@ -11,6 +11,7 @@ static const cmd_t verbs[] = {
     {"pack", "an image folder, COCO or IDX files to shards; under mpirun", cmd_data_pack},
     {"verify", "prove that shards are as they were written, or pictures as their annotations say",
      cmd_data_verify},
+    {"show", "statistics of pictures and their annotations; a contact sheet", cmd_data_show},
     {NULL, NULL, NULL},
 };
 
@@ -38,7 +39,8 @@ static err_t unknown_verb(const char *word)
     for (const cmd_t *verb = verbs; verb->name; verb++) names[n++] = verb->name;
     const char *nearest = opt_nearest(word, names, n);
     if (!word[0])
-        RAISE(ERR_USAGE, "dptrain data wants a verb: synth, pack or verify; dptrain data --help says more");
+        RAISE(ERR_USAGE,
+              "dptrain data wants a verb: synth, pack, verify or show; dptrain data --help says more");
     if (nearest) RAISE(ERR_USAGE, "dptrain data has no verb '%s'; did you mean '%s'?", word, nearest);
     RAISE(ERR_USAGE, "dptrain data has no verb '%s'; dptrain data --help lists them", word);
 }

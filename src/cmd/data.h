@@ -8,6 +8,7 @@
 err_t cmd_data_synth(const cmd_context_t *context);
 err_t cmd_data_pack(const cmd_context_t *context);
 err_t cmd_data_verify(const cmd_context_t *context);
+err_t cmd_data_show(const cmd_context_t *context);
 
 /* --timeout's row, of a struct with a `double timeout_sec`. */
 #define DATA_TIMEOUT_ROW(offset)                                                                             \

@@ -63,6 +63,24 @@ void page_fill(page_t *page, box_t box, rgb_t colour)
     }
 }
 
+static uint8_t mix(uint8_t below, uint8_t above, double share)
+{
+    return (uint8_t)(below + (above - below) * share + 0.5);
+}
+
+void page_mix(page_t *page, box_t box, rgb_t colour, double share)
+{
+    box_t part = visible(page, box);
+    for (int64_t y = part.y; y < part.y + part.height; y++) {
+        uint8_t *to = pixel(page, part.x, y);
+        for (int64_t x = 0; x < part.width; x++, to += 3) {
+            to[0] = mix(to[0], colour.r, share);
+            to[1] = mix(to[1], colour.g, share);
+            to[2] = mix(to[2], colour.b, share);
+        }
+    }
+}
+
 void page_place(page_t *page, box_t box, const page_source_t *picture)
 {
     ASSERT(picture->width > 0 && picture->height > 0 && picture->channels > 0);

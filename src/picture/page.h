@@ -36,6 +36,9 @@ void page_free(page_t **page);
 
 void page_fill(page_t *page, box_t box, rgb_t colour);
 
+/* Lays the colour over the box: `share` (0 to 1) of it, the rest is what was there. */
+void page_mix(page_t *page, box_t box, rgb_t colour, double share);
+
 /* Fills the box with the picture, each pixel taking the value of the nearest one of the source: sharp squares
  * where the box is a multiple of the picture. */
 void page_place(page_t *page, box_t box, const page_source_t *picture);

@@ -62,7 +62,7 @@ no_leftovers() { [[ -z $(find "$1" -name '.*tmp*') ]]; }
 }
 
 @test "help has lines of up to 100 columns" {
-    for verb in "" synth pack verify; do
+    for verb in "" synth pack verify show; do
         # shellcheck disable=SC2086 # no word is no verb
         run "$dptrain" data $verb --help
         [ "$status" -eq 0 ]

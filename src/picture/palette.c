@@ -1,0 +1,35 @@
+/* Hues go round by the golden angle, so that each falls into the largest gap between those before it, in
+ * Oklab, where equal steps look equal (B. Ottosson, "A perceptual color space for image processing", 2020).
+ * Hues of numbers that are 8, 13 or 21 apart are near each other all the same; these differ in lightness or
+ * chroma. */
+#include "picture/palette.h"
+
+#include <math.h>
+
+/* sRGB's transfer curve (IEC 61966-2-1); what no screen can show is cut off. */
+static uint8_t encode(double linear)
+{
+    double x = fmin(fmax(linear, 0), 1);
+    x = x <= 0.0031308 ? 12.92 * x : 1.055 * pow(x, 1 / 2.4) - 0.055;
+    return (uint8_t)(255 * x + 0.5);
+}
+
+static double cube(double x)
+{
+    return x * x * x;
+}
+
+rgb_t palette_colour(int32_t category)
+{
+    static const double lightness[] = {0.76, 0.67, 0.85}, strength[] = {0.19, 0.15}, first = 0.40;
+    const double pi = acos(-1), golden = 2 * pi * (2 - (1 + sqrt(5)) / 2);
+    const double hue = fmod(first + golden * category, 2 * pi);
+    const double light = lightness[category % 3], chroma = strength[category % 2];
+    const double a = chroma * cos(hue), b = chroma * sin(hue);
+    const double l = cube(light + 0.3963377774 * a + 0.2158037573 * b);
+    const double m = cube(light - 0.1055613458 * a - 0.0638541728 * b);
+    const double s = cube(light - 0.0894841775 * a - 1.2914855480 * b);
+    return (rgb_t){encode(4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s),
+                   encode(-1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s),
+                   encode(-0.0041960863 * l - 0.7034186147 * m + 1.7076147010 * s)};
+}

@@ -1,0 +1,10 @@
+/* Colours of categories: as many as are wanted, alike in strength, neighbours far apart. Not collective. */
+#ifndef PICTURE_PALETTE_H
+#define PICTURE_PALETTE_H
+
+#include "picture/page.h"
+
+/* Light enough that dark text can be read on it. The same number always has the same colour. */
+rgb_t palette_colour(int32_t category);
+
+#endif

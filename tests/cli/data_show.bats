@@ -1,0 +1,127 @@
+#!/usr/bin/env bats
+# dptrain data show: what is in a source of pictures, and a contact sheet of it.
+# shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
+
+# shellcheck source=tests/cli/common.bash
+load common
+
+setup_file() { make_tiny 60 20; }
+
+setup() {
+    common_setup
+    work=$BATS_TEST_TMPDIR
+    sheet=$work/sheet.png
+}
+
+check() { # CODE WORDS ARGUMENTS...   what dptrain data show says
+    run "$dptrain" data show "${@:3}"
+    echo "expected $1 \"$2\", got $status: $output"
+    [ "$status" -eq "$1" ]
+    [[ $output == *"$2"* ]]
+}
+
+# The numbers of a line of the table.
+numbers() { # WORDS AT ITS BEGINNING
+    sed -n "s/^ *$1 *\([0-9].*\)/\1/p" <<<"$output" | head -1 | tr -s ' '
+}
+
+# Width and height, in the header.
+png_size() { # FILE
+    od -An -tu1 -j 16 -N 8 "$1" | awk '{ print $3 * 256 + $4, $7 * 256 + $8 }'
+}
+
+coco_tiny() {
+    coco=${DPTRAIN_DATA:-}/coco_tiny
+    [[ -d $coco ]] || skip "there is no \$DPTRAIN_DATA/coco_tiny"
+}
+
+@test "what is asked for wrongly is told, with the right code, before a file is written" {
+    check 2 "wants one folder"
+    check 2 "wants one folder" "$tiny" "$tiny"
+    check 3 "there is no such folder" "$work/absent"
+    mkdir "$work/empty"
+    check 3 "holds no pictures" "$work/empty"
+    check 2 "--count" "$tiny" --out "$sheet" --count 0
+    check 2 "--tile" "$tiny" --out "$sheet" --tile 5000
+    check 2 "take fewer, or smaller ones" "$tiny" --out "$sheet" --tile 1024 --count 1000
+    check 2 "--seed is of the contact sheet" "$tiny" --seed 3
+    check 2 "has no category 'eleven'" "$tiny" --out "$sheet" --category eleven
+    check 4 "$work/absent" "$tiny" --out "$work/absent/sheet.png"
+    check 2 "$work/empty" "$tiny" --out "$work/empty"
+    [ ! -e "$sheet" ]
+    [ -z "$(find "$work" -name '.*tmp*')" ]
+}
+
+@test "IDX files and their shards: the same numbers, the same sheet; one process speaks" {
+    "$dptrain" data pack --from "$tiny" --out "$work/b/digits" --shard-size 4K
+    mkdir "$work/a"
+    ln -s "$tiny" "$work/a/digits"
+    cd "$work/a"
+    check 0 "IDX files" digits --out "$work/a.png" --count 12 --tile 64
+    [ "$(numbers pictures)" = "60 20" ]
+    [ "$(numbers PNG)" = "60 20" ]
+    [ "$(numbers unreadable)" = "0 0" ]
+    [ "$(numbers 'width: min, median, max')" = "28 28 28 28 28 28" ]
+    [[ $output == *"10 categories, 10 of them with pictures"* ]]
+    told=$(sed 1d <<<"$output")
+    cd "$work/b"
+    run on_ranks 2 data show digits --out "$work/a.png.2" --count 12 --tile 64
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == "digits: index.h5 and shards"* ]]
+    [ "$(sed 1d <<<"$output")" = "${told//a.png/a.png.2}" ]
+    cmp "$work/a.png" "$work/a.png.2"
+    [ "$(png_size "$work/a.png")" = "512 303" ]
+}
+
+@test "the seed chooses, and a category does" {
+    check 0 "5 pictures" "$tiny" --no-read --out "$work/1.png" --count 5 --tile 64
+    "$dptrain" data show "$tiny" --no-read --out "$work/1b.png" --count 5 --tile 64 --seed 1
+    "$dptrain" data show "$tiny" --no-read --out "$work/2.png" --count 5 --tile 64 --seed 2
+    cmp "$work/1.png" "$work/1b.png"
+    run cmp -s "$work/1.png" "$work/2.png"
+    [ "$status" -eq 1 ]
+    run "$dptrain" data show "$tiny" --no-read
+    n=$(awk '$1 == "7" { print $2 }' <<<"$output")
+    [ "$n" -gt 0 ]
+    check 0 "$sheet: $n pictures" "$tiny" --no-read --out "$sheet" --category 7 --count 1000 --tile 64
+}
+
+@test "pictures that are damaged are counted and named, and the rest is shown" {
+    "$dptrain" data pack --from "$tiny" --out "$work/shards"
+    shard=$work/shards/val-00000-of-00001.h5
+    at=$(LC_ALL=C grep -abom 1 IHDR "$shard" | head -1 | cut -d : -f 1)
+    printf '\377' | dd of="$shard" bs=1 seek=$((at + 40)) conv=notrunc status=none
+    check 0 "1 of them cannot be decoded" "$work/shards" --out "$sheet" --count 1000 --tile 64
+    [ "$(numbers unreadable)" = "0 1" ]
+    [[ $output == *"unreadable: "*"val-00000-of-00001.h5"* ]]
+    [ -s "$sheet" ]
+}
+
+@test "coco_tiny: what its annotations say, from the folder and from shards; people are found" {
+    coco_tiny
+    check 0 "COCO" "$coco" --out "$sheet" --count 8 --tile 120
+    lists=("$coco"/annotations/instances_{train,val}2017.json)
+    asked() { jq "$1" "${lists[@]}" | paste -sd ' '; }
+    [ "$(numbers pictures)" = "$(asked '.images | length')" ]
+    [ "$(numbers JPEG)" = "$(numbers pictures)" ]
+    [ "$(numbers objects)" = "$(asked '[.annotations[] | select(.iscrowd == 0)] | length')" ]
+    [ "$(numbers crowds)" = "$(asked '[.annotations[] | select(.iscrowd == 1)] | length')" ]
+    [ "$(numbers medium)" = "$(asked '[.annotations[] | select(.iscrowd == 0 and .area >= 1024 and .area < 9216)] | length')" ]
+    [ "$(numbers 'pictures without either')" = "1 2" ]
+    [ "$(numbers 'width: min, median, max' | cut -d ' ' -f 1,3,4,6)" = "301 640 351 640" ]
+    people=$(jq -s '[.[].annotations[] | select(.category_id == 1 and .iscrowd == 0)] | length' "${lists[@]}")
+    [[ $(grep '^person ' <<<"$output" | tr -s ' ') == "person $people "* ]]
+    told=$(sed 1d <<<"$output")
+    "$dptrain" data pack --from "$coco" --out "$work/coco_tiny" >&2
+    mv "$sheet" "$work/folder.png"
+    run "$dptrain" data show "$work/coco_tiny" --out "$sheet" --count 8 --tile 120
+    [ "$(sed 1d <<<"$output")" = "$told" ]
+    # The same but for the heading, which names the folder.
+    [ "$(png_size "$sheet")" = "$(png_size "$work/folder.png")" ]
+    cd "$work" && "$dptrain" data show coco_tiny --no-read --out shards.png --count 8 --tile 120
+    cd "$coco/.." && "$dptrain" data show coco_tiny --no-read --out "$work/folder.png" --count 8 --tile 120
+    cmp "$work/shards.png" "$work/folder.png"
+    check 2 "did you mean 'person'?" "$coco" --out "$sheet" --category persn
+    check 2 "no picture of $coco has the category zebra" "$coco" --no-read --out "$sheet" --category zebra
+}

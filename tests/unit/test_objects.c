@@ -1,0 +1,201 @@
+/* RUN np=0
+ * Objects over a picture: boxes and masks to the pixel, turned as EXIF says, crowds hatched, names that do
+ * not cover each other; what is said wrongly of a picture. */
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "picture/objects.h"
+#include "picture/palette.h"
+#include "tests/tap.h"
+
+static const rgb_t white = {255, 255, 255};
+static const category_t categories[] = {{1, "dog", ""}, {7, "hot air balloon", ""}};
+static objects_t objects;
+
+static const uint8_t *at(const page_t *page, int64_t x, int64_t y)
+{
+    return page->rgb + 3 * (y * page->width + x);
+}
+
+static bool is(const page_t *page, int64_t x, int64_t y, rgb_t want)
+{
+    const uint8_t *p = at(page, x, y);
+    return p[0] == want.r && p[1] == want.g && p[2] == want.b;
+}
+
+/* Between white and the colour, neither of them. */
+static bool is_tinted(const page_t *page, int64_t x, int64_t y, rgb_t colour, double share)
+{
+    const uint8_t *p = at(page, x, y);
+    return fabs(p[0] - (255 + (colour.r - 255) * share)) <= 1 &&
+           fabs(p[1] - (255 + (colour.g - 255) * share)) <= 1 &&
+           fabs(p[2] - (255 + (colour.b - 255) * share)) <= 1;
+}
+
+/* Everything outside the box is white. */
+static bool is_white_beside(const page_t *page, box_t box)
+{
+    bool all = true;
+    for (int64_t y = 0; y < page->height; y++)
+        for (int64_t x = 0; x < page->width; x++) {
+            const bool in = x >= box.x && x < box.x + box.width && y >= box.y && y < box.y + box.height;
+            all = all && (in || is(page, x, y, white));
+        }
+    return all;
+}
+
+static page_t *draw(const image_info_t *info, const sample_t *sample, box_t where, err_t *err)
+{
+    page_t *page = NULL;
+    if (page_new(80, 60, white, &page) != ERR_OK) abort();
+    const objects_picture_t picture = {info, sample, categories, where};
+    *err = objects_draw(&objects, &picture, page);
+    return page;
+}
+
+static image_info_t info_of(int64_t width, int64_t height, int orientation)
+{
+    const bool swaps = orientation >= 5;
+    return (image_info_t){.stored_width = width,
+                          .stored_height = height,
+                          .orientation = orientation,
+                          .width = swaps ? height : width,
+                          .height = swaps ? width : height};
+}
+
+/* A box and its outline, in a picture of 40 × 20 at half its size; too small for a name. */
+static const int32_t four[] = {4};
+static const float corners[] = {8, 4, 24, 4, 24, 16, 8, 16};
+static const annotation_t dog = {.area = 192,
+                                 .box = {8, 4, 16, 12},
+                                 .outline = OUTLINE_POLYGONS,
+                                 .n_polygons = 1,
+                                 .n_points = four,
+                                 .points = corners};
+
+static void test_place(void)
+{
+    err_t err;
+    annotation_t object = dog;
+    const sample_t sample = {.name = "a.png", .n_annotations = 1, .annotations = &object};
+    const image_info_t info = info_of(40, 20, 1), turned = info_of(40, 20, 6);
+    const rgb_t colour = palette_colour(0);
+    page_t *page = draw(&info, &sample, (box_t){5, 7, 20, 10}, &err);
+    OK(err == ERR_OK && is_white_beside(page, (box_t){9, 9, 8, 6}), "nothing is drawn beside the object");
+    OK(is_tinted(page, 9, 9, colour, 0.95 + 0.05 * 0.95) && is_tinted(page, 16, 14, colour, 0.9975),
+       "its box ends where the object does");
+    OK(is_tinted(page, 12, 11, colour, 0.38) && is_tinted(page, 10, 13, colour, 0.38),
+       "inside, its mask is translucent");
+    page_free(&page);
+    page = draw(&turned, &sample, (box_t){10, 0, 10, 20}, &err);
+    OK(err == ERR_OK && is_white_beside(page, (box_t){12, 4, 6, 8}) && !is(page, 12, 4, white) &&
+           !is(page, 17, 11, white) && is_tinted(page, 15, 8, colour, 0.38),
+       "turned by EXIF: box and mask are, too");
+    page_free(&page);
+    object.outline = OUTLINE_NONE;
+    page = draw(&info, &sample, (box_t){5, 7, 20, 10}, &err);
+    OK(err == ERR_OK && is(page, 12, 11, white) && is_tinted(page, 9, 12, colour, 0.95),
+       "without an outline: the box alone");
+    page_free(&page);
+}
+
+static void test_crowd(void)
+{
+    /* Down the columns: 8 empty columns of 20, 16 with rows 4 to 15 full, 16 empty ones. */
+    static uint32_t runs[2 * 16 + 1];
+    err_t err;
+    runs[0] = 8 * 20 + 4;
+    for (int i = 0; i < 16; i++) runs[2 * i + 1] = 12, runs[2 * i + 2] = 8;
+    runs[32] = 4 + 16 * 20;
+    annotation_t crowd = {.id = 77, .area = 192, .box = {8, 4, 16, 12}, .crowd = true};
+    crowd.outline = OUTLINE_RUNS, crowd.n_runs = 33, crowd.runs = runs;
+    const sample_t sample = {.name = "many.png", .n_annotations = 1, .annotations = &crowd};
+    const image_info_t info = info_of(40, 20, 1);
+    const rgb_t colour = palette_colour(0);
+    const box_t where = {0, 0, 80, 40};
+    page_t *page = draw(&info, &sample, where, &err);
+    int n_stripe = 0, n_gap = 0;
+    for (int64_t y = 20; y < 30; y++) /* below the name */
+        for (int64_t x = 25; x < 43; x++) {
+            n_stripe += is_tinted(page, x, y, colour, 0.70);
+            n_gap += is_tinted(page, x, y, colour, 0.12);
+        }
+    OK(err == ERR_OK && n_stripe == 90 && n_gap == 90, "a crowd's mask is hatched");
+    OK(!is_tinted(page, 47, 16, colour, 0.9975) || !is_tinted(page, 47, 20, colour, 0.9975),
+       "a crowd's box is dashed");
+    page_free(&page);
+    runs[32]++;
+    page = draw(&info, &sample, where, &err);
+    OK(err == ERR_DATA && SAYS("many.png", "77", "801"),
+       "runs of another picture are told, by picture and number");
+    OK(is(page, 30, 20, white) && !is(page, 47, 16, white), "and the box is drawn all the same");
+    page_free(&page);
+}
+
+static bool overlap(box_t a, box_t b)
+{
+    return a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
+}
+
+static void test_names(void)
+{
+    enum { N = 40 };
+    annotation_t many[N];
+    err_t err;
+    for (int i = 0; i < N; i++)
+        many[i] = (annotation_t){.category = i % 2, .box = {(i * 37) % 60, (i * 23) % 40, 20 + i % 20, 26}};
+    const sample_t sample = {.name = "a.png", .n_annotations = N, .annotations = many};
+    const image_info_t info = info_of(80, 60, 1);
+    page_t *page = draw(&info, &sample, (box_t){3, 2, 75, 56}, &err);
+    bool apart = true, within = true;
+    for (int64_t i = 0; i < objects.n_tags; i++) {
+        const box_t t = objects.tags[i];
+        within = within && t.x >= 3 && t.y >= 2 && t.x + t.width <= 78 && t.y + t.height <= 58;
+        for (int64_t k = 0; k < i; k++) apart = apart && !overlap(t, objects.tags[k]);
+    }
+    OK(err == ERR_OK && objects.n_tags >= 3 && within, "names are within the picture");
+    OK(apart, "no name covers another");
+    OK(is_white_beside(page, (box_t){3, 2, 75, 56}), "nothing is drawn beside the picture");
+    page_free(&page);
+}
+
+static void test_strange(void)
+{
+    static const double boxes[][4] = {{-9, -9, 3, 3},
+                                      {500, 500, 9, 9},
+                                      {NAN, 2, NAN, 3},
+                                      {-1e300, -1e300, 2e300, 2e300},
+                                      {INFINITY, 0, -INFINITY, 1},
+                                      {5, 5, 0, 0},
+                                      {9, 9, -5, -5}};
+    const image_info_t info = info_of(40, 20, 3);
+    const sample_t sample = {.name = "a.png"};
+    const objects_picture_t picture = {&info, &sample, categories, {5, 7, 20, 10}};
+    bool all = true;
+    for (size_t i = 0; i < sizeof boxes / sizeof *boxes; i++) {
+        const box_t b = objects_box(&picture, boxes[i]);
+        all = all && b.x >= 5 && b.y >= 7 && b.width >= 1 && b.height >= 1 && b.x + b.width <= 25 &&
+              b.y + b.height <= 17;
+    }
+    OK(all, "boxes outside the picture, empty ones, and what is no number stay in it");
+    int n_equal = 0;
+    for (int32_t i = 0; i < 100; i++)
+        for (int32_t k = 0; k < i; k++) {
+            const rgb_t a = palette_colour(i), b = palette_colour(k);
+            n_equal += a.r == b.r && a.g == b.g && a.b == b.b;
+        }
+    OK(n_equal == 0, "a hundred categories have a hundred colours");
+}
+
+int main(void)
+{
+    tap_plan(5 + 4 + 3 + 2 + 1);
+    test_place();
+    test_crowd();
+    test_names();
+    test_strange();
+    objects_free(&objects);
+    OK(mem_live() == 0, "every block was freed");
+    return tap_done();
+}
