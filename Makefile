@@ -193,7 +193,7 @@ info: ## print what the build found
 install: $(BIN) ## install into PREFIX (DESTDIR is honoured)
 	install -D -m 755 $(BIN) $(DESTDIR)$(PREFIX)/bin/dptrain
 	install -d $(DESTDIR)$(PREFIX)/share/dptrain/scripts $(DESTDIR)$(PREFIX)/share/doc/dptrain
-	install -m 755 $(addprefix scripts/,run.sh nccl_bw.sh setup_ssh.sh on_hosts.sh cluster_health.sh regress.sh) \
+	install -m 755 $(addprefix scripts/,run.sh nccl_bw.sh setup_ssh.sh on_hosts.sh stage_data.sh cluster_health.sh regress.sh) \
 	  $(DESTDIR)$(PREFIX)/share/dptrain/scripts/
 	install -m 644 $(addprefix scripts/,lib.sh hosts.sh group_test.sh dptrain.sbatch) $(DESTDIR)$(PREFIX)/share/dptrain/scripts/
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/dptrain/scripts/ssh scripts/ssh/*.sh

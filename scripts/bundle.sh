@@ -119,7 +119,7 @@ export PATH
 exec "$home/libexec/$name" "$@"
 EOT
 
-scripts=(run.sh launch dptrain.sbatch nccl_bw.sh setup_ssh.sh on_hosts.sh cluster_health.sh group_test.sh ssh
+scripts=(run.sh launch dptrain.sbatch nccl_bw.sh setup_ssh.sh on_hosts.sh stage_data.sh cluster_health.sh group_test.sh ssh
     hosts.sh lib.sh regress.sh regress)
 if [[ $with_tests == yes ]]; then
     scripts+=(gpu_suite.sh test.sh bench_gpu_steps.sh peers)

@@ -36,7 +36,7 @@ wait_for() {
 
 @test "every script explains itself" {
     for script in install_deps run quickstart test check_layers bench_peers bundle gpu_suite bench_gpu_steps setup_ssh \
-        on_hosts bench_image fuzz; do
+        on_hosts stage_data bench_image fuzz; do
         run "$scripts/$script.sh" --help
         echo "$script: $output"
         [ "$status" -eq 0 ]
@@ -46,7 +46,7 @@ wait_for() {
 
 @test "an unknown option is a usage error that names it" {
     for script in install_deps run quickstart test check_layers bench_peers bundle gpu_suite bench_gpu_steps setup_ssh \
-        on_hosts bench_image fuzz; do
+        on_hosts stage_data bench_image fuzz; do
         run "$scripts/$script.sh" --no-such-option
         echo "$script: $output"
         [ "$status" -eq 2 ]
@@ -59,7 +59,7 @@ wait_for() {
         "quickstart --epochs 1.5" "quickstart --np 0" "test --jobs 0" "test --only" "check_layers --root" \
         "bundle --out" "gpu_suite --budget 0" "gpu_suite --out" "bench_gpu_steps --rounds x" "bench_peers --pairs 6" "bench_peers --ranks 0" "bench_peers --venv" \
         "bench_image --rounds 0" "bench_image --venv" "fuzz --seconds 0" \
-        "setup_ssh --jobs 0" "setup_ssh --timeout x" "on_hosts --timeout -1" "on_hosts --copy"; do
+        "setup_ssh --jobs 0" "setup_ssh --timeout x" "on_hosts --timeout -1" "on_hosts --copy" "stage_data --files 0" "stage_data --probe"; do
         # shellcheck disable=SC2086 # these are words
         set -- $words
         run "$scripts/$1.sh" "${@:2}"
