@@ -188,6 +188,27 @@ static void test_orientations(void)
     OK(parts, "parts of them are in shown pixels, too");
 }
 
+/* A part that reaches an edge begins there, although its place is counted from the other one: 55 × 1 pixels,
+ * turned. */
+static void test_edges(void)
+{
+    bool inside = true;
+    picture_paint(painted, 55, 1, 3);
+    for (int o = 1; o <= 8; o++) {
+        const jpeg_kind_t kind = {.channels = 3, .space = JCS_YCbCr, .orientation = o};
+        made_t made = picture_jpeg(painted, 55, 1, &kind);
+        for (int thirds = 1; thirds <= 55; thirds++) {
+            image_t image;
+            image_rect_t place;
+            const image_rect_t wanted = {0, 0, 1 + thirds / 3., 1 + thirds / 3.};
+            inside = image_decode_part(decoder, bytes_of(made), wanted, 16, 16, &image, &place) == ERR_OK &&
+                     place.x >= 0 && place.y >= 0 && inside;
+        }
+        free(made.bytes);
+    }
+    OK(inside, "no part lies before the first pixel");
+}
+
 /* A copy of its own size, for sanitizers. */
 static err_t decode_copy(const uint8_t *bytes, size_t n)
 {
@@ -337,12 +358,13 @@ static void test_steady(void)
 
 int main(void)
 {
-    tap_plan(1 + 2 * N_JPEG_KINDS + 2 * N_JPEG_KINDS + 13 + 3 + 3 + 9 + 8 + 1 + 1);
+    tap_plan(1 + 2 * N_JPEG_KINDS + 2 * N_JPEG_KINDS + 13 + 3 + 3 + 1 + 9 + 8 + 1 + 1);
     OK_CALL(image_decoder_new((image_limits_t){0}, &decoder), "a decoder");
     test_kinds();
     test_parts();
     test_scaled();
     test_orientations();
+    test_edges();
     test_damage();
     test_limits();
     test_others();
