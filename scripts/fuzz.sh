@@ -105,7 +105,7 @@ figures() { sed -nE "s/.*$1:? +([0-9]+).*/\1/p" "$2"; }
 first() { figures "$@" | sed -n 1p; }
 last() { figures "$@" | tail -n 1; }
 
-status=0 TIMEFORMAT=%U
+status=0 TIMEFORMAT="%U %S"
 printf '| target | seconds | of CPU | inputs | places reached: seeds | in the end | corpus | findings |\n'
 printf '|---|---:|---:|---:|---:|---:|---:|---:|\n'
 for target in "${chosen[@]}"; do
@@ -125,7 +125,7 @@ for target in "${chosen[@]}"; do
         status=1
         note "$name has findings: the end of $log says more"
     fi
-    printf '| %s | %s | %.0f | %s | %s | %s | %s | %s |\n' "$name" "$seconds" "$(tail -n 1 "$log.cpu")" \
+    printf '| %s | %s | %.0f | %s | %s | %s | %s | %s |\n' "$name" "$seconds" "$(tail -n 1 "$log.cpu" | awk "{ print \$1 + \$2 }")" \
         "$(last stat::number_of_executed_units "$log")" "$(first cov "$log")" "$(last cov "$log")" \
         "$(find "$corpus" -type f | wc -l)" "$n"
 done
