@@ -9,11 +9,12 @@ usage() {
     cat <<'EOT'
 usage: scripts/fuzz.sh [options] [TARGET...]
 
-Builds the fuzz targets (make fuzz: clang's libFuzzer, with the sanitizers of addresses and of undefined behaviour), makes
-seeds for them, runs one after the other, and prints a Markdown table: seconds of CPU, inputs tried, places in the code
-that the seeds reached and that were reached in the end, findings. A finding is an input that crashes a reader, breaks a
-promise of its header, takes 10 s or 2 GB; it is kept in build/fuzz/findings/TARGET, and `build/fuzz/PROGRAM FINDING` shows
-it again. Inputs that reached something new are kept in build/fuzz/corpus/TARGET for the next time.
+Builds the fuzz targets (make fuzz: clang's libFuzzer, with the sanitizers of addresses and of undefined behaviour),
+makes seeds for them, runs one after the other, and prints a Markdown table: seconds of CPU, inputs tried, places in the
+code reached in the beginning (by seeds and what is kept) and in the end, findings. A finding is an input that crashes a
+reader, breaks a promise of its header, takes 10 s or 2 GB; it is kept in build/fuzz/findings/TARGET, and
+`build/fuzz/PROGRAM FINDING` shows it again. Inputs that reached something new are kept in build/fuzz/corpus/TARGET for
+the next time.
 
   --seconds N  of each target [60]
   --hdf5       write the right digest around what is tried, so that libhdf5 sees it: of shard and checkpoint alone,
@@ -50,11 +51,12 @@ make_shard_seeds() { # FOLDER
 make_coco_seeds() { # FOLDER
     local outline n=0 images='"images":[{"id":7,"file_name":"a/b.jpg","width":4,"height":3,"license":null}]' \
         categories='"categories":[{"id":1,"name":"dog","supercategory":"animal"}]' \
-        outlines=('"segmentation":[[0.5,0,3,0.25,3e0,2.5],[1,1,2,2,1,2,0,1]],' '"segmentation":null,"x":{"y":[true,{}]},'
-            '"segmentation":{"size":[3,4],"counts":[2,4,6]},' '"segmentation":{"counts":"243","size":[3,4]},')
+        outlines=('"segmentation":[[0.5,0,3,0.25,3e0,2.5],[1,1,2,2,1,2,0,1]],'
+            '"segmentation":null,"x":{"y":[true,{}]},' '"segmentation":{"size":[3,4],"counts":[2,4,6]},'
+            '"segmentation":{"counts":"243","size":[3,4]},')
     for outline in "${outlines[@]}"; do
-        printf '{%s,%s,"annotations":[{"id":%d,"image_id":7,"category_id":1,%s"iscrowd":0,"area":3.5,"bbox":[0,0.5,2,1.25]}]}' \
-            "$images" "$categories" "$n" "$outline" >"$1/$n"
+        printf '{%s,%s,"annotations":[{"id":%d,"image_id":7,"category_id":1,%s%s}]}' "$images" "$categories" "$n" \
+            "$outline" '"iscrowd":0,"area":3.5,"bbox":[0,0.5,2,1.25]' >"$1/$n"
         n=$((n + 1))
     done
     printf '{"info":{"year":2017},%s,%s,"annotations":[],"licenses":[]}\n' "$categories" "$images" >"$1/empty"
@@ -106,7 +108,7 @@ first() { figures "$@" | sed -n 1p; }
 last() { figures "$@" | tail -n 1; }
 
 status=0 TIMEFORMAT="%U %S"
-printf '| target | seconds | of CPU | inputs | places reached: seeds | in the end | corpus | findings |\n'
+printf '| target | seconds | of CPU | inputs | places reached: begin | end | corpus | findings |\n'
 printf '|---|---:|---:|---:|---:|---:|---:|---:|\n'
 for target in "${chosen[@]}"; do
     name=$target$hdf5
@@ -120,12 +122,13 @@ for target in "${chosen[@]}"; do
         time "build/fuzz/${program[$target]}" -max_total_time="$seconds" -max_len="${longest[$target]}" -timeout=10 \
             -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix="$findings/" "$corpus" "$seeds" >"$log" 2>&1
     } 2>"$log.cpu" || status=1
+    cpu=$(tail -n 1 "$log.cpu" | awk '{ print $1 + $2 }')
     n=$(find "$findings" -type f | wc -l)
     if [[ $n -gt 0 ]]; then
         status=1
         note "$name has findings: the end of $log says more"
     fi
-    printf '| %s | %s | %.0f | %s | %s | %s | %s | %s |\n' "$name" "$seconds" "$(tail -n 1 "$log.cpu" | awk "{ print \$1 + \$2 }")" \
+    printf '| %s | %s | %.0f | %s | %s | %s | %s | %s |\n' "$name" "$seconds" "$cpu" \
         "$(last stat::number_of_executed_units "$log")" "$(first cov "$log")" "$(last cov "$log")" \
         "$(find "$corpus" -type f | wc -l)" "$n"
 done
