@@ -118,6 +118,7 @@ cat <<EOT
 |---|---:|---|
 | bare: the same regions at the same scales, from memory | $(rates bare) | |
 | \`image_decode_part\`, from memory | $(rates part) | $(ratios part bare) of bare |
+| dptrain's sample: file read, part decoded, resized | $(rates crop) | $(ratios crop bare) of bare |
 
 EOT
 described=$("$python" scripts/peers/image_torch.py --describe 2>/dev/null)

@@ -9,13 +9,16 @@ usage() {
     cat <<'EOT'
 usage: scripts/fuzz.sh [options] [TARGET...]
 
-Builds the fuzz targets (make fuzz: clang's libFuzzer, with the sanitizers of addresses and of undefined behaviour), makes
-seeds for them, runs one after the other, and prints a Markdown table: inputs tried, places in the code that they
-reached, findings. A finding is an input that crashes a reader, breaks a promise of its header, takes 10 s or 2 GB; it is
-kept in build/fuzz/findings/TARGET, and `build/fuzz/PROGRAM FINDING` shows it again. Inputs that reached something new are
-kept in build/fuzz/corpus/TARGET for the next time.
+Builds the fuzz targets (make fuzz: clang's libFuzzer, with the sanitizers of addresses and of undefined behaviour),
+makes seeds for them, runs one after the other, and prints a Markdown table: seconds of CPU, inputs tried, places in the
+code reached in the beginning (by seeds and what is kept) and in the end, findings. A finding is an input that crashes a
+reader, breaks a promise of its header, takes 10 s or 2 GB; it is kept in build/fuzz/findings/TARGET, and
+`build/fuzz/PROGRAM FINDING` shows it again. Inputs that reached something new are kept in build/fuzz/corpus/TARGET for
+the next time.
 
   --seconds N  of each target [60]
+  --hdf5       write the right digest around what is tried, so that libhdf5 sees it: of shard and checkpoint alone,
+               which are what is run; a finding may then be the library's: its stack tells. Memory that is lost is none
   --list       print the targets and stop
   --no-build   take the programs as they are
   -h, --help   this text
@@ -25,9 +28,9 @@ EOT
 }
 
 # TARGET: PROGRAM, of tests/fuzz/fuzz_PROGRAM.c, and the longest input in bytes. Seeds are below.
-declare -A program=([png]=image [jpeg]=image [idx]=idx [shard]=shard [checkpoint]=checkpoint)
-declare -A longest=([png]=16384 [jpeg]=16384 [idx]=4096 [shard]=32768 [checkpoint]=4096)
-targets=(png jpeg idx shard checkpoint)
+declare -A program=([png]=image [jpeg]=image [idx]=idx [coco]=coco [shard]=shard [checkpoint]=checkpoint)
+declare -A longest=([png]=16384 [jpeg]=16384 [idx]=4096 [coco]=4096 [shard]=32768 [checkpoint]=32768)
+targets=(png jpeg idx coco shard checkpoint)
 
 # The first byte says how the rest is read: a shard, an index, an index in memory, a record's annotations.
 make_shard_seeds() { # FOLDER
@@ -44,6 +47,21 @@ make_shard_seeds() { # FOLDER
     rm -r "$1/digits" "$1/packed"
 }
 
+# Polygons and boxes, runs as numbers and as text, what is skipped; each alone in a file, too.
+make_coco_seeds() { # FOLDER
+    local outline n=0 images='"images":[{"id":7,"file_name":"a/b.jpg","width":4,"height":3,"license":null}]' \
+        categories='"categories":[{"id":1,"name":"dog","supercategory":"animal"}]' \
+        outlines=('"segmentation":[[0.5,0,3,0.25,3e0,2.5],[1,1,2,2,1,2,0,1]],'
+            '"segmentation":null,"x":{"y":[true,{}]},' '"segmentation":{"size":[3,4],"counts":[2,4,6]},'
+            '"segmentation":{"counts":"243","size":[3,4]},')
+    for outline in "${outlines[@]}"; do
+        printf '{%s,%s,"annotations":[{"id":%d,"image_id":7,"category_id":1,%s%s}]}' "$images" "$categories" "$n" \
+            "$outline" '"iscrowd":0,"area":3.5,"bbox":[0,0.5,2,1.25]' >"$1/$n"
+        n=$((n + 1))
+    done
+    printf '{"info":{"year":2017},%s,%s,"annotations":[],"licenses":[]}\n' "$categories" "$images" >"$1/empty"
+}
+
 make_seeds() { # TARGET FOLDER
     case $1 in
     png | jpeg) build/tests/tools/image_samples "$1" "$2" 24 ;;
@@ -53,18 +71,21 @@ make_seeds() { # TARGET FOLDER
         printf '\0\0\10\1\0\0\0\4\1\2\3\4' >"$2/labels"
         gzip -kn "$2/pictures" "$2/labels"
         ;;
+    coco) make_coco_seeds "$2" ;;
     shard) make_shard_seeds "$2" ;;
     checkpoint)
         printf 'dptrain checkpoint 1\nxxh3-128 %032d\nbytes 600\n' 0 >"$2/seal"
         truncate -s 600 "$2/seal"
+        build/tests/tools/checkpoint_sample "$2/whole"
         ;;
     esac
 }
 
-seconds=60 build=yes chosen=()
+seconds=60 build=yes hdf5='' chosen=()
 while [[ $# -gt 0 ]]; do
     case $1 in
     --seconds) need_value "$@"; whole_number "$1" "$2" 1; seconds=$((10#$2)); shift 2 ;;
+    --hdf5) hdf5=-hdf5 targets=(shard checkpoint); export DPTRAIN_FUZZ_HDF5=1 ASAN_OPTIONS=detect_leaks=0; shift ;;
     --list) printf '%s\n' "${targets[@]}"; exit 0 ;;
     --no-build) build=no; shift ;;
     -h | --help) usage; exit 0 ;;
@@ -73,6 +94,7 @@ while [[ $# -gt 0 ]]; do
         chosen+=("$1"); shift ;;
     esac
 done
+[[ -z $hdf5 || " ${chosen[*]}" =~ ^(\ (shard|checkpoint))*\ ?$ ]] || die 2 "--hdf5 is for shard and checkpoint alone"
 [[ ${#chosen[@]} -gt 0 ]] || chosen=("${targets[@]}")
 cd "$here/.."
 if [[ $build == yes ]]; then
@@ -80,27 +102,34 @@ if [[ $build == yes ]]; then
     make -s -j "$(nproc)" all fuzz >&2 || die 4 "the build failed; is libFuzzer there (Debian: apt-get install clang)?"
 fi
 
-# The last figure of libFuzzer's that has this name.
-figure() { sed -nE "s/.*$1:? +([0-9]+).*/\1/p" build/fuzz/"$2".log | tail -n 1; }
+# Of libFuzzer's figures of this name the first, which the seeds alone make, or the last.
+figures() { sed -nE "s/.*$1:? +([0-9]+).*/\1/p" "$2"; }
+first() { figures "$@" | sed -n 1p; }
+last() { figures "$@" | tail -n 1; }
 
-status=0
-printf '| target | seconds | inputs | places reached | corpus | findings |\n|---|---:|---:|---:|---:|---:|\n'
+status=0 TIMEFORMAT="%U %S"
+printf '| target | seconds | of CPU | inputs | places reached: begin | end | corpus | findings |\n'
+printf '|---|---:|---:|---:|---:|---:|---:|---:|\n'
 for target in "${chosen[@]}"; do
-    corpus=build/fuzz/corpus/$target seeds=build/fuzz/seeds/$target findings=build/fuzz/findings/$target
+    name=$target$hdf5
+    corpus=build/fuzz/corpus/$name seeds=build/fuzz/seeds/$name findings=build/fuzz/findings/$name
+    log=build/fuzz/$name.log
     rm -rf "$seeds"
     mkdir -p "$corpus" "$seeds" "$findings"
     make_seeds "$target" "$seeds" || die 4 "no seeds could be made for $target"
-    note "$target: $seconds s"
-    "build/fuzz/${program[$target]}" -max_total_time="$seconds" -max_len="${longest[$target]}" -timeout=10 \
-        -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix="$findings/" "$corpus" "$seeds" \
-        >"build/fuzz/$target.log" 2>&1 || status=1
+    note "$name: $seconds s"
+    {
+        time "build/fuzz/${program[$target]}" -max_total_time="$seconds" -max_len="${longest[$target]}" -timeout=10 \
+            -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix="$findings/" "$corpus" "$seeds" >"$log" 2>&1
+    } 2>"$log.cpu" || status=1
+    cpu=$(tail -n 1 "$log.cpu" | awk '{ print $1 + $2 }')
     n=$(find "$findings" -type f | wc -l)
     if [[ $n -gt 0 ]]; then
         status=1
-        note "$target has findings: the end of build/fuzz/$target.log says more"
+        note "$name has findings: the end of $log says more"
     fi
-    printf '| %s | %s | %s | %s | %s | %s |\n' "$target" "$seconds" \
-        "$(figure stat::number_of_executed_units "$target")" "$(figure cov "$target")" \
+    printf '| %s | %s | %.0f | %s | %s | %s | %s | %s |\n' "$name" "$seconds" "$cpu" \
+        "$(last stat::number_of_executed_units "$log")" "$(first cov "$log")" "$(last cov "$log")" \
         "$(find "$corpus" -type f | wc -l)" "$n"
 done
 [[ $status -eq 0 ]] || die 1 "the readers are to be mended: build/fuzz/findings"

@@ -170,7 +170,7 @@ int main(int n, char **words)
     static const struct {
         const char *name;
         void (*call)(const crop_t *crop);
-        int stride; /* of the crops, only so many are timed */
+        int stride; /* one of so many crops is timed */
     } ways[] = {{"bare", bare, 1}, {"part", part, 1}, {"crop", crop_and_resize, 1}, {"whole", whole, 2}};
     if (n != 4 || atoi(words[2]) < 1) {
         fprintf(stderr, "usage: image FOLDER CROPS SEED\n");
@@ -186,14 +186,18 @@ int main(int n, char **words)
     }
     const uint64_t seed = (uint64_t)atoll(words[3]);
     draw_crops(atoi(words[2]), seed);
-    /* Who comes first changes from seed to seed. */
-    for (unsigned k = 0; k < 4; k++) {
-        const unsigned w = seed % 2 ? 3 - k : k;
-        for (int i = 0; i < n_crops && i < 20; i++) ways[w].call(&crops[i]);
-        double begin = clock_sec();
-        int n_timed = 0;
-        for (int i = 0; i < n_crops; i += ways[w].stride, n_timed++) ways[w].call(&crops[i]);
-        printf("%s %.2f\n", ways[w].name, n_timed / (clock_sec() - begin));
-    }
+    /* Crop by crop in turn, so that a machine that changes its speed does so to all. */
+    double seconds[4] = {0};
+    int n_timed[4] = {0};
+    for (int i = -20; i < n_crops; i++) /* the first ones warm up */
+        for (int k = 0; k < 4; k++) {
+            const int w = (i + 20 + k) % 4, at = i < 0 ? (i + 20) % n_crops : i;
+            if (at % ways[w].stride != 0) continue;
+            const double begin = clock_sec();
+            ways[w].call(&crops[at]);
+            if (i < 0) continue;
+            seconds[w] += clock_sec() - begin, n_timed[w]++;
+        }
+    for (int w = 0; w < 4; w++) printf("%s %.2f\n", ways[w].name, n_timed[w] / seconds[w]);
     return 0;
 }

@@ -180,6 +180,8 @@ static err_t decode(image_decoder_t *d, image_bytes_t from, part_t *part, image_
     *place = orient_to_shown(info.orientation, region.width, region.height,
                              (image_rect_t){w.x / shrink - (double)region.x, w.y / shrink - (double)region.y,
                                             w.width / shrink, w.height / shrink});
+    /* Counted from the right or from below, rounding can put it before the first pixel. */
+    place->x = fmax(place->x, 0), place->y = fmax(place->y, 0);
     return ERR_OK;
 }
 

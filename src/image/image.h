@@ -3,11 +3,12 @@
  * wrong. Not collective.
  *
  * Limits: a picture has at most max_pixels; a side at most 65,500 (JPEG, the library's) or 1,000,000 (PNG)
- * pixels; a JPEG at most IMAGE_MAX_SCANS scans, since each passes over the whole picture; and a file that is
+ * pixels; a JPEG at most IMAGE_MAX_SCANS scans, since each passes over the whole picture, and
+ * IMAGE_MAX_MARKERS markers of applications (EXIF, colour profiles), since some are kept; and a file that is
  * too short for its size whatever it held (1032 bytes of pixels from a byte is the most that PNG's
  * compression can do, 1024 pixels the most that JPEG's codes can) is refused by its headers alone. Hence
  * memory: at most 6 bytes for each pixel decoded (3 without an orientation), in the decoder, and the
- * libraries' own: a few rows, or for JPEGs in several scans up to 8 bytes a pixel. */
+ * libraries' own: a few rows, EXIF's markers, or for JPEGs in several scans up to 8 bytes a pixel. */
 #ifndef IMAGE_IMAGE_H
 #define IMAGE_IMAGE_H
 
@@ -17,7 +18,7 @@
 
 #include "base/err.h"
 
-enum { IMAGE_MAX_SCANS = 100 };
+enum { IMAGE_MAX_SCANS = 100, IMAGE_MAX_MARKERS = 10000 };
 
 typedef enum image_format { IMAGE_JPEG, IMAGE_PNG, IMAGE_FORMAT_COUNT } image_format_t;
 extern const char *const image_format_names[IMAGE_FORMAT_COUNT]; /* "JPEG", "PNG" */

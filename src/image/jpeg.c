@@ -26,6 +26,7 @@ typedef struct jpeg {
     region_t region;
     uint8_t *rgb;
     JSAMPARRAY inks; /* a row of CMYK */
+    int n_markers;   /* of applications, read so far */
 } jpeg_t;
 
 /* libjpeg is left by longjmp, to here and nowhere else. */
@@ -57,9 +58,13 @@ static void on_error(j_common_ptr common)
     longjmp(j->back, 1);
 }
 
-/* A warning is damage that the library would cover up; only an unknown version of JFIF is none. */
+/* A warning is damage that the library would cover up; only an unknown version of JFIF is none. What is no
+ * warning tells of markers: the library keeps those that EXIF can be in, empty ones too. */
 static void on_message(j_common_ptr common, int level)
 {
+    jpeg_t *j = common->client_data;
+    if (common->err->msg_code == JTRC_MISC_MARKER && ++j->n_markers > IMAGE_MAX_MARKERS)
+        fail(j, "it has more than %d markers of applications", IMAGE_MAX_MARKERS);
     if (level < 0 && common->err->msg_code != JWRN_JFIF_MAJOR) on_error(common);
 }
 
@@ -114,6 +119,7 @@ static err_t jpeg_open(void *state, image_bytes_t from, image_info_t *info)
 {
     jpeg_t *j = state;
     j->from = from;
+    j->n_markers = 0;
     j->d.err = jpeg_std_error(&j->error);
     j->error.error_exit = on_error;
     j->error.emit_message = on_message;

@@ -8,10 +8,11 @@ FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,$(FUZZ_DIR)/%,$(sort $(wildcard t
 FUZZ_FLAGS = -std=c11 -D_GNU_SOURCE -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=undefined -pthread $(WARN) \
 	-Isrc -I. $(patsubst -I%,-isystem %,$(filter -I% -D%,$(LIB_FLAGS))) \
 	-DDPTRAIN_VERSION='"$(VERSION)"' -DDPTRAIN_GIT_HASH='"fuzz"' -DDPTRAIN_FLAGS='"fuzz"'
+FUZZ_SEEDS := image_samples checkpoint_sample
 FUZZ_SANITIZERS := address,undefined
 
 .PHONY: fuzz
-fuzz: $(FUZZ_TARGETS) $(BUILD)/tests/tools/image_samples ## build the fuzz targets (scripts/fuzz.sh runs them)
+fuzz: $(FUZZ_TARGETS) $(FUZZ_SEEDS:%=$(BUILD)/tests/tools/%) ## build the fuzz targets (scripts/fuzz.sh runs them)
 
 $(FUZZ_DIR)/obj/%.o: %.c
 	@mkdir -p $(@D)

@@ -4,6 +4,7 @@
 
 #include "base/rng.h"
 #include "base/seal.h"
+#include "tests/h5_calls.h"
 #include "tests/tap.h"
 #include "tests/unit/checkpoint_sample.h"
 
@@ -74,11 +75,15 @@ static void test_flips(const char *data, size_t n)
     for (size_t bit = 0; bit < 8 * SEAL_BYTES && all; bit++) all = refused_flip(data, bit);
     OK(all, "refused for each of the %d bits of the seal", 8 * SEAL_BYTES);
     rng_t rng = rng_new(SEED, RNG_TEST, 0);
+    h5_opens = 0;
     int n_flips = getenv("DPTRAIN_TEST_SLOW") ? N_FLIPS_SLOW : N_FLIPS, n_accepted = 0;
-    for (int i = 0; i < n_flips; i++) n_accepted += !refused_flip(data, rng_below(&rng, (uint32_t)(8 * n)));
-    OK(n_accepted == 0, "refused for %d random bits of the file (seed %d)", n_flips, SEED);
+    for (int i = 0; i < n_flips; i++)
+        n_accepted += !refused_flip(data, 8 * SEAL_BYTES + rng_below(&rng, (uint32_t)(8 * (n - SEAL_BYTES))));
+    OK(n_accepted == 0, "refused for %d random bits behind it (seed %d)", n_flips, SEED);
+    OK(h5_opens == 0, "each of them before HDF5 saw a byte");
     add_to_table(n_flips, n_accepted, n);
     OK_CALL(checkpoint_verify(path), "accepted when nothing is changed");
+    OK(h5_opens == 1, "by HDF5, too");
 }
 
 static void test_foreign(void)
@@ -315,7 +320,7 @@ int main(void)
     sample_begin();
     sample_path(path, "a.h5");
     h5_quiet();
-    tap_plan(4 + 3 + 6 + ODD_COUNT + 1 + 5 + 1);
+    tap_plan(4 + 5 + 6 + ODD_COUNT + 1 + 5 + 1);
     sample_fill(&s, false);
     ASSERT(checkpoint_write(path, &s.content) == ERR_OK);
     char *data = sample_slurp(path, &n);

@@ -188,6 +188,27 @@ static void test_orientations(void)
     OK(parts, "parts of them are in shown pixels, too");
 }
 
+/* A part that reaches an edge begins there, although its place is counted from the other one: 55 × 1 pixels,
+ * turned. */
+static void test_edges(void)
+{
+    bool inside = true;
+    picture_paint(painted, 55, 1, 3);
+    for (int o = 1; o <= 8; o++) {
+        const jpeg_kind_t kind = {.channels = 3, .space = JCS_YCbCr, .orientation = o};
+        made_t made = picture_jpeg(painted, 55, 1, &kind);
+        for (int thirds = 1; thirds <= 55; thirds++) {
+            image_t image;
+            image_rect_t place;
+            const image_rect_t wanted = {0, 0, 1 + thirds / 3., 1 + thirds / 3.};
+            inside = image_decode_part(decoder, bytes_of(made), wanted, 16, 16, &image, &place) == ERR_OK &&
+                     place.x >= 0 && place.y >= 0 && inside;
+        }
+        free(made.bytes);
+    }
+    OK(inside, "no part lies before the first pixel");
+}
+
 /* A copy of its own size, for sanitizers. */
 static err_t decode_copy(const uint8_t *bytes, size_t n)
 {
@@ -286,6 +307,28 @@ static void test_limits(void)
     free(made.bytes);
 }
 
+/* Markers that hold nothing: four bytes each of the file, many more of the library's memory. */
+static void test_markers(void)
+{
+    static const uint8_t empty[4] = {0xFF, 0xE1, 0, 2};
+    image_t image;
+    picture_paint(painted, W, H, 3);
+    made_t made = picture_jpeg(painted, W, H, &jpeg_kinds[5]);
+    for (int more = 0; more <= 1; more++) {
+        const size_t n_markers = IMAGE_MAX_MARKERS + (size_t)more, n = made.n + n_markers * sizeof empty;
+        made_t padded = {malloc(n), n};
+        memcpy(padded.bytes, made.bytes, 2);
+        for (size_t i = 0; i < n_markers; i++)
+            memcpy(padded.bytes + 2 + i * sizeof empty, empty, sizeof empty);
+        memcpy(padded.bytes + 2 + n_markers * sizeof empty, made.bytes + 2, made.n - 2);
+        err_t err = image_decode(decoder, bytes_of(padded), &image);
+        OK(more ? err == ERR_DATA && SAYS("shard 3, record 7", "more than 10000 markers") : err == ERR_OK,
+           "%zu markers of applications", n_markers);
+        free(padded.bytes);
+    }
+    free(made.bytes);
+}
+
 static void test_others(void)
 {
     static const char *const outside[] = {"right", "above", "empty", "none"};
@@ -337,14 +380,16 @@ static void test_steady(void)
 
 int main(void)
 {
-    tap_plan(1 + 2 * N_JPEG_KINDS + 2 * N_JPEG_KINDS + 13 + 3 + 3 + 9 + 8 + 1 + 1);
+    tap_plan(1 + 2 * N_JPEG_KINDS + 2 * N_JPEG_KINDS + 13 + 3 + 3 + 1 + 9 + 2 + 8 + 1 + 1);
     OK_CALL(image_decoder_new((image_limits_t){0}, &decoder), "a decoder");
     test_kinds();
     test_parts();
     test_scaled();
     test_orientations();
+    test_edges();
     test_damage();
     test_limits();
+    test_markers();
     test_others();
     test_steady();
     image_decoder_free(&decoder);

@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# Times dptrain data pack and data verify beside what any program has to do, and prints results/pack.md. See --help.
+set -euo pipefail
+here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
+# shellcheck source=scripts/lib.sh
+. "$here/lib.sh"
+
+usage() {
+    cat <<'EOT'
+usage: scripts/bench_pack.sh [options]
+
+Makes a folder of JPEGs (copies of coco_tiny's in the folder that DPTRAIN_DATA names), packs it and verifies the shards,
+on one rank. In turn with that the same bytes are written into one file and to the disk (cat, fsync), and the shards are
+read twice (cat) and hashed (xxh128sum, of Debian's xxhash). Prints a Markdown page. All is read from the page cache.
+
+  --folder DIR  where the files go [a temporary folder]; wants three times --mb
+  --mb N        10^6 bytes of pictures, about [400]
+  --rounds N    of which the median counts [5]
+  -h, --help    this text
+EOT
+}
+
+command="scripts/bench_pack.sh${*:+ $*}"
+folder='' mb=400 rounds=5
+while [[ $# -gt 0 ]]; do
+    case $1 in
+    --folder) need_value "$@"; folder=$2; shift 2 ;;
+    --mb) need_value "$@"; whole_number "$1" "$2" 1; mb=$((10#$2)); shift 2 ;;
+    --rounds) need_value "$@"; whole_number "$1" "$2" 1; rounds=$((10#$2)); shift 2 ;;
+    -h | --help) usage; exit 0 ;;
+    *) die 2 "unknown option '$1'; --help lists the options" ;;
+    esac
+done
+[[ -z $folder || -d $folder ]] || die 2 "--folder $folder: there is no such folder"
+[[ -z $folder ]] || folder=$(cd "$folder" && pwd)
+tiny=${DPTRAIN_DATA:-}/coco_tiny/train2017
+compgen -G "$tiny/*.jpg" >/dev/null || die 3 "there are no *.jpg in '$tiny'; DPTRAIN_DATA names the folder of coco_tiny"
+tiny=$(readlink -f "$tiny")
+cd "$here/.."
+make -s -j "$(nproc)" dptrain >&2 || die 4 "the build failed"
+make_work pack "$folder"
+
+one=$(du -cb "$tiny"/*.jpg | awk 'END { print $1 }')
+copies=$(((mb * 1000000 + one - 1) / one))
+for ((i = 0; i < copies; i++)); do
+    mkdir -p "$work/pictures/class$((i % 10))"
+    for picture in "$tiny"/*.jpg; do cp "$picture" "$work/pictures/class$((i % 10))/$i-${picture##*/}"; done
+done
+n=$((copies * $(find "$tiny" -name '*.jpg' | wc -l))) bytes=$((copies * one))
+note "$n pictures, $((bytes / 1000000)) MB"
+
+command -v xxh128sum >/dev/null || die 4 "xxh128sum is not installed (Debian: apt-get install xxhash)"
+names=(pack write verify read hash)
+# shellcheck disable=SC2016 # Markdown's quotes
+declare -A title=([pack]='`dptrain data pack`' [write]='the pictures into one file, `fsync`'
+    [verify]='`dptrain data verify`' [read]='the shards read twice' [hash]='`xxh128sum` of the shards')
+
+once() { # NAME
+    case $1 in
+    pack) ./dptrain data pack --from "$work/pictures" --out "$work/shards" --force --shard-size 64M ;;
+    write) find "$work/pictures" -name '*.jpg' -exec cat {} + >"$work/all" && sync "$work/all" ;;
+    verify) ./dptrain data verify "$work/shards" ;;
+    read) cat "$work"/shards/*.h5 "$work"/shards/*.h5 >/dev/null ;;
+    hash) xxh128sum "$work"/shards/*.h5 ;;
+    esac >"$work/out" 2>"$work/log" || { cat "$work/log" >&2; die 4 "this failed: $1"; }
+}
+load=$(cut -d ' ' -f 1-3 /proc/loadavg)
+once pack # what comes first waits for what was written before
+once write
+sync -f "$work"
+TIMEFORMAT='%R %U %S'
+for ((round = 1; round <= rounds; round++)); do
+    for name in "${names[@]}"; do
+        { time once "$name"; } 2>"$work/time"
+        printf '%s %s\n' "$name" "$(cat "$work/time")" >>"$work/times"
+        note "round $round/$rounds, $name: $(cat "$work/time") s (real, user, system)"
+        sync -f "$work"
+    done
+done
+
+median() { sort -g | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
+row() { # NAME FLOOR
+    local s cpu ratio
+    s=$(awk -v name="$1" '$1 == name { print $2 }' "$work/times" | median)
+    cpu=$(awk -v name="$1" '$1 == name { print $3 + $4 }' "$work/times" | median)
+    ratio=$(awk -v a="$1" -v b="$2" '$1 == a { x[++n] = $2 } $1 == b { y[++m] = $2 }
+        END { for (i = 1; i <= n && i <= m; i++) print x[i] / y[i] }' "$work/times" | median)
+    awk -v title="${title[$1]}" -v s="$s" -v cpu="$cpu" -v bytes="$bytes" -v ratio="$ratio" \
+        'BEGIN { printf "| %s | %.2f | %.2f | %.0f | %.2f |\n", title, s, cpu, bytes / s / 1e6, ratio }'
+}
+
+cat <<EOT
+# Packing and verifying
+
+$n JPEGs, $((bytes / 1000000)) MB, on one rank, from and into one folder ($(stat -f -c %T "$work")), all in the page cache;
+what is written is on the disk when the time ends. Median of $rounds rounds; the floor is the row below, and the
+ratio is taken within each round.
+
+| | s | s of CPU | MB/s | times its floor |
+|---|---:|---:|---:|---:|
+$(row pack write)
+$(row write write)
+$(row verify read)
+$(row read read)
+$(row hash read)
+
+Beyond the floor, packing hashes each picture, reads each shard back for its digest, and flushes it before the next one is
+begun; verifying hashes every byte twice, as one of the file and as one of its record.
+
+EOT
+machine_table "$load" "$command"
