@@ -5,7 +5,7 @@
 
 #include "base/mem.h"
 #include "data/source.h"
-#include "shard/reader.h"
+#include "shard/pieces.h"
 
 _Static_assert((int)SPLIT_TRAIN == (int)SHARD_TRAIN && (int)SPLIT_VAL == (int)SHARD_VAL &&
                    (int)SPLIT_COUNT == (int)SHARD_SPLITS,
@@ -14,6 +14,7 @@ _Static_assert((int)SPLIT_TRAIN == (int)SHARD_TRAIN && (int)SPLIT_VAL == (int)SH
 typedef struct shards {
     shard_index_t *index;
     shard_reader_t *reader;
+    shard_pieces_t *pieces;
     source_entry_t *entries[SPLIT_COUNT];
     category_t *categories; /* their text is the index's */
 } shards_t;
@@ -53,6 +54,7 @@ static void close_shards(source_t *source)
 {
     shards_t *shards = source->impl;
     if (!shards) return;
+    shard_pieces_free(&shards->pieces);
     shard_reader_close(&shards->reader);
     shard_index_free(&shards->index);
     for (int split = 0; split < SPLIT_COUNT; split++) mem_free(&shards->entries[split]);
@@ -68,6 +70,7 @@ static err_t open_shards(source_t *source, const char *path)
     err_t err;
     TRY_OUT(err, shard_index_read(path, &shards->index, NULL));
     TRY_OUT(err, shard_reader_open(path, shards->index, &shards->reader));
+    TRY_OUT(err, shard_pieces_new(shards->reader, &shards->pieces));
     TRY_OUT(err, list_categories(shards));
     for (int split = 0; split < SPLIT_COUNT; split++) {
         TRY_OUT(err, list_entries(shards, (split_t)split, &shards->entries[split]));
@@ -87,11 +90,22 @@ static err_t read_sample(const source_t *source, split_t split, int64_t index, s
                          sample_t *out)
 {
     const shards_t *shards = source->impl;
+    const source_near_t *w = &buffer->near;
     shard_buffer_t own = {buffer->block, buffer->n_bytes};
-    err_t err = shard_read(shards->reader, (shard_split_t)split, index, &own, out);
+    shard_piece_t *held = buffer->impl;
+    shard_pieces_release(&held);
+    shard_near_t near = {w->first, w->n, w->n_uses, w->n_runs};
+    err_t err = shard_pieces_read(shards->pieces, (shard_split_t)split, index, &near, &own, &held, out);
     buffer->block = own.block;
     buffer->n_bytes = own.n_bytes;
+    buffer->impl = held;
     return err;
+}
+
+static void free_buffer(source_buffer_t *buffer)
+{
+    shard_piece_t *held = buffer->impl;
+    shard_pieces_release(&held);
 }
 
 static err_t describe_sample(const source_t *source, split_t split, int64_t index, source_buffer_t *buffer,
@@ -112,5 +126,6 @@ const source_ops_t source_shards = {
     .open = open_shards,
     .close = close_shards,
     .read = read_sample,
+    .free_buffer = free_buffer,
     .describe = describe_sample,
 };
