@@ -173,3 +173,73 @@ records() { # KIND CONDITION   of all of that kind, in $out
     run on_ranks 0 eval "$out-multilabel-0" --png x.png
     [ "$status" -eq 2 ]
 }
+
+@test "a folder and its shards give the same bits: losses, checkpoints, evaluation" {
+    here=$BATS_TEST_TMPDIR
+    check() { # FOLDER ARGUMENTS...
+        # Small shards, which end within blocks.
+        rm -rf "$here/shards"
+        "$dptrain" data pack --from "$1" --out "$here/shards" --shard-size 40K
+        for from in "$1" "$here/shards"; do
+            ln -sfn "$from" "$here/data" # checkpoints keep the name
+            on_ranks 2 train --data "$here/data" --model mlp --input-size 16 --batch 12 --steps 8 --threads 1 \
+                --algorithms fixed --loader-threads 2 --overwrite --out "$here/now" "${@:2}" >"$here/said"
+            on_ranks 2 eval "$here/now" --threads 1 | grep -v '^check' >"$here/now/evaluated"
+            [[ $* != *--shuffle-block* ]] || grep -q 'shuffled in blocks of [47] samples' "$here/said"
+            [[ $from == */shards ]] || rm -rf "$here/folder"
+            [[ $from == */shards ]] || mv "$here/now" "$here/folder"
+        done
+        diff <(losses "$here/now") <(losses "$here/folder")
+        cmp "$here"/{now,folder}/ckpt-000000000008.h5
+        diff "$here"/{now,folder}/evaluated
+    }
+    check "$pictures"
+    check "$pictures" --shuffle-block 4 --shuffle-window 3
+    if [ -d "${DPTRAIN_DATA:-}/coco_tiny" ]; then
+        check "$DPTRAIN_DATA/coco_tiny" --task multilabel
+        check "$DPTRAIN_DATA/coco_tiny" --task crops --shuffle-block 7 --shuffle-window 4
+    fi
+}
+
+@test "shuffled in blocks, a run is the same on any number of ranks, and resumed" {
+    "$dptrain" data pack --from "$pictures" --out "$BATS_TEST_TMPDIR/shards" --shard-size 40K
+    pictures=$BATS_TEST_TMPDIR/shards
+    blocks=(--shuffle-block 4 --shuffle-window 5 --steps 8)
+    picture_run 3 "$out" "${blocks[@]}"
+    picture_run 0 "$out-0" "${blocks[@]}"
+    close_curves "$out" "$out-0" 1e-4
+    jq -se 'map(select(.record == "run"))[0].data.shuffle_block == 4' "$out/metrics.jsonl"
+    picture_run 0 "$out-1" --steps 8
+    run close_curves "$out-0" "$out-1" 1e-4
+    [ "$status" -ne 0 ]
+    picture_run 2 "$out-2" "${blocks[@]}" --checkpoint-every 3
+    rm "$out-2"/ckpt-00000000000[68].h5
+    on_ranks 0 train --out "$out-2" --resume auto --threads 1
+    close_columns <(losses "$out-2" | tail -n 5) <(losses "$out" | tail -n 5) 1e-4
+    run on_ranks 0 train --out "$out-2" --resume auto --shuffle-block 1
+    [ "$status" -eq 2 ]
+    [[ $output == *"cannot change --shuffle-block 1 (it was 4)"* ]]
+}
+
+@test "shards are read in pieces, by one rank each" {
+    strace -o /dev/null true 2>/dev/null || skip "strace is not here, or may not trace"
+    "$dptrain" data pack --from "$pictures" --out "$BATS_TEST_TMPDIR/shards"
+    reads() { # ARGUMENTS...   of shards of one split and epoch, in all
+        rm -f "$BATS_TEST_TMPDIR"/trace.*
+        mpi_flags 2
+        ASAN_OPTIONS=detect_leaks=0 mpirun "${MPI_FLAGS[@]}" -np 2 strace -f -ff -y -e trace=pread64 \
+            -o "$BATS_TEST_TMPDIR/trace" "$dptrain" train --data "$BATS_TEST_TMPDIR/shards" --out "$out" --overwrite \
+            --model mlp --input-size 16 --batch 20 --threads 1 --loader-threads 2 --epochs 1 "$@" >/dev/null
+        for split in train val; do cat "$BATS_TEST_TMPDIR"/trace.* | grep -c "/$split-00000-of-00001.h5>"; done
+    }
+    # 80 samples in 16 blocks of 5; 24 pictures for evaluation, which are one piece.
+    run reads --shuffle-block 5 --shuffle-window 4
+    echo "$output"
+    [ "${lines[0]}" -ge 32 ]
+    [ "${lines[0]}" -le 48 ]
+    [ "${lines[1]}" -ge 2 ]
+    [ "${lines[1]}" -le 4 ]
+    run reads --shuffle-block 1
+    echo "$output"
+    [ "${lines[0]}" -eq 160 ]
+}
