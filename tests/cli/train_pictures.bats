@@ -64,7 +64,10 @@ records() { # KIND CONDITION   of all of that kind, in $out
     picture_run 2 "$out-ranks" --epochs 4 --loader-threads 2
     close_curves "$out" "$out-ranks" 1e-4
     records epoch '.epoch < 3 or .val_accuracy > 0.9'
-    records epoch '.load_decode_sec > 0 and .load_read_sec > 0 and .load_busy_sec > 0 and .data_wait_share >= 0'
+    records epoch '.load_decode_sec > 0 and .load_read_sec > 0 and .load_busy_sec > 0 and .data_wait_share >= 0 and .load_copy_sec >= 0'
+    # An epoch that waited is told, with the stage that it waited for.
+    [ "$(grep -c 'of it waited for pictures; the loader.s threads spend .* of their time' "$BATS_TEST_TMPDIR/said")" -eq \
+        "$(jq -s 'map(select(.record == "epoch" and .data_wait_share >= 0.05)) | length' "$out/metrics.jsonl")" ]
     records run '.data.kind == "pictures" and .data.n_classes == 4 and .options."input-size" == 16
                  and .topology.loader_threads == 1 and (.data.views | startswith("classify"))'
     records end '.bad_pictures == 0'
