@@ -1,6 +1,8 @@
 /* A folder of shards as a source. */
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -28,6 +30,58 @@ static bool is_shards(const char *path)
         found = strcmp(entry->d_name, SHARD_INDEX_NAME) == 0 || shard_is_name(entry->d_name);
     if (dir) closedir(dir);
     return found;
+}
+
+/* Which shard of the index a file's name is; false: none. */
+static bool find_shard(const shard_index_t *index, const char *name, int *split, int64_t *number)
+{
+    const char *digits = strchr(name, '-');
+    if (!shard_is_name(name) || !digits) return false;
+    *number = strtoll(digits + 1, NULL, 10);
+    for (*split = 0; *split < SPLIT_COUNT; (*split)++)
+        if (*number < index->head->n_shards[*split] && strcmp(index->files[*split][*number].name, name) == 0)
+            return true;
+    return false;
+}
+
+static err_t list_files(const char *path, const shard_index_t *index, bool *found[SPLIT_COUNT])
+{
+    int split;
+    int64_t number;
+    DIR *dir = opendir(path);
+    if (!dir) RAISE(ERR_DATA, "%s cannot be listed: %s", path, strerror(errno));
+    for (struct dirent *entry; (entry = readdir(dir));)
+        if (find_shard(index, entry->d_name, &split, &number)) found[split][number] = true;
+    closedir(dir);
+    return ERR_OK;
+}
+
+/* A shard that was not copied would be noticed when it is read: of validation, an epoch later. The folder is
+ * listed, as asking for each file would take long on a network. */
+static err_t check_files(const char *path, const shard_index_t *index)
+{
+    bool *found[SPLIT_COUNT] = {NULL};
+    const char *first = NULL;
+    int64_t n = 0, n_missing = 0;
+    err_t err;
+    for (int s = 0; s < SPLIT_COUNT; s++)
+        TRY_OUT(err,
+                mem_new_array(index->head->n_shards[s], sizeof *found[s], "a list of shards", &found[s]));
+    TRY_OUT(err, list_files(path, index, found));
+    for (int s = 0; s < SPLIT_COUNT; s++)
+        for (int64_t k = 0; k < index->head->n_shards[s]; k++, n++) {
+            if (found[s][k]) continue;
+            if (!first) first = index->files[s][k].name;
+            n_missing++;
+        }
+    if (n_missing > 0)
+        RAISE_OUT(err, ERR_DATA,
+                  "%s lacks %lld of the %lld shards in its index, the first is %s; copy them again, or make "
+                  "them again with dptrain data pack",
+                  path, (long long)n_missing, (long long)n, first);
+out:
+    for (int s = 0; s < SPLIT_COUNT; s++) mem_free(&found[s]);
+    return err;
 }
 
 static err_t list_entries(const shards_t *shards, split_t split, source_entry_t **out)
@@ -69,6 +123,7 @@ static err_t open_shards(source_t *source, const char *path)
     source->impl = shards;
     err_t err;
     TRY_OUT(err, shard_index_read(path, &shards->index, NULL));
+    TRY_OUT(err, check_files(path, shards->index));
     TRY_OUT(err, shard_reader_open(path, shards->index, &shards->reader));
     TRY_OUT(err, shard_pieces_new(shards->reader, &shards->pieces));
     TRY_OUT(err, list_categories(shards));

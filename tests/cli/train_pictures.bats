@@ -204,6 +204,33 @@ records() { # KIND CONDITION   of all of that kind, in $out
     fi
 }
 
+@test "shards that are missing, cut short or damaged are named, before training where that can be seen" {
+    "$dptrain" data pack --from "$pictures" --out "$BATS_TEST_TMPDIR/whole" --shard-size 40K
+    check() { # WORDS   of training on 2 ranks
+        run on_ranks 2 train --data "$BATS_TEST_TMPDIR/shards" --model mlp --input-size 16 --batch 20 --epochs 1 \
+            --out "$out" --overwrite --max-bad 100
+        echo "expected \"$1\", got $status: $output"
+        [ "$status" -eq 3 ]
+        [[ $output == *$1* ]]
+        rm -rf "$BATS_TEST_TMPDIR/shards"
+        cp -r "$BATS_TEST_TMPDIR/whole" "$BATS_TEST_TMPDIR/shards"
+    }
+    check "there is no such folder"
+    rm "$BATS_TEST_TMPDIR/shards"/val-00001-*
+    check "lacks 1 of the 7 shards in its index, the first is val-00001-"
+    rm "$BATS_TEST_TMPDIR/shards/index.h5"
+    check "packing was not finished"
+    truncate -s 8000 "$BATS_TEST_TMPDIR/shards/index.h5"
+    check "index.h5 is damaged"
+    # One picture of a piece: it alone is bad.
+    shard=("$BATS_TEST_TMPDIR/shards"/train-00001-*)
+    printf 'no' | dd of="${shard[0]}" bs=1 seek=$(($(stat -c %s "${shard[0]}") / 2)) conv=notrunc status=none
+    on_ranks 2 train --data "$BATS_TEST_TMPDIR/shards" --model mlp --input-size 16 --batch 20 --epochs 1 --out "$out" \
+        --overwrite --max-bad 1 --shuffle-block 5 --shuffle-window 4 2>&1 | tee "$BATS_TEST_TMPDIR/said"
+    grep -q "1 of 104 pictures could not be read" "$BATS_TEST_TMPDIR/said"
+    grep -q "record .* does not match its hash" "$BATS_TEST_TMPDIR/said"
+}
+
 @test "shuffled in blocks, a run is the same on any number of ranks, and resumed" {
     "$dptrain" data pack --from "$pictures" --out "$BATS_TEST_TMPDIR/shards" --shard-size 40K
     pictures=$BATS_TEST_TMPDIR/shards
@@ -245,4 +272,28 @@ records() { # KIND CONDITION   of all of that kind, in $out
     run reads --shuffle-block 1
     echo "$output"
     [ "${lines[0]}" -eq 160 ]
+}
+
+@test "ResNet-18 learns COCO's pictures by heart on 2 ranks, from shards, stopped halfway and resumed on 1 and on 3" {
+    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "takes minutes; scripts/test.sh --slow runs it"
+    [ -d "${DPTRAIN_DATA:-}/coco_tiny" ] || skip "no \$DPTRAIN_DATA/coco_tiny"
+    shards=$BATS_TEST_TMPDIR/shards
+    on_ranks 2 data pack --from "$DPTRAIN_DATA/coco_tiny" --out "$shards" --shard-size 2M
+    on_ranks 2 data verify "$shards"
+    mpi_flags 2
+    mpirun "${MPI_FLAGS[@]}" -np 2 "$dptrain" train --data "$shards" --task multilabel --model resnet18 --input-size 64 \
+        --crop warp --batch 10 --epochs 30 --optimizer adamw --threads 1 --checkpoint-every 75 --out "$out" \
+        >"$BATS_TEST_TMPDIR/said" 2>&1 3>&- &
+    pid=$!
+    until [ -e "$out/ckpt-000000000075.h5" ] || ! kill -0 "$pid"; do sleep 0.2; done
+    kill -USR1 "$pid"
+    wait "$pid"
+    grep 'stopped by SIGUSR1' "$BATS_TEST_TMPDIR/said"
+    for n in 1 3; do
+        cp -r "$out" "$out-$n"
+        on_ranks "$n" train --out "$out-$n" --resume auto --threads 1 | grep 'finished after 150 steps'
+        map=$(on_ranks 0 eval "$out-$n" --split train --threads 1 | sed -n 's/^mAP *//p')
+        echo "# $n ranks: train mAP $map" >&3
+        between 0.9 "$map" 1.000001
+    done
 }
