@@ -64,9 +64,10 @@ records() { # KIND CONDITION   of all of that kind, in $out
     picture_run 2 "$out-ranks" --epochs 4 --loader-threads 2
     close_curves "$out" "$out-ranks" 1e-4
     records epoch '.epoch < 3 or .val_accuracy > 0.9'
-    records epoch '.load_decode_sec > 0 and .load_read_sec > 0 and .load_busy_sec > 0 and .data_wait_share >= 0 and .load_copy_sec >= 0'
+    records epoch '.load_decode_sec > 0 and .load_read_sec > 0 and .load_busy_sec > 0 and .data_wait_share >= 0
+                   and .load_copy_sec >= 0'
     # An epoch that waited is told, with the stage that it waited for.
-    [ "$(grep -c 'of it waited for pictures; the loader.s threads spend .* of their time' "$BATS_TEST_TMPDIR/said")" -eq \
+    [ "$(grep -c 'of it waited for pictures; the loader.s threads spend' "$BATS_TEST_TMPDIR/said")" -eq \
         "$(jq -s 'map(select(.record == "epoch" and .data_wait_share >= 0.05)) | length' "$out/metrics.jsonl")" ]
     records run '.data.kind == "pictures" and .data.n_classes == 4 and .options."input-size" == 16
                  and .topology.loader_threads == 1 and (.data.views | startswith("classify"))'
@@ -281,9 +282,9 @@ records() { # KIND CONDITION   of all of that kind, in $out
     on_ranks 2 data pack --from "$DPTRAIN_DATA/coco_tiny" --out "$shards" --shard-size 2M
     on_ranks 2 data verify "$shards"
     mpi_flags 2
-    mpirun "${MPI_FLAGS[@]}" -np 2 "$dptrain" train --data "$shards" --task multilabel --model resnet18 --input-size 64 \
-        --crop warp --batch 10 --epochs 30 --optimizer adamw --threads 1 --checkpoint-every 75 --out "$out" \
-        >"$BATS_TEST_TMPDIR/said" 2>&1 3>&- &
+    mpirun "${MPI_FLAGS[@]}" -np 2 "$dptrain" train --data "$shards" --task multilabel --model resnet18 \
+        --input-size 64 --crop warp --batch 10 --epochs 30 --optimizer adamw --threads 1 --checkpoint-every 75 \
+        --out "$out" >"$BATS_TEST_TMPDIR/said" 2>&1 3>&- &
     pid=$!
     until [ -e "$out/ckpt-000000000075.h5" ] || ! kill -0 "$pid"; do sleep 0.2; done
     kill -USR1 "$pid"
