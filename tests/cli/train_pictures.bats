@@ -283,16 +283,16 @@ records() { # KIND CONDITION   of all of that kind, in $out
     on_ranks 2 data verify "$shards"
     mpi_flags 2
     mpirun "${MPI_FLAGS[@]}" -np 2 "$dptrain" train --data "$shards" --task multilabel --model resnet18 \
-        --input-size 64 --crop warp --batch 10 --epochs 30 --optimizer adamw --threads 1 --checkpoint-every 75 \
+        --input-size 64 --crop warp --batch 10 --epochs 40 --optimizer adamw --threads 1 --checkpoint-every 100 \
         --out "$out" >"$BATS_TEST_TMPDIR/said" 2>&1 3>&- &
     pid=$!
-    until [ -e "$out/ckpt-000000000075.h5" ] || ! kill -0 "$pid"; do sleep 0.2; done
+    until [ -e "$out/ckpt-000000000100.h5" ] || ! kill -0 "$pid"; do sleep 0.2; done
     kill -USR1 "$pid"
     wait "$pid"
     grep 'stopped by SIGUSR1' "$BATS_TEST_TMPDIR/said"
     for n in 1 3; do
         cp -r "$out" "$out-$n"
-        on_ranks "$n" train --out "$out-$n" --resume auto --threads 1 | grep 'finished after 150 steps'
+        on_ranks "$n" train --out "$out-$n" --resume auto --threads 1 | grep 'finished after 200 steps'
         map=$(on_ranks 0 eval "$out-$n" --split train --threads 1 | sed -n 's/^mAP *//p')
         echo "# $n ranks: train mAP $map" >&3
         between 0.9 "$map" 1.000001
