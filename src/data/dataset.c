@@ -74,6 +74,7 @@ err_t dataset_open(const char *where, const view_settings_t *settings, dataset_t
     TRY(mem_new(sizeof *dataset, "a dataset", &dataset));
     dataset->ops = kind;
     dataset->info.kind = kind->kind;
+    for (split_t split = 0; split < SPLIT_COUNT; split++) dataset->info.block[split] = 1;
     err_t err = kind->open(dataset, where, settings);
     if (err != ERR_OK) {
         dataset_close(&dataset);

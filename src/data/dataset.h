@@ -10,11 +10,14 @@
 
 #include "base/err.h"
 #include "base/fs.h"
+#include "data/sampler.h"
 #include "data/view.h"
 #include "tensor/pixel_norm.h"
 #include "tensor/shape.h"
 
 typedef enum split { SPLIT_TRAIN, SPLIT_VAL, SPLIT_COUNT } split_t;
+
+enum { DATASET_BLOCK_BYTES = 2 << 20 };
 
 typedef struct dataset_info {
     const char *kind;         /* "idx", "digits", "synthetic", "pictures" */
@@ -25,8 +28,11 @@ typedef struct dataset_info {
     const char *const *class_names; /* [n_classes]; NULL: numbers say it all */
     bool multi_label;               /* samples have any number of classes: targets, no labels */
     char views[160];                /* for people: how pictures are shown; "": as they are */
-    const char *notes;              /* for people: what was left out or mended; NULL or "": nothing */
-    pixel_norm_t norm;              /* of training pixels scaled to [0, 1] */
+    /* Samples that are worth reading at once, as they take about DATASET_BLOCK_BYTES; 1: they are in memory.
+     */
+    int64_t block[SPLIT_COUNT];
+    const char *notes; /* for people: what was left out or mended; NULL or "": nothing */
+    pixel_norm_t norm; /* of training pixels scaled to [0, 1] */
     uint64_t
         hash; /* of what the samples are: XXH3 over sizes, pixels and labels of both splits, or source_t's */
 } dataset_info_t;
@@ -90,7 +96,8 @@ struct dataset_wish {
     bool random; /* as in training, where the kind has random views: drawn by (seed, epoch, index) alone */
     uint64_t seed;
     int64_t epoch;
-    float *targets; /* [n_classes], to be filled with 0 and 1; not looked at where samples have labels */
+    sampler_near_t near; /* what else is going to be read soon; zeroed: not known */
+    float *targets;      /* [n_classes], to be filled with 0 and 1; not looked at where samples have labels */
 };
 
 struct dataset_sample {

@@ -114,6 +114,7 @@ static err_t read_sample(worker_t *w, int64_t epoch, int64_t *index, float *targ
                            .epoch = epoch,
                            .targets = targets};
     for (int64_t tries = 0; tries < n; tries++, wish.index = (wish.index + 1) % n) {
+        wish.near = sampler_near(o->sampler, wish.index, o->size);
         err_t err = dataset_read(&w->reader, &wish, out);
         *index = wish.index;
         if (err != ERR_DATA || !o->bad) return err;

@@ -69,6 +69,17 @@ static err_t find_objects(dataset_t *dataset)
     return err;
 }
 
+/* The same from a folder and from its shards: sizes are the pictures'. */
+static int64_t block_of(const source_t *source, split_t split, int64_t n_samples)
+{
+    double n_bytes = 0;
+    for (int64_t i = 0; i < source->n_samples[split]; i++)
+        n_bytes += (double)source->entries[split][i].n_bytes;
+    if (n_samples < 1 || !(n_bytes > 0)) return 1;
+    double n = DATASET_BLOCK_BYTES / (n_bytes / (double)n_samples);
+    return n < 1 ? 1 : n > (double)n_samples ? n_samples : (int64_t)n;
+}
+
 static void describe(const pictures_t *p, dataset_info_t *info)
 {
     const source_t *source = p->source;
@@ -102,6 +113,8 @@ static err_t open_pictures(dataset_t *dataset, const char *where, const view_set
             RAISE(ERR_DATA, "%s: %" PRId64 " %s pictures are more than %d", where,
                   p->source->n_samples[split], split_names[split], INT32_MAX);
     if (p->settings.task == TASK_CROPS) TRY(find_objects(dataset));
+    for (split_t split = 0; split < SPLIT_COUNT; split++)
+        dataset->info.block[split] = block_of(p->source, split, dataset->info.n_samples[split]);
     if (dataset->info.n_classes < 1 || dataset->info.n_samples[SPLIT_TRAIN] < 1)
         RAISE(ERR_DATA, "%s has no %s", where,
               dataset->info.n_classes < 1      ? "categories"
@@ -244,6 +257,18 @@ static void fill_targets(const sample_t *sample, int n_classes, float *targets)
     for (int32_t i = 0; i < sample->n_annotations; i++) targets[sample->annotations[i].category] = 1;
 }
 
+/* Pictures instead of samples. */
+static source_near_t find_near(const pictures_t *p, const dataset_wish_t *wish)
+{
+    const sampler_near_t *near = &wish->near;
+    const object_t *objects = p->objects[wish->split];
+    source_near_t found = {near->first, near->n, near->n, near->n_runs};
+    if (near->n < 1 || !objects) return found;
+    found.first = objects[near->first].picture;
+    found.n = objects[near->first + near->n - 1].picture - found.first + 1;
+    return found;
+}
+
 static err_t read_picture(dataset_reader_t *reader, const dataset_wish_t *wish, dataset_sample_t *out)
 {
     const pictures_t *p = reader->dataset->impl;
@@ -254,6 +279,7 @@ static err_t read_picture(dataset_reader_t *reader, const dataset_wish_t *wish, 
     sample_t sample;
     double start = clock_sec();
     reader->picture = object ? object->picture : wish->index;
+    r->buffer.near = find_near(p, wish);
     err_t err = source_read(p->source, wish->split, reader->picture, &r->buffer, &sample);
     reader->cost.read += clock_sec() - start;
     TRY(err);

@@ -9,7 +9,31 @@ struct sampler {
     sampler_options_t options;
     int64_t epoch; /* whose permutation is in `order`; -1: none yet */
     int64_t *order;
+    /* With blocks and a shuffle; otherwise NULL. */
+    int64_t *line;   /* [n_samples] */
+    int64_t *blocks; /* their numbers */
 };
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ⌈a / b⌉ */
+static int64_t divide_up(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static err_t make_arrays(sampler_t *sampler)
+{
+    const sampler_options_t *o = &sampler->options;
+    TRY(mem_new_array(o->n_samples, sizeof *sampler->order, "the order of samples", &sampler->order));
+    if (o->block == 1 || o->in_order) return ERR_OK;
+    TRY(mem_new_array(o->n_samples, sizeof *sampler->line, "the order of samples", &sampler->line));
+    return mem_new_array(divide_up(o->n_samples, o->block), sizeof *sampler->blocks, "the order of blocks",
+                         &sampler->blocks);
+}
 
 err_t sampler_new(const sampler_options_t *options, sampler_t **out)
 {
@@ -22,23 +46,26 @@ err_t sampler_new(const sampler_options_t *options, sampler_t **out)
         RAISE(ERR_USAGE, "a batch of %" PRId64 " samples; it takes at least 1", global_batch);
     sampler_t *sampler = NULL;
     TRY(mem_new(sizeof *sampler, "a sampler", &sampler));
-    err_t err = mem_new_array(n_samples, sizeof *sampler->order, "the order of samples", &sampler->order);
-    if (err != ERR_OK) {
-        mem_free(&sampler);
-        return err;
-    }
-    sampler->options = *options;
-    if (global_batch > n_samples) sampler->options.global_batch = n_samples;
-    if (options->grain == 0) sampler->options.grain = 1;
+    sampler_options_t *own = &sampler->options;
+    *own = *options;
+    own->global_batch = smaller(global_batch, n_samples);
+    if (own->grain == 0) own->grain = 1;
+    bool whole = !own->in_order && own->block > 1 && own->window >= divide_up(n_samples, own->block);
+    if (own->block == 0 || whole) own->block = 1;
+    ASSERT(own->block > 0 && (own->block == 1 || own->in_order || own->window > 0));
     sampler->epoch = -1;
+    err_t err = make_arrays(sampler);
+    if (err != ERR_OK) sampler_free(&sampler);
     *out = sampler;
-    return ERR_OK;
+    return err;
 }
 
 void sampler_free(sampler_t **sampler)
 {
     if (!*sampler) return;
     mem_free(&(*sampler)->order);
+    mem_free(&(*sampler)->line);
+    mem_free(&(*sampler)->blocks);
     mem_free(sampler);
 }
 
@@ -47,18 +74,115 @@ int64_t sampler_batches(const sampler_t *sampler)
     return (sampler->options.n_samples - 1) / sampler->options.global_batch + 1;
 }
 
-/* Fisher–Yates from the identity, so that an epoch's order depends on (seed, epoch) alone. */
+/* Fisher–Yates. */
+static void shuffle(rng_t *rng, int64_t *items, int64_t n)
+{
+    for (int64_t i = n - 1; i > 0; i--) {
+        int64_t k = rng_below(rng, (uint32_t)(i + 1)), swapped = items[i];
+        items[i] = items[k];
+        items[k] = swapped;
+    }
+}
+
+/* Blocks in a new order, their samples one after another. */
+static void make_line(sampler_t *sampler, rng_t *rng)
+{
+    const sampler_options_t *o = &sampler->options;
+    int64_t n_blocks = divide_up(o->n_samples, o->block), n = 0;
+    for (int64_t i = 0; i < n_blocks; i++) sampler->blocks[i] = i * o->block;
+    shuffle(rng, sampler->blocks, n_blocks);
+    for (int64_t i = 0; i < n_blocks; i++) {
+        int64_t end = smaller(sampler->blocks[i] + o->block, o->n_samples);
+        for (int64_t at = sampler->blocks[i]; at < end; at++) sampler->line[n++] = at;
+    }
+}
+
+static int64_t count_lanes(const sampler_options_t *o)
+{
+    return smaller(o->window, o->global_batch);
+}
+
+/* A lane's share of the batch that begins at a sample; *at: where in the order of all it is put. */
+static int64_t lane_share(const sampler_options_t *o, int64_t start, int lane, int n_lanes, int64_t *at)
+{
+    int64_t n = sampler_split(smaller(o->global_batch, o->n_samples - start), lane, n_lanes, 1, at);
+    *at += start;
+    return n;
+}
+
+/* Shuffles a lane in pieces of `piece` samples, which begin with a block, as does the next lane's at n.
+ * Returns where the first one begins: before it are at most a block's. */
+static int64_t shuffle_lane(const sampler_options_t *o, rng_t *rng, int64_t *lane, int64_t n, int64_t piece)
+{
+    int64_t first = 0;
+    while (first < n && lane[first] % o->block != 0) first++;
+    shuffle(rng, lane, first);
+    for (int64_t begin = first, end; begin < n; begin = end) {
+        end = smaller(begin + piece, n);
+        while (end < n && lane[end] % o->block != 0) end--; /* behind the one block that is shorter */
+        shuffle(rng, lane + begin, end - begin);
+    }
+    return first;
+}
+
+static void permute_blocks(sampler_t *sampler, rng_t *rng)
+{
+    const sampler_options_t *o = &sampler->options;
+    int n_lanes = (int)count_lanes(o);
+    int64_t *lane = sampler->line, piece = o->block * divide_up(o->window, n_lanes), at;
+    make_line(sampler, rng);
+    for (int i = 0; i < n_lanes; i++) {
+        int64_t n_lane = 0;
+        for (int64_t start = 0; start < o->n_samples; start += o->global_batch)
+            n_lane += lane_share(o, start, i, n_lanes, &at);
+        int64_t first = shuffle_lane(o, rng, lane, n_lane, piece);
+        /* Lanes begin at other places of their pieces; what is before that comes last. */
+        int64_t next = (first + piece - piece * i / n_lanes) % piece;
+        for (int64_t start = 0; start < o->n_samples; start += o->global_batch)
+            for (int64_t n = lane_share(o, start, i, n_lanes, &at); n > 0; n--)
+                sampler->order[at++] = lane[next++ % n_lane];
+        lane += n_lane;
+    }
+}
+
+/* An epoch's order depends on (seed, epoch) alone. */
 static void permute(sampler_t *sampler, int64_t epoch)
 {
-    rng_t rng = rng_new(sampler->options.seed, RNG_SHUFFLE, (uint64_t)epoch);
-    int64_t *order = sampler->order, n = sampler->options.n_samples;
-    for (int64_t i = 0; i < n; i++) order[i] = sampler->options.origin + i;
-    for (int64_t i = n - 1; i > 0 && !sampler->options.in_order; i--) {
-        int64_t k = rng_below(&rng, (uint32_t)(i + 1)), swapped = order[i];
-        order[i] = order[k];
-        order[k] = swapped;
-    }
+    const sampler_options_t *o = &sampler->options;
+    rng_t rng = rng_new(o->seed, RNG_SHUFFLE, (uint64_t)epoch);
     sampler->epoch = epoch;
+    if (sampler->line) {
+        permute_blocks(sampler, &rng);
+    } else {
+        for (int64_t i = 0; i < o->n_samples; i++) sampler->order[i] = i;
+        if (!o->in_order) shuffle(&rng, sampler->order, o->n_samples);
+    }
+    for (int64_t i = 0; i < o->n_samples && o->origin; i++) sampler->order[i] += o->origin;
+}
+
+int64_t sampler_block(const sampler_t *sampler)
+{
+    return sampler->options.block;
+}
+
+/* In order, what the batches on their way are of. Otherwise a rank's lanes; somewhat more, as what lies at
+ * their ends, and what the next batches begin with, is needed, too. */
+static int64_t count_runs(const sampler_options_t *o, int size)
+{
+    enum { BATCHES = 3, MORE = 8 };
+    if (o->in_order) return BATCHES * divide_up(o->global_batch, o->block) + 1;
+    int64_t of_lane = divide_up(o->window, count_lanes(o)), of_rank = divide_up(o->window, size);
+    int64_t n = of_rank > of_lane ? of_rank : of_lane;
+    return n + n / 4 + MORE;
+}
+
+sampler_near_t sampler_near(const sampler_t *sampler, int64_t index, int size)
+{
+    const sampler_options_t *o = &sampler->options;
+    int64_t at = index - o->origin;
+    if (o->block == 1 || at < 0 || at >= o->n_samples) return (sampler_near_t){index, 1, 1};
+    int64_t first = at - at % o->block;
+    return (sampler_near_t){o->origin + first, smaller(o->block, o->n_samples - first), count_runs(o, size)};
 }
 
 int sampler_shards(const sampler_t *sampler, int size)

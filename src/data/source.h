@@ -22,11 +22,19 @@ typedef struct source_entry {
 
 typedef struct source source_t;
 
+/* Pictures that are going to be read at about the time of one of them. */
+typedef struct source_near {
+    int64_t first, n; /* n 0: not known */
+    int64_t n_uses;   /* reads of all of them */
+    int64_t n_runs;   /* such runs at the same time */
+} source_near_t;
+
 /* One thread's; zeroed it is ready. What was read is valid until the next read into the same buffer. */
 typedef struct source_buffer {
     void *block;
     size_t n_bytes;
     void *impl;
+    source_near_t near; /* a wish, which who reads may set: a source may read all of them at once */
 } source_buffer_t;
 
 typedef struct source_ops {
@@ -39,7 +47,7 @@ typedef struct source_ops {
     /* Thread-safe. ERR_DATA naming the sample: its file is missing, truncated, changed since. */
     err_t (*read)(const source_t *source, split_t split, int64_t index, source_buffer_t *buffer,
                   sample_t *out);
-    void (*free_buffer)(source_buffer_t *buffer); /* NULL: block is mem.h's and there is no impl */
+    void (*free_buffer)(source_buffer_t *buffer); /* impl; NULL: there is none. block is mem.h's */
     /* As `read`, but for the picture: bytes is NULL, width and height are 0 where they are not known. NULL:
      * `read` has to do. */
     err_t (*describe)(const source_t *source, split_t split, int64_t index, source_buffer_t *buffer,

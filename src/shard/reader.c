@@ -53,6 +53,11 @@ void shard_reader_close(shard_reader_t **reader)
     mem_free(reader);
 }
 
+const shard_index_t *shard_reader_index(const shard_reader_t *reader)
+{
+    return reader->index;
+}
+
 static err_t open_file(const shard_reader_t *r, const shard_file_t *file, int *out)
 {
     char path[FS_PATH_MAX];

@@ -17,6 +17,8 @@ err_t shard_reader_open(const char *folder, const shard_index_t *index, shard_re
 /* NULL inside is fine. */
 void shard_reader_close(shard_reader_t **reader);
 
+const shard_index_t *shard_reader_index(const shard_reader_t *reader);
+
 /* One thread's; zeroed it is ready; mem_free block. */
 typedef struct shard_buffer {
     void *block;

@@ -95,7 +95,8 @@ static void print_notes(const dataset_info_t *info)
         line = *end ? end + 1 : end;
     }
     if (info->n_samples[SPLIT_VAL] == 0)
-        log_warn("%s has no validation pictures: what is called validation is on the training pictures", info->source);
+        log_warn("%s has no validation pictures: what is called validation is on the training pictures",
+                 info->source);
 }
 
 void trainer_print_header(const trainer_t *t)
@@ -115,6 +116,9 @@ void trainer_print_header(const trainer_t *t)
              info->n_classes);
     if (info->views[0])
         log_info("          %s; %d loader thread%s a rank", info->views, n_readers, n_readers > 1 ? "s" : "");
+    if (sampler_block(t->sampler) > 1)
+        log_info("          shuffled in blocks of %s samples, %lld at a time",
+                 grouped(sampler_block(t->sampler), a), (long long)o->shuffle_window);
     print_notes(info);
     print_ranks(t);
     log_info("  compute %s", t->algorithms.about);
@@ -130,8 +134,9 @@ void trainer_print_header(const trainer_t *t)
         log_info("  resumed from %s at step %lld", t->resumed_from, (long long)t->at.step);
 }
 
-static void record_data(json_t *j, const dataset_info_t *info)
+static void record_data(json_t *j, const trainer_t *t)
 {
+    const dataset_info_t *info = &t->dataset->info;
     json_object_begin(j, "data");
     json_string(j, "kind", info->kind);
     json_string(j, "source", info->source);
@@ -140,6 +145,7 @@ static void record_data(json_t *j, const dataset_info_t *info)
     json_int(j, "n_val", info->n_samples[SPLIT_VAL]);
     json_int(j, "n_classes", info->n_classes);
     json_string(j, "views", info->views[0] ? info->views : NULL);
+    json_int(j, "shuffle_block", sampler_block(t->sampler));
     json_object_end(j);
 }
 
@@ -216,7 +222,7 @@ err_t trainer_record_run(trainer_t *t)
     json_int(j, "schema", METRICS_SCHEMA);
     json_string(j, "time", now);
     opt_json(t->groups, TRAIN_N_GROUPS, j, "options");
-    record_data(j, &t->dataset->info);
+    record_data(j, t);
     json_object_begin(j, "software");
     runtime_record_software(&t->runtime, j);
     json_object_end(j);

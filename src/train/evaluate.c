@@ -49,8 +49,11 @@ static err_t open_feed(evaluator_t *e)
 {
     const evaluator_options_t *o = &e->options;
     if (e->n == 0) return ERR_OK;
-    sampler_options_t order = {
-        .n_samples = e->n, .global_batch = e->batch, .in_order = true, .origin = e->first};
+    sampler_options_t order = {.n_samples = e->n,
+                               .global_batch = e->batch,
+                               .in_order = true,
+                               .origin = e->first,
+                               .block = o->dataset->info.block[o->split]};
     TRY(sampler_new(&order, &e->sampler));
     loader_options_t loader = {.dataset = o->dataset,
                                .split = o->split,

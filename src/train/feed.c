@@ -1,5 +1,6 @@
 #include "train/feed.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "data/augment.h"
 
@@ -86,7 +87,9 @@ static err_t fetch(feed_t *feed)
     const backend_memory_t *memory = feed->backend->memory;
     feed_slot_t *slot = &feed->slots[feed->n_fetched++ % FEED_SLOTS];
     /* The loader writes anew what it handed out before: that must have been copied. It was, a step ago. */
+    double start = clock_sec();
     TRY(memory->prefetch_sync());
+    feed->copy_sec += clock_sec() - start;
     TRY(loader_next(feed->loader, &feed->ahead));
     feed->n_left--;
     size_t n = (size_t)feed->ahead->n;
@@ -95,6 +98,13 @@ static err_t fetch(feed_t *feed)
     if (slot->labels) TRY(memory->prefetch(slot->labels, feed->ahead->labels, n * sizeof(int32_t)));
     if (slot->targets) TRY(memory->prefetch(slot->targets, feed->ahead->targets, n * target_bytes(feed)));
     return slot->maps ? memory->prefetch(slot->maps, feed->ahead->maps, n * sizeof(affine_t)) : ERR_OK;
+}
+
+double feed_take_copy_sec(feed_t *feed)
+{
+    double sec = feed->copy_sec;
+    feed->copy_sec = 0;
+    return sec;
 }
 
 void feed_allow(feed_t *feed, int64_t n)

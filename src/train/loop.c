@@ -73,12 +73,12 @@ static void show_step(trainer_t *t)
         char label[48];
         progress_duration((double)(t->n_steps - t->at.step) * t->smooth_step_sec, left);
         snprintf(label, sizeof label, "epoch %lld", (long long)t->at.epoch + 1);
-        snprintf(text, sizeof text, "%lld/%lld  %.0f images/s  loss %.4f%s  %s left",
-                 (long long)t->at.batch, (long long)per_epoch, rate, loss, right, left);
+        snprintf(text, sizeof text, "%lld/%lld  %.0f images/s  loss %.4f%s  %s left", (long long)t->at.batch,
+                 (long long)per_epoch, rate, loss, right, left);
         progress_draw(label, t->at.batch, per_epoch, text);
     } else if (t->at.step % t->options->log_every == 0) {
-        log_info("epoch %lld step %lld/%lld  %.0f images/s  loss %.4f%s",
-                 (long long)t->at.epoch + 1, (long long)t->at.step, (long long)t->n_steps, rate, loss, right);
+        log_info("epoch %lld step %lld/%lld  %.0f images/s  loss %.4f%s", (long long)t->at.epoch + 1,
+                 (long long)t->at.step, (long long)t->n_steps, rate, loss, right);
     }
 }
 
@@ -141,6 +141,7 @@ static err_t take_intake(trainer_t *t, intake_t *out)
     t->intake = (intake_t){0};
     if (!t->dataset->ops->read) return ERR_OK;
     out->loader = loader_take_cost(t->feed.loader);
+    out->copy_sec = feed_take_copy_sec(&t->feed);
     return intake_gather(t->comm, out);
 }
 
@@ -255,8 +256,10 @@ static err_t record_end(trainer_t *t, const char *why)
     else
         log_info("%s after %lld steps", why, (long long)t->at.step);
     if (bad_count(&t->bad) > 0)
-        log_warn("%lld of %lld pictures could not be read; others took their places", (long long)bad_count(&t->bad),
-                 (long long)(t->dataset->info.n_samples[SPLIT_TRAIN] + t->dataset->info.n_samples[SPLIT_VAL]));
+        log_warn(
+            "%lld of %lld pictures could not be read; others took their places",
+            (long long)bad_count(&t->bad),
+            (long long)(t->dataset->info.n_samples[SPLIT_TRAIN] + t->dataset->info.n_samples[SPLIT_VAL]));
     mem_free(&peaks);
     return comm_agree(t->comm, err, "writing metrics");
 }

@@ -15,7 +15,8 @@ static const opt_t table[] = {
     {"model", OPT_STRING, FIELD(model), "lenet5", 0, 0, NULL, "NAME", "`dptrain info` lists the models",
      false},
     {"data", OPT_STRING, FIELD(data), NULL, 0, 0, NULL, "DIR",
-     "folder of pictures (a folder a class; COCO), of their shards or of MNIST's IDX files, or digits, or synthetic; "
+     "folder of pictures (a folder a class; COCO), of their shards or of MNIST's IDX files, or digits, or "
+     "synthetic; "
      "default: $DPTRAIN_DATA/mnist, data/mnist, digits",
      false},
     {"config", OPT_STRING, FIELD(config), NULL, 0, 0, NULL, "FILE",
@@ -63,6 +64,13 @@ static const opt_t table[] = {
      "stop when validation reaches it; exit code 1 when it does not", false},
     {"seed", OPT_INT, FIELD(seed), "1", 0, 9e15, NULL, "N", "of weights, order, dropout and augmentation",
      false},
+    {"shuffle-block", OPT_INT, FIELD(shuffle_block), NULL, 1, UINT32_MAX, NULL, "N",
+     "shuffle blocks of N neighbours, by which shards are read, and samples within --shuffle-window; 1: all "
+     "samples "
+     "as one; default: about 2 MiB of pictures",
+     false},
+    {"shuffle-window", OPT_INT, FIELD(shuffle_window), "256", 1, 65536, NULL, "N",
+     "blocks that samples come from at any time, over all ranks; a set of no more is shuffled as one", false},
     {"checkpoint-every", OPT_STRING, FIELD(checkpoint_every), NULL, 0, 0, NULL, "N|Nm",
      "steps, or minutes with m; default: every epoch", false},
     {"checkpoint-async", OPT_FLAG, FIELD(checkpoint_async), "true", 0, 0, NULL, NULL,
@@ -84,11 +92,10 @@ enum { N_OPTIONS = sizeof table / sizeof table[0], TEXT_MAX = 4200, MAX_CONFIG =
 /* What may change on --resume. Of these, the first kind belongs to a run and is never taken from the
  * checkpoint; the second is, unless given. Documented in the README ("Checkpoints"). */
 const char *const train_options_per_run[] = {
-    "config",      "print-config",   "out",           "overwrite", "resume",    "trace",
-    "trace-steps", "tensorboard",    "device",        "comm",      "threads",   "timeout",
-    "allreduce",   "ranks-per-host", "gpus",          "share-gpu", "workspace", "bucket",
-    "cuda-graph",  "wire",           "nccl-register", "loader-threads",
-    NULL};
+    "config",      "print-config",   "out",           "overwrite",      "resume",    "trace",
+    "trace-steps", "tensorboard",    "device",        "comm",           "threads",   "timeout",
+    "allreduce",   "ranks-per-host", "gpus",          "share-gpu",      "workspace", "bucket",
+    "cuda-graph",  "wire",           "nccl-register", "loader-threads", NULL};
 static const char *const may_change[] = {"data",
                                          "epochs",
                                          "steps",

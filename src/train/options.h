@@ -15,6 +15,7 @@ typedef struct train_options {
     const char *tensorboard, *algorithms, *precision, *weights, *weights_names;
     int64_t batch, batch_per_rank, accumulate, epochs, steps, seed, keep, log_every, trace_steps;
     int64_t reproducible, bn_group;
+    int64_t shuffle_block, shuffle_window; /* sampler_options_t's; a block of 0: the dataset's */
     double label_smoothing, target_accuracy;
     bool overwrite, checkpoint_async, print_config, sync_bn;
     optim_options_t optim;

@@ -40,7 +40,8 @@ static err_t open_chosen(trainer_t *t)
     if (!t->dataset->ops->read) return view_refuse(&views, t->data_where);
     if (augment_active(&o->augment))
         RAISE(ERR_USAGE,
-              "--augment-… options are for pictures of one size in memory (IDX files, digits); how those of %s are "
+              "--augment-… options are for pictures of one size in memory (IDX files, digits); how those of "
+              "%s are "
               "changed is said by --crop, --flip and --jitter-…",
               t->data_where);
     return ERR_OK;
@@ -90,7 +91,10 @@ static err_t plan_steps(trainer_t *t)
                                  .global_batch = t->global_batch,
                                  .n_shards = (int)o->reproducible,
                                  .grain = o->bn_group,
-                                 .seed = (uint64_t)o->seed};
+                                 .seed = (uint64_t)o->seed,
+                                 .block = o->shuffle_block,
+                                 .window = o->shuffle_window};
+    if (!sampler.block) sampler.block = t->dataset->info.block[SPLIT_TRAIN];
     TRY(sampler_new(&sampler, &t->sampler));
     int64_t per_epoch = sampler_batches(t->sampler);
     t->n_steps = o->steps ? o->steps : o->epochs * per_epoch;

@@ -88,6 +88,7 @@ typedef struct work {
     int64_t n_global;
     step_cost_t *cost;
     double begun_comm, begun_update, end;
+    double feed_sec; /* in which the next batch was fetched */
 } work_t;
 
 /* Whether the host has to see nothing between a step's gradients and its update. */
@@ -159,7 +160,9 @@ static err_t begin_work(work_t *w)
     } else {
         TRY(compute_and_sum(w));
     }
+    double start = clock_sec();
     TRY(feed_ahead(&t->feed));
+    w->feed_sec = clock_sec() - start;
     return read_tail(t);
 }
 
@@ -242,6 +245,9 @@ err_t trainer_step(trainer_t *t, step_result_t *result, step_cost_t *cost)
     TRY(finish_work(&work));
     TRY(read_costs(&work));
     cost->total = work.end - start;
+    if (step_on_device(t))
+        cost->data += intake_hidden_wait(work.feed_sec, work.end - have_data,
+                                         cost->forward + cost->backward + cost->comm + cost->optimizer);
     t->unburnt_sec = cost->total - t->burnt_sec;
     step_trace(t, "step", start, work.end, 0);
     cost->n_allocations = mem_count() - allocations_before;

@@ -64,7 +64,11 @@ records() { # KIND CONDITION   of all of that kind, in $out
     picture_run 2 "$out-ranks" --epochs 4 --loader-threads 2
     close_curves "$out" "$out-ranks" 1e-4
     records epoch '.epoch < 3 or .val_accuracy > 0.9'
-    records epoch '.load_decode_sec > 0 and .load_read_sec > 0 and .load_busy_sec > 0 and .data_wait_share >= 0'
+    records epoch '.load_decode_sec > 0 and .load_read_sec > 0 and .load_busy_sec > 0 and .data_wait_share >= 0
+                   and .load_copy_sec >= 0'
+    # An epoch that waited is told, with the stage that it waited for.
+    [ "$(grep -c 'of it waited for pictures; the loader.s threads spend' "$BATS_TEST_TMPDIR/said")" -eq \
+        "$(jq -s 'map(select(.record == "epoch" and .data_wait_share >= 0.05)) | length' "$out/metrics.jsonl")" ]
     records run '.data.kind == "pictures" and .data.n_classes == 4 and .options."input-size" == 16
                  and .topology.loader_threads == 1 and (.data.views | startswith("classify"))'
     records end '.bad_pictures == 0'
@@ -172,4 +176,125 @@ records() { # KIND CONDITION   of all of that kind, in $out
     grep -Eq '^  [01]\.[0-9]{4}  person$' "$BATS_TEST_TMPDIR/eval0"
     run on_ranks 0 eval "$out-multilabel-0" --png x.png
     [ "$status" -eq 2 ]
+}
+
+@test "a folder and its shards give the same bits: losses, checkpoints, evaluation" {
+    here=$BATS_TEST_TMPDIR
+    check() { # FOLDER ARGUMENTS...
+        # Small shards, which end within blocks.
+        rm -rf "$here/shards"
+        "$dptrain" data pack --from "$1" --out "$here/shards" --shard-size 40K
+        for from in "$1" "$here/shards"; do
+            ln -sfn "$from" "$here/data" # checkpoints keep the name
+            on_ranks 2 train --data "$here/data" --model mlp --input-size 16 --batch 12 --steps 8 --threads 1 \
+                --algorithms fixed --loader-threads 2 --overwrite --out "$here/now" "${@:2}" >"$here/said"
+            on_ranks 2 eval "$here/now" --threads 1 | grep -v '^check' >"$here/now/evaluated"
+            [[ $* != *--shuffle-block* ]] || grep -q 'shuffled in blocks of [47] samples' "$here/said"
+            [[ $from == */shards ]] || rm -rf "$here/folder"
+            [[ $from == */shards ]] || mv "$here/now" "$here/folder"
+        done
+        diff <(losses "$here/now") <(losses "$here/folder")
+        cmp "$here"/{now,folder}/ckpt-000000000008.h5
+        diff "$here"/{now,folder}/evaluated
+    }
+    check "$pictures"
+    check "$pictures" --shuffle-block 4 --shuffle-window 3
+    if [ -d "${DPTRAIN_DATA:-}/coco_tiny" ]; then
+        check "$DPTRAIN_DATA/coco_tiny" --task multilabel
+        check "$DPTRAIN_DATA/coco_tiny" --task crops --shuffle-block 7 --shuffle-window 4
+    fi
+}
+
+@test "shards that are missing, cut short or damaged are named, before training where that can be seen" {
+    "$dptrain" data pack --from "$pictures" --out "$BATS_TEST_TMPDIR/whole" --shard-size 40K
+    check() { # WORDS   of training on 2 ranks
+        run on_ranks 2 train --data "$BATS_TEST_TMPDIR/shards" --model mlp --input-size 16 --batch 20 --epochs 1 \
+            --out "$out" --overwrite --max-bad 100
+        echo "expected \"$1\", got $status: $output"
+        [ "$status" -eq 3 ]
+        [[ $output == *$1* ]]
+        rm -rf "$BATS_TEST_TMPDIR/shards"
+        cp -r "$BATS_TEST_TMPDIR/whole" "$BATS_TEST_TMPDIR/shards"
+    }
+    check "there is no such folder"
+    rm "$BATS_TEST_TMPDIR/shards"/val-00001-*
+    check "lacks 1 of the 7 shards in its index, the first is val-00001-"
+    rm "$BATS_TEST_TMPDIR/shards/index.h5"
+    check "packing was not finished"
+    truncate -s 8000 "$BATS_TEST_TMPDIR/shards/index.h5"
+    check "index.h5 is damaged"
+    # One picture of a piece: it alone is bad.
+    shard=("$BATS_TEST_TMPDIR/shards"/train-00001-*)
+    printf 'no' | dd of="${shard[0]}" bs=1 seek=$(($(stat -c %s "${shard[0]}") / 2)) conv=notrunc status=none
+    on_ranks 2 train --data "$BATS_TEST_TMPDIR/shards" --model mlp --input-size 16 --batch 20 --epochs 1 --out "$out" \
+        --overwrite --max-bad 1 --shuffle-block 5 --shuffle-window 4 2>&1 | tee "$BATS_TEST_TMPDIR/said"
+    grep -q "1 of 104 pictures could not be read" "$BATS_TEST_TMPDIR/said"
+    grep -q "record .* does not match its hash" "$BATS_TEST_TMPDIR/said"
+}
+
+@test "shuffled in blocks, a run is the same on any number of ranks, and resumed" {
+    "$dptrain" data pack --from "$pictures" --out "$BATS_TEST_TMPDIR/shards" --shard-size 40K
+    pictures=$BATS_TEST_TMPDIR/shards
+    blocks=(--shuffle-block 4 --shuffle-window 5 --steps 8)
+    picture_run 3 "$out" "${blocks[@]}"
+    picture_run 0 "$out-0" "${blocks[@]}"
+    close_curves "$out" "$out-0" 1e-4
+    jq -se 'map(select(.record == "run"))[0].data.shuffle_block == 4' "$out/metrics.jsonl"
+    picture_run 0 "$out-1" --steps 8
+    run close_curves "$out-0" "$out-1" 1e-4
+    [ "$status" -ne 0 ]
+    picture_run 2 "$out-2" "${blocks[@]}" --checkpoint-every 3
+    rm "$out-2"/ckpt-00000000000[68].h5
+    on_ranks 0 train --out "$out-2" --resume auto --threads 1
+    close_columns <(losses "$out-2" | tail -n 5) <(losses "$out" | tail -n 5) 1e-4
+    run on_ranks 0 train --out "$out-2" --resume auto --shuffle-block 1
+    [ "$status" -eq 2 ]
+    [[ $output == *"cannot change --shuffle-block 1 (it was 4)"* ]]
+}
+
+@test "shards are read in pieces, by one rank each" {
+    strace -o /dev/null true 2>/dev/null || skip "strace is not here, or may not trace"
+    "$dptrain" data pack --from "$pictures" --out "$BATS_TEST_TMPDIR/shards"
+    reads() { # ARGUMENTS...   of shards of one split and epoch, in all
+        rm -f "$BATS_TEST_TMPDIR"/trace.*
+        mpi_flags 2
+        ASAN_OPTIONS=detect_leaks=0 mpirun "${MPI_FLAGS[@]}" -np 2 strace -f -ff -y -e trace=pread64 \
+            -o "$BATS_TEST_TMPDIR/trace" "$dptrain" train --data "$BATS_TEST_TMPDIR/shards" --out "$out" --overwrite \
+            --model mlp --input-size 16 --batch 20 --threads 1 --loader-threads 2 --epochs 1 "$@" >/dev/null
+        for split in train val; do cat "$BATS_TEST_TMPDIR"/trace.* | grep -c "/$split-00000-of-00001.h5>"; done
+    }
+    # 80 samples in 16 blocks of 5; 24 pictures for evaluation, which are one piece.
+    run reads --shuffle-block 5 --shuffle-window 4
+    echo "$output"
+    [ "${lines[0]}" -ge 32 ]
+    [ "${lines[0]}" -le 48 ]
+    [ "${lines[1]}" -ge 2 ]
+    [ "${lines[1]}" -le 4 ]
+    run reads --shuffle-block 1
+    echo "$output"
+    [ "${lines[0]}" -eq 160 ]
+}
+
+@test "ResNet-18 learns COCO's pictures by heart on 2 ranks, from shards, stopped halfway and resumed on 1 and on 3" {
+    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "takes minutes; scripts/test.sh --slow runs it"
+    [ -d "${DPTRAIN_DATA:-}/coco_tiny" ] || skip "no \$DPTRAIN_DATA/coco_tiny"
+    shards=$BATS_TEST_TMPDIR/shards
+    on_ranks 2 data pack --from "$DPTRAIN_DATA/coco_tiny" --out "$shards" --shard-size 2M
+    on_ranks 2 data verify "$shards"
+    mpi_flags 2
+    mpirun "${MPI_FLAGS[@]}" -np 2 "$dptrain" train --data "$shards" --task multilabel --model resnet18 \
+        --input-size 64 --crop warp --batch 10 --epochs 40 --optimizer adamw --threads 1 --checkpoint-every 100 \
+        --out "$out" >"$BATS_TEST_TMPDIR/said" 2>&1 3>&- &
+    pid=$!
+    until [ -e "$out/ckpt-000000000100.h5" ] || ! kill -0 "$pid"; do sleep 0.2; done
+    kill -USR1 "$pid"
+    wait "$pid"
+    grep 'stopped by SIGUSR1' "$BATS_TEST_TMPDIR/said"
+    for n in 1 3; do
+        cp -r "$out" "$out-$n"
+        on_ranks "$n" train --out "$out-$n" --resume auto --threads 1 | grep 'finished after 200 steps'
+        map=$(on_ranks 0 eval "$out-$n" --split train --threads 1 | sed -n 's/^mAP *//p')
+        echo "# $n ranks: train mAP $map" >&3
+        between 0.9 "$map" 1.000001
+    done
 }

@@ -136,6 +136,121 @@ static void test_order(void)
     sampler_free(&b);
 }
 
+enum {
+    N_LARGE = 10007,
+    BLOCK = 13,
+    WINDOW = 128,
+    LARGE_BATCH = 64,
+    N_BLOCKS = (N_LARGE + BLOCK - 1) / BLOCK,
+    N_COUNTS = 7,
+    N_FIRST = 10
+};
+
+/* What a rank that keeps `room` blocks has to read in an epoch, and the largest number in one step. Blocks
+ * that are used up make room first, then those that were not used for longest. */
+static int64_t count_loads(sampler_t *sampler, int rank, int size, int64_t *most_a_step)
+{
+    static int64_t last_use[N_BLOCKS], n_used[N_BLOCKS];
+    bool here[N_BLOCKS] = {false};
+    int64_t n_here = 0, n_loads = 0, now = 0;
+    for (int64_t batch = 0; batch < sampler_batches(sampler); batch++) {
+        sampler_slice_t slice = sampler_at(sampler, 3, batch, rank, size);
+        int64_t before = n_loads;
+        for (int64_t i = 0; i < slice.n; i++) {
+            sampler_near_t near = sampler_near(sampler, slice.index[i], size);
+            int64_t block = near.first / BLOCK, oldest = -1;
+            for (int64_t k = 0; k < N_BLOCKS && !here[block] && n_here == near.n_runs; k++) {
+                bool spent = here[k] && n_used[k] >= BLOCK;
+                if (!here[k]) continue;
+                if (oldest < 0 || (spent && n_used[oldest] < BLOCK) ||
+                    (last_use[k] < last_use[oldest] && spent == (n_used[oldest] >= BLOCK)))
+                    oldest = k;
+            }
+            if (oldest >= 0) here[oldest] = false, n_here--;
+            if (!here[block]) n_loads++, n_here++, n_used[block] = 0;
+            here[block] = true;
+            n_used[block]++;
+            last_use[block] = ++now;
+        }
+        if (batch >= N_FIRST && n_loads - before > *most_a_step) *most_a_step = n_loads - before;
+    }
+    return n_loads;
+}
+
+/* That blocks are read once, by one rank each, evenly over the steps. */
+static void test_block_reads(void)
+{
+    sampler_options_t options = {
+        .n_samples = N_LARGE, .global_batch = LARGE_BATCH, .seed = 4, .block = BLOCK, .window = WINDOW};
+    sampler_t *sampler = NULL;
+    if (sampler_new(&options, &sampler) != ERR_OK) abort();
+    static const int sizes[N_COUNTS] = {1, 2, 3, 4, 8, 16, 64};
+    for (int i = 0; i < N_COUNTS; i++) {
+        int size = sizes[i];
+        int64_t n_loads = 0, most = 0;
+        for (int rank = 0; rank < size; rank++) n_loads += count_loads(sampler, rank, size, &most);
+        OK(n_loads <= N_BLOCKS + N_BLOCKS / 4, "%d ranks: %d blocks are read %d times in an epoch", size,
+           N_BLOCKS, (int)n_loads);
+        OK(most <= 12, "… up to %d of them by a rank in one step", (int)most);
+    }
+    sampler_near_t last = sampler_near(sampler, N_LARGE - 1, 1);
+    OK(last.first == N_LARGE - N_LARGE % BLOCK && last.n == N_LARGE % BLOCK,
+       "the last block is a shorter one");
+    sampler_free(&sampler);
+}
+
+static void test_blocks(void)
+{
+    static const int64_t sets[][4] = {
+        {257, 64, 4, 8}, {257, 7, 5, 20}, {256, 16, 2, 3}, {100, 1, 3, 4}, {37, 5, 20, 1}};
+    for (size_t k = 0; k < sizeof sets / sizeof *sets; k++) {
+        int64_t n = sets[k][0], batch = sets[k][1];
+        int64_t alone[MAX_SAMPLES], shared[MAX_SAMPLES], next[MAX_SAMPLES];
+        sampler_options_t options = {
+            .n_samples = n, .global_batch = batch, .seed = 9, .block = sets[k][2], .window = sets[k][3]};
+        sampler_t *sampler = NULL;
+        if (sampler_new(&options, &sampler) != ERR_OK) abort();
+        bool fits = gather(sampler, 2, 1, n, batch, alone), permutes = is_permutation(alone, n), same = true;
+        for (int size = 2; size <= MAX_SIZE; size++) {
+            fits = gather(sampler, 2, size, n, batch, shared) && fits;
+            same = same && memcmp(alone, shared, (size_t)n * sizeof *alone) == 0;
+        }
+        OK(fits && permutes && same,
+           "%d samples in blocks of %d, %d at a time, batch %d: every one once, the same order on 1..16 "
+           "ranks",
+           (int)n, (int)sets[k][2], (int)sets[k][3], (int)batch);
+        int64_t n_blocks = mem_count();
+        OK(gather(sampler, 3, 1, n, batch, next) && is_permutation(next, n) &&
+               memcmp(alone, next, (size_t)n * sizeof *alone) != 0,
+           "… epochs differ");
+        sampler_slice_t slice = sampler_at(sampler, 2, sampler_batches(sampler) / 2, 1, 3);
+        OK(memcmp(slice.index, alone + slice.batch * batch + slice.first, (size_t)slice.n * sizeof *alone) ==
+                   0 &&
+               mem_count() == n_blocks,
+           "… jumping to a position equals walking there, and allocates nothing");
+        sampler_free(&sampler);
+    }
+    /* A set within the window. */
+    int64_t whole[MAX_SAMPLES], plain[MAX_SAMPLES];
+    sampler_t *a = NULL, *b = NULL;
+    sampler_options_t options = {.n_samples = 200, .global_batch = 10, .seed = 1, .block = 10, .window = 20};
+    if (sampler_new(&options, &a) || make(200, 10, 1, &b)) abort();
+    OK(gather(a, 0, 1, 200, 10, whole) && gather(b, 0, 1, 200, 10, plain) && sampler_block(a) == 1 &&
+           memcmp(whole, plain, 200 * sizeof *whole) == 0,
+       "what is no larger than the window is shuffled as without blocks");
+    sampler_free(&a);
+    sampler_free(&b);
+    /* A rank's part, in order. */
+    options =
+        (sampler_options_t){.n_samples = 50, .global_batch = 20, .in_order = true, .origin = 100, .block = 8};
+    if (sampler_new(&options, &a)) abort();
+    sampler_near_t near = sampler_near(a, 149, 1), other = sampler_near(a, 150, 1);
+    OK(sampler_at(a, 1, 2, 0, 1).index[9] == 149 && near.first == 148 && near.n == 2 && near.n_runs == 10,
+       "in order, blocks begin at the first sample of the part");
+    OK(other.first == 150 && other.n == 1, "what is not of the part has no neighbours");
+    sampler_free(&a);
+}
+
 static void test_limits(void)
 {
     sampler_t *sampler = NULL;
@@ -158,10 +273,12 @@ static void test_limits(void)
 
 int main(void)
 {
-    tap_plan(8 * 4 + 6 * 2 + 1 + 6 + 9);
+    tap_plan(8 * 4 + 6 * 2 + 1 + 6 + 5 * 3 + 3 + N_COUNTS * 2 + 1 + 9);
     test_partition();
     test_shards();
     test_order();
+    test_blocks();
+    test_block_reads();
     test_limits();
     return tap_done();
 }
