@@ -1,7 +1,5 @@
 #include "kernels/cpu/winograd.h"
 
-#include <string.h>
-
 #include "kernels/cpu/loop.h"
 
 typedef float vec_t __attribute__((vector_size(4 * WINOGRAD_LANES), aligned(4), may_alias));
@@ -95,7 +93,7 @@ INLINE void locate(const winograd_grid_t *grid, const float *x, const float *zer
         for (int j = 0; j < side; j++) {
             int64_t h = top + i, w = left + j;
             int inside = h >= 0 && h < grid->h && w >= 0 && w < grid->w;
-            cell[i * side + j] = inside ? x + (picture + h * grid->w + w) * grid->channels : zeros;
+            cell[i * side + j] = inside ? x + (picture + h * grid->w + w) * grid->pitch : zeros;
         }
 }
 
@@ -123,11 +121,11 @@ WIDE_CLONES static void take_outputs(const float *const *cell, int64_t channels,
     }
 }
 
-/* The first rows×columns cells of the tile, of rows w_stride apart. */
+/* The first size[0]×size[1] cells of the tile. */
 WIDE_CLONES static void put_outputs(const float *matrices, int64_t plane, const float *bias, float *y,
-                                    int64_t channels, int64_t w_stride, const int *size)
+                                    const winograd_grid_t *grid, const int *size)
 {
-    for (int64_t c = 0; c < channels; c += WINOGRAD_LANES) {
+    for (int64_t c = 0; c < grid->channels; c += WINOGRAD_LANES) {
         tile_t t;
         for (int i = 0; i < WINOGRAD_POINTS; i++) t[i] = *(const vec_t *)(matrices + i * plane + c);
         BOTH(output_1d, WINOGRAD_IN, WINOGRAD_OUT, t);
@@ -135,80 +133,89 @@ WIDE_CLONES static void put_outputs(const float *matrices, int64_t plane, const 
             for (int i = 0; i < WINOGRAD_OUT * WINOGRAD_IN; i++) t[i] += *(const vec_t *)(bias + c);
         for (int i = 0; i < size[0]; i++)
             for (int j = 0; j < size[1]; j++)
-                *(vec_t *)(y + i * w_stride + j * channels + c) = t[i * WINOGRAD_IN + j];
+                *(vec_t *)(y + (i * grid->w + j) * grid->pitch + c) = t[i * WINOGRAD_IN + j];
     }
 }
 
-WIDE_CLONES static void take_filter(const float *weight, int64_t n_c, int turned, float *matrices,
-                                    int64_t plane)
+/* One row of the filters' matrices. */
+WIDE_CLONES static void take_filter(const winograd_filters_t *f, const float *taps, bool turned,
+                                    float *matrices, int64_t plane)
 {
-    for (int64_t c = 0; c < n_c; c += WINOGRAD_LANES) {
+    for (int64_t c = 0; c < f->columns; c += WINOGRAD_LANES) {
         tile_t t;
         for (int i = 0; i < WINOGRAD_TAPS; i++)
             t[i / 3 * WINOGRAD_IN + i % 3] =
-                *(const vec_t *)(weight + (turned ? WINOGRAD_TAPS - 1 - i : i) * n_c + c);
+                *(const vec_t *)(taps + (turned ? WINOGRAD_TAPS - 1 - i : i) * f->tap + c);
         BOTH(filter_1d, 3, WINOGRAD_IN, t);
         for (int i = 0; i < WINOGRAD_POINTS; i++) *(vec_t *)(matrices + i * plane + c) = t[i];
     }
 }
 
-WIDE_CLONES static void put_filter(const float *matrices, int64_t plane, int64_t n_c, float *dweight)
+WIDE_CLONES static void put_filter(const winograd_filters_t *f, const float *matrices, int64_t plane,
+                                   float *taps)
 {
-    for (int64_t c = 0; c < n_c; c += WINOGRAD_LANES) {
+    for (int64_t c = 0; c < f->columns; c += WINOGRAD_LANES) {
         tile_t t;
         for (int i = 0; i < WINOGRAD_POINTS; i++) t[i] = *(const vec_t *)(matrices + i * plane + c);
         BOTH(filter_gradient_1d, WINOGRAD_IN, 3, t);
         for (int i = 0; i < WINOGRAD_TAPS; i++)
-            *(vec_t *)(dweight + i * n_c + c) = t[i / 3 * WINOGRAD_IN + i % 3];
+            *(vec_t *)(taps + i * f->tap + c) = t[i / 3 * WINOGRAD_IN + i % 3];
     }
 }
 
-void winograd_take_inputs(const winograd_grid_t *grid, const float *x, const float *zeros, int64_t first,
-                          int64_t count, float *matrices, int64_t plane)
+/* From so many tiles or rows on threads share them. */
+INLINE bool worth_forking(int64_t n, int64_t channels)
 {
-#pragma omp parallel for schedule(static) if (count * grid->channels > LOOP_FORK_MIN / WINOGRAD_POINTS)
+    return n * channels * WINOGRAD_POINTS > LOOP_FORK_MIN;
+}
+
+void winograd_take_inputs(const winograd_grid_t *grid, const float *x, const float *zeros, int64_t first,
+                          int64_t count, winograd_matrices_t out)
+{
+#pragma omp parallel for schedule(static) if (worth_forking(count, grid->channels))
     for (int64_t i = 0; i < count; i++) {
         const float *cell[WINOGRAD_POINTS];
         locate(grid, x, zeros, first + i, WINOGRAD_IN, cell);
-        take_inputs(cell, grid->channels, matrices + i * grid->channels, plane);
+        take_inputs(cell, grid->channels, out.data + i * grid->channels, out.plane);
     }
 }
 
 void winograd_take_outputs(const winograd_grid_t *grid, const float *dy, const float *zeros, int64_t first,
-                           int64_t count, float *matrices, int64_t plane)
+                           int64_t count, winograd_matrices_t out)
 {
-#pragma omp parallel for schedule(static) if (count * grid->channels > LOOP_FORK_MIN / WINOGRAD_POINTS)
+#pragma omp parallel for schedule(static) if (worth_forking(count, grid->channels))
     for (int64_t i = 0; i < count; i++) {
         const float *cell[WINOGRAD_OUT * WINOGRAD_OUT];
         locate(grid, dy, zeros, first + i, WINOGRAD_OUT, cell);
-        take_outputs(cell, grid->channels, matrices + i * grid->channels, plane);
+        take_outputs(cell, grid->channels, out.data + i * grid->channels, out.plane);
     }
 }
 
-void winograd_put_outputs(const winograd_grid_t *grid, const float *matrices, int64_t plane,
-                          const float *bias, int64_t first, int64_t count, float *y)
+void winograd_put_outputs(const winograd_grid_t *grid, winograd_matrices_t in, const float *bias,
+                          int64_t first, int64_t count, float *y)
 {
-#pragma omp parallel for schedule(static) if (count * grid->channels > LOOP_FORK_MIN / WINOGRAD_POINTS)
+#pragma omp parallel for schedule(static) if (worth_forking(count, grid->channels))
     for (int64_t i = 0; i < count; i++) {
-        int64_t picture, top, left, n_c = grid->channels;
+        int64_t picture, top, left;
         place(grid, first + i, &picture, &top, &left);
         const int size[2] = {(int)loop_count(top, grid->h, WINOGRAD_OUT),
                              (int)loop_count(left, grid->w, WINOGRAD_OUT)};
-        put_outputs(matrices + i * n_c, plane, bias, y + (picture + top * grid->w + left) * n_c, n_c,
-                    grid->w * n_c, size);
+        put_outputs(in.data + i * grid->channels, in.plane, bias,
+                    y + (picture + top * grid->w + left) * grid->pitch, grid, size);
     }
 }
 
-void winograd_take_filters(const float *weight, int64_t k, int64_t c, int turned, float *matrices,
-                           int64_t plane)
+void winograd_take_filters(const winograd_filters_t *f, const float *taps, bool turned,
+                           winograd_matrices_t out)
 {
-#pragma omp parallel for schedule(static) if (k * c > LOOP_FORK_MIN / WINOGRAD_POINTS)
-    for (int64_t i = 0; i < k; i++)
-        take_filter(weight + i * WINOGRAD_TAPS * c, c, turned, matrices + i * c, plane);
+#pragma omp parallel for schedule(static) if (worth_forking(f->rows, f->columns))
+    for (int64_t i = 0; i < f->rows; i++)
+        take_filter(f, taps + i * f->row, turned, out.data + i * f->columns, out.plane);
 }
 
-void winograd_put_filters(const float *matrices, int64_t plane, int64_t k, int64_t c, float *dweight)
+void winograd_put_filters(const winograd_filters_t *f, winograd_matrices_t in, float *taps)
 {
-#pragma omp parallel for schedule(static) if (k * c > LOOP_FORK_MIN / WINOGRAD_POINTS)
-    for (int64_t i = 0; i < k; i++) put_filter(matrices + i * c, plane, c, dweight + i * WINOGRAD_TAPS * c);
+#pragma omp parallel for schedule(static) if (worth_forking(f->rows, f->columns))
+    for (int64_t i = 0; i < f->rows; i++)
+        put_filter(f, in.data + i * f->columns, in.plane, taps + i * f->row);
 }

@@ -10,7 +10,7 @@
 #include "data/digits.h"
 
 enum { SEED = 1, N_TRAIN = 60000, N_VAL = 10000, N_CLASSES = 10 };
-enum { POOL = 64, N_POOL_VAL = 256, POOL_CHANNELS = 3 };
+enum { POOL = 64, N_POOL_VAL = 32, POOL_CHANNELS = 3 };
 
 /* Sample i is 49 blocks of 16 bytes plus one for the label. */
 static void draw_sample(uint64_t key, split_t split, int64_t i, uint8_t *pixels, uint8_t *label)
