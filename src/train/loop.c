@@ -73,12 +73,12 @@ static void show_step(trainer_t *t)
         char label[48];
         progress_duration((double)(t->n_steps - t->at.step) * t->smooth_step_sec, left);
         snprintf(label, sizeof label, "epoch %lld", (long long)t->at.epoch + 1);
-        snprintf(text, sizeof text, "%lld/%lld  %.0f images/s  loss %.4f%s  %s left",
-                 (long long)t->at.batch, (long long)per_epoch, rate, loss, right, left);
+        snprintf(text, sizeof text, "%lld/%lld  %.0f images/s  loss %.4f%s  %s left", (long long)t->at.batch,
+                 (long long)per_epoch, rate, loss, right, left);
         progress_draw(label, t->at.batch, per_epoch, text);
     } else if (t->at.step % t->options->log_every == 0) {
-        log_info("epoch %lld step %lld/%lld  %.0f images/s  loss %.4f%s",
-                 (long long)t->at.epoch + 1, (long long)t->at.step, (long long)t->n_steps, rate, loss, right);
+        log_info("epoch %lld step %lld/%lld  %.0f images/s  loss %.4f%s", (long long)t->at.epoch + 1,
+                 (long long)t->at.step, (long long)t->n_steps, rate, loss, right);
     }
 }
 
@@ -117,6 +117,7 @@ static void advance(trainer_t *t, const step_result_t *result, const step_cost_t
     t->steady.total += cost->total;
     t->n_allocations += cost->n_allocations;
     t->n_page_faults += cost->n_page_faults;
+    t->cpu_sec += cost->cpu;
     if (result->n == t->global_batch)
         t->step_rates[t->n_rates++ % RATE_RING] = (double)result->n / cost->total;
 }
@@ -243,6 +244,7 @@ static err_t record_end(trainer_t *t, const char *why)
         json_int(j, "steady_steps", t->n_rates);
         json_int(j, "steady_allocations", t->n_allocations);
         json_int(j, "steady_page_faults", t->n_page_faults);
+        json_real(j, "steady_cpu_sec", t->cpu_sec);
         json_int(j, "bad_pictures", bad_count(&t->bad));
         json_array_begin(j, "peak_memory_bytes");
         for (int r = 0; r < t->comm->size; r++) json_int(j, NULL, peaks[r]);
@@ -255,8 +257,10 @@ static err_t record_end(trainer_t *t, const char *why)
     else
         log_info("%s after %lld steps", why, (long long)t->at.step);
     if (bad_count(&t->bad) > 0)
-        log_warn("%lld of %lld pictures could not be read; others took their places", (long long)bad_count(&t->bad),
-                 (long long)(t->dataset->info.n_samples[SPLIT_TRAIN] + t->dataset->info.n_samples[SPLIT_VAL]));
+        log_warn(
+            "%lld of %lld pictures could not be read; others took their places",
+            (long long)bad_count(&t->bad),
+            (long long)(t->dataset->info.n_samples[SPLIT_TRAIN] + t->dataset->info.n_samples[SPLIT_VAL]));
     mem_free(&peaks);
     return comm_agree(t->comm, err, "writing metrics");
 }
