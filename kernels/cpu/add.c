@@ -27,7 +27,7 @@ static err_t backward(const op_t *op, const op_args_t *args)
     const float *dy = args->dy;
     for (int input = 0; input < 2; input++) {
         float *dx = args->dx[input];
-        if (!dx) continue;
+        if (!dx || dx == dy) continue;
 #pragma omp parallel for schedule(static) if (n > LOOP_FORK_MIN)
         for (int64_t i = 0; i < n; i += LOOP_BLOCK)
             memcpy(dx + i, dy + i, (size_t)loop_count(i, n, LOOP_BLOCK) * sizeof(float));

@@ -52,19 +52,18 @@ static int64_t rows_of_group(const norm_t *n, int64_t g, int64_t *first)
     return loop_count(*first, n->n_rows, n->group_rows);
 }
 
+/* sum[0..c) = Σ x; sum[c..2c) = Σ (x − m)², m the block's own mean: the block is in cache the second time. */
 LOOP_CLONES static void sum_rows(float *restrict sum, const float *restrict x, int64_t n_rows, int64_t n_c)
 {
-    for (int64_t c = 0; c < n_c; c++) sum[c] = 0;
-    for (int64_t row = 0; row < n_rows; row++, x += n_c)
-        for (int64_t c = 0; c < n_c; c++) sum[c] += x[c];
-}
-
-LOOP_CLONES static void sum_square_rows(float *restrict sum, const float *restrict x,
-                                        const float *restrict mean, int64_t n_rows, int64_t n_c)
-{
-    for (int64_t c = 0; c < n_c; c++) sum[c] = 0;
-    for (int64_t row = 0; row < n_rows; row++, x += n_c)
-        for (int64_t c = 0; c < n_c; c++) sum[c] += (x[c] - mean[c]) * (x[c] - mean[c]);
+    float *restrict squares = sum + n_c, share = 1 / (float)n_rows;
+    for (int64_t c = 0; c < n_c; c++) sum[c] = squares[c] = 0;
+    for (int64_t row = 0; row < n_rows; row++)
+        for (int64_t c = 0; c < n_c; c++) sum[c] += x[row * n_c + c];
+    for (int64_t row = 0; row < n_rows; row++)
+        for (int64_t c = 0; c < n_c; c++) {
+            float off = x[row * n_c + c] - sum[c] * share;
+            squares[c] += off * off;
+        }
 }
 
 /* sum[0..c) = Σ dy, sum[c..2c) = Σ dy·(x − mean). */
@@ -89,6 +88,24 @@ static void add_blocks(const norm_t *n, int64_t n_rows, int width)
     for (int64_t block = 0; block < n_blocks; block++)
         for (int64_t i = 0; i < n_sums; i++) n->sums[i] += n->partial[2 * block * n->n_c + i];
     n->sums[n_sums] = (double)n_rows;
+}
+
+/* sums[0..c) = Σ (x − mean)², and behind them the number of rows: of each block Σ (x − m)² + 2·(m − mean)·Σ
+ * (x − m) + rows·(m − mean)². */
+static void add_squares(const norm_t *n, int64_t n_rows, const float *mean)
+{
+    int64_t n_c = n->n_c;
+    for (int64_t c = 0; c < n_c; c++) n->sums[c] = 0;
+    for (int64_t i = 0; i < n_rows; i += ROW_BLOCK) {
+        const float *sum = n->partial + i / ROW_BLOCK * 2 * n_c, *squares = sum + n_c;
+        float rows = (float)loop_count(i, n_rows, ROW_BLOCK), share = 1 / rows;
+        for (int64_t c = 0; c < n_c; c++) {
+            double m = (double)(sum[c] * share), off = m - (double)mean[c];
+            n->sums[c] +=
+                (double)squares[c] + 2 * off * ((double)sum[c] - (double)rows * m) + (double)rows * off * off;
+        }
+    }
+    n->sums[n_c] = (double)n_rows;
 }
 
 /* The first n of the sums, over all who share. */
@@ -122,11 +139,7 @@ static err_t group_moments(const op_t *op, const op_args_t *args, const norm_t *
         mean[c] = (float)value;
         n->over_groups[c] += value;
     }
-#pragma omp parallel for schedule(static) if (n_rows * n_c > LOOP_FORK_MIN)
-    for (int64_t i = 0; i < n_rows; i += ROW_BLOCK)
-        sum_square_rows(n->partial + i / ROW_BLOCK * 2 * n_c, x + i * n_c, mean,
-                        loop_count(i, n_rows, ROW_BLOCK), n_c);
-    add_blocks(n, n_rows, 1);
+    add_squares(n, n_rows, mean);
     TRY(share_sums(args, n, n_c + 1));
     double count = n->sums[n_c];
     for (int64_t c = 0; c < n_c; c++) {

@@ -41,7 +41,7 @@ struct conv_impl {
     void (*unplan)(void **plan); /* takes NULL inside */
 };
 
-extern const conv_impl_t conv_onednn[], conv_gemm[], conv_direct[], conv_bf16[];
+extern const conv_impl_t conv_onednn[], conv_gemm[], conv_direct[], conv_winograd[], conv_bf16[];
 
 /* The implementation that is taken when none was asked for: a rule on the shape and not a measurement, so
  * that every rank and every run gets the same bits. conv_bf16's goes first, which has nothing but what a

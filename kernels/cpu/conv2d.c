@@ -6,7 +6,7 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/direct.h"
 
-static const conv_impl_t *const families[] = {conv_direct, conv_onednn, conv_gemm, conv_bf16};
+static const conv_impl_t *const families[] = {conv_direct, conv_onednn, conv_gemm, conv_winograd, conv_bf16};
 enum { N_FAMILIES = sizeof families / sizeof families[0] };
 
 typedef struct pass_plan {

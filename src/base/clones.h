@@ -11,8 +11,11 @@
 #if defined(__x86_64__) && defined(__GNUC__) && __GNUC__ >= 12 && !defined(__clang__) &&                     \
     defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define LOOP_CLONES __attribute__((target_clones("arch=x86-64-v3", "default")))
+/* For AVX-512 too: loops over whole vectors of 16 floats, written as such. */
+#define WIDE_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define LOOP_CLONES
+#define WIDE_CLONES
 #endif
 
 #endif

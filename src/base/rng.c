@@ -11,15 +11,19 @@ uint64_t rng_key(uint64_t seed, uint32_t stream)
 
 rng_t rng_new(uint64_t seed, uint32_t stream, uint64_t substream)
 {
-    return (rng_t){rng_key(seed, stream), {(uint32_t)substream, (uint32_t)(substream >> 32)}, 0};
+    return (rng_t){.key = rng_key(seed, stream),
+                   .substream = {(uint32_t)substream, (uint32_t)(substream >> 32)}};
 }
 
 uint32_t rng_u32(rng_t *rng)
 {
     uint64_t block = rng->position / 4;
-    rng_block_t b =
-        rng_philox(rng->key, (uint32_t)block, (uint32_t)(block >> 32), rng->substream[0], rng->substream[1]);
-    return b.word[rng->position++ % 4];
+    if (rng->held != block + 1) {
+        rng->block = rng_philox(rng->key, (uint32_t)block, (uint32_t)(block >> 32), rng->substream[0],
+                                rng->substream[1]);
+        rng->held = block + 1;
+    }
+    return rng->block.word[rng->position++ % 4];
 }
 
 uint32_t rng_below(rng_t *rng, uint32_t n)

@@ -39,7 +39,9 @@ static inline rng_block_t rng_philox(uint64_t key, uint32_t c0, uint32_t c1, uin
 typedef struct rng {
     uint64_t key;
     uint32_t substream[2];
-    uint64_t position; /* words drawn; the whole state beside the key */
+    uint64_t position; /* words drawn; the whole state beside the key, and may be set */
+    uint64_t held;     /* number of `block`, counted from 1; 0: none is there */
+    rng_block_t block;
 } rng_t;
 
 rng_t rng_new(uint64_t seed, uint32_t stream, uint64_t substream);
@@ -50,6 +52,7 @@ uint32_t rng_u32(rng_t *rng);
 uint32_t rng_below(rng_t *rng, uint32_t n);
 double rng_uniform(rng_t *rng); /* [0, 1), 32 bits */
 double rng_normal(rng_t *rng);  /* mean 0, variance 1 (Box–Muller) */
+enum { RNG_NORMAL_WORDS = 2 };  /* that rng_normal draws */
 
 /* Dropout's rule, the same on every backend: element `i` of the sample with index `sample` in the global
  * batch of `step` is kept when the word returned is < keep × 2^32. key = rng_key(seed, RNG_DROPOUT). Four

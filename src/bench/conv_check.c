@@ -98,7 +98,7 @@ int conv_check(const scratch_t *s, const op_desc_t *d, op_pass_t pass, const cha
     static double (*const value_at[OP_PASS_COUNT])(const scratch_t *, const op_desc_t *, const int64_t *) = {
         forward_at, backward_data_at, backward_weights_at};
     double want[CONV_SPOTS], root = sqrt(terms_of(d, pass)), scale = root;
-    double growth = strcmp(algorithm, "winograd") == 0 ? 4 : 1;
+    double growth = strncmp(algorithm, "winograd", 8) == 0 ? 4 : 1;
     shape_t shape;
     const float *got = conv_result(s, d, pass, &shape);
     int64_t count = shape_count(shape), index[4];

@@ -201,7 +201,8 @@ static err_t mean_cost(step_bench_t *s, const arrangement_t *a, step_cost_t *out
                   a->sums.comm, a->sums.optimizer, a->sums.total};
     for (size_t i = 0; i < sizeof v / sizeof v[0]; i++) v[i] /= n;
     TRY(comm_allreduce(s->bench->comm, v, sizeof v / sizeof v[0], DTYPE_F64, COMM_SUM, "gathering costs"));
-    *out = (step_cost_t){v[0], v[1], v[2], v[3], v[4], v[5], 0, 0};
+    *out = (step_cost_t){
+        .data = v[0], .forward = v[1], .backward = v[2], .comm = v[3], .optimizer = v[4], .total = v[5]};
     return ERR_OK;
 }
 

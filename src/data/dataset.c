@@ -80,7 +80,7 @@ err_t dataset_open(const char *where, const view_settings_t *settings, dataset_t
         dataset_close(&dataset);
         return err;
     }
-    if (!kind->read) dataset_measure(dataset);
+    if (!dataset->ops->read) dataset_measure(dataset);
     *out = dataset;
     return ERR_OK;
 }

@@ -15,7 +15,8 @@ void digits_draw(uint64_t seed, split_t split, int64_t first, int64_t n, uint8_t
  * already holds such a file (nothing is overwritten) or a count is not in 1..10,000,000. */
 err_t digits_write(const char *folder, uint64_t seed, int64_t n_train, int64_t n_val);
 
-extern const dataset_ops_t dataset_digits;    /* seed 1, 60,000 and 10,000 samples */
-extern const dataset_ops_t dataset_synthetic; /* random pixels and labels, for speed measurements */
+extern const dataset_ops_t dataset_digits; /* seed 1, 60,000 and 10,000 samples */
+/* Random pixels and labels, for speed measurements: 28×28 grey, or with an input_size colour of that side. */
+extern const dataset_ops_t dataset_synthetic;
 
 #endif

@@ -136,19 +136,33 @@ err_t graph_finish(graph_t *g)
     return ERR_OK;
 }
 
-static void init_tensor(const graph_param_t *p, uint64_t seed, int index, float *flat)
+static double init_scale(const graph_param_t *p)
 {
-    int64_t count = shape_count(p->shape);
-    float *value = flat + p->offset;
-    rng_t rng = rng_new(seed, RNG_INIT, (uint64_t)index);
     double variance = p->init == INIT_KAIMING_IN    ? 2.0 / (double)p->fan_in
                       : p->init == INIT_KAIMING_OUT ? 2.0 / (double)p->fan_out
                                                     : 1.0 / (double)p->fan_in;
-    double scale = sqrt(variance);
-    for (int64_t i = 0; i < count; i++)
-        value[i] = p->init == INIT_ZERO  ? 0.0f
-                   : p->init == INIT_ONE ? 1.0f
-                                         : (float)(scale * rng_normal(&rng));
+    return sqrt(variance);
+}
+
+/* Each number has words of its own in the tensor's sequence, so that threads draw what one would. */
+static void init_tensor(const graph_param_t *p, uint64_t seed, int index, float *flat)
+{
+    enum { PIECE = 1 << 13 };
+    int64_t count = shape_count(p->shape);
+    float *value = flat + p->offset;
+    const rng_t start = rng_new(seed, RNG_INIT, (uint64_t)index);
+    double scale = init_scale(p);
+    if (p->init == INIT_ZERO || p->init == INIT_ONE) {
+        for (int64_t i = 0; i < count; i++) value[i] = p->init == INIT_ONE ? 1.0f : 0.0f;
+        return;
+    }
+#pragma omp parallel for schedule(static) if (count > PIECE)
+    for (int64_t first = 0; first < count; first += PIECE) {
+        rng_t rng = start;
+        rng.position = RNG_NORMAL_WORDS * (uint64_t)first;
+        for (int64_t i = first; i < count && i < first + PIECE; i++)
+            value[i] = (float)(scale * rng_normal(&rng));
+    }
 }
 
 void graph_init(const graph_t *g, uint64_t seed, float *params, float *states)

@@ -77,7 +77,7 @@ static void plan_gradient(plan_t *plan, int n, int i)
         extend(plan, producer->dy, step);
         return;
     }
-    if (op_traits(g->nodes[n].desc.kind)->in_place && node->dy >= 0)
+    if (i == 0 && op_traits(g->nodes[n].desc.kind)->in_place && node->dy >= 0)
         producer->dy = node->dy;
     else
         producer->dy = new_buffer(plan, bytes_of(plan, value), step, step);

@@ -18,7 +18,7 @@ static const struct {
     [OP_POOL2D] = {{"pool2d", false, false, false, false}, 1, infer_pool2d},
     [OP_RELU] = {{"relu", false, true, true, false}, 1, infer_same},
     [OP_DROPOUT] = {{"dropout", false, false, true, false}, 1, infer_dropout},
-    [OP_ADD] = {{"add", false, false, false, false}, 2, infer_add},
+    [OP_ADD] = {{"add", false, false, true, false}, 2, infer_add},
     [OP_BATCH_NORM] = {{"batch_norm", true, false, false, false}, 1, infer_batch_norm},
     [OP_SOFTMAX_XENT] = {{"softmax_xent", false, false, false, true}, 1, infer_softmax_xent},
     [OP_SIGMOID_BCE] = {{"sigmoid_bce", true, false, false, true}, 1, infer_sigmoid_bce},

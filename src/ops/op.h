@@ -78,7 +78,7 @@ typedef struct op_traits {
     const char *name; /* "conv2d", … */
     bool backward_needs_x;
     bool backward_needs_y;
-    bool in_place; /* y may be x, and dx may be dy, in the same memory */
+    bool in_place; /* y may be x[0], and dx[0] may be dy, in the same memory */
     bool loss;     /* y is a loss for each sample: the end of a graph */
 } op_traits_t;
 const op_traits_t *op_traits(op_kind_t kind);

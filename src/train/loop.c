@@ -117,6 +117,7 @@ static void advance(trainer_t *t, const step_result_t *result, const step_cost_t
     t->steady.total += cost->total;
     t->n_allocations += cost->n_allocations;
     t->n_page_faults += cost->n_page_faults;
+    t->cpu_sec += cost->cpu;
     if (result->n == t->global_batch)
         t->step_rates[t->n_rates++ % RATE_RING] = (double)result->n / cost->total;
 }
@@ -244,6 +245,7 @@ static err_t record_end(trainer_t *t, const char *why)
         json_int(j, "steady_steps", t->n_rates);
         json_int(j, "steady_allocations", t->n_allocations);
         json_int(j, "steady_page_faults", t->n_page_faults);
+        json_real(j, "steady_cpu_sec", t->cpu_sec);
         json_int(j, "bad_pictures", bad_count(&t->bad));
         json_array_begin(j, "peak_memory_bytes");
         for (int r = 0; r < t->comm->size; r++) json_int(j, NULL, peaks[r]);

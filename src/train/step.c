@@ -10,11 +10,18 @@
 #include "comm/watchdog.h"
 #include "train/stop.h"
 
-static int64_t page_faults(void)
+/* What this process has used so far. */
+static struct rusage used(void)
 {
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    return usage.ru_minflt;
+    struct rusage now;
+    getrusage(RUSAGE_SELF, &now);
+    return now;
+}
+
+static double cpu_sec(const struct rusage *u)
+{
+    return (double)(u->ru_utime.tv_sec + u->ru_stime.tv_sec) +
+           1e-6 * (double)(u->ru_utime.tv_usec + u->ru_stime.tv_usec);
 }
 
 /* The clock of rank 0, its checkpoint writer, and a signal at any rank decide for all, through the tail of
@@ -214,7 +221,8 @@ static step_result_t result_of(const trainer_t *t, int64_t n_global)
 err_t trainer_step(trainer_t *t, step_result_t *result, step_cost_t *cost)
 {
     feed_batch_t data;
-    int64_t allocations_before = mem_count(), faults_before = page_faults();
+    int64_t allocations_before = mem_count();
+    struct rusage before = used(), after;
     double start = clock_sec();
     watchdog_phase("reading the data of step %lld", (long long)t->at.step);
     TRY(feed_next(&t->feed, &data));
@@ -251,6 +259,8 @@ err_t trainer_step(trainer_t *t, step_result_t *result, step_cost_t *cost)
     t->unburnt_sec = cost->total - t->burnt_sec;
     step_trace(t, "step", start, work.end, 0);
     cost->n_allocations = mem_count() - allocations_before;
-    cost->n_page_faults = page_faults() - faults_before;
+    after = used();
+    cost->n_page_faults = after.ru_minflt - before.ru_minflt;
+    cost->cpu = cpu_sec(&after) - cpu_sec(&before);
     return ERR_OK;
 }

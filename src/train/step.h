@@ -8,6 +8,7 @@
  */
 typedef struct step_cost {
     double data, forward, backward, comm, optimizer, total;
+    double cpu; /* of all threads of this process */
     int64_t n_allocations, n_page_faults;
 } step_cost_t;
 

@@ -48,7 +48,7 @@ typedef struct trainer {
     sampler_t *sampler;
     feed_t feed;
     bad_pictures_t bad;
-    intake_t intake; /* of the epoch so far */
+    intake_t intake;         /* of the epoch so far */
     mirror_t params, states; /* flat; the host's side is what checkpoints are made of */
     optim_t *optim;
     float *accumulated; /* gradients of the parts of a batch so far; NULL without --accumulate */
@@ -79,6 +79,7 @@ typedef struct trainer {
     double smooth_step_sec;               /* of the last dozen steps, for people; records hold every step */
     int64_t n_first_steps;                /* steps done in this process, for the warm-up of measurements */
     int64_t n_allocations, n_page_faults; /* in steps after the warm-up: both should stand still */
+    double cpu_sec;                       /* that they took */
     profile_split_t steady;               /* sums over the steps after the warm-up */
     double burnt_sec, unburnt_sec;        /* --burn: wasted in this step; the last step's time without that */
 } trainer_t;

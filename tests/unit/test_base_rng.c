@@ -37,6 +37,8 @@ static void check_sequence(void)
     rng_t resumed = rng_new(7, RNG_TEST, (uint64_t)5 << 32 | 9);
     resumed.position = 6;
     OK(rng_u32(&resumed) == second.word[2], "the position alone continues a sequence");
+    resumed.position = 1;
+    OK(rng_u32(&resumed) == first.word[1] && rng_u32(&resumed) == first.word[2], "… and goes back in it");
 
     rng_t far = rng_new(7, RNG_TEST, 1);
     far.position = (uint64_t)4 << 32;
@@ -123,7 +125,7 @@ static void check_dropout(void)
 
 int main(void)
 {
-    tap_plan(18);
+    tap_plan(19);
     check_known_answers();
     check_sequence();
     check_keys();

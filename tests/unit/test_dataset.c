@@ -97,8 +97,9 @@ static void test_good_folder(void)
        "sizes");
     /* Pixels 0, 10, …, 230: mean 115, variance 100 (24² − 1) / 12. */
     const pixel_norm_t *norm = &info->norm;
-    OK(fabs(norm->mean[0] - 115.0 / 255) < 1e-12 && fabs(norm->std[0] - sqrt(100.0 * 575 / 12) / 255) < 1e-12 &&
-           norm->mean[2] == norm->mean[0] && norm->std[2] == norm->std[0],
+    OK(fabs(norm->mean[0] - 115.0 / 255) < 1e-12 &&
+           fabs(norm->std[0] - sqrt(100.0 * 575 / 12) / 255) < 1e-12 && norm->mean[2] == norm->mean[0] &&
+           norm->std[2] == norm->std[0],
        "mean and standard deviation, the same for every channel");
 
     static const int64_t index[] = {3, 0};
@@ -243,6 +244,20 @@ static void test_built_in(void)
     for (int64_t i = 0; i < 10000; i++) in_range = in_range && a->labels[SPLIT_VAL][i] < 10;
     OK(in_range, "… with labels 0..9");
     dataset_close(&a);
+    dataset_reader_t reader;
+    dataset_sample_t one = {0}, other = {0};
+    dataset_wish_t wish = {.split = SPLIT_TRAIN, .index = 59999};
+    OK_CALL(dataset_open("synthetic", &(view_settings_t){.input_size = 40}, &a), "synthetic of a size");
+    OK(a && a->info.height == 40 && a->info.width == 40 && a->info.channels == 3 && a->info.hash != 0,
+       "… is colour pictures of that size");
+    OK_CALL(dataset_reader_open(a, &reader), "… that are read");
+    if (dataset_read(&reader, &wish, &one) != ERR_OK) abort();
+    wish.index = 0;
+    if (dataset_read(&reader, &wish, &other) != ERR_OK) abort();
+    OK(one.label >= 0 && one.label < 10 && memcmp(one.bytes, other.bytes, 40 * 40 * 3) != 0,
+       "… one unlike another");
+    dataset_reader_close(&reader);
+    dataset_close(&a);
 }
 
 static void test_mnist(const char *data)
@@ -269,7 +284,7 @@ int main(void)
     char given[FS_PATH_MAX];
     if (data) data = realpath(data, given); /* test_choose changes the folder and the environment */
     if (!mkdtemp(root) || fs_join(folder, root, "set") != ERR_OK) return tap_skip_all("no folder in /tmp");
-    tap_plan(6 + 2 + 4 + 3 + 8 + 9 + 3 + 1 + 1);
+    tap_plan(6 + 2 + 4 + 3 + 8 + 9 + 7 + 1 + 1);
     test_good_folder();
     test_norm();
     test_hash();

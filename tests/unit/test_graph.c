@@ -313,6 +313,25 @@ static void check_residual(net_t *net, const backend_t *backend)
     net_close(net);
 }
 
+/* Weights are those that one thread draws one after another: checkpoints of old runs begin with them. */
+static void check_init(const graph_t *g)
+{
+    float *params = NULL, *states = NULL;
+    bool same = true;
+    if (mem_new_array(g->n_flat_params, sizeof *params, "parameters", &params) != ERR_OK) abort();
+    if (mem_new_array(g->n_flat_states + 1, sizeof *states, "states", &states) != ERR_OK) abort();
+    graph_init(g, 5, params, states);
+    for (int i = 0; i < g->n_params; i++) {
+        const graph_param_t *p = &g->params[i];
+        rng_t rng = rng_new(5, RNG_INIT, (uint64_t)i);
+        for (int64_t k = 0; p->init == INIT_LECUN && k < shape_count(p->shape); k++)
+            same = same && params[p->offset + k] == (float)(sqrt(1.0 / (double)p->fan_in) * rng_normal(&rng));
+    }
+    OK(same, "a tensor's weights are one sequence");
+    mem_free(&params);
+    mem_free(&states);
+}
+
 static void check_errors(void)
 {
     graph_t *g = NULL;
@@ -327,6 +346,7 @@ static void check_errors(void)
        "an unknown model names the nearest: %s", err_message());
     OK_CALL(model_build("lenet5", &options, &g), "lenet5");
     OK(g->n_parameters == 431080, "lenet5 has 431,080 parameters (%lld)", (long long)g->n_parameters);
+    check_init(g);
     graph_free(&g);
     options.sample = shape_3d(6, 6, 1);
     OK(model_build("lenet5", &options, &g) == ERR_USAGE && strstr(err_message(), "layer conv2"),
@@ -339,7 +359,7 @@ int main(int argc, char **argv)
     const backend_t *backend;
     char why[BACKEND_WHY_MAX];
     if (backend_find(argc > 1 ? argv[1] : "ref", &backend, why) != ERR_OK) return 1;
-    tap_plan(1 + 3 + 5 + 4 + 3 + (2 + 3 + 4) + 7 + 1);
+    tap_plan(1 + 3 + 5 + 4 + 3 + (2 + 3 + 4) + 8 + 1);
     net_t *net = NULL;
     if (backend_open(backend, 1) != ERR_OK) return 1;
     if (mem_new(sizeof *net, "net", &net) != ERR_OK) return 1;

@@ -1,0 +1,221 @@
+#include "kernels/cpu/winograd.h"
+
+#include "kernels/cpu/loop.h"
+
+typedef float vec_t __attribute__((vector_size(4 * WINOGRAD_LANES), aligned(4), may_alias));
+
+#define INLINE __attribute__((always_inline)) static inline
+
+/* One dimension; in and out have their elements `step` apart. */
+INLINE void input_1d(const vec_t *in, int step, vec_t *out)
+{
+    const vec_t d0 = in[0], d1 = in[step], d2 = in[2 * step], d3 = in[3 * step], d4 = in[4 * step],
+                d5 = in[5 * step];
+    const vec_t a = d4 - 4 * d2, b = d3 - 4 * d1, c = d4 - d2, d = 2 * (d3 - d1);
+    out[0] = 4 * d0 - 5 * d2 + d4;
+    out[step] = a + b;
+    out[2 * step] = a - b;
+    out[3 * step] = c + d;
+    out[4 * step] = c - d;
+    out[5 * step] = 4 * d1 - 5 * d3 + d5;
+}
+
+INLINE void output_1d(const vec_t *in, int step, vec_t *out)
+{
+    const vec_t s = in[step] + in[2 * step], d = in[step] - in[2 * step];
+    const vec_t t = in[3 * step] + in[4 * step], e = in[3 * step] - in[4 * step];
+    out[0] = in[0] + s + t;
+    out[step] = d + 2 * e;
+    out[2 * step] = s + 4 * t;
+    out[3 * step] = d + 8 * e + in[5 * step];
+}
+
+INLINE void gradient_1d(const vec_t *in, int step, vec_t *out)
+{
+    const vec_t y0 = in[0], y1 = in[step], y2 = in[2 * step], y3 = in[3 * step];
+    const vec_t even = y0 + y2, odd = y1 + y3, wide = y0 + 4 * y2, far = 2 * y1 + 8 * y3;
+    out[0] = y0;
+    out[step] = even + odd;
+    out[2 * step] = even - odd;
+    out[3 * step] = wide + far;
+    out[4 * step] = wide - far;
+    out[5 * step] = y3;
+}
+
+INLINE void filter_1d(const vec_t *in, int step, vec_t *out)
+{
+    const vec_t g0 = in[0], g1 = in[step], g2 = in[2 * step];
+    const vec_t even = (g0 + g2) * (-1.0f / 6), odd = g1 * (1.0f / 6);
+    const vec_t wide = g0 * (1.0f / 24) + g2 * (1.0f / 6), far = g1 * (1.0f / 12);
+    out[0] = g0 * 0.25f;
+    out[step] = even - odd;
+    out[2 * step] = even + odd;
+    out[3 * step] = wide + far;
+    out[4 * step] = wide - far;
+    out[5 * step] = g2;
+}
+
+INLINE void filter_gradient_1d(const vec_t *in, int step, vec_t *out)
+{
+    const vec_t s = in[step] + in[2 * step], d = in[step] - in[2 * step];
+    const vec_t t = in[3 * step] + in[4 * step], e = in[3 * step] - in[4 * step];
+    out[0] = in[0] * 0.25f - s * (1.0f / 6) + t * (1.0f / 24);
+    out[step] = e * (1.0f / 12) - d * (1.0f / 6);
+    out[2 * step] = (t - s) * (1.0f / 6) + in[5 * step];
+}
+
+/* Both dimensions of [n_in][n_in] vectors, which lie in rows of WINOGRAD_IN: first down the columns, then
+ * along the rows. */
+#define BOTH(one, n_in, n_out, tile)                                                                         \
+    do {                                                                                                     \
+        for (int j = 0; j < (n_in); j++) one((tile) + j, WINOGRAD_IN, (tile) + j);                           \
+        for (int i = 0; i < (n_out); i++) one((tile) + i * WINOGRAD_IN, 1, (tile) + i * WINOGRAD_IN);        \
+    } while (0)
+
+typedef vec_t tile_t[WINOGRAD_IN * WINOGRAD_IN];
+
+/* Where tile `number` begins; its picture's first cell is *picture. */
+INLINE void place(const winograd_grid_t *grid, int64_t number, int64_t *picture, int64_t *top, int64_t *left)
+{
+    int64_t per_picture = grid->tile_rows * grid->tile_columns;
+    *picture = number / per_picture * grid->h * grid->w;
+    *top = number % per_picture / grid->tile_columns * WINOGRAD_OUT - grid->pad;
+    *left = number % grid->tile_columns * WINOGRAD_OUT - grid->pad;
+}
+
+/* The tile's cells, side×side; those outside are zeros. */
+INLINE void locate(const winograd_grid_t *grid, const float *x, const float *zeros, int64_t number, int side,
+                   const float **cell)
+{
+    int64_t picture, top, left;
+    place(grid, number, &picture, &top, &left);
+    for (int i = 0; i < side; i++)
+        for (int j = 0; j < side; j++) {
+            int64_t h = top + i, w = left + j;
+            int inside = h >= 0 && h < grid->h && w >= 0 && w < grid->w;
+            cell[i * side + j] = inside ? x + (picture + h * grid->w + w) * grid->pitch : zeros;
+        }
+}
+
+WIDE_CLONES static void take_inputs(const float *const *cell, int64_t channels, float *matrices,
+                                    int64_t plane)
+{
+    for (int64_t c = 0; c < channels; c += WINOGRAD_LANES) {
+        tile_t t;
+        for (int i = 0; i < WINOGRAD_POINTS; i++) t[i] = *(const vec_t *)(cell[i] + c);
+        BOTH(input_1d, WINOGRAD_IN, WINOGRAD_IN, t);
+        for (int i = 0; i < WINOGRAD_POINTS; i++) *(vec_t *)(matrices + i * plane + c) = t[i];
+    }
+}
+
+WIDE_CLONES static void take_outputs(const float *const *cell, int64_t channels, float *matrices,
+                                     int64_t plane)
+{
+    for (int64_t c = 0; c < channels; c += WINOGRAD_LANES) {
+        tile_t t;
+        for (int i = 0; i < WINOGRAD_OUT; i++)
+            for (int j = 0; j < WINOGRAD_OUT; j++)
+                t[i * WINOGRAD_IN + j] = *(const vec_t *)(cell[i * WINOGRAD_OUT + j] + c);
+        BOTH(gradient_1d, WINOGRAD_OUT, WINOGRAD_IN, t);
+        for (int i = 0; i < WINOGRAD_POINTS; i++) *(vec_t *)(matrices + i * plane + c) = t[i];
+    }
+}
+
+/* The first size[0]×size[1] cells of the tile. */
+WIDE_CLONES static void put_outputs(const float *matrices, int64_t plane, const float *bias, float *y,
+                                    const winograd_grid_t *grid, const int *size)
+{
+    for (int64_t c = 0; c < grid->channels; c += WINOGRAD_LANES) {
+        tile_t t;
+        for (int i = 0; i < WINOGRAD_POINTS; i++) t[i] = *(const vec_t *)(matrices + i * plane + c);
+        BOTH(output_1d, WINOGRAD_IN, WINOGRAD_OUT, t);
+        if (bias)
+            for (int i = 0; i < WINOGRAD_OUT * WINOGRAD_IN; i++) t[i] += *(const vec_t *)(bias + c);
+        for (int i = 0; i < size[0]; i++)
+            for (int j = 0; j < size[1]; j++)
+                *(vec_t *)(y + (i * grid->w + j) * grid->pitch + c) = t[i * WINOGRAD_IN + j];
+    }
+}
+
+/* One row of the filters' matrices. */
+WIDE_CLONES static void take_filter(const winograd_filters_t *f, const float *taps, bool turned,
+                                    float *matrices, int64_t plane)
+{
+    for (int64_t c = 0; c < f->columns; c += WINOGRAD_LANES) {
+        tile_t t;
+        for (int i = 0; i < WINOGRAD_TAPS; i++)
+            t[i / 3 * WINOGRAD_IN + i % 3] =
+                *(const vec_t *)(taps + (turned ? WINOGRAD_TAPS - 1 - i : i) * f->tap + c);
+        BOTH(filter_1d, 3, WINOGRAD_IN, t);
+        for (int i = 0; i < WINOGRAD_POINTS; i++) *(vec_t *)(matrices + i * plane + c) = t[i];
+    }
+}
+
+WIDE_CLONES static void put_filter(const winograd_filters_t *f, const float *matrices, int64_t plane,
+                                   float *taps)
+{
+    for (int64_t c = 0; c < f->columns; c += WINOGRAD_LANES) {
+        tile_t t;
+        for (int i = 0; i < WINOGRAD_POINTS; i++) t[i] = *(const vec_t *)(matrices + i * plane + c);
+        BOTH(filter_gradient_1d, WINOGRAD_IN, 3, t);
+        for (int i = 0; i < WINOGRAD_TAPS; i++)
+            *(vec_t *)(taps + i * f->tap + c) = t[i / 3 * WINOGRAD_IN + i % 3];
+    }
+}
+
+/* From so many tiles or rows on threads share them. */
+INLINE bool worth_forking(int64_t n, int64_t channels)
+{
+    return n * channels * WINOGRAD_POINTS > LOOP_FORK_MIN;
+}
+
+void winograd_take_inputs(const winograd_grid_t *grid, const float *x, const float *zeros, int64_t first,
+                          int64_t count, winograd_matrices_t out)
+{
+#pragma omp parallel for schedule(static) if (worth_forking(count, grid->channels))
+    for (int64_t i = 0; i < count; i++) {
+        const float *cell[WINOGRAD_POINTS];
+        locate(grid, x, zeros, first + i, WINOGRAD_IN, cell);
+        take_inputs(cell, grid->channels, out.data + i * grid->channels, out.plane);
+    }
+}
+
+void winograd_take_outputs(const winograd_grid_t *grid, const float *dy, const float *zeros, int64_t first,
+                           int64_t count, winograd_matrices_t out)
+{
+#pragma omp parallel for schedule(static) if (worth_forking(count, grid->channels))
+    for (int64_t i = 0; i < count; i++) {
+        const float *cell[WINOGRAD_OUT * WINOGRAD_OUT];
+        locate(grid, dy, zeros, first + i, WINOGRAD_OUT, cell);
+        take_outputs(cell, grid->channels, out.data + i * grid->channels, out.plane);
+    }
+}
+
+void winograd_put_outputs(const winograd_grid_t *grid, winograd_matrices_t in, const float *bias,
+                          int64_t first, int64_t count, float *y)
+{
+#pragma omp parallel for schedule(static) if (worth_forking(count, grid->channels))
+    for (int64_t i = 0; i < count; i++) {
+        int64_t picture, top, left;
+        place(grid, first + i, &picture, &top, &left);
+        const int size[2] = {(int)loop_count(top, grid->h, WINOGRAD_OUT),
+                             (int)loop_count(left, grid->w, WINOGRAD_OUT)};
+        put_outputs(in.data + i * grid->channels, in.plane, bias,
+                    y + (picture + top * grid->w + left) * grid->pitch, grid, size);
+    }
+}
+
+void winograd_take_filters(const winograd_filters_t *f, const float *taps, bool turned,
+                           winograd_matrices_t out)
+{
+#pragma omp parallel for schedule(static) if (worth_forking(f->rows, f->columns))
+    for (int64_t i = 0; i < f->rows; i++)
+        take_filter(f, taps + i * f->row, turned, out.data + i * f->columns, out.plane);
+}
+
+void winograd_put_filters(const winograd_filters_t *f, winograd_matrices_t in, float *taps)
+{
+#pragma omp parallel for schedule(static) if (worth_forking(f->rows, f->columns))
+    for (int64_t i = 0; i < f->rows; i++)
+        put_filter(f, in.data + i * f->columns, in.plane, taps + i * f->row);
+}

@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""ResNet-18 and ResNet-50 in PyTorch on the CPU: the networks of `dptrain train --model resnet18`, on the same kind of
+random pictures and with the same step, to be timed beside it.
+
+One process, or one of several under torchrun or mpirun with --ddp (DistributedDataParallel over gloo). A step is
+all of one: fetch the batch, forward, loss, backward, allreduce, optimizer. See --help.
+"""
+
+import argparse
+import json
+import resource
+import statistics
+import time
+
+import lenet5_torch
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import nn
+
+POOL, CLASSES, SMALL_SIDE = 64, 10, 64  # src/data/synthetic.c, src/models/resnet.c
+
+
+def conv(n_in, n_out, kernel, stride=1):
+    return nn.Conv2d(n_in, n_out, kernel, stride, kernel // 2, bias=False)
+
+
+class Block(nn.Module):
+    """Convolutions, each with its batch norm, beside a shortcut; the stride is in the first 3×3 one."""
+
+    def __init__(self, n_in, kernels, widths, stride):
+        super().__init__()
+        channels = [n_in, *widths]
+        at = kernels.index(3)
+        self.convs = nn.ModuleList(
+            conv(channels[i], channels[i + 1], kernel, stride if i == at else 1) for i, kernel in enumerate(kernels))
+        self.norms = nn.ModuleList(nn.BatchNorm2d(width) for width in widths)
+        nn.init.zeros_(self.norms[-1].weight)
+        self.shortcut = None
+        if stride != 1 or n_in != widths[-1]:
+            self.shortcut = nn.Sequential(conv(n_in, widths[-1], 1, stride), nn.BatchNorm2d(widths[-1]))
+        self.relu = nn.ReLU(inplace=True)
+
+    def forward(self, x):
+        y = x
+        for i, (convolve, norm) in enumerate(zip(self.convs, self.norms)):
+            y = norm(convolve(y))
+            if i + 1 < len(self.convs):
+                y = self.relu(y)
+        y += x if self.shortcut is None else self.shortcut(x)
+        return self.relu(y)
+
+
+class ResNet(nn.Sequential):
+    """src/models/resnet.c."""
+
+    def __init__(self, n_blocks, bottleneck, side):
+        stem = [conv(3, 64, 3) if side <= SMALL_SIDE else conv(3, 64, 7, 2), nn.BatchNorm2d(64), nn.ReLU(inplace=True)]
+        if side > SMALL_SIDE:
+            stem.append(nn.MaxPool2d(3, 2, 1))
+        blocks, n_in = [], 64
+        for stage, count in enumerate(n_blocks):
+            width = 64 << stage
+            for i in range(count):
+                kernels, widths = ([1, 3, 1], [width, width, 4 * width]) if bottleneck else ([3, 3], [width, width])
+                blocks.append(Block(n_in, kernels, widths, 2 if stage > 0 and i == 0 else 1))
+                n_in = widths[-1]
+        super().__init__(*stem, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(n_in, CLASSES))
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+
+MODELS = {"resnet18": ([2, 2, 2, 2], False), "resnet50": ([3, 4, 6, 3], True)}
+
+
+def fetch(pool, labels, step, args, memory_format):
+    """Bytes in memory, made floats batch by batch, as dptrain does."""
+    index = (torch.arange(args.batch) + step * args.batch) % POOL
+    x = pool[index].float().sub_(127.5).mul_(1 / 73.6)
+    return x.contiguous(memory_format=memory_format), labels[index]
+
+
+def train(args, size):
+    torch.manual_seed(1)
+    memory_format = torch.channels_last if args.channels_last else torch.contiguous_format
+    pool = torch.randint(0, 256, (POOL, 3, args.side, args.side), dtype=torch.uint8)
+    pool = pool.contiguous(memory_format=memory_format)
+    labels = torch.randint(0, CLASSES, (POOL,))
+    model = ResNet(*MODELS[args.model], args.side).to(memory_format=memory_format)
+    net = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True) if args.ddp else model
+    fused = {"fused": True} if args.fused else {}
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, **fused)
+    step_sec, faults, cpu_sec = [], [], []
+    for step in range(args.steps):
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        begin, begin_cpu = time.perf_counter(), time.process_time()
+        x, label = fetch(pool, labels, step, args, memory_format)
+        optimizer.zero_grad(set_to_none=not args.ddp)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=args.bf16):
+            loss = F.cross_entropy(net(x), label)
+        loss.backward()
+        optimizer.step()
+        last = loss.item()
+        step_sec.append(time.perf_counter() - begin)
+        cpu_sec.append(time.process_time() - begin_cpu)
+        faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+    return {
+        "record": "end",
+        "step": args.steps,
+        "images_per_sec": args.batch * size / statistics.median(step_sec[args.warmup :]),
+        "step_sec": statistics.median(step_sec[args.warmup :]),
+        "steady_steps": args.steps - args.warmup,
+        "steady_cpu_sec": sum(cpu_sec[args.warmup :]),
+        "loss": last,
+        "faults_per_step": statistics.median(faults[args.warmup :]),
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "peak_memory_bytes": [resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024],
+        "software": f"PyTorch {torch.__version__}",
+    }
+
+
+def options():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--model", choices=sorted(MODELS), default="resnet18")
+    parser.add_argument("--side", type=int, default=224, help="pixels [%(default)s]")
+    parser.add_argument("--steps", type=int, default=13)
+    parser.add_argument("--warmup", type=int, default=3, help="first steps left out of the median [%(default)s]")
+    parser.add_argument("--batch", type=int, default=8, help="samples a step on each rank [%(default)s]")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--ddp", action="store_true", help="several ranks: DistributedDataParallel over gloo")
+    parser.add_argument("--channels-last", action="store_true", help="NHWC instead of NCHW")
+    parser.add_argument("--bf16", action="store_true", help="torch.autocast with bfloat16")
+    parser.add_argument("--fused", action="store_true", help="the fused SGD of PyTorch 2.4 and later")
+    parser.add_argument("--describe", action="store_true", help="print versions and stop")
+    parser.add_argument("--out", help="file for the last record, which is printed in any case")
+    args = parser.parse_args()
+    if args.steps <= args.warmup:
+        parser.error("--steps must be more than --warmup")
+    return args
+
+
+def main():
+    args = options()
+    if args.describe:
+        lenet5_torch.describe()
+        return
+    torch.set_num_threads(args.threads)
+    rank, size = lenet5_torch.join(args)
+    line = json.dumps(train(args, size))
+    if rank == 0:
+        print(line, flush=True)
+        if args.out:
+            with open(args.out, "w", encoding="utf-8") as file:
+                file.write(line + "\n")
+    if args.ddp:
+        dist.barrier()
+        dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
