@@ -63,22 +63,24 @@ setup() {
 
 @test "on a host, too, a folder that cannot be listed is no whole copy; the line of progress ends with the copy" {
     # What remote_script sends has the script's functions, but none of its settings.
+    # shellcheck disable=SC2034 # used by remote_script, by name
     sources=("$from") dest=$to files=2 probe=1 every=60 dptrain=''
-    remote=$(
+    (
+        # shellcheck source=scripts/hosts.sh
         . "$root/scripts/hosts.sh"
         # shellcheck disable=SC1090 # between the two lines are functions alone
         . <(sed -n '/^# ---- on the hosts/,/^# ---- from here/p' "$stage")
         remote_script "sources dest files probe every dptrain" "$(sed -nE 's/^ *"(stage [a-z_ ]+)".*/\1/p' "$stage")"
-    )
+    ) >"$BATS_TEST_TMPDIR/remote"
     # Whoever reads its output has its end when it ends.
     before=$SECONDS
-    run timeout 50 bash -c 'bash -c "$1" | cat' _ "$remote" 3>&-
+    run timeout 50 bash -c "bash '$BATS_TEST_TMPDIR/remote' | cat" 3>&-
     echo "$output"
     [ "$status" -eq 0 ]
     ((SECONDS - before < 50))
     diff -r "$from" "$to"
     ln -s . "$from/loop"
-    run timeout 50 bash -c 'bash -c "$1"' _ "$remote" 3>&-
+    run timeout 50 bash "$BATS_TEST_TMPDIR/remote" 3>&-
     echo "$output"
     [ "$status" -eq 1 ]
     [[ $output == *"is not whole"* ]]
