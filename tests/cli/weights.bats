@@ -91,6 +91,13 @@ EOF
     local train=(train --data "$tiny" --steps 1 --out "$out" --overwrite)
     check 2 "--out FILE.npz" checkpoint export "$RUN"
     check 2 "has to end so" checkpoint export "$RUN" --out "$BATS_TEST_TMPDIR/weights.pth"
+    # It would be lost, but for its weights.
+    mkdir -p "$BATS_TEST_TMPDIR/copy"
+    cp "$RUN"/ckpt-*.h5 "$BATS_TEST_TMPDIR/copy"
+    copies=("$BATS_TEST_TMPDIR"/copy/ckpt-*.h5)
+    only=${copies[-1]}
+    check 2 "is the checkpoint itself" checkpoint export "$BATS_TEST_TMPDIR/copy" --out "$only"
+    cmp "$only" "$RUN/${only##*/}"
     check 2 "no table of names 'keras'" checkpoint export "$RUN" --out "$archive" --names keras
     check 2 "options of dptrain checkpoint export" checkpoint show "$RUN" --names dptrain
     check 3 "No such file" checkpoint export "$BATS_TEST_TMPDIR/absent.h5" --out "$archive"
