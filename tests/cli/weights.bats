@@ -99,6 +99,10 @@ EOF
     check 2 "is the checkpoint itself" checkpoint export "$BATS_TEST_TMPDIR/copy" --out "$only"
     cmp "$only" "$RUN/${only##*/}"
     check 2 "no table of names 'keras'" checkpoint export "$RUN" --out "$archive" --names keras
+    # γ would be read as β, too.
+    printf '%s\n' '%/gamma %.weight' '%/beta %.weight' '% %' >"$BATS_TEST_TMPDIR/names"
+    check 2 "calls both " checkpoint export "$RUN" --out "$archive" --names "$BATS_TEST_TMPDIR/names"
+    check 2 "calls both " "${train[@]}" --model mnist-cnn-bn --weights "$archive" --weights-names "$BATS_TEST_TMPDIR/names"
     check 2 "options of dptrain checkpoint export" checkpoint show "$RUN" --names dptrain
     check 3 "No such file" checkpoint export "$BATS_TEST_TMPDIR/absent.h5" --out "$archive"
     check 2 "--weights-names is for --weights" "${train[@]}" --weights-names dptrain
