@@ -53,13 +53,15 @@ need_room() { # MB PART
 }
 
 get() { # PART SUM BYTES PATH NAME MB
-    local zip=$folder/${4##*/}
+    local zip=$folder/${4##*/} begun=0
     if is_there "$1" "$5"; then
         echo "$5: already there"
         return 0
     fi
     if [ ! -e "$zip" ] || [ "$(fetch_sum_of "$zip" "$2")" != "$2" ]; then
-        need_room $(($3 / 1000000 + $6)) "$5"
+        # What an interrupted download has left is on the disk already.
+        [ ! -e "$zip.part" ] || begun=$(wc -c <"$zip.part") || return 4
+        need_room $((($3 - (begun < $3 ? begun : $3)) / 1000000 + $6)) "$5"
         echo "$5: from ${mirror%/}/$4"
         fetch_from "${mirror%/}/$4" "$2" "$3" "$zip" "COCO's" || return
     fi

@@ -15,8 +15,8 @@ usage: scripts/stage_data.sh [options] HOSTS SOURCE... DEST
 Copies the folder SOURCE, as it is mounted on each host, to DEST on the host's own disk: on all hosts at once, several files at
 a time, with a line of progress from each. Every file is read back and compared (SHA-256) before it gets its name; shards
 are verified by `dptrain data verify` besides. What is there already, with size and time the same, is kept, and an interrupted
-copy goes on with the files that are missing. Of several SOURCEs, which are the same folder by several mounts, each host
-measures how fast it can read and takes the fastest.
+copy goes on with the files that are missing. Links are followed: DEST has the files. What else is in DEST stays, and is told.
+Of several SOURCEs, which are the same folder by several mounts, each host measures how fast it can read and takes the fastest.
 
   --here         on this machine alone: in a job, `srun --ntasks-per-node=1 scripts/stage_data.sh --here ...`
   --files N      files at a time on each host [4]
@@ -60,10 +60,15 @@ for folder in "${words[@]}"; do
     [[ $folder == /* ]] || die 2 "'$folder' is not an absolute path: hosts have other working folders"
 done
 for folder in "${sources[@]}"; do
-    [[ ${folder%/} != "${dest%/}" ]] || die 2 "$dest is both SOURCE and DEST"
+    [[ ${dest%/}/ != "${folder%/}"/* ]] || die 2 "$dest is SOURCE, or in it: $folder; the copy would be copied, too"
 done
 
 # ---- on the hosts, by bash
+
+# What is in it, as find's FORMAT shows it. A link that leads nowhere is listed: it is told when it cannot be copied.
+files_of() { # FOLDER FORMAT
+    (cd "$1" && find -L . \( -type f -o -type l \) -printf "$2")
+}
 
 # MB/s of reading, past the page cache where the file system can.
 read_rate() { # FOLDER
@@ -74,7 +79,7 @@ read_rate() { # FOLDER
             dd if="$1/$name" of=/dev/null bs=8M count=$(((left + (8 << 20) - 1) >> 23)) status=none || return
         left=$((left - size))
         ((left > 0)) || break
-    done < <(cd "$1" && find . -type f -printf '%s %P\0' | sort -zrn)
+    done < <(files_of "$1" '%s %P\0' | sort -zrn)
     end=$(date +%s%N)
     echo $((((probe << 20) - (left > 0 ? left : 0)) * 1000 / (end - start + 1)))
 }
@@ -122,7 +127,8 @@ copy_one() { # SOURCE DEST NAME
 show_progress() { # BYTES
     local before now
     before=$(du -sb "$dest" | cut -f 1)
-    while sleep "$every"; do
+    # It ends with who shows it, killed or not; and who reads what is shown must not wait for the sleep.
+    while sleep "$every" >/dev/null 2>&1 && kill -0 $$ 2>/dev/null; do
         now=$(du -sb "$dest" | cut -f 1)
         awk -v now="$now" -v all="$1" -v rate=$(((now - before) / every)) \
             'BEGIN { printf "%.2f of %.2f GB, %.0f MB/s\n", now / 1e9, all / 1e9, rate / 1e6 }'
@@ -130,7 +136,16 @@ show_progress() { # BYTES
     done
 }
 
+# What is in DEST beside the files of SOURCE, which a folder of pictures would be trained with.
+tell_others() {
+    local others
+    mapfile -d '' others < <(LC_ALL=C comm -z -13 <(files_of "$source" '%P\0' | LC_ALL=C sort -z) \
+        <(files_of "$dest" '%P\0' | LC_ALL=C sort -z))
+    ((${#others[@]} == 0)) || echo "$dest also holds ${#others[@]} files that $source does not have; the first is ${others[0]}"
+}
+
 stage() {
+    set -o pipefail
     local all=0 missing=0 free size name code=0 start=$SECONDS watch program
     choose_source || { echo "error: no SOURCE is on this host"; return 3; }
     mkdir -p "$dest" || return 4
@@ -138,7 +153,7 @@ stage() {
     while read -r -d '' size name; do
         all=$((all + size))
         same_file "$source/$name" "$dest/$name" || missing=$((missing + size))
-    done < <(cd "$source" && find . -type f -printf '%s %P\0')
+    done < <(files_of "$source" '%s %P\0')
     free=$(df -PB1 "$dest" | awk 'NR == 2 { print $4 }')
     if ((missing > free)); then
         echo "error: $dest has room for $((free / 1000000)) MB, and $((missing / 1000000)) MB are missing"
@@ -147,7 +162,7 @@ stage() {
     show_progress "$all" &
     watch=$!
     export -f copy_one same_file
-    (cd "$source" && find . -type f -printf '%P\0') |
+    files_of "$source" '%P\0' |
         xargs -0 -r -P "$files" -n 1 bash -c "copy_one \"\$@\"" _ "$source" "$dest" || code=$?
     kill "$watch" 2>/dev/null
     wait "$watch" 2>/dev/null
@@ -157,6 +172,7 @@ stage() {
         return 1
     fi
     echo "$dest is whole: $((all / 1000000)) MB in $((SECONDS - start)) s, $((missing / 1000000)) MB of them copied"
+    tell_others
     [[ -f $dest/manifest.json ]] || return 0
     program=$(command -v dptrain) || program=$dptrain
     if [[ ! -x $program ]]; then
@@ -175,4 +191,4 @@ if [[ $alone == yes ]]; then
     exit 0
 fi
 exec "$here/on_hosts.sh" "${options[@]}" "$hosts" -- "$(remote_script "sources dest files probe every dptrain" \
-    "stage choose_source read_rate same_file copy_one show_progress")"
+    "stage choose_source files_of read_rate same_file copy_one show_progress tell_others")"

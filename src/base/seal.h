@@ -1,9 +1,13 @@
 /* The seal of a file of ours: the 512 bytes before its HDF5 part (its user block), which let a reader prove
- * that every byte is as it was written before HDF5 parses any of them. Lines of text, the rest zero: dptrain
- * <kind> <schema> xxh3-128 <32 hex digits: the digest of every byte behind the block, as `tail -c +513 FILE |
- * xxh128sum`> bytes <length of the whole file> plan <16 hex digits>, only in files that are parts of a whole:
- * equal in all of them This form stays the same in every later schema. The schema and the plan lie outside
- * the digest; the same numbers inside the file vouch for them. Not collective. */
+ * that every byte is as it was written before HDF5 parses any of them. Lines of text, the rest zero:
+ *
+ *     dptrain <kind> <schema>
+ *     xxh3-128 <32 hex digits: the digest of every byte behind the block, `tail -c +513 FILE | xxh128sum`>
+ *     bytes <length of the whole file>
+ *     plan <16 hex digits>             only in files that are parts of a whole: equal in all of them
+ *
+ * This form stays the same in every later schema. The schema and the plan lie outside the digest; the same
+ * numbers inside the file vouch for them. Not collective. */
 #ifndef BASE_SEAL_H
 #define BASE_SEAL_H
 

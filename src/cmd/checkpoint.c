@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/fs.h"
 #include "base/log.h"
@@ -247,6 +248,15 @@ static err_t judge(const tally_t *tally)
     return ERR_OK;
 }
 
+/* Of a checkpoint that is written over only the weights would be left. */
+static err_t check_apart(const char *from, const char *to)
+{
+    struct stat a, b;
+    if (stat(from, &a) == 0 && stat(to, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+        RAISE(ERR_USAGE, "--out %s is the checkpoint itself; give the weights another name", to);
+    return ERR_OK;
+}
+
 /* Of a folder its newest; the moving average of the weights where there is one. */
 static err_t export_weights(const char *where, const export_options_t *options)
 {
@@ -258,6 +268,7 @@ static err_t export_weights(const char *where, const export_options_t *options)
     bool averaged = false;
     err_t err = ERR_OK;
     TRY(model_file_locate(where, path, NULL));
+    TRY(check_apart(path, options->out));
     TRY_OUT(err, checkpoint_open(path, &c));
     TRY_OUT(err, model_file_graph(c, &g, &norm));
     TRY_OUT(err, mem_new_array(g->n_flat_params, sizeof *params, "weights", &params));

@@ -232,7 +232,7 @@ static void print_result(const eval_plan_t *plan, const eval_run_t *run, const e
     if (!isnan(eval->top5)) log_info("top-5      %.4f", eval->top5);
     log_info("loss       %.4f", eval->loss);
     if (eval->precisions) print_precisions(info, eval->precisions);
-    if (eval->precisions || info->n_classes > EVAL_FEW) return;
+    if (!eval->confusion) return;
     char line[512];
     int used = snprintf(line, sizeof line, "\nconfusion  rows: label, columns: prediction\n     ");
     for (int k = 0; k < info->n_classes; k++)

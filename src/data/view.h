@@ -25,10 +25,12 @@ typedef enum view_task { TASK_AUTO, TASK_CLASSIFY, TASK_MULTILABEL, TASK_CROPS, 
  * middle shows. CROP_LETTERBOX: the whole picture in its proportions, with grey borders. CROP_WARP: the whole
  * picture, stretched to the square. CROP_AUTO, by the task:
  *
- *   task         training                       evaluation
- *   classify     random, from 0.08 of the area  center      what torchvision's references train ImageNet with
- *   multilabel   random, from 0.5               warp        small parts lose objects that the targets still
- * name crops        random, from 0.25              warp        R-CNN warps regions (Girshick et al. 2014) */
+ *   task         training                   evaluation
+ *   classify     random, 0.08 of the area   center       as torchvision's references train on ImageNet
+ *   multilabel   random, 0.5                warp         small parts lose objects that the targets still name
+ *   crops        random, 0.25               warp         R-CNN warps regions (Girshick et al. 2014)
+ *
+ * with the least share of the area that a random part has. */
 typedef enum view_crop {
     CROP_AUTO,
     CROP_RANDOM,

@@ -1,8 +1,14 @@
 #include "pack/pack.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/clock.h"
+#include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "pack/interrupt.h"
@@ -38,6 +44,43 @@ static err_t compare_sources(comm_t *comm, const pack_plan_t *plan, const source
         err = err_raise(ERR_DATA, __FILE__, __LINE__, "this host sees other data in %s than rank 0",
                         source->path);
     return comm_agree(comm, err, "comparing what is to be packed");
+}
+
+static err_t make_token(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0) RAISE(ERR_SYSTEM, "%s cannot be made: %s", path, strerror(errno));
+    close(fd);
+    interrupt_removes(path);
+    return ERR_OK;
+}
+
+/* Collective. Shards that each host has on a disk of its own would be no folder of shards. Rank 0 makes a
+ * file for a moment, named as what a writer left, which every rank has to see; no cache of a mount knows its
+ * name. */
+static err_t compare_folders(comm_t *comm, const char *folder)
+{
+    static const char what[] = "comparing the folders of the shards";
+    char path[FS_PATH_MAX], name[64];
+    int64_t id = (int64_t)(1e6 * clock_unix_sec());
+    if (comm->size == 1) return ERR_OK;
+    TRY(comm_broadcast(comm, &id, sizeof id, 0, what));
+    snprintf(name, sizeof name, "." SHARD_INDEX_NAME ".tmp-%" PRId64, id);
+    err_t err = fs_join(path, folder, name);
+    if (err == ERR_OK && comm->rank == 0) err = make_token(path);
+    TRY(comm_agree(comm, err, what));
+    if (!fs_exists(path))
+        err =
+            err_raise(ERR_USAGE, __FILE__, __LINE__,
+                      "%s is another folder on this host than on rank 0's; give one that all hosts share, or "
+                      "pack on one host",
+                      folder);
+    err = comm_agree(comm, err, what);
+    if (comm->rank == 0) {
+        unlink(path);
+        interrupt_removes(NULL);
+    }
+    return err;
 }
 
 static err_t open_packer(packer_t *p)
@@ -209,6 +252,7 @@ err_t pack_run(comm_t *comm, const source_t *source, const pack_options_t *optio
     TRY_OUT(err, compare_sources(comm, &p.plan, source));
     err = comm->rank == 0 ? pack_prepare(source, options, &p.plan) : ERR_OK;
     TRY_OUT(err, comm_agree(comm, err, "preparing the folder"));
+    TRY_OUT(err, compare_folders(comm, options->out));
     TRY_OUT(err, comm_agree(comm, open_packer(&p), "start-up"));
     const pack_work_t work = {"packing", p.plan.n_bytes, &p, step};
     TRY_OUT(err, pack_work_run(comm, &work));

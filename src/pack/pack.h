@@ -15,7 +15,8 @@ typedef struct pack_result {
  * verified and kept, so that a packing that was cut off goes on. Then rank 0 writes index.h5, and
  * manifest.json last. The files are the same, bit for bit, on any number of ranks. Nothing appears under its
  * name before it is whole; a signal's end leaves no temporary file. All ranks return the same error: ERR_DATA
- * naming the sample that cannot be packed, ERR_USAGE and ERR_SYSTEM for the folder. `source` is each rank's
+ * naming the sample that cannot be packed, ERR_USAGE and ERR_SYSTEM for the folder,
+ * which all hosts must share. `source` is each rank's
  * own, opened on the same data. *out: on every rank. */
 err_t pack_run(comm_t *comm, const source_t *source, const pack_options_t *options, pack_result_t *out);
 

@@ -13,8 +13,8 @@ struct pack_resizer {
     int64_t shorter_side, quality;
     image_decoder_t *decoder;
     resize_scratch_t scratch;
-    uint8_t *rgb, *mask, *encoded;
-    size_t n_rgb, n_mask;
+    uint8_t *rgb, *mask, *small_mask, *encoded; /* small_mask: down the columns from the left, as runs go */
+    size_t n_rgb, n_mask, n_small_mask;
     arena_t arena; /* annotations */
 };
 
@@ -47,6 +47,7 @@ void pack_resizer_free(pack_resizer_t **resizer)
     resize_scratch_free(&r->scratch);
     mem_free(&r->rgb);
     mem_free(&r->mask);
+    mem_free(&r->small_mask);
     mem_free(&r->encoded);
     arena_free(&r->arena);
     mem_free(resizer);
@@ -147,20 +148,25 @@ static err_t map_runs(pack_resizer_t *r, const map_t *map, const sample_t *in, c
 {
     TRY(make_room(&r->mask, &r->n_mask, (size_t)in->width * (size_t)in->height));
     TRY(mask_draw(from, in->width, in->height, r->mask));
-    uint32_t *runs;
-    int64_t n = 0;
-    uint8_t now = 0;
-    TRY(arena_new(&r->arena, ((size_t)map->width * (size_t)map->height + 1) * sizeof *runs, &runs));
-    runs[0] = 0;
+    int64_t n_pixels = map->width * map->height, n = 1, i = 0;
+    TRY(make_room(&r->small_mask, &r->n_small_mask, (size_t)n_pixels));
+    uint8_t *small = r->small_mask, now = 0;
     for (int64_t x = 0; x < map->width; x++)
-        for (int64_t y = 0; y < map->height; y++) {
-            uint8_t bit = mask_at(r, map, in, x, y);
-            if (bit != now) runs[++n] = 0;
-            now = bit;
-            runs[n]++;
+        for (int64_t y = 0; y < map->height; y++, i++) {
+            small[i] = mask_at(r, map, in, x, y);
+            n += small[i] != now;
+            now = small[i];
         }
+    uint32_t *runs;
+    TRY(arena_new(&r->arena, (size_t)n * sizeof *runs, &runs));
+    memset(runs, 0, (size_t)n * sizeof *runs);
     out->runs = runs;
-    out->n_runs = (int32_t)(n + 1);
+    out->n_runs = (int32_t)n;
+    now = 0;
+    for (i = 0; i < n_pixels; now = small[i++]) {
+        runs += small[i] != now;
+        ++*runs;
+    }
     return ERR_OK;
 }
 

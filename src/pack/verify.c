@@ -118,13 +118,15 @@ static err_t share_index(verifier_t *v)
     char *block = NULL;
     TRY(comm_broadcast(v->comm, &n_block, sizeof n_block, 0, "sending the index"));
     err_t err = v->comm->rank == 0 ? ERR_OK : mem_new((size_t)n_block, "an index of shards", &block);
-    TRY(comm_agree(v->comm, err, "sending the index"));
+    TRY_OUT(err, comm_agree(v->comm, err, "sending the index"));
     void *data = block;
     if (v->index) data = v->index->head;
-    err = comm_broadcast(v->comm, data, n_block, 0, "sending the index");
-    if (err == ERR_OK && !v->index) err = shard_index_unpack(block, n_block, &v->index);
+    TRY_OUT(err, comm_broadcast(v->comm, data, n_block, 0, "sending the index"));
+    if (!v->index) err = shard_index_unpack(block, n_block, &v->index);
+    err = comm_agree(v->comm, err, "reading the index");
+out:
     mem_free(&block);
-    return comm_agree(v->comm, err, "reading the index");
+    return err;
 }
 
 static int64_t count_bytes(const verifier_t *v)

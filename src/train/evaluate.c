@@ -37,11 +37,18 @@ static void share_out(evaluator_t *e)
     e->n_batches = (n_samples(e) + e->batch - 1) / e->batch;
 }
 
-/* Of the evaluator's confusion and what is behind it. */
+/* The evaluator's counts; of many classes the confusion would be larger than the network. */
+enum { COUNT_CORRECT, COUNT_TOP5, COUNT_CONFUSION };
+
+static bool is_confusion_kept(const evaluator_t *e)
+{
+    return !e->dataset->info.multi_label && e->dataset->info.n_classes <= EVAL_FEW;
+}
+
 static int64_t n_counts(const evaluator_t *e)
 {
     int64_t n_classes = e->dataset->info.n_classes;
-    return n_classes * n_classes + 1;
+    return COUNT_CONFUSION + (is_confusion_kept(e) ? n_classes * n_classes : 0);
 }
 
 /* Nothing is read before evaluator_run allows it. */
@@ -88,7 +95,7 @@ err_t evaluator_open(const evaluator_options_t *options, evaluator_t *out)
     TRY_OUT(err, open_feed(out));
     TRY_OUT(err, mem_new_array(out->batch, sizeof *out->index, "evaluation", &out->index));
     TRY_OUT(err, mem_new_array(out->batch, sizeof *out->labels, "evaluation", &out->labels));
-    TRY_OUT(err, mem_new_array(n_counts(out), sizeof *out->confusion, "evaluation", &out->confusion));
+    TRY_OUT(err, mem_new_array(n_counts(out), sizeof *out->counts, "evaluation", &out->counts));
     TRY_OUT(err, mem_new_array(out->n_batches, sizeof *out->losses, "evaluation", &out->losses));
     if (options->dataset->info.multi_label) TRY_OUT(err, make_scores(out));
     if (out->n >= out->batch) TRY_OUT(err, exec_prepare(options->exec, out->batch, false));
@@ -106,7 +113,7 @@ void evaluator_close(evaluator_t *e)
     sampler_free(&e->sampler);
     mem_free(&e->index);
     mem_free(&e->labels);
-    mem_free(&e->confusion);
+    mem_free(&e->counts);
     mem_free(&e->losses);
     mem_free(&e->scores);
     mem_free(&e->targets);
@@ -143,10 +150,15 @@ static void offer_mistakes(evaluator_t *e, const exec_results_t *results, int64_
 static void count(evaluator_t *e, const exec_results_t *results, int64_t n)
 {
     int n_classes = e->dataset->info.n_classes;
-    int64_t *n_top5 = &e->confusion[n_counts(e) - 1];
-    for (int64_t i = 0; i < n; i++) e->confusion[e->labels[i] * n_classes + results->predictions[i]]++;
-    for (int64_t i = 0; i < n && n_classes > EVAL_FEW; i++)
-        *n_top5 += top_k_holds(results->logits + i * n_classes, n_classes, e->labels[i], 5);
+    const int32_t *labels = e->labels, *predictions = results->predictions;
+    int64_t *confusion = e->counts + COUNT_CONFUSION;
+    for (int64_t i = 0; i < n; i++) {
+        e->counts[COUNT_CORRECT] += predictions[i] == labels[i];
+        if (is_confusion_kept(e))
+            confusion[labels[i] * n_classes + predictions[i]]++;
+        else
+            e->counts[COUNT_TOP5] += top_k_holds(results->logits + i * n_classes, n_classes, labels[i], 5);
+    }
     if (e->worst) offer_mistakes(e, results, n);
 }
 
@@ -177,11 +189,11 @@ static err_t run_batch(evaluator_t *e, int64_t first, double *loss)
     return ERR_OK;
 }
 
-/* This rank's part: each batch's loss and the confusion counts. */
+/* This rank's part: each batch's loss and the counts. */
 static err_t run_local(evaluator_t *e)
 {
     memset(e->losses, 0, (size_t)e->n_batches * sizeof *e->losses);
-    memset(e->confusion, 0, (size_t)n_counts(e) * sizeof *e->confusion);
+    memset(e->counts, 0, (size_t)n_counts(e) * sizeof *e->counts);
     if (e->scores) memset(e->scores, 0, (size_t)n_scores(e) * sizeof *e->scores);
     if (e->targets) memset(e->targets, 0, (size_t)n_scores(e) * sizeof *e->targets);
     if (e->n > 0) feed_allow(&e->feed, sampler_batches(e->sampler));
@@ -215,19 +227,17 @@ err_t evaluator_run(evaluator_t *e, evaluation_t *out)
      */
     TRY(comm_allreduce(e->comm, e->losses, e->n_batches, DTYPE_F64, COMM_SUM, "evaluation loss"));
     for (int64_t i = 0; i < e->n_batches; i++) loss_sum += e->losses[i];
-    TRY(comm_allreduce(e->comm, e->confusion, n_counts(e), DTYPE_I64, COMM_SUM, "evaluation counts"));
+    TRY(comm_allreduce(e->comm, e->counts, n_counts(e), DTYPE_I64, COMM_SUM, "evaluation counts"));
     if (e->worst) TRY(worst_gather(e->worst));
-    int64_t n_correct = 0;
-    for (int k = 0; k < info->n_classes; k++) n_correct += e->confusion[k * info->n_classes + k];
-    double n = (double)n_samples(e), accuracy = (double)n_correct / n;
+    double n = (double)n_samples(e), accuracy = (double)e->counts[COUNT_CORRECT] / n;
     bool ranked = !e->scores && info->n_classes > EVAL_FEW;
     if (e->scores) TRY(rank_samples(e, &accuracy));
     *out = (evaluation_t){.n = n_samples(e),
-                          .n_correct = n_correct,
+                          .n_correct = e->counts[COUNT_CORRECT],
                           .loss = loss_sum / n,
                           .accuracy = accuracy,
                           .precisions = e->precisions,
-                          .top5 = ranked ? (double)e->confusion[n_counts(e) - 1] / n : NAN,
-                          .confusion = e->confusion};
+                          .top5 = ranked ? (double)e->counts[COUNT_TOP5] / n : NAN,
+                          .confusion = is_confusion_kept(e) ? e->counts + COUNT_CONFUSION : NULL};
     return ERR_OK;
 }

@@ -41,11 +41,11 @@ typedef struct evaluator {
     int64_t first, n; /* this rank's samples */
     sampler_t *sampler;
     feed_t feed;
-    int64_t *index;     /* of the batch that is evaluated */
-    int32_t *labels;    /* of it */
-    int64_t *confusion; /* [classes × classes], then n_top5 */
-    int64_t n_batches;  /* of all ranks */
-    double *losses;     /* sum over each of them */
+    int64_t *index;    /* of the batch that is evaluated */
+    int32_t *labels;   /* of it */
+    int64_t *counts;   /* right ones, in the best five, then the confusion, where there is one */
+    int64_t n_batches; /* of all ranks */
+    double *losses;    /* sum over each of them */
     /* Where samples have several labels, of all samples of all ranks: [n, classes]; elsewhere NULL. */
     float *scores, *targets;
     double *precisions; /* [classes] */
@@ -59,7 +59,9 @@ typedef struct evaluation {
     const double *precisions; /* average precision of each class, NaN without a positive sample; or NULL */
     double top5; /* share of samples whose label is among the five best scores; NaN with up to EVAL_FEW
                     classes */
-    const int64_t *confusion; /* [label][prediction], over all ranks; the evaluator's own */
+    /* [label][prediction], over all ranks, the evaluator's own; NULL with more than EVAL_FEW classes, or
+     * several labels a sample */
+    const int64_t *confusion;
 } evaluation_t;
 
 /* Borrows everything; prepares the executor for the batch sizes it will use. */

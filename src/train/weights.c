@@ -74,6 +74,18 @@ static err_t describe(const transfer_t *x, const graph_param_t *p, const graph_n
     return ERR_OK;
 }
 
+/* Two of ours under one of theirs: one would be read as the other. */
+static err_t check_names(const transfer_t *x)
+{
+    for (int i = 0; i < x->n; i++)
+        for (int k = 0; k < i; k++)
+            if (strcmp(x->tensors[i].name, x->tensors[k].name) == 0)
+                RAISE(ERR_USAGE, "the table of names calls both %s and %s of %s '%.100s'",
+                      x->tensors[k].param->name, x->tensors[i].param->name, x->graph->model,
+                      x->tensors[i].name);
+    return ERR_OK;
+}
+
 static err_t transfer_open(const graph_t *g, const char *names, transfer_t *x)
 {
     *x = (transfer_t){.graph = g};
@@ -82,7 +94,7 @@ static err_t transfer_open(const graph_t *g, const char *names, transfer_t *x)
     for (int i = 0; i < g->n_params; i++)
         TRY(describe(x, &g->params[i], layer_of(g, i), &x->tensors[x->n++]));
     for (int i = 0; i < g->n_states; i++) TRY(describe(x, &g->states[i], NULL, &x->tensors[x->n++]));
-    return ERR_OK;
+    return check_names(x);
 }
 
 static void transfer_close(transfer_t *x)

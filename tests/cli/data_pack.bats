@@ -130,6 +130,20 @@ no_leftovers() { [[ -z $(find "$1" -name '.*tmp*') ]]; }
     "$dptrain" data verify "$shards"
 }
 
+@test "a folder that ranks do not share is refused before anything is packed" {
+    mkdir "$shards"
+    unshare -m mount -t tmpfs tmpfs "$shards" 2>/dev/null || skip "mounting is not allowed here"
+    mpi_flags 2
+    pack=("$dptrain" data pack --from "$tiny" --out "$shards")
+    # shellcheck disable=SC2016 # the other shell's words
+    run mpirun "${MPI_FLAGS[@]}" -np 1 "${pack[@]}" : \
+        -np 1 unshare -m sh -c 'mount -t tmpfs tmpfs "$0" && exec "$@"' "$shards" "${pack[@]}"
+    echo "$output"
+    [ "$status" -eq 2 ]
+    [[ $output == *"another folder on this host than on rank 0's"* ]]
+    [ -z "$(ls -A "$shards")" ]
+}
+
 @test "ended by a signal it leaves whole shards and nothing else" {
     "$dptrain" data synth digits --out "$BATS_TEST_TMPDIR/digits" --train 6000 --val 10
     "$dptrain" data pack --from "$BATS_TEST_TMPDIR/digits" --out "$shards" --shard-size 8K >/dev/null 2>&1 3>&- &

@@ -446,6 +446,18 @@ prove_entry() { # SECONDS COMMAND
     run "$root/data/fetch_coco.sh" --only annotations "$folder"
     [ "$status" -eq 3 ]
     [ -z "$(ls -A "$folder")" ]
+    # What is on the disk already needs no more room: an interrupted download can be resumed.
+    fakes=$BATS_TEST_TMPDIR/fakes
+    mkdir "$fakes"
+    printf '#!/bin/sh\necho head\necho disk 2000 1000 1000 50%% /\n' >"$fakes/df"
+    chmod +x "$fakes/df"
+    PATH=$fakes:$PATH run "$root/data/fetch_coco.sh" --only annotations "$folder"
+    [ "$status" -eq 4 ]
+    [[ $output == *"has 1000 MB left; annotations takes 1072 MB"* ]]
+    truncate -s 100M "$folder/annotations_trainval2017.zip.part"
+    PATH=$fakes:$PATH run "$root/data/fetch_coco.sh" --only annotations "$folder"
+    [ "$status" -eq 3 ]
+    [[ $output != *"MB left"* ]]
     mkdir "$folder/annotations"
     touch "$folder/annotations/instances_train2017.json"
     run "$root/data/fetch_coco.sh" --only annotations "$folder"

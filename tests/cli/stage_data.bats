@@ -37,6 +37,55 @@ setup() {
     diff -r "$from" "$to"
 }
 
+@test "links are followed, what leads nowhere is no whole copy, and what is beside it is told" {
+    echo far >"$BATS_TEST_TMPDIR/far"
+    mkdir "$BATS_TEST_TMPDIR/class"
+    echo near >"$BATS_TEST_TMPDIR/class/1"
+    ln -s "$BATS_TEST_TMPDIR/far" "$from/link"
+    ln -s "$BATS_TEST_TMPDIR/class" "$from/class"
+    mkdir "$to"
+    touch "$to/an old one"
+    run "$stage" --here "$from" "$to"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *"$to also holds 1 files that $from does not have; the first is an old one"* ]]
+    [ ! -L "$to/link" ]
+    rm "$to/an old one"
+    diff -r "$from" "$to"
+    run "$stage" --here "$from" "$to"
+    [[ $output != *"also holds"* ]]
+    ln -s nowhere "$from/broken"
+    run "$stage" --here "$from" "$to"
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [[ $output == *"broken cannot be copied"*"is not whole"* ]]
+}
+
+@test "on a host, too, a folder that cannot be listed is no whole copy; the line of progress ends with the copy" {
+    # What remote_script sends has the script's functions, but none of its settings.
+    # shellcheck disable=SC2034 # used by remote_script, by name
+    sources=("$from") dest=$to files=2 probe=1 every=60 dptrain=''
+    (
+        # shellcheck source=scripts/hosts.sh
+        . "$root/scripts/hosts.sh"
+        # shellcheck disable=SC1090 # between the two lines are functions alone
+        . <(sed -n '/^# ---- on the hosts/,/^# ---- from here/p' "$stage")
+        remote_script "sources dest files probe every dptrain" "$(sed -nE 's/^ *"(stage [a-z_ ]+)".*/\1/p' "$stage")"
+    ) >"$BATS_TEST_TMPDIR/remote"
+    # Whoever reads its output has its end when it ends.
+    before=$SECONDS
+    run timeout 50 bash -c "bash '$BATS_TEST_TMPDIR/remote' | cat" 3>&-
+    echo "$output"
+    [ "$status" -eq 0 ]
+    ((SECONDS - before < 50))
+    diff -r "$from" "$to"
+    ln -s . "$from/loop"
+    run timeout 50 bash "$BATS_TEST_TMPDIR/remote" 3>&-
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [[ $output == *"is not whole"* ]]
+}
+
 @test "each of several sources is measured" {
     cp -r "$from" "$BATS_TEST_TMPDIR/mount"
     run "$stage" --here --probe 1 "$from" "$BATS_TEST_TMPDIR/mount" "$to"
@@ -52,6 +101,8 @@ setup() {
     [ "$status" -eq 2 ]
     [[ $output == *"not an absolute path"* ]]
     run "$stage" --here "$from" "$from"
+    [ "$status" -eq 2 ]
+    run "$stage" --here "$from" "$from/a folder/copy"
     [ "$status" -eq 2 ]
     run "$stage" --here "$BATS_TEST_TMPDIR/nowhere" "$to"
     [ "$status" -eq 3 ]

@@ -297,4 +297,23 @@ records() { # KIND CONDITION   of all of that kind, in $out
         echo "# $n ranks: train mAP $map" >&3
         between 0.9 "$map" 1.000001
     done
+
+@test "of many categories no table of confusions is kept, which would be larger than the memory" {
+    coco=$BATS_TEST_TMPDIR/coco
+    mkdir -p "$coco/train2017" "$coco/annotations"
+    cp "$pictures/train/blue/000.png" "$coco/train2017/1.png"
+    awk 'BEGIN {
+        printf "{\"images\": [{\"id\": 1, \"file_name\": \"1.png\", \"width\": 30, \"height\": 44}], \"annotations\": ["
+        for (i = 1; i <= 2; i++) {
+            if (i > 1) printf ", "
+            printf "{\"id\": %d, \"image_id\": 1, \"category_id\": %d, \"bbox\": [1, 1, 20, 20], \"area\": 400}", i, i
+        }
+        printf "], \"categories\": ["
+        for (i = 1; i <= 65000; i++) printf "%s{\"id\": %d, \"name\": \"c%d\"}", (i > 1 ? ", " : ""), i, i
+        print "]}"
+    }' >"$coco/annotations/instances_train2017.json"
+    run "$dptrain" train --data "$coco" --model mlp --input-size 8 --batch 1 --steps 1 --out "$BATS_TEST_TMPDIR/run"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *mAP* ]]
 }

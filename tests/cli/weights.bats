@@ -91,7 +91,18 @@ EOF
     local train=(train --data "$tiny" --steps 1 --out "$out" --overwrite)
     check 2 "--out FILE.npz" checkpoint export "$RUN"
     check 2 "has to end so" checkpoint export "$RUN" --out "$BATS_TEST_TMPDIR/weights.pth"
+    # It would be lost, but for its weights.
+    mkdir -p "$BATS_TEST_TMPDIR/copy"
+    cp "$RUN"/ckpt-*.h5 "$BATS_TEST_TMPDIR/copy"
+    copies=("$BATS_TEST_TMPDIR"/copy/ckpt-*.h5)
+    only=${copies[-1]}
+    check 2 "is the checkpoint itself" checkpoint export "$BATS_TEST_TMPDIR/copy" --out "$only"
+    cmp "$only" "$RUN/${only##*/}"
     check 2 "no table of names 'keras'" checkpoint export "$RUN" --out "$archive" --names keras
+    # γ would be read as β, too.
+    printf '%s\n' '%/gamma %.weight' '%/beta %.weight' '% %' >"$BATS_TEST_TMPDIR/names"
+    check 2 "calls both " checkpoint export "$RUN" --out "$archive" --names "$BATS_TEST_TMPDIR/names"
+    check 2 "calls both " "${train[@]}" --model mnist-cnn-bn --weights "$archive" --weights-names "$BATS_TEST_TMPDIR/names"
     check 2 "options of dptrain checkpoint export" checkpoint show "$RUN" --names dptrain
     check 3 "No such file" checkpoint export "$BATS_TEST_TMPDIR/absent.h5" --out "$archive"
     check 2 "--weights-names is for --weights" "${train[@]}" --weights-names dptrain

@@ -170,13 +170,37 @@ static void test_png(void)
     mem_free(&png);
 }
 
+/* Runs take the memory of what they are, not of as many as there are pixels. */
+static void test_many_runs(void)
+{
+    enum { MANY = 2000 };
+    static annotation_t many[MANY];
+    uint8_t *png = NULL;
+    size_t n_bytes;
+    pack_resizer_t *resizer = NULL;
+    sample_t small;
+    ASSERT(image_encode_png(pixels, W, H, 3, &png, &n_bytes) == ERR_OK);
+    sample_t sample = make_sample(png, n_bytes);
+    for (int i = 0; i < MANY; i++) many[i] = annotations[1];
+    sample.annotations = many;
+    sample.n_annotations = MANY;
+    ASSERT(pack_resizer_new(N, 95, &resizer) == ERR_OK);
+    int64_t before = mem_live_bytes();
+    bool fine = pack_resize(resizer, &sample, &small) == ERR_OK;
+    int64_t n_more = mem_live_bytes() - before;
+    OK(fine && n_more < MANY * 1000, "%d masks take %lld bytes", (int)MANY, (long long)n_more);
+    pack_resizer_free(&resizer);
+    mem_free(&png);
+}
+
 int main(void)
 {
     paint();
-    tap_plan(8 + 3 + 1 + 1);
+    tap_plan(8 + 3 + 1 + 1 + 1);
     for (int orientation = 1; orientation <= 8; orientation++) test_orientation(orientation);
     test_as_they_are();
     test_png();
+    test_many_runs();
     OK(mem_live() == 0, "every block was freed");
     return tap_done();
 }
