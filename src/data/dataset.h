@@ -86,8 +86,9 @@ void dataset_close(dataset_t **dataset);
 /* Whether one process should open it for all: the others then restore what it has found. */
 bool dataset_is_shared(const char *where);
 
-/* A shared dataset as bytes (of mem_new), and the same dataset from bytes of a process of the same build, with
- * the same settings. *bytes are taken over, and NULL then. Errors as dataset_open, and of source_restore. */
+/* A shared dataset as bytes (of mem_new), and the same dataset from bytes of a process of the same build,
+ * with the same settings. *bytes are taken over, and NULL then. Errors as dataset_open, and of
+ * source_restore. */
 err_t dataset_save(const dataset_t *dataset, void **bytes, int64_t *n_bytes);
 err_t dataset_restore(const view_settings_t *settings, void **bytes, int64_t n_bytes, dataset_t **out);
 

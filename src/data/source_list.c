@@ -124,7 +124,8 @@ static err_t visit(const source_t *source, list_t *list, parts_t *at)
     for (split_t split = 0; split < SPLIT_COUNT; split++)
         for (int64_t i = 0; i < source->n_samples[split]; i++) {
             sample_t sample;
-            TRY_OUT(err, (list->has_bytes ? source_read : source_describe)(source, split, i, &buffer, &sample));
+            TRY_OUT(err,
+                    (list->has_bytes ? source_read : source_describe)(source, split, i, &buffer, &sample));
             if (at)
                 put_sample(at, split, &sample);
             else
@@ -284,9 +285,9 @@ static err_t check_files(const impl_t *impl)
 {
     const list_t *list = impl->list;
     for (int s = 0; s < SPLIT_COUNT && !list->has_bytes; s++) {
-        int64_t n = list->n_samples[s];
+        int64_t n = list->n_samples[s], step = n > 1 ? n - 1 : 1; /* the first and the last */
         const sample_t *samples = impl->parts.samples[s];
-        for (int64_t i = 0; i < n; i += n > 1 ? n - 1 : 1)
+        for (int64_t i = 0; i < n; i += step)
             TRY(source_check_file(list->folders[s], samples[i].name, (int64_t)samples[i].n_bytes));
     }
     return ERR_OK;

@@ -110,8 +110,8 @@ static err_t restore_shards(source_t *source, void **bytes, int64_t n_bytes)
     TRY(shard_index_unpack((const char *)*bytes + n_frame, n_bytes - n_frame, &index));
     TRY(use_index(source, source->path, index));
     for (int s = 0; s < SPLIT_COUNT; s++) {
-        int64_t n = index->head->n_shards[s];
-        for (int64_t k = 0; k < n; k += n > 1 ? n - 1 : 1)
+        int64_t n = index->head->n_shards[s], step = n > 1 ? n - 1 : 1; /* the first and the last */
+        for (int64_t k = 0; k < n; k += step)
             TRY(source_check_file(source->path, index->files[s][k].name, index->files[s][k].n_bytes));
     }
     return ERR_OK;

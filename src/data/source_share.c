@@ -52,10 +52,11 @@ err_t source_check_file(const char *folder, const char *name, int64_t n_bytes)
     struct stat info;
     TRY(fs_join(path, folder, name));
     if (stat(path, &info) != 0)
-        RAISE(ERR_DATA,
-              "%s cannot be reached here: %s; rank 0 has found it, and every host needs the same files at the "
-              "same path",
-              path, strerror(errno));
+        RAISE(
+            ERR_DATA,
+            "%s cannot be reached here: %s; rank 0 has found it, and every host needs the same files at the "
+            "same path",
+            path, strerror(errno));
     if (!S_ISREG(info.st_mode) || info.st_size != n_bytes)
         RAISE(ERR_DATA,
               "%s has %lld bytes here; rank 0 has found one of %" PRId64 ", and every host needs the same "
