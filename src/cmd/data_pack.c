@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cmd/data.h"
+#include "pack/open.h"
 #include "pack/pack.h"
 #include "pack/work.h"
 
@@ -65,7 +66,7 @@ static err_t run(comm_t *comm, const options_t *options)
     pack_result_t result;
     char pictures[16], files[16];
     double begun_sec = clock_sec();
-    err_t err = comm_agree(comm, source_open(options->from, &source), "opening what is to be packed");
+    err_t err = pack_open(comm, options->from, "opening what is to be packed", &source);
     if (err == ERR_OK) err = pack_run(comm, source, &options->pack, &result);
     if (err == ERR_OK) {
         pack_size(result.n_picture_bytes, pictures);

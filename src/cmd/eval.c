@@ -8,6 +8,7 @@
 #include "image/png_file.h"
 #include "models/model.h"
 #include "picture/mistakes.h"
+#include "train/data.h"
 #include "train/evaluate.h"
 #include "train/model_file.h"
 #include "train/options.h"
@@ -149,10 +150,8 @@ static err_t receive(eval_run_t *run, eval_plan_t *plan)
                           "sending running statistics");
 }
 
-static err_t open_data(eval_run_t *run, const eval_plan_t *plan)
+static err_t check_data(eval_run_t *run, const eval_plan_t *plan)
 {
-    TRY(bad_open(run->options->loader.max_bad, &run->bad));
-    TRY(dataset_open(plan->data, &plan->views, &run->dataset));
     const dataset_info_t *info = &run->dataset->info;
     run->split = strcmp(run->options->split, "train") == 0 ? SPLIT_TRAIN : SPLIT_VAL;
     if (info->multi_label != plan->multi_label)
@@ -170,6 +169,14 @@ static err_t open_data(eval_run_t *run, const eval_plan_t *plan)
               info->source, shape_format(have).text, info->n_classes,
               shape_format(shape_3d(want.dim[1], want.dim[2], want.dim[3])).text, run->graph->n_classes);
     return ERR_OK;
+}
+
+/* Collective. */
+static err_t open_data(eval_run_t *run, const eval_plan_t *plan)
+{
+    TRY(comm_agree(run->comm, bad_open(run->options->loader.max_bad, &run->bad), "opening data"));
+    TRY(train_open_data(run->comm, plan->data, &plan->views, &run->dataset));
+    return comm_agree(run->comm, check_data(run, plan), "opening data");
 }
 
 static err_t open_evaluator(eval_run_t *run, const runtime_t *runtime, const eval_plan_t *plan)
@@ -271,7 +278,7 @@ static err_t evaluate(runtime_t *runtime, const char *where, const eval_options_
     if (err == ERR_OK && run.comm->rank == 0) err = load(&run, where, options, plan);
     TRY_OUT(err, comm_agree(run.comm, err, "loading the checkpoint"));
     TRY_OUT(err, receive(&run, plan));
-    TRY_OUT(err, comm_agree(run.comm, open_data(&run, plan), "opening data"));
+    TRY_OUT(err, open_data(&run, plan));
     TRY_OUT(err, comm_agree(run.comm, build(&run, runtime, plan), "planning the model"));
     TRY_OUT(err, evaluator_run(&run.evaluator, &eval));
     print_result(plan, &run, &eval);

@@ -64,25 +64,66 @@ err_t dataset_choose(const char *option, char *where, char *why)
     return ERR_OK;
 }
 
+static const dataset_ops_t *kind_of(const char *where)
+{
+    const dataset_ops_t *kind = built_in(where);
+    return kind ? kind : folder_kind(where);
+}
+
+static const view_settings_t by_default;
+
+static err_t new_dataset(const dataset_ops_t *kind, dataset_t **out)
+{
+    TRY(mem_new(sizeof **out, "a dataset", out));
+    (*out)->ops = kind;
+    (*out)->info.kind = kind->kind;
+    for (split_t split = 0; split < SPLIT_COUNT; split++) (*out)->info.block[split] = 1;
+    return ERR_OK;
+}
+
 err_t dataset_open(const char *where, const view_settings_t *settings, dataset_t **out)
 {
-    static const view_settings_t by_default;
-    const dataset_ops_t *kind = built_in(where);
+    return dataset_open_watched(where, settings, NULL, out);
+}
+
+err_t dataset_open_watched(const char *where, const view_settings_t *settings, const open_watch_t *watch,
+                           dataset_t **out)
+{
+    const dataset_ops_t *kind = kind_of(where);
     dataset_t *dataset = NULL;
-    if (!kind) kind = folder_kind(where);
-    if (!settings) settings = &by_default;
-    TRY(mem_new(sizeof *dataset, "a dataset", &dataset));
-    dataset->ops = kind;
-    dataset->info.kind = kind->kind;
-    for (split_t split = 0; split < SPLIT_COUNT; split++) dataset->info.block[split] = 1;
-    err_t err = kind->open(dataset, where, settings);
+    TRY(new_dataset(kind, &dataset));
+    dataset->watch = watch;
+    err_t err = kind->open(dataset, where, settings ? settings : &by_default);
     if (err != ERR_OK) {
         dataset_close(&dataset);
         return err;
     }
-    if (!dataset->ops->read) dataset_measure(dataset);
+    dataset->watch = NULL;
+    if (!kind->read) dataset_measure(dataset);
     *out = dataset;
     return ERR_OK;
+}
+
+bool dataset_is_shared(const char *where)
+{
+    return kind_of(where)->save != NULL;
+}
+
+err_t dataset_save(const dataset_t *dataset, void **bytes, int64_t *n_bytes)
+{
+    return dataset->ops->save(dataset, bytes, n_bytes);
+}
+
+err_t dataset_restore(const view_settings_t *settings, void **bytes, int64_t n_bytes, dataset_t **out)
+{
+    dataset_t *dataset = NULL;
+    TRY(new_dataset(&dataset_pictures, &dataset)); /* no other kind is shared */
+    err_t err = dataset->ops->restore(dataset, settings ? settings : &by_default, bytes, n_bytes);
+    if (err == ERR_OK)
+        *out = dataset;
+    else
+        dataset_close(&dataset);
+    return err;
 }
 
 void dataset_close(dataset_t **dataset)

@@ -1,7 +1,7 @@
 /* Datasets: pictures with labels (or a target for each class) in two splits, read by index. One table of
  * function pointers per kind (src/data/idx_folder.c, digits.c, synthetic.c, pictures.c), chosen from what
- * --data names. Not collective: every rank opens the same data by itself, and the training loop compares the
- * hashes. */
+ * --data names. Not collective: one rank opens pictures for all (dataset_save), every rank opens other kinds
+ * by itself, and the training loop compares the hashes. */
 #ifndef DATA_DATASET_H
 #define DATA_DATASET_H
 
@@ -37,6 +37,12 @@ typedef struct dataset_info {
         hash; /* of what the samples are: XXH3 over sizes, pixels and labels of both splits, or source_t's */
 } dataset_info_t;
 
+/* Opening may take minutes: `alive` is called again and again meanwhile; an error of it ends the opening. */
+typedef struct open_watch {
+    err_t (*alive)(void *context);
+    void *context;
+} open_watch_t;
+
 typedef struct dataset dataset_t;
 typedef struct dataset_reader dataset_reader_t;
 typedef struct dataset_wish dataset_wish_t;
@@ -51,11 +57,16 @@ typedef struct dataset_ops {
     err_t (*reader_open)(dataset_reader_t *reader);
     void (*reader_close)(dataset_reader_t *reader);
     err_t (*read)(dataset_reader_t *reader, const dataset_wish_t *wish, dataset_sample_t *out);
+    /* Of kinds whose opening looks at many files: as dataset_save and dataset_restore. NULL: every rank opens
+     * the same by itself. */
+    err_t (*save)(const dataset_t *dataset, void **bytes, int64_t *n_bytes);
+    err_t (*restore)(dataset_t *dataset, const view_settings_t *settings, void **bytes, int64_t n_bytes);
 } dataset_ops_t;
 
 struct dataset {
     const dataset_ops_t *ops;
     dataset_info_t info;
+    const open_watch_t *watch; /* while it is being opened; NULL: nobody wants to know */
     /* Kinds that hold pictures in memory: [n, h, w, c] and [n] per split. */
     const uint8_t *pixels[SPLIT_COUNT];
     const uint8_t *labels[SPLIT_COUNT];
@@ -74,7 +85,18 @@ err_t dataset_choose(const char *option, char *where, char *why);
  * foreign data, bad labels, no samples. ERR_USAGE: settings that do not fit the pictures; kinds in memory do
  * not look at them. */
 err_t dataset_open(const char *where, const view_settings_t *settings, dataset_t **out);
+err_t dataset_open_watched(const char *where, const view_settings_t *settings, const open_watch_t *watch,
+                           dataset_t **out);
 void dataset_close(dataset_t **dataset);
+
+/* Whether one process should open it for all: the others then restore what it has found. */
+bool dataset_is_shared(const char *where);
+
+/* A shared dataset as bytes (of mem_new), and the same dataset from bytes of a process of the same build,
+ * with the same settings. *bytes are taken over, and NULL then. Errors as dataset_open, and of
+ * source_restore. */
+err_t dataset_save(const dataset_t *dataset, void **bytes, int64_t *n_bytes);
+err_t dataset_restore(const view_settings_t *settings, void **bytes, int64_t n_bytes, dataset_t **out);
 
 /* Where a reader's time went, in seconds on the clock; cpu_wait: between decoding's and resizing's beginning
  * and end, without a CPU. The sum of all is what reading took. Kinds in memory leave them 0. */

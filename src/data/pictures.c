@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "data/jitter.h"
-#include "data/source.h"
+#include "data/source_share.h"
 #include "image/resize.h"
 
 static const char *const split_names[SPLIT_COUNT] = {"training", "validation"};
@@ -70,14 +70,16 @@ static err_t find_objects(dataset_t *dataset)
 }
 
 /* The same from a folder and from its shards: sizes are the pictures'. */
-static int64_t block_of(const source_t *source, split_t split, int64_t n_samples)
+static void set_blocks(dataset_t *dataset)
 {
-    double n_bytes = 0;
-    for (int64_t i = 0; i < source->n_samples[split]; i++)
-        n_bytes += (double)source->entries[split][i].n_bytes;
-    if (n_samples < 1 || !(n_bytes > 0)) return 1;
-    double n = DATASET_BLOCK_BYTES / (n_bytes / (double)n_samples);
-    return n < 1 ? 1 : n > (double)n_samples ? n_samples : (int64_t)n;
+    const source_t *source = ((const pictures_t *)dataset->impl)->source;
+    for (split_t split = 0; split < SPLIT_COUNT; split++) {
+        double n_bytes = 0, n_samples = (double)dataset->info.n_samples[split];
+        for (int64_t i = 0; i < source->n_samples[split]; i++)
+            n_bytes += (double)source->entries[split][i].n_bytes;
+        double n = n_bytes > 0 ? DATASET_BLOCK_BYTES * n_samples / n_bytes : 1;
+        dataset->info.block[split] = n < 1 ? 1 : (int64_t)(n < n_samples ? n : n_samples);
+    }
 }
 
 static void describe(const pictures_t *p, dataset_info_t *info)
@@ -98,13 +100,19 @@ static void describe(const pictures_t *p, dataset_info_t *info)
     info->hash = XXH3_64bits(parts, sizeof parts);
 }
 
-static err_t open_pictures(dataset_t *dataset, const char *where, const view_settings_t *settings)
+static err_t new_pictures(dataset_t *dataset, const view_settings_t *settings, pictures_t **out)
 {
-    pictures_t *p;
-    TRY(mem_new(sizeof *p, "a set of pictures", &p));
-    dataset->impl = p;
-    p->settings = *settings;
-    TRY(source_open(where, &p->source));
+    TRY(mem_new(sizeof **out, "a set of pictures", out));
+    dataset->impl = *out;
+    (*out)->settings = *settings;
+    return ERR_OK;
+}
+
+/* All that follows from the source and the settings. */
+static err_t settle(dataset_t *dataset)
+{
+    pictures_t *p = dataset->impl;
+    const char *where = p->source->path;
     TRY(view_resolve(&p->settings, p->source->has_annotations, where));
     TRY(mem_new_array(p->source->n_categories, sizeof *p->names, "names of categories", &p->names));
     describe(p, &dataset->info);
@@ -112,15 +120,96 @@ static err_t open_pictures(dataset_t *dataset, const char *where, const view_set
         if (p->source->n_samples[split] > INT32_MAX)
             RAISE(ERR_DATA, "%s: %" PRId64 " %s pictures are more than %d", where,
                   p->source->n_samples[split], split_names[split], INT32_MAX);
+    return ERR_OK;
+}
+
+static err_t open_pictures(dataset_t *dataset, const char *where, const view_settings_t *settings)
+{
+    pictures_t *p = NULL;
+    TRY(new_pictures(dataset, settings, &p));
+    TRY(source_open_watched(where, dataset->watch, &p->source));
+    TRY(settle(dataset));
     if (p->settings.task == TASK_CROPS) TRY(find_objects(dataset));
-    for (split_t split = 0; split < SPLIT_COUNT; split++)
-        dataset->info.block[split] = block_of(p->source, split, dataset->info.n_samples[split]);
+    set_blocks(dataset);
     if (dataset->info.n_classes < 1 || dataset->info.n_samples[SPLIT_TRAIN] < 1)
         RAISE(ERR_DATA, "%s has no %s", where,
               dataset->info.n_classes < 1      ? "categories"
               : p->settings.task == TASK_CROPS ? "annotated objects of 32x32 pixels or more to train on"
                                                : "training pictures");
     return ERR_OK;
+}
+
+/* Behind the source's bytes: the objects of both splits, and how many they are. */
+static err_t save_objects(const dataset_t *dataset, void **bytes, int64_t *n_bytes)
+{
+    const pictures_t *p = dataset->impl;
+    const int64_t *n = dataset->info.n_samples;
+    size_t n_tail = (size_t)(n[SPLIT_TRAIN] + n[SPLIT_VAL]) * sizeof(object_t) + SPLIT_COUNT * sizeof *n;
+    TRY(mem_resize((size_t)*n_bytes + n_tail, "the list of objects", bytes));
+    char *at = (char *)*bytes + *n_bytes;
+    for (split_t split = 0; split < SPLIT_COUNT; split++) {
+        size_t n_split = (size_t)n[split] * sizeof(object_t);
+        if (n_split) memcpy(at, p->objects[split], n_split);
+        at += n_split;
+    }
+    memcpy(at, n, SPLIT_COUNT * sizeof *n);
+    *n_bytes += (int64_t)n_tail;
+    return ERR_OK;
+}
+
+/* Takes them off: *n_bytes are the source's then. */
+static err_t restore_objects(dataset_t *dataset, const char *bytes, int64_t *n_bytes)
+{
+    pictures_t *p = dataset->impl;
+    int64_t n[SPLIT_COUNT], left = *n_bytes - (int64_t)sizeof n, most = left / (int64_t)sizeof(object_t);
+    if (left >= 0) memcpy(n, bytes + left, sizeof n);
+    if (left < 0 || n[SPLIT_TRAIN] < 0 || n[SPLIT_TRAIN] > most || n[SPLIT_VAL] < 0 ||
+        n[SPLIT_VAL] > most - n[SPLIT_TRAIN])
+        RAISE(ERR_DATA, "what was found of objects has another length than it says");
+    left -= (n[SPLIT_TRAIN] + n[SPLIT_VAL]) * (int64_t)sizeof(object_t);
+    const char *at = bytes + left;
+    for (split_t split = 0; split < SPLIT_COUNT; split++) {
+        size_t n_split = (size_t)n[split] * sizeof(object_t);
+        TRY(mem_new(n_split, "the list of objects", &p->objects[split]));
+        memcpy(p->objects[split], at, n_split);
+        at += n_split;
+        dataset->info.n_samples[split] = n[split];
+    }
+    *n_bytes = left;
+    return ERR_OK;
+}
+
+static err_t check_objects(const pictures_t *p, const dataset_info_t *info)
+{
+    for (split_t split = 0; split < SPLIT_COUNT; split++)
+        for (int64_t i = 0; i < info->n_samples[split]; i++)
+            if (p->objects[split][i].picture < 0 || p->objects[split][i].annotation < 0 ||
+                p->objects[split][i].picture >= p->source->n_samples[split])
+                RAISE(ERR_DATA, "what was found of objects is of pictures that are not there");
+    return ERR_OK;
+}
+
+static err_t save_pictures(const dataset_t *dataset, void **bytes, int64_t *n_bytes)
+{
+    const pictures_t *p = dataset->impl;
+    TRY(source_save(p->source, bytes, n_bytes));
+    return p->settings.task == TASK_CROPS ? save_objects(dataset, bytes, n_bytes) : ERR_OK;
+}
+
+/* What opening refuses was refused there; only the bytes' lengths and numbers are looked at again. */
+static err_t restore_pictures(dataset_t *dataset, const view_settings_t *settings, void **bytes,
+                              int64_t n_bytes)
+{
+    pictures_t *p = NULL;
+    bool crops = settings->task == TASK_CROPS;
+    TRY(new_pictures(dataset, settings, &p));
+    if (crops) TRY(restore_objects(dataset, *bytes, &n_bytes));
+    int64_t n[SPLIT_COUNT] = {dataset->info.n_samples[SPLIT_TRAIN], dataset->info.n_samples[SPLIT_VAL]};
+    TRY(source_restore(bytes, n_bytes, &p->source));
+    TRY(settle(dataset)); /* counts pictures */
+    if (crops) memcpy(dataset->info.n_samples, n, sizeof n);
+    set_blocks(dataset);
+    return crops ? check_objects(p, &dataset->info) : ERR_OK;
 }
 
 static void close_pictures(dataset_t *dataset)
@@ -302,4 +391,6 @@ const dataset_ops_t dataset_pictures = {.kind = "pictures",
                                         .close = close_pictures,
                                         .reader_open = open_reader,
                                         .reader_close = close_reader,
-                                        .read = read_picture};
+                                        .read = read_picture,
+                                        .save = save_pictures,
+                                        .restore = restore_pictures};

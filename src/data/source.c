@@ -39,6 +39,18 @@ static err_t find_kind(const char *path, const source_ops_t **out)
     RAISE(ERR_DATA, "%s holds no pictures that can be read. Wanted is one of:%s", path, wanted);
 }
 
+const source_ops_t *source_kind(const char *name)
+{
+    for (int i = 0; i < N_KINDS; i++)
+        if (strcmp(kinds[i]->kind, name) == 0) return kinds[i];
+    return NULL;
+}
+
+err_t source_alive(const source_t *source)
+{
+    return source->watch ? source->watch->alive(source->watch->context) : ERR_OK;
+}
+
 /* Each part is hashed with the hash of those before it as the seed. */
 static uint64_t hash_part(const void *part, size_t n_bytes, uint64_t before)
 {
@@ -87,6 +99,7 @@ static err_t measure_hash(source_t *source)
     for (split_t split = 0; split < SPLIT_COUNT; split++)
         for (int64_t i = 0; i < source->n_samples[split]; i++) {
             sample_t sample;
+            TRY_OUT(err, source_alive(source));
             TRY_OUT(err, source_describe(source, split, i, &buffer, &sample));
             hash = hash_sample(&sample, hash);
         }
@@ -98,15 +111,22 @@ out:
 
 err_t source_open(const char *path, source_t **out)
 {
+    return source_open_watched(path, NULL, out);
+}
+
+err_t source_open_watched(const char *path, const open_watch_t *watch, source_t **out)
+{
     const source_ops_t *kind = NULL;
     source_t *source = NULL;
     err_t err = ERR_OK;
     TRY(find_kind(path, &kind));
     TRY(mem_new(sizeof *source, "a source of pictures", &source));
     source->ops = kind;
+    source->watch = watch;
     TRY_OUT(err, fs_join(source->path, "", path));
     TRY_OUT(err, kind->open(source, path));
     if (!source->hash) TRY_OUT(err, measure_hash(source));
+    source->watch = NULL;
     *out = source;
     return ERR_OK;
 out:

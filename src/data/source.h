@@ -52,6 +52,9 @@ typedef struct source_ops {
      * `read` has to do. */
     err_t (*describe)(const source_t *source, split_t split, int64_t index, source_buffer_t *buffer,
                       sample_t *out);
+    /* What `open` has found as bytes, and that taken over from them; see data/source_share.h. */
+    err_t (*save)(const source_t *source, void **bytes, int64_t *n_bytes);
+    err_t (*restore)(source_t *source, void **bytes, int64_t n_bytes);
 } source_ops_t;
 
 struct source {
@@ -65,6 +68,7 @@ struct source {
     /* Of names, sizes, labels and annotations, not of pictures; the same for a folder and its shards. */
     uint64_t hash;
     char notes[SOURCE_NOTES_MAX]; /* for people: what was mended or left out, lines; "" */
+    const open_watch_t *watch;    /* while it is being opened; NULL: nobody wants to know */
     void *impl;
 };
 
@@ -78,6 +82,7 @@ struct source {
  * listed must be there. shards: what `dptrain data pack` makes. idx: MNIST's four files, read as PNG; opening
  * encodes all of them (60 us of a core each). */
 err_t source_open(const char *path, source_t **out);
+err_t source_open_watched(const char *path, const open_watch_t *watch, source_t **out);
 void source_close(source_t **source);
 
 /* The picture's header is looked at: other sizes than the entry has, and what is no picture, are ERR_DATA. */

@@ -49,14 +49,18 @@ static void note_flaws(source_t *source, split_t split, const coco_flaws_t *flaw
               "annotations had an id that was there before and were left out");
 }
 
-static err_t measure_files(int fd, const char *folder, const coco_t *coco, split_t split,
-                           source_entry_t *entries)
+static err_t measure_files(const source_t *source, int fd, split_t split)
 {
+    const impl_t *impl = source->impl;
+    const char *folder = impl->folders[split];
+    const coco_t *coco = impl->coco[split];
+    source_entry_t *entries = impl->entries[split];
     int64_t n_missing = 0;
     const char *first = NULL;
     for (int64_t i = 0; i < coco->n_images; i++) {
         const coco_image_t *image = &coco->images[i];
         bool found = false;
+        TRY(source_alive(source));
         entries[i] = (source_entry_t){0, image->width, image->height, -1};
         TRY(source_stat(fd, folder, image->name, &found, &entries[i].n_bytes));
         if (found) continue;
@@ -71,6 +75,13 @@ static err_t measure_files(int fd, const char *folder, const coco_t *coco, split
     return ERR_OK;
 }
 
+/* An error is told by the next that looks. */
+static void reading(void *context, int64_t n_read, int64_t n_bytes)
+{
+    (void)n_read, (void)n_bytes;
+    (void)source_alive(context);
+}
+
 /* What was read belongs to the source also after an error. */
 static err_t open_split(source_t *source, const char *path, split_t split)
 {
@@ -81,7 +92,7 @@ static err_t open_split(source_t *source, const char *path, split_t split)
     if (!fs_is_folder(impl->folders[split])) return ERR_OK;
     if (!fs_exists(list))
         RAISE(ERR_DATA, "%s is there, but not its annotations: %s", impl->folders[split], list);
-    TRY(coco_read(list, NULL, NULL, &impl->coco[split]));
+    TRY(coco_read(list, reading, source, &impl->coco[split]));
     const coco_t *coco = impl->coco[split];
     TRY(mem_new_array(coco->n_images, sizeof(source_entry_t), "a list of pictures", &impl->entries[split]));
     source->entries[split] = impl->entries[split];
@@ -89,7 +100,7 @@ static err_t open_split(source_t *source, const char *path, split_t split)
     note_flaws(source, split, &coco->flaws);
     int fd = open(impl->folders[split], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) RAISE(ERR_DATA, "%s cannot be opened: %s", impl->folders[split], strerror(errno));
-    err_t err = measure_files(fd, impl->folders[split], coco, split, impl->entries[split]);
+    err_t err = measure_files(source, fd, split);
     close(fd);
     return err;
 }
@@ -165,6 +176,13 @@ static err_t read_coco(const source_t *source, split_t split, int64_t index, sou
     return source_load(impl->folders[split], buffer, out);
 }
 
+static err_t save_coco(const source_t *source, void **bytes, int64_t *n_bytes)
+{
+    const impl_t *impl = source->impl;
+    const char *const both[SPLIT_COUNT] = {impl->folders[SPLIT_TRAIN], impl->folders[SPLIT_VAL]};
+    return source_list_save(source, both, bytes, n_bytes);
+}
+
 const source_ops_t source_coco = {
     .kind = "coco",
     .what = "COCO (train2017/ or val2017/, and annotations/instances_….json)",
@@ -173,4 +191,6 @@ const source_ops_t source_coco = {
     .close = close_coco,
     .read = read_coco,
     .describe = describe_coco,
+    .save = save_coco,
+    .restore = source_list_restore,
 };

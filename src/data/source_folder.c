@@ -159,8 +159,9 @@ static int compare_files(const void *a, const void *b)
 }
 
 /* The pictures of one class. */
-static err_t list_class(impl_t *impl, part_t *part, const char *class_name, int32_t label)
+static err_t list_class(const source_t *source, part_t *part, const char *class_name, int32_t label)
 {
+    impl_t *impl = source->impl;
     char path[FS_PATH_MAX];
     DIR *dir = NULL;
     const struct dirent *entry;
@@ -169,6 +170,7 @@ static err_t list_class(impl_t *impl, part_t *part, const char *class_name, int3
     TRY(fs_join(path, part->folder, class_name));
     TRY(open_folder(path, &dir));
     for (;;) {
+        TRY_OUT(err, source_alive(source));
         TRY_OUT(err, next_entry(dir, path, &entry));
         if (!entry) break;
         if (!is_picture(entry->d_name)) {
@@ -229,7 +231,7 @@ static err_t list_classes(source_t *source, split_t split, const names_t *classe
         int32_t label = 0;
         int64_t n_before = part->n_files;
         TRY(find_label(source, part->folder, classes->names[i], &label));
-        TRY(list_class(impl, part, classes->names[i], label));
+        TRY(list_class(source, part, classes->names[i], label));
         if (split == SPLIT_TRAIN && part->n_files == n_before)
             RAISE(ERR_DATA,
                   "%s/%s holds no picture (.png, .jpg, .jpeg); a class without pictures cannot be learnt",
@@ -278,6 +280,13 @@ static err_t open_source(source_t *source, const char *path)
     return ERR_OK;
 }
 
+static err_t save(const source_t *source, void **bytes, int64_t *n_bytes)
+{
+    const part_t *parts = ((const impl_t *)source->impl)->parts;
+    const char *const folders[SPLIT_COUNT] = {parts[SPLIT_TRAIN].folder, parts[SPLIT_VAL].folder};
+    return source_list_save(source, folders, bytes, n_bytes);
+}
+
 static void close_source(source_t *source)
 {
     impl_t *impl = source->impl;
@@ -318,4 +327,6 @@ const source_ops_t source_folder = {
     .close = close_source,
     .read = read_sample,
     .describe = describe,
+    .save = save,
+    .restore = source_list_restore,
 };

@@ -110,6 +110,11 @@ static err_t read_idx(const source_t *source, split_t split, int64_t index, sour
     return ERR_OK;
 }
 
+static err_t save_idx(const source_t *source, void **bytes, int64_t *n_bytes)
+{
+    return source_list_save(source, NULL, bytes, n_bytes);
+}
+
 const source_ops_t source_idx = {
     .kind = "idx",
     .what = "IDX files, as MNIST's (train-images-idx3-ubyte.gz and its like)",
@@ -118,4 +123,6 @@ const source_ops_t source_idx = {
     .close = close_idx,
     .read = read_idx,
     .describe = describe_idx,
+    .save = save_idx,
+    .restore = source_list_restore,
 };

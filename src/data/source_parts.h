@@ -6,6 +6,27 @@
 
 extern const char *const source_split_words[SPLIT_COUNT]; /* "train", "val" */
 
+/* The kind of that name; NULL: there is none. */
+const source_ops_t *source_kind(const char *name);
+
+/* To be called again and again by what takes long in opening. */
+err_t source_alive(const source_t *source);
+
+/* What the bytes of `save` begin with; source_save fills it in. */
+typedef struct source_frame {
+    int64_t n_bytes; /* of all */
+    char kind[16], path[FS_PATH_MAX];
+} source_frame_t;
+
+/* `save` and `restore` of sources that are lists of pictures: in files of the folders (of train and val), or
+ * (folders NULL) in memory. */
+err_t source_list_save(const source_t *source, const char *const folders[SPLIT_COUNT], void **bytes,
+                       int64_t *n_bytes);
+err_t source_list_restore(source_t *source, void **bytes, int64_t n_bytes);
+
+/* ERR_DATA naming the file folder/name: this host has none of n_bytes. */
+err_t source_check_file(const char *folder, const char *name, int64_t n_bytes);
+
 /* Adds a line to the notes; what no longer fits is left away. */
 void source_note(source_t *source, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -6,8 +6,9 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "data/source.h"
+#include "data/source_parts.h"
 #include "shard/pieces.h"
+#include "shard/reader.h"
 
 _Static_assert((int)SPLIT_TRAIN == (int)SHARD_TRAIN && (int)SPLIT_VAL == (int)SHARD_VAL &&
                    (int)SPLIT_COUNT == (int)SHARD_SPLITS,
@@ -116,14 +117,15 @@ static void close_shards(source_t *source)
     mem_free(&source->impl);
 }
 
-static err_t open_shards(source_t *source, const char *path)
+/* Takes the index over. */
+static err_t use_index(source_t *source, const char *path, shard_index_t *index)
 {
     shards_t *shards;
-    TRY(mem_new(sizeof *shards, "a folder of shards", &shards));
+    err_t err = mem_new(sizeof *shards, "a folder of shards", &shards);
+    if (err != ERR_OK) shard_index_free(&index);
+    TRY(err);
     source->impl = shards;
-    err_t err;
-    TRY_OUT(err, shard_index_read(path, &shards->index, NULL));
-    TRY_OUT(err, check_files(path, shards->index));
+    shards->index = index;
     TRY_OUT(err, shard_reader_open(path, shards->index, &shards->reader));
     TRY_OUT(err, shard_pieces_new(shards->reader, &shards->pieces));
     TRY_OUT(err, list_categories(shards));
@@ -139,6 +141,41 @@ static err_t open_shards(source_t *source, const char *path)
 out:
     if (err != ERR_OK) close_shards(source);
     return err;
+}
+
+static err_t open_shards(source_t *source, const char *path)
+{
+    shard_index_t *index = NULL;
+    TRY(shard_index_read(path, &index, NULL));
+    err_t err = check_files(path, index);
+    if (err != ERR_OK) shard_index_free(&index);
+    TRY(err);
+    return use_index(source, path, index);
+}
+
+static err_t save_shards(const source_t *source, void **bytes, int64_t *n_bytes)
+{
+    const shard_index_t *index = ((const shards_t *)source->impl)->index;
+    char *block;
+    *n_bytes = (int64_t)sizeof(source_frame_t) + index->head->n_block;
+    TRY(mem_new((size_t)*n_bytes, "an index of shards", &block));
+    memcpy(block + sizeof(source_frame_t), shard_index_pack(index), (size_t)index->head->n_block);
+    *bytes = block;
+    return ERR_OK;
+}
+
+static err_t restore_shards(source_t *source, void **bytes, int64_t n_bytes)
+{
+    shard_index_t *index = NULL;
+    const int64_t n_frame = (int64_t)sizeof(source_frame_t);
+    TRY(shard_index_unpack((const char *)*bytes + n_frame, n_bytes - n_frame, &index));
+    TRY(use_index(source, source->path, index));
+    for (int s = 0; s < SPLIT_COUNT; s++) {
+        int64_t n = index->head->n_shards[s], step = n > 1 ? n - 1 : 1; /* the first and the last */
+        for (int64_t k = 0; k < n; k += step)
+            TRY(source_check_file(source->path, index->files[s][k].name, index->files[s][k].n_bytes));
+    }
+    return ERR_OK;
 }
 
 static err_t read_sample(const source_t *source, split_t split, int64_t index, source_buffer_t *buffer,
@@ -183,4 +220,6 @@ const source_ops_t source_shards = {
     .read = read_sample,
     .free_buffer = free_buffer,
     .describe = describe_sample,
+    .save = save_shards,
+    .restore = restore_shards,
 };

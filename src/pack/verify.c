@@ -6,8 +6,9 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/progress.h"
-#include "data/source.h"
+#include "comm/share.h"
 #include "image/image.h"
+#include "pack/open.h"
 #include "pack/work.h"
 #include "shard/verify.h"
 
@@ -115,18 +116,14 @@ static err_t read_index(verifier_t *v)
 static err_t share_index(verifier_t *v)
 {
     int64_t n_block = v->index ? v->index->head->n_block : 0;
-    char *block = NULL;
-    TRY(comm_broadcast(v->comm, &n_block, sizeof n_block, 0, "sending the index"));
-    err_t err = v->comm->rank == 0 ? ERR_OK : mem_new((size_t)n_block, "an index of shards", &block);
-    TRY_OUT(err, comm_agree(v->comm, err, "sending the index"));
-    void *data = block;
-    if (v->index) data = v->index->head;
-    TRY_OUT(err, comm_broadcast(v->comm, data, n_block, 0, "sending the index"));
-    if (!v->index) err = shard_index_unpack(block, n_block, &v->index);
-    err = comm_agree(v->comm, err, "reading the index");
-out:
-    mem_free(&block);
-    return err;
+    void *block = v->index ? v->index->head : NULL;
+    TRY(comm_broadcast_block(v->comm, &block, &n_block, "sending the index"));
+    err_t err = ERR_OK;
+    if (!v->index) {
+        err = shard_index_unpack(block, n_block, &v->index);
+        mem_free(&block);
+    }
+    return comm_agree(v->comm, err, "reading the index");
 }
 
 static int64_t count_bytes(const verifier_t *v)
@@ -170,7 +167,7 @@ static err_t open_what(verifier_t *v, bool *shards)
     *shards = v->comm->rank == 0 && source_shards.is(v->path);
     TRY(comm_broadcast(v->comm, shards, sizeof *shards, 0, "looking at the folder"));
     if (!*shards) {
-        TRY(comm_agree(v->comm, source_open(v->path, &v->source), "opening the data"));
+        TRY(pack_open(v->comm, v->path, "opening the data", &v->source));
         pack_say(v->source->notes);
         return ERR_OK;
     }

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/trace.h"
 #include "comm/watchdog.h"
+#include "train/data.h"
 #include "train/trainer.h"
 
 typedef struct data_choice {
@@ -31,13 +32,10 @@ static err_t compare_data(trainer_t *t)
 }
 
 /* Pictures of one size in memory are augmented by maps, those of folders by views. */
-static err_t open_chosen(trainer_t *t)
+static err_t check_views(const trainer_t *t, const view_settings_t *views)
 {
     const train_options_t *o = t->options;
-    view_settings_t views = view_settings(&o->view);
-    TRY(bad_open(o->loader.max_bad, &t->bad));
-    TRY(dataset_open(t->data_where, &views, &t->dataset));
-    if (!t->dataset->ops->read) return view_refuse(&views, t->data_where);
+    if (!t->dataset->ops->read) return view_refuse(views, t->data_where);
     if (augment_active(&o->augment))
         RAISE(ERR_USAGE,
               "--augment-… options are for pictures of one size in memory (IDX files, digits); how those of "
@@ -50,6 +48,7 @@ static err_t open_chosen(trainer_t *t)
 static err_t open_data(trainer_t *t)
 {
     data_choice_t choice = {"", ""};
+    view_settings_t views = view_settings(&t->options->view);
     err_t err = ERR_OK;
     if (t->comm->rank == 0) err = dataset_choose(t->options->data, choice.where, choice.why);
     TRY(comm_agree(t->comm, err, "choosing data"));
@@ -57,7 +56,9 @@ static err_t open_data(trainer_t *t)
     memcpy(t->data_where, choice.where, sizeof t->data_where);
     memcpy(t->data_why, choice.why, sizeof t->data_why);
     watchdog_phase("opening data");
-    TRY(comm_agree(t->comm, open_chosen(t), "opening data"));
+    TRY(comm_agree(t->comm, bad_open(t->options->loader.max_bad, &t->bad), "opening data"));
+    TRY(train_open_data(t->comm, t->data_where, &views, &t->dataset));
+    TRY(comm_agree(t->comm, check_views(t, &views), "opening data"));
     return compare_data(t);
 }
 

@@ -297,6 +297,7 @@ records() { # KIND CONDITION   of all of that kind, in $out
         echo "# $n ranks: train mAP $map" >&3
         between 0.9 "$map" 1.000001
     done
+}
 
 @test "of many categories no table of confusions is kept, which would be larger than the memory" {
     coco=$BATS_TEST_TMPDIR/coco
@@ -316,4 +317,94 @@ records() { # KIND CONDITION   of all of that kind, in $out
     echo "$output"
     [ "$status" -eq 0 ]
     [[ $output == *mAP* ]]
+}
+
+# $script on each of 3 ranks, in a folder of the rank's own that holds `data`; what it does is in $traces.RANK.
+on_hosts() { # ARGUMENTS...
+    local host
+    traces=$BATS_TEST_TMPDIR/trace
+    for host in 0 1 2; do
+        mkdir -p "$BATS_TEST_TMPDIR/host$host"
+        [ -e "$BATS_TEST_TMPDIR/host$host/data" ] || ln -s "$shared" "$BATS_TEST_TMPDIR/host$host/data"
+    done
+    cat >"$BATS_TEST_TMPDIR/rank" <<END_OF_SCRIPT
+#!/usr/bin/env bash
+rank=\$OMPI_COMM_WORLD_RANK
+cd "$BATS_TEST_TMPDIR/host\$rank" || exit 1
+[ -z "$tracer" ] || exec timeout -k 5 60 $tracer -o "$traces.\$rank" "\$@"
+exec "\$@"
+END_OF_SCRIPT
+    chmod +x "$BATS_TEST_TMPDIR/rank"
+    rm -f "$traces".*
+    mpi_flags 3
+    timeout -k 5 90 mpirun "${MPI_FLAGS[@]}" -np 3 "$BATS_TEST_TMPDIR/rank" "$dptrain" "$@"
+}
+
+# Of each rank, how often its trace has that.
+count_calls() { # PATTERN
+    local rank
+    for rank in 0 1 2; do
+        [ -s "$traces.$rank" ]
+        grep -Ec "$1" "$traces.$rank" || true
+    done | xargs
+}
+
+@test "of 3 ranks one lists pictures, annotations and shards, and the others ask for no more than they read" {
+    strace -f -o /dev/null true 2>/dev/null || skip "strace is not here, or may not trace"
+    tracer="strace -f -e trace=stat,lstat,newfstatat,statx,open,openat,getdents64"
+    shared=$pictures
+    stats='(stat|statx|newfstatat)\(.*\.(png|jpg)"'
+    on_hosts data pack --from data --out "$BATS_TEST_TMPDIR/shards" --shard-size 8K
+    [ "$(count_calls "$stats")" = "104 4 4" ]
+    on_hosts train --data data --out "$out" --model mlp --input-size 16 --batch 12 --steps 2 --threads 1
+    [ "$(count_calls "$stats")" = "104 4 4" ]
+    grep -q 'getdents64' "$traces.0"
+    # No folder of pictures is opened elsewhere.
+    [ "$(count_calls 'open.*data/(train|val)(/[a-z]+)?",.*O_DIRECTORY' | cut -d ' ' -f 2-)" = "0 0" ]
+    on_hosts eval "$out" --data data --threads 1
+    [ "$(count_calls "$stats")" = "104 4 4" ]
+
+    # The run's folder of shards: the index is rank 0's affair.
+    shared=$BATS_TEST_TMPDIR/shards
+    rm "$BATS_TEST_TMPDIR"/host?/data
+    on_hosts train --data data --out "$out-shards" --model mlp --input-size 16 --batch 12 --steps 2 --threads 1
+    [ "$(count_calls 'open.*index\.h5".* = [0-9]')" = "1 0 0" ]
+    close_curves "$out" "$out-shards" 0
+
+    [ -d "${DPTRAIN_DATA:-}/coco_tiny" ] || return 0
+    shared=$DPTRAIN_DATA/coco_tiny
+    rm "$BATS_TEST_TMPDIR"/host?/data
+    on_hosts data verify data
+    [ "$(count_calls "$stats")" = "100 4 4" ]
+    [ "$(count_calls 'open.*instances_train2017\.json".* = [0-9]')" = "1 0 0" ]
+}
+
+@test "what is wrong with the data on one host is told once, with the host and the rank" {
+    check() { # CODE PATTERN ARGUMENTS...
+        run on_hosts "${@:3}"
+        echo "expected $1 \"$2\", got $status: $output"
+        [ "$status" -eq "$1" ]
+        [ "$(grep -c 'dptrain: error' <<<"$output")" -eq 1 ]
+        grep -Eq "$2" <<<"$output"
+    }
+    tracer='' shared=$pictures
+    training=(train --data data --out "$out" --model mlp --input-size 16 --batch 80 --steps 1 --threads 1)
+    packing=(data pack --from data --out "$BATS_TEST_TMPDIR/shards" --shard-size 1K)
+    check 3 "absent: there is no such folder" data pack --from absent --out "$BATS_TEST_TMPDIR/shards"
+    check 3 "absent: there is no such folder" train --data absent --out "$out"
+    # The last picture is missing on host 1, then one in the middle, then all.
+    rm "$BATS_TEST_TMPDIR/host1/data"
+    cp -r "$pictures" "$BATS_TEST_TMPDIR/host1/data"
+    rm "$BATS_TEST_TMPDIR/host1/data/val/red/005.png"
+    for words in "${training[*]}" "${packing[*]}"; do
+        # shellcheck disable=SC2086 # words
+        check 3 "rank 1 on [^ ]+: data/val/red/005.png cannot be reached here" $words
+    done
+    cp "$pictures/val/red/005.png" "$BATS_TEST_TMPDIR/host1/data/val/red/"
+    rm "$BATS_TEST_TMPDIR/host1/data/train/green/"*
+    check 3 "data/train/green/0[0-9][0-9].png cannot be opened.*\\(rank 1 on " "${training[@]}"
+    check 3 "rank 1 on [^ ]+: data/train/green/0[0-9][0-9].png cannot be opened" "${packing[@]}"
+    rm -r "$BATS_TEST_TMPDIR/host1/data"
+    mkdir "$BATS_TEST_TMPDIR/host1/data"
+    check 3 "rank 1 on [^ ]+: data/train/blue/000.png cannot be reached here" "${training[@]}"
 }

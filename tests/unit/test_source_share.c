@@ -1,0 +1,358 @@
+/* RUN np=0
+ * A source as bytes: what is restored is what was opened, to the last annotation, for every kind; bytes that
+ * are not whole and files that are not here are refused; restoring looks at few files. */
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "data/idx.h"
+#include "data/source_share.h"
+#include "image/encode.h"
+#include "pack/pack.h"
+#include "tests/tap.h"
+
+static char root[] = "/tmp/dptrain-share-XXXXXX";
+
+static const char *at(const char *name)
+{
+    static char path[2][FS_PATH_MAX];
+    static int turn;
+    turn = !turn;
+    if (fs_join(path[turn], root, name) != ERR_OK) abort();
+    return path[turn];
+}
+
+static void put_bytes(const char *name, const void *bytes, size_t n_bytes)
+{
+    char path[FS_PATH_MAX], *slash;
+    memcpy(path, at(name), sizeof path);
+    slash = strrchr(path, '/');
+    *slash = '\0';
+    if (fs_make_folder(path) != ERR_OK) abort();
+    *slash = '/';
+    FILE *file = fopen(path, "we");
+    if (!file || fwrite(bytes, 1, n_bytes, file) != n_bytes || fclose(file) != 0) abort();
+}
+
+static void put_picture(const char *name, int width)
+{
+    uint8_t pixels[64 * 64], *png = NULL;
+    size_t n_bytes;
+    memset(pixels, width, sizeof pixels);
+    if (image_encode_png(pixels, width, 9, 1, &png, &n_bytes) != ERR_OK) abort();
+    put_bytes(name, png, n_bytes);
+    mem_free(&png);
+}
+
+static void clear(void)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s && mkdir %s", root, root);
+    if (system(command) != 0) abort();
+}
+
+static bool same_bytes(const void *a, const void *b, size_t n_bytes)
+{
+    return n_bytes == 0 || memcmp(a, b, n_bytes) == 0;
+}
+
+static bool same_annotation(const annotation_t *a, const annotation_t *b)
+{
+    size_t n_points = 0;
+    if (a->id != b->id || a->category != b->category || a->crowd != b->crowd || a->outline != b->outline ||
+        memcmp(&a->area, &b->area, sizeof a->area) != 0 || memcmp(a->box, b->box, sizeof a->box) != 0 ||
+        a->n_polygons != b->n_polygons || a->n_runs != b->n_runs ||
+        !same_bytes(a->n_points, b->n_points, (size_t)a->n_polygons * sizeof *a->n_points))
+        return false;
+    for (int32_t i = 0; i < a->n_polygons; i++) n_points += (size_t)a->n_points[i];
+    return same_bytes(a->points, b->points, n_points * 2 * sizeof *a->points) &&
+           same_bytes(a->runs, b->runs, (size_t)a->n_runs * sizeof *a->runs);
+}
+
+static bool same_sample(const sample_t *a, const sample_t *b)
+{
+    bool same = a->id == b->id && strcmp(a->name, b->name) == 0 && a->width == b->width &&
+                a->height == b->height && a->label == b->label && a->n_bytes == b->n_bytes &&
+                a->n_annotations == b->n_annotations && !a->bytes == !b->bytes &&
+                (!a->bytes || same_bytes(a->bytes, b->bytes, a->n_bytes));
+    for (int32_t i = 0; same && i < a->n_annotations; i++)
+        same = same_annotation(&a->annotations[i], &b->annotations[i]);
+    return same;
+}
+
+static bool same_split(const source_t *a, const source_t *b, split_t split)
+{
+    source_buffer_t one = {0}, two = {0};
+    sample_t x, y;
+    bool same = a->n_samples[split] == b->n_samples[split];
+    for (int64_t i = 0; same && i < a->n_samples[split]; i++) {
+        const source_entry_t *e = &a->entries[split][i], *f = &b->entries[split][i];
+        same = e->n_bytes == f->n_bytes && e->width == f->width && e->height == f->height &&
+               e->label == f->label && source_describe(a, split, i, &one, &x) == ERR_OK &&
+               source_describe(b, split, i, &two, &y) == ERR_OK && same_sample(&x, &y) &&
+               source_read(a, split, i, &one, &x) == ERR_OK && source_read(b, split, i, &two, &y) == ERR_OK &&
+               same_sample(&x, &y);
+    }
+    source_free_buffer(a, &one);
+    source_free_buffer(b, &two);
+    return same;
+}
+
+static bool same_source(const source_t *a, const source_t *b)
+{
+    bool same = strcmp(a->ops->kind, b->ops->kind) == 0 && strcmp(a->path, b->path) == 0 &&
+                a->n_categories == b->n_categories && a->has_annotations == b->has_annotations &&
+                a->hash == b->hash && strcmp(a->notes, b->notes) == 0;
+    for (int32_t i = 0; same && i < a->n_categories; i++)
+        same = a->categories[i].id == b->categories[i].id &&
+               strcmp(a->categories[i].name, b->categories[i].name) == 0 &&
+               strcmp(a->categories[i].supergroup, b->categories[i].supergroup) == 0;
+    for (split_t split = 0; same && split < SPLIT_COUNT; split++) same = same_split(a, b, split);
+    return same;
+}
+
+/* Opened, restored, and that restored again: all three are the same. */
+static void check_kind(const char *path, const char *kind)
+{
+    source_t *opened = NULL, *restored = NULL, *again = NULL;
+    void *bytes = NULL;
+    int64_t n_bytes = 0;
+    int64_t n_live = mem_live();
+    bool fine = source_open(path, &opened) == ERR_OK && source_save(opened, &bytes, &n_bytes) == ERR_OK &&
+                source_restore(&bytes, n_bytes, &restored) == ERR_OK && !bytes;
+    OK(fine && strcmp(opened->ops->kind, kind) == 0 && same_source(opened, restored),
+       "%s: what is restored from %lld bytes is what was opened%s", kind, (long long)n_bytes,
+       fine ? "" : err_message());
+    fine = fine && source_save(restored, &bytes, &n_bytes) == ERR_OK &&
+           source_restore(&bytes, n_bytes, &again) == ERR_OK && same_source(opened, again);
+    OK(fine, "%s: and can itself be saved", kind);
+    source_close(&opened);
+    source_close(&restored);
+    source_close(&again);
+    mem_free(&bytes);
+    OK(mem_live() == n_live, "%s: every block was freed", kind);
+}
+
+static void put_classes(void)
+{
+    clear();
+    put_picture("train/dog/b.png", 5);
+    put_picture("train/dog/c.png", 6);
+    put_picture("train/cat/a.png", 7);
+    put_bytes("train/cat/notes.txt", "x", 1);
+    put_picture("val/dog/x.png", 8);
+}
+
+static void put_idx(void)
+{
+    enum { N = 5, H = 4, W = 6 };
+    uint8_t pixels[N * H * W], labels[N] = {1, 2, 0, 9, 9};
+    for (int i = 0; i < N * H * W; i++) pixels[i] = (uint8_t)(i * 53);
+    clear();
+    if (idx_write(at("train-images-idx3-ubyte"), shape_3d(N, H, W), pixels) != ERR_OK ||
+        idx_write(at("train-labels-idx1-ubyte"), shape_1d(N), labels) != ERR_OK ||
+        idx_write(at("t10k-images-idx3-ubyte"), shape_3d(2, H, W), pixels) != ERR_OK ||
+        idx_write(at("t10k-labels-idx1-ubyte"), shape_1d(2), labels) != ERR_OK)
+        abort();
+}
+
+/* Packs into root/shards. */
+static bool make_shards(const char *from)
+{
+    comm_t *comm = NULL;
+    source_t *source = NULL;
+    pack_result_t result;
+    char out[FS_PATH_MAX];
+    if (fs_join(out, root, "shards") != ERR_OK) abort();
+    const pack_options_t options = {.out = out, .shard_bytes = 1 << 21};
+    bool fine = comm_alone(&comm) == ERR_OK && source_open(from, &source) == ERR_OK &&
+                pack_run(comm, source, &options, &result) == ERR_OK;
+    if (!fine) printf("# %s\n", err_message());
+    source_close(&source);
+    comm_close(&comm);
+    return fine;
+}
+
+/* Saves what is at the path; *copy can be changed and restored from. */
+static void save(const char *path, void **bytes, int64_t *n_bytes)
+{
+    source_t *source = NULL;
+    if (source_open(path, &source) != ERR_OK || source_save(source, bytes, n_bytes) != ERR_OK) abort();
+    source_close(&source);
+}
+
+static err_t restore_copy(const void *bytes, int64_t n_bytes)
+{
+    source_t *source = NULL;
+    void *copy = NULL;
+    if (mem_new((size_t)n_bytes, "a copy", &copy) != ERR_OK) abort();
+    if (n_bytes) memcpy(copy, bytes, (size_t)n_bytes);
+    err_t err = source_restore(&copy, n_bytes, &source);
+    source_close(&source);
+    mem_free(&copy);
+    return err;
+}
+
+/* Every length that is too short, also where the frame says that it is right; then any word that is another.
+ */
+static void test_broken(const char *path, const char *kind)
+{
+    char *bytes = NULL;
+    int64_t n_bytes = 0, n_live, n_refused = 0, n_tried = 0, n_other = 0, n_words = 0;
+    save(path, (void **)&bytes, &n_bytes);
+    n_live = mem_live();
+    for (int64_t n = 0; n < n_bytes; n += n_bytes / 97 + 1, n_tried++) {
+        n_refused += restore_copy(bytes, n) == ERR_DATA;
+        if (n < (int64_t)sizeof n) continue;
+        memcpy(bytes, &n, sizeof n);
+        n_refused += restore_copy(bytes, n) == ERR_DATA;
+        n_tried++;
+        memcpy(bytes, &n_bytes, sizeof n_bytes);
+    }
+    OK(n_refused == n_tried, "%s: bytes that are cut off are refused", kind);
+    for (int64_t i = 0; i + 8 <= n_bytes; i += 8) {
+        static const int64_t others[] = {-1, INT64_MAX, INT64_MIN, 1, (int64_t)1 << 33};
+        int64_t word;
+        bool zeros = i >= 8 && memcmp(bytes + i - 8, "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 16) == 0;
+        memcpy(&word, bytes + i, sizeof word);
+        if (zeros && i % 64) continue; /* behind the end of paths and notes */
+        memcpy(bytes + i, &others[n_words++ % 5], sizeof word);
+        err_t err = restore_copy(bytes, n_bytes);
+        n_other += err != ERR_OK && err != ERR_DATA;
+        memcpy(bytes + i, &word, sizeof word);
+    }
+    OK(n_other == 0 && n_words > 100 && mem_live() == n_live && restore_copy(bytes, n_bytes) == ERR_OK,
+       "%s: %lld words that are others are refused, or do no harm", kind, (long long)n_words);
+    mem_free(&bytes);
+}
+
+/* What was found is not there, as on a host with another folder at that path. */
+static void test_absent(void)
+{
+    void *bytes = NULL;
+    int64_t n_bytes = 0;
+    put_classes();
+    save(root, &bytes, &n_bytes);
+    unlink(at("train/dog/b.png")); /* neither the first nor the last */
+    OK(restore_copy(bytes, n_bytes) == ERR_OK, "restoring does not look for every picture");
+    put_picture("train/dog/c.png", 60);
+    OK(restore_copy(bytes, n_bytes) == ERR_DATA && SAYS("train/dog/c.png has", "every host needs the same"),
+       "the last has another size: %s", err_message());
+    unlink(at("val/dog/x.png"));
+    put_picture("train/dog/c.png", 6);
+    OK(restore_copy(bytes, n_bytes) == ERR_DATA && SAYS("val/dog/x.png cannot be reached here"),
+       "val's only one is not there: %s", err_message());
+    mem_free(&bytes);
+
+    put_classes();
+    if (!make_shards(root)) abort();
+    save(at("shards"), &bytes, &n_bytes);
+    if (truncate(at("shards/val-00000-of-00001.h5"), 9000) != 0) abort();
+    OK(restore_copy(bytes, n_bytes) == ERR_DATA && SAYS("val-00000-of-00001.h5 has 9000 bytes here"),
+       "a shard of another size: %s", err_message());
+    mem_free(&bytes);
+}
+
+static err_t count_call(void *context)
+{
+    int *left = context;
+    if (--*left == 0) RAISE(ERR_PEER, "that is enough");
+    return ERR_OK;
+}
+
+static void test_watch(void)
+{
+    source_t *source = NULL;
+    int left = 1000;
+    const open_watch_t watch = {count_call, &left};
+    put_classes();
+    OK(source_open_watched(root, &watch, &source) == ERR_OK && left <= 1000 - 4 && !source->watch,
+       "who waits for an opening hears of every picture");
+    source_close(&source);
+    left = 2;
+    int64_t n_live = mem_live();
+    OK(source_open_watched(root, &watch, &source) == ERR_PEER && !source && SAYS("that is enough") &&
+           mem_live() == n_live,
+       "and may end it");
+}
+
+/* The objects of a dataset of crops come along. */
+static void test_crops(const char *path, const char *kind)
+{
+    dataset_t *opened = NULL, *restored = NULL;
+    dataset_reader_t readers[2] = {{0}};
+    void *bytes = NULL;
+    int64_t n_bytes = 0, n_same = 0, n_broken = 0;
+    view_settings_t settings = {.task = TASK_CROPS, .input_size = 16};
+    bool fine = dataset_is_shared(path) && dataset_open(path, &settings, &opened) == ERR_OK &&
+                dataset_save(opened, &bytes, &n_bytes) == ERR_OK;
+    for (int64_t n = 0; fine && n < n_bytes; n += n_bytes / 31 + 1) {
+        void *cut = NULL;
+        if (mem_new((size_t)n, "a copy", &cut) != ERR_OK) abort();
+        if (n) memcpy(cut, bytes, (size_t)n);
+        n_broken += dataset_restore(&settings, &cut, n, &restored) != ERR_DATA;
+        mem_free(&cut);
+    }
+    fine = fine && dataset_restore(&settings, &bytes, n_bytes, &restored) == ERR_OK && !bytes &&
+           dataset_reader_open(opened, &readers[0]) == ERR_OK &&
+           dataset_reader_open(restored, &readers[1]) == ERR_OK;
+    const int64_t *n = fine ? opened->info.n_samples : NULL;
+    for (split_t split = 0; fine && split < SPLIT_COUNT; split++) {
+        fine = n[split] > 0 && restored->info.n_samples[split] == n[split] &&
+               restored->info.block[split] == opened->info.block[split] && opened->info.block[split] > 1;
+        for (int64_t i = 0; fine && i < n[split]; i += 20) {
+            dataset_wish_t wish = {.split = split, .index = i};
+            dataset_sample_t a, b;
+            fine = dataset_read(&readers[0], &wish, &a) == ERR_OK &&
+                   dataset_read(&readers[1], &wish, &b) == ERR_OK && a.label == b.label &&
+                   memcmp(a.bytes, b.bytes, 3 * 16 * 16) == 0;
+            n_same++;
+        }
+    }
+    OK(fine && n_same > 10 && n_broken == 0 && opened->info.hash == restored->info.hash &&
+           strcmp(opened->info.views, restored->info.views) == 0 &&
+           strcmp(opened->info.source, restored->info.source) == 0,
+       "%s: a restored dataset of crops has the same samples", kind);
+    dataset_reader_close(&readers[0]);
+    dataset_reader_close(&readers[1]);
+    dataset_close(&opened);
+    dataset_close(&restored);
+    mem_free(&bytes);
+}
+
+int main(void)
+{
+    enum { N_TINY = 3 + 3 + 2 };
+    char tiny[FS_PATH_MAX] = "";
+    const char *data = getenv("DPTRAIN_DATA");
+    if (!mkdtemp(root)) return tap_skip_all("no folder in /tmp");
+    tap_plan(3 + 2 + 3 + 2 + 3 + 2 + 4 + 2 + N_TINY + 2);
+    put_classes();
+    check_kind(root, "folder");
+    test_broken(root, "folder");
+    if (!make_shards(root)) abort();
+    check_kind(at("shards"), "shards");
+    test_broken(at("shards"), "shards");
+    put_idx();
+    check_kind(root, "idx");
+    test_broken(root, "idx");
+    test_absent();
+    test_watch();
+    if (data) snprintf(tiny, sizeof tiny, "%s/coco_tiny", data);
+    if (data && fs_is_folder(tiny)) {
+        clear();
+        if (!make_shards(tiny)) abort();
+        check_kind(tiny, "coco");
+        check_kind(at("shards"), "shards");
+        test_crops(tiny, "coco");
+        test_crops(at("shards"), "shards");
+    } else {
+        for (int i = 0; i < N_TINY; i++) tap_skip("DPTRAIN_DATA names no folder with coco_tiny");
+    }
+    clear();
+    rmdir(root);
+    OK(!dataset_is_shared("digits") && !dataset_is_shared("synthetic"), "what is made is not shared");
+    OK(mem_live() == 0, "every block was freed");
+    return tap_done();
+}
