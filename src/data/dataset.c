@@ -99,7 +99,7 @@ err_t dataset_open_watched(const char *where, const view_settings_t *settings, c
         return err;
     }
     dataset->watch = NULL;
-    if (!kind->read) dataset_measure(dataset);
+    if (!dataset->ops->read) dataset_measure(dataset); /* which opening may have chosen */
     *out = dataset;
     return ERR_OK;
 }
