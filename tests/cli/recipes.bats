@@ -36,9 +36,10 @@ recipe=(--model mnist-cnn --batch 60 --optimizer adadelta --lr 1 --schedule plat
 }
 
 @test "the whole recipe: 1, 2 and 3 ranks give the same loss curve, augmentation and dropout included" {
-    for n in 1 2 3; do train "$n" "${recipe[@]}" --steps 8 --out "$out$n"; done
-    close_curves "${out}1" "${out}2" 2e-3
-    close_curves "${out}1" "${out}3" 2e-3
+    # Which algorithms are fastest depends on a rank's share of the batch, and each rounds in its own way.
+    for n in 1 2 3; do train "$n" "${recipe[@]}" --algorithms fixed --steps 8 --out "$out$n"; done
+    close_curves "${out}1" "${out}2" 1e-4
+    close_curves "${out}1" "${out}3" 1e-4
 }
 
 @test "resuming in mid-epoch with augmentation, dropout, Adadelta and a moving average is bit for bit" {
@@ -50,10 +51,10 @@ recipe=(--model mnist-cnn --batch 60 --optimizer adadelta --lr 1 --schedule plat
 }
 
 @test "accumulation gives the same step as one big batch" {
-    train 0 "${recipe[@]}" --steps 6 --out "$out"
+    train 0 "${recipe[@]}" --algorithms fixed --steps 6 --out "$out"
     for parts in 2 7; do
-        train 0 "${recipe[@]}" --steps 6 --accumulate "$parts" --out "$out-$parts"
-        close_curves "$out" "$out-$parts" 2e-3
+        train 0 "${recipe[@]}" --algorithms fixed --steps 6 --accumulate "$parts" --out "$out-$parts"
+        close_curves "$out" "$out-$parts" 1e-4
     done
 }
 
