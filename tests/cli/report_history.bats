@@ -76,7 +76,7 @@ Metrics that changed: levels before and after
 
 END
     )
-    grep -qE '^  comm all_reduce bytes 8 MiB +[▁▂▃]{3}·[▁▂▃]{4}[▆▇█]{6} .* 3\.06. ms .* 13 +\+2\.0 %$' "$said"
+    LC_ALL=C.UTF-8 grep -qE '^  comm all_reduce bytes 8 MiB +[▁▂▃]{3}·[▁▂▃]{4}[▆▇█]{6} .* 3\.06. ms .* 13 +\+2\.0 %$' "$said"
     grep -qx 'Metrics: 3; with a change: 1, without: 2, in 13 recordings over 13.0 days.' "$said"
 }
 
