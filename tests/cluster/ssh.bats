@@ -73,7 +73,8 @@ expect() { # CODE WORDS
         --mca btl_tcp_if_include "$cluster_subnet" --mca plm_rsh_no_tree_spawn 0 -H $hosts -np 3 hostname
     echo "$output"
     expect 0 ""
-    [ "$(sort <<<"$output")" = $'node1\nnode2\nnode3' ]
+    # mpirun warns when its child has moved on before it: a race of its own.
+    [ "$(grep -v 'setpgid.* failed in parent' <<<"$output" | sort)" = $'node1\nnode2\nnode3' ]
 }
 
 @test "it is safe to repeat, from another host, too, and needs no password then" {
