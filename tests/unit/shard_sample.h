@@ -17,6 +17,7 @@
 #include "base/mem.h"
 #include "shard/index.h"
 #include "shard/writer.h"
+#include "tests/sample_same.h"
 #include "tests/tap.h"
 
 static char sample_folder[FS_PATH_MAX];
@@ -173,13 +174,30 @@ static inline shard_plan_t sample_plan(shard_split_t split, int64_t number, uint
                           .plan = plan};
 }
 
+/* A sample of a packing by its number in its split. */
+typedef sample_t (*sample_maker_t)(shard_split_t split, int64_t number);
+
+static inline sample_t sample_of_table(shard_split_t split, int64_t number)
+{
+    return sample_make((int)(number + (split == SHARD_VAL ? N_TRAIN : 0)));
+}
+
+/* The table's again and again, each with its number as its id. */
+static inline sample_t sample_of_many(shard_split_t split, int64_t number)
+{
+    (void)split;
+    sample_t sample = sample_make((int)(number % N_SAMPLES));
+    sample.id = number;
+    return sample;
+}
+
 /* Writes a shard and notes in the index what it became. */
-static inline void sample_write_shard(const shard_plan_t *plan, shard_index_t *index)
+static inline void sample_write_shard(const shard_plan_t *plan, sample_maker_t make, shard_index_t *index)
 {
     shard_writer_t *writer = NULL;
     ASSERT(shard_create(plan, &writer) == ERR_OK);
     for (int64_t i = 0; i < plan->n_samples; i++) {
-        sample_t sample = sample_make((int)(plan->first + i + (plan->split == SHARD_VAL ? N_TRAIN : 0)));
+        sample_t sample = make(plan->split, plan->first + i);
         ASSERT(shard_add(writer, &sample) == ERR_OK);
     }
     ASSERT(shard_commit(writer) == ERR_OK);
@@ -187,6 +205,26 @@ static inline void sample_write_shard(const shard_plan_t *plan, shard_index_t *i
     memcpy(&index->entries[plan->split][plan->first], shard_written_entries(writer),
            (size_t)plan->n_samples * sizeof(shard_entry_t));
     shard_discard(&writer);
+}
+
+/* Shards of training with `each` sample_of_many; index and manifest are not written. */
+static inline shard_index_t *sample_pack_many(int64_t n_shards, int64_t each)
+{
+    shard_index_t *index = NULL;
+    shard_head_t head = {
+        .n_samples = {n_shards * each}, .n_shards = {n_shards}, .n_categories = N_CATEGORIES, .plan = 3};
+    ASSERT(shard_index_new(&head, &index) == ERR_OK);
+    for (int64_t k = 0; k < n_shards; k++) {
+        shard_plan_t plan = {.folder = sample_folder,
+                             .number = k,
+                             .n_shards = n_shards,
+                             .first = k * each,
+                             .n_samples = each,
+                             .n_categories = N_CATEGORIES,
+                             .plan = head.plan};
+        sample_write_shard(&plan, sample_of_many, index);
+    }
+    return index;
 }
 
 /* The whole packing: two shards of training, one of validation, index and manifest. */
@@ -210,41 +248,14 @@ static inline shard_index_t *sample_pack(uint64_t plan, seal_t *seal)
     }
     for (int64_t k = 0; k < N_TRAIN / PER_SHARD; k++) {
         shard_plan_t shard = sample_plan(SHARD_TRAIN, k, plan);
-        sample_write_shard(&shard, index);
+        sample_write_shard(&shard, sample_of_table, index);
     }
     shard_plan_t shard = sample_plan(SHARD_VAL, 0, plan);
-    sample_write_shard(&shard, index);
+    sample_write_shard(&shard, sample_of_table, index);
     ASSERT(shard_index_check(index, "the index") == ERR_OK &&
            shard_index_write(index, sample_folder, seal) == ERR_OK);
     ASSERT(shard_manifest_write(index, seal, sample_folder) == ERR_OK);
     return index;
-}
-
-static inline bool same_annotation(const annotation_t *a, const annotation_t *b)
-{
-    size_t n_points = 0;
-    if (a->id != b->id || a->category != b->category || a->crowd != b->crowd || a->outline != b->outline ||
-        memcmp(&a->area, &b->area, sizeof a->area) != 0 || memcmp(a->box, b->box, sizeof a->box) != 0 ||
-        a->n_polygons != b->n_polygons || a->n_runs != b->n_runs)
-        return false;
-    for (int32_t i = 0; i < a->n_polygons; i++) {
-        if (a->n_points[i] != b->n_points[i]) return false;
-        n_points += (size_t)a->n_points[i];
-    }
-    if (n_points > 0 && (!a->points || !b->points)) return false;
-    return (n_points == 0 || memcmp(a->points, b->points, 2 * n_points * sizeof(float)) == 0) &&
-           (a->n_runs == 0 || memcmp(a->runs, b->runs, (size_t)a->n_runs * sizeof(uint32_t)) == 0);
-}
-
-static inline bool same_sample(const sample_t *a, const sample_t *b)
-{
-    if (a->id != b->id || strcmp(a->name, b->name) != 0 || a->width != b->width || a->height != b->height ||
-        a->label != b->label || a->n_bytes != b->n_bytes || a->n_annotations != b->n_annotations ||
-        memcmp(a->bytes, b->bytes, a->n_bytes) != 0)
-        return false;
-    for (int32_t i = 0; i < a->n_annotations; i++)
-        if (!same_annotation(&a->annotations[i], &b->annotations[i])) return false;
-    return true;
 }
 
 #endif

@@ -7,19 +7,9 @@
 
 #include "base/fs.h"
 #include "base/mem.h"
+#include "tests/folder.h"
 #include "tests/npz_util.h"
 #include "tests/tap.h"
-
-static char folder[] = "/tmp/dptrain-npz-XXXXXX";
-
-static const char *path_of(const char *name)
-{
-    static char paths[4][FS_PATH_MAX]; /* the last few stay */
-    static int n;
-    char *path = paths[n++ % 4];
-    snprintf(path, FS_PATH_MAX, "%s/%s", folder, name);
-    return path;
-}
 
 static size_t read_file(const char *path, char *out, size_t n_bytes)
 {
@@ -45,7 +35,7 @@ static void check_round_trip(void)
                                    {"b", {1, {5}}, numbers},
                                    {"one", {0, {0}}, numbers + 2},
                                    {"empty", {2, {3, 0}}, numbers}};
-    const char *path = path_of("ours.npz");
+    const char *path = folder_path("ours.npz");
     npz_t *npz = NULL;
     npy_t array;
     OK_CALL(npz_write(path, entries, 4), "an archive is written");
@@ -71,16 +61,16 @@ static void check_round_trip(void)
     npz_list(npz, list, sizeof list);
     OK(strcmp(list, "'conv1/weight', 'b', 'one' and 1 more") == 0, "what there is: %s", list);
     npz_close(&npz);
-    OK(npz_open(path_of("none.npz"), &npz) == ERR_DATA && SAYS("none.npz", "o such file"), "no file: %s",
+    OK(npz_open(folder_path("none.npz"), &npz) == ERR_DATA && SAYS("none.npz", "o such file"), "no file: %s",
        err_message());
-    OK(write_file(path_of("text.npz"), "hello", 5) && npz_open(path_of("text.npz"), &npz) == ERR_DATA &&
+    OK(write_file(folder_path("text.npz"), "hello", 5) && npz_open(folder_path("text.npz"), &npz) == ERR_DATA &&
            SAYS("text.npz", "zip"),
        "no archive: %s", err_message());
     const npz_entry_t twice[] = {entries[1], entries[1]};
     OK(npz_write(path, twice, 2) != ERR_OK && read_file(path, second, sizeof second) == n &&
            memcmp(first, second, n) == 0,
        "two arrays of one name are refused, and the old file stays: %s", err_message());
-    OK(npz_write(path_of("no/such/folder.npz"), entries, 1) != ERR_OK, "a folder that is not there: %s",
+    OK(npz_write(folder_path("no/such/folder.npz"), entries, 1) != ERR_OK, "a folder that is not there: %s",
        err_message());
 }
 
@@ -113,7 +103,7 @@ static void check_kinds(void)
     for (int i = 0; i < N_KINDS; i++)
         for (int deflate = 0; deflate < 2; deflate++) {
             const kind_t *k = &kinds[i];
-            const char *path = path_of("kind.npz");
+            const char *path = folder_path("kind.npz");
             npz_t *npz = NULL;
             npy_t array;
             float got[6];
@@ -164,7 +154,7 @@ static void check_faults(void)
 {
     for (int i = 0; i < N_FAULTS; i++) {
         const fault_t *f = &faults[i];
-        const char *path = path_of("fault.npz");
+        const char *path = folder_path("fault.npz");
         npz_t *npz = NULL;
         npy_t array;
         float got[64];
@@ -200,7 +190,7 @@ static void check_foreign(void)
     };
     enum { N = sizeof members / sizeof members[0] };
     for (int i = 0; i < N; i++) {
-        const char *path = path_of("foreign.npz");
+        const char *path = folder_path("foreign.npz");
         npz_t *npz = NULL;
         npy_t array;
         unlink(path);
@@ -231,7 +221,7 @@ static bool right_or_refused(const char *path, bool *refused)
 static void check_damage(bool deflate)
 {
     static char whole[4096], part[4096];
-    const char *path = path_of("damaged.npz");
+    const char *path = folder_path("damaged.npz");
     unlink(path);
     bool made = npz_add_array(path, "x.npy", kinds[1].dictionary, floats, sizeof floats, deflate),
          right = true, refused;
@@ -255,7 +245,7 @@ static void check_damage(bool deflate)
 
 int main(void)
 {
-    if (!mkdtemp(folder)) return 1;
+    if (!folder_begin()) return 1;
     tap_plan(11 + 2 * N_KINDS + N_FAULTS + 8 + 6 + 1);
     check_round_trip();
     check_kinds();
@@ -265,7 +255,7 @@ int main(void)
     check_damage(true);
     static const char *const files[] = {"ours.npz",  "text.npz",    "kind.npz",
                                         "fault.npz", "foreign.npz", "damaged.npz"};
-    for (int i = 0; i < 6; i++) unlink(path_of(files[i]));
+    for (int i = 0; i < 6; i++) unlink(folder_path(files[i]));
     rmdir(folder);
     OK(mem_live() == 0, "every block was freed");
     return tap_done();

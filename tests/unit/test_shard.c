@@ -11,11 +11,6 @@
 
 enum { N_THREADS = 8, N_MANY = 70, N_READS = UNDER_SANITIZER ? 100 : 1000 };
 
-static sample_t wanted(shard_split_t split, int64_t number)
-{
-    return sample_make((int)number + (split == SHARD_VAL ? N_TRAIN : 0));
-}
-
 /* Every sample, one by one. */
 static bool all_come_back(const shard_index_t *index)
 {
@@ -24,7 +19,7 @@ static bool all_come_back(const shard_index_t *index)
     bool same = shard_reader_open(sample_folder, index, &reader) == ERR_OK;
     for (int s = 0; s < SHARD_SPLITS; s++)
         for (int64_t i = 0; same && i < index->head->n_samples[s]; i++) {
-            sample_t sample, there = wanted((shard_split_t)s, i);
+            sample_t sample, there = sample_of_table((shard_split_t)s, i);
             same = shard_read(reader, (shard_split_t)s, i, &buffer, &sample) == ERR_OK &&
                    same_sample(&sample, &there);
             if (!same) printf("# sample %d of %s: %s\n", (int)i, shard_split_names[s], err_message());
@@ -69,12 +64,12 @@ static void test_ranges(const shard_index_t *index)
     for (int64_t first = 0; first < N_TRAIN; first += PER_SHARD) {
         same = same && shard_read_range(reader, SHARD_TRAIN, first, PER_SHARD, &buffer, samples) == ERR_OK;
         for (int64_t i = 0; same && i < PER_SHARD; i++) {
-            sample_t there = wanted(SHARD_TRAIN, first + i);
+            sample_t there = sample_of_table(SHARD_TRAIN, first + i);
             same = same_sample(&samples[i], &there);
         }
     }
     OK(same, "several samples are read at once");
-    sample_t sample, there = wanted(SHARD_TRAIN, 3);
+    sample_t sample, there = sample_of_table(SHARD_TRAIN, 3);
     OK(shard_describe(reader, SHARD_TRAIN, 3, &buffer, &sample) == ERR_OK && !sample.bytes &&
            sample.n_bytes == there.n_bytes && strcmp(sample.name, there.name) == 0 &&
            sample.n_annotations == 2 && same_annotation(&sample.annotations[1], &annotations_b[1]),
@@ -196,8 +191,7 @@ static void *read_many(void *context)
     r->fine = true;
     for (int i = 0; i < N_READS && r->fine; i++) {
         int64_t number = rng_below(&rng, N_MANY);
-        sample_t sample, there = sample_make((int)number % N_SAMPLES);
-        there.id = number;
+        sample_t sample, there = sample_of_many(SHARD_TRAIN, number);
         r->fine = shard_read(r->reader, SHARD_TRAIN, number, &buffer, &sample) == ERR_OK &&
                   same_sample(&sample, &there);
         if (!r->fine) printf("# %s\n", err_message());
@@ -218,28 +212,8 @@ static int count_open(void)
 
 static void test_many(void)
 {
-    shard_head_t head = {
-        .n_samples = {N_MANY}, .n_shards = {N_MANY}, .n_categories = N_CATEGORIES, .plan = 3};
-    shard_index_t *index = NULL;
+    shard_index_t *index = sample_pack_many(N_MANY, 1);
     shard_reader_t *reader = NULL;
-    ASSERT(shard_index_new(&head, &index) == ERR_OK);
-    for (int k = 0; k < N_MANY; k++) {
-        shard_plan_t plan = {.folder = sample_folder,
-                             .number = k,
-                             .n_shards = N_MANY,
-                             .first = k,
-                             .n_samples = 1,
-                             .n_categories = N_CATEGORIES,
-                             .plan = 3};
-        shard_writer_t *writer = NULL;
-        sample_t sample = sample_make(k % N_SAMPLES);
-        sample.id = k;
-        ASSERT(shard_create(&plan, &writer) == ERR_OK && shard_add(writer, &sample) == ERR_OK &&
-               shard_commit(writer) == ERR_OK);
-        index->files[0][k] = *shard_written_file(writer);
-        index->entries[0][k] = *shard_written_entries(writer);
-        shard_discard(&writer);
-    }
     ASSERT(shard_reader_open(sample_folder, index, &reader) == ERR_OK);
     int before = count_open();
     pthread_t threads[N_THREADS];

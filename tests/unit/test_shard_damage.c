@@ -258,7 +258,7 @@ static void test_plans(const shard_index_t *index)
     shard_index_t *scratch = NULL;
     ASSERT(shard_index_new(index->head, &scratch) == ERR_OK);
     plan.plan = 8;
-    sample_write_shard(&plan, scratch);
+    sample_write_shard(&plan, sample_of_table, scratch);
     shard_index_free(&scratch);
     told = verify(index, 0);
     OK(strstr(told.text, "is whole, but of another packing"), "a shard of another packing is told");

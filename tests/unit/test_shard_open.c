@@ -31,26 +31,7 @@ static int child(const char *folder)
 static void make_shards(void)
 {
     seal_t seal;
-    shard_head_t head = {
-        .n_samples = {N_SHARDS}, .n_shards = {N_SHARDS}, .n_categories = N_CATEGORIES, .plan = 3};
-    shard_index_t *index = NULL;
-    ASSERT(shard_index_new(&head, &index) == ERR_OK);
-    for (int k = 0; k < N_SHARDS; k++) {
-        shard_plan_t plan = {.folder = sample_folder,
-                             .number = k,
-                             .n_shards = N_SHARDS,
-                             .first = k,
-                             .n_samples = 1,
-                             .n_categories = N_CATEGORIES,
-                             .plan = 3};
-        shard_writer_t *writer = NULL;
-        sample_t sample = sample_make(k % N_SAMPLES);
-        ASSERT(shard_create(&plan, &writer) == ERR_OK && shard_add(writer, &sample) == ERR_OK &&
-               shard_commit(writer) == ERR_OK);
-        index->files[0][k] = *shard_written_file(writer);
-        index->entries[0][k] = *shard_written_entries(writer);
-        shard_discard(&writer);
-    }
+    shard_index_t *index = sample_pack_many(N_SHARDS, 1);
     ASSERT(shard_index_write(index, sample_folder, &seal) == ERR_OK);
     shard_index_free(&index);
 }

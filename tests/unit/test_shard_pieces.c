@@ -18,43 +18,6 @@ enum {
     N_RANKS = 2
 };
 
-static sample_t wanted(int64_t number)
-{
-    sample_t sample = sample_make((int)number % N_SAMPLES);
-    sample.id = number;
-    return sample;
-}
-
-static shard_index_t *make_shards(void)
-{
-    seal_t seal;
-    shard_head_t head = {
-        .n_samples = {N_ALL}, .n_shards = {N_SHARDS}, .n_categories = N_CATEGORIES, .plan = 3};
-    shard_index_t *index = NULL;
-    ASSERT(shard_index_new(&head, &index) == ERR_OK);
-    for (int k = 0; k < N_SHARDS; k++) {
-        shard_plan_t plan = {.folder = sample_folder,
-                             .number = k,
-                             .n_shards = N_SHARDS,
-                             .first = k * EACH,
-                             .n_samples = EACH,
-                             .n_categories = N_CATEGORIES,
-                             .plan = 3};
-        shard_writer_t *writer = NULL;
-        ASSERT(shard_create(&plan, &writer) == ERR_OK);
-        for (int i = 0; i < EACH; i++) {
-            sample_t sample = wanted(k * EACH + i);
-            ASSERT(shard_add(writer, &sample) == ERR_OK);
-        }
-        ASSERT(shard_commit(writer) == ERR_OK);
-        index->files[0][k] = *shard_written_file(writer);
-        memcpy(&index->entries[0][k * EACH], shard_written_entries(writer), EACH * sizeof(shard_entry_t));
-        shard_discard(&writer);
-    }
-    ASSERT(shard_index_write(index, sample_folder, &seal) == ERR_OK);
-    return index;
-}
-
 static shard_near_t block_of(int64_t number, int64_t n_pieces)
 {
     int64_t first = number - number % BLOCK, n = N_ALL - first < BLOCK ? N_ALL - first : BLOCK;
@@ -79,7 +42,7 @@ static void *read_many(void *context)
         int64_t number = rng_below(&rng, N_ALL);
         shard_near_t near = block_of(number, r->n_pieces);
         shard_piece_t *held = NULL;
-        sample_t sample, there = wanted(number);
+        sample_t sample, there = sample_of_many(SHARD_TRAIN, number);
         r->fine =
             shard_pieces_read(r->pieces, SHARD_TRAIN, number, &near, &buffer, &held, &sample) == ERR_OK &&
             same_sample(&sample, &there);
@@ -121,7 +84,7 @@ static err_t read_part(shard_pieces_t *pieces, sampler_t *sampler, int rank, int
     for (int64_t batch = 0; batch < sampler_batches(sampler); batch++) {
         sampler_slice_t slice = sampler_at(sampler, 0, batch, rank, N_RANKS);
         for (int64_t i = 0; i < slice.n; i++) {
-            sample_t sample, there = wanted(slice.index[i]);
+            sample_t sample, there = sample_of_many(SHARD_TRAIN, slice.index[i]);
             sampler_near_t near = sampler_near(sampler, slice.index[i], N_RANKS);
             shard_near_t run = {near.first, near.n, near.n, near.n_runs};
             shard_pieces_release(&held);
@@ -242,7 +205,9 @@ int main(int argc, char **argv)
     if (argc > 2) return child(argv[1], argv[2]);
     sample_begin();
     h5_quiet();
-    shard_index_t *index = make_shards();
+    seal_t seal;
+    shard_index_t *index = sample_pack_many(N_SHARDS, EACH);
+    ASSERT(shard_index_write(index, sample_folder, &seal) == ERR_OK);
     shard_reader_t *reader = NULL;
     ASSERT(shard_reader_open(sample_folder, index, &reader) == ERR_OK);
     tap_plan(8);

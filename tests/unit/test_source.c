@@ -11,30 +11,8 @@
 #include "data/idx.h"
 #include "data/source.h"
 #include "image/encode.h"
+#include "tests/folder.h"
 #include "tests/tap.h"
-
-static char root[] = "/tmp/dptrain-source-XXXXXX";
-
-static const char *at(const char *name)
-{
-    static char path[2][FS_PATH_MAX];
-    static int turn;
-    turn = !turn;
-    if (fs_join(path[turn], root, name) != ERR_OK) abort();
-    return path[turn];
-}
-
-static void put_bytes(const char *name, const void *bytes, size_t n_bytes)
-{
-    char path[FS_PATH_MAX], *slash;
-    memcpy(path, at(name), sizeof path);
-    slash = strrchr(path, '/');
-    *slash = '\0';
-    if (fs_make_folder(path) != ERR_OK) abort();
-    *slash = '/';
-    FILE *file = fopen(path, "we");
-    if (!file || fwrite(bytes, 1, n_bytes, file) != n_bytes || fclose(file) != 0) abort();
-}
 
 /* A grey PNG, or a JPEG. */
 static void put_picture(const char *name, int width, int height)
@@ -46,15 +24,8 @@ static void put_picture(const char *name, int width, int height)
     err_t err = strstr(name, ".png") ? image_encode_png(pixels, width, height, 1, &bytes, &n_bytes)
                                      : image_encode_jpeg(&image, 90, &bytes, &n_bytes);
     if (err != ERR_OK) abort();
-    put_bytes(name, bytes, n_bytes);
+    folder_put(name, bytes, n_bytes);
     mem_free(&bytes);
-}
-
-static void clear(void)
-{
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s && mkdir %s", root, root);
-    if (system(command) != 0) abort();
 }
 
 /* Opening is refused as bad data, with these words; nothing leaks. */
@@ -96,7 +67,7 @@ static bool reads(const source_t *source, split_t split, int64_t index, const ch
 
 static void put_classes(void)
 {
-    clear();
+    folder_clear();
     put_picture("train/dog/b.png", 5, 4);
     put_picture("train/dog/B.PNG.png", 6, 4);
     put_picture("train/dog/a.JPeG", 7, 4);
@@ -107,15 +78,15 @@ static void put_classes(void)
 static void test_folder(void)
 {
     put_classes();
-    put_bytes("train/dog/notes.txt", "x", 1);
-    put_bytes("train/dog/more/deep.png", "x", 1);
-    put_bytes("train/Cat/old.gif", "x", 1);
-    put_bytes("train/classes.csv", "x", 1);
-    put_bytes("train/dog/.hidden.png", "x", 1);
-    put_bytes("train/.cache/x.png", "x", 1);
-    put_bytes("README.txt", "x", 1);
+    folder_put("train/dog/notes.txt", "x", 1);
+    folder_put("train/dog/more/deep.png", "x", 1);
+    folder_put("train/Cat/old.gif", "x", 1);
+    folder_put("train/classes.csv", "x", 1);
+    folder_put("train/dog/.hidden.png", "x", 1);
+    folder_put("train/.cache/x.png", "x", 1);
+    folder_put("README.txt", "x", 1);
     source_t *source = NULL;
-    OK_CALL(source_open(root, &source), "a folder of classes");
+    OK_CALL(source_open(folder, &source), "a folder of classes");
     if (!source) exit(1);
     OK(strcmp(source->ops->kind, "folder") == 0 && source->n_samples[SPLIT_TRAIN] == 4 &&
            source->n_samples[SPLIT_VAL] == 1 && source->n_categories == 2 && !source->has_annotations &&
@@ -131,18 +102,18 @@ static void test_folder(void)
 
     source_buffer_t buffer = {0};
     sample_t sample;
-    put_bytes("train/dog/b.png", "no picture", 10);
+    folder_put("train/dog/b.png", "no picture", 10);
     OK(source_read(source, SPLIT_TRAIN, 3, &buffer, &sample) == ERR_DATA &&
            SAYS("train/dog/b.png", "10 bytes now"),
        "a file that has changed");
-    unlink(at("train/dog/a.JPeG"));
+    unlink(folder_path("train/dog/a.JPeG"));
     OK(source_read(source, SPLIT_TRAIN, 2, &buffer, &sample) == ERR_DATA && SAYS("train/dog/a.JPeG"),
        "a file that has gone");
     OK(source_read(source, SPLIT_TRAIN, 0, &buffer, &sample) == ERR_OK && sample.width == 8,
        "others are read nevertheless, into the same buffer");
     source_free_buffer(source, &buffer);
     source_close(&source);
-    OK_CALL(source_open(root, &source), "the folder as it is now");
+    OK_CALL(source_open(folder, &source), "the folder as it is now");
     OK(source_read(source, SPLIT_TRAIN, 2, &buffer, &sample) == ERR_DATA && SAYS("train/dog/b.png"),
        "a file that is no picture, whatever its name");
     source_free_buffer(source, &buffer);
@@ -152,39 +123,39 @@ static void test_folder(void)
 static void test_hash(void)
 {
     put_classes();
-    uint64_t hash = hash_of(root);
-    OK(hash && hash == hash_of(root), "the same folder has the same hash");
-    if (rename(at("train/dog/b.png"), at("train/dog/c.png")) != 0) abort();
-    OK(hash_of(root) != hash, "a name changes it");
-    if (rename(at("train/dog/c.png"), at("train/dog/b.png")) != 0) abort();
-    OK(hash_of(root) == hash, "and back");
-    if (rename(at("train/dog/b.png"), at("train/Cat/b.png")) != 0) abort();
-    OK(hash_of(root) != hash, "a label changes it");
+    uint64_t hash = hash_of(folder);
+    OK(hash && hash == hash_of(folder), "the same folder has the same hash");
+    if (rename(folder_path("train/dog/b.png"), folder_path("train/dog/c.png")) != 0) abort();
+    OK(hash_of(folder) != hash, "a name changes it");
+    if (rename(folder_path("train/dog/c.png"), folder_path("train/dog/b.png")) != 0) abort();
+    OK(hash_of(folder) == hash, "and back");
+    if (rename(folder_path("train/dog/b.png"), folder_path("train/Cat/b.png")) != 0) abort();
+    OK(hash_of(folder) != hash, "a label changes it");
     put_classes();
     put_picture("train/dog/b.png", 60, 60);
-    OK(hash_of(root) != hash, "a size changes it");
+    OK(hash_of(folder) != hash, "a size changes it");
 }
 
 static void test_layouts(void)
 {
     source_t *source = NULL;
     put_classes();
-    OK(source_open(at("train"), &source) == ERR_OK && source->n_samples[SPLIT_TRAIN] == 4 &&
+    OK(source_open(folder_path("train"), &source) == ERR_OK && source->n_samples[SPLIT_TRAIN] == 4 &&
            source->n_samples[SPLIT_VAL] == 0 && reads(source, SPLIT_TRAIN, 0, "Cat/z.jpg", 0, 8),
        "classes without train/ and val/");
     source_close(&source);
-    clear();
+    folder_clear();
     put_picture("train/1.png", 5, 4);
     put_picture("car/1.png", 5, 4);
-    OK(source_open(root, &source) == ERR_OK && source->n_categories == 2 &&
+    OK(source_open(folder, &source) == ERR_OK && source->n_categories == 2 &&
            source->n_samples[SPLIT_TRAIN] == 2 && reads(source, SPLIT_TRAIN, 1, "train/1.png", 1, 5),
        "a class that is called train");
     source_close(&source);
 
     put_classes();
-    if (symlink(at("train/dog"), at("train/fox")) != 0 || symlink("b.png", at("train/dog/link.png")) != 0)
+    if (symlink(folder_path("train/dog"), folder_path("train/fox")) != 0 || symlink("b.png", folder_path("train/dog/link.png")) != 0)
         abort();
-    OK(source_open(root, &source) == ERR_OK && source->n_categories == 3 &&
+    OK(source_open(folder, &source) == ERR_OK && source->n_categories == 3 &&
            source->n_samples[SPLIT_TRAIN] == 9 && reads(source, SPLIT_TRAIN, 4, "dog/link.png", 1, 5) &&
            reads(source, SPLIT_TRAIN, 8, "fox/link.png", 2, 5),
        "links to files and folders are followed");
@@ -194,48 +165,48 @@ static void test_layouts(void)
 static void test_bad_folders(void)
 {
     put_classes();
-    OK(refused(at("nothing"), "there is no such folder"), "a folder that is not there");
-    OK(refused(at("train/dog/b.png"), "this is not a folder"), "a file");
-    OK(refused(at("train/dog"), "a folder for each class") && SAYS("train2017", "idx3-ubyte"),
+    OK(refused(folder_path("nothing"), "there is no such folder"), "a folder that is not there");
+    OK(refused(folder_path("train/dog/b.png"), "this is not a folder"), "a file");
+    OK(refused(folder_path("train/dog"), "a folder for each class") && SAYS("train2017", "idx3-ubyte"),
        "pictures alone: the error says what each kind is");
     put_picture("val/wolf/1.png", 5, 4);
-    OK(refused(root, "val has the class wolf"), "a class of val that train has not");
+    OK(refused(folder, "val has the class wolf"), "a class of val that train has not");
     put_classes();
-    put_bytes("train/eel/notes.txt", "x", 1);
-    OK(refused(root, "train/eel holds no picture"), "a class without pictures");
+    folder_put("train/eel/notes.txt", "x", 1);
+    OK(refused(folder, "train/eel holds no picture"), "a class without pictures");
     put_classes();
-    unlink(at("val/dog/x.png"));
-    OK(refused(root, "val holds no picture"), "no picture in val");
-    rmdir(at("val/dog"));
-    OK(refused(root, "val holds no folders"), "no class in val");
+    unlink(folder_path("val/dog/x.png"));
+    OK(refused(folder, "val holds no picture"), "no picture in val");
+    rmdir(folder_path("val/dog"));
+    OK(refused(folder, "val holds no folders"), "no class in val");
     put_classes();
-    if (symlink("gone.png", at("train/dog/link.png")) != 0) abort();
-    OK(refused(root, "train/dog/link.png is a link to a file that is not there"), "a link to nothing");
-    unlink(at("train/dog/link.png"));
-    if (mkfifo(at("train/dog/pipe.png"), 0600) != 0) abort();
-    OK(refused(root, "train/dog/pipe.png is not a regular file"), "a FIFO does not block");
-    unlink(at("train/dog/pipe.png"));
-    if (truncate(at("train/dog/b.png"), (off_t)SOURCE_MAX_PICTURE + 1) != 0) abort();
-    OK(refused(root, "train/dog/b.png has 268435457 bytes"), "a file of absurd size");
+    if (symlink("gone.png", folder_path("train/dog/link.png")) != 0) abort();
+    OK(refused(folder, "train/dog/link.png is a link to a file that is not there"), "a link to nothing");
+    unlink(folder_path("train/dog/link.png"));
+    if (mkfifo(folder_path("train/dog/pipe.png"), 0600) != 0) abort();
+    OK(refused(folder, "train/dog/pipe.png is not a regular file"), "a FIFO does not block");
+    unlink(folder_path("train/dog/pipe.png"));
+    if (truncate(folder_path("train/dog/b.png"), (off_t)SOURCE_MAX_PICTURE + 1) != 0) abort();
+    OK(refused(folder, "train/dog/b.png has 268435457 bytes"), "a file of absurd size");
     put_classes();
-    put_bytes("train/dog/a\nb.png", "x", 1);
-    OK(refused(root, "control characters"), "a name with a line break");
+    folder_put("train/dog/a\nb.png", "x", 1);
+    OK(refused(folder, "control characters"), "a name with a line break");
     put_classes();
-    put_bytes("train/dog/a\xff.png", "x", 1);
-    OK(refused(root, "UTF-8"), "a name that is no text");
+    folder_put("train/dog/a\xff.png", "x", 1);
+    OK(refused(folder, "UTF-8"), "a name that is no text");
     if (geteuid() == 0) {
         tap_skip("root reads every folder");
         return;
     }
     put_classes();
-    chmod(at("train/dog"), 0);
-    OK(refused(root, "train/dog cannot be opened: Permission denied"), "a folder that cannot be read");
-    chmod(at("train/dog"), 0700);
+    chmod(folder_path("train/dog"), 0);
+    OK(refused(folder, "train/dog cannot be opened: Permission denied"), "a folder that cannot be read");
+    chmod(folder_path("train/dog"), 0700);
 }
 
 static void put_idx(const char *name, shape_t shape, const uint8_t *values)
 {
-    if (idx_write(at(name), shape, values) != ERR_OK) abort();
+    if (idx_write(folder_path(name), shape, values) != ERR_OK) abort();
 }
 
 static void test_idx(void)
@@ -249,12 +220,12 @@ static void test_idx(void)
     image_t image;
     int64_t n_same = 0;
     for (int i = 0; i < N * H * W; i++) pixels[i] = (uint8_t)(i * 53);
-    clear();
+    folder_clear();
     put_idx("train-images-idx3-ubyte", shape_3d(N, H, W), pixels);
     put_idx("train-labels-idx1-ubyte", shape_1d(N), labels);
     put_idx("t10k-images-idx3-ubyte", shape_3d(1, H, W), pixels);
     put_idx("t10k-labels-idx1-ubyte", shape_1d(1), labels);
-    OK_CALL(source_open(root, &source), "IDX files");
+    OK_CALL(source_open(folder, &source), "IDX files");
     if (!source || image_decoder_new((image_limits_t){0}, &decoder) != ERR_OK) exit(1);
     OK(strcmp(source->ops->kind, "idx") == 0 && source->n_samples[SPLIT_TRAIN] == N &&
            source->n_samples[SPLIT_VAL] == 1 && source->n_categories == 10 &&
@@ -277,22 +248,22 @@ static void test_idx(void)
     source_close(&source);
     labels[0] = 10;
     put_idx("train-labels-idx1-ubyte", shape_1d(N), labels);
-    OK(refused(root, "label 10"), "a bad label");
-    unlink(at("t10k-labels-idx1-ubyte"));
+    OK(refused(folder, "label 10"), "a bad label");
+    unlink(folder_path("t10k-labels-idx1-ubyte"));
     labels[0] = 4;
     put_idx("train-labels-idx1-ubyte", shape_1d(N), labels);
-    OK(refused(root, "t10k-labels"), "a file that is missing");
+    OK(refused(folder, "t10k-labels"), "a file that is missing");
 }
 
 /* Links to coco_tiny's folders, the pictures of train2017 one by one. */
 static void link_tiny(const char *tiny)
 {
     char command[4 * FS_PATH_MAX];
-    clear();
+    folder_clear();
     snprintf(command, sizeof command,
              "mkdir %s/train2017 && ln -s '%s'/train2017/* %s/train2017/ && ln -s '%s/val2017' "
              "'%s/annotations' %s/",
-             root, tiny, root, tiny, tiny, root);
+             folder, tiny, folder, tiny, tiny, folder);
     if (system(command) != 0) abort();
 }
 
@@ -326,7 +297,7 @@ static void test_coco(const char *tiny)
     source_free_buffer(source, &buffer);
     source_close(&source);
     link_tiny(tiny);
-    OK(hash_of(root) == hash, "elsewhere it has the same hash");
+    OK(hash_of(folder) == hash, "elsewhere it has the same hash");
 }
 
 static void test_coco_parts(const char *tiny)
@@ -335,14 +306,14 @@ static void test_coco_parts(const char *tiny)
     source_buffer_t buffer = {0};
     sample_t sample;
     link_tiny(tiny);
-    unlink(at("train2017/000000005802.jpg"));
-    unlink(at("train2017/000000012448.jpg"));
-    OK(refused(root, "2 of the 50 pictures") && SAYS("train2017", "the first is 000000005802.jpg"),
+    unlink(folder_path("train2017/000000005802.jpg"));
+    unlink(folder_path("train2017/000000012448.jpg"));
+    OK(refused(folder, "2 of the 50 pictures") && SAYS("train2017", "the first is 000000005802.jpg"),
        "missing files");
-    if (symlink(at("train2017/000000051191.jpg"), at("train2017/000000005802.jpg")) != 0 ||
-        symlink(at("train2017/000000060623.jpg"), at("train2017/000000012448.jpg")) != 0)
+    if (symlink(folder_path("train2017/000000051191.jpg"), folder_path("train2017/000000005802.jpg")) != 0 ||
+        symlink(folder_path("train2017/000000060623.jpg"), folder_path("train2017/000000012448.jpg")) != 0)
         abort();
-    OK_CALL(source_open(root, &source), "files that are others");
+    OK_CALL(source_open(folder, &source), "files that are others");
     int n_wrong = 0;
     for (int64_t i = 0; source && i < 2; i++)
         n_wrong += source_read(source, SPLIT_TRAIN, i, &buffer, &sample) == ERR_DATA &&
@@ -350,16 +321,16 @@ static void test_coco_parts(const char *tiny)
     OK(n_wrong > 0, "a picture of another size than its annotations say");
     if (source) source_free_buffer(source, &buffer);
     source_close(&source);
-    if (rename(at("train2017"), at("away")) != 0) abort();
-    OK(source_open(root, &source) == ERR_OK && source->n_samples[SPLIT_TRAIN] == 0 &&
+    if (rename(folder_path("train2017"), folder_path("away")) != 0) abort();
+    OK(source_open(folder, &source) == ERR_OK && source->n_samples[SPLIT_TRAIN] == 0 &&
            source->n_samples[SPLIT_VAL] == 50 && source->n_categories == 80,
        "validation pictures alone");
     source_close(&source);
-    unlink(at("val2017"));
-    OK(refused(root, "neither train2017/ nor val2017/"), "annotations without pictures");
-    unlink(at("annotations"));
-    if (rename(at("away"), at("train2017")) != 0) abort();
-    OK(refused(root, "but not its annotations"), "pictures without annotations");
+    unlink(folder_path("val2017"));
+    OK(refused(folder, "neither train2017/ nor val2017/"), "annotations without pictures");
+    unlink(folder_path("annotations"));
+    if (rename(folder_path("away"), folder_path("train2017")) != 0) abort();
+    OK(refused(folder, "but not its annotations"), "pictures without annotations");
 }
 
 static void test_coco_flaws(void)
@@ -370,21 +341,21 @@ static void test_coco_flaws(void)
                                "{\"id\":1,\"image_id\":7,\"category_id\":3,\"area\":1,\"bbox\":[0,0,9,9]}]}";
     char text[2][sizeof list + 8];
     source_t *source = NULL;
-    clear();
+    folder_clear();
     snprintf(text[0], sizeof text[0], list, "dog");
     snprintf(text[1], sizeof text[1], list, "cat");
     put_picture("train2017/a.png", 5, 4);
-    put_bytes("annotations/instances_train2017.json", text[0], strlen(text[0]));
-    OK(source_open(root, &source) == ERR_OK && strstr(source->notes, "1 boxes reached beyond") &&
+    folder_put("annotations/instances_train2017.json", text[0], strlen(text[0]));
+    OK(source_open(folder, &source) == ERR_OK && strstr(source->notes, "1 boxes reached beyond") &&
            strstr(source->notes, "1 annotations had an id that was there before") &&
            strstr(source->notes, "(the first: annotation 1)"),
        "what was mended is in the notes");
     source_close(&source);
     put_picture("val2017/a.png", 5, 4);
-    put_bytes("annotations/instances_val2017.json", text[1], strlen(text[1]));
-    OK(refused(root, "category 3 (dog)") && SAYS("3 (cat)"), "other categories in val");
-    put_bytes("annotations/instances_val2017.json", text[1], 40);
-    OK(refused(root, "instances_val2017.json: it is cut off"), "a list that is cut off");
+    folder_put("annotations/instances_val2017.json", text[1], strlen(text[1]));
+    OK(refused(folder, "category 3 (dog)") && SAYS("3 (cat)"), "other categories in val");
+    folder_put("annotations/instances_val2017.json", text[1], 40);
+    OK(refused(folder, "instances_val2017.json: it is cut off"), "a list that is cut off");
 }
 
 int main(void)
@@ -392,7 +363,7 @@ int main(void)
     enum { N_COCO = 4 + 6 };
     char tiny[FS_PATH_MAX] = "";
     const char *data = getenv("DPTRAIN_DATA");
-    if (!mkdtemp(root)) return tap_skip_all("no folder in /tmp");
+    if (!folder_begin()) return tap_skip_all("no folder in /tmp");
     tap_plan(9 + 5 + 3 + 13 + 6 + 3 + N_COCO + 1);
     test_folder();
     test_hash();
@@ -407,8 +378,8 @@ int main(void)
     } else {
         for (int i = 0; i < N_COCO; i++) tap_skip("DPTRAIN_DATA names no folder with coco_tiny");
     }
-    clear();
-    rmdir(root);
+    folder_clear();
+    rmdir(folder);
     OK(mem_live() == 0, "every block was freed");
     return tap_done();
 }

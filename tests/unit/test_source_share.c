@@ -10,30 +10,9 @@
 #include "data/source_share.h"
 #include "image/encode.h"
 #include "pack/pack.h"
+#include "tests/folder.h"
+#include "tests/sample_same.h"
 #include "tests/tap.h"
-
-static char root[] = "/tmp/dptrain-share-XXXXXX";
-
-static const char *at(const char *name)
-{
-    static char path[2][FS_PATH_MAX];
-    static int turn;
-    turn = !turn;
-    if (fs_join(path[turn], root, name) != ERR_OK) abort();
-    return path[turn];
-}
-
-static void put_bytes(const char *name, const void *bytes, size_t n_bytes)
-{
-    char path[FS_PATH_MAX], *slash;
-    memcpy(path, at(name), sizeof path);
-    slash = strrchr(path, '/');
-    *slash = '\0';
-    if (fs_make_folder(path) != ERR_OK) abort();
-    *slash = '/';
-    FILE *file = fopen(path, "we");
-    if (!file || fwrite(bytes, 1, n_bytes, file) != n_bytes || fclose(file) != 0) abort();
-}
 
 static void put_picture(const char *name, int width)
 {
@@ -41,44 +20,8 @@ static void put_picture(const char *name, int width)
     size_t n_bytes;
     memset(pixels, width, sizeof pixels);
     if (image_encode_png(pixels, width, 9, 1, &png, &n_bytes) != ERR_OK) abort();
-    put_bytes(name, png, n_bytes);
+    folder_put(name, png, n_bytes);
     mem_free(&png);
-}
-
-static void clear(void)
-{
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s && mkdir %s", root, root);
-    if (system(command) != 0) abort();
-}
-
-static bool same_bytes(const void *a, const void *b, size_t n_bytes)
-{
-    return n_bytes == 0 || memcmp(a, b, n_bytes) == 0;
-}
-
-static bool same_annotation(const annotation_t *a, const annotation_t *b)
-{
-    size_t n_points = 0;
-    if (a->id != b->id || a->category != b->category || a->crowd != b->crowd || a->outline != b->outline ||
-        memcmp(&a->area, &b->area, sizeof a->area) != 0 || memcmp(a->box, b->box, sizeof a->box) != 0 ||
-        a->n_polygons != b->n_polygons || a->n_runs != b->n_runs ||
-        !same_bytes(a->n_points, b->n_points, (size_t)a->n_polygons * sizeof *a->n_points))
-        return false;
-    for (int32_t i = 0; i < a->n_polygons; i++) n_points += (size_t)a->n_points[i];
-    return same_bytes(a->points, b->points, n_points * 2 * sizeof *a->points) &&
-           same_bytes(a->runs, b->runs, (size_t)a->n_runs * sizeof *a->runs);
-}
-
-static bool same_sample(const sample_t *a, const sample_t *b)
-{
-    bool same = a->id == b->id && strcmp(a->name, b->name) == 0 && a->width == b->width &&
-                a->height == b->height && a->label == b->label && a->n_bytes == b->n_bytes &&
-                a->n_annotations == b->n_annotations && !a->bytes == !b->bytes &&
-                (!a->bytes || same_bytes(a->bytes, b->bytes, a->n_bytes));
-    for (int32_t i = 0; same && i < a->n_annotations; i++)
-        same = same_annotation(&a->annotations[i], &b->annotations[i]);
-    return same;
 }
 
 static bool same_split(const source_t *a, const source_t *b, split_t split)
@@ -136,11 +79,11 @@ static void check_kind(const char *path, const char *kind)
 
 static void put_classes(void)
 {
-    clear();
+    folder_clear();
     put_picture("train/dog/b.png", 5);
     put_picture("train/dog/c.png", 6);
     put_picture("train/cat/a.png", 7);
-    put_bytes("train/cat/notes.txt", "x", 1);
+    folder_put("train/cat/notes.txt", "x", 1);
     put_picture("val/dog/x.png", 8);
 }
 
@@ -149,22 +92,22 @@ static void put_idx(void)
     enum { N = 5, H = 4, W = 6 };
     uint8_t pixels[N * H * W], labels[N] = {1, 2, 0, 9, 9};
     for (int i = 0; i < N * H * W; i++) pixels[i] = (uint8_t)(i * 53);
-    clear();
-    if (idx_write(at("train-images-idx3-ubyte"), shape_3d(N, H, W), pixels) != ERR_OK ||
-        idx_write(at("train-labels-idx1-ubyte"), shape_1d(N), labels) != ERR_OK ||
-        idx_write(at("t10k-images-idx3-ubyte"), shape_3d(2, H, W), pixels) != ERR_OK ||
-        idx_write(at("t10k-labels-idx1-ubyte"), shape_1d(2), labels) != ERR_OK)
+    folder_clear();
+    if (idx_write(folder_path("train-images-idx3-ubyte"), shape_3d(N, H, W), pixels) != ERR_OK ||
+        idx_write(folder_path("train-labels-idx1-ubyte"), shape_1d(N), labels) != ERR_OK ||
+        idx_write(folder_path("t10k-images-idx3-ubyte"), shape_3d(2, H, W), pixels) != ERR_OK ||
+        idx_write(folder_path("t10k-labels-idx1-ubyte"), shape_1d(2), labels) != ERR_OK)
         abort();
 }
 
-/* Packs into root/shards. */
+/* Packs into folder/shards. */
 static bool make_shards(const char *from)
 {
     comm_t *comm = NULL;
     source_t *source = NULL;
     pack_result_t result;
     char out[FS_PATH_MAX];
-    if (fs_join(out, root, "shards") != ERR_OK) abort();
+    if (fs_join(out, folder, "shards") != ERR_OK) abort();
     const pack_options_t options = {.out = out, .shard_bytes = 1 << 21};
     bool fine = comm_alone(&comm) == ERR_OK && source_open(from, &source) == ERR_OK &&
                 pack_run(comm, source, &options, &result) == ERR_OK;
@@ -233,22 +176,22 @@ static void test_absent(void)
     void *bytes = NULL;
     int64_t n_bytes = 0;
     put_classes();
-    save(root, &bytes, &n_bytes);
-    unlink(at("train/dog/b.png")); /* neither the first nor the last */
+    save(folder, &bytes, &n_bytes);
+    unlink(folder_path("train/dog/b.png")); /* neither the first nor the last */
     OK(restore_copy(bytes, n_bytes) == ERR_OK, "restoring does not look for every picture");
     put_picture("train/dog/c.png", 60);
     OK(restore_copy(bytes, n_bytes) == ERR_DATA && SAYS("train/dog/c.png has", "every host needs the same"),
        "the last has another size: %s", err_message());
-    unlink(at("val/dog/x.png"));
+    unlink(folder_path("val/dog/x.png"));
     put_picture("train/dog/c.png", 6);
     OK(restore_copy(bytes, n_bytes) == ERR_DATA && SAYS("val/dog/x.png cannot be reached here"),
        "val's only one is not there: %s", err_message());
     mem_free(&bytes);
 
     put_classes();
-    if (!make_shards(root)) abort();
-    save(at("shards"), &bytes, &n_bytes);
-    if (truncate(at("shards/val-00000-of-00001.h5"), 9000) != 0) abort();
+    if (!make_shards(folder)) abort();
+    save(folder_path("shards"), &bytes, &n_bytes);
+    if (truncate(folder_path("shards/val-00000-of-00001.h5"), 9000) != 0) abort();
     OK(restore_copy(bytes, n_bytes) == ERR_DATA && SAYS("val-00000-of-00001.h5 has 9000 bytes here"),
        "a shard of another size: %s", err_message());
     mem_free(&bytes);
@@ -267,12 +210,12 @@ static void test_watch(void)
     int left = 1000;
     const open_watch_t watch = {count_call, &left};
     put_classes();
-    OK(source_open_watched(root, &watch, &source) == ERR_OK && left <= 1000 - 4 && !source->watch,
+    OK(source_open_watched(folder, &watch, &source) == ERR_OK && left <= 1000 - 4 && !source->watch,
        "who waits for an opening hears of every picture");
     source_close(&source);
     left = 2;
     int64_t n_live = mem_live();
-    OK(source_open_watched(root, &watch, &source) == ERR_PEER && !source && SAYS("that is enough") &&
+    OK(source_open_watched(folder, &watch, &source) == ERR_PEER && !source && SAYS("that is enough") &&
            mem_live() == n_live,
        "and may end it");
 }
@@ -326,32 +269,32 @@ int main(void)
     enum { N_TINY = 3 + 3 + 2 };
     char tiny[FS_PATH_MAX] = "";
     const char *data = getenv("DPTRAIN_DATA");
-    if (!mkdtemp(root)) return tap_skip_all("no folder in /tmp");
+    if (!folder_begin()) return tap_skip_all("no folder in /tmp");
     tap_plan(3 + 2 + 3 + 2 + 3 + 2 + 4 + 2 + N_TINY + 2);
     put_classes();
-    check_kind(root, "folder");
-    test_broken(root, "folder");
-    if (!make_shards(root)) abort();
-    check_kind(at("shards"), "shards");
-    test_broken(at("shards"), "shards");
+    check_kind(folder, "folder");
+    test_broken(folder, "folder");
+    if (!make_shards(folder)) abort();
+    check_kind(folder_path("shards"), "shards");
+    test_broken(folder_path("shards"), "shards");
     put_idx();
-    check_kind(root, "idx");
-    test_broken(root, "idx");
+    check_kind(folder, "idx");
+    test_broken(folder, "idx");
     test_absent();
     test_watch();
     if (data) snprintf(tiny, sizeof tiny, "%s/coco_tiny", data);
     if (data && fs_is_folder(tiny)) {
-        clear();
+        folder_clear();
         if (!make_shards(tiny)) abort();
         check_kind(tiny, "coco");
-        check_kind(at("shards"), "shards");
+        check_kind(folder_path("shards"), "shards");
         test_crops(tiny, "coco");
-        test_crops(at("shards"), "shards");
+        test_crops(folder_path("shards"), "shards");
     } else {
         for (int i = 0; i < N_TINY; i++) tap_skip("DPTRAIN_DATA names no folder with coco_tiny");
     }
-    clear();
-    rmdir(root);
+    folder_clear();
+    rmdir(folder);
     OK(!dataset_is_shared("digits") && !dataset_is_shared("synthetic"), "what is made is not shared");
     OK(mem_live() == 0, "every block was freed");
     return tap_done();

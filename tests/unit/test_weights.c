@@ -11,21 +11,11 @@
 #include "checkpoint/npz.h"
 #include "models/model.h"
 #include "nn/layers.h"
+#include "tests/folder.h"
 #include "tests/npz_util.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
 #include "train/name_table.h"
-
-static char folder[] = "/tmp/dptrain-weights-XXXXXX";
-
-static const char *path_of(const char *name)
-{
-    static char paths[4][FS_PATH_MAX]; /* the last few stay */
-    static int n;
-    char *path = paths[n++ % 4];
-    snprintf(path, FS_PATH_MAX, "%s/%s", folder, name);
-    return path;
-}
 
 static bool write_text(const char *path, const char *text)
 {
@@ -121,7 +111,7 @@ static void check_bad_tables(name_table_t *table)
         {"# nothing\n", "no rule"},
     };
     enum { N = sizeof bad / sizeof bad[0] };
-    const char *path = path_of("names.txt");
+    const char *path = folder_path("names.txt");
     for (int i = 0; i < N; i++) {
         bool written = write_text(path, bad[i].text);
         OK(written && name_table_read(path, table) == ERR_USAGE && SAYS("names.txt", bad[i].word),
@@ -264,7 +254,7 @@ static bool write_small(const char *path, const char *layout, bool fortran)
 static void check_layouts(void)
 {
     static const char *const layouts[] = {"OIHW", "HWIO", "OHWI"};
-    const char *path = path_of("small.npz"), *names = path_of("names.txt");
+    const char *path = folder_path("small.npz"), *names = folder_path("names.txt");
     for (int k = 0; k < 6; k++) {
         const char *layout = layouts[k / 2];
         bool fortran = k % 2;
@@ -306,7 +296,7 @@ static bool unchanged(const net_t *net)
 
 static void check_head(void)
 {
-    const char *path = path_of("small.npz");
+    const char *path = folder_path("small.npz");
     weights_report_t report;
     net_t net = net_new(3), fresh = net_new(3);
     must(write_small(path, "OIHW", false) ? ERR_OK : ERR_SYSTEM, "an archive");
@@ -359,7 +349,7 @@ static void check_head(void)
 
 static void check_round_trip(const char *names)
 {
-    const char *path = path_of("round.npz");
+    const char *path = folder_path("round.npz");
     net_t net = net_new(7), back = net_new(7);
     weights_report_t report;
     const graph_t *g = net.graph;
@@ -386,7 +376,7 @@ static void check_round_trip(const char *names)
 
 static void check_h5(void)
 {
-    const char *path = path_of("weights.h5");
+    const char *path = folder_path("weights.h5");
     net_t net = net_new(7);
     checkpoint_t *c = NULL;
     float conv[72] = {0}, mean[4];
@@ -399,7 +389,7 @@ static void check_h5(void)
            strcmp(checkpoint_find(c, "/conv.weight")->meaning, "OIHW") == 0,
        "with the names and the layout of torchvision");
     checkpoint_close(&c);
-    OK(weights_export(path_of("weights.pt"), "torchvision", net.graph, net.params, net.states) == ERR_USAGE &&
+    OK(weights_export(folder_path("weights.pt"), "torchvision", net.graph, net.params, net.states) == ERR_USAGE &&
            SAYS("weights.pt", ".npz"),
        "another ending: %s", err_message());
     net_free(&net);
@@ -409,7 +399,7 @@ static void check_h5(void)
 int main(void)
 {
     name_table_t *table;
-    if (!mkdtemp(folder)) return 1;
+    if (!folder_begin()) return 1;
     must(mem_new(sizeof *table, "a table", &table), "memory");
     tap_plan(N_NAMES + 1 + 4 + 13 + 7 + 7 + 2 + 4 + 1);
     check_names(table);
