@@ -154,50 +154,64 @@ err_t shard_h5_open(h5_file_t *f, const char *kind, const char *path, int fd, se
     return check_inside(f, seal);
 }
 
+typedef struct attr {
+    hid_t id, type, space;
+} attr_t;
+
+static void close_attr(attr_t *attr)
+{
+    h5_close(&attr->space);
+    h5_close(&attr->type);
+    h5_close(&attr->id);
+}
+
+/* Close it also after an error. */
+static err_t open_attr(const h5_file_t *f, const char *name, attr_t *out)
+{
+    *out = (attr_t){-1, -1, -1};
+    TRY(E_H5(out->id = H5Aopen(f->id, name, H5P_DEFAULT), ERR_DATA, "the %s %s has no attribute %s", f->kind,
+             f->path, name));
+    TRY(E_H5(out->type = H5Aget_type(out->id), ERR_DATA, "the %s %s: the attribute %s", f->kind, f->path,
+             name));
+    return E_H5(out->space = H5Aget_space(out->id), ERR_DATA, "the %s %s: the attribute %s", f->kind, f->path,
+                name);
+}
+
+static err_t read_attr(const h5_file_t *f, const char *name, const attr_t *attr, void *out)
+{
+    return E_H5(H5Aread(attr->id, attr->type, out), ERR_DATA, "the %s %s: reading the attribute %s", f->kind,
+                f->path, name);
+}
+
 err_t shard_h5_read_int(const h5_file_t *f, const char *name, int64_t *out)
 {
-    err_t err = ERR_OK;
-    hid_t attr = -1, type = -1, space = -1;
-    TRY_OUT(err, E_H5(attr = H5Aopen(f->id, name, H5P_DEFAULT), ERR_DATA, "the %s %s has no attribute %s",
-                      f->kind, f->path, name));
-    TRY_OUT(err,
-            E_H5(type = H5Aget_type(attr), ERR_DATA, "the %s %s: the attribute %s", f->kind, f->path, name));
-    TRY_OUT(err, E_H5(space = H5Aget_space(attr), ERR_DATA, "the %s %s: the attribute %s", f->kind, f->path,
-                      name));
-    if (H5Tequal(type, H5T_STD_I64LE) <= 0 || H5Sget_simple_extent_type(space) != H5S_SCALAR)
+    err_t err;
+    attr_t attr;
+    TRY_OUT(err, open_attr(f, name, &attr));
+    if (H5Tequal(attr.type, H5T_STD_I64LE) <= 0 || H5Sget_simple_extent_type(attr.space) != H5S_SCALAR)
         RAISE_OUT(err, ERR_DATA, "the %s %s: the attribute %s is not a 64-bit integer", f->kind, f->path,
                   name);
-    TRY_OUT(err, E_H5(H5Aread(attr, H5T_STD_I64LE, out), ERR_DATA, "the %s %s: reading the attribute %s",
-                      f->kind, f->path, name));
+    err = read_attr(f, name, &attr, out);
 out:
-    h5_close(&space);
-    h5_close(&type);
-    h5_close(&attr);
+    close_attr(&attr);
     return err;
 }
 
 err_t shard_h5_read_text(const h5_file_t *f, const char *name, char *out, size_t n_bytes)
 {
-    err_t err = ERR_OK;
-    hid_t attr = -1, type = -1, space = -1;
-    TRY_OUT(err, E_H5(attr = H5Aopen(f->id, name, H5P_DEFAULT), ERR_DATA, "the %s %s has no attribute %s",
-                      f->kind, f->path, name));
-    TRY_OUT(err,
-            E_H5(type = H5Aget_type(attr), ERR_DATA, "the %s %s: the attribute %s", f->kind, f->path, name));
-    TRY_OUT(err, E_H5(space = H5Aget_space(attr), ERR_DATA, "the %s %s: the attribute %s", f->kind, f->path,
-                      name));
-    size_t n = H5Tget_class(type) == H5T_STRING && H5Tis_variable_str(type) == 0 ? H5Tget_size(type) : 0;
-    if (n == 0 || n > n_bytes || H5Sget_simple_extent_type(space) != H5S_SCALAR)
+    err_t err;
+    attr_t attr;
+    TRY_OUT(err, open_attr(f, name, &attr));
+    bool text = H5Tget_class(attr.type) == H5T_STRING && H5Tis_variable_str(attr.type) == 0;
+    size_t n = text ? H5Tget_size(attr.type) : 0;
+    if (n == 0 || n > n_bytes || H5Sget_simple_extent_type(attr.space) != H5S_SCALAR)
         RAISE_OUT(err, ERR_DATA, "the %s %s: the attribute %s is not a text of up to %zu bytes", f->kind,
                   f->path, name, n_bytes - 1);
     memset(out, 0, n_bytes);
-    TRY_OUT(err, E_H5(H5Aread(attr, type, out), ERR_DATA, "the %s %s: reading the attribute %s", f->kind,
-                      f->path, name));
+    TRY_OUT(err, read_attr(f, name, &attr, out));
     out[n_bytes - 1] = '\0';
 out:
-    h5_close(&space);
-    h5_close(&type);
-    h5_close(&attr);
+    close_attr(&attr);
     return err;
 }
 
