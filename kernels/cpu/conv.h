@@ -41,12 +41,13 @@ struct conv_impl {
     void (*unplan)(void **plan); /* takes NULL inside */
 };
 
-extern const conv_impl_t conv_onednn[], conv_gemm[], conv_direct[], conv_winograd[], conv_bf16[];
+extern const conv_impl_t conv_onednn[], conv_gemm[], conv_direct[], conv_winograd[], conv_bf16[], conv_amx[];
 
 /* The implementation that is taken when none was asked for: a rule on the shape and not a measurement, so
- * that every rank and every run gets the same bits. conv_bf16's goes first, which has nothing but what a
- * CPU with instructions for it is to do in bfloat16, then conv_direct's; NULL: it leaves this one to the
- * next. */
+ * that every rank and every run gets the same bits. conv_amx's and conv_bf16's go first, which have nothing
+ * but what a CPU with instructions for it is to do in bfloat16, then conv_direct's; NULL: it leaves this one
+ * to the next. */
+const conv_impl_t *conv_amx_rule(const conv_problem_t *problem);
 const conv_impl_t *conv_bf16_rule(const conv_problem_t *problem);
 const conv_impl_t *conv_direct_rule(const conv_problem_t *problem);
 const conv_impl_t *conv_onednn_rule(const conv_problem_t *problem);

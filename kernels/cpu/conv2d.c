@@ -6,7 +6,8 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/direct.h"
 
-static const conv_impl_t *const families[] = {conv_direct, conv_onednn, conv_gemm, conv_winograd, conv_bf16};
+static const conv_impl_t *const families[] = {conv_direct,   conv_onednn, conv_gemm,
+                                              conv_winograd, conv_bf16,   conv_amx};
 enum { N_FAMILIES = sizeof families / sizeof families[0] };
 
 typedef struct pass_plan {
@@ -44,7 +45,8 @@ static conv_problem_t problem_for(const conv_impl_t *impl, const op_desc_t *desc
 static const conv_impl_t *rule(const op_desc_t *plain, op_pass_t pass, bool training)
 {
     conv_problem_t problem = {plain, pass, training};
-    const conv_impl_t *impl = conv_bf16_rule(&problem);
+    const conv_impl_t *impl = conv_amx_rule(&problem);
+    if (!impl) impl = conv_bf16_rule(&problem);
     if (!impl) impl = conv_direct_rule(&problem);
     return impl ? impl : conv_onednn_rule(&problem);
 }

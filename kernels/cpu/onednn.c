@@ -45,10 +45,20 @@ void onednn_describe(char *out, size_t n_bytes)
 }
 
 /* Sets of instructions are bits, larger ones include smaller ones. */
+static bool has(unsigned need)
+{
+    unsigned have = dnnl_get_effective_cpu_isa();
+    return (have & need) == need;
+}
+
 bool onednn_has_bf16(void)
 {
-    unsigned have = dnnl_get_effective_cpu_isa(), need = dnnl_cpu_isa_avx512_core_bf16;
-    return (have & need) == need;
+    return has(dnnl_cpu_isa_avx512_core_bf16);
+}
+
+bool onednn_has_amx(void)
+{
+    return has(dnnl_cpu_isa_avx512_core_amx);
 }
 
 err_t onednn_attr_new(dnnl_primitive_attr_t *out)

@@ -26,6 +26,7 @@ void onednn_describe(char *out, size_t n_bytes);
 /* Products of bfloat16 are instructions of this CPU. Without them oneDNN can have such primitives too, but
  * slow ones. */
 bool onednn_has_bf16(void);
+bool onednn_has_amx(void);
 
 enum { ONEDNN_MAX_ARGS = 6 };
 

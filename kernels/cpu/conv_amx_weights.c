@@ -1,0 +1,316 @@
+/* dweight[k][tap][c] = Σ over outputs of dy[output][k] · x[what the tap reads there][c]: a product that is as
+ * deep as there are outputs, dy turned on its left.
+ *
+ * dy and x are laid on one grid, whose cells are counted through rows and pictures, so that a tap reads x a
+ * fixed number of cells further on. dy is 0 in the cells between rows and pictures; x's padding is in them,
+ * and what is right of one row is left of the next. x is laid out once for each place of its cells between
+ * two strides, and, since right tiles hold pairs of rows, once more from the second cell on for taps an odd
+ * number of cells further. A few pictures at a time: both operands stay in the cache. */
+#include "kernels/cpu/conv_amx_weights.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "kernels/cpu/amx.h"
+#include "kernels/cpu/loop.h"
+#include "tensor/bf16.h"
+
+/* Measured with caches of 48 KB and 2 MB. */
+enum {
+    CHUNK_BYTES = 2 << 20, /* of both operands */
+    FEW_SUMS = 1 << 20,    /* bytes */
+    SLICE = 8,             /* steps */
+    PAIR_BYTES = 64,
+};
+
+/* A window's tap: in which of x's layouts, and from which pair of cells on. */
+typedef struct tap {
+    int64_t layout, pair;
+} tap_t;
+
+/* x's cells stride·i + place − pad, from cell `odd` of the grid on. */
+typedef struct layout {
+    int64_t place_h, place_w, odd;
+} layout_t;
+
+typedef struct weights_plan {
+    const amx_t *amx;
+    int64_t n, chunk, k, c, n_taps;
+    bool merged;                            /* c is of a window's row */
+    int64_t grid_h, grid_w, depth, x_depth; /* of a picture; cells of a chunk, of dy and of x */
+    int64_t left_plane, right_plane;        /* bytes of 16 channels of dy, of a layout of x */
+    int64_t c_blocks, n_layouts;
+    layout_t *layouts;
+    tap_t *taps;
+    size_t right, cells, zeros, sums, padded; /* where they begin in workspace, behind dy's tiles */
+} weights_plan_t;
+
+static int64_t round_up(int64_t n, int64_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Cells of the grid along one axis: as many as dy has; as x has, as far as it is read; and so many that what
+ * is read beyond them is the padding in front of what comes next. */
+static int64_t grid_of(int64_t x, int64_t y, int64_t kernel, int64_t stride, int64_t pad)
+{
+    int64_t cells = y;
+    for (int64_t place = 0; place < stride && place < kernel; place++) {
+        int64_t reach = y + (kernel - 1 - place) / stride;
+        int64_t front = pad > place ? (pad - place + stride - 1) / stride : 0;
+        int64_t end = (x - 1 + pad - place) / stride + 1;
+        cells = most(cells, most(end < reach ? end : reach, reach - front));
+    }
+    return cells;
+}
+
+static int64_t layout_at(weights_plan_t *p, layout_t wanted)
+{
+    int64_t i = 0;
+    while (i < p->n_layouts && memcmp(&p->layouts[i], &wanted, sizeof wanted) != 0) i++;
+    if (i == p->n_layouts) p->layouts[p->n_layouts++] = wanted;
+    return i;
+}
+
+/* Returns how many cells the furthest tap is away. */
+static int64_t place_taps(weights_plan_t *p, const conv2d_attr_t *a)
+{
+    int64_t furthest = 0, in_row = p->n_taps / a->kernel_h;
+    for (int64_t t = 0; t < p->n_taps; t++) {
+        int64_t r = t / in_row, s = t % in_row, away = r / a->stride_h * p->grid_w + s / a->stride_w;
+        layout_t wanted = {r % a->stride_h, s % a->stride_w, away % 2};
+        p->taps[t] = (tap_t){layout_at(p, wanted), away / 2};
+        furthest = most(furthest, away);
+    }
+    return furthest;
+}
+
+static void shape(weights_plan_t *p, const op_desc_t *d)
+{
+    const conv2d_attr_t *a = &d->attr.conv2d;
+    const int64_t *x = d->x[0].dim, *y = d->y.dim;
+    p->merged = x[3] < AMX_COLUMNS && a->kernel_w > 1;
+    p->n = x[0], p->k = y[3], p->c = p->merged ? a->kernel_w * x[3] : x[3];
+    p->n_taps = p->merged ? a->kernel_h : a->kernel_h * a->kernel_w;
+    p->grid_h = grid_of(x[1], y[1], a->kernel_h, a->stride_h, a->pad_h);
+    p->grid_w = p->merged ? y[2] : grid_of(x[2], y[2], a->kernel_w, a->stride_w, a->pad_w);
+    p->c_blocks = (p->c + AMX_COLUMNS - 1) / AMX_COLUMNS;
+    int64_t furthest = place_taps(p, a), cells = p->grid_h * p->grid_w;
+    p->chunk = CHUNK_BYTES / (cells * 2 * (p->k + p->c_blocks * AMX_COLUMNS * p->n_layouts));
+    p->chunk = p->chunk < 1 ? 1 : p->chunk > p->n ? p->n : p->chunk;
+    int64_t n_chunks = (p->n + p->chunk - 1) / p->chunk;
+    p->chunk = (p->n + n_chunks - 1) / n_chunks;
+    p->depth = round_up(p->chunk * cells, AMX_DEPTH);
+    p->x_depth = round_up(p->depth + furthest, 2);
+    p->left_plane = p->depth / AMX_DEPTH * AMX_TILE_BYTES;
+    p->right_plane = p->x_depth / 2 * PAIR_BYTES;
+}
+
+/* Columns of x with its padding beside it. */
+static int64_t padded_w(const op_desc_t *d)
+{
+    return d->x[0].dim[2] + 2 * d->attr.conv2d.pad_w;
+}
+
+err_t conv_amx_weights_plan(const conv_problem_t *problem, void **out, size_t *n_workspace_bytes)
+{
+    const op_desc_t *d = problem->desc;
+    size_t n_taps = (size_t)(d->attr.conv2d.kernel_h * d->attr.conv2d.kernel_w), n_floats;
+    weights_plan_t *p;
+    TRY(mem_new(sizeof *p + n_taps * (sizeof *p->layouts + sizeof *p->taps), "the plan of a convolution",
+                &p));
+    p->amx = amx_here();
+    p->layouts = (layout_t *)(p + 1);
+    p->taps = (tap_t *)(p->layouts + n_taps);
+    shape(p, d);
+    p->right = (size_t)(p->k / AMX_COLUMNS * p->left_plane);
+    p->cells = p->right + (size_t)(p->n_layouts * p->c_blocks * p->right_plane);
+    p->zeros = p->cells + mem_round((size_t)(p->x_depth + 1) * sizeof(float *));
+    n_floats = (size_t)(most(p->k, p->c) + AMX_COLUMNS);
+    p->sums = p->zeros + mem_round(n_floats * sizeof(float));
+    n_floats = p->c % AMX_COLUMNS ? (size_t)(p->k * p->n_taps * p->c_blocks * AMX_COLUMNS) : 0;
+    p->padded = p->sums + mem_round(n_floats * sizeof(float));
+    n_floats = p->merged ? (size_t)(p->chunk * d->x[0].dim[1] * padded_w(d) * d->x[0].dim[3]) : 0;
+    *n_workspace_bytes = p->padded + n_floats * sizeof(float);
+    *out = p;
+    return ERR_OK;
+}
+
+/* Pictures [n, h, w, channels], and which of their cells is in the grid's: stride·i + offset along each axis.
+ */
+typedef struct cells {
+    const float *from;
+    int64_t n, h, w, channels, stride_h, stride_w, offset_h, offset_w;
+} cells_t;
+
+/* Where the grid's cells are, from cell `first` on; outside the pictures they are zeros. */
+static void find_cells(const weights_plan_t *p, const cells_t *c, int64_t first, int64_t count,
+                       const float *zeros, const float **to)
+{
+    int64_t column = first % p->grid_w, row = first / p->grid_w % p->grid_h,
+            picture = first / p->grid_w / p->grid_h;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t h = row * c->stride_h + c->offset_h, w = column * c->stride_w + c->offset_w;
+        bool inside = picture < c->n && h >= 0 && h < c->h && w >= 0 && w < c->w;
+        to[i] = inside ? c->from + ((picture * c->h + h) * c->w + w) * c->channels : zeros;
+        if (++column < p->grid_w) continue;
+        column = 0;
+        if (++row == p->grid_h) row = 0, picture++;
+    }
+}
+
+typedef struct space {
+    char *left, *right;
+    const float **cells;
+    float *zeros, *sums, *padded;
+} space_t;
+
+static void pack_dy(const weights_plan_t *p, const op_desc_t *d, const float *dy, int64_t n, const space_t *s)
+{
+    const int64_t *y = d->y.dim;
+    cells_t cells = {dy, n, y[1], y[2], p->k, 1, 1, 0, 0};
+    find_cells(p, &cells, 0, p->depth, s->zeros, s->cells);
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < p->depth; i += AMX_DEPTH)
+        for (int64_t k = 0; k < p->k; k += AMX_COLUMNS)
+            p->amx->pack_turned(
+                s->cells + i, k,
+                (uint16_t *)(s->left + k / AMX_COLUMNS * p->left_plane + i / AMX_DEPTH * AMX_TILE_BYTES));
+}
+
+static void pad_rows(const op_desc_t *d, const float *x, int64_t n, float *to)
+{
+    int64_t row = d->x[0].dim[2] * d->x[0].dim[3], beside = d->attr.conv2d.pad_w * d->x[0].dim[3];
+    for (int64_t i = 0; i < n * d->x[0].dim[1]; i++, x += row, to += row + 2 * beside) {
+        memset(to, 0, (size_t)beside * sizeof *to);
+        memcpy(to + beside, x, (size_t)row * sizeof *to);
+        memset(to + beside + row, 0, (size_t)beside * sizeof *to);
+    }
+}
+
+enum { PAIRS = 32 /* taken through all channels at a time */ };
+
+static void pack_x(const weights_plan_t *p, const op_desc_t *d, const float *x, int64_t n, const space_t *s)
+{
+    const conv2d_attr_t *a = &d->attr.conv2d;
+    const int64_t *dim = d->x[0].dim;
+    if (p->merged) pad_rows(d, x, n, s->padded);
+    for (int64_t j = 0; j < p->n_layouts; j++) {
+        const layout_t *l = &p->layouts[j];
+        cells_t cells = {x,
+                         n,
+                         dim[1],
+                         dim[2],
+                         dim[3],
+                         a->stride_h,
+                         a->stride_w,
+                         l->place_h - a->pad_h,
+                         l->place_w - a->pad_w};
+        if (p->merged) cells.from = s->padded, cells.w = padded_w(d), cells.offset_w = 0;
+        char *to = s->right + j * p->c_blocks * p->right_plane;
+        find_cells(p, &cells, l->odd, p->x_depth, s->zeros, s->cells);
+#pragma omp parallel for schedule(static)
+        for (int64_t i = 0; i < p->x_depth; i += 2 * PAIRS)
+            for (int64_t c = 0; c < p->c_blocks; c++)
+                p->amx->pack_pairs(s->cells + i, loop_count(i, p->x_depth, 2 * PAIRS), c * AMX_COLUMNS,
+                                   p->c - c * AMX_COLUMNS,
+                                   (uint16_t *)(to + c * p->right_plane + i / 2 * PAIR_BYTES));
+    }
+}
+
+/* Which 32 filters, 32 channels, tap, and steps of the depth. */
+typedef struct block {
+    int64_t k, c, tap, first, n_steps;
+} block_t;
+
+/* sums: [k][taps][channels, `width` of them]; step 0 begins them unless `add`. */
+static void multiply_block(const weights_plan_t *p, const space_t *s, const block_t *at, bool add,
+                           float *sums, int64_t width)
+{
+    const amx_tap_t all = {at->first * AMX_TILE_BYTES, at->first * AMX_TILE_BYTES};
+    const tap_t *tap = &p->taps[at->tap];
+    int64_t filter = p->n_taps * width;
+    amx_product_t product = {.taps = &all,
+                             .n_taps = 1,
+                             .n_steps = at->n_steps,
+                             .rows = AMX_ROWS,
+                             .left_row = 64,
+                             .left_step = AMX_TILE_BYTES,
+                             .right_step = AMX_TILE_BYTES,
+                             .right_second = p->right_plane,
+                             .out_row = filter * (int64_t)sizeof(float),
+                             .add = add || at->first > 0};
+    amx_place_t place = {.right = s->right + (tap->layout * p->c_blocks + at->c) * p->right_plane +
+                                  tap->pair * PAIR_BYTES,
+                         .n_right = at->c + 1 < p->c_blocks ? 2 : 1,
+                         .bias = s->zeros};
+    for (int64_t i = 0; i < 2 && at->k + i < p->k / AMX_COLUMNS; i++) {
+        place.left[i] = s->left + (at->k + i) * p->left_plane;
+        place.out[i] = sums + (at->k + i) * AMX_COLUMNS * filter + at->tap * width + at->c * AMX_COLUMNS;
+    }
+    p->amx->multiply(&product, &place);
+}
+
+/* Σ of the rows of dy, rounded. */
+LOOP_CLONES static void sum_rounded(float *restrict sum, const float *restrict dy, int64_t n_rows, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) sum[i] = 0;
+    for (int64_t row = 0; row < n_rows; row++, dy += n)
+        for (int64_t i = 0; i < n; i++) sum[i] += bf16_round(dy[i]);
+}
+
+/* Few sums stay in the second cache: some steps of 32 filters and channels, which stay in the first, go
+ * through all taps. Many are written once, in the order in which they lie. */
+static void add_chunk(const weights_plan_t *p, const space_t *s, bool add, float *sums, int64_t width)
+{
+    int64_t n_steps = p->depth / AMX_DEPTH;
+    bool few = p->k * p->n_taps * width * (int64_t)sizeof *sums <= FEW_SUMS && p->n_taps > 1;
+    int64_t outer_taps = few ? 1 : p->n_taps, inner_taps = few ? p->n_taps : 1;
+    int64_t outer_c = few ? p->c_blocks : 1, inner_c = few ? 1 : p->c_blocks, slice = few ? SLICE : n_steps;
+#pragma omp parallel for schedule(static) collapse(3)
+    for (int64_t k = 0; k < p->k / AMX_COLUMNS; k += 2)
+        for (int64_t tap = 0; tap < outer_taps; tap++)
+            for (int64_t c = 0; c < outer_c; c += 2) {
+                p->amx->begin(AMX_ROWS);
+                for (int64_t first = 0; first < n_steps; first += slice)
+                    for (int64_t i = 0; i < inner_taps; i++)
+                        for (int64_t j = 0; j < inner_c; j += 2) {
+                            block_t at = {k, c + j, tap + i, first, loop_count(first, n_steps, slice)};
+                            multiply_block(p, s, &at, add, sums, width);
+                        }
+                p->amx->end();
+            }
+}
+
+err_t conv_amx_weights_run(const void *plan, const conv_problem_t *problem, const conv_buffers_t *b,
+                           void *workspace)
+{
+    const weights_plan_t *p = plan;
+    const op_desc_t *d = problem->desc;
+    char *base = workspace;
+    space_t s = {base,
+                 base + p->right,
+                 (const float **)(base + p->cells),
+                 (float *)(base + p->zeros),
+                 (float *)(base + p->sums),
+                 (float *)(base + p->padded)};
+    bool apart = p->c % AMX_COLUMNS != 0;
+    int64_t width = p->c_blocks * AMX_COLUMNS, x_picture = shape_count(d->x[0]) / p->n,
+            y_picture = shape_count(d->y) / p->n;
+    memset(s.zeros, 0, (size_t)(most(p->k, p->c) + AMX_COLUMNS) * sizeof *s.zeros);
+    for (int64_t first = 0; first < p->n; first += p->chunk) {
+        int64_t n = loop_count(first, p->n, p->chunk);
+        pack_dy(p, d, (const float *)b->dy + first * y_picture, n, &s);
+        pack_x(p, d, (const float *)b->x + first * x_picture, n, &s);
+        add_chunk(p, &s, first > 0, apart ? s.sums : b->dweight, width);
+    }
+    for (int64_t i = 0; apart && i < p->k * p->n_taps; i++)
+        memcpy((float *)b->dweight + i * p->c, s.sums + i * width, (size_t)p->c * sizeof(float));
+    if (b->dbias) sum_rounded(b->dbias, b->dy, shape_count(d->y) / p->k, p->k);
+    return ERR_OK;
+}

@@ -1,0 +1,142 @@
+/* Convolutions on AMX beside ref's, where there is AMX: shapes at the edges of its tiles, blocks and chunks,
+ * on one thread and on three, in scratch that is full of NaN.
+ *
+ * Tolerance: both sides multiply the same bfloat16 values and add in float32 or better; as in
+ * test_conv_chunks.c.
+ *
+ * RUN device=cpu */
+#include <float.h>
+
+#include "kernels/cpu/amx.h"
+#include "ops/registry.h"
+#include "tests/op_util.h"
+#include "tests/tap.h"
+
+static const op_desc_t cases[] = {
+    /* one cell; rows of one, 16 and 17 cells; rows shorter than a tile in one place between strides */
+    CONV(1, 1, 1, 16, 16, 1, 1, 1, 1, 0, 0, 1, 1, 1, true),
+    CONV(2, 5, 1, 32, 16, 3, 3, 1, 1, 1, 1, 1, 1, 1, true),
+    CONV(1, 3, 16, 16, 32, 3, 3, 1, 1, 1, 1, 1, 1, 1, false),
+    CONV(2, 4, 17, 48, 16, 3, 3, 1, 1, 1, 1, 1, 1, 1, true),
+    CONV(1, 5, 33, 16, 48, 3, 3, 2, 2, 1, 1, 1, 1, 1, true),
+    /* strides, other in each direction; larger than the filter, with cells that nothing reads; filters that
+     * are no square; padding beyond the filter's half, and none */
+    CONV(2, 9, 10, 32, 48, 3, 3, 2, 2, 1, 1, 1, 1, 1, true),
+    CONV(2, 11, 13, 16, 32, 5, 5, 3, 3, 2, 2, 1, 1, 1, true),
+    CONV(2, 8, 9, 16, 16, 2, 3, 1, 2, 1, 0, 1, 1, 1, true),
+    CONV(1, 7, 9, 64, 16, 1, 1, 2, 1, 0, 0, 1, 1, 1, false),
+    CONV(3, 11, 9, 16, 32, 1, 1, 3, 3, 0, 0, 1, 1, 1, true),
+    CONV(2, 6, 5, 32, 32, 3, 3, 1, 1, 2, 2, 1, 1, 1, true),
+    CONV(2, 7, 6, 32, 16, 3, 2, 1, 1, 0, 0, 1, 1, 1, true),
+    /* few channels, whose cells are taken together */
+    CONV(3, 37, 35, 3, 32, 7, 7, 2, 2, 3, 3, 1, 1, 1, true),
+    CONV(2, 12, 9, 1, 16, 5, 5, 1, 1, 2, 2, 1, 1, 1, true),
+    CONV(2, 9, 8, 17, 16, 3, 3, 1, 1, 1, 1, 1, 1, 1, true),
+    CONV(2, 9, 8, 15, 48, 3, 5, 1, 2, 1, 2, 1, 1, 1, false),
+    /* many filters; several chunks, the last of fewer pictures; results that go past the caches */
+    CONV(2, 4, 4, 64, 512, 3, 3, 1, 1, 1, 1, 1, 1, 1, true),
+    CONV(3, 40, 40, 128, 16, 3, 3, 1, 1, 1, 1, 1, 1, 1, false),
+    CONV(1, 65, 64, 16, 272, 1, 1, 1, 1, 0, 0, 1, 1, 1, true),
+};
+enum { N_CASES = sizeof cases / sizeof cases[0], ONE = 1, SEVERAL = 3 };
+
+/* What it gives, in host memory: y, dx, dweight, dbias. */
+typedef struct result {
+    float *part[4];
+    shape_t shape[4];
+} result_t;
+
+static result_t compute(const backend_t *device, const op_desc_t *desc, const op_algorithms_t *wanted)
+{
+    op_run_t r = op_run_with(device, *desc, true, wanted);
+    const op_desc_t *d = &r.op->desc;
+    result_t out = {.shape = {d->y, d->x[0], d->param[0], d->param[1]}};
+    op_run_fill(&r, 78);
+    memset(r.workspace, 0xff, r.op->n_workspace_bytes);
+    must(op_run_forward(&r), "forward");
+    memset(r.workspace, 0xff, r.op->n_workspace_bytes);
+    must(op_run_backward(&r), "backward");
+    const float *from[4] = {r.y, r.dx[0], r.dparam[0], r.dparam[1]};
+    for (int i = 0; i < 2 + d->n_params; i++) {
+        int64_t n = shape_count(out.shape[i]);
+        must(mem_new_array(n, sizeof(float), "a result", &out.part[i]), "memory");
+        memcpy(out.part[i], from[i], (size_t)n * sizeof(float));
+    }
+    op_run_free(&r);
+    return out;
+}
+
+static void forget(result_t *r)
+{
+    for (int i = 0; i < 4; i++) mem_free(&r->part[i]);
+}
+
+static bool near(const result_t *a, const result_t *b)
+{
+    double k = (double)shape_count(a->shape[0]) * (double)shape_sample_count(a->shape[2]);
+    bool all = true;
+    for (int i = 0; i < 4 && a->part[i]; i++)
+        for (int64_t e = 0; e < shape_count(a->shape[i]) && all; e++) {
+            double difference = fabs((double)a->part[i][e] - (double)b->part[i][e]);
+            all = difference <= 4 * FLT_EPSILON * sqrt(k) * fmax(1, fabs((double)a->part[i][e]));
+            if (!all) printf("# part %d, element %lld: off by %g\n", i, (long long)e, difference);
+        }
+    return all;
+}
+
+static bool same_bits(const result_t *a, const result_t *b)
+{
+    bool all = true;
+    for (int i = 0; i < 4 && a->part[i]; i++)
+        all &= memcmp(a->part[i], b->part[i], (size_t)shape_count(a->shape[i]) * sizeof(float)) == 0;
+    return all;
+}
+
+static void reopen(const backend_t *device, int n_threads)
+{
+    backend_options_t options = {.n_threads = n_threads};
+    if (device->close) device->close();
+    must(device->open(&options), "opening the device");
+}
+
+/* In all passes that have it: a first layer's data gradient may be another's. */
+static op_algorithms_t amx_of(const backend_t *device, op_desc_t desc)
+{
+    op_algorithms_t out = {0};
+    must(op_infer(&desc), "op_infer");
+    for (int pass = 0; pass < OP_PASS_COUNT; pass++) {
+        const char *names[OP_MAX_ALGORITHMS];
+        int n = op_list_algorithms(device, &desc, (op_pass_t)pass, true, names, OP_MAX_ALGORITHMS);
+        for (int i = 0; i < n; i++)
+            if (strcmp(names[i], "amx/bf16") == 0) snprintf(out.name[pass], OP_ALGORITHM_MAX, "%s", names[i]);
+    }
+    return out;
+}
+
+static void compare(const backend_t *device, op_desc_t desc)
+{
+    desc.compute = DTYPE_BF16;
+    op_algorithms_t amx = amx_of(device, desc);
+    shape_text_t x = shape_format(desc.x[0]);
+    OK(amx.name[OP_FORWARD][0] && amx.name[OP_BACKWARD_WEIGHTS][0] &&
+           (amx.name[OP_BACKWARD_DATA][0] || desc.x[0].dim[3] % AMX_COLUMNS),
+       "%s has it", x.text);
+    reopen(device, ONE);
+    result_t want = compute(&backend_ref, &desc, NULL), one = compute(device, &desc, &amx);
+    OK(near(&want, &one), "… and it is ref's convolution");
+    reopen(device, SEVERAL);
+    result_t several = compute(device, &desc, &amx);
+    OK(same_bits(&one, &several), "… by several threads bit for bit what it is by one");
+    forget(&want), forget(&one), forget(&several);
+}
+
+int main(int argc, char **argv)
+{
+    const backend_t *device = util_open(argc, argv, 1);
+    if (!amx_here()) tap_skip_all("no AMX here (a CPU from Sapphire Rapids on, Linux 5.16, GCC 11)");
+    tap_plan(3 * N_CASES + 1);
+    for (int i = 0; i < N_CASES; i++) compare(device, cases[i]);
+    device->close();
+    OK(mem_live() == 0, "every block was freed");
+    return tap_done();
+}
