@@ -4,6 +4,8 @@ set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
 . "$here/lib.sh"
+# shellcheck source=scripts/peers/start.sh
+. "$here/peers/start.sh"
 
 usage() {
     cat <<'EOT'
@@ -73,18 +75,6 @@ make -s -j "$(nproc)" dptrain >&2 || die 4 "the build failed"
 make_work peers
 mpi_allow_root
 export GLOO_SOCKET_IFNAME=lo XDG_CACHE_HOME=$work/cache
-# Freed pages stay with the process: no step has to have pages zeroed again.
-keep_pages=(env MALLOC_TRIM_THRESHOLD_=17179869184 MALLOC_MMAP_THRESHOLD_=33554432 MALLOC_TOP_PAD_=67108864)
-
-# One core for each rank, also where there are more.
-start() { # NP PROGRAM…
-    local np=$1
-    shift
-    mpi_flags "$np"
-    # OMP_NUM_THREADS not in this script: nproc, which mpi_flags asks, listens to it.
-    mpirun "${MPI_FLAGS[@]/#slot:PE=*/slot:PE=1}" -np "$np" env OMP_NUM_THREADS=1 "$@" >"$work/log" 2>&1 </dev/null ||
-        { cat "$work/log" >&2; die 4 "this run failed: $*"; }
-}
 
 ours() { # NP OPTION…
     local np=$1

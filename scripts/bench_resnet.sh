@@ -4,6 +4,8 @@ set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
 . "$here/lib.sh"
+# shellcheck source=scripts/peers/start.sh
+. "$here/peers/start.sh"
 
 usage() {
     cat <<'EOT'
@@ -14,8 +16,9 @@ Markdown page: milliseconds of a step, ratios with their spread, peak memory, pa
 and what its floor is, versions. Each rank has one thread on a core of its own. PyTorch is at its best (channels_last,
 pages kept); 1 rank is a plain process, 2 are DistributedDataParallel over gloo. Wants jq.
 
-  --cases LIST  MODEL:SIDE:BATCH, the batch of each rank
-                [resnet18:32:8,resnet18:32:32,resnet18:224:8,resnet18:224:32,resnet50:224:8,resnet50:224:32]
+  --cases LIST  MODEL:SIDE:BATCH[:bf16], the batch of each rank; bf16: products of bfloat16, PyTorch's by autocast
+                [resnet18:32:8,resnet18:32:32,resnet18:224:8,resnet18:224:32,resnet50:224:8,resnet50:224:32; where
+                the CPU has AMX those at 224 with bf16 too]
   --ranks LIST  numbers of ranks [1,2]
   --pairs N     rounds [5]
   --steps N     steps of each run, of which the first 10 are warm-up [20]
@@ -27,7 +30,9 @@ EOT
 }
 
 command="scripts/bench_resnet.sh${*:+ $*}"
-cases=resnet18:32:8,resnet18:32:32,resnet18:224:8,resnet18:224:32,resnet50:224:8,resnet50:224:32
+large=resnet18:224:8,resnet18:224:32,resnet50:224:8,resnet50:224:32
+cases=resnet18:32:8,resnet18:32:32,$large
+if grep -q -m 1 '^flags.*amx_bf16' /proc/cpuinfo; then cases+=,${large//,/:bf16,}:bf16; fi
 ranks=1,2 pairs=5 steps=20 venv='' python=/usr/bin/python3
 while [[ $# -gt 0 ]]; do
     case $1 in
@@ -43,7 +48,7 @@ while [[ $# -gt 0 ]]; do
     esac
 done
 [[ $ranks =~ ^[1-9][0-9]?(,[1-9][0-9]?)*$ ]] || die 2 "--ranks wants a list like 1,2, not '$ranks'"
-one='resnet(18|50):[1-9][0-9]{1,3}:[1-9][0-9]{0,3}'
+one='resnet(18|50):[1-9][0-9]{1,3}:[1-9][0-9]{0,3}(:bf16)?'
 [[ $cases =~ ^$one(,$one)*$ ]] || die 2 "--cases wants a list like resnet18:224:8,resnet50:224:8, not '$cases'"
 [[ -z $venv || -x $venv/bin/python ]] || die 2 "--venv $venv: there is no $venv/bin/python"
 command -v jq >/dev/null || die 4 "jq was not found; scripts/install_deps.sh --test installs it"
@@ -57,32 +62,23 @@ make -s -j "$(nproc)" dptrain >&2 || die 4 "the build failed"
 make_work resnet
 mpi_allow_root
 export GLOO_SOCKET_IFNAME=lo XDG_CACHE_HOME=$work/cache
-# Freed pages stay with the process: no step has to have pages zeroed again.
-keep_pages=(env MALLOC_TRIM_THRESHOLD_=17179869184 MALLOC_MMAP_THRESHOLD_=33554432 MALLOC_TOP_PAD_=67108864)
 
-start() { # NP PROGRAM…
-    local np=$1
-    shift
-    mpi_flags "$np"
-    mpirun "${MPI_FLAGS[@]/#slot:PE=*/slot:PE=1}" -np "$np" env OMP_NUM_THREADS=1 "$@" >"$work/log" 2>&1 </dev/null ||
-        { cat "$work/log" >&2; die 4 "this run failed: $*"; }
-}
-
-ours() { # NP MODEL SIDE BATCH
+ours() { # NP MODEL SIDE BATCH PRECISION
     local records=$work/ours/metrics.jsonl
     start "$1" ./dptrain train --model "$2" --data synthetic --input-size "$3" --threads 1 --steps "$steps" \
-        --overwrite --batch-per-rank "$4" --out "$work/ours"
+        --overwrite --batch-per-rank "$4" --precision "$5" --out "$work/ours"
     jq -c 'select(.record == "end")' "$records" >"$work/end"
     jq -c --arg case "$case" --argjson np "$1" 'select(.record == "profile") + {case: $case, np: $np}' "$records" \
         >>"$work/profiles"
 }
 
-theirs() { # NP MODEL SIDE BATCH
-    local ddp=()
-    if (($1 > 1)); then ddp=(--ddp); fi
+theirs() { # NP MODEL SIDE BATCH PRECISION
+    local more=()
+    if (($1 > 1)); then more=(--ddp); fi
+    if [[ $5 == bf16 ]]; then more+=(--bf16); fi
     # Another port in each run: the one before may still be closing.
     MASTER_PORT=$((20000 + RANDOM % 10000)) start "$1" "${keep_pages[@]}" "$python" scripts/peers/resnet_torch.py \
-        --channels-last "${fused[@]}" "${ddp[@]}" --model "$2" --side "$3" --batch "$4" --threads 1 --steps "$steps" \
+        --channels-last "${fused[@]}" "${more[@]}" --model "$2" --side "$3" --batch "$4" --threads 1 --steps "$steps" \
         --warmup 10 --out "$work/end"
 }
 
@@ -92,10 +88,11 @@ for ((round = 0; round < pairs; round++)); do
     order=(ours theirs)
     if ((round % 2)); then order=(theirs ours); fi
     for case in ${cases//,/ }; do
-        IFS=: read -r model side batch <<<"$case"
+        IFS=: read -r model side batch precision <<<"$case"
+        precision=${precision:-fp32}
         for np in ${ranks//,/ }; do
             for who in "${order[@]}"; do
-                "$who" "$np" "$model" "$side" "$batch"
+                "$who" "$np" "$model" "$side" "$batch" "$precision"
                 jq -c --arg case "$case" --argjson np "$np" --arg who "$who" --argjson round "$round" \
                     '{case: $case, np: $np, who: $who, round: $round, rate: .images_per_sec,
                       cpu: (.steady_cpu_sec / .steady_steps),
@@ -114,15 +111,15 @@ def quantile($q): sort | ((length - 1) * $q) as $at | ($at | floor) as $low
     | .[$low] + (.[$at | ceil] - .[$low]) * ($at - $low);
 def round_to($n): . * $n | round / $n;
 group_by([.case, .np])[] | . as $all
-| (.[0].case | split(":")) as [$model, $side, $batch]
+| (.[0].case | split(":")) as [$model, $side, $batch, $precision]
 | (map(select(.who == "ours"))) as $ours | (map(select(.who == "theirs"))) as $theirs
 | [$ours[] as $a | $theirs[] | select(.round == $a.round) | $a.rate / .rate] as $ratios
 | ($ours | map(.rate) | quantile(0.5)) as $o | ($theirs | map(.rate) | quantile(0.5)) as $t
 | ($ours | map(.cpu) | quantile(0.5)) as $oc | ($theirs | map(.cpu) | quantile(0.5)) as $tc
 | ($ours | map(.memory) | quantile(0.5)) as $om | ($theirs | map(.memory) | quantile(0.5)) as $tm
-| (if ($batch | tonumber) >= 32 then 1.2 else 1.05 end) as $target
+| (if $precision then 1.5 elif ($batch | tonumber) >= 32 then 1.2 else 1.05 end) as $target
 | (($batch | tonumber) * .[0].np * 1e3) as $images
-| "| \($model) | \($side) | \($batch) | \(.[0].np) | \($images / $o | round) | "
+| "| \($model) | \($side) | \($batch) | \($precision // "fp32") | \(.[0].np) | \($images / $o | round) | "
   + "\($images / $t | round) | **\($o / $t | round_to(100))** | "
   + ([0, 0.25, 0.75, 1] | map(. as $q | $ratios | quantile($q) | round_to(100) | tostring)
      | "\(.[0]), \(.[1]) to \(.[2]), \(.[3]) | ")
@@ -136,26 +133,24 @@ floor='
 def ms: . * 1e3 | round;
 def part($kinds): [.layers[] | select(.operator as $k | $kinds | index($k)) | .forward_sec + .backward_sec] | add // 0;
 [group_by([.case, .np])[] | sort_by(.step_sec)[0]] as $best
-| $best[] | (.case | split(":")) as [$model, $side, $batch] | . as $p
+| $best[] | (.case | split(":")) as [$model, $side, $batch, $precision] | . as $p
 | ([.layers[] | .gflops * (.forward_sec + .backward_sec)] | add) as $flops
 | part(["conv2d", "linear"]) as $products
-| "| \($model) | \($side) | \($batch) | \(.np) | \(.step_sec | ms) | \($products | ms) | \(part(["batch_norm"]) | ms) | "
+| "| \($model) | \($side) | \($batch) | \($precision // "fp32") | \(.np) | \(.step_sec | ms) | \($products | ms) | \(part(["batch_norm"]) | ms) | "
   + "\(part(["relu"]) | ms) | \(part(["add"]) | ms) | \(part(["pool2d"]) | ms) | \(.optimizer_sec | ms) | "
   + "\(.data_wait_sec + .exposed_comm_sec | ms) | **\((.step_sec - $products) / .step_sec * 100 | round) %** | "
   + "\($flops | round) | \(.peak_gflops | round) | \($flops / .peak_gflops | ms) | \($flops / $products / .peak_gflops * 100 | round) % |"'
 
 described=$("$python" scripts/peers/resnet_torch.py --describe 2>/dev/null)
 backend=$(jq -r 'select(.record == "run") | .software.backend' "$work/ours/metrics.jsonl")
-bf16="not timed: this CPU has no AMX, on which products in bfloat16 are fast"
-if grep -q -m 1 '^flags.*amx_bf16' /proc/cpuinfo; then bf16="not timed by this script: it times float32"; fi
 cat <<EOT
 # ResNets beside PyTorch
 
-Whole training steps on random pictures, float32, one thread on each rank. Target: 1.05 times PyTorch's speed at
-batches of 8, 1.2 at 32, at most 0.7 of its memory.
+Whole training steps on random pictures, one thread on each rank. Target in float32: 1.05 times PyTorch's speed at
+batches of 8, 1.2 at 32; with products of bfloat16 on AMX (PyTorch under torch.autocast): 1.5; at most 0.7 of its memory.
 
-| model | side | batch a rank | ranks | dptrain, ms | PyTorch, ms | ratio | over rounds | CPU, ms | ratio | target met | dptrain, MB | PyTorch, MB | share | faults a step |
-|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
+| model | side | batch a rank | precision | ranks | dptrain, ms | PyTorch, ms | ratio | over rounds | CPU, ms | ratio | target met | dptrain, MB | PyTorch, MB | share | faults a step |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
 $(jq -s -r "$table" "$work/ends")
 
 - A run is $steps steps (fetching the batch, forward, backward, allreduce, optimizer) without the first 10; its
@@ -167,7 +162,6 @@ $(jq -s -r "$table" "$work/ends")
   pages (\`${keep_pages[*]:1}\`);
   2 ranks are DistributedDataParallel over gloo. memory: \`ru_maxrss\` of the largest rank, in 10⁶ bytes. faults:
   pages that a step has for the first time, dptrain's and PyTorch's.
-- bf16: $bf16.
 
 ## Where dptrain's step goes
 
@@ -175,8 +169,8 @@ Of the fastest run; milliseconds of a mean step. Floor: the step's multiply-adds
 the peak that a product of two large matrices reached at the end of the same run; Winograd's algorithm needs fewer, so
 that more than 100 % of the peak is possible. not products: what is not convolution or linear; target: 20 %.
 
-| model | side | batch | ranks | step | products | batch norm | ReLU | add | pooling | optimizer | data, allreduce | not products | GFLOP | peak, GFLOP/s | floor | of it |
-|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
+| model | side | batch | precision | ranks | step | products | batch norm | ReLU | add | pooling | optimizer | data, allreduce | not products | GFLOP | peak, GFLOP/s | floor | of it |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
 $(jq -s -r "$floor" "$work/profiles")
 
 $(machine_table "$load" "$command" PyTorch "$described" backend "$backend")

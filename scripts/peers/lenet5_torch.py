@@ -150,6 +150,21 @@ def train(args, rank, size):
     }
 
 
+def parse(parser):
+    """The options of every peer, behind the parser's own."""
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--ddp", action="store_true", help="several ranks: DistributedDataParallel over gloo")
+    parser.add_argument("--channels-last", action="store_true", help="NHWC instead of NCHW")
+    parser.add_argument("--bf16", action="store_true", help="torch.autocast with bfloat16")
+    parser.add_argument("--fused", action="store_true", help="the fused SGD of PyTorch 2.4 and later")
+    parser.add_argument("--describe", action="store_true", help="print versions and stop")
+    parser.add_argument("--out", help="file for the last record, which is printed in any case")
+    args = parser.parse_args()
+    if args.steps <= args.warmup:
+        parser.error("--steps must be more than --warmup")
+    return args
+
+
 def options():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     folder = os.path.join(os.environ.get("DPTRAIN_DATA", "data"), "mnist")
@@ -159,19 +174,9 @@ def options():
     parser.add_argument("--batch", type=int, default=64, help="samples a step on each rank [%(default)s]")
     parser.add_argument("--lr", type=float, default=0.03)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--log-every", type=int, default=100)
-    parser.add_argument("--ddp", action="store_true", help="several ranks: DistributedDataParallel over gloo")
-    parser.add_argument("--channels-last", action="store_true", help="NHWC instead of NCHW")
-    parser.add_argument("--bf16", action="store_true", help="torch.autocast with bfloat16")
-    parser.add_argument("--fused", action="store_true", help="the fused SGD of PyTorch 2.4 and later")
     parser.add_argument("--compile", action="store_true", help="torch.compile, PyTorch 2 and later; needs g++")
-    parser.add_argument("--describe", action="store_true", help="print versions and stop")
-    parser.add_argument("--out", help="file for the last record, which is printed in any case")
-    args = parser.parse_args()
-    if args.steps <= args.warmup:
-        parser.error("--steps must be more than --warmup")
-    return args
+    return parse(parser)
 
 
 def describe():
@@ -180,13 +185,8 @@ def describe():
     print(f"PyTorch {torch.__version__}, {version}, Python {sys.version.split()[0]}")
 
 
-def main():
-    args = options()
-    if args.describe:
-        return describe()
-    torch.set_num_threads(args.threads)
-    rank, size = join(args)
-    end = train(args, rank, size)
+def leave(args, rank, end):
+    """Tells the last record, once for all ranks."""
     if rank == 0:
         line = json.dumps(end)
         print(line, flush=True)
@@ -196,6 +196,15 @@ def main():
     if args.ddp:
         dist.barrier()
         dist.destroy_process_group()
+
+
+def main():
+    args = options()
+    if args.describe:
+        return describe()
+    torch.set_num_threads(args.threads)
+    rank, size = join(args)
+    leave(args, rank, train(args, rank, size))
 
 
 if __name__ == "__main__":

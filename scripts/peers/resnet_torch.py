@@ -7,14 +7,12 @@ all of one: fetch the batch, forward, loss, backward, allreduce, optimizer. See 
 """
 
 import argparse
-import json
 import resource
 import statistics
 import time
 
 import lenet5_torch
 import torch
-import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 
@@ -127,17 +125,7 @@ def options():
     parser.add_argument("--steps", type=int, default=13)
     parser.add_argument("--warmup", type=int, default=3, help="first steps left out of the median [%(default)s]")
     parser.add_argument("--batch", type=int, default=8, help="samples a step on each rank [%(default)s]")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--ddp", action="store_true", help="several ranks: DistributedDataParallel over gloo")
-    parser.add_argument("--channels-last", action="store_true", help="NHWC instead of NCHW")
-    parser.add_argument("--bf16", action="store_true", help="torch.autocast with bfloat16")
-    parser.add_argument("--fused", action="store_true", help="the fused SGD of PyTorch 2.4 and later")
-    parser.add_argument("--describe", action="store_true", help="print versions and stop")
-    parser.add_argument("--out", help="file for the last record, which is printed in any case")
-    args = parser.parse_args()
-    if args.steps <= args.warmup:
-        parser.error("--steps must be more than --warmup")
-    return args
+    return lenet5_torch.parse(parser)
 
 
 def main():
@@ -147,15 +135,7 @@ def main():
         return
     torch.set_num_threads(args.threads)
     rank, size = lenet5_torch.join(args)
-    line = json.dumps(train(args, size))
-    if rank == 0:
-        print(line, flush=True)
-        if args.out:
-            with open(args.out, "w", encoding="utf-8") as file:
-                file.write(line + "\n")
-    if args.ddp:
-        dist.barrier()
-        dist.destroy_process_group()
+    lenet5_torch.leave(args, rank, train(args, size))
 
 
 if __name__ == "__main__":
