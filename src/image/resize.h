@@ -17,8 +17,9 @@ void resize_scratch_free(resize_scratch_t *scratch);
  * (antialiased), pixel centres at half-integers, edges clamped to the image: what Pillow's BILINEAR resize
  * with a box does, to the bit for whole pixels (of others Pillow keeps 24 bits): rows first, rounded to 8
  * bits, then columns, with weights in units of 2^-22. mirror: left and right exchanged. The image's pixels
- * around `from` are used as far as the filter reaches. Scratch: up to 32 bytes for each of the image's
- * columns and rows, and 16 for each of the result's, beside the rows that the filter sees at a time.
+ * around `from` are used as far as the filter reaches. The bits are every machine's. Scratch: up to 44 bytes
+ * for each of the image's columns, 32 for each of its rows and 16 for each of the result's, beside the rows
+ * that the filter sees at a time.
  * ERR_DATA: `from` is empty or not within the image; ERR_USAGE: width or height is not 1 to RESIZE_MAX;
  * ERR_SYSTEM: no memory. */
 err_t resize(const image_t *image, image_rect_t from, bool mirror, int64_t width, int64_t height,
