@@ -198,6 +198,16 @@ static void check_measure(void)
     must(algorithms_measure(&options, &late, &result), "measure");
     OK(result.n_left == 5 && result.n_measured == 0 && strcmp(late.entries[0].name, "rule") == 0,
        "out of time the backend's rule decides");
+
+    /* One run of "rule" takes 0.03 s at least: a second one would pass the limit. */
+    memset(&seen, 0, sizeof seen);
+    algorithms_free(&late);
+    options.limit_sec = 0.04;
+    must(algorithms_measure(&options, &late, &result), "measure");
+    OK(seen.runs[OP_FORWARD] <= 1 && seen.runs[OP_BACKWARD_DATA] == 0 && result.n_left == 5 &&
+           result.n_measured == 0,
+       "no run begins that would end too late (%d began)", seen.runs[OP_FORWARD]);
+    OK(result.first_left && strcmp(result.first_left, "first") == 0, "and it is known from which layer on");
     algorithms_free(&table), algorithms_free(&cache), algorithms_free(&second), algorithms_free(&late);
     graph_free(&g);
 }
@@ -243,7 +253,7 @@ static void check_plan(void)
 
 int main(void)
 {
-    tap_plan(3 + 4 + 25 + 7 + 5 + 1);
+    tap_plan(3 + 4 + 25 + 9 + 5 + 1);
     check_keys();
     check_text();
     check_damage();
