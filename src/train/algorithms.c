@@ -119,6 +119,11 @@ static err_t measure(const algorithm_request_t *request, const char *machine, al
         snprintf(out->about, sizeof out->about, "no layer has a choice of algorithms");
         return ERR_OK;
     }
+    if (!resumed && result.n_left > 0 && result.n_measured + result.n_cached == 0) {
+        snprintf(out->from, sizeof out->from, "fixed");
+        snprintf(out->about, sizeof out->about, "algorithms fixed (none was measured)");
+        return ERR_OK;
+    }
     bool any = result.n_measured > 0;
     out->measure_sec = any ? result.sec : 0;
     snprintf(out->from, sizeof out->from, "%s", any ? "measured" : resumed ? "checkpoint" : "cache");

@@ -8,6 +8,7 @@
 #include "ops/registry.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
+#include "train/algorithms.h"
 
 static op_desc_t conv(int64_t n)
 {
@@ -212,6 +213,25 @@ static void check_measure(void)
     graph_free(&g);
 }
 
+/* What a run says of its choice when there is no time at all. */
+static void check_late(void)
+{
+    graph_t *g = small_graph();
+    comm_options_t alone = {.name = "self", .timeout_sec = 60};
+    runtime_t runtime = {.backend = &fake, .n_threads = 1};
+    algorithm_request_t request = {.wish = "measure", .runtime = &runtime, .graph = g, .timeout_sec = -1};
+    algorithm_choice_t choice;
+    must(comm_open(&alone, &runtime.comm), "a communicator");
+    ASSERT(setenv("XDG_CACHE_HOME", "nowhere", 1) == 0 && unsetenv("HOME") == 0);
+    algorithm_request_add(&request, 5, true);
+    must(algorithm_choice_make(&request, &choice), "a choice");
+    OK(choice.table.n == 3 && strcmp(choice.from, "fixed") == 0 && strstr(choice.about, "none was measured"),
+       "what nobody has measured is from no cache (%s: %s)", choice.from, choice.about);
+    algorithm_choice_free(&choice);
+    comm_close(&runtime.comm);
+    graph_free(&g);
+}
+
 static void check_plan(void)
 {
     graph_t *g = small_graph();
@@ -253,11 +273,12 @@ static void check_plan(void)
 
 int main(void)
 {
-    tap_plan(3 + 4 + 25 + 9 + 5 + 1);
+    tap_plan(3 + 4 + 25 + 9 + 1 + 5 + 1);
     check_keys();
     check_text();
     check_damage();
     check_measure();
+    check_late();
     check_plan();
     OK(mem_live() == 0, "every block was freed");
     return tap_done();
