@@ -95,7 +95,7 @@ fetch_from() { # URL SUM BYTES FILE WHOSE
 # Unpacks the archive's folder NAME into FOLDER, under a name of its own until it is whole: 0, or 3 for a damaged
 # archive, 4 for want of room.
 fetch_unzip() { # ZIP NAME FOLDER
-    local temp=$3/.$2.part code
+    local temp=$3/.$2.part code file kept
     rm -rf -- "$temp"
     mkdir -- "$temp" || return 4
     unzip -q "$1" "$2/*" -d "$temp"
@@ -103,6 +103,12 @@ fetch_unzip() { # ZIP NAME FOLDER
     if [ "$code" = 0 ]; then
         # Beside what is there already: annotations of another year, say.
         if [ -d "$3/$2" ]; then
+            for file in "$temp/$2"/*; do
+                kept=$3/$2/${file##*/}
+                if [ ! -e "$kept" ] || cmp -s -- "$file" "$kept"; then continue; fi
+                rm -rf -- "$temp"
+                fail 3 "$kept is not the archive's; move it away, or choose another folder"
+            done
             mv -f -- "$temp/$2"/* "$3/$2/" || return 4
         else
             mv -- "$temp/$2" "$3/$2" || return 4

@@ -29,7 +29,7 @@ https://cocodataset.org/#termsofuse.
 
   DPTRAIN_COCO_URL   what to download from instead of http://images.cocodataset.org: https://…, http://… or file:///…
 
-exit codes: 0 all is there · 2 usage · 3 what came is not COCO's · 4 network, disk or a missing tool
+exit codes: 0 all is there · 2 usage · 3 what came, or an archive that is there, is not COCO's · 4 network, disk or a missing tool
 EOF
 }
 
@@ -53,12 +53,16 @@ need_room() { # MB PART
 }
 
 get() { # PART SUM BYTES PATH NAME MB
-    local zip=$folder/${4##*/} begun=0
+    local zip=$folder/${4##*/} begun=0 sum
     if is_there "$1" "$5"; then
         echo "$5: already there"
         return 0
     fi
-    if [ ! -e "$zip" ] || [ "$(fetch_sum_of "$zip" "$2")" != "$2" ]; then
+    if [ -e "$zip" ]; then
+        sum=$(fetch_sum_of "$zip" "$2") || return 4
+        # Whose it is cannot be known: not ours to overwrite.
+        [ "$sum" = "$2" ] || fail 3 "$zip is not COCO's (MD5 $sum); remove it or choose another folder"
+    else
         # What an interrupted download has left is on the disk already.
         [ ! -e "$zip.part" ] || begun=$(wc -c <"$zip.part") || return 4
         need_room $((($3 - (begun < $3 ? begun : $3)) / 1000000 + $6)) "$5"

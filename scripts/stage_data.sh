@@ -72,9 +72,10 @@ files_of() { # FOLDER FORMAT
 
 # MB/s of reading, past the page cache where the file system can.
 read_rate() { # FOLDER
-    local left=$((probe << 20)) size name start end
+    local left=$((probe << 20)) line size name start end
     start=$(date +%s%N)
-    while read -r -d '' size name; do
+    while IFS= read -r -d '' line; do
+        size=${line%% *} name=${line#* }
         dd if="$1/$name" of=/dev/null bs=8M count=$(((left + (8 << 20) - 1) >> 23)) iflag=direct status=none 2>/dev/null ||
             dd if="$1/$name" of=/dev/null bs=8M count=$(((left + (8 << 20) - 1) >> 23)) status=none || return
         left=$((left - size))
@@ -146,11 +147,13 @@ tell_others() {
 
 stage() {
     set -o pipefail
-    local all=0 missing=0 free size name code=0 start=$SECONDS watch program
+    local all=0 missing=0 free line size name code=0 start=$SECONDS watch program
     choose_source || { echo "error: no SOURCE is on this host"; return 3; }
     mkdir -p "$dest" || return 4
     find "$dest" -name '.*.part' -type f -delete
-    while read -r -d '' size name; do
+    # Not read into two names: it would take blanks from a name's end.
+    while IFS= read -r -d '' line; do
+        size=${line%% *} name=${line#* }
         all=$((all + size))
         same_file "$source/$name" "$dest/$name" || missing=$((missing + size))
     done < <(files_of "$source" '%s %P\0')

@@ -17,7 +17,10 @@ static err_t read_text(const checkpoint_t *c, hid_t attr, hid_t type, const char
     *out = NULL;
     if (H5Tget_class(type) != H5T_STRING || H5Tis_variable_str(type) != 0) return ERR_OK;
     char *text = NULL;
-    TRY(mem_new(H5Tget_size(type) + 1, "the text of an attribute", &text));
+    size_t n_bytes = H5Tget_size(type);
+    if (n_bytes > (uint64_t)c->n_bytes)
+        RAISE(ERR_DATA, "the checkpoint %s: the attribute %s is larger than the whole file", c->path, what);
+    TRY(mem_new(n_bytes + 1, "the text of an attribute", &text));
     err_t err = E_H5(H5Aread(attr, type, text), ERR_DATA, "the checkpoint %s: reading the attribute %s",
                      c->path, what);
     if (err == ERR_OK)
@@ -106,18 +109,18 @@ static err_t array_text(const checkpoint_t *c, hid_t set, const char *array, con
     if (H5Aexists(set, name) <= 0) return ERR_OK;
     err_t err = ERR_OK;
     hid_t attr = -1, type = -1, space = -1;
-    TRY_OUT(err, E_H5(attr = H5Aopen(set, name, H5P_DEFAULT), ERR_DATA, "the checkpoint %s: array %s: %s",
-                      c->path, array, name));
-    TRY_OUT(err, E_H5(type = H5Aget_type(attr), ERR_DATA, "the checkpoint %s: array %s: %s", c->path, array,
-                      name));
-    TRY_OUT(err, E_H5(space = H5Aget_space(attr), ERR_DATA, "the checkpoint %s: array %s: %s", c->path, array,
-                      name));
+    TRY_OUT(err, E_H5(attr = H5Aopen(set, name, H5P_DEFAULT), ERR_DATA, "the checkpoint %s: the attribute %s",
+                      c->path, name));
+    TRY_OUT(err,
+            E_H5(type = H5Aget_type(attr), ERR_DATA, "the checkpoint %s: the attribute %s", c->path, name));
+    TRY_OUT(err,
+            E_H5(space = H5Aget_space(attr), ERR_DATA, "the checkpoint %s: the attribute %s", c->path, name));
     if (H5Sget_simple_extent_type(space) == H5S_SCALAR) TRY_OUT(err, read_text(c, attr, type, name, out));
 out:
     h5_close(&space);
     h5_close(&type);
     h5_close(&attr);
-    return err;
+    return err == ERR_OK ? ERR_OK : err_context(err, "the array %s", array);
 }
 
 static err_t array_type(const checkpoint_t *c, hid_t set, ckpt_array_t *array)

@@ -62,11 +62,15 @@ static err_t check_options(const options_t *options, const opt_group_t *group)
 /* Collective. */
 static err_t run(comm_t *comm, const options_t *options)
 {
+    static const char opening[] = "opening what is to be packed";
     source_t *source = NULL;
     pack_result_t result;
     char pictures[16], files[16];
     double begun_sec = clock_sec();
-    err_t err = pack_open(comm, options->from, "opening what is to be packed", &source);
+    /* Before the source is opened: a folder that was made for the shards may keep it from being read. */
+    err_t err = comm->rank == 0 ? pack_check_apart(options->from, options->pack.out) : ERR_OK;
+    err = comm_agree(comm, err, opening);
+    if (err == ERR_OK) err = pack_open(comm, options->from, opening, &source);
     if (err == ERR_OK) err = pack_run(comm, source, &options->pack, &result);
     if (err == ERR_OK) {
         pack_size(result.n_picture_bytes, pictures);

@@ -134,6 +134,14 @@ out:
     return err;
 }
 
+err_t source_classes(const char *path, split_t split, char out[FS_PATH_MAX])
+{
+    const source_ops_t *kind = NULL;
+    out[0] = '\0';
+    TRY(find_kind(path, &kind));
+    return kind->classes ? kind->classes(path, split, out) : ERR_OK;
+}
+
 void source_close(source_t **source)
 {
     if (!*source) return;

@@ -41,6 +41,8 @@ typedef struct source_ops {
     const char *kind; /* "folder", "coco", "idx", "shards" */
     const char *what; /* for people: what a folder of this kind holds */
     bool (*is)(const char *path);
+    /* See source_classes. NULL: this kind knows by name what it reads. */
+    err_t (*classes)(const char *path, split_t split, char out[FS_PATH_MAX]);
     /* Fills in all of the source; hash only where it is known without looking at every sample. */
     err_t (*open)(source_t *source, const char *path);
     void (*close)(source_t *source);
@@ -84,6 +86,8 @@ struct source {
 err_t source_open(const char *path, source_t **out);
 err_t source_open_watched(const char *path, const open_watch_t *watch, source_t **out);
 void source_close(source_t **source);
+/* The folder, there or not, in which every folder is a class of what is at `path`; "": there is none. */
+err_t source_classes(const char *path, split_t split, char out[FS_PATH_MAX]);
 
 /* The picture's header is looked at: other sizes than the entry has, and what is no picture, are ERR_DATA. */
 err_t source_read(const source_t *source, split_t split, int64_t index, source_buffer_t *buffer,

@@ -259,19 +259,26 @@ out:
     return err;
 }
 
+/* Without train/, all of the folder is for training. A class may be called train: then pictures are in it. */
+static err_t find_classes(const char *path, split_t split, char out[FS_PATH_MAX])
+{
+    char train[FS_PATH_MAX];
+    out[0] = '\0';
+    TRY(fs_join(train, path, source_split_words[SPLIT_TRAIN]));
+    if (has_folders(train)) return fs_join(out, path, source_split_words[split]);
+    return split == SPLIT_TRAIN ? fs_join(out, "", path) : ERR_OK;
+}
+
 static err_t open_source(source_t *source, const char *path)
 {
     impl_t *impl = NULL;
     TRY(mem_new(sizeof *impl, "a source of pictures", &impl));
     source->impl = impl;
     char *train = impl->parts[SPLIT_TRAIN].folder, *val = impl->parts[SPLIT_VAL].folder;
-    TRY(fs_join(train, path, source_split_words[SPLIT_TRAIN]));
-    TRY(fs_join(val, path, source_split_words[SPLIT_VAL]));
-    /* A class may be called train: then pictures are in it. */
-    bool split = has_folders(train);
-    if (!split) TRY(fs_join(train, "", path));
+    TRY(find_classes(path, SPLIT_TRAIN, train));
+    TRY(find_classes(path, SPLIT_VAL, val));
     TRY(open_split(source, SPLIT_TRAIN));
-    if (split && fs_is_folder(val)) TRY(open_split(source, SPLIT_VAL));
+    if (fs_is_folder(val)) TRY(open_split(source, SPLIT_VAL));
     if (impl->n_others > 0)
         source_note(source,
                     "%" PRId64 " files or folders that are no pictures (.png, .jpg, .jpeg) were passed over, "
@@ -323,6 +330,7 @@ const source_ops_t source_folder = {
     .kind = "folder",
     .what = "pictures (a folder for each class, in train/ and val/ or without them)",
     .is = has_folders,
+    .classes = find_classes,
     .open = open_source,
     .close = close_source,
     .read = read_sample,

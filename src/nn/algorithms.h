@@ -57,13 +57,16 @@ typedef struct measure_options {
     const batch_size_t *sizes;
     int n_sizes;
     algorithms_t *cache; /* what is known already; measured choices are added. NULL: nothing, nowhere */
-    double limit_sec;    /* choices that are left when it has passed are the backend's own rule's */
+    /* Choices that are left then are the backend's own rule's. No run begins when less time is left than the
+     * longest so far took: only one that is longer than all before it can end later. */
+    double limit_sec;
 } measure_options_t;
 
 typedef struct measure_result {
     int n_measured, n_cached; /* choices */
     int n_dropped;            /* entries of the table whose algorithm does not exist or does not fit here */
     int n_left;               /* choices not made in time */
+    const char *first_left; /* the layer of the first of them, borrowed from the graph; NULL: there is none */
     double sec;
 } measure_result_t;
 

@@ -15,8 +15,25 @@ static const double candidate_sec = 0.02;
 static const double hopeless_first = 6, hopeless = 2;
 static const double advantage = 0.97; /* of the rule's time, for another to be taken */
 
-/* Shortest of a few runs: what disturbs a run only makes it longer. */
-static err_t time_runs(const op_t *op, op_pass_t pass, const scratch_t *s, double best, double *sec)
+typedef struct measuring {
+    const measure_options_t *options;
+    algorithms_t *table;
+    measure_result_t *result;
+    double start;
+    double longest_sec; /* of a run so far */
+    scratch_t scratch;  /* of the layer at hand, made when its first pass is measured */
+    bool has_scratch;
+} measuring_t;
+
+static bool has_time(const measuring_t *m)
+{
+    return clock_sec() - m->start + m->longest_sec <= m->options->limit_sec;
+}
+
+/* Shortest of a few runs: what disturbs a run only makes it longer. *in_time: there was time for all of them.
+ */
+static err_t time_runs(measuring_t *m, const op_t *op, op_pass_t pass, double best, double *sec,
+                       bool *in_time)
 {
     const backend_t *backend = op->backend;
     err_t err = ERR_OK;
@@ -27,10 +44,12 @@ static err_t time_runs(const op_t *op, op_pass_t pass, const scratch_t *s, doubl
             backend_alloc(backend, op->n_workspace_bytes, "workspace for measuring algorithms", &workspace));
     TRY_OUT(err, backend_alloc(backend, op->n_saved_bytes, "buffers for measuring algorithms", &saved));
     for (int i = 0; i < N_WARM_UP + MAX_RUNS; i++) {
+        if (!(*in_time = has_time(m))) break;
         double start = clock_sec();
-        TRY_OUT(err, scratch_run(s, op, pass, saved, workspace));
+        TRY_OUT(err, scratch_run(&m->scratch, op, pass, saved, workspace));
         TRY_OUT(err, backend_sync(backend));
         double one = clock_sec() - start;
+        m->longest_sec = fmax(m->longest_sec, one);
         if (i > 0 && one < *sec) *sec = one;
         if (one > hopeless_first * best || (i > 0 && *sec > hopeless * best)) break;
         if (i >= N_WARM_UP) total += one;
@@ -41,15 +60,6 @@ out:
     backend_release(backend, &saved);
     return err;
 }
-
-typedef struct measuring {
-    const measure_options_t *options;
-    algorithms_t *table;
-    measure_result_t *result;
-    double start;
-    scratch_t scratch; /* of the layer at hand, made when its first pass is measured */
-    bool has_scratch;
-} measuring_t;
 
 typedef struct candidates {
     const char *names[OP_MAX_ALGORITHMS];
@@ -62,22 +72,20 @@ static err_t choose(measuring_t *m, const op_desc_t *desc, op_pass_t pass, bool 
 {
     double rule = INFINITY, best = INFINITY;
     err_t err = ERR_OK;
+    bool in_time = has_time(m);
     *name = NULL;
-    if (!m->has_scratch)
+    if (in_time && !m->has_scratch) {
         TRY(scratch_new(desc, m->options->backend, training, "buffers for measuring algorithms",
                         &m->scratch));
-    m->has_scratch = true;
-    for (int i = 0; i < c->n && err == ERR_OK; i++) {
+        m->has_scratch = true;
+    }
+    for (int i = 0; i < c->n && err == ERR_OK && in_time; i++) {
         op_algorithms_t wanted = {0};
         op_t *op = NULL;
         double sec = INFINITY;
-        if (clock_sec() - m->start > m->options->limit_sec) {
-            *name = NULL;
-            break;
-        }
         memcpy(wanted.name[pass], c->names[i], strlen(c->names[i]) + 1);
         err = op_plan(m->options->backend, desc, training, &wanted, &op);
-        if (err == ERR_OK) err = time_runs(op, pass, &m->scratch, best, &sec);
+        if (err == ERR_OK) err = time_runs(m, op, pass, best, &sec, &in_time);
         op_free(&op);
         if (i == 0) rule = sec;
         if (sec < best) {
@@ -85,6 +93,7 @@ static err_t choose(measuring_t *m, const op_desc_t *desc, op_pass_t pass, bool 
             *name = c->names[i];
         }
     }
+    if (!in_time) *name = NULL;
     if (*name && best > advantage * rule) *name = c->names[0];
     return err;
 }
@@ -127,6 +136,7 @@ static err_t decide_layer(measuring_t *m, const graph_node_t *node, const op_des
             err = decide_pass(m, desc, (op_pass_t)pass, training);
     if (m->has_scratch) scratch_free(&m->scratch);
     m->has_scratch = false;
+    if (m->result->n_left > 0 && !m->result->first_left) m->result->first_left = node->name;
     return err == ERR_OK ? ERR_OK : err_context(err, "layer %s", node->name);
 }
 

@@ -28,6 +28,10 @@ void pack_plan_free(pack_plan_t *plan);
 err_t pack_plan_head(const source_t *source, const pack_options_t *options, const pack_plan_t *plan,
                      shard_head_t *out);
 
+/* ERR_USAGE where `to`, there or not, is what is to be packed, or would be read as a class of it. Nothing is
+ * written. */
+err_t pack_check_apart(const char *from, const char *to);
+
 /* Makes the folder ready, on one rank before any other writes: made where it is absent, left-over temporary
  * files are removed. ERR_USAGE where it is the source's own, or holds what is not ours or is of another
  * packing; with `force` the shards of another one are deleted. ERR_SYSTEM where it cannot be written to. */

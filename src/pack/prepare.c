@@ -11,11 +11,41 @@
 #include "base/seal.h"
 #include "pack/plan.h"
 
-static err_t check_apart(const char *from, const char *to)
+/* realpath(3) of what is there, and the rest as it is written. */
+static bool resolve(const char *path, char out[FS_PATH_MAX])
 {
-    char a[FS_PATH_MAX], b[FS_PATH_MAX]; /* FS_PATH_MAX is PATH_MAX */
-    if (realpath(from, a) && realpath(to, b) && strcmp(a, b) == 0)
+    char whole[FS_PATH_MAX], there[FS_PATH_MAX]; /* FS_PATH_MAX is PATH_MAX */
+    if (fs_join(whole, path[0] == '/' ? "" : "./", path) != ERR_OK) return false;
+    memcpy(there, whole, sizeof there);
+    for (char *slash; !realpath(there, out); *slash = '\0')
+        if (errno != ENOENT || !(slash = strrchr(there, '/')) || slash == there) return false;
+    const size_t used = strlen(out), room = FS_PATH_MAX - used;
+    return (size_t)snprintf(out + used, room, "%s", whole + strlen(there)) < room;
+}
+
+static err_t check_other(const char *from, const char *to)
+{
+    char a[FS_PATH_MAX], b[FS_PATH_MAX];
+    if (resolve(from, a) && resolve(to, b) && strcmp(a, b) == 0)
         RAISE(ERR_USAGE, "%s is what is to be packed; give another folder for the shards", to);
+    return ERR_OK;
+}
+
+err_t pack_check_apart(const char *from, const char *to)
+{
+    char classes[FS_PATH_MAX], a[FS_PATH_MAX], b[FS_PATH_MAX];
+    TRY(check_other(from, to));
+    for (split_t split = 0; split < SPLIT_COUNT; split++) {
+        TRY(source_classes(from, split, classes));
+        if (!classes[0] || !resolve(classes, a) || !resolve(to, b)) continue;
+        const size_t n = strlen(a);
+        if (strncmp(a, b, n) == 0 && (b[n] == '/' || b[n] == '\0'))
+            RAISE(
+                ERR_USAGE,
+                "%s is in %s, where every folder is a class of pictures: the shards would be taken for one; "
+                "give another folder for them",
+                to, classes);
+    }
     return ERR_OK;
 }
 
@@ -86,8 +116,8 @@ err_t pack_prepare(const source_t *source, const pack_options_t *options, const 
     const char *out = options->out;
     char index[FS_PATH_MAX], manifest[FS_PATH_MAX];
     finds_t finds = {.plan = plan->hash};
+    TRY(check_other(source->path, out));
     TRY(fs_make_folder(out));
-    TRY(check_apart(source->path, out));
     TRY(fs_check_writable(out));
     TRY(fs_join(index, out, SHARD_INDEX_NAME));
     TRY(fs_join(manifest, out, SHARD_MANIFEST_NAME));

@@ -1,4 +1,4 @@
-/* Colours of categories: as many as are wanted, alike in strength, neighbours far apart. Not collective. */
+/* Colours of categories: as many as are wanted, the first 91 well apart. Not collective. */
 #ifndef PICTURE_PALETTE_H
 #define PICTURE_PALETTE_H
 

@@ -109,13 +109,19 @@ static err_t measure(const algorithm_request_t *request, const char *machine, al
         log_warn("%d algorithms of %s do not exist here any more and were chosen anew", result.n_dropped,
                  resumed ? "the checkpoint" : "the cache");
     if (result.n_left)
-        log_warn(
-            "%d algorithms were not measured within %.0f s (--timeout leaves no more); the backend's rule "
-            "takes them",
-            result.n_left, options.limit_sec);
+        log_warn("%d of %d algorithms, from layer %s on, were not measured within %.3g s (--timeout leaves "
+                 "no more); "
+                 "the backend's rule takes them",
+                 result.n_left, result.n_left + result.n_measured + result.n_cached, result.first_left,
+                 options.limit_sec);
     if (out->table.n == 0) {
         snprintf(out->from, sizeof out->from, "fixed");
         snprintf(out->about, sizeof out->about, "no layer has a choice of algorithms");
+        return ERR_OK;
+    }
+    if (!resumed && result.n_left > 0 && result.n_measured + result.n_cached == 0) {
+        snprintf(out->from, sizeof out->from, "fixed");
+        snprintf(out->about, sizeof out->about, "algorithms fixed (none was measured)");
         return ERR_OK;
     }
     bool any = result.n_measured > 0;

@@ -138,6 +138,17 @@ out:
     return err;
 }
 
+/* Collective. The run is over and what it made is whole: it does not fail for want of this figure. An error
+ * that was not agreed on is another matter. */
+static err_t gather_peak(comm_t *comm, const profile_run_t *run, double *out)
+{
+    err_t err = profile_measure_peaks(comm, run->backend, exec_graph(run->exec)->compute, out);
+    if (err == ERR_OK || err != comm->agreed) return err;
+    log_warn("the profile has no peak: %s", err_message());
+    *out = 0;
+    return ERR_OK;
+}
+
 err_t profile_gather(comm_t *comm, const profile_run_t *run, profile_t *out)
 {
     const profile_split_t *sums = run->sums;
@@ -146,7 +157,7 @@ err_t profile_gather(comm_t *comm, const profile_run_t *run, profile_t *out)
     TRY(average(comm, split, sizeof split / sizeof split[0], run->n_steps));
     out->split = (profile_split_t){split[0], split[1], split[2], split[3], split[4], split[5]};
     TRY(gather_layers(comm, run->exec, run->n_layer_steps, out));
-    return profile_measure_peaks(comm, run->backend, exec_graph(run->exec)->compute, &out->peak_flops);
+    return gather_peak(comm, run, &out->peak_flops);
 }
 
 void profile_free(profile_t *profile)
@@ -240,8 +251,9 @@ static void print_layers(const profile_t *p)
     log_info("  %-*s  %-12s %11s %11s %9s %10s %8s", width, "layer", "operator", "forward ms", "backward ms",
              "of step", "GFLOP/s", "of peak");
     for (int i = 0; i < n; i++) print_layer(p, &p->layers[i], width);
-    log_info("  peak: %.1f GFLOP/s a rank, in a large matrix product on all ranks at once",
-             p->peak_flops / 1e9);
+    if (p->peak_flops > 0)
+        log_info("  peak: %.1f GFLOP/s a rank, in a large matrix product on all ranks at once",
+                 p->peak_flops / 1e9);
 }
 
 void profile_print(const profile_t *p)
@@ -274,7 +286,7 @@ static void json_layer(const profile_t *p, const profile_layer_t *layer, json_t 
     json_real(j, "backward_sec", layer->backward_sec);
     json_real(j, "share", profile_layer_share(p, layer));
     json_real(j, "gflops", flops / 1e9);
-    json_real(j, "of_peak", p->peak_flops > 0 ? flops / p->peak_flops : 0);
+    if (p->peak_flops > 0) json_real(j, "of_peak", flops / p->peak_flops);
     json_object_end(j);
 }
 
@@ -291,7 +303,7 @@ void profile_json(const profile_t *p, json_t *j)
     json_real(j, "exposed_comm_sec", s->comm);
     json_real(j, "optimizer_sec", s->optimizer);
     json_real(j, "other_sec", other_sec(s));
-    json_real(j, "peak_gflops", p->peak_flops / 1e9);
+    if (p->peak_flops > 0) json_real(j, "peak_gflops", p->peak_flops / 1e9);
     json_array_begin(j, "layers");
     for (int i = 0; i < p->n_layers; i++) json_layer(p, &p->layers[i], j);
     json_array_end(j);

@@ -43,8 +43,8 @@ typedef struct profile_run {
     int64_t n_steps, n_layer_steps; /* the executor's costs are of so many steps */
 } profile_run_t;
 
-/* Collective. Mean of what the ranks had. The peak is measured, which takes up to 0.3 s. profile_free in any
- * case. */
+/* Collective. Mean of what the ranks had. The peak is measured, which takes up to 0.3 s; where a rank cannot
+ * (no memory is left), a warning says so. profile_free in any case. */
 err_t profile_gather(comm_t *comm, const profile_run_t *run, profile_t *out);
 void profile_free(profile_t *profile);
 

@@ -61,6 +61,30 @@ no_leftovers() { [[ -z $(find "$1" -name '.*tmp*') ]]; }
     check 3 "$BATS_TEST_TMPDIR/absent" verify "$BATS_TEST_TMPDIR/absent"
 }
 
+@test "shards are not packed among the folders of classes, where they would be read as a class" {
+    folder=$BATS_TEST_TMPDIR/folder
+    mkdir -p "$folder"/{cat,dog}
+    touch "$folder/cat/1.png" "$folder/dog/1.png"
+    ln -s "$folder" "$BATS_TEST_TMPDIR/link"
+    for out in "$folder/shards" "$folder/new/shards/" "$BATS_TEST_TMPDIR/link/shards" "$folder/dog/../shards"; do
+        check 2 "$out is in $folder" pack --from "$folder" --out "$out"
+        [ "$(ls "$folder")" = "$(printf 'cat\ndog')" ]
+    done
+    cd "$folder"
+    check 2 "shards is in ." pack --from . --out shards
+    mkdir shards
+    check 2 "$folder/shards is in $folder" pack --from "$folder" --out "$folder/shards"
+    rmdir shards
+    # Beside it, with the same beginning of the name: fine as far as that goes, and no picture is in these files.
+    check 3 "cat/1.png" pack --from "$folder" --out "$folder-shards"
+    mkdir "$folder/train"
+    mv cat dog train
+    check 2 "$folder/train/shards is in $folder/train" pack --from "$folder" --out "$folder/train/shards"
+    check 2 "$folder/val/shards is in $folder/val" pack --from "$folder" --out "$folder/val/shards"
+    check 3 "cat/1.png" pack --from "$folder" --out "$folder/shards"
+    check 3 "cat/1.png" pack --from "$folder" --out "$folder/shards"
+}
+
 @test "help has lines of up to 100 columns" {
     for verb in "" synth pack verify show; do
         # shellcheck disable=SC2086 # no word is no verb

@@ -458,6 +458,11 @@ prove_entry() { # SECONDS COMMAND
     PATH=$fakes:$PATH run "$root/data/fetch_coco.sh" --only annotations "$folder"
     [ "$status" -eq 3 ]
     [[ $output != *"MB left"* ]]
+    echo mine >"$folder/annotations_trainval2017.zip"
+    run "$root/data/fetch_coco.sh" --only annotations "$folder"
+    [ "$status" -eq 3 ]
+    [[ $output == *"$folder/annotations_trainval2017.zip is not COCO's"*"remove it"* ]]
+    [ "$(cat "$folder/annotations_trainval2017.zip")" = mine ]
     mkdir "$folder/annotations"
     touch "$folder/annotations/instances_train2017.json"
     run "$root/data/fetch_coco.sh" --only annotations "$folder"
@@ -470,6 +475,15 @@ prove_entry() { # SECONDS COMMAND
     . "$root/data/fetch.sh"
     fetch_unzip "$BATS_TEST_TMPDIR/val.zip" val2017 "$folder"
     [ "$(cat "$folder/val2017/1.jpg")" = a ]
+    # Beside other files, but over none of its name.
+    echo mine >"$folder/val2017/2.jpg"
+    fetch_unzip "$BATS_TEST_TMPDIR/val.zip" val2017 "$folder"
+    echo mine >"$folder/val2017/1.jpg"
+    run fetch_unzip "$BATS_TEST_TMPDIR/val.zip" val2017 "$folder"
+    [ "$status" -eq 3 ]
+    [[ $output == *"$folder/val2017/1.jpg is not the archive's"* ]]
+    [ "$(cat "$folder/val2017/1.jpg" "$folder/val2017/2.jpg")" = "$(printf 'mine\nmine')" ]
+    [ ! -e "$folder/.val2017.part" ]
     rm -r "$folder/val2017"
     head -c 60 "$BATS_TEST_TMPDIR/val.zip" >"$BATS_TEST_TMPDIR/cut.zip"
     run fetch_unzip "$BATS_TEST_TMPDIR/cut.zip" val2017 "$folder"

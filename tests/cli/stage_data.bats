@@ -94,6 +94,26 @@ setup() {
     diff -r "$from" "$to"
 }
 
+@test "names with blanks, line ends and tabs are what they are" {
+    mkdir "$from/end "
+    for name in 'end /of a name ' ' beginning' $'a line\nand another\n ' $'tab\t' '-n' '*'; do
+        echo "$name" >"$from/$name"
+    done
+    run "$stage" --here --probe 1 "$from" "$from" "$to"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output != *"cannot be read"* ]]
+    diff -r "$from" "$to"
+    run "$stage" --here "$from" "$to"
+    [ "$status" -eq 0 ]
+    [[ $output == *" 0 MB of them copied"* && $output != *"also holds"* ]]
+    # What is there is not counted as missing.
+    head -c 3000000 /dev/zero >"$from/end /of a name "
+    "$stage" --here "$from" "$to"
+    run "$stage" --here "$from" "$to"
+    [[ $output == *"6 MB in "*" 0 MB of them copied"* ]]
+}
+
 @test "wrong words, no source and no room are said" {
     run "$stage" --here "$from"
     [ "$status" -eq 2 ]

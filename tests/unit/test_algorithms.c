@@ -8,6 +8,7 @@
 #include "ops/registry.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
+#include "train/algorithms.h"
 
 static op_desc_t conv(int64_t n)
 {
@@ -198,7 +199,36 @@ static void check_measure(void)
     must(algorithms_measure(&options, &late, &result), "measure");
     OK(result.n_left == 5 && result.n_measured == 0 && strcmp(late.entries[0].name, "rule") == 0,
        "out of time the backend's rule decides");
+
+    /* One run of "rule" takes 0.03 s at least: a second one would pass the limit. */
+    memset(&seen, 0, sizeof seen);
+    algorithms_free(&late);
+    options.limit_sec = 0.04;
+    must(algorithms_measure(&options, &late, &result), "measure");
+    OK(seen.runs[OP_FORWARD] <= 1 && seen.runs[OP_BACKWARD_DATA] == 0 && result.n_left == 5 &&
+           result.n_measured == 0,
+       "no run begins that would end too late (%d began)", seen.runs[OP_FORWARD]);
+    OK(result.first_left && strcmp(result.first_left, "first") == 0, "and it is known from which layer on");
     algorithms_free(&table), algorithms_free(&cache), algorithms_free(&second), algorithms_free(&late);
+    graph_free(&g);
+}
+
+/* What a run says of its choice when there is no time at all. */
+static void check_late(void)
+{
+    graph_t *g = small_graph();
+    comm_options_t alone = {.name = "self", .timeout_sec = 60};
+    runtime_t runtime = {.backend = &fake, .n_threads = 1};
+    algorithm_request_t request = {.wish = "measure", .runtime = &runtime, .graph = g, .timeout_sec = -1};
+    algorithm_choice_t choice;
+    must(comm_open(&alone, &runtime.comm), "a communicator");
+    ASSERT(setenv("XDG_CACHE_HOME", "nowhere", 1) == 0 && unsetenv("HOME") == 0);
+    algorithm_request_add(&request, 5, true);
+    must(algorithm_choice_make(&request, &choice), "a choice");
+    OK(choice.table.n == 3 && strcmp(choice.from, "fixed") == 0 && strstr(choice.about, "none was measured"),
+       "what nobody has measured is from no cache (%s: %s)", choice.from, choice.about);
+    algorithm_choice_free(&choice);
+    comm_close(&runtime.comm);
     graph_free(&g);
 }
 
@@ -243,11 +273,12 @@ static void check_plan(void)
 
 int main(void)
 {
-    tap_plan(3 + 4 + 25 + 7 + 5 + 1);
+    tap_plan(3 + 4 + 25 + 9 + 1 + 5 + 1);
     check_keys();
     check_text();
     check_damage();
     check_measure();
+    check_late();
     check_plan();
     OK(mem_live() == 0, "every block was freed");
     return tap_done();

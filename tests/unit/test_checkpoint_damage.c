@@ -290,6 +290,33 @@ static void test_odd(void)
     checkpoint_close(&c);
 }
 
+/* Of the file, or of the array that it has. */
+static bool refused_claim(bool array, size_t n_bytes, const char *words)
+{
+    const int64_t one = 1;
+    hid_t file = begin_odd(1), type = H5Tcopy(H5T_C_S1);
+    if (array)
+        add_array(file, H5T_IEEE_F32LE, H5P_DEFAULT, 1, some_sum);
+    else
+        add_attr(file, "odd", type, 0, &one);
+    h5_close(&type);
+    h5_close(&file);
+    reseal(1);
+    h5_text_claims = n_bytes;
+    bool refusal = refused(words);
+    h5_text_claims = 0;
+    return refusal;
+}
+
+static void test_claims(void)
+{
+    OK(refused_claim(false, (size_t)1 << 30, "the attribute odd is larger than the whole file"),
+       "a text that claims more than the file has is refused by name");
+    OK(refused_claim(false, SIZE_MAX, "the attribute odd is larger"), "as is one that would overflow");
+    OK(refused_claim(true, (size_t)1 << 30, "the attribute xxh3 is larger") && sample_says("/x"),
+       "and one of an array");
+}
+
 static void test_schema(void)
 {
     static const char newer[] = "was written by a newer dptrain (schema 7; this one reads up to 1)";
@@ -320,7 +347,7 @@ int main(void)
     sample_begin();
     sample_path(path, "a.h5");
     h5_quiet();
-    tap_plan(4 + 5 + 6 + ODD_COUNT + 1 + 5 + 1);
+    tap_plan(4 + 5 + 6 + ODD_COUNT + 1 + 3 + 5 + 1);
     sample_fill(&s, false);
     ASSERT(checkpoint_write(path, &s.content) == ERR_OK);
     char *data = sample_slurp(path, &n);
@@ -329,6 +356,7 @@ int main(void)
     free(data);
     test_foreign();
     test_odd();
+    test_claims();
     test_schema();
     OK(sample_balanced(), "after all this nothing is left open or allocated");
     sample_remove(sample_folder);

@@ -179,22 +179,62 @@ static void test_strange(void)
               b.y + b.height <= 17;
     }
     OK(all, "boxes outside the picture, empty ones, and what is no number stay in it");
-    int n_equal = 0;
-    for (int32_t i = 0; i < 100; i++)
+}
+
+static double linear(uint8_t x)
+{
+    return x <= 10 ? x / 255.0 / 12.92 : pow((x / 255.0 + 0.055) / 1.055, 2.4);
+}
+
+/* Oklab (see palette.c); returns the luminance that WCAG 2 takes for contrast. */
+static double to_lab(rgb_t colour, double lab[3])
+{
+    const double r = linear(colour.r), g = linear(colour.g), b = linear(colour.b);
+    const double l = cbrt(0.4122214708 * r + 0.5363325363 * g + 0.0514459929 * b);
+    const double m = cbrt(0.2119034982 * r + 0.6806995451 * g + 0.1073969566 * b);
+    const double s = cbrt(0.0883024619 * r + 0.2817188376 * g + 0.6299787005 * b);
+    lab[0] = 0.2104542553 * l + 0.7936177850 * m - 0.0040720468 * s;
+    lab[1] = 1.9779984951 * l - 2.4285922050 * m + 0.4505937099 * s;
+    lab[2] = 0.0259040371 * l + 0.7827717662 * m - 0.8086757660 * s;
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+}
+
+/* The least distance between two of the first n; *least: luminance. */
+static double apart(int32_t n, double *least)
+{
+    double near = INFINITY, a[3], b[3];
+    *least = INFINITY;
+    for (int32_t i = 0; i < n; i++) {
+        *least = fmin(*least, to_lab(palette_colour(i), a));
         for (int32_t k = 0; k < i; k++) {
-            const rgb_t a = palette_colour(i), b = palette_colour(k);
-            n_equal += a.r == b.r && a.g == b.g && a.b == b.b;
+            to_lab(palette_colour(k), b);
+            near = fmin(near, sqrt(pow(a[0] - b[0], 2) + pow(a[1] - b[1], 2) + pow(a[2] - b[2], 2)));
         }
-    OK(n_equal == 0, "a hundred categories have a hundred colours");
+    }
+    return near;
+}
+
+static void test_colours(void)
+{
+    double least, dark[3], near = apart(91, &least);
+    const double text = to_lab((rgb_t){16, 18, 22}, dark);
+    OK(near >= 0.04, "no two of 91 categories have colours less than 0.04 apart in Oklab: %.4f", near);
+    near = apart(12, &least);
+    OK(near >= 0.09, "of the first 12, less than 0.09: %.4f", near);
+    near = apart(300, &least);
+    OK(near > 0, "300 categories have 300 colours");
+    OK((least + 0.05) / (text + 0.05) >= 4.5, "dark text can be read on each: 1 to %.2f",
+       (least + 0.05) / (text + 0.05));
 }
 
 int main(void)
 {
-    tap_plan(5 + 4 + 3 + 2 + 1);
+    tap_plan(5 + 4 + 3 + 1 + 4 + 1);
     test_place();
     test_crowd();
     test_names();
     test_strange();
+    test_colours();
     objects_free(&objects);
     OK(mem_live() == 0, "every block was freed");
     return tap_done();

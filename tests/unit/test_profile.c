@@ -122,6 +122,40 @@ static void test_counts(exec_t *exec)
        "a layer without products has time alone");
 }
 
+static err_t no_room(size_t n_bytes, const char *what, void **out)
+{
+    *out = NULL;
+    RAISE(ERR_SYSTEM, "%s: %zu bytes of GPU memory cannot be had", what, n_bytes);
+}
+
+static void release_nothing(void *block)
+{
+    if (block) abort();
+}
+
+/* What was trained has taken all of a device's memory. */
+static void test_full(comm_t *comm, const profile_run_t *run)
+{
+    static const backend_memory_t memory = {
+        .alloc = no_room, .release = release_nothing, .alloc_host = no_room, .release_host = release_nothing};
+    backend_t full = *run->backend;
+    profile_run_t same = *run;
+    profile_t p = {0};
+    json_t j = {0};
+    full.memory = &memory;
+    same.backend = &full;
+    OK_CALL(profile_gather(comm, &same, &p), "a profile of a run that left no memory");
+    OK(p.peak_flops == 0 && p.split.total == 10 && p.n_layers > 0 &&
+           SAYS("measuring the peak", "cannot be had"),
+       "has all but the peak, and why is known");
+    json_object_begin(&j, NULL);
+    profile_json(&p, &j);
+    json_object_end(&j);
+    OK(!strstr(j.text, "peak") && strstr(j.text, "\"gflops\""), "nor is the peak in its record");
+    json_free(&j);
+    profile_free(&p);
+}
+
 /* Of the one step in exec, told as two. */
 static void test_gather(const backend_t *backend, const exec_t *exec)
 {
@@ -146,6 +180,7 @@ static void test_gather(const backend_t *backend, const exec_t *exec)
     OK(p.peak_flops > 0, "the peak is measured");
     profile_free(&p);
     profile_free(&p);
+    test_full(comm, &run);
     comm_close(&comm);
 }
 
@@ -155,7 +190,7 @@ int main(int argc, char **argv)
     char why[BACKEND_WHY_MAX];
     const char *device = argc > 1 ? argv[1] : "ref";
     if (backend_find(device, &backend, why) != ERR_OK) return tap_skip_all(err_message());
-    tap_plan(30);
+    tap_plan(33);
     OK_CALL(backend_open(backend, 1), "the %s backend", device);
     test_ranking();
     test_hints();
