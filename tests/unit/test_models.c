@@ -252,8 +252,8 @@ static void check_fused(const char *model, int n_layers, const char *layer)
 {
     graph_t *g = build(model, 224, 224, 3, 1000), *fused = NULL;
     must(graph_fuse(g, &backend_cpu, &fused), "graph_fuse");
-    OK(fused->n_nodes == n_layers && find_layer(fused, layer), "%s on the CPU has %s (%d layers)", model, layer,
-       fused->n_nodes);
+    OK(fused->n_nodes == n_layers && find_layer(fused, layer), "%s on the CPU has %s (%d layers)", model,
+       layer, fused->n_nodes);
     graph_free(&fused);
     graph_free(&g);
 }
