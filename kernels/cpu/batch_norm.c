@@ -1,5 +1,6 @@
 #include <math.h>
 
+#include "kernels/cpu/batch_norm_rows.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/loop.h"
 
@@ -7,11 +8,13 @@
  * (all dimensions but the channels) are cut into blocks of a fixed size; each block's sums are in float, and
  * the blocks are added in order, in double.
  *
- * Saved, for each group: mean [c], 1/std [c]. */
-enum { ROW_BLOCK = 128 };
+ * Saved, for each group: mean [c], 1/std [c]; behind all of them, with a fused addition and ReLU, each
+ * group's mask (batch_norm_rows.h). */
+enum { ROW_BLOCK = 4 * NORM_MASK_ROWS };
 
 typedef struct norm {
     int64_t n_c, n_groups, n_rows, group_rows;
+    int64_t mask_words; /* of a group; 0: there is no mask */
     /* Workspace: a group's sums and their count [2c + 1], sums over the groups [2][c]; coefficients [3][c],
      * the blocks' sums [blocks][2][c]. */
     double *sums, *over_groups;
@@ -25,6 +28,9 @@ static norm_t norm_of(const op_t *op, void *workspace)
     norm_t n = {.n_c = op->desc.param[0].dim[0], .n_groups = (y.dim[0] + group - 1) / group};
     n.n_rows = shape_count(y) / n.n_c;
     n.group_rows = n.n_rows / y.dim[0] * group;
+    int64_t rows = n.group_rows < n.n_rows ? n.group_rows : n.n_rows;
+    if (op->training && op->desc.n_inputs == 2 && op->desc.attr.batch_norm.epilogue.relu)
+        n.mask_words = (rows + NORM_MASK_ROWS - 1) / NORM_MASK_ROWS * n.n_c;
     if (!workspace) return n;
     n.sums = workspace;
     n.over_groups = n.sums + 2 * n.n_c + 1;
@@ -39,45 +45,45 @@ static err_t plan(op_t *op)
     norm_t n = norm_of(op, NULL);
     int64_t rows = n.group_rows < n.n_rows ? n.group_rows : n.n_rows;
     int64_t n_blocks = (rows + ROW_BLOCK - 1) / ROW_BLOCK;
-    op->n_saved_bytes = op->training ? 2 * (size_t)(n.n_groups * n.n_c) * sizeof(float) : 0;
+    if (op->training) op->n_saved_bytes = (size_t)(n.n_groups * (2 * n.n_c + n.mask_words)) * sizeof(float);
     op->n_workspace_bytes =
         (size_t)(4 * n.n_c + 1) * sizeof(double) + (size_t)((3 + 2 * n_blocks) * n.n_c) * sizeof(float);
     return ERR_OK;
 }
 
-/* The rows of group g: the first, and how many. */
-static int64_t rows_of_group(const norm_t *n, int64_t g, int64_t *first)
+/* Group g's rows with what is saved of them. */
+static norm_rows_t rows_of_group(const op_t *op, const op_args_t *args, const norm_t *n, int64_t g)
 {
-    *first = g * n->group_rows;
-    return loop_count(*first, n->n_rows, n->group_rows);
+    int64_t first = g * n->group_rows;
+    float *saved = op->n_saved_bytes ? args->saved : NULL;
+    uint32_t *masks = n->mask_words ? (uint32_t *)(void *)(saved + 2 * n->n_groups * n->n_c) : NULL;
+    return (norm_rows_t){
+        .n_rows = loop_count(first, n->n_rows, n->group_rows),
+        .n_c = n->n_c,
+        .x = (const float *)args->x[0] + first * n->n_c,
+        .shortcut = op->desc.n_inputs == 2 ? (const float *)args->x[1] + first * n->n_c : NULL,
+        .relu = op->desc.attr.batch_norm.epilogue.relu,
+        .mask = masks ? masks + g * n->mask_words : NULL,
+        .mean = saved ? saved + 2 * g * n->n_c : NULL,
+        .beta = args->param[1],
+    };
 }
 
-/* sum[0..c) = Σ x; sum[c..2c) = Σ (x − m)², m the block's own mean: the block is in cache the second time. */
-LOOP_CLONES static void sum_rows(float *restrict sum, const float *restrict x, int64_t n_rows, int64_t n_c)
+/* The block of them that begins at row i. */
+static norm_rows_t block_of(const norm_rows_t *rows, int64_t i)
 {
-    float *restrict squares = sum + n_c, share = 1 / (float)n_rows;
-    for (int64_t c = 0; c < n_c; c++) sum[c] = squares[c] = 0;
-    for (int64_t row = 0; row < n_rows; row++)
-        for (int64_t c = 0; c < n_c; c++) sum[c] += x[row * n_c + c];
-    for (int64_t row = 0; row < n_rows; row++)
-        for (int64_t c = 0; c < n_c; c++) {
-            float off = x[row * n_c + c] - sum[c] * share;
-            squares[c] += off * off;
-        }
+    norm_rows_t block = *rows;
+    block.n_rows = loop_count(i, rows->n_rows, ROW_BLOCK);
+    block.x += i * rows->n_c;
+    if (rows->shortcut) block.shortcut += i * rows->n_c;
+    if (rows->mask) block.mask += i / NORM_MASK_ROWS * rows->n_c;
+    return block;
 }
 
-/* sum[0..c) = Σ dy, sum[c..2c) = Σ dy·(x − mean). */
-LOOP_CLONES static void sum_gradient_rows(float *restrict sum, const float *restrict x,
-                                          const float *restrict dy, const float *restrict mean,
-                                          int64_t n_rows, int64_t n_c)
+/* Whether all threads work on these. */
+static bool forks(const norm_rows_t *rows)
 {
-    float *restrict product = sum + n_c;
-    for (int64_t c = 0; c < n_c; c++) sum[c] = product[c] = 0;
-    for (int64_t row = 0; row < n_rows; row++, x += n_c, dy += n_c)
-        for (int64_t c = 0; c < n_c; c++) {
-            sum[c] += dy[c];
-            product[c] += dy[c] * (x[c] - mean[c]);
-        }
+    return rows->n_rows * rows->n_c > LOOP_FORK_MIN;
 }
 
 /* sums[0..width·c) = the blocks' sums of n_rows rows, and behind them the number of rows. */
@@ -114,24 +120,15 @@ static err_t share_sums(const op_args_t *args, const norm_t *n, int64_t n_values
     return args->sum_shared ? args->sum_shared(args->share_context, n->sums, n_values) : ERR_OK;
 }
 
-LOOP_CLONES static void normalise_rows(float *restrict y, const float *restrict x, const norm_t *n,
-                                       const float *restrict beta, int64_t n_rows)
+/* Mean and 1/std of a group into mean, inverse_std [c]; what the running values need is added up. */
+static err_t group_moments(const op_t *op, const op_args_t *args, const norm_t *n, const norm_rows_t *rows,
+                           float *mean, float *inverse_std)
 {
-    const float *restrict mean = n->coefficient[0], *restrict scale = n->coefficient[1];
-    int64_t n_c = n->n_c;
-    for (int64_t row = 0; row < n_rows; row++, x += n_c, y += n_c)
-        for (int64_t c = 0; c < n_c; c++) y[c] = (x[c] - mean[c]) * scale[c] + beta[c];
-}
-
-/* Mean and 1/std of group g into mean, inverse_std [c]; what the running values need is added up. */
-static err_t group_moments(const op_t *op, const op_args_t *args, const norm_t *n, int64_t g, float *mean,
-                           float *inverse_std)
-{
-    int64_t n_c = n->n_c, first, n_rows = rows_of_group(n, g, &first);
-    const float *x = (const float *)args->x[0] + first * n_c;
-#pragma omp parallel for schedule(static) if (n_rows * n_c > LOOP_FORK_MIN)
+    int64_t n_c = n->n_c, n_rows = rows->n_rows;
+#pragma omp parallel for schedule(static) if (forks(rows))
     for (int64_t i = 0; i < n_rows; i += ROW_BLOCK)
-        sum_rows(n->partial + i / ROW_BLOCK * 2 * n_c, x + i * n_c, loop_count(i, n_rows, ROW_BLOCK), n_c);
+        norm_rows_sum(n->partial + i / ROW_BLOCK * 2 * n_c, rows->x + i * n_c,
+                      loop_count(i, n_rows, ROW_BLOCK), n_c);
     add_blocks(n, n_rows, 1);
     TRY(share_sums(args, n, n_c + 1));
     for (int64_t c = 0; c < n_c; c++) {
@@ -149,14 +146,15 @@ static err_t group_moments(const op_t *op, const op_args_t *args, const norm_t *
     return ERR_OK;
 }
 
-/* Rows [first, first + n_rows) with coefficients 0 (mean) and 1 (γ/std). */
-static void normalise(const op_args_t *args, const norm_t *n, int64_t first, int64_t n_rows)
+/* With coefficients 0 (mean) and 1 (γ/std). */
+static void normalise(const norm_t *n, const norm_rows_t *rows, float *y)
 {
-    const float *x = (const float *)args->x[0] + first * n->n_c;
-    float *y = (float *)args->y + first * n->n_c;
-#pragma omp parallel for schedule(static) if (n_rows * n->n_c > LOOP_FORK_MIN)
-    for (int64_t i = 0; i < n_rows; i += ROW_BLOCK)
-        normalise_rows(y + i * n->n_c, x + i * n->n_c, n, args->param[1], loop_count(i, n_rows, ROW_BLOCK));
+#pragma omp parallel for schedule(static) if (forks(rows))
+    for (int64_t i = 0; i < rows->n_rows; i += ROW_BLOCK) {
+        norm_rows_t block = block_of(rows, i);
+        block.mean = n->coefficient[0], block.scale = n->coefficient[1];
+        norm_rows_forward(&block, y + i * n->n_c);
+    }
 }
 
 static void update_running(float *running, const double *over_groups, const norm_t *n, double momentum)
@@ -174,14 +172,14 @@ static err_t train_forward(const op_t *op, const op_args_t *args, const norm_t *
     float *mean = n->coefficient[0], *scale = n->coefficient[1], *inverse_std = n->coefficient[2];
     for (int64_t i = 0; i < 2 * n->n_c; i++) n->over_groups[i] = 0;
     for (int64_t g = 0; g < n->n_groups; g++) {
-        int64_t first, n_rows = rows_of_group(n, g, &first);
+        norm_rows_t rows = rows_of_group(op, args, n, g);
         float *saved = op->n_saved_bytes ? (float *)args->saved + 2 * g * n->n_c : NULL;
-        TRY(group_moments(op, args, n, g, mean, inverse_std));
+        TRY(group_moments(op, args, n, &rows, mean, inverse_std));
         for (int64_t c = 0; c < n->n_c; c++) {
             scale[c] = gamma[c] * inverse_std[c];
             if (saved) saved[c] = mean[c], saved[n->n_c + c] = inverse_std[c];
         }
-        normalise(args, n, first, n_rows);
+        normalise(n, &rows, (float *)args->y + g * n->group_rows * n->n_c);
     }
     update_running(args->state[0], n->over_groups, n, momentum);
     update_running(args->state[1], n->over_groups + n->n_c, n, momentum);
@@ -198,36 +196,33 @@ static err_t forward(const op_t *op, const op_args_t *args)
         n.coefficient[0][c] = running_mean[c];
         n.coefficient[1][c] = gamma[c] * (float)(1 / sqrt(variance));
     }
-    normalise(args, &n, 0, n.n_rows);
+    norm_rows_t rows = rows_of_group(op, args, &n, 0);
+    rows.n_rows = n.n_rows;
+    rows.mask = NULL;
+    normalise(&n, &rows, args->y);
     return ERR_OK;
-}
-
-/* dx = scale · (dy − shift − (x − mean) · slope), per channel. */
-LOOP_CLONES static void backward_rows(float *restrict dx, const float *restrict x, const float *restrict dy,
-                                      const float *restrict mean, const norm_t *n, int64_t n_rows)
-{
-    const float *restrict scale = n->coefficient[0], *restrict shift = n->coefficient[1],
-                          *restrict slope = n->coefficient[2];
-    int64_t n_c = n->n_c;
-    for (int64_t row = 0; row < n_rows; row++, x += n_c, dy += n_c, dx += n_c)
-        for (int64_t c = 0; c < n_c; c++) dx[c] = scale[c] * (dy[c] - shift[c] - (x[c] - mean[c]) * slope[c]);
 }
 
 /* One group: its part of dγ and dβ is added to over_groups, its dx is written. With x̂ = (x−mean)/std: dβ =
  * Σ dy, dγ = Σ dy·x̂, dx = γ/std · (dy − (dβ + x̂·dγ)/n), there with the sums and the count of all who share;
  * Ioffe & Szegedy 2015, section 3. */
-static err_t backward_group(const op_args_t *args, const norm_t *n, int64_t g)
+static err_t backward_group(const op_t *op, const op_args_t *args, const norm_t *n, int64_t g)
 {
-    int64_t n_c = n->n_c, first, n_rows = rows_of_group(n, g, &first);
-    const float *x = (const float *)args->x[0] + first * n_c, *dy = (const float *)args->dy + first * n_c;
-    const float *gamma = args->param[0], *mean = (const float *)args->saved + 2 * g * n_c;
-    const float *inverse_std = mean + n_c;
-    float *dx = args->dx[0] ? (float *)args->dx[0] + first * n_c : NULL;
-#pragma omp parallel for schedule(static) if (n_rows * n_c > LOOP_FORK_MIN)
-    for (int64_t i = 0; i < n_rows; i += ROW_BLOCK)
-        sum_gradient_rows(n->partial + i / ROW_BLOCK * 2 * n_c, x + i * n_c, dy + i * n_c, mean,
-                          loop_count(i, n_rows, ROW_BLOCK), n_c);
-    add_blocks(n, n_rows, 2);
+    norm_rows_t rows = rows_of_group(op, args, n, g);
+    int64_t n_c = n->n_c, first = g * n->group_rows * n_c;
+    const float *gamma = args->param[0], *inverse_std = rows.mean + n_c;
+    const float *dy = (const float *)args->dy + first;
+    float *dx = args->dx[0] ? (float *)args->dx[0] + first : NULL;
+    float *dshortcut = rows.shortcut && args->dx[1] ? (float *)args->dx[1] + first : NULL;
+    for (int64_t c = 0; c < n_c; c++) n->coefficient[0][c] = gamma[c] * inverse_std[c];
+    rows.scale = n->coefficient[0];
+#pragma omp parallel for schedule(static) if (forks(&rows))
+    for (int64_t i = 0; i < rows.n_rows; i += ROW_BLOCK) {
+        norm_rows_t block = block_of(&rows, i);
+        norm_rows_sum_gradients(&block, dy + i * n_c, dshortcut ? dshortcut + i * n_c : NULL,
+                                n->partial + i / ROW_BLOCK * 2 * n_c);
+    }
+    add_blocks(n, rows.n_rows, 2);
     for (int64_t c = 0; c < n_c; c++) {
         n->over_groups[c] += n->sums[c];
         n->over_groups[n_c + c] += n->sums[n_c + c] * inverse_std[c];
@@ -235,14 +230,15 @@ static err_t backward_group(const op_args_t *args, const norm_t *n, int64_t g)
     TRY(share_sums(args, n, 2 * n_c + 1));
     for (int64_t c = 0; c < n_c; c++) {
         double count = n->sums[2 * n_c], invert = inverse_std[c];
-        n->coefficient[0][c] = gamma[c] * inverse_std[c];
         n->coefficient[1][c] = (float)(n->sums[c] / count);
         n->coefficient[2][c] = (float)(invert * invert * n->sums[n_c + c] / count);
     }
     if (!dx) return ERR_OK;
-#pragma omp parallel for schedule(static) if (n_rows * n_c > LOOP_FORK_MIN)
-    for (int64_t i = 0; i < n_rows; i += ROW_BLOCK)
-        backward_rows(dx + i * n_c, x + i * n_c, dy + i * n_c, mean, n, loop_count(i, n_rows, ROW_BLOCK));
+#pragma omp parallel for schedule(static) if (forks(&rows))
+    for (int64_t i = 0; i < rows.n_rows; i += ROW_BLOCK) {
+        norm_rows_t block = block_of(&rows, i);
+        norm_rows_backward(&block, dy + i * n_c, n->coefficient[1], n->coefficient[2], dx + i * n_c);
+    }
     return ERR_OK;
 }
 
@@ -251,7 +247,7 @@ static err_t backward(const op_t *op, const op_args_t *args)
     norm_t n = norm_of(op, args->workspace);
     float *dgamma = args->dparam[0], *dbeta = args->dparam[1];
     for (int64_t i = 0; i < 2 * n.n_c; i++) n.over_groups[i] = 0;
-    for (int64_t g = 0; g < n.n_groups; g++) TRY(backward_group(args, &n, g));
+    for (int64_t g = 0; g < n.n_groups; g++) TRY(backward_group(op, args, &n, g));
     for (int64_t c = 0; c < n.n_c; c++) {
         dbeta[c] = (float)n.over_groups[c];
         dgamma[c] = (float)n.over_groups[n.n_c + c];
@@ -259,4 +255,4 @@ static err_t backward(const op_t *op, const op_args_t *args)
     return ERR_OK;
 }
 
-const op_kernel_t cpu_batch_norm = {.plan = plan, .forward = forward, .backward = backward};
+const op_kernel_t cpu_batch_norm = {.plan = plan, .forward = forward, .backward = backward, .fuses = true};

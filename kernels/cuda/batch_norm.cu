@@ -181,7 +181,7 @@ __global__ void finish_gradient_groups(norm_t n)
 
 /* Moves 8 bytes an element. The last rows first: of those the sums have left the most in the cache. */
 template <int W>
-__global__ void apply(norm_t n, int lanes, const float *__restrict__ x, float *__restrict__ y)
+__global__ void apply(norm_t n, int lanes, const float *x, float *y)
 {
     place at = place_of<W>(n, n.n_apply_parts, lanes);
     const float *of_group = n.moments ? n.moments + at.group * 2 * n.n_c + at.c : n.running_mean + at.c;
@@ -210,7 +210,7 @@ __global__ void apply(norm_t n, int lanes, const float *__restrict__ x, float *_
 /* Moves 12 bytes an element. dx = γ/std · (dy − correction 0 − (x − mean) · correction 1). */
 template <int W>
 __global__ void apply_gradient(norm_t n, int lanes, const float *__restrict__ x,
-                                      const float *__restrict__ dy, float *__restrict__ dx)
+                                      const float *dy, float *dx)
 {
     place at = place_of<W>(n, n.n_apply_parts, lanes);
     const float *moments = n.moments + at.group * 2 * n.n_c + at.c;

@@ -2,7 +2,8 @@
 
 #include "kernels/ref/ref.h"
 
-/* Saved: mean and 1/std of each group, [groups, 2, c], in double so that backward starts from no rounding. */
+/* Saved: mean and 1/std of each group, [groups, 2, c], in double so that backward starts from no rounding;
+ * with a fused ReLU, a byte for each element that says whether y is above 0. */
 typedef struct norm {
     int64_t n_c, n_groups;
     int64_t n_rows, group_rows; /* row: all channels of one cell */
@@ -21,8 +22,18 @@ static norm_t norm_of(const op_t *op)
 static err_t plan(op_t *op)
 {
     norm_t n = norm_of(op);
-    op->n_saved_bytes = op->training ? 2 * (size_t)(n.n_groups * n.n_c) * sizeof(double) : 0;
+    if (!op->training) return ERR_OK;
+    op->n_saved_bytes = 2 * (size_t)(n.n_groups * n.n_c) * sizeof(double);
+    if (op->desc.attr.batch_norm.epilogue.relu) op->n_saved_bytes += (size_t)shape_count(op->desc.y);
     return ERR_OK;
+}
+
+/* NULL where nothing is kept of it. */
+static uint8_t *mask_of(const op_t *op, const op_args_t *args)
+{
+    norm_t n = norm_of(op);
+    bool kept = op->training && op->desc.attr.batch_norm.epilogue.relu;
+    return kept ? (uint8_t *)((double *)args->saved + 2 * n.n_groups * n.n_c) : NULL;
 }
 
 static int64_t rows_of_group(const norm_t *n, int64_t group)
@@ -84,6 +95,19 @@ static err_t train_channel(const op_t *op, const op_args_t *args, int64_t c)
     return ERR_OK;
 }
 
+/* What was fused, on the normalised y. */
+static void finish(const op_t *op, const op_args_t *args)
+{
+    float *y = args->y;
+    const float *other = args->x[1];
+    uint8_t *mask = args->training ? mask_of(op, args) : NULL;
+    for (int64_t i = 0; i < shape_count(op->desc.y); i++) {
+        if (op->desc.n_inputs == 2) y[i] += other[i];
+        if (op->desc.attr.batch_norm.epilogue.relu) y[i] = y[i] <= 0 ? 0 : y[i];
+        if (mask) mask[i] = y[i] > 0;
+    }
+}
+
 static err_t forward(const op_t *op, const op_args_t *args)
 {
     norm_t n = norm_of(op);
@@ -97,6 +121,7 @@ static err_t forward(const op_t *op, const op_args_t *args)
         double gain = gamma[c] / sqrt(variance[c] + op->desc.attr.batch_norm.epsilon);
         normalise(x + c, (float *)args->y + c, n.n_rows, n.n_c, mean[c], gain, beta[c]);
     }
+    finish(op, args);
     return ERR_OK;
 }
 
@@ -107,21 +132,26 @@ static err_t backward_channel(const op_t *op, const op_args_t *args, int64_t c)
     norm_t n = norm_of(op);
     const float *x = args->x[0], *dy = args->dy, *gamma = args->param[0];
     float *dx = args->dx[0], *dgamma = args->dparam[0], *dbeta = args->dparam[1];
+    float *dother = op->desc.n_inputs == 2 ? args->dx[1] : NULL;
     const double *saved = args->saved;
+    const uint8_t *mask = mask_of(op, args);
     double gradient[2] = {0, 0};
     for (int64_t g = 0; g < n.n_groups; g++) {
         int64_t m = rows_of_group(&n, g), first = g * n.group_rows * n.n_c + c, end = first + m * n.n_c;
         double mean = saved[2 * g * n.n_c + c], inverse_std = saved[(2 * g + 1) * n.n_c + c];
         double sums[3] = {0, 0, (double)m};
         for (int64_t i = first; i < end; i += n.n_c) {
-            sums[0] += dy[i];
-            sums[1] += dy[i] * ((x[i] - mean) * inverse_std);
+            float passed = mask && !mask[i] ? 0 : dy[i];
+            sums[0] += passed;
+            sums[1] += passed * ((x[i] - mean) * inverse_std);
+            if (dother) dother[i] = passed;
         }
         gradient[0] += sums[0], gradient[1] += sums[1];
         TRY(sum_shared(args, sums, 3));
         for (int64_t i = first; i < end && dx; i += n.n_c) {
             double xhat = (x[i] - mean) * inverse_std;
-            dx[i] = (float)(gamma[c] * inverse_std * (dy[i] - (sums[0] + xhat * sums[1]) / sums[2]));
+            float passed = mask && !mask[i] ? 0 : dy[i];
+            dx[i] = (float)(gamma[c] * inverse_std * (passed - (sums[0] + xhat * sums[1]) / sums[2]));
         }
     }
     dbeta[c] = (float)gradient[0];
@@ -135,4 +165,4 @@ static err_t backward(const op_t *op, const op_args_t *args)
     return ERR_OK;
 }
 
-const op_kernel_t ref_batch_norm = {.plan = plan, .forward = forward, .backward = backward};
+const op_kernel_t ref_batch_norm = {.plan = plan, .forward = forward, .backward = backward, .fuses = true};

@@ -22,32 +22,66 @@ static bool side_by_side(const pool2d_attr_t *a)
            a->pad_w == 0 && a->kernel_h * a->kernel_w < MOST_CELLS;
 }
 
-/* The layers that follow `node` into it: none, ReLU, or ReLU and pooling. */
-static int followers(const graph_t *g, const graph_node_t *node, const backend_t *backend,
-                     const graph_node_t *out[2])
+static epilogue_t *epilogue_of(op_desc_t *desc)
 {
-    op_kind_t kind = node->desc.kind;
-    bool able =
-        (kind == OP_CONV2D || kind == OP_LINEAR) && backend->kernel[kind] && backend->kernel[kind]->fuses;
-    out[0] = able ? only_reader(g, node->layer + 1) : NULL;
-    if (!out[0] || out[0]->desc.kind != OP_RELU) return 0;
-    out[1] = kind == OP_CONV2D ? only_reader(g, out[0]->layer + 1) : NULL;
-    if (!out[1] || out[1]->desc.kind != OP_POOL2D || !side_by_side(&out[1]->desc.attr.pool2d)) return 1;
-    return 2;
+    return desc->kind == OP_CONV2D   ? &desc->attr.conv2d.epilogue
+           : desc->kind == OP_LINEAR ? &desc->attr.linear.epilogue
+                                     : &desc->attr.batch_norm.epilogue;
 }
 
-static void absorb(graph_node_t *node, const graph_node_t *follower)
+/* What is added to `value`. */
+static int other_input(const graph_node_t *add, int value)
+{
+    return add->input[add->input[0] == value];
+}
+
+/* Whether `node`, with what it has absorbed so far, can take in the layer that alone reads `value`, its
+ * output. */
+static bool takes_in(graph_node_t *node, const graph_node_t *next, int value, const backend_t *backend)
+{
+    op_kind_t kind = node->desc.kind;
+    bool able = kind == OP_CONV2D || kind == OP_LINEAR || kind == OP_BATCH_NORM;
+    if (!able || !backend->kernel[kind] || !backend->kernel[kind]->fuses) return false;
+    epilogue_t *e = epilogue_of(&node->desc);
+    switch (next->desc.kind) {
+    case OP_ADD: /* of something that has been computed when `node` is */
+        return kind == OP_BATCH_NORM && node->desc.n_inputs == 1 && !e->relu &&
+               other_input(next, value) <= node->layer;
+    case OP_RELU:
+        return !e->relu;
+    case OP_POOL2D:
+        return kind == OP_CONV2D && e->relu && e->pool_h == 0 && side_by_side(&next->desc.attr.pool2d);
+    default:
+        return false;
+    }
+}
+
+/* "layer1.0.bn2" and "layer1.0.add" become "layer1.0.bn2+add". */
+static void append_name(graph_node_t *node, const char *name)
+{
+    size_t used = strlen(node->name), same = 0;
+    for (size_t i = 0; name[i] && name[i] == node->name[i]; i++)
+        if (name[i] == '.') same = i + 1;
+    snprintf(node->name + used, sizeof node->name - used, "+%.*s", GRAPH_NAME_MAX - 1, name + same);
+}
+
+/* value: in the fused graph, of each of the given one's. */
+static void absorb(graph_node_t *node, const graph_node_t *next, int output, const int *value)
 {
     op_desc_t *desc = &node->desc;
-    epilogue_t *e = desc->kind == OP_CONV2D ? &desc->attr.conv2d.epilogue : &desc->attr.linear.epilogue;
-    const pool2d_attr_t *pool = &follower->desc.attr.pool2d;
-    size_t used = strlen(node->name);
-    snprintf(node->name + used, sizeof node->name - used, "+%.*s", GRAPH_NAME_MAX - 1, follower->name);
-    desc->y = follower->desc.y;
-    if (follower->desc.kind == OP_RELU)
+    epilogue_t *e = epilogue_of(desc);
+    const pool2d_attr_t *pool = &next->desc.attr.pool2d;
+    append_name(node, next->name);
+    desc->y = next->desc.y;
+    if (next->desc.kind == OP_ADD) {
+        node->input[1] = value[other_input(next, output)];
+        desc->x[1] = desc->x[0];
+        desc->n_inputs = 2;
+    } else if (next->desc.kind == OP_RELU) {
         e->relu = true;
-    else
+    } else {
         e->pool_h = pool->kernel_h, e->pool_w = pool->kernel_w;
+    }
 }
 
 static void copy_tables(const graph_t *from, graph_t *to)
@@ -70,16 +104,17 @@ err_t graph_fuse(const graph_t *graph, const backend_t *backend, graph_t **out)
     TRY_OUT(err, graph_new(graph->model, shape_3d(s.dim[1], s.dim[2], s.dim[3]), graph->n_classes, &fused));
     copy_tables(graph, fused);
     for (int n = 0; n < graph->n_nodes; n++) {
-        const graph_node_t *node = &graph->nodes[n], *follower[2];
+        const graph_node_t *node = &graph->nodes[n], *next;
         if (value[n + 1] > 0) continue; /* it is in an earlier one */
         graph_node_t *copy = &fused->nodes[fused->n_nodes++];
         *copy = *node;
         for (int i = 0; i < node->desc.n_inputs; i++) copy->input[i] = value[node->input[i]];
-        int n_followers = followers(graph, node, backend, follower);
-        value[n + 1] = fused->n_nodes;
-        for (int i = 0; i < n_followers; i++) {
-            absorb(copy, follower[i]);
-            value[follower[i]->layer + 1] = fused->n_nodes;
+        int output = n + 1;
+        value[output] = fused->n_nodes;
+        while ((next = only_reader(graph, output)) && takes_in(copy, next, output, backend)) {
+            absorb(copy, next, output, value);
+            output = next->layer + 1;
+            value[output] = fused->n_nodes;
         }
     }
     *out = fused;

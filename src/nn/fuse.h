@@ -5,9 +5,13 @@
 #include "nn/graph.h"
 #include "ops/backend.h"
 
-/* A graph that computes the same with fewer nodes: where nobody else reads what is between them, ReLU goes
+/* A graph that computes the same with fewer nodes, where nobody else reads what is between them: ReLU goes
  * into the conv2d or linear before it, and a max pooling over windows side by side into the conv2d before
- * that. Parameters, states and their flat buffers are the given graph's. graph_free it. */
+ * that; an addition goes into the batch norm that computes the later of its inputs, which gets the other as a
+ * second input, and ReLU into a batch norm with or without one. A fused node stands where its first layer
+ * did, so that parameters' gradients are final in the same order, and is called "layer1.0.bn2+add+relu2":
+ * later names without what they begin with alike. Parameters, states and their flat buffers are the given
+ * graph's. graph_free it. */
 err_t graph_fuse(const graph_t *graph, const backend_t *backend, graph_t **out);
 
 #endif

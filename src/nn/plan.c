@@ -27,9 +27,10 @@ static bool reuses_input(const plan_t *plan, int n)
 {
     const graph_t *g = plan->graph;
     int value = g->nodes[n].input[0];
-    if (!op_traits(g->nodes[n].desc.kind)->in_place || value == 0 || graph_readers(g, value) != 1)
-        return false;
-    return !plan->training || !op_traits(g->nodes[value - 1].desc.kind)->backward_needs_y;
+    const op_traits_t *traits = op_traits(g->nodes[n].desc.kind);
+    if (!traits->in_place || value == 0 || graph_readers(g, value) != 1) return false;
+    return !plan->training ||
+           (!traits->backward_needs_x && !op_traits(g->nodes[value - 1].desc.kind)->backward_needs_y);
 }
 
 static size_t bytes_of(const plan_t *plan, int value)
@@ -48,7 +49,7 @@ static void plan_forward(plan_t *plan)
             int value = g->nodes[n].input[i];
             if (value == 0) continue;
             extend(plan, plan->nodes[value - 1].y, n);
-            if (plan->training && traits->backward_needs_x)
+            if (plan->training && traits->backward_needs_x && i == 0)
                 extend(plan, plan->nodes[value - 1].y, backward_step(plan, n));
         }
         if (reuses_input(plan, n))

@@ -15,7 +15,7 @@ typedef struct op_kernel {
     err_t (*forward)(const op_t *op, const op_args_t *args);
     err_t (*backward)(const op_t *op, const op_args_t *args);
     void (*unplan)(op_t *op);
-    bool fuses; /* conv2d and linear: their epilogues are understood */
+    bool fuses; /* conv2d, linear and batch_norm: epilogues are understood, and the latter's second input */
     bool tf32;  /* conv2d and linear: DTYPE_TF32 products can be had */
     int (*list)(const op_desc_t *desc, op_pass_t pass, bool training, const char **names, int max);
 } op_kernel_t;

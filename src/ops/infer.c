@@ -117,7 +117,8 @@ err_t infer_batch_norm(op_desc_t *desc)
 {
     const batch_norm_attr_t *a = &desc->attr.batch_norm;
     shape_t x = desc->x[0];
-    ASSERT(a->group >= 0);
+    ASSERT(a->group >= 0 && a->epilogue.pool_h == 0);
+    ASSERT(desc->n_inputs == 1 || shape_equal(x, desc->x[1]));
     if (x.n_dims < 2) RAISE(ERR_USAGE, "batch_norm wants [n, …, channels], not %s", shape_format(x).text);
     if (!(a->epsilon > 0) || !(a->momentum >= 0 && a->momentum <= 1))
         RAISE(ERR_USAGE, "batch_norm: epsilon %g must be positive, momentum %g in [0, 1]", a->epsilon,

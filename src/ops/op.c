@@ -19,7 +19,7 @@ static const struct {
     [OP_RELU] = {{"relu", false, true, true, false}, 1, infer_same},
     [OP_DROPOUT] = {{"dropout", false, false, true, false}, 1, infer_dropout},
     [OP_ADD] = {{"add", false, false, true, false}, 2, infer_add},
-    [OP_BATCH_NORM] = {{"batch_norm", true, false, false, false}, 1, infer_batch_norm},
+    [OP_BATCH_NORM] = {{"batch_norm", true, false, true, false}, 1, infer_batch_norm},
     [OP_SOFTMAX_XENT] = {{"softmax_xent", false, false, false, true}, 1, infer_softmax_xent},
     [OP_SIGMOID_BCE] = {{"sigmoid_bce", true, false, false, true}, 1, infer_sigmoid_bce},
 };
@@ -30,9 +30,15 @@ const op_traits_t *op_traits(op_kind_t kind)
     return &ops[kind].traits;
 }
 
+/* The input that batch norm adds has come by fusing. */
+static bool adds_input(const op_desc_t *desc)
+{
+    return desc->kind == OP_BATCH_NORM && desc->n_inputs == 2;
+}
+
 err_t op_infer(op_desc_t *desc)
 {
-    ASSERT(desc->kind < OP_KIND_COUNT && desc->n_inputs == ops[desc->kind].n_inputs);
+    ASSERT(desc->kind < OP_KIND_COUNT && (desc->n_inputs == ops[desc->kind].n_inputs || adds_input(desc)));
     if (desc->dtype != DTYPE_F32)
         RAISE(ERR_USAGE, "%s: %s is not supported; operators compute in float32", ops[desc->kind].traits.name,
               dtype_name(desc->dtype));
@@ -66,6 +72,7 @@ epilogue_t op_epilogue(const op_desc_t *desc)
 {
     if (desc->kind == OP_CONV2D) return desc->attr.conv2d.epilogue;
     if (desc->kind == OP_LINEAR) return desc->attr.linear.epilogue;
+    if (desc->kind == OP_BATCH_NORM) return desc->attr.batch_norm.epilogue;
     return (epilogue_t){0};
 }
 
@@ -137,7 +144,7 @@ err_t op_plan(const backend_t *backend, const op_desc_t *desc, bool training, co
     if (!kernel) RAISE(ERR_SYSTEM, "the %s backend has no %s", backend->name, ops[desc->kind].traits.name);
     if (desc->compute == DTYPE_TF32 && !kernel->tf32)
         RAISE(ERR_USAGE, "tf32 is a format of GPUs' tensor cores; use --device cuda, or --precision fp32");
-    ASSERT(kernel->fuses || !op_epilogue(desc).relu);
+    ASSERT(kernel->fuses || !(op_epilogue(desc).relu || adds_input(desc)));
     op_t *op;
     TRY(mem_new(sizeof *op, "an operator", &op));
     *op = (op_t){.desc = *desc, .backend = backend, .training = training};

@@ -76,9 +76,10 @@ typedef struct op_args {
  * loss); parameters always may be. */
 typedef struct op_traits {
     const char *name; /* "conv2d", … */
-    bool backward_needs_x;
+    bool backward_needs_x; /* the first */
     bool backward_needs_y;
-    bool in_place; /* y may be x[0], and dx[0] may be dy, in the same memory */
+    /* In the same memory y may be x[0], unless backward needs that, and dx[0] may be dy. */
+    bool in_place;
     bool loss;     /* y is a loss for each sample: the end of a graph */
 } op_traits_t;
 const op_traits_t *op_traits(op_kind_t kind);
@@ -86,7 +87,7 @@ const op_traits_t *op_traits(op_kind_t kind);
 /* Checks desc->x and attributes, fills in the rest. ERR_USAGE with what does not fit (both shapes). */
 err_t op_infer(op_desc_t *desc);
 
-/* Of conv2d and linear; nothing for others. */
+/* Of conv2d, linear and batch_norm; nothing for others. */
 epilogue_t op_epilogue(const op_desc_t *desc);
 
 /* Height and width of what conv2d computes before its epilogue. desc must be inferred. */

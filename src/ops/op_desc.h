@@ -30,7 +30,7 @@ typedef enum op_kind {
  * whose kernel has `fuses` know it. All 0: nothing. */
 typedef struct epilogue {
     bool relu;
-    int pool_h, pool_w; /* 0: no pooling; only with relu */
+    int pool_h, pool_w; /* 0: no pooling; only with relu, and behind conv2d */
 } epilogue_t;
 
 /* y[n,oh,ow,k] = b[k] + Σ_{r,s,c} x[n, oh·stride−pad+r·dilation, …, g·C+c] · w[k,r,s,c], C = channels/groups,
@@ -82,10 +82,13 @@ typedef struct dropout_attr {
  * equal to the biased one where m is 1). With op_args_t.sum_shared the sums over a group, here and in
  * backward's dx, go over the groups of all who share. Evaluation: with the running values. param 0: γ [c];
  * param 1: β [c]; state 0: running mean [c]; state 1: running variance [c]. Ioffe & Szegedy, "Batch
- * normalization", 2015; groups: Hoffer et al., "Train longer, generalize better", 2017, section 4. */
+ * normalization", 2015; groups: Hoffer et al., "Train longer, generalize better", 2017, section 4.
+ * Fused: with a second input of the same shape, OP_ADD's sum of both, then the epilogue; y and all gradients
+ * are bit for bit those of the operators one after another. Kernels with `fuses` know both. */
 typedef struct batch_norm_attr {
     double momentum, epsilon;
     int64_t group; /* samples normalised together, the last group may have fewer; 0: all of the batch */
+    epilogue_t epilogue;
 } batch_norm_attr_t;
 
 /* x: logits [n, classes]; labels from op_args_t. Target t_k = (1−s)·[k = label] + s/classes, s =

@@ -13,10 +13,10 @@ static const int64_t peak_sizes[] = {128, 256, 512, 1024, 4096, 8192};
 enum { N_PEAK_SIZES = sizeof peak_sizes / sizeof peak_sizes[0], PEAK_RUNS = 5 };
 #define PEAK_BUDGET_SEC 0.2
 
-/* Memory passes between the products, which fusing would spare. */
-static const op_kind_t unfused[] = {OP_RELU,       OP_DROPOUT,      OP_ADD,        OP_POOL2D,
-                                    OP_BATCH_NORM, OP_SOFTMAX_XENT, OP_SIGMOID_BCE};
-enum { N_UNFUSED = sizeof unfused / sizeof unfused[0] };
+/* Memory passes between the products, which fusing spares: what is fused into a product is not among them. */
+static const op_kind_t passes[] = {OP_RELU,       OP_DROPOUT,      OP_ADD,        OP_POOL2D,
+                                   OP_BATCH_NORM, OP_SOFTMAX_XENT, OP_SIGMOID_BCE};
+enum { N_PASSES = sizeof passes / sizeof passes[0] };
 
 typedef struct product {
     op_t *op;
@@ -175,23 +175,23 @@ double profile_layer_flops(const profile_layer_t *layer)
     return layer_sec(layer) > 0 ? layer->n_flops / layer_sec(layer) : 0;
 }
 
-/* Share of a step in unfused passes; `list`: "relu 12 %, pool2d 9 %", the costly ones first. */
-static double unfused_share(const profile_t *p, char *list, size_t n_bytes)
+/* Share of a step in such passes; `list`: "relu 12 %, pool2d 9 %", the costly ones first. */
+static double passes_share(const profile_t *p, char *list, size_t n_bytes)
 {
-    double share[N_UNFUSED] = {0}, sum = 0;
+    double share[N_PASSES] = {0}, sum = 0;
     for (int i = 0; i < p->n_layers; i++)
-        for (int k = 0; k < N_UNFUSED; k++)
-            if (p->layers[i].kind == unfused[k]) share[k] += profile_layer_share(p, &p->layers[i]);
-    for (int k = 0; k < N_UNFUSED; k++) sum += share[k];
+        for (int k = 0; k < N_PASSES; k++)
+            if (p->layers[i].kind == passes[k]) share[k] += profile_layer_share(p, &p->layers[i]);
+    for (int k = 0; k < N_PASSES; k++) sum += share[k];
     list[0] = '\0';
     for (int n = 0; n < 3; n++) {
         int most = 0;
-        for (int k = 1; k < N_UNFUSED; k++)
+        for (int k = 1; k < N_PASSES; k++)
             if (share[k] > share[most]) most = k;
         if (share[most] < 0.01) break;
         size_t used = strlen(list);
-        snprintf(list + used, n_bytes - used, "%s%s %.0f %%", used ? ", " : "",
-                 op_traits(unfused[most])->name, 100 * share[most]);
+        snprintf(list + used, n_bytes - used, "%s%s %.0f %%", used ? ", " : "", op_traits(passes[most])->name,
+                 100 * share[most]);
         share[most] = 0;
     }
     return sum;
@@ -203,7 +203,7 @@ int profile_hints(const profile_t *p, char hints[PROFILE_MAX_HINTS][PROFILE_HINT
     if (!(p->split.total > 0)) return 0;
     double data = p->split.data / p->split.total, comm = p->split.comm / p->split.total;
     char list[120];
-    double passes = unfused_share(p, list, sizeof list);
+    double between = passes_share(p, list, sizeof list);
     if (data >= PROFILE_DATA_SHARE)
         snprintf(
             hints[n++], PROFILE_HINT_MAX,
@@ -216,12 +216,11 @@ int profile_hints(const profile_t *p, char hints[PROFILE_MAX_HINTS][PROFILE_HINT
                  "--trace "
                  "shows who is late",
                  100 * comm);
-    if (passes >= PROFILE_UNFUSED_SHARE)
-        snprintf(
-            hints[n++], PROFILE_HINT_MAX,
-            "%.0f %% of a step is unfused passes over memory (%s): fusing or leaving out some pays more than "
-            "faster products",
-            100 * passes, list);
+    if (between >= PROFILE_PASSES_SHARE)
+        snprintf(hints[n++], PROFILE_HINT_MAX,
+                 "%.0f %% of a step is passes over memory between the products (%s): fusing or leaving out "
+                 "some pays more than faster products",
+                 100 * between, list);
     return n;
 }
 

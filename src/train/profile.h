@@ -30,9 +30,9 @@ typedef struct profile {
 } profile_t;
 
 /* A hint is given where such a part of a step goes to one thing. */
-#define PROFILE_DATA_SHARE    0.10
-#define PROFILE_COMM_SHARE    0.20
-#define PROFILE_UNFUSED_SHARE 0.25
+#define PROFILE_DATA_SHARE   0.10
+#define PROFILE_COMM_SHARE   0.20
+#define PROFILE_PASSES_SHARE 0.25
 enum { PROFILE_TOP = 5, PROFILE_MAX_HINTS = 3, PROFILE_HINT_MAX = 240 };
 
 /* What one rank has measured. */

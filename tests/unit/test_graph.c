@@ -78,6 +78,26 @@ static void build_residual(graph_t *g)
     nn_sigmoid_bce(g, "loss", v);
 }
 
+/* Batch norms with and without what may be fused into them: ReLU; an addition of the norm's own input, of the
+ * graph's, of another norm's output, of itself; a norm that two layers read. */
+static void build_norms(graph_t *g)
+{
+    conv2d_layer_t same = {.channels = 2, .kernel = 3, .pad = 1};
+    int v = nn_add(g, "with_input", conv_norm(g, "conv1", "bn1", 0, same), 0);
+    int a = conv_norm(g, "conv2", "bn2", v, same);
+    int b = conv_norm(g, "conv3", "bn3", v, same);
+    v = nn_relu(g, "relu1", nn_add(g, "of_norms", b, a));
+    v = nn_conv2d(g, "conv4", v, same);
+    v = nn_add(g, "with_x", v, nn_batch_norm(g, "bn4", v));
+    a = nn_batch_norm(g, "bn5", v);
+    v = nn_add(g, "twice_read", nn_relu(g, "relu2", a), a);
+    v = nn_relu(g, "relu3", nn_batch_norm(g, "bn6", v));
+    a = nn_batch_norm(g, "bn7", v);
+    v = nn_add(g, "itself", a, a);
+    v = nn_linear(g, "fc", v, CLASSES);
+    nn_softmax_xent(g, "loss", v, 0);
+}
+
 static err_t net_open(net_t *net, const backend_t *backend, void (*build)(graph_t *graph))
 {
     *net = (net_t){.backend = backend};
@@ -313,6 +333,39 @@ static void check_residual(net_t *net, const backend_t *backend)
     net_close(net);
 }
 
+/* The same backend without fused batch norms gives the same bits: loss, gradients and running values. */
+static void check_fused_norms(const backend_t *backend, void (*build)(graph_t *graph), const char *what)
+{
+    net_t fused, apart;
+    backend_t plain = *backend;
+    op_kernel_t norm = *backend->kernel[OP_BATCH_NORM];
+    norm.fuses = false;
+    plain.kernel[OP_BATCH_NORM] = &norm;
+    OK(net_open(&fused, backend, build) == ERR_OK && net_open(&apart, &plain, build) == ERR_OK,
+       "%s: fused and not", what);
+    int n_fused = exec_graph(fused.exec)->n_nodes, n_apart = exec_graph(apart.exec)->n_nodes;
+    bool fuses = backend->kernel[OP_BATCH_NORM]->fuses;
+    OK(fuses ? n_fused < n_apart : n_fused == n_apart, "%d layers instead of %d", n_fused, n_apart);
+    bool same = true;
+    double loss[2];
+    rng_t rng = rng_new(6, RNG_TEST, 0);
+    for (int64_t i = 0; i < fused.graph->n_flat_params; i++)
+        fused.params[i] = apart.params[i] = fused.params[i] + 0.2f * (float)rng_normal(&rng);
+    for (int step = 0; step < 2; step++) {
+        exec_batch_t batch[2] = {batch_of(&fused, BATCH), batch_of(&apart, BATCH)};
+        same = same && forward(&fused, &batch[0], &loss[0]) == ERR_OK &&
+               backward(&fused, &batch[0], NULL, NULL) == ERR_OK &&
+               forward(&apart, &batch[1], &loss[1]) == ERR_OK &&
+               backward(&apart, &batch[1], NULL, NULL) == ERR_OK;
+        same = same && memcmp(&loss[0], &loss[1], sizeof loss[0]) == 0 &&
+               memcmp(fused.grads, apart.grads, (size_t)fused.graph->n_flat_params * sizeof(float)) == 0 &&
+               memcmp(fused.states, apart.states, (size_t)fused.graph->n_flat_states * sizeof(float)) == 0;
+    }
+    OK(same && isfinite(loss[0]), "the same loss (%g), gradients and states, bit for bit", loss[0]);
+    net_close(&fused);
+    net_close(&apart);
+}
+
 /* Weights are those that one thread draws one after another: checkpoints of old runs begin with them. */
 static void check_init(const graph_t *g)
 {
@@ -359,7 +412,7 @@ int main(int argc, char **argv)
     const backend_t *backend;
     char why[BACKEND_WHY_MAX];
     if (backend_find(argc > 1 ? argv[1] : "ref", &backend, why) != ERR_OK) return 1;
-    tap_plan(1 + 3 + 5 + 4 + 3 + (2 + 3 + 4) + 8 + 1);
+    tap_plan(1 + 3 + 5 + 4 + 3 + (2 + 3 + 4) + 2 * 3 + 8 + 1);
     net_t *net = NULL;
     if (backend_open(backend, 1) != ERR_OK) return 1;
     if (mem_new(sizeof *net, "net", &net) != ERR_OK) return 1;
@@ -370,6 +423,8 @@ int main(int argc, char **argv)
     check_nonfinite(net);
     net_close(net);
     check_residual(net, backend);
+    check_fused_norms(backend, build_residual, "residual blocks");
+    check_fused_norms(backend, build_norms, "norms of all kinds");
     mem_free(&net);
     check_errors();
     if (backend->close) backend->close();

@@ -248,19 +248,19 @@ static void check_plan(const char *model, int64_t side, int64_t n, bool training
     graph_free(&g);
 }
 
-static void check_fused(void)
+static void check_fused(const char *model, int n_layers, const char *layer)
 {
-    graph_t *g = build("vgg16", 224, 224, 3, 1000), *fused = NULL;
+    graph_t *g = build(model, 224, 224, 3, 1000), *fused = NULL;
     must(graph_fuse(g, &backend_cpu, &fused), "graph_fuse");
-    OK(fused->n_nodes == 13 + 2 * 2 + 2 && find_layer(fused, "features.2+features.3+features.4"),
-       "vgg16 on the CPU: ReLU and pooling are in the convolutions (%d layers)", fused->n_nodes);
+    OK(fused->n_nodes == n_layers && find_layer(fused, layer), "%s on the CPU has %s (%d layers)", model,
+       layer, fused->n_nodes);
     graph_free(&fused);
     graph_free(&g);
 }
 
 int main(void)
 {
-    tap_plan(2 * N_SIZES + N_TENSORS + 2 + 4 + 7 + 4 + 2 * 6 + 1 + 1);
+    tap_plan(2 * N_SIZES + N_TENSORS + 2 + 4 + 7 + 4 + 2 * 6 + 5 + 1);
     for (int i = 0; i < N_SIZES; i++) check_size(&sizes[i]);
     for (int i = 0; i < N_TENSORS; i++) check_tensor(&tensors[i]);
     check_blocks("resnet18", 8);
@@ -276,7 +276,12 @@ int main(void)
         check_plan("resnet18", 32, 128, training);
         check_plan("vgg16", 224, 256, training);
     }
-    check_fused();
+    check_fused("vgg16", 13 + 2 * 2 + 2, "features.2+3+4");
+    /* Convolutions and their norms, two poolings, a linear and the loss. */
+    check_fused("resnet50", 2 * 53 + 4, "layer1.0.bn1+relu1");
+    check_fused("resnet50", 2 * 53 + 4, "layer1.0.downsample.1+add+relu3");
+    check_fused("resnet50", 2 * 53 + 4, "layer1.1.bn3+add+relu3");
+    check_fused("resnet18", 2 * 20 + 4, "layer4.1.bn2+add+relu2");
     OK(mem_live() == 0, "every block was freed");
     return tap_done();
 }
