@@ -11,7 +11,7 @@
 #include "ops/backend.h"
 
 enum {
-    ALGORITHMS_FORMAT = 2, /* of the text; also raised when a kernel's speed changes much */
+    ALGORITHMS_FORMAT = 3, /* of the text; also raised when a kernel's speed changes much */
     ALGORITHMS_MACHINE_MAX = 256,
     ALGORITHMS_TEXT_MAX = 1 << 20,
 };
