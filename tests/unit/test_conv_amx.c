@@ -1,15 +1,12 @@
 /* Convolutions on AMX beside ref's, where there is AMX: shapes at the edges of its tiles, blocks and chunks,
  * on one thread and on three, in scratch that is full of NaN.
  *
- * Tolerance: both sides multiply the same bfloat16 values and add in float32 or better; as in
- * test_conv_chunks.c.
+ * Both sides multiply the same bfloat16 values and add in float32 or better.
  *
  * RUN device=cpu */
-#include <float.h>
-
 #include "kernels/cpu/amx.h"
 #include "ops/registry.h"
-#include "tests/op_util.h"
+#include "tests/op_result.h"
 #include "tests/tap.h"
 
 static const op_desc_t cases[] = {
@@ -42,58 +39,6 @@ enum { N_LARGE = 3, ONE = 1, SEVERAL = 3 };
 /* ref takes long for the large ones under a sanitizer. */
 enum { N_CASES = sizeof cases / sizeof cases[0] - (UNDER_SANITIZER ? N_LARGE : 0) };
 
-/* What it gives, in host memory: y, dx, dweight, dbias. */
-typedef struct result {
-    float *part[4];
-    shape_t shape[4];
-} result_t;
-
-static result_t compute(const backend_t *device, const op_desc_t *desc, const op_algorithms_t *wanted)
-{
-    op_run_t r = op_run_with(device, *desc, true, wanted);
-    const op_desc_t *d = &r.op->desc;
-    result_t out = {.shape = {d->y, d->x[0], d->param[0], d->param[1]}};
-    op_run_fill(&r, 78);
-    memset(r.workspace, 0xff, r.op->n_workspace_bytes);
-    must(op_run_forward(&r), "forward");
-    memset(r.workspace, 0xff, r.op->n_workspace_bytes);
-    must(op_run_backward(&r), "backward");
-    const float *from[4] = {r.y, r.dx[0], r.dparam[0], r.dparam[1]};
-    for (int i = 0; i < 2 + d->n_params; i++) {
-        int64_t n = shape_count(out.shape[i]);
-        must(mem_new_array(n, sizeof(float), "a result", &out.part[i]), "memory");
-        memcpy(out.part[i], from[i], (size_t)n * sizeof(float));
-    }
-    op_run_free(&r);
-    return out;
-}
-
-static void forget(result_t *r)
-{
-    for (int i = 0; i < 4; i++) mem_free(&r->part[i]);
-}
-
-static bool near(const result_t *a, const result_t *b)
-{
-    double k = (double)shape_count(a->shape[0]) * (double)shape_sample_count(a->shape[2]);
-    bool all = true;
-    for (int i = 0; i < 4 && a->part[i]; i++)
-        for (int64_t e = 0; e < shape_count(a->shape[i]) && all; e++) {
-            double difference = fabs((double)a->part[i][e] - (double)b->part[i][e]);
-            all = difference <= 4 * FLT_EPSILON * sqrt(k) * fmax(1, fabs((double)a->part[i][e]));
-            if (!all) printf("# part %d, element %lld: off by %g\n", i, (long long)e, difference);
-        }
-    return all;
-}
-
-static bool same_bits(const result_t *a, const result_t *b)
-{
-    bool all = true;
-    for (int i = 0; i < 4 && a->part[i]; i++)
-        all &= memcmp(a->part[i], b->part[i], (size_t)shape_count(a->shape[i]) * sizeof(float)) == 0;
-    return all;
-}
-
 static void reopen(const backend_t *device, int n_threads)
 {
     backend_options_t options = {.n_threads = n_threads};
@@ -124,12 +69,12 @@ static void compare(const backend_t *device, op_desc_t desc)
            (amx.name[OP_BACKWARD_DATA][0] || desc.x[0].dim[3] % AMX_COLUMNS),
        "%s has it", x.text);
     reopen(device, ONE);
-    result_t want = compute(&backend_ref, &desc, NULL), one = compute(device, &desc, &amx);
-    OK(near(&want, &one), "… and it is ref's convolution");
+    op_result_t want = op_result_of(&backend_ref, &desc, NULL), one = op_result_of(device, &desc, &amx);
+    OK(op_result_near(&want, &one), "… and it is ref's convolution");
     reopen(device, SEVERAL);
-    result_t several = compute(device, &desc, &amx);
-    OK(same_bits(&one, &several), "… by several threads bit for bit what it is by one");
-    forget(&want), forget(&one), forget(&several);
+    op_result_t several = op_result_of(device, &desc, &amx);
+    OK(op_result_same_bits(&one, &several), "… by several threads bit for bit what it is by one");
+    op_result_free(&want), op_result_free(&one), op_result_free(&several);
 }
 
 int main(int argc, char **argv)

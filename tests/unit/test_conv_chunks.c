@@ -1,15 +1,12 @@
 /* Convolution where scratch is short: the samples go in chunks, the last smaller than the others, and what
  * comes out is what it is with room; a layer of which no sample fits is said by the option's name.
  *
- * Sums of weights' gradients are cut differently, so they may differ by rounding: 4·FLT_EPSILON·√K·√K for K
- * products of standard normal numbers, as in test_op_backends.c. Everything else too, as products of other
- * shapes may be added in another order.
+ * Sums of weights' gradients are cut differently, so they may differ by rounding. Everything else too, as
+ * products of other shapes may be added in another order.
  *
  * RUN np=0 device=cuda */
-#include <float.h>
-
 #include "ops/registry.h"
-#include "tests/op_util.h"
+#include "tests/op_result.h"
 #include "tests/tap.h"
 
 /* As in test_op_fused.c. */
@@ -34,49 +31,6 @@ static void reopen(const backend_t *device, int64_t workspace_bytes)
     must(device->open(&options), "opening the device");
 }
 
-/* What it gives, in host memory: y, dx, dweight, dbias. */
-typedef struct result {
-    float *part[4];
-    shape_t shape[4];
-    size_t n_workspace_bytes;
-    op_algorithms_t algorithms;
-} result_t;
-
-static result_t compute(const backend_t *device, const op_desc_t *desc, const op_algorithms_t *wanted)
-{
-    op_run_t r = op_run_with(device, *desc, true, wanted);
-    const op_desc_t *d = &r.op->desc;
-    result_t out = {.shape = {d->y, d->x[0], d->param[0], d->param[1]},
-                    .n_workspace_bytes = r.op->n_workspace_bytes,
-                    .algorithms = r.op->algorithms};
-    op_run_fill(&r, 77);
-    memset(r.workspace, 0xff, r.op->n_workspace_bytes);
-    must(op_run_forward(&r), "forward");
-    memset(r.workspace, 0xff, r.op->n_workspace_bytes);
-    must(op_run_backward(&r), "backward");
-    const float *from[4] = {r.y, r.dx[0], r.dparam[0], r.dparam[1]};
-    for (int i = 0; i < 2 + d->n_params; i++) {
-        int64_t n = shape_count(out.shape[i]);
-        must(mem_new_array(n, sizeof(float), "a result", &out.part[i]), "memory");
-        memcpy(out.part[i], from[i], (size_t)n * sizeof(float));
-    }
-    op_run_free(&r);
-    return out;
-}
-
-static bool same(const result_t *a, const result_t *b)
-{
-    double k = (double)shape_count(a->shape[0]) * (double)shape_sample_count(a->shape[2]);
-    bool all = true;
-    for (int i = 0; i < 4 && a->part[i]; i++)
-        for (int64_t e = 0; e < shape_count(a->shape[i]) && all; e++) {
-            double difference = fabs((double)a->part[i][e] - (double)b->part[i][e]);
-            all = difference <= 4 * FLT_EPSILON * sqrt(k) * fmax(1, fabs((double)a->part[i][e]));
-            if (!all) printf("# part %d, element %lld: off by %g\n", i, (long long)e, difference);
-        }
-    return all;
-}
-
 /* The algorithm that writes windows out, in all passes; the backend's own where there is none. */
 static op_algorithms_t windows(const backend_t *device, const op_desc_t *desc)
 {
@@ -97,15 +51,15 @@ static void compare(const backend_t *device, const op_desc_t *desc, bool by_wind
     op_algorithms_t wanted = {0};
     reopen(device, 0);
     if (by_windows) wanted = windows(device, desc);
-    result_t roomy = compute(device, desc, &wanted);
+    op_result_t roomy = op_result_of(device, desc, &wanted);
     reopen(device, LITTLE);
-    result_t tight = compute(device, desc, &wanted);
+    op_result_t tight = op_result_of(device, desc, &wanted);
     shape_text_t x = shape_format(desc->x[0]);
-    OK(same(&roomy, &tight), "%s %s by %s: the same in chunks", dtype_name(desc->compute), x.text,
+    OK(op_result_near(&roomy, &tight), "%s %s by %s: the same in chunks", dtype_name(desc->compute), x.text,
        roomy.algorithms.name[OP_FORWARD]);
     OK(tight.n_workspace_bytes <= LITTLE, "… in the scratch that there is, %zu bytes instead of %zu",
        tight.n_workspace_bytes, roomy.n_workspace_bytes);
-    for (int i = 0; i < 4; i++) mem_free(&roomy.part[i]), mem_free(&tight.part[i]);
+    op_result_free(&roomy), op_result_free(&tight);
 }
 
 /* Who writes windows out is not offered where not one sample's fit; the one without scratch still is. */
