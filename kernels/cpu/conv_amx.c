@@ -57,11 +57,6 @@ typedef struct task {
     float *out;
 } task_t;
 
-static int64_t round_up(int64_t n, int64_t to)
-{
-    return (n + to - 1) / to * to;
-}
-
 static bool fits(const conv_impl_t *impl, const conv_problem_t *problem)
 {
     const op_desc_t *d = problem->desc;
@@ -96,7 +91,7 @@ static void shape_forward(amx_plan_t *p, const op_desc_t *d)
     p->packed_h = (p->h + p->every - 1) / p->every + 2 * a->pad_h;
     p->packed_w = merged ? y[2] : (p->w + p->every - 1) / p->every + 2 * a->pad_w;
     p->window = merged ? a->kernel_w : 1, p->window_every = merged ? a->stride_w : 0;
-    p->cell = round_up(p->window * p->c, AMX_DEPTH), p->n_steps = p->cell / AMX_DEPTH;
+    p->cell = loop_round_up(p->window * p->c, AMX_DEPTH), p->n_steps = p->cell / AMX_DEPTH;
     int64_t cell = p->cell * 2, row = p->packed_w * cell;
     p->in_row = a->stride_h / p->every * row, p->in_column = merged ? cell : a->stride_w / p->every * cell;
     p->out_row = y[2] * y[3], p->out_column = y[3];
@@ -160,7 +155,7 @@ static void shape_data(amx_plan_t *p, const op_desc_t *d)
     const int64_t *x = d->x[0].dim, *y = d->y.dim;
     int64_t n_taps = 0;
     p->h = y[1], p->w = y[2], p->c = y[3], p->n_out = x[3], p->every = 1;
-    p->cell = round_up(p->c, AMX_DEPTH), p->n_steps = p->cell / AMX_DEPTH;
+    p->cell = loop_round_up(p->c, AMX_DEPTH), p->n_steps = p->cell / AMX_DEPTH;
     p->out_row = a->stride_h * x[2] * x[3], p->out_column = a->stride_w * x[3];
     p->out_picture = x[1] * x[2] * x[3];
     /* A tap reaches that far back, and the last cell that far beyond dy. */
@@ -199,8 +194,8 @@ static err_t plan(const conv_impl_t *impl, const conv_problem_t *problem, void *
     p->chunk = p->chunk < 1 ? 1 : p->chunk > p->n ? p->n : p->chunk;
     p->stream = p->n * p->out_picture * (int64_t)sizeof(float) >= STREAM_BYTES;
     p->n_blocks = (p->n_out + BLOCK - 1) / BLOCK;
-    int64_t n_weight_taps = problem->pass == OP_FORWARD && merges(d) ? a->kernel_h : (int64_t)n_taps;
-    p->block_bytes = n_weight_taps * p->n_steps * 2 * AMX_TILE_BYTES;
+    int64_t n_packed_taps = problem->pass == OP_FORWARD ? p->phases[0].n_taps : (int64_t)n_taps;
+    p->block_bytes = n_packed_taps * p->n_steps * 2 * AMX_TILE_BYTES;
     p->pictures = (size_t)(p->n_blocks * p->block_bytes) + (size_t)p->n_out * sizeof(float);
     p->pictures = mem_round(p->pictures);
     *n_workspace_bytes = p->pictures + (size_t)(p->chunk * p->picture_bytes);

@@ -45,11 +45,6 @@ typedef struct weights_plan {
     size_t right, cells, zeros, sums, padded; /* where they begin in workspace, behind dy's tiles */
 } weights_plan_t;
 
-static int64_t round_up(int64_t n, int64_t to)
-{
-    return (n + to - 1) / to * to;
-}
-
 static int64_t most(int64_t a, int64_t b)
 {
     return a > b ? a : b;
@@ -105,8 +100,8 @@ static void shape(weights_plan_t *p, const op_desc_t *d)
     p->chunk = p->chunk < 1 ? 1 : p->chunk > p->n ? p->n : p->chunk;
     int64_t n_chunks = (p->n + p->chunk - 1) / p->chunk;
     p->chunk = (p->n + n_chunks - 1) / n_chunks;
-    p->depth = round_up(p->chunk * cells, AMX_DEPTH);
-    p->x_depth = round_up(p->depth + furthest, 2);
+    p->depth = loop_round_up(p->chunk * cells, AMX_DEPTH);
+    p->x_depth = loop_round_up(p->depth + furthest, 2);
     p->left_plane = p->depth / AMX_DEPTH * AMX_TILE_BYTES;
     p->right_plane = p->x_depth / 2 * PAIR_BYTES;
 }
@@ -228,13 +223,19 @@ typedef struct block {
     int64_t k, c, tap, first, n_steps;
 } block_t;
 
-/* sums: [k][taps][channels, `width` of them]; step 0 begins them unless `add`. */
+/* Of the sums of a filter and tap: c, up to a whole tile. */
+static int64_t width_of(const weights_plan_t *p)
+{
+    return p->c_blocks * AMX_COLUMNS;
+}
+
+/* sums: [k][taps][width]; step 0 begins them unless `add`. */
 static void multiply_block(const weights_plan_t *p, const space_t *s, const block_t *at, bool add,
-                           float *sums, int64_t width)
+                           float *sums)
 {
     const amx_tap_t all = {at->first * AMX_TILE_BYTES, at->first * AMX_TILE_BYTES};
     const tap_t *tap = &p->taps[at->tap];
-    int64_t filter = p->n_taps * width;
+    int64_t width = width_of(p), filter = p->n_taps * width;
     amx_product_t product = {.taps = &all,
                              .n_taps = 1,
                              .n_steps = at->n_steps,
@@ -266,10 +267,10 @@ LOOP_CLONES static void sum_rounded(float *restrict sum, const float *restrict d
 
 /* Few sums stay in the second cache: some steps of 32 filters and channels, which stay in the first, go
  * through all taps. Many are written once, in the order in which they lie. */
-static void add_chunk(const weights_plan_t *p, const space_t *s, bool add, float *sums, int64_t width)
+static void add_chunk(const weights_plan_t *p, const space_t *s, bool add, float *sums)
 {
     int64_t n_steps = p->depth / AMX_DEPTH;
-    bool few = p->k * p->n_taps * width * (int64_t)sizeof *sums <= FEW_SUMS && p->n_taps > 1;
+    bool few = p->k * p->n_taps * width_of(p) * (int64_t)sizeof *sums <= FEW_SUMS && p->n_taps > 1;
     int64_t outer_taps = few ? 1 : p->n_taps, inner_taps = few ? p->n_taps : 1;
     int64_t outer_c = few ? p->c_blocks : 1, inner_c = few ? 1 : p->c_blocks, slice = few ? SLICE : n_steps;
 #pragma omp parallel for schedule(static) collapse(3)
@@ -281,7 +282,7 @@ static void add_chunk(const weights_plan_t *p, const space_t *s, bool add, float
                     for (int64_t i = 0; i < inner_taps; i++)
                         for (int64_t j = 0; j < inner_c; j += 2) {
                             block_t at = {k, c + j, tap + i, first, loop_count(first, n_steps, slice)};
-                            multiply_block(p, s, &at, add, sums, width);
+                            multiply_block(p, s, &at, add, sums);
                         }
                 p->amx->end();
             }
@@ -300,14 +301,14 @@ err_t conv_amx_weights_run(const void *plan, const conv_problem_t *problem, cons
                  (float *)(base + p->sums),
                  (float *)(base + p->padded)};
     bool apart = p->c % AMX_COLUMNS != 0;
-    int64_t width = p->c_blocks * AMX_COLUMNS, x_picture = shape_count(d->x[0]) / p->n,
+    int64_t width = width_of(p), x_picture = shape_count(d->x[0]) / p->n,
             y_picture = shape_count(d->y) / p->n;
     memset(s.zeros, 0, (size_t)(most(p->k, p->c) + AMX_COLUMNS) * sizeof *s.zeros);
     for (int64_t first = 0; first < p->n; first += p->chunk) {
         int64_t n = loop_count(first, p->n, p->chunk);
         pack_dy(p, d, (const float *)b->dy + first * y_picture, n, &s);
         pack_x(p, d, (const float *)b->x + first * x_picture, n, &s);
-        add_chunk(p, &s, first > 0, apart ? s.sums : b->dweight, width);
+        add_chunk(p, &s, first > 0, apart ? s.sums : b->dweight);
     }
     for (int64_t i = 0; apart && i < p->k * p->n_taps; i++)
         memcpy((float *)b->dweight + i * p->c, s.sums + i * width, (size_t)p->c * sizeof(float));

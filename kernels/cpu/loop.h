@@ -21,4 +21,10 @@ static inline int64_t loop_count(int64_t first, int64_t n, int64_t block)
     return n - first < block ? n - first : block;
 }
 
+/* n up to the next multiple of `block`. */
+static inline int64_t loop_round_up(int64_t n, int64_t block)
+{
+    return (n + block - 1) / block * block;
+}
+
 #endif
