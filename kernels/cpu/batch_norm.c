@@ -27,10 +27,9 @@ static norm_t norm_of(const op_t *op, void *workspace)
     int64_t group = op->desc.attr.batch_norm.group > 0 ? op->desc.attr.batch_norm.group : y.dim[0];
     norm_t n = {.n_c = op->desc.param[0].dim[0], .n_groups = (y.dim[0] + group - 1) / group};
     n.n_rows = shape_count(y) / n.n_c;
-    n.group_rows = n.n_rows / y.dim[0] * group;
-    int64_t rows = n.group_rows < n.n_rows ? n.group_rows : n.n_rows;
+    n.group_rows = n.n_rows / y.dim[0] * (group < y.dim[0] ? group : y.dim[0]);
     if (op->training && op->desc.n_inputs == 2 && op->desc.attr.batch_norm.epilogue.relu)
-        n.mask_words = (rows + NORM_MASK_ROWS - 1) / NORM_MASK_ROWS * n.n_c;
+        n.mask_words = (n.group_rows + NORM_MASK_ROWS - 1) / NORM_MASK_ROWS * n.n_c;
     if (!workspace) return n;
     n.sums = workspace;
     n.over_groups = n.sums + 2 * n.n_c + 1;
@@ -43,8 +42,7 @@ static norm_t norm_of(const op_t *op, void *workspace)
 static err_t plan(op_t *op)
 {
     norm_t n = norm_of(op, NULL);
-    int64_t rows = n.group_rows < n.n_rows ? n.group_rows : n.n_rows;
-    int64_t n_blocks = (rows + ROW_BLOCK - 1) / ROW_BLOCK;
+    int64_t n_blocks = (n.group_rows + ROW_BLOCK - 1) / ROW_BLOCK;
     if (op->training) op->n_saved_bytes = (size_t)(n.n_groups * (2 * n.n_c + n.mask_words)) * sizeof(float);
     op->n_workspace_bytes =
         (size_t)(4 * n.n_c + 1) * sizeof(double) + (size_t)((3 + 2 * n_blocks) * n.n_c) * sizeof(float);
