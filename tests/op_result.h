@@ -38,6 +38,20 @@ static inline op_result_t op_result_of(const backend_t *device, const op_desc_t 
     return out;
 }
 
+/* The algorithm of this name in all passes that have it; the backend's own where there is none. */
+static inline op_algorithms_t op_result_algorithms(const backend_t *device, op_desc_t desc, const char *name)
+{
+    op_algorithms_t out = {0};
+    must(op_infer(&desc), "op_infer");
+    for (int pass = 0; pass < OP_PASS_COUNT; pass++) {
+        const char *names[OP_MAX_ALGORITHMS];
+        int n = op_list_algorithms(device, &desc, (op_pass_t)pass, true, names, OP_MAX_ALGORITHMS);
+        for (int i = 0; i < n; i++)
+            if (strcmp(names[i], name) == 0) snprintf(out.name[pass], OP_ALGORITHM_MAX, "%s", name);
+    }
+    return out;
+}
+
 static inline void op_result_free(op_result_t *r)
 {
     for (int i = 0; i < 4; i++) mem_free(&r->part[i]);

@@ -46,24 +46,10 @@ static void reopen(const backend_t *device, int n_threads)
     must(device->open(&options), "opening the device");
 }
 
-/* In all passes that have it: a first layer's data gradient may be another's. */
-static op_algorithms_t amx_of(const backend_t *device, op_desc_t desc)
-{
-    op_algorithms_t out = {0};
-    must(op_infer(&desc), "op_infer");
-    for (int pass = 0; pass < OP_PASS_COUNT; pass++) {
-        const char *names[OP_MAX_ALGORITHMS];
-        int n = op_list_algorithms(device, &desc, (op_pass_t)pass, true, names, OP_MAX_ALGORITHMS);
-        for (int i = 0; i < n; i++)
-            if (strcmp(names[i], "amx/bf16") == 0) snprintf(out.name[pass], OP_ALGORITHM_MAX, "%s", names[i]);
-    }
-    return out;
-}
-
 static void compare(const backend_t *device, op_desc_t desc)
 {
     desc.compute = DTYPE_BF16;
-    op_algorithms_t amx = amx_of(device, desc);
+    op_algorithms_t amx = op_result_algorithms(device, desc, "amx/bf16");
     shape_text_t x = shape_format(desc.x[0]);
     OK(amx.name[OP_FORWARD][0] && amx.name[OP_BACKWARD_WEIGHTS][0] &&
            (amx.name[OP_BACKWARD_DATA][0] || desc.x[0].dim[3] % AMX_COLUMNS),

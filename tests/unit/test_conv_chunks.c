@@ -31,26 +31,11 @@ static void reopen(const backend_t *device, int64_t workspace_bytes)
     must(device->open(&options), "opening the device");
 }
 
-/* The algorithm that writes windows out, in all passes; the backend's own where there is none. */
-static op_algorithms_t windows(const backend_t *device, const op_desc_t *desc)
-{
-    op_algorithms_t out = {0};
-    op_desc_t d = *desc;
-    must(op_infer(&d), "op_infer");
-    for (int pass = 0; pass < OP_PASS_COUNT; pass++) {
-        const char *names[OP_MAX_ALGORITHMS];
-        int n = op_list_algorithms(device, &d, (op_pass_t)pass, true, names, OP_MAX_ALGORITHMS);
-        for (int i = 0; i < n; i++)
-            if (strcmp(names[i], "im2col") == 0) memcpy(out.name[pass], "im2col", 7);
-    }
-    return out;
-}
-
 static void compare(const backend_t *device, const op_desc_t *desc, bool by_windows)
 {
     op_algorithms_t wanted = {0};
     reopen(device, 0);
-    if (by_windows) wanted = windows(device, desc);
+    if (by_windows) wanted = op_result_algorithms(device, *desc, "im2col"); /* writes windows out */
     op_result_t roomy = op_result_of(device, desc, &wanted);
     reopen(device, LITTLE);
     op_result_t tight = op_result_of(device, desc, &wanted);
