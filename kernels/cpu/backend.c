@@ -36,6 +36,7 @@ const backend_t backend_cpu = {
             [OPTIM_LARS] = cpu_optim_lars,
         },
     .sum_squares = cpu_sum_squares,
+    .stores_bf16 = true,
     .accumulate = cpu_accumulate,
     .describe = onednn_describe,
 };

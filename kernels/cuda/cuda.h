@@ -55,7 +55,7 @@ err_t cuda_tally(const float *losses, const int32_t *predictions, const int32_t 
                  float *totals);
 
 /* elementwise.c */
-err_t cuda_accumulate(float *dst, const float *src, int64_t n);
+err_t cuda_accumulate(void *dst, const void *src, int64_t n, dtype_t dtype);
 err_t cuda_swap(float *a, float *b, int64_t n);
 err_t cuda_narrow(const float *from, uint16_t *to, int64_t n, void *stream);
 err_t cuda_widen(const uint16_t *from, float *to, int64_t n, void *stream);

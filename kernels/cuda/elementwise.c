@@ -1,8 +1,9 @@
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/kernels_step.h"
 
-err_t cuda_accumulate(float *dst, const float *src, int64_t n)
+err_t cuda_accumulate(void *dst, const void *src, int64_t n, dtype_t dtype)
 {
+    ASSERT(dtype == DTYPE_F32);
     E_CUDA(elementwise_accumulate(dst, src, n, cuda_stream()), "adding gradients");
     return ERR_OK;
 }

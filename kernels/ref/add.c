@@ -1,4 +1,5 @@
 #include "kernels/ref/ref.h"
+#include "tensor/bf16.h"
 
 static err_t forward(const op_t *op, const op_args_t *args)
 {
@@ -20,9 +21,18 @@ static err_t backward(const op_t *op, const op_args_t *args)
     return ERR_OK;
 }
 
-err_t ref_accumulate(float *dst, const float *src, int64_t n)
+err_t ref_accumulate(void *dst, const void *src, int64_t n, dtype_t dtype)
 {
-    for (int64_t i = 0; i < n; i++) dst[i] += src[i];
+    float *sum = dst;
+    const float *term = src;
+    uint16_t *narrow_sum = dst;
+    const uint16_t *narrow_term = src;
+    for (int64_t i = 0; i < n; i++) {
+        if (dtype == DTYPE_BF16)
+            narrow_sum[i] = bf16_from_float(bf16_to_float(narrow_sum[i]) + bf16_to_float(narrow_term[i]));
+        else
+            sum[i] += term[i];
+    }
     return ERR_OK;
 }
 

@@ -30,6 +30,7 @@ const backend_t backend_ref = {
             [OPTIM_LARS] = ref_optim_lars,
         },
     .sum_squares = ref_sum_squares,
+    .stores_bf16 = true,
     .accumulate = ref_accumulate,
     .describe = describe,
 };

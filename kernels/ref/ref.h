@@ -17,6 +17,6 @@ err_t ref_optim_adadelta(const optim_args_t *args);
 err_t ref_optim_adamw(const optim_args_t *args);
 err_t ref_optim_lars(const optim_args_t *args);
 err_t ref_sum_squares(const float *x, int64_t n, double *out);
-err_t ref_accumulate(float *dst, const float *src, int64_t n);
+err_t ref_accumulate(void *dst, const void *src, int64_t n, dtype_t dtype);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tensor/bf16.h"
 #include "tensor/half.h"
 
 __extension__ typedef unsigned __int128 uint128_t;
@@ -126,7 +127,7 @@ static inline uint16_t half_of(int64_t value)
 
 static inline uint16_t bf16_of(int64_t value)
 {
-    return bf16_from_exact((float)value);
+    return bf16_from_float((float)value);
 }
 
 /* Bits are compared: 0 and -0 differ, as after a flipped sign. */

@@ -11,6 +11,7 @@
 #include "nn/fuse.h"
 #include "nn/plan.h"
 #include "ops/mirror.h"
+#include "tensor/bf16.h"
 
 enum { MAX_PLANS = 32 };
 
@@ -108,9 +109,9 @@ size_t exec_floor_bytes(const exec_t *exec)
     return exec->n_floor_bytes;
 }
 
-static float *at(const exec_t *exec, const plan_t *plan, int buffer)
+static void *at(const exec_t *exec, const plan_t *plan, int buffer)
 {
-    return (float *)(void *)(exec->arena + plan->buffers[buffer].offset);
+    return exec->arena + plan->buffers[buffer].offset;
 }
 
 /* What forward and backward of a layer have in common. */
@@ -121,7 +122,7 @@ static op_args_t layer_args(exec_t *exec, const plan_t *plan, int node, const ex
     float *states = batch->states ? batch->states : exec->options.states;
     op_args_t args = {
         .y = at(exec, plan, plan->nodes[node].y),
-        .saved = plan->nodes[node].saved >= 0 ? (void *)at(exec, plan, plan->nodes[node].saved) : NULL,
+        .saved = plan->nodes[node].saved >= 0 ? at(exec, plan, plan->nodes[node].saved) : NULL,
         .workspace = at(exec, plan, plan->workspace),
         .dropout_key = exec->dropout_key,
         .layer = (uint32_t)layer->layer,
@@ -142,31 +143,33 @@ static op_args_t layer_args(exec_t *exec, const plan_t *plan, int node, const ex
     return args;
 }
 
-static bool all_finite_here(const float *values, int64_t n)
+static bool all_finite_here(const void *values, int64_t n, dtype_t dtype)
 {
+    const float *wide = values;
+    const uint16_t *narrow = values;
     for (int64_t i = 0; i < n; i++)
-        if (!isfinite(values[i])) return false;
+        if (!isfinite(dtype == DTYPE_BF16 ? bf16_to_float(narrow[i]) : wide[i])) return false;
     return true;
 }
 
-/* Only for a run that has failed: it allocates. */
-static err_t all_finite(const exec_t *exec, const float *values, int64_t n, bool *out)
+/* Only for a run that has failed: it allocates. Devices store float32 alone. */
+static err_t all_finite(const exec_t *exec, const void *values, int64_t n, dtype_t dtype, bool *out)
 {
     enum { PIECE = 1 << 18 };
     const backend_memory_t *memory = exec->options.backend->memory;
     float *here = NULL;
     *out = true;
     if (!memory) {
-        *out = all_finite_here(values, n);
+        *out = all_finite_here(values, n, dtype);
         return ERR_OK;
     }
     TRY(mem_new_array(PIECE, sizeof *here, "looking for NaN", &here));
     err_t err = ERR_OK;
     for (int64_t i = 0; i < n && *out && err == ERR_OK; i += PIECE) {
         int64_t count = n - i < PIECE ? n - i : PIECE;
-        err = memory->download(here, values + i, (size_t)count * sizeof *here);
+        err = memory->download(here, (const float *)values + i, (size_t)count * sizeof *here);
         if (err == ERR_OK) err = memory->sync();
-        if (err == ERR_OK) *out = all_finite_here(here, count);
+        if (err == ERR_OK) *out = all_finite_here(here, count, DTYPE_F32);
     }
     mem_free(&here);
     return err;
@@ -179,13 +182,14 @@ static err_t check_layer(const exec_t *exec, const plan_t *plan, int node, const
     bool finite;
     for (int i = 0; i < layer->desc.n_params; i++) {
         const graph_param_t *p = &g->params[layer->first_param + i];
-        TRY(all_finite(exec, args->param[i], shape_count(p->shape), &finite));
+        TRY(all_finite(exec, args->param[i], shape_count(p->shape), DTYPE_F32, &finite));
         if (!finite) {
             snprintf(out, EXEC_WHERE_MAX, "the parameter %s", p->name);
             return ERR_OK;
         }
     }
-    TRY(all_finite(exec, args->y, shape_count(plan->nodes[node].op->desc.y), &finite));
+    const op_desc_t *desc = &plan->nodes[node].op->desc;
+    TRY(all_finite(exec, args->y, shape_count(desc->y), desc->y_dtype, &finite));
     if (!finite) snprintf(out, EXEC_WHERE_MAX, "the output of layer %s", layer->name);
     return ERR_OK;
 }
@@ -334,7 +338,8 @@ static err_t layer_backward(exec_t *exec, const plan_t *plan, int n, const exec_
     for (int i = 0; i < layer->desc.n_inputs; i++)
         if (planned->add_to[i] >= 0)
             TRY(exec->options.backend->accumulate(at(exec, plan, planned->add_to[i]), args.dx[i],
-                                                  shape_count(planned->op->desc.x[i])));
+                                                  shape_count(planned->op->desc.x[i]),
+                                                  planned->op->desc.x_dtype[i]));
     return ERR_OK;
 }
 

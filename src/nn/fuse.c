@@ -94,6 +94,23 @@ static void copy_tables(const graph_t *from, graph_t *to)
     memcpy(to->states, from->states, (size_t)from->n_states * sizeof *to->states);
 }
 
+static dtype_t stored_as(const graph_t *g, int value)
+{
+    for (int n = 0; n < g->n_nodes; n++)
+        for (int i = 0; i < g->nodes[n].desc.n_inputs; i++)
+            if (g->nodes[n].input[i] == value && op_traits(g->nodes[n].desc.kind)->loss) return DTYPE_F32;
+    return value == 0 || value == g->n_nodes ? DTYPE_F32 : DTYPE_BF16;
+}
+
+static void store_narrow(graph_t *g)
+{
+    for (int n = 0; n < g->n_nodes; n++) {
+        op_desc_t *desc = &g->nodes[n].desc;
+        for (int i = 0; i < desc->n_inputs; i++) desc->x_dtype[i] = stored_as(g, g->nodes[n].input[i]);
+        desc->y_dtype = stored_as(g, n + 1);
+    }
+}
+
 err_t graph_fuse(const graph_t *graph, const backend_t *backend, graph_t **out)
 {
     graph_t *fused = NULL;
@@ -117,6 +134,7 @@ err_t graph_fuse(const graph_t *graph, const backend_t *backend, graph_t **out)
             value[output] = fused->n_nodes;
         }
     }
+    if (graph->compute == DTYPE_BF16 && backend->stores_bf16) store_narrow(fused);
     *out = fused;
     fused = NULL;
 out:

@@ -1,4 +1,5 @@
-/* Fusion: neighbouring layers that a backend computes in one pass over memory. */
+/* What a backend runs of a graph: neighbouring layers computed in one pass over memory, and what is between
+ * them stored in half of it. */
 #ifndef NN_FUSE_H
 #define NN_FUSE_H
 
@@ -11,7 +12,8 @@
  * second input, and ReLU into a batch norm with or without one. A fused node stands where its first layer
  * did, so that parameters' gradients are final in the same order, and is called "layer1.0.bn2+add+relu2":
  * later names without what they begin with alike. Parameters, states and their flat buffers are the given
- * graph's. graph_free it. */
+ * graph's. Where its products are of bfloat16 and the backend stores that, values between layers and their
+ * gradients lie in memory as bfloat16; but not the input, nor what a loss reads. graph_free it. */
 err_t graph_fuse(const graph_t *graph, const backend_t *backend, graph_t **out);
 
 #endif

@@ -21,6 +21,13 @@ static void extend(plan_t *plan, int buffer, int step)
     if (step > b->last) b->last = step;
 }
 
+/* Whether y and the first input, and their gradients, may have the same memory. */
+static bool may_share(const graph_t *g, int n)
+{
+    const op_desc_t *desc = &g->nodes[n].desc;
+    return op_traits(desc->kind)->in_place && desc->x_dtype[0] == desc->y_dtype;
+}
+
 /* y may take x's memory when nobody else reads x: not the caller's input, no other layer, no backward pass.
  */
 static bool reuses_input(const plan_t *plan, int n)
@@ -28,7 +35,7 @@ static bool reuses_input(const plan_t *plan, int n)
     const graph_t *g = plan->graph;
     int value = g->nodes[n].input[0];
     const op_traits_t *traits = op_traits(g->nodes[n].desc.kind);
-    if (!traits->in_place || value == 0 || graph_readers(g, value) != 1) return false;
+    if (!may_share(g, n) || value == 0 || graph_readers(g, value) != 1) return false;
     return !plan->training ||
            (!traits->backward_needs_x && !op_traits(g->nodes[value - 1].desc.kind)->backward_needs_y);
 }
@@ -36,7 +43,7 @@ static bool reuses_input(const plan_t *plan, int n)
 static size_t bytes_of(const plan_t *plan, int value)
 {
     const op_desc_t *desc = &plan->nodes[value - 1].op->desc;
-    return (size_t)shape_count(desc->y) * dtype_size(desc->dtype);
+    return (size_t)shape_count(desc->y) * dtype_size(desc->y_dtype);
 }
 
 static void plan_forward(plan_t *plan)
@@ -78,7 +85,7 @@ static void plan_gradient(plan_t *plan, int n, int i)
         extend(plan, producer->dy, step);
         return;
     }
-    if (i == 0 && op_traits(g->nodes[n].desc.kind)->in_place && node->dy >= 0)
+    if (i == 0 && may_share(g, n) && node->dy >= 0)
         producer->dy = node->dy;
     else
         producer->dy = new_buffer(plan, bytes_of(plan, value), step, step);

@@ -1,24 +1,38 @@
 #include "nn/scratch.h"
 
 #include "base/rng.h"
+#include "tensor/bf16.h"
 
 enum { PERIOD = 4099 };
 
 int64_t scratch_bytes(const op_desc_t *desc, bool training)
 {
-    int64_t n = shape_count(desc->x[0]) + shape_count(desc->y);
-    for (int i = 0; i < desc->n_params; i++) n += shape_count(desc->param[i]);
-    return (training ? 2 : 1) * n * (int64_t)sizeof(float);
+    int64_t n = shape_count(desc->x[0]) * (int64_t)dtype_size(desc->x_dtype[0]) +
+                shape_count(desc->y) * (int64_t)dtype_size(desc->y_dtype);
+    for (int i = 0; i < desc->n_params; i++) n += shape_count(desc->param[i]) * (int64_t)sizeof(float);
+    return (training ? 2 : 1) * n;
 }
 
 /* Numbers that repeat, so that big blocks are quickly made. */
-static err_t new_floats(shape_t shape, const backend_t *backend, rng_t *rng, const char *what, mirror_t *block,
-                        float **out)
+typedef struct maker {
+    const backend_t *backend;
+    const char *what;
+    rng_t rng;
+} maker_t;
+
+static err_t make(maker_t *m, shape_t shape, dtype_t dtype, mirror_t *block, float **out)
 {
     int64_t n = shape_count(shape);
-    TRY(mirror_new(backend, (size_t)n * sizeof(float), what, block));
-    float *host = *out = block->host;
-    for (int64_t i = 0; i < n; i++) host[i] = i < PERIOD ? (float)rng_normal(rng) : host[i - PERIOD];
+    TRY(mirror_new(m->backend, (size_t)n * dtype_size(dtype), m->what, block));
+    float *host = block->host;
+    uint16_t *narrow = block->host;
+    if (dtype == DTYPE_F32) *out = host;
+    for (int64_t i = 0; i < n; i++) {
+        if (dtype == DTYPE_BF16)
+            narrow[i] = i < PERIOD ? bf16_from_float((float)rng_normal(&m->rng)) : narrow[i - PERIOD];
+        else
+            host[i] = i < PERIOD ? (float)rng_normal(&m->rng) : host[i - PERIOD];
+    }
     return ERR_OK;
 }
 
@@ -32,18 +46,19 @@ enum { X, Y, DY, DX, PARAM, DPARAM = PARAM + OP_MAX_PARAMS };
 
 err_t scratch_new(const op_desc_t *desc, const backend_t *backend, bool training, const char *what, scratch_t *s)
 {
-    rng_t rng = rng_new(1, RNG_TEST, 0);
+    maker_t m = {backend, what, rng_new(1, RNG_TEST, 0)};
+    dtype_t x = desc->x_dtype[0], y = desc->y_dtype;
     mirror_t *b = s->blocks;
     *s = (scratch_t){NULL};
-    err_t err = new_floats(desc->x[0], backend, &rng, what, &b[X], &s->x);
-    if (err == ERR_OK) err = new_floats(desc->y, backend, &rng, what, &b[Y], &s->y);
+    err_t err = make(&m, desc->x[0], x, &b[X], &s->x);
+    if (err == ERR_OK) err = make(&m, desc->y, y, &b[Y], &s->y);
     for (int i = 0; i < desc->n_params && err == ERR_OK; i++) {
-        err = new_floats(desc->param[i], backend, &rng, what, &b[PARAM + i], &s->param[i]);
+        err = make(&m, desc->param[i], DTYPE_F32, &b[PARAM + i], &s->param[i]);
         if (err == ERR_OK && training)
-            err = new_floats(desc->param[i], backend, &rng, what, &b[DPARAM + i], &s->dparam[i]);
+            err = make(&m, desc->param[i], DTYPE_F32, &b[DPARAM + i], &s->dparam[i]);
     }
-    if (err == ERR_OK && training) err = new_floats(desc->y, backend, &rng, what, &b[DY], &s->dy);
-    if (err == ERR_OK && training) err = new_floats(desc->x[0], backend, &rng, what, &b[DX], &s->dx);
+    if (err == ERR_OK && training) err = make(&m, desc->y, y, &b[DY], &s->dy);
+    if (err == ERR_OK && training) err = make(&m, desc->x[0], x, &b[DX], &s->dx);
     if (err == ERR_OK) err = scratch_push(s);
     if (err != ERR_OK) scratch_free(s);
     return err;

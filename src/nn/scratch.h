@@ -7,7 +7,8 @@
 enum { SCRATCH_BLOCKS = 4 + 2 * OP_MAX_PARAMS };
 
 /* Of one inferred description with one input; any algorithm for it may use them. dy, dx and dparam are NULL
- * unless it was made for training. The pointers are the host's side. */
+ * unless it was made for training, and so are those of what lies in memory as bfloat16. The pointers are the
+ * host's side. */
 typedef struct scratch {
     float *x, *y, *dy, *dx, *param[OP_MAX_PARAMS], *dparam[OP_MAX_PARAMS];
     mirror_t blocks[SCRATCH_BLOCKS]; /* the same, in this order */

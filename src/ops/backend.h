@@ -17,6 +17,7 @@ typedef struct op_kernel {
     void (*unplan)(op_t *op);
     bool fuses; /* conv2d, linear and batch_norm: epilogues are understood, and the latter's second input */
     bool tf32;  /* conv2d and linear: DTYPE_TF32 products can be had */
+    bool bf16;  /* takes x, y and their gradients in DTYPE_BF16; for others they are converted (narrow.h) */
     int (*list)(const op_desc_t *desc, op_pass_t pass, bool training, const char **names, int max);
 } op_kernel_t;
 
@@ -140,12 +141,14 @@ typedef struct backend {
     const backend_graph_t *graph;   /* NULL: no recording */
     /* NULL on the host. Of the open backend. */
     const backend_device_t *(*device)(void);
+    bool stores_bf16; /* between operators, op_desc_t.x_dtype and y_dtype; only on the host */
     const op_kernel_t *kernel[OP_KIND_COUNT];
     err_t (*optim[OPTIM_KIND_COUNT])(const optim_args_t *args);
     /* Σ x² over n elements, added up in double and in an order that depends on n alone. */
     err_t (*sum_squares)(const float *x, int64_t n, double *out);
-    /* dst += src over n elements (gradients of a tensor that several layers read). */
-    err_t (*accumulate)(float *dst, const float *src, int64_t n);
+    /* dst += src over n elements (gradients of a tensor that several layers read); DTYPE_BF16 only where the
+     * backend stores it. */
+    err_t (*accumulate)(void *dst, const void *src, int64_t n, dtype_t dtype);
     /* The following are NULL on the host, where who needs them does it himself. */
     /* totals[0] += Σ losses, totals[1] += how many predictions are their labels; predictions NULL: none. */
     err_t (*tally)(const float *losses, const int32_t *predictions, const int32_t *labels, int64_t n,

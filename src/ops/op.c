@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "ops/backend.h"
 #include "ops/infer.h"
+#include "ops/narrow.h"
 
 static const struct {
     op_traits_t traits;
@@ -36,6 +37,11 @@ static bool adds_input(const op_desc_t *desc)
     return desc->kind == OP_BATCH_NORM && desc->n_inputs == 2;
 }
 
+static bool may_store(dtype_t dtype)
+{
+    return dtype == DTYPE_F32 || dtype == DTYPE_BF16;
+}
+
 err_t op_infer(op_desc_t *desc)
 {
     ASSERT(desc->kind < OP_KIND_COUNT && (desc->n_inputs == ops[desc->kind].n_inputs || adds_input(desc)));
@@ -48,6 +54,8 @@ err_t op_infer(op_desc_t *desc)
         RAISE(ERR_USAGE,
               "%s: products in %s are not supported; conv2d and linear have float32, tfloat32 and bfloat16",
               ops[desc->kind].traits.name, dtype_name(desc->compute));
+    for (int i = 0; i < desc->n_inputs; i++) ASSERT(may_store(desc->x_dtype[i]));
+    ASSERT(may_store(desc->y_dtype));
     for (int i = 0; i < desc->n_inputs; i++)
         for (int d = 0; d < desc->x[i].n_dims; d++)
             if (desc->x[i].dim[d] < 1)
@@ -55,6 +63,13 @@ err_t op_infer(op_desc_t *desc)
                       shape_format(desc->x[i]).text);
     desc->n_params = desc->n_states = 0;
     return ops[desc->kind].infer(desc);
+}
+
+bool op_is_narrow(const op_desc_t *desc)
+{
+    bool narrow = desc->y_dtype == DTYPE_BF16;
+    for (int i = 0; i < desc->n_inputs; i++) narrow |= desc->x_dtype[i] == DTYPE_BF16;
+    return narrow;
 }
 
 int64_t op_macs(const op_desc_t *desc)
@@ -104,6 +119,12 @@ void op_key(const op_desc_t *desc, char out[OP_KEY_MAX])
     if (e.relu)
         n = snprintf(rest, room, e.pool_h ? " epilogue=relu+pool%dx%d" : " epilogue=relu", e.pool_h,
                      e.pool_w);
+    else
+        n = 0;
+    ASSERT((size_t)n < room);
+    bool x_narrow = desc->x_dtype[0] == DTYPE_BF16, y_narrow = desc->y_dtype == DTYPE_BF16;
+    if (x_narrow || y_narrow)
+        n = snprintf(rest + n, room - (size_t)n, " narrow=%s%s", x_narrow ? "x" : "", y_narrow ? "y" : "");
     ASSERT((size_t)n < room);
 }
 
@@ -145,6 +166,7 @@ err_t op_plan(const backend_t *backend, const op_desc_t *desc, bool training, co
     if (desc->compute == DTYPE_TF32 && !kernel->tf32)
         RAISE(ERR_USAGE, "tf32 is a format of GPUs' tensor cores; use --device cuda, or --precision fp32");
     ASSERT(kernel->fuses || !(op_epilogue(desc).relu || adds_input(desc)));
+    ASSERT(backend->stores_bf16 || !op_is_narrow(desc));
     op_t *op;
     TRY(mem_new(sizeof *op, "an operator", &op));
     *op = (op_t){.desc = *desc, .backend = backend, .training = training};
@@ -153,6 +175,7 @@ err_t op_plan(const backend_t *backend, const op_desc_t *desc, bool training, co
     for (int pass = 0; pass < n_passes && err == ERR_OK; pass++)
         err = want_algorithm(op, (op_pass_t)pass, wanted->name[pass]);
     if (err == ERR_OK && kernel->plan) err = kernel->plan(op);
+    if (err == ERR_OK && !kernel->bf16 && op_is_narrow(desc)) narrow_plan(op);
     if (err != ERR_OK) {
         mem_free(&op);
         return err;
@@ -171,11 +194,13 @@ void op_free(op_t **op)
 
 err_t op_forward(const op_t *op, const op_args_t *args)
 {
+    if (op->converts) return narrow_forward(op, args);
     return op->backend->kernel[op->desc.kind]->forward(op, args);
 }
 
 err_t op_backward(const op_t *op, const op_args_t *args)
 {
     ASSERT(op->training);
+    if (op->converts) return narrow_backward(op, args);
     return op->backend->kernel[op->desc.kind]->backward(op, args);
 }

@@ -34,6 +34,8 @@ typedef struct op {
     op_desc_t desc;
     const struct backend *backend;
     bool training;            /* planned for backward too */
+    bool converts;            /* by ops/narrow.h, in workspace from n_kernel_bytes on */
+    size_t n_kernel_bytes;
     size_t n_saved_bytes;     /* kept from forward to backward; set by the backend's plan */
     size_t n_workspace_bytes; /* scratch inside one call; contents need not survive */
     void *plan;               /* the backend's own */
@@ -78,7 +80,8 @@ typedef struct op_traits {
     const char *name; /* "conv2d", … */
     bool backward_needs_x; /* the first */
     bool backward_needs_y;
-    /* In the same memory y may be x[0], unless backward needs that, and dx[0] may be dy. */
+    /* In the same memory y may be x[0], unless backward needs that, and dx[0] may be dy; where both lie there
+     * alike (op_desc_t.x_dtype). */
     bool in_place;
     bool loss;     /* y is a loss for each sample: the end of a graph */
 } op_traits_t;
@@ -86,6 +89,9 @@ const op_traits_t *op_traits(op_kind_t kind);
 
 /* Checks desc->x and attributes, fills in the rest. ERR_USAGE with what does not fit (both shapes). */
 err_t op_infer(op_desc_t *desc);
+
+/* Whether x or y are anything but float32 in memory. */
+bool op_is_narrow(const op_desc_t *desc);
 
 /* Of conv2d, linear and batch_norm; nothing for others. */
 epilogue_t op_epilogue(const op_desc_t *desc);
@@ -97,8 +103,8 @@ void op_conv2d_cells(const op_desc_t *desc, int64_t *height, int64_t *width);
 int64_t op_macs(const op_desc_t *desc);
 
 /* What decides which algorithms there are and which is fast, as one line: "conv2d float32 n=64 x=12x12x20
- * k=50x5x5 stride=1x1 pad=0x0 dilation=1x1 groups=1", or "conv2d bfloat16 …", the type of products. desc must
- * be inferred. */
+ * k=50x5x5 stride=1x1 pad=0x0 dilation=1x1 groups=1", or "conv2d bfloat16 … narrow=xy", the type of products
+ * and what lies in memory as bfloat16. desc must be inferred. */
 void op_key(const op_desc_t *desc, char out[OP_KEY_MAX]);
 
 /* Names of the algorithms that can compute this pass, at most `max`, the one that the backend's own rule

@@ -83,8 +83,8 @@ typedef struct dropout_attr {
  * backward's dx, go over the groups of all who share. Evaluation: with the running values. param 0: γ [c];
  * param 1: β [c]; state 0: running mean [c]; state 1: running variance [c]. Ioffe & Szegedy, "Batch
  * normalization", 2015; groups: Hoffer et al., "Train longer, generalize better", 2017, section 4.
- * Fused: with a second input of the same shape, OP_ADD's sum of both, then the epilogue; y and all gradients
- * are bit for bit those of the operators one after another. Kernels with `fuses` know both. */
+ * Fused: with a second input of the same shape, OP_ADD's sum of both, then the epilogue; in float32 y and all
+ * gradients are bit for bit those of the operators one after another. Kernels with `fuses` know both. */
 typedef struct batch_norm_attr {
     double momentum, epsilon;
     int64_t group; /* samples normalised together, the last group may have fewer; 0: all of the batch */
@@ -111,14 +111,18 @@ typedef struct softmax_xent_attr {
 
 typedef struct op_desc {
     op_kind_t kind;
-    dtype_t dtype; /* of x, y, parameters and gradients */
+    dtype_t dtype; /* of parameters and their gradients, and of what is computed: DTYPE_F32 */
+    /* How x[i] and its gradient, y and its gradient lie in memory: DTYPE_F32, or DTYPE_BF16, on backends that
+     * have it (backend_t.stores_bf16). These are read as they are and rounded as bf16_round does when they are
+     * written (a CPU's instructions for products may write 0 for denormal numbers). */
+    dtype_t x_dtype[OP_MAX_INPUTS], y_dtype;
     /* Of products: DTYPE_F32, or, for conv2d and linear, DTYPE_TF32 or DTYPE_BF16.
      * TF32: float32 in memory; a GPU may cut the fractions of x, the weight and dy to 10 bits where it
      * multiplies, sums stay float32. Backends that have it say so (op_kernel_t.tf32).
      * BF16: x, the weight and dy are rounded as
      * bf16_round does (tensor/bf16.h) wherever a formula reads them; dy also where it is only added up, for
-     * the bias. Sums, the bias, y and all gradients stay float32. Instructions of the CPU for it may take
-     * denormal numbers for 0. */
+     * the bias. Sums, the bias and all gradients of parameters stay float32. Instructions of the CPU for it
+     * may take denormal numbers for 0. */
     dtype_t compute;
     int n_inputs;
     shape_t x[OP_MAX_INPUTS]; /* set by the caller, batch included */

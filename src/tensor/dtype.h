@@ -5,7 +5,8 @@
 #include <stddef.h>
 
 /* BF16 (bf16.h) and TF32 (float32 of which a GPU's tensor cores take the first 10 bits of the fraction) say how
- * operators multiply; no array in a file and no message has them. */
+ * operators multiply, BF16 also how values between layers are stored; no array in a file and no message has
+ * them. */
 typedef enum dtype {
     DTYPE_F32,
     DTYPE_F64,

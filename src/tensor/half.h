@@ -1,5 +1,5 @@
-/* The bits of 16-bit floats, for data that others compute with: IEEE 754 binary16 ("half": 5 bits of
- * exponent, 11 of precision) and bfloat16 (8 and 8). */
+/* The bits of IEEE 754 binary16 ("half": 5 bits of exponent, 11 of precision), for data that others compute
+ * with. */
 #ifndef TENSOR_HALF_H
 #define TENSOR_HALF_H
 
@@ -23,22 +23,6 @@ static inline float half_to_float(uint16_t bits)
                  : exponent     ? ldexpf((float)(1024 + fraction), exponent - 25)
                                 : ldexpf((float)fraction, -24);
     return bits >> 15 ? -size : size;
-}
-
-/* Exact for every x that bfloat16 can hold; others are cut off. */
-static inline uint16_t bf16_from_exact(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return (uint16_t)(bits >> 16);
-}
-
-static inline float bf16_to_float(uint16_t bits)
-{
-    uint32_t whole = (uint32_t)bits << 16;
-    float x;
-    memcpy(&x, &whole, sizeof x);
-    return x;
 }
 
 #endif

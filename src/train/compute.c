@@ -136,7 +136,7 @@ static err_t compute_shard(trainer_t *t, const exec_batch_t *shard, step_cost_t 
         exec_batch_t part = part_of(t, shard, i);
         TRY(compute_part(t, &part, cost));
         if (t->accumulated)
-            TRY(backend->accumulate(t->accumulated, t->grads.device, t->graph->n_flat_params));
+            TRY(backend->accumulate(t->accumulated, t->grads.device, t->graph->n_flat_params, DTYPE_F32));
     }
     return t->accumulated ? backend_copy(backend, t->grads.device, t->accumulated, n_bytes) : ERR_OK;
 }

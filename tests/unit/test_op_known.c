@@ -272,7 +272,7 @@ static void test_elementwise(const backend_t *device)
     OK(IS(velocity, 0.5f, 1) && IS(weight, 0.95f, -1.1f), "sgd: first step");
     must(util_optim(device, OPTIM_SGD, &sgd), "sgd");
     OK(IS(velocity, 0.95f, 1.9f) && IS(weight, 0.855f, -1.29f), "sgd: second step, with momentum");
-    must(device->accumulate(util_device(weight), util_device(gradient), 1), "accumulate");
+    must(device->accumulate(util_device(weight), util_device(gradient), 1, DTYPE_F32), "accumulate");
     util_pull(device);
     OK(IS(weight, 1.355f, -1.29f), "accumulate adds to n elements and to no more");
     util_free(&weight), util_free(&gradient), util_free(&velocity);

@@ -1,0 +1,15 @@
+/* Tensors in bfloat16 for kernels that take float32 alone: copies in float32 around each call. Not collective.
+ */
+#ifndef OPS_NARROW_H
+#define OPS_NARROW_H
+
+#include "ops/op.h"
+
+/* After the kernel's plan: room for the copies behind its workspace. */
+void narrow_plan(op_t *op);
+
+/* The kernel's, with copies in place of what lies in bfloat16. */
+err_t narrow_forward(const op_t *op, const op_args_t *args);
+err_t narrow_backward(const op_t *op, const op_args_t *args);
+
+#endif
