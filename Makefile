@@ -122,7 +122,7 @@ $(BUILD)/%.cu.o: %.cu
 ifeq ($(shell uname -m),x86_64)
 $(BUILD)/kernels/cpu/direct_avx512.o: CFLAGS_ALL += -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -ffp-contract=fast
 $(BUILD)/kernels/cpu/direct_avx2.o: CFLAGS_ALL += -mavx2 -mfma -ffp-contract=fast
-$(BUILD)/kernels/cpu/amx.o: CFLAGS_ALL += -mavx512f -mavx512bw -mavx512bf16 -mamx-tile -mamx-bf16
+$(BUILD)/kernels/cpu/amx.o: CFLAGS_ALL += -mavx512f -mavx512bw -mavx512vl -mavx512bf16 -mamx-tile -mamx-bf16
 endif
 
 # Tests under sanitizers spend their time in kernels.

@@ -14,6 +14,19 @@ typedef struct op_result {
     op_algorithms_t algorithms;
 } op_result_t;
 
+/* As float32, whatever it lies in memory as. */
+static inline float *op_result_copy(const float *from, dtype_t dtype, shape_t shape)
+{
+    float *to;
+    int64_t n = shape_count(shape);
+    must(mem_new_array(n, sizeof *to, "a result", &to), "memory");
+    if (dtype == DTYPE_BF16)
+        bf16_widen(to, (const void *)from, n);
+    else
+        memcpy(to, from, (size_t)n * sizeof *to);
+    return to;
+}
+
 /* Of op_run_fill's values; scratch is full of NaN before each pass. */
 static inline op_result_t op_result_of(const backend_t *device, const op_desc_t *desc,
                                        const op_algorithms_t *wanted)
@@ -24,16 +37,16 @@ static inline op_result_t op_result_of(const backend_t *device, const op_desc_t 
                        .n_workspace_bytes = r.op->n_workspace_bytes,
                        .algorithms = r.op->algorithms};
     op_run_fill(&r, 77);
+    if (d->x_dtype[0] == DTYPE_BF16) util_narrow(r.x[0], d->x[0]);
+    if (d->y_dtype == DTYPE_BF16) util_narrow(r.dy, d->y);
     memset(r.workspace, 0xff, r.op->n_workspace_bytes);
     must(op_run_forward(&r), "forward");
     memset(r.workspace, 0xff, r.op->n_workspace_bytes);
     must(op_run_backward(&r), "backward");
     const float *from[4] = {r.y, r.dx[0], r.dparam[0], r.dparam[1]};
-    for (int i = 0; i < 2 + d->n_params; i++) {
-        int64_t n = shape_count(out.shape[i]);
-        must(mem_new_array(n, sizeof(float), "a result", &out.part[i]), "memory");
-        memcpy(out.part[i], from[i], (size_t)n * sizeof(float));
-    }
+    const dtype_t dtypes[4] = {d->y_dtype, d->x_dtype[0], DTYPE_F32, DTYPE_F32};
+    for (int i = 0; i < 2 + d->n_params; i++)
+        out.part[i] = op_result_copy(from[i], dtypes[i], out.shape[i]);
     op_run_free(&r);
     return out;
 }

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "ops/mirror.h"
+#include "tensor/bf16.h"
 
 /* Descriptions; op_run_new infers the rest. CONV's attributes come in the order of conv2d_attr_t:
  * out_channels, kernel, stride, padding, dilation (height and width each), groups, has_bias; POOL's in that
@@ -227,6 +228,15 @@ static inline err_t op_run_backward(const op_run_t *r)
     TRY(op_backward(r->op, &args));
     util_pull(r->op->backend);
     return ERR_OK;
+}
+
+/* A block of float32 becomes one of bfloat16, in its front half. */
+static inline void util_narrow(float *block, shape_t shape)
+{
+    for (int64_t i = 0; i < shape_count(shape); i++) {
+        uint16_t bits = bf16_from_float(block[i]);
+        memcpy((char *)block + (size_t)i * sizeof bits, &bits, sizeof bits);
+    }
 }
 
 static inline void util_normal(float *block, shape_t shape, rng_t *rng)

@@ -1,6 +1,7 @@
 #include "kernels/cpu/amx.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #ifdef __AMX_BF16__
 #include <immintrin.h>
@@ -43,7 +44,8 @@ static void end(void)
 static inline __attribute__((always_inline)) void load_sums(const amx_product_t *p, const amx_place_t *at,
                                                             bool two_left, bool two_right)
 {
-    const float *first = p->add ? at->out[0] : at->bias, *second = p->add ? at->out[1] : at->bias;
+    const float *first = p->add ? (const float *)at->out[0] : at->bias;
+    const float *second = p->add ? (const float *)at->out[1] : at->bias;
     int64_t row = p->add ? p->out_row : 0;
     _tile_loadd(OUT_00, first, row);
     if (two_right) _tile_loadd(OUT_01, first + AMX_COLUMNS, row);
@@ -51,29 +53,54 @@ static inline __attribute__((always_inline)) void load_sums(const amx_product_t 
     if (two_left && two_right) _tile_loadd(OUT_11, second + AMX_COLUMNS, row);
 }
 
-static inline __attribute__((always_inline)) void store_sums(float *const out[2], int64_t row, bool two_left,
+static inline __attribute__((always_inline)) void store_sums(void *const out[2], int64_t row, bool two_left,
                                                              bool two_right)
 {
-    _tile_stored(OUT_00, out[0], row);
-    if (two_right) _tile_stored(OUT_01, out[0] + AMX_COLUMNS, row);
-    if (two_left) _tile_stored(OUT_10, out[1], row);
-    if (two_left && two_right) _tile_stored(OUT_11, out[1] + AMX_COLUMNS, row);
+    float *first = out[0], *second = out[1];
+    _tile_stored(OUT_00, first, row);
+    if (two_right) _tile_stored(OUT_01, first + AMX_COLUMNS, row);
+    if (two_left) _tile_stored(OUT_10, second, row);
+    if (two_left && two_right) _tile_stored(OUT_11, second + AMX_COLUMNS, row);
 }
 
-/* By way of the nearest cache: tiles are not stored past it. */
-static inline __attribute__((always_inline)) void stream_sums(const amx_product_t *p, const amx_place_t *at,
+static inline __attribute__((always_inline)) void write_narrow(const float *sums, void *to, bool stream,
+                                                                bool two_right)
+{
+    __m512 low = _mm512_load_ps(sums);
+    if (!two_right) {
+        _mm256_storeu_si256(to, (__m256i)_mm512_cvtneps_pbh(low));
+        return;
+    }
+    __m512i both = (__m512i)_mm512_cvtne2ps_pbh(_mm512_load_ps(sums + AMX_COLUMNS), low);
+    if (stream)
+        _mm512_stream_si512(to, both);
+    else
+        _mm512_storeu_si512(to, both);
+}
+
+static inline __attribute__((always_inline)) void stream_wide(const float *sums, float *to, bool two_right)
+{
+    _mm512_stream_ps(to, _mm512_load_ps(sums));
+    if (two_right) _mm512_stream_ps(to + AMX_COLUMNS, _mm512_load_ps(sums + AMX_COLUMNS));
+}
+
+/* By way of the nearest cache: tiles are not stored past it, and not rounded. */
+static inline __attribute__((always_inline)) void write_sums(const amx_product_t *p, const amx_place_t *at,
                                                               bool two_left, bool two_right)
 {
     enum { ROW = 2 * AMX_COLUMNS };
     _Alignas(64) float sums[2][AMX_ROWS * ROW];
-    float *const to[2] = {sums[0], sums[1]};
+    void *const to[2] = {sums[0], sums[1]};
     store_sums(to, ROW * sizeof(float), two_left, two_right);
     __asm__ volatile("" : : : "memory"); /* GCC does not know of what tiles are stored to */
     for (int i = 0; i < (two_left ? 2 : 1); i++)
-        for (int row = 0; row < p->rows; row++)
-            for (int column = 0; column < (two_right ? ROW : AMX_COLUMNS); column += 16)
-                _mm512_stream_ps((float *)((char *)at->out[i] + row * p->out_row) + column,
-                                 _mm512_load_ps(sums[i] + row * ROW + column));
+        for (int row = 0; row < p->rows; row++) {
+            char *out = (char *)at->out[i] + row * p->out_row;
+            if (p->out_dtype == DTYPE_BF16)
+                write_narrow(sums[i] + row * ROW, out, p->stream, two_right);
+            else
+                stream_wide(sums[i] + row * ROW, (float *)(void *)out, two_right);
+        }
 }
 
 static inline __attribute__((always_inline)) void multiply(const amx_product_t *p, const amx_place_t *at,
@@ -95,8 +122,8 @@ static inline __attribute__((always_inline)) void multiply(const amx_product_t *
             if (two_left && two_right) _tile_dpbf16ps(OUT_11, LEFT_1, RIGHT_1);
         }
     }
-    if (p->stream)
-        stream_sums(p, at, two_left, two_right);
+    if (p->stream || p->out_dtype == DTYPE_BF16)
+        write_sums(p, at, two_left, two_right);
     else
         store_sums(at->out, p->out_row, two_left, two_right);
 }
@@ -127,33 +154,58 @@ static inline __m512i round_32(const float *from, int64_t n)
     return (__m512i)_mm512_cvtne2ps_pbh(high, low);
 }
 
-static void pack_row(const float *from, int64_t n, int64_t n_padded, uint16_t *to)
+static void pack_row(const void *from, dtype_t dtype, int64_t n, int64_t n_padded, uint16_t *to)
 {
+    const float *wide = from;
     int64_t i = 0;
-    for (; i + 32 <= n; i += 32) _mm512_storeu_si512(to + i, round_32(from + i, 32));
+    if (dtype == DTYPE_BF16) {
+        memcpy(to, from, (size_t)n * sizeof *to);
+        memset(to + n, 0, (size_t)(n_padded - n) * sizeof *to);
+        return;
+    }
+    for (; i + 32 <= n; i += 32) _mm512_storeu_si512(to + i, round_32(wide + i, 32));
     for (; i < n_padded; i += 32) {
         int64_t left = n_padded - i < 32 ? n_padded - i : 32;
         __mmask32 there = left == 32 ? 0xffffffff : (1U << left) - 1;
-        _mm512_mask_storeu_epi16(to + i, there, round_32(from + i, n - i));
+        _mm512_mask_storeu_epi16(to + i, there, round_32(wide + i, n - i));
     }
 }
 
-/* Rows a and b as pairs: [16][2]. */
-static inline __m512i pairs_of(const float *a, const float *b, __mmask16 there)
+/* From value `first` on, rows a and b as pairs: [16][2]. */
+static inline __attribute__((always_inline)) __m512i pairs_of(const void *a, const void *b, int64_t first,
+                                                              bool narrow, __mmask16 there)
 {
     const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23,
                                            7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-    __m512i apart =
-        (__m512i)_mm512_cvtne2ps_pbh(_mm512_maskz_loadu_ps(there, b), _mm512_maskz_loadu_ps(there, a));
+    __m512i apart;
+    if (narrow) {
+        __m256i low = _mm256_maskz_loadu_epi16(there, (const uint16_t *)a + first);
+        __m256i high = _mm256_maskz_loadu_epi16(there, (const uint16_t *)b + first);
+        apart = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+    } else {
+        __m512 low = _mm512_maskz_loadu_ps(there, (const float *)a + first);
+        __m512 high = _mm512_maskz_loadu_ps(there, (const float *)b + first);
+        apart = (__m512i)_mm512_cvtne2ps_pbh(high, low);
+    }
     return _mm512_permutexvar_epi16(order, apart);
 }
 
-static void pack_pairs(const float *const *rows, int64_t n_rows, int64_t first, int64_t n_columns,
-                       uint16_t *to)
+static inline __attribute__((always_inline)) void pack_pairs_of(const void *const *rows, bool narrow,
+                                                                int64_t n_rows, int64_t first,
+                                                                __mmask16 there, uint16_t *to)
+{
+    for (int64_t i = 0; i < n_rows; i += 2)
+        _mm512_storeu_si512(to + 16 * i, pairs_of(rows[i], rows[i + 1], first, narrow, there));
+}
+
+static void pack_pairs(const void *const *rows, dtype_t dtype, int64_t n_rows, int64_t first,
+                       int64_t n_columns, uint16_t *to)
 {
     __mmask16 there = first_of(n_columns);
-    for (int64_t i = 0; i < n_rows; i += 2)
-        _mm512_storeu_si512(to + 16 * i, pairs_of(rows[i] + first, rows[i + 1] + first, there));
+    if (dtype == DTYPE_BF16)
+        pack_pairs_of(rows, true, n_rows, first, there, to);
+    else
+        pack_pairs_of(rows, false, n_rows, first, there, to);
 }
 
 /* 16 × 16 words turned. */
@@ -190,10 +242,13 @@ static void pack_columns(const float *from, int64_t column, int64_t n, uint16_t 
     store_turned(words, to);
 }
 
-static void pack_turned(const float *const *rows, int64_t first, uint16_t *to)
+static void pack_turned(const void *const *rows, dtype_t dtype, int64_t first, uint16_t *to)
 {
     __m512i words[16];
-    for (int i = 0; i < 16; i++) words[i] = pairs_of(rows[2 * i] + first, rows[2 * i + 1] + first, 0xffff);
+    if (dtype == DTYPE_BF16)
+        for (int i = 0; i < 16; i++) words[i] = pairs_of(rows[2 * i], rows[2 * i + 1], first, true, 0xffff);
+    else
+        for (int i = 0; i < 16; i++) words[i] = pairs_of(rows[2 * i], rows[2 * i + 1], first, false, 0xffff);
     store_turned(words, to);
 }
 

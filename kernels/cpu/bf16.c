@@ -21,9 +21,12 @@ size_t bf16_operand_bytes(shape_t shape)
     return mem_round((size_t)shape_count(shape) * sizeof(float));
 }
 
-const float *bf16_operand(const float *from, shape_t shape, void *workspace, size_t offset)
+const float *bf16_operand(const void *from, dtype_t dtype, shape_t shape, void *workspace, size_t offset)
 {
     float *to = (float *)((char *)workspace + offset);
-    bf16_round_array(to, from, shape_count(shape));
+    if (dtype == DTYPE_BF16)
+        bf16_widen(to, from, shape_count(shape));
+    else
+        bf16_round_array(to, from, shape_count(shape));
     return to;
 }

@@ -6,13 +6,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tensor/dtype.h"
 #include "tensor/shape.h"
 
 /* bf16_round of n values; `to` may be `from`. */
 void bf16_round_array(float *to, const float *from, int64_t n);
 
-/* An operand, rounded, in a workspace from byte `offset` on, where it takes so many bytes. */
+/* An operand, rounded if it is float32, in a workspace from byte `offset` on, where it takes so many bytes. */
 size_t bf16_operand_bytes(shape_t shape);
-const float *bf16_operand(const float *from, shape_t shape, void *workspace, size_t offset);
+const float *bf16_operand(const void *from, dtype_t dtype, shape_t shape, void *workspace, size_t offset);
 
 #endif

@@ -14,7 +14,8 @@ typedef struct conv_problem {
 } conv_problem_t;
 
 /* Where desc has an epilogue, y and dy are what is behind it, and mask says which cell of a window, in
- * row-major order, gave y, or DIRECT_OFF (direct.h); otherwise mask is NULL. Laid out as ops/op_desc.h says.
+ * row-major order, gave y, or DIRECT_OFF (direct.h), and all is float32; otherwise mask is NULL. Laid out as
+ * ops/op_desc.h says.
  * OP_FORWARD reads x, weight, bias and writes y; OP_BACKWARD_DATA reads dy, weight and writes dx;
  * OP_BACKWARD_WEIGHTS reads x, dy and writes dweight, dbias. Without a bias bias and dbias are NULL. */
 typedef struct conv_buffers {
@@ -29,7 +30,8 @@ struct conv_impl {
     const char *name;    /* kept in caches and checkpoints: stable, at most OP_ALGORITHM_MAX - 1 bytes */
     const char *variant; /* the family's own */
     bool fuses;          /* forward, backward-weights: is given descriptions with an epilogue */
-    bool rounds;         /* for bfloat16 products: takes operands that are not rounded yet */
+    bool rounds;         /* for bfloat16 products: takes operands that are not rounded yet, and pictures as
+                          * desc's x_dtype and y_dtype say; others have float32 */
     bool (*fits)(const conv_impl_t *impl, const conv_problem_t *problem);
     /* Only for what fits. *plan starts NULL and may stay so; *n_workspace_bytes starts 0. On an error nothing
      * is left behind. */

@@ -5,6 +5,7 @@
 #include "kernels/cpu/conv.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/direct.h"
+#include "tensor/bf16.h"
 
 static const conv_impl_t *const families[] = {conv_direct,   conv_onednn, conv_gemm,
                                               conv_winograd, conv_bf16,   conv_amx};
@@ -17,13 +18,14 @@ typedef struct pass_plan {
 } pass_plan_t;
 
 /* Saved, with an epilogue: its mask. Workspace: what is between convolution and epilogue, for the algorithms
- * that know none; rounded operands, for those that do not round; then the algorithm's. */
+ * that know none; rounded operands, for those that do not round; results in float32, of those that do not
+ * write them as they are to lie in memory; then the algorithm's. */
 typedef struct conv_plan {
     pass_plan_t pass[OP_PASS_COUNT];
     op_desc_t plain; /* without the epilogue */
     direct_conv_t cells;
     size_t first_operand, second_operand; /* where rounded ones begin */
-    size_t algorithm;
+    size_t wide, algorithm;
 } conv_plan_t;
 
 static op_desc_t plain_of(const op_desc_t *desc)
@@ -31,6 +33,7 @@ static op_desc_t plain_of(const op_desc_t *desc)
     op_desc_t plain = *desc;
     plain.attr.conv2d.epilogue = (epilogue_t){0};
     op_conv2d_cells(desc, &plain.y.dim[1], &plain.y.dim[2]);
+    if (desc->attr.conv2d.epilogue.relu) plain.y_dtype = DTYPE_F32;
     return plain;
 }
 
@@ -99,10 +102,25 @@ static void plan_free(conv_plan_t **plan)
     mem_free(plan);
 }
 
+/* Its operands, for an algorithm that does not. */
 static bool rounds(const conv_plan_t *plan, op_pass_t pass)
 {
     const conv_impl_t *impl = plan->pass[pass].impl;
     return impl && plan->plain.compute == DTYPE_BF16 && !impl->rounds;
+}
+
+/* y, dx: computed apart, to be narrowed. */
+static bool narrows(const op_t *op, const conv_plan_t *plan, op_pass_t pass)
+{
+    dtype_t dtype = pass == OP_FORWARD ? op->desc.y_dtype : op->desc.x_dtype[0];
+    return dtype == DTYPE_BF16 && plan->pass[pass].impl &&
+           (!plan->pass[pass].impl->rounds || (pass == OP_FORWARD && plan->cells.relu));
+}
+
+/* Whether backward needs a copy of dy for more than rounding: epilogues take float32. */
+static bool widens_dy(const op_t *op, const conv_plan_t *plan)
+{
+    return op->training && plan->cells.relu && op->desc.y_dtype == DTYPE_BF16;
 }
 
 /* The first is the weight, in backward dy; the second x or the weight. */
@@ -111,15 +129,19 @@ static void place_operands(const op_t *op, conv_plan_t *plan)
     size_t x = bf16_operand_bytes(op->desc.x[0]), weight = bf16_operand_bytes(op->desc.param[0]),
            dy = bf16_operand_bytes(op->desc.y);
     bool forward = rounds(plan, OP_FORWARD);
-    bool backward = rounds(plan, OP_BACKWARD_DATA) || rounds(plan, OP_BACKWARD_WEIGHTS);
+    bool backward =
+        rounds(plan, OP_BACKWARD_DATA) || rounds(plan, OP_BACKWARD_WEIGHTS) || widens_dy(op, plan);
+    size_t y = narrows(op, plan, OP_FORWARD) ? dy : 0, dx = narrows(op, plan, OP_BACKWARD_DATA) ? x : 0;
     size_t first = backward && dy > weight ? dy : weight, second = backward && weight > x ? weight : x;
     plan->second_operand = plan->first_operand + (forward || backward ? first : 0);
-    plan->algorithm = plan->second_operand + (forward || backward ? second : 0);
+    plan->wide = plan->second_operand + (forward || backward ? second : 0);
+    plan->algorithm = plan->wide + (y > dx ? y : dx);
 }
 
 static err_t plan(op_t *op)
 {
     conv_plan_t *p;
+    ASSERT(op->desc.compute == DTYPE_BF16 || !op_is_narrow(&op->desc));
     TRY(mem_new(sizeof *p, "the plan of a convolution", &p));
     err_t err = ERR_OK;
     p->plain = plain_of(&op->desc);
@@ -154,56 +176,78 @@ static err_t run(const conv_plan_t *plan, op_pass_t pass, const op_args_t *args,
     return p->impl->run(p->plan, &p->problem, buffers, (char *)args->workspace + plan->algorithm);
 }
 
+/* A parameter, x or dy, for algorithms that do not round; or for epilogues. */
+static const float *weight_operand(const op_t *op, const op_args_t *args, size_t at)
+{
+    return bf16_operand(args->param[0], DTYPE_F32, op->desc.param[0], args->workspace, at);
+}
+
+static const float *x_operand(const op_t *op, const op_args_t *args, size_t at)
+{
+    return bf16_operand(args->x[0], op->desc.x_dtype[0], op->desc.x[0], args->workspace, at);
+}
+
 static err_t forward(const op_t *op, const op_args_t *args)
 {
     const conv_plan_t *p = op->plan;
     uint8_t *mask = op->n_saved_bytes ? args->saved : NULL;
-    bool apart = p->cells.relu && !p->pass[OP_FORWARD].impl->fuses;
+    bool apart = p->cells.relu && !p->pass[OP_FORWARD].impl->fuses, narrow = narrows(op, p, OP_FORWARD);
     float *dense = args->workspace;
+    void *y = narrow ? (char *)args->workspace + p->wide : args->y;
     conv_buffers_t buffers = {.x = args->x[0],
                               .weight = args->param[0],
                               .bias = args->param[1],
-                              .y = apart ? dense : args->y,
+                              .y = apart ? dense : y,
                               .mask = apart ? NULL : mask};
     if (rounds(p, OP_FORWARD)) {
-        buffers.weight = bf16_operand(args->param[0], op->desc.param[0], args->workspace, p->first_operand);
-        buffers.x = bf16_operand(args->x[0], op->desc.x[0], args->workspace, p->second_operand);
+        buffers.weight = weight_operand(op, args, p->first_operand);
+        buffers.x = x_operand(op, args, p->second_operand);
     }
     TRY(run(p, OP_FORWARD, args, &buffers));
-    if (apart) direct_isa()->reduce(&p->cells, dense, args->y, mask);
+    if (apart) direct_isa()->reduce(&p->cells, dense, y, mask);
+    if (narrow) bf16_narrow(args->y, y, shape_count(op->desc.y));
     return ERR_OK;
+}
+
+static err_t backward_data(const op_t *op, const op_args_t *args, const void *dy)
+{
+    const conv_plan_t *p = op->plan;
+    bool narrow = narrows(op, p, OP_BACKWARD_DATA);
+    float *wide = (float *)((char *)args->workspace + p->wide);
+    conv_buffers_t buffers = {.weight = args->param[0], .dy = dy, .dx = narrow ? wide : args->dx[0]};
+    if (rounds(p, OP_BACKWARD_DATA)) buffers.weight = weight_operand(op, args, p->second_operand);
+    TRY(run(p, OP_BACKWARD_DATA, args, &buffers));
+    if (narrow) bf16_narrow(args->dx[0], wide, shape_count(op->desc.x[0]));
+    return ERR_OK;
+}
+
+static err_t backward_weights(const op_t *op, const op_args_t *args, const void *dy, uint8_t *mask)
+{
+    const conv_plan_t *p = op->plan;
+    conv_buffers_t buffers = {
+        .x = args->x[0], .dy = dy, .dweight = args->dparam[0], .dbias = args->dparam[1], .mask = mask};
+    if (rounds(p, OP_BACKWARD_WEIGHTS)) buffers.x = x_operand(op, args, p->second_operand);
+    return run(p, OP_BACKWARD_WEIGHTS, args, &buffers);
 }
 
 static err_t backward(const op_t *op, const op_args_t *args)
 {
     const conv_plan_t *p = op->plan;
-    conv_buffers_t buffers = {.x = args->x[0],
-                              .weight = args->param[0],
-                              .dy = args->dy,
-                              .dx = args->dx[0],
-                              .dweight = args->dparam[0],
-                              .dbias = args->dparam[1],
-                              .mask = args->saved};
-    bool fused = p->pass[OP_BACKWARD_WEIGHTS].impl->fuses;
-    /* Who rounds for himself has nothing left to round. */
-    if ((args->dx[0] && rounds(p, OP_BACKWARD_DATA)) || (args->dparam[0] && rounds(p, OP_BACKWARD_WEIGHTS)))
-        buffers.dy = bf16_operand(args->dy, op->desc.y, args->workspace, p->first_operand);
-    if (p->cells.relu && (args->dx[0] || (args->dparam[0] && !fused)))
-        direct_isa()->expand(&p->cells, buffers.dy, args->saved, args->workspace);
-    if (args->dx[0]) {
-        conv_buffers_t data = buffers;
-        if (p->cells.relu) data.dy = args->workspace;
-        if (rounds(p, OP_BACKWARD_DATA))
-            data.weight = bf16_operand(args->param[0], op->desc.param[0], args->workspace, p->second_operand);
-        TRY(run(p, OP_BACKWARD_DATA, args, &data));
-    }
-    if (!args->dparam[0]) return ERR_OK;
-    if (rounds(p, OP_BACKWARD_WEIGHTS))
-        buffers.x = bf16_operand(args->x[0], op->desc.x[0], args->workspace, p->second_operand);
-    if (!p->cells.relu || !fused) buffers.mask = NULL;
-    if (p->cells.relu && !fused) buffers.dy = args->workspace;
-    return run(p, OP_BACKWARD_WEIGHTS, args, &buffers);
+    bool data = args->dx[0], weights = args->dparam[0], relu = p->cells.relu;
+    bool fused = relu && p->pass[OP_BACKWARD_WEIGHTS].impl->fuses;
+    bool round_data = rounds(p, OP_BACKWARD_DATA), round_weights = rounds(p, OP_BACKWARD_WEIGHTS);
+    const void *dy = args->dy; /* rounded, if anybody wants that */
+    if ((data && round_data) || (weights && round_weights) || widens_dy(op, p))
+        dy = bf16_operand(args->dy, op->desc.y_dtype, op->desc.y, args->workspace, p->first_operand);
+    /* Who rounds for himself has nothing left to round in what comes from there. */
+    if (relu && (data || (weights && !fused)))
+        direct_isa()->expand(&p->cells, dy, args->saved, args->workspace);
+    const void *dense = relu ? args->workspace : NULL;
+    if (data) TRY(backward_data(op, args, dense ? dense : round_data ? dy : args->dy));
+    if (!weights) return ERR_OK;
+    if (fused) return backward_weights(op, args, dy, args->saved);
+    return backward_weights(op, args, dense ? dense : round_weights ? dy : args->dy, NULL);
 }
 
 const op_kernel_t cpu_conv2d = {
-    .plan = plan, .forward = forward, .backward = backward, .unplan = unplan, .list = list, .fuses = true};
+    .plan = plan, .forward = forward, .backward = backward, .unplan = unplan, .list = list, .fuses = true, .bf16 = true};

@@ -5,7 +5,8 @@
  * Pictures are packed with their padding, so that the left tiles of a row of outputs are rows of the packed
  * picture, a stride apart: no copy of windows is made. Only where a cell has fewer channels than a tile is
  * deep, the rows of windows are copied, and are the cells. A few pictures at a time are packed,
- * and stay in the cache while they are multiplied. */
+ * and stay in the cache while they are multiplied. Pictures in bfloat16 that need neither padding nor
+ * rounding are left tiles as they are. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -26,7 +27,7 @@ enum {
 /* Outputs with the same taps: every stride-th cell of a picture, from its own first one on. */
 typedef struct phase {
     int64_t rows, columns;
-    int64_t out;     /* the first one, in floats from the picture's begin */
+    int64_t out;     /* the first one, in values from the picture's begin */
     int64_t in;      /* what its tap at offset 0 reads, in bytes from the packed picture's begin */
     int tile_rows;   /* outputs of a tile, all of one row */
     int64_t n_tiles; /* in a row; the last may lie over the one before */
@@ -41,8 +42,10 @@ typedef struct amx_plan {
     int64_t window, window_every; /* cells that are packed as one, and from one such to the next; 1 and 0 */
     int64_t cell, picture_bytes;  /* values of a packed one */
     int64_t in_row, in_column;    /* bytes from output to output */
-    int64_t out_row, out_column;  /* floats */
-    int64_t out_picture, n_out;   /* floats of a picture that is written; its channels */
+    int64_t out_row, out_column;  /* values */
+    int64_t out_picture, n_out;   /* values of a picture that is written; its channels */
+    dtype_t in_dtype, out_dtype;
+    bool in_place; /* nothing is packed */
     int64_t n_steps, n_blocks, block_bytes, n_phases;
     bool stream;
     phase_t *phases;
@@ -54,7 +57,7 @@ typedef struct amx_plan {
 typedef struct task {
     const char *picture, *filters; /* packed */
     const float *bias, *zeros;
-    float *out;
+    char *out;
 } task_t;
 
 static bool fits(const conv_impl_t *impl, const conv_problem_t *problem)
@@ -73,6 +76,12 @@ static bool merges(const op_desc_t *d)
     return d->x[0].dim[3] < AMX_DEPTH && d->attr.conv2d.kernel_w > 1;
 }
 
+/* Each output is of one cell. */
+static bool is_single(const conv2d_attr_t *a)
+{
+    return a->kernel_h == 1 && a->kernel_w == 1 && a->pad_h == 0 && a->pad_w == 0;
+}
+
 static void cut_rows(phase_t *p)
 {
     p->n_tiles = (p->columns + AMX_ROWS - 1) / AMX_ROWS;
@@ -83,10 +92,10 @@ static void shape_forward(amx_plan_t *p, const op_desc_t *d)
 {
     const conv2d_attr_t *a = &d->attr.conv2d;
     const int64_t *x = d->x[0].dim, *y = d->y.dim;
-    bool single = a->kernel_h == 1 && a->kernel_w == 1 && a->pad_h == 0 && a->pad_w == 0,
-         same = a->stride_h == a->stride_w, merged = merges(d);
+    bool single = is_single(a), same = a->stride_h == a->stride_w, merged = merges(d);
     p->h = x[1], p->w = x[2], p->c = x[3], p->n_out = y[3];
-    p->every = single && same ? a->stride_h : 1;
+    p->in_place = single && p->in_dtype == DTYPE_BF16 && p->c % AMX_DEPTH == 0;
+    p->every = single && same && !p->in_place ? a->stride_h : 1;
     p->top = a->pad_h, p->left = a->pad_w;
     p->packed_h = (p->h + p->every - 1) / p->every + 2 * a->pad_h;
     p->packed_w = merged ? y[2] : (p->w + p->every - 1) / p->every + 2 * a->pad_w;
@@ -99,8 +108,8 @@ static void shape_forward(amx_plan_t *p, const op_desc_t *d)
     phase_t *phase = &p->phases[0];
     *phase =
         (phase_t){.rows = y[1], .columns = y[2], .n_taps = merged ? a->kernel_h : a->kernel_h * a->kernel_w};
-    /* Without windows all cells are as one row. */
-    if (single && same) phase->rows = 1, phase->columns = y[1] * y[2];
+    /* Without windows and between no others all cells are as one row. */
+    if (single && same && p->every == a->stride_h) phase->rows = 1, phase->columns = y[1] * y[2];
     cut_rows(phase);
     for (int64_t t = 0; t < phase->n_taps; t++) {
         int64_t r = merged ? t : t / a->kernel_w, s = merged ? 0 : t % a->kernel_w;
@@ -163,9 +172,15 @@ static void shape_data(amx_plan_t *p, const op_desc_t *d)
     int64_t below = (x[1] - 1 + a->pad_h) / a->stride_h + 1, beside = (x[2] - 1 + a->pad_w) / a->stride_w + 1;
     p->packed_h = p->top + (below > y[1] ? below : y[1]);
     p->packed_w = p->left + (beside > y[2] ? beside : y[2]);
+    p->in_place = p->in_dtype == DTYPE_BF16 && p->packed_h == y[1] && p->packed_w == y[2] && p->cell == p->c;
     p->in_row = p->packed_w * p->cell * 2, p->in_column = p->cell * 2;
     for (int64_t i = 0; i < a->stride_h; i++)
         for (int64_t j = 0; j < a->stride_w; j++) shape_phase(p, a, i, j, x[2], &n_taps);
+    phase_t *phase = &p->phases[0];
+    if (is_single(a) && p->n_phases == 1) {
+        phase->rows = 1, phase->columns = y[1] * y[2];
+        cut_rows(phase);
+    }
 }
 
 static err_t plan(const conv_impl_t *impl, const conv_problem_t *problem, void **out,
@@ -185,20 +200,24 @@ static err_t plan(const conv_impl_t *impl, const conv_problem_t *problem, void *
     p->amx = amx_here();
     p->n = d->x[0].dim[0];
     p->out_picture = shape_count(d->y) / p->n;
+    p->in_dtype = problem->pass == OP_FORWARD ? d->x_dtype[0] : d->y_dtype;
+    p->out_dtype = problem->pass == OP_FORWARD ? d->y_dtype : d->x_dtype[0];
     if (problem->pass == OP_FORWARD)
         shape_forward(p, d);
     else
         shape_data(p, d);
-    p->picture_bytes = (int64_t)mem_round((size_t)(p->packed_h * p->packed_w * p->cell * 2));
+    p->picture_bytes = p->packed_h * p->packed_w * p->cell * 2;
+    if (!p->in_place) p->picture_bytes = (int64_t)mem_round((size_t)p->picture_bytes);
     p->chunk = CHUNK_BYTES / p->picture_bytes;
     p->chunk = p->chunk < 1 ? 1 : p->chunk > p->n ? p->n : p->chunk;
-    p->stream = p->n * p->out_picture * (int64_t)sizeof(float) >= STREAM_BYTES;
+    int64_t value = (int64_t)dtype_size(p->out_dtype);
+    p->stream = p->n * p->out_picture * value >= STREAM_BYTES && p->n_out * value % MEM_ALIGN == 0;
     p->n_blocks = (p->n_out + BLOCK - 1) / BLOCK;
     int64_t n_packed_taps = problem->pass == OP_FORWARD ? p->phases[0].n_taps : (int64_t)n_taps;
     p->block_bytes = n_packed_taps * p->n_steps * 2 * AMX_TILE_BYTES;
     p->pictures = (size_t)(p->n_blocks * p->block_bytes) + (size_t)p->n_out * sizeof(float);
     p->pictures = mem_round(p->pictures);
-    *n_workspace_bytes = p->pictures + (size_t)(p->chunk * p->picture_bytes);
+    *n_workspace_bytes = p->pictures + (p->in_place ? 0 : (size_t)(p->chunk * p->picture_bytes));
     *out = p;
     return ERR_OK;
 }
@@ -230,38 +249,40 @@ static void pack_exchanged(const amx_plan_t *p, const op_desc_t *d, const float 
 #pragma omp parallel for schedule(static) collapse(2)
     for (int64_t t = 0; t < n_taps; t++)
         for (int64_t i = 0; i < p->n_steps; i++) {
-            const float *rows[AMX_DEPTH];
+            const void *rows[AMX_DEPTH];
             for (int64_t k = 0; k < AMX_DEPTH; k++) {
                 int64_t row = i * AMX_DEPTH + k;
                 rows[k] = row < p->c ? weight + row * filter + t * p->n_out : zeros;
             }
             for (int64_t column = 0; column < p->n_out; column += AMX_COLUMNS)
-                p->amx->pack_pairs(rows, AMX_DEPTH, column, AMX_COLUMNS, tile_of(p, to, column, t, i));
+                p->amx->pack_pairs(rows, DTYPE_F32, AMX_DEPTH, column, AMX_COLUMNS, tile_of(p, to, column, t, i));
         }
 }
 
 /* Each the row of a window, as far as it is inside the picture. */
-static void pack_windows(const amx_plan_t *p, const float *row, uint16_t *to)
+static void pack_windows(const amx_plan_t *p, const char *row, uint16_t *to)
 {
+    int64_t cell = p->c * (int64_t)dtype_size(p->in_dtype);
     memset(to, 0, (size_t)(p->packed_w * p->cell) * sizeof *to);
     for (int64_t i = 0; i < p->packed_w; i++, to += p->cell) {
         int64_t first = i * p->window_every - p->left, end = first + p->window,
                 before = first < 0 ? -first : 0;
         if (end > p->w) end = p->w;
         if (first + before < end)
-            p->amx->pack_row(row + (first + before) * p->c, (end - first - before) * p->c,
+            p->amx->pack_row(row + (first + before) * cell, p->in_dtype, (end - first - before) * p->c,
                              (end - first - before) * p->c, to + before * p->c);
     }
 }
 
-static void pack_picture_row(const amx_plan_t *p, const float *picture, int64_t row, uint16_t *to)
+static void pack_picture_row(const amx_plan_t *p, const char *picture, int64_t row, uint16_t *to)
 {
+    int64_t cell = p->c * (int64_t)dtype_size(p->in_dtype);
     int64_t above = (row - p->top) * p->every, values = p->packed_w * p->cell;
     if (row < p->top || above >= p->h) {
         memset(to, 0, (size_t)values * sizeof *to);
         return;
     }
-    const float *from = picture + above * p->w * p->c;
+    const char *from = picture + above * p->w * cell;
     if (p->window_every) {
         pack_windows(p, from, to);
         return;
@@ -269,19 +290,21 @@ static void pack_picture_row(const amx_plan_t *p, const float *picture, int64_t 
     int64_t n = (p->w + p->every - 1) / p->every, behind = (p->left + n) * p->cell;
     memset(to, 0, (size_t)(p->left * p->cell) * sizeof *to);
     if (p->cell == p->c && p->every == 1)
-        p->amx->pack_row(from, n * p->c, n * p->c, to + p->left * p->cell);
+        p->amx->pack_row(from, p->in_dtype, n * p->c, n * p->c, to + p->left * p->cell);
     else
         for (int64_t i = 0; i < n; i++)
-            p->amx->pack_row(from + i * p->every * p->c, p->c, p->cell, to + (p->left + i) * p->cell);
+            p->amx->pack_row(from + i * p->every * cell, p->in_dtype, p->c, p->cell,
+                             to + (p->left + i) * p->cell);
     memset(to + behind, 0, (size_t)(values - behind) * sizeof *to);
 }
 
-static void pack_pictures(const amx_plan_t *p, const float *from, int64_t n, char *to)
+static void pack_pictures(const amx_plan_t *p, const char *from, int64_t n, char *to)
 {
+    int64_t picture = p->h * p->w * p->c * (int64_t)dtype_size(p->in_dtype);
 #pragma omp parallel for schedule(static) collapse(2)
     for (int64_t i = 0; i < n; i++)
         for (int64_t row = 0; row < p->packed_h; row++)
-            pack_picture_row(p, from + i * p->h * p->w * p->c, row,
+            pack_picture_row(p, from + i * picture, row,
                              (uint16_t *)(to + i * p->picture_bytes) + row * p->packed_w * p->cell);
 }
 
@@ -297,9 +320,10 @@ static void multiply_tiles(const amx_plan_t *p, const phase_t *phase, const task
                              .left_step = AMX_DEPTH * 2,
                              .right_step = 2 * AMX_TILE_BYTES,
                              .right_second = AMX_TILE_BYTES,
-                             .out_row = p->out_column * (int64_t)sizeof(float),
+                             .out_row = p->out_column * (int64_t)dtype_size(p->out_dtype),
+                             .out_dtype = p->out_dtype,
                              .stream = p->stream};
-    int64_t channel = block * BLOCK;
+    int64_t channel = block * BLOCK, value = (int64_t)dtype_size(p->out_dtype);
     for (int64_t tile = first; tile < end; tile += 2) {
         amx_place_t place = {.right = task->filters + block * p->block_bytes,
                              .n_right = p->n_out - channel < BLOCK ? 1 : 2,
@@ -309,7 +333,8 @@ static void multiply_tiles(const amx_plan_t *p, const phase_t *phase, const task
                     column = (tile + i) % phase->n_tiles * phase->tile_rows;
             if (column > phase->columns - phase->tile_rows) column = phase->columns - phase->tile_rows;
             place.left[i] = task->picture + phase->in + row * p->in_row + column * p->in_column;
-            place.out[i] = task->out + phase->out + row * p->out_row + column * p->out_column + channel;
+            place.out[i] =
+                task->out + (phase->out + row * p->out_row + column * p->out_column + channel) * value;
         }
         p->amx->multiply(&product, &place);
     }
@@ -341,7 +366,7 @@ static void multiply_pictures(const amx_plan_t *p, const task_t *all, int64_t n)
         for (int64_t i = 0; i < n; i++) {
             task_t task = *all;
             task.picture += i * p->picture_bytes;
-            task.out += i * p->out_picture;
+            task.out += i * p->out_picture * (int64_t)dtype_size(p->out_dtype);
             multiply_picture(p, &task, block, block + at_once, group);
         }
 }
@@ -351,9 +376,11 @@ static err_t run(const void *plan_, const conv_problem_t *problem, const conv_bu
     if (problem->pass == OP_BACKWARD_WEIGHTS) return conv_amx_weights_run(plan_, problem, b, workspace);
     const amx_plan_t *p = plan_;
     bool forward = problem->pass == OP_FORWARD;
-    const float *from = forward ? b->x : b->dy;
-    float *to = forward ? b->y : b->dx, *zeros = (float *)((char *)workspace + p->n_blocks * p->block_bytes);
-    char *pictures = (char *)workspace + p->pictures;
+    const char *from = forward ? b->x : b->dy;
+    char *to = forward ? b->y : b->dx, *pictures = (char *)workspace + p->pictures;
+    float *zeros = (float *)((char *)workspace + p->n_blocks * p->block_bytes);
+    int64_t in_picture = p->h * p->w * p->c * (int64_t)dtype_size(p->in_dtype);
+    int64_t out_picture = p->out_picture * (int64_t)dtype_size(p->out_dtype);
     memset(zeros, 0, (size_t)p->n_out * sizeof *zeros);
     if (forward)
         pack_filters(p, problem->desc, b->weight, workspace);
@@ -361,8 +388,10 @@ static err_t run(const void *plan_, const conv_problem_t *problem, const conv_bu
         pack_exchanged(p, problem->desc, b->weight, zeros, workspace);
     for (int64_t first = 0; first < p->n; first += p->chunk) {
         int64_t n = loop_count(first, p->n, p->chunk);
-        task_t task = {pictures, workspace, forward ? b->bias : NULL, zeros, to + first * p->out_picture};
-        pack_pictures(p, from + first * p->h * p->w * p->c, n, pictures);
+        const char *chunk = from + first * in_picture;
+        task_t task = {p->in_place ? chunk : pictures, workspace, forward ? b->bias : NULL, zeros,
+                       to + first * out_picture};
+        if (!p->in_place) pack_pictures(p, chunk, n, pictures);
         multiply_pictures(p, &task, n);
     }
     return ERR_OK;

@@ -125,7 +125,7 @@ err_t conv_amx_weights_plan(const conv_problem_t *problem, void **out, size_t *n
     shape(p, d);
     p->right = (size_t)(p->k / AMX_COLUMNS * p->left_plane);
     p->cells = p->right + (size_t)(p->n_layouts * p->c_blocks * p->right_plane);
-    p->zeros = p->cells + mem_round((size_t)(p->x_depth + 1) * sizeof(float *));
+    p->zeros = p->cells + mem_round((size_t)(p->x_depth + 1) * sizeof(void *));
     n_floats = (size_t)(most(p->k, p->c) + AMX_COLUMNS);
     p->sums = p->zeros + mem_round(n_floats * sizeof(float));
     n_floats = p->c % AMX_COLUMNS ? (size_t)(p->k * p->n_taps * p->c_blocks * AMX_COLUMNS) : 0;
@@ -139,20 +139,22 @@ err_t conv_amx_weights_plan(const conv_problem_t *problem, void **out, size_t *n
 /* Pictures [n, h, w, channels], and which of their cells is in the grid's: stride·i + offset along each axis.
  */
 typedef struct cells {
-    const float *from;
+    const void *from;
+    dtype_t dtype;
     int64_t n, h, w, channels, stride_h, stride_w, offset_h, offset_w;
 } cells_t;
 
 /* Where the grid's cells are, from cell `first` on; outside the pictures they are zeros. */
 static void find_cells(const weights_plan_t *p, const cells_t *c, int64_t first, int64_t count,
-                       const float *zeros, const float **to)
+                       const void *zeros, const void **to)
 {
+    int64_t cell = c->channels * (int64_t)dtype_size(c->dtype);
     int64_t column = first % p->grid_w, row = first / p->grid_w % p->grid_h,
             picture = first / p->grid_w / p->grid_h;
     for (int64_t i = 0; i < count; i++) {
         int64_t h = row * c->stride_h + c->offset_h, w = column * c->stride_w + c->offset_w;
         bool inside = picture < c->n && h >= 0 && h < c->h && w >= 0 && w < c->w;
-        to[i] = inside ? c->from + ((picture * c->h + h) * c->w + w) * c->channels : zeros;
+        to[i] = inside ? (const char *)c->from + ((picture * c->h + h) * c->w + w) * cell : zeros;
         if (++column < p->grid_w) continue;
         column = 0;
         if (++row == p->grid_h) row = 0, picture++;
@@ -161,36 +163,38 @@ static void find_cells(const weights_plan_t *p, const cells_t *c, int64_t first,
 
 typedef struct space {
     char *left, *right;
-    const float **cells;
-    float *zeros, *sums, *padded;
+    const void **cells;
+    float *zeros, *sums;
+    char *padded;
 } space_t;
 
-static void pack_dy(const weights_plan_t *p, const op_desc_t *d, const float *dy, int64_t n, const space_t *s)
+static void pack_dy(const weights_plan_t *p, const op_desc_t *d, const void *dy, int64_t n, const space_t *s)
 {
     const int64_t *y = d->y.dim;
-    cells_t cells = {dy, n, y[1], y[2], p->k, 1, 1, 0, 0};
+    cells_t cells = {dy, d->y_dtype, n, y[1], y[2], p->k, 1, 1, 0, 0};
     find_cells(p, &cells, 0, p->depth, s->zeros, s->cells);
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < p->depth; i += AMX_DEPTH)
         for (int64_t k = 0; k < p->k; k += AMX_COLUMNS)
             p->amx->pack_turned(
-                s->cells + i, k,
+                s->cells + i, d->y_dtype, k,
                 (uint16_t *)(s->left + k / AMX_COLUMNS * p->left_plane + i / AMX_DEPTH * AMX_TILE_BYTES));
 }
 
-static void pad_rows(const op_desc_t *d, const float *x, int64_t n, float *to)
+static void pad_rows(const op_desc_t *d, const char *x, int64_t n, char *to)
 {
-    int64_t row = d->x[0].dim[2] * d->x[0].dim[3], beside = d->attr.conv2d.pad_w * d->x[0].dim[3];
+    int64_t cell = d->x[0].dim[3] * (int64_t)dtype_size(d->x_dtype[0]);
+    int64_t row = d->x[0].dim[2] * cell, beside = d->attr.conv2d.pad_w * cell;
     for (int64_t i = 0; i < n * d->x[0].dim[1]; i++, x += row, to += row + 2 * beside) {
-        memset(to, 0, (size_t)beside * sizeof *to);
-        memcpy(to + beside, x, (size_t)row * sizeof *to);
-        memset(to + beside + row, 0, (size_t)beside * sizeof *to);
+        memset(to, 0, (size_t)beside);
+        memcpy(to + beside, x, (size_t)row);
+        memset(to + beside + row, 0, (size_t)beside);
     }
 }
 
 enum { PAIRS = 32 /* taken through all channels at a time */ };
 
-static void pack_x(const weights_plan_t *p, const op_desc_t *d, const float *x, int64_t n, const space_t *s)
+static void pack_x(const weights_plan_t *p, const op_desc_t *d, const void *x, int64_t n, const space_t *s)
 {
     const conv2d_attr_t *a = &d->attr.conv2d;
     const int64_t *dim = d->x[0].dim;
@@ -198,6 +202,7 @@ static void pack_x(const weights_plan_t *p, const op_desc_t *d, const float *x, 
     for (int64_t j = 0; j < p->n_layouts; j++) {
         const layout_t *l = &p->layouts[j];
         cells_t cells = {x,
+                         d->x_dtype[0],
                          n,
                          dim[1],
                          dim[2],
@@ -212,8 +217,8 @@ static void pack_x(const weights_plan_t *p, const op_desc_t *d, const float *x, 
 #pragma omp parallel for schedule(static)
         for (int64_t i = 0; i < p->x_depth; i += 2 * PAIRS)
             for (int64_t c = 0; c < p->c_blocks; c++)
-                p->amx->pack_pairs(s->cells + i, loop_count(i, p->x_depth, 2 * PAIRS), c * AMX_COLUMNS,
-                                   p->c - c * AMX_COLUMNS,
+                p->amx->pack_pairs(s->cells + i, d->x_dtype[0], loop_count(i, p->x_depth, 2 * PAIRS),
+                                   c * AMX_COLUMNS, p->c - c * AMX_COLUMNS,
                                    (uint16_t *)(to + c * p->right_plane + i / 2 * PAIR_BYTES));
     }
 }
@@ -265,6 +270,13 @@ LOOP_CLONES static void sum_rounded(float *restrict sum, const float *restrict d
         for (int64_t i = 0; i < n; i++) sum[i] += bf16_round(dy[i]);
 }
 
+LOOP_CLONES static void sum_narrow(float *restrict sum, const uint16_t *restrict dy, int64_t n_rows, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) sum[i] = 0;
+    for (int64_t row = 0; row < n_rows; row++, dy += n)
+        for (int64_t i = 0; i < n; i++) sum[i] += bf16_to_float(dy[i]);
+}
+
 /* Few sums stay in the second cache: some steps of 32 filters and channels, which stay in the first, go
  * through all taps. Many are written once, in the order in which they lie. */
 static void add_chunk(const weights_plan_t *p, const space_t *s, bool add, float *sums)
@@ -296,22 +308,26 @@ err_t conv_amx_weights_run(const void *plan, const conv_problem_t *problem, cons
     char *base = workspace;
     space_t s = {base,
                  base + p->right,
-                 (const float **)(base + p->cells),
+                 (const void **)(base + p->cells),
                  (float *)(base + p->zeros),
                  (float *)(base + p->sums),
-                 (float *)(base + p->padded)};
+                 base + p->padded};
     bool apart = p->c % AMX_COLUMNS != 0;
-    int64_t width = width_of(p), x_picture = shape_count(d->x[0]) / p->n,
-            y_picture = shape_count(d->y) / p->n;
+    int64_t width = width_of(p), rows = shape_count(d->y) / p->k;
+    int64_t x_picture = shape_count(d->x[0]) / p->n * (int64_t)dtype_size(d->x_dtype[0]);
+    int64_t y_picture = shape_count(d->y) / p->n * (int64_t)dtype_size(d->y_dtype);
     memset(s.zeros, 0, (size_t)(most(p->k, p->c) + AMX_COLUMNS) * sizeof *s.zeros);
     for (int64_t first = 0; first < p->n; first += p->chunk) {
         int64_t n = loop_count(first, p->n, p->chunk);
-        pack_dy(p, d, (const float *)b->dy + first * y_picture, n, &s);
-        pack_x(p, d, (const float *)b->x + first * x_picture, n, &s);
+        pack_dy(p, d, (const char *)b->dy + first * y_picture, n, &s);
+        pack_x(p, d, (const char *)b->x + first * x_picture, n, &s);
         add_chunk(p, &s, first > 0, apart ? s.sums : b->dweight);
     }
     for (int64_t i = 0; apart && i < p->k * p->n_taps; i++)
         memcpy((float *)b->dweight + i * p->c, s.sums + i * width, (size_t)p->c * sizeof(float));
-    if (b->dbias) sum_rounded(b->dbias, b->dy, shape_count(d->y) / p->k, p->k);
+    if (b->dbias && d->y_dtype == DTYPE_BF16)
+        sum_narrow(b->dbias, b->dy, rows, p->k);
+    else if (b->dbias)
+        sum_rounded(b->dbias, b->dy, rows, p->k);
     return ERR_OK;
 }

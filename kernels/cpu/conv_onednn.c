@@ -16,10 +16,11 @@ typedef struct conv_shape {
     bool has_bias;
 } conv_shape_t;
 
-/* What the primitive is to have: the layout of pictures, dnnl_nhwc or dnnl_format_tag_any, and types. */
+/* What the primitive is to have: the layout of pictures, dnnl_nhwc or dnnl_format_tag_any, and types; and the
+ * types of our own x and y. */
 typedef struct wish {
     dnnl_format_tag_t tag;
-    dnnl_data_type_t x, y, weight;
+    dnnl_data_type_t x, y, weight, our_x, our_y;
 } wish_t;
 
 static err_t shape_pictures(const op_desc_t *d, const wish_t *wish, conv_shape_t *s)
@@ -27,8 +28,10 @@ static err_t shape_pictures(const op_desc_t *d, const wish_t *wish, conv_shape_t
     const int64_t *x = d->x[0].dim, *y = d->y.dim;
     /* Dimensions are named in the order n, c, h, w whatever the layout. */
     dnnl_dims_t x_dims = {x[0], x[3], x[1], x[2]}, y_dims = {y[0], y[3], y[1], y[2]}, bias_dims = {y[3]};
-    E_DNNL(dnnl_memory_desc_init_by_tag(&s->our_x, 4, x_dims, dnnl_f32, dnnl_nhwc), "conv2d input layout");
-    E_DNNL(dnnl_memory_desc_init_by_tag(&s->our_y, 4, y_dims, dnnl_f32, dnnl_nhwc), "conv2d output layout");
+    E_DNNL(dnnl_memory_desc_init_by_tag(&s->our_x, 4, x_dims, wish->our_x, dnnl_nhwc),
+           "conv2d input layout");
+    E_DNNL(dnnl_memory_desc_init_by_tag(&s->our_y, 4, y_dims, wish->our_y, dnnl_nhwc),
+           "conv2d output layout");
     E_DNNL(dnnl_memory_desc_init_by_tag(&s->x, 4, x_dims, wish->x, wish->tag), "conv2d input layout");
     E_DNNL(dnnl_memory_desc_init_by_tag(&s->y, 4, y_dims, wish->y, wish->tag), "conv2d output layout");
     E_DNNL(dnnl_memory_desc_init_by_tag(&s->bias, 1, bias_dims, dnnl_f32, dnnl_x), "conv2d bias layout");
@@ -165,7 +168,7 @@ static dnnl_primitive_desc_t take_blocked(const conv_problem_t *p, const conv_sh
     return desc;
 }
 
-/* oneDNN's best with operands of bfloat16, which its reorders round, and results of float32. */
+/* oneDNN's best with operands of bfloat16, which its reorders round where they are not yet. */
 static dnnl_primitive_desc_t take_bf16(offers_t *o)
 {
     dnnl_primitive_desc_t desc = offers_next(o);
@@ -173,12 +176,20 @@ static dnnl_primitive_desc_t take_bf16(offers_t *o)
     return desc;
 }
 
-static wish_t wish_of(op_pass_t pass, bool blocked, bool bf16)
+static wish_t wish_of(const conv_problem_t *p, bool blocked, bool bf16)
 {
-    wish_t wish = {blocked ? dnnl_format_tag_any : dnnl_nhwc, dnnl_f32, dnnl_f32, dnnl_f32};
-    if (bf16 && pass != OP_BACKWARD_DATA) wish.x = dnnl_bf16;
-    if (bf16 && pass != OP_FORWARD) wish.y = dnnl_bf16;
-    if (bf16 && pass != OP_BACKWARD_WEIGHTS) wish.weight = dnnl_bf16;
+    wish_t wish = {.tag = blocked ? dnnl_format_tag_any : dnnl_nhwc,
+                   .x = dnnl_f32,
+                   .y = dnnl_f32,
+                   .weight = dnnl_f32,
+                   .our_x = dnnl_f32,
+                   .our_y = dnnl_f32};
+    if (!bf16) return wish;
+    if (p->desc->x_dtype[0] == DTYPE_BF16) wish.our_x = dnnl_bf16;
+    if (p->desc->y_dtype == DTYPE_BF16) wish.our_y = dnnl_bf16;
+    wish.x = p->pass == OP_BACKWARD_DATA ? wish.our_x : dnnl_bf16;
+    wish.y = p->pass == OP_FORWARD ? wish.our_y : dnnl_bf16;
+    if (p->pass != OP_BACKWARD_WEIGHTS) wish.weight = dnnl_bf16;
     return wish;
 }
 
@@ -188,7 +199,7 @@ static err_t take(const conv_problem_t *p, const char *variant, conv_shape_t *s,
     offers_t offers;
     bool winograd = strcmp(variant, WINOGRAD) == 0, blocked = winograd || strcmp(variant, BLOCKED) == 0;
     bool bf16 = strcmp(variant, BF16) == 0;
-    wish_t wish = wish_of(p->pass, blocked, bf16);
+    wish_t wish = wish_of(p, blocked, bf16);
     conv_problem_t problem = *p;
     /* For evaluation oneDNN has layouts of its own; a name means the same in both. */
     if (blocked) problem.training = true;

@@ -46,6 +46,23 @@ static void reopen(const backend_t *device, int n_threads)
     must(device->open(&options), "opening the device");
 }
 
+/* Operands in bfloat16 are what is packed of float32 ones, and results are rounded once. */
+static void check_narrow(const backend_t *device, op_desc_t desc, const op_result_t *wide, bool x, bool y)
+{
+    op_algorithms_t amx = op_result_algorithms(device, desc, "amx/bf16");
+    desc.x_dtype[0] = x ? DTYPE_BF16 : DTYPE_F32, desc.y_dtype = y ? DTYPE_BF16 : DTYPE_F32;
+    op_result_t narrow = op_result_of(device, &desc, &amx), rounded = *wide;
+    const bool is_narrow[4] = {y, x};
+    for (int i = 0; i < 4 && wide->part[i]; i++) {
+        rounded.part[i] = op_result_copy(wide->part[i], DTYPE_F32, wide->shape[i]);
+        for (int64_t e = 0; is_narrow[i] && e < shape_count(wide->shape[i]); e++)
+            rounded.part[i][e] = bf16_round(wide->part[i][e]);
+    }
+    const char *which = x && y ? "x and y are" : x ? "x is" : "y is";
+    OK(op_result_same_bits(&rounded, &narrow), "… and the same, rounded, where %s bfloat16", which);
+    op_result_free(&rounded), op_result_free(&narrow);
+}
+
 static void compare(const backend_t *device, op_desc_t desc)
 {
     desc.compute = DTYPE_BF16;
@@ -60,6 +77,9 @@ static void compare(const backend_t *device, op_desc_t desc)
     reopen(device, SEVERAL);
     op_result_t several = op_result_of(device, &desc, &amx);
     OK(op_result_same_bits(&one, &several), "… by several threads bit for bit what it is by one");
+    check_narrow(device, desc, &one, true, true);
+    check_narrow(device, desc, &one, false, true);
+    check_narrow(device, desc, &one, true, false);
     op_result_free(&want), op_result_free(&one), op_result_free(&several);
 }
 
@@ -67,7 +87,7 @@ int main(int argc, char **argv)
 {
     const backend_t *device = util_open(argc, argv, 1);
     if (!amx_here()) tap_skip_all("no AMX here (a CPU from Sapphire Rapids on, Linux 5.16, GCC 11)");
-    tap_plan(3 * N_CASES + 1);
+    tap_plan(6 * N_CASES + 1);
     for (int i = 0; i < N_CASES; i++) compare(device, cases[i]);
     device->close();
     OK(mem_live() == 0, "every block was freed");
