@@ -1,5 +1,8 @@
 #include "base/mem.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +18,13 @@ static atomic_llong n_live, n_count, n_live_bytes;
 size_t mem_round(size_t n_bytes)
 {
     return (n_bytes + MEM_ALIGN - 1) / MEM_ALIGN * MEM_ALIGN;
+}
+
+void mem_trim(void)
+{
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
 }
 
 static header_t *header_of(void *block)

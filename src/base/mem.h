@@ -34,6 +34,10 @@ int64_t mem_live_bytes(void); /* bytes in live blocks */
 /* Touches every page of a block now, so that no page fault is left for the steady state. */
 void mem_touch(void *block, size_t n_bytes);
 
+/* Gives the system back what has been freed, which the C library keeps for blocks to come: after many of many
+ * sizes that is more than they ever were together. */
+void mem_trim(void);
+
 /* n rounded up to a multiple of MEM_ALIGN. */
 size_t mem_round(size_t n_bytes);
 

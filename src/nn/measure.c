@@ -87,6 +87,7 @@ static err_t choose(measuring_t *m, const op_desc_t *desc, op_pass_t pass, bool 
         err = op_plan(m->options->backend, desc, training, &wanted, &op);
         if (err == ERR_OK) err = time_runs(m, op, pass, best, &sec, &in_time);
         op_free(&op);
+        mem_trim();
         if (i == 0) rule = sec;
         if (sec < best) {
             best = sec;
@@ -134,7 +135,10 @@ static err_t decide_layer(measuring_t *m, const graph_node_t *node, const op_des
     for (int pass = 0; pass < (training ? OP_PASS_COUNT : 1) && err == ERR_OK; pass++)
         if (pass != OP_BACKWARD_DATA || node->input[0] != 0)
             err = decide_pass(m, desc, (op_pass_t)pass, training);
-    if (m->has_scratch) scratch_free(&m->scratch);
+    if (m->has_scratch) {
+        scratch_free(&m->scratch);
+        mem_trim();
+    }
     m->has_scratch = false;
     if (m->result->n_left > 0 && !m->result->first_left) m->result->first_left = node->name;
     return err == ERR_OK ? ERR_OK : err_context(err, "layer %s", node->name);
