@@ -273,4 +273,5 @@ static err_t backward(const op_t *op, const op_args_t *args)
     return ERR_OK;
 }
 
-const op_kernel_t cpu_batch_norm = {.plan = plan, .forward = forward, .backward = backward, .fuses = true, .bf16 = true};
+const op_kernel_t cpu_batch_norm = {
+    .plan = plan, .forward = forward, .backward = backward, .fuses = true, .bf16 = true};

@@ -181,8 +181,8 @@ INLINE void sum_gradients_row(const norm_rows_t *r, int64_t row, const void *dy,
 #pragma omp simd
     for (int64_t c = 0; c < n_c; c++) {
         float off = take(x, c, narrow) - mean[c];
-        float g = gated(gate, take(dy, c, narrow), off, scale[c], beta[c],
-                        gate == GATE_MASKED ? mask[c] & bit : 0);
+        float g =
+            gated(gate, take(dy, c, narrow), off, scale[c], beta[c], gate == GATE_MASKED ? mask[c] & bit : 0);
         if (pass_on) put(dshortcut, c, g, narrow);
         sum[c] += g;
         product[c] += g * off;
@@ -239,8 +239,8 @@ INLINE void backward_row(const norm_rows_t *r, int64_t row, const void *dy, cons
 #pragma omp simd
     for (int64_t c = 0; c < n_c; c++) {
         float off = take(x, c, narrow) - mean[c];
-        float g = gated(gate, take(dy, c, narrow), off, scale[c], beta[c],
-                        gate == GATE_MASKED ? mask[c] & bit : 0);
+        float g =
+            gated(gate, take(dy, c, narrow), off, scale[c], beta[c], gate == GATE_MASKED ? mask[c] & bit : 0);
         put(dx, c, scale[c] * (g - shift[c] - off * slope[c]), narrow);
     }
 }

@@ -9,8 +9,8 @@
  *   with ReLU            4      12 (20)   8 (20)              12
  *   with add and ReLU    4      16 (32)   16 (36)             12
  *
- * Tensors lie in memory as float32, or all of them as bfloat16, and half of that has to move: what is computed
- * stays the same, of widened values, and is rounded where it is written.
+ * Tensors lie in memory as float32, or all of them as bfloat16, and half of that has to move: what is
+ * computed stays the same, of widened values, and is rounded where it is written.
  */
 #ifndef KERNELS_CPU_BATCH_NORM_ROWS_H
 #define KERNELS_CPU_BATCH_NORM_ROWS_H

@@ -505,7 +505,8 @@ static void compare_flat(const backend_t *device, int64_t n, int64_t offset)
     OK(close_to("v", v[0], v[1], shape, 2, 0) && close_to("w", w[0], w[1], shape, 2, 0),
        "sgd of %lld at offset %lld", (long long)n, (long long)offset);
     for (int i = 0; i < 2; i++) {
-        must(on[i]->accumulate(util_device(v[i] + offset), util_device(g[i] + offset), n), "accumulate");
+        must(on[i]->accumulate(util_device(v[i] + offset), util_device(g[i] + offset), n, DTYPE_F32),
+             "accumulate");
         util_pull(on[i]);
     }
     OK(close_to("v", v[0], v[1], shape, 2, 0), "accumulate of %lld at offset %lld", (long long)n,
