@@ -3,6 +3,7 @@
 #include "kernels/cpu/batch_norm_rows.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/loop.h"
+#include "ops/narrow.h"
 
 /* Our own loops rather than oneDNN's primitive: its sums depend on the number of threads. Here a group's rows
  * (all dimensions but the channels) are cut into blocks of a fixed size; each block's sums are in float, and
@@ -39,6 +40,14 @@ static norm_t norm_of(const op_t *op, void *workspace)
     return n;
 }
 
+static bool all_narrow(const op_desc_t *desc)
+{
+    bool all = desc->y_dtype == DTYPE_BF16;
+    for (int i = 0; i < desc->n_inputs; i++) all &= desc->x_dtype[i] == DTYPE_BF16;
+    return all;
+}
+
+/* Of tensors that do not all lie alike, a network's first or last, copies are made. */
 static err_t plan(op_t *op)
 {
     norm_t n = norm_of(op, NULL);
@@ -46,20 +55,23 @@ static err_t plan(op_t *op)
     if (op->training) op->n_saved_bytes = (size_t)(n.n_groups * (2 * n.n_c + n.mask_words)) * sizeof(float);
     op->n_workspace_bytes =
         (size_t)(4 * n.n_c + 1) * sizeof(double) + (size_t)((3 + 2 * n_blocks) * n.n_c) * sizeof(float);
+    if (op_is_narrow(&op->desc) && !all_narrow(&op->desc)) narrow_plan(op);
     return ERR_OK;
 }
 
 /* Group g's rows with what is saved of them. */
 static norm_rows_t rows_of_group(const op_t *op, const op_args_t *args, const norm_t *n, int64_t g)
 {
-    int64_t first = g * n->group_rows;
+    int64_t first = g * n->group_rows * n->n_c;
+    bool narrow = all_narrow(&op->desc);
     float *saved = op->n_saved_bytes ? args->saved : NULL;
     uint32_t *masks = n->mask_words ? (uint32_t *)(void *)(saved + 2 * n->n_groups * n->n_c) : NULL;
     return (norm_rows_t){
-        .n_rows = loop_count(first, n->n_rows, n->group_rows),
+        .n_rows = loop_count(g * n->group_rows, n->n_rows, n->group_rows),
         .n_c = n->n_c,
-        .x = (const float *)args->x[0] + first * n->n_c,
-        .shortcut = op->desc.n_inputs == 2 ? (const float *)args->x[1] + first * n->n_c : NULL,
+        .x = norm_at(args->x[0], first, narrow),
+        .shortcut = op->desc.n_inputs == 2 ? norm_at(args->x[1], first, narrow) : NULL,
+        .narrow = narrow,
         .relu = op->desc.attr.batch_norm.epilogue.relu,
         .mask = masks ? masks + g * n->mask_words : NULL,
         .mean = saved ? saved + 2 * g * n->n_c : NULL,
@@ -67,13 +79,19 @@ static norm_rows_t rows_of_group(const op_t *op, const op_args_t *args, const no
     };
 }
 
+/* Row i of a tensor, of which the first is given; NULL of none. */
+static void *row_at(const norm_rows_t *rows, const void *tensor, int64_t i)
+{
+    return tensor ? norm_at(tensor, i * rows->n_c, rows->narrow) : NULL;
+}
+
 /* The block of them that begins at row i. */
 static norm_rows_t block_of(const norm_rows_t *rows, int64_t i)
 {
     norm_rows_t block = *rows;
     block.n_rows = loop_count(i, rows->n_rows, ROW_BLOCK);
-    block.x += i * rows->n_c;
-    if (rows->shortcut) block.shortcut += i * rows->n_c;
+    block.x = row_at(rows, rows->x, i);
+    block.shortcut = row_at(rows, rows->shortcut, i);
     if (rows->mask) block.mask += i / NORM_MASK_ROWS * rows->n_c;
     return block;
 }
@@ -124,9 +142,10 @@ static err_t group_moments(const op_t *op, const op_args_t *args, const norm_t *
 {
     int64_t n_c = n->n_c, n_rows = rows->n_rows;
 #pragma omp parallel for schedule(static) if (forks(rows))
-    for (int64_t i = 0; i < n_rows; i += ROW_BLOCK)
-        norm_rows_sum(n->partial + i / ROW_BLOCK * 2 * n_c, rows->x + i * n_c,
-                      loop_count(i, n_rows, ROW_BLOCK), n_c);
+    for (int64_t i = 0; i < n_rows; i += ROW_BLOCK) {
+        norm_rows_t block = block_of(rows, i);
+        norm_rows_sum(&block, n->partial + i / ROW_BLOCK * 2 * n_c);
+    }
     add_blocks(n, n_rows, 1);
     TRY(share_sums(args, n, n_c + 1));
     for (int64_t c = 0; c < n_c; c++) {
@@ -145,13 +164,13 @@ static err_t group_moments(const op_t *op, const op_args_t *args, const norm_t *
 }
 
 /* With coefficients 0 (mean) and 1 (γ/std). */
-static void normalise(const norm_t *n, const norm_rows_t *rows, float *y)
+static void normalise(const norm_t *n, const norm_rows_t *rows, void *y)
 {
 #pragma omp parallel for schedule(static) if (forks(rows))
     for (int64_t i = 0; i < rows->n_rows; i += ROW_BLOCK) {
         norm_rows_t block = block_of(rows, i);
         block.mean = n->coefficient[0], block.scale = n->coefficient[1];
-        norm_rows_forward(&block, y + i * n->n_c);
+        norm_rows_forward(&block, row_at(rows, y, i));
     }
 }
 
@@ -177,7 +196,7 @@ static err_t train_forward(const op_t *op, const op_args_t *args, const norm_t *
             scale[c] = gamma[c] * inverse_std[c];
             if (saved) saved[c] = mean[c], saved[n->n_c + c] = inverse_std[c];
         }
-        normalise(n, &rows, (float *)args->y + g * n->group_rows * n->n_c);
+        normalise(n, &rows, row_at(&rows, args->y, g * n->group_rows));
     }
     update_running(args->state[0], n->over_groups, n, momentum);
     update_running(args->state[1], n->over_groups + n->n_c, n, momentum);
@@ -207,17 +226,17 @@ static err_t forward(const op_t *op, const op_args_t *args)
 static err_t backward_group(const op_t *op, const op_args_t *args, const norm_t *n, int64_t g)
 {
     norm_rows_t rows = rows_of_group(op, args, n, g);
-    int64_t n_c = n->n_c, first = g * n->group_rows * n_c;
+    int64_t n_c = n->n_c, first = g * n->group_rows;
     const float *gamma = args->param[0], *inverse_std = rows.mean + n_c;
-    const float *dy = (const float *)args->dy + first;
-    float *dx = args->dx[0] ? (float *)args->dx[0] + first : NULL;
-    float *dshortcut = rows.shortcut && args->dx[1] ? (float *)args->dx[1] + first : NULL;
+    const void *dy = row_at(&rows, args->dy, first);
+    void *dx = row_at(&rows, args->dx[0], first);
+    void *dshortcut = rows.shortcut ? row_at(&rows, args->dx[1], first) : NULL;
     for (int64_t c = 0; c < n_c; c++) n->coefficient[0][c] = gamma[c] * inverse_std[c];
     rows.scale = n->coefficient[0];
 #pragma omp parallel for schedule(static) if (forks(&rows))
     for (int64_t i = 0; i < rows.n_rows; i += ROW_BLOCK) {
         norm_rows_t block = block_of(&rows, i);
-        norm_rows_sum_gradients(&block, dy + i * n_c, dshortcut ? dshortcut + i * n_c : NULL,
+        norm_rows_sum_gradients(&block, row_at(&rows, dy, i), row_at(&rows, dshortcut, i),
                                 n->partial + i / ROW_BLOCK * 2 * n_c);
     }
     add_blocks(n, rows.n_rows, 2);
@@ -235,7 +254,8 @@ static err_t backward_group(const op_t *op, const op_args_t *args, const norm_t 
 #pragma omp parallel for schedule(static) if (forks(&rows))
     for (int64_t i = 0; i < rows.n_rows; i += ROW_BLOCK) {
         norm_rows_t block = block_of(&rows, i);
-        norm_rows_backward(&block, dy + i * n_c, n->coefficient[1], n->coefficient[2], dx + i * n_c);
+        norm_rows_backward(&block, row_at(&rows, dy, i), n->coefficient[1], n->coefficient[2],
+                           row_at(&rows, dx, i));
     }
     return ERR_OK;
 }
@@ -253,4 +273,5 @@ static err_t backward(const op_t *op, const op_args_t *args)
     return ERR_OK;
 }
 
-const op_kernel_t cpu_batch_norm = {.plan = plan, .forward = forward, .backward = backward, .fuses = true};
+const op_kernel_t cpu_batch_norm = {
+    .plan = plan, .forward = forward, .backward = backward, .fuses = true, .bf16 = true};

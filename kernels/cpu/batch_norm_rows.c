@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "kernels/cpu/loop.h"
+#include "tensor/bf16.h"
 
 /* Which elements a row's loop must ask about, known when it is compiled. */
 typedef enum gate {
@@ -18,58 +19,108 @@ static gate_t gate_of(const norm_rows_t *r)
     return !r->relu ? GATE_NONE : r->mask ? GATE_MASKED : GATE_COMPUTED;
 }
 
+/* Element c of a row. Of `narrow` and the other flags below there is one function's body for each. */
+INLINE float take(const void *row, int64_t c, bool narrow)
+{
+    return narrow ? bf16_to_float(((const uint16_t *)row)[c]) : ((const float *)row)[c];
+}
+
+INLINE void put(void *row, int64_t c, float value, bool narrow)
+{
+    if (narrow)
+        ((uint16_t *)row)[c] = bf16_from_float(value);
+    else
+        ((float *)row)[c] = value;
+}
+
 /* Rows are added to a sum in their order; four at a time, as a sum that goes to memory and back for each
  * costs more than what is added to it. */
-INLINE void sum_some(float *restrict sum, const float *restrict x, int64_t n_c, int n_rows)
+INLINE void sum_some(float *restrict sum, const void *restrict x, int64_t n_c, int n_rows, bool narrow)
 {
     for (int64_t c = 0; c < n_c; c++) {
         float s = sum[c];
-        for (int i = 0; i < n_rows; i++) s += x[i * n_c + c];
+        for (int i = 0; i < n_rows; i++) s += take(x, i * n_c + c, narrow);
         sum[c] = s;
     }
 }
 
-INLINE void sum_some_squares(float *restrict squares, const float *restrict sum, float share,
-                             const float *restrict x, int64_t n_c, int n_rows)
+INLINE void sum_some_squares(float *restrict sum, float share, const void *restrict x, int64_t n_c,
+                             int n_rows, bool narrow)
 {
+    float *restrict squares = sum + n_c;
     for (int64_t c = 0; c < n_c; c++) {
         float s = squares[c], mean = sum[c] * share;
-        for (int i = 0; i < n_rows; i++) s += (x[i * n_c + c] - mean) * (x[i * n_c + c] - mean);
+        for (int i = 0; i < n_rows; i++) {
+            float off = take(x, i * n_c + c, narrow) - mean;
+            s += off * off;
+        }
         squares[c] = s;
     }
 }
 
-/* The block is in cache the second time. */
-LOOP_CLONES void norm_rows_sum(float *restrict sum, const float *restrict x, int64_t n_rows, int64_t n_c)
+/* Four rows to come. */
+INLINE void fetch(const void *rows, int64_t n_c, bool narrow)
 {
-    float *restrict squares = sum + n_c, share = 1 / (float)n_rows;
-    int64_t row;
-    for (int64_t c = 0; c < n_c; c++) sum[c] = squares[c] = 0;
-    for (row = 0; row + 4 <= n_rows; row += 4) sum_some(sum, x + row * n_c, n_c, 4);
-    for (; row < n_rows; row++) sum_some(sum, x + row * n_c, n_c, 1);
-    for (row = 0; row + 4 <= n_rows; row += 4) sum_some_squares(squares, sum, share, x + row * n_c, n_c, 4);
-    for (; row < n_rows; row++) sum_some_squares(squares, sum, share, x + row * n_c, n_c, 1);
+    const char *end = norm_at(rows, 4 * n_c, narrow);
+    for (const char *at = rows; at < end; at += 64) __builtin_prefetch(at, 0, 2);
+}
+
+/* The block is in cache the second time, when memory would have nothing to do: the next block comes then. */
+INLINE void sum_rows(const norm_rows_t *r, float *sum, bool narrow)
+{
+    int64_t row, n_rows = r->n_rows, n_c = r->n_c;
+    float share = 1 / (float)n_rows;
+    for (int64_t i = 0; i < 2 * n_c; i++) sum[i] = 0;
+    for (row = 0; row + 4 <= n_rows; row += 4)
+        sum_some(sum, norm_at(r->x, row * n_c, narrow), n_c, 4, narrow);
+    for (; row < n_rows; row++) sum_some(sum, norm_at(r->x, row * n_c, narrow), n_c, 1, narrow);
+    for (row = 0; row + 4 <= n_rows; row += 4) {
+        fetch(norm_at(r->x, (row + n_rows) * n_c, narrow), n_c, narrow);
+        sum_some_squares(sum, share, norm_at(r->x, row * n_c, narrow), n_c, 4, narrow);
+    }
+    for (; row < n_rows; row++)
+        sum_some_squares(sum, share, norm_at(r->x, row * n_c, narrow), n_c, 1, narrow);
+}
+
+LOOP_CLONES static void sum_rows_wide(const norm_rows_t *r, float *sum)
+{
+    sum_rows(r, sum, false);
+}
+
+WIDE_CLONES static void sum_rows_narrow(const norm_rows_t *r, float *sum)
+{
+    sum_rows(r, sum, true);
+}
+
+void norm_rows_sum(const norm_rows_t *rows, float *sum)
+{
+    if (rows->narrow)
+        sum_rows_narrow(rows, sum);
+    else
+        sum_rows_wide(rows, sum);
 }
 
 /* y may be x, and element c depends on element c alone, which `omp simd` states. */
-INLINE void forward_row(const norm_rows_t *r, int64_t row, float *y, bool add, bool relu, bool keep)
+INLINE void forward_row(const norm_rows_t *r, int64_t row, void *y, bool add, bool relu, bool keep,
+                        bool narrow)
 {
     int64_t n_c = r->n_c;
-    const float *x = r->x + row * n_c, *shortcut = add ? r->shortcut + row * n_c : NULL;
+    const void *x = norm_at(r->x, row * n_c, narrow);
+    const void *shortcut = add ? norm_at(r->shortcut, row * n_c, narrow) : NULL;
     const float *mean = r->mean, *scale = r->scale, *beta = r->beta;
     uint32_t *mask = keep ? r->mask + row / NORM_MASK_ROWS * n_c : NULL, bit = 1u << row % NORM_MASK_ROWS;
-    y += row * n_c;
+    y = norm_at(y, row * n_c, narrow);
 #pragma omp simd
     for (int64_t c = 0; c < n_c; c++) {
-        float value = (x[c] - mean[c]) * scale[c] + beta[c];
-        if (add) value += shortcut[c];
+        float value = (take(x, c, narrow) - mean[c]) * scale[c] + beta[c];
+        if (add) value += take(shortcut, c, narrow);
         if (relu) value = value <= 0 ? 0 : value; /* asked this way round, NaN stays */
         if (keep) mask[c] |= value > 0 ? bit : 0;
-        y[c] = value;
+        put(y, c, value, narrow);
     }
 }
 
-LOOP_CLONES void norm_rows_forward(const norm_rows_t *rows, float *y)
+INLINE void forward_rows(const norm_rows_t *rows, void *y, bool narrow)
 {
     const norm_rows_t r = *rows;
     bool keep = r.mask && r.relu;
@@ -78,16 +129,34 @@ LOOP_CLONES void norm_rows_forward(const norm_rows_t *rows, float *y)
                (size_t)((r.n_rows + NORM_MASK_ROWS - 1) / NORM_MASK_ROWS * r.n_c) * sizeof *r.mask);
     for (int64_t row = 0; row < r.n_rows; row++) {
         if (keep)
-            forward_row(&r, row, y, true, true, true);
+            forward_row(&r, row, y, true, true, true, narrow);
         else if (r.shortcut && r.relu)
-            forward_row(&r, row, y, true, true, false);
+            forward_row(&r, row, y, true, true, false, narrow);
         else if (r.shortcut)
-            forward_row(&r, row, y, true, false, false);
+            forward_row(&r, row, y, true, false, false, narrow);
         else if (r.relu)
-            forward_row(&r, row, y, false, true, false);
+            forward_row(&r, row, y, false, true, false, narrow);
         else
-            forward_row(&r, row, y, false, false, false);
+            forward_row(&r, row, y, false, false, false, narrow);
     }
+}
+
+LOOP_CLONES static void forward_wide(const norm_rows_t *r, void *y)
+{
+    forward_rows(r, y, false);
+}
+
+WIDE_CLONES static void forward_narrow(const norm_rows_t *r, void *y)
+{
+    forward_rows(r, y, true);
+}
+
+void norm_rows_forward(const norm_rows_t *rows, void *y)
+{
+    if (rows->narrow)
+        forward_narrow(rows, y);
+    else
+        forward_wide(rows, y);
 }
 
 /* What ReLU lets through of one element's gradient; off = x − mean. */
@@ -98,73 +167,116 @@ INLINE float gated(gate_t gate, float dy, float off, float scale, float beta, ui
     return dy;
 }
 
-INLINE void sum_gradients_row(const norm_rows_t *r, int64_t row, const float *dy, float *dshortcut,
-                              float *sum, gate_t gate, bool pass_on)
+INLINE void sum_gradients_row(const norm_rows_t *r, int64_t row, const void *dy, void *dshortcut, float *sum,
+                              gate_t gate, bool pass_on, bool narrow)
 {
     int64_t n_c = r->n_c;
-    const float *x = r->x + row * n_c, *mean = r->mean, *scale = r->scale, *beta = r->beta;
+    const void *x = norm_at(r->x, row * n_c, narrow);
+    const float *mean = r->mean, *scale = r->scale, *beta = r->beta;
     const uint32_t *mask = gate == GATE_MASKED ? r->mask + row / NORM_MASK_ROWS * n_c : NULL;
     uint32_t bit = 1u << row % NORM_MASK_ROWS;
     float *product = sum + n_c;
-    dy += row * n_c;
-    if (pass_on) dshortcut += row * n_c;
+    dy = norm_at(dy, row * n_c, narrow);
+    if (pass_on) dshortcut = norm_at(dshortcut, row * n_c, narrow);
 #pragma omp simd
     for (int64_t c = 0; c < n_c; c++) {
-        float off = x[c] - mean[c];
-        float g = gated(gate, dy[c], off, scale[c], beta[c], gate == GATE_MASKED ? mask[c] & bit : 0);
-        if (pass_on) dshortcut[c] = g;
+        float off = take(x, c, narrow) - mean[c];
+        float g =
+            gated(gate, take(dy, c, narrow), off, scale[c], beta[c], gate == GATE_MASKED ? mask[c] & bit : 0);
+        if (pass_on) put(dshortcut, c, g, narrow);
         sum[c] += g;
         product[c] += g * off;
     }
 }
 
-LOOP_CLONES void norm_rows_sum_gradients(const norm_rows_t *rows, const float *dy, float *dshortcut,
-                                         float *sum)
+INLINE void sum_gradients(const norm_rows_t *rows, const void *dy, void *dshortcut, float *sum, bool narrow)
 {
     const norm_rows_t r = *rows;
     gate_t gate = gate_of(&r);
     for (int64_t i = 0; i < 2 * r.n_c; i++) sum[i] = 0;
     for (int64_t row = 0; row < r.n_rows; row++) {
         if (gate == GATE_MASKED && dshortcut)
-            sum_gradients_row(&r, row, dy, dshortcut, sum, GATE_MASKED, true);
+            sum_gradients_row(&r, row, dy, dshortcut, sum, GATE_MASKED, true, narrow);
         else if (gate == GATE_MASKED)
-            sum_gradients_row(&r, row, dy, NULL, sum, GATE_MASKED, false);
+            sum_gradients_row(&r, row, dy, NULL, sum, GATE_MASKED, false, narrow);
         else if (gate == GATE_COMPUTED)
-            sum_gradients_row(&r, row, dy, NULL, sum, GATE_COMPUTED, false);
+            sum_gradients_row(&r, row, dy, NULL, sum, GATE_COMPUTED, false, narrow);
         else if (dshortcut)
-            sum_gradients_row(&r, row, dy, dshortcut, sum, GATE_NONE, true);
+            sum_gradients_row(&r, row, dy, dshortcut, sum, GATE_NONE, true, narrow);
         else
-            sum_gradients_row(&r, row, dy, NULL, sum, GATE_NONE, false);
+            sum_gradients_row(&r, row, dy, NULL, sum, GATE_NONE, false, narrow);
     }
 }
 
-INLINE void backward_row(const norm_rows_t *r, int64_t row, const float *dy, const float *shift,
-                         const float *slope, float *dx, gate_t gate)
+LOOP_CLONES static void sum_gradients_wide(const norm_rows_t *r, const void *dy, void *dshortcut, float *sum)
+{
+    sum_gradients(r, dy, dshortcut, sum, false);
+}
+
+WIDE_CLONES static void sum_gradients_narrow(const norm_rows_t *r, const void *dy, void *dshortcut,
+                                             float *sum)
+{
+    sum_gradients(r, dy, dshortcut, sum, true);
+}
+
+void norm_rows_sum_gradients(const norm_rows_t *rows, const void *dy, void *dshortcut, float *sum)
+{
+    if (rows->narrow)
+        sum_gradients_narrow(rows, dy, dshortcut, sum);
+    else
+        sum_gradients_wide(rows, dy, dshortcut, sum);
+}
+
+INLINE void backward_row(const norm_rows_t *r, int64_t row, const void *dy, const float *shift,
+                         const float *slope, void *dx, gate_t gate, bool narrow)
 {
     int64_t n_c = r->n_c;
-    const float *x = r->x + row * n_c, *mean = r->mean, *scale = r->scale, *beta = r->beta;
+    const void *x = norm_at(r->x, row * n_c, narrow);
+    const float *mean = r->mean, *scale = r->scale, *beta = r->beta;
     const uint32_t *mask = gate == GATE_MASKED ? r->mask + row / NORM_MASK_ROWS * n_c : NULL;
     uint32_t bit = 1u << row % NORM_MASK_ROWS;
-    dy += row * n_c, dx += row * n_c;
+    dy = norm_at(dy, row * n_c, narrow), dx = norm_at(dx, row * n_c, narrow);
 #pragma omp simd
     for (int64_t c = 0; c < n_c; c++) {
-        float off = x[c] - mean[c];
-        float g = gated(gate, dy[c], off, scale[c], beta[c], gate == GATE_MASKED ? mask[c] & bit : 0);
-        dx[c] = scale[c] * (g - shift[c] - off * slope[c]);
+        float off = take(x, c, narrow) - mean[c];
+        float g =
+            gated(gate, take(dy, c, narrow), off, scale[c], beta[c], gate == GATE_MASKED ? mask[c] & bit : 0);
+        put(dx, c, scale[c] * (g - shift[c] - off * slope[c]), narrow);
     }
 }
 
-LOOP_CLONES void norm_rows_backward(const norm_rows_t *rows, const float *dy, const float *shift,
-                                    const float *slope, float *dx)
+INLINE void backward_rows(const norm_rows_t *rows, const void *dy, const float *shift, const float *slope,
+                          void *dx, bool narrow)
 {
     const norm_rows_t r = *rows;
     gate_t gate = gate_of(&r);
     for (int64_t row = 0; row < r.n_rows; row++) {
         if (gate == GATE_MASKED)
-            backward_row(&r, row, dy, shift, slope, dx, GATE_MASKED);
+            backward_row(&r, row, dy, shift, slope, dx, GATE_MASKED, narrow);
         else if (gate == GATE_COMPUTED)
-            backward_row(&r, row, dy, shift, slope, dx, GATE_COMPUTED);
+            backward_row(&r, row, dy, shift, slope, dx, GATE_COMPUTED, narrow);
         else
-            backward_row(&r, row, dy, shift, slope, dx, GATE_NONE);
+            backward_row(&r, row, dy, shift, slope, dx, GATE_NONE, narrow);
     }
+}
+
+LOOP_CLONES static void backward_wide(const norm_rows_t *r, const void *dy, const float *shift,
+                                      const float *slope, void *dx)
+{
+    backward_rows(r, dy, shift, slope, dx, false);
+}
+
+WIDE_CLONES static void backward_narrow(const norm_rows_t *r, const void *dy, const float *shift,
+                                        const float *slope, void *dx)
+{
+    backward_rows(r, dy, shift, slope, dx, true);
+}
+
+void norm_rows_backward(const norm_rows_t *rows, const void *dy, const float *shift, const float *slope,
+                        void *dx)
+{
+    if (rows->narrow)
+        backward_narrow(rows, dy, shift, slope, dx);
+    else
+        backward_wide(rows, dy, shift, slope, dx);
 }

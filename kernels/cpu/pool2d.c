@@ -2,6 +2,8 @@
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/loop.h"
+#include "ops/narrow.h"
+#include "tensor/bf16.h"
 
 /* Our own loops: oneDNN's max pooling promises nothing on NaN or on which of equal cells wins. The channels
  * are innermost, so that every loop over them is vector code. One thread takes whole samples. */
@@ -20,135 +22,229 @@ static inline window_t window_at(const op_desc_t *d, int64_t oh, int64_t ow)
                       w_end < d->x[0].dim[2] ? w_end : d->x[0].dim[2]};
 }
 
+/* Whether x and y are bfloat16 in memory; of one of them alone copies are made. */
+static bool all_narrow(const op_desc_t *desc)
+{
+    return desc->x_dtype[0] == DTYPE_BF16 && desc->y_dtype == DTYPE_BF16;
+}
+
 /* Saved for max: the winning cell (row · width + column) of each output. */
 static err_t plan(op_t *op)
 {
     bool keep = op->training && op->desc.attr.pool2d.mode == POOL_MAX;
     op->n_saved_bytes = keep ? (size_t)shape_count(op->desc.y) * sizeof(int32_t) : 0;
+    if (op_is_narrow(&op->desc) && !all_narrow(&op->desc)) narrow_plan(op);
     return ERR_OK;
 }
 
-/* The largest of the window's cells, or NaN. `not (v ≤ top)` also lets the first NaN in; nothing beats a NaN.
- */
-LOOP_CLONES static void max_forward(const op_desc_t *d, const float *restrict x, float *restrict y)
+/* One sample's tensors; in backward x and y are the gradients. */
+typedef struct sample {
+    const op_desc_t *d;
+    void *x, *y;
+    int32_t *winner; /* NULL: not max, or nobody asks */
+} sample_t;
+
+/* Of narrow, and of what else is known where these are called, there is one function's body for each. */
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE float take(const void *tensor, int64_t i, bool narrow)
 {
-    int64_t width = d->x[0].dim[2], n_c = d->y.dim[3];
-    for (int64_t oh = 0; oh < d->y.dim[1]; oh++)
-        for (int64_t ow = 0; ow < d->y.dim[2]; ow++, y += n_c) {
-            window_t v = window_at(d, oh, ow);
-            memcpy(y, x + (v.h0 * width + v.w0) * n_c, (size_t)n_c * sizeof *y);
-            for (int64_t h = v.h0; h < v.h1; h++)
-                for (int64_t w = v.w0; w < v.w1; w++) {
-                    const float *cell = x + (h * width + w) * n_c;
-                    for (int64_t c = 0; c < n_c; c++) {
-                        float value = cell[c], top = y[c];
-                        y[c] = !(value <= top) & (top == top) ? value : top;
-                    }
-                }
+    return narrow ? bf16_to_float(((const uint16_t *)tensor)[i]) : ((const float *)tensor)[i];
+}
+
+INLINE void put(void *tensor, int64_t i, float value, bool narrow)
+{
+    if (narrow)
+        ((uint16_t *)tensor)[i] = bf16_from_float(value);
+    else
+        ((float *)tensor)[i] = value;
+}
+
+INLINE void *at(void *tensor, int64_t i, bool narrow)
+{
+    return (char *)tensor + i * (int64_t)(narrow ? sizeof(uint16_t) : sizeof(float));
+}
+
+/* What is a bfloat16 already, exactly. */
+INLINE void put_exact(void *tensor, int64_t i, float value, bool narrow)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    if (narrow)
+        ((uint16_t *)tensor)[i] = (uint16_t)(bits >> 16);
+    else
+        ((float *)tensor)[i] = value;
+}
+
+/* y and winner, of one window: the largest of its cells, or NaN, and which cell it was: the first of equals,
+ * as only a larger one replaces it. `not (v ≤ top)` also lets the first NaN in; nothing beats a NaN. */
+INLINE void max_window(const sample_t *s, const window_t *v, void *restrict y, int32_t *restrict winner,
+                       bool save, bool narrow)
+{
+    int64_t width = s->d->x[0].dim[2], n_c = s->d->y.dim[3];
+    const void *restrict x = s->x;
+    int32_t first = (int32_t)(v->h0 * width + v->w0);
+    for (int64_t c = 0; c < n_c; c++) put_exact(y, c, take(x, first * n_c + c, narrow), narrow);
+    for (int64_t c = 0; save && c < n_c; c++) winner[c] = first;
+    for (int64_t h = v->h0; h < v->h1; h++)
+        for (int64_t w = v->w0; w < v->w1; w++) {
+            int32_t here = (int32_t)(h * width + w);
+            for (int64_t c = 0; c < n_c; c++) {
+                float value = take(x, here * n_c + c, narrow), top = take(y, c, narrow);
+                int better = !(value <= top) & (top == top);
+                put_exact(y, c, better ? value : top, narrow);
+                if (save) winner[c] = better ? here : winner[c];
+            }
         }
 }
 
-/* The same, and which cell it was: the first of equals, as only a larger one replaces it. */
-LOOP_CLONES static void max_forward_saving(const op_desc_t *d, const float *restrict x, float *restrict y,
-                                           int32_t *restrict winner)
+/* Channels whose sums are kept while cells or windows go by. */
+enum { CHANNELS = 256 };
+
+INLINE void avg_window(const sample_t *s, const window_t *v, int64_t first, int64_t n, int64_t out,
+                       bool narrow)
 {
-    int64_t width = d->x[0].dim[2], n_c = d->y.dim[3];
+    int64_t width = s->d->x[0].dim[2], n_c = s->d->y.dim[3];
+    _Alignas(64) float sum[CHANNELS];
+    float n_cells = (float)((v->h1 - v->h0) * (v->w1 - v->w0));
+    for (int64_t c = 0; c < n; c++) sum[c] = 0;
+    for (int64_t h = v->h0; h < v->h1; h++)
+        for (int64_t w = v->w0; w < v->w1; w++)
+            for (int64_t c = 0; c < n; c++) sum[c] += take(s->x, (h * width + w) * n_c + first + c, narrow);
+    for (int64_t c = 0; c < n; c++) put(s->y, out + c, sum[c] / n_cells, narrow);
+}
+
+INLINE void forward_sample(const sample_t *s, bool narrow)
+{
+    const op_desc_t *d = s->d;
+    int64_t n_c = d->y.dim[3], out = 0;
     for (int64_t oh = 0; oh < d->y.dim[1]; oh++)
-        for (int64_t ow = 0; ow < d->y.dim[2]; ow++, y += n_c, winner += n_c) {
+        for (int64_t ow = 0; ow < d->y.dim[2]; ow++, out += n_c) {
             window_t v = window_at(d, oh, ow);
-            int32_t first = (int32_t)(v.h0 * width + v.w0);
-            memcpy(y, x + first * n_c, (size_t)n_c * sizeof *y);
-            for (int64_t c = 0; c < n_c; c++) winner[c] = first;
-            for (int64_t h = v.h0; h < v.h1; h++)
-                for (int64_t w = v.w0; w < v.w1; w++) {
-                    int32_t here = (int32_t)(h * width + w);
-                    const float *cell = x + here * n_c;
-                    for (int64_t c = 0; c < n_c; c++) {
-                        float value = cell[c], top = y[c];
-                        int take = !(value <= top) & (top == top);
-                        y[c] = take ? value : top;
-                        winner[c] = take ? here : winner[c];
-                    }
-                }
+            if (d->attr.pool2d.mode == POOL_AVG)
+                for (int64_t c = 0; c < n_c; c += CHANNELS)
+                    avg_window(s, &v, c, loop_count(c, n_c, CHANNELS), out + c, narrow);
+            else if (s->winner)
+                max_window(s, &v, at(s->y, out, narrow), s->winner + out, true, narrow);
+            else
+                max_window(s, &v, at(s->y, out, narrow), NULL, false, narrow);
         }
 }
 
-static void max_backward(const op_desc_t *d, const float *dy, const int32_t *winner, float *dx)
+LOOP_CLONES static void forward_wide(const sample_t *s)
 {
-    int64_t n_cells = d->y.dim[1] * d->y.dim[2], n_c = d->y.dim[3];
-    memset(dx, 0, (size_t)shape_sample_count(d->x[0]) * sizeof *dx);
+    forward_sample(s, false);
+}
+
+WIDE_CLONES static void forward_narrow(const sample_t *s)
+{
+    forward_sample(s, true);
+}
+
+/* The windows that have row or column i: [*first, *end) of n_out. */
+static inline void windows_of(int64_t i, int kernel, int stride, int pad, int64_t n_out, int64_t *first,
+                              int64_t *end)
+{
+    int64_t before = i + pad - kernel + 1; /* where the first of them begins, at the earliest */
+    *first = before > 0 ? (before + stride - 1) / stride : 0;
+    *end = (i + pad) / stride + 1;
+    if (*end > n_out) *end = n_out;
+}
+
+/* Cell `here` of dx from what its windows give it, added up in their order before it is written once. */
+INLINE void gather(const sample_t *s, const window_t *out, int64_t h, int64_t w, int64_t first, int64_t n,
+                   bool max, bool narrow)
+{
+    const op_desc_t *d = s->d;
+    int64_t n_c = d->y.dim[3];
+    int32_t here = (int32_t)(h * d->x[0].dim[2] + w);
+    _Alignas(64) float sum[CHANNELS];
+    for (int64_t c = 0; c < n; c++) sum[c] = 0;
+    for (int64_t oh = out->h0; oh < out->h1; oh++)
+        for (int64_t ow = out->w0; ow < out->w1; ow++) {
+            int64_t i = (oh * d->y.dim[2] + ow) * n_c + first;
+            window_t v = window_at(d, oh, ow);
+            float share = 1 / (float)((v.h1 - v.h0) * (v.w1 - v.w0));
+            for (int64_t c = 0; c < n; c++) {
+                float dy = take(s->y, i + c, narrow);
+                sum[c] += !max ? dy * share : s->winner[i + c] == here ? dy : 0;
+            }
+        }
+    for (int64_t c = 0; c < n; c++) put(s->x, here * n_c + first + c, sum[c], narrow);
+}
+
+INLINE void backward_sample(const sample_t *s, bool narrow)
+{
+    const op_desc_t *d = s->d;
+    const pool2d_attr_t *a = &d->attr.pool2d;
+    int64_t n_c = d->y.dim[3];
+    for (int64_t h = 0; h < d->x[0].dim[1]; h++)
+        for (int64_t w = 0; w < d->x[0].dim[2]; w++) {
+            window_t out;
+            windows_of(h, a->kernel_h, a->stride_h, a->pad_h, d->y.dim[1], &out.h0, &out.h1);
+            windows_of(w, a->kernel_w, a->stride_w, a->pad_w, d->y.dim[2], &out.w0, &out.w1);
+            for (int64_t c = 0; c < n_c; c += CHANNELS) {
+                if (a->mode == POOL_AVG)
+                    gather(s, &out, h, w, c, loop_count(c, n_c, CHANNELS), false, narrow);
+                else
+                    gather(s, &out, h, w, c, loop_count(c, n_c, CHANNELS), true, narrow);
+            }
+        }
+}
+
+/* In float32, where each sum may stay in memory. */
+static void scatter(const sample_t *s)
+{
+    int64_t n_cells = s->d->y.dim[1] * s->d->y.dim[2], n_c = s->d->y.dim[3];
+    const float *dy = s->y;
+    const int32_t *winner = s->winner;
+    float *dx = s->x;
+    memset(dx, 0, (size_t)shape_sample_count(s->d->x[0]) * sizeof *dx);
     for (int64_t i = 0; i < n_cells; i++, dy += n_c, winner += n_c)
         for (int64_t c = 0; c < n_c; c++) dx[winner[c] * n_c + c] += dy[c];
 }
 
-LOOP_CLONES static void avg_forward(const op_desc_t *d, const float *restrict x, float *restrict y)
+LOOP_CLONES static void backward_wide(const sample_t *s)
 {
-    int64_t width = d->x[0].dim[2], n_c = d->y.dim[3];
-    for (int64_t oh = 0; oh < d->y.dim[1]; oh++)
-        for (int64_t ow = 0; ow < d->y.dim[2]; ow++, y += n_c) {
-            window_t v = window_at(d, oh, ow);
-            float n_cells = (float)((v.h1 - v.h0) * (v.w1 - v.w0));
-            memset(y, 0, (size_t)n_c * sizeof *y);
-            for (int64_t h = v.h0; h < v.h1; h++)
-                for (int64_t w = v.w0; w < v.w1; w++) {
-                    const float *cell = x + (h * width + w) * n_c;
-                    for (int64_t c = 0; c < n_c; c++) y[c] += cell[c];
-                }
-            for (int64_t c = 0; c < n_c; c++) y[c] /= n_cells;
-        }
+    if (s->winner)
+        scatter(s);
+    else
+        backward_sample(s, false);
 }
 
-LOOP_CLONES static void avg_backward(const op_desc_t *d, const float *restrict dy, float *restrict dx)
+WIDE_CLONES static void backward_narrow(const sample_t *s)
 {
-    int64_t width = d->x[0].dim[2], n_c = d->y.dim[3];
-    memset(dx, 0, (size_t)shape_sample_count(d->x[0]) * sizeof *dx);
-    for (int64_t oh = 0; oh < d->y.dim[1]; oh++)
-        for (int64_t ow = 0; ow < d->y.dim[2]; ow++, dy += n_c) {
-            window_t v = window_at(d, oh, ow);
-            float share = 1 / (float)((v.h1 - v.h0) * (v.w1 - v.w0));
-            for (int64_t h = v.h0; h < v.h1; h++)
-                for (int64_t w = v.w0; w < v.w1; w++) {
-                    float *cell = dx + (h * width + w) * n_c;
-                    for (int64_t c = 0; c < n_c; c++) cell[c] += dy[c] * share;
-                }
-        }
+    backward_sample(s, true);
+}
+
+/* Each sample's, one thread for a sample. */
+static void each_sample(const op_t *op, void *x, void *y, int32_t *winner, bool backward)
+{
+    const op_desc_t *d = &op->desc;
+    int64_t n_in = shape_sample_count(d->x[0]), n_out = shape_sample_count(d->y), n_samples = d->y.dim[0];
+    bool narrow = all_narrow(d);
+#pragma omp parallel for schedule(static) if (n_samples * n_in > LOOP_FORK_MIN)
+    for (int64_t n = 0; n < n_samples; n++) {
+        sample_t s = {d, at(x, n * n_in, narrow), at(y, n * n_out, narrow),
+                      winner ? winner + n * n_out : NULL};
+        if (narrow)
+            backward ? backward_narrow(&s) : forward_narrow(&s);
+        else
+            backward ? backward_wide(&s) : forward_wide(&s);
+    }
 }
 
 static err_t forward(const op_t *op, const op_args_t *args)
 {
-    const op_desc_t *d = &op->desc;
-    int64_t n_in = shape_sample_count(d->x[0]), n_out = shape_sample_count(d->y), n_samples = d->y.dim[0];
-    const float *x = args->x[0];
-    float *y = args->y;
-    int32_t *saved = op->n_saved_bytes ? args->saved : NULL;
-#pragma omp parallel for schedule(static) if (n_samples * n_in > LOOP_FORK_MIN)
-    for (int64_t n = 0; n < n_samples; n++) {
-        if (d->attr.pool2d.mode == POOL_AVG)
-            avg_forward(d, x + n * n_in, y + n * n_out);
-        else if (saved)
-            max_forward_saving(d, x + n * n_in, y + n * n_out, saved + n * n_out);
-        else
-            max_forward(d, x + n * n_in, y + n * n_out);
-    }
+    each_sample(op, (void *)args->x[0], args->y, op->n_saved_bytes ? args->saved : NULL, false);
     return ERR_OK;
 }
 
 static err_t backward(const op_t *op, const op_args_t *args)
 {
-    const op_desc_t *d = &op->desc;
-    int64_t n_in = shape_sample_count(d->x[0]), n_out = shape_sample_count(d->y), n_samples = d->y.dim[0];
-    const float *dy = args->dy;
-    const int32_t *saved = args->saved;
-    float *dx = args->dx[0];
-    if (!dx) return ERR_OK;
-#pragma omp parallel for schedule(static) if (n_samples * n_in > LOOP_FORK_MIN)
-    for (int64_t n = 0; n < n_samples; n++) {
-        if (d->attr.pool2d.mode == POOL_AVG)
-            avg_backward(d, dy + n * n_out, dx + n * n_in);
-        else
-            max_backward(d, dy + n * n_out, saved + n * n_out, dx + n * n_in);
-    }
+    if (args->dx[0])
+        each_sample(op, args->dx[0], (void *)args->dy, op->n_saved_bytes ? args->saved : NULL, true);
     return ERR_OK;
 }
 
-const op_kernel_t cpu_pool2d = {.plan = plan, .forward = forward, .backward = backward};
+const op_kernel_t cpu_pool2d = {.plan = plan, .forward = forward, .backward = backward, .bf16 = true};
