@@ -1,11 +1,13 @@
-/* Tensors in bfloat16 for kernels that take float32 alone: copies in float32 around each call. Not collective.
+/* Tensors in bfloat16 for kernels that take float32 alone: copies in float32 around each call. Not
+ * collective.
  */
 #ifndef OPS_NARROW_H
 #define OPS_NARROW_H
 
 #include "ops/op.h"
 
-/* After the kernel's plan: room for the copies behind its workspace. */
+/* After the kernel's plan, or at its end for what it takes no mixture of: room for the copies behind its
+ * workspace. The kernel then is given float32 alone. */
 void narrow_plan(op_t *op);
 
 /* The kernel's, with copies in place of what lies in bfloat16. */
