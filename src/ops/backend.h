@@ -17,8 +17,8 @@ typedef struct op_kernel {
     void (*unplan)(op_t *op);
     bool fuses; /* conv2d, linear and batch_norm: epilogues are understood, and the latter's second input */
     bool tf32;  /* conv2d and linear: DTYPE_TF32 products can be had */
-    /* takes x, y and their gradients in DTYPE_BF16; for others, and where a plan calls narrow_plan itself,
-     * they are converted (narrow.h) */
+    /* Takes x, y and their gradients in DTYPE_BF16; for others, and where a plan calls narrow_plan itself,
+     * they are converted (narrow.h). */
     bool bf16;
     int (*list)(const op_desc_t *desc, op_pass_t pass, bool training, const char **names, int max);
 } op_kernel_t;
@@ -123,8 +123,8 @@ typedef struct backend_graph {
 /* Pictures as a loader has them, [n, h, w, c] of 0 … 255, to what training reads: normalised, and moved as
  * data/augment.h says. The same bits as pixel_table_apply and augment_affine give. */
 typedef struct pixels_args {
-    const uint8_t *bytes;               /* on the device */
-    const affine_t *maps;               /* [n] on the device; NULL: as they are */
+    const uint8_t *bytes; /* on the device */
+    const affine_t *maps; /* [n] on the device; NULL: as they are */
     int64_t n, height, width, channels; /* at most PIXEL_MAX_CHANNELS */
     pixel_norm_t norm;
     float *pixels; /* on the device */

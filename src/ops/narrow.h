@@ -1,6 +1,5 @@
 /* Tensors in bfloat16 for kernels that take float32 alone: copies in float32 around each call. Not
- * collective.
- */
+ * collective. */
 #ifndef OPS_NARROW_H
 #define OPS_NARROW_H
 

@@ -34,8 +34,8 @@ typedef struct op {
     op_desc_t desc;
     const struct backend *backend;
     bool training;            /* planned for backward too */
-    bool converts;            /* by ops/narrow.h, in workspace from n_kernel_bytes on */
-    size_t n_kernel_bytes;
+    bool converts;            /* what the kernel does not take as it lies: ops/narrow.h, */
+    size_t n_kernel_bytes;    /* in workspace from there on */
     size_t n_saved_bytes;     /* kept from forward to backward; set by the backend's plan */
     size_t n_workspace_bytes; /* scratch inside one call; contents need not survive */
     void *plan;               /* the backend's own */

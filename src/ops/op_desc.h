@@ -112,9 +112,10 @@ typedef struct softmax_xent_attr {
 typedef struct op_desc {
     op_kind_t kind;
     dtype_t dtype; /* of parameters and their gradients, and of what is computed: DTYPE_F32 */
-    /* How x[i] and its gradient, y and its gradient lie in memory: DTYPE_F32, or DTYPE_BF16, on backends that
-     * have it (backend_t.stores_bf16), and of conv2d only where its products are of that, too. These are read as they are and rounded as bf16_round does when they are
-     * written (a CPU's instructions for products may write 0 for denormal numbers). */
+    /* How x[i] and its gradient, y and its gradient lie in memory: DTYPE_F32, or DTYPE_BF16 on backends that
+     * have it (backend_t.stores_bf16), of conv2d only where its products are of that, too. What lies there as
+     * bfloat16 is read as it is, and rounded as bf16_round does when it is written (a CPU's instructions for
+     * products may write 0 for denormal numbers). */
     dtype_t x_dtype[OP_MAX_INPUTS], y_dtype;
     /* Of products: DTYPE_F32, or, for conv2d and linear, DTYPE_TF32 or DTYPE_BF16.
      * TF32: float32 in memory; a GPU may cut the fractions of x, the weight and dy to 10 bits where it
