@@ -93,7 +93,7 @@ static err_t run_optim(void *context)
 static err_t run_accumulate(void *context)
 {
     flat_t *f = context;
-    return self.backend->accumulate(f->a, f->b, f->n);
+    return self.backend->accumulate(f->a, f->b, f->n, DTYPE_F32);
 }
 
 static err_t run_narrow(void *context)

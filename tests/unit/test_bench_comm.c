@@ -165,7 +165,7 @@ static void test_halves(void)
     for (int bits = 0; bits < 1 << 16; bits++) {
         float wide = bf16_to_float((uint16_t)bits);
         int exponent = bits >> 10 & 31;
-        right &= bf16_from_float(wide) == bits;
+        right &= bf16_from_float(wide) == (isnan(wide) ? bits | 0x40 : bits); /* NaN becomes quiet */
         if (exponent > 0 && exponent < 31) right &= half_from_exact(half_to_float((uint16_t)bits)) == bits;
     }
     OK(right, "16-bit floats to float and back");

@@ -34,7 +34,7 @@ static void test_swap_and_accumulate(const backend_t *device, int64_t n, int64_t
     for (int64_t i = 0; i < n; i++)
         right = right && b[offset + i] == (float)i && a[offset + i] == (float)(-7 * i) - 0.5f;
     OK(right, "%lld at offset %lld exchanged", (long long)n, (long long)offset);
-    must(device->accumulate(device_a, device_b, n), "accumulate");
+    must(device->accumulate(device_a, device_b, n, DTYPE_F32), "accumulate");
     util_pull(device);
     right = untouched(a, n, offset) && untouched(b, n, offset);
     for (int64_t i = 0; i < n; i++)

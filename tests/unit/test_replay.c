@@ -115,7 +115,7 @@ typedef struct sum {
 static err_t add_more(void *context)
 {
     const sum_t *s = context;
-    return s->device->accumulate(s->total.device, s->more.device, 1);
+    return s->device->accumulate(s->total.device, s->more.device, 1, DTYPE_F32);
 }
 
 static err_t add_and_fail(void *context)
