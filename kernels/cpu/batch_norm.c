@@ -3,6 +3,7 @@
 #include "kernels/cpu/batch_norm_rows.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/loop.h"
+#include "kernels/cpu/narrow.h"
 #include "ops/narrow.h"
 
 /* Our own loops rather than oneDNN's primitive: its sums depend on the number of threads. Here a group's rows
@@ -40,14 +41,6 @@ static norm_t norm_of(const op_t *op, void *workspace)
     return n;
 }
 
-static bool all_narrow(const op_desc_t *desc)
-{
-    bool all = desc->y_dtype == DTYPE_BF16;
-    for (int i = 0; i < desc->n_inputs; i++) all &= desc->x_dtype[i] == DTYPE_BF16;
-    return all;
-}
-
-/* Of tensors that do not all lie alike, a network's first or last, copies are made. */
 static err_t plan(op_t *op)
 {
     norm_t n = norm_of(op, NULL);
@@ -55,7 +48,7 @@ static err_t plan(op_t *op)
     if (op->training) op->n_saved_bytes = (size_t)(n.n_groups * (2 * n.n_c + n.mask_words)) * sizeof(float);
     op->n_workspace_bytes =
         (size_t)(4 * n.n_c + 1) * sizeof(double) + (size_t)((3 + 2 * n_blocks) * n.n_c) * sizeof(float);
-    if (op_is_narrow(&op->desc) && !all_narrow(&op->desc)) narrow_plan(op);
+    if (op_is_narrow(&op->desc) && !narrow_all(&op->desc)) narrow_plan(op);
     return ERR_OK;
 }
 
@@ -63,14 +56,14 @@ static err_t plan(op_t *op)
 static norm_rows_t rows_of_group(const op_t *op, const op_args_t *args, const norm_t *n, int64_t g)
 {
     int64_t first = g * n->group_rows * n->n_c;
-    bool narrow = all_narrow(&op->desc);
+    bool narrow = narrow_all(&op->desc);
     float *saved = op->n_saved_bytes ? args->saved : NULL;
     uint32_t *masks = n->mask_words ? (uint32_t *)(void *)(saved + 2 * n->n_groups * n->n_c) : NULL;
     return (norm_rows_t){
         .n_rows = loop_count(g * n->group_rows, n->n_rows, n->group_rows),
         .n_c = n->n_c,
-        .x = norm_at(args->x[0], first, narrow),
-        .shortcut = op->desc.n_inputs == 2 ? norm_at(args->x[1], first, narrow) : NULL,
+        .x = narrow_at(args->x[0], first, narrow),
+        .shortcut = op->desc.n_inputs == 2 ? narrow_at(args->x[1], first, narrow) : NULL,
         .narrow = narrow,
         .relu = op->desc.attr.batch_norm.epilogue.relu,
         .mask = masks ? masks + g * n->mask_words : NULL,
@@ -82,7 +75,7 @@ static norm_rows_t rows_of_group(const op_t *op, const op_args_t *args, const no
 /* Row i of a tensor, of which the first is given; NULL of none. */
 static void *row_at(const norm_rows_t *rows, const void *tensor, int64_t i)
 {
-    return tensor ? norm_at(tensor, i * rows->n_c, rows->narrow) : NULL;
+    return tensor ? narrow_at(tensor, i * rows->n_c, rows->narrow) : NULL;
 }
 
 /* The block of them that begins at row i. */

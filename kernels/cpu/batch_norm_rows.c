@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "kernels/cpu/loop.h"
-#include "tensor/bf16.h"
+#include "kernels/cpu/narrow.h"
 
 /* Which elements a row's loop must ask about, known when it is compiled. */
 typedef enum gate {
@@ -12,46 +12,30 @@ typedef enum gate {
     GATE_MASKED
 } gate_t;
 
-#define INLINE static inline __attribute__((always_inline))
-
 static gate_t gate_of(const norm_rows_t *r)
 {
     return !r->relu ? GATE_NONE : r->mask ? GATE_MASKED : GATE_COMPUTED;
 }
 
-/* Element c of a row. Of `narrow` and the other flags below there is one function's body for each. */
-INLINE float take(const void *row, int64_t c, bool narrow)
-{
-    return narrow ? bf16_to_float(((const uint16_t *)row)[c]) : ((const float *)row)[c];
-}
-
-INLINE void put(void *row, int64_t c, float value, bool narrow)
-{
-    if (narrow)
-        ((uint16_t *)row)[c] = bf16_from_float(value);
-    else
-        ((float *)row)[c] = value;
-}
-
 /* Rows are added to a sum in their order; four at a time, as a sum that goes to memory and back for each
  * costs more than what is added to it. */
-INLINE void sum_some(float *restrict sum, const void *restrict x, int64_t n_c, int n_rows, bool narrow)
+NARROW_INLINE void sum_some(float *restrict sum, const void *restrict x, int64_t n_c, int n_rows, bool narrow)
 {
     for (int64_t c = 0; c < n_c; c++) {
         float s = sum[c];
-        for (int i = 0; i < n_rows; i++) s += take(x, i * n_c + c, narrow);
+        for (int i = 0; i < n_rows; i++) s += narrow_take(x, i * n_c + c, narrow);
         sum[c] = s;
     }
 }
 
-INLINE void sum_some_squares(float *restrict sum, float share, const void *restrict x, int64_t n_c,
-                             int n_rows, bool narrow)
+NARROW_INLINE void sum_some_squares(float *restrict sum, float share, const void *restrict x, int64_t n_c,
+                                    int n_rows, bool narrow)
 {
     float *restrict squares = sum + n_c;
     for (int64_t c = 0; c < n_c; c++) {
         float s = squares[c], mean = sum[c] * share;
         for (int i = 0; i < n_rows; i++) {
-            float off = take(x, i * n_c + c, narrow) - mean;
+            float off = narrow_take(x, i * n_c + c, narrow) - mean;
             s += off * off;
         }
         squares[c] = s;
@@ -59,27 +43,27 @@ INLINE void sum_some_squares(float *restrict sum, float share, const void *restr
 }
 
 /* Four rows to come. */
-INLINE void fetch(const void *rows, int64_t n_c, bool narrow)
+NARROW_INLINE void fetch(const void *rows, int64_t n_c, bool narrow)
 {
-    const char *end = norm_at(rows, 4 * n_c, narrow);
+    const char *end = narrow_at(rows, 4 * n_c, narrow);
     for (const char *at = rows; at < end; at += 64) __builtin_prefetch(at, 0, 2);
 }
 
 /* The block is in cache the second time, when memory would have nothing to do: the next block comes then. */
-INLINE void sum_rows(const norm_rows_t *r, float *sum, bool narrow)
+NARROW_INLINE void sum_rows(const norm_rows_t *r, float *sum, bool narrow)
 {
     int64_t row, n_rows = r->n_rows, n_c = r->n_c;
     float share = 1 / (float)n_rows;
     for (int64_t i = 0; i < 2 * n_c; i++) sum[i] = 0;
     for (row = 0; row + 4 <= n_rows; row += 4)
-        sum_some(sum, norm_at(r->x, row * n_c, narrow), n_c, 4, narrow);
-    for (; row < n_rows; row++) sum_some(sum, norm_at(r->x, row * n_c, narrow), n_c, 1, narrow);
+        sum_some(sum, narrow_at(r->x, row * n_c, narrow), n_c, 4, narrow);
+    for (; row < n_rows; row++) sum_some(sum, narrow_at(r->x, row * n_c, narrow), n_c, 1, narrow);
     for (row = 0; row + 4 <= n_rows; row += 4) {
-        fetch(norm_at(r->x, (row + n_rows) * n_c, narrow), n_c, narrow);
-        sum_some_squares(sum, share, norm_at(r->x, row * n_c, narrow), n_c, 4, narrow);
+        fetch(narrow_at(r->x, (row + n_rows) * n_c, narrow), n_c, narrow);
+        sum_some_squares(sum, share, narrow_at(r->x, row * n_c, narrow), n_c, 4, narrow);
     }
     for (; row < n_rows; row++)
-        sum_some_squares(sum, share, norm_at(r->x, row * n_c, narrow), n_c, 1, narrow);
+        sum_some_squares(sum, share, narrow_at(r->x, row * n_c, narrow), n_c, 1, narrow);
 }
 
 LOOP_CLONES static void sum_rows_wide(const norm_rows_t *r, float *sum)
@@ -101,26 +85,26 @@ void norm_rows_sum(const norm_rows_t *rows, float *sum)
 }
 
 /* y may be x, and element c depends on element c alone, which `omp simd` states. */
-INLINE void forward_row(const norm_rows_t *r, int64_t row, void *y, bool add, bool relu, bool keep,
-                        bool narrow)
+NARROW_INLINE void forward_row(const norm_rows_t *r, int64_t row, void *y, bool add, bool relu, bool keep,
+                               bool narrow)
 {
     int64_t n_c = r->n_c;
-    const void *x = norm_at(r->x, row * n_c, narrow);
-    const void *shortcut = add ? norm_at(r->shortcut, row * n_c, narrow) : NULL;
+    const void *x = narrow_at(r->x, row * n_c, narrow);
+    const void *shortcut = add ? narrow_at(r->shortcut, row * n_c, narrow) : NULL;
     const float *mean = r->mean, *scale = r->scale, *beta = r->beta;
     uint32_t *mask = keep ? r->mask + row / NORM_MASK_ROWS * n_c : NULL, bit = 1u << row % NORM_MASK_ROWS;
-    y = norm_at(y, row * n_c, narrow);
+    y = narrow_at(y, row * n_c, narrow);
 #pragma omp simd
     for (int64_t c = 0; c < n_c; c++) {
-        float value = (take(x, c, narrow) - mean[c]) * scale[c] + beta[c];
-        if (add) value += take(shortcut, c, narrow);
+        float value = (narrow_take(x, c, narrow) - mean[c]) * scale[c] + beta[c];
+        if (add) value += narrow_take(shortcut, c, narrow);
         if (relu) value = value <= 0 ? 0 : value; /* asked this way round, NaN stays */
         if (keep) mask[c] |= value > 0 ? bit : 0;
-        put(y, c, value, narrow);
+        narrow_put(y, c, value, narrow);
     }
 }
 
-INLINE void forward_rows(const norm_rows_t *rows, void *y, bool narrow)
+NARROW_INLINE void forward_rows(const norm_rows_t *rows, void *y, bool narrow)
 {
     const norm_rows_t r = *rows;
     bool keep = r.mask && r.relu;
@@ -160,36 +144,37 @@ void norm_rows_forward(const norm_rows_t *rows, void *y)
 }
 
 /* What ReLU lets through of one element's gradient; off = x − mean. */
-INLINE float gated(gate_t gate, float dy, float off, float scale, float beta, uint32_t in_mask)
+NARROW_INLINE float gated(gate_t gate, float dy, float off, float scale, float beta, uint32_t in_mask)
 {
     if (gate == GATE_COMPUTED) return off * scale + beta > 0 ? dy : 0;
     if (gate == GATE_MASKED) return in_mask ? dy : 0;
     return dy;
 }
 
-INLINE void sum_gradients_row(const norm_rows_t *r, int64_t row, const void *dy, void *dshortcut, float *sum,
-                              gate_t gate, bool pass_on, bool narrow)
+NARROW_INLINE void sum_gradients_row(const norm_rows_t *r, int64_t row, const void *dy, void *dshortcut,
+                                     float *sum, gate_t gate, bool pass_on, bool narrow)
 {
     int64_t n_c = r->n_c;
-    const void *x = norm_at(r->x, row * n_c, narrow);
+    const void *x = narrow_at(r->x, row * n_c, narrow);
     const float *mean = r->mean, *scale = r->scale, *beta = r->beta;
     const uint32_t *mask = gate == GATE_MASKED ? r->mask + row / NORM_MASK_ROWS * n_c : NULL;
     uint32_t bit = 1u << row % NORM_MASK_ROWS;
     float *product = sum + n_c;
-    dy = norm_at(dy, row * n_c, narrow);
-    if (pass_on) dshortcut = norm_at(dshortcut, row * n_c, narrow);
+    dy = narrow_at(dy, row * n_c, narrow);
+    if (pass_on) dshortcut = narrow_at(dshortcut, row * n_c, narrow);
 #pragma omp simd
     for (int64_t c = 0; c < n_c; c++) {
-        float off = take(x, c, narrow) - mean[c];
-        float g =
-            gated(gate, take(dy, c, narrow), off, scale[c], beta[c], gate == GATE_MASKED ? mask[c] & bit : 0);
-        if (pass_on) put(dshortcut, c, g, narrow);
+        float off = narrow_take(x, c, narrow) - mean[c];
+        float g = gated(gate, narrow_take(dy, c, narrow), off, scale[c], beta[c],
+                        gate == GATE_MASKED ? mask[c] & bit : 0);
+        if (pass_on) narrow_put(dshortcut, c, g, narrow);
         sum[c] += g;
         product[c] += g * off;
     }
 }
 
-INLINE void sum_gradients(const norm_rows_t *rows, const void *dy, void *dshortcut, float *sum, bool narrow)
+NARROW_INLINE void sum_gradients(const norm_rows_t *rows, const void *dy, void *dshortcut, float *sum,
+                                 bool narrow)
 {
     const norm_rows_t r = *rows;
     gate_t gate = gate_of(&r);
@@ -227,26 +212,26 @@ void norm_rows_sum_gradients(const norm_rows_t *rows, const void *dy, void *dsho
         sum_gradients_wide(rows, dy, dshortcut, sum);
 }
 
-INLINE void backward_row(const norm_rows_t *r, int64_t row, const void *dy, const float *shift,
-                         const float *slope, void *dx, gate_t gate, bool narrow)
+NARROW_INLINE void backward_row(const norm_rows_t *r, int64_t row, const void *dy, const float *shift,
+                                const float *slope, void *dx, gate_t gate, bool narrow)
 {
     int64_t n_c = r->n_c;
-    const void *x = norm_at(r->x, row * n_c, narrow);
+    const void *x = narrow_at(r->x, row * n_c, narrow);
     const float *mean = r->mean, *scale = r->scale, *beta = r->beta;
     const uint32_t *mask = gate == GATE_MASKED ? r->mask + row / NORM_MASK_ROWS * n_c : NULL;
     uint32_t bit = 1u << row % NORM_MASK_ROWS;
-    dy = norm_at(dy, row * n_c, narrow), dx = norm_at(dx, row * n_c, narrow);
+    dy = narrow_at(dy, row * n_c, narrow), dx = narrow_at(dx, row * n_c, narrow);
 #pragma omp simd
     for (int64_t c = 0; c < n_c; c++) {
-        float off = take(x, c, narrow) - mean[c];
-        float g =
-            gated(gate, take(dy, c, narrow), off, scale[c], beta[c], gate == GATE_MASKED ? mask[c] & bit : 0);
-        put(dx, c, scale[c] * (g - shift[c] - off * slope[c]), narrow);
+        float off = narrow_take(x, c, narrow) - mean[c];
+        float g = gated(gate, narrow_take(dy, c, narrow), off, scale[c], beta[c],
+                        gate == GATE_MASKED ? mask[c] & bit : 0);
+        narrow_put(dx, c, scale[c] * (g - shift[c] - off * slope[c]), narrow);
     }
 }
 
-INLINE void backward_rows(const norm_rows_t *rows, const void *dy, const float *shift, const float *slope,
-                          void *dx, bool narrow)
+NARROW_INLINE void backward_rows(const norm_rows_t *rows, const void *dy, const float *shift,
+                                 const float *slope, void *dx, bool narrow)
 {
     const norm_rows_t r = *rows;
     gate_t gate = gate_of(&r);

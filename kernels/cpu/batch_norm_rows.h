@@ -10,8 +10,7 @@
  *   with add and ReLU    4      16 (32)   16 (36)             12
  *
  * Tensors lie in memory as float32, or all of them as bfloat16, and half of that has to move: what is
- * computed stays the same, of widened values, and is rounded where it is written.
- */
+ * computed stays the same, of widened values, and is rounded where it is written. */
 #ifndef KERNELS_CPU_BATCH_NORM_ROWS_H
 #define KERNELS_CPU_BATCH_NORM_ROWS_H
 
@@ -32,12 +31,6 @@ typedef struct norm_rows {
     uint32_t *mask;
     const float *mean, *scale, *beta; /* [c] */
 } norm_rows_t;
-
-/* Where element i of such a tensor is. */
-static inline void *norm_at(const void *tensor, int64_t i, bool narrow)
-{
-    return (char *)tensor + i * (int64_t)(narrow ? sizeof(uint16_t) : sizeof(float));
-}
 
 /* sum[0..c) = Σ x; sum[c..2c) = Σ (x − m)², m the rows' own mean. */
 void norm_rows_sum(const norm_rows_t *rows, float *sum);

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "kernels/cpu/amx.h"
 #include "kernels/cpu/conv.h"
+#include "kernels/cpu/conv_amx_shape.h"
 #include "kernels/cpu/conv_amx_weights.h"
 #include "kernels/cpu/loop.h"
 
@@ -24,39 +24,10 @@ enum {
     STREAM_BYTES = 4 << 20 /* of what is written, from which on nobody finds it in a cache */
 };
 
-/* Outputs with the same taps: every stride-th cell of a picture, from its own first one on. */
-typedef struct phase {
-    int64_t rows, columns;
-    int64_t out;     /* the first one, in values from the picture's begin */
-    int64_t in;      /* what its tap at offset 0 reads, in bytes from the packed picture's begin */
-    int tile_rows;   /* outputs of a tile, all of one row */
-    int64_t n_tiles; /* in a row; the last may lie over the one before */
-    int64_t first_tap, n_taps;
-} phase_t;
-
-typedef struct amx_plan {
-    const amx_t *amx;
-    int64_t n, chunk;                      /* pictures, and how many of them at a time */
-    int64_t h, w, c, every;                /* a picture that is read, and of which cells: every `every`th */
-    int64_t top, left, packed_h, packed_w; /* packed, with zeros around */
-    int64_t window, window_every; /* cells that are packed as one, and from one such to the next; 1 and 0 */
-    int64_t cell, picture_bytes;  /* values of a packed one */
-    int64_t in_row, in_column;    /* bytes from output to output */
-    int64_t out_row, out_column;  /* values */
-    int64_t out_picture, n_out;   /* values of a picture that is written; its channels */
-    dtype_t in_dtype, out_dtype;
-    bool in_place; /* nothing is packed */
-    int64_t n_steps, n_blocks, block_bytes, n_phases;
-    bool stream;
-    phase_t *phases;
-    amx_tap_t *taps;
-    size_t pictures; /* where packed pictures begin in workspace, behind the weights */
-} amx_plan_t;
-
 /* What meets what. */
 typedef struct task {
     const char *picture, *filters; /* packed */
-    const float *bias, *zeros;
+    const float *bias;
     char *out;
 } task_t;
 
@@ -70,124 +41,10 @@ static bool fits(const conv_impl_t *impl, const conv_problem_t *problem)
            a->out_channels % AMX_COLUMNS == 0 && (!data || d->x[0].dim[3] % AMX_COLUMNS == 0);
 }
 
-/* The cells of a window's row are packed as one cell. */
-static bool merges(const op_desc_t *d)
-{
-    return d->x[0].dim[3] < AMX_DEPTH && d->attr.conv2d.kernel_w > 1;
-}
-
-/* Each output is of one cell. */
-static bool is_single(const conv2d_attr_t *a)
-{
-    return a->kernel_h == 1 && a->kernel_w == 1 && a->pad_h == 0 && a->pad_w == 0;
-}
-
-static void cut_rows(phase_t *p)
-{
-    p->n_tiles = (p->columns + AMX_ROWS - 1) / AMX_ROWS;
-    p->tile_rows = p->n_tiles ? (int)((p->columns + p->n_tiles - 1) / p->n_tiles) : 1;
-}
-
-static void shape_forward(amx_plan_t *p, const op_desc_t *d)
-{
-    const conv2d_attr_t *a = &d->attr.conv2d;
-    const int64_t *x = d->x[0].dim, *y = d->y.dim;
-    bool single = is_single(a), same = a->stride_h == a->stride_w, merged = merges(d);
-    p->h = x[1], p->w = x[2], p->c = x[3], p->n_out = y[3];
-    p->in_place = single && p->in_dtype == DTYPE_BF16 && p->c % AMX_DEPTH == 0;
-    p->every = single && same && !p->in_place ? a->stride_h : 1;
-    p->top = a->pad_h, p->left = a->pad_w;
-    p->packed_h = (p->h + p->every - 1) / p->every + 2 * a->pad_h;
-    p->packed_w = merged ? y[2] : (p->w + p->every - 1) / p->every + 2 * a->pad_w;
-    p->window = merged ? a->kernel_w : 1, p->window_every = merged ? a->stride_w : 0;
-    p->cell = loop_round_up(p->window * p->c, AMX_DEPTH), p->n_steps = p->cell / AMX_DEPTH;
-    int64_t cell = p->cell * 2, row = p->packed_w * cell;
-    p->in_row = a->stride_h / p->every * row, p->in_column = merged ? cell : a->stride_w / p->every * cell;
-    p->out_row = y[2] * y[3], p->out_column = y[3];
-    p->n_phases = 1;
-    phase_t *phase = &p->phases[0];
-    *phase =
-        (phase_t){.rows = y[1], .columns = y[2], .n_taps = merged ? a->kernel_h : a->kernel_h * a->kernel_w};
-    /* Without windows and between no others all cells are as one row. */
-    if (single && same && p->every == a->stride_h) phase->rows = 1, phase->columns = y[1] * y[2];
-    cut_rows(phase);
-    for (int64_t t = 0; t < phase->n_taps; t++) {
-        int64_t r = merged ? t : t / a->kernel_w, s = merged ? 0 : t % a->kernel_w;
-        p->taps[t] = (amx_tap_t){r * row + s * cell, t * p->n_steps * 2 * AMX_TILE_BYTES};
-    }
-}
-
-/* Along one axis: cells i = stride·u + place − pad of dx, from u = `first` on; they get tap r = place +
- * stride·t of the filter times dy's cell u − t. */
-typedef struct axis {
-    int64_t first, count, most;
-} axis_t;
-
-static axis_t axis_of(int64_t size, int64_t kernel, int64_t stride, int64_t pad, int64_t place)
-{
-    axis_t a = {.first = pad > place ? (pad - place + stride - 1) / stride : 0};
-    int64_t last = size - 1 + pad - place; /* stride·u is at most that */
-    a.count = last < 0 ? 0 : last / stride - a.first + 1;
-    if (a.count < 0) a.count = 0;
-    a.most = place < kernel ? (kernel - 1 - place) / stride : -1;
-    return a;
-}
-
-static void shape_phase(amx_plan_t *p, const conv2d_attr_t *a, int64_t place_h, int64_t place_w, int64_t w,
-                        int64_t *n_taps)
-{
-    int64_t h = p->out_picture / (w * p->n_out);
-    axis_t v = axis_of(h, a->kernel_h, a->stride_h, a->pad_h, place_h);
-    axis_t u = axis_of(w, a->kernel_w, a->stride_w, a->pad_w, place_w);
-    int64_t cell = p->cell * 2, row = p->packed_w * cell;
-    phase_t *phase = &p->phases[p->n_phases++];
-    *phase = (phase_t){.rows = v.count,
-                       .columns = u.count,
-                       .in = (v.first + p->top) * row + (u.first + p->left) * cell,
-                       .first_tap = *n_taps};
-    phase->out =
-        ((a->stride_h * v.first + place_h - a->pad_h) * w + a->stride_w * u.first + place_w - a->pad_w) *
-        p->n_out;
-    cut_rows(phase);
-    for (int64_t i = 0; i <= v.most; i++)
-        for (int64_t j = 0; j <= u.most; j++) {
-            int64_t tap = (place_h + a->stride_h * i) * a->kernel_w + place_w + a->stride_w * j;
-            p->taps[*n_taps + phase->n_taps++] =
-                (amx_tap_t){-i * row - j * cell, tap * p->n_steps * 2 * AMX_TILE_BYTES};
-        }
-    *n_taps += phase->n_taps;
-}
-
-static void shape_data(amx_plan_t *p, const op_desc_t *d)
-{
-    const conv2d_attr_t *a = &d->attr.conv2d;
-    const int64_t *x = d->x[0].dim, *y = d->y.dim;
-    int64_t n_taps = 0;
-    p->h = y[1], p->w = y[2], p->c = y[3], p->n_out = x[3], p->every = 1;
-    p->cell = loop_round_up(p->c, AMX_DEPTH), p->n_steps = p->cell / AMX_DEPTH;
-    p->out_row = a->stride_h * x[2] * x[3], p->out_column = a->stride_w * x[3];
-    p->out_picture = x[1] * x[2] * x[3];
-    /* A tap reaches that far back, and the last cell that far beyond dy. */
-    p->top = (a->kernel_h - 1) / a->stride_h, p->left = (a->kernel_w - 1) / a->stride_w;
-    int64_t below = (x[1] - 1 + a->pad_h) / a->stride_h + 1, beside = (x[2] - 1 + a->pad_w) / a->stride_w + 1;
-    p->packed_h = p->top + (below > y[1] ? below : y[1]);
-    p->packed_w = p->left + (beside > y[2] ? beside : y[2]);
-    p->in_place = p->in_dtype == DTYPE_BF16 && p->packed_h == y[1] && p->packed_w == y[2] && p->cell == p->c;
-    p->in_row = p->packed_w * p->cell * 2, p->in_column = p->cell * 2;
-    for (int64_t i = 0; i < a->stride_h; i++)
-        for (int64_t j = 0; j < a->stride_w; j++) shape_phase(p, a, i, j, x[2], &n_taps);
-    phase_t *phase = &p->phases[0];
-    if (is_single(a) && p->n_phases == 1) {
-        phase->rows = 1, phase->columns = y[1] * y[2];
-        cut_rows(phase);
-    }
-}
-
 static err_t plan(const conv_impl_t *impl, const conv_problem_t *problem, void **out,
                   size_t *n_workspace_bytes)
 {
-    const op_desc_t *d = problem->desc;
-    const conv2d_attr_t *a = &d->attr.conv2d;
+    const conv2d_attr_t *a = &problem->desc->attr.conv2d;
     size_t n_taps = (size_t)a->kernel_h * (size_t)a->kernel_w,
            n_phases = (size_t)a->stride_h * (size_t)a->stride_w;
     amx_plan_t *p;
@@ -198,20 +55,13 @@ static err_t plan(const conv_impl_t *impl, const conv_problem_t *problem, void *
     p->phases = (phase_t *)(p + 1);
     p->taps = (amx_tap_t *)(p->phases + n_phases);
     p->amx = amx_here();
-    p->n = d->x[0].dim[0];
-    p->out_picture = shape_count(d->y) / p->n;
-    p->in_dtype = problem->pass == OP_FORWARD ? d->x_dtype[0] : d->y_dtype;
-    p->out_dtype = problem->pass == OP_FORWARD ? d->y_dtype : d->x_dtype[0];
-    if (problem->pass == OP_FORWARD)
-        shape_forward(p, d);
-    else
-        shape_data(p, d);
+    conv_amx_shape(problem, p);
     p->picture_bytes = p->packed_h * p->packed_w * p->cell * 2;
     if (!p->in_place) p->picture_bytes = (int64_t)mem_round((size_t)p->picture_bytes);
     p->chunk = CHUNK_BYTES / p->picture_bytes;
     p->chunk = p->chunk < 1 ? 1 : p->chunk > p->n ? p->n : p->chunk;
-    int64_t value = (int64_t)dtype_size(p->out_dtype);
-    p->stream = p->n * p->out_picture * value >= STREAM_BYTES && p->n_out * value % MEM_ALIGN == 0;
+    p->stream =
+        p->n * p->out_picture * p->out_value >= STREAM_BYTES && p->n_out * p->out_value % MEM_ALIGN == 0;
     p->n_blocks = (p->n_out + BLOCK - 1) / BLOCK;
     int64_t n_packed_taps = problem->pass == OP_FORWARD ? p->phases[0].n_taps : (int64_t)n_taps;
     p->block_bytes = n_packed_taps * p->n_steps * 2 * AMX_TILE_BYTES;
@@ -255,34 +105,32 @@ static void pack_exchanged(const amx_plan_t *p, const op_desc_t *d, const float 
                 rows[k] = row < p->c ? weight + row * filter + t * p->n_out : zeros;
             }
             for (int64_t column = 0; column < p->n_out; column += AMX_COLUMNS)
-                p->amx->pack_pairs(rows, DTYPE_F32, AMX_DEPTH, column, AMX_COLUMNS, tile_of(p, to, column, t, i));
+                p->amx->pack_pairs(rows, DTYPE_F32, AMX_DEPTH, column, AMX_COLUMNS,
+                                   tile_of(p, to, column, t, i));
         }
 }
 
 /* Each the row of a window, as far as it is inside the picture. */
 static void pack_windows(const amx_plan_t *p, const char *row, uint16_t *to)
 {
-    int64_t cell = p->c * (int64_t)dtype_size(p->in_dtype);
     memset(to, 0, (size_t)(p->packed_w * p->cell) * sizeof *to);
     for (int64_t i = 0; i < p->packed_w; i++, to += p->cell) {
         int64_t first = i * p->window_every - p->left, end = first + p->window,
                 before = first < 0 ? -first : 0;
-        if (end > p->w) end = p->w;
-        if (first + before < end)
-            p->amx->pack_row(row + (first + before) * cell, p->in_dtype, (end - first - before) * p->c,
-                             (end - first - before) * p->c, to + before * p->c);
+        int64_t n = ((end < p->w ? end : p->w) - first - before) * p->c;
+        if (n > 0)
+            p->amx->pack_row(row + (first + before) * p->in_cell, p->in_dtype, n, n, to + before * p->c);
     }
 }
 
 static void pack_picture_row(const amx_plan_t *p, const char *picture, int64_t row, uint16_t *to)
 {
-    int64_t cell = p->c * (int64_t)dtype_size(p->in_dtype);
     int64_t above = (row - p->top) * p->every, values = p->packed_w * p->cell;
     if (row < p->top || above >= p->h) {
         memset(to, 0, (size_t)values * sizeof *to);
         return;
     }
-    const char *from = picture + above * p->w * cell;
+    const char *from = picture + above * p->w * p->in_cell;
     if (p->window_every) {
         pack_windows(p, from, to);
         return;
@@ -293,18 +141,17 @@ static void pack_picture_row(const amx_plan_t *p, const char *picture, int64_t r
         p->amx->pack_row(from, p->in_dtype, n * p->c, n * p->c, to + p->left * p->cell);
     else
         for (int64_t i = 0; i < n; i++)
-            p->amx->pack_row(from + i * p->every * cell, p->in_dtype, p->c, p->cell,
+            p->amx->pack_row(from + i * p->every * p->in_cell, p->in_dtype, p->c, p->cell,
                              to + (p->left + i) * p->cell);
     memset(to + behind, 0, (size_t)(values - behind) * sizeof *to);
 }
 
 static void pack_pictures(const amx_plan_t *p, const char *from, int64_t n, char *to)
 {
-    int64_t picture = p->h * p->w * p->c * (int64_t)dtype_size(p->in_dtype);
 #pragma omp parallel for schedule(static) collapse(2)
     for (int64_t i = 0; i < n; i++)
         for (int64_t row = 0; row < p->packed_h; row++)
-            pack_picture_row(p, from + i * picture, row,
+            pack_picture_row(p, from + i * p->h * p->w * p->in_cell, row,
                              (uint16_t *)(to + i * p->picture_bytes) + row * p->packed_w * p->cell);
 }
 
@@ -320,21 +167,21 @@ static void multiply_tiles(const amx_plan_t *p, const phase_t *phase, const task
                              .left_step = AMX_DEPTH * 2,
                              .right_step = 2 * AMX_TILE_BYTES,
                              .right_second = AMX_TILE_BYTES,
-                             .out_row = p->out_column * (int64_t)dtype_size(p->out_dtype),
+                             .out_row = p->out_column * p->out_value,
                              .out_dtype = p->out_dtype,
                              .stream = p->stream};
-    int64_t channel = block * BLOCK, value = (int64_t)dtype_size(p->out_dtype);
+    int64_t channel = block * BLOCK;
     for (int64_t tile = first; tile < end; tile += 2) {
         amx_place_t place = {.right = task->filters + block * p->block_bytes,
                              .n_right = p->n_out - channel < BLOCK ? 1 : 2,
-                             .bias = task->bias ? task->bias + channel : task->zeros};
+                             .bias = task->bias + channel};
         for (int64_t i = 0; i < 2 && tile + i < end; i++) {
             int64_t row = (tile + i) / phase->n_tiles,
                     column = (tile + i) % phase->n_tiles * phase->tile_rows;
             if (column > phase->columns - phase->tile_rows) column = phase->columns - phase->tile_rows;
             place.left[i] = task->picture + phase->in + row * p->in_row + column * p->in_column;
             place.out[i] =
-                task->out + (phase->out + row * p->out_row + column * p->out_column + channel) * value;
+                task->out + (phase->out + row * p->out_row + column * p->out_column + channel) * p->out_value;
         }
         p->amx->multiply(&product, &place);
     }
@@ -366,7 +213,7 @@ static void multiply_pictures(const amx_plan_t *p, const task_t *all, int64_t n)
         for (int64_t i = 0; i < n; i++) {
             task_t task = *all;
             task.picture += i * p->picture_bytes;
-            task.out += i * p->out_picture * (int64_t)dtype_size(p->out_dtype);
+            task.out += i * p->out_picture * p->out_value;
             multiply_picture(p, &task, block, block + at_once, group);
         }
 }
@@ -377,10 +224,8 @@ static err_t run(const void *plan_, const conv_problem_t *problem, const conv_bu
     const amx_plan_t *p = plan_;
     bool forward = problem->pass == OP_FORWARD;
     const char *from = forward ? b->x : b->dy;
-    char *to = forward ? b->y : b->dx, *pictures = (char *)workspace + p->pictures;
     float *zeros = (float *)((char *)workspace + p->n_blocks * p->block_bytes);
-    int64_t in_picture = p->h * p->w * p->c * (int64_t)dtype_size(p->in_dtype);
-    int64_t out_picture = p->out_picture * (int64_t)dtype_size(p->out_dtype);
+    task_t task = {.filters = workspace, .bias = forward && b->bias ? b->bias : zeros};
     memset(zeros, 0, (size_t)p->n_out * sizeof *zeros);
     if (forward)
         pack_filters(p, problem->desc, b->weight, workspace);
@@ -388,10 +233,13 @@ static err_t run(const void *plan_, const conv_problem_t *problem, const conv_bu
         pack_exchanged(p, problem->desc, b->weight, zeros, workspace);
     for (int64_t first = 0; first < p->n; first += p->chunk) {
         int64_t n = loop_count(first, p->n, p->chunk);
-        const char *chunk = from + first * in_picture;
-        task_t task = {p->in_place ? chunk : pictures, workspace, forward ? b->bias : NULL, zeros,
-                       to + first * out_picture};
-        if (!p->in_place) pack_pictures(p, chunk, n, pictures);
+        char *packed = (char *)workspace + p->pictures;
+        task.picture = from + first * p->h * p->w * p->in_cell;
+        task.out = (char *)(forward ? b->y : b->dx) + first * p->out_picture * p->out_value;
+        if (!p->in_place) {
+            pack_pictures(p, task.picture, n, packed);
+            task.picture = packed;
+        }
         multiply_pictures(p, &task, n);
     }
     return ERR_OK;

@@ -270,7 +270,8 @@ LOOP_CLONES static void sum_rounded(float *restrict sum, const float *restrict d
         for (int64_t i = 0; i < n; i++) sum[i] += bf16_round(dy[i]);
 }
 
-LOOP_CLONES static void sum_narrow(float *restrict sum, const uint16_t *restrict dy, int64_t n_rows, int64_t n)
+LOOP_CLONES static void sum_narrow(float *restrict sum, const uint16_t *restrict dy, int64_t n_rows,
+                                   int64_t n)
 {
     for (int64_t i = 0; i < n; i++) sum[i] = 0;
     for (int64_t row = 0; row < n_rows; row++, dy += n)

@@ -2,8 +2,8 @@
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/loop.h"
+#include "kernels/cpu/narrow.h"
 #include "ops/narrow.h"
-#include "tensor/bf16.h"
 
 /* Our own loops: oneDNN's max pooling promises nothing on NaN or on which of equal cells wins. The channels
  * are innermost, so that every loop over them is vector code. One thread takes whole samples. */
@@ -22,18 +22,12 @@ static inline window_t window_at(const op_desc_t *d, int64_t oh, int64_t ow)
                       w_end < d->x[0].dim[2] ? w_end : d->x[0].dim[2]};
 }
 
-/* Whether x and y are bfloat16 in memory; of one of them alone copies are made. */
-static bool all_narrow(const op_desc_t *desc)
-{
-    return desc->x_dtype[0] == DTYPE_BF16 && desc->y_dtype == DTYPE_BF16;
-}
-
 /* Saved for max: the winning cell (row · width + column) of each output. */
 static err_t plan(op_t *op)
 {
     bool keep = op->training && op->desc.attr.pool2d.mode == POOL_MAX;
     op->n_saved_bytes = keep ? (size_t)shape_count(op->desc.y) * sizeof(int32_t) : 0;
-    if (op_is_narrow(&op->desc) && !all_narrow(&op->desc)) narrow_plan(op);
+    if (op_is_narrow(&op->desc) && !narrow_all(&op->desc)) narrow_plan(op);
     return ERR_OK;
 }
 
@@ -44,29 +38,8 @@ typedef struct sample {
     int32_t *winner; /* NULL: not max, or nobody asks */
 } sample_t;
 
-/* Of narrow, and of what else is known where these are called, there is one function's body for each. */
-#define INLINE static inline __attribute__((always_inline))
-
-INLINE float take(const void *tensor, int64_t i, bool narrow)
-{
-    return narrow ? bf16_to_float(((const uint16_t *)tensor)[i]) : ((const float *)tensor)[i];
-}
-
-INLINE void put(void *tensor, int64_t i, float value, bool narrow)
-{
-    if (narrow)
-        ((uint16_t *)tensor)[i] = bf16_from_float(value);
-    else
-        ((float *)tensor)[i] = value;
-}
-
-INLINE void *at(void *tensor, int64_t i, bool narrow)
-{
-    return (char *)tensor + i * (int64_t)(narrow ? sizeof(uint16_t) : sizeof(float));
-}
-
 /* What is a bfloat16 already, exactly. */
-INLINE void put_exact(void *tensor, int64_t i, float value, bool narrow)
+NARROW_INLINE void put_exact(void *tensor, int64_t i, float value, bool narrow)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
@@ -78,19 +51,19 @@ INLINE void put_exact(void *tensor, int64_t i, float value, bool narrow)
 
 /* y and winner, of one window: the largest of its cells, or NaN, and which cell it was: the first of equals,
  * as only a larger one replaces it. `not (v ≤ top)` also lets the first NaN in; nothing beats a NaN. */
-INLINE void max_window(const sample_t *s, const window_t *v, void *restrict y, int32_t *restrict winner,
-                       bool save, bool narrow)
+NARROW_INLINE void max_window(const sample_t *s, const window_t *v, void *restrict y,
+                              int32_t *restrict winner, bool save, bool narrow)
 {
     int64_t width = s->d->x[0].dim[2], n_c = s->d->y.dim[3];
     const void *restrict x = s->x;
     int32_t first = (int32_t)(v->h0 * width + v->w0);
-    for (int64_t c = 0; c < n_c; c++) put_exact(y, c, take(x, first * n_c + c, narrow), narrow);
+    for (int64_t c = 0; c < n_c; c++) put_exact(y, c, narrow_take(x, first * n_c + c, narrow), narrow);
     for (int64_t c = 0; save && c < n_c; c++) winner[c] = first;
     for (int64_t h = v->h0; h < v->h1; h++)
         for (int64_t w = v->w0; w < v->w1; w++) {
             int32_t here = (int32_t)(h * width + w);
             for (int64_t c = 0; c < n_c; c++) {
-                float value = take(x, here * n_c + c, narrow), top = take(y, c, narrow);
+                float value = narrow_take(x, here * n_c + c, narrow), top = narrow_take(y, c, narrow);
                 int better = !(value <= top) & (top == top);
                 put_exact(y, c, better ? value : top, narrow);
                 if (save) winner[c] = better ? here : winner[c];
@@ -101,8 +74,8 @@ INLINE void max_window(const sample_t *s, const window_t *v, void *restrict y, i
 /* Channels whose sums are kept while cells or windows go by. */
 enum { CHANNELS = 256 };
 
-INLINE void avg_window(const sample_t *s, const window_t *v, int64_t first, int64_t n, int64_t out,
-                       bool narrow)
+NARROW_INLINE void avg_window(const sample_t *s, const window_t *v, int64_t first, int64_t n, int64_t out,
+                              bool narrow)
 {
     int64_t width = s->d->x[0].dim[2], n_c = s->d->y.dim[3];
     _Alignas(64) float sum[CHANNELS];
@@ -110,11 +83,12 @@ INLINE void avg_window(const sample_t *s, const window_t *v, int64_t first, int6
     for (int64_t c = 0; c < n; c++) sum[c] = 0;
     for (int64_t h = v->h0; h < v->h1; h++)
         for (int64_t w = v->w0; w < v->w1; w++)
-            for (int64_t c = 0; c < n; c++) sum[c] += take(s->x, (h * width + w) * n_c + first + c, narrow);
-    for (int64_t c = 0; c < n; c++) put(s->y, out + c, sum[c] / n_cells, narrow);
+            for (int64_t c = 0; c < n; c++)
+                sum[c] += narrow_take(s->x, (h * width + w) * n_c + first + c, narrow);
+    for (int64_t c = 0; c < n; c++) narrow_put(s->y, out + c, sum[c] / n_cells, narrow);
 }
 
-INLINE void forward_sample(const sample_t *s, bool narrow)
+NARROW_INLINE void forward_sample(const sample_t *s, bool narrow)
 {
     const op_desc_t *d = s->d;
     int64_t n_c = d->y.dim[3], out = 0;
@@ -125,9 +99,9 @@ INLINE void forward_sample(const sample_t *s, bool narrow)
                 for (int64_t c = 0; c < n_c; c += CHANNELS)
                     avg_window(s, &v, c, loop_count(c, n_c, CHANNELS), out + c, narrow);
             else if (s->winner)
-                max_window(s, &v, at(s->y, out, narrow), s->winner + out, true, narrow);
+                max_window(s, &v, narrow_at(s->y, out, narrow), s->winner + out, true, narrow);
             else
-                max_window(s, &v, at(s->y, out, narrow), NULL, false, narrow);
+                max_window(s, &v, narrow_at(s->y, out, narrow), NULL, false, narrow);
         }
 }
 
@@ -152,8 +126,8 @@ static inline void windows_of(int64_t i, int kernel, int stride, int pad, int64_
 }
 
 /* Cell `here` of dx from what its windows give it, added up in their order before it is written once. */
-INLINE void gather(const sample_t *s, const window_t *out, int64_t h, int64_t w, int64_t first, int64_t n,
-                   bool max, bool narrow)
+NARROW_INLINE void gather(const sample_t *s, const window_t *out, int64_t h, int64_t w, int64_t first,
+                          int64_t n, bool max, bool narrow)
 {
     const op_desc_t *d = s->d;
     int64_t n_c = d->y.dim[3];
@@ -166,14 +140,14 @@ INLINE void gather(const sample_t *s, const window_t *out, int64_t h, int64_t w,
             window_t v = window_at(d, oh, ow);
             float share = 1 / (float)((v.h1 - v.h0) * (v.w1 - v.w0));
             for (int64_t c = 0; c < n; c++) {
-                float dy = take(s->y, i + c, narrow);
+                float dy = narrow_take(s->y, i + c, narrow);
                 sum[c] += !max ? dy * share : s->winner[i + c] == here ? dy : 0;
             }
         }
-    for (int64_t c = 0; c < n; c++) put(s->x, here * n_c + first + c, sum[c], narrow);
+    for (int64_t c = 0; c < n; c++) narrow_put(s->x, here * n_c + first + c, sum[c], narrow);
 }
 
-INLINE void backward_sample(const sample_t *s, bool narrow)
+NARROW_INLINE void backward_sample(const sample_t *s, bool narrow)
 {
     const op_desc_t *d = s->d;
     const pool2d_attr_t *a = &d->attr.pool2d;
@@ -222,10 +196,10 @@ static void each_sample(const op_t *op, void *x, void *y, int32_t *winner, bool 
 {
     const op_desc_t *d = &op->desc;
     int64_t n_in = shape_sample_count(d->x[0]), n_out = shape_sample_count(d->y), n_samples = d->y.dim[0];
-    bool narrow = all_narrow(d);
+    bool narrow = narrow_all(d);
 #pragma omp parallel for schedule(static) if (n_samples * n_in > LOOP_FORK_MIN)
     for (int64_t n = 0; n < n_samples; n++) {
-        sample_t s = {d, at(x, n * n_in, narrow), at(y, n * n_out, narrow),
+        sample_t s = {d, narrow_at(x, n * n_in, narrow), narrow_at(y, n * n_out, narrow),
                       winner ? winner + n * n_out : NULL};
         if (narrow)
             backward ? backward_narrow(&s) : forward_narrow(&s);

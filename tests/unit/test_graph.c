@@ -366,6 +366,60 @@ static void check_fused_norms(const backend_t *backend, void (*build)(graph_t *g
     net_close(&apart);
 }
 
+static void build_residual_bf16(graph_t *g)
+{
+    g->compute = DTYPE_BF16;
+    build_residual(g);
+}
+
+/* Whether all values lie in memory as they should where products are of bfloat16. */
+static bool lie_narrow(const graph_t *g, bool stored)
+{
+    bool right = true;
+    for (int n = 0; n < g->n_nodes; n++) {
+        const op_desc_t *desc = &g->nodes[n].desc;
+        for (int i = 0; i < desc->n_inputs; i++) {
+            int value = g->nodes[n].input[i];
+            bool narrow = stored && value > 0 && value < g->n_nodes - 1; /* not the input, the logits, the loss */
+            right = right && desc->x_dtype[i] == (narrow ? DTYPE_BF16 : DTYPE_F32);
+            right = right && (value == 0 || desc->x_dtype[i] == g->nodes[value - 1].desc.y_dtype);
+        }
+    }
+    return right && g->nodes[g->n_nodes - 1].desc.y_dtype == DTYPE_F32;
+}
+
+/* Beside the same network in float32: a value is off by 2^-9 of it after each of some 20 layers. */
+static void check_bf16(const backend_t *backend)
+{
+    net_t narrow, wide;
+    char where[EXEC_WHERE_MAX];
+    double loss[2], dot = 0, square[2] = {0, 0};
+    OK(net_open(&narrow, backend, build_residual_bf16) == ERR_OK &&
+           net_open(&wide, backend, build_residual) == ERR_OK,
+       "products of bfloat16, and of float32");
+    OK(lie_narrow(exec_graph(narrow.exec), backend->stores_bf16) && lie_narrow(exec_graph(wide.exec), false),
+       "what is between layers lies in memory as bfloat16 where the backend stores that");
+    memcpy(wide.params, narrow.params, (size_t)wide.graph->n_flat_params * sizeof(float));
+    exec_batch_t batch[2] = {batch_of(&narrow, BATCH), batch_of(&wide, BATCH)};
+    OK(forward(&narrow, &batch[0], &loss[0]) == ERR_OK && backward(&narrow, &batch[0], NULL, NULL) == ERR_OK &&
+           forward(&wide, &batch[1], &loss[1]) == ERR_OK && backward(&wide, &batch[1], NULL, NULL) == ERR_OK,
+       "a step of both");
+    for (int64_t i = 0; i < wide.graph->n_flat_params; i++) {
+        double a = narrow.grads[i], b = wide.grads[i];
+        dot += a * b, square[0] += a * a, square[1] += b * b;
+    }
+    double cosine = dot / sqrt(square[0] * square[1]);
+    OK(fabs(loss[0] - loss[1]) < 0.02 * loss[1], "losses are alike: %g, %g", loss[0], loss[1]);
+    OK(cosine > 0.99 && cosine < 1, "gradients point the same way, and are not the same: %.6f", cosine);
+    for (int i = 0; i < narrow.graph->n_params; i++)
+        if (strcmp(narrow.graph->params[i].name, "a.conv1/weight") == 0)
+            narrow.params[narrow.graph->params[i].offset] = 3e38f;
+    OK(find_nonfinite(&narrow, &batch[0], where) == ERR_OK && strcmp(where, "the output of layer a.conv1") == 0,
+       "an overflow in bfloat16 is found: %s", where);
+    net_close(&narrow);
+    net_close(&wide);
+}
+
 /* Weights are those that one thread draws one after another: checkpoints of old runs begin with them. */
 static void check_init(const graph_t *g)
 {
@@ -412,7 +466,7 @@ int main(int argc, char **argv)
     const backend_t *backend;
     char why[BACKEND_WHY_MAX];
     if (backend_find(argc > 1 ? argv[1] : "ref", &backend, why) != ERR_OK) return 1;
-    tap_plan(1 + 3 + 5 + 4 + 3 + (2 + 3 + 4) + 2 * 3 + 8 + 1);
+    tap_plan(1 + 3 + 5 + 4 + 3 + (2 + 3 + 4) + 2 * 3 + 6 + 8 + 1);
     net_t *net = NULL;
     if (backend_open(backend, 1) != ERR_OK) return 1;
     if (mem_new(sizeof *net, "net", &net) != ERR_OK) return 1;
@@ -425,6 +479,7 @@ int main(int argc, char **argv)
     check_residual(net, backend);
     check_fused_norms(backend, build_residual, "residual blocks");
     check_fused_norms(backend, build_norms, "norms of all kinds");
+    check_bf16(backend);
     mem_free(&net);
     check_errors();
     if (backend->close) backend->close();

@@ -1,0 +1,39 @@
+/* Tensors that lie in memory as float32 or, where `narrow`, as bfloat16: one body of code for both, which is
+ * compiled for each where `narrow` is known then. */
+#ifndef KERNELS_CPU_NARROW_H
+#define KERNELS_CPU_NARROW_H
+
+#include "ops/op_desc.h"
+#include "tensor/bf16.h"
+
+#define NARROW_INLINE static inline __attribute__((always_inline))
+
+/* Whether all inputs and y are narrow. A mixture, which only a network's ends have, is for ops/narrow.h. */
+static inline bool narrow_all(const op_desc_t *desc)
+{
+    bool all = desc->y_dtype == DTYPE_BF16;
+    for (int i = 0; i < desc->n_inputs; i++) all &= desc->x_dtype[i] == DTYPE_BF16;
+    return all;
+}
+
+/* Where element i is. */
+NARROW_INLINE void *narrow_at(const void *tensor, int64_t i, bool narrow)
+{
+    return (char *)tensor + i * (int64_t)(narrow ? sizeof(uint16_t) : sizeof(float));
+}
+
+NARROW_INLINE float narrow_take(const void *tensor, int64_t i, bool narrow)
+{
+    return narrow ? bf16_to_float(((const uint16_t *)tensor)[i]) : ((const float *)tensor)[i];
+}
+
+/* Rounded. */
+NARROW_INLINE void narrow_put(void *tensor, int64_t i, float value, bool narrow)
+{
+    if (narrow)
+        ((uint16_t *)tensor)[i] = bf16_from_float(value);
+    else
+        ((float *)tensor)[i] = value;
+}
+
+#endif
