@@ -123,6 +123,7 @@ group_by([.case, .np])[] | . as $all
   + "\($images / $t | round) | **\($o / $t | round_to(100))** | "
   + ([0, 0.25, 0.75, 1] | map(. as $q | $ratios | quantile($q) | round_to(100) | tostring)
      | "\(.[0]), \(.[1]) to \(.[2]), \(.[3]) | ")
+  + "\(($ours | map(.rate) | max) / ($theirs | map(.rate) | max) | round_to(100)) | "
   + "\($oc * 1e3 | round), \($tc * 1e3 | round) | **\($tc / $oc | round_to(100))** | "
   + "\(if $o / $t >= $target then "yes" else "no: \($target)" end) | "
   + "\($om / 1e6 | round) | \($tm / 1e6 | round) | \($om / $tm | round_to(100)) | "
@@ -149,13 +150,14 @@ cat <<EOT
 Whole training steps on random pictures, one thread on each rank. Target in float32: 1.05 times PyTorch's speed at
 batches of 8, 1.2 at 32; with products of bfloat16 on AMX (PyTorch under torch.autocast): 1.5; at most 0.7 of its memory.
 
-| model | side | batch a rank | precision | ranks | dptrain, ms | PyTorch, ms | ratio | over rounds | CPU, ms | ratio | target met | dptrain, MB | PyTorch, MB | share | faults a step |
-|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
+| model | side | batch a rank | precision | ranks | dptrain, ms | PyTorch, ms | ratio | over rounds | fastest runs | CPU, ms | ratio | target met | dptrain, MB | PyTorch, MB | share | faults a step |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
 $(jq -s -r "$table" "$work/ends")
 
 - A run is $steps steps (fetching the batch, forward, backward, allreduce, optimizer) without the first 10; its
   figure is the median step's. The programs run in turn, $pairs rounds, in the opposite order in every other round.
-  ratio: dptrain's median rate over PyTorch's; beside it the ratio within each round: least, quartiles, most.
+  ratio: dptrain's median rate over PyTorch's; beside it the ratio within each round: least, quartiles, most;
+  then that of each program's fastest run, the one that neighbours disturbed least.
 - CPU: what a step takes of the CPU's time on rank 0, dptrain's and PyTorch's, which others' work on the same cores
   disturbs less, and their ratio; on 2 ranks dptrain waits for the other rank on the CPU, PyTorch asleep.
 - PyTorch: \`scripts/peers/resnet_torch.py --channels-last${fused[*]:+ ${fused[*]}}\`, and glibc told to keep freed
