@@ -7,6 +7,7 @@
  * deep, the rows of windows are copied, and are the cells. A few pictures at a time are packed,
  * and stay in the cache while they are multiplied. Pictures in bfloat16 that need neither padding nor
  * rounding are left tiles as they are. */
+#include <omp.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -18,7 +19,7 @@
 /* Measured with a cache of 2 MB. */
 enum {
     BLOCK = 2 * AMX_COLUMNS,
-    CHUNK_BYTES = 1 << 20, /* of packed pictures */
+    CHUNK_BYTES = 1 << 18, /* of packed pictures for each thread; at least one */
     FEW_FILTERS = 1 << 19, /* bytes */
     GROUP = 8,             /* tiles */
     STREAM_BYTES = 4 << 20 /* of what is written, from which on nobody finds it in a cache */
@@ -59,7 +60,8 @@ static err_t plan(const conv_impl_t *impl, const conv_problem_t *problem, void *
     p->picture_bytes = p->packed_h * p->packed_w * p->cell * 2;
     if (!p->in_place) p->picture_bytes = (int64_t)mem_round((size_t)p->picture_bytes);
     p->chunk = CHUNK_BYTES / p->picture_bytes;
-    p->chunk = p->chunk < 1 ? 1 : p->chunk > p->n ? p->n : p->chunk;
+    p->chunk = (p->chunk < 1 ? 1 : p->chunk) * omp_get_max_threads();
+    if (p->chunk > p->n) p->chunk = p->n;
     p->stream =
         p->n * p->out_picture * p->out_value >= STREAM_BYTES && p->n_out * p->out_value % MEM_ALIGN == 0;
     p->n_blocks = (p->n_out + BLOCK - 1) / BLOCK;

@@ -17,7 +17,7 @@
 
 /* Measured with caches of 48 KB and 2 MB. */
 enum {
-    CHUNK_BYTES = 2 << 20, /* of both operands */
+    CHUNK_BYTES = 1 << 20, /* of both operands */
     FEW_SUMS = 1 << 20,    /* bytes */
     SLICE = 8,             /* steps */
     PAIR_BYTES = 64,
