@@ -176,7 +176,7 @@ static err_t run(const conv_plan_t *plan, op_pass_t pass, const op_args_t *args,
     return p->impl->run(p->plan, &p->problem, buffers, (char *)args->workspace + plan->algorithm);
 }
 
-/* A parameter, x or dy, for algorithms that do not round; or for epilogues. */
+/* Operands for algorithms that do not round. */
 static const float *weight_operand(const op_t *op, const op_args_t *args, size_t at)
 {
     return bf16_operand(args->param[0], DTYPE_F32, op->desc.param[0], args->workspace, at);
@@ -249,5 +249,10 @@ static err_t backward(const op_t *op, const op_args_t *args)
     return backward_weights(op, args, dense ? dense : round_weights ? dy : args->dy, NULL);
 }
 
-const op_kernel_t cpu_conv2d = {
-    .plan = plan, .forward = forward, .backward = backward, .unplan = unplan, .list = list, .fuses = true, .bf16 = true};
+const op_kernel_t cpu_conv2d = {.plan = plan,
+                                .forward = forward,
+                                .backward = backward,
+                                .unplan = unplan,
+                                .list = list,
+                                .fuses = true,
+                                .bf16 = true};

@@ -94,6 +94,7 @@ static void copy_tables(const graph_t *from, graph_t *to)
     memcpy(to->states, from->states, (size_t)from->n_states * sizeof *to->states);
 }
 
+/* How a value lies in memory, with products of bfloat16. */
 static dtype_t stored_as(const graph_t *g, int value)
 {
     for (int n = 0; n < g->n_nodes; n++)
