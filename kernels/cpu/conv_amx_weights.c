@@ -13,7 +13,7 @@
 #include "base/mem.h"
 #include "kernels/cpu/amx.h"
 #include "kernels/cpu/loop.h"
-#include "tensor/bf16.h"
+#include "kernels/cpu/narrow.h"
 
 /* Measured with caches of 48 KB and 2 MB. */
 enum {
@@ -262,20 +262,21 @@ static void multiply_block(const weights_plan_t *p, const space_t *s, const bloc
     p->amx->multiply(&product, &place);
 }
 
-/* Σ of the rows of dy, rounded. */
-LOOP_CLONES static void sum_rounded(float *restrict sum, const float *restrict dy, int64_t n_rows, int64_t n)
+NARROW_INLINE void sum_rows(float *restrict sum, const void *restrict dy, int64_t n_rows, int64_t n,
+                            bool narrow)
 {
     for (int64_t i = 0; i < n; i++) sum[i] = 0;
-    for (int64_t row = 0; row < n_rows; row++, dy += n)
-        for (int64_t i = 0; i < n; i++) sum[i] += bf16_round(dy[i]);
+    for (int64_t row = 0; row < n_rows; row++)
+        for (int64_t i = 0; i < n; i++) sum[i] += bf16_round(narrow_take(dy, row * n + i, narrow));
 }
 
-LOOP_CLONES static void sum_narrow(float *restrict sum, const uint16_t *restrict dy, int64_t n_rows,
-                                   int64_t n)
+/* Σ of the rows of dy, rounded. */
+LOOP_CLONES static void sum_rounded(float *sum, const void *dy, dtype_t dtype, int64_t n_rows, int64_t n)
 {
-    for (int64_t i = 0; i < n; i++) sum[i] = 0;
-    for (int64_t row = 0; row < n_rows; row++, dy += n)
-        for (int64_t i = 0; i < n; i++) sum[i] += bf16_to_float(dy[i]);
+    if (dtype == DTYPE_BF16)
+        sum_rows(sum, dy, n_rows, n, true);
+    else
+        sum_rows(sum, dy, n_rows, n, false);
 }
 
 /* Few sums stay in the second cache: some steps of 32 filters and channels, which stay in the first, go
@@ -314,7 +315,7 @@ err_t conv_amx_weights_run(const void *plan, const conv_problem_t *problem, cons
                  (float *)(base + p->sums),
                  base + p->padded};
     bool apart = p->c % AMX_COLUMNS != 0;
-    int64_t width = width_of(p), rows = shape_count(d->y) / p->k;
+    int64_t width = width_of(p);
     int64_t x_picture = shape_count(d->x[0]) / p->n * (int64_t)dtype_size(d->x_dtype[0]);
     int64_t y_picture = shape_count(d->y) / p->n * (int64_t)dtype_size(d->y_dtype);
     memset(s.zeros, 0, (size_t)(most(p->k, p->c) + AMX_COLUMNS) * sizeof *s.zeros);
@@ -326,9 +327,6 @@ err_t conv_amx_weights_run(const void *plan, const conv_problem_t *problem, cons
     }
     for (int64_t i = 0; apart && i < p->k * p->n_taps; i++)
         memcpy((float *)b->dweight + i * p->c, s.sums + i * width, (size_t)p->c * sizeof(float));
-    if (b->dbias && d->y_dtype == DTYPE_BF16)
-        sum_narrow(b->dbias, b->dy, rows, p->k);
-    else if (b->dbias)
-        sum_rounded(b->dbias, b->dy, rows, p->k);
+    if (b->dbias) sum_rounded(b->dbias, b->dy, d->y_dtype, shape_count(d->y) / p->k, p->k);
     return ERR_OK;
 }

@@ -94,13 +94,11 @@ static void copy_tables(const graph_t *from, graph_t *to)
     memcpy(to->states, from->states, (size_t)from->n_states * sizeof *to->states);
 }
 
-/* How a value lies in memory, with products of bfloat16. */
+/* How a value lies in memory, with products of bfloat16. The last layer is the loss. */
 static dtype_t stored_as(const graph_t *g, int value)
 {
-    for (int n = 0; n < g->n_nodes; n++)
-        for (int i = 0; i < g->nodes[n].desc.n_inputs; i++)
-            if (g->nodes[n].input[i] == value && op_traits(g->nodes[n].desc.kind)->loss) return DTYPE_F32;
-    return value == 0 || value == g->n_nodes ? DTYPE_F32 : DTYPE_BF16;
+    bool wide = value == 0 || value == g->n_nodes || value == g->nodes[g->n_nodes - 1].input[0];
+    return wide ? DTYPE_F32 : DTYPE_BF16;
 }
 
 static void store_narrow(graph_t *g)
