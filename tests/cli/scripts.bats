@@ -239,7 +239,7 @@ EOF
 }
 
 @test "run.sh says why mpirun could not start, and ends with 4" {
-    fake_mpirun <<<'[[ $* == *-q* ]] || echo "not enough slots" >&2; exit 1'
+    fake_mpirun <<<'[[ " $* " == *" -q "* ]] || echo "not enough slots" >&2; exit 1'
     run "$scripts/run.sh" -np 1
     echo "$output"
     [ "$status" -eq 4 ]
@@ -402,6 +402,19 @@ prove_entry() { # SECONDS COMMAND
     [ "$status" -ne 0 ]
     [[ "$output" == *"stopped after 1 s"* ]]
     prove_entry 10 '/no/such/test'
+    [ "$status" -ne 0 ]
+}
+
+@test "a skipped test passes, but not one that ran checks or ended with an error" {
+    prove_entry 10 'printf 1..0\ #\ SKIP\ no\ such\ CPU\\n'
+    [ "$status" -eq 0 ]
+    [[ $output == *"skipped: no such CPU"* ]]
+    prove_entry 10 'printf 1..0\ #\ SKIP\ no\ such\ CPU\\nnot\ ok\ 1\\n'
+    [ "$status" -ne 0 ]
+    [[ $output == *"not ok 1 - skipped, and yet"* ]]
+    prove_entry 10 'printf 1..0\ #\ SKIP\ no\ such\ CPU\\nok\ 1\\n'
+    [ "$status" -ne 0 ]
+    prove_entry 10 'bash -c echo\ 1..0\;exit\ 1'
     [ "$status" -ne 0 ]
 }
 

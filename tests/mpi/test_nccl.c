@@ -392,9 +392,8 @@ int main(int argc, char **argv)
     tap_quiet = world_rank != 0;
     n_gpus = count_gpus();
     if (n_gpus == 0) {
-        tap_skip_all(err_message());
         MPI_Finalize();
-        return 0;
+        tap_skip_all(err_message());
     }
     if (n_gpus < world_size) {
         char id[32];

@@ -256,7 +256,7 @@ int main(int argc, char **argv)
 {
     const backend_t *backend = NULL;
     char why[BACKEND_WHY_MAX];
-    if (argc > 1 && backend_find(argv[1], &backend, why) != ERR_OK) return tap_skip_all(err_message());
+    if (argc > 1 && backend_find(argv[1], &backend, why) != ERR_OK) tap_skip_all(err_message());
     backend = util_open(argc, argv, 1);
     for (int i = 0; i < N; i++) labels[i] = (uint8_t)(i % 10);
     for (size_t i = 0; i < sizeof pixels; i++) pixels[i] = (uint8_t)(i * 41);

@@ -133,9 +133,9 @@ int main(int argc, char **argv)
 {
     const backend_t *device = NULL;
     char why[BACKEND_WHY_MAX];
-    if (argc > 1 && backend_find(argv[1], &device, why) != ERR_OK) return tap_skip_all(err_message());
+    if (argc > 1 && backend_find(argv[1], &device, why) != ERR_OK) tap_skip_all(err_message());
     device = util_open(argc, argv, 1);
-    if (!device->pixels) return tap_skip_all("this backend leaves pixels to the host");
+    if (!device->pixels) tap_skip_all("this backend leaves pixels to the host");
     tap_plan(2 * N_SHAPES + 4 + 1);
     for (int s = 0; s < N_SHAPES; s++) test_shape(device, s);
     test_flip(device);
