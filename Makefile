@@ -125,6 +125,10 @@ $(BUILD)/kernels/cpu/direct_avx2.o: CFLAGS_ALL += -mavx2 -mfma -ffp-contract=fas
 $(BUILD)/kernels/cpu/amx.o: CFLAGS_ALL += -mavx512f -mavx512bw -mavx512vl -mavx512bf16 -mamx-tile -mamx-bf16
 endif
 
+# Not as a call of memcpy, which the compiler would make of `copy`: from some size on that writes around the caches, and
+# copy would measure something else than the other three kernels.
+$(BUILD)/src/bench/mem_arrays.o: CFLAGS_ALL += $(if $(findstring clang,$(shell $(CC) --version)),-fno-builtin,-fno-tree-loop-distribute-patterns)
+
 # Tests under sanitizers spend their time in kernels.
 ifneq ($(SAN),)
 $(BUILD)/kernels/%.o: CFLAGS_ALL += $(if $(DEBUG),,-O3)

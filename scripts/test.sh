@@ -19,7 +19,8 @@ and undefined-behaviour sanitizers. The logs are left in build/test-logs, or whe
   --no-san        without the sanitizers' half
   --gpu           only the C tests of the CUDA backend on this machine's GPUs; each is skipped, with the reason, where
                   there is none. Neither installs, nor needs more than bash and perl once it is built
-  --slow          also what takes minutes (DPTRAIN_TEST_SLOW=1 in the tests), and the emulated CUDA device with sanitizers
+  --slow          also what takes minutes (DPTRAIN_TEST_SLOW=1 in the tests), the emulated CUDA device with sanitizers, and
+                  the C tests of the CPU and the command line's with DPTRAIN_MAX_ISA at avx2, avx512 and avx512_bf16
   --jobs N        tests at a time; from 2 up ranks are not bound to cores [1]
   --skip-install  do not look for missing packages
   --skip-build    take the programs as they are
@@ -62,10 +63,11 @@ entry() { # NAME SECONDS COMMAND...
 
 # `key` in the RUN line of a test's head, the comment that it begins with, as words.
 run_values() { # FILE KEY
-    sed -nE "1,/\\*\\//{ /RUN /{ s/.*[[:space:]]$2=([a-z0-9,]+).*/\1/p; }; }" "$1" | tr ',' ' '
+    sed -nE "1,/\\*\\//{ /RUN /{ s/.*[[:space:]]$2=([a-z0-9_,]+).*/\1/p; }; }" "$1" | tr ',' ' '
 }
 
-# A line for each combination of ranks and device; with sanitizers those of san=, where the RUN line has it.
+# A line for each combination of ranks and device; with sanitizers those of san=, where the RUN line has it; with an
+# instruction set capped (isa-CAP/) the CPU alone.
 c_entries() { # SOURCE PREFIX BUILD SECONDS MAX_NP ENVIRONMENT...
     local source=$1 prefix=$2 build=$3 seconds=$4 max_np=$5 np device devices label test launch program
     test=${source#tests/} test=${test%.c}
@@ -74,6 +76,7 @@ c_entries() { # SOURCE PREFIX BUILD SECONDS MAX_NP ENVIRONMENT...
         devices=$(run_values "$source" san | grep . || echo "$devices")
         [[ $slow == yes ]] || devices=$(tr ' ' '\n' <<<"$devices" | grep -vx cuda) || return 0
     fi
+    [[ $prefix != isa-* ]] || devices=$(tr ' ' '\n' <<<"$devices" | grep -x cpu) || return 0
     for np in $(run_values "$source" np | grep . || echo 0); do
         ((np <= max_np)) || continue
         launch=("${@:6}")
@@ -128,6 +131,30 @@ make_gpu_plan() {
     done
 }
 
+# The caps of DPTRAIN_MAX_ISA that this CPU can emulate.
+isa_caps() {
+    local flags
+    flags=" $(grep -m 1 '^flags' /proc/cpuinfo 2>/dev/null) "
+    [[ $flags != *" avx2 "* ]] || echo avx2
+    [[ $flags != *" avx512bw "* ]] || echo avx512
+    [[ $flags != *" avx512_bf16 "* ]] || echo avx512_bf16
+}
+
+# The tests that name caps in their RUN line (isa=); with --slow all that compute on the CPU, and the command line's.
+isa_entries() {
+    local cap source
+    for cap in $(isa_caps); do
+        for source in tests/cli/*.bats; do
+            [[ -e $source && $slow == yes ]] || continue
+            entry "isa-$cap/cli/$(basename "$source" .bats)" 1800 env -u DPTRAIN_TEST_SLOW "DPTRAIN_MAX_ISA=$cap" bats --tap "$source"
+        done
+        for source in tests/unit/test_*.c tests/mpi/test_*.c; do
+            [[ -e $source && ($slow == yes || " $(run_values "$source" isa) " == *" $cap "*) ]] || continue
+            c_entries "$source" "isa-$cap/" build 600 64 LC_ALL=C "DPTRAIN_MAX_ISA=$cap" OMP_WAIT_POLICY=passive
+        done
+    done
+}
+
 # The emulator's own tests.
 emu_entries() { # PREFIX BUILD ENVIRONMENT...
     local source name
@@ -165,7 +192,10 @@ make_plan() {
             "$lsan"
     done
     if [[ $san == yes && $slow == yes ]]; then emu_entries san/ build-san "$asan" UBSAN_OPTIONS=print_stacktrace=1 "$lsan"; fi
-    if [[ $plain == yes ]]; then emu_entries "" build LC_ALL=C; fi
+    if [[ $plain == yes ]]; then
+        emu_entries "" build LC_ALL=C
+        isa_entries
+    fi
     for source in tests/unit/test_*.c tests/mpi/test_*.c; do
         [[ -e $source && $plain == yes ]] || continue
         # Freed memory is filled: what still reads it is found out.

@@ -4,7 +4,7 @@
 #include "kernels/cpu/loop.h"
 #include "tensor/bf16.h"
 
-LOOP_CLONES static void add_block(float *y, const float *a, const float *b, int64_t n)
+LOOP_CLONES(add_block, (float *y, const float *a, const float *b, int64_t n), (y, a, b, n))
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) y[i] = a[i] + b[i];
@@ -36,7 +36,7 @@ static err_t backward(const op_t *op, const op_args_t *args)
     return ERR_OK;
 }
 
-WIDE_CLONES static void add_narrow(uint16_t *restrict sum, const uint16_t *restrict term, int64_t n)
+WIDE_CLONES(add_narrow, (uint16_t *restrict sum, const uint16_t *restrict term, int64_t n), (sum, term, n))
 {
     for (int64_t i = 0; i < n; i++) sum[i] = bf16_from_float(bf16_to_float(sum[i]) + bf16_to_float(term[i]));
 }
@@ -50,8 +50,7 @@ err_t cpu_accumulate(void *dst, const void *src, int64_t n, dtype_t dtype)
         return ERR_OK;
     }
 #pragma omp parallel for schedule(static) if (n > LOOP_FORK_MIN)
-    for (int64_t i = 0; i < n; i += LOOP_BLOCK)
-        add_narrow(sum + i, term + i, loop_count(i, n, LOOP_BLOCK));
+    for (int64_t i = 0; i < n; i += LOOP_BLOCK) add_narrow(sum + i, term + i, loop_count(i, n, LOOP_BLOCK));
     return ERR_OK;
 }
 

@@ -66,12 +66,12 @@ NARROW_INLINE void sum_rows(const norm_rows_t *r, float *sum, bool narrow)
         sum_some_squares(sum, share, narrow_at(r->x, row * n_c, narrow), n_c, 1, narrow);
 }
 
-LOOP_CLONES static void sum_rows_wide(const norm_rows_t *r, float *sum)
+LOOP_CLONES(sum_rows_wide, (const norm_rows_t *r, float *sum), (r, sum))
 {
     sum_rows(r, sum, false);
 }
 
-WIDE_CLONES static void sum_rows_narrow(const norm_rows_t *r, float *sum)
+WIDE_CLONES(sum_rows_narrow, (const norm_rows_t *r, float *sum), (r, sum))
 {
     sum_rows(r, sum, true);
 }
@@ -125,12 +125,12 @@ NARROW_INLINE void forward_rows(const norm_rows_t *rows, void *y, bool narrow)
     }
 }
 
-LOOP_CLONES static void forward_wide(const norm_rows_t *r, void *y)
+LOOP_CLONES(forward_wide, (const norm_rows_t *r, void *y), (r, y))
 {
     forward_rows(r, y, false);
 }
 
-WIDE_CLONES static void forward_narrow(const norm_rows_t *r, void *y)
+WIDE_CLONES(forward_narrow, (const norm_rows_t *r, void *y), (r, y))
 {
     forward_rows(r, y, true);
 }
@@ -193,13 +193,14 @@ NARROW_INLINE void sum_gradients(const norm_rows_t *rows, const void *dy, void *
     }
 }
 
-LOOP_CLONES static void sum_gradients_wide(const norm_rows_t *r, const void *dy, void *dshortcut, float *sum)
+LOOP_CLONES(sum_gradients_wide, (const norm_rows_t *r, const void *dy, void *dshortcut, float *sum),
+            (r, dy, dshortcut, sum))
 {
     sum_gradients(r, dy, dshortcut, sum, false);
 }
 
-WIDE_CLONES static void sum_gradients_narrow(const norm_rows_t *r, const void *dy, void *dshortcut,
-                                             float *sum)
+WIDE_CLONES(sum_gradients_narrow, (const norm_rows_t *r, const void *dy, void *dshortcut, float *sum),
+            (r, dy, dshortcut, sum))
 {
     sum_gradients(r, dy, dshortcut, sum, true);
 }
@@ -245,14 +246,16 @@ NARROW_INLINE void backward_rows(const norm_rows_t *rows, const void *dy, const 
     }
 }
 
-LOOP_CLONES static void backward_wide(const norm_rows_t *r, const void *dy, const float *shift,
-                                      const float *slope, void *dx)
+LOOP_CLONES(backward_wide,
+            (const norm_rows_t *r, const void *dy, const float *shift, const float *slope, void *dx),
+            (r, dy, shift, slope, dx))
 {
     backward_rows(r, dy, shift, slope, dx, false);
 }
 
-WIDE_CLONES static void backward_narrow(const norm_rows_t *r, const void *dy, const float *shift,
-                                        const float *slope, void *dx)
+WIDE_CLONES(backward_narrow,
+            (const norm_rows_t *r, const void *dy, const float *shift, const float *slope, void *dx),
+            (r, dy, shift, slope, dx))
 {
     backward_rows(r, dy, shift, slope, dx, true);
 }

@@ -4,7 +4,7 @@
 #include "kernels/cpu/loop.h"
 #include "tensor/bf16.h"
 
-LOOP_CLONES static void round_block(float *to, const float *from, int64_t n)
+LOOP_CLONES(round_block, (float *to, const float *from, int64_t n), (to, from, n))
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) to[i] = bf16_round(from[i]);

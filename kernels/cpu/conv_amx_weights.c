@@ -271,7 +271,8 @@ NARROW_INLINE void sum_rows(float *restrict sum, const void *restrict dy, int64_
 }
 
 /* Σ of the rows of dy, rounded. */
-LOOP_CLONES static void sum_rounded(float *sum, const void *dy, dtype_t dtype, int64_t n_rows, int64_t n)
+LOOP_CLONES(sum_rounded, (float *sum, const void *dy, dtype_t dtype, int64_t n_rows, int64_t n),
+            (sum, dy, dtype, n_rows, n))
 {
     if (dtype == DTYPE_BF16)
         sum_rows(sum, dy, n_rows, n, true);

@@ -119,8 +119,10 @@ static err_t image_plan(const conv_impl_t *impl, const conv_problem_t *problem, 
 }
 
 /* sum[k] = Σ of the gradients that go on. */
-LOOP_CLONES static void sum_kept(float *restrict sum, const float *restrict dy, const uint8_t *restrict mask,
-                                 int64_t n_rows, int64_t k)
+LOOP_CLONES(sum_kept,
+            (float *restrict sum, const float *restrict dy, const uint8_t *restrict mask, int64_t n_rows,
+             int64_t k),
+            (sum, dy, mask, n_rows, k))
 {
     for (int64_t i = 0; i < k; i++) sum[i] = 0;
     for (int64_t row = 0; row < n_rows; row++, dy += k, mask += k)

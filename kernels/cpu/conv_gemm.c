@@ -99,7 +99,7 @@ static void im2col(const geometry_t *g, const float *x, int64_t first_row, int64
     }
 }
 
-LOOP_CLONES static void add(float *restrict sum, const float *restrict part, int64_t n)
+LOOP_CLONES(add, (float *restrict sum, const float *restrict part, int64_t n), (sum, part, n))
 {
     for (int64_t i = 0; i < n; i++) sum[i] += part[i];
 }

@@ -3,15 +3,14 @@
 #include <omp.h>
 #include <string.h>
 
+#include "base/isa.h"
 #include "kernels/cpu/loop.h"
 
 const direct_isa_t *direct_isa(void)
 {
 #ifdef __x86_64__
-    if (direct_avx512 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
-        return direct_avx512;
-    if (direct_avx2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return direct_avx2;
+    if (direct_avx512 && isa_best() >= ISA_AVX512) return direct_avx512;
+    if (direct_avx2 && isa_best() >= ISA_AVX2) return direct_avx2;
 #endif
     return direct_base;
 }

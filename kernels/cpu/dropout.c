@@ -16,7 +16,8 @@ static float scale_of(const op_t *op)
     return (float)(1 / (1 - op->desc.attr.dropout.rate));
 }
 
-LOOP_CLONES static void mask_and_scale(float *y, const float *x, const uint8_t *keep, float scale, int64_t n)
+LOOP_CLONES(mask_and_scale, (float *y, const float *x, const uint8_t *keep, float scale, int64_t n),
+            (y, x, keep, scale, n))
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
@@ -29,8 +30,9 @@ LOOP_CLONES static void mask_and_scale(float *y, const float *x, const uint8_t *
 enum { DRAW = 16 };
 
 /* keep[0..n) for elements first, first + 1, … of a sample; first is a multiple of 4. */
-LOOP_CLONES static void draw_mask(const op_t *op, const op_args_t *args, uint64_t sample, int64_t first,
-                                  int64_t n, uint8_t *keep)
+LOOP_CLONES(draw_mask,
+            (const op_t *op, const op_args_t *args, uint64_t sample, int64_t first, int64_t n, uint8_t *keep),
+            (op, args, sample, first, n, keep))
 {
     /* 2^32 itself at rate 0, hence 64 bits. */
     uint64_t threshold = (uint64_t)((1 - op->desc.attr.dropout.rate) * 4294967296.0), step = args->step;

@@ -10,8 +10,9 @@ void matrix_spread_rows(float *y, const float *bias, int64_t n_rows, int64_t n_o
 }
 
 /* Sums of `width` columns of [n_rows, n_out], from the top down. */
-LOOP_CLONES static void sum_columns(float *restrict sum, const float *restrict dy, int64_t n_rows,
-                                    int64_t n_out, int64_t width)
+LOOP_CLONES(sum_columns,
+            (float *restrict sum, const float *restrict dy, int64_t n_rows, int64_t n_out, int64_t width),
+            (sum, dy, n_rows, n_out, width))
 {
     for (int64_t i = 0; i < width; i++) sum[i] = 0;
     for (int64_t row = 0; row < n_rows; row++)

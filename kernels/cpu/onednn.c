@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/isa.h"
+
 static dnnl_engine_t engine;
 static dnnl_stream_t stream;
 
@@ -13,9 +15,26 @@ err_t onednn_check(dnnl_status_t status, const char *what, const char *file, int
     return err_raise(ERR_SYSTEM, file, line, "oneDNN, %s: %s", what, dnnl_status2str(status));
 }
 
+/* Once, before oneDNN has looked at the CPU. Without a cap oneDNN's own variable holds. */
+static err_t cap_isa(void)
+{
+    static const dnnl_cpu_isa_t isas[] = {[ISA_BASE] = dnnl_cpu_isa_sse41,
+                                          [ISA_AVX2] = dnnl_cpu_isa_avx2,
+                                          [ISA_AVX512] = dnnl_cpu_isa_avx512_core_vnni,
+                                          [ISA_AVX512_BF16] = dnnl_cpu_isa_avx512_core_bf16,
+                                          [ISA_AMX] = dnnl_cpu_isa_all};
+    static bool done;
+    isa_t cap;
+    if (done || !isa_capped(&cap)) return ERR_OK;
+    done = true;
+    E_DNNL(dnnl_set_max_cpu_isa(isas[cap]), "capping the instruction set (DPTRAIN_MAX_ISA)");
+    return ERR_OK;
+}
+
 err_t onednn_open(void)
 {
     if (engine) return ERR_OK;
+    TRY(cap_isa());
     E_DNNL(dnnl_engine_create(&engine, dnnl_cpu, 0), "making the CPU engine");
     dnnl_status_t status = dnnl_stream_create(&stream, engine, dnnl_stream_default_flags);
     if (status != dnnl_success) onednn_close();

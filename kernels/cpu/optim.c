@@ -6,7 +6,7 @@
 /* The average is moved block by block, right behind the update: the weights are still in the cache. */
 typedef void (*block_t)(const optim_args_t *args, int64_t first, int64_t end);
 
-LOOP_CLONES static void average_block(const optim_args_t *a, int64_t first, int64_t end)
+LOOP_CLONES(average_block, (const optim_args_t *a, int64_t first, int64_t end), (a, first, end))
 {
     const float *weight = a->weight;
     float *average = a->average, rest = (float)(1 - a->average_decay);
@@ -25,7 +25,7 @@ static err_t run(const optim_args_t *args, block_t update)
     return ERR_OK;
 }
 
-LOOP_CLONES static void sgd_block(const optim_args_t *a, int64_t first, int64_t end)
+LOOP_CLONES(sgd_block, (const optim_args_t *a, int64_t first, int64_t end), (a, first, end))
 {
     float *weight = a->weight, *velocity = a->state[0];
     const float *gradient = a->gradient;
@@ -39,7 +39,7 @@ LOOP_CLONES static void sgd_block(const optim_args_t *a, int64_t first, int64_t 
     }
 }
 
-LOOP_CLONES static void nesterov_block(const optim_args_t *a, int64_t first, int64_t end)
+LOOP_CLONES(nesterov_block, (const optim_args_t *a, int64_t first, int64_t end), (a, first, end))
 {
     float *weight = a->weight, *velocity = a->state[0];
     const float *gradient = a->gradient;
@@ -58,7 +58,7 @@ err_t cpu_optim_sgd(const optim_args_t *args)
     return run(args, args->nesterov ? nesterov_block : sgd_block);
 }
 
-LOOP_CLONES static void adadelta_block(const optim_args_t *a, int64_t first, int64_t end)
+LOOP_CLONES(adadelta_block, (const optim_args_t *a, int64_t first, int64_t end), (a, first, end))
 {
     float *weight = a->weight, *square_average = a->state[0], *update_average = a->state[1];
     const float *gradient = a->gradient;
@@ -81,7 +81,7 @@ err_t cpu_optim_adadelta(const optim_args_t *args)
 }
 
 /* With the corrections taken out of the loop: lr·(m/c1)/(√(v/c2) + ε) = (lr/c1)·m / (√v·√(1/c2) + ε). */
-LOOP_CLONES static void adamw_block(const optim_args_t *a, int64_t first, int64_t end)
+LOOP_CLONES(adamw_block, (const optim_args_t *a, int64_t first, int64_t end), (a, first, end))
 {
     float *weight = a->weight, *moment = a->state[0], *square = a->state[1];
     const float *gradient = a->gradient;
@@ -104,7 +104,7 @@ err_t cpu_optim_adamw(const optim_args_t *args)
     return run(args, adamw_block);
 }
 
-LOOP_CLONES static void lars_block(const optim_args_t *a, int64_t first, int64_t end)
+LOOP_CLONES(lars_block, (const optim_args_t *a, int64_t first, int64_t end), (a, first, end))
 {
     float *weight = a->weight, *velocity = a->state[0];
     const float *gradient = a->gradient;
@@ -126,7 +126,7 @@ err_t cpu_optim_lars(const optim_args_t *args)
 /* Every lane is a sum of its own, so that vectors of any width add in the same order. */
 enum { N_LANES = 16, MAX_CHUNKS = 256 };
 
-LOOP_CLONES static double sum_squares_chunk(const float *x, int64_t n)
+LOOP_CLONES(sum_squares_chunk, (const float *x, int64_t n, double *out), (x, n, out))
 {
     double lane[N_LANES] = {0}, sum = 0;
     int64_t i = 0;
@@ -135,7 +135,7 @@ LOOP_CLONES static double sum_squares_chunk(const float *x, int64_t n)
         for (int k = 0; k < N_LANES; k++) lane[k] += (double)x[i + k] * x[i + k];
     for (int k = 0; i < n; i++, k++) lane[k] += (double)x[i] * x[i];
     for (int k = 0; k < N_LANES; k++) sum += lane[k];
-    return sum;
+    *out = sum;
 }
 
 /* Long arrays get longer chunks and not more of them: the chunks' sums fit on the stack. */
@@ -146,7 +146,7 @@ err_t cpu_sum_squares(const float *x, int64_t n, double *out)
     if (chunk < LOOP_BLOCK) chunk = LOOP_BLOCK;
 #pragma omp parallel for schedule(static) if (n > LOOP_FORK_MIN)
     for (int64_t i = 0; i < n; i += chunk)
-        chunk_sum[i / chunk] = sum_squares_chunk(x + i, loop_count(i, n, chunk));
+        sum_squares_chunk(x + i, loop_count(i, n, chunk), &chunk_sum[i / chunk]);
     for (int64_t i = 0; i < n; i += chunk) sum += chunk_sum[i / chunk];
     *out = sum;
     return ERR_OK;

@@ -105,12 +105,12 @@ NARROW_INLINE void forward_sample(const sample_t *s, bool narrow)
         }
 }
 
-LOOP_CLONES static void forward_wide(const sample_t *s)
+LOOP_CLONES(forward_wide, (const sample_t *s), (s))
 {
     forward_sample(s, false);
 }
 
-WIDE_CLONES static void forward_narrow(const sample_t *s)
+WIDE_CLONES(forward_narrow, (const sample_t *s), (s))
 {
     forward_sample(s, true);
 }
@@ -178,7 +178,7 @@ static void scatter(const sample_t *s)
         for (int64_t c = 0; c < n_c; c++) dx[winner[c] * n_c + c] += dy[c];
 }
 
-LOOP_CLONES static void backward_wide(const sample_t *s)
+LOOP_CLONES(backward_wide, (const sample_t *s), (s))
 {
     if (s->winner)
         scatter(s);
@@ -186,7 +186,7 @@ LOOP_CLONES static void backward_wide(const sample_t *s)
         backward_sample(s, false);
 }
 
-WIDE_CLONES static void backward_narrow(const sample_t *s)
+WIDE_CLONES(backward_narrow, (const sample_t *s), (s))
 {
     backward_sample(s, true);
 }

@@ -3,13 +3,13 @@
 
 /* y may be x and dx may be dy, so no restrict; element i depends on element i alone, which `omp simd` states.
  */
-LOOP_CLONES static void relu_block(float *y, const float *x, int64_t n)
+LOOP_CLONES(relu_block, (float *y, const float *x, int64_t n), (y, x, n))
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) y[i] = x[i] <= 0 ? 0 : x[i];
 }
 
-LOOP_CLONES static void relu_backward_block(float *dx, const float *dy, const float *y, int64_t n)
+LOOP_CLONES(relu_backward_block, (float *dx, const float *dy, const float *y, int64_t n), (dx, dy, y, n))
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {

@@ -55,7 +55,7 @@ static err_t forward(const op_t *op, const op_args_t *args)
     return ERR_OK;
 }
 
-LOOP_CLONES static void scale_block(float *dx, const float *saved, float scale, int64_t n)
+LOOP_CLONES(scale_block, (float *dx, const float *saved, float scale, int64_t n), (dx, saved, scale, n))
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) dx[i] = saved[i] * scale;

@@ -97,8 +97,8 @@ INLINE void locate(const winograd_grid_t *grid, const float *x, const float *zer
         }
 }
 
-WIDE_CLONES static void take_inputs(const float *const *cell, int64_t channels, float *matrices,
-                                    int64_t plane)
+WIDE_CLONES(take_inputs, (const float *const *cell, int64_t channels, float *matrices, int64_t plane),
+            (cell, channels, matrices, plane))
 {
     for (int64_t c = 0; c < channels; c += WINOGRAD_LANES) {
         tile_t t;
@@ -108,8 +108,8 @@ WIDE_CLONES static void take_inputs(const float *const *cell, int64_t channels, 
     }
 }
 
-WIDE_CLONES static void take_outputs(const float *const *cell, int64_t channels, float *matrices,
-                                     int64_t plane)
+WIDE_CLONES(take_outputs, (const float *const *cell, int64_t channels, float *matrices, int64_t plane),
+            (cell, channels, matrices, plane))
 {
     for (int64_t c = 0; c < channels; c += WINOGRAD_LANES) {
         tile_t t;
@@ -122,8 +122,10 @@ WIDE_CLONES static void take_outputs(const float *const *cell, int64_t channels,
 }
 
 /* The first size[0]×size[1] cells of the tile. */
-WIDE_CLONES static void put_outputs(const float *matrices, int64_t plane, const float *bias, float *y,
-                                    const winograd_grid_t *grid, const int *size)
+WIDE_CLONES(put_outputs,
+            (const float *matrices, int64_t plane, const float *bias, float *y, const winograd_grid_t *grid,
+             const int *size),
+            (matrices, plane, bias, y, grid, size))
 {
     for (int64_t c = 0; c < grid->channels; c += WINOGRAD_LANES) {
         tile_t t;
@@ -138,8 +140,9 @@ WIDE_CLONES static void put_outputs(const float *matrices, int64_t plane, const 
 }
 
 /* One row of the filters' matrices. */
-WIDE_CLONES static void take_filter(const winograd_filters_t *f, const float *taps, bool turned,
-                                    float *matrices, int64_t plane)
+WIDE_CLONES(take_filter,
+            (const winograd_filters_t *f, const float *taps, bool turned, float *matrices, int64_t plane),
+            (f, taps, turned, matrices, plane))
 {
     for (int64_t c = 0; c < f->columns; c += WINOGRAD_LANES) {
         tile_t t;
@@ -151,8 +154,8 @@ WIDE_CLONES static void take_filter(const winograd_filters_t *f, const float *ta
     }
 }
 
-WIDE_CLONES static void put_filter(const winograd_filters_t *f, const float *matrices, int64_t plane,
-                                   float *taps)
+WIDE_CLONES(put_filter, (const winograd_filters_t *f, const float *matrices, int64_t plane, float *taps),
+            (f, matrices, plane, taps))
 {
     for (int64_t c = 0; c < f->columns; c += WINOGRAD_LANES) {
         tile_t t;

@@ -1,21 +1,63 @@
-/* Loops in code for wider vectors than the build's. */
+/* Functions compiled for wider vectors than the build's, the best that the CPU and DPTRAIN_MAX_ISA allow
+ * chosen at each call. The same bits come out of each: -ffp-contract=off, and no sum is reordered.
+ *
+ *     LOOP_CLONES(add_block, (float *y, const float *x, int64_t n), (y, x, n))
+ *     {
+ *         for (int64_t i = 0; i < n; i++) y[i] += x[i];
+ *     }
+ */
 #ifndef BASE_CLONES_H
 #define BASE_CLONES_H
 
-#include <stdint.h> /* a header of libc's, for __GLIBC__ */
+#include "base/isa.h"
 
-/* Compiled for AVX2 beside the build's own instruction set, the better chosen when the program is loaded. The
- * same bits come out of each: -ffp-contract=off, and no sum is reordered. Not for AVX-512: it took max
- * pooling over 50 or 64 channels from 129 to 106 and from 106 to 82 µs, but over 20, with its scalar tails,
- * from 508 to 1337. Not under a sanitizer, which is not yet up when the loader chooses. */
-#if defined(__x86_64__) && defined(__GNUC__) && __GNUC__ >= 12 && !defined(__clang__) &&                     \
-    defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define LOOP_CLONES __attribute__((target_clones("arch=x86-64-v3", "default")))
+#if defined(__x86_64__) && defined(__GNUC__)
+#define CLONES_BODY(name, params) static inline __attribute__((always_inline)) void name##_body params
+#define CLONES_AVX2(name, params, args)                                                                      \
+    static __attribute__((target("avx2,fma,f16c,bmi,bmi2,lzcnt,movbe"))) void name##_avx2 params             \
+    {                                                                                                        \
+        name##_body args;                                                                                    \
+    }
+#define CLONES_AVX512(name, params, args)                                                                    \
+    static __attribute__((                                                                                   \
+        target("avx2,fma,f16c,bmi,bmi2,lzcnt,movbe,avx512f,avx512bw,avx512cd,avx512dq,avx512vl"))) void      \
+        name##_avx512 params                                                                                 \
+    {                                                                                                        \
+        name##_body args;                                                                                    \
+    }
+
+/* For AVX2. Not for AVX-512: it took max pooling over 50 or 64 channels from 129 to 106 and from 106 to 82
+ * µs, but over 20, with its scalar tails, from 508 to 1337. */
+#define LOOP_CLONES(name, params, args)                                                                      \
+    CLONES_BODY(name, params);                                                                               \
+    CLONES_AVX2(name, params, args)                                                                          \
+    static void name params                                                                                  \
+    {                                                                                                        \
+        if (isa_best() >= ISA_AVX2)                                                                          \
+            name##_avx2 args;                                                                                \
+        else                                                                                                 \
+            name##_body args;                                                                                \
+    }                                                                                                        \
+    CLONES_BODY(name, params)
+
 /* For AVX-512 too: loops over whole vectors of 16 floats, written as such. */
-#define WIDE_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#define WIDE_CLONES(name, params, args)                                                                      \
+    CLONES_BODY(name, params);                                                                               \
+    CLONES_AVX2(name, params, args)                                                                          \
+    CLONES_AVX512(name, params, args)                                                                        \
+    static void name params                                                                                  \
+    {                                                                                                        \
+        if (isa_best() >= ISA_AVX512)                                                                        \
+            name##_avx512 args;                                                                              \
+        else if (isa_best() >= ISA_AVX2)                                                                     \
+            name##_avx2 args;                                                                                \
+        else                                                                                                 \
+            name##_body args;                                                                                \
+    }                                                                                                        \
+    CLONES_BODY(name, params)
 #else
-#define LOOP_CLONES
-#define WIDE_CLONES
+#define LOOP_CLONES(name, params, args) static void name params
+#define WIDE_CLONES(name, params, args) static void name params
 #endif
 
 #endif

@@ -7,14 +7,6 @@
 
 #include "base/clones.h"
 
-/* Not as a call of memcpy, which the compiler would make of copy: from some size on that writes around the
- * caches, and copy would be another measurement than the other three. */
-#if defined(__GNUC__) && !defined(__clang__)
-#define KERNEL LOOP_CLONES __attribute__((noinline, optimize("no-tree-loop-distribute-patterns")))
-#else
-#define KERNEL LOOP_CLONES __attribute__((noinline))
-#endif
-
 enum { LINE = 8, RUN_BYTES = 8 << 20, PERIOD_1 = 1013, PERIOD_2 = 509 };
 static const double q = 3;
 
@@ -30,24 +22,28 @@ int64_t mem_kernel_bytes(mem_kernel_t kernel, int64_t n_elements)
     return (roles[kernel].second < 0 ? 2 : 3) * n_elements * (int64_t)sizeof(double);
 }
 
-KERNEL static void copy(double *restrict out, const double *restrict x, const double *y, int64_t n)
+LOOP_CLONES(copy, (double *restrict out, const double *restrict x, const double *y, int64_t n),
+            (out, x, y, n))
 {
     (void)y;
     for (int64_t i = 0; i < n; i++) out[i] = x[i];
 }
 
-KERNEL static void scale(double *restrict out, const double *restrict x, const double *y, int64_t n)
+LOOP_CLONES(scale, (double *restrict out, const double *restrict x, const double *y, int64_t n),
+            (out, x, y, n))
 {
     (void)y;
     for (int64_t i = 0; i < n; i++) out[i] = q * x[i];
 }
 
-KERNEL static void add(double *restrict out, const double *restrict x, const double *restrict y, int64_t n)
+LOOP_CLONES(add, (double *restrict out, const double *restrict x, const double *restrict y, int64_t n),
+            (out, x, y, n))
 {
     for (int64_t i = 0; i < n; i++) out[i] = x[i] + y[i];
 }
 
-KERNEL static void triad(double *restrict out, const double *restrict x, const double *restrict y, int64_t n)
+LOOP_CLONES(triad, (double *restrict out, const double *restrict x, const double *restrict y, int64_t n),
+            (out, x, y, n))
 {
     for (int64_t i = 0; i < n; i++) out[i] = x[i] + q * y[i];
 }

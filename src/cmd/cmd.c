@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/isa.h"
 #include "base/log.h"
 #include "base/version.h"
 
@@ -69,6 +70,8 @@ err_t cmd_dispatch(int argc, char **argv, void (*abort_job)(err_t code))
 {
     const char *word = argc > 1 ? argv[1] : "";
     cmd_context_t context = {argc - 2, argv + 2, abort_job};
+    err_t err = isa_check();
+    if (err != ERR_OK) return cmd_fail(err);
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0) {
         print_help();
         return ERR_OK;

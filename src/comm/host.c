@@ -59,7 +59,7 @@ static void own_lines(const float *a, int64_t n)
 #endif
 }
 
-LOOP_CLONES static void sum_both(float *restrict a, float *restrict b, int64_t n)
+LOOP_CLONES(sum_both, (float *restrict a, float *restrict b, int64_t n), (a, b, n))
 {
     for (int64_t i = 0; i < n; i++) {
         float sum = a[i] + b[i];
@@ -78,13 +78,13 @@ static void sum_two(float *restrict near, float *restrict far, int64_t n)
     }
 }
 
-LOOP_CLONES static void set_sum(float *restrict out, const float *restrict a, const float *restrict b,
-                                int64_t n)
+LOOP_CLONES(set_sum, (float *restrict out, const float *restrict a, const float *restrict b, int64_t n),
+            (out, a, b, n))
 {
     for (int64_t i = 0; i < n; i++) out[i] = a[i] + b[i];
 }
 
-LOOP_CLONES static void add_to(float *restrict out, const float *restrict a, int64_t n)
+LOOP_CLONES(add_to, (float *restrict out, const float *restrict a, int64_t n), (out, a, n))
 {
     for (int64_t i = 0; i < n; i++) out[i] += a[i];
 }

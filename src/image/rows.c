@@ -1,5 +1,7 @@
 #include "image/rows.h"
 
+#include "base/isa.h"
+
 enum { RGB = 3 };
 
 static inline int32_t weight(const pair_t *pair, int64_t which)
@@ -33,8 +35,8 @@ const rows_ops_t rows_plain = {"plain", 1, plain_resize, plain_mix};
 const rows_ops_t *rows_ops(void)
 {
 #ifdef __x86_64__
-    if (rows_avx512 && __builtin_cpu_supports("avx512bw")) return rows_avx512;
-    if (rows_avx2 && __builtin_cpu_supports("avx2")) return rows_avx2;
+    if (rows_avx512 && isa_best() >= ISA_AVX512) return rows_avx512;
+    if (rows_avx2 && isa_best() >= ISA_AVX2) return rows_avx2;
     if (rows_sse41 && __builtin_cpu_supports("sse4.1")) return rows_sse41;
 #endif
     return &rows_plain;

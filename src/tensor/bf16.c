@@ -4,12 +4,12 @@
 
 enum { PIECE = 1 << 13, FORK_MIN = 1 << 15 };
 
-WIDE_CLONES static void narrow_piece(uint16_t *restrict to, const float *restrict from, int64_t n)
+WIDE_CLONES(narrow_piece, (uint16_t *restrict to, const float *restrict from, int64_t n), (to, from, n))
 {
     for (int64_t i = 0; i < n; i++) to[i] = bf16_from_float(from[i]);
 }
 
-WIDE_CLONES static void widen_piece(float *restrict to, const uint16_t *restrict from, int64_t n)
+WIDE_CLONES(widen_piece, (float *restrict to, const uint16_t *restrict from, int64_t n), (to, from, n))
 {
     for (int64_t i = 0; i < n; i++) to[i] = bf16_to_float(from[i]);
 }

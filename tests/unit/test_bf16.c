@@ -1,7 +1,7 @@
 /* bfloat16: the rounding against values worked by hand and against its definition, and what conv2d and linear
  * do with it.
  *
- * RUN device=ref,cpu */
+ * RUN device=ref,cpu isa=avx2,avx512,avx512_bf16 */
 #include "tensor/bf16.h"
 
 #include <float.h>

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/isa.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "kernels/cpu/direct.h"
@@ -167,7 +168,7 @@ int main(void)
     const direct_isa_t *tables[] = {direct_base, NULL, NULL};
     int n_tables = 1;
 #ifdef __x86_64__
-    if (direct_avx2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    if (direct_avx2 && isa_best() >= ISA_AVX2)
         tables[n_tables++] = direct_avx2;
     if (direct_isa() == direct_avx512 && direct_avx512) tables[n_tables++] = direct_avx512;
 #endif

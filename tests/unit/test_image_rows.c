@@ -1,6 +1,7 @@
 /* RUN np=0
  * The steps of resizing in vectors, of each width that the machine has, against the plain ones: the same
  * bits, in blocks of just the size that they may touch. */
+#include "base/isa.h"
 #include "base/rng.h"
 #include "image/rows.h"
 #include "tests/tap.h"
@@ -90,8 +91,8 @@ int main(void)
     int n_tables = 1;
 #ifdef __x86_64__
     if (rows_sse41 && __builtin_cpu_supports("sse4.1")) tables[n_tables++] = rows_sse41;
-    if (rows_avx2 && __builtin_cpu_supports("avx2")) tables[n_tables++] = rows_avx2;
-    if (rows_avx512 && __builtin_cpu_supports("avx512bw")) tables[n_tables++] = rows_avx512;
+    if (rows_avx2 && isa_best() >= ISA_AVX2) tables[n_tables++] = rows_avx2;
+    if (rows_avx512 && isa_best() >= ISA_AVX512) tables[n_tables++] = rows_avx512;
 #endif
     rng = rng_new(7, RNG_TEST, 0);
     tap_plan(2 * n_tables + 1);

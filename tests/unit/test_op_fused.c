@@ -1,7 +1,7 @@
 /* Fused layers: conv2d and linear with an epilogue give what the operators do one after another on ref,
  * forward and backward, in training and in evaluation, NaN included. Tolerances as in test_op_backends.c.
  *
- * RUN device=cpu */
+ * RUN device=cpu isa=avx2,avx512,avx512_bf16 */
 #include <float.h>
 
 #include "ops/registry.h"

@@ -1,7 +1,7 @@
 /* Batch norm with a fused addition, with a fused ReLU, and with both: bit for bit what the operators give one
  * after another, forward and backward, in training and in evaluation, NaN included.
  *
- * RUN device=ref,cpu */
+ * RUN device=ref,cpu isa=avx2,avx512,avx512_bf16 */
 #include "ops/registry.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"

@@ -11,7 +11,7 @@
  * derivative (only batch norm and losses have one). A missing term, a wrong sign or a wrong index is larger
  * by orders of magnitude.
  *
- * RUN device=ref,cpu,cuda */
+ * RUN device=ref,cpu,cuda isa=avx2,avx512,avx512_bf16 */
 #include "tests/op_util.h"
 #include "tests/tap.h"
 

@@ -1,6 +1,6 @@
 /* Small values worked by hand.
  *
- * RUN device=ref,cpu,cuda */
+ * RUN device=ref,cpu,cuda isa=avx2,avx512,avx512_bf16 */
 #include "tests/op_util.h"
 #include "tests/tap.h"
 

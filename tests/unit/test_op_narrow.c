@@ -6,7 +6,7 @@
  * to bfloat16 then adds half a unit, at most 2^-8 of the value. Where nothing is added up (K = 0), and of two
  * terms, results are the oracle's, rounded. All that an operator may not read is NaN when it is called.
  *
- * RUN device=ref,cpu */
+ * RUN device=ref,cpu isa=avx2,avx512,avx512_bf16 */
 #include <float.h>
 
 #include "ops/registry.h"
