@@ -73,6 +73,35 @@ err_t fs_temp_path(const char *path, char folder[FS_PATH_MAX], char temp[FS_PATH
     return ERR_OK;
 }
 
+err_t fs_check_target(const char *path)
+{
+    char folder[FS_PATH_MAX], temp[FS_PATH_MAX];
+    TRY(fs_temp_path(path, folder, temp));
+    return fs_check_writable(folder);
+}
+
+static err_t write_file(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "we");
+    if (!file) RAISE(ERR_SYSTEM, "cannot write %s: %s", path, strerror(errno));
+    bool written = fputs(text, file) >= 0;
+    if (fclose(file) != 0 || !written) RAISE(ERR_SYSTEM, "cannot write %s: %s", path, strerror(errno));
+    return ERR_OK;
+}
+
+err_t fs_write_text(const char *path, const char *text)
+{
+    char folder[FS_PATH_MAX], temp[FS_PATH_MAX];
+    TRY(fs_temp_path(path, folder, temp));
+    TRY(fs_make_folder(folder));
+    err_t err = write_file(temp, text);
+    if (err == ERR_OK && rename(temp, path) != 0)
+        err = err_raise(ERR_SYSTEM, __FILE__, __LINE__, "cannot rename %s to %s: %s", temp, path,
+                        strerror(errno));
+    if (err != ERR_OK) unlink(temp);
+    return err;
+}
+
 err_t fs_sync(const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);

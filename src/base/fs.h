@@ -30,6 +30,14 @@ err_t fs_read_text(const char *path, int64_t max_bytes, char **out);
  * written, flushed and renamed. ERR_USAGE when path names a folder or is too long. */
 err_t fs_temp_path(const char *path, char folder[FS_PATH_MAX], char temp[FS_PATH_MAX]);
 
+/* Whether a file could be written there, to ask before long work: ERR_USAGE where the path is a folder,
+ * ERR_SYSTEM naming the folder that takes no file. Leaves nothing behind. */
+err_t fs_check_target(const char *path);
+
+/* Replaces the file by the text; its folder is made where it is missing. The file appears whole or not at all, but
+ * is not flushed to its device. ERR_SYSTEM naming the path. */
+err_t fs_write_text(const char *path, const char *text);
+
 /* fsync of a file or a folder by path. */
 err_t fs_sync(const char *path);
 

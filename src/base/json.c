@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fs.h"
 #include "base/mem.h"
 #include "base/utf8.h"
 
@@ -142,4 +143,11 @@ void json_bool(json_t *j, const char *key, bool value)
 {
     start_value(j, key);
     append(j, value ? "true" : "false", value ? 4 : 5);
+}
+
+err_t json_write_file(json_t *j, const char *path)
+{
+    append(j, "\n", 1);
+    TRY(j->status);
+    return fs_write_text(path, j->text);
 }

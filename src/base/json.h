@@ -38,4 +38,7 @@ json_number_t json_number(double value);
 void json_raw(json_t *j, const char *key, const char *text);
 void json_bool(json_t *j, const char *key, bool value);
 
+/* The text and a line's end as a file that appears whole or not at all (fs_write_text). */
+err_t json_write_file(json_t *j, const char *path);
+
 #endif

@@ -1,10 +1,4 @@
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "base/clock.h"
-#include "base/fs.h"
 #include "check/show.h"
 
 static void put_line(const check_t *check, const check_line_t *line, json_t *j)
@@ -50,27 +44,12 @@ static void put_all(const check_t *check, const check_lines_t *lines, json_t *j)
     json_object_end(j);
 }
 
-static err_t write_file(const json_t *j, const char *path)
-{
-    char folder[FS_PATH_MAX], temp[FS_PATH_MAX];
-    TRY(j->status);
-    TRY(fs_temp_path(path, folder, temp));
-    TRY(fs_make_folder(folder));
-    FILE *file = fopen(temp, "we");
-    if (!file) RAISE(ERR_SYSTEM, "--json %s can't be written: %s", path, strerror(errno));
-    bool ok = fprintf(file, "%s\n", j->text) > 0;
-    ok &= fclose(file) == 0;
-    if (ok && rename(temp, path) == 0) return ERR_OK;
-    int why = errno;
-    unlink(temp);
-    RAISE(ERR_SYSTEM, "--json %s can't be written: %s", path, strerror(why));
-}
-
 err_t check_show_json(const check_t *check, const check_lines_t *lines, const char *path)
 {
     json_t j = {0};
     put_all(check, lines, &j);
-    err_t err = write_file(&j, path);
+    err_t err = json_write_file(&j, path);
+    if (err != ERR_OK) err_context(err, "--json");
     json_free(&j);
     return err;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/utf8.h"
@@ -252,7 +253,7 @@ static err_t check_options(const options_t *options, const opt_group_t *group, i
             RAISE(ERR_USAGE, "--%s is of the contact sheet; give --out FILE.png, too", of_sheets[i]);
     if (!options->out) return ERR_OK;
     TRY(sheet_check(options->count, options->tile));
-    return png_file_check(options->out);
+    return fs_check_target(options->out);
 }
 
 static err_t show(const char *path, const options_t *options)

@@ -1,4 +1,3 @@
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,14 +7,15 @@
 #include "image/png_file.h"
 #include "models/model.h"
 #include "picture/mistakes.h"
+#include "train/algorithms.h"
 #include "train/data.h"
-#include "train/evaluate.h"
+#include "train/evaluation_show.h"
 #include "train/model_file.h"
 #include "train/options.h"
 #include "train/runtime.h"
 
 typedef struct eval_options {
-    const char *data, *split, *png;
+    const char *data, *split, *png, *json;
     int64_t n_worst;
     loader_wishes_t loader;
     runtime_options_t runtime;
@@ -26,12 +26,16 @@ static const char *const split_names[] = {"train", "val", NULL};
 #define FIELD(name) offsetof(eval_options_t, name)
 static const opt_t table[] = {
     {"data", OPT_STRING, FIELD(data), NULL, 0, 0, NULL, "DIR",
-     "folder of pictures, of their shards or of MNIST's IDX files, or digits; default: what it was trained on", false},
+     "folder of pictures, of their shards or of MNIST's IDX files, or digits; default: what it was trained "
+     "on",
+     false},
     {"split", OPT_CHOICE, FIELD(split), "val", 0, 0, split_names, NULL,
      "which samples; train: the training samples, shown as in evaluation", false},
     {"png", OPT_STRING, FIELD(png), NULL, 0, 0, NULL, "FILE", "draw the worst mistakes to this picture",
      false},
     {"worst", OPT_INT, FIELD(n_worst), "40", 1, 400, NULL, "N", "how many mistakes --png draws", false},
+    {"json", OPT_STRING, FIELD(json), NULL, 0, 0, NULL, "FILE",
+     "write the result to this file, with all digits", false},
 };
 
 /* What rank 0 found out and everyone needs before anything can be built. */
@@ -50,6 +54,8 @@ typedef struct eval_plan {
 typedef struct eval_run {
     comm_t *comm;
     graph_t *graph;
+    char *saved_algorithms; /* rank 0's: the checkpoint's table; NULL: it has none */
+    algorithm_choice_t algorithms;
     dataset_t *dataset;
     exec_t *exec;
     evaluator_t evaluator;
@@ -101,16 +107,27 @@ static err_t read_views(const checkpoint_t *checkpoint, view_settings_t *out)
     return train_options_view(saved, out);
 }
 
+/* Checkpoints of earlier versions have none. */
+static err_t read_algorithms(const checkpoint_t *checkpoint, char **out)
+{
+    const char *text;
+    if (!checkpoint_find_attr(checkpoint, "algorithms")) return ERR_OK;
+    TRY(checkpoint_get_text(checkpoint, "algorithms", &text));
+    return mem_strdup(text, out);
+}
+
 /* Rank 0 reads the file once and tells the others what they need to build the same. */
 static err_t load(eval_run_t *run, const char *where, const eval_options_t *options, eval_plan_t *plan)
 {
     checkpoint_t *checkpoint = NULL;
     const char *hash;
     err_t err;
-    if (options->png) TRY(png_file_check(options->png));
+    if (options->png) TRY(fs_check_target(options->png));
+    if (options->json) TRY(fs_check_target(options->json));
     TRY(open_checkpoint(where, plan->checkpoint, &checkpoint));
     TRY_OUT(err, model_file_graph(checkpoint, &run->graph, &plan->norm));
     TRY_OUT(err, read_views(checkpoint, &plan->views));
+    TRY_OUT(err, read_algorithms(checkpoint, &run->saved_algorithms));
     TRY_OUT(err, allocate(run));
     TRY_OUT(err, model_file_read(checkpoint, run->graph, run->params.host, run->states.host, NULL,
                                  &plan->averaged));
@@ -159,9 +176,11 @@ static err_t check_data(eval_run_t *run, const eval_plan_t *plan)
               info->multi_label ? "any number of classes" : "one class each",
               plan->multi_label ? "any number" : "one class each");
     if (info->multi_label && run->options->png)
-        RAISE(ERR_USAGE, "--png draws what was taken for another class; samples of %s have several", info->source);
+        RAISE(ERR_USAGE, "--png draws what was taken for another class; samples of %s have several",
+              info->source);
     if (info->n_samples[run->split] == 0)
-        RAISE(ERR_DATA, "%s has no validation samples; --split train evaluates the training samples", info->source);
+        RAISE(ERR_DATA, "%s has no validation samples; --split train evaluates the training samples",
+              info->source);
     shape_t have = shape_3d(info->height, info->width, info->channels), want = run->graph->sample;
     if (have.dim[0] != want.dim[1] || have.dim[1] != want.dim[2] || have.dim[2] != want.dim[3] ||
         info->n_classes != run->graph->n_classes)
@@ -188,9 +207,24 @@ static err_t open_evaluator(eval_run_t *run, const runtime_t *runtime, const eva
                                    .split = run->split,
                                    .norm = plan->norm,
                                    .bad = run->dataset->ops->read ? &run->bad : NULL,
-                                   .n_threads = feed_threads(runtime, run->dataset, run->options->loader.threads),
+                                   .n_threads =
+                                       feed_threads(runtime, run->dataset, run->options->loader.threads),
                                    .timeout_sec = run->options->runtime.timeout_sec};
     return evaluator_open(&options, &run->evaluator);
+}
+
+/* Collective. Training's algorithms for training's batches, so that the bits are those of its own evaluation.
+ */
+static err_t choose_algorithms(eval_run_t *run, const runtime_t *runtime)
+{
+    algorithm_request_t request = {.saved = run->saved_algorithms,
+                                   .runtime = runtime,
+                                   .graph = run->graph,
+                                   .timeout_sec = run->options->runtime.timeout_sec};
+    int64_t n = run->dataset->info.n_samples[run->split], batch = evaluation_batch(run->dataset);
+    algorithm_request_add(&request, n < batch ? n : batch, false);
+    algorithm_request_add(&request, n % batch, false);
+    return algorithm_choice_make(&request, &run->algorithms);
 }
 
 static err_t build(eval_run_t *run, const runtime_t *runtime, const eval_plan_t *plan)
@@ -198,7 +232,8 @@ static err_t build(eval_run_t *run, const runtime_t *runtime, const eval_plan_t 
     exec_options_t options = {.graph = run->graph,
                               .backend = run->backend,
                               .params = run->params.device,
-                              .states = run->states.device};
+                              .states = run->states.device,
+                              .algorithms = &run->algorithms.table};
     TRY(mirror_push_all(&run->params));
     TRY(mirror_push_all(&run->states));
     TRY(exec_new(&options, &run->exec));
@@ -208,50 +243,6 @@ static err_t build(eval_run_t *run, const runtime_t *runtime, const eval_plan_t 
         run->evaluator.worst = &run->worst;
     }
     return exec_ready(run->exec);
-}
-
-/* Of classes that have a positive sample. */
-static void print_precisions(const dataset_info_t *info, const double *precisions)
-{
-    int n_without = 0;
-    log_info("\naverage precision");
-    for (int k = 0; k < info->n_classes; k++) {
-        if (isnan(precisions[k]))
-            n_without++;
-        else
-            log_info("  %.4f  %s", precisions[k], info->class_names[k]);
-    }
-    if (n_without > 0) log_info("  %d classes have no sample here", n_without);
-}
-
-static void print_result(const eval_plan_t *plan, const eval_run_t *run, const evaluation_t *eval)
-{
-    const dataset_info_t *info = &run->dataset->info;
-    log_info("checkpoint %s%s", plan->checkpoint,
-             plan->averaged ? " (the moving average of its weights)" : "");
-    if (plan->compute != DTYPE_F32)
-        log_info("precision  %s, as it was trained", model_precision(plan->compute));
-    log_info("data       %s (%s), %lld %s samples", info->source, plan->why, (long long)eval->n,
-             run->split == SPLIT_TRAIN ? "training" : "validation");
-    if (strcmp(dataset_hash(info).text, plan->data_xxh3) != 0)
-        log_info("           not the data that it was trained with");
-    log_info(info->multi_label ? "mAP        %.4f" : "accuracy   %.4f", eval->accuracy);
-    if (!isnan(eval->top5)) log_info("top-5      %.4f", eval->top5);
-    log_info("loss       %.4f", eval->loss);
-    if (eval->precisions) print_precisions(info, eval->precisions);
-    if (!eval->confusion) return;
-    char line[512];
-    int used = snprintf(line, sizeof line, "\nconfusion  rows: label, columns: prediction\n     ");
-    for (int k = 0; k < info->n_classes; k++)
-        used += snprintf(line + used, sizeof line - (size_t)used, "%6d", k);
-    log_info("%s", line);
-    for (int label = 0; label < info->n_classes; label++) {
-        used = snprintf(line, sizeof line, "%5d", label);
-        for (int k = 0; k < info->n_classes; k++)
-            used += snprintf(line + used, sizeof line - (size_t)used, "%6lld",
-                             (long long)eval->confusion[label * info->n_classes + k]);
-        log_info("%s", line);
-    }
 }
 
 static err_t draw_mistakes(const eval_run_t *run, const eval_plan_t *plan, const evaluation_t *eval,
@@ -269,6 +260,23 @@ static err_t draw_mistakes(const eval_run_t *run, const eval_plan_t *plan, const
     return err;
 }
 
+/* Rank 0 speaks and writes. */
+static err_t show(const eval_run_t *run, const eval_plan_t *plan, const evaluation_t *eval)
+{
+    const eval_options_t *o = run->options;
+    evaluation_about_t about = {.checkpoint = plan->checkpoint,
+                                .averaged = plan->averaged,
+                                .compute = plan->compute,
+                                .dataset = run->dataset,
+                                .split = run->split,
+                                .why_data = plan->why,
+                                .data_xxh3 = plan->data_xxh3};
+    evaluation_print(&about, eval);
+    if (run->comm->rank != 0) return ERR_OK;
+    if (o->json) TRY(evaluation_write_json(&about, eval, o->json));
+    return o->png ? draw_mistakes(run, plan, eval, o->png) : ERR_OK;
+}
+
 static err_t evaluate(runtime_t *runtime, const char *where, const eval_options_t *options)
 {
     eval_run_t run = {.comm = runtime->comm, .backend = runtime->backend, .options = options};
@@ -279,11 +287,10 @@ static err_t evaluate(runtime_t *runtime, const char *where, const eval_options_
     TRY_OUT(err, comm_agree(run.comm, err, "loading the checkpoint"));
     TRY_OUT(err, receive(&run, plan));
     TRY_OUT(err, open_data(&run, plan));
+    TRY_OUT(err, choose_algorithms(&run, runtime));
     TRY_OUT(err, comm_agree(run.comm, build(&run, runtime, plan), "planning the model"));
     TRY_OUT(err, evaluator_run(&run.evaluator, &eval));
-    print_result(plan, &run, &eval);
-    if (options->png && run.comm->rank == 0) err = draw_mistakes(&run, plan, &eval, options->png);
-    TRY_OUT(err, comm_agree(run.comm, err, "drawing mistakes"));
+    TRY_OUT(err, comm_agree(run.comm, show(&run, plan, &eval), "showing the result"));
 out:
     evaluator_close(&run.evaluator);
     worst_free(&run.worst);
@@ -293,6 +300,8 @@ out:
     graph_free(&run.graph);
     mirror_free(&run.params);
     mirror_free(&run.states);
+    algorithm_choice_free(&run.algorithms);
+    mem_free(&run.saved_algorithms);
     mem_free(&plan);
     return err;
 }

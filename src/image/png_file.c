@@ -11,13 +11,6 @@
 
 #define CANNOT_WRITE "the picture %s cannot be written: %s"
 
-err_t png_file_check(const char *path)
-{
-    char folder[FS_PATH_MAX], temp[FS_PATH_MAX];
-    TRY(fs_temp_path(path, folder, temp));
-    return fs_check_writable(folder);
-}
-
 /* libpng's simplified interface keeps its longjmps to itself: a call comes back with a message. */
 static err_t write_picture(FILE *file, const char *path, const image_t *image)
 {

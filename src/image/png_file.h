@@ -8,8 +8,4 @@
  * same bytes. ERR_SYSTEM naming the path and the reason; an older file is then untouched. */
 err_t png_file_write(const char *path, const image_t *image);
 
-/* Whether a file could be written there, for asking before long work: ERR_USAGE where the path is a folder,
- * ERR_SYSTEM naming the folder that takes no file. Leaves nothing behind. */
-err_t png_file_check(const char *path);
-
 #endif

@@ -58,7 +58,8 @@ typedef struct measure_options {
     int n_sizes;
     algorithms_t *cache; /* what is known already; measured choices are added. NULL: nothing, nowhere */
     /* Choices that are left then are the backend's own rule's. No run begins when less time is left than the
-     * longest so far took: only one that is longer than all before it can end later. */
+     * longest so far took: only one that is longer than all before it can end later. Negative: nothing is
+     * measured. */
     double limit_sec;
 } measure_options_t;
 

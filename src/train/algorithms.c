@@ -1,11 +1,9 @@
 #include "train/algorithms.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/fs.h"
 #include "base/log.h"
@@ -61,25 +59,11 @@ static err_t read_cache(const char *path, const char *machine, algorithms_t *cac
     return err;
 }
 
-static err_t write_text(const char *path, const char *text)
-{
-    FILE *file = fopen(path, "we");
-    if (!file) RAISE(ERR_SYSTEM, "cannot write %s: %s", path, strerror(errno));
-    bool written = fputs(text, file) >= 0;
-    if (fclose(file) != 0 || !written) RAISE(ERR_SYSTEM, "cannot write %s: %s", path, strerror(errno));
-    return ERR_OK;
-}
-
 static err_t write_cache(const char *path, const algorithms_t *cache)
 {
-    char folder[FS_PATH_MAX], temp[FS_PATH_MAX], *text;
-    TRY(fs_temp_path(path, folder, temp));
-    TRY(fs_make_folder(folder));
+    char *text;
     TRY(algorithms_write(cache, &text));
-    err_t err = write_text(temp, text);
-    if (err == ERR_OK && rename(temp, path) != 0)
-        err = err_raise(ERR_SYSTEM, __FILE__, __LINE__, "cannot rename %s: %s", temp, strerror(errno));
-    if (err != ERR_OK) unlink(temp);
+    err_t err = fs_write_text(path, text);
     mem_free(&text);
     return err;
 }
@@ -189,9 +173,31 @@ static err_t take_saved(const algorithm_request_t *request, const char *machine,
     return ERR_OK;
 }
 
+/* The checkpoint's table, without what does not exist here. Its machine does not matter: nothing is timed. */
+static err_t keep_saved(const algorithm_request_t *request, algorithm_choice_t *out)
+{
+    measure_result_t result = {0};
+    measure_options_t options = {.graph = request->graph,
+                                 .backend = request->runtime->backend,
+                                 .sizes = request->sizes,
+                                 .n_sizes = request->n_sizes,
+                                 .limit_sec = -1};
+    if (request->saved)
+        TRY(algorithms_read(&out->table, request->saved, "the checkpoint's algorithms", true));
+    if (out->table.n > 0) TRY(algorithms_measure(&options, &out->table, &result));
+    if (result.n_dropped)
+        log_warn("%d algorithms of the checkpoint are not available here, and the backend's rule replaces them: "
+                 "results can differ from those of the training run in their last digits",
+                 result.n_dropped);
+    snprintf(out->from, sizeof out->from, "%s", out->table.n > 0 ? "checkpoint" : "fixed");
+    snprintf(out->about, sizeof out->about, "algorithms %s", out->table.n > 0 ? "from the checkpoint" : "fixed");
+    return ERR_OK;
+}
+
 static err_t decide_fused(const algorithm_request_t *request, algorithm_choice_t *out)
 {
     char machine[ALGORITHMS_MACHINE_MAX];
+    if (!request->wish) return keep_saved(request, out);
     bool measuring = strcmp(request->wish, "measure") == 0;
     if (strcmp(request->wish, "fixed") == 0) {
         snprintf(out->from, sizeof out->from, "fixed");

@@ -11,7 +11,9 @@
 enum { ALGORITHMS_MAX_SIZES = 8 };
 
 typedef struct algorithm_request {
-    const char *wish;  /* "fixed", "measure", or the path of a table (nn/algorithms.h) */
+    /* "fixed", "measure", or the path of a table (nn/algorithms.h). NULL: the saved ones, wherever they were
+     * measured, and the backend's own rule for the rest: evaluation computes as training did. */
+    const char *wish;
     bool wish_given;   /* by the user of this start, and not taken over from the checkpoint */
     const char *saved; /* rank 0's: the table of the checkpoint; NULL: none */
     const runtime_t *runtime;

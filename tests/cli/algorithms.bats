@@ -55,6 +55,25 @@ conv2='conv2d float32 n=25 x=12x12x20 k=50x5x5 stride=1x1 pad=0x0 dilation=1x1 g
     grep -q "^$conv2 forward = $name\$" "$(cache_file)"
 }
 
+# Training's batches of 50 have no line, so that the weights are those of the other run.
+@test "eval takes the checkpoint's algorithms: the bits of the run's own evaluation" {
+    for n in 128 72; do
+        echo "conv2d float32 n=$n x=12x12x20 k=50x5x5 stride=1x1 pad=0x0 dilation=1x1 groups=1 epilogue=relu+pool2x2 forward = gemm"
+    done >"$BATS_TEST_TMPDIR/table"
+    for rule in fixed "$BATS_TEST_TMPDIR/table"; do
+        name=$out-${rule##*/}
+        train 0 "${lenet[@]}" --algorithms "$rule" --out "$name"
+        jq -r 'select(.record == "epoch") | .val_loss' "$name/metrics.jsonl" | tail -1 >"$name/want"
+        for n in 1 2; do
+            on_ranks "$n" eval "$name" --threads 1 --json "$name/eval.json"
+            jq -r .loss "$name/eval.json" | diff "$name/want" -
+        done
+    done
+    h5diff "$out-fixed/ckpt-000000000009.h5" "$out-table/ckpt-000000000009.h5" /params /params
+    run diff "$out-fixed/want" "$out-table/want"
+    [ "$status" -eq 1 ]
+}
+
 @test "ranks take rank 0's choice, not their own" {
     # Rank 1 reads another cache, which says otherwise; only rank 0's counts.
     train 2 "${lenet[@]}" --out "$out-first" >/dev/null
