@@ -1,0 +1,235 @@
+#!/usr/bin/env bats
+# What scripts of users rely on, held against the lists of tests/interface: options, fields of records, what a
+# checkpoint holds, algorithms, exit codes, and the bits of --reproducible. A difference is printed. One that is meant
+# goes into the lists by DPTRAIN_UPDATE_INTERFACE=1 bats tests/cli/interface.bats, and is reviewed with its commit.
+# shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
+
+# shellcheck source=tests/cli/common.bash
+load common
+
+setup_file() { make_tiny 64 10; }
+
+train() { # RANKS ARGUMENTS...
+    on_ranks "$1" train --data "$tiny" --threads 1 "${@:2}" >/dev/null
+}
+
+# Compares the lines of the standard input with a list, whatever their order.
+same_as_list() { # NAME
+    local list=$root/tests/interface/$1.txt now=$BATS_TEST_TMPDIR/$1.now
+    LC_ALL=C sort -u >"$now"
+    [ -s "$now" ]
+    if [[ -n ${DPTRAIN_UPDATE_INTERFACE-} ]]; then
+        cp "$now" "$list"
+        return
+    fi
+    diff -u --label "tests/interface/$1.txt" --label "this build" "$list" "$now" || {
+        echo "If this is meant: DPTRAIN_UPDATE_INTERFACE=1 bats tests/cli/interface.bats"
+        return 1
+    }
+}
+
+# NAME --key VALUE [default], a line for each option.
+options() { # COMMAND...
+    "$dptrain" "$@" --help | awk -v name="$*" '
+        function flush() { if (key) print name, key def; key = def = "" }
+        /^  --/ { flush(); key = $1; if ($0 !~ /^  --[^ ]+  /) key = key " " $2; open = 1 }
+        /^$/ || /^[^ ]/ { flush(); open = 0 }
+        open && match($0, /\[[^]]*\]$/) { def = " " substr($0, RSTART) }
+        END { flush() }'
+}
+
+@test "commands, verbs, and their options with placeholders and defaults" {
+    commands=$("$dptrain" --help | sed -n 's/^  \([a-z]*\)  *.*/\1/p')
+    verbs=("data synth" "data pack" "data verify" "data show" "report compare" "report history" "report html"
+        "checkpoint show" "checkpoint verify" "checkpoint export" "hosts show" "hosts hostfile" "hosts ssh-config")
+    {
+        for command in $commands; do
+            echo "$command"
+            options "$command"
+        done
+        for verb in "${verbs[@]}"; do
+            echo "$verb"
+            # shellcheck disable=SC2086 # two words
+            options $verb
+        done
+    } >"$BATS_TEST_TMPDIR/options"
+    same_as_list options <"$BATS_TEST_TMPDIR/options"
+}
+
+# KIND path.of.a.field, for everything that has a name in records. Elements of arrays count as one. What layers are
+# called is the model's matter, and which of them run as one the CPU's. Ports are the machine's.
+fields() { # FILES... of records
+    jq -r '.record as $kind
+        | if .fingerprint then .fingerprint.fabric.ports = [] else . end
+        | if .algorithms | type == "object" then .algorithms |= {LAYER: ([.[]] | add // {})} else . end
+        | [paths] | map(map(select(type == "string"))) | unique | .[] | select(length > 0)
+        | $kind + " " + join(".")' "$@"
+}
+
+@test "records: the names of their fields" {
+    cd "$BATS_TEST_TMPDIR"
+    train 2 --device cpu --batch 8 --epochs 2 --clip-norm 1 --out idx
+    # Pictures in shards are read by threads, and shown in views.
+    "$dptrain" data pack --from "$tiny" --out shards >/dev/null
+    on_ranks 2 train --data shards --device cpu --input-size 28 --model mlp --threads 1 --batch 8 --steps 2 --out shown \
+        >/dev/null
+    on_ranks 2 bench all --device cpu --quick --budget 0.001 --precision 1 --threads 1 --gemm-max 64 --mem-bytes 64K \
+        --conv-net lenet5 --conv-batch 1 --io-bytes 64K --io-dir . --step-batch 4 --step-data "$tiny" \
+        --step-algorithms fixed --maxbytes 8 --test all_reduce,bisection,all_pairs --out bench.jsonl >/dev/null
+    "$dptrain" report compare --format json bench.jsonl bench.jsonl >compare.json || true
+    "$dptrain" report history --format json bench.jsonl >history.json
+    "$dptrain" eval idx --data "$tiny" --device cpu --threads 1 --json eval.json >/dev/null
+    "$dptrain" check --only clock --json check.json >/dev/null
+    "$dptrain" hosts show a:2,b:2 --format json | jq -c '{record: "hosts"} + .' >hosts.json
+    {
+        fields idx/metrics.jsonl shown/metrics.jsonl bench.jsonl compare.json history.json check.json hosts.json eval.json
+        echo "csv $("$dptrain" report --format csv bench.jsonl | head -1 | tr -d '\r')"
+    } >names
+    same_as_list records <names
+}
+
+# Of a checkpoint: attributes' names at its root; a line for each array with type, shape and its attributes.
+contents() { # FILE
+    h5dump -A "$1" | awk '
+        { gsub(/"/, "") }
+        $1 == "GROUP" || $1 == "DATASET" { name[++n] = $2; at[depth] = n }
+        $1 == "DATASET" { array = n; type = ""; shape = ""; attrs = "" }
+        $1 == "ATTRIBUTE" && array { attrs = attrs " " $2; inside = depth }
+        $1 == "ATTRIBUTE" && !array { print "attribute", $2; inside = depth }
+        $1 == "DATATYPE" && array && !inside { type = $2 }
+        $1 == "DATASPACE" && array && !inside { shape = $0; sub(/^[^(]*\( */, "", shape); sub(/ *\).*/, "", shape); gsub(/, /, "x", shape) }
+        { depth += gsub(/{/, "{") - gsub(/}/, "}") }
+        inside && depth <= inside { inside = 0 }
+        (depth in at) {
+            if (array == n && array) {
+                path = ""
+                for (i = 2; i <= n; i++) path = path "/" name[i]
+                print path, type, shape, "attributes:" attrs
+                array = 0
+            }
+            n--
+            delete at[depth]
+        }'
+}
+
+everything=(--model mnist-cnn-bn --batch 4 --steps 2 --optimizer adamw --ema 0.9 --schedule plateau --clip-norm 1
+    --augment-rotate 8 --reproducible 2 --algorithms fixed)
+
+@test "a checkpoint: attributes, and names, types and shapes of its arrays" {
+    train 0 --device cpu "${everything[@]}" --out "$out"
+    contents "$out"/ckpt-000000000002.h5 >"$BATS_TEST_TMPDIR/contents"
+    for optimizer in sgd nesterov adadelta lars; do
+        train 0 --device cpu --model mlp --batch 8 --steps 1 --optimizer "$optimizer" --overwrite --out "$out"
+        contents "$out"/ckpt-000000000001.h5 | sed -n "s|^/optimizer|$optimizer /optimizer|p" >>"$BATS_TEST_TMPDIR/contents"
+    done
+    same_as_list checkpoint <"$BATS_TEST_TMPDIR/contents"
+}
+
+# The hash that a checkpoint has of each of its arrays, and the loss of each step.
+bits() { # FOLDER
+    h5dump -A "$1"/ckpt-*.h5 | awk '
+        { gsub(/"/, "") }
+        $1 == "GROUP" || $1 == "DATASET" { name[++n] = $2; at[depth] = n }
+        $1 == "ATTRIBUTE" { wanted = $2 == "xxh3" }
+        $1 == "(0):" && wanted {
+            path = ""
+            for (i = 2; i <= n; i++) path = path "/" name[i]
+            print path, $2
+            wanted = 0
+        }
+        { depth += gsub(/{/, "{") - gsub(/}/, "}") }
+        (depth in at) { n--; delete at[depth] }'
+    jq -r 'select(.record == "step") | "loss of step \(.step): \(.loss)"' "$1/metrics.jsonl"
+    jq -r 'select(.record == "run") | "data \(.data.xxh3)"' "$1/metrics.jsonl"
+}
+
+@test "the bits of --reproducible" {
+    # Those of the device ref do not depend on the CPU: it sums in order, and the compiler fuses nothing.
+    train 0 --device ref "${everything[@]}" --out "$out-ref"
+    bits "$out-ref" >"$BATS_TEST_TMPDIR/ref"
+    same_as_list bits <"$BATS_TEST_TMPDIR/ref"
+    # Those of the device cpu follow its vectors' width, so they have no list: they are the same on 1 and 2 ranks.
+    for n in 0 2; do
+        train "$n" --device cpu "${everything[@]}" --out "$out-cpu$n"
+        bits "$out-cpu$n" >"$BATS_TEST_TMPDIR/cpu$n"
+    done
+    diff "$BATS_TEST_TMPDIR/cpu0" "$BATS_TEST_TMPDIR/cpu2"
+    [ "$(wc -l <"$BATS_TEST_TMPDIR/cpu0")" -eq "$(wc -l <"$BATS_TEST_TMPDIR/ref")" ]
+}
+
+@test "algorithms: the names that --algorithms FILE takes" {
+    layer='n=8 x=26x26x32 k=64x3x3 stride=1x1 pad=0x0 dilation=1x1 groups=1 epilogue=relu+pool2x2'
+    for precision in fp32 bf16; do
+        of="conv2d float32 $layer"
+        [[ $precision == fp32 ]] || of="conv2d bfloat16 $layer narrow=xy"
+        for pass in forward backward_data backward_weights; do
+            echo "$of $pass = none" >"$BATS_TEST_TMPDIR/table"
+            run train 0 --device cpu --model mnist-cnn --precision "$precision" --batch 8 --steps 1 --out "$out" \
+                --algorithms "$BATS_TEST_TMPDIR/table"
+            [ "$status" -eq 2 ]
+            [[ $output == *"$of, $pass: there is no algorithm 'none' for it; choose from "* ]]
+            tr ',' '\n' <<<"${output##*choose from }" | sed "s/^ */$precision $pass /"
+        done
+    done | LC_ALL=C sort >"$BATS_TEST_TMPDIR/names"
+    if grep -q -w amx_bf16 /proc/cpuinfo && [[ ${DPTRAIN_MAX_ISA:-amx} == amx ]]; then
+        same_as_list algorithms <"$BATS_TEST_TMPDIR/names"
+    else
+        # A CPU without AMX has some of them.
+        [ -s "$BATS_TEST_TMPDIR/names" ]
+        [ -z "$(LC_ALL=C comm -23 "$BATS_TEST_TMPDIR/names" "$root/tests/interface/algorithms.txt")" ]
+    fi
+}
+
+code() { # WHAT COMMAND...
+    local status=0
+    "${@:2}" >/dev/null 2>&1 || status=$?
+    echo "$1: $status"
+}
+
+# The code of a run without mpirun that a signal ends.
+code_of_signal() { # SIGNAL
+    local folder=$out-$1 status=0 pid
+    # bash starts what is in the background with SIGINT ignored.
+    perl -e '$SIG{INT} = "DEFAULT"; exec @ARGV' "$dptrain" train --data "$tiny" --threads 1 --device cpu --model mlp \
+        --steps 100000000 --out "$folder" >/dev/null 2>&1 3>&- &
+    pid=$!
+    for _ in {1..100}; do
+        [[ ! -e $folder/metrics.jsonl ]] || ! grep -q '"step"' "$folder/metrics.jsonl" || break
+        sleep 0.1
+    done
+    kill -s "$1" "$pid"
+    wait "$pid" || status=$?
+    echo "training alone, SIG$1: $status"
+}
+
+@test "exit codes" {
+    train 0 --device cpu --steps 1 --out "$out"
+    head -c 100000 "$out/ckpt-000000000001.h5" >"$BATS_TEST_TMPDIR/half.h5"
+    short=(train --model mlp --steps 1 --overwrite)
+    with_data=("${short[@]}" --data "$tiny" --out "$out-short")
+    {
+        code "help" "$dptrain" --help
+        code "help of a command" "$dptrain" train --help
+        code "version" "$dptrain" --version
+        code "a run that finished" "$dptrain" "${with_data[@]}"
+        code "target accuracy missed" "$dptrain" "${with_data[@]}" --target-accuracy 1
+        code "unknown command" "$dptrain" trian
+        code "unknown verb" "$dptrain" data shwo
+        code "unknown option" "$dptrain" train --bacth 3
+        code "option without its value" "$dptrain" train --batch
+        code "option out of range" "$dptrain" train --batch -1
+        code "option that is not a number" "$dptrain" train --batch 1x
+        code "option given twice" "$dptrain" train --batch 1 --batch 1
+        code "a word too many" "$dptrain" train data
+        code "unknown model" "$dptrain" train --data "$tiny" --model lenet6 --out "$out-none"
+        code "folder of an earlier run" "$dptrain" train --data "$tiny" --steps 1 --out "$out"
+        code "missing data" "$dptrain" "${short[@]}" --data "$BATS_TEST_TMPDIR/none" --out "$out-none"
+        code "missing checkpoint" "$dptrain" eval "$BATS_TEST_TMPDIR/none"
+        code "damaged checkpoint" "$dptrain" checkpoint verify "$BATS_TEST_TMPDIR/half.h5"
+        code "output that cannot be written" "$dptrain" "${short[@]}" --data "$tiny" --out /proc/none
+        code "missing records" "$dptrain" report "$BATS_TEST_TMPDIR/none"
+        code "missing hostfile" "$dptrain" hosts show "$BATS_TEST_TMPDIR/none"
+        for signal in INT TERM USR1; do code_of_signal "$signal"; done
+    } >"$BATS_TEST_TMPDIR/codes"
+    same_as_list exit_codes <"$BATS_TEST_TMPDIR/codes"
+}
