@@ -97,7 +97,7 @@ KERNELS := $(if $(HAVE_CUDA),$(BUILD)/libkernels.a)
 BIN := $(if $(SAN)$(DEBUG),$(BUILD)/dptrain,dptrain)
 TESTS := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/unit/test_*.c tests/mpi/test_*.c tests/tools/*.c)))
 
-.PHONY: all tests test-gpu help info install uninstall clean format check-layers check-headers
+.PHONY: all tests test-gpu help info manual install uninstall clean format check-layers check-headers
 all: $(BIN) ## build the program (default)
 tests: $(TESTS) $(BIN) ## build the program and every test program
 
@@ -195,7 +195,16 @@ info: ## print what the build found
 	@echo "flags     $(CFLAGS_ALL)"
 	@echo "libraries $(LDLIBS_ALL)"
 
-install: $(BIN) ## install into PREFIX (DESTDIR is honoured)
+# The manual page and the completion are what the program says of itself.
+MANUAL := $(BUILD)/dptrain.1 $(BUILD)/completion.bash
+manual: $(MANUAL) ## write the manual page and completion for bash into build/
+$(BUILD)/dptrain.1: KIND := man
+$(BUILD)/completion.bash: KIND := bash
+$(MANUAL): $(BIN) scripts/dev/manual.sh $(wildcard scripts/dev/manual/*)
+	@echo "  GEN   $@"
+	$(Q)scripts/dev/manual.sh $(KIND) $(abspath $(BIN)) >$@.new && mv $@.new $@
+
+install: $(BIN) $(MANUAL) ## install into PREFIX (DESTDIR is honoured)
 	install -D -m 755 $(BIN) $(DESTDIR)$(PREFIX)/bin/dptrain
 	install -d $(DESTDIR)$(PREFIX)/share/dptrain/scripts $(DESTDIR)$(PREFIX)/share/doc/dptrain
 	install -m 755 $(addprefix scripts/,run.sh nccl_bw.sh setup_ssh.sh on_hosts.sh stage_data.sh cluster_health.sh regress.sh) \
@@ -206,9 +215,12 @@ install: $(BIN) ## install into PREFIX (DESTDIR is honoured)
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/dptrain/scripts/regress scripts/regress/*.sh
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/dptrain/scripts/regress/suites scripts/regress/suites/*.conf
 	install -m 644 README.md LICENSE $(DESTDIR)$(PREFIX)/share/doc/dptrain/
+	install -D -m 644 $(BUILD)/dptrain.1 $(DESTDIR)$(PREFIX)/share/man/man1/dptrain.1
+	install -D -m 644 $(BUILD)/completion.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/dptrain
 
 uninstall: ## remove what install put there
-	rm -rf $(DESTDIR)$(PREFIX)/bin/dptrain $(DESTDIR)$(PREFIX)/share/dptrain $(DESTDIR)$(PREFIX)/share/doc/dptrain
+	rm -rf $(addprefix $(DESTDIR)$(PREFIX)/,bin/dptrain share/dptrain share/doc/dptrain share/man/man1/dptrain.1 \
+	  share/bash-completion/completions/dptrain)
 
 check-layers: ## verify that includes look down only
 	$(Q)scripts/check_layers.sh

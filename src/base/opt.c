@@ -199,18 +199,6 @@ static err_t unknown(const opt_group_t *groups, int n_groups, const char *key)
     RAISE(ERR_USAGE, "unknown option --%s; --help lists the options", key);
 }
 
-static const char *unit_text(const opt_t *opt, char *out, size_t n_bytes)
-{
-    if (opt->type == OPT_FLAG) return "";
-    if (opt->type != OPT_CHOICE) return opt->unit;
-    out[0] = '\0';
-    for (const char *const *choice = opt->choices; *choice; choice++) {
-        size_t used = strlen(out);
-        snprintf(out + used, n_bytes - used, "%s%s", used ? "|" : "", *choice);
-    }
-    return out;
-}
-
 /* One option at argv[*at]; *at moves to the last word it used. */
 static err_t parse_one(opt_group_t *groups, int n_groups, int argc, char **argv, int *at)
 {
@@ -237,7 +225,7 @@ static err_t parse_one(opt_group_t *groups, int n_groups, int argc, char **argv,
         char choices[96];
         if (*at + 1 >= argc || strncmp(argv[*at + 1], "--", 2) == 0)
             RAISE(ERR_USAGE, "--%s wants a value (%s)", key,
-                  unit_text(&group->table[index], choices, sizeof choices));
+                  opt_placeholder(&group->table[index], choices, sizeof choices));
         value = argv[++*at];
     }
     if (group->given >> index & 1) RAISE(ERR_USAGE, "--%s is given twice", group->table[index].key);
@@ -275,23 +263,6 @@ bool opt_given(const opt_group_t *groups, int n_groups, const char *key)
             if (strcmp(groups[g].table[i].key, key) == 0) return groups[g].given >> i & 1;
     ASSERT(!"an option that is in a table");
     return false;
-}
-
-void opt_help(const opt_group_t *groups, int n_groups)
-{
-    for (int g = 0; g < n_groups; g++) {
-        printf("\n%s:\n", groups[g].title);
-        for (int i = 0; i < groups[g].n; i++) {
-            const opt_t *opt = &groups[g].table[i];
-            if (opt->hidden) continue;
-            char left[128], choices[96];
-            snprintf(left, sizeof left, "--%s %s", opt->key, unit_text(opt, choices, sizeof choices));
-            printf("  %-32s%s%s", left, strlen(left) > 31 ? "\n                                  " : "",
-                   opt->help);
-            if (opt->initial && opt->type != OPT_FLAG) printf(" [%s]", opt->initial);
-            printf("\n");
-        }
-    }
 }
 
 void opt_text(const opt_group_t *group, int index, char *out, size_t n_bytes)

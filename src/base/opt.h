@@ -53,8 +53,16 @@ err_t opt_parse(opt_group_t *groups, int n_groups, int argc, char **argv, const 
 /* Whether the user set the key himself; ASSERTs that it exists. */
 bool opt_given(const opt_group_t *groups, int n_groups, const char *key);
 
+/* What stands for the option's value: its unit, or its choices with | between them, which are written to out.
+ * "" for a flag. */
+const char *opt_placeholder(const opt_t *opt, char *out, size_t n_bytes);
+
 /* The options part of --help, to stdout. */
 void opt_help(const opt_group_t *groups, int n_groups);
+
+/* The same for programs. Lines of fields with tabs between them: `group TITLE`, then for each of its options
+ * `option KEY KIND PLACEHOLDER DEFAULT HELP`; the kind is flag or value, what is missing is empty. */
+void opt_help_tsv(const opt_group_t *groups, int n_groups);
 
 /* All resolved options as one object. */
 void opt_json(const opt_group_t *groups, int n_groups, json_t *j, const char *key);

@@ -106,6 +106,9 @@ err_t cmd_bench(const cmd_context_t *context)
     int n_words;
     err_t err = bind(&r, context, &n_words);
     print_usage(text, sizeof text);
+    for (int i = 0; bench_cases[i]; i++)
+        cmd_tell_word(context, "case", bench_cases[i]->name, bench_cases[i]->summary);
+    cmd_tell_word(context, "case", "all", "every one");
     if (err == ERR_OK && cmd_wants_help(context, "", NULL, 0)) {
         err = help_for_all(&r);
         if (err == ERR_OK) cmd_wants_help(context, text, r.groups, N_COMMON + r.n_cases);

@@ -34,6 +34,9 @@ static const opt_t table[] = {
      false},
 };
 
+static const char *const verbs[] = {"show", "verify", "export"};
+enum { N_VERBS = sizeof verbs / sizeof verbs[0] };
+
 /* Shown in lines of their own. */
 static const char *const summarized[] = {"schema",      "model",     "height",  "width",        "channels",
                                          "n_classes",   "step",      "epoch",   "batch",        "data",
@@ -290,8 +293,7 @@ out:
 
 static err_t run(const char *const *args, int n, const export_options_t *options, bool export_given)
 {
-    static const char *const verbs[] = {"show", "verify", "export"};
-    const char *verb = n > 0 ? args[0] : "", *nearest = opt_nearest(verb, verbs, 3);
+    const char *verb = n > 0 ? args[0] : "", *nearest = opt_nearest(verb, verbs, N_VERBS);
     tally_t tally = {0};
     if (strcmp(verb, "export") == 0) {
         if (n != 2 || !options->out)
@@ -323,6 +325,7 @@ err_t cmd_checkpoint(const cmd_context_t *context)
     export_options_t options = {NULL, NULL};
     opt_group_t group = {"Options", table, sizeof table / sizeof table[0], &options, 0};
     err_t err = opt_defaults(&group, 1);
+    for (int i = 0; i < N_VERBS; i++) cmd_tell_word(context, "word", verbs[i], "");
     if (cmd_wants_help(context, usage, &group, 1)) return ERR_OK;
     if (err == ERR_OK)
         err = mem_new_array(context->argc + 1, sizeof *args, "words of the command line", &args);

@@ -26,29 +26,65 @@ err_t cmd_fail(err_t err)
     return err;
 }
 
+typedef enum help { HELP_NONE, HELP_TEXT, HELP_TSV } help_t;
+
+static help_t help_of_word(const char *word)
+{
+    if (strcmp(word, "--help=tsv") == 0) return HELP_TSV;
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 ? HELP_TEXT : HELP_NONE;
+}
+
+static help_t help_wanted(const cmd_context_t *context)
+{
+    help_t help = HELP_NONE;
+    for (int i = 0; i < context->argc && help == HELP_NONE; i++) {
+        if (strcmp(context->argv[i], "--") == 0) break;
+        help = help_of_word(context->argv[i]);
+    }
+    return help;
+}
+
+static void print_usage_tsv(const char *usage)
+{
+    while (*usage) {
+        int n = (int)strcspn(usage, "\n");
+        printf("usage\t%.*s\n", n, usage);
+        usage += n + (usage[n] != '\0');
+    }
+}
+
 bool cmd_wants_help(const cmd_context_t *context, const char *usage, const opt_group_t *groups, int n_groups)
 {
-    for (int i = 0; i < context->argc; i++) {
-        if (strcmp(context->argv[i], "--") == 0) return false;
-        if (strcmp(context->argv[i], "--help") != 0 && strcmp(context->argv[i], "-h") != 0) continue;
-        if (log_speaks()) {
-            printf("%s", usage);
-            opt_help(groups, n_groups);
-        }
-        return true;
+    help_t help = help_wanted(context);
+    if (help == HELP_TEXT && log_speaks()) {
+        printf("%s", usage);
+        opt_help(groups, n_groups);
+    } else if (help == HELP_TSV && log_speaks()) {
+        print_usage_tsv(usage);
+        opt_help_tsv(groups, n_groups);
     }
-    return false;
+    return help != HELP_NONE;
+}
+
+void cmd_tell_word(const cmd_context_t *context, const char *kind, const char *name, const char *summary)
+{
+    if (help_wanted(context) == HELP_TSV && log_speaks()) printf("%s\t%s\t%s\n", kind, name, summary);
 }
 
 static void print_help(void)
 {
-    if (!log_speaks()) return;
     printf("dptrain %s: proves, measures and trains on a cluster\n\n"
            "usage: mpirun [-np N] [-hostfile FILE] dptrain [COMMAND] [options]\n\n",
            version_number);
     for (const cmd_t *cmd = cmds; cmd->name; cmd++) printf("  %-10s %s\n", cmd->name, cmd->summary);
     printf("\ndptrain COMMAND --help lists a command's options; dptrain --version says what was built.\n"
            "Exit codes: 0 ok, 1 target missed, 2 usage, 3 bad data, 4 system, 5 a peer was lost.\n");
+}
+
+static void print_help_tsv(void)
+{
+    printf("version\t%s\n", version_number);
+    for (const cmd_t *cmd = cmds; cmd->name; cmd++) printf("command\t%s\t%s\n", cmd->name, cmd->summary);
 }
 
 static void print_version(void)
@@ -72,8 +108,9 @@ err_t cmd_dispatch(int argc, char **argv, void (*abort_job)(err_t code))
     cmd_context_t context = {argc - 2, argv + 2, abort_job};
     err_t err = isa_check();
     if (err != ERR_OK) return cmd_fail(err);
-    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0) {
-        print_help();
+    help_t help = strcmp(word, "help") == 0 ? HELP_TEXT : help_of_word(word);
+    if (help != HELP_NONE) {
+        if (log_speaks()) (help == HELP_TSV ? print_help_tsv : print_help)();
         return ERR_OK;
     }
     if (strcmp(word, "--version") == 0) {

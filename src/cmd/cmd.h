@@ -36,7 +36,14 @@ err_t cmd_dispatch(int argc, char **argv, void (*abort_job)(err_t code));
 /* Prints this process's error where rank 0 speaks, and returns it. Before a communicator is open. */
 err_t cmd_fail(err_t err);
 
-/* True when one of the words is --help or -h. Then `usage` and the groups' options have been printed. */
+/* True when one of the words is --help, -h or --help=tsv. Then `usage` and the groups' options have been
+ * printed, for programs in lines as opt_help_tsv's, with `usage LINE` before them (scripts/dev/manual.sh
+ * reads them). */
 bool cmd_wants_help(const cmd_context_t *context, const char *usage, const opt_group_t *groups, int n_groups);
+
+/* With --help=tsv prints a line `KIND NAME SUMMARY`, of what a word of the command line may be: a `verb`,
+ * which has help of its own, a `word`, which has not, a `case`, of which there may be several, or the name of
+ * a `model`. */
+void cmd_tell_word(const cmd_context_t *context, const char *kind, const char *name, const char *summary);
 
 #endif

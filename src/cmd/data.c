@@ -25,11 +25,12 @@ err_t data_open_comm(const cmd_context_t *context, double timeout_sec, runtime_t
     return runtime_open_comm(&options, context->abort_job, out);
 }
 
-static void print_usage(void)
+static void write_usage(char *out, size_t n_bytes)
 {
-    printf("usage: dptrain data VERB [options]\n\n");
-    for (const cmd_t *verb = verbs; verb->name; verb++) printf("  %-8s %s\n", verb->name, verb->summary);
-    printf("\ndptrain data VERB --help lists a verb's options.\n");
+    size_t used = (size_t)snprintf(out, n_bytes, "usage: dptrain data VERB [options]\n\n");
+    for (const cmd_t *verb = verbs; verb->name; verb++)
+        used += (size_t)snprintf(out + used, n_bytes - used, "  %-8s %s\n", verb->name, verb->summary);
+    snprintf(out + used, n_bytes - used, "\ndptrain data VERB --help lists a verb's options.\n");
 }
 
 static err_t unknown_verb(const char *word)
@@ -53,7 +54,9 @@ err_t cmd_data(const cmd_context_t *context)
         const cmd_context_t rest = {context->argc - 1, context->argv + 1, context->abort_job};
         return verb->run(&rest);
     }
-    if (strcmp(word, "--help") != 0 && strcmp(word, "-h") != 0) return cmd_fail(unknown_verb(word));
-    if (log_speaks()) print_usage();
-    return ERR_OK;
+    const cmd_context_t first = {context->argc > 0, context->argv, context->abort_job};
+    char usage[1024];
+    write_usage(usage, sizeof usage);
+    for (const cmd_t *verb = verbs; verb->name; verb++) cmd_tell_word(&first, "verb", verb->name, verb->summary);
+    return cmd_wants_help(&first, usage, NULL, 0) ? ERR_OK : cmd_fail(unknown_verb(word));
 }

@@ -36,6 +36,7 @@ err_t cmd_data_synth(const cmd_context_t *context)
     opt_group_t group = {"Options", table, sizeof table / sizeof table[0], &options, 0};
     const char *words[1];
     int n_words = 0;
+    cmd_tell_word(context, "word", "digits", "strokes of digits, distorted, blurred, with noise");
     if (cmd_wants_help(context, "usage: dptrain data synth digits --out DIR [options]\n", &group, 1))
         return ERR_OK;
     err_t err = opt_defaults(&group, 1);

@@ -108,6 +108,7 @@ err_t cmd_hosts(const cmd_context_t *context)
     opt_group_t group = {"Options", table, N_OPTIONS, &options, 0};
     const char *words[2];
     int n_words = 0;
+    for (int i = 0; i < N_VERBS; i++) cmd_tell_word(context, "word", verbs[i], "");
     if (cmd_wants_help(context, usage, &group, 1)) return ERR_OK;
     err_t err = opt_defaults(&group, 1);
     if (err == ERR_OK) err = opt_parse(&group, 1, context->argc, context->argv, words, 2, &n_words);

@@ -120,6 +120,8 @@ err_t cmd_info(const cmd_context_t *context)
     info_options_t options = {0};
     opt_group_t group = {"Options", table, sizeof table / sizeof table[0], &options, 0};
     err_t err = opt_defaults(&group, 1);
+    for (const model_t *model = models; model->name; model++)
+        cmd_tell_word(context, "model", model->name, model->summary);
     if (cmd_wants_help(context, "usage: dptrain info [--model NAME]\n", &group, 1)) return ERR_OK;
     if (err == ERR_OK) err = opt_parse(&group, 1, context->argc, context->argv, NULL, 0, NULL);
     if (err == ERR_OK) err = settle_size(&group, &options);

@@ -137,6 +137,8 @@ err_t cmd_report(const cmd_context_t *context)
         const cmd_context_t rest = {context->argc - 1, context->argv + 1, context->abort_job};
         return verb->run(&rest);
     }
+    for (const cmd_t *verb = verbs; verb->name; verb++)
+        cmd_tell_word(context, "verb", verb->name, verb->summary);
     report_options_t options = {0};
     opt_group_t group = {"Options", table, sizeof table / sizeof table[0], &options, 0};
     return report_files_command(context, usage, &group, run);

@@ -1,0 +1,129 @@
+#!/usr/bin/env bats
+# The manual page and completion, made from the program's own help, and where make install puts them.
+# shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
+
+# shellcheck source=tests/cli/common.bash
+load common
+
+setup() {
+    common_setup
+    manual=$root/scripts/dev/manual.sh page=$BATS_TEST_TMPDIR/dptrain.1
+}
+
+@test "the page has every command and every option" {
+    "$manual" man "$dptrain" >"$page"
+    local line
+    while read -r line; do
+        if [[ $line == *--* ]]; then
+            line=${line#*--} line="--${line%% *}"
+            grep -qF "\\fB${line//-/\\-}\\fR" "$page" || { echo "no option $line"; false; }
+        elif [[ ! $line =~ ^(checkpoint|hosts)\ . ]]; then # their verbs have no options of their own
+            grep -qxF ".SS dptrain $line" "$page" || { echo "no command $line"; false; }
+        fi
+    done <"$root/tests/interface/options.txt"
+    # Which options several commands share is said once.
+    [ "$(grep -cF '\fB\-\-cuda\-graph\fR \fIauto|on|off\fR' "$page")" -eq 1 ]
+    run cat "$page"
+    [[ $output != *@VERSION@* && $output != *@COMMANDS@* ]]
+}
+
+@test "the page is well formed, and fits 80 columns" {
+    "$manual" man "$dptrain" >"$page"
+    if command -v mandoc >/dev/null; then
+        mandoc -T lint -W error "$page"
+    fi
+    command -v groff >/dev/null || skip "groff is not installed"
+    groff -man -Tutf8 -k -ww -P-cbou -rLL=80n "$page" >"$BATS_TEST_TMPDIR/text" 2>"$BATS_TEST_TMPDIR/warnings"
+    cat "$BATS_TEST_TMPDIR/warnings"
+    [ ! -s "$BATS_TEST_TMPDIR/warnings" ]
+    for section in NAME SYNOPSIS DESCRIPTION COMMANDS "EXIT STATUS" FILES ENVIRONMENT EXAMPLES "SEE ALSO"; do
+        grep -qx "$section" "$BATS_TEST_TMPDIR/text" || { echo "no section $section"; false; }
+    done
+    grep -qx '   dptrain train' "$BATS_TEST_TMPDIR/text"
+    grep -qx '       --batch N' "$BATS_TEST_TMPDIR/text"
+    # Examples may be wider.
+    [ "$(sed '/^EXAMPLES/,$d' "$BATS_TEST_TMPDIR/text" | LC_ALL=C.UTF-8 awk 'length > 82' | wc -l)" -eq 0 ]
+}
+
+# What is offered for the last of the words.
+offered() { # WORDS...
+    COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+    _dptrain
+    printf '%s\n' "${COMPREPLY[@]}" | LC_ALL=C sort | paste -sd " "
+}
+
+offers() { # EXPECTED WORDS...
+    local got
+    got=$(offered "${@:2}")
+    [[ $got == "$1" ]] || {
+        echo "for '${*:2}' it offers '$got', not '$1'"
+        return 1
+    }
+}
+
+@test "completion: commands, verbs, options, values, files" {
+    "$manual" bash "$dptrain" >"$BATS_TEST_TMPDIR/completion"
+    # shellcheck source=/dev/null
+    . "$BATS_TEST_TMPDIR/completion"
+    complete -p dptrain
+    mkdir -p "$BATS_TEST_TMPDIR/here/runs"
+    touch "$BATS_TEST_TMPDIR/here/rules.txt" "$BATS_TEST_TMPDIR/here/compare.jsonl"
+    cd "$BATS_TEST_TMPDIR/here"
+    offers "$("$dptrain" --help | sed -n 's/^  \([a-z]*\)  *.*/\1/p' | LC_ALL=C sort | paste -sd " ")" dptrain ''
+    offers 'check checkpoint' dptrain ch
+    offers 'pack show synth verify' dptrain data ''
+    offers 'export show verify' dptrain checkpoint ''
+    offers 'digits' dptrain data synth ''
+    offers 'comm conv' dptrain bench gemm co
+    offers 'compare compare.jsonl' dptrain report c
+    offers 'compare.jsonl' dptrain report compare c
+    # All options of a command, and of train without one.
+    offers "$("$dptrain" train --help | sed -n 's/^  \(--[^ ]*\).*/\1/p' | cat - <(echo --help) \
+        <(echo --no-checkpoint-async --no-flip --no-nccl-register | tr ' ' '\n') | LC_ALL=C sort | paste -sd " ")" dptrain train --
+    offers '--momentum' dptrain --mom
+    offers '--version' dptrain --vers
+    offers '--no-overwrite' dptrain train --no-o
+    offers '--resize' dptrain data pack --re
+    offers '' dptrain data show --re-
+    # Values: choices, also behind =; models; words or a file; folders; nothing for numbers.
+    offers 'auto cpu cuda ref' dptrain train --device ''
+    offers 'cpu cuda' dptrain train --device = c
+    offers 'auto cpu cuda ref' dptrain --model lenet5 --device =
+    offers 'resnet18 resnet50' dptrain info --model res
+    offers 'resnet18 resnet50' dptrain bench step --step-model res
+    offers 'auto compare.jsonl none rules.txt runs' dptrain train --resume ''
+    offers 'runs' dptrain train --out ''
+    offers '' dptrain train --batch ''
+    # Files where a command takes some.
+    offers 'rules.txt runs' dptrain eval ru
+    offers 'rules.txt runs' dptrain checkpoint show ru
+    offers 'rules.txt runs' dptrain hosts hostfile ru
+    offers '' dptrain train ru
+    offers '' dptrain none ''
+}
+
+@test "make install puts them where man and bash look, and make uninstall takes them away" {
+    dest=$BATS_TEST_TMPDIR/dest
+    # The program as it is: other tests are running it.
+    run make -s -C "$root" -o dptrain install DESTDIR="$dest" PREFIX=/opt
+    echo "$output"
+    [ "$status" -eq 0 ]
+    diff <("$manual" man "$root/dptrain") "$dest/opt/share/man/man1/dptrain.1"
+    diff <("$manual" bash "$root/dptrain") "$dest/opt/share/bash-completion/completions/dptrain"
+    cmp "$root/dptrain" "$dest/opt/bin/dptrain"
+    "$dest/opt/share/dptrain/scripts/run.sh" --help | grep -q '^usage: '
+    make -s -C "$root" -o dptrain uninstall DESTDIR="$dest" PREFIX=/opt
+    [ -z "$(find "$dest" -type f)" ]
+}
+
+@test "manual.sh: usage errors" {
+    run "$manual" --help
+    [ "$status" -eq 0 ]
+    [[ $output == "usage: scripts/dev/manual.sh man|bash"* ]]
+    run "$manual" html
+    [ "$status" -eq 2 ]
+    [[ $output == *"'html' is neither man nor bash"* ]]
+    run "$manual" man "$BATS_TEST_TMPDIR/none"
+    [ "$status" -eq 2 ]
+    [[ $output == *"there is no program"* ]]
+}
