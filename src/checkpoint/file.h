@@ -94,4 +94,7 @@ err_t checkpoint_get_real(const checkpoint_t *checkpoint, const char *name, doub
  * is absent, of another type or shape (both are told), or does not match its checksum. */
 err_t checkpoint_read(checkpoint_t *checkpoint, const char *name, dtype_t dtype, shape_t shape, void *out);
 
+/* The same of an array that is in it, into new memory: *data is freed with mem_free. */
+err_t checkpoint_read_new(checkpoint_t *checkpoint, const ckpt_array_t *array, int64_t *n_bytes, void **data);
+
 #endif

@@ -220,3 +220,12 @@ err_t checkpoint_read(checkpoint_t *c, const char *name, dtype_t dtype, shape_t 
               name);
     return ERR_OK;
 }
+
+err_t checkpoint_read_new(checkpoint_t *checkpoint, const ckpt_array_t *array, int64_t *n_bytes, void **data)
+{
+    *n_bytes = shape_count(array->shape) * (int64_t)dtype_size(array->dtype);
+    TRY(mem_new((size_t)*n_bytes, "an array of the checkpoint", data));
+    err_t err = checkpoint_read(checkpoint, array->name, array->dtype, array->shape, *data);
+    if (err != ERR_OK) mem_free(data);
+    return err;
+}

@@ -1,0 +1,81 @@
+/* Whether checkpoints are whole. */
+#include <stdio.h>
+
+#include "base/fs.h"
+#include "base/mem.h"
+#include "checkpoint/file.h"
+#include "checkpoint/show.h"
+#include "checkpoint/store.h"
+
+typedef struct tally {
+    int n, n_damaged, n_unknown; /* unknown: the system refused, which says nothing about the file */
+} tally_t;
+
+/* The whole-file checksum, then each array's own. */
+static err_t verify_arrays(const char *path, int64_t *n_bytes)
+{
+    checkpoint_t *c;
+    TRY(checkpoint_open(path, &c));
+    err_t err = ERR_OK;
+    *n_bytes = checkpoint_bytes(c);
+    for (int i = 0; err == ERR_OK && i < checkpoint_array_count(c); i++) {
+        void *data = NULL;
+        int64_t n;
+        err = checkpoint_read_new(c, checkpoint_array(c, i), &n, &data);
+        mem_free(&data);
+    }
+    checkpoint_close(&c);
+    return err;
+}
+
+static void count(tally_t *tally, err_t err, const char *path, int64_t n_bytes)
+{
+    tally->n++;
+    tally->n_damaged += err == ERR_DATA;
+    tally->n_unknown += err != ERR_OK && err != ERR_DATA;
+    if (err == ERR_OK)
+        printf("ok      %s (%lld bytes)\n", path, (long long)n_bytes);
+    else
+        printf("%s %s\n", err == ERR_DATA ? "not ok " : "unknown", err_message());
+    fflush(stdout);
+}
+
+static void verify(const char *where, tally_t *tally)
+{
+    char path[FS_PATH_MAX];
+    int64_t *steps = NULL, n_bytes = 0;
+    int n = 0;
+    err_t err = ERR_OK;
+    if (!fs_is_folder(where)) {
+        err = verify_arrays(where, &n_bytes);
+        count(tally, err, where, n_bytes);
+        return;
+    }
+    err = checkpoint_store_list(where, &steps, &n);
+    if (err == ERR_OK && n == 0)
+        err = err_raise(ERR_DATA, __FILE__, __LINE__, "there is no checkpoint in the folder %s", where);
+    if (err != ERR_OK) count(tally, err, where, 0);
+    for (int i = 0; i < n; i++) {
+        err = checkpoint_store_path(where, steps[i], path);
+        if (err == ERR_OK) err = verify_arrays(path, &n_bytes);
+        count(tally, err, path, n_bytes);
+    }
+    mem_free(&steps);
+}
+
+static err_t judge(const tally_t *tally)
+{
+    if (tally->n_unknown > 0)
+        RAISE(ERR_SYSTEM, "%d of %d could not be looked at; try again", tally->n_unknown, tally->n);
+    if (tally->n_damaged > 0)
+        RAISE(ERR_DATA, "%d of %d cannot be used; --resume auto passes over what is damaged",
+              tally->n_damaged, tally->n);
+    return ERR_OK;
+}
+
+err_t checkpoint_verify_all(const char *const *wheres, int n)
+{
+    tally_t tally = {0};
+    for (int i = 0; i < n; i++) verify(wheres[i], &tally);
+    return judge(&tally);
+}
