@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "base/xxh3.h"
@@ -182,6 +183,15 @@ void source_note(source_t *source, const char *format, ...)
         source->notes[used] = '\0';
     else
         memcpy(source->notes + used + n, "\n", 2);
+}
+
+void source_warn_notes(const source_t *source)
+{
+    for (const char *line = source->notes; *line;) {
+        int n = (int)strcspn(line, "\n");
+        if (n > 0) log_warn("%.*s", n, line);
+        line += n + (line[n] == '\n');
+    }
 }
 
 err_t source_reserve(source_buffer_t *buffer, size_t n_bytes)

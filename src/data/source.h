@@ -97,6 +97,9 @@ err_t source_describe(const source_t *source, split_t split, int64_t index, sour
                       sample_t *out);
 void source_free_buffer(const source_t *source, source_buffer_t *buffer);
 
+/* The notes, each line as a warning of rank 0. */
+void source_warn_notes(const source_t *source);
+
 extern const source_ops_t source_folder, source_coco, source_idx, source_shards;
 
 #endif

@@ -247,7 +247,7 @@ err_t pack_run(comm_t *comm, const source_t *source, const pack_options_t *optio
 {
     packer_t p = {.comm = comm, .source = source, .options = options};
     err_t err;
-    pack_say(source->notes);
+    source_warn_notes(source);
     TRY_OUT(err, comm_agree(comm, pack_plan_make(source, options, &p.plan), "planning the shards"));
     TRY_OUT(err, compare_sources(comm, &p.plan, source));
     err = comm->rank == 0 ? pack_prepare(source, options, &p.plan) : ERR_OK;

@@ -168,7 +168,7 @@ static err_t open_what(verifier_t *v, bool *shards)
     TRY(comm_broadcast(v->comm, shards, sizeof *shards, 0, "looking at the folder"));
     if (!*shards) {
         TRY(pack_open(v->comm, v->path, "opening the data", &v->source));
-        pack_say(v->source->notes);
+        source_warn_notes(v->source);
         return ERR_OK;
     }
     TRY(comm_agree(v->comm, v->comm->rank == 0 ? read_index(v) : ERR_OK, "reading the index"));

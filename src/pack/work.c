@@ -1,7 +1,6 @@
 #include "pack/work.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -16,14 +15,6 @@ void pack_size(int64_t n_bytes, char *out)
     int u = 0;
     while (x >= 999.5 && u < 4) x /= 1000, u++;
     snprintf(out, 16, u > 0 && x < 99.5 ? "%.1f %s" : "%.0f %s", x, units[u]);
-}
-
-void pack_say(const char *notes)
-{
-    for (int n; *notes; notes += n + (notes[n] == '\n')) {
-        n = (int)strcspn(notes, "\n");
-        if (n > 0) log_warn("%.*s", n, notes);
-    }
 }
 
 /* What people see: a bar, or where there is no terminal a line for each tenth. */
