@@ -87,9 +87,10 @@ LDLIBS_HOST := $(filter -l% -L% -W%,$(LIB_FLAGS)) $(MPI_LIBS) -ldnnl -lm -ldl -f
 # The toolkit's own folder is where cuBLASLt and NCCL are looked for before the system's, after LD_LIBRARY_PATH.
 LDLIBS_ALL := $(if $(HAVE_CUDA),$(CUDA_LIB)/libcudart_static.a -lrt -Wl$(comma)-rpath$(comma)$(CUDA_LIB)) $(LDLIBS_HOST)
 
-SRC := $(sort $(filter-out $(if $(HAVE_CUDA),,src/comm/nccl%),$(wildcard src/*/*.c kernels/ref/*.c kernels/cpu/*.c \
-	$(if $(HAVE_CUDA),kernels/cuda/*.c))))
-CU  := $(if $(HAVE_CUDA),$(sort $(wildcard kernels/cuda/*.cu)))
+sources_in = $(shell find $(1) -name '$(2)')
+SRC := $(sort $(filter-out src/main.c $(if $(HAVE_CUDA),,src/comm/nccl%),$(call sources_in,src kernels/ref kernels/cpu \
+	$(if $(HAVE_CUDA),kernels/cuda),*.c)))
+CU  := $(if $(HAVE_CUDA),$(sort $(call sources_in,kernels/cuda,*.cu)))
 OBJ := $(SRC:%.c=$(BUILD)/%.o) $(PROTO)/tensorboard.pb-c.o
 LIB := $(BUILD)/libdptrain.a
 # Apart from LIB, so that tests can have the same kernels from another compiler (tests/emu).

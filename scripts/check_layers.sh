@@ -9,11 +9,13 @@ usage() {
     cat <<'EOF'
 usage: scripts/check_layers.sh [--root DIR]
 
-Looks at every #include under src/ and kernels/. Each room sees itself and the rooms below it; kernels are seen by
-nobody; mpi.h, hdf5.h and the CUDA headers stay in the rooms made for them. Prints file:line: message for each
-violation and ends with code 1 when there is one. Tests may include anything.
+Compares every #include under src/ and kernels/ with scripts/layers.txt, which lists the rooms (folders) from the lowest
+to the highest, the rooms whose headers each one includes, and where the headers of libraries may be included. A room
+includes headers of rooms listed before it only, and the rooms of a wing (a folder of src/) are listed together, so
+that neither rooms nor wings form a circle. Prints file:line: message for each violation, and for each entry of the
+list that is no longer used; exit code 1 when there is one. Tests may include anything.
 
-  --root DIR  the tree to look at [the one this script is in]
+  --root DIR  the tree to check [the one this script is in]
 EOF
 }
 
@@ -27,36 +29,8 @@ while [[ $# -gt 0 ]]; do
 done
 cd "$root" || die 2 "there is no folder $root"
 [[ -d src ]] || die 2 "there is no src/ in $root"
-
-# What each room may include besides itself.
-declare -A sees=(
-    [base]=""
-    [stats]="base"
-    [chart]="base"
-    [tensor]="base"
-    [cluster]="base tensor"
-    [comm]="base tensor cluster"
-    [ops]="base tensor cluster comm"
-    [nn]="base tensor cluster comm ops"
-    [models]="base tensor cluster comm ops nn"
-    [image]="base"
-    [sample]="base"
-    [coco]="base sample"
-    [shard]="base sample"
-    [data]="base tensor image sample coco shard"
-    [checkpoint]="base tensor"
-    [train]="base tensor cluster comm ops nn models data checkpoint"
-    [bench]="base tensor cluster comm ops nn models data checkpoint train"
-    [report]="base"
-    [picture]="base data train image sample"
-    [regress]="base stats report"
-    [html]="base chart stats report regress"
-    [check]="base tensor cluster comm ops nn models data checkpoint train bench"
-    [pack]="base tensor cluster comm image sample coco shard data"
-    [cmd]="base tensor cluster comm ops nn models data checkpoint train bench check report picture regress html image pack"
-    [main.c]="cmd comm base"
-    [kernels]="base tensor ops"
-)
+list=scripts/layers.txt
+[[ -f $list ]] || die 4 "there is no $list in $root"
 
 n_violations=0
 violation() { # FILE LINE MESSAGE
@@ -64,44 +38,99 @@ violation() { # FILE LINE MESSAGE
     n_violations=$((n_violations + 1))
 }
 
-check_own() { # ROOM FILE LINE HEADER
-    local room=$1 file=$2 line=$3 header=$4 target allowed
-    target=${header%%/*}
-    if [[ $header == *..* ]]; then
-        violation "$file" "$line" "\"$header\": include by the path from src/, not by .."
-    elif [[ $header != */* ]]; then
-        [[ -e ${file%/*}/$header ]] || violation "$file" "$line" "\"$header\" is not in ${file%/*}"
-    elif [[ $target == kernels ]]; then
-        [[ ${header%/*} == "${file%/*}" ]] ||
-            violation "$file" "$line" "\"$header\": kernels/ is reached through the backend table only"
-    elif [[ -z ${sees[$target]+known} ]]; then
-        violation "$file" "$line" "\"$header\" is in no known room of src/"
-    elif [[ $target != "$room" ]]; then
-        allowed=" ${sees[$room]} "
-        [[ $allowed == *" $target "* ]] ||
-            violation "$file" "$line" "\"$header\": $room sees ${sees[$room]:-nothing but itself}"
+# Of the list: the line of each room, and of each arrow "ROOM TARGET", "PATTERNS ROOM"; patterns in their order.
+declare -A room_line=() allowed=() used=() wing_seen=()
+libraries=()
+last_wing=''
+
+read_room() { # LINE ROOM TARGET...
+    local line=$1 room=$2 wing=${2%%/*} target
+    shift 2
+    [[ -z ${room_line[$room]+known} ]] || violation "$list" "$line" "$room is listed twice"
+    if [[ $wing != "$last_wing" && -n ${wing_seen[$wing]+known} ]]; then
+        violation "$list" "$line" "$room: the rooms of $wing/ are not listed together"
+    fi
+    for target in "$@"; do
+        [[ -n ${room_line[$target]+known} ]] ||
+            violation "$list" "$line" "$room includes $target, which is not listed before it"
+        allowed["$room $target"]=$line
+    done
+    room_line[$room]=$line wing_seen[$wing]=1 last_wing=$wing
+}
+
+read_entry() { # LINE TEXT
+    local line=$1 name=${2%%:*} words room
+    read -ra words <<<"${2#*:}"
+    if [[ $name == '<'* ]]; then
+        libraries+=("$name")
+        for room in "${words[@]}"; do allowed["$name $room"]=$line; done
+    else
+        read_room "$line" "$name" "${words[@]}"
     fi
 }
 
-check_foreign() { # FILE LINE HEADER
-    local file=$1 line=$2 header=$3
-    case $header in
-    mpi.h)
-        [[ $file == src/comm/* || $file == src/cluster/* || $file == src/main.c ]] ||
-            violation "$file" "$line" "<$header> belongs to src/comm, src/cluster and src/main.c" ;;
-    hdf5.h | H5*.h)
-        [[ $file == src/checkpoint/* || $file == src/data/* || $file == src/shard/* || $file == src/base/h5* ]] ||
-            violation "$file" "$line" "<$header> belongs to src/checkpoint, src/shard, src/data and src/base/h5*" ;;
-    jpeglib.h | jerror.h | png.h)
-        [[ $file == src/image/* ]] || violation "$file" "$line" "<$header> belongs to src/image" ;;
-    nccl*.h | cuda_runtime_api.h)
-        [[ $file == kernels/cuda/* || $file == src/comm/nccl*.[ch] ]] ||
-            violation "$file" "$line" "<$header> belongs to kernels/cuda and src/comm/nccl*" ;;
-    cuda*.h | cublas*.h | cudnn*.h | curand*.h)
-        [[ $file == kernels/cuda/* ]] || violation "$file" "$line" "<$header> belongs to kernels/cuda" ;;
-    esac
+read_list() {
+    local text entry='' entry_line=0 line=0
+    while IFS= read -r text || [[ -n $text ]]; do
+        line=$((line + 1))
+        case $text in
+        '' | '#'*) continue ;;
+        ' '*) entry+=$text ;; # goes on
+        *)
+            [[ -z $entry ]] || read_entry "$entry_line" "$entry"
+            entry=$text entry_line=$line
+            [[ $text == *:* ]] || die 4 "$list:$line: expected ROOM: or <HEADER>:"
+            ;;
+        esac
+    done <"$list"
+    [[ -z $entry ]] || read_entry "$entry_line" "$entry"
 }
 
+# Sets room_of to the listed room that PATH, without src/, is in: its folder or one above; '' where there is none.
+find_room() { # PATH
+    room_of=$1
+    while [[ -z ${room_line[$room_of]+known} ]]; do
+        if [[ $room_of != */* ]]; then room_of=''; return; fi
+        room_of=${room_of%/*}
+    done
+}
+
+check_own() { # ROOM FILE LINE HEADER
+    local room=$1 file=$2 line=$3 header=$4
+    if [[ $header == *..* ]]; then
+        violation "$file" "$line" "\"$header\": include by the path from src/, not by .."
+        return
+    elif [[ $header != */* ]]; then
+        [[ -e ${file%/*}/$header ]] || violation "$file" "$line" "\"$header\" is not in ${file%/*}"
+        return
+    fi
+    find_room "$header"
+    if [[ -z $room_of ]]; then
+        violation "$file" "$line" "\"$header\" is in no room of $list"
+    elif [[ $room_of != "$room" ]]; then
+        used["$room $room_of"]=1
+        [[ -n ${allowed["$room $room_of"]+known} ]] ||
+            violation "$file" "$line" "\"$header\": $list does not let $room include $room_of"
+    fi
+}
+
+# Returns 0 when the header is a listed library's.
+check_library() { # ROOM FILE LINE HEADER
+    local room=$1 file=$2 line=$3 header=$4 patterns pattern
+    for patterns in "${libraries[@]}"; do
+        for pattern in $patterns; do
+            # shellcheck disable=SC2053 # a pattern
+            [[ "<$header>" == $pattern ]] || continue
+            used["$patterns $room"]=1
+            [[ -n ${allowed["$patterns $room"]+known} ]] ||
+                violation "$file" "$line" "<$header>: $list does not let $room include it"
+            return 0
+        done
+    done
+    return 1
+}
+
+read_list
 folders=(src)
 [[ ! -d kernels ]] || folders+=(kernels)
 status=0
@@ -117,14 +146,24 @@ while IFS= read -r text; do
         continue
     fi
     file=${BASH_REMATCH[1]} line=${BASH_REMATCH[2]} kind=${BASH_REMATCH[3]} header=${BASH_REMATCH[4]}
-    # src/ROOM/x.c, src/main.c or kernels/BACKEND/x.c
-    room=${file#src/} room=${room%%/*}
-    if [[ -z ${sees[$room]+known} ]]; then
-        violation "$file" "$line" "$file is in no known room; add it to scripts/check_layers.sh"
+    find_room "${file#src/}"
+    if [[ -z $room_of ]]; then
+        violation "$file" "$line" "$file is in no room of $list"
         continue
     fi
-    # However it is quoted, a foreign library's header is one.
-    check_foreign "$file" "$line" "$header"
-    if [[ $kind == '"' ]]; then check_own "$room" "$file" "$line" "$header"; fi
+    room=$room_of
+    # However it is quoted, a library's header is one.
+    if ! check_library "$room" "$file" "$line" "$header" && [[ $kind == '"' ]]; then
+        check_own "$room" "$file" "$line" "$header"
+    fi
 done <<<"$includes"
-[[ $n_violations -eq 0 ]] || die 1 "$n_violations includes break the layers"
+
+no_longer() { # ARROW
+    if [[ $1 == '<'* ]]; then set -- "${1##* } ${1% *}"; fi
+    echo "${1%% *} no longer includes ${1#* }: remove it"
+}
+
+while IFS= read -r arrow; do
+    [[ -z $arrow ]] || violation "$list" "${allowed[$arrow]}" "$(no_longer "$arrow")"
+done <<<"$(for arrow in "${!allowed[@]}"; do [[ -n ${used[$arrow]+known} ]] || echo "$arrow"; done | LC_ALL=C sort)"
+[[ $n_violations -eq 0 ]] || die 1 "$n_violations violations of the layers"

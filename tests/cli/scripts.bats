@@ -322,47 +322,79 @@ EOF
 
 @test "check_layers.sh finds every kind of violation, by file and line" {
     tree=$BATS_TEST_TMPDIR/tree
-    mkdir -p "$tree"/src/{base,tensor,comm,data,nn,cmd,odd} "$tree"/kernels/{ref,cpu}
-    touch "$tree"/src/nn/own.h
+    mkdir -p "$tree"/scripts "$tree"/src/{base,low/{a,b},high,odd} "$tree"/kernels/{ref,cpu/deep}
+    cat >"$tree/scripts/layers.txt" <<'EOT'
+# a comment
+base:
+low/a: base
+low/b: base
+    low/a
+kernels/ref: base
+kernels/cpu: base
+high: low/b
+main.c: high
+
+<mpi.h>: low/b
+<cuda_runtime_api.h>: low/a kernels/cpu
+<cuda*.h>: kernels/cpu
+EOT
+    touch "$tree/src/low/a/own.h"
     printf '#include <stdio.h>\n#include "base/mem.h"\n' >"$tree/src/base/mem.c"
-    printf '#include "own.h"\n#include "ops/op.h"\n' >"$tree/src/nn/good.c"
-    printf '#include <mpi.h>\n' >"$tree/src/comm/mpi.c"
-    printf '#include <cuda_runtime_api.h>\n#include <nccl.h>\n' >"$tree/src/comm/nccl_buffer.c"
-    printf '#include "ops/op.h"\n#include "kernels/ref/ref.h"\n' >"$tree/kernels/ref/add.c"
+    printf '#include "own.h"\n#include "base/mem.h"\n#include <cuda_runtime_api.h>\n' >"$tree/src/low/a/good.c"
+    printf '#include <mpi.h>\n#include "low/a/own.h"\n#include "base/mem.h"\n' >"$tree/src/low/b/good.c"
+    printf '#include "low/b/b.h"\n' >"$tree/src/high/good.c"
+    printf '#include "high/high.h"\n' >"$tree/src/main.c"
+    printf '#include "base/mem.h"\n' >"$tree/kernels/ref/good.c"
+    printf '#include "kernels/cpu/cpu.h"\n#include "base/mem.h"\n#include <cuda.h>\n#include <cuda_runtime_api.h>\n' \
+        >"$tree/kernels/cpu/deep/good.cu"
     run "$scripts/check_layers.sh" --root "$tree"
     echo "$output"
     [ "$status" -eq 0 ]
     [ -z "$output" ]
 
-    printf '\n#include "tensor/shape.h"\n' >"$tree/src/base/up.c"
-    printf '  #  include "comm/comm.h"\n' >"$tree/src/data/sees_comm.h"
-    printf '#include "kernels/ref/ref.h"\n' >"$tree/src/nn/kernel.c"
+    printf '\n#include "low/a/own.h"\n' >"$tree/src/base/up.c"
+    printf '  #  include "low/b/b.h"\n' >"$tree/src/low/a/sideways.h"
+    printf '#include "base/mem.h"\n' >"$tree/src/high/skips.c"
+    printf '#include "kernels/ref/ref.h"\n' >"$tree/src/low/b/kernel.c"
     printf '#include "kernels/ref/ref.h"\n' >"$tree/kernels/cpu/other.c"
-    printf '#include "nn/graph.h"\n' >"$tree/kernels/cpu/up.c"
-    printf '#include "../base/mem.h"\n' >"$tree/src/nn/dots.c"
-    printf '#include "missing.h"\n' >"$tree/src/nn/missing.c"
-    printf '#include <mpi.h>\n' >"$tree/src/nn/mpi.c"
-    printf '#include "hdf5.h"\n' >"$tree/src/cmd/h5.c"
-    printf '#include <cuda_runtime.h>\n' >"$tree/src/comm/cuda.c"
-    printf '#include <nccl.h>\n' >"$tree/src/comm/device.c"
-    printf '#include <cuda_runtime.h>\n' >"$tree/src/comm/nccl_launch.c"
-    printf '#include "tests/tap.h"\n' >"$tree/src/cmd/tests.c"
+    printf '#include "../a/own.h"\n' >"$tree/src/low/a/dots.c"
+    printf '#include "missing.h"\n' >"$tree/src/low/a/missing.c"
+    printf '#include <mpi.h>\n' >"$tree/src/low/a/mpi.c"
+    printf '#include "mpi.h"\n' >"$tree/src/high/quoted.c"
+    printf '#include <cuda_runtime.h>\n' >"$tree/src/low/a/cuda.c"
+    printf '#include "tests/tap.h"\n' >"$tree/src/high/tests.c"
     printf '#include <stdio.h>\n' >"$tree/src/odd/x.c"
-    printf '#include "nn/graph.h"\n' >"$tree/src/main.c"
-    printf '#include MACRO\n' >"$tree/src/nn/macro.c"
+    printf '#include MACRO\n' >"$tree/src/high/macro.c"
     run "$scripts/check_layers.sh" --root "$tree"
     echo "$output"
     [ "$status" -eq 1 ]
-    for place in src/base/up.c:2 src/data/sees_comm.h:1 src/nn/kernel.c:1 kernels/cpu/other.c:1 kernels/cpu/up.c:1 \
-        src/nn/dots.c:1 src/nn/missing.c:1 src/nn/mpi.c:1 src/cmd/h5.c:1 src/comm/cuda.c:1 src/cmd/tests.c:1 \
-        src/comm/device.c:1 src/comm/nccl_launch.c:1 \
-        src/odd/x.c:1 src/main.c:1 src/nn/macro.c:1; do
+    for place in src/base/up.c:2 src/low/a/sideways.h:1 src/high/skips.c:1 src/low/b/kernel.c:1 kernels/cpu/other.c:1 \
+        src/low/a/dots.c:1 src/low/a/missing.c:1 src/low/a/mpi.c:1 src/high/quoted.c:1 src/low/a/cuda.c:1 \
+        src/high/tests.c:1 src/odd/x.c:1 src/high/macro.c:1; do
         grep -q "^$place: " <<<"$output" || { echo "missing: $place"; return 1; }
+    done
+    [ "$(grep -c '^[^ ]*:[0-9]*: ' <<<"$output")" -eq 13 ]
+}
+
+@test "check_layers.sh refuses a list with circles and with arrows that nothing uses" {
+    tree=$BATS_TEST_TMPDIR/tree
+    mkdir -p "$tree"/scripts "$tree"/src/{low/{a,b},high}
+    printf 'low/a: high\nhigh: low/a\nlow/b:\n<mpi.h>: high\n' >"$tree/scripts/layers.txt"
+    printf '#include "high/high.h"\n' >"$tree/src/low/a/up.c"
+    run "$scripts/check_layers.sh" --root "$tree"
+    echo "$output"
+    [ "$status" -eq 1 ]
+    for line in "1: low/a includes high, which is not listed before it" "2: high no longer includes low/a" \
+        "3: low/b: the rooms of low/ are not listed together" "4: high no longer includes <mpi.h>"; do
+        [[ "$output" == *"scripts/layers.txt:$line"* ]] || { echo "missing: $line"; return 1; }
     done
 }
 
 @test "check_layers.sh on a tree without sources is an error, not a pass" {
-    mkdir -p "$BATS_TEST_TMPDIR/empty/src"
+    mkdir -p "$BATS_TEST_TMPDIR/empty"/{src,scripts}
+    run "$scripts/check_layers.sh" --root "$BATS_TEST_TMPDIR/empty"
+    [ "$status" -eq 4 ]
+    touch "$BATS_TEST_TMPDIR/empty/scripts/layers.txt"
     run "$scripts/check_layers.sh" --root "$BATS_TEST_TMPDIR/empty"
     [ "$status" -eq 4 ]
     run "$scripts/check_layers.sh" --root "$BATS_TEST_TMPDIR/bin"

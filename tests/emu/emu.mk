@@ -7,7 +7,7 @@ EMU_FLAGS = -std=c++17 -D_GNU_SOURCE -O2 -g -fPIC -ffp-contract=off -fno-omit-fr
 	-isystem $(CUDA_HOME)/include/cccl $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=undefined)
 EMU_DIR  := $(BUILD)/emu
 EMU_OBJ  := $(patsubst tests/emu/%.cc,$(EMU_DIR)/lib/%.o,$(filter-out tests/emu/test_%,$(wildcard tests/emu/*.cc)))
-EMU_KERNELS := $(patsubst kernels/cuda/%.cu,$(EMU_DIR)/%.o,$(wildcard kernels/cuda/*.cu))
+EMU_KERNELS := $(patsubst kernels/cuda/%.cu,$(EMU_DIR)/%.o,$(wildcard kernels/cuda/*.cu kernels/cuda/*/*.cu))
 # C tests that name cuda in their RUN line.
 EMU_C_TESTS := $(patsubst tests/%.c,$(EMU_DIR)/%,$(shell grep -lE '^(/\*| \*) RUN .*device=[a-z,]*cuda' tests/unit/*.c tests/mpi/*.c))
 EMU_TESTS := $(patsubst tests/emu/%.cc,$(EMU_DIR)/tests/%,$(wildcard tests/emu/test_*.cc))
