@@ -13,10 +13,10 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "base/seal.h"
 #include "base/stats.h"
-#include "checkpoint/async.h"
-#include "checkpoint/store.h"
+#include "store/checkpoint/async.h"
+#include "store/checkpoint/store.h"
+#include "store/h5/seal.h"
 
 #define WORK_SEC 0.1
 enum { MAX_ARRAYS = 400, MAX_PAIRS = 1000, N_DIGESTS = 15 };

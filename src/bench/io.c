@@ -11,8 +11,8 @@
 #include "bench/cases.h"
 #include "bench/compute.h"
 #include "bench/io_files.h"
-#include "checkpoint/file.h"
 #include "data/idx.h"
+#include "store/checkpoint/file.h"
 
 enum { N_BYTES = 64 << 20, N_BYTES_QUICK = 16 << 20, N_BYTES_MIN = 64 << 10, SLACK = 1 << 20 };
 enum { N_ARRAYS = 8, SIDE = 28, NAME_MAX_BYTES = 32 };

@@ -6,7 +6,6 @@
 #include <sys/utsname.h>
 
 #include "base/fs.h"
-#include "base/h5.h"
 #include "base/version.h"
 #include "base/xxh3.h"
 #include "check/cases.h"
@@ -14,6 +13,7 @@
 #include "cluster/machine.h"
 #include "comm/device.h"
 #include "data/dataset.h"
+#include "store/h5/h5.h"
 
 static const char own_binary[] = "/proc/self/exe"; /* answers: it runs */
 

@@ -4,8 +4,8 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "checkpoint/show.h"
 #include "cmd/cmd.h"
+#include "store/checkpoint/show.h"
 #include "train/export.h"
 #include "train/model_file.h"
 

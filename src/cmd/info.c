@@ -2,7 +2,6 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-#include "base/h5.h"
 #include "base/log.h"
 #include "base/utf8.h"
 #include "base/version.h"
@@ -10,6 +9,7 @@
 #include "cmd/cmd.h"
 #include "models/model.h"
 #include "ops/backend.h"
+#include "store/h5/h5.h"
 
 typedef struct info_options {
     const char *model;

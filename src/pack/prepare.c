@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "base/fs.h"
-#include "base/seal.h"
 #include "pack/plan.h"
+#include "store/h5/seal.h"
 
 /* realpath(3) of what is there, and the rest as it is written. */
 static bool resolve(const char *path, char out[FS_PATH_MAX])

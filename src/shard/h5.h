@@ -2,9 +2,9 @@
 #ifndef SHARD_H5_H
 #define SHARD_H5_H
 
-#include "base/h5_file.h"
-#include "base/seal.h"
 #include "shard/shard.h"
+#include "store/h5/file.h"
+#include "store/h5/seal.h"
 
 /* The elements of datasets, in the file as in memory. SHARD_BYTES are single ones. */
 typedef enum shard_type { SHARD_BYTES, SHARD_ENTRIES, SHARD_FILES, SHARD_CATEGORIES } shard_type_t;

@@ -3,8 +3,8 @@
 #ifndef SHARD_INDEX_H
 #define SHARD_INDEX_H
 
-#include "base/seal.h"
 #include "shard/shard.h"
+#include "store/h5/seal.h"
 
 /* All lies in one block; who has made an index fills it in, who has read one leaves it as it is. */
 typedef struct shard_index {

@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "base/seal.h"
 #include "base/xxh3.h"
 #include "shard/notes.h"
+#include "store/h5/seal.h"
 
 /* An open file. */
 typedef struct slot {

@@ -3,8 +3,8 @@
  *
  * A folder of shards: manifest.json (for people and programs: schema, source, counts, categories, digests of
  * the files), index.h5 (all that training needs before it reads a picture) and train-00000-of-00012.h5, …,
- * val-… Every file has a seal (base/seal.h): what it holds is proven before HDF5 sees a byte of it, and its
- * seal's plan is that of the whole packing. HDF5's latest format, little-endian, contiguous:
+ * val-… Every file has a seal (store/h5/seal.h): what it holds is proven before HDF5 sees a byte of it, and
+ * its seal's plan is that of the whole packing. HDF5's latest format, little-endian, contiguous:
  *
  *     shard   /pictures     bytes: the pictures, one after the other
  *             /annotations  bytes: what is known of each, one after the other (shard/notes.h)

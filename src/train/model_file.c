@@ -7,8 +7,8 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "checkpoint/store.h"
 #include "models/model.h"
+#include "store/checkpoint/store.h"
 
 /* One flat buffer and the folder of the file that its tensors go to. */
 typedef struct section {

@@ -9,8 +9,8 @@
 #ifndef TRAIN_MODEL_FILE_H
 #define TRAIN_MODEL_FILE_H
 
-#include "checkpoint/file.h"
 #include "nn/graph.h"
+#include "store/checkpoint/file.h"
 #include "tensor/pixel_norm.h"
 #include "train/optim.h"
 

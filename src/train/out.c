@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "checkpoint/store.h"
+#include "store/checkpoint/store.h"
 #include "train/trainer.h"
 
 /* Steps of the folder's checkpoints. A folder that is not there yet has none. */

@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/h5.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/version.h"
 #include "comm/device.h"
+#include "store/h5/h5.h"
 
 static const char *const switches[] = {"auto", "on", "off", NULL};
 static const char *const wires[] = {"fp32", "bf16", NULL};

@@ -6,8 +6,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/trace.h"
-#include "checkpoint/store.h"
 #include "comm/watchdog.h"
+#include "store/checkpoint/store.h"
 #include "train/model_file.h"
 #include "train/trainer.h"
 

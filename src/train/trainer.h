@@ -2,8 +2,8 @@
 #ifndef TRAIN_TRAINER_H
 #define TRAIN_TRAINER_H
 
-#include "checkpoint/async.h"
 #include "models/model.h"
+#include "store/checkpoint/async.h"
 #include "train/algorithms.h"
 #include "train/bad_pictures.h"
 #include "train/bucket.h"

@@ -7,8 +7,8 @@
 #include <strings.h>
 
 #include "base/mem.h"
-#include "checkpoint/file.h"
-#include "checkpoint/npz.h"
+#include "store/checkpoint/file.h"
+#include "store/checkpoint/npz.h"
 #include "train/name_table.h"
 
 /* A tensor here and there. Ours has the dimensions of `letters` in C order; theirs, in the order of `there`,

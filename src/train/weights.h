@@ -1,5 +1,5 @@
-/* Weights from other programs, and for them: numpy's .npz (checkpoint/npz.h), names and layouts by a table
- * (name_table.h). Not collective. */
+/* Weights from other programs, and for them: numpy's .npz (store/checkpoint/npz.h), names and layouts by a
+ * table (name_table.h). Not collective. */
 #ifndef TRAIN_WEIGHTS_H
 #define TRAIN_WEIGHTS_H
 
@@ -21,8 +21,8 @@ err_t weights_import(const char *path, const char *names, const graph_t *graph, 
                      weights_report_t *out);
 
 /* Writes them all: as .npz, or, where the path ends in .h5 or .hdf5, as a checkpoint without anything else
- * (checkpoint/file.h), which HDF5's tools and h5py read. ERR_USAGE for another ending, and names that the
- * table does not have. */
+ * (store/checkpoint/file.h), which HDF5's tools and h5py read. ERR_USAGE for another ending, and names that
+ * the table does not have. */
 err_t weights_export(const char *path, const char *names, const graph_t *graph, const float *params,
                      const float *states);
 

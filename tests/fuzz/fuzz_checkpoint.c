@@ -3,8 +3,8 @@
 #include <fcntl.h>
 
 #include "base/mem.h"
-#include "base/seal.h"
-#include "checkpoint/file.h"
+#include "store/checkpoint/file.h"
+#include "store/h5/seal.h"
 #include "tests/fuzz/fuzz.h"
 
 static void reseal(const char *path)

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/seal.h"
 #include "shard/h5.h"
 #include "shard/index.h"
 #include "shard/notes.h"
+#include "store/h5/seal.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { N_CATEGORIES = 80 };

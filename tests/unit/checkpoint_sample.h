@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #include "base/fs.h"
-#include "base/h5.h"
 #include "base/mem.h"
-#include "checkpoint/file.h"
+#include "store/checkpoint/file.h"
+#include "store/h5/h5.h"
 
 static char sample_folder[64];
 

@@ -13,10 +13,10 @@
 #include <unistd.h>
 
 #include "base/fs.h"
-#include "base/h5.h"
 #include "base/mem.h"
 #include "shard/index.h"
 #include "shard/writer.h"
+#include "store/h5/h5.h"
 #include "tests/sample_same.h"
 #include "tests/tap.h"
 

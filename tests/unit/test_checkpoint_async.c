@@ -8,8 +8,8 @@
 
 #include "base/fs.h"
 #include "base/mem.h"
-#include "checkpoint/async.h"
-#include "checkpoint/store.h"
+#include "store/checkpoint/async.h"
+#include "store/checkpoint/store.h"
 #include "tests/tap.h"
 
 enum { N = 5000 };

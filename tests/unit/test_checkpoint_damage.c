@@ -3,7 +3,7 @@
 #include <fcntl.h>
 
 #include "base/rng.h"
-#include "base/seal.h"
+#include "store/h5/seal.h"
 #include "tests/h5_calls.h"
 #include "tests/tap.h"
 #include "tests/unit/checkpoint_sample.h"

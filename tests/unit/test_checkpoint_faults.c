@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include "checkpoint/store.h"
+#include "store/checkpoint/store.h"
 #include "tests/tap.h"
 #include "tests/unit/checkpoint_sample.h"
 

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <xxhash.h>
 
-#include "base/seal.h"
+#include "store/h5/seal.h"
 #include "tests/tap.h"
 #include "tests/unit/checkpoint_sample.h"
 

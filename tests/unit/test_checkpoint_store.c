@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <sys/wait.h>
 
-#include "checkpoint/store.h"
+#include "store/checkpoint/store.h"
 #include "tests/tap.h"
 #include "tests/unit/checkpoint_sample.h"
 

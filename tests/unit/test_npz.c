@@ -1,5 +1,5 @@
 /* numpy's archives: what is written is read again, what others write too, and damage is named. */
-#include "checkpoint/npz.h"
+#include "store/checkpoint/npz.h"
 
 #include <math.h>
 #include <stdlib.h>

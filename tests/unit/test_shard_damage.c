@@ -1,11 +1,11 @@
 /* No damaged, foreign or hostile shard, index, manifest or record is taken for a whole one, none crashes a
  * reader, and damage in a record is told with the record's number. RUN np=0 */
-#include "base/h5_file.h"
 #include "base/rng.h"
-#include "base/seal.h"
 #include "shard/notes.h"
 #include "shard/reader.h"
 #include "shard/verify.h"
+#include "store/h5/file.h"
+#include "store/h5/seal.h"
 #include "tests/h5_calls.h"
 #include "tests/unit/shard_sample.h"
 

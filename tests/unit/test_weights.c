@@ -7,10 +7,10 @@
 
 #include "base/fs.h"
 #include "base/mem.h"
-#include "checkpoint/file.h"
-#include "checkpoint/npz.h"
 #include "models/model.h"
 #include "nn/layers.h"
+#include "store/checkpoint/file.h"
+#include "store/checkpoint/npz.h"
 #include "tests/folder.h"
 #include "tests/npz_util.h"
 #include "tests/op_util.h"

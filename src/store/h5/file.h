@@ -1,14 +1,15 @@
-/* HDF5 files of ours: the latest format behind a user block for the seal (base/seal.h), contiguous datasets
- * whose bytes the caller writes himself where HDF5 gave them their place. The same content gives the same
- * bytes. All errors name the file; of failed reads and writes the system's reason is told. Not collective. */
-#ifndef BASE_H5_FILE_H
-#define BASE_H5_FILE_H
+/* HDF5 files of ours: the latest format behind a user block for the seal (store/h5/seal.h), contiguous
+ * datasets whose bytes the caller writes himself where HDF5 gave them their place. The same content gives the
+ * same bytes. All errors name the file; of failed reads and writes the system's reason is told. Not
+ * collective. */
+#ifndef STORE_H5_FILE_H
+#define STORE_H5_FILE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/h5.h"
-#include "base/h5_driver.h"
+#include "store/h5/driver.h"
+#include "store/h5/h5.h"
 
 typedef struct h5_file {
     const char *kind, *path; /* borrowed, for messages: "checkpoint", and the name that the file will have */

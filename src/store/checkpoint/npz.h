@@ -1,10 +1,10 @@
 /* numpy's .npz: a zip archive with an .npy file for each array, stored or deflated. Reading is safe against
  * what others made: no memory is taken for what a file claims, but only for arrays of a shape that the caller
  * knows. Not collective. */
-#ifndef CHECKPOINT_NPZ_H
-#define CHECKPOINT_NPZ_H
+#ifndef STORE_CHECKPOINT_NPZ_H
+#define STORE_CHECKPOINT_NPZ_H
 
-#include "checkpoint/npy.h"
+#include "store/checkpoint/npy.h"
 
 typedef struct npz npz_t;
 

@@ -1,11 +1,11 @@
-/* One checkpoint: an HDF5 file of named arrays and named attributes, sealed (base/seal.h).
+/* One checkpoint: an HDF5 file of named arrays and named attributes, sealed (store/h5/seal.h).
  *
  * Each array is a contiguous dataset ("/params/conv1/weight"; folders in the name become groups) with the
  * attributes "xxh3" (XXH3-64 of its bytes, 16 hex digits) and "meaning" ("OHWI"). What goes in is the
  * training loop's business. The same content gives the same file, byte for byte. Not collective: one rank
  * calls these. Safe to call from another thread than the trainer's. */
-#ifndef CHECKPOINT_FILE_H
-#define CHECKPOINT_FILE_H
+#ifndef STORE_CHECKPOINT_FILE_H
+#define STORE_CHECKPOINT_FILE_H
 
 #include <stdint.h>
 

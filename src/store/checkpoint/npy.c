@@ -1,4 +1,4 @@
-#include "checkpoint/npy.h"
+#include "store/checkpoint/npy.h"
 
 #include <ctype.h>
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 /* A folder of checkpoints, ckpt-<step, 12 digits>.h5. What is there is found by looking and verifying; there
  * is no link or index to be trusted. One job at a time writes into a folder. Not collective: one rank calls
  * these. */
-#ifndef CHECKPOINT_STORE_H
-#define CHECKPOINT_STORE_H
+#ifndef STORE_CHECKPOINT_STORE_H
+#define STORE_CHECKPOINT_STORE_H
 
 #include <stdint.h>
 

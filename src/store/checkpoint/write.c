@@ -7,11 +7,11 @@
 #include <unistd.h>
 
 #include "base/fs.h"
-#include "base/h5_file.h"
 #include "base/mem.h"
-#include "base/seal.h"
 #include "base/xxh3.h"
-#include "checkpoint/private.h"
+#include "store/checkpoint/private.h"
+#include "store/h5/file.h"
+#include "store/h5/seal.h"
 
 typedef struct writer {
     h5_file_t file;

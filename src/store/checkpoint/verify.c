@@ -3,9 +3,9 @@
 
 #include "base/fs.h"
 #include "base/mem.h"
-#include "checkpoint/file.h"
-#include "checkpoint/show.h"
-#include "checkpoint/store.h"
+#include "store/checkpoint/file.h"
+#include "store/checkpoint/show.h"
+#include "store/checkpoint/store.h"
 
 typedef struct tally {
     int n, n_damaged, n_unknown; /* unknown: the system refused, which says nothing about the file */

@@ -1,4 +1,4 @@
-#include "base/seal.h"
+#include "store/h5/seal.h"
 
 #include <errno.h>
 #include <fcntl.h>

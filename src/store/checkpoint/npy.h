@@ -1,7 +1,7 @@
 /* The header of numpy's .npy: what type, shape and order an array has. Format: numpy.lib.format, versions 1
  * to 3. */
-#ifndef CHECKPOINT_NPY_H
-#define CHECKPOINT_NPY_H
+#ifndef STORE_CHECKPOINT_NPY_H
+#define STORE_CHECKPOINT_NPY_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -8,8 +8,8 @@
  *
  * This form stays the same in every later schema. The schema and the plan lie outside the digest; the same
  * numbers inside the file vouch for them. Not collective. */
-#ifndef BASE_SEAL_H
-#define BASE_SEAL_H
+#ifndef STORE_H5_SEAL_H
+#define STORE_H5_SEAL_H
 
 #include <stdint.h>
 

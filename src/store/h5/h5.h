@@ -1,6 +1,6 @@
 /* HDF5's calls with our errors. HDF5 keeps its error stack and its printing switch per thread. */
-#ifndef BASE_H5_H
-#define BASE_H5_H
+#ifndef STORE_H5_H5_H
+#define STORE_H5_H5_H
 
 #include <hdf5.h>
 

@@ -5,8 +5,8 @@
  * failure, drops what comes after it and lets the library close in peace; the caller asks `error` when all is
  * done. And reading happens through the very descriptor that was verified, without file locks, which network
  * mounts often refuse. */
-#ifndef BASE_H5_DRIVER_H
-#define BASE_H5_DRIVER_H
+#ifndef STORE_H5_DRIVER_H
+#define STORE_H5_DRIVER_H
 
 #include <hdf5.h>
 

@@ -1,4 +1,4 @@
-#include "checkpoint/async.h"
+#include "store/checkpoint/async.h"
 
 #include <errno.h>
 #include <math.h>
@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/trace.h"
-#include "checkpoint/store.h"
+#include "store/checkpoint/store.h"
 
 typedef enum phase { PHASE_IDLE, PHASE_COPYING, PHASE_WRITING, PHASE_ENDED, PHASE_CLOSING } phase_t;
 

@@ -1,4 +1,4 @@
-#include "base/h5.h"
+#include "store/h5/h5.h"
 
 #include <stdarg.h>
 #include <stdio.h>

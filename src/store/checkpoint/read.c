@@ -4,11 +4,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/h5.h"
 #include "base/mem.h"
-#include "base/seal.h"
 #include "base/xxh3.h"
-#include "checkpoint/private.h"
+#include "store/checkpoint/private.h"
+#include "store/h5/h5.h"
+#include "store/h5/seal.h"
 
 static err_t open_hdf5(checkpoint_t *c)
 {

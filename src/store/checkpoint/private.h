@@ -1,12 +1,12 @@
 /* What the files that make up the checkpoint reader and writer share. For this folder only. */
-#ifndef CHECKPOINT_PRIVATE_H
-#define CHECKPOINT_PRIVATE_H
+#ifndef STORE_CHECKPOINT_PRIVATE_H
+#define STORE_CHECKPOINT_PRIVATE_H
 
 #include <hdf5.h>
 #include <stdint.h>
 
-#include "base/h5_driver.h"
-#include "checkpoint/file.h"
+#include "store/checkpoint/file.h"
+#include "store/h5/driver.h"
 
 typedef struct ckpt_entry {
     ckpt_array_t array; /* name and meaning are owned */

@@ -1,4 +1,4 @@
-#include "base/h5_driver.h"
+#include "store/h5/driver.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -7,8 +7,8 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#include "base/h5.h"
 #include "base/mem.h"
+#include "store/h5/h5.h"
 
 #if H5_VERSION_GE(1, 13, 0)
 #include <H5FDdevelop.h>

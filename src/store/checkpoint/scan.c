@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/h5_file.h"
 #include "base/mem.h"
-#include "checkpoint/private.h"
+#include "store/checkpoint/private.h"
+#include "store/h5/file.h"
 
 /* Groups within groups: deeper than any name of ours, and an end for a group that contains itself. */
 enum { MAX_DEPTH = 16 };

@@ -1,12 +1,12 @@
 /* Writes checkpoints in the background: a thread copies the caller's arrays, writes the copy to the folder
- * (checkpoint/store.h) and prunes older files. Training goes on meanwhile, up to the first change of an
+ * (store/checkpoint/store.h) and prunes older files. Training goes on meanwhile, up to the first change of an
  * array. At most one write is in flight. Not collective: rank 0 owns one. */
-#ifndef CHECKPOINT_ASYNC_H
-#define CHECKPOINT_ASYNC_H
+#ifndef STORE_CHECKPOINT_ASYNC_H
+#define STORE_CHECKPOINT_ASYNC_H
 
 #include <stdbool.h>
 
-#include "checkpoint/file.h"
+#include "store/checkpoint/file.h"
 
 typedef struct ckpt_async ckpt_async_t;
 

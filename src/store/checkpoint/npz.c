@@ -1,4 +1,4 @@
-#include "checkpoint/npz.h"
+#include "store/checkpoint/npz.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
-#include "base/h5_file.h"
+#include "store/h5/file.h"
 
 #include <string.h>
 
-#include "base/seal.h"
+#include "store/h5/seal.h"
 
 /* Large arrays begin at a multiple of 512, as devices and vector loads like it; HDF5 allows no more than the
  * size of the user block. */

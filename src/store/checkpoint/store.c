@@ -1,4 +1,4 @@
-#include "checkpoint/store.h"
+#include "store/checkpoint/store.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "base/seal.h"
-#include "checkpoint/file.h"
+#include "store/checkpoint/file.h"
+#include "store/h5/seal.h"
 
 enum { STEP_DIGITS = 12, NAME_BYTES = 5 + STEP_DIGITS + 3 }; /* "ckpt-" digits ".h5" */
 

@@ -1,5 +1,5 @@
 /* What is in a checkpoint. */
-#include "checkpoint/show.h"
+#include "store/checkpoint/show.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "base/opt.h"
 #include "base/utf8.h"
-#include "checkpoint/file.h"
+#include "store/checkpoint/file.h"
 
 /* Shown in lines of their own. */
 static const char *const summarized[] = {"schema",      "model",     "height",  "width",        "channels",

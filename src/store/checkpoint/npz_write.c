@@ -7,7 +7,7 @@
 
 #include "base/fs.h"
 #include "base/mem.h"
-#include "checkpoint/npz.h"
+#include "store/checkpoint/npz.h"
 
 enum { ENTRY_NAME_MAX = 512 };
 

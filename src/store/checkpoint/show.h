@@ -1,7 +1,7 @@
 /* Checkpoints for people: what is in one, and whether several are whole. To the standard output; not
  * collective. */
-#ifndef CHECKPOINT_SHOW_H
-#define CHECKPOINT_SHOW_H
+#ifndef STORE_CHECKPOINT_SHOW_H
+#define STORE_CHECKPOINT_SHOW_H
 
 #include "base/err.h"
 
