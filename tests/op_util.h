@@ -9,8 +9,8 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "ops/mirror.h"
-#include "tensor/bf16.h"
+#include "compute/ops/mirror.h"
+#include "compute/tensor/bf16.h"
 
 /* Descriptions; op_run_new infers the rest. CONV's attributes come in the order of conv2d_attr_t:
  * out_channels, kernel, stride, padding, dilation (height and width each), groups, has_bias; POOL's in that

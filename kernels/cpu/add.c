@@ -1,8 +1,8 @@
 #include <string.h>
 
+#include "compute/tensor/bf16.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/loop.h"
-#include "tensor/bf16.h"
 
 LOOP_CLONES(add_block, (float *y, const float *a, const float *b, int64_t n), (y, a, b, n))
 {

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "tensor/dtype.h"
+#include "compute/tensor/dtype.h"
 
 enum { AMX_ROWS = 16, AMX_COLUMNS = 16, AMX_DEPTH = 32, AMX_TILE_BYTES = 1024 };
 

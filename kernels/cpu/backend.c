@@ -1,8 +1,8 @@
 #include <omp.h>
 
+#include "compute/ops/registry.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/onednn.h"
-#include "ops/registry.h"
 
 /* OpenMP keeps the number of threads per calling thread: operators have to be planned and run in the thread
  * that opened the backend. */

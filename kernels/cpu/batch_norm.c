@@ -1,10 +1,10 @@
 #include <math.h>
 
+#include "compute/ops/narrow.h"
 #include "kernels/cpu/batch_norm_rows.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/loop.h"
 #include "kernels/cpu/narrow.h"
-#include "ops/narrow.h"
 
 /* Our own loops rather than oneDNN's primitive: its sums depend on the number of threads. Here a group's rows
  * (all dimensions but the channels) are cut into blocks of a fixed size; each block's sums are in float, and

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "tensor/dtype.h"
-#include "tensor/shape.h"
+#include "compute/tensor/dtype.h"
+#include "compute/tensor/shape.h"
 
 /* bf16_round of n values; `to` may be `from`. */
 void bf16_round_array(float *to, const float *from, int64_t n);

@@ -4,7 +4,7 @@
 #ifndef KERNELS_CPU_CONV_H
 #define KERNELS_CPU_CONV_H
 
-#include "ops/op.h"
+#include "compute/ops/op.h"
 
 /* One pass of one operator. desc outlives every plan made for it. */
 typedef struct conv_problem {
@@ -15,7 +15,7 @@ typedef struct conv_problem {
 
 /* Where desc has an epilogue, y and dy are what is behind it, and mask says which cell of a window, in
  * row-major order, gave y, or DIRECT_OFF (direct.h), and all is float32; otherwise mask is NULL. Laid out as
- * ops/op_desc.h says.
+ * compute/ops/op_desc.h says.
  * OP_FORWARD reads x, weight, bias and writes y; OP_BACKWARD_DATA reads dy, weight and writes dx;
  * OP_BACKWARD_WEIGHTS reads x, dy and writes dweight, dbias. Without a bias bias and dbias are NULL. */
 typedef struct conv_buffers {

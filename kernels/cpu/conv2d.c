@@ -1,11 +1,11 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "compute/tensor/bf16.h"
 #include "kernels/cpu/bf16.h"
 #include "kernels/cpu/conv.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/direct.h"
-#include "tensor/bf16.h"
 
 static const conv_impl_t *const families[] = {conv_direct,   conv_onednn, conv_gemm,
                                               conv_winograd, conv_bf16,   conv_amx};

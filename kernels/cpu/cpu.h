@@ -2,7 +2,7 @@
 #ifndef KERNELS_CPU_CPU_H
 #define KERNELS_CPU_CPU_H
 
-#include "ops/backend.h"
+#include "compute/ops/backend.h"
 
 extern const op_kernel_t cpu_conv2d, cpu_linear, cpu_pool2d, cpu_relu, cpu_dropout, cpu_add, cpu_batch_norm,
     cpu_softmax_xent, cpu_sigmoid_bce;

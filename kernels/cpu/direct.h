@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "ops/op.h"
+#include "compute/ops/op.h"
 
 typedef struct direct_conv {
     int64_t n, h, w, c; /* input */

@@ -3,7 +3,7 @@
 #ifndef KERNELS_CPU_LINEAR_BF16_H
 #define KERNELS_CPU_LINEAR_BF16_H
 
-#include "ops/op.h"
+#include "compute/ops/op.h"
 
 /* OP_FORWARD reads x, weight, bias and writes y; OP_BACKWARD_DATA reads dy, weight and writes dx;
  * OP_BACKWARD_WEIGHTS reads x, dy and writes dweight, dbias. Without a bias bias and dbias are NULL. */

@@ -3,12 +3,13 @@
 #ifndef KERNELS_CPU_NARROW_H
 #define KERNELS_CPU_NARROW_H
 
-#include "ops/op_desc.h"
-#include "tensor/bf16.h"
+#include "compute/ops/op_desc.h"
+#include "compute/tensor/bf16.h"
 
 #define NARROW_INLINE static inline __attribute__((always_inline))
 
-/* Whether all inputs and y are narrow. A mixture, which only a network's ends have, is for ops/narrow.h. */
+/* Whether all inputs and y are narrow. A mixture, which only a network's ends have, is for
+ * compute/ops/narrow.h. */
 static inline bool narrow_all(const op_desc_t *desc)
 {
     bool all = desc->y_dtype == DTYPE_BF16;

@@ -1,9 +1,9 @@
 #include <string.h>
 
+#include "compute/ops/narrow.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/loop.h"
 #include "kernels/cpu/narrow.h"
-#include "ops/narrow.h"
 
 /* Our own loops: oneDNN's max pooling promises nothing on NaN or on which of equal cells wins. The channels
  * are innermost, so that every loop over them is vector code. One thread takes whole samples. */

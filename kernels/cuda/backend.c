@@ -1,6 +1,6 @@
+#include "compute/ops/registry.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/lt.h"
-#include "ops/registry.h"
 
 static void close_backend(void)
 {

@@ -1,4 +1,5 @@
-/* Rounding to bfloat16 as tensor/bf16.h has it, of which a product is the same bits on every backend. */
+/* Rounding to bfloat16 as compute/tensor/bf16.h has it, of which a product is the same bits on every backend.
+ */
 #ifndef KERNELS_CUDA_BF16_CUH
 #define KERNELS_CUDA_BF16_CUH
 

@@ -6,7 +6,7 @@
 #include <cuda_runtime_api.h>
 #include <stddef.h>
 
-#include "ops/backend.h"
+#include "compute/ops/backend.h"
 
 /* Returns ERR_SYSTEM with CUDA's words unless the call succeeds. */
 #define E_CUDA(call, what) TRY(cuda_check((call), (what), __FILE__, __LINE__))

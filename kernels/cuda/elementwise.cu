@@ -37,7 +37,8 @@ struct swap_t {
     }
 };
 
-/* tensor/bf16.h: to the nearest, of two equally near the even one; NaN stays NaN. 6 bytes an element. */
+/* compute/tensor/bf16.h: to the nearest, of two equally near the even one; NaN stays NaN. 6 bytes an element.
+ */
 struct narrow_t {
     const uint32_t *from;
     uint16_t *to;

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "tensor/dtype.h"
+#include "compute/tensor/dtype.h"
 
 /* A matrix in memory, of float32 or bfloat16 elements: how far row follows row, how far one of a batch the
  * one before, and what divides its address, in bytes. */

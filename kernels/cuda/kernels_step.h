@@ -6,9 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "compute/tensor/affine.h"
+#include "compute/tensor/pixel_norm.h"
 #include "kernels/cuda/step.h"
-#include "tensor/affine.h"
-#include "tensor/pixel_norm.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -20,7 +20,7 @@ cudaError_t elementwise_swap(float *a, float *b, int64_t n, cudaStream_t stream)
 cudaError_t elementwise_narrow(const float *from, uint16_t *to, int64_t n, cudaStream_t stream);
 cudaError_t elementwise_widen(const uint16_t *from, float *to, int64_t n, cudaStream_t stream);
 
-/* optim.cu: optim_args_t of ops/backend.h, with what changes from step to step as it is found. */
+/* optim.cu: optim_args_t of compute/ops/backend.h, with what changes from step to step as it is found. */
 typedef struct optim_range {
     float *weight;
     const float *gradient;
@@ -37,7 +37,7 @@ cudaError_t optim_adadelta(const optim_range_t *range, cudaStream_t stream);
 cudaError_t optim_adamw(const optim_range_t *range, cudaStream_t stream);
 cudaError_t optim_lars(const optim_range_t *range, cudaStream_t stream);
 
-/* pixels.cu: pixels_args_t of ops/backend.h. height × width < 2^31, at most PIXEL_MAX_CHANNELS. */
+/* pixels.cu: pixels_args_t of compute/ops/backend.h. height × width < 2^31, at most PIXEL_MAX_CHANNELS. */
 typedef struct pixels_batch {
     const uint8_t *bytes;
     const affine_t *maps; /* NULL: as they are */

@@ -1,5 +1,5 @@
+#include "compute/tensor/bf16.h"
 #include "kernels/ref/ref.h"
-#include "tensor/bf16.h"
 
 static err_t forward(const op_t *op, const op_args_t *args)
 {

@@ -1,7 +1,7 @@
 #include <stdio.h>
 
+#include "compute/ops/registry.h"
 #include "kernels/ref/ref.h"
-#include "ops/registry.h"
 
 static void describe(char *out, size_t n_bytes)
 {

@@ -2,7 +2,7 @@
 #ifndef KERNELS_REF_REF_H
 #define KERNELS_REF_REF_H
 
-#include "ops/backend.h"
+#include "compute/ops/backend.h"
 
 extern const op_kernel_t ref_conv2d, ref_linear, ref_pool2d, ref_relu, ref_dropout, ref_add, ref_batch_norm,
     ref_softmax_xent, ref_sigmoid_bce;

@@ -1,5 +1,5 @@
+#include "compute/tensor/bf16.h"
 #include "kernels/ref/ref.h"
-#include "tensor/bf16.h"
 
 /* x, the weight and dy, one behind the other. */
 err_t ref_round_plan(op_t *op)

@@ -22,7 +22,7 @@ import torch.nn.functional as F
 
 
 class LeNet5(torch.nn.Module):
-    """src/models/lenet5.c."""
+    """src/compute/models/lenet5.c."""
 
     def __init__(self):
         super().__init__()

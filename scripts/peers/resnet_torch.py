@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-POOL, CLASSES, SMALL_SIDE = 64, 10, 64  # src/data/synthetic.c, src/models/resnet.c
+POOL, CLASSES, SMALL_SIDE = 64, 10, 64  # src/data/synthetic.c, src/compute/models/resnet.c
 
 
 def conv(n_in, n_out, kernel, stride=1):
@@ -50,7 +50,7 @@ class Block(nn.Module):
 
 
 class ResNet(nn.Sequential):
-    """src/models/resnet.c."""
+    """src/compute/models/resnet.c."""
 
     def __init__(self, n_blocks, bottleneck, side):
         stem = [conv(3, 64, 3) if side <= SMALL_SIDE else conv(3, 64, 7, 2), nn.BatchNorm2d(64), nn.ReLU(inplace=True)]

@@ -6,7 +6,7 @@
 #include "bench/comm_check.h"
 #include "bench/comm_plan.h"
 #include "comm/buffer.h"
-#include "ops/mirror.h"
+#include "compute/ops/mirror.h"
 
 typedef struct bench_comm_options {
     int64_t min_bytes, max_bytes, step_factor, step_bytes, root, check;

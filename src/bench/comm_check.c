@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tensor/bf16.h"
-#include "tensor/half.h"
+#include "compute/tensor/bf16.h"
+#include "compute/tensor/half.h"
 
 __extension__ typedef unsigned __int128 uint128_t;
 

@@ -4,7 +4,7 @@
 #define BENCH_COMPUTE_H
 
 #include "bench/bench.h"
-#include "nn/scratch.h"
+#include "compute/graph/scratch.h"
 
 typedef struct bench_op {
     op_t *op;

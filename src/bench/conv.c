@@ -7,7 +7,7 @@
 #include "bench/compute.h"
 #include "bench/conv_check.h"
 #include "bench/conv_layers.h"
-#include "nn/layers.h"
+#include "compute/graph/layers.h"
 #include "train/algorithms.h"
 
 enum { BATCH_LENET = 64, BATCH = 8, BATCH_QUICK = 1, BATCH_MAX = 256, N_CLASSES = 2, WHAT_MAX = 80 };

@@ -3,7 +3,7 @@
 #ifndef BENCH_CONV_CHECK_H
 #define BENCH_CONV_CHECK_H
 
-#include "nn/scratch.h"
+#include "compute/graph/scratch.h"
 
 enum { CONV_SPOTS = 48 };
 

@@ -1,7 +1,7 @@
-/* The convolutions of well-known networks, each shape once. LeNet-5 as dptrain trains it (src/models);
- * VGG-16: Simonyan & Zisserman, "Very Deep Convolutional Networks", 2014, column D, 15.3 G multiply-adds a
- * picture; ResNet-50: He et al., "Deep Residual Learning", 2015, with the stride in a block's 3×3 (version
- * 1.5, as frameworks have it), 4.1 G. Their pictures have 224×224 cells. */
+/* The convolutions of well-known networks, each shape once. LeNet-5 as dptrain trains it
+ * (src/compute/models); VGG-16: Simonyan & Zisserman, "Very Deep Convolutional Networks", 2014, column
+ * D, 15.3 G multiply-adds a picture; ResNet-50: He et al., "Deep Residual Learning", 2015, with the stride in
+ * a block's 3×3 (version 1.5, as frameworks have it), 4.1 G. Their pictures have 224×224 cells. */
 #ifndef BENCH_CONV_LAYERS_H
 #define BENCH_CONV_LAYERS_H
 

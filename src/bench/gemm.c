@@ -6,7 +6,7 @@
 #include "bench/cases.h"
 #include "bench/compute.h"
 #include "bench/gemm_check.h"
-#include "models/model.h"
+#include "compute/models/model.h"
 
 enum { SQUARE_MIN = 64, SQUARE_MAX = 4096, SQUARE_QUICK = 1024, X_HALF = 3, W_HALF = 2, WHAT_MAX = 64 };
 

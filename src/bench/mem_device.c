@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "bench/compute.h"
-#include "ops/mirror.h"
+#include "compute/ops/mirror.h"
 
 typedef enum copy_kind { COPY_WITHIN, COPY_TO, COPY_FROM, COPY_KINDS } copy_kind_t;
 

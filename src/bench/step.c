@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "base/stats.h"
 #include "bench/cases.h"
-#include "models/model.h"
+#include "compute/models/model.h"
 #include "train/trial.h"
 
 typedef struct step_options {

@@ -7,8 +7,8 @@
 #include "base/version.h"
 #include "cluster/topo.h"
 #include "cmd/cmd.h"
-#include "models/model.h"
-#include "ops/backend.h"
+#include "compute/models/model.h"
+#include "compute/ops/backend.h"
 #include "store/h5/h5.h"
 
 typedef struct info_options {

@@ -13,7 +13,7 @@
 
 #include "base/err.h"
 #include "cluster/topo.h"
-#include "tensor/dtype.h"
+#include "compute/tensor/dtype.h"
 
 typedef enum comm_op { COMM_SUM, COMM_MAX, COMM_MIN } comm_op_t;
 

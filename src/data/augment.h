@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "base/opt.h"
-#include "tensor/affine.h"
+#include "compute/tensor/affine.h"
 
 typedef struct augment_options {
     double rotate_deg; /* angle uniform in ± this */

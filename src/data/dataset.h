@@ -10,10 +10,10 @@
 
 #include "base/err.h"
 #include "base/fs.h"
+#include "compute/tensor/pixel_norm.h"
+#include "compute/tensor/shape.h"
 #include "data/sampler.h"
 #include "data/view.h"
-#include "tensor/pixel_norm.h"
-#include "tensor/shape.h"
 
 typedef enum split { SPLIT_TRAIN, SPLIT_VAL, SPLIT_COUNT } split_t;
 

@@ -4,8 +4,8 @@
 #define DATA_IDX_H
 
 #include "base/err.h"
+#include "compute/tensor/shape.h"
 #include "data/dataset.h"
-#include "tensor/shape.h"
 
 /* Reads unsigned bytes of `n_dims` dimensions (3: pictures, 1: labels) from the file. *out: shape and values;
  * free values with mem_free. ERR_DATA naming the file and what is wrong: missing, wrong magic, truncated,

@@ -18,7 +18,7 @@ typedef struct batch {
     float *pixels;  /* [n, h, w, c]; raw: NULL */
     int32_t *labels; /* [n]; NULL where the dataset is multi_label */
     float *targets;  /* [n, n_classes] of 0 and 1; NULL where it is not */
-    /* raw: what pixels are made of (pixels_args_t of ops/backend.h), otherwise NULL. */
+    /* raw: what pixels are made of (pixels_args_t of compute/ops/backend.h), otherwise NULL. */
     uint8_t *bytes; /* [n, h, w, c] */
     affine_t *maps; /* [n]; NULL: no augmentation */
 } batch_t;

@@ -11,7 +11,7 @@
 #include "base/xxh3.h"
 #include "cluster/machine.h"
 #include "comm/watchdog.h"
-#include "nn/fuse.h"
+#include "compute/graph/fuse.h"
 
 void algorithm_request_add(algorithm_request_t *request, int64_t n, bool training)
 {

@@ -6,8 +6,8 @@
 #define TRAIN_EVALUATE_H
 
 #include "comm/comm.h"
+#include "compute/graph/exec.h"
 #include "data/dataset.h"
-#include "nn/exec.h"
 #include "train/feed.h"
 #include "train/worst.h"
 

@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 #include "base/log.h"
-#include "models/model.h"
+#include "compute/models/model.h"
 
 /* Of classes that have a positive sample. */
 static void print_precisions(const dataset_info_t *info, const double *precisions)

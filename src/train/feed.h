@@ -4,8 +4,8 @@
 #ifndef TRAIN_FEED_H
 #define TRAIN_FEED_H
 
+#include "compute/ops/mirror.h"
 #include "data/loader.h"
-#include "ops/mirror.h"
 #include "train/runtime.h"
 
 /* Buffers are where the backend computes, and the same in every step on a GPU. */

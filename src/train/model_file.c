@@ -7,7 +7,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "models/model.h"
+#include "compute/models/model.h"
 #include "store/checkpoint/store.h"
 
 /* One flat buffer and the folder of the file that its tensors go to. */

@@ -9,9 +9,9 @@
 #ifndef TRAIN_MODEL_FILE_H
 #define TRAIN_MODEL_FILE_H
 
-#include "nn/graph.h"
+#include "compute/graph/graph.h"
+#include "compute/tensor/pixel_norm.h"
 #include "store/checkpoint/file.h"
-#include "tensor/pixel_norm.h"
 #include "train/optim.h"
 
 typedef struct model_file {

@@ -1,12 +1,12 @@
 /* Optimizers: options, the flat buffers of state, and one step over all parameters. What each computes is
- * said in ops/backend.h (optim_args_t). Not collective: every rank does the same to the same summed
+ * said in compute/ops/backend.h (optim_args_t). Not collective: every rank does the same to the same summed
  * gradients. */
 #ifndef TRAIN_OPTIM_H
 #define TRAIN_OPTIM_H
 
 #include "base/opt.h"
-#include "nn/graph.h"
-#include "ops/mirror.h"
+#include "compute/graph/graph.h"
+#include "compute/ops/mirror.h"
 
 typedef struct optim_options {
     const char *optimizer; /* "sgd", "nesterov", "adadelta", "adamw", "lars" */

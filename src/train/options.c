@@ -6,7 +6,7 @@
 
 #include "base/fs.h"
 #include "base/mem.h"
-#include "models/model.h"
+#include "compute/models/model.h"
 
 static const char *const on_errors[] = {"stop", "continue", NULL};
 

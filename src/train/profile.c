@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "nn/scratch.h"
+#include "compute/graph/scratch.h"
 
 /* Sizes of the product, small first: a slow backend stays with those. */
 static const int64_t peak_sizes[] = {128, 256, 512, 1024, 4096, 8192};

@@ -6,7 +6,7 @@
 
 #include "base/json.h"
 #include "comm/comm.h"
-#include "nn/exec.h"
+#include "compute/graph/exec.h"
 
 /* Seconds of a step; what is left of total is bookkeeping. comm: the part that is not hidden behind backward,
  * waiting for slower ranks included. */

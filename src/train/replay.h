@@ -3,7 +3,7 @@
 #ifndef TRAIN_REPLAY_H
 #define TRAIN_REPLAY_H
 
-#include "ops/backend.h"
+#include "compute/ops/backend.h"
 
 enum { REPLAY_MAX = 4 };
 

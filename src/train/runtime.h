@@ -5,7 +5,7 @@
 #include "base/json.h"
 #include "base/opt.h"
 #include "comm/comm.h"
-#include "ops/backend.h"
+#include "compute/ops/backend.h"
 #include "train/burn.h"
 
 typedef struct runtime_options {

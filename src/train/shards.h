@@ -7,7 +7,7 @@
 #define TRAIN_SHARDS_H
 
 #include "comm/comm.h"
-#include "ops/mirror.h"
+#include "compute/ops/mirror.h"
 
 typedef struct shards {
     comm_t *comm;

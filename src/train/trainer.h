@@ -2,7 +2,7 @@
 #ifndef TRAIN_TRAINER_H
 #define TRAIN_TRAINER_H
 
-#include "models/model.h"
+#include "compute/models/model.h"
 #include "store/checkpoint/async.h"
 #include "train/algorithms.h"
 #include "train/bad_pictures.h"

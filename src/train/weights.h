@@ -3,7 +3,7 @@
 #ifndef TRAIN_WEIGHTS_H
 #define TRAIN_WEIGHTS_H
 
-#include "nn/graph.h"
+#include "compute/graph/graph.h"
 
 /* What an import took. */
 typedef struct weights_report {

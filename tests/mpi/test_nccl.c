@@ -19,7 +19,7 @@
 #include "comm/buffer.h"
 #include "comm/device.h"
 #include "comm/watchdog.h"
-#include "ops/backend.h"
+#include "compute/ops/backend.h"
 #include "tests/mpi/everyone.h"
 
 /* COUNT: no multiple of anything, and several pieces of the emulator's. */

@@ -2,7 +2,7 @@
  * Batch norm whose statistics go over all ranks: each rank has some of the samples, and gets what one
  * operator over all samples would give it. */
 #include "comm/comm.h"
-#include "ops/registry.h"
+#include "compute/ops/registry.h"
 #include "tests/mpi/everyone.h"
 #include "tests/op_util.h"
 

@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "nn/exec.h"
-#include "nn/layers.h"
-#include "ops/registry.h"
+#include "compute/graph/exec.h"
+#include "compute/graph/layers.h"
+#include "compute/ops/registry.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
 #include "train/algorithms.h"

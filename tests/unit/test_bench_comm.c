@@ -8,8 +8,8 @@
 #include "bench/comm_check.h"
 #include "bench/comm_plan.h"
 #include "cluster/machine.h"
-#include "tensor/bf16.h"
-#include "tensor/half.h"
+#include "compute/tensor/bf16.h"
+#include "compute/tensor/half.h"
 #include "tests/tap.h"
 
 enum { COUNT = 1009, MAX_RANKS = 300 };

@@ -12,7 +12,7 @@
 #include "bench/io_files.h"
 #include "bench/mem_arrays.h"
 #include "bench/mem_levels.h"
-#include "ops/registry.h"
+#include "compute/ops/registry.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
 

@@ -2,7 +2,7 @@
  * do with it.
  *
  * RUN device=ref,cpu isa=avx2,avx512,avx512_bf16 */
-#include "tensor/bf16.h"
+#include "compute/tensor/bf16.h"
 
 #include <float.h>
 

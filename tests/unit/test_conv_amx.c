@@ -4,8 +4,8 @@
  * Both sides multiply the same bfloat16 values and add in float32 or better.
  *
  * RUN device=cpu */
+#include "compute/ops/registry.h"
 #include "kernels/cpu/amx.h"
-#include "ops/registry.h"
 #include "tests/op_result.h"
 #include "tests/tap.h"
 

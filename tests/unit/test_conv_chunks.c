@@ -5,7 +5,7 @@
  * products of other shapes may be added in another order.
  *
  * RUN np=0 device=cuda */
-#include "ops/registry.h"
+#include "compute/ops/registry.h"
 #include "tests/op_result.h"
 #include "tests/tap.h"
 

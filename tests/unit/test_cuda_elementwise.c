@@ -1,6 +1,6 @@
 /* RUN np=0 device=cuda : what a device does besides operators and optimizers: totals, exchanging buffers,
  * adding gradients, and rounding to bf16 and back. */
-#include "tensor/bf16.h"
+#include "compute/tensor/bf16.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
 

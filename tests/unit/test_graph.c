@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "models/model.h"
-#include "nn/exec.h"
-#include "nn/layers.h"
+#include "compute/graph/exec.h"
+#include "compute/graph/layers.h"
+#include "compute/models/model.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
 

@@ -1,7 +1,7 @@
 /* RUN np=0 : the memory plan never lets two live buffers overlap, and comes close to the least possible. */
 #include "base/mem.h"
 #include "base/rng.h"
-#include "nn/memplan.h"
+#include "compute/graph/memplan.h"
 #include "tests/tap.h"
 
 enum { CASES = 200, MOST = 40 };

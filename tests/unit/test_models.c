@@ -8,11 +8,11 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "models/model.h"
-#include "nn/exec.h"
-#include "nn/fuse.h"
-#include "nn/layers.h"
-#include "ops/registry.h"
+#include "compute/graph/exec.h"
+#include "compute/graph/fuse.h"
+#include "compute/graph/layers.h"
+#include "compute/models/model.h"
+#include "compute/ops/registry.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
 

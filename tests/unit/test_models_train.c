@@ -7,9 +7,9 @@
  * RUN device=cpu */
 #include <math.h>
 
-#include "models/model.h"
-#include "nn/exec.h"
-#include "ops/registry.h"
+#include "compute/graph/exec.h"
+#include "compute/models/model.h"
+#include "compute/ops/registry.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
 

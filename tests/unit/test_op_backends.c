@@ -22,7 +22,7 @@
  * RUN device=ref,cpu,cuda san=cpu,cuda isa=avx2,avx512,avx512_bf16 */
 #include <float.h>
 
-#include "ops/registry.h"
+#include "compute/ops/registry.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
 

@@ -2,7 +2,7 @@
  * after another, forward and backward, in training and in evaluation, NaN included.
  *
  * RUN device=ref,cpu isa=avx2,avx512,avx512_bf16 */
-#include "ops/registry.h"
+#include "compute/ops/registry.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
 

@@ -1,5 +1,5 @@
 /* Shape rules of op_infer, its error messages, and what else operators say of themselves. */
-#include "ops/registry.h"
+#include "compute/ops/registry.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
 

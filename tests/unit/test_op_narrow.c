@@ -9,8 +9,8 @@
  * RUN device=ref,cpu isa=avx2,avx512,avx512_bf16 */
 #include <float.h>
 
-#include "ops/registry.h"
-#include "tensor/bf16.h"
+#include "compute/ops/registry.h"
+#include "compute/tensor/bf16.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
 

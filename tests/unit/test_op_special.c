@@ -1,7 +1,7 @@
 /* What shapes alone do not show: NaN and infinities, dropout's mask, operators in place.
  *
  * RUN device=ref,cpu,cuda isa=avx2,avx512,avx512_bf16 */
-#include "ops/registry.h"
+#include "compute/ops/registry.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
 

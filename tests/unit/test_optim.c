@@ -1,6 +1,6 @@
 /* RUN np=0 device=ref,cpu,cuda : optimizer steps over a network's parameters: who is decayed, clipping, LARS,
  * averages. */
-#include "nn/layers.h"
+#include "compute/graph/layers.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
 #include "train/optim.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "models/model.h"
+#include "compute/models/model.h"
 #include "tests/tap.h"
 #include "train/profile.h"
 

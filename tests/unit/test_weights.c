@@ -7,8 +7,8 @@
 
 #include "base/fs.h"
 #include "base/mem.h"
-#include "models/model.h"
-#include "nn/layers.h"
+#include "compute/graph/layers.h"
+#include "compute/models/model.h"
 #include "store/checkpoint/file.h"
 #include "store/checkpoint/npz.h"
 #include "tests/folder.h"

@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "tensor/dtype.h"
-#include "tensor/shape.h"
+#include "compute/tensor/dtype.h"
+#include "compute/tensor/shape.h"
 
 enum { CKPT_SCHEMA = 1, CKPT_NAME_MAX = 512 };
 

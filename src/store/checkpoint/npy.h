@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
-#include "tensor/shape.h"
+#include "compute/tensor/shape.h"
 
 enum { NPY_PREFIX = 12, NPY_HEADER_MAX = 4096, NPY_DESCR_MAX = 16 };
 

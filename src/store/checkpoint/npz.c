@@ -8,7 +8,7 @@
 
 #include "base/fs.h"
 #include "base/mem.h"
-#include "tensor/half.h"
+#include "compute/tensor/half.h"
 
 enum { ENTRY_NAME_MAX = 512, PIECE_BYTES = 64 << 10 };
 

@@ -1,0 +1,171 @@
+#include "compute/graph/algorithms.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+
+void algorithms_free(algorithms_t *table)
+{
+    mem_free(&table->entries);
+    *table = (algorithms_t){.n = 0};
+}
+
+static algorithm_t *find(const algorithms_t *table, const char *key, op_pass_t pass)
+{
+    for (int i = 0; i < table->n; i++)
+        if (table->entries[i].pass == pass && strcmp(table->entries[i].key, key) == 0)
+            return &table->entries[i];
+    return NULL;
+}
+
+const char *algorithms_find(const algorithms_t *table, const op_desc_t *desc, op_pass_t pass)
+{
+    char key[OP_KEY_MAX];
+    op_key(desc, key);
+    const algorithm_t *entry = find(table, key, pass);
+    return entry ? entry->name : NULL;
+}
+
+void algorithms_get(const algorithms_t *table, const op_desc_t *desc, op_algorithms_t *out)
+{
+    *out = (op_algorithms_t){0};
+    for (int pass = 0; pass < OP_PASS_COUNT; pass++) {
+        const char *name = algorithms_find(table, desc, (op_pass_t)pass);
+        if (name) snprintf(out->name[pass], OP_ALGORITHM_MAX, "%s", name);
+    }
+}
+
+static err_t set(algorithms_t *table, const char *key, op_pass_t pass, const char *name)
+{
+    algorithm_t *entry = find(table, key, pass);
+    if (!entry) {
+        if (table->n == table->capacity) {
+            int capacity = table->capacity ? 2 * table->capacity : 16;
+            TRY(mem_resize((size_t)capacity * sizeof *table->entries, "a table of algorithms",
+                           &table->entries));
+            table->capacity = capacity;
+        }
+        entry = &table->entries[table->n++];
+        entry->pass = pass;
+        snprintf(entry->key, sizeof entry->key, "%s", key);
+    }
+    snprintf(entry->name, sizeof entry->name, "%s", name);
+    return ERR_OK;
+}
+
+err_t algorithms_set(algorithms_t *table, const op_desc_t *desc, op_pass_t pass, const char *name)
+{
+    char key[OP_KEY_MAX];
+    op_key(desc, key);
+    return set(table, key, pass, name);
+}
+
+/* Cuts blanks off both ends. */
+static char *trim(char *text)
+{
+    text += strspn(text, " \t\r");
+    size_t n = strlen(text);
+    while (n > 0 && strchr(" \t\r", text[n - 1])) n--;
+    text[n] = '\0';
+    return text;
+}
+
+/* A word, a type, and words of the form name=value, one blank between them, as op_key writes them. */
+static bool is_key(const char *key)
+{
+    int n_words = 0;
+    bool known = false;
+    while (true) {
+        size_t n = strcspn(key, " \t");
+        const char *equals = memchr(key, '=', n);
+        for (int kind = 0; n_words == 0 && kind < OP_KIND_COUNT; kind++) {
+            const char *name = op_traits((op_kind_t)kind)->name;
+            known |= strlen(name) == n && strncmp(key, name, n) == 0;
+        }
+        if (n == 0 || (n_words < 2) != !equals || (equals && (equals == key || equals == key + n - 1)))
+            return false;
+        n_words++;
+        if (key[n] != ' ') return key[n] == '\0' && known && n_words > 2;
+        key += n + 1;
+    }
+}
+
+static bool pass_of(const char *name, op_pass_t *out)
+{
+    for (int pass = 0; pass < OP_PASS_COUNT; pass++)
+        if (strcmp(name, op_pass_names[pass]) == 0) {
+            *out = (op_pass_t)pass;
+            return true;
+        }
+    return false;
+}
+
+/* *wrong: what is wrong with the line, or NULL. */
+static err_t read_line(algorithms_t *table, char *line, const char **wrong)
+{
+    *wrong = NULL;
+    char *equals = strstr(line, " = ");
+    if (!equals) {
+        *wrong = "a line is 'OPERATOR SHAPE PASS = ALGORITHM'";
+        return ERR_OK;
+    }
+    *equals = '\0';
+    char *left = trim(line), *name = trim(equals + 3), *space = strrchr(left, ' ');
+    op_pass_t pass;
+    if (strcmp(left, "machine") == 0) {
+        snprintf(table->machine, sizeof table->machine, "%s", name);
+        return ERR_OK;
+    }
+    if (!space || !pass_of(space + 1, &pass)) {
+        *wrong = "before the = stands forward, backward_data or backward_weights";
+        return ERR_OK;
+    }
+    *space = '\0';
+    left = trim(left);
+    if (strlen(left) >= OP_KEY_MAX || !is_key(left))
+        *wrong = "an operator and its shape look like 'conv2d float32 n=64 x=12x12x20 k=50x5x5 …'";
+    else if (!name[0] || strlen(name) >= OP_ALGORITHM_MAX || strpbrk(name, " \t"))
+        *wrong = "after the = stands the name of one algorithm";
+    return *wrong ? ERR_OK : set(table, left, pass, name);
+}
+
+err_t algorithms_read(algorithms_t *table, const char *text, const char *source, bool strict)
+{
+    err_t err = ERR_OK;
+    char *copy = NULL;
+    int number = 0;
+    TRY_OUT(err, mem_strdup(text, &copy));
+    for (char *line = copy, *end; line && *line; line = end) {
+        const char *wrong;
+        number++;
+        end = strchr(line, '\n');
+        if (end) *end++ = '\0';
+        char *words = trim(line);
+        if (!words[0] || words[0] == '#') continue;
+        TRY_OUT(err, read_line(table, words, &wrong));
+        if (wrong && strict) RAISE_OUT(err, ERR_USAGE, "%s, line %d: %s", source, number, wrong);
+        if (wrong) log_warn("%s, line %d is passed over: %s", source, number, wrong);
+    }
+out:
+    mem_free(&copy);
+    return err;
+}
+
+err_t algorithms_write(const algorithms_t *table, char **out)
+{
+    enum { LINE_MAX_BYTES = OP_KEY_MAX + OP_ALGORITHM_MAX + 32 };
+    char *text;
+    size_t room = 64 + ALGORITHMS_MACHINE_MAX + (size_t)table->n * LINE_MAX_BYTES;
+    TRY(mem_new(room, "a table of algorithms", &text));
+    size_t n = (size_t)snprintf(text, room, "# dptrain's algorithms, format %d\n", ALGORITHMS_FORMAT);
+    if (table->machine[0]) n += (size_t)snprintf(text + n, room - n, "machine = %s\n", table->machine);
+    for (int i = 0; i < table->n; i++) {
+        const algorithm_t *e = &table->entries[i];
+        n += (size_t)snprintf(text + n, room - n, "%s %s = %s\n", e->key, op_pass_names[e->pass], e->name);
+    }
+    ASSERT(n < room);
+    *out = text;
+    return ERR_OK;
+}

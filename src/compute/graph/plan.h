@@ -1,0 +1,36 @@
+/* Plan of one batch size: operators bound to a backend and every buffer's place in the arena. Part of exec.
+ */
+#ifndef COMPUTE_GRAPH_PLAN_H
+#define COMPUTE_GRAPH_PLAN_H
+
+#include "compute/graph/algorithms.h"
+#include "compute/graph/graph.h"
+#include "compute/graph/memplan.h"
+#include "compute/ops/backend.h"
+
+/* Buffers are indices into plan->buffers; -1: none. */
+typedef struct plan_node {
+    op_t *op;
+    bool in_backward; /* something below it, or itself, has parameters */
+    int y, dy, saved;
+    int dx[OP_MAX_INPUTS];     /* where the operator writes the gradient of its input */
+    int add_to[OP_MAX_INPUTS]; /* then added to this buffer, or -1 */
+} plan_node_t;
+
+typedef struct plan {
+    const graph_t *graph;
+    int64_t n_samples;
+    bool training;
+    plan_node_t *nodes;
+    memplan_buffer_t *buffers;
+    int n_buffers;
+    int workspace; /* one for all operators */
+    size_t n_arena_bytes, n_floor_bytes;
+} plan_t;
+
+/* algorithms: NULL, or read during the call. */
+err_t plan_new(const graph_t *graph, const backend_t *backend, const algorithms_t *algorithms,
+               int64_t n_samples, bool training, plan_t **out);
+void plan_free(plan_t **plan);
+
+#endif

@@ -1,0 +1,93 @@
+#include "compute/graph/scratch.h"
+
+#include "base/rng.h"
+#include "compute/tensor/bf16.h"
+
+enum { PERIOD = 4099 };
+
+int64_t scratch_bytes(const op_desc_t *desc, bool training)
+{
+    int64_t n = shape_count(desc->x[0]) * (int64_t)dtype_size(desc->x_dtype[0]) +
+                shape_count(desc->y) * (int64_t)dtype_size(desc->y_dtype);
+    for (int i = 0; i < desc->n_params; i++) n += shape_count(desc->param[i]) * (int64_t)sizeof(float);
+    return (training ? 2 : 1) * n;
+}
+
+/* Numbers that repeat, so that big blocks are quickly made. */
+typedef struct maker {
+    const backend_t *backend;
+    const char *what;
+    rng_t rng;
+} maker_t;
+
+static err_t make(maker_t *m, shape_t shape, dtype_t dtype, mirror_t *block, float **out)
+{
+    int64_t n = shape_count(shape);
+    TRY(mirror_new(m->backend, (size_t)n * dtype_size(dtype), m->what, block));
+    float *host = block->host;
+    uint16_t *narrow = block->host;
+    if (dtype == DTYPE_F32) *out = host;
+    for (int64_t i = 0; i < n; i++) {
+        if (dtype == DTYPE_BF16)
+            narrow[i] = i < PERIOD ? bf16_from_float((float)rng_normal(&m->rng)) : narrow[i - PERIOD];
+        else
+            host[i] = i < PERIOD ? (float)rng_normal(&m->rng) : host[i - PERIOD];
+    }
+    return ERR_OK;
+}
+
+void scratch_free(scratch_t *s)
+{
+    for (int i = 0; i < SCRATCH_BLOCKS; i++) mirror_free(&s->blocks[i]);
+    *s = (scratch_t){NULL};
+}
+
+enum { X, Y, DY, DX, PARAM, DPARAM = PARAM + OP_MAX_PARAMS };
+
+err_t scratch_new(const op_desc_t *desc, const backend_t *backend, bool training, const char *what, scratch_t *s)
+{
+    maker_t m = {backend, what, rng_new(1, RNG_TEST, 0)};
+    dtype_t x = desc->x_dtype[0], y = desc->y_dtype;
+    mirror_t *b = s->blocks;
+    *s = (scratch_t){NULL};
+    err_t err = make(&m, desc->x[0], x, &b[X], &s->x);
+    if (err == ERR_OK) err = make(&m, desc->y, y, &b[Y], &s->y);
+    for (int i = 0; i < desc->n_params && err == ERR_OK; i++) {
+        err = make(&m, desc->param[i], DTYPE_F32, &b[PARAM + i], &s->param[i]);
+        if (err == ERR_OK && training)
+            err = make(&m, desc->param[i], DTYPE_F32, &b[DPARAM + i], &s->dparam[i]);
+    }
+    if (err == ERR_OK && training) err = make(&m, desc->y, y, &b[DY], &s->dy);
+    if (err == ERR_OK && training) err = make(&m, desc->x[0], x, &b[DX], &s->dx);
+    if (err == ERR_OK) err = scratch_push(s);
+    if (err != ERR_OK) scratch_free(s);
+    return err;
+}
+
+err_t scratch_push(const scratch_t *s)
+{
+    for (int i = 0; i < SCRATCH_BLOCKS; i++) TRY(mirror_push_all(&s->blocks[i]));
+    return ERR_OK;
+}
+
+err_t scratch_pull(const scratch_t *s)
+{
+    for (int i = 0; i < SCRATCH_BLOCKS; i++) TRY(mirror_pull_all(&s->blocks[i]));
+    return ERR_OK;
+}
+
+err_t scratch_run(const scratch_t *s, const op_t *op, op_pass_t pass, void *saved, void *workspace)
+{
+    const mirror_t *b = s->blocks;
+    op_args_t args = {.x = {b[X].device},
+                      .y = b[Y].device,
+                      .dy = b[DY].device,
+                      .saved = saved,
+                      .workspace = workspace,
+                      .training = true};
+    for (int i = 0; i < OP_MAX_PARAMS; i++) args.param[i] = b[PARAM + i].device;
+    if (pass == OP_FORWARD) return op_forward(op, &args);
+    if (pass == OP_BACKWARD_DATA) args.dx[0] = b[DX].device;
+    for (int i = 0; i < OP_MAX_PARAMS && pass == OP_BACKWARD_WEIGHTS; i++) args.dparam[i] = b[DPARAM + i].device;
+    return op_backward(op, &args);
+}

@@ -1,0 +1,7 @@
+#include "compute/graph/layers.h"
+
+int nn_softmax_xent(graph_t *graph, const char *name, int input, double label_smoothing)
+{
+    op_desc_t desc = {.kind = OP_SOFTMAX_XENT, .n_inputs = 1, .attr.softmax_xent = {label_smoothing}};
+    return graph_add(graph, name, desc, &input, NULL, NULL);
+}

@@ -1,0 +1,107 @@
+#include "compute/ops/mirror.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+
+err_t backend_alloc(const backend_t *backend, size_t n_bytes, const char *what, void *out_pointer)
+{
+    if (backend->memory) return backend->memory->alloc(n_bytes, what, out_pointer);
+    return mem_new(n_bytes, what, out_pointer);
+}
+
+void backend_release(const backend_t *backend, void *in_out_pointer)
+{
+    void **block = in_out_pointer;
+    if (!backend || !backend->memory) {
+        mem_free(block);
+        return;
+    }
+    if (*block) backend->memory->release(*block);
+    *block = NULL;
+}
+
+err_t backend_zero(const backend_t *backend, void *block, size_t n_bytes)
+{
+    if (backend->memory) return backend->memory->zero(block, n_bytes);
+    memset(block, 0, n_bytes);
+    return ERR_OK;
+}
+
+err_t backend_copy(const backend_t *backend, void *to, const void *from, size_t n_bytes)
+{
+    if (backend->memory) return backend->memory->copy(to, from, n_bytes);
+    memcpy(to, from, n_bytes);
+    return ERR_OK;
+}
+
+err_t backend_sync(const backend_t *backend)
+{
+    return backend->memory ? backend->memory->sync() : ERR_OK;
+}
+
+static err_t make_host(mirror_t *m, const char *what)
+{
+    const backend_memory_t *memory = m->backend->memory;
+    TRY(memory ? memory->alloc_host(m->n_bytes, what, &m->host) : mem_new(m->n_bytes, what, &m->host));
+    m->own_host = true;
+    mem_touch(m->host, m->n_bytes);
+    return ERR_OK;
+}
+
+err_t mirror_wrap(const backend_t *backend, size_t n_bytes, const char *what, void *host, void *device,
+                  mirror_t *out)
+{
+    ASSERT(backend->memory || !device);
+    *out = (mirror_t){.host = host, .device = device, .n_bytes = n_bytes, .backend = backend};
+    err_t err = host ? ERR_OK : make_host(out, what);
+    if (host && backend->memory && n_bytes > 0) out->pinned = backend->memory->pin(host, n_bytes);
+    if (err == ERR_OK && !backend->memory) {
+        out->device = out->host;
+    } else if (err == ERR_OK && !device) {
+        err = backend->memory->alloc(n_bytes, what, &out->device);
+        out->own_device = err == ERR_OK;
+    }
+    if (err != ERR_OK) mirror_free(out);
+    return err;
+}
+
+err_t mirror_new(const backend_t *backend, size_t n_bytes, const char *what, mirror_t *out)
+{
+    return mirror_wrap(backend, n_bytes, what, NULL, NULL, out);
+}
+
+void mirror_free(mirror_t *m)
+{
+    const backend_memory_t *memory = m->backend ? m->backend->memory : NULL;
+    if (m->own_device) memory->release(m->device);
+    if (m->pinned) memory->unpin(m->host);
+    if (m->own_host && memory) memory->release_host(m->host);
+    if (m->own_host && !memory) mem_free(&m->host);
+    *m = (mirror_t){0};
+}
+
+err_t mirror_push(const mirror_t *m, size_t offset, size_t n_bytes)
+{
+    ASSERT(offset + n_bytes <= m->n_bytes);
+    if (m->host == m->device || n_bytes == 0) return ERR_OK;
+    return m->backend->memory->upload((char *)m->device + offset, (const char *)m->host + offset, n_bytes);
+}
+
+err_t mirror_push_all(const mirror_t *m)
+{
+    return mirror_push(m, 0, m->n_bytes);
+}
+
+err_t mirror_pull(const mirror_t *m, size_t offset, size_t n_bytes)
+{
+    ASSERT(offset + n_bytes <= m->n_bytes);
+    if (m->host == m->device || n_bytes == 0) return ERR_OK;
+    TRY(m->backend->memory->download((char *)m->host + offset, (const char *)m->device + offset, n_bytes));
+    return m->backend->memory->sync();
+}
+
+err_t mirror_pull_all(const mirror_t *m)
+{
+    return mirror_pull(m, 0, m->n_bytes);
+}

@@ -1,0 +1,27 @@
+/* What bytes of pictures become before a network sees them: (value / 255 − mean) / std, by channel. */
+#ifndef COMPUTE_TENSOR_PIXEL_NORM_H
+#define COMPUTE_TENSOR_PIXEL_NORM_H
+
+#include <stdint.h>
+
+enum { PIXEL_MAX_CHANNELS = 4, PIXEL_VALUES = 256 };
+
+typedef struct pixel_norm {
+    double mean[PIXEL_MAX_CHANNELS], std[PIXEL_MAX_CHANNELS]; /* std > 0 */
+} pixel_norm_t;
+
+/* The same for every channel. */
+pixel_norm_t pixel_norm_all(double mean, double std);
+
+/* All that a byte can become. */
+typedef struct pixel_table {
+    int channels;
+    float value[PIXEL_MAX_CHANNELS][PIXEL_VALUES];
+} pixel_table_t;
+
+void pixel_table_make(const pixel_norm_t *norm, int64_t channels, pixel_table_t *out);
+
+/* to[n_pixels, channels] from as many bytes. */
+void pixel_table_apply(const pixel_table_t *table, const uint8_t *bytes, int64_t n_pixels, float *to);
+
+#endif

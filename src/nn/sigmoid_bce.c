@@ -1,7 +1,0 @@
-#include "nn/layers.h"
-
-int nn_sigmoid_bce(graph_t *graph, const char *name, int input)
-{
-    op_desc_t desc = {.kind = OP_SIGMOID_BCE, .n_inputs = 1};
-    return graph_add(graph, name, desc, &input, NULL, NULL);
-}
