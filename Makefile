@@ -88,7 +88,7 @@ LDLIBS_HOST := $(filter -l% -L% -W%,$(LIB_FLAGS)) $(MPI_LIBS) -ldnnl -lm -ldl -f
 LDLIBS_ALL := $(if $(HAVE_CUDA),$(CUDA_LIB)/libcudart_static.a -lrt -Wl$(comma)-rpath$(comma)$(CUDA_LIB)) $(LDLIBS_HOST)
 
 sources_in = $(shell find $(1) -name '$(2)')
-SRC := $(sort $(filter-out src/main.c $(if $(HAVE_CUDA),,src/comm/nccl%),$(call sources_in,src kernels/ref kernels/cpu \
+SRC := $(sort $(filter-out src/main.c $(if $(HAVE_CUDA),,src/cluster/comm/nccl/%),$(call sources_in,src kernels/ref kernels/cpu \
 	$(if $(HAVE_CUDA),kernels/cuda),*.c)))
 CU  := $(if $(HAVE_CUDA),$(sort $(call sources_in,kernels/cuda,*.cu)))
 OBJ := $(SRC:%.c=$(BUILD)/%.o) $(PROTO)/tensorboard.pb-c.o
@@ -150,7 +150,7 @@ $(BUILD)/src/base/version.o: CFLAGS_ALL += -DDPTRAIN_VERSION='"$(VERSION)"' -DDP
 $(BUILD)/cuda.stamp: FORCE
 	@mkdir -p $(BUILD)
 	@echo '$(CUDA_CFLAGS)' | cmp -s - $@ || echo '$(CUDA_CFLAGS)' >$@
-$(BUILD)/src/compute/ops/backend.o $(BUILD)/src/comm/comm.o $(BUILD)/src/comm/device.o: $(BUILD)/cuda.stamp
+$(BUILD)/src/compute/ops/backend.o $(BUILD)/src/cluster/comm/comm.o $(BUILD)/src/cluster/comm/device.o: $(BUILD)/cuda.stamp
 
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
@@ -230,7 +230,7 @@ test-gpu: ## run the tests of the CUDA backend on this machine's GPUs; skipped, 
 	$(Q)scripts/test.sh --gpu
 
 # Every header compiles on its own; those of tests/emu are C++. Without CUDA, but for those that need its headers.
-CUDA_HEADERS := kernels/cuda/* src/comm/nccl*
+CUDA_HEADERS := kernels/cuda/* src/cluster/comm/nccl/*
 check-headers: ## verify that headers are self-contained
 	$(Q)for h in $$(find src kernels tests -path tests/emu -prune -o -name '*.h' \
 	    $(if $(HAVE_CUDA),,$(foreach h,$(CUDA_HEADERS),! -path '$(h)')) -print); do \

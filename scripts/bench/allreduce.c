@@ -10,8 +10,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/stats.h"
-#include "cluster/mpi_error.h"
-#include "comm/buffer.h"
+#include "cluster/comm/buffer.h"
+#include "cluster/comm/mpi/error.h"
 
 /* Seconds that one sample lasts, at least: longer than a clock tick and than a wake-up. */
 static const double sample_sec = 2e-4;

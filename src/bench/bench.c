@@ -9,8 +9,8 @@
 #include "base/version.h"
 #include "bench/cases.h"
 #include "bench/log.h"
-#include "cluster/machine.h"
-#include "train/stop.h"
+#include "cluster/hosts/machine.h"
+#include "cluster/session/stop.h"
 
 #define FIELD(name) offsetof(bench_options_t, name)
 const opt_t bench_option_table[] = {

@@ -13,7 +13,7 @@
 #include "base/opt.h"
 #include "bench/load.h"
 #include "bench/turns.h"
-#include "train/runtime.h"
+#include "cluster/session/runtime.h"
 
 typedef struct bench_options {
     const char *out;   /* of records; NULL: runs/bench-DATE.jsonl */

@@ -6,8 +6,8 @@
 #include "base/mem.h"
 #include "bench/cases.h"
 #include "bench/comm_case.h"
-#include "cluster/machine.h"
-#include "comm/device.h"
+#include "cluster/comm/device.h"
+#include "cluster/hosts/machine.h"
 
 #define FIELD(name) offsetof(bench_comm_options_t, name)
 static const char *const inplace_words[] = {"both", "in", "out", NULL};

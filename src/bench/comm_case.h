@@ -5,7 +5,7 @@
 #include "bench/bench.h"
 #include "bench/comm_check.h"
 #include "bench/comm_plan.h"
-#include "comm/buffer.h"
+#include "cluster/comm/buffer.h"
 #include "compute/ops/mirror.h"
 
 typedef struct bench_comm_options {

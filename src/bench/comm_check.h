@@ -11,7 +11,7 @@
 #ifndef BENCH_COMM_CHECK_H
 #define BENCH_COMM_CHECK_H
 
-#include "comm/collective.h"
+#include "cluster/comm/collective.h"
 
 typedef struct comm_check {
     collective_kind_t kind;

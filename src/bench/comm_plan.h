@@ -3,7 +3,7 @@
 #ifndef BENCH_COMM_PLAN_H
 #define BENCH_COMM_PLAN_H
 
-#include "comm/collective.h"
+#include "cluster/comm/collective.h"
 
 typedef enum comm_test {
     COMM_TEST_ALL_REDUCE,

@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "cluster/machine.h"
+#include "cluster/hosts/machine.h"
 
 static void hardware(const runtime_t *runtime, json_t *j)
 {

@@ -4,7 +4,7 @@
 #define BENCH_FINGERPRINT_H
 
 #include "base/json.h"
-#include "train/runtime.h"
+#include "cluster/session/runtime.h"
 
 /* Collective. Rank 0's, into j (NULL elsewhere) as "fingerprint": {"hardware_id", "fabric_id", "software_id",
  * "hardware", "fabric", "software"}; ids are XXH3 of the objects' text. Warns, naming it, of the first host

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "train/stop.h"
+#include "cluster/session/stop.h"
 
 static err_t check_room(const char *folder, int64_t n_bytes)
 {

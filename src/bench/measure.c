@@ -9,7 +9,7 @@
 #include "base/stats.h"
 #include "bench/bench.h"
 #include "bench/samples.h"
-#include "train/stop.h"
+#include "cluster/session/stop.h"
 
 enum { MAX_BATCH = 100, MAX_WARM_UP = 200, MAX_PER_SAMPLE = 1000, ENOUGH_SAMPLES = 20 };
 enum { MIN_TURNS = 4, MAX_TURNS = 200, SETTLE_SAMPLES = 2 };

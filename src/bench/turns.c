@@ -13,7 +13,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "train/stop.h"
+#include "cluster/session/stop.h"
 
 enum { ID_BYTES = 20 };
 /* The other ranks wait for rank 0 as long as --timeout says: it has to know before. */

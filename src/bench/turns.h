@@ -7,13 +7,14 @@
 #ifndef BENCH_TURNS_H
 #define BENCH_TURNS_H
 
-#include "comm/comm.h"
+#include "cluster/comm/comm.h"
 
 typedef struct turns turns_t;
 
 /* Collective. spec: FOLDER:first or FOLDER:second. id: of this run, told to the other job. Meets the other
  * job and waits for the first turn. ERR_USAGE: the spec; ERR_SYSTEM: the folder; ERR_PEER: the other job did
- * not come within timeout_sec, or ended at once; ERR_GATE: a signal (train/stop.h) ended the wait. */
+ * not come within timeout_sec, or ended at once; ERR_GATE: a signal (cluster/session/stop.h) ended the wait.
+ */
 err_t turns_open(comm_t *comm, const char *spec, const char *id, double timeout_sec, turns_t **out);
 
 /* The run that this one takes turns with. On rank 0; elsewhere "". */

@@ -8,8 +8,8 @@
 #include "check/cases.h"
 #include "check/lines.h"
 #include "check/show.h"
-#include "cluster/topo.h"
-#include "comm/watchdog.h"
+#include "cluster/comm/topo.h"
+#include "cluster/comm/watchdog.h"
 
 const check_case_t *const check_cases[] = {&check_topology, &check_gpu,       &check_host_case,
                                            &check_clock,    &check_versions,  &check_shared,

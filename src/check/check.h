@@ -7,7 +7,7 @@
 #define CHECK_CHECK_H
 
 #include "base/opt.h"
-#include "train/runtime.h"
+#include "cluster/session/runtime.h"
 
 /* Ascending: the worst of several is the greatest. */
 typedef enum check_status { CHECK_OK, CHECK_SKIP, CHECK_WARN, CHECK_FAIL } check_status_t;

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "check/cases.h"
-#include "comm/clock.h"
+#include "cluster/comm/clock.h"
 
 void clock_judge(check_t *check, double offset_sec, double error_sec)
 {

@@ -11,7 +11,7 @@
 #include "base/fs.h"
 #include "check/cases.h"
 #include "check/process.h"
-#include "cluster/machine.h"
+#include "cluster/hosts/machine.h"
 
 const char check_hung_advice[] = "a dead mount: is its server up? umount -f -l, mount again";
 

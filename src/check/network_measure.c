@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "check/network.h"
-#include "comm/collective.h"
+#include "cluster/comm/collective.h"
 
 enum { N_SMALL = 24, N_LARGE = 4, MIDDLE_BYTES = 64 << 10, N_AGAIN = 6, MAX_AGAIN = 16, MAX_PASSES = 32 };
 

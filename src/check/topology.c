@@ -7,7 +7,7 @@
 
 #include "base/mem.h"
 #include "check/cases.h"
-#include "cluster/machine.h"
+#include "cluster/hosts/machine.h"
 
 enum { MAX_NODES = 64, LINE_TEXT = 4096 };
 

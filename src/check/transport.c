@@ -5,9 +5,9 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "check/cases.h"
-#include "comm/buffer.h"
-#include "comm/collective.h"
-#include "comm/device.h"
+#include "cluster/comm/buffer.h"
+#include "cluster/comm/collective.h"
+#include "cluster/comm/device.h"
 
 static const char net_folder[] = "/sys/class/net";
 static const char what[] = "finding the way between hosts";

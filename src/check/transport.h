@@ -4,7 +4,7 @@
 
 #include "check/check.h"
 #include "check/fabric.h"
-#include "comm/debug_log.h"
+#include "cluster/comm/debug_log.h"
 
 /* For --expect-transport, NULL-terminated: "efa", "ib" (RoCE, too), "tcp". */
 extern const char *const transport_names[];

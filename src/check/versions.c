@@ -10,8 +10,8 @@
 #include "base/xxh3.h"
 #include "check/cases.h"
 #include "check/process.h"
-#include "cluster/machine.h"
-#include "comm/device.h"
+#include "cluster/comm/device.h"
+#include "cluster/hosts/machine.h"
 #include "data/dataset.h"
 #include "store/h5/h5.h"
 

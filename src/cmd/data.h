@@ -2,8 +2,8 @@
 #ifndef CMD_DATA_H
 #define CMD_DATA_H
 
+#include "cluster/session/runtime.h"
 #include "cmd/cmd.h"
-#include "train/runtime.h"
 
 err_t cmd_data_synth(const cmd_context_t *context);
 err_t cmd_data_pack(const cmd_context_t *context);

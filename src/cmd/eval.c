@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "cluster/session/runtime.h"
 #include "cmd/cmd.h"
 #include "compute/models/model.h"
 #include "image/png_file.h"
@@ -12,7 +13,6 @@
 #include "train/evaluation_show.h"
 #include "train/model_file.h"
 #include "train/options.h"
-#include "train/runtime.h"
 
 typedef struct eval_options {
     const char *data, *split, *png, *json;

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "cluster/hosts.h"
+#include "cluster/hosts/hosts.h"
 #include "cmd/cmd.h"
 
 static const char usage[] =

@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "base/utf8.h"
 #include "base/version.h"
-#include "cluster/topo.h"
+#include "cluster/comm/topo.h"
 #include "cmd/cmd.h"
 #include "compute/models/model.h"
 #include "compute/ops/backend.h"

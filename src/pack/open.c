@@ -1,6 +1,6 @@
 #include "pack/open.h"
 
-#include "comm/share.h"
+#include "cluster/comm/share.h"
 #include "data/source_share.h"
 
 typedef struct opening {

@@ -2,7 +2,7 @@
 #ifndef PACK_OPEN_H
 #define PACK_OPEN_H
 
-#include "comm/comm.h"
+#include "cluster/comm/comm.h"
 #include "data/source.h"
 
 /* Collective. Rank 0 opens it as source_open does, the others get what it found (data/source_share.h) and

@@ -2,7 +2,7 @@
 #ifndef PACK_PACK_H
 #define PACK_PACK_H
 
-#include "comm/comm.h"
+#include "cluster/comm/comm.h"
 #include "pack/plan.h"
 
 typedef struct pack_result {

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/progress.h"
-#include "comm/share.h"
+#include "cluster/comm/share.h"
 #include "image/image.h"
 #include "pack/open.h"
 #include "pack/work.h"

@@ -3,7 +3,7 @@
 #ifndef PACK_VERIFY_H
 #define PACK_VERIFY_H
 
-#include "comm/comm.h"
+#include "cluster/comm/comm.h"
 
 typedef struct pack_verdict {
     bool shards;       /* a folder of shards, not another source */

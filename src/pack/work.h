@@ -4,7 +4,7 @@
 #ifndef PACK_WORK_H
 #define PACK_WORK_H
 
-#include "comm/comm.h"
+#include "cluster/comm/comm.h"
 
 typedef struct pack_work {
     const char *label; /* "packing" */

@@ -9,8 +9,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/xxh3.h"
-#include "cluster/machine.h"
-#include "comm/watchdog.h"
+#include "cluster/comm/watchdog.h"
+#include "cluster/hosts/machine.h"
 #include "compute/graph/fuse.h"
 
 void algorithm_request_add(algorithm_request_t *request, int64_t n, bool training)

@@ -5,8 +5,8 @@
 #ifndef TRAIN_ALGORITHMS_H
 #define TRAIN_ALGORITHMS_H
 
+#include "cluster/session/runtime.h"
 #include "compute/graph/algorithms.h"
-#include "train/runtime.h"
 
 enum { ALGORITHMS_MAX_SIZES = 8 };
 

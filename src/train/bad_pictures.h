@@ -2,7 +2,7 @@
 #ifndef TRAIN_BAD_PICTURES_H
 #define TRAIN_BAD_PICTURES_H
 
-#include "comm/comm.h"
+#include "cluster/comm/comm.h"
 #include "data/bad.h"
 
 /* Collective. Afterwards all ranks know what any of them has found so far; rank 0 names each once. ERR_DATA

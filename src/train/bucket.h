@@ -3,7 +3,7 @@
 #ifndef TRAIN_BUCKET_H
 #define TRAIN_BUCKET_H
 
-#include "comm/buffer.h"
+#include "cluster/comm/buffer.h"
 
 typedef struct bucket {
     comm_t *comm;

@@ -1,6 +1,6 @@
 #include "train/data.h"
 
-#include "comm/share.h"
+#include "cluster/comm/share.h"
 
 static const char what[] = "opening data";
 

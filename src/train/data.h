@@ -2,7 +2,7 @@
 #ifndef TRAIN_DATA_H
 #define TRAIN_DATA_H
 
-#include "comm/comm.h"
+#include "cluster/comm/comm.h"
 #include "data/dataset.h"
 
 /* Collective. As dataset_open; where opening would look at every picture's file rank 0 alone does, and the

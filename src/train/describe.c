@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/version.h"
-#include "comm/device.h"
+#include "cluster/comm/device.h"
 #include "train/trainer.h"
 
 enum { METRICS_SCHEMA = 1 };

@@ -5,7 +5,7 @@
 
 #include "base/mem.h"
 #include "base/progress.h"
-#include "comm/watchdog.h"
+#include "cluster/comm/watchdog.h"
 #include "data/sampler.h"
 #include "train/average_precision.h"
 #include "train/bad_pictures.h"

@@ -5,7 +5,7 @@
 #ifndef TRAIN_EVALUATE_H
 #define TRAIN_EVALUATE_H
 
-#include "comm/comm.h"
+#include "cluster/comm/comm.h"
 #include "compute/graph/exec.h"
 #include "data/dataset.h"
 #include "train/feed.h"

@@ -4,9 +4,9 @@
 #ifndef TRAIN_FEED_H
 #define TRAIN_FEED_H
 
+#include "cluster/session/runtime.h"
 #include "compute/ops/mirror.h"
 #include "data/loader.h"
-#include "train/runtime.h"
 
 /* Buffers are where the backend computes, and the same in every step on a GPU. */
 typedef struct feed_batch {

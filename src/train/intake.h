@@ -4,7 +4,7 @@
 #define TRAIN_INTAKE_H
 
 #include "base/json.h"
-#include "comm/comm.h"
+#include "cluster/comm/comm.h"
 #include "data/loader.h"
 
 /* Of an epoch, or of what of it ran in this process. */

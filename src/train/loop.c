@@ -9,9 +9,9 @@
 #include "base/progress.h"
 #include "base/stats.h"
 #include "base/trace.h"
-#include "comm/device.h"
+#include "cluster/comm/device.h"
+#include "cluster/session/stop.h"
 #include "train/step.h"
-#include "train/stop.h"
 #include "train/train.h"
 
 /* Of a model that predicts one class; otherwise NaN. */

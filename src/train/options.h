@@ -3,11 +3,11 @@
 #define TRAIN_OPTIONS_H
 
 #include "base/opt.h"
+#include "cluster/session/runtime.h"
 #include "data/augment.h"
 #include "data/loader.h"
 #include "data/view.h"
 #include "train/optim.h"
-#include "train/runtime.h"
 #include "train/schedule.h"
 
 typedef struct train_options {

@@ -5,7 +5,7 @@
 #define TRAIN_PROFILE_H
 
 #include "base/json.h"
-#include "comm/comm.h"
+#include "cluster/comm/comm.h"
 #include "compute/graph/exec.h"
 
 /* Seconds of a step; what is left of total is bookkeeping. comm: the part that is not hidden behind backward,

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/trace.h"
-#include "comm/watchdog.h"
+#include "cluster/comm/watchdog.h"
 #include "train/data.h"
 #include "train/trainer.h"
 

@@ -6,7 +6,7 @@
 #ifndef TRAIN_SHARDS_H
 #define TRAIN_SHARDS_H
 
-#include "comm/comm.h"
+#include "cluster/comm/comm.h"
 #include "compute/ops/mirror.h"
 
 typedef struct shards {

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/trace.h"
-#include "comm/watchdog.h"
+#include "cluster/comm/watchdog.h"
 #include "store/checkpoint/store.h"
 #include "train/model_file.h"
 #include "train/trainer.h"

@@ -7,8 +7,8 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "comm/watchdog.h"
-#include "train/stop.h"
+#include "cluster/comm/watchdog.h"
+#include "cluster/session/stop.h"
 
 /* What this process has used so far. */
 static struct rusage used(void)

@@ -4,7 +4,7 @@
 #ifndef TRAIN_TRACE_FILE_H
 #define TRAIN_TRACE_FILE_H
 
-#include "comm/clock.h"
+#include "cluster/comm/clock.h"
 
 typedef struct trace_file_options {
     const char *path; /* rank 0 writes it; NULL: no trace, and every call does nothing */

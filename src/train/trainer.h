@@ -2,6 +2,7 @@
 #ifndef TRAIN_TRAINER_H
 #define TRAIN_TRAINER_H
 
+#include "cluster/session/runtime.h"
 #include "compute/models/model.h"
 #include "store/checkpoint/async.h"
 #include "train/algorithms.h"
@@ -14,7 +15,6 @@
 #include "train/options.h"
 #include "train/profile.h"
 #include "train/replay.h"
-#include "train/runtime.h"
 #include "train/shards.h"
 #include "train/tensorboard.h"
 #include "train/trace_file.h"

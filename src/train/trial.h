@@ -2,7 +2,7 @@
 #ifndef TRAIN_TRIAL_H
 #define TRAIN_TRIAL_H
 
-#include "train/runtime.h"
+#include "cluster/session/runtime.h"
 #include "train/step.h"
 
 typedef struct trial trial_t;

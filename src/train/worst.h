@@ -4,7 +4,7 @@
 #ifndef TRAIN_WORST_H
 #define TRAIN_WORST_H
 
-#include "comm/comm.h"
+#include "cluster/comm/comm.h"
 
 typedef struct worst_sample {
     int64_t index; /* in the validation split */

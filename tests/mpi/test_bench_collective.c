@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "bench/comm_check.h"
-#include "comm/watchdog.h"
+#include "cluster/comm/watchdog.h"
 #include "tests/mpi/everyone.h"
 
 enum { MAX_COUNT = 1000, GUARD = 16 };

@@ -10,8 +10,8 @@
 #include "base/mem.h"
 #include "base/stats.h"
 #include "bench/bench.h"
+#include "cluster/session/stop.h"
 #include "tests/mpi/everyone.h"
-#include "train/stop.h"
 
 static void abort_job(err_t code)
 {

@@ -6,8 +6,8 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "comm/buffer.h"
-#include "comm/watchdog.h"
+#include "cluster/comm/buffer.h"
+#include "cluster/comm/watchdog.h"
 #include "tests/mpi/everyone.h"
 
 /* Larger than one MPI call may be inside (32 MiB), and no multiple of anything. */

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "comm/clock.h"
+#include "cluster/comm/clock.h"
 #include "tests/mpi/everyone.h"
 
 static int my_rank;

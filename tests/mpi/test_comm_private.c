@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "comm/buffer.h"
+#include "cluster/comm/buffer.h"
 #include "tests/mpi/everyone.h"
 
 static void abort_job(err_t code)

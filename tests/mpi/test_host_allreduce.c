@@ -9,8 +9,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "comm/buffer.h"
-#include "comm/watchdog.h"
+#include "cluster/comm/buffer.h"
+#include "cluster/comm/watchdog.h"
 #include "tests/mpi/everyone.h"
 
 enum { MAX_COUNT = 1 << 20, N_GUARD = 16, N_CHANGES = 300 };

@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "comm/buffer.h"
+#include "cluster/comm/buffer.h"
 #include "tests/mpi/everyone.h"
 
 enum { N_BYTES = 8 << 20, COUNT = 1000 };

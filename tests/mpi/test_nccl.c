@@ -16,9 +16,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "comm/buffer.h"
-#include "comm/device.h"
-#include "comm/watchdog.h"
+#include "cluster/comm/buffer.h"
+#include "cluster/comm/device.h"
+#include "cluster/comm/watchdog.h"
 #include "compute/ops/backend.h"
 #include "tests/mpi/everyone.h"
 

@@ -7,8 +7,8 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "comm/share.h"
-#include "comm/watchdog.h"
+#include "cluster/comm/share.h"
+#include "cluster/comm/watchdog.h"
 #include "tests/mpi/everyone.h"
 
 enum { N_BEATS = 2, N_BYTES = 100003 };

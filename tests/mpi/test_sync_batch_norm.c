@@ -1,7 +1,7 @@
 /* RUN np=1,2,3 device=ref,cpu,cuda
  * Batch norm whose statistics go over all ranks: each rank has some of the samples, and gets what one
  * operator over all samples would give it. */
-#include "comm/comm.h"
+#include "cluster/comm/comm.h"
 #include "compute/ops/registry.h"
 #include "tests/mpi/everyone.h"
 #include "tests/op_util.h"

@@ -5,7 +5,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "cluster/topo.h"
+#include "cluster/comm/topo.h"
 #include "tests/mpi/everyone.h"
 
 enum { MAX_RANKS = 64 };

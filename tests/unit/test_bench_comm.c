@@ -7,7 +7,7 @@
 #include "bench/cases.h"
 #include "bench/comm_check.h"
 #include "bench/comm_plan.h"
-#include "cluster/machine.h"
+#include "cluster/hosts/machine.h"
 #include "compute/tensor/bf16.h"
 #include "compute/tensor/half.h"
 #include "tests/tap.h"

@@ -7,7 +7,7 @@
 #include "bench/load.h"
 #include "bench/samples.h"
 #include "bench/turns.h"
-#include "comm/comm.h"
+#include "cluster/comm/comm.h"
 #include "tests/tap.h"
 
 enum { N_BATCHES = 10, PER_BATCH = 4 };

@@ -3,10 +3,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "comm/comm_impl.h"
+#include "cluster/comm/impl.h"
+#include "cluster/session/runtime.h"
 #include "tests/tap.h"
 #include "train/bucket.h"
-#include "train/runtime.h"
 
 enum { N_MAX = 1000, MAX_CALLS = 64, MIB = 1 << 20 };
 

@@ -4,9 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "comm/arrival.h"
-#include "comm/debug_log.h"
-#include "comm/device.h"
+#include "cluster/comm/arrival.h"
+#include "cluster/comm/debug_log.h"
+#include "cluster/comm/device.h"
 #include "tests/tap.h"
 
 static comm_gpu_t gpu(int rank, const char *host, const char *uuid, const char *name)

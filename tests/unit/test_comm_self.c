@@ -3,9 +3,9 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "comm/clock.h"
-#include "comm/buffer.h"
-#include "comm/watchdog.h"
+#include "cluster/comm/clock.h"
+#include "cluster/comm/buffer.h"
+#include "cluster/comm/watchdog.h"
 #include "tests/tap.h"
 
 /* Pretends to be started by a launcher with so many ranks; 0: by none. */

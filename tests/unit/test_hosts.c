@@ -7,7 +7,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "cluster/hosts.h"
+#include "cluster/hosts/hosts.h"
 
 typedef err_t reader_t(const char *text, const char *name, hosts_t *out);
 

@@ -1,0 +1,106 @@
+/* One collective at a time, as directly as the library allows: what `dptrain bench comm` measures. The calls
+ * of comm.h serve training; these have nccl-tests' set of collectives, types and operations, and cost nothing
+ * beyond the library's own call but the watchdog's few stores.
+ *
+ * Buffers, in elements, with `count` as MPI counts it and n ranks:
+ *
+ *                    send        recv                          in place (send NULL): the input lies in recv
+ *   all_reduce       count       count                         all of it
+ *   all_gather       count       n × count                     at rank × count
+ *   reduce_scatter   n × count   count                         n × count; the result is at its start
+ *   broadcast        root only   all but the root: count       all of it
+ *   reduce           count       root only: count              all of it, also where it is only sent
+ *   alltoall         n × count   n × count                     all of it
+ *   sendrecv         count       count                         all of it; to rank + 1, from rank - 1
+ *   exchange         count       count                         all of it; with `peer`, both ways at once
+ *
+ * On a GPU, by NCCL (on_device; buffers are this rank's device memory): in place, reduce_scatter's result is
+ * at rank × count, and alltoall, sendrecv and exchange, whose messages go all at once, are out of place only;
+ * a broadcast also copies the root's input to its recv. A run then gives the call to the GPU and returns;
+ * collective_wait waits for all of them.
+ *
+ * MPI counts with an int, so pieces above chunk_bytes go in several calls. Of those, reduce_scatter becomes a
+ * reduction to each rank in turn, because its input has no such parts. */
+#ifndef CLUSTER_COMM_COLLECTIVE_H
+#define CLUSTER_COMM_COLLECTIVE_H
+
+#include "cluster/comm/comm.h"
+
+typedef enum collective_kind {
+    COLLECTIVE_ALL_REDUCE,
+    COLLECTIVE_ALL_GATHER,
+    COLLECTIVE_REDUCE_SCATTER,
+    COLLECTIVE_BROADCAST,
+    COLLECTIVE_REDUCE,
+    COLLECTIVE_ALLTOALL,
+    COLLECTIVE_SENDRECV,
+    COLLECTIVE_EXCHANGE,
+    COLLECTIVE_KINDS,
+} collective_kind_t;
+
+typedef enum collective_type {
+    COLLECTIVE_INT8,
+    COLLECTIVE_UINT8,
+    COLLECTIVE_INT32,
+    COLLECTIVE_UINT32,
+    COLLECTIVE_INT64,
+    COLLECTIVE_UINT64,
+    COLLECTIVE_FLOAT,
+    COLLECTIVE_DOUBLE,
+    COLLECTIVE_HALF, /* this and what follows: NCCL alone */
+    COLLECTIVE_BFLOAT16,
+    COLLECTIVE_TYPES,
+    COLLECTIVE_MPI_TYPES = COLLECTIVE_HALF,
+} collective_type_t;
+
+typedef enum collective_op {
+    COLLECTIVE_SUM,
+    COLLECTIVE_PROD,
+    COLLECTIVE_MAX,
+    COLLECTIVE_MIN,
+    COLLECTIVE_OPS,
+} collective_op_t;
+
+/* nccl-tests' names. */
+extern const char *const collective_type_names[COLLECTIVE_TYPES], *const collective_op_names[COLLECTIVE_OPS];
+
+size_t collective_type_size(collective_type_t type);
+
+typedef struct collective_spec {
+    collective_kind_t kind;
+    collective_type_t type;
+    collective_op_t op; /* of all_reduce, reduce_scatter, reduce */
+    int root;           /* of broadcast, reduce */
+    int peer;           /* of exchange; the rank itself: it looks on */
+    int64_t count;
+    const void *send; /* NULL: in place */
+    void *recv;
+    bool on_device;
+    int64_t chunk_bytes; /* for tests; 0: 1 GiB */
+    const char *what;    /* a constant string that names the call to people */
+} collective_spec_t;
+
+typedef struct collective collective_t;
+
+/* Collective, with comm_on_device, before the first on_device one: repeating is fine. It ends with the
+ * communicator. */
+err_t collective_open_device(comm_t *comm);
+
+/* Whether a call can be made in place. */
+bool collective_in_place(collective_kind_t kind, bool on_device);
+
+/* Not collective. The buffers stay the caller's. */
+err_t collective_new(comm_t *comm, const collective_spec_t *spec, collective_t **out);
+/* Collective, also for ranks that look on. With one rank the input is copied. */
+err_t collective_run(const collective_t *collective);
+/* Collective. Waits for what was run on_device; else there is nothing to wait for. */
+err_t collective_wait(const collective_t *collective);
+void collective_free(collective_t **collective);
+
+/* NCCL's version and way, with comm_on_device: "NCCL 2.28.9, P2P/CUMEM". Not collective. */
+void collective_device_transport(const comm_t *comm, char *out, size_t n_bytes);
+
+/* What carries MPI's data, as far as the process can tell: "shared memory (vader)", "tcp". Not collective. */
+void collective_transport(const comm_t *comm, char *out, size_t n_bytes);
+
+#endif

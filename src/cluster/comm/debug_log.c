@@ -1,0 +1,139 @@
+#include "cluster/comm/debug_log.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Longer than any of these lines. */
+enum { BLOCK_BYTES = 1 << 14 };
+static const off_t keep_bytes = 1 << 20;
+
+/* One for the process: NCCL asks for the file's name once. */
+static struct {
+    pthread_mutex_t lock;
+    bool asked, named;
+    char path[512];
+    int fd;
+    off_t at; /* read up to here */
+    debug_facts_t facts;
+} self = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
+
+/* Adds a word to a list unless it is there, or there is no room. */
+static void add_word(char *list, size_t n_bytes, const char *word)
+{
+    size_t n = strlen(word), used = strlen(list);
+    for (const char *p = list; (p = strstr(p, word)); p += n)
+        if ((p == list || p[-1] == ' ') && (p[n] == ',' || p[n] == '\0')) return;
+    if (used + n + 3 <= n_bytes) snprintf(list + used, n_bytes - used, "%s%s", used ? ", " : "", word);
+}
+
+/* "NET/IB/0(1)/GDRDMA/Shared" to "NET/IB/GDRDMA": without the number of the card, and how its buffers are
+ * kept. */
+static void add_transport(const char *way, debug_facts_t *facts)
+{
+    char word[48] = "", part[32];
+    for (int n = 0; *way && *way != ' '; n++) {
+        size_t length = strcspn(way, "/ ");
+        snprintf(part, sizeof part, "%.*s", (int)(length < sizeof part ? length : sizeof part - 1), way);
+        way += length;
+        if (*way == '/') way++;
+        bool number = part[0] >= '0' && part[0] <= '9';
+        size_t used = strlen(word);
+        if (!number && strcmp(part, "Shared") != 0)
+            snprintf(word + used, sizeof word - used, "%s%s", n ? "/" : "", part);
+    }
+    if (word[0]) add_word(facts->transport, sizeof facts->transport, word);
+}
+
+static void take_algorithm(const char *line, debug_facts_t *facts)
+{
+    char algorithm[24], protocol[20];
+    long long n_bytes;
+    int n = 0;
+    const char *at = strstr(line, "AllReduce");
+    if (!at) return;
+    if (sscanf(at, "AllReduce: %lld Bytes -> Algo %23s proto %19s", &n_bytes, algorithm, protocol) == 3) {
+        n = 2;
+    } else if (sscanf(at, "AllReduce [Symmetric]: %lld Bytes -> Kernel %23s", &n_bytes, algorithm) == 2) {
+        n = 1;
+    }
+    if (n == 0 || n_bytes < facts->largest) return;
+    facts->largest = n_bytes;
+    snprintf(facts->algorithm, sizeof facts->algorithm, "%s%s%s", algorithm, n == 2 ? "/" : "",
+             n == 2 ? protocol : "");
+}
+
+static void take_line(const char *line, debug_facts_t *facts)
+{
+    static const char network[] = "Using network ", way[] = " via ";
+    const char *at = strstr(line, network);
+    if (at) snprintf(facts->network, sizeof facts->network, "%s", at + strlen(network));
+    const char *channel = strstr(line, "Channel ");
+    if (channel && (at = strstr(channel, way))) add_transport(at + strlen(way), facts);
+    take_algorithm(line, facts);
+}
+
+size_t debug_log_parse(const char *text, size_t n_bytes, debug_facts_t *facts)
+{
+    size_t at = 0;
+    const char *end;
+    while (at < n_bytes && (end = memchr(text + at, '\n', n_bytes - at))) {
+        char line[512];
+        size_t n = (size_t)(end - text) - at;
+        snprintf(line, sizeof line, "%.*s", (int)(n < sizeof line ? n : sizeof line - 1), text + at);
+        take_line(line, facts);
+        at += n + 1;
+    }
+    return at;
+}
+
+void debug_log_open(void)
+{
+    if (self.asked) return;
+    self.asked = true;
+    if (getenv("NCCL_DEBUG") || getenv("NCCL_DEBUG_FILE")) return;
+    const char *folder = getenv("TMPDIR");
+    /* NCCL replaces %h and %p in the name. */
+    if (!folder || !folder[0] || strchr(folder, '%')) folder = "/tmp";
+    int n = snprintf(self.path, sizeof self.path, "%s/dptrain-nccl-XXXXXX", folder);
+    if (n >= (int)sizeof self.path || (self.fd = mkstemp(self.path)) < 0) return;
+    self.named = true;
+    setenv("NCCL_DEBUG", "INFO", 1);
+    setenv("NCCL_DEBUG_SUBSYS", "INIT,NET,TUNING", 0);
+    setenv("NCCL_DEBUG_FILE", self.path, 1);
+}
+
+void debug_log_hide(void)
+{
+    if (self.named) unlink(self.path);
+    self.named = false;
+}
+
+/* New lines since the last time. */
+static void read_on(void)
+{
+    char block[BLOCK_BYTES];
+    ssize_t got;
+    while ((got = pread(self.fd, block, sizeof block, self.at)) > 0) {
+        size_t n = debug_log_parse(block, (size_t)got, &self.facts);
+        if (n == 0 && got < (ssize_t)sizeof block) break; /* half a line */
+        self.at += n ? (off_t)n : got;
+    }
+}
+
+void debug_log_read(debug_facts_t *out)
+{
+    struct stat info;
+    pthread_mutex_lock(&self.lock);
+    if (self.fd >= 0 && fstat(self.fd, &info) == 0 && info.st_size > self.at) {
+        read_on();
+        /* NCCL writes on where it was, so what is cut off stays a hole that takes no room. */
+        if (512 * (off_t)info.st_blocks > keep_bytes && ftruncate(self.fd, 0) != 0) self.at = info.st_size;
+    }
+    *out = self.facts;
+    pthread_mutex_unlock(&self.lock);
+}

@@ -1,0 +1,296 @@
+#include "cluster/comm/collective.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "cluster/comm/mpi/error.h"
+#include "cluster/comm/mpi/impl.h"
+
+/* Bytes of a piece in one MPI call: far below what an int counts, far above where length matters. */
+static const int64_t default_chunk_bytes = (int64_t)1 << 30;
+
+const char *const collective_type_names[COLLECTIVE_TYPES] = {
+    "int8", "uint8", "int32", "uint32", "int64", "uint64", "float", "double", "half", "bfloat16"};
+const char *const collective_op_names[COLLECTIVE_OPS] = {"sum", "prod", "max", "min"};
+
+struct collective {
+    collective_spec_t spec;
+    comm_t *comm;
+    err_t (*run)(const collective_t *c);
+    int rank, size;
+    size_t n_element;
+    int64_t per_call; /* elements of a piece in one call */
+    MPI_Comm world;
+    MPI_Datatype type;
+    MPI_Op op;
+    /* Parts of a piece, a whole piece apart: of per_call elements, and of what is left at the end. */
+    MPI_Datatype strided, last_strided;
+};
+
+size_t collective_type_size(collective_type_t type)
+{
+    static const size_t sizes[COLLECTIVE_TYPES] = {1, 1, 4, 4, 8, 8, 4, 8, 2, 2};
+    return sizes[type];
+}
+
+static MPI_Datatype mpi_type(collective_type_t type)
+{
+    ASSERT(type < COLLECTIVE_MPI_TYPES);
+    const MPI_Datatype types[COLLECTIVE_MPI_TYPES] = {MPI_INT8_T,  MPI_UINT8_T,  MPI_INT32_T, MPI_UINT32_T,
+                                                      MPI_INT64_T, MPI_UINT64_T, MPI_FLOAT,   MPI_DOUBLE};
+    return types[type];
+}
+
+static MPI_Op mpi_op(collective_op_t op)
+{
+    const MPI_Op ops[COLLECTIVE_OPS] = {MPI_SUM, MPI_PROD, MPI_MAX, MPI_MIN};
+    return ops[op];
+}
+
+static char *recv_at(const collective_t *c, int64_t element)
+{
+    return (char *)c->spec.recv + element * (int64_t)c->n_element;
+}
+
+static const char *send_at(const collective_t *c, int64_t element)
+{
+    return (const char *)c->spec.send + element * (int64_t)c->n_element;
+}
+
+/* Elements of the call that begins at `at` of a piece. */
+static int length(const collective_t *c, int64_t at)
+{
+    int64_t left = c->spec.count - at;
+    return (int)(left < c->per_call ? left : c->per_call);
+}
+
+static err_t run_all_reduce(const collective_t *c)
+{
+    for (int64_t at = 0; at < c->spec.count; at += c->per_call) {
+        const void *from = c->spec.send ? send_at(c, at) : MPI_IN_PLACE;
+        E_MPI(MPI_Allreduce(from, recv_at(c, at), length(c, at), c->type, c->op, c->world), "MPI_Allreduce");
+    }
+    return ERR_OK;
+}
+
+static err_t run_all_gather(const collective_t *c)
+{
+    for (int64_t at = 0; at < c->spec.count; at += c->per_call) {
+        const void *from = c->spec.send ? send_at(c, at) : MPI_IN_PLACE;
+        int n = length(c, at), n_recv = n;
+        MPI_Datatype to = c->type;
+        if (c->strided != MPI_DATATYPE_NULL) {
+            to = n == c->per_call ? c->strided : c->last_strided;
+            n_recv = 1;
+        }
+        E_MPI(MPI_Allgather(from, n, c->type, recv_at(c, at), n_recv, to, c->world), "MPI_Allgather");
+    }
+    return ERR_OK;
+}
+
+static err_t run_alltoall(const collective_t *c)
+{
+    for (int64_t at = 0; at < c->spec.count; at += c->per_call) {
+        const void *from = c->spec.send ? send_at(c, at) : MPI_IN_PLACE;
+        int n = length(c, at);
+        MPI_Datatype type = c->type;
+        if (c->strided != MPI_DATATYPE_NULL) {
+            type = n == c->per_call ? c->strided : c->last_strided;
+            n = 1;
+        }
+        E_MPI(MPI_Alltoall(from, n, type, recv_at(c, at), n, type, c->world), "MPI_Alltoall");
+    }
+    return ERR_OK;
+}
+
+/* To `root`, from `input` or, where that is `result`, in place; others do not use `result`. */
+static err_t reduce(const collective_t *c, const char *input, char *result, int root)
+{
+    for (int64_t at = 0; at < c->spec.count; at += c->per_call) {
+        int64_t offset = at * (int64_t)c->n_element;
+        bool in_place = c->rank == root && input == result;
+        E_MPI(MPI_Reduce(in_place ? MPI_IN_PLACE : input + offset, c->rank == root ? result + offset : NULL,
+                         length(c, at), c->type, c->op, root, c->world),
+              "MPI_Reduce");
+    }
+    return ERR_OK;
+}
+
+static err_t run_reduce(const collective_t *c)
+{
+    return reduce(c, c->spec.send ? c->spec.send : c->spec.recv, c->spec.recv, c->spec.root);
+}
+
+static err_t reduce_scatter_in_parts(const collective_t *c)
+{
+    int64_t n_piece = c->spec.count * (int64_t)c->n_element;
+    char *recv = c->spec.recv;
+    for (int r = 0; r < c->size; r++) {
+        if (c->spec.send)
+            TRY(reduce(c, (const char *)c->spec.send + r * n_piece, recv, r));
+        else
+            TRY(reduce(c, recv + r * n_piece, recv + r * n_piece, r));
+    }
+    if (!c->spec.send) memmove(recv, recv + c->rank * n_piece, (size_t)n_piece);
+    return ERR_OK;
+}
+
+static err_t run_reduce_scatter(const collective_t *c)
+{
+    if (c->spec.count > c->per_call) return reduce_scatter_in_parts(c);
+    const void *from = c->spec.send ? c->spec.send : MPI_IN_PLACE;
+    E_MPI(MPI_Reduce_scatter_block(from, c->spec.recv, (int)c->spec.count, c->type, c->op, c->world),
+          "MPI_Reduce_scatter_block");
+    return ERR_OK;
+}
+
+static err_t run_broadcast(const collective_t *c)
+{
+    bool from_send = c->spec.send && c->rank == c->spec.root;
+    for (int64_t at = 0; at < c->spec.count; at += c->per_call) {
+        void *data = from_send ? (void *)(uintptr_t)send_at(c, at) : recv_at(c, at);
+        E_MPI(MPI_Bcast(data, length(c, at), c->type, c->spec.root, c->world), "MPI_Bcast");
+    }
+    return ERR_OK;
+}
+
+static err_t send_and_receive(const collective_t *c, int to, int from)
+{
+    for (int64_t at = 0; at < c->spec.count; at += c->per_call) {
+        int n = length(c, at);
+        if (c->spec.send)
+            E_MPI(MPI_Sendrecv(send_at(c, at), n, c->type, to, 0, recv_at(c, at), n, c->type, from, 0,
+                               c->world, MPI_STATUS_IGNORE),
+                  "MPI_Sendrecv");
+        else
+            E_MPI(
+                MPI_Sendrecv_replace(recv_at(c, at), n, c->type, to, 0, from, 0, c->world, MPI_STATUS_IGNORE),
+                "MPI_Sendrecv_replace");
+    }
+    return ERR_OK;
+}
+
+static err_t run_sendrecv(const collective_t *c)
+{
+    return send_and_receive(c, (c->rank + 1) % c->size, (c->rank + c->size - 1) % c->size);
+}
+
+static err_t run_exchange(const collective_t *c)
+{
+    return c->spec.peer == c->rank ? ERR_OK : send_and_receive(c, c->spec.peer, c->spec.peer);
+}
+
+/* One process, without MPI. */
+static err_t run_alone(const collective_t *c)
+{
+    if (c->spec.send && c->spec.count && c->spec.kind < COLLECTIVE_EXCHANGE)
+        memcpy(c->spec.recv, c->spec.send, (size_t)c->spec.count * c->n_element);
+    return ERR_OK;
+}
+
+static err_t run_on_device(const collective_t *c)
+{
+    return c->comm->nccl->ops->direct_run(c->comm->nccl, &c->spec);
+}
+
+static err_t strided_type(const collective_t *c, int64_t n, MPI_Datatype *out)
+{
+    MPI_Datatype part;
+    E_MPI(MPI_Type_contiguous(narrow_int(n), c->type, &part), "MPI_Type_contiguous");
+    err_t err = mpi_check(MPI_Type_create_resized(part, 0, c->spec.count * (MPI_Aint)c->n_element, out),
+                          "MPI_Type_create_resized");
+    E_MPI(MPI_Type_free(&part), "MPI_Type_free");
+    TRY(err);
+    return mpi_check(MPI_Type_commit(out), "MPI_Type_commit");
+}
+
+static err_t prepare(comm_t *comm, collective_t *c)
+{
+    static err_t (*const runs[COLLECTIVE_KINDS])(const collective_t *) = {
+        run_all_reduce, run_all_gather, run_reduce_scatter, run_broadcast,
+        run_reduce,     run_alltoall,   run_sendrecv,       run_exchange,
+    };
+    int64_t chunk = c->spec.chunk_bytes ? c->spec.chunk_bytes : default_chunk_bytes;
+    c->n_element = collective_type_size(c->spec.type);
+    c->per_call = chunk / (int64_t)c->n_element;
+    c->strided = c->last_strided = MPI_DATATYPE_NULL;
+    c->run = run_alone;
+    if (c->spec.on_device) {
+        ASSERT(comm->nccl && (c->spec.send || collective_in_place(c->spec.kind, true)));
+        c->run = run_on_device;
+        return ERR_OK;
+    }
+    if (strcmp(comm->ops->name, "mpi") != 0) {
+        ASSERT(comm->size == 1);
+        return ERR_OK;
+    }
+    mpi_impl_t *impl = comm->impl;
+    c->world = impl->ranks.world;
+    c->type = mpi_type(c->spec.type);
+    c->op = mpi_op(c->spec.op);
+    c->run = runs[c->spec.kind];
+    bool in_parts = c->spec.kind == COLLECTIVE_ALL_GATHER || c->spec.kind == COLLECTIVE_ALLTOALL;
+    if (!in_parts || c->spec.count <= c->per_call) return ERR_OK;
+    TRY(strided_type(c, c->per_call, &c->strided));
+    return c->spec.count % c->per_call ? strided_type(c, c->spec.count % c->per_call, &c->last_strided)
+                                       : ERR_OK;
+}
+
+err_t collective_open_device(comm_t *comm)
+{
+    ASSERT(comm->nccl);
+    return comm->nccl->ops->direct_open(comm->nccl);
+}
+
+void collective_device_transport(const comm_t *comm, char *out, size_t n_bytes)
+{
+    ASSERT(comm->nccl);
+    comm->nccl->ops->describe_way(comm->nccl, out, n_bytes);
+}
+
+bool collective_in_place(collective_kind_t kind, bool on_device)
+{
+    return !on_device || kind < COLLECTIVE_ALLTOALL;
+}
+
+err_t collective_new(comm_t *comm, const collective_spec_t *spec, collective_t **out)
+{
+    ASSERT(spec->count >= 0 && spec->root >= 0 && spec->root < comm->size);
+    ASSERT(spec->kind != COLLECTIVE_EXCHANGE || (spec->peer >= 0 && spec->peer < comm->size));
+    collective_t *c = NULL;
+    TRY(mem_new(sizeof *c, "a collective", &c));
+    c->spec = *spec;
+    c->comm = comm;
+    c->rank = comm->rank;
+    c->size = comm->size;
+    err_t err = prepare(comm, c);
+    *out = c;
+    if (err != ERR_OK) collective_free(out);
+    return err;
+}
+
+err_t collective_run(const collective_t *c)
+{
+    watchdog_enter(c->spec.what);
+    err_t err = c->run(c);
+    watchdog_leave();
+    return err == ERR_OK ? err : err_context(err, "%s", c->spec.what);
+}
+
+err_t collective_wait(const collective_t *c)
+{
+    if (!c->spec.on_device) return ERR_OK;
+    watchdog_enter(c->spec.what);
+    err_t err = c->comm->nccl->ops->direct_wait(c->comm->nccl, c->spec.what);
+    watchdog_leave();
+    return err == ERR_OK ? err : err_context(err, "%s", c->spec.what);
+}
+
+void collective_free(collective_t **collective)
+{
+    collective_t *c = *collective;
+    if (!c) return;
+    if (c->strided != MPI_DATATYPE_NULL) MPI_Type_free(&c->strided);
+    if (c->last_strided != MPI_DATATYPE_NULL) MPI_Type_free(&c->last_strided);
+    mem_free(collective);
+}

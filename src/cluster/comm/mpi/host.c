@@ -1,0 +1,162 @@
+#include "cluster/comm/mpi/host.h"
+
+#include <sched.h>
+#include <string.h>
+
+#include "base/clones.h"
+#include "cluster/comm/mpi/impl.h"
+
+_Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "counters are shared between processes");
+_Static_assert(sizeof(host_slot_t) % HOST_LINE == 0, "slots follow each other on lines of their own");
+
+enum {
+    LINE_FLOATS = 64 / sizeof(float),   /* slices are cut on cache lines */
+    BLOCK_FLOATS = 4096 / sizeof(float) /* stays in the innermost cache between being summed and written */
+};
+
+static void relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ __volatile__("yield");
+#endif
+}
+
+/* Spins, then yields, since the peer may need this very core. A longer wait also lets MPI move on: a message
+ * of this rank may still be on its way, and the peer that waits for it will not come here before it has it.
+ */
+static void wait_for(const host_t *host, atomic_ullong *counter, unsigned long long value)
+{
+    for (int n = 0; atomic_load_explicit(counter, memory_order_acquire) < value; n++) {
+        if (n < host->n_spins) {
+            relax();
+            continue;
+        }
+        n = host->n_spins;
+        int found;
+        sched_yield();
+        MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, host->ranks, &found, MPI_STATUS_IGNORE);
+    }
+}
+
+static void barrier(host_t *host)
+{
+    unsigned long long number = ++host->n_barriers;
+    atomic_store_explicit(&host->slots[host->rank].arrived, number, memory_order_release);
+    for (int r = 0; r < host->size; r++)
+        if (r != host->rank) wait_for(host, &host->slots[r].arrived, number);
+}
+
+/* Asks for cache lines that will be written, before they are read: one journey from another core's cache
+ * instead of two. */
+static void own_lines(const float *a, int64_t n)
+{
+#if defined(__x86_64__)
+    for (int64_t i = 0; i < n; i += LINE_FLOATS) __asm__ __volatile__("prefetchw %0" : : "m"(a[i]));
+#else
+    for (int64_t i = 0; i < n; i += LINE_FLOATS) __builtin_prefetch(a + i, 1);
+#endif
+}
+
+LOOP_CLONES(sum_both, (float *restrict a, float *restrict b, int64_t n), (a, b, n))
+{
+    for (int64_t i = 0; i < n; i++) {
+        float sum = a[i] + b[i];
+        a[i] = sum;
+        b[i] = sum;
+    }
+}
+
+/* `far` is the other rank's. */
+static void sum_two(float *restrict near, float *restrict far, int64_t n)
+{
+    enum { STEP = 4 * LINE_FLOATS, AHEAD = 8 * STEP };
+    for (int64_t i = 0; i < n; i += STEP) {
+        own_lines(far + i + AHEAD, n - i - AHEAD < STEP ? n - i - AHEAD : STEP);
+        sum_both(near + i, far + i, n - i < STEP ? n - i : STEP);
+    }
+}
+
+LOOP_CLONES(set_sum, (float *restrict out, const float *restrict a, const float *restrict b, int64_t n),
+            (out, a, b, n))
+{
+    for (int64_t i = 0; i < n; i++) out[i] = a[i] + b[i];
+}
+
+LOOP_CLONES(add_to, (float *restrict out, const float *restrict a, int64_t n), (out, a, n))
+{
+    for (int64_t i = 0; i < n; i++) out[i] += a[i];
+}
+
+/* Sums elements first … first + n - 1 of all parts into `sum`. */
+static void sum_block(const host_t *host, float *const *parts, int64_t first, int64_t n, float *sum)
+{
+    set_sum(sum, parts[0] + first, parts[1] + first, n);
+    for (int r = 2; r < host->size; r++) add_to(sum, parts[r] + first, n);
+}
+
+/* Writes them into all parts, or (own) into this rank's alone. */
+static void sum_slice(const host_t *host, float *const *parts, int64_t first, int64_t n, bool own)
+{
+    float sum[BLOCK_FLOATS];
+    if (host->size == 1) return;
+    if (host->size == 2 && !own) {
+        sum_two(parts[host->rank] + first, parts[1 - host->rank] + first, n);
+        return;
+    }
+    for (int64_t at = first; at < first + n; at += BLOCK_FLOATS) {
+        int64_t n_block = first + n - at < BLOCK_FLOATS ? first + n - at : BLOCK_FLOATS;
+        sum_block(host, parts, at, n_block, sum);
+        for (int r = 0; r < host->size; r++)
+            if (!own || r == host->rank) memcpy(parts[r] + at, sum, (size_t)n_block * sizeof *sum);
+    }
+}
+
+/* The hosts' sums lie in this rank's part; theirs become the job's, and every part of the host gets it. */
+static err_t add_hosts(const host_t *host, float *const *parts, int64_t first, int64_t n)
+{
+    float *own = parts[host->rank] + first;
+    TRY(mpi_allreduce_on(host->peers, own, n, DTYPE_F32, MPI_SUM));
+    for (int r = 0; r < host->size; r++)
+        if (r != host->rank) memcpy(parts[r] + first, own, (size_t)n * sizeof *own);
+    return ERR_OK;
+}
+
+static err_t reduce_slices(host_t *host, float *const *parts, int64_t count)
+{
+    bool several = host->n_hosts > 1;
+    barrier(host);
+    if (host->rank < host->n_slices) {
+        int64_t n_lines = (count + LINE_FLOATS - 1) / LINE_FLOATS;
+        int64_t first = n_lines * host->rank / host->n_slices * LINE_FLOATS;
+        int64_t end = n_lines * (host->rank + 1) / host->n_slices * LINE_FLOATS;
+        int64_t n = (end < count ? end : count) - first;
+        if (n > 0) {
+            sum_slice(host, parts, first, n, several);
+            if (several) TRY(add_hosts(host, parts, first, n));
+        }
+    }
+    barrier(host);
+    return ERR_OK;
+}
+
+static void exchange_mail(host_t *host, float *own, int64_t count)
+{
+    unsigned long long number = ++host->n_messages;
+    int box = (int)(number & 1);
+    host_mail_t *mine = &host->slots[host->rank].mail[box];
+    memcpy(mine->values, own, (size_t)count * sizeof *own);
+    atomic_store_explicit(&mine->number, number, memory_order_release);
+    for (int r = 0; r < host->size; r++)
+        if (r != host->rank) wait_for(host, &host->slots[r].mail[box].number, number);
+    set_sum(own, host->slots[0].mail[box].values, host->slots[1].mail[box].values, count);
+    for (int r = 2; r < host->size; r++) add_to(own, host->slots[r].mail[box].values, count);
+}
+
+err_t host_allreduce(host_t *host, float *const *parts, int64_t count)
+{
+    if (host->n_hosts > 1 || count > HOST_MAIL_FLOATS) return reduce_slices(host, parts, count);
+    exchange_mail(host, parts[host->rank], count);
+    return ERR_OK;
+}

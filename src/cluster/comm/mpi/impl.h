@@ -1,0 +1,32 @@
+/* What the files of the `mpi` communicator share. Private to src/cluster/comm. */
+#ifndef CLUSTER_COMM_MPI_IMPL_H
+#define CLUSTER_COMM_MPI_IMPL_H
+
+#include <mpi.h>
+
+#include "cluster/comm/impl.h"
+#include "cluster/comm/mpi/host.h"
+#include "cluster/comm/mpi/shared.h"
+#include "cluster/comm/watchdog.h"
+
+typedef struct mpi_impl {
+    shared_ranks_t ranks;
+    bool we_began;             /* MPI was initialised here, so it is finalised here */
+    bool warned;               /* of gradient buffers that are not shared */
+    bool is_part;              /* comm_subset's: the whole's watchdog looks after it */
+    int ranks_per_host;        /* --ranks-per-host */
+    const char *choice;        /* --allreduce */
+    shared_window_t page;      /* the host's: slots of the watchdog and of host_t */
+    watchdog_slot_t *own_slot; /* where the host shares no page */
+    host_t host;
+} mpi_impl_t;
+
+/* MPI_Allreduce in place, in as many calls as it takes. */
+err_t mpi_allreduce_on(MPI_Comm group, void *data, int64_t count, dtype_t dtype, MPI_Op op);
+
+/* comm_ops_t's functions for gradient buffers. */
+err_t mpi_buffer_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out);
+err_t mpi_buffer_allreduce(comm_t *comm, comm_buffer_t *buffer, int64_t count);
+void mpi_buffer_free(comm_t *comm, comm_buffer_t *buffer);
+
+#endif

@@ -1,0 +1,347 @@
+/* The communicator over MPI: plain blocking collectives. Gradient buffers are in buffer.c. */
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "cluster/comm/mpi/error.h"
+#include "cluster/comm/mpi/impl.h"
+#include "cluster/comm/mpi/topo.h"
+
+/* Bytes in one MPI call: MPI counts are int, and a call this long is as fast as a longer one. */
+enum { CHUNK_BYTES = 1 << 25 };
+
+static MPI_Datatype mpi_type(dtype_t dtype)
+{
+    switch (dtype) {
+    case DTYPE_F32:
+        return MPI_FLOAT;
+    case DTYPE_F64:
+        return MPI_DOUBLE;
+    case DTYPE_I32:
+        return MPI_INT32_T;
+    case DTYPE_I64:
+        return MPI_INT64_T;
+    default:
+        ASSERT(!"a type that is never reduced");
+        return MPI_DATATYPE_NULL;
+    }
+}
+
+static err_t mpi_barrier(comm_t *comm)
+{
+    mpi_impl_t *impl = comm->impl;
+    E_MPI(MPI_Barrier(impl->ranks.world), "MPI_Barrier");
+    return ERR_OK;
+}
+
+/* The highest number that a watchdog has come to, from rank to rank while they sleep. */
+static err_t mpi_barrier_asleep(comm_t *comm)
+{
+    static const double nap_sec = 0.0005;
+    mpi_impl_t *impl = comm->impl;
+    long long sequence = watchdog_sequence();
+    MPI_Request request;
+    int done = false;
+    E_MPI(MPI_Iallreduce(MPI_IN_PLACE, &sequence, 1, MPI_LONG_LONG, MPI_MAX, impl->ranks.world, &request),
+          "MPI_Iallreduce");
+    for (;;) {
+        E_MPI(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+        if (done) break;
+        clock_sleep(nap_sec);
+    }
+    watchdog_set_sequence(sequence);
+    return ERR_OK;
+}
+
+static err_t mpi_broadcast(comm_t *comm, void *data, int64_t n_bytes, int root)
+{
+    mpi_impl_t *impl = comm->impl;
+    for (int64_t at = 0; at < n_bytes; at += CHUNK_BYTES) {
+        int n = narrow_int(n_bytes - at < CHUNK_BYTES ? n_bytes - at : CHUNK_BYTES);
+        E_MPI(MPI_Bcast((char *)data + at, n, MPI_BYTE, root, impl->ranks.world), "MPI_Bcast");
+    }
+    return ERR_OK;
+}
+
+err_t mpi_allreduce_on(MPI_Comm group, void *data, int64_t count, dtype_t dtype, MPI_Op op)
+{
+    int64_t n_element = (int64_t)dtype_size(dtype), per_call = CHUNK_BYTES / n_element;
+    for (int64_t at = 0; at < count; at += per_call) {
+        int n = narrow_int(count - at < per_call ? count - at : per_call);
+        E_MPI(MPI_Allreduce(MPI_IN_PLACE, (char *)data + at * n_element, n, mpi_type(dtype), op, group),
+              "MPI_Allreduce");
+    }
+    return ERR_OK;
+}
+
+static err_t mpi_allreduce(comm_t *comm, void *data, int64_t count, dtype_t dtype, comm_op_t op)
+{
+    mpi_impl_t *impl = comm->impl;
+    MPI_Op mpi_op = op == COMM_SUM ? MPI_SUM : op == COMM_MAX ? MPI_MAX : MPI_MIN;
+    return mpi_allreduce_on(impl->ranks.world, data, count, dtype, mpi_op);
+}
+
+static err_t mpi_allgather(comm_t *comm, const void *send, int64_t n_bytes, void *recv)
+{
+    mpi_impl_t *impl = comm->impl;
+    if (n_bytes == 0) return ERR_OK;
+    char *own = (char *)recv + comm->rank * n_bytes;
+    if (n_bytes <= CHUNK_BYTES) {
+        int n = narrow_int(n_bytes);
+        const void *from = send == own ? MPI_IN_PLACE : send;
+        E_MPI(MPI_Allgather(from, n, MPI_BYTE, recv, n, MPI_BYTE, impl->ranks.world), "MPI_Allgather");
+        return ERR_OK;
+    }
+    memmove(own, send, (size_t)n_bytes);
+    for (int r = 0; r < comm->size; r++) TRY(mpi_broadcast(comm, (char *)recv + r * n_bytes, n_bytes, r));
+    return ERR_OK;
+}
+
+static err_t mpi_alltoall(comm_t *comm, const void *send, int64_t n_bytes, void *recv)
+{
+    mpi_impl_t *impl = comm->impl;
+    int n = narrow_int(n_bytes);
+    E_MPI(MPI_Alltoall(send, n, MPI_BYTE, recv, n, MPI_BYTE, impl->ranks.world), "MPI_Alltoall");
+    return ERR_OK;
+}
+
+static err_t mpi_send(comm_t *comm, const void *data, int64_t n_bytes, int to)
+{
+    mpi_impl_t *impl = comm->impl;
+    E_MPI(MPI_Send(data, narrow_int(n_bytes), MPI_BYTE, to, 0, impl->ranks.world), "MPI_Send");
+    return ERR_OK;
+}
+
+static err_t mpi_receive(comm_t *comm, void *data, int64_t n_bytes, int from)
+{
+    mpi_impl_t *impl = comm->impl;
+    E_MPI(MPI_Recv(data, narrow_int(n_bytes), MPI_BYTE, from, 0, impl->ranks.world, MPI_STATUS_IGNORE),
+          "MPI_Recv");
+    return ERR_OK;
+}
+
+/* Collective. The host's page: the watchdog's slots, then those of the host allreduce, in the first local
+ * rank's part, so that each is one array. */
+static err_t open_page(comm_t *comm, watchdog_slot_t **slots, int *n_slots)
+{
+    mpi_impl_t *impl = comm->impl;
+    int n = comm->topo.local_size;
+    size_t n_watchdog = ((size_t)n * sizeof **slots + HOST_LINE - 1) / HOST_LINE * HOST_LINE;
+    size_t n_bytes = n_watchdog + (size_t)n * sizeof(host_slot_t);
+    shared_room_t room;
+    bool ok = false;
+    if (comm->topo.max_local_size > 1)
+        TRY(shared_window_new(&impl->ranks, comm->topo.local_rank == 0 ? n_bytes : 0, &impl->page, &ok,
+                              &room));
+    if (!ok) {
+        if (strcmp(impl->choice, "host") == 0)
+            RAISE(ERR_USAGE, "--allreduce host can't be had: %s; use --allreduce auto",
+                  comm->topo.max_local_size > 1 ? "the ranks of a host can share no memory (/dev/shm)"
+                                                : "no two ranks are on one host");
+        *n_slots = 1;
+        TRY(mem_new(sizeof **slots, "the watchdog's page", &impl->own_slot));
+        *slots = impl->own_slot;
+        return ERR_OK;
+    }
+    char *base;
+    TRY(shared_window_part(&impl->page, 0, n_bytes, &base));
+    *slots = (watchdog_slot_t *)(void *)base;
+    *n_slots = n;
+    impl->host.slots = (host_slot_t *)(void *)(base + n_watchdog);
+    return ERR_OK;
+}
+
+/* Collective over the host. Whether it has fewer CPUs for its ranks than ranks. */
+static err_t cores_are_shared(MPI_Comm host, int n_ranks, bool *out)
+{
+    cpu_set_t cpus;
+    *out = false;
+    CPU_ZERO(&cpus);
+    if (sched_getaffinity(0, sizeof cpus, &cpus) != 0)
+        memset(&cpus, 0xff, sizeof cpus); /* beyond 1024 CPUs */
+    E_MPI(MPI_Allreduce(MPI_IN_PLACE, &cpus, sizeof cpus, MPI_BYTE, MPI_BOR, host), "MPI_Allreduce");
+    *out = CPU_COUNT(&cpus) < n_ranks;
+    return ERR_OK;
+}
+
+/* Collective. What host_allreduce needs to know besides the page. */
+static err_t open_host(comm_t *comm)
+{
+    mpi_impl_t *impl = comm->impl;
+    const topo_t *topo = &comm->topo;
+    host_t *host = &impl->host;
+    host->rank = topo->local_rank;
+    host->size = host->n_slices = topo->local_size;
+    host->n_hosts = topo->n_hosts;
+    host->ranks = impl->ranks.host;
+    if (!host->slots) return ERR_OK;
+    bool shared;
+    TRY(cores_are_shared(host->ranks, host->size, &shared));
+    host->n_spins = shared ? HOST_SPINS_SHARED : HOST_SPINS;
+    if (host->n_hosts == 1) return ERR_OK;
+    MPI_Comm world = impl->ranks.world;
+    E_MPI(MPI_Allreduce(MPI_IN_PLACE, &host->n_slices, 1, MPI_INT, MPI_MIN, world), "MPI_Allreduce");
+    int color = host->rank < host->n_slices ? host->rank : MPI_UNDEFINED;
+    E_MPI(MPI_Comm_split(world, color, topo->host, &host->peers), "MPI_Comm_split");
+    if (host->peers == MPI_COMM_NULL) return ERR_OK;
+    return mpi_check(MPI_Comm_set_errhandler(host->peers, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+}
+
+static err_t close_communicator(MPI_Comm *group)
+{
+    return *group == MPI_COMM_NULL ? ERR_OK : mpi_check(MPI_Comm_free(group), "MPI_Comm_free");
+}
+
+static void mpi_close(comm_t *comm)
+{
+    mpi_impl_t *impl = comm->impl;
+    /* The last wait under the watchdog: whoever is lost now is still named. */
+    err_t err = comm_barrier(comm, impl->is_part ? "closing a communicator" : "the end of the job");
+    if (!impl->is_part) watchdog_stop();
+    if (err == ERR_OK) err = shared_window_free(&impl->page);
+    mem_free(&impl->own_slot);
+    if (err == ERR_OK) err = close_communicator(&impl->host.peers);
+    if (err == ERR_OK) err = close_communicator(&impl->ranks.host);
+    if (err == ERR_OK) err = close_communicator(&impl->ranks.world);
+    if (err != ERR_OK) log_warn("at the end of the job: %s", err_message());
+    if (impl->we_began) MPI_Finalize();
+    mem_free(&impl);
+    comm->impl = NULL;
+}
+
+/* "Open MPI v4.1.4": the first words of what the library says of itself. */
+static void mpi_describe(char *out, size_t n_bytes)
+{
+    char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int n = 0;
+    MPI_Get_library_version(text, &n);
+    text[strcspn(text, ",\n")] = '\0';
+    snprintf(out, n_bytes, "%s", text);
+}
+
+static err_t mpi_subset(comm_t *comm, int n, comm_t *out);
+
+static const comm_ops_t mpi_ops = {
+    .name = "mpi",
+    .barrier = mpi_barrier,
+    .barrier_asleep = mpi_barrier_asleep,
+    .subset = mpi_subset,
+    .broadcast = mpi_broadcast,
+    .allreduce = mpi_allreduce,
+    .allgather = mpi_allgather,
+    .alltoall = mpi_alltoall,
+    .send = mpi_send,
+    .receive = mpi_receive,
+    .buffer_new = mpi_buffer_new,
+    .buffer_allreduce = mpi_buffer_allreduce,
+    .buffer_free = mpi_buffer_free,
+    .describe = mpi_describe,
+    .close = mpi_close,
+};
+
+/* Begins MPI unless the caller has. */
+static err_t begin(bool *we_began)
+{
+    int begun, ended, level = MPI_THREAD_SINGLE;
+    MPI_Initialized(&begun);
+    MPI_Finalized(&ended);
+    if (ended) RAISE(ERR_SYSTEM, "MPI can't begin again after it ended in this process");
+    if (begun) {
+        MPI_Query_thread(&level);
+    } else {
+        E_MPI(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level), "MPI_Init_thread");
+        *we_began = true;
+    }
+    E_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    E_MPI(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    if (level < MPI_THREAD_FUNNELED)
+        RAISE(ERR_SYSTEM, "this MPI was built without thread support (MPI_THREAD_FUNNELED is needed)");
+    return ERR_OK;
+}
+
+/* Collective over `from`. */
+static err_t open_communicators(MPI_Comm from, comm_t *comm, mpi_impl_t *impl)
+{
+    TRY(topo_discover_in(from, impl->ranks_per_host, &comm->topo));
+    comm->rank = comm->topo.rank;
+    comm->size = comm->topo.size;
+    E_MPI(MPI_Comm_dup(from, &impl->ranks.world), "MPI_Comm_dup");
+    E_MPI(MPI_Comm_set_errhandler(impl->ranks.world, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    E_MPI(MPI_Comm_split(impl->ranks.world, comm->topo.host, comm->rank, &impl->ranks.host),
+          "MPI_Comm_split");
+    E_MPI(MPI_Comm_set_errhandler(impl->ranks.host, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    return ERR_OK;
+}
+
+static err_t impl_new(comm_t *comm, int ranks_per_host, const char *choice, mpi_impl_t **out)
+{
+    mpi_impl_t *impl = NULL;
+    TRY(mem_new(sizeof *impl, "the MPI communicator", &impl));
+    impl->page.win = MPI_WIN_NULL;
+    impl->host.peers = MPI_COMM_NULL;
+    impl->ranks.topo = &comm->topo;
+    impl->ranks_per_host = ranks_per_host;
+    impl->choice = choice;
+    comm->ops = &mpi_ops;
+    *out = comm->impl = impl;
+    return ERR_OK;
+}
+
+/* Its ranks: a failure of MPI itself leaves what was made to MPI_Finalize. */
+static err_t open_part(MPI_Comm from, const mpi_impl_t *whole, comm_t *out)
+{
+    mpi_impl_t *impl;
+    watchdog_slot_t *slots;
+    int n_slots;
+    TRY(impl_new(out, whole->ranks_per_host, whole->choice, &impl));
+    impl->is_part = true;
+    err_t err = open_communicators(from, out, impl);
+    /* --allreduce host holds for the whole; a part may have no two ranks on a host. */
+    if (out->topo.max_local_size == 1) impl->choice = "auto";
+    if (err == ERR_OK) err = open_page(out, &slots, &n_slots);
+    if (err == ERR_OK) err = open_host(out);
+    if (err == ERR_OK) return ERR_OK;
+    mem_free(&impl->own_slot);
+    mem_free(&impl);
+    out->impl = NULL;
+    return err;
+}
+
+static err_t mpi_subset(comm_t *comm, int n, comm_t *out)
+{
+    const mpi_impl_t *whole = comm->impl;
+    MPI_Comm part;
+    E_MPI(MPI_Comm_split(whole->ranks.world, comm->rank < n ? 0 : MPI_UNDEFINED, comm->rank, &part),
+          "MPI_Comm_split");
+    if (part == MPI_COMM_NULL) return ERR_OK;
+    err_t err = open_part(part, whole, out);
+    return err == ERR_OK ? close_communicator(&part) : err;
+}
+
+err_t comm_mpi_open(const comm_options_t *options, comm_t *comm)
+{
+    mpi_impl_t *impl;
+    TRY(impl_new(comm, options->ranks_per_host, options->allreduce ? options->allreduce : "auto", &impl));
+    err_t err;
+    watchdog_slot_t *slots = NULL;
+    int n_slots = 0;
+    TRY_OUT(err, begin(&impl->we_began));
+    TRY_OUT(err, open_communicators(MPI_COMM_WORLD, comm, impl));
+    log_set_rank(comm->rank, comm->size, comm->topo.host_name);
+    TRY_OUT(err, open_page(comm, &slots, &n_slots));
+    TRY_OUT(err, open_host(comm));
+    err = watchdog_start(slots, n_slots, n_slots == 1 ? 0 : comm->topo.local_rank, &comm->topo,
+                         options->timeout_sec, options->abort_job);
+    /* One rank alone may lack the memory for a thread. */
+    TRY_OUT(err, comm_agree(comm, err, "starting the watchdog"));
+    return ERR_OK;
+out:
+    watchdog_stop();
+    mem_free(&impl->own_slot);
+    mem_free(&impl);
+    comm->impl = NULL;
+    return err;
+}

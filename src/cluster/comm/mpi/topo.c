@@ -1,0 +1,99 @@
+#include "cluster/comm/mpi/topo.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "cluster/comm/mpi/error.h"
+
+static void own_host_name(char *out)
+{
+    char name[256] = "";
+    if (gethostname(name, sizeof name - 1) != 0 || !name[0]) strcpy(name, "localhost");
+    snprintf(out, TOPO_HOST_MAX, "%.*s", TOPO_HOST_MAX - 1, name);
+}
+
+void topo_self(topo_t *out)
+{
+    *out = (topo_t){.size = 1, .n_hosts = 1, .local_size = 1, .max_local_size = 1};
+    own_host_name(out->host_name);
+}
+
+/* Hosts are known by their lowest rank: `lowest` has one entry a rank, and a rank that is its own host's
+ * lowest begins a host. */
+static void count_hosts(const int *lowest, topo_t *topo)
+{
+    for (int r = 0; r < topo->size; r++) {
+        if (lowest[r] != r) continue;
+        if (r == lowest[topo->rank]) topo->host = topo->n_hosts;
+        topo->n_hosts++;
+    }
+}
+
+static err_t discover(MPI_Comm world, MPI_Comm host, int *lowest, topo_t *topo)
+{
+    E_MPI(MPI_Comm_set_errhandler(host, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    E_MPI(MPI_Comm_rank(host, &topo->local_rank), "MPI_Comm_rank");
+    E_MPI(MPI_Comm_size(host, &topo->local_size), "MPI_Comm_size");
+    int mine = topo->rank;
+    E_MPI(MPI_Bcast(&mine, 1, MPI_INT, 0, host), "finding the ranks of each host");
+    E_MPI(MPI_Allgather(&mine, 1, MPI_INT, lowest, 1, MPI_INT, world), "finding the hosts");
+    count_hosts(lowest, topo);
+    E_MPI(MPI_Allreduce(&topo->local_size, &topo->max_local_size, 1, MPI_INT, MPI_MAX, world),
+          "finding the largest host");
+    return ERR_OK;
+}
+
+/* The ranks that count as one host; *out is the caller's, error or not. */
+static err_t split_hosts(MPI_Comm world, int rank, int ranks_per_host, MPI_Comm *out)
+{
+    E_MPI(MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, out),
+          "finding the ranks that share this host");
+    if (ranks_per_host <= 0) return ERR_OK;
+    int place;
+    MPI_Comm whole = *out;
+    E_MPI(MPI_Comm_rank(whole, &place), "MPI_Comm_rank");
+    err_t err = mpi_check(MPI_Comm_split(whole, place / ranks_per_host, rank, out), "MPI_Comm_split");
+    E_MPI(MPI_Comm_free(&whole), "MPI_Comm_free");
+    return err;
+}
+
+err_t topo_discover_in(MPI_Comm world, int ranks_per_host, topo_t *out)
+{
+    *out = (topo_t){0};
+    own_host_name(out->host_name);
+    E_MPI(MPI_Comm_rank(world, &out->rank), "MPI_Comm_rank");
+    E_MPI(MPI_Comm_size(world, &out->size), "MPI_Comm_size");
+    MPI_Comm host = MPI_COMM_NULL;
+    TRY(split_hosts(world, out->rank, ranks_per_host, &host));
+    int *lowest = NULL;
+    err_t err = ERR_OK;
+    TRY_OUT(err, mem_new_array(out->size, sizeof *lowest, "the list of hosts", &lowest));
+    TRY_OUT(err, discover(world, host, lowest, out));
+out:
+    mem_free(&lowest);
+    if (err == ERR_OK) err = mpi_check(MPI_Comm_free(&host), "MPI_Comm_free");
+    return err;
+}
+
+err_t topo_discover(int ranks_per_host, topo_t *out)
+{
+    return topo_discover_in(MPI_COMM_WORLD, ranks_per_host, out);
+}
+
+int topo_cpus(void)
+{
+    /* The kernel's mask may be wider than cpu_set_t's 1024 CPUs; it says EINVAL until ours is as wide. */
+    for (int n_cpus = 1024; n_cpus <= 1 << 20; n_cpus *= 2) {
+        cpu_set_t *mask = CPU_ALLOC((size_t)n_cpus);
+        if (!mask) break;
+        size_t n_bytes = CPU_ALLOC_SIZE((size_t)n_cpus);
+        int count = sched_getaffinity(0, n_bytes, mask) == 0 ? CPU_COUNT_S(n_bytes, mask) : 0;
+        CPU_FREE(mask);
+        if (count > 0) return count;
+    }
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online > 0 ? (int)online : 1;
+}

@@ -1,0 +1,12 @@
+/* The topology of part of a job, for those who may see MPI. */
+#ifndef CLUSTER_COMM_MPI_TOPO_H
+#define CLUSTER_COMM_MPI_TOPO_H
+
+#include <mpi.h>
+
+#include "cluster/comm/topo.h"
+
+/* Collective over `world`. As topo_discover, of its ranks alone. */
+err_t topo_discover_in(MPI_Comm world, int ranks_per_host, topo_t *out);
+
+#endif

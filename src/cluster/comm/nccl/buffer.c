@@ -1,0 +1,206 @@
+/* Gradient buffers on a GPU, and their sums: pieces on the communication stream, ordered by events. */
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "cluster/comm/nccl/nccl.h"
+#include "cluster/comm/watchdog.h"
+
+/* Memory of the GPU, NCCL's own and known to it where that could be had. */
+typedef struct block {
+    void *data;
+    bool is_nccl;
+    void *registration;
+} block_t;
+
+/* A buffer's `owner`. */
+typedef struct nccl_buffer {
+    block_t floats, wire; /* wire: the same elements as bf16, with wire_bf16 */
+} nccl_buffer_t;
+
+static void block_free(nccl_impl_t *impl, block_t *block)
+{
+    bool failed = false;
+    if (block->registration && nccl_lock(impl) == ERR_OK) {
+        failed = nccl_lib.CommDeregister(impl->handle, block->registration) != ncclSuccess;
+        nccl_unlock(impl);
+    }
+    if (block->data)
+        failed |= block->is_nccl ? nccl_lib.MemFree(block->data) != ncclSuccess
+                                 : cudaFree(block->data) != cudaSuccess;
+    if (failed) log_warn("a gradient buffer of the GPU could not be freed");
+    *block = (block_t){0};
+}
+
+/* NCCL's memory, registered; `data` stays NULL where that can't be had. */
+static void block_try_register(nccl_impl_t *impl, size_t n_bytes, block_t *out)
+{
+    *out = (block_t){.is_nccl = true};
+    if (!nccl_lib.can_register || nccl_lib.MemAlloc(&out->data, n_bytes) != ncclSuccess) {
+        cudaGetLastError();
+        *out = (block_t){0};
+        return;
+    }
+    if (nccl_lock(impl) != ERR_OK) return;
+    ncclResult_t status = nccl_lib.CommRegister(impl->handle, out->data, n_bytes, &out->registration);
+    nccl_unlock(impl);
+    if (nccl_settle(impl, status, "registering the gradient buffer") != ERR_OK || !out->registration)
+        block_free(impl, out);
+}
+
+static err_t block_new_plain(size_t n_bytes, block_t *out)
+{
+    cudaError_t status = cudaMalloc(&out->data, n_bytes);
+    if (status == cudaErrorMemoryAllocation) {
+        size_t n_free = 0, n_all = 0;
+        out->data = NULL;
+        cudaGetLastError();
+        cudaMemGetInfo(&n_free, &n_all);
+        RAISE(ERR_SYSTEM,
+              "the GPU has no memory for the gradients: %.1f MiB wanted, %.1f of %.1f MiB free; lower "
+              "--batch or "
+              "--workspace, or end what else runs on the GPU",
+              (double)n_bytes / (1 << 20), (double)n_free / (1 << 20), (double)n_all / (1 << 20));
+    }
+    E_CUDART(status, "making the gradient buffer");
+    return ERR_OK;
+}
+
+/* Collective: registered on all ranks or on none, since NCCL chooses its way by it. */
+static err_t block_new(nccl_impl_t *impl, size_t n_bytes, bool *registered, block_t *out)
+{
+    static const char what[] = "registering gradient buffers";
+    *out = (block_t){0};
+    if (impl->comm->options.nccl_register) block_try_register(impl, n_bytes, out);
+    int32_t all = out->registration != NULL;
+    TRY(comm_allreduce(impl->comm, &all, 1, DTYPE_I32, COMM_MIN, what));
+    *registered = all;
+    if (!all) block_free(impl, out);
+    TRY(comm_agree(impl->comm, all ? ERR_OK : block_new_plain(n_bytes, out), "making the gradient buffers"));
+    E_CUDART(cudaMemsetAsync(out->data, 0, n_bytes, impl->device.stream), "clearing the gradient buffer");
+    return ERR_OK;
+}
+
+/* Waits on the host, which only the making of a buffer may do. */
+static err_t wait_for_sum(nccl_impl_t *impl)
+{
+    double sec = impl->comm->options.timeout_sec, end = clock_sec() + sec;
+    cudaError_t status;
+    while ((status = cudaEventQuery(impl->done)) == cudaErrorNotReady) {
+        if (clock_sec() > end)
+            RAISE(ERR_PEER,
+                  "timed out after %g s in the first sum of gradients through NCCL; run again with "
+                  "NCCL_DEBUG=INFO, or try NCCL_P2P_DISABLE=1",
+                  sec);
+        clock_sleep(0.0005);
+    }
+    E_CUDART(status, "summing gradients for the first time");
+    return ERR_OK;
+}
+
+/* Zeros are summed: NCCL makes its connections with the first sum, where memory is allocated and things may
+ * go wrong, and says only then which way and algorithm it takes. */
+static err_t sum_once(nccl_impl_t *impl, comm_buffer_t *buffer)
+{
+    TRY(nccl_buffer_begin(&impl->base, buffer, 0, (int64_t)(buffer->n_bytes / sizeof(float))));
+    TRY(nccl_buffer_finish(&impl->base, buffer));
+    return wait_for_sum(impl);
+}
+
+err_t nccl_buffer_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out)
+{
+    nccl_impl_t *impl = (nccl_impl_t *)(void *)comm->nccl;
+    nccl_buffer_t *own = NULL;
+    bool registered = true, wire_too = true;
+    size_t n_room = n_bytes ? mem_round(n_bytes) : MEM_ALIGN;
+    TRY(comm_agree(comm, mem_new(sizeof *own, "a gradient buffer", &own), "making the gradient buffers"));
+    err_t err = block_new(impl, n_room, &registered, &own->floats);
+    if (err == ERR_OK && comm->options.wire_bf16) err = block_new(impl, n_room / 2, &wire_too, &own->wire);
+    *out = (comm_buffer_t){.device = own->floats.data, .n_bytes = n_bytes, .owner = own};
+    if (err == ERR_OK && n_bytes >= sizeof(float))
+        err = comm_agree(comm, sum_once(impl, out), "the first sum of gradients");
+    if (err == ERR_OK) {
+        impl->registered = registered && wire_too;
+        return ERR_OK;
+    }
+    block_free(impl, &own->wire);
+    block_free(impl, &own->floats);
+    mem_free(&own);
+    *out = (comm_buffer_t){0};
+    return err;
+}
+
+static err_t sum(nccl_impl_t *impl, void *data, int64_t count, ncclDataType_t type)
+{
+    static const char what[] = "gradient allreduce";
+    TRY(nccl_lock(impl));
+    ncclResult_t status =
+        nccl_lib.AllReduce(data, data, (size_t)count, type, ncclSum, impl->handle, impl->stream);
+    nccl_unlock(impl);
+    /* What follows on the stream must come after it. */
+    return nccl_settle(impl, status, what);
+}
+
+/* Rounded to bf16 on the way; NCCL rounds every partial sum, too. */
+static err_t sum_rounded(nccl_impl_t *impl, float *data, uint16_t *wire, int64_t count)
+{
+    TRY(impl->device.narrow(data, wire, count, impl->stream));
+    TRY(sum(impl, wire, count, ncclBfloat16));
+    return impl->device.widen(wire, data, count, impl->stream);
+}
+
+err_t nccl_buffer_begin(nccl_t *nccl, comm_buffer_t *buffer, int64_t offset, int64_t count)
+{
+    nccl_impl_t *impl = (nccl_impl_t *)(void *)nccl;
+    const nccl_buffer_t *own = buffer->owner;
+    float *data = (float *)buffer->device + offset;
+    int64_t n_rounded = 0;
+    if (own->wire.data) {
+        n_rounded = (int64_t)(buffer->n_bytes / sizeof(float)) - buffer->n_exact - offset;
+        n_rounded = n_rounded < 0 ? 0 : n_rounded > count ? count : n_rounded;
+    }
+    E_CUDART(cudaEventRecord(impl->begun, impl->device.stream), "marking where gradients are ready");
+    E_CUDART(cudaStreamWaitEvent(impl->stream, impl->begun, 0), "waiting for gradients");
+    impl->has_begun = true;
+    if (n_rounded > 0) TRY(sum_rounded(impl, data, (uint16_t *)own->wire.data + offset, n_rounded));
+    if (n_rounded < count) TRY(sum(impl, data + n_rounded, count - n_rounded, ncclFloat));
+    return ERR_OK;
+}
+
+/* For the watcher. In a recorded step an event that is set every time the step runs, since those of the step
+ * itself cannot be asked. */
+static err_t note_end(nccl_impl_t *impl)
+{
+    enum cudaStreamCaptureStatus recording;
+    E_CUDART(cudaStreamIsCapturing(impl->device.stream, &recording), "asking whether a step is recorded");
+    bool is_recorded = recording != cudaStreamCaptureStatusNone;
+    unsigned flags = is_recorded ? cudaEventRecordExternal : cudaEventRecordDefault;
+    atomic_store(&impl->is_recorded, is_recorded);
+    atomic_store(&impl->doing, "gradient allreduce");
+    E_CUDART(cudaEventRecordWithFlags(impl->watched, impl->stream, flags), "marking the end of a sum");
+    watchdog_device_entered(atomic_fetch_add(&impl->n_finished, 1) + 1);
+    return ERR_OK;
+}
+
+err_t nccl_buffer_finish(nccl_t *nccl, comm_buffer_t *buffer)
+{
+    nccl_impl_t *impl = (nccl_impl_t *)(void *)nccl;
+    (void)buffer;
+    if (!impl->has_begun) return ERR_OK;
+    impl->has_begun = false;
+    TRY(note_end(impl));
+    E_CUDART(cudaEventRecord(impl->done, impl->stream), "marking the end of a sum");
+    E_CUDART(cudaStreamWaitEvent(impl->device.stream, impl->done, 0), "waiting for the sum of gradients");
+    return ERR_OK;
+}
+
+void nccl_buffer_free(nccl_t *nccl, comm_buffer_t *buffer)
+{
+    nccl_impl_t *impl = (nccl_impl_t *)(void *)nccl;
+    nccl_buffer_t *own = buffer->owner;
+    block_free(impl, &own->wire);
+    block_free(impl, &own->floats);
+    mem_free(&own);
+    *buffer = (comm_buffer_t){0};
+}

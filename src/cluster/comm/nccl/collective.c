@@ -1,0 +1,151 @@
+/* Single collectives on buffers of GPUs, for measuring. They have a communicator of their own whose calls
+ * block until the work is on the stream: what gradients use gives every call to another thread, which costs
+ * more than a small message takes. */
+#include <string.h>
+
+#include "cluster/comm/nccl/nccl.h"
+#include "cluster/comm/watchdog.h"
+
+static const char starting[] = "starting NCCL for single calls";
+
+static err_t init(nccl_impl_t *impl, const ncclUniqueId *id)
+{
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    ncclComm_t direct = NULL;
+    config.blocking = 1;
+    /* Nobody polls here: the watchdog ends the job when a peer does not come. */
+    watchdog_enter(starting);
+    ncclResult_t status =
+        nccl_lib.CommInitRankConfig(&direct, impl->comm->size, *id, impl->comm->rank, &config);
+    watchdog_leave();
+    E_NCCL(status, starting);
+    TRY(nccl_lock(impl));
+    impl->direct = direct;
+    nccl_unlock(impl);
+    return ERR_OK;
+}
+
+err_t nccl_direct_open(nccl_t *nccl)
+{
+    nccl_impl_t *impl = (nccl_impl_t *)(void *)nccl;
+    comm_t *comm = impl->comm;
+    ncclUniqueId id;
+    err_t err = ERR_OK;
+    if (impl->direct) return ERR_OK;
+    memset(&id, 0, sizeof id);
+    if (comm->rank == 0)
+        err = nccl_check(nccl_lib.GetUniqueId(&id), "making a unique id", __FILE__, __LINE__);
+    TRY(comm_agree(comm, err, starting));
+    TRY(comm_broadcast(comm, &id, sizeof id, 0, "sharing NCCL's unique id"));
+    return comm_agree(comm, init(impl, &id), starting);
+}
+
+static ncclDataType_t type_of(collective_type_t type)
+{
+    static const ncclDataType_t types[COLLECTIVE_TYPES] = {
+        [COLLECTIVE_INT8] = ncclInt8,     [COLLECTIVE_UINT8] = ncclUint8,
+        [COLLECTIVE_INT32] = ncclInt32,   [COLLECTIVE_UINT32] = ncclUint32,
+        [COLLECTIVE_INT64] = ncclInt64,   [COLLECTIVE_UINT64] = ncclUint64,
+        [COLLECTIVE_FLOAT] = ncclFloat32, [COLLECTIVE_DOUBLE] = ncclFloat64,
+        [COLLECTIVE_HALF] = ncclFloat16,  [COLLECTIVE_BFLOAT16] = ncclBfloat16,
+    };
+    return types[type];
+}
+
+static ncclRedOp_t op_of(collective_op_t op)
+{
+    static const ncclRedOp_t ops[COLLECTIVE_OPS] = {
+        [COLLECTIVE_SUM] = ncclSum,
+        [COLLECTIVE_PROD] = ncclProd,
+        [COLLECTIVE_MAX] = ncclMax,
+        [COLLECTIVE_MIN] = ncclMin,
+    };
+    return ops[op];
+}
+
+/* One message each way, of the spec's count. */
+typedef struct message {
+    const char *send;
+    char *recv;
+    int to, from;
+} message_t;
+
+static ncclResult_t exchange(const nccl_impl_t *impl, const collective_spec_t *s, const message_t *m)
+{
+    size_t count = (size_t)s->count;
+    ncclDataType_t type = type_of(s->type);
+    ncclResult_t status = nccl_lib.Send(m->send, count, type, m->to, impl->direct, impl->stream);
+    return status == ncclSuccess ? nccl_lib.Recv(m->recv, count, type, m->from, impl->direct, impl->stream)
+                                 : status;
+}
+
+static ncclResult_t alltoall(const nccl_impl_t *impl, const collective_spec_t *s)
+{
+    size_t n_piece = (size_t)s->count * collective_type_size(s->type);
+    ncclResult_t status = ncclSuccess;
+    for (int r = 0; status == ncclSuccess && r < impl->comm->size; r++) {
+        size_t at = (size_t)r * n_piece;
+        message_t m = {(const char *)s->send + at, (char *)s->recv + at, r, r};
+        status = exchange(impl, s, &m);
+    }
+    return status;
+}
+
+/* Messages of a group go all at once. */
+static ncclResult_t move(const nccl_impl_t *impl, const collective_spec_t *s)
+{
+    int rank = impl->comm->rank, size = impl->comm->size;
+    message_t m = {s->send, s->recv, (rank + 1) % size, (rank + size - 1) % size};
+    if (s->kind == COLLECTIVE_EXCHANGE) m.to = m.from = s->peer;
+    if (s->kind == COLLECTIVE_EXCHANGE && s->peer == rank) return ncclSuccess;
+    ncclResult_t status = nccl_lib.GroupStart();
+    if (status != ncclSuccess) return status;
+    status = s->kind == COLLECTIVE_ALLTOALL ? alltoall(impl, s) : exchange(impl, s, &m);
+    ncclResult_t ended = nccl_lib.GroupEnd();
+    return status == ncclSuccess ? ended : status;
+}
+
+static ncclResult_t call(const nccl_impl_t *impl, const collective_spec_t *s)
+{
+    size_t count = (size_t)s->count, n_piece = count * collective_type_size(s->type);
+    size_t own = (size_t)impl->comm->rank * n_piece;
+    char *recv = s->recv;
+    const void *send = s->send ? s->send : recv;
+    ncclDataType_t type = type_of(s->type);
+    ncclRedOp_t op = op_of(s->op);
+    ncclComm_t direct = impl->direct;
+    switch (s->kind) {
+    case COLLECTIVE_ALL_REDUCE:
+        return nccl_lib.AllReduce(send, recv, count, type, op, direct, impl->stream);
+    case COLLECTIVE_ALL_GATHER:
+        return nccl_lib.AllGather(s->send ? send : recv + own, recv, count, type, direct, impl->stream);
+    case COLLECTIVE_REDUCE_SCATTER:
+        return nccl_lib.ReduceScatter(send, s->send ? recv : recv + own, count, type, op, direct,
+                                      impl->stream);
+    case COLLECTIVE_BROADCAST:
+        return nccl_lib.Broadcast(send, recv, count, type, s->root, direct, impl->stream);
+    case COLLECTIVE_REDUCE:
+        return nccl_lib.Reduce(send, recv, count, type, op, s->root, direct, impl->stream);
+    default:
+        return move(impl, s);
+    }
+}
+
+err_t nccl_direct_run(nccl_t *nccl, const collective_spec_t *spec)
+{
+    nccl_impl_t *impl = (nccl_impl_t *)(void *)nccl;
+    ASSERT(impl->direct);
+    atomic_store(&impl->doing, spec->what);
+    TRY(nccl_lock(impl));
+    ncclResult_t status = call(impl, spec);
+    nccl_unlock(impl);
+    E_NCCL(status, spec->what);
+    return ERR_OK;
+}
+
+err_t nccl_direct_wait(nccl_t *nccl, const char *what)
+{
+    nccl_impl_t *impl = (nccl_impl_t *)(void *)nccl;
+    E_CUDART(cudaStreamSynchronize(impl->stream), what);
+    return ERR_OK;
+}

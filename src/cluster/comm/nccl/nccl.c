@@ -1,0 +1,295 @@
+/* NCCL for gradients on GPUs: bringing a communicator up and down, neither of which may hang. */
+#include "cluster/comm/nccl/nccl.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "cluster/comm/arrival.h"
+#include "cluster/comm/debug_log.h"
+#include "cluster/comm/watchdog.h"
+
+/* For what needs no peer, or none that has anything left to do. */
+static const double end_sec = 10;
+
+err_t nccl_lock(nccl_impl_t *impl)
+{
+    pthread_mutex_lock(&impl->lock);
+    if (!impl->aborted) return ERR_OK;
+    pthread_mutex_unlock(&impl->lock);
+    /* The watcher has said why and is ending the job; another message would be in its way. */
+    clock_sleep(end_sec);
+    RAISE(ERR_PEER, "NCCL was ended after an error");
+}
+
+void nccl_unlock(nccl_impl_t *impl)
+{
+    pthread_mutex_unlock(&impl->lock);
+}
+
+/* `*done` is false when the time was too short. */
+static err_t settle_within(nccl_impl_t *impl, ncclResult_t status, const char *what, double sec, bool *done)
+{
+    double end = clock_sec() + sec;
+    *done = true;
+    for (int n = 0; status == ncclInProgress; n++) {
+        /* A moment for a collective, seconds at the start. */
+        if (n < 1000)
+            sched_yield();
+        else
+            clock_sleep(0.001);
+        TRY(nccl_lock(impl));
+        ncclResult_t asked = nccl_lib.CommGetAsyncError(impl->handle, &status);
+        nccl_unlock(impl);
+        if (asked != ncclSuccess) status = asked;
+        if (status == ncclInProgress && clock_sec() > end) {
+            *done = false;
+            return ERR_OK;
+        }
+    }
+    E_NCCL(status, what);
+    return ERR_OK;
+}
+
+err_t nccl_settle(nccl_impl_t *impl, ncclResult_t status, const char *what)
+{
+    bool done;
+    double sec = impl->comm->options.timeout_sec;
+    TRY(settle_within(impl, status, what, sec, &done));
+    if (!done) RAISE(ERR_PEER, "timed out after %g s in \"%s\": NCCL does not reach a peer", sec, what);
+    return ERR_OK;
+}
+
+typedef ncclResult_t (*end_call_t)(ncclComm_t);
+
+typedef struct ending {
+    end_call_t call;
+    ncclComm_t handle;
+} ending_t;
+
+static void *end_handle(void *arg)
+{
+    ending_t *ending = arg;
+    ending->call(ending->handle);
+    return NULL;
+}
+
+/* A call that frees the communicator. When it does not come back its thread is left to it, and `ending` with
+ * it. */
+static bool end_within(end_call_t call, ncclComm_t handle, double sec)
+{
+    ending_t *ending = NULL;
+    pthread_t thread;
+    struct timespec until;
+    if (mem_new(sizeof *ending, "the end of NCCL", &ending) != ERR_OK) return false;
+    *ending = (ending_t){.call = call, .handle = handle};
+    if (pthread_create(&thread, NULL, end_handle, ending) != 0) {
+        mem_free(&ending);
+        return false;
+    }
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += (time_t)sec;
+    if (pthread_timedjoin_np(thread, NULL, &until) != 0) {
+        pthread_detach(thread);
+        return false;
+    }
+    mem_free(&ending);
+    return true;
+}
+
+void nccl_abort(nccl_impl_t *impl)
+{
+    pthread_mutex_lock(&impl->lock);
+    ncclComm_t handle = impl->aborted ? NULL : impl->handle, direct = impl->aborted ? NULL : impl->direct;
+    impl->aborted = true;
+    pthread_mutex_unlock(&impl->lock);
+    if (direct) end_within(nccl_lib.CommAbort, direct, end_sec);
+    if (handle) end_within(nccl_lib.CommAbort, handle, end_sec);
+}
+
+static void free_impl(nccl_impl_t **impl)
+{
+    nccl_impl_t *i = *impl;
+    if (i->begun) cudaEventDestroy(i->begun);
+    if (i->done) cudaEventDestroy(i->done);
+    if (i->watched) cudaEventDestroy(i->watched);
+    if (i->stream) cudaStreamDestroy(i->stream);
+    pthread_mutex_destroy(&i->lock);
+    debug_log_hide();
+    mem_free(impl);
+}
+
+/* Whether all that was given to the stream has run; waits for it a little. */
+static bool drain(const nccl_impl_t *impl)
+{
+    double end = clock_sec() + end_sec;
+    cudaError_t status;
+    while ((status = cudaStreamQuery(impl->stream)) == cudaErrorNotReady && clock_sec() < end)
+        clock_sleep(0.001);
+    return status == cudaSuccess;
+}
+
+static bool finalize(nccl_impl_t *impl)
+{
+    bool done = false;
+    if (!drain(impl)) return false;
+    if (impl->direct && !end_within(nccl_lib.CommDestroy, impl->direct, end_sec)) return false;
+    impl->direct = NULL;
+    ncclResult_t status = nccl_lib.CommFinalize(impl->handle);
+    return settle_within(impl, status, "ending NCCL", end_sec, &done) == ERR_OK && done;
+}
+
+static void nccl_close(nccl_t *nccl)
+{
+    nccl_impl_t *impl = (nccl_impl_t *)(void *)nccl;
+    comm_t *comm = impl->comm;
+    nccl_watch_stop(impl);
+    if (!impl->aborted && finalize(impl)) {
+        impl->aborted = true;
+        if (!end_within(nccl_lib.CommDestroy, impl->handle, end_sec))
+            log_warn("NCCL did not end in %g s", end_sec);
+    } else {
+        log_warn("NCCL could not be ended in good order, and was aborted");
+        nccl_abort(impl);
+    }
+    free_impl(&impl);
+    comm->nccl = NULL;
+}
+
+static void describe_way(nccl_t *nccl, char *out, size_t n_bytes)
+{
+    const nccl_impl_t *impl = (const nccl_impl_t *)(const void *)nccl;
+    debug_facts_t facts;
+    char version[32];
+    debug_log_read(&facts);
+    nccl_version(version, sizeof version);
+    bool way = facts.transport[0], net = !way && facts.network[0] && impl->comm->size > 1;
+    snprintf(out, n_bytes, "NCCL %s%s%s", version,
+             way   ? ", "
+             : net ? ", network "
+                   : "",
+             way   ? facts.transport
+             : net ? facts.network
+                   : "");
+}
+
+static void nccl_describe(nccl_t *nccl, char *out, size_t n_bytes)
+{
+    const nccl_impl_t *impl = (const nccl_impl_t *)(const void *)nccl;
+    debug_facts_t facts;
+    char way[160];
+    describe_way(nccl, way, sizeof way);
+    debug_log_read(&facts);
+    snprintf(out, n_bytes, "%s%s%s, %s%s", way, facts.algorithm[0] ? ", " : "", facts.algorithm,
+             impl->registered ? "registered" : "not registered",
+             impl->comm->options.wire_bf16 ? ", bf16 on the wire" : "");
+}
+
+static err_t nccl_subset(nccl_t *nccl, comm_t *part);
+
+static const nccl_ops_t nccl_ops = {
+    .buffer_new = nccl_buffer_new,
+    .buffer_begin = nccl_buffer_begin,
+    .buffer_finish = nccl_buffer_finish,
+    .buffer_free = nccl_buffer_free,
+    .subset = nccl_subset,
+    .direct_open = nccl_direct_open,
+    .direct_run = nccl_direct_run,
+    .direct_wait = nccl_direct_wait,
+    .describe = nccl_describe,
+    .describe_way = describe_way,
+    .close = nccl_close,
+};
+
+/* What needs no peer. The stream goes before the compute stream where both have work. */
+static err_t prepare(nccl_impl_t *impl, ncclUniqueId *id)
+{
+    int least, greatest;
+    E_CUDART(cudaSetDevice(impl->device.index), "taking the GPU");
+    E_CUDART(cudaDeviceGetStreamPriorityRange(&least, &greatest), "asking for priorities");
+    E_CUDART(cudaStreamCreateWithPriority(&impl->stream, cudaStreamNonBlocking, greatest),
+             "making the communication stream");
+    cudaEvent_t *events[] = {&impl->begun, &impl->done, &impl->watched};
+    for (int i = 0; i < 3; i++)
+        E_CUDART(cudaEventCreateWithFlags(events[i], cudaEventDisableTiming), "making an event");
+    debug_log_open();
+    if (impl->comm->rank == 0) E_NCCL(nccl_lib.GetUniqueId(id), "making its unique id");
+    return ERR_OK;
+}
+
+/* Brings this rank's communicator up, or not; the others wait to hear of it. */
+static void arrive(nccl_impl_t *impl, const ncclUniqueId *id, arrival_t *out)
+{
+    static const char what[] = "starting NCCL";
+    const comm_t *comm = impl->comm;
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    bool done = false;
+    config.blocking = 0;
+    watchdog_phase(what);
+    ncclResult_t status = nccl_lib.CommInitRankConfig(&impl->handle, comm->size, *id, comm->rank, &config);
+    err_t err = settle_within(impl, status, what, comm->options.timeout_sec, &done);
+    *out = (arrival_t){.state = err != ERR_OK ? ARRIVAL_FAILED
+                                : done        ? ARRIVAL_UP
+                                              : ARRIVAL_UNDER_WAY,
+                       .code = err};
+    if (err != ERR_OK) snprintf(out->words, sizeof out->words, "%s", err_message());
+    /* Peers that wait for this rank hear of it at once. */
+    if (err != ERR_OK) nccl_abort(impl);
+}
+
+/* Collective. MPI still works, so the ranks that did not come through can be named. */
+static err_t meet(nccl_impl_t *impl, const ncclUniqueId *id)
+{
+    static const char what[] = "hearing whether NCCL came up";
+    comm_t *comm = impl->comm;
+    arrival_t mine, *all = NULL;
+    TRY(comm_agree(comm, mem_new_array(comm->size, sizeof *all, "the ranks of NCCL", &all), what));
+    arrive(impl, id, &mine);
+    err_t err = comm_allgather(comm, &mine, sizeof mine, all, what);
+    if (err == ERR_OK)
+        err = comm->agreed = arrival_judge(all, comm->gpus, comm->size, comm->options.timeout_sec);
+    mem_free(&all);
+    return err;
+}
+
+static err_t open_as(comm_t *comm, const comm_device_t *device, bool is_part)
+{
+    nccl_impl_t *impl = NULL;
+    ncclUniqueId id;
+    memset(&id, 0, sizeof id);
+    TRY(comm_agree(comm, mem_new(sizeof *impl, "the NCCL communicator", &impl), "starting NCCL"));
+    impl->base.ops = &nccl_ops;
+    impl->comm = comm;
+    impl->device = *device;
+    impl->is_part = is_part;
+    atomic_init(&impl->doing, "gradient allreduce");
+    pthread_mutex_init(&impl->lock, NULL);
+    err_t err;
+    TRY_OUT(err, comm_agree(comm, prepare(impl, &id), "starting NCCL"));
+    TRY_OUT(err, comm_broadcast(comm, &id, sizeof id, 0, "sharing NCCL's unique id"));
+    TRY_OUT(err, meet(impl, &id));
+    debug_log_hide();
+    TRY_OUT(err, comm_agree(comm, nccl_watch_start(impl), "watching NCCL"));
+    comm->nccl = &impl->base;
+    return ERR_OK;
+out:
+    nccl_watch_stop(impl);
+    nccl_abort(impl);
+    free_impl(&impl);
+    return err;
+}
+
+static err_t nccl_subset(nccl_t *nccl, comm_t *part)
+{
+    const nccl_impl_t *impl = (const nccl_impl_t *)(const void *)nccl;
+    return open_as(part, &impl->device, true);
+}
+
+err_t comm_nccl_open(comm_t *comm, const comm_device_t *device)
+{
+    return open_as(comm, device, false);
+}

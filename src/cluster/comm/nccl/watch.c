@@ -1,0 +1,149 @@
+/* The watcher of a NCCL communicator. Nobody on the host waits in a collective of the GPUs, so the MPI
+ * watchdog does not see one that a lost peer has left open: this thread does, and it hears of NCCL's own
+ * errors. Either ends the job with ERR_PEER. */
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "cluster/comm/debug_log.h"
+#include "cluster/comm/nccl/nccl.h"
+#include "cluster/comm/watchdog.h"
+
+/* silent_sec: for the rank of this host that has the word. */
+static const double look_sec = 0.05, silent_sec = 3;
+
+static _Noreturn void leave_job(nccl_impl_t *impl)
+{
+    nccl_abort(impl);
+    impl->comm->options.abort_job(ERR_PEER);
+    _exit(ERR_PEER);
+}
+
+static ncclResult_t error_of(ncclComm_t handle)
+{
+    ncclResult_t status = ncclSuccess, asked = nccl_lib.CommGetAsyncError(handle, &status);
+    if (asked != ncclSuccess) return asked;
+    return status == ncclInProgress ? ncclSuccess : status;
+}
+
+/* NCCL runs threads of its own, which meet a lost peer first. */
+static void look_for_errors(nccl_impl_t *impl)
+{
+    ncclResult_t status = ncclSuccess;
+    if (nccl_lock(impl) != ERR_OK) return;
+    status = error_of(impl->handle);
+    if (status == ncclSuccess && impl->direct) status = error_of(impl->direct);
+    nccl_unlock(impl);
+    if (status == ncclSuccess) return;
+    if (!watchdog_take_word()) {
+        clock_sleep(silent_sec);
+        leave_job(impl);
+    }
+    log_rank_error(
+        "NCCL lost a peer or its network during \"%s\" (the GPU's collective %lld): %s; if a "
+        "rank has died, its own message says why; else look at the hosts and the network that are named, "
+        "and start again from the last checkpoint",
+        atomic_load(&impl->doing), (long long)atomic_load(&impl->n_finished), nccl_last_words(status));
+    leave_job(impl);
+}
+
+/* A collective that has not ended while its rank did nothing new: the host waits for its GPU, and that for a
+ * peer. A rank whose host goes on is never stuck, however many steps ahead of its GPU it may be. */
+typedef struct stuck {
+    long long progress, n_finished;
+    double waited_sec, last_sec;
+} stuck_t;
+
+static void look_for_stuck(nccl_impl_t *impl, stuck_t *s)
+{
+    double now = clock_sec(), gap = now - s->last_sec;
+    long long progress = watchdog_progress(), n_finished = atomic_load(&impl->n_finished);
+    s->last_sec = now;
+    bool open = n_finished > 0 && cudaEventQuery(impl->watched) == cudaErrorNotReady;
+    if (!open || progress != s->progress || n_finished != s->n_finished) {
+        s->progress = progress;
+        s->n_finished = n_finished;
+        s->waited_sec = 0;
+        return;
+    }
+    s->waited_sec = watchdog_add_gap(s->waited_sec, gap, look_sec);
+    double timeout_sec = impl->comm->options.timeout_sec;
+    if (s->waited_sec < timeout_sec) return;
+    /* Of a part nobody has counted who is where, and alone there is no watchdog. */
+    if (!impl->is_part && impl->comm->size > 1) {
+        watchdog_device_expired("gradient allreduce", impl->is_recorded ? WATCHDOG_RECORDED : n_finished,
+                                s->waited_sec - timeout_sec);
+        return;
+    }
+    log_rank_error("timed out after %g s in \"gradient allreduce\" (the GPU's collective %lld)", timeout_sec,
+                   n_finished);
+    leave_job(impl);
+}
+
+static void nap(nccl_watch_t *watch)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += (long)(1e9 * look_sec);
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_cond_timedwait(&watch->wake, &watch->lock, &until);
+}
+
+static void *look(void *arg)
+{
+    nccl_impl_t *impl = arg;
+    nccl_watch_t *watch = &impl->watch;
+    stuck_t stuck = {.last_sec = clock_sec()};
+    debug_facts_t facts;
+    cudaSetDevice(impl->device.index);
+    pthread_mutex_lock(&watch->lock);
+    while (!watch->stop) {
+        nap(watch);
+        if (watch->stop) break;
+        pthread_mutex_unlock(&watch->lock);
+        look_for_errors(impl);
+        look_for_stuck(impl, &stuck);
+        debug_log_read(&facts); /* keeps the log short */
+        pthread_mutex_lock(&watch->lock);
+    }
+    pthread_mutex_unlock(&watch->lock);
+    return NULL;
+}
+
+err_t nccl_watch_start(nccl_impl_t *impl)
+{
+    nccl_watch_t *watch = &impl->watch;
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&watch->lock, NULL);
+    pthread_cond_init(&watch->wake, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    /* Signals are the main thread's. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int status = pthread_create(&watch->thread, NULL, look, impl);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    watch->running = status == 0;
+    if (status != 0) RAISE(ERR_SYSTEM, "the thread that watches NCCL can't be started: %s", strerror(status));
+    return ERR_OK;
+}
+
+void nccl_watch_stop(nccl_impl_t *impl)
+{
+    nccl_watch_t *watch = &impl->watch;
+    if (!watch->running) return;
+    pthread_mutex_lock(&watch->lock);
+    watch->stop = true;
+    pthread_cond_signal(&watch->wake);
+    pthread_mutex_unlock(&watch->lock);
+    pthread_join(watch->thread, NULL);
+    pthread_cond_destroy(&watch->wake);
+    pthread_mutex_destroy(&watch->lock);
+    watch->running = false;
+}

@@ -1,0 +1,96 @@
+/* The communicator of a job with one process: nobody to talk to, same contract. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "cluster/comm/impl.h"
+
+static err_t self_barrier(comm_t *comm)
+{
+    (void)comm;
+    return ERR_OK;
+}
+
+static err_t self_broadcast(comm_t *comm, void *data, int64_t n_bytes, int root)
+{
+    (void)comm, (void)data, (void)n_bytes, (void)root;
+    return ERR_OK;
+}
+
+static err_t self_allreduce(comm_t *comm, void *data, int64_t count, dtype_t dtype, comm_op_t op)
+{
+    (void)comm, (void)data, (void)count, (void)dtype, (void)op;
+    return ERR_OK;
+}
+
+static err_t self_allgather(comm_t *comm, const void *send, int64_t n_bytes, void *recv)
+{
+    (void)comm;
+    if (n_bytes > 0) memmove(recv, send, (size_t)n_bytes);
+    return ERR_OK;
+}
+
+static err_t self_send(comm_t *comm, const void *data, int64_t n_bytes, int to)
+{
+    (void)comm, (void)data, (void)n_bytes, (void)to;
+    ASSERT(!"nobody to send to");
+    return ERR_OK;
+}
+
+static err_t self_receive(comm_t *comm, void *data, int64_t n_bytes, int from)
+{
+    (void)comm, (void)data, (void)n_bytes, (void)from;
+    ASSERT(!"nobody to receive from");
+    return ERR_OK;
+}
+
+err_t comm_private_buffer_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out)
+{
+    (void)comm;
+    void *data = NULL;
+    TRY(mem_new(n_bytes, "the gradient buffer", &data));
+    *out = (comm_buffer_t){.data = data, .n_bytes = n_bytes};
+    return ERR_OK;
+}
+
+void comm_private_buffer_free(comm_t *comm, comm_buffer_t *buffer)
+{
+    (void)comm;
+    mem_free(&buffer->data);
+    *buffer = (comm_buffer_t){0};
+}
+
+static void self_close(comm_t *comm)
+{
+    (void)comm;
+}
+
+static void self_describe(char *out, size_t n_bytes)
+{
+    snprintf(out, n_bytes, "none (one process)");
+}
+
+static const comm_ops_t self_ops = {
+    .name = "self",
+    .barrier = self_barrier,
+    .barrier_asleep = self_barrier,
+    .broadcast = self_broadcast,
+    .allreduce = self_allreduce,
+    .allgather = self_allgather,
+    .alltoall = self_allgather, /* the same for one */
+    .send = self_send,
+    .receive = self_receive,
+    .buffer_new = comm_private_buffer_new,
+    .buffer_free = comm_private_buffer_free,
+    .describe = self_describe,
+    .close = self_close,
+};
+
+err_t comm_self_open(comm_t *comm)
+{
+    topo_self(&comm->topo);
+    comm->ops = &self_ops;
+    comm->rank = 0;
+    comm->size = 1;
+    return ERR_OK;
+}

@@ -1,0 +1,28 @@
+/* Where the ranks are: rank → host → place on the host. */
+#ifndef CLUSTER_COMM_TOPO_H
+#define CLUSTER_COMM_TOPO_H
+
+#include "base/err.h"
+
+enum { TOPO_HOST_MAX = 64 };
+
+typedef struct topo {
+    int rank, size;
+    int n_hosts;
+    int host; /* index of this rank's host, in order of its lowest rank */
+    int local_rank, local_size;
+    int max_local_size; /* largest over the hosts */
+    char host_name[TOPO_HOST_MAX];
+} topo_t;
+
+/* One rank, no MPI. */
+void topo_self(topo_t *out);
+
+/* Collective over MPI_COMM_WORLD, after MPI_Init. ranks_per_host > 0, for tests: each host's ranks count as
+ * several hosts with so many ranks, the last with what is left. */
+err_t topo_discover(int ranks_per_host, topo_t *out);
+
+/* CPUs that this process may use (its affinity mask). */
+int topo_cpus(void);
+
+#endif

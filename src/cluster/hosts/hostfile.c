@@ -1,0 +1,135 @@
+/* Hostfiles and lists of hosts. */
+#include <string.h>
+
+#include "base/opt.h"
+#include "cluster/hosts/hosts.h"
+#include "cluster/hosts/impl.h"
+
+/* The rest of a line. */
+typedef struct words {
+    const char *at, *end;
+} words_t;
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v';
+}
+
+/* False at the end of the line, and at a comment. */
+static bool skip_blanks(words_t *w)
+{
+    while (w->at < w->end && is_blank(*w->at)) w->at++;
+    return w->at < w->end && *w->at != '#';
+}
+
+/* Up to a blank, or to `stop`. */
+static size_t take_word(words_t *w, char stop, const char **out)
+{
+    *out = w->at;
+    while (w->at < w->end && !is_blank(*w->at) && *w->at != stop) w->at++;
+    return (size_t)(w->at - *out);
+}
+
+static err_t unknown_key(const char *key, size_t n)
+{
+    static const char *const keys[] = {"slots", "max_slots"};
+    quoted_t shown = hosts_quote(key, n);
+    const char *nearest = opt_nearest(shown.text, keys, 2);
+    if (nearest) RAISE(ERR_DATA, "'%s' is not known; did you mean %s=N?", shown.text, nearest);
+    RAISE(ERR_DATA, "'%s' is not known; a line is NAME slots=N [max_slots=N], and # begins a comment",
+          shown.text);
+}
+
+/* slots=N or max_slots=N, with blanks around = as OpenMPI allows. */
+static err_t read_pair(words_t *w, host_t *host, bool *has_slots)
+{
+    const char *key, *value;
+    size_t n = take_word(w, '=', &key);
+    bool is_max = (n == 9 && (strncmp(key, "max_slots", n) == 0 || strncmp(key, "max-slots", n) == 0));
+    if (!is_max && !(n == 5 && strncmp(key, "slots", n) == 0)) return unknown_key(key, n);
+    if (!skip_blanks(w) || *w->at != '=')
+        RAISE(ERR_DATA, "'%.*s' wants a number: %.*s=N", (int)n, key, (int)n, key);
+    w->at++;
+    skip_blanks(w);
+    size_t n_value = take_word(w, '#', &value);
+    int *field = is_max ? &host->max_slots : &host->slots;
+    if (is_max ? host->max_slots > 0 : *has_slots) RAISE(ERR_DATA, "%.*s= is there twice", (int)n, key);
+    if (!hosts_number(value, n_value, 1, HOSTS_MAX_SLOTS, field))
+        RAISE(ERR_DATA, "%.*s=%s: a whole number from 1 to %d is wanted", (int)n, key,
+              hosts_quote(value, n_value).text, HOSTS_MAX_SLOTS);
+    *has_slots = *has_slots || !is_max;
+    return ERR_OK;
+}
+
+static err_t read_line(hosts_t *hosts, words_t w, int line)
+{
+    const char *name;
+    host_t *host;
+    bool has_slots = false;
+    if (!skip_blanks(&w)) return ERR_OK;
+    size_t n = take_word(&w, '=', &name);
+    if (w.at < w.end && *w.at == '=') RAISE(ERR_DATA, "a line begins with the host's name: NAME slots=N");
+    TRY(hosts_add(hosts, name, n, line, &host));
+    while (skip_blanks(&w)) TRY(read_pair(&w, host, &has_slots));
+    if (host->max_slots > 0 && host->max_slots < host->slots)
+        RAISE(ERR_DATA, "max_slots=%d is less than slots=%d", host->max_slots, host->slots);
+    return ERR_OK;
+}
+
+err_t hosts_read_hostfile(const char *text, const char *name, hosts_t *out)
+{
+    err_t err = ERR_OK;
+    *out = (hosts_t){0};
+    TRY_OUT(err, arena_text(&out->arena, name, strlen(name), &out->source));
+    if (strncmp(text, "\xEF\xBB\xBF", 3) == 0) text += 3; /* the mark that some editors begin UTF-8 with */
+    for (int line = 1; *text; line++) {
+        size_t n = strcspn(text, "\n");
+        TRY_OUT(err, hosts_at_line(read_line(out, (words_t){text, text + n}, line), out, line));
+        text += n + (text[n] == '\n');
+    }
+    err = hosts_complete(out);
+out:
+    if (err != ERR_OK) hosts_free(out);
+    return err;
+}
+
+/* HOST, HOST:SLOTS, or [IPV6]:SLOTS. */
+static err_t read_entry(hosts_t *hosts, const char *text, size_t n, int place)
+{
+    quoted_t shown = hosts_quote(text, n);
+    const char *end = text + n, *colon = memchr(text, ':', n), *address = text;
+    size_t n_address = colon ? (size_t)(colon - text) : n;
+    host_t *host;
+    if (n > 0 && text[0] == '[') {
+        const char *close = memchr(text, ']', n);
+        if (!close) RAISE(ERR_DATA, "'%s' has no ]", shown.text);
+        address++;
+        n_address = (size_t)(close - address);
+        colon = close + 1 < end ? close + 1 : NULL;
+        if (colon && *colon != ':') RAISE(ERR_DATA, "'%s' is not [ADDRESS]:SLOTS", shown.text);
+        if (!memchr(address, ':', n_address))
+            RAISE(ERR_DATA, "'%s': brackets are for IPv6 addresses", shown.text);
+    } else if (colon && memchr(colon + 1, ':', (size_t)(end - colon - 1))) {
+        RAISE(ERR_DATA, "'%s' has several colons; an IPv6 address is in brackets: [fe80::1]:4", shown.text);
+    }
+    TRY(hosts_add(hosts, address, n_address, place, &host));
+    if (colon && !hosts_number(colon + 1, (size_t)(end - colon - 1), 1, HOSTS_MAX_SLOTS, &host->slots))
+        RAISE(ERR_DATA, "'%s': slots are a whole number from 1 to %d", shown.text, HOSTS_MAX_SLOTS);
+    return ERR_OK;
+}
+
+err_t hosts_read_list(const char *text, hosts_t *out)
+{
+    err_t err = ERR_OK;
+    *out = (hosts_t){.source = "the list of hosts", .is_list = true};
+    for (int place = 1;; place++) {
+        size_t n = strcspn(text, ",");
+        TRY_OUT(err, hosts_at_line(read_entry(out, text, n, place), out, place));
+        if (!text[n]) break;
+        text += n + 1;
+    }
+    err = hosts_complete(out);
+out:
+    if (err != ERR_OK) hosts_free(out);
+    return err;
+}

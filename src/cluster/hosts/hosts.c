@@ -1,0 +1,285 @@
+#include "cluster/hosts/hosts.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/fs.h"
+#include "base/mem.h"
+#include "base/utf8.h"
+#include "cluster/hosts/impl.h"
+
+/* At a character of UTF-8: U+0080 … U+009F are the second set. */
+static bool is_control(const char *text)
+{
+    unsigned char c = (unsigned char)text[0];
+    return c < 0x20 || c == 0x7F || (c == 0xC2 && (unsigned char)text[1] < 0xA0);
+}
+
+quoted_t hosts_quote(const char *text, size_t n_bytes)
+{
+    quoted_t out;
+    size_t n = 0, room = sizeof out.text - 8;
+    for (size_t i = 0; i < n_bytes;) {
+        size_t length = utf8_length(text + i);
+        bool plain = length > 0 && length <= n_bytes - i && !is_control(text + i);
+        if (!plain) length = 1;
+        if (n + length > room) {
+            memcpy(out.text + n, "…", sizeof "…");
+            return out;
+        }
+        if (plain)
+            memcpy(out.text + n, text + i, length);
+        else
+            out.text[n] = '?';
+        n += length;
+        i += length;
+    }
+    out.text[n] = '\0';
+    return out;
+}
+
+bool hosts_number(const char *text, size_t n_bytes, int min, int max, int *out)
+{
+    int64_t value = 0;
+    if (n_bytes == 0 || n_bytes > 12) return false;
+    for (size_t i = 0; i < n_bytes; i++) {
+        if (!isdigit((unsigned char)text[i])) return false;
+        value = value * 10 + (text[i] - '0');
+    }
+    if (value < min || value > max) return false;
+    *out = (int)value;
+    return true;
+}
+
+err_t hosts_at_line(err_t err, const hosts_t *hosts, int line)
+{
+    if (err == ERR_OK) return ERR_OK;
+    return hosts->is_list ? err_context(err, "%s, place %d", hosts->source, line)
+                          : err_context(err, "%s:%d", hosts->source, line);
+}
+
+static bool is_name(const char *text)
+{
+    int label = 0;
+    if (text[0] == '-' || text[0] == '.') return false;
+    for (; *text; text++) {
+        if (!isalnum((unsigned char)*text) && !strchr("-_.", *text)) return false;
+        label = *text == '.' ? 0 : label + 1;
+        if (label > 63 || (*text == '.' && text[1] == '.')) return false;
+    }
+    return true;
+}
+
+/* An IPv6 address as the library writes it, the zone behind. */
+static bool ipv6_key(const char *text, char out[HOST_KEY_MAX])
+{
+    struct in6_addr address;
+    char digits[INET6_ADDRSTRLEN];
+    const char *zone = strchr(text, '%');
+    size_t n = zone ? (size_t)(zone - text) : strlen(text);
+    if (n >= sizeof digits || (zone && (!is_name(zone + 1) || !zone[1] || strlen(zone) > 32))) return false;
+    memcpy(digits, text, n);
+    digits[n] = '\0';
+    if (inet_pton(AF_INET6, digits, &address) != 1) return false;
+    inet_ntop(AF_INET6, &address, digits, sizeof digits);
+    snprintf(out, HOST_KEY_MAX, "%s%s", digits, zone ? zone : "");
+    return true;
+}
+
+err_t hosts_key(const char *address, size_t n_bytes, char out[HOST_KEY_MAX])
+{
+    char text[HOST_KEY_MAX];
+    struct in_addr ipv4;
+    quoted_t shown = hosts_quote(address, n_bytes);
+    if (n_bytes == 0) RAISE(ERR_DATA, "a host without a name");
+    if (n_bytes > 253) RAISE(ERR_DATA, "the host name '%s' is longer than 253 characters", shown.text);
+    memcpy(text, address, n_bytes);
+    text[n_bytes] = '\0';
+    if (memchr(text, '@', n_bytes))
+        RAISE(ERR_DATA, "'%s' holds a user; --user or a resource spec (YAML) says who logs in", shown.text);
+    if (memchr(text, ':', n_bytes)) {
+        if (!ipv6_key(text, out))
+            RAISE(ERR_DATA, "'%s' is neither a host name nor an IPv6 address", shown.text);
+        return ERR_OK;
+    }
+    /* The system would take a name of digits for an address: 7 for 0.0.0.7. */
+    if (strspn(text, "0123456789.") == n_bytes && inet_pton(AF_INET, text, &ipv4) != 1)
+        RAISE(ERR_DATA, "'%s' is not an IPv4 address", shown.text);
+    if (!is_name(text))
+        RAISE(ERR_DATA, "'%s' is not a host name: letters, digits, - _ and . only", shown.text);
+    for (size_t i = 0; i <= n_bytes; i++) out[i] = (char)tolower((unsigned char)text[i]);
+    return ERR_OK;
+}
+
+static bool is_loopback(const char *key)
+{
+    static const char *const names[] = {
+        "localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback", "0.0.0.0", "::", "::1"};
+    size_t n = strlen(key);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(key, names[i]) == 0) return true;
+    if (n > 10 && strcmp(key + n - 10, ".localhost") == 0) return true;
+    if (strncmp(key, "::ffff:", 7) == 0) key += 7;
+    struct in_addr ipv4;
+    return inet_pton(AF_INET, key, &ipv4) == 1 && ntohl(ipv4.s_addr) >> 24 == 127;
+}
+
+err_t hosts_add(hosts_t *hosts, const char *address, size_t n_bytes, int line, host_t **out)
+{
+    char key[HOST_KEY_MAX];
+    host_t host = {.line = line, .slots = 1};
+    TRY(hosts_key(address, n_bytes, key));
+    if (hosts->n >= HOSTS_MAX) RAISE(ERR_DATA, "more than %d hosts", HOSTS_MAX);
+    TRY(arena_text(&hosts->arena, address, n_bytes, &host.address));
+    TRY(arena_text(&hosts->arena, key, strlen(key), &host.key));
+    if (hosts->n == hosts->capacity) {
+        int capacity = hosts->capacity ? 2 * hosts->capacity : 16;
+        TRY(mem_resize((size_t)capacity * sizeof *hosts->at, "a table of hosts", &hosts->at));
+        hosts->capacity = capacity;
+    }
+    hosts->at[hosts->n] = host;
+    *out = &hosts->at[hosts->n++];
+    return ERR_OK;
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+    int x = *(const int *)a, y = *(const int *)b;
+    return (x > y) - (x < y);
+}
+
+err_t hosts_sort_ids(int *ids, int n)
+{
+    qsort(ids, (size_t)n, sizeof *ids, compare_ids);
+    for (int i = 1; i < n; i++)
+        if (ids[i] == ids[i - 1]) RAISE(ERR_DATA, "%d is there twice", ids[i]);
+    return ERR_OK;
+}
+
+/* Of equals, the first in the text comes first. */
+static int compare_keys(const void *a, const void *b)
+{
+    const host_t *x = *(const host_t *const *)a, *y = *(const host_t *const *)b;
+    int order = strcmp(x->key, y->key);
+    return order ? order : (x > y) - (x < y);
+}
+
+static err_t check_duplicates(const hosts_t *hosts)
+{
+    const host_t **sorted, *again = NULL, *first = NULL;
+    TRY(mem_new_array(hosts->n, sizeof *sorted, "a table of hosts", &sorted));
+    for (int i = 0; i < hosts->n; i++) sorted[i] = &hosts->at[i];
+    qsort(sorted, (size_t)hosts->n, sizeof *sorted, compare_keys);
+    for (int i = 1; i < hosts->n; i++) {
+        if (strcmp(sorted[i]->key, sorted[i - 1]->key) != 0 || (again && again < sorted[i])) continue;
+        first = sorted[i - 1];
+        again = sorted[i];
+    }
+    mem_free(&sorted);
+    if (again)
+        return hosts_at_line(
+            err_raise(ERR_DATA, __FILE__, __LINE__,
+                      "the host %s was there before, in %s %d; name it once, with all its slots",
+                      again->address, hosts->is_list ? "place" : "line", first->line),
+            hosts, again->line);
+    return ERR_OK;
+}
+
+/* Other hosts would take it for themselves. */
+static err_t check_loopback(const hosts_t *hosts)
+{
+    for (int i = 0; hosts->n > 1 && i < hosts->n; i++)
+        if (is_loopback(hosts->at[i].key))
+            return hosts_at_line(
+                err_raise(ERR_DATA, __FILE__, __LINE__,
+                          "%s is another machine for each of the %d hosts; name it as the others know it",
+                          hosts->at[i].address, hosts->n),
+                hosts, hosts->at[i].line);
+    return ERR_OK;
+}
+
+err_t hosts_complete(hosts_t *hosts)
+{
+    int chief = 0;
+    if (hosts->n == 0) RAISE(ERR_DATA, "%s names no host", hosts->source);
+    TRY(check_duplicates(hosts));
+    TRY(check_loopback(hosts));
+    while (chief < hosts->n && !hosts->at[chief].chief) chief++;
+    if (chief == hosts->n) chief = 0;
+    host_t first = hosts->at[chief];
+    memmove(hosts->at + 1, hosts->at, (size_t)chief * sizeof first);
+    hosts->at[0] = first;
+    hosts->at[0].chief = true;
+    return ERR_OK;
+}
+
+err_t hosts_check_text(const char *text, const char *what)
+{
+    if (strcmp(text, "-") == 0) RAISE(ERR_DATA, "%s: a lone dash is no value", what);
+    for (const char *c = text; *c; c += utf8_length(c)) {
+        if (*c == '\n') RAISE(ERR_DATA, "%s has more than one line; join commands by && or ;", what);
+        if (utf8_length(c) == 0) RAISE(ERR_DATA, "%s is not UTF-8", what);
+        if (is_control(c)) RAISE(ERR_DATA, "%s holds a control character", what);
+    }
+    return ERR_OK;
+}
+
+err_t hosts_check_user(const char *user, const char *what)
+{
+    size_t n = strlen(user);
+    bool plain = n > 0 && user[0] != '-';
+    for (size_t i = 0; i < n; i++)
+        plain = plain && (isalnum((unsigned char)user[i]) || strchr("-_.@+$", user[i]));
+    if (!plain)
+        RAISE(ERR_DATA, "%s '%s' is no user's name: letters, digits, - _ . @ + and $ only, no - in front",
+              what, hosts_quote(user, n).text);
+    return ERR_OK;
+}
+
+void hosts_free(hosts_t *hosts)
+{
+    mem_free(&hosts->at);
+    arena_free(&hosts->arena);
+    *hosts = (hosts_t){0};
+}
+
+static bool ends_in(const char *text, const char *end)
+{
+    size_t n = strlen(text), n_end = strlen(end);
+    return n > n_end && strcasecmp(text + n - n_end, end) == 0;
+}
+
+/* The same message, of another kind. */
+static err_t as_code(err_t code)
+{
+    err_info_t info;
+    err_take(code, &info);
+    return err_put(&info);
+}
+
+static err_t read_file(const char *path, hosts_t *out)
+{
+    char *text = NULL;
+    if (fs_is_folder(path))
+        RAISE(ERR_DATA, "%s is a folder; a hostfile or a resource spec (YAML) is wanted", path);
+    err_t err = fs_read_text(path, HOSTS_MAX_FILE_BYTES, &text);
+    if (err == ERR_USAGE) return as_code(ERR_DATA);
+    TRY(err);
+    bool is_spec = ends_in(path, ".yaml") || ends_in(path, ".yml");
+    err = is_spec ? hosts_read_spec(text, path, out) : hosts_read_hostfile(text, path, out);
+    mem_free(&text);
+    return err;
+}
+
+err_t hosts_read(const char *source, hosts_t *out)
+{
+    if (fs_exists(source)) return read_file(source, out);
+    if (strchr(source, '/') || !strpbrk(source, ":,"))
+        RAISE(ERR_DATA, "no such file: %s (a list of hosts is written HOST:SLOTS,…, as in node1:4)",
+              hosts_quote(source, strlen(source)).text);
+    err_t err = hosts_read_list(source, out);
+    return err == ERR_DATA ? as_code(ERR_USAGE) : err;
+}

@@ -1,0 +1,250 @@
+/* The table of hosts as others read it: mpirun, ssh, shell scripts, jq, people. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/utf8.h"
+#include "cluster/hosts/hosts.h"
+#include "cluster/hosts/impl.h"
+
+static err_t check_default(err_t err, const char *option)
+{
+    /* An option's value is no data. */
+    if (err == ERR_OK) return ERR_OK;
+    RAISE(ERR_USAGE, "%s: %s", option, err_message());
+}
+
+err_t hosts_default_login(hosts_t *hosts, int64_t port, const char *user, const char *key_file)
+{
+    if (port < 0 || port > 65535) RAISE(ERR_USAGE, "--ssh-port %" PRId64 ": ports go from 1 to 65535", port);
+    if (user) {
+        TRY(check_default(hosts_check_user(user, "--user"), "the login"));
+        TRY(arena_text(&hosts->arena, user, strlen(user), &user));
+    }
+    if (key_file) {
+        TRY(check_default(*key_file ? hosts_check_text(key_file, "its path") : ERR_OK, "--key"));
+        if (!*key_file) RAISE(ERR_USAGE, "--key wants the path of a private key");
+        TRY(arena_text(&hosts->arena, key_file, strlen(key_file), &key_file));
+    }
+    for (int i = 0; i < hosts->n; i++) {
+        host_t *host = &hosts->at[i];
+        if (!host->port) host->port = (int)port;
+        if (!host->user) host->user = user;
+        if (!host->key_file) host->key_file = key_file;
+    }
+    return ERR_OK;
+}
+
+void hosts_write_hostfile(const hosts_t *hosts, FILE *out)
+{
+    for (int i = 0; i < hosts->n; i++) {
+        const host_t *host = &hosts->at[i];
+        fprintf(out, "%s slots=%d", host->address, host->slots);
+        if (host->max_slots) fprintf(out, " max_slots=%d", host->max_slots);
+        fputc('\n', out);
+    }
+}
+
+/* A path in quotes, with ssh's own % doubled. */
+static void write_path(const char *key, const char *path, FILE *out)
+{
+    fprintf(out, "    %s \"", key);
+    for (; *path; path++) {
+        if (*path == '%') fputc('%', out);
+        fputc(*path, out);
+    }
+    fputs("\"\n", out);
+}
+
+static err_t check_path(const char *path, const char *what)
+{
+    TRY(check_default(hosts_check_text(path, "its path"), what));
+    if (!*path || strpbrk(path, "\"\\") || strstr(path, "${"))
+        RAISE(ERR_USAGE, "%s '%s': ssh's configuration has no way to write a path with \" \\ or ${", what,
+              hosts_quote(path, strlen(path)).text);
+    return ERR_OK;
+}
+
+err_t hosts_write_ssh_config(const hosts_t *hosts, const char *known_hosts, FILE *out)
+{
+    if (known_hosts) TRY(check_path(known_hosts, "--known-hosts"));
+    for (int i = 0; i < hosts->n; i++)
+        if (hosts->at[i].key_file) TRY(check_path(hosts->at[i].key_file, "the key file"));
+    for (int i = 0; i < hosts->n; i++) {
+        const host_t *host = &hosts->at[i];
+        const char *zone = strchr(host->address, '%');
+        int n = zone ? (int)(zone - host->address) : (int)strlen(host->address);
+        fprintf(out, "%sHost %s\n    HostName %.*s%s%s\n", i ? "\n" : "", host->address, n, host->address,
+                zone ? "%" : "", zone ? zone : "");
+        if (host->port) fprintf(out, "    Port %d\n", host->port);
+        if (host->user) fprintf(out, "    User %s\n", host->user);
+        if (host->key_file) {
+            write_path("IdentityFile", host->key_file, out);
+            fputs("    IdentitiesOnly yes\n", out);
+        }
+        if (known_hosts) {
+            write_path("UserKnownHostsFile", known_hosts, out);
+            fputs("    GlobalKnownHostsFile /dev/null\n    StrictHostKeyChecking yes\n", out);
+        }
+        fputs("    BatchMode yes\n    ConnectTimeout 10\n", out);
+    }
+    return ERR_OK;
+}
+
+/* Ids of GPUs, or of slots that were chosen; false where nothing is known of them. */
+static bool has_ids(const host_t *host)
+{
+    return host->ids && host->gpus != HOST_GPUS_NONE;
+}
+
+static void write_ids(const host_t *host, FILE *out)
+{
+    if (!has_ids(host)) fputc('-', out);
+    for (int i = 0; has_ids(host) && i < host->slots; i++) fprintf(out, "%s%d", i ? "," : "", host->ids[i]);
+}
+
+/* Numbers of which nothing is said are 0. */
+static void write_number(int value, FILE *out)
+{
+    if (value)
+        fprintf(out, "%d", value);
+    else
+        fputc('-', out);
+}
+
+static const char *or_dash(const char *text)
+{
+    return text && *text ? text : "-";
+}
+
+void hosts_write_tsv(const hosts_t *hosts, FILE *out)
+{
+    for (int i = 0; i < hosts->n; i++) {
+        const host_t *host = &hosts->at[i];
+        fprintf(out, "%s\t%d\t", host->address, host->slots);
+        write_ids(host, out);
+        fputc('\t', out);
+        write_number(host->port, out);
+        fprintf(out, "\t%s\t%s\t%s\t%s\t%s", or_dash(host->user), or_dash(host->key_file),
+                host->chief ? "yes" : "no", or_dash(host->env_file), or_dash(host->setup));
+        if (!host->n_envs) fputs("\t-", out);
+        for (int e = 0; e < host->n_envs; e++)
+            fprintf(out, "\t%s=%s", host->envs[e].name, host->envs[e].value);
+        fputc('\n', out);
+    }
+}
+
+/* 0, 1, 2, 3, 6 as 0-3,6: eight GPUs are a short column. */
+static void format_ids(const host_t *host, char *out, size_t n_bytes)
+{
+    size_t used = 0;
+    snprintf(out, n_bytes, "%s", host->gpus == HOST_GPUS_NONE ? "none" : "-");
+    for (int i = 0, last; has_ids(host) && i < host->slots; i = last + 1) {
+        char part[32];
+        for (last = i; last + 1 < host->slots && host->ids[last + 1] == host->ids[last] + 1;) last++;
+        int n = snprintf(part, sizeof part, last > i ? "%s%d-%d" : "%s%d", i ? "," : "", host->ids[i],
+                         host->ids[last]);
+        if (used + (size_t)n + sizeof "…" > n_bytes) {
+            snprintf(out + used, n_bytes - used, "…");
+            return;
+        }
+        memcpy(out + used, part, (size_t)n + 1);
+        used += (size_t)n;
+    }
+}
+
+enum { COLUMNS = 8, CELL = 256 };
+
+static void format_row(const host_t *host, char cells[COLUMNS][CELL])
+{
+    snprintf(cells[0], CELL, "%s", host->address);
+    snprintf(cells[1], CELL, "%d", host->slots);
+    format_ids(host, cells[2], 64);
+    snprintf(cells[3], CELL, host->port ? "%d" : "-", host->port);
+    snprintf(cells[4], CELL, "%.80s", or_dash(host->user));
+    snprintf(cells[5], CELL, "%s", host->chief ? "yes" : "no");
+    snprintf(cells[6], CELL, host->bandwidth_gbits > 0 ? "%g" : "-", host->bandwidth_gbits);
+    snprintf(cells[7], CELL, "%s", or_dash(host->key_file)); /* last: no column is behind it */
+}
+
+void hosts_write_table(const hosts_t *hosts, FILE *out)
+{
+    static const char *const titles[COLUMNS] = {"host", "slots", "GPUs",   "port",
+                                                "user", "chief", "Gbit/s", "key"};
+    char cells[COLUMNS][CELL];
+    int width[COLUMNS];
+    int64_t n_slots = 0, n_gpus = 0;
+    for (int c = 0; c < COLUMNS; c++) width[c] = (int)strlen(titles[c]);
+    for (int i = 0; i < hosts->n; i++) {
+        format_row(&hosts->at[i], cells);
+        for (int c = 0; c < COLUMNS; c++)
+            if (utf8_count(cells[c]) > width[c]) width[c] = utf8_count(cells[c]);
+        n_slots += hosts->at[i].slots;
+        n_gpus += hosts->at[i].gpus == HOST_GPUS_KNOWN ? hosts->at[i].slots : 0;
+    }
+    for (int i = -1; i < hosts->n; i++) {
+        for (int c = 0; i < 0 && c < COLUMNS; c++) snprintf(cells[c], CELL, "%s", titles[c]);
+        if (i >= 0) format_row(&hosts->at[i], cells);
+        for (int c = 0; c < COLUMNS; c++) {
+            int pad = width[c] - utf8_count(cells[c]);
+            bool is_last = c == COLUMNS - 1, is_number = c == 1 || c == 3 || c == 6;
+            fprintf(out, "%*s%s%*s%s", is_number ? pad : 0, "", cells[c], is_number || is_last ? 0 : pad, "",
+                    is_last ? "\n" : "  ");
+        }
+    }
+    fprintf(out, "%d host%s, %" PRId64 " slot%s", hosts->n, hosts->n == 1 ? "" : "s", n_slots,
+            n_slots == 1 ? "" : "s");
+    if (n_gpus) fprintf(out, ", %" PRId64 " GPU%s", n_gpus, n_gpus == 1 ? "" : "s");
+    fputc('\n', out);
+}
+
+static void json_number_or_null(json_t *j, const char *key, int value)
+{
+    if (value)
+        json_int(j, key, value);
+    else
+        json_raw(j, key, "null");
+}
+
+static void json_host(json_t *j, const host_t *host)
+{
+    json_object_begin(j, NULL);
+    json_string(j, "address", host->address);
+    json_int(j, "slots", host->slots);
+    json_number_or_null(j, "max_slots", host->max_slots);
+    if (host->gpus != HOST_GPUS_NONE && !host->ids) {
+        json_raw(j, "gpu_ids", "null");
+    } else {
+        json_array_begin(j, "gpu_ids");
+        for (int i = 0; has_ids(host) && i < host->slots; i++) json_int(j, NULL, host->ids[i]);
+        json_array_end(j);
+    }
+    json_bool(j, "chief", host->chief);
+    json_number_or_null(j, "port", host->port);
+    json_string(j, "user", host->user);
+    json_string(j, "key_file", host->key_file);
+    json_string(j, "ssh_group", host->ssh_group);
+    json_object_begin(j, "shared_envs");
+    for (int i = 0; i < host->n_envs; i++) json_string(j, host->envs[i].name, host->envs[i].value);
+    json_object_end(j);
+    json_string(j, "env_file", host->env_file);
+    json_string(j, "setup", host->setup);
+    json_real(j, "network_bandwidth_gbits", host->bandwidth_gbits > 0 ? host->bandwidth_gbits : NAN);
+    json_object_end(j);
+}
+
+err_t hosts_write_json(const hosts_t *hosts, FILE *out)
+{
+    json_t j = {0};
+    json_object_begin(&j, NULL);
+    json_string(&j, "source", hosts->source);
+    json_array_begin(&j, "hosts");
+    for (int i = 0; i < hosts->n; i++) json_host(&j, &hosts->at[i]);
+    json_array_end(&j);
+    json_object_end(&j);
+    err_t err = j.status;
+    if (err == ERR_OK) fprintf(out, "%s\n", j.text);
+    json_free(&j);
+    return err;
+}

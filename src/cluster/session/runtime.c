@@ -1,0 +1,216 @@
+#include "cluster/session/runtime.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/version.h"
+#include "cluster/comm/device.h"
+#include "store/h5/h5.h"
+
+static const char *const switches[] = {"auto", "on", "off", NULL};
+static const char *const wires[] = {"fp32", "bf16", NULL};
+
+#define FIELD(name) offsetof(runtime_options_t, name)
+const opt_t runtime_option_table[] = {
+    {"device", OPT_CHOICE, FIELD(device), "auto", 0, 0, backend_names, NULL, "who computes", false},
+    {"comm", OPT_CHOICE, FIELD(comm), "auto", 0, 0, comm_names, NULL, "how ranks talk", false},
+    {"threads", OPT_INT, FIELD(threads), "0", 0, 4096, NULL, "N",
+     "CPU threads per rank; 0: this rank's share of its CPUs", false},
+    {"timeout", OPT_REAL, FIELD(timeout_sec), "300", 1, 86400, NULL, "SEC", "deadline of every wait", false},
+    {"allreduce", OPT_CHOICE, FIELD(allreduce), "auto", 0, 0, comm_allreduce_names, NULL,
+     "who sums gradients: the ranks of a host in their shared memory, or MPI; auto: measured at start",
+     false},
+    {"gpus", OPT_STRING, FIELD(gpus), NULL, 0, 0, NULL, "LIST",
+     "the GPU of each rank of a host, like 0,2; default: one after the other", false},
+    {"share-gpu", OPT_FLAG, FIELD(share_gpu), "false", 0, 0, NULL, NULL,
+     "let several ranks use one GPU (their gradients then go through host memory, unless --comm nccl)",
+     false},
+    {"workspace", OPT_SIZE, FIELD(workspace), "256M", 1 << 20, 1e12, NULL, "SIZE",
+     "most memory on the GPU for an operator's intermediate results", false},
+    {"bucket", OPT_SIZE, FIELD(bucket), "auto", 1 << 20, 128 << 20, NULL, "SIZE",
+     "gradients that NCCL sums at a time, while backward goes on", false},
+    {"cuda-graph", OPT_CHOICE, FIELD(cuda_graph), "auto", 0, 0, switches, NULL,
+     "record a step's work and give it to the GPU in one call", false},
+    {"wire", OPT_CHOICE, FIELD(wire), "fp32", 0, 0, wires, NULL, "how NCCL carries gradients", false},
+    {"nccl-register", OPT_FLAG, FIELD(nccl_register), "true", 0, 0, NULL, NULL,
+     "register gradient buffers with NCCL where it supports that", false},
+    {"ranks-per-host", OPT_INT, FIELD(ranks_per_host), "0", 0, 4096, NULL, "N",
+     "treat each host as several hosts of N ranks", true},
+    {"burn", OPT_STRING, FIELD(burn), NULL, 0, 0, NULL, "PHASE:SHARE",
+     "waste a share of a step's or iteration's time in one phase", true},
+};
+const int n_runtime_options = sizeof runtime_option_table / sizeof runtime_option_table[0];
+
+static void (*abort_hook)(err_t code);
+
+typedef struct cpu_entry {
+    int host;
+    cpu_set_t allowed;
+} cpu_entry_t;
+
+/* Ranks that share CPUs share them evenly: a rank bound to cores of its own keeps those, unbound ranks split
+ * what their host allows. */
+static err_t fair_threads(comm_t *comm, int *allowed, int *fair)
+{
+    cpu_entry_t mine = {.host = comm->topo.host};
+    if (sched_getaffinity(0, sizeof mine.allowed, &mine.allowed) != 0) {
+        CPU_ZERO(&mine.allowed);
+        CPU_SET(0, &mine.allowed);
+    }
+    cpu_entry_t *all;
+    TRY(mem_new_array(comm->size, sizeof *all, "CPU masks", &all));
+    err_t err = comm_allgather(comm, &mine, sizeof mine, all, "sharing CPU masks");
+    cpu_set_t host_cpus;
+    CPU_ZERO(&host_cpus);
+    for (int r = 0; err == ERR_OK && r < comm->size; r++)
+        if (all[r].host == mine.host) CPU_OR(&host_cpus, &host_cpus, &all[r].allowed);
+    mem_free(&all);
+    TRY(err);
+    *allowed = CPU_COUNT(&mine.allowed);
+    *fair = CPU_COUNT(&host_cpus) / comm->topo.local_size;
+    if (*fair > *allowed) *fair = *allowed;
+    if (*fair < 1) *fair = 1;
+    return ERR_OK;
+}
+
+/* Options that mean nothing without a GPU, where there is none. */
+static err_t refuse_nccl(const runtime_options_t *options, const runtime_t *runtime)
+{
+    const char *device = runtime->backend->name, *why = runtime->why, *colon = why[0] ? ": " : "";
+    if (strcmp(options->comm, "nccl") == 0)
+        RAISE(ERR_USAGE, "--comm nccl moves data between GPUs, but the device is %s%s%s; use --comm mpi",
+              device, colon, why);
+    if (strcmp(options->wire, "fp32") != 0)
+        RAISE(
+            ERR_USAGE,
+            "--wire %s is how NCCL carries gradients between GPUs, but the device is %s%s%s; use --wire fp32",
+            options->wire, device, colon, why);
+    return ERR_OK;
+}
+
+err_t runtime_use_device(comm_t *comm, const backend_t *backend)
+{
+    const backend_device_t *device = backend->device ? backend->device() : NULL;
+    if (!device) return ERR_OK;
+    comm_device_t gpu = {.index = device->index,
+                         .uuid = device->uuid,
+                         .name = device->name,
+                         .pci = device->pci,
+                         .stream = device->stream,
+                         .narrow = backend->narrow,
+                         .widen = backend->widen};
+    return comm_use_device(comm, &gpu);
+}
+
+static err_t open_backend(const runtime_options_t *options, runtime_t *out)
+{
+    int allowed, fair;
+    TRY(fair_threads(out->comm, &allowed, &fair));
+    if (out->n_threads > 0 && out->backend->close && !out->backend->memory) out->backend->close();
+    out->n_threads = options->threads > 0 ? (int)options->threads : fair;
+    out->n_cpus = fair;
+    if (out->n_threads > allowed)
+        log_warn("--threads %d is more than the %d CPUs this rank may use; it will be slower", out->n_threads,
+                 allowed);
+    backend_options_t backend = {.n_threads = out->n_threads,
+                                 .local_rank = out->comm->topo.local_rank,
+                                 .gpus = options->gpus,
+                                 .workspace_bytes = options->workspace};
+    if (out->backend->open) TRY(out->backend->open(&backend));
+    out->backend->describe(out->device, sizeof out->device);
+    return out->backend->device && out->backend->device() ? ERR_OK : refuse_nccl(options, out);
+}
+
+/* What --device auto took on this rank, and why. */
+typedef struct auto_choice {
+    char name[16], why[BACKEND_WHY_MAX];
+} auto_choice_t;
+
+/* Collective. One host without its GPUs must not make the others wait, or compute on the CPU unnoticed. */
+static err_t compare_devices(runtime_t *out)
+{
+    auto_choice_t mine = {0}, *all;
+    snprintf(mine.name, sizeof mine.name, "%s", out->backend->name);
+    snprintf(mine.why, sizeof mine.why, "%s", out->why);
+    TRY(mem_new_array(out->comm->size, sizeof *all, "devices", &all));
+    err_t err = comm_allgather(out->comm, &mine, sizeof mine, all, "comparing devices");
+    int without = -1;
+    bool differ = false;
+    for (int r = 0; err == ERR_OK && r < out->comm->size; r++) {
+        differ |= strcmp(all[r].name, all[0].name) != 0;
+        if (without < 0 && strcmp(all[r].name, "cpu") == 0) without = r;
+    }
+    if (differ && without == out->comm->rank)
+        err = err_raise(
+            ERR_USAGE, __FILE__, __LINE__,
+            "--device auto: other ranks have a GPU, this one has none: %s; mend it, leave the host out, "
+            "or give --device cpu",
+            out->why);
+    mem_free(&all);
+    return comm_agree(out->comm, err, "comparing devices");
+}
+
+err_t runtime_open_comm(const runtime_options_t *options, void (*abort_job)(err_t code), runtime_t *out)
+{
+    *out = (runtime_t){0};
+    abort_hook = abort_job;
+    comm_options_t comm_options = {.name = options->comm,
+                                   .timeout_sec = options->timeout_sec,
+                                   .allreduce = options->allreduce,
+                                   .share_gpu = options->share_gpu,
+                                   .nccl_register = options->nccl_register,
+                                   .wire_bf16 = strcmp(options->wire, "bf16") == 0,
+                                   .ranks_per_host = (int)options->ranks_per_host,
+                                   .abort_job = abort_job};
+    return comm_open(&comm_options, &out->comm);
+}
+
+err_t runtime_open(const runtime_options_t *options, void (*abort_job)(err_t code), runtime_t *out)
+{
+    TRY(runtime_open_comm(options, abort_job, out));
+    TRY(comm_agree(out->comm, backend_find(options->device, &out->backend, out->why), "choosing the device"));
+    if (strcmp(options->device, "auto") == 0) TRY(compare_devices(out));
+    err_t err = burn_parse(options->burn, &out->burn);
+    TRY(comm_agree(out->comm, err == ERR_OK ? open_backend(options, out) : err, "start-up"));
+    return runtime_use_device(out->comm, out->backend);
+}
+
+err_t runtime_threads(const runtime_options_t *options, runtime_t *runtime)
+{
+    if (options->threads == 0 || options->threads == runtime->n_threads) return ERR_OK;
+    return comm_agree(runtime->comm, open_backend(options, runtime), "setting the number of threads");
+}
+
+void runtime_record_software(const runtime_t *runtime, json_t *j)
+{
+    char mpi[128], hdf5[32];
+    comm_describe(runtime->comm, mpi, sizeof mpi);
+    h5_version(hdf5, sizeof hdf5);
+    json_string(j, "dptrain", version_number);
+    json_string(j, "git", version_git_hash);
+    json_string(j, "compiler", version_compiler);
+    json_string(j, "flags", version_flags);
+    json_string(j, "mpi", mpi);
+    json_string(j, "hdf5", hdf5);
+    json_string(j, "backend", runtime->device);
+}
+
+void runtime_abort_alone(const runtime_t *runtime, err_t err)
+{
+    const comm_t *comm = runtime->comm;
+    if (err == ERR_OK || !comm || comm->size == 1 || comm->agreed == err) return;
+    log_rank_error("%s", err_message());
+    abort_hook(err);
+}
+
+err_t runtime_close(runtime_t *runtime, err_t err)
+{
+    runtime_abort_alone(runtime, err);
+    if (err != ERR_OK && log_speaks()) log_error("%s", err_message());
+    if (runtime->backend && runtime->backend->close) runtime->backend->close();
+    comm_close(&runtime->comm);
+    return err;
+}

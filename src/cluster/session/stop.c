@@ -1,0 +1,23 @@
+#include "cluster/session/stop.h"
+
+#include <signal.h>
+
+static volatile sig_atomic_t requested;
+
+static void on_signal(int number)
+{
+    (void)number;
+    requested = 1;
+}
+
+void stop_catch(int number)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    sigaction(number, &action, NULL);
+}
+
+bool stop_requested(void)
+{
+    return requested;
+}
