@@ -77,7 +77,7 @@ row() { # NAME TITLE
 
 # shellcheck disable=SC2016 # Markdown's quotes
 table=$(
-    row dptrain '`coco_read` (`src/coco`)'
+    row dptrain '`coco_read` (`src/data/coco`)'
     row json 'Python, `json.load`'
     row pycocotools 'pycocotools, `COCO(file)`'
 )

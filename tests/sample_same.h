@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "sample/sample.h"
+#include "data/annotation/sample.h"
 
 static inline bool same_bytes(const void *a, const void *b, size_t n_bytes)
 {

@@ -1,6 +1,6 @@
-/* Bytes to normalised floats, moved by a map: what pixel_table_apply and data/augment.c do on the host, to the bit.
- * Sums and products are written as roundings of their own where the compiler would fuse them. 5 bytes an
- * element. */
+/* Bytes to normalised floats, moved by a map: what pixel_table_apply and data/transform/augment.c do on the
+ * host, to the bit. Sums and products are written as roundings of their own where the compiler would fuse
+ * them. 5 bytes an element. */
 #include "kernels/cuda/kernels_step.h"
 #include "kernels/cuda/vector.cuh"
 

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "coco/coco.h"
+#include "data/coco/coco.h"
 
 /* VmHWM: ru_maxrss would also count what the process was before it became this program. */
 static long peak_kib(void)

@@ -19,7 +19,7 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "image/resize.h"
+#include "data/image/resize.h"
 
 enum { SIDE = 224, MAX_FILES = 4096, MAX_BYTES = 1 << 24 };
 

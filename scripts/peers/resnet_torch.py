@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-POOL, CLASSES, SMALL_SIDE = 64, 10, 64  # src/data/synthetic.c, src/compute/models/resnet.c
+POOL, CLASSES, SMALL_SIDE = 64, 10, 64  # src/data/dataset/synthetic.c, src/compute/models/resnet.c
 
 
 def conv(n_in, n_out, kernel, stride=1):

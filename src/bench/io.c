@@ -11,7 +11,7 @@
 #include "bench/cases.h"
 #include "bench/compute.h"
 #include "bench/io_files.h"
-#include "data/idx.h"
+#include "data/dataset/idx.h"
 #include "store/checkpoint/file.h"
 
 enum { N_BYTES = 64 << 20, N_BYTES_QUICK = 16 << 20, N_BYTES_MIN = 64 << 10, SLACK = 1 << 20 };

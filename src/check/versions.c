@@ -12,7 +12,7 @@
 #include "check/process.h"
 #include "cluster/comm/device.h"
 #include "cluster/hosts/machine.h"
-#include "data/dataset.h"
+#include "data/dataset/dataset.h"
 #include "store/h5/h5.h"
 
 static const char own_binary[] = "/proc/self/exe"; /* answers: it runs */

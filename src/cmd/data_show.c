@@ -5,9 +5,9 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "cmd/data.h"
-#include "image/png_file.h"
-#include "picture/sheet.h"
-#include "picture/show.h"
+#include "data/image/png_file.h"
+#include "data/show/sheet.h"
+#include "data/show/show.h"
 
 static const char usage[] =
     "usage: dptrain data show SRC [options]\n\n"

@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 #include "cmd/data.h"
-#include "data/digits.h"
+#include "data/dataset/digits.h"
 
 typedef struct synth_options {
     const char *out;

@@ -1,7 +1,7 @@
 #include "pack/open.h"
 
 #include "cluster/comm/share.h"
-#include "data/source_share.h"
+#include "data/source/share.h"
 
 typedef struct opening {
     const char *path;

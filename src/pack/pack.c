@@ -11,10 +11,10 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "data/shard/index.h"
 #include "pack/interrupt.h"
 #include "pack/resize.h"
 #include "pack/work.h"
-#include "shard/index.h"
 
 /* What the index will say of a shard. */
 typedef struct done {

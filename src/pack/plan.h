@@ -2,8 +2,8 @@
 #ifndef PACK_PLAN_H
 #define PACK_PLAN_H
 
-#include "data/source.h"
-#include "shard/writer.h"
+#include "data/shard/writer.h"
+#include "data/source/source.h"
 
 typedef struct pack_options {
     const char *out;         /* folder of the shards */

@@ -5,9 +5,9 @@
 
 #include "base/arena.h"
 #include "base/mem.h"
-#include "image/encode.h"
-#include "image/resize.h"
-#include "sample/mask.h"
+#include "data/annotation/mask.h"
+#include "data/image/encode.h"
+#include "data/image/resize.h"
 
 struct pack_resizer {
     int64_t shorter_side, quality;

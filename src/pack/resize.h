@@ -3,7 +3,7 @@
 #define PACK_RESIZE_H
 
 #include "base/err.h"
-#include "sample/sample.h"
+#include "data/annotation/sample.h"
 
 typedef struct pack_resizer pack_resizer_t;
 

@@ -7,10 +7,10 @@
 #include "base/mem.h"
 #include "base/progress.h"
 #include "cluster/comm/share.h"
-#include "image/image.h"
+#include "data/image/image.h"
+#include "data/shard/verify.h"
 #include "pack/open.h"
 #include "pack/work.h"
-#include "shard/verify.h"
 
 enum { MAX_TOLD = 1000 };
 

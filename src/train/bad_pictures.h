@@ -3,7 +3,7 @@
 #define TRAIN_BAD_PICTURES_H
 
 #include "cluster/comm/comm.h"
-#include "data/bad.h"
+#include "data/load/bad.h"
 
 /* Collective. Afterwards all ranks know what any of them has found so far; rank 0 names each once. ERR_DATA
  * on all, when together they are too many. */

@@ -3,7 +3,7 @@
 #define TRAIN_DATA_H
 
 #include "cluster/comm/comm.h"
-#include "data/dataset.h"
+#include "data/dataset/dataset.h"
 
 /* Collective. As dataset_open; where opening would look at every picture's file rank 0 alone does, and the
  * others get what it found. Close it with dataset_close. */

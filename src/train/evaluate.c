@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "base/progress.h"
 #include "cluster/comm/watchdog.h"
-#include "data/sampler.h"
+#include "data/dataset/sampler.h"
 #include "train/average_precision.h"
 #include "train/bad_pictures.h"
 

@@ -7,7 +7,7 @@
 
 #include "cluster/comm/comm.h"
 #include "compute/graph/exec.h"
-#include "data/dataset.h"
+#include "data/dataset/dataset.h"
 #include "train/feed.h"
 #include "train/worst.h"
 

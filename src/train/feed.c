@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "data/augment.h"
+#include "data/transform/augment.h"
 
 int feed_threads(const runtime_t *runtime, const dataset_t *dataset, int64_t wish)
 {

@@ -6,7 +6,7 @@
 
 #include "cluster/session/runtime.h"
 #include "compute/ops/mirror.h"
-#include "data/loader.h"
+#include "data/load/loader.h"
 
 /* Buffers are where the backend computes, and the same in every step on a GPU. */
 typedef struct feed_batch {

@@ -5,7 +5,7 @@
 
 #include "base/json.h"
 #include "cluster/comm/comm.h"
-#include "data/loader.h"
+#include "data/load/loader.h"
 
 /* Of an epoch, or of what of it ran in this process. */
 typedef struct intake {

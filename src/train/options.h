@@ -4,9 +4,9 @@
 
 #include "base/opt.h"
 #include "cluster/session/runtime.h"
-#include "data/augment.h"
-#include "data/loader.h"
-#include "data/view.h"
+#include "data/load/loader.h"
+#include "data/transform/augment.h"
+#include "data/transform/view.h"
 #include "train/optim.h"
 #include "train/schedule.h"
 

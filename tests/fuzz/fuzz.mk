@@ -2,7 +2,7 @@
 # scripts/fuzz.sh makes seeds and runs them. They may use the rooms that know nothing of MPI, which are compiled with them.
 FUZZ_CC    ?= clang
 FUZZ_DIR   := build/fuzz
-FUZZ_ROOMS := base store/h5 compute/tensor sample image coco shard data store/checkpoint
+FUZZ_ROOMS := base store/h5 compute/tensor data/annotation data/image data/coco data/shard data/transform data/dataset data/source data/load store/checkpoint
 FUZZ_OBJ   := $(patsubst %.c,$(FUZZ_DIR)/obj/%.o,$(sort $(wildcard $(FUZZ_ROOMS:%=src/%/*.c))))
 FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,$(FUZZ_DIR)/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 FUZZ_FLAGS = -std=c11 -D_GNU_SOURCE -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=undefined -pthread $(WARN) \

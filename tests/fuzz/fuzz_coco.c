@@ -1,7 +1,7 @@
 /* COCO's annotations, and the masks of those that were read. */
 #include "base/mem.h"
-#include "coco/coco.h"
-#include "sample/mask.h"
+#include "data/annotation/mask.h"
+#include "data/coco/coco.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { MAX_MASK = 1 << 16 };

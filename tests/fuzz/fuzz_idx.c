@@ -1,6 +1,6 @@
 /* IDX files, plain and gzip: pictures and labels. */
 #include "base/mem.h"
-#include "data/idx.h"
+#include "data/dataset/idx.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { MAX_BYTES = 1 << 20 };

@@ -2,7 +2,7 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "image/resize.h"
+#include "data/image/resize.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { MAX_PIXELS = 1 << 18, OUT = 16 };

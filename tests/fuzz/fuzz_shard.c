@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "shard/h5.h"
-#include "shard/index.h"
-#include "shard/notes.h"
+#include "data/shard/h5.h"
+#include "data/shard/index.h"
+#include "data/shard/notes.h"
 #include "store/h5/seal.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -9,9 +9,9 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "data/shard/index.h"
 #include "pack/pack.h"
 #include "pack/verify.h"
-#include "shard/index.h"
 #include "tests/mpi/everyone.h"
 
 enum { N_TRAIN = 40, N_VAL = 7, MAX_BYTES = 3000, N_FILES_MAX = 64 };

@@ -14,8 +14,8 @@
 
 #include "base/fs.h"
 #include "base/mem.h"
-#include "shard/index.h"
-#include "shard/writer.h"
+#include "data/shard/index.h"
+#include "data/shard/writer.h"
 #include "store/h5/h5.h"
 #include "tests/sample_same.h"
 #include "tests/tap.h"

@@ -7,7 +7,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "data/augment.h"
+#include "data/transform/augment.h"
 #include "tests/tap.h"
 
 static const augment_map_t nothing = {.zoom_rows = 1, .zoom_cols = 1};

@@ -8,7 +8,7 @@
 
 #include "base/fs.h"
 #include "base/mem.h"
-#include "coco/coco.h"
+#include "data/coco/coco.h"
 #include "tests/tap.h"
 
 /* Parts of files. */

@@ -10,8 +10,8 @@
 
 #include "base/fs.h"
 #include "base/mem.h"
-#include "data/dataset.h"
-#include "data/idx.h"
+#include "data/dataset/dataset.h"
+#include "data/dataset/idx.h"
 #include "tests/tap.h"
 
 enum { H = 2, W = 3, N_TRAIN = 4, N_VAL = 3, MAX_SAMPLES = 16 };

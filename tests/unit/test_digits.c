@@ -8,8 +8,8 @@
 
 #include "base/fs.h"
 #include "base/mem.h"
-#include "data/digits.h"
-#include "data/idx.h"
+#include "data/dataset/digits.h"
+#include "data/dataset/idx.h"
 #include "tests/tap.h"
 
 enum { N_PIXELS = DIGITS_SIDE * DIGITS_SIDE, N_FEW = 64, N_MANY = 4000 };

@@ -3,7 +3,7 @@
  * as late as it may. */
 #include <string.h>
 
-#include "data/augment.h"
+#include "data/transform/augment.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
 #include "train/feed.h"

@@ -9,7 +9,7 @@
 
 #include "base/fs.h"
 #include "base/mem.h"
-#include "data/idx.h"
+#include "data/dataset/idx.h"
 #include "tests/tap.h"
 
 enum {

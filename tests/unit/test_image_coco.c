@@ -6,7 +6,7 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "image/resize.h"
+#include "data/image/resize.h"
 #include "tests/tap.h"
 
 static image_decoder_t *decoder;

@@ -4,8 +4,8 @@
 #include <math.h>
 
 #include "base/mem.h"
-#include "image/exif.h"
-#include "image/orient.h"
+#include "data/image/exif.h"
+#include "data/image/orient.h"
 #include "tests/pictures.h"
 #include "tests/tap.h"
 

@@ -5,8 +5,8 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "image/image.h"
-#include "image/orient.h"
+#include "data/image/image.h"
+#include "data/image/orient.h"
 #include "tests/pictures.h"
 #include "tests/tap.h"
 

@@ -4,9 +4,9 @@
  * memory is asked for. */
 #include "base/mem.h"
 #include "base/rng.h"
-#include "image/encode.h"
-#include "image/image.h"
-#include "image/orient.h"
+#include "data/image/encode.h"
+#include "data/image/image.h"
+#include "data/image/orient.h"
 #include "tests/pictures.h"
 #include "tests/tap.h"
 

@@ -4,7 +4,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "image/resize.h"
+#include "data/image/resize.h"
 #include "tests/tap.h"
 
 enum { W = 61, H = 47, MOST = 300 };

@@ -3,7 +3,7 @@
  * bits, in blocks of just the size that they may touch. */
 #include "base/isa.h"
 #include "base/rng.h"
-#include "image/rows.h"
+#include "data/image/rows.h"
 #include "tests/tap.h"
 
 enum { WIDTH = 50, MOST_OUT = 41, MOST_PAIRS = 7, MOST_BYTES = 3 * MOST_OUT + ROWS_BEHIND, N_CASES = 200 };

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "data/loader.h"
+#include "data/load/loader.h"
 #include "tests/tap.h"
 
 enum { N = 23, SIDE = 5, N_PIXELS = SIDE * SIDE, BATCH = 6 };

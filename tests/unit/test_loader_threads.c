@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "data/loader.h"
+#include "data/load/loader.h"
 #include "tests/tap.h"
 
 enum { N = 29, SIDE = 4, CHANNELS = 3, N_VALUES = SIDE * SIDE * CHANNELS, BATCH = 8, N_CLASSES = 5 };

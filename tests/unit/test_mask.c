@@ -9,8 +9,8 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "coco/coco.h"
-#include "sample/mask.h"
+#include "data/annotation/mask.h"
+#include "data/coco/coco.h"
 #include "tests/tap.h"
 
 enum { SIDE = 32, MAX_POINTS = 16 };

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "picture/mistakes.h"
 #include "tests/tap.h"
+#include "train/evaluate/mistakes.h"
 
 enum { SIDE = 28, N = 50, FACTOR = 4, MARGIN = 32 };
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "picture/objects.h"
-#include "picture/palette.h"
+#include "data/show/objects.h"
+#include "data/show/palette.h"
 #include "tests/tap.h"
 
 static const rgb_t white = {255, 255, 255};

@@ -3,9 +3,9 @@
 #include <math.h>
 
 #include "base/mem.h"
-#include "image/encode.h"
+#include "data/annotation/mask.h"
+#include "data/image/encode.h"
 #include "pack/resize.h"
-#include "sample/mask.h"
 #include "tests/tap.h"
 
 enum { W = 60, H = 40, N = 20 };

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "picture/font.h"
-#include "picture/page.h"
+#include "data/show/font.h"
+#include "data/show/page.h"
 #include "tests/tap.h"
 
 static const rgb_t white = {255, 255, 255}, red = {200, 10, 20}, blue = {1, 2, 3};

@@ -10,8 +10,8 @@
 
 #include "base/fs.h"
 #include "base/mem.h"
-#include "data/dataset.h"
-#include "image/encode.h"
+#include "data/dataset/dataset.h"
+#include "data/image/encode.h"
 #include "tests/tap.h"
 
 enum { SIZE = 16, W = 60, H = 40 };

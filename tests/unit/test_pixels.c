@@ -1,5 +1,5 @@
 /* RUN np=0 device=cuda : bytes to pixels on a device against what the loader does on the host, to the bit. */
-#include "data/augment.h"
+#include "data/transform/augment.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
 

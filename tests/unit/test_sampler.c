@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "data/sampler.h"
+#include "data/dataset/sampler.h"
 #include "tests/tap.h"
 
 enum { MAX_SIZE = 16, MAX_SAMPLES = 257 };

@@ -2,7 +2,7 @@
  * strace. RUN np=0 */
 #include <sys/wait.h>
 
-#include "shard/reader.h"
+#include "data/shard/reader.h"
 #include "tests/unit/shard_sample.h"
 
 enum { N_SHARDS = UNDER_SANITIZER ? 200 : 1000, N_READ = 10, N_AGAIN = 20 };

@@ -4,8 +4,8 @@
 #include <sys/wait.h>
 
 #include "base/rng.h"
-#include "data/sampler.h"
-#include "shard/pieces.h"
+#include "data/dataset/sampler.h"
+#include "data/shard/pieces.h"
 #include "tests/unit/shard_sample.h"
 
 enum {

@@ -6,10 +6,10 @@
 
 #include "base/fs.h"
 #include "base/mem.h"
-#include "data/survey.h"
-#include "image/encode.h"
-#include "picture/caption.h"
-#include "picture/sheet.h"
+#include "data/image/encode.h"
+#include "data/show/caption.h"
+#include "data/show/sheet.h"
+#include "data/show/survey.h"
 #include "tests/tap.h"
 
 enum { TILE = 60 };

@@ -8,9 +8,9 @@
 
 #include "base/fs.h"
 #include "base/mem.h"
-#include "data/idx.h"
-#include "data/source.h"
-#include "image/encode.h"
+#include "data/dataset/idx.h"
+#include "data/image/encode.h"
+#include "data/source/source.h"
 #include "tests/folder.h"
 #include "tests/tap.h"
 

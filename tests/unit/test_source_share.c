@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "data/idx.h"
-#include "data/source_share.h"
-#include "image/encode.h"
+#include "data/dataset/idx.h"
+#include "data/image/encode.h"
+#include "data/source/share.h"
 #include "pack/pack.h"
 #include "tests/folder.h"
 #include "tests/sample_same.h"

@@ -6,8 +6,8 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "data/jitter.h"
-#include "data/view.h"
+#include "data/transform/jitter.h"
+#include "data/transform/view.h"
 #include "tests/tap.h"
 
 enum { N_DRAWS = 20000 };

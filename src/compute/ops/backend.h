@@ -121,7 +121,7 @@ typedef struct backend_graph {
 } backend_graph_t;
 
 /* Pictures as a loader has them, [n, h, w, c] of 0 … 255, to what training reads: normalised, and moved as
- * data/augment.h says. The same bits as pixel_table_apply and augment_affine give. */
+ * data/transform/augment.h says. The same bits as pixel_table_apply and augment_affine give. */
 typedef struct pixels_args {
     const uint8_t *bytes; /* on the device */
     const affine_t *maps; /* [n] on the device; NULL: as they are */

@@ -1,0 +1,384 @@
+#include "data/coco/item.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/utf8.h"
+#include "data/annotation/mask.h"
+
+const char *const coco_list_names[] = {"images", "categories", "annotations"};
+const char *const coco_want_words[] = {"a whole number",
+                                       "a number",
+                                       "0 or 1",
+                                       "a text",
+                                       "a list of 4 numbers",
+                                       "a list of polygons or an object with counts and size"};
+
+static const coco_member_t members[] = {
+    {COCO_IMAGES, "id", COCO_WHOLE, true, offsetof(coco_item_t, id)},
+    {COCO_IMAGES, "file_name", COCO_TEXT, true, offsetof(coco_item_t, name)},
+    {COCO_IMAGES, "width", COCO_WHOLE, true, offsetof(coco_item_t, width)},
+    {COCO_IMAGES, "height", COCO_WHOLE, true, offsetof(coco_item_t, height)},
+    {COCO_CATEGORIES, "id", COCO_WHOLE, true, offsetof(coco_item_t, id)},
+    {COCO_CATEGORIES, "name", COCO_TEXT, true, offsetof(coco_item_t, name)},
+    {COCO_CATEGORIES, "supercategory", COCO_TEXT, false, offsetof(coco_item_t, supergroup)},
+    {COCO_ANNOTATIONS, "id", COCO_WHOLE, true, offsetof(coco_item_t, id)},
+    {COCO_ANNOTATIONS, "image_id", COCO_WHOLE, true, offsetof(coco_item_t, image_id)},
+    {COCO_ANNOTATIONS, "category_id", COCO_WHOLE, true, offsetof(coco_item_t, category_id)},
+    {COCO_ANNOTATIONS, "iscrowd", COCO_FLAG, false, offsetof(coco_item_t, crowd)},
+    {COCO_ANNOTATIONS, "area", COCO_REAL, true, offsetof(coco_item_t, area)},
+    {COCO_ANNOTATIONS, "bbox", COCO_BOX, true, 0},
+    {COCO_ANNOTATIONS, "segmentation", COCO_OUTLINE, false, 0},
+};
+enum { N_MEMBERS = sizeof members / sizeof *members, FIRST_ROOM = 1024, SHOWN = 40 };
+
+void coco_item_free(coco_item_t *item)
+{
+    mem_free(&item->numbers);
+    mem_free(&item->n_points);
+    mem_free(&item->runs);
+}
+
+void coco_item_begin(coco_item_t *item, coco_list_t list)
+{
+    *item = (coco_item_t){
+        .list = list,
+        .supergroup = "",
+        .numbers = item->numbers,
+        .numbers_room = item->numbers_room,
+        .n_points = item->n_points,
+        .polygons_room = item->polygons_room,
+        .runs = item->runs,
+        .runs_room = item->runs_room,
+    };
+}
+
+err_t coco_item_member(coco_item_t *item, const char *name, size_t n_name, const coco_member_t **out)
+{
+    *out = NULL;
+    for (int i = 0; i < N_MEMBERS; i++) {
+        const coco_member_t *m = &members[i];
+        if (m->list != item->list || strlen(m->name) != n_name || memcmp(m->name, name, n_name) != 0)
+            continue;
+        if (item->seen & 1u << i) RAISE(ERR_DATA, "\"%s\" is there twice", m->name);
+        item->seen |= 1u << i;
+        *out = m;
+        break;
+    }
+    return ERR_OK;
+}
+
+static err_t refuse_number(const char *text, size_t n_text, const char *why)
+{
+    bool cut = n_text > SHOWN;
+    RAISE(ERR_DATA, "%.*s%s is %s", cut ? SHOWN : (int)n_text, text, cut ? "…" : "", why);
+}
+
+static err_t read_whole(const char *text, size_t n_text, int64_t *out)
+{
+    char copy[24], *end;
+    if (n_text < sizeof copy) {
+        memcpy(copy, text, n_text);
+        copy[n_text] = '\0';
+        errno = 0;
+        *out = strtoll(copy, &end, 10);
+        if (!*end && !errno) return ERR_OK;
+    }
+    return refuse_number(text, n_text, "not a whole number of 64 bits");
+}
+
+/* Most numbers are digits with a dot among them. Where neither the digits nor the power of ten need rounding,
+ * one division rounds as strtod does (Clinger 1990, "How to Read Floating Point Numbers Accurately"), in a
+ * fraction of its time. */
+static bool read_short(const char *text, size_t n_text, double *out)
+{
+    static const double powers[] = {1,   1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                    1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
+    int64_t digits = 0;
+    int n_behind = 0;
+    bool negative = text[0] == '-', dot = false;
+    if (n_text > 15) return false;
+    for (size_t i = negative; i < n_text; i++) {
+        if (text[i] == '.') {
+            dot = true;
+        } else if (text[i] >= '0' && text[i] <= '9') {
+            digits = 10 * digits + (text[i] - '0');
+            n_behind += dot;
+        } else {
+            return false;
+        }
+    }
+    double value = (double)digits / powers[n_behind];
+    *out = negative ? -value : value;
+    return true;
+}
+
+static err_t read_real(const char *text, size_t n_text, double *out)
+{
+    char copy[512];
+    if (read_short(text, n_text, out)) return ERR_OK;
+    if (n_text < sizeof copy) {
+        memcpy(copy, text, n_text);
+        copy[n_text] = '\0';
+        *out = strtod(copy, NULL);
+        if (isfinite(*out)) return ERR_OK;
+    }
+    return refuse_number(text, n_text, "too large, or too long, for a number");
+}
+
+err_t coco_item_number(coco_item_t *item, const coco_member_t *member, const char *text, size_t n_text)
+{
+    void *place = (char *)item + member->offset;
+    err_t err = member->want == COCO_REAL ? read_real(text, n_text, place) : read_whole(text, n_text, place);
+    if (err != ERR_OK) return err_context(err, "\"%s\"", member->name);
+    item->has_id |= member->offset == offsetof(coco_item_t, id);
+    return ERR_OK;
+}
+
+err_t coco_item_text(coco_item_t *item, const coco_member_t *member, const char *text, size_t n_text,
+                     arena_t *kept)
+{
+    const char *copy = NULL;
+    if (n_text > COCO_MAX_NAME)
+        RAISE(ERR_DATA, "\"%s\" is longer than %d bytes", member->name, COCO_MAX_NAME);
+    if (n_text && memchr(text, 0, n_text)) RAISE(ERR_DATA, "\"%s\" has a zero character", member->name);
+    TRY(arena_text(kept, text, n_text, &copy));
+    /* yajl lets surrogates and overlong sequences pass. */
+    for (const char *s = copy; *s; s += utf8_length(s)) {
+        size_t n = utf8_length(s);
+        if (n == 0) RAISE(ERR_DATA, "\"%s\" is not valid UTF-8", member->name);
+        if (utf8_is_control(s, n)) RAISE(ERR_DATA, "\"%s\" has a control character", member->name);
+    }
+    memcpy((char *)item + member->offset, &copy, sizeof copy);
+    return ERR_OK;
+}
+
+/* Room for one element more, or for `more`. */
+static err_t reserve(void *array, int64_t *room, int64_t n, int64_t more, size_t element_bytes,
+                     const char *what)
+{
+    if (n + more <= *room) return ERR_OK;
+    int64_t larger = *room ? 2 * *room : FIRST_ROOM;
+    if (larger < n + more) larger = n + more;
+    TRY(mem_resize((size_t)larger * element_bytes, what, array));
+    *room = larger;
+    return ERR_OK;
+}
+
+err_t coco_item_box(coco_item_t *item, const char *text, size_t n_text)
+{
+    if (item->n_box == 4) RAISE(ERR_DATA, "\"bbox\" has more than 4 numbers");
+    err_t err = read_real(text, n_text, &item->box[item->n_box++]);
+    return err == ERR_OK ? ERR_OK : err_context(err, "\"bbox\"");
+}
+
+err_t coco_item_end_box(coco_item_t *item)
+{
+    if (item->n_box < 4)
+        RAISE(ERR_DATA, "\"bbox\" has %d numbers; it takes 4: x, y, width, height", item->n_box);
+    return ERR_OK;
+}
+
+err_t coco_item_point(coco_item_t *item, const char *text, size_t n_text)
+{
+    double value = 0;
+    err_t err = read_real(text, n_text, &value);
+    if (err != ERR_OK) return err_context(err, "\"segmentation\"");
+    if (fabs(value) > COCO_MAX_COORDINATE)
+        RAISE(ERR_DATA,
+              "\"segmentation\" has a point at %g; up to %d pixels away from the corner can be read", value,
+              COCO_MAX_COORDINATE);
+    if (item->n_numbers == 2 * (int64_t)COCO_MAX_POINTS)
+        RAISE(ERR_DATA, "\"segmentation\" has more than %d points", COCO_MAX_POINTS);
+    TRY(reserve(&item->numbers, &item->numbers_room, item->n_numbers, 1, sizeof(float),
+                "points of polygons"));
+    item->numbers[item->n_numbers++] = (float)value;
+    return ERR_OK;
+}
+
+err_t coco_item_end_polygon(coco_item_t *item)
+{
+    int64_t n = item->n_numbers - item->polygon_start;
+    if (n % 2)
+        RAISE(ERR_DATA, "\"segmentation\" has a polygon of %" PRId64 " numbers; x and y come in pairs", n);
+    if (n < 6) {
+        item->thin = true;
+        item->n_numbers = item->polygon_start;
+        return ERR_OK;
+    }
+    TRY(reserve(&item->n_points, &item->polygons_room, item->n_polygons, 1, sizeof(int32_t), "polygons"));
+    item->n_points[item->n_polygons++] = (int32_t)(n / 2);
+    item->polygon_start = item->n_numbers;
+    return ERR_OK;
+}
+
+err_t coco_item_run(coco_item_t *item, const char *text, size_t n_text)
+{
+    int64_t run = 0;
+    err_t err = read_whole(text, n_text, &run);
+    if (err != ERR_OK) return err_context(err, "\"counts\" of its segmentation");
+    if (run < 0 || run > COCO_MAX_PIXELS)
+        RAISE(ERR_DATA, "\"counts\" of its segmentation has a run of %" PRId64 " pixels", run);
+    if (item->n_runs == COCO_MAX_RUNS)
+        RAISE(ERR_DATA, "\"counts\" of its segmentation has more than %d runs", COCO_MAX_RUNS);
+    TRY(reserve(&item->runs, &item->runs_room, item->n_runs, 1, sizeof(uint32_t), "runs of a mask"));
+    item->runs[item->n_runs++] = (uint32_t)run;
+    return ERR_OK;
+}
+
+err_t coco_item_packed_runs(coco_item_t *item, const char *text, size_t n_text)
+{
+    int32_t n = 0;
+    if (n_text > COCO_MAX_RUNS)
+        RAISE(ERR_DATA, "\"counts\" of its segmentation is longer than %d bytes", COCO_MAX_RUNS);
+    TRY(reserve(&item->runs, &item->runs_room, 0, (int64_t)n_text, sizeof(uint32_t), "runs of a mask"));
+    TRY(mask_read_runs(text, n_text, item->runs, &n));
+    item->n_runs = n;
+    return ERR_OK;
+}
+
+err_t coco_item_size(coco_item_t *item, const char *text, size_t n_text)
+{
+    if (item->n_size == 2) RAISE(ERR_DATA, "\"size\" of its segmentation has more than 2 numbers");
+    err_t err = read_whole(text, n_text, &item->size[item->n_size++]);
+    return err == ERR_OK ? ERR_OK : err_context(err, "\"size\" of its segmentation");
+}
+
+static err_t check_size(const char *whose, int64_t width, int64_t height)
+{
+    if (width >= 1 && height >= 1 && width <= COCO_MAX_PIXELS && height <= COCO_MAX_PIXELS / width)
+        return ERR_OK;
+    RAISE(ERR_DATA, "%s is %" PRId64 " × %" PRId64 " pixels; from 1 × 1 to %d in all can be read", whose,
+          width, height, COCO_MAX_PIXELS);
+}
+
+err_t coco_item_end_mask(coco_item_t *item)
+{
+    int64_t sum = 0;
+    if (!item->has_counts || item->n_size < 2)
+        RAISE(ERR_DATA, "its segmentation is an object without %s",
+              item->has_counts ? "a \"size\" of 2 numbers" : "\"counts\"");
+    TRY(check_size("the mask of its segmentation", item->size[1], item->size[0]));
+    for (int64_t i = 0; i < item->n_runs; i++) sum += item->runs[i];
+    if (sum != item->size[0] * item->size[1])
+        RAISE(ERR_DATA,
+              "the runs of its segmentation are %" PRId64 " pixels in all, its \"size\" is %" PRId64
+              " × %" PRId64,
+              sum, item->size[0], item->size[1]);
+    item->has_mask = true;
+    return ERR_OK;
+}
+
+/* A name in a folder, or below it. */
+static err_t check_file_name(const char *name)
+{
+    if (!*name) RAISE(ERR_DATA, "\"file_name\" is empty");
+    bool leaves = name[0] == '/';
+    for (const char *part = name; part; part = strchr(part, '/')) {
+        part += *part == '/';
+        leaves |= strncmp(part, "..", 2) == 0 && (!part[2] || part[2] == '/');
+    }
+    if (leaves) RAISE(ERR_DATA, "\"file_name\" leaves the folder of the pictures: %s", name);
+    return ERR_OK;
+}
+
+static err_t end_image(const coco_item_t *item, coco_records_t *records, coco_image_record_t ***end)
+{
+    coco_image_record_t *record = NULL;
+    TRY(check_file_name(item->name));
+    TRY(check_size("it", item->width, item->height));
+    TRY(arena_new(&records->arena, sizeof *record, &record));
+    *record = (coco_image_record_t){.image = {.id = item->id,
+                                              .name = item->name,
+                                              .width = (int32_t)item->width,
+                                              .height = (int32_t)item->height}};
+    **end = record;
+    *end = &record->next;
+    records->n_images++;
+    return ERR_OK;
+}
+
+static err_t end_category(const coco_item_t *item, coco_records_t *records, coco_category_record_t ***end)
+{
+    coco_category_record_t *record = NULL;
+    if (!*item->name) RAISE(ERR_DATA, "\"name\" is empty");
+    if (records->n_categories == COCO_MAX_CATEGORIES)
+        RAISE(ERR_DATA, "there are more than %d categories", COCO_MAX_CATEGORIES);
+    TRY(arena_new(&records->arena, sizeof *record, &record));
+    *record = (coco_category_record_t){.category = {item->id, item->name, item->supergroup}};
+    **end = record;
+    *end = &record->next;
+    records->n_categories++;
+    return ERR_OK;
+}
+
+static void count_flaw(coco_flaw_t *flaw, int64_t id)
+{
+    if (flaw->n++ == 0) flaw->first = id;
+}
+
+/* Polygons or runs, as they will stay. */
+static err_t keep_outline(const coco_item_t *item, arena_t *kept, annotation_t *out)
+{
+    size_t n_numbers = (size_t)item->n_numbers * sizeof(float),
+           n_polygons = (size_t)item->n_polygons * sizeof(int32_t);
+    size_t n_runs = (size_t)item->n_runs * sizeof(uint32_t);
+    if (item->has_mask) {
+        uint32_t *runs = NULL;
+        TRY(arena_new(kept, n_runs, &runs));
+        memcpy(runs, item->runs, n_runs);
+        out->outline = OUTLINE_RUNS;
+        out->n_runs = (int32_t)item->n_runs;
+        out->runs = runs;
+    } else if (item->n_polygons > 0) {
+        char *block = NULL;
+        TRY(arena_new(kept, n_numbers + n_polygons, &block));
+        memcpy(block, item->numbers, n_numbers);
+        memcpy(block + n_numbers, item->n_points, n_polygons);
+        out->outline = OUTLINE_POLYGONS;
+        out->n_polygons = (int32_t)item->n_polygons;
+        out->points = (const float *)(void *)block;
+        out->n_points = (const int32_t *)(void *)(block + n_numbers);
+    }
+    return ERR_OK;
+}
+
+static err_t end_annotation(const coco_item_t *item, coco_records_t *records, coco_annotation_record_t ***end)
+{
+    coco_annotation_record_t *record = NULL;
+    if (item->crowd != 0 && item->crowd != 1)
+        RAISE(ERR_DATA, "\"iscrowd\" is %" PRId64 "; 0 or 1 is wanted", item->crowd);
+    if (item->area < 0) RAISE(ERR_DATA, "\"area\" is %g", item->area);
+    TRY(arena_new(&records->arena, sizeof *record, &record));
+    *record = (coco_annotation_record_t){
+        .annotation = {.id = item->id, .crowd = item->crowd == 1, .area = item->area},
+        .image_id = item->image_id,
+        .category_id = item->category_id,
+        .thin_alone = item->thin && item->n_polygons == 0,
+    };
+    memcpy(record->annotation.box, item->box, sizeof item->box);
+    if (item->has_mask) {
+        record->mask_height = (int32_t)item->size[0];
+        record->mask_width = (int32_t)item->size[1];
+    }
+    if (item->thin) count_flaw(&records->flaws.thin, item->id);
+    TRY(keep_outline(item, &records->kept, &record->annotation));
+    **end = record;
+    *end = &record->next;
+    records->n_annotations++;
+    return ERR_OK;
+}
+
+err_t coco_item_end(coco_item_t *item, coco_records_t *records, coco_ends_t *ends)
+{
+    for (int i = 0; i < N_MEMBERS; i++)
+        if (members[i].list == item->list && members[i].needed && !(item->seen & 1u << i))
+            RAISE(ERR_DATA, "it has no \"%s\"", members[i].name);
+    if (item->list == COCO_IMAGES) return end_image(item, records, &ends->image);
+    if (item->list == COCO_CATEGORIES) return end_category(item, records, &ends->category);
+    return end_annotation(item, records, &ends->annotation);
+}

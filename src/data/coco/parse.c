@@ -1,0 +1,322 @@
+/* yajl's events, and where in the file they are: what is needed goes to the item at hand, all else is
+ * skipped. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <yajl/yajl_parse.h>
+
+#include "base/mem.h"
+#include "data/coco/item.h"
+
+/* Inside of what the parser is. */
+typedef enum place {
+    PLACE_OUTSIDE,
+    PLACE_FILE, /* the outermost object */
+    PLACE_LIST, /* images, categories or annotations */
+    PLACE_ITEM,
+    PLACE_BOX,
+    PLACE_POLYGONS,
+    PLACE_POLYGON,
+    PLACE_MASK, /* a segmentation that is an object */
+    PLACE_COUNTS,
+    PLACE_SIZE,
+    PLACE_SKIPPED,
+} place_t;
+
+struct coco_parser {
+    yajl_handle yajl;
+    coco_records_t *records;
+    coco_ends_t ends;
+    coco_item_t item;
+    place_t places[COCO_MAX_DEPTH];
+    int depth;
+    coco_list_t list; /* the member of the file, COCO_LIST_COUNT: one that is not needed */
+    bool has_list[COCO_LIST_COUNT];
+    const coco_member_t *member; /* of the item; NULL: not needed */
+    place_t mask_member;         /* PLACE_COUNTS, PLACE_SIZE, PLACE_SKIPPED */
+    int64_t number;              /* of the item in its list */
+    int64_t n_read;              /* bytes in front of this piece */
+    int64_t n_events;
+    err_t status;
+};
+
+static place_t place(const coco_parser_t *p)
+{
+    return p->depth ? p->places[p->depth - 1] : PLACE_OUTSIDE;
+}
+
+/* A value that cannot be where it is; ERR_OK where it does not matter. */
+static err_t refuse(const coco_parser_t *p, const char *got)
+{
+    switch (place(p)) {
+    case PLACE_OUTSIDE:
+        RAISE(ERR_DATA, "it is %s; an object with images, annotations and categories is wanted", got);
+    case PLACE_FILE:
+        if (p->list == COCO_LIST_COUNT) return ERR_OK;
+        RAISE(ERR_DATA, "\"%s\" is %s; a list is wanted", coco_list_names[p->list], got);
+    case PLACE_LIST:
+        RAISE(ERR_DATA, "it is %s; an object is wanted", got);
+    case PLACE_ITEM:
+        if (!p->member) return ERR_OK;
+        RAISE(ERR_DATA, "\"%s\" is %s; %s is wanted", p->member->name, got, coco_want_words[p->member->want]);
+    case PLACE_MASK:
+        if (p->mask_member == PLACE_SKIPPED) return ERR_OK;
+        RAISE(ERR_DATA, "\"%s\" of its segmentation is %s; %s is wanted",
+              p->mask_member == PLACE_SIZE ? "size" : "counts", got,
+              p->mask_member == PLACE_SIZE ? "a list of 2 numbers" : "a list of numbers or a text");
+    case PLACE_SKIPPED:
+        return ERR_OK;
+    default:
+        RAISE(ERR_DATA, "\"%s\" holds %s where a %s belongs", p->member->name, got,
+              place(p) == PLACE_POLYGONS ? "polygon (a list of numbers)" : "number");
+    }
+}
+
+static bool wants(const coco_parser_t *p, coco_want_t want)
+{
+    return place(p) == PLACE_ITEM && p->member && p->member->want == want;
+}
+
+/* What yajl's callbacks return: 0 stops it. */
+static int go_on(coco_parser_t *p, err_t status)
+{
+    p->n_events++;
+    p->status = status;
+    return status == ERR_OK;
+}
+
+static int on_null(void *context)
+{
+    coco_parser_t *p = context;
+    bool missing = place(p) == PLACE_ITEM && p->member && !p->member->needed;
+    return go_on(p, missing ? ERR_OK : refuse(p, "null"));
+}
+
+static int on_bool(void *context, int truth)
+{
+    coco_parser_t *p = context;
+    if (!wants(p, COCO_FLAG)) return go_on(p, refuse(p, truth ? "true" : "false"));
+    return go_on(p, coco_item_number(&p->item, p->member, truth ? "1" : "0", 1));
+}
+
+static err_t take_number(coco_parser_t *p, const char *text, size_t n_text)
+{
+    switch (place(p)) {
+    case PLACE_ITEM:
+        if (wants(p, COCO_WHOLE) || wants(p, COCO_REAL) || wants(p, COCO_FLAG))
+            return coco_item_number(&p->item, p->member, text, n_text);
+        break;
+    case PLACE_BOX:
+        return coco_item_box(&p->item, text, n_text);
+    case PLACE_POLYGON:
+        return coco_item_point(&p->item, text, n_text);
+    case PLACE_COUNTS:
+        return coco_item_run(&p->item, text, n_text);
+    case PLACE_SIZE:
+        return coco_item_size(&p->item, text, n_text);
+    default:
+        break;
+    }
+    return refuse(p, "a number");
+}
+
+static int on_number(void *context, const char *text, size_t n_text)
+{
+    return go_on(context, take_number(context, text, n_text));
+}
+
+static int on_string(void *context, const unsigned char *text, size_t n_text)
+{
+    coco_parser_t *p = context;
+    const char *bytes = (const char *)text;
+    if (wants(p, COCO_TEXT))
+        return go_on(p, coco_item_text(&p->item, p->member, bytes, n_text, &p->records->kept));
+    if (place(p) == PLACE_MASK && p->mask_member == PLACE_COUNTS)
+        return go_on(p, coco_item_packed_runs(&p->item, bytes, n_text));
+    return go_on(p, refuse(p, "a text"));
+}
+
+static bool is_name(const char *name, const unsigned char *text, size_t n_text)
+{
+    return strlen(name) == n_text && memcmp(name, text, n_text) == 0;
+}
+
+static err_t take_mask_key(coco_parser_t *p, const unsigned char *text, size_t n_text)
+{
+    bool counts = is_name("counts", text, n_text), size = is_name("size", text, n_text);
+    p->mask_member = counts ? PLACE_COUNTS : size ? PLACE_SIZE : PLACE_SKIPPED;
+    if ((counts && p->item.has_counts) || (size && p->item.has_size))
+        RAISE(ERR_DATA, "\"%s\" of its segmentation is there twice", counts ? "counts" : "size");
+    p->item.has_counts |= counts;
+    p->item.has_size |= size;
+    return ERR_OK;
+}
+
+static int on_key(void *context, const unsigned char *text, size_t n_text)
+{
+    coco_parser_t *p = context;
+    if (place(p) == PLACE_ITEM)
+        return go_on(p, coco_item_member(&p->item, (const char *)text, n_text, &p->member));
+    if (place(p) == PLACE_MASK) return go_on(p, take_mask_key(p, text, n_text));
+    if (place(p) == PLACE_FILE)
+        for (p->list = 0; p->list < COCO_LIST_COUNT; p->list++)
+            if (is_name(coco_list_names[p->list], text, n_text)) break;
+    return go_on(p, ERR_OK);
+}
+
+static err_t enter(coco_parser_t *p, place_t inside)
+{
+    if (p->depth == COCO_MAX_DEPTH) RAISE(ERR_DATA, "it is nested deeper than %d levels", COCO_MAX_DEPTH);
+    p->places[p->depth++] = inside;
+    return ERR_OK;
+}
+
+static err_t enter_list(coco_parser_t *p)
+{
+    if (p->has_list[p->list]) RAISE(ERR_DATA, "\"%s\" is there twice", coco_list_names[p->list]);
+    p->has_list[p->list] = true;
+    p->number = 0;
+    return enter(p, PLACE_LIST);
+}
+
+static int on_object(void *context)
+{
+    coco_parser_t *p = context;
+    if (place(p) == PLACE_OUTSIDE) return go_on(p, enter(p, PLACE_FILE));
+    if (place(p) == PLACE_LIST) {
+        coco_item_begin(&p->item, p->list);
+        p->member = NULL;
+        return go_on(p, enter(p, PLACE_ITEM));
+    }
+    if (wants(p, COCO_OUTLINE)) return go_on(p, enter(p, PLACE_MASK));
+    err_t err = refuse(p, "an object");
+    return go_on(p, err == ERR_OK ? enter(p, PLACE_SKIPPED) : err);
+}
+
+static int on_array(void *context)
+{
+    coco_parser_t *p = context;
+    if (place(p) == PLACE_FILE && p->list < COCO_LIST_COUNT) return go_on(p, enter_list(p));
+    if (wants(p, COCO_BOX)) return go_on(p, enter(p, PLACE_BOX));
+    if (wants(p, COCO_OUTLINE)) return go_on(p, enter(p, PLACE_POLYGONS));
+    if (place(p) == PLACE_POLYGONS) return go_on(p, enter(p, PLACE_POLYGON));
+    if (place(p) == PLACE_MASK && p->mask_member != PLACE_SKIPPED) return go_on(p, enter(p, p->mask_member));
+    err_t err = refuse(p, "a list");
+    return go_on(p, err == ERR_OK ? enter(p, PLACE_SKIPPED) : err);
+}
+
+static err_t leave(coco_parser_t *p)
+{
+    switch (place(p)) {
+    case PLACE_BOX:
+        return coco_item_end_box(&p->item);
+    case PLACE_POLYGON:
+        return coco_item_end_polygon(&p->item);
+    case PLACE_MASK:
+        return coco_item_end_mask(&p->item);
+    case PLACE_ITEM:
+        TRY(coco_item_end(&p->item, p->records, &p->ends));
+        p->number++;
+        return ERR_OK;
+    default:
+        return ERR_OK;
+    }
+}
+
+static int on_close(void *context)
+{
+    coco_parser_t *p = context;
+    err_t err = leave(p);
+    if (err == ERR_OK) p->depth--;
+    return go_on(p, err);
+}
+
+static const yajl_callbacks callbacks = {
+    .yajl_null = on_null,
+    .yajl_boolean = on_bool,
+    .yajl_number = on_number,
+    .yajl_string = on_string,
+    .yajl_start_map = on_object,
+    .yajl_map_key = on_key,
+    .yajl_end_map = on_close,
+    .yajl_start_array = on_array,
+    .yajl_end_array = on_close,
+};
+
+err_t coco_parser_new(coco_records_t *records, coco_parser_t **out)
+{
+    coco_parser_t *p = NULL;
+    TRY(mem_new(sizeof *p, "a parser of COCO", &p));
+    p->records = records;
+    p->ends = (coco_ends_t){&records->images, &records->categories, &records->annotations};
+    p->yajl = yajl_alloc(&callbacks, NULL, p);
+    if (!p->yajl) {
+        mem_free(&p);
+        RAISE(ERR_SYSTEM, "out of memory for a parser of JSON");
+    }
+    *out = p;
+    return ERR_OK;
+}
+
+void coco_parser_free(coco_parser_t **parser)
+{
+    if (!*parser) return;
+    yajl_free((*parser)->yajl);
+    coco_item_free(&(*parser)->item);
+    mem_free(parser);
+}
+
+/* In front of the message: the byte, and what it is in. */
+static err_t say_where(const coco_parser_t *p, err_t err)
+{
+    int64_t byte = p->n_read + (int64_t)yajl_get_bytes_consumed(p->yajl);
+    if (p->depth < 2 || p->places[1] != PLACE_LIST) return err_context(err, "byte %" PRId64, byte);
+    char known[40] = "";
+    if (p->depth > 2 && p->item.has_id) snprintf(known, sizeof known, " (id %" PRId64 ")", p->item.id);
+    return err_context(err, "byte %" PRId64 ", %s[%" PRId64 "]%s", byte, coco_list_names[p->list], p->number,
+                       known);
+}
+
+/* yajl's words end with a line break. Of Python's NaN and Infinity it says "invalid char". */
+static err_t raise_syntax(const coco_parser_t *p, const char *piece, size_t n_piece)
+{
+    size_t at = yajl_get_bytes_consumed(p->yajl), from = at > 12 ? at - 12 : 0;
+    size_t n = n_piece - from < 24 ? n_piece - from : 24;
+    bool nan = memmem(piece + from, n, "NaN", 3) || memmem(piece + from, n, "Infinity", 8);
+    unsigned char *words = yajl_get_error(p->yajl, 0, NULL, 0);
+    const char *text = words ? (const char *)words : "no memory to say why";
+    err_t err = err_raise(ERR_DATA, __FILE__, __LINE__, "it is not JSON: %.*s%s", (int)strcspn(text, "\n"),
+                          text, nan ? " (JSON has no NaN and no Infinity)" : "");
+    if (words) yajl_free_error(p->yajl, words);
+    return err;
+}
+
+err_t coco_parser_feed(coco_parser_t *p, const void *bytes, size_t n_bytes)
+{
+    int64_t n_before = p->n_events;
+    yajl_status status = yajl_parse(p->yajl, bytes, n_bytes);
+    if (p->status != ERR_OK) return say_where(p, p->status);
+    if (status != yajl_status_ok) return say_where(p, raise_syntax(p, bytes, n_bytes));
+    /* yajl keeps the beginning of a value until it has the end. */
+    if (p->n_events == n_before && n_bytes >= COCO_MAX_VALUE)
+        return say_where(
+            p, err_raise(ERR_DATA, __FILE__, __LINE__, "a value takes more than %d bytes", COCO_MAX_VALUE));
+    p->n_read += (int64_t)n_bytes;
+    return ERR_OK;
+}
+
+err_t coco_parser_end(coco_parser_t *p)
+{
+    yajl_status status = yajl_complete_parse(p->yajl);
+    if (p->status != ERR_OK) return p->status;
+    if (status != yajl_status_ok)
+        RAISE(ERR_DATA,
+              "it is cut off: its JSON ends in the middle, after %" PRId64
+              " bytes; get or make the file again",
+              p->n_read);
+    for (coco_list_t list = 0; list < COCO_LIST_COUNT; list++)
+        if (!p->has_list[list])
+            RAISE(ERR_DATA, "it has no \"%s\"; COCO's instances_*.json are what is read here",
+                  coco_list_names[list]);
+    return ERR_OK;
+}

@@ -1,0 +1,91 @@
+/* A folder with MNIST's four IDX files as a dataset. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/fs.h"
+#include "base/mem.h"
+#include "data/dataset/idx.h"
+
+/* More than any set of small pictures that a rank should hold in memory. */
+static const int64_t max_file_bytes = (int64_t)8 << 30;
+
+enum { N_CLASSES = 10 };
+
+err_t idx_find(const char *folder, split_t split, bool images, char *out)
+{
+    const char *stem = split == SPLIT_TRAIN ? "train" : "t10k", *what = images ? "images" : "labels";
+    for (int form = 0; form < 4; form++) {
+        char name[64];
+        snprintf(name, sizeof name, "%s-%s%cidx%d-ubyte%s", stem, what, form < 2 ? '-' : '.', images ? 3 : 1,
+                 form % 2 ? ".gz" : "");
+        TRY(fs_join(out, folder, name));
+        struct stat info;
+        if (stat(out, &info) == 0) return ERR_OK;
+        if (errno != ENOENT) RAISE(ERR_DATA, "%s cannot be reached: %s", out, strerror(errno));
+    }
+    RAISE(ERR_DATA,
+          "no file %s-%s-idx%d-ubyte (or .gz) in the folder %s; data/fetch_mnist.sh downloads MNIST, "
+          "--data digits needs no files",
+          stem, what, images ? 3 : 1, folder);
+}
+
+static err_t check_labels(const char *path, const uint8_t *labels, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (labels[i] >= N_CLASSES)
+            RAISE(ERR_DATA, "%s: label %d at sample %" PRId64 " is out of range 0..%d", path, labels[i], i,
+                  N_CLASSES - 1);
+    return ERR_OK;
+}
+
+/* *pictures: [n, h, w]. What was read belongs to the dataset also after an error. */
+static err_t read_split(dataset_t *dataset, const char *folder, split_t split, shape_t *pictures)
+{
+    char images_path[FS_PATH_MAX], labels_path[FS_PATH_MAX];
+    TRY(idx_find(folder, split, true, images_path));
+    TRY(idx_find(folder, split, false, labels_path));
+
+    uint8_t *values;
+    shape_t labels;
+    TRY(idx_read(labels_path, 1, max_file_bytes, &labels, &values));
+    dataset->labels[split] = values;
+    TRY(check_labels(labels_path, values, labels.dim[0]));
+    TRY(idx_read(images_path, 3, max_file_bytes, pictures, &values));
+    dataset->pixels[split] = values;
+    if (pictures->dim[0] != labels.dim[0])
+        RAISE(ERR_DATA,
+              "%s holds %" PRId64 " pictures, but %s holds %" PRId64 " labels: they do not belong together",
+              images_path, pictures->dim[0], labels_path, labels.dim[0]);
+    return ERR_OK;
+}
+
+static err_t open_folder(dataset_t *dataset, const char *where, const view_settings_t *settings)
+{
+    (void)settings;
+    if (!fs_is_folder(where))
+        RAISE(ERR_DATA, "the data folder %s %s; --data takes a folder with IDX files, digits, or synthetic",
+              where, fs_exists(where) ? "is not a folder" : "does not exist");
+    shape_t pictures[SPLIT_COUNT];
+    for (split_t split = 0; split < SPLIT_COUNT; split++)
+        TRY(read_split(dataset, where, split, &pictures[split]));
+    const shape_t *train = &pictures[SPLIT_TRAIN], *val = &pictures[SPLIT_VAL];
+    if (train->dim[1] != val->dim[1] || train->dim[2] != val->dim[2])
+        RAISE(ERR_DATA,
+              "%s: the training pictures are %" PRId64 "×%" PRId64 " pixels, but those of t10k %" PRId64
+              "×%" PRId64,
+              where, train->dim[1], train->dim[2], val->dim[1], val->dim[2]);
+
+    dataset_info_t *info = &dataset->info;
+    snprintf(info->source, sizeof info->source, "%s", where);
+    for (split_t split = 0; split < SPLIT_COUNT; split++) info->n_samples[split] = pictures[split].dim[0];
+    info->height = train->dim[1];
+    info->width = train->dim[2];
+    info->channels = 1;
+    info->n_classes = N_CLASSES;
+    return ERR_OK;
+}
+
+const dataset_ops_t dataset_idx = {.kind = "idx", .open = open_folder, .close = dataset_free_memory};

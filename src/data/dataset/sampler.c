@@ -1,0 +1,230 @@
+#include "data/dataset/sampler.h"
+
+#include <inttypes.h>
+
+#include "base/mem.h"
+#include "base/rng.h"
+
+struct sampler {
+    sampler_options_t options;
+    int64_t epoch; /* whose permutation is in `order`; -1: none yet */
+    int64_t *order;
+    /* With blocks and a shuffle; otherwise NULL. */
+    int64_t *line;   /* [n_samples] */
+    int64_t *blocks; /* their numbers */
+};
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ⌈a / b⌉ */
+static int64_t divide_up(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static err_t make_arrays(sampler_t *sampler)
+{
+    const sampler_options_t *o = &sampler->options;
+    TRY(mem_new_array(o->n_samples, sizeof *sampler->order, "the order of samples", &sampler->order));
+    if (o->block == 1 || o->in_order) return ERR_OK;
+    TRY(mem_new_array(o->n_samples, sizeof *sampler->line, "the order of samples", &sampler->line));
+    return mem_new_array(divide_up(o->n_samples, o->block), sizeof *sampler->blocks, "the order of blocks",
+                         &sampler->blocks);
+}
+
+err_t sampler_new(const sampler_options_t *options, sampler_t **out)
+{
+    int64_t n_samples = options->n_samples, global_batch = options->global_batch;
+    if (n_samples < 1) RAISE(ERR_DATA, "the training set is empty");
+    if (n_samples > UINT32_MAX)
+        RAISE(ERR_DATA, "%" PRId64 " samples are more than the shuffle's limit of %" PRIu32, n_samples,
+              UINT32_MAX);
+    if (global_batch < 1)
+        RAISE(ERR_USAGE, "a batch of %" PRId64 " samples; it takes at least 1", global_batch);
+    sampler_t *sampler = NULL;
+    TRY(mem_new(sizeof *sampler, "a sampler", &sampler));
+    sampler_options_t *own = &sampler->options;
+    *own = *options;
+    own->global_batch = smaller(global_batch, n_samples);
+    if (own->grain == 0) own->grain = 1;
+    bool whole = !own->in_order && own->block > 1 && own->window >= divide_up(n_samples, own->block);
+    if (own->block == 0 || whole) own->block = 1;
+    ASSERT(own->block > 0 && (own->block == 1 || own->in_order || own->window > 0));
+    sampler->epoch = -1;
+    err_t err = make_arrays(sampler);
+    if (err != ERR_OK) sampler_free(&sampler);
+    *out = sampler;
+    return err;
+}
+
+void sampler_free(sampler_t **sampler)
+{
+    if (!*sampler) return;
+    mem_free(&(*sampler)->order);
+    mem_free(&(*sampler)->line);
+    mem_free(&(*sampler)->blocks);
+    mem_free(sampler);
+}
+
+int64_t sampler_batches(const sampler_t *sampler)
+{
+    return (sampler->options.n_samples - 1) / sampler->options.global_batch + 1;
+}
+
+/* Fisher–Yates. */
+static void shuffle(rng_t *rng, int64_t *items, int64_t n)
+{
+    for (int64_t i = n - 1; i > 0; i--) {
+        int64_t k = rng_below(rng, (uint32_t)(i + 1)), swapped = items[i];
+        items[i] = items[k];
+        items[k] = swapped;
+    }
+}
+
+/* Blocks in a new order, their samples one after another. */
+static void make_line(sampler_t *sampler, rng_t *rng)
+{
+    const sampler_options_t *o = &sampler->options;
+    int64_t n_blocks = divide_up(o->n_samples, o->block), n = 0;
+    for (int64_t i = 0; i < n_blocks; i++) sampler->blocks[i] = i * o->block;
+    shuffle(rng, sampler->blocks, n_blocks);
+    for (int64_t i = 0; i < n_blocks; i++) {
+        int64_t end = smaller(sampler->blocks[i] + o->block, o->n_samples);
+        for (int64_t at = sampler->blocks[i]; at < end; at++) sampler->line[n++] = at;
+    }
+}
+
+static int64_t count_lanes(const sampler_options_t *o)
+{
+    return smaller(o->window, o->global_batch);
+}
+
+/* A lane's share of the batch that begins at a sample; *at: where in the order of all it is put. */
+static int64_t lane_share(const sampler_options_t *o, int64_t start, int lane, int n_lanes, int64_t *at)
+{
+    int64_t n = sampler_split(smaller(o->global_batch, o->n_samples - start), lane, n_lanes, 1, at);
+    *at += start;
+    return n;
+}
+
+/* Shuffles a lane in pieces of `piece` samples, which begin with a block, as does the next lane's at n.
+ * Returns where the first one begins: before it are at most a block's. */
+static int64_t shuffle_lane(const sampler_options_t *o, rng_t *rng, int64_t *lane, int64_t n, int64_t piece)
+{
+    int64_t first = 0;
+    while (first < n && lane[first] % o->block != 0) first++;
+    shuffle(rng, lane, first);
+    for (int64_t begin = first, end; begin < n; begin = end) {
+        end = smaller(begin + piece, n);
+        while (end < n && lane[end] % o->block != 0) end--; /* behind the one block that is shorter */
+        shuffle(rng, lane + begin, end - begin);
+    }
+    return first;
+}
+
+static void permute_blocks(sampler_t *sampler, rng_t *rng)
+{
+    const sampler_options_t *o = &sampler->options;
+    int n_lanes = (int)count_lanes(o);
+    int64_t *lane = sampler->line, piece = o->block * divide_up(o->window, n_lanes), at;
+    make_line(sampler, rng);
+    for (int i = 0; i < n_lanes; i++) {
+        int64_t n_lane = 0;
+        for (int64_t start = 0; start < o->n_samples; start += o->global_batch)
+            n_lane += lane_share(o, start, i, n_lanes, &at);
+        int64_t first = shuffle_lane(o, rng, lane, n_lane, piece);
+        /* Lanes begin at other places of their pieces; what is before that comes last. */
+        int64_t next = (first + piece - piece * i / n_lanes) % piece;
+        for (int64_t start = 0; start < o->n_samples; start += o->global_batch)
+            for (int64_t n = lane_share(o, start, i, n_lanes, &at); n > 0; n--)
+                sampler->order[at++] = lane[next++ % n_lane];
+        lane += n_lane;
+    }
+}
+
+/* An epoch's order depends on (seed, epoch) alone. */
+static void permute(sampler_t *sampler, int64_t epoch)
+{
+    const sampler_options_t *o = &sampler->options;
+    rng_t rng = rng_new(o->seed, RNG_SHUFFLE, (uint64_t)epoch);
+    sampler->epoch = epoch;
+    if (sampler->line) {
+        permute_blocks(sampler, &rng);
+    } else {
+        for (int64_t i = 0; i < o->n_samples; i++) sampler->order[i] = i;
+        if (!o->in_order) shuffle(&rng, sampler->order, o->n_samples);
+    }
+    for (int64_t i = 0; i < o->n_samples && o->origin; i++) sampler->order[i] += o->origin;
+}
+
+int64_t sampler_block(const sampler_t *sampler)
+{
+    return sampler->options.block;
+}
+
+/* In order, what the batches on their way are of. Otherwise a rank's lanes; somewhat more, as what lies at
+ * their ends, and what the next batches begin with, is needed, too. */
+static int64_t count_runs(const sampler_options_t *o, int size)
+{
+    enum { BATCHES = 3, MORE = 8 };
+    if (o->in_order) return BATCHES * divide_up(o->global_batch, o->block) + 1;
+    int64_t of_lane = divide_up(o->window, count_lanes(o)), of_rank = divide_up(o->window, size);
+    int64_t n = of_rank > of_lane ? of_rank : of_lane;
+    return n + n / 4 + MORE;
+}
+
+sampler_near_t sampler_near(const sampler_t *sampler, int64_t index, int size)
+{
+    const sampler_options_t *o = &sampler->options;
+    int64_t at = index - o->origin;
+    if (o->block == 1 || at < 0 || at >= o->n_samples) return (sampler_near_t){index, 1, 1};
+    int64_t first = at - at % o->block;
+    return (sampler_near_t){o->origin + first, smaller(o->block, o->n_samples - first), count_runs(o, size)};
+}
+
+int sampler_shards(const sampler_t *sampler, int size)
+{
+    int n_shards = sampler->options.n_shards;
+    ASSERT(n_shards % size == 0);
+    return n_shards > 0 ? n_shards : size;
+}
+
+int64_t sampler_shard(const sampler_t *sampler, int64_t n, int shard, int size, int64_t *first)
+{
+    return sampler_split(n, shard, sampler_shards(sampler, size), sampler->options.grain, first);
+}
+
+int64_t sampler_share(const sampler_t *sampler, int64_t n, int rank, int size, int64_t *first)
+{
+    int each = sampler_shards(sampler, size) / size;
+    int64_t last_first;
+    int64_t n_last = sampler_shard(sampler, n, (rank + 1) * each - 1, size, &last_first);
+    sampler_shard(sampler, n, rank * each, size, first);
+    return last_first + n_last - *first;
+}
+
+sampler_slice_t sampler_at(sampler_t *sampler, int64_t epoch, int64_t batch, int rank, int size)
+{
+    ASSERT(epoch >= 0 && batch >= 0 && batch < sampler_batches(sampler));
+    if (sampler->epoch != epoch) permute(sampler, epoch);
+    const sampler_options_t *o = &sampler->options;
+    int64_t start = batch * o->global_batch, left = o->n_samples - start;
+    sampler_slice_t slice = {.epoch = epoch, .batch = batch};
+    slice.n_global = left < o->global_batch ? left : o->global_batch;
+    slice.n = sampler_share(sampler, slice.n_global, rank, size, &slice.first);
+    slice.index = sampler->order + start + slice.first;
+    return slice;
+}
+
+int64_t sampler_split(int64_t n, int part, int n_parts, int64_t grain, int64_t *first)
+{
+    ASSERT(n >= 0 && part >= 0 && part < n_parts && grain > 0);
+    int64_t n_groups = (n + grain - 1) / grain, each = n_groups / n_parts, n_larger = n_groups % n_parts;
+    int64_t begin = grain * (part * each + (part < n_larger ? part : n_larger));
+    int64_t end = begin + grain * (each + (part < n_larger));
+    *first = begin < n ? begin : n;
+    return (end < n ? end : n) - *first;
+}

@@ -1,0 +1,236 @@
+#include <stdio.h> /* jpeglib.h wants it first */
+
+#include <jpeglib.h>
+
+#include <jerror.h>
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include "data/image/exif.h"
+#include "data/image/reader.h"
+
+/* Codes of one bit for blocks of 64 pixels, of two components that are each at half the resolution one way
+ * and a quarter the other: less there cannot be of a picture with Huffman's codes. */
+enum { MAX_PIXELS_PER_BYTE = 1024 };
+enum { ROWS = 8, RGB = 3, CMYK = 4, BASE_MEMORY = 64 << 20, COEFFICIENT = 2 };
+
+typedef struct jpeg {
+    struct jpeg_decompress_struct d;
+    struct jpeg_error_mgr error;
+    struct jpeg_progress_mgr progress;
+    jmp_buf back;
+    err_t code;
+    char message[JMSG_LENGTH_MAX];
+    image_bytes_t from;
+    part_t part;
+    region_t region;
+    uint8_t *rgb;
+    JSAMPARRAY inks; /* a row of CMYK */
+    int n_markers;   /* of applications, read so far */
+} jpeg_t;
+
+/* libjpeg is left by longjmp, to here and nowhere else. */
+static err_t guarded(jpeg_t *j, void (*work)(jpeg_t *j))
+{
+    if (setjmp(j->back) == 0) {
+        work(j);
+        return ERR_OK;
+    }
+    RAISE(j->code, CANNOT_DECODE, j->from.name, image_format_names[IMAGE_JPEG], j->message);
+}
+
+static _Noreturn void fail(jpeg_t *j, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static _Noreturn void fail(jpeg_t *j, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(j->message, sizeof j->message, format, args);
+    va_end(args);
+    j->code = ERR_DATA;
+    longjmp(j->back, 1);
+}
+
+static void on_error(j_common_ptr common)
+{
+    jpeg_t *j = common->client_data;
+    common->err->format_message(common, j->message);
+    j->code = common->err->msg_code == JERR_OUT_OF_MEMORY ? ERR_SYSTEM : ERR_DATA;
+    longjmp(j->back, 1);
+}
+
+/* A warning is damage that the library would cover up; only an unknown version of JFIF is none. What is no
+ * warning tells of markers: the library keeps those that EXIF can be in, empty ones too. */
+static void on_message(j_common_ptr common, int level)
+{
+    jpeg_t *j = common->client_data;
+    if (common->err->msg_code == JTRC_MISC_MARKER && ++j->n_markers > IMAGE_MAX_MARKERS)
+        fail(j, "it has more than %d markers of applications", IMAGE_MAX_MARKERS);
+    if (level < 0 && common->err->msg_code != JWRN_JFIF_MAJOR) on_error(common);
+}
+
+/* Called between pieces of a scan while the scans are collected. */
+static void on_progress(j_common_ptr common)
+{
+    jpeg_t *j = common->client_data;
+    if (j->d.input_scan_number > IMAGE_MAX_SCANS) fail(j, "it has more than %d scans", IMAGE_MAX_SCANS);
+}
+
+static void read_header(jpeg_t *j)
+{
+    jpeg_create_decompress(&j->d);
+    j->d.progress = &j->progress;
+    jpeg_mem_src(&j->d, j->from.bytes, j->from.n_bytes);
+    jpeg_save_markers(&j->d, JPEG_APP0 + 1, UINT16_MAX);
+    jpeg_read_header(&j->d, TRUE);
+    const int n = j->d.num_components;
+    if (n != 1 && n != 3 && n != 4) fail(j, "it has %d components, which are neither grey, RGB nor CMYK", n);
+    const int64_t n_pixels = (int64_t)j->d.image_width * j->d.image_height;
+    if (!j->d.arith_code && n_pixels / MAX_PIXELS_PER_BYTE > (int64_t)j->from.n_bytes)
+        fail(j, "its %zu bytes are too few for %u x %u pixels: it is cut off", j->from.n_bytes,
+             j->d.image_width, j->d.image_height);
+}
+
+static const char *colour_name(J_COLOR_SPACE space)
+{
+    switch (space) {
+    case JCS_GRAYSCALE:
+        return "grey";
+    case JCS_YCbCr:
+        return "YCbCr";
+    case JCS_CMYK:
+        return "CMYK";
+    case JCS_YCCK:
+        return "YCCK";
+    default:
+        return "RGB";
+    }
+}
+
+static int orientation(const jpeg_t *j)
+{
+    for (jpeg_saved_marker_ptr m = j->d.marker_list; m; m = m->next) {
+        int found = exif_orientation(m->data, m->data_length);
+        if (found) return found;
+    }
+    return 1;
+}
+
+static err_t jpeg_open(void *state, image_bytes_t from, image_info_t *info)
+{
+    jpeg_t *j = state;
+    j->from = from;
+    j->n_markers = 0;
+    j->d.err = jpeg_std_error(&j->error);
+    j->error.error_exit = on_error;
+    j->error.emit_message = on_message;
+    j->progress.progress_monitor = on_progress;
+    j->d.client_data = j;
+    TRY(guarded(j, read_header));
+    *info = (image_info_t){.format = IMAGE_JPEG,
+                           .stored_width = j->d.image_width,
+                           .stored_height = j->d.image_height,
+                           .orientation = orientation(j),
+                           .colour = colour_name(j->d.jpeg_color_space),
+                           .bits = j->d.data_precision,
+                           .progressive = j->d.progressive_mode};
+    return ERR_OK;
+}
+
+/* The transform can leave out what a reduction would average. */
+static int choose_shrink(const part_t *part)
+{
+    for (int shrink = 8; shrink > 1; shrink /= 2)
+        if (part->wanted.width / shrink >= (double)part->out_width &&
+            part->wanted.height / shrink >= (double)part->out_height)
+            return shrink;
+    return 1;
+}
+
+/* Cuts the columns; the library takes whole blocks. */
+static void choose_region(jpeg_t *j)
+{
+    region_t *r = &j->region;
+    const part_t *part = &j->part;
+    const double shrink = r->shrink;
+    int64_t x, width;
+    region_cover(part->wanted.x / shrink, part->wanted.width / shrink, part->out_width, r->width, &x, &width);
+    region_cover(part->wanted.y / shrink, part->wanted.height / shrink, part->out_height, r->height, &r->y,
+                 &r->height);
+    if (width == r->width) return;
+    JDIMENSION first = (JDIMENSION)x, n = (JDIMENSION)width;
+    jpeg_crop_scanline(&j->d, &first, &n);
+    r->x = first, r->width = n;
+}
+
+static void begin(jpeg_t *j)
+{
+    struct jpeg_decompress_struct *d = &j->d;
+    const int shrink = j->part.whole ? 1 : choose_shrink(&j->part);
+    d->scale_num = 1, d->scale_denom = (unsigned)shrink;
+    d->out_color_space = d->num_components == CMYK ? JCS_CMYK : JCS_RGB;
+    /* Coefficients of all channels, which several scans need; a narrow picture's are rounded up to blocks. */
+    d->mem->max_memory_to_use = BASE_MEMORY + (long)d->image_width * d->image_height * CMYK * COEFFICIENT;
+    jpeg_start_decompress(d);
+    j->region = (region_t){0, 0, d->output_width, d->output_height, shrink};
+    if (!j->part.whole) choose_region(j);
+    if (d->num_components == CMYK)
+        j->inks = d->mem->alloc_sarray((j_common_ptr)d, JPOOL_IMAGE, (JDIMENSION)(j->region.width * CMYK), 1);
+}
+
+static err_t jpeg_start(void *state, const part_t *part, region_t *region)
+{
+    jpeg_t *j = state;
+    j->part = *part;
+    TRY(guarded(j, begin));
+    *region = j->region;
+    return ERR_OK;
+}
+
+static uint8_t multiply(int a, int b)
+{
+    return (uint8_t)((a * b + 127) / 255);
+}
+
+/* Light, where ink is meant: 255 is none. That is Photoshop's way, and with or without its marker other
+ * decoders (ImageMagick, Pillow) know no other. */
+static void mix_inks(const uint8_t *inks, int64_t n, uint8_t *rgb)
+{
+    for (int64_t i = 0; i < n; i++)
+        for (int c = 0; c < RGB; c++) rgb[RGB * i + c] = multiply(inks[CMYK * i + c], inks[CMYK * i + 3]);
+}
+
+static void read_rows(jpeg_t *j)
+{
+    struct jpeg_decompress_struct *d = &j->d;
+    const region_t *r = &j->region;
+    if (r->y > 0) jpeg_skip_scanlines(d, (JDIMENSION)r->y);
+    for (int64_t y = 0; y < r->height;) {
+        JSAMPROW rows[ROWS];
+        JDIMENSION n = 0;
+        for (; n < ROWS && y + n < r->height; n++) rows[n] = j->rgb + (y + n) * r->width * RGB;
+        if (d->num_components == CMYK) {
+            n = jpeg_read_scanlines(d, j->inks, 1);
+            mix_inks(j->inks[0], r->width, rows[0]);
+        } else
+            n = jpeg_read_scanlines(d, rows, n);
+        if (n == 0) fail(j, "the library gives no more rows");
+        y += n;
+    }
+    if (j->part.whole) jpeg_finish_decompress(d);
+}
+
+static err_t jpeg_read(void *state, uint8_t *rgb)
+{
+    jpeg_t *j = state;
+    j->rgb = rgb;
+    return guarded(j, read_rows);
+}
+
+/* All of the library's state goes: a picture must not be decoded by the tables of the one before. */
+static void jpeg_close(void *state)
+{
+    jpeg_t *j = state;
+    jpeg_destroy_decompress(&j->d);
+}
+
+const reader_ops_t jpeg_reader = {sizeof(jpeg_t), jpeg_open, jpeg_start, jpeg_read, jpeg_close};

@@ -1,0 +1,136 @@
+/* A batch's memory, and how its samples get into it. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "data/load/loader_private.h"
+
+/* `count` elements of a batch, with no page fault left in them. */
+static err_t make_block(const loader_t *loader, int64_t count, size_t element_bytes, const char *what,
+                        void *out_pointer)
+{
+    void **out = out_pointer;
+    size_t n_bytes = (size_t)count * element_bytes;
+    if (loader->options.alloc)
+        TRY(loader->options.alloc(n_bytes, what, out));
+    else
+        TRY(mem_new_array(count, element_bytes, what, out));
+    mem_touch(*out, n_bytes);
+    return ERR_OK;
+}
+
+static void release_block(const loader_t *loader, void *in_out_pointer)
+{
+    void **block = in_out_pointer;
+    if (!loader->options.release) {
+        mem_free(block);
+        return;
+    }
+    if (*block) loader->options.release(*block);
+    *block = NULL;
+}
+
+err_t loader_make_slot(const loader_t *loader, slot_t *slot)
+{
+    const loader_options_t *o = &loader->options;
+    const dataset_info_t *info = &o->dataset->info;
+    int64_t n = o->max_local, n_picture = info->height * info->width * info->channels;
+    batch_t *b = &slot->batch;
+    TRY(mem_new_array(n, sizeof *slot->wanted, "indices of a batch", &slot->wanted));
+    TRY(mem_new_array(n, sizeof *b->index, "indices of a batch", &b->index));
+    if (o->raw)
+        TRY(make_block(loader, n * n_picture, sizeof *b->bytes, "a batch of pixels", &b->bytes));
+    else
+        TRY(make_block(loader, n * n_picture, sizeof *b->pixels, "a batch of pixels", &b->pixels));
+    if (o->raw && loader->augmented) TRY(make_block(loader, n, sizeof *b->maps, "a batch of maps", &b->maps));
+    if (info->multi_label)
+        return make_block(loader, n * info->n_classes, sizeof *b->targets, "a batch of targets", &b->targets);
+    return make_block(loader, n, sizeof *b->labels, "a batch of labels", &b->labels);
+}
+
+void loader_free_slot(const loader_t *loader, slot_t *slot)
+{
+    batch_t *batch = &slot->batch;
+    release_block(loader, &batch->pixels);
+    release_block(loader, &batch->bytes);
+    release_block(loader, &batch->maps);
+    release_block(loader, &batch->labels);
+    release_block(loader, &batch->targets);
+    mem_free(&batch->index);
+    mem_free(&slot->wanted);
+}
+
+err_t loader_make_worker(loader_t *loader, worker_t *w)
+{
+    const dataset_info_t *info = &loader->options.dataset->info;
+    int64_t n_picture = info->height * info->width * info->channels;
+    w->loader = loader;
+    TRY(dataset_reader_open(loader->options.dataset, &w->reader));
+    if (loader->options.raw || !loader->augmented) return ERR_OK;
+    TRY(mem_new_array(n_picture, sizeof *w->picture, "a picture to augment", &w->picture));
+    mem_touch(w->picture, (size_t)n_picture * sizeof *w->picture);
+    return ERR_OK;
+}
+
+void loader_free_worker(worker_t *w)
+{
+    dataset_reader_close(&w->reader);
+    mem_free(&w->picture);
+}
+
+/* A picture as it is to be, in its place of the batch. */
+static void put_sample(worker_t *w, slot_t *slot, int64_t i, const dataset_sample_t *sample)
+{
+    const loader_t *loader = w->loader;
+    const dataset_info_t *info = &loader->options.dataset->info;
+    batch_t *batch = &slot->batch;
+    int64_t n_pixels = info->height * info->width, n_values = n_pixels * info->channels;
+    if (batch->labels) batch->labels[i] = sample->label;
+    if (loader->options.raw)
+        memcpy(batch->bytes + i * n_values, sample->bytes, (size_t)n_values);
+    else
+        pixel_table_apply(&loader->table, sample->bytes, n_pixels,
+                          loader->augmented ? w->picture : batch->pixels + i * n_values);
+    if (!loader->augmented) return;
+    augment_map_t map = augment_draw(loader->options.augment, batch->epoch, batch->index[i]);
+    if (loader->options.raw)
+        batch->maps[i] = augment_matrix(&map, info->height, info->width);
+    else
+        augment_apply(&map, w->picture, info->height, info->width, info->channels,
+                      batch->pixels + i * n_values);
+}
+
+/* The sample at `index`, or the first behind it that can be read; *index: which it is. Each is tried in any
+ * case: of some only a part is damaged, and whether that is seen must not depend on who else has seen it by
+ * now. */
+static err_t read_sample(worker_t *w, int64_t epoch, int64_t *index, float *targets, dataset_sample_t *out)
+{
+    const loader_options_t *o = &w->loader->options;
+    int64_t n = o->dataset->info.n_samples[o->split];
+    dataset_wish_t wish = {.split = o->split,
+                           .index = *index,
+                           .random = o->random,
+                           .seed = o->seed,
+                           .epoch = epoch,
+                           .targets = targets};
+    for (int64_t tries = 0; tries < n; tries++, wish.index = (wish.index + 1) % n) {
+        wish.near = sampler_near(o->sampler, wish.index, o->size);
+        err_t err = dataset_read(&w->reader, &wish, out);
+        *index = wish.index;
+        if (err != ERR_DATA || !o->bad) return err;
+        TRY(bad_add(o->bad, o->split, w->reader.picture));
+    }
+    RAISE(ERR_DATA, "none of the %" PRId64 " %s pictures of %s can be read", n,
+          o->split == SPLIT_TRAIN ? "training" : "validation", o->dataset->info.source);
+}
+
+err_t loader_fill_sample(worker_t *w, slot_t *slot, int64_t i)
+{
+    batch_t *batch = &slot->batch;
+    dataset_sample_t sample;
+    float *targets = batch->targets ? batch->targets + i * w->loader->options.dataset->info.n_classes : NULL;
+    batch->index[i] = slot->wanted[i];
+    TRY(read_sample(w, batch->epoch, &batch->index[i], targets, &sample));
+    put_sample(w, slot, i, &sample);
+    return ERR_OK;
+}

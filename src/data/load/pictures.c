@@ -1,0 +1,396 @@
+#include "data/load/pictures.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <xxhash.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "data/image/resize.h"
+#include "data/source/share.h"
+#include "data/transform/jitter.h"
+
+static const char *const split_names[SPLIT_COUNT] = {"training", "validation"};
+
+/* A sample of TASK_CROPS. */
+typedef struct object {
+    int32_t picture, annotation;
+} object_t;
+
+typedef struct pictures {
+    source_t *source;
+    view_settings_t settings;
+    const char **names;             /* of the categories */
+    object_t *objects[SPLIT_COUNT]; /* of TASK_CROPS: the samples */
+} pictures_t;
+
+typedef struct reader {
+    source_buffer_t buffer;
+    image_decoder_t *decoder;
+    resize_scratch_t scratch;
+    uint8_t *square; /* what is shown: [size, size, 3] */
+    uint8_t *inner;  /* what is put into it where there are borders */
+} reader_t;
+
+static bool is_sample(const annotation_t *a)
+{
+    return !a->crowd && a->area >= VIEW_MIN_AREA && a->box[2] > 0 && a->box[3] > 0;
+}
+
+static err_t list_objects(const source_t *source, split_t split, source_buffer_t *buffer, object_t **objects,
+                          int64_t *n)
+{
+    int64_t room = 0;
+    *n = 0;
+    for (int64_t i = 0; i < source->n_samples[split]; i++) {
+        sample_t sample;
+        TRY(source_describe(source, split, i, buffer, &sample));
+        if (*n + sample.n_annotations > room) {
+            room = 2 * room + sample.n_annotations;
+            TRY(mem_resize((size_t)room * sizeof **objects, "the list of objects", objects));
+        }
+        for (int32_t k = 0; k < sample.n_annotations; k++)
+            if (is_sample(&sample.annotations[k])) (*objects)[(*n)++] = (object_t){(int32_t)i, k};
+    }
+    return ERR_OK;
+}
+
+static err_t find_objects(dataset_t *dataset)
+{
+    pictures_t *p = dataset->impl;
+    source_buffer_t buffer = {0};
+    err_t err = ERR_OK;
+    for (split_t split = 0; err == ERR_OK && split < SPLIT_COUNT; split++)
+        err = list_objects(p->source, split, &buffer, &p->objects[split], &dataset->info.n_samples[split]);
+    source_free_buffer(p->source, &buffer);
+    return err;
+}
+
+/* The same from a folder and from its shards: sizes are the pictures'. */
+static void set_blocks(dataset_t *dataset)
+{
+    const source_t *source = ((const pictures_t *)dataset->impl)->source;
+    for (split_t split = 0; split < SPLIT_COUNT; split++) {
+        double n_bytes = 0, n_samples = (double)dataset->info.n_samples[split];
+        for (int64_t i = 0; i < source->n_samples[split]; i++)
+            n_bytes += (double)source->entries[split][i].n_bytes;
+        double n = n_bytes > 0 ? DATASET_BLOCK_BYTES * n_samples / n_bytes : 1;
+        dataset->info.block[split] = n < 1 ? 1 : (int64_t)(n < n_samples ? n : n_samples);
+    }
+}
+
+static void describe(const pictures_t *p, dataset_info_t *info)
+{
+    const source_t *source = p->source;
+    snprintf(info->source, sizeof info->source, "%s", source->path);
+    for (split_t split = 0; split < SPLIT_COUNT; split++) info->n_samples[split] = source->n_samples[split];
+    info->notes = source->notes;
+    view_describe(&p->settings, info->views, sizeof info->views);
+    info->height = info->width = p->settings.input_size;
+    info->channels = 3;
+    info->n_classes = source->n_categories;
+    for (int k = 0; k < info->n_classes; k++) p->names[k] = source->categories[k].name;
+    info->class_names = p->names;
+    info->multi_label = p->settings.task == TASK_MULTILABEL;
+    info->norm = (pixel_norm_t){.mean = {0.485, 0.456, 0.406}, .std = {0.229, 0.224, 0.225}};
+    const uint64_t parts[] = {source->hash, (uint64_t)p->settings.task};
+    info->hash = XXH3_64bits(parts, sizeof parts);
+}
+
+static err_t new_pictures(dataset_t *dataset, const view_settings_t *settings, pictures_t **out)
+{
+    TRY(mem_new(sizeof **out, "a set of pictures", out));
+    dataset->impl = *out;
+    (*out)->settings = *settings;
+    return ERR_OK;
+}
+
+/* All that follows from the source and the settings. */
+static err_t settle(dataset_t *dataset)
+{
+    pictures_t *p = dataset->impl;
+    const char *where = p->source->path;
+    TRY(view_resolve(&p->settings, p->source->has_annotations, where));
+    TRY(mem_new_array(p->source->n_categories, sizeof *p->names, "names of categories", &p->names));
+    describe(p, &dataset->info);
+    for (split_t split = 0; split < SPLIT_COUNT; split++)
+        if (p->source->n_samples[split] > INT32_MAX)
+            RAISE(ERR_DATA, "%s: %" PRId64 " %s pictures are more than %d", where,
+                  p->source->n_samples[split], split_names[split], INT32_MAX);
+    return ERR_OK;
+}
+
+static err_t open_pictures(dataset_t *dataset, const char *where, const view_settings_t *settings)
+{
+    pictures_t *p = NULL;
+    TRY(new_pictures(dataset, settings, &p));
+    TRY(source_open_watched(where, dataset->watch, &p->source));
+    TRY(settle(dataset));
+    if (p->settings.task == TASK_CROPS) TRY(find_objects(dataset));
+    set_blocks(dataset);
+    if (dataset->info.n_classes < 1 || dataset->info.n_samples[SPLIT_TRAIN] < 1)
+        RAISE(ERR_DATA, "%s has no %s", where,
+              dataset->info.n_classes < 1      ? "categories"
+              : p->settings.task == TASK_CROPS ? "annotated objects of 32x32 pixels or more to train on"
+                                               : "training pictures");
+    return ERR_OK;
+}
+
+/* Behind the source's bytes: the objects of both splits, and how many they are. */
+static err_t save_objects(const dataset_t *dataset, void **bytes, int64_t *n_bytes)
+{
+    const pictures_t *p = dataset->impl;
+    const int64_t *n = dataset->info.n_samples;
+    size_t n_tail = (size_t)(n[SPLIT_TRAIN] + n[SPLIT_VAL]) * sizeof(object_t) + SPLIT_COUNT * sizeof *n;
+    TRY(mem_resize((size_t)*n_bytes + n_tail, "the list of objects", bytes));
+    char *at = (char *)*bytes + *n_bytes;
+    for (split_t split = 0; split < SPLIT_COUNT; split++) {
+        size_t n_split = (size_t)n[split] * sizeof(object_t);
+        if (n_split) memcpy(at, p->objects[split], n_split);
+        at += n_split;
+    }
+    memcpy(at, n, SPLIT_COUNT * sizeof *n);
+    *n_bytes += (int64_t)n_tail;
+    return ERR_OK;
+}
+
+/* Takes them off: *n_bytes are the source's then. */
+static err_t restore_objects(dataset_t *dataset, const char *bytes, int64_t *n_bytes)
+{
+    pictures_t *p = dataset->impl;
+    int64_t n[SPLIT_COUNT], left = *n_bytes - (int64_t)sizeof n, most = left / (int64_t)sizeof(object_t);
+    if (left >= 0) memcpy(n, bytes + left, sizeof n);
+    if (left < 0 || n[SPLIT_TRAIN] < 0 || n[SPLIT_TRAIN] > most || n[SPLIT_VAL] < 0 ||
+        n[SPLIT_VAL] > most - n[SPLIT_TRAIN])
+        RAISE(ERR_DATA, "what was found of objects has another length than it says");
+    left -= (n[SPLIT_TRAIN] + n[SPLIT_VAL]) * (int64_t)sizeof(object_t);
+    const char *at = bytes + left;
+    for (split_t split = 0; split < SPLIT_COUNT; split++) {
+        size_t n_split = (size_t)n[split] * sizeof(object_t);
+        TRY(mem_new(n_split, "the list of objects", &p->objects[split]));
+        memcpy(p->objects[split], at, n_split);
+        at += n_split;
+        dataset->info.n_samples[split] = n[split];
+    }
+    *n_bytes = left;
+    return ERR_OK;
+}
+
+static err_t check_objects(const pictures_t *p, const dataset_info_t *info)
+{
+    for (split_t split = 0; split < SPLIT_COUNT; split++)
+        for (int64_t i = 0; i < info->n_samples[split]; i++)
+            if (p->objects[split][i].picture < 0 || p->objects[split][i].annotation < 0 ||
+                p->objects[split][i].picture >= p->source->n_samples[split])
+                RAISE(ERR_DATA, "what was found of objects is of pictures that are not there");
+    return ERR_OK;
+}
+
+static err_t save_pictures(const dataset_t *dataset, void **bytes, int64_t *n_bytes)
+{
+    const pictures_t *p = dataset->impl;
+    TRY(source_save(p->source, bytes, n_bytes));
+    return p->settings.task == TASK_CROPS ? save_objects(dataset, bytes, n_bytes) : ERR_OK;
+}
+
+/* What opening refuses was refused there; only the bytes' lengths and numbers are looked at again. */
+static err_t restore_pictures(dataset_t *dataset, const view_settings_t *settings, void **bytes,
+                              int64_t n_bytes)
+{
+    pictures_t *p = NULL;
+    bool crops = settings->task == TASK_CROPS;
+    TRY(new_pictures(dataset, settings, &p));
+    if (crops) TRY(restore_objects(dataset, *bytes, &n_bytes));
+    int64_t n[SPLIT_COUNT] = {dataset->info.n_samples[SPLIT_TRAIN], dataset->info.n_samples[SPLIT_VAL]};
+    TRY(source_restore(bytes, n_bytes, &p->source));
+    TRY(settle(dataset)); /* counts pictures */
+    if (crops) memcpy(dataset->info.n_samples, n, sizeof n);
+    set_blocks(dataset);
+    return crops ? check_objects(p, &dataset->info) : ERR_OK;
+}
+
+static void close_pictures(dataset_t *dataset)
+{
+    pictures_t *p = dataset->impl;
+    if (!p) return;
+    for (split_t split = 0; split < SPLIT_COUNT; split++) mem_free(&p->objects[split]);
+    mem_free(&p->names);
+    source_close(&p->source);
+    mem_free(&dataset->impl);
+}
+
+static err_t open_reader(dataset_reader_t *out)
+{
+    const pictures_t *p = out->dataset->impl;
+    int64_t n_bytes = 3 * p->settings.input_size * p->settings.input_size;
+    reader_t *r;
+    TRY(mem_new(sizeof *r, "a reader of pictures", &r));
+    out->impl = r;
+    TRY(mem_new((size_t)n_bytes, "a picture", &r->square));
+    TRY(mem_new((size_t)n_bytes, "a picture", &r->inner));
+    return image_decoder_new((image_limits_t){0}, &r->decoder);
+}
+
+static void close_reader(dataset_reader_t *reader)
+{
+    reader_t *r = reader->impl;
+    if (!r) return;
+    const pictures_t *p = reader->dataset->impl;
+    source_free_buffer(p->source, &r->buffer);
+    image_decoder_free(&r->decoder);
+    resize_scratch_free(&r->scratch);
+    mem_free(&r->square);
+    mem_free(&r->inner);
+    mem_free(&reader->impl);
+}
+
+/* Of this thread. */
+static double cpu_sec(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* A box in the picture as stored, in the picture as shown (EXIF 2.32, tag 0x0112). */
+static image_rect_t turn_box(const double *box, const image_info_t *info)
+{
+    double x = box[0], y = box[1], w = box[2], h = box[3];
+    double right = (double)info->stored_width - x - w, below = (double)info->stored_height - y - h;
+    switch (info->orientation) {
+    case 2:
+        return (image_rect_t){right, y, w, h};
+    case 3:
+        return (image_rect_t){right, below, w, h};
+    case 4:
+        return (image_rect_t){x, below, w, h};
+    case 5:
+        return (image_rect_t){y, x, h, w};
+    case 6:
+        return (image_rect_t){below, x, h, w};
+    case 7:
+        return (image_rect_t){below, right, h, w};
+    case 8:
+        return (image_rect_t){y, right, h, w};
+    default:
+        return (image_rect_t){x, y, w, h};
+    }
+}
+
+/* [from, from + length) with a margin, cut to [0, end), at least 1 long. */
+static void widen(double *from, double *length, double end)
+{
+    double to = fmin(*from + *length * (1 + VIEW_MARGIN), end);
+    *from = fmax(*from - *length * VIEW_MARGIN, 0);
+    *from = fmax(fmin(*from, end - 1), 0);
+    *length = fmax(to - *from, 1);
+}
+
+static image_rect_t region_of(const pictures_t *p, const dataset_wish_t *wish, const sample_t *sample,
+                              const image_info_t *info)
+{
+    double width = (double)info->width, height = (double)info->height;
+    if (p->settings.task != TASK_CROPS) return (image_rect_t){0, 0, width, height};
+    image_rect_t box =
+        turn_box(sample->annotations[p->objects[wish->split][wish->index].annotation].box, info);
+    widen(&box.x, &box.width, width);
+    widen(&box.y, &box.height, height);
+    return box;
+}
+
+/* The pixels of a view, into r->square. */
+static err_t render(reader_t *r, const view_t *view, int64_t size, const image_t *image, image_rect_t place)
+{
+    bool whole = view->width == size && view->height == size;
+    uint8_t *to = whole ? r->square : r->inner;
+    TRY(resize(image, place, view->mirror, view->width, view->height, &r->scratch, to));
+    jitter_apply(view->brightness, view->contrast, view->saturation, to, view->width * view->height);
+    if (whole) return ERR_OK;
+    memset(r->square, VIEW_GREY, (size_t)(3 * size * size));
+    for (int64_t y = 0; y < view->height; y++)
+        memcpy(r->square + 3 * ((view->top + y) * size + view->left), r->inner + 3 * y * view->width,
+               (size_t)(3 * view->width));
+    return ERR_OK;
+}
+
+static err_t decode_and_render(dataset_reader_t *reader, const dataset_wish_t *wish, const sample_t *sample,
+                               image_bytes_t bytes)
+{
+    const pictures_t *p = reader->dataset->impl;
+    const view_settings_t *s = &p->settings;
+    reader_t *r = reader->impl;
+    image_info_t info;
+    image_t image;
+    image_rect_t place;
+    double start = clock_sec(), start_cpu = cpu_sec();
+    TRY(image_info(bytes, &info));
+    image_rect_t region = region_of(p, wish, sample, &info);
+    view_t view =
+        wish->random ? view_random(s, wish->seed, wish->epoch, wish->index, region) : view_fixed(s, region);
+    TRY(image_decode_part(r->decoder, bytes, view.part, view.width, view.height, &image, &place));
+    double decoded_cpu = cpu_sec();
+    TRY(render(r, &view, s->input_size, &image, place));
+    double end_cpu = cpu_sec(), wait = clock_sec() - start - (end_cpu - start_cpu);
+    reader->cost.decode += decoded_cpu - start_cpu;
+    reader->cost.resize += end_cpu - decoded_cpu;
+    reader->cost.cpu_wait += wait > 0 ? wait : 0;
+    return ERR_OK;
+}
+
+static void fill_targets(const sample_t *sample, int n_classes, float *targets)
+{
+    for (int k = 0; k < n_classes; k++) targets[k] = 0;
+    for (int32_t i = 0; i < sample->n_annotations; i++) targets[sample->annotations[i].category] = 1;
+}
+
+/* Pictures instead of samples. */
+static source_near_t find_near(const pictures_t *p, const dataset_wish_t *wish)
+{
+    const sampler_near_t *near = &wish->near;
+    const object_t *objects = p->objects[wish->split];
+    source_near_t found = {near->first, near->n, near->n, near->n_runs};
+    if (near->n < 1 || !objects) return found;
+    found.first = objects[near->first].picture;
+    found.n = objects[near->first + near->n - 1].picture - found.first + 1;
+    return found;
+}
+
+static err_t read_picture(dataset_reader_t *reader, const dataset_wish_t *wish, dataset_sample_t *out)
+{
+    const pictures_t *p = reader->dataset->impl;
+    const dataset_info_t *info = &reader->dataset->info;
+    const object_t *object = p->settings.task == TASK_CROPS ? &p->objects[wish->split][wish->index] : NULL;
+    reader_t *r = reader->impl;
+    char name[FS_PATH_MAX + 512];
+    sample_t sample;
+    double start = clock_sec();
+    reader->picture = object ? object->picture : wish->index;
+    r->buffer.near = find_near(p, wish);
+    err_t err = source_read(p->source, wish->split, reader->picture, &r->buffer, &sample);
+    reader->cost.read += clock_sec() - start;
+    TRY(err);
+    snprintf(name, sizeof name, "%s (%s, %s)", sample.name, split_names[wish->split], info->source);
+    if (object && object->annotation >= sample.n_annotations)
+        RAISE(ERR_DATA, "%s has lost annotations since it was opened", name);
+    TRY(decode_and_render(reader, wish, &sample, (image_bytes_t){name, sample.bytes, sample.n_bytes}));
+    out->bytes = r->square;
+    out->label = object              ? sample.annotations[object->annotation].category
+                 : info->multi_label ? -1
+                                     : sample.label;
+    if (info->multi_label) fill_targets(&sample, info->n_classes, wish->targets);
+    if (!info->multi_label && (out->label < 0 || out->label >= info->n_classes))
+        RAISE(ERR_DATA, "%s: its label %d is out of range 0..%d", name, out->label, info->n_classes - 1);
+    return ERR_OK;
+}
+
+const dataset_ops_t dataset_pictures = {.kind = "pictures",
+                                        .open = open_pictures,
+                                        .close = close_pictures,
+                                        .reader_open = open_reader,
+                                        .reader_close = close_reader,
+                                        .read = read_picture,
+                                        .save = save_pictures,
+                                        .restore = restore_pictures};

@@ -1,0 +1,14 @@
+/* Pictures of any size in a source (source.h: image folders, COCO, shards of either) as a dataset: each
+ * is read and decoded when it is wanted, shown as view.h says, in RGB, input-size pixels wide and high.
+ */
+#ifndef DATA_LOAD_PICTURES_H
+#define DATA_LOAD_PICTURES_H
+
+#include "data/dataset/dataset.h"
+
+/* norm is that of ImageNet's training pictures, which torchvision and most published weights use. Where a
+ * split has no pictures n_samples is 0. ERR_DATA: the folder is no source, or has no training pictures.
+ * ERR_USAGE as view_resolve. */
+extern const dataset_ops_t dataset_pictures;
+
+#endif

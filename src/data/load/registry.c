@@ -1,0 +1,124 @@
+/* The kinds of datasets, and which of them what --data names is. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "data/dataset/dataset.h"
+#include "data/dataset/digits.h"
+#include "data/dataset/idx.h"
+#include "data/load/pictures.h"
+
+enum { WHY_MAX = 128 };
+
+/* Whether any of MNIST's four files is there: what is wrong with the others is that kind's to say. */
+static bool has_idx(const char *folder)
+{
+    char path[FS_PATH_MAX];
+    for (int i = 0; i < 2 * SPLIT_COUNT; i++)
+        if (idx_find(folder, (split_t)(i / 2), i % 2, path) == ERR_OK) return true;
+    return false;
+}
+
+static const dataset_ops_t *folder_kind(const char *where)
+{
+    return !fs_is_folder(where) || has_idx(where) ? &dataset_idx : &dataset_pictures;
+}
+
+static const dataset_ops_t *built_in(const char *where)
+{
+    static const dataset_ops_t *const kinds[] = {&dataset_digits, &dataset_synthetic};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(where, kinds[i]->kind) == 0) return kinds[i];
+    return NULL;
+}
+
+err_t dataset_choose(const char *option, char *where, char *why)
+{
+    if (option) {
+        if (!*option) RAISE(ERR_USAGE, "--data is empty; it takes a folder, digits, or synthetic");
+        TRY(fs_join(where, "", option));
+        snprintf(why, WHY_MAX, "from --data");
+        if (built_in(option) || fs_is_folder(option)) return ERR_OK;
+        RAISE(ERR_DATA,
+              "--data %s: %s; --data takes a folder of pictures, shards of them, a folder with IDX files "
+              "(data/fetch_mnist.sh downloads MNIST), digits, or synthetic",
+              option, fs_exists(option) ? "this is not a folder" : "there is no such folder");
+    }
+    const char *root = getenv("DPTRAIN_DATA");
+    if (root && *root) {
+        TRY(fs_join(where, root, "mnist"));
+        snprintf(why, WHY_MAX, "from $DPTRAIN_DATA");
+        if (fs_is_folder(where)) return ERR_OK;
+    }
+    snprintf(where, FS_PATH_MAX, "data/mnist");
+    snprintf(why, WHY_MAX, "the default folder");
+    if (fs_is_folder(where)) return ERR_OK;
+    snprintf(where, FS_PATH_MAX, "digits");
+    snprintf(why, WHY_MAX,
+             "built in, as there is no folder %sdata/mnist; data/fetch_mnist.sh downloads MNIST",
+             root && *root ? "$DPTRAIN_DATA/mnist or " : "");
+    return ERR_OK;
+}
+
+static const dataset_ops_t *kind_of(const char *where)
+{
+    const dataset_ops_t *kind = built_in(where);
+    return kind ? kind : folder_kind(where);
+}
+
+static const view_settings_t by_default;
+
+static err_t new_dataset(const dataset_ops_t *kind, dataset_t **out)
+{
+    TRY(mem_new(sizeof **out, "a dataset", out));
+    (*out)->ops = kind;
+    (*out)->info.kind = kind->kind;
+    for (split_t split = 0; split < SPLIT_COUNT; split++) (*out)->info.block[split] = 1;
+    return ERR_OK;
+}
+
+err_t dataset_open(const char *where, const view_settings_t *settings, dataset_t **out)
+{
+    return dataset_open_watched(where, settings, NULL, out);
+}
+
+err_t dataset_open_watched(const char *where, const view_settings_t *settings, const open_watch_t *watch,
+                           dataset_t **out)
+{
+    const dataset_ops_t *kind = kind_of(where);
+    dataset_t *dataset = NULL;
+    TRY(new_dataset(kind, &dataset));
+    dataset->watch = watch;
+    err_t err = kind->open(dataset, where, settings ? settings : &by_default);
+    if (err != ERR_OK) {
+        dataset_close(&dataset);
+        return err;
+    }
+    dataset->watch = NULL;
+    if (!dataset->ops->read) dataset_measure(dataset); /* which opening may have chosen */
+    *out = dataset;
+    return ERR_OK;
+}
+
+bool dataset_is_shared(const char *where)
+{
+    return kind_of(where)->save != NULL;
+}
+
+err_t dataset_save(const dataset_t *dataset, void **bytes, int64_t *n_bytes)
+{
+    return dataset->ops->save(dataset, bytes, n_bytes);
+}
+
+err_t dataset_restore(const view_settings_t *settings, void **bytes, int64_t n_bytes, dataset_t **out)
+{
+    dataset_t *dataset = NULL;
+    TRY(new_dataset(&dataset_pictures, &dataset)); /* no other kind is shared */
+    err_t err = dataset->ops->restore(dataset, settings ? settings : &by_default, bytes, n_bytes);
+    if (err == ERR_OK)
+        *out = dataset;
+    else
+        dataset_close(&dataset);
+    return err;
+}

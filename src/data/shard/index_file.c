@@ -1,0 +1,153 @@
+/* index.h5. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "data/shard/h5.h"
+#include "data/shard/index.h"
+#include "data/shard/temp.h"
+
+/* The head's numbers, as attributes. */
+static const struct {
+    const char *name;
+    size_t offset;
+} numbers[] = {
+    {"n_train", offsetof(shard_head_t, n_samples[SHARD_TRAIN])},
+    {"n_val", offsetof(shard_head_t, n_samples[SHARD_VAL])},
+    {"n_train_shards", offsetof(shard_head_t, n_shards[SHARD_TRAIN])},
+    {"n_val_shards", offsetof(shard_head_t, n_shards[SHARD_VAL])},
+    {"n_categories", offsetof(shard_head_t, n_categories)},
+    {"has_annotations", offsetof(shard_head_t, has_annotations)},
+    {"shard_bytes", offsetof(shard_head_t, shard_bytes)},
+    {"resize", offsetof(shard_head_t, resize)},
+    {"quality", offsetof(shard_head_t, quality)},
+};
+enum { N_NUMBERS = sizeof numbers / sizeof numbers[0], N_PARTS = 2 * SHARD_SPLITS + 1 };
+
+static err_t write_attributes(const shard_head_t *head, const h5_file_t *f)
+{
+    TRY(shard_h5_write_int(f, "schema", SHARD_SCHEMA));
+    for (int i = 0; i < N_NUMBERS; i++) {
+        int64_t value;
+        memcpy(&value, (const char *)head + numbers[i].offset, sizeof value);
+        TRY(shard_h5_write_int(f, numbers[i].name, value));
+    }
+    TRY(shard_h5_write_hash(f, "plan", head->plan));
+    TRY(shard_h5_write_hash(f, "data_xxh3", head->data_hash));
+    TRY(shard_h5_write_text(f, "source_kind", head->source_kind));
+    return shard_h5_write_text(f, "source_path", head->source_path);
+}
+
+static err_t write_hdf5(const shard_index_t *index, const shard_temp_t *temp, seal_part_t parts[N_PARTS])
+{
+    h5_file_t f;
+    const shard_head_t *head = index->head;
+    char name[64];
+    err_t err;
+    TRY_OUT(err, h5_file_create(&f, temp->kind, temp->path, temp->fd));
+    TRY_OUT(err, write_attributes(head, &f));
+    TRY_OUT(err, shard_h5_make(&f, "categories", SHARD_CATEGORIES, head->n_categories, index->categories,
+                               parts++));
+    for (int s = 0; s < SHARD_SPLITS; s++) {
+        TRY_OUT(err, h5_file_make_group(&f, shard_split_names[s]));
+        snprintf(name, sizeof name, "%s/shards", shard_split_names[s]);
+        TRY_OUT(err, shard_h5_make(&f, name, SHARD_FILES, head->n_shards[s], index->files[s], parts++));
+        snprintf(name, sizeof name, "%s/records", shard_split_names[s]);
+        TRY_OUT(err, shard_h5_make(&f, name, SHARD_ENTRIES, head->n_samples[s], index->entries[s], parts++));
+    }
+out:
+    return h5_file_close(&f, err);
+}
+
+err_t shard_index_write(const shard_index_t *index, const char *folder, seal_t *seal)
+{
+    shard_temp_t temp;
+    seal_part_t parts[N_PARTS];
+    err_t err;
+    int n = 0;
+    *seal = (seal_t){.schema = SHARD_SCHEMA, .plan = index->head->plan};
+    TRY_OUT(err, shard_temp_open(&temp, "index", folder, SHARD_INDEX_NAME));
+    TRY_OUT(err, write_hdf5(index, &temp, parts));
+    for (int i = 0; i < N_PARTS; i++)
+        if (parts[i].n_bytes > 0) parts[n++] = parts[i];
+    const seal_file_t sealed = {temp.fd, temp.path, temp.kind};
+    TRY_OUT(err, seal_write(&sealed, parts, n, seal));
+    err = shard_temp_commit(&temp);
+out:
+    shard_temp_discard(&temp);
+    return err;
+}
+
+static err_t read_head(const h5_file_t *f, const seal_t *seal, shard_head_t *head)
+{
+    for (int i = 0; i < N_NUMBERS; i++) {
+        int64_t value;
+        TRY(shard_h5_read_int(f, numbers[i].name, &value));
+        memcpy((char *)head + numbers[i].offset, &value, sizeof value);
+    }
+    head->plan = seal->plan;
+    TRY(shard_h5_read_hash(f, "data_xxh3", &head->data_hash));
+    TRY(shard_h5_read_text(f, "source_kind", head->source_kind, sizeof head->source_kind));
+    TRY(shard_h5_read_text(f, "source_path", head->source_path, sizeof head->source_path));
+    /* All that is counted is in the file, so that hostile counts cost no memory. */
+    int64_t most = seal->n_bytes / (int64_t)sizeof(shard_entry_t);
+    for (int s = 0; s < SHARD_SPLITS; s++)
+        if (head->n_samples[s] < 0 || head->n_samples[s] > most || head->n_shards[s] < 0 ||
+            head->n_shards[s] > most)
+            RAISE(ERR_DATA, "the index %s counts more than it holds", f->path);
+    if (head->n_categories < 0 || head->n_categories > seal->n_bytes / (int64_t)sizeof(shard_category_t))
+        RAISE(ERR_DATA, "the index %s counts more than it holds", f->path);
+    return ERR_OK;
+}
+
+static err_t read_parts(const h5_file_t *f, const shard_index_t *index)
+{
+    const shard_head_t *head = index->head;
+    char name[64];
+    TRY(shard_h5_read(f, "categories", SHARD_CATEGORIES, head->n_categories, index->categories));
+    for (int s = 0; s < SHARD_SPLITS; s++) {
+        snprintf(name, sizeof name, "%s/shards", shard_split_names[s]);
+        TRY(shard_h5_read(f, name, SHARD_FILES, head->n_shards[s], index->files[s]));
+        snprintf(name, sizeof name, "%s/records", shard_split_names[s]);
+        TRY(shard_h5_read(f, name, SHARD_ENTRIES, head->n_samples[s], index->entries[s]));
+    }
+    return ERR_OK;
+}
+
+static err_t read_index(const char *path, int fd, shard_index_t **index, seal_t *seal)
+{
+    h5_file_t f;
+    shard_head_t head = {0};
+    err_t err;
+    TRY_OUT(err, shard_h5_open(&f, "index", path, fd, seal));
+    TRY_OUT(err, read_head(&f, seal, &head));
+    TRY_OUT(err, shard_index_new(&head, index));
+    err = read_parts(&f, *index);
+out:
+    return h5_file_close(&f, err);
+}
+
+err_t shard_index_read(const char *folder, shard_index_t **out, seal_t *seal)
+{
+    char path[FS_PATH_MAX];
+    seal_t own;
+    shard_index_t *index = NULL;
+    TRY(fs_join(path, folder, SHARD_INDEX_NAME));
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 && errno == ENOENT && fs_is_folder(folder))
+        RAISE(ERR_DATA,
+              "%s has no " SHARD_INDEX_NAME ": packing was not finished; dptrain data pack goes on with it",
+              folder);
+    if (fd < 0) RAISE(seal_errno_code(errno), "the index %s cannot be opened: %s", path, strerror(errno));
+    err_t err = read_index(path, fd, &index, seal ? seal : &own);
+    close(fd);
+    if (err == ERR_OK) err = shard_index_check(index, path);
+    if (err == ERR_OK)
+        *out = index;
+    else
+        shard_index_free(&index);
+    return err;
+}

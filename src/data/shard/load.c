@@ -1,0 +1,131 @@
+/* Shards that are there already, and names of files. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "data/shard/h5.h"
+#include "data/shard/writer.h"
+
+const char *const shard_split_names[SHARD_SPLITS] = {"train", "val"};
+
+void shard_name(shard_split_t split, int64_t number, int64_t n_shards, char out[SHARD_NAME_MAX])
+{
+    snprintf(out, SHARD_NAME_MAX, "%s-%05" PRId64 "-of-%05" PRId64 ".h5", shard_split_names[split], number,
+             n_shards);
+}
+
+/* Length of the name of a shard that `name` begins with; 0: it does not. */
+static size_t name_length(const char *name)
+{
+    for (int split = 0; split < SHARD_SPLITS; split++) {
+        int64_t number, n_shards;
+        int n_read = 0;
+        char again[SHARD_NAME_MAX], format[64];
+        snprintf(format, sizeof format, "%s-%%9" SCNd64 "-of-%%9" SCNd64 ".h5%%n", shard_split_names[split]);
+        if (sscanf(name, format, &number, &n_shards, &n_read) != 2 || n_read == 0) continue;
+        if (number < 0 || number >= n_shards) return 0;
+        shard_name((shard_split_t)split, number, n_shards, again);
+        return strncmp(name, again, strlen(again)) == 0 ? strlen(again) : 0;
+    }
+    return 0;
+}
+
+bool shard_is_name(const char *name)
+{
+    size_t n = name_length(name);
+    return n > 0 && name[n] == '\0';
+}
+
+bool shard_is_leftover(const char *name)
+{
+    if (name[0] != '.') return false;
+    size_t n = name_length(name + 1);
+    if (strncmp(name + 1, SHARD_INDEX_NAME, strlen(SHARD_INDEX_NAME)) == 0) n = strlen(SHARD_INDEX_NAME);
+    if (strncmp(name + 1, SHARD_MANIFEST_NAME, strlen(SHARD_MANIFEST_NAME)) == 0)
+        n = strlen(SHARD_MANIFEST_NAME);
+    const char *rest = name + 1 + n;
+    if (n == 0 || strncmp(rest, ".tmp-", 5) != 0) return false;
+    size_t digits = strspn(rest + 5, "0123456789");
+    return digits > 0 && rest[5 + digits] == '\0';
+}
+
+static err_t open_shard(const shard_plan_t *plan, char path[FS_PATH_MAX], int *fd)
+{
+    char name[SHARD_NAME_MAX];
+    shard_name(plan->split, plan->number, plan->n_shards, name);
+    TRY(fs_join(path, plan->folder, name));
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (*fd < 0) RAISE(seal_errno_code(errno), "the shard %s cannot be opened: %s", path, strerror(errno));
+    return ERR_OK;
+}
+
+bool shard_is_done(const shard_plan_t *plan)
+{
+    char path[FS_PATH_MAX];
+    int fd;
+    seal_t seal;
+    if (open_shard(plan, path, &fd) != ERR_OK) return false;
+    const seal_file_t sealed = {fd, path, "shard"};
+    bool done = seal_look(&sealed, &seal) == ERR_OK && seal.schema == SHARD_SCHEMA && seal.plan == plan->plan;
+    close(fd);
+    return done;
+}
+
+/* That the file is the part of the plan that its name says. */
+static err_t check_place(const shard_plan_t *plan, const h5_file_t *f)
+{
+    const struct {
+        const char *name;
+        int64_t value;
+    } wanted[] = {{"number", plan->number},
+                  {"n_shards", plan->n_shards},
+                  {"first", plan->first},
+                  {"n_samples", plan->n_samples}};
+    char split[16];
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+        int64_t value;
+        TRY(shard_h5_read_int(f, wanted[i].name, &value));
+        if (value != wanted[i].value)
+            RAISE(ERR_DATA, "the shard %s has %s %" PRId64 ", where %" PRId64 " is wanted", f->path,
+                  wanted[i].name, value, wanted[i].value);
+    }
+    TRY(shard_h5_read_text(f, "split", split, sizeof split));
+    if (strcmp(split, shard_split_names[plan->split]) != 0)
+        RAISE(ERR_DATA, "the shard %s is one of %s, by its own words", f->path, split);
+    return ERR_OK;
+}
+
+static err_t load(const shard_plan_t *plan, h5_file_t *f, const seal_t *seal, shard_file_t *file,
+                  shard_entry_t *entries)
+{
+    if (seal->plan != plan->plan)
+        RAISE(ERR_DATA, "the shard %s is of another packing: its plan is %016" PRIx64 ", not %016" PRIx64,
+              f->path, seal->plan, plan->plan);
+    TRY(check_place(plan, f));
+    *file = (shard_file_t){.first = plan->first,
+                           .n_samples = plan->n_samples,
+                           .n_bytes = seal->n_bytes,
+                           .digest_high = seal->digest_high,
+                           .digest_low = seal->digest_low};
+    shard_name(plan->split, plan->number, plan->n_shards, file->name);
+    TRY(shard_h5_read_int(f, "n_annotations", &file->n_annotations));
+    TRY(shard_h5_read_int(f, "n_crowds", &file->n_crowds));
+    return shard_h5_read(f, "records", SHARD_ENTRIES, plan->n_samples, entries);
+}
+
+err_t shard_load(const shard_plan_t *plan, shard_file_t *file, shard_entry_t *entries)
+{
+    char path[FS_PATH_MAX];
+    int fd;
+    h5_file_t f;
+    seal_t seal;
+    TRY(open_shard(plan, path, &fd));
+    err_t err = shard_h5_open(&f, "shard", path, fd, &seal);
+    if (err == ERR_OK) err = load(plan, &f, &seal, file, entries);
+    err = h5_file_close(&f, err);
+    close(fd);
+    return err;
+}

@@ -1,0 +1,237 @@
+#include "data/shard/notes.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "data/shard/shard.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "shards hold little-endian numbers");
+
+typedef struct head {
+    int64_t id;
+    int32_t width, height, label;
+    uint32_t n_name; /* bytes, without the NUL */
+    uint32_t n_annotations, zero;
+} head_t;
+
+typedef struct item {
+    int64_t id;
+    double area, box[4];
+    int32_t category;
+    uint8_t crowd, outline;
+    uint16_t zero;
+    uint32_t n_polygons, n_points, n_runs, zero2;
+} item_t;
+
+_Static_assert(sizeof(head_t) == 32 && sizeof(item_t) == 72, "as data/shard/notes.h says");
+_Static_assert(SHARD_NOTES_MIN == sizeof(head_t) + SHARD_NOTES_ALIGN, "the shortest name is empty");
+
+size_t shard_notes_most(size_t n_bytes)
+{
+    return n_bytes / sizeof(item_t);
+}
+
+static size_t padded(size_t n_bytes)
+{
+    return (n_bytes + SHARD_NOTES_ALIGN - 1) / SHARD_NOTES_ALIGN * SHARD_NOTES_ALIGN;
+}
+
+static uint64_t count_points(const annotation_t *a)
+{
+    uint64_t n = 0;
+    for (int32_t i = 0; i < a->n_polygons; i++) n += (uint64_t)a->n_points[i];
+    return n;
+}
+
+/* Of what follows an annotation's head. */
+static uint64_t tail_bytes(uint64_t n_polygons, uint64_t n_points, uint64_t n_runs)
+{
+    return padded(4 * n_polygons + 8 * n_points + 4 * n_runs);
+}
+
+static uint64_t count_bytes(const sample_t *sample)
+{
+    uint64_t n = sizeof(head_t) + padded(strlen(sample->name) + 1);
+    for (int32_t i = 0; i < sample->n_annotations; i++) {
+        const annotation_t *a = &sample->annotations[i];
+        n += sizeof(item_t) + tail_bytes((uint64_t)a->n_polygons, count_points(a), (uint64_t)a->n_runs);
+    }
+    return n;
+}
+
+/* Copies to *at and moves it. */
+static void put(char **at, const void *data, size_t n_bytes)
+{
+    if (n_bytes) memcpy(*at, data, n_bytes);
+    *at += n_bytes;
+}
+
+static void put_annotation(char **at, const annotation_t *a)
+{
+    item_t item = {.id = a->id,
+                   .area = a->area,
+                   .category = a->category,
+                   .crowd = a->crowd,
+                   .outline = (uint8_t)a->outline,
+                   .n_polygons = (uint32_t)a->n_polygons,
+                   .n_points = (uint32_t)count_points(a),
+                   .n_runs = (uint32_t)a->n_runs};
+    memcpy(item.box, a->box, sizeof item.box);
+    put(at, &item, sizeof item);
+    char *start = *at;
+    put(at, a->n_points, 4 * (size_t)item.n_polygons);
+    put(at, a->points, 8 * (size_t)item.n_points);
+    put(at, a->runs, 4 * (size_t)item.n_runs);
+    *at = start + padded((size_t)(*at - start));
+}
+
+err_t shard_notes_add(shard_notes_t *notes, const sample_t *sample)
+{
+    uint64_t n = count_bytes(sample);
+    if (n > SHARD_MAX_RECORD)
+        RAISE(ERR_DATA, "%s: its annotations are %llu bytes; a shard keeps up to %d", sample->name,
+              (unsigned long long)n, SHARD_MAX_RECORD);
+    if (notes->n_bytes + n > notes->capacity) {
+        size_t capacity = 2 * (notes->n_bytes + (size_t)n) + 4096;
+        TRY(mem_resize(capacity, "annotations of a shard", &notes->block));
+        notes->capacity = capacity;
+    }
+    char *at = notes->block + notes->n_bytes, *name;
+    memset(at, 0, (size_t)n);
+    head_t head = {.id = sample->id,
+                   .width = sample->width,
+                   .height = sample->height,
+                   .label = sample->label,
+                   .n_name = (uint32_t)strlen(sample->name),
+                   .n_annotations = (uint32_t)sample->n_annotations};
+    put(&at, &head, sizeof head);
+    name = at;
+    put(&at, sample->name, head.n_name);
+    at = name + padded(head.n_name + 1);
+    for (int32_t i = 0; i < sample->n_annotations; i++) put_annotation(&at, &sample->annotations[i]);
+    notes->n_bytes += (size_t)n;
+    ASSERT(at == notes->block + notes->n_bytes);
+    return ERR_OK;
+}
+
+/* Bytes that have not been read yet. */
+typedef struct rest {
+    const char *at;
+    size_t n;
+} rest_t;
+
+/* The next n_bytes, which are taken off; NULL where there are fewer. */
+static const void *take(rest_t *rest, uint64_t n_bytes)
+{
+    if (n_bytes > rest->n) return NULL;
+    const void *taken = rest->at;
+    rest->at += n_bytes;
+    rest->n -= (size_t)n_bytes;
+    return taken;
+}
+
+static bool all_finite(const double *values, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (!isfinite(values[i])) return false;
+    return true;
+}
+
+static err_t check_polygons(const annotation_t *a, uint64_t n_points)
+{
+    uint64_t sum = 0;
+    for (int32_t i = 0; i < a->n_polygons; i++) {
+        if (a->n_points[i] < 3) RAISE(ERR_DATA, "a polygon of %d points", a->n_points[i]);
+        sum += (uint64_t)a->n_points[i];
+    }
+    if (sum != n_points) RAISE(ERR_DATA, "polygons whose points are not those that are there");
+    for (uint64_t i = 0; i < 2 * n_points; i++)
+        if (!isfinite(a->points[i])) RAISE(ERR_DATA, "a polygon's coordinate that is no number");
+    return ERR_OK;
+}
+
+static err_t check_runs(const annotation_t *a, const sample_t *sample)
+{
+    int64_t sum = 0;
+    for (int32_t i = 0; i < a->n_runs; i++) sum += a->runs[i];
+    if (sum != (int64_t)sample->width * sample->height)
+        RAISE(ERR_DATA, "runs of %lld pixels for a picture of %d×%d", (long long)sum, sample->width,
+              sample->height);
+    return ERR_OK;
+}
+
+/* What an outline may consist of. */
+static bool fits_outline(const item_t *item)
+{
+    switch (item->outline) {
+    case OUTLINE_NONE:
+        return item->n_polygons == 0 && item->n_points == 0 && item->n_runs == 0;
+    case OUTLINE_POLYGONS:
+        return item->n_polygons > 0 && item->n_runs == 0;
+    case OUTLINE_RUNS:
+        return item->n_polygons == 0 && item->n_points == 0 && item->n_runs > 0;
+    default:
+        return false;
+    }
+}
+
+static err_t read_annotation(rest_t *rest, const sample_t *sample, int64_t n_categories, annotation_t *out)
+{
+    const item_t *item = take(rest, sizeof *item);
+    if (!item) RAISE(ERR_DATA, "its annotations end too early");
+    if (item->category < 0 || item->category >= n_categories)
+        RAISE(ERR_DATA, "an annotation of category %d, where there are %lld", item->category,
+              (long long)n_categories);
+    if (item->crowd > 1 || !fits_outline(item)) RAISE(ERR_DATA, "an annotation of a form that is not known");
+    if (!isfinite(item->area) || !all_finite(item->box, 4)) RAISE(ERR_DATA, "a box that is no numbers");
+    const char *tail = take(rest, tail_bytes(item->n_polygons, item->n_points, item->n_runs));
+    if (!tail) RAISE(ERR_DATA, "its annotations end too early");
+    *out = (annotation_t){.id = item->id,
+                          .category = item->category,
+                          .crowd = item->crowd,
+                          .area = item->area,
+                          .outline = (outline_t)item->outline};
+    memcpy(out->box, item->box, sizeof out->box);
+    if (item->outline == OUTLINE_POLYGONS) {
+        out->n_polygons = (int32_t)item->n_polygons;
+        out->n_points = (const int32_t *)(const void *)tail;
+        out->points = (const float *)(const void *)(tail + 4 * (size_t)item->n_polygons);
+        return check_polygons(out, item->n_points);
+    }
+    if (item->outline == OUTLINE_RUNS) {
+        out->n_runs = (int32_t)item->n_runs;
+        out->runs = (const uint32_t *)(const void *)tail;
+        return check_runs(out, sample);
+    }
+    return ERR_OK;
+}
+
+err_t shard_notes_read(const void *bytes, size_t n_bytes, int64_t n_categories, annotation_t *annotations,
+                       sample_t *out)
+{
+    rest_t rest = {bytes, n_bytes};
+    ASSERT((uintptr_t)bytes % SHARD_NOTES_ALIGN == 0);
+    *out = (sample_t){0};
+    if (n_bytes > SHARD_MAX_RECORD) RAISE(ERR_DATA, "annotations of %zu bytes", n_bytes);
+    const head_t *head = take(&rest, sizeof *head);
+    const char *name = head ? take(&rest, padded((size_t)head->n_name + 1)) : NULL;
+    if (!name) RAISE(ERR_DATA, "its annotations end too early");
+    if (strnlen(name, (size_t)head->n_name + 1) != head->n_name)
+        RAISE(ERR_DATA, "a name with a zero character in it");
+    if (head->width < 1 || head->height < 1) RAISE(ERR_DATA, "a size of %d×%d", head->width, head->height);
+    if (head->label < -1 || head->label >= n_categories)
+        RAISE(ERR_DATA, "label %d, where there are %lld categories", head->label, (long long)n_categories);
+    if (head->n_annotations > shard_notes_most(rest.n)) RAISE(ERR_DATA, "its annotations end too early");
+    out->id = head->id;
+    out->name = name;
+    out->width = head->width;
+    out->height = head->height;
+    out->label = head->label;
+    out->n_annotations = (int32_t)head->n_annotations;
+    out->annotations = annotations;
+    for (uint32_t i = 0; i < head->n_annotations; i++)
+        TRY(read_annotation(&rest, out, n_categories, &annotations[i]));
+    if (rest.n != 0) RAISE(ERR_DATA, "%zu bytes behind its annotations", rest.n);
+    return ERR_OK;
+}

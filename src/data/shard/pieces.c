@@ -1,0 +1,185 @@
+#include "data/shard/pieces.h"
+
+#include <pthread.h>
+
+#include "base/mem.h"
+
+typedef enum state { LOADING, READY, BROKEN } state_t;
+
+struct shard_piece {
+    shard_pieces_t *owner;
+    shard_split_t split;
+    int64_t first, n, n_uses;
+    state_t state; /* under the owner's lock, as all below */
+    int n_users;
+    int64_t n_used;
+    uint64_t last_use;
+    /* The loading thread's, then of all who use it. */
+    shard_buffer_t buffer;
+    sample_t *samples; /* [n_room] */
+    int64_t n_room;
+};
+
+struct shard_pieces {
+    shard_reader_t *reader;
+    pthread_mutex_t lock; /* of what follows */
+    pthread_cond_t loaded;
+    shard_piece_t **items;
+    int64_t n_items, n_room;
+    uint64_t n_uses;
+};
+
+err_t shard_pieces_new(shard_reader_t *reader, shard_pieces_t **out)
+{
+    TRY(mem_new(sizeof **out, "pieces of shards", out));
+    (*out)->reader = reader;
+    pthread_mutex_init(&(*out)->lock, NULL);
+    pthread_cond_init(&(*out)->loaded, NULL);
+    return ERR_OK;
+}
+
+void shard_pieces_free(shard_pieces_t **pieces)
+{
+    shard_pieces_t *p = *pieces;
+    if (!p) return;
+    for (int64_t i = 0; i < p->n_items; i++) {
+        mem_free(&p->items[i]->buffer.block);
+        mem_free(&p->items[i]->samples);
+        mem_free(&p->items[i]);
+    }
+    mem_free(&p->items);
+    pthread_cond_destroy(&p->loaded);
+    pthread_mutex_destroy(&p->lock);
+    mem_free(pieces);
+}
+
+/* The run as far as it is in the record's shard. False: too little or too much for a piece. */
+static bool cut_run(const shard_index_t *index, shard_split_t split, int64_t number, const shard_near_t *near,
+                    shard_near_t *out)
+{
+    const shard_entry_t *entries = index->entries[split];
+    const shard_file_t *file = &index->files[split][entries[number].shard];
+    int64_t end = near->first + near->n, file_end = file->first + file->n_samples;
+    if (number < near->first || number >= end) return false;
+    out->first = near->first > file->first ? near->first : file->first;
+    out->n = (end < file_end ? end : file_end) - out->first;
+    out->n_uses = near->n_uses * out->n / near->n;
+    out->n_pieces = near->n_pieces < SHARD_PIECES_MAX ? near->n_pieces : SHARD_PIECES_MAX;
+    const shard_entry_t *from = &entries[out->first], *to = &from[out->n - 1];
+    int64_t n_pictures = to->offset + to->n_bytes - from->offset;
+    int64_t n_notes = to->notes_offset + to->notes_bytes - from->notes_offset;
+    return out->n > 1 && n_pictures <= SHARD_PIECE_MAX && n_notes <= SHARD_PIECE_MAX - n_pictures;
+}
+
+/* The following are called under the lock. */
+
+static shard_piece_t *find(const shard_pieces_t *p, shard_split_t split, const shard_near_t *run)
+{
+    for (int64_t i = 0; i < p->n_items; i++) {
+        shard_piece_t *piece = p->items[i];
+        if (piece->split == split && piece->first == run->first && piece->n == run->n) return piece;
+    }
+    return NULL;
+}
+
+/* The one that nobody has used for longest, of those that were used up, or of all; NULL: none is free. */
+static shard_piece_t *oldest(const shard_pieces_t *p, bool used_up)
+{
+    shard_piece_t *found = NULL;
+    for (int64_t i = 0; i < p->n_items; i++) {
+        shard_piece_t *piece = p->items[i];
+        if (piece->n_users > 0 || (used_up && piece->n_used < piece->n_uses)) continue;
+        if (!found || piece->last_use < found->last_use) found = piece;
+    }
+    return found;
+}
+
+static err_t add_piece(shard_pieces_t *p, shard_piece_t **out)
+{
+    if (p->n_items == p->n_room) {
+        TRY(mem_resize((size_t)(2 * p->n_room + 16) * sizeof(shard_piece_t *), "a list of pieces",
+                       &p->items));
+        p->n_room = 2 * p->n_room + 16;
+    }
+    TRY(mem_new(sizeof **out, "a piece of a shard", out));
+    (*out)->owner = p;
+    p->items[p->n_items++] = *out;
+    return ERR_OK;
+}
+
+/* A piece to be loaded into; NULL: there is no room. */
+static err_t make_room(shard_pieces_t *p, int64_t most, shard_piece_t **out)
+{
+    *out = oldest(p, true);
+    if (!*out && p->n_items < most) return add_piece(p, out);
+    if (!*out) *out = oldest(p, false);
+    return ERR_OK;
+}
+
+/* Without the lock. */
+static err_t load(shard_piece_t *piece)
+{
+    if (piece->n > piece->n_room) {
+        TRY(mem_resize((size_t)piece->n * sizeof *piece->samples, "samples of a piece", &piece->samples));
+        piece->n_room = piece->n;
+    }
+    return shard_read_range(piece->owner->reader, piece->split, piece->first, piece->n, &piece->buffer,
+                            piece->samples);
+}
+
+/* The piece with a run, held, loaded by this thread or by another one that came first; NULL: there is no
+ * room. */
+static err_t hold(shard_pieces_t *p, shard_split_t split, const shard_near_t *run, shard_piece_t **out)
+{
+    shard_piece_t *piece = find(p, split, run);
+    *out = NULL;
+    if (piece) {
+        piece->n_users++;
+        while (piece->state == LOADING) pthread_cond_wait(&p->loaded, &p->lock);
+    } else {
+        TRY(make_room(p, run->n_pieces, &piece));
+        if (!piece) return ERR_OK;
+        piece->split = split, piece->first = run->first, piece->n = run->n, piece->n_uses = run->n_uses;
+        piece->n_used = 0, piece->n_users = 1, piece->state = LOADING;
+        pthread_mutex_unlock(&p->lock);
+        state_t state = load(piece) == ERR_OK ? READY : BROKEN;
+        pthread_mutex_lock(&p->lock);
+        piece->state = state;
+        pthread_cond_broadcast(&p->loaded);
+    }
+    piece->n_used++;
+    piece->last_use = ++p->n_uses;
+    *out = piece;
+    return ERR_OK;
+}
+
+err_t shard_pieces_read(shard_pieces_t *p, shard_split_t split, int64_t number, const shard_near_t *near,
+                        shard_buffer_t *buffer, shard_piece_t **held, sample_t *out)
+{
+    shard_near_t run;
+    shard_piece_t *piece = NULL;
+    *held = NULL;
+    if (cut_run(shard_reader_index(p->reader), split, number, near, &run)) {
+        pthread_mutex_lock(&p->lock);
+        err_t err = hold(p, split, &run, &piece);
+        pthread_mutex_unlock(&p->lock);
+        TRY(err);
+    }
+    if (piece && piece->state == READY) {
+        *out = piece->samples[number - run.first];
+        *held = piece;
+        return ERR_OK;
+    }
+    shard_pieces_release(&piece);
+    return shard_read(p->reader, split, number, buffer, out);
+}
+
+void shard_pieces_release(shard_piece_t **held)
+{
+    if (!*held) return;
+    shard_pieces_t *p = (*held)->owner;
+    pthread_mutex_lock(&p->lock);
+    (*held)->n_users--;
+    pthread_mutex_unlock(&p->lock);
+    *held = NULL;
+}

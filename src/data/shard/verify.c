@@ -1,0 +1,173 @@
+#include "data/shard/verify.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/xxh3.h"
+#include "data/shard/h5.h"
+#include "data/shard/notes.h"
+
+typedef struct look {
+    char path[FS_PATH_MAX];
+    int fd;
+    const shard_index_t *index;
+    const shard_file_t *file;
+    const shard_entry_t *entries; /* [file->n_samples] */
+    const shard_report_t *report;
+    int64_t n_told;
+    char *buffer;
+    size_t n_buffer;
+    annotation_t *annotations;
+    size_t n_annotations;
+} look_t;
+
+static void tell(look_t *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void tell(look_t *l, const char *format, ...)
+{
+    char text[ERR_MESSAGE_MAX];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    l->n_told++;
+    l->report->tell(l->report->context, text);
+}
+
+/* The bytes there are and can be read, up to n_bytes, into the buffer from `skip` on. */
+static err_t read_some(look_t *l, int64_t offset, size_t skip, size_t n_bytes, size_t *n_read)
+{
+    *n_read = 0;
+    while (*n_read < n_bytes) {
+        ssize_t n =
+            pread(l->fd, l->buffer + skip + *n_read, n_bytes - *n_read, (off_t)(offset + (int64_t)*n_read));
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0 && seal_errno_code(errno) == ERR_SYSTEM)
+            RAISE(ERR_SYSTEM, "the shard %s cannot be read: %s", l->path, strerror(errno));
+        if (n <= 0) break;
+        *n_read += (size_t)n;
+    }
+    return ERR_OK;
+}
+
+static err_t make_room(look_t *l, const shard_entry_t *e)
+{
+    size_t n = mem_round((size_t)e->notes_bytes) + (size_t)e->n_bytes,
+           most = shard_notes_most((size_t)e->notes_bytes);
+    if (n > l->n_buffer) {
+        mem_free(&l->buffer);
+        l->n_buffer = 0;
+        TRY(mem_new(2 * n, "a record of a shard", &l->buffer));
+        l->n_buffer = 2 * n;
+    }
+    if (most > l->n_annotations) {
+        mem_free(&l->annotations);
+        l->n_annotations = 0;
+        TRY(mem_new_array((int64_t)(2 * most), sizeof *l->annotations, "annotations of a record",
+                          &l->annotations));
+        l->n_annotations = 2 * most;
+    }
+    return ERR_OK;
+}
+
+/* One record against the index. */
+static err_t look_at_record(look_t *l, int64_t i)
+{
+    const shard_entry_t *e = &l->entries[i];
+    sample_t sample = {0};
+    char name[FS_PATH_MAX + 8] = "";
+    size_t n_notes, n_picture, skip = mem_round((size_t)e->notes_bytes);
+    TRY(make_room(l, e));
+    TRY(read_some(l, e->notes_offset, 0, (size_t)e->notes_bytes, &n_notes));
+    TRY(read_some(l, e->offset, skip, (size_t)e->n_bytes, &n_picture));
+    bool notes_cut = n_notes < (size_t)e->notes_bytes, picture_cut = n_picture < (size_t)e->n_bytes;
+    bool notes_fine = !notes_cut && XXH3_64bits(l->buffer, n_notes) == e->notes_hash;
+    bool picture_fine = !picture_cut && XXH3_64bits(l->buffer + skip, n_picture) == e->hash;
+    const char *why = NULL;
+    if (notes_fine) {
+        if (shard_notes_read(l->buffer, n_notes, l->index->head->n_categories, l->annotations, &sample) !=
+            ERR_OK)
+            why = err_message();
+        else if (sample.id != e->id || sample.label != e->label || sample.width != e->width ||
+                 sample.height != e->height)
+            why = "its annotation is not that of the picture in the index";
+        else
+            snprintf(name, sizeof name, "\"%s\", ", sample.name);
+    }
+    if (notes_fine && picture_fine && !why) return ERR_OK;
+    if (!why && picture_cut)
+        why = notes_cut ? "it is cut off or cannot be read" : "its picture is cut off or cannot be read";
+    if (!why && notes_cut) why = "its annotation is cut off or cannot be read";
+    if (!why && picture_fine) why = "its annotation is damaged";
+    if (!why) why = notes_fine ? "its picture is damaged" : "its picture and its annotation are damaged";
+    tell(l, "%s, record %" PRId64 " (%sid %" PRId64 "): %s", l->path, i, name, e->id, why);
+    return ERR_OK;
+}
+
+/* The table in the file against the index. */
+static err_t compare_tables(const look_t *l, const h5_file_t *f, const seal_t *seal)
+{
+    shard_entry_t *entries = NULL;
+    const shard_file_t *file = l->file;
+    if (seal->plan != l->index->head->plan)
+        RAISE(ERR_DATA, "the shard %s is whole, but of another packing than " SHARD_INDEX_NAME, l->path);
+    if (seal->n_bytes != file->n_bytes || seal->digest_high != file->digest_high ||
+        seal->digest_low != file->digest_low)
+        RAISE(ERR_DATA, "the shard %s is whole, but not the one that " SHARD_INDEX_NAME " knows", l->path);
+    TRY(mem_new_array(file->n_samples, sizeof *entries, "the records of a shard", &entries));
+    err_t err = shard_h5_read(f, "records", SHARD_ENTRIES, file->n_samples, entries);
+    if (err == ERR_OK && memcmp(entries, l->entries, (size_t)file->n_samples * sizeof *entries) != 0)
+        err = err_raise(ERR_DATA, __FILE__, __LINE__,
+                        "the shard %s lists other records than " SHARD_INDEX_NAME, l->path);
+    mem_free(&entries);
+    return err;
+}
+
+static err_t look_at_file(const look_t *l)
+{
+    h5_file_t f;
+    seal_t seal;
+    err_t err = shard_h5_open(&f, "shard", l->path, l->fd, &seal);
+    if (err == ERR_OK) err = compare_tables(l, &f, &seal);
+    return h5_file_close(&f, err);
+}
+
+static err_t look_at_all(look_t *l)
+{
+    err_info_t whole;
+    err_t err = look_at_file(l);
+    if (err != ERR_OK && err != ERR_DATA) return err;
+    err_take(err, &whole);
+    for (int64_t i = 0; i < l->file->n_samples; i++) TRY(look_at_record(l, i));
+    if (whole.code == ERR_OK) return ERR_OK;
+    if (l->n_told == 0)
+        tell(l, "%s; every record in it is whole", whole.message);
+    else
+        tell(l, "%s", whole.message);
+    return ERR_OK;
+}
+
+err_t shard_verify(const char *folder, const shard_index_t *index, shard_split_t split, int64_t number,
+                   const shard_report_t *report)
+{
+    look_t l = {.index = index, .file = &index->files[split][number], .report = report};
+    l.entries = &index->entries[split][l.file->first];
+    TRY(fs_join(l.path, folder, l.file->name));
+    l.fd = open(l.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (l.fd < 0 && seal_errno_code(errno) == ERR_SYSTEM)
+        RAISE(ERR_SYSTEM, "the shard %s cannot be opened: %s", l.path, strerror(errno));
+    if (l.fd < 0) {
+        tell(&l, "the shard %s cannot be opened: %s", l.path, strerror(errno));
+        return ERR_OK;
+    }
+    err_t err = look_at_all(&l);
+    close(l.fd);
+    mem_free(&l.buffer);
+    mem_free(&l.annotations);
+    return err;
+}

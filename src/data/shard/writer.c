@@ -1,0 +1,242 @@
+#include "data/shard/writer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/xxh3.h"
+#include "data/shard/h5.h"
+#include "data/shard/notes.h"
+#include "data/shard/temp.h"
+
+/* Where HDF5 1.10 gives a large first dataset its place. Pictures are written there as they come, before
+ * anyone knows how many bytes they will be; where HDF5 then says another place, they are moved. */
+enum { EXPECTED_OFFSET = 16896, WRITEBACK_BYTES = 8 << 20, PIECE_BYTES = 1 << 20 };
+
+struct shard_writer {
+    shard_plan_t plan;
+    char folder[FS_PATH_MAX];
+    shard_temp_t temp;
+    shard_file_t file;
+    shard_entry_t *entries;
+    shard_notes_t notes;
+    annotation_t *annotations; /* scratch for reading back */
+    size_t n_annotations;
+    int64_t n_added, n_pictures; /* samples; bytes of their pictures */
+    int64_t n_begun;             /* of these bytes, those that the device was told to write */
+};
+
+static void name_of(const shard_plan_t *plan, char out[SHARD_NAME_MAX])
+{
+    shard_name(plan->split, plan->number, plan->n_shards, out);
+}
+
+err_t shard_create(const shard_plan_t *plan, shard_writer_t **out)
+{
+    shard_writer_t *w = NULL;
+    ASSERT(plan->n_samples > 0 && plan->plan != 0);
+    TRY(mem_new(sizeof *w, "a shard", &w));
+    w->plan = *plan;
+    w->temp.fd = -1;
+    snprintf(w->folder, sizeof w->folder, "%s", plan->folder);
+    w->plan.folder = w->folder;
+    if (!w->plan.begin) w->plan.begin = EXPECTED_OFFSET;
+    name_of(plan, w->file.name);
+    w->file.first = plan->first;
+    w->file.n_samples = plan->n_samples;
+    err_t err = mem_new_array(plan->n_samples, sizeof *w->entries, "the records of a shard", &w->entries);
+    if (err == ERR_OK) err = shard_temp_open(&w->temp, "shard", w->folder, w->file.name);
+    if (err == ERR_OK)
+        *out = w;
+    else
+        shard_discard(&w);
+    return err;
+}
+
+void shard_discard(shard_writer_t **writer)
+{
+    shard_writer_t *w = *writer;
+    if (!w) return;
+    shard_temp_discard(&w->temp);
+    mem_free(&w->entries);
+    mem_free(&w->notes.block);
+    mem_free(&w->annotations);
+    mem_free(writer);
+}
+
+/* What a reader would refuse is not written. */
+static err_t read_back(shard_writer_t *w, const void *bytes, size_t n_bytes)
+{
+    sample_t again;
+    size_t most = shard_notes_most(n_bytes);
+    if (most > w->n_annotations) {
+        mem_free(&w->annotations);
+        w->n_annotations = 0;
+        TRY(mem_new_array((int64_t)(2 * most), sizeof *w->annotations, "annotations of a picture",
+                          &w->annotations));
+        w->n_annotations = 2 * most;
+    }
+    return shard_notes_read(bytes, n_bytes, w->plan.n_categories, w->annotations, &again);
+}
+
+static err_t check_sample(const sample_t *sample)
+{
+    if (strlen(sample->name) >= FS_PATH_MAX)
+        RAISE(ERR_DATA, "the name %.80s… is longer than %d bytes", sample->name, FS_PATH_MAX - 1);
+    if (sample->n_bytes == 0 || !sample->bytes) RAISE(ERR_DATA, "the picture %s is empty", sample->name);
+    if (sample->n_bytes > SHARD_MAX_RECORD)
+        RAISE(ERR_DATA, "the picture %s has %zu bytes; a shard keeps pictures of up to %d", sample->name,
+              sample->n_bytes, SHARD_MAX_RECORD);
+    return ERR_OK;
+}
+
+err_t shard_add(shard_writer_t *w, const sample_t *sample)
+{
+    size_t at = w->notes.n_bytes;
+    ASSERT(w->n_added < w->plan.n_samples);
+    TRY(check_sample(sample));
+    TRY(shard_notes_add(&w->notes, sample));
+    size_t n_notes = w->notes.n_bytes - at;
+    err_t err = read_back(w, w->notes.block + at, n_notes);
+    if (err != ERR_OK) return err_context(err, "the picture %s cannot be packed", sample->name);
+    TRY(shard_temp_write(&w->temp, w->plan.begin + w->n_pictures, sample->bytes, sample->n_bytes));
+    w->entries[w->n_added++] = (shard_entry_t){
+        .shard = (int32_t)w->plan.number,
+        .label = sample->label,
+        .offset = w->n_pictures, /* from the first picture; shard_commit knows where that is */
+        .n_bytes = (int64_t)sample->n_bytes,
+        .hash = XXH3_64bits(sample->bytes, sample->n_bytes),
+        .notes_offset = (int64_t)at,
+        .notes_bytes = (int64_t)n_notes,
+        .notes_hash = XXH3_64bits(w->notes.block + at, n_notes),
+        .width = sample->width,
+        .height = sample->height,
+        .id = sample->id,
+    };
+    w->n_pictures += (int64_t)sample->n_bytes;
+    w->file.n_annotations += sample->n_annotations;
+    for (int32_t i = 0; i < sample->n_annotations; i++) w->file.n_crowds += sample->annotations[i].crowd;
+    if (w->n_pictures - w->n_begun >= WRITEBACK_BYTES) { /* fsync at the end then waits for little */
+        sync_file_range(w->temp.fd, w->plan.begin + (off_t)w->n_begun, (off_t)(w->n_pictures - w->n_begun),
+                        SYNC_FILE_RANGE_WRITE);
+        w->n_begun = w->n_pictures;
+    }
+    return ERR_OK;
+}
+
+static err_t read_all(const shard_writer_t *w, int64_t offset, char *out, size_t n_bytes)
+{
+    while (n_bytes > 0) {
+        ssize_t n = pread(w->temp.fd, out, n_bytes, (off_t)offset);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0)
+            RAISE(ERR_SYSTEM, "the shard %s cannot be read back: %s", w->temp.path,
+                  strerror(n < 0 ? errno : EIO));
+        out += n, offset += n, n_bytes -= (size_t)n;
+    }
+    return ERR_OK;
+}
+
+static err_t write_zeros(shard_writer_t *w, int64_t from, int64_t to, char *buffer)
+{
+    memset(buffer, 0, PIECE_BYTES);
+    while (from < to) {
+        int64_t n = to - from < PIECE_BYTES ? to - from : PIECE_BYTES;
+        TRY(shard_temp_write(&w->temp, from, buffer, (size_t)n));
+        from += n;
+    }
+    return ERR_OK;
+}
+
+/* Moves the pictures to where HDF5 wants them, from the end that is not overwritten, and leaves zeros or
+ * nothing in their place: HDF5 writes its own parts when the file is closed. */
+static err_t move_pictures(shard_writer_t *w, int64_t to)
+{
+    const int64_t from = w->plan.begin, n_all = w->n_pictures;
+    if (to == from) return ERR_OK;
+    char *buffer = NULL;
+    TRY(mem_new(PIECE_BYTES, "moving pictures", &buffer));
+    err_t err = ERR_OK;
+    for (int64_t done = 0; done < n_all && err == ERR_OK;) {
+        int64_t n = n_all - done < PIECE_BYTES ? n_all - done : PIECE_BYTES,
+                at = to > from ? n_all - done - n : done;
+        err = read_all(w, from + at, buffer, (size_t)n);
+        if (err == ERR_OK) err = shard_temp_write(&w->temp, to + at, buffer, (size_t)n);
+        done += n;
+    }
+    if (err == ERR_OK && to > from) err = write_zeros(w, from, to < from + n_all ? to : from + n_all, buffer);
+    mem_free(&buffer);
+    if (err == ERR_OK && to < from && ftruncate(w->temp.fd, (off_t)(to + n_all)) != 0)
+        RAISE(ERR_SYSTEM, "the shard %s cannot be written: %s", w->temp.path, strerror(errno));
+    return err;
+}
+
+static err_t write_attributes(const shard_writer_t *w, const h5_file_t *f)
+{
+    const struct {
+        const char *name;
+        int64_t value;
+    } numbers[] = {
+        {"schema", SHARD_SCHEMA},         {"number", w->plan.number},
+        {"n_shards", w->plan.n_shards},   {"first", w->file.first},
+        {"n_samples", w->file.n_samples}, {"n_annotations", w->file.n_annotations},
+        {"n_crowds", w->file.n_crowds},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        TRY(shard_h5_write_int(f, numbers[i].name, numbers[i].value));
+    TRY(shard_h5_write_text(f, "split", shard_split_names[w->plan.split]));
+    return shard_h5_write_hash(f, "plan", w->plan.plan);
+}
+
+/* The HDF5 part, but for the bytes of datasets, which parts[2] say. */
+static err_t write_hdf5(shard_writer_t *w, seal_part_t parts[2])
+{
+    h5_file_t f;
+    seal_part_t pictures;
+    err_t err;
+    TRY_OUT(err, h5_file_create(&f, "shard", w->temp.path, w->temp.fd));
+    TRY_OUT(err, shard_h5_make(&f, "pictures", SHARD_BYTES, w->n_pictures, NULL, &pictures));
+    TRY_OUT(err, shard_h5_make(&f, "annotations", SHARD_BYTES, (int64_t)w->notes.n_bytes, w->notes.block,
+                               &parts[0]));
+    TRY_OUT(err, shard_h5_make(&f, "records", SHARD_ENTRIES, w->n_added, w->entries, &parts[1]));
+    TRY_OUT(err, write_attributes(w, &f));
+    TRY_OUT(err, move_pictures(w, pictures.offset));
+    for (int64_t i = 0; i < w->n_added; i++) {
+        w->entries[i].offset += pictures.offset;
+        w->entries[i].notes_offset += parts[0].offset;
+    }
+out:
+    return h5_file_close(&f, err);
+}
+
+err_t shard_commit(shard_writer_t *w)
+{
+    seal_part_t parts[2];
+    ASSERT(w->n_added == w->plan.n_samples);
+    TRY(write_hdf5(w, parts));
+    const seal_file_t sealed = {w->temp.fd, w->temp.path, "shard"};
+    seal_t seal = {.schema = SHARD_SCHEMA, .plan = w->plan.plan};
+    TRY(seal_write(&sealed, parts, 2, &seal));
+    w->file.n_bytes = seal.n_bytes;
+    w->file.digest_high = seal.digest_high;
+    w->file.digest_low = seal.digest_low;
+    return shard_temp_commit(&w->temp);
+}
+
+const shard_file_t *shard_written_file(const shard_writer_t *w)
+{
+    return &w->file;
+}
+
+const shard_entry_t *shard_written_entries(const shard_writer_t *w)
+{
+    return w->entries;
+}
+
+const char *shard_temp_path(const shard_writer_t *w)
+{
+    return w->temp.temp;
+}

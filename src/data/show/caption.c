@@ -1,0 +1,103 @@
+#include "data/show/caption.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/utf8.h"
+#include "data/show/font.h"
+#include "data/show/palette.h"
+
+enum { SWATCH = 7, SPACE = 4, BETWEEN = 9, TEXT_MAX = 512, MOST_COUNTS = 64 };
+
+static const rgb_t ink = {32, 36, 42}, faint = {100, 106, 114};
+
+static const char *const split_words[SPLIT_COUNT] = {"train", "val"};
+
+typedef struct count {
+    int32_t category, n;
+} count_t;
+
+void caption_fitting(page_t *page, int64_t x, int64_t y, int64_t room, text_style_t style, const char *text)
+{
+    char cut[TEXT_MAX];
+    const int64_t n = utf8_count(text), most = (room + style.scale) / (FONT_ADVANCE * style.scale);
+    int64_t n_gone = n > most ? n - most + 3 : 0;
+    const bool shortened = n_gone > 0;
+    if (most < 4) return;
+    for (; *text && n_gone > 0; n_gone--) do
+            text++;
+        while (((unsigned char)*text & 0xC0) == 0x80);
+    snprintf(cut, sizeof cut, "%s%s", shortened ? "..." : "", text);
+    page_text(page, x, y, style, cut);
+}
+
+/* The most first; of as many, the first of the table. */
+static int count_objects(const sample_t *sample, count_t *counts)
+{
+    int n = 0;
+    for (int32_t i = 0; i < sample->n_annotations; i++) {
+        const int32_t category = sample->annotations[i].category;
+        int k = 0;
+        while (k < n && counts[k].category != category) k++;
+        if (k == MOST_COUNTS) continue;
+        if (k == n) counts[n++] = (count_t){category, 0};
+        counts[k].n++;
+    }
+    for (int i = 1; i < n; i++)
+        for (int k = i; k > 0; k--) {
+            const count_t a = counts[k - 1], b = counts[k];
+            if (a.n > b.n || (a.n == b.n && a.category < b.category)) break;
+            counts[k - 1] = b, counts[k] = a;
+        }
+    return n;
+}
+
+/* Whole words alone; "+3" is what has no room. */
+static void draw_counts(const caption_t *c, const source_t *source, const count_t *counts, int n,
+                        page_t *page)
+{
+    int64_t x = c->x;
+    const int64_t end = c->x + c->width;
+    char text[TEXT_MAX];
+    for (int i = 0; i < n; i++) {
+        const char *name = source->categories[counts[i].category].name;
+        snprintf(text, sizeof text, counts[i].n > 1 ? "%s %" PRId32 : "%s", name, counts[i].n);
+        const int64_t width = SWATCH + SPACE + page_text_width(1, text);
+        /* Room for the "+3" that follows, unless it is the last. */
+        const int64_t rest = i + 1 < n ? BETWEEN + 3 * FONT_ADVANCE : 0;
+        if (x + width + rest > end) {
+            snprintf(text, sizeof text, i > 0 ? "+%d" : "%d categories", n - i);
+            caption_fitting(page, x, c->y, end - x, (text_style_t){1, faint}, text);
+            return;
+        }
+        page_fill(page, (box_t){x, c->y, SWATCH, SWATCH}, palette_colour(counts[i].category));
+        page_text(page, x + SWATCH + SPACE, c->y, (text_style_t){1, ink}, text);
+        x += width + BETWEEN;
+    }
+}
+
+void caption_draw(const caption_t *c, const source_t *source, split_t split, const sample_t *sample,
+                  page_t *page)
+{
+    char name[TEXT_MAX];
+    count_t counts[MOST_COUNTS];
+    if (sample->label >= 0) {
+        const char *class = source->categories[sample->label].name;
+        caption_fitting(page, c->x + 1, c->y, c->width - 1, (text_style_t){1, ink}, class); /* twice: bold */
+        caption_fitting(page, c->x, c->y, c->width - 1, (text_style_t){1, ink}, class);
+    } else if (sample->n_annotations == 0) {
+        caption_fitting(page, c->x, c->y, c->width, (text_style_t){1, faint}, "no objects");
+    } else {
+        draw_counts(c, source, counts, count_objects(sample, counts), page);
+    }
+    snprintf(name, sizeof name, "%s/%s", split_words[split], sample->name);
+    caption_fitting(page, c->x, c->y + c->line, c->width, (text_style_t){1, faint}, name);
+}
+
+void caption_draw_number(const caption_t *c, pick_t pick, page_t *page)
+{
+    char text[TEXT_MAX];
+    snprintf(text, sizeof text, "%s/#%" PRId64, split_words[pick.split], pick.index);
+    caption_fitting(page, c->x, c->y + c->line, c->width, (text_style_t){1, faint}, text);
+}

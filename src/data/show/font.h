@@ -1,0 +1,13 @@
+/* A small font for pictures: printable ASCII drawn on a grid, every glyph equally wide. */
+#ifndef DATA_SHOW_FONT_H
+#define DATA_SHOW_FONT_H
+
+#include <stdbool.h>
+
+/* Capitals and digits stand in the upper 7 rows; the lower 2 are for descenders. */
+enum { FONT_WIDTH = 5, FONT_HEIGHT = 9, FONT_ADVANCE = 6, FONT_BASELINE = 7 };
+
+/* Whether there is ink in column x and row y of a character. What is not printable ASCII is a box. */
+bool font_ink(unsigned char character, int x, int y);
+
+#endif

@@ -1,0 +1,208 @@
+#include "data/show/objects.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "data/annotation/mask.h"
+#include "data/image/orient.h"
+#include "data/show/palette.h"
+#include "data/show/tags.h"
+
+/* A pixel of the page is looked at in SIDE × SIDE places. */
+enum { SIDE = 4, PLACES = SIDE * SIDE, STRIPE = 6, DASH = 4 };
+
+static const rgb_t shade = {16, 18, 22};
+static const double fill_share = 0.38, stripe_share = 0.70, gap_share = 0.12, line_share = 0.95,
+                    shade_share = 0.45;
+
+void objects_free(objects_t *objects)
+{
+    mem_free(&objects->mask);
+    mem_free(&objects->covered);
+    mem_free(&objects->order);
+    mem_free(&objects->tags);
+    *objects = (objects_t){0};
+}
+
+static err_t make_room(uint8_t **block, size_t *n_block, size_t n_bytes)
+{
+    if (n_bytes <= *n_block) return ERR_OK;
+    mem_free(block);
+    *n_block = 0;
+    TRY(mem_new(n_bytes, "a mask", block));
+    *n_block = n_bytes;
+    return ERR_OK;
+}
+
+static int64_t whole(double x, int64_t low, int64_t high)
+{
+    if (!(x > (double)low)) return low; /* NaN, too */
+    return x < (double)high ? (int64_t)x : high;
+}
+
+/* Of a rectangle of the picture as stored: the pixels of the page that it touches, or whose middle is in it.
+ */
+static box_t to_page(const objects_picture_t *p, image_rect_t stored, double grow)
+{
+    const image_info_t *info = p->info;
+    const image_rect_t r =
+        orient_to_shown(info->orientation, info->stored_width, info->stored_height, stored);
+    const double x = (double)p->at.width / (double)info->width,
+                 y = (double)p->at.height / (double)info->height;
+    const int64_t left = whole(r.x * x + 0.5 - grow, 0, p->at.width - 1);
+    const int64_t top = whole(r.y * y + 0.5 - grow, 0, p->at.height - 1);
+    const int64_t right = whole((r.x + r.width) * x + 0.5 + grow, left + 1, p->at.width);
+    const int64_t foot = whole((r.y + r.height) * y + 0.5 + grow, top + 1, p->at.height);
+    return (box_t){p->at.x + left, p->at.y + top, right - left, foot - top};
+}
+
+box_t objects_box(const objects_picture_t *picture, const double box[4])
+{
+    return to_page(picture, (image_rect_t){box[0], box[1], box[2], box[3]}, 0);
+}
+
+/* Where the mask is, as far as rows and columns tell. False: nowhere. */
+static bool find_mask(const uint8_t *mask, int64_t width, int64_t height, image_rect_t *out)
+{
+    int64_t left = width, right = 0, top = height, foot = 0;
+    for (int64_t y = 0; y < height; y++) {
+        const uint8_t *row = mask + y * width, *first = memchr(row, 1, (size_t)width);
+        if (!first) continue;
+        if (top == height) top = y;
+        foot = y + 1;
+        if (first - row < left) left = first - row;
+        for (int64_t x = width; x > right; x--)
+            if (row[x - 1]) right = x;
+    }
+    *out = (image_rect_t){(double)left, (double)top, (double)(right - left), (double)(foot - top)};
+    return right > 0;
+}
+
+/* How many of the places of the page's pixels are in the mask. The stored picture's point of a place follows
+ * from three of them: the map is linear. */
+static void cover(const objects_t *o, const objects_picture_t *p, box_t part)
+{
+    const image_info_t *info = p->info;
+    const int64_t w = info->stored_width, h = info->stored_height;
+    const double x_step = (double)info->width / (double)p->at.width / SIDE,
+                 y_step = (double)info->height / (double)p->at.height / SIDE;
+    const double x = ((double)((part.x - p->at.x) * SIDE) + 0.5) * x_step,
+                 y = ((double)((part.y - p->at.y) * SIDE) + 0.5) * y_step;
+    const image_rect_t from = orient_to_stored(info->orientation, w, h, (image_rect_t){x, y, 0, 0});
+    const image_rect_t right = orient_to_stored(info->orientation, w, h, (image_rect_t){x + x_step, y, 0, 0});
+    const image_rect_t down = orient_to_stored(info->orientation, w, h, (image_rect_t){x, y + y_step, 0, 0});
+    memset(o->covered, 0, (size_t)(part.width * part.height));
+    for (int64_t j = 0; j < SIDE * part.height; j++)
+        for (int64_t i = 0; i < SIDE * part.width; i++) {
+            const double at_x = from.x + (double)i * (right.x - from.x) + (double)j * (down.x - from.x);
+            const double at_y = from.y + (double)i * (right.y - from.y) + (double)j * (down.y - from.y);
+            o->covered[j / SIDE * part.width + i / SIDE] +=
+                o->mask[whole(at_y, 0, h - 1) * w + whole(at_x, 0, w - 1)];
+        }
+}
+
+static bool is_inside(const objects_t *o, box_t part, int64_t x, int64_t y)
+{
+    return x >= 0 && y >= 0 && x < part.width && y < part.height &&
+           o->covered[y * part.width + x] >= PLACES / 2;
+}
+
+static void lay_mask(const objects_t *o, box_t part, bool crowd, rgb_t colour, page_t *page)
+{
+    for (int64_t y = 0; y < part.height; y++)
+        for (int64_t x = 0; x < part.width; x++) {
+            const bool edge =
+                is_inside(o, part, x, y) && !(is_inside(o, part, x - 1, y) && is_inside(o, part, x + 1, y) &&
+                                              is_inside(o, part, x, y - 1) && is_inside(o, part, x, y + 1));
+            const int64_t across = (part.x + x + part.y + y) % STRIPE;
+            double share = !crowd ? fill_share : across < STRIPE / 2 ? stripe_share : gap_share;
+            share = edge ? line_share : share * o->covered[y * part.width + x] / PLACES;
+            page_mix(page, (box_t){part.x + x, part.y + y, 1, 1}, colour, share);
+        }
+}
+
+static err_t draw_mask(objects_t *o, const objects_picture_t *p, const annotation_t *a, page_t *page)
+{
+    const int64_t width = p->info->stored_width, height = p->info->stored_height;
+    image_rect_t where;
+    if (a->outline == OUTLINE_NONE) return ERR_OK;
+    if (width > INT32_MAX || height > INT32_MAX || width > MASK_MAX_PIXELS / height)
+        RAISE(ERR_DATA, "it has too many pixels for a mask");
+    TRY(make_room(&o->mask, &o->n_mask, (size_t)width * (size_t)height));
+    TRY(mask_draw(a, (int32_t)width, (int32_t)height, o->mask));
+    if (!find_mask(o->mask, width, height, &where)) return ERR_OK;
+    const box_t part = to_page(p, where, 1);
+    TRY(make_room(&o->covered, &o->n_covered, (size_t)(p->at.width * p->at.height)));
+    cover(o, p, part);
+    lay_mask(o, part, a->crowd, palette_colour(a->category), page);
+    return ERR_OK;
+}
+
+/* One side of a frame, of one pixel; `step` is along it. */
+static void draw_side(page_t *page, box_t side, bool dashed, rgb_t colour)
+{
+    const int64_t n = side.width > side.height ? side.width : side.height;
+    for (int64_t i = 0; i < n; i++) {
+        const bool flat = side.width > side.height;
+        const box_t dot = {side.x + (flat ? i : 0), side.y + (flat ? 0 : i), 1, 1};
+        if (dashed && i / DASH % 2 == 1)
+            page_mix(page, dot, shade, shade_share);
+        else
+            page_mix(page, dot, colour, line_share);
+    }
+}
+
+static void draw_frame(const objects_picture_t *p, const annotation_t *a, page_t *page)
+{
+    const box_t b = objects_box(p, a->box);
+    const rgb_t colour = palette_colour(a->category);
+    draw_side(page, (box_t){b.x, b.y, b.width, 1}, a->crowd, colour);
+    if (b.height > 1) draw_side(page, (box_t){b.x, b.y + b.height - 1, b.width, 1}, a->crowd, colour);
+    if (b.height > 2) {
+        draw_side(page, (box_t){b.x, b.y + 1, 1, b.height - 2}, a->crowd, colour);
+        if (b.width > 1)
+            draw_side(page, (box_t){b.x + b.width - 1, b.y + 1, 1, b.height - 2}, a->crowd, colour);
+    }
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const annotation_t *x = *(const annotation_t *const *)a, *y = *(const annotation_t *const *)b;
+    const double p = x->box[2] * x->box[3], q = y->box[2] * y->box[3];
+    if (x->crowd != y->crowd) return x->crowd ? -1 : 1; /* crowds lie below */
+    return p != q ? (p > q ? -1 : 1) : (x > y) - (x < y);
+}
+
+static err_t put_in_order(objects_t *o, const sample_t *sample)
+{
+    const annotation_t **all = NULL;
+    if (!o->order) TRY(mem_new_array(OBJECTS_MAX, sizeof(annotation_t *), "objects", &o->order));
+    if (!o->tags) TRY(mem_new_array(OBJECTS_MAX, sizeof *o->tags, "names of objects", &o->tags));
+    TRY(mem_new_array(sample->n_annotations, sizeof(annotation_t *), "objects", &all));
+    for (int32_t i = 0; i < sample->n_annotations; i++) all[i] = &sample->annotations[i];
+    qsort(all, (size_t)sample->n_annotations, sizeof(annotation_t *), by_size);
+    o->n_order = sample->n_annotations < OBJECTS_MAX ? sample->n_annotations : OBJECTS_MAX;
+    for (int64_t i = 0; i < o->n_order; i++) o->order[i] = all[i];
+    mem_free(&all);
+    return ERR_OK;
+}
+
+err_t objects_draw(objects_t *o, const objects_picture_t *picture, page_t *page)
+{
+    err_info_t failure = {.code = ERR_OK};
+    ASSERT(picture->at.width > 0 && picture->at.height > 0);
+    TRY(put_in_order(o, picture->sample));
+    for (int64_t i = 0; i < o->n_order; i++) {
+        err_t err = draw_mask(o, picture, o->order[i], page);
+        if (err != ERR_OK && err != ERR_DATA) return err;
+        if (err == ERR_OK || failure.code != ERR_OK) continue;
+        err = err_context(err, "the picture %s, annotation %lld", picture->sample->name,
+                          (long long)o->order[i]->id);
+        err_take(err, &failure);
+    }
+    for (int64_t i = 0; i < o->n_order; i++) draw_frame(picture, o->order[i], page);
+    tags_draw(o, picture, page);
+    return failure.code == ERR_OK ? ERR_OK : err_put(&failure);
+}

@@ -1,0 +1,131 @@
+#include "data/show/page.h"
+
+#include "base/mem.h"
+#include "data/show/font.h"
+
+err_t page_new(int64_t width, int64_t height, rgb_t background, page_t **out)
+{
+    ASSERT(width > 0 && height > 0 && width <= INT32_MAX && height <= INT32_MAX);
+    page_t *page = NULL;
+    TRY(mem_new(sizeof *page, "a picture", &page));
+    err_t err = mem_new_array(width * height, 3, "a picture", &page->rgb);
+    if (err != ERR_OK) {
+        mem_free(&page);
+        return err;
+    }
+    page->width = width;
+    page->height = height;
+    page_fill(page, (box_t){0, 0, width, height}, background);
+    *out = page;
+    return ERR_OK;
+}
+
+void page_free(page_t **page)
+{
+    if (!*page) return;
+    mem_free(&(*page)->rgb);
+    mem_free(page);
+}
+
+static int64_t min(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t max(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The part of a box that is on the page. */
+static box_t visible(const page_t *page, box_t box)
+{
+    int64_t left = max(box.x, 0), top = max(box.y, 0);
+    int64_t right = min(box.x + box.width, page->width), bottom = min(box.y + box.height, page->height);
+    return (box_t){left, top, max(right - left, 0), max(bottom - top, 0)};
+}
+
+static uint8_t *pixel(page_t *page, int64_t x, int64_t y)
+{
+    return page->rgb + 3 * (y * page->width + x);
+}
+
+void page_fill(page_t *page, box_t box, rgb_t colour)
+{
+    box_t part = visible(page, box);
+    for (int64_t y = part.y; y < part.y + part.height; y++) {
+        uint8_t *to = pixel(page, part.x, y);
+        for (int64_t x = 0; x < part.width; x++, to += 3) {
+            to[0] = colour.r;
+            to[1] = colour.g;
+            to[2] = colour.b;
+        }
+    }
+}
+
+static uint8_t mix(uint8_t below, uint8_t above, double share)
+{
+    return (uint8_t)(below + (above - below) * share + 0.5);
+}
+
+void page_mix(page_t *page, box_t box, rgb_t colour, double share)
+{
+    box_t part = visible(page, box);
+    for (int64_t y = part.y; y < part.y + part.height; y++) {
+        uint8_t *to = pixel(page, part.x, y);
+        for (int64_t x = 0; x < part.width; x++, to += 3) {
+            to[0] = mix(to[0], colour.r, share);
+            to[1] = mix(to[1], colour.g, share);
+            to[2] = mix(to[2], colour.b, share);
+        }
+    }
+}
+
+void page_place(page_t *page, box_t box, const page_source_t *picture)
+{
+    ASSERT(picture->width > 0 && picture->height > 0 && picture->channels > 0);
+    box_t part = visible(page, box);
+    for (int64_t y = part.y; y < part.y + part.height; y++) {
+        int64_t row = (y - box.y) * picture->height / box.height;
+        for (int64_t x = part.x; x < part.x + part.width; x++) {
+            int64_t column = (x - box.x) * picture->width / box.width;
+            const uint8_t *from = picture->values + (row * picture->width + column) * picture->channels;
+            uint8_t *to = pixel(page, x, y);
+            for (int c = 0; c < 3; c++) to[c] = from[picture->channels == 3 ? c : 0];
+        }
+    }
+}
+
+/* The bytes of a UTF-8 character that are not its first. */
+static bool continues(char byte)
+{
+    return ((unsigned char)byte & 0xc0) == 0x80;
+}
+
+static void draw_character(page_t *page, int64_t x, int64_t y, text_style_t style, unsigned char character)
+{
+    for (int row = 0; row < FONT_HEIGHT; row++)
+        for (int column = 0; column < FONT_WIDTH; column++)
+            if (font_ink(character, column, row))
+                page_fill(page,
+                          (box_t){x + column * style.scale, y + row * style.scale, style.scale, style.scale},
+                          style.colour);
+}
+
+int64_t page_text(page_t *page, int64_t x, int64_t y, text_style_t style, const char *text)
+{
+    ASSERT(style.scale > 0);
+    for (; *text; text++) {
+        if (continues(*text)) continue;
+        draw_character(page, x, y, style, (unsigned char)*text);
+        x += FONT_ADVANCE * style.scale;
+    }
+    return x;
+}
+
+int64_t page_text_width(int scale, const char *text)
+{
+    int64_t n = 0;
+    for (; *text; text++) n += !continues(*text);
+    return n > 0 ? (n * FONT_ADVANCE - (FONT_ADVANCE - FONT_WIDTH)) * scale : 0;
+}

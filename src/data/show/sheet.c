@@ -1,0 +1,237 @@
+#include "data/show/sheet.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/stats.h"
+#include "data/image/resize.h"
+#include "data/show/caption.h"
+#include "data/show/font.h"
+#include "data/show/objects.h"
+
+/* In pixels. */
+enum {
+    MARGIN = 24,
+    GAP = 16,
+    TITLE_SCALE = 2,
+    TITLE = 28,
+    LINE = 14,
+    HEAD = TITLE + LINE + 8,
+    CAPTION = 6,
+    TEXT_MAX = 512
+};
+
+static const rgb_t paper = {250, 250, 248}, ink = {32, 36, 42}, faint = {100, 106, 114},
+                   empty = {234, 234, 230}, alarm_red = {196, 38, 46};
+static const double least_shape = 0.6, most_shape = 1.4; /* of a tile: height / width */
+
+typedef struct layout {
+    int64_t tile_width, tile_height, columns, rows, width, height;
+} layout_t;
+
+typedef struct drawing {
+    const sheet_t *sheet;
+    layout_t layout;
+    page_t *page;
+    image_decoder_t *decoder;
+    source_buffer_t buffer;
+    resize_scratch_t scratch;
+    uint8_t *rgb; /* of a tile */
+    objects_t objects;
+    int64_t n_bad;
+} drawing_t;
+
+/* The page is about half as wide again as high; near that, the number that leaves the fewest places empty. */
+static int64_t count_columns(int64_t n, int64_t cell_width, int64_t cell_height)
+{
+    const double wanted = sqrt(1.5 * (double)n * (double)cell_height / (double)cell_width);
+    int64_t best = 1;
+    double least = INFINITY;
+    for (int64_t c = (int64_t)ceil(0.75 * wanted); (double)c <= 1.3 * wanted + 1 && c <= n; c++) {
+        const double loss =
+            (double)((n + c - 1) / c * c - n) / (double)n + 0.3 * fabs(log((double)c / wanted));
+        if (loss < least) least = loss, best = c;
+    }
+    return best;
+}
+
+static layout_t lay_out(int64_t n, int64_t tile, double shape)
+{
+    const int64_t tile_height = (int64_t)floor((double)tile * shape + 0.5);
+    layout_t l = {.tile_width = tile, .tile_height = tile_height};
+    const int64_t cell = tile_height + CAPTION + 2 * LINE + GAP;
+    l.columns = count_columns(n, tile + GAP, cell);
+    l.rows = (n + l.columns - 1) / l.columns;
+    l.width = 2 * MARGIN + l.columns * (tile + GAP) - GAP;
+    /* The last line has no descenders below its baseline. */
+    l.height = 2 * MARGIN + HEAD + l.rows * cell - GAP - (LINE - FONT_BASELINE);
+    return l;
+}
+
+err_t sheet_check(int64_t n, int64_t tile)
+{
+    const layout_t l = lay_out(n, tile, most_shape);
+    if (l.width > SHEET_MAX_PIXELS / l.height)
+        RAISE(ERR_USAGE,
+              "%" PRId64 " tiles of %" PRId64 " pixels are a sheet of up to %" PRId64 " × %" PRId64
+              " pixels, more than the %d that it may have; take fewer, or smaller ones",
+              n, tile, l.width, l.height, SHEET_MAX_PIXELS);
+    return ERR_OK;
+}
+
+static err_t read_info(drawing_t *d, pick_t pick, sample_t *sample, image_info_t *info)
+{
+    TRY(source_read(d->sheet->source, pick.split, pick.index, &d->buffer, sample));
+    return image_info((image_bytes_t){sample->name, sample->bytes, sample->n_bytes}, info);
+}
+
+/* The median of the pictures' shapes, so that most fill their tiles. */
+static err_t find_shape(drawing_t *d, double *out)
+{
+    double *shapes = NULL;
+    int64_t n = 0;
+    err_t err = ERR_OK;
+    TRY(mem_new_array(d->sheet->n, sizeof *shapes, "shapes of pictures", &shapes));
+    for (int64_t i = 0; i < d->sheet->n && (err == ERR_OK || err == ERR_DATA); i++) {
+        sample_t sample;
+        image_info_t info;
+        err = read_info(d, d->sheet->picks[i], &sample, &info);
+        if (err == ERR_OK) shapes[n++] = (double)info.height / (double)info.width;
+    }
+    *out = n > 0 ? fmin(fmax(stats_median(shapes, n), least_shape), most_shape) : 1;
+    mem_free(&shapes);
+    return err == ERR_DATA ? ERR_OK : err;
+}
+
+/* Of a picture of width × height: where it is in its tile. */
+static box_t fit(box_t tile, int64_t width, int64_t height)
+{
+    double factor = fmin((double)tile.width / (double)width, (double)tile.height / (double)height);
+    if (factor >= 2) factor = floor(factor); /* whole pixels can be seen */
+    int64_t w = (int64_t)floor((double)width * factor + 0.5),
+            h = (int64_t)floor((double)height * factor + 0.5);
+    w = w < 1 ? 1 : w > tile.width ? tile.width : w;
+    h = h < 1 ? 1 : h > tile.height ? tile.height : h;
+    return (box_t){tile.x + (tile.width - w) / 2, tile.y + (tile.height - h) / 2, w, h};
+}
+
+static err_t draw_pixels(drawing_t *d, const sample_t *sample, const image_info_t *info, box_t at)
+{
+    const image_rect_t all = {0, 0, (double)info->width, (double)info->height};
+    const image_bytes_t bytes = {sample->name, sample->bytes, sample->n_bytes};
+    image_rect_t place;
+    image_t image;
+    TRY(image_decode_part(d->decoder, bytes, all, at.width, at.height, &image, &place));
+    if (at.width >= 2 * info->width) {
+        const page_source_t pixels = {image.width, image.height, 3, image.rgb};
+        page_place(d->page, at, &pixels);
+        return ERR_OK;
+    }
+    TRY(resize(&image, place, false, at.width, at.height, &d->scratch, d->rgb));
+    const page_source_t small = {at.width, at.height, 3, d->rgb};
+    page_place(d->page, at, &small);
+    return ERR_OK;
+}
+
+/* A cross, and what it means in the middle. */
+static void draw_bad(page_t *page, box_t tile)
+{
+    static const char *const lines[] = {"cannot be", "decoded"};
+    for (int64_t x = 0; x < tile.width; x++) {
+        const int64_t y = x * (tile.height - 1) / (tile.width > 1 ? tile.width - 1 : 1);
+        page_mix(page, (box_t){tile.x + x, tile.y + y, 1, 1}, alarm_red, 0.6);
+        page_mix(page, (box_t){tile.x + x, tile.y + tile.height - 1 - y, 1, 1}, alarm_red, 0.6);
+    }
+    const int64_t middle = tile.x + tile.width / 2, top = tile.y + tile.height / 2 - LINE;
+    page_fill(page, (box_t){middle - 30, top - 4, 60, 2 * LINE + 4}, empty);
+    for (int i = 0; i < 2; i++)
+        page_text(page, middle - page_text_width(1, lines[i]) / 2, top + i * LINE,
+                  (text_style_t){1, alarm_red}, lines[i]);
+}
+
+/* ERR_DATA that is of one picture is told, and the sheet goes on. */
+static err_t forgive(drawing_t *d, err_t err)
+{
+    if (err == ERR_DATA && d->sheet->tell) d->sheet->tell(err_message());
+    return err == ERR_DATA ? ERR_OK : err;
+}
+
+static err_t draw_picture(drawing_t *d, pick_t pick, box_t tile, sample_t *sample)
+{
+    const source_t *source = d->sheet->source;
+    image_info_t info;
+    TRY(read_info(d, pick, sample, &info));
+    const box_t at = fit(tile, info.width, info.height);
+    TRY(draw_pixels(d, sample, &info, at));
+    const objects_picture_t picture = {&info, sample, source->categories, at};
+    return forgive(d, objects_draw(&d->objects, &picture, d->page));
+}
+
+static err_t draw_tile(drawing_t *d, int64_t number)
+{
+    const layout_t *l = &d->layout;
+    const source_t *source = d->sheet->source;
+    const pick_t pick = d->sheet->picks[number];
+    const int64_t cell = l->tile_height + CAPTION + 2 * LINE + GAP;
+    const box_t tile = {MARGIN + number % l->columns * (l->tile_width + GAP),
+                        MARGIN + HEAD + number / l->columns * cell, l->tile_width, l->tile_height};
+    sample_t sample;
+    page_fill(d->page, tile, empty);
+    err_t err = draw_picture(d, pick, tile, &sample);
+    if (err == ERR_DATA) {
+        page_fill(d->page, tile, empty);
+        draw_bad(d->page, tile);
+        d->n_bad++;
+        TRY(forgive(d, err));
+        err = source_describe(source, pick.split, pick.index, &d->buffer, &sample);
+    }
+    const caption_t caption = {
+        .x = tile.x, .y = tile.y + tile.height + CAPTION, .width = tile.width, .line = LINE};
+    if (err == ERR_OK) caption_draw(&caption, source, pick.split, &sample, d->page);
+    if (err == ERR_DATA) caption_draw_number(&caption, pick, d->page);
+    return err == ERR_DATA ? ERR_OK : err;
+}
+
+static void draw_heading(const drawing_t *d)
+{
+    char text[TEXT_MAX];
+    const source_t *source = d->sheet->source;
+    const int64_t n_all = source->n_samples[SPLIT_TRAIN] + source->n_samples[SPLIT_VAL];
+    const int64_t room = d->layout.width - 2 * MARGIN;
+    const text_style_t title = {TITLE_SCALE, ink};
+    caption_fitting(d->page, MARGIN + 1, MARGIN, room - 1, title, source->path); /* twice: bold */
+    caption_fitting(d->page, MARGIN, MARGIN, room - 1, title, source->path);
+    snprintf(text, sizeof text, "%" PRId64 " of %" PRId64 " pictures%s", d->sheet->n, n_all,
+             source->has_annotations ? "; crowds are hatched" : "");
+    caption_fitting(d->page, MARGIN, MARGIN + TITLE, room, (text_style_t){1, faint}, text);
+}
+
+err_t sheet_draw(const sheet_t *sheet, int64_t *n_bad, page_t **out)
+{
+    drawing_t d = {.sheet = sheet};
+    double shape = 1;
+    err_t err;
+    ASSERT(sheet->n > 0 && sheet->n <= SHEET_MAX_PICTURES);
+    TRY_OUT(err, sheet_check(sheet->n, sheet->tile));
+    TRY_OUT(err, image_decoder_new((image_limits_t){0}, &d.decoder));
+    TRY_OUT(err, find_shape(&d, &shape));
+    d.layout = lay_out(sheet->n, sheet->tile, shape);
+    TRY_OUT(err, page_new(d.layout.width, d.layout.height, paper, &d.page));
+    TRY_OUT(err, mem_new_array(d.layout.tile_width * d.layout.tile_height, 3, "a tile", &d.rgb));
+    draw_heading(&d);
+    for (int64_t i = 0; i < sheet->n; i++) TRY_OUT(err, draw_tile(&d, i));
+    *n_bad = d.n_bad;
+    *out = d.page;
+    d.page = NULL;
+out:
+    page_free(&d.page);
+    source_free_buffer(sheet->source, &d.buffer);
+    resize_scratch_free(&d.scratch);
+    objects_free(&d.objects);
+    image_decoder_free(&d.decoder);
+    mem_free(&d.rgb);
+    return err;
+}

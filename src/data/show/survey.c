@@ -1,0 +1,143 @@
+#include "data/show/survey.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/progress.h"
+#include "base/stats.h"
+
+/* Of all pictures of a split, for medians. */
+typedef struct sizes {
+    double *values;
+    int64_t n;
+} sizes_t;
+
+typedef struct surveyor {
+    const source_t *source;
+    const survey_options_t *options;
+    survey_t *survey;
+    int64_t *seen; /* of each category: the number, from 1 on, of the last picture that has it */
+    int64_t n_seen, n_total;
+    sizes_t width, height, bytes;
+    source_buffer_t buffer;
+} surveyor_t;
+
+static survey_size_t size_of(double area)
+{
+    return area < 32 * 32 ? SURVEY_SMALL : area < 96 * 96 ? SURVEY_MEDIUM : SURVEY_LARGE;
+}
+
+static void count_category(surveyor_t *s, int32_t category, bool object)
+{
+    s->survey->categories[category].n_objects += object;
+    s->survey->categories[category].n_pictures += s->seen[category] != s->n_seen;
+    s->seen[category] = s->n_seen;
+}
+
+static void count_annotations(surveyor_t *s, const sample_t *sample, survey_split_t *split)
+{
+    if (sample->label >= 0) count_category(s, sample->label, false);
+    split->n_empty += sample->label < 0 && sample->n_annotations == 0;
+    for (int32_t i = 0; i < sample->n_annotations; i++) {
+        const annotation_t *a = &sample->annotations[i];
+        count_category(s, a->category, !a->crowd);
+        split->n_crowds += a->crowd;
+        split->n_objects += !a->crowd;
+        if (!a->crowd) split->n_sizes[size_of(a->area)]++;
+    }
+}
+
+static err_t read_picture(surveyor_t *s, split_t number, int64_t index, sample_t *sample)
+{
+    image_info_t info;
+    survey_split_t *split = &s->survey->splits[number];
+    TRY(source_read(s->source, number, index, &s->buffer, sample));
+    TRY(image_info((image_bytes_t){sample->name, sample->bytes, sample->n_bytes}, &info));
+    split->n_formats[info.format]++;
+    split->n_turned += info.orientation != 1;
+    return ERR_OK;
+}
+
+static void note_size(surveyor_t *s, split_t split, int64_t index, const sample_t *sample)
+{
+    const source_entry_t *entry = &s->source->entries[split][index];
+    int32_t width = entry->width, height = entry->height;
+    if (sample && sample->width > 0) width = sample->width, height = sample->height;
+    s->bytes.values[s->bytes.n++] = (double)entry->n_bytes;
+    if (width == 0) return;
+    s->width.values[s->width.n++] = width;
+    s->height.values[s->height.n++] = height;
+}
+
+/* Of what is unreadable its annotations count all the same. */
+static err_t look(surveyor_t *s, split_t number, int64_t index)
+{
+    survey_split_t *split = &s->survey->splits[number];
+    sample_t sample;
+    s->n_seen++;
+    split->n_bytes += s->source->entries[number][index].n_bytes;
+    err_t err = s->options->read ? read_picture(s, number, index, &sample) : ERR_OK;
+    if (err != ERR_OK && err != ERR_DATA) return err;
+    const bool unreadable = err == ERR_DATA;
+    if (unreadable && s->options->tell) s->options->tell(err_message());
+    if (unreadable || !s->options->read) err = source_describe(s->source, number, index, &s->buffer, &sample);
+    if (err != ERR_OK && err != ERR_DATA) return err;
+    /* Not read, and yet not to be had: it has not been told. */
+    if (err == ERR_DATA && !unreadable && s->options->tell) s->options->tell(err_message());
+    split->n_unreadable += unreadable || err == ERR_DATA;
+    if (err == ERR_OK) count_annotations(s, &sample, split);
+    note_size(s, number, index, err == ERR_OK ? &sample : NULL);
+    return ERR_OK;
+}
+
+static survey_range_t range_of(sizes_t *sizes)
+{
+    if (sizes->n == 0) return (survey_range_t){0};
+    const double median = stats_median(sizes->values, sizes->n); /* sorts */
+    return (survey_range_t){sizes->n, sizes->values[0], median, sizes->values[sizes->n - 1]};
+}
+
+static err_t survey_split(surveyor_t *s, split_t number)
+{
+    survey_split_t *split = &s->survey->splits[number];
+    split->n_pictures = s->source->n_samples[number];
+    s->width.n = s->height.n = s->bytes.n = 0;
+    for (int64_t i = 0; i < split->n_pictures; i++) {
+        TRY(look(s, number, i));
+        progress_draw("looking at pictures", s->n_seen, s->n_total, "");
+    }
+    split->width = range_of(&s->width);
+    split->height = range_of(&s->height);
+    split->bytes = range_of(&s->bytes);
+    return ERR_OK;
+}
+
+err_t survey_run(const source_t *source, const survey_options_t *options, survey_t *out)
+{
+    surveyor_t s = {.source = source, .options = options, .survey = out};
+    err_t err;
+    *out = (survey_t){0};
+    const int64_t *n = source->n_samples;
+    const int64_t most = n[SPLIT_TRAIN] > n[SPLIT_VAL] ? n[SPLIT_TRAIN] : n[SPLIT_VAL];
+    s.n_total = n[SPLIT_TRAIN] + n[SPLIT_VAL];
+    TRY_OUT(err, mem_new_array(source->n_categories, sizeof *out->categories, "counts", &out->categories));
+    TRY_OUT(err, mem_new_array(source->n_categories, sizeof *s.seen, "counts", &s.seen));
+    TRY_OUT(err, mem_new_array(most, sizeof(double), "sizes of pictures", &s.width.values));
+    TRY_OUT(err, mem_new_array(most, sizeof(double), "sizes of pictures", &s.height.values));
+    TRY_OUT(err, mem_new_array(most, sizeof(double), "sizes of pictures", &s.bytes.values));
+    for (split_t split = 0; split < SPLIT_COUNT; split++) TRY_OUT(err, survey_split(&s, split));
+out:
+    progress_clear_line();
+    source_free_buffer(source, &s.buffer);
+    mem_free(&s.seen);
+    mem_free(&s.width.values);
+    mem_free(&s.height.values);
+    mem_free(&s.bytes.values);
+    if (err != ERR_OK) survey_free(out);
+    return err;
+}
+
+void survey_free(survey_t *survey)
+{
+    mem_free(&survey->categories);
+}

@@ -1,0 +1,196 @@
+/* COCO's folders as a source: train2017/, val2017/, annotations/. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "data/coco/coco.h"
+#include "data/source/parts.h"
+
+static const char *const folders[SPLIT_COUNT] = {"train2017", "val2017"};
+static const char *const lists[SPLIT_COUNT] = {"annotations/instances_train2017.json",
+                                               "annotations/instances_val2017.json"};
+
+typedef struct impl {
+    char folders[SPLIT_COUNT][FS_PATH_MAX];
+    coco_t *coco[SPLIT_COUNT]; /* NULL: the split is absent */
+    source_entry_t *entries[SPLIT_COUNT];
+} impl_t;
+
+static bool has(const char *path, const char *name)
+{
+    char joined[FS_PATH_MAX];
+    return fs_join(joined, path, name) == ERR_OK && fs_exists(joined);
+}
+
+static bool is_coco(const char *path)
+{
+    return has(path, folders[SPLIT_TRAIN]) || has(path, folders[SPLIT_VAL]) ||
+           has(path, lists[SPLIT_TRAIN]) || has(path, lists[SPLIT_VAL]);
+}
+
+static void note_flaw(source_t *source, split_t split, const coco_flaw_t *flaw, const char *what)
+{
+    if (flaw->n > 0)
+        source_note(source, "%s: %" PRId64 " %s (the first: annotation %" PRId64 ")", lists[split], flaw->n,
+                    what, flaw->first);
+}
+
+static void note_flaws(source_t *source, split_t split, const coco_flaws_t *flaws)
+{
+    note_flaw(source, split, &flaws->cut, "boxes reached beyond their picture and were cut");
+    note_flaw(source, split, &flaws->empty, "annotations without area in their picture were left out");
+    note_flaw(source, split, &flaws->thin,
+              "annotations had polygons of fewer than 3 points, which were left out");
+    note_flaw(source, split, &flaws->duplicates,
+              "annotations had an id that was there before and were left out");
+}
+
+static err_t measure_files(const source_t *source, int fd, split_t split)
+{
+    const impl_t *impl = source->impl;
+    const char *folder = impl->folders[split];
+    const coco_t *coco = impl->coco[split];
+    source_entry_t *entries = impl->entries[split];
+    int64_t n_missing = 0;
+    const char *first = NULL;
+    for (int64_t i = 0; i < coco->n_images; i++) {
+        const coco_image_t *image = &coco->images[i];
+        bool found = false;
+        TRY(source_alive(source));
+        entries[i] = (source_entry_t){0, image->width, image->height, -1};
+        TRY(source_stat(fd, folder, image->name, &found, &entries[i].n_bytes));
+        if (found) continue;
+        if (n_missing++ == 0) first = image->name;
+    }
+    if (n_missing > 0)
+        RAISE(ERR_DATA,
+              "%" PRId64 " of the %" PRId64
+              " pictures that %s lists are missing in %s, the first is %s; get them, or a list "
+              "without them",
+              n_missing, coco->n_images, lists[split], folder, first);
+    return ERR_OK;
+}
+
+/* An error is told by the next that looks. */
+static void reading(void *context, int64_t n_read, int64_t n_bytes)
+{
+    (void)n_read, (void)n_bytes;
+    (void)source_alive(context);
+}
+
+/* What was read belongs to the source also after an error. */
+static err_t open_split(source_t *source, const char *path, split_t split)
+{
+    impl_t *impl = source->impl;
+    char list[FS_PATH_MAX];
+    TRY(fs_join(impl->folders[split], path, folders[split]));
+    TRY(fs_join(list, path, lists[split]));
+    if (!fs_is_folder(impl->folders[split])) return ERR_OK;
+    if (!fs_exists(list))
+        RAISE(ERR_DATA, "%s is there, but not its annotations: %s", impl->folders[split], list);
+    TRY(coco_read(list, reading, source, &impl->coco[split]));
+    const coco_t *coco = impl->coco[split];
+    TRY(mem_new_array(coco->n_images, sizeof(source_entry_t), "a list of pictures", &impl->entries[split]));
+    source->entries[split] = impl->entries[split];
+    source->n_samples[split] = coco->n_images;
+    note_flaws(source, split, &coco->flaws);
+    int fd = open(impl->folders[split], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) RAISE(ERR_DATA, "%s cannot be opened: %s", impl->folders[split], strerror(errno));
+    err_t err = measure_files(source, fd, split);
+    close(fd);
+    return err;
+}
+
+static err_t compare_categories(const char *path, const coco_t *train, const coco_t *val)
+{
+    bool same = train->n_categories == val->n_categories;
+    int32_t i = 0;
+    for (; same && i < train->n_categories; i++) {
+        const category_t *a = &train->categories[i], *b = &val->categories[i];
+        if (a->id != b->id || strcmp(a->name, b->name) != 0)
+            RAISE(ERR_DATA,
+                  "%s: category %" PRId64 " (%s) of %s is %" PRId64 " (%s) in %s; both need the same", path,
+                  a->id, a->name, lists[SPLIT_TRAIN], b->id, b->name, lists[SPLIT_VAL]);
+    }
+    if (!same)
+        RAISE(ERR_DATA, "%s: %s has %d categories, %s has %d; both need the same", path, lists[SPLIT_TRAIN],
+              train->n_categories, lists[SPLIT_VAL], val->n_categories);
+    return ERR_OK;
+}
+
+static err_t open_coco(source_t *source, const char *path)
+{
+    impl_t *impl = NULL;
+    TRY(mem_new(sizeof *impl, "a source of pictures", &impl));
+    source->impl = impl;
+    for (split_t split = 0; split < SPLIT_COUNT; split++) TRY(open_split(source, path, split));
+    const coco_t *train = impl->coco[SPLIT_TRAIN], *val = impl->coco[SPLIT_VAL], *any = train ? train : val;
+    if (!any)
+        RAISE(ERR_DATA, "%s has annotations, but neither %s/ nor %s/ with their pictures", path,
+              folders[SPLIT_TRAIN], folders[SPLIT_VAL]);
+    if (train && val) TRY(compare_categories(path, train, val));
+    source->n_categories = any->n_categories;
+    source->categories = any->categories;
+    source->has_annotations = true;
+    return ERR_OK;
+}
+
+static void close_coco(source_t *source)
+{
+    impl_t *impl = source->impl;
+    for (split_t split = 0; impl && split < SPLIT_COUNT; split++) {
+        coco_free(&impl->coco[split]);
+        mem_free(&impl->entries[split]);
+    }
+    mem_free(&source->impl);
+}
+
+static err_t describe_coco(const source_t *source, split_t split, int64_t index, source_buffer_t *buffer,
+                           sample_t *out)
+{
+    const impl_t *impl = source->impl;
+    const coco_image_t *image = &impl->coco[split]->images[index];
+    (void)buffer;
+    *out = (sample_t){
+        .id = image->id,
+        .name = image->name,
+        .width = image->width,
+        .height = image->height,
+        .label = -1,
+        .n_bytes = (size_t)impl->entries[split][index].n_bytes,
+        .n_annotations = image->n_annotations,
+        .annotations = image->annotations,
+    };
+    return ERR_OK;
+}
+
+static err_t read_coco(const source_t *source, split_t split, int64_t index, source_buffer_t *buffer,
+                       sample_t *out)
+{
+    const impl_t *impl = source->impl;
+    TRY(describe_coco(source, split, index, buffer, out));
+    return source_load(impl->folders[split], buffer, out);
+}
+
+static err_t save_coco(const source_t *source, void **bytes, int64_t *n_bytes)
+{
+    const impl_t *impl = source->impl;
+    const char *const both[SPLIT_COUNT] = {impl->folders[SPLIT_TRAIN], impl->folders[SPLIT_VAL]};
+    return source_list_save(source, both, bytes, n_bytes);
+}
+
+const source_ops_t source_coco = {
+    .kind = "coco",
+    .what = "COCO (train2017/ or val2017/, and annotations/instances_….json)",
+    .is = is_coco,
+    .open = open_coco,
+    .close = close_coco,
+    .read = read_coco,
+    .describe = describe_coco,
+    .save = save_coco,
+    .restore = source_list_restore,
+};

@@ -1,0 +1,128 @@
+/* MNIST's files as a source: each picture as a PNG. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/mem.h"
+#include "data/dataset/idx.h"
+#include "data/image/encode.h"
+#include "data/source/parts.h"
+
+enum { N_CLASSES = 10, NAME_MAX_BYTES = 32 };
+
+typedef struct impl {
+    category_t categories[N_CLASSES];
+    source_entry_t *entries[SPLIT_COUNT];
+    uint8_t **pictures[SPLIT_COUNT]; /* PNG */
+} impl_t;
+
+static bool is_idx(const char *path)
+{
+    char found[FS_PATH_MAX];
+    return idx_find(path, SPLIT_TRAIN, true, found) == ERR_OK ||
+           idx_find(path, SPLIT_VAL, true, found) == ERR_OK;
+}
+
+static err_t encode(const dataset_t *from, split_t split, int64_t i, source_entry_t *entry, uint8_t **png)
+{
+    const dataset_info_t *info = &from->info;
+    size_t n_bytes = 0;
+    TRY(image_encode_png(from->pixels[split] + i * info->height * info->width, info->width, info->height, 1,
+                         png, &n_bytes));
+    *entry = (source_entry_t){(int64_t)n_bytes, (int32_t)info->width, (int32_t)info->height,
+                              from->labels[split][i]};
+    return ERR_OK;
+}
+
+/* On all cores: tens of thousands of pictures take seconds. */
+static err_t encode_split(source_t *source, const dataset_t *from, split_t split)
+{
+    impl_t *impl = source->impl;
+    int64_t n = from->info.n_samples[split];
+    err_info_t failure = {.code = ERR_OK};
+    TRY(mem_new_array(n, sizeof(source_entry_t), "a list of pictures", &impl->entries[split]));
+    TRY(mem_new_array(n, sizeof(uint8_t *), "a list of pictures", &impl->pictures[split]));
+    source->entries[split] = impl->entries[split];
+    source->n_samples[split] = n;
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < n; i++) {
+        err_t err = encode(from, split, i, &impl->entries[split][i], &impl->pictures[split][i]);
+        if (err == ERR_OK) continue;
+#pragma omp critical
+        err_take(err, &failure);
+    }
+    return failure.code == ERR_OK ? ERR_OK : err_put(&failure);
+}
+
+static err_t open_idx(source_t *source, const char *path)
+{
+    static const char *const digits[N_CLASSES] = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
+    impl_t *impl = NULL;
+    dataset_t dataset = {.ops = &dataset_idx};
+    err_t err = ERR_OK;
+    TRY(mem_new(sizeof *impl, "a source of pictures", &impl));
+    source->impl = impl;
+    TRY_OUT(err, dataset_idx.open(&dataset, path, NULL));
+    for (split_t split = 0; split < SPLIT_COUNT; split++) TRY_OUT(err, encode_split(source, &dataset, split));
+    ASSERT(dataset.info.n_classes == N_CLASSES);
+    for (int i = 0; i < N_CLASSES; i++) impl->categories[i] = (category_t){i, digits[i], ""};
+    source->n_categories = N_CLASSES;
+    source->categories = impl->categories;
+out:
+    dataset_idx.close(&dataset);
+    return err;
+}
+
+static void close_idx(source_t *source)
+{
+    impl_t *impl = source->impl;
+    for (split_t split = 0; impl && split < SPLIT_COUNT; split++) {
+        for (int64_t i = 0; i < source->n_samples[split]; i++) mem_free(&impl->pictures[split][i]);
+        mem_free(&impl->pictures[split]);
+        mem_free(&impl->entries[split]);
+    }
+    mem_free(&source->impl);
+}
+
+static err_t describe_idx(const source_t *source, split_t split, int64_t index, source_buffer_t *buffer,
+                          sample_t *out)
+{
+    const impl_t *impl = source->impl;
+    const source_entry_t *entry = &impl->entries[split][index];
+    TRY(source_reserve(buffer, NAME_MAX_BYTES));
+    snprintf(buffer->block, NAME_MAX_BYTES, "%08" PRId64 ".png", index);
+    *out = (sample_t){
+        .id = index,
+        .name = buffer->block,
+        .width = entry->width,
+        .height = entry->height,
+        .label = entry->label,
+        .n_bytes = (size_t)entry->n_bytes,
+    };
+    return ERR_OK;
+}
+
+static err_t read_idx(const source_t *source, split_t split, int64_t index, source_buffer_t *buffer,
+                      sample_t *out)
+{
+    const impl_t *impl = source->impl;
+    TRY(describe_idx(source, split, index, buffer, out));
+    out->bytes = impl->pictures[split][index];
+    return ERR_OK;
+}
+
+static err_t save_idx(const source_t *source, void **bytes, int64_t *n_bytes)
+{
+    return source_list_save(source, NULL, bytes, n_bytes);
+}
+
+const source_ops_t source_idx = {
+    .kind = "idx",
+    .what = "IDX files, as MNIST's (train-images-idx3-ubyte.gz and its like)",
+    .is = is_idx,
+    .open = open_idx,
+    .close = close_idx,
+    .read = read_idx,
+    .describe = describe_idx,
+    .save = save_idx,
+    .restore = source_list_restore,
+};

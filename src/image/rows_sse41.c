@@ -1,4 +1,0 @@
-#define ROWS_LANES 1
-#include "image/rows_steps.h"
-
-const rows_ops_t *const rows_sse41 = ROWS_TABLE;

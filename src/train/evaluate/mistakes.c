@@ -1,0 +1,155 @@
+#include "train/evaluate/mistakes.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "data/show/font.h"
+
+/* In pixels. Pictures are shown by a whole factor about SIDE wide and high, so that their own pixels can be
+ * seen. */
+enum {
+    MARGIN = 32,
+    GAP_X = 20,
+    GAP_Y = 22,
+    SIDE = 112,
+    MAX_WIDTH = 1100,
+    MIN_COLUMNS = 2,
+    LINE = 24,
+    CAPTION = 8, /* between a picture and its caption */
+    TITLE = 38,  /* line of the heading */
+    TITLE_SCALE = 3,
+    TEXT_SCALE = 2,
+    TEXT_MAX = 128,
+};
+
+static const rgb_t paper = {250, 250, 248}, ink = {32, 36, 42}, faint = {100, 106, 114},
+                   alarm_red = {196, 38, 46};
+
+typedef struct layout {
+    int64_t picture_width, picture_height, cell_width, cell_height;
+    int64_t columns, rows, top, width, height;
+} layout_t;
+
+static int n_digits(int64_t value)
+{
+    return snprintf(NULL, 0, "%" PRId64, value);
+}
+
+static layout_t lay_out(const mistakes_t *m)
+{
+    const dataset_info_t *info = &m->dataset->info;
+    int64_t longer = info->width > info->height ? info->width : info->height;
+    int64_t factor = longer < SIDE ? SIDE / longer : 1;
+    int advance = FONT_ADVANCE * TEXT_SCALE;
+    int64_t said = advance * (2 * n_digits(info->n_classes - 1) + (int)strlen(", said "));
+    int64_t number = advance * (n_digits(info->n_samples[m->split] - 1) + (int)strlen("99% #"));
+    layout_t l = {.picture_width = factor * info->width, .picture_height = factor * info->height};
+    l.cell_width = said > number ? said : number;
+    if (l.picture_width > l.cell_width) l.cell_width = l.picture_width;
+    l.cell_height = l.picture_height + CAPTION + 2 * LINE;
+    l.columns = (MAX_WIDTH - 2 * MARGIN + GAP_X) / (l.cell_width + GAP_X);
+    if (l.columns < MIN_COLUMNS) l.columns = MIN_COLUMNS;
+    l.rows = (m->worst->n + l.columns - 1) / l.columns;
+    l.top = MARGIN + TITLE + 2 * LINE + GAP_Y;
+    l.width = 2 * MARGIN + l.columns * (l.cell_width + GAP_X) - GAP_X;
+    if (l.width < MAX_WIDTH) l.width = MAX_WIDTH;
+    l.height = l.rows > 0 ? l.top + l.rows * (l.cell_height + GAP_Y) + LINE + MARGIN : l.top + MARGIN - GAP_Y;
+    return l;
+}
+
+/* What does not fit is cut at the left, where a path is least telling. */
+static void draw_fitting(page_t *page, int64_t y, const char *text)
+{
+    char line[TEXT_MAX];
+    int64_t room = (page->width - 2 * MARGIN) / (FONT_ADVANCE * TEXT_SCALE), n = (int64_t)strlen(text);
+    if (room > TEXT_MAX - 1) room = TEXT_MAX - 1;
+    if (n > room)
+        snprintf(line, sizeof line, "...%s", text + n - room + 3);
+    else
+        snprintf(line, sizeof line, "%s", text);
+    page_text(page, MARGIN, y, (text_style_t){TEXT_SCALE, faint}, line);
+}
+
+/* Strokes one pixel of the page wider. */
+static int64_t draw_bold(page_t *page, int64_t x, int64_t y, text_style_t style, const char *text)
+{
+    page_text(page, x + 1, y, style, text);
+    return page_text(page, x, y, style, text);
+}
+
+static void draw_heading(const mistakes_t *m, const layout_t *l, page_t *page)
+{
+    char text[TEXT_MAX];
+    int64_t n = m->evaluation->n, n_wrong = n - m->evaluation->n_correct, y = MARGIN;
+    if (n_wrong == 0)
+        snprintf(text, sizeof text, "No mistakes");
+    else if (n_wrong > m->worst->n)
+        snprintf(text, sizeof text, "The %d worst of %" PRId64 " mistakes", m->worst->n, n_wrong);
+    else
+        snprintf(text, sizeof text, n_wrong == 1 ? "The only mistake" : "All %" PRId64 " mistakes", n_wrong);
+    draw_bold(page, MARGIN, y, (text_style_t){TITLE_SCALE, ink}, text);
+    y += TITLE;
+    snprintf(text, sizeof text, "accuracy %.4f on %" PRId64 " %s samples", m->evaluation->accuracy, n,
+             m->split == SPLIT_TRAIN ? "training" : "validation");
+    page_text(page, MARGIN, y, (text_style_t){TEXT_SCALE, ink}, text);
+    draw_fitting(page, y + LINE, m->checkpoint);
+    if (n_wrong > 0)
+        draw_fitting(page, l->height - MARGIN - FONT_BASELINE * TEXT_SCALE,
+                     "Label, said prediction; probability of the prediction; #sample. Highest loss first.");
+}
+
+static void draw_caption(page_t *page, int64_t x, int64_t y, int64_t width, const worst_sample_t *sample)
+{
+    char text[TEXT_MAX];
+    text_style_t plain = {TEXT_SCALE, ink}, weak = {TEXT_SCALE, faint}, strong = {TEXT_SCALE, alarm_red};
+    snprintf(text, sizeof text, "%d", sample->label);
+    int64_t at = draw_bold(page, x, y, plain, text);
+    at = page_text(page, at, y, weak, ", said ");
+    snprintf(text, sizeof text, "%d", sample->prediction);
+    draw_bold(page, at, y, strong, text);
+    /* Rounded down: 100 % would be a claim. */
+    if (isfinite(sample->probability))
+        snprintf(text, sizeof text, "%d%%", (int)fminf(sample->probability * 100, 99));
+    else
+        snprintf(text, sizeof text, "NaN");
+    page_text(page, x, y + LINE, weak, text);
+    snprintf(text, sizeof text, "#%" PRId64, sample->index);
+    page_text(page, x + width - page_text_width(TEXT_SCALE, text), y + LINE, weak, text);
+}
+
+static err_t draw_samples(const mistakes_t *m, const layout_t *l, page_t *page, dataset_reader_t *reader)
+{
+    const dataset_info_t *info = &m->dataset->info;
+    for (int i = 0; i < m->worst->n; i++) {
+        const worst_sample_t *sample = &m->worst->samples[i];
+        const dataset_wish_t wish = {.split = m->split, .index = sample->index};
+        dataset_sample_t shown;
+        TRY(dataset_read(reader, &wish, &shown));
+        const page_source_t picture = {info->width, info->height, info->channels, shown.bytes};
+        int64_t x = MARGIN + i % l->columns * (l->cell_width + GAP_X);
+        int64_t y = l->top + i / l->columns * (l->cell_height + GAP_Y);
+        page_place(page, (box_t){x, y, l->picture_width, l->picture_height}, &picture);
+        draw_caption(page, x, y + l->picture_height + CAPTION, l->cell_width, sample);
+    }
+    return ERR_OK;
+}
+
+err_t mistakes_draw(const mistakes_t *mistakes, page_t **out)
+{
+    layout_t l = lay_out(mistakes);
+    page_t *page = NULL;
+    dataset_reader_t reader = {0};
+    err_t err;
+    TRY_OUT(err, page_new(l.width, l.height, paper, &page));
+    TRY_OUT(err, dataset_reader_open(mistakes->dataset, &reader));
+    draw_heading(mistakes, &l, page);
+    TRY_OUT(err, draw_samples(mistakes, &l, page, &reader));
+    *out = page;
+    page = NULL;
+out:
+    dataset_reader_close(&reader);
+    page_free(&page);
+    return err;
+}
