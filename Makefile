@@ -158,14 +158,14 @@ $(BUILD)/%.o: %.c
 	$(Q)$(CC) $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
 
 # What protoc-c writes is no code of ours: it keeps its own style.
-$(PROTO)/%.pb-c.c $(PROTO)/%.pb-c.h: src/train/%.proto
+$(PROTO)/%.pb-c.c $(PROTO)/%.pb-c.h: src/train/output/%.proto
 	@mkdir -p $(@D)
 	@echo "  PROTO $<"
 	$(Q)$(PROTOC_C) --proto_path=$(<D) --c_out=$(@D) $<
 $(PROTO)/tensorboard.pb-c.o: $(PROTO)/tensorboard.pb-c.c
 	@echo "  CC    $<"
 	$(Q)$(CC) $(filter-out $(WARN),$(CFLAGS_ALL)) -MMD -MP -c -o $@ $<
-$(BUILD)/src/train/tensorboard.o: $(PROTO)/tensorboard.pb-c.h
+$(BUILD)/src/train/output/tensorboard.o: $(PROTO)/tensorboard.pb-c.h
 
 $(BUILD)/tests/%: tests/%.c $(LIB) $(KERNELS)
 	@mkdir -p $(@D)

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "base/mem.h"
-#include "train/profile.h"
+#include "train/output/profile.h"
 
 enum { PEAK_TRIES = 3 }; /* what disturbs one only makes it lower */
 

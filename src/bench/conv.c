@@ -8,7 +8,7 @@
 #include "bench/conv_check.h"
 #include "bench/conv_layers.h"
 #include "compute/graph/layers.h"
-#include "train/algorithms.h"
+#include "train/run/algorithms.h"
 
 enum { BATCH_LENET = 64, BATCH = 8, BATCH_QUICK = 1, BATCH_MAX = 256, N_CLASSES = 2, WHAT_MAX = 80 };
 

@@ -3,7 +3,7 @@
 #define BENCH_LOG_H
 
 #include "bench/bench.h"
-#include "train/metrics.h"
+#include "train/output/metrics.h"
 
 enum { BENCH_SCHEMA = 1 };
 

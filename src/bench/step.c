@@ -9,7 +9,7 @@
 #include "base/stats.h"
 #include "bench/cases.h"
 #include "compute/models/model.h"
-#include "train/trial.h"
+#include "train/run/trial.h"
 
 typedef struct step_options {
     const char *model, *data, *precision, *algorithms;

@@ -6,8 +6,8 @@
 #include "base/mem.h"
 #include "cmd/cmd.h"
 #include "store/checkpoint/show.h"
-#include "train/export.h"
-#include "train/model_file.h"
+#include "train/weights/export.h"
+#include "train/weights/model_file.h"
 
 static const char usage[] =
     "usage: dptrain checkpoint show CHECKPOINT|FOLDER     what is in it; of a folder, its newest\n"

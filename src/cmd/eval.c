@@ -7,12 +7,12 @@
 #include "cmd/cmd.h"
 #include "compute/models/model.h"
 #include "data/image/png_file.h"
-#include "train/algorithms.h"
-#include "train/data.h"
+#include "train/evaluate/evaluation_show.h"
 #include "train/evaluate/mistakes.h"
-#include "train/evaluation_show.h"
-#include "train/model_file.h"
-#include "train/options.h"
+#include "train/feed/data.h"
+#include "train/run/algorithms.h"
+#include "train/run/options.h"
+#include "train/weights/model_file.h"
 
 typedef struct eval_options {
     const char *data, *split, *png, *json;

@@ -1,4 +1,4 @@
-#include "train/train.h"
+#include "train/run/train.h"
 
 #include <stdio.h>
 

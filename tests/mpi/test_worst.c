@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "tests/mpi/everyone.h"
-#include "train/worst.h"
+#include "train/evaluate/worst.h"
 
 enum { N = 1000, MAX = 40 };
 

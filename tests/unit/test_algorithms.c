@@ -8,7 +8,7 @@
 #include "compute/ops/registry.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
-#include "train/algorithms.h"
+#include "train/run/algorithms.h"
 
 static op_desc_t conv(int64_t n)
 {

@@ -1,5 +1,5 @@
 /* Average precision and top-k against values worked by hand. */
-#include "train/average_precision.h"
+#include "train/evaluate/average_precision.h"
 
 #include <math.h>
 

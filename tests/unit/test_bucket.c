@@ -6,7 +6,7 @@
 #include "cluster/comm/impl.h"
 #include "cluster/session/runtime.h"
 #include "tests/tap.h"
-#include "train/bucket.h"
+#include "train/learn/bucket.h"
 
 enum { N_MAX = 1000, MAX_CALLS = 64, MIB = 1 << 20 };
 

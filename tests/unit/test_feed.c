@@ -6,7 +6,7 @@
 #include "data/transform/augment.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
-#include "train/feed.h"
+#include "train/feed/feed.h"
 
 enum { N = 23, SIDE = 5, N_PIXELS = SIDE * SIDE, BATCH = 6 };
 enum { N_PER_EPOCH = (N + BATCH - 1) / BATCH, N_BATCHES = 3 * N_PER_EPOCH };

@@ -4,7 +4,7 @@
 
 #include "base/mem.h"
 #include "tests/tap.h"
-#include "train/intake.h"
+#include "train/feed/intake.h"
 
 static bool says(const intake_t *intake, const char *words)
 {

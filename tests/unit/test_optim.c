@@ -3,7 +3,7 @@
 #include "compute/graph/layers.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
-#include "train/optim.h"
+#include "train/learn/optim.h"
 
 /* conv/weight, point/weight, bn/gamma, bn/beta, fc/weight, fc/bias: 3 weights proper, of which the first two
  * are neighbours, of 6 parameters. */

@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "compute/models/model.h"
 #include "tests/tap.h"
-#include "train/profile.h"
+#include "train/output/profile.h"
 
 static bool near(double a, double b)
 {

@@ -4,7 +4,7 @@
 
 #include "tests/op_util.h"
 #include "tests/tap.h"
-#include "train/replay.h"
+#include "train/run/replay.h"
 
 /* A stand-in for a device: counts, and fails where it is told to. */
 static struct {

@@ -4,7 +4,7 @@
 
 #include "base/mem.h"
 #include "tests/tap.h"
-#include "train/schedule.h"
+#include "train/learn/schedule.h"
 
 static bool near(double a, double b)
 {

@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "train/tensorboard.h"
+#include "train/output/tensorboard.h"
 
 static char root[256];
 

@@ -3,7 +3,7 @@
 
 #include "base/mem.h"
 #include "tests/tap.h"
-#include "train/options.h"
+#include "train/run/options.h"
 
 typedef struct parsed {
     train_options_t options;

@@ -1,5 +1,5 @@
 /* Weights from and for other programs: names by tables, layouts, what is left out and what is refused. */
-#include "train/weights.h"
+#include "train/weights/weights.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #include "tests/npz_util.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
-#include "train/name_table.h"
+#include "train/weights/name_table.h"
 
 static bool write_text(const char *path, const char *text)
 {

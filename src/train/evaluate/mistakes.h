@@ -5,8 +5,8 @@
 
 #include "data/dataset/dataset.h"
 #include "data/show/page.h"
-#include "train/evaluate.h"
-#include "train/worst.h"
+#include "train/evaluate/evaluate.h"
+#include "train/evaluate/worst.h"
 
 typedef struct mistakes {
     const char *checkpoint; /* path, for the heading */

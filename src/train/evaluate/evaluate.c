@@ -1,0 +1,243 @@
+#include "train/evaluate/evaluate.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/progress.h"
+#include "cluster/comm/watchdog.h"
+#include "data/dataset/sampler.h"
+#include "train/evaluate/average_precision.h"
+#include "train/feed/bad_pictures.h"
+
+int64_t evaluation_batch(const dataset_t *dataset)
+{
+    enum { MOST = 128, LEAST = 8, MOST_FLOATS = 5 << 20 };
+    const dataset_info_t *info = &dataset->info;
+    int64_t n = MOST;
+    while (n > LEAST && n * info->height * info->width * info->channels > MOST_FLOATS) n /= 2;
+    return n;
+}
+
+split_t evaluation_split(const dataset_t *dataset)
+{
+    return dataset->info.n_samples[SPLIT_VAL] > 0 ? SPLIT_VAL : SPLIT_TRAIN;
+}
+
+static int64_t n_samples(const evaluator_t *e)
+{
+    return e->dataset->info.n_samples[e->options.split];
+}
+
+/* This rank's batches, and so its samples; the last batch of all may be smaller. */
+static void share_out(evaluator_t *e)
+{
+    e->batch = evaluation_batch(e->dataset);
+    e->n = sampler_split(n_samples(e), e->comm->rank, e->comm->size, e->batch, &e->first);
+    e->n_batches = (n_samples(e) + e->batch - 1) / e->batch;
+}
+
+/* The evaluator's counts; of many classes the confusion would be larger than the network. */
+enum { COUNT_CORRECT, COUNT_TOP5, COUNT_CONFUSION };
+
+static bool is_confusion_kept(const evaluator_t *e)
+{
+    return !e->dataset->info.multi_label && e->dataset->info.n_classes <= EVAL_FEW;
+}
+
+static int64_t n_counts(const evaluator_t *e)
+{
+    int64_t n_classes = e->dataset->info.n_classes;
+    return COUNT_CONFUSION + (is_confusion_kept(e) ? n_classes * n_classes : 0);
+}
+
+/* Nothing is read before evaluator_run allows it. */
+static err_t open_feed(evaluator_t *e)
+{
+    const evaluator_options_t *o = &e->options;
+    if (e->n == 0) return ERR_OK;
+    sampler_options_t order = {.n_samples = e->n,
+                               .global_batch = e->batch,
+                               .in_order = true,
+                               .origin = e->first,
+                               .block = o->dataset->info.block[o->split]};
+    TRY(sampler_new(&order, &e->sampler));
+    loader_options_t loader = {.dataset = o->dataset,
+                               .split = o->split,
+                               .sampler = e->sampler,
+                               .size = 1,
+                               .max_local = e->n < e->batch ? e->n : e->batch,
+                               .n_threads = o->n_threads,
+                               .timeout_sec = o->timeout_sec,
+                               .norm = o->norm,
+                               .bad = o->bad};
+    return feed_open(&loader, o->backend, &e->feed);
+}
+
+static int64_t n_scores(const evaluator_t *e)
+{
+    return n_samples(e) * e->dataset->info.n_classes;
+}
+
+static err_t make_scores(evaluator_t *e)
+{
+    TRY(mem_new_array(n_scores(e), sizeof *e->scores, "scores of all samples", &e->scores));
+    TRY(mem_new_array(n_scores(e), sizeof *e->targets, "targets of all samples", &e->targets));
+    return mem_new_array(e->dataset->info.n_classes, sizeof *e->precisions, "average precisions",
+                         &e->precisions);
+}
+
+err_t evaluator_open(const evaluator_options_t *options, evaluator_t *out)
+{
+    *out = (evaluator_t){.options = *options, .comm = options->comm, .dataset = options->dataset};
+    share_out(out);
+    err_t err;
+    TRY_OUT(err, open_feed(out));
+    TRY_OUT(err, mem_new_array(out->batch, sizeof *out->index, "evaluation", &out->index));
+    TRY_OUT(err, mem_new_array(out->batch, sizeof *out->labels, "evaluation", &out->labels));
+    TRY_OUT(err, mem_new_array(n_counts(out), sizeof *out->counts, "evaluation", &out->counts));
+    TRY_OUT(err, mem_new_array(out->n_batches, sizeof *out->losses, "evaluation", &out->losses));
+    if (options->dataset->info.multi_label) TRY_OUT(err, make_scores(out));
+    if (out->n >= out->batch) TRY_OUT(err, exec_prepare(options->exec, out->batch, false));
+    TRY_OUT(err, exec_prepare(options->exec, out->n % out->batch, false));
+    return ERR_OK;
+out:
+    evaluator_close(out);
+    return err;
+}
+
+void evaluator_close(evaluator_t *e)
+{
+    feed_close(&e->feed);
+    e->feed = (feed_t){0};
+    sampler_free(&e->sampler);
+    mem_free(&e->index);
+    mem_free(&e->labels);
+    mem_free(&e->counts);
+    mem_free(&e->losses);
+    mem_free(&e->scores);
+    mem_free(&e->targets);
+    mem_free(&e->precisions);
+}
+
+/* softmax(logits)[k] */
+static float probability(const float *logits, int n_classes, int k)
+{
+    double sum = 0;
+    for (int i = 0; i < n_classes; i++) sum += exp((double)logits[i] - logits[k]);
+    return (float)(1 / sum);
+}
+
+/* Of the n samples that were evaluated last. */
+static void offer_mistakes(evaluator_t *e, const exec_results_t *results, int64_t n)
+{
+    int n_classes = e->dataset->info.n_classes;
+    const int32_t *labels = e->labels, *predictions = results->predictions;
+    for (int64_t i = 0; i < n; i++) {
+        if (predictions[i] == labels[i]) continue;
+        worst_sample_t sample = {
+            .index = e->index[i],
+            .label = labels[i],
+            .prediction = predictions[i],
+            .loss = results->losses[i],
+            .probability = probability(results->logits + i * n_classes, n_classes, predictions[i]),
+        };
+        worst_offer(e->worst, &sample);
+    }
+}
+
+/* What is found out of a batch whose samples have a label each. */
+static void count(evaluator_t *e, const exec_results_t *results, int64_t n)
+{
+    int n_classes = e->dataset->info.n_classes;
+    const int32_t *labels = e->labels, *predictions = results->predictions;
+    int64_t *confusion = e->counts + COUNT_CONFUSION;
+    for (int64_t i = 0; i < n; i++) {
+        e->counts[COUNT_CORRECT] += predictions[i] == labels[i];
+        if (is_confusion_kept(e))
+            confusion[labels[i] * n_classes + predictions[i]]++;
+        else
+            e->counts[COUNT_TOP5] += top_k_holds(results->logits + i * n_classes, n_classes, labels[i], 5);
+    }
+    if (e->worst) offer_mistakes(e, results, n);
+}
+
+/* The batch whose first sample is `first`, of all; *loss: the sum of its losses. */
+static err_t run_batch(evaluator_t *e, int64_t first, double *loss)
+{
+    int n_classes = e->dataset->info.n_classes;
+    exec_results_t results;
+    feed_batch_t data;
+    TRY(feed_next(&e->feed, &data));
+    exec_batch_t batch = {.n = data.n,
+                          .pixels = data.pixels,
+                          .labels = data.labels,
+                          .targets = data.targets,
+                          .predictions = data.predictions};
+    size_t n_row = (size_t)n_classes * sizeof(float);
+    memcpy(e->index, data.from->index, (size_t)data.n * sizeof *e->index);
+    if (data.labels) memcpy(e->labels, data.from->labels, (size_t)data.n * sizeof *e->labels);
+    if (e->targets) memcpy(e->targets + first * n_classes, data.from->targets, (size_t)data.n * n_row);
+    TRY(exec_forward(e->options.exec, &batch, false));
+    TRY(feed_ahead(&e->feed));
+    TRY(exec_results(e->options.exec, &results));
+    for (int64_t i = 0; i < data.n; i++) *loss += results.losses[i];
+    if (e->scores)
+        memcpy(e->scores + first * n_classes, results.logits, (size_t)data.n * n_row);
+    else
+        count(e, &results, data.n);
+    return ERR_OK;
+}
+
+/* This rank's part: each batch's loss and the counts. */
+static err_t run_local(evaluator_t *e)
+{
+    memset(e->losses, 0, (size_t)e->n_batches * sizeof *e->losses);
+    memset(e->counts, 0, (size_t)n_counts(e) * sizeof *e->counts);
+    if (e->scores) memset(e->scores, 0, (size_t)n_scores(e) * sizeof *e->scores);
+    if (e->targets) memset(e->targets, 0, (size_t)n_scores(e) * sizeof *e->targets);
+    if (e->n > 0) feed_allow(&e->feed, sampler_batches(e->sampler));
+    for (int64_t done = 0; done < e->n; done += e->batch) {
+        TRY(run_batch(e, e->first + done, &e->losses[(e->first + done) / e->batch]));
+        progress_draw("evaluating", done + e->batch < e->n ? done + e->batch : e->n, e->n, "");
+    }
+    return ERR_OK;
+}
+
+/* Collective. Average precisions over the samples of all ranks, each of which has its own and zeros. */
+static err_t rank_samples(evaluator_t *e, double *mean)
+{
+    TRY(comm_allreduce(e->comm, e->scores, n_scores(e), DTYPE_F32, COMM_SUM, "evaluation scores"));
+    TRY(comm_allreduce(e->comm, e->targets, n_scores(e), DTYPE_F32, COMM_SUM, "evaluation targets"));
+    err_t err = average_precision_of_classes(e->scores, e->targets, n_samples(e), e->dataset->info.n_classes,
+                                             e->precisions, mean);
+    if (isnan(*mean)) *mean = 0;
+    return comm_agree(e->comm, err, "average precisions");
+}
+
+err_t evaluator_run(evaluator_t *e, evaluation_t *out)
+{
+    const dataset_info_t *info = &e->dataset->info;
+    double loss_sum = 0;
+    if (e->worst) worst_clear(e->worst);
+    watchdog_phase("evaluating");
+    TRY(comm_agree(e->comm, run_local(e), "evaluation"));
+    if (e->options.bad) TRY(bad_pictures_share(e->comm, e->options.bad));
+    /* Every batch has one rank's loss and zeros: the sum in order has the same bits on any number of ranks.
+     */
+    TRY(comm_allreduce(e->comm, e->losses, e->n_batches, DTYPE_F64, COMM_SUM, "evaluation loss"));
+    for (int64_t i = 0; i < e->n_batches; i++) loss_sum += e->losses[i];
+    TRY(comm_allreduce(e->comm, e->counts, n_counts(e), DTYPE_I64, COMM_SUM, "evaluation counts"));
+    if (e->worst) TRY(worst_gather(e->worst));
+    double n = (double)n_samples(e), accuracy = (double)e->counts[COUNT_CORRECT] / n;
+    bool ranked = !e->scores && info->n_classes > EVAL_FEW;
+    if (e->scores) TRY(rank_samples(e, &accuracy));
+    *out = (evaluation_t){.n = n_samples(e),
+                          .n_correct = e->counts[COUNT_CORRECT],
+                          .loss = loss_sum / n,
+                          .accuracy = accuracy,
+                          .precisions = e->precisions,
+                          .top5 = ranked ? (double)e->counts[COUNT_TOP5] / n : NAN,
+                          .confusion = is_confusion_kept(e) ? e->counts + COUNT_CONFUSION : NULL};
+    return ERR_OK;
+}

@@ -1,0 +1,35 @@
+/* The worst mistakes of an evaluation: of the samples that were classified wrongly, those with the highest
+ * loss. Their order is total, by loss downwards (a loss that is no number counts as the highest), then by
+ * index, so that the result does not depend on how the samples were shared out. */
+#ifndef TRAIN_EVALUATE_WORST_H
+#define TRAIN_EVALUATE_WORST_H
+
+#include "cluster/comm/comm.h"
+
+typedef struct worst_sample {
+    int64_t index; /* in the validation split */
+    int32_t label, prediction;
+    float loss;
+    float probability; /* that the model gave to its prediction */
+} worst_sample_t;
+
+typedef struct worst {
+    comm_t *comm;
+    int max, n;
+    worst_sample_t *samples; /* [max], the first n are in use, in order */
+    worst_sample_t *all;     /* [size × max] */
+} worst_t;
+
+/* Keeps at most `max` samples. Borrows the communicator. */
+err_t worst_new(comm_t *comm, int max, worst_t *out);
+void worst_free(worst_t *worst);
+
+void worst_clear(worst_t *worst);
+
+/* Takes the sample in where it is among the worst so far. Allocates nothing. */
+void worst_offer(worst_t *worst, const worst_sample_t *sample);
+
+/* Collective. Afterwards every rank holds the worst of all ranks. Allocates nothing. */
+err_t worst_gather(worst_t *worst);
+
+#endif

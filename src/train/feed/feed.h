@@ -1,0 +1,66 @@
+/* Batches on their way from the loader to where they are computed on: on the host the loader's own buffers,
+ * on a GPU bytes that are copied beside the work of the step before, and made into pixels there. Part of
+ * train. Not collective. */
+#ifndef TRAIN_FEED_FEED_H
+#define TRAIN_FEED_FEED_H
+
+#include "cluster/session/runtime.h"
+#include "compute/ops/mirror.h"
+#include "data/load/loader.h"
+
+/* Buffers are where the backend computes, and the same in every step on a GPU. */
+typedef struct feed_batch {
+    int64_t n_global, first, n; /* as sampler_slice_t */
+    float *pixels;
+    int32_t *labels;      /* NULL where the dataset is multi_label */
+    float *targets;       /* NULL where it is not */
+    int32_t *predictions; /* room for them */
+    const batch_t *from;  /* the loader's, in host memory, until feed_ahead */
+} feed_batch_t;
+
+/* A batch as the loader has it, in the GPU's memory. */
+typedef struct feed_slot {
+    uint8_t *bytes;
+    affine_t *maps; /* NULL: no augmentation */
+    int32_t *labels;
+    float *targets;
+} feed_slot_t;
+
+enum { FEED_SLOTS = 2 };
+
+typedef struct feed {
+    const backend_t *backend;
+    loader_t *loader;
+    dataset_info_t info;
+    pixel_norm_t norm;
+    int64_t n_left;       /* batches that the loader still has */
+    const batch_t *ahead; /* fetched, and not handed out yet */
+    int64_t n_fetched;
+    double copy_sec; /* waited for copies to the GPU, since feed_take_copy_sec */
+    feed_slot_t slots[FEED_SLOTS];
+    feed_batch_t batch;
+} feed_t;
+
+/* How many threads are to read a dataset on this rank. wish: --loader-threads; 0: one for pictures in memory;
+ * for others the CPUs that computing leaves, which on a GPU are all but one; at least one. */
+int feed_threads(const runtime_t *runtime, const dataset_t *dataset, int64_t wish);
+
+/* options: the loader's, but for what kind of batches it makes. */
+err_t feed_open(const loader_options_t *options, const backend_t *backend, feed_t *out);
+void feed_close(feed_t *feed);
+
+/* Lets the loader make n batches more. */
+void feed_allow(feed_t *feed, int64_t n);
+
+/* The next batch; valid until the next call. Waits for the loader alone. On a GPU everything that worked on
+ * the batch before must have been waited for. */
+err_t feed_next(feed_t *feed, feed_batch_t *out);
+
+/* After the work on a batch was given to a GPU and before that is waited for: fetches the next one. On the
+ * host, and after the last batch, nothing. */
+err_t feed_ahead(feed_t *feed);
+
+/* Seconds that the host waited for copies to the GPU since the last call. */
+double feed_take_copy_sec(feed_t *feed);
+
+#endif

@@ -1,0 +1,33 @@
+#include "train/learn/bucket.h"
+
+int64_t bucket_floats(int64_t wish, int64_t n_gradients)
+{
+    static const int64_t least = (1 << 20) / sizeof(float), most = (32 << 20) / sizeof(float);
+    if (wish > 0) return (wish + (int64_t)sizeof(float) - 1) / (int64_t)sizeof(float);
+    int64_t quarter = n_gradients / 4;
+    return quarter < least ? least : quarter > most ? most : quarter;
+}
+
+static err_t begin(bucket_t *b, int64_t end)
+{
+    int64_t count = end - b->n_begun;
+    if (count == 0) return ERR_OK;
+    TRY(comm_buffer_begin(b->comm, b->buffer, b->n_begun, count));
+    b->n_begun = end;
+    return ERR_OK;
+}
+
+err_t bucket_ready(void *bucket, int64_t offset, int64_t count)
+{
+    bucket_t *b = bucket;
+    ASSERT(offset == b->n_ready);
+    b->n_ready = offset + count;
+    return b->n_ready - b->n_begun >= b->n_min ? begin(b, b->n_ready) : ERR_OK;
+}
+
+err_t bucket_finish(bucket_t *b, int64_t n)
+{
+    TRY(begin(b, n));
+    b->n_begun = b->n_ready = 0;
+    return comm_buffer_finish(b->comm, b->buffer);
+}

@@ -1,0 +1,281 @@
+#include "train/learn/optim.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+static const char *const optimizers[] = {"sgd", "nesterov", "adadelta", "adamw", "lars", NULL};
+
+#define FIELD(name) offsetof(optim_options_t, name)
+const opt_t optim_option_table[] = {
+    {"optimizer", OPT_CHOICE, FIELD(optimizer), "sgd", 0, 0, optimizers, NULL, "how weights follow gradients",
+     false},
+    {"momentum", OPT_REAL, FIELD(momentum), "0.9", 0, 0.99999, NULL, "X", "of sgd, nesterov and lars", false},
+    {"rho", OPT_REAL, FIELD(rho), "0.95", 0, 0.99999, NULL, "X", "adadelta: decay of its two averages",
+     false},
+    {"beta1", OPT_REAL, FIELD(beta1), "0.9", 0, 0.99999, NULL, "X", "adamw: decay of the first moment",
+     false},
+    {"beta2", OPT_REAL, FIELD(beta2), "0.999", 0, 0.9999999, NULL, "X", "adamw: decay of the second moment",
+     false},
+    {"epsilon", OPT_REAL, FIELD(epsilon), NULL, 1e-30, 1, NULL, "X",
+     "added to denominators; default: adadelta 1e-6, adamw and lars 1e-8", false},
+    {"weight-decay", OPT_REAL, FIELD(weight_decay), "0", 0, 10, NULL, "X",
+     "pull of the weights to zero, biases and norms left out; adamw: times the rate only", false},
+    {"lars-trust", OPT_REAL, FIELD(lars_trust), "0.001", 1e-9, 1000, NULL, "X", "lars: trust coefficient",
+     false},
+    {"clip-norm", OPT_REAL, FIELD(clip_norm), "0", 0, 1e9, NULL, "X",
+     "longest gradient, over all parameters; 0: no limit", false},
+    {"ema", OPT_REAL, FIELD(ema), "0", 0, 0.9999999, NULL, "X",
+     "decay of a running average of the weights, which is then evaluated; 0: none", false},
+};
+const int n_optim_options = sizeof optim_option_table / sizeof optim_option_table[0];
+
+/* One row for each name that --optimizer takes. */
+typedef struct traits {
+    const char *name;
+    optim_kind_t kind;
+    bool nesterov;
+    double rate, epsilon;
+    const char *states[OPTIM_MAX_STATES];
+} traits_t;
+
+/* Rates: SGD's is this program's own; Adadelta's Zeiler's; AdamW's the authors'. LARS takes rates that are
+ * relative to the weights' norms, 1 is a middling one. */
+static const traits_t all_traits[] = {
+    {"sgd", OPTIM_SGD, false, 0.03, 0, {"velocity"}},
+    {"nesterov", OPTIM_SGD, true, 0.03, 0, {"velocity"}},
+    {"adadelta", OPTIM_ADADELTA, false, 1, 1e-6, {"square_average", "update_average"}},
+    {"adamw", OPTIM_ADAMW, false, 0.001, 1e-8, {"first_moment", "second_moment"}},
+    {"lars", OPTIM_LARS, false, 1, 1e-8, {"velocity"}},
+};
+
+struct optim_range {
+    int64_t first, n;
+    bool is_weight; /* decayed, and with a trust ratio */
+    double gradient_squares;
+};
+
+static const traits_t *traits_of(const char *optimizer)
+{
+    enum { N_TRAITS = sizeof all_traits / sizeof all_traits[0] };
+    for (int i = 0; i < N_TRAITS; i++)
+        if (strcmp(all_traits[i].name, optimizer) == 0) return &all_traits[i];
+    ASSERT(!"an optimizer that is in the table of options");
+    return NULL;
+}
+
+double optim_default_rate(const char *optimizer)
+{
+    return traits_of(optimizer)->rate;
+}
+
+err_t optim_options_check(const optim_options_t *o)
+{
+    if (traits_of(o->optimizer)->nesterov && !(o->momentum > 0))
+        RAISE(ERR_USAGE, "--optimizer nesterov wants --momentum above 0; without momentum it is sgd");
+    return ERR_OK;
+}
+
+/* The flat order is not that of graph->params. */
+static void sort_by_offset(optim_range_t *ranges, int n)
+{
+    for (int i = 1; i < n; i++) {
+        optim_range_t range = ranges[i];
+        int k = i;
+        for (; k > 0 && ranges[k - 1].first > range.first; k--) ranges[k] = ranges[k - 1];
+        ranges[k] = range;
+    }
+}
+
+/* A range reaches to the next one's start, the padding in between included. LARS has a ratio for each weight,
+ * so only what has none is merged there. */
+static void make_ranges(optim_t *o, const graph_t *graph)
+{
+    optim_range_t *ranges = o->ranges;
+    bool alike = o->kind != OPTIM_LARS && !(o->options.weight_decay > 0);
+    int n = 0;
+    for (int i = 0; i < graph->n_params; i++) {
+        const graph_param_t *p = &graph->params[i];
+        ranges[i] = (optim_range_t){.first = p->offset, .is_weight = p->shape.n_dims > 1};
+    }
+    sort_by_offset(ranges, graph->n_params);
+    for (int i = 0; i < graph->n_params; i++) {
+        int64_t end = i + 1 < graph->n_params ? ranges[i + 1].first : graph->n_flat_params;
+        bool merge = n > 0 && (alike || (ranges[i].is_weight == ranges[n - 1].is_weight &&
+                                         !(ranges[i].is_weight && o->kind == OPTIM_LARS)));
+        if (!merge) ranges[n++] = ranges[i];
+        ranges[n - 1].n = end - ranges[n - 1].first;
+    }
+    o->n_ranges = n;
+}
+
+static err_t add_buffer(optim_t *o, const char *name)
+{
+    optim_buffer_t *buffer = &o->buffers[o->n_buffers];
+    TRY(mirror_new(o->backend, (size_t)o->n_flat * sizeof(float), "optimizer state", &buffer->flat));
+    buffer->name = name;
+    o->n_buffers++;
+    return ERR_OK;
+}
+
+err_t optim_new(const optim_options_t *options, const graph_t *graph, const backend_t *backend, optim_t **out)
+{
+    const traits_t *traits = traits_of(options->optimizer);
+    optim_t *o = NULL;
+    err_t err;
+    TRY(mem_new(sizeof *o, "the optimizer", &o));
+    o->kind = traits->kind;
+    o->backend = backend;
+    o->options = *options;
+    o->options.optimizer = traits->name; /* outlives the command line's */
+    if (!(o->options.epsilon > 0)) o->options.epsilon = traits->epsilon;
+    o->n_flat = graph->n_flat_params;
+    o->gradient_norm = NAN;
+    o->gradient_scale = 1;
+    TRY_OUT(err, mem_new_array(graph->n_params, sizeof *o->ranges, "the optimizer", &o->ranges));
+    make_ranges(o, graph);
+    for (int i = 0; i < OPTIM_MAX_STATES && traits->states[i]; i++)
+        TRY_OUT(err, add_buffer(o, traits->states[i]));
+    o->n_states = o->n_buffers;
+    if (options->ema > 0) {
+        TRY_OUT(err, add_buffer(o, "ema"));
+        o->average = &o->buffers[o->n_buffers - 1];
+    }
+    *out = o;
+    return ERR_OK;
+out:
+    optim_free(&o);
+    return err;
+}
+
+void optim_free(optim_t **optim)
+{
+    optim_t *o = *optim;
+    if (!o) return;
+    for (int i = 0; i < o->n_buffers; i++) mirror_free(&o->buffers[i].flat);
+    mem_free(&o->ranges);
+    mem_free(optim);
+}
+
+bool optim_needs_norms(const optim_t *o)
+{
+    return o->options.clip_norm > 0 || o->kind == OPTIM_LARS;
+}
+
+/* Norms and the factor of clipping, where something needs them. */
+static err_t measure(optim_t *o, const optim_step_t *step)
+{
+    double limit = o->options.clip_norm, squares = 0;
+    o->gradient_scale = 1;
+    o->gradient_norm = NAN;
+    if (!optim_needs_norms(o)) return ERR_OK;
+    for (int i = 0; i < o->n_ranges; i++) {
+        optim_range_t *range = &o->ranges[i];
+        TRY(o->backend->sum_squares(step->gradients + range->first, range->n, &range->gradient_squares));
+        squares += range->gradient_squares;
+    }
+    o->gradient_norm = sqrt(squares);
+    if (!isfinite(o->gradient_norm))
+        RAISE(ERR_GATE,
+              "the gradient is not finite at step %lld: lower --lr or add --warmup, and check the data",
+              (long long)step->step);
+    if (limit > 0 && o->gradient_norm > limit) o->gradient_scale = limit / o->gradient_norm;
+    return ERR_OK;
+}
+
+static err_t trust_ratio(const optim_t *o, const optim_range_t *range, const float *weights, double *out)
+{
+    double squares;
+    *out = 1;
+    if (o->kind != OPTIM_LARS || !range->is_weight) return ERR_OK;
+    TRY(o->backend->sum_squares(weights + range->first, range->n, &squares));
+    double weight_norm = sqrt(squares), gradient_norm = o->gradient_scale * sqrt(range->gradient_squares);
+    if (weight_norm > 0 && gradient_norm > 0)
+        *out = o->options.lars_trust * weight_norm /
+               (gradient_norm + o->options.weight_decay * weight_norm + o->options.epsilon);
+    return ERR_OK;
+}
+
+static double average_decay(const optim_t *o, int64_t step)
+{
+    double ramp = (1.0 + (double)step) / (10.0 + (double)step);
+    if (step == 0) return 0;
+    return ramp < o->options.ema ? ramp : o->options.ema;
+}
+
+void optim_step_values(const optim_t *o, const optim_step_t *step, backend_step_t *values)
+{
+    double t = (double)step->step + 1;
+    values->lr = step->lr;
+    values->gradient_scale = o->gradient_scale;
+    values->average_decay = average_decay(o, step->step);
+    values->correction[0] = 1 - pow(o->options.beta1, t);
+    values->correction[1] = 1 - pow(o->options.beta2, t);
+}
+
+/* What all ranges have in common. */
+static optim_args_t common_args(const optim_t *o, const optim_step_t *step)
+{
+    const optim_options_t *options = &o->options;
+    backend_step_t v = {0};
+    optim_step_values(o, step, &v);
+    return (optim_args_t){.lr = v.lr,
+                          .gradient_scale = v.gradient_scale,
+                          .average_decay = v.average_decay,
+                          .momentum = options->momentum,
+                          .rho = options->rho,
+                          .beta = {options->beta1, options->beta2},
+                          .correction = {v.correction[0], v.correction[1]},
+                          .epsilon = options->epsilon,
+                          .nesterov = traits_of(options->optimizer)->nesterov,
+                          .guard = step->guard};
+}
+
+static float *flat_of(const optim_buffer_t *buffer)
+{
+    return buffer->flat.device;
+}
+
+err_t optim_step(optim_t *o, const optim_step_t *step)
+{
+    TRY(measure(o, step));
+    optim_args_t args = common_args(o, step);
+    for (int i = 0; i < o->n_ranges; i++) {
+        const optim_range_t *range = &o->ranges[i];
+        TRY(trust_ratio(o, range, step->weights, &args.trust_ratio));
+        args.weight = step->weights + range->first;
+        args.gradient = step->gradients + range->first;
+        args.n = range->n;
+        args.weight_decay = range->is_weight ? o->options.weight_decay : 0;
+        for (int s = 0; s < o->n_states; s++) args.state[s] = flat_of(&o->buffers[s]) + range->first;
+        args.average = o->average ? flat_of(o->average) + range->first : NULL;
+        TRY(o->backend->optim[o->kind](&args));
+    }
+    return ERR_OK;
+}
+
+err_t optim_swap_average(optim_t *o, float *weights)
+{
+    if (!o->average) return ERR_OK;
+    float *average = flat_of(o->average);
+    if (o->backend->swap) return o->backend->swap(weights, average, o->n_flat);
+    for (int64_t i = 0; i < o->n_flat; i++) {
+        float weight = weights[i];
+        weights[i] = average[i];
+        average[i] = weight;
+    }
+    return ERR_OK;
+}
+
+err_t optim_pull(const optim_t *o)
+{
+    for (int i = 0; i < o->n_buffers; i++) TRY(mirror_pull_all(&o->buffers[i].flat));
+    return ERR_OK;
+}
+
+err_t optim_push(const optim_t *o)
+{
+    for (int i = 0; i < o->n_buffers; i++) TRY(mirror_push_all(&o->buffers[i].flat));
+    return ERR_OK;
+}

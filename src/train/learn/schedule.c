@@ -1,0 +1,116 @@
+#include "train/learn/schedule.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char *const schedules[] = {"constant", "step", "cosine", "polynomial", "plateau", NULL};
+static const char *const lr_scales[] = {"none", "linear", NULL};
+
+#define FIELD(name) offsetof(schedule_options_t, name)
+const opt_t schedule_option_table[] = {
+    {"lr", OPT_REAL, FIELD(lr), NULL, 1e-12, 1e6, NULL, "X",
+     "learning rate; default: the optimizer's (sgd 0.03, adadelta and lars 1, adamw 0.001)", false},
+    {"lr-scale", OPT_CHOICE, FIELD(lr_scale), "none", 0, 0, lr_scales, NULL,
+     "linear: --lr is for one rank, and multiplied by their number", false},
+    {"schedule", OPT_CHOICE, FIELD(schedule), "cosine", 0, 0, schedules, NULL, "learning rate over the run",
+     false},
+    {"warmup", OPT_REAL, FIELD(warmup_epochs), "0", 0, 1e6, NULL, "EPOCHS",
+     "linear warm-up of the learning rate, from 0, or from the unscaled rate", false},
+    {"lr-step", OPT_REAL, FIELD(lr_step_epochs), "1", 1e-6, 1e6, NULL, "EPOCHS",
+     "--schedule step: epochs between drops", false},
+    {"lr-gamma", OPT_REAL, FIELD(lr_gamma), "0.1", 1e-6, 1, NULL, "X", "--schedule step: factor of a drop",
+     false},
+    {"lr-power", OPT_REAL, FIELD(lr_power), "2", 1e-3, 100, NULL, "X",
+     "--schedule polynomial: its power; 1: linear", false},
+    {"plateau-factor", OPT_REAL, FIELD(plateau_factor), "0.1", 1e-6, 0.999999, NULL, "X",
+     "--schedule plateau: factor of a drop", false},
+    {"plateau-patience", OPT_INT, FIELD(plateau_patience), "10", 1, 1000000, NULL, "EPOCHS",
+     "--schedule plateau: epochs without a better evaluation loss before a drop", false},
+    {"plateau-threshold", OPT_REAL, FIELD(plateau_threshold), "0.0001", 0, 1e6, NULL, "X",
+     "--schedule plateau: by how much better counts", false},
+    {"min-lr", OPT_REAL, FIELD(min_lr), "0", 0, 1e6, NULL, "X", "--schedule plateau: no drop below", false},
+};
+const int n_schedule_options = sizeof schedule_option_table / sizeof schedule_option_table[0];
+
+/* 0 at the end of warm-up, 1 at the end of the run and after it. */
+static double progress(const schedule_t *s, int64_t step)
+{
+    int64_t length = s->n_steps - s->warmup_steps;
+    double t = length > 0 ? (double)(step - s->warmup_steps) / (double)length : 0;
+    return t < 1 ? t : 1;
+}
+
+double schedule_rate(const schedule_t *s, int64_t step)
+{
+    if (step < s->warmup_steps) {
+        double full = s->base * (double)(step + 1) / (double)s->warmup_steps;
+        return full + s->warmup_from * (s->base - full);
+    }
+    switch (s->kind) {
+    case SCHEDULE_CONSTANT:
+    case SCHEDULE_PLATEAU:
+        return s->base;
+    case SCHEDULE_STEP:
+        return s->base * pow(s->gamma, (double)(step / s->step_every));
+    case SCHEDULE_COSINE:
+        return s->base * 0.5 * (1 + cos(3.14159265358979323846 * progress(s, step)));
+    case SCHEDULE_POLYNOMIAL:
+        return s->base * pow(1 - progress(s, step), s->power);
+    }
+    return s->base;
+}
+
+bool schedule_plateau_update(schedule_plateau_t *p, double metric)
+{
+    if (metric < p->best - p->threshold) {
+        p->best = metric;
+        p->n_bad_epochs = 0;
+        return false;
+    }
+    if (++p->n_bad_epochs < p->patience) return false;
+    p->n_bad_epochs = 0;
+    double scale = p->scale * p->factor;
+    if (scale < p->min_scale) scale = p->min_scale;
+    if (!(scale < p->scale)) return false;
+    p->scale = scale;
+    return true;
+}
+
+static schedule_kind_t kind_of(const char *name)
+{
+    int kind = 0;
+    while (schedules[kind] && strcmp(schedules[kind], name) != 0) kind++;
+    ASSERT(schedules[kind]);
+    return (schedule_kind_t)kind;
+}
+
+static int64_t steps_of(double epochs, const schedule_run_t *run)
+{
+    return (int64_t)llround(epochs * (double)run->steps_per_epoch);
+}
+
+err_t schedule_make(const schedule_options_t *o, const schedule_run_t *run, schedule_t *schedule,
+                    schedule_plateau_t *plateau)
+{
+    bool linear = strcmp(o->lr_scale, "linear") == 0;
+    double rate = o->lr > 0 ? o->lr : run->default_lr;
+    *schedule = (schedule_t){.kind = kind_of(o->schedule),
+                             .base = linear ? rate * run->n_ranks : rate,
+                             .n_steps = run->n_steps,
+                             .warmup_steps = steps_of(o->warmup_epochs, run),
+                             .warmup_from = linear ? 1.0 / run->n_ranks : 0,
+                             .step_every = steps_of(o->lr_step_epochs, run),
+                             .gamma = o->lr_gamma,
+                             .power = o->lr_power};
+    if (schedule->step_every < 1) schedule->step_every = 1;
+    if (schedule->warmup_steps >= run->n_steps)
+        RAISE(ERR_USAGE, "--warmup %g epochs is %lld steps, but the whole run has %lld", o->warmup_epochs,
+              (long long)schedule->warmup_steps, (long long)run->n_steps);
+    *plateau = (schedule_plateau_t){.factor = o->plateau_factor,
+                                    .threshold = o->plateau_threshold,
+                                    .min_scale = o->min_lr / schedule->base,
+                                    .patience = o->plateau_patience,
+                                    .best = INFINITY,
+                                    .scale = 1};
+    return ERR_OK;
+}

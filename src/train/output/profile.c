@@ -1,0 +1,312 @@
+#include "train/output/profile.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "compute/graph/scratch.h"
+
+/* Sizes of the product, small first: a slow backend stays with those. */
+static const int64_t peak_sizes[] = {128, 256, 512, 1024, 4096, 8192};
+enum { N_PEAK_SIZES = sizeof peak_sizes / sizeof peak_sizes[0], PEAK_RUNS = 5 };
+#define PEAK_BUDGET_SEC 0.2
+
+/* Memory passes between the products, which fusing spares: what is fused into a product is not among them. */
+static const op_kind_t passes[] = {OP_RELU,       OP_DROPOUT,      OP_ADD,        OP_POOL2D,
+                                   OP_BATCH_NORM, OP_SOFTMAX_XENT, OP_SIGMOID_BCE};
+enum { N_PASSES = sizeof passes / sizeof passes[0] };
+
+typedef struct product {
+    op_t *op;
+    scratch_t scratch;
+    void *saved, *workspace;
+} product_t;
+
+static err_t product_new(const backend_t *backend, dtype_t compute, int64_t n, product_t *out)
+{
+    static const char what[] = "the peak's matrices";
+    op_desc_t desc = {.kind = OP_LINEAR, .compute = compute, .n_inputs = 1, .x = {shape_2d(n, n)}};
+    desc.attr.linear = (linear_attr_t){.out_features = n};
+    TRY(op_infer(&desc));
+    TRY(op_plan(backend, &desc, false, NULL, &out->op));
+    TRY(scratch_new(&desc, backend, false, what, &out->scratch));
+    TRY(backend_alloc(backend, out->op->n_saved_bytes, what, &out->saved));
+    return backend_alloc(backend, out->op->n_workspace_bytes, what, &out->workspace);
+}
+
+static void product_free(const backend_t *backend, product_t *product)
+{
+    op_free(&product->op);
+    scratch_free(&product->scratch);
+    backend_release(backend, &product->saved);
+    backend_release(backend, &product->workspace);
+}
+
+/* Seconds of the fastest of a few runs, as many as fit before `deadline` but at least one. */
+static err_t time_product(const backend_t *backend, const product_t *p, double deadline, double *best_sec)
+{
+    TRY(backend_sync(backend));
+    for (int i = 0; i < PEAK_RUNS && (i == 0 || clock_sec() + *best_sec < deadline); i++) {
+        double start = clock_sec();
+        TRY(scratch_run(&p->scratch, p->op, OP_FORWARD, p->saved, p->workspace));
+        TRY(backend_sync(backend));
+        double sec = clock_sec() - start;
+        if (i == 0 || sec < *best_sec) *best_sec = sec;
+    }
+    return ERR_OK;
+}
+
+err_t profile_measure_peak(const backend_t *backend, dtype_t compute, double *out)
+{
+    double deadline = clock_sec() + PEAK_BUDGET_SEC, sec = 0;
+    *out = 0;
+    for (int i = 0; i < N_PEAK_SIZES; i++) {
+        int64_t n = peak_sizes[i];
+        double n_flops = 2.0 * (double)(n * n) * (double)n;
+        /* Not worth beginning when, at the speed so far, it would not run twice. */
+        if (*out > 0 && clock_sec() + 2 * n_flops / *out > deadline) break;
+        product_t product = {0};
+        err_t err = product_new(backend, compute, n, &product);
+        bool has_room = err == ERR_OK || *out <= 0;
+        if (err == ERR_OK) err = time_product(backend, &product, deadline, &sec);
+        product_free(backend, &product);
+        if (!has_room) break; /* what was trained may fill the memory: smaller ones have to do */
+        if (err != ERR_OK) return err_context(err, "measuring the peak");
+        if (n_flops / sec > *out) *out = n_flops / sec;
+    }
+    return ERR_OK;
+}
+
+/* All at once: ranks of a host share its memory and its clock rate. */
+err_t profile_measure_peaks(comm_t *comm, const backend_t *backend, dtype_t compute, double *out)
+{
+    static const char what[] = "measuring the peak";
+    TRY(comm_barrier(comm, what));
+    TRY(comm_agree(comm, profile_measure_peak(backend, compute, out), what));
+    TRY(comm_allreduce(comm, out, 1, DTYPE_F64, COMM_SUM, what));
+    *out /= comm->size;
+    return ERR_OK;
+}
+
+static double layer_sec(const profile_layer_t *layer)
+{
+    return layer->forward_sec + layer->backward_sec;
+}
+
+/* By insertion: layers are few and equals keep their order. */
+void profile_sort(profile_layer_t *layers, int n)
+{
+    for (int i = 1; i < n; i++) {
+        profile_layer_t layer = layers[i];
+        int at = i;
+        for (; at > 0 && layer_sec(&layers[at - 1]) < layer_sec(&layer); at--) layers[at] = layers[at - 1];
+        layers[at] = layer;
+    }
+}
+
+/* Collective. Mean over the ranks, per step. */
+static err_t average(comm_t *comm, double *values, int64_t n, int64_t n_steps)
+{
+    TRY(comm_allreduce(comm, values, n, DTYPE_F64, COMM_SUM, "gathering the profile"));
+    for (int64_t i = 0; i < n; i++) values[i] /= (double)comm->size * (double)n_steps;
+    return ERR_OK;
+}
+
+static err_t gather_layers(comm_t *comm, const exec_t *exec, int64_t n_steps, profile_t *out)
+{
+    const graph_t *graph = exec_graph(exec);
+    double *values = NULL;
+    err_t err = mem_new_array(graph->n_nodes, 3 * sizeof *values, "the profile", &values);
+    if (err == ERR_OK) err = mem_new_array(graph->n_nodes, sizeof *out->layers, "the profile", &out->layers);
+    TRY_OUT(err, comm_agree(comm, err, "gathering the profile"));
+    const exec_cost_t *costs = exec_costs(exec);
+    out->n_layers = graph->n_nodes;
+    for (int i = 0; i < out->n_layers; i++) {
+        values[3 * i] = costs[i].forward_sec;
+        values[3 * i + 1] = costs[i].backward_sec;
+        values[3 * i + 2] = 2 * (costs[i].forward_macs + costs[i].backward_macs);
+    }
+    TRY_OUT(err, average(comm, values, 3 * (int64_t)out->n_layers, n_steps));
+    for (int i = 0; i < out->n_layers; i++)
+        out->layers[i] = (profile_layer_t){graph->nodes[i].name, graph->nodes[i].desc.kind, values[3 * i],
+                                           values[3 * i + 1], values[3 * i + 2]};
+    profile_sort(out->layers, out->n_layers);
+out:
+    mem_free(&values);
+    return err;
+}
+
+/* Collective. The run is over and what it made is whole: it does not fail for want of this figure. An error
+ * that was not agreed on is another matter. */
+static err_t gather_peak(comm_t *comm, const profile_run_t *run, double *out)
+{
+    err_t err = profile_measure_peaks(comm, run->backend, exec_graph(run->exec)->compute, out);
+    if (err == ERR_OK || err != comm->agreed) return err;
+    log_warn("the profile has no peak: %s", err_message());
+    *out = 0;
+    return ERR_OK;
+}
+
+err_t profile_gather(comm_t *comm, const profile_run_t *run, profile_t *out)
+{
+    const profile_split_t *sums = run->sums;
+    *out = (profile_t){.n_steps = run->n_steps, .n_ranks = comm->size};
+    double split[] = {sums->data, sums->forward, sums->backward, sums->comm, sums->optimizer, sums->total};
+    TRY(average(comm, split, sizeof split / sizeof split[0], run->n_steps));
+    out->split = (profile_split_t){split[0], split[1], split[2], split[3], split[4], split[5]};
+    TRY(gather_layers(comm, run->exec, run->n_layer_steps, out));
+    return gather_peak(comm, run, &out->peak_flops);
+}
+
+void profile_free(profile_t *profile)
+{
+    mem_free(&profile->layers);
+}
+
+double profile_layer_share(const profile_t *profile, const profile_layer_t *layer)
+{
+    return profile->split.total > 0 ? layer_sec(layer) / profile->split.total : 0;
+}
+
+double profile_layer_flops(const profile_layer_t *layer)
+{
+    return layer_sec(layer) > 0 ? layer->n_flops / layer_sec(layer) : 0;
+}
+
+/* Share of a step in such passes; `list`: "relu 12 %, pool2d 9 %", the costly ones first. */
+static double passes_share(const profile_t *p, char *list, size_t n_bytes)
+{
+    double share[N_PASSES] = {0}, sum = 0;
+    for (int i = 0; i < p->n_layers; i++)
+        for (int k = 0; k < N_PASSES; k++)
+            if (p->layers[i].kind == passes[k]) share[k] += profile_layer_share(p, &p->layers[i]);
+    for (int k = 0; k < N_PASSES; k++) sum += share[k];
+    list[0] = '\0';
+    for (int n = 0; n < 3; n++) {
+        int most = 0;
+        for (int k = 1; k < N_PASSES; k++)
+            if (share[k] > share[most]) most = k;
+        if (share[most] < 0.01) break;
+        size_t used = strlen(list);
+        snprintf(list + used, n_bytes - used, "%s%s %.0f %%", used ? ", " : "", op_traits(passes[most])->name,
+                 100 * share[most]);
+        share[most] = 0;
+    }
+    return sum;
+}
+
+int profile_hints(const profile_t *p, char hints[PROFILE_MAX_HINTS][PROFILE_HINT_MAX])
+{
+    int n = 0;
+    if (!(p->split.total > 0)) return 0;
+    double data = p->split.data / p->split.total, comm = p->split.comm / p->split.total;
+    char list[120];
+    double between = passes_share(p, list, sizeof list);
+    if (data >= PROFILE_DATA_SHARE)
+        snprintf(
+            hints[n++], PROFILE_HINT_MAX,
+            "%.0f %% of a step waits for data: leave CPUs to the loader (--threads), augment less, or use "
+            "faster storage",
+            100 * data);
+    if (comm >= PROFILE_COMM_SHARE)
+        snprintf(hints[n++], PROFILE_HINT_MAX,
+                 "%.0f %% of a step is allreduce, waiting for slower ranks included: try a larger --batch; "
+                 "--trace "
+                 "shows who is late",
+                 100 * comm);
+    if (between >= PROFILE_PASSES_SHARE)
+        snprintf(hints[n++], PROFILE_HINT_MAX,
+                 "%.0f %% of a step is passes over memory between the products (%s): fusing or leaving out "
+                 "some pays more than faster products",
+                 100 * between, list);
+    return n;
+}
+
+static double other_sec(const profile_split_t *s)
+{
+    double rest = s->total - s->data - s->forward - s->backward - s->comm - s->optimizer;
+    return rest > 0 ? rest : 0;
+}
+
+static void print_layer(const profile_t *p, const profile_layer_t *layer, int width)
+{
+    char rate[32] = "-", of_peak[16] = "-";
+    double flops = profile_layer_flops(layer);
+    if (flops > 0) snprintf(rate, sizeof rate, "%.1f", flops / 1e9);
+    if (flops > 0 && p->peak_flops > 0)
+        snprintf(of_peak, sizeof of_peak, "%.0f %%", 100 * flops / p->peak_flops);
+    log_info("  %-*s  %-12s %11.3f %11.3f %7.1f %% %10s %8s", width, layer->name,
+             op_traits(layer->kind)->name, 1e3 * layer->forward_sec, 1e3 * layer->backward_sec,
+             100 * profile_layer_share(p, layer), rate, of_peak);
+}
+
+static void print_layers(const profile_t *p)
+{
+    int n = p->n_layers < PROFILE_TOP ? p->n_layers : PROFILE_TOP, width = (int)strlen("layer");
+    for (int i = 0; i < n; i++)
+        if ((int)strlen(p->layers[i].name) > width) width = (int)strlen(p->layers[i].name);
+    log_info("  %-*s  %-12s %11s %11s %9s %10s %8s", width, "layer", "operator", "forward ms", "backward ms",
+             "of step", "GFLOP/s", "of peak");
+    for (int i = 0; i < n; i++) print_layer(p, &p->layers[i], width);
+    if (p->peak_flops > 0)
+        log_info("  peak: %.1f GFLOP/s a rank, in a large matrix product on all ranks at once",
+                 p->peak_flops / 1e9);
+}
+
+void profile_print(const profile_t *p)
+{
+    const profile_split_t *s = &p->split;
+    double parts[] = {s->data, s->forward, s->backward, s->comm, s->optimizer, other_sec(s), s->total};
+    char times[128] = "", shares[128] = "", hints[PROFILE_MAX_HINTS][PROFILE_HINT_MAX];
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        size_t at = strlen(times);
+        snprintf(times + at, sizeof times - at, "%11.3f", 1e3 * parts[i]);
+        at = strlen(shares);
+        snprintf(shares + at, sizeof shares - at, "%11.1f", 100 * parts[i] / s->total);
+    }
+    log_info("profile, mean of %lld steady step%s on %d rank%s", (long long)p->n_steps,
+             p->n_steps > 1 ? "s" : "", p->n_ranks, p->n_ranks > 1 ? "s" : "");
+    log_info("       data wait    forward   backward  allreduce  optimizer      other       step");
+    log_info("  ms %s", times);
+    log_info("  %%  %s", shares);
+    print_layers(p);
+    for (int i = 0, n = profile_hints(p, hints); i < n; i++) log_info("  hint: %s", hints[i]);
+}
+
+static void json_layer(const profile_t *p, const profile_layer_t *layer, json_t *j)
+{
+    double flops = profile_layer_flops(layer);
+    json_object_begin(j, NULL);
+    json_string(j, "name", layer->name);
+    json_string(j, "operator", op_traits(layer->kind)->name);
+    json_real(j, "forward_sec", layer->forward_sec);
+    json_real(j, "backward_sec", layer->backward_sec);
+    json_real(j, "share", profile_layer_share(p, layer));
+    json_real(j, "gflops", flops / 1e9);
+    if (p->peak_flops > 0) json_real(j, "of_peak", flops / p->peak_flops);
+    json_object_end(j);
+}
+
+void profile_json(const profile_t *p, json_t *j)
+{
+    const profile_split_t *s = &p->split;
+    char hints[PROFILE_MAX_HINTS][PROFILE_HINT_MAX];
+    json_int(j, "steps", p->n_steps);
+    json_int(j, "ranks", p->n_ranks);
+    json_real(j, "step_sec", s->total);
+    json_real(j, "data_wait_sec", s->data);
+    json_real(j, "forward_sec", s->forward);
+    json_real(j, "backward_sec", s->backward);
+    json_real(j, "exposed_comm_sec", s->comm);
+    json_real(j, "optimizer_sec", s->optimizer);
+    json_real(j, "other_sec", other_sec(s));
+    if (p->peak_flops > 0) json_real(j, "peak_gflops", p->peak_flops / 1e9);
+    json_array_begin(j, "layers");
+    for (int i = 0; i < p->n_layers; i++) json_layer(p, &p->layers[i], j);
+    json_array_end(j);
+    json_array_begin(j, "hints");
+    for (int i = 0, n = profile_hints(p, hints); i < n; i++) json_string(j, NULL, hints[i]);
+    json_array_end(j);
+}

@@ -1,0 +1,145 @@
+#include "train/output/tensorboard.h"
+
+#include <dirent.h>
+#include <endian.h>
+#include <errno.h>
+#include <isa-l/crc.h>
+#include <stdio.h>
+#include <string.h>
+#include <tensorboard.pb-c.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+#define PREFIX "events.out.tfevents."
+enum { MAX_EVENT = 4096, BUFFER_BYTES = 1 << 16 };
+static const int64_t latest_time = 9999999999; /* a larger one would sort by its first digit */
+
+uint32_t tensorboard_crc32c(const void *data, size_t n_bytes)
+{
+    /* The library inverts neither the initial value nor the result; it reads only. */
+    return ~crc32_iscsi((unsigned char *)data, narrow_int((int64_t)n_bytes), 0xffffffffu);
+}
+
+static uint32_t masked_crc(const void *data, size_t n_bytes)
+{
+    uint32_t crc = tensorboard_crc32c(data, n_bytes);
+    return htole32(((crc >> 15) | (crc << 17)) + 0xa282ead8u);
+}
+
+static err_t write_failed(const tensorboard_t *t)
+{
+    RAISE(ERR_SYSTEM, "cannot write %s: %s", t->path, strerror(errno));
+}
+
+static err_t write_event(tensorboard_t *t, const Tb__Event *event, bool flush)
+{
+    size_t n = tb__event__get_packed_size(event);
+    ASSERT(n <= MAX_EVENT);
+    tb__event__pack(event, t->data);
+    uint64_t length = htole64((uint64_t)n);
+    uint32_t length_crc = masked_crc(&length, sizeof length), data_crc = masked_crc(t->data, n);
+    if (fwrite(&length, sizeof length, 1, t->file) != 1 ||
+        fwrite(&length_crc, sizeof length_crc, 1, t->file) != 1 || fwrite(t->data, n, 1, t->file) != 1 ||
+        fwrite(&data_crc, sizeof data_crc, 1, t->file) != 1 || (flush && fflush(t->file) != 0))
+        return write_failed(t);
+    return ERR_OK;
+}
+
+/* Now, or later than the files that are there: clocks differ between hosts, and two starts can share a
+ * second. */
+static err_t choose_time(const char *folder, int64_t *out)
+{
+    *out = (int64_t)clock_unix_sec();
+    DIR *entries = opendir(folder);
+    if (!entries) RAISE(ERR_SYSTEM, "cannot list the folder %s: %s", folder, strerror(errno));
+    struct dirent *entry;
+    while ((entry = readdir(entries))) {
+        long long time;
+        if (sscanf(entry->d_name, PREFIX "%10lld.", &time) == 1 && time >= *out && time < latest_time)
+            *out = time + 1;
+    }
+    closedir(entries);
+    return ERR_OK;
+}
+
+static err_t open_file(tensorboard_t *t, const char *folder)
+{
+    char name[256], host[128] = "";
+    int64_t time;
+    TRY(fs_make_folder(folder));
+    TRY(choose_time(folder, &time));
+    gethostname(host, sizeof host - 1);
+    snprintf(name, sizeof name, PREFIX "%010lld.%s.%ld", (long long)time, host, (long)getpid());
+    TRY(fs_join(t->path, folder, name));
+    TRY(mem_new(BUFFER_BYTES, "a file buffer", &t->buffer));
+    TRY(mem_new(MAX_EVENT, "an event", &t->data));
+    t->file = fopen(t->path, "wxe");
+    if (!t->file) RAISE(ERR_SYSTEM, "cannot make %s: %s", t->path, strerror(errno));
+    setvbuf(t->file, t->buffer, _IOFBF, BUFFER_BYTES);
+    return ERR_OK;
+}
+
+static err_t write_head(tensorboard_t *t, int64_t n_steps)
+{
+    Tb__Event event = TB__EVENT__INIT;
+    Tb__SessionLog start = TB__SESSION_LOG__INIT;
+    event.wall_time = clock_unix_sec();
+    event.what_case = TB__EVENT__WHAT_FILE_VERSION;
+    event.file_version = "brain.Event:2";
+    TRY(write_event(t, &event, false));
+    start.status = TB__SESSION_LOG__SESSION_STATUS__START;
+    event.step = n_steps + 1; /* the first that this start writes */
+    event.what_case = TB__EVENT__WHAT_SESSION_LOG;
+    event.session_log = &start;
+    return write_event(t, &event, true);
+}
+
+err_t tensorboard_open(tensorboard_t *t, const char *folder, int64_t n_steps)
+{
+    *t = (tensorboard_t){0};
+    if (!folder) return ERR_OK;
+    err_t err = open_file(t, folder);
+    if (err == ERR_OK) err = write_head(t, n_steps);
+    if (err == ERR_OK) return ERR_OK;
+    err_info_t why;
+    err_take(err, &why);
+    if (t->file) unlink(t->path);
+    tensorboard_close(t);
+    return err_put(&why);
+}
+
+err_t tensorboard_write(tensorboard_t *t, int64_t step, const tensorboard_scalar_t *scalars, int n,
+                        bool flush)
+{
+    if (!t->file) return ERR_OK;
+    ASSERT(n >= 1 && n <= TENSORBOARD_MAX_SCALARS);
+    Tb__Event event = TB__EVENT__INIT;
+    Tb__Summary summary = TB__SUMMARY__INIT;
+    Tb__Summary__Value values[TENSORBOARD_MAX_SCALARS], *pointers[TENSORBOARD_MAX_SCALARS];
+    for (int i = 0; i < n; i++) {
+        values[i] = (Tb__Summary__Value)TB__SUMMARY__VALUE__INIT;
+        values[i].tag = (char *)scalars[i].tag;
+        values[i].value_case = TB__SUMMARY__VALUE__VALUE_SIMPLE_VALUE;
+        values[i].simple_value = (float)scalars[i].value;
+        pointers[i] = &values[i];
+    }
+    summary.n_value = (size_t)n;
+    summary.value = pointers;
+    event.wall_time = clock_unix_sec();
+    event.step = step;
+    event.what_case = TB__EVENT__WHAT_SUMMARY;
+    event.summary = &summary;
+    return write_event(t, &event, flush);
+}
+
+err_t tensorboard_close(tensorboard_t *t)
+{
+    err_t err = ERR_OK;
+    if (t->file && fclose(t->file) != 0) err = write_failed(t);
+    t->file = NULL;
+    mem_free(&t->buffer);
+    mem_free(&t->data);
+    return err;
+}

@@ -1,0 +1,300 @@
+#include "train/output/trace_file.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/trace.h"
+#include "base/version.h"
+
+enum { MAX_BYTES = 64 << 20, CHUNK_BYTES = 1 << 20 };
+
+/* Spans of a step: step, data wait, allreduce, optimizer, evaluation, checkpoint, and of each part forward
+ * and backward with their layers; one batch loaded; a checkpoint copied and written. */
+enum { PHASES = 6, FILLS = 1, WRITES = 2 };
+
+static const char *const track_names[TRACE_N_TRACKS] = {"training", "loader", "checkpoint"};
+
+/* Text on its way from the rank whose turn it is to rank 0, in pieces of one size. */
+typedef struct pipe {
+    comm_t *comm;
+    int from;
+    FILE *file; /* rank 0's */
+    char *chunk;
+    int64_t n_used;
+    bool began; /* something was sent, by whichever rank */
+    err_t err;  /* this rank's alone; the collectives go on */
+} pipe_t;
+
+/* What a rank's times are put on the common line with. */
+typedef struct timeline {
+    comm_clock_mark_t start, end;
+    double origin_sec; /* of the earliest span of all ranks */
+} timeline_t;
+
+err_t trace_file_check(const char *path)
+{
+    char folder[FS_PATH_MAX], temp[FS_PATH_MAX];
+    if (!path) return ERR_OK;
+    err_t err = fs_temp_path(path, folder, temp);
+    if (err == ERR_OK) err = fs_check_writable(folder);
+    return err == ERR_OK ? err : err_context(err, "--trace %s", path);
+}
+
+/* Ranks on rank 0's host share its clock. */
+static err_t mark_clock(comm_t *comm, comm_clock_mark_t *mark, double *error_sec)
+{
+    double offset, error;
+    TRY(comm_clock_offset(comm, clock_sec, &offset, &error));
+    bool same = comm->topo.host == 0;
+    *mark = (comm_clock_mark_t){clock_sec(), same ? 0 : offset};
+    if (!same && error > *error_sec) *error_sec = error;
+    return ERR_OK;
+}
+
+err_t trace_file_begin(comm_t *comm, const trace_file_options_t *options, trace_file_t *out)
+{
+    *out = (trace_file_t){.comm = comm, .options = *options};
+    if (!options->path) return ERR_OK;
+    int64_t per_step = PHASES + options->n_parts * (2 + 2 * (int64_t)options->n_layers), n = options->n_steps;
+    int64_t fit = MAX_BYTES / ((per_step + FILLS + WRITES) * (int64_t)sizeof(trace_span_t));
+    if (options->n_traced > 0 && options->n_traced < n) n = options->n_traced;
+    int64_t end_step = options->first_step + n;
+    if (n > fit) n = fit;
+    const int64_t capacity[TRACE_N_TRACKS] = {n * per_step, n * FILLS, n * WRITES};
+    TRY(comm_agree(comm, trace_open(capacity, end_step), "starting the trace"));
+    return mark_clock(comm, &out->start, &out->error_sec);
+}
+
+/* Rank 0. A full disk does not stop the others: it is told of at the end. */
+static void store(pipe_t *pipe, const char *text, int64_t n_bytes)
+{
+    if (!pipe->file || pipe->err != ERR_OK) return;
+    if (fwrite(text, 1, (size_t)n_bytes, pipe->file) != (size_t)n_bytes)
+        pipe->err = err_raise(ERR_SYSTEM, __FILE__, __LINE__, "%s", strerror(errno));
+}
+
+/* Collective. One piece; an empty one says that the rank has no more. */
+static err_t pass_on(pipe_t *pipe)
+{
+    TRY(comm_broadcast(pipe->comm, &pipe->n_used, sizeof pipe->n_used, pipe->from, "gathering the trace"));
+    TRY(comm_broadcast(pipe->comm, pipe->chunk, pipe->n_used, pipe->from, "gathering the trace"));
+    store(pipe, pipe->chunk, pipe->n_used);
+    return ERR_OK;
+}
+
+/* One finished event. */
+static err_t push(pipe_t *pipe, const json_t *event)
+{
+    if (pipe->err == ERR_OK) pipe->err = event->status;
+    if (event->status != ERR_OK) return ERR_OK;
+    int64_t n_bytes = (int64_t)event->n_bytes;
+    ASSERT(n_bytes + 2 <= CHUNK_BYTES);
+    if (pipe->n_used + n_bytes + 2 > CHUNK_BYTES) {
+        TRY(pass_on(pipe));
+        pipe->n_used = 0;
+    }
+    if (pipe->began) {
+        memcpy(pipe->chunk + pipe->n_used, ",\n", 2);
+        pipe->n_used += 2;
+    }
+    memcpy(pipe->chunk + pipe->n_used, event->text, event->n_bytes);
+    pipe->n_used += n_bytes;
+    pipe->began = true;
+    return ERR_OK;
+}
+
+/* What viewers call a process or a thread, and where they put it. `track` −1: the process. */
+static err_t push_label(pipe_t *pipe, json_t *j, int track, const char *what, const char *text,
+                        int sort_index)
+{
+    json_reset(j);
+    json_object_begin(j, NULL);
+    json_string(j, "name", what);
+    json_string(j, "ph", "M");
+    json_int(j, "pid", pipe->comm->rank);
+    if (track >= 0) json_int(j, "tid", track + 1);
+    json_object_begin(j, "args");
+    if (text)
+        json_string(j, "name", text);
+    else
+        json_int(j, "sort_index", sort_index);
+    json_object_end(j);
+    json_object_end(j);
+    return push(pipe, j);
+}
+
+/* Nanoseconds since the origin. */
+static int64_t place(const timeline_t *line, double sec)
+{
+    return llround(1e9 * (comm_clock_map(line->start, line->end, sec) - line->origin_sec));
+}
+
+static err_t push_span(pipe_t *pipe, json_t *j, const timeline_t *line, int track, const trace_span_t *span)
+{
+    int64_t start = place(line, span->start_sec), end = place(line, span->end_sec);
+    json_reset(j);
+    json_object_begin(j, NULL);
+    json_string(j, "name", span->name);
+    json_string(j, "cat", span->category);
+    json_string(j, "ph", "X");
+    json_real(j, "ts", (double)start / 1000);
+    json_real(j, "dur", (double)(end - start) / 1000);
+    json_int(j, "pid", pipe->comm->rank);
+    json_int(j, "tid", track + 1);
+    json_object_begin(j, "args");
+    json_int(j, "step", span->step);
+    if (span->n_bytes > 0) json_int(j, "bytes", span->n_bytes);
+    json_object_end(j);
+    json_object_end(j);
+    return push(pipe, j);
+}
+
+/* Without the step in which the track was full: it would miss its end. */
+static err_t push_track(pipe_t *pipe, json_t *j, const timeline_t *line, int track)
+{
+    int64_t n, first_dropped;
+    bool full = trace_dropped(track, &first_dropped) > 0;
+    const trace_span_t *spans = trace_spans(track, &n);
+    if (n == 0) return ERR_OK;
+    TRY(push_label(pipe, j, track, "thread_name", track_names[track], 0));
+    TRY(push_label(pipe, j, track, "thread_sort_index", NULL, track));
+    for (int64_t i = 0; i < n; i++)
+        if (!full || spans[i].step < first_dropped) TRY(push_span(pipe, j, line, track, &spans[i]));
+    return ERR_OK;
+}
+
+static err_t push_rank(pipe_t *pipe, json_t *j, const timeline_t *line)
+{
+    char name[TOPO_HOST_MAX + 32];
+    snprintf(name, sizeof name, "rank %d on %s", pipe->comm->rank, pipe->comm->topo.host_name);
+    TRY(push_label(pipe, j, -1, "process_name", name, 0));
+    TRY(push_label(pipe, j, -1, "process_sort_index", NULL, pipe->comm->rank));
+    for (int track = 0; track < TRACE_N_TRACKS; track++) TRY(push_track(pipe, j, line, track));
+    if (pipe->n_used > 0) TRY(pass_on(pipe));
+    pipe->n_used = 0;
+    return pass_on(pipe);
+}
+
+/* Collective. The ranks' events, one rank after another. */
+static err_t gather(pipe_t *pipe, json_t *j, const timeline_t *line)
+{
+    for (int r = 0; r < pipe->comm->size; r++) {
+        pipe->from = r;
+        pipe->n_used = 0;
+        pipe->began = r > 0;
+        if (r == pipe->comm->rank) {
+            TRY(push_rank(pipe, j, line));
+            continue;
+        }
+        do TRY(pass_on(pipe));
+        while (pipe->n_used > 0);
+    }
+    return ERR_OK;
+}
+
+/* The file up to the events. */
+static void begin_file(const trace_file_t *trace, double error_sec, json_t *j, pipe_t *pipe)
+{
+    json_reset(j);
+    json_object_begin(j, NULL);
+    json_string(j, "displayTimeUnit", "ms");
+    json_object_begin(j, "otherData");
+    json_string(j, "dptrain", version_number);
+    json_string(j, "git", version_git_hash);
+    json_string(j, "model", trace->options.model);
+    json_int(j, "ranks", trace->comm->size);
+    json_int(j, "hosts", trace->comm->topo.n_hosts);
+    json_real(j, "clock_error_sec", error_sec);
+    json_object_end(j);
+    json_array_begin(j, "traceEvents");
+    if (pipe->err == ERR_OK) pipe->err = j->status;
+    if (j->status == ERR_OK) store(pipe, j->text, (int64_t)j->n_bytes);
+    store(pipe, "\n", 1);
+}
+
+static err_t finish_file(pipe_t *pipe, const char *path, const char *temp)
+{
+    static const char end[] = "\n]}\n";
+    store(pipe, end, sizeof end - 1);
+    if (pipe->file && fclose(pipe->file) != 0 && pipe->err == ERR_OK)
+        pipe->err = err_raise(ERR_SYSTEM, __FILE__, __LINE__, "%s", strerror(errno));
+    if (pipe->file && pipe->err == ERR_OK && rename(temp, path) != 0)
+        pipe->err = err_raise(ERR_SYSTEM, __FILE__, __LINE__, "%s", strerror(errno));
+    if (pipe->file && pipe->err != ERR_OK) unlink(temp);
+    pipe->file = NULL;
+    return pipe->err == ERR_OK ? ERR_OK : err_context(pipe->err, "cannot write the trace %s", path);
+}
+
+/* Collective. Where the common line begins, how far times may be off it, and where a track was first full. */
+static err_t survey(trace_file_t *trace, timeline_t *line, double *error_sec, int64_t *full_step)
+{
+    double earliest = INFINITY;
+    line->start = trace->start;
+    TRY(mark_clock(trace->comm, &line->end, &trace->error_sec));
+    *error_sec = trace->error_sec;
+    *full_step = INT64_MAX;
+    trace_sort(TRACE_TRAINING); /* the one track with spans inside others, and this thread's own */
+    for (int track = 0; track < TRACE_N_TRACKS; track++) {
+        int64_t n, step;
+        const trace_span_t *spans = trace_spans(track, &n);
+        for (int64_t i = 0; i < n; i++) {
+            double start = comm_clock_map(line->start, line->end, spans[i].start_sec);
+            if (start < earliest) earliest = start;
+        }
+        if (trace_dropped(track, &step) > 0 && step < *full_step) *full_step = step;
+    }
+    line->origin_sec = earliest;
+    TRY(comm_allreduce(trace->comm, &line->origin_sec, 1, DTYPE_F64, COMM_MIN, "gathering the trace"));
+    TRY(comm_allreduce(trace->comm, error_sec, 1, DTYPE_F64, COMM_MAX, "gathering the trace"));
+    return comm_allreduce(trace->comm, full_step, 1, DTYPE_I64, COMM_MIN, "gathering the trace");
+}
+
+static err_t write_all(trace_file_t *trace, const timeline_t *line, double error_sec, pipe_t *pipe)
+{
+    char folder[FS_PATH_MAX], temp[FS_PATH_MAX];
+    const char *path = trace->options.path;
+    json_t json = {0};
+    err_t err = mem_new(CHUNK_BYTES, "a part of the trace", &pipe->chunk);
+    if (err == ERR_OK && trace->comm->rank == 0) err = fs_temp_path(path, folder, temp);
+    if (err == ERR_OK && trace->comm->rank == 0) {
+        pipe->file = fopen(temp, "we");
+        if (!pipe->file)
+            err = err_raise(ERR_SYSTEM, __FILE__, __LINE__, "cannot write the trace %s: %s", path,
+                            strerror(errno));
+    }
+    TRY(comm_agree(trace->comm, err, "writing the trace"));
+    begin_file(trace, error_sec, &json, pipe);
+    TRY_OUT(err, gather(pipe, &json, line));
+    err = comm_agree(trace->comm, finish_file(pipe, path, temp), "writing the trace");
+out:
+    json_free(&json);
+    return err;
+}
+
+err_t trace_file_write(trace_file_t *trace)
+{
+    if (!trace->options.path) return ERR_OK;
+    timeline_t line;
+    double error_sec;
+    int64_t full_step;
+    pipe_t pipe = {.comm = trace->comm};
+    TRY(survey(trace, &line, &error_sec, &full_step));
+    err_t err = write_all(trace, &line, error_sec, &pipe);
+    if (pipe.file) fclose(pipe.file);
+    mem_free(&pipe.chunk);
+    TRY(err);
+    if (full_step < INT64_MAX)
+        log_info("trace in %s, to before step %lld, when its memory was full; open it in ui.perfetto.dev",
+                 trace->options.path, (long long)full_step);
+    else
+        log_info("trace in %s; open it in ui.perfetto.dev or chrome://tracing", trace->options.path);
+    return ERR_OK;
+}

@@ -1,0 +1,155 @@
+/* Forward and backward of this rank's part of a step, and the marks between a step's parts. */
+#include "train/run/compute.h"
+
+#include "base/clock.h"
+#include "base/trace.h"
+
+void step_trace(const trainer_t *t, const char *name, double start, double end, int64_t n_bytes)
+{
+    trace_add(TRACE_TRAINING, &(trace_span_t){name, "phase", start, end, t->at.step, n_bytes});
+}
+
+err_t step_push_tail(const trainer_t *t)
+{
+    step_tail(t)[TAIL_LOSS_SUM] = step_tail(t)[TAIL_CORRECT] = 0;
+    return mirror_push(&t->grads, step_tail_offset(t), TAIL_COUNT * sizeof(float));
+}
+
+err_t step_note(const trainer_t *t, int mark, double *when)
+{
+    *when = clock_sec();
+    return step_on_device(t) ? t->runtime.backend->mark(mark) : ERR_OK;
+}
+
+err_t step_read_marks(const trainer_t *t, int from, int to, int last, double end, const char *name,
+                      double *sec)
+{
+    const backend_t *backend = t->runtime.backend;
+    double after = 0;
+    TRY(backend->seconds(from, to, sec));
+    if (to != last) TRY(backend->seconds(to, last, &after));
+    step_trace(t, name, end - after - *sec, end - after, 0);
+    return ERR_OK;
+}
+
+void step_burn(trainer_t *t, const char *phase, int64_t n)
+{
+    double whole_sec = t->unburnt_sec * (double)n / (double)t->max_local;
+    t->burnt_sec += burn_now(&t->runtime.burn, phase, whole_sec);
+}
+
+bool step_has_parts(const trainer_t *t)
+{
+    return t->options->accumulate > 1 || t->shards;
+}
+
+/* One part of a shard; its gradients replace what the buffer held. */
+static err_t compute_part(trainer_t *t, const exec_batch_t *part, step_cost_t *cost)
+{
+    double start, middle, end;
+    bool overlaps = t->buffer.device && !step_has_parts(t);
+    TRY(step_note(t, MARK_BEGIN, &start));
+    TRY(exec_forward(t->exec, part, true));
+    step_burn(t, "forward", part->n);
+    TRY(step_note(t, MARK_FORWARD, &middle));
+    TRY(exec_backward(t->exec, part, overlaps ? bucket_ready : NULL, &t->bucket));
+    step_burn(t, "backward", part->n);
+    TRY(step_note(t, MARK_BACKWARD, &end));
+    if (!step_on_device(t)) {
+        cost->forward += middle - start;
+        cost->backward += end - middle;
+        step_trace(t, "forward", start, middle, 0);
+        step_trace(t, "backward", middle, end, 0);
+    } else if (step_has_parts(t)) {
+        double forward, backward;
+        TRY(backend_sync(t->runtime.backend));
+        end = clock_sec();
+        TRY(step_read_marks(t, MARK_BEGIN, MARK_FORWARD, MARK_BACKWARD, end, "forward", &forward));
+        TRY(step_read_marks(t, MARK_FORWARD, MARK_BACKWARD, MARK_BACKWARD, end, "backward", &backward));
+        cost->forward += forward;
+        cost->backward += backward;
+    }
+    return ERR_OK;
+}
+
+/* Samples [first, first + n) of a batch. */
+static exec_batch_t slice_of(const trainer_t *t, const exec_batch_t *batch, int64_t first, int64_t n)
+{
+    exec_batch_t slice = *batch;
+    slice.n = n;
+    slice.pixels += first * shape_count(t->graph->sample);
+    if (slice.labels) slice.labels += first;
+    if (slice.targets) slice.targets += first * t->graph->n_classes;
+    slice.predictions += first;
+    slice.first_sample += (uint64_t)first;
+    return slice;
+}
+
+/* This rank's shard i of its part of a global batch. */
+static exec_batch_t shard_of(const trainer_t *t, const exec_batch_t *batch, int64_t n_global, int i)
+{
+    int64_t first, n;
+    int number = t->comm->rank * trainer_local_shards(t) + i;
+    n = sampler_shard(t->sampler, n_global, number, t->comm->size, &first);
+    exec_batch_t shard = slice_of(t, batch, first - (int64_t)batch->first_sample, n);
+    if (t->shards) shard.states = shards_states(t->shards, i);
+    return shard;
+}
+
+static exec_batch_t part_of(const trainer_t *t, const exec_batch_t *shard, int index)
+{
+    int64_t first, n = trainer_part(t, shard->n, index, &first);
+    return slice_of(t, shard, first, n);
+}
+
+err_t step_report_nonfinite(trainer_t *t, const exec_batch_t *batch, int64_t n_global)
+{
+    char where[EXEC_WHERE_MAX] = "";
+    err_t err = ERR_OK;
+    for (int i = 0; err == ERR_OK && i < trainer_local_shards(t); i++) {
+        exec_batch_t shard = shard_of(t, batch, n_global, i);
+        for (int k = 0; err == ERR_OK && !where[0] && k < t->options->accumulate; k++) {
+            exec_batch_t part = part_of(t, &shard, k);
+            err = exec_find_nonfinite(t->exec, &part, where);
+        }
+    }
+    if (err == ERR_OK && where[0])
+        err = err_raise(
+            ERR_GATE, __FILE__, __LINE__,
+            "the loss is not finite at step %lld: NaN or Inf first appears in %s; lower --lr or add "
+            "--warmup, and check the data",
+            (long long)t->at.step, where);
+    TRY(comm_agree(t->comm, err, "looking for NaN"));
+    err = err_raise(ERR_GATE, __FILE__, __LINE__,
+                    "the loss is not finite at step %lld although every layer's output is",
+                    (long long)t->at.step);
+    return comm_agree(t->comm, err, "looking for NaN");
+}
+
+/* Forward and backward of one shard, into the gradient buffer and its tail. */
+static err_t compute_shard(trainer_t *t, const exec_batch_t *shard, step_cost_t *cost)
+{
+    const backend_t *backend = t->runtime.backend;
+    size_t n_bytes = step_tail_offset(t);
+    if (t->accumulated) TRY(backend_zero(backend, t->accumulated, n_bytes));
+    for (int i = 0; i < t->options->accumulate; i++) {
+        exec_batch_t part = part_of(t, shard, i);
+        TRY(compute_part(t, &part, cost));
+        if (t->accumulated)
+            TRY(backend->accumulate(t->accumulated, t->grads.device, t->graph->n_flat_params, DTYPE_F32));
+    }
+    return t->accumulated ? backend_copy(backend, t->grads.device, t->accumulated, n_bytes) : ERR_OK;
+}
+
+err_t step_compute(trainer_t *t, const exec_batch_t *batch, int64_t n_global, step_cost_t *cost)
+{
+    for (int i = 0; i < trainer_local_shards(t); i++) {
+        exec_batch_t shard = shard_of(t, batch, n_global, i);
+        if (i > 0) TRY(step_push_tail(t));
+        TRY(compute_shard(t, &shard, cost));
+        if (!t->shards) continue;
+        TRY(mirror_pull_all(&t->grads));
+        shards_keep(t->shards, i, t->grads.host);
+    }
+    return ERR_OK;
+}

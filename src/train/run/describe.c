@@ -1,0 +1,249 @@
+/* What a run says of itself: the header for people and the run record. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/version.h"
+#include "cluster/comm/device.h"
+#include "train/run/trainer.h"
+
+enum { METRICS_SCHEMA = 1 };
+
+/* 431080 → "431,080". */
+static const char *grouped(int64_t value, char out[32])
+{
+    char digits[24];
+    int n = snprintf(digits, sizeof digits, "%lld", (long long)value), used = 0;
+    for (int i = 0; i < n; i++) {
+        if (i > 0 && (n - i) % 3 == 0) out[used++] = ',';
+        out[used++] = digits[i];
+    }
+    out[used] = '\0';
+    return out;
+}
+
+/* Who sums the gradients; NULL: nobody has to. */
+static const char *gradient_path(const trainer_t *t, char *space, size_t n_bytes)
+{
+    if (comm_gpus(t->comm) && (t->comm->size > 1 || t->buffer.device)) {
+        comm_describe_gradients(t->comm, space, n_bytes);
+        return space;
+    }
+    if (t->comm->size == 1) return NULL;
+    return comm_buffer_by_host(&t->buffer, t->graph->n_flat_params + TAIL_COUNT) ? "host"
+                                                                                 : t->comm->ops->name;
+}
+
+/* The ranks of a host and their GPUs, from `first` on: "node-a: rank 0 at 0000:1b:00.0, …"; the first rank of
+ * the next host. */
+static int gpus_of_host(const comm_gpu_t *gpus, int first, int size, char *out, size_t n_bytes)
+{
+    int r = first;
+    size_t used = (size_t)snprintf(out, n_bytes, "%s:", gpus[first].host);
+    for (; r < size && strcmp(gpus[r].host, gpus[first].host) == 0; r++)
+        if (used < n_bytes)
+            used += (size_t)snprintf(out + used, n_bytes - used, "%s rank %d at %s", r > first ? "," : "", r,
+                                     gpus[r].pci);
+    return r;
+}
+
+/* path: gradient_path's. */
+static void print_gpus(const trainer_t *t, const comm_gpu_t *gpus, const char *path)
+{
+    enum { HOSTS_SHOWN = 4 };
+    const backend_device_t *device = t->runtime.backend->device();
+    char text[1024];
+    log_info("  GPU     %s, %.1f GiB, compute capability %d.%d, steps %s%s", device->name,
+             (double)device->memory_bytes / (1 << 30), device->capability / 10, device->capability % 10,
+             t->replay.why_not ? "not recorded: " : "recorded as CUDA graphs",
+             t->replay.why_not ? t->replay.why_not : "");
+    int shown = 0;
+    for (int r = 0; r < t->comm->size; shown++) {
+        r = gpus_of_host(gpus, r, t->comm->size, text, sizeof text);
+        if (shown < HOSTS_SHOWN) log_info("          %s", text);
+    }
+    if (shown > HOSTS_SHOWN)
+        log_info("          and %d hosts more (in the run's record)", shown - HOSTS_SHOWN);
+    if (t->buffer.device)
+        log_info("  sums    %s, in buckets of %.1f MB", path, (double)t->bucket.n_min * sizeof(float) / 1e6);
+    else if (path)
+        log_info("  sums    %s", path);
+}
+
+static void print_ranks(const trainer_t *t)
+{
+    const topo_t *topo = &t->comm->topo;
+    const comm_gpu_t *gpus = comm_gpus(t->comm);
+    char by[256];
+    const char *path = gradient_path(t, by, sizeof by);
+    bool on_host = path && !gpus;
+    log_info("  ranks   %d on %d host%s, %d thread%s each, %s (%s), communicator %s%s%s%s", t->comm->size,
+             topo->n_hosts, topo->n_hosts > 1 ? "s" : "", t->runtime.n_threads,
+             t->runtime.n_threads > 1 ? "s" : "", t->runtime.backend->name, t->runtime.device,
+             t->comm->ops->name, on_host ? ", " : "", on_host ? path : "", on_host ? " allreduce" : "");
+    if (t->runtime.why[0]) log_info("          not on a GPU: %s", t->runtime.why);
+    if (gpus) print_gpus(t, gpus, path);
+}
+
+/* What is odd about the data. */
+static void print_notes(const dataset_info_t *info)
+{
+    for (const char *line = info->notes; line && *line;) {
+        const char *end = strchrnul(line, '\n');
+        log_warn("%s: %.*s", info->source, (int)(end - line), line);
+        line = *end ? end + 1 : end;
+    }
+    if (info->n_samples[SPLIT_VAL] == 0)
+        log_warn("%s has no validation pictures: what is called validation is on the training pictures",
+                 info->source);
+}
+
+void trainer_print_header(const trainer_t *t)
+{
+    const train_options_t *o = t->options;
+    const dataset_info_t *info = &t->dataset->info;
+    int n_readers = trainer_loader_threads(t);
+    char a[32], b[32], sample[SHAPE_TEXT_MAX];
+    snprintf(sample, sizeof sample, "%s",
+             shape_format(shape_3d(info->height, info->width, info->channels)).text);
+    log_info("dptrain %s", version_number);
+    log_info("  model   %s, %s parameters, %s, %.1f MB of activations", o->model,
+             grouped(t->graph->n_parameters, a), o->precision, (double)exec_arena_bytes(t->exec) / 1e6);
+    log_info("  data    %s (%s)", info->source, t->data_why);
+    log_info("          %s training, %s validation pictures of %s, %d classes",
+             grouped(info->n_samples[SPLIT_TRAIN], a), grouped(info->n_samples[SPLIT_VAL], b), sample,
+             info->n_classes);
+    if (info->views[0])
+        log_info("          %s; %d loader thread%s a rank", info->views, n_readers, n_readers > 1 ? "s" : "");
+    if (sampler_block(t->sampler) > 1)
+        log_info("          shuffled in blocks of %s samples, %lld at a time",
+                 grouped(sampler_block(t->sampler), a), (long long)o->shuffle_window);
+    print_notes(info);
+    print_ranks(t);
+    log_info("  compute %s", t->algorithms.about);
+    log_info("  batch   %lld (up to %lld a rank), %lld steps, %lld an epoch", (long long)t->global_batch,
+             (long long)t->max_local, (long long)t->n_steps, (long long)sampler_batches(t->sampler));
+    log_info("  rate    %s, %s from %g, seed %lld", o->optim.optimizer, o->schedule.schedule,
+             t->schedule.base, (long long)o->seed);
+    if (t->imported.n_taken > 0)
+        log_info("  weights %s, %d arrays by the names of %s%s%s", o->weights, t->imported.n_taken,
+                 o->weights_names, t->imported.new_head[0] ? "; " : "", t->imported.new_head);
+    log_info("  output  %s", t->out);
+    if (t->resumed_from[0])
+        log_info("  resumed from %s at step %lld", t->resumed_from, (long long)t->at.step);
+}
+
+static void record_data(json_t *j, const trainer_t *t)
+{
+    const dataset_info_t *info = &t->dataset->info;
+    json_object_begin(j, "data");
+    json_string(j, "kind", info->kind);
+    json_string(j, "source", info->source);
+    json_string(j, "xxh3", dataset_hash(info).text);
+    json_int(j, "n_train", info->n_samples[SPLIT_TRAIN]);
+    json_int(j, "n_val", info->n_samples[SPLIT_VAL]);
+    json_int(j, "n_classes", info->n_classes);
+    json_string(j, "views", info->views[0] ? info->views : NULL);
+    json_int(j, "shuffle_block", sampler_block(t->sampler));
+    json_object_end(j);
+}
+
+static void record_allreduce(json_t *j, const trainer_t *t)
+{
+    char by[256];
+    json_object_begin(j, "allreduce");
+    json_string(j, "gradients", gradient_path(t, by, sizeof by));
+    if (t->buffer.device) json_int(j, "bucket_bytes", t->bucket.n_min * (int64_t)sizeof(float));
+    json_array_begin(j, "measured");
+    for (int i = 0; i < t->buffer.n_timings; i++) {
+        const comm_timing_t *timing = &t->buffer.timings[i];
+        json_object_begin(j, NULL);
+        json_int(j, "bytes", timing->n_bytes);
+        json_real(j, "host_sec", timing->host_sec);
+        json_real(j, "mpi_sec", timing->mpi_sec);
+        json_string(j, "chosen", timing->by_host ? "host" : "mpi");
+        json_object_end(j);
+    }
+    json_array_end(j);
+    json_object_end(j);
+}
+
+static void record_gpus(json_t *j, const trainer_t *t)
+{
+    const comm_gpu_t *gpus = comm_gpus(t->comm);
+    json_string(j, "no_gpu_why", t->runtime.why[0] ? t->runtime.why : NULL);
+    if (!gpus) return;
+    const backend_device_t *device = t->runtime.backend->device();
+    json_int(j, "gpu_memory_bytes", device->memory_bytes);
+    json_real(j, "compute_capability", device->capability / 10.0);
+    json_string(j, "cuda_graph", t->replay.why_not ? t->replay.why_not : "recorded");
+    json_array_begin(j, "gpus");
+    for (int r = 0; r < t->comm->size; r++) {
+        json_object_begin(j, NULL);
+        json_int(j, "rank", r);
+        json_string(j, "host", gpus[r].host);
+        json_string(j, "name", gpus[r].name);
+        json_string(j, "pci", gpus[r].pci);
+        json_string(j, "uuid", gpus[r].uuid);
+        json_object_end(j);
+    }
+    json_array_end(j);
+    char mix[ERR_MESSAGE_MAX];
+    json_bool(j, "gpus_differ", device_describe_mix(gpus, t->comm->size, mix, sizeof mix));
+}
+
+/* What computes each layer with a choice, for the first part of rank 0's batches. */
+static void record_algorithms(json_t *j, const trainer_t *t)
+{
+    const graph_t *graph = exec_graph(t->exec);
+    int64_t first, n_shard = sampler_shard(t->sampler, t->global_batch, 0, t->comm->size, &first);
+    int64_t n = trainer_part(t, n_shard, 0, &first);
+    json_string(j, "algorithms_from", t->algorithms.from);
+    json_real(j, "algorithms_sec", t->algorithms.measure_sec);
+    json_object_begin(j, "algorithms");
+    for (int i = 0; i < graph->n_nodes; i++) {
+        const op_algorithms_t *used = exec_algorithms(t->exec, n, true, i);
+        if (!used || !used->name[OP_FORWARD][0]) continue;
+        json_object_begin(j, graph->nodes[i].name);
+        for (int pass = 0; pass < OP_PASS_COUNT; pass++)
+            json_string(j, op_pass_names[pass], used->name[pass]);
+        json_object_end(j);
+    }
+    json_object_end(j);
+}
+
+err_t trainer_record_run(trainer_t *t)
+{
+    json_t *j = metrics_begin(&t->metrics, "run");
+    if (!j) return ERR_OK;
+    char now[32];
+    clock_utc(now, sizeof now);
+    json_int(j, "schema", METRICS_SCHEMA);
+    json_string(j, "time", now);
+    opt_json(t->groups, TRAIN_N_GROUPS, j, "options");
+    record_data(j, t);
+    json_object_begin(j, "software");
+    runtime_record_software(&t->runtime, j);
+    json_object_end(j);
+    json_object_begin(j, "topology");
+    json_int(j, "ranks", t->comm->size);
+    json_int(j, "hosts", t->comm->topo.n_hosts);
+    json_string(j, "host_of_rank_0", t->comm->topo.host_name);
+    json_int(j, "threads", t->runtime.n_threads);
+    json_int(j, "loader_threads", trainer_loader_threads(t));
+    json_string(j, "device", t->runtime.backend->name);
+    json_string(j, "comm", t->comm->ops->name);
+    json_bool(j, "gradients_shared", t->buffer.shared);
+    record_allreduce(j, t);
+    record_gpus(j, t);
+    json_object_end(j);
+    record_algorithms(j, t);
+    json_int(j, "n_parameters", t->graph->n_parameters);
+    json_int(j, "global_batch", t->global_batch);
+    json_int(j, "n_steps", t->n_steps);
+    json_int(j, "activation_bytes", (int64_t)exec_arena_bytes(t->exec));
+    json_int(j, "first_step", t->at.step);
+    json_string(j, "resumed_from", t->resumed_from[0] ? t->resumed_from : NULL);
+    return metrics_end(&t->metrics, true);
+}

@@ -1,0 +1,379 @@
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/resource.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/progress.h"
+#include "base/stats.h"
+#include "base/trace.h"
+#include "cluster/comm/device.h"
+#include "cluster/session/stop.h"
+#include "train/run/step.h"
+#include "train/run/train.h"
+
+/* Of a model that predicts one class; otherwise NaN. */
+static double share_right(const trainer_t *t, int64_t n_correct, int64_t n)
+{
+    return t->dataset->info.multi_label ? NAN : (double)n_correct / (double)n;
+}
+
+static err_t record_step(trainer_t *t, const step_result_t *result, const step_cost_t *cost)
+{
+    bool flush = t->at.step % t->options->log_every == 0;
+    json_t *j = metrics_begin(&t->metrics, "step");
+    if (!j) return ERR_OK;
+    json_int(j, "step", t->at.step);
+    json_int(j, "epoch", t->at.epoch);
+    json_real(j, "loss", result->loss);
+    json_real(j, "accuracy", share_right(t, result->n_correct, result->n));
+    json_real(j, "lr", trainer_rate(t));
+    if (!isnan(t->optim->gradient_norm)) json_real(j, "gradient_norm", t->optim->gradient_norm);
+    json_real(j, "step_sec", cost->total);
+    json_real(j, "data_wait_sec", cost->data);
+    json_real(j, "forward_sec", cost->forward);
+    json_real(j, "backward_sec", cost->backward);
+    json_real(j, "exposed_comm_sec", cost->comm);
+    json_real(j, "optimizer_sec", cost->optimizer);
+    TRY(metrics_end(&t->metrics, flush));
+    const tensorboard_scalar_t all[] = {
+        {"train/loss", result->loss},
+        {"train/accuracy", share_right(t, result->n_correct, result->n)},
+        {"train/learning_rate", trainer_rate(t)},
+        {"train/images_per_sec", (double)result->n / cost->total},
+        {"train/gradient_norm", t->optim->gradient_norm},
+    };
+    enum { N = sizeof all / sizeof all[0] };
+    tensorboard_scalar_t known[N];
+    int n = 0;
+    for (int i = 0; i < N; i++)
+        if (i == 0 || !isnan(all[i].value)) known[n++] = all[i];
+    return tensorboard_write(&t->tensorboard, t->at.step + 1, known, n, flush);
+}
+
+/* Images/s of the steady steps so far: whole batches after the first few. */
+static double steady_rate(trainer_t *t)
+{
+    int64_t n = t->n_rates < RATE_RING ? t->n_rates : RATE_RING;
+    return stats_median(t->step_rates, n);
+}
+
+static void show_step(trainer_t *t)
+{
+    char text[160], left[16];
+    double rate = (double)t->global_batch / t->smooth_step_sec;
+    double accuracy = share_right(t, t->at.n_correct, t->at.n_samples);
+    double loss = t->at.loss_sum / (double)t->at.n_samples;
+    char right[32] = "";
+    if (!isnan(accuracy)) snprintf(right, sizeof right, "  accuracy %.4f", accuracy);
+    int64_t per_epoch = sampler_batches(t->sampler);
+    if (progress_active()) {
+        char label[48];
+        progress_duration((double)(t->n_steps - t->at.step) * t->smooth_step_sec, left);
+        snprintf(label, sizeof label, "epoch %lld", (long long)t->at.epoch + 1);
+        snprintf(text, sizeof text, "%lld/%lld  %.0f images/s  loss %.4f%s  %s left", (long long)t->at.batch,
+                 (long long)per_epoch, rate, loss, right, left);
+        progress_draw(label, t->at.batch, per_epoch, text);
+    } else if (t->at.step % t->options->log_every == 0) {
+        log_info("epoch %lld step %lld/%lld  %.0f images/s  loss %.4f%s", (long long)t->at.epoch + 1,
+                 (long long)t->at.step, (long long)t->n_steps, rate, loss, right);
+    }
+}
+
+/* Layers are timed in steady steps, but on a GPU, where that means waiting for each, in the last of the
+ * warm-up. */
+static void time_layers(trainer_t *t)
+{
+    bool waits = t->runtime.backend->memory != NULL;
+    bool begins = t->n_first_steps == RATE_WARMUP_STEPS - LAYER_STEPS;
+    if (begins || !waits) exec_clear_costs(t->exec);
+    if (begins) exec_time_layers(t->exec, true);
+    if (t->n_first_steps == RATE_WARMUP_STEPS) exec_time_layers(t->exec, false);
+}
+
+static void advance(trainer_t *t, const step_result_t *result, const step_cost_t *cost)
+{
+    t->at.step++;
+    t->at.batch++;
+    t->at.loss_sum += result->loss * (double)result->n;
+    t->at.n_correct += result->n_correct;
+    t->at.n_samples += result->n;
+    /* A ragged batch says nothing of the others' speed. */
+    if (t->smooth_step_sec <= 0) t->smooth_step_sec = cost->total;
+    t->intake.wait_sec += cost->data;
+    t->intake.step_sec += cost->total;
+    if (result->n == t->global_batch) t->smooth_step_sec += (cost->total - t->smooth_step_sec) / 12;
+    if (++t->n_first_steps <= RATE_WARMUP_STEPS) {
+        time_layers(t);
+        return;
+    }
+    t->steady.data += cost->data;
+    t->steady.forward += cost->forward;
+    t->steady.backward += cost->backward;
+    t->steady.comm += cost->comm;
+    t->steady.optimizer += cost->optimizer;
+    t->steady.total += cost->total;
+    t->n_allocations += cost->n_allocations;
+    t->n_page_faults += cost->n_page_faults;
+    t->cpu_sec += cost->cpu;
+    if (result->n == t->global_batch)
+        t->step_rates[t->n_rates++ % RATE_RING] = (double)result->n / cost->total;
+}
+
+/* With the moving average of the weights, where there is one. */
+static err_t evaluate(trainer_t *t, evaluation_t *out)
+{
+    TRY(trainer_average_states(t));
+    trainer_release_weights(t);
+    TRY(comm_agree(t->comm, optim_swap_average(t->optim, t->params.device),
+                   "taking the average of the weights"));
+    TRY(evaluator_run(&t->evaluator, out));
+    TRY(comm_agree(t->comm, optim_swap_average(t->optim, t->params.device), "taking the weights back"));
+    if (out->accuracy > t->at.best_accuracy) t->at.best_accuracy = out->accuracy;
+    return ERR_OK;
+}
+
+/* Collective. What training waited for since the last time. */
+static err_t take_intake(trainer_t *t, intake_t *out)
+{
+    *out = t->intake;
+    t->intake = (intake_t){0};
+    if (!t->dataset->ops->read) return ERR_OK;
+    out->loader = loader_take_cost(t->feed.loader);
+    out->copy_sec = feed_take_copy_sec(&t->feed);
+    return intake_gather(t->comm, out);
+}
+
+/* What an epoch came to. */
+typedef struct epoch {
+    evaluation_t eval;
+    intake_t intake;
+    double train_sec, images_per_sec, train_loss, train_accuracy;
+} epoch_t;
+
+static void show_epoch(const trainer_t *t, const epoch_t *e)
+{
+    char trained[32] = "", validated[64], waited[INTAKE_TEXT_MAX];
+    bool has_top5 = !isnan(e->eval.top5);
+    if (!isnan(e->train_accuracy)) snprintf(trained, sizeof trained, " accuracy %.4f", e->train_accuracy);
+    int used = snprintf(validated, sizeof validated, "%s %.4f", isnan(e->train_accuracy) ? "mAP" : "accuracy",
+                        e->eval.accuracy);
+    if (has_top5) snprintf(validated + used, sizeof validated - (size_t)used, " top-5 %.4f", e->eval.top5);
+    progress_clear_line();
+    log_info("epoch %lld  train loss %.4f%s  validation loss %.4f %s  %.0f images/s  %.1f s",
+             (long long)t->at.epoch + 1, e->train_loss, trained, e->eval.loss, validated, e->images_per_sec,
+             e->train_sec);
+    intake_text(&e->intake, waited);
+    if (waited[0]) log_info("         %s", waited);
+}
+
+static err_t record_epoch(trainer_t *t, const epoch_t *e)
+{
+    bool multi_label = t->dataset->info.multi_label;
+    json_t *j = metrics_begin(&t->metrics, "epoch");
+    if (!j) return ERR_OK;
+    json_int(j, "epoch", t->at.epoch);
+    json_int(j, "step", t->at.step);
+    json_real(j, "train_loss", e->train_loss);
+    json_real(j, "train_accuracy", e->train_accuracy);
+    json_real(j, "val_loss", e->eval.loss);
+    json_real(j, "val_accuracy", multi_label ? NAN : e->eval.accuracy);
+    if (multi_label) json_real(j, "val_map", e->eval.accuracy);
+    if (!isnan(e->eval.top5)) json_real(j, "val_top5", e->eval.top5);
+    json_real(j, "images_per_sec", e->images_per_sec);
+    json_real(j, "train_sec", e->train_sec);
+    intake_json(&e->intake, j);
+    TRY(metrics_end(&t->metrics, true));
+    const tensorboard_scalar_t scalars[] = {
+        {"validation/loss", e->eval.loss},
+        {multi_label ? "validation/mAP" : "validation/accuracy", e->eval.accuracy}};
+    return tensorboard_write(&t->tensorboard, t->at.step, scalars, 2, true);
+}
+
+/* Also after the last step of a run that ends inside an epoch; then the position stays where it is. */
+static err_t end_epoch(trainer_t *t, double train_sec, int64_t n_trained)
+{
+    epoch_t epoch = {.train_sec = train_sec,
+                     .images_per_sec = (double)n_trained / train_sec,
+                     .train_loss = t->at.loss_sum / (double)t->at.n_samples,
+                     .train_accuracy = share_right(t, t->at.n_correct, t->at.n_samples)};
+    const evaluation_t *eval = &epoch.eval;
+    TRY(take_intake(t, &epoch.intake));
+    double start = clock_sec();
+    TRY(evaluate(t, &epoch.eval));
+    trace_add(TRACE_TRAINING, &(trace_span_t){"evaluation", "phase", start, clock_sec(), t->at.step - 1, 0});
+    show_epoch(t, &epoch);
+    TRY(comm_agree(t->comm, record_epoch(t, &epoch), "writing metrics"));
+    if (!isfinite(eval->loss))
+        return comm_agree(
+            t->comm,
+            err_raise(ERR_GATE, __FILE__, __LINE__,
+                      "the validation loss is not finite after step %lld: the weights have diverged; "
+                      "lower --lr or add --warmup",
+                      (long long)t->at.step),
+            "checking the loss");
+    if (t->at.batch < sampler_batches(t->sampler)) return ERR_OK;
+    bool watched = t->schedule.kind == SCHEDULE_PLATEAU;
+    if (watched && schedule_plateau_update(&t->plateau, eval->loss))
+        log_info("validation loss has not improved: the learning rate is now %g", trainer_rate(t));
+    t->at = (train_position_t){
+        .step = t->at.step, .epoch = t->at.epoch + 1, .best_accuracy = t->at.best_accuracy};
+    return ERR_OK;
+}
+
+static err_t record_end(trainer_t *t, const char *why)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    int64_t mine = (int64_t)usage.ru_maxrss * 1024, *peaks;
+    TRY(mem_new_array(t->comm->size, sizeof *peaks, "peak memory", &peaks));
+    err_t err = comm_allgather(t->comm, &mine, sizeof mine, peaks, "peak memory");
+    json_t *j = err == ERR_OK ? metrics_begin(&t->metrics, "end") : NULL;
+    double rate = steady_rate(t);
+    if (j) {
+        json_string(j, "why", why);
+        if (comm_on_device(t->comm)) {
+            /* With its first sums NCCL has chosen an algorithm. */
+            char by[256];
+            comm_describe_gradients(t->comm, by, sizeof by);
+            json_string(j, "gradients", by);
+        }
+        json_int(j, "step", t->at.step);
+        json_real(j, "images_per_sec", rate);
+        json_int(j, "steady_steps", t->n_rates);
+        json_int(j, "steady_allocations", t->n_allocations);
+        json_int(j, "steady_page_faults", t->n_page_faults);
+        json_real(j, "steady_cpu_sec", t->cpu_sec);
+        json_int(j, "bad_pictures", bad_count(&t->bad));
+        json_array_begin(j, "peak_memory_bytes");
+        for (int r = 0; r < t->comm->size; r++) json_int(j, NULL, peaks[r]);
+        json_array_end(j);
+        err = metrics_end(&t->metrics, true);
+    }
+    if (t->n_rates > 0)
+        log_info("%s after %lld steps: %.0f images/s (median of steady steps), %.0f MB peak memory on rank 0",
+                 why, (long long)t->at.step, rate, (double)peaks[0] / 1e6);
+    else
+        log_info("%s after %lld steps", why, (long long)t->at.step);
+    if (bad_count(&t->bad) > 0)
+        log_warn(
+            "%lld of %lld pictures could not be read; others took their places",
+            (long long)bad_count(&t->bad),
+            (long long)(t->dataset->info.n_samples[SPLIT_TRAIN] + t->dataset->info.n_samples[SPLIT_VAL]));
+    mem_free(&peaks);
+    return comm_agree(t->comm, err, "writing metrics");
+}
+
+/* After everything that is measured: it takes memory and time of its own. */
+static err_t report_profile(trainer_t *t)
+{
+    int64_t n_steps = t->n_first_steps - RATE_WARMUP_STEPS;
+    if (n_steps <= 0) return ERR_OK;
+    profile_t profile;
+    profile_run_t run = {.exec = t->exec,
+                         .backend = t->runtime.backend,
+                         .sums = &t->steady,
+                         .n_steps = n_steps,
+                         .n_layer_steps = t->runtime.backend->memory ? LAYER_STEPS : n_steps};
+    err_t err = profile_gather(t->comm, &run, &profile);
+    if (err == ERR_OK) {
+        profile_print(&profile);
+        json_t *j = metrics_begin(&t->metrics, "profile");
+        if (j) profile_json(&profile, j);
+        err = comm_agree(t->comm, metrics_end(&t->metrics, true), "writing metrics");
+    }
+    profile_free(&profile);
+    return err;
+}
+
+/* Known to every rank: evaluation gives all of them the same number. */
+static err_t check_target(trainer_t *t)
+{
+    err_t err = ERR_OK;
+    double target = t->options->target_accuracy, best = t->at.best_accuracy;
+    if (target > 0 && best < target)
+        err = err_raise(ERR_GATE, __FILE__, __LINE__,
+                        "--target-accuracy %g was not reached: the best validation %s was %.4f", target,
+                        t->dataset->info.multi_label ? "mAP" : "accuracy", best);
+    return comm_agree(t->comm, err, "checking the target");
+}
+
+static err_t checkpoint_if_due(trainer_t *t, bool due, bool epoch_end)
+{
+    const train_options_t *o = t->options;
+    bool by_epoch = epoch_end && o->checkpoint_steps == 0 && o->checkpoint_sec <= 0;
+    bool by_steps = o->checkpoint_steps > 0 && t->at.step % o->checkpoint_steps == 0;
+    return due || by_epoch || by_steps ? trainer_checkpoint(t, false) : ERR_OK;
+}
+
+err_t trainer_loop(trainer_t *t)
+{
+    const train_options_t *o = t->options;
+    bool stop = false, reached = o->target_accuracy > 0 && t->at.best_accuracy >= o->target_accuracy;
+    double train_sec = 0;
+    int64_t n_trained = 0;
+    t->last_checkpoint_sec = clock_sec();
+    t->last_checkpoint_step = t->at.step;
+    while (t->at.step < t->n_steps && !stop && !reached) {
+        step_result_t result = {0};
+        step_cost_t cost = {0};
+        /* A rank that fails alone here is noticed by the others' deadline, or at once by the job's end. */
+        TRY(trainer_step(t, &result, &cost));
+        if (result.bad_found) TRY(bad_pictures_share(t->comm, &t->bad));
+        TRY(record_step(t, &result, &cost));
+        advance(t, &result, &cost);
+        train_sec += cost.total;
+        n_trained += result.n;
+        show_step(t);
+        stop = result.stop;
+        bool epoch_end = t->at.batch == sampler_batches(t->sampler);
+        if (epoch_end || (t->at.step == t->n_steps && !stop)) {
+            TRY(end_epoch(t, train_sec, n_trained));
+            train_sec = 0;
+            n_trained = 0;
+        }
+        reached = o->target_accuracy > 0 && t->at.best_accuracy >= o->target_accuracy;
+        TRY(checkpoint_if_due(t, result.checkpoint_due, epoch_end));
+    }
+    progress_clear_line();
+    if (t->last_checkpoint_step != t->at.step) TRY(trainer_checkpoint(t, true));
+    TRY(trainer_finish_checkpoints(t));
+    if (t->dataset->ops->read) TRY(bad_pictures_share(t->comm, &t->bad));
+    stop = stop && t->at.step < t->n_steps && !reached;
+    TRY(record_end(t, reached ? "target reached" : stop ? "stopped by SIGUSR1" : "finished"));
+    TRY(report_profile(t));
+    TRY(trace_file_write(&t->trace));
+    return stop ? ERR_OK : check_target(t);
+}
+
+err_t train_run(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS], void (*abort_job)(err_t code))
+{
+    trainer_t *t;
+    TRY(mem_new(sizeof *t, "a training run", &t));
+    t->options = options;
+    t->groups = groups;
+    stop_catch(SIGUSR1);
+    err_t err = runtime_open(&options->runtime, abort_job, &t->runtime);
+    t->comm = t->runtime.comm;
+    if (err == ERR_OK) err = trainer_setup(t);
+    if (err == ERR_OK) {
+        trainer_print_header(t);
+        err = comm_agree(t->comm, trainer_record_run(t), "writing metrics");
+    }
+    if (err == ERR_OK) err = trainer_loop(t);
+    if (err == ERR_OK) err = comm_agree(t->comm, metrics_close(&t->metrics), "closing metrics");
+    if (err == ERR_OK)
+        err = comm_agree(t->comm, tensorboard_close(&t->tensorboard), "closing the event file");
+    runtime_abort_alone(&t->runtime, err);
+    trainer_teardown(t);
+    runtime_t runtime = t->runtime;
+    comm_buffer_t grads = t->buffer;
+    char *saved = t->saved_options;
+    mem_free(&t);
+    if (runtime.comm) comm_buffer_free(runtime.comm, &grads);
+    err = runtime_close(&runtime, err);
+    mem_free(&saved);
+    return err;
+}

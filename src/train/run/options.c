@@ -1,0 +1,286 @@
+#include "train/run/options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fs.h"
+#include "base/mem.h"
+#include "compute/models/model.h"
+
+static const char *const on_errors[] = {"stop", "continue", NULL};
+
+#define FIELD(name) offsetof(train_options_t, name)
+static const opt_t table[] = {
+    {"model", OPT_STRING, FIELD(model), "lenet5", 0, 0, NULL, "NAME", "`dptrain info` lists the models",
+     false},
+    {"data", OPT_STRING, FIELD(data), NULL, 0, 0, NULL, "DIR",
+     "folder of pictures (a folder a class; COCO), of their shards or of MNIST's IDX files, or digits, or "
+     "synthetic; "
+     "default: $DPTRAIN_DATA/mnist, data/mnist, digits",
+     false},
+    {"config", OPT_STRING, FIELD(config), NULL, 0, 0, NULL, "FILE",
+     "read `key = value` lines; the command line wins", false},
+    {"print-config", OPT_FLAG, FIELD(print_config), "false", 0, 0, NULL, NULL,
+     "print the resolved options in the form that --config reads, and stop", false},
+    {"weights", OPT_STRING, FIELD(weights), NULL, 0, 0, NULL, "FILE.npz",
+     "begin with these weights (numpy's archive of arrays); a classifier for other classes begins anew",
+     false},
+    {"weights-names", OPT_STRING, FIELD(weights_names), "torchvision", 0, 0, NULL, "TABLE",
+     "what --weights calls them: torchvision, detectron2, huggingface, dptrain, or a file of rules", false},
+    {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "DIR",
+     "folder for metrics and checkpoints; default: runs/MODEL-DATE", false},
+    {"overwrite", OPT_FLAG, FIELD(overwrite), "false", 0, 0, NULL, NULL,
+     "start anew in a folder that holds an earlier run, removing it", false},
+    {"resume", OPT_STRING, FIELD(resume), "none", 0, 0, NULL, "auto|none|PATH",
+     "continue from the newest checkpoint in --out, or from a file", false},
+    {"batch", OPT_INT, FIELD(batch), NULL, 1, 1 << 24, NULL, "N", "samples a step over all ranks; default 64",
+     false},
+    {"batch-per-rank", OPT_INT, FIELD(batch_per_rank), NULL, 1, 1 << 24, NULL, "N",
+     "samples a step on each rank, instead of --batch", false},
+    {"epochs", OPT_INT, FIELD(epochs), "3", 1, 1000000, NULL, "N", "passes over the training set", false},
+    {"steps", OPT_INT, FIELD(steps), NULL, 1, 1e15, NULL, "N", "optimizer steps in all, instead of --epochs",
+     false},
+    {"accumulate", OPT_INT, FIELD(accumulate), "1", 1, 4096, NULL, "N",
+     "cut each rank's batch into N parts, one after another: less memory, the same step", false},
+    {"bn-group", OPT_INT, FIELD(bn_group), NULL, 1, 1 << 24, NULL, "N",
+     "batch norm over groups of N samples; default: over each rank's samples", false},
+    {"sync-bn", OPT_FLAG, FIELD(sync_bn), "false", 0, 0, NULL, NULL,
+     "batch norm over the samples of all ranks", false},
+    {"precision", OPT_CHOICE, FIELD(precision), "fp32", 0, 0, model_precisions, NULL,
+     "of products in convolutions and linear layers; sums, weights and activations are fp32 always", false},
+    {"reproducible", OPT_INT, FIELD(reproducible), NULL, 1, 4096, NULL, "V",
+     "cut batches into V shards and add their gradients in order: the same bits on any number of ranks that "
+     "divides V",
+     false},
+    {"algorithms", OPT_STRING, FIELD(algorithms), "measure", 0, 0, NULL, "fixed|measure|FILE",
+     "what computes each convolution: the backend's rule, the fastest here, or as the lines of a file say; "
+     "with "
+     "--reproducible fixed by default",
+     false},
+    {"label-smoothing", OPT_REAL, FIELD(label_smoothing), "0", 0, 0.999, NULL, "X", "of the training targets",
+     false},
+    {"target-accuracy", OPT_REAL, FIELD(target_accuracy), "0", 0, 1, NULL, "X",
+     "stop when validation reaches it; exit code 1 when it does not", false},
+    {"seed", OPT_INT, FIELD(seed), "1", 0, 9e15, NULL, "N", "of weights, order, dropout and augmentation",
+     false},
+    {"shuffle-block", OPT_INT, FIELD(shuffle_block), NULL, 1, UINT32_MAX, NULL, "N",
+     "shuffle blocks of N neighbours, by which shards are read, and samples within --shuffle-window; 1: all "
+     "samples "
+     "as one; default: about 2 MiB of pictures",
+     false},
+    {"shuffle-window", OPT_INT, FIELD(shuffle_window), "256", 1, 65536, NULL, "N",
+     "blocks that samples come from at any time, over all ranks; a set of no more is shuffled as one", false},
+    {"checkpoint-every", OPT_STRING, FIELD(checkpoint_every), NULL, 0, 0, NULL, "N|Nm",
+     "steps, or minutes with m; default: every epoch", false},
+    {"checkpoint-async", OPT_FLAG, FIELD(checkpoint_async), "true", 0, 0, NULL, NULL,
+     "write checkpoints in the background (--no-checkpoint-async: wait for the disk)", false},
+    {"on-checkpoint-error", OPT_CHOICE, FIELD(on_checkpoint_error), "stop", 0, 0, on_errors, NULL,
+     "when a checkpoint cannot be written; the last one must be", false},
+    {"keep", OPT_INT, FIELD(keep), "3", 1, 1000000, NULL, "K", "checkpoints to keep", false},
+    {"log-every", OPT_INT, FIELD(log_every), "100", 1, 1e15, NULL, "N",
+     "steps between lines when there is no progress bar", false},
+    {"tensorboard", OPT_STRING, FIELD(tensorboard), NULL, 0, 0, NULL, "DIR",
+     "also write scalars for TensorBoard there", false},
+    {"trace", OPT_STRING, FIELD(trace), NULL, 0, 0, NULL, "FILE",
+     "write what every rank did when, for ui.perfetto.dev or chrome://tracing", false},
+    {"trace-steps", OPT_INT, FIELD(trace_steps), "1000", 0, 1e15, NULL, "N",
+     "steps in --trace, from the first; 0: as many as fit into 64 MB a rank", false},
+};
+enum { N_OPTIONS = sizeof table / sizeof table[0], TEXT_MAX = 4200, MAX_CONFIG = 1 << 20 };
+
+/* What may change on --resume. Of these, the first kind belongs to a run and is never taken from the
+ * checkpoint; the second is, unless given. Documented in the README ("Checkpoints"). */
+const char *const train_options_per_run[] = {
+    "config",      "print-config",   "out",           "overwrite",      "resume",    "trace",
+    "trace-steps", "tensorboard",    "device",        "comm",           "threads",   "timeout",
+    "allreduce",   "ranks-per-host", "gpus",          "share-gpu",      "workspace", "bucket",
+    "cuda-graph",  "wire",           "nccl-register", "loader-threads", NULL};
+static const char *const may_change[] = {"data",
+                                         "epochs",
+                                         "steps",
+                                         "checkpoint-every",
+                                         "checkpoint-async",
+                                         "on-checkpoint-error",
+                                         "keep",
+                                         "log-every",
+                                         "target-accuracy",
+                                         "batch",
+                                         "batch-per-rank",
+                                         "algorithms",
+                                         "max-bad",
+                                         NULL};
+
+err_t train_options_bind(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS])
+{
+    *options = (train_options_t){0};
+    groups[0] = (opt_group_t){"Training", table, N_OPTIONS, options, 0};
+    groups[1] =
+        (opt_group_t){"Learning rate", schedule_option_table, n_schedule_options, &options->schedule, 0};
+    groups[2] = (opt_group_t){"Optimizer", optim_option_table, n_optim_options, &options->optim, 0};
+    groups[3] = (opt_group_t){"Augmentation", augment_option_table, n_augment_options, &options->augment, 0};
+    groups[4] = (opt_group_t){"Folders of pictures", view_option_table, n_view_options, &options->view, 0};
+    groups[5] = (opt_group_t){"Reading", loader_option_table, n_loader_options, &options->loader, 0};
+    groups[6] = (opt_group_t){"Running", runtime_option_table, n_runtime_options, &options->runtime, 0};
+    return opt_defaults(groups, TRAIN_N_GROUPS);
+}
+
+static err_t parse_checkpoint_every(train_options_t *o)
+{
+    o->checkpoint_steps = 0;
+    o->checkpoint_sec = 0;
+    if (!o->checkpoint_every) return ERR_OK;
+    char *end;
+    double value = strtod(o->checkpoint_every, &end);
+    bool minutes = *end == 'm' && end[1] == '\0';
+    bool whole = value < 1e15 && (double)(int64_t)value >= value;
+    if (end == o->checkpoint_every || !(value > 0) || (*end && !minutes) || (!minutes && !whole))
+        RAISE(ERR_USAGE, "--checkpoint-every wants steps (500) or minutes (10m), not '%s'",
+              o->checkpoint_every);
+    if (minutes)
+        o->checkpoint_sec = 60 * value;
+    else
+        o->checkpoint_steps = (int64_t)value;
+    return ERR_OK;
+}
+
+/* Two ways to say one thing: where the command line has one of them, a file's other one does not count. */
+static const char *const pairs[][2] = {{"epochs", "steps"}, {"batch", "batch-per-rank"}};
+
+static uint64_t bit_of(const char *key)
+{
+    for (int i = 0; i < N_OPTIONS; i++)
+        if (strcmp(table[i].key, key) == 0) return (uint64_t)1 << i;
+    ASSERT(!"an option of the table");
+    return 0;
+}
+
+/* The partners of what was given. */
+static uint64_t partners(uint64_t given)
+{
+    uint64_t bits = 0;
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
+        for (int k = 0; k < 2; k++)
+            if (given & bit_of(pairs[i][k])) bits |= bit_of(pairs[i][1 - k]);
+    return bits;
+}
+
+err_t train_options_read_config(const train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS],
+                                char **storage)
+{
+    char *text = NULL;
+    *storage = NULL;
+    if (!options->config) return ERR_OK;
+    uint64_t settled = partners(groups[0].given) & ~groups[0].given;
+    groups[0].given |= settled; /* given options are not read from the file */
+    err_t err = fs_read_text(options->config, MAX_CONFIG, &text);
+    if (err == ERR_OK) err = opt_config_read(groups, TRAIN_N_GROUPS, text, options->config, storage);
+    groups[0].given &= ~settled;
+    mem_free(&text);
+    return err;
+}
+
+/* What is fastest differs from one start to the next. */
+static err_t check_algorithms(train_options_t *o, const opt_group_t groups[TRAIN_N_GROUPS])
+{
+    if (!o->algorithms[0]) RAISE(ERR_USAGE, "--algorithms is empty; it takes fixed, measure or a file");
+    if (!o->reproducible || strcmp(o->algorithms, "measure") != 0) return ERR_OK;
+    if (opt_given(groups, TRAIN_N_GROUPS, "algorithms"))
+        RAISE(ERR_USAGE,
+              "--reproducible allows nothing that is chosen by measuring; give --algorithms fixed, "
+              "or a file");
+    o->algorithms = "fixed";
+    return ERR_OK;
+}
+
+/* What would make the number of ranks visible, or the order of sums. */
+static err_t check_reproducible(train_options_t *o)
+{
+    if (o->sync_bn && o->bn_group)
+        RAISE(ERR_USAGE, "--sync-bn and --bn-group exclude each other; give one of them");
+    if (!o->reproducible) return ERR_OK;
+    if (o->sync_bn)
+        RAISE(ERR_USAGE, "--reproducible computes shards one after another, so that --sync-bn can't be had; "
+                         "each shard has its own statistics");
+    if (strcmp(o->schedule.lr_scale, "none") != 0)
+        RAISE(ERR_USAGE,
+              "--lr-scale %s makes the rate depend on the number of ranks, --reproducible must not; "
+              "give --lr-scale none and the rate as --lr",
+              o->schedule.lr_scale);
+    if (!o->runtime.threads) o->runtime.threads = 1;
+    return ERR_OK;
+}
+
+err_t train_options_check(train_options_t *o, const opt_group_t groups[TRAIN_N_GROUPS])
+{
+    if (o->batch && o->batch_per_rank)
+        RAISE(ERR_USAGE, "--batch and --batch-per-rank exclude each other; give one of them");
+    if (o->steps && opt_given(groups, TRAIN_N_GROUPS, "epochs") && opt_given(groups, TRAIN_N_GROUPS, "steps"))
+        RAISE(ERR_USAGE, "--epochs and --steps exclude each other; give one of them");
+    if (strcmp(o->resume, "auto") == 0 && !o->out)
+        RAISE(ERR_USAGE, "--resume auto wants --out, the folder of the run to continue");
+    if (strcmp(o->resume, "none") != 0 && o->overwrite)
+        RAISE(ERR_USAGE, "--overwrite removes what --resume %s would continue; give one of them", o->resume);
+    if (!o->batch && !o->batch_per_rank) o->batch = 64;
+    if (o->out && !o->out[0]) RAISE(ERR_USAGE, "--out is empty; it takes a folder (. for this one)");
+    TRY(check_reproducible(o));
+    /* What --print-config wrote is no wish. */
+    if (!o->weights && strcmp(o->weights_names, "torchvision") != 0)
+        RAISE(ERR_USAGE, "--weights-names is for --weights FILE.npz, which is not given");
+    if (o->tensorboard && !o->tensorboard[0])
+        RAISE(ERR_USAGE, "--tensorboard is empty; it takes a folder (. for this one)");
+    TRY(check_algorithms(o, groups));
+    TRY(optim_options_check(&o->optim));
+    if (!(o->schedule.lr > 0)) o->schedule.lr = optim_default_rate(o->optim.optimizer);
+    TRY(parse_checkpoint_every(o));
+    /* What a checkpoint could not keep is found before the training that it would keep. */
+    char *text;
+    TRY(opt_config_write(groups, TRAIN_N_GROUPS, train_options_per_run, &text));
+    mem_free(&text);
+    return ERR_OK;
+}
+
+err_t train_options_inherit(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS], const char *saved,
+                            char **storage)
+{
+    train_options_t old;
+    opt_group_t old_groups[TRAIN_N_GROUPS];
+    TRY(train_options_bind(&old, old_groups));
+    TRY(opt_config_read(old_groups, TRAIN_N_GROUPS, saved, "the checkpoint's options", storage));
+
+    char refused[512] = "";
+    uint64_t settled = partners(groups[0].given);
+    for (int g = 0; g < TRAIN_N_GROUPS; g++)
+        for (int i = 0; i < groups[g].n; i++) {
+            const char *key = groups[g].table[i].key;
+            char now[TEXT_MAX], then[TEXT_MAX];
+            bool given = (groups[g].given | (g == 0 ? settled : 0)) >> i & 1;
+            if (opt_listed(train_options_per_run, key)) continue;
+            if (!given) {
+                opt_copy(&groups[g], &old_groups[g], i);
+                continue;
+            }
+            opt_text(&groups[g], i, now, sizeof now);
+            opt_text(&old_groups[g], i, then, sizeof then);
+            if (strcmp(now, then) == 0 || opt_listed(may_change, key)) continue;
+            size_t used = strlen(refused);
+            snprintf(refused + used, sizeof refused - used, "%s--%s %.40s (it was %.40s)", used ? ", " : "",
+                     key, now, then);
+        }
+    if (refused[0])
+        RAISE(ERR_USAGE,
+              "a resumed run cannot change %s; leave it out, or start a new run with --resume none", refused);
+    return train_options_check(options, groups);
+}
+
+err_t train_options_view(const char *saved, view_settings_t *out)
+{
+    train_options_t options;
+    opt_group_t groups[TRAIN_N_GROUPS];
+    char *storage = NULL;
+    TRY(train_options_bind(&options, groups));
+    err_t err = opt_config_read(groups, TRAIN_N_GROUPS, saved, "the checkpoint's options", &storage);
+    if (err == ERR_OK) *out = view_settings(&options.view);
+    mem_free(&storage);
+    return err;
+}

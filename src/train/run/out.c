@@ -1,0 +1,105 @@
+/* The folder of a run: where it is, what an earlier run left there, the files that are kept open in it. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "store/checkpoint/store.h"
+#include "train/run/trainer.h"
+
+/* Steps of the folder's checkpoints. A folder that is not there yet has none. */
+static err_t list_checkpoints(const char *folder, int64_t **steps, int *n)
+{
+    *steps = NULL;
+    *n = 0;
+    return fs_is_folder(folder) ? checkpoint_store_list(folder, steps, n) : ERR_OK;
+}
+
+/* --overwrite removes only what a run made. */
+static err_t clear_earlier_run(const char *folder, const char *metrics, const int64_t *steps, int n)
+{
+    char path[FS_PATH_MAX];
+    unlink(metrics);
+    for (int i = 0; i < n; i++) {
+        TRY(checkpoint_store_path(folder, steps[i], path));
+        if (unlink(path) != 0) RAISE(ERR_SYSTEM, "--overwrite: cannot remove %s: %s", path, strerror(errno));
+    }
+    return ERR_OK;
+}
+
+/* Found out before --overwrite removes anything. */
+static err_t make_tensorboard_folder(const char *folder)
+{
+    if (!folder) return ERR_OK;
+    err_t err = fs_make_folder(folder);
+    if (err == ERR_OK) err = fs_check_writable(folder);
+    return err == ERR_OK ? ERR_OK : err_context(err, "--tensorboard");
+}
+
+static err_t make_out_folder(trainer_t *t)
+{
+    const train_options_t *o = t->options;
+    char metrics[FS_PATH_MAX];
+    int64_t *steps;
+    int n;
+    TRY(make_tensorboard_folder(o->tensorboard));
+    TRY(fs_make_folder(t->out));
+    TRY(fs_check_writable(t->out));
+    TRY(trace_file_check(o->trace));
+    TRY(checkpoint_store_clean(t->out, NULL));
+    TRY(fs_join(metrics, t->out, "metrics.jsonl"));
+    TRY(list_checkpoints(t->out, &steps, &n));
+    err_t err = ERR_OK;
+    /* Files of steps to come would be taken for the newest state; those that --resume auto passed over won't.
+     */
+    bool ahead = n > 0 && t->resumed_from[0] && strcmp(o->resume, "auto") != 0 && steps[0] > t->at.step;
+    bool earlier = (n > 0 || fs_exists(metrics)) && strcmp(o->resume, "none") == 0;
+    if (earlier && !o->overwrite)
+        err = err_raise(
+            ERR_USAGE, __FILE__, __LINE__,
+            "%s holds an earlier run; continue it with --resume auto, replace it with --overwrite, or "
+            "choose another --out",
+            t->out);
+    else if (ahead)
+        err = err_raise(
+            ERR_USAGE, __FILE__, __LINE__,
+            "%s holds checkpoints up to step %lld, but the run resumes at step %lld of %s; give another "
+            "--out, or move the newer ones away",
+            t->out, (long long)steps[0], (long long)t->at.step, t->resumed_from);
+    else if (earlier)
+        err = clear_earlier_run(t->out, metrics, steps, n);
+    mem_free(&steps);
+    return err;
+}
+
+err_t trainer_choose_out(trainer_t *t)
+{
+    const train_options_t *o = t->options;
+    if (o->out) {
+        if (snprintf(t->out, sizeof t->out, "%s", o->out) >= (int)sizeof t->out)
+            RAISE(ERR_USAGE, "--out is longer than %d bytes", FS_PATH_MAX);
+        return ERR_OK;
+    }
+    char date[32];
+    clock_stamp(date, sizeof date);
+    snprintf(t->out, sizeof t->out, "runs/%s-%s", o->model, date);
+    return ERR_OK;
+}
+
+err_t trainer_open_out(trainer_t *t)
+{
+    err_t err = ERR_OK;
+    if (t->comm->rank == 0) err = make_out_folder(t);
+    /* Twice the writer's patience is within the others', so that the disk is blamed and not rank 0. */
+    int64_t n_floats = (1 + t->optim->n_buffers) * t->graph->n_flat_params + t->graph->n_flat_states;
+    if (t->comm->rank == 0 && err == ERR_OK)
+        err = ckpt_async_open(n_floats * (int64_t)sizeof(float), 0.45 * t->options->runtime.timeout_sec,
+                              &t->writer);
+    TRY(comm_agree(t->comm, err, "making the output folder"));
+    TRY(comm_agree(t->comm, metrics_open(&t->metrics, t->out, t->comm->rank == 0), "opening metrics"));
+    const char *events = t->comm->rank == 0 ? t->options->tensorboard : NULL;
+    return comm_agree(t->comm, tensorboard_open(&t->tensorboard, events, t->at.step),
+                      "opening the event file");
+}

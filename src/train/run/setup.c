@@ -1,0 +1,386 @@
+/* Start of a run: rank 0 decides, everyone hears, every rank checks, all agree. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/trace.h"
+#include "cluster/comm/watchdog.h"
+#include "train/feed/data.h"
+#include "train/run/trainer.h"
+
+typedef struct data_choice {
+    char where[FS_PATH_MAX];
+    char why[128];
+} data_choice_t;
+
+static err_t compare_data(trainer_t *t)
+{
+    uint64_t *hashes;
+    TRY(mem_new_array(t->comm->size, sizeof *hashes, "data hashes", &hashes));
+    err_t err = comm_allgather(t->comm, &t->dataset->info.hash, sizeof *hashes, hashes, "comparing data");
+    uint64_t first = hashes[0];
+    mem_free(&hashes);
+    TRY(err);
+    if (t->dataset->info.hash != first)
+        err = err_raise(
+            ERR_DATA, __FILE__, __LINE__,
+            "%s on host %s holds other data than on rank 0's host; copy the same files to every host",
+            t->dataset->info.source, t->comm->topo.host_name);
+    return comm_agree(t->comm, err, "comparing data");
+}
+
+/* Pictures of one size in memory are augmented by maps, those of folders by views. */
+static err_t check_views(const trainer_t *t, const view_settings_t *views)
+{
+    const train_options_t *o = t->options;
+    if (!t->dataset->ops->read) return view_refuse(views, t->data_where);
+    if (augment_active(&o->augment))
+        RAISE(ERR_USAGE,
+              "--augment-… options are for pictures of one size in memory (IDX files, digits); how those of "
+              "%s are "
+              "changed is said by --crop, --flip and --jitter-…",
+              t->data_where);
+    return ERR_OK;
+}
+
+static err_t open_data(trainer_t *t)
+{
+    data_choice_t choice = {"", ""};
+    view_settings_t views = view_settings(&t->options->view);
+    err_t err = ERR_OK;
+    if (t->comm->rank == 0) err = dataset_choose(t->options->data, choice.where, choice.why);
+    TRY(comm_agree(t->comm, err, "choosing data"));
+    TRY(comm_broadcast(t->comm, &choice, sizeof choice, 0, "choosing data"));
+    memcpy(t->data_where, choice.where, sizeof t->data_where);
+    memcpy(t->data_why, choice.why, sizeof t->data_why);
+    watchdog_phase("opening data");
+    TRY(comm_agree(t->comm, bad_open(t->options->loader.max_bad, &t->bad), "opening data"));
+    TRY(train_open_data(t->comm, t->data_where, &views, &t->dataset));
+    TRY(comm_agree(t->comm, check_views(t, &views), "opening data"));
+    return compare_data(t);
+}
+
+static err_t plan_steps(trainer_t *t)
+{
+    train_options_t *o = t->options;
+    int64_t n_train = t->dataset->info.n_samples[SPLIT_TRAIN];
+    t->global_batch = o->batch ? o->batch : o->batch_per_rank * t->comm->size;
+    if (t->global_batch < t->comm->size)
+        RAISE(ERR_USAGE, "--batch %lld is smaller than the %d ranks; every rank needs a sample",
+              (long long)t->global_batch, t->comm->size);
+    int64_t n_shards = o->reproducible ? o->reproducible : t->comm->size;
+    int64_t n_groups = t->global_batch / (o->bn_group ? o->bn_group : 1);
+    if (n_shards % t->comm->size != 0)
+        RAISE(ERR_USAGE,
+              "--reproducible %lld wants a number of ranks that divides %lld, not %d; change -np, or the "
+              "number "
+              "of shards (which is another run)",
+              (long long)n_shards, (long long)n_shards, t->comm->size);
+    if (n_groups < n_shards && o->bn_group)
+        RAISE(ERR_USAGE, "a batch of %lld has %lld groups of --bn-group %lld, too few for %lld %s",
+              (long long)t->global_batch, (long long)n_groups, (long long)o->bn_group, (long long)n_shards,
+              o->reproducible ? "shards" : "ranks");
+    if (n_groups < n_shards)
+        RAISE(ERR_USAGE, "--reproducible %lld cuts a batch of %lld into more shards than it has samples",
+              (long long)n_shards, (long long)t->global_batch);
+    if (t->global_batch > n_train)
+        RAISE(ERR_USAGE, "a batch of %lld is more than the %lld training samples", (long long)t->global_batch,
+              (long long)n_train);
+    sampler_options_t sampler = {.n_samples = n_train,
+                                 .global_batch = t->global_batch,
+                                 .n_shards = (int)o->reproducible,
+                                 .grain = o->bn_group,
+                                 .seed = (uint64_t)o->seed,
+                                 .block = o->shuffle_block,
+                                 .window = o->shuffle_window};
+    if (!sampler.block) sampler.block = t->dataset->info.block[SPLIT_TRAIN];
+    TRY(sampler_new(&sampler, &t->sampler));
+    int64_t per_epoch = sampler_batches(t->sampler);
+    t->n_steps = o->steps ? o->steps : o->epochs * per_epoch;
+    schedule_run_t run = {per_epoch, t->n_steps, t->comm->size, optim_default_rate(o->optim.optimizer)};
+    return schedule_make(&o->schedule, &run, &t->schedule, &t->plateau);
+}
+
+/* Synchronised batch norm waits for every rank in every part of every batch. */
+static err_t check_norms(const trainer_t *t)
+{
+    const train_options_t *o = t->options;
+    bool has_norm = false;
+    if (!o->sync_bn && !o->bn_group) return ERR_OK;
+    for (int i = 0; i < t->graph->n_nodes; i++) has_norm |= t->graph->nodes[i].desc.kind == OP_BATCH_NORM;
+    if (!has_norm)
+        RAISE(ERR_USAGE, "--%s: the model %s has no batch norm", o->sync_bn ? "sync-bn" : "bn-group",
+              o->model);
+    int64_t n_train = t->dataset->info.n_samples[SPLIT_TRAIN], ragged = n_train % t->global_batch;
+    int64_t fewest = ragged ? ragged : t->global_batch, n_parts = t->comm->size * o->accumulate;
+    if (o->sync_bn && fewest < n_parts)
+        RAISE(ERR_USAGE,
+              "--sync-bn wants a sample in each of the %lld parts of a batch (ranks times --accumulate), but "
+              "the last batch of an epoch has %lld; choose another --batch",
+              (long long)n_parts, (long long)fewest);
+    return ERR_OK;
+}
+
+static err_t build_model(trainer_t *t)
+{
+    const dataset_info_t *info = &t->dataset->info;
+    model_options_t options = {.sample = shape_3d(info->height, info->width, info->channels),
+                               .n_classes = info->n_classes,
+                               .multi_label = info->multi_label,
+                               .label_smoothing = t->options->label_smoothing,
+                               .norm_group = t->options->bn_group};
+    bool known = model_compute(t->options->precision, &options.compute);
+    ASSERT(known); /* the option's table lists what there is */
+    TRY(model_build(t->options->model, &options, &t->graph));
+    TRY(check_norms(t));
+    const backend_t *backend = t->runtime.backend;
+    size_t n_params = (size_t)t->graph->n_flat_params * sizeof(float);
+    size_t n_states = (size_t)t->graph->n_flat_states * sizeof(float);
+    TRY(mirror_new(backend, n_params, "weights", &t->params));
+    TRY(optim_new(&t->options->optim, t->graph, backend, &t->optim));
+    if (t->options->accumulate > 1)
+        TRY(backend_alloc(backend, n_params, "accumulated gradients", &t->accumulated));
+    TRY(mirror_new(backend, n_states, "running statistics", &t->states));
+    graph_init(t->graph, (uint64_t)t->options->seed, t->params.host, t->states.host);
+    return ERR_OK;
+}
+
+int trainer_loader_threads(const trainer_t *t)
+{
+    return feed_threads(&t->runtime, t->dataset, t->options->loader.threads);
+}
+
+/* Pictures in memory cannot be bad. */
+static bad_pictures_t *trainer_bad(trainer_t *t)
+{
+    return t->dataset->ops->read ? &t->bad : NULL;
+}
+
+int trainer_local_shards(const trainer_t *t)
+{
+    return sampler_shards(t->sampler, t->comm->size) / t->comm->size;
+}
+
+int64_t trainer_part(const trainer_t *t, int64_t n, int part, int64_t *first)
+{
+    int64_t grain = t->options->bn_group ? t->options->bn_group : 1;
+    return sampler_split(n, part, (int)t->options->accumulate, grain, first);
+}
+
+/* Plans training on each part of each of this rank's shards of a global batch of n samples. */
+static err_t prepare_batch(trainer_t *t, int64_t n)
+{
+    int n_shards = trainer_local_shards(t);
+    for (int i = 0; i < n_shards; i++) {
+        int64_t first;
+        int64_t n_shard = sampler_shard(t->sampler, n, t->comm->rank * n_shards + i, t->comm->size, &first);
+        for (int k = 0; k < t->options->accumulate; k++)
+            TRY(exec_prepare(t->exec, trainer_part(t, n_shard, k, &first), true));
+    }
+    return ERR_OK;
+}
+
+/* The sizes of whole batches: the last batch of an epoch is computed by the backend's rule, and not worth
+ * measuring for. */
+static err_t choose_algorithms(trainer_t *t)
+{
+    algorithm_request_t request = {.wish = t->options->algorithms,
+                                   .wish_given = opt_given(t->groups, TRAIN_N_GROUPS, "algorithms"),
+                                   .saved = t->saved_algorithms,
+                                   .runtime = &t->runtime,
+                                   .graph = t->graph,
+                                   .timeout_sec = t->options->runtime.timeout_sec};
+    int n_shards = sampler_shards(t->sampler, t->comm->size);
+    for (int i = 0; i < n_shards; i++) {
+        int64_t first, n_shard = sampler_shard(t->sampler, t->global_batch, i, t->comm->size, &first);
+        for (int k = 0; k < t->options->accumulate; k++)
+            algorithm_request_add(&request, trainer_part(t, n_shard, k, &first), true);
+    }
+    int64_t n_evaluated = evaluation_batch(t->dataset);
+    if (t->dataset->info.n_samples[evaluation_split(t->dataset)] >= n_evaluated)
+        algorithm_request_add(&request, n_evaluated, false);
+    return algorithm_choice_make(&request, &t->algorithms);
+}
+
+/* Batch norm's sums over the ranks. */
+static err_t sum_over_ranks(void *comm, double *values, int64_t n)
+{
+    return comm_allreduce(comm, values, n, DTYPE_F64, COMM_SUM, "batch norm statistics");
+}
+
+/* Plans every batch size that can occur: whole and ragged, training and evaluation. */
+static err_t build_executor(trainer_t *t)
+{
+    exec_options_t options = {.graph = t->graph,
+                              .backend = t->runtime.backend,
+                              .params = t->params.device,
+                              .grads = t->grads.device,
+                              .states = t->states.device,
+                              .seed = (uint64_t)t->options->seed,
+                              .algorithms = &t->algorithms.table,
+                              .sum_shared = t->options->sync_bn ? sum_over_ranks : NULL,
+                              .share_context = t->comm};
+    TRY(exec_new(&options, &t->exec));
+    int64_t n_train = t->dataset->info.n_samples[SPLIT_TRAIN], first;
+    t->max_local = sampler_share(t->sampler, t->global_batch, t->comm->rank, t->comm->size, &first);
+    TRY(prepare_batch(t, t->global_batch));
+    TRY(prepare_batch(t, n_train % t->global_batch));
+    evaluator_options_t evaluation = {.comm = t->comm,
+                                      .exec = t->exec,
+                                      .backend = t->runtime.backend,
+                                      .dataset = t->dataset,
+                                      .split = evaluation_split(t->dataset),
+                                      .norm = t->dataset->info.norm,
+                                      .bad = trainer_bad(t),
+                                      .n_threads = trainer_loader_threads(t),
+                                      .timeout_sec = t->options->runtime.timeout_sec};
+    TRY(evaluator_open(&evaluation, &t->evaluator));
+    TRY(exec_ready(t->exec));
+    TRY(mem_new_array(RATE_RING, sizeof *t->step_rates, "step times", &t->step_rates));
+    mem_touch(t->step_rates, RATE_RING * sizeof *t->step_rates);
+    return ERR_OK;
+}
+
+static err_t open_feed(trainer_t *t)
+{
+    t->augment = (augment_t){t->options->augment, (uint64_t)t->options->seed};
+    loader_options_t options = {
+        .dataset = t->dataset,
+        .split = SPLIT_TRAIN,
+        .sampler = t->sampler,
+        .rank = t->comm->rank,
+        .size = t->comm->size,
+        .epoch = t->at.epoch,
+        .batch = t->at.batch,
+        .n_batches = t->n_steps - t->at.step,
+        .max_local = t->max_local,
+        .n_threads = trainer_loader_threads(t),
+        .timeout_sec = t->options->runtime.timeout_sec,
+        .norm = t->dataset->info.norm,
+        .seed = (uint64_t)t->options->seed,
+        .random = true,
+        .augment = &t->augment,
+        .bad = trainer_bad(t),
+    };
+    return feed_open(&options, t->runtime.backend, &t->feed);
+}
+
+static err_t open_shards(trainer_t *t)
+{
+    if (!t->options->reproducible) return ERR_OK;
+    TRY(mem_new(sizeof *t->shards, "shards", &t->shards));
+    TRY(shards_open(t->comm, t->runtime.backend, (int)t->options->reproducible,
+                    t->graph->n_flat_params + TAIL_COUNT, t->graph->n_flat_states, t->shards));
+    return shards_set_states(t->shards, t->states.host);
+}
+
+static err_t begin_trace(trainer_t *t)
+{
+    trace_file_options_t options = {
+        .path = t->options->trace,
+        .model = t->options->model,
+        .first_step = t->at.step,
+        .n_steps = t->n_steps - t->at.step,
+        .n_traced = t->options->trace_steps,
+        .n_layers = t->graph->n_nodes,
+        .n_parts = (int)t->options->accumulate * trainer_local_shards(t),
+    };
+    return trace_file_begin(t->comm, &options, &t->trace);
+}
+
+/* Gradients: the communicator's memory, which the backend computes into, or has a side of its own to. */
+static err_t open_gradients(trainer_t *t)
+{
+    int64_t n = t->graph->n_flat_params + TAIL_COUNT;
+    size_t n_bytes = (size_t)n * sizeof(float);
+    TRY(comm_buffer_new(t->comm, n_bytes, &t->buffer));
+    comm_buffer_set_exact(&t->buffer, TAIL_COUNT);
+    t->bucket = (bucket_t){.comm = t->comm,
+                           .buffer = &t->buffer,
+                           .n_min = bucket_floats(t->options->runtime.bucket, t->graph->n_flat_params)};
+    err_t err =
+        mirror_wrap(t->runtime.backend, n_bytes, "gradients", t->buffer.data, t->buffer.device, &t->grads);
+    return comm_agree(t->comm, err, "making the gradient buffers");
+}
+
+/* What of a step the host must see before it goes on; NULL: nothing. */
+static const char *why_no_recording(const trainer_t *t)
+{
+    const train_options_t *o = t->options;
+    if (o->accumulate > 1) return "with --accumulate a step has several parts";
+    if (o->reproducible) return "--reproducible adds gradients up on the host";
+    if (o->sync_bn) return "--sync-bn adds statistics up on the host";
+    if (o->trace) return "--trace wants to see the layers";
+    return NULL;
+}
+
+err_t trainer_build(trainer_t *t)
+{
+    comm_t *comm = t->comm;
+    TRY(open_data(t));
+    TRY(comm_agree(comm, plan_steps(t), "planning steps"));
+    TRY(comm_agree(comm, build_model(t), "building the model"));
+    TRY(open_gradients(t));
+    TRY(choose_algorithms(t));
+    err_t err =
+        replay_open(t->runtime.backend, t->options->runtime.cuda_graph, why_no_recording(t), &t->replay);
+    TRY(comm_agree(comm, err, "choosing how steps run"));
+    return comm_agree(comm, build_executor(t), "planning the model");
+}
+
+err_t trainer_begin(trainer_t *t)
+{
+    TRY(comm_agree(t->comm, open_shards(t), "making shards"));
+    /* Equal by construction; broadcast, so that a host whose libm differs in a last bit joins in too. */
+    TRY(comm_broadcast(t->comm, t->params.host, t->graph->n_flat_params * (int64_t)sizeof(float), 0,
+                       "sending weights"));
+    err_t err = mirror_push_all(&t->params);
+    if (err == ERR_OK) err = mirror_push_all(&t->states);
+    if (err == ERR_OK) err = optim_push(t->optim);
+    if (err == ERR_OK) err = backend_sync(t->runtime.backend);
+    TRY(comm_agree(t->comm, err, "sending weights"));
+    return comm_agree(t->comm, open_feed(t), "starting the loader");
+}
+
+err_t trainer_setup(trainer_t *t)
+{
+    comm_t *comm = t->comm;
+    err_t err = comm->rank == 0 ? trainer_choose_out(t) : ERR_OK;
+    TRY(comm_agree(comm, err, "choosing the output folder"));
+    TRY(comm_broadcast(comm, t->out, sizeof t->out, 0, "choosing the output folder"));
+    TRY(trainer_find_checkpoint(t));
+    TRY(runtime_threads(&t->options->runtime, &t->runtime));
+    TRY(trainer_build(t));
+    TRY(trainer_restore(t));
+    TRY(trainer_open_out(t));
+    TRY(begin_trace(t));
+    return trainer_begin(t);
+}
+
+void trainer_teardown(trainer_t *t)
+{
+    ckpt_async_close(&t->writer);
+    feed_close(&t->feed);
+    replay_close(&t->replay);
+    trace_close();
+    evaluator_close(&t->evaluator);
+    exec_free(&t->exec);
+    algorithm_choice_free(&t->algorithms);
+    mem_free(&t->saved_algorithms);
+    sampler_free(&t->sampler);
+    graph_free(&t->graph);
+    dataset_close(&t->dataset);
+    bad_close(&t->bad);
+    mirror_free(&t->params);
+    optim_free(&t->optim);
+    backend_release(t->runtime.backend, &t->accumulated);
+    mirror_free(&t->grads);
+    if (t->shards) shards_close(t->shards);
+    mem_free(&t->shards);
+    mirror_free(&t->states);
+    mem_free(&t->step_rates);
+    metrics_close(&t->metrics); /* after an error; otherwise it is closed already */
+    tensorboard_close(&t->tensorboard);
+}

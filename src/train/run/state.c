@@ -1,0 +1,271 @@
+/* What a checkpoint of a training run holds, and how a run takes it back. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/trace.h"
+#include "cluster/comm/watchdog.h"
+#include "store/checkpoint/store.h"
+#include "train/run/trainer.h"
+#include "train/weights/model_file.h"
+
+err_t trainer_average_states(trainer_t *t)
+{
+    int64_t n = t->graph->n_flat_states;
+    if (n == 0) return ERR_OK;
+    if (t->shards) {
+        TRY(shards_average_states(t->shards, t->states.host));
+        return mirror_push_all(&t->states);
+    }
+    float *states = t->states.host;
+    TRY(comm_agree(t->comm, mirror_pull_all(&t->states), "averaging running statistics"));
+    TRY(comm_allreduce(t->comm, states, n, DTYPE_F32, COMM_SUM, "averaging running statistics"));
+    for (int64_t i = 0; i < n; i++) states[i] /= (float)t->comm->size;
+    return mirror_push_all(&t->states);
+}
+
+/* Rank 0: what has come of the last write, if it has ended. Its failure is an error, or, as asked, a warning.
+ */
+err_t trainer_poll_checkpoint(trainer_t *t)
+{
+    ckpt_result_t result;
+    if (!t->writer || !ckpt_async_take(t->writer, &result)) return ERR_OK;
+    json_t *j = metrics_begin(&t->metrics, "checkpoint");
+    json_int(j, "step", result.step);
+    json_int(j, "n_bytes", result.n_bytes);
+    json_real(j, "stall_sec", t->checkpoint_stall_sec);
+    json_real(j, "copy_sec", result.copy_sec);
+    json_real(j, "write_sec", result.write_sec);
+    json_string(j, "error", result.error.code == ERR_OK ? NULL : result.error.message);
+    TRY(metrics_end(&t->metrics, true));
+    t->last_write = result.error;
+    if (result.error.code == ERR_OK || strcmp(t->options->on_checkpoint_error, "stop") == 0)
+        return err_put(&result.error);
+    log_warn("%s; the run goes on and tries again at the next checkpoint", result.error.message);
+    return ERR_OK;
+}
+
+static err_t submit(trainer_t *t)
+{
+    const dataset_info_t *info = &t->dataset->info;
+    char *options = NULL;
+    dataset_hash_t hash = dataset_hash(info);
+    TRY(opt_config_write(t->groups, TRAIN_N_GROUPS, train_options_per_run, &options));
+    const ckpt_attr_t attrs[] = {
+        ckpt_text("options", options),
+        ckpt_text("algorithms", t->algorithms.text),
+        ckpt_text("data_xxh3", hash.text),
+        ckpt_text("data", t->data_where),
+        ckpt_text("data_source", info->source),
+        ckpt_int("step", t->at.step),
+        ckpt_int("epoch", t->at.epoch),
+        ckpt_int("batch", t->at.batch),
+        ckpt_real("epoch_loss_sum", t->at.loss_sum),
+        ckpt_int("epoch_n_correct", t->at.n_correct),
+        ckpt_int("epoch_n_samples", t->at.n_samples),
+        ckpt_int("global_batch", t->global_batch),
+        ckpt_int("n_ranks", t->comm->size),
+        ckpt_real("plateau_best", t->plateau.best),
+        ckpt_int("plateau_n_bad", t->plateau.n_bad_epochs),
+        ckpt_real("plateau_scale", t->plateau.scale),
+        ckpt_real("best_accuracy", t->at.best_accuracy),
+    };
+    model_file_t file = {.graph = t->graph,
+                         .norm = info->norm,
+                         .params = t->params.host,
+                         .states = t->states.host,
+                         .optim = t->optim,
+                         .attrs = attrs,
+                         .n_attrs = sizeof attrs / sizeof attrs[0]};
+    model_content_t content = {0};
+    err_t err = model_file_content(&file, &content);
+    if (err == ERR_OK)
+        err = ckpt_async_submit(t->writer, t->out, t->at.step, narrow_int(t->options->keep), &content.content,
+                                content.n_steady);
+    model_file_release(&content);
+    mem_free(&options);
+    return err;
+}
+
+/* A GPU changes only its own side. */
+void trainer_release_weights(trainer_t *t)
+{
+    if (!t->writer || t->runtime.backend->memory) return;
+    double start = clock_sec();
+    ckpt_async_copied(t->writer);
+    t->checkpoint_stall_sec += clock_sec() - start;
+}
+
+/* Rank 0. `wait`: until it is on the device. */
+static err_t write_checkpoint(trainer_t *t, bool wait)
+{
+    double start = clock_sec();
+    TRY(ckpt_async_wait(t->writer));
+    TRY(trainer_poll_checkpoint(t));
+    TRY(mirror_pull_all(&t->params));
+    TRY(optim_pull(t->optim));
+    TRY(submit(t));
+    if (wait) TRY(ckpt_async_wait(t->writer));
+    t->checkpoint_stall_sec = clock_sec() - start;
+    return wait ? trainer_poll_checkpoint(t) : ERR_OK;
+}
+
+err_t trainer_checkpoint(trainer_t *t, bool wait)
+{
+    watchdog_phase("writing the checkpoint of step %lld", (long long)t->at.step);
+    double start = clock_sec();
+    TRY(trainer_average_states(t));
+    err_t err = t->comm->rank == 0 ? write_checkpoint(t, wait || !t->options->checkpoint_async) : ERR_OK;
+    t->last_checkpoint_step = t->at.step;
+    t->last_checkpoint_sec = clock_sec();
+    err = comm_agree(t->comm, err, "writing a checkpoint");
+    trace_add(TRACE_TRAINING, &(trace_span_t){"checkpoint", "phase", start, clock_sec(), t->at.step - 1, 0});
+    return err;
+}
+
+err_t trainer_finish_checkpoints(trainer_t *t)
+{
+    err_t err = ERR_OK;
+    if (t->writer) err = ckpt_async_wait(t->writer);
+    if (err == ERR_OK) err = trainer_poll_checkpoint(t);
+    /* --on-checkpoint-error continue hopes for a later one; after the last there is none. */
+    if (err == ERR_OK) err = err_put(&t->last_write);
+    return comm_agree(t->comm, err, "finishing the last checkpoint");
+}
+
+/* Rank 0: the file that --resume means; "" for a run that starts at the beginning. */
+static err_t choose_checkpoint(const trainer_t *t, char *path)
+{
+    const char *wish = t->options->resume;
+    path[0] = '\0';
+    if (strcmp(wish, "none") == 0) return ERR_OK;
+    if (strcmp(wish, "auto") != 0) return model_file_locate(wish, path, NULL);
+    int n_found;
+    err_t err = model_file_locate(t->out, path, &n_found);
+    if (err == ERR_OK || n_found != 0) return err;
+    log_info("no checkpoint in %s yet: starting from the beginning", t->out);
+    path[0] = '\0';
+    return ERR_OK;
+}
+
+static err_t read_options(const char *path, char **out, char **algorithms)
+{
+    checkpoint_t *checkpoint;
+    const char *text;
+    TRY(checkpoint_open(path, &checkpoint));
+    err_t err = checkpoint_get_text(checkpoint, "options", &text);
+    if (err == ERR_OK) err = mem_strdup(text, out);
+    /* Checkpoints of earlier versions have none. */
+    if (err == ERR_OK && checkpoint_find_attr(checkpoint, "algorithms"))
+        err = checkpoint_get_text(checkpoint, "algorithms", &text);
+    else
+        text = NULL;
+    if (err == ERR_OK && text) err = mem_strdup(text, algorithms);
+    checkpoint_close(&checkpoint);
+    return err;
+}
+
+err_t trainer_find_checkpoint(trainer_t *t)
+{
+    char *text = NULL;
+    err_t err = ERR_OK;
+    if (t->comm->rank == 0) {
+        err = choose_checkpoint(t, t->resumed_from);
+        if (err == ERR_OK && t->resumed_from[0])
+            err = read_options(t->resumed_from, &text, &t->saved_algorithms);
+    }
+    TRY_OUT(err, comm_agree(t->comm, err, "finding a checkpoint"));
+    TRY_OUT(err, comm_broadcast(t->comm, t->resumed_from, sizeof t->resumed_from, 0, "finding a checkpoint"));
+    if (!t->resumed_from[0]) goto out;
+    int64_t n_bytes = text ? (int64_t)strlen(text) + 1 : 0;
+    TRY_OUT(err, comm_broadcast(t->comm, &n_bytes, sizeof n_bytes, 0, "sending options"));
+    if (!text) err = mem_new((size_t)n_bytes, "options", &text);
+    TRY_OUT(err, comm_agree(t->comm, err, "sending options"));
+    TRY_OUT(err, comm_broadcast(t->comm, text, n_bytes, 0, "sending options"));
+    err = train_options_inherit(t->options, t->groups, text, &t->saved_options);
+    err = comm_agree(t->comm, err, "taking over options");
+out:
+    mem_free(&text);
+    return err;
+}
+
+/* The position is only good for the same data, cut into the same batches. */
+static err_t check_same_run(const trainer_t *t, const checkpoint_t *checkpoint)
+{
+    const char *saved;
+    int64_t global_batch;
+    TRY(checkpoint_get_text(checkpoint, "data_xxh3", &saved));
+    if (strcmp(dataset_hash(&t->dataset->info).text, saved) != 0)
+        RAISE(ERR_DATA, "%s was trained on other data than %s; give --data the same files", t->resumed_from,
+              t->dataset->info.source);
+    TRY(checkpoint_get_int(checkpoint, "global_batch", &global_batch));
+    if (global_batch != t->global_batch)
+        RAISE(
+            ERR_USAGE,
+            "%s was trained with %lld samples a step, this run has %lld; give --batch %lld (--batch-per-rank "
+            "depends on the number of ranks)",
+            t->resumed_from, (long long)global_batch, (long long)t->global_batch, (long long)global_batch);
+    return ERR_OK;
+}
+
+static err_t read_position(const trainer_t *t, const checkpoint_t *checkpoint, train_position_t *at,
+                           schedule_plateau_t *plateau)
+{
+    TRY(checkpoint_get_real(checkpoint, "plateau_best", &plateau->best));
+    TRY(checkpoint_get_int(checkpoint, "plateau_n_bad", &plateau->n_bad_epochs));
+    TRY(checkpoint_get_real(checkpoint, "plateau_scale", &plateau->scale));
+    TRY(checkpoint_get_real(checkpoint, "best_accuracy", &at->best_accuracy));
+    TRY(checkpoint_get_int(checkpoint, "step", &at->step));
+    TRY(checkpoint_get_int(checkpoint, "epoch", &at->epoch));
+    TRY(checkpoint_get_int(checkpoint, "batch", &at->batch));
+    TRY(checkpoint_get_real(checkpoint, "epoch_loss_sum", &at->loss_sum));
+    TRY(checkpoint_get_int(checkpoint, "epoch_n_correct", &at->n_correct));
+    TRY(checkpoint_get_int(checkpoint, "epoch_n_samples", &at->n_samples));
+    if (at->step < 0 || at->epoch < 0 || at->batch < 0 || at->batch >= sampler_batches(t->sampler))
+        RAISE(ERR_DATA, "%s: step %lld, epoch %lld, batch %lld is no position of this run", t->resumed_from,
+              (long long)at->step, (long long)at->epoch, (long long)at->batch);
+    return ERR_OK;
+}
+
+static err_t load(trainer_t *t)
+{
+    checkpoint_t *checkpoint;
+    TRY(checkpoint_open(t->resumed_from, &checkpoint));
+    err_t err = check_same_run(t, checkpoint);
+    if (err == ERR_OK) err = read_position(t, checkpoint, &t->at, &t->plateau);
+    if (err == ERR_OK)
+        err = model_file_read(checkpoint, t->graph, t->params.host, t->states.host, t->optim, NULL);
+    checkpoint_close(&checkpoint);
+    return err;
+}
+
+/* A new run's, from another program. The weights themselves are sent with everybody's. */
+static err_t take_weights(trainer_t *t)
+{
+    const train_options_t *o = t->options;
+    const graph_t *g = t->graph;
+    if (!o->weights) return ERR_OK;
+    err_t err = ERR_OK;
+    if (t->comm->rank == 0)
+        err = weights_import(o->weights, o->weights_names, g, t->params.host, t->states.host, &t->imported);
+    TRY(comm_agree(t->comm, err, "reading --weights"));
+    return comm_broadcast(t->comm, t->states.host, g->n_flat_states * (int64_t)sizeof(float), 0,
+                          "sending running statistics");
+}
+
+err_t trainer_restore(trainer_t *t)
+{
+    if (!t->resumed_from[0]) return take_weights(t);
+    const graph_t *g = t->graph;
+    err_t err = t->comm->rank == 0 ? load(t) : ERR_OK;
+    TRY(comm_agree(t->comm, err, "loading the checkpoint"));
+    TRY(comm_broadcast(t->comm, &t->at, sizeof t->at, 0, "sending the position"));
+    TRY(comm_broadcast(t->comm, &t->plateau, sizeof t->plateau, 0, "sending the schedule's state"));
+    for (int i = 0; i < t->optim->n_buffers; i++)
+        TRY(comm_broadcast(t->comm, t->optim->buffers[i].flat.host, g->n_flat_params * (int64_t)sizeof(float),
+                           0, "sending optimizer state"));
+    return comm_broadcast(t->comm, t->states.host, g->n_flat_states * (int64_t)sizeof(float), 0,
+                          "sending running statistics");
+}

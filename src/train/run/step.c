@@ -1,0 +1,266 @@
+/* One training step: data, forward and backward, allreduce, update. */
+#include "train/run/compute.h"
+
+#include <math.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "cluster/comm/watchdog.h"
+#include "cluster/session/stop.h"
+
+/* What this process has used so far. */
+static struct rusage used(void)
+{
+    struct rusage now;
+    getrusage(RUSAGE_SELF, &now);
+    return now;
+}
+
+static double cpu_sec(const struct rusage *u)
+{
+    return (double)(u->ru_utime.tv_sec + u->ru_stime.tv_sec) +
+           1e-6 * (double)(u->ru_utime.tv_usec + u->ru_stime.tv_usec);
+}
+
+/* The clock of rank 0, its checkpoint writer, and a signal at any rank decide for all, through the tail of
+ * the allreduce. Returns rank 0's error, which all will agree on after it. */
+static err_t note_wishes(trainer_t *t)
+{
+    err_t err = t->comm->rank == 0 ? trainer_poll_checkpoint(t) : ERR_OK;
+    const train_options_t *o = t->options;
+    bool due = o->checkpoint_sec > 0 && clock_sec() - t->last_checkpoint_sec >= o->checkpoint_sec;
+    step_tail(t)[TAIL_CHECKPOINT] = t->comm->rank == 0 && due ? 1 : 0;
+    step_tail(t)[TAIL_STOP] = stop_requested() ? 1 : 0;
+    step_tail(t)[TAIL_FAILED] = err != ERR_OK ? 1 : 0;
+    step_tail(t)[TAIL_BAD] = bad_unshared(&t->bad) > 0 ? 1 : 0;
+    return err;
+}
+
+/* Gradients and tail, over all ranks: where they were computed, or in host memory and back. */
+static err_t sum_gradients(trainer_t *t)
+{
+    static const char what[] = "gradient allreduce";
+    int64_t count = t->graph->n_flat_params + TAIL_COUNT;
+    if (t->shards) {
+        TRY(shards_sum(t->shards, t->grads.host));
+        return mirror_push(&t->grads, 0, step_tail_offset(t));
+    }
+    if (t->buffer.device) return bucket_finish(&t->bucket, count);
+    if (t->comm->size == 1) return ERR_OK;
+    TRY(mirror_pull_all(&t->grads));
+    TRY(comm_buffer_allreduce(t->comm, &t->buffer, count, what));
+    return mirror_push_all(&t->grads);
+}
+
+/* The sums of the tail, for the host to see. Where others are waited for it is under the watchdog's eye. */
+static err_t read_tail(trainer_t *t)
+{
+    if (!step_on_device(t) || t->shards) return ERR_OK;
+    if (t->buffer.device) watchdog_enter("gradient allreduce");
+    err_t err = mirror_pull(&t->grads, step_tail_offset(t), TAIL_COUNT * sizeof(float));
+    if (t->buffer.device) watchdog_leave();
+    return err;
+}
+
+double trainer_rate(const trainer_t *t)
+{
+    return schedule_rate(&t->schedule, t->at.step) * t->plateau.scale;
+}
+
+static optim_step_t optimizer_step(const trainer_t *t)
+{
+    return (optim_step_t){.weights = t->params.device,
+                          .gradients = t->grads.device,
+                          .lr = trainer_rate(t),
+                          .step = t->at.step,
+                          .guard = step_on_device(t) ? step_device_tail(t) + TAIL_LOSS_SUM : NULL};
+}
+
+/* All ranks have the same summed gradients: what fails here fails everywhere. */
+static err_t update(trainer_t *t)
+{
+    optim_step_t step = optimizer_step(t);
+    trainer_release_weights(t);
+    err_t err = optim_step(t->optim, &step);
+    if (err == ERR_OK) return ERR_OK;
+    return comm_agree(t->comm, err_context(err, "step %lld", (long long)t->at.step), "updating weights");
+}
+
+/* A step on its way. */
+typedef struct work {
+    trainer_t *t;
+    exec_batch_t batch;
+    int64_t n_global;
+    step_cost_t *cost;
+    double begun_comm, begun_update, end;
+    double feed_sec; /* in which the next batch was fetched */
+} work_t;
+
+/* Whether the host has to see nothing between a step's gradients and its update. */
+static bool runs_through(const trainer_t *t)
+{
+    bool on_host = t->comm->size > 1 && !t->buffer.device;
+    return step_on_device(t) && !on_host && !t->shards && !optim_needs_norms(t->optim);
+}
+
+static err_t compute_and_sum(work_t *w)
+{
+    trainer_t *t = w->t;
+    TRY(step_compute(t, &w->batch, w->n_global, w->cost));
+    w->begun_comm = clock_sec();
+    TRY(sum_gradients(t));
+    step_burn(t, "allreduce", t->max_local);
+    return step_note(t, MARK_COMM, &w->begun_update);
+}
+
+/* All of a step that the host need not see, for replay_record. */
+static err_t run_through(void *context)
+{
+    work_t *w = context;
+    TRY(compute_and_sum(w));
+    optim_step_t step = optimizer_step(w->t);
+    TRY(optim_step(w->t->optim, &step));
+    return step_note(w->t, MARK_UPDATE, &w->end);
+}
+
+static err_t compute_only(void *context)
+{
+    work_t *w = context;
+    return step_compute(w->t, &w->batch, w->n_global, w->cost);
+}
+
+static err_t launch_recording(work_t *w, void *recording)
+{
+    trainer_t *t = w->t;
+    optim_step_t step = optimizer_step(t);
+    backend_step_t values = {
+        .step = w->batch.step, .first_sample = w->batch.first_sample, .loss_scale = w->batch.loss_scale};
+    optim_step_values(t->optim, &step, &values);
+    return t->runtime.backend->graph->launch(recording, &values);
+}
+
+/* What can be recorded of a step: given to the device once more, or for the first times as it is. */
+static err_t run_or_replay(work_t *w, err_t (*work)(void *context))
+{
+    trainer_t *t = w->t;
+    int64_t n = w->batch.n;
+    if (n == 0 || t->n_first_steps < RATE_WARMUP_STEPS) return work(w);
+    if (replay_wants(&t->replay, n)) TRY(replay_record(&t->replay, n, work, w));
+    void *recording = replay_find(&t->replay, n);
+    return recording ? launch_recording(w, recording) : work(w);
+}
+
+/* Up to the summed gradients, and where nothing is in the way to the new weights. */
+static err_t begin_work(work_t *w)
+{
+    trainer_t *t = w->t;
+    TRY(step_push_tail(t));
+    if (runs_through(t)) {
+        TRY(run_or_replay(w, run_through));
+    } else if (step_on_device(t)) {
+        TRY(run_or_replay(w, compute_only));
+        w->begun_comm = clock_sec();
+        TRY(sum_gradients(t));
+        TRY(step_note(t, MARK_COMM, &w->begun_update));
+    } else {
+        TRY(compute_and_sum(w));
+    }
+    double start = clock_sec();
+    TRY(feed_ahead(&t->feed));
+    w->feed_sec = clock_sec() - start;
+    return read_tail(t);
+}
+
+static err_t finish_work(work_t *w)
+{
+    trainer_t *t = w->t;
+    if (runs_through(t)) return ERR_OK;
+    TRY(update(t));
+    step_burn(t, "optimizer", t->max_local);
+    TRY(step_note(t, MARK_UPDATE, &w->end));
+    return backend_sync(t->runtime.backend);
+}
+
+/* What the parts of a step took, and their spans in the trace. */
+static err_t read_costs(work_t *w)
+{
+    trainer_t *t = w->t;
+    step_cost_t *cost = w->cost;
+    int64_t n_bytes = (t->graph->n_flat_params + TAIL_COUNT) * (int64_t)sizeof(float);
+    if (!step_on_device(t)) {
+        cost->comm = w->begun_update - w->begun_comm;
+        cost->optimizer = w->end - w->begun_update;
+        step_trace(t, "allreduce", w->begun_comm, w->begun_update, n_bytes);
+        step_trace(t, "optimizer", w->begun_update, w->end, 0);
+        return ERR_OK;
+    }
+    w->end = clock_sec();
+    if (!step_has_parts(t)) {
+        TRY(step_read_marks(t, MARK_BEGIN, MARK_FORWARD, MARK_UPDATE, w->end, "forward", &cost->forward));
+        TRY(step_read_marks(t, MARK_FORWARD, MARK_BACKWARD, MARK_UPDATE, w->end, "backward",
+                            &cost->backward));
+    }
+    TRY(step_read_marks(t, MARK_BACKWARD, MARK_COMM, MARK_UPDATE, w->end, "allreduce", &cost->comm));
+    return step_read_marks(t, MARK_COMM, MARK_UPDATE, MARK_UPDATE, w->end, "optimizer", &cost->optimizer);
+}
+
+static step_result_t result_of(const trainer_t *t, int64_t n_global)
+{
+    const float *sums = step_tail(t);
+    return (step_result_t){.loss = sums[TAIL_LOSS_SUM] / (double)n_global,
+                           .n_correct = (int64_t)sums[TAIL_CORRECT],
+                           .n = n_global,
+                           .checkpoint_due = sums[TAIL_CHECKPOINT] > 0,
+                           .stop = sums[TAIL_STOP] > 0,
+                           .failed = sums[TAIL_FAILED] > 0,
+                           .bad_found = sums[TAIL_BAD] > 0};
+}
+
+err_t trainer_step(trainer_t *t, step_result_t *result, step_cost_t *cost)
+{
+    feed_batch_t data;
+    int64_t allocations_before = mem_count();
+    struct rusage before = used(), after;
+    double start = clock_sec();
+    watchdog_phase("reading the data of step %lld", (long long)t->at.step);
+    TRY(feed_next(&t->feed, &data));
+    t->burnt_sec = 0;
+    step_burn(t, "data", t->max_local);
+    double have_data = clock_sec();
+    cost->data = have_data - start;
+    step_trace(t, "data wait", start, have_data, 0);
+
+    watchdog_phase("computing step %lld", (long long)t->at.step);
+    work_t work = {.t = t,
+                   .batch = {.n = data.n,
+                             .pixels = data.pixels,
+                             .labels = data.labels,
+                             .targets = data.targets,
+                             .predictions = data.predictions,
+                             .tally = step_device_tail(t) + TAIL_LOSS_SUM,
+                             .step = (uint64_t)t->at.step,
+                             .first_sample = (uint64_t)data.first,
+                             .loss_scale = 1.0f / (float)data.n_global},
+                   .n_global = data.n_global,
+                   .cost = cost};
+    err_t mine = note_wishes(t);
+    TRY(begin_work(&work));
+    *result = result_of(t, data.n_global);
+    if (!isfinite(result->loss)) return step_report_nonfinite(t, &work.batch, data.n_global);
+    if (result->failed) return comm_agree(t->comm, mine, "writing a checkpoint");
+    TRY(finish_work(&work));
+    TRY(read_costs(&work));
+    cost->total = work.end - start;
+    if (step_on_device(t))
+        cost->data += intake_hidden_wait(work.feed_sec, work.end - have_data,
+                                         cost->forward + cost->backward + cost->comm + cost->optimizer);
+    t->unburnt_sec = cost->total - t->burnt_sec;
+    step_trace(t, "step", start, work.end, 0);
+    cost->n_allocations = mem_count() - allocations_before;
+    after = used();
+    cost->n_page_faults = after.ru_minflt - before.ru_minflt;
+    cost->cpu = cpu_sec(&after) - cpu_sec(&before);
+    return ERR_OK;
+}

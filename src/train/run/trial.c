@@ -1,0 +1,87 @@
+#include "train/run/trial.h"
+
+#include "base/mem.h"
+
+struct trial {
+    trainer_t t;
+    train_options_t options;
+    opt_group_t groups[TRAIN_N_GROUPS];
+};
+
+enum { MANY_STEPS = 1 << 30 };
+
+static err_t make_options(const trial_options_t *wish, trial_t *trial)
+{
+    train_options_t *o = &trial->options;
+    TRY(train_options_bind(o, trial->groups));
+    o->model = wish->model;
+    o->data = wish->data;
+    o->precision = wish->precision;
+    o->algorithms = wish->algorithms;
+    o->batch = wish->batch;
+    o->steps = MANY_STEPS;
+    o->runtime.timeout_sec = wish->timeout_sec;
+    return train_options_check(o, trial->groups);
+}
+
+static void discard(trial_t **trial)
+{
+    if (!*trial) return;
+    comm_buffer_t grads = (*trial)->t.buffer;
+    comm_t *comm = (*trial)->t.comm;
+    trainer_teardown(&(*trial)->t);
+    comm_buffer_free(comm, &grads);
+    mem_free(trial);
+}
+
+err_t trial_open(const trial_options_t *options, const runtime_t *runtime, comm_t *comm, trial_t **out)
+{
+    static const char what[] = "preparing a trial";
+    trial_t *trial = NULL;
+    *out = NULL;
+    TRY(comm_agree(comm, mem_new(sizeof *trial, "a trial", &trial), what));
+    trial->t.options = &trial->options;
+    trial->t.groups = trial->groups;
+    trial->t.runtime = *runtime;
+    trial->t.comm = trial->t.runtime.comm = comm;
+    err_t err = comm_agree(comm, make_options(options, trial), what);
+    if (err == ERR_OK) err = trainer_build(&trial->t);
+    if (err == ERR_OK) err = trainer_begin(&trial->t);
+    if (err == ERR_OK)
+        *out = trial;
+    else
+        discard(&trial);
+    return err;
+}
+
+/* The ragged batch at the end of an epoch is not what is to be measured. */
+static err_t one_step(trainer_t *t, step_cost_t *cost, bool *whole)
+{
+    step_result_t result = {0};
+    *cost = (step_cost_t){0};
+    TRY(trainer_step(t, &result, cost));
+    *whole = result.n == t->global_batch;
+    t->at.step++;
+    if (++t->at.batch == sampler_batches(t->sampler)) {
+        t->at.batch = 0;
+        t->at.epoch++;
+    }
+    return ERR_OK;
+}
+
+err_t trial_step(trial_t *trial, step_cost_t *cost)
+{
+    bool whole = false;
+    while (!whole) TRY(one_step(&trial->t, cost, &whole));
+    return ERR_OK;
+}
+
+const dataset_info_t *trial_data(const trial_t *trial)
+{
+    return &trial->t.dataset->info;
+}
+
+void trial_close(trial_t **trial)
+{
+    discard(trial);
+}

@@ -1,0 +1,208 @@
+#include "train/weights/model_file.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "compute/models/model.h"
+#include "store/checkpoint/store.h"
+
+/* One flat buffer and the folder of the file that its tensors go to. */
+typedef struct section {
+    char folder[48];
+    const graph_param_t *tensors;
+    int n;
+    float *flat;
+} section_t;
+
+enum { MAX_SECTIONS = 2 + OPTIM_MAX_BUFFERS, NAME_MAX_BYTES = 128, N_MODEL_ATTRS = 9 };
+
+static const char *const norm_names[PIXEL_MAX_CHANNELS][2] = {
+    {"mean", "std"}, {"mean_1", "std_1"}, {"mean_2", "std_2"}, {"mean_3", "std_3"}};
+
+static int sections_of(const graph_t *g, float *params, float *states, const optim_t *optim,
+                       section_t out[MAX_SECTIONS])
+{
+    int n = 0;
+    out[n++] = (section_t){"/params", g->params, g->n_params, params};
+    for (int i = 0; optim && i < optim->n_buffers; i++) {
+        out[n] = (section_t){"", g->params, g->n_params, optim->buffers[i].flat.host};
+        snprintf(out[n].folder, sizeof out[n].folder, "/optimizer/%s", optim->buffers[i].name);
+        n++;
+    }
+    out[n++] = (section_t){"/states", g->states, g->n_states, states};
+    return n;
+}
+
+typedef char array_name_t[NAME_MAX_BYTES];
+
+static int count_arrays(const section_t *sections, int n_sections)
+{
+    int n = 0;
+    for (int s = 0; s < n_sections; s++) n += sections[s].n;
+    return n;
+}
+
+static void list_arrays(const section_t *sections, int n_sections, ckpt_array_t *arrays, array_name_t *names)
+{
+    int n = 0;
+    for (int s = 0; s < n_sections; s++)
+        for (int i = 0; i < sections[s].n; i++, n++) {
+            const graph_param_t *p = &sections[s].tensors[i];
+            snprintf(names[n], sizeof names[n], "%.47s/%.47s", sections[s].folder, p->name);
+            arrays[n] =
+                (ckpt_array_t){names[n], DTYPE_F32, p->shape, sections[s].flat + p->offset, p->meaning};
+        }
+}
+
+err_t model_file_content(const model_file_t *file, model_content_t *out)
+{
+    const graph_t *g = file->graph;
+    section_t sections[MAX_SECTIONS];
+    int n_sections = sections_of(g, file->params, file->states, file->optim, sections);
+    int n_arrays = count_arrays(sections, n_sections), channels = (int)g->sample.dim[3];
+    int n_attrs = N_MODEL_ATTRS + 2 * (channels - 1) + file->n_attrs;
+    ASSERT(channels <= PIXEL_MAX_CHANNELS);
+    *out = (model_content_t){0};
+    err_t err;
+    TRY_OUT(err, mem_new_array(n_arrays, sizeof(ckpt_array_t), "a checkpoint", &out->arrays));
+    TRY_OUT(err, mem_new_array(n_arrays, sizeof(array_name_t), "a checkpoint", &out->names));
+    TRY_OUT(err, mem_new_array(n_attrs, sizeof(ckpt_attr_t), "a checkpoint", &out->attrs));
+    list_arrays(sections, n_sections, out->arrays, out->names);
+    const ckpt_attr_t model[N_MODEL_ATTRS] = {
+        ckpt_text("model", g->model),
+        ckpt_int("height", g->sample.dim[1]),
+        ckpt_int("width", g->sample.dim[2]),
+        ckpt_int("channels", g->sample.dim[3]),
+        ckpt_int("n_classes", g->n_classes),
+        ckpt_real("mean", file->norm.mean[0]),
+        ckpt_real("std", file->norm.std[0]),
+        ckpt_text("precision", model_precision(g->compute)),
+        ckpt_int("multi_label", graph_multi_label(g)),
+    };
+    ckpt_attr_t *attrs = out->attrs, *next = attrs + N_MODEL_ATTRS;
+    memcpy(attrs, model, sizeof model);
+    for (int k = 1; k < channels; k++) {
+        *next++ = ckpt_real(norm_names[k][0], file->norm.mean[k]);
+        *next++ = ckpt_real(norm_names[k][1], file->norm.std[k]);
+    }
+    memcpy(next, file->attrs, (size_t)file->n_attrs * sizeof *attrs);
+    out->n_steady = n_arrays - g->n_states;
+    out->content = (ckpt_content_t){out->arrays, n_arrays, attrs, n_attrs};
+    return ERR_OK;
+out:
+    model_file_release(out);
+    return err;
+}
+
+void model_file_release(model_content_t *content)
+{
+    mem_free(&content->arrays);
+    mem_free(&content->names);
+    mem_free(&content->attrs);
+}
+
+static err_t read_section(checkpoint_t *checkpoint, const section_t *section)
+{
+    for (int i = 0; i < section->n; i++) {
+        const graph_param_t *p = &section->tensors[i];
+        array_name_t name;
+        snprintf(name, sizeof name, "%.47s/%.47s", section->folder, p->name);
+        TRY(checkpoint_read(checkpoint, name, DTYPE_F32, p->shape, section->flat + p->offset));
+    }
+    return ERR_OK;
+}
+
+err_t model_file_read(checkpoint_t *checkpoint, const graph_t *graph, float *params, float *states,
+                      optim_t *optim, bool *averaged)
+{
+    section_t sections[MAX_SECTIONS];
+    int n_sections = sections_of(graph, params, states, optim, sections);
+    array_name_t average;
+    snprintf(average, sizeof average, "/optimizer/ema/%s", graph->params[0].name);
+    bool take_average = !optim && checkpoint_find(checkpoint, average);
+    if (take_average) snprintf(sections[0].folder, sizeof sections[0].folder, "/optimizer/ema");
+    if (averaged) *averaged = take_average;
+    for (int s = 0; s < n_sections; s++) TRY(read_section(checkpoint, &sections[s]));
+    return ERR_OK;
+}
+
+static err_t read_compute(const checkpoint_t *checkpoint, dtype_t *out)
+{
+    const char *precision;
+    *out = DTYPE_F32;
+    if (!checkpoint_find_attr(checkpoint, "precision")) return ERR_OK;
+    TRY(checkpoint_get_text(checkpoint, "precision", &precision));
+    if (!model_compute(precision, out))
+        RAISE(ERR_DATA, "%s: the precision '%s' is not known to this program", checkpoint_path(checkpoint),
+              precision);
+    return ERR_OK;
+}
+
+/* Older checkpoints have one mean and one deviation for all channels. */
+static err_t read_norm(const checkpoint_t *checkpoint, pixel_norm_t *out)
+{
+    double mean, std;
+    TRY(checkpoint_get_real(checkpoint, norm_names[0][0], &mean));
+    TRY(checkpoint_get_real(checkpoint, norm_names[0][1], &std));
+    *out = pixel_norm_all(mean, std);
+    for (int k = 1; k < PIXEL_MAX_CHANNELS && checkpoint_find_attr(checkpoint, norm_names[k][0]); k++) {
+        TRY(checkpoint_get_real(checkpoint, norm_names[k][0], &out->mean[k]));
+        TRY(checkpoint_get_real(checkpoint, norm_names[k][1], &out->std[k]));
+    }
+    for (int k = 0; k < PIXEL_MAX_CHANNELS; k++)
+        if (!isfinite(out->mean[k]) || !(out->std[k] > 0))
+            RAISE(ERR_DATA, "%s: pixels with the mean %g and the deviation %g are no model's input",
+                  checkpoint_path(checkpoint), out->mean[k], out->std[k]);
+    return ERR_OK;
+}
+
+err_t model_file_graph(const checkpoint_t *checkpoint, graph_t **out, pixel_norm_t *norm)
+{
+    const char *model;
+    int64_t height, width, channels, n_classes, multi_label = 0;
+    dtype_t compute;
+    TRY(checkpoint_get_text(checkpoint, "model", &model));
+    TRY(checkpoint_get_int(checkpoint, "height", &height));
+    TRY(checkpoint_get_int(checkpoint, "width", &width));
+    TRY(checkpoint_get_int(checkpoint, "channels", &channels));
+    TRY(checkpoint_get_int(checkpoint, "n_classes", &n_classes));
+    TRY(read_norm(checkpoint, norm));
+    TRY(read_compute(checkpoint, &compute));
+    if (checkpoint_find_attr(checkpoint, "multi_label"))
+        TRY(checkpoint_get_int(checkpoint, "multi_label", &multi_label));
+    bool fits = height > 0 && width > 0 && channels > 0 && channels <= PIXEL_MAX_CHANNELS;
+    if (!fits || n_classes < 1 || n_classes > 1 << 24)
+        RAISE(ERR_DATA, "%s: pictures of %lldx%lldx%lld in %lld classes are no model's input",
+              checkpoint_path(checkpoint), (long long)height, (long long)width, (long long)channels,
+              (long long)n_classes);
+    model_options_t options = {.sample = shape_3d(height, width, channels),
+                               .n_classes = (int)n_classes,
+                               .compute = compute,
+                               .multi_label = multi_label != 0};
+    err_t err = model_build(model, &options, out);
+    if (err != ERR_OK) return err_context(ERR_DATA, "%s", checkpoint_path(checkpoint));
+    return ERR_OK;
+}
+
+static void tell_passed_over(void *context, const char *path, const char *reason)
+{
+    (void)context;
+    (void)path; /* the reason names it */
+    log_warn("passed over: %s", reason);
+}
+
+err_t model_file_locate(const char *where, char *path, int *n_found)
+{
+    int n = 0;
+    if (snprintf(path, FS_PATH_MAX, "%s", where) >= FS_PATH_MAX)
+        RAISE(ERR_USAGE, "the path of the checkpoint is longer than %d bytes", FS_PATH_MAX);
+    err_t err = ERR_OK;
+    if (fs_is_folder(where) || n_found)
+        err = checkpoint_store_latest(where, tell_passed_over, NULL, path, &n);
+    if (n_found) *n_found = n;
+    return err;
+}

@@ -1,0 +1,177 @@
+#include "train/weights/name_table.h"
+
+#include <ctype.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fs.h"
+#include "base/mem.h"
+
+enum { TEXT_MAX = 1 << 16, N_LETTERS = 26, NUMBER_DIGITS = 4 };
+
+/* What the left side of a rule has found. */
+typedef struct found {
+    int number[N_LETTERS]; /* -1: not there */
+    const char *any;       /* the text of the % */
+    size_t n_any;
+} found_t;
+
+/* "{s}", "{s+1}": its letter and what is added; how many bytes it takes, 0 where there is none. */
+static size_t placeholder(const char *text, int *letter, int *add)
+{
+    if (text[0] != '{' || !islower((unsigned char)text[1])) return 0;
+    *letter = text[1] - 'a';
+    *add = 0;
+    if (text[2] == '}') return 3;
+    if ((text[2] != '+' && text[2] != '-') || !isdigit((unsigned char)text[3]) || text[4] != '}') return 0;
+    *add = text[2] == '+' ? text[3] - '0' : '0' - text[3];
+    return 5;
+}
+
+/* The number at the head of a text, as it is written without zeros in front; its bytes, or 0. */
+static size_t leading_number(const char *text, int *out)
+{
+    size_t n = strspn(text, "0123456789");
+    if (n == 0 || n > NUMBER_DIGITS || (n > 1 && text[0] == '0')) return 0;
+    *out = 0;
+    for (size_t i = 0; i < n; i++) *out = 10 * *out + (text[i] - '0');
+    return n;
+}
+
+static bool fits(const char *pattern, const char *name, found_t *found)
+{
+    while (*pattern) {
+        int letter, add, number;
+        size_t n = placeholder(pattern, &letter, &add);
+        if (n > 0) {
+            size_t n_digits = leading_number(name, &number);
+            if (n_digits == 0 || (found->number[letter] >= 0 && found->number[letter] != number))
+                return false;
+            found->number[letter] = number;
+            pattern += n, name += n_digits;
+        } else if (*pattern == '%') {
+            /* What is behind a % is plain text: the table's reader has seen to it. */
+            size_t length = strlen(name), rest = strlen(pattern + 1);
+            if (length <= rest || strcmp(name + length - rest, pattern + 1) != 0) return false;
+            found->any = name, found->n_any = length - rest;
+            return true;
+        } else if (*pattern++ != *name++) {
+            return false;
+        }
+    }
+    return *name == '\0';
+}
+
+static bool expand(const char *pattern, const found_t *found, char *out)
+{
+    size_t used = 0;
+    while (*pattern) {
+        int letter, add, n = 0;
+        size_t room = NAME_THEIRS_MAX - used, n_pattern = placeholder(pattern, &letter, &add);
+        if (n_pattern > 0) {
+            if (found->number[letter] + add < 0) return false;
+            n = snprintf(out + used, room, "%d", found->number[letter] + add);
+            pattern += n_pattern;
+        } else if (*pattern == '%') {
+            n = snprintf(out + used, room, "%.*s", (int)found->n_any, found->any);
+            pattern++;
+        } else {
+            n = snprintf(out + used, room, "%c", *pattern++);
+        }
+        if ((size_t)n >= room) return false;
+        used += (size_t)n;
+    }
+    out[used] = '\0';
+    return true;
+}
+
+bool name_table_find(const name_table_t *table, const char *ours, char *out)
+{
+    for (int i = 0; i < table->n; i++) {
+        found_t found = {.any = NULL};
+        for (int k = 0; k < N_LETTERS; k++) found.number[k] = -1;
+        if (fits(table->rules[i].ours, ours, &found)) return expand(table->rules[i].theirs, &found, out);
+    }
+    return false;
+}
+
+/* What is wrong with a rule; NULL: nothing. */
+static const char *check_rule(const name_rule_t *rule)
+{
+    bool bound[N_LETTERS] = {false}, any = false;
+    int letter, add;
+    for (const char *p = rule->ours; *p;) {
+        size_t n = placeholder(p, &letter, &add);
+        if (any && (n > 0 || *p == '%')) return "on the left, nothing but text may follow a %";
+        if (n > 0 && add != 0) return "a number is shifted on the right, not on the left";
+        if (n == 0 && strchr("{}", *p)) return "a number is {a} … {z}";
+        if (n > 0) bound[letter] = true;
+        any |= *p == '%';
+        p += n > 0 ? n : 1;
+    }
+    for (const char *p = rule->theirs; *p;) {
+        size_t n = placeholder(p, &letter, &add);
+        if (n > 0 && !bound[letter]) return "the right has a number that the left does not have";
+        if (*p == '%' && !any) return "the right has a %, and the left has none";
+        if (n == 0 && strchr("{}", *p)) return "a number is {a} … {z}, or {a+1}";
+        p += n > 0 ? n : 1;
+    }
+    return NULL;
+}
+
+static bool is_layout(const char *word)
+{
+    return strlen(word) == 4 && strchr(word, 'O') && strchr(word, 'H') && strchr(word, 'W') &&
+           strchr(word, 'I');
+}
+
+static const char *read_line(name_table_t *table, char *line)
+{
+    char *rest = NULL, *left = strtok_r(line, " \t\r", &rest);
+    char *right = strtok_r(NULL, " \t\r", &rest);
+    if (!left || left[0] == '#') return NULL;
+    if (!right || strtok_r(NULL, " \t\r", &rest)) return "a rule is our name and theirs";
+    if (strcmp(left, "layout") == 0) {
+        if (!is_layout(right)) return "a layout is O, I, H and W in some order";
+        memcpy(table->layout, right, sizeof table->layout);
+        return NULL;
+    }
+    if (table->n == NAME_TABLE_RULES) return "there are more rules than fit";
+    if (strlen(left) >= NAME_PATTERN_MAX || strlen(right) >= NAME_PATTERN_MAX) return "the name is too long";
+    name_rule_t *rule = &table->rules[table->n++];
+    memcpy(rule->ours, left, strlen(left) + 1);
+    memcpy(rule->theirs, right, strlen(right) + 1);
+    return check_rule(rule);
+}
+
+static err_t read_text(char *text, const char *source, name_table_t *out)
+{
+    int number = 0;
+    *out = (name_table_t){.layout = "OIHW"};
+    for (char *line = text, *end; line; line = end) {
+        end = strchr(line, '\n');
+        if (end) *end++ = '\0';
+        number++;
+        const char *wrong = read_line(out, line);
+        if (wrong) RAISE(ERR_USAGE, "%s, line %d: %s", source, number, wrong);
+    }
+    if (out->n == 0) RAISE(ERR_USAGE, "%s has no rule", source);
+    return ERR_OK;
+}
+
+err_t name_table_read(const char *which, name_table_t *out)
+{
+    char *text = NULL, names[128] = "";
+    const name_table_text_t *built_in = name_tables;
+    for (; built_in->name && strcmp(built_in->name, which) != 0; built_in++) {
+        size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", built_in->name);
+    }
+    if (!built_in->name && !fs_exists(which))
+        RAISE(ERR_USAGE, "there is no table of names '%s': choose from %s, or give a file", which, names);
+    TRY(built_in->name ? mem_strdup(built_in->text, &text) : fs_read_text(which, TEXT_MAX, &text));
+    err_t err = read_text(text, which, out);
+    mem_free(&text);
+    return err;
+}
