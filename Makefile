@@ -128,7 +128,7 @@ endif
 
 # Not as a call of memcpy, which the compiler would make of `copy`: from some size on that writes around the caches, and
 # copy would measure something else than the other three kernels.
-$(BUILD)/src/bench/mem_arrays.o: CFLAGS_ALL += $(if $(findstring clang,$(shell $(CC) --version)),-fno-builtin,-fno-tree-loop-distribute-patterns)
+$(BUILD)/src/tools/bench/mem_arrays.o: CFLAGS_ALL += $(if $(findstring clang,$(shell $(CC) --version)),-fno-builtin,-fno-tree-loop-distribute-patterns)
 
 # Tests under sanitizers spend their time in kernels.
 ifneq ($(SAN),)

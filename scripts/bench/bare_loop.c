@@ -10,9 +10,9 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/stats.h"
-#include "bench/bench.h"
 #include "cluster/comm/collective.h"
 #include "cluster/comm/mpi/error.h"
+#include "tools/bench/bench.h"
 
 enum { MAX_PAIRS = 1001, BATCH = 100 };
 static const int64_t sizes[] = {8, 1 << 10, 1 << 16, 1 << 20, 16 << 20};

@@ -4,9 +4,9 @@
  * there is no GPU. */
 #include <cublasLt.h>
 
-#include "bench/conv_layers.h"
 #include "kernels/cuda/lt.h"
 #include "scripts/bench/gpu_turns.h"
+#include "tools/bench/conv_layers.h"
 
 static const size_t lt_workspace = (size_t)64 << 20;
 

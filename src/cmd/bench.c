@@ -1,11 +1,11 @@
-#include "bench/bench.h"
+#include "tools/bench/bench.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
-#include "bench/cases.h"
 #include "cmd/cmd.h"
+#include "tools/bench/cases.h"
 
 enum { MAX_CASES = 8, N_COMMON = 2 };
 

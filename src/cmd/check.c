@@ -1,4 +1,4 @@
-#include "check/check.h"
+#include "tools/check/check.h"
 
 #include "base/log.h"
 #include "cmd/cmd.h"

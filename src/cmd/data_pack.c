@@ -5,9 +5,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cmd/data.h"
-#include "pack/open.h"
-#include "pack/pack.h"
-#include "pack/work.h"
+#include "tools/pack/open.h"
+#include "tools/pack/pack.h"
+#include "tools/pack/work.h"
 
 static const char usage[] =
     "usage: [mpirun -np N] dptrain data pack --from SRC --out DST [options]\n\n"

@@ -5,8 +5,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cmd/data.h"
-#include "pack/verify.h"
-#include "pack/work.h"
+#include "tools/pack/verify.h"
+#include "tools/pack/work.h"
 
 static const char usage[] =
     "usage: [mpirun -np N] dptrain data verify DIR [options]\n\n"

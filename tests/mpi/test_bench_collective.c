@@ -6,9 +6,9 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "bench/comm_check.h"
 #include "cluster/comm/watchdog.h"
 #include "tests/mpi/everyone.h"
+#include "tools/bench/comm_check.h"
 
 enum { MAX_COUNT = 1000, GUARD = 16 };
 

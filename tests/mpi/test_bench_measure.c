@@ -9,9 +9,9 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/stats.h"
-#include "bench/bench.h"
 #include "cluster/session/stop.h"
 #include "tests/mpi/everyone.h"
+#include "tools/bench/bench.h"
 
 static void abort_job(err_t code)
 {

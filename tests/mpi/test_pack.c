@@ -10,9 +10,9 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "data/shard/index.h"
-#include "pack/pack.h"
-#include "pack/verify.h"
 #include "tests/mpi/everyone.h"
+#include "tools/pack/pack.h"
+#include "tools/pack/verify.h"
 
 enum { N_TRAIN = 40, N_VAL = 7, MAX_BYTES = 3000, N_FILES_MAX = 64 };
 

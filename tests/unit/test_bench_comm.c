@@ -4,13 +4,13 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "bench/cases.h"
-#include "bench/comm_check.h"
-#include "bench/comm_plan.h"
 #include "cluster/hosts/machine.h"
 #include "compute/tensor/bf16.h"
 #include "compute/tensor/half.h"
 #include "tests/tap.h"
+#include "tools/bench/cases.h"
+#include "tools/bench/comm_check.h"
+#include "tools/bench/comm_plan.h"
 
 enum { COUNT = 1009, MAX_RANKS = 300 };
 

@@ -4,11 +4,11 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "bench/load.h"
-#include "bench/samples.h"
-#include "bench/turns.h"
 #include "cluster/comm/comm.h"
 #include "tests/tap.h"
+#include "tools/bench/load.h"
+#include "tools/bench/samples.h"
+#include "tools/bench/turns.h"
 
 enum { N_BATCHES = 10, PER_BATCH = 4 };
 

@@ -4,14 +4,14 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "check/clock.h"
-#include "check/host.h"
-#include "check/process.h"
-#include "check/shared.h"
-#include "check/show.h"
-#include "check/smi.h"
-#include "check/topology.h"
 #include "tests/tap.h"
+#include "tools/check/clock.h"
+#include "tools/check/host.h"
+#include "tools/check/process.h"
+#include "tools/check/shared.h"
+#include "tools/check/show.h"
+#include "tools/check/smi.h"
+#include "tools/check/topology.h"
 
 #define MB ((int64_t)1 << 20)
 #define GB ((int64_t)1 << 30)

@@ -10,13 +10,13 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "check/interfaces.h"
-#include "check/lines.h"
-#include "check/network.h"
-#include "check/pairs.h"
-#include "check/reach.h"
-#include "check/transport.h"
 #include "tests/tap.h"
+#include "tools/check/interfaces.h"
+#include "tools/check/lines.h"
+#include "tools/check/network.h"
+#include "tools/check/pairs.h"
+#include "tools/check/reach.h"
+#include "tools/check/transport.h"
 
 enum { MAX = 16 };
 static double sec[MAX * MAX];

@@ -5,8 +5,8 @@
 #include "base/mem.h"
 #include "data/annotation/mask.h"
 #include "data/image/encode.h"
-#include "pack/resize.h"
 #include "tests/tap.h"
+#include "tools/pack/resize.h"
 
 enum { W = 60, H = 40, N = 20 };
 

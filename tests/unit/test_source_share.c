@@ -9,10 +9,10 @@
 #include "data/dataset/idx.h"
 #include "data/image/encode.h"
 #include "data/source/share.h"
-#include "pack/pack.h"
 #include "tests/folder.h"
 #include "tests/sample_same.h"
 #include "tests/tap.h"
+#include "tools/pack/pack.h"
 
 static void put_picture(const char *name, int width)
 {

@@ -1,0 +1,12 @@
+/* The cases, one file each. */
+#ifndef TOOLS_BENCH_CASES_H
+#define TOOLS_BENCH_CASES_H
+
+#include "tools/bench/bench.h"
+
+extern const bench_case_t bench_comm, bench_gemm, bench_conv, bench_mem, bench_io, bench_step;
+
+/* nccl-tests' short options, -b and its like, become our long ones, in place. */
+void bench_comm_long_names(int argc, char **argv);
+
+#endif

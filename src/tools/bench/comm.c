@@ -1,0 +1,230 @@
+/* `dptrain bench comm`: nccl-tests' tables, of MPI's collectives, of NCCL's, and of the host's allreduce. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "cluster/comm/device.h"
+#include "cluster/hosts/machine.h"
+#include "tools/bench/cases.h"
+#include "tools/bench/comm_case.h"
+
+#define FIELD(name) offsetof(bench_comm_options_t, name)
+static const char *const inplace_words[] = {"both", "in", "out", NULL};
+static const opt_t table[] = {
+    {"test", OPT_STRING, FIELD(test), "all_reduce", 0, 0, NULL, "LIST",
+     "all_reduce, all_gather, reduce_scatter, broadcast, reduce, alltoall, sendrecv, bisection, all_pairs; "
+     "or all",
+     false},
+    {"minbytes", OPT_SIZE, FIELD(min_bytes), NULL, 1, 1e18, NULL, "SIZE", "-b: smallest size [8]", false},
+    {"maxbytes", OPT_SIZE, FIELD(max_bytes), NULL, 1, 1e18, NULL, "SIZE",
+     "-e: largest size [64M; 16M with --quick]", false},
+    {"stepfactor", OPT_INT, FIELD(step_factor), NULL, 1, 1e9, NULL, "N",
+     "-f: each size is N times the one before [2; 8 with --quick]", false},
+    {"stepbytes", OPT_SIZE, FIELD(step_bytes), NULL, 1, 1e18, NULL, "SIZE",
+     "-i: or by so many bytes larger, where -f is not given", false},
+    {"datatype", OPT_STRING, FIELD(datatype), "float", 0, 0, NULL, "LIST",
+     "-d: int8, uint8, int32, uint32, int64, uint64, float, double; half, bfloat16 (NCCL alone); or all",
+     false},
+    {"op", OPT_STRING, FIELD(op), "sum", 0, 0, NULL, "LIST", "-o: sum, prod, max, min; or all", false},
+    {"root", OPT_INT, FIELD(root), "0", 0, 1e9, NULL, "RANK", "-r: of broadcast and reduce", false},
+    {"check", OPT_INT, FIELD(check), "1", 0, 1, NULL, "0|1",
+     "-c: compare every element of a call before each point", false},
+    {"communicator", OPT_STRING, FIELD(communicator), "auto", 0, 0, NULL, "LIST",
+     "mpi: plain MPI; host: our allreduce in the ranks' shared memory; nccl: between GPUs; auto: nccl where "
+     "it "
+     "sums gradients (--comm, --device), else mpi",
+     false},
+    {"inplace", OPT_CHOICE, FIELD(inplace), "both", 0, 0, inplace_words, NULL,
+     "whether the result takes the input's place", false},
+    {"line-rate", OPT_REAL, FIELD(line_rate_gbs), "0", 0, 1e6, NULL, "GB/s",
+     "of the network, one way: what is above it is flagged; 0: what the ports of the hosts say", false},
+    {"inject", OPT_STRING, FIELD(inject), NULL, 0, 0, NULL, "RANK:ELEMENT",
+     "flip a bit of that rank's results before they are compared", true},
+};
+
+void bench_comm_long_names(int argc, char **argv)
+{
+    static char names[][2][16] = {
+        {"-b", "--minbytes"}, {"-e", "--maxbytes"}, {"-f", "--stepfactor"}, {"-i", "--stepbytes"},
+        {"-d", "--datatype"}, {"-o", "--op"},       {"-r", "--root"},       {"-c", "--check"},
+    };
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
+        for (size_t k = 0; k < sizeof names / sizeof names[0]; k++)
+            if (strcmp(argv[i], names[k][0]) == 0) argv[i] = names[k][1];
+}
+
+static err_t parse_inject(bench_comm_options_t *o)
+{
+    char *end = NULL;
+    o->inject_element = -1;
+    if (!o->inject) return ERR_OK;
+    o->inject_rank = strtoll(o->inject, &end, 10);
+    if (end != o->inject && *end == ':') o->inject_element = strtoll(end + 1, &end, 10);
+    if (o->inject_element < 0 || o->inject_rank < 0 || *end)
+        RAISE(ERR_USAGE, "--inject wants RANK:ELEMENT, not '%s'", o->inject);
+    return ERR_OK;
+}
+
+/* The host's allreduce is what training needs, and no more. */
+static err_t check_host(const bench_comm_options_t *o)
+{
+    const comm_plan_t *plan = &o->plan;
+    static const char able[] = "the communicator host does all_reduce of float, sum, in place, and nothing "
+                               "else";
+    bool can = plan->all_tests;
+    for (int i = 0; i < plan->n_tests; i++)
+        can |= plan->n_tests == 1 && plan->tests[i] == COMM_TEST_ALL_REDUCE;
+    if (!can) RAISE(ERR_USAGE, "--test %s: %s; leave it out, or measure mpi", o->test, able);
+    if (plan->n_types > 1 || plan->types[0] != COLLECTIVE_FLOAT)
+        RAISE(ERR_USAGE, "--datatype %s: %s; leave it out, or measure mpi", o->datatype, able);
+    if (plan->n_ops > 1 || plan->ops[0] != COLLECTIVE_SUM)
+        RAISE(ERR_USAGE, "--op %s: %s; leave it out, or measure mpi", o->op, able);
+    if (strcmp(o->inplace, "out") == 0)
+        RAISE(ERR_USAGE, "--inplace out: %s; leave it out, or measure mpi", able);
+    return ERR_OK;
+}
+
+static err_t check(void *options)
+{
+    bench_comm_options_t *o = options;
+    comm_sizes_t sizes = {o->min_bytes, o->max_bytes, o->step_factor, o->step_bytes};
+    TRY(comm_sizes_resolve(&sizes, false));
+    TRY(comm_plan_parse(o->test, o->datatype, o->op, o->communicator, &o->plan));
+    if (o->plan.by_host) TRY(check_host(o));
+    return parse_inject(o);
+}
+
+/* Collective. The slowest host's fastest port; 0 where one host does not tell, or there is one host only. */
+static err_t find_line_rate(comm_session_t *s)
+{
+    machine_port_t ports[MACHINE_MAX_PORTS];
+    comm_t *comm = s->bench->comm;
+    s->line_rate_gbs = s->options->line_rate_gbs;
+    if (s->line_rate_gbs > 0 || comm->topo.n_hosts == 1) return ERR_OK;
+    int n = machine_ports(ports);
+    for (int i = 0; i < n; i++)
+        if (ports[i].bits_per_sec / 8e9 > s->line_rate_gbs) s->line_rate_gbs = ports[i].bits_per_sec / 8e9;
+    return comm_allreduce(comm, &s->line_rate_gbs, 1, DTYPE_F64, COMM_MIN, "finding the line rate");
+}
+
+static bool only_in_place(const comm_session_t *s)
+{
+    return strcmp(s->options->inplace, "in") == 0;
+}
+
+static err_t make_host_buffer(comm_session_t *s)
+{
+    comm_buffer_t *b = &s->shared;
+    const char *why = NULL;
+    TRY(comm_buffer_new(s->bench->comm, (size_t)s->sizes.max, b));
+    if (!b->shared)
+        why = "no two ranks share memory (each is on a host of its own, or /dev/shm has no room)";
+    else if (b->n_timings == 0 && !b->by_host)
+        why = "--allreduce mpi rules it out";
+    if (why) {
+        err_raise(ERR_USAGE, __FILE__, __LINE__, "--communicator host can't be had: %s", why);
+        return comm_agree(s->bench->comm, ERR_USAGE, "making the shared buffer");
+    }
+    /* Whatever `auto` would choose. */
+    b->n_timings = 0;
+    b->by_host = true;
+    return ERR_OK;
+}
+
+static err_t make_device_buffers(comm_session_t *s, bool two)
+{
+    const backend_t *backend = s->bench->runtime.backend;
+    err_t err = mirror_new(backend, (size_t)s->sizes.max, "the buffer of results", &s->device_recv);
+    if (err == ERR_OK && two)
+        err = mirror_new(backend, (size_t)s->sizes.max, "the buffer of inputs", &s->device_send);
+    TRY(comm_agree(s->bench->comm, err, "making the buffers on the GPU"));
+    return collective_open_device(s->bench->comm);
+}
+
+static err_t make_buffers(comm_session_t *s)
+{
+    const comm_plan_t *plan = &s->plan;
+    bool two = !only_in_place(s);
+    size_t n_bytes = (size_t)s->sizes.max;
+    int64_t n_all = s->sizes.max * (two ? 2 : 1) * (plan->by_mpi + plan->by_nccl);
+    TRY(bench_check_memory(s->bench, n_all + (plan->by_host ? s->sizes.max : 0), "bench comm --maxbytes"));
+    err_t err = ERR_OK;
+    if (plan->by_mpi) {
+        err = mem_new(n_bytes, "the buffer of results", &s->recv);
+        if (err == ERR_OK && two) err = mem_new(n_bytes, "the buffer of inputs", &s->send);
+        if (err == ERR_OK) memset(s->recv, 0, n_bytes);
+        if (err == ERR_OK && two) memset(s->send, 0, n_bytes);
+    }
+    TRY(comm_agree(s->bench->comm, err, "making the buffers"));
+    if (plan->by_nccl) TRY(make_device_buffers(s, two));
+    return plan->by_host ? make_host_buffer(s) : ERR_OK;
+}
+
+static err_t run_tests(comm_session_t *s, comm_by_t by)
+{
+    const comm_plan_t *plan = &s->plan;
+    bool in_place = only_in_place(s);
+    for (int i = 0; i < plan->n_tests; i++) {
+        collective_kind_t kind = comm_tests[plan->tests[i]].kind;
+        if (by == COMM_BY_HOST && plan->tests[i] != COMM_TEST_ALL_REDUCE) continue;
+        if (in_place && !collective_in_place(kind, by == COMM_BY_NCCL)) continue;
+        TRY(comm_table(s, plan->tests[i], by));
+    }
+    return ERR_OK;
+}
+
+/* What can be said only when the number of ranks is known. */
+static err_t check_ranks(const bench_comm_options_t *o, int n)
+{
+    if (o->root >= n)
+        RAISE(ERR_USAGE, "--root (-r) %lld: there are ranks 0 to %d", (long long)o->root, n - 1);
+    if (o->inject_element >= 0 && o->inject_rank >= n)
+        RAISE(ERR_USAGE, "--inject %s: there are ranks 0 to %d", o->inject, n - 1);
+    return ERR_OK;
+}
+
+static err_t check_measured(const comm_session_t *s)
+{
+    if (s->n_measured > 0) return ERR_OK;
+    RAISE(ERR_USAGE, "no size from %lld to %lld bytes is large enough for these types and ranks",
+          (long long)s->sizes.min, (long long)s->sizes.max);
+}
+
+static err_t run(bench_t *bench, const void *options)
+{
+    const bench_comm_options_t *o = options;
+    comm_session_t s = {.bench = bench, .options = o, .plan = o->plan};
+    s.sizes = (comm_sizes_t){o->min_bytes, o->max_bytes, o->step_factor, o->step_bytes};
+    TRY(comm_agree(bench->comm, comm_sizes_resolve(&s.sizes, bench->options->quick), "choosing sizes"));
+    TRY(comm_agree(bench->comm, check_ranks(o, bench->comm->size), "looking at the options"));
+    TRY(comm_agree(bench->comm, comm_plan_settle(&s.plan, comm_on_device(bench->comm), only_in_place(&s)),
+                   "choosing who moves data"));
+    collective_transport(bench->comm, s.transport, sizeof s.transport);
+    err_t err;
+    TRY_OUT(err, find_line_rate(&s));
+    TRY_OUT(err, make_buffers(&s));
+    if (s.plan.by_nccl) TRY_OUT(err, run_tests(&s, COMM_BY_NCCL));
+    if (s.plan.by_mpi) TRY_OUT(err, run_tests(&s, COMM_BY_MPI));
+    if (s.plan.by_host) TRY_OUT(err, run_tests(&s, COMM_BY_HOST));
+    err = comm_agree(bench->comm, check_measured(&s), "looking at what was measured");
+out:
+    comm_buffer_free(bench->comm, &s.shared);
+    mirror_free(&s.device_send);
+    mirror_free(&s.device_recv);
+    mem_free(&s.send);
+    mem_free(&s.recv);
+    return err;
+}
+
+const bench_case_t bench_comm = {
+    .name = "comm",
+    .summary =
+        "collectives, as nccl-tests measures them; MPI's, NCCL's between GPUs, and the host's allreduce",
+    .min_ranks = 2,
+    .table = table,
+    .n_options = sizeof table / sizeof table[0],
+    .n_options_bytes = sizeof(bench_comm_options_t),
+    .check = check,
+    .run = run,
+};

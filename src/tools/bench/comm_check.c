@@ -1,0 +1,327 @@
+#include "tools/bench/comm_check.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "compute/tensor/bf16.h"
+#include "compute/tensor/half.h"
+
+__extension__ typedef unsigned __int128 uint128_t;
+
+enum { RESULT = -1 }; /* in place of a rank: what the reduction gives */
+
+/* What the elements of a stretch of memory are: element k of it has index first + k. */
+typedef enum law { LAW_MOVE, LAW_SUM, LAW_PROD, LAW_MAX, LAW_MIN } law_t;
+typedef struct stretch {
+    law_t law;
+    collective_type_t type;
+    int rank, size; /* whose input; RESULT */
+    uint64_t seed;
+    int64_t first, n;
+    int64_t at; /* where it begins in the buffer, in elements */
+} stretch_t;
+
+/* The finaliser of MurmurHash3: every bit of the index reaches every bit. */
+static inline uint64_t mix(uint64_t x)
+{
+    x ^= x >> 33;
+    x *= 0xff51afd7ed558ccdULL;
+    x ^= x >> 33;
+    x *= 0xc4ceb9fe1a85ec53ULL;
+    return x ^ x >> 33;
+}
+
+/* A hash to 0 … range - 1. */
+static inline uint64_t below(uint64_t hash, uint64_t range)
+{
+    return (uint64_t)((uint128_t)hash * range >> 64);
+}
+
+static inline bool is_float(collective_type_t type)
+{
+    return type >= COLLECTIVE_FLOAT;
+}
+
+static inline bool is_unsigned(collective_type_t type)
+{
+    return type == COLLECTIVE_UINT8 || type == COLLECTIVE_UINT32 || type == COLLECTIVE_UINT64;
+}
+
+/* Whole numbers up to this are exact, and so are their sums. */
+static inline int64_t exact_limit(collective_type_t type)
+{
+    static const int64_t limits[COLLECTIVE_TYPES] = {
+        INT8_MAX,  UINT8_MAX, INT32_MAX,        UINT32_MAX, INT64_MAX,
+        INT64_MAX, 1 << 24,   (int64_t)1 << 53, 1 << 11,    1 << 8,
+    };
+    return limits[type];
+}
+
+/* Any value: all the bits of a whole number's type, of a float's a signed whole number. */
+static inline int64_t any_value(collective_type_t type, uint64_t hash)
+{
+    if (type == COLLECTIVE_FLOAT) return (int64_t)hash >> 40;
+    if (type == COLLECTIVE_DOUBLE) return (int64_t)hash >> 11;
+    if (type == COLLECTIVE_HALF) return (int64_t)hash >> 53;
+    if (type == COLLECTIVE_BFLOAT16) return (int64_t)hash >> 56;
+    return (int64_t)hash;
+}
+
+/* A value of the upper or the lower half of the type's range. */
+static inline int64_t half_value(collective_type_t type, uint64_t hash, bool upper)
+{
+    if (is_float(type)) {
+        int64_t v = any_value(type, hash);
+        return (v >= 0) == upper ? v : -1 - v;
+    }
+    uint64_t top = (uint64_t)1 << (8 * collective_type_size(type) - 1);
+    bool set = is_unsigned(type) == upper;
+    return (int64_t)(set ? hash | top : hash & ~top);
+}
+
+static inline int64_t signed_value(collective_type_t type, uint64_t hash, int64_t v)
+{
+    return !is_unsigned(type) && hash & 1 ? -v : v;
+}
+
+static inline int64_t sum_value(const stretch_t *s, uint64_t hash, int owner)
+{
+    int64_t limit = exact_limit(s->type), most = limit / 2 / s->size;
+    uint64_t other = mix(hash + 1);
+    int64_t common = signed_value(s->type, other, (int64_t)below(other, (uint64_t)most + 1));
+    uint64_t third = mix(hash + 2);
+    int64_t own = 1 + (int64_t)below(third, (uint64_t)(limit - most * s->size));
+    own = signed_value(s->type, third, own);
+    if (s->rank == RESULT) return common * s->size + own;
+    return s->rank == owner ? common + own : common;
+}
+
+static inline int64_t prod_value(const stretch_t *s, uint64_t hash, int owner)
+{
+    uint64_t other = mix(hash + 1);
+    int64_t own = 1 + (int64_t)below(other, (uint64_t)exact_limit(s->type) / 4);
+    own = signed_value(s->type, other, own);
+    int second = s->size > 1 ? (owner + 1 + (int)((other >> 8) % (unsigned)(s->size - 1))) % s->size : RESULT;
+    int64_t power = s->size > 1 ? 1 << (other >> 2) % 3 : 1;
+    if (s->rank == RESULT) return own * power;
+    return s->rank == owner ? own : s->rank == second ? power : 1;
+}
+
+static inline int64_t value(const stretch_t *s, int64_t index)
+{
+    uint64_t hash = mix((uint64_t)index * 0x9e3779b97f4a7c15ULL ^ s->seed);
+    if (s->law == LAW_MOVE) return any_value(s->type, hash);
+    int owner = (int)below(hash, (uint64_t)s->size);
+    if (s->law == LAW_SUM) return sum_value(s, hash, owner);
+    if (s->law == LAW_PROD) return prod_value(s, hash, owner);
+    bool upper = s->law == LAW_MAX;
+    if (s->rank == RESULT || s->rank == owner) return half_value(s->type, mix(hash + 1), upper);
+    return half_value(s->type, mix(hash + 2 + (uint64_t)s->rank), !upper);
+}
+
+static inline uint16_t half_of(int64_t value)
+{
+    return half_from_exact((float)value);
+}
+
+static inline uint16_t bf16_of(int64_t value)
+{
+    return bf16_from_float((float)value);
+}
+
+/* Bits are compared: 0 and -0 differ, as after a flipped sign. */
+#define LOOPS(name, type, make)                                                                              \
+    static void fill_##name(const stretch_t *s, void *out)                                                   \
+    {                                                                                                        \
+        type *to = (type *)out + s->at;                                                                      \
+        for (int64_t k = 0; k < s->n; k++) to[k] = make(value(s, s->first + k));                             \
+    }                                                                                                        \
+    static int64_t count_##name(const stretch_t *s, const void *data, int64_t *first)                        \
+    {                                                                                                        \
+        const type *from = (const type *)data + s->at;                                                       \
+        int64_t n = 0;                                                                                       \
+        for (int64_t k = s->n; k-- > 0;) {                                                                   \
+            type v = make(value(s, s->first + k));                                                           \
+            if (memcmp(&v, &from[k], sizeof v) == 0) continue;                                               \
+            n++;                                                                                             \
+            *first = s->at + k;                                                                              \
+        }                                                                                                    \
+        return n;                                                                                            \
+    }
+
+LOOPS(int8, int8_t, (int8_t))
+LOOPS(uint8, uint8_t, (uint8_t))
+LOOPS(int32, int32_t, (int32_t))
+LOOPS(uint32, uint32_t, (uint32_t))
+LOOPS(int64, int64_t, (int64_t))
+LOOPS(uint64, uint64_t, (uint64_t))
+LOOPS(float, float, (float))
+LOOPS(double, double, (double))
+LOOPS(half, uint16_t, half_of)
+LOOPS(bfloat16, uint16_t, bf16_of)
+
+typedef struct loops {
+    void (*fill)(const stretch_t *s, void *out);
+    int64_t (*count)(const stretch_t *s, const void *data, int64_t *first);
+} loops_t;
+
+static const loops_t loops[COLLECTIVE_TYPES] = {
+    {fill_int8, count_int8},         {fill_uint8, count_uint8},   {fill_int32, count_int32},
+    {fill_uint32, count_uint32},     {fill_int64, count_int64},   {fill_uint64, count_uint64},
+    {fill_float, count_float},       {fill_double, count_double}, {fill_half, count_half},
+    {fill_bfloat16, count_bfloat16},
+};
+
+static law_t law_of(const comm_check_t *c)
+{
+    switch (c->kind) {
+    case COLLECTIVE_ALL_REDUCE:
+    case COLLECTIVE_REDUCE_SCATTER:
+    case COLLECTIVE_REDUCE:
+        return (law_t)(LAW_SUM + c->op);
+    default:
+        return LAW_MOVE;
+    }
+}
+
+static stretch_t input_of(const comm_check_t *c)
+{
+    int64_t n = c->count;
+    stretch_t s = {law_of(c), c->type, c->rank, c->size, c->seed, 0, n, 0};
+    switch (c->kind) {
+    case COLLECTIVE_REDUCE_SCATTER:
+        s.n = n * c->size;
+        break;
+    case COLLECTIVE_ALL_GATHER:
+    case COLLECTIVE_SENDRECV:
+    case COLLECTIVE_EXCHANGE:
+        s.first = c->rank * n;
+        break;
+    case COLLECTIVE_ALLTOALL:
+        s.n = n * c->size;
+        s.first = c->rank * s.n;
+        break;
+    default:
+        break;
+    }
+    return s;
+}
+
+/* The result's stretches; how many. An alltoall's has one a rank. */
+static int n_results(const comm_check_t *c)
+{
+    return c->kind == COLLECTIVE_ALLTOALL ? c->size : 1;
+}
+
+static stretch_t result_of(const comm_check_t *c, int i)
+{
+    int64_t n = c->count;
+    stretch_t s = {law_of(c), c->type, RESULT, c->size, c->seed, 0, n, 0};
+    switch (c->kind) {
+    case COLLECTIVE_REDUCE_SCATTER:
+        s.first = c->rank * n;
+        break;
+    case COLLECTIVE_ALL_GATHER:
+        s.n = n * c->size;
+        break;
+    case COLLECTIVE_SENDRECV:
+        s.first = (c->rank + c->size - 1) % c->size * n;
+        break;
+    case COLLECTIVE_EXCHANGE:
+        s.first = c->peer * n;
+        if (c->peer == c->rank) s.n = 0;
+        break;
+    case COLLECTIVE_ALLTOALL:
+        s.first = ((int64_t)i * c->size + c->rank) * n;
+        s.at = i * n;
+        break;
+    case COLLECTIVE_REDUCE:
+        if (c->rank != c->root) return input_of(c);
+        break;
+    default:
+        break;
+    }
+    return s;
+}
+
+void comm_check_fill(const comm_check_t *check, void *input)
+{
+    stretch_t s = input_of(check);
+    loops[check->type].fill(&s, input);
+}
+
+int64_t comm_check_count_wrong(const comm_check_t *check, const void *result, int64_t *first)
+{
+    int64_t n = 0;
+    *first = -1;
+    for (int i = n_results(check) - 1; i >= 0; i--) {
+        stretch_t s = result_of(check, i);
+        n += loops[check->type].count(&s, result, first);
+    }
+    return n;
+}
+
+int64_t comm_check_elements(const comm_check_t *check)
+{
+    int64_t n = 0;
+    for (int i = 0; i < n_results(check); i++) n += result_of(check, i).n;
+    return n;
+}
+
+static void print_element(collective_type_t type, const void *element, char *out, size_t n_bytes)
+{
+    switch (type) {
+    case COLLECTIVE_INT8:
+        snprintf(out, n_bytes, "%d", *(const int8_t *)element);
+        break;
+    case COLLECTIVE_UINT8:
+        snprintf(out, n_bytes, "%d", *(const uint8_t *)element);
+        break;
+    case COLLECTIVE_INT32:
+        snprintf(out, n_bytes, "%" PRId32, *(const int32_t *)element);
+        break;
+    case COLLECTIVE_UINT32:
+        snprintf(out, n_bytes, "%" PRIu32, *(const uint32_t *)element);
+        break;
+    case COLLECTIVE_INT64:
+        snprintf(out, n_bytes, "%" PRId64, *(const int64_t *)element);
+        break;
+    case COLLECTIVE_UINT64:
+        snprintf(out, n_bytes, "%" PRIu64, *(const uint64_t *)element);
+        break;
+    case COLLECTIVE_FLOAT:
+        snprintf(out, n_bytes, "%.9g", (double)*(const float *)element);
+        break;
+    case COLLECTIVE_HALF:
+        snprintf(out, n_bytes, "%.5g", (double)half_to_float(*(const uint16_t *)element));
+        break;
+    case COLLECTIVE_BFLOAT16:
+        snprintf(out, n_bytes, "%.4g", (double)bf16_to_float(*(const uint16_t *)element));
+        break;
+    default:
+        snprintf(out, n_bytes, "%.17g", *(const double *)element);
+    }
+}
+
+void comm_check_describe(const comm_check_t *check, const void *result, int64_t element, char *out,
+                         size_t n_bytes)
+{
+    char is[32] = "", wanted[32] = "";
+    union {
+        int64_t whole;
+        double real;
+    } expected;
+    for (int i = 0; i < n_results(check); i++) {
+        stretch_t s = result_of(check, i);
+        if (element < s.at || element >= s.at + s.n) continue;
+        s.first += element - s.at;
+        s.at = 0;
+        s.n = 1;
+        loops[check->type].fill(&s, &expected);
+        print_element(check->type, &expected, wanted, sizeof wanted);
+    }
+    print_element(check->type, (const char *)result + element * (int64_t)collective_type_size(check->type),
+                  is, sizeof is);
+    snprintf(out, n_bytes, "%s instead of %s", is, wanted);
+}

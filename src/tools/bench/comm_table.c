@@ -1,0 +1,220 @@
+/* A table of `bench comm`: one collective over all sizes, in nccl-tests' columns. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/bench/comm_case.h"
+
+/* One half of a row: out of place, or in place. */
+typedef struct half {
+    bool wanted;
+    comm_call_t call;
+    int64_t n_wrong;
+    bench_result_t result;
+    comm_rate_t rate;
+} half_t;
+
+static void print_header(const comm_session_t *s, const comm_what_t *what)
+{
+    comm_t *comm = s->bench->comm;
+    char library[128];
+    if (what->by == COMM_BY_NCCL)
+        collective_device_transport(comm, library, sizeof library);
+    else
+        comm_describe(comm, library, sizeof library);
+    bench_print("# %s, %s, %s: %d ranks on %d host%s, medians", comm_tests[what->test].name,
+                comm_by_names[what->by], library, comm->size, comm->topo.n_hosts,
+                comm->topo.n_hosts > 1 ? "s" : "");
+    if (s->line_rate_gbs > 0) bench_print("# line rate: %g GB/s one way", s->line_rate_gbs);
+    bench_print("#");
+    bench_print("# %59s  out-of-place                       in-place          ", "");
+    bench_print("# %10s  %12s  %8s  %6s  %6s  %7s  %6s  %6s %6s  %7s  %6s  %6s %6s  %s", "size", "count",
+                "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "time", "algbw", "busbw",
+                "#wrong", "algorithm");
+    bench_print("# %10s  %12s  %8s  %6s  %6s  %7s  %6s  %6s %6s  %7s  %6s  %6s", "(B)", "(elements)", "", "",
+                "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)");
+}
+
+static void half_text(const half_t *h, char *out, size_t n_bytes)
+{
+    char wrong[24] = "N/A", time[24];
+    if (!h->wanted) {
+        snprintf(out, n_bytes, "  %7s  %6s  %6s  %5s", "N/A", "N/A", "N/A", "N/A");
+        return;
+    }
+    double us = h->result.p50 * 1e6;
+    snprintf(time, sizeof time, us >= 10000 ? "%.0f" : us >= 100 ? "%.1f" : "%.2f", us);
+    if (h->n_wrong >= 0) snprintf(wrong, sizeof wrong, "%lld", (long long)h->n_wrong);
+    snprintf(out, n_bytes, "  %7s  %6.2f  %6.2f  %5s", time, h->rate.algbw_gbs, h->rate.busbw_gbs, wrong);
+}
+
+/* "  out-of-place ~ *": what is to be known of a half. */
+static void half_marks(const half_t *h, char *out, size_t n_bytes)
+{
+    out[0] = '\0';
+    const char *mark = h->wanted ? bench_mark(&h->result) : "";
+    if (mark[0] || h->rate.above_line_rate)
+        snprintf(out, n_bytes, "  %s%s%s", h->call.in_place ? "in-place" : "out-of-place", mark,
+                 h->rate.above_line_rate ? "*" : "");
+}
+
+static void print_row(const comm_session_t *s, const comm_what_t *what, const half_t halves[2])
+{
+    const comm_test_info_t *test = &comm_tests[what->test];
+    const comm_call_t *call = &halves[halves[0].wanted ? 0 : 1].call;
+    char figures[2][96], marks[2][48], algorithm[128];
+    for (int i = 0; i < 2; i++) {
+        half_text(&halves[i], figures[i], sizeof figures[i]);
+        half_marks(&halves[i], marks[i], sizeof marks[i]);
+    }
+    comm_algorithm_text(s, what->by, algorithm, sizeof algorithm);
+    bench_print("%12lld  %12lld  %8s  %6s  %6d%s%s  %s%s%s", (long long)call->n_bytes, (long long)call->count,
+                collective_type_names[what->type], test->reduces ? collective_op_names[what->op] : "none",
+                test->rooted ? (int)s->options->root : -1, figures[0], figures[1], algorithm, marks[0],
+                marks[1]);
+}
+
+/* Collective. Both halves are measured in turn, so that they meet the same machine. */
+static err_t measure_halves(comm_session_t *s, const comm_what_t *what, half_t halves[2])
+{
+    bench_work_t works[2] = {0};
+    bench_result_t results[2];
+    char text[96];
+    half_t *wanted[2];
+    int n = 0;
+    snprintf(text, sizeof text, "%s of %lld bytes", comm_tests[what->test].name,
+             (long long)halves[halves[0].wanted ? 0 : 1].call.n_bytes);
+    for (int i = 0; i < 2; i++) {
+        if (!halves[i].wanted) continue;
+        works[n] = comm_call_work(&halves[i].call, text);
+        wanted[n++] = &halves[i];
+    }
+    err_t err = bench_measure(s->bench, works, n, results);
+    for (int i = 0; i < n; i++) wanted[i]->result = results[i];
+    for (int i = 0; err == ERR_OK && i < n; i++) {
+        half_t *h = wanted[i];
+        h->rate = comm_rate(s, &h->call, h->result.p50, s->bench->comm->topo.n_hosts > 1);
+        s->busbw_sum += h->rate.busbw_gbs;
+        s->n_busbw++;
+        err = comm_record(&h->call, &h->result, &h->rate, h->n_wrong, -1, -1);
+    }
+    return err;
+}
+
+static err_t prepare_halves(comm_session_t *s, const comm_what_t *what, int64_t count, half_t halves[2])
+{
+    err_t err = ERR_OK;
+    for (int i = 0; err == ERR_OK && i < 2; i++)
+        if (halves[i].wanted) err = comm_call_new(s, what, count, i == 1, &halves[i].call);
+    TRY(comm_agree(s->bench->comm, err, "preparing a collective"));
+    for (int i = 0; i < 2; i++) {
+        halves[i].n_wrong = -1;
+        if (!halves[i].wanted || !s->options->check) continue;
+        TRY(comm_call_check(&halves[i].call, &halves[i].n_wrong));
+        s->n_wrong += halves[i].n_wrong;
+    }
+    return ERR_OK;
+}
+
+static err_t row(comm_session_t *s, const comm_what_t *what, int64_t count)
+{
+    half_t halves[2] = {
+        {.wanted = what->by != COMM_BY_HOST && strcmp(s->options->inplace, "in") != 0},
+        {.wanted = strcmp(s->options->inplace, "out") != 0 &&
+                   collective_in_place(comm_tests[what->test].kind, what->by == COMM_BY_NCCL)},
+    };
+    err_t err = prepare_halves(s, what, count, halves);
+    if (err == ERR_OK) err = measure_halves(s, what, halves);
+    if (err == ERR_OK) print_row(s, what, halves);
+    for (int i = 0; i < 2; i++) {
+        comm_call_free(&halves[i].call);
+        bench_result_free(&halves[i].result);
+    }
+    return err;
+}
+
+/* Says which sizes are not what was asked for. */
+static void print_rounding(const comm_session_t *s, const comm_what_t *what)
+{
+    char left_out[128] = "";
+    size_t used = 0;
+    bool rounded = false;
+    int n = s->bench->comm->size, n_looked = 0;
+    /* A range in small steps can be very long; the rule shows at its beginning. */
+    for (int64_t n_bytes = 0; n_looked++ < 1000 && comm_sizes_next(&s->sizes, &n_bytes);) {
+        int64_t count = comm_piece_count(what->test, n_bytes, what->type, n);
+        rounded |= count > 0 && comm_message_bytes(what->test, count, what->type, n) != n_bytes;
+        if (count == 0 && used + 32 < sizeof left_out)
+            used += (size_t)snprintf(left_out + used, sizeof left_out - used, " %lld", (long long)n_bytes);
+    }
+    const char *unit = comm_tests[what->test].in_parts ? "16 bytes for each rank" : "whole elements";
+    if (rounded) bench_print("# sizes are rounded down to %s, as nccl-tests does", unit);
+    if (left_out[0]) bench_print("# left out, because too small for %s:%s", unit, left_out);
+}
+
+static err_t rows(comm_session_t *s, const comm_what_t *what)
+{
+    int64_t n_bytes = 0;
+    while (comm_sizes_next(&s->sizes, &n_bytes)) {
+        int64_t count = comm_piece_count(what->test, n_bytes, what->type, s->bench->comm->size);
+        if (count > 0) TRY(row(s, what, count));
+    }
+    return ERR_OK;
+}
+
+static void print_footer(const comm_session_t *s)
+{
+    if (s->options->check)
+        bench_print("# Out of bounds values : %lld %s", (long long)s->n_wrong, s->n_wrong ? "FAILED" : "OK");
+    else
+        bench_print("# Out of bounds values : not checked (--check 0)");
+    if (s->n_busbw > 0) bench_print("# Avg bus bandwidth    : %g", s->busbw_sum / (double)s->n_busbw);
+    if (s->above_line_rate)
+        bench_print("# * above the line rate of %g GB/s: part of the data did not cross the network, or the "
+                    "rate is wrong (--line-rate)",
+                    s->line_rate_gbs);
+    bench_print("#");
+}
+
+/* With whom this rank swaps in a bisection; the middle of an odd number looks on. */
+static int opposite(const comm_t *comm)
+{
+    int half = comm->size / 2;
+    return comm->rank < half ? comm->rank + half : comm->rank < 2 * half ? comm->rank - half : comm->rank;
+}
+
+/* All types and operations of a collective. */
+static err_t types(comm_session_t *s, comm_what_t what)
+{
+    const comm_plan_t *plan = &s->plan;
+    int n_ops = comm_tests[what.test].reduces ? plan->n_ops : 1;
+    for (int t = 0; t < plan->n_types; t++)
+        for (int o = 0; o < n_ops; o++) {
+            what.type = plan->types[t];
+            if (what.type >= COLLECTIVE_MPI_TYPES && what.by != COMM_BY_NCCL) continue; /* of `all` */
+            what.op = plan->ops[o];
+            if (what.test == COMM_TEST_ALL_PAIRS) {
+                TRY(comm_all_pairs(s, &what));
+                continue;
+            }
+            if (o == 0) print_rounding(s, &what);
+            TRY(rows(s, &what));
+        }
+    return ERR_OK;
+}
+
+err_t comm_table(comm_session_t *session, comm_test_t test, comm_by_t by)
+{
+    comm_what_t what = {.test = test, .by = by, .peer = opposite(session->bench->comm)};
+    session->busbw_sum = 0;
+    session->n_busbw = session->n_wrong = 0;
+    session->above_line_rate = false;
+    if (test != COMM_TEST_ALL_PAIRS) print_header(session, &what);
+    if (test == COMM_TEST_BISECTION)
+        bench_print(
+            "# rank i swaps with rank i + %d; figures are a rank's, one way; the cut carries %d times "
+            "busbw each way",
+            session->bench->comm->size / 2, session->bench->comm->size / 2);
+    err_t err = types(session, what);
+    if (err == ERR_OK || session->bench->interrupted) print_footer(session);
+    return err;
+}

@@ -1,0 +1,214 @@
+/* Convolutions of well-known networks, the three passes of training. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "compute/graph/layers.h"
+#include "tools/bench/cases.h"
+#include "tools/bench/compute.h"
+#include "tools/bench/conv_check.h"
+#include "tools/bench/conv_layers.h"
+#include "train/run/algorithms.h"
+
+enum { BATCH_LENET = 64, BATCH = 8, BATCH_QUICK = 1, BATCH_MAX = 256, N_CLASSES = 2, WHAT_MAX = 80 };
+
+typedef struct conv_options {
+    const char *net, *algorithms, *fault;
+    int64_t batch;
+} conv_options_t;
+
+static const char *const nets[] = {"all", "lenet5", "vgg16", "resnet50", NULL};
+static const char *const rules[] = {"fixed", "measure", NULL};
+static const char *const faults[] = {"none", "forward", "backward_data", "backward_weights", NULL};
+
+#define FIELD(name) offsetof(conv_options_t, name)
+static const opt_t table[] = {
+    {"conv-net", OPT_CHOICE, FIELD(net), "all", 0, 0, nets, NULL, "whose layers", false},
+    {"conv-batch", OPT_INT, FIELD(batch), "0", 0, BATCH_MAX, NULL, "N",
+     "pictures; 0: LeNet-5 64, the others 8, with --quick 1", false},
+    {"conv-algorithms", OPT_CHOICE, FIELD(algorithms), "fixed", 0, 0, rules, NULL,
+     "fixed: the backend's own rule; measure: the fastest, as in training", false},
+    {"conv-fault", OPT_CHOICE, FIELD(fault), "none", 0, 0, faults, NULL,
+     "spoils an element of a pass before the check", true},
+};
+
+typedef struct conv {
+    bench_t *bench;
+    const conv_options_t *options;
+    double peak;
+} conv_t;
+
+/* One layer being measured. */
+typedef struct subject {
+    const conv_layer_t *layer;
+    int64_t batch;
+    op_desc_t desc;
+    op_algorithms_t wanted;
+    char what[OP_PASS_COUNT][WHAT_MAX];
+} subject_t;
+
+/* The layer as a graph, for those who choose algorithms: not its first, whose input gets no gradient. */
+static err_t make_graph(const conv_layer_t *l, graph_t **out)
+{
+    conv2d_layer_t conv = {
+        .channels = l->out, .kernel = l->kernel, .stride = l->stride, .pad = l->pad, .no_bias = !l->bias};
+    TRY(graph_new(l->net, shape_3d(l->side, l->side, l->in), N_CLASSES, out));
+    int value = nn_relu(*out, "input", 0);
+    value = nn_conv2d(*out, l->name, value, conv);
+    value = nn_linear(*out, "fc", nn_global_avg_pool(*out, "pool", value), N_CLASSES);
+    nn_softmax_xent(*out, "loss", value, 0);
+    return graph_finish(*out);
+}
+
+/* Collective. */
+static err_t choose_algorithms(const conv_t *c, const graph_t *graph, subject_t *s)
+{
+    bench_t *bench = c->bench;
+    if (strcmp(c->options->algorithms, "fixed") == 0) return ERR_OK;
+    algorithm_request_t request = {.wish = "measure",
+                                   .runtime = &bench->runtime,
+                                   .graph = graph,
+                                   .timeout_sec = bench->options->runtime.timeout_sec};
+    algorithm_request_add(&request, s->batch, true);
+    TRY(bench_check_memory(bench, scratch_bytes(&s->desc, true), s->layer->name));
+    algorithm_choice_t choice;
+    err_t err = algorithm_choice_make(&request, &choice);
+    if (err == ERR_OK) algorithms_get(&choice.table, &s->desc, &s->wanted);
+    algorithm_choice_free(&choice);
+    return err;
+}
+
+/* Collective. */
+static err_t describe(const conv_t *c, subject_t *s)
+{
+    graph_t *graph = NULL;
+    err_t err = ERR_OK;
+    for (int pass = 0; pass < OP_PASS_COUNT; pass++)
+        snprintf(s->what[pass], WHAT_MAX, "%s/%s %s", s->layer->net, s->layer->name, op_pass_names[pass]);
+    err = make_graph(s->layer, &graph);
+    if (err == ERR_OK) err = graph_batch_desc(graph, 1, s->batch, &s->desc);
+    TRY_OUT(err, comm_agree(c->bench->comm, err, "describing a layer"));
+    TRY_OUT(err, choose_algorithms(c, graph, s));
+out:
+    graph_free(&graph);
+    return err;
+}
+
+static const char *algorithm_of(const bench_op_t *op, op_pass_t pass)
+{
+    const char *name = op->op->algorithms.name[pass];
+    return name[0] ? name : op->op->backend->name;
+}
+
+static void print_row(const subject_t *s, const bench_op_t *op, op_pass_t pass, const bench_result_t *result,
+                      const bench_rate_t *rate, int64_t n_wrong)
+{
+    const conv_layer_t *l = s->layer;
+    char layer[32], shape[48];
+    snprintf(layer, sizeof layer, "%s/%s", l->net, l->name);
+    snprintf(shape, sizeof shape, "%lldx%dx%dx%d k%d s%d %d", (long long)s->batch, l->side, l->side, l->in,
+             l->kernel, l->stride, l->out);
+    bench_print("  %-18s %-26s %-16s %12.1f%-1s %10.1f %10.1f %8.1f %%  %-18s %lld", layer, shape,
+                op_pass_names[pass], 1e6 * result->p50, bench_mark(result), rate->gflops, rate->gflops_all,
+                100 * rate->share_of_peak, algorithm_of(op, pass), (long long)n_wrong);
+}
+
+static err_t record(const conv_t *c, const subject_t *s, const bench_op_t *op, op_pass_t pass,
+                    const bench_result_t *result, const bench_rate_t *rate, int64_t n_wrong)
+{
+    char operator[OP_KEY_MAX];
+    json_t *j = bench_record_begin(c->bench, "conv", op_pass_names[pass]);
+    if (j) {
+        op_key(&s->desc, operator);
+        json_string(j, "net", s->layer->net);
+        json_string(j, "layer", s->layer->name);
+        json_string(j, "operator", operator);
+        json_int(j, "batch", s->batch);
+        json_string(j, "algorithms", c->options->algorithms);
+        bench_key_ranks(c->bench, dtype_name(s->desc.compute), j);
+    }
+    bench_record_metrics(c->bench);
+    bench_rate_json(rate, j);
+    if (j) {
+        json_string(j, "algorithm", algorithm_of(op, pass));
+        json_real(j, "peak_gflops", c->peak / 1e9);
+        json_int(j, "repeat_in_net", s->layer->repeat);
+        json_int(j, "wrong", n_wrong);
+    }
+    return bench_record_end(c->bench, result);
+}
+
+static err_t finish_pass(const conv_t *c, const subject_t *s, const bench_op_t *op, op_pass_t pass,
+                         const bench_result_t *result)
+{
+    shape_t shape;
+    float *got = conv_result(&op->scratch, &s->desc, pass, &shape);
+    if (strcmp(c->options->fault, op_pass_names[pass]) == 0) got[shape_count(shape) - 1] += 1e3f;
+    int64_t n_wrong = conv_check(&op->scratch, &s->desc, pass, algorithm_of(op, pass));
+    TRY(bench_sum_wrong(c->bench, &n_wrong));
+    double n_flops = 2.0 * (double)op_macs(&s->desc);
+    bench_rate_t rate = bench_rate_of(c->bench, result, n_flops, c->peak);
+    print_row(s, op, pass, result, &rate, n_wrong);
+    return record(c, s, op, pass, result, &rate, n_wrong);
+}
+
+/* The passes in turn, so that all three meet the same machine. */
+static err_t measure_op(const conv_t *c, const subject_t *s, const bench_op_t *op)
+{
+    bench_pass_t passes[OP_PASS_COUNT];
+    bench_work_t works[OP_PASS_COUNT];
+    bench_result_t results[OP_PASS_COUNT] = {{0}};
+    for (int i = 0; i < OP_PASS_COUNT; i++) {
+        passes[i] = (bench_pass_t){op, (op_pass_t)i};
+        works[i] = bench_pass_work(&passes[i], s->what[i]);
+    }
+    err_t err = bench_measure(c->bench, works, OP_PASS_COUNT, results);
+    if (err == ERR_OK) err = comm_agree(c->bench->comm, scratch_pull(&op->scratch), s->what[OP_FORWARD]);
+    for (int i = 0; i < OP_PASS_COUNT && err == ERR_OK; i++)
+        err = finish_pass(c, s, op, (op_pass_t)i, &results[i]);
+    for (int i = 0; i < OP_PASS_COUNT; i++) bench_result_free(&results[i]);
+    return err;
+}
+
+static int64_t batch_of(const conv_t *c, const conv_layer_t *layer)
+{
+    if (c->options->batch) return c->options->batch;
+    if (strcmp(layer->net, "lenet5") == 0) return BATCH_LENET;
+    return c->bench->options->quick ? BATCH_QUICK : BATCH;
+}
+
+static err_t measure_layer(const conv_t *c, const conv_layer_t *layer)
+{
+    subject_t s = {.layer = layer, .batch = batch_of(c, layer)};
+    bench_op_t op = {NULL};
+    err_t err = describe(c, &s);
+    if (err == ERR_OK) err = bench_op_new(c->bench, &s.desc, true, &s.wanted, s.what[OP_FORWARD], &op);
+    if (err == ERR_OK) err = measure_op(c, &s, &op);
+    bench_op_free(&op);
+    return err == ERR_OK ? ERR_OK : err_context(err, "%s/%s", layer->net, layer->name);
+}
+
+static err_t run(bench_t *bench, const void *values)
+{
+    const conv_options_t *o = values;
+    conv_t c = {.bench = bench, .options = o};
+    TRY(bench_peak(bench, DTYPE_F32, &c.peak));
+    bench_print("conv: float32, algorithms %s, on %d rank%s at once; measured peak %.1f GFLOP/s a rank",
+                strcmp(o->algorithms, "fixed") == 0 ? "by the backend's rule" : "measured", bench->comm->size,
+                bench->comm->size > 1 ? "s" : "", c.peak / 1e9);
+    bench_print("  %-18s %-26s %-16s %12s  %10s %10s %10s  %-18s %s", "layer", "input, kernel, stride, out",
+                "pass", "time us", "GFLOP/s", "all ranks", "of peak", "algorithm", "wrong");
+    for (int i = 0; i < n_conv_layers; i++) {
+        const conv_layer_t *layer = &conv_layers[i];
+        bool wanted = strcmp(o->net, "all") == 0 || strcmp(o->net, layer->net) == 0;
+        if (wanted && (layer->quick || !bench->options->quick)) TRY(measure_layer(&c, layer));
+    }
+    return ERR_OK;
+}
+
+const bench_case_t bench_conv = {.name = "conv",
+                                 .summary = "convolutions of LeNet-5, VGG-16 and ResNet-50, three passes",
+                                 .table = table,
+                                 .n_options = sizeof table / sizeof table[0],
+                                 .n_options_bytes = sizeof(conv_options_t),
+                                 .run = run};

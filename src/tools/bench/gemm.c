@@ -1,0 +1,160 @@
+/* Matrix products: y = x·wᵀ as a fully connected layer computes it, through the backend that trains. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "compute/models/model.h"
+#include "tools/bench/cases.h"
+#include "tools/bench/compute.h"
+#include "tools/bench/gemm_check.h"
+
+enum { SQUARE_MIN = 64, SQUARE_MAX = 4096, SQUARE_QUICK = 1024, X_HALF = 3, W_HALF = 2, WHAT_MAX = 64 };
+
+typedef struct gemm_options {
+    const char *precision, *shapes;
+    int64_t max;
+    bool fault;
+} gemm_options_t;
+
+typedef struct gemm_shape {
+    const char *name;
+    int64_t m, n, k;
+    bool quick;
+} gemm_shape_t;
+
+/* The last layers at usual batch sizes. */
+static const gemm_shape_t training[] = {
+    {"lenet5/fc1", 64, 500, 800, true},
+    {"lenet5/fc2", 64, 10, 500, true},
+    {"resnet50/fc", 32, 1000, 2048, true},
+    {"vgg16/fc1", 32, 4096, 25088, false},
+};
+enum { N_TRAINING = sizeof training / sizeof training[0] };
+
+static const char *const shape_sets[] = {"all", "square", "training", NULL};
+
+#define FIELD(name) offsetof(gemm_options_t, name)
+static const opt_t table[] = {
+    {"gemm-precision", OPT_CHOICE, FIELD(precision), "fp32", 0, 0, model_precisions, NULL, "of products",
+     false},
+    {"gemm-shapes", OPT_CHOICE, FIELD(shapes), "all", 0, 0, shape_sets, NULL,
+     "square ones, those of training's last layers, or both", false},
+    {"gemm-max", OPT_INT, FIELD(max), "0", 0, 65536, NULL, "N",
+     "largest square, from 64 up by factors of 2; 0: 4096, with --quick 1024", false},
+    {"gemm-fault", OPT_FLAG, FIELD(fault), NULL, 0, 0, NULL, NULL, "spoils one element before the check",
+     true},
+};
+
+typedef struct gemm {
+    bench_t *bench;
+    const gemm_options_t *options;
+    dtype_t compute;
+    double peak;
+} gemm_t;
+
+static err_t check_options(void *values)
+{
+    const gemm_options_t *o = values;
+    if (o->max > 0 && o->max < SQUARE_MIN)
+        RAISE(ERR_USAGE, "--gemm-max %lld: the smallest square is %d", (long long)o->max, SQUARE_MIN);
+    return ERR_OK;
+}
+
+static void print_row(const gemm_shape_t *s, const bench_result_t *result, const bench_rate_t *rate,
+                      int64_t n_wrong)
+{
+    bench_print("  %-12s %6lld %6lld %6lld %12.1f%-1s %10.1f %10.1f %8.1f %%  %lld", s->name, (long long)s->m,
+                (long long)s->n, (long long)s->k, 1e6 * result->p50, bench_mark(result), rate->gflops,
+                rate->gflops_all, 100 * rate->share_of_peak, (long long)n_wrong);
+}
+
+static err_t record(const gemm_t *g, const gemm_shape_t *s, const bench_result_t *result,
+                    const bench_rate_t *rate, int64_t n_wrong)
+{
+    json_t *j = bench_record_begin(g->bench, "gemm", "gemm");
+    if (j) {
+        json_string(j, "shape", s->name);
+        json_int(j, "m", s->m);
+        json_int(j, "n", s->n);
+        json_int(j, "k", s->k);
+        bench_key_ranks(g->bench, dtype_name(g->compute), j);
+    }
+    bench_record_metrics(g->bench);
+    bench_rate_json(rate, j);
+    if (j) {
+        json_real(j, "peak_gflops", g->peak / 1e9);
+        json_int(j, "wrong", n_wrong);
+    }
+    return bench_record_end(g->bench, result);
+}
+
+/* Measures, then looks at what the last iteration left. */
+static err_t measure_op(const gemm_t *g, const gemm_shape_t *s, const bench_op_t *op, const char *what,
+                        bench_result_t *result)
+{
+    bench_t *bench = g->bench;
+    const scratch_t *b = &op->scratch;
+    bench_pass_t pass = {op, OP_FORWARD};
+    bench_work_t work = bench_pass_work(&pass, what);
+    int64_t n_wrong = 0;
+    gemm_fill(b->x, s->m * s->k, X_HALF, 1);
+    gemm_fill(b->param[0], s->n * s->k, W_HALF, 2);
+    TRY(comm_agree(bench->comm, scratch_push(b), what));
+    TRY(bench_measure(bench, &work, 1, result));
+    TRY(comm_agree(bench->comm, scratch_pull(b), what));
+    if (g->options->fault) b->y[s->m * s->n / 2] += 1;
+    TRY(comm_agree(bench->comm, gemm_check(b->x, b->param[0], b->y, s->m, s->n, s->k, &n_wrong),
+                   "checking a product"));
+    TRY(bench_sum_wrong(bench, &n_wrong));
+    double n_flops = 2.0 * (double)op_macs(&op->op->desc);
+    bench_rate_t rate = bench_rate_of(bench, result, n_flops, g->peak);
+    print_row(s, result, &rate, n_wrong);
+    return record(g, s, result, &rate, n_wrong);
+}
+
+static err_t measure_shape(const gemm_t *g, const gemm_shape_t *s)
+{
+    char what[WHAT_MAX];
+    op_desc_t desc = {.kind = OP_LINEAR, .compute = g->compute, .n_inputs = 1, .x = {shape_2d(s->m, s->k)}};
+    bench_op_t op;
+    bench_result_t result = {0};
+    desc.attr.linear = (linear_attr_t){.out_features = s->n};
+    snprintf(what, sizeof what, "a product of %lld x %lld x %lld", (long long)s->m, (long long)s->n,
+             (long long)s->k);
+    TRY(op_infer(&desc));
+    err_t err = bench_op_new(g->bench, &desc, false, NULL, what, &op);
+    if (err == ERR_OK) err = measure_op(g, s, &op, what, &result);
+    bench_result_free(&result);
+    bench_op_free(&op);
+    return err;
+}
+
+static err_t run(bench_t *bench, const void *values)
+{
+    const gemm_options_t *o = values;
+    gemm_t g = {.bench = bench, .options = o};
+    bool quick = bench->options->quick;
+    int64_t max = o->max ? o->max : quick ? SQUARE_QUICK : SQUARE_MAX;
+    bool known = model_compute(o->precision, &g.compute);
+    ASSERT(known); /* one of the table's choices */
+    TRY(bench_peak(bench, g.compute, &g.peak));
+    bench_print("gemm: y = x·w', products in %s, on %d rank%s at once; measured peak %.1f GFLOP/s a rank",
+                dtype_name(g.compute), bench->comm->size, bench->comm->size > 1 ? "s" : "", g.peak / 1e9);
+    bench_print("  %-12s %6s %6s %6s %12s  %10s %10s %10s  %s", "shape", "m", "n", "k", "time us", "GFLOP/s",
+                "all ranks", "of peak", "wrong");
+    for (int64_t n = SQUARE_MIN; n <= max && strcmp(o->shapes, "training") != 0; n *= 2) {
+        gemm_shape_t square = {"square", n, n, n, true};
+        TRY(measure_shape(&g, &square));
+    }
+    for (int i = 0; i < N_TRAINING && strcmp(o->shapes, "square") != 0; i++)
+        if (training[i].quick || !quick) TRY(measure_shape(&g, &training[i]));
+    return ERR_OK;
+}
+
+const bench_case_t bench_gemm = {.name = "gemm",
+                                 .summary = "matrix products, share of the measured peak",
+                                 .table = table,
+                                 .n_options = sizeof table / sizeof table[0],
+                                 .n_options_bytes = sizeof(gemm_options_t),
+                                 .check = check_options,
+                                 .run = run};

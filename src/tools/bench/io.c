@@ -1,0 +1,365 @@
+/* Files: IDX and checkpoints through the functions that training uses, and plain files as the floor.
+ *
+ * A rank that fails alone while others wait for it would end the job before the folder is removed. So what
+ * goes wrong in an iteration is kept, the following ones do nothing, and all agree on it afterwards. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/rng.h"
+#include "data/dataset/idx.h"
+#include "store/checkpoint/file.h"
+#include "tools/bench/cases.h"
+#include "tools/bench/compute.h"
+#include "tools/bench/io_files.h"
+
+enum { N_BYTES = 64 << 20, N_BYTES_QUICK = 16 << 20, N_BYTES_MIN = 64 << 10, SLACK = 1 << 20 };
+enum { N_ARRAYS = 8, SIDE = 28, NAME_MAX_BYTES = 32 };
+
+typedef struct io_options {
+    const char *dir;
+    int64_t n_bytes;
+    bool fault;
+} io_options_t;
+
+#define FIELD(name) offsetof(io_options_t, name)
+static const opt_t table[] = {
+    {"io-dir", OPT_STRING, FIELD(dir), NULL, 0, 0, NULL, "DIR",
+     "folder to measure, seen by all hosts; default: that of the records", false},
+    {"io-bytes", OPT_SIZE, FIELD(n_bytes), "0", 0, 1e12, NULL, "BYTES", "of a file; 0: 64M, with --quick 16M",
+     false},
+    {"io-fault", OPT_FLAG, FIELD(fault), NULL, 0, 0, NULL, NULL, "spoils what was read before the check",
+     true},
+};
+
+typedef struct io {
+    bench_t *bench;
+    const io_options_t *options;
+    int64_t n_bytes;
+    char temp[FS_PATH_MAX], path[FS_PATH_MAX]; /* the folder, the file in it */
+    char filesystem[24];
+    uint8_t *source, *sink; /* n_bytes each: what is written, what was read */
+    uint8_t *values;        /* idx_read's last */
+    char names[N_ARRAYS][NAME_MAX_BYTES];
+    ckpt_array_t arrays[N_ARRAYS];
+    int fd; /* a file whose flush is awaited */
+} io_t;
+
+/* One kind of access. Sizes: what is counted. */
+typedef struct access {
+    const char *test;
+    bool reads, everybody; /* everybody: all ranks, else rank 0, as in training */
+    err_t (*run)(io_t *io);
+    err_t (*prepare)(io_t *io); /* NULL: writes begin without the file */
+    int64_t n_bytes;
+} access_t;
+
+/* Its measuring. */
+typedef struct task {
+    io_t *io;
+    const access_t *access;
+    bool cold;
+    int64_t n_left; /* the most pages that stayed in memory after they were to go */
+    err_info_t failed;
+} task_t;
+
+static err_t check_options(void *values)
+{
+    const io_options_t *o = values;
+    if (o->dir && !o->dir[0]) RAISE(ERR_USAGE, "--io-dir is empty; it takes a folder");
+    if (o->n_bytes > 0 && o->n_bytes < N_BYTES_MIN)
+        RAISE(ERR_USAGE, "--io-bytes %lld: a file has %dK or more", (long long)o->n_bytes, N_BYTES_MIN >> 10);
+    return ERR_OK;
+}
+
+static void close_fd(io_t *io)
+{
+    if (io->fd >= 0) close(io->fd);
+    io->fd = -1;
+}
+
+static err_t remove_file(io_t *io)
+{
+    close_fd(io);
+    unlink(io->path);
+    return ERR_OK;
+}
+
+static err_t raw_write(io_t *io)
+{
+    TRY(io_write(io->path, io->source, io->n_bytes, &io->fd));
+    close_fd(io);
+    return ERR_OK;
+}
+
+static err_t raw_written(io_t *io)
+{
+    TRY(remove_file(io));
+    return io_write(io->path, io->source, io->n_bytes, &io->fd);
+}
+
+static err_t raw_flush(io_t *io)
+{
+    return io_flush(io->fd, io->path);
+}
+
+static err_t raw_read(io_t *io)
+{
+    return io_read(io->path, io->sink, io->n_bytes);
+}
+
+static shape_t pictures(const io_t *io)
+{
+    return shape_3d(io->n_bytes / (SIDE * SIDE), SIDE, SIDE);
+}
+
+static err_t write_idx(io_t *io)
+{
+    return idx_write(io->path, pictures(io), io->source);
+}
+
+static err_t read_idx(io_t *io)
+{
+    shape_t shape;
+    return idx_read(io->path, 3, io->n_bytes, &shape, &io->values);
+}
+
+static err_t forget_values(io_t *io)
+{
+    mem_free(&io->values);
+    return ERR_OK;
+}
+
+static err_t write_checkpoint(io_t *io)
+{
+    ckpt_attr_t attrs[] = {ckpt_text("model", "bench"), ckpt_int("step", 1)};
+    ckpt_content_t content = {io->arrays, N_ARRAYS, attrs, sizeof attrs / sizeof attrs[0]};
+    return checkpoint_write(io->path, &content);
+}
+
+static err_t read_checkpoint(io_t *io)
+{
+    checkpoint_t *checkpoint;
+    err_t err = ERR_OK;
+    TRY(checkpoint_open(io->path, &checkpoint));
+    for (int i = 0; i < N_ARRAYS && err == ERR_OK; i++) {
+        const ckpt_array_t *a = &io->arrays[i];
+        int64_t at = (const uint8_t *)a->data - io->source;
+        err = checkpoint_read(checkpoint, a->name, a->dtype, a->shape, io->sink + at);
+    }
+    checkpoint_close(&checkpoint);
+    return err;
+}
+
+static bool takes_part(const task_t *task)
+{
+    return (task->access->everybody || task->io->bench->comm->rank == 0) && task->failed.code == ERR_OK;
+}
+
+static err_t keep(task_t *task, err_t err)
+{
+    if (err != ERR_OK) err_take(err, &task->failed);
+    return ERR_OK;
+}
+
+static err_t run_task(void *context)
+{
+    task_t *task = context;
+    return takes_part(task) ? keep(task, task->access->run(task->io)) : ERR_OK;
+}
+
+/* One rank of each host drops the file from its cache. */
+static err_t prepare_task(void *context)
+{
+    task_t *task = context;
+    const access_t *a = task->access;
+    int64_t n_left = 0;
+    if (takes_part(task) && a->prepare) keep(task, a->prepare(task->io));
+    if (!task->cold || !takes_part(task) || task->io->bench->comm->topo.local_rank != 0) return ERR_OK;
+    keep(task, io_drop(task->io->path, &n_left));
+    if (n_left > task->n_left) task->n_left = n_left;
+    return ERR_OK;
+}
+
+/* Whether what came back is what was written, on each rank that read. */
+static int64_t wrong_files(const task_t *task)
+{
+    io_t *io = task->io;
+    const access_t *a = task->access;
+    uint8_t *got = io->values ? io->values : io->sink;
+    if (!a->reads || !takes_part(task)) return 0;
+    if (io->options->fault) got[a->n_bytes / 2] ^= 1;
+    return memcmp(got, io->source, (size_t)a->n_bytes) != 0;
+}
+
+static err_t report(const task_t *task, const bench_result_t *result, int64_t n_wrong)
+{
+    bench_t *bench = task->io->bench;
+    const access_t *a = task->access;
+    int n_ranks = a->everybody ? bench->comm->size : 1;
+    double gbs = result->p50 > 0 ? (double)a->n_bytes / result->p50 / 1e9 : 0;
+    const char *cache = !a->reads ? "-" : !task->cold ? "warm" : task->n_left == 0 ? "cold" : "warm?";
+    bench_print("  %-18s %-6s %6d %12.2f %12.3f%-1s %10.3f %10.3f  %lld", a->test, cache, n_ranks,
+                (double)a->n_bytes / (1 << 20), 1e3 * result->p50, bench_mark(result), gbs, gbs * n_ranks,
+                (long long)n_wrong);
+    json_t *j = bench_record_begin(bench, "io", a->test);
+    if (j) {
+        json_int(j, "bytes", a->n_bytes);
+        json_string(j, "cache", a->reads ? cache : NULL);
+        json_string(j, "filesystem", task->io->filesystem);
+        bench_key_ranks(bench, NULL, j);
+    }
+    bench_record_metrics(bench);
+    if (j) {
+        json_real(j, "gbs", gbs);
+        json_real(j, "gbs_all", gbs * n_ranks);
+        json_int(j, "ranks_at_it", n_ranks);
+        if (task->cold) json_int(j, "pages_left", task->n_left);
+        json_int(j, "wrong", n_wrong);
+    }
+    return bench_record_end(bench, result);
+}
+
+static err_t measure_access(io_t *io, const access_t *access, bool cold)
+{
+    static const char what[] = "measuring files";
+    comm_t *comm = io->bench->comm;
+    task_t task = {.io = io, .access = access, .cold = cold};
+    bench_work_t work = {.what = access->test, .context = &task, .run = run_task, .prepare = prepare_task};
+    bench_result_t result = {0};
+    err_t err = bench_measure(io->bench, &work, 1, &result);
+    if (err == ERR_OK)
+        err = comm_agree(comm, task.failed.code == ERR_OK ? ERR_OK : err_put(&task.failed), what);
+    int64_t n_wrong = err == ERR_OK ? wrong_files(&task) : 0;
+    if (err == ERR_OK) err = bench_sum_wrong(io->bench, &n_wrong);
+    if (err == ERR_OK) err = comm_allreduce(comm, &task.n_left, 1, DTYPE_I64, COMM_MAX, what);
+    if (err == ERR_OK) err = report(&task, &result, n_wrong);
+    bench_result_free(&result);
+    return err;
+}
+
+/* Makes the file once for all readers, measures them cold and warm, and removes it. */
+static err_t measure_reading(io_t *io, const access_t *access, err_t (*make)(io_t *io))
+{
+    comm_t *comm = io->bench->comm;
+    err_t err = ERR_OK;
+    if (comm->rank == 0) {
+        remove_file(io);
+        err = make(io);
+    }
+    err = comm_agree(comm, err, "making a file to read");
+    for (int cold = 1; cold >= 0 && err == ERR_OK; cold--) {
+        memset(io->sink, 0, (size_t)io->n_bytes);
+        err = measure_access(io, access, cold);
+    }
+    mem_free(&io->values);
+    if (comm->rank == 0) remove_file(io);
+    return err;
+}
+
+static err_t measure_all(io_t *io)
+{
+    int64_t idx = shape_count(pictures(io)), ckpt = N_ARRAYS * shape_count(io->arrays[0].shape) * 4;
+    const access_t plain_write = {"raw_write", false, false, raw_write, remove_file, io->n_bytes},
+                   plain_flush = {"raw_fsync", false, false, raw_flush, raw_written, io->n_bytes},
+                   plain_read = {"raw_read", true, true, raw_read, NULL, io->n_bytes},
+                   idx_writes = {"idx_write", false, false, write_idx, remove_file, idx},
+                   idx_reads = {"idx_read", true, true, read_idx, forget_values, idx},
+                   ckpt_writes = {"checkpoint_write", false, false, write_checkpoint, remove_file, ckpt},
+                   ckpt_reads = {"checkpoint_read", true, false, read_checkpoint, NULL, ckpt};
+    TRY(measure_access(io, &plain_write, false));
+    TRY(measure_access(io, &plain_flush, false));
+    TRY(measure_reading(io, &plain_read, raw_write));
+    TRY(measure_access(io, &idx_writes, false));
+    TRY(measure_reading(io, &idx_reads, write_idx));
+    TRY(measure_access(io, &ckpt_writes, false));
+    return measure_reading(io, &ckpt_reads, write_checkpoint);
+}
+
+/* Rank 0's. The folder of the records is there by now. It is looked at before anything is measured. */
+static err_t make_folder(io_t *io)
+{
+    char of_records[FS_PATH_MAX] = "runs", unused[FS_PATH_MAX];
+    const char *folder = io->options->dir ? io->options->dir : of_records;
+    if (io->bench->options->out) TRY(fs_temp_path(io->bench->options->out, of_records, unused));
+    /* One file at a time, with its header. */
+    TRY(io_check_folder(folder, io->n_bytes + SLACK));
+    io_filesystem(folder, io->filesystem, sizeof io->filesystem);
+    return io_temp_new(folder, io->temp);
+}
+
+static err_t find_folder(const io_t *io)
+{
+    if (fs_is_folder(io->temp)) return ERR_OK;
+    RAISE(ERR_USAGE, "%s is not seen on %s; --io-dir takes a folder that all hosts share", io->temp,
+          io->bench->comm->topo.host_name);
+}
+
+static err_t make_buffers(io_t *io)
+{
+    static const char what[] = "measuring files";
+    TRY(mem_new((size_t)io->n_bytes, what, &io->source));
+    TRY(mem_new((size_t)io->n_bytes, what, &io->sink));
+    uint64_t key = rng_key(5, RNG_TEST);
+    /* Nothing that a file system could compress. */
+    for (int64_t at = 0; at < io->n_bytes; at += (int64_t)sizeof(rng_block_t)) {
+        rng_block_t block = rng_philox(key, (uint32_t)at, (uint32_t)(at >> 32), 0, 0);
+        int64_t n = io->n_bytes - at < (int64_t)sizeof block ? io->n_bytes - at : (int64_t)sizeof block;
+        memcpy(io->source + at, &block, (size_t)n);
+    }
+    int64_t count = io->n_bytes / N_ARRAYS / (int64_t)sizeof(float);
+    for (int i = 0; i < N_ARRAYS; i++) {
+        snprintf(io->names[i], NAME_MAX_BYTES, "/params/layer%d/weight", i);
+        io->arrays[i] = (ckpt_array_t){.name = io->names[i],
+                                       .dtype = DTYPE_F32,
+                                       .shape = shape_1d(count),
+                                       .data = io->source + i * count * (int64_t)sizeof(float)};
+    }
+    return fs_join(io->path, io->temp, "file");
+}
+
+/* Collective; the folder is made last but one, and removed by the caller in any case. */
+static err_t prepare(io_t *io)
+{
+    static const char what[] = "preparing to measure files";
+    comm_t *comm = io->bench->comm;
+    TRY(bench_check_memory(io->bench, 3 * io->n_bytes, "--io-bytes, three buffers of it,"));
+    TRY(comm_agree(comm, comm->rank == 0 ? make_folder(io) : ERR_OK, what));
+    TRY(comm_broadcast(comm, io->temp, sizeof io->temp, 0, what));
+    err_t err = find_folder(io);
+    if (err == ERR_OK) err = make_buffers(io);
+    return comm_agree(comm, err, what);
+}
+
+static err_t run(bench_t *bench, const void *values)
+{
+    const io_options_t *o = values;
+    io_t *io = NULL;
+    TRY(comm_agree(bench->comm, mem_new(sizeof *io, "measuring files", &io), "measuring files"));
+    *io = (io_t){.bench = bench, .options = o, .fd = -1};
+    io->n_bytes = o->n_bytes ? o->n_bytes : bench->options->quick ? N_BYTES_QUICK : N_BYTES;
+    err_t err = prepare(io);
+    if (err == ERR_OK) {
+        bench_print("io: in %s (%s), on %d rank%s", io->temp, io->filesystem, bench->comm->size,
+                    bench->comm->size > 1 ? "s" : "");
+        bench_print("  %-18s %-6s %6s %12s %12s  %10s %10s  %s", "access", "cache", "ranks", "MiB", "time ms",
+                    "GB/s", "all ranks", "wrong");
+        err = measure_all(io);
+    }
+    close_fd(io);
+    if (bench->comm->rank == 0 && io->temp[0]) io_temp_remove(io->temp);
+    mem_free(&io->source);
+    mem_free(&io->sink);
+    mem_free(&io->values);
+    mem_free(&io);
+    return err;
+}
+
+const bench_case_t bench_io = {.name = "io",
+                               .summary = "reading and writing IDX files and checkpoints, cold and warm",
+                               .table = table,
+                               .n_options = sizeof table / sizeof table[0],
+                               .n_options_bytes = sizeof(io_options_t),
+                               .check = check_options,
+                               .run = run};

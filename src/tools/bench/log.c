@@ -1,0 +1,215 @@
+#include "tools/bench/log.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/progress.h"
+#include "tools/bench/fingerprint.h"
+
+/* Rank 0's, made from what no other run has. */
+static void make_id(char out[20])
+{
+    struct {
+        double time;
+        int64_t process;
+        char host[64];
+    } seed;
+    memset(&seed, 0, sizeof seed);
+    seed.time = clock_unix_sec();
+    seed.process = getpid();
+    gethostname(seed.host, sizeof seed.host - 1);
+    snprintf(out, 20, "%016" PRIx64, (uint64_t)XXH3_64bits(&seed, sizeof seed));
+}
+
+static err_t choose_path(const char *wish, char path[FS_PATH_MAX])
+{
+    char date[32], folder[FS_PATH_MAX], temp[FS_PATH_MAX];
+    clock_stamp(date, sizeof date);
+    if (wish && !wish[0]) RAISE(ERR_USAGE, "--out is empty; it takes a file");
+    int n = wish ? snprintf(path, FS_PATH_MAX, "%s", wish)
+                 : snprintf(path, FS_PATH_MAX, "runs/bench-%s.jsonl", date);
+    if (n >= FS_PATH_MAX) RAISE(ERR_USAGE, "--out is longer than %d bytes", FS_PATH_MAX);
+    TRY(fs_temp_path(path, folder, temp));
+    return fs_make_folder(folder);
+}
+
+static err_t open_file(bench_t *bench)
+{
+    char path[FS_PATH_MAX];
+    TRY(choose_path(bench->options->out, path));
+    return metrics_open_file(&bench->log->metrics, path, true);
+}
+
+err_t bench_log_open(bench_t *bench, const opt_group_t *groups, int n_groups)
+{
+    static const char what[] = "opening the file of records";
+    TRY(comm_agree(bench->comm, mem_new(sizeof *bench->log, "the records", &bench->log), what));
+    bench_log_t *log = bench->log;
+    log->start_sec = clock_sec();
+    bool writes = bench->comm->rank == 0;
+    if (writes) make_id(log->id);
+    if (bench->options->turns)
+        TRY(turns_open(bench->comm, bench->options->turns, log->id, bench->options->runtime.timeout_sec,
+                       &bench->turns));
+    TRY(comm_agree(bench->comm, writes ? open_file(bench) : ERR_OK, what));
+    json_t *j = metrics_begin(&log->metrics, "bench_run");
+    if (j) {
+        char now[32];
+        clock_utc(now, sizeof now);
+        json_int(j, "schema", BENCH_SCHEMA);
+        json_string(j, "id", log->id);
+        json_string(j, "time", now);
+        json_int(j, "ranks", bench->comm->size);
+        json_int(j, "threads", bench->runtime.n_threads);
+        json_string(j, "in_turn_with", bench->turns ? turns_other(bench->turns) : NULL);
+        opt_json(groups, n_groups, j, "options");
+    }
+    TRY(fingerprint_record(&bench->runtime, j));
+    return comm_agree(bench->comm, metrics_end(&log->metrics, true), what);
+}
+
+err_t bench_log_close(bench_t *bench, const char *why)
+{
+    bench_log_t *log = bench->log;
+    if (!log) return ERR_OK;
+    json_t *j = metrics_begin(&log->metrics, "bench_end");
+    double sec = clock_sec() - log->start_sec;
+    if (j) {
+        json_int(j, "schema", BENCH_SCHEMA);
+        json_string(j, "run", log->id);
+        json_string(j, "why", why);
+        json_int(j, "n_points", log->n_points);
+        json_real(j, "seconds", sec);
+        json_real(j, "recording_sec", log->recording_sec);
+    }
+    err_t err = metrics_end(&log->metrics, true);
+    err_t closed = metrics_close(&log->metrics);
+    if (err == ERR_OK) err = closed;
+    if (err == ERR_OK && j) {
+        if (log->n_inconclusive + log->n_disturbed > 0)
+            log_info("~ precision not reached in the time (%lld of %lld)   ! the machine was not ours alone "
+                     "(%lld)",
+                     (long long)log->n_inconclusive, (long long)log->n_points, (long long)log->n_disturbed);
+        log_info("%s: %lld points in %.0f s; records: %s", why, (long long)log->n_points, sec,
+                 log->metrics.path);
+    }
+    mem_free(&bench->log);
+    return comm_agree(bench->comm, err, "closing the file of records");
+}
+
+void bench_print(const char *format, ...)
+{
+    char line[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    progress_clear_line();
+    log_info("%s", line);
+}
+
+const char *bench_mark(const bench_result_t *result)
+{
+    return result->disturbed ? "!" : result->conclusive ? "" : "~";
+}
+
+json_t *bench_record_begin(bench_t *bench, const char *case_name, const char *test)
+{
+    bench->log->begun_sec = clock_sec();
+    json_t *j = metrics_begin(&bench->log->metrics, "bench");
+    if (!j) return NULL;
+    json_int(j, "schema", BENCH_SCHEMA);
+    json_string(j, "run", bench->log->id);
+    json_string(j, "case", case_name);
+    json_string(j, "test", test);
+    json_object_begin(j, "key");
+    return j;
+}
+
+void bench_record_metrics(bench_t *bench)
+{
+    if (bench->comm->rank != 0) return;
+    json_object_end(&bench->log->metrics.json);
+    json_object_begin(&bench->log->metrics.json, "metrics");
+}
+
+/* To a tenth of a nanosecond, which is beyond any clock, in short numbers. */
+static double short_sec(double sec)
+{
+    return rint(sec * 1e10) / 1e10;
+}
+
+static void record_samples(json_t *j, const char *name, const double *sec, int64_t n)
+{
+    json_array_begin(j, name);
+    for (int64_t i = 0; i < n; i++) json_real(j, NULL, short_sec(sec[i]));
+    json_array_end(j);
+}
+
+/* How many of the samples are of each batch. */
+static void record_batches(json_t *j, const bench_result_t *r)
+{
+    json_array_begin(j, "batch_n");
+    for (int64_t batch = 0, i = 0; batch < r->n_batches; batch++) {
+        int64_t first = i;
+        while (i < r->n && r->batch[i] == batch) i++;
+        json_int(j, NULL, i - first);
+    }
+    json_array_end(j);
+}
+
+static void record_result(json_t *j, const bench_result_t *r)
+{
+    char loads[64];
+    load_text(r->loads, loads, sizeof loads);
+    json_string(j, "unit", "s");
+    json_string(j, "verdict", r->disturbed ? "disturbed" : r->conclusive ? "ok" : "inconclusive");
+    json_int(j, "n", r->n);
+    json_int(j, "per_sample", r->per_sample);
+    json_int(j, "n_disturbed", r->n_disturbed);
+    json_string(j, "loads", loads);
+    json_real(j, "min", r->min);
+    json_real(j, "p50", r->p50);
+    json_real(j, "p95", r->p95);
+    json_real(j, "p99", r->p99);
+    json_real(j, "max", r->max);
+    json_real(j, "mean", r->mean);
+    json_real(j, "cv", r->cv);
+    json_array_begin(j, "ci95");
+    json_real(j, NULL, r->ci_low);
+    json_real(j, NULL, r->ci_high);
+    json_array_end(j);
+    json_int(j, "slowest_rank", r->slowest_rank);
+    json_real(j, "slowest_share", r->slowest_share);
+    json_real(j, "clock_sec", r->clock_sec);
+    record_batches(j, r);
+    record_samples(j, "samples", r->sec, r->n);
+    for (int part = 0; part < r->parts_of.n; part++) {
+        char name[32];
+        snprintf(name, sizeof name, "%s_samples", r->parts_of.names[part]);
+        record_samples(j, name, r->parts[part], r->n);
+    }
+}
+
+err_t bench_record_end(bench_t *bench, const bench_result_t *result)
+{
+    bench_log_t *log = bench->log;
+    log->n_points++;
+    log->n_inconclusive += result && !result->conclusive && !result->disturbed;
+    log->n_disturbed += result && result->disturbed;
+    if (bench->comm->rank == 0) {
+        json_object_end(&log->metrics.json);
+        if (result) record_result(&log->metrics.json, result);
+    }
+    err_t err = metrics_end(&log->metrics, true);
+    log->recording_sec += clock_sec() - log->begun_sec;
+    return comm_agree(bench->comm, err, "writing a record");
+}

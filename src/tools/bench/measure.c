@@ -1,0 +1,356 @@
+/* The protocol: warm-up, batches of samples, and when to stop. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/progress.h"
+#include "base/stats.h"
+#include "cluster/session/stop.h"
+#include "tools/bench/bench.h"
+#include "tools/bench/samples.h"
+
+enum { MAX_BATCH = 100, MAX_WARM_UP = 200, MAX_PER_SAMPLE = 1000, ENOUGH_SAMPLES = 20 };
+enum { MIN_TURNS = 4, MAX_TURNS = 200, SETTLE_SAMPLES = 2 };
+static const double budget_sec = 2, quick_budget_sec = 0.25;
+static const double batch_sec = 0.05, warm_up_sec = 0.02;
+static const double turn_sec = 0.015;           /* of a batch in turn: the neighbour has its own soon */
+static const double handover_sec = 0.002;       /* between batches in turn, about */
+static const double clock_margin_sec = 20e-6;   /* a sample this long hides the clock's 50 ns */
+static const double device_margin_sec = 200e-6; /* one this long hides a launch and a wait, some µs each */
+static const double overrun = 5;                /* budgets that may go for the first few samples */
+
+/* Behind the samples of a batch, in the same allreduce: what all must know. */
+enum { NOTE_STOP, NOTE_LOADS, N_NOTES = NOTE_LOADS + LOAD_KINDS };
+
+/* A work while it is measured. */
+typedef struct state {
+    const bench_work_t *work;
+    int n_ranks;
+    samples_t samples;
+    double sample_sec; /* about */
+    int64_t per_sample, per_batch;
+    int64_t n_slowest; /* samples whose slowest rank was this one */
+} state_t;
+
+typedef struct measuring {
+    bench_t *bench;
+    state_t states[BENCH_MAX_WORKS];
+    int n, n_rounds;
+    int n_rounds_agreed; /* with the job that takes turns with this one */
+    double best_sec;     /* of the probe, when batches were last judged by it */
+    double budget;
+    double *sorted;
+} measuring_t;
+
+static err_t max_over_ranks(bench_t *bench, double *values, int64_t n)
+{
+    return comm_allreduce(bench->comm, values, n, DTYPE_F64, COMM_MAX, "gathering samples");
+}
+
+static bool takes_part(const bench_t *bench, const state_t *s)
+{
+    return bench->comm->rank < s->n_ranks;
+}
+
+/* All ranks come together; those who have nothing to do for a work wait for it without using a CPU. */
+static err_t meet(bench_t *bench, const state_t *s)
+{
+    if (s->n_ranks < bench->comm->size) return comm_barrier_asleep(bench->comm, s->work->what);
+    return comm_barrier(bench->comm, s->work->what);
+}
+
+static err_t one_sample(const bench_t *bench, const state_t *s, double *sec)
+{
+    const bench_work_t *w = s->work;
+    double start = clock_sec();
+    for (int64_t i = 0; i < s->per_sample; i++) TRY(w->run(w->context));
+    if (w->finish) TRY(w->finish(w->context));
+    if (bench->runtime.burn.phase) burn_now(&bench->runtime.burn, bench->case_name, clock_sec() - start);
+    *sec = (clock_sec() - start) / (double)s->per_sample;
+    return ERR_OK;
+}
+
+/* n samples by this rank's clock; what its parts took: parts[i * parts of the work + part], or NULL. */
+static err_t own_samples(bench_t *bench, const state_t *s, int64_t n, double *sec, double *parts)
+{
+    const bench_parts_t *of = &s->work->parts;
+    double before[BENCH_MAX_PARTS];
+    if (of->n > 0) of->take(s->work->context, before);
+    for (int64_t i = 0; i < n; i++) {
+        if (s->work->prepare) {
+            TRY(s->work->prepare(s->work->context));
+            TRY(comm_barrier(bench->comm, s->work->what));
+        }
+        TRY(one_sample(bench, s, &sec[i]));
+        if (!parts || of->n == 0) continue;
+        of->take(s->work->context, &parts[i * of->n]);
+        for (int part = 0; part < of->n; part++) parts[i * of->n + part] /= (double)s->per_sample;
+    }
+    return ERR_OK;
+}
+
+/* Of a sample, each `mean` long. */
+static int64_t enough_iterations(const state_t *s, double mean)
+{
+    double margin_sec = s->work->finish ? device_margin_sec : clock_margin_sec;
+    if (s->work->prepare || mean >= margin_sec) return 1;
+    int64_t n = (int64_t)ceil(margin_sec / mean);
+    return n > MAX_PER_SAMPLE ? MAX_PER_SAMPLE : n;
+}
+
+/* What one iteration takes, roughly, and from that the numbers of iterations. The same on all ranks. */
+static err_t warm_up(bench_t *bench, state_t *s)
+{
+    double sec[MAX_WARM_UP] = {0}, mean = 0;
+    int64_t n = 1;
+    s->per_sample = 1;
+    /* With a wait in every sample one iteration seems to take as long as the wait: only several tell. */
+    for (int i = 0; i < (s->work->finish ? 4 : 2); i++) {
+        if (i >= 2) s->per_sample = enough_iterations(s, mean);
+        TRY(meet(bench, s));
+        if (takes_part(bench, s)) TRY(own_samples(bench, s, n, sec, NULL));
+        TRY(meet(bench, s));
+        mean = 0;
+        for (int64_t k = 0; k < n; k++) mean += sec[k] / (double)n;
+        TRY(max_over_ranks(bench, &mean, 1));
+        mean = fmax(mean, 1e-9);
+        /* The first may have met an empty cache or a library's start; a very long one is believed. */
+        if (mean >= (i == 0 ? 10 : 1) * warm_up_sec) break;
+        n = (int64_t)(warm_up_sec / (mean * (double)(i < 1 ? 1 : enough_iterations(s, mean))));
+        n = n < 2 ? 2 : n > MAX_WARM_UP ? MAX_WARM_UP : n;
+    }
+    s->per_sample = enough_iterations(s, mean);
+    s->sample_sec = mean * (double)s->per_sample;
+    s->per_batch = (int64_t)((bench->turns ? turn_sec : batch_sec) / s->sample_sec);
+    /* In turn of three at least: a median that one of them does not move. */
+    int64_t least = bench->turns && s->sample_sec < batch_sec ? 3 : 1;
+    s->per_batch = s->per_batch < least ? least : s->per_batch > MAX_BATCH ? MAX_BATCH : s->per_batch;
+    return ERR_OK;
+}
+
+/* This rank's samples become those of the slowest; what was found of foreign load goes with them. */
+static err_t gather(bench_t *bench, state_t *s, int round, int64_t n, const double *mine, double *all)
+{
+    double *probe_sec = &s->samples.probe_sec[round];
+    unsigned loads = load_end(&bench->load, bench->n_cpus, bench->cpus_are_shared, probe_sec);
+    if (load_clock_was_slow(&bench->load, *probe_sec)) loads |= LOAD_CLOCK;
+    double *notes = all + n;
+    memcpy(all, mine, (size_t)n * sizeof *all);
+    notes[NOTE_STOP] = stop_requested();
+    for (int i = 0; i < LOAD_KINDS; i++) notes[NOTE_LOADS + i] = loads >> i & 1;
+    TRY(max_over_ranks(bench, all, n + N_NOTES));
+    for (int64_t i = 0; i < n && takes_part(bench, s); i++) s->n_slowest += mine[i] >= all[i];
+    for (int i = 0; i < LOAD_KINDS; i++) s->samples.loads[round] |= notes[NOTE_LOADS + i] > 0 ? 1 << i : 0;
+    bench->interrupted |= notes[NOTE_STOP] > 0;
+    return ERR_OK;
+}
+
+/* Means over the ranks that take part. */
+static err_t gather_parts(bench_t *bench, state_t *s, int64_t n, double *parts)
+{
+    int n_parts = s->work->parts.n;
+    if (n_parts == 0) return ERR_OK;
+    TRY(comm_allreduce(bench->comm, parts, n * n_parts, DTYPE_F64, COMM_SUM, "gathering samples"));
+    for (int64_t i = 0; i < n; i++)
+        for (int part = 0; part < n_parts; part++)
+            s->samples.parts[part][s->samples.n + i] = parts[i * n_parts + part] / s->n_ranks;
+    return ERR_OK;
+}
+
+/* The other job has emptied the caches. */
+static err_t settle(bench_t *bench, const state_t *s)
+{
+    if (!bench->turns || s->work->prepare || !takes_part(bench, s)) return ERR_OK;
+    double sec[SETTLE_SAMPLES];
+    return own_samples(bench, s, SETTLE_SAMPLES, sec, NULL);
+}
+
+static err_t batch(measuring_t *m, state_t *s)
+{
+    double mine[MAX_BATCH] = {0}, all[MAX_BATCH + N_NOTES], parts[MAX_BATCH * BENCH_MAX_PARTS] = {0};
+    samples_t *samples = &s->samples;
+    int64_t left = BENCH_MAX_SAMPLES - samples->n, n = left < s->per_batch ? left : s->per_batch;
+    if (n == 0) return ERR_OK;
+    double start = clock_sec();
+    TRY(settle(m->bench, s));
+    TRY(meet(m->bench, s));
+    load_begin(&m->bench->load);
+    if (takes_part(m->bench, s)) TRY(own_samples(m->bench, s, n, mine, parts));
+    TRY(meet(m->bench, s));
+    TRY(gather(m->bench, s, m->n_rounds, n, mine, all));
+    TRY(gather_parts(m->bench, s, n, parts));
+    samples->batch_sec[m->n_rounds] = clock_sec() - start;
+    for (int64_t i = 0; i < n; i++) {
+        samples->sec[samples->n] = all[i];
+        samples->batch[samples->n++] = m->n_rounds;
+    }
+    return m->bench->turns && !m->bench->interrupted ? turns_end_batch(m->bench->turns) : ERR_OK;
+}
+
+/* A probe much better than all before makes earlier batches slow ones. */
+static err_t judge_again(measuring_t *m)
+{
+    const load_t *load = &m->bench->load;
+    double better = load->best_sec < 0.98 * m->best_sec;
+    TRY(max_over_ranks(m->bench, &better, 1));
+    if (better <= 0) return ERR_OK;
+    m->best_sec = load->best_sec;
+    for (int i = 0; i < m->n; i++) {
+        samples_t *s = &m->states[i].samples;
+        for (int k = 0; k < m->n_rounds; k++)
+            if (load_clock_was_slow(load, s->probe_sec[k])) s->loads[k] |= LOAD_CLOCK;
+        TRY(comm_allreduce(m->bench->comm, s->loads, m->n_rounds, DTYPE_I32, COMM_MAX, "gathering samples"));
+    }
+    return ERR_OK;
+}
+
+/* Time used so far, disturbed batches at a third; the same on all ranks. */
+static err_t elapsed(measuring_t *m, double *out)
+{
+    *out = 0;
+    for (int i = 0; i < m->n; i++)
+        for (int k = 0; k < m->n_rounds; k++)
+            *out += m->states[i].samples.batch_sec[k] * (m->states[i].samples.loads[k] ? 1.0 / 3 : 1);
+    return max_over_ranks(m->bench, out, 1);
+}
+
+/* Whether one more batch of s is wanted. */
+static bool wants_more(const measuring_t *m, const samples_t *s, double sec)
+{
+    if (m->bench->turns) return m->n_rounds < m->n_rounds_agreed;
+    if (s->n >= BENCH_MAX_SAMPLES) return false;
+    if (sec > m->budget) return s->n == 0 || (s->n < BENCH_MIN_SAMPLES && sec < overrun * m->budget);
+    int64_t n = samples_sorted(s, m->sorted);
+    return n < ENOUGH_SAMPLES || !samples_are_precise(m->sorted, n, m->bench->options->precision);
+}
+
+/* How far the time is gone, and how well the first work's median is known. */
+static void show(const measuring_t *m, double sec)
+{
+    char text[64];
+    double low, high;
+    if (!progress_active()) return;
+    int64_t n = samples_sorted(&m->states[0].samples, m->sorted);
+    stats_median_interval(m->sorted, n, &low, &high);
+    double percent = 50 * (high - low) / stats_quantile(m->sorted, n, 0.5);
+    if (isfinite(percent))
+        snprintf(text, sizeof text, "%lld samples, median ± %.1f %%", (long long)n, percent);
+    else
+        snprintf(text, sizeof text, "%lld samples", (long long)n);
+    progress_draw(m->states[0].work->what, (int64_t)(1e3 * fmin(sec, m->budget)), (int64_t)(1e3 * m->budget),
+                  text);
+}
+
+/* In turn both jobs take as many batches, whatever they find: each has its neighbour in the other. */
+static err_t agree_on_rounds(measuring_t *m)
+{
+    double round_sec = 0;
+    if (!m->bench->turns) return ERR_OK;
+    for (int i = 0; i < m->n; i++)
+        round_sec +=
+            (double)(m->states[i].per_batch + SETTLE_SAMPLES) * m->states[i].sample_sec + handover_sec;
+    int n = (int)fmin(fmax(m->budget / round_sec, MIN_TURNS), MAX_TURNS);
+    TRY(turns_begin_point(m->bench->turns, m->states[0].work->what, n, &m->n_rounds_agreed));
+    int64_t most = BENCH_MAX_SAMPLES / m->n_rounds_agreed;
+    for (int i = 0; i < m->n; i++)
+        if (m->states[i].per_batch > most) m->states[i].per_batch = most;
+    return ERR_OK;
+}
+
+static err_t rounds(measuring_t *m)
+{
+    bool more = true;
+    while (more && m->n_rounds < BENCH_MAX_SAMPLES) {
+        for (int i = 0; i < m->n; i++) {
+            TRY(batch(m, &m->states[i]));
+            if (m->bench->interrupted) return ERR_OK;
+        }
+        m->n_rounds++;
+        double sec;
+        TRY(judge_again(m));
+        TRY(elapsed(m, &sec));
+        show(m, sec);
+        more = false;
+        for (int i = 0; i < m->n; i++) more |= wants_more(m, &m->states[i].samples, sec);
+    }
+    return ERR_OK;
+}
+
+static err_t find_slowest(bench_t *bench, const state_t *s, bench_result_t *out)
+{
+    int64_t *counts;
+    TRY(mem_new_array(bench->comm->size, sizeof *counts, "counts of slow samples", &counts));
+    err_t err =
+        comm_allgather(bench->comm, &s->n_slowest, sizeof *counts, counts, "finding the slowest rank");
+    for (int r = 1; r < bench->comm->size; r++)
+        if (counts[r] > counts[out->slowest_rank]) out->slowest_rank = r;
+    int64_t n = s->samples.n;
+    out->slowest_share = n > 0 ? (double)counts[out->slowest_rank] / (double)n : 0;
+    mem_free(&counts);
+    return err;
+}
+
+static err_t prepare_states(measuring_t *m, const bench_work_t *works)
+{
+    TRY(mem_new_array(BENCH_MAX_SAMPLES, sizeof *m->sorted, "samples", &m->sorted));
+    for (int i = 0; i < m->n; i++) {
+        state_t *s = &m->states[i];
+        s->work = &works[i];
+        s->n_ranks = works[i].n_ranks ? works[i].n_ranks : m->bench->comm->size;
+        ASSERT(!works[i].prepare || s->n_ranks == m->bench->comm->size);
+        TRY(samples_new(&works[i].parts, m->bench->turns != NULL, &s->samples));
+    }
+    return ERR_OK;
+}
+
+static err_t measure(measuring_t *m, bench_result_t *results)
+{
+    for (int i = 0; i < m->n; i++) TRY(warm_up(m->bench, &m->states[i]));
+    m->best_sec = INFINITY;
+    TRY(agree_on_rounds(m));
+    TRY(rounds(m));
+    progress_clear_line();
+    if (m->bench->interrupted)
+        return comm_agree(m->bench->comm, err_raise(ERR_GATE, __FILE__, __LINE__, "interrupted by a signal"),
+                          "ending");
+    for (int i = 0; i < m->n; i++) {
+        samples_t *samples = &m->states[i].samples;
+        samples->n_batches = m->n_rounds;
+        TRY(max_over_ranks(m->bench, samples->probe_sec, m->n_rounds));
+        results[i].per_sample = m->states[i].per_sample;
+        TRY(find_slowest(m->bench, &m->states[i], &results[i]));
+        samples_summarise(samples, m->bench->options->precision, m->sorted, &results[i]);
+    }
+    return ERR_OK;
+}
+
+err_t bench_measure(bench_t *bench, const bench_work_t *works, int n, bench_result_t *results)
+{
+    const bench_options_t *o = bench->options;
+    double each = o->budget_sec > 0 ? o->budget_sec : o->quick ? quick_budget_sec : budget_sec;
+    ASSERT(n > 0 && n <= BENCH_MAX_WORKS);
+    measuring_t *m = NULL;
+    memset(results, 0, (size_t)n * sizeof *results);
+    err_t err = mem_new(sizeof *m, "a measurement", &m);
+    if (err == ERR_OK) {
+        m->bench = bench;
+        m->n = n;
+        for (int i = 0; i < n; i++) m->budget += works[i].budget_sec > 0 ? works[i].budget_sec : each;
+        err = prepare_states(m, works);
+    }
+    err = comm_agree(bench->comm, err, "preparing a measurement");
+    if (err == ERR_OK) err = measure(m, results);
+    for (int i = 0; m && i < n; i++) samples_free(&m->states[i].samples);
+    if (m) mem_free(&m->sorted);
+    mem_free(&m);
+    return err;
+}
+
+void bench_result_free(bench_result_t *result)
+{
+    mem_free(&result->sec);
+    mem_free(&result->batch);
+    for (int part = 0; part < BENCH_MAX_PARTS; part++) mem_free(&result->parts[part]);
+}

@@ -1,0 +1,268 @@
+/* Memory: STREAM's four loops in each cache and beyond them, and what a page costs that is touched for the
+ * first time. With a GPU: copies within its memory, to it and from it, and nothing of the host's. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "tools/bench/cases.h"
+#include "tools/bench/compute.h"
+#include "tools/bench/mem_arrays.h"
+#include "tools/bench/mem_device.h"
+#include "tools/bench/mem_levels.h"
+
+enum { DEVICE_COPY = 256 << 20, DEVICE_COPY_QUICK = 64 << 20 };
+enum { FRESH = 64 << 20, FRESH_QUICK = 16 << 20, FRESH_MIN = 4 << 20, WHAT_MAX = 96 };
+
+typedef struct mem_options {
+    int64_t n_bytes;
+    bool fresh, fault;
+} mem_options_t;
+
+#define FIELD(name) offsetof(mem_options_t, name)
+static const opt_t table[] = {
+    {"mem-bytes", OPT_SIZE, FIELD(n_bytes), "0", 0, 1e15, NULL, "BYTES",
+     "only this working set of a rank, its three arrays together (on a GPU: of one copy); 0: one for each "
+     "cache, and "
+     "DRAM",
+     false},
+    {"mem-fresh", OPT_FLAG, FIELD(fresh), "true", 0, 0, NULL, NULL, "also what a fresh page costs", false},
+    {"mem-fault", OPT_FLAG, FIELD(fault), NULL, 0, 0, NULL, NULL, "spoils one element before the check",
+     true},
+};
+
+static err_t check_options(void *values)
+{
+    enum { LEAST = 1024 };
+    const mem_options_t *o = values;
+    if (o->n_bytes > 0 && o->n_bytes < LEAST)
+        RAISE(ERR_USAGE, "--mem-bytes %lld: a working set has %d bytes or more", (long long)o->n_bytes,
+              LEAST);
+    return ERR_OK;
+}
+
+/* ---- STREAM's loops ---- */
+typedef struct loop {
+    const mem_arrays_t *arrays;
+    mem_kernel_t kernel;
+} loop_t;
+
+static err_t run_loop(void *context)
+{
+    const loop_t *loop = context;
+    mem_arrays_run(loop->arrays, loop->kernel);
+    return ERR_OK;
+}
+
+static err_t report_loop(bench_t *bench, const mem_level_t *level, const loop_t *loop,
+                         const bench_result_t *result, int64_t n_wrong)
+{
+    const mem_arrays_t *a = loop->arrays;
+    const char *name = mem_kernel_names[loop->kernel];
+    double n_bytes = (double)(mem_kernel_bytes(loop->kernel, a->n) * a->repeat);
+    double gbs = result->p50 > 0 ? n_bytes / result->p50 / 1e9 : 0;
+    bench_print("  %-6s %12.1f  %-6s %12.2f%-1s %10.2f %10.2f  %lld", level->name,
+                (double)a->n_block_bytes / 1024, name, 1e6 * result->p50 / (double)a->repeat,
+                bench_mark(result), gbs, gbs * bench->comm->size, (long long)n_wrong);
+    json_t *j = bench_record_begin(bench, "mem", name);
+    if (j) {
+        json_string(j, "level", level->name);
+        json_int(j, "bytes", a->n_block_bytes);
+        bench_key_ranks(bench, dtype_name(DTYPE_F64), j);
+    }
+    bench_record_metrics(bench);
+    if (j) {
+        json_real(j, "gbs", gbs);
+        json_real(j, "gbs_all", gbs * bench->comm->size);
+        json_int(j, "passes_per_iteration", a->repeat);
+        json_int(j, "wrong", n_wrong);
+    }
+    return bench_record_end(bench, result);
+}
+
+static err_t measure_loop(bench_t *bench, const mem_options_t *options, const mem_level_t *level,
+                          mem_arrays_t *arrays, mem_kernel_t kernel)
+{
+    char what[WHAT_MAX];
+    loop_t loop = {arrays, kernel};
+    bench_work_t work = {.what = what, .context = &loop, .run = run_loop};
+    bench_result_t result = {0};
+    snprintf(what, sizeof what, "%s in %s", mem_kernel_names[kernel], level->name);
+    mem_arrays_fill(arrays, kernel);
+    err_t err = bench_measure(bench, &work, 1, &result);
+    int64_t n_wrong = 0;
+    if (err == ERR_OK) {
+        if (options->fault) mem_arrays_result(arrays, kernel)[arrays->n / 2] *= 2;
+        n_wrong = mem_arrays_wrong(arrays, kernel);
+        err = bench_sum_wrong(bench, &n_wrong);
+    }
+    if (err == ERR_OK) err = report_loop(bench, level, &loop, &result, n_wrong);
+    bench_result_free(&result);
+    return err;
+}
+
+static err_t measure_level(bench_t *bench, const mem_options_t *options, const mem_level_t *level)
+{
+    mem_arrays_t arrays = {.n = 0};
+    TRY(bench_check_memory(bench, level->n_bytes,
+                           options->n_bytes ? "--mem-bytes" : "mem's working set (--mem-bytes)"));
+    err_t err = comm_agree(bench->comm, mem_arrays_new(level->n_bytes, bench->runtime.n_threads, &arrays),
+                           "measuring memory");
+    for (int kernel = 0; kernel < MEM_KERNEL_COUNT && err == ERR_OK; kernel++)
+        if (!bench->options->quick || kernel == MEM_COPY || kernel == MEM_TRIAD)
+            err = measure_loop(bench, options, level, &arrays, (mem_kernel_t)kernel);
+    mem_arrays_free(&arrays);
+    return err;
+}
+
+/* The same on all ranks, whose hosts may differ: rank 0's. */
+static err_t find_levels(bench_t *bench, const mem_options_t *options, mem_level_t levels[MEM_MAX_LEVELS],
+                         int *n)
+{
+    static const char what[] = "choosing working sets";
+    mem_cache_t caches[MEM_MAX_CACHES];
+    bool guessed = false;
+    *n = 1;
+    levels[0] = (mem_level_t){"given", options->n_bytes};
+    if (options->n_bytes > 0) return ERR_OK;
+    int n_caches = mem_caches_read("/sys/devices/system/cpu/cpu0/cache", caches, &guessed);
+    *n = mem_levels(caches, n_caches, bench->runtime.n_threads, bench->comm->topo.max_local_size,
+                    (int)sysconf(_SC_NPROCESSORS_ONLN), levels);
+    if (guessed) bench_print("  the kernel does not tell the sizes of the caches; usual ones are taken");
+    TRY(comm_broadcast(bench->comm, n, sizeof *n, 0, what));
+    return comm_broadcast(bench->comm, levels, MEM_MAX_LEVELS * (int64_t)sizeof *levels, 0, what);
+}
+
+/* ---- Fresh pages ---- */
+typedef struct fresh {
+    size_t n_bytes, n_page;
+    int advice;
+    bool refused;    /* the advice, by the kernel */
+    int64_t n_wrong; /* pages that were not zero or did not keep what was written */
+} fresh_t;
+
+static err_t map_fresh(fresh_t *f, char **out)
+{
+    void *block = mmap(NULL, f->n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (block == MAP_FAILED)
+        RAISE(ERR_SYSTEM, "out of memory: %zu bytes for fresh pages: %s", f->n_bytes, strerror(errno));
+    f->refused = madvise(block, f->n_bytes, f->advice) != 0;
+    *out = block;
+    return ERR_OK;
+}
+
+static err_t run_fresh(void *context)
+{
+    fresh_t *f = context;
+    char *block = NULL;
+    TRY(map_fresh(f, &block));
+    for (size_t i = 0; i < f->n_bytes; i += f->n_page) ((volatile char *)block)[i] = 1;
+    munmap(block, f->n_bytes);
+    return ERR_OK;
+}
+
+/* Outside of the timing: faults of one round, and whether pages come as zeros and keep what is written. */
+static err_t look_at_fresh(fresh_t *f, double *n_faults)
+{
+    char *block = NULL;
+    struct rusage before, after;
+    TRY(map_fresh(f, &block));
+    getrusage(RUSAGE_SELF, &before);
+    /* Written first: a page that is read first is the kernel's one page of zeros, and faults again. */
+    for (size_t i = 0; i < f->n_bytes; i += f->n_page) ((volatile char *)block)[i] = (char)(i / f->n_page);
+    getrusage(RUSAGE_SELF, &after);
+    for (size_t i = 0; i < f->n_bytes; i += f->n_page)
+        f->n_wrong += block[i] != (char)(i / f->n_page) || block[i + f->n_page / 2] != 0;
+    *n_faults = (double)(after.ru_minflt - before.ru_minflt);
+    munmap(block, f->n_bytes);
+    return ERR_OK;
+}
+
+static err_t report_fresh(bench_t *bench, const fresh_t *f, const char *pages, double n_faults,
+                          const bench_result_t *result)
+{
+    double n_pages = (double)(f->n_bytes / f->n_page), us = 1e6 * result->p50 / n_pages;
+    double gbs = result->p50 > 0 ? (double)f->n_bytes / result->p50 / 1e9 : 0;
+    bench_print("  %-18s %12.1f %12.3f%-1s %10.2f %10.2f %14.4f  %lld", pages, (double)f->n_bytes / 1024, us,
+                bench_mark(result), gbs, gbs * bench->comm->size, n_faults / n_pages, (long long)f->n_wrong);
+    json_t *j = bench_record_begin(bench, "mem", "fresh_pages");
+    if (j) {
+        json_string(j, "advice", pages);
+        json_int(j, "bytes", (int64_t)f->n_bytes);
+        bench_key_ranks(bench, NULL, j);
+    }
+    bench_record_metrics(bench);
+    if (j) {
+        json_real(j, "us_per_page", us);
+        json_int(j, "page_bytes", (int64_t)f->n_page);
+        json_real(j, "gbs", gbs);
+        json_real(j, "gbs_all", gbs * bench->comm->size);
+        json_real(j, "faults_per_page", n_faults / n_pages);
+        json_int(j, "wrong", f->n_wrong);
+    }
+    return bench_record_end(bench, result);
+}
+
+/* Both at once, in turn. Faults are counted per small page: with huge ones there are few. */
+static err_t measure_fresh(bench_t *bench, int64_t n_bytes)
+{
+    static const char *const pages[] = {"small pages", "MADV_HUGEPAGE"};
+    size_t n_page = (size_t)sysconf(_SC_PAGESIZE);
+    n_bytes = n_bytes / (int64_t)n_page * (int64_t)n_page;
+    fresh_t fresh[2] = {{(size_t)n_bytes, n_page, MADV_NOHUGEPAGE, false, 0},
+                        {(size_t)n_bytes, n_page, MADV_HUGEPAGE, false, 0}};
+    bench_work_t works[2];
+    bench_result_t results[2] = {{0}};
+    for (int i = 0; i < 2; i++)
+        works[i] = (bench_work_t){.what = pages[i], .context = &fresh[i], .run = run_fresh};
+    TRY(bench_check_memory(bench, n_bytes, "fresh pages"));
+    err_t err = bench_measure(bench, works, 2, results);
+    if (err == ERR_OK)
+        bench_print("  %-18s %12s %12s  %10s %10s %14s  %s", "fresh pages", "KiB", "us per page", "GB/s",
+                    "all ranks", "faults a page", "wrong");
+    for (int i = 0; i < 2 && err == ERR_OK; i++) {
+        double n_faults = 0;
+        err = comm_agree(bench->comm, look_at_fresh(&fresh[i], &n_faults), "looking at fresh pages");
+        if (err == ERR_OK) err = bench_sum_wrong(bench, &fresh[i].n_wrong);
+        if (err == ERR_OK) err = report_fresh(bench, &fresh[i], pages[i], n_faults, &results[i]);
+        if (err == ERR_OK && fresh[i].refused && i == 1)
+            bench_print("  (this kernel has no huge pages to give)");
+    }
+    for (int i = 0; i < 2; i++) bench_result_free(&results[i]);
+    return err;
+}
+
+static err_t run_device(bench_t *bench, const mem_options_t *o)
+{
+    int64_t n_bytes = o->n_bytes ? o->n_bytes : bench->options->quick ? DEVICE_COPY_QUICK : DEVICE_COPY;
+    bench_print("mem: copies of the GPU's memory, on %d rank%s at once; --device cpu measures the host's",
+                bench->comm->size, bench->comm->size > 1 ? "s" : "");
+    return mem_device_measure(bench, n_bytes, o->fault);
+}
+
+static err_t run(bench_t *bench, const void *values)
+{
+    const mem_options_t *o = values;
+    mem_level_t levels[MEM_MAX_LEVELS];
+    int n_levels = 0;
+    if (bench->runtime.backend->memory) return run_device(bench, o);
+    int64_t fresh = o->n_bytes ? o->n_bytes : bench->options->quick ? FRESH_QUICK : FRESH;
+    bench_print("mem: STREAM's loops, %d thread%s a rank, on %d rank%s at once", bench->runtime.n_threads,
+                bench->runtime.n_threads > 1 ? "s" : "", bench->comm->size, bench->comm->size > 1 ? "s" : "");
+    TRY(find_levels(bench, o, levels, &n_levels));
+    bench_print("  %-6s %12s  %-6s %12s  %10s %10s  %s", "level", "KiB a rank", "loop", "time us", "GB/s",
+                "all ranks", "wrong");
+    for (int i = 0; i < n_levels; i++) TRY(measure_level(bench, o, &levels[i]));
+    if (!o->fresh) return ERR_OK;
+    return measure_fresh(bench, fresh > FRESH_MIN ? fresh : FRESH_MIN);
+}
+
+const bench_case_t bench_mem = {.name = "mem",
+                                .summary = "memory bandwidth of each cache and of DRAM, cost of fresh pages",
+                                .table = table,
+                                .n_options = sizeof table / sizeof table[0],
+                                .n_options_bytes = sizeof(mem_options_t),
+                                .check = check_options,
+                                .run = run};

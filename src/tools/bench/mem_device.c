@@ -1,0 +1,115 @@
+#include "tools/bench/mem_device.h"
+
+#include <string.h>
+
+#include "compute/ops/mirror.h"
+#include "tools/bench/compute.h"
+
+typedef enum copy_kind { COPY_WITHIN, COPY_TO, COPY_FROM, COPY_KINDS } copy_kind_t;
+
+static const struct {
+    const char *test, *what;
+    int n_moved; /* bytes that the device's memory moves for one that is copied */
+} kinds[COPY_KINDS] = {
+    {"device_copy", "a copy within the GPU", 2},
+    {"host_to_device", "a copy from pinned host memory", 1},
+    {"device_to_host", "a copy to pinned host memory", 1},
+};
+
+/* `from`, `to`: each with a host's and the device's side. */
+typedef struct copy {
+    const backend_t *backend;
+    copy_kind_t kind;
+    mirror_t from, to;
+} copy_t;
+
+static err_t run_copy(void *context)
+{
+    const copy_t *c = context;
+    const backend_memory_t *memory = c->backend->memory;
+    if (c->kind == COPY_WITHIN) return memory->copy(c->to.device, c->from.device, c->from.n_bytes);
+    if (c->kind == COPY_TO) return memory->upload(c->to.device, c->from.host, c->from.n_bytes);
+    return memory->download(c->to.host, c->from.device, c->from.n_bytes);
+}
+
+static err_t finish_copy(void *context)
+{
+    const copy_t *c = context;
+    return backend_sync(c->backend);
+}
+
+/* Other bytes for each kind, so that what an earlier one left is wrong. */
+static err_t fill(const copy_t *c)
+{
+    uint8_t *bytes = c->from.host;
+    for (size_t i = 0; i < c->from.n_bytes; i++)
+        bytes[i] = (uint8_t)(i * 7 + i / 4093 + (size_t)c->kind * 85 + 1);
+    TRY(mirror_push_all(&c->from));
+    return backend_sync(c->backend);
+}
+
+static err_t count_wrong(const copy_t *c, bool spoil, int64_t *n_wrong)
+{
+    if (c->kind != COPY_FROM) TRY(mirror_pull_all(&c->to));
+    const uint8_t *is = c->to.host, *wanted = c->from.host;
+    if (spoil) ((uint8_t *)c->to.host)[c->to.n_bytes / 2] ^= 1;
+    *n_wrong = 0;
+    for (size_t i = 0; i < c->from.n_bytes; i++) *n_wrong += is[i] != wanted[i];
+    return ERR_OK;
+}
+
+static err_t report(bench_t *bench, const copy_t *c, const bench_result_t *result, int64_t n_wrong)
+{
+    double n_bytes = (double)c->from.n_bytes * kinds[c->kind].n_moved;
+    double gbs = result->p50 > 0 ? n_bytes / result->p50 / 1e9 : 0;
+    bench_print("  %-16s %14.1f %12.2f%-1s %10.2f %10.2f  %lld", kinds[c->kind].test,
+                (double)c->from.n_bytes / 1024, 1e6 * result->p50, bench_mark(result), gbs,
+                gbs * bench->comm->size, (long long)n_wrong);
+    json_t *j = bench_record_begin(bench, "mem", kinds[c->kind].test);
+    if (j) {
+        json_string(j, "level", "GPU");
+        json_int(j, "bytes", (int64_t)c->from.n_bytes);
+        bench_key_ranks(bench, NULL, j);
+    }
+    bench_record_metrics(bench);
+    if (j) {
+        json_real(j, "gbs", gbs);
+        json_real(j, "gbs_all", gbs * bench->comm->size);
+        json_int(j, "wrong", n_wrong);
+    }
+    return bench_record_end(bench, result);
+}
+
+static err_t measure(bench_t *bench, copy_t *c, bool spoil)
+{
+    const char *what = kinds[c->kind].what;
+    bench_work_t work = {.what = what, .context = c, .run = run_copy, .finish = finish_copy};
+    bench_result_t result = {0};
+    int64_t n_wrong = 0;
+    TRY(comm_agree(bench->comm, fill(c), what));
+    err_t err = bench_measure(bench, &work, 1, &result);
+    if (err == ERR_OK) err = comm_agree(bench->comm, count_wrong(c, spoil, &n_wrong), what);
+    if (err == ERR_OK) err = bench_sum_wrong(bench, &n_wrong);
+    if (err == ERR_OK) err = report(bench, c, &result, n_wrong);
+    bench_result_free(&result);
+    return err;
+}
+
+err_t mem_device_measure(bench_t *bench, int64_t n_bytes, bool spoil)
+{
+    copy_t c = {.backend = bench->runtime.backend};
+    TRY(bench_check_memory(bench, 2 * n_bytes, "mem's pinned memory (--mem-bytes)"));
+    err_t err = mirror_new(c.backend, (size_t)n_bytes, "mem's copies (--mem-bytes)", &c.from);
+    if (err == ERR_OK) err = mirror_new(c.backend, (size_t)n_bytes, "mem's copies (--mem-bytes)", &c.to);
+    err = comm_agree(bench->comm, err, "measuring the GPU's memory");
+    if (err == ERR_OK)
+        bench_print("  %-16s %14s %12s  %10s %10s  %s", "GPU", "KiB a rank", "time us", "GB/s", "all ranks",
+                    "wrong");
+    for (int kind = 0; kind < COPY_KINDS && err == ERR_OK; kind++) {
+        c.kind = (copy_kind_t)kind;
+        err = measure(bench, &c, spoil);
+    }
+    mirror_free(&c.from);
+    mirror_free(&c.to);
+    return err;
+}

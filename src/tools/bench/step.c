@@ -1,0 +1,308 @@
+/* A model's whole training step, and how it scales: each rank alone without an allreduce, 1 … N ranks with
+ * the same batch each (weak), 1 … N ranks with the same batch together (strong). All are measured in turn, so
+ * that an efficiency compares neighbours in time. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/stats.h"
+#include "compute/models/model.h"
+#include "tools/bench/cases.h"
+#include "train/run/trial.h"
+
+typedef struct step_options {
+    const char *model, *data, *precision, *algorithms;
+    int64_t batch;
+    double budget_sec;
+    bool scaling;
+} step_options_t;
+
+#define FIELD(name) offsetof(step_options_t, name)
+static const opt_t table[] = {
+    {"step-model", OPT_STRING, FIELD(model), "lenet5", 0, 0, NULL, "NAME", "the model", false},
+    {"step-batch", OPT_INT, FIELD(batch), "64", 1, 1 << 20, NULL, "N", "samples a step on each rank", false},
+    {"step-data", OPT_STRING, FIELD(data), NULL, 0, 0, NULL, "DIR", "as train's --data", false},
+    {"step-precision", OPT_CHOICE, FIELD(precision), "fp32", 0, 0, model_precisions, NULL, "of products",
+     false},
+    {"step-algorithms", OPT_STRING, FIELD(algorithms), "measure", 0, 0, NULL, "fixed|measure|FILE",
+     "as train's --algorithms", false},
+    {"step-budget", OPT_REAL, FIELD(budget_sec), "0", 0, 86400, NULL, "SEC",
+     "time for each arrangement of ranks; 0: as --budget", false},
+    {"step-scaling", OPT_FLAG, FIELD(scaling), "true", 0, 0, NULL, NULL,
+     "also fewer ranks than all, and each alone, for the efficiencies", false},
+};
+
+typedef enum mode { ALONE, WEAK, STRONG } scaling_t;
+static const char *const mode_names[] = {"alone", "weak", "strong"};
+
+enum { N_PARTS = 5 };
+
+/* One arrangement of ranks. */
+typedef struct arrangement {
+    scaling_t mode;
+    int n_ranks;
+    int64_t batch; /* of its ranks together; of ALONE of each */
+    comm_t *comm;  /* NULL on ranks that take no part; the bench's own where all do */
+    bool owns_comm;
+    trial_t *trial;
+    step_cost_t sums; /* of the steps, by this rank's clock */
+    int64_t n_steps;
+    double taken[N_PARTS]; /* of the sums, by take_parts */
+    char what[64];
+} arrangement_t;
+
+enum { MAX_SIZES = 14, MAX_ARRANGEMENTS = 2 * MAX_SIZES + 1 };
+
+typedef struct step_bench {
+    bench_t *bench;
+    const step_options_t *options;
+    arrangement_t list[MAX_ARRANGEMENTS];
+    bench_result_t results[MAX_ARRANGEMENTS];
+    int n;
+} step_bench_t;
+
+static const char *const part_names[] = {"data", "forward", "backward", "allreduce", "optimizer"};
+
+/* What the parts took since it was asked before. */
+static void take_parts(void *context, double *sec)
+{
+    arrangement_t *a = context;
+    const double now[] = {a->sums.data, a->sums.forward, a->sums.backward, a->sums.comm, a->sums.optimizer};
+    for (int part = 0; part < N_PARTS; part++) {
+        sec[part] = now[part] - a->taken[part];
+        a->taken[part] = now[part];
+    }
+}
+
+static err_t run_step(void *context)
+{
+    arrangement_t *a = context;
+    step_cost_t cost;
+    TRY(trial_step(a->trial, &cost));
+    a->sums.data += cost.data;
+    a->sums.forward += cost.forward;
+    a->sums.backward += cost.backward;
+    a->sums.comm += cost.comm;
+    a->sums.optimizer += cost.optimizer;
+    a->sums.total += cost.total;
+    a->n_steps++;
+    return ERR_OK;
+}
+
+static void add(step_bench_t *s, scaling_t mode, int n_ranks, int64_t batch)
+{
+    arrangement_t *a = &s->list[s->n++];
+    *a = (arrangement_t){.mode = mode, .n_ranks = n_ranks, .batch = batch};
+    snprintf(a->what, sizeof a->what, "step of %s, %s, %d rank%s", s->options->model, mode_names[mode],
+             n_ranks, n_ranks > 1 ? "s" : "");
+}
+
+/* 1, 2, 4, … and the job's size. With every rank weak and strong are one. */
+static void list_arrangements(step_bench_t *s)
+{
+    int size = s->bench->comm->size;
+    int64_t batch = s->options->batch;
+    for (int n = 1; n < size && s->options->scaling; n *= 2) add(s, WEAK, n, n * batch);
+    add(s, WEAK, size, size * batch);
+    if (size == 1 || !s->options->scaling) return;
+    add(s, ALONE, size, batch);
+    for (int n = 1; n < size; n *= 2) add(s, STRONG, n, size * batch);
+}
+
+/* Collective. The communicator of an arrangement's ranks, and the trial on it. */
+static err_t open_arrangement(step_bench_t *s, arrangement_t *a)
+{
+    bench_t *bench = s->bench;
+    const step_options_t *o = s->options;
+    err_t err = ERR_OK;
+    a->owns_comm = a->mode == ALONE || a->n_ranks < bench->comm->size;
+    if (!a->owns_comm)
+        a->comm = bench->comm;
+    else if (a->mode == ALONE)
+        err = comm_agree(bench->comm, comm_alone(&a->comm), "preparing a trial");
+    else
+        err = comm_subset(bench->comm, a->n_ranks, &a->comm);
+    TRY(err);
+    trial_options_t options = {o->model,      o->data,  o->precision,
+                               o->algorithms, a->batch, bench->options->runtime.timeout_sec};
+    if (a->comm) err = trial_open(&options, &bench->runtime, a->comm, &a->trial);
+    /* The others sleep meanwhile. */
+    TRY(comm_barrier_asleep(bench->comm, "preparing a trial"));
+    return comm_agree(bench->comm, err, "preparing a trial");
+}
+
+static void close_arrangement(arrangement_t *a)
+{
+    trial_close(&a->trial);
+    if (a->owns_comm) comm_close(&a->comm);
+}
+
+/* Images a second at the median; of ALONE all ranks' together. */
+static double rate_of(const arrangement_t *a, const bench_result_t *r)
+{
+    return (double)a->batch * (a->mode == ALONE ? a->n_ranks : 1) / r->p50;
+}
+
+/* Median of the samples of one batch of the protocol; NaN where it has none that count. */
+static double batch_median(const bench_result_t *r, int batch, double *scratch)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < r->n; i++)
+        if (r->batch[i] == batch) scratch[n++] = r->sec[i];
+    return stats_median(scratch, n);
+}
+
+typedef struct ratio {
+    double low, median, high; /* quartiles over the batches that both have; NaN: none */
+} ratio_t;
+
+/* Of base's step time to r's, batch by batch, times `scale`. */
+static ratio_t ratio_of(const bench_result_t *base, const bench_result_t *r, double scale)
+{
+    double scratch[BENCH_MAX_SAMPLES], ratios[BENCH_MAX_SAMPLES];
+    int64_t n = 0;
+    int last = r->n > 0 ? r->batch[r->n - 1] : -1;
+    for (int i = 0; i <= last && n < BENCH_MAX_SAMPLES; i++) {
+        double ratio = scale * batch_median(base, i, scratch) / batch_median(r, i, scratch);
+        if (isfinite(ratio)) ratios[n++] = ratio;
+    }
+    stats_sort(ratios, n);
+    return (ratio_t){stats_quantile(ratios, n, 0.25), stats_quantile(ratios, n, 0.5),
+                     stats_quantile(ratios, n, 0.75)};
+}
+
+/* Where an arrangement is in the list; -1: nowhere. */
+static int find(const step_bench_t *s, scaling_t mode, int n_ranks)
+{
+    int size = s->bench->comm->size;
+    for (int i = 0; i < s->n; i++)
+        if (s->list[i].mode == mode && s->list[i].n_ranks == n_ranks) return i;
+    /* With every rank weak and strong are one. */
+    return mode == STRONG && n_ranks == size && size > 1 ? find(s, WEAK, size) : -1;
+}
+
+/* weak: time of one rank / time. strong: time of one rank / (ranks · time). alone, what every rank would do
+ * with no allreduce and nobody to wait for: its time / that of all ranks. */
+static ratio_t efficiency(const step_bench_t *s, scaling_t mode, int n_ranks)
+{
+    const bench_result_t *r = &s->results[find(s, mode, n_ranks)];
+    if (mode == ALONE) return ratio_of(r, &s->results[find(s, WEAK, n_ranks)], 1);
+    int base = find(s, mode, 1);
+    if (base < 0) return (ratio_t){NAN, NAN, NAN};
+    return ratio_of(&s->results[base], r, mode == STRONG ? 1.0 / n_ranks : 1);
+}
+
+/* Collective. Means over an arrangement's ranks of the parts of a step, seconds. */
+static err_t mean_cost(step_bench_t *s, const arrangement_t *a, step_cost_t *out)
+{
+    double n = a->n_steps > 0 ? (double)a->n_steps * a->n_ranks : 1;
+    double v[] = {a->sums.data, a->sums.forward,   a->sums.backward,
+                  a->sums.comm, a->sums.optimizer, a->sums.total};
+    for (size_t i = 0; i < sizeof v / sizeof v[0]; i++) v[i] /= n;
+    TRY(comm_allreduce(s->bench->comm, v, sizeof v / sizeof v[0], DTYPE_F64, COMM_SUM, "gathering costs"));
+    *out = (step_cost_t){
+        .data = v[0], .forward = v[1], .backward = v[2], .comm = v[3], .optimizer = v[4], .total = v[5]};
+    return ERR_OK;
+}
+
+static err_t record(step_bench_t *s, scaling_t mode, const arrangement_t *a, const step_cost_t *cost,
+                    ratio_t e)
+{
+    const bench_result_t *r = &s->results[a - s->list];
+    json_t *j = bench_record_begin(s->bench, "step", mode_names[mode]);
+    if (j) {
+        json_string(j, "model", s->options->model);
+        const dataset_info_t *data = trial_data(s->list[0].trial);
+        json_string(j, "data", data->kind);
+        json_string(j, "data_xxh3", dataset_hash(data).text);
+        json_string(j, "precision", s->options->precision);
+        json_int(j, "ranks", a->n_ranks);
+        json_int(j, "batch", a->batch);
+    }
+    bench_record_metrics(s->bench);
+    if (j) {
+        json_real(j, "images_per_sec", rate_of(a, r));
+        json_real(j, "efficiency", e.median);
+        json_real(j, "efficiency_low", e.low);
+        json_real(j, "efficiency_high", e.high);
+        json_real(j, "data_wait_share", cost->data / cost->total);
+        json_real(j, "compute_share", (cost->forward + cost->backward) / cost->total);
+        json_real(j, "exposed_comm_share", cost->comm / cost->total);
+        json_real(j, "optimizer_share", cost->optimizer / cost->total);
+    }
+    return bench_record_end(s->bench, r);
+}
+
+static err_t report_row(step_bench_t *s, scaling_t mode, int n_ranks)
+{
+    const arrangement_t *a = &s->list[find(s, mode, n_ranks)];
+    const bench_result_t *r = &s->results[a - s->list];
+    step_cost_t cost;
+    ratio_t e = efficiency(s, mode, n_ranks);
+    TRY(mean_cost(s, a, &cost));
+    char text[48] = "-";
+    if (isfinite(e.median)) snprintf(text, sizeof text, "%.3f (%.3f–%.3f)", e.median, e.low, e.high);
+    bench_print("%-8s %5d %7lld %10.3f%-1s %10.0f %9.1f %9.1f %9.1f %9.1f   %s", mode_names[mode], a->n_ranks,
+                (long long)a->batch, 1e3 * r->p50, bench_mark(r), rate_of(a, r),
+                100 * (cost.forward + cost.backward) / cost.total, 100 * cost.comm / cost.total,
+                100 * cost.optimizer / cost.total, 100 * cost.data / cost.total, text);
+    return record(s, mode, a, &cost, e);
+}
+
+static err_t report(step_bench_t *s)
+{
+    int size = s->bench->comm->size;
+    bench_print("step: %s, %s, %lld samples a rank, %s", s->options->model, s->options->precision,
+                (long long)s->options->batch,
+                s->bench->comm->rank == 0 ? trial_data(s->list[0].trial)->source : "");
+    bench_print("%-8s %5s %7s %10s  %10s %9s %9s %9s %9s   %s", "scaling", "ranks", "batch", "step ms",
+                "images/s", "compute %", "comm %", "optim %", "data %", "efficiency (quartiles)");
+    for (int i = 0; i < s->n; i++) TRY(report_row(s, s->list[i].mode, s->list[i].n_ranks));
+    if (size == 1 || !s->options->scaling) return ERR_OK;
+    TRY(report_row(s, STRONG, size));
+    bench_print("weak: time of 1 rank / time; strong: time of 1 rank / (ranks x time); alone: time of a step "
+                "without allreduce, each rank by itself / time of %d ranks",
+                size);
+    return ERR_OK;
+}
+
+static err_t measure(step_bench_t *s)
+{
+    bench_work_t works[MAX_ARRANGEMENTS];
+    for (int i = 0; i < s->n; i++) TRY(open_arrangement(s, &s->list[i]));
+    for (int i = 0; i < s->n; i++)
+        works[i] = (bench_work_t){.what = s->list[i].what,
+                                  .context = &s->list[i],
+                                  .run = run_step,
+                                  .n_ranks = s->list[i].n_ranks,
+                                  .parts = {N_PARTS, part_names, take_parts},
+                                  .budget_sec = s->options->budget_sec};
+    TRY(bench_measure(s->bench, works, s->n, s->results));
+    return report(s);
+}
+
+static err_t run(bench_t *bench, const void *options)
+{
+    step_bench_t *s;
+    TRY(comm_agree(bench->comm, mem_new(sizeof *s, "the steps to be measured", &s), "preparing steps"));
+    s->bench = bench;
+    s->options = options;
+    list_arrangements(s);
+    err_t err = measure(s);
+    runtime_abort_alone(&bench->runtime, err);
+    for (int i = s->n - 1; i >= 0; i--) {
+        close_arrangement(&s->list[i]);
+        bench_result_free(&s->results[i]);
+    }
+    mem_free(&s);
+    return err;
+}
+
+const bench_case_t bench_step = {.name = "step",
+                                 .summary =
+                                     "a model's whole training step, and how it scales from 1 to N ranks",
+                                 .table = table,
+                                 .n_options = sizeof table / sizeof table[0],
+                                 .n_options_bytes = sizeof(step_options_t),
+                                 .run = run};

@@ -1,0 +1,13 @@
+/* The checks. Private to src/tools/check. */
+#ifndef TOOLS_CHECK_CASES_H
+#define TOOLS_CHECK_CASES_H
+
+#include "tools/check/check.h"
+
+extern const check_case_t check_topology, check_gpu, check_host_case, check_clock, check_versions,
+    check_shared, check_network, check_transport;
+
+/* What to do where a file system gives no answer. */
+extern const char check_hung_advice[];
+
+#endif

@@ -1,0 +1,154 @@
+#include "tools/check/check.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "cluster/comm/topo.h"
+#include "cluster/comm/watchdog.h"
+#include "tools/check/cases.h"
+#include "tools/check/lines.h"
+#include "tools/check/show.h"
+
+const check_case_t *const check_cases[] = {&check_topology, &check_gpu,       &check_host_case,
+                                           &check_clock,    &check_versions,  &check_shared,
+                                           &check_network,  &check_transport, NULL};
+
+/* Whether a list like "gpu,clock" has the word. */
+static bool listed(const char *list, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *at = list; at; at = strchr(at, ','), at += at != NULL)
+        if (strncmp(at, word, n) == 0 && (at[n] == ',' || !at[n])) return true;
+    return false;
+}
+
+static bool chosen(const check_options_t *options, const check_case_t *c)
+{
+    if (options->only && !listed(options->only, c->name)) return false;
+    return !options->skip || !listed(options->skip, c->name);
+}
+
+void check_print_list(void)
+{
+    for (int i = 0; check_cases[i]; i++)
+        printf("%-10s %s%s\n", check_cases[i]->name, check_cases[i]->what,
+               check_cases[i]->collective ? " (hosts together)" : "");
+}
+
+/* Number of hosts up to and with `host` that have the name of rank r's. */
+static int count_name(const check_t *check, int r, int host)
+{
+    int n = 0;
+    for (int other = 0; other < check->comm->size; other++)
+        n += check->ranks[other].local_rank == 0 && check->ranks[other].host <= host &&
+             strcmp(check->ranks[other].host_name, check->ranks[r].host_name) == 0;
+    return n;
+}
+
+static void name_hosts(check_t *check)
+{
+    for (int r = 0; r < check->comm->size; r++)
+        if (count_name(check, r, check->n_hosts) > 1)
+            check->ranks[r].twin = count_name(check, r, check->ranks[r].host);
+    for (int r = 0; r < check->comm->size; r++) {
+        check_rank_t *rank = &check->ranks[r];
+        size_t n = strlen(rank->host_name);
+        if (rank->twin) snprintf(rank->host_name + n, sizeof rank->host_name - n, "#%d", rank->twin);
+    }
+}
+
+/* Collective. */
+static err_t find_ranks(check_t *check)
+{
+    const topo_t *topo = &check->comm->topo;
+    check_rank_t mine = {.host = topo->host, .local_rank = topo->local_rank};
+    memcpy(mine.host_name, topo->host_name, sizeof topo->host_name);
+    err_t err = mem_new_array(check->comm->size, sizeof *check->ranks, "the places of ranks", &check->ranks);
+    TRY(comm_agree(check->comm, err, "finding the ranks"));
+    TRY(comm_allgather(check->comm, &mine, sizeof mine, check->ranks, "finding the ranks"));
+    check->host = topo->host;
+    check->n_hosts = topo->n_hosts;
+    name_hosts(check);
+    return ERR_OK;
+}
+
+/* A host without its GPUs is what this command is there to tell of. */
+static err_t open_backend(check_t *check)
+{
+    const runtime_options_t *options = &check->options->runtime;
+    const backend_t *backend = NULL;
+    backend_options_t how = {.n_threads = 1,
+                             .local_rank = check->comm->topo.local_rank,
+                             .gpus = options->gpus,
+                             .workspace_bytes = options->workspace};
+    err_t err = backend_find(options->device, &backend, check->why);
+    if (err == ERR_OK && backend->open) err = backend->open(&how);
+    if (err == ERR_OK) check->backend = backend;
+    if (err != ERR_OK) snprintf(check->why_no_backend, sizeof check->why_no_backend, "%s", err_message());
+    if (err == ERR_OK && backend->device) check->device = backend->device();
+    int32_t n = check->device != NULL;
+    TRY(comm_allreduce(check->comm, &n, 1, DTYPE_I32, COMM_SUM, "counting GPUs"));
+    check->n_devices = n;
+    return ERR_OK;
+}
+
+/* One check. An error is a line, but for one that ended the communication. */
+static err_t run_case(check_t *check, const check_case_t *c)
+{
+    comm_t *comm = check->comm;
+    check->current = c->name;
+    /* Ranks begin each check together: who stays behind is named with the check that holds it up. */
+    TRY(comm_agree(comm, ERR_OK, c->name));
+    watchdog_phase("check %s", c->name);
+    err_t err = c->run(check);
+    if (err == ERR_OK) return ERR_OK;
+    if (c->collective && comm->agreed != err) return err;
+    check_line(check, c->collective ? check_job(check) : check_rank(check), "error", CHECK_FAIL,
+               "the check could not be made; mend what the message names", "%s", err_message());
+    return ERR_OK;
+}
+
+/* On rank 0; the rest of the job hears whether something failed. */
+static err_t show(check_t *check, const check_lines_t *lines, check_status_t *worst)
+{
+    for (int64_t i = 0; i < lines->n; i++)
+        if (lines->line[i].status > *worst) *worst = lines->line[i].status;
+    if (check->comm->rank > 0) return ERR_OK;
+    TRY(check_show_table(check, lines));
+    return check->options->json ? check_show_json(check, lines, check->options->json) : ERR_OK;
+}
+
+static err_t run(check_t *check)
+{
+    check_lines_t lines;
+    check_status_t worst = CHECK_OK;
+    for (int i = 0; check_cases[i]; i++)
+        if (chosen(check->options, check_cases[i])) TRY(run_case(check, check_cases[i]));
+    TRY(check_lines_gather(check, &lines));
+    err_t err = comm_agree(check->comm, show(check, &lines, &worst), "writing what was found");
+    check_lines_free(&lines);
+    TRY(err);
+    int32_t result = worst;
+    TRY(comm_broadcast(check->comm, &result, sizeof result, 0, "the result"));
+    /* The table has said why. */
+    return comm_agree(check->comm, result == CHECK_FAIL ? ERR_GATE : ERR_OK, "the result");
+}
+
+err_t check_run(const check_options_t *options, void (*abort_job)(err_t code))
+{
+    check_t check = {.options = options};
+    runtime_t runtime;
+    err_t err = runtime_open_comm(&options->runtime, abort_job, &runtime);
+    check.comm = runtime.comm;
+    if (err == ERR_OK) err = find_ranks(&check);
+    if (err == ERR_OK) err = open_backend(&check);
+    runtime.backend = check.backend;
+    if (err == ERR_OK) err = run(&check);
+    mem_free(&check.text);
+    mem_free(&check.ranks);
+    /* The table has said what failed. */
+    runtime_close(&runtime, err == ERR_GATE ? ERR_OK : err);
+    return err;
+}

@@ -1,0 +1,136 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "tools/check/cases.h"
+#include "tools/check/smi.h"
+
+/* One rank's GPU, for the others. */
+typedef struct gpu_entry {
+    int host;
+    bool there;
+    char uuid[40], name[64];
+} gpu_entry_t;
+
+static void say_device(check_t *check)
+{
+    check_where_t where = check_rank(check);
+    if (check->device) {
+        check_line(check, where, "device", CHECK_OK, NULL, "%s", check->device->name);
+    } else if (!check->backend) {
+        check_line(check, where, "device", CHECK_FAIL,
+                   "look at nvidia-smi there: driver, device files in the container, CUDA_VISIBLE_DEVICES",
+                   "%s", check->why_no_backend);
+    } else if (check->n_devices > 0) {
+        check_line(check, where, "device", CHECK_FAIL,
+                   "other ranks have a GPU: mend this host or leave it out; or --device cpu for all", "%s",
+                   check->why[0] ? check->why : "no GPU");
+    } else {
+        check_line(check, where, "device", CHECK_OK, NULL, "%s%s%s%s", check->backend->name,
+                   check->why[0] ? " (" : "", check->why, check->why[0] ? ")" : "");
+    }
+}
+
+/* Two ranks on one GPU: NCCL refuses, and it is seldom meant. */
+static void say_sharing(check_t *check, const gpu_entry_t *all)
+{
+    const comm_t *comm = check->comm;
+    int n = 0;
+    for (int r = 0; r < comm->size; r++)
+        n += all[r].there && all[r].host == check->host && strcmp(all[r].uuid, all[comm->rank].uuid) == 0;
+    if (!all[comm->rank].there || n < 2) return;
+    bool allowed = check->options->runtime.share_gpu;
+    check_line(check, check_rank(check), "own GPU", allowed ? CHECK_WARN : CHECK_FAIL,
+               "start as many ranks on the host as it has GPUs, look at --gpus and CUDA_VISIBLE_DEVICES; "
+               "or --share-gpu",
+               "%d ranks use one GPU", n);
+}
+
+/* How many different GPUs the ranks of this host use. */
+static int count_used(const check_t *check, const gpu_entry_t *all)
+{
+    int n = 0;
+    for (int r = 0; r < check->comm->size; r++) {
+        bool first = all[r].there && all[r].host == check->host;
+        for (int before = 0; first && before < r; before++)
+            first = !(all[before].there && all[before].host == check->host &&
+                      strcmp(all[before].uuid, all[r].uuid) == 0);
+        n += first;
+    }
+    return n;
+}
+
+static void say_count(check_t *check, int n_gpus, int n_used)
+{
+    check_where_t where = check_host(check);
+    int n_ranks = check->comm->topo.local_size;
+    if (check->device && n_gpus < n_ranks && !check->options->runtime.share_gpu)
+        check_line(check, where, "GPUs", CHECK_FAIL, "lower the host's slots, or find out where its GPUs are",
+                   "%d for %d ranks", n_gpus, n_ranks);
+    else if (n_used == 0)
+        check_line(check, where, "GPUs", CHECK_OK, NULL, "%d, none used", n_gpus);
+    else if (n_gpus > n_used)
+        check_line(check, where, "GPUs", CHECK_WARN,
+                   "raise the host's slots (-np, hostfile), if they are free", "%d of %d are idle",
+                   n_gpus - n_used, n_gpus);
+    else
+        check_line(check, where, "GPUs", CHECK_OK, NULL, "%d for %d ranks", n_gpus, n_ranks);
+}
+
+/* Health, on each host's first rank. The driver's version is for the comparison. */
+static void ask_smi(check_t *check, int n_used, char driver[32])
+{
+    smi_gpu_t gpus[SMI_MAX_GPUS];
+    int n;
+    check_where_t where = check_host(check);
+    if (!where.speaks) return;
+    switch (smi_query(check->options->smi_timeout_sec, gpus, &n)) {
+    case ERR_OK:
+        break;
+    case ERR_DATA:
+        check_line(check, where, "nvidia-smi", check->n_devices > 0 ? CHECK_WARN : CHECK_SKIP,
+                   check->n_devices > 0 ? "health of the GPUs is not known; install nvidia-utils" : NULL,
+                   "not installed");
+        return;
+    case ERR_PEER:
+        check_line(check, where, "nvidia-smi", CHECK_FAIL,
+                   "the driver hangs: look at dmesg for Xid errors, restart the host", "%s", err_message());
+        return;
+    default:
+        check_line(check, where, "nvidia-smi", check->n_devices > 0 ? CHECK_FAIL : CHECK_WARN,
+                   "look at dmesg for Xid errors; a GPU that fell off the bus needs a restart", "%s",
+                   err_message());
+        return;
+    }
+    say_count(check, n, n_used);
+    if (n > 0) snprintf(driver, 32, "%s", gpus[0].driver);
+    if (n > 0) smi_judge(check, gpus, n);
+}
+
+static err_t run(check_t *check)
+{
+    static const char what[] = "comparing GPUs";
+    gpu_entry_t mine = {.host = check->host, .there = check->device != NULL}, *all = NULL;
+    char driver[32] = "";
+    err_t err = mem_new_array(check->comm->size, sizeof *all, "GPUs", &all);
+    TRY(comm_agree(check->comm, err, what));
+    if (check->device) {
+        memcpy(mine.uuid, check->device->uuid, sizeof mine.uuid);
+        memcpy(mine.name, check->device->name, sizeof mine.name);
+    }
+    err = comm_allgather(check->comm, &mine, sizeof mine, all, what);
+    if (err == ERR_OK) {
+        say_device(check);
+        say_sharing(check, all);
+        ask_smi(check, count_used(check, all), driver);
+    }
+    mem_free(&all);
+    if (err != ERR_OK || check->n_hosts == 1) return err;
+    TRY(check_same(check, "model", CHECK_WARN, "all wait for the slowest; leave other hosts out",
+                   mine.there ? mine.name : NULL));
+    /* Who could not be asked has said so. */
+    return check_same(check, "GPU driver", CHECK_WARN, "install the same driver on all hosts",
+                      driver[0] ? driver : NULL);
+}
+
+const check_case_t check_gpu = {"gpu", "each rank has its GPU; health, clocks and power of all", true, run};

@@ -1,0 +1,227 @@
+#include "tools/check/host.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/fs.h"
+#include "cluster/hosts/machine.h"
+#include "tools/check/cases.h"
+#include "tools/check/process.h"
+
+const char check_hung_advice[] = "a dead mount: is its server up? umount -f -l, mount again";
+
+#define KB ((int64_t)1 << 10)
+#define MB ((int64_t)1 << 20)
+#define GB ((int64_t)1 << 30)
+
+host_size_t host_size(int64_t n_bytes)
+{
+    host_size_t size;
+    double n = (double)n_bytes;
+    if (n_bytes < 0)
+        snprintf(size.text, sizeof size.text, "unknown");
+    else if (n_bytes < MB)
+        snprintf(size.text, sizeof size.text, "%.0f KB", n / (double)KB);
+    else if (n_bytes < GB)
+        snprintf(size.text, sizeof size.text, "%.0f MB", n / (double)MB);
+    else
+        snprintf(size.text, sizeof size.text, n_bytes < 10 * GB ? "%.1f GB" : "%.0f GB", n / (double)GB);
+    return size;
+}
+
+static int64_t limit_of(int resource)
+{
+    struct rlimit limit;
+    if (getrlimit(resource, &limit) != 0) return -1;
+    return limit.rlim_cur == RLIM_INFINITY ? INT64_MAX : (int64_t)limit.rlim_cur;
+}
+
+static void read_space(const char *folder, int64_t *total, int64_t *left)
+{
+    struct statvfs info;
+    bool known = statvfs(folder, &info) == 0;
+    if (total) *total = known ? (int64_t)info.f_blocks * (int64_t)info.f_frsize : -1;
+    *left = known ? (int64_t)info.f_bavail * (int64_t)info.f_frsize : -1;
+}
+
+/* The nearest folder above (or at) `path` that exists. */
+static void existing_parent(const char *path, char out[FS_PATH_MAX])
+{
+    snprintf(out, FS_PATH_MAX, "%s", path);
+    while (!fs_exists(out)) {
+        char *slash = strrchr(out, '/');
+        if (!slash || slash == out) {
+            snprintf(out, FS_PATH_MAX, "%s", slash ? "/" : ".");
+            return;
+        }
+        *slash = '\0';
+    }
+}
+
+static void read_line(const char *path, char *out, size_t n_bytes)
+{
+    FILE *file = fopen(path, "re");
+    out[0] = '\0';
+    if (!file) return;
+    if (!fgets(out, (int)n_bytes, file)) out[0] = '\0';
+    out[strcspn(out, "\n")] = '\0';
+    fclose(file);
+}
+
+static int64_t read_swap(void)
+{
+    char line[128];
+    long long total = -1, left = -1, value;
+    FILE *file = fopen("/proc/meminfo", "re");
+    while (file && fgets(line, sizeof line, file)) {
+        if (sscanf(line, "SwapTotal: %lld", &value) == 1) total = value;
+        if (sscanf(line, "SwapFree: %lld", &value) == 1) left = value;
+    }
+    if (file) fclose(file);
+    return total < 0 || left < 0 ? -1 : KB * (total - left);
+}
+
+/* The folder of devices is there without any, too. */
+static bool has_rdma(void)
+{
+    machine_port_t ports[MACHINE_MAX_PORTS];
+    return machine_ports(ports) > 0 && strchr(ports[0].name, ':');
+}
+
+void host_facts_read(const check_t *check, const char *out, host_facts_t *facts)
+{
+    char folder[FS_PATH_MAX];
+    *facts = (host_facts_t){.n_ranks = check->comm->topo.local_size,
+                            .size = check->comm->size,
+                            .rdma = has_rdma(),
+                            .memory_free = machine_free_bytes(),
+                            .memory_total = machine_memory_bytes(),
+                            .swap_used = read_swap(),
+                            .memlock = limit_of(RLIMIT_MEMLOCK),
+                            .n_files = limit_of(RLIMIT_NOFILE)};
+    if (facts->memory_free == INT64_MAX) facts->memory_free = -1;
+    read_space("/dev/shm", &facts->shm_total, &facts->shm_free);
+    facts->out_hangs = process_probe(out, check->options->shared_timeout_sec) != ERR_OK;
+    if (!facts->out_hangs) {
+        existing_parent(out, folder);
+        read_space(folder, NULL, &facts->out_free);
+        facts->out_writable = access(folder, W_OK | X_OK) == 0;
+    }
+    read_space("/tmp", NULL, &facts->temp_free);
+    facts->temp_writable = access("/tmp", W_OK | X_OK) == 0;
+    read_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", facts->governor,
+              sizeof facts->governor);
+}
+
+static void judge_memory(check_t *check, const host_facts_t *f)
+{
+    check_where_t where = check_host(check);
+    int64_t share = f->memory_free / f->n_ranks;
+    check_status_t status = share < 256 * MB ? CHECK_FAIL : share < GB ? CHECK_WARN : CHECK_OK;
+    if (f->memory_free < 0) status = CHECK_SKIP;
+    check_measured(check, where, "free memory", status, "end what else runs there, or start fewer ranks",
+                   (double)f->memory_free, "%s of %s", host_size(f->memory_free).text,
+                   host_size(f->memory_total).text);
+    if (f->swap_used > 64 * MB)
+        check_measured(check, where, "swap", CHECK_WARN,
+                       "memory ran short there: end what else runs; swapoff -a", (double)f->swap_used,
+                       "%s in use", host_size(f->swap_used).text);
+    else
+        check_line(check, where, "swap", f->swap_used < 0 ? CHECK_SKIP : CHECK_OK, NULL, "not in use");
+}
+
+/* Segments of MPI's and NCCL's shared transports, and gradient buffers, for each rank. Docker's default is
+ * 64 MB in all. */
+static void judge_shm(check_t *check, const host_facts_t *f)
+{
+    static const char advice[] =
+        "docker run --shm-size=1g or more (or --ipc=host); Kubernetes: an emptyDir of medium "
+        "Memory at /dev/shm; else mount -o remount,size=50% /dev/shm; and remove what "
+        "earlier jobs left there";
+    int64_t least = 16 * MB * f->n_ranks, enough = 128 * MB * f->n_ranks;
+    check_status_t status = f->shm_free < least ? CHECK_FAIL : f->shm_free < enough ? CHECK_WARN : CHECK_OK;
+    if (f->shm_total < 0)
+        check_line(check, check_host(check), "/dev/shm", CHECK_FAIL, advice, "there is none");
+    else
+        check_measured(check, check_host(check), "/dev/shm", status, advice, (double)f->shm_free,
+                       status == CHECK_OK ? "%s free" : "%s free of %s for %d ranks",
+                       host_size(f->shm_free).text, host_size(f->shm_total).text, f->n_ranks);
+}
+
+static void judge_limits(check_t *check, const host_facts_t *f)
+{
+    check_where_t where = check_host(check);
+    /* Sockets to every rank, MPI's own, libraries, data files. */
+    int64_t need = 256 + 4 * (int64_t)f->size;
+    check_status_t status = f->n_files < need ? CHECK_WARN : CHECK_OK;
+    if (f->n_files == INT64_MAX)
+        check_line(check, where, "ulimit -n", CHECK_OK, NULL, "unlimited");
+    else
+        check_line(check, where, "ulimit -n", f->n_files < 0 ? CHECK_SKIP : status,
+                   "raise nofile in /etc/security/limits.conf (and for sshd's or slurmd's service)",
+                   "%" PRId64 " open files", f->n_files);
+    status = f->rdma && f->memlock < GB ? CHECK_FAIL : f->memlock < 8 * MB ? CHECK_WARN : CHECK_OK;
+    if (f->memlock == INT64_MAX)
+        check_line(check, where, "ulimit -l", CHECK_OK, NULL, "unlimited");
+    else
+        check_line(
+            check, where, "ulimit -l", f->memlock < 0 ? CHECK_SKIP : status,
+            "RDMA needs locked memory: memlock unlimited in /etc/security/limits.conf (and for sshd's or "
+            "slurmd's service; docker run --ulimit memlock=-1)",
+            "%s can be locked%s", host_size(f->memlock).text,
+            status == CHECK_FAIL ? ", but RDMA is there" : "");
+}
+
+static void judge_folder(check_t *check, const char *name, int64_t left, bool writable, bool needed)
+{
+    check_where_t where = check_host(check);
+    check_status_t bad = needed ? CHECK_FAIL : CHECK_WARN;
+    if (!writable)
+        check_line(check, where, name, bad, "choose another folder, or mend its mount and its owner",
+                   "not writable");
+    else
+        check_measured(check, where, name,
+                       left < 0          ? CHECK_SKIP
+                       : left < 256 * MB ? bad
+                       : left < 2 * GB   ? CHECK_WARN
+                                         : CHECK_OK,
+                       "remove old runs and logs, or choose another folder", (double)left, "%s free",
+                       host_size(left).text);
+}
+
+void host_judge(check_t *check, const host_facts_t *f)
+{
+    judge_memory(check, f);
+    judge_shm(check, f);
+    judge_limits(check, f);
+    /* Rank 0 alone writes there. */
+    if (check->host == 0 && f->out_hangs)
+        check_line(check, check_host(check), "disk of --out", CHECK_FAIL, check_hung_advice,
+                   "its file system gives no answer");
+    else if (check->host == 0)
+        judge_folder(check, "disk of --out", f->out_free, f->out_writable, true);
+    judge_folder(check, "disk of /tmp", f->temp_free, f->temp_writable, false);
+    if (!f->governor[0])
+        check_line(check, check_host(check), "CPU governor", CHECK_SKIP, NULL, "the kernel has none");
+    else if (strcmp(f->governor, "powersave") == 0)
+        check_line(check, check_host(check), "CPU governor", CHECK_WARN,
+                   "cores may stay slow: cpupower frequency-set -g performance", "%s", f->governor);
+    else
+        check_line(check, check_host(check), "CPU governor", CHECK_OK, NULL, "%s", f->governor);
+}
+
+static err_t run(check_t *check)
+{
+    host_facts_t facts;
+    if (!check_host(check).speaks) return ERR_OK;
+    host_facts_read(check, check->options->out ? check->options->out : "runs", &facts);
+    host_judge(check, &facts);
+    return ERR_OK;
+}
+
+const check_case_t check_host_case = {"host", "memory, /dev/shm, limits, disks, CPU governor", false, run};

@@ -1,0 +1,55 @@
+#include "base/clock.h"
+#include "tools/check/show.h"
+
+static void put_line(const check_t *check, const check_line_t *line, json_t *j)
+{
+    const char *host = NULL;
+    int rank = -1;
+    for (int r = 0; r < check->comm->size && !host; r++) {
+        bool here = line->scope == CHECK_RANK ? r == line->index : check->ranks[r].host == line->index;
+        if (line->scope != CHECK_JOB && here) host = check->ranks[r].host_name;
+    }
+    if (line->scope == CHECK_RANK) rank = line->index;
+    json_object_begin(j, NULL);
+    json_string(j, "host", host);
+    if (rank >= 0)
+        json_int(j, "rank", rank);
+    else
+        json_string(j, "rank", NULL);
+    json_string(j, "check", line->check);
+    json_string(j, "name", line->name);
+    json_string(j, "status", check_status_names[line->status]);
+    json_string(j, "found", line->found);
+    if (line->measured) json_real(j, "value", line->value);
+    json_string(j, "advice", line->advice[0] ? line->advice : NULL);
+    json_object_end(j);
+}
+
+static void put_all(const check_t *check, const check_lines_t *lines, json_t *j)
+{
+    char now[32];
+    check_status_t worst = CHECK_OK;
+    for (int64_t i = 0; i < lines->n; i++)
+        if (lines->line[i].status > worst) worst = lines->line[i].status;
+    clock_utc(now, sizeof now);
+    json_object_begin(j, NULL);
+    json_string(j, "record", "check");
+    json_string(j, "time", now);
+    json_int(j, "hosts", check->n_hosts);
+    json_int(j, "ranks", check->comm->size);
+    json_bool(j, "ready", worst != CHECK_FAIL);
+    json_array_begin(j, "lines");
+    for (int64_t i = 0; i < lines->n; i++) put_line(check, &lines->line[i], j);
+    json_array_end(j);
+    json_object_end(j);
+}
+
+err_t check_show_json(const check_t *check, const check_lines_t *lines, const char *path)
+{
+    json_t j = {0};
+    put_all(check, lines, &j);
+    err_t err = json_write_file(&j, path);
+    if (err != ERR_OK) err_context(err, "--json");
+    json_free(&j);
+    return err;
+}

@@ -1,0 +1,170 @@
+#include "tools/check/lines.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+const char *const check_status_names[] = {"ok", "skip", "warn", "fail", NULL};
+
+/* What a packed line begins with; its four texts follow, each with its NUL. */
+typedef struct head {
+    int64_t index, scope, status, measured;
+    double value;
+} head_t;
+
+check_where_t check_rank(const check_t *check)
+{
+    return (check_where_t){CHECK_RANK, check->comm->rank, true};
+}
+
+check_where_t check_host(const check_t *check)
+{
+    return (check_where_t){CHECK_HOST, check->host, check->ranks[check->comm->rank].local_rank == 0};
+}
+
+check_where_t check_job(const check_t *check)
+{
+    return (check_where_t){CHECK_JOB, 0, check->comm->rank == 0};
+}
+
+check_where_t check_other_rank(int rank)
+{
+    return (check_where_t){CHECK_RANK, rank, true};
+}
+
+check_where_t check_other_host(int host)
+{
+    return (check_where_t){CHECK_HOST, host, true};
+}
+
+static void append(check_t *check, const void *data, size_t n_bytes)
+{
+    if (check->status == ERR_OK && check->n_text + n_bytes > check->capacity) {
+        size_t capacity = 2 * (check->n_text + n_bytes) + 4096;
+        check->status = mem_resize(capacity, "the lines of this rank", &check->text);
+        if (check->status == ERR_OK) check->capacity = capacity;
+    }
+    if (check->status != ERR_OK) return;
+    memcpy(check->text + check->n_text, data, n_bytes);
+    check->n_text += n_bytes;
+}
+
+static void append_text(check_t *check, const char *text)
+{
+    append(check, text, strlen(text) + 1);
+}
+
+/* People and JSON get one line each: control characters become blanks. */
+static void flatten(char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || *text == 127) *text = ' ';
+}
+
+static void say(check_t *check, const head_t *head, const char *name, const char *advice, const char *format,
+                va_list args)
+{
+    char found[ERR_MESSAGE_MAX];
+    vsnprintf(found, sizeof found, format, args);
+    flatten(found);
+    append(check, head, sizeof *head);
+    append_text(check, check->current);
+    append_text(check, name);
+    append_text(check, found);
+    append_text(check, advice && head->status > CHECK_SKIP ? advice : "");
+}
+
+void check_line(check_t *check, check_where_t where, const char *name, check_status_t status,
+                const char *advice, const char *format, ...)
+{
+    if (!where.speaks) return;
+    head_t head = {where.index, where.scope, status, false, 0};
+    va_list args;
+    va_start(args, format);
+    say(check, &head, name, advice, format, args);
+    va_end(args);
+}
+
+void check_measured(check_t *check, check_where_t where, const char *name, check_status_t status,
+                    const char *advice, double value, const char *format, ...)
+{
+    if (!where.speaks) return;
+    head_t head = {where.index, where.scope, status, true, value};
+    va_list args;
+    va_start(args, format);
+    say(check, &head, name, advice, format, args);
+    va_end(args);
+}
+
+/* The text at *at, which moves behind it; packed text ends with a NUL. */
+static const char *next_text(const char **at)
+{
+    const char *text = *at;
+    *at += strlen(text) + 1;
+    return text;
+}
+
+err_t check_lines_unpack(const char *text, size_t n_bytes, check_lines_t *out)
+{
+    for (const char *at = text; at < text + n_bytes;) {
+        head_t head;
+        memcpy(&head, at, sizeof head);
+        at += sizeof head;
+        if ((out->n & (out->n - 1)) == 0) {
+            size_t capacity = out->n ? 2 * (size_t)out->n : 1;
+            TRY(mem_resize(capacity * sizeof *out->line, "the lines of all ranks", &out->line));
+        }
+        check_line_t *line = &out->line[out->n++];
+        *line = (check_line_t){.scope = (check_scope_t)head.scope,
+                               .index = (int)head.index,
+                               .status = (check_status_t)head.status,
+                               .measured = head.measured != 0,
+                               .value = head.value};
+        line->check = next_text(&at);
+        line->name = next_text(&at);
+        line->found = next_text(&at);
+        line->advice = next_text(&at);
+    }
+    return ERR_OK;
+}
+
+/* Rank 0's part, alone. bytes: how many of each rank's `widest` count. */
+static err_t unpack_all(const check_t *check, const int64_t *bytes, int64_t widest, check_lines_t *out)
+{
+    for (int r = 0; r < check->comm->size; r++)
+        TRY(check_lines_unpack(out->text + r * widest, (size_t)bytes[r], out));
+    return ERR_OK;
+}
+
+err_t check_lines_gather(check_t *check, check_lines_t *out)
+{
+    static const char what[] = "bringing together what was found";
+    comm_t *comm = check->comm;
+    int64_t mine = (int64_t)check->n_text, *bytes = NULL, widest = 0;
+    char *all = NULL;
+    *out = (check_lines_t){0};
+    TRY(comm_agree(comm, check->status, what));
+    TRY(comm_agree(comm, mem_new_array(comm->size, sizeof *bytes, "lengths", &bytes), what));
+    err_t err = comm_allgather(comm, &mine, sizeof mine, bytes, what);
+    for (int r = 0; err == ERR_OK && r < comm->size; r++)
+        if (bytes[r] > widest) widest = bytes[r];
+    if (err == ERR_OK) {
+        err = mem_resize((size_t)widest + 1, "the lines of this rank", &check->text);
+        if (err == ERR_OK) err = mem_new_array(comm->size * widest, 1, "the lines of all ranks", &all);
+        err = comm_agree(comm, err, what);
+    }
+    if (err == ERR_OK) err = comm_allgather(comm, check->text, widest, all, what);
+    out->text = all;
+    if (err == ERR_OK && comm->rank == 0) err = unpack_all(check, bytes, widest, out);
+    mem_free(&bytes);
+    return comm_agree(comm, err, what);
+}
+
+void check_lines_free(check_lines_t *lines)
+{
+    mem_free(&lines->line);
+    mem_free(&lines->text);
+    lines->n = 0;
+}

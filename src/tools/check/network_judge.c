@@ -1,0 +1,111 @@
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/check/network.h"
+
+/* Beyond so many, more names help nobody. */
+enum { MAX_LINES = 16 };
+
+static const char host_advice[] = "its cable, port and NIC: ethtool (speed, duplex, errors), ip -s link, tc "
+                                  "qdisc; another job's traffic; or leave "
+                                  "the host out";
+static const char pair_advice[] = "the path between the two: ip route get, traceroute, MTU (ping -M do -s "
+                                  "8972), switch ports; dptrain bench comm "
+                                  "--all-pairs measures longer";
+static const char group_advice[] = "normal between switches; where it is not, look at the links between "
+                                   "them; ranks of one group beside each other "
+                                   "in the host list keep most traffic inside";
+
+static double microseconds(double sec)
+{
+    return 1e6 * sec;
+}
+
+static double gigabytes(double sec)
+{
+    return 1e-9 / sec;
+}
+
+const double network_latency_slack = 100e-6;
+const network_unit_t network_latency = {"latency", microseconds, "us"};
+const network_unit_t network_bandwidth = {"bandwidth", gigabytes, "GB/s"};
+
+typedef struct value_text {
+    char text[32];
+} value_text_t;
+
+static value_text_t show(const network_unit_t *unit, double sec)
+{
+    value_text_t out;
+    double value = unit->value(sec);
+    snprintf(out.text, sizeof out.text, "%.*f %s",
+             value < 0.1   ? 4
+             : value < 10  ? 2
+             : value < 100 ? 1
+                           : 0,
+             value, unit->unit);
+    return out;
+}
+
+static check_status_t status_of(const pairs_t *pairs, double sec)
+{
+    return sec > PAIRS_BROKEN * pairs->usual ? CHECK_FAIL : CHECK_WARN;
+}
+
+static const char *name_of(const check_t *check, int host)
+{
+    for (int r = 0; r < check->comm->size; r++)
+        if (check->ranks[r].host == host) return check->ranks[r].host_name;
+    return "?";
+}
+
+static void say_groups(check_t *check, const pairs_t *pairs, const network_unit_t *unit)
+{
+    char text[256] = "";
+    size_t used = 0;
+    for (int g = 0; g < pairs->n_groups && used < sizeof text - 80; g++) {
+        int n = 0, first = -1;
+        for (int h = 0; h < pairs->n; h++) {
+            if (pairs->group[h] != g) continue;
+            if (first < 0) first = h;
+            n++;
+        }
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s +%d", g ? ", " : "",
+                                 name_of(check, first), n - 1);
+    }
+    check_line(check, check_job(check), unit->name,
+               pairs->between > PAIRS_BROKEN * pairs->usual ? CHECK_WARN : CHECK_OK, group_advice,
+               "%d groups (%s): %s between them, %s inside", pairs->n_groups, text,
+               show(unit, pairs->between).text, show(unit, pairs->usual).text);
+}
+
+static void say_pairs(check_t *check, const pairs_t *pairs, const double *sec, const network_unit_t *unit)
+{
+    int n = pairs->n, n_lines = 0;
+    for (int a = 0; a < n; a++)
+        for (int b = a + 1; b < n; b++) {
+            double value = sec[a * n + b];
+            if (!pairs->slow[a * n + b] || n_lines++ >= MAX_LINES) continue;
+            check_line(check, check_other_host(a), unit->name, status_of(pairs, value), pair_advice,
+                       "%s to %s; others have %s", show(unit, value).text, name_of(check, b),
+                       show(unit, pairs->usual).text);
+        }
+    if (n_lines > MAX_LINES)
+        check_line(check, check_job(check), unit->name, CHECK_WARN, pair_advice, "%d more pairs are slow",
+                   n_lines - MAX_LINES);
+}
+
+void network_judge(check_t *check, const pairs_t *pairs, const double *sec, const network_unit_t *unit)
+{
+    check_line(check, check_job(check), unit->name, CHECK_OK, NULL, "%s to %s, median %s, of %d pairs",
+               show(unit, pairs->least).text, show(unit, pairs->greatest).text,
+               show(unit, pairs->median).text, pairs->n * (pairs->n - 1) / 2);
+    if (pairs->n_groups > 1) say_groups(check, pairs, unit);
+    for (int h = 0; h < pairs->n; h++)
+        if (pairs->slow_host[h])
+            check_line(check, check_other_host(h), unit->name, status_of(pairs, pairs->of_host[h]),
+                       host_advice, "%s to the others, which have %s", show(unit, pairs->of_host[h]).text,
+                       show(unit, pairs->usual).text);
+    say_pairs(check, pairs, sec, unit);
+}

@@ -1,0 +1,247 @@
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "cluster/comm/collective.h"
+#include "tools/check/network.h"
+
+enum { N_SMALL = 24, N_LARGE = 4, MIDDLE_BYTES = 64 << 10, N_AGAIN = 6, MAX_AGAIN = 16, MAX_PASSES = 32 };
+
+/* A path on which even so few bytes take so long is slow enough to be measured by them. */
+static const double middle_sec = 5e-3;
+/* A pair that seems slow is watched for longer than another process holds a core. */
+static const double again_sec = 0.1;
+/* Seconds a byte, 0.5 GB/s, on top of three times the usual. */
+static const double socket_slack = 2e-9;
+
+/* Exchanges of two hosts, in buffers of `n_bytes`. */
+typedef struct probe {
+    comm_t *comm;
+    int64_t n_bytes;
+    char *send, *recv;
+} probe_t;
+
+/* Best of n_times. Only the rank's own partner is waited for. */
+static err_t exchange(const probe_t *probe, int peer, int64_t n_bytes, int n_times, double *best)
+{
+    collective_t *call = NULL;
+    const collective_spec_t spec = {.kind = COLLECTIVE_EXCHANGE,
+                                    .type = COLLECTIVE_INT8,
+                                    .peer = peer,
+                                    .count = n_bytes,
+                                    .send = probe->send,
+                                    .recv = probe->recv,
+                                    .what = "exchanging between two hosts"};
+    *best = INFINITY;
+    TRY(collective_new(probe->comm, &spec, &call));
+    err_t err = ERR_OK;
+    for (int i = 0; err == ERR_OK && i < n_times; i++) {
+        double start = clock_sec();
+        err = collective_run(call);
+        double took = clock_sec() - start;
+        if (took < *best) *best = took;
+    }
+    collective_free(&call);
+    return err;
+}
+
+/* Both of a pair take the worse of what they have: who sends may be done long before the other has it all. A
+ * rank that looks on keeps its own. */
+static err_t agree(const probe_t *probe, int peer, double *values, int n)
+{
+    double ignored, theirs[2];
+    size_t n_bytes = (size_t)n * sizeof *values;
+    memcpy(probe->send, values, n_bytes);
+    TRY(exchange(probe, peer, (int64_t)n_bytes, 1, &ignored));
+    memcpy(theirs, probe->recv, n_bytes);
+    for (int i = 0; i < n && peer != probe->comm->rank; i++)
+        if (theirs[i] > values[i]) values[i] = theirs[i];
+    return ERR_OK;
+}
+
+/* At first all ranks make the same number of calls, whatever they measure: the watchdog counts them. */
+static err_t measure_pair(const probe_t *probe, int peer, bool again, double times[2])
+{
+    double middle;
+    TRY(exchange(probe, peer, sizeof(double), again ? 10 * N_SMALL : N_SMALL, &times[0]));
+    TRY(exchange(probe, peer, MIDDLE_BYTES, again ? 2 * N_LARGE : N_LARGE, &middle));
+    /* Both must take the same size next. */
+    TRY(agree(probe, peer, &middle, 1));
+    int64_t n_bytes = middle > middle_sec ? MIDDLE_BYTES : probe->n_bytes;
+    double fits = again_sec * MIDDLE_BYTES / (middle * (double)n_bytes);
+    int n_times = !again || fits < N_LARGE ? N_LARGE : fits < 64 ? (int)fits : 64;
+    TRY(exchange(probe, peer, n_bytes, n_times, &times[1]));
+    times[1] /= (double)n_bytes;
+    return agree(probe, peer, times, 2);
+}
+
+static void keep(double *matrix, int n, int a, int b, double sec)
+{
+    double *at = &matrix[a < b ? a * n + b : b * n + a];
+    if (isnan(*at) || sec < *at) *at = sec;
+}
+
+static void keep_times(network_t *network, int partner, const double times[2])
+{
+    int me = network->check->host;
+    keep(network->latency, network->n, me, partner, times[0]);
+    keep(network->per_byte, network->n, me, partner, times[1]);
+}
+
+/* Collective. */
+static err_t share(const network_t *network, double *matrix)
+{
+    int64_t n = (int64_t)network->n * network->n;
+    for (int64_t i = 0; i < n; i++)
+        if (isnan(matrix[i])) matrix[i] = INFINITY;
+    TRY(comm_allreduce(network->check->comm, matrix, n, DTYPE_F64, COMM_MIN, "comparing pairs of hosts"));
+    for (int64_t i = 0; i < n; i++)
+        if (isinf(matrix[i])) matrix[i] = NAN;
+    return ERR_OK;
+}
+
+static err_t measure_rounds(network_t *network, const probe_t *probe)
+{
+    const comm_t *comm = probe->comm;
+    int me = network->check->host;
+    bool leader = comm->topo.local_rank == 0;
+    for (int round = 0; round < pairs_rounds(network->n); round++) {
+        int partner = pairs_partner(network->n, round, me);
+        double times[2];
+        TRY(measure_pair(probe, leader ? network->leaders[partner] : comm->rank, false, times));
+        if (leader && partner != me) keep_times(network, partner, times);
+    }
+    TRY(share(network, network->latency));
+    return share(network, network->per_byte);
+}
+
+/* Collective. A pair alone, while all others sleep. */
+static err_t measure_again(network_t *network, const probe_t *probe, int a, int b)
+{
+    int me = network->check->host;
+    if (probe->comm->topo.local_rank == 0 && (me == a || me == b)) {
+        int partner = me == a ? b : a;
+        double times[2];
+        TRY(measure_pair(probe, network->leaders[partner], true, times));
+        keep_times(network, partner, times);
+    }
+    return comm_barrier_asleep(probe->comm, "measuring a pair of hosts again");
+}
+
+/* Collective. The first pairs that seem slow in one of the matrices, again; adds how many seem so to *n_slow.
+ */
+static err_t repeat(network_t *network, const probe_t *probe, const double *matrix, double slack_sec,
+                    int *n_slow)
+{
+    pairs_t pairs;
+    err_t err = pairs_judge(matrix, network->n, slack_sec, &pairs);
+    TRY(comm_agree(probe->comm, err, "comparing pairs of hosts"));
+    for (int a = 0, b = 0, i = 0; err == ERR_OK && pairs_next_slow(&pairs, matrix, &a, &b); i++, ++*n_slow)
+        if (i < MAX_AGAIN) err = measure_again(network, probe, a, b);
+    pairs_free(&pairs);
+    return err;
+}
+
+/* Collective. Other traffic and other processes pass, a bad cable stays: as long as some of the pairs turn
+ * out well, the rest is tried again. */
+static err_t measure_suspects(network_t *network, const probe_t *probe)
+{
+    int before = 0;
+    for (int i = 0; i < MAX_PASSES; i++) {
+        int n = 0;
+        TRY(repeat(network, probe, network->latency, network_latency_slack, &n));
+        TRY(share(network, network->latency));
+        TRY(share(network, network->per_byte));
+        TRY(repeat(network, probe, network->per_byte, network->slack, &n));
+        TRY(share(network, network->latency));
+        TRY(share(network, network->per_byte));
+        if (n == 0 || (i >= N_AGAIN - 1 && n >= before)) break;
+        before = n;
+    }
+    return ERR_OK;
+}
+
+/* Collective. All ranks at once, each to the next: what a pair has for itself need not be there for all. */
+static err_t measure_ring(network_t *network, const probe_t *probe)
+{
+    check_t *check = network->check;
+    double worst = 0, best = INFINITY;
+    for (int64_t i = 0; i < (int64_t)network->n * network->n; i++)
+        if (network->per_byte[i] > worst) worst = network->per_byte[i];
+    double fits = worst > 0 ? 0.05 / worst : (double)probe->n_bytes;
+    int64_t n_bytes = fits < 4096 ? 4096 : fits < (double)probe->n_bytes ? (int64_t)fits : probe->n_bytes;
+    collective_t *call = NULL;
+    const collective_spec_t spec = {.kind = COLLECTIVE_SENDRECV,
+                                    .type = COLLECTIVE_INT8,
+                                    .count = n_bytes,
+                                    .send = probe->send,
+                                    .recv = probe->recv,
+                                    .what = "sending round the ring"};
+    TRY(comm_agree(probe->comm, collective_new(probe->comm, &spec, &call), "preparing the ring"));
+    err_t err = ERR_OK;
+    for (int i = 0; err == ERR_OK && i < N_LARGE; i++) {
+        err = comm_barrier(probe->comm, "the ring");
+        double start = clock_sec();
+        if (err == ERR_OK) err = collective_run(call);
+        best = fmin(best, clock_sec() - start);
+    }
+    collective_free(&call);
+    TRY(err);
+    TRY(comm_allreduce(probe->comm, &best, 1, DTYPE_F64, COMM_MAX, "the ring"));
+    check_line(check, check_job(check), "ring", CHECK_OK, NULL,
+               "%.3g GB/s from each rank to the next, all at once", 1e-9 * (double)n_bytes / best);
+    return ERR_OK;
+}
+
+/* On rank 0. */
+static err_t say(network_t *network)
+{
+    const network_unit_t *const units[] = {&network_latency, &network_bandwidth};
+    const double *const matrices[] = {network->latency, network->per_byte};
+    const double slacks[] = {network_latency_slack, network->slack};
+    for (int i = 0; i < 2; i++) {
+        pairs_t pairs;
+        TRY(pairs_judge(matrices[i], network->n, slacks[i], &pairs));
+        network_judge(network->check, &pairs, matrices[i], units[i]);
+        pairs_free(&pairs);
+    }
+    return ERR_OK;
+}
+
+/* Collective. Through the kernel's sockets each byte costs the time of a core, which other processes may hold
+ * just then; an RDMA card needs none. */
+static err_t find_slack(network_t *network)
+{
+    static const char *const rdma[] = {"UCX", "PSM2", "libfabric", "openib", "UCT"};
+    char text[64];
+    collective_transport(network->check->comm, text, sizeof text);
+    int32_t sockets = 1;
+    for (size_t i = 0; i < sizeof rdma / sizeof rdma[0]; i++)
+        if (strstr(text, rdma[i])) sockets = 0;
+    TRY(comm_allreduce(network->check->comm, &sockets, 1, DTYPE_I32, COMM_MAX, "comparing transports"));
+    network->slack = sockets ? socket_slack : 0;
+    return ERR_OK;
+}
+
+err_t network_measure(network_t *network)
+{
+    /* A host sends each other one several of these; a thousand hosts are not to take a minute. */
+    int64_t n_bytes = ((int64_t)64 << 20) / network->n;
+    comm_t *comm = network->check->comm;
+    probe_t probe = {.comm = comm, .n_bytes = n_bytes > 1 << 20 ? 1 << 20 : n_bytes};
+    if (probe.n_bytes < MIDDLE_BYTES) probe.n_bytes = MIDDLE_BYTES;
+    err_t err = mem_new((size_t)probe.n_bytes, "a message to another host", &probe.send);
+    if (err == ERR_OK) err = mem_new((size_t)probe.n_bytes, "a message of another host", &probe.recv);
+    err = comm_agree(comm, err, "preparing to measure pairs of hosts");
+    if (err == ERR_OK) err = find_slack(network);
+    if (err == ERR_OK) err = measure_rounds(network, &probe);
+    if (err == ERR_OK) err = measure_suspects(network, &probe);
+    if (err == ERR_OK) err = measure_ring(network, &probe);
+    err_t said = err == ERR_OK && comm->rank == 0 ? say(network) : ERR_OK;
+    if (err == ERR_OK) err = comm_agree(comm, said, "comparing pairs of hosts");
+    mem_free(&probe.send);
+    mem_free(&probe.recv);
+    return err;
+}

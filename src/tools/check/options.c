@@ -1,0 +1,74 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/check/check.h"
+#include "tools/check/reach.h"
+#include "tools/check/transport.h"
+
+#define FIELD(name) offsetof(check_options_t, name)
+static const opt_t table[] = {
+    {"only", OPT_STRING, FIELD(only), NULL, 0, 0, NULL, "NAMES",
+     "run these checks alone, like gpu,clock; --list has the names", false},
+    {"skip", OPT_STRING, FIELD(skip), NULL, 0, 0, NULL, "NAMES", "leave these checks out", false},
+    {"list", OPT_FLAG, FIELD(list), "false", 0, 0, NULL, NULL, "list the checks and stop", false},
+    {"json", OPT_STRING, FIELD(json), NULL, 0, 0, NULL, "FILE", "also write all lines to this file", false},
+    {"data", OPT_STRING, FIELD(data), NULL, 0, 0, NULL, "DIR",
+     "what `train` will be given: must be the same on all hosts", false},
+    {"config", OPT_STRING, FIELD(config), NULL, 0, 0, NULL, "FILE",
+     "what `train` will be given: must be the same on all hosts", false},
+    {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "DIR",
+     "what `train` will be given: there must be room; default: runs", false},
+    {"shared", OPT_STRING, FIELD(shared), NULL, 0, 0, NULL, "DIR",
+     "folder that all hosts are to see; with several hosts the one of --out by default", false},
+    {"shared-bytes", OPT_SIZE, FIELD(shared_bytes), "64M", 1 << 10, 1e12, NULL, "SIZE",
+     "of the file that the shared folder's speed is measured with", false},
+    {"shared-timeout", OPT_REAL, FIELD(shared_timeout_sec), "15", 0.1, 3600, NULL, "SEC",
+     "until what one host wrote there must be seen by all", false},
+    {"smi-timeout", OPT_REAL, FIELD(smi_timeout_sec), "30", 0.1, 3600, NULL, "SEC",
+     "until nvidia-smi must have answered", false},
+    {"ports", OPT_STRING, FIELD(ports), NULL, 0, 0, NULL, "LO-HI",
+     "ports that hosts must reach on each other; default: MPI's range where one is set, else any", false},
+    {"expect-transport", OPT_CHOICE, FIELD(expect_transport), NULL, 0, 0, transport_names, NULL,
+     "fail where MPI or NCCL moves data between hosts by something else", false},
+    {"infiniband", OPT_STRING, FIELD(infiniband), "/sys/class/infiniband", 0, 0, NULL, "DIR",
+     "where the kernel lists InfiniBand and EFA devices", true},
+};
+
+err_t check_options_bind(check_options_t *options, opt_group_t groups[CHECK_N_GROUPS])
+{
+    *options = (check_options_t){0};
+    groups[0] = (opt_group_t){"Check", table, sizeof table / sizeof table[0], options, 0};
+    groups[1] = (opt_group_t){"Runtime", runtime_option_table, n_runtime_options, &options->runtime, 0};
+    return opt_defaults(groups, CHECK_N_GROUPS);
+}
+
+/* ERR_USAGE for a word of a list like "gpu,clock" that names no check. */
+static err_t check_names(const char *option, const char *list)
+{
+    const char *names[32], *at = list;
+    int n = 0;
+    if (list && !list[0]) RAISE(ERR_USAGE, "--%s names no check; dptrain check --list names them", option);
+    for (; check_cases[n]; n++) names[n] = check_cases[n]->name;
+    while (at && *at) {
+        char word[32];
+        size_t length = strcspn(at, ",");
+        snprintf(word, sizeof word, "%.*s", (int)length, at);
+        at += length + (at[length] == ',');
+        bool known = false;
+        for (int i = 0; i < n; i++) known |= strcmp(word, names[i]) == 0;
+        if (known) continue;
+        const char *nearest = opt_nearest(word, names, n);
+        if (nearest)
+            RAISE(ERR_USAGE, "--%s: there is no check '%s'; did you mean '%s'?", option, word, nearest);
+        RAISE(ERR_USAGE, "--%s: there is no check '%s'; dptrain check --list names them", option, word);
+    }
+    return ERR_OK;
+}
+
+err_t check_options_check(const check_options_t *options)
+{
+    TRY(check_names("only", options->only));
+    TRY(check_names("skip", options->skip));
+    reach_ports_t ports;
+    return reach_ports_parse("ports", options->ports, &ports);
+}

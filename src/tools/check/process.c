@@ -1,0 +1,102 @@
+#include "tools/check/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+extern char **environ;
+
+static int spawn(const char *const *argv, int output, pid_t *pid)
+{
+    posix_spawn_file_actions_t actions;
+    int status = posix_spawn_file_actions_init(&actions);
+    if (status != 0) return status;
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
+    /* Its arguments are not written to; the type is older than const. */
+    char *const *words;
+    memcpy(&words, &argv, sizeof words);
+    status = posix_spawnp(pid, argv[0], &actions, NULL, words, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    return status;
+}
+
+/* Until the other side closes, or the deadline; what does not fit is read and dropped. False: the deadline.
+ */
+static bool read_all(int input, double deadline, char *out, size_t n_bytes)
+{
+    size_t used = 0;
+    for (;;) {
+        char buffer[4096];
+        double left = deadline - clock_sec();
+        struct pollfd wait = {input, POLLIN, 0};
+        int n_ready = left > 0 ? poll(&wait, 1, (int)(1000 * left) + 1) : 0;
+        if (n_ready == 0) return false;
+        if (n_ready < 0 && errno == EINTR) continue;
+        ssize_t n = read(input, buffer, sizeof buffer);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return true;
+        size_t fits = n_bytes - 1 - used < (size_t)n ? n_bytes - 1 - used : (size_t)n;
+        memcpy(out + used, buffer, fits);
+        used += fits;
+        out[used] = '\0';
+    }
+}
+
+/* A process that hangs in a driver cannot even be killed; it is then left behind. */
+static bool reap(pid_t pid, double deadline, int *exit_code)
+{
+    for (;;) {
+        int status;
+        pid_t done = waitpid(pid, &status, WNOHANG);
+        if (done == pid) {
+            *exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+            return true;
+        }
+        if (done < 0 && errno != EINTR) return false;
+        if (clock_sec() > deadline) return false;
+        clock_sleep(0.005);
+    }
+}
+
+err_t process_run(const char *const *argv, double timeout_sec, char *out, size_t n_bytes, int *exit_code)
+{
+    int pipes[2];
+    pid_t pid;
+    double deadline = clock_sec() + timeout_sec;
+    out[0] = '\0';
+    *exit_code = 0;
+    if (pipe2(pipes, O_CLOEXEC) != 0) RAISE(ERR_SYSTEM, "%s can't be run: %s", argv[0], strerror(errno));
+    int status = spawn(argv, pipes[1], &pid);
+    close(pipes[1]);
+    if (status != 0) {
+        close(pipes[0]);
+        RAISE(status == ENOENT ? ERR_DATA : ERR_SYSTEM, "%s can't be run: %s", argv[0], strerror(status));
+    }
+    bool done = read_all(pipes[0], deadline, out, n_bytes);
+    close(pipes[0]);
+    done = done && reap(pid, deadline, exit_code);
+    if (done) return ERR_OK;
+    kill(pid, SIGKILL);
+    reap(pid, clock_sec() + 1, exit_code);
+    RAISE(ERR_PEER, "%s gave no answer in %g s", argv[0], timeout_sec);
+}
+
+err_t process_probe(const char *path, double timeout_sec)
+{
+    const char *const argv[] = {"stat", "-f", "--", path, NULL};
+    char text[64];
+    int exit_code;
+    if (process_run(argv, timeout_sec, text, sizeof text, &exit_code) == ERR_PEER)
+        RAISE(ERR_PEER, "%s gives no answer in %g s", path, timeout_sec);
+    return ERR_OK;
+}

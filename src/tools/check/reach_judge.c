@@ -1,0 +1,81 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/check/reach.h"
+
+/* Beyond so many, more names help nobody. */
+enum { MAX_LINES = 16 };
+
+static const char *const words[] = {"reached", "refused", "timed out", "no route", "error"};
+static const char refused[] =
+    "something there refuses: a firewall that rejects (iptables -L, nft list ruleset), or an address of "
+    "another "
+    "host; open the ports between the hosts, or give run.sh --ports those that are open";
+static const char silent[] =
+    "a firewall or security group drops it, or the cable is out: open the ports between the hosts, or give "
+    "run.sh --ports those that are open; ip route get, ping";
+
+static const char *advice(int32_t result)
+{
+    return result == REACH_REFUSED ? refused : silent;
+}
+
+/* What the entries of a row (or column) have in common, if all others fail: 0 where some host is reached. */
+static int32_t all_fail(const int32_t *results, int n, int host, bool from)
+{
+    int32_t worst = 0;
+    for (int other = 0; other < n; other++) {
+        int32_t result = from ? results[host * n + other] : results[other * n + host];
+        if (other == host) continue;
+        if (result == REACH_OK) return 0;
+        if (result > worst) worst = result;
+    }
+    return worst;
+}
+
+static const char *name_of(const check_t *check, int host)
+{
+    for (int r = 0; r < check->comm->size; r++)
+        if (check->ranks[r].host == host) return check->ranks[r].host_name;
+    return "?";
+}
+
+/* With two hosts each is all the others. */
+static bool host_fails(const int32_t *results, int n, int host)
+{
+    return n > 2 && (all_fail(results, n, host, true) || all_fail(results, n, host, false));
+}
+
+static void judge_host(check_t *check, const int32_t *results, int host, const char *what)
+{
+    int n = check->n_hosts;
+    int32_t in = all_fail(results, n, host, false), out = all_fail(results, n, host, true);
+    check_where_t where = check_other_host(host);
+    if (in && out)
+        check_line(check, where, what, CHECK_FAIL, advice(in), "to and from every other host: %s", words[in]);
+    else if (in)
+        check_line(check, where, what, CHECK_FAIL, advice(in), "from every other host: %s", words[in]);
+    else
+        check_line(check, where, what, CHECK_FAIL, advice(out), "to every other host: %s", words[out]);
+}
+
+int reach_judge(check_t *check, const int32_t *results, const char *what)
+{
+    int n = check->n_hosts, n_fail = 0, n_lines = 0;
+    for (int h = 0; h < n; h++)
+        if (host_fails(results, n, h)) judge_host(check, results, h, what);
+    for (int a = 0; a < n; a++)
+        for (int b = 0; b < n; b++) {
+            int32_t result = results[a * n + b];
+            n_fail += a != b && result != REACH_OK;
+            if (a == b || result == REACH_OK || host_fails(results, n, a) || host_fails(results, n, b))
+                continue;
+            if (n_lines++ < MAX_LINES)
+                check_line(check, check_other_host(a), what, CHECK_FAIL, advice(result), "to %s: %s",
+                           name_of(check, b), words[result]);
+        }
+    if (n_lines > MAX_LINES)
+        check_line(check, check_job(check), what, CHECK_FAIL, silent, "%d more pairs fail",
+                   n_lines - MAX_LINES);
+    return n_fail;
+}

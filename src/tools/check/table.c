@@ -1,0 +1,182 @@
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/utf8.h"
+#include "tools/check/show.h"
+
+enum { COLUMNS = 80, STATUS = 6, NAME = 17, WHERE_MIN = 12, WHERE_MAX = 24, WHERE_TEXT = 256 };
+
+/* FAIL is to be found at a glance. */
+static const char *status_text(check_status_t status)
+{
+    return status == CHECK_FAIL ? "FAIL" : check_status_names[status];
+}
+
+/* Words of the text from column `column` on; further lines begin at `indent`. Ends the line. */
+static void print_wrapped(FILE *out, const char *text, int column, int indent)
+{
+    bool first = true;
+    while (*text) {
+        char word[256];
+        size_t n = strcspn(text, " ");
+        snprintf(word, sizeof word, "%.*s", (int)n, text);
+        text += n + strspn(text + n, " ");
+        int width = utf8_count(word);
+        if (!first && column + 1 + width > COLUMNS) {
+            fprintf(out, "\n%*s", indent, "");
+            column = indent;
+            first = true;
+        }
+        fprintf(out, "%s%s", first ? "" : " ", word);
+        column += width + !first;
+        first = false;
+    }
+    fputc('\n', out);
+}
+
+/* What a row found. */
+static void found_text(const check_row_t *row, char *out, size_t n_bytes)
+{
+    if (row->last != row->line && strcmp(row->last->found, row->line->found) != 0)
+        snprintf(out, n_bytes, "%s … %s", row->line->found, row->last->found);
+    else
+        snprintf(out, n_bytes, "%s", row->line->found);
+}
+
+static void print_row(const check_t *check, const check_rows_t *rows, int i, int where_columns, FILE *out)
+{
+    char where[WHERE_TEXT], found[2 * ERR_MESSAGE_MAX];
+    const check_row_t *row = &rows->row[i];
+    int indent = 2 + STATUS + NAME + where_columns;
+    check_row_where(check, rows, i, WHERE_MAX - 2, where, sizeof where);
+    found_text(row, found, sizeof found);
+    fprintf(out, "  %-*s%-*s", STATUS, status_text(row->line->status), NAME, row->line->name);
+    int column = indent, width = utf8_count(where), over = (int)strlen(row->line->name) - (NAME - 1);
+    if (over > 0) column += over + 1;
+    fprintf(out, "%s%s%*s", over > 0 ? " " : "", where, width < where_columns ? where_columns - width : 2,
+            "");
+    if (width >= where_columns) column += width + 2 - where_columns;
+    if (column > COLUMNS - 20) {
+        fprintf(out, "\n%*s", indent, "");
+        column = indent;
+    }
+    print_wrapped(out, found, column, indent);
+}
+
+static int find_where_columns(const check_t *check, const check_rows_t *rows)
+{
+    int columns = WHERE_MIN;
+    for (int i = 0; i < rows->n; i++) {
+        char where[WHERE_TEXT];
+        check_row_where(check, rows, i, WHERE_MAX - 2, where, sizeof where);
+        int width = utf8_count(where) + 2;
+        if (width > columns) columns = width < WHERE_MAX ? width : WHERE_MAX;
+    }
+    return columns;
+}
+
+static bool same_name(const check_row_t *a, const check_row_t *b)
+{
+    return strcmp(a->line->check, b->line->check) == 0 && strcmp(a->line->name, b->line->name) == 0;
+}
+
+/* Rows of one check; what is of one name stands together. */
+static void print_check(const check_t *check, const check_rows_t *rows, const char *name, int where_columns,
+                        FILE *out)
+{
+    bool any = false;
+    for (int i = 0; i < rows->n; i++) {
+        bool printed = strcmp(rows->row[i].line->check, name) != 0;
+        for (int before = 0; !printed && before < i; before++)
+            printed = same_name(&rows->row[before], &rows->row[i]);
+        if (printed) continue;
+        if (!any) fprintf(out, "%s\n", name);
+        any = true;
+        for (int k = i; k < rows->n; k++)
+            if (same_name(&rows->row[k], &rows->row[i])) print_row(check, rows, k, where_columns, out);
+    }
+}
+
+/* What is to be done about rows of a status. */
+static int print_advice(const check_t *check, const check_rows_t *rows, check_status_t status, FILE *out)
+{
+    int n = 0;
+    for (int i = 0; i < rows->n; i++) {
+        char where[WHERE_TEXT], text[WHERE_TEXT + 2 * ERR_MESSAGE_MAX + 128];
+        const check_line_t *line = rows->row[i].line;
+        if (line->status != status) continue;
+        n++;
+        check_row_where(check, rows, i, 100, where, sizeof where);
+        snprintf(text, sizeof text, "%s: %s, %s: %s", where, line->check, line->name, line->found);
+        fprintf(out, "\n%-*s", STATUS, status_text(status));
+        print_wrapped(out, text, STATUS, STATUS);
+        if (!line->advice[0]) continue;
+        fprintf(out, "%*s-> ", STATUS, "");
+        print_wrapped(out, line->advice, STATUS + 3, STATUS + 3);
+    }
+    return n;
+}
+
+/* The hosts with a failing line, into rows->has; how many. */
+static int mark_failing(const check_t *check, const check_rows_t *rows)
+{
+    int n = 0;
+    memset(rows->has, 0, (size_t)check->comm->size * sizeof *rows->has);
+    for (int64_t i = 0; i < rows->lines->n; i++) {
+        const check_line_t *line = &rows->lines->line[i];
+        if (line->status != CHECK_FAIL || line->scope == CHECK_JOB) continue;
+        int host = line->scope == CHECK_HOST ? line->index : check->ranks[line->index].host;
+        n += !rows->has[host];
+        rows->has[host] = true;
+    }
+    return n;
+}
+
+static void print_verdict(const check_t *check, const check_rows_t *rows, int n_fail, int n_warn, FILE *out)
+{
+    char text[1024] = "";
+    int n_ok = 0, n_skip = 0;
+    for (int i = 0; i < rows->n; i++) {
+        n_ok += rows->row[i].line->status == CHECK_OK;
+        n_skip += rows->row[i].line->status == CHECK_SKIP;
+    }
+    fprintf(out, "\n%d ok, %d skipped, %d warning%s, %d failed\n", n_ok, n_skip, n_warn,
+            n_warn == 1 ? "" : "s", n_fail);
+    if (n_fail == 0) {
+        fprintf(out, "ready\n");
+        return;
+    }
+    int n_hosts = mark_failing(check, rows);
+    size_t used = 0;
+    for (int r = 0, n = 0; r < check->comm->size && used < sizeof text - 128; r++) {
+        if (check->ranks[r].local_rank != 0 || !rows->has[check->ranks[r].host]) continue;
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", n++ ? ", " : "",
+                                 check->ranks[r].host_name);
+    }
+    if (n_hosts == 0) snprintf(text, sizeof text, "the job as a whole");
+    fprintf(out, "NOT READY: ");
+    print_wrapped(out, text, 11, 11);
+}
+
+void check_print_table(const check_t *check, const check_rows_t *rows, FILE *out)
+{
+    int columns = find_where_columns(check, rows);
+    for (int i = 0; check_cases[i]; i++) print_check(check, rows, check_cases[i]->name, columns, out);
+    int n_warn = print_advice(check, rows, CHECK_WARN, out);
+    int n_fail = print_advice(check, rows, CHECK_FAIL, out);
+    print_verdict(check, rows, n_fail, n_warn, out);
+}
+
+err_t check_show_table(const check_t *check, const check_lines_t *lines)
+{
+    check_rows_t rows;
+    TRY(check_rows_new(check, lines, &rows));
+    int size = check->comm->size, n_hosts = check->n_hosts;
+    printf("dptrain check: %d rank%s on %d host%s\n\n", size, size == 1 ? "" : "s", n_hosts,
+           n_hosts == 1 ? "" : "s");
+    check_print_table(check, &rows, stdout);
+    fflush(stdout);
+    check_rows_free(&rows);
+    return ERR_OK;
+}

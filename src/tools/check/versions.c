@@ -1,0 +1,133 @@
+#include <errno.h>
+#include <gnu/libc-version.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "base/fs.h"
+#include "base/version.h"
+#include "base/xxh3.h"
+#include "cluster/comm/device.h"
+#include "cluster/hosts/machine.h"
+#include "data/dataset/dataset.h"
+#include "store/h5/h5.h"
+#include "tools/check/cases.h"
+#include "tools/check/process.h"
+
+static const char own_binary[] = "/proc/self/exe"; /* answers: it runs */
+
+enum { HASH_TEXT = 20, READ_BYTES = 1 << 16 };
+
+/* XXH3 of a file, as text. */
+static err_t hash_file(const char *path, char out[HASH_TEXT])
+{
+    char buffer[READ_BYTES];
+    size_t n;
+    XXH3_state_t *state = XXH3_createState();
+    FILE *file = fopen(path, "re");
+    int why = errno;
+    bool ok = state && file && XXH3_64bits_reset(state) == XXH_OK;
+    while (ok && (n = fread(buffer, 1, sizeof buffer, file)) > 0)
+        ok = XXH3_64bits_update(state, buffer, n) == XXH_OK;
+    if (file && ferror(file)) {
+        why = errno;
+        ok = false;
+    }
+    if (ok) snprintf(out, HASH_TEXT, "%016" PRIx64, (uint64_t)XXH3_64bits_digest(state));
+    if (file) fclose(file);
+    XXH3_freeState(state);
+    if (!ok) RAISE(ERR_DATA, "%s can't be read: %s", path, strerror(why));
+    return ERR_OK;
+}
+
+/* Collective. The hash of a file that every host needs; a host that can't read it says so. */
+static err_t same_file(check_t *check, const char *name, const char *path, const char *advice)
+{
+    char hash[HASH_TEXT] = "";
+    bool speaks = check_host(check).speaks, own = strcmp(path, own_binary) == 0;
+    err_t err = speaks && !own ? process_probe(path, check->options->shared_timeout_sec) : ERR_OK;
+    if (err != ERR_OK) advice = check_hung_advice;
+    if (err == ERR_OK && speaks) err = hash_file(path, hash);
+    if (err != ERR_OK) check_line(check, check_host(check), name, CHECK_FAIL, advice, "%s", err_message());
+    return check_same(check, name, CHECK_FAIL, advice, err == ERR_OK ? hash : NULL);
+}
+
+/* Collective. What --data names, or what rank 0 chooses, as `train` does. */
+static err_t choose_data(check_t *check, char where[FS_PATH_MAX])
+{
+    char why[128];
+    if (check->options->data) {
+        snprintf(where, FS_PATH_MAX, "%s", check->options->data);
+        return ERR_OK;
+    }
+    where[0] = '\0';
+    err_t err = check->comm->rank == 0 ? dataset_choose(check->options->data, where, why) : ERR_OK;
+    TRY(comm_agree(check->comm, err, "choosing the data"));
+    return comm_broadcast(check->comm, where, FS_PATH_MAX, 0, "choosing the data");
+}
+
+static err_t hash_data(const check_t *check, const char *where, char out[HASH_TEXT])
+{
+    dataset_t *dataset = NULL;
+    TRY(process_probe(where, check->options->shared_timeout_sec));
+    TRY(dataset_open(where, NULL, &dataset));
+    snprintf(out, HASH_TEXT, "%s", dataset_hash(&dataset->info).text);
+    dataset_close(&dataset);
+    return ERR_OK;
+}
+
+/* Collective. */
+static err_t same_data(check_t *check)
+{
+    static const char advice[] =
+        "copy the same data to this path on every host (scripts/on_hosts.sh --copy), or use "
+        "a shared folder";
+    char where[FS_PATH_MAX], hash[HASH_TEXT] = "";
+    TRY(choose_data(check, where));
+    if (strcmp(where, "digits") == 0 || strcmp(where, "synthetic") == 0) {
+        check_line(check, check_job(check), "data", CHECK_SKIP, NULL, "%s are made, not read", where);
+        return ERR_OK;
+    }
+    err_t err = check_host(check).speaks ? hash_data(check, where, hash) : ERR_OK;
+    if (err != ERR_OK)
+        check_line(check, check_host(check), "data", CHECK_FAIL, err == ERR_PEER ? check_hung_advice : advice,
+                   "%s", err_message());
+    return check_same(check, "data", CHECK_FAIL, advice, err == ERR_OK ? hash : NULL);
+}
+
+static err_t same_libraries(check_t *check)
+{
+    static const char same[] = "install the same on all hosts";
+    char text[256];
+    struct utsname os;
+    comm_describe(check->comm, text, sizeof text);
+    TRY(check_same(check, "MPI", CHECK_FAIL,
+                   "install the same MPI on all hosts; look at PATH and LD_LIBRARY_PATH", text));
+    comm_nccl_version(text, sizeof text);
+    TRY(check_same(check, "NCCL", CHECK_FAIL, "install the same NCCL on all hosts; look at LD_LIBRARY_PATH",
+                   text));
+    h5_version(text, sizeof text);
+    TRY(check_same(check, "HDF5", CHECK_WARN, same, text));
+    TRY(check_same(check, "C library", CHECK_WARN, same, gnu_get_libc_version()));
+    snprintf(text, sizeof text, "%s", uname(&os) == 0 ? os.release : "");
+    TRY(check_same(check, "kernel", CHECK_WARN, "update the hosts to the same kernel", text));
+    machine_cpu_name(text, sizeof text);
+    return check_same(check, "CPU", CHECK_WARN, "all wait for the slowest; leave other hosts out", text);
+}
+
+static err_t run(check_t *check)
+{
+    TRY(same_file(
+        check, "dptrain", own_binary,
+        "copy the same binary to all hosts (scripts/on_hosts.sh --copy), or start it from a shared folder"));
+    TRY(same_libraries(check));
+    if (check->options->config)
+        TRY(same_file(
+            check, "config", check->options->config,
+            "copy the file to all hosts (scripts/on_hosts.sh --copy), or put it in a shared folder"));
+    return same_data(check);
+}
+
+const check_case_t check_versions = {
+    "versions", "binary, libraries, kernel, --config and --data are the same on all", true, run};

@@ -1,0 +1,37 @@
+#include "tools/pack/interrupt.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/fs.h"
+
+static char victim[FS_PATH_MAX];
+static volatile sig_atomic_t armed;
+
+static void on_signal(int number)
+{
+    if (armed) unlink(victim);
+    raise(number); /* the default now: see SA_RESETHAND */
+}
+
+void interrupt_removes(const char *path)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    static bool caught;
+    armed = 0;
+    if (!path) return;
+    snprintf(victim, sizeof victim, "%s", path);
+    armed = 1;
+    if (caught) return;
+    caught = true;
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
+    sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+        struct sigaction before;
+        /* What the launcher or a shell's nohup ignores stays ignored. */
+        if (sigaction(signals[i], NULL, &before) == 0 && before.sa_handler == SIG_DFL)
+            sigaction(signals[i], &action, NULL);
+    }
+}

@@ -1,0 +1,39 @@
+#include "tools/pack/open.h"
+
+#include "cluster/comm/share.h"
+#include "data/source/share.h"
+
+typedef struct opening {
+    const char *path;
+    source_t *source;
+} opening_t;
+
+static err_t find(void *context, comm_alive_t alive, void *alive_context)
+{
+    opening_t *o = context;
+    return source_open_watched(o->path, &(open_watch_t){alive, alive_context}, &o->source);
+}
+
+static err_t save(void *context, void **bytes, int64_t *n_bytes)
+{
+    const opening_t *o = context;
+    return source_save(o->source, bytes, n_bytes);
+}
+
+static err_t restore(void *context, void **bytes, int64_t n_bytes)
+{
+    opening_t *o = context;
+    return source_restore(bytes, n_bytes, &o->source);
+}
+
+err_t pack_open(comm_t *comm, const char *path, const char *what, source_t **out)
+{
+    opening_t opening = {.path = path};
+    const comm_finding_t finding = {what, &opening, find, save, restore};
+    err_t err = comm_share(comm, &finding);
+    if (err == ERR_OK)
+        *out = opening.source;
+    else
+        source_close(&opening.source);
+    return err;
+}

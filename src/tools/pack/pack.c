@@ -1,0 +1,264 @@
+#include "tools/pack/pack.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "data/shard/index.h"
+#include "tools/pack/interrupt.h"
+#include "tools/pack/resize.h"
+#include "tools/pack/work.h"
+
+/* What the index will say of a shard. */
+typedef struct done {
+    shard_file_t file;
+    shard_entry_t *entries; /* this rank's shards: [file.n_samples] */
+} done_t;
+
+typedef struct packer {
+    comm_t *comm;
+    const source_t *source;
+    const pack_options_t *options;
+    pack_plan_t plan;
+    done_t *done; /* [plan.n_shards] */
+    pack_resizer_t *resizer;
+    source_buffer_t buffer;
+    int64_t now, at, n_kept; /* the shard in work, its next sample; shards kept */
+    shard_writer_t *writer;  /* of that shard; NULL: it has not begun */
+} packer_t;
+
+/* A host that sees other data would pack other shards. */
+static err_t compare_sources(comm_t *comm, const pack_plan_t *plan, const source_t *source)
+{
+    uint64_t first = plan->hash;
+    TRY(comm_broadcast(comm, &first, sizeof first, 0, "comparing what is to be packed"));
+    err_t err = ERR_OK;
+    if (first != plan->hash)
+        err = err_raise(ERR_DATA, __FILE__, __LINE__, "this host sees other data in %s than rank 0",
+                        source->path);
+    return comm_agree(comm, err, "comparing what is to be packed");
+}
+
+static err_t make_token(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0) RAISE(ERR_SYSTEM, "%s cannot be made: %s", path, strerror(errno));
+    close(fd);
+    interrupt_removes(path);
+    return ERR_OK;
+}
+
+/* Collective. Shards that each host has on a disk of its own would be no folder of shards. Rank 0 makes a
+ * file for a moment, named as what a writer left, which every rank has to see; no cache of a mount knows its
+ * name. */
+static err_t compare_folders(comm_t *comm, const char *folder)
+{
+    static const char what[] = "comparing the folders of the shards";
+    char path[FS_PATH_MAX], name[64];
+    int64_t id = (int64_t)(1e6 * clock_unix_sec());
+    if (comm->size == 1) return ERR_OK;
+    TRY(comm_broadcast(comm, &id, sizeof id, 0, what));
+    snprintf(name, sizeof name, "." SHARD_INDEX_NAME ".tmp-%" PRId64, id);
+    err_t err = fs_join(path, folder, name);
+    if (err == ERR_OK && comm->rank == 0) err = make_token(path);
+    TRY(comm_agree(comm, err, what));
+    if (!fs_exists(path))
+        err =
+            err_raise(ERR_USAGE, __FILE__, __LINE__,
+                      "%s is another folder on this host than on rank 0's; give one that all hosts share, or "
+                      "pack on one host",
+                      folder);
+    err = comm_agree(comm, err, what);
+    if (comm->rank == 0) {
+        unlink(path);
+        interrupt_removes(NULL);
+    }
+    return err;
+}
+
+static err_t open_packer(packer_t *p)
+{
+    TRY(mem_new_array(p->plan.n_shards, sizeof *p->done, "what is packed", &p->done));
+    p->now = p->comm->rank;
+    if (p->options->resize == 0) return ERR_OK;
+    return pack_resizer_new(p->options->resize, p->options->quality, &p->resizer);
+}
+
+static void close_packer(packer_t *p)
+{
+    shard_discard(&p->writer);
+    interrupt_removes(NULL);
+    for (int64_t k = 0; p->done && k < p->plan.n_shards; k++) mem_free(&p->done[k].entries);
+    mem_free(&p->done);
+    pack_resizer_free(&p->resizer);
+    source_free_buffer(p->source, &p->buffer);
+    pack_plan_free(&p->plan);
+}
+
+/* Takes over the shard in work where it is there; *kept says whether. */
+static err_t keep(packer_t *p, bool *kept)
+{
+    const shard_plan_t *plan = &p->plan.shards[p->now];
+    done_t *done = &p->done[p->now];
+    *kept = false;
+    if (!shard_is_done(plan)) return ERR_OK;
+    TRY(mem_new_array(plan->n_samples, sizeof *done->entries, "the records of a shard", &done->entries));
+    err_t err = shard_load(plan, &done->file, done->entries);
+    *kept = err == ERR_OK;
+    p->n_kept += *kept;
+    if (err != ERR_DATA) return err;
+    mem_free(&done->entries);
+    log_warn("written anew: %s", err_message());
+    return ERR_OK;
+}
+
+static err_t begin_shard(packer_t *p)
+{
+    TRY(shard_create(&p->plan.shards[p->now], &p->writer));
+    interrupt_removes(shard_temp_path(p->writer));
+    p->at = 0;
+    return ERR_OK;
+}
+
+static err_t end_shard(packer_t *p)
+{
+    done_t *done = &p->done[p->now];
+    TRY(shard_commit(p->writer));
+    interrupt_removes(NULL);
+    done->file = *shard_written_file(p->writer);
+    int64_t n = done->file.n_samples;
+    TRY(mem_new_array(n, sizeof *done->entries, "the records of a shard", &done->entries));
+    memcpy(done->entries, shard_written_entries(p->writer), (size_t)n * sizeof *done->entries);
+    shard_discard(&p->writer);
+    p->now += p->comm->size;
+    return ERR_OK;
+}
+
+static err_t add_sample(packer_t *p, int64_t *n_done)
+{
+    const shard_plan_t *plan = &p->plan.shards[p->now];
+    split_t split = (split_t)plan->split;
+    int64_t number = plan->first + p->at;
+    sample_t sample, small;
+    TRY(source_read(p->source, split, number, &p->buffer, &sample));
+    if (p->resizer) TRY(pack_resize(p->resizer, &sample, &small));
+    TRY(shard_add(p->writer, p->resizer ? &small : &sample));
+    *n_done = p->source->entries[split][number].n_bytes;
+    p->at++;
+    return p->at == plan->n_samples ? end_shard(p) : ERR_OK;
+}
+
+/* pack_work_t's step: a shard that is there, or one sample. */
+static err_t step(void *context, int64_t *n_done, bool *finished)
+{
+    packer_t *p = context;
+    bool kept = false;
+    *finished = p->now >= p->plan.n_shards;
+    if (*finished) return ERR_OK;
+    if (p->writer) return add_sample(p, n_done);
+    TRY(keep(p, &kept));
+    if (!kept) return begin_shard(p);
+    *n_done = p->plan.shard_bytes[p->now];
+    p->now += p->comm->size;
+    return ERR_OK;
+}
+
+/* Brings what the index says of a shard to rank 0, whose it is to be kept; elsewhere `scratch` takes it. */
+static err_t gather_shard(packer_t *p, int64_t k, shard_index_t *index, shard_entry_t *scratch)
+{
+    const shard_plan_t *plan = &p->plan.shards[k];
+    int owner = (int)(k % p->comm->size);
+    shard_file_t *file = index ? &index->files[plan->split][plan->number] : &p->done[k].file;
+    shard_entry_t *entries = index ? &index->entries[plan->split][plan->first] : scratch;
+    int64_t n_bytes = plan->n_samples * (int64_t)sizeof *entries;
+    if (owner == p->comm->rank) {
+        *file = p->done[k].file;
+        memcpy(entries, p->done[k].entries, (size_t)n_bytes);
+    }
+    TRY(comm_broadcast(p->comm, file, sizeof *file, owner, "gathering the index"));
+    return comm_broadcast(p->comm, entries, n_bytes, owner, "gathering the index");
+}
+
+static err_t new_index(packer_t *p, shard_index_t **out)
+{
+    shard_head_t head;
+    TRY(pack_plan_head(p->source, p->options, &p->plan, &head));
+    TRY(shard_index_new(&head, out));
+    for (int32_t c = 0; c < p->source->n_categories; c++) {
+        const category_t *from = &p->source->categories[c];
+        shard_category_t *to = &(*out)->categories[c];
+        to->id = from->id;
+        snprintf(to->name, sizeof to->name, "%s", from->name);
+        snprintf(to->supergroup, sizeof to->supergroup, "%s", from->supergroup);
+    }
+    return ERR_OK;
+}
+
+static err_t write_index(const shard_index_t *index, const char *folder)
+{
+    seal_t seal;
+    TRY(shard_index_check(index, folder));
+    TRY(shard_index_write(index, folder, &seal));
+    return shard_manifest_write(index, &seal, folder);
+}
+
+/* Collective. */
+static err_t finish(packer_t *p)
+{
+    shard_index_t *index = NULL;
+    shard_entry_t *scratch = NULL;
+    int64_t most = 0;
+    for (int64_t k = 0; k < p->plan.n_shards; k++)
+        if (p->plan.shards[k].n_samples > most) most = p->plan.shards[k].n_samples;
+    err_t err = p->comm->rank == 0 ? new_index(p, &index)
+                                   : mem_new_array(most, sizeof *scratch, "the records of a shard", &scratch);
+    TRY_OUT(err, comm_agree(p->comm, err, "gathering the index"));
+    for (int64_t k = 0; k < p->plan.n_shards; k++) TRY_OUT(err, gather_shard(p, k, index, scratch));
+    err = comm_agree(p->comm, index ? write_index(index, p->options->out) : ERR_OK, "writing the index");
+out:
+    shard_index_free(&index);
+    mem_free(&scratch);
+    return err;
+}
+
+/* Collective. Of this rank's shards, then of all. */
+static err_t sum_up(packer_t *p, pack_result_t *out)
+{
+    int64_t sums[3] = {p->n_kept, 0, 0};
+    for (int64_t k = p->comm->rank; k < p->plan.n_shards; k += p->comm->size) {
+        sums[1] += p->done[k].file.n_bytes;
+        for (int64_t i = 0; i < p->done[k].file.n_samples; i++) sums[2] += p->done[k].entries[i].n_bytes;
+    }
+    TRY(comm_allreduce(p->comm, sums, 3, DTYPE_I64, COMM_SUM, "adding up what is packed"));
+    *out = (pack_result_t){
+        .n_picture_bytes = sums[2], .n_shards = p->plan.n_shards, .n_kept = sums[0], .n_bytes = sums[1]};
+    for (int s = 0; s < SPLIT_COUNT; s++) out->n_samples += p->source->n_samples[s];
+    return ERR_OK;
+}
+
+err_t pack_run(comm_t *comm, const source_t *source, const pack_options_t *options, pack_result_t *out)
+{
+    packer_t p = {.comm = comm, .source = source, .options = options};
+    err_t err;
+    source_warn_notes(source);
+    TRY_OUT(err, comm_agree(comm, pack_plan_make(source, options, &p.plan), "planning the shards"));
+    TRY_OUT(err, compare_sources(comm, &p.plan, source));
+    err = comm->rank == 0 ? pack_prepare(source, options, &p.plan) : ERR_OK;
+    TRY_OUT(err, comm_agree(comm, err, "preparing the folder"));
+    TRY_OUT(err, compare_folders(comm, options->out));
+    TRY_OUT(err, comm_agree(comm, open_packer(&p), "start-up"));
+    const pack_work_t work = {"packing", p.plan.n_bytes, &p, step};
+    TRY_OUT(err, pack_work_run(comm, &work));
+    TRY_OUT(err, sum_up(&p, out));
+    err = finish(&p);
+out:
+    close_packer(&p);
+    return err;
+}
