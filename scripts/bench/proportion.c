@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "stats/distribution.h"
+#include "report/stats/distribution.h"
 
 /* -1: it is no number. */
 static long long count_of(const char *text)

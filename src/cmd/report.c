@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "cmd/report_files.h"
-#include "report/print.h"
+#include "report/records/print.h"
 
 static const char usage[] =
     "usage: dptrain report [options] FILE…\n"

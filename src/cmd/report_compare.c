@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "cmd/report_files.h"
-#include "regress/compare.h"
+#include "report/regress/compare.h"
 
 static const char usage[] = "usage: dptrain report compare [options] BASE NEW\n"
                             "\n"

@@ -5,8 +5,8 @@
 #include <stdio.h>
 
 #include "cmd/cmd.h"
-#include "report/render.h"
-#include "report/report.h"
+#include "report/records/render.h"
+#include "report/records/report.h"
 
 /* Reads files into the report (`-`: the standard input), each once, and says in the log what had to be left
  * out. One that cannot be read is said, and the others are read nevertheless: *worst becomes its code, if it

@@ -2,7 +2,7 @@
 #ifndef CMD_REPORT_HISTORY_H
 #define CMD_REPORT_HISTORY_H
 
-#include "regress/history.h"
+#include "report/regress/history.h"
 
 /* What is to be read. */
 typedef struct report_history_files {

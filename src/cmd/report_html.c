@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "cmd/report_files.h"
 #include "cmd/report_history.h"
-#include "html/page.h"
+#include "report/html/page.h"
 
 static const char usage[] =
     "usage: dptrain report html [options] FILE…\n"

@@ -10,7 +10,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "chart/chart.h"
+#include "report/chart/chart.h"
 #include "tests/unit/xml_check.h"
 
 static char *text;

@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "html/page.h"
+#include "report/html/page.h"
 #include "tests/unit/xml_check.h"
 
 #define HEAD(id)                                                                                             \

@@ -12,7 +12,7 @@
 
 #include "base/json_read.h"
 #include "base/mem.h"
-#include "report/jsonl.h"
+#include "report/records/jsonl.h"
 
 /* What arrived, as text: "1:{} 3!it is …" */
 static char seen[1 << 16];

@@ -13,7 +13,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "regress/compare.h"
+#include "report/regress/compare.h"
 
 enum { BATCHES = 12, PER_BATCH = 4, STARTS = 5 };
 

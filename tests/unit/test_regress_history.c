@@ -12,7 +12,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "regress/history.h"
+#include "report/regress/history.h"
 
 /* One recording: 3 starts of two metrics (n_metrics), "bytes=8" and "bytes=16"; only the second changes with
  * `factor`. */

@@ -12,9 +12,9 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "report/print.h"
-#include "report/report.h"
-#include "report/schema.h"
+#include "report/records/print.h"
+#include "report/records/report.h"
+#include "report/records/schema.h"
 
 #define HEAD(id)                                                                                             \
     "{\"record\":\"bench_run\",\"schema\":1,\"id\":\"" id                                                    \

@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "base/mem.h"
-#include "report/curve.h"
+#include "report/records/curve.h"
 
 static arena_t arena;
 

@@ -6,9 +6,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/figure.h"
 #include "base/mem.h"
-#include "report/figure.h"
-#include "report/render.h"
+#include "report/records/render.h"
 
 static void check(figure_t got, const char *expected)
 {

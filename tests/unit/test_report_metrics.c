@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "report/metrics.h"
+#include "report/records/metrics.h"
 
 #define HEAD(id, turn)                                                                                       \
     "{\"record\":\"bench_run\",\"schema\":1,\"id\":\"" id "\",\"time\":\"t\",\"in_turn_with\":" turn "}\n"

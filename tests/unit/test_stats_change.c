@@ -7,7 +7,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "stats/change.h"
+#include "report/stats/change.h"
 
 enum { MAX_N = 60, MAX_CHANGES = 8 };
 static const stats_change_options_t options = {

@@ -9,7 +9,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "stats/compare.h"
+#include "report/stats/compare.h"
 
 enum { STARTS = 8, BATCHES = 20, PER_BATCH = 5, SAMPLES = BATCHES * PER_BATCH };
 static const stats_compare_options_t options = {

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "stats/distribution.h"
+#include "report/stats/distribution.h"
 
 static bool near(double a, double b, double tolerance)
 {

@@ -4,7 +4,7 @@
  */
 #include <math.h>
 
-#include "stats/pool.h"
+#include "report/stats/pool.h"
 #include "tests/tap.h"
 
 enum { N = 6 };

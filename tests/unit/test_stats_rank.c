@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "base/mem.h"
-#include "stats/rank.h"
+#include "report/stats/rank.h"
 
 static bool near(double a, double b)
 {

@@ -1,0 +1,155 @@
+#include "base/figure.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* value / 1, with four digits that count, and behind it the unit. */
+static figure_t scaled(double value, const char *unit)
+{
+    figure_t out;
+    double size = fabs(value);
+    if (!isfinite(value))
+        snprintf(out.text, sizeof out.text, "-");
+    else if (size < 1e15 && !(value > floor(value)))
+        snprintf(out.text, sizeof out.text, "%.0f%s", value + 0.0, unit);
+    else if (size >= 1e7 || size < 1e-4)
+        snprintf(out.text, sizeof out.text, "%.4g%s", value, unit);
+    else if (size >= 1e4)
+        snprintf(out.text, sizeof out.text, "%.0f%s", value, unit);
+    else
+        snprintf(out.text, sizeof out.text, "%.*f%s", 3 - (int)floor(log10(size * 1.00005)), value, unit);
+    return out;
+}
+
+figure_t figure_number(double value)
+{
+    return scaled(value, "");
+}
+
+figure_t figure_time(double sec)
+{
+    static const struct {
+        double sec;
+        const char *unit;
+    } units[] = {{1, " s"}, {1e-3, " ms"}, {1e-6, " us"}, {1e-9, " ns"}};
+    /* A bit below the unit, so that no 0.9999 ms turns into 1000 us. */
+    for (int i = 0; i < 4; i++)
+        if (fabs(sec) >= units[i].sec * 0.99995) return scaled(sec / units[i].sec, units[i].unit);
+    return scaled(sec > 0 || sec < 0 ? sec / 1e-9 : sec, sec > 0 || sec < 0 ? " ns" : " s");
+}
+
+figure_t figure_size(double n_bytes)
+{
+    static const char *const units[] = {" TiB", " GiB", " MiB", " KiB"};
+    for (int i = 0; i < 4; i++) {
+        double unit = ldexp(1, 10 * (4 - i));
+        double n = n_bytes / unit;
+        if (n >= 1 && !(n > floor(n))) return scaled(n, units[i]);
+    }
+    return scaled(n_bytes, "");
+}
+
+/* json_number would look for the shortest text, which takes several times as long, and millions of these may
+ * be wanted. */
+figure_t figure_exact(double value)
+{
+    figure_t out = {""};
+    if (!isfinite(value)) return out;
+    snprintf(out.text, sizeof out.text, "%.15g", value);
+    double back = strtod(out.text, NULL);
+    if (back < value || back > value) snprintf(out.text, sizeof out.text, "%.17g", value);
+    return out;
+}
+
+figure_t figure_percent(double fraction)
+{
+    figure_t out;
+    double percent = 100 * fraction, size = fabs(percent);
+    if (isfinite(percent))
+        snprintf(out.text, sizeof out.text, "%.*f %%", size < 9.995 ? 2 : size < 99.95 ? 1 : 0, percent);
+    else
+        snprintf(out.text, sizeof out.text, "-");
+    return out;
+}
+
+typedef struct suffix {
+    const char *text, *unit;
+    quantity_t quantity;
+} suffix_t;
+
+static const suffix_t suffixes[] = {
+    {"images_per_sec", "images/s", QUANTITY_NUMBER},
+    {"per_sec", "1/s", QUANTITY_NUMBER},
+    {"gbs", "GB/s", QUANTITY_NUMBER},
+    {"mbs", "MB/s", QUANTITY_NUMBER},
+    {"tflops", "TFLOP/s", QUANTITY_NUMBER},
+    {"gflops", "GFLOP/s", QUANTITY_NUMBER},
+    {"sec", "s", QUANTITY_TIME},
+    {"bytes", "B", QUANTITY_SIZE},
+    {"share", "", QUANTITY_PERCENT},
+    {"accuracy", "", QUANTITY_PERCENT},
+    {"efficiency", "", QUANTITY_PERCENT},
+    {"of_peak", "", QUANTITY_PERCENT},
+};
+
+/* Behind these is what the number is of: the ends of an interval, the sum over the ranks. */
+static size_t without_tail(const char *name)
+{
+    static const char *const tails[] = {"_low", "_high", "_all"};
+    size_t n = strlen(name);
+    for (size_t i = 0; i < sizeof tails / sizeof *tails; i++) {
+        size_t n_tail = strlen(tails[i]);
+        if (n > n_tail && strcmp(name + n - n_tail, tails[i]) == 0) return n - n_tail;
+    }
+    return n;
+}
+
+/* *start: where in the name it begins. NULL: none is known. */
+static const suffix_t *find_suffix(const char *name, size_t *start)
+{
+    size_t n_name = without_tail(name);
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+        size_t n = strlen(suffixes[i].text);
+        if (n > n_name || memcmp(name + n_name - n, suffixes[i].text, n) != 0) continue;
+        if (n < n_name && name[n_name - n - 1] != '_') continue;
+        *start = n_name - n;
+        return &suffixes[i];
+    }
+    return NULL;
+}
+
+quantity_t figure_quantity(const char *name, const char **unit)
+{
+    size_t start;
+    const suffix_t *suffix = find_suffix(name, &start);
+    *unit = suffix ? suffix->unit : "";
+    return suffix ? suffix->quantity : QUANTITY_NUMBER;
+}
+
+bool figure_heading(const char *name, char *out, size_t n_bytes)
+{
+    size_t start;
+    const suffix_t *suffix = find_suffix(name, &start);
+    if (!suffix || suffix->quantity != QUANTITY_NUMBER) return false;
+    const char *tail = name + start + strlen(suffix->text);
+    int n = snprintf(out, n_bytes, "%.*s%s%s%s%s", start ? (int)start - 1 : 0, name, start ? " " : "",
+                     suffix->unit, *tail ? " " : "", *tail ? tail + 1 : "");
+    return n >= 0 && (size_t)n < n_bytes;
+}
+
+figure_t figure_of(quantity_t quantity, double value)
+{
+    switch (quantity) {
+    case QUANTITY_TIME:
+        return figure_time(value);
+    case QUANTITY_SIZE:
+        return figure_size(value);
+    case QUANTITY_PERCENT:
+        return figure_percent(value);
+    case QUANTITY_NUMBER:
+        break;
+    }
+    return figure_number(value);
+}

@@ -1,0 +1,148 @@
+/* Horizontal bars, wholes cut into parts, and ratios with their intervals. */
+#include <math.h>
+#include <stdio.h>
+
+#include "base/err.h"
+#include "base/stats.h"
+#include "report/chart/svg.h"
+
+enum { ROW_GAP = 7, BAR_ONE = 13, BAR_MANY = 11, AXIS_HEIGHT = 32, LABELS_MAX = 165 };
+
+static double value_of(const double *values, const chart_bars_t *chart, int row, int series)
+{
+    double value = values ? values[row * chart->n_series + series] : NAN;
+    return isfinite(value) && value >= 0 && value < 1e150 ? value : NAN;
+}
+
+static chart_text_t text_of(const chart_bars_t *chart, double value)
+{
+    return chart->figure ? chart->figure(value) : chart_label(value);
+}
+
+/* Room for the rows' names at the left, and for the figure behind the longest bar. */
+static svg_scale_t make_scale(const chart_bars_t *chart)
+{
+    double high = -INFINITY, names = 0, figures = 0;
+    chart_axis_t axis = chart->axis;
+    for (int row = 0; row < chart->n_rows; row++) {
+        names = fmax(names, svg_text_width(chart->rows[row]));
+        for (int s = 0; s < chart->n_series; s++) {
+            double value = value_of(chart->values, chart, row, s);
+            double most = fmax(value, value_of(chart->base, chart, row, s));
+            if (isnan(most)) continue;
+            high = fmax(high, most);
+            if (!isnan(value)) figures = fmax(figures, svg_text_width(text_of(chart, value).text));
+        }
+    }
+    axis.scale = CHART_LINEAR;
+    axis.from_zero = true;
+    svg_scale_t scale = svg_scale_make(&axis, 0, fmax(high, 0), 5);
+    scale.from = fmin(names, LABELS_MAX) + 8;
+    scale.to = CHART_WIDTH - figures - 4;
+    return scale;
+}
+
+static void draw_bar(FILE *out, const chart_bars_t *chart, const svg_scale_t *scale, int row, int series,
+                     double y)
+{
+    double height = chart->n_series > 1 ? BAR_MANY : BAR_ONE;
+    double value = value_of(chart->values, chart, row, series),
+           base = value_of(chart->base, chart, row, series);
+    double end = scale->from;
+    char kind[16];
+    snprintf(kind, sizeof kind, "b c%d", series % CHART_COLOURS);
+    if (!isnan(value)) {
+        end = svg_scale_at(scale, value);
+        svg_rect(out, kind, scale->from, y, fmax(end - scale->from, 0.5), height - 2);
+    }
+    if (!isnan(base)) {
+        double x = svg_scale_at(scale, base);
+        svg_line(out, "tick", x, y - 1.5, x, y + height - 0.5);
+        /* The figure makes way for it. */
+        if (x > end && x < end + svg_text_width(text_of(chart, value).text) + 8) end = x;
+    }
+    if (!isnan(value))
+        svg_text(out, end + 4, y + height - 3, SVG_START, "ink sm", CHART_WIDTH, text_of(chart, value).text);
+}
+
+static double draw_rows(FILE *out, const chart_bars_t *chart, const svg_scale_t *scale)
+{
+    double y = 4, height = chart->n_series > 1 ? BAR_MANY : BAR_ONE, group = chart->n_series * height;
+    for (int row = 0; row < chart->n_rows; row++) {
+        svg_text(out, scale->from - 6, y + group / 2 + 3, SVG_END, "ink", scale->from - 6, chart->rows[row]);
+        for (int s = 0; s < chart->n_series; s++) draw_bar(out, chart, scale, row, s, y + s * height);
+        y += group + ROW_GAP;
+    }
+    return y;
+}
+
+void chart_bars_draw(FILE *out, const chart_bars_t *chart)
+{
+    svg_entry_t entries[CHART_COLOURS + 2];
+    int n = 0;
+    ASSERT(chart->n_series >= 1 && chart->n_series <= CHART_COLOURS);
+    for (int s = 0; s < chart->n_series && chart->n_series > 1; s++)
+        entries[n++] = (svg_entry_t){.name = chart->series[s], .sample = SVG_SAMPLE_BAR, .style = s};
+    if (chart->base_names) {
+        if (chart->n_series == 1)
+            entries[n++] = (svg_entry_t){.name = chart->base_names[0], .sample = SVG_SAMPLE_BAR};
+        entries[n++] = (svg_entry_t){.name = chart->base_names[1], .sample = SVG_SAMPLE_TICK};
+    }
+    svg_scale_t scale = make_scale(chart);
+    double group = chart->n_series * (chart->n_series > 1 ? BAR_MANY : BAR_ONE) + ROW_GAP;
+    double bottom = 4 + chart->n_rows * group, last_end = -INFINITY;
+    svg_begin(out, bottom + AXIS_HEIGHT + svg_legend_height(entries, n), chart->about);
+    for (int i = 0; i < scale.n_ticks; i++) {
+        double x = svg_scale_at(&scale, scale.ticks[i]), half = svg_text_width(scale.labels[i].text) / 2;
+        svg_line(out, i == 0 ? "axis" : "grid", x, 0, x, bottom);
+        if (x - half < last_end + 6) continue;
+        svg_text(out, x, bottom + 12, SVG_MIDDLE, "", CHART_WIDTH, scale.labels[i].text);
+        last_end = x + half;
+    }
+    svg_text(out, CHART_WIDTH - 12, bottom + 26, SVG_END, "", CHART_WIDTH, chart->axis.title);
+    draw_rows(out, chart, &scale);
+    svg_legend(out, entries, n, bottom + AXIS_HEIGHT);
+    svg_end(out);
+}
+
+enum { STACK_ROW = 40, STACK_BAR = 16 };
+
+static void draw_stack_row(FILE *out, const chart_stack_t *chart, int row, double y)
+{
+    double x = 0;
+    char kind[16], text[16];
+    double note = svg_text_width(chart->notes[row]);
+    svg_text(out, 0, y + 12, SVG_START, "ink", CHART_WIDTH - note - 10, chart->rows[row]);
+    svg_text(out, CHART_WIDTH, y + 12, SVG_END, "ink", CHART_WIDTH, chart->notes[row]);
+    svg_rect(out, "band", 0, y + 17, CHART_WIDTH, STACK_BAR);
+    for (int part = 0; part < chart->n_parts; part++) {
+        double share = chart->shares[row * chart->n_parts + part];
+        double width = share > 0 ? fmin(share * CHART_WIDTH, CHART_WIDTH - x) : 0;
+        if (width < 0.05) continue;
+        snprintf(kind, sizeof kind, "q%d gap", part % CHART_COLOURS);
+        snprintf(text, sizeof text, "%.0f %%", 100 * fmin(share, 10));
+        svg_rect(out, kind, x, y + 17, width, STACK_BAR);
+        if (width > svg_text_width(text) + 4)
+            svg_text(out, x + width / 2, y + 29, SVG_MIDDLE, "on", CHART_WIDTH, text);
+        x += width;
+    }
+}
+
+void chart_stack_draw(FILE *out, const chart_stack_t *chart)
+{
+    svg_entry_t entries[CHART_COLOURS];
+    int n = 0;
+    ASSERT(chart->n_parts <= CHART_COLOURS);
+    /* Only those that occur. */
+    for (int part = 0; part < chart->n_parts; part++) {
+        bool occurs = false;
+        for (int row = 0; row < chart->n_rows; row++)
+            occurs |= chart->shares[row * chart->n_parts + part] > 0;
+        if (occurs) entries[n++] = (svg_entry_t){chart->parts[part], SVG_SAMPLE_PART, part, false, false};
+    }
+    double bottom = chart->n_rows * STACK_ROW + 2;
+    svg_begin(out, bottom + svg_legend_height(entries, n), chart->about);
+    for (int row = 0; row < chart->n_rows; row++) draw_stack_row(out, chart, row, row * STACK_ROW);
+    svg_legend(out, entries, n, bottom);
+    svg_end(out);
+}

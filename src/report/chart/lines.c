@@ -1,0 +1,237 @@
+/* Lines over two axes. */
+#include <math.h>
+#include <stdio.h>
+
+#include "base/err.h"
+#include "report/chart/svg.h"
+
+enum { TOP = 20, PLOT_HEIGHT = 170, BELOW = 34, RIGHT = 12 };
+
+enum { BESIDE = 4, LABEL_GAP = 4 }; /* BESIDE: from one to the next of values that stand side by side */
+
+typedef struct plot {
+    FILE *out;
+    const chart_lines_t *chart;
+    svg_scale_t x, y;
+    double left, right, bottom; /* of the frame */
+    double shift;               /* of the series that is drawn */
+} plot_t;
+
+static double x_of(const plot_t *p, const chart_series_t *series, int i)
+{
+    return svg_scale_at(&p->x, series->x[i]) + p->shift;
+}
+
+static void take(const svg_scale_t *scale, double value, double *low, double *high)
+{
+    if (!svg_scale_has(scale, value)) return;
+    if (value < *low) *low = value;
+    if (value > *high) *high = value;
+}
+
+/* A value of a series that can be drawn. */
+static bool is_there(const svg_scale_t *x, const svg_scale_t *y, const chart_series_t *series, int i)
+{
+    return svg_scale_has(x, series->x[i]) && svg_scale_has(y, series->y[i]);
+}
+
+/* Where a tick's label stands: within the drawing. */
+static double label_at(const svg_scale_t *x, int i, double *half)
+{
+    *half = svg_text_width(x->labels[i].text) / 2;
+    return fmin(fmax(svg_scale_at(x, x->ticks[i]), *half), CHART_WIDTH - *half);
+}
+
+static bool has_room(const svg_scale_t *x)
+{
+    double end = -INFINITY, half;
+    for (int i = 0; i < x->n_ticks; i++) {
+        double at = label_at(x, i, &half);
+        if (at - half < end + LABEL_GAP) return false;
+        end = at + half;
+    }
+    return true;
+}
+
+static void make_scales(plot_t *p)
+{
+    const chart_lines_t *chart = p->chart;
+    double x_low = INFINITY, x_high = -INFINITY, y_low = INFINITY, y_high = -INFINITY;
+    const svg_scale_t x = {.scale = chart->x.scale}, y = {.scale = chart->y.scale};
+    for (int s = 0; s < chart->n_series; s++) {
+        const chart_series_t *series = &chart->series[s];
+        for (int i = 0; i < series->n; i++) {
+            if (!is_there(&x, &y, series, i)) continue;
+            take(&x, series->x[i], &x_low, &x_high);
+            take(&y, series->y[i], &y_low, &y_high);
+            if (series->low) take(&y, series->low[i], &y_low, &y_high);
+            if (series->high) take(&y, series->high[i], &y_low, &y_high);
+        }
+    }
+    if (x_low <= x_high) take(&y, chart->reference, &y_low, &y_high);
+    p->y = svg_scale_make(&chart->y, y_low, y_high, 6);
+    p->left = svg_scale_label_width(&p->y) + 8;
+    p->right = CHART_WIDTH - RIGHT;
+    /* As many ticks as have room for their labels. */
+    for (int n_most = 7; n_most >= 3; n_most--) {
+        double inset = chart->side_by_side ? BESIDE * chart->n_series / 2.0 : 0;
+        p->x = svg_scale_make(&chart->x, x_low, x_high, n_most);
+        p->x.from = p->left + inset;
+        p->x.to = p->right - inset;
+        if (has_room(&p->x)) break;
+    }
+    p->y.from = p->bottom = TOP + (chart->height > 0 ? chart->height : PLOT_HEIGHT);
+    p->y.to = TOP;
+}
+
+static void draw_axes(const plot_t *p)
+{
+    double last_end = -INFINITY;
+    for (int i = 0; i < p->y.n_ticks; i++) {
+        double y = svg_scale_at(&p->y, p->y.ticks[i]);
+        svg_line(p->out, "grid", p->left, y, p->right, y);
+        svg_text(p->out, p->left - 5, y + 4, SVG_END, "", CHART_WIDTH, p->y.labels[i].text);
+    }
+    for (int i = 0; i < p->x.n_ticks; i++) {
+        double x = svg_scale_at(&p->x, p->x.ticks[i]), half, at = label_at(&p->x, i, &half);
+        svg_line(p->out, "axis", x, p->bottom, x, p->bottom + 4);
+        if (at - half < last_end + LABEL_GAP) continue;
+        svg_text(p->out, at, p->bottom + 15, SVG_MIDDLE, "", CHART_WIDTH, p->x.labels[i].text);
+        last_end = at + half;
+    }
+    svg_line(p->out, "axis", p->left, p->bottom, p->right, p->bottom);
+    svg_text(p->out, 0, 11, SVG_START, "", CHART_WIDTH, p->chart->y.title);
+    svg_text(p->out, p->right, p->bottom + 29, SVG_END, "", CHART_WIDTH, p->chart->x.title);
+}
+
+static void draw_reference(const plot_t *p)
+{
+    if (!svg_scale_has(&p->y, p->chart->reference)) return;
+    double y = svg_scale_at(&p->y, p->chart->reference);
+    if (y >= p->y.to - 0.01 && y <= p->bottom + 0.01) svg_line(p->out, "ref", p->left, y, p->right, y);
+}
+
+static void draw_marks(const plot_t *p)
+{
+    double last_end = -INFINITY;
+    for (int i = 0; i < p->chart->n_marks; i++) {
+        const chart_mark_t *mark = &p->chart->marks[i];
+        if (!svg_scale_has(&p->x, mark->x)) continue;
+        double x = svg_scale_at(&p->x, mark->x), width = svg_text_width(mark->label);
+        if (x < p->left || x > p->right) continue;
+        svg_line(p->out, "mark", x, TOP, x, p->bottom);
+        double at = fmin(x + 4, CHART_WIDTH - width);
+        if (at < last_end + 4) continue;
+        svg_text(p->out, at, TOP + 9, SVG_START, "ink sm", CHART_WIDTH, mark->label);
+        last_end = at + width;
+    }
+}
+
+/* There and back: a gap in the values is one in the band. */
+static void draw_band(const plot_t *p, const chart_series_t *series, const char *kind)
+{
+    fprintf(p->out, "<path class=\"a %s\" d=\"", kind);
+    for (int i = 0; i < series->n;) {
+        int n = 0;
+        while (i + n < series->n && is_there(&p->x, &p->y, series, i + n) &&
+               svg_scale_has(&p->y, series->low[i + n]) && svg_scale_has(&p->y, series->high[i + n]))
+            n++;
+        for (int k = 0; k < n; k++) {
+            fputc(k ? 'L' : 'M', p->out);
+            svg_point(p->out, x_of(p, series, i + k), svg_scale_at(&p->y, series->high[i + k]));
+        }
+        for (int k = n - 1; k >= 0; k--) {
+            fputc('L', p->out);
+            svg_point(p->out, x_of(p, series, i + k), svg_scale_at(&p->y, series->low[i + k]));
+        }
+        if (n > 0) fputc('z', p->out);
+        i += n + 1;
+    }
+    fputs("\"/>\n", p->out);
+}
+
+static void draw_whiskers(const plot_t *p, const chart_series_t *series, const char *kind)
+{
+    fprintf(p->out, "<path class=\"w %s\" d=\"", kind);
+    for (int i = 0; i < series->n; i++) {
+        if (!is_there(&p->x, &p->y, series, i) || !svg_scale_has(&p->y, series->low[i]) ||
+            !svg_scale_has(&p->y, series->high[i]))
+            continue;
+        double x = x_of(p, series, i);
+        double low = svg_scale_at(&p->y, series->low[i]), high = svg_scale_at(&p->y, series->high[i]);
+        if (low - high < 1) continue;
+        fputc('M', p->out);
+        svg_point(p->out, x, low);
+        fputc('L', p->out);
+        svg_point(p->out, x, high);
+    }
+    fputs("\"/>\n", p->out);
+}
+
+static void draw_line(const plot_t *p, const chart_series_t *series, const char *kind)
+{
+    bool pen_down = false;
+    fprintf(p->out, "<path class=\"l %s\" d=\"", kind);
+    for (int i = 0; i < series->n; i++) {
+        bool there = is_there(&p->x, &p->y, series, i);
+        if (there) {
+            fputc(pen_down ? 'L' : 'M', p->out);
+            svg_point(p->out, x_of(p, series, i), svg_scale_at(&p->y, series->y[i]));
+        }
+        pen_down = there;
+    }
+    fputs("\"/>\n", p->out);
+}
+
+static void draw_markers(const plot_t *p, const chart_series_t *series, const char *kind)
+{
+    fprintf(p->out, "<path class=\"m %s\" d=\"", kind);
+    for (int i = 0; i < series->n; i++)
+        if (is_there(&p->x, &p->y, series, i))
+            svg_marker(p->out, series->style, x_of(p, series, i), svg_scale_at(&p->y, series->y[i]),
+                       series->n > 30 ? 1.6 : 2.8);
+    fputs("\"/>\n", p->out);
+}
+
+/* A line that has one value is nothing without a marker. */
+static bool has_markers(const chart_series_t *series)
+{
+    return series->markers || series->n == 1;
+}
+
+static void draw_series(plot_t *p, int index)
+{
+    const chart_series_t *series = &p->chart->series[index];
+    if (p->chart->side_by_side) p->shift = BESIDE * (index - (p->chart->n_series - 1) / 2.0);
+    bool markers = has_markers(series);
+    chart_text_t kind = svg_series_class(series->style, markers, series->is_base);
+    if (series->low && series->high && series->band) draw_band(p, series, kind.text);
+    if (series->low && series->high && !series->band) draw_whiskers(p, series, kind.text);
+    if (!series->no_line && series->n > 1) draw_line(p, series, kind.text);
+    if (markers) draw_markers(p, series, kind.text);
+}
+
+void chart_lines_draw(FILE *out, const chart_lines_t *chart)
+{
+    plot_t p = {.out = out, .chart = chart};
+    svg_entry_t entries[CHART_MAX_SERIES];
+    int n = 0;
+    ASSERT(chart->n_series <= CHART_MAX_SERIES);
+    for (int i = 0; i < chart->n_series; i++) {
+        const chart_series_t *s = &chart->series[i];
+        if (s->name)
+            entries[n++] = (svg_entry_t){s->name, SVG_SAMPLE_LINE, s->style, s->is_base, has_markers(s)};
+    }
+    make_scales(&p);
+    svg_begin(out, p.bottom + BELOW + svg_legend_height(entries, n), chart->about);
+    draw_axes(&p);
+    draw_reference(&p);
+    /* What is compared against lies behind. */
+    for (int i = 0; i < chart->n_series; i++)
+        if (chart->series[i].is_base) draw_series(&p, i);
+    for (int i = 0; i < chart->n_series; i++)
+        if (!chart->series[i].is_base) draw_series(&p, i);
+    draw_marks(&p);
+    svg_legend(out, entries, n, p.bottom + BELOW);
+    svg_end(out);
+}

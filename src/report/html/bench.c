@@ -1,0 +1,218 @@
+/* Bandwidth against message size, and what memory, products, convolutions and files reach. */
+#include <math.h>
+#include <string.h>
+
+#include "report/html/parts.h"
+
+static const html_spec_t comm_spec = {.case_name = "comm",
+                                      .figure = "busbw_gbs",
+                                      .table = {"test"},
+                                      .row = {"bytes"},
+                                      .series = {"communicator"},
+                                      .ignore = {"count"},
+                                      .x = "bytes",
+                                      .min_rows = 2,
+                                      .rest_is_series = true};
+
+typedef struct bar_chart {
+    html_spec_t spec;
+    const char *title, *axis, *from;
+} bar_chart_t;
+
+static const bar_chart_t bar_charts[] = {
+    {{.case_name = "mem",
+      .figure = "gbs_all",
+      .row = {"level"},
+      .series = {"test"},
+      .ignore = {"bytes"},
+      .needs = "level"},
+     "Memory bandwidth, all ranks",
+     "GB/s of all ranks",
+     "gbs_all of dptrain bench mem"},
+    {{.case_name = "gemm", .figure = "gflops_all", .row = {"shape", "m", "n", "k"}, .series = {"dtype"}},
+     "Matrix products, all ranks",
+     "GFLOP/s of all ranks",
+     "gflops_all of dptrain bench gemm; rows are m×n×k"},
+    {{.case_name = "io", .figure = "gbs_all", .row = {"test", "cache"}, .ignore = {"bytes"}},
+     "Files, all ranks at it",
+     "GB/s of all ranks at it",
+     "gbs_all of dptrain bench io"},
+    /* Last: they are the tallest. */
+    {{.case_name = "conv",
+      .figure = "gflops_all",
+      .table = {"net"},
+      .row = {"layer"},
+      .series = {"test"},
+      .ignore = {"operator"}},
+     "Convolutions, all ranks",
+     "GFLOP/s of all ranks",
+     "gflops_all of dptrain bench conv"},
+};
+enum { N_BAR_CHARTS = sizeof bar_charts / sizeof *bar_charts };
+
+bool html_has_comm(const html_t *h)
+{
+    return html_has_figure(h, comm_spec.case_name, comm_spec.figure);
+}
+
+bool html_has_speed(const html_t *h)
+{
+    for (int c = 0; c < N_BAR_CHARTS; c++)
+        if (html_has_figure(h, bar_charts[c].spec.case_name, bar_charts[c].spec.figure)) return true;
+    return false;
+}
+
+/* Values of a side as an array, and their ends. */
+static err_t values_of(html_t *h, const html_matrix_t *m, int side, int series, chart_series_t *out)
+{
+    double *values;
+    size_t n = (size_t)m->n_rows;
+    TRY(arena_new(&h->arena, 3 * (n + 1) * sizeof *values, &values));
+    for (int row = 0; row < m->n_rows; row++) {
+        html_value_t at = m->at[side][row * m->n_series + series];
+        values[row] = at.middle;
+        values[n + (size_t)row] = at.low;
+        values[2 * n + (size_t)row] = at.high;
+    }
+    *out = (chart_series_t){.name = m->series[series],
+                            .style = m->style[series],
+                            .n = m->n_rows,
+                            .x = m->x,
+                            .y = values,
+                            .low = values + n,
+                            .high = values + 2 * n,
+                            .markers = true,
+                            .is_base = side == HTML_BASE};
+    if (side == HTML_BASE)
+        TRY(arena_format(&h->arena, &out->name, "%s%sbase", m->series[series],
+                         m->series[series][0] ? ", " : ""));
+    return ERR_OK;
+}
+
+static bool has_values(const html_matrix_t *m, int side, int series)
+{
+    for (int row = 0; row < m->n_rows; row++)
+        if (m->at[side] && m->at[side][row * m->n_series + series].n > 0) return true;
+    return false;
+}
+
+err_t html_matrix_series(html_t *h, const html_matrix_t *m, chart_series_t *series, int *n, int *n_left_out)
+{
+    *n = *n_left_out = 0;
+    for (int s = 0; s < m->n_series; s++)
+        for (int side = 0; side < HTML_SIDES; side++) {
+            if (!has_values(m, side, s)) continue;
+            if (*n == CHART_MAX_SERIES)
+                ++*n_left_out;
+            else
+                TRY(values_of(h, m, side, s, &series[(*n)++]));
+        }
+    return ERR_OK;
+}
+
+err_t html_starts_text(html_t *h, const html_matrix_t *m, const char *ends, const char **out)
+{
+    *out = "";
+    if (m->n_starts > 1) TRY(arena_format(&h->arena, out, " Medians of %d starts%s.", m->n_starts, ends));
+    if (m->at[HTML_BASE]) TRY(arena_format(&h->arena, out, "%s Dashed and hollow: base.", *out));
+    return ERR_OK;
+}
+
+static err_t draw_bandwidth(html_t *h, const html_matrix_t *m)
+{
+    chart_series_t series[CHART_MAX_SERIES];
+    const char *caption, *starts;
+    int n_left_out;
+    table_t table;
+    chart_lines_t chart = {
+        .x = {.title = "bytes of the message", .scale = CHART_LOG2, .label = html_label_size},
+        .y = {.title = "bus bandwidth, GB/s", .scale = CHART_LOG},
+        .series = series,
+        .reference = NAN};
+    TRY(html_matrix_series(h, m, series, &chart.n_series, &n_left_out));
+    TRY(arena_format(&h->arena, &chart.about, "%s: bus bandwidth in GB/s against the size of the message.",
+                     m->name));
+    TRY(html_starts_text(h, m, "; whiskers from the least to the greatest", &starts));
+    TRY(arena_format(&h->arena, &caption,
+                     "Higher is better. busbw_gbs of dptrain bench comm; both axes logarithmic.%s", starts));
+    if (n_left_out > 0)
+        TRY(arena_format(&h->arena, &caption, "%s %d more lines are in the data.", caption, n_left_out));
+    TRY(html_matrix_table(h, m, "bytes", html_label_figure, &table));
+    html_figure(h, m->name);
+    chart_lines_draw(h->out, &chart);
+    html_figure_end(h, caption, &table);
+    return ERR_OK;
+}
+
+/* The first CHART_COLOURS series, as rows × series. NULL where a side has none. */
+static err_t bar_values(html_t *h, const html_matrix_t *m, int side, int n_series, const double **out)
+{
+    double *values;
+    *out = NULL;
+    if (!m->at[side]) return ERR_OK;
+    TRY(arena_new(&h->arena, sizeof *values * (size_t)m->n_rows * (size_t)n_series, &values));
+    for (int row = 0; row < m->n_rows; row++)
+        for (int s = 0; s < n_series; s++)
+            values[row * n_series + s] = m->at[side][row * m->n_series + s].middle;
+    *out = values;
+    return ERR_OK;
+}
+
+static err_t draw_bars(html_t *h, const bar_chart_t *bars, const html_matrix_t *m)
+{
+    static const char *const base_names[] = {"new", "base"};
+    const char *title, *caption;
+    table_t table;
+    int n_series = m->n_series < CHART_COLOURS ? m->n_series : CHART_COLOURS;
+    chart_bars_t chart = {.axis = {.title = bars->axis},
+                          .figure = html_label_figure,
+                          .rows = m->rows,
+                          .series = m->series,
+                          .n_rows = m->n_rows,
+                          .n_series = n_series};
+    TRY(bar_values(h, m, HTML_NOW, n_series, &chart.values));
+    TRY(bar_values(h, m, HTML_BASE, n_series, &chart.base));
+    if (chart.base) chart.base_names = base_names;
+    TRY(arena_format(&h->arena, &title, "%s%s%s", bars->title, m->name[0] ? ": " : "", m->name));
+    TRY(arena_format(&h->arena, &chart.about, "%s, as bars.", title));
+    TRY(arena_format(&h->arena, &caption, "Higher is better. %s.", bars->from));
+    if (m->n_starts > 1)
+        TRY(arena_format(&h->arena, &caption, "%s Medians of %d starts.", caption, m->n_starts));
+    if (chart.base) TRY(arena_format(&h->arena, &caption, "%s The tick on a bar is base.", caption));
+    if (m->n_series > n_series)
+        TRY(arena_format(&h->arena, &caption, "%s %d more series are in the data.", caption,
+                         m->n_series - n_series));
+    TRY(html_matrix_table(h, m, "", html_label_figure, &table));
+    html_figure(h, title);
+    chart_bars_draw(h->out, &chart);
+    html_figure_end(h, caption, &table);
+    return ERR_OK;
+}
+
+err_t html_comm(html_t *h)
+{
+    html_matrix_t *m;
+    TRY(html_matrices(h, &comm_spec, &m));
+    html_section(h, "comm", "Bandwidth of collectives",
+                 "Bus bandwidth is what the slowest link carries, whatever the number of ranks.");
+    if (!m) html_note(h, "Measured at a single size, which makes no line: see Further measurements.");
+    html_figures(h);
+    for (; m; m = m->next) TRY(draw_bandwidth(h, m));
+    html_figures_end(h);
+    html_section_end(h);
+    return ERR_OK;
+}
+
+err_t html_speed(html_t *h)
+{
+    html_section(h, "speed", "Memory, arithmetic and files", NULL);
+    html_figures(h);
+    for (int c = 0; c < N_BAR_CHARTS; c++) {
+        html_matrix_t *m;
+        TRY(html_matrices(h, &bar_charts[c].spec, &m));
+        for (; m; m = m->next) TRY(draw_bars(h, &bar_charts[c], m));
+    }
+    html_figures_end(h);
+    html_section_end(h);
+    return ERR_OK;
+}

@@ -1,0 +1,234 @@
+/* The verdicts: what changed, by how much, and how surely. A row is a table's on a laptop and a card on a
+ * phone. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/figure.h"
+#include "report/html/parts.h"
+
+enum { UNFOLDED = 12 }; /* so many metrics are shown whatever their verdict */
+
+bool html_has_verdicts(const html_t *h)
+{
+    return h->in->comparison || h->in->no_comparison;
+}
+
+/* Worse first, what did not change last; within a verdict the largest change first. */
+static int rank_of(verdict_t verdict)
+{
+    static const int ranks[VERDICTS] = {
+        [VERDICT_WORSE] = 0, [VERDICT_BETTER] = 1, [VERDICT_INCONCLUSIVE] = 2, [VERDICT_SAME] = 3};
+    return ranks[verdict];
+}
+
+static double size_of_change(const compare_metric_t *metric)
+{
+    double ratio = metric->difference.ratio;
+    return ratio > 0 && isfinite(ratio) ? fabs(log(ratio)) : -1;
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+    const compare_metric_t *x = *(const compare_metric_t *const *)a, *y = *(const compare_metric_t *const *)b;
+    if (rank_of(x->verdict) != rank_of(y->verdict)) return rank_of(x->verdict) - rank_of(y->verdict);
+    double more = size_of_change(y) - size_of_change(x);
+    if (more > 0 || more < 0) return more > 0 ? 1 : -1;
+    return strcmp(x->label, y->label);
+}
+
+static err_t sorted_rows(html_t *h, const compare_metric_t ***out, int *n)
+{
+    TRY(arena_new(&h->arena, sizeof **out * (size_t)(h->in->comparison->n_metrics + 1), out));
+    *n = 0;
+    for (const compare_metric_t *at = h->in->comparison->metrics; at; at = at->next) (*out)[(*n)++] = at;
+    qsort(*out, (size_t)*n, sizeof **out, compare_rows);
+    return ERR_OK;
+}
+
+/* The axis shows the intervals of what could be told, and of the others the ratios: what is not known may
+ * reach far. */
+static err_t make_forest(html_t *h, const compare_metric_t *const *rows, int n, chart_forest_t *out)
+{
+    double *ratios;
+    int n_ratios = 0;
+    out->band = 1 + h->in->options->min_effect;
+    TRY(arena_new(&h->arena, sizeof *ratios * (size_t)(2 * n + 1), &ratios));
+    for (int i = 0; i < n; i++) {
+        bool told = rows[i]->verdict != VERDICT_INCONCLUSIVE;
+        ratios[n_ratios++] = told ? rows[i]->difference.low : rows[i]->difference.ratio;
+        if (told) ratios[n_ratios++] = rows[i]->difference.high;
+    }
+    out->reach = chart_forest_reach(ratios, n_ratios, out->band);
+    return ERR_OK;
+}
+
+/* An end of an interval, in percent; beyond tenfold it only matters that it is. */
+static err_t end_text(html_t *h, double ratio, const char **out)
+{
+    *out = ratio > 10 ? "beyond +900" : "beyond -90";
+    return ratio > 10 || ratio < 0.1 ? ERR_OK : arena_format(&h->arena, out, "%+.1f", 100 * (ratio - 1));
+}
+
+static err_t change_text(html_t *h, const stats_difference_t *d, const char **out)
+{
+    const char *low, *high;
+    *out = "-";
+    if (!isfinite(d->ratio)) return ERR_OK;
+    TRY(arena_format(&h->arena, out, "%+.1f %%", 100 * (d->ratio - 1)));
+    if (isnan(d->low) || isnan(d->high)) return ERR_OK;
+    TRY(end_text(h, d->low, &low));
+    TRY(end_text(h, d->high, &high));
+    if (d->low < 0.1 && d->high > 10) return arena_format(&h->arena, out, "%s (not known)", *out);
+    return arena_format(&h->arena, out, "%s (%s … %s)", *out, low, high);
+}
+
+/* Why it cannot be told, or which part of a step it was. */
+static err_t remark(html_t *h, const compare_metric_t *metric, const char **out)
+{
+    *out = metric->why;
+    if (!metric->blamed) return ERR_OK;
+    if (!isfinite(metric->blamed->share))
+        return arena_format(&h->arena, out, "mostly %s", metric->blamed->name);
+    return arena_format(&h->arena, out, "%s: %.0f %% of the change", metric->blamed->name,
+                        100 * metric->blamed->share);
+}
+
+static err_t label(html_t *h, const compare_metric_t *metric, const char **out)
+{
+    const char **keys, *words;
+    int n = 0;
+    TRY(arena_new(&h->arena, sizeof *keys * (size_t)(h->in->comparison->n_metrics + 1), &keys));
+    for (const compare_metric_t *other = h->in->comparison->metrics; other; other = other->next)
+        if (strcmp(other->case_name, metric->case_name) == 0 && strcmp(other->test, metric->test) == 0)
+            keys[n++] = other->key;
+    TRY(html_key_words(h, metric->key, keys, n, &words));
+    return html_metric_name(h, metric->case_name, metric->test, words, out);
+}
+
+static err_t print_row(html_t *h, const chart_forest_t *forest, const compare_metric_t *metric)
+{
+    const char *name, *change, *times, *said, *kind = verdict_names[metric->verdict];
+    const stats_difference_t *d = &metric->difference;
+    TRY(label(h, metric, &name));
+    TRY(change_text(h, d, &change));
+    TRY(arena_format(&h->arena, &times, "%s → %s", html_label_time(d->base).text,
+                     html_label_time(d->now).text));
+    TRY(remark(h, metric, &said));
+    fputs("<tr><th scope=\"row\">", h->out);
+    html_text(h, name);
+    if (said[0]) {
+        fputs("<span class=\"said\">", h->out);
+        html_text(h, said);
+        fputs("</span>", h->out);
+    }
+    fprintf(h->out, "</th><td><b class=\"tag %s\">%s</b></td><td>", kind, kind);
+    chart_forest_row(h->out, forest, d->ratio, d->low, d->high, kind, NULL);
+    fputs("</td><td>", h->out);
+    html_text(h, change);
+    fputs("</td><td>", h->out);
+    html_text(h, times);
+    fputs("</td></tr>\n", h->out);
+    return ERR_OK;
+}
+
+static err_t print_rows(html_t *h, const chart_forest_t *forest, const compare_metric_t *const *rows, int n)
+{
+    fputs("<table class=\"verdicts\"><thead><tr><th scope=\"col\">metric</th><th scope=\"col\">verdict</th>"
+          "<th scope=\"col\"><span class=\"ways\"><span>← faster</span><span>slower →</span></span>",
+          h->out);
+    chart_forest_axis(h->out, forest);
+    fputs("</th><th scope=\"col\">change of time (interval)</th><th scope=\"col\">base → "
+          "new</th></tr></thead>\n"
+          "<tbody>\n",
+          h->out);
+    for (int i = 0; i < n; i++) TRY(print_row(h, forest, rows[i]));
+    fputs("</tbody></table>\n", h->out);
+    return ERR_OK;
+}
+
+/* Those of a verdict, which are side by side. */
+static err_t print_folded(html_t *h, const chart_forest_t *forest, verdict_t verdict,
+                          const compare_metric_t *const *rows, int n)
+{
+    int first = 0, n_of = 0;
+    while (first < n && rows[first]->verdict != verdict) first++;
+    while (first + n_of < n && rows[first + n_of]->verdict == verdict) n_of++;
+    if (n_of == 0) return ERR_OK;
+    fprintf(h->out, "<details><summary>%d %s</summary>\n", n_of, verdict_names[verdict]);
+    TRY(print_rows(h, forest, rows + first, n_of));
+    fputs("</details>\n", h->out);
+    return ERR_OK;
+}
+
+static void print_summary(html_t *h)
+{
+    const comparison_t *c = h->in->comparison;
+    static const verdict_t order[] = {VERDICT_WORSE, VERDICT_BETTER, VERDICT_INCONCLUSIVE, VERDICT_SAME};
+    fprintf(h->out, "<p class=\"summary\"><b class=\"tag big %s\">%s</b> ", verdict_names[c->verdict],
+            verdict_names[c->verdict]);
+    fprintf(h->out, "<span>%d metric%s:</span>", c->n_metrics, c->n_metrics == 1 ? "" : "s");
+    for (int i = 0; i < VERDICTS; i++)
+        if (c->n_of[order[i]] > 0)
+            fprintf(h->out, " <b class=\"tag %s\">%d %s</b>", verdict_names[order[i]], c->n_of[order[i]],
+                    verdict_names[order[i]]);
+    fputs("</p>\n", h->out);
+}
+
+static err_t print_explanation(html_t *h)
+{
+    const compare_options_t *options = h->in->options;
+    const char *text;
+    TRY(arena_format(
+        &h->arena, &text,
+        "Times of new against base: right of the line is slower. The diamond is the ratio, the line its "
+        "%.4g %% confidence interval, an arrow one that goes on; shaded: changes below %.3g %%, which count "
+        "as none. Verdicts keep the share of false alarms at %.3g %% (Benjamini and Hochberg). "
+        "The same as dptrain report compare.",
+        100 * (1 - options->alpha), 100 * options->min_effect, 100 * options->alpha));
+    fputs("<p class=\"caption\">", h->out);
+    html_text(h, text);
+    fputs("</p>\n", h->out);
+    return ERR_OK;
+}
+
+/* What differs in software, and what was left out. */
+static void print_notes(html_t *h)
+{
+    const comparison_t *c = h->in->comparison;
+    if (c->n_notes == 0) return;
+    fputs("<ul class=\"notes\">\n", h->out);
+    for (int i = 0; i < c->n_notes; i++) {
+        fputs("<li>", h->out);
+        html_text(h, c->notes[i]);
+        fputs("</li>\n", h->out);
+    }
+    fputs("</ul>\n", h->out);
+}
+
+err_t html_verdicts(html_t *h)
+{
+    const comparison_t *c = h->in->comparison;
+    const compare_metric_t **rows;
+    chart_forest_t forest;
+    int n, n_open = 0;
+    html_section(h, "verdict", "Verdict", NULL);
+    if (!c) {
+        html_note(h, h->in->no_comparison);
+        html_section_end(h);
+        return ERR_OK;
+    }
+    print_summary(h);
+    TRY(sorted_rows(h, &rows, &n));
+    TRY(make_forest(h, rows, n, &forest));
+    while (n_open < n && (n <= UNFOLDED || rank_of(rows[n_open]->verdict) < rank_of(VERDICT_INCONCLUSIVE)))
+        n_open++;
+    TRY(print_explanation(h));
+    if (n_open > 0) TRY(print_rows(h, &forest, rows, n_open));
+    TRY(print_folded(h, &forest, VERDICT_INCONCLUSIVE, rows + n_open, n - n_open));
+    TRY(print_folded(h, &forest, VERDICT_SAME, rows + n_open, n - n_open));
+    print_notes(h);
+    html_section_end(h);
+    return ERR_OK;
+}

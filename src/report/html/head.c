@@ -1,0 +1,315 @@
+/* What was run, where and when, and what no chart shows. */
+#include <math.h>
+#include <string.h>
+
+#include "report/html/parts.h"
+#include "report/records/fields.h"
+
+static const report_t *side_of(const html_t *h, int side)
+{
+    return side == HTML_BASE ? h->in->base : h->in->now;
+}
+
+static const report_run_t *first_bench(const report_t *report)
+{
+    for (const report_run_t *run = report->runs; run; run = run->next)
+        if (!run->train && run->line > 0) return run;
+    for (const report_run_t *run = report->runs; run; run = run->next)
+        if (run->line > 0) return run;
+    return NULL;
+}
+
+static void row_begin(html_t *h, const char *name)
+{
+    fputs("<tr><th scope=\"row\">", h->out);
+    html_text(h, name);
+    fputs("</th>", h->out);
+}
+
+static void cell(html_t *h, const char *text)
+{
+    fputs("<td>", h->out);
+    html_text(h, text);
+    fputs("</td>", h->out);
+}
+
+static err_t add_once(html_t *h, const char **list, const char *word)
+{
+    char needle[160], hay[1024];
+    snprintf(needle, sizeof needle, ", %s,", word);
+    snprintf(hay, sizeof hay, ", %s,", *list);
+    if (strstr(hay, needle) || strlen(*list) > 400) return ERR_OK;
+    return arena_format(&h->arena, list, "%s%s%s", *list, (*list)[0] ? ", " : "", word);
+}
+
+static err_t what_text(html_t *h, const report_t *report, const char **out)
+{
+    int n_bench = 0, n_train = 0;
+    const char *cases = "", *models = "";
+    for (const report_run_t *run = report->runs; run; run = run->next) {
+        n_bench += !run->train;
+        n_train += run->train != NULL;
+        if (run->train && run->train->model) TRY(add_once(h, &models, run->train->model));
+        for (const report_group_t *group = run->groups; group; group = group->next)
+            TRY(add_once(h, &cases, group->case_name));
+    }
+    *out = "";
+    if (n_bench > 0)
+        TRY(arena_format(&h->arena, out, "%d start%s of dptrain bench%s%s", n_bench, n_bench > 1 ? "s" : "",
+                         cases[0] ? ": " : "", cases));
+    if (n_train > 0)
+        TRY(arena_format(&h->arena, out, "%s%s%d training run%s%s%s", *out, n_bench > 0 ? "; " : "", n_train,
+                         n_train > 1 ? "s" : "", models[0] ? ": " : "", models));
+    return ERR_OK;
+}
+
+/* "2026-11-21T10:16:25Z": where a text is one. */
+static bool is_time(const char *text)
+{
+    static const char form[] = "0000-00-00T00:00:00Z";
+    for (size_t i = 0; i < sizeof form; i++)
+        if (form[i] == '0' ? !(text[i] >= '0' && text[i] <= '9') : text[i] != form[i]) return false;
+    return true;
+}
+
+static err_t when_text(html_t *h, const report_t *report, const char **out)
+{
+    const char *first = NULL, *last = NULL;
+    for (const report_run_t *run = report->runs; run; run = run->next) {
+        if (!run->time[0]) continue;
+        if (!first || strcmp(run->time, first) < 0) first = run->time;
+        if (!last || strcmp(run->time, last) > 0) last = run->time;
+    }
+    *out = first ? first : "not said";
+    if (!first) return ERR_OK;
+    bool one = strcmp(first, last) == 0;
+    if (!is_time(first) || !is_time(last))
+        return one ? ERR_OK : arena_format(&h->arena, out, "%s to %s", first, last);
+    TRY(arena_format(&h->arena, out, "%.10s %.5s", first, first + 11));
+    if (!one && memcmp(first, last, 10) == 0 && memcmp(first, last, 16) != 0)
+        TRY(arena_format(&h->arena, out, "%s to %.5s", *out, last + 11));
+    if (!one && memcmp(first, last, 10) != 0)
+        TRY(arena_format(&h->arena, out, "%s to %.10s %.5s", *out, last, last + 11));
+    return arena_format(&h->arena, out, "%s UTC", *out);
+}
+
+static err_t files_text(html_t *h, const report_t *report, const char **out)
+{
+    enum { MOST = 8 };
+    *out = "";
+    for (int i = 0; i < report->n_files && i < MOST; i++)
+        TRY(arena_format(&h->arena, out, "%s%s%s", *out, i ? ", " : "", report->files[i].name));
+    if (report->n_files > MOST)
+        TRY(arena_format(&h->arena, out, "%s and %d more", *out, report->n_files - MOST));
+    return ERR_OK;
+}
+
+static err_t ranks_text(html_t *h, const report_t *report, const char **out)
+{
+    *out = "";
+    for (const report_run_t *run = report->runs; run; run = run->next) {
+        double ranks = run->train ? run->train->ranks : run->ranks;
+        double threads = run->train ? run->train->threads : run->threads;
+        const char *text;
+        if (!isfinite(ranks)) continue;
+        TRY(arena_format(&h->arena, &text, "%s × %s thread%s", figure_number(ranks).text,
+                         figure_number(threads).text, threads > 1 ? "s" : ""));
+        TRY(add_once(h, out, text));
+    }
+    if (!(*out)[0]) *out = "not said";
+    return ERR_OK;
+}
+
+static report_fields_t place_fields(const report_run_t *run, int place)
+{
+    if (!run) return (report_fields_t){0};
+    return place == 0 ? run->hardware : place == 1 ? run->fabric : run->software;
+}
+
+static const char *place_id(const report_run_t *run, int place)
+{
+    return place == 0 ? run->hardware_id : place == 1 ? run->fabric_id : run->software_id;
+}
+
+/* Whether the other side's field of that name says something else. */
+static bool differs(const report_field_t *field, report_fields_t other)
+{
+    const report_field_t *its = fields_find(other, field->name);
+    return !its || strcmp(its->text ? its->text : "", field->text ? field->text : "") != 0;
+}
+
+/* Whether all runs of both sides say the same. */
+static bool is_same(html_t *h, int place)
+{
+    const report_run_t *first = first_bench(h->in->now);
+    if (!h->in->base || !first || first->train || !place_id(first, place)[0]) return false;
+    for (int side = 0; side < HTML_SIDES; side++)
+        for (const report_run_t *run = side_of(h, side)->runs; run; run = run->next)
+            if (!run->train && strcmp(place_id(run, place), place_id(first, place)) != 0) return false;
+    return first_bench(h->in->base) && !first_bench(h->in->base)->train;
+}
+
+/* Names and values, and how many of the runs say otherwise. */
+static err_t place_cell(html_t *h, int side, int place, bool same)
+{
+    const report_t *report = side_of(h, side);
+    const report_run_t *run = first_bench(report);
+    const report_run_t *other = h->in->base ? first_bench(side_of(h, !side)) : NULL;
+    report_fields_t fields = place_fields(run, place), others = place_fields(other, place);
+    int n_differ = 0;
+    fputs(same ? "<td colspan=\"2\" class=\"both\">" : "<td>", h->out);
+    for (int i = 0; i < fields.n; i++) {
+        figure_t room;
+        bool marked = others.n > 0 && differs(&fields.at[i], others);
+        fputs(marked ? "<span class=\"kv differs\"><i>" : "<span class=\"kv\"><i>", h->out);
+        html_text(h, fields.at[i].name);
+        fputs("</i> ", h->out);
+        html_text(h, fields_text(&fields.at[i], &room));
+        fputs("</span> ", h->out);
+    }
+    if (fields.n == 0) fputs("not said", h->out);
+    for (const report_run_t *at = report->runs; at; at = at->next)
+        n_differ += !at->train && at->line > 0 && run && !run->train &&
+                    strcmp(place_id(at, place), place_id(run, place)) != 0;
+    if (n_differ > 0) fprintf(h->out, "<b class=\"differs\">%d of the starts differ in this</b>", n_differ);
+    fputs("</td>", h->out);
+    return ERR_OK;
+}
+
+static err_t rows(html_t *h)
+{
+    static const struct {
+        const char *name;
+        err_t (*text)(html_t *, const report_t *, const char **);
+    } texts[] = {{"ran", what_text}, {"when", when_text}, {"ranks", ranks_text}, {"files", files_text}};
+    static const char *const places[] = {"hardware", "fabric", "software"};
+    int n_sides = h->in->base ? 2 : 1;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        row_begin(h, texts[i].name);
+        for (int side = n_sides - 1; side >= 0; side--) {
+            const char *text;
+            TRY(texts[i].text(h, side_of(h, side), &text));
+            cell(h, text);
+        }
+        fputs("</tr>\n", h->out);
+    }
+    for (int place = 0; place < 3; place++) {
+        bool known = false;
+        for (int side = 0; side < n_sides; side++)
+            known |= place_fields(first_bench(side_of(h, side)), place).n > 0;
+        if (!known) continue;
+        row_begin(h, places[place]);
+        if (is_same(h, place)) {
+            TRY(place_cell(h, HTML_NOW, place, true));
+        } else {
+            for (int side = n_sides - 1; side >= 0; side--) TRY(place_cell(h, side, place, false));
+        }
+        fputs("</tr>\n", h->out);
+    }
+    return ERR_OK;
+}
+
+/* What a reader has to know before he believes the figures. */
+static err_t warnings(html_t *h)
+{
+    static const char *const of[] = {"", " of base"};
+    const char *text;
+    for (int side = 0; side < HTML_SIDES && side_of(h, side); side++) {
+        const report_t *report = side_of(h, side);
+        int64_t n_bad = 0, n_points = 0, n_disturbed = 0;
+        int n_cut = 0;
+        for (int i = 0; i < report->n_files; i++) n_bad += report->files[i].bad.n + report->files[i].newer.n;
+        for (const metric_t *metric = h->metrics[side].first; metric; metric = metric->next)
+            for (const metric_start_t *start = metric->starts; start; start = start->next) {
+                n_points++;
+                n_disturbed += start->disturbed;
+            }
+        for (const report_run_t *run = report->runs; run; run = run->next)
+            n_cut += metrics_left_out(run) != NULL;
+        if (n_bad > 0) {
+            TRY(arena_format(&h->arena, &text, "Lines%s that could not be used: %lld.", of[side],
+                             (long long)n_bad));
+            html_note(h, text);
+        }
+        if (n_cut > 0) {
+            TRY(arena_format(&h->arena, &text,
+                             "Runs%s that did not come to their end: %d. What they measured is shown.",
+                             of[side], n_cut));
+            html_note(h, text);
+        }
+        if (n_disturbed > 0) {
+            TRY(arena_format(
+                &h->arena, &text,
+                "The machine was not the benchmark's alone while %lld of %lld points%s were measured.",
+                (long long)n_disturbed, (long long)n_points, of[side]));
+            html_note(h, text);
+        }
+    }
+    return ERR_OK;
+}
+
+err_t html_summary(html_t *h, const char **out)
+{
+    const char *what, *when;
+    *out = "";
+    if (!h->in->now->runs) return ERR_OK;
+    TRY(what_text(h, h->in->now, &what));
+    TRY(when_text(h, h->in->now, &when));
+    return arena_format(&h->arena, out, "%s · %s", what, when);
+}
+
+err_t html_head(html_t *h)
+{
+    html_section(h, "where", "What was run, and where", NULL);
+    fputs(h->in->base ? "<table class=\"facts two\">" : "<table class=\"facts\">", h->out);
+    if (h->in->base)
+        fputs("<thead><tr><td></td><th scope=\"col\">base</th><th scope=\"col\">new</th></tr></thead>",
+              h->out);
+    fputs("\n<tbody>\n", h->out);
+    TRY(rows(h));
+    fputs("</tbody></table>\n", h->out);
+    TRY(warnings(h));
+    html_section_end(h);
+    return ERR_OK;
+}
+
+bool html_has_rest(const html_t *h)
+{
+    for (int i = 0; i < h->n_items; i++)
+        if (!h->items[i].shown) return true;
+    return false;
+}
+
+static err_t figures_text(html_t *h, const metric_t *metric, const char **out)
+{
+    report_fields_t fields = metric->last->point->metrics;
+    *out = "";
+    for (int i = 0; i < fields.n && strlen(*out) < 160; i++) {
+        figure_t room;
+        TRY(arena_format(&h->arena, out, "%s%s%s %s", *out, i ? ", " : "", fields.at[i].name,
+                         fields_text(&fields.at[i], &room)));
+    }
+    return ERR_OK;
+}
+
+err_t html_rest(html_t *h)
+{
+    enum { COLUMNS = 3 };
+    table_t table = {.columns = {{"measurement", true}, {"time", false}, {"figures", true}},
+                     .n_columns = COLUMNS};
+    for (int i = 0; i < h->n_items; i++) table.n_rows += !h->items[i].shown;
+    TRY(arena_new(&h->arena, sizeof *table.cells * (size_t)table.n_rows * COLUMNS, &table.cells));
+    const char **at = table.cells;
+    for (int i = 0; i < h->n_items; i++) {
+        const html_item_t *item = &h->items[i];
+        if (item->shown) continue;
+        const metric_t *metric = item->side[item->side[HTML_NOW] ? HTML_NOW : HTML_BASE];
+        TRY(arena_format(&h->arena, at++, "%s%s", metric->label, item->side[HTML_NOW] ? "" : " (base)"));
+        TRY(arena_format(&h->arena, at++, "%s", html_label_time(metric->last->p50).text));
+        TRY(figures_text(h, metric, at++));
+    }
+    html_section(h, "rest", "Further measurements", "Median time and figures, of the last start.");
+    html_table(h, &table);
+    html_section_end(h);
+    return ERR_OK;
+}

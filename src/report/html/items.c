@@ -1,0 +1,364 @@
+/* The measurements of both sides, and tables of their figures. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/stats.h"
+#include "report/html/parts.h"
+#include "report/records/fields.h"
+
+static bool is_bench(const metric_t *metric)
+{
+    return metric->starts && metric->starts->point;
+}
+
+err_t html_items_make(html_t *h)
+{
+    int n_most = h->metrics[HTML_NOW].n + h->metrics[HTML_BASE].n;
+    TRY(arena_new(&h->arena, sizeof *h->items * (size_t)(n_most + 1), &h->items));
+    for (int side = 0; side < HTML_SIDES; side++)
+        for (const metric_t *metric = h->metrics[side].first; metric; metric = metric->next) {
+            if (!is_bench(metric)) continue;
+            const metric_t *now =
+                metrics_find(&h->metrics[HTML_NOW], metric->case_name, metric->test, metric->key);
+            if (side == HTML_BASE && now) continue;
+            html_item_t *item = &h->items[h->n_items++];
+            *item = (html_item_t){.key = metric->starts->point->key};
+            item->side[side] = metric;
+            if (side == HTML_NOW && h->metrics[HTML_BASE].n > 0)
+                item->side[HTML_BASE] =
+                    metrics_find(&h->metrics[HTML_BASE], metric->case_name, metric->test, metric->key);
+            TRY(intern_text(&h->words, metric->case_name, &item->case_name));
+            TRY(intern_text(&h->words, metric->test, &item->test));
+        }
+    return ERR_OK;
+}
+
+double html_field_number(report_fields_t fields, const char *name)
+{
+    const report_field_t *field = fields_find(fields, name);
+    return field && field->kind == FIELD_NUMBER ? field->number : NAN;
+}
+
+bool html_has_figure(const html_t *h, const char *case_name, const char *figure)
+{
+    for (int i = 0; i < h->n_items; i++)
+        for (int side = 0; side < HTML_SIDES; side++) {
+            const metric_t *metric = h->items[i].side[side];
+            if (!metric || strcmp(metric->case_name, case_name) != 0) continue;
+            for (const metric_start_t *start = metric->starts; start; start = start->next)
+                if (isfinite(html_field_number(start->point->metrics, figure))) return true;
+        }
+    return false;
+}
+
+err_t html_value(html_t *h, const metric_t *metric, const char *name, html_value_t *out)
+{
+    double *values;
+    int n = 0;
+    *out = (html_value_t){NAN, NAN, NAN, 0};
+    if (!metric) return ERR_OK;
+    TRY(arena_new(&h->arena, sizeof *values * (size_t)(metric->n_starts + 1), &values));
+    for (const metric_start_t *start = metric->starts; start; start = start->next) {
+        double value = start->point ? html_field_number(start->point->metrics, name) : NAN;
+        if (isfinite(value)) values[n++] = value;
+    }
+    if (n == 0) return ERR_OK;
+    stats_sort(values, n);
+    *out = (html_value_t){stats_quantile(values, n, 0.5), values[0], values[n - 1], n};
+    return ERR_OK;
+}
+
+err_t html_field_words(html_t *h, const report_field_t *field, const char **out)
+{
+    static const char *const bare[] = {"communicator", "datatype",   "dtype",      "device", "model",
+                                       "precision",    "level",      "net",        "layer",  "shape",
+                                       "cache",        "advice",     "algorithms", "data",   "redop",
+                                       "test",         "filesystem", NULL};
+    const char *name = field->name, *text = field->text ? field->text : "";
+    *out = "";
+    if (field->kind == FIELD_MISSING) return ERR_OK;
+    if (strcmp(name, "in_place") == 0) {
+        *out = strcmp(text, "yes") == 0 ? "in place" : "out of place";
+        return ERR_OK;
+    }
+    if (strcmp(name, "bytes") == 0 && field->kind == FIELD_NUMBER)
+        return arena_format(&h->arena, out, "%s", html_label_size(field->number).text);
+    for (int i = 0; bare[i]; i++)
+        if (strcmp(name, bare[i]) == 0) {
+            *out = text;
+            return ERR_OK;
+        }
+    if (strcmp(name, "ranks") == 0 || strcmp(name, "threads") == 0 || strcmp(name, "hosts") == 0)
+        return arena_format(&h->arena, out, "%s %.*s", text, (int)strlen(name) - (strcmp(text, "1") == 0),
+                            name);
+    return arena_format(&h->arena, out, "%s %s", name, text);
+}
+
+static err_t append(html_t *h, const char **text, const char *words)
+{
+    if (!words[0]) return ERR_OK;
+    return arena_format(&h->arena, text, "%s%s%s", *text, (*text)[0] ? ", " : "", words);
+}
+
+/* The fields of a list, in its order. "m", "n", "k" are sides of a product. */
+static err_t list_words(html_t *h, const html_item_t *item, const char *const *names, const char **out)
+{
+    *out = "";
+    for (; *names; names++) {
+        const report_field_t *field = fields_find(item->key, *names);
+        const char *words = strcmp(*names, "test") == 0 ? item->test : "";
+        if (field && strlen(*names) == 1) {
+            bool first = strcmp(*names, "m") == 0;
+            TRY(arena_format(&h->arena, out, "%s%s%s", *out, first ? ((*out)[0] ? " " : "") : "×",
+                             field->text ? field->text : "?"));
+            continue;
+        }
+        /* That a shape is square can be seen. */
+        if (field && field->text && strcmp(*names, "shape") == 0 && strcmp(field->text, "square") == 0)
+            continue;
+        if (field) TRY(html_field_words(h, field, &words));
+        TRY(append(h, out, words));
+    }
+    return intern_text(&h->words, *out, out);
+}
+
+/* An item's place. */
+typedef struct place {
+    html_item_t *item;
+    const char *table, *row, *series;
+    double x;
+} place_t;
+
+static bool is_named(const html_spec_t *spec, const char *name)
+{
+    const char *const *const lists[] = {spec->table, spec->row, spec->series, spec->ignore};
+    for (int i = 0; i < 4; i++)
+        for (const char *const *at = lists[i]; *at; at++)
+            if (strcmp(*at, name) == 0) return true;
+    return spec->x && strcmp(spec->x, name) == 0;
+}
+
+static bool same_text(const report_field_t *a, const report_field_t *b)
+{
+    if (!a || !b) return a == b;
+    return a->kind == b->kind && strcmp(a->text ? a->text : "", b->text ? b->text : "") == 0;
+}
+
+/* Whether a field is not the same everywhere in a table (NULL: in all of them). */
+static bool differs(const place_t *places, int n, const char *table, const char *name)
+{
+    const report_field_t *first = NULL;
+    bool any = false;
+    for (int i = 0; i < n; i++) {
+        if (table && places[i].table != table) continue;
+        const report_field_t *field = fields_find(places[i].item->key, name);
+        if (any && !same_text(first, field)) return true;
+        first = field;
+        any = true;
+    }
+    return false;
+}
+
+/* Whether a part of a key, as "ranks=2", is one of every key. */
+static bool is_shared(const char *const *keys, int n_keys, const char *part, size_t n)
+{
+    for (int i = 0; i < n_keys; i++) {
+        const char *at = keys[i];
+        while (at && !(strncmp(at, part, n) == 0 && (at[n] == ';' || !at[n]))) {
+            at = strchr(at, ';');
+            if (at) at++;
+        }
+        if (!at) return false;
+    }
+    return true;
+}
+
+err_t html_key_words(html_t *h, const char *key, const char *const *keys, int n_keys, const char **out)
+{
+    size_t n;
+    *out = "";
+    for (const char *part = key; *part; part += n + (part[n] == ';')) {
+        const char *name, *value, *words, *equals = strchr(part, '=');
+        char *end;
+        n = strcspn(part, ";");
+        if (!equals || equals > part + n || is_shared(keys, n_keys, part, n)) continue;
+        TRY(arena_text(&h->arena, part, (size_t)(equals - part), &name));
+        TRY(arena_text(&h->arena, equals + 1, n - (size_t)(equals + 1 - part), &value));
+        /* Of elements, what the bytes say already. */
+        if (strcmp(name, "count") == 0 && strstr(key, "bytes=")) continue;
+        report_field_t field = {.name = name, .kind = FIELD_TEXT, .text = value};
+        field.number = strtod(value, &end);
+        if (end > value && !*end) field.kind = FIELD_NUMBER;
+        TRY(html_field_words(h, &field, &words));
+        TRY(append(h, out, words));
+    }
+    return ERR_OK;
+}
+
+err_t html_metric_name(html_t *h, const char *case_name, const char *test, const char *words,
+                       const char **out)
+{
+    bool twice = strcmp(case_name, test) == 0;
+    return arena_format(&h->arena, out, "%s%s%s%s%s", case_name, twice ? "" : " ", twice ? "" : test,
+                        words[0] ? ": " : "", words);
+}
+
+/* What is named nowhere, and differs. Which fields differ is looked at once a table. */
+static err_t add_rest(html_t *h, const html_spec_t *spec, place_t *places, int n)
+{
+    enum { MAX_REST = 32 };
+    const char *table = NULL, *names[MAX_REST];
+    int n_names = -1;
+    const char **texts;
+    TRY(arena_new(&h->arena, sizeof *texts * (size_t)(n + 1), &texts));
+    for (int i = 0; i < n; i++) {
+        const html_item_t *item = places[i].item;
+        if (n_names < 0 || (spec->rest_is_series && table != places[i].table)) {
+            table = spec->rest_is_series ? places[i].table : NULL;
+            n_names = 0;
+            for (int f = 0; f < item->key.n && n_names < MAX_REST; f++)
+                if (!is_named(spec, item->key.at[f].name) && differs(places, n, table, item->key.at[f].name))
+                    names[n_names++] = item->key.at[f].name;
+        }
+        texts[i] = spec->rest_is_series ? places[i].series : places[i].table;
+        for (int f = 0; f < n_names; f++) {
+            const report_field_t *field = fields_find(item->key, names[f]);
+            const char *words = "";
+            if (field) TRY(html_field_words(h, field, &words));
+            TRY(append(h, &texts[i], words));
+        }
+    }
+    for (int i = 0; i < n; i++)
+        TRY(intern_text(&h->words, texts[i], spec->rest_is_series ? &places[i].series : &places[i].table));
+    return ERR_OK;
+}
+
+static err_t find_places(html_t *h, const html_spec_t *spec, place_t **out, int *n)
+{
+    place_t *places;
+    *n = 0;
+    TRY(arena_new(&h->arena, sizeof *places * (size_t)(h->n_items + 1), &places));
+    for (int i = 0; i < h->n_items; i++) {
+        html_item_t *item = &h->items[i];
+        html_value_t value[HTML_SIDES];
+        if (strcmp(item->case_name, spec->case_name) != 0) continue;
+        if (spec->needs && !fields_find(item->key, spec->needs)) continue;
+        for (int side = 0; side < HTML_SIDES; side++)
+            TRY(html_value(h, item->side[side], spec->figure, &value[side]));
+        if (value[HTML_NOW].n + value[HTML_BASE].n == 0) continue;
+        place_t *place = &places[*n];
+        *place = (place_t){.item = item, .x = spec->x ? html_field_number(item->key, spec->x) : NAN};
+        if (spec->x && !isfinite(place->x)) continue;
+        TRY(list_words(h, item, spec->table, &place->table));
+        TRY(list_words(h, item, spec->row, &place->row));
+        TRY(list_words(h, item, spec->series, &place->series));
+        ++*n;
+    }
+    *out = places;
+    return add_rest(h, spec, places, *n);
+}
+
+/* Index of a text in a list; it is added where it is new. */
+static int index_of(const char **list, int *n, const char *text)
+{
+    for (int i = 0; i < *n; i++)
+        if (list[i] == text) return i;
+    list[*n] = text;
+    return (*n)++;
+}
+
+static err_t side_value(html_t *h, const html_spec_t *spec, const metric_t *metric, html_value_t *out)
+{
+    html_value_t end;
+    TRY(html_value(h, metric, spec->figure, out));
+    if (out->n == 1 || spec->low) out->low = out->high = NAN;
+    if (!spec->low) return ERR_OK;
+    TRY(html_value(h, metric, spec->low, &end));
+    out->low = end.middle;
+    TRY(html_value(h, metric, spec->high, &end));
+    out->high = end.middle;
+    return ERR_OK;
+}
+
+/* Rows by x: an insertion sort, for they mostly are in order. */
+static void sort_rows(html_matrix_t *m)
+{
+    for (int i = 1; i < m->n_rows; i++)
+        for (int k = i; k > 0 && m->x[k - 1] > m->x[k]; k--) {
+            double x = m->x[k];
+            const char *row = m->rows[k];
+            m->x[k] = m->x[k - 1];
+            m->x[k - 1] = x;
+            m->rows[k] = m->rows[k - 1];
+            m->rows[k - 1] = row;
+        }
+}
+
+static err_t fill(html_t *h, const html_spec_t *spec, const place_t *places, int n, html_matrix_t *m)
+{
+    bool has_base = false;
+    size_t n_cells = (size_t)m->n_rows * (size_t)m->n_series;
+    for (int i = 0; i < n; i++) has_base |= places[i].table == m->name && places[i].item->side[HTML_BASE];
+    for (int side = 0; side < HTML_SIDES; side++) {
+        if (side == HTML_BASE && !has_base) continue;
+        TRY(arena_new(&h->arena, n_cells * sizeof *m->at[side], &m->at[side]));
+        for (size_t c = 0; c < n_cells; c++) m->at[side][c] = (html_value_t){NAN, NAN, NAN, 0};
+    }
+    for (int i = 0; i < n; i++) {
+        if (places[i].table != m->name) continue;
+        int row = index_of(m->rows, &m->n_rows, places[i].row);
+        int series = index_of(m->series, &m->n_series, places[i].series);
+        for (int side = 0; side < HTML_SIDES; side++) {
+            if (!places[i].item->side[side]) continue;
+            html_value_t *at = &m->at[side][row * m->n_series + series];
+            TRY(side_value(h, spec, places[i].item->side[side], at));
+            if (at->n > m->n_starts && side == HTML_NOW) m->n_starts = at->n;
+        }
+        places[i].item->shown = true;
+    }
+    return ERR_OK;
+}
+
+/* *out stays NULL where there are too few rows. */
+static err_t make_matrix(html_t *h, const html_spec_t *spec, place_t *places, int n, const char *name,
+                         html_matrix_t **out)
+{
+    html_matrix_t *m;
+    TRY(arena_new(&h->arena, sizeof *m, &m));
+    *m = (html_matrix_t){.name = name};
+    TRY(arena_new(&h->arena, sizeof *m->rows * (size_t)n, &m->rows));
+    TRY(arena_new(&h->arena, sizeof *m->series * (size_t)n, &m->series));
+    TRY(arena_new(&h->arena, sizeof *m->x * (size_t)n, &m->x));
+    TRY(arena_new(&h->arena, sizeof *m->style * (size_t)n, &m->style));
+    for (int i = 0; i < n; i++) {
+        if (places[i].table != name) continue;
+        m->x[index_of(m->rows, &m->n_rows, places[i].row)] = places[i].x;
+        index_of(m->series, &m->n_series, places[i].series);
+    }
+    if (m->n_rows < spec->min_rows) return ERR_OK;
+    if (spec->x) sort_rows(m);
+    *out = m;
+    return fill(h, spec, places, n, m);
+}
+
+err_t html_matrices(html_t *h, const html_spec_t *spec, html_matrix_t **out)
+{
+    place_t *places;
+    int n, n_names = 0, n_styles = 0;
+    const char **names, **styles;
+    *out = NULL;
+    TRY(find_places(h, spec, &places, &n));
+    TRY(arena_new(&h->arena, sizeof *names * (size_t)(n + 1), &names));
+    TRY(arena_new(&h->arena, sizeof *styles * (size_t)(n + 1), &styles));
+    for (int i = 0; i < n; i++) index_of(names, &n_names, places[i].table);
+    for (int i = 0; i < n_names; i++) {
+        TRY(make_matrix(h, spec, places, n, names[i], out));
+        html_matrix_t *m = *out;
+        if (!m) continue;
+        for (int s = 0; s < m->n_series; s++) m->style[s] = index_of(styles, &n_styles, m->series[s]);
+        out = &m->next;
+    }
+    return ERR_OK;
+}

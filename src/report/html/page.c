@@ -1,0 +1,96 @@
+#include "report/html/page.h"
+
+#include "report/html/parts.h"
+
+static bool has_runs(const html_t *h)
+{
+    return h->in->now->runs || (h->in->base && h->in->base->runs);
+}
+
+typedef struct section {
+    const char *id, *name; /* of the link to it */
+    bool (*has)(const html_t *h);
+    err_t (*print)(html_t *h);
+} section_t;
+
+static const section_t sections[] = {
+    {"where", "Where", has_runs, html_head},
+    {"verdict", "Verdict", html_has_verdicts, html_verdicts},
+    {"comm", "Bandwidth", html_has_comm, html_comm},
+    {"speed", "Memory, arithmetic, files", html_has_speed, html_speed},
+    {"steps", "Training steps", html_has_steps, html_steps},
+    {"training", "Training runs", html_has_training, html_training},
+    {"history", "History", html_has_history, html_history},
+    /* Last: it shows what the others did not. */
+    {"rest", "Further measurements", html_has_rest, html_rest},
+};
+enum { N_SECTIONS = sizeof sections / sizeof *sections };
+
+static void print_links(html_t *h)
+{
+    fputs("<nav aria-label=\"sections\">", h->out);
+    for (int i = 0; i < N_SECTIONS; i++)
+        if (sections[i].print != html_rest && sections[i].has(h))
+            fprintf(h->out, "<a href=\"#%s\">%s</a>", sections[i].id, sections[i].name);
+    fputs("</nav>\n", h->out);
+}
+
+static err_t print_page(html_t *h)
+{
+    const char *title = h->in->title ? h->in->title : "dptrain report", *summary;
+    TRY(html_summary(h, &summary));
+    fputs("<!DOCTYPE html>\n<html xmlns=\"http://www.w3.org/1999/xhtml\" lang=\"en\">\n<head>\n"
+          "<meta charset=\"utf-8\"/>\n"
+          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>",
+          h->out);
+    html_text(h, title);
+    fprintf(h->out, "</title>\n<style>\n%s\n", chart_css);
+    for (int i = 0; html_css[i]; i++) fprintf(h->out, "%s\n", html_css[i]);
+    fputs("</style>\n</head>\n<body>\n<header>\n<h1>", h->out);
+    html_text(h, title);
+    fputs("</h1>\n<p>", h->out);
+    html_text(h, summary);
+    fputs("</p>\n</header>\n", h->out);
+    print_links(h);
+    fputs("<main>\n", h->out);
+    for (int i = 0; i < N_SECTIONS; i++)
+        if (sections[i].has(h)) TRY(sections[i].print(h));
+    fputs("</main>\n<footer>Made by dptrain report html. What the figures mean and how they follow from the "
+          "times: "
+          "results/README.md of dptrain.</footer>\n</body>\n</html>\n",
+          h->out);
+    return ERR_OK;
+}
+
+/* A head without points or steps is nothing to show, nor is why there is no comparison or history. */
+static bool has_anything(const html_t *h)
+{
+    for (int i = 0; i < N_SECTIONS; i++)
+        if (sections[i].print != html_head && sections[i].print != html_verdicts &&
+            sections[i].print != html_history && sections[i].has(h))
+            return true;
+    return h->in->comparison || (h->in->history && h->in->history->groups);
+}
+
+static err_t list_and_print(html_t *h)
+{
+    const report_t *const sides[HTML_SIDES] = {h->in->now, h->in->base};
+    for (int side = 0; side < HTML_SIDES; side++) {
+        h->metrics[side].also_left_out = true;
+        if (sides[side]) TRY(metrics_list(sides[side], &h->metrics[side]));
+    }
+    TRY(html_items_make(h));
+    if (!has_anything(h))
+        RAISE(ERR_DATA, "nothing to show: there is no measurement, training step or epoch that can be used");
+    return print_page(h);
+}
+
+err_t html_print(const html_input_t *input, FILE *out)
+{
+    html_t h = {.in = input, .out = out};
+    err_t err = list_and_print(&h);
+    for (int side = 0; side < HTML_SIDES; side++) metrics_free(&h.metrics[side]);
+    intern_free(&h.words);
+    arena_free(&h.arena);
+    return err;
+}

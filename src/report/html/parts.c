@@ -1,0 +1,164 @@
+#include "report/html/parts.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/figure.h"
+
+void html_text(html_t *h, const char *text)
+{
+    chart_escape(h->out, text);
+}
+
+static void element(html_t *h, const char *tag, const char *text)
+{
+    fprintf(h->out, "<%s>", tag);
+    html_text(h, text);
+    fprintf(h->out, "</%s>\n", tag);
+}
+
+void html_section(html_t *h, const char *id, const char *heading, const char *lead)
+{
+    fprintf(h->out, "<section id=\"%s\">\n", id);
+    element(h, "h2", heading);
+    if (lead) element(h, "p", lead);
+}
+
+void html_section_end(html_t *h)
+{
+    fputs("</section>\n", h->out);
+}
+
+void html_figures(html_t *h)
+{
+    fputs("<div class=\"figures\">\n", h->out);
+}
+
+void html_figures_end(html_t *h)
+{
+    fputs("</div>\n", h->out);
+}
+
+void html_figure(html_t *h, const char *title)
+{
+    fputs("<figure>\n", h->out);
+    element(h, "h3", title);
+}
+
+void html_figure_end(html_t *h, const char *caption, const table_t *table)
+{
+    element(h, "figcaption", caption);
+    if (table) html_folded(h, "Data", table);
+    fputs("</figure>\n", h->out);
+}
+
+void html_note(html_t *h, const char *text)
+{
+    fputs("<p class=\"note\">", h->out);
+    html_text(h, text);
+    fputs("</p>\n", h->out);
+}
+
+void html_folded(html_t *h, const char *summary, const table_t *table)
+{
+    fputs("<details>", h->out);
+    element(h, "summary", summary);
+    html_table(h, table);
+    fputs("</details>\n", h->out);
+}
+
+/* Numbers stand to the right, which is what cells do; the class is for the others. */
+void html_table(html_t *h, const table_t *table)
+{
+    fputs("<div class=\"scroll\" tabindex=\"0\"><table><thead><tr>", h->out);
+    for (int c = 0; c < table->n_columns; c++) {
+        fputs(table->columns[c].is_text ? "<th scope=\"col\" class=\"t\">" : "<th scope=\"col\">", h->out);
+        html_text(h, table->columns[c].heading);
+        fputs("</th>", h->out);
+    }
+    fputs("</tr></thead>\n<tbody>\n", h->out);
+    for (int64_t r = 0; r < table->n_rows; r++) {
+        fputs("<tr>", h->out);
+        for (int c = 0; c < table->n_columns; c++) {
+            const char *text = table->cells[r * table->n_columns + c];
+            fputs(table->columns[c].is_text ? "<td class=\"t\">" : "<td>", h->out);
+            if (text) html_text(h, text);
+            fputs("</td>", h->out);
+        }
+        fputs("</tr>\n", h->out);
+    }
+    fputs("</tbody></table></div>\n", h->out);
+}
+
+err_t html_matrix_table(html_t *h, const html_matrix_t *matrix, const char *row_heading,
+                        chart_text_t (*figure)(double), table_t *out)
+{
+    int n_sides = matrix->at[HTML_BASE] ? 2 : 1;
+    int n_series = matrix->n_series;
+    if (n_series > (TABLE_MAX_COLUMNS - 1) / n_sides) n_series = (TABLE_MAX_COLUMNS - 1) / n_sides;
+    *out = (table_t){.n_columns = 1 + n_series * n_sides, .n_rows = matrix->n_rows};
+    out->columns[0] = (table_column_t){row_heading, true};
+    for (int c = 0; c < n_series * n_sides; c++) {
+        const char *name = matrix->series[c / n_sides];
+        out->columns[1 + c].heading = name[0] ? name : "value";
+        if (c % n_sides == HTML_BASE)
+            TRY(arena_format(&h->arena, &out->columns[1 + c].heading, "%s%sbase", name, name[0] ? ", " : ""));
+    }
+    TRY(arena_new(&h->arena, sizeof *out->cells * (size_t)out->n_rows * (size_t)out->n_columns, &out->cells));
+    const char **cell = out->cells;
+    for (int row = 0; row < matrix->n_rows; row++) {
+        *cell++ = matrix->rows[row];
+        for (int c = 0; c < n_series * n_sides; c++, cell++) {
+            double value = matrix->at[c % n_sides][row * matrix->n_series + c / n_sides].middle;
+            *cell = NULL;
+            if (isfinite(value)) TRY(arena_format(&h->arena, cell, "%s", figure(value).text));
+        }
+    }
+    return ERR_OK;
+}
+
+static chart_text_t with_unit(double value, const char *unit)
+{
+    chart_text_t out;
+    if (isfinite(value))
+        snprintf(out.text, sizeof out.text, "%.4g%s", value, unit);
+    else
+        snprintf(out.text, sizeof out.text, "-");
+    return out;
+}
+
+chart_text_t html_label_time(double sec)
+{
+    static const struct {
+        double sec;
+        const char *unit;
+    } units[] = {{1, " s"}, {1e-3, " ms"}, {1e-6, " us"}, {1e-9, " ns"}};
+    for (int i = 0; i < 4; i++)
+        if (fabs(sec) >= units[i].sec * 0.9995) return with_unit(sec / units[i].sec, units[i].unit);
+    return with_unit(sec, " s");
+}
+
+/* Powers of 1024, in full where they are one. */
+chart_text_t html_label_size(double n_bytes)
+{
+    static const char *const units[] = {" TiB", " GiB", " MiB", " KiB"};
+    for (int i = 0; i < 4; i++) {
+        double unit = ldexp(1, 10 * (4 - i));
+        if (n_bytes >= unit && isfinite(n_bytes)) return with_unit(n_bytes / unit, units[i]);
+    }
+    return with_unit(n_bytes, " B");
+}
+
+chart_text_t html_label_percent(double fraction)
+{
+    return with_unit(100 * fraction, " %");
+}
+
+chart_text_t html_label_figure(double value)
+{
+    double size = fabs(value);
+    chart_text_t out;
+    if (!isfinite(value) || size < 1e-3 || size >= 1e7) return with_unit(value, "");
+    snprintf(out.text, sizeof out.text, "%.*f", size >= 100 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 3, value);
+    return out;
+}

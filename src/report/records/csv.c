@@ -1,0 +1,144 @@
+#include <math.h>
+#include <string.h>
+
+#include "base/figure.h"
+#include "report/records/print.h"
+
+void csv_field(FILE *out, const char *text)
+{
+    if (!strpbrk(text, ",\"\r\n")) {
+        fputs(text, out);
+        return;
+    }
+    fputc('"', out);
+    for (; *text; text++) {
+        if (*text == '"') fputc('"', out);
+        fputc(*text, out);
+    }
+    fputc('"', out);
+}
+
+/* What the rows of one point have in common. */
+typedef struct place {
+    const report_t *report;
+    FILE *out;
+    int file;
+    int64_t line;
+    const char *run, *case_name, *test, *key;
+} place_t;
+
+static void put_row(const place_t *place, const char *metric, const char *value, const char *unit)
+{
+    const char *const fields[] = {place->run, place->case_name, place->test, place->key, metric, value, unit};
+    csv_field(place->out, place->report->files[place->file].name);
+    fprintf(place->out, ",%lld", (long long)place->line);
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        fputc(',', place->out);
+        csv_field(place->out, fields[i]);
+    }
+    fputs("\r\n", place->out);
+}
+
+static void put_number(const place_t *place, const char *metric, double value, const char *unit)
+{
+    put_row(place, metric, figure_exact(value).text, unit);
+}
+
+static void put_timing(const place_t *place, const report_timing_t *t)
+{
+    const struct {
+        const char *name, *unit;
+        double value;
+    } figures[] = {
+        {"n", "", t->n},
+        {"per_sample", "", t->per_sample},
+        {"n_disturbed", "", t->n_disturbed},
+        {"n_missing", "", (double)t->n_missing},
+        {"min", t->unit, t->min},
+        {"p50", t->unit, t->p50},
+        {"p95", t->unit, t->p95},
+        {"p99", t->unit, t->p99},
+        {"max", t->unit, t->max},
+        {"mean", t->unit, t->mean},
+        {"cv", "", t->cv},
+        {"ci95_low", t->unit, t->ci_low},
+        {"ci95_high", t->unit, t->ci_high},
+        {"slowest_rank", "", t->slowest_rank},
+        {"slowest_share", "", t->slowest_share},
+    };
+    put_row(place, "verdict", t->verdict, "");
+    put_row(place, "loads", t->loads, "");
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
+        put_number(place, figures[i].name, figures[i].value, figures[i].unit);
+}
+
+static void put_point(const place_t *place, const report_point_t *point)
+{
+    for (int i = 0; i < point->metrics.n; i++) {
+        const report_field_t *field = &point->metrics.at[i];
+        const char *unit;
+        figure_quantity(field->name, &unit);
+        if (field->kind == FIELD_TEXT)
+            put_row(place, field->name, field->text, "");
+        else
+            put_number(place, field->name, field->kind == FIELD_NUMBER ? field->number : NAN, unit);
+    }
+    if (point->timing) put_timing(place, point->timing);
+}
+
+static err_t put_bench(const report_t *report, const report_run_t *run, arena_t *arena, FILE *out)
+{
+    for (const report_group_t *group = run->groups; group; group = group->next)
+        for (const report_point_t *point = group->first; point; point = point->next) {
+            place_t place = {report,           out,         point->file, point->line, run->id,
+                             group->case_name, group->test, ""};
+            TRY(report_key_text(arena, point, &place.key));
+            put_point(&place, point);
+            arena_reset(arena);
+        }
+    return ERR_OK;
+}
+
+static void put_epoch(place_t place, const report_epoch_t *epoch)
+{
+    char key[40];
+    snprintf(key, sizeof key, "epoch=%lld", (long long)epoch->epoch);
+    place.line = epoch->line;
+    place.key = key;
+    put_number(&place, "train_loss", epoch->train_loss, "");
+    put_number(&place, "train_accuracy", epoch->train_accuracy, "");
+    put_number(&place, "val_loss", epoch->val_loss, "");
+    put_number(&place, "val_accuracy", epoch->val_accuracy, "");
+    put_number(&place, "images_per_sec", epoch->images_per_sec, "images/s");
+}
+
+/* A training run has no id: its time stands for it. */
+static void put_train(const report_t *report, const report_run_t *run, FILE *out)
+{
+    const report_train_t *train = run->train;
+    place_t place = {report, out, run->file, run->line, run->time, "train", train->model ? train->model : "",
+                     ""};
+    put_number(&place, "ranks", train->ranks, "");
+    put_number(&place, "global_batch", train->global_batch, "");
+    put_number(&place, "steps", train->last_step + 1, "");
+    put_number(&place, "images_per_sec", train->images_per_sec, "images/s");
+    put_number(&place, "peak_memory_bytes", train->peak_memory_bytes, "B");
+    for (int part = 0; part < STEP_PARTS; part++)
+        put_number(&place, report_step_parts[part], train->median[part], "s");
+    for (const report_epoch_t *epoch = train->epochs; epoch; epoch = epoch->next) put_epoch(place, epoch);
+}
+
+err_t report_print_csv(const report_t *report, FILE *out)
+{
+    arena_t arena = {0};
+    err_t err = ERR_OK;
+    fputs("file,line,run,case,test,key,metric,value,unit\r\n", out);
+    for (const report_run_t *run = report->runs; run && err == ERR_OK; run = run->next) {
+        if (!run->train)
+            err = put_bench(report, run, &arena, out);
+        else if (!report->only_case && !report->only_test)
+            put_train(report, run, out);
+    }
+    arena_free(&arena);
+    return err;
+}

@@ -1,0 +1,207 @@
+#include "report/records/metrics.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/figure.h"
+#include "base/mem.h"
+#include "base/stats.h"
+
+const char *metrics_left_out(const report_run_t *run)
+{
+    if (run->line == 0) return "without its first record";
+    if (!run->why || !run->why[0]) return "cut off";
+    bool whole = strcmp(run->why, "finished") == 0 || (run->train && strcmp(run->why, "target reached") == 0);
+    return whole ? NULL : run->why;
+}
+
+const report_run_t *metrics_next_whole(const report_run_t *run)
+{
+    while (run && metrics_left_out(run)) run = run->next;
+    return run;
+}
+
+static bool is_time(double sec)
+{
+    return isfinite(sec) && sec > 0;
+}
+
+/* samples[*].sec without those at which the whole's is no time. */
+static err_t copy_samples(arena_t *arena, const report_samples_t *from, int n, int64_t n_good,
+                          report_samples_t *to)
+{
+    for (int part = 0; part < n; part++) {
+        double *sec;
+        int64_t n_kept = 0;
+        TRY(arena_new(arena, (size_t)n_good * sizeof *sec, &sec));
+        for (int64_t i = 0; i < from[0].n; i++)
+            if (is_time(from[0].sec[i])) sec[n_kept++] = from[part].sec[i];
+        to[part] = (report_samples_t){from[part].part, sec, n_good};
+    }
+    return ERR_OK;
+}
+
+static err_t copy_batches(arena_t *arena, const report_samples_t *whole, metric_start_t *start)
+{
+    int32_t *batch_n;
+    int64_t at = 0;
+    TRY(arena_new(arena, (size_t)start->n_batches * sizeof *batch_n, &batch_n));
+    for (int b = 0; b < start->n_batches; b++) {
+        batch_n[b] = 0;
+        for (int32_t i = 0; i < start->batch_n[b]; i++) batch_n[b] += is_time(whole->sec[at++]);
+    }
+    start->batch_n = batch_n;
+    return ERR_OK;
+}
+
+/* Most often all are times, and nothing is copied. */
+static err_t take_samples(arena_t *arena, const report_samples_t *samples, int n, metric_start_t *start)
+{
+    report_samples_t *copy;
+    int64_t n_good = 0;
+    if (n == 0) return ERR_OK;
+    for (int64_t i = 0; i < samples[0].n; i++) n_good += is_time(samples[0].sec[i]);
+    start->n_bad = samples[0].n - n_good;
+    if (n_good == 0) {
+        start->batch_n = NULL;
+        start->n_batches = 0;
+        return ERR_OK;
+    }
+    start->samples = samples;
+    start->n_samples = n;
+    if (start->n_bad == 0) return ERR_OK;
+    TRY(arena_new(arena, (size_t)n * sizeof *copy, &copy));
+    TRY(copy_samples(arena, samples, n, n_good, copy));
+    start->samples = copy;
+    return start->batch_n ? copy_batches(arena, &samples[0], start) : ERR_OK;
+}
+
+static err_t sample_median(const report_samples_t *whole, double *out)
+{
+    double *sorted;
+    TRY(mem_new_array(whole->n, sizeof *sorted, "samples", &sorted));
+    memcpy(sorted, whole->sec, (size_t)whole->n * sizeof *sorted);
+    *out = stats_median(sorted, whole->n);
+    mem_free(&sorted);
+    return ERR_OK;
+}
+
+/* Points come in the same order in every run: most often it is the one behind the one before. */
+static err_t find_or_add(metrics_t *m, const metric_t *like, metric_t **now)
+{
+    metric_t *metric = *now ? (*now)->next : m->first;
+    for (int pass = 0; pass < 2; pass++, metric = m->first)
+        for (; metric; metric = metric->next) {
+            if (metric->key != like->key || metric->test != like->test ||
+                metric->case_name != like->case_name)
+                continue;
+            *now = metric;
+            return ERR_OK;
+        }
+    TRY(arena_new(&m->arena, sizeof *metric, &metric));
+    *metric = (metric_t){.case_name = like->case_name, .test = like->test, .key = like->key};
+    if (m->last)
+        m->last->next = metric;
+    else
+        m->first = metric;
+    *now = m->last = metric;
+    m->n++;
+    return ERR_OK;
+}
+
+static err_t add_start(metrics_t *m, const metric_t *like, metric_start_t start, metric_t **now)
+{
+    if (!is_time(start.p50) && start.samples) TRY(sample_median(&start.samples[0], &start.p50));
+    if (!is_time(start.p50)) return ERR_OK;
+    TRY(find_or_add(m, like, now));
+    metric_t *metric = *now;
+    metric_start_t *at = metric->last;
+    if (!at || at->run != start.run) {
+        TRY(arena_new(&m->arena, sizeof *at, &at));
+        if (metric->last)
+            metric->last->next = at;
+        else
+            metric->starts = at;
+        metric->last = at;
+        metric->n_starts++;
+    }
+    *at = start;
+    return ERR_OK;
+}
+
+static err_t add_bench(metrics_t *m, const report_run_t *run, metric_t **now)
+{
+    arena_t arena = {0};
+    err_t err = ERR_OK;
+    for (const report_group_t *group = run->groups; group; group = group->next) {
+        metric_t like = {0};
+        TRY_OUT(err, intern_text(&m->words, group->case_name, &like.case_name));
+        TRY_OUT(err, intern_text(&m->words, group->test, &like.test));
+        for (const report_point_t *point = group->first; point; point = point->next) {
+            const report_timing_t *t = point->timing;
+            if (!t || strcmp(t->unit, "s") != 0) continue;
+            metric_start_t start = {.run = run,
+                                    .point = point,
+                                    .p50 = t->p50,
+                                    .clock_sec = t->clock_sec,
+                                    .disturbed = strcmp(t->verdict, "disturbed") == 0,
+                                    .batch_n = point->batch_n,
+                                    .n_batches = point->n_batches};
+            TRY_OUT(err, report_key_text(&arena, point, &like.key));
+            TRY_OUT(err, intern_text(&m->words, like.key, &like.key));
+            TRY_OUT(err, take_samples(&m->arena, point->samples, point->n_samples, &start));
+            TRY_OUT(err, add_start(m, &like, start, now));
+            arena_reset(&arena);
+        }
+    }
+out:
+    arena_free(&arena);
+    return err;
+}
+
+static err_t add_train(metrics_t *m, const report_run_t *run, metric_t **now)
+{
+    const report_train_t *train = run->train;
+    metric_start_t start = {.run = run, .p50 = train->median[STEP_TOTAL], .clock_sec = NAN};
+    metric_t like = {0};
+    const char *key;
+    TRY(arena_format(&m->arena, &key, "batch=%s;ranks=%s;precision=%s;device=%s",
+                     figure_number(train->global_batch).text, figure_number(train->ranks).text,
+                     train->precision ? train->precision : "", train->device ? train->device : ""));
+    TRY(intern_text(&m->words, "train", &like.case_name));
+    TRY(intern_text(&m->words, train->model ? train->model : "", &like.test));
+    TRY(intern_text(&m->words, key, &like.key));
+    TRY(take_samples(&m->arena, train->samples, train->n_samples, &start));
+    return add_start(m, &like, start, now);
+}
+
+err_t metrics_list(const report_t *report, metrics_t *out)
+{
+    out->report = report;
+    for (const report_run_t *run = report->runs; run; run = run->next) {
+        metric_t *now = NULL;
+        bool left_out = metrics_left_out(run) != NULL;
+        out->n_left_out += left_out;
+        out->n_whole += !left_out;
+        if (left_out && !out->also_left_out) continue;
+        TRY(run->train ? add_train(out, run, &now) : add_bench(out, run, &now));
+    }
+    return metrics_label(out);
+}
+
+void metrics_free(metrics_t *metrics)
+{
+    intern_free(&metrics->words);
+    arena_free(&metrics->arena);
+    *metrics = (metrics_t){0};
+}
+
+const metric_t *metrics_find(const metrics_t *metrics, const char *case_name, const char *test,
+                             const char *key)
+{
+    for (const metric_t *metric = metrics->first; metric; metric = metric->next)
+        if (strcmp(metric->key, key) == 0 && strcmp(metric->test, test) == 0 &&
+            strcmp(metric->case_name, case_name) == 0)
+            return metric;
+    return NULL;
+}

@@ -1,0 +1,125 @@
+#include "report/records/print.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "report/records/fields.h"
+
+enum { FIELDS_TEXT_MAX = 200 };
+
+const char *print_mark(const char *verdict)
+{
+    if (strcmp(verdict, "ok") == 0) return "";
+    if (strcmp(verdict, "inconclusive") == 0) return "~";
+    return strcmp(verdict, "disturbed") == 0 ? "!" : "?";
+}
+
+err_t print_fields_text(printer_t *printer, const report_fields_t *fields, const char **out)
+{
+    *out = "";
+    for (int i = 0; i < fields->n; i++) {
+        const report_field_t *field = &fields->at[i];
+        const char *comma = i ? ", " : "";
+        if (strlen(*out) > FIELDS_TEXT_MAX) return arena_format(&printer->arena, out, "%s, …", *out);
+        figure_t room;
+        TRY(arena_format(&printer->arena, out, "%s%s%s %s", *out, comma, field->name,
+                         fields_text(field, &room)));
+    }
+    return ERR_OK;
+}
+
+static err_t print_title(printer_t *p, const report_run_t *run)
+{
+    const char *text, *what = run->train ? "training run" : "bench run";
+    if (run->line == 0)
+        TRY(arena_format(&p->arena, &text, "unknown run%s%s: its first record is not there%s",
+                         run->id[0] ? " " : "", run->id, run->train ? "" : ", what it ran on is not known"));
+    else
+        TRY(arena_format(&p->arena, &text, "%s%s%s of %s, %s", what, run->id[0] ? " " : "", run->id,
+                         run->time[0] ? run->time : "an unknown time",
+                         run->why && run->why[0] ? run->why
+                                                 : "without an end: it runs still, or was cut off"));
+    p->render->heading(p->out, text);
+    return ERR_OK;
+}
+
+static err_t add_place(printer_t *p, const char *name, const char *id, const report_fields_t *fields,
+                       fact_t *fact)
+{
+    const char *text;
+    TRY(print_fields_text(p, fields, &text));
+    fact->name = name;
+    return arena_format(&p->arena, &fact->text, "%s%s%s", id, id[0] && text[0] ? ": " : "", text);
+}
+
+static err_t print_bench_run(printer_t *p, const report_run_t *run)
+{
+    fact_t facts[8];
+    int n = 0;
+    facts[n++] = (fact_t){"file", p->report->files[run->file].name};
+    facts[n].name = "points";
+    TRY(arena_format(&p->arena, &facts[n].text, "%lld", (long long)run->n_points));
+    if (p->report->n_filtered == 0 && run->n_points_said > (double)run->n_points)
+        TRY(arena_format(&p->arena, &facts[n].text, "%lld of %.0f", (long long)run->n_points,
+                         run->n_points_said));
+    if (isfinite(run->seconds))
+        TRY(arena_format(&p->arena, &facts[n].text, "%s in %s", facts[n].text,
+                         figure_time(run->seconds).text));
+    n++;
+    if (isfinite(run->ranks)) {
+        facts[n].name = "ranks";
+        TRY(arena_format(&p->arena, &facts[n++].text, "%s, threads of each: %s",
+                         figure_number(run->ranks).text, figure_number(run->threads).text));
+    }
+    if (run->line > 0) {
+        TRY(add_place(p, "hardware", run->hardware_id, &run->hardware, &facts[n++]));
+        TRY(add_place(p, "fabric", run->fabric_id, &run->fabric, &facts[n++]));
+        TRY(add_place(p, "software", run->software_id, &run->software, &facts[n++]));
+    }
+    p->render->facts(p->out, facts, n);
+    arena_reset(&p->arena);
+    return bench_tables_print(p, run);
+}
+
+/* A filter leaves runs of which nothing is wanted. */
+static bool is_shown(const report_t *report, const report_run_t *run)
+{
+    bool filtered = report->only_case || report->only_test;
+    if (run->train) return !filtered;
+    return run->n_points > 0 || (run->line > 0 && !filtered);
+}
+
+static err_t print_notes(printer_t *p)
+{
+    const char *text;
+    if (p->inconclusive)
+        p->render->note(p->out, "~ inconclusive: the wanted precision was not reached within the budget.");
+    if (p->disturbed)
+        p->render->note(p->out,
+                        "! disturbed: too few samples were taken while the machine was the benchmark's "
+                        "alone; so all count.");
+    if (p->n_missing == 0) return ERR_OK;
+    TRY(arena_format(&p->arena, &text,
+                     "A dash for times: one of them, or a sample behind them, is null or NaN (points: %lld).",
+                     (long long)p->n_missing));
+    p->render->note(p->out, text);
+    return ERR_OK;
+}
+
+static err_t print_runs(printer_t *p)
+{
+    for (const report_run_t *run = p->report->runs; run; run = run->next) {
+        if (!is_shown(p->report, run)) continue;
+        TRY(print_title(p, run));
+        TRY(run->train ? train_tables_print(p, run) : print_bench_run(p, run));
+    }
+    return print_notes(p);
+}
+
+err_t report_print(const report_t *report, const render_t *render, FILE *out)
+{
+    printer_t printer = {.report = report, .render = render, .out = out};
+    err_t err = print_runs(&printer);
+    arena_free(&printer.arena);
+    return err;
+}

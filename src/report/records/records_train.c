@@ -1,0 +1,275 @@
+/* The records of dptrain train: run, step, epoch, checkpoint, profile, end. They name no run: a file is one,
+ * with a further `run` record wherever it was resumed. */
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/stats.h"
+#include "report/records/records.h"
+
+/* As dptrain train does for its images_per_sec: the last steps count, and the first of a process do not. */
+enum { MAX_STEPS = 65536, WARM_UP_STEPS = 10 };
+
+const char *const report_step_parts[STEP_PARTS] = {"step_sec",     "data_wait_sec",    "forward_sec",
+                                                   "backward_sec", "exposed_comm_sec", "optimizer_sec"};
+/* Named as in the records of dptrain bench. */
+static const char *const sample_parts[STEP_PARTS] = {"",         "data",      "forward",
+                                                     "backward", "allreduce", "optimizer"};
+
+typedef struct step_row {
+    int64_t step;
+    double sec[STEP_PARTS];
+} step_row_t;
+
+typedef struct train_steps {
+    int64_t n, capacity;
+    step_row_t rows[];
+} train_steps_t;
+
+static err_t add_run(const report_input_t *in)
+{
+    report_run_t *run;
+    report_train_t *train = NULL;
+    TRY(train_run_finish(in->report, in->file->train));
+    in->file->train = NULL;
+    TRY(arena_new(&in->report->arena, sizeof *train, &train));
+    *train = (report_train_t){.ranks = NAN,
+                              .hosts = NAN,
+                              .threads = NAN,
+                              .global_batch = NAN,
+                              .n_steps = NAN,
+                              .n_parameters = NAN,
+                              .seed = NAN,
+                              .images_per_sec = NAN,
+                              .peak_memory_bytes = NAN,
+                              .last_step = NAN,
+                              .last_loss = NAN,
+                              .first_step = -1};
+    for (int part = 0; part < STEP_PARTS; part++) train->median[part] = NAN;
+    TRY(report_add_run(in, "", &run));
+    run->train = train;
+    in->file->train = run;
+    return ERR_OK;
+}
+
+static err_t find_or_add_run(const report_input_t *in, report_train_t **out)
+{
+    if (!in->file->train) TRY(add_run(in));
+    *out = in->file->train->train;
+    return ERR_OK;
+}
+
+static err_t take_words(const report_input_t *in, report_run_t *run)
+{
+    report_train_t *train = run->train;
+    const json_value_t *options = json_get(in->record, "options"),
+                       *topology = json_get(in->record, "topology");
+    TRY(report_take_text(in->report, in->record, "time", &run->time));
+    TRY(report_take_text(in->report, options, "model", &train->model));
+    TRY(report_take_text(in->report, options, "precision", &train->precision));
+    TRY(report_take_text(in->report, topology, "device", &train->device));
+    return report_take_fields(in->report, json_get(in->record, "software"), true, &run->software);
+}
+
+static err_t take_head(const report_input_t *in)
+{
+    int64_t schema;
+    const char *resumed_from;
+    if (!json_get_int(in->record, "schema", &schema) || schema < 1)
+        RAISE(ERR_DATA, "it is a record without the number of its schema");
+    in->file->is_newer = schema > REPORT_SCHEMA;
+    if (in->file->is_newer) {
+        report_note(&in->file->newer, in->line, "it is of a newer schema");
+        return ERR_OK;
+    }
+    /* A run that is resumed goes on; its numbers are those of its last part. */
+    bool resumed = json_get_text(in->record, "resumed_from", &resumed_from);
+    if (!resumed || !in->file->train) TRY(add_run(in));
+    report_run_t *run = in->file->train;
+    report_train_t *train = run->train;
+    const json_value_t *topology = json_get(in->record, "topology");
+    if (run->line == 0) run->line = in->line;
+    TRY(take_words(in, run));
+    run->why = NULL;
+    train->n_resumed += resumed;
+    train->ranks = report_take_real(topology, "ranks");
+    train->hosts = report_take_real(topology, "hosts");
+    train->threads = report_take_real(topology, "threads");
+    train->global_batch = report_take_real(in->record, "global_batch");
+    train->n_steps = report_take_real(in->record, "n_steps");
+    train->n_parameters = report_take_real(in->record, "n_parameters");
+    train->seed = report_take_real(json_get(in->record, "options"), "seed");
+    train->images_per_sec = NAN;
+    train->first_step = -1;
+    json_get_int(in->record, "first_step", &train->first_step);
+    in->file->n_records++;
+    return ERR_OK;
+}
+
+/* Room for one more; the older half goes when there are too many. */
+static err_t make_room(report_train_t *train)
+{
+    train_steps_t *steps = train->steps;
+    if (steps && steps->n < steps->capacity) return ERR_OK;
+    if (steps && steps->capacity >= 2 * MAX_STEPS) {
+        steps->n = MAX_STEPS;
+        memmove(steps->rows, steps->rows + MAX_STEPS, MAX_STEPS * sizeof *steps->rows);
+        return ERR_OK;
+    }
+    int64_t capacity = steps ? 4 * steps->capacity : 512;
+    TRY(mem_resize(sizeof *steps + (size_t)capacity * sizeof *steps->rows, "steps", &train->steps));
+    train->steps->capacity = capacity;
+    return ERR_OK;
+}
+
+static err_t take_step(const report_input_t *in)
+{
+    report_train_t *train;
+    step_row_t row;
+    if (!json_get_int(in->record, "step", &row.step) || row.step < 0)
+        RAISE(ERR_DATA, "it is a step record without the number of the step");
+    TRY(find_or_add_run(in, &train));
+    for (int part = 0; part < STEP_PARTS; part++)
+        row.sec[part] = report_take_real(in->record, report_step_parts[part]);
+    train->last_step = (double)row.step;
+    train->last_loss = report_take_real(in->record, "loss");
+    if (train->first_step < 0) train->first_step = row.step;
+    in->file->n_records++;
+    if (in->report->keep_curves) TRY(curve_add(&train->curve, row.step, train->last_loss));
+    /* Steps that repeat after a crash: the later ones count. */
+    train_steps_t *steps = train->steps;
+    while (steps && steps->n > 0 && steps->rows[steps->n - 1].step >= row.step) steps->n--;
+    if (row.step - train->first_step < WARM_UP_STEPS || isnan(row.sec[STEP_TOTAL])) return ERR_OK;
+    TRY(make_room(train));
+    train->steps->rows[train->steps->n++] = row;
+    return ERR_OK;
+}
+
+static err_t keep_samples(report_t *report, report_train_t *train, const step_row_t *rows, int64_t n)
+{
+    report_samples_t *samples;
+    double *sec;
+    if (!report->keep_samples || n == 0) return ERR_OK;
+    TRY(arena_new(&report->arena, STEP_PARTS * sizeof *samples, &samples));
+    for (int part = 0; part < STEP_PARTS; part++) {
+        TRY(arena_new(&report->arena, (size_t)n * sizeof *sec, &sec));
+        for (int64_t i = 0; i < n; i++) sec[i] = rows[i].sec[part];
+        samples[part] = (report_samples_t){.sec = sec, .n = n};
+        TRY(intern_text(&report->words, sample_parts[part], &samples[part].part));
+    }
+    train->samples = samples;
+    train->n_samples = STEP_PARTS;
+    return ERR_OK;
+}
+
+err_t train_run_finish(report_t *report, report_run_t *run)
+{
+    if (run && run->train) TRY(curve_finish(&run->train->curve, &report->arena));
+    if (!run || !run->train || !run->train->steps) return ERR_OK;
+    report_train_t *train = run->train;
+    train_steps_t *steps = train->steps;
+    double *sorted;
+    int64_t n = steps->n < MAX_STEPS ? steps->n : MAX_STEPS;
+    const step_row_t *rows = steps->rows + (steps->n - n);
+    TRY(mem_new_array(n, sizeof *sorted, "times of steps", &sorted));
+    for (int part = 0; part < STEP_PARTS; part++) {
+        int64_t n_finite = 0;
+        for (int64_t i = 0; i < n; i++)
+            if (isfinite(rows[i].sec[part])) sorted[n_finite++] = rows[i].sec[part];
+        train->median[part] = n_finite > 0 ? stats_median(sorted, n_finite) : NAN;
+    }
+    train->n_steady = n;
+    mem_free(&sorted);
+    err_t err = keep_samples(report, train, rows, n);
+    mem_free(&train->steps);
+    return err;
+}
+
+static err_t take_epoch(const report_input_t *in)
+{
+    report_train_t *train;
+    int64_t number;
+    if (!json_get_int(in->record, "epoch", &number))
+        RAISE(ERR_DATA, "it is an epoch record without its number");
+    TRY(find_or_add_run(in, &train));
+    report_epoch_t **at = &train->epochs, *epoch = NULL;
+    if (train->last_epoch && train->last_epoch->epoch < number) at = &train->last_epoch->next;
+    while (*at && (*at)->epoch < number) at = &(*at)->next;
+    if (*at && (*at)->epoch == number) {
+        epoch = *at; /* again, after a crash */
+    } else {
+        TRY(arena_new(&in->report->arena, sizeof *epoch, &epoch));
+        epoch->next = *at;
+        *at = epoch;
+        if (!epoch->next) train->last_epoch = epoch;
+    }
+    epoch->epoch = number;
+    epoch->line = in->line;
+    epoch->step = report_take_real(in->record, "step");
+    epoch->train_loss = report_take_real(in->record, "train_loss");
+    epoch->train_accuracy = report_take_real(in->record, "train_accuracy");
+    epoch->val_loss = report_take_real(in->record, "val_loss");
+    epoch->val_accuracy = report_take_real(in->record, "val_accuracy");
+    epoch->images_per_sec = report_take_real(in->record, "images_per_sec");
+    in->file->n_records++;
+    return ERR_OK;
+}
+
+static err_t take_end(const report_input_t *in)
+{
+    report_train_t *train;
+    TRY(find_or_add_run(in, &train));
+    TRY(report_take_text(in->report, in->record, "why", &in->file->train->why));
+    train->images_per_sec = report_take_real(in->record, "images_per_sec");
+    const json_value_t *peaks = json_get(in->record, "peak_memory_bytes");
+    const json_value_t *peak = peaks && peaks->kind == JSON_ARRAY ? peaks->first : NULL;
+    for (double value; peak; peak = peak->next)
+        if (json_as_real(peak, &value) && !(value <= train->peak_memory_bytes))
+            train->peak_memory_bytes = value;
+    in->file->n_records++;
+    return ERR_OK;
+}
+
+static err_t take_checkpoint(const report_input_t *in)
+{
+    report_train_t *train;
+    const json_value_t *error = json_get(in->record, "error");
+    TRY(find_or_add_run(in, &train));
+    train->n_checkpoints += !error || error->kind == JSON_NULL;
+    in->file->n_records++;
+    return ERR_OK;
+}
+
+/* Known, and not shown: the same split as the steps', as means. */
+static err_t take_profile(const report_input_t *in)
+{
+    in->file->n_records++;
+    return ERR_OK;
+}
+
+static const struct {
+    const char *kind;
+    record_taker_t take;
+} kinds[] = {{"run", take_head},        {"step", take_step},
+             {"epoch", take_epoch},     {"checkpoint", take_checkpoint},
+             {"profile", take_profile}, {"end", take_end}};
+
+static err_t take(const report_input_t *in)
+{
+    const char *kind = "";
+    json_get_text(in->record, "record", &kind);
+    size_t i = 0;
+    while (strcmp(kind, kinds[i].kind) != 0) i++;
+    if (in->file->is_newer && kinds[i].take != take_head) {
+        report_note(&in->file->newer, in->line, "it belongs to a run of a newer schema");
+        return ERR_OK;
+    }
+    return kinds[i].take(in);
+}
+
+record_taker_t train_record_taker(const char *kind)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(kind, kinds[i].kind) == 0) return take;
+    return NULL;
+}

@@ -1,0 +1,113 @@
+/* A training run: what it was, its epochs, and where the time of a step went. */
+#include <math.h>
+
+#include "base/figure.h"
+#include "report/records/print.h"
+
+static err_t put_figure(printer_t *p, figure_t figure, const char **out)
+{
+    return arena_format(&p->arena, out, "%s", figure.text);
+}
+
+static err_t print_epochs(printer_t *p, const report_train_t *train)
+{
+    table_t table = {.title = "epochs",
+                     .caption = "",
+                     .columns = {{"epoch", false},
+                                 {"train loss", false},
+                                 {"train accuracy", false},
+                                 {"val loss", false},
+                                 {"val accuracy", false},
+                                 {"images/s", false}},
+                     .n_columns = 6};
+    for (const report_epoch_t *epoch = train->epochs; epoch; epoch = epoch->next) table.n_rows++;
+    if (table.n_rows == 0) return ERR_OK;
+    TRY(arena_new(&p->arena, sizeof *table.cells * (size_t)table.n_rows * 6, &table.cells));
+    const char **cell = table.cells;
+    for (const report_epoch_t *epoch = train->epochs; epoch; epoch = epoch->next) {
+        TRY(arena_format(&p->arena, cell++, "%lld", (long long)epoch->epoch));
+        TRY(put_figure(p, figure_number(epoch->train_loss), cell++));
+        TRY(put_figure(p, figure_percent(epoch->train_accuracy), cell++));
+        TRY(put_figure(p, figure_number(epoch->val_loss), cell++));
+        TRY(put_figure(p, figure_percent(epoch->val_accuracy), cell++));
+        TRY(put_figure(p, figure_number(epoch->images_per_sec), cell++));
+    }
+    p->render->table(p->out, &table);
+    return ERR_OK;
+}
+
+static err_t print_steps(printer_t *p, const report_train_t *train)
+{
+    table_t table = {.title = "time of a step",
+                     .columns = {{"step", false},
+                                 {"data wait", false},
+                                 {"forward", false},
+                                 {"backward", false},
+                                 {"exposed comm", false},
+                                 {"optimizer", false}},
+                     .n_columns = STEP_PARTS,
+                     .n_rows = 2};
+    const char *cells[2 * STEP_PARTS];
+    if (train->n_steady == 0) return ERR_OK;
+    TRY(arena_format(&p->arena, &table.caption, "medians of %lld steps, without the first 10 of each process",
+                     (long long)train->n_steady));
+    for (int part = 0; part < STEP_PARTS; part++) {
+        TRY(put_figure(p, figure_time(train->median[part]), &cells[part]));
+        TRY(put_figure(p, figure_percent(train->median[part] / train->median[STEP_TOTAL]),
+                       &cells[STEP_PARTS + part]));
+    }
+    table.cells = cells;
+    p->render->table(p->out, &table);
+    return ERR_OK;
+}
+
+/* dptrain train's own figure, or, where the run did not come to its end, what the steps give. */
+static double images_per_sec(const report_train_t *train)
+{
+    if (!isnan(train->images_per_sec)) return train->images_per_sec;
+    return train->global_batch / train->median[STEP_TOTAL];
+}
+
+static err_t add_summary(printer_t *p, const report_train_t *train, fact_t *facts, int *n)
+{
+    fact_t *fact = facts + *n;
+    fact->name = "model";
+    TRY(arena_format(&p->arena, &fact++->text, "%s, %s parameters, %s on %s",
+                     train->model ? train->model : "-", figure_number(train->n_parameters).text,
+                     train->precision ? train->precision : "-", train->device ? train->device : "-"));
+    fact->name = "ranks";
+    TRY(arena_format(&p->arena, &fact++->text, "%s, hosts: %s, threads of each: %s; global batch %s",
+                     figure_number(train->ranks).text, figure_number(train->hosts).text,
+                     figure_number(train->threads).text, figure_number(train->global_batch).text));
+    fact->name = "steps";
+    TRY(arena_format(&p->arena, &fact->text, "%s of %s, checkpoints: %lld",
+                     figure_number(train->last_step + 1).text, figure_number(train->n_steps).text,
+                     (long long)train->n_checkpoints));
+    if (train->n_resumed > 0)
+        TRY(arena_format(&p->arena, &fact->text, "%s, resumed: %d", fact->text, train->n_resumed));
+    fact++;
+    fact->name = "images/s";
+    TRY(put_figure(p, figure_number(images_per_sec(train)), &fact++->text));
+    fact->name = "last loss";
+    TRY(put_figure(p, figure_number(train->last_loss), &fact++->text));
+    fact->name = "peak memory";
+    TRY(arena_format(&p->arena, &fact++->text, "%s MiB, of the rank with the most",
+                     figure_number(floor(train->peak_memory_bytes / 1048576 + 0.5)).text));
+    *n = (int)(fact - facts);
+    return ERR_OK;
+}
+
+err_t train_tables_print(printer_t *printer, const report_run_t *run)
+{
+    fact_t facts[16];
+    int n = 0;
+    facts[n++] = (fact_t){"file", printer->report->files[run->file].name};
+    facts[n].name = "software";
+    TRY(print_fields_text(printer, &run->software, &facts[n++].text));
+    TRY(add_summary(printer, run->train, facts, &n));
+    printer->render->facts(printer->out, facts, n);
+    TRY(print_epochs(printer, run->train));
+    TRY(print_steps(printer, run->train));
+    arena_reset(&printer->arena);
+    return ERR_OK;
+}

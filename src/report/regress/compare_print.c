@@ -1,0 +1,241 @@
+/* A comparison for people: what was compared, the table, where changes came from, what could not be told, and
+ * the summary last, where a terminal shows it. */
+#include <math.h>
+#include <string.h>
+
+#include "report/records/fields.h"
+#include "report/regress/compare.h"
+
+enum { COLUMNS = 7 };
+
+typedef struct view {
+    const comparison_t *comparison;
+    const compare_options_t *options;
+    const render_t *render;
+    FILE *out;
+    arena_t arena;
+} view_t;
+
+/* "+5.1 %"; "-" where it is none. A change that rounds to none has no sign. */
+static err_t change_text(view_t *v, double ratio, const char **out)
+{
+    double change = 100 * (ratio - 1);
+    *out = "-";
+    if (!isfinite(change)) return ERR_OK;
+    if (fabs(change) < 0.05) change = 0;
+    return arena_format(&v->arena, out, change > 0 || change < 0 ? "%+.1f %%" : "%.1f %%", change);
+}
+
+static err_t interval_text(view_t *v, const stats_difference_t *d, const char **out)
+{
+    const char *low, *high;
+    TRY(change_text(v, d->low, &low));
+    TRY(change_text(v, d->high, &high));
+    *out = "-";
+    return isfinite(d->low) && isfinite(d->high)
+               ? arena_format(&v->arena, out, "%.*s … %s", (int)strlen(low) - 2, low, high)
+               : ERR_OK;
+}
+
+static err_t rate_text(view_t *v, double q, const char **out)
+{
+    *out = isfinite(q) ? "< 0.0001" : "-";
+    return q >= 0.0001 ? arena_format(&v->arena, out, "%.4f", q) : ERR_OK;
+}
+
+static err_t fill_row(view_t *v, const compare_metric_t *metric, const char **cell)
+{
+    const stats_difference_t *d = &metric->difference;
+    cell[0] = metric->label;
+    TRY(arena_format(&v->arena, &cell[1], "%s", figure_time(d->base).text));
+    TRY(arena_format(&v->arena, &cell[2], "%s", figure_time(d->now).text));
+    TRY(change_text(v, d->ratio, &cell[3]));
+    TRY(interval_text(v, d, &cell[4]));
+    TRY(rate_text(v, metric->q, &cell[5]));
+    cell[6] = verdict_names[metric->verdict];
+    return ERR_OK;
+}
+
+static err_t print_table(view_t *v)
+{
+    const comparison_t *c = v->comparison;
+    table_t table = {.title = "median times, and how they changed",
+                     .columns = {{"metric", true},
+                                 {"base", false},
+                                 {"new", false},
+                                 {"change", false},
+                                 {"interval", false},
+                                 {"q", false},
+                                 {"verdict", true}},
+                     .n_columns = COLUMNS,
+                     .n_rows = c->n_metrics};
+    int n_in_turn = 0;
+    for (const compare_metric_t *at = c->metrics; at; at = at->next) n_in_turn += at->in_turn;
+    TRY(arena_format(&v->arena, &table.caption, "intervals of %.4g %%; %s", 100 * (1 - v->options->alpha),
+                     n_in_turn == 0              ? "one recording after the other"
+                     : n_in_turn == c->n_metrics ? "taken in turn"
+                                                 : "some taken in turn"));
+    TRY(arena_new(&v->arena, sizeof *table.cells * COLUMNS * (size_t)c->n_metrics, &table.cells));
+    const char **cell = table.cells;
+    for (const compare_metric_t *at = c->metrics; at; at = at->next, cell += COLUMNS)
+        TRY(fill_row(v, at, cell));
+    v->render->table(v->out, &table);
+    return ERR_OK;
+}
+
+static err_t side_text(view_t *v, const compare_side_t *side, const char **out)
+{
+    const char *time = side->first;
+    if (strcmp(side->first, side->last) != 0)
+        TRY(arena_format(&v->arena, &time, "%s to %s", side->first, side->last));
+    return arena_format(&v->arena, out, "%s: %d run%s%s%s%s%s", side->name, side->n_runs,
+                        side->n_runs == 1 ? "" : "s", time[0] ? ", " : "", time, side->git[0] ? ", git " : "",
+                        side->git);
+}
+
+/* What base ran on; that of new is the same, or in the notes. */
+static err_t machine_text(view_t *v, const char **out)
+{
+    const report_run_t *run = metrics_next_whole(v->comparison->base->runs);
+    *out = NULL;
+    if (!run || run->train || !isfinite(run->ranks)) return ERR_OK;
+    const report_field_t *cpu = fields_find(run->hardware, "cpu");
+    return arena_format(&v->arena, out, "%s, ranks %s, threads of each %s",
+                        cpu && cpu->text ? cpu->text : "an unknown CPU", figure_number(run->ranks).text,
+                        figure_number(run->threads).text);
+}
+
+static err_t print_head(view_t *v)
+{
+    const comparison_t *c = v->comparison;
+    fact_t facts[4] = {{"base", ""}, {"new", ""}, {"machine", NULL}, {"rule", ""}};
+    const char *title;
+    int n = 2;
+    TRY(arena_format(&v->arena, &title, "comparison of %s with %s", c->sides[0].name, c->sides[1].name));
+    for (int side = 0; side < 2; side++) TRY(side_text(v, &c->sides[side], &facts[side].text));
+    TRY(machine_text(v, &facts[n].text));
+    n += facts[n].text != NULL;
+    facts[n].name = "rule";
+    TRY(arena_format(
+        &v->arena, &facts[n++].text,
+        "a change counts from %.3g %% on, where q is at most %.3g and the interval is on one side",
+        100 * v->options->min_effect, v->options->alpha));
+    v->render->heading(v->out, title);
+    v->render->facts(v->out, facts, n);
+    return ERR_OK;
+}
+
+/* "backward +98 %, forward +2 %", the largest first. */
+static err_t parts_text(view_t *v, const compare_metric_t *metric, const char **out)
+{
+    bool *said;
+    TRY(arena_new(&v->arena, (size_t)metric->n_parts * sizeof *said, &said));
+    for (int i = 0; i < metric->n_parts; i++) said[i] = !isfinite(metric->parts[i].share);
+    *out = "";
+    for (;;) {
+        int best = -1;
+        for (int i = 0; i < metric->n_parts; i++)
+            if (!said[i] && (best < 0 || metric->parts[i].share > metric->parts[best].share)) best = i;
+        if (best < 0) return ERR_OK;
+        double share = 100 * metric->parts[best].share;
+        said[best] = true;
+        TRY(arena_format(&v->arena, out, fabs(share) < 0.5 ? "%s%s%s %.0f %%" : "%s%s%s %+.0f %%", *out,
+                         **out ? ", " : "", metric->parts[best].name, fabs(share) < 0.5 ? 0.0 : share));
+    }
+}
+
+static err_t print_changes(view_t *v)
+{
+    const comparison_t *c = v->comparison;
+    fact_t *facts;
+    int n = 0;
+    TRY(arena_new(&v->arena, sizeof *facts * (size_t)c->n_metrics, &facts));
+    for (const compare_metric_t *at = c->metrics; at; at = at->next) {
+        const char *change, *parts;
+        if (!at->blamed) continue;
+        TRY(change_text(v, at->difference.ratio, &change));
+        TRY(parts_text(v, at, &parts));
+        facts[n].name = at->label;
+        TRY(arena_format(&v->arena, &facts[n++].text, "%s, of which %s", change, parts));
+    }
+    if (n == 0) return ERR_OK;
+    v->render->heading(v->out, "where the change is");
+    v->render->facts(v->out, facts, n);
+    return ERR_OK;
+}
+
+/* Each reason once, with the first metric that has it. */
+static err_t print_inconclusive(view_t *v)
+{
+    const comparison_t *c = v->comparison;
+    fact_t *facts;
+    int *times, n = 0;
+    TRY(arena_new(&v->arena, sizeof *facts * (size_t)c->n_metrics, &facts));
+    TRY(arena_new(&v->arena, sizeof *times * (size_t)c->n_metrics, &times));
+    for (const compare_metric_t *at = c->metrics; at; at = at->next) {
+        int i = 0;
+        if (at->verdict != VERDICT_INCONCLUSIVE) continue;
+        while (i < n && strcmp(facts[i].text, at->why) != 0) i++;
+        if (i == n) {
+            facts[n] = (fact_t){at->label, at->why};
+            times[n++] = 0;
+        }
+        times[i]++;
+    }
+    for (int i = 0; i < n; i++)
+        if (times[i] > 1)
+            TRY(arena_format(&v->arena, &facts[i].name, "%s and %d more", facts[i].name, times[i] - 1));
+    if (n == 0) return ERR_OK;
+    v->render->heading(v->out, "inconclusive");
+    v->render->facts(v->out, facts, n);
+    return ERR_OK;
+}
+
+static void print_notes(view_t *v)
+{
+    const comparison_t *c = v->comparison;
+    if (c->n_notes == 0) return;
+    v->render->heading(v->out, "notes");
+    for (int i = 0; i < c->n_notes; i++) v->render->note(v->out, c->notes[i]);
+    v->render->facts(v->out, NULL, 0);
+}
+
+static err_t print_summary(view_t *v)
+{
+    static const verdict_t order[VERDICTS] = {VERDICT_WORSE, VERDICT_BETTER, VERDICT_SAME,
+                                              VERDICT_INCONCLUSIVE};
+    const comparison_t *c = v->comparison;
+    const char *text = "", *change;
+    for (int i = 0; i < VERDICTS; i++)
+        TRY(arena_format(&v->arena, &text, "%s%s%d %s", text, i ? ", " : "", c->n_of[order[i]],
+                         verdict_names[order[i]]));
+    const char *before = "; worse: ";
+    for (const compare_metric_t *at = c->metrics; at; at = at->next) {
+        if (at->verdict != VERDICT_WORSE) continue;
+        TRY(change_text(v, at->difference.ratio, &change));
+        TRY(arena_format(&v->arena, &text, "%s%s%s %s%s%s", text, before, at->label, change,
+                         at->blamed ? " in " : "", at->blamed ? at->blamed->name : ""));
+        before = ", ";
+    }
+    v->render->note(v->out, text);
+    return ERR_OK;
+}
+
+static err_t print_all(view_t *v)
+{
+    TRY(print_head(v));
+    TRY(print_table(v));
+    TRY(print_changes(v));
+    TRY(print_inconclusive(v));
+    print_notes(v);
+    return print_summary(v);
+}
+
+err_t compare_print(const comparison_t *comparison, const compare_options_t *options, const render_t *render,
+                    FILE *out)
+{
+    view_t view = {.comparison = comparison, .options = options, .render = render, .out = out};
+    err_t err = print_all(&view);
+    arena_free(&view.arena);
+    return err;
+}

@@ -1,0 +1,298 @@
+/* What two recordings are, what of them was left out, and in what they differ: the machine must be the same,
+ * of the software one wants to know what is not. */
+#include <math.h>
+#include <string.h>
+
+#include "report/records/fields.h"
+#include "report/regress/compare_work.h"
+#include "report/regress/text.h"
+
+enum { MAX_VALUES = 16, MAX_NAMES = 64, MAX_SHOWN = 3 };
+
+const char *const compare_side_names[2] = {"base", "new"};
+
+/* The different values of a field among the whole runs of a recording, in the order of the files. */
+typedef struct values {
+    const char *at[MAX_VALUES];
+    int n;
+    bool is_text;
+} values_t;
+
+typedef enum part { HARDWARE, FABRIC, SOFTWARE, JOB } part_t;
+
+static const char *id_of(const report_run_t *run, part_t part)
+{
+    return part == HARDWARE ? run->hardware_id : part == FABRIC ? run->fabric_id : run->software_id;
+}
+
+static report_fields_t fields_of(const report_run_t *run, part_t part)
+{
+    return part == HARDWARE ? run->hardware : part == FABRIC ? run->fabric : run->software;
+}
+
+static void add_value(values_t *values, const char *text)
+{
+    for (int i = 0; i < values->n; i++)
+        if (strcmp(values->at[i], text) == 0) return;
+    if (values->n < MAX_VALUES) values->at[values->n++] = text;
+}
+
+/* name NULL: the part's id. A job's fields are "ranks" and "threads". */
+static err_t collect(compare_work_t *work, int side, part_t part, const char *name, values_t *out)
+{
+    *out = (values_t){0};
+    for (const report_run_t *run = metrics_next_whole(work->sides[side].report->runs); run;
+         run = metrics_next_whole(run->next)) {
+        const char *text = "";
+        if (run->train && (part == HARDWARE || part == FABRIC)) continue; /* not in their records */
+        if (part == JOB) {
+            bool ranks = strcmp(name, "ranks") == 0;
+            double n = run->train ? (ranks ? run->train->ranks : run->train->threads)
+                                  : (ranks ? run->ranks : run->threads);
+            if (isfinite(n)) TRY(arena_format(&work->out->arena, &text, "%s", figure_number(n).text));
+        } else if (!name) {
+            text = id_of(run, part);
+        } else {
+            const report_field_t *field = fields_find(fields_of(run, part), name);
+            if (field && field->text) text = field->text;
+            out->is_text |= field && field->text && field->kind == FIELD_TEXT;
+        }
+        add_value(out, text);
+    }
+    return ERR_OK;
+}
+
+static bool has_value(const values_t *values, const char *text)
+{
+    for (int i = 0; i < values->n; i++)
+        if (strcmp(values->at[i], text) == 0) return true;
+    return false;
+}
+
+static bool is_same_set(const values_t *a, const values_t *b)
+{
+    bool same = a->n == b->n;
+    for (int i = 0; i < a->n && same; i++) same = has_value(b, a->at[i]);
+    return same;
+}
+
+static err_t join(arena_t *arena, const values_t *values, bool quoted, const char **out)
+{
+    *out = "";
+    for (int i = 0; i < values->n && i < MAX_SHOWN; i++) {
+        const char *text = values->at[i], *quote = quoted && text[0] ? "\"" : "";
+        TRY(arena_format(arena, out, "%s%s%s%s%s", *out, i ? " and " : "", quote, text[0] ? text : "not said",
+                         quote));
+    }
+    if (values->n > MAX_SHOWN) TRY(arena_format(arena, out, "%s and %d more", *out, values->n - MAX_SHOWN));
+    return ERR_OK;
+}
+
+/* A recording may well be of jobs of several sizes; but it is of one machine, and compared with what is of
+ * one software. */
+static bool differ(part_t part, const values_t *a, const values_t *b)
+{
+    if (a->n == 0 || b->n == 0) return false;
+    return !is_same_set(a, b) || (part != JOB && a->n > 1);
+}
+
+/* `cpu: "A" → "B"`; "" where it is one and the same. */
+static err_t describe(compare_work_t *work, part_t part, const char *name, const char **out)
+{
+    arena_t *arena = &work->out->arena;
+    values_t values[2];
+    const char *text[2];
+    *out = "";
+    for (int s = 0; s < 2; s++) TRY(collect(work, s, part, name, &values[s]));
+    if (!differ(part, &values[0], &values[1])) return ERR_OK;
+    bool quoted = values[0].is_text || values[1].is_text, in_both = is_same_set(&values[0], &values[1]);
+    if (values[0].n == 1 && values[1].n == 1) {
+        const char *cut[2];
+        TRY(text_cut_pair(arena, values[0].at[0], values[1].at[0], cut));
+        for (int s = 0; s < 2; s++) values[s].at[0] = cut[s];
+    }
+    for (int s = 0; s < 2; s++) TRY(join(arena, &values[s], quoted, &text[s]));
+    const char *what = name ? name : part == HARDWARE ? "hardware" : part == FABRIC ? "fabric" : "software";
+    if (in_both) return arena_format(arena, out, "%s: %s, in both", what, text[0]);
+    return arena_format(arena, out, "%s: %s → %s", what, text[0], text[1]);
+}
+
+/* Names of the part's fields in either recording, in order. */
+static int list_names(const compare_work_t *work, part_t part, const char *names[MAX_NAMES])
+{
+    int n = 0;
+    for (int side = 0; side < 2; side++)
+        for (const report_run_t *run = work->sides[side].report->runs; run; run = run->next) {
+            report_fields_t fields = fields_of(run, part);
+            for (int i = 0; i < fields.n; i++) {
+                int at = 0;
+                while (at < n && strcmp(names[at], fields.at[i].name) != 0) at++;
+                if (at == n && n < MAX_NAMES) names[n++] = fields.at[i].name;
+            }
+        }
+    return n;
+}
+
+/* Adds what differs to a list of at most `capacity`. */
+static err_t list_differences(compare_work_t *work, part_t part, const char **list, int capacity, int *n)
+{
+    const char *names[MAX_NAMES] = {"ranks", "threads"}, *id = "";
+    int n_names = part == JOB ? 2 : list_names(work, part, names), before = *n;
+    if (part == HARDWARE || part == FABRIC) {
+        TRY(describe(work, part, NULL, &id));
+        if (!id[0]) return ERR_OK;
+    }
+    for (int i = 0; i < n_names && *n < capacity; i++) {
+        TRY(describe(work, part, names[i], &list[*n]));
+        *n += list[*n][0] != '\0';
+    }
+    /* What the fields do not show, the id does. */
+    if (id[0] && *n == before && *n < capacity) list[(*n)++] = id;
+    return ERR_OK;
+}
+
+static err_t check_machine(compare_work_t *work)
+{
+    const char *list[MAX_NAMES], *all = "";
+    int n = 0;
+    TRY(list_differences(work, HARDWARE, list, MAX_NAMES, &n));
+    TRY(list_differences(work, FABRIC, list, MAX_NAMES, &n));
+    TRY(list_differences(work, JOB, list, MAX_NAMES, &n));
+    for (int i = 0; i < n; i++) {
+        if (work->options->force)
+            TRY(compare_note(work, "compared by force: %s", list[i]));
+        else
+            TRY(arena_format(&work->out->arena, &all, "%s%s%s", all, i ? "; " : "", list[i]));
+    }
+    if (all[0])
+        RAISE(ERR_DATA,
+              "the recordings are not of the same machine and job, so that a change would not be the "
+              "software's: %s. "
+              "--force compares them nevertheless",
+              all);
+    return ERR_OK;
+}
+
+static err_t note_software(compare_work_t *work)
+{
+    const char *list[MAX_NAMES];
+    int n = 0;
+    TRY(list_differences(work, SOFTWARE, list, MAX_NAMES, &n));
+    for (int i = 0; i < n; i++) TRY(compare_note(work, "software: %s", list[i]));
+    return ERR_OK;
+}
+
+/* "ab12 (interrupted), cd34 (cut off) and 2 more". */
+static err_t list_left_out(compare_work_t *work, int side, const char **out)
+{
+    arena_t *arena = &work->out->arena;
+    int n = 0;
+    *out = "";
+    for (const report_run_t *run = work->sides[side].report->runs; run; run = run->next) {
+        const char *why = metrics_left_out(run);
+        if (!why || n++ >= MAX_SHOWN) continue;
+        const char *name = run->id[0] ? run->id : run->time[0] ? run->time : "one without a name";
+        TRY(arena_format(arena, out, "%s%s%s (%s)", *out, n > 1 ? ", " : "", name, why));
+    }
+    if (n > MAX_SHOWN) TRY(arena_format(arena, out, "%s and %d more", *out, n - MAX_SHOWN));
+    return ERR_OK;
+}
+
+/* What reading left out; it is among the warnings too, but these do not stay with the table. */
+static err_t note_files(compare_work_t *work, int side)
+{
+    const report_t *report = work->sides[side].report;
+    for (int i = 0; i < report->n_files; i++) {
+        const report_file_t *file = &report->files[i];
+        if (file->bad.n > 0)
+            TRY(compare_note(work, "%s: lines left out: %lld, the first is line %lld: %s", file->name,
+                             (long long)file->bad.n, (long long)file->bad.line, file->bad.why));
+        if (file->newer.n > 0)
+            TRY(compare_note(work, "%s: records left out: %lld, of a schema newer than %d", file->name,
+                             (long long)file->newer.n, REPORT_SCHEMA));
+        if (file->again.n > 0)
+            TRY(compare_note(work, "%s: points left out: %lld, of a run that was read already", file->name,
+                             (long long)file->again.n));
+    }
+    return ERR_OK;
+}
+
+static err_t check_runs(compare_work_t *work, int side)
+{
+    const metrics_t *metrics = &work->sides[side];
+    const char *left_out;
+    TRY(list_left_out(work, side, &left_out));
+    if (metrics->n_whole == 0)
+        RAISE(ERR_DATA, "%s: there is no whole run in it, so there is nothing to compare%s%s",
+              work->out->sides[side].name, left_out[0] ? "; left out: " : "", left_out);
+    TRY(note_files(work, side));
+    if (left_out[0])
+        TRY(compare_note(work, "%s: runs that are not whole were left out: %s", compare_side_names[side],
+                         left_out));
+    for (const report_run_t *run = metrics_next_whole(metrics->report->runs); run;
+         run = metrics_next_whole(run->next))
+        if (run->n_points_said > (double)run->n_points && metrics->report->n_filtered == 0)
+            TRY(compare_note(work, "%s: run %s has %lld of its %.0f points", compare_side_names[side],
+                             run->id, (long long)run->n_points, run->n_points_said));
+    return ERR_OK;
+}
+
+static err_t describe_side(compare_work_t *work, int side)
+{
+    const metrics_t *metrics = &work->sides[side];
+    const report_t *report = metrics->report;
+    compare_side_t *out = &work->out->sides[side];
+    values_t git;
+    *out = (compare_side_t){.name = report->n_files > 0 ? report->files[0].name : "nothing",
+                            .first = "",
+                            .last = "",
+                            .git = "",
+                            .n_runs = metrics->n_whole,
+                            .n_left_out = metrics->n_left_out};
+    if (report->n_files > 1)
+        TRY(arena_format(&work->out->arena, &out->name, "%s and %d more file%s", report->files[0].name,
+                         report->n_files - 1, report->n_files > 2 ? "s" : ""));
+    for (const report_run_t *run = metrics_next_whole(report->runs); run;
+         run = metrics_next_whole(run->next)) {
+        if (!run->time[0]) continue;
+        if (!out->first[0] || strcmp(run->time, out->first) < 0) out->first = run->time;
+        if (strcmp(run->time, out->last) > 0) out->last = run->time;
+    }
+    TRY(collect(work, side, SOFTWARE, "git", &git));
+    return git.n > 0 ? join(&work->out->arena, &git, false, &out->git) : ERR_OK;
+}
+
+/* Runs that both recordings hold differ in nothing: they would hide a change. */
+static err_t note_shared(compare_work_t *work)
+{
+    int n = 0;
+    for (const report_run_t *a = metrics_next_whole(work->out->base->runs); a;
+         a = metrics_next_whole(a->next))
+        for (const report_run_t *b = metrics_next_whole(work->out->now->runs); b && a->id[0];
+             b = metrics_next_whole(b->next))
+            n += strcmp(a->id, b->id) == 0;
+    if (n == 0) return ERR_OK;
+    if (n == work->sides[0].n_whole && n == work->sides[1].n_whole)
+        return compare_note(work, "both recordings are of the same runs");
+    return compare_note(
+        work, "runs that are in both recordings: %d; they make these look more alike than they are", n);
+}
+
+static bool has_train(const report_t *report)
+{
+    const report_run_t *run = metrics_next_whole(report->runs);
+    while (run && !run->train) run = metrics_next_whole(run->next);
+    return run != NULL;
+}
+
+err_t compare_check_sides(compare_work_t *work)
+{
+    for (int side = 0; side < 2; side++) TRY(describe_side(work, side));
+    for (int side = 0; side < 2; side++) TRY(check_runs(work, side));
+    TRY(check_machine(work));
+    if (has_train(work->out->base) && has_train(work->out->now))
+        TRY(compare_note(work,
+                         "training runs do not record their hardware: whether it is the same is not known"));
+    TRY(note_software(work));
+    return note_shared(work);
+}

@@ -1,0 +1,239 @@
+/* Which starts of a metric are compared, and how: side by side where they took turns; otherwise without those
+ * that a slower machine measured. */
+#include <math.h>
+#include <string.h>
+
+#include "base/figure.h"
+#include "base/stats.h"
+#include "report/regress/compare_work.h"
+
+enum { ENOUGH_STARTS = 3 };
+
+static bool is_partner(const metric_start_t *a, const metric_start_t *b)
+{
+    const char *a_id = a->run->id, *b_id = b->run->id, *a_with = a->run->in_turn_with,
+               *b_with = b->run->in_turn_with;
+    return (b_with && a_id[0] && strcmp(b_with, a_id) == 0) ||
+           (a_with && b_id[0] && strcmp(a_with, b_id) == 0);
+}
+
+/* Puts now's starts beside base's, and says how many have a partner. Each is taken once. */
+static int pair(compare_starts_t *s)
+{
+    int n_pairs = 0;
+    for (int i = 0; i < s->n[0]; i++)
+        for (int k = n_pairs; k < s->n[1]; k++) {
+            const metric_start_t *now = s->at[1][k], *base = s->at[0][i];
+            if (!is_partner(base, now) || !base->batch_n || !now->batch_n) continue;
+            s->at[1][k] = s->at[1][n_pairs];
+            s->at[1][n_pairs] = now;
+            s->at[0][i] = s->at[0][n_pairs];
+            s->at[0][n_pairs++] = base;
+            break;
+        }
+    return n_pairs;
+}
+
+/* The run itself again, in the same file or a copy of it. */
+static bool is_same_start(const metric_start_t *a, const metric_start_t *b)
+{
+    bool named = a->run->id[0] ? strcmp(a->run->id, b->run->id) == 0
+                               : a->run->train && b->run->train && a->run->time[0] &&
+                                     strcmp(a->run->time, b->run->time) == 0;
+    const report_samples_t *x = &a->samples[0], *y = &b->samples[0];
+    return named && x->n == y->n && memcmp(x->sec, y->sec, (size_t)x->n * sizeof *x->sec) == 0;
+}
+
+/* In whatever order: the files of a folder may have changed theirs. */
+static bool is_identical(const compare_starts_t *s)
+{
+    bool same = s->n[0] == s->n[1] && s->n[0] > 0;
+    for (int i = 0; i < s->n[0] && same; i++) {
+        same = false;
+        for (int k = 0; k < s->n[1] && !same; k++) same = is_same_start(s->at[0][i], s->at[1][k]);
+    }
+    return same;
+}
+
+double compare_usual_clock(double *clocks, int64_t n)
+{
+    stats_sort(clocks, n);
+    return stats_quantile(clocks, n, 0.05);
+}
+
+/* Of all points of both recordings on that hardware; NAN: not said. */
+static double usual_clock(compare_work_t *work, const char *hardware_id)
+{
+    if (work->clock_hardware && strcmp(work->clock_hardware, hardware_id) == 0) return work->clock_usual;
+    int64_t n = 0;
+    for (int side = 0; side < 2; side++)
+        for (const metric_t *metric = work->sides[side].first; metric; metric = metric->next)
+            for (const metric_start_t *at = metric->starts; at; at = at->next)
+                if (at->clock_sec > 0 && strcmp(at->run->hardware_id, hardware_id) == 0)
+                    work->clocks[n++] = at->clock_sec;
+    work->clock_hardware = hardware_id;
+    return work->clock_usual = compare_usual_clock(work->clocks, n);
+}
+
+/* Room for a clock of each start. */
+static err_t make_room(compare_work_t *work)
+{
+    size_t n = 0;
+    if (work->clocks) return ERR_OK;
+    for (int side = 0; side < 2; side++)
+        for (const metric_t *metric = work->sides[side].first; metric; metric = metric->next)
+            n += (size_t)metric->n_starts;
+    return arena_new(&work->out->arena, sizeof *work->clocks * n, &work->clocks);
+}
+
+/* How much slower the machine was than usual; 0 where it is not known. */
+static double slowness(compare_work_t *work, const metric_start_t *start)
+{
+    double excess = start->clock_sec / usual_clock(work, start->run->hardware_id) - 1;
+    return excess > 0 ? excess : 0;
+}
+
+static bool is_slowed(compare_work_t *work, const metric_start_t *start)
+{
+    return start->disturbed || slowness(work, start) > COMPARE_CLOCK_SLACK;
+}
+
+static err_t explain_slowed(compare_work_t *work, const compare_starts_t *s, const int n_kept[2],
+                            compare_metric_t *metric)
+{
+    arena_t *arena = &work->out->arena;
+    double most = 0;
+    metric->why = "the machine was slower or not ours alone in ";
+    for (int side = 0; side < 2; side++) {
+        int n = s->n[side] - n_kept[side];
+        for (int i = 0; i < s->n[side]; i++)
+            if (slowness(work, s->at[side][i]) > most) most = slowness(work, s->at[side][i]);
+        if (n > 0)
+            TRY(arena_format(arena, &metric->why, "%s%s%d of %d starts of %s", metric->why,
+                             side && s->n[0] > n_kept[0] ? ", " : "", n, s->n[side],
+                             compare_side_names[side]));
+    }
+    if (most > COMPARE_CLOCK_SLACK)
+        TRY(arena_format(arena, &metric->why, "%s: its fixed loop of arithmetic took %+.0f %%", metric->why,
+                         100 * most));
+    return ERR_OK;
+}
+
+/* Where a slower machine took many of a recording's measurements, it did not leave the others alone: its loop
+ * of arithmetic does not see who else uses the memory. Counted once. */
+static void count_slowed(compare_work_t *work)
+{
+    for (int side = 0; side < 2 && work->n_measured[side] == 0; side++)
+        for (const metric_t *metric = work->sides[side].first; metric; metric = metric->next)
+            for (const metric_start_t *at = metric->starts; at; at = at->next) {
+                work->n_measured[side]++;
+                work->n_slowed[side] += is_slowed(work, at);
+            }
+}
+
+static bool is_unquiet(const compare_work_t *work, int side)
+{
+    return work->n_slowed[side] > COMPARE_UNQUIET * work->n_measured[side];
+}
+
+static err_t explain_unquiet(compare_work_t *work, compare_metric_t *metric)
+{
+    metric->why = "the machine was slower or not ours alone during ";
+    for (int side = 0; side < 2; side++)
+        if (is_unquiet(work, side))
+            TRY(arena_format(&work->out->arena, &metric->why, "%s%s%d of %s's %d measurements", metric->why,
+                             side && is_unquiet(work, 0) ? ", " : "", work->n_slowed[side],
+                             compare_side_names[side], work->n_measured[side]));
+    return arena_format(&work->out->arena, &metric->why, "%s: record again, or take turns", metric->why);
+}
+
+static err_t leave_slowed_out(compare_work_t *work, compare_starts_t *s, compare_metric_t *metric)
+{
+    int n_kept[2] = {0, 0};
+    bool enough = true;
+    TRY(make_room(work));
+    count_slowed(work);
+    for (int side = 0; side < 2; side++) {
+        for (int i = 0; i < s->n[side]; i++) n_kept[side] += !is_slowed(work, s->at[side][i]);
+        enough =
+            enough && n_kept[side] > 0 && (n_kept[side] >= ENOUGH_STARTS || 2 * n_kept[side] >= s->n[side]);
+    }
+    if (!enough) return explain_slowed(work, s, n_kept, metric);
+    if (is_unquiet(work, 0) || is_unquiet(work, 1)) return explain_unquiet(work, metric);
+    for (int side = 0; side < 2; side++) {
+        int n = 0;
+        for (int i = 0; i < s->n[side]; i++)
+            if (!is_slowed(work, s->at[side][i])) s->at[side][n++] = s->at[side][i];
+        metric->n_slowed[side] = s->n[side] - n;
+        s->n[side] = n;
+    }
+    return ERR_OK;
+}
+
+static err_t list_starts(compare_work_t *work, const metric_t *const metrics[2], compare_metric_t *metric,
+                         compare_starts_t *out)
+{
+    for (int side = 0; side < 2; side++) {
+        TRY(arena_new(&work->out->arena, sizeof *out->at[side] * (size_t)metrics[side]->n_starts,
+                      &out->at[side]));
+        for (const metric_start_t *at = metrics[side]->starts; at; at = at->next) {
+            if (at->samples) {
+                out->at[side][out->n[side]++] = at;
+            } else {
+                metric->n_bad[side] += at->n_bad;
+                work->n_empty++;
+            }
+        }
+    }
+    return ERR_OK;
+}
+
+err_t compare_pick_starts(compare_work_t *work, const metric_t *const metrics[2], compare_metric_t *metric,
+                          compare_starts_t *out)
+{
+    *out = (compare_starts_t){0};
+    TRY(list_starts(work, metrics, metric, out));
+    if (out->n[0] == 0 || out->n[1] == 0) {
+        metric->why = "a side has no samples that are times";
+    } else if (is_identical(out)) {
+        out->identical = true;
+    } else {
+        int n_pairs = pair(out);
+        out->in_turn = n_pairs == out->n[0] && n_pairs == out->n[1];
+        work->n_partly_in_turn += n_pairs > 0 && !out->in_turn;
+        if (!out->in_turn) TRY(leave_slowed_out(work, out, metric));
+    }
+    metric->in_turn = out->in_turn;
+    for (int side = 0; side < 2; side++) {
+        metric->n_runs[side] = out->n[side];
+        for (int i = 0; i < out->n[side]; i++) {
+            metric->n_samples[side] += out->at[side][i]->samples[0].n;
+            metric->n_bad[side] += out->at[side][i]->n_bad;
+        }
+    }
+    return ERR_OK;
+}
+
+err_t compare_note_starts(compare_work_t *work)
+{
+    int64_t n_slowed = 0, n_bad = 0;
+    int n_metrics = 0;
+    for (const compare_metric_t *at = work->out->metrics; at; at = at->next) {
+        n_slowed += at->n_slowed[0] + at->n_slowed[1];
+        n_bad += at->n_bad[0] + at->n_bad[1];
+        n_metrics += at->n_slowed[0] + at->n_slowed[1] > 0;
+    }
+    if (work->n_partly_in_turn > 0)
+        TRY(compare_note(work,
+                         "metrics of which only some starts took turns: %d; they are compared as if none had",
+                         work->n_partly_in_turn));
+    if (n_slowed > 0)
+        TRY(compare_note(work,
+                         "starts left out, as the machine was slower or not ours alone: %lld, of %d metric%s",
+                         (long long)n_slowed, n_metrics, n_metrics == 1 ? "" : "s"));
+    if (work->n_empty > 0)
+        TRY(compare_note(work, "measurements of a start left out, having no samples: %d", work->n_empty));
+    if (n_bad > 0)
+        TRY(compare_note(work, "samples left out, being no times above 0: %lld", (long long)n_bad));
+    return ERR_OK;
+}

@@ -1,0 +1,61 @@
+/* A history in the making; for history*.c alone. */
+#ifndef REPORT_REGRESS_HISTORY_BUILD_H
+#define REPORT_REGRESS_HISTORY_BUILD_H
+
+#include "report/regress/history.h"
+
+/* What was measured, under one index in all recordings. Interned by the history. */
+typedef struct history_name {
+    const char *case_name, *test, *key, *label;
+} history_name_t;
+
+/* A start's measurement. */
+typedef struct history_point {
+    int name;
+    double p50, clock_sec; /* clock_sec: NAN where not said */
+    bool disturbed;
+} history_point_t;
+
+/* The runs of one file on one machine. */
+typedef struct history_draft {
+    history_recording_t recording;
+    const char *hardware_id, *fabric_id;
+    const char *hardware, *fabric; /* in words */
+    double ranks, threads;
+    const char **ids; /* [n_starts] of its runs */
+    int64_t ids_capacity;
+    history_point_t *points;
+    int64_t n_points, capacity;
+    int file; /* which of those that were added: a name may come twice */
+    bool is_copy;
+} history_draft_t;
+
+/* Why something was left out: how often, and the first file of it by name. */
+enum { LEFT_TRAIN, LEFT_HEADLESS, LEFT_TIMELESS, LEFT_NEWER, LEFT_LINES, LEFT_COPY, LEFT_REASONS };
+typedef struct history_left {
+    int64_t n;
+    const char *file;
+} history_left_t;
+
+typedef struct history_build {
+    history_draft_t *drafts;
+    int n_drafts, n_files;
+    history_name_t *names;
+    int n_names;
+    int64_t drafts_capacity, names_capacity;
+    history_left_t left[LEFT_REASONS];
+} history_build_t;
+
+/* Whether a draft is of that machine and job, a number that is not said being like another. */
+bool history_is_of(const history_draft_t *draft, const char *hardware_id, const char *fabric_id, double ranks,
+                   double threads);
+
+/* Of a record's UTC time since 1970; NAN: it is none. */
+double history_seconds(const char *time);
+
+void history_leave_out(history_build_t *build, int reason, int64_t n, const char *file);
+
+/* Change points of all metrics, levels and counts of the groups. */
+err_t history_find_changes(history_t *history, const history_options_t *options);
+
+#endif

@@ -1,0 +1,188 @@
+#include "report/stats/change.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/rng.h"
+#include "base/stats.h"
+
+/* A series and room for its segments. */
+typedef struct series {
+    const double *values;
+    int n;
+    const stats_change_options_t *options;
+    double *ln, *room; /* [n] of the segment being looked at */
+    bool *is_start;    /* [n] a level begins here */
+    double *p;         /* [n] where one does */
+    int *ends;         /* [n + 1] segments still to be looked at, the last first */
+} series_t;
+
+static double median_of(const double *values, int n, double *room)
+{
+    memcpy(room, values, (size_t)n * sizeof *room);
+    return stats_median(room, n);
+}
+
+/* To the standard deviation of a normal distribution from its median absolute deviation. */
+static const double to_deviation = 1.4826;
+static const double limit = 2; /* deviations beyond which a value is winsorised */
+
+/* Outliers are set to two standard deviations from the median, which the median absolute deviation tells.
+ * Where more than half of the values are equal it tells nothing, and they stay. */
+static void winsorise(double *ln, int n, double *room)
+{
+    double middle = median_of(ln, n, room);
+    for (int i = 0; i < n; i++) room[i] = fabs(ln[i] - middle);
+    double reach = limit * to_deviation * stats_median(room, n);
+    if (!(reach > 0)) return;
+    for (int i = 0; i < n; i++) ln[i] = fmin(fmax(ln[i], middle - reach), middle + reach);
+}
+
+/* The split with the largest sum of squares between two levels, which is that with the largest t: the sum of
+ * all squares is the same for every split and every order. Values are about their mean. */
+static double best_split(const double *ln, int n, int *at)
+{
+    double sum = 0, best = 0;
+    for (int i = 1; i <= n - STATS_CHANGE_MIN_LENGTH; i++) {
+        sum += ln[i - 1];
+        if (i < STATS_CHANGE_MIN_LENGTH) continue;
+        double between = sum * sum * n / ((double)i * (n - i));
+        if (between > best) best = between, *at = i;
+    }
+    return best;
+}
+
+static void shuffle(double *values, int n, rng_t *rng)
+{
+    for (int i = n - 1; i > 0; i--) {
+        int j = (int)rng_below(rng, (uint32_t)i + 1);
+        double value = values[i];
+        values[i] = values[j], values[j] = value;
+    }
+}
+
+static bool varies(const double *ln, int n)
+{
+    for (int i = 1; i < n; i++)
+        if (ln[i] > ln[0] || ln[i] < ln[0]) return true;
+    return false;
+}
+
+/* Looks for one change in [from, to). p is that of the whole search: each permutation of the values has its
+ * best split. */
+static void look(series_t *s, int from, int to, int *at, double *p)
+{
+    int n = to - from, n_as_clear = 0, unused;
+    double *ln = s->ln, mean = 0;
+    *at = 0, *p = 1;
+    for (int i = 0; i < n; i++) ln[i] = log(s->values[from + i]);
+    winsorise(ln, n, s->room);
+    for (int i = 0; i < n; i++) mean += ln[i] / n;
+    if (!varies(ln, n)) return;
+    for (int i = 0; i < n; i++) ln[i] -= mean;
+    double observed = best_split(ln, n, at) * (1 - 1e-9); /* equal splits are equal whatever the rounding */
+    rng_t rng = rng_new(s->options->seed, RNG_BOOTSTRAP, (uint64_t)from << 32 | (uint64_t)to);
+    for (int r = 0; r < s->options->n_permutations; r++) {
+        shuffle(ln, n, &rng);
+        if (best_split(ln, n, &unused) >= observed) n_as_clear++;
+    }
+    *p = (1.0 + n_as_clear) / (1.0 + s->options->n_permutations);
+    *at += from;
+}
+
+/* That there is a change in [from, to) is told by values about one level. Of a late change most of its height
+ * is winsorised with them, and noise before it looks as high: where it is, is told by values about the two
+ * levels. */
+static void place(series_t *s, int from, int to, int *at)
+{
+    int n = to - from, n_before = *at - from, better = 0;
+    double *ln = s->ln, mean = 0;
+    for (int i = 0; i < n; i++) ln[i] = log(s->values[from + i]);
+    double before = median_of(ln, n_before, s->room), after = median_of(ln + n_before, n - n_before, s->room);
+    for (int i = 0; i < n; i++) s->room[i] = fabs(ln[i] - (i < n_before ? before : after));
+    double reach = limit * to_deviation * stats_median(s->room, n);
+    for (int i = 0; i < n; i++) {
+        ln[i] = fmin(fmax(ln[i], fmin(before, after) - reach), fmax(before, after) + reach);
+        mean += ln[i] / n;
+    }
+    if (!varies(ln, n)) return; /* rounding would say where */
+    for (int i = 0; i < n; i++) ln[i] -= mean;
+    if (best_split(ln, n, &better) > 0) *at = from + better;
+}
+
+static void segment(series_t *s)
+{
+    int from = 0, depth = 1, at = 0;
+    double p;
+    s->ends[0] = s->n;
+    while (depth > 0) {
+        int to = s->ends[depth - 1];
+        p = 1;
+        if (to - from >= 2 * STATS_CHANGE_MIN_LENGTH) look(s, from, to, &at, &p);
+        if (p <= s->options->alpha) {
+            place(s, from, to, &at);
+            s->is_start[at] = true, s->p[at] = p;
+            s->ends[depth++] = at;
+        } else {
+            from = to, depth--;
+        }
+    }
+}
+
+/* The first value of the next level after `at`, or n. */
+static int next_start(const series_t *s, int at)
+{
+    do at++;
+    while (at < s->n && !s->is_start[at]);
+    return at;
+}
+
+/* The level at `at` against the one from `before`. */
+static double ratio_at(const series_t *s, int before, int at)
+{
+    double old = median_of(s->values + before, at - before, s->room);
+    return median_of(s->values + at, next_start(s, at) - at, s->room) / old;
+}
+
+/* Takes out the smallest change below min_effect; its levels become one. false: there is none. */
+static bool drop_smallest(series_t *s)
+{
+    double least = INFINITY;
+    int drop = s->n;
+    for (int before = 0, at = next_start(s, 0); at < s->n; before = at, at = next_start(s, at)) {
+        double ratio = ratio_at(s, before, at);
+        if (fabs(ratio - 1) < s->options->min_effect && fabs(log(ratio)) < least)
+            least = fabs(log(ratio)), drop = at;
+    }
+    if (drop == s->n) return false;
+    s->is_start[drop] = false;
+    return true;
+}
+
+err_t stats_change_points(const double *values, int n, const stats_change_options_t *options,
+                          stats_change_t *out, int capacity, int *n_out)
+{
+    series_t s = {.values = values, .n = n, .options = options};
+    const char *what = "a series of measurements";
+    err_t err = ERR_OK;
+    *n_out = 0;
+    if (n < 2 * STATS_CHANGE_MIN_LENGTH) return ERR_OK;
+    TRY_OUT(err, mem_new_array(n, sizeof *s.ln, what, &s.ln));
+    TRY_OUT(err, mem_new_array(n, sizeof *s.room, what, &s.room));
+    TRY_OUT(err, mem_new_array(n, sizeof *s.is_start, what, &s.is_start));
+    TRY_OUT(err, mem_new_array(n, sizeof *s.p, what, &s.p));
+    TRY_OUT(err, mem_new_array(n + 1, sizeof *s.ends, what, &s.ends));
+    segment(&s);
+    while (drop_smallest(&s)) continue;
+    for (int before = 0, at = next_start(&s, 0); at < n; before = at, at = next_start(&s, at))
+        if (*n_out < capacity) out[(*n_out)++] = (stats_change_t){at, ratio_at(&s, before, at), s.p[at]};
+out:
+    mem_free(&s.ln);
+    mem_free(&s.room);
+    mem_free(&s.is_start);
+    mem_free(&s.p);
+    mem_free(&s.ends);
+    return err;
+}

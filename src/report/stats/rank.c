@@ -1,0 +1,143 @@
+#include "report/stats/rank.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "report/stats/distribution.h"
+
+enum { MAX_EXACT = 40 }; /* the counts of rank orders, up to 2^40, are exact in a double */
+
+/* One of the numbers that are ranked; `tag` is the caller's. */
+typedef struct ranked {
+    double value;
+    int64_t tag;
+    double rank; /* from 1; ties share their mean */
+} ranked_t;
+
+static int by_value(const void *pa, const void *pb)
+{
+    const ranked_t *a = pa, *b = pb;
+    if (a->value < b->value || a->value > b->value) return a->value < b->value ? -1 : 1;
+    return (a->tag > b->tag) - (a->tag < b->tag);
+}
+
+/* Sorts and ranks. Returns the sum of t^3 - t over groups of t ties. */
+static double rank_values(ranked_t *values, int64_t n)
+{
+    double ties = 0;
+    if (n > 1) qsort(values, (size_t)n, sizeof *values, by_value);
+    for (int64_t i = 0, end; i < n; i = end) {
+        for (end = i + 1; end < n && !(values[end].value > values[i].value);) end++;
+        for (int64_t j = i; j < end; j++) values[j].rank = (double)(i + 1 + end) / 2;
+        double t = (double)(end - i);
+        ties += t * t * t - t;
+    }
+    return ties;
+}
+
+/* Twice the smaller tail of a distribution of counts over 0…top at x; 1 where that is more. */
+static double two_sided(const double *counts, int64_t top, int64_t x)
+{
+    double below = 0, above = 0, all = 0;
+    for (int64_t i = 0; i <= top; i++) {
+        all += counts[i];
+        if (i <= x) below += counts[i];
+        if (i >= x) above += counts[i];
+    }
+    return fmin(1, 2 * fmin(below, above) / all);
+}
+
+static double two_sided_normal(double x, double mean, double variance)
+{
+    double off = fabs(x - mean) - 0.5; /* what is counted moves in steps of one */
+    if (!(variance > 0) || off <= 0) return 1;
+    return fmin(1, 2 * stats_normal_cdf(-off / sqrt(variance)));
+}
+
+/* How many of the orders of n_a and n_b numbers have each U: the coefficients of the Gaussian binomial
+ * Π (1 - q^(n_b + i)) / (1 - q^i), i = 1…n_a, multiplied and divided term by term. */
+static err_t exact_u(int64_t n_a, int64_t n_b, int64_t u, double *p)
+{
+    int64_t top = n_a * n_b;
+    double *counts;
+    TRY(mem_new_array(top + 1, sizeof *counts, "the distribution of U", &counts));
+    counts[0] = 1;
+    for (int64_t i = 1; i <= n_a; i++) {
+        for (int64_t j = top; j >= n_b + i; j--) counts[j] -= counts[j - n_b - i];
+        for (int64_t j = i; j <= top; j++) counts[j] += counts[j - i];
+    }
+    *p = two_sided(counts, top, u);
+    mem_free(&counts);
+    return ERR_OK;
+}
+
+err_t stats_mann_whitney(const double *a, int64_t n_a, const double *b, int64_t n_b, double *u, double *p)
+{
+    int64_t n = n_a + n_b;
+    ranked_t *values;
+    *u = 0, *p = 1;
+    if (n_a == 0 || n_b == 0) return ERR_OK;
+    TRY(mem_new_array(n, sizeof *values, "ranks", &values));
+    for (int64_t i = 0; i < n; i++) values[i] = (ranked_t){i < n_a ? a[i] : b[i - n_a], i, 0};
+    double ties = rank_values(values, n), sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += values[i].tag < n_a ? values[i].rank : 0;
+    mem_free(&values);
+    double size_a = (double)n_a, size_b = (double)n_b, size = (double)n;
+    *u = sum - size_a * (size_a + 1) / 2;
+    if (ties <= 0 && n <= MAX_EXACT) return exact_u(n_a, n_b, (int64_t)*u, p);
+    double variance = size_a * size_b / 12 * (size + 1 - ties / (size * (size - 1)));
+    *p = two_sided_normal(*u, size_a * size_b / 2, variance);
+    return ERR_OK;
+}
+
+/* How many of the 2^n choices of signs have each sum of positive ranks: Π (1 + q^i), i = 1…n. */
+static err_t exact_w(int64_t n, int64_t w, double *p)
+{
+    int64_t top = n * (n + 1) / 2;
+    double *counts;
+    TRY(mem_new_array(top + 1, sizeof *counts, "the distribution of signed ranks", &counts));
+    counts[0] = 1;
+    for (int64_t i = 1; i <= n; i++)
+        for (int64_t j = i * (i + 1) / 2; j >= i; j--) counts[j] += counts[j - i];
+    *p = two_sided(counts, top, w);
+    mem_free(&counts);
+    return ERR_OK;
+}
+
+err_t stats_signed_rank(const double *differences, int64_t n, double *w, double *p)
+{
+    int64_t n_kept = 0;
+    ranked_t *values;
+    *w = 0, *p = 1;
+    TRY(mem_new_array(n, sizeof *values, "signed ranks", &values));
+    for (int64_t i = 0; i < n; i++)
+        if (fabs(differences[i]) > 0) values[n_kept++] = (ranked_t){fabs(differences[i]), i, 0};
+    double ties = rank_values(values, n_kept), size = (double)n_kept;
+    for (int64_t i = 0; i < n_kept; i++) *w += differences[values[i].tag] > 0 ? values[i].rank : 0;
+    mem_free(&values);
+    if (n_kept == 0) return ERR_OK;
+    if (ties <= 0 && n_kept <= MAX_EXACT) return exact_w(n_kept, (int64_t)*w, p);
+    double variance = size * (size + 1) * (2 * size + 1) / 24 - ties / 48;
+    *p = two_sided_normal(*w, size * (size + 1) / 4, variance);
+    return ERR_OK;
+}
+
+err_t stats_benjamini_hochberg(const double *p, int n, double *q)
+{
+    int n_tests = 0;
+    ranked_t *values;
+    TRY(mem_new_array(n, sizeof *values, "false discovery rates", &values));
+    for (int i = 0; i < n; i++) {
+        q[i] = NAN;
+        if (!isnan(p[i])) values[n_tests++] = (ranked_t){p[i], i, 0};
+    }
+    if (n_tests > 1) qsort(values, (size_t)n_tests, sizeof *values, by_value);
+    double least = 1;
+    for (int i = n_tests - 1; i >= 0; i--) {
+        least = fmin(least, values[i].value * n_tests / (i + 1));
+        q[values[i].tag] = least;
+    }
+    mem_free(&values);
+    return ERR_OK;
+}
