@@ -121,8 +121,8 @@ $(BUILD)/%.cu.o: %.cu
 
 # Tiles for wider vectors than the build's, chosen at run time. Their products and sums are fused.
 ifeq ($(shell uname -m),x86_64)
-$(BUILD)/kernels/cpu/direct_avx512.o: CFLAGS_ALL += -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -ffp-contract=fast
-$(BUILD)/kernels/cpu/direct_avx2.o: CFLAGS_ALL += -mavx2 -mfma -ffp-contract=fast
+$(BUILD)/kernels/cpu/direct/avx512.o: CFLAGS_ALL += -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -ffp-contract=fast
+$(BUILD)/kernels/cpu/direct/avx2.o: CFLAGS_ALL += -mavx2 -mfma -ffp-contract=fast
 $(BUILD)/kernels/cpu/amx.o: CFLAGS_ALL += -mavx512f -mavx512bw -mavx512vl -mavx512bf16 -mamx-tile -mamx-bf16
 endif
 

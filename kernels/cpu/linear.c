@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include "kernels/cpu/bf16.h"
 #include "kernels/cpu/cpu.h"
-#include "kernels/cpu/direct.h"
+#include "kernels/cpu/direct/direct.h"
 #include "kernels/cpu/linear_bf16.h"
 #include "kernels/cpu/matrix.h"
 #include "kernels/cpu/onednn.h"

@@ -1,4 +1,4 @@
-#include "kernels/cuda/conv.h"
+#include "kernels/cuda/conv/conv.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -21,9 +21,9 @@ windows_t windows_of(const cells_t &cells, bool partial)
     return {divider_of(rows + more_rows), divider_of(columns + more_columns), divider_of(cells.channels), rows, columns};
 }
 
-/* The bias, ReLU and the maximum of a window, as direct_epilogue.h does it on the CPU: a NaN wins, and of equals
- * the first. Reads each product once, writes y and, where wanted, the mask. y may be the product where windows are
- * single cells. */
+/* The bias, ReLU and the maximum of a window, as direct/epilogue.h does it on the CPU: a NaN wins, and of
+ * equals the first. Reads each product once, writes y and, where wanted, the mask. y may be the product where
+ * windows are single cells. */
 __global__ void forward(epilogue_args_t a, windows_t v, uint32_t n)
 {
     GRID_LOOP(i, n) {

@@ -10,7 +10,7 @@
 #include "base/isa.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "kernels/cpu/direct.h"
+#include "kernels/cpu/direct/direct.h"
 #include "tests/tap.h"
 
 static const direct_conv_t cases[] = {

@@ -1,7 +1,7 @@
 /* Algorithms of convolution on the GPU: conv2d.c lists and picks, each computes one pass with its epilogue. A
  * new one is a conv_impl_t, declared here, and one row in conv2d.c. */
-#ifndef KERNELS_CUDA_CONV_H
-#define KERNELS_CUDA_CONV_H
+#ifndef KERNELS_CUDA_CONV_CONV_H
+#define KERNELS_CUDA_CONV_CONV_H
 
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/kernels_product.h"

@@ -1,4 +1,4 @@
-/* Convolutions in bfloat16 on AMX (amx.h); backward weights are conv_amx_weights.h's. Here: forward, and
+/* Convolutions in bfloat16 on AMX (amx.h); backward weights are amx_weights.h's. Here: forward, and
  * backward data, which is one forward for each place of a picture's cell between two strides (with stride 1
  * there is one place).
  *
@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "kernels/cpu/conv.h"
-#include "kernels/cpu/conv_amx_shape.h"
-#include "kernels/cpu/conv_amx_weights.h"
+#include "kernels/cpu/conv/amx_shape.h"
+#include "kernels/cpu/conv/amx_weights.h"
+#include "kernels/cpu/conv/conv.h"
 #include "kernels/cpu/loop.h"
 
 /* Measured with a cache of 2 MB. */

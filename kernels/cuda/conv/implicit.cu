@@ -1,4 +1,4 @@
-#include "kernels/cuda/implicit.cuh"
+#include "kernels/cuda/conv/implicit.cuh"
 
 namespace
 {

@@ -6,7 +6,7 @@
 
 #include "base/mem.h"
 #include "kernels/cuda/chunk.h"
-#include "kernels/cuda/conv.h"
+#include "kernels/cuda/conv/conv.h"
 #include "kernels/cuda/gemm.h"
 
 /* Workspace, each part only where it is wanted: the rounded weight, parts of the bias's gradient; of a chunk

@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "kernels/cpu/conv.h"
+#include "kernels/cpu/conv/conv.h"
 #include "kernels/cpu/onednn_chain.h"
 
 /* oneDNN's implementations, on our NHWC pictures or on blocked ones of its own. Weights are ours, [k, h, w,

@@ -1,4 +1,4 @@
-#include "kernels/cpu/direct.h"
+#include "kernels/cpu/direct/direct.h"
 
 #include <omp.h>
 #include <string.h>

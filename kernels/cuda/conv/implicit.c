@@ -3,7 +3,7 @@
  * for: of tf32 it is the exact version, for bf16 operands are rounded where they are read. */
 #include "base/mem.h"
 #include "kernels/cuda/chunk.h"
-#include "kernels/cuda/conv.h"
+#include "kernels/cuda/conv/conv.h"
 
 /* Workspace: parts of the weights' gradient; or, of an epilogue whose windows do not fit a thread, the
  * products. */

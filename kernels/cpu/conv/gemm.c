@@ -1,7 +1,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "kernels/cpu/conv.h"
+#include "kernels/cpu/conv/conv.h"
 #include "kernels/cpu/loop.h"
 #include "kernels/cpu/matrix.h"
 #include "kernels/cpu/onednn.h"

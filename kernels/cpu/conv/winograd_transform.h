@@ -5,8 +5,8 @@
  * errors grow about fourfold.
  *
  * Channels are multiples of WINOGRAD_LANES. Not collective. */
-#ifndef KERNELS_CPU_WINOGRAD_H
-#define KERNELS_CPU_WINOGRAD_H
+#ifndef KERNELS_CPU_CONV_WINOGRAD_TRANSFORM_H
+#define KERNELS_CPU_CONV_WINOGRAD_TRANSFORM_H
 
 #include <stdbool.h>
 #include <stdint.h>

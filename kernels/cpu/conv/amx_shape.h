@@ -1,9 +1,9 @@
-/* How a convolution's forward and backward data are cut into the tiles of conv_amx.c. */
+/* How a convolution's forward and backward data are cut into the tiles of amx.c. */
 #ifndef KERNELS_CPU_CONV_AMX_SHAPE_H
 #define KERNELS_CPU_CONV_AMX_SHAPE_H
 
 #include "kernels/cpu/amx.h"
-#include "kernels/cpu/conv.h"
+#include "kernels/cpu/conv/conv.h"
 
 /* Outputs with the same taps: every stride-th cell of a picture, from its own first one on. */
 typedef struct phase {

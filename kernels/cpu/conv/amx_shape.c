@@ -1,4 +1,4 @@
-#include "kernels/cpu/conv_amx_shape.h"
+#include "kernels/cpu/conv/amx_shape.h"
 
 #include "kernels/cpu/loop.h"
 

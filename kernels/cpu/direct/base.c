@@ -1,3 +1,3 @@
-#include "kernels/cpu/direct_tile.h"
+#include "kernels/cpu/direct/tile.h"
 
 const direct_isa_t *const direct_base = &table;

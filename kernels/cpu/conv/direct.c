@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "kernels/cpu/conv.h"
-#include "kernels/cpu/direct.h"
+#include "kernels/cpu/conv/conv.h"
+#include "kernels/cpu/direct/direct.h"
 #include "kernels/cpu/loop.h"
 #include "kernels/cpu/matrix.h"
 

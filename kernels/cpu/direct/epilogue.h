@@ -1,12 +1,12 @@
-/* The epilogue of a convolution by itself, and its gradient; part of direct_tile.h. */
+/* The epilogue of a convolution by itself, and its gradient; part of tile.h. */
 #ifndef KERNELS_CPU_DIRECT_EPILOGUE_H
 #define KERNELS_CPU_DIRECT_EPILOGUE_H
 
 #include <omp.h>
 #include <string.h>
 
-#include "kernels/cpu/direct.h"
-#include "kernels/cpu/direct_vector.h"
+#include "kernels/cpu/direct/direct.h"
+#include "kernels/cpu/direct/vector.h"
 
 /* The same n gradients for every cell of a window, 0 where the mask says another. */
 INLINE void expand_window(const direct_conv_t *v, const float *dy, const uint8_t *mask, float *dense)

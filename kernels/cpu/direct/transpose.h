@@ -1,10 +1,10 @@
-/* Transposes of a batch, into lanes and back; part of direct_tile.h. */
+/* Transposes of a batch, into lanes and back; part of tile.h. */
 #ifndef KERNELS_CPU_DIRECT_TRANSPOSE_H
 #define KERNELS_CPU_DIRECT_TRANSPOSE_H
 
 #include <string.h>
 
-#include "kernels/cpu/direct_vector.h"
+#include "kernels/cpu/direct/vector.h"
 
 /* A square of vectors, transposed by rounds that interleave rows half the square apart. */
 #if DIRECT_LANES == 16

@@ -4,10 +4,10 @@
 #include <omp.h>
 #include <string.h>
 
-#include "kernels/cpu/direct.h"
-#include "kernels/cpu/direct_epilogue.h"
-#include "kernels/cpu/direct_transpose.h"
-#include "kernels/cpu/direct_vector.h"
+#include "kernels/cpu/direct/direct.h"
+#include "kernels/cpu/direct/epilogue.h"
+#include "kernels/cpu/direct/transpose.h"
+#include "kernels/cpu/direct/vector.h"
 
 /* acc[k][·] += w[i][k] · x[i][·] for n_taps taps, x a tile of samples wide and n samples apart. */
 INLINE void add_taps(vec_t (*acc)[2], int block, const float *x, int64_t n, const float *w, int64_t n_taps)

@@ -1,4 +1,4 @@
-#include "kernels/cpu/winograd.h"
+#include "kernels/cpu/conv/winograd_transform.h"
 
 #include "kernels/cpu/loop.h"
 

@@ -1,5 +1,5 @@
-/* 3×3 convolutions of stride 1 by the transforms of winograd.h, in our own layout: oneDNN's algorithm of this
- * kind wants blocked pictures, and reads and writes them once more to have them.
+/* 3×3 convolutions of stride 1 by the transforms of winograd_transform.h, in our own layout: oneDNN's
+ * algorithm of this kind wants blocked pictures, and reads and writes them once more to have them.
  *
  *   forward           y  = Aᵀ[(Bᵀ x B) · (G w Gᵀ)]A
  *   backward data     the same of dy, the filters turned and their channels exchanged, padding 2 − pad
@@ -11,12 +11,12 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "kernels/cpu/conv.h"
-#include "kernels/cpu/direct.h"
+#include "kernels/cpu/conv/conv.h"
+#include "kernels/cpu/conv/winograd_transform.h"
+#include "kernels/cpu/direct/direct.h"
 #include "kernels/cpu/loop.h"
 #include "kernels/cpu/matrix.h"
 #include "kernels/cpu/onednn.h"
-#include "kernels/cpu/winograd.h"
 
 /* Measured with caches of 1 MB and 36 MB. Filters' matrices are read anew for each chunk, which therefore is
  * about as large. */

@@ -7,8 +7,8 @@
  * channels of a row of taps, or over the outputs where there are few of those.
  *
  * One build of the tiles for each instruction set; results depend on which, not on the number of threads. */
-#ifndef KERNELS_CPU_DIRECT_H
-#define KERNELS_CPU_DIRECT_H
+#ifndef KERNELS_CPU_DIRECT_DIRECT_H
+#define KERNELS_CPU_DIRECT_DIRECT_H
 
 #include <stdbool.h>
 #include <stddef.h>

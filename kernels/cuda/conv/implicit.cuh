@@ -4,8 +4,8 @@
  *
  * Pixels are counted in windows: of the window (1 × 1 without pooling) that makes one y all cells, one behind the
  * other, so that a thread has all that it needs for a maximum. */
-#ifndef KERNELS_CUDA_IMPLICIT_CUH
-#define KERNELS_CUDA_IMPLICIT_CUH
+#ifndef KERNELS_CUDA_CONV_IMPLICIT_CUH
+#define KERNELS_CUDA_CONV_IMPLICIT_CUH
 
 #include "kernels/cuda/bf16.cuh"
 #include "kernels/cuda/divide.cuh"

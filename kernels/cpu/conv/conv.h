@@ -1,8 +1,8 @@
 /* Algorithms of convolution: families of implementations behind one small table each. conv2d.c lists and
  * picks; a family computes. A new family is one file with an array of conv_impl_t that ends in a row without
  * a name, declared here, and one row in conv2d.c. Not collective. */
-#ifndef KERNELS_CPU_CONV_H
-#define KERNELS_CPU_CONV_H
+#ifndef KERNELS_CPU_CONV_CONV_H
+#define KERNELS_CPU_CONV_CONV_H
 
 #include "compute/ops/op.h"
 

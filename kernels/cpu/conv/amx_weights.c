@@ -6,7 +6,7 @@
  * and what is right of one row is left of the next. x is laid out once for each place of its cells between
  * two strides, and, since right tiles hold pairs of rows, once more from the second cell on for taps an odd
  * number of cells further. A few pictures at a time: both operands stay in the cache. */
-#include "kernels/cpu/conv_amx_weights.h"
+#include "kernels/cpu/conv/amx_weights.h"
 
 #include <string.h>
 
