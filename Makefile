@@ -210,8 +210,9 @@ install: $(BIN) $(MANUAL) ## install into PREFIX (DESTDIR is honoured)
 	install -d $(DESTDIR)$(PREFIX)/share/dptrain/scripts $(DESTDIR)$(PREFIX)/share/doc/dptrain
 	install -m 755 $(addprefix scripts/,run.sh nccl_bw.sh setup_ssh.sh on_hosts.sh stage_data.sh cluster_health.sh regress.sh) \
 	  $(DESTDIR)$(PREFIX)/share/dptrain/scripts/
-	install -m 644 $(addprefix scripts/,lib.sh hosts.sh group_test.sh dptrain.sbatch) $(DESTDIR)$(PREFIX)/share/dptrain/scripts/
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/dptrain/scripts/ssh scripts/ssh/*.sh
+	install -m 644 $(addprefix scripts/,lib.sh dptrain.sbatch) $(DESTDIR)$(PREFIX)/share/dptrain/scripts/
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/dptrain/scripts/cluster scripts/cluster/*.sh
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/dptrain/scripts/cluster/ssh scripts/cluster/ssh/*.sh
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/dptrain/scripts/launch scripts/launch/*.sh
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/dptrain/scripts/regress scripts/regress/*.sh
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/dptrain/scripts/regress/suites scripts/regress/suites/*.conf

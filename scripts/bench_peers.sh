@@ -4,8 +4,8 @@ set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
 . "$here/lib.sh"
-# shellcheck source=scripts/peers/start.sh
-. "$here/peers/start.sh"
+# shellcheck source=scripts/bench/peers/start.sh
+. "$here/bench/peers/start.sh"
 
 usage() {
     cat <<'EOT'
@@ -106,7 +106,7 @@ theirs() { # NP PYTHON OPTION…
 }
 
 run() { # NAME NP
-    local peer=scripts/peers/lenet5_torch.py newest=$venv/bin/python
+    local peer=scripts/bench/peers/lenet5_torch.py newest=$venv/bin/python
     case $1 in
     dptrain) ours "$2" ;;
     dptrain-apart) apart "$2" ;;
@@ -143,7 +143,7 @@ done
 cpu=$(sed -n 's/^model name[[:space:]]*: *//p' /proc/cpuinfo | head -n 1)
 flags=$(grep -m 1 '^flags' /proc/cpuinfo | grep -o -w -E 'avx2|avx512f|avx512_[a-z0-9]*|amx_[a-z0-9]*' | xargs)
 described='not timed: no --venv'
-[[ -z $venv ]] || described=$("$venv/bin/python" scripts/peers/lenet5_torch.py --describe 2>/dev/null)
+[[ -z $venv ]] || described=$("$venv/bin/python" scripts/bench/peers/lenet5_torch.py --describe 2>/dev/null)
 bound="each rank to a core"
 may_bind || bound="not bound: this machine does not let processes be bound, or does not say"
 cat <<EOT
@@ -151,13 +151,13 @@ cat <<EOT
 
 LeNet-5 on MNIST, batch $batch on each rank, one thread on each rank.
 
-$("$python" scripts/peers/table.py "$work/ends")
+$("$python" scripts/bench/peers/table.py "$work/ends")
 
 - A run is $steps whole steps (fetching the batch, forward, backward, allreduce, optimizer) without the first 10; its figure is
   the median step's. The programs run in turn, $pairs rounds, in the opposite order in every other round. images/s: median over
   rounds, with quartiles. ratio: dptrain's median over the program's; beside it the ratio within each round: least, quartiles, most.
 - dptrain-apart: as many separate processes at the same time, their figures added; what is missing to it is the allreduce.
-- torch: the program in \`scripts/peers\` as one writes it. best: \`--channels-last\`, and glibc told to keep freed pages
+- torch: the program in \`scripts/bench/peers\` as one writes it. best: \`--channels-last\`, and glibc told to keep freed pages
   (\`${keep_pages[*]:1}\`). newest: the same in the environment of \`--venv\`, at its
   best with \`--fused\` too. bf16: best under \`torch.autocast\`.
 - 2 ranks of PyTorch are DistributedDataParallel over gloo. memory: \`ru_maxrss\` of the largest rank, in 10⁶ bytes.
@@ -168,7 +168,7 @@ $("$python" scripts/peers/table.py "$work/ends")
 | system | $(uname -sr); load before: $load |
 | bound | $bound |
 | dptrain | $(./dptrain --version), $(sed -n 's/.*"backend":"\([^"]*\)".*/\1/p' "$work/ours/metrics.jsonl") |
-| torch | $("$python" scripts/peers/lenet5_torch.py --describe) |
+| torch | $("$python" scripts/bench/peers/lenet5_torch.py --describe) |
 | newest | $described |
 | MPI | $(mpirun --version | head -n 1) |
 | date | $(date -u +%Y-%m-%d) |

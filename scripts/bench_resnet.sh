@@ -4,8 +4,8 @@ set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
 . "$here/lib.sh"
-# shellcheck source=scripts/peers/start.sh
-. "$here/peers/start.sh"
+# shellcheck source=scripts/bench/peers/start.sh
+. "$here/bench/peers/start.sh"
 
 usage() {
     cat <<'EOT'
@@ -77,7 +77,7 @@ theirs() { # NP MODEL SIDE BATCH PRECISION
     if (($1 > 1)); then more=(--ddp); fi
     if [[ $5 == bf16 ]]; then more+=(--bf16); fi
     # Another port in each run: the one before may still be closing.
-    MASTER_PORT=$((20000 + RANDOM % 10000)) start "$1" "${keep_pages[@]}" "$python" scripts/peers/resnet_torch.py \
+    MASTER_PORT=$((20000 + RANDOM % 10000)) start "$1" "${keep_pages[@]}" "$python" scripts/bench/peers/resnet_torch.py \
         --channels-last "${fused[@]}" "${more[@]}" --model "$2" --side "$3" --batch "$4" --threads 1 --steps "$steps" \
         --warmup 10 --out "$work/end"
 }
@@ -142,7 +142,7 @@ def part($kinds): [.layers[] | select(.operator as $k | $kinds | index($k)) | .f
   + "\(.data_wait_sec + .exposed_comm_sec | ms) | **\((.step_sec - $products) / .step_sec * 100 | round) %** | "
   + "\($flops | round) | \(.peak_gflops | round) | \($flops / .peak_gflops | ms) | \($flops / $products / .peak_gflops * 100 | round) % |"'
 
-described=$("$python" scripts/peers/resnet_torch.py --describe 2>/dev/null)
+described=$("$python" scripts/bench/peers/resnet_torch.py --describe 2>/dev/null)
 backend=$(jq -r 'select(.record == "run") | .software.backend' "$work/ours/metrics.jsonl")
 cat <<EOT
 # ResNets beside PyTorch
@@ -160,7 +160,7 @@ $(jq -s -r "$table" "$work/ends")
   then that of each program's fastest run, the one that neighbours disturbed least.
 - CPU: what a step takes of the CPU's time on rank 0, dptrain's and PyTorch's, which others' work on the same cores
   disturbs less, and their ratio; on 2 ranks dptrain waits for the other rank on the CPU, PyTorch asleep.
-- PyTorch: \`scripts/peers/resnet_torch.py --channels-last${fused[*]:+ ${fused[*]}}\`, and glibc told to keep freed
+- PyTorch: \`scripts/bench/peers/resnet_torch.py --channels-last${fused[*]:+ ${fused[*]}}\`, and glibc told to keep freed
   pages (\`${keep_pages[*]:1}\`);
   2 ranks are DistributedDataParallel over gloo. memory: \`ru_maxrss\` of the largest rank, in 10⁶ bytes. faults:
   pages that a step has for the first time, dptrain's and PyTorch's.

@@ -119,10 +119,10 @@ export PATH
 exec "$home/libexec/$name" "$@"
 EOT
 
-scripts=(run.sh launch dptrain.sbatch nccl_bw.sh setup_ssh.sh on_hosts.sh stage_data.sh cluster_health.sh group_test.sh ssh
-    hosts.sh lib.sh regress.sh regress)
+scripts=(run.sh launch dptrain.sbatch nccl_bw.sh setup_ssh.sh on_hosts.sh stage_data.sh cluster_health.sh cluster
+    lib.sh regress.sh regress)
 if [[ $with_tests == yes ]]; then
-    scripts+=(gpu_suite.sh test.sh bench_gpu_steps.sh peers)
+    scripts+=(gpu_suite.sh test.sh bench/gpu_steps.sh bench/peers)
     mkdir -p "$root"/{tests/unit,tests/mpi,results,build/tests/unit,build/tests/mpi,build/scripts/bench}
     cp tests/driver.sh "$root/tests/"
     # Their RUN lines are read.
@@ -134,7 +134,7 @@ if [[ $with_tests == yes ]]; then
         [[ ! -x build/scripts/bench/$bench ]] || cp "build/scripts/bench/$bench" "$root/libexec/"
     done
 fi
-for script in "${scripts[@]}"; do cp -r "scripts/$script" "$root/scripts/"; done
+(cd scripts && tar cf - "${scripts[@]}") | tar xf - -C "$root/scripts"
 cp README.md LICENSE VERSION "$root/"
 for file in "$root"/libexec/*; do strip --strip-debug "$file"; done
 

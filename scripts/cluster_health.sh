@@ -4,8 +4,8 @@ set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
 . "$here/lib.sh"
-# shellcheck source=scripts/group_test.sh
-. "$here/group_test.sh"
+# shellcheck source=scripts/cluster/group_test.sh
+. "$here/cluster/group_test.sh"
 
 usage() {
     cat <<'END'

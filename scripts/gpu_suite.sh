@@ -243,14 +243,14 @@ if [[ $have_gpu == yes ]]; then
     ! wanted memcheck || stage memcheck run_sanitizer memcheck
     ! wanted racecheck || stage racecheck run_sanitizer racecheck
     ! wanted nccl || stage nccl run_nccl
-    ! wanted steps || stage steps scripts/bench_gpu_steps.sh "${quick_flag[@]}" --python "$python" \
+    ! wanted steps || stage steps scripts/bench/gpu_steps.sh "${quick_flag[@]}" --python "$python" \
         --budget $(($(time_for steps) / 2)) --timeout $(($(time_for steps) / 4 + 5))
     ! wanted operators || stage operators build/scripts/bench/gpu_ops "${quick_flag[@]}"
     ! wanted products || stage products build/scripts/bench/gpu_products "${quick_flag[@]}" "$work/convolutions"
     if ! wanted cudnn; then
         :
     elif [[ -s $work/convolutions ]] && "$python" -c 'import torch' 2>/dev/null; then
-        stage cudnn "$python" scripts/peers/torch_conv.py "$work/convolutions"
+        stage cudnn "$python" scripts/bench/peers/torch_conv.py "$work/convolutions"
     else
         result[cudnn]='not run' detail[cudnn]="no PyTorch here ($python), or no times of our own to compare with"
     fi

@@ -4,8 +4,8 @@ set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
 . "$here/lib.sh"
-# shellcheck source=scripts/hosts.sh
-. "$here/hosts.sh"
+# shellcheck source=scripts/cluster/hosts.sh
+. "$here/cluster/hosts.sh"
 # shellcheck source=scripts/launch/hosts.sh
 . "$here/launch/hosts.sh"
 # shellcheck source=scripts/launch/probe.sh

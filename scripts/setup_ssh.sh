@@ -4,16 +4,16 @@ set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
 . "$here/lib.sh"
-# shellcheck source=scripts/hosts.sh
-. "$here/hosts.sh"
-# shellcheck source=scripts/ssh/files.sh
-. "$here/ssh/files.sh"
-# shellcheck source=scripts/ssh/keys.sh
-. "$here/ssh/keys.sh"
-# shellcheck source=scripts/ssh/login.sh
-. "$here/ssh/login.sh"
-# shellcheck source=scripts/ssh/verify.sh
-. "$here/ssh/verify.sh"
+# shellcheck source=scripts/cluster/hosts.sh
+. "$here/cluster/hosts.sh"
+# shellcheck source=scripts/cluster/ssh/files.sh
+. "$here/cluster/ssh/files.sh"
+# shellcheck source=scripts/cluster/ssh/keys.sh
+. "$here/cluster/ssh/keys.sh"
+# shellcheck source=scripts/cluster/ssh/login.sh
+. "$here/cluster/ssh/login.sh"
+# shellcheck source=scripts/cluster/ssh/verify.sh
+. "$here/cluster/ssh/verify.sh"
 
 usage() {
     cat <<'END'

@@ -17,7 +17,7 @@ report() { # NUMBER NAME COMMAND...
 failed=0
 case $1 in
 shellcheck)
-    mapfile -t files <<<"$(find .ci scripts tests data -maxdepth 2 -type f \
+    mapfile -t files <<<"$(find .ci scripts tests data -maxdepth 3 -type f \
         \( -name '*.sh' -o -name '*.bats' -o -name '*.bash' -o -path .ci/run \) | LC_ALL=C sort)"
     echo 1..1
     # In one go: what many of them source is read once.

@@ -1,5 +1,5 @@
 /* Measures checkpoint writing against a plain write of the same bytes, and the digest; prints a Markdown
- * table. Run by scripts/bench_checkpoint.sh: checkpoint FOLDER MEGABYTES PAIRS. */
+ * table. Run by scripts/bench/checkpoint.sh: checkpoint FOLDER MEGABYTES PAIRS. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-/* Reads a file of COCO's annotations for scripts/bench_coco.sh: coco_read FILE. Prints seconds, the peak of
+/* Reads a file of COCO's annotations for scripts/bench/coco.sh: coco_read FILE. Prints seconds, the peak of
  * its resident memory in KiB, images and annotations. */
 #include <inttypes.h>
 #include <stdio.h>

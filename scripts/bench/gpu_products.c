@@ -1,6 +1,6 @@
 /* Linear layers and 1×1 convolutions of the CUDA backend beside one plain cublasLtMatmul of the same shape,
  * in turn; the times of ResNet-50's 3×3 convolutions, all three passes. Prints Markdown; the convolutions as
- * JSON lines into a file, too, for scripts/peers/torch_conv.py: gpu_products [--quick] [FILE]. Exit code 4:
+ * JSON lines into a file, too, for scripts/bench/peers/torch_conv.py: gpu_products [--quick] [FILE]. Exit code 4:
  * there is no GPU. */
 #include <cublasLt.h>
 
@@ -177,7 +177,7 @@ static void products(int64_t batch, const dtype_t *types, int n_types)
     }
 }
 
-/* Times of the 3×3 layers alone: cuDNN is another program's (scripts/peers/torch_conv.py), which reads these.
+/* Times of the 3×3 layers alone: cuDNN is another program's (scripts/bench/peers/torch_conv.py), which reads these.
  */
 static void convolutions(int64_t batch, const dtype_t *types, int n_types, FILE *json)
 {

@@ -1,4 +1,4 @@
-/* Writes records of dptrain bench for scripts/bench_report.sh: report MB FILE. Runs of 100 points, each with
+/* Writes records of dptrain bench for scripts/bench/report.sh: report MB FILE. Runs of 100 points, each with
  * 100 to 2000 samples, as the program writes them; the same records on every machine. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # variables of run.sh and of the other parts
-# The hosts of a job: from Slurm, their ranks, how they are reached. Sourced by run.sh, behind scripts/hosts.sh, which has
+# The hosts of a job: from Slurm, their ranks, how they are reached. Sourced by run.sh, behind scripts/cluster/hosts.sh, which has
 # the columns of the hosts' list.
 #
 # An element more for each: host_ranks (of this job), host_local (yes for this machine), host_alias (its name for mpirun

@@ -7,7 +7,7 @@ load common
 
 setup() {
     common_setup
-    group_test=$BATS_TEST_DIRNAME/../../scripts/group_test.sh
+    group_test=$BATS_TEST_DIRNAME/../../scripts/cluster/group_test.sh
 }
 
 # A launcher that fails where all hosts of one of the bad sets take part: "3", or "1+5".
@@ -51,7 +51,7 @@ END
 }
 
 @test "one of two bad hosts is found, and two that fail only together" {
-    # shellcheck source=scripts/group_test.sh
+    # shellcheck source=scripts/cluster/group_test.sh
     . "$group_test"
     mapfile -t hosts < <(seq 1 16)
     n_calls=0 bad_sets="6 13"
@@ -77,7 +77,8 @@ END
 # The script with stand-ins for run.sh and setup_ssh.sh. RUN is run.sh's body, which finds the hosts in $included.
 stand_ins() { # RUN
     mkdir -p "$out/scripts"
-    cp "$BATS_TEST_DIRNAME"/../../scripts/{cluster_health,group_test,lib}.sh "$out/scripts"
+    cp "$BATS_TEST_DIRNAME"/../../scripts/{cluster_health,lib}.sh "$out/scripts"
+    cp -r "$BATS_TEST_DIRNAME"/../../scripts/cluster "$out/scripts"
     {
         echo "#!/usr/bin/env bash"
         # shellcheck disable=SC2016 # for the stand-in
@@ -89,7 +90,7 @@ stand_ins() { # RUN
     } >"$out/scripts/run.sh"
     # shellcheck disable=SC2016 # for the stand-in
     printf '#!/bin/sh\n%s\n' 'echo "$*" >>"${0%/*}/ssh_calls"; exit ${SSH_CODE:-0}' >"$out/scripts/setup_ssh.sh"
-    chmod +x "$out"/scripts/*
+    chmod +x "$out"/scripts/*.sh
     health=$out/scripts/cluster_health.sh
     export DPTRAIN_BIN=$dptrain
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The fuzz targets build, and find nothing in a few seconds; scripts/fuzz.sh keeps what they find.
+# The fuzz targets build, and find nothing in a few seconds; scripts/dev/fuzz.sh keeps what they find.
 # shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
 
 # shellcheck source=tests/cli/common.bash
@@ -8,17 +8,17 @@ load common
 @test "every fuzz target runs without a finding" {
     [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "builds for a minute; scripts/test.sh --slow runs it"
     command -v clang >/dev/null || skip "clang is not installed"
-    run "$root/scripts/fuzz.sh" --seconds 5
+    run "$root/scripts/dev/fuzz.sh" --seconds 5
     echo "$output"
     [ "$status" -eq 0 ]
-    for target in $("$root/scripts/fuzz.sh" --list); do [[ "$output" == *"| $target | 5 | "* ]]; done
+    for target in $("$root/scripts/dev/fuzz.sh" --list); do [[ "$output" == *"| $target | 5 | "* ]]; done
 }
 
 @test "fuzz.sh lists its targets, and knows no others" {
-    run "$root/scripts/fuzz.sh" --list
+    run "$root/scripts/dev/fuzz.sh" --list
     [ "$status" -eq 0 ]
     [[ "$output" == *png* && "$output" == *jpeg* && "$output" == *idx* ]]
-    run "$root/scripts/fuzz.sh" gif
+    run "$root/scripts/dev/fuzz.sh" gif
     [ "$status" -eq 2 ]
     [[ "$output" == *"no target 'gif'"* ]]
 }

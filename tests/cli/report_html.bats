@@ -250,8 +250,8 @@ sections() { # PAGE
     mkdir bin
     for tool in bash readlink dirname; do ln -s "$(command -v "$tool")" bin/; done
     : >page.html
-    run -4 env CHROMIUM= PATH="$PWD/bin" bash "$root/scripts/page_png.sh" page.html page.png
+    run -4 env CHROMIUM= PATH="$PWD/bin" bash "$root/scripts/dev/page_png.sh" page.html page.png
     [[ $output == *"chromium is not installed"* ]]
-    run -3 "$root/scripts/page_png.sh" missing.html p.png
-    run -2 "$root/scripts/page_png.sh" one
+    run -3 "$root/scripts/dev/page_png.sh" missing.html p.png
+    run -2 "$root/scripts/dev/page_png.sh" one
 }

@@ -35,8 +35,8 @@ wait_for() {
 }
 
 @test "every script explains itself" {
-    for script in install_deps run quickstart test check_layers bench_peers bundle gpu_suite bench_gpu_steps setup_ssh \
-        on_hosts stage_data bench_image fuzz; do
+    for script in install_deps run quickstart test check_layers bench_peers bundle gpu_suite bench/gpu_steps setup_ssh \
+        on_hosts stage_data bench/image dev/fuzz; do
         run "$scripts/$script.sh" --help
         echo "$script: $output"
         [ "$status" -eq 0 ]
@@ -45,8 +45,8 @@ wait_for() {
 }
 
 @test "an unknown option is a usage error that names it" {
-    for script in install_deps run quickstart test check_layers bench_peers bundle gpu_suite bench_gpu_steps setup_ssh \
-        on_hosts stage_data bench_image fuzz; do
+    for script in install_deps run quickstart test check_layers bench_peers bundle gpu_suite bench/gpu_steps setup_ssh \
+        on_hosts stage_data bench/image dev/fuzz; do
         run "$scripts/$script.sh" --no-such-option
         echo "$script: $output"
         [ "$status" -eq 2 ]
@@ -57,8 +57,8 @@ wait_for() {
 @test "an option without its value, or with a bad one, is a usage error" {
     for words in "run -np" "run -np 0" "run -np x" "run -hostfile" "run --grace -1" "quickstart --epochs" \
         "quickstart --epochs 1.5" "quickstart --np 0" "test --jobs 0" "test --only" "check_layers --root" \
-        "bundle --out" "gpu_suite --budget 0" "gpu_suite --out" "bench_gpu_steps --rounds x" "bench_peers --pairs 6" "bench_peers --ranks 0" "bench_peers --venv" \
-        "bench_image --rounds 0" "bench_image --venv" "fuzz --seconds 0" \
+        "bundle --out" "gpu_suite --budget 0" "gpu_suite --out" "bench/gpu_steps --rounds x" "bench_peers --pairs 6" "bench_peers --ranks 0" "bench_peers --venv" \
+        "bench/image --rounds 0" "bench/image --venv" "dev/fuzz --seconds 0" \
         "setup_ssh --jobs 0" "setup_ssh --timeout x" "on_hosts --timeout -1" "on_hosts --copy" "stage_data --files 0" "stage_data --probe"; do
         # shellcheck disable=SC2086 # these are words
         set -- $words
@@ -553,7 +553,7 @@ prove_entry() { # SECONDS COMMAND
 1 1 dptrain 500 1e8
 0 2 dptrain 700 1e8,2e8
 1 2 dptrain 700 1e8"
-    run python3 "$scripts/peers/table.py" "$BATS_TEST_TMPDIR/ends"
+    run python3 "$scripts/bench/peers/table.py" "$BATS_TEST_TMPDIR/ends"
     echo "$output"
     [ "$status" -eq 0 ]
     [[ "$output" == *"| 1 | torch | 150 | 125 to 175 | **2.67** | 2.50, 2.62 to 2.88, 3.00 | 400 | 0.25 |"* ]]
@@ -621,14 +621,14 @@ EOF
 0 eager 64000
 1 dptrain 640000
 1 eager 128000"
-    run python3 "$scripts/peers/gpu_table.py" steps "$BATS_TEST_TMPDIR/ends"
+    run python3 "$scripts/bench/peers/gpu_table.py" steps "$BATS_TEST_TMPDIR/ends"
     echo "$output"
     [ "$status" -eq 0 ]
     [[ "$output" == *"| 64 | fp32 | eager | 750.0 | 625.0 to 875.0 | **7.50** | 5.00, 6.25 to 8.75, 10.00 |"* ]]
     # Of the second half: 100 to 150, 150 to 190 with another inside, nothing up to 200, 200 to 210.
     printf 'Start (ns),Duration (ns),Name\n' >"$BATS_TEST_TMPDIR/trace"
     printf '%s\n' 0,10,a 10,10,a 20,5,a 30,5,a 100,50,b '150,40,"c, d"' 160,5,e 200,10,f >>"$BATS_TEST_TMPDIR/trace"
-    run python3 "$scripts/peers/gpu_table.py" gaps "$BATS_TEST_TMPDIR/trace"
+    run python3 "$scripts/bench/peers/gpu_table.py" gaps "$BATS_TEST_TMPDIR/trace"
     echo "$output"
     [ "$output" = 9.1 ]
 }

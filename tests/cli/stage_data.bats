@@ -66,8 +66,8 @@ setup() {
     # shellcheck disable=SC2034 # used by remote_script, by name
     sources=("$from") dest=$to files=2 probe=1 every=60 dptrain=''
     (
-        # shellcheck source=scripts/hosts.sh
-        . "$root/scripts/hosts.sh"
+        # shellcheck source=scripts/cluster/hosts.sh
+        . "$root/scripts/cluster/hosts.sh"
         # shellcheck disable=SC1090 # between the two lines are functions alone
         . <(sed -n '/^# ---- on the hosts/,/^# ---- from here/p' "$stage")
         remote_script "sources dest files probe every dptrain" "$(sed -nE 's/^ *"(stage [a-z_ ]+)".*/\1/p' "$stage")"

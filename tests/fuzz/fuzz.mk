@@ -1,5 +1,5 @@
 # Fuzzing: `make fuzz` builds build/fuzz/NAME of every tests/fuzz/fuzz_NAME.c by clang, with libFuzzer and the sanitizers.
-# scripts/fuzz.sh makes seeds and runs them. They may use the rooms that know nothing of MPI, which are compiled with them.
+# scripts/dev/fuzz.sh makes seeds and runs them. They may use the rooms that know nothing of MPI, which are compiled with them.
 FUZZ_CC    ?= clang
 FUZZ_DIR   := build/fuzz
 FUZZ_ROOMS := base store/h5 compute/tensor data/annotation data/image data/coco data/shard data/transform data/dataset data/source data/load store/checkpoint
@@ -12,7 +12,7 @@ FUZZ_SEEDS := image_samples checkpoint_sample
 FUZZ_SANITIZERS := address,undefined
 
 .PHONY: fuzz
-fuzz: $(FUZZ_TARGETS) $(FUZZ_SEEDS:%=$(BUILD)/tests/tools/%) ## build the fuzz targets (scripts/fuzz.sh runs them)
+fuzz: $(FUZZ_TARGETS) $(FUZZ_SEEDS:%=$(BUILD)/tests/tools/%) ## build the fuzz targets (scripts/dev/fuzz.sh runs them)
 
 $(FUZZ_DIR)/obj/%.o: %.c
 	@mkdir -p $(@D)

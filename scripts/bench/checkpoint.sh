@@ -3,11 +3,11 @@
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
-. "$here/lib.sh"
+. "$here/../lib.sh"
 
 usage() {
     cat <<'EOT'
-usage: scripts/bench_checkpoint.sh [options]
+usage: scripts/bench/checkpoint.sh [options]
 
 Measures, and prints as a Markdown page:
   a checkpoint's write + fsync against a plain write + fsync of the same bytes, with few arrays and with many,
@@ -20,7 +20,7 @@ Measures, and prints as a Markdown page:
 EOT
 }
 
-command="scripts/bench_checkpoint.sh${*:+ $*}"
+command="scripts/bench/checkpoint.sh${*:+ $*}"
 folder='' mb=128 pairs=15
 while [[ $# -gt 0 ]]; do
     case $1 in
@@ -33,7 +33,7 @@ while [[ $# -gt 0 ]]; do
 done
 [[ -z $folder || -d $folder ]] || die 2 "--folder $folder: there is no such folder"
 [[ -z $folder ]] || folder=$(cd "$folder" && pwd)
-cd "$here/.."
+cd "$here/../.."
 make -s -j "$(nproc)" dptrain build/scripts/bench/checkpoint >&2 || die 4 "the build failed"
 folder=${folder:-build/bench-checkpoint}
 mkdir -p "$folder"

@@ -3,11 +3,11 @@
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
-. "$here/lib.sh"
+. "$here/../lib.sh"
 
 usage() {
     cat <<'EOT'
-usage: scripts/bench_pack.sh [options]
+usage: scripts/bench/pack.sh [options]
 
 Makes a folder of JPEGs (copies of coco_tiny's in the folder that DPTRAIN_DATA names), packs it and verifies the shards,
 on one rank. In turn with that the same bytes are written into one file and to the disk (cat, fsync), and the shards are
@@ -20,7 +20,7 @@ read twice (cat) and hashed (xxh128sum, of Debian's xxhash). Prints a Markdown p
 EOT
 }
 
-command="scripts/bench_pack.sh${*:+ $*}"
+command="scripts/bench/pack.sh${*:+ $*}"
 folder='' mb=400 rounds=5
 while [[ $# -gt 0 ]]; do
     case $1 in
@@ -36,7 +36,7 @@ done
 tiny=${DPTRAIN_DATA:-}/coco_tiny/train2017
 compgen -G "$tiny/*.jpg" >/dev/null || die 3 "there are no *.jpg in '$tiny'; DPTRAIN_DATA names the folder of coco_tiny"
 tiny=$(readlink -f "$tiny")
-cd "$here/.."
+cd "$here/../.."
 make -s -j "$(nproc)" dptrain >&2 || die 4 "the build failed"
 make_work pack "$folder"
 

@@ -3,11 +3,11 @@
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
-. "$here/lib.sh"
+. "$here/../lib.sh"
 
 usage() {
     cat <<'EOF'
-usage: scripts/page_png.sh PAGE.html OUT.png [options]
+usage: scripts/dev/page_png.sh PAGE.html OUT.png [options]
 
 Takes a picture of a whole page, as that of `dptrain report html`, by headless Chromium.
 

@@ -3,11 +3,11 @@
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
-. "$here/lib.sh"
+. "$here/../lib.sh"
 
 usage() {
     cat <<'EOT'
-usage: scripts/bench_image.sh [options]
+usage: scripts/bench/image.sh [options]
 
 Makes training samples of photographs (a random resized crop to 224 × 224, mirrored or not) on one core, by dptrain and by
 torchvision and Pillow in turn, in rounds, and times bare libjpeg-turbo at what dptrain asks of it. Prints a Markdown page:
@@ -24,7 +24,7 @@ pictures a second, ratios with their spread, versions. Torchvision is Debian's p
 EOT
 }
 
-command="scripts/bench_image.sh${*:+ $*}"
+command="scripts/bench/image.sh${*:+ $*}"
 pictures='' rounds=9 crops=10 python=/usr/bin/python3 venv='' install=no
 packages=(python3-torchvision python3-pil)
 while [[ $# -gt 0 ]]; do
@@ -55,7 +55,7 @@ fi
 "$python" -c 'import torchvision, PIL' 2>/dev/null ||
     die 4 "$python has no torchvision: --install installs ${packages[*]}; --python names another Python"
 
-cd "$here/.."
+cd "$here/../.."
 make -s -j "$(nproc)" dptrain build/scripts/bench/image >&2 || die 4 "the build failed"
 make_work image
 load=$(cut -d ' ' -f 1-3 /proc/loadavg)
@@ -77,8 +77,8 @@ for ((round = 0; round < rounds; round++)); do
     for who in "${order[@]}"; do
         case $who in
         ours) run '' build/scripts/bench/image ;;
-        debian) run '' "$python" scripts/peers/image_torch.py ;;
-        newest) run newest- "$venv/bin/python" scripts/peers/image_torch.py ;;
+        debian) run '' "$python" scripts/bench/peers/image_torch.py ;;
+        newest) run newest- "$venv/bin/python" scripts/bench/peers/image_torch.py ;;
         esac
     done
     note "round $((round + 1))/$rounds"
@@ -121,6 +121,6 @@ cat <<EOT
 | dptrain's sample: file read, part decoded, resized | $(rates crop) | $(ratios crop bare) of bare |
 
 EOT
-described=$("$python" scripts/peers/image_torch.py --describe 2>/dev/null)
-[[ -z $venv ]] || described+="; newer: $("$venv/bin/python" scripts/peers/image_torch.py --describe 2>/dev/null)"
+described=$("$python" scripts/bench/peers/image_torch.py --describe 2>/dev/null)
+[[ -z $venv ]] || described+="; newer: $("$venv/bin/python" scripts/bench/peers/image_torch.py --describe 2>/dev/null)"
 machine_table "$load" "$command" libjpeg-turbo "$(pkg-config --modversion libjpeg)" peers "$described"

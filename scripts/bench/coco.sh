@@ -3,11 +3,11 @@
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
-. "$here/lib.sh"
+. "$here/../lib.sh"
 
 usage() {
     cat <<'EOT'
-usage: scripts/bench_coco.sh [options]
+usage: scripts/bench/coco.sh [options]
 
 Measures, and prints as a Markdown page: the seconds and the memory that reading a file of COCO's annotations takes, of
 dptrain, of Python's json.load and of pycocotools, in turn. The file is made in a temporary folder from the annotations
@@ -20,7 +20,7 @@ of coco_tiny in the folder that DPTRAIN_DATA names. Wants pycocotools (scripts/i
 EOT
 }
 
-command="scripts/bench_coco.sh${*:+ $*}"
+command="scripts/bench/coco.sh${*:+ $*}"
 folder='' mb=450 runs=3
 while [[ $# -gt 0 ]]; do
     case $1 in
@@ -36,11 +36,11 @@ done
 tiny=${DPTRAIN_DATA:-}/coco_tiny/annotations/instances_train2017.json
 [[ -e $tiny ]] || die 3 "there is no $tiny; DPTRAIN_DATA names the folder that coco_tiny is in"
 tiny=$(readlink -f "$tiny")
-python=${DPTRAIN_VENV:-$here/../build/venv}/bin/python
+python=${DPTRAIN_VENV:-$here/../../build/venv}/bin/python
 "$python" -c 'import pycocotools.mask' 2>/dev/null ||
     die 4 "pycocotools is not in ${python%/bin/python}; scripts/install_deps.sh --test installs it"
 python=$(cd "$(dirname "$python")" && pwd)/python
-cd "$here/.."
+cd "$here/../.."
 make -s -j "$(nproc)" dptrain build/scripts/bench/coco_read >&2 || die 4 "the build failed"
 make_work coco "$folder"
 "$python" scripts/bench/coco_json.py "$tiny" "$mb" "$work/instances.json" || die 4 "the file could not be made"

@@ -3,11 +3,11 @@
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
-. "$here/lib.sh"
+. "$here/../lib.sh"
 
 usage() {
     cat <<'EOT'
-usage: scripts/bench_comm.sh [options]
+usage: scripts/bench/comm.sh [options]
 
 Measures, and prints as a Markdown page: MPI_Allreduce of 8 B to 16 MB as `dptrain bench comm` does it and in a bare
 loop of the same calls, in turn (scripts/bench/bare_loop.c). Exit code 1: a median is more than 2 % above the bare loop's.
@@ -19,7 +19,7 @@ loop of the same calls, in turn (scripts/bench/bare_loop.c). Exit code 1: a medi
 EOT
 }
 
-command="scripts/bench_comm.sh${*:+ $*}"
+command="scripts/bench/comm.sh${*:+ $*}"
 np=2 pairs=101 quick=no
 while [[ $# -gt 0 ]]; do
     case $1 in
@@ -30,7 +30,7 @@ while [[ $# -gt 0 ]]; do
     *) die 2 "unknown option '$1'; --help lists the options" ;;
     esac
 done
-cd "$here/.."
+cd "$here/../.."
 make -s -j "$(nproc)" dptrain build/scripts/bench/bare_loop >&2 || die 4 "the build failed"
 mpi_allow_root
 mpi_flags "$np"

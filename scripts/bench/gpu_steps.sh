@@ -3,11 +3,11 @@
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
-. "$here/lib.sh"
+. "$here/../lib.sh"
 
 usage() {
     cat <<'EOT'
-usage: scripts/bench_gpu_steps.sh [options]
+usage: scripts/bench/gpu_steps.sh [options]
 
 Trains LeNet-5 on MNIST on one GPU with dptrain and with PyTorch (eager, its CUDA graphs, torch.compile), one after the
 other in rounds, and prints Markdown: µs a step, ratios with their spread, and in how much of the time the GPU had
@@ -47,7 +47,7 @@ while [[ $# -gt 0 ]]; do
     *) die 2 "unknown option '$1'; --help lists the options" ;;
     esac
 done
-root=$(readlink -f "$here/..")
+root=$(readlink -f "$here/../..")
 program=${DPTRAIN_BIN:-$root/dptrain}
 [[ -x $program ]] || die 4 "$program is not built; type make CUDA=1"
 [[ $("$program" info 2>/dev/null | sed -nE 's/^ +cuda +//p') == *', CUDA '* ]] ||

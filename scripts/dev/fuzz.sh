@@ -3,11 +3,11 @@
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
-. "$here/lib.sh"
+. "$here/../lib.sh"
 
 usage() {
     cat <<'EOT'
-usage: scripts/fuzz.sh [options] [TARGET...]
+usage: scripts/dev/fuzz.sh [options] [TARGET...]
 
 Builds the fuzz targets (make fuzz: clang's libFuzzer, with the sanitizers of addresses and of undefined behaviour),
 makes seeds for them, runs one after the other, and prints a Markdown table: seconds of CPU, inputs tried, places in the
@@ -96,7 +96,7 @@ while [[ $# -gt 0 ]]; do
 done
 [[ -z $hdf5 || " ${chosen[*]}" =~ ^(\ (shard|checkpoint))*\ ?$ ]] || die 2 "--hdf5 is for shard and checkpoint alone"
 [[ ${#chosen[@]} -gt 0 ]] || chosen=("${targets[@]}")
-cd "$here/.."
+cd "$here/../.."
 if [[ $build == yes ]]; then
     command -v "${FUZZ_CC:-clang}" >/dev/null || die 4 "clang was not found (Debian: apt-get install clang)"
     make -s -j "$(nproc)" all fuzz >&2 || die 4 "the build failed; is libFuzzer there (Debian: apt-get install clang)?"

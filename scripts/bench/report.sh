@@ -3,11 +3,11 @@
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
-. "$here/lib.sh"
+. "$here/../lib.sh"
 
 usage() {
     cat <<'EOT'
-usage: scripts/bench_report.sh [options]
+usage: scripts/bench/report.sh [options]
 
 Measures, and prints as a Markdown page: the seconds that dptrain report takes for a gigabyte of records of
 dptrain bench, made for it in a temporary folder, and the memory that it needs, by format and by threads.
@@ -19,7 +19,7 @@ dptrain bench, made for it in a temporary folder, and the memory that it needs, 
 EOT
 }
 
-command="scripts/bench_report.sh${*:+ $*}"
+command="scripts/bench/report.sh${*:+ $*}"
 folder='' mb=1000 runs=5
 while [[ $# -gt 0 ]]; do
     case $1 in
@@ -32,7 +32,7 @@ while [[ $# -gt 0 ]]; do
 done
 [[ -z $folder || -d $folder ]] || die 2 "--folder $folder: there is no such folder"
 [[ -z $folder ]] || folder=$(cd "$folder" && pwd)
-cd "$here/.."
+cd "$here/../.."
 make -s -j "$(nproc)" dptrain build/scripts/bench/report >&2 || die 4 "the build failed"
 make_work report "$folder"
 build/scripts/bench/report "$mb" "$work/records.jsonl" || die 4 "the records could not be made"
