@@ -219,6 +219,7 @@ install: $(BIN) $(MANUAL) ## install into PREFIX (DESTDIR is honoured)
 	install -m 644 README.md LICENSE $(DESTDIR)$(PREFIX)/share/doc/dptrain/
 	install -D -m 644 $(BUILD)/dptrain.1 $(DESTDIR)$(PREFIX)/share/man/man1/dptrain.1
 	install -D -m 644 $(BUILD)/completion.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/dptrain
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/dptrain/docs docs/*.md
 
 uninstall: ## remove what install put there
 	rm -rf $(addprefix $(DESTDIR)$(PREFIX)/,bin/dptrain share/dptrain share/doc/dptrain share/man/man1/dptrain.1 \

@@ -135,7 +135,7 @@ if [[ $with_tests == yes ]]; then
     done
 fi
 (cd scripts && tar cf - "${scripts[@]}") | tar xf - -C "$root/scripts"
-cp README.md LICENSE VERSION "$root/"
+cp -r README.md docs LICENSE VERSION "$root/"
 for file in "$root"/libexec/*; do strip --strip-debug "$file"; done
 
 # Everything that these name, again and again down; ldd lists the closure.

@@ -25,7 +25,7 @@ static const char usage[] =
     "  case,test      of the bench; \"train\" and the model\n"
     "  key            what tells the point from others, as bytes=8;datatype=float; of training, epoch=0 or "
     "nothing\n"
-    "  metric,value   the figure's name in results/README.md, and the figure in full; empty where it is "
+    "  metric,value   the figure's name in docs/records.md, and the figure in full; empty where it is "
     "missing\n"
     "  unit           of the value\n";
 

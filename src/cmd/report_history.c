@@ -11,7 +11,7 @@ static const char usage[] = "usage: dptrain report history [options] DIR|FILE…
                             "each metric when its level changed, by how much, between which revisions, and\n"
                             "what else in the software changed there. Recordings of other hardware, fabric,\n"
                             "ranks or threads are kept apart. How values and changes are derived:\n"
-                            "results/README.md, Histories.\n"
+                            "docs/records.md, Histories.\n"
                             "\n"
                             "Exit code 0: also where changes were found; 1: --fail-on-change found one;\n"
                             "3: nothing could be used, or a file could not be read.\n";

@@ -94,7 +94,7 @@ compare() { # WANTED CODE, ARGUMENTS…   Into said and err.
     grep -qx 'both recordings are of the same runs' said
 }
 
-@test "JSON: one object with the fields of results/README.md" {
+@test "JSON: one object with the fields of docs/records.md" {
     recording b backward=0.009 >new.jsonl
     compare 1 --format json base.jsonl new.jsonl
     [ "$(wc -l <said)" -eq 1 ]
@@ -111,7 +111,7 @@ compare() { # WANTED CODE, ARGUMENTS…   Into said and err.
     # Every name is documented.
     jq -r 'paths | map(select(type == "string")) | last // empty' said | sort -u >names
     # shellcheck disable=SC2016 # backticks of Markdown
-    sed -n '/^## Comparisons/,/^## [^C]/p' "$root/results/README.md" | grep -o '`[a-z_0-9]*`' | tr -d '`' | sort -u >documented
+    sed -n '/^## Comparisons/,/^## [^C]/p' "$root/docs/records.md" | grep -o '`[a-z_0-9]*`' | tr -d '`' | sort -u >documented
     comm -23 names documented >missing
     cat missing
     [ ! -s missing ]

@@ -57,7 +57,7 @@ static err_t print_page(html_t *h)
         if (sections[i].has(h)) TRY(sections[i].print(h));
     fputs("</main>\n<footer>Made by dptrain report html. What the figures mean and how they follow from the "
           "times: "
-          "results/README.md of dptrain.</footer>\n</body>\n</html>\n",
+          "docs/records.md of dptrain.</footer>\n</body>\n</html>\n",
           h->out);
     return ERR_OK;
 }

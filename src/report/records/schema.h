@@ -1,4 +1,4 @@
-/* Whether a record is what results/README.md says: for tests, of every record that the program writes. The
+/* Whether a record is what docs/records.md says: for tests, of every record that the program writes. The
  * reader (report.h) is more lenient. */
 #ifndef REPORT_RECORDS_SCHEMA_H
 #define REPORT_RECORDS_SCHEMA_H

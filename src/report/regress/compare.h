@@ -84,7 +84,7 @@ void compare_free(comparison_t *comparison);
 
 err_t compare_print(const comparison_t *comparison, const compare_options_t *options, const render_t *render,
                     FILE *out);
-/* One object (results/README.md). */
+/* One object (docs/records.md). */
 err_t compare_print_json(const comparison_t *comparison, const compare_options_t *options, FILE *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* A comparison as one JSON object (results/README.md). */
+/* A comparison as one JSON object (docs/records.md). */
 
 #include "base/json.h"
 #include "report/regress/compare.h"

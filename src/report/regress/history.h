@@ -114,7 +114,7 @@ int history_count_slower(const history_t *history, int n);
 
 err_t history_print(const history_t *history, const history_options_t *options, const render_t *render,
                     FILE *out);
-/* One object (results/README.md). */
+/* One object (docs/records.md). */
 err_t history_print_json(const history_t *history, const history_options_t *options, FILE *out);
 /* RFC 4180: a row for each value of each metric. */
 err_t history_print_csv(const history_t *history, FILE *out);

@@ -126,7 +126,7 @@ void bench_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* "" or, behind a figure: "~" inconclusive, "!" disturbed. bench_run explains them once, below the tables. */
 const char *bench_mark(const bench_result_t *result);
 
-/* The "bench" record of a point (results/README.md), on rank 0; elsewhere NULL, and the other calls do
+/* The "bench" record of a point (docs/records.md), on rank 0; elsewhere NULL, and the other calls do
  * nothing. begin: {…, "case", "test", "key": { — the caller writes what tells this point from others with
  * json_*; metrics: }, "metrics": { — and then figures derived from the result, units in their names; end: the
  * times and samples; result may be NULL where nothing is timed. json_t *j = bench_record_begin(bench, "comm",

@@ -90,7 +90,7 @@ static const opt_t table[] = {
 enum { N_OPTIONS = sizeof table / sizeof table[0], TEXT_MAX = 4200, MAX_CONFIG = 1 << 20 };
 
 /* What may change on --resume. Of these, the first kind belongs to a run and is never taken from the
- * checkpoint; the second is, unless given. Documented in the README ("Checkpoints"). */
+ * checkpoint; the second is, unless given. Documented in docs/checkpoints.md. */
 const char *const train_options_per_run[] = {
     "config",      "print-config",   "out",           "overwrite",      "resume",    "trace",
     "trace-steps", "tensorboard",    "device",        "comm",           "threads",   "timeout",
