@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks of the source itself, as TAP. Run from the repository's root: tests/static.sh shellcheck|layers|headers
+# Checks of the source itself, as TAP. Run from the repository's root: tests/static.sh shellcheck|layers|links|headers
 set -euo pipefail
 
 report() { # NUMBER NAME COMMAND...
@@ -26,6 +26,10 @@ shellcheck)
 layers)
     echo 1..1
     report 1 "includes look down only" scripts/check_layers.sh
+    ;;
+links)
+    echo 1..1
+    report 1 "links lead somewhere" scripts/dev/check_links.sh
     ;;
 headers)
     echo 1..1

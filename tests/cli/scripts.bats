@@ -36,7 +36,7 @@ wait_for() {
 
 @test "every script explains itself" {
     for script in install_deps run quickstart test check_layers bench_peers bundle gpu_suite bench/gpu_steps setup_ssh \
-        on_hosts stage_data bench/image dev/fuzz; do
+        on_hosts stage_data bench/image dev/fuzz dev/check_links; do
         run "$scripts/$script.sh" --help
         echo "$script: $output"
         [ "$status" -eq 0 ]
@@ -46,7 +46,7 @@ wait_for() {
 
 @test "an unknown option is a usage error that names it" {
     for script in install_deps run quickstart test check_layers bench_peers bundle gpu_suite bench/gpu_steps setup_ssh \
-        on_hosts stage_data bench/image dev/fuzz; do
+        on_hosts stage_data bench/image dev/fuzz dev/check_links; do
         run "$scripts/$script.sh" --no-such-option
         echo "$script: $output"
         [ "$status" -eq 2 ]

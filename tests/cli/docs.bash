@@ -1,0 +1,145 @@
+# Blocks of commands in the pages: `load docs`. docs/adding.md says how a block is marked.
+# shellcheck shell=bash
+# shellcheck disable=SC2154 # root, dptrain: common.bash sets them; docs_coco, docs_helps: the test does
+
+docs_marks="run hosts gpu network long"
+
+# Each fenced block of a page as a file LINE.MARK in the folder, without its fence and indentation: LINE of the fence; MARK
+# is `none` for text. Commands without a mark are an error.
+docs_split() { # PAGE FOLDER
+    awk -v folder="$2" -v page="$1" -v known=" $docs_marks " '
+        /^ *```/ && !open {
+            open = 1; line = FNR; indent = match($0, /`/) - 1
+            n = split(substr($0, indent + 4), info, " ")
+            mark = info[1] == "sh" || info[1] == "bash" ? info[2] : info[1] == "console" ? "console" info[2] : "none"
+            if (info[1] ~ /^(sh|bash)$/ && (n != 2 || index(known, " " mark " ") == 0)) {
+                printf "%s:%d: a block of commands wants one of the marks%s\n", page, FNR, known
+                bad = 1
+            }
+            file = sprintf("%s/%04d.%s", folder, line, mark)
+            printf "" >file
+            next
+        }
+        /^ *```/ { open = 0; close(file); next }
+        open { print substr($0, length($0) > indent ? indent + 1 : length($0) + 1) >file }
+        END { exit bad }' "$1"
+}
+
+# The commands of a block, a line each, without comments; of a transcript those behind its prompts.
+docs_commands() { # FILE
+    case $1 in
+    *.console*) sed -n 's/^\$ //p' "$1" ;;
+    *) cat "$1" ;;
+    esac | sed -E ':a; /\\$/{ N; s/ *\\\n */ /; ta; }; s/(^|[[:space:]])#.*//; /^[[:space:]]*$/d'
+}
+
+# What --help says: of dptrain's `train`, `data pack` …, or of a script by its path.
+docs_help() { # NAME
+    local file=$docs_helps/${1//[\/ ]/_}.txt command=("$dptrain") words
+    if [[ ! -e $file ]]; then
+        if [[ $1 == *.sh ]]; then command=("$root/$1"); else read -ra words <<<"$1" && command+=("${words[@]}"); fi
+        "${command[@]}" --help >"$file" 2>&1 || return
+    fi
+    cat "$file"
+}
+
+docs_has_option() { # OPTION, the help on standard input
+    local option=${1%%=*}
+    local either=$option
+    [[ $option != --no-* ]] || either="$option|--${option#--no-}"
+    [[ $option == --help || $option == -h ]] || grep -qE -- "(^|[^A-Za-z0-9-])($either)([^A-Za-z0-9-]|\$)"
+}
+
+# Whose options follow `--`.
+docs_behind_dashes() { # NAME
+    case $1 in
+    scripts/run.sh) echo train ;;
+    scripts/cluster_health.sh) echo check ;;
+    scripts/nccl_bw.sh) echo bench ;;
+    scripts/regress.sh) echo "report compare" ;;
+    esac
+}
+
+# Whether subcommands, scripts and options of a line exist. Says what does not.
+docs_check_line() { # LINE
+    local words word name='' next='' commands
+    commands=$(docs_help '' | sed -nE 's/^  ([a-z]+) .*/\1/p' | tr '\n' ' ')
+    read -ra words <<<"$1"
+    for word in "${words[@]}"; do
+        word=${word#[\"\']} word=${word%[\"\';]}
+        case $word in
+        '&&' | '|' | '>'*) name='' next='' ;;
+        dptrain | */dptrain) name=train next=command ;;
+        scripts/dptrain.sbatch) name=train next=command ;;
+        scripts/*.sh | data/*.sh)
+            [[ -x $root/$word ]] || { echo "there is no $word"; return 1; }
+            name=$word next=''
+            [[ $word != scripts/run.sh ]] || next=maybe
+            ;;
+        --) name=$(docs_behind_dashes "$name") next=maybe ;;
+        -[a-zA-Z]* | --[a-z]*)
+            [[ $next != command ]] || next=''
+            [[ -n $name ]] || continue
+            { docs_help "$name"; [[ $name != scripts/recipes/* ]] || docs_help train; } | docs_has_option "$word" ||
+                { echo "$name has no option $word"; return 1; }
+            ;;
+        *)
+            if [[ $next == command && " $commands" == *" $word "* || $next == maybe && $word =~ ^(train|eval|bench|check)$ ]]; then
+                name=$word next=''
+                [[ $word != data && $word != report ]] || next=verb
+            elif [[ $next == command ]]; then
+                echo "dptrain has no command $word"
+                return 1
+            elif [[ $next == verb ]]; then
+                next=''
+                [[ $word != [a-z]* || $word == *[./]* ]] || name+=" $word"
+            fi
+            ;;
+        esac
+    done
+}
+
+# A folder to run commands in: the program, the scripts, and small data where the pages have large.
+docs_folder() { # FOLDER
+    local real
+    real=$(command -v mpirun)
+    mkdir -p "$1/bin" "$1/shared" "$1/data" "$1/runs"
+    ln -s "$root/scripts" "$root/results" "$1"
+    ln -s "$dptrain" "$1/dptrain"
+    ln -s "$dptrain" "$1/bin/dptrain"
+    ln -s "$tiny" "$1/shared/mnist"
+    ln -s "${docs_coco:-$tiny}" "$1/data/coco"
+    printf '#!/bin/sh\n' >"$1/bin/make"
+    mpi_flags 2
+    # The flags of this machine, where the caller has none.
+    # shellcheck disable=SC2016 # the wrapper's own
+    printf '#!/usr/bin/env bash\n[[ " $* " != *" --bind-to "* ]] || exec %q "$@"\nexec %q %s "$@"\n' \
+        "$real" "$real" "${MPI_FLAGS[*]@Q}" >"$1/bin/mpirun"
+    chmod +x "$1"/bin/m*
+}
+
+# What is run in place of what the pages say: nothing is installed or built, and no test starts all tests.
+docs_substitute() { # FOLDER
+    sed -E -e "s#/shared/#$1/shared/#g" -e 's#^scripts/quickstart.sh#& --skip-install --out runs/quickstart#' \
+        -e 's#^scripts/install_deps.sh#& --list#' -e 's#^scripts/test.sh#& --help#'
+}
+
+# Runs a block in the folder; says what it printed when it fails, or prints other than the page says.
+docs_run() { # FILE FOLDER
+    local said code=0 command
+    said=$1.said
+    case $1 in
+    *.run)
+        { echo 'set -euo pipefail'; docs_substitute "$2" <"$1"; } >"$1.sh"
+        (cd "$2" && PATH=$2/bin:$PATH bash "$1.sh") </dev/null >"$said" 2>&1 || code=$?
+        [[ $code -eq 0 ]] || { cat "$1.sh" "$said"; echo "exit code $code"; return 1; }
+        ;;
+    *.consolerun)
+        while read -r command; do
+            printf '$ %s\n' "$command"
+            (cd "$2" && PATH=$2/bin:$PATH bash -c "$command") </dev/null 2>&1
+        done < <(docs_commands "$1") >"$said"
+        diff "$1" "$said"
+        ;;
+    esac
+}

@@ -1,0 +1,128 @@
+#!/usr/bin/env bats
+# The pages: links lead somewhere, commands run, and those that need hosts, a GPU or time have the options that they use.
+# shellcheck disable=SC2016 # backticks of Markdown
+# shellcheck disable=SC2030,SC2031,SC2034,SC2154 # every test is a subshell, on purpose; common.bash sets variables, docs.bash reads them
+
+# shellcheck source=tests/cli/common.bash
+load common
+# shellcheck source=tests/cli/docs.bash
+load docs
+
+setup_file() { make_tiny 128 32; }
+
+setup() {
+    common_setup
+    docs_helps=$BATS_FILE_TMPDIR/helps
+    mkdir -p "$docs_helps"
+    cd "$root" || return
+    [[ -f README.md && -d docs ]] || skip "there are no pages here"
+    pages=(README.md CONTRIBUTING.md docs/*.md)
+}
+
+@test "every command in the pages has the subcommands, scripts and options that it uses" {
+    n=0 failed=0
+    for page in "${pages[@]}"; do
+        blocks=$BATS_TEST_TMPDIR/$page
+        mkdir -p "$blocks"
+        docs_split "$page" "$blocks" || failed=1
+        for block in "$blocks"/*.*; do
+            [[ -e $block && $block != *.none ]] || continue
+            while IFS= read -r line; do
+                n=$((n + 1))
+                docs_check_line "$line" || { echo "$page:$((10#$(basename "${block%.*}"))): $line"; failed=1; }
+            done < <(docs_commands "$block")
+        done
+    done
+    echo "$n commands"
+    [ "$failed" -eq 0 ]
+    [ "$n" -ge 60 ]
+}
+
+@test "every option that the text names is in some --help" {
+    for command in '' train eval checkpoint bench report 'report compare' 'report history' 'report html' 'data synth' \
+        'data pack' 'data verify' 'data show' check hosts info; do
+        docs_help "$command"
+    done >"$BATS_TEST_TMPDIR/all"
+    for script in scripts/*.sh scripts/dev/*.sh scripts/recipes/*.sh data/fetch_*.sh; do
+        [[ ! -x $script ]] || docs_help "$script"
+    done >>"$BATS_TEST_TMPDIR/all"
+    # Of other programs.
+    printf -- '--shm-size\n' >>"$BATS_TEST_TMPDIR/all"
+    failed=0
+    while read -r option; do
+        docs_has_option "$option" <"$BATS_TEST_TMPDIR/all" || { echo "no help has $option"; failed=1; }
+    done < <(awk '/^ *```/ { code = !code } !code' "${pages[@]}" | grep -oE '`[^`]+`' | grep -oE -- '(^|[ `(])--[a-z][a-z0-9-]*' |
+        tr -d ' `(' | sort -u)
+    [ "$failed" -eq 0 ]
+}
+
+@test "every command in the pages that is marked so runs, and prints what the page says" {
+    [[ ! -d ${DPTRAIN_DATA:-}/coco_tiny ]] || docs_coco=$DPTRAIN_DATA/coco_tiny
+    n=0 failed=0
+    for page in "${pages[@]}"; do
+        blocks=$BATS_TEST_TMPDIR/$page.blocks folder=$BATS_TEST_TMPDIR/$page.run
+        mkdir -p "$blocks"
+        docs_split "$page" "$blocks"
+        docs_folder "$folder"
+        export DPTRAIN_DATA=$folder/shared DPTRAIN_BIN=$dptrain
+        for block in "$blocks"/*.run "$blocks"/*.consolerun; do
+            [[ -e $block ]] || continue
+            n=$((n + 1))
+            began=$SECONDS
+            docs_run "$block" "$folder" || { echo "$page:$((10#$(basename "${block%.*}"))) failed"; failed=1; }
+            echo "# $page:$((10#$(basename "${block%.*}"))) $((SECONDS - began)) s"
+        done
+    done
+    echo "$n blocks"
+    [ "$failed" -eq 0 ]
+    [ "$n" -ge 15 ]
+}
+
+@test "a page with a wrong command, option or mark is found" {
+    for line in 'mpirun -np 2 ./dptrain trian' './dptrain train --epoch 3' 'scripts/no_such.sh hosts' \
+        'scripts/run.sh --hostfiles hosts -- train' 'scripts/run.sh -np 2 train --no-such' 'dptrain data pack --form x' \
+        'scripts/cluster_health.sh hosts -- --dta x' 'sbatch -N2 scripts/dptrain.sbatch train --outt x'; do
+        run docs_check_line "$line"
+        echo "$line: $output"
+        [ "$status" -eq 1 ]
+    done
+    printf '%s\n' '```sh' 'ls' '```' >"$BATS_TEST_TMPDIR/page.md"
+    run docs_split "$BATS_TEST_TMPDIR/page.md" "$BATS_TEST_TMPDIR"
+    [ "$status" -eq 1 ]
+    [[ $output == *"page.md:1: a block of commands wants one of the marks"* ]]
+    docs_folder "$BATS_TEST_TMPDIR/folder"
+    printf '%s\n' '```sh run' 'false | true' '```' '```console run' '$ echo this' 'that' '```' >"$BATS_TEST_TMPDIR/page.md"
+    docs_split "$BATS_TEST_TMPDIR/page.md" "$BATS_TEST_TMPDIR"
+    run docs_run "$BATS_TEST_TMPDIR/0001.run" "$BATS_TEST_TMPDIR/folder"
+    [ "$status" -eq 1 ]
+    run docs_run "$BATS_TEST_TMPDIR/0004.consolerun" "$BATS_TEST_TMPDIR/folder"
+    [ "$status" -eq 1 ]
+}
+
+@test "check_links.sh finds broken links and broken anchors, by file and line" {
+    tree=$BATS_TEST_TMPDIR/tree
+    mkdir -p "$tree/docs" "$tree/results"
+    printf '%s\n' '# Top' '[a](docs/a.md) [b](docs/a.md#a-b-c) [c](#top) [d](https://example.org/x) `[e](none.md)`' \
+        '```' '[f](none.md)' '```' >"$tree/README.md"
+    printf '%s\n' '# Title' '## A: `b`, c' '## Twice' '## Twice' '[up](../README.md#top) [again](#twice-1)' \
+        '![picture](../results/p.png)' >"$tree/docs/a.md"
+    touch "$tree/CONTRIBUTING.md" "$tree/results/p.png"
+    run scripts/dev/check_links.sh --root "$tree"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ -z "$output" ]
+
+    printf '%s\n' '[a](docs/b.md)' '[text over' 'lines](docs/a.md#nowhere) and [b](#nowhere)' >>"$tree/README.md"
+    printf '%s\n' '[a](a.md) [b](../docs/a.md#twice-2)' >"$tree/results/x.md"
+    run scripts/dev/check_links.sh --root "$tree"
+    echo "$output"
+    [ "$status" -eq 1 ]
+    for place in 'README.md:6: docs/b.md: there is no' 'README.md:8: docs/a.md#nowhere: docs/a.md has no' 'README.md:8: #nowhere' \
+        'results/x.md:1: a.md: there is no' 'results/x.md:1: ../docs/a.md#twice-2'; do
+        grep -qF "$place" <<<"$output" || { echo "missing: $place"; return 1; }
+    done
+    [ "$(grep -c : <<<"$output")" -eq 6 ]
+    rm "$tree/CONTRIBUTING.md"
+    run scripts/dev/check_links.sh --root "$tree"
+    [ "$status" -eq 4 ]
+}
