@@ -1,6 +1,7 @@
 #include "data/show/page.h"
 
 #include "base/mem.h"
+#include "data/image/png_file.h"
 #include "data/show/font.h"
 
 err_t page_new(int64_t width, int64_t height, rgb_t background, page_t **out)
@@ -128,4 +129,10 @@ int64_t page_text_width(int scale, const char *text)
     int64_t n = 0;
     for (; *text; text++) n += !continues(*text);
     return n > 0 ? (n * FONT_ADVANCE - (FONT_ADVANCE - FONT_WIDTH)) * scale : 0;
+}
+
+err_t page_write_png(const page_t *page, const char *path)
+{
+    const image_t image = {page->width, page->height, page->rgb};
+    return png_file_write(path, &image);
 }

@@ -34,6 +34,9 @@ typedef struct text_style {
 err_t page_new(int64_t width, int64_t height, rgb_t background, page_t **out);
 void page_free(page_t **page);
 
+/* As png_file_write. */
+err_t page_write_png(const page_t *page, const char *path);
+
 void page_fill(page_t *page, box_t box, rgb_t colour);
 
 /* Lays the colour over the box: `share` (0 to 1) of it, the rest is what was there. */

@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/opt.h"
-#include "data/image/png_file.h"
 #include "data/show/sheet.h"
 #include "data/show/survey_table.h"
 
@@ -72,8 +71,7 @@ static err_t draw(const source_t *source, int32_t category, const show_options_t
     const sheet_t sheet = {source, picks, n, options->tile, tell_not_drawn};
     TRY_OUT(err, sheet_draw(&sheet, &n_bad, &page));
     end_telling();
-    const image_t image = {page->width, page->height, page->rgb};
-    TRY_OUT(err, png_file_write(options->out, &image));
+    TRY_OUT(err, page_write_png(page, options->out));
     log_info("%s: %" PRId64 " picture%s, %" PRId64 " × %" PRId64 " pixels", options->out, n,
              n == 1 ? "" : "s", page->width, page->height);
     if (n_bad > 0) log_warn("%" PRId64 " of them cannot be decoded", n_bad);
