@@ -1,5 +1,4 @@
-#include "data/coco/coco.h"
-
+/* coco_read: a file, piece by piece, through parser and arrangement. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
