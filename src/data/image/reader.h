@@ -36,4 +36,9 @@ typedef struct reader_ops {
 
 extern const reader_ops_t jpeg_reader, png_reader;
 
+/* registry.c. */
+extern const reader_ops_t *const image_readers[IMAGE_FORMAT_COUNT];
+/* By its first bytes; ERR_DATA naming them. */
+err_t image_recognise(image_bytes_t from, image_format_t *out);
+
 #endif

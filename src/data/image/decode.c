@@ -1,17 +1,11 @@
-#include "data/image/image.h"
-
+/* Pictures decoded, by the reader of their format and as they are to be shown. */
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/mem.h"
 #include "data/image/orient.h"
 #include "data/image/reader.h"
 
 enum { RGB = 3, DEFAULT_MAX_PIXELS = 1 << 28 };
-
-const char *const image_format_names[IMAGE_FORMAT_COUNT] = {"JPEG", "PNG"};
-static const reader_ops_t *const readers[IMAGE_FORMAT_COUNT] = {&jpeg_reader, &png_reader};
 
 /* Grows to the largest picture. */
 typedef struct pixels {
@@ -25,27 +19,9 @@ struct image_decoder {
     void *states[IMAGE_FORMAT_COUNT];
 };
 
-/* A PNG by half of its beginning is left to libpng, which says what is wrong with the rest. */
-static err_t recognise(image_bytes_t from, image_format_t *out)
-{
-    const uint8_t *b = from.bytes;
-    if (from.n_bytes == 0) RAISE(ERR_DATA, "the picture %s is empty; replace it, or leave it out", from.name);
-    const bool jpeg = from.n_bytes >= 3 && b[0] == 0xFF && b[1] == 0xD8 && b[2] == 0xFF;
-    const bool png = from.n_bytes >= 4 && (b[0] == 0x89 || memcmp(b + 1, "PNG", 3) == 0);
-    if (!jpeg && !png) {
-        char begins[3 * 8 + 1] = "";
-        for (size_t i = 0; i < 8 && i < from.n_bytes; i++) snprintf(begins + 3 * i, 4, " %02x", b[i]);
-        RAISE(ERR_DATA,
-              "the picture %s is neither JPEG nor PNG (it begins with%s); convert it, or leave it out",
-              from.name, begins);
-    }
-    *out = jpeg ? IMAGE_JPEG : IMAGE_PNG;
-    return ERR_OK;
-}
-
 static err_t open_with(void *state, image_format_t format, image_bytes_t from, image_info_t *info)
 {
-    TRY(readers[format]->open(state, from, info));
+    TRY(image_readers[format]->open(state, from, info));
     const bool swaps = orient_swaps(info->orientation);
     info->width = swaps ? info->stored_height : info->stored_width;
     info->height = swaps ? info->stored_width : info->stored_height;
@@ -56,10 +32,10 @@ err_t image_info(image_bytes_t from, image_info_t *out)
 {
     image_format_t format = IMAGE_JPEG;
     void *state = NULL;
-    TRY(recognise(from, &format));
-    TRY(mem_new(readers[format]->n_state_bytes, "a picture's header", &state));
+    TRY(image_recognise(from, &format));
+    TRY(mem_new(image_readers[format]->n_state_bytes, "a picture's header", &state));
     err_t err = open_with(state, format, from, out);
-    readers[format]->close(state);
+    image_readers[format]->close(state);
     mem_free(&state);
     return err;
 }
@@ -72,7 +48,7 @@ err_t image_decoder_new(image_limits_t limits, image_decoder_t **out)
     d->limits = limits;
     if (d->limits.max_pixels == 0) d->limits.max_pixels = DEFAULT_MAX_PIXELS;
     for (int f = 0; f < IMAGE_FORMAT_COUNT; f++)
-        TRY_OUT(err, mem_new(readers[f]->n_state_bytes, "picture decoder", &d->states[f]));
+        TRY_OUT(err, mem_new(image_readers[f]->n_state_bytes, "picture decoder", &d->states[f]));
     *out = d;
     return ERR_OK;
 out:
@@ -100,15 +76,6 @@ static err_t make_room(pixels_t *pixels, int64_t n)
     TRY(mem_new_array(n_new, RGB, "a picture's pixels", &pixels->rgb));
     pixels->n = n_new;
     return ERR_OK;
-}
-
-void region_cover(double start, double length, int64_t out, int64_t side, int64_t *first, int64_t *n)
-{
-    /* The filter's half width, and two for the neighbours that the library interpolates colours with. */
-    const double margin = fmax(1, length / (double)out) + 2;
-    const double low = floor(start - margin), high = ceil(start + length + margin);
-    *first = low < 0 ? 0 : (int64_t)low;
-    *n = (high > (double)side ? side : (int64_t)high) - *first;
 }
 
 /* From the picture as shown to the picture as stored, cut to its edges. */
@@ -147,7 +114,7 @@ static err_t check_size(const image_decoder_t *d, const char *name, const image_
 static err_t read_region(image_decoder_t *d, image_bytes_t from, image_format_t format, part_t *part,
                          image_info_t *info, region_t *region)
 {
-    const reader_ops_t *reader = readers[format];
+    const reader_ops_t *reader = image_readers[format];
     void *state = d->states[format];
     TRY(open_with(state, format, from, info));
     TRY(check_size(d, from.name, info));
@@ -162,9 +129,9 @@ static err_t decode(image_decoder_t *d, image_bytes_t from, part_t *part, image_
     image_format_t format = IMAGE_JPEG;
     image_info_t info;
     region_t region;
-    TRY(recognise(from, &format));
+    TRY(image_recognise(from, &format));
     err_t err = read_region(d, from, format, part, &info, &region);
-    readers[format]->close(d->states[format]);
+    image_readers[format]->close(d->states[format]);
     TRY(err);
     const bool swaps = orient_swaps(info.orientation);
     *out =
