@@ -1,4 +1,4 @@
-/* What src/data/load/loader.c and loader_slot.c share. */
+/* What src/data/load/loader_ring.c and loader_slot.c share. */
 #ifndef DATA_LOAD_LOADER_PRIVATE_H
 #define DATA_LOAD_LOADER_PRIVATE_H
 

@@ -1,5 +1,4 @@
-#include "data/load/loader_private.h"
-
+/* The ring of batches, and the threads that fill it. */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -9,6 +8,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/trace.h"
+#include "data/load/loader_private.h"
 
 const opt_t loader_option_table[] = {
     {"loader-threads", OPT_INT, offsetof(loader_wishes_t, threads), "0", 0, 256, NULL, "N",
