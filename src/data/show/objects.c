@@ -8,7 +8,6 @@
 #include "data/annotation/mask.h"
 #include "data/image/orient.h"
 #include "data/show/palette.h"
-#include "data/show/tags.h"
 
 /* A pixel of the page is looked at in SIDE × SIDE places. */
 enum { SIDE = 4, PLACES = SIDE * SIDE, STRIPE = 6, DASH = 4 };
@@ -203,6 +202,6 @@ err_t objects_draw(objects_t *o, const objects_picture_t *picture, page_t *page)
         err_take(err, &failure);
     }
     for (int64_t i = 0; i < o->n_order; i++) draw_frame(picture, o->order[i], page);
-    tags_draw(o, picture, page);
+    objects_draw_tags(o, picture, page);
     return failure.code == ERR_OK ? ERR_OK : err_put(&failure);
 }

@@ -37,4 +37,10 @@ err_t objects_draw(objects_t *objects, const objects_picture_t *picture, page_t 
 /* An annotation's box on the page, cut to the picture and at least one pixel wide and high. */
 box_t objects_box(const objects_picture_t *picture, const double box[4]);
 
+/* A step of objects_draw (objects_tags.c), of objects in order: a name at a corner of its box, where it
+ * covers no other name and is within the picture; of objects of one category the largest has one, the others
+ * where their box is larger than their name. Where there is no such place there is no name: the colour tells.
+ */
+void objects_draw_tags(objects_t *objects, const objects_picture_t *picture, page_t *page);
+
 #endif

@@ -1,6 +1,6 @@
-#include "data/show/tags.h"
-
+/* Names of objects on a picture. */
 #include "data/show/font.h"
+#include "data/show/objects.h"
 #include "data/show/palette.h"
 
 enum { PAD = 2, HEIGHT = FONT_HEIGHT + PAD, CORNERS = 5, NARROW = 16 };
@@ -53,7 +53,7 @@ static bool is_first(const objects_t *o, int64_t number)
     return true;
 }
 
-void tags_draw(objects_t *o, const objects_picture_t *picture, page_t *page)
+void objects_draw_tags(objects_t *o, const objects_picture_t *picture, page_t *page)
 {
     o->n_tags = 0;
     for (int64_t i = 0; i < o->n_order; i++) {
