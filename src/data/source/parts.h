@@ -12,6 +12,9 @@ const source_ops_t *source_kind(const char *name);
 /* To be called again and again by what takes long in opening. */
 err_t source_alive(const source_t *source);
 
+/* Sets source->hash, looking at every sample. */
+err_t source_measure_hash(source_t *source);
+
 /* What the bytes of `save` begin with; source_save fills it in. */
 typedef struct source_frame {
     int64_t n_bytes; /* of all */

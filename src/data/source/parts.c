@@ -1,0 +1,124 @@
+#include "data/source/parts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/utf8.h"
+#include "data/image/image.h"
+
+const char *const source_split_words[SPLIT_COUNT] = {"train", "val"};
+
+err_t source_alive(const source_t *source)
+{
+    return source->watch ? source->watch->alive(source->watch->context) : ERR_OK;
+}
+
+void source_note(source_t *source, const char *format, ...)
+{
+    size_t used = strlen(source->notes), room = sizeof source->notes - used;
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(source->notes + used, room, format, args);
+    va_end(args);
+    if (n < 0 || (size_t)n + 2 > room)
+        source->notes[used] = '\0';
+    else
+        memcpy(source->notes + used + n, "\n", 2);
+}
+
+err_t source_reserve(source_buffer_t *buffer, size_t n_bytes)
+{
+    if (n_bytes <= buffer->n_bytes) return ERR_OK;
+    mem_free(&buffer->block);
+    buffer->n_bytes = 0;
+    /* Some more: pictures differ in size, and few of them are to be larger than all before. */
+    size_t room = n_bytes + n_bytes / 4;
+    TRY(mem_new(room, "a compressed picture", &buffer->block));
+    buffer->n_bytes = room;
+    return ERR_OK;
+}
+
+bool source_name_is_clean(const char *name)
+{
+    for (size_t n; *name; name += n) {
+        n = utf8_length(name);
+        if (n == 0 || utf8_is_control(name, n)) return false;
+    }
+    return true;
+}
+
+static err_t check_file(const char *folder, const char *name, const struct stat *info)
+{
+    if (!S_ISREG(info->st_mode)) RAISE(ERR_DATA, "%s/%s is not a regular file", folder, name);
+    if (info->st_size > SOURCE_MAX_PICTURE)
+        RAISE(ERR_DATA, "%s/%s has %lld bytes; a picture may have up to %d", folder, name,
+              (long long)info->st_size, SOURCE_MAX_PICTURE);
+    return ERR_OK;
+}
+
+err_t source_stat(int folder_fd, const char *folder, const char *name, bool *found, int64_t *n_bytes)
+{
+    struct stat info;
+    *found = fstatat(folder_fd, name, &info, 0) == 0;
+    if (!*found && errno == ENOENT) return ERR_OK;
+    if (!*found) RAISE(ERR_DATA, "%s/%s cannot be reached: %s", folder, name, strerror(errno));
+    TRY(check_file(folder, name, &info));
+    *n_bytes = info.st_size;
+    return ERR_OK;
+}
+
+static err_t read_bytes(int fd, const char *path, uint8_t *out, int64_t n_bytes)
+{
+    for (int64_t got = 0; got < n_bytes;) {
+        ssize_t n = read(fd, out + got, (size_t)(n_bytes - got));
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) RAISE(ERR_SYSTEM, "%s: reading failed: %s", path, strerror(errno));
+        if (n == 0) RAISE(ERR_DATA, "%s ends after %" PRId64 " of %" PRId64 " bytes", path, got, n_bytes);
+        got += n;
+    }
+    return ERR_OK;
+}
+
+static err_t read_file(const char *folder, source_buffer_t *buffer, sample_t *sample, char *path)
+{
+    struct stat info;
+    err_t err = ERR_OK;
+    TRY(fs_join(path, folder, sample->name));
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) RAISE(ERR_DATA, "%s cannot be opened: %s", path, strerror(errno));
+    if (fstat(fd, &info) != 0) RAISE_OUT(err, ERR_SYSTEM, "%s: fstat failed: %s", path, strerror(errno));
+    TRY_OUT(err, check_file(folder, sample->name, &info));
+    if (info.st_size != (int64_t)sample->n_bytes)
+        RAISE_OUT(err, ERR_DATA, "%s has %lld bytes now; it had %zu when the folder was opened", path,
+                  (long long)info.st_size, sample->n_bytes);
+    TRY_OUT(err, source_reserve(buffer, sample->n_bytes));
+    TRY_OUT(err, read_bytes(fd, path, buffer->block, (int64_t)sample->n_bytes));
+    sample->bytes = buffer->block;
+out:
+    close(fd);
+    return err;
+}
+
+err_t source_load(const char *folder, source_buffer_t *buffer, sample_t *sample)
+{
+    char path[FS_PATH_MAX];
+    image_info_t info;
+    TRY(read_file(folder, buffer, sample, path));
+    TRY(image_info((image_bytes_t){path, sample->bytes, sample->n_bytes}, &info));
+    if (info.stored_width > INT32_MAX || info.stored_height > INT32_MAX)
+        RAISE(ERR_DATA, "%s says that it is %" PRId64 " × %" PRId64 " pixels", path, info.stored_width,
+              info.stored_height);
+    if (sample->width && (sample->width != info.stored_width || sample->height != info.stored_height))
+        RAISE(ERR_DATA, "%s is %" PRId64 " × %" PRId64 " pixels, but its annotations are of one of %d × %d",
+              path, info.stored_width, info.stored_height, sample->width, sample->height);
+    sample->width = (int32_t)info.stored_width;
+    sample->height = (int32_t)info.stored_height;
+    return ERR_OK;
+}

@@ -1,0 +1,69 @@
+/* The kinds of sources, and which of them a folder is. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "data/source/parts.h"
+
+/* Shards are first, as their files are known by name. The folder of classes is last: the others have folders
+ * in them, too.
+ */
+static const source_ops_t *const kinds[] = {&source_shards, &source_coco, &source_idx, &source_folder};
+enum { N_KINDS = sizeof kinds / sizeof *kinds };
+
+static err_t find_kind(const char *path, const source_ops_t **out)
+{
+    if (!fs_is_folder(path))
+        RAISE(ERR_DATA, "%s: %s", path, fs_exists(path) ? "this is not a folder" : "there is no such folder");
+    for (int i = 0; i < N_KINDS; i++) {
+        if (!kinds[i]->is(path)) continue;
+        *out = kinds[i];
+        return ERR_OK;
+    }
+    char wanted[512] = "";
+    for (int i = 0; i < N_KINDS; i++) {
+        size_t used = strlen(wanted);
+        snprintf(wanted + used, sizeof wanted - used, "%s %s", i ? ";" : "", kinds[i]->what);
+    }
+    RAISE(ERR_DATA, "%s holds no pictures that can be read. Wanted is one of:%s", path, wanted);
+}
+
+const source_ops_t *source_kind(const char *name)
+{
+    for (int i = 0; i < N_KINDS; i++)
+        if (strcmp(kinds[i]->kind, name) == 0) return kinds[i];
+    return NULL;
+}
+
+err_t source_open(const char *path, source_t **out)
+{
+    return source_open_watched(path, NULL, out);
+}
+
+err_t source_open_watched(const char *path, const open_watch_t *watch, source_t **out)
+{
+    const source_ops_t *kind = NULL;
+    source_t *source = NULL;
+    err_t err = ERR_OK;
+    TRY(find_kind(path, &kind));
+    TRY(mem_new(sizeof *source, "a source of pictures", &source));
+    source->ops = kind;
+    source->watch = watch;
+    TRY_OUT(err, fs_join(source->path, "", path));
+    TRY_OUT(err, kind->open(source, path));
+    if (!source->hash) TRY_OUT(err, source_measure_hash(source));
+    source->watch = NULL;
+    *out = source;
+    return ERR_OK;
+out:
+    source_close(&source);
+    return err;
+}
+
+err_t source_classes(const char *path, split_t split, char out[FS_PATH_MAX])
+{
+    const source_ops_t *kind = NULL;
+    out[0] = '\0';
+    TRY(find_kind(path, &kind));
+    return kind->classes ? kind->classes(path, split, out) : ERR_OK;
+}
