@@ -1,4 +1,4 @@
-/* What the sections of the page (html.h) share; for html*.c alone. */
+/* What the sections of the page (page.h) share; for src/report/html alone. */
 #ifndef REPORT_HTML_PARTS_H
 #define REPORT_HTML_PARTS_H
 

@@ -1,5 +1,4 @@
-#include "report/html/page.h"
-
+/* The sections of the page, in order, and the page that they make. */
 #include "report/html/parts.h"
 
 static bool has_runs(const html_t *h)
