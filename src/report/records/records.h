@@ -1,5 +1,5 @@
-/* From one record to the model; used by report.c and records_*.c alone. Each returns ERR_DATA with the reason
- * where the record is not what it says it is. */
+/* From one record to the model; used by registry.c and records*.c alone. Each returns ERR_DATA with the
+ * reason where the record is not what it says it is. */
 #ifndef REPORT_RECORDS_RECORDS_H
 #define REPORT_RECORDS_RECORDS_H
 

@@ -1,0 +1,110 @@
+#include "report/records/records.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_FIELDS = 64 };
+
+void report_note(report_trouble_t *trouble, int64_t line, const char *why)
+{
+    if (trouble->n++ > 0) return;
+    trouble->line = line;
+    snprintf(trouble->why, sizeof trouble->why, "%s", why);
+}
+
+err_t report_take_text(report_t *report, const json_value_t *object, const char *key, const char **out)
+{
+    const char *text = "";
+    json_get_text(object, key, &text);
+    return intern_text(&report->words, text, out);
+}
+
+double report_take_real(const json_value_t *object, const char *key)
+{
+    double value = NAN;
+    json_get_real(object, key, &value);
+    return value;
+}
+
+/* The scalars in it, in order, as far as there is room: "eth0 25 ib0 200". */
+static void join_values(const json_value_t *container, char *out, size_t n_bytes)
+{
+    for (const json_value_t *at = container->first; at; at = at->next) {
+        size_t used = strlen(out);
+        const char *text = at->kind == JSON_BOOL ? (at->truth ? "yes" : "no") : at->text ? at->text : "-";
+        if (at->kind == JSON_ARRAY || at->kind == JSON_OBJECT)
+            join_values(at, out, n_bytes);
+        else if (used + strlen(text) + 2 <= n_bytes)
+            snprintf(out + used, n_bytes - used, "%s%s", used ? " " : "", text);
+    }
+}
+
+static err_t take_field(report_t *report, const json_value_t *value, bool keep_text, report_field_t *out)
+{
+    const char *text = NULL;
+    char joined[128] = "";
+    TRY(intern_text(&report->words, value->key, &out->name));
+    out->kind = FIELD_TEXT;
+    switch (value->kind) {
+    case JSON_NUMBER:
+        out->kind = json_as_real(value, &out->number) ? FIELD_NUMBER : FIELD_MISSING;
+        if (keep_text && out->kind == FIELD_NUMBER) text = value->text;
+        break;
+    case JSON_STRING:
+        text = value->text;
+        break;
+    case JSON_BOOL:
+        text = value->truth ? "yes" : "no";
+        break;
+    case JSON_NULL:
+        out->kind = FIELD_MISSING;
+        break;
+    case JSON_ARRAY:
+    case JSON_OBJECT:
+        join_values(value, joined, sizeof joined);
+        text = joined;
+        break;
+    }
+    return text ? intern_text(&report->words, text, &out->text) : ERR_OK;
+}
+
+err_t report_take_fields(report_t *report, const json_value_t *object, bool keep_text, report_fields_t *out)
+{
+    report_field_t *fields = NULL;
+    int n = 0;
+    *out = (report_fields_t){0};
+    if (!object || object->kind != JSON_OBJECT || object->n == 0) return ERR_OK;
+    if (object->n > MAX_FIELDS)
+        RAISE(ERR_DATA, "its \"%s\" has more than %d members", object->key, MAX_FIELDS);
+    TRY(arena_new(&report->arena, (size_t)object->n * sizeof *fields, &fields));
+    for (const json_value_t *at = object->first; at; at = at->next) {
+        fields[n] = (report_field_t){0};
+        TRY(take_field(report, at, keep_text, &fields[n++]));
+    }
+    *out = (report_fields_t){fields, n};
+    return ERR_OK;
+}
+
+err_t report_add_run(const report_input_t *in, const char *id, report_run_t **out)
+{
+    report_t *report = in->report;
+    report_run_t *run = NULL;
+    TRY(arena_new(&report->arena, sizeof *run, &run));
+    *run = (report_run_t){.file = in->file_index,
+                          .seconds = NAN,
+                          .n_points_said = NAN,
+                          .ranks = NAN,
+                          .threads = NAN,
+                          .again_file = -1};
+    TRY(intern_text(&report->words, id, &run->id));
+    TRY(intern_text(&report->words, "", &run->time));
+    run->hardware_id = run->fabric_id = run->software_id = run->time;
+    if (report->last)
+        report->last->next = run;
+    else
+        report->runs = run;
+    report->last = run;
+    *out = run;
+    return ERR_OK;
+}

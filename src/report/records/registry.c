@@ -1,0 +1,65 @@
+/* The kinds of records, and a file of them read. */
+#include "base/mem.h"
+#include "report/records/jsonl.h"
+#include "report/records/records.h"
+
+static err_t take_record(const report_input_t *in)
+{
+    const char *kind;
+    if (in->record->kind != JSON_OBJECT) RAISE(ERR_DATA, "it is JSON, but no record: no object");
+    if (!json_get_text(in->record, "record", &kind))
+        RAISE(ERR_DATA, "it is JSON, but no record: it has no \"record\"");
+    record_taker_t take = bench_record_taker(kind);
+    if (!take) take = train_record_taker(kind);
+    if (!take) RAISE(ERR_DATA, "it is a record of an unknown kind, \"%.40s\"", kind);
+    return take(in);
+}
+
+typedef struct reading {
+    report_t *report;
+    int file_index;
+} reading_t;
+
+static err_t visit(void *context, const jsonl_line_t *line)
+{
+    const reading_t *reading = context;
+    report_file_t *file = &reading->report->files[reading->file_index];
+    if (!line->value) {
+        report_note(&file->bad, line->number, line->problem);
+        return ERR_OK;
+    }
+    const report_input_t in = {reading->report, file, reading->file_index, line->number, line->value};
+    err_t err = take_record(&in);
+    if (err == ERR_DATA) {
+        report_note(&file->bad, line->number, err_message());
+        return ERR_OK;
+    }
+    return err;
+}
+
+static err_t add_file(report_t *report, const char *name)
+{
+    TRY(mem_resize(sizeof *report->files * (size_t)(report->n_files + 1), "a list of files", &report->files));
+    report_file_t *file = &report->files[report->n_files];
+    TRY(intern_text(&report->words, name, &file->name));
+    report->n_files++;
+    return ERR_OK;
+}
+
+err_t report_read(report_t *report, int fd, const char *name)
+{
+    static const char *const skip[] = {
+        "samples",           "data_samples",      "forward_samples", "backward_samples",
+        "allreduce_samples", "optimizer_samples", "batch_n",         NULL};
+    TRY(add_file(report, name));
+    reading_t reading = {report, report->n_files - 1};
+    const jsonl_options_t options = {
+        .skip = report->keep_samples ? NULL : skip, .visit = visit, .context = &reading};
+    report_file_t *file = &report->files[reading.file_index];
+    err_t err = jsonl_read(fd, name, &options, &file->n_lines);
+    if (err == ERR_OK) return train_run_finish(report, file->train);
+    err_info_t first;
+    err_take(err, &first);
+    if (file->train) train_run_finish(report, file->train);
+    return err_put(&first);
+}
