@@ -1,5 +1,4 @@
-#include "report/regress/compare.h"
-
+/* A comparison from its metrics to its verdict. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,6 +1,4 @@
 /* From drafts to groups: order, values, notes. */
-#include "report/regress/history.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
