@@ -7,7 +7,6 @@
 #include "report/stats/distribution.h"
 #include "report/stats/pool.h"
 #include "report/stats/rank.h"
-#include "report/stats/side.h"
 
 enum {
     DRAW_STARTS,

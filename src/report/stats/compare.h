@@ -33,16 +33,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/err.h"
-
-typedef struct stats_run {
-    const double *samples; /* [n], above 0 and finite, in the order taken; borrowed */
-    int64_t n;             /* from 1 */
-    /* Samples of each batch of a few that were taken in a row, adding up to n; 0: none of it is kept. NULL:
-     * blocks are of samples. */
-    const int32_t *batch_n;
-    int n_batches;
-} stats_run_t;
+#include "report/stats/side.h"
 
 typedef struct stats_compare_options {
     double alpha;        /* 1 - alpha is the interval's confidence */

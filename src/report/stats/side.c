@@ -1,6 +1,7 @@
 #include "report/stats/side.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/mem.h"

@@ -7,7 +7,16 @@
 
 #include "base/err.h"
 #include "base/rng.h"
-#include "report/stats/compare.h"
+
+/* One start of a program. */
+typedef struct stats_run {
+    const double *samples; /* [n], above 0 and finite, in the order taken; borrowed */
+    int64_t n;             /* from 1 */
+    /* Samples of each batch of a few that were taken in a row, adding up to n; 0: none of it is kept. NULL:
+     * blocks are of samples. */
+    const int32_t *batch_n;
+    int n_batches;
+} stats_run_t;
 
 typedef struct stats_value {
     double ln;
