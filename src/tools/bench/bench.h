@@ -44,7 +44,7 @@ typedef struct bench {
     double peak_flops[DTYPE_COUNT];
 } bench_t;
 
-/* A case: one file, one row in bench.c. Option keys are unique over all cases: they begin with the case's
+/* A case: one file, one row in registry.c. Option keys are unique over all cases: they begin with the case's
  * name, but for comm's, which are nccl-tests'. */
 typedef struct bench_case {
     const char *name, *summary;
@@ -57,8 +57,6 @@ typedef struct bench_case {
     /* Collective. Prints its table row by row (bench_print) and records each point. */
     err_t (*run)(bench_t *bench, const void *options);
 } bench_case_t;
-
-extern const bench_case_t *const bench_cases[]; /* ended by NULL */
 
 /* Works whose iterations have parts that are timed apart (a step's forward, backward, …). */
 enum { BENCH_MAX_PARTS = 5 };

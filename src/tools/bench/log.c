@@ -2,7 +2,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,7 +10,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/progress.h"
 #include "tools/bench/fingerprint.h"
 
 /* Rank 0's, made from what no other run has. */
@@ -103,22 +101,6 @@ err_t bench_log_close(bench_t *bench, const char *why)
     }
     mem_free(&bench->log);
     return comm_agree(bench->comm, err, "closing the file of records");
-}
-
-void bench_print(const char *format, ...)
-{
-    char line[1024];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
-    va_end(args);
-    progress_clear_line();
-    log_info("%s", line);
-}
-
-const char *bench_mark(const bench_result_t *result)
-{
-    return result->disturbed ? "!" : result->conclusive ? "" : "~";
 }
 
 json_t *bench_record_begin(bench_t *bench, const char *case_name, const char *test)

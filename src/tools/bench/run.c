@@ -1,0 +1,96 @@
+/* `dptrain bench` from its first line to its last: the cases that were asked for, in turn. */
+#include <signal.h>
+
+#include "base/log.h"
+#include "base/progress.h"
+#include "base/version.h"
+#include "cluster/hosts/machine.h"
+#include "cluster/session/stop.h"
+#include "tools/bench/log.h"
+
+static void print_header(const bench_t *bench)
+{
+    char cpu[96];
+    const topo_t *topo = &bench->comm->topo;
+    const runtime_t *r = &bench->runtime;
+    machine_cpu_name(cpu, sizeof cpu);
+    log_info("dptrain %s bench", version_number);
+    log_info("  ranks   %d on %d host%s, %d thread%s each, %s (%s), communicator %s", bench->comm->size,
+             topo->n_hosts, topo->n_hosts > 1 ? "s" : "", r->n_threads, r->n_threads > 1 ? "s" : "",
+             r->backend->name, r->device, bench->comm->ops->name);
+    log_info("  host    %s, %d CPUs, %.0f GiB, %s", topo->host_name, machine_cpus(),
+             (double)machine_memory_bytes() / (1 << 30), cpu);
+    if (bench->cpus_are_shared)
+        log_warn(
+            "there are more threads than CPUs: figures tell how they share, not what the machine can do");
+}
+
+static err_t run_case(bench_t *bench, const bench_choice_t *choice, bool alone)
+{
+    const bench_case_t *c = choice->which;
+    if (bench->comm->size < c->min_ranks && alone)
+        RAISE(ERR_USAGE,
+              "bench %s needs %d ranks or more, and this is one process on its own; start it with mpirun -np "
+              "%d "
+              "(if you did, this program was built for another MPI than that mpirun's)",
+              c->name, c->min_ranks, c->min_ranks);
+    log_info("%s", "");
+    if (bench->comm->size < c->min_ranks) {
+        log_info("%s: left out, it needs %d ranks or more", c->name, c->min_ranks);
+        return ERR_OK;
+    }
+    bench->case_name = c->name;
+    return c->run(bench, choice->options);
+}
+
+static err_t run_cases(bench_t *bench, const bench_choice_t *cases, int n)
+{
+    for (int i = 0; i < n; i++) TRY(run_case(bench, &cases[i], n == 1));
+    return ERR_OK;
+}
+
+/* All ranks know of wrong data, or none: cases agree on it. */
+static err_t verdict(const bench_t *bench)
+{
+    if (!bench->failed_check) return ERR_OK;
+    return comm_agree(bench->comm,
+                      err_raise(ERR_GATE, __FILE__, __LINE__, "wrong data was found; see the table"),
+                      "ending");
+}
+
+/* What ended the cases comes before what the file has to say. */
+static err_t end_log(bench_t *bench, err_t err)
+{
+    err_info_t first;
+    err_take(err, &first);
+    err_t closed = bench_log_close(bench, err == ERR_OK        ? "finished"
+                                          : bench->interrupted ? "interrupted"
+                                                               : "failed");
+    return comm_agree(bench->comm, err == ERR_OK ? closed : err_put(&first), "ending");
+}
+
+err_t bench_run(const bench_options_t *options, const opt_group_t *groups, int n_groups,
+                const bench_choice_t *cases, int n, void (*abort_job)(err_t code))
+{
+    bench_t bench = {.options = options};
+    stop_catch(SIGINT);
+    stop_catch(SIGTERM);
+    stop_catch(SIGUSR1); /* what scripts/run.sh makes of Ctrl-C */
+    err_t err = runtime_open(&options->runtime, abort_job, &bench.runtime);
+    bench.comm = bench.runtime.comm;
+    if (err == ERR_OK) {
+        bench.n_cpus = machine_cpus();
+        bench.cpus_are_shared = bench.comm->topo.local_size * bench.runtime.n_threads > bench.n_cpus;
+        print_header(&bench);
+        bench.load.best_sec = options->clock_sec;
+        err = bench_log_open(&bench, groups, n_groups);
+    }
+    if (err == ERR_OK) err = run_cases(&bench, cases, n);
+    if (err == ERR_OK) err = verdict(&bench);
+    progress_clear_line();
+    bench.interrupted |= err == ERR_GATE && stop_requested();
+    runtime_abort_alone(&bench.runtime, err);
+    if (bench.log) err = end_log(&bench, err);
+    turns_close(&bench.turns);
+    return runtime_close(&bench.runtime, err);
+}
