@@ -1,19 +1,11 @@
-#include "tools/check/check.h"
-
+/* `dptrain check`: the checks that were chosen, run and shown. */
 #include <stdio.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "base/mem.h"
 #include "cluster/comm/topo.h"
 #include "cluster/comm/watchdog.h"
-#include "tools/check/cases.h"
-#include "tools/check/lines.h"
 #include "tools/check/show.h"
-
-const check_case_t *const check_cases[] = {&check_topology, &check_gpu,       &check_host_case,
-                                           &check_clock,    &check_versions,  &check_shared,
-                                           &check_network,  &check_transport, NULL};
 
 /* Whether a list like "gpu,clock" has the word. */
 static bool listed(const char *list, const char *word)
@@ -28,13 +20,6 @@ static bool chosen(const check_options_t *options, const check_case_t *c)
 {
     if (options->only && !listed(options->only, c->name)) return false;
     return !options->skip || !listed(options->skip, c->name);
-}
-
-void check_print_list(void)
-{
-    for (int i = 0; check_cases[i]; i++)
-        printf("%-10s %s%s\n", check_cases[i]->name, check_cases[i]->what,
-               check_cases[i]->collective ? " (hosts together)" : "");
 }
 
 /* Number of hosts up to and with `host` that have the name of rank r's. */
