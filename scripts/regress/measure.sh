@@ -113,7 +113,7 @@ busy_cpus() {
 warn_of_load() { # RANKS
     local load others=() stat pid name busy
     read -r load _ </proc/loadavg || return 0
-    if awk -v load="$load" -v ranks="$1" 'BEGIN { exit !(load > ranks / 4) }'; then
+    if awk -v average="$load" -v ranks="$1" 'BEGIN { exit !(average > ranks / 4) }'; then
         busy=$({ grep '^cpu' /proc/stat; sleep 1; grep '^cpu' /proc/stat; } | busy_cpus)
         awk -v busy="$busy" -v ranks="$1" 'BEGIN { exit !(busy > ranks / 4) }' &&
             note "warning: this machine is busy: $busy CPUs in use, load average $load; figures will be uncertain"

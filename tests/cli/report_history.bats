@@ -89,7 +89,7 @@ END
     grep -qx "  interrupted  1, the newest $runs/suite-95.jsonl" "$said"
     grep -qx 'Too few recordings to tell: metrics: 3; a change point needs 6 undisturbed values, 3 on .*' "$said"
     grep -qx 'Other hardware, fabric, ranks or threads have a history of their own.' "$said"
-    awk '{ gsub(/[\200-\277]/, "") } length > 110 && !/interrupted/ { exit 1 }' "$said"
+    LC_ALL=C awk '{ gsub(/[\200-\277]/, "") } length > 110 && !/interrupted/ { exit 1 }' "$said"
     mv "$said" "$said.1"
     mapfile -t backwards < <(printf '%s\n' "$runs"/*.jsonl | sort -r)
     history "${backwards[@]}"
