@@ -10,7 +10,6 @@
 #include <time.h>
 
 #include "base/launch.h"
-#include "base/progress.h"
 
 static int log_rank = -1;
 static int log_size = 1;
@@ -27,6 +26,13 @@ void log_set_rank(int rank, int size, const char *host)
     log_rank = rank;
     log_size = size;
     snprintf(log_host, sizeof log_host, "%s", host);
+}
+
+static void (*clear_line)(void);
+
+void log_set_clear_line(void (*clear)(void))
+{
+    clear_line = clear;
 }
 
 bool log_speaks(void)
@@ -79,7 +85,7 @@ static void print(FILE *stream, const char *prefix, const char *suffix, const ch
     snprintf(text + used, sizeof text - used, "%s\n", suffix);
     if (log_file) print_to_file(text);
     if (!stream) return;
-    progress_clear_line();
+    if (clear_line) clear_line();
     fwrite(text, 1, strlen(text), stream);
     fflush(stream);
 }

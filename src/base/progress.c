@@ -65,6 +65,7 @@ void progress_draw(const char *label, int64_t done, int64_t total, const char *t
     /* A wrapped line could not be redrawn in place. */
     printf("\r%.*s\033[K", terminal_columns() - 1, line);
     fflush(stdout);
+    log_set_clear_line(progress_clear_line);
     line_shown = true;
 }
 
