@@ -1,6 +1,7 @@
-#include "compute/ops/infer.h"
-
+/* The operators: traits, inputs, and the rule by which shapes follow from the input's. */
 #include <inttypes.h>
+
+#include "compute/ops/op.h"
 
 static err_t need_picture(const char *name, shape_t x)
 {
@@ -23,7 +24,7 @@ static int64_t window_count(int64_t in, int64_t kernel, int stride, int pad)
     return room < 0 ? 0 : room / stride + 1;
 }
 
-err_t infer_conv2d(op_desc_t *desc)
+static err_t infer_conv2d(op_desc_t *desc)
 {
     const conv2d_attr_t *a = &desc->attr.conv2d;
     shape_t x = desc->x[0];
@@ -62,7 +63,7 @@ void op_conv2d_cells(const op_desc_t *desc, int64_t *height, int64_t *width)
     *width = window_count(desc->x[0].dim[2], reach_w, a->stride_w, a->pad_w);
 }
 
-err_t infer_linear(op_desc_t *desc)
+static err_t infer_linear(op_desc_t *desc)
 {
     const linear_attr_t *a = &desc->attr.linear;
     shape_t x = desc->x[0];
@@ -76,7 +77,7 @@ err_t infer_linear(op_desc_t *desc)
     return ERR_OK;
 }
 
-err_t infer_pool2d(op_desc_t *desc)
+static err_t infer_pool2d(op_desc_t *desc)
 {
     const pool2d_attr_t *a = &desc->attr.pool2d;
     shape_t x = desc->x[0];
@@ -92,20 +93,20 @@ err_t infer_pool2d(op_desc_t *desc)
     return ERR_OK;
 }
 
-err_t infer_same(op_desc_t *desc)
+static err_t infer_same(op_desc_t *desc)
 {
     desc->y = desc->x[0];
     return ERR_OK;
 }
 
-err_t infer_dropout(op_desc_t *desc)
+static err_t infer_dropout(op_desc_t *desc)
 {
     if (!(desc->attr.dropout.rate >= 0 && desc->attr.dropout.rate < 1))
         RAISE(ERR_USAGE, "dropout: the rate %g is not in [0, 1)", desc->attr.dropout.rate);
     return infer_same(desc);
 }
 
-err_t infer_add(op_desc_t *desc)
+static err_t infer_add(op_desc_t *desc)
 {
     if (!shape_equal(desc->x[0], desc->x[1]))
         RAISE(ERR_USAGE, "add: the inputs differ: %s and %s", shape_format(desc->x[0]).text,
@@ -113,7 +114,7 @@ err_t infer_add(op_desc_t *desc)
     return infer_same(desc);
 }
 
-err_t infer_batch_norm(op_desc_t *desc)
+static err_t infer_batch_norm(op_desc_t *desc)
 {
     const batch_norm_attr_t *a = &desc->attr.batch_norm;
     shape_t x = desc->x[0];
@@ -129,7 +130,7 @@ err_t infer_batch_norm(op_desc_t *desc)
     return infer_same(desc);
 }
 
-err_t infer_softmax_xent(op_desc_t *desc)
+static err_t infer_softmax_xent(op_desc_t *desc)
 {
     double s = desc->attr.softmax_xent.label_smoothing;
     TRY(need_logits("softmax_xent", desc->x[0]));
@@ -138,9 +139,65 @@ err_t infer_softmax_xent(op_desc_t *desc)
     return ERR_OK;
 }
 
-err_t infer_sigmoid_bce(op_desc_t *desc)
+static err_t infer_sigmoid_bce(op_desc_t *desc)
 {
     TRY(need_logits("sigmoid_bce", desc->x[0]));
     desc->y = shape_1d(desc->x[0].dim[0]);
     return ERR_OK;
+}
+
+static const struct {
+    op_traits_t traits;
+    int n_inputs;
+    err_t (*infer)(op_desc_t *desc);
+} ops[OP_KIND_COUNT] = {
+    [OP_CONV2D] = {{"conv2d", true, false, false, false}, 1, infer_conv2d},
+    [OP_LINEAR] = {{"linear", true, false, false, false}, 1, infer_linear},
+    [OP_POOL2D] = {{"pool2d", false, false, false, false}, 1, infer_pool2d},
+    [OP_RELU] = {{"relu", false, true, true, false}, 1, infer_same},
+    [OP_DROPOUT] = {{"dropout", false, false, true, false}, 1, infer_dropout},
+    [OP_ADD] = {{"add", false, false, true, false}, 2, infer_add},
+    [OP_BATCH_NORM] = {{"batch_norm", true, false, true, false}, 1, infer_batch_norm},
+    [OP_SOFTMAX_XENT] = {{"softmax_xent", false, false, false, true}, 1, infer_softmax_xent},
+    [OP_SIGMOID_BCE] = {{"sigmoid_bce", true, false, false, true}, 1, infer_sigmoid_bce},
+};
+
+const op_traits_t *op_traits(op_kind_t kind)
+{
+    ASSERT(kind < OP_KIND_COUNT);
+    return &ops[kind].traits;
+}
+
+/* The input that batch norm adds has come by fusing. */
+static bool adds_input(const op_desc_t *desc)
+{
+    return desc->kind == OP_BATCH_NORM && desc->n_inputs == 2;
+}
+
+static bool may_store(dtype_t dtype)
+{
+    return dtype == DTYPE_F32 || dtype == DTYPE_BF16;
+}
+
+err_t op_infer(op_desc_t *desc)
+{
+    ASSERT(desc->kind < OP_KIND_COUNT && (desc->n_inputs == ops[desc->kind].n_inputs || adds_input(desc)));
+    if (desc->dtype != DTYPE_F32)
+        RAISE(ERR_USAGE, "%s: %s is not supported; operators compute in float32", ops[desc->kind].traits.name,
+              dtype_name(desc->dtype));
+    bool multiplies = desc->kind == OP_CONV2D || desc->kind == OP_LINEAR;
+    bool narrow = desc->compute == DTYPE_TF32 || desc->compute == DTYPE_BF16;
+    if (desc->compute != DTYPE_F32 && !(multiplies && narrow))
+        RAISE(ERR_USAGE,
+              "%s: products in %s are not supported; conv2d and linear have float32, tfloat32 and bfloat16",
+              ops[desc->kind].traits.name, dtype_name(desc->compute));
+    for (int i = 0; i < desc->n_inputs; i++) ASSERT(may_store(desc->x_dtype[i]));
+    ASSERT(may_store(desc->y_dtype));
+    for (int i = 0; i < desc->n_inputs; i++)
+        for (int d = 0; d < desc->x[i].n_dims; d++)
+            if (desc->x[i].dim[d] < 1)
+                RAISE(ERR_USAGE, "%s: the input %s has an empty dimension", ops[desc->kind].traits.name,
+                      shape_format(desc->x[i]).text);
+    desc->n_params = desc->n_states = 0;
+    return ops[desc->kind].infer(desc);
 }

@@ -1,9 +1,8 @@
-#include "compute/ops/backend.h"
+/* The backends by name. */
+#include "compute/ops/registry.h"
 
 #include <stdio.h>
 #include <string.h>
-
-#include "compute/ops/registry.h"
 
 const char *const backend_names[] = {"auto", "ref", "cpu", "cuda", NULL};
 

@@ -1,0 +1,85 @@
+/* Operators bound to a backend: planned, run, freed. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "compute/ops/backend.h"
+#include "compute/ops/narrow.h"
+
+int op_list_algorithms(const backend_t *backend, const op_desc_t *desc, op_pass_t pass, bool training,
+                       const char **names, int max)
+{
+    const op_kernel_t *kernel = backend->kernel[desc->kind];
+    return kernel && kernel->list ? kernel->list(desc, pass, training, names, max) : 0;
+}
+
+/* Takes over the name that is wanted for one pass, if this backend has it. */
+static err_t want_algorithm(op_t *op, op_pass_t pass, const char *wanted)
+{
+    const char *names[OP_MAX_ALGORITHMS];
+    char key[OP_KEY_MAX], choice[256] = "";
+    if (!wanted[0]) return ERR_OK;
+    int n = op_list_algorithms(op->backend, &op->desc, pass, op->training, names, OP_MAX_ALGORITHMS);
+    for (int i = 0; i < n; i++) {
+        if (strcmp(names[i], wanted) == 0) {
+            snprintf(op->algorithms.name[pass], OP_ALGORITHM_MAX, "%s", wanted);
+            return ERR_OK;
+        }
+        size_t used = strlen(choice);
+        snprintf(choice + used, sizeof choice - used, "%s%s", used ? ", " : "", names[i]);
+    }
+    op_key(&op->desc, key);
+    if (n == 0)
+        RAISE(ERR_USAGE, "%s, %s: the %s backend has no choice of algorithms, '%s' was asked for", key,
+              op_pass_names[pass], op->backend->name, wanted);
+    RAISE(ERR_USAGE, "%s, %s: there is no algorithm '%s' for it; choose from %s", key, op_pass_names[pass],
+          wanted, choice);
+}
+
+err_t op_plan(const backend_t *backend, const op_desc_t *desc, bool training, const op_algorithms_t *wanted,
+              op_t **out)
+{
+    const op_kernel_t *kernel = backend->kernel[desc->kind];
+    if (!kernel) RAISE(ERR_SYSTEM, "the %s backend has no %s", backend->name, op_traits(desc->kind)->name);
+    if (desc->compute == DTYPE_TF32 && !kernel->tf32)
+        RAISE(ERR_USAGE, "tf32 is a format of GPUs' tensor cores; use --device cuda, or --precision fp32");
+    bool adds_input = desc->kind == OP_BATCH_NORM && desc->n_inputs == 2;
+    ASSERT(kernel->fuses || !(op_epilogue(desc).relu || adds_input));
+    ASSERT(backend->stores_bf16 || !op_is_narrow(desc));
+    op_t *op;
+    TRY(mem_new(sizeof *op, "an operator", &op));
+    *op = (op_t){.desc = *desc, .backend = backend, .training = training};
+    err_t err = ERR_OK;
+    int n_passes = wanted ? training ? OP_PASS_COUNT : 1 : 0;
+    for (int pass = 0; pass < n_passes && err == ERR_OK; pass++)
+        err = want_algorithm(op, (op_pass_t)pass, wanted->name[pass]);
+    if (err == ERR_OK && kernel->plan) err = kernel->plan(op);
+    if (err == ERR_OK && !kernel->bf16 && op_is_narrow(desc)) narrow_plan(op);
+    if (err != ERR_OK) {
+        mem_free(&op);
+        return err;
+    }
+    *out = op;
+    return ERR_OK;
+}
+
+void op_free(op_t **op)
+{
+    if (!*op) return;
+    const op_kernel_t *kernel = (*op)->backend->kernel[(*op)->desc.kind];
+    if (kernel->unplan) kernel->unplan(*op);
+    mem_free(op);
+}
+
+err_t op_forward(const op_t *op, const op_args_t *args)
+{
+    if (op->converts) return narrow_forward(op, args);
+    return op->backend->kernel[op->desc.kind]->forward(op, args);
+}
+
+err_t op_backward(const op_t *op, const op_args_t *args)
+{
+    ASSERT(op->training);
+    if (op->converts) return narrow_backward(op, args);
+    return op->backend->kernel[op->desc.kind]->backward(op, args);
+}
