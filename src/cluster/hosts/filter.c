@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "cluster/hosts/hosts.h"
-#include "cluster/hosts/impl.h"
+#include "cluster/hosts/parse.h"
 
 typedef struct filter {
     hosts_t *hosts;

@@ -3,7 +3,7 @@
 
 #include "base/opt.h"
 #include "cluster/hosts/hosts.h"
-#include "cluster/hosts/impl.h"
+#include "cluster/hosts/parse.h"
 
 /* The rest of a line. */
 typedef struct words {

@@ -5,7 +5,7 @@
 
 #include "base/opt.h"
 #include "cluster/hosts/hosts.h"
-#include "cluster/hosts/impl.h"
+#include "cluster/hosts/parse.h"
 #include "cluster/hosts/spec_yaml.h"
 
 /* What a group of ssh: says. */

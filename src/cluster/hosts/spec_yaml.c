@@ -6,7 +6,7 @@
 #include <strings.h>
 
 #include "base/opt.h"
-#include "cluster/hosts/impl.h"
+#include "cluster/hosts/parse.h"
 
 int spec_line(const yaml_node_t *node)
 {

@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "base/utf8.h"
 #include "cluster/hosts/hosts.h"
-#include "cluster/hosts/impl.h"
+#include "cluster/hosts/parse.h"
 
 static err_t check_default(err_t err, const char *option)
 {

@@ -1,6 +1,6 @@
-/* For the readers of host descriptions alone. */
-#ifndef CLUSTER_HOSTS_IMPL_H
-#define CLUSTER_HOSTS_IMPL_H
+/* What the readers of host descriptions share. Private to src/cluster/hosts. */
+#ifndef CLUSTER_HOSTS_PARSE_H
+#define CLUSTER_HOSTS_PARSE_H
 
 #include <stddef.h>
 

@@ -1,15 +1,12 @@
-#include "cluster/hosts/hosts.h"
+#include "cluster/hosts/parse.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
-#include "base/fs.h"
 #include "base/mem.h"
 #include "base/utf8.h"
-#include "cluster/hosts/impl.h"
 
 /* At a character of UTF-8: U+0080 … U+009F are the second set. */
 static bool is_control(const char *text)
@@ -244,42 +241,4 @@ void hosts_free(hosts_t *hosts)
     mem_free(&hosts->at);
     arena_free(&hosts->arena);
     *hosts = (hosts_t){0};
-}
-
-static bool ends_in(const char *text, const char *end)
-{
-    size_t n = strlen(text), n_end = strlen(end);
-    return n > n_end && strcasecmp(text + n - n_end, end) == 0;
-}
-
-/* The same message, of another kind. */
-static err_t as_code(err_t code)
-{
-    err_info_t info;
-    err_take(code, &info);
-    return err_put(&info);
-}
-
-static err_t read_file(const char *path, hosts_t *out)
-{
-    char *text = NULL;
-    if (fs_is_folder(path))
-        RAISE(ERR_DATA, "%s is a folder; a hostfile or a resource spec (YAML) is wanted", path);
-    err_t err = fs_read_text(path, HOSTS_MAX_FILE_BYTES, &text);
-    if (err == ERR_USAGE) return as_code(ERR_DATA);
-    TRY(err);
-    bool is_spec = ends_in(path, ".yaml") || ends_in(path, ".yml");
-    err = is_spec ? hosts_read_spec(text, path, out) : hosts_read_hostfile(text, path, out);
-    mem_free(&text);
-    return err;
-}
-
-err_t hosts_read(const char *source, hosts_t *out)
-{
-    if (fs_exists(source)) return read_file(source, out);
-    if (strchr(source, '/') || !strpbrk(source, ":,"))
-        RAISE(ERR_DATA, "no such file: %s (a list of hosts is written HOST:SLOTS,…, as in node1:4)",
-              hosts_quote(source, strlen(source)).text);
-    err_t err = hosts_read_list(source, out);
-    return err == ERR_DATA ? as_code(ERR_USAGE) : err;
 }

@@ -1,0 +1,59 @@
+/* The forms that descriptions of hosts have, and which of them a file or word is. */
+#include <string.h>
+#include <strings.h>
+
+#include "base/fs.h"
+#include "base/mem.h"
+#include "cluster/hosts/parse.h"
+
+typedef err_t reader_t(const char *text, const char *name, hosts_t *out);
+
+static bool ends_in(const char *text, const char *end)
+{
+    size_t n = strlen(text), n_end = strlen(end);
+    return n > n_end && strcasecmp(text + n - n_end, end) == 0;
+}
+
+/* By the end of a file's name; the last is for any. */
+static const struct {
+    const char *end;
+    reader_t *read;
+} formats[] = {{".yaml", hosts_read_spec}, {".yml", hosts_read_spec}, {"", hosts_read_hostfile}};
+
+static reader_t *reader_of(const char *path)
+{
+    int i = 0;
+    while (formats[i].end[0] && !ends_in(path, formats[i].end)) i++;
+    return formats[i].read;
+}
+
+/* The same message, of another kind. */
+static err_t as_code(err_t code)
+{
+    err_info_t info;
+    err_take(code, &info);
+    return err_put(&info);
+}
+
+static err_t read_file(const char *path, hosts_t *out)
+{
+    char *text = NULL;
+    if (fs_is_folder(path))
+        RAISE(ERR_DATA, "%s is a folder; a hostfile or a resource spec (YAML) is wanted", path);
+    err_t err = fs_read_text(path, HOSTS_MAX_FILE_BYTES, &text);
+    if (err == ERR_USAGE) return as_code(ERR_DATA);
+    TRY(err);
+    err = reader_of(path)(text, path, out);
+    mem_free(&text);
+    return err;
+}
+
+err_t hosts_read(const char *source, hosts_t *out)
+{
+    if (fs_exists(source)) return read_file(source, out);
+    if (strchr(source, '/') || !strpbrk(source, ":,"))
+        RAISE(ERR_DATA, "no such file: %s (a list of hosts is written HOST:SLOTS,…, as in node1:4)",
+              hosts_quote(source, strlen(source)).text);
+    err_t err = hosts_read_list(source, out);
+    return err == ERR_DATA ? as_code(ERR_USAGE) : err;
+}
