@@ -1,4 +1,4 @@
-/* The builders of the table in model.c, and what they share. */
+/* The builders of the table in registry.c. */
 #ifndef COMPUTE_MODELS_BUILDERS_H
 #define COMPUTE_MODELS_BUILDERS_H
 
@@ -11,9 +11,5 @@ void build_mlp(graph_t *graph, const model_options_t *options);
 void build_vgg16(graph_t *graph, const model_options_t *options);
 void build_resnet18(graph_t *graph, const model_options_t *options);
 void build_resnet50(graph_t *graph, const model_options_t *options);
-
-/* The last layer, "loss": softmax cross-entropy, or, of samples with any number of classes, sigmoid binary
- * cross-entropy. */
-void build_loss(graph_t *graph, const model_options_t *options, int logits);
 
 #endif

@@ -14,5 +14,5 @@ void build_lenet5(graph_t *g, const model_options_t *options)
     v = nn_linear(g, "fc1", v, 500);
     v = nn_relu(g, "relu3", v);
     v = nn_linear(g, "fc2", v, options->n_classes);
-    build_loss(g, options, v);
+    model_add_loss(g, options, v);
 }

@@ -9,5 +9,5 @@ void build_mlp(graph_t *g, const model_options_t *options)
     v = nn_linear(g, "fc2", v, 128);
     v = nn_relu(g, "relu2", v);
     v = nn_linear(g, "fc3", v, options->n_classes);
-    build_loss(g, options, v);
+    model_add_loss(g, options, v);
 }

@@ -19,7 +19,7 @@ static void build(graph_t *g, const model_options_t *options, bool norm)
     v = nn_relu(g, "relu3", v);
     v = nn_dropout(g, "drop2", v, 0.5);
     v = nn_linear(g, "fc2", v, options->n_classes);
-    build_loss(g, options, v);
+    model_add_loss(g, options, v);
 }
 
 void build_mnist_cnn(graph_t *g, const model_options_t *options)

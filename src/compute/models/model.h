@@ -1,4 +1,4 @@
-/* Models by name. One architecture per file; the table is in model.c. */
+/* Models by name. One architecture per file; the table is in registry.c. */
 #ifndef COMPUTE_MODELS_MODEL_H
 #define COMPUTE_MODELS_MODEL_H
 
@@ -32,5 +32,9 @@ const char *model_precision(dtype_t compute);
 /* Builds a model. ERR_USAGE for an unknown name (the nearest is named), an input it can't take, or label
  * smoothing with multi_label. */
 err_t model_build(const char *name, const model_options_t *options, graph_t **out);
+
+/* For builders. The last layer, "loss": softmax cross-entropy, or, of samples with any number of classes,
+ * sigmoid binary cross-entropy. */
+void model_add_loss(graph_t *graph, const model_options_t *options, int logits);
 
 #endif

@@ -110,7 +110,7 @@ static void build(graph_t *g, const model_options_t *options, const resnet_t *ne
         }
     v = nn_global_avg_pool(g, "avgpool", v);
     v = nn_linear(g, "fc", v, options->n_classes);
-    build_loss(g, options, v);
+    model_add_loss(g, options, v);
 }
 
 void build_resnet18(graph_t *g, const model_options_t *options)

@@ -53,5 +53,5 @@ void build_vgg16(graph_t *g, const model_options_t *options)
         v = nn_dropout(g, numbered(name, "classifier", number + 2), v, 0.5);
     }
     v = nn_linear(g, "classifier.6", v, options->n_classes);
-    build_loss(g, options, v);
+    model_add_loss(g, options, v);
 }
