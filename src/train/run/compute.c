@@ -1,8 +1,7 @@
 /* Forward and backward of this rank's part of a step, and the marks between a step's parts. */
-#include "train/run/compute.h"
-
 #include "base/clock.h"
 #include "base/trace.h"
+#include "train/run/step.h"
 
 void step_trace(const trainer_t *t, const char *name, double start, double end, int64_t n_bytes)
 {

@@ -1,5 +1,5 @@
 /* One training step: data, forward and backward, allreduce, update. */
-#include "train/run/compute.h"
+#include "train/run/step.h"
 
 #include <math.h>
 #include <string.h>
