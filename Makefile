@@ -150,7 +150,7 @@ $(BUILD)/src/base/version.o: CFLAGS_ALL += -DDPTRAIN_VERSION='"$(VERSION)"' -DDP
 $(BUILD)/cuda.stamp: FORCE
 	@mkdir -p $(BUILD)
 	@echo '$(CUDA_CFLAGS)' | cmp -s - $@ || echo '$(CUDA_CFLAGS)' >$@
-$(BUILD)/src/compute/ops/registry.o $(BUILD)/src/cluster/comm/comm.o $(BUILD)/src/cluster/comm/device.o: $(BUILD)/cuda.stamp
+$(BUILD)/src/compute/ops/registry.o $(BUILD)/src/cluster/comm/registry.o: $(BUILD)/cuda.stamp
 
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)

@@ -3,7 +3,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "cluster/comm/impl.h"
+#include "cluster/comm/buffer.h"
+#include "cluster/comm/device.h"
 #include "cluster/session/runtime.h"
 #include "tests/tap.h"
 #include "train/learn/bucket.h"

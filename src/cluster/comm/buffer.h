@@ -16,7 +16,7 @@ enum { COMM_MAX_TIMINGS = 10 };
 
 /* A buffer that a communicator handed out, possibly in memory that the ranks of a host share. */
 struct comm_buffer {
-    void *data; /* this rank's part; 64-byte aligned, zeroed; NULL when it is on a GPU */
+    void *data;   /* this rank's part; 64-byte aligned, zeroed; NULL when it is on a GPU */
     void *device; /* with comm_on_device: this rank's part in its GPU's memory, zeroed; else NULL */
     size_t n_bytes;
     int64_t n_exact;                         /* comm_buffer_set_exact's */
@@ -51,5 +51,9 @@ void comm_buffer_set_exact(comm_buffer_t *buffer, int64_t n_exact);
 bool comm_buffer_by_host(const comm_buffer_t *buffer, int64_t count);
 
 void comm_buffer_free(comm_t *comm, comm_buffer_t *buffer); /* Collective */
+
+/* Private memory of this rank, as comm_ops_t's functions for buffers. */
+err_t comm_private_buffer_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out);
+void comm_private_buffer_free(comm_t *comm, comm_buffer_t *buffer);
 
 #endif

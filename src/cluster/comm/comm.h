@@ -20,8 +20,24 @@ typedef enum comm_op { COMM_SUM, COMM_MAX, COMM_MIN } comm_op_t;
 typedef struct comm comm_t;
 typedef struct comm_buffer comm_buffer_t; /* cluster/comm/buffer.h */
 
+typedef struct comm_options {
+    /* "auto", "self", "mpi" or "nccl"; auto: mpi under a launcher, else self. nccl is mpi, but for gradients
+     * on GPUs (cluster/comm/device.h). */
+    const char *name;
+    double timeout_sec;    /* deadline of every wait */
+    const char *allreduce; /* who sums gradient buffers: NULL or "auto", "host", "mpi" */
+    bool share_gpu;        /* several ranks may use one GPU */
+    bool nccl_register;    /* gradient buffers are registered with NCCL where it supports that */
+    bool wire_bf16;        /* NCCL sums gradients rounded to bfloat16 */
+    int ranks_per_host;    /* for tests: hosts are cut into groups of so many ranks; 0: not */
+    /* Ends the job from any thread (main.c's MPI_Abort); must not return. */
+    void (*abort_job)(err_t code);
+} comm_options_t;
+
 typedef struct comm_ops {
-    const char *name; /* "self", "mpi", "nccl" */
+    const char *name; /* "self", "mpi" */
+    /* Fills in a zeroed comm. On failure it leaves nothing allocated; MPI, once begun, stays begun. */
+    err_t (*open)(const comm_options_t *options, comm_t *comm);
     err_t (*barrier)(comm_t *comm);
     err_t (*barrier_asleep)(comm_t *comm);
     err_t (*subset)(comm_t *comm, int n, comm_t *out); /* n: from 2 to size */
@@ -39,20 +55,6 @@ typedef struct comm_ops {
     void (*close)(comm_t *comm);
 } comm_ops_t;
 
-typedef struct comm_options {
-    /* "auto", "self", "mpi" or "nccl"; auto: mpi under a launcher, else self. nccl is mpi, but for gradients on
-     * GPUs (cluster/comm/device.h). */
-    const char *name;
-    double timeout_sec;    /* deadline of every wait */
-    const char *allreduce; /* who sums gradient buffers: NULL or "auto", "host", "mpi" */
-    bool share_gpu;        /* several ranks may use one GPU */
-    bool nccl_register;    /* gradient buffers are registered with NCCL where it supports that */
-    bool wire_bf16;        /* NCCL sums gradients rounded to bfloat16 */
-    int ranks_per_host;    /* for tests: hosts are cut into groups of so many ranks; 0: not */
-    /* Ends the job from any thread (main.c's MPI_Abort); must not return. */
-    void (*abort_job)(err_t code);
-} comm_options_t;
-
 struct comm {
     const comm_ops_t *ops;
     int rank, size;
@@ -60,7 +62,7 @@ struct comm {
     err_t agreed; /* what the last comm_agree returned: an error that every rank knows of */
     void *impl;
     comm_options_t options;
-    struct nccl *nccl; /* what sums gradients on GPUs; NULL: they are summed in host memory */
+    struct nccl *nccl;     /* what sums gradients on GPUs; NULL: they are summed in host memory */
     struct comm_gpu *gpus; /* [size], see cluster/comm/device.h; NULL: no GPUs */
 };
 

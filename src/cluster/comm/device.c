@@ -7,7 +7,6 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "cluster/comm/impl.h"
 
 static bool same_gpu(const comm_gpu_t *a, const comm_gpu_t *b)
 {
@@ -91,26 +90,21 @@ static err_t gather(comm_t *comm, const comm_device_t *device)
 /* Collective. A library that is missing on one host is missing for all. */
 static err_t open_nccl(comm_t *comm, const comm_device_t *device)
 {
-#ifdef DPTRAIN_CUDA
-    err_t err = comm_agree(comm, comm_nccl_load(), "looking for NCCL");
-    if (err == ERR_OK) return comm_nccl_open(comm, device);
+    const nccl_ops_t *nccl = comm_nccl();
+    if (!nccl) return ERR_OK;
+    err_t err = comm_agree(comm, nccl->load(), "looking for NCCL");
+    if (err == ERR_OK) return nccl->open(comm, device);
     if (strcmp(comm->options.name, "nccl") == 0) return err;
     comm->agreed = ERR_OK; /* nobody has to hear of it again */
     log_warn("gradients go through host memory and MPI, which is slower: %s", err_message());
-#else
-    (void)comm, (void)device;
-#endif
     return ERR_OK;
 }
 
 void comm_nccl_version(char *out, size_t n_bytes)
 {
+    const nccl_ops_t *nccl = comm_nccl();
     out[0] = '\0';
-#ifdef DPTRAIN_CUDA
-    if (comm_nccl_load() == ERR_OK) nccl_version(out, n_bytes);
-#else
-    (void)n_bytes;
-#endif
+    if (nccl && nccl->load() == ERR_OK) nccl->version(out, n_bytes);
 }
 
 err_t comm_use_device(comm_t *comm, const comm_device_t *device)
@@ -153,23 +147,4 @@ void comm_describe_gradients(const comm_t *comm, char *out, size_t n_bytes)
         snprintf(out, n_bytes, "nobody (one rank)");
     else
         snprintf(out, n_bytes, "MPI %s host memory", comm->gpus ? "through pinned" : "in");
-}
-
-err_t comm_buffer_begin(comm_t *comm, comm_buffer_t *buffer, int64_t offset, int64_t count)
-{
-    int64_t n = (int64_t)(buffer->n_bytes / sizeof(float));
-    ASSERT(comm->nccl && buffer->device && offset >= 0 && count >= 0 && offset <= n - count);
-    return count ? comm->nccl->ops->buffer_begin(comm->nccl, buffer, offset, count) : ERR_OK;
-}
-
-err_t comm_buffer_finish(comm_t *comm, comm_buffer_t *buffer)
-{
-    ASSERT(comm->nccl && buffer->device);
-    return comm->nccl->ops->buffer_finish(comm->nccl, buffer);
-}
-
-void comm_buffer_set_exact(comm_buffer_t *buffer, int64_t n_exact)
-{
-    ASSERT(n_exact >= 0 && n_exact <= (int64_t)(buffer->n_bytes / sizeof(float)));
-    buffer->n_exact = n_exact;
 }

@@ -2,8 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/launch.h"
 #include "base/mem.h"
-#include "cluster/comm/impl.h"
+#include "cluster/comm/buffer.h"
 
 static err_t self_barrier(comm_t *comm)
 {
@@ -44,22 +45,6 @@ static err_t self_receive(comm_t *comm, void *data, int64_t n_bytes, int from)
     return ERR_OK;
 }
 
-err_t comm_private_buffer_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out)
-{
-    (void)comm;
-    void *data = NULL;
-    TRY(mem_new(n_bytes, "the gradient buffer", &data));
-    *out = (comm_buffer_t){.data = data, .n_bytes = n_bytes};
-    return ERR_OK;
-}
-
-void comm_private_buffer_free(comm_t *comm, comm_buffer_t *buffer)
-{
-    (void)comm;
-    mem_free(&buffer->data);
-    *buffer = (comm_buffer_t){0};
-}
-
 static void self_close(comm_t *comm)
 {
     (void)comm;
@@ -70,8 +55,11 @@ static void self_describe(char *out, size_t n_bytes)
     snprintf(out, n_bytes, "none (one process)");
 }
 
-static const comm_ops_t self_ops = {
+static err_t self_open(const comm_options_t *options, comm_t *comm);
+
+const comm_ops_t comm_self = {
     .name = "self",
+    .open = self_open,
     .barrier = self_barrier,
     .barrier_asleep = self_barrier,
     .broadcast = self_broadcast,
@@ -86,11 +74,30 @@ static const comm_ops_t self_ops = {
     .close = self_close,
 };
 
-err_t comm_self_open(comm_t *comm)
+static void become_self(comm_t *comm)
 {
     topo_self(&comm->topo);
-    comm->ops = &self_ops;
+    comm->ops = &comm_self;
     comm->rank = 0;
     comm->size = 1;
+}
+
+static err_t self_open(const comm_options_t *options, comm_t *comm)
+{
+    if (launch_size() > 1)
+        RAISE(ERR_USAGE,
+              "--comm self is for one process, but the launcher started %d; use --comm mpi or auto",
+              launch_size());
+    if (options->allreduce && strcmp(options->allreduce, "auto") != 0)
+        RAISE(ERR_USAGE, "--allreduce %s can't be had: there is one process; use --allreduce auto",
+              options->allreduce);
+    become_self(comm);
+    return ERR_OK;
+}
+
+err_t comm_alone(comm_t **out)
+{
+    TRY(mem_new(sizeof **out, "a communicator of one rank", out));
+    become_self(*out);
     return ERR_OK;
 }

@@ -295,6 +295,12 @@ void watchdog_leave(void)
     atomic_store_explicit(&dog.mine->waiting, 0, memory_order_release);
 }
 
+err_t watchdog_leave_with(err_t err, const char *what)
+{
+    watchdog_leave();
+    return err == ERR_OK ? err : err_context(err, "%s", what);
+}
+
 long long watchdog_sequence(void)
 {
     return dog.mine ? atomic_load(&dog.mine->sequence) : 0;

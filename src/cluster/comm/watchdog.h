@@ -37,6 +37,8 @@ void watchdog_stop(void);
  * not started. */
 void watchdog_enter(const char *what);
 void watchdog_leave(void);
+/* The same; an error then also says what was waited for. Returns it. */
+err_t watchdog_leave_with(err_t err, const char *what);
 
 /* Waits entered so far; after ranks have waited apart from each other, set to a number that all share. */
 long long watchdog_sequence(void);

@@ -5,7 +5,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/stats.h"
-#include "cluster/comm/mpi/error.h"
+#include "cluster/comm/buffer.h"
+#include "cluster/comm/mpi/call.h"
 #include "cluster/comm/mpi/impl.h"
 
 /* A shared buffer's `owner`. */

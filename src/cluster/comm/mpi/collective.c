@@ -3,7 +3,8 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "cluster/comm/mpi/error.h"
+#include "cluster/comm/device.h"
+#include "cluster/comm/mpi/call.h"
 #include "cluster/comm/mpi/impl.h"
 
 /* Bytes of a piece in one MPI call: far below what an int counts, far above where length matters. */

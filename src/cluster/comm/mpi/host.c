@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/clones.h"
-#include "cluster/comm/mpi/impl.h"
+#include "cluster/comm/mpi/call.h"
 
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "counters are shared between processes");
 _Static_assert(sizeof(host_slot_t) % HOST_LINE == 0, "slots follow each other on lines of their own");

@@ -4,7 +4,7 @@
 
 #include <mpi.h>
 
-#include "cluster/comm/impl.h"
+#include "cluster/comm/comm.h"
 #include "cluster/comm/mpi/host.h"
 #include "cluster/comm/mpi/shared.h"
 #include "cluster/comm/watchdog.h"
@@ -20,9 +20,6 @@ typedef struct mpi_impl {
     watchdog_slot_t *own_slot; /* where the host shares no page */
     host_t host;
 } mpi_impl_t;
-
-/* MPI_Allreduce in place, in as many calls as it takes. */
-err_t mpi_allreduce_on(MPI_Comm group, void *data, int64_t count, dtype_t dtype, MPI_Op op);
 
 /* comm_ops_t's functions for gradient buffers. */
 err_t mpi_buffer_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out);

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "cluster/comm/mpi/error.h"
+#include "cluster/comm/mpi/call.h"
 #include "cluster/comm/mpi/impl.h"
 #include "cluster/comm/mpi/topo.h"
 
@@ -222,10 +222,12 @@ static void mpi_describe(char *out, size_t n_bytes)
     snprintf(out, n_bytes, "%s", text);
 }
 
+static err_t mpi_open(const comm_options_t *options, comm_t *comm);
 static err_t mpi_subset(comm_t *comm, int n, comm_t *out);
 
-static const comm_ops_t mpi_ops = {
+const comm_ops_t comm_mpi = {
     .name = "mpi",
+    .open = mpi_open,
     .barrier = mpi_barrier,
     .barrier_asleep = mpi_barrier_asleep,
     .subset = mpi_subset,
@@ -285,7 +287,7 @@ static err_t impl_new(comm_t *comm, int ranks_per_host, const char *choice, mpi_
     impl->ranks.topo = &comm->topo;
     impl->ranks_per_host = ranks_per_host;
     impl->choice = choice;
-    comm->ops = &mpi_ops;
+    comm->ops = &comm_mpi;
     *out = comm->impl = impl;
     return ERR_OK;
 }
@@ -321,7 +323,7 @@ static err_t mpi_subset(comm_t *comm, int n, comm_t *out)
     return err == ERR_OK ? close_communicator(&part) : err;
 }
 
-err_t comm_mpi_open(const comm_options_t *options, comm_t *comm)
+static err_t mpi_open(const comm_options_t *options, comm_t *comm)
 {
     mpi_impl_t *impl;
     TRY(impl_new(comm, options->ranks_per_host, options->allreduce ? options->allreduce : "auto", &impl));

@@ -7,7 +7,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "cluster/comm/mpi/error.h"
+#include "cluster/comm/mpi/call.h"
 
 /* OpenMPI's own shared segments sit in the same folder and get their pages late; this much a rank is left. */
 enum { ROOM_LEFT_BYTES = 4 << 20 };

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "cluster/comm/mpi/error.h"
+#include "cluster/comm/mpi/call.h"
 
 static void own_host_name(char *out)
 {

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "cluster/comm/buffer.h"
 #include "cluster/comm/nccl/nccl.h"
 #include "cluster/comm/watchdog.h"
 

@@ -7,7 +7,7 @@
 
 nccl_table_t nccl_lib;
 
-err_t comm_nccl_load(void)
+err_t nccl_load(void)
 {
     static const char *const names[] = {"libnccl.so.2", "libnccl.so", NULL};
     static const char hint[] = "install NCCL 2 (scripts/install_deps.sh --cuda), or name its folder in "

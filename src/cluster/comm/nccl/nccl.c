@@ -189,9 +189,13 @@ static void nccl_describe(nccl_t *nccl, char *out, size_t n_bytes)
              impl->comm->options.wire_bf16 ? ", bf16 on the wire" : "");
 }
 
+static err_t nccl_open(comm_t *comm, const comm_device_t *device);
 static err_t nccl_subset(nccl_t *nccl, comm_t *part);
 
-static const nccl_ops_t nccl_ops = {
+const nccl_ops_t comm_nccl_ops = {
+    .load = nccl_load,
+    .version = nccl_version,
+    .open = nccl_open,
     .buffer_new = nccl_buffer_new,
     .buffer_begin = nccl_buffer_begin,
     .buffer_finish = nccl_buffer_finish,
@@ -262,7 +266,7 @@ static err_t open_as(comm_t *comm, const comm_device_t *device, bool is_part)
     ncclUniqueId id;
     memset(&id, 0, sizeof id);
     TRY(comm_agree(comm, mem_new(sizeof *impl, "the NCCL communicator", &impl), "starting NCCL"));
-    impl->base.ops = &nccl_ops;
+    impl->base.ops = &comm_nccl_ops;
     impl->comm = comm;
     impl->device = *device;
     impl->is_part = is_part;
@@ -289,7 +293,7 @@ static err_t nccl_subset(nccl_t *nccl, comm_t *part)
     return open_as(part, &impl->device, true);
 }
 
-err_t comm_nccl_open(comm_t *comm, const comm_device_t *device)
+static err_t nccl_open(comm_t *comm, const comm_device_t *device)
 {
     return open_as(comm, device, false);
 }

@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 
 #include "cluster/comm/collective.h"
-#include "cluster/comm/impl.h"
+#include "cluster/comm/device.h"
 
 /* NCCL's functions, without the prefix. The second list came with 2.19. */
 #define NCCL_FUNCTIONS(X)                                                                                    \
@@ -45,8 +45,10 @@ typedef struct nccl_table {
     bool can_register;
 } nccl_table_t;
 
-/* lib.c; filled by comm_nccl_load. */
+/* lib.c; filled by nccl_load. */
 extern nccl_table_t nccl_lib;
+err_t nccl_load(void);
+void nccl_version(char *out, size_t n_bytes);
 
 /* Return ERR_SYSTEM (ERR_PEER, ERR_USAGE where it is that) with the library's words and what to do, unless
  * the call succeeds. Not for ncclInProgress. */

@@ -1,11 +1,12 @@
-/* The wrapper around every MPI call: E_MPI(MPI_Barrier(comm), "MPI_Barrier") returns from the caller with a
- * message when the call failed. MPI_ERRORS_RETURN must be set on whatever the call works on. */
-#ifndef CLUSTER_COMM_MPI_ERROR_H
-#define CLUSTER_COMM_MPI_ERROR_H
+/* How MPI is called. The wrapper around every call: E_MPI(MPI_Barrier(comm), "MPI_Barrier") returns from the
+ * caller with a message when the call failed. MPI_ERRORS_RETURN must be set on whatever the call works on. */
+#ifndef CLUSTER_COMM_MPI_CALL_H
+#define CLUSTER_COMM_MPI_CALL_H
 
 #include <mpi.h>
 
 #include "base/err.h"
+#include "cluster/comm/comm.h"
 
 /* What MPI can't explain came from the transport, so a peer or the path to it is gone (ERR_PEER: starting
  * again makes sense). Everything MPI has a name for (memory, arguments, windows) would fail again:
@@ -29,5 +30,8 @@ static inline err_t mpi_check(int status, const char *what)
 }
 
 #define E_MPI(call, what) TRY(mpi_check((call), (what)))
+
+/* MPI_Allreduce in place, in as many calls as it takes. */
+err_t mpi_allreduce_on(MPI_Comm group, void *data, int64_t count, dtype_t dtype, MPI_Op op);
 
 #endif
