@@ -12,7 +12,7 @@ usage: scripts/check_layers.sh [--root DIR]
 Compares every #include under src/ and kernels/ with scripts/layers.txt, which lists the rooms (folders) from the lowest
 to the highest, the rooms whose headers each one includes, and where the headers of libraries may be included. A room
 includes headers of rooms listed before it only, and the rooms of a wing (a folder of src/) are listed together, so
-that neither rooms nor wings form a circle. Prints file:line: message for each violation, and for each entry of the
+that neither rooms nor wings form a circle. Neither do files, where a .c counts with the .h of its name. Prints file:line: message for each violation, and for each entry of the
 list that is no longer used; exit code 1 when there is one. Tests may include anything.
 
   --root DIR  the tree to check [the one this script is in]
@@ -40,6 +40,8 @@ violation() { # FILE LINE MESSAGE
 
 # Of the list: the line of each room, and of each arrow "ROOM TARGET", "PATTERNS ROOM"; patterns in their order.
 declare -A room_line=() allowed=() used=() wing_seen=()
+# Of files without their endings: the FILE:LINE of each include "FROM TO".
+declare -A include_at=()
 libraries=()
 last_wing=''
 
@@ -95,14 +97,25 @@ find_room() { # PATH
     done
 }
 
+note_include() { # FILE LINE TARGET
+    local from=${1%.*} to=${3%.*}
+    [[ $from == "$to" || -n ${include_at["$from $to"]+known} ]] || include_at["$from $to"]=$1:$2
+}
+
 check_own() { # ROOM FILE LINE HEADER
     local room=$1 file=$2 line=$3 header=$4
     if [[ $header == *..* ]]; then
         violation "$file" "$line" "\"$header\": include by the path from src/, not by .."
         return
     elif [[ $header != */* ]]; then
+        note_include "$file" "$line" "${file%/*}/$header"
         [[ -e ${file%/*}/$header ]] || violation "$file" "$line" "\"$header\" is not in ${file%/*}"
         return
+    fi
+    if [[ $header == kernels/* ]]; then
+        note_include "$file" "$line" "$header"
+    else
+        note_include "$file" "$line" "src/$header"
     fi
     find_room "$header"
     if [[ -z $room_of ]]; then
@@ -157,6 +170,28 @@ while IFS= read -r text; do
         check_own "$room" "$file" "$line" "$header"
     fi
 done <<<"$includes"
+
+# Of a circle, in the order of its includes.
+report_circle() { # FILE...
+    local place=${include_at["$1 $2"]} files=$1 file
+    shift
+    for file in "$@"; do files+=" -> $file"; done
+    violation "${place%:*}" "${place##*:}" "a circle of files: $files -> ${files%% *}"
+}
+
+check_circles() {
+    local line circle=()
+    while IFS= read -r line; do
+        if [[ $line == *'input contains a loop:' ]]; then
+            [[ ${#circle[@]} -eq 0 ]] || report_circle "${circle[@]}"
+            circle=()
+        elif [[ -n $line ]]; then
+            circle+=("${line#*: }")
+        fi
+    done <<<"$(printf '%s\n' "${!include_at[@]}" | LC_ALL=C sort | LC_ALL=C tsort 2>&1 >/dev/null)"
+    [[ ${#circle[@]} -eq 0 ]] || report_circle "${circle[@]}"
+}
+check_circles
 
 no_longer() { # ARROW
     if [[ $1 == '<'* ]]; then set -- "${1##* } ${1% *}"; fi

@@ -376,6 +376,31 @@ EOT
     [ "$(grep -c '^[^ ]*:[0-9]*: ' <<<"$output")" -eq 13 ]
 }
 
+@test "check_layers.sh finds circles of files, where a .c counts with its .h" {
+    tree=$BATS_TEST_TMPDIR/tree
+    mkdir -p "$tree"/scripts "$tree"/src/{low,high} "$tree"/kernels/cpu
+    printf 'low:\nhigh: low\nkernels/cpu: low\n' >"$tree/scripts/layers.txt"
+    touch "$tree"/src/low/{a,b,c}.h
+    printf '#include "low/a.h"\n#include "low/b.h"\n' >"$tree/src/low/a.c"
+    printf '#include "low/c.h"\n' >"$tree/src/low/b.h"
+    printf '#include "low/b.h"\n#include "low/c.h"\n' >"$tree/src/high/x.c"
+    printf '#include "low/c.h"\n' >"$tree/kernels/cpu/y.c"
+    run "$scripts/check_layers.sh" --root "$tree"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ -z "$output" ]
+
+    printf '#include <stdio.h>\n#include "a.h"\n' >"$tree/src/low/c.c"
+    printf '#include "kernels/cpu/z.cuh"\n' >>"$tree/kernels/cpu/y.c"
+    printf '#include "kernels/cpu/y.h"\n' >"$tree/kernels/cpu/z.cu"
+    run "$scripts/check_layers.sh" --root "$tree"
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [ "$(grep -c ': a circle of files: ' <<<"$output")" -eq 2 ]
+    grep -qE '^src/low/(a\.c:2|b\.h:1|c\.c:2): a circle of files: src/low/[abc]( -> src/low/[abc]){3}$' <<<"$output"
+    grep -qE '^kernels/cpu/(y\.c:2|z\.cu:1): a circle of files: kernels/cpu/[yz]( -> kernels/cpu/[yz]){2}$' <<<"$output"
+}
+
 @test "check_layers.sh refuses a list with circles and with arrows that nothing uses" {
     tree=$BATS_TEST_TMPDIR/tree
     mkdir -p "$tree"/scripts "$tree"/src/{low/{a,b},high}
