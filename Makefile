@@ -233,11 +233,12 @@ test-gpu: ## run the tests of the CUDA backend on this machine's GPUs; skipped, 
 
 # Every header compiles on its own; those of tests/emu are C++. Without CUDA, but for those that need its headers.
 CUDA_HEADERS := kernels/cuda/* src/cluster/comm/nccl/*
-check-headers: ## verify that headers are self-contained
+check-headers: ## verify that headers are self-contained and programs of scripts/bench compile
 	$(Q)for h in $$(find src kernels tests -path tests/emu -prune -o -name '*.h' \
 	    $(if $(HAVE_CUDA),,$(foreach h,$(CUDA_HEADERS),! -path '$(h)')) -print); do \
 	  echo "#include \"$$h\"" | $(CC) $(CFLAGS_ALL) -fsyntax-only -x c - || { echo "$$h is not self-contained"; exit 1; }; \
 	done
+	$(Q)$(CC) $(CFLAGS_ALL) -fsyntax-only $(filter-out $(if $(HAVE_CUDA),,scripts/bench/gpu_%),$(wildcard scripts/bench/*.c))
 
 format: ## run clang-format over the tree
 	$(Q)clang-format -i $$(find src kernels tests scripts -name '*.[ch]')

@@ -33,7 +33,7 @@ static void abort_job(err_t code)
 }
 
 /* The second half of this rank's part onto the first, as many bytes as the rank's slice of the sum is. */
-LOOP_CLONES static void add_in_place(float *restrict a, const float *restrict b, int64_t n)
+LOOP_CLONES(add_in_place, (float *restrict a, const float *restrict b, int64_t n), (a, b, n))
 {
     for (int64_t i = 0; i < n; i++) a[i] += b[i];
 }
