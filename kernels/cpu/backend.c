@@ -4,6 +4,10 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/onednn.h"
 
+/* One operator each, in the file of its name. */
+extern const op_kernel_t cpu_conv2d, cpu_linear, cpu_pool2d, cpu_relu, cpu_dropout, cpu_add, cpu_batch_norm,
+    cpu_softmax_xent, cpu_sigmoid_bce;
+
 /* OpenMP keeps the number of threads per calling thread: operators have to be planned and run in the thread
  * that opened the backend. */
 static err_t open_backend(const backend_options_t *options)

@@ -2,6 +2,10 @@
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/lt.h"
 
+/* One operator each, in the file of its name. */
+extern const op_kernel_t cuda_conv2d, cuda_linear, cuda_pool2d, cuda_relu, cuda_dropout, cuda_add,
+    cuda_batch_norm, cuda_softmax_xent, cuda_sigmoid_bce;
+
 static void close_backend(void)
 {
     cuda_graph_close();

@@ -37,10 +37,6 @@ void cuda_graph_close(void);
 err_t cuda_mark(int i);
 err_t cuda_seconds(int from, int to, double *out);
 
-/* One operator each, in the file of its name. */
-extern const op_kernel_t cuda_add, cuda_batch_norm, cuda_conv2d, cuda_dropout, cuda_linear, cuda_pool2d,
-    cuda_relu, cuda_softmax_xent, cuda_sigmoid_bce;
-
 /* optim.c */
 err_t cuda_optim_sgd(const optim_args_t *args);
 err_t cuda_optim_adadelta(const optim_args_t *args);

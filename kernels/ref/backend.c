@@ -3,6 +3,10 @@
 #include "compute/ops/registry.h"
 #include "kernels/ref/ref.h"
 
+/* One operator each, in the file of its name. */
+extern const op_kernel_t ref_conv2d, ref_linear, ref_pool2d, ref_relu, ref_dropout, ref_add, ref_batch_norm,
+    ref_softmax_xent, ref_sigmoid_bce;
+
 static void describe(char *out, size_t n_bytes)
 {
     snprintf(out, n_bytes, "naive C, one thread, sums in double");

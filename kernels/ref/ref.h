@@ -1,11 +1,9 @@
-/* The operators of the ref backend: naive C, one loop per sum, sums in double. The oracle of the others. */
+/* What the operators of the ref backend share, and its optimizers: naive C, one loop per sum, sums in double.
+ * The oracle of the others. */
 #ifndef KERNELS_REF_REF_H
 #define KERNELS_REF_REF_H
 
 #include "compute/ops/backend.h"
-
-extern const op_kernel_t ref_conv2d, ref_linear, ref_pool2d, ref_relu, ref_dropout, ref_add, ref_batch_norm,
-    ref_softmax_xent, ref_sigmoid_bce;
 
 /* Of operators with bfloat16 products: a plan with room for rounded operands, and the arguments with x, the
  * weight and, in backward, dy rounded there. With float32 products both change nothing. */
