@@ -151,15 +151,19 @@ static const struct {
     int n_inputs;
     err_t (*infer)(op_desc_t *desc);
 } ops[OP_KIND_COUNT] = {
-    [OP_CONV2D] = {{"conv2d", true, false, false, false}, 1, infer_conv2d},
-    [OP_LINEAR] = {{"linear", true, false, false, false}, 1, infer_linear},
-    [OP_POOL2D] = {{"pool2d", false, false, false, false}, 1, infer_pool2d},
-    [OP_RELU] = {{"relu", false, true, true, false}, 1, infer_same},
-    [OP_DROPOUT] = {{"dropout", false, false, true, false}, 1, infer_dropout},
-    [OP_ADD] = {{"add", false, false, true, false}, 2, infer_add},
-    [OP_BATCH_NORM] = {{"batch_norm", true, false, true, false}, 1, infer_batch_norm},
-    [OP_SOFTMAX_XENT] = {{"softmax_xent", false, false, false, true}, 1, infer_softmax_xent},
-    [OP_SIGMOID_BCE] = {{"sigmoid_bce", true, false, false, true}, 1, infer_sigmoid_bce},
+    [OP_CONV2D] = {{.name = "conv2d", .backward_needs_x = true, .products = true}, 1, infer_conv2d},
+    [OP_LINEAR] = {{.name = "linear", .backward_needs_x = true, .products = true}, 1, infer_linear},
+    [OP_POOL2D] = {{.name = "pool2d"}, 1, infer_pool2d},
+    [OP_RELU] = {{.name = "relu", .backward_needs_y = true, .in_place = true}, 1, infer_same},
+    [OP_DROPOUT] = {{.name = "dropout", .in_place = true}, 1, infer_dropout},
+    [OP_ADD] = {{.name = "add", .in_place = true}, 2, infer_add},
+    [OP_BATCH_NORM] = {{.name = "batch_norm", .backward_needs_x = true, .in_place = true},
+                       1,
+                       infer_batch_norm},
+    [OP_SOFTMAX_XENT] = {{.name = "softmax_xent", .loss = true}, 1, infer_softmax_xent},
+    [OP_SIGMOID_BCE] = {{.name = "sigmoid_bce", .backward_needs_x = true, .loss = true},
+                        1,
+                        infer_sigmoid_bce},
 };
 
 const op_traits_t *op_traits(op_kind_t kind)
@@ -185,9 +189,8 @@ err_t op_infer(op_desc_t *desc)
     if (desc->dtype != DTYPE_F32)
         RAISE(ERR_USAGE, "%s: %s is not supported; operators compute in float32", ops[desc->kind].traits.name,
               dtype_name(desc->dtype));
-    bool multiplies = desc->kind == OP_CONV2D || desc->kind == OP_LINEAR;
     bool narrow = desc->compute == DTYPE_TF32 || desc->compute == DTYPE_BF16;
-    if (desc->compute != DTYPE_F32 && !(multiplies && narrow))
+    if (desc->compute != DTYPE_F32 && !(ops[desc->kind].traits.products && narrow))
         RAISE(ERR_USAGE,
               "%s: products in %s are not supported; conv2d and linear have float32, tfloat32 and bfloat16",
               ops[desc->kind].traits.name, dtype_name(desc->compute));

@@ -74,8 +74,8 @@ typedef struct op_args {
     float loss_scale; /* usually 1 / samples in the global batch */
 } op_args_t;
 
-/* Which buffers backward reads, so that the memory plan can reuse the others. dy is always read (but of a
- * loss); parameters always may be. */
+/* Among others which buffers backward reads, so that the memory plan can reuse the rest. dy is always read
+ * (but of a loss); parameters always may be. */
 typedef struct op_traits {
     const char *name; /* "conv2d", … */
     bool backward_needs_x; /* the first */
@@ -84,6 +84,7 @@ typedef struct op_traits {
      * alike (op_desc_t.x_dtype). */
     bool in_place;
     bool loss;     /* y is a loss for each sample: the end of a graph */
+    bool products; /* op_desc_t.compute says of which type; the others are passes over memory */
 } op_traits_t;
 const op_traits_t *op_traits(op_kind_t kind);
 

@@ -13,11 +13,6 @@ static const int64_t peak_sizes[] = {128, 256, 512, 1024, 4096, 8192};
 enum { N_PEAK_SIZES = sizeof peak_sizes / sizeof peak_sizes[0], PEAK_RUNS = 5 };
 #define PEAK_BUDGET_SEC 0.2
 
-/* Memory passes between the products, which fusing spares: what is fused into a product is not among them. */
-static const op_kind_t passes[] = {OP_RELU,       OP_DROPOUT,      OP_ADD,        OP_POOL2D,
-                                   OP_BATCH_NORM, OP_SOFTMAX_XENT, OP_SIGMOID_BCE};
-enum { N_PASSES = sizeof passes / sizeof passes[0] };
-
 typedef struct product {
     op_t *op;
     scratch_t scratch;
@@ -175,23 +170,24 @@ double profile_layer_flops(const profile_layer_t *layer)
     return layer_sec(layer) > 0 ? layer->n_flops / layer_sec(layer) : 0;
 }
 
-/* Share of a step in such passes; `list`: "relu 12 %, pool2d 9 %", the costly ones first. */
+/* Share of a step in memory passes between the products, which fusing spares: what is fused into a product is
+ * not among them. `list`: "relu 12 %, pool2d 9 %", the costly ones first. */
 static double passes_share(const profile_t *p, char *list, size_t n_bytes)
 {
-    double share[N_PASSES] = {0}, sum = 0;
+    double share[OP_KIND_COUNT] = {0}, sum = 0;
     for (int i = 0; i < p->n_layers; i++)
-        for (int k = 0; k < N_PASSES; k++)
-            if (p->layers[i].kind == passes[k]) share[k] += profile_layer_share(p, &p->layers[i]);
-    for (int k = 0; k < N_PASSES; k++) sum += share[k];
+        if (!op_traits(p->layers[i].kind)->products)
+            share[p->layers[i].kind] += profile_layer_share(p, &p->layers[i]);
+    for (int k = 0; k < OP_KIND_COUNT; k++) sum += share[k];
     list[0] = '\0';
     for (int n = 0; n < 3; n++) {
         int most = 0;
-        for (int k = 1; k < N_PASSES; k++)
+        for (int k = 1; k < OP_KIND_COUNT; k++)
             if (share[k] > share[most]) most = k;
         if (share[most] < 0.01) break;
         size_t used = strlen(list);
-        snprintf(list + used, n_bytes - used, "%s%s %.0f %%", used ? ", " : "", op_traits(passes[most])->name,
-                 100 * share[most]);
+        snprintf(list + used, n_bytes - used, "%s%s %.0f %%", used ? ", " : "",
+                 op_traits((op_kind_t)most)->name, 100 * share[most]);
         share[most] = 0;
     }
     return sum;
