@@ -1,6 +1,7 @@
 /* RUN np=1,2,3,4
  *
- * The communicator over MPI, on data that every sum represents exactly. */
+ * The communicator over MPI, or the one that the first argument names, on data that every sum represents
+ * exactly. */
 #include <string.h>
 #include <sys/statvfs.h>
 
@@ -293,10 +294,10 @@ static void test_subsets(comm_t *comm)
     OK_ALL(same, "are the same on all ranks");
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     comm_t *comm = NULL;
-    comm_options_t options = {.name = "mpi", .timeout_sec = 60, .abort_job = abort_job};
+    comm_options_t options = {.name = argc > 1 ? argv[1] : "mpi", .timeout_sec = 60, .abort_job = abort_job};
     err_t err = comm_open(&options, &comm);
     tap_quiet = !log_speaks();
     tap_plan(50);

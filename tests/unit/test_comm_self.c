@@ -1,10 +1,11 @@
-/* The communicator of one process keeps the contract of comm.h without touching MPI. */
+/* The communicator of one process, self or the one that the first argument names, keeps the contract of
+ * comm.h without touching MPI. */
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "cluster/comm/clock.h"
 #include "cluster/comm/buffer.h"
+#include "cluster/comm/clock.h"
 #include "cluster/comm/watchdog.h"
 #include "tests/tap.h"
 
@@ -97,17 +98,18 @@ static void test_buffers(comm_t *comm)
     OK(!a.data && !b.data, "freed; twice does no harm");
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    const char *name = argc > 1 ? argv[1] : "self";
     tap_plan(19);
     launcher(0);
     test_choice();
     comm_t *comm = NULL;
-    comm_options_t options = {.name = "auto", .timeout_sec = 60};
+    comm_options_t options = {.name = argc > 1 ? name : "auto", .timeout_sec = 60};
     OK_CALL(comm_open(&options, &comm), "auto without a launcher");
     if (!comm) return 1;
-    OK(strcmp(comm->ops->name, "self") == 0 && comm->rank == 0 && comm->size == 1 && comm->topo.size == 1,
-       "is self, rank 0 of 1");
+    OK(strcmp(comm->ops->name, name) == 0 && comm->rank == 0 && comm->size == 1 && comm->topo.size == 1,
+       "is %s, rank 0 of 1", name);
     watchdog_phase("a phase without a watchdog");
     test_collectives(comm);
     test_buffers(comm);
