@@ -7,7 +7,7 @@
 #include "cmd/cmd.h"
 #include "tools/bench/cases.h"
 
-enum { MAX_CASES = 8, N_COMMON = 2 };
+enum { MAX_CASES = 16, N_COMMON = 2 };
 
 /* What the command line asks for. */
 typedef struct request {
