@@ -21,8 +21,8 @@ typedef struct comm comm_t;
 typedef struct comm_buffer comm_buffer_t; /* cluster/comm/buffer.h */
 
 typedef struct comm_options {
-    /* "auto", "self", "mpi" or "nccl"; auto: mpi under a launcher, else self. nccl is mpi, but for gradients
-     * on GPUs (cluster/comm/device.h). */
+    /* One of comm_names; auto: mpi under a launcher, else self. nccl is mpi, but for gradients on GPUs
+     * (cluster/comm/device.h). */
     const char *name;
     double timeout_sec;    /* deadline of every wait */
     const char *allreduce; /* who sums gradient buffers: NULL or "auto", "host", "mpi" */
