@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Chunked bump allocator. Chunks stay at their address and are kept by a reset, so a loop that fills an arena
+ * again allocates nothing. */
 #include "base/arena.h"
 
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Many small blocks that are given back together. Blocks do not move. Not thread-safe. */
 #ifndef BASE_ARENA_H
 #define BASE_ARENA_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Time: monotonic seconds for durations, UTC text for records. */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H

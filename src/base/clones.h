@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Functions compiled for wider vectors than the build's, the best that the CPU and DPTRAIN_MAX_ISA allow
  * chosen at each call. The same bits come out of each: -ffp-contract=off, and no sum is reordered.
  *

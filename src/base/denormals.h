@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Denormal numbers, in which a velocity or a gradient that dies away spends its last hundred halvings, cost
  * x86 an assist of 150 cycles each: the optimizer took ten times as long once enough weights had stopped
  * moving. */

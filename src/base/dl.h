@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Shared libraries that are opened when they are needed, so that the program starts, and at once, on machines
  * without them. */
 #ifndef BASE_DL_H

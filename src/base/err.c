@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* Keeps one message per thread. Printing it is left to base/log.c, ending the job to main.c. */
 #include "base/err.h"
 
 #include <limits.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Errors: one code that is also the exit code, one message that a user can act on.
  *
  * Who detects an error RAISEs it once, with the message: what went wrong, where (file, host, option), what to

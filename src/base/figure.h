@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Numbers as people read them: four digits that count, a unit of their size. NAN is "-". */
 #ifndef BASE_FIGURE_H
 #define BASE_FIGURE_H

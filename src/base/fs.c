@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Paths, folders and small text files. A text file is written under a temporary name and renamed. Checkpoints
+ * and shards have their own writers (store/h5, data/shard). */
 #include "base/fs.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Files and folders, with errors that name the path and the host's reason. Not collective. */
 #ifndef BASE_FS_H
 #define BASE_FS_H

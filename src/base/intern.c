@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* Open-addressing hash table over XXH3. The texts themselves live in the caller's arena. */
 #include "base/intern.h"
 
 #include <string.h>

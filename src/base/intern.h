@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Texts that occur many times, kept once: equal texts have equal pointers. Not thread-safe. */
 #ifndef BASE_INTERN_H
 #define BASE_INTERN_H

@@ -1,4 +1,6 @@
-/* Reads the CPU and DPTRAIN_MAX_ISA once. */
+/* SPDX-License-Identifier: MIT */
+/* Detects the CPU's instruction set and reads DPTRAIN_MAX_ISA, both once. Dispatch is left to the kernels
+ * that ask. */
 #include "base/isa.h"
 
 #include <stdatomic.h>

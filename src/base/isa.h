@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Instruction sets of x86-64 CPUs: what this one has, up to the cap that the environment variable
  * DPTRAIN_MAX_ISA sets (base, avx2, avx512, avx512_bf16 or amx). The cap holds for oneDNN and for the
  * program's own kernels alike. Not collective; any thread. */

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* A growing text buffer with a comma rule. Reals get the fewest digits, nine or more, that read back to the
+ * same double. Reading is in base/json_read.c. */
 #include "base/json.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Writes JSON text, one value after another, into a buffer that grows once and is reused: a record a step
  * costs no allocation. Numbers keep full precision; NaN and infinities, which JSON lacks, become null. */
 #ifndef BASE_JSON_H

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Builds a tree in an arena from yajl's events, and reads NaN and Infinity, which Python writes, as null.
+ * COCO files are too large for a tree: data/coco/parse.c has a parser for them. */
 #include "base/json_read.h"
 
 #include <errno.h>

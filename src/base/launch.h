@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the launcher (mpirun, srun) says of this process, before MPI_Init. */
 #ifndef BASE_LAUNCH_H
 #define BASE_LAUNCH_H

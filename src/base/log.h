@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Messages to people. Rank 0 speaks for the job: log_info and log_warn of other ranks are dropped; errors
  * always print, so a caller with an error that all ranks share asks log_speaks first. Information goes to
  * stdout, warnings and errors to stderr.

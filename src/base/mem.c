@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* aligned_alloc with a header for the size, and process-wide atomic counters. Blocks are zeroed, so their
+ * pages are touched here and not in a training step. */
 #include "base/mem.h"
 
 #ifdef __GLIBC__

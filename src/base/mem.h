@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Counted host memory. Every block of ours comes from here, so that a run can prove that nothing leaks
  * (mem_live() is 0 at exit) and that its steady state allocates nothing (mem_count() stands still).
  * Blocks are 64-byte aligned. Not for memory that a library frees. Thread-safe. */

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Parses the command line and config files against the option tables, and writes resolved options back as
+ * text and JSON. Help is in base/opt_help.c; checks across options belong to the owner of a table. */
 #include "base/opt.h"
 
 #include <errno.h>

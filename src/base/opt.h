@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Options: one table per module says what exists; the same table drives --help, the command line, and the
  * record of resolved options. Unknown keys, trailing junk and out-of-range values are ERR_USAGE, and the
  * nearest valid key is named. */

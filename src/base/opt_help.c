@@ -1,4 +1,6 @@
-/* Options as text: for people, and for programs. */
+/* SPDX-License-Identifier: MIT */
+/* Prints option tables: aligned columns for --help, tab-separated lines for --help=tsv, which completion and
+ * the manual page are made from. */
 #include <stdio.h>
 #include <string.h>
 

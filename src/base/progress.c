@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Finds the terminal behind mpirun's pseudo-terminal and redraws one line in it, at a limited rate. What the
+ * line says is the caller's. */
 #include "base/progress.h"
 
 #include <fcntl.h>

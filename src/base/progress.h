@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One line that is redrawn in place on a terminal: bar, counts, a caller's text. Does nothing when stdout is
  * not a terminal or on ranks that do not speak; callers print plain lines then (progress_active). */
 #ifndef BASE_PROGRESS_H

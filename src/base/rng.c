@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Philox4x32-10 streams and the distributions drawn from them. The rounds themselves are inline in
+ * base/rng.h, where hot loops call them directly. */
 #include "base/rng.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Counter-based random numbers: the value at a counter depends on (key, counter) alone, so that every rank,
  * thread and device draws the same number for the same sample without sharing state.
  * Philox4x32-10: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011. */

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Sorting, quantiles, and a median with its 95 % interval from order statistics. Tests and the bootstrap are
+ * in report/stats. */
 #include "base/stats.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Order statistics of small sample sets. */
 #ifndef BASE_STATS_H
 #define BASE_STATS_H

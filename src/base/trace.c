@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Fixed buffers of spans, one for each track, filled without locks. Merging the ranks and writing the file is
+ * left to train/output/trace_file.c. */
 #include "base/trace.h"
 
 #include <stdatomic.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Recording of what this process did and when, for --trace. One for the process. Each track belongs to one
  * thread, or to several that take turns, and is a fixed block of memory made and touched at the start: adding a
  * span takes no lock and allocates nothing, and without a recording it costs a branch. Not collective. */

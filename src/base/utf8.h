@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* UTF-8 that others wrote. */
 #ifndef BASE_UTF8_H
 #define BASE_UTF8_H

@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* Strings that the Makefile passes to this file alone, so that a new commit recompiles nothing else. */
 #include "base/version.h"
 
 /* The Makefile defines the three names for this file alone. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What this binary is. */
 #ifndef BASE_VERSION_H
 #define BASE_VERSION_H

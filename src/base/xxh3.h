@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* XXH3, with the widest vectors that this machine has: the library's own choice at run time, where it was
  * built with one (x86), is twice as fast as the instructions that this program is compiled for. The names
  * stay those of xxhash.h, and so do the values. */
