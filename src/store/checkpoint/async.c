@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* One writer thread with one copy of the state: it takes over arrays, refuses NaN and Inf, writes, and
+ * prunes. When to write is decided in train/run. */
 #include "store/checkpoint/async.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Writes checkpoints in the background: a thread copies the caller's arrays, writes the copy to the folder
  * (store/checkpoint/store.h) and prunes older files. Training goes on meanwhile, up to the first change of an
  * array. At most one write is in flight. Not collective: rank 0 owns one. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One checkpoint: an HDF5 file of named arrays and named attributes, sealed (store/h5/seal.h).
  *
  * Each array is a contiguous dataset ("/params/conv1/weight"; folders in the name become groups) with the

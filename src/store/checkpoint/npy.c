@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Parses and formats the header of an .npy file, a Python dictionary literal. The array's bytes are left to
+ * npz.c and npz_write.c. */
 #include "store/checkpoint/npy.h"
 
 #include <ctype.h>

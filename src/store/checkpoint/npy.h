@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The header of numpy's .npy: what type, shape and order an array has. Format: numpy.lib.format, versions 1
  * to 3. */
 #ifndef STORE_CHECKPOINT_NPY_H

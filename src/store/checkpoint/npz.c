@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Reads arrays from a zip archive (libzip) and converts half, single and double precision to float. Names and
+ * layouts are matched in train/weights. */
 #include "store/checkpoint/npz.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* numpy's .npz: a zip archive with an .npy file for each array, stored or deflated. Reading is safe against
  * what others made: no memory is taken for what a file claims, but only for arrays of a shape that the caller
  * knows. Not collective. */

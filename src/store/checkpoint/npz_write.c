@@ -1,4 +1,5 @@
-/* The writing side of npz.h. */
+/* SPDX-License-Identifier: MIT */
+/* Writes arrays as stored .npy entries of a zip archive under a temporary name, then renames it. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

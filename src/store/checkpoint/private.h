@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the files that make up the checkpoint reader and writer share. For this folder only. */
 #ifndef STORE_CHECKPOINT_PRIVATE_H
 #define STORE_CHECKPOINT_PRIVATE_H

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Opens a checkpoint: the seal is verified before HDF5 parses a byte, and each array's own checksum when it
+ * is read. Listing the file's content is left to scan.c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Lists attributes and arrays of an opened checkpoint. Types, shapes, names and nesting that this program
+ * does not write are refused. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* What is in a checkpoint. */
+/* SPDX-License-Identifier: MIT */
+/* `dptrain checkpoint show`: prints the attributes, and each array with its shape and root mean square. */
 #include "store/checkpoint/show.h"
 
 #include <inttypes.h>

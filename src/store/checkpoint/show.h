@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Checkpoints for people: what is in one, and whether several are whole. To the standard output; not
  * collective. */
 #ifndef STORE_CHECKPOINT_SHOW_H

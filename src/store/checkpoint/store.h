@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A folder of checkpoints, ckpt-<step, 12 digits>.h5. What is there is found by looking and verifying; there
  * is no link or index to be trusted. One job at a time writes into a folder. Not collective: one rank calls
  * these. */

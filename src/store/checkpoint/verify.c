@@ -1,4 +1,6 @@
-/* Whether checkpoints are whole. */
+/* SPDX-License-Identifier: MIT */
+/* `dptrain checkpoint verify`: the seal of each file, then the checksum of each array, and a verdict over all
+ * of them. */
 #include <stdio.h>
 
 #include "base/fs.h"

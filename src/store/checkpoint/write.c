@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Writes a checkpoint: HDF5 lays out the metadata, seal_write puts the arrays in their places and digests the
+ * file, then fsync and rename. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

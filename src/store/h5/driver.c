@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* The callbacks of the HDF5 file driver: pread, pwrite, and the first error of either. It is registered once
+ * and stays registered. */
 #include "store/h5/driver.h"
 
 #include <errno.h>

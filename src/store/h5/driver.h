@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* An HDF5 file driver over a file descriptor that we opened ourselves.
  *
  * Why not the library's own: when a write fails there (full disk), HDF5 1.10 cannot close the file any more;

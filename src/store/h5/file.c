@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Creates and closes HDF5 files with the properties that make equal content give equal bytes, and adds
+ * attributes, groups and contiguous datasets. */
 #include "store/h5/file.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* HDF5 files of ours: the latest format behind a user block for the seal (store/h5/seal.h), contiguous
  * datasets whose bytes the caller writes himself where HDF5 gave them their place. The same content gives the
  * same bytes. All errors name the file; of failed reads and writes the system's reason is told. Not

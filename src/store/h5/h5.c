@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Turns HDF5's error stack into our errors and switches its own printing off. Calls of the library go through
+ * E_H5. */
 #include "store/h5/h5.h"
 
 #include <stdarg.h>

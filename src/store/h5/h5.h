@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* HDF5's calls with our errors. HDF5 keeps its error stack and its printing switch per thread. */
 #ifndef STORE_H5_H5_H
 #define STORE_H5_H5_H

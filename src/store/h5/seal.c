@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Writes, parses and verifies the seal in a file's user block, and moves array bytes in the same pass as the
+ * digest. What the bytes mean is left to HDF5. */
 #include "store/h5/seal.h"
 
 #include <errno.h>

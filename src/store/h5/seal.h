@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The seal of a file of ours: the 512 bytes before its HDF5 part (its user block), which let a reader prove
  * that every byte is as it was written before HDF5 parses any of them. Lines of text, the rest zero:
  *
