@@ -1,12 +1,13 @@
+/* SPDX-License-Identifier: MIT */
 /* How pycocotools draws a polygon (maskApi.c, rleFrPoly), so that masks are equal to those that COCO is
- * evaluated with:
+ * evaluated with. RLE is decoded here too.
  *
- * Corners are rounded to a grid of fifths of a pixel. Each edge is walked on that grid, a step at a time
+ * Corners are rounded to a grid of fifths of a pixel. Each edge is walked on that grid, one step at a time
  * along its longer axis, from the end with the smaller coordinate there, so that an edge has the same points
  * in both directions; the other coordinate is rounded. Where the walk passes from a grid column to the next
  * at the middle of a pixel column (between 5 x + 2 and 5 x + 3), inside and outside change places in pixel
- * column x, from the first pixel on whose middle is not above the crossing. An inside is what lies behind an
- * odd number of changes, counted down the columns and on from the foot of a column to the head of the next.
+ * column x, from the first pixel on whose middle is not above the crossing. A pixel is inside if an odd number
+ * of changes precede it, counted down each column and on from its foot to the head of the next.
  */
 #include "data/annotation/mask.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Outlines as masks. Not collective. */
 #ifndef DATA_ANNOTATION_MASK_H
 #define DATA_ANNOTATION_MASK_H

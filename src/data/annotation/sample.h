@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A picture and all that is known of it: what sources read, shards keep and tasks learn from. Types alone; whoever
  * fills one in says how long it is valid. */
 #ifndef DATA_ANNOTATION_SAMPLE_H

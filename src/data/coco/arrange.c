@@ -1,4 +1,6 @@
-/* Records in the order of the file become images by id, each with its annotations. */
+/* SPDX-License-Identifier: MIT */
+/* Second pass over the parsed records: sorts images, categories and annotations by id, resolves their
+ * references, drops duplicates, and clips boxes to their image. */
 #include <inttypes.h>
 #include <stdlib.h>
 

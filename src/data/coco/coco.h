@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* COCO's instances_*.json, read as a stream (yajl): the text is never in memory as a whole. Format:
  * https://cocodataset.org/#format-data. Not collective. */
 #ifndef DATA_COCO_COCO_H

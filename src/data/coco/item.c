@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Collects the members of one image, category or annotation as they are parsed, and turns it into a record
+ * when it ends. Where a member may occur is decided in parse.c. */
 #include "data/coco/item.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One image, category or annotation while its members arrive. For src/data/coco alone. */
 #ifndef DATA_COCO_ITEM_H
 #define DATA_COCO_ITEM_H

@@ -1,5 +1,6 @@
-/* yajl's events, and where in the file they are: what is needed goes to the item at hand, all else is
- * skipped. */
+/* SPDX-License-Identifier: MIT */
+/* yajl's callbacks as a state machine over the places in a COCO file. Needed members go to the current item
+ * (item.c), everything else is skipped. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* coco_read: a file, piece by piece, through parser and arrangement. */
+/* SPDX-License-Identifier: MIT */
+/* coco_read: feeds a file to the parser piece by piece, then arranges the records. Reports progress. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>

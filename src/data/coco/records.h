@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What coco_read finds in a file, in the order of the file, before it is sorted and checked as a whole. For
  * src/data/coco alone. */
 #ifndef DATA_COCO_RECORDS_H

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Dispatch to a kind of dataset, and what all kinds share: hash, mean and standard deviation. Choosing the
+ * kind is left to data/load/registry.c. */
 #include "data/dataset/dataset.h"
 
 #include <inttypes.h>

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Draws the built-in digits: a random hand for each sample, then distraction, blur and noise. The strokes
+ * come from glyph.c. */
 #include "data/dataset/digits.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Built-in digits: stroked glyphs 0–9 under random affine distortion, thickness, blur and noise, 28×28 grey.
  * Sample i of a split depends on (seed, split, i) alone. Made so that a linear model stays under 93 % and
  * LeNet-5 exceeds 98 %. */

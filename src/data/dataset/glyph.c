@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* The strokes of the ten digits in several variants, and an anti-aliased canvas that draws lines and
+ * Catmull-Rom splines. */
 #include "data/dataset/glyph.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The strokes of handwritten digits and how they are drawn: the shapes behind digits.h. Only +, −, ×, ÷ and
  * sqrt on floats, which IEEE 754 fixes to the bit: the same pictures on every machine. */
 #ifndef DATA_DATASET_GLYPH_H

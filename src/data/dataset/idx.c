@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Reads and writes one IDX file, plain or gzip-compressed (zlib's inflate, with trailing bytes refused).
+ * Finding MNIST's four files is left to idx_folder.c. */
 #include "data/dataset/idx.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The IDX format of MNIST (yann.lecun.com/exdb/mnist): big-endian magic 0x0000ttdd (type, dimensions), one
  * 32-bit count per dimension, then the values in row-major order. Plain or gzip-compressed (.gz). */
 #ifndef DATA_DATASET_IDX_H

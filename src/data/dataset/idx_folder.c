@@ -1,4 +1,5 @@
-/* A folder with MNIST's four IDX files as a dataset. */
+/* SPDX-License-Identifier: MIT */
+/* A folder with MNIST's four IDX files as a dataset held in memory. The file format is in idx.c. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Epoch order and its division into global batches, shards and ranks, including block shuffling for large
+ * sequential reads. Reading the samples is left to data/load. */
 #include "data/dataset/sampler.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which samples belong to which step and rank. An epoch is a seeded permutation of the training set, cut into
  * global batches; each global batch is cut into contiguous shards, and every rank has the same number of
  * neighbouring ones (one, unless a run asks for more). The global batch therefore holds the same samples in

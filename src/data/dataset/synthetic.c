@@ -1,6 +1,7 @@
-/* Random pixels and labels: nothing to learn, nothing to read, for speed measurements. Without --input-size
- * as MNIST's, 28×28 grey; with it colour pictures of that side, of which POOL different ones are held and
- * shown again and again: an epoch then needs no more memory than a batch. */
+/* SPDX-License-Identifier: MIT */
+/* Random pixels and labels for speed measurements. Without --input-size they have MNIST's shape, 28×28 grey;
+ * with it they are colour images of that side, taken from a pool that is repeated, so that memory does not
+ * grow with the epoch. */
 #include <stdio.h>
 #include <string.h>
 #include <xxhash.h>

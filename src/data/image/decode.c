@@ -1,4 +1,6 @@
-/* Pictures decoded, by the reader of their format and as they are to be shown. */
+/* SPDX-License-Identifier: MIT */
+/* Decodes an image, or the part of it that is needed, through its format's reader, and applies EXIF's
+ * orientation. Resizing to the final size is left to resize.c. */
 #include <math.h>
 
 #include "base/mem.h"

@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* JPEG (libjpeg-turbo) and PNG (libpng) into memory. Writing files is left to the caller. */
 #include "data/image/encode.h"
 
 #include <stdio.h> /* jpeglib.h wants it first */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Pictures as compressed bytes. Not collective. */
 #ifndef DATA_IMAGE_ENCODE_H
 #define DATA_IMAGE_ENCODE_H

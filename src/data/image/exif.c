@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Finds the orientation tag in an EXIF block, and the block in a PNG file. Every offset is checked against
+ * the block. Applying the orientation is left to orient.c. */
 #include "data/image/exif.h"
 
 #include <stdbool.h>

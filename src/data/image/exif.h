@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The one thing that pixels need of EXIF: which way up. The bytes may be hostile. Not collective; allocates
  * nothing. */
 #ifndef DATA_IMAGE_EXIF_H

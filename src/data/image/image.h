@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Compressed pictures in memory, PNG (libpng) and JPEG (libjpeg-turbo), as 8-bit RGB. The bytes may be
  * hostile: sizes are checked before anything is allocated, and every error names the picture and what is
  * wrong. Not collective.

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* The JPEG reader (libjpeg-turbo): decodes at the smallest sufficient DCT scale, only the rows and block
+ * columns needed, and converts CMYK to RGB. Library warnings mean a corrupt image and are errors. */
 #include <stdio.h> /* jpeglib.h wants it first */
 
 #include <jpeglib.h>

@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* Maps rectangles and pixels between an image as stored and as EXIF's orientation shows it. */
 #include "data/image/orient.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* EXIF's eight orientations, and rectangles under them. Not collective; allocates nothing. */
 #ifndef DATA_IMAGE_ORIENT_H
 #define DATA_IMAGE_ORIENT_H

@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* Writes an RGB image as a PNG file by libpng's simplified interface. PNGs in memory are made by encode.c. */
 #include "data/image/png_file.h"
 
 #include <errno.h>

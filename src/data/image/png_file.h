@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Pictures as PNG files (libpng). Not collective. */
 #ifndef DATA_IMAGE_PNG_FILE_H
 #define DATA_IMAGE_PNG_FILE_H

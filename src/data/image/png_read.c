@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* The PNG reader (libpng): palette, grey, 16-bit and alpha all become RGB, transparent pixels over black.
+ * Library warnings mean a corrupt image and are errors. */
 #include <png.h>
 #include <setjmp.h>
 #include <stdarg.h>

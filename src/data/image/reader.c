@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* The margin of pixels that a resize filter needs around a region. The readers are jpeg.c and png_read.c. */
 #include "data/image/reader.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the formats have in common: one table of functions each. Within the room. */
 #ifndef DATA_IMAGE_READER_H
 #define DATA_IMAGE_READER_H

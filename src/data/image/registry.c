@@ -1,4 +1,5 @@
-/* The formats of pictures: their names, their readers, and by which bytes they are recognised. */
+/* SPDX-License-Identifier: MIT */
+/* The image formats: names, readers, and the first bytes by which they are recognised. */
 #include <stdio.h>
 #include <string.h>
 

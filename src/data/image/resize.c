@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Separable antialiased resize of a region: weights for both axes, then rows through a ring buffer. The inner
+ * loops are in rows.c and its vector variants. */
 #include "data/image/resize.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Pictures of other sizes. Not collective. */
 #ifndef DATA_IMAGE_RESIZE_H
 #define DATA_IMAGE_RESIZE_H

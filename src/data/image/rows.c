@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* The portable row kernels of resize.c, and the choice of the widest vector variant that the CPU has. */
 #include "data/image/rows.h"
 
 #include "base/isa.h"

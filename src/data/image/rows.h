@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The two steps of resizing, for each width of vectors. Within the room. */
 #ifndef DATA_IMAGE_ROWS_H
 #define DATA_IMAGE_ROWS_H

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* The row kernels of resize.c for AVX2: rows_steps.h with two 128-bit lanes. NULL on other architectures;
+ * rows.c chooses at run time. */
 #define ROWS_LANES 2
 #include "data/image/rows_steps.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Vectors of ROWS_LANES times 128 bits, for the files that rows_*.c compile for one instruction set each. A
  * lane is a row's, or 16 bytes of a row. */
 #ifndef DATA_IMAGE_ROWS_LANES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The steps of resizing in vectors of ROWS_LANES times 128 bits. The first makes as many rows together, the
  * second takes as many blocks of 16 bytes of a row. */
 #ifndef DATA_IMAGE_ROWS_STEPS_H

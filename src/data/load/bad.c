@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* A process's list of corrupt samples and the limit on it (--max-bad), under a mutex. Telling the other ranks
+ * is left to train/feed/bad_pictures.c. */
 #include "data/load/bad.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Pictures of a run that could not be read: which, why, and how many may be. Others take their places
  * (loader.h). Not collective; all but bad_open and bad_close is thread-safe. */
 #ifndef DATA_LOAD_BAD_H

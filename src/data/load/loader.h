@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Reads batches ahead of who uses them: threads fill a ring of buffers, sample by sample, while the loop uses
  * the oldest. Batches come out in order and hold the same on any number of threads. Not collective. */
 #ifndef DATA_LOAD_LOADER_H

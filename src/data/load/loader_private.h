@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What src/data/load/loader_ring.c and loader_slot.c share. */
 #ifndef DATA_LOAD_LOADER_PRIVATE_H
 #define DATA_LOAD_LOADER_PRIVATE_H

@@ -1,4 +1,6 @@
-/* The ring of batches, and the threads that fill it. */
+/* SPDX-License-Identifier: MIT */
+/* The prefetch ring: worker threads fill batches out of order, the consumer gets them in order. Memory and
+ * contents of a batch are left to loader_slot.c. */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>

@@ -1,4 +1,6 @@
-/* A batch's memory, and how its samples get into it. */
+/* SPDX-License-Identifier: MIT */
+/* Allocates the memory of one batch and fills in its samples: reads, normalises and augments them (or keeps
+ * bytes, for a GPU), and replaces a corrupt sample by the next readable one. */
 #include <inttypes.h>
 #include <string.h>
 

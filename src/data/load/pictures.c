@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* A source of images as a dataset: reads, decodes, crops and resizes each sample when it is asked for, with
+ * its labels or multi-label targets. Which part is shown is decided in data/transform/view.c. */
 #include "data/load/pictures.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Pictures of any size in a source (source.h: image folders, COCO, shards of either) as a dataset: each
  * is read and decoded when it is wanted, shown as view.h says, in RGB, input-size pixels wide and high.
  */

@@ -1,4 +1,5 @@
-/* The kinds of datasets, and which of them what --data names is. */
+/* SPDX-License-Identifier: MIT */
+/* The kinds of datasets, and how the kind is found from --data. Opening is left to each kind. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

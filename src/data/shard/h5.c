@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* The compound types, attributes and datasets of shards and index, each checked for its exact type and length
+ * on reading. */
 #include "data/shard/h5.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What shards and index have in common in HDF5. For this folder only. */
 #ifndef DATA_SHARD_H5_H
 #define DATA_SHARD_H5_H

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* The index of a folder of shards in memory: one relocatable block, and the check that its offsets, counts
+ * and names are consistent. Its file is left to index_file.c. */
 #include "data/shard/index.h"
 
 #include <string.h>

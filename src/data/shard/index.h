@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The index of a folder of shards, in index.h5 and in one block of memory that can be sent to other processes
  * as it is. Not collective: one rank reads the file and broadcasts the block. */
 #ifndef DATA_SHARD_INDEX_H

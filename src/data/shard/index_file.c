@@ -1,4 +1,5 @@
-/* index.h5. */
+/* SPDX-License-Identifier: MIT */
+/* Reads and writes index.h5. The consistency of its content is checked by index.c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* Shards that are there already, and names of files. */
+/* SPDX-License-Identifier: MIT */
+/* Names of shard files, and the recovery of finished shards when an interrupted packing is resumed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

@@ -1,4 +1,6 @@
-/* manifest.json. */
+/* SPDX-License-Identifier: MIT */
+/* Writes manifest.json, which describes the index to people and other programs, and checks it byte for byte
+ * against the index. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* Serialises a sample's annotations, and reads them back without trusting a single length. */
 #include "data/shard/notes.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What is known of a sample beside its picture, as a block of bytes: 32 bytes of head, the name with a NUL,
  * then for each annotation 72 bytes of head, its polygons' numbers of points, their points, its runs; each
  * part padded with zeros to a multiple of 8. The same sample gives the same bytes. Not collective. */

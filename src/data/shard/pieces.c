@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* A cache of pieces with reference counts: the first thread that needs a piece loads it, others wait; the
+ * least recently used one makes room. Reading is left to reader.c. */
 #include "data/shard/pieces.h"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Pieces of shards in memory: runs of neighbouring records that are read at once, and kept while threads take
  * single records out of them. For network folders, where one large read takes about as long as a small one.
  * Thread-safe but for new and free. Not collective. */

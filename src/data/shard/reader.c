@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Reads records with pread and checks each against its hash. Open files are kept in a small LRU table. HDF5
+ * is not involved. */
 #include "data/shard/reader.h"
 
 #include <errno.h>

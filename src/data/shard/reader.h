@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Reads samples of a folder of shards by their numbers, without HDF5: opens files as they are needed and
  * keeps up to SHARD_MAX_OPEN of them open (and one for each thread that reads, where all of these are in
  * use). Thread-safe but for open and close. Every picture and every annotation is compared with its hash in

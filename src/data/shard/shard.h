@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Shards: samples as they were, in sealed HDF5 files of a given size, and one index of all of them. Not
  * collective.
  *

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* A temporary file that is committed by fsync and rename, or discarded. Used by writer.c, index_file.c and
+ * manifest.c. */
 #include "data/shard/temp.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A file that appears whole or not at all: written under another name, flushed, renamed. For this folder
  * only. */
 #ifndef DATA_SHARD_TEMP_H

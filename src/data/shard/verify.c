@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Checks one shard against its seal, its own table and the index, then each record against its hashes.
+ * Dividing the shards over ranks is left to tools/pack/verify.c. */
 #include "data/shard/verify.h"
 
 #include <errno.h>

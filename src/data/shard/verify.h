@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Looks at every byte of a shard and names what is damaged. Not collective. */
 #ifndef DATA_SHARD_VERIFY_H
 #define DATA_SHARD_VERIFY_H

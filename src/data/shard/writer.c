@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Appends image bytes as they arrive and lets HDF5 lay out the rest at the end; if HDF5 places the data
+ * elsewhere, the bytes are moved. The order of samples is left to tools/pack. */
 #include "data/shard/writer.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Writes one shard. It appears under its name when it is whole and on the device. Not collective; one thread.
  */
 #ifndef DATA_SHARD_WRITER_H

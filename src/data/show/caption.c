@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Draws the two lines below each tile of a contact sheet: the class, or swatches with the counts of its
+ * categories; and the file's name. */
 #include "data/show/caption.h"
 
 #include <inttypes.h>

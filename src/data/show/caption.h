@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What is written below a picture of a sheet. Not collective. */
 #ifndef DATA_SHOW_CAPTION_H
 #define DATA_SHOW_CAPTION_H

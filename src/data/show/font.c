@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* A bitmap font for printable ASCII, drawn in the source. Placing text is left to page.c. */
 #include "data/show/font.h"
 
 #include "base/err.h"

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Rasterises masks, boxes and crowd hatching onto a page, with 4 × 4 supersampling, in page coordinates after
+ * EXIF's orientation. Names are left to objects_tags.c. */
 #include "data/show/objects.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A picture's objects drawn over it: masks translucent, boxes as lines, each in its category's colour, and
  * the category's name where there is room for it. Crowds are hatched, and their boxes dashed. Not collective.
  */

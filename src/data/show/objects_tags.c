@@ -1,4 +1,5 @@
-/* Names of objects on a picture. */
+/* SPDX-License-Identifier: MIT */
+/* Places category names beside their boxes, where they overlap neither each other nor the image's edge. */
 #include "data/show/font.h"
 #include "data/show/objects.h"
 #include "data/show/palette.h"

@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* An RGB canvas: fills, blends, placed images and text, all clipped to the page. */
 #include "data/show/page.h"
 
 #include "base/mem.h"

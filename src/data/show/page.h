@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A page of RGB pixels for composing a picture. What lies outside the page is cut off. Not collective. */
 #ifndef DATA_SHOW_PAGE_H
 #define DATA_SHOW_PAGE_H

@@ -1,7 +1,8 @@
-/* In Oklab, where equal steps look equal (B. Ottosson, "A perceptual color space for image processing",
- * 2020). A colour's hue is far from that of the number before; what comes near an earlier one has another
- * lightness or chroma, which change with a period of eight. The figures are the best of a search: of 91
- * colours, as many as COCO's category ids, no two are less than 0.041 apart; 0.02 can just be told. */
+/* SPDX-License-Identifier: MIT */
+/* Category colours in Oklab, where equal distances look equal (B. Ottosson, "A perceptual color space for
+ * image processing", 2020). Neighbouring numbers differ in hue, near hues in lightness or chroma with a
+ * period of eight. A search chose the constants: of 91 colours (COCO's ids) no two are closer than 0.041;
+ * 0.02 is just visible. */
 #include "data/show/palette.h"
 
 #include <math.h>

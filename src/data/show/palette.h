@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Colours of categories: as many as are wanted, the first 91 well apart. Not collective. */
 #ifndef DATA_SHOW_PALETTE_H
 #define DATA_SHOW_PALETTE_H

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Chooses the images of a contact sheet by seed, optionally with one category only, in the order of a seeded
+ * sampler. */
 #include <stdlib.h>
 
 #include "data/dataset/sampler.h"

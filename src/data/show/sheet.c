@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Lays out a contact sheet and draws its tiles. An image that cannot be decoded gets a marked tile. Objects
+ * and captions are left to objects.c and caption.c. */
 #include "data/show/sheet.h"
 
 #include <inttypes.h>

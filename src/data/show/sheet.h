@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A contact sheet of a source of pictures: each in a tile, with its objects drawn over it (objects.h) or its
  * class below. Not collective. */
 #ifndef DATA_SHOW_SHEET_H

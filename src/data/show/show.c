@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* `dptrain data show`: survey, tables and contact sheet in sequence, with a limit on warnings. Parsing its
+ * options is left to cmd/data_show.c. */
 #include "data/show/show.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* `dptrain data show`: a source of pictures in tables, and its contact sheet. Not collective. */
 #ifndef DATA_SHOW_SHOW_H
 #define DATA_SHOW_SHOW_H

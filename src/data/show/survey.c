@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* One pass over a source that counts images, formats, sizes, objects and categories. Printing is left to
+ * survey_table.c. */
 #include "data/show/survey.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a source of pictures holds, counted. Not collective. */
 #ifndef DATA_SHOW_SURVEY_H
 #define DATA_SHOW_SURVEY_H

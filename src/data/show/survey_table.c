@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* Prints the counts of a survey, training and validation side by side, and a bar chart of the categories. */
 #include "data/show/survey_table.h"
 
 #include <inttypes.h>

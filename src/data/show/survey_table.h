@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a source of pictures holds, as tables for people. Not collective. */
 #ifndef DATA_SHOW_SURVEY_TABLE_H
 #define DATA_SHOW_SURVEY_TABLE_H

@@ -1,4 +1,5 @@
-/* COCO's folders as a source: train2017/, val2017/, annotations/. */
+/* SPDX-License-Identifier: MIT */
+/* COCO's folders as a source: train2017/, val2017/, annotations/. The JSON files are read by data/coco. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

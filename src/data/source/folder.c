@@ -1,4 +1,6 @@
-/* A folder of pictures, one folder a class, as a source. */
+/* SPDX-License-Identifier: MIT */
+/* An image folder as a source: one folder per class, with train/ and val/ above them where both exist.
+ * Everything is listed and sorted at opening, so the order does not depend on the file system. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

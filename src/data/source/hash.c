@@ -1,4 +1,6 @@
-/* The hash of a source that does not know its own. */
+/* SPDX-License-Identifier: MIT */
+/* Hashes names, sizes, labels and annotations of a source that has no stored hash. The image bytes are not
+ * read. */
 #include <string.h>
 
 #include "base/xxh3.h"

@@ -1,4 +1,5 @@
-/* MNIST's files as a source: each picture as a PNG. */
+/* SPDX-License-Identifier: MIT */
+/* MNIST's IDX files as a source: each image is encoded as a PNG when the source is opened. */
 #include <inttypes.h>
 #include <stdio.h>
 

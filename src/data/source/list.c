@@ -1,5 +1,6 @@
-/* Sources that are lists of pictures, as bytes and from bytes: the structures themselves in one block, whose
- * pointers are NULL on the way and set anew by walking through what they point to. */
+/* SPDX-License-Identifier: MIT */
+/* Serialises a source that is a list of images into one relocatable block, and restores it with every pointer
+ * and length checked. share.c sends the block to the other ranks. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* What the kinds of sources share: checking names, stat and reading of files, buffers, and notes to the user.
+ * */
 #include "data/source/parts.h"
 
 #include <errno.h>

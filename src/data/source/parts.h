@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the kinds of sources share. For src/data/source alone. */
 #ifndef DATA_SOURCE_PARTS_H
 #define DATA_SOURCE_PARTS_H

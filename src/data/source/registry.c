@@ -1,4 +1,5 @@
-/* The kinds of sources, and which of them a folder is. */
+/* SPDX-License-Identifier: MIT */
+/* The kinds of sources, and how the kind is found from a folder's content. */
 #include <stdio.h>
 #include <string.h>
 

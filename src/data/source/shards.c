@@ -1,4 +1,6 @@
-/* A folder of shards as a source. */
+/* SPDX-License-Identifier: MIT */
+/* A folder of shards as a source, read through data/shard. Missing or foreign shard files are found at
+ * opening. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What opening a source has found, as bytes for other processes: one rank lists the folder, reads the
  * annotations or the index, and the others ask nothing of it but the files whose records they read. Not
  * collective: who has a communicator moves the bytes (cluster/comm/share.h).

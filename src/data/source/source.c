@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* Dispatch to a kind of source. The kinds are in registry.c. */
 #include "data/source/source.h"
 
 #include <string.h>

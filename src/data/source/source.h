@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Sources of pictures: an image folder, COCO, IDX files, or shards of any of them. Whoever trains, packs or
  * shows reads samples through this one table, so that the same samples give the same results wherever they
  * lie. Not collective. */

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* The --augment-* transform: draws a random affine map and applies it to float images with bilinear sampling.
+ * Interior and border pixels take separate loops. */
 #include "data/transform/augment.h"
 
 #include <math.h>

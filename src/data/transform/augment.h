@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Augmentation: each training picture is shown a little differently in every epoch. One random affine map
  * about the picture's centre, bilinear, pixels beyond the border taken from the nearest one inside: the
  * semantics of Keras' ImageDataGenerator (rotation_range, width_ and height_shift_range, shear_range,

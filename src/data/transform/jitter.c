@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Brightness, contrast and saturation in that order, as factors on 8-bit RGB; grey is Rec. 601 luma. The
+ * factors are drawn in view.c. */
 #include "data/transform/jitter.h"
 
 static inline float cut(float value)

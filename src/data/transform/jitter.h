@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Colour jitter: brightness, contrast and saturation of a picture, changed by factors. Not collective;
  * thread-safe. */
 #ifndef DATA_TRANSFORM_JITTER_H

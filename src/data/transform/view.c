@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Options of the crop, flip and jitter transforms, and the drawing of one transform per sample. Applying it
+ * to pixels is left to data/load/pictures.c. */
 #include "data/transform/view.h"
 
 #include <math.h>

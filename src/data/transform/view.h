@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Views: which part of a picture a network is shown, and how it is changed on the way. Not collective;
  * thread-safe.
  *
