@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Average precision (area under the precision-recall curve) and top-k, on scores in memory. Gathering scores
+ * over ranks is left to evaluate.c. */
 #include "train/evaluate/average_precision.h"
 
 #include <math.h>

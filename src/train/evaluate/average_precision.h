@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What scores are worth that rank classes or samples: average precision and top-k. Pure functions. */
 #ifndef TRAIN_EVALUATE_AVERAGE_PRECISION_H
 #define TRAIN_EVALUATE_AVERAGE_PRECISION_H

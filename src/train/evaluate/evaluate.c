@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* The evaluator: distributes whole batches over ranks, runs forward passes, sums counts and losses.
+ * Presenting the result is left to evaluation_show.c and mistakes.c. */
 #include "train/evaluate/evaluate.h"
 
 #include <math.h>

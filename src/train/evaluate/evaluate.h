@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Evaluation over a split, sharded: every sample counts exactly once on any number of ranks. The split is cut
  * into the same batches on any number of ranks and whole batches are shared out, as a library may compute
  * small batches in another order: with equal threads the loss has the same bits everywhere. Pictures are read

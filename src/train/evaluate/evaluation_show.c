@@ -1,4 +1,5 @@
-/* Prints an evaluation and writes it as JSON. */
+/* SPDX-License-Identifier: MIT */
+/* Prints an evaluation, and writes it as JSON. */
 #include "train/evaluate/evaluation_show.h"
 
 #include <math.h>

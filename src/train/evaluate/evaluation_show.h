@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The result of an evaluation for people and for scripts. Not collective. */
 #ifndef TRAIN_EVALUATE_EVALUATION_SHOW_H
 #define TRAIN_EVALUATE_EVALUATION_SHOW_H

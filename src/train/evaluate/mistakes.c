@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Lays out and draws the contact sheet of misclassified samples. Choosing them is left to worst.c, drawing
+ * primitives to data/show. */
 #include "train/evaluate/mistakes.h"
 
 #include <inttypes.h>

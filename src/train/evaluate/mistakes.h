@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A contact sheet of what a model got wrong, for people: the worst mistakes, enlarged, each with its label,
  * what the model said, the probability that it gave to that, and the sample's number. Not collective. */
 #ifndef TRAIN_EVALUATE_MISTAKES_H

@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* Keeps a rank's k worst mistakes by insertion, and merges those of all ranks. */
 #include "train/evaluate/worst.h"
 
 #include <math.h>

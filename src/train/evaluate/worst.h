@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The worst mistakes of an evaluation: of the samples that were classified wrongly, those with the highest
  * loss. Their order is total, by loss downwards (a loss that is no number counts as the highest), then by
  * index, so that the result does not depend on how the samples were shared out. */

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Exchanges newly found corrupt samples between all ranks, and warns about each once. The list itself is
+ * data/load/bad.c. */
 #include "train/feed/bad_pictures.h"
 
 #include "base/log.h"

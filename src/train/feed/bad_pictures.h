@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Pictures that could not be read, told by each rank to all. Part of train. */
 #ifndef TRAIN_FEED_BAD_PICTURES_H
 #define TRAIN_FEED_BAD_PICTURES_H

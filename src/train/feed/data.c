@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Opens a dataset on rank 0 and shares it with all ranks, so that folders are listed once. The counterpart
+ * for sources is tools/pack/open.c. */
 #include "train/feed/data.h"
 
 #include "cluster/comm/share.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A dataset for all ranks of a job. */
 #ifndef TRAIN_FEED_DATA_H
 #define TRAIN_FEED_DATA_H

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* The prefetcher: takes batches from the loader, copies them to the device ahead of use, and makes pixels
+ * there. The loader's threads are in data/load. */
 #include "train/feed/feed.h"
 
 #include "base/clock.h"

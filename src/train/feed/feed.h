@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Batches on their way from the loader to where they are computed on: on the host the loader's own buffers,
  * on a GPU bytes that are copied beside the work of the step before, and made into pixels there. Part of
  * train. Not collective. */

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Input-pipeline statistics of an epoch: read, decode, resize, copy and CPU wait, summed over ranks, as text
+ * and as record fields. */
 #include "train/feed/intake.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Where the time to get pictures in goes, told at the end of an epoch in which training waited for them. Part
  * of train. */
 #ifndef TRAIN_FEED_INTAKE_H

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Starts the allreduce of a range of gradients as soon as backward has filled it. Deciding the size is here
+ * too; the reduction is cluster/comm. */
 #include "train/learn/bucket.h"
 
 int64_t bucket_floats(int64_t wish, int64_t n_gradients)

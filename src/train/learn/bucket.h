@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Gradients on GPUs are summed in buckets, each as soon as backward has made it, while backward goes on. Part of
  * train. Not collective in themselves, but what they begin is: all ranks have the same buckets. */
 #ifndef TRAIN_LEARN_BUCKET_H

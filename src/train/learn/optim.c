@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Options and state of the optimizers, and the loop over ranges of parameters. The arithmetic is left to the
+ * backend (kernels). */
 #include "train/learn/optim.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Optimizers: options, the flat buffers of state, and one step over all parameters. What each computes is
  * said in compute/ops/backend.h (optim_args_t). Not collective: every rank does the same to the same summed
  * gradients. */

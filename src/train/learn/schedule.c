@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Turns the schedule options into a rate for each step, and tracks the plateau. Scaling by batch size and
+ * warm-up are included. */
 #include "train/learn/schedule.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Learning rates: what the options say, and the rate of every step. Not collective. */
 #ifndef TRAIN_LEARN_SCHEDULE_H
 #define TRAIN_LEARN_SCHEDULE_H

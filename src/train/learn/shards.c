@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Keeps a gradient per virtual shard and sums them in a fixed order, for --reproducible. Without that option
+ * gradients go through bucket.c. */
 #include "train/learn/shards.h"
 
 #include <string.h>

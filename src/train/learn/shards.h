@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* --reproducible: every batch is cut into V shards whatever the number of ranks. A rank keeps the gradients
  * of its shards apart, and the sum is taken over all V in the order of their index, so that training has the
  * same bits on every number of ranks that divides V (with the same threads and operators). Batch norm's

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* The JSONL file of a run: each record is built in a reused buffer and appended as one line. What goes into a
+ * record is up to the caller. */
 #include "train/output/metrics.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Files of records: one JSON object a line, its kind in `record` (run, step, epoch, end; docs/records.md
  * has the fields). Written by rank 0; on other ranks every call does nothing. */
 #ifndef TRAIN_OUTPUT_METRICS_H

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* The profile at the end of a run: step split, layers against a measured GEMM peak, hints. Times are recorded
+ * in train/run/step.c. */
 #include "train/output/profile.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Where the time of a step went, told at the end of a run: the split of a step, the most costly layers
  * against what the machine can do, and what stands in the way. Times are means over the steady steps and the
  * ranks. */

@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* Writes TensorBoard's event file: TFRecord framing with CRC-32C around protobuf-c messages. */
 #include "train/output/tensorboard.h"
 
 #include <dirent.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Scalars as an event file that TensorBoard reads. Not collective: written by rank 0; on other ranks every
  * call does nothing.
  *

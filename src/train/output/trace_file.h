@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* --trace FILE: what every rank did and when, in Chrome's Trace Event Format (JSON; complete events "X",
  * times in microseconds), which ui.perfetto.dev and chrome://tracing show. A process is a rank, a thread a
  * track of base/trace.h; times are on rank 0's clock. */

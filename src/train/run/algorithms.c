@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Decides on rank 0 which algorithm each layer uses, broadcasts the choice, and keeps the cache of measured
+ * ones. The measuring is compute/graph. */
 #include "train/run/algorithms.h"
 
 #include <inttypes.h>

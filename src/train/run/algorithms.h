@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which algorithms a run computes with: the backend's own rule, a file, those of the checkpoint it resumes
  * from, or measured ones. Rank 0 decides and every rank hears, so that all compute alike. What was measured
  * is kept in ${XDG_CACHE_HOME:-~/.cache}/dptrain/algorithms-HASH.txt, HASH over CPU, backend, threads and

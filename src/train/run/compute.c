@@ -1,4 +1,6 @@
-/* Forward and backward of this rank's part of a step, and the marks between a step's parts. */
+/* SPDX-License-Identifier: MIT */
+/* Forward and backward of this rank's part of a step, shard by shard, and the time marks between them.
+ * Summing the gradients and the update are left to step.c. */
 #include "base/clock.h"
 #include "base/trace.h"
 #include "train/run/step.h"

@@ -1,4 +1,5 @@
-/* What a run says of itself: the header for people and the run record. */
+/* SPDX-License-Identifier: MIT */
+/* The description of a run: the header on the terminal and the `run` record. */
 #include <stdio.h>
 #include <string.h>
 

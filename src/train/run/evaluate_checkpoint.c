@@ -1,4 +1,6 @@
-/* A checkpoint evaluated: its model, weights and data opened as they were in training. */
+/* SPDX-License-Identifier: MIT */
+/* Evaluates a checkpoint for `dptrain eval`: rank 0 reads it, all ranks rebuild model and data as in
+ * training. The evaluation itself is train/evaluate. */
 #include "train/run/evaluate_checkpoint.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Evaluates a checkpoint with the algorithms that it holds, on the data that it was trained on or on other
  * data. */
 #ifndef TRAIN_RUN_EVALUATE_CHECKPOINT_H

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* The outer loop: steps, epochs, evaluation, checkpoints, records, and what ends a run. One step is step.c,
+ * the set-up is setup.c. */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>

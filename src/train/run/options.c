@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Options of a training run: table, config file, validation, and what a resumed run inherits from its
+ * checkpoint. */
 #include "train/run/options.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Options of `dptrain train`. */
 #ifndef TRAIN_RUN_OPTIONS_H
 #define TRAIN_RUN_OPTIONS_H

@@ -1,4 +1,5 @@
-/* The folder of a run: where it is, what an earlier run left there, the files that are kept open in it. */
+/* SPDX-License-Identifier: MIT */
+/* Chooses and prepares a run's output folder, deals with an earlier run in it, and opens its files. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* One CUDA graph for each batch size. Which part of a step is recorded is decided in step.c. */
 #include "train/run/replay.h"
 
 #include <string.h>

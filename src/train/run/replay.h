@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Recorded steps (CUDA graphs): whether they can be had, and one recording for each size of batch. Part of
  * train. Not collective. */
 #ifndef TRAIN_RUN_REPLAY_H

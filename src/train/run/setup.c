@@ -1,4 +1,6 @@
-/* Start of a run: rank 0 decides, everyone hears, every rank checks, all agree. */
+/* SPDX-License-Identifier: MIT */
+/* Builds a run: rank 0 decides and broadcasts, every rank builds, all agree. Data, model, executor,
+ * gradients, prefetcher, and their teardown. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,6 @@
-/* What a checkpoint of a training run holds, and how a run takes it back. */
+/* SPDX-License-Identifier: MIT */
+/* What a checkpoint of a training run contains, how it is handed to the writer, and how a run resumes from
+ * it. */
 #include <stdio.h>
 #include <string.h>
 

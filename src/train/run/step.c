@@ -1,4 +1,6 @@
-/* One training step: data, forward and backward, allreduce, update. */
+/* SPDX-License-Identifier: MIT */
+/* One training step: data, forward and backward, allreduce, update, on the host or as a CUDA graph. Forward
+ * and backward are in compute.c. */
 #include "train/run/step.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One training step. Part of train. */
 #ifndef TRAIN_RUN_STEP_H
 #define TRAIN_RUN_STEP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* `dptrain train`: one run from start to end. */
 #ifndef TRAIN_RUN_TRAIN_H
 #define TRAIN_RUN_TRAIN_H

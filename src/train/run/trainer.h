@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A training run: everything it owns, and its stages. Part of train; train/run/train.h is the entry. */
 #ifndef TRAIN_RUN_TRAINER_H
 #define TRAIN_RUN_TRAINER_H

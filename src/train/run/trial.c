@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Training steps for `dptrain bench step`: a trainer without folder, records or checkpoints, run one complete
+ * batch at a time. */
 #include "train/run/trial.h"
 
 #include "base/mem.h"

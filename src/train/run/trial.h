@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Training steps without a run around them: no folder, no records, no checkpoints. For measuring. */
 #ifndef TRAIN_RUN_TRIAL_H
 #define TRAIN_RUN_TRIAL_H

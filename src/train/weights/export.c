@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* `dptrain checkpoint export`: rebuilds the model from a checkpoint and hands its weights to weights.c. */
 #include "train/weights/export.h"
 
 #include <sys/stat.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A checkpoint's weights, for other programs. Not collective. */
 #ifndef TRAIN_WEIGHTS_EXPORT_H
 #define TRAIN_WEIGHTS_EXPORT_H

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Maps a model's flat buffers to the named arrays and attributes of a checkpoint, and back. Reading and
+ * writing the file is store/checkpoint. */
 #include "train/weights/model_file.h"
 
 #include <math.h>

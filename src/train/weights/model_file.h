@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A model in a checkpoint: what `dptrain eval` needs to rebuild it, and what a resumed run adds.
  *   /params/<layer>/<name>              weights
  *   /optimizer/<buffer>/<layer>/<name>  the optimizer's, named as optim.h says ("velocity", "ema", …)

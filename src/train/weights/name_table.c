@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* Parses a table of tensor names and applies its rules. The built-in tables are in name_tables.c. */
 #include "train/weights/name_table.h"
 
 #include <ctype.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What other programs call our tensors: a small text, read by people too.
  *
  *     # comment

@@ -1,4 +1,5 @@
-/* The tables of names that are built in. */
+/* SPDX-License-Identifier: MIT */
+/* The built-in name tables: dptrain's own, torchvision, Detectron2, Hugging Face. */
 #include "train/weights/name_table.h"
 
 static const char dptrain[] = "layout OHWI\n"

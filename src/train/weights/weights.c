@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Imports and exports weights as .npz or .h5: matches names, checks shapes, and permutes layouts. Names are
+ * translated by name_table.c. */
 #include "train/weights/weights.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Weights from other programs, and for them: numpy's .npz (store/checkpoint/npz.h), names and layouts by a
  * table (name_table.h). Not collective. */
 #ifndef TRAIN_WEIGHTS_WEIGHTS_H
