@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Options common to all cases, and helpers for them: the memory check, output lines, the mark of a doubtful
+ * figure. The measuring protocol is in measure.c. */
 #include "tools/bench/bench.h"
 
 #include <stdarg.h>

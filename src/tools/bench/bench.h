@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* `dptrain bench`: one protocol for everything that is measured. A case (comm, gemm, …) says what one
  * iteration is; the protocol warms up, repeats until the median is known well enough, and keeps every sample;
  * the record keeps what is needed to trust and to compare it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The cases, one file each, and registry.c, which lists them. */
 #ifndef TOOLS_BENCH_CASES_H
 #define TOOLS_BENCH_CASES_H

@@ -1,4 +1,6 @@
-/* `dptrain bench comm`: nccl-tests' tables, of MPI's collectives, of NCCL's, and of the host's allreduce. */
+/* SPDX-License-Identifier: MIT */
+/* `dptrain bench comm`: options, checks and buffers. Covers MPI's collectives, NCCL's, and the host
+ * allreduce. A table is printed by comm_table.c, all pairs by comm_pairs.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

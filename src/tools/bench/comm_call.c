@@ -1,4 +1,6 @@
-/* One call of `bench comm`: made, proved, rated, recorded. */
+/* SPDX-License-Identifier: MIT */
+/* One collective call of `bench comm`: runs it, verifies the result (comm_check.c), computes its bandwidth
+ * and writes its record. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the files of the case `comm` share. Private to them. */
 #ifndef TOOLS_BENCH_COMM_CASE_H
 #define TOOLS_BENCH_COMM_CASE_H

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Generates inputs and expected results for each type and operation, and compares them bit for bit. Moving
+ * the data is left to comm_call.c. */
 #include "tools/bench/comm_check.h"
 
 #include <inttypes.h>

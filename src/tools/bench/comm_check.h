@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The data that `bench comm` proves a collective with. Each rank can tell every rank's input and the whole
  * result by itself, in a few operations an element whatever the number of ranks, so every element is
  * compared.

@@ -1,4 +1,6 @@
-/* Every pair of ranks, one after another: which path is slow. */
+/* SPDX-License-Identifier: MIT */
+/* Measures every pair of ranks, up to 16 pairs alternately, and prints the matrix with the slowest and
+ * fastest path. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

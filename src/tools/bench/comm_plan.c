@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Parses the lists of tests, types, operations and sizes in nccl-tests' vocabulary. Pure functions; nothing
+ * here communicates. */
 #include "tools/bench/comm_plan.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What `bench comm` is asked to measure: nccl-tests' words, sizes and figures. Nothing here talks to anybody.
  */
 #ifndef TOOLS_BENCH_COMM_PLAN_H

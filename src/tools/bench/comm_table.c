@@ -1,4 +1,5 @@
-/* A table of `bench comm`: one collective over all sizes, in nccl-tests' columns. */
+/* SPDX-License-Identifier: MIT */
+/* Prints one collective over all sizes in nccl-tests' columns, in place and out of place. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Runs a single operator through the backend for the gemm and conv cases, measures the peak to rate it
+ * against, and formats rates. */
 #include "tools/bench/compute.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the cases that compute share: one operator with buffers of its own, the peak that its speed is held
  * against, and the part of a record's key that says who computed. */
 #ifndef TOOLS_BENCH_COMPUTE_H

@@ -1,4 +1,6 @@
-/* Convolutions of well-known networks, the three passes of training. */
+/* SPDX-License-Identifier: MIT */
+/* `dptrain bench conv`: the convolutions of LeNet-5, VGG-16 and ResNet-50, in all three passes of training.
+ * The shapes are in conv_layers.c. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* Recomputes a sample of a convolution's elements in double precision, for each of the three passes. */
 #include "tools/bench/conv_check.h"
 
 #include <float.h>

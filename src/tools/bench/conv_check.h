@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Whether a convolution's passes came out right: some elements of each, computed again in double. Not
  * collective. */
 #ifndef TOOLS_BENCH_CONV_CHECK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The convolutions of well-known networks, each shape once. LeNet-5 as dptrain trains it
  * (src/compute/models); VGG-16: Simonyan & Zisserman, "Very Deep Convolutional Networks", 2014, column
  * D, 15.3 G multiply-adds a picture; ResNet-50: He et al., "Deep Residual Learning", 2015, with the stride in

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Describes hardware, fabric and software in the head of a bench run, hashes each, and warns about ranks that
+ * differ from rank 0. */
 #include "tools/bench/fingerprint.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a figure was measured on and with: hardware, fabric, software, each an object in the record and a hash
  * by which runs are found to be comparable. No host names, no environment. */
 #ifndef TOOLS_BENCH_FINGERPRINT_H

@@ -1,4 +1,5 @@
-/* Matrix products: y = x·wᵀ as a fully connected layer computes it, through the backend that trains. */
+/* SPDX-License-Identifier: MIT */
+/* `dptrain bench gemm`: y = x·wᵀ as a fully connected layer computes it, through the backend that trains. */
 #include <stdio.h>
 #include <string.h>
 

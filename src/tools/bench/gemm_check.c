@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Generates small integers and checks a product exactly by Freivalds' method. Convolutions are checked by
+ * conv_check.c. */
 #include "tools/bench/gemm_check.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Products of whole numbers, and whether they are right. Not collective. */
 #ifndef TOOLS_BENCH_GEMM_CHECK_H
 #define TOOLS_BENCH_GEMM_CHECK_H

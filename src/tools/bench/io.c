@@ -1,7 +1,7 @@
-/* Files: IDX and checkpoints through the functions that training uses, and plain files as the floor.
- *
- * A rank that fails alone while others wait for it would end the job before the folder is removed. So what
- * goes wrong in an iteration is kept, the following ones do nothing, and all agree on it afterwards. */
+/* SPDX-License-Identifier: MIT */
+/* `dptrain bench io`: IDX files and checkpoints through the functions that training uses, and plain files as
+ * the baseline. A rank that fails does not leave the loop, in which others wait: its error is kept, later
+ * iterations do nothing, and the ranks agree on it at the end, so that the folder is always removed. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Plain file access for the io case: a temporary folder, sequential reads and writes, and eviction from the
+ * page cache with a check by mincore. */
 #include "tools/bench/io_files.h"
 
 #include <dirent.h>

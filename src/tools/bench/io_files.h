@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Plain files for measuring I/O: a folder of one's own, sequential writing and reading, and getting a file
  * out of the cache. Not collective. */
 #ifndef TOOLS_BENCH_IO_FILES_H

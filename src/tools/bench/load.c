@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Detects foreign load during a measurement: steal time, preemption, thermal throttling, and a calibrated
+ * loop of arithmetic. What follows from it is decided in samples.c. */
 #include "tools/bench/load.h"
 
 #include <sched.h>

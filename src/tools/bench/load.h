@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Whether the machine was ours alone while something was measured: what the kernel and the clock say about
  * one interval. Not collective: one host's view from one rank's thread. */
 #ifndef TOOLS_BENCH_LOAD_H

@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* Writes the records of a bench run: head, points, end. The fields are described in docs/records.md. */
 #include "tools/bench/log.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The records of a `dptrain bench`: its head, its points, its end. Part of bench. */
 #ifndef TOOLS_BENCH_LOG_H
 #define TOOLS_BENCH_LOG_H

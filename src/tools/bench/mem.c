@@ -1,5 +1,6 @@
-/* Memory: STREAM's four loops in each cache and beyond them, and what a page costs that is touched for the
- * first time. With a GPU: copies within its memory, to it and from it, and nothing of the host's. */
+/* SPDX-License-Identifier: MIT */
+/* `dptrain bench mem`: STREAM's loops in each cache level and in memory, and the cost of touching a fresh
+ * page. With a GPU, copies within its memory and to and from the host instead (mem_device.c). */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Allocates, fills, runs and verifies the arrays of STREAM's four loops, on a team of threads and in the
+ * CPU's widest vectors. */
 #include "tools/bench/mem_arrays.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Three arrays of doubles and the four loops over them that STREAM defines (McCalpin, "Memory bandwidth and
  * machine balance in current high performance computers", 1995), by some threads. Not collective. */
 #ifndef TOOLS_BENCH_MEM_ARRAYS_H

@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* Copies of a GPU's memory for the mem case: within the device, from the host and to it, each verified. */
 #include "tools/bench/mem_device.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A GPU's memory: copies by its backend. Part of the case `mem`. */
 #ifndef TOOLS_BENCH_MEM_DEVICE_H
 #define TOOLS_BENCH_MEM_DEVICE_H

@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* Reads the cache sizes from sysfs and chooses working sets that fit each level, and one that fits none. */
 #include "tools/bench/mem_levels.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Working sets for memory bandwidth, from the machine's caches. Not collective. */
 #ifndef TOOLS_BENCH_MEM_LEVELS_H
 #define TOOLS_BENCH_MEM_LEVELS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The cases of `dptrain bench`, in the order in which `all` runs them. */
 #include "tools/bench/cases.h"
 

@@ -1,4 +1,6 @@
-/* `dptrain bench` from its first line to its last: the cases that were asked for, in turn. */
+/* SPDX-License-Identifier: MIT */
+/* Runs the chosen cases one after another, from the header to the end record, and turns wrong results into
+ * the exit code. */
 #include <signal.h>
 
 #include "base/log.h"

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Stores the samples of a measurement with the load of each batch, decides which of them count, and
+ * summarises them. */
 #include "tools/bench/samples.h"
 
 #include <math.h>

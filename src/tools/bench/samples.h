@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The samples of a work while it is measured, and what follows from them. Part of tools/bench/measure.c. */
 #ifndef TOOLS_BENCH_SAMPLES_H
 #define TOOLS_BENCH_SAMPLES_H

@@ -1,6 +1,7 @@
-/* A model's whole training step, and how it scales: each rank alone without an allreduce, 1 … N ranks with
- * the same batch each (weak), 1 … N ranks with the same batch together (strong). All are measured in turn, so
- * that an efficiency compares neighbours in time. */
+/* SPDX-License-Identifier: MIT */
+/* `dptrain bench step`: a model's complete training step and its scaling. Each rank alone, 1 … N ranks with
+ * the same batch each (weak), 1 … N ranks sharing one batch (strong); all run alternately, so that an
+ * efficiency compares neighbours in time. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

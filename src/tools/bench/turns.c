@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* The handover between two jobs that measure alternately: a token through two FIFOs, and the order of their
+ * batches. Which batches to take is left to measure.c. */
 #include "tools/bench/turns.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Two jobs on the same hosts that take turns, batch by batch: while one measures, the other sleeps. What the
  * machine does for half a second then befalls both, and cancels in the ratio of neighbouring batches: two
  * builds or settings can be told apart on a machine that is not quiet. Both measure the same points in the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The checks. Private to src/tools/check. */
 #ifndef TOOLS_CHECK_CASES_H
 #define TOOLS_CHECK_CASES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* `dptrain check`: proves hosts, GPUs, network and folders before a job starts. A table of checks; each says
  * lines about a rank, a host or the whole job; at the end rank 0 has all lines and shows them.
  *

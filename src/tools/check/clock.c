@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* The check `clock`: each host's offset from rank 0's wall clock. Measuring it is left to
+ * cluster/comm/clock.c. */
 #include "tools/check/clock.h"
 
 #include <math.h>

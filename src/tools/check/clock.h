@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Wall clocks. Private to src/tools/check. */
 #ifndef TOOLS_CHECK_CLOCK_H
 #define TOOLS_CHECK_CLOCK_H

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Reads ports and byte counters of network devices from sysfs (InfiniBand, RoCE, EFA, Ethernet), and tells
+ * which one carried a transfer. Judging it is left to transport_judge.c. */
 #include "tools/check/fabric.h"
 
 #include <dirent.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Ports to other hosts and what they have sent, as the kernel counts. Private to src/tools/check. Not
  * collective. Counters tell which way data went, whatever libraries say of themselves. */
 #ifndef TOOLS_CHECK_FABRIC_H

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* The check `gpu`: the device of each rank, ranks that share one, and health as nvidia-smi reports it
+ * (smi.c). */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* The check `host`: memory, /dev/shm, resource limits, disk space, CPU governor. Reading the facts and
+ * judging them are separate, so that tests can supply facts. */
 #include "tools/check/host.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a host must have for a job. Private to src/tools/check. Not collective. */
 #ifndef TOOLS_CHECK_HOST_H
 #define TOOLS_CHECK_HOST_H

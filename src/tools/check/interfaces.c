@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Lists a host's network addresses and groups those of all hosts into subnets. What is wrong with them is
+ * said in interfaces_judge.c. */
 #include "tools/check/interfaces.h"
 
 #include <arpa/inet.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Interfaces and subnets of hosts, compared. Private to src/tools/check. Not collective. */
 #ifndef TOOLS_CHECK_INTERFACES_H
 #define TOOLS_CHECK_INTERFACES_H

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Findings about subnets: hosts missing from one, bridges with the same address everywhere, selections of
+ * Open MPI that match nothing. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* Writes all findings as JSON (--json). */
 #include "base/clock.h"
 #include "tools/check/show.h"
 

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Packs each rank's findings as text and gathers them on rank 0. Grouping and printing are left to rows.c and
+ * table.c. */
 #include "tools/check/lines.h"
 
 #include <stdarg.h>

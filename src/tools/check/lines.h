@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Lines of all ranks, brought together on rank 0. Private to src/tools/check. */
 #ifndef TOOLS_CHECK_LINES_H
 #define TOOLS_CHECK_LINES_H

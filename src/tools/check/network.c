@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* The check `network`: interfaces, then TCP reachability, then MPI. Measuring is left to network_measure.c,
+ * findings to the *_judge.c files. */
 #include "tools/check/network.h"
 
 #include <errno.h>

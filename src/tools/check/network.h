@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Paths between hosts. Private to src/tools/check. */
 #ifndef TOOLS_CHECK_NETWORK_H
 #define TOOLS_CHECK_NETWORK_H

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Findings about latency and bandwidth: slow hosts, slow pairs, groups of hosts. The classification comes
+ * from pairs.c. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

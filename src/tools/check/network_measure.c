@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Measures latency and bandwidth of every pair of hosts in rounds, repeats pairs that seem slow, and then
+ * sends over all links at once. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* Options of `dptrain check` and their validation before MPI starts. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* The tournament schedule of pairs, and the classification of slow pairs, slow hosts and groups from a matrix
+ * of times. Pure functions. */
 #include "tools/check/pairs.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Paths between hosts: in which order they are measured, and which of them are slow. Private to
  * src/tools/check. Nothing here talks to anybody: all ranks come to the same result from the same numbers. */
 #ifndef TOOLS_CHECK_PAIRS_H

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Runs another program, or probes a path, with a deadline. A process stuck in the kernel is abandoned, so a
+ * dead mount cannot hang the check. */
 #include "tools/check/process.h"
 
 #include <errno.h>

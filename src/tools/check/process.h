@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Another program's answer, within a deadline. Private to src/tools/check. */
 #ifndef TOOLS_CHECK_PROCESS_H
 #define TOOLS_CHECK_PROCESS_H

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Listens on a port and connects to many hosts at once with poll, through plain sockets. Findings are in
+ * reach_judge.c. */
 #include "tools/check/reach.h"
 
 #include <arpa/inet.h>

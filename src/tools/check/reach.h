@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Whether each host reaches a port of each other, by plain sockets: what a firewall or a missing route stops,
  * MPI only waits for. Private to src/tools/check. */
 #ifndef TOOLS_CHECK_REACH_H

@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* Findings about reachability: pairs that fail are reduced to the hosts that explain them. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* The checks of `dptrain check`, in order. */
+/* SPDX-License-Identifier: MIT */
+/* The checks of `dptrain check`, in the order in which they run. */
 #include <stdio.h>
 
 #include "tools/check/cases.h"

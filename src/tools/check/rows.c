@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Merges equal findings of several hosts or ranks into rows and names the hosts they concern. Printing is
+ * left to table.c. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,6 @@
-/* `dptrain check`: the checks that were chosen, run and shown. */
+/* SPDX-License-Identifier: MIT */
+/* Runs the chosen checks, gathers their findings and prints them. The error of one check becomes a finding,
+ * unless communication was lost. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* Compares a text over all hosts and reports those that differ from the majority. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* The check `shared`: writes a token on each host and looks for the others' tokens, then measures latency and
+ * throughput of the folder. */
 #include "tools/check/shared.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Whether a folder is the same one on all hosts. Private to src/tools/check. Not collective. */
 #ifndef TOOLS_CHECK_SHARED_H
 #define TOOLS_CHECK_SHARED_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What was found, for people and for programs. Private to src/tools/check; on rank 0. */
 #ifndef TOOLS_CHECK_SHOW_H
 #define TOOLS_CHECK_SHOW_H

@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* Queries nvidia-smi, parses its CSV, and judges memory errors, clocks, power and persistence of each GPU. */
 #include "tools/check/smi.h"
 
 #include <math.h>

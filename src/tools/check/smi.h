@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What nvidia-smi tells of a host's GPUs. Private to src/tools/check. Not collective. */
 #ifndef TOOLS_CHECK_SMI_H
 #define TOOLS_CHECK_SMI_H

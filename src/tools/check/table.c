@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* Prints rows as a table of 80 columns, then advice and verdict. */
 #include <inttypes.h>
 #include <string.h>
 

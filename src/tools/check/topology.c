@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* The check `topology`: CPU binding, NUMA nodes and the distance to the GPU, read from sysfs. */
 #include "tools/check/topology.h"
 
 #include <ctype.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Where ranks run. Private to src/tools/check. Not collective. */
 #ifndef TOOLS_CHECK_TOPOLOGY_H
 #define TOOLS_CHECK_TOPOLOGY_H

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* The check `transport`: sends data through MPI and NCCL and watches port counters (fabric.c) and library
+ * logs. Findings are in transport_judge.c. */
 #include "tools/check/transport.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which way data takes between hosts. Private to src/tools/check. Not collective. */
 #ifndef TOOLS_CHECK_TRANSPORT_H
 #define TOOLS_CHECK_TRANSPORT_H

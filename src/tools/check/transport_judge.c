@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Findings about the transport in use: whether it is the fastest one present and the one expected, and how to
+ * select another. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

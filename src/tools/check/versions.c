@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* The check `versions`: program, libraries, kernel, CPU, config file and data, compared over all hosts. */
 #include <errno.h>
 #include <gnu/libc-version.h>
 #include <inttypes.h>

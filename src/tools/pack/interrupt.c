@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* A signal handler that removes one temporary file and then dies of the signal. Only async-signal-safe calls.
+ * */
 #include "tools/pack/interrupt.h"
 
 #include <signal.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A process that is ended by SIGINT, SIGTERM or SIGHUP leaves no temporary file. One at a time. */
 #ifndef TOOLS_PACK_INTERRUPT_H
 #define TOOLS_PACK_INTERRUPT_H

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Opens a source on rank 0 and shares it with all ranks, for packing and verifying. The counterpart for
+ * datasets is train/feed/data.c. */
 #include "tools/pack/open.h"
 
 #include "cluster/comm/share.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A source of pictures for all ranks of a job. */
 #ifndef TOOLS_PACK_OPEN_H
 #define TOOLS_PACK_OPEN_H

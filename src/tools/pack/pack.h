@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* From a source to a folder of shards, over the ranks. */
 #ifndef TOOLS_PACK_PACK_H
 #define TOOLS_PACK_PACK_H

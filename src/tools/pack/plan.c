@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* Divides a source into shards by size, and hashes everything that determines their content. */
 #include "tools/pack/plan.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How the samples of a source are split into shards. Not collective: every rank makes the same one. */
 #ifndef TOOLS_PACK_PLAN_H
 #define TOOLS_PACK_PLAN_H

@@ -1,4 +1,6 @@
-/* The folder that is packed into, before anything is written. */
+/* SPDX-License-Identifier: MIT */
+/* Checks and cleans the target folder before anything is written: foreign files, another packing, the source
+ * itself. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Shrinks one image and maps its boxes, polygons and RLE masks along. Images that are small enough pass
+ * through unchanged. */
 #include "tools/pack/resize.h"
 
 #include <math.h>

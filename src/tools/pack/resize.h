@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Smaller pictures, with what is known of them. Not collective; one thread each. */
 #ifndef TOOLS_PACK_RESIZE_H
 #define TOOLS_PACK_RESIZE_H

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Collective driver of `dptrain data verify`: divides shards or samples over the ranks and gathers the
+ * findings on rank 0. One shard is checked by data/shard/verify.c. */
 #include "tools/pack/verify.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Whether a folder is as it was made: shards against their seals, index and hashes; or pictures of any other
  * source against what is said of them. */
 #ifndef TOOLS_PACK_VERIFY_H

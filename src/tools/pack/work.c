@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Runs a long task on all ranks in time slices: after each, ranks agree on errors, sum up progress and redraw
+ * the bar. */
 #include "tools/pack/work.h"
 
 #include <stdio.h>

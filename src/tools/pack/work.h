@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Work that is split over ranks and takes long: done in slices, between which the ranks agree on errors and
  * add up how far they are, so that nobody waits for another longer than a slice and the bar is that of all.
  */
