@@ -1,4 +1,5 @@
-/* Horizontal bars, wholes cut into parts, and ratios with their intervals. */
+/* SPDX-License-Identifier: MIT */
+/* Horizontal bar charts, and stacked bars that split a total into parts. */
 #include <math.h>
 #include <stdio.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Charts as SVG for an HTML page. A chart is CHART_WIDTH units wide and as tall as it needs: at about one
  * unit a pixel it reads on a phone, and several stand side by side on a laptop. It has no title of its own:
  * that, and what is said below it, are the page's. Colours are variables of the page's style (chart_css), so

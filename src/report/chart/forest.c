@@ -1,4 +1,5 @@
-/* Ratios with intervals, around 1. */
+/* SPDX-License-Identifier: MIT */
+/* A forest plot: ratios with their confidence intervals around 1, drawn row by row for a table. */
 #include <math.h>
 #include <stdio.h>
 

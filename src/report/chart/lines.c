@@ -1,4 +1,5 @@
-/* Lines over two axes. */
+/* SPDX-License-Identifier: MIT */
+/* Line charts over two axes, with bands, whiskers, markers and reference lines. */
 #include <math.h>
 #include <stdio.h>
 

@@ -1,4 +1,5 @@
-/* Axes: round ticks, and where a value lies. */
+/* SPDX-License-Identifier: MIT */
+/* Axes: round ticks on linear and logarithmic scales, and the mapping from values to coordinates. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* SVG primitives and the style sheet that all charts share: shapes, text with estimated widths, legends,
+ * colours for light and dark. The charts are in bars.c, forest.c and lines.c. */
 #include "report/chart/svg.h"
 
 #include <math.h>

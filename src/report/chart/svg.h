@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What all charts are drawn with; for this room alone. Coordinates have one decimal. */
 #ifndef REPORT_CHART_SVG_H
 #define REPORT_CHART_SVG_H

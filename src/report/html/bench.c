@@ -1,4 +1,6 @@
-/* Bandwidth against message size, and what memory, products, convolutions and files reach. */
+/* SPDX-License-Identifier: MIT */
+/* Sections of the page for `dptrain bench`: bandwidth over message size, and bars for memory, GEMM,
+ * convolution and I/O. */
 #include <math.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
-/* The verdicts: what changed, by how much, and how surely. A row is a table's on a laptop and a card on a
- * phone. */
+/* SPDX-License-Identifier: MIT */
+/* The section of verdicts: what changed, by how much and how surely. A row is a table row on a wide screen
+ * and a card on a phone. The verdicts come from report/regress. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

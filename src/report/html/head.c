@@ -1,4 +1,6 @@
-/* What was run, where and when, and what no chart shows. */
+/* SPDX-License-Identifier: MIT */
+/* The head of the page: hardware, fabric, software and time of the runs; and at its end the figures that no
+ * chart shows. */
 #include <math.h>
 #include <string.h>
 

@@ -1,4 +1,6 @@
-/* Metrics over many recordings, a small chart each, with what changed them. */
+/* SPDX-License-Identifier: MIT */
+/* The history section: a small chart for each metric over many recordings, with its change points. Finding
+ * them is left to report/regress. */
 #include <math.h>
 #include <string.h>
 

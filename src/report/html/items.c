@@ -1,4 +1,6 @@
-/* The measurements of both sides, and tables of their figures. */
+/* SPDX-License-Identifier: MIT */
+/* Arranges the measurements of both sides as matrices, one value for each row and series, for the charts and
+ * tables of the other sections. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A report as one HTML page with charts: it holds all it needs, asks for nothing from elsewhere, runs no
  * script, and is well-formed XML. Sections are there where there is data for them. The same input gives the
  * same bytes. */

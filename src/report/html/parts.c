@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* HTML elements that the sections share: headings, figures, notes, tables, folded details, labels with units.
+ * */
 #include "report/html/parts.h"
 
 #include <math.h>

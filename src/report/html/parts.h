@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the sections of the page (page.h) share; for src/report/html alone. */
 #ifndef REPORT_HTML_PARTS_H
 #define REPORT_HTML_PARTS_H

@@ -1,4 +1,5 @@
-/* The sections of the page, in order, and the page that they make. */
+/* SPDX-License-Identifier: MIT */
+/* The sections of the page in their order, the links to them, and the page around them. */
 #include "report/html/parts.h"
 
 static bool has_runs(const html_t *h)

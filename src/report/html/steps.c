@@ -1,4 +1,5 @@
-/* How training steps scale, and what their time goes to. */
+/* SPDX-License-Identifier: MIT */
+/* The section on training steps: scaling efficiency, and the split of a step's time. */
 #include <math.h>
 #include <string.h>
 

@@ -1,4 +1,6 @@
-/* The page's look. Fonts are the reader's own. */
+/* SPDX-License-Identifier: MIT */
+/* The style sheet of the page, beyond that of the charts (report/chart/svg.c). Fonts are the reader's system
+ * fonts. */
 #include <stddef.h>
 
 #include "report/html/parts.h"

@@ -1,4 +1,5 @@
-/* Training runs: what they were, and how their losses went. */
+/* SPDX-License-Identifier: MIT */
+/* The section on training runs: loss and accuracy curves, and a table of the runs. */
 #include <math.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
-/* One table for each case and test of a run: what tells the points apart, how long they took, and what
- * follows from it. */
+/* SPDX-License-Identifier: MIT */
+/* Tables of a bench run, one for each case and test: the columns are key fields that vary, timings and
+ * metrics; what all points share goes into the caption. */
 #include <math.h>
 #include <string.h>
 

@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* Records as CSV in long form, one row for each figure of each point. Quoting follows RFC 4180. */
 #include <math.h>
 #include <string.h>
 

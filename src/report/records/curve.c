@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Reduces a run's losses to minimum, median and maximum over at most CURVE_MAX intervals of steps. Drawing is
+ * left to report/html/train.c. */
 #include "report/records/curve.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The course of a run's loss, short enough to draw and still true: the least, the middle and the greatest
  * loss of each of at most CURVE_MAX stretches of steps. Not collective. */
 #ifndef REPORT_RECORDS_CURVE_H

@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* Looks up a named value of a record and formats it with the unit that its name implies (base/figure.c). */
 #include "report/records/fields.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The named values of a record, as a report_t has them. Not collective. */
 #ifndef REPORT_RECORDS_FIELDS_H
 #define REPORT_RECORDS_FIELDS_H

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Streams lines through a fixed buffer, parses a batch in parallel (OpenMP) and visits the lines in order.
+ * What a record means is left to registry.c. */
 #include "report/records/jsonl.h"
 
 #include <errno.h>

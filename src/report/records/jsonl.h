@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Files of JSON records, one a line, read as a stream: memory depends on the longest line, not on the file.
  * A team of threads parses; lines arrive in order, in the calling thread. */
 #ifndef REPORT_RECORDS_JSONL_H

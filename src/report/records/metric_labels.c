@@ -1,4 +1,5 @@
-/* What people call a metric: of its key only what tells it from the others of its case and test. */
+/* SPDX-License-Identifier: MIT */
+/* Short labels for metrics: the fewest key fields that tell a metric from the others of its case and test. */
 #include <string.h>
 
 #include "base/mem.h"

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Flattens a report's runs into metrics, matched across runs by case, test and key. Comparing them is left to
+ * report/regress. */
 #include "report/records/metrics.h"
 
 #include <math.h>

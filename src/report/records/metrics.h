@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a report's runs measured, as a flat list: one metric for each point of dptrain bench that is the same
  * measurement (case, test and key), and for the step of each kind of training run; in it the starts of the
  * program that measured it, in the order of the files. Only whole runs count: what an interrupted suite left

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Prints a report run by run: title, facts, tables, legend. The tables are in bench_table.c and
+ * train_table.c, the output forms in render_text.c. */
 #include "report/records/print.h"
 
 #include <math.h>

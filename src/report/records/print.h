@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The whole of a report: tables for people in one of the forms of render.h, or CSV. Writes to `out` and
  * leaves looking for its errors to the caller; what is returned is ERR_SYSTEM without memory. */
 #ifndef REPORT_RECORDS_PRINT_H

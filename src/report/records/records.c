@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Helpers of the record readers: named fields, notes about rejected lines, and runs. Each kind of record is
+ * read in records_*.c. */
 #include "report/records/records.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* From one record to the model; used by registry.c and records*.c alone. Each returns ERR_DATA with the
  * reason where the record is not what it says it is. */
 #ifndef REPORT_RECORDS_RECORDS_H

@@ -1,4 +1,5 @@
-/* The records of dptrain bench: bench_run, bench, bench_end. */
+/* SPDX-License-Identifier: MIT */
+/* Reads the records of `dptrain bench`: bench_run, bench, bench_end. */
 #include <math.h>
 #include <string.h>
 

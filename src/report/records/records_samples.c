@@ -1,4 +1,5 @@
-/* The samples of a point: those of the whole, of its parts, and which batch each was taken in. */
+/* SPDX-License-Identifier: MIT */
+/* Reads the samples of a point: total, parts, and the batch that each was taken in. */
 #include <math.h>
 #include <string.h>
 

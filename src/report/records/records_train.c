@@ -1,5 +1,6 @@
-/* The records of dptrain train: run, step, epoch, checkpoint, profile, end. They name no run: a file is one,
- * with a further `run` record wherever it was resumed. */
+/* SPDX-License-Identifier: MIT */
+/* Reads the records of `dptrain train`: run, step, epoch, checkpoint, profile, end. They carry no run id: a
+ * file is one run, with a further `run` record wherever it was resumed. */
 #include <math.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* The kinds of records, and a file of them read. */
+/* SPDX-License-Identifier: MIT */
+/* The kinds of records and their readers, and the loop that reads a file of them. */
 #include "base/mem.h"
 #include "report/records/jsonl.h"
 #include "report/records/records.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A report's parts, and the forms that they are printed in: a form is a table of functions. Text comes from
  * records: it may hold anything but invalid UTF-8. */
 #ifndef REPORT_RECORDS_RENDER_H

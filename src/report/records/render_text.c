@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* The output forms of tables, facts and notes: aligned text for terminals, and GitHub Markdown. */
 #include <string.h>
 
 #include "base/mem.h"

@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* Frees a report and formats a point's key. Filling the report is left to registry.c and records_*.c. */
 #include "report/records/report.h"
 
 #include <stdio.h>

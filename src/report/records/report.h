@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What records say (docs/records.md), as a model: runs, and their points or epochs. Rendering is elsewhere
  * (print.h, src/report/regress, src/report/html), so that what compares or draws them has the same input. All
  * text is the report's own and lives as long as it. Samples are kept where they are asked for; otherwise

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Checks one record of `dptrain bench` against docs/records.md: names, types, and the arithmetic between
+ * fields. Reading for a report is more lenient (records_bench.c). */
 #include "report/records/schema.h"
 
 #include <ctype.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Whether a record is what docs/records.md says: for tests, of every record that the program writes. The
  * reader (report.h) is more lenient. */
 #ifndef REPORT_RECORDS_SCHEMA_H

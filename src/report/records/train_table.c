@@ -1,4 +1,5 @@
-/* A training run: what it was, its epochs, and where the time of a step went. */
+/* SPDX-License-Identifier: MIT */
+/* Tables of a training run: epochs, and the split of a step's time. */
 #include <math.h>
 
 #include "base/figure.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Two recordings, metric by metric: what got better, what worse, what cannot be told. A recording is what a
  * report_t holds: one or several runs of the same suite (starts of the program). A metric is a point of
  * dptrain bench (case, test, key) or a training run's step (metrics.h); its parts (forward, backward, …) say

@@ -1,5 +1,5 @@
-/* A comparison as one JSON object (docs/records.md). */
-
+/* SPDX-License-Identifier: MIT */
+/* Prints a comparison as one JSON object (docs/records.md). */
 #include "base/json.h"
 #include "report/regress/compare.h"
 

@@ -1,4 +1,6 @@
-/* The difference of samples, of a metric's whole and of its parts, and which part a change came from. */
+/* SPDX-License-Identifier: MIT */
+/* Compares the samples of a metric and of its parts, and names the part that a change came from. The test
+ * itself is report/stats/compare.c. */
 #include <math.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
-/* A comparison for people: what was compared, the table, where changes came from, what could not be told, and
- * the summary last, where a terminal shows it. */
+/* SPDX-License-Identifier: MIT */
+/* Prints a comparison as text: setup, table, causes of changes, inconclusive metrics, and the summary last,
+ * where a terminal shows it. */
 #include <math.h>
 #include <string.h>
 

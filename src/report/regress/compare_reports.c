@@ -1,4 +1,6 @@
-/* A comparison from its metrics to its verdict. */
+/* SPDX-License-Identifier: MIT */
+/* Runs a comparison: metric by metric to a difference, false discovery rates over all of them, then the
+ * verdicts. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
-/* What two recordings are, what of them was left out, and in what they differ: the machine must be the same,
- * of the software one wants to know what is not. */
+/* SPDX-License-Identifier: MIT */
+/* Checks that two recordings are comparable (same hardware, fabric, ranks and threads) and lists how their
+ * software differs and which runs were left out. */
 #include <math.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
-/* Which starts of a metric are compared, and how: side by side where they took turns; otherwise without those
- * that a slower machine measured. */
+/* SPDX-License-Identifier: MIT */
+/* Selects the starts of a metric to compare: pairs that ran in turn; otherwise all but those taken while the
+ * machine was slower than usual. */
 #include <math.h>
 #include <string.h>
 

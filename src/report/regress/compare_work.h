@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Steps of compare_reports; used by compare*.c alone. */
 #ifndef REPORT_REGRESS_COMPARE_WORK_H
 #define REPORT_REGRESS_COMPARE_WORK_H

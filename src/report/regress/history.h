@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Change points over many recordings of dptrain bench: when each metric became slower or faster, and what
  * differs in the software between the recordings on both sides. A recording is the runs of one file that one
  * machine made: several starts of a suite. The same files give the same result, in whatever order they are

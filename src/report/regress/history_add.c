@@ -1,5 +1,6 @@
-/* From files to drafts of recordings. Of a file no more stays than a few numbers for each point, so that
- * hundreds of recordings fit into little memory. */
+/* SPDX-License-Identifier: MIT */
+/* Reduces each file to a few values per point, so that hundreds of recordings fit in memory. Ordering and
+ * grouping are left to history_finish.c. */
 #include <math.h>
 #include <string.h>
 #include <time.h>

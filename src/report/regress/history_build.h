@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A history in the making; for history*.c alone. */
 #ifndef REPORT_REGRESS_HISTORY_BUILD_H
 #define REPORT_REGRESS_HISTORY_BUILD_H

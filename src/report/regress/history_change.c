@@ -1,4 +1,6 @@
-/* Change points of a history's metrics, and what changed in the software at each. */
+/* SPDX-License-Identifier: MIT */
+/* Searches every metric of a history for change points, corrects for the number of searches, and lists the
+ * software differences at each. The search of one series is report/stats/change.c. */
 #include <math.h>
 #include <string.h>
 

@@ -1,4 +1,6 @@
-/* From drafts to groups: order, values, notes. */
+/* SPDX-License-Identifier: MIT */
+/* Sorts recordings by time, drops copies, and groups them by hardware, fabric, ranks and threads; then the
+ * values and notes of each group. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

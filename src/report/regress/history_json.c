@@ -1,4 +1,5 @@
-/* A history for programs: one JSON object, or CSV with a row for each value. */
+/* SPDX-License-Identifier: MIT */
+/* Prints a history as one JSON object, or as CSV with a row for each value. */
 #include <math.h>
 #include <string.h>
 

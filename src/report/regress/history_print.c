@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Prints a history as text: each change with the revisions on both sides, and a summary of each group. The
+ * sparklines are in history_series.c. */
 #include "report/regress/history_print.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the printers of a history share; for history*.c alone. */
 #ifndef REPORT_REGRESS_HISTORY_PRINT_H
 #define REPORT_REGRESS_HISTORY_PRINT_H

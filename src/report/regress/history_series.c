@@ -1,4 +1,5 @@
-/* Series as lines of blocks: a look at each metric on one line. */
+/* SPDX-License-Identifier: MIT */
+/* Prints each metric of a history as a sparkline of block characters. */
 #include <math.h>
 #include <string.h>
 

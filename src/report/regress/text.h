@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Texts of records, no longer than a line has room for. */
 #ifndef REPORT_REGRESS_TEXT_H
 #define REPORT_REGRESS_TEXT_H

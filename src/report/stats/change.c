@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Change-point detection by binary segmentation with permutation tests. Corrections over several series are
+ * left to the caller. */
 #include "report/stats/change.h"
 
 #include <math.h>

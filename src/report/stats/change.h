@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Where a series of measurements changed its level: binary segmentation of the logarithms. A split is as
  * clear as the t between its two levels, outliers winsorised to two (robust) standard deviations; p is the
  * share of permutations of the same values whose clearest split is as clear, and holds for the whole series:

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* The difference of two recordings: location, confidence interval, bootstrap and rank p-values, over
+ * independent starts or over paired ones. Verdicts are left to report/regress. */
 #include "report/stats/compare.h"
 
 #include <math.h>

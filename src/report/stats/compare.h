@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How two recordings of one quantity differ, and how surely. A recording is several starts of a program, each
  * with its samples in the order taken. What differs from start to start (where memory lies, say) and what
  * drifts within one make samples depend on each other: starts and blocks of samples are drawn, never single

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Normal, Student's t and beta distributions from erfc and a continued fraction; no statistics library is
+ * linked. */
 #include "report/stats/distribution.h"
 
 #include <math.h>

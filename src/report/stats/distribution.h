@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Probabilities and quantiles of the distributions that tests need, to some 12 digits of the smaller tail
  * (Student's: 8 at 1e5 degrees of freedom, 5 above 1e6, where the normal distribution stands in). */
 #ifndef REPORT_STATS_DISTRIBUTION_H

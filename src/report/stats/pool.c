@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Random-effects mean of several estimates (Paule and Mandel 1982; variance after Hartung and Knapp), for
+ * starts that differ more than their own noise. */
 #include "report/stats/pool.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Several estimates of one quantity, not equally sure, as one. Not collective. */
 #ifndef REPORT_STATS_POOL_H
 #define REPORT_STATS_POOL_H

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Mann-Whitney and Wilcoxon signed-rank tests, exact for few values without ties and normal otherwise, and
+ * Benjamini and Hochberg's correction. */
 #include "report/stats/rank.h"
 
 #include <math.h>

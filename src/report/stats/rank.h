@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Rank tests and many of them at once. Not collective. */
 #ifndef REPORT_STATS_RANK_H
 #define REPORT_STATS_RANK_H

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Arranges one side's samples for the bootstrap: logarithms, block length from the correlation of neighbours,
+ * and resampled medians. */
 #include "report/stats/side.h"
 
 #include <math.h>

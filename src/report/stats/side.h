@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One side of a comparison: the logarithms of all its starts' samples, in the order taken and in ascending
  * order, and how long the blocks are that keep together what depends on each other. Not collective. */
 #ifndef REPORT_STATS_SIDE_H
