@@ -1,4 +1,6 @@
-/* dptrain: dispatch, start and stop order, and the only MPI_Abort. */
+/* SPDX-License-Identifier: MIT */
+/* Entry point: sets the thread up, dispatches to cmd/, and returns its error code as exit code. Holds the
+ * only MPI_Abort; MPI_Init and MPI_Finalize are in cluster/comm/mpi. */
 #include <mpi.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* `dptrain bench`: collects cases and their options from the command line. Measuring is left to tools/bench.
+ * */
 #include "tools/bench/bench.h"
 
 #include <stdio.h>

@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* `dptrain checkpoint`: show, verify and export. One process does the work, without MPI. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Dispatches to a subcommand and answers --help, --help=tsv and --version. The list of subcommands is in
+ * cmd/registry.c. */
 #include "cmd/cmd.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Subcommands: options in, calls down. One file each. Every command returns the exit code as err_t, after its
  * message was printed. */
 #ifndef CMD_CMD_H

@@ -1,4 +1,5 @@
-/* `dptrain data`: finds the verb. */
+/* SPDX-License-Identifier: MIT */
+/* `dptrain data`: dispatches to a verb, and opens the communicator that the collective verbs share. */
 #include "cmd/data.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The verbs of `dptrain data`, one file each, and what they share. */
 #ifndef CMD_DATA_H
 #define CMD_DATA_H

@@ -1,4 +1,5 @@
-/* Pictures to shards. Collective. */
+/* SPDX-License-Identifier: MIT */
+/* `dptrain data pack`: converts a source of images to shards. Collective. The work is done by tools/pack. */
 #include <stddef.h>
 #include <string.h>
 

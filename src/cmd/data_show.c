@@ -1,5 +1,6 @@
-/* What a source of pictures holds: statistics, a contact sheet. No MPI: one process does it, whatever the
- * number of ranks. */
+/* SPDX-License-Identifier: MIT */
+/* `dptrain data show`: statistics and a contact sheet of a source of images. Runs without MPI, in one
+ * process; the work is done by data/show. */
 #include <stddef.h>
 
 #include "base/fs.h"

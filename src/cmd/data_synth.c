@@ -1,4 +1,5 @@
-/* The built-in digits as IDX files. No MPI. */
+/* SPDX-License-Identifier: MIT */
+/* `dptrain data synth`: writes the built-in digits as IDX files. Runs without MPI. */
 #include <stdio.h>
 #include <string.h>
 

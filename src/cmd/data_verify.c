@@ -1,4 +1,6 @@
-/* Shards, or other data, as they should be. Collective. */
+/* SPDX-License-Identifier: MIT */
+/* `dptrain data verify`: checks shards or another source for damage and prints each finding. Collective. The
+ * work is done by tools/pack/verify.c. */
 #include <stddef.h>
 #include <stdio.h>
 

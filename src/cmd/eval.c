@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* `dptrain eval`: options of an evaluation. Rebuilding the model and running it is left to
+ * train/run/evaluate_checkpoint.c. */
 #include <string.h>
 
 #include "cmd/cmd.h"

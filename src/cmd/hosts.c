@@ -1,4 +1,6 @@
-/* Host descriptions, checked and converted. No MPI: it is for the machine from which jobs are started. */
+/* SPDX-License-Identifier: MIT */
+/* `dptrain hosts`: checks host descriptions and converts them. Runs without MPI, on the machine that jobs are
+ * started from. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* `dptrain info`: build, libraries, devices and backends of this host, or the layers of a model. Runs without
+ * MPI. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>

@@ -1,4 +1,5 @@
-/* Every subcommand. */
+/* SPDX-License-Identifier: MIT */
+/* The table of subcommands, in the order that --help lists them. */
 #include "cmd/cmd.h"
 
 const cmd_t cmds[] = {

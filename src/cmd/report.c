@@ -1,4 +1,6 @@
-/* Records as tables. No MPI: it is for a login node as well as for a job. */
+/* SPDX-License-Identifier: MIT */
+/* `dptrain report`: prints records as tables or CSV and dispatches to the other verbs. Runs without MPI, so
+ * that it works on a login node. */
 #include <stdio.h>
 #include <string.h>
 

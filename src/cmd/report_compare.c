@@ -1,4 +1,6 @@
-/* Two recordings: what got better, what worse. No MPI: it is for a login node as well as for a job. */
+/* SPDX-License-Identifier: MIT */
+/* `dptrain report compare`: judges a new recording against a base; a metric that got worse sets exit code 1.
+ * Runs without MPI. The statistics are in report/regress. */
 #include <stdio.h>
 #include <string.h>
 

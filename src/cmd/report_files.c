@@ -1,4 +1,6 @@
-/* Records from files, a report into a file. */
+/* SPDX-License-Identifier: MIT */
+/* Opens the record files that a command line names, skips duplicates, and writes the result to a file or
+ * stdout. Parsing records is left to report/records. */
 #include "cmd/report_files.h"
 
 #include <dirent.h>

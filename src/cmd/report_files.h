@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the verbs of `dptrain report` share: files of records in, a file or the standard output out. */
 #ifndef CMD_REPORT_FILES_H
 #define CMD_REPORT_FILES_H

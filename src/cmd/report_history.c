@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* `dptrain report history`: change points over many recordings, read one file at a time. Runs without MPI.
+ * The search is in report/regress. */
 #include "cmd/report_history.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Files of recordings, for what shows their history. */
 #ifndef CMD_REPORT_HISTORY_H
 #define CMD_REPORT_HISTORY_H

@@ -1,4 +1,6 @@
-/* Records as a page with charts. No MPI: it is for a login node as well as for a job. */
+/* SPDX-License-Identifier: MIT */
+/* `dptrain report html`: gathers records, a comparison and a history, and writes them as one page. Runs
+ * without MPI. The sections are in report/html. */
 #include <stdio.h>
 #include <string.h>
 

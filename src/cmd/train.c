@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* `dptrain train`: parses options and the config file. The run itself is train/run/loop.c. */
 #include "train/run/train.h"
 
 #include <stdio.h>
