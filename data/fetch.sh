@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 # Shared by the download scripts; sourced, never run. A file is downloaded as NAME.part, resumed where it was
 # interrupted, compared with its checksum, and only then renamed: 64 hexadecimal digits are a SHA-256, 32 an MD5.

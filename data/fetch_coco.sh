@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
 # Downloads MS COCO 2017 (pictures and instance annotations, 20.4 GB) and checks it. Safe to repeat: what is there stays,
 # what was begun is resumed.
 set -u

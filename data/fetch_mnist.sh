@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
 # Downloads MNIST (four .gz files, 11.6 MB) and checks it. Safe to repeat: what is there and right stays, what was
 # begun is resumed.
 set -u

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 # Shared by the scripts; sourced, never run. Exit codes are the program's own: 2 usage, 4 system, 5 lost peer.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
 # Installs what is missing, builds, and runs every test. See --help.
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
@@ -61,9 +62,9 @@ entry() { # NAME SECONDS COMMAND...
     plan+=$name$'\t'$seconds$'\t'$(printf '%q ' "$@")$'\n'
 }
 
-# `key` in the RUN line of a test's head, the comment that it begins with, as words.
+# `key` in the RUN line of a test's head, the comment below the licence line, as words.
 run_values() { # FILE KEY
-    sed -nE "1,/\\*\\//{ /RUN /{ s/.*[[:space:]]$2=([a-z0-9_,]+).*/\1/p; }; }" "$1" | tr ',' ' '
+    sed -nE "1{ /SPDX/d; }; /RUN /{ s/.*[[:space:]]$2=([a-z0-9_,]+).*/\1/p; }; /\\*\\//q" "$1" | tr ',' ' '
 }
 
 # A line for each combination of ranks and device; with sanitizers those of san=, where the RUN line has it; with an

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Draws a few consecutive steps of a trace (dptrain train --trace FILE) as a timeline: ranks one below the other,
 layers coloured by operator. Needs matplotlib (Debian: python3-matplotlib)."""
 import argparse

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* `bench comm`'s way of measuring MPI_Allreduce (collective_run under bench_measure) beside the least there
  * is: a loop of calls between two readings of the clock. Both in one process, on the same buffers, in turn,
  * so that they meet the same machine. Prints a row of a Markdown table for each size: mpirun -np N bare_loop

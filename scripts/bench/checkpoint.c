@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Measures checkpoint writing against a plain write of the same bytes, and the digest; prints a Markdown
  * table. Run by scripts/bench/checkpoint.sh: checkpoint FOLDER MEGABYTES PAIRS. */
 #include <errno.h>

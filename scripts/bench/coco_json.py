@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Makes a large file of annotations from a small one: coco_json.py FROM MB TO.
 
 Images and annotations are repeated with new ids, written as COCO's own files are (one line, numbers as they were)."""

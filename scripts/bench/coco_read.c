@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Reads a file of COCO's annotations for scripts/bench/coco.sh: coco_read FILE. Prints seconds, the peak of
  * its resident memory in KiB, images and annotations. */
 #include <inttypes.h>

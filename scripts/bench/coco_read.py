@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The same as coco_read.c by Python: coco_read.py json|pycocotools FILE."""
 import sys
 import time

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Bytes a second of the CUDA backend's operators and optimizers that move memory, beside a copy on the device
  * that moves as many, in turn, on the same GPU. Counted is what a kernel has to read and write once (batch
  * norm: its input twice). Prints Markdown: gpu_ops [--quick]. Exit code 4: there is no GPU. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Linear layers and 1×1 convolutions of the CUDA backend beside one plain cublasLtMatmul of the same shape,
  * in turn; the times of ResNet-50's 3×3 convolutions, all three passes. Prints Markdown; the convolutions as
  * JSON lines into a file, too, for scripts/bench/peers/torch_conv.py: gpu_products [--quick] [FILE]. Exit code 4:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Two ways of the same work on the GPU in turn, timed by its own clock; for the benchmarks of this folder. */
 #ifndef SCRIPTS_BENCH_GPU_TURNS_H
 #define SCRIPTS_BENCH_GPU_TURNS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Times JPEG decoding on one core for scripts/bench/image.sh: image FOLDER CROPS SEED. Of each *.jpg of the
  * folder, CROPS random resized crops to 224 × 224, as torchvision draws them (area 8 to 100 %, aspect 3/4 to
  * 4/3, mirrored or not). Prints a line of NAME IMAGES_PER_SEC for each way:

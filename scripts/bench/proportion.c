@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* proportion K N: what share K of N is, and its 95 % interval, in percent: "3 of 60: 5.0 % (1.0–13.9)". */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How often `dptrain report compare` is wrong on real recordings of one build:
  *
  *   regress_resample [--trials N] [--min-effect X] RECORDING RECORDING…

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Writes records of dptrain bench for scripts/bench/report.sh: report MB FILE. Runs of 100 points, each with
  * 100 to 2000 samples, as the program writes them; the same records on every machine. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How often the statistics under `dptrain report` are wrong, in tables: stats_errors [--trials N]. Samples
  * and histories are synthetic and the same on every machine. */
 #include <math.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 # Finds who spoils a job by starting it on some of the hosts at a time; sourced, never run. The caller defines
 #   group_fails HOST...    0: a job on these hosts fails, other: it is fine

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 # shellcheck disable=SC2034 # what is set here is for the caller
 # The hosts of a list, what is done on all of them side by side, and why ssh fails. Sourced behind lib.sh, never run.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # shellcheck shell=bash disable=SC2034,SC2154 # variables of run.sh and of the other parts
 # The hosts of a job: from Slurm, their ranks, how they are reached. Sourced by run.sh, behind scripts/cluster/hosts.sh, which has
 # the columns of the hosts' list.

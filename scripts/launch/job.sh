@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # shellcheck shell=bash disable=SC2034,SC2154 # variables of run.sh and of the other parts
 # A job under mpirun (or srun) from its start to its end: its output, deadlines, signals, exit code and leftovers.
 # Sourced by run.sh, which sets command, work, program_name, grace, timeout_start, restart, launcher.

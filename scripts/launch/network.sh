@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # shellcheck shell=bash disable=SC2034,SC2154 # variables of run.sh and of the other parts
 # Interface, transport and ports: flags for OpenMPI into MPI_FLAGS, variables for NCCL and libfabric into job_env and,
 # where hosts differ, into host_extra. Sourced by run.sh.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # shellcheck shell=bash disable=SC2034,SC2154 # variables of run.sh and of the other parts
 # What hosts say about themselves before the start, in one round, and whether the job can run there. Sourced by run.sh.
 #

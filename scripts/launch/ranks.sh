@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # shellcheck shell=bash disable=SC2034,SC2154 # variables of run.sh and of the other parts
 # How ranks are started: the version of OpenMPI, where ranks go, the CPUs near their GPUs, what runs before the program on
 # each. Sourced by run.sh.

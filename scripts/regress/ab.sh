@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # shellcheck shell=bash disable=SC2034,SC2154 # variables of regress.sh and of the other parts
 # Two revisions in turn, A B B A A B B A …. Sourced by regress.sh.
 

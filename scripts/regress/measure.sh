@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # shellcheck shell=bash disable=SC2034,SC2154 # variables of regress.sh and of the other parts
 # Starts of a suite, one after the other, into one recording. Sourced by regress.sh.
 stopped='' worktree='' unfinished=''

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # shellcheck shell=bash disable=SC2034,SC2154 # variables of regress.sh and of the other parts
 # Recordings: what is in them, which is the newest, a list of all. Sourced by regress.sh.
 #

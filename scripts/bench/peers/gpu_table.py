@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """The tables of scripts/bench/gpu_steps.sh. gpu_table.py steps FILE: lines `round, batch, precision, program, end
 record`, between tabs, to Markdown. gpu_table.py gaps FILE: nsys' cuda_gpu_trace as CSV to the share of time in which
 the GPU did nothing."""

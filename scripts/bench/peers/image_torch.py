@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Times torchvision and Pillow at what scripts/bench/image.c times: of each *.jpg of a folder, random resized crops to 224,
 on one thread. Prints a line of NAME IMAGES_PER_SEC for each way: image_torch.py FOLDER CROPS SEED. --describe prints the
 versions."""

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """LeNet-5 in PyTorch on the CPU: the network, data and step of `dptrain train --model lenet5`, to be timed beside it.
 
 One process, or one of several under torchrun or mpirun with --ddp (DistributedDataParallel over gloo). A step is

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """LeNet-5 in PyTorch on one GPU: the network, data and step of `dptrain train --model lenet5`, to be timed beside it.
 
 Three ways: eager, as one writes it; graph, the whole step recorded once as a CUDA graph; compile, torch.compile with

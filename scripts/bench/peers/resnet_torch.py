@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """ResNet-18 and ResNet-50 in PyTorch on the CPU: the networks of `dptrain train --model resnet18`, on the same kind of
 random pictures and with the same step, to be timed beside it.
 

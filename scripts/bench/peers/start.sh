@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 # How dptrain and its peers are started when they are timed in turn: sourced, behind lib.sh.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """The table of scripts/bench_peers.sh: from lines `round, ranks, program, end record`, between tabs, to Markdown."""
 
 import collections

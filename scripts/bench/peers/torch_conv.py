@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """cuDNN's times, through PyTorch, of the 3×3 convolutions that build/scripts/bench/gpu_products has timed: reads its
 JSON lines, prints a Markdown table with the ratios. NHWC, the fastest algorithm that cuDNN finds by trying."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 # shellcheck disable=SC2154 # work, timeout and the like are the caller's
 # What is done to ~/.ssh, here and on hosts: bash runs these functions there. Sourced by setup_ssh.sh.

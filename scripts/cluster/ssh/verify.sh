@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 # shellcheck disable=SC2154 # work, timeout and the like are the caller's
 # Tries every pair of hosts. Sourced by setup_ssh.sh.

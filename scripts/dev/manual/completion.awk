@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Answers to --help=tsv (SCOPE KIND …), then the functions' text: @TABLES@ in it is replaced.
 
 # What may stand for an option's value: words, @file, @dir.

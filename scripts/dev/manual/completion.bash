@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Completion of dptrain @VERSION@ for bash 4.2 and later: commands, verbs, options, their values, and files.
 # shellcheck shell=bash
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Answers to --help=tsv (SCOPE KIND …), then the page's frame: @VERSION@ and @COMMANDS@ in it are replaced.
 
 # Text as roff takes it: characters that mean something there are escaped, options are bold.
