@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
 # Runs one entry of the plan that scripts/test.sh made: tests/driver.sh NAME, called by prove.
 # A plan's line is NAME, SECONDS and the quoted COMMAND, with tabs between. DPTRAIN_TEST_WORK holds the plan, and
 # a log and a temporary folder for each entry.

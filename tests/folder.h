@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A test's own folder in /tmp, and files in it. */
 #ifndef TESTS_FOLDER_H
 #define TESTS_FOLDER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* In front of HDF5's own functions: how often the program handed it a file to open; texts that claim to be
  * longer than they are, which 1.10.8 refuses before we see their length. */
 #ifndef TESTS_H5_CALLS_H

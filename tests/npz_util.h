@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Archives of arrays as others may write them: any type, order, compression and damage. */
 #ifndef TESTS_NPZ_UTIL_H
 #define TESTS_NPZ_UTIL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a convolution gives, kept apart from where it was computed, so that two runs can be compared. */
 #ifndef TESTS_OP_RESULT_H
 #define TESTS_OP_RESULT_H

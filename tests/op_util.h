@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One operator on one backend with buffers of its own, for the operators' tests. */
 #ifndef TESTS_OP_UTIL_H
 #define TESTS_OP_UTIL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Pictures that tests make: JPEGs and PNGs of every kind, by the libraries' own encoders. */
 #ifndef TESTS_PICTURES_H
 #define TESTS_PICTURES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Whether two samples are the same to the last byte, with all that is annotated. */
 #ifndef TESTS_SAMPLE_SAME_H
 #define TESTS_SAMPLE_SAME_H

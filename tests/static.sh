@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
 # Checks of the source itself, as TAP. Run from the repository's root: tests/static.sh shellcheck|layers|links|headers
 set -euo pipefail
 

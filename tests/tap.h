@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Test Anything Protocol for the C tests: the plan first, one line a check, run by prove.
  *
  * A test's head says how scripts/test.sh runs it:  RUN np=1,2,4 device=ref,cpu  (inside a comment; np without

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # dptrain bench comm and scripts/nccl_bw.sh: nccl-tests' tables, their records, what is refused, wrong data.
 # shellcheck disable=SC2016,SC2030,SC2031,SC2154 # jq's names; subshells, on purpose; common.bash sets variables
 

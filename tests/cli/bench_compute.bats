@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # `dptrain bench` gemm, conv, mem and io at tiny sizes: tables, records, checks that find what is wrong, folders left
 # as they were. No number that depends on time is looked at.
 # shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables

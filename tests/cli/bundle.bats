@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # shellcheck disable=SC2154 # dptrain is common_setup's
 # scripts/bundle.sh: a root folder with glibc, sh and the unpacked bundle is all there is (chroot), or, where this is
 # not root, at least an emptied environment and every library looked at.

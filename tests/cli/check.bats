@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # dptrain check on this machine, whose ranks count as hosts of their own (--ranks-per-host).
 # shellcheck disable=SC2154 # common.bash and bats set variables
 

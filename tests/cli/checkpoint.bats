@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # dptrain checkpoint: what is in one, and whether it is whole.
 
 setup() {

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Checkpoints under faults: kill -9 at random moments, a full disk, a read-only one. scripts/test.sh --slow kills 100
 # times instead of 6. Where DPTRAIN_TEST_TABLE names a file, each test appends what it counted as a row of a table:
 # fault | trials | checkpoints lost | checkpoints corrupt | final weights equal to the undisturbed run's.

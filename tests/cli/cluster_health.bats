@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # scripts/cluster_health.sh without hosts: the search by groups, and what it makes of a check that does not start.
 # shellcheck disable=SC2154,SC2030,SC2031 # common.bash and bats set variables; every test is a subshell, on purpose
 

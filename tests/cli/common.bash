@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # What the command line tests share: `load common`. A file with a setup of its own calls common_setup in it.
 # shellcheck shell=bash
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Blocks of commands in the pages: `load docs`. docs/adding.md says how a block is marked.
 # shellcheck shell=bash
 # shellcheck disable=SC2154 # root, dptrain: common.bash sets them; docs_coco, docs_helps: the test does

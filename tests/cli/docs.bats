@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # The pages: links lead somewhere, commands run, and those that need hosts, a GPU or time have the options that they use.
 # shellcheck disable=SC2016 # backticks of Markdown
 # shellcheck disable=SC2030,SC2031,SC2034,SC2154 # every test is a subshell, on purpose; common.bash sets variables, docs.bash reads them

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # shellcheck disable=SC2154 # dptrain is common_setup's
 # dptrain hosts: what scripts, mpirun and ssh get from it. What is refused in a text: tests/unit/test_hosts.c.
 load common

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # What scripts of users rely on, held against the lists of tests/interface: options, fields of records, what a
 # checkpoint holds, algorithms, exit codes, and the bits of --reproducible. A difference is printed. One that is meant
 # goes into the lists by DPTRAIN_UPDATE_INTERFACE=1 bats tests/cli/interface.bats, and is reviewed with its commit.

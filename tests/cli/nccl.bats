@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # NCCL in trouble: every end has code 5 and a message. NCCL measured: `bench comm`. Both on the emulated device of tests/emu
 # (`make emu-tests`).
 # shellcheck disable=SC2016,SC2030,SC2031,SC2034,SC2154 # jq's names; subshells, on purpose; common.bash

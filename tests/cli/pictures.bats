@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Decoded pictures against an independent decoder, ImageMagick: PNG's conformance pictures bit for bit, JPEGs within 2.
 # shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # regress.sh: recordings, baselines and revisions in turn. dptrain and mpirun are stand-ins, which measure nothing; the
 # last test has the real ones.
 # shellcheck disable=SC2016 # stand-ins' bodies are not for this shell

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # run.sh on hosts: what it asks them, what it chooses, and the line that it builds. The hosts are folders, each with its own
 # /sys and addresses; ssh, mpirun and dptrain are stand-ins. tests/cluster/run.bats has real ones.
 # shellcheck disable=SC2016 # stand-ins' bodies are not for this shell

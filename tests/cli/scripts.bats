@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # The scripts, on their own: mpirun and dptrain are stand-ins where the real ones are not needed.
 # shellcheck disable=SC2016 # stand-ins' bodies are not for this shell
 # shellcheck disable=SC2030,SC2031 # every test is a subshell, on purpose

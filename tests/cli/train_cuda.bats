@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # The whole program on the emulated CUDA device of tests/emu (`make emu-tests`): training, evaluation, resuming and
 # measuring there give what the CPU gives, and what goes wrong is said.
 # shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables

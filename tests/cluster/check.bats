@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # dptrain check and cluster_health.sh between real hosts: all is well, and each fault by the name of its host.
 # shellcheck disable=SC2030,SC2031 # every test is a subshell, on purpose
 # shellcheck disable=SC2154 # cluster_* come from cluster.bash

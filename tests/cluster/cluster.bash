@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Hosts of a cluster on one machine, out of namespaces: `load cluster` in bats, or source it. See README.md.
 # shellcheck shell=bash
 #

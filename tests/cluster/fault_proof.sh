@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
 # Breaks a cluster of namespaces in every known way, and prints results/faults.md: what found it. See --help.
 # shellcheck disable=SC2154 # variables of cluster.bash and jobs.bash
 set -euo pipefail

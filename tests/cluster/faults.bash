@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Faults of a cluster's hosts: sourced behind jobs.bash. Each lasts until `mend`, which undoes all of them.
 # shellcheck shell=bash
 # shellcheck disable=SC2154 # variables of cluster.bash and jobs.bash

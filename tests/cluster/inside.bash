@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
 # What runs in the cluster's namespaces; called by cluster.bash alone. keep → switch → a host each.
 set -euo pipefail
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Jobs and checks on a cluster's hosts: sourced behind cluster.bash, in bats or by fault_proof.sh. Descriptor 3 gets how
 # long a check took; `run` is bats's.
 # shellcheck shell=bash

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # run.sh between real hosts: over ssh, with mpirun, as tests/cli/run.bats cannot show it.
 # shellcheck disable=SC2030,SC2031 # every test is a subshell, on purpose
 # shellcheck disable=SC2154 # cluster_* come from cluster.bash

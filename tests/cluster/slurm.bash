@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # A Slurm of one node on this machine, for tests: `. slurm.bash`. All of it, with its own munged, is in the folder $slurm.
 # shellcheck shell=bash
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # The batch script under a real Slurm of one node, started here: only with scripts/test.sh --slow.
 # shellcheck disable=SC2030,SC2031 # every test is a subshell, on purpose
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # setup_ssh.sh and on_hosts.sh between hosts that have nothing but sshd and a password.
 # shellcheck disable=SC2016 # for the hosts' shells
 # shellcheck disable=SC2030,SC2031 # every test is a subshell, on purpose

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* TAP for C++: the few lines of tests/tap.h that the emulator's own tests need. */
 #ifndef TESTS_EMU_CHECK_H
 #define TESTS_EMU_CHECK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A stand-in for libcublasLt: products of matrices by oneDNN's sgemm, with the epilogues that training needs. Both
  * "algorithms" compute the same; they differ in the workspace that they demand. */
 #include <cmath>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the descriptors of the emulated cublasLt hold, inside the real library's opaque structs. */
 #ifndef TESTS_EMU_CUBLASLT_H
 #define TESTS_EMU_CUBLASLT_H

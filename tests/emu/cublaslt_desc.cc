@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cublasLt's descriptors: made, set, read, destroyed. */
 #include <cstdlib>
 #include <cstring>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the parts of the emulated device share: streams as queues of closures, the device memory, the executor of
  * kernels. Test code: a broken rule of CUDA ends the program with a message, it does not try to go on. */
 #ifndef TESTS_EMU_EMU_H

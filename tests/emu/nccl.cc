@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The stand-in for libnccl: the interface over nccl_shm.cc. Operations queue on streams like kernels. */
 #include <chrono>
 #include <cstdio>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Arithmetic of the emulated NCCL, one type at a time. */
 #include "cuda_runtime.h"
 

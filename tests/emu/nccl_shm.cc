@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The emulated NCCL's transport: joining, collectives in rounds, sends and receives, and who waits for whom. */
 #include <algorithm>
 #include <chrono>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The emulated NCCL: a communicator in POSIX shared memory. Each rank has a slot for one round's data of a collective
  * and a mailbox for each other rank; long messages take several rounds. */
 #ifndef TESTS_EMU_NCCL_SHM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The stand-in for libcudart: devices, errors, launches. DPTRAIN_EMU_* describe the machine (README.md). */
 #include <cstdarg>
 #include <cstdio>

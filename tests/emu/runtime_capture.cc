@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Stream capture and graphs. A capture keeps what each of its streams was given; at its end the nodes are put in the
  * order in which lazy streams would run them: what the last stream does, and the others only where it waits for them. */
 #include <set>

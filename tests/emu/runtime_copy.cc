@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Copies and fills. From and to pinned memory they read and write when they run; from pageable memory they read at the
  * call, as CUDA stages it, and to pageable memory they wait. */
 #include <cstring>

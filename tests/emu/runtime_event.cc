@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Events: marks in a stream's work. */
 #include <chrono>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Runs kernels: the blocks one after another, the threads of a block on stacks of their own. A stack runs one thread
  * after another until one of them has to wait for others; a kernel that never synchronises so needs one stack. Threads
  * run in ascending order in one block and in descending order in the next: who forgot a barrier reads what is not

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Device memory: an arena that nobody can touch while the emulator is not executing, with guard zones around every
  * allocation; pinned host memory; copies. */
 #include <cerrno>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Streams. A stream's work is done when the host waits for something, and only as far as that demands: a
  * dependency that was forgotten shows as data that is not there. */
 #include <set>

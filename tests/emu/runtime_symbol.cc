@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Names of kernels: the program's own symbol table, since the addresses of static functions and templates are in no
  * dynamic one. */
 #include <algorithm>

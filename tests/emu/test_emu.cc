@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The emulated device itself: kernels with and without barriers, order of lazy streams, memory, capture.
  * RUN (needs no GPU) */
 #include <vector>

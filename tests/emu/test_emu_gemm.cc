@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The emulated cublasLt against a naive loop: transposes, orders, types, epilogues. */
 #include <cmath>
 #include <vector>

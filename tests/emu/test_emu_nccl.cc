@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The emulated NCCL across three processes: collectives, sends, a rank that does not wait, failures. */
 #include <cstring>
 #include <vector>

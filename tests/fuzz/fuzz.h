@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the fuzz targets share. A target is tests/fuzz/fuzz_NAME.c with libFuzzer's LLVMFuzzerTestOneInput,
  * which ends the process (abort) where a promise of a header is broken; sanitizers end it where memory is. */
 #ifndef TESTS_FUZZ_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Checkpoints as they are: the seal stands before HDF5. With DPTRAIN_FUZZ_HDF5 set the right seal is written
  * around them, so that HDF5 sees the bytes: what that finds is libhdf5's. */
 #include <fcntl.h>

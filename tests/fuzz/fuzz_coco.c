@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* COCO's annotations, and the masks of those that were read. */
 #include "base/mem.h"
 #include "data/annotation/mask.h"

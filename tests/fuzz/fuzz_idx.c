@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* IDX files, plain and gzip: pictures and labels. */
 #include "base/mem.h"
 #include "data/dataset/idx.h"

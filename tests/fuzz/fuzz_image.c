@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* PNG and JPEG: headers, whole pictures, parts of them, resized. */
 #include <string.h>
 #include <zlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What reads shards; the first byte chooses. Files as they are, shard or index: the seal stands before HDF5.
  * With DPTRAIN_FUZZ_HDF5 set the right seal is written around them, so that HDF5 sees the bytes: what that
  * finds is libhdf5's. Then blocks of memory: an index, a record's annotations. */

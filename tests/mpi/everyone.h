@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A check that concerns every rank: it passes when it passes on all of them. Rank 0 prints; a rank that
  * failed says so. Only between MPI_Init and MPI_Finalize; raw MPI, so that it does not rest on what is
  * tested. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=1,2,3
  *
  * Every collective that `bench comm` measures, of every type and with every operation: right out of place and

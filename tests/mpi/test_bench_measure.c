@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0,1,2,3
  *
  * The protocol of bench: how often what is called, samples and statistics, ranks that take no part, errors,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=1,2,3,4
  *
  * The communicator over MPI, or the one that the first argument names, on data that every sum represents

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=1,2,4
  *
  * Clocks that are known to differ: the offset found is right within the error that is reported with it. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=1,2,3
  *
  * Where there is no room for shared memory, gradient buffers are private and one warning says so. */

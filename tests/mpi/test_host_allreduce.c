@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=1,2,3,4
  *
  * The allreduce of gradient buffers, through the host's memory and through MPI, on whole numbers that every

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=2
  *
  * A rank that waits in the host's memory still lets MPI work: its own long message is on the way, and the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=1,2,3 device=cuda
  *
  * Gradients on GPUs, summed by NCCL, on data that every sum represents exactly. Where there are fewer GPUs

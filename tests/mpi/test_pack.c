@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=1,2,3
  *
  * Packing over ranks: the same files on any number of them, what is there is kept, errors are everybody's,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=1,2,3
  *
  * What rank 0 finds out for all: its bytes arrive, errors are everybody's, and the others wait for as long as

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=1,2,3 device=ref,cpu,cuda
  * Batch norm whose statistics go over all ranks: each rank has some of the samples, and gets what one
  * operator over all samples would give it. */

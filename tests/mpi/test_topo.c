@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=1,2,3,4
  *
  * The ranks' accounts of where they are fit together, and one process alone gets the same kind of answer. */

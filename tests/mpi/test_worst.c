@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=1,2,3
  * The worst mistakes are the same list however the samples are shared out and in whatever order they come. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Writes a small checkpoint with something of every kind: checkpoint_sample PATH. */
 #include "tests/unit/checkpoint_sample.h"
 

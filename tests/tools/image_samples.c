@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Writes pictures of every kind of tests/pictures.h to a folder: image_samples png|jpeg FOLDER [SIDE]. */
 #include "tests/pictures.h"
 

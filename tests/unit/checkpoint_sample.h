@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the checkpoint tests share: a folder of their own, a small checkpoint with something of every kind,
  * whole files in memory. */
 #ifndef TESTS_UNIT_CHECKPOINT_SAMPLE_H

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Masks of a file of annotations as pycocotools draws them, for tests/unit/test_mask.c: pycocotools_masks.py FILE.
 
 Images by id, annotations in the file's order; each as: id (int64), width, height (int32), area (int64), length of the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the shard tests share: a folder of their own, samples with something of every kind, a small packing of
  * them. */
 #ifndef TESTS_UNIT_SHARD_SAMPLE_H

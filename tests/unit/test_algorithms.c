@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0 : the table of algorithms as text, names that do not exist, and what measuring keeps, takes and
  * chooses. */
 #include <string.h>

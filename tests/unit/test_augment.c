@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  * Augmentation: maps whose result is known exactly, random maps against a reference in double precision that
  * goes the other way round (forward matrices composed, then inverted), and what is drawn for whom. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Average precision and top-k against values worked by hand. */
 #include "train/evaluate/average_precision.h"
 

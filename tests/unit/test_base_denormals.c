@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  *
  * Denormal numbers: they exist at first, then they are 0, also in threads that are started later. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  * Libraries that are opened when they are needed: found, not there, and without what is wanted of them. */
 #include <dlfcn.h>

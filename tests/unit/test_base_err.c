@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  *
  * Errors: messages, words put in front of them, their way between threads, and what is too long. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  * DPTRAIN_MAX_ISA: the cap, bad values, and that what is compiled more than once gives the same bits. */
 #include <stdlib.h>

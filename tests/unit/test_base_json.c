@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  *
  * JSON text: structure, escapes, UTF-8, and numbers that read back as the same number. */

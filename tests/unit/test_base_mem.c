@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  *
  * Counted memory: the counters, zeroing, alignment, growing, and requests that cannot be met. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  *
  * Options: every type, every way to write one, and every way to get one wrong. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  *
  * Philox against the known answers that Random123 publishes, and the properties of what is drawn from it. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  *
  * Order statistics against values worked by hand (type 7, as R's quantile and NumPy's percentile). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What `bench comm` works out by itself: nccl-tests' figures and sizes, and the data that proves a
  * collective: exact in every order, and nothing wrong with it goes unnoticed. */
 #include <math.h>

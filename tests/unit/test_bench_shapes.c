@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0 : what bench counts by (layer tables, FLOPs, bytes, working sets), and whether its checks see what
  * is wrong. */
 #include <limits.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Two jobs in turn: the order of their batches, and that all of them count. */
 #include <fcntl.h>
 #include <sys/wait.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* bfloat16: the rounding against values worked by hand and against its definition, and what conv2d and linear
  * do with it.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  * Buckets of gradients: their size, and which floats go when, told by a stand-in for NCCL. No device. */
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  *
  * Charts: round ticks, axes that hold what they show, and drawings that are well-formed XML without a NaN

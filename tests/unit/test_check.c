@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* dptrain check without a cluster: lines become rows and a table, facts become lines, nvidia-smi's answers
  * are read. RUN np=0 */
 #include <stdint.h>

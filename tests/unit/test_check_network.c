@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What dptrain check makes of measured paths, interfaces, ports and counters, without a network; InfiniBand
  * and EFA by recorded folders of /sys and logs. RUN np=0 */
 #include <arpa/inet.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0 : the background writer: it writes a copy, one at a time, and its errors come back. */
 #include <fcntl.h>
 #include <math.h>

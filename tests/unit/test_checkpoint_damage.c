@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* No damaged, foreign or odd file is taken for a checkpoint, and none crashes the reader.
  * RUN np=0 */
 #include <fcntl.h>

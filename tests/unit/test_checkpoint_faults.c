@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A write that fails, at whatever moment, leaves the older checkpoint whole and nothing else behind.
  * RUN np=0 */
 #include <errno.h>

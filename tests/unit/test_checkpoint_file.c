@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One checkpoint: what goes in comes out, other tools can read it, equal content gives equal files.
  * RUN np=0 */
 #include <inttypes.h>

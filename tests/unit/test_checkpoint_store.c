@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The folder of checkpoints: found by looking, newest good one first, old ones and leftovers removed.
  * RUN np=0 */
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  * COCO's annotations: a good file in every part, what is mended and counted, every kind of bad file, files
  * cut and damaged everywhere, large ones, and coco_tiny's known numbers. */

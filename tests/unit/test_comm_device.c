@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Gradients on GPUs, as far as no GPU is needed: who has which, who sums, what is said when NCCL does not
  * come up, and NCCL's log. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The communicator of one process, self or the one that the first argument names, keeps the contract of
  * comm.h without touching MPI. */
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Convolutions on AMX beside ref's, where there is AMX: shapes at the edges of its tiles, blocks and chunks,
  * on one thread and on three, in scratch that is full of NaN.
  *

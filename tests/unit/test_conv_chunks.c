@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Convolution where scratch is short: the samples go in chunks, the last smaller than the others, and what
  * comes out is what it is with room; a layer of which no sample fits is said by the option's name.
  *

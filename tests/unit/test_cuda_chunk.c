@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How the CUDA backend cuts work so that its scratch is bounded: the arithmetic, which needs no GPU. */
 #include <stdio.h>
 #include <string.h>

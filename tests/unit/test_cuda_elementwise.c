@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0 device=cuda : what a device does besides operators and optimizers: totals, exchanging buffers,
  * adding gradients, and rounding to bf16 and back. */
 #include "compute/tensor/bf16.h"

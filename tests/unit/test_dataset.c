@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  * Folders of IDX files good and bad, the choice of a dataset, what is measured, what is read. Real MNIST is
  * checked where $DPTRAIN_DATA/mnist is. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  * The built-in digits: the same everywhere, every sample by itself, not too easy; written as IDX. */
 #include <stdint.h>

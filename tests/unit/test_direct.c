@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  * The hand-written convolution tiles of every instruction set that this machine has, against plain loops in
  * double. What the program takes is tested through the operators; here are those that it would take

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0 device=ref,cpu,cuda : batches on their way to where they are computed on: what arrives is what the
  * sampler names, also where a device takes its time over copies: on the device itself, and on one that copies
  * as late as it may. */

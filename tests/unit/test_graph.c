@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0 device=ref,cpu,cuda : graphs: errors that name the layer, whole-network gradients, hooks, memory
  * reuse.
  */

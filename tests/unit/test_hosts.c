@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  *
  * Host descriptions: the three forms, what is refused and where, filters, and what is written of them. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  *
  * Whatever a disk or a hand does to records: the page is made without a fault and is well-formed. */

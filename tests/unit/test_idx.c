@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  * The IDX format: good files plain and packed, every kind of bad one, every byte of the header flipped. */
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  * Photographs of COCO: every one decodes, and parts of them are the whole's own pixels. */
 #include <dirent.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  * Orientation: EXIF's block in both byte orders and damaged in every way, pixels and rectangles of all eight.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  * JPEGs of every kind: right pixels, whole, in part, scaled and turned; damage of every kind is an error that
  * names the picture, whatever the damage; limits hold before memory is asked for. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  * PNGs of every type and depth, with and without interlacing and transparency: exact pixels, whole and in
  * part; a file that is cut off or has any bit flipped is an error that names the picture; limits hold before

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  * PNG files: what is written is read back by libpng, whole or not at all, and errors say why. */
 #include <dirent.h>

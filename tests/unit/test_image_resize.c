@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  * Resizing against its formula in double precision; what must be exact is. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  * The steps of resizing in vectors, of each width that the machine has, against the plain ones: the same
  * bits, in blocks of just the size that they may touch. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  * What is said of waiting for pictures: when, which stage, and what is recorded. */
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  *
  * Lines of JSON as a stream, and what is no such thing: every bad line is named and the others arrive, in

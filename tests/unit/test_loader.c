@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  * The loader delivers what the sampler names, allocates nothing on the way, stops at any moment, and neither
  * hangs with its storage nor loses its errors. Slow storage is a page of pixels that cannot be read until the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  * Loaders of pictures that are read when they are wanted: the same batches on any number of threads, pictures
  * that cannot be read, targets, batches by allowance, and an end at any time. The pictures are made up. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  * Outlines as masks: shapes that can be counted, runs plain and compressed, what is refused, and every
  * annotation of coco_tiny and some hundred random ones against pycocotools, bit for bit. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0 : the memory plan never lets two live buffers overlap, and comes close to the least possible. */
 #include "base/mem.h"
 #include "base/rng.h"

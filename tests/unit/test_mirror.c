@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0 device=ref,cpu,cuda : blocks with a side on the host and one on the device: what is copied, when,
  * and whose memory it is; on the device itself, and on one that only takes notes. */
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  * The contact sheet of mistakes: what is on it, for any number of mistakes and any kind of picture. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The models' sizes, names and starting values, and that plans fit them. Not run: test_models_train does
  * that.
  *

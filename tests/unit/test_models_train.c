@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A few steps of ResNet-18 on small pictures, on a device and on ref: the same losses, and they fall.
  *
  * The first step's gradients reach the last batch norm of a block alone (its γ is 0), so that it takes three

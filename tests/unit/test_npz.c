@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* numpy's archives: what is written is read again, what others write too, and damage is named. */
 #include "store/checkpoint/npz.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  * Objects over a picture: boxes and masks to the pixel, turned as EXIF says, crowds hatched, names that do
  * not cover each other; what is said wrongly of a picture. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Every operator of a device against ref on odd shapes, forward, backward and in evaluation.
  *
  * Tolerance: data are standard normal, so a sum of K products has size about √K, and adding in float loses at

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Fused layers: conv2d and linear with an epilogue give what the operators do one after another on ref,
  * forward and backward, in training and in evaluation, NaN included. Tolerances as in test_op_backends.c.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Batch norm with a fused addition, with a fused ReLU, and with both: bit for bit what the operators give one
  * after another, forward and backward, in training and in evaluation, NaN included.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Every operator's gradients against differences of its own forward pass.
  *
  * Objective: L = Σ r·y in double with random r (for losses, which read no dy, L = loss_scale · Σ y).

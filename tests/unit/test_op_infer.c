@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Shape rules of op_infer, its error messages, and what else operators say of themselves. */
 #include "compute/ops/registry.h"
 #include "tests/op_util.h"

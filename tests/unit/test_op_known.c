@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Small values worked by hand.
  *
  * RUN device=ref,cpu,cuda isa=avx2,avx512,avx512_bf16 */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Operators whose tensors lie in memory as bfloat16, all of them, only x or only y, against ref's float32 of
  * the widened values.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What shapes alone do not show: NaN and infinities, dropout's mask, operators in place.
  *
  * RUN device=ref,cpu,cuda isa=avx2,avx512,avx512_bf16 */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0 device=ref,cpu,cuda : optimizer steps over a network's parameters: who is decayed, clipping, LARS,
  * averages. */
 #include "compute/graph/layers.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0 device=ref,cpu,cuda isa=avx2,avx512,avx512_bf16 : the optimizers' kernels against their formulas, worked out in double. */
 #include <omp.h>
 

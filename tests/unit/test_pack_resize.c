@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Smaller pictures: sizes, what is known of them, EXIF's orientations, and what stays as it is.
  * RUN np=0 */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  * Pages: fills, enlarged pictures and text, to the pixel, and cut off at the edges. */
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  * Folders of pictures and COCO as datasets: what is read of them, as it is shown in evaluation and in
  * training; objects in pictures that a camera has turned; damaged and missing files. */

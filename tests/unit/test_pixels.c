@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0 device=cuda : bytes to pixels on a device against what the loader does on the host, to the bit. */
 #include "data/transform/augment.h"
 #include "tests/op_util.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN device=ref,cpu
  *
  * The profile at the end of a run: ranking, shares and hints from made-up times; what the executor counts;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  *
  * Two recordings, made here: a verdict of every kind and its reason, what a slower machine measured, turns,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  *
  * Histories of made-up recordings: a step is found where it is, with the revisions and the software on both

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0 device=ref,cpu,cuda : recorded steps: when they can be had, one for each size of batch, and on a
  * device that what is recorded runs when it is told to, and only then. */
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  *
  * From records to the model: runs and their points, what is left out and why, and the check of the records'

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  *
  * The course of a loss, cut to what can be drawn: nothing of the extremes is lost, what was repeated after a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  *
  * Numbers as people read them, and what text from a record becomes in a table, Markdown and CSV. */

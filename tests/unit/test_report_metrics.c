@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  *
  * The samples of a report's points where they are kept, and its metrics: which runs measured the same, which

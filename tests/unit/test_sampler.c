@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  * The sampler's promises for all rank counts to 16, odd sizes and ragged last batches. */
 #include <stdint.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0 : learning rates and plateaus against values worked out by hand. */
 #include <math.h>
 #include <string.h>

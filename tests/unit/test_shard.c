@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Samples come back from shards as they went in, the same content makes the same bytes, and what no reader
  * would take is not written. RUN np=0 */
 #include <math.h>

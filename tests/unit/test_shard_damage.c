@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* No damaged, foreign or hostile shard, index, manifest or record is taken for a whole one, none crashes a
  * reader, and damage in a record is told with the record's number. RUN np=0 */
 #include "base/rng.h"

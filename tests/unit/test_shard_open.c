@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How many files a reader of 1000 shards opens: the index, and then those that it reads from; counted by
  * strace. RUN np=0 */
 #include <sys/wait.h>

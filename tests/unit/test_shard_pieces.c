@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Records out of pieces of shards: the same as one by one, by many threads, with damage, within a number of
  * pieces; reads are counted by strace. RUN np=0 */
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  * What is in a source of pictures, counted; and its contact sheet, with pictures in it that cannot be
  * decoded. */

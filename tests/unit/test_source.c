@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  * Sources of pictures: folders of classes with all that lies about in them, IDX files, and coco_tiny with
  * files that are missing, exchanged or left out. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  * A source as bytes: what is restored is what was opened, to the last annotation, for every kind; bytes that
  * are not whole and files that are not here are refused; restoring looks at few files. */

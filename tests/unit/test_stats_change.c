@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  *
  * Change points of series whose changes are known. Measured error rates are scripts/bench/stats_errors's. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  *
  * Two recordings: what is found, what not, what is known where there is little to know it from, and that it

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  *
  * Probabilities and quantiles against SciPy 1.17's; the low end of 1 of 100000 is 1 - 0.975^(1/100000). */

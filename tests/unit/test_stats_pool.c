@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  *
  * Estimates pooled: against values worked out elsewhere (SciPy's root finder on Paule and Mandel's equation).

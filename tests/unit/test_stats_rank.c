@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  *
  * Rank tests against SciPy 1.17's, and many tests at once against Benjamini and Hochberg's own example. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  *
  * Event files: framing and checksums against an oracle of the test's own, events as protobuf-c reads them. */

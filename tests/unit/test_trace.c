@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The recorder behind --trace: tracks, limits, and what it costs when it is off. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0 : options of a run: conflicts, lengths, intervals, and what a resumed run takes over. */
 #include <string.h>
 

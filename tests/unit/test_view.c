@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  * Which part of a picture is shown: ranges and independence of random views, parts that follow from the
  * formulas, what settings resolve to, and colour jitter. */

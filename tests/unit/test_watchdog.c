@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The watchdog with made-up neighbours: each case is a child process, so that it may end. */
 #include <string.h>
 #include <sys/wait.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Weights from and for other programs: names by tables, layouts, what is left out and what is refused. */
 #include "train/weights/weights.h"
 

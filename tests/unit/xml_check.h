@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Whether a text is well-formed XML, as far as what we write goes: no namespaces, comments or sections of
  * CDATA. */
 #ifndef TESTS_UNIT_XML_CHECK_H

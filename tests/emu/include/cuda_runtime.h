@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* CUDA C++ for g++: what kernels need of the language, over the toolkit's real types. Found before the toolkit's own
  * cuda_runtime.h by files under kernels/cuda and tests/emu only. The threads of a block are run by runtime_fiber.cc. */
 #ifndef TESTS_EMU_CUDA_RUNTIME_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The device's functions that g++ does not know: atomics, cached loads, bits, roundings, fast mathematics (exact here:
  * tolerances of tests must not rest on how inexact the device's are). */
 #ifndef TESTS_EMU_EMU_DEVICE_H
