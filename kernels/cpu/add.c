@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Elementwise addition, and the in-place sum of two gradients that meet at one tensor (cpu_accumulate). Its
+ * gradient is a copy, skipped where dx already is dy. */
 #include <string.h>
 
 #include "compute/tensor/bf16.h"

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* The AMX instructions behind amx.h: packing float32 or bfloat16 operands into tiles, and the tile products.
+ * Compiled with AMX flags of its own; oneDNN reports at run time whether the CPU and Linux allow it. */
 #include "kernels/cpu/amx.h"
 
 #include <stddef.h>
@@ -8,7 +11,7 @@
 
 #include "kernels/cpu/onednn.h"
 
-/* Numbers of registers: they become part of the instructions' names. */
+/* Register numbers: macros, because they become part of the instruction names. */
 #define OUT_00  0
 #define OUT_01  1
 #define OUT_10  2
@@ -29,7 +32,7 @@ static void begin(int rows)
     } shape = {.palette = 1};
     for (int i = 0; i < N_TILES; i++) shape.row_bytes[i] = 64, shape.rows[i] = (uint8_t)rows;
     shape.rows[RIGHT_0] = shape.rows[RIGHT_1] = AMX_ROWS;
-    /* GCC believes that the instruction reads 8 bytes, and leaves out what it would not read. */
+    /* GCC assumes that the instruction reads 8 bytes and drops the stores to the rest. */
     __asm__ volatile("" : : "m"(shape));
     _tile_loadconfig(&shape);
 }
@@ -40,7 +43,7 @@ static void end(void)
     _mm_sfence();
 }
 
-/* What is there, or the bias in every row: its rows are no bytes apart. */
+/* Loads the accumulators: what is there or, without `add`, the bias in every row (a row stride of 0). */
 static inline __attribute__((always_inline)) void load_sums(const amx_product_t *p, const amx_place_t *at,
                                                             bool two_left, bool two_right)
 {
@@ -84,7 +87,7 @@ static inline __attribute__((always_inline)) void stream_wide(const float *sums,
     if (two_right) _mm512_stream_ps(to + AMX_COLUMNS, _mm512_load_ps(sums + AMX_COLUMNS));
 }
 
-/* By way of the nearest cache: tiles are not stored past it, and not rounded. */
+/* Goes through a buffer in the nearest cache: tile stores cannot bypass the caches and do not round. */
 static inline __attribute__((always_inline)) void write_sums(const amx_product_t *p, const amx_place_t *at,
                                                               bool two_left, bool two_right)
 {
@@ -92,7 +95,7 @@ static inline __attribute__((always_inline)) void write_sums(const amx_product_t
     _Alignas(64) float sums[2][AMX_ROWS * ROW];
     void *const to[2] = {sums[0], sums[1]};
     store_sums(to, ROW * sizeof(float), two_left, two_right);
-    __asm__ volatile("" : : : "memory"); /* GCC does not know of what tiles are stored to */
+    __asm__ volatile("" : : : "memory"); /* GCC does not see what tile stores write */
     for (int i = 0; i < (two_left ? 2 : 1); i++)
         for (int row = 0; row < p->rows; row++) {
             char *out = (char *)at->out[i] + row * p->out_row;
@@ -140,13 +143,13 @@ static void multiply_place(const amx_product_t *p, const amx_place_t *at)
         multiply(p, at, false, false);
 }
 
-/* The first n of 16, none where n ≤ 0. */
+/* Mask of the first n of 16 lanes; empty for n ≤ 0. */
 static inline __mmask16 first_of(int64_t n)
 {
     return n >= 16 ? 0xffff : n <= 0 ? 0 : (__mmask16)((1U << n) - 1);
 }
 
-/* 32 floats, of which n are there. */
+/* Rounds 32 floats; those from n on count as 0 and are not read. */
 static inline __m512i round_32(const float *from, int64_t n)
 {
     __m512 low = _mm512_maskz_loadu_ps(first_of(n), from);
@@ -171,7 +174,7 @@ static void pack_row(const void *from, dtype_t dtype, int64_t n, int64_t n_padde
     }
 }
 
-/* From value `first` on, rows a and b as pairs: [16][2]. */
+/* Rows a and b, interleaved from element `first` on: [16][2]. */
 static inline __attribute__((always_inline)) __m512i pairs_of(const void *a, const void *b, int64_t first,
                                                               bool narrow, __mmask16 there)
 {
@@ -208,7 +211,7 @@ static void pack_pairs(const void *const *rows, dtype_t dtype, int64_t n_rows, i
         pack_pairs_of(rows, false, n_rows, first, there, to);
 }
 
-/* 16 × 16 words turned. */
+/* Stores the transpose of 16 × 16 words. */
 static inline __attribute__((always_inline)) void store_turned(__m512i w[16], uint16_t *to)
 {
     __m512i v[16];
@@ -254,13 +257,14 @@ static void pack_turned(const void *const *rows, dtype_t dtype, int64_t first, u
 
 static const amx_t amx = {begin, end, multiply_place, pack_row, pack_columns, pack_pairs, pack_turned};
 
-/* oneDNN asks Linux for the registers when it looks at the CPU, for the whole process. */
+/* oneDNN requests permission to use the tile registers from Linux, for the whole process, when it detects the
+ * CPU. */
 const amx_t *amx_here(void)
 {
     return onednn_has_amx() ? &amx : NULL;
 }
 
-#else /* a compiler, or a kind of CPU, without it */
+#else /* the compiler or the target has no AMX */
 
 const amx_t *amx_here(void)
 {

@@ -1,12 +1,13 @@
-/* Products of bfloat16 with float32 sums on AMX: matrix registers ("tiles") of 16 rows of 64 bytes, one
- * instruction of which multiplies 16×32 by 32×16 (Intel 64 and IA-32 Architectures Software Developer's
- * Manual, volume 1, chapter 18). What is multiplied is packed before, and rounded while it is:
+/* SPDX-License-Identifier: MIT */
+/* Matrix products of bfloat16 operands with float32 accumulation on AMX. Its matrix registers ("tiles") have
+ * 16 rows of 64 bytes; one instruction multiplies 16×32 by 32×16 (Intel 64 and IA-32 Architectures Software
+ * Developer's Manual, volume 1, chapter 18). Operands are packed first, and rounded while they are:
  *
  *   left tile   up to 16 rows of 32 values, the rows `left_row` bytes apart
- *   right tile  [16 pairs of rows][16 columns][2 of the pair]: AMX_TILE_BYTES in one piece
+ *   right tile  [16 pairs of rows][16 columns][2 of the pair]: AMX_TILE_BYTES, contiguous
  *
- * Rounding is to the nearest even; denormal numbers become 0. What comes as bfloat16 is packed as it is. Not
- * collective. */
+ * Rounding is to nearest even; denormals become 0. Operands that already are bfloat16 are packed unchanged.
+ * Not collective. */
 #ifndef KERNELS_CPU_AMX_H
 #define KERNELS_CPU_AMX_H
 
@@ -17,8 +18,11 @@
 
 enum { AMX_ROWS = 16, AMX_COLUMNS = 16, AMX_DEPTH = 32, AMX_TILE_BYTES = 1024 };
 
-/* Sums over the taps t and the steps i < n_steps of left tile (left + tap[t].left + i · left_step) times
- * right tile (right + tap[t].right + i · right_step): offsets in bytes. */
+/* A product sums, over the taps t and the steps i < n_steps,
+ *
+ *   left tile (left + tap[t].left + i · left_step) times right tile (right + tap[t].right + i · right_step)
+ *
+ * All offsets are in bytes. */
 typedef struct amx_tap {
     int64_t left, right;
 } amx_tap_t;
@@ -26,44 +30,46 @@ typedef struct amx_tap {
 typedef struct amx_product {
     const amx_tap_t *taps;
     int64_t n_taps, n_steps;
-    int rows; /* as begin was told */
+    int rows; /* as passed to begin */
     int64_t left_row, left_step;
-    int64_t right_step, right_second; /* from the first to the second right tile of a step */
-    int64_t out_row;                  /* bytes from row to row of what comes out */
-    bool add;                         /* to what is there; otherwise bias is */
-    bool stream; /* what comes out goes past the caches: then its rows are multiples of 64 bytes apart */
-    dtype_t out_dtype; /* DTYPE_F32; DTYPE_BF16, without `add` */
+    int64_t right_step, right_second; /* right_second: from the first to the second right tile of a step */
+    int64_t out_row;                  /* bytes between output rows */
+    bool add;                         /* accumulate onto the output; otherwise start from the bias */
+    bool stream;       /* non-temporal stores; output rows are then multiples of 64 bytes apart */
+    dtype_t out_dtype; /* DTYPE_F32, or DTYPE_BF16 without `add` */
 } amx_product_t;
 
-/* Where one or two left tiles meet one or two right ones: out[i] is left[i]'s, [rows][16 · n_right] numbers.
- */
+/* The operands and outputs of one call: one or two left tiles, one or two right tiles. out[i] belongs to
+ * left[i] and is [rows][16 · n_right]. */
 typedef struct amx_place {
     const void *left[2]; /* the second may be NULL */
     const void *right;
-    int n_right;       /* 1, 2 */
+    int n_right;       /* 1 or 2 */
     const float *bias; /* [16 · n_right] */
     void *out[2];
 } amx_place_t;
 
 typedef struct amx {
-    /* Between them a thread multiplies; rows: of the left tiles and of what comes out, 1 to 16. */
+    /* A thread calls multiply only between begin and end. rows: of the left tiles and of the output, 1 to
+     * 16. */
     void (*begin)(int rows);
     void (*end)(void);
     void (*multiply)(const amx_product_t *product, const amx_place_t *place);
 
     /* to[0 … n_padded) = from[0 … n), then zeros. */
     void (*pack_row)(const void *from, dtype_t dtype, int64_t n, int64_t n_padded, uint16_t *to);
-    /* A right tile of 16 columns, each of n ≤ 32 values in one piece, `column` values apart; zeros behind. */
+    /* A right tile of 16 columns of n ≤ 32 contiguous values each, the columns `column` values apart;
+     * zero-padded. */
     void (*pack_columns)(const float *from, int64_t column, int64_t n, uint16_t *to);
-    /* Right tiles of n_rows rows, an even number, and of columns first … first + n_columns, at most 16, zeros
-     * behind: pairs follow each other from tile to tile. */
+    /* Right tiles of n_rows rows (an even number) and at most 16 columns, from `first` on; zero-padded. Pairs
+     * of rows follow each other from tile to tile. */
     void (*pack_pairs)(const void *const *rows, dtype_t dtype, int64_t n_rows, int64_t first,
                        int64_t n_columns, uint16_t *to);
-    /* A left tile: the 16 columns from `first` on of 32 rows. */
+    /* A left tile: 16 columns of 32 rows, from column `first` on, transposed. */
     void (*pack_turned)(const void *const *rows, dtype_t dtype, int64_t first, uint16_t *to);
 } amx_t;
 
-/* NULL: this build, the CPU or Linux has none, or oneDNN may not use it. */
+/* NULL if this build, the CPU or Linux lacks AMX, or oneDNN is not allowed to use it. */
 const amx_t *amx_here(void);
 
 #endif

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* The cpu backend's table of operators and optimizers. oneDNN's engine and the number of OpenMP threads are
+ * set here; choosing the backend is left to compute/ops/registry.c. */
 #include <omp.h>
 
 #include "compute/ops/registry.h"
@@ -8,8 +11,8 @@
 extern const op_kernel_t cpu_conv2d, cpu_linear, cpu_pool2d, cpu_relu, cpu_dropout, cpu_add, cpu_batch_norm,
     cpu_softmax_xent, cpu_sigmoid_bce;
 
-/* OpenMP keeps the number of threads per calling thread: operators have to be planned and run in the thread
- * that opened the backend. */
+/* OpenMP keeps the number of threads per calling thread: operators must be planned and run by the thread that
+ * opened the backend. */
 static err_t open_backend(const backend_options_t *options)
 {
     omp_set_num_threads(options->n_threads);

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Batch norm, training and inference. Statistics, running averages and coefficients are computed here; the
+ * passes over memory are in batch_norm_rows.c. */
 #include <math.h>
 
 #include "compute/ops/narrow.h"
@@ -6,19 +9,22 @@
 #include "kernels/cpu/loop.h"
 #include "kernels/cpu/narrow.h"
 
-/* Our own loops rather than oneDNN's primitive: its sums depend on the number of threads. Here a group's rows
- * (all dimensions but the channels) are cut into blocks of a fixed size; each block's sums are in float, and
- * the blocks are added in order, in double.
+/* oneDNN's primitive is not used: its sums depend on the number of threads. Here a group's rows (all
+ * dimensions but the channels) are cut into blocks of a fixed size; each block is summed in float, and the
+ * blocks are added in order, in double.
  *
- * Saved, for each group: mean [c], 1/std [c]; behind all of them, with a fused addition and ReLU, each
+ * Saved, for each group: mean [c], 1/std [c]; after all of these, with a fused addition and ReLU, each
  * group's mask (batch_norm_rows.h). */
 enum { ROW_BLOCK = 4 * NORM_MASK_ROWS };
 
 typedef struct norm {
     int64_t n_c, n_groups, n_rows, group_rows;
-    int64_t mask_words; /* of a group; 0: there is no mask */
-    /* Workspace: a group's sums and their count [2c + 1], sums over the groups [2][c]; coefficients [3][c],
-     * the blocks' sums [blocks][2][c]. */
+    int64_t mask_words; /* per group; 0: no mask */
+    /* Workspace, in this order:
+     *   sums         [2c + 1] a group's sums and their count
+     *   over_groups  [2][c] sums over the groups
+     *   coefficient  [3][c]
+     *   partial      [blocks][2][c] the blocks' sums */
     double *sums, *over_groups;
     float *coefficient[3], *partial;
 } norm_t;
@@ -52,7 +58,7 @@ static err_t plan(op_t *op)
     return ERR_OK;
 }
 
-/* Group g's rows with what is saved of them. */
+/* The rows of group g and what is saved for them. */
 static norm_rows_t rows_of_group(const op_t *op, const op_args_t *args, const norm_t *n, int64_t g)
 {
     int64_t first = g * n->group_rows * n->n_c;
@@ -72,13 +78,13 @@ static norm_rows_t rows_of_group(const op_t *op, const op_args_t *args, const no
     };
 }
 
-/* Row i of a tensor, of which the first is given; NULL of none. */
+/* Row i of a tensor that begins with the first of `rows`; NULL for NULL. */
 static void *row_at(const norm_rows_t *rows, const void *tensor, int64_t i)
 {
     return tensor ? narrow_at(tensor, i * rows->n_c, rows->narrow) : NULL;
 }
 
-/* The block of them that begins at row i. */
+/* The block of rows that begins at row i. */
 static norm_rows_t block_of(const norm_rows_t *rows, int64_t i)
 {
     norm_rows_t block = *rows;
@@ -89,13 +95,13 @@ static norm_rows_t block_of(const norm_rows_t *rows, int64_t i)
     return block;
 }
 
-/* Whether all threads work on these. */
+/* Whether the work is worth a fork. */
 static bool forks(const norm_rows_t *rows)
 {
     return rows->n_rows * rows->n_c > LOOP_FORK_MIN;
 }
 
-/* sums[0..width·c) = the blocks' sums of n_rows rows, and behind them the number of rows. */
+/* sums[0..width·c) = the blocks' sums over n_rows rows, followed by the number of rows. */
 static void add_blocks(const norm_t *n, int64_t n_rows, int width)
 {
     int64_t n_sums = width * n->n_c, n_blocks = (n_rows + ROW_BLOCK - 1) / ROW_BLOCK;
@@ -105,8 +111,8 @@ static void add_blocks(const norm_t *n, int64_t n_rows, int width)
     n->sums[n_sums] = (double)n_rows;
 }
 
-/* sums[0..c) = Σ (x − mean)², and behind them the number of rows: of each block Σ (x − m)² + 2·(m − mean)·Σ
- * (x − m) + rows·(m − mean)². */
+/* sums[0..c) = Σ (x − mean)², followed by the number of rows. Each block, with its own mean m, adds Σ (x −
+ * m)² + 2·(m − mean)·Σ (x − m) + rows·(m − mean)². */
 static void add_squares(const norm_t *n, int64_t n_rows, const float *mean)
 {
     int64_t n_c = n->n_c;
@@ -123,13 +129,13 @@ static void add_squares(const norm_t *n, int64_t n_rows, const float *mean)
     n->sums[n_c] = (double)n_rows;
 }
 
-/* The first n of the sums, over all who share. */
+/* Adds up the first n_values sums over all ranks that share statistics. */
 static err_t share_sums(const op_args_t *args, const norm_t *n, int64_t n_values)
 {
     return args->sum_shared ? args->sum_shared(args->share_context, n->sums, n_values) : ERR_OK;
 }
 
-/* Mean and 1/std of a group into mean, inverse_std [c]; what the running values need is added up. */
+/* mean, inverse_std [c]: of one group. The moments for the running averages are added to over_groups. */
 static err_t group_moments(const op_t *op, const op_args_t *args, const norm_t *n, const norm_rows_t *rows,
                            float *mean, float *inverse_std)
 {
@@ -156,7 +162,7 @@ static err_t group_moments(const op_t *op, const op_args_t *args, const norm_t *
     return ERR_OK;
 }
 
-/* With coefficients 0 (mean) and 1 (γ/std). */
+/* Uses coefficients 0 (mean) and 1 (γ/std). */
 static void normalise(const norm_t *n, const norm_rows_t *rows, void *y)
 {
 #pragma omp parallel for schedule(static) if (forks(rows))
@@ -213,9 +219,9 @@ static err_t forward(const op_t *op, const op_args_t *args)
     return ERR_OK;
 }
 
-/* One group: its part of dγ and dβ is added to over_groups, its dx is written. With x̂ = (x−mean)/std: dβ =
- * Σ dy, dγ = Σ dy·x̂, dx = γ/std · (dy − (dβ + x̂·dγ)/n), there with the sums and the count of all who share;
- * Ioffe & Szegedy 2015, section 3. */
+/* One group: adds its part of dγ and dβ to over_groups and writes its dx. With x̂ = (x−mean)/std: dβ = Σ dy,
+ * dγ = Σ dy·x̂, dx = γ/std · (dy − (dβ + x̂·dγ)/n), where dx takes the sums and the count over all ranks that
+ * share statistics; Ioffe & Szegedy 2015, section 3. */
 static err_t backward_group(const op_t *op, const op_args_t *args, const norm_t *n, int64_t g)
 {
     norm_rows_t rows = rows_of_group(op, args, n, g);

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Batch norm's inner loops over rows, one body for float32 and bfloat16 storage, compiled per instruction
+ * set. Cutting a tensor into rows and combining the sums is left to batch_norm.c. */
 #include "kernels/cpu/batch_norm_rows.h"
 
 #include <string.h>
@@ -5,10 +8,10 @@
 #include "kernels/cpu/loop.h"
 #include "kernels/cpu/narrow.h"
 
-/* Which elements a row's loop must ask about, known when it is compiled. */
+/* Where ReLU's gate comes from in backward; a constant in each compiled loop. */
 typedef enum gate {
     GATE_NONE,
-    GATE_COMPUTED, /* y is computed again: nothing was added to it */
+    GATE_COMPUTED, /* y is recomputed: nothing was added to it */
     GATE_MASKED
 } gate_t;
 
@@ -17,8 +20,8 @@ static gate_t gate_of(const norm_rows_t *r)
     return !r->relu ? GATE_NONE : r->mask ? GATE_MASKED : GATE_COMPUTED;
 }
 
-/* Rows are added to a sum in their order; four at a time, as a sum that goes to memory and back for each
- * costs more than what is added to it. */
+/* Rows are added to a sum in order, four at a time: a sum that goes to memory and back for each row costs
+ * more than the additions. */
 NARROW_INLINE void sum_some(float *restrict sum, const void *restrict x, int64_t n_c, int n_rows, bool narrow)
 {
     for (int64_t c = 0; c < n_c; c++) {
@@ -42,14 +45,14 @@ NARROW_INLINE void sum_some_squares(float *restrict sum, float share, const void
     }
 }
 
-/* Four rows to come. */
+/* Prefetches four rows. */
 NARROW_INLINE void fetch(const void *rows, int64_t n_c, bool narrow)
 {
     const char *end = narrow_at(rows, 4 * n_c, narrow);
     for (const char *at = rows; at < end; at += 64) __builtin_prefetch(at, 0, 2);
 }
 
-/* The block is in cache the second time, when memory would have nothing to do: the next block comes then. */
+/* In the second pass the block is in cache and memory would be idle: the next block is prefetched then. */
 NARROW_INLINE void sum_rows(const norm_rows_t *r, float *sum, bool narrow)
 {
     int64_t row, n_rows = r->n_rows, n_c = r->n_c;
@@ -98,7 +101,7 @@ NARROW_INLINE void forward_row(const norm_rows_t *r, int64_t row, void *y, bool 
     for (int64_t c = 0; c < n_c; c++) {
         float value = (narrow_take(x, c, narrow) - mean[c]) * scale[c] + beta[c];
         if (add) value += narrow_take(shortcut, c, narrow);
-        if (relu) value = value <= 0 ? 0 : value; /* asked this way round, NaN stays */
+        if (relu) value = value <= 0 ? 0 : value; /* in this order NaN propagates */
         if (keep) mask[c] |= value > 0 ? bit : 0;
         narrow_put(y, c, value, narrow);
     }
@@ -143,7 +146,7 @@ void norm_rows_forward(const norm_rows_t *rows, void *y)
         forward_wide(rows, y);
 }
 
-/* What ReLU lets through of one element's gradient; off = x − mean. */
+/* The part of one element's gradient that ReLU passes on; off = x − mean. */
 NARROW_INLINE float gated(gate_t gate, float dy, float off, float scale, float beta, uint32_t in_mask)
 {
     if (gate == GATE_COMPUTED) return off * scale + beta > 0 ? dy : 0;

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Rounds operands to bfloat16 values held in float32, for CPUs without bfloat16 instructions. Which operators
+ * need that is left to them. */
 #include "kernels/cpu/bf16.h"
 
 #include "base/mem.h"

@@ -1,5 +1,6 @@
-/* bfloat16 products without instructions for them: operands are rounded in float, so that every float32
- * algorithm gives the products of their bfloat16 values. */
+/* SPDX-License-Identifier: MIT */
+/* bfloat16 products without bfloat16 instructions: operands are rounded but kept in float32, so any float32
+ * algorithm computes the products of their bfloat16 values. */
 #ifndef KERNELS_CPU_BF16_H
 #define KERNELS_CPU_BF16_H
 
@@ -12,7 +13,8 @@
 /* bf16_round of n values; `to` may be `from`. */
 void bf16_round_array(float *to, const float *from, int64_t n);
 
-/* An operand, rounded if it is float32, in a workspace from byte `offset` on, where it takes so many bytes. */
+/* An operand as float32 in the workspace, rounded if it is float32 and widened if it is bfloat16.
+ * offset  bytes from the start of `workspace`; the copy takes bf16_operand_bytes */
 size_t bf16_operand_bytes(shape_t shape);
 const float *bf16_operand(const void *from, dtype_t dtype, shape_t shape, void *workspace, size_t offset);
 

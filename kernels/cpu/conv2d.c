@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* conv2d: lists the algorithms of kernels/cpu/conv, picks one per pass, and gives each its operands: rounded,
+ * widened, or with the epilogue done separately, if the algorithm cannot do that itself. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -12,19 +15,22 @@ static const conv_impl_t *const families[] = {conv_direct,   conv_onednn, conv_g
 enum { N_FAMILIES = sizeof families / sizeof families[0] };
 
 typedef struct pass_plan {
-    const conv_impl_t *impl; /* NULL: not planned */
+    const conv_impl_t *impl; /* NULL: pass not planned */
     conv_problem_t problem;
     void *plan;
 } pass_plan_t;
 
-/* Saved, with an epilogue: its mask. Workspace: what is between convolution and epilogue, for the algorithms
- * that know none; rounded operands, for those that do not round; results in float32, of those that do not
- * write them as they are to lie in memory; then the algorithm's. */
+/* Saved, with an epilogue: its mask. Workspace, in this order:
+ *
+ *   dense result between convolution and epilogue, for algorithms that do not fuse it
+ *   first and second operand, rounded, for algorithms that do not round
+ *   float32 result, for algorithms that cannot write the tensor's own type
+ *   the algorithm's own workspace */
 typedef struct conv_plan {
     pass_plan_t pass[OP_PASS_COUNT];
     op_desc_t plain; /* without the epilogue */
     direct_conv_t cells;
-    size_t first_operand, second_operand; /* where rounded ones begin */
+    size_t first_operand, second_operand; /* offsets of rounded operands */
     size_t wide, algorithm;
 } conv_plan_t;
 
@@ -37,7 +43,7 @@ static op_desc_t plain_of(const op_desc_t *desc)
     return plain;
 }
 
-/* As `impl` is to see it. */
+/* The problem as `impl` is given it: with the epilogue only if it fuses it. */
 static conv_problem_t problem_for(const conv_impl_t *impl, const op_desc_t *desc, const op_desc_t *plain,
                                   op_pass_t pass, bool training)
 {
@@ -54,7 +60,7 @@ static const conv_impl_t *rule(const op_desc_t *plain, op_pass_t pass, bool trai
     return impl ? impl : conv_onednn_rule(&problem);
 }
 
-/* The rule's own choice first. */
+/* The default comes first. */
 static int list(const op_desc_t *desc, op_pass_t pass, bool training, const char **names, int max)
 {
     op_desc_t plain = plain_of(desc);
@@ -102,14 +108,14 @@ static void plan_free(conv_plan_t **plan)
     mem_free(plan);
 }
 
-/* Its operands, for an algorithm that does not. */
+/* Whether the operands of this pass must be rounded for its algorithm. */
 static bool rounds(const conv_plan_t *plan, op_pass_t pass)
 {
     const conv_impl_t *impl = plan->pass[pass].impl;
     return impl && plan->plain.compute == DTYPE_BF16 && !impl->rounds;
 }
 
-/* y, dx: computed apart, to be narrowed. */
+/* Whether y or dx is computed in float32 and then narrowed. */
 static bool narrows(const op_t *op, const conv_plan_t *plan, op_pass_t pass)
 {
     dtype_t dtype = pass == OP_FORWARD ? op->desc.y_dtype : op->desc.x_dtype[0];
@@ -123,7 +129,7 @@ static bool widens_dy(const op_t *op, const conv_plan_t *plan)
     return op->training && plan->cells.relu && op->desc.y_dtype == DTYPE_BF16;
 }
 
-/* The first is the weight, in backward dy; the second x or the weight. */
+/* First: the weight, or dy in backward. Second: x, or the weight in backward data. */
 static void place_operands(const op_t *op, conv_plan_t *plan)
 {
     size_t x = bf16_operand_bytes(op->desc.x[0]), weight = bf16_operand_bytes(op->desc.param[0]),
@@ -236,10 +242,10 @@ static err_t backward(const op_t *op, const op_args_t *args)
     bool data = args->dx[0], weights = args->dparam[0], relu = p->cells.relu;
     bool fused = relu && p->pass[OP_BACKWARD_WEIGHTS].impl->fuses;
     bool round_data = rounds(p, OP_BACKWARD_DATA), round_weights = rounds(p, OP_BACKWARD_WEIGHTS);
-    const void *dy = args->dy; /* rounded, if anybody wants that */
+    const void *dy = args->dy; /* rounded if an algorithm needs it */
     if ((data && round_data) || (weights && round_weights) || widens_dy(op, p))
         dy = bf16_operand(args->dy, op->desc.y_dtype, op->desc.y, args->workspace, p->first_operand);
-    /* Who rounds for himself has nothing left to round in what comes from there. */
+    /* Algorithms that round themselves change nothing in operands that are rounded already. */
     if (relu && (data || (weights && !fused)))
         direct_isa()->expand(&p->cells, dy, args->saved, args->workspace);
     const void *dense = relu ? args->workspace : NULL;

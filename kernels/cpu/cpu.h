@@ -1,4 +1,5 @@
-/* The cpu backend: oneDNN for products, OpenMP loops for the rest. Here its optimizers and sums. */
+/* SPDX-License-Identifier: MIT */
+/* The optimizers and sums of the cpu backend. */
 #ifndef KERNELS_CPU_CPU_H
 #define KERNELS_CPU_CPU_H
 

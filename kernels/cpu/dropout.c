@@ -1,10 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/* Dropout with masks drawn from the counter-based generator of base/rng.h: keyed by layer, step and global
+ * sample, so that they depend neither on threads nor on ranks. */
 #include <string.h>
 
 #include "base/rng.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/loop.h"
 
-/* Saved: one byte per element, 1 where it is kept. */
+/* Saved: one byte per element, 1 if it is kept. */
 static err_t plan(op_t *op)
 {
     op->n_saved_bytes = op->training ? (size_t)shape_count(op->desc.y) : 0;
@@ -26,15 +29,15 @@ LOOP_CLONES(mask_and_scale, (float *y, const float *x, const uint8_t *keep, floa
     }
 }
 
-/* Blocks of random words drawn together, to be vector code; four elements each. */
+/* Blocks of random words drawn together, so that the loop vectorizes; four elements each. */
 enum { DRAW = 16 };
 
-/* keep[0..n) for elements first, first + 1, … of a sample; first is a multiple of 4. */
+/* keep[0..n) for elements first, first + 1, … of a sample. first: a multiple of 4. */
 LOOP_CLONES(draw_mask,
             (const op_t *op, const op_args_t *args, uint64_t sample, int64_t first, int64_t n, uint8_t *keep),
             (op, args, sample, first, n, keep))
 {
-    /* 2^32 itself at rate 0, hence 64 bits. */
+    /* Rate 0 gives 2^32, hence 64 bits. */
     uint64_t threshold = (uint64_t)((1 - op->desc.attr.dropout.rate) * 4294967296.0), step = args->step;
     uint64_t key = args->dropout_key;
     uint32_t layer = args->layer, word[4][DRAW];
@@ -69,7 +72,7 @@ static void forward_sample(const op_t *op, const op_args_t *args, int64_t sample
     }
 }
 
-/* Evaluation: y = x; the mask says so too, should anybody go backward from here. */
+/* Evaluation: y = x, and the mask keeps everything, in case backward is called. */
 static void forward_identity(const op_t *op, const op_args_t *args)
 {
     size_t n = (size_t)shape_count(op->desc.y);

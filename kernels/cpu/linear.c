@@ -1,3 +1,7 @@
+/* SPDX-License-Identifier: MIT */
+/* linear by dnnl_sgemm on our row-major buffers: it reaches 100–130 GFLOP/s on one AVX-512 core at LeNet's
+ * 64×800→500, so primitives that need other layouts would not pay for their reorders. bfloat16 by oneDNN's
+ * primitives is in linear_bf16.c. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -8,20 +12,16 @@
 #include "kernels/cpu/matrix.h"
 #include "kernels/cpu/onednn.h"
 
-/* dnnl_sgemm on our row-major buffers reaches 100–130 GFLOP/s on one AVX-512 core at LeNet's 64×800→500,
- * which leaves nothing for primitives in layouts of their own and the reorders they cost. */
-
-/* Products of bfloat16 can be had from oneDNN's primitives too (linear_bf16.c): where the CPU has
- * instructions for them it takes those, else dnnl_sgemm on rounded operands. Products of float32 leave no
- * choice. */
+/* bfloat16 products have two algorithms: oneDNN's primitives (linear_bf16.c), the default where the CPU has
+ * instructions for them, and dnnl_sgemm on rounded operands. float32 products have only one. */
 static const char *const own_algorithm = "sgemm";
 
-/* Saved, with ReLU: direct.h's mask. Workspace: its gradient; then
- * rounded operands and what oneDNN's primitives want. */
+/* Saved, with ReLU: direct.h's mask. Workspace: the gradient before the ReLU, then rounded operands, then
+ * oneDNN's own. */
 typedef struct linear_plan {
     linear_bf16_t *bf16[OP_PASS_COUNT]; /* NULL: own_algorithm */
-    bool rounds;                        /* for own_algorithm */
-    size_t second_operand, primitive;   /* where they begin; in front is dy, in forward the weight */
+    bool rounds;                        /* some pass uses own_algorithm on rounded operands */
+    size_t second_operand, primitive;   /* offsets; at 0 is dy, in forward the weight */
 } linear_plan_t;
 
 static void plan_free(linear_plan_t **plan)
@@ -42,7 +42,7 @@ static int list(const op_desc_t *desc, op_pass_t pass, bool training, const char
     return n;
 }
 
-/* Who computes one pass of products of bfloat16. */
+/* Picks the algorithm of one pass of bfloat16 products. */
 static err_t plan_pass(op_t *op, op_pass_t pass, linear_plan_t *plan)
 {
     const char *first;
@@ -88,14 +88,14 @@ static void unplan(op_t *op)
     op->plan = NULL;
 }
 
-/* One operand as the products of own_algorithm take it. */
+/* An operand as own_algorithm takes it: rounded for bfloat16 products. */
 static const float *operand(const op_t *op, const op_args_t *args, const void *from, shape_t shape,
                             size_t offset)
 {
     return op->desc.compute == DTYPE_BF16 ? bf16_operand(from, DTYPE_F32, shape, args->workspace, offset) : from;
 }
 
-/* The epilogue is that of a convolution whose pictures have one cell. */
+/* The epilogue of a convolution whose images have one pixel. */
 static direct_conv_t cells_of(const op_desc_t *desc)
 {
     return (direct_conv_t){
@@ -108,7 +108,7 @@ static void relu(const op_t *op, const op_args_t *args)
     direct_isa()->reduce(&cells, args->y, args->y, op->n_saved_bytes ? args->saved : NULL);
 }
 
-/* dy before the ReLU. */
+/* The gradient before the ReLU. */
 static const float *relu_backward(const op_t *op, const op_args_t *args)
 {
     direct_conv_t cells = cells_of(&op->desc);
@@ -171,7 +171,7 @@ static err_t backward(const op_t *op, const op_args_t *args)
     const linear_plan_t *p = op->plan;
     const float *dy = d->attr.linear.epilogue.relu ? relu_backward(op, args) : args->dy;
     linear_bf16_t *data = p->bf16[OP_BACKWARD_DATA], *weights = p->bf16[OP_BACKWARD_WEIGHTS];
-    /* What is rounded already stays what it is in oneDNN's hands. */
+    /* oneDNN leaves operands that are rounded already unchanged. */
     if ((args->dparam[0] && !weights) || (args->dx[0] && !data)) dy = operand(op, args, dy, d->y, 0);
     linear_buffers_t buffers = {args->x[0],  args->param[0],  NULL,           dy, NULL,
                                 args->dx[0], args->dparam[0], args->dparam[1]};

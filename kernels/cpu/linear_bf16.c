@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* oneDNN's inner product on bfloat16 operands, as a chain of reorders around one primitive. The epilogue and
+ * the choice of algorithm are left to linear.c. */
 #include "kernels/cpu/linear_bf16.h"
 
 #include <string.h>
@@ -12,9 +15,9 @@ struct linear_bf16 {
     onednn_chain_t *chain;
 };
 
-/* oneDNN's view of the operator: matrices, the larger layouts left to the primitive. */
+/* oneDNN's description of the operator: matrices whose layouts, but for the bias, the primitive chooses. */
 typedef struct linear_shape {
-    dnnl_memory_desc_t x, weight, bias, y; /* as the primitive may have them */
+    dnnl_memory_desc_t x, weight, bias, y; /* as the primitive may store them */
     dnnl_memory_desc_t our_x, our_weight, our_y;
     bool has_bias;
 } linear_shape_t;
@@ -29,7 +32,7 @@ static err_t matrix(dnnl_memory_desc_t *theirs, dnnl_memory_desc_t *ours, int64_
     return ERR_OK;
 }
 
-/* Operands are rounded, results not. */
+/* Operands are bfloat16, results float32. */
 static err_t shape_of(const op_desc_t *d, op_pass_t pass, linear_shape_t *s)
 {
     int64_t n = d->y.dim[0], n_out = d->y.dim[1], n_in = d->param[0].dim[1];
@@ -54,7 +57,7 @@ static dnnl_status_t describe(const linear_shape_t *s, op_pass_t pass, bool trai
     return dnnl_inner_product_backward_weights_desc_init(out, &s->x, &s->weight, bias, &s->y);
 }
 
-/* oneDNN's best; *out NULL: it has none, or only loops for reference. */
+/* oneDNN's best implementation; *out is NULL if it has none but its reference loops. */
 static err_t take(const op_desc_t *d, op_pass_t pass, bool training, linear_shape_t *s,
                   dnnl_primitive_desc_t *out)
 {

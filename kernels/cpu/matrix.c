@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Bias rows and column sums around matrix products, in an order that does not depend on the number of
+ * threads. The products themselves are oneDNN's. */
 #include "kernels/cpu/matrix.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
-/* Tensors that lie in memory as float32 or, where `narrow`, as bfloat16: one body of code for both, which is
- * compiled for each where `narrow` is known then. */
+/* SPDX-License-Identifier: MIT */
+/* Access to tensors stored as float32 or, if `narrow`, as bfloat16: one body of code for both, inlined with
+ * `narrow` as a constant. */
 #ifndef KERNELS_CPU_NARROW_H
 #define KERNELS_CPU_NARROW_H
 
@@ -8,8 +9,8 @@
 
 #define NARROW_INLINE static inline __attribute__((always_inline))
 
-/* Whether all inputs and y are narrow. A mixture, which only a network's ends have, is for
- * compute/ops/narrow.h. */
+/* Whether all inputs and y are bfloat16. A mixture occurs only at the ends of a network; compute/ops/narrow.h
+ * handles it. */
 static inline bool narrow_all(const op_desc_t *desc)
 {
     bool all = desc->y_dtype == DTYPE_BF16;
@@ -17,7 +18,7 @@ static inline bool narrow_all(const op_desc_t *desc)
     return all;
 }
 
-/* Where element i is. */
+/* Address of element i. */
 NARROW_INLINE void *narrow_at(const void *tensor, int64_t i, bool narrow)
 {
     return (char *)tensor + i * (int64_t)(narrow ? sizeof(uint16_t) : sizeof(float));
@@ -28,7 +29,7 @@ NARROW_INLINE float narrow_take(const void *tensor, int64_t i, bool narrow)
     return narrow ? bf16_to_float(((const uint16_t *)tensor)[i]) : ((const float *)tensor)[i];
 }
 
-/* Rounded. */
+/* Rounds to the stored type. */
 NARROW_INLINE void narrow_put(void *tensor, int64_t i, float value, bool narrow)
 {
     if (narrow)

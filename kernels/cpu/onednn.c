@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Engine, stream, errors and memory objects of oneDNN, so that no other file handles them. DPTRAIN_MAX_ISA
+ * caps its instruction set here. */
 #include "kernels/cpu/onednn.h"
 
 #include <oneapi/dnnl/dnnl_debug.h>
@@ -15,7 +18,7 @@ err_t onednn_check(dnnl_status_t status, const char *what, const char *file, int
     return err_raise(ERR_SYSTEM, file, line, "oneDNN, %s: %s", what, dnnl_status2str(status));
 }
 
-/* Once, before oneDNN has looked at the CPU. Without a cap oneDNN's own variable holds. */
+/* Once, before oneDNN detects the CPU. Without our cap, oneDNN's own environment variable applies. */
 static err_t cap_isa(void)
 {
     static const dnnl_cpu_isa_t isas[] = {[ISA_BASE] = dnnl_cpu_isa_sse41,
@@ -63,7 +66,7 @@ void onednn_describe(char *out, size_t n_bytes)
     snprintf(out, n_bytes, "oneDNN %d.%d.%d, %s", v->major, v->minor, v->patch, isa);
 }
 
-/* Sets of instructions are bits, larger ones include smaller ones. */
+/* Instruction sets are bit masks; larger sets include smaller ones. */
 static bool has(unsigned need)
 {
     unsigned have = dnnl_get_effective_cpu_isa();
@@ -126,7 +129,7 @@ err_t onednn_pass_reorder(onednn_pass_t *pass, const dnnl_memory_desc_t *from, c
     TRY(onednn_attr_new(&attr));
     dnnl_status_t status = dnnl_reorder_primitive_desc_create(&desc, from, engine, to, engine, attr);
     dnnl_primitive_attr_destroy(attr);
-    E_DNNL(status, "describing a reorder of weights");
+    E_DNNL(status, "describing a reorder");
     const onednn_slot_t slots[] = {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}};
     err_t err = onednn_pass_new(pass, desc, slots, 2);
     dnnl_primitive_desc_destroy(desc);

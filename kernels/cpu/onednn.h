@@ -1,5 +1,6 @@
-/* oneDNN's C API with our errors and our memory: a pass is one primitive and its memory objects, made once
- * and run with the caller's buffers. Runs allocate nothing: scratch comes from the caller too. */
+/* SPDX-License-Identifier: MIT */
+/* oneDNN's C API with our errors and our memory. A pass is one primitive and its memory objects, created once
+ * and run on the caller's buffers. A run allocates nothing: the caller provides scratch memory too. */
 #ifndef KERNELS_CPU_ONEDNN_H
 #define KERNELS_CPU_ONEDNN_H
 
@@ -13,26 +14,26 @@
     "dptrain's cpu backend is written for oneDNN 2 (Debian 12 has 2.6, libdnnl-dev); the API of other majors differs"
 #endif
 
-/* Returns ERR_SYSTEM with oneDNN's word for the failure unless the call succeeds. */
+/* Returns ERR_SYSTEM with oneDNN's name for the failure unless the call succeeds. */
 #define E_DNNL(call, what) TRY(onednn_check((call), (what), __FILE__, __LINE__))
 err_t onednn_check(dnnl_status_t status, const char *what, const char *file, int line);
 
-/* Engine and stream of this process. Opening twice is fine; close takes an unopened one. */
+/* The engine and stream of this process. Opening twice is fine, and so is closing without opening. */
 err_t onednn_open(void);
 void onednn_close(void);
 dnnl_engine_t onednn_engine(void);
-/* "oneDNN 2.6.3, avx512_core" */
+/* Such as "oneDNN 2.6.3, avx512_core". */
 void onednn_describe(char *out, size_t n_bytes);
-/* Products of bfloat16 are instructions of this CPU. Without them oneDNN can have such primitives too, but
- * slow ones. */
+/* Whether this CPU has instructions for bfloat16 products. Without them oneDNN may still offer such
+ * primitives, but slow ones. */
 bool onednn_has_bf16(void);
 bool onednn_has_amx(void);
 
 enum { ONEDNN_MAX_ARGS = 6 };
 
 typedef struct onednn_pass {
-    dnnl_primitive_t primitive; /* NULL: there is nothing to run */
-    int n_args;                 /* the last one is the scratchpad */
+    dnnl_primitive_t primitive; /* NULL: nothing to run */
+    int n_args;                 /* the last is the scratchpad */
     dnnl_exec_arg_t arg[ONEDNN_MAX_ARGS];
     size_t n_scratch_bytes;
 } onednn_pass_t;
@@ -43,16 +44,16 @@ typedef struct onednn_slot {
     const dnnl_memory_desc_t *layout;
 } onednn_slot_t;
 
-/* Attributes of every primitive here: the scratchpad is the caller's. Free with dnnl_primitive_attr_destroy.
- */
+/* Attributes shared by all primitives here: the caller provides the scratchpad. Free with
+ * dnnl_primitive_attr_destroy. */
 err_t onednn_attr_new(dnnl_primitive_attr_t *out);
 
-/* Slots of arg 0 are left out. desc is still the caller's. On an error *pass is empty. */
+/* Slots with arg 0 are skipped. The caller keeps desc. On an error *pass is empty. */
 err_t onednn_pass_new(onednn_pass_t *pass, const_dnnl_primitive_desc_t desc, const onednn_slot_t *slots,
                       int n_slots);
-/* A copy from one layout to another: arguments are source, destination. */
+/* A copy from one layout to another; arguments: source, destination. */
 err_t onednn_pass_reorder(onednn_pass_t *pass, const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to);
-/* `buffers` in the order of the slots that were kept. */
+/* buffers: in the order of the slots that were not skipped. */
 err_t onednn_pass_run(const onednn_pass_t *pass, const void *const *buffers, void *scratch);
 void onednn_pass_free(onednn_pass_t *pass);
 

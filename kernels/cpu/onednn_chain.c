@@ -1,11 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* Builds and runs the reorders around a primitive whose layouts or types differ from ours. Which primitive,
+ * and in which layouts, is the operator's choice. */
 #include "kernels/cpu/onednn_chain.h"
 
 #include "base/mem.h"
 
 typedef struct link {
-    onednn_pass_t reorder; /* from our layout to the primitive's or back; empty when they agree */
-    size_t offset;         /* of the primitive's copy in workspace */
-    int operand;           /* which of the caller's */
+    onednn_pass_t reorder; /* between our layout and the primitive's; empty if they are equal */
+    size_t offset;         /* of the primitive's copy in the workspace */
+    int operand;           /* index of the caller's buffer */
     bool is_output;
 } link_t;
 
@@ -13,7 +16,7 @@ struct onednn_chain {
     onednn_pass_t compute;
     link_t link[ONEDNN_MAX_OPERANDS];
     int n_links;
-    size_t n_copy_bytes; /* copies, in front of the scratchpad */
+    size_t n_copy_bytes; /* copies, before the scratchpad */
     size_t n_scratch_bytes;
 };
 

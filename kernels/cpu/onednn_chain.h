@@ -1,5 +1,6 @@
-/* A oneDNN primitive on buffers in layouts and types of ours: what it wants otherwise is reordered into
- * workspace before it, and what it writes otherwise is reordered from there. Not collective. */
+/* SPDX-License-Identifier: MIT */
+/* A oneDNN primitive on buffers in our layouts and types: inputs that differ are reordered into the workspace
+ * before it, outputs from there after it. Not collective. */
 #ifndef KERNELS_CPU_ONEDNN_CHAIN_H
 #define KERNELS_CPU_ONEDNN_CHAIN_H
 
@@ -8,18 +9,19 @@
 enum { ONEDNN_MAX_OPERANDS = ONEDNN_MAX_ARGS - 1 }; /* the scratchpad is an argument too */
 
 typedef struct onednn_operand {
-    int arg; /* DNNL_ARG_…; 0: left out */
+    int arg; /* DNNL_ARG_…; 0: absent */
     const dnnl_memory_desc_t *ours;
     bool is_output;
 } onednn_operand_t;
 
 typedef struct onednn_chain onednn_chain_t;
 
-/* n operands at most ONEDNN_MAX_OPERANDS. desc is still the caller's. On an error *out stays as it is. */
+/* n: at most ONEDNN_MAX_OPERANDS. The caller keeps desc. On an error *out is unchanged. */
 err_t onednn_chain_new(const_dnnl_primitive_desc_t desc, const onednn_operand_t *operands, int n,
                        onednn_chain_t **out, size_t *n_workspace_bytes);
-/* `buffers` in the order of the operands, those left out too. Allocates nothing. workspace: 64-byte aligned.
- */
+/* Allocates nothing.
+ * buffers    in the order of the operands, absent ones included
+ * workspace  64-byte aligned */
 err_t onednn_chain_run(const onednn_chain_t *chain, const void *const *buffers, void *workspace);
 void onednn_chain_free(onednn_chain_t **chain);
 

@@ -1,9 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/* The optimizers of compute/ops/backend.h as one fused pass over parameters, state and weight average, and
+ * the sum of squares of a gradient. Learning rates and schedules are left to train/. */
 #include <math.h>
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/loop.h"
 
-/* The average is moved block by block, right behind the update: the weights are still in the cache. */
+/* The weight average is updated block by block, right after the step, while the weights are in the cache. */
 typedef void (*block_t)(const optim_args_t *args, int64_t first, int64_t end);
 
 LOOP_CLONES(average_block, (const optim_args_t *a, int64_t first, int64_t end), (a, first, end))
@@ -80,7 +83,7 @@ err_t cpu_optim_adadelta(const optim_args_t *args)
     return run(args, adadelta_block);
 }
 
-/* With the corrections taken out of the loop: lr·(m/c1)/(√(v/c2) + ε) = (lr/c1)·m / (√v·√(1/c2) + ε). */
+/* Bias corrections are hoisted out of the loop: lr·(m/c1)/(√(v/c2) + ε) = (lr/c1)·m / (√v·√(1/c2) + ε). */
 LOOP_CLONES(adamw_block, (const optim_args_t *a, int64_t first, int64_t end), (a, first, end))
 {
     float *weight = a->weight, *moment = a->state[0], *square = a->state[1];
@@ -123,7 +126,7 @@ err_t cpu_optim_lars(const optim_args_t *args)
     return run(args, lars_block);
 }
 
-/* Every lane is a sum of its own, so that vectors of any width add in the same order. */
+/* Each lane accumulates separately, so that vectors of any width add in the same order. */
 enum { N_LANES = 16, MAX_CHUNKS = 256 };
 
 LOOP_CLONES(sum_squares_chunk, (const float *x, int64_t n, double *out), (x, n, out))
@@ -138,7 +141,7 @@ LOOP_CLONES(sum_squares_chunk, (const float *x, int64_t n, double *out), (x, n, 
     *out = sum;
 }
 
-/* Long arrays get longer chunks and not more of them: the chunks' sums fit on the stack. */
+/* Long arrays get longer chunks, not more of them: the chunk sums fit on the stack. */
 err_t cpu_sum_squares(const float *x, int64_t n, double *out)
 {
     double chunk_sum[MAX_CHUNKS], sum = 0;

@@ -1,3 +1,7 @@
+/* SPDX-License-Identifier: MIT */
+/* Max and average pooling in our own loops: oneDNN's max pooling does not specify NaN or which of equal
+ * pixels wins. Channels are innermost, so that every loop over them vectorizes. A thread takes whole
+ * samples. */
 #include <string.h>
 
 #include "compute/ops/narrow.h"
@@ -5,10 +9,7 @@
 #include "kernels/cpu/loop.h"
 #include "kernels/cpu/narrow.h"
 
-/* Our own loops: oneDNN's max pooling promises nothing on NaN or on which of equal cells wins. The channels
- * are innermost, so that every loop over them is vector code. One thread takes whole samples. */
-
-/* One window, cut to the picture: rows [h0, h1), columns [w0, w1). Never empty, as padding < kernel. */
+/* One window, clipped to the image: rows [h0, h1), columns [w0, w1). Never empty, as padding < kernel. */
 typedef struct window {
     int64_t h0, h1, w0, w1;
 } window_t;
@@ -22,7 +23,7 @@ static inline window_t window_at(const op_desc_t *d, int64_t oh, int64_t ow)
                       w_end < d->x[0].dim[2] ? w_end : d->x[0].dim[2]};
 }
 
-/* Saved for max: the winning cell (row · width + column) of each output. */
+/* Saved for max: the winning pixel (row · width + column) of each output. */
 static err_t plan(op_t *op)
 {
     bool keep = op->training && op->desc.attr.pool2d.mode == POOL_MAX;
@@ -31,14 +32,14 @@ static err_t plan(op_t *op)
     return ERR_OK;
 }
 
-/* One sample's tensors; in backward x and y are the gradients. */
+/* One sample's tensors; in backward, x and y are the gradients. */
 typedef struct sample {
     const op_desc_t *d;
     void *x, *y;
-    int32_t *winner; /* NULL: not max, or nobody asks */
+    int32_t *winner; /* NULL: average, or not needed */
 } sample_t;
 
-/* What is a bfloat16 already, exactly. */
+/* Stores a value that already is a bfloat16, without rounding. */
 NARROW_INLINE void put_exact(void *tensor, int64_t i, float value, bool narrow)
 {
     uint32_t bits;
@@ -49,8 +50,8 @@ NARROW_INLINE void put_exact(void *tensor, int64_t i, float value, bool narrow)
         ((float *)tensor)[i] = value;
 }
 
-/* y and winner, of one window: the largest of its cells, or NaN, and which cell it was: the first of equals,
- * as only a larger one replaces it. `not (v ≤ top)` also lets the first NaN in; nothing beats a NaN. */
+/* y and winner of one window: its largest value, or NaN, and the pixel that had it. The first of equals wins,
+ * as only a larger value replaces it. `not (v ≤ top)` also lets the first NaN in; nothing beats a NaN. */
 NARROW_INLINE void max_window(const sample_t *s, const window_t *v, void *restrict y,
                               int32_t *restrict winner, bool save, bool narrow)
 {
@@ -71,7 +72,7 @@ NARROW_INLINE void max_window(const sample_t *s, const window_t *v, void *restri
         }
 }
 
-/* Channels whose sums are kept while cells or windows go by. */
+/* Channels whose sums are kept while a window or its pixels are visited. */
 enum { CHANNELS = 256 };
 
 NARROW_INLINE void avg_window(const sample_t *s, const window_t *v, int64_t first, int64_t n, int64_t out,
@@ -115,17 +116,17 @@ WIDE_CLONES(forward_narrow, (const sample_t *s), (s))
     forward_sample(s, true);
 }
 
-/* The windows that have row or column i: [*first, *end) of n_out. */
+/* The windows [*first, *end) of n_out that contain row or column i. */
 static inline void windows_of(int64_t i, int kernel, int stride, int pad, int64_t n_out, int64_t *first,
                               int64_t *end)
 {
-    int64_t before = i + pad - kernel + 1; /* where the first of them begins, at the earliest */
+    int64_t before = i + pad - kernel + 1; /* earliest start of such a window */
     *first = before > 0 ? (before + stride - 1) / stride : 0;
     *end = (i + pad) / stride + 1;
     if (*end > n_out) *end = n_out;
 }
 
-/* Cell `here` of dx from what its windows give it, added up in their order before it is written once. */
+/* One pixel of dx: the contributions of its windows are added in order and written once. */
 NARROW_INLINE void gather(const sample_t *s, const window_t *out, int64_t h, int64_t w, int64_t first,
                           int64_t n, bool max, bool narrow)
 {
@@ -166,7 +167,7 @@ NARROW_INLINE void backward_sample(const sample_t *s, bool narrow)
         }
 }
 
-/* In float32, where each sum may stay in memory. */
+/* For float32, where the sums can stay in memory. */
 static void scatter(const sample_t *s)
 {
     int64_t n_cells = s->d->y.dim[1] * s->d->y.dim[2], n_c = s->d->y.dim[3];
@@ -191,7 +192,7 @@ WIDE_CLONES(backward_narrow, (const sample_t *s), (s))
     backward_sample(s, true);
 }
 
-/* Each sample's, one thread for a sample. */
+/* Runs forward or backward on each sample, one thread per sample. */
 static void each_sample(const op_t *op, void *x, void *y, int32_t *winner, bool backward)
 {
     const op_desc_t *d = &op->desc;

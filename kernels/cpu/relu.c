@@ -1,8 +1,10 @@
+/* SPDX-License-Identifier: MIT */
+/* ReLU that is not fused into another operator. NaN propagates. */
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/loop.h"
 
-/* y may be x and dx may be dy, so no restrict; element i depends on element i alone, which `omp simd` states.
- */
+/* y may be x and dx may be dy, hence no restrict. Element i depends on element i alone; `omp simd` states
+ * that. */
 LOOP_CLONES(relu_block, (float *y, const float *x, int64_t n), (y, x, n))
 {
 #pragma omp simd

@@ -1,12 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* Mean binary cross-entropy of sigmoids over the classes of a sample, and its gradient. */
 #include <math.h>
 
 #include "kernels/cpu/cpu.h"
 
-/* An exp costs some 10 ns, so that fewer elements than elsewhere are worth a fork. */
+/* An exp costs about 10 ns, so a fork pays from fewer elements on than elsewhere. */
 enum { FORK_MIN = 4096 };
 
-/* In double, as classes are few beside a network's other work. The product also where the target is 0: ∞ · 0
- * is the NaN that op_desc.h asks for. */
+/* In double: classes are few compared with the rest of a network. The product is computed also where the
+ * target is 0: ∞ · 0 is the NaN that op_desc.h requires. */
 static double sample_loss(const float *x, const float *t, int64_t n_class)
 {
     double sum = 0;

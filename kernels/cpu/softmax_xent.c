@@ -1,12 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* Cross-entropy of a softmax with label smoothing, the predicted class, and the gradient. */
 #include <math.h>
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/loop.h"
 
-/* An exp costs some 10 ns, so that fewer elements than elsewhere are worth a fork. */
+/* An exp costs about 10 ns, so a fork pays from fewer elements on than elsewhere. */
 enum { FORK_MIN = 4096 };
 
-/* Saved: softmax(x) − t, [n, classes]: backward only has to scale it. */
+/* Saved: softmax(x) − t, [n, classes]; backward only scales it. */
 static err_t plan(op_t *op)
 {
     op->n_saved_bytes = op->training ? (size_t)shape_count(op->desc.x[0]) * sizeof(float) : 0;
@@ -21,7 +23,8 @@ static int64_t index_of_max(const float *x, int64_t n)
     return top;
 }
 
-/* One sample's loss; exponentials and sums in double, as classes are few beside a network's other work. */
+/* One sample's loss. Exponentials and sums are in double: classes are few compared with the rest of a
+ * network. */
 static float sample_loss(const float *x, int64_t n_class, double max, int64_t label, double smoothing,
                          float *saved)
 {
@@ -29,7 +32,7 @@ static float sample_loss(const float *x, int64_t n_class, double max, int64_t la
     for (int64_t k = 0; k < n_class; k++) {
         double z = x[k] - max, target = (k == label ? 1 - smoothing : 0) + even;
         sum += exp(z);
-        /* Also where the target is 0: 0 · −∞ is the NaN that op_desc.h asks for. */
+        /* Also where the target is 0: 0 · −∞ is the NaN that op_desc.h requires. */
         dot += target * z;
     }
     for (int64_t k = 0; k < n_class && saved; k++)

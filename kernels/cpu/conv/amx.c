@@ -1,12 +1,12 @@
-/* Convolutions in bfloat16 on AMX (amx.h); backward weights are amx_weights.h's. Here: forward, and
- * backward data, which is one forward for each place of a picture's cell between two strides (with stride 1
- * there is one place).
+/* SPDX-License-Identifier: MIT */
+/* Convolutions in bfloat16 on AMX (amx.h): forward, and backward data as one forward convolution per position
+ * of a pixel between two strides (with stride 1 there is one). Backward weights is in amx_weights.c.
  *
- * Pictures are packed with their padding, so that the left tiles of a row of outputs are rows of the packed
- * picture, a stride apart: no copy of windows is made. Only where a cell has fewer channels than a tile is
- * deep, the rows of windows are copied, and are the cells. A few pictures at a time are packed,
- * and stay in the cache while they are multiplied. Pictures in bfloat16 that need neither padding nor
- * rounding are left tiles as they are. */
+ * Images are packed with their padding, so that the left tiles of a row of outputs are rows of the packed
+ * image, a stride apart: windows are not copied. Only if a pixel has fewer channels than a tile is deep are
+ * the rows of windows copied; they take the place of pixels. A few images are packed at a time and stay in
+ * the cache while they are multiplied. bfloat16 images that need neither padding nor rounding are used as
+ * left tiles directly. */
 #include <omp.h>
 #include <string.h>
 
@@ -16,16 +16,16 @@
 #include "kernels/cpu/conv/conv.h"
 #include "kernels/cpu/loop.h"
 
-/* Measured with a cache of 2 MB. */
+/* Tuned on a 2 MB L2 cache. */
 enum {
     BLOCK = 2 * AMX_COLUMNS,
-    CHUNK_BYTES = 1 << 18, /* of packed pictures for each thread; at least one */
+    CHUNK_BYTES = 1 << 18, /* of packed images per thread; at least one image */
     FEW_FILTERS = 1 << 19, /* bytes */
     GROUP = 8,             /* tiles */
-    STREAM_BYTES = 4 << 20 /* of what is written, from which on nobody finds it in a cache */
+    STREAM_BYTES = 4 << 20 /* outputs this large are not in any cache when they are read */
 };
 
-/* What meets what. */
+/* The operands and the output of a range of images. */
 typedef struct task {
     const char *picture, *filters; /* packed */
     const float *bias;
@@ -74,14 +74,14 @@ static err_t plan(const conv_impl_t *impl, const conv_problem_t *problem, void *
     return ERR_OK;
 }
 
-/* Of right tiles [blocks][taps][steps][2 times 16 columns]. */
+/* The right tile of a column, tap and step in [blocks][taps][steps][2 × 16 columns]. */
 static uint16_t *tile_of(const amx_plan_t *p, uint16_t *tiles, int64_t column, int64_t tap, int64_t step)
 {
     int64_t tile = (tap * p->n_steps + step) * 2 + column / AMX_COLUMNS % 2;
     return tiles + (column / BLOCK * p->block_bytes + tile * AMX_TILE_BYTES) / (int64_t)sizeof *tiles;
 }
 
-/* A column is a filter, its values in one piece. */
+/* Forward: a column is a filter, contiguous in memory. */
 static void pack_filters(const amx_plan_t *p, const op_desc_t *d, const float *weight, uint16_t *to)
 {
     int64_t n_taps = p->phases[0].n_taps, filter = shape_count(d->param[0]) / p->n_out, tap = filter / n_taps;
@@ -93,7 +93,7 @@ static void pack_filters(const amx_plan_t *p, const op_desc_t *d, const float *w
                                      loop_count(i * AMX_DEPTH, tap, AMX_DEPTH), tile_of(p, to, column, t, i));
 }
 
-/* The same of filters whose channels of input and output change places. */
+/* Backward data: the same with input and output channels exchanged. */
 static void pack_exchanged(const amx_plan_t *p, const op_desc_t *d, const float *weight, const float *zeros,
                            uint16_t *to)
 {
@@ -112,7 +112,7 @@ static void pack_exchanged(const amx_plan_t *p, const op_desc_t *d, const float 
         }
 }
 
-/* Each the row of a window, as far as it is inside the picture. */
+/* Packs a row of every window, zero outside the image. */
 static void pack_windows(const amx_plan_t *p, const char *row, uint16_t *to)
 {
     memset(to, 0, (size_t)(p->packed_w * p->cell) * sizeof *to);
@@ -157,7 +157,7 @@ static void pack_pictures(const amx_plan_t *p, const char *from, int64_t n, char
                              (uint16_t *)(to + i * p->picture_bytes) + row * p->packed_w * p->cell);
 }
 
-/* One block of columns of some tiles of a phase, in pairs. */
+/* One block of columns times the tiles [first, end) of a phase, two at a time. */
 static void multiply_tiles(const amx_plan_t *p, const phase_t *phase, const task_t *task, int64_t block,
                            int64_t first, int64_t end)
 {
@@ -189,7 +189,7 @@ static void multiply_tiles(const amx_plan_t *p, const phase_t *phase, const task
     }
 }
 
-/* All of a picture's phases, by `group` tiles through blocks first … end. */
+/* All phases of one image, `group` tiles at a time through the blocks [first, end). */
 static void multiply_picture(const amx_plan_t *p, const task_t *task, int64_t first, int64_t end,
                              int64_t group)
 {
@@ -204,8 +204,8 @@ static void multiply_picture(const amx_plan_t *p, const task_t *task, int64_t fi
     }
 }
 
-/* Few filters stay in the cache while all channels of a few outputs are computed, so that these are written
- * in one piece; of many only a block does, while it meets all pictures. */
+/* If the filters fit the cache, all channels of a few outputs are computed together and written contiguously.
+ * Otherwise one block of filters stays in the cache while all images pass. */
 static void multiply_pictures(const amx_plan_t *p, const task_t *all, int64_t n)
 {
     bool few = p->n_blocks * p->block_bytes <= FEW_FILTERS;

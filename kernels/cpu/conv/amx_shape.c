@@ -1,14 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* Strides, padding and taps of a convolution in terms of packed images and tiles, for the AMX kernels. Buffer
+ * sizes and chunks are left to amx.c. */
 #include "kernels/cpu/conv/amx_shape.h"
 
 #include "kernels/cpu/loop.h"
 
-/* The cells of a window's row are packed as one cell. */
+/* Whether the pixels of a window's row are packed as one. */
 static bool merges(const op_desc_t *d)
 {
     return d->x[0].dim[3] < AMX_DEPTH && d->attr.conv2d.kernel_w > 1;
 }
 
-/* Each output is of one cell. */
+/* Whether each output reads exactly one pixel. */
 static bool is_single(const conv2d_attr_t *a)
 {
     return a->kernel_h == 1 && a->kernel_w == 1 && a->pad_h == 0 && a->pad_w == 0;
@@ -40,7 +43,7 @@ static void shape_forward(amx_plan_t *p, const op_desc_t *d)
     phase_t *phase = &p->phases[0];
     *phase =
         (phase_t){.rows = y[1], .columns = y[2], .n_taps = merged ? a->kernel_h : a->kernel_h * a->kernel_w};
-    /* Without windows and between no others all cells are as one row. */
+    /* Without windows and without skipped pixels an image is one long row. */
     if (single && same && p->every == a->stride_h) phase->rows = 1, phase->columns = y[1] * y[2];
     cut_rows(phase);
     for (int64_t t = 0; t < phase->n_taps; t++) {
@@ -49,8 +52,8 @@ static void shape_forward(amx_plan_t *p, const op_desc_t *d)
     }
 }
 
-/* Along one axis: cells i = stride·u + place − pad of dx, from u = `first` on; they get tap r = place +
- * stride·t of the filter times dy's cell u − t. */
+/* Along one axis: pixels i = stride·u + place − pad of dx, for u ≥ first. Each is a sum over t of tap r =
+ * place + stride·t of the filter times dy at u − t. */
 typedef struct axis {
     int64_t first, count, most;
 } axis_t;
@@ -58,7 +61,7 @@ typedef struct axis {
 static axis_t axis_of(int64_t size, int64_t kernel, int64_t stride, int64_t pad, int64_t place)
 {
     axis_t a = {.first = pad > place ? (pad - place + stride - 1) / stride : 0};
-    int64_t last = size - 1 + pad - place; /* stride·u is at most that */
+    int64_t last = size - 1 + pad - place; /* upper bound of stride·u */
     a.count = last < 0 ? 0 : last / stride - a.first + 1;
     if (a.count < 0) a.count = 0;
     a.most = place < kernel ? (kernel - 1 - place) / stride : -1;
@@ -99,14 +102,14 @@ static void shape_data(amx_plan_t *p, const op_desc_t *d)
     p->cell = loop_round_up(p->c, AMX_DEPTH), p->n_steps = p->cell / AMX_DEPTH;
     p->out_row = a->stride_h * x[2] * x[3], p->out_column = a->stride_w * x[3];
     p->out_picture = x[1] * x[2] * x[3];
-    /* A tap reaches that far back, and the last cell that far beyond dy. */
+    /* How far a tap reaches back, and the last pixel beyond dy. */
     p->top = (a->kernel_h - 1) / a->stride_h, p->left = (a->kernel_w - 1) / a->stride_w;
     int64_t below = (x[1] - 1 + a->pad_h) / a->stride_h + 1, beside = (x[2] - 1 + a->pad_w) / a->stride_w + 1;
     p->packed_h = p->top + (below > y[1] ? below : y[1]);
     p->packed_w = p->left + (beside > y[2] ? beside : y[2]);
     p->in_place = p->in_dtype == DTYPE_BF16 && p->packed_h == y[1] && p->packed_w == y[2] && p->cell == p->c;
     p->in_row = p->packed_w * p->cell * 2, p->in_column = p->cell * 2;
-    bool one_row = is_single(a) && a->stride_h == 1 && a->stride_w == 1; /* as forward has it */
+    bool one_row = is_single(a) && a->stride_h == 1 && a->stride_w == 1; /* as in forward */
     for (int64_t i = 0; i < a->stride_h; i++)
         for (int64_t j = 0; j < a->stride_w; j++)
             shape_phase(p, a, i, j, one_row ? x[1] * x[2] : x[2], &n_taps);

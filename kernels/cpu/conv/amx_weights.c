@@ -1,11 +1,12 @@
-/* dweight[k][tap][c] = Σ over outputs of dy[output][k] · x[what the tap reads there][c]: a product that is as
- * deep as there are outputs, dy turned on its left.
+/* SPDX-License-Identifier: MIT */
+/* Backward weights of a convolution on AMX. dweight[k][tap][c] = Σ over outputs of dy[output][k] · x[input of
+ * the tap][c]: a matrix product as deep as there are outputs, with dyᵀ on the left.
  *
- * dy and x are laid on one grid, whose cells are counted through rows and pictures, so that a tap reads x a
- * fixed number of cells further on. dy is 0 in the cells between rows and pictures; x's padding is in them,
- * and what is right of one row is left of the next. x is laid out once for each place of its cells between
- * two strides, and, since right tiles hold pairs of rows, once more from the second cell on for taps an odd
- * number of cells further. A few pictures at a time: both operands stay in the cache. */
+ * dy and x are laid out on one grid, counted through rows and images, so that a tap reads x at a fixed
+ * distance. dy is 0 between rows and between images; the padding of x goes there, and what is right of one
+ * row is left of the next. x is laid out once for each position of its pixels between two strides and, since
+ * right tiles hold pairs of rows, once more from the second pixel on for taps at an odd distance. A few
+ * images are taken at a time, so that both operands stay in the cache. */
 #include "kernels/cpu/conv/amx_weights.h"
 
 #include <string.h>
@@ -15,7 +16,7 @@
 #include "kernels/cpu/loop.h"
 #include "kernels/cpu/narrow.h"
 
-/* Measured with caches of 48 KB and 2 MB. */
+/* Tuned on caches of 48 KB (L1) and 2 MB (L2). */
 enum {
     CHUNK_BYTES = 1 << 20, /* of both operands */
     FEW_SUMS = 1 << 20,    /* bytes */
@@ -23,12 +24,12 @@ enum {
     PAIR_BYTES = 64,
 };
 
-/* A window's tap: in which of x's layouts, and from which pair of cells on. */
+/* A tap: which layout of x it reads, and from which pair of pixels on. */
 typedef struct tap {
     int64_t layout, pair;
 } tap_t;
 
-/* x's cells stride·i + place − pad, from cell `odd` of the grid on. */
+/* The pixels stride·i + place − pad of x, from grid position `odd` on. */
 typedef struct layout {
     int64_t place_h, place_w, odd;
 } layout_t;
@@ -36,13 +37,13 @@ typedef struct layout {
 typedef struct weights_plan {
     const amx_t *amx;
     int64_t n, chunk, k, c, n_taps;
-    bool merged;                            /* c is of a window's row */
-    int64_t grid_h, grid_w, depth, x_depth; /* of a picture; cells of a chunk, of dy and of x */
+    bool merged;                            /* c counts the values of a window's row */
+    int64_t grid_h, grid_w, depth, x_depth; /* grid per image; depth of a chunk of dy and of x */
     int64_t left_plane, right_plane;        /* bytes of 16 channels of dy, of a layout of x */
     int64_t c_blocks, n_layouts;
     layout_t *layouts;
     tap_t *taps;
-    size_t right, cells, zeros, sums, padded; /* where they begin in workspace, behind dy's tiles */
+    size_t right, cells, zeros, sums, padded; /* offsets in the workspace, after dy's tiles */
 } weights_plan_t;
 
 static int64_t most(int64_t a, int64_t b)
@@ -50,8 +51,8 @@ static int64_t most(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Cells of the grid along one axis: as many as dy has; as x has, as far as it is read; and so many that what
- * is read beyond them is the padding in front of what comes next. */
+/* Size of the grid along one axis: at least that of dy, at least the part of x that is read, and large enough
+ * that reads beyond it fall into the padding before the next row or image. */
 static int64_t grid_of(int64_t x, int64_t y, int64_t kernel, int64_t stride, int64_t pad)
 {
     int64_t cells = y;
@@ -72,7 +73,7 @@ static int64_t layout_at(weights_plan_t *p, layout_t wanted)
     return i;
 }
 
-/* Returns how many cells the furthest tap is away. */
+/* Returns the distance of the furthest tap. */
 static int64_t place_taps(weights_plan_t *p, const conv2d_attr_t *a)
 {
     int64_t furthest = 0, in_row = p->n_taps / a->kernel_h;
@@ -106,7 +107,7 @@ static void shape(weights_plan_t *p, const op_desc_t *d)
     p->right_plane = p->x_depth / 2 * PAIR_BYTES;
 }
 
-/* Columns of x with its padding beside it. */
+/* Columns of x including its padding. */
 static int64_t padded_w(const op_desc_t *d)
 {
     return d->x[0].dim[2] + 2 * d->attr.conv2d.pad_w;
@@ -136,15 +137,15 @@ err_t conv_amx_weights_plan(const conv_problem_t *problem, void **out, size_t *n
     return ERR_OK;
 }
 
-/* Pictures [n, h, w, channels], and which of their cells is in the grid's: stride·i + offset along each axis.
- */
+/* Images [n, h, w, channels], and which of their pixels are on the grid: stride·i + offset along each
+ * axis. */
 typedef struct cells {
     const void *from;
     dtype_t dtype;
     int64_t n, h, w, channels, stride_h, stride_w, offset_h, offset_w;
 } cells_t;
 
-/* Where the grid's cells are, from cell `first` on; outside the pictures they are zeros. */
+/* Pointers to `count` grid positions from `first` on; positions outside the images point to zeros. */
 static void find_cells(const weights_plan_t *p, const cells_t *c, int64_t first, int64_t count,
                        const void *zeros, const void **to)
 {
@@ -192,7 +193,7 @@ static void pad_rows(const op_desc_t *d, const char *x, int64_t n, char *to)
     }
 }
 
-enum { PAIRS = 32 /* taken through all channels at a time */ };
+enum { PAIRS = 32 /* pairs of pixels taken through all channels at a time */ };
 
 static void pack_x(const weights_plan_t *p, const op_desc_t *d, const void *x, int64_t n, const space_t *s)
 {
@@ -223,18 +224,18 @@ static void pack_x(const weights_plan_t *p, const op_desc_t *d, const void *x, i
     }
 }
 
-/* Which 32 filters, 32 channels, tap, and steps of the depth. */
+/* A block of 32 filters and 32 channels, its tap, and a range of steps of the depth. */
 typedef struct block {
     int64_t k, c, tap, first, n_steps;
 } block_t;
 
-/* Of the sums of a filter and tap: c, up to a whole tile. */
+/* Row length of the sums of a filter and tap: c, rounded up to whole tiles. */
 static int64_t width_of(const weights_plan_t *p)
 {
     return p->c_blocks * AMX_COLUMNS;
 }
 
-/* sums: [k][taps][width]; step 0 begins them unless `add`. */
+/* sums: [k][taps][width], initialized at step 0 unless `add`. */
 static void multiply_block(const weights_plan_t *p, const space_t *s, const block_t *at, bool add,
                            float *sums)
 {
@@ -270,7 +271,7 @@ NARROW_INLINE void sum_rows(float *restrict sum, const void *restrict dy, int64_
         for (int64_t i = 0; i < n; i++) sum[i] += bf16_round(narrow_take(dy, row * n + i, narrow));
 }
 
-/* Σ of the rows of dy, rounded. */
+/* Column sums of dy, rounded to bfloat16 before they are added. */
 LOOP_CLONES(sum_rounded, (float *sum, const void *dy, dtype_t dtype, int64_t n_rows, int64_t n),
             (sum, dy, dtype, n_rows, n))
 {
@@ -280,8 +281,8 @@ LOOP_CLONES(sum_rounded, (float *sum, const void *dy, dtype_t dtype, int64_t n_r
         sum_rows(sum, dy, n_rows, n, false);
 }
 
-/* Few sums stay in the second cache: some steps of 32 filters and channels, which stay in the first, go
- * through all taps. Many are written once, in the order in which they lie. */
+/* If the sums fit L2, a few steps of 32 filters and channels, which fit L1, go through all taps. Otherwise
+ * each sum is written once, in memory order. */
 static void add_chunk(const weights_plan_t *p, const space_t *s, bool add, float *sums)
 {
     int64_t n_steps = p->depth / AMX_DEPTH;

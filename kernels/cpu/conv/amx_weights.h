@@ -1,5 +1,6 @@
-/* Backward weights of a convolution in bfloat16 on AMX, one of amx.c's passes: where that one's `fits`
- * says so. A plan is freed by mem_free. */
+/* SPDX-License-Identifier: MIT */
+/* Backward weights of a convolution in bfloat16 on AMX, for descriptions that amx.c accepts. A plan is freed
+ * by mem_free. */
 #ifndef KERNELS_CPU_CONV_AMX_WEIGHTS_H
 #define KERNELS_CPU_CONV_AMX_WEIGHTS_H
 

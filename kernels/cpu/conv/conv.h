@@ -1,6 +1,7 @@
-/* Algorithms of convolution: families of implementations behind one small table each. conv2d.c lists and
- * picks; a family computes. A new family is one file with an array of conv_impl_t that ends in a row without
- * a name, declared here, and one row in conv2d.c. Not collective. */
+/* SPDX-License-Identifier: MIT */
+/* Convolution algorithms: families of implementations, each with a small table. conv2d.c lists them and picks
+ * one; a family computes. To add a family: one file with an array of conv_impl_t that ends in a row without a
+ * name, a declaration here, and a row in conv2d.c. Not collective. */
 #ifndef KERNELS_CPU_CONV_CONV_H
 #define KERNELS_CPU_CONV_CONV_H
 
@@ -13,42 +14,46 @@ typedef struct conv_problem {
     bool training; /* backward follows */
 } conv_problem_t;
 
-/* Where desc has an epilogue, y and dy are what is behind it, and mask says which cell of a window, in
- * row-major order, gave y, or DIRECT_OFF (direct.h), and all is float32; otherwise mask is NULL. Laid out as
- * compute/ops/op_desc.h says.
- * OP_FORWARD reads x, weight, bias and writes y; OP_BACKWARD_DATA reads dy, weight and writes dx;
- * OP_BACKWARD_WEIGHTS reads x, dy and writes dweight, dbias. Without a bias bias and dbias are NULL. */
+/* Tensors are laid out as in compute/ops/op_desc.h.
+ *
+ *   OP_FORWARD           reads x, weight, bias; writes y
+ *   OP_BACKWARD_DATA     reads dy, weight; writes dx
+ *   OP_BACKWARD_WEIGHTS  reads x, dy; writes dweight, dbias
+ *
+ * Without a bias, bias and dbias are NULL. If desc has an epilogue, y and dy are after it, all tensors are
+ * float32, and mask says which pixel of a window, in row-major order, gave y, or DIRECT_OFF (direct.h).
+ * Otherwise mask is NULL. */
 typedef struct conv_buffers {
     const void *x, *weight, *bias, *dy;
     void *y, *dx, *dweight, *dbias;
-    uint8_t
-        *mask; /* [n][y's height][y's width][channels]; written by forward in training, read by backward */
+    uint8_t *mask; /* [n][y's height][y's width][channels]; set by forward in training, read by backward */
 } conv_buffers_t;
 
 typedef struct conv_impl conv_impl_t;
 struct conv_impl {
-    const char *name;    /* kept in caches and checkpoints: stable, at most OP_ALGORITHM_MAX - 1 bytes */
-    const char *variant; /* the family's own */
-    bool fuses;          /* forward, backward-weights: is given descriptions with an epilogue */
-    bool rounds;         /* for bfloat16 products: takes operands that are not rounded yet, and pictures as
-                          * desc's x_dtype and y_dtype say; others have float32 */
+    const char *name;    /* stable (in caches and checkpoints); < OP_ALGORITHM_MAX bytes */
+    const char *variant; /* private to the family */
+    bool fuses;          /* forward and backward weights accept an epilogue */
+    /* Rounds operands to bfloat16 itself, and takes images in desc's x_dtype and y_dtype. Others are given
+     * rounded float32 operands. */
+    bool rounds;
     bool (*fits)(const conv_impl_t *impl, const conv_problem_t *problem);
-    /* Only for what fits. *plan starts NULL and may stay so; *n_workspace_bytes starts 0. On an error nothing
-     * is left behind. */
+    /* Only for problems that fit. *plan starts NULL and may stay so; *n_workspace_bytes starts at 0. On an
+     * error nothing is left allocated. */
     err_t (*plan)(const conv_impl_t *impl, const conv_problem_t *problem, void **plan,
                   size_t *n_workspace_bytes);
-    /* Allocates nothing. The same buffers and threads give the same bits. workspace: 64-byte aligned. */
+    /* Allocates nothing. Deterministic for the same buffers and number of threads. workspace: 64-byte
+     * aligned. */
     err_t (*run)(const void *plan, const conv_problem_t *problem, const conv_buffers_t *buffers,
                  void *workspace);
-    void (*unplan)(void **plan); /* takes NULL inside */
+    void (*unplan)(void **plan); /* *plan may be NULL */
 };
 
 extern const conv_impl_t conv_onednn[], conv_gemm[], conv_direct[], conv_winograd[], conv_bf16[], conv_amx[];
 
-/* The implementation that is taken when none was asked for: a rule on the shape and not a measurement, so
- * that every rank and every run gets the same bits. conv_amx's and conv_bf16's go first, which have nothing
- * but what a CPU with instructions for it is to do in bfloat16, then conv_direct's; NULL: it leaves this one
- * to the next. */
+/* The default implementation: a rule on the shape, not a measurement, so that every rank and every run
+ * computes the same bits. Asked in this order; NULL passes the problem on. conv_amx and conv_bf16 come first:
+ * they accept only bfloat16 products on CPUs with instructions for them. */
 const conv_impl_t *conv_amx_rule(const conv_problem_t *problem);
 const conv_impl_t *conv_bf16_rule(const conv_problem_t *problem);
 const conv_impl_t *conv_direct_rule(const conv_problem_t *problem);

@@ -1,5 +1,6 @@
-/* The hand-written tiles of direct.h as algorithms: "batch" has the samples in the vector lanes and takes its
- * tensors through a transpose, "image" goes from picture to picture. Both know the epilogue. */
+/* SPDX-License-Identifier: MIT */
+/* The hand-written tiles of direct.h as algorithms: "batch" puts the samples in the vector lanes and
+ * transposes its tensors, "image" goes image by image. Both fuse the epilogue. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -41,8 +42,8 @@ static bool image_fits(const conv_impl_t *impl, const conv_problem_t *problem)
     return problem->pass == OP_BACKWARD_WEIGHTS && fits(problem->desc);
 }
 
-/* Where the lanes are full and the library's are not: with more channels it reaches as much without the
- * transposes, and products without neighbours (1×1) are matrix products anyway. */
+/* Chosen where its lanes are full and the library's are not: with more channels the library is as fast
+ * without the transposes, and 1×1 convolutions are matrix products anyway. */
 const conv_impl_t *conv_direct_rule(const conv_problem_t *problem)
 {
     enum { ENOUGH_CHANNELS = 64 };
@@ -54,11 +55,11 @@ const conv_impl_t *conv_direct_rule(const conv_problem_t *problem)
     return full ? &conv_direct[0] : NULL;
 }
 
-/* The workspace's parts, one behind the other. */
+/* Offsets into the workspace. */
 typedef struct direct_plan {
     direct_conv_t conv;
-    int64_t n_padded, n_in, n_out; /* samples; floats of a sample before the convolution and after it */
-    size_t from, to, mask;         /* where the transposed source and result, and the mask begin */
+    int64_t n_padded, n_in, n_out; /* n_in, n_out: floats per sample before and after the convolution */
+    size_t from, to, mask;         /* offsets of the transposed source and result, and of the mask */
 } direct_plan_t;
 
 static err_t batch_plan(const conv_impl_t *impl, const conv_problem_t *problem, void **plan,
@@ -118,7 +119,7 @@ static err_t image_plan(const conv_impl_t *impl, const conv_problem_t *problem, 
     return ERR_OK;
 }
 
-/* sum[k] = Σ of the gradients that go on. */
+/* sum[k] = Σ of the gradients that pass the mask. */
 LOOP_CLONES(sum_kept,
             (float *restrict sum, const float *restrict dy, const uint8_t *restrict mask, int64_t n_rows,
              int64_t k),

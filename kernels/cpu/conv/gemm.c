@@ -1,3 +1,8 @@
+/* SPDX-License-Identifier: MIT */
+/* Convolution as a matrix product: the window of each output pixel becomes a row of r·s·c values, in the
+ * order of our weights (im2col). Output rows are taken in chunks, so that the workspace is bounded and stays
+ * in cache. A 1×1 convolution of stride 1 needs no copy: its windows are the pixels. Chunks run in order and
+ * every row and pixel has one owner, so no sum depends on thread scheduling. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -6,19 +11,14 @@
 #include "kernels/cpu/matrix.h"
 #include "kernels/cpu/onednn.h"
 
-/* Convolution as a product of matrices: each output pixel's window becomes a row of r·s·c numbers, in the
- * order of our weights (im2col). Rows of pixels are taken in chunks, so that workspace is bounded and stays
- * in cache. A 1×1 convolution of stride 1 needs no copy: its windows are the pixels. Chunks follow each other
- * and every row and pixel has one owner, so that no sum depends on how threads are scheduled. */
-
 enum { CHUNK_BYTES = 1 << 20 };
 
 typedef struct geometry {
     conv2d_attr_t a;
     int64_t n, h, w, c, oh, ow, k;
-    int64_t n_window;    /* numbers in a window */
-    int64_t rows, chunk; /* rows of output pixels: n · oh, and how many are taken at a time */
-    bool direct;         /* windows are pixels */
+    int64_t n_window;    /* values in a window */
+    int64_t rows, chunk; /* rows of output pixels, n · oh; rows per chunk */
+    bool direct;         /* windows are single pixels: no copy */
 } geometry_t;
 
 static geometry_t geometry_of(const op_desc_t *d)
@@ -55,7 +55,7 @@ static void unplan(void **plan_)
     (void)plan_;
 }
 
-/* Where window column s of output pixel ow lies in the picture: the first one inside, and how many. */
+/* The columns of the window of output ow that lie inside the image: returns how many, *first is the first. */
 static int64_t columns_inside(const geometry_t *g, int64_t ow, int64_t *first)
 {
     int64_t left = ow * g->a.stride_w - g->a.pad_w, step = g->a.dilation_w, end = g->a.kernel_w;
@@ -67,7 +67,7 @@ static int64_t columns_inside(const geometry_t *g, int64_t ow, int64_t *first)
     return end > *first ? end - *first : 0;
 }
 
-/* The windows' rows r of one row of output pixels. x: the picture's row, NULL outside. */
+/* Row r of all windows of one row of output pixels. x: the image's row, NULL outside the image. */
 static void fill_row(const geometry_t *g, const float *x, int r, float *windows)
 {
     int64_t c = g->c, n_part = g->a.kernel_w * c, step = g->a.dilation_w;
@@ -104,7 +104,7 @@ LOOP_CLONES(add, (float *restrict sum, const float *restrict part, int64_t n), (
     for (int64_t i = 0; i < n; i++) sum[i] += part[i];
 }
 
-/* Adds the windows' rows r of one row of output pixels to the picture's row dx. */
+/* Adds row r of all windows of one row of output pixels to the image's row dx. */
 static void add_row(const geometry_t *g, const float *windows, int r, float *dx)
 {
     int64_t c = g->c, step = g->a.dilation_w;
@@ -120,7 +120,7 @@ static void add_row(const geometry_t *g, const float *windows, int r, float *dx)
     }
 }
 
-/* Each row of dx collects from those rows of windows, of the n_rows at hand, that saw it. */
+/* Each row of dx sums up the window rows, of the n_rows in this chunk, that read it. */
 static void col2im(const geometry_t *g, const float *windows, int64_t first_row, int64_t n_rows, float *dx)
 {
     int64_t n_row = g->ow * g->n_window, stride = g->a.stride_h;

@@ -1,23 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* oneDNN's convolutions, on our NHWC images or on its own blocked layouts. Weights are [k, h, w, c/groups] at
+ * the boundary and in the primitive's preferred layout inside: they change every step, so each pass that
+ * reads or writes them reorders them in the workspace. Images are reordered likewise if a primitive needs a
+ * blocked layout. */
 #include <string.h>
 
 #include "kernels/cpu/conv/conv.h"
 #include "kernels/cpu/onednn_chain.h"
 
-/* oneDNN's implementations, on our NHWC pictures or on blocked ones of its own. Weights are ours, [k, h, w,
- * c/groups], at the boundary, and whatever the primitive likes best inside: they change at every step, so
- * each pass that reads or writes them reorders them, in workspace. The same is done with pictures where a
- * primitive wants those in a layout of its own. */
-
 /* oneDNN's view of the operator. */
 typedef struct conv_shape {
-    dnnl_memory_desc_t x, y, bias, weight;       /* as the primitive may have them; `any` where it chooses */
+    dnnl_memory_desc_t x, y, bias, weight;       /* as the primitive may store them; `any`: its choice */
     dnnl_memory_desc_t our_x, our_y, our_weight; /* layouts of op.h */
     dnnl_dims_t strides, dilation, padding;
     bool has_bias;
 } conv_shape_t;
 
-/* What the primitive is to have: the layout of pictures, dnnl_nhwc or dnnl_format_tag_any, and types; and the
- * types of our own x and y. */
+/* What is requested of the primitive: the layout of images (dnnl_nhwc or dnnl_format_tag_any) and types, with
+ * the types of our own x and y. */
 typedef struct wish {
     dnnl_format_tag_t tag;
     dnnl_data_type_t x, y, weight, our_x, our_y;
@@ -44,14 +44,14 @@ static err_t shape_of(const op_desc_t *d, const wish_t *wish, conv_shape_t *s)
     TRY(shape_pictures(d, wish, s));
     int64_t k = a->out_channels, g = a->groups, kh = a->kernel_h, kw = a->kernel_w, c = d->param[0].dim[3];
     dnnl_dims_t dims = {g, k / g, c, kh, kw}, strides = {k / g * kh * kw * c, kh * kw * c, 1, kw * c, c};
-    int skip = g == 1 ? 1 : 0; /* the dimension of the groups exists only where there are some */
+    int skip = g == 1 ? 1 : 0; /* the group dimension exists only with groups */
     E_DNNL(dnnl_memory_desc_init_by_tag(&s->weight, 5 - skip, dims + skip, wish->weight, dnnl_format_tag_any),
            "conv2d weight layout");
     E_DNNL(dnnl_memory_desc_init_by_strides(&s->our_weight, 5 - skip, dims + skip, dnnl_f32, strides + skip),
            "conv2d weight layout");
     s->has_bias = a->has_bias;
     s->strides[0] = a->stride_h, s->strides[1] = a->stride_w;
-    /* oneDNN counts the cells skipped. */
+    /* oneDNN counts skipped pixels. */
     s->dilation[0] = a->dilation_h - 1, s->dilation[1] = a->dilation_w - 1;
     s->padding[0] = a->pad_h, s->padding[1] = a->pad_w;
     return ERR_OK;
@@ -72,7 +72,7 @@ static dnnl_status_t describe(const conv_problem_t *p, const conv_shape_t *s, dn
         out, alg, &s->x, &s->weight, bias, &s->y, s->strides, s->dilation, s->padding, s->padding);
 }
 
-/* "jit:avx512_core", "x64:gemm:jit" without its "x64:". */
+/* Such as "jit:avx512_core"; "x64:gemm:jit" without its "x64:". */
 static const char *info_of(const_dnnl_primitive_desc_t desc)
 {
     const char *info = "", *prefix = "x64:";
@@ -85,9 +85,9 @@ static bool begins(const char *text, const char *prefix)
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* oneDNN's offers in its order of preference. */
+/* oneDNN's implementations in its order of preference. */
 typedef struct offers {
-    dnnl_primitive_desc_iterator_t iterator; /* NULL: there are none */
+    dnnl_primitive_desc_iterator_t iterator; /* NULL: none */
     dnnl_primitive_attr_t attr;
     dnnl_convolution_desc_t desc; /* the iterator points at it */
     bool begun;
@@ -113,7 +113,7 @@ static err_t offers_open(const conv_problem_t *p, const conv_shape_t *s, dnnl_al
     return onednn_check(status, "looking for implementations of conv2d", __FILE__, __LINE__);
 }
 
-/* The next one, which the caller destroys; NULL after the last. */
+/* The next implementation, to be destroyed by the caller; NULL after the last. */
 static dnnl_primitive_desc_t offers_next(offers_t *o)
 {
     bool there = o->iterator && (!o->begun || dnnl_primitive_desc_iterator_next(o->iterator) == dnnl_success);
@@ -127,16 +127,16 @@ static void drop(dnnl_primitive_desc_t *desc)
     *desc = NULL;
 }
 
-/* Variants on NHWC begin what oneDNN calls the implementation. Of those that differ in the instruction set
- * alone the first counts: it is the widest. */
+/* An NHWC variant is a prefix of oneDNN's implementation name. Among names that differ only in the
+ * instruction set the first counts: it is the widest. */
 #define FIRST_OFFER "first"
 #define BLOCKED     "blocked"
 #define WINOGRAD    "winograd"
 #define BF16        "bf16"
 
-/* oneDNN rates brgconv first. With fewer input channels than a vector has lanes, the direct one behind it is
- * faster: LeNet's first layer (32 × 28×28×1, 20 5×5 kernels) takes 429 µs instead of 783, a 3-channel 3×3
- * layer 1679 instead of 2090; at 20 and 64 channels it is not. */
+/* oneDNN ranks brgconv first. With fewer input channels than vector lanes the direct implementation ranked
+ * after it is faster: LeNet's first layer (32 × 28×28×1, 20 5×5 kernels) takes 429 µs instead of 783, a
+ * 3-channel 3×3 layer 1679 instead of 2090; at 20 and 64 channels it is not. */
 static dnnl_primitive_desc_t take_rule(const conv_problem_t *p, offers_t *o)
 {
     dnnl_primitive_desc_t first = offers_next(o), second = NULL;
@@ -154,7 +154,7 @@ static dnnl_primitive_desc_t take_prefix(offers_t *o, const char *prefix)
     return desc;
 }
 
-/* A blocked layout that is none is the same as without. */
+/* Rejects a "blocked" layout that equals ours: the plain variants offer the same. */
 static dnnl_primitive_desc_t take_blocked(const conv_problem_t *p, const conv_shape_t *s, offers_t *o)
 {
     dnnl_primitive_desc_t desc = offers_next(o);
@@ -168,7 +168,7 @@ static dnnl_primitive_desc_t take_blocked(const conv_problem_t *p, const conv_sh
     return desc;
 }
 
-/* oneDNN's best with operands of bfloat16, which its reorders round where they are not yet. */
+/* oneDNN's best implementation on bfloat16 operands; its reorders round float32 ones. */
 static dnnl_primitive_desc_t take_bf16(offers_t *o)
 {
     dnnl_primitive_desc_t desc = offers_next(o);
@@ -193,7 +193,7 @@ static wish_t wish_of(const conv_problem_t *p, bool blocked, bool bf16)
     return wish;
 }
 
-/* *out: NULL when oneDNN does not offer it. */
+/* *out: NULL if oneDNN does not offer it. */
 static err_t take(const conv_problem_t *p, const char *variant, conv_shape_t *s, dnnl_primitive_desc_t *out)
 {
     offers_t offers;
@@ -201,7 +201,7 @@ static err_t take(const conv_problem_t *p, const char *variant, conv_shape_t *s,
     bool bf16 = strcmp(variant, BF16) == 0;
     wish_t wish = wish_of(p, blocked, bf16);
     conv_problem_t problem = *p;
-    /* For evaluation oneDNN has layouts of its own; a name means the same in both. */
+    /* oneDNN prefers other layouts for inference; a name must mean the same in both. */
     if (blocked) problem.training = true;
     *out = NULL;
     if (bf16 && p->desc->compute != DTYPE_BF16) return ERR_OK;
@@ -253,7 +253,7 @@ const conv_impl_t *conv_bf16_rule(const conv_problem_t *problem)
     return native && fits(conv_bf16, problem) ? conv_bf16 : NULL;
 }
 
-/* In the order of run's buffers. */
+/* Operands in the order of run's buffers. */
 static err_t make(const_dnnl_primitive_desc_t desc, const conv_problem_t *p, const conv_shape_t *s,
                   onednn_chain_t **out, size_t *n_workspace_bytes)
 {
@@ -316,7 +316,7 @@ const conv_impl_t conv_onednn[] = {
     ROW("onednn/jit_dw", "jit_dw:"),
     ROW("onednn/gemm", "gemm:"),
     ROW("onednn/ref", "ref:"),
-    ROW("onednn/first", FIRST_OFFER), /* ends the rows on NHWC: a name of a CPU that is not known here */
+    ROW("onednn/first", FIRST_OFFER), /* last NHWC row: an implementation name not listed above */
     ROW("blocked", BLOCKED),
     ROW("winograd", WINOGRAD),
     {.name = NULL},

@@ -1,13 +1,14 @@
+/* SPDX-License-Identifier: MIT */
 /* 3×3 convolutions of stride 1 by the transforms of winograd_transform.h, in our own layout: oneDNN's
- * algorithm of this kind wants blocked pictures, and reads and writes them once more to have them.
+ * Winograd needs blocked images and reads and writes them once more to get them.
  *
  *   forward           y  = Aᵀ[(Bᵀ x B) · (G w Gᵀ)]A
- *   backward data     the same of dy, the filters turned and their channels exchanged, padding 2 − pad
+ *   backward data     the same on dy, with filters rotated, channels exchanged and padding 2 − pad
  *   backward weights  dw = Gᵀ[Σ (Bᵀ x B) · (A dy Aᵀ)]G, the derivative of forward with respect to w
  *
- * What lies between transform and product is to stay in cache. Few filters are transformed once, and tiles
- * taken in chunks; where filters are many and tiles few, all tiles are taken at once and filters in blocks.
- * Chunks and blocks follow each other, so that no sum depends on how threads are scheduled. */
+ * Data between transform and product should stay in cache. If there are few filters, they are transformed
+ * once and tiles are taken in chunks; with many filters and few tiles, all tiles are taken at once and
+ * filters in blocks. Chunks and blocks run in order, so no sum depends on thread scheduling. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -18,21 +19,21 @@
 #include "kernels/cpu/matrix.h"
 #include "kernels/cpu/onednn.h"
 
-/* Measured with caches of 1 MB and 36 MB. Filters' matrices are read anew for each chunk, which therefore is
- * about as large. */
+/* Tuned on caches of 1 MB (L2) and 36 MB (L3). The filters' matrices are read again for each chunk, so a
+ * chunk is about as large as they are. */
 enum {
     CHUNK_LEAST = 3 << 18,
     CHUNK_MOST = 8 << 20,
-    MANY_FILTERS = 4 << 20, /* bytes of their matrices from which on they are taken in blocks */
-    MANY_TILES = 10 << 20,  /* bytes of all tiles' up to which */
+    MANY_FILTERS = 4 << 20, /* bytes of filter matrices above which filters are taken in blocks */
+    MANY_TILES = 10 << 20,  /* … if the matrices of all tiles are no larger than this */
     BLOCK_BYTES = 5 << 20,
 };
 
 typedef struct winograd_plan {
-    winograd_grid_t from, to; /* of what is read and what is written; backward weights: of x and dy */
+    winograd_grid_t from, to; /* input and output grid; backward weights: of x and dy */
     int64_t n_tiles, chunk;
-    int64_t k, c, n_out, block; /* n_out channels of `to`, of which `block` are taken at a time */
-    size_t to_matrices, filters, turned, zeros; /* where they begin in workspace, behind from's matrices */
+    int64_t k, c, n_out, block;                 /* n_out: channels of `to`, taken `block` at a time */
+    size_t to_matrices, filters, turned, zeros; /* offsets in the workspace, after from's matrices */
     int64_t from_plane, to_plane, filter_plane;
 } winograd_plan_t;
 
@@ -46,7 +47,7 @@ static bool fits(const conv_impl_t *impl, const conv_problem_t *problem)
            d->x[0].dim[3] % WINOGRAD_LANES == 0 && a->out_channels % WINOGRAD_LANES == 0;
 }
 
-/* Matrices a power of two apart would share few sets of the caches. */
+/* Matrices a power of two apart would compete for a few cache sets. */
 static int64_t plane_of(int64_t rows, int64_t columns)
 {
     return rows * columns + WINOGRAD_LANES;
@@ -79,7 +80,7 @@ static void shape(winograd_plan_t *p, const conv_problem_t *problem)
 /* Chooses chunk and block. */
 static void cut(winograd_plan_t *p)
 {
-    const int64_t number = WINOGRAD_POINTS * (int64_t)sizeof(float); /* bytes of one in all 36 matrices */
+    const int64_t number = WINOGRAD_POINTS * (int64_t)sizeof(float); /* bytes of a value in all 36 matrices */
     int64_t filters = number * p->k * p->c, tile = number * (p->k + p->c), bytes = filters / 4 * 3;
     p->chunk = p->n_tiles, p->block = p->n_out;
     if (filters > MANY_FILTERS && number * p->n_tiles * p->from.channels <= MANY_TILES) {
@@ -115,7 +116,7 @@ static err_t plan(const conv_impl_t *impl, const conv_problem_t *problem, void *
     return ERR_OK;
 }
 
-/* What a run works with. */
+/* Views into the workspace of one run. */
 typedef struct space {
     winograd_matrices_t from, to, filters;
     float *turned, *zeros;
@@ -132,8 +133,8 @@ static space_t space_of(const winograd_plan_t *p, char *workspace)
     return s;
 }
 
-/* To [from's channels][n of to's, from `first` on]. Forward's columns are what is furthest apart in our
- * weights. */
+/* To [from's channels][n of to's, from `first` on]. Forward's columns are the slowest dimension of our
+ * weights, hence the transpose. */
 static void take_filters(const winograd_plan_t *p, bool forward, const float *weight, int64_t first,
                          int64_t n, const space_t *s)
 {
@@ -152,7 +153,8 @@ static err_t put_block(const winograd_plan_t *p, const conv_problem_t *problem, 
     float *out = forward ? b->y : b->dx;
     winograd_grid_t to = p->to;
     to.channels = loop_count(first_channel, p->n_out, p->block);
-    /* Several chunks have one block. */
+    /* Either there are several chunks or several blocks: with several chunks the one block is transformed
+     * once. */
     if (first_tile == 0) take_filters(p, forward, b->weight, first_channel, to.channels, s);
     for (int i = 0; i < WINOGRAD_POINTS; i++)
         E_DNNL(dnnl_sgemm('N', 'N', count, to.channels, n_in, 1, s->from.data + i * p->from_plane, n_in,
@@ -176,7 +178,7 @@ static err_t run_pictures(const winograd_plan_t *p, const conv_problem_t *proble
     return ERR_OK;
 }
 
-/* Backward weights: a chunk of tiles added to what a block of filters has. */
+/* Backward weights: adds a chunk of tiles to the matrices of a block of filters. */
 static err_t add_block(const winograd_plan_t *p, const conv_buffers_t *b, const space_t *s,
                        int64_t first_tile, int64_t first_filter)
 {

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* The transforms of F(4×4, 3×3) as vector code, 16 channels at a time. The products between them, and the
+ * choice of chunks, are in winograd.c. */
 #include "kernels/cpu/conv/winograd_transform.h"
 
 #include "kernels/cpu/loop.h"
@@ -6,7 +9,7 @@ typedef float vec_t __attribute__((vector_size(4 * WINOGRAD_LANES), aligned(4), 
 
 #define INLINE __attribute__((always_inline)) static inline
 
-/* One dimension; in and out have their elements `step` apart. */
+/* One dimension; elements of in and out are `step` apart. */
 INLINE void input_1d(const vec_t *in, int step, vec_t *out)
 {
     const vec_t d0 = in[0], d1 = in[step], d2 = in[2 * step], d3 = in[3 * step], d4 = in[4 * step],
@@ -64,8 +67,8 @@ INLINE void filter_gradient_1d(const vec_t *in, int step, vec_t *out)
     out[2 * step] = (t - s) * (1.0f / 6) + in[5 * step];
 }
 
-/* Both dimensions of [n_in][n_in] vectors, which lie in rows of WINOGRAD_IN: first down the columns, then
- * along the rows. */
+/* Both dimensions of [n_in][n_in] vectors stored in rows of WINOGRAD_IN: first down the columns, then along
+ * the rows. */
 #define BOTH(one, n_in, n_out, tile)                                                                         \
     do {                                                                                                     \
         for (int j = 0; j < (n_in); j++) one((tile) + j, WINOGRAD_IN, (tile) + j);                           \
@@ -74,7 +77,7 @@ INLINE void filter_gradient_1d(const vec_t *in, int step, vec_t *out)
 
 typedef vec_t tile_t[WINOGRAD_IN * WINOGRAD_IN];
 
-/* Where tile `number` begins; its picture's first cell is *picture. */
+/* The position of tile `number`; *picture is the index of its image's first pixel. */
 INLINE void place(const winograd_grid_t *grid, int64_t number, int64_t *picture, int64_t *top, int64_t *left)
 {
     int64_t per_picture = grid->tile_rows * grid->tile_columns;
@@ -83,7 +86,7 @@ INLINE void place(const winograd_grid_t *grid, int64_t number, int64_t *picture,
     *left = number % grid->tile_columns * WINOGRAD_OUT - grid->pad;
 }
 
-/* The tile's cells, side×side; those outside are zeros. */
+/* Pointers to the tile's side×side pixels; pixels outside the image point to zeros. */
 INLINE void locate(const winograd_grid_t *grid, const float *x, const float *zeros, int64_t number, int side,
                    const float **cell)
 {
@@ -121,7 +124,7 @@ WIDE_CLONES(take_outputs, (const float *const *cell, int64_t channels, float *ma
     }
 }
 
-/* The first size[0]×size[1] cells of the tile. */
+/* Writes the first size[0]×size[1] pixels of the tile. */
 WIDE_CLONES(put_outputs,
             (const float *matrices, int64_t plane, const float *bias, float *y, const winograd_grid_t *grid,
              const int *size),
@@ -139,7 +142,7 @@ WIDE_CLONES(put_outputs,
     }
 }
 
-/* One row of the filters' matrices. */
+/* One row of the filter matrices. */
 WIDE_CLONES(take_filter,
             (const winograd_filters_t *f, const float *taps, bool turned, float *matrices, int64_t plane),
             (f, taps, turned, matrices, plane))
@@ -166,7 +169,7 @@ WIDE_CLONES(put_filter, (const winograd_filters_t *f, const float *matrices, int
     }
 }
 
-/* From so many tiles or rows on threads share them. */
+/* Whether n tiles or rows are worth a fork. */
 INLINE bool worth_forking(int64_t n, int64_t channels)
 {
     return n * channels * WINOGRAD_POINTS > LOOP_FORK_MIN;

@@ -1,8 +1,9 @@
-/* Winograd's minimal filtering F(4×4, 3×3) on NHWC pictures: the transforms between tiles of pictures and 36
- * matrices, one for each point of a transformed tile, whose products a matrix product does (Lavin & Gray,
- * "Fast Algorithms for Convolutional Neural Networks", 2016; points 0, ±1, ±2, ∞). A tile is 4×4 cells of the
- * convolution's output, for which 6×6 of its input are read. A quarter of the multiply-adds remains; rounding
- * errors grow about fourfold.
+/* SPDX-License-Identifier: MIT */
+/* Winograd's minimal filtering F(4×4, 3×3) on NHWC images: the transforms between image tiles and 36
+ * matrices, one for each point of a transformed tile; between the transforms there are 36 matrix products
+ * (Lavin & Gray, "Fast Algorithms for Convolutional Neural Networks", 2016; points 0, ±1, ±2, ∞). A tile is
+ * 4×4 pixels of the convolution's output and reads 6×6 of its input. A quarter of the multiply-adds remains;
+ * rounding errors grow about fourfold.
  *
  * Channels are multiples of WINOGRAD_LANES. Not collective. */
 #ifndef KERNELS_CPU_CONV_WINOGRAD_TRANSFORM_H
@@ -13,39 +14,39 @@
 
 enum { WINOGRAD_LANES = 16, WINOGRAD_OUT = 4, WINOGRAD_IN = 6, WINOGRAD_POINTS = 36, WINOGRAD_TAPS = 9 };
 
-/* Pictures [n, h, w, pitch], of which the first `channels` channels count, cut into tiles: tile (i, j) begins
- * `pad` cells above and left of cell (4i, 4j), and cells outside the picture are 0. Tiles are counted row by
- * row, picture by picture. */
+/* Images [n, h, w, pitch], of which the first `channels` channels are used, cut into tiles: tile (i, j)
+ * begins `pad` pixels above and left of pixel (4i, 4j), and pixels outside the image are 0. Tiles are counted
+ * row by row, image by image. */
 typedef struct winograd_grid {
     int64_t h, w, channels, pitch, pad;
-    int64_t tile_rows, tile_columns; /* of a picture */
+    int64_t tile_rows, tile_columns; /* per image */
 } winograd_grid_t;
 
-/* [36][rows][columns] floats, a matrix `plane` behind the one before. */
+/* [36][rows][columns] floats, consecutive matrices `plane` floats apart. */
 typedef struct winograd_matrices {
     float *data;
     int64_t plane;
 } winograd_matrices_t;
 
-/* Tiles [first, first + count) of x to matrices [36][count][channels]: Bᵀ d B of 6×6 cells, or A e Aᵀ of 4×4
- * (gradients of outputs). zeros: as many as there are channels. */
+/* Tiles [first, first + count) of x to matrices [36][count][channels]: Bᵀ d B of 6×6 pixels, or A e Aᵀ of 4×4
+ * (gradients of outputs). zeros [channels] is read for pixels outside the image. */
 void winograd_take_inputs(const winograd_grid_t *grid, const float *x, const float *zeros, int64_t first,
                           int64_t count, winograd_matrices_t out);
 void winograd_take_outputs(const winograd_grid_t *grid, const float *dy, const float *zeros, int64_t first,
                            int64_t count, winograd_matrices_t out);
-/* Back: Aᵀ m A, where the tile's cells are inside the picture, plus bias unless it is NULL. */
+/* The way back: Aᵀ m A for the tile's pixels inside the image, plus bias unless it is NULL. */
 void winograd_put_outputs(const winograd_grid_t *grid, winograd_matrices_t in, const float *bias,
                           int64_t first, int64_t count, float *y);
 
-/* Filters of 3×3 taps, each a matrix [rows][columns]: tap i's row r begins at taps + i·tap + r·row. */
+/* Filters of 3×3 taps, a matrix [rows][columns] per tap: row r of tap i begins at taps + i·tap + r·row. */
 typedef struct winograd_filters {
     int64_t rows, columns, tap, row;
 } winograd_filters_t;
 
-/* To matrices [36][rows][columns]: G g Gᵀ; `turned`: of filters turned by 180°. */
+/* To matrices [36][rows][columns]: G g Gᵀ; `turned`: of filters rotated by 180°. */
 void winograd_take_filters(const winograd_filters_t *filters, const float *taps, bool turned,
                            winograd_matrices_t out);
-/* What is left of a gradient in matrices: Gᵀ m G. */
+/* Gradients of filters from their matrices: Gᵀ m G. */
 void winograd_put_filters(const winograd_filters_t *filters, winograd_matrices_t in, float *taps);
 
 #endif

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Dispatch of the direct convolutions to an instruction set, and the parts that do not depend on it: sizes,
+ * packed weights, padded images. The arithmetic is in tile.h. */
 #include "kernels/cpu/direct/direct.h"
 
 #include <omp.h>
@@ -31,7 +34,7 @@ int direct_block(int64_t k)
     return best;
 }
 
-/* Vectors may be loaded that begin with the last value and reach beyond it. */
+/* Vector loads may begin at the last value and reach beyond it. */
 enum { SLACK = 64 };
 
 int64_t direct_image_size(const direct_conv_t *v)
@@ -56,7 +59,7 @@ int64_t direct_workspace_size(const direct_conv_t *v)
     return n_sums + omp_get_max_threads() * (direct_image_size(v) + direct_dense_size(v));
 }
 
-/* packed[j][tap][block], of outputs j · block … */
+/* packed[j][tap][block]: outputs from j · block on. */
 void direct_pack_forward(const direct_conv_t *v, const float *weights, float *packed)
 {
     int block = direct_block(v->k);
@@ -67,7 +70,7 @@ void direct_pack_forward(const direct_conv_t *v, const float *weights, float *pa
                 *packed++ = k < v->k ? weights[k * n_taps + tap] : 0;
 }
 
-/* packed[j][r][s][k][block], of inputs j · block … */
+/* packed[j][r][s][k][block]: inputs from j · block on. */
 void direct_pack_backward(const direct_conv_t *v, const float *weights, float *packed)
 {
     int block = direct_block(v->c);

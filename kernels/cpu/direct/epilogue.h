@@ -1,4 +1,5 @@
-/* The epilogue of a convolution by itself, and its gradient; part of tile.h. */
+/* SPDX-License-Identifier: MIT */
+/* The epilogue of a convolution (ReLU, max pooling) on its own, and its gradient; part of tile.h. */
 #ifndef KERNELS_CPU_DIRECT_EPILOGUE_H
 #define KERNELS_CPU_DIRECT_EPILOGUE_H
 
@@ -8,7 +9,7 @@
 #include "kernels/cpu/direct/direct.h"
 #include "kernels/cpu/direct/vector.h"
 
-/* The same n gradients for every cell of a window, 0 where the mask says another. */
+/* Writes the k gradients of a window to each of its pixels, 0 where the mask names another pixel. */
 INLINE void expand_window(const direct_conv_t *v, const float *dy, const uint8_t *mask, float *dense)
 {
     int64_t i = 0;
@@ -26,7 +27,7 @@ INLINE void expand_window(const direct_conv_t *v, const float *dy, const uint8_t
             dense[((cell / v->pool_w) * v->ow + cell % v->pool_w) * v->k + i] = mask[i] == cell ? dy[i] : 0;
 }
 
-/* The largest of a window's cells, as forward_window, of [n][oh][ow][k]. */
+/* The largest of a window's pixels, as in forward_window, on [n][oh][ow][k]. */
 INLINE void reduce_window(const direct_conv_t *v, const float *dense, float *y, uint8_t *mask)
 {
     int64_t i = 0;
@@ -71,7 +72,7 @@ static void reduce(const direct_conv_t *v, const float *dense, float *y, uint8_t
             }
 }
 
-/* n_rows of the gradient before the epilogue, from the first of a row of windows on. */
+/* n_rows rows of the gradient before the epilogue, from the first row of a window on. */
 INLINE void expand_rows(const direct_conv_t *v, int64_t n_rows, const float *dy, const uint8_t *mask,
                         float *dense)
 {

@@ -1,6 +1,7 @@
-/* The tiles, once for each instruction set: included by direct_*.c, which define DIRECT_LANES (floats of a
- * vector) and DIRECT_NAME and are compiled for the set, with products and sums fused. Code and not
- * declarations, hence its length. */
+/* SPDX-License-Identifier: MIT */
+/* The tiles, compiled once per instruction set: base.c, avx2.c and avx512.c include this file with
+ * DIRECT_LANES (floats per vector) and DIRECT_NAME defined, and are compiled for that set with fused
+ * multiply-add. This is code, not declarations, hence its length. */
 #include <omp.h>
 #include <string.h>
 
@@ -9,7 +10,8 @@
 #include "kernels/cpu/direct/transpose.h"
 #include "kernels/cpu/direct/vector.h"
 
-/* acc[k][·] += w[i][k] · x[i][·] for n_taps taps, x a tile of samples wide and n samples apart. */
+/* acc[k][·] += w[i][k] · x[i][·] over n_taps taps; x is one tile of samples wide, taps are n samples
+ * apart. */
 INLINE void add_taps(vec_t (*acc)[2], int block, const float *x, int64_t n, const float *w, int64_t n_taps)
 {
     for (int64_t i = 0; i < n_taps; i++, x += n, w += block) {
@@ -22,14 +24,14 @@ INLINE void add_taps(vec_t (*acc)[2], int block, const float *x, int64_t n, cons
     }
 }
 
-/* Taps from..to−1 of a kernel of `size` that lie inside an input of `length`, the first at `start`. */
+/* Taps [*from, *to) of a kernel of `size` that lie inside an input of `length`, the first tap at `start`. */
 INLINE void inside(int64_t start, int size, int64_t length, int *from, int *to)
 {
     *from = start < 0 ? (int)-start : 0;
     *to = start + size > length ? (int)(length - start) : size;
 }
 
-/* One output cell of a block of outputs, a tile of samples. */
+/* One output pixel of a block of outputs, for one tile of samples. */
 INLINE void forward_cell(const direct_conv_t *v, int block, const float *xt, int64_t n, const float *w,
                          const float *bias, int64_t oh, int64_t ow, vec_t (*acc)[2])
 {
@@ -43,7 +45,7 @@ INLINE void forward_cell(const direct_conv_t *v, int block, const float *xt, int
                  w + ((int64_t)(r * v->s + s0) * v->c) * block, (s1 - s0) * v->c);
 }
 
-/* The largest of a window's cells, with ReLU; NaN wins and stays. */
+/* The largest of a window's pixels, with ReLU; NaN wins and propagates. */
 INLINE void forward_window(const direct_conv_t *v, int block, const float *xt, int64_t n, const float *w,
                            const float *bias, int64_t ph, int64_t pw, vec_t (*best)[2], ints_t (*which)[2])
 {
@@ -94,7 +96,7 @@ INLINE void forward_block(const direct_conv_t *v, int block, const float *xt, co
         }
 }
 
-/* One row of inputs of a block of channels: of each cell, the outputs that it went into. */
+/* One row of inputs of a block of channels: each pixel sums over the outputs that read it. */
 INLINE void backward_block(const direct_conv_t *v, int block, const float *dyt, const float *w, int64_t h,
                            int64_t c0, float *dxt)
 {
@@ -121,7 +123,7 @@ INLINE void backward_block(const direct_conv_t *v, int block, const float *dyt, 
         }
 }
 
-/* A block's outputs as a constant, so that the accumulators are registers. */
+/* Makes the block size a constant, so that the accumulators stay in registers. */
 #define WITH_BLOCK(block, call)                                                                              \
     switch (block) {                                                                                         \
     case 4:                                                                                                  \
@@ -162,7 +164,7 @@ static void backward_data(const direct_conv_t *v, const float *dyt, const float 
 #undef BLOCK
 }
 
-/* Backward-weights of one image: sums[i][·] += a[i at each cell] · b[vectors at each cell]. */
+/* Backward weights of one image: sums[i][·] += a[i at each pixel] · b[vectors at each pixel]. */
 typedef struct cells {
     int64_t n_rows, n_columns;
     int64_t a_row, a_column, b_row, b_column, sums_row; /* steps, in floats */
@@ -227,7 +229,7 @@ static void add_image(const cells_t *v, int64_t n_a, int64_t n_vectors, const fl
     }
 }
 
-/* Where the sums of backward-weights lie: [k][r][run] with the run in the lanes, or [r][run][k] with k. */
+/* Layout of the sums of backward weights: [k][r][run] with the run in the lanes, or [r][run][k] with k. */
 typedef struct weight_sums {
     bool over_outputs;
     int64_t run, n_vectors; /* run: the taps of a row, s · c */
@@ -240,7 +242,7 @@ static weight_sums_t sums_of(const direct_conv_t *v)
     return (weight_sums_t){over_outputs, run, over_outputs ? by_k : by_run};
 }
 
-/* So many rows of gradients stay in the first cache while all taps are added up. */
+/* Rows of gradients that fit L1 while all taps are accumulated. */
 static int64_t rows_at_a_time(const direct_conv_t *v)
 {
     enum { CACHED = 4096 };
@@ -248,8 +250,8 @@ static int64_t rows_at_a_time(const direct_conv_t *v)
     return (windows > 1 ? windows : 1) * v->pool_h;
 }
 
-/* Rows [first, end) of an image's gradient before the epilogue, where all lanes may be read; `dense` has room
- * for them. */
+/* Rows [first, end) of an image's gradient before the epilogue, safe to read in full vectors. `dense` has
+ * room for them. */
 static const float *gradient_rows(const direct_conv_t *v, bool wide, const float *dy, const uint8_t *mask,
                                   int64_t first, int64_t end, float *dense)
 {
@@ -264,8 +266,8 @@ static const float *gradient_rows(const direct_conv_t *v, bool wide, const float
     return dense;
 }
 
-/* Adds what rows [row, last) of an image's gradient g give to units [first, end): rows of taps where the
- * lanes are outputs, else outputs. */
+/* Adds the contribution of rows [row, last) of an image's gradient g to the units [first, end): rows of taps
+ * if the lanes are outputs, else outputs. */
 static void add_rows(const direct_conv_t *v, const weight_sums_t *layout, const float *image, const float *g,
                      int64_t row, int64_t last, int64_t first, int64_t end, float *sums)
 {
@@ -284,7 +286,7 @@ static void add_rows(const direct_conv_t *v, const weight_sums_t *layout, const 
                       sums + (first * v->r + r) * lanes);
 }
 
-/* Every thread has some units and goes through all images. */
+/* Each thread owns a range of units and goes through all images. */
 static void weights_part(const direct_conv_t *v, const float *x, const float *dy, const uint8_t *mask,
                          float *sums, int part, int n_parts, float *scratch)
 {

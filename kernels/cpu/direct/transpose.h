@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Transposes of a batch, into lanes and back; part of tile.h. */
 #ifndef KERNELS_CPU_DIRECT_TRANSPOSE_H
 #define KERNELS_CPU_DIRECT_TRANSPOSE_H
@@ -6,7 +7,7 @@
 
 #include "kernels/cpu/direct/vector.h"
 
-/* A square of vectors, transposed by rounds that interleave rows half the square apart. */
+/* A square of vectors is transposed in rounds that interleave rows half the square apart. */
 #if DIRECT_LANES == 16
 #define LOW_HALVES  0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
 #define HIGH_HALVES 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
@@ -53,7 +54,7 @@ INLINE void transpose_byte_square(const uint8_t *from, int64_t from_row, uint8_t
     for (int i = 0; i < 16; i++) *(row_t *)(to + i * to_row) = a[i];
 }
 
-/* to[c][r] = from[r][c], in squares of `side`; what is left over one by one. */
+/* to[c][r] = from[r][c], in squares of `side`; the remainder element by element. */
 #define TRANSPOSE(square, side, rows, cols, from, from_row, to, to_row)                                      \
     for (int64_t i = 0; i < (rows); i += (side))                                                             \
         for (int64_t j = 0; j < (cols); j += (side)) {                                                       \

@@ -1,10 +1,12 @@
-/* Vectors of DIRECT_LANES floats, for the files that direct_*.c compile for one instruction set each. */
+/* SPDX-License-Identifier: MIT */
+/* Vectors of DIRECT_LANES floats, for the files that base.c, avx2.c and avx512.c compile for one instruction
+ * set each. */
 #ifndef KERNELS_CPU_DIRECT_VECTOR_H
 #define KERNELS_CPU_DIRECT_VECTOR_H
 
 #include <stdint.h>
 
-#ifndef DIRECT_LANES /* what every machine has */
+#ifndef DIRECT_LANES /* available on every machine */
 #define DIRECT_LANES 4
 #define DIRECT_NAME  "base"
 #endif
