@@ -168,7 +168,7 @@ bits() { # FOLDER
             run train 0 --device cpu --model mnist-cnn --precision "$precision" --batch 8 --steps 1 --out "$out" \
                 --algorithms "$BATS_TEST_TMPDIR/table"
             [ "$status" -eq 2 ]
-            [[ $output == *"$of, $pass: there is no algorithm 'none' for it; choose from "* ]]
+            [[ $output == *"$of, $pass: algorithm 'none' is not available; choose from "* ]]
             tr ',' '\n' <<<"${output##*choose from }" | sed "s/^ */$precision $pass /"
         done
     done | LC_ALL=C sort >"$BATS_TEST_TMPDIR/names"

@@ -234,7 +234,7 @@ records() { # KIND CONDITION [FOLDER]
     for n in 0 3; do
         check 2 "did you mean --batch?" "$n" train --bach 3
         check 2 "did you mean 'train'?" "$n" trian
-        check 2 "--device cuda can't be had" "$n" train --device cuda
+        check 2 "--device cuda is not available" "$n" train --device cuda
         check 3 "no such folder" "$n" train --data nowhere
         check 4 "/proc/nothing" "$n" train --data "$tiny" --out /proc/nothing
     done

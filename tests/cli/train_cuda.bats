@@ -162,7 +162,7 @@ first_gradient() { # FOLDER
         echo "$precision: $far"
         between 1e-6 "$far" 0.2
     done
-    ends_with 2 "tf32 is a format of GPUs' tensor cores; use --device cuda" on_cpu "$out" "${mlp[@]}" --precision tf32
+    ends_with 2 "tf32 needs the tensor cores of a GPU; use --device cuda" on_cpu "$out" "${mlp[@]}" --precision tf32
 }
 
 @test "out of device memory: what was asked for, what is free, and what to lower; exit code 4" {
@@ -181,11 +181,11 @@ first_gradient() { # FOLDER
 @test "no driver, or an old one: --device cuda is an error, --device auto takes the CPU and says why" {
     for pair in "none:no GPU is visible" "old:the NVIDIA driver supports CUDA up to 11.0"; do
         export DPTRAIN_EMU_DRIVER=${pair%%:*}
-        ends_with 2 "--device cuda can't be had: ${pair#*:}" train 0 "$out" "${mlp[@]}" --device cuda
+        ends_with 2 "--device cuda is not available: ${pair#*:}" train 0 "$out" "${mlp[@]}" --device cuda
         train 0 "$out" --model mlp --batch 8 --steps 1 --overwrite | grep "${pair#*:}"
         jq -es 'map(select(.record == "run")) | .[0].topology.device == "cpu"' "$out/metrics.jsonl"
     done
-    ends_with 2 "--device cuda can't be had" train 2 "$out" "${mlp[@]}" --device cuda
+    ends_with 2 "--device cuda is not available" train 2 "$out" "${mlp[@]}" --device cuda
 }
 
 @test "a rank without a GPU among ranks with one is named" {

@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* The addition layer of model builders; its inputs must have equal shapes. */
 #include "compute/graph/layers.h"
 
 int nn_add(graph_t *graph, const char *name, int input_a, int input_b)

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of algorithm choices and its text form, kept in caches and checkpoints. Measuring candidates is
+ * left to measure.c. */
 #include "compute/graph/algorithms.h"
 
 #include <stdio.h>
@@ -62,7 +65,7 @@ err_t algorithms_set(algorithms_t *table, const op_desc_t *desc, op_pass_t pass,
     return set(table, key, pass, name);
 }
 
-/* Cuts blanks off both ends. */
+/* Trims blanks at both ends. */
 static char *trim(char *text)
 {
     text += strspn(text, " \t\r");
@@ -72,7 +75,8 @@ static char *trim(char *text)
     return text;
 }
 
-/* A word, a type, and words of the form name=value, one blank between them, as op_key writes them. */
+/* A known operator, a type, and one or more name=value words, separated by single blanks, as op_key writes
+ * them. */
 static bool is_key(const char *key)
 {
     int n_words = 0;
@@ -102,13 +106,13 @@ static bool pass_of(const char *name, op_pass_t *out)
     return false;
 }
 
-/* *wrong: what is wrong with the line, or NULL. */
+/* *wrong: why the line is invalid, or NULL. */
 static err_t read_line(algorithms_t *table, char *line, const char **wrong)
 {
     *wrong = NULL;
     char *equals = strstr(line, " = ");
     if (!equals) {
-        *wrong = "a line is 'OPERATOR SHAPE PASS = ALGORITHM'";
+        *wrong = "expected 'OPERATOR SHAPE PASS = ALGORITHM'";
         return ERR_OK;
     }
     *equals = '\0';
@@ -119,15 +123,15 @@ static err_t read_line(algorithms_t *table, char *line, const char **wrong)
         return ERR_OK;
     }
     if (!space || !pass_of(space + 1, &pass)) {
-        *wrong = "before the = stands forward, backward_data or backward_weights";
+        *wrong = "expected forward, backward_data or backward_weights before the =";
         return ERR_OK;
     }
     *space = '\0';
     left = trim(left);
     if (strlen(left) >= OP_KEY_MAX || !is_key(left))
-        *wrong = "an operator and its shape look like 'conv2d float32 n=64 x=12x12x20 k=50x5x5 …'";
+        *wrong = "expected an operator and its shape, such as 'conv2d float32 n=64 x=12x12x20 k=50x5x5 …'";
     else if (!name[0] || strlen(name) >= OP_ALGORITHM_MAX || strpbrk(name, " \t"))
-        *wrong = "after the = stands the name of one algorithm";
+        *wrong = "expected the name of one algorithm after the =";
     return *wrong ? ERR_OK : set(table, left, pass, name);
 }
 
@@ -146,7 +150,7 @@ err_t algorithms_read(algorithms_t *table, const char *text, const char *source,
         if (!words[0] || words[0] == '#') continue;
         TRY_OUT(err, read_line(table, words, &wrong));
         if (wrong && strict) RAISE_OUT(err, ERR_USAGE, "%s, line %d: %s", source, number, wrong);
-        if (wrong) log_warn("%s, line %d is passed over: %s", source, number, wrong);
+        if (wrong) log_warn("%s, line %d is ignored: %s", source, number, wrong);
     }
 out:
     mem_free(&copy);

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* The batch norm layers of model builders: parameter and state names, their initial values, PyTorch's
+ * momentum and epsilon. */
 #include "compute/graph/layers.h"
 
 static int norm(graph_t *graph, const char *name, int input, init_kind_t gamma)

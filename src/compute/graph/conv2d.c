@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* The convolution layer of model builders: square kernels, with the usual defaults for what a builder leaves
+ * 0. */
 #include "compute/graph/layers.h"
 
 static int or_one(int value)

@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* The dropout layer of model builders. Its masks are drawn by the kernels. */
 #include "compute/graph/layers.h"
 
 int nn_dropout(graph_t *graph, const char *name, int input, double rate)

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Runs planned layers forward and backward, times them, and brings results to the host. Which buffer is where
+ * is decided by plan.c, which layers are fused by fuse.c. */
 #include "compute/graph/exec.h"
 
 #include <math.h>
@@ -17,7 +20,7 @@ enum { MAX_PLANS = 32 };
 
 struct exec {
     exec_options_t options;
-    graph_t *graph; /* the caller's, fused */
+    graph_t *graph; /* the caller's graph, fused */
     plan_t *plans[MAX_PLANS];
     int n_plans;
     char *arena;
@@ -26,9 +29,9 @@ struct exec {
     exec_batch_t last; /* of the last exec_forward */
     bool last_training;
     exec_cost_t *costs;  /* [n_nodes] */
-    bool timed;          /* layers are */
-    int64_t max_samples; /* of a batch */
-    char *results;       /* host memory that results are copied to; NULL where the host sees them anyway */
+    bool timed;          /* layers are timed */
+    int64_t max_samples; /* largest batch */
+    char *results;       /* host copy of the results; NULL if the backend computes in host memory */
 };
 
 err_t exec_new(const exec_options_t *options, exec_t **out)
@@ -114,7 +117,7 @@ static void *at(const exec_t *exec, const plan_t *plan, int buffer)
     return exec->arena + plan->buffers[buffer].offset;
 }
 
-/* What forward and backward of a layer have in common. */
+/* Arguments common to forward and backward of a layer. */
 static op_args_t layer_args(exec_t *exec, const plan_t *plan, int node, const exec_batch_t *batch)
 {
     const graph_t *g = exec->graph;
@@ -152,7 +155,7 @@ static bool all_finite_here(const void *values, int64_t n, dtype_t dtype)
     return true;
 }
 
-/* Only for a run that has failed: it allocates. Devices store float32 alone. */
+/* Used only after a run has failed: it allocates. Devices store float32 only. */
 static err_t all_finite(const exec_t *exec, const void *values, int64_t n, dtype_t dtype, bool *out)
 {
     enum { PIECE = 1 << 18 };
@@ -194,7 +197,7 @@ static err_t check_layer(const exec_t *exec, const plan_t *plan, int node, const
     return ERR_OK;
 }
 
-/* Seconds of a layer's pass that began at `start` and ends now; also a span of the trace. */
+/* Seconds since `start`, the time of a layer's pass; also added to the trace. */
 static double pass_sec(const exec_t *exec, int node, const exec_batch_t *batch, double start)
 {
     const graph_node_t *layer = &exec->graph->nodes[node];
@@ -215,7 +218,7 @@ static err_t count_forward(exec_t *exec, const plan_t *plan, int node, const exe
     return ERR_OK;
 }
 
-/* A gradient of the input and one of the weights are each as many products as forward. */
+/* The gradient of the input and that of the weights each take as many products as forward. */
 static err_t count_backward(exec_t *exec, const plan_t *plan, int node, const exec_batch_t *batch,
                             double start)
 {
@@ -258,7 +261,7 @@ static err_t run_forward(exec_t *exec, const exec_batch_t *batch, bool training,
         op_args_t args = layer_args(exec, plan, n, batch);
         args.training = training;
         args.predictions = batch->predictions;
-        /* A rank that looks for NaN may be alone. */
+        /* The rank that searches for NaN may be the only one: no collective calls. */
         if (nonfinite) args.sum_shared = NULL;
         double start = clock_sec();
         err_t err = op_forward(plan->nodes[n].op, &args);
@@ -274,7 +277,7 @@ static const float *losses_of(const exec_t *exec, const plan_t *plan)
     return at(exec, plan, plan->nodes[exec->graph->n_nodes - 1].y);
 }
 
-/* batch->tally, by the host where the backend leaves it to him. */
+/* Updates batch->tally, on the host if the backend has no tally function. */
 static err_t count(const exec_t *exec, const plan_t *plan, const exec_batch_t *batch)
 {
     const backend_t *backend = exec->options.backend;
@@ -334,7 +337,7 @@ static err_t layer_backward(exec_t *exec, const plan_t *plan, int n, const exec_
         args.dparam[i] = exec->options.grads + g->params[layer->first_param + i].offset;
     err_t err = op_backward(planned->op, &args);
     if (err != ERR_OK) return err_context(err, "layer %s, backward", layer->name);
-    /* Where an earlier contribution is there already, dx went to a buffer of its own. */
+    /* If the gradient already has an earlier contribution, dx went to a separate buffer and is added here. */
     for (int i = 0; i < layer->desc.n_inputs; i++)
         if (planned->add_to[i] >= 0)
             TRY(exec->options.backend->accumulate(at(exec, plan, planned->add_to[i]), args.dx[i],
@@ -343,8 +346,8 @@ static err_t layer_backward(exec_t *exec, const plan_t *plan, int n, const exec_
     return ERR_OK;
 }
 
-/* End of a layer's parameters in the flat buffer, its padding included: where those of the layer before
- * begin. */
+/* End of a layer's parameters in the flat buffer, padding included: the start of those of the layer before
+ * it. */
 static int64_t flat_end(const graph_t *g, int n)
 {
     for (int i = n - 1; i >= 0; i--)

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Rewrites a model's graph into the one a backend runs: absorbs layers into the epilogue of their producer
+ * and decides which values are stored as bfloat16. */
 #include "compute/graph/fuse.h"
 
 #include <stdio.h>
@@ -5,7 +8,7 @@
 
 #include "base/mem.h"
 
-/* The one layer that reads a value; NULL when there is another, or none. */
+/* The only layer that reads a value; NULL if there is none or more than one. */
 static const graph_node_t *only_reader(const graph_t *g, int value)
 {
     if (graph_readers(g, value) != 1) return NULL;
@@ -17,7 +20,7 @@ static const graph_node_t *only_reader(const graph_t *g, int value)
 
 static bool side_by_side(const pool2d_attr_t *a)
 {
-    enum { MOST_CELLS = 255 }; /* a byte says which cell of the window it was */
+    enum { MOST_CELLS = 255 }; /* the mask has one byte per window */
     return a->mode == POOL_MAX && a->stride_h == a->kernel_h && a->stride_w == a->kernel_w && a->pad_h == 0 &&
            a->pad_w == 0 && a->kernel_h * a->kernel_w < MOST_CELLS;
 }
@@ -29,14 +32,14 @@ static epilogue_t *epilogue_of(op_desc_t *desc)
                                      : &desc->attr.batch_norm.epilogue;
 }
 
-/* What is added to `value`. */
+/* The other operand of an addition that reads `value`. */
 static int other_input(const graph_node_t *add, int value)
 {
     return add->input[add->input[0] == value];
 }
 
-/* Whether `node`, with what it has absorbed so far, can take in the layer that alone reads `value`, its
- * output. */
+/* Whether `node`, with the layers it has absorbed so far, can absorb `next`, the only reader of its output
+ * `value`. */
 static bool takes_in(graph_node_t *node, const graph_node_t *next, int value, const backend_t *backend)
 {
     op_kind_t kind = node->desc.kind;
@@ -44,7 +47,7 @@ static bool takes_in(graph_node_t *node, const graph_node_t *next, int value, co
     if (!able || !backend->kernel[kind] || !backend->kernel[kind]->fuses) return false;
     epilogue_t *e = epilogue_of(&node->desc);
     switch (next->desc.kind) {
-    case OP_ADD: /* of something that has been computed when `node` is */
+    case OP_ADD: /* the other operand is computed before `node` */
         return kind == OP_BATCH_NORM && node->desc.n_inputs == 1 && !e->relu &&
                other_input(next, value) <= node->layer;
     case OP_RELU:
@@ -65,7 +68,7 @@ static void append_name(graph_node_t *node, const char *name)
     snprintf(node->name + used, sizeof node->name - used, "+%.*s", GRAPH_NAME_MAX - 1, name + same);
 }
 
-/* value: in the fused graph, of each of the given one's. */
+/* value[v]: the fused graph's value for value v of the given graph. */
 static void absorb(graph_node_t *node, const graph_node_t *next, int output, const int *value)
 {
     op_desc_t *desc = &node->desc;
@@ -94,7 +97,7 @@ static void copy_tables(const graph_t *from, graph_t *to)
     memcpy(to->states, from->states, (size_t)from->n_states * sizeof *to->states);
 }
 
-/* How a value lies in memory, with products of bfloat16. The last layer is the loss. */
+/* Storage type of a value when products are bfloat16. The last layer is the loss. */
 static dtype_t stored_as(const graph_t *g, int value)
 {
     bool wide = value == 0 || value == g->n_nodes || value == g->nodes[g->n_nodes - 1].input[0];
@@ -113,7 +116,7 @@ static void store_narrow(graph_t *g)
 err_t graph_fuse(const graph_t *graph, const backend_t *backend, graph_t **out)
 {
     graph_t *fused = NULL;
-    int *value = NULL; /* in the fused graph, of each of the given one's */
+    int *value = NULL; /* [v]: the fused graph's value for value v of the given one */
     err_t err = ERR_OK;
     shape_t s = graph->sample;
     TRY_OUT(err, mem_new_array(graph->n_nodes + 1, sizeof *value, "fusing layers", &value));
@@ -121,7 +124,7 @@ err_t graph_fuse(const graph_t *graph, const backend_t *backend, graph_t **out)
     copy_tables(graph, fused);
     for (int n = 0; n < graph->n_nodes; n++) {
         const graph_node_t *node = &graph->nodes[n], *next;
-        if (value[n + 1] > 0) continue; /* it is in an earlier one */
+        if (value[n + 1] > 0) continue; /* absorbed by an earlier node */
         graph_node_t *copy = &fused->nodes[fused->n_nodes++];
         *copy = *node;
         for (int i = 0; i < node->desc.n_inputs; i++) copy->input[i] = value[node->input[i]];

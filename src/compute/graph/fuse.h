@@ -1,19 +1,23 @@
-/* What a backend runs of a graph: neighbouring layers computed in one pass over memory, and what is between
- * them stored in half of it. */
+/* SPDX-License-Identifier: MIT */
+/* Fuses a graph for a backend: neighbouring layers are computed in one pass over memory, and values between
+ * them may be stored as bfloat16, in half the memory. */
 #ifndef COMPUTE_GRAPH_FUSE_H
 #define COMPUTE_GRAPH_FUSE_H
 
 #include "compute/graph/graph.h"
 #include "compute/ops/backend.h"
 
-/* A graph that computes the same with fewer nodes, where nobody else reads what is between them: ReLU goes
- * into the conv2d or linear before it, and a max pooling over windows side by side into the conv2d before
- * that; an addition goes into the batch norm that computes the later of its inputs, which gets the other as a
- * second input, and ReLU into a batch norm with or without one. A fused node stands where its first layer
- * did, so that parameters' gradients are final in the same order, and is called "layer1.0.bn2+add+relu2":
- * later names without what they begin with alike. Parameters, states and their flat buffers are the given
- * graph's. Where its products are of bfloat16 and the backend stores that, values between layers and their
- * gradients lie in memory as bfloat16; but not the input, nor what a loss reads. graph_free it. */
+/* Returns a graph that computes the same with fewer nodes. A value is fused away only if one layer reads it:
+ *
+ *   ReLU into the conv2d, linear or batch norm before it
+ *   max pooling over adjacent windows into the conv2d before its ReLU
+ *   an addition into the batch norm that computes the later of its inputs; the other becomes a second input
+ *
+ * A fused node takes the place of its first layer, so that gradients of parameters are final in the same
+ * order. It is named "layer1.0.bn2+add+relu2": later names drop the prefix they share. Parameters, states and
+ * their flat buffers are those of the given graph. If products are bfloat16 and the backend stores bfloat16,
+ * values between layers and their gradients are stored as bfloat16, except the input and what the loss reads.
+ * Free with graph_free. */
 err_t graph_fuse(const graph_t *graph, const backend_t *backend, graph_t **out);
 
 #endif

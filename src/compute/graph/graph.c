@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Builds a graph layer by layer, lays out the flat parameter and state buffers, and draws initial values.
+ * Layers' defaults are in the file of each layer. */
 #include "compute/graph/graph.h"
 
 #include <math.h>
@@ -12,7 +15,7 @@ enum { MAX_NODES = 512, FLAT_ALIGN = 16 };
 err_t graph_new(const char *model, shape_t sample, int n_classes, graph_t **out)
 {
     if (sample.n_dims != 3)
-        RAISE(ERR_USAGE, "%s wants samples [height, width, channels], not %s", model,
+        RAISE(ERR_USAGE, "%s: expected samples [height, width, channels], got %s", model,
               shape_format(sample).text);
     err_t err = ERR_OK;
     graph_t *g = NULL;
@@ -144,7 +147,7 @@ static double init_scale(const graph_param_t *p)
     return sqrt(variance);
 }
 
-/* Each number has words of its own in the tensor's sequence, so that threads draw what one would. */
+/* Each value has its own position in the random sequence: any number of threads draws the same values. */
 static void init_tensor(const graph_param_t *p, uint64_t seed, int index, float *flat)
 {
     enum { PIECE = 1 << 13 };

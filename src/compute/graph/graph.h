@@ -1,5 +1,6 @@
-/* The static graph of a model: named layers, their operators, parameters and connections. Built once by a
- * model's builder (models/), then only read. Not collective.
+/* SPDX-License-Identifier: MIT */
+/* The static graph of a model: named layers, their operators, parameters and connections. A model's builder
+ * (models/) builds it once; after that it is read-only. Not collective.
  *
  * Value 0 is the input; value i is the output of layer i−1. Builders ignore errors: the first one is kept,
  * later calls do nothing, and graph_finish returns it. Shapes are inferred for one sample. */
@@ -12,13 +13,15 @@
 
 enum { GRAPH_NAME_MAX = 32, GRAPH_FUSED_NAME_MAX = 96, GRAPH_PARAM_NAME_MAX = 48 };
 
-/* How a parameter starts. LeCun: normal with variance 1 / fan_in (LeCun et al., "Efficient BackProp", 1998);
- * with unit-variance input it keeps the logits small, so that a high learning rate works from the first step.
- * Kaiming: normal with variance 2 / fan, for what a ReLU follows (He et al., "Delving deep into rectifiers",
- * 2015, equations 10 and 14): by fan_in values keep their size on their way forward, by fan_out gradients on
- * their way back. */
+/* Initial values of a parameter.
+ *
+ *   LeCun    normal with variance 1 / fan_in (LeCun et al., "Efficient BackProp", 1998); with unit-variance
+ *            input it keeps the logits small, so that a high learning rate works from the first step
+ *   Kaiming  normal with variance 2 / fan, for layers followed by a ReLU (He et al., "Delving deep into
+ *            rectifiers", 2015, equations 10 and 14): fan_in preserves the size of values in forward,
+ *            fan_out that of gradients in backward */
 typedef enum init_kind {
-    INIT_LECUN, /* what layers take that say nothing */
+    INIT_LECUN, /* the default */
     INIT_ZERO,
     INIT_ONE,
     INIT_KAIMING_IN,
@@ -26,33 +29,32 @@ typedef enum init_kind {
 } init_kind_t;
 
 typedef struct graph_param {
-    char name[GRAPH_PARAM_NAME_MAX]; /* "conv1/weight" */
-    const char *meaning;             /* order of the dimensions: "OHWI" */
+    char name[GRAPH_PARAM_NAME_MAX]; /* such as "conv1/weight" */
+    const char *meaning;             /* order of dimensions, such as "OHWI" */
     shape_t shape;
     init_kind_t init;
-    int64_t fan_in,
-        fan_out;    /* of weights: terms in an output's sum, and outputs that an input is in, at stride 1 */
-    int64_t offset; /* in the flat buffer, elements; a multiple of 16 */
+    int64_t fan_in, fan_out; /* of weights: terms per output, outputs per input at stride 1 */
+    int64_t offset;          /* elements from the start of the flat buffer; a multiple of 16 */
 } graph_param_t;
 
 typedef struct graph_node {
-    char name[GRAPH_FUSED_NAME_MAX]; /* "conv1", fused "conv1+relu1+pool1" */
-    int layer;                       /* number in the model's graph, of a fused node that of its first */
-    op_desc_t desc;                  /* for a batch of one */
+    char name[GRAPH_FUSED_NAME_MAX]; /* "conv1"; fused: "conv1+relu1+pool1" */
+    int layer;                       /* index in the model's graph; fused: of its first layer */
+    op_desc_t desc;                  /* for one sample */
     int input[OP_MAX_INPUTS];
-    int first_param, first_state; /* into graph->params, graph->states; counts are in desc */
+    int first_param, first_state; /* indices into graph->params, graph->states; counts are in desc */
 } graph_node_t;
 
 typedef struct graph {
     char model[GRAPH_NAME_MAX];
     shape_t sample; /* [1, h, w, c] */
     int n_classes;
-    int64_t norm_group; /* batch_norm_attr_t.group of layers to come; 0 after graph_new */
-    dtype_t compute;    /* op_desc_t.compute of layers to come; DTYPE_F32 after graph_new */
+    int64_t norm_group; /* batch_norm_attr_t.group of layers added later; 0 after graph_new */
+    dtype_t compute;    /* op_desc_t.compute of layers added later; DTYPE_F32 after graph_new */
     int n_nodes, n_params, n_states;
     graph_node_t *nodes;
-    /* Flat order: the gradients that backward finishes first come first, so that a bucket of gradients is a
-     * range. States (batch norm's running values) have a flat buffer of their own. */
+    /* Flat order: gradients that backward finishes first come first, so that a bucket of gradients is a
+     * range. States (running values of batch norm) have their own flat buffer. */
     graph_param_t *params, *states;
     int64_t n_flat_params, n_flat_states; /* elements, padding included */
     int64_t n_parameters;                 /* without padding */
@@ -64,22 +66,22 @@ typedef struct graph {
 err_t graph_new(const char *model, shape_t sample, int n_classes, graph_t **out);
 void graph_free(graph_t **graph);
 
-/* What a layer says of its parameters, in the operator's order. */
+/* A layer's description of its parameters, in the operator's order. */
 typedef struct graph_param_spec {
     const char *name, *meaning;
     init_kind_t init;
 } graph_param_spec_t;
 
-/* Adds a layer and returns its output value. desc: kind, dtype and attributes; shapes are inferred. An error
- * names the layer and the shapes. */
+/* Adds a layer and returns its output value. An error names the layer and the shapes.
+ * desc  kind, dtype and attributes; shapes are inferred */
 int graph_add(graph_t *graph, const char *name, op_desc_t desc, const int *inputs,
               const graph_param_spec_t *params, const graph_param_spec_t *states);
 
-/* Lays out the flat buffers. ERR_USAGE when a layer did not fit. The last layer must be a loss, and every
- * other value must be read. */
+/* Lays out the flat buffers. ERR_USAGE if a layer did not fit. The last layer must be a loss, and every other
+ * value must be read. */
 err_t graph_finish(graph_t *graph);
 
-/* Whether the loss is of samples with any number of classes each (OP_SIGMOID_BCE). */
+/* Whether samples may have any number of classes (the loss is OP_SIGMOID_BCE). */
 bool graph_multi_label(const graph_t *graph);
 
 /* Shape of a value for one sample. */
@@ -88,10 +90,10 @@ shape_t graph_shape(const graph_t *graph, int value);
 /* The operator of layer `node` for a batch of n, shapes inferred. */
 err_t graph_batch_desc(const graph_t *graph, int node, int64_t n, op_desc_t *out);
 
-/* How many inputs of layers a value feeds. */
+/* Number of layer inputs that a value feeds. */
 int graph_readers(const graph_t *graph, int value);
 
-/* Initial parameters and states, the same for a seed on every machine and rank count. */
+/* Sets initial parameters and states: for a seed, the same on every machine and number of ranks. */
 void graph_init(const graph_t *graph, uint64_t seed, float *params, float *states);
 
 #endif

@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* The fully connected layers of model builders, with bias; the input is flattened. */
 #include "compute/graph/layers.h"
 
 int nn_linear(graph_t *graph, const char *name, int input, int64_t features)

@@ -1,4 +1,6 @@
-/* The measuring behind algorithms_measure. */
+/* SPDX-License-Identifier: MIT */
+/* Implements algorithms_measure: times the algorithms of each layer and pass on scratch buffers, within a
+ * time limit, and enters the fastest in the table. */
 #include <math.h>
 #include <string.h>
 
@@ -8,20 +10,20 @@
 #include "compute/graph/scratch.h"
 
 enum { N_WARM_UP = 2, MIN_RUNS = 3, MAX_RUNS = 12 };
-/* For the timed runs of one algorithm; one that takes longer is timed twice, as the clock is exact enough
+/* Time for the runs of one algorithm. A slower algorithm is timed twice only: the clock is accurate enough
  * then. */
 static const double candidate_sec = 0.02;
-/* Times the best so far: no more runs. The first run pays for new pages, too. */
+/* Runs slower than this many times the best so far end the timing. The first run also pays for new pages. */
 static const double hopeless_first = 6, hopeless = 2;
-static const double advantage = 0.97; /* of the rule's time, for another to be taken */
+static const double advantage = 0.97; /* relative to the default's time, required to replace it */
 
 typedef struct measuring {
     const measure_options_t *options;
     algorithms_t *table;
     measure_result_t *result;
     double start;
-    double longest_sec; /* of a run so far */
-    scratch_t scratch;  /* of the layer at hand, made when its first pass is measured */
+    double longest_sec; /* longest run so far */
+    scratch_t scratch;  /* of the current layer, created when its first pass is measured */
     bool has_scratch;
 } measuring_t;
 
@@ -30,8 +32,8 @@ static bool has_time(const measuring_t *m)
     return clock_sec() - m->start + m->longest_sec <= m->options->limit_sec;
 }
 
-/* Shortest of a few runs: what disturbs a run only makes it longer. *in_time: there was time for all of them.
- */
+/* *sec: the shortest of a few runs, as disturbances only make a run longer. *in_time: the limit was not
+ * reached. */
 static err_t time_runs(measuring_t *m, const op_t *op, op_pass_t pass, double best, double *sec,
                        bool *in_time)
 {
@@ -66,7 +68,7 @@ typedef struct candidates {
     int n;
 } candidates_t;
 
-/* *name: the fastest; NULL when time ran out. */
+/* *name: the fastest; NULL if time ran out. */
 static err_t choose(measuring_t *m, const op_desc_t *desc, op_pass_t pass, bool training,
                     const candidates_t *c, const char **name)
 {

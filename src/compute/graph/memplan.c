@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* Placement of buffers in one arena, greedy by size. Lifetimes are computed by plan.c. */
 #include "compute/graph/memplan.h"
 
 #include <stdbool.h>
@@ -9,7 +11,7 @@ static int by_size(const void *pa, const void *pb)
 {
     const memplan_buffer_t *a = *(memplan_buffer_t *const *)pa, *b = *(memplan_buffer_t *const *)pb;
     if (a->n_bytes != b->n_bytes) return a->n_bytes < b->n_bytes ? 1 : -1;
-    return a < b ? -1 : a > b; /* the order of qsort's equals is not defined */
+    return a < b ? -1 : a > b; /* qsort is not stable */
 }
 
 static bool alive_together(const memplan_buffer_t *a, const memplan_buffer_t *b)
@@ -17,7 +19,7 @@ static bool alive_together(const memplan_buffer_t *a, const memplan_buffer_t *b)
     return a->first <= b->last && b->first <= a->last;
 }
 
-/* Lowest offset where `one` overlaps none of the placed buffers that are alive with it. */
+/* Lowest offset at which `one` overlaps no placed buffer that is alive with it. */
 static size_t lowest_offset(memplan_buffer_t *const *placed, int n, const memplan_buffer_t *one)
 {
     size_t offset = 0;
@@ -55,7 +57,7 @@ err_t memplan_solve(memplan_buffer_t *buffers, int n, size_t *n_bytes)
 size_t memplan_floor(const memplan_buffer_t *buffers, int n)
 {
     size_t floor = 0;
-    /* The most bytes are alive in a step in which some buffer begins. */
+    /* The maximum is reached in a step in which some buffer begins. */
     for (int i = 0; i < n; i++) {
         size_t alive = 0;
         for (int j = 0; j < n; j++)

@@ -1,8 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+/* Plans the operators of a graph for one batch size, derives the lifetime of every buffer, and places them in
+ * one arena. Running is left to exec.c. */
 #include "compute/graph/plan.h"
 
 #include "base/mem.h"
 
-/* Time runs through forward, steps 0..N−1, then backward of layer n at step 2N−1−n. */
+/* Step n < N is forward of layer n; step 2N−1−n is its backward. */
 static int backward_step(const plan_t *plan, int node)
 {
     return 2 * plan->graph->n_nodes - 1 - node;
@@ -21,15 +24,15 @@ static void extend(plan_t *plan, int buffer, int step)
     if (step > b->last) b->last = step;
 }
 
-/* Whether y and the first input, and their gradients, may have the same memory. */
+/* Whether y and the first input, and their gradients, may share memory. */
 static bool may_share(const graph_t *g, int n)
 {
     const op_desc_t *desc = &g->nodes[n].desc;
     return op_traits(desc->kind)->in_place && desc->x_dtype[0] == desc->y_dtype;
 }
 
-/* y may take x's memory when nobody else reads x: not the caller's input, no other layer, no backward pass.
- */
+/* y may reuse x's memory if nothing reads x later: it is not the caller's input, and no other layer and no
+ * backward pass reads it. */
 static bool reuses_input(const plan_t *plan, int n)
 {
     const graph_t *g = plan->graph;
@@ -70,8 +73,8 @@ static void plan_forward(plan_t *plan)
     }
 }
 
-/* The gradient of a value is written by the last layer that reads it (the first in backward order); the
- * others add to it. A layer that may work in place passes its own dy on. */
+/* The last layer that reads a value (the first in backward order) writes its gradient; the others add to it.
+ * A layer that may work in place passes on its dy buffer. */
 static void plan_gradient(plan_t *plan, int n, int i)
 {
     const graph_t *g = plan->graph;

@@ -1,5 +1,6 @@
-/* Plan of one batch size: operators bound to a backend and every buffer's place in the arena. Part of exec.
- */
+/* SPDX-License-Identifier: MIT */
+/* The plan for one batch size: operators bound to a backend, and the place of every buffer in the arena.
+ * Private to exec. */
 #ifndef COMPUTE_GRAPH_PLAN_H
 #define COMPUTE_GRAPH_PLAN_H
 
@@ -11,10 +12,10 @@
 /* Buffers are indices into plan->buffers; -1: none. */
 typedef struct plan_node {
     op_t *op;
-    bool in_backward; /* something below it, or itself, has parameters */
+    bool in_backward; /* it, or a layer it depends on, has parameters */
     int y, dy, saved;
-    int dx[OP_MAX_INPUTS];     /* where the operator writes the gradient of its input */
-    int add_to[OP_MAX_INPUTS]; /* then added to this buffer, or -1 */
+    int dx[OP_MAX_INPUTS];     /* where the gradient of an input is written */
+    int add_to[OP_MAX_INPUTS]; /* buffer it is then added to, or -1 */
 } plan_node_t;
 
 typedef struct plan {
@@ -24,11 +25,11 @@ typedef struct plan {
     plan_node_t *nodes;
     memplan_buffer_t *buffers;
     int n_buffers;
-    int workspace; /* one for all operators */
+    int workspace; /* shared by all operators */
     size_t n_arena_bytes, n_floor_bytes;
 } plan_t;
 
-/* algorithms: NULL, or read during the call. */
+/* algorithms may be NULL; it is read only during the call. */
 err_t plan_new(const graph_t *graph, const backend_t *backend, const algorithms_t *algorithms,
                int64_t n_samples, bool training, plan_t **out);
 void plan_free(plan_t **plan);

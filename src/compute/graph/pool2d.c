@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* The pooling layers of model builders: square windows, the complete image, or a fixed number of output
+ * pixels. */
 #include "compute/graph/layers.h"
 
 static int pool(graph_t *graph, const char *name, int input, pool_mode_t mode, pool2d_layer_t layer)
@@ -30,7 +33,7 @@ int nn_global_avg_pool(graph_t *graph, const char *name, int input)
     return graph_add(graph, name, desc, &input, NULL, NULL);
 }
 
-/* Stride and window of one dimension. */
+/* Stride and kernel along one dimension. */
 static void fit_window(int64_t in, int side, int *stride, int *kernel)
 {
     int n = narrow_int(in);

@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* The ReLU layer of model builders. Fusing it into its producer is left to fuse.c. */
 #include "compute/graph/layers.h"
 
 int nn_relu(graph_t *graph, const char *name, int input)

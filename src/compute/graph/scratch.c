@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Operands for one operator outside of a graph, filled with normally distributed values, and a run of one
+ * pass on them. */
 #include "compute/graph/scratch.h"
 
 #include "base/rng.h"
@@ -13,7 +16,7 @@ int64_t scratch_bytes(const op_desc_t *desc, bool training)
     return (training ? 2 : 1) * n;
 }
 
-/* Numbers that repeat, so that big blocks are quickly made. */
+/* Generator of values; they repeat, so that large blocks are filled quickly. */
 typedef struct maker {
     const backend_t *backend;
     const char *what;

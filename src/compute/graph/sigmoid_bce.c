@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* The loss of models whose samples have any number of classes. */
 #include "compute/graph/layers.h"
 
 int nn_sigmoid_bce(graph_t *graph, const char *name, int input)

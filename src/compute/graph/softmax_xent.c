@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* The loss of models whose samples have one class each. */
 #include "compute/graph/layers.h"
 
 int nn_softmax_xent(graph_t *graph, const char *name, int input, double label_smoothing)

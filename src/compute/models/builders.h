@@ -1,4 +1,5 @@
-/* The builders of the table in registry.c. */
+/* SPDX-License-Identifier: MIT */
+/* The builders listed in registry.c. */
 #ifndef COMPUTE_MODELS_BUILDERS_H
 #define COMPUTE_MODELS_BUILDERS_H
 

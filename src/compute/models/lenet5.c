@@ -1,5 +1,6 @@
-/* LeCun, Bottou, Bengio, Haffner, "Gradient-based learning applied to document recognition", 1998, in the
- * variant that Caffe made common: ReLU, max pooling, 20 and 50 channels, 500 hidden units. */
+/* SPDX-License-Identifier: MIT */
+/* LeNet-5: LeCun, Bottou, Bengio, Haffner, "Gradient-based learning applied to document recognition", 1998,
+ * in the variant made common by Caffe: ReLU, max pooling, 20 and 50 channels, 500 hidden units. */
 #include "compute/graph/layers.h"
 #include "compute/models/builders.h"
 

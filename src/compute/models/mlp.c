@@ -1,4 +1,5 @@
-/* A plain perceptron: the smallest model that learns digits well, and the quickest to read. */
+/* SPDX-License-Identifier: MIT */
+/* A plain multilayer perceptron: the smallest model that learns digits well, and the quickest to read. */
 #include "compute/graph/layers.h"
 #include "compute/models/builders.h"
 

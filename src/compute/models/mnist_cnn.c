@@ -1,4 +1,6 @@
-/* The convolutional network of Keras' MNIST example, which Horovod's advanced MNIST example trains. */
+/* SPDX-License-Identifier: MIT */
+/* The convolutional network of Keras's MNIST example, which Horovod's advanced MNIST example trains, with and
+ * without batch norm. */
 #include "compute/graph/layers.h"
 #include "compute/models/builders.h"
 
@@ -27,7 +29,7 @@ void build_mnist_cnn(graph_t *g, const model_options_t *options)
     build(g, options, false);
 }
 
-/* The biases of the convolutions are batch norm's. */
+/* Convolutions have no bias: batch norm adds one. */
 void build_mnist_cnn_bn(graph_t *g, const model_options_t *options)
 {
     build(g, options, true);

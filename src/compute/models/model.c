@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Names of --precision, and the loss layer that every builder ends with. The table of models is in
+ * registry.c. */
 #include "compute/models/model.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-/* Models by name. One architecture per file; the table is in registry.c. */
+/* SPDX-License-Identifier: MIT */
+/* Models by name. One file per architecture; the table is in registry.c. */
 #ifndef COMPUTE_MODELS_MODEL_H
 #define COMPUTE_MODELS_MODEL_H
 
@@ -10,31 +11,31 @@ typedef struct model_options {
     double label_smoothing;
     int64_t norm_group; /* batch_norm_attr_t.group of every batch norm */
     dtype_t compute;    /* op_desc_t.compute of every convolution and linear layer */
-    bool multi_label;   /* samples have any number of classes: OP_SIGMOID_BCE instead of OP_SOFTMAX_XENT */
+    bool multi_label;   /* samples may have any number of classes: OP_SIGMOID_BCE, not OP_SOFTMAX_XENT */
 } model_options_t;
 
 typedef struct model {
     const char *name;
-    const char *summary; /* one line for people */
-    /* Adds every layer up to the loss to the graph. */
+    const char *summary; /* one line for help texts */
+    /* Adds all layers, the loss included, to the graph. */
     void (*build)(graph_t *graph, const model_options_t *options);
 } model_t;
 
-/* Every model, ended by a NULL name. */
+/* All models; the last entry has a NULL name. */
 extern const model_t models[];
 
-/* Users' names of what products are computed in, for --precision and checkpoints, NULL-terminated: "fp32",
- * "tf32", "bf16". model_compute: the type of a name; false when there is none of it. */
+/* Names of the type of products, for --precision and checkpoints, NULL-terminated: "fp32", "tf32", "bf16".
+ * model_compute returns false for an unknown name. */
 extern const char *const model_precisions[];
 bool model_compute(const char *precision, dtype_t *out);
 const char *model_precision(dtype_t compute);
 
-/* Builds a model. ERR_USAGE for an unknown name (the nearest is named), an input it can't take, or label
- * smoothing with multi_label. */
+/* Builds a model. ERR_USAGE for an unknown name (the nearest is suggested), an input that does not fit, or
+ * label smoothing with multi_label. */
 err_t model_build(const char *name, const model_options_t *options, graph_t **out);
 
-/* For builders. The last layer, "loss": softmax cross-entropy, or, of samples with any number of classes,
- * sigmoid binary cross-entropy. */
+/* For builders: adds the last layer, "loss": softmax cross-entropy, or sigmoid binary cross-entropy with
+ * multi_label. */
 void model_add_loss(graph_t *graph, const model_options_t *options, int logits);
 
 #endif

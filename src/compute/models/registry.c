@@ -1,4 +1,5 @@
-/* The models by name. */
+/* SPDX-License-Identifier: MIT */
+/* The models by name, and building one with its options. To add a model: a builder and a row here. */
 #include <string.h>
 
 #include "base/opt.h"

@@ -1,9 +1,11 @@
-/* He, Zhang, Ren, Sun, "Deep residual learning for image recognition", 2016, as it is trained today:
- * bottlenecks have their stride in the 3×3 convolution (v1.5), convolutions start as Kaiming's by fan_out,
- * and the last batch norm of every block with γ = 0. Layers have the names that torchvision gives them.
+/* SPDX-License-Identifier: MIT */
+/* ResNet-18 and ResNet-50: He, Zhang, Ren, Sun, "Deep residual learning for image recognition", 2016, as
+ * trained today: bottlenecks have their stride in the 3×3 convolution (v1.5), convolutions start with
+ * Kaiming's initialization by fan_out, and the last batch norm of every block with γ = 0. Layers are named as
+ * in torchvision.
  *
- * Pictures up to 64 pixels (their shorter side) get the stem that is usual for CIFAR, one 3×3 convolution at
- * full size; the 7×7 one and its pooling would leave nothing of them. */
+ * Images up to 64 pixels (shorter side) get the stem usual for CIFAR, one 3×3 convolution at full resolution;
+ * the 7×7 convolution and its pooling would leave too few pixels. */
 #include <stdio.h>
 
 #include "compute/graph/layers.h"
@@ -18,7 +20,7 @@ typedef struct resnet {
 
 static const resnet_t resnet18 = {{2, 2, 2, 2}, false}, resnet50 = {{3, 4, 6, 3}, true};
 
-/* One block of a stage: its layers are "layer1.0.conv1" and so on. */
+/* One block of a stage; its layers are named "layer1.0.conv1" and so on. */
 typedef struct block {
     graph_t *g;
     int stage, number;
@@ -27,7 +29,7 @@ typedef struct block {
     char name[GRAPH_NAME_MAX];
 } block_t;
 
-/* The name of one of its layers, until the next call. */
+/* The name of one of its layers, valid until the next call. */
 static const char *layer_name(block_t *b, const char *layer)
 {
     int n = snprintf(b->name, sizeof b->name, "layer%d.%d.%s", b->stage, b->number, layer);
@@ -46,7 +48,7 @@ static int conv(graph_t *g, const char *name, int v, int64_t channels, int kerne
     return nn_conv2d(g, name, v, layer);
 }
 
-/* conv1, bn1, relu1; "1" is the number. */
+/* conv1, bn1, relu1, where 1 is `number`. */
 static int conv_norm_relu(block_t *b, char number, int v, int64_t channels, int kernel, int stride)
 {
     char layer[] = {'c', 'o', 'n', 'v', number, '\0'}, norm[] = {'b', 'n', number, '\0'};
@@ -56,7 +58,7 @@ static int conv_norm_relu(block_t *b, char number, int v, int64_t channels, int 
     return nn_relu(b->g, layer_name(b, relu), v);
 }
 
-/* Where a block changes the shape, its input is brought to the new one by a 1×1 convolution. */
+/* If a block changes the shape, its input is projected to the new one by a 1×1 convolution. */
 static int shortcut(block_t *b, int v, int64_t channels)
 {
     shape_t x = graph_shape(b->g, v);

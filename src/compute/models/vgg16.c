@@ -1,11 +1,11 @@
-/* Simonyan & Zisserman, "Very deep convolutional networks for large-scale image recognition", 2015,
- * configuration D: without batch norm, with dropout. Weights start as Kaiming's, as plain stacks of this
- * depth otherwise hardly learn (He et al., 2015, section 2.2). Layers have the names that torchvision gives
- * them.
+/* SPDX-License-Identifier: MIT */
+/* VGG-16: Simonyan & Zisserman, "Very deep convolutional networks for large-scale image recognition", 2015,
+ * configuration D: without batch norm, with dropout. Weights use Kaiming's initialization, as plain stacks of
+ * this depth hardly learn otherwise (He et al., 2015, section 2.2). Layers are named as in torchvision.
  *
- * The classifier was made for 7×7 cells, what five poolings leave of 224 pixels. Of larger pictures the cells
- * are averaged to 7×7, so that the weights are the same ones; smaller ones come as they are, and the
- * classifier is that much smaller. */
+ * The classifier was made for 7×7 pixels, which is what five poolings leave of 224. The features of larger
+ * images are averaged to 7×7, so that the weights have the same shapes; smaller images are used as they are
+ * and get a smaller classifier. */
 #include <stdio.h>
 
 #include "compute/graph/layers.h"
@@ -20,7 +20,7 @@ typedef struct stage {
 
 static const stage_t stages[N_STAGES] = {{2, 64}, {2, 128}, {3, 256}, {3, 512}, {3, 512}};
 
-/* "features.0": torchvision counts every layer of a part. */
+/* Such as "features.0": torchvision numbers all layers of a part. */
 static const char *numbered(char name[GRAPH_NAME_MAX], const char *part, int number)
 {
     snprintf(name, GRAPH_NAME_MAX, "%s.%d", part, number);

@@ -1,4 +1,6 @@
-/* The operators: traits, inputs, and the rule by which shapes follow from the input's. */
+/* SPDX-License-Identifier: MIT */
+/* The table of operators: traits, number of inputs, and shape inference. Kernels rely on these checks and do
+ * not repeat them. */
 #include <inttypes.h>
 
 #include "compute/ops/op.h"
@@ -6,18 +8,19 @@
 static err_t need_picture(const char *name, shape_t x)
 {
     if (x.n_dims != 4)
-        RAISE(ERR_USAGE, "%s wants pictures [n, height, width, channels], not %s", name,
+        RAISE(ERR_USAGE, "%s: expected images [n, height, width, channels], got %s", name,
               shape_format(x).text);
     return ERR_OK;
 }
 
 static err_t need_logits(const char *name, shape_t x)
 {
-    if (x.n_dims != 2) RAISE(ERR_USAGE, "%s wants logits [n, classes], not %s", name, shape_format(x).text);
+    if (x.n_dims != 2)
+        RAISE(ERR_USAGE, "%s: expected logits [n, classes], got %s", name, shape_format(x).text);
     return ERR_OK;
 }
 
-/* One dimension of a sliding window's output; the kernel already dilated. */
+/* Output size of a sliding window along one dimension; `kernel` includes dilation. */
 static int64_t window_count(int64_t in, int64_t kernel, int stride, int pad)
 {
     int64_t room = in + 2 * (int64_t)pad - kernel;
@@ -31,7 +34,8 @@ static err_t infer_conv2d(op_desc_t *desc)
     TRY(need_picture("conv2d", x));
     if (a->out_channels < 1 || a->kernel_h < 1 || a->kernel_w < 1 || a->stride_h < 1 || a->stride_w < 1 ||
         a->pad_h < 0 || a->pad_w < 0 || a->dilation_h < 1 || a->dilation_w < 1 || a->groups < 1)
-        RAISE(ERR_USAGE, "conv2d: channels, kernel, stride, dilation and groups start at 1, padding at 0");
+        RAISE(ERR_USAGE, "conv2d: channels, kernel, stride, dilation and groups must be at least 1, "
+                         "padding at least 0");
     if (x.dim[3] % a->groups || a->out_channels % a->groups)
         RAISE(ERR_USAGE, "conv2d: %d groups do not divide %" PRId64 " input and %" PRId64 " output channels",
               a->groups, x.dim[3], a->out_channels);
@@ -68,7 +72,7 @@ static err_t infer_linear(op_desc_t *desc)
     const linear_attr_t *a = &desc->attr.linear;
     shape_t x = desc->x[0];
     if (x.n_dims < 2 || a->out_features < 1)
-        RAISE(ERR_USAGE, "linear wants [n, features…] and at least one output, not %s to %" PRId64,
+        RAISE(ERR_USAGE, "linear: expected [n, features…] and at least one output, got %s to %" PRId64,
               shape_format(x).text, a->out_features);
     desc->y = shape_2d(x.dim[0], a->out_features);
     desc->param[0] = shape_2d(a->out_features, shape_sample_count(x));
@@ -84,7 +88,7 @@ static err_t infer_pool2d(op_desc_t *desc)
     TRY(need_picture("pool2d", x));
     if (a->kernel_h < 1 || a->kernel_w < 1 || a->stride_h < 1 || a->stride_w < 1 || a->pad_h < 0 ||
         a->pad_w < 0 || a->pad_h >= a->kernel_h || a->pad_w >= a->kernel_w)
-        RAISE(ERR_USAGE, "pool2d: kernel and stride start at 1, and padding is smaller than the kernel");
+        RAISE(ERR_USAGE, "pool2d: kernel and stride must be at least 1, padding smaller than the kernel");
     desc->y = shape_4d(x.dim[0], window_count(x.dim[1], a->kernel_h, a->stride_h, a->pad_h),
                        window_count(x.dim[2], a->kernel_w, a->stride_w, a->pad_w), x.dim[3]);
     if (desc->y.dim[1] < 1 || desc->y.dim[2] < 1)
@@ -120,7 +124,7 @@ static err_t infer_batch_norm(op_desc_t *desc)
     shape_t x = desc->x[0];
     ASSERT(a->group >= 0 && a->epilogue.pool_h == 0);
     ASSERT(desc->n_inputs == 1 || shape_equal(x, desc->x[1]));
-    if (x.n_dims < 2) RAISE(ERR_USAGE, "batch_norm wants [n, …, channels], not %s", shape_format(x).text);
+    if (x.n_dims < 2) RAISE(ERR_USAGE, "batch_norm: expected [n, …, channels], got %s", shape_format(x).text);
     if (!(a->epsilon > 0) || !(a->momentum >= 0 && a->momentum <= 1))
         RAISE(ERR_USAGE, "batch_norm: epsilon %g must be positive, momentum %g in [0, 1]", a->epsilon,
               a->momentum);
@@ -172,7 +176,7 @@ const op_traits_t *op_traits(op_kind_t kind)
     return &ops[kind].traits;
 }
 
-/* The input that batch norm adds has come by fusing. */
+/* Batch norm has a second input only after fusing. */
 static bool adds_input(const op_desc_t *desc)
 {
     return desc->kind == OP_BATCH_NORM && desc->n_inputs == 2;

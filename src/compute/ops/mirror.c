@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Host/device buffers, and allocation and copies on either kind of backend. Scheduling the copies is left to
+ * the callers. */
 #include "compute/ops/mirror.h"
 
 #include <string.h>

@@ -1,10 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/* Widens bfloat16 tensors before a kernel that takes only float32 and narrows them after it. The copies are
+ * in the operator's workspace, after the kernel's. */
 #include "compute/ops/narrow.h"
 
 #include "base/mem.h"
 #include "compute/ops/backend.h"
 #include "compute/tensor/bf16.h"
 
-/* Each tensor has a copy of its own, as kernels may read one while they write another. */
+/* Each tensor has its own copy, as kernels may read one while they write another. */
 enum { X, DX = X + OP_MAX_INPUTS, Y = DX + OP_MAX_INPUTS, DY, N_COPIES };
 
 static shape_t shape_of(const op_desc_t *d, int copy)
@@ -33,7 +36,7 @@ void narrow_plan(op_t *op)
     for (int i = 0; i < N_COPIES; i++) op->n_workspace_bytes += copy_bytes(op, i);
 }
 
-/* NULL: it is not narrow, or not there. */
+/* NULL if the tensor is float32 or absent. */
 static float *copy_of(const op_t *op, const op_args_t *args, int copy, const void *tensor)
 {
     char *at = (char *)args->workspace + op->n_kernel_bytes;
@@ -41,7 +44,7 @@ static float *copy_of(const op_t *op, const op_args_t *args, int copy, const voi
     return tensor && is_narrow(&op->desc, copy) ? (float *)(void *)at : NULL;
 }
 
-/* The tensor, or its copy, filled if it is `read`. */
+/* The tensor, or its float32 copy, filled if `read`. */
 static void *widened(const op_t *op, const op_args_t *args, int copy, const void *tensor, bool read)
 {
     float *wide = copy_of(op, args, copy, tensor);

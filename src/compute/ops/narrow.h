@@ -1,15 +1,15 @@
-/* Tensors in bfloat16 for kernels that take float32 alone: copies in float32 around each call. Not
- * collective. */
+/* SPDX-License-Identifier: MIT */
+/* bfloat16 tensors for kernels that take only float32: float32 copies around each call. Not collective. */
 #ifndef COMPUTE_OPS_NARROW_H
 #define COMPUTE_OPS_NARROW_H
 
 #include "compute/ops/op.h"
 
-/* After the kernel's plan, or at its end for what it takes no mixture of: room for the copies behind its
- * workspace. The kernel then is given float32 alone. */
+/* Called after the kernel's plan, or at its end by a kernel that cannot mix types: reserves room for the
+ * copies after the kernel's workspace. The kernel is then given float32 only. */
 void narrow_plan(op_t *op);
 
-/* The kernel's, with copies in place of what lies in bfloat16. */
+/* Run the kernel on float32 copies of its bfloat16 tensors. */
 err_t narrow_forward(const op_t *op, const op_args_t *args);
 err_t narrow_backward(const op_t *op, const op_args_t *args);
 

@@ -1,4 +1,5 @@
-/* Operators bound to a backend: planned, run, freed. */
+/* SPDX-License-Identifier: MIT */
+/* Binds operators to a backend, with the algorithms asked for, and dispatches to its kernels. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,7 +14,7 @@ int op_list_algorithms(const backend_t *backend, const op_desc_t *desc, op_pass_
     return kernel && kernel->list ? kernel->list(desc, pass, training, names, max) : 0;
 }
 
-/* Takes over the name that is wanted for one pass, if this backend has it. */
+/* Records the algorithm asked for in one pass, if the backend has it. */
 static err_t want_algorithm(op_t *op, op_pass_t pass, const char *wanted)
 {
     const char *names[OP_MAX_ALGORITHMS];
@@ -30,9 +31,9 @@ static err_t want_algorithm(op_t *op, op_pass_t pass, const char *wanted)
     }
     op_key(&op->desc, key);
     if (n == 0)
-        RAISE(ERR_USAGE, "%s, %s: the %s backend has no choice of algorithms, '%s' was asked for", key,
+        RAISE(ERR_USAGE, "%s, %s: the %s backend offers no choice of algorithms, but '%s' was asked for", key,
               op_pass_names[pass], op->backend->name, wanted);
-    RAISE(ERR_USAGE, "%s, %s: there is no algorithm '%s' for it; choose from %s", key, op_pass_names[pass],
+    RAISE(ERR_USAGE, "%s, %s: algorithm '%s' is not available; choose from %s", key, op_pass_names[pass],
           wanted, choice);
 }
 
@@ -42,7 +43,7 @@ err_t op_plan(const backend_t *backend, const op_desc_t *desc, bool training, co
     const op_kernel_t *kernel = backend->kernel[desc->kind];
     if (!kernel) RAISE(ERR_SYSTEM, "the %s backend has no %s", backend->name, op_traits(desc->kind)->name);
     if (desc->compute == DTYPE_TF32 && !kernel->tf32)
-        RAISE(ERR_USAGE, "tf32 is a format of GPUs' tensor cores; use --device cuda, or --precision fp32");
+        RAISE(ERR_USAGE, "tf32 needs the tensor cores of a GPU; use --device cuda, or --precision fp32");
     bool adds_input = desc->kind == OP_BATCH_NORM && desc->n_inputs == 2;
     ASSERT(kernel->fuses || !(op_epilogue(desc).relu || adds_input));
     ASSERT(backend->stores_bf16 || !op_is_narrow(desc));

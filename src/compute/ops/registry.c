@@ -1,4 +1,5 @@
-/* The backends by name. */
+/* SPDX-License-Identifier: MIT */
+/* The backends by name, and the choice that --device auto makes. */
 #include "compute/ops/registry.h"
 
 #include <stdio.h>
@@ -6,7 +7,7 @@
 
 const char *const backend_names[] = {"auto", "ref", "cpu", "cuda", NULL};
 
-/* NULL when this build or machine has none; why says so. */
+/* NULL if this build or machine has no CUDA; why says so. */
 static const backend_t *find_cuda(char why[BACKEND_WHY_MAX])
 {
     why[0] = '\0';
@@ -30,9 +31,9 @@ err_t backend_find(const char *name, const backend_t **out, char why[BACKEND_WHY
         *out = &backend_ref;
     } else if (strcmp(name, "cuda") == 0) {
         *out = find_cuda(why);
-        if (!*out) RAISE(ERR_USAGE, "--device cuda can't be had: %s; use --device cpu (or auto)", why);
+        if (!*out) RAISE(ERR_USAGE, "--device cuda is not available: %s; use --device cpu (or auto)", why);
     } else {
-        RAISE(ERR_USAGE, "there is no device '%s'; choose auto, ref, cpu or cuda", name);
+        RAISE(ERR_USAGE, "invalid --device '%s': expected auto, ref, cpu or cuda", name);
     }
     return ERR_OK;
 }

@@ -1,4 +1,5 @@
-/* The backends' tables, each defined in kernels/<name>/backend.c. */
+/* SPDX-License-Identifier: MIT */
+/* The backend tables, each defined in kernels/<name>/backend.c. */
 #ifndef COMPUTE_OPS_REGISTRY_H
 #define COMPUTE_OPS_REGISTRY_H
 

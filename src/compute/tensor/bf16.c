@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Conversion of arrays between float32 and bfloat16, vectorized for the CPU at run time and spread over
+ * threads. */
 #include "compute/tensor/bf16.h"
 
 #include "base/clones.h"

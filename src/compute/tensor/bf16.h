@@ -1,6 +1,7 @@
-/* bfloat16: the upper half of a float32, 8 bits of precision with the range of float. Rounding is to the
- * nearest, of two equally near to the even one. Beyond the largest: infinite. Denormal numbers stay what they
- * are, NaN stays NaN (quiet). Without branches, so that loops over it vectorise. */
+/* SPDX-License-Identifier: MIT */
+/* bfloat16: the upper half of a float32, 8 bits of precision with the range of float32. Rounds to nearest,
+ * ties to even; values beyond the largest become infinite, denormals are preserved, NaN stays NaN (quiet).
+ * Branch-free, so that loops vectorize. */
 #ifndef COMPUTE_TENSOR_BF16_H
 #define COMPUTE_TENSOR_BF16_H
 
@@ -29,7 +30,7 @@ static inline float bf16_round(float x)
     return bf16_to_float(bf16_from_float(x));
 }
 
-/* Of n values. Not where they lie. */
+/* Convert n values; not in place. */
 void bf16_narrow(uint16_t *to, const float *from, int64_t n);
 void bf16_widen(float *to, const uint16_t *from, int64_t n);
 

@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* Names and sizes of element types; conversions are in bf16.c and half.h. */
 #include "compute/tensor/dtype.h"
 
 #include <stdint.h>

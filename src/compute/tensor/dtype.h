@@ -1,12 +1,13 @@
+/* SPDX-License-Identifier: MIT */
 /* Element types. */
 #ifndef COMPUTE_TENSOR_DTYPE_H
 #define COMPUTE_TENSOR_DTYPE_H
 
 #include <stddef.h>
 
-/* BF16 (bf16.h) and TF32 (float32 of which a GPU's tensor cores take the first 10 bits of the fraction) say how
- * operators multiply, BF16 also how values between layers are stored; no array in a file and no message has
- * them. */
+/* BF16 (bf16.h) and TF32 (float32 of which tensor cores use the first 10 mantissa bits) are types of
+ * products, BF16 also of values stored between layers. Neither is the type of an array in a file or of an MPI
+ * message. */
 typedef enum dtype {
     DTYPE_F32,
     DTYPE_F64,
@@ -19,6 +20,6 @@ typedef enum dtype {
 } dtype_t;
 
 size_t dtype_size(dtype_t dtype);      /* bytes of one element */
-const char *dtype_name(dtype_t dtype); /* "float32", … as numpy names them */
+const char *dtype_name(dtype_t dtype); /* numpy's names, such as "float32" */
 
 #endif

@@ -1,5 +1,6 @@
-/* The bits of IEEE 754 binary16 ("half": 5 bits of exponent, 11 of precision), for data that others compute
- * with. */
+/* SPDX-License-Identifier: MIT */
+/* Conversion of IEEE 754 binary16 ("half": 5 exponent bits, 11 bits of precision), for data that other
+ * programs compute with. */
 #ifndef COMPUTE_TENSOR_HALF_H
 #define COMPUTE_TENSOR_HALF_H
 
@@ -7,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Exact for every x that half can hold and that is no denormal of its; other x: undefined. */
+/* Exact for every x that is 0 or a normal half; undefined for other x. */
 static inline uint16_t half_from_exact(float x)
 {
     uint32_t bits;

@@ -1,4 +1,5 @@
-/* What bytes of pictures become before a network sees them: (value / 255 − mean) / std, by channel. */
+/* SPDX-License-Identifier: MIT */
+/* Normalization of image bytes for a network: (value / 255 − mean) / std, per channel. */
 #ifndef COMPUTE_TENSOR_PIXEL_NORM_H
 #define COMPUTE_TENSOR_PIXEL_NORM_H
 
@@ -13,7 +14,7 @@ typedef struct pixel_norm {
 /* The same for every channel. */
 pixel_norm_t pixel_norm_all(double mean, double std);
 
-/* All that a byte can become. */
+/* The normalized value of every byte, per channel. */
 typedef struct pixel_table {
     int channels;
     float value[PIXEL_MAX_CHANNELS][PIXEL_VALUES];
@@ -21,7 +22,7 @@ typedef struct pixel_table {
 
 void pixel_table_make(const pixel_norm_t *norm, int64_t channels, pixel_table_t *out);
 
-/* to[n_pixels, channels] from as many bytes. */
+/* to[n_pixels, channels] from n_pixels · channels bytes. */
 void pixel_table_apply(const pixel_table_t *table, const uint8_t *bytes, int64_t n_pixels, float *to);
 
 #endif

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Constructors, sizes and the text form of shapes. Which shapes fit an operator is decided in
+ * compute/ops/infer.c. */
 #include "compute/tensor/shape.h"
 
 #include <inttypes.h>

@@ -1,5 +1,6 @@
-/* Shapes: row-major, the last dimension is contiguous. Pictures are NHWC: [samples, height, width, channels].
- */
+/* SPDX-License-Identifier: MIT */
+/* Shapes: row-major, the last dimension is contiguous. Images are NHWC: [samples, height, width,
+ * channels]. */
 #ifndef COMPUTE_TENSOR_SHAPE_H
 #define COMPUTE_TENSOR_SHAPE_H
 
@@ -18,18 +19,18 @@ shape_t shape_2d(int64_t a, int64_t b);
 shape_t shape_3d(int64_t a, int64_t b, int64_t c);
 shape_t shape_4d(int64_t a, int64_t b, int64_t c, int64_t d);
 
-/* Elements; 1 for no dimensions. */
+/* Number of elements; 1 for no dimensions. */
 int64_t shape_count(shape_t shape);
 /* Elements of one sample: all but the first dimension. */
 int64_t shape_sample_count(shape_t shape);
 bool shape_equal(shape_t a, shape_t b);
-/* The same shape with another first dimension. */
+/* The shape with another first dimension. */
 shape_t shape_with_batch(shape_t shape, int64_t n);
 
 typedef struct shape_text {
     char text[SHAPE_TEXT_MAX];
 } shape_text_t;
-/* "64×28×28×1"; use as shape_format(s).text inside one expression. */
+/* Such as "64×28×28×1"; use as shape_format(s).text within one expression. */
 shape_text_t shape_format(shape_t shape);
 
 #endif
