@@ -84,7 +84,7 @@ records() { # KIND CONDITION [FOLDER]
     records run '.topology.allreduce.gradients == null'
     run "$dptrain" train --data "$tiny" --allreduce host --out "$out-2"
     [ "$status" -eq 2 ]
-    [[ "$output" == *"--allreduce host can't be had"* ]]
+    [[ "$output" == *"--allreduce host is not available"* ]]
 }
 
 @test "4 ranks on 2 hosts of 2 give the same loss curve" {

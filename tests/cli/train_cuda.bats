@@ -103,7 +103,7 @@ ends_with() { # CODE WORDS COMMAND...
 @test "2 ranks have one GPU only when they are told to share it" {
     ends_with 2 "ranks 0 and 1 on " train 2 "$out" "${mlp[@]}" --device cuda
     [[ $output == *"--share-gpu"* ]]
-    ends_with 2 "--wire bf16 can't be had" train 2 "$out" "${mlp[@]}" --device cuda --share-gpu --wire bf16
+    ends_with 2 "--wire bf16 is not available" train 2 "$out" "${mlp[@]}" --device cuda --share-gpu --wire bf16
 }
 
 # After the first step the velocity is the gradient.

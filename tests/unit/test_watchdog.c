@@ -218,7 +218,7 @@ static void test_messages(child_t *missing, child_t *not_started, child_t *stopp
                 "not run for 5"),
        "a rank that arrived and was stopped");
     OK(exited(other_host, ENDED_BY_HOOK) &&
-           said(other_host, "nobody is missing on node-b, so look on the other hosts"),
+           said(other_host, "no rank is missing on node-b; check the other hosts"),
        "everybody here arrived");
 }
 
@@ -240,7 +240,7 @@ int main(void)
     OK(exited(&cases[SCATTERED], ENDED_BY_HOOK) &&
            said(&cases[SCATTERED],
                 "rank 5 on node-b is itself held up; it was last in \"an earlier wait\"; rank 6 on "
-                "node-b has left it; it was last in \"writing a checkpoint\"; nobody is missing"),
+                "node-b has left it; it was last in \"writing a checkpoint\"; no rank is missing"),
        "ranks elsewhere, none of which is the cause");
     OK(exited(&cases[WORD_TAKEN], ENDED_BY_HOOK) && !cases[WORD_TAKEN].said[0],
        "when a neighbour has the word, this rank leaves in silence");

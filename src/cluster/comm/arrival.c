@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Turns the ranks' reports on NCCL's start-up into one verdict and message, the same on every rank. Gathering
+ * the reports is left to nccl/nccl.c. */
 #include "cluster/comm/arrival.h"
 
 #include <stdarg.h>
@@ -6,9 +9,8 @@
 
 enum { MAX_NAMED = 8 };
 
-static const char advice[] =
-    "look at NCCL_SOCKET_IFNAME (the network interface that NCCL takes) and at firewalls "
-    "between the hosts, and run again with NCCL_DEBUG=INFO";
+static const char advice[] = "check NCCL_SOCKET_IFNAME (the network interface that NCCL uses) and firewalls "
+                             "between the hosts, and run again with NCCL_DEBUG=INFO";
 
 typedef struct names {
     char text[640];
@@ -34,7 +36,7 @@ static void add_more(names_t *names)
         snprintf(names->text + used, sizeof names->text - used, " and %d more", names->n - MAX_NAMED);
 }
 
-/* A failure that begins here tells more than one that is heard of from a peer. */
+/* A failure that originated on a rank says more than one reported by a peer. */
 static int first_failed(const arrival_t *arrivals, int size)
 {
     int found = -1;
@@ -72,7 +74,7 @@ err_t arrival_judge(const arrival_t *arrivals, const comm_gpu_t *gpus, int size,
     }
     name_hosts(gpus, size, &hosts);
     RAISE(ERR_PEER,
-          "NCCL did not come up in %g s on any of the ranks 0 to %d, on %s: one of them does not reach the "
+          "NCCL did not come up in %g s on any of the ranks 0 to %d, on %s: one of them cannot reach the "
           "others, and NCCL does not say which; %s",
           timeout_sec, size - 1, hosts.text, advice);
 }

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Gradient buffers independent of the communicator: dispatch to NCCL, shared memory or MPI, each collective
+ * under the watchdog. */
 #include "cluster/comm/buffer.h"
 
 #include "base/mem.h"

@@ -1,8 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+/* Measures clock offsets by round trips to rank 0. When to measure, and what to do with the offsets, is left
+ * to the callers. */
 #include "cluster/comm/clock.h"
 
 #include "cluster/comm/watchdog.h"
 
-/* The shortest of this many round trips: enough that one meets no other traffic. */
+/* Round trips per rank; enough for one of them to meet no other traffic. */
 enum { N_ROUNDS = 32 };
 
 static err_t answer(comm_t *comm, double (*clock)(void), int rank)

@@ -1,10 +1,11 @@
-/* One collective at a time, as directly as the library allows: what `dptrain bench comm` measures. The calls
- * of comm.h serve training; these have nccl-tests' set of collectives, types and operations, and cost nothing
- * beyond the library's own call but the watchdog's few stores.
+/* SPDX-License-Identifier: MIT */
+/* Single collectives for `dptrain bench comm`, as close to the library's calls as possible. comm.h serves
+ * training; this has the collectives, types and operations of nccl-tests, and costs nothing beyond the
+ * library's own call except a few stores for the watchdog.
  *
  * Buffers, in elements, with `count` as MPI counts it and n ranks:
  *
- *                    send        recv                          in place (send NULL): the input lies in recv
+ *                    send        recv                          in place (send NULL): the input is in recv
  *   all_reduce       count       count                         all of it
  *   all_gather       count       n × count                     at rank × count
  *   reduce_scatter   n × count   count                         n × count; the result is at its start
@@ -14,13 +15,13 @@
  *   sendrecv         count       count                         all of it; to rank + 1, from rank - 1
  *   exchange         count       count                         all of it; with `peer`, both ways at once
  *
- * On a GPU, by NCCL (on_device; buffers are this rank's device memory): in place, reduce_scatter's result is
- * at rank × count, and alltoall, sendrecv and exchange, whose messages go all at once, are out of place only;
- * a broadcast also copies the root's input to its recv. A run then gives the call to the GPU and returns;
+ * On a GPU, through NCCL (on_device; buffers are in this rank's device memory): in place, reduce_scatter's
+ * result is at rank × count. alltoall, sendrecv and exchange send all messages at once and are out of place
+ * only; a broadcast also copies the root's input to its recv. collective_run enqueues the call and returns;
  * collective_wait waits for all of them.
  *
- * MPI counts with an int, so pieces above chunk_bytes go in several calls. Of those, reduce_scatter becomes a
- * reduction to each rank in turn, because its input has no such parts. */
+ * MPI counts with an int, so pieces above chunk_bytes take several calls. reduce_scatter then becomes one
+ * reduction per rank, because its input cannot be divided that way. */
 #ifndef CLUSTER_COMM_COLLECTIVE_H
 #define CLUSTER_COMM_COLLECTIVE_H
 
@@ -47,7 +48,7 @@ typedef enum collective_type {
     COLLECTIVE_UINT64,
     COLLECTIVE_FLOAT,
     COLLECTIVE_DOUBLE,
-    COLLECTIVE_HALF, /* this and what follows: NCCL alone */
+    COLLECTIVE_HALF, /* from here on: NCCL only */
     COLLECTIVE_BFLOAT16,
     COLLECTIVE_TYPES,
     COLLECTIVE_MPI_TYPES = COLLECTIVE_HALF,
@@ -61,7 +62,7 @@ typedef enum collective_op {
     COLLECTIVE_OPS,
 } collective_op_t;
 
-/* nccl-tests' names. */
+/* Names as in nccl-tests. */
 extern const char *const collective_type_names[COLLECTIVE_TYPES], *const collective_op_names[COLLECTIVE_OPS];
 
 size_t collective_type_size(collective_type_t type);
@@ -69,38 +70,38 @@ size_t collective_type_size(collective_type_t type);
 typedef struct collective_spec {
     collective_kind_t kind;
     collective_type_t type;
-    collective_op_t op; /* of all_reduce, reduce_scatter, reduce */
-    int root;           /* of broadcast, reduce */
-    int peer;           /* of exchange; the rank itself: it looks on */
+    collective_op_t op; /* for all_reduce, reduce_scatter, reduce */
+    int root;           /* for broadcast, reduce */
+    int peer;           /* for exchange; the rank itself: it takes no part */
     int64_t count;
     const void *send; /* NULL: in place */
     void *recv;
     bool on_device;
     int64_t chunk_bytes; /* for tests; 0: 1 GiB */
-    const char *what;    /* a constant string that names the call to people */
+    const char *what;    /* a constant string for messages */
 } collective_spec_t;
 
 typedef struct collective collective_t;
 
-/* Collective, with comm_on_device, before the first on_device one: repeating is fine. It ends with the
+/* Collective, with comm_on_device, before the first on_device call; may be repeated. Closed with the
  * communicator. */
 err_t collective_open_device(comm_t *comm);
 
-/* Whether a call can be made in place. */
+/* Whether a collective can run in place. */
 bool collective_in_place(collective_kind_t kind, bool on_device);
 
-/* Not collective. The buffers stay the caller's. */
+/* Not collective. The caller keeps the buffers. */
 err_t collective_new(comm_t *comm, const collective_spec_t *spec, collective_t **out);
-/* Collective, also for ranks that look on. With one rank the input is copied. */
+/* Collective, also for ranks that take no part in an exchange. With one rank the input is copied. */
 err_t collective_run(const collective_t *collective);
-/* Collective. Waits for what was run on_device; else there is nothing to wait for. */
+/* Collective. Waits for on_device runs; otherwise returns at once. */
 err_t collective_wait(const collective_t *collective);
 void collective_free(collective_t **collective);
 
-/* NCCL's version and way, with comm_on_device: "NCCL 2.28.9, P2P/CUMEM". Not collective. */
+/* Not collective, with comm_on_device. NCCL's version and transport, such as "NCCL 2.28.9, P2P/CUMEM". */
 void collective_device_transport(const comm_t *comm, char *out, size_t n_bytes);
 
-/* What carries MPI's data, as far as the process can tell: "shared memory (vader)", "tcp". Not collective. */
+/* Not collective. MPI's transport, as far as it can be detected, such as "shared memory (vader)" or "tcp". */
 void collective_transport(const comm_t *comm, char *out, size_t n_bytes);
 
 #endif

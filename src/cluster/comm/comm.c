@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* The calls of comm.h: each runs a communicator's function under the watchdog, and comm_agree spreads an
+ * error to all ranks. Opening a communicator is left to registry.c. */
 #include "cluster/comm/comm.h"
 
 #include <string.h>
@@ -50,15 +53,16 @@ err_t comm_alltoall(comm_t *comm, const void *send, int64_t n_bytes, void *recv,
     return watchdog_leave_with(comm->ops->alltoall(comm, send, n_bytes, recv), what);
 }
 
-/* What one allreduce with MAX tells of everybody's result; the usual case, nobody failed, costs no more. */
+/* The operand of one MAX allreduce over all ranks' results; if no rank failed, that is all the
+ * communication. */
 typedef struct verdict {
     int64_t worst;       /* highest code */
-    int64_t before_last; /* size - rank of the lowest failing rank; 0: none */
+    int64_t before_last; /* size − lowest failing rank; 0: none failed */
     int64_t someone_ok;
-    int64_t hash_high, hash_low; /* equal when all who failed say the same: max of h, and -max of -h */
+    int64_t hash_high, hash_low; /* max of h and of −h: opposite if all messages are equal */
 } verdict_t;
 
-/* The failing rank's words as everybody will hear them. */
+/* The lowest failing rank fills in the message for all ranks. */
 static void announce(const comm_t *comm, const verdict_t *all, err_t mine, err_info_t *out)
 {
     *out = (err_info_t){0};

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Redirects NCCL's debug log to an unlinked temporary file and extracts transport and algorithm from it. What
+ * is printed is left to nccl/nccl.c. */
 #include "cluster/comm/debug_log.h"
 
 #include <pthread.h>
@@ -8,21 +11,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Longer than any of these lines. */
+/* Longer than any line of interest. */
 enum { BLOCK_BYTES = 1 << 14 };
 static const off_t keep_bytes = 1 << 20;
 
-/* One for the process: NCCL asks for the file's name once. */
+/* One per process: NCCL reads the file name once. */
 static struct {
     pthread_mutex_t lock;
     bool asked, named;
     char path[512];
     int fd;
-    off_t at; /* read up to here */
+    off_t at; /* end of what has been read */
     debug_facts_t facts;
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 
-/* Adds a word to a list unless it is there, or there is no room. */
+/* Adds a word to a list unless it is already there or does not fit. */
 static void add_word(char *list, size_t n_bytes, const char *word)
 {
     size_t n = strlen(word), used = strlen(list);
@@ -31,7 +34,7 @@ static void add_word(char *list, size_t n_bytes, const char *word)
     if (used + n + 3 <= n_bytes) snprintf(list + used, n_bytes - used, "%s%s", used ? ", " : "", word);
 }
 
-/* "NET/IB/0(1)/GDRDMA/Shared" to "NET/IB/GDRDMA": without the number of the card, and how its buffers are
+/* Shortens "NET/IB/0(1)/GDRDMA/Shared" to "NET/IB/GDRDMA": drops the card number and how its buffers are
  * kept. */
 static void add_transport(const char *way, debug_facts_t *facts)
 {
@@ -97,7 +100,7 @@ void debug_log_open(void)
     self.asked = true;
     if (getenv("NCCL_DEBUG") || getenv("NCCL_DEBUG_FILE")) return;
     const char *folder = getenv("TMPDIR");
-    /* NCCL replaces %h and %p in the name. */
+    /* NCCL expands %h and %p in the name. */
     if (!folder || !folder[0] || strchr(folder, '%')) folder = "/tmp";
     int n = snprintf(self.path, sizeof self.path, "%s/dptrain-nccl-XXXXXX", folder);
     if (n >= (int)sizeof self.path || (self.fd = mkstemp(self.path)) < 0) return;
@@ -113,14 +116,14 @@ void debug_log_hide(void)
     self.named = false;
 }
 
-/* New lines since the last time. */
+/* Parses new lines. */
 static void read_on(void)
 {
     char block[BLOCK_BYTES];
     ssize_t got;
     while ((got = pread(self.fd, block, sizeof block, self.at)) > 0) {
         size_t n = debug_log_parse(block, (size_t)got, &self.facts);
-        if (n == 0 && got < (ssize_t)sizeof block) break; /* half a line */
+        if (n == 0 && got < (ssize_t)sizeof block) break; /* incomplete line */
         self.at += n ? (off_t)n : got;
     }
 }
@@ -131,7 +134,7 @@ void debug_log_read(debug_facts_t *out)
     pthread_mutex_lock(&self.lock);
     if (self.fd >= 0 && fstat(self.fd, &info) == 0 && info.st_size > self.at) {
         read_on();
-        /* NCCL writes on where it was, so what is cut off stays a hole that takes no room. */
+        /* NCCL keeps writing at its offset, so a truncated part is a hole that takes no space. */
         if (512 * (off_t)info.st_blocks > keep_bytes && ftruncate(self.fd, 0) != 0) self.at = info.st_size;
     }
     *out = self.facts;

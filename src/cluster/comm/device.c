@@ -1,4 +1,6 @@
-/* Gradients on GPUs: which ranks have which, and who sums. */
+/* SPDX-License-Identifier: MIT */
+/* Gradients on GPUs: gathers which rank has which GPU, refuses or warns about bad combinations, and decides
+ * between NCCL and MPI. NCCL itself is in nccl/. */
 #include "cluster/comm/device.h"
 
 #include <stdarg.h>
@@ -22,9 +24,8 @@ err_t device_check_shared(const comm_gpu_t *gpus, int size, bool share_gpu, bool
             *shared = true;
             if (share_gpu) return ERR_OK;
             RAISE(ERR_USAGE,
-                  "ranks %d and %d on %s both have the GPU %s (%s, PCI %s): start fewer ranks per host, give "
-                  "each its "
-                  "own with --gpus, or let them share with --share-gpu (slower)",
+                  "ranks %d and %d on %s both use the GPU %s (%s, PCI %s): start fewer ranks per host, give "
+                  "each its own with --gpus, or let them share with --share-gpu (slower)",
                   gpus[a].rank, gpus[b].rank, gpus[b].host, gpus[b].uuid, gpus[b].name, gpus[b].pci);
         }
     return ERR_OK;
@@ -70,7 +71,7 @@ bool device_wants_nccl(const char *name, int size, bool shared)
 /* Collective. Fills comm->gpus. */
 static err_t gather(comm_t *comm, const comm_device_t *device)
 {
-    static const char what[] = "sharing which rank has which GPU";
+    static const char what[] = "exchanging GPU identities";
     comm_gpu_t mine = {.rank = comm->rank}, *all = NULL;
     snprintf(mine.host, sizeof mine.host, "%s", comm->topo.host_name);
     snprintf(mine.uuid, sizeof mine.uuid, "%s", device->uuid);
@@ -87,7 +88,7 @@ static err_t gather(comm_t *comm, const comm_device_t *device)
     return err;
 }
 
-/* Collective. A library that is missing on one host is missing for all. */
+/* Collective. A library missing on one host is missing for all. */
 static err_t open_nccl(comm_t *comm, const comm_device_t *device)
 {
     const nccl_ops_t *nccl = comm_nccl();
@@ -95,7 +96,7 @@ static err_t open_nccl(comm_t *comm, const comm_device_t *device)
     err_t err = comm_agree(comm, nccl->load(), "looking for NCCL");
     if (err == ERR_OK) return nccl->open(comm, device);
     if (strcmp(comm->options.name, "nccl") == 0) return err;
-    comm->agreed = ERR_OK; /* nobody has to hear of it again */
+    comm->agreed = ERR_OK; /* the error is handled, not to be reported again */
     log_warn("gradients go through host memory and MPI, which is slower: %s", err_message());
     return ERR_OK;
 }
@@ -113,17 +114,17 @@ err_t comm_use_device(comm_t *comm, const comm_device_t *device)
     char mix[ERR_MESSAGE_MAX];
     TRY(gather(comm, device));
     err_t err = device_check_shared(comm->gpus, comm->size, comm->options.share_gpu, &shared);
-    /* The table is the same everywhere, and so is the result: every rank knows of it. */
+    /* The table, and so the result, is the same on all ranks: all of them know the error. */
     comm->agreed = err;
     TRY(err);
     if (device_describe_mix(comm->gpus, comm->size, mix, sizeof mix))
-        log_warn("the GPUs differ, and the fast ones will wait for the slow ones: %s", mix);
+        log_warn("the GPUs differ, so the faster ones will wait for the slower ones: %s", mix);
     if (device_wants_nccl(comm->options.name, comm->size, shared)) TRY(open_nccl(comm, device));
     if (comm->options.wire_bf16 && comm->size > 1 && !comm->nccl)
         err = err_raise(
             ERR_USAGE, __FILE__, __LINE__,
-            "--wire bf16 can't be had: gradients go through MPI, which carries fp32%s; use --wire fp32 or "
-            "--comm nccl",
+            "--wire bf16 is not available: gradients go through MPI, which carries fp32%s; use --wire fp32 "
+            "or --comm nccl",
             shared ? " (ranks share a GPU)" : "");
     comm->agreed = err;
     return err;

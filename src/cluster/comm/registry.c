@@ -1,4 +1,6 @@
-/* The communicators by name; opening, dividing and closing one. */
+/* SPDX-License-Identifier: MIT */
+/* The communicators by name: opening, subsetting and closing one. The calls on an open communicator are in
+ * comm.c. */
 #include <string.h>
 
 #include "base/launch.h"
@@ -7,7 +9,7 @@
 #include "cluster/comm/device.h"
 #include "cluster/comm/watchdog.h"
 
-/* Each in a file of its own: self.c, mpi/mpi.c, nccl/nccl.c. */
+/* Defined in self.c, mpi/mpi.c and nccl/nccl.c. */
 extern const comm_ops_t comm_self, comm_mpi;
 #ifdef DPTRAIN_CUDA
 extern const nccl_ops_t comm_nccl_ops;
@@ -36,10 +38,10 @@ static err_t open_by_name(const comm_options_t *options, comm_t *comm)
     if (strcmp(name, "auto") == 0) name = launch_present() ? "mpi" : "self";
     if (strcmp(name, "nccl") == 0 && !comm_nccl())
         RAISE(ERR_USAGE,
-              "--comm nccl can't be had: this build has no CUDA backend (make CUDA=1); use --comm mpi");
+              "--comm nccl is not available: this build has no CUDA backend (make CUDA=1); use --comm mpi");
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (strcmp(name, table[i].name) == 0) return table[i].ops->open(options, comm);
-    RAISE(ERR_USAGE, "--comm %s: no such communicator; choose auto, self, mpi or nccl", name);
+    RAISE(ERR_USAGE, "invalid --comm '%s': expected auto, self, mpi or nccl", name);
 }
 
 err_t comm_open(const comm_options_t *options, comm_t **out)
@@ -65,7 +67,7 @@ void comm_close(comm_t **comm)
     mem_free(comm);
 }
 
-/* Collective over the part. */
+/* Collective over the subset. */
 static err_t give_part_devices(const comm_t *comm, int n, comm_t *part)
 {
     part->options = comm->options;

@@ -1,4 +1,6 @@
-/* The communicator of a job with one process: nobody to talk to, same contract. */
+/* SPDX-License-Identifier: MIT */
+/* The communicator of a job with one process: every collective is a no-op or a copy, under the same contract
+ * as MPI. */
 #include <stdio.h>
 #include <string.h>
 
@@ -65,7 +67,7 @@ const comm_ops_t comm_self = {
     .broadcast = self_broadcast,
     .allreduce = self_allreduce,
     .allgather = self_allgather,
-    .alltoall = self_allgather, /* the same for one */
+    .alltoall = self_allgather, /* the same for one rank */
     .send = self_send,
     .receive = self_receive,
     .buffer_new = comm_private_buffer_new,
@@ -89,7 +91,7 @@ static err_t self_open(const comm_options_t *options, comm_t *comm)
               "--comm self is for one process, but the launcher started %d; use --comm mpi or auto",
               launch_size());
     if (options->allreduce && strcmp(options->allreduce, "auto") != 0)
-        RAISE(ERR_USAGE, "--allreduce %s can't be had: there is one process; use --allreduce auto",
+        RAISE(ERR_USAGE, "--allreduce %s is not available with one process; use --allreduce auto",
               options->allreduce);
     become_self(comm);
     return ERR_OK;

@@ -1,18 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/* Rank 0 finds something out and broadcasts it, keeping the other ranks' deadlines at bay while it works.
+ * What is found, and its byte form, is left to the caller. */
 #include "cluster/comm/share.h"
 
 #include "base/clock.h"
 #include "base/mem.h"
 
-/* Often enough for the shortest deadline, which is a second. */
+/* Short enough for the shortest deadline, one second. */
 static const double beat_sec = 0.2;
 
 typedef struct share {
     comm_t *comm;
     const char *what;
-    double last_sec; /* when the others last heard */
+    double last_sec; /* time of the last sign of life */
 } share_t;
 
-/* comm_alive_t of rank 0: the others, who wait for what ends their wait, are told to wait anew. */
+/* comm_alive_t of rank 0: tells the waiting ranks to wait again, which restarts their deadline. */
 static err_t tell_alive(void *context)
 {
     share_t *share = context;

@@ -1,4 +1,5 @@
-/* Where the ranks are: rank → host → place on the host. */
+/* SPDX-License-Identifier: MIT */
+/* The topology of a job: rank → host → index on the host. */
 #ifndef CLUSTER_COMM_TOPO_H
 #define CLUSTER_COMM_TOPO_H
 
@@ -18,8 +19,9 @@ typedef struct topo {
 /* One rank, no MPI. */
 void topo_self(topo_t *out);
 
-/* Collective over MPI_COMM_WORLD, after MPI_Init. ranks_per_host > 0, for tests: each host's ranks count as
- * several hosts with so many ranks, the last with what is left. */
+/* Collective over MPI_COMM_WORLD, after MPI_Init.
+ * ranks_per_host  for tests: if > 0, each host is treated as several hosts with this many ranks, the last
+ * with the remainder */
 err_t topo_discover(int ranks_per_host, topo_t *out);
 
 /* CPUs that this process may use (its affinity mask). */

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* The watchdog thread: times the wait its rank is in, and on expiry builds one message per host from the
+ * shared slots and aborts the job. GPU collectives are timed by nccl/watch.c, which reports here. */
 #include "cluster/comm/watchdog.h"
 
 #include <pthread.h>
@@ -13,8 +16,8 @@
 
 _Static_assert(sizeof(watchdog_slot_t) == 128, "slots sit on cache lines of their own");
 
-enum { MAX_NAMED = 4 };                                 /* ranks named in one message */
-static const double other_host_sec = 2, silent_sec = 3; /* patience, see expire() */
+enum { MAX_NAMED = 4 };                                 /* ranks named in a message */
+static const double other_host_sec = 2, silent_sec = 3; /* see expire() */
 
 static struct {
     watchdog_slot_t *slots;
@@ -28,20 +31,20 @@ static struct {
     pthread_cond_t wake;
     bool stop; /* under lock */
     atomic_bool running;
-    const char *_Atomic what; /* the wait's whole name; a slot holds only its beginning */
-    const char *noted;        /* the name that `doing` holds; NULL: a phase's */
+    const char *_Atomic what; /* full name of the wait; a slot holds only its beginning */
+    const char *noted;        /* the name stored in `doing`; NULL: a phase */
     atomic_llong n_phases;
 } dog;
 
-/* A collective that did not end in time. */
+/* A collective that did not finish in time. */
 typedef struct overdue {
     const char *what;
     long long sequence;
-    bool on_device; /* nobody waits in it; the number is one of watchdog_device_entered's, or
-                       WATCHDOG_RECORDED */
+    /* No host waits in it; `sequence` is from watchdog_device_entered, or WATCHDOG_RECORDED. */
+    bool on_device;
 } overdue_t;
 
-/* A message that grows; what does not fit is cut. */
+/* A message built piece by piece; overflow is cut. */
 typedef struct message {
     char text[ERR_MESSAGE_MAX];
     size_t n;
@@ -63,7 +66,7 @@ double watchdog_add_gap(double waited_sec, double gap_sec, double interval_sec)
     return waited_sec + (gap_sec > 3 * interval_sec ? interval_sec : gap_sec);
 }
 
-/* Seconds since that rank's watchdog last woke; 0 where that is too recent to mean anything. */
+/* Seconds since the watchdog of a rank last woke; 0 if too short to mean anything. */
 static double stopped_sec(const watchdog_slot_t *slot)
 {
     long long pulse = atomic_load(&slot->pulse_ms);
@@ -72,11 +75,11 @@ static double stopped_sec(const watchdog_slot_t *slot)
     return pulse && sec > limit ? sec : 0;
 }
 
-/* The first three hold the others up; the next three are told of only when nobody does. HELD_UP is one
- * collective or more behind because somebody else is missing there. */
+/* The first three hold the others up; the next three are reported only if no rank is one of those. HELD_UP is
+ * at least one collective behind because another rank is missing there. */
 typedef enum presence { NOT_STARTED, MISSING, STOPPED, HELD_UP, GONE_ON, ELSEWHERE, HERE } presence_t;
 
-/* Where a rank of this host is, seen from that collective. */
+/* State of a rank of this host with regard to the overdue collective. */
 static presence_t presence(const watchdog_slot_t *slot, const overdue_t *overdue)
 {
     if (slot == dog.mine) return HERE;
@@ -118,11 +121,11 @@ static void describe(message_t *m, int i, presence_t p)
            : p == HELD_UP   ? "is itself held up"
            : p == ELSEWHERE ? "is elsewhere"
                             : "has left it");
-    append(m, doing[0] ? "; it was last in \"%s\"" : "; what it was doing is not known", doing);
+    append(m, doing[0] ? "; it was last in \"%s\"" : "; its last activity is unknown", doing);
     if (stopped > 0) append(m, " and has not run for %.0f s", stopped);
 }
 
-/* What this host knows. */
+/* The message, from what this host knows. */
 static void build_message(message_t *m, const overdue_t *overdue, int n_absent)
 {
     bool recorded = overdue->on_device && overdue->sequence == WATCHDOG_RECORDED;
@@ -145,11 +148,11 @@ static void build_message(message_t *m, const overdue_t *overdue, int n_absent)
     if (n_more) append(m, "; and %d more on %s", n_more, dog.topo.host_name);
     if (n_absent || (recorded && n_named)) return;
     if (dog.n_slots < dog.topo.local_size)
-        append(m, "; the ranks of %s share no memory, so who is missing is not known", dog.topo.host_name);
+        append(m, "; the ranks of %s share no memory, so the missing ranks are unknown", dog.topo.host_name);
     else if (dog.topo.n_hosts > 1)
-        append(m, "; nobody is missing on %s, so look on the other hosts", dog.topo.host_name);
+        append(m, "; no rank is missing on %s; check the other hosts", dog.topo.host_name);
     else
-        append(m, "; nobody is missing, so the transport between the ranks is stuck");
+        append(m, "; no rank is missing, so the transport between the ranks is stuck");
 }
 
 static _Noreturn void leave_job(void)
@@ -165,16 +168,17 @@ bool watchdog_take_word(void)
     return atomic_compare_exchange_strong(&dog.slots[0].speaker, &nobody, dog.topo.rank + 1);
 }
 
-/* Called at every look once the deadline has passed; over_sec since then. A host that misses one of its own
- * ranks knows the most and speaks at once. Hosts where everybody arrived give it time, host 0 the least, so
- * that normally one host speaks. On a host one rank takes the word; the others leave in silence, later. */
+/* Called at every check once the deadline has passed, over_sec ago. A host that misses one of its own ranks
+ * knows the most and reports at once. Hosts on which all ranks arrived give it time, host 0 the least, so
+ * that normally one host reports. On a host one rank reports; the others leave silently, later. */
 static void expire(double over_sec, const overdue_t *overdue)
 {
     int n_absent = count_absent(overdue);
     double patience = 0;
     if (!n_absent && dog.topo.n_hosts > 1)
         patience = dog.topo.host == 0 ? other_host_sec : 2 * other_host_sec;
-    /* Without shared memory the word can't be taken; the lower local rank is given time to speak instead. */
+    /* Without shared memory the ranks cannot elect a speaker; lower local ranks are given time to report
+     * instead. */
     if (dog.n_slots < dog.topo.local_size)
         patience += 0.5 * (dog.topo.local_rank < 8 ? dog.topo.local_rank : 8);
     if (over_sec < patience) return;
@@ -201,7 +205,7 @@ static void *watch(void *unused)
 {
     (void)unused;
     double last = clock_sec(), waited = 0;
-    long long timed = -1; /* sequence number of the wait that is being timed */
+    long long timed = -1; /* sequence number of the timed wait */
     pthread_mutex_lock(&dog.lock);
     while (!dog.stop) {
         sleep_until_next_look();
@@ -241,13 +245,13 @@ err_t watchdog_start(watchdog_slot_t *slots, int n_slots, int my_slot, const top
     pthread_condattr_destroy(&monotonic);
     atomic_store(&dog.mine->pulse_ms, (long long)(1e3 * clock_sec()));
     atomic_store(&dog.mine->rank_plus_1, topo->rank + 1);
-    /* Signals are the main thread's. */
+    /* Signals are for the main thread. */
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int status = pthread_create(&dog.thread, NULL, watch, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (status != 0) RAISE(ERR_SYSTEM, "the watchdog's thread can't be started: %s", strerror(status));
+    if (status != 0) RAISE(ERR_SYSTEM, "cannot start the watchdog thread: %s", strerror(status));
     atomic_store(&dog.running, true);
     return ERR_OK;
 }
@@ -274,8 +278,8 @@ static void note(const char *format, ...)
     va_end(args);
 }
 
-/* A wait of half a microsecond must not cost more for being watched: words are written when they change, and
- * the only thread that waits needs no locked instruction to count. */
+/* Being watched must not slow down a wait of half a microsecond: names are written only when they change, and
+ * counting needs no locked instruction, as only one thread waits. */
 void watchdog_enter(const char *what)
 {
     if (!atomic_load_explicit(&dog.running, memory_order_relaxed)) return;

@@ -1,4 +1,5 @@
-/* --include and --exclude. */
+/* SPDX-License-Identifier: MIT */
+/* Applies --include and --exclude to a table of hosts, in DeepSpeed's syntax. */
 #include <string.h>
 
 #include "cluster/hosts/hosts.h"

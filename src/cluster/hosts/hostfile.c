@@ -1,4 +1,6 @@
-/* Hostfiles and lists of hosts. */
+/* SPDX-License-Identifier: MIT */
+/* Parses hostfiles and lists of hosts from text. Checks of the complete table are in parse.c, as they are the
+ * same for all forms. */
 #include <string.h>
 
 #include "base/opt.h"

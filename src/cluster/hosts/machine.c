@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Reads CPU, memory and network ports of this machine from /proc and /sys. What is missing there is reported
+ * as unknown, never as an error. */
 #include "cluster/hosts/machine.h"
 
 #include <dirent.h>

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Shared by the readers of all forms: addresses, quoting for messages, and the checks of a complete table
+ * (duplicates, loopback, chief). Host descriptions may be hostile text. */
 #include "cluster/hosts/parse.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,5 @@
-/* What the readers of host descriptions share. Private to src/cluster/hosts. */
+/* SPDX-License-Identifier: MIT */
+/* Shared by the readers of host descriptions. Private to src/cluster/hosts. */
 #ifndef CLUSTER_HOSTS_PARSE_H
 #define CLUSTER_HOSTS_PARSE_H
 
@@ -6,34 +7,34 @@
 
 #include "cluster/hosts/hosts.h"
 
-/* Part of a text, as a message may show it: cut, and without what a terminal would obey. */
+/* Part of a text for a message: truncated, and without terminal control sequences. */
 typedef struct quoted {
     char text[88];
 } quoted_t;
 quoted_t hosts_quote(const char *text, size_t n_bytes);
 
-/* A decimal number of min … max and nothing else. False: it is none. */
+/* Parses a decimal number in [min, max] and nothing else; false: it is not one. */
 bool hosts_number(const char *text, size_t n_bytes, int min, int max, int *out);
 
-/* A host of one slot at the end. ERR_DATA without a place in the text when the address is none. *out until
- * the next is added. */
+/* Appends a host with one slot. ERR_DATA, without the position in the text, if the address is invalid. *out
+ * is valid until the next call. */
 err_t hosts_add(hosts_t *hosts, const char *address, size_t n_bytes, int line, host_t **out);
 
-/* Sorts ids. ERR_DATA without a place in the text when one is there twice. */
+/* Sorts ids. ERR_DATA, without the position in the text, for duplicates. */
 err_t hosts_sort_ids(int *ids, int n);
 
-/* Puts the place in the text in front of an error's message; ERR_OK stays. */
+/* Prefixes an error's message with the position in the text; ERR_OK is returned unchanged. */
 err_t hosts_at_line(err_t err, const hosts_t *hosts, int line);
 
-/* What every form is asked for at its end; moves the chief to the front. */
+/* The final checks, common to all forms; moves the chief to the front. */
 err_t hosts_complete(hosts_t *hosts);
 
-/* Two addresses are one where their keys are equal. ERR_DATA when it is no address. */
+/* Addresses are the same if their keys are equal. ERR_DATA if it is not an address. */
 enum { HOST_KEY_MAX = 256 };
 err_t hosts_key(const char *address, size_t n_bytes, char out[HOST_KEY_MAX]);
 
-/* ERR_DATA, naming `what`, without a place: a user that ssh could take for something else; a text with
- * control characters, or a lone dash, which would be taken for nothing. */
+/* ERR_DATA, naming `what`, without the position in the text: for a user that ssh could misinterpret; for a
+ * text with control characters, or a lone dash, which stands for "no value". */
 err_t hosts_check_user(const char *user, const char *what);
 err_t hosts_check_text(const char *text, const char *what);
 

@@ -1,4 +1,5 @@
-/* The forms that descriptions of hosts have, and which of them a file or word is. */
+/* SPDX-License-Identifier: MIT */
+/* Chooses the reader of a host description by its form: resource spec, hostfile or list. */
 #include <string.h>
 #include <strings.h>
 

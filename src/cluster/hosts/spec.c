@@ -1,4 +1,6 @@
-/* Resource specifications in YAML. */
+/* SPDX-License-Identifier: MIT */
+/* Builds the table of hosts from a resource spec in YAML. Reading values out of the YAML tree is left to
+ * spec_yaml.c. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

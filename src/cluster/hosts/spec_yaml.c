@@ -1,4 +1,5 @@
-/* Values of a resource spec's tree. */
+/* SPDX-License-Identifier: MIT */
+/* Reads typed values out of the YAML tree of a resource spec; errors name file and line. */
 #include "cluster/hosts/spec_yaml.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* The table of hosts as others read it: mpirun, ssh, shell scripts, jq, people. */
+/* SPDX-License-Identifier: MIT */
+/* Writes the table of hosts for its readers: mpirun, ssh, shell scripts, jq, people. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>

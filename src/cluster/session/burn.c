@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* Injected slowdown: parses the hidden option --burn and spins for a share of a phase's time. */
 #include "cluster/session/burn.h"
 
 #include <stdio.h>

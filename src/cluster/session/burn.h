@@ -1,21 +1,22 @@
-/* Time wasted on purpose, for proofs that a slowdown is found and blamed on the right phase: the hidden option
- * of train and bench is --burn PHASE:SHARE. What is given to a GPU is not lengthened. Not collective. */
+/* SPDX-License-Identifier: MIT */
+/* Injected slowdown, to prove that a slowdown is detected and attributed to the right phase: the hidden
+ * option --burn PHASE:SHARE of train and bench. Work on a GPU is not slowed down. Not collective. */
 #ifndef CLUSTER_SESSION_BURN_H
 #define CLUSTER_SESSION_BURN_H
 
 #include "base/err.h"
 
-/* Zeroed: nothing is wasted. */
+/* Zeroed: no slowdown. */
 typedef struct burn {
-    const char *phase; /* one of the names below; NULL: none */
-    double share;      /* of the time that the whole takes without it */
+    const char *phase; /* one of the phases below; NULL: none */
+    double share;      /* relative to the time without it */
 } burn_t;
 
-/* "backward:0.05": of a step's parts data, forward, backward, allreduce, optimizer; or of what a case of
- * bench measures, by its name: comm, gemm, conv, mem, io. ERR_USAGE. NULL: none. */
+/* Parses PHASE:SHARE, such as "backward:0.05". Phases of a step: data, forward, backward, allreduce,
+ * optimizer; of bench, the name of the case: comm, gemm, conv, mem, io. ERR_USAGE if invalid. NULL: none. */
 err_t burn_parse(const char *text, burn_t *out);
 
-/* Where `phase` is the one: wastes its share of whole_sec. Returns how long that took. */
+/* If `phase` is the chosen one, spins for its share of whole_sec. Returns the time spent. */
 double burn_now(const burn_t *burn, const char *phase, double whole_sec);
 
 #endif

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* The options and the start and end that every collective command shares. What runs between them is left to
+ * the command. */
 #include "cluster/session/runtime.h"
 
 #include <sched.h>

@@ -1,4 +1,5 @@
-/* What every collective command starts with: communicator, backend, threads. */
+/* SPDX-License-Identifier: MIT */
+/* Start and end of every collective command: communicator, backend, threads. */
 #ifndef CLUSTER_SESSION_RUNTIME_H
 #define CLUSTER_SESSION_RUNTIME_H
 
@@ -22,38 +23,37 @@ typedef struct runtime {
     comm_t *comm;
     const backend_t *backend;
     int n_threads;
-    int n_cpus;                /* this rank's share of those that its host allows */
-    char device[96];           /* what the backend says of itself */
-    char why[BACKEND_WHY_MAX]; /* why --device auto has no better one; "" */
+    int n_cpus;                /* this rank's share of the CPUs its host allows */
+    char device[96];           /* description of the backend */
+    char why[BACKEND_WHY_MAX]; /* why --device auto did not take a better one; "" */
     burn_t burn;
 } runtime_t;
 
-/* Collective. The communicator alone: all of out but the backend and what is said of it. For who reports what
- * is wrong with the rest; runtime_close takes it as it is. */
+/* Collective. Opens only the communicator: sets all of out but the backend and its descriptions. For commands
+ * that diagnose the rest; runtime_close accepts the result. */
 err_t runtime_open_comm(const runtime_options_t *options, void (*abort_job)(err_t code), runtime_t *out);
 
-/* Collective. Tells the communicator of an open backend's GPU: see comm_use_device. On the host there is
- * nothing to tell. */
+/* Collective. Passes an open backend's GPU to the communicator: see comm_use_device. Does nothing for host
+ * backends. */
 err_t runtime_use_device(comm_t *comm, const backend_t *backend);
 
 /* Collective. */
 err_t runtime_open(const runtime_options_t *options, void (*abort_job)(err_t code), runtime_t *out);
 
-/* Collective. options->threads threads from now on (0: as it is), before anything is planned: for options
- * that were not known at the start. */
+/* Collective. Sets the number of threads to options->threads (0: unchanged), before anything is planned: for
+ * options not known at the start. */
 err_t runtime_threads(const runtime_options_t *options, runtime_t *runtime);
 
-/* What computes and with which versions, as fields of the object that the caller has begun. Not collective.
- */
+/* Not collective. Adds backend and library versions as fields of the JSON object that the caller has
+ * begun. */
 void runtime_record_software(const runtime_t *runtime, json_t *j);
 
-/* Returns when err is ERR_OK or all ranks know of it (comm_agree). An error that is this rank's alone is
- * printed and ends the job through abort_job: nothing that waits for others may come after it. Not
- * collective. */
+/* Not collective. Returns if err is ERR_OK or known to all ranks (comm_agree). An error of this rank alone is
+ * printed and ends the job through abort_job: after it, nothing may wait for other ranks. */
 void runtime_abort_alone(const runtime_t *runtime, err_t err);
 
-/* Collective, after runtime_abort_alone's rule. Rank 0 prints the message of an error; everything is closed
- * in order. Returns err. */
+/* Collective; first applies runtime_abort_alone. Rank 0 prints an error's message; everything is closed in
+ * order. Returns err. */
 err_t runtime_close(runtime_t *runtime, err_t err);
 
 #endif

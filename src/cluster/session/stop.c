@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* Catches a signal and remembers it; acting on it is left to the training loop. */
 #include "cluster/session/stop.h"
 
 #include <signal.h>

@@ -74,8 +74,8 @@ typedef struct op_args {
     float loss_scale; /* usually 1 / samples in the global batch */
 } op_args_t;
 
-/* Among other things which buffers backward reads, so that the memory plan can reuse the rest. dy is always read, except by a
- * loss; parameters may always be read. */
+/* Among other things which buffers backward reads, so that the memory plan can reuse the rest. dy is always read,
+ * except by a loss; parameters may always be read. */
 typedef struct op_traits {
     const char *name; /* such as "conv2d" */
     bool backward_needs_x; /* the first input */

@@ -1,4 +1,6 @@
-/* Gradient buffers of the `mpi` communicator: where they lie, and who sums them. */
+/* SPDX-License-Identifier: MIT */
+/* Gradient buffers of the `mpi` communicator: shared or private memory, and the choice, by measuring at
+ * start, between the host allreduce of host.c and MPI_Allreduce. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -12,19 +14,19 @@
 /* A shared buffer's `owner`. */
 typedef struct shared_buffer {
     shared_window_t window;
-    float *parts[]; /* of the ranks of this host, as this process sees them */
+    float *parts[]; /* of the ranks of this host, in this process's address space */
 } shared_buffer_t;
 
 static void warn_private(mpi_impl_t *impl, const shared_room_t *room)
 {
     if (impl->warned) return;
     impl->warned = true;
-    /* Tenths of MiB, rounded apart: a need must not look like the room that it exceeds. */
+    /* Tenths of MiB, rounded in opposite directions: the need must not look equal to the room that it
+     * exceeds. */
     int64_t tenth = (1 << 20) / 10, n_free = room->free_bytes / tenth, n_need = room->need_bytes / tenth + 1;
     if (room->enough)
-        log_warn("gradient buffers are private, which makes the gradient exchange slower: MPI could not make "
-                 "shared "
-                 "memory in %s on every host",
+        log_warn("gradient buffers are private, which makes the gradient exchange slower: MPI could not "
+                 "allocate shared memory in %s on every host",
                  room->folder);
     else
         log_warn(
@@ -48,7 +50,7 @@ static int calls_at(int64_t n_bytes)
     return n_bytes <= 1 << 16 ? MAX_CALLS : 3;
 }
 
-/* Median seconds of each way, of a few alternating calls after one to warm up. Zeros stay zeros. */
+/* Median seconds of both ways over a few alternating calls after a warm-up. A zeroed buffer stays zero. */
 static err_t measure_size(comm_t *comm, comm_buffer_t *buffer, comm_timing_t *out)
 {
     double sec[2][MAX_CALLS];
@@ -61,13 +63,13 @@ static err_t measure_size(comm_t *comm, comm_buffer_t *buffer, comm_timing_t *ou
         }
     out->mpi_sec = stats_median(sec[0], n_calls);
     out->host_sec = stats_median(sec[1], n_calls);
-    /* Near a tie always the same one: the order of summation, and so the last bit, depends on it. */
+    /* Near a tie, always the same way: the order of summation, and so the last bit, depends on it. */
     out->by_host = out->host_sec <= 1.25 * out->mpi_sec;
     return ERR_OK;
 }
 
-/* Collective. Sizes from a cache line up, until the buffer ends or the time is used up; rank 0's clock
- * counts. */
+/* Collective. Measures sizes from a cache line up to the buffer's or until the time is used up; rank 0's
+ * clock decides. */
 static err_t measure(comm_t *comm, comm_buffer_t *buffer)
 {
     enum { FIRST_BYTES = 64, GROWTH = 4 };
@@ -79,7 +81,7 @@ static err_t measure(comm_t *comm, comm_buffer_t *buffer)
         comm_timing_t *timing = &buffer->timings[buffer->n_timings++];
         timing->n_bytes = n_bytes;
         TRY(measure_size(comm, buffer, timing));
-        /* From the medians: one call that met a busy machine says nothing of the next size. */
+        /* Estimated from the medians: a single call on a busy machine says nothing about the next size. */
         double next_sec = GROWTH * (1 + calls_at(GROWTH * n_bytes)) * (timing->host_sec + timing->mpi_sec);
         more = buffer->n_timings < COMM_MAX_TIMINGS && clock_sec() - start + next_sec < budget_sec;
         E_MPI(MPI_Bcast(timing, sizeof *timing, MPI_BYTE, 0, impl->ranks.world), "MPI_Bcast");
@@ -110,7 +112,7 @@ static err_t share(comm_t *comm, const shared_window_t *window, size_t n_bytes, 
 err_t mpi_buffer_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out)
 {
     mpi_impl_t *impl = comm->impl;
-    /* Nobody to share with anywhere. */
+    /* No host has two ranks. */
     if (comm->topo.max_local_size == 1) return comm_private_buffer_new(comm, n_bytes, out);
     shared_room_t room;
     shared_window_t window;
@@ -119,7 +121,7 @@ err_t mpi_buffer_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out)
     if (ok) return share(comm, &window, n_bytes, out);
     if (strcmp(impl->choice, "host") == 0)
         RAISE(ERR_SYSTEM,
-              "--allreduce host can't be had: %s on %s has no room for the gradient buffers of its ranks "
+              "--allreduce host is not available: %s on %s has no room for the gradient buffers of its ranks "
               "(docker: --shm-size); make room, or use --allreduce auto",
               room.folder, room.host);
     warn_private(impl, &room);

@@ -1,5 +1,6 @@
-/* How MPI is called. The wrapper around every call: E_MPI(MPI_Barrier(comm), "MPI_Barrier") returns from the
- * caller with a message when the call failed. MPI_ERRORS_RETURN must be set on whatever the call works on. */
+/* SPDX-License-Identifier: MIT */
+/* The wrapper around every MPI call: E_MPI(MPI_Barrier(comm), "MPI_Barrier") returns from the caller with a
+ * message if the call failed. MPI_ERRORS_RETURN must be set on the communicator or window. */
 #ifndef CLUSTER_COMM_MPI_CALL_H
 #define CLUSTER_COMM_MPI_CALL_H
 
@@ -8,8 +9,8 @@
 #include "base/err.h"
 #include "cluster/comm/comm.h"
 
-/* What MPI can't explain came from the transport, so a peer or the path to it is gone (ERR_PEER: starting
- * again makes sense). Everything MPI has a name for (memory, arguments, windows) would fail again:
+/* Errors that MPI cannot explain come from the transport: a peer or the path to it is gone (ERR_PEER: a
+ * restart may help). Errors with a name of their own (memory, arguments, windows) would occur again:
  * ERR_SYSTEM. */
 static inline err_t mpi_check(int status, const char *what)
 {
@@ -31,7 +32,7 @@ static inline err_t mpi_check(int status, const char *what)
 
 #define E_MPI(call, what) TRY(mpi_check((call), (what)))
 
-/* MPI_Allreduce in place, in as many calls as it takes. */
+/* MPI_Allreduce in place, in as many calls as needed. */
 err_t mpi_allreduce_on(MPI_Comm group, void *data, int64_t count, dtype_t dtype, MPI_Op op);
 
 #endif

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Single collectives over MPI for `dptrain bench comm`, cut into calls that an int can count; GPU collectives
+ * are passed on to NCCL. */
 #include "cluster/comm/collective.h"
 
 #include <string.h>
@@ -7,7 +10,7 @@
 #include "cluster/comm/mpi/call.h"
 #include "cluster/comm/mpi/impl.h"
 
-/* Bytes of a piece in one MPI call: far below what an int counts, far above where length matters. */
+/* Bytes per MPI call: far below what an int counts, far above where size affects speed. */
 static const int64_t default_chunk_bytes = (int64_t)1 << 30;
 
 const char *const collective_type_names[COLLECTIVE_TYPES] = {
@@ -20,11 +23,11 @@ struct collective {
     err_t (*run)(const collective_t *c);
     int rank, size;
     size_t n_element;
-    int64_t per_call; /* elements of a piece in one call */
+    int64_t per_call; /* elements per call */
     MPI_Comm world;
     MPI_Datatype type;
     MPI_Op op;
-    /* Parts of a piece, a whole piece apart: of per_call elements, and of what is left at the end. */
+    /* Parts of all pieces, one piece apart: of per_call elements, and of the remainder. */
     MPI_Datatype strided, last_strided;
 };
 
@@ -58,7 +61,7 @@ static const char *send_at(const collective_t *c, int64_t element)
     return (const char *)c->spec.send + element * (int64_t)c->n_element;
 }
 
-/* Elements of the call that begins at `at` of a piece. */
+/* Number of elements of the call that begins at element `at`. */
 static int length(const collective_t *c, int64_t at)
 {
     int64_t left = c->spec.count - at;
@@ -104,7 +107,7 @@ static err_t run_alltoall(const collective_t *c)
     return ERR_OK;
 }
 
-/* To `root`, from `input` or, where that is `result`, in place; others do not use `result`. */
+/* Reduces `input` to `root`, in place if input is `result`; other ranks do not use `result`. */
 static err_t reduce(const collective_t *c, const char *input, char *result, int root)
 {
     for (int64_t at = 0; at < c->spec.count; at += c->per_call) {
@@ -181,7 +184,7 @@ static err_t run_exchange(const collective_t *c)
     return c->spec.peer == c->rank ? ERR_OK : send_and_receive(c, c->spec.peer, c->spec.peer);
 }
 
-/* One process, without MPI. */
+/* A single process, without MPI. */
 static err_t run_alone(const collective_t *c)
 {
     if (c->spec.send && c->spec.count && c->spec.kind < COLLECTIVE_EXCHANGE)

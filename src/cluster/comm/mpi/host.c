@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* The shared-memory allreduce of host.h: barriers, mailboxes and summing loops. Whether it is faster than MPI
+ * is measured by buffer.c. */
 #include "cluster/comm/mpi/host.h"
 
 #include <sched.h>
@@ -10,8 +13,8 @@ _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "counters are shared between process
 _Static_assert(sizeof(host_slot_t) % HOST_LINE == 0, "slots follow each other on lines of their own");
 
 enum {
-    LINE_FLOATS = 64 / sizeof(float),   /* slices are cut on cache lines */
-    BLOCK_FLOATS = 4096 / sizeof(float) /* stays in the innermost cache between being summed and written */
+    LINE_FLOATS = 64 / sizeof(float),   /* slices end on cache lines */
+    BLOCK_FLOATS = 4096 / sizeof(float) /* stays in L1 between summing and writing */
 };
 
 static void relax(void)
@@ -23,9 +26,8 @@ static void relax(void)
 #endif
 }
 
-/* Spins, then yields, since the peer may need this very core. A longer wait also lets MPI move on: a message
- * of this rank may still be on its way, and the peer that waits for it will not come here before it has it.
- */
+/* Spins, then yields: the peer may need this very core. A longer wait also drives MPI progress: a message of
+ * this rank may still be in flight, and a peer waiting for it will not get here before it arrives. */
 static void wait_for(const host_t *host, atomic_ullong *counter, unsigned long long value)
 {
     for (int n = 0; atomic_load_explicit(counter, memory_order_acquire) < value; n++) {
@@ -48,8 +50,8 @@ static void barrier(host_t *host)
         if (r != host->rank) wait_for(host, &host->slots[r].arrived, number);
 }
 
-/* Asks for cache lines that will be written, before they are read: one journey from another core's cache
- * instead of two. */
+/* Requests ownership of cache lines before they are read: one transfer from another core's cache instead of
+ * two. */
 static void own_lines(const float *a, int64_t n)
 {
 #if defined(__x86_64__)
@@ -68,7 +70,7 @@ LOOP_CLONES(sum_both, (float *restrict a, float *restrict b, int64_t n), (a, b, 
     }
 }
 
-/* `far` is the other rank's. */
+/* `far` is the other rank's part. */
 static void sum_two(float *restrict near, float *restrict far, int64_t n)
 {
     enum { STEP = 4 * LINE_FLOATS, AHEAD = 8 * STEP };
@@ -96,7 +98,7 @@ static void sum_block(const host_t *host, float *const *parts, int64_t first, in
     for (int r = 2; r < host->size; r++) add_to(sum, parts[r] + first, n);
 }
 
-/* Writes them into all parts, or (own) into this rank's alone. */
+/* Sums a slice and writes it into all parts or, if `own`, only into this rank's. */
 static void sum_slice(const host_t *host, float *const *parts, int64_t first, int64_t n, bool own)
 {
     float sum[BLOCK_FLOATS];
@@ -113,7 +115,8 @@ static void sum_slice(const host_t *host, float *const *parts, int64_t first, in
     }
 }
 
-/* The hosts' sums lie in this rank's part; theirs become the job's, and every part of the host gets it. */
+/* This rank's part holds its host's sum of the slice: adds up the hosts and copies the result to all parts of
+ * the host. */
 static err_t add_hosts(const host_t *host, float *const *parts, int64_t first, int64_t n)
 {
     float *own = parts[host->rank] + first;

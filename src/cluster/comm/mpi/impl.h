@@ -1,4 +1,5 @@
-/* What the files of the `mpi` communicator share. Private to src/cluster/comm. */
+/* SPDX-License-Identifier: MIT */
+/* Shared by the files of the `mpi` communicator. Private to src/cluster/comm. */
 #ifndef CLUSTER_COMM_MPI_IMPL_H
 #define CLUSTER_COMM_MPI_IMPL_H
 
@@ -11,13 +12,13 @@
 
 typedef struct mpi_impl {
     shared_ranks_t ranks;
-    bool we_began;             /* MPI was initialised here, so it is finalised here */
-    bool warned;               /* of gradient buffers that are not shared */
-    bool is_part;              /* comm_subset's: the whole's watchdog looks after it */
+    bool we_began;             /* MPI was initialized here, so it is finalized here */
+    bool warned;               /* about gradient buffers that are not shared */
+    bool is_part;              /* made by comm_subset; uses the parent's watchdog */
     int ranks_per_host;        /* --ranks-per-host */
     const char *choice;        /* --allreduce */
-    shared_window_t page;      /* the host's: slots of the watchdog and of host_t */
-    watchdog_slot_t *own_slot; /* where the host shares no page */
+    shared_window_t page;      /* the host's page: slots of the watchdog and of host_t */
+    watchdog_slot_t *own_slot; /* if the host shares no page */
     host_t host;
 } mpi_impl_t;
 

@@ -1,4 +1,6 @@
-/* The communicator over MPI: plain blocking collectives. Gradient buffers are in buffer.c. */
+/* SPDX-License-Identifier: MIT */
+/* The communicator over MPI: plain blocking collectives, opening and closing. Gradient buffers are in
+ * buffer.c, the shared-memory allreduce in host.c. */
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +12,7 @@
 #include "cluster/comm/mpi/impl.h"
 #include "cluster/comm/mpi/topo.h"
 
-/* Bytes in one MPI call: MPI counts are int, and a call this long is as fast as a longer one. */
+/* Bytes per MPI call: counts are int, and longer calls are no faster. */
 enum { CHUNK_BYTES = 1 << 25 };
 
 static MPI_Datatype mpi_type(dtype_t dtype)
@@ -37,7 +39,7 @@ static err_t mpi_barrier(comm_t *comm)
     return ERR_OK;
 }
 
-/* The highest number that a watchdog has come to, from rank to rank while they sleep. */
+/* Allreduces the highest watchdog sequence number while the ranks sleep. */
 static err_t mpi_barrier_asleep(comm_t *comm)
 {
     static const double nap_sec = 0.0005;
@@ -123,8 +125,8 @@ static err_t mpi_receive(comm_t *comm, void *data, int64_t n_bytes, int from)
     return ERR_OK;
 }
 
-/* Collective. The host's page: the watchdog's slots, then those of the host allreduce, in the first local
- * rank's part, so that each is one array. */
+/* Collective. Allocates the host's page: the watchdog's slots, then those of the host allreduce, in the first
+ * local rank's part, so that each is one array. */
 static err_t open_page(comm_t *comm, watchdog_slot_t **slots, int *n_slots)
 {
     mpi_impl_t *impl = comm->impl;
@@ -138,8 +140,8 @@ static err_t open_page(comm_t *comm, watchdog_slot_t **slots, int *n_slots)
                               &room));
     if (!ok) {
         if (strcmp(impl->choice, "host") == 0)
-            RAISE(ERR_USAGE, "--allreduce host can't be had: %s; use --allreduce auto",
-                  comm->topo.max_local_size > 1 ? "the ranks of a host can share no memory (/dev/shm)"
+            RAISE(ERR_USAGE, "--allreduce host is not available: %s; use --allreduce auto",
+                  comm->topo.max_local_size > 1 ? "the ranks of a host cannot share memory (/dev/shm)"
                                                 : "no two ranks are on one host");
         *n_slots = 1;
         TRY(mem_new(sizeof **slots, "the watchdog's page", &impl->own_slot));
@@ -154,7 +156,7 @@ static err_t open_page(comm_t *comm, watchdog_slot_t **slots, int *n_slots)
     return ERR_OK;
 }
 
-/* Collective over the host. Whether it has fewer CPUs for its ranks than ranks. */
+/* Collective over the host. Whether the host has fewer CPUs for its ranks than ranks. */
 static err_t cores_are_shared(MPI_Comm host, int n_ranks, bool *out)
 {
     cpu_set_t cpus;
@@ -167,7 +169,7 @@ static err_t cores_are_shared(MPI_Comm host, int n_ranks, bool *out)
     return ERR_OK;
 }
 
-/* Collective. What host_allreduce needs to know besides the page. */
+/* Collective. Sets up the rest of host_t. */
 static err_t open_host(comm_t *comm)
 {
     mpi_impl_t *impl = comm->impl;
@@ -198,7 +200,7 @@ static err_t close_communicator(MPI_Comm *group)
 static void mpi_close(comm_t *comm)
 {
     mpi_impl_t *impl = comm->impl;
-    /* The last wait under the watchdog: whoever is lost now is still named. */
+    /* The last wait under the watchdog: a rank lost now is still reported. */
     err_t err = comm_barrier(comm, impl->is_part ? "closing a communicator" : "the end of the job");
     if (!impl->is_part) watchdog_stop();
     if (err == ERR_OK) err = shared_window_free(&impl->page);
@@ -212,7 +214,7 @@ static void mpi_close(comm_t *comm)
     comm->impl = NULL;
 }
 
-/* "Open MPI v4.1.4": the first words of what the library says of itself. */
+/* Such as "Open MPI v4.1.4": the library version up to the first comma. */
 static void mpi_describe(char *out, size_t n_bytes)
 {
     char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
@@ -244,13 +246,13 @@ const comm_ops_t comm_mpi = {
     .close = mpi_close,
 };
 
-/* Begins MPI unless the caller has. */
+/* Initializes MPI unless the caller has. */
 static err_t begin(bool *we_began)
 {
     int begun, ended, level = MPI_THREAD_SINGLE;
     MPI_Initialized(&begun);
     MPI_Finalized(&ended);
-    if (ended) RAISE(ERR_SYSTEM, "MPI can't begin again after it ended in this process");
+    if (ended) RAISE(ERR_SYSTEM, "MPI cannot be initialized again after MPI_Finalize");
     if (begun) {
         MPI_Query_thread(&level);
     } else {
@@ -292,7 +294,7 @@ static err_t impl_new(comm_t *comm, int ranks_per_host, const char *choice, mpi_
     return ERR_OK;
 }
 
-/* Its ranks: a failure of MPI itself leaves what was made to MPI_Finalize. */
+/* Called by the ranks of a subset. If MPI itself fails, what was created is left to MPI_Finalize. */
 static err_t open_part(MPI_Comm from, const mpi_impl_t *whole, comm_t *out)
 {
     mpi_impl_t *impl;
@@ -301,7 +303,7 @@ static err_t open_part(MPI_Comm from, const mpi_impl_t *whole, comm_t *out)
     TRY(impl_new(out, whole->ranks_per_host, whole->choice, &impl));
     impl->is_part = true;
     err_t err = open_communicators(from, out, impl);
-    /* --allreduce host holds for the whole; a part may have no two ranks on a host. */
+    /* --allreduce host applies to the complete job; a subset may have no two ranks on a host. */
     if (out->topo.max_local_size == 1) impl->choice = "auto";
     if (err == ERR_OK) err = open_page(out, &slots, &n_slots);
     if (err == ERR_OK) err = open_host(out);
@@ -337,7 +339,7 @@ static err_t mpi_open(const comm_options_t *options, comm_t *comm)
     TRY_OUT(err, open_host(comm));
     err = watchdog_start(slots, n_slots, n_slots == 1 ? 0 : comm->topo.local_rank, &comm->topo,
                          options->timeout_sec, options->abort_job);
-    /* One rank alone may lack the memory for a thread. */
+    /* A single rank may lack the memory for a thread. */
     TRY_OUT(err, comm_agree(comm, err, "starting the watchdog"));
     return ERR_OK;
 out:

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Shared-memory windows that never end in a bus error: room is checked on all hosts first, pages are
+ * allocated at once, and all ranks get a window or none. */
 #include "cluster/comm/mpi/shared.h"
 
 #include <errno.h>
@@ -9,7 +12,8 @@
 
 #include "cluster/comm/mpi/call.h"
 
-/* OpenMPI's own shared segments sit in the same folder and get their pages late; this much a rank is left. */
+/* OpenMPI keeps its own shared segments in the same folder and allocates their pages late; this much per rank
+ * is left free. */
 enum { ROOM_LEFT_BYTES = 4 << 20 };
 
 static size_t page_bytes(void)
@@ -17,21 +21,21 @@ static size_t page_bytes(void)
     return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* OpenMPI puts its own header in front of a window, so that what it returns is on no boundary; the segment
- * starts on a page in every process, so all of them round up to the same place. */
+/* OpenMPI places a header before a window, so its base is not aligned. The segment starts on a page in every
+ * process, so all of them round up to the same place. */
 static char *page_up(char *base)
 {
     size_t page = page_bytes();
     return (char *)(((uintptr_t)base + page - 1) / page * page);
 }
 
-/* The folder where OpenMPI puts windows: its osc_sm_backing_directory as it stands now (command line,
- * environment and files together), which MPI's tool interface tells. */
+/* The folder of OpenMPI's windows: the current value of osc_sm_backing_directory (from command line,
+ * environment and files), as reported by MPI's tool interface. */
 static void window_folder(char *out, size_t n_bytes)
 {
     snprintf(out, n_bytes, "/dev/shm");
     int level = MPI_THREAD_SINGLE, provided, index, count;
-    /* OpenMPI 4.1 takes the level asked for here for that of the whole process. */
+    /* OpenMPI 4.1 takes the level requested here for the whole process. */
     MPI_Query_thread(&level);
     if (MPI_T_init_thread(level, &provided) != MPI_SUCCESS) return;
     MPI_T_cvar_handle handle;
@@ -45,8 +49,8 @@ static void window_folder(char *out, size_t n_bytes)
     MPI_T_finalize();
 }
 
-/* Collective. Whether every host has room for what its ranks ask; if not, `room` tells of one that has not.
- */
+/* Collective. Whether every host has room for what its ranks request; if not, `room` describes one that does
+ * not. */
 static err_t room_everywhere(const shared_ranks_t *ranks, size_t n_bytes, shared_room_t *room)
 {
     int rank = ranks->topo->rank, size = ranks->topo->size;
@@ -64,7 +68,7 @@ static err_t room_everywhere(const shared_ranks_t *ranks, size_t n_bytes, shared
     return ERR_OK;
 }
 
-/* Collective over `group`: whether all can say yes. */
+/* Collective over `group`: whether all ranks pass true. */
 static err_t all_agree(MPI_Comm group, bool mine, bool *all)
 {
     int yes = mine;
@@ -73,8 +77,8 @@ static err_t all_agree(MPI_Comm group, bool mine, bool *all)
     return ERR_OK;
 }
 
-/* Gives the pages of a block to this process now. Where the folder's file system has filled up meanwhile, a
- * plain store would be a bus error; the kernel (5.14 and later) can say so instead. */
+/* Allocates the pages of a block now. If the file system has filled up meanwhile, a plain store would raise
+ * SIGBUS; the kernel (5.14 and later) can report it instead. */
 static bool populate(char *data, size_t n_bytes)
 {
 #ifdef MADV_POPULATE_WRITE
@@ -86,13 +90,13 @@ static bool populate(char *data, size_t n_bytes)
     return true;
 }
 
-/* Collective, where there is room. */
+/* Collective, after room_everywhere. */
 static err_t allocate(const shared_ranks_t *ranks, size_t n_bytes, shared_window_t *out, bool *ok)
 {
     size_t page = page_bytes(), n_rounded = (n_bytes + page - 1) / page * page;
     char *base = NULL;
     MPI_Win win = MPI_WIN_NULL;
-    /* A page more, for page_up. */
+    /* One more page, for page_up. */
     bool made = MPI_Win_allocate_shared((MPI_Aint)(n_rounded ? n_rounded + page : 0), 1, MPI_INFO_NULL,
                                         ranks->host, &base, &win) == MPI_SUCCESS;
     bool on_host;
@@ -104,7 +108,7 @@ static err_t allocate(const shared_ranks_t *ranks, size_t n_bytes, shared_window
         if (n_rounded) mine = populate(out->own, n_rounded);
     }
     TRY(all_agree(ranks->world, mine, ok));
-    /* Freeing is collective too: a window that only part of a host has is left to MPI_Finalize. */
+    /* Freeing is collective, too: a window that only part of a host has is left to MPI_Finalize. */
     if (!*ok && on_host) TRY(shared_window_free(out));
     return ERR_OK;
 }
@@ -125,7 +129,7 @@ err_t shared_window_part(const shared_window_t *window, int local_rank, size_t n
     char *base;
     E_MPI(MPI_Win_shared_query(window->win, local_rank, &n, &unit, &base), "MPI_Win_shared_query");
     *out = page_up(base);
-    /* Its owner has made the pages; here a look at each is enough. */
+    /* The owner has allocated the pages; reading each maps it here. */
     size_t page = page_bytes();
     for (size_t at = 0; at < n_bytes; at += page) (void)*(volatile const char *)(*out + at);
     return ERR_OK;

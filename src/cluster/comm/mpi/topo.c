@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* Finds the hosts of a job and each rank's place through MPI, and counts usable CPUs. */
 #include "cluster/comm/mpi/topo.h"
 
 #include <sched.h>
@@ -21,8 +23,7 @@ void topo_self(topo_t *out)
     own_host_name(out->host_name);
 }
 
-/* Hosts are known by their lowest rank: `lowest` has one entry a rank, and a rank that is its own host's
- * lowest begins a host. */
+/* A host is identified by its lowest rank. lowest[r]: lowest rank of the host of rank r. */
 static void count_hosts(const int *lowest, topo_t *topo)
 {
     for (int r = 0; r < topo->size; r++) {
@@ -46,7 +47,7 @@ static err_t discover(MPI_Comm world, MPI_Comm host, int *lowest, topo_t *topo)
     return ERR_OK;
 }
 
-/* The ranks that count as one host; *out is the caller's, error or not. */
+/* The ranks that count as one host. The caller frees *out, also after an error. */
 static err_t split_hosts(MPI_Comm world, int rank, int ranks_per_host, MPI_Comm *out)
 {
     E_MPI(MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, out),
@@ -85,7 +86,7 @@ err_t topo_discover(int ranks_per_host, topo_t *out)
 
 int topo_cpus(void)
 {
-    /* The kernel's mask may be wider than cpu_set_t's 1024 CPUs; it says EINVAL until ours is as wide. */
+    /* The kernel's mask may exceed cpu_set_t's 1024 CPUs; EINVAL means that ours is too small. */
     for (int n_cpus = 1024; n_cpus <= 1 << 20; n_cpus *= 2) {
         cpu_set_t *mask = CPU_ALLOC((size_t)n_cpus);
         if (!mask) break;

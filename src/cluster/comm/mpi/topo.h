@@ -1,4 +1,5 @@
-/* The topology of part of a job, for those who may see MPI. */
+/* SPDX-License-Identifier: MIT */
+/* The topology of part of a job, for files that see MPI. */
 #ifndef CLUSTER_COMM_MPI_TOPO_H
 #define CLUSTER_COMM_MPI_TOPO_H
 
@@ -6,7 +7,7 @@
 
 #include "cluster/comm/topo.h"
 
-/* Collective over `world`. As topo_discover, of its ranks alone. */
+/* Collective over `world`. As topo_discover, for its ranks. */
 err_t topo_discover_in(MPI_Comm world, int ranks_per_host, topo_t *out);
 
 #endif

@@ -1,5 +1,6 @@
-/* What carries MPI's messages. MPI has no question for it; but Open MPI unloads the parts that it did not
- * choose, so what is mapped into the process tells. */
+/* SPDX-License-Identifier: MIT */
+/* Detects MPI's transport. MPI has no query for it, but Open MPI unloads the components that it did not
+ * choose, so the mapped libraries tell. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +10,7 @@ typedef struct part {
     const char *mapped, *name;
 } part_t;
 
-/* In the order of preference; the first that is there is in use. */
+/* In order of preference; the first one mapped is in use. */
 static const part_t whole[] = {
     {"mca_pml_ucx", "UCX"}, {"mca_mtl_psm2", "PSM2"}, {"mca_mtl_ofi", "libfabric"}};
 static const part_t inside[] = {{"mca_btl_vader", "vader"}, {"mca_btl_sm", "sm"}};

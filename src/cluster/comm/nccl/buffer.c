@@ -1,4 +1,6 @@
-/* Gradient buffers on a GPU, and their sums: pieces on the communication stream, ordered by events. */
+/* SPDX-License-Identifier: MIT */
+/* Gradient buffers on a GPU and their allreduce: pieces on the communication stream, ordered by events. Which
+ * pieces, and when, is decided by the caller. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -8,7 +10,7 @@
 #include "cluster/comm/nccl/nccl.h"
 #include "cluster/comm/watchdog.h"
 
-/* Memory of the GPU, NCCL's own and known to it where that could be had. */
+/* GPU memory, allocated by NCCL and registered with it if possible. */
 typedef struct block {
     void *data;
     bool is_nccl;
@@ -30,11 +32,11 @@ static void block_free(nccl_impl_t *impl, block_t *block)
     if (block->data)
         failed |= block->is_nccl ? nccl_lib.MemFree(block->data) != ncclSuccess
                                  : cudaFree(block->data) != cudaSuccess;
-    if (failed) log_warn("a gradient buffer of the GPU could not be freed");
+    if (failed) log_warn("cannot free a gradient buffer on the GPU");
     *block = (block_t){0};
 }
 
-/* NCCL's memory, registered; `data` stays NULL where that can't be had. */
+/* Allocates registered memory from NCCL; `data` stays NULL if that is not possible. */
 static void block_try_register(nccl_impl_t *impl, size_t n_bytes, block_t *out)
 {
     *out = (block_t){.is_nccl = true};
@@ -59,16 +61,15 @@ static err_t block_new_plain(size_t n_bytes, block_t *out)
         cudaGetLastError();
         cudaMemGetInfo(&n_free, &n_all);
         RAISE(ERR_SYSTEM,
-              "the GPU has no memory for the gradients: %.1f MiB wanted, %.1f of %.1f MiB free; lower "
-              "--batch or "
-              "--workspace, or end what else runs on the GPU",
+              "not enough GPU memory for the gradients: %.1f MiB needed, %.1f of %.1f MiB free; lower "
+              "--batch or --workspace, or stop other programs on the GPU",
               (double)n_bytes / (1 << 20), (double)n_free / (1 << 20), (double)n_all / (1 << 20));
     }
     E_CUDART(status, "making the gradient buffer");
     return ERR_OK;
 }
 
-/* Collective: registered on all ranks or on none, since NCCL chooses its way by it. */
+/* Collective. Registered on all ranks or on none, since NCCL chooses its transport by it. */
 static err_t block_new(nccl_impl_t *impl, size_t n_bytes, bool *registered, block_t *out)
 {
     static const char what[] = "registering gradient buffers";
@@ -83,7 +84,7 @@ static err_t block_new(nccl_impl_t *impl, size_t n_bytes, bool *registered, bloc
     return ERR_OK;
 }
 
-/* Waits on the host, which only the making of a buffer may do. */
+/* Blocks the host, which only the creation of a buffer may do. */
 static err_t wait_for_sum(nccl_impl_t *impl)
 {
     double sec = impl->comm->options.timeout_sec, end = clock_sec() + sec;
@@ -91,7 +92,7 @@ static err_t wait_for_sum(nccl_impl_t *impl)
     while ((status = cudaEventQuery(impl->done)) == cudaErrorNotReady) {
         if (clock_sec() > end)
             RAISE(ERR_PEER,
-                  "timed out after %g s in the first sum of gradients through NCCL; run again with "
+                  "timed out after %g s in the first gradient allreduce through NCCL; run again with "
                   "NCCL_DEBUG=INFO, or try NCCL_P2P_DISABLE=1",
                   sec);
         clock_sleep(0.0005);
@@ -100,8 +101,8 @@ static err_t wait_for_sum(nccl_impl_t *impl)
     return ERR_OK;
 }
 
-/* Zeros are summed: NCCL makes its connections with the first sum, where memory is allocated and things may
- * go wrong, and says only then which way and algorithm it takes. */
+/* Sums zeros once: NCCL connects with the first allreduce, which allocates memory and may fail, and only then
+ * reports transport and algorithm. */
 static err_t sum_once(nccl_impl_t *impl, comm_buffer_t *buffer)
 {
     TRY(nccl_buffer_begin(&impl->base, buffer, 0, (int64_t)(buffer->n_bytes / sizeof(float))));
@@ -139,11 +140,11 @@ static err_t sum(nccl_impl_t *impl, void *data, int64_t count, ncclDataType_t ty
     ncclResult_t status =
         nccl_lib.AllReduce(data, data, (size_t)count, type, ncclSum, impl->handle, impl->stream);
     nccl_unlock(impl);
-    /* What follows on the stream must come after it. */
+    /* Later work on the stream must come after it. */
     return nccl_settle(impl, status, what);
 }
 
-/* Rounded to bf16 on the way; NCCL rounds every partial sum, too. */
+/* Rounds to bf16 for the transfer; NCCL rounds every partial sum, too. */
 static err_t sum_rounded(nccl_impl_t *impl, float *data, uint16_t *wire, int64_t count)
 {
     TRY(impl->device.narrow(data, wire, count, impl->stream));
@@ -169,8 +170,8 @@ err_t nccl_buffer_begin(nccl_t *nccl, comm_buffer_t *buffer, int64_t offset, int
     return ERR_OK;
 }
 
-/* For the watcher. In a recorded step an event that is set every time the step runs, since those of the step
- * itself cannot be asked. */
+/* Marks the end for the watcher thread. In a recorded step this event is recorded each time the step runs,
+ * since the events of the step itself cannot be queried. */
 static err_t note_end(nccl_impl_t *impl)
 {
     enum cudaStreamCaptureStatus recording;

@@ -1,6 +1,7 @@
-/* Single collectives on buffers of GPUs, for measuring. They have a communicator of their own whose calls
- * block until the work is on the stream: what gradients use gives every call to another thread, which costs
- * more than a small message takes. */
+/* SPDX-License-Identifier: MIT */
+/* Single collectives on GPU buffers, for benchmarks. They use a separate, blocking communicator: the
+ * non-blocking one for gradients hands every call to another thread, which costs more than a small
+ * message. */
 #include <string.h>
 
 #include "cluster/comm/nccl/nccl.h"
@@ -13,7 +14,7 @@ static err_t init(nccl_impl_t *impl, const ncclUniqueId *id)
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     ncclComm_t direct = NULL;
     config.blocking = 1;
-    /* Nobody polls here: the watchdog ends the job when a peer does not come. */
+    /* Nothing polls here: the watchdog ends the job if a peer does not arrive. */
     watchdog_enter(starting);
     ncclResult_t status =
         nccl_lib.CommInitRankConfig(&direct, impl->comm->size, *id, impl->comm->rank, &config);
@@ -91,7 +92,7 @@ static ncclResult_t alltoall(const nccl_impl_t *impl, const collective_spec_t *s
     return status;
 }
 
-/* Messages of a group go all at once. */
+/* Messages of a group are sent at once. */
 static ncclResult_t move(const nccl_impl_t *impl, const collective_spec_t *s)
 {
     int rank = impl->comm->rank, size = impl->comm->size;

@@ -1,4 +1,5 @@
-/* NCCL's library, opened when gradients are on GPUs, and its errors in words. */
+/* SPDX-License-Identifier: MIT */
+/* Loads NCCL at run time, when gradients are on GPUs, and turns its errors into messages with advice. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +11,7 @@ nccl_table_t nccl_lib;
 err_t nccl_load(void)
 {
     static const char *const names[] = {"libnccl.so.2", "libnccl.so", NULL};
-    static const char hint[] = "install NCCL 2 (scripts/install_deps.sh --cuda), or name its folder in "
+    static const char hint[] = "install NCCL 2 (scripts/install_deps.sh --cuda), or add its folder to "
                                "LD_LIBRARY_PATH";
 #define NCCL_ENTRY(name) {"nccl" #name, &nccl_lib.name},
     const dl_function_t functions[] = {NCCL_FUNCTIONS(NCCL_ENTRY)};
@@ -32,29 +33,28 @@ const char *nccl_last_words(ncclResult_t status)
     return words && words[0] ? words : nccl_lib.GetErrorString(status);
 }
 
-/* What to try, by the words that NCCL uses for the usual causes. */
+/* Advice, by the words NCCL uses for the usual causes. */
 static const char *hint_for(ncclResult_t status, const char *words)
 {
     static const struct {
         const char *word, *hint;
     } hints[] = {
-        {"Duplicate GPU",
-         "ranks that share a GPU need --comm mpi, or a NCCL_HOSTID of its own for each (slow)"},
+        {"Duplicate GPU", "ranks that share a GPU need --comm mpi, or a different NCCL_HOSTID each (slow)"},
         {"peer access", "the GPUs cannot reach each other's memory: try NCCL_P2P_DISABLE=1"},
         {"P2P", "the GPUs cannot reach each other's memory: try NCCL_P2P_DISABLE=1"},
-        {"shared memory", "/dev/shm is too small or closed: docker --shm-size, or NCCL_SHM_DISABLE=1"},
-        {"/dev/shm", "/dev/shm is too small or closed: docker --shm-size, or NCCL_SHM_DISABLE=1"},
+        {"shared memory", "/dev/shm is too small or inaccessible: docker --shm-size, or NCCL_SHM_DISABLE=1"},
+        {"/dev/shm", "/dev/shm is too small or inaccessible: docker --shm-size, or NCCL_SHM_DISABLE=1"},
         {"socket interface", "name the network interface in NCCL_SOCKET_IFNAME"},
-        {"onnect", "look at NCCL_SOCKET_IFNAME (the network interface) and at firewalls between the hosts"},
+        {"onnect", "check NCCL_SOCKET_IFNAME (the network interface) and firewalls between the hosts"},
         {"out of memory", "lower --batch or --workspace"},
-        {"version", "all hosts need the same NCCL, and a driver as new as it"},
+        {"version", "all hosts need the same NCCL version, and a driver that supports it"},
     };
     for (size_t i = 0; i < sizeof hints / sizeof hints[0]; i++)
         if (strstr(words, hints[i].word)) return hints[i].hint;
     if (status == ncclInvalidUsage) return hints[0].hint;
-    if (status == ncclRemoteError) return "look at what the other ranks say";
+    if (status == ncclRemoteError) return "see the messages of the other ranks";
     if (status == ncclSystemError || status == ncclInternalError)
-        return "run again with NCCL_DEBUG=INFO, look at NCCL_SOCKET_IFNAME and the size of /dev/shm, and try "
+        return "run again with NCCL_DEBUG=INFO, check NCCL_SOCKET_IFNAME and the size of /dev/shm, and try "
                "NCCL_P2P_DISABLE=1";
     return "run again with NCCL_DEBUG=INFO";
 }
@@ -71,7 +71,7 @@ err_t nccl_check(ncclResult_t status, const char *what, const char *file, int li
 err_t nccl_cuda_check(cudaError_t status, const char *what, const char *file, int line)
 {
     if (status == cudaSuccess) return ERR_OK;
-    cudaGetLastError(); /* else the next launch would find it */
+    cudaGetLastError(); /* otherwise the next launch would report it */
     return err_raise(ERR_SYSTEM, file, line, "CUDA: %s: %s (%s)", what, cudaGetErrorString(status),
                      cudaGetErrorName(status));
 }
@@ -80,7 +80,7 @@ void nccl_version(char *out, size_t n_bytes)
 {
     int v = 0;
     if (nccl_lib.GetVersion(&v) != ncclSuccess) v = 0;
-    /* Up to 2.8: 2804 for 2.8.4. */
+    /* Up to 2.8, 2804 means 2.8.4. */
     int major = v < 10000 ? v / 1000 : v / 10000, minor = v < 10000 ? v % 1000 / 100 : v % 10000 / 100;
     snprintf(out, n_bytes, "%d.%d.%d", major, minor, v % 100);
 }

@@ -1,4 +1,6 @@
-/* NCCL for gradients on GPUs: bringing a communicator up and down, neither of which may hang. */
+/* SPDX-License-Identifier: MIT */
+/* Opens and closes the NCCL communicator for gradients; neither may hang. Loading the library is left to
+ * lib.c, the allreduce to buffer.c. */
 #include "cluster/comm/nccl/nccl.h"
 
 #include <sched.h>
@@ -13,7 +15,7 @@
 #include "cluster/comm/debug_log.h"
 #include "cluster/comm/watchdog.h"
 
-/* For what needs no peer, or none that has anything left to do. */
+/* Limit for calls that need no peer, or none with work left. */
 static const double end_sec = 10;
 
 err_t nccl_lock(nccl_impl_t *impl)
@@ -21,9 +23,9 @@ err_t nccl_lock(nccl_impl_t *impl)
     pthread_mutex_lock(&impl->lock);
     if (!impl->aborted) return ERR_OK;
     pthread_mutex_unlock(&impl->lock);
-    /* The watcher has said why and is ending the job; another message would be in its way. */
+    /* The watcher has reported the cause and is ending the job; a second message would only distract. */
     clock_sleep(end_sec);
-    RAISE(ERR_PEER, "NCCL was ended after an error");
+    RAISE(ERR_PEER, "NCCL was aborted after an error");
 }
 
 void nccl_unlock(nccl_impl_t *impl)
@@ -31,13 +33,13 @@ void nccl_unlock(nccl_impl_t *impl)
     pthread_mutex_unlock(&impl->lock);
 }
 
-/* `*done` is false when the time was too short. */
+/* *done: false if `sec` were not enough. */
 static err_t settle_within(nccl_impl_t *impl, ncclResult_t status, const char *what, double sec, bool *done)
 {
     double end = clock_sec() + sec;
     *done = true;
     for (int n = 0; status == ncclInProgress; n++) {
-        /* A moment for a collective, seconds at the start. */
+        /* A collective takes a moment, start-up seconds. */
         if (n < 1000)
             sched_yield();
         else
@@ -60,7 +62,7 @@ err_t nccl_settle(nccl_impl_t *impl, ncclResult_t status, const char *what)
     bool done;
     double sec = impl->comm->options.timeout_sec;
     TRY(settle_within(impl, status, what, sec, &done));
-    if (!done) RAISE(ERR_PEER, "timed out after %g s in \"%s\": NCCL does not reach a peer", sec, what);
+    if (!done) RAISE(ERR_PEER, "timed out after %g s in \"%s\": NCCL cannot reach a peer", sec, what);
     return ERR_OK;
 }
 
@@ -78,8 +80,8 @@ static void *end_handle(void *arg)
     return NULL;
 }
 
-/* A call that frees the communicator. When it does not come back its thread is left to it, and `ending` with
- * it. */
+/* Calls a function that frees the communicator. If it does not return in time, its thread is abandoned,
+ * together with `ending`. */
 static bool end_within(end_call_t call, ncclComm_t handle, double sec)
 {
     ending_t *ending = NULL;
@@ -123,7 +125,7 @@ static void free_impl(nccl_impl_t **impl)
     mem_free(impl);
 }
 
-/* Whether all that was given to the stream has run; waits for it a little. */
+/* Waits a little for the work on the stream; returns whether all of it has run. */
 static bool drain(const nccl_impl_t *impl)
 {
     double end = clock_sec() + end_sec;
@@ -151,9 +153,9 @@ static void nccl_close(nccl_t *nccl)
     if (!impl->aborted && finalize(impl)) {
         impl->aborted = true;
         if (!end_within(nccl_lib.CommDestroy, impl->handle, end_sec))
-            log_warn("NCCL did not end in %g s", end_sec);
+            log_warn("NCCL did not shut down in %g s", end_sec);
     } else {
-        log_warn("NCCL could not be ended in good order, and was aborted");
+        log_warn("NCCL could not be shut down cleanly and was aborted");
         nccl_abort(impl);
     }
     free_impl(&impl);
@@ -209,7 +211,7 @@ const nccl_ops_t comm_nccl_ops = {
     .close = nccl_close,
 };
 
-/* What needs no peer. The stream goes before the compute stream where both have work. */
+/* Everything that needs no peer. The communication stream has priority over the compute stream. */
 static err_t prepare(nccl_impl_t *impl, ncclUniqueId *id)
 {
     int least, greatest;
@@ -225,7 +227,7 @@ static err_t prepare(nccl_impl_t *impl, ncclUniqueId *id)
     return ERR_OK;
 }
 
-/* Brings this rank's communicator up, or not; the others wait to hear of it. */
+/* Opens this rank's communicator, or fails to; the others wait for the report. */
 static void arrive(nccl_impl_t *impl, const ncclUniqueId *id, arrival_t *out)
 {
     static const char what[] = "starting NCCL";
@@ -241,14 +243,14 @@ static void arrive(nccl_impl_t *impl, const ncclUniqueId *id, arrival_t *out)
                                               : ARRIVAL_UNDER_WAY,
                        .code = err};
     if (err != ERR_OK) snprintf(out->words, sizeof out->words, "%s", err_message());
-    /* Peers that wait for this rank hear of it at once. */
+    /* Aborting tells peers that wait for this rank at once. */
     if (err != ERR_OK) nccl_abort(impl);
 }
 
-/* Collective. MPI still works, so the ranks that did not come through can be named. */
+/* Collective. MPI still works, so the ranks that did not come up can be named. */
 static err_t meet(nccl_impl_t *impl, const ncclUniqueId *id)
 {
-    static const char what[] = "hearing whether NCCL came up";
+    static const char what[] = "collecting the start-up results of NCCL";
     comm_t *comm = impl->comm;
     arrival_t mine, *all = NULL;
     TRY(comm_agree(comm, mem_new_array(comm->size, sizeof *all, "the ranks of NCCL", &all), what));

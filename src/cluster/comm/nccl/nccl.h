@@ -1,5 +1,5 @@
-/* What the files of the NCCL communicator share. Private to src/cluster/comm/nccl; compiled only with CUDA.
- */
+/* SPDX-License-Identifier: MIT */
+/* Shared by the files of the NCCL communicator. Private to src/cluster/comm/nccl; compiled only with CUDA. */
 #ifndef CLUSTER_COMM_NCCL_NCCL_H
 #define CLUSTER_COMM_NCCL_NCCL_H
 
@@ -11,7 +11,7 @@
 #include "cluster/comm/collective.h"
 #include "cluster/comm/device.h"
 
-/* NCCL's functions, without the prefix. The second list came with 2.19. */
+/* NCCL's functions, without the prefix. The second list was added in 2.19. */
 #define NCCL_FUNCTIONS(X)                                                                                    \
     X(GetVersion)                                                                                            \
     X(GetUniqueId)                                                                                           \
@@ -45,21 +45,21 @@ typedef struct nccl_table {
     bool can_register;
 } nccl_table_t;
 
-/* lib.c; filled by nccl_load. */
+/* lib.c; set by nccl_load. */
 extern nccl_table_t nccl_lib;
 err_t nccl_load(void);
 void nccl_version(char *out, size_t n_bytes);
 
-/* Return ERR_SYSTEM (ERR_PEER, ERR_USAGE where it is that) with the library's words and what to do, unless
- * the call succeeds. Not for ncclInProgress. */
+/* Return ERR_SYSTEM (ERR_PEER or ERR_USAGE, if that fits) with the library's message and advice, unless the
+ * call succeeds. Not for ncclInProgress. */
 #define E_NCCL(call, what)   TRY(nccl_check((call), (what), __FILE__, __LINE__))
 #define E_CUDART(call, what) TRY(nccl_cuda_check((call), (what), __FILE__, __LINE__))
 err_t nccl_check(ncclResult_t status, const char *what, const char *file, int line);
 err_t nccl_cuda_check(cudaError_t status, const char *what, const char *file, int line);
-/* NCCL's last words on this rank, for messages; never empty. */
+/* NCCL's last error message on this rank; never empty. */
 const char *nccl_last_words(ncclResult_t status);
 
-/* The thread that looks after a communicator, see watch.c. */
+/* The thread that watches a communicator, see watch.c. */
 typedef struct nccl_watch {
     pthread_t thread;
     pthread_mutex_t lock;
@@ -72,28 +72,28 @@ typedef struct nccl_impl {
     nccl_t base;
     comm_t *comm;
     comm_device_t device;
-    /* NCCL's calls on one communicator must not meet, and ncclCommGetAsyncError is one of them. Held shortly.
-     * Once it is aborted there is no communicator any more. */
+    /* NCCL calls on one communicator must not overlap, ncclCommGetAsyncError included. Held briefly. After an
+     * abort the communicator is gone. */
     pthread_mutex_t lock;
     ncclComm_t handle;
-    ncclComm_t direct; /* for single calls, see collective.c; NULL: nobody asked for them */
+    ncclComm_t direct; /* for single calls, see collective.c; NULL: not opened */
     bool aborted;      /* under lock */
-    bool is_part;      /* comm_subset's: the watchdog's numbers are the whole's */
+    bool is_part;      /* made by comm_subset: the watchdog counts the parent's calls */
     cudaStream_t stream;
     cudaEvent_t begun, done; /* for streams to wait on */
-    cudaEvent_t watched;     /* recorded after the last piece, also whenever a recorded step runs */
-    bool has_begun;          /* pieces that no comm_buffer_finish has followed */
+    cudaEvent_t watched;     /* recorded after the last piece, also each time a recorded step runs */
+    bool has_begun;          /* pieces were begun and not finished */
     atomic_llong n_finished;
-    _Atomic(const char *) doing; /* what the last call was for, in words */
-    atomic_bool is_recorded;     /* the last of them was recorded, and runs who knows how often */
-    bool registered;             /* the last buffer is; for the description */
+    _Atomic(const char *) doing; /* purpose of the last call, for messages */
+    atomic_bool is_recorded;     /* the last call was recorded, and may run any number of times */
+    bool registered;             /* the last buffer is registered; for the description */
     nccl_watch_t watch;
 } nccl_impl_t;
 
-/* Waits until what was given to NCCL is on the stream; up to the options' timeout. The library's failure, or
- * ERR_PEER. */
+/* Waits until the work given to NCCL is on the stream, up to the options' timeout. Returns the library's
+ * failure, or ERR_PEER. */
 err_t nccl_settle(nccl_impl_t *impl, ncclResult_t status, const char *what);
-/* Takes the lock for a call of NCCL's; ERR_PEER when the communicator was aborted. */
+/* Takes the lock for an NCCL call; ERR_PEER if the communicator was aborted. */
 err_t nccl_lock(nccl_impl_t *impl);
 void nccl_unlock(nccl_impl_t *impl);
 /* Frees the communicator without its peers, within a few seconds. */
@@ -105,12 +105,12 @@ err_t nccl_buffer_begin(nccl_t *nccl, comm_buffer_t *buffer, int64_t offset, int
 err_t nccl_buffer_finish(nccl_t *nccl, comm_buffer_t *buffer);
 void nccl_buffer_free(nccl_t *nccl, comm_buffer_t *buffer);
 
-/* collective.c; nccl_ops_t's functions. */
+/* collective.c; functions of nccl_ops_t */
 err_t nccl_direct_open(nccl_t *nccl);
 err_t nccl_direct_run(nccl_t *nccl, const collective_spec_t *spec);
 err_t nccl_direct_wait(nccl_t *nccl, const char *what);
 
-/* watch.c. Stop is fine when it was never started. */
+/* watch.c. nccl_watch_stop may be called without a start. */
 err_t nccl_watch_start(nccl_impl_t *impl);
 void nccl_watch_stop(nccl_impl_t *impl);
 

@@ -1,6 +1,7 @@
-/* The watcher of a NCCL communicator. Nobody on the host waits in a collective of the GPUs, so the MPI
- * watchdog does not see one that a lost peer has left open: this thread does, and it hears of NCCL's own
- * errors. Either ends the job with ERR_PEER. */
+/* SPDX-License-Identifier: MIT */
+/* The thread that watches an NCCL communicator. No host thread waits in a collective of the GPUs, so the MPI
+ * watchdog cannot see one that a lost peer left open: this thread does, and it polls NCCL for errors. Both
+ * end the job with ERR_PEER. */
 #include <signal.h>
 #include <string.h>
 #include <time.h>
@@ -12,7 +13,7 @@
 #include "cluster/comm/nccl/nccl.h"
 #include "cluster/comm/watchdog.h"
 
-/* silent_sec: for the rank of this host that has the word. */
+/* silent_sec: time for the rank of this host that reports the error. */
 static const double look_sec = 0.05, silent_sec = 3;
 
 static _Noreturn void leave_job(nccl_impl_t *impl)
@@ -29,7 +30,7 @@ static ncclResult_t error_of(ncclComm_t handle)
     return status == ncclInProgress ? ncclSuccess : status;
 }
 
-/* NCCL runs threads of its own, which meet a lost peer first. */
+/* NCCL's own threads are the first to notice a lost peer. */
 static void look_for_errors(nccl_impl_t *impl)
 {
     ncclResult_t status = ncclSuccess;
@@ -44,14 +45,14 @@ static void look_for_errors(nccl_impl_t *impl)
     }
     log_rank_error(
         "NCCL lost a peer or its network during \"%s\" (the GPU's collective %lld): %s; if a "
-        "rank has died, its own message says why; else look at the hosts and the network that are named, "
-        "and start again from the last checkpoint",
+        "rank has died, its own message says why; otherwise check the hosts and the network named here, "
+        "and restart from the last checkpoint",
         atomic_load(&impl->doing), (long long)atomic_load(&impl->n_finished), nccl_last_words(status));
     leave_job(impl);
 }
 
-/* A collective that has not ended while its rank did nothing new: the host waits for its GPU, and that for a
- * peer. A rank whose host goes on is never stuck, however many steps ahead of its GPU it may be. */
+/* A collective that is unfinished while its rank starts nothing new: the host waits for its GPU, and the GPU
+ * for a peer. A rank whose host makes progress is never stuck, however many steps it is ahead of its GPU. */
 typedef struct stuck {
     long long progress, n_finished;
     double waited_sec, last_sec;
@@ -72,7 +73,7 @@ static void look_for_stuck(nccl_impl_t *impl, stuck_t *s)
     s->waited_sec = watchdog_add_gap(s->waited_sec, gap, look_sec);
     double timeout_sec = impl->comm->options.timeout_sec;
     if (s->waited_sec < timeout_sec) return;
-    /* Of a part nobody has counted who is where, and alone there is no watchdog. */
+    /* A subset has no common sequence numbers, and a single rank has no watchdog. */
     if (!impl->is_part && impl->comm->size > 1) {
         watchdog_device_expired("gradient allreduce", impl->is_recorded ? WATCHDOG_RECORDED : n_finished,
                                 s->waited_sec - timeout_sec);
@@ -123,14 +124,14 @@ err_t nccl_watch_start(nccl_impl_t *impl)
     pthread_mutex_init(&watch->lock, NULL);
     pthread_cond_init(&watch->wake, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    /* Signals are the main thread's. */
+    /* Signals are for the main thread. */
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int status = pthread_create(&watch->thread, NULL, look, impl);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     watch->running = status == 0;
-    if (status != 0) RAISE(ERR_SYSTEM, "the thread that watches NCCL can't be started: %s", strerror(status));
+    if (status != 0) RAISE(ERR_SYSTEM, "cannot start the thread that watches NCCL: %s", strerror(status));
     return ERR_OK;
 }
 
