@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Binds elementwise addition to the operator table; its gradient is a copy, skipped where dx already is
+ * dy. */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/kernels.h"
 

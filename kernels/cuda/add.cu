@@ -1,9 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+/* Elementwise addition of two arrays of any length and alignment. */
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/vector.cuh"
 
 namespace
 {
-/* Moves 12 bytes an element. */
+/* Moves 12 bytes per element. */
 struct add_t {
     const float *a, *b;
     float *y;

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* The cuda backend's table, and the order in which device, cuBLASLt and buffers are opened and closed.
+ * Choosing the backend is left to compute/ops/registry.c. */
 #include "compute/ops/registry.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/lt.h"
@@ -16,7 +19,7 @@ static void close_backend(void)
 
 static err_t open_backend(const backend_options_t *options)
 {
-    if (cuda_device()) return ERR_OK; /* another number of CPU threads */
+    if (cuda_device()) return ERR_OK; /* opened again with another number of CPU threads */
     err_t err = cuda_device_open(options);
     if (err == ERR_OK) err = lt_open();
     if (err == ERR_OK) err = cuda_reduce_open();

@@ -1,19 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/* Plans and launches batch norm: cuts the rows into parts, places workspace, and shares sums between ranks
+ * through the host. The passes over memory are in batch_norm.cu. */
 #include "base/mem.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/kernels.h"
 
 /* Sums are in double over fixed parts of a group's rows, and the parts are added in a fixed order: the bits
- * depend on the shape alone. Σx² in double holds the variance of all that float can tell apart, so one pass
- * over x is enough.
+ * depend only on the shape. Σx² in double resolves any variance that float can represent, so one pass over x
+ * is enough.
  *
- * Saved, for each group: mean [c], 1/std [c]. op->plan: the host's side of sums that are shared. */
+ * Saved, for each group: mean [c], 1/std [c]. op->plan: host buffer for shared sums. */
 enum {
     SUM_BLOCKS = 512,    /* as many as a large GPU runs at once: each block costs partial sums */
-    APPLY_BLOCKS = 2048, /* more, as blocks that end early make room */
-    PART_ELEMENTS = 4096 /* that are worth a block */
+    APPLY_BLOCKS = 2048, /* more: blocks that finish early make room */
+    PART_ELEMENTS = 4096 /* elements worth a block */
 };
 
-/* Of each group; a block has up to 256 channels. */
+/* Parts of each group; a block covers up to 256 channels. */
 static int parts_of(const norm_t *n, int64_t n_blocks)
 {
     int64_t least = n->n_c < PART_ELEMENTS ? PART_ELEMENTS / n->n_c : 1;
@@ -52,8 +55,8 @@ static norm_t norm_with(const op_t *op, const op_args_t *args)
     n.shared = args->sum_shared != NULL;
     n.partial = args->workspace;
     n.sums = n.partial + n_moments(&n) * n.n_sum_parts;
-    n.correction = (float *)(n.sums + n_moments(&n) + 2); /* aligned to packs */
-    /* Workspace has room for either: without backward the moments are not kept. */
+    n.correction = (float *)(n.sums + n_moments(&n) + 2); /* aligned for packs */
+    /* The workspace has room for both: without backward the moments are not kept. */
     n.moments = op->n_saved_bytes ? args->saved : n.correction;
     return n;
 }
@@ -76,7 +79,7 @@ static void unplan(op_t *op)
     mem_free(&op->plan);
 }
 
-/* The sums and the number of rows, over all who share. The only operator that waits. */
+/* Sums and row count over all ranks that share statistics. No other operator blocks the host. */
 static err_t share_sums(const op_t *op, const op_args_t *args, const norm_t *n)
 {
     ASSERT(n->n_groups == 1 && op->plan);

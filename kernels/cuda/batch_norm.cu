@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Batch norm's passes over memory: sums by parts, statistics or gradients from the sums, and the elementwise
+ * pass. How many parts there are is decided in batch_norm.c. */
 #include <math.h>
 
 #include "kernels/cuda/kernels.h"
@@ -5,16 +8,16 @@
 
 namespace
 {
-/* The threads of a block that have the same row are `lanes` of W channels each, so that their loads lie
- * together; the other threads have other rows. A block has one of the parts of a group, in rows that lie
- * n_parts blocks apart: all blocks together go through the tensor from one end to the other. */
+/* The threads of a block that work on the same row are `lanes` of W channels each, so that their loads are
+ * contiguous; the other threads work on other rows. A block handles one part of a group, in rows n_parts
+ * blocks apart: all blocks together sweep the tensor from one end to the other. */
 const int LANES = 64, AHEAD = 4, WARP = 32;
 
 struct place {
-    int64_t c, group, part;  /* c: the first of W channels */
-    int64_t first, end;      /* rows of the group */
+    int64_t c, group, part;  /* c: first of W channels */
+    int64_t first, end;      /* row range of the group */
     int64_t row, step;       /* of this thread; row ≥ end: none */
-    int row_lane, row_lanes; /* which of the block's rows, and how many those are */
+    int row_lane, row_lanes; /* index of the row in the block, and rows per block */
 };
 
 __host__ __device__ inline int64_t rows_of_group(const norm_t &n, int64_t group)
@@ -36,7 +39,7 @@ template <int W> __device__ inline place place_of(const norm_t &n, int n_parts, 
     return at;
 }
 
-/* What one row adds: to s[0], s[1] the sums of x and x², or of dy and dy · (x − mean). */
+/* Adds one row: to s[0], s[1] the sums of x and x², or of dy and dy · (x − mean). */
 template <int W, bool GRADIENT>
 __device__ inline void add(double (&s)[2][W], const pack_t<float, W> &x, const pack_t<float, W> &dy,
                                   const pack_t<float, W> &mean)
@@ -48,7 +51,7 @@ __device__ inline void add(double (&s)[2][W], const pack_t<float, W> &x, const p
     }
 }
 
-/* Reads 4 bytes an element, backward 8. */
+/* Reads 4 bytes per element, backward 8. */
 template <int W, bool GRADIENT>
 __global__ void sum_rows(norm_t n, int lanes, const float *__restrict__ x,
                                 const float *__restrict__ dy)
@@ -91,12 +94,12 @@ __global__ void sum_rows(norm_t n, int lanes, const float *__restrict__ x,
     }
 }
 
-/* Mean and 1/std of one channel of a group to moments; mean and unbiased variance are added to `batch`. */
+/* Stores mean and 1/std of one channel of a group; adds mean and unbiased variance to `batch`. */
 __device__ inline void finish_moments(const norm_t &n, int64_t group, int64_t c, double sum,
                                              double squares, double count, double (&batch)[2])
 {
     double mean = sum / count, variance = squares / count - mean * mean;
-    if (variance < 0) variance = 0; /* by rounding; NaN stays */
+    if (variance < 0) variance = 0; /* due to rounding; NaN stays */
     n.moments[group * 2 * n.n_c + c] = (float)mean;
     n.moments[(group * 2 + 1) * n.n_c + c] = (float)(1 / sqrt(variance + n.epsilon));
     batch[0] += mean;
@@ -179,7 +182,7 @@ __global__ void finish_gradient_groups(norm_t n)
     }
 }
 
-/* Moves 8 bytes an element. The last rows first: of those the sums have left the most in the cache. */
+/* Moves 8 bytes per element. Starts with the last rows: of these the sums have left the most in the cache. */
 template <int W>
 __global__ void apply(norm_t n, int lanes, const float *x, float *y)
 {
@@ -207,7 +210,7 @@ __global__ void apply(norm_t n, int lanes, const float *x, float *y)
     }
 }
 
-/* Moves 12 bytes an element. dx = γ/std · (dy − correction 0 − (x − mean) · correction 1). */
+/* Moves 12 bytes per element. dx = γ/std · (dy − correction 0 − (x − mean) · correction 1). */
 template <int W>
 __global__ void apply_gradient(norm_t n, int lanes, const float *__restrict__ x,
                                       const float *dy, float *dx)
@@ -233,7 +236,7 @@ __global__ void apply_gradient(norm_t n, int lanes, const float *__restrict__ x,
     }
 }
 
-/* Whether packs of four channels may be taken everywhere. */
+/* Whether all addresses allow packs of four channels. */
 bool packed(const norm_t *n)
 {
     const float *const block[] = {n->x,    n->dy,      n->y,          n->dx,           n->gamma,
@@ -243,7 +246,7 @@ bool packed(const norm_t *n)
     return fit;
 }
 
-/* Threads for the channels of one row, and the grid that goes with them: [groups · parts, channels]. */
+/* Returns the threads per row; *grid: [groups · parts, blocks of channels]. */
 int lanes_of(const norm_t *n, int width, int n_parts, dim3 *grid)
 {
     int64_t packs = n->n_c / width, y = (packs + LANES - 1) / LANES;

@@ -1,5 +1,5 @@
-/* Rounding to bfloat16 as compute/tensor/bf16.h has it, of which a product is the same bits on every backend.
- */
+/* SPDX-License-Identifier: MIT */
+/* Rounding to bfloat16 as in compute/tensor/bf16.h: operands have the same bits on every backend. */
 #ifndef KERNELS_CUDA_BF16_CUH
 #define KERNELS_CUDA_BF16_CUH
 
@@ -23,7 +23,7 @@ static __device__ inline float bf16_rounded(float x)
     return __uint_as_float(bf16_nearest(x) & 0xffff0000u);
 }
 
-/* What an operand is kept as: float32 as it is, or bfloat16. */
+/* Stores an operand as float32, unchanged, or as bfloat16. */
 static __device__ inline void keep(float *to, float x)
 {
     *to = x;

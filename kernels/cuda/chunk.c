@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Cuts batches into chunks that fit --workspace and 32-bit counters, and sums into parts that keep a GPU
+ * busy. Pure arithmetic, tested without a device. */
 #include "kernels/cuda/chunk.h"
 
 #include <inttypes.h>
@@ -14,7 +17,7 @@ int64_t chunk_product(const int64_t *factors, int n_factors)
     return product;
 }
 
-/* How many samples one chunk may have. */
+/* The most samples one chunk can have. */
 static int64_t room(const chunk_need_t *need)
 {
     int64_t n = need->n_samples;
@@ -35,11 +38,12 @@ err_t chunk_plan(const chunk_need_t *need, chunk_t *out)
 {
     int64_t most = room(need), wanted;
     if (most == 0 && need->n_sample_cells > INT32_MAX)
-        RAISE(ERR_USAGE, "%s: one sample alone has %" PRId64 " numbers, more than a kernel counts",
+        RAISE(ERR_USAGE, "%s: a single sample has %" PRId64 " values, more than a kernel can count",
               need->what, need->n_sample_cells);
     if (most == 0) {
         if (__builtin_add_overflow(need->n_fixed_bytes, need->n_sample_bytes, &wanted)) wanted = INT64_MAX;
-        RAISE(ERR_USAGE, "%s: one sample alone wants %.1f MiB of scratch, --workspace allows %.1f; raise it",
+        RAISE(ERR_USAGE,
+              "%s: a single sample needs %.1f MiB of scratch, but --workspace allows %.1f; raise it",
               need->what, (double)wanted / (1 << 20), (double)need->n_limit_bytes / (1 << 20));
     }
     out->n_chunks = (need->n_samples - 1) / most + 1;
@@ -49,7 +53,7 @@ err_t chunk_plan(const chunk_need_t *need, chunk_t *out)
     return ERR_OK;
 }
 
-/* Blocks of 256 threads that fill the largest GPUs of today. */
+/* Blocks of 256 threads that fill the largest current GPUs. */
 enum { FULL = 1024 };
 
 int chunk_parts(int64_t n_rows, int64_t n_columns)
@@ -63,10 +67,8 @@ int chunk_parts(int64_t n_rows, int64_t n_columns)
 
 int chunk_splits(int64_t n_tiles, int64_t depth, int64_t n_part_bytes, int64_t n_limit_bytes)
 {
-    enum {
-        BLOCKS = 264,
-        EACH = 128
-    }; /* two blocks for each of an H200's processors; a part is worth its start */
+    /* Two blocks per multiprocessor of an H200; the least depth that is worth a part. */
+    enum { BLOCKS = 264, EACH = 128 };
     int64_t parts = n_tiles >= BLOCKS ? 1 : BLOCKS / n_tiles;
     if (parts > (depth - 1) / EACH + 1) parts = (depth - 1) / EACH + 1;
     if (parts > 1 && parts > n_limit_bytes / n_part_bytes) parts = n_limit_bytes / n_part_bytes;

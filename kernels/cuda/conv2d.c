@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* conv2d: lists the algorithms of kernels/cuda/conv, picks one per pass by a rule on the shape, and runs it.
+ * Each algorithm handles epilogue and rounding itself. */
 #include "kernels/cuda/conv/conv.h"
 
 #include <stdio.h>
@@ -9,10 +12,10 @@
 static const conv_impl_t *const impls[] = {&cuda_conv_gemm, &cuda_conv_implicit, &cuda_conv_im2col};
 enum { N_IMPLS = sizeof impls / sizeof impls[0] };
 
-/* Saved, with an epilogue: its mask. Workspace: that of the pass that wants most. */
+/* Saved, with an epilogue: its mask. Workspace: the largest of any pass. */
 typedef struct conv_plan {
     struct {
-        const conv_impl_t *impl; /* NULL: not planned */
+        const conv_impl_t *impl; /* NULL: pass not planned */
         conv_problem_t problem;
         void *plan;
     } pass[OP_PASS_COUNT];
@@ -61,7 +64,7 @@ void conv_spell(const conv_problem_t *problem, const char *name, char out[CONV_T
     snprintf(out, CONV_TEXT, "%s, %s, by %s", key, op_pass_names[problem->pass], name);
 }
 
-/* Whether kernels can count it: an edge of a padded picture, channels, the cells of a sample. */
+/* Whether it fits the kernels' counters: edges of a padded image, channels, elements of a sample. */
 static bool counts(const op_desc_t *desc)
 {
     const conv2d_attr_t *a = &desc->attr.conv2d;
@@ -73,9 +76,9 @@ static bool counts(const op_desc_t *desc)
            chunk_product(y_cells, 3) <= most && chunk_product(x + 1, 3) <= most;
 }
 
-/* A rule on the shape, so that every rank and every run has the same bits. A pointwise convolution is a
- * product as it is. Where a window is small, writing windows out costs more than multiplying from where they
- * lie; and a small layer is over before several kernels have begun. */
+/* A rule on the shape, so that every rank and every run computes the same bits. A pointwise convolution is a
+ * plain product. For small windows, writing windows out costs more than reading them in place; and a small
+ * layer finishes before several kernels would have started. */
 static const conv_impl_t *rule(const conv_problem_t *problem)
 {
     enum { FEW_CHANNELS = 8 };
@@ -88,7 +91,7 @@ static const conv_impl_t *rule(const conv_problem_t *problem)
     return &cuda_conv_im2col;
 }
 
-/* The rule's own choice first. */
+/* The default comes first. */
 static int list(const op_desc_t *desc, op_pass_t pass, bool training, const char **names, int max)
 {
     conv_problem_t problem = {desc, pass, training};
@@ -130,7 +133,7 @@ static err_t plan(op_t *op)
     conv_plan_t *p;
     err_t err = ERR_OK;
     if (!counts(&op->desc))
-        RAISE(ERR_USAGE, "conv2d: a sample of %s to %s is more than a kernel counts",
+        RAISE(ERR_USAGE, "conv2d: a sample of %s to %s is more than a kernel can count",
               shape_format(op->desc.x[0]).text, shape_format(op->desc.y).text);
     TRY(mem_new(sizeof *p, "the plan of a convolution", &p));
     for (int pass = 0; pass < (op->training ? OP_PASS_COUNT : 1) && err == ERR_OK; pass++)

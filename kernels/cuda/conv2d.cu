@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* im2col and col2im for convolutions as matrix products; the products are cuBLASLt's (gemm.c). */
 #include "kernels/cuda/bf16.cuh"
 #include "kernels/cuda/divide.cuh"
 #include "kernels/cuda/kernels_product.h"
@@ -7,11 +9,11 @@ namespace
 {
 struct columns_t {
     conv_shape_t shape;
-    int group; /* channels of one */
+    int group; /* channels per group */
     divider_t inner, taps_w, taps_h, groups, wide, high;
 };
 
-/* V: channels that a thread takes at once. */
+/* v: channels a thread takes at once. */
 columns_t columns_of(const conv_shape_t &s, int v)
 {
     int group = s.c / s.groups;
@@ -41,8 +43,8 @@ __device__ inline void copy(const float *from, bool inside, uint16_t *to, float4
     *reinterpret_cast<ushort4 *>(to) = make_ushort4(bf16_bits(x.x), bf16_bits(x.y), bf16_bits(x.z), bf16_bits(x.w));
 }
 
-/* Writes every column's element once; x is read kernel_h · kernel_w / (stride_h · stride_w) times, from cache but for
- * the first. V: float, or float4 where channels come in fours. */
+/* Writes each element of the columns once; x is read kernel_h · kernel_w / (stride_h · stride_w) times, from
+ * cache except the first. V: float, or float4 if channels come in fours. */
 template <typename T, typename V>
 __global__ void fill(columns_t v, const float *x, T *columns, uint32_t n)
 {
@@ -100,8 +102,8 @@ struct gather_t {
     divider_t channels, w, h, stride_h, stride_w;
 };
 
-/* A pixel collects from the windows that saw it, tap by tap: reads every column that is inside once, writes dx
- * once, and needs no atomic. */
+/* Each pixel sums over the windows that read it, tap by tap: reads every inner column element once, writes dx
+ * once, and needs no atomics. */
 template <typename V>
 __global__ void gather(gather_t g, const float *columns, float *dx, uint32_t n)
 {

@@ -1,5 +1,6 @@
-/* The CUDA backend from inside: one GPU, one stream, one set of buffers a process. Everything is given to the
- * stream and nothing waits, but where a comment says so. */
+/* SPDX-License-Identifier: MIT */
+/* Internals of the CUDA backend: one GPU, one stream and one set of buffers per process. Calls enqueue on the
+ * stream and do not wait unless a comment says so. */
 #ifndef KERNELS_CUDA_CUDA_H
 #define KERNELS_CUDA_CUDA_H
 
@@ -8,29 +9,29 @@
 
 #include "compute/ops/backend.h"
 
-/* Returns ERR_SYSTEM with CUDA's words unless the call succeeds. */
+/* Returns ERR_SYSTEM with CUDA's message unless the call succeeds. */
 #define E_CUDA(call, what) TRY(cuda_check((call), (what), __FILE__, __LINE__))
 err_t cuda_check(cudaError_t status, const char *what, const char *file, int line);
 
-/* device.c: which GPU. */
+/* device.c */
 bool cuda_usable(char *why, size_t n_bytes);
 err_t cuda_device_open(const backend_options_t *options);
 void cuda_device_close(void);
 const backend_device_t *cuda_device(void);
-/* "NVIDIA H200, CUDA 13.0, cuBLASLt 13.0.2" */
+/* Such as "NVIDIA H200, CUDA 13.0, cuBLASLt 13.0.2". */
 void cuda_describe(char *out, size_t n_bytes);
 cudaStream_t cuda_stream(void);
-/* For copies beside the work, and the event that says that they are done. */
+/* For copies concurrent with the work, and the event that marks their end. */
 cudaStream_t cuda_copy_stream(void);
 cudaEvent_t cuda_copied(void);
-/* backend_options_t.workspace_bytes, or what it means when it is 0. */
+/* backend_options_t.workspace_bytes, or the default for 0. */
 int64_t cuda_workspace_bytes(void);
 
 /* memory.c */
 extern const backend_memory_t cuda_memory;
 
-/* graph.c: recorded steps. Where the field of backend_step_t at `offset` will be found, while one is
- * recorded; otherwise NULL. For step_u64_t and its like (step.h). */
+/* graph.c: recorded steps. While one is recorded, cuda_recorded returns the device address that will hold the
+ * field of backend_step_t at `offset`; otherwise NULL. For step_u64_t and the like (step.h). */
 extern const backend_graph_t cuda_graph;
 const void *cuda_recorded(size_t offset);
 void cuda_graph_close(void);
@@ -43,7 +44,7 @@ err_t cuda_optim_adadelta(const optim_args_t *args);
 err_t cuda_optim_adamw(const optim_args_t *args);
 err_t cuda_optim_lars(const optim_args_t *args);
 
-/* reduce.c; cuda_sum_squares waits. Both keep a few blocks of their own from open to close. */
+/* reduce.c; cuda_sum_squares waits. Both own a few blocks from open to close. */
 err_t cuda_reduce_open(void);
 void cuda_reduce_close(void);
 err_t cuda_sum_squares(const float *x, int64_t n, double *out);

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Chooses and opens the GPU of this process: its streams, description and limits. Allocations and copies are
+ * in memory.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,13 +23,13 @@ static struct {
 err_t cuda_check(cudaError_t status, const char *what, const char *file, int line)
 {
     if (status == cudaSuccess) return ERR_OK;
-    /* A failed launch stays as the last error, and would be found by the next one. */
+    /* Clears the last error, which the next launch would otherwise report. */
     cudaGetLastError();
     return err_raise(ERR_SYSTEM, file, line, "CUDA: %s: %s (%s)", what, cudaGetErrorString(status),
                      cudaGetErrorName(status));
 }
 
-/* "13.0" of 13000 */
+/* 13000 → "13.0" */
 static void version_text(int version, char out[16])
 {
     snprintf(out, 16, "%d.%d", version / 1000, version % 1000 / 10);
@@ -71,7 +74,7 @@ bool cuda_usable(char *why, size_t n_bytes)
     return false;
 }
 
-/* The number in a list "0,2,3" for this local rank; the list is repeated when there are more ranks. */
+/* The GPU for this local rank in a list such as "0,2,3", which repeats if there are more ranks. */
 static err_t pick_from_list(const char *list, int local_rank, int n_visible, int *out)
 {
     int n_listed = 1;
@@ -81,7 +84,7 @@ static err_t pick_from_list(const char *list, int local_rank, int n_visible, int
     char *end;
     long gpu = strtol(at, &end, 10);
     if (end == at || (*end && *end != ',') || gpu < 0)
-        RAISE(ERR_USAGE, "--gpus %s: '%s' is no list of GPUs like 0,1,2", list, at);
+        RAISE(ERR_USAGE, "invalid --gpus '%s': expected a comma-separated list such as 0,1,2", list);
     if (gpu >= n_visible)
         RAISE(ERR_USAGE, "--gpus %s names GPU %ld, but %d %s visible here (numbered from 0)", list, gpu, n_visible,
               n_visible == 1 ? "is" : "are");
@@ -123,8 +126,9 @@ err_t cuda_device_open(const backend_options_t *options)
     TRY(choose(options, &index));
     TRY(describe_device(index, &self.device));
     if (self.device.capability < MIN_CAPABILITY)
-        RAISE(ERR_USAGE, "GPU %d, %s, has compute capability %d.%d; 8.0 (Ampere) is the least: use --gpus or --device "
-                         "cpu",
+        RAISE(ERR_USAGE,
+              "GPU %d, %s, has compute capability %d.%d; 8.0 (Ampere) or later is required: choose another with "
+              "--gpus, or use --device cpu",
               index, self.device.name, self.device.capability / 10, self.device.capability % 10);
     E_CUDA(cudaSetDevice(index), "taking the GPU");
     E_CUDA(cudaStreamCreateWithFlags(&self.stream, cudaStreamNonBlocking), "making a stream");
@@ -142,7 +146,7 @@ void cuda_device_close(void)
     bool ok = cudaStreamDestroy(self.stream) == cudaSuccess;
     if (self.copy_stream) ok = cudaStreamDestroy(self.copy_stream) == cudaSuccess && ok;
     if (self.copied) ok = cudaEventDestroy(self.copied) == cudaSuccess && ok;
-    if (!ok) log_warn("the GPU's streams could not be closed");
+    if (!ok) log_warn("cannot close the GPU's streams");
     self.copy_stream = NULL;
     self.copied = NULL;
     self.open = false;

@@ -1,6 +1,7 @@
-/* Division by a number that is known when a kernel is launched, by a multiplication: a quotient costs three
- * instructions instead of some thirty. Granlund & Montgomery, "Division by invariant integers using
- * multiplication", 1994, figure 4.1; numbers are < 2^31. */
+/* SPDX-License-Identifier: MIT */
+/* Division by a number known at launch, as a multiplication: a quotient costs three instructions instead of
+ * about thirty. Granlund & Montgomery, "Division by invariant integers using multiplication", 1994, figure
+ * 4.1; numbers are < 2^31. */
 #ifndef KERNELS_CUDA_DIVIDE_CUH
 #define KERNELS_CUDA_DIVIDE_CUH
 

@@ -1,16 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* Plans and launches dropout; the mask has a bit per element, and its random words are those of the CPU
+ * backends. */
 #include <stddef.h>
 
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/kernels.h"
 
-/* Saved: one byte for each four neighbours that share a block of random words; bit k says that neighbour k is
+/* Saved: one byte per four neighbours that share a block of random words; bit k is set if neighbour k is
  * kept. */
 static dropout_t dropout_of(const op_t *op)
 {
     double keep = 1 - op->desc.attr.dropout.rate;
     return (dropout_t){.n_samples = op->desc.y.dim[0],
                        .n_sample = shape_sample_count(op->desc.y),
-                       .threshold = (uint64_t)(keep * 4294967296.0), /* 2^32 itself at rate 0 */
+                       .threshold = (uint64_t)(keep * 4294967296.0), /* 2^32 at rate 0 */
                        .scale = (float)(1 / keep)};
 }
 
@@ -25,7 +28,7 @@ static err_t plan(op_t *op)
     return ERR_OK;
 }
 
-/* Evaluation: y = x; the mask says so too, should anybody go backward from here. */
+/* Evaluation: y = x, and the mask keeps everything, in case backward is called. */
 static err_t forward_identity(const op_t *op, const op_args_t *args)
 {
     size_t n_bytes = (size_t)shape_count(op->desc.y) * sizeof(float);

@@ -1,13 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* Draws dropout masks and applies them, four elements per thread: as many as share a block of random
+ * words. */
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/philox.cuh"
 #include "kernels/cuda/vector.cuh"
 
 namespace
 {
-/* Four neighbours of one sample: those that share a block of random words. */
+/* Four neighbours of one sample, which share a block of random words. */
 struct quad {
-    int64_t sample, block, first; /* first: the element, in the whole tensor */
-    int n;                        /* fewer than 4 only at a sample's end */
+    int64_t sample, block, first; /* first: index in the tensor */
+    int n;                        /* fewer than 4 only at the end of a sample */
 };
 
 __device__ inline quad quad_at(const dropout_t &d, int64_t i)
@@ -32,7 +35,7 @@ template <bool PACKED> __device__ inline pack_t<float, 4> load_quad(const float 
     return v;
 }
 
-/* y = v · scale where `keep` has a bit, else 0. */
+/* y = v · scale for set bits of `keep`, else 0. */
 template <bool PACKED>
 __device__ inline void store_quad(float *y, quad q, pack_t<float, 4> v, unsigned keep, float scale)
 {
@@ -43,7 +46,7 @@ __device__ inline void store_quad(float *y, quad q, pack_t<float, 4> v, unsigned
         for (int k = 0; k < q.n; k++) y[q.first + k] = v.at[k];
 }
 
-/* Moves 8 bytes an element, and a sixteenth of a float for the mask. x may be y. */
+/* Moves 8 bytes per element, and a quarter of a byte for the mask. x may be y. */
 template <bool PACKED> __global__ void forward(dropout_t d, const float *x, float *y, uint8_t *mask)
 {
     uint64_t step = step_value(d.step), first_sample = step_value(d.first_sample);
@@ -60,7 +63,7 @@ template <bool PACKED> __global__ void forward(dropout_t d, const float *x, floa
     }
 }
 
-/* The same bytes. dy may be dx. */
+/* Moves as much. dy may be dx. */
 template <bool PACKED>
 __global__ void backward(dropout_t d, const float *dy, const uint8_t *mask, float *dx)
 {

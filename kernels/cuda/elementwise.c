@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Launches the elementwise kernels of the backend table on the compute stream; bf16 conversions run on the
+ * caller's stream. */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/kernels_step.h"
 

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Elementwise kernels outside of operators: accumulating gradients, swapping buffers, conversion to and from
+ * bfloat16. */
 #include "kernels/cuda/kernels_step.h"
 #include "kernels/cuda/vector.cuh"
 
@@ -14,7 +17,7 @@ template <int N, typename F> cudaError_t run(bool aligned, F f, int64_t n, cudaS
     return launch(elementwise<1, F>, grid_for(n), BLOCK, stream, f, n);
 }
 
-/* 12 bytes an element: two read, one written. */
+/* 12 bytes per element: two floats read, one written. */
 struct accumulate_t {
     float *dst;
     const float *src;
@@ -26,7 +29,7 @@ struct accumulate_t {
     }
 };
 
-/* 16 bytes an element. */
+/* 16 bytes per element. */
 struct swap_t {
     float *a, *b;
     template <int N> __device__ void run(int64_t i) const
@@ -37,8 +40,7 @@ struct swap_t {
     }
 };
 
-/* compute/tensor/bf16.h: to the nearest, of two equally near the even one; NaN stays NaN. 6 bytes an element.
- */
+/* As in compute/tensor/bf16.h: to nearest, ties to even; NaN stays NaN. 6 bytes per element. */
 struct narrow_t {
     const uint32_t *from;
     uint16_t *to;
@@ -55,7 +57,7 @@ struct narrow_t {
     }
 };
 
-/* 6 bytes an element. */
+/* 6 bytes per element. */
 struct widen_t {
     const uint16_t *from;
     uint32_t *to;

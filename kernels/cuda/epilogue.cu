@@ -1,4 +1,6 @@
-/* What happens to products before they are y, and its gradient; for conv2d and linear. */
+/* SPDX-License-Identifier: MIT */
+/* The epilogue of conv2d and linear after their products: bias, ReLU, max pooling; its gradient; sums of
+ * parts, and rounding of operands. */
 #include "kernels/cuda/bf16.cuh"
 #include "kernels/cuda/divide.cuh"
 #include "kernels/cuda/kernels_product.h"
@@ -8,10 +10,10 @@ namespace
 {
 const int LANES = 32, ROWS = 8;
 
-/* Windows of one picture; `partial` counts those that the border cuts off, which give no y. */
+/* Windows of one image. `partial` includes those cut off by the border, which give no y. */
 struct windows_t {
     divider_t high, wide, channels;
-    int rows, columns; /* that give a y */
+    int rows, columns; /* number that give a y */
 };
 
 windows_t windows_of(const cells_t &cells, bool partial)
@@ -21,9 +23,9 @@ windows_t windows_of(const cells_t &cells, bool partial)
     return {divider_of(rows + more_rows), divider_of(columns + more_columns), divider_of(cells.channels), rows, columns};
 }
 
-/* The bias, ReLU and the maximum of a window, as direct/epilogue.h does it on the CPU: a NaN wins, and of
- * equals the first. Reads each product once, writes y and, where wanted, the mask. y may be the product where
- * windows are single cells. */
+/* Bias, ReLU and the maximum of a window, as in direct/epilogue.h on the CPU: NaN wins, then the first of
+ * equals. Reads each product once; writes y and, if asked for, the mask. y may be the product if windows have
+ * one pixel. */
 __global__ void forward(epilogue_args_t a, windows_t v, uint32_t n)
 {
     GRID_LOOP(i, n) {
@@ -67,9 +69,9 @@ cudaError_t epilogue_forward(const epilogue_args_t *args, cudaStream_t stream)
 
 namespace
 {
-/* Rows of windows × channels. A block has 32 channels of every n_parts-th of the rows, one behind the other, so
- * that neighbours read neighbours; its sum of a channel is always taken in the same order. Reads dy once (with ReLU
- * the mask too) and writes, where wanted, every cell once. */
+/* Rows of windows × channels. A block has 32 channels of one of n_parts consecutive ranges of rows, so that
+ * neighbouring threads read neighbouring elements; the sum of a channel has a fixed order. Reads dy once
+ * (with ReLU the mask, too) and writes, if asked for, every pixel once. */
 template <typename T>
 __global__ void gradient(gradient_args_t a, T *dense, windows_t v, uint32_t n_rows, uint32_t n_each)
 {
@@ -118,7 +120,8 @@ cudaError_t epilogue_backward(const gradient_args_t *args, cudaStream_t stream)
 
 namespace
 {
-/* Few columns of many short rows: a block has 32 of them, and its 32 rows of threads share the way down. */
+/* Few columns of many short rows: a block has 32 columns, whose rows are divided among its 32 rows of
+ * threads. */
 __global__ void sum_parts(sums_args_t a)
 {
     __shared__ float sums[LANES][LANES];
@@ -146,7 +149,7 @@ cudaError_t epilogue_sums(const sums_args_t *args, cudaStream_t stream)
 
 namespace
 {
-/* Four at a time where addresses allow it: 16 bytes read and 8 written by a thread. */
+/* Four at a time if aligned: a thread reads 16 bytes and writes 8. */
 __device__ inline void round_four(const float *from, uint16_t *to, int64_t first, int64_t n, bool aligned)
 {
     if (aligned && first + 4 <= n) {

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Plans and runs one matrix product on cuBLASLt: the library's first proposal is taken, so that a shape
+ * always gets the same algorithm. Loading the library is left to lt.c. */
 #include "kernels/cuda/gemm.h"
 
 #include <inttypes.h>
@@ -7,8 +10,8 @@
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/lt.h"
 
-/* cuBLASLt's matrices are column-major: what we have in memory it sees transposed. So it computes
- * Dᵀ = op(B)ᵀ · op(A)ᵀ, and our B is its first operand. */
+/* cuBLASLt's matrices are column-major: it sees our matrices transposed. It computes Dᵀ = op(B)ᵀ · op(A)ᵀ,
+ * with our B as its first operand. */
 
 enum { WHAT_MAX = 288, SHAPE_TEXT = WHAT_MAX + 160 };
 
@@ -16,7 +19,7 @@ struct gemm {
     gemm_spec_t spec;
     char what[WHAT_MAX];
     cublasLtMatmulDesc_t desc;
-    cublasLtMatrixLayout_t a, b, d; /* as we call them */
+    cublasLtMatrixLayout_t a, b, d; /* by our names */
     cublasLtMatmulAlgo_t algo;
     size_t n_workspace_bytes;
 };
@@ -32,8 +35,7 @@ size_t gemm_alignment(int64_t n_bytes)
 static void spell(const gemm_spec_t *s, char out[SHAPE_TEXT])
 {
     snprintf(out, SHAPE_TEXT,
-             "%s: a product [%" PRId64 ", %" PRId64 "] · [%" PRId64 ", %" PRId64 "] in %s, %" PRId64
-             " of them",
+             "%s: product [%" PRId64 ", %" PRId64 "] · [%" PRId64 ", %" PRId64 "] in %s, batch of %" PRId64,
              s->what, s->m, s->k, s->k, s->n, dtype_name(s->compute), s->batch);
 }
 
@@ -56,7 +58,7 @@ static err_t make_desc(gemm_t *g)
     return ERR_OK;
 }
 
-/* The layout of a matrix with so many rows and columns in our memory. */
+/* The layout of a matrix with this many rows and columns in our memory. */
 static err_t make_layout(const gemm_spec_t *s, cudaDataType_t type, int64_t n_rows, int64_t n_columns,
                          const gemm_matrix_t *matrix, cublasLtMatrixLayout_t *out)
 {
@@ -81,7 +83,7 @@ static err_t make_layouts(gemm_t *g)
     return make_layout(s, CUDA_R_32F, m, n, &s->d, &g->d);
 }
 
-/* Of what the library proposes, the first. */
+/* Takes the first algorithm that the library proposes. */
 static err_t ask(gemm_t *g, cublasLtMatmulPreference_t preference, cublasStatus_t *status, int *n_found)
 {
     const gemm_spec_t *s = &g->spec;
@@ -126,7 +128,7 @@ static err_t choose(gemm_t *g)
     if (err != ERR_OK || (status == CUBLAS_STATUS_SUCCESS && n_found > 0)) return err;
     spell(&g->spec, text);
     RAISE(ERR_SYSTEM, "cuBLASLt has no algorithm for %s (%s)", text,
-          status == CUBLAS_STATUS_SUCCESS ? "none was found" : lt.GetStatusString(status));
+          status == CUBLAS_STATUS_SUCCESS ? "none found" : lt.GetStatusString(status));
 }
 
 err_t gemm_new(const gemm_spec_t *spec, gemm_t **out)

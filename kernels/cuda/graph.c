@@ -1,15 +1,17 @@
-/* Recorded steps, and the marks that time their parts. */
+/* SPDX-License-Identifier: MIT */
+/* Recorded steps (CUDA graphs) and the values passed to them, and the marks that time parts of a step. What
+ * is recorded is decided by train/run. */
 #include <string.h>
 
 #include "base/mem.h"
 #include "kernels/cuda/cuda.h"
 
-/* Launches whose values may still be on their way; whoever reads the results of a step has waited for all
- * before it. */
+/* Launches whose values may still be in flight; reading the results of a step waits for all steps before
+ * it. */
 enum { N_SLOTS = 8 };
 
 static struct {
-    backend_step_t *values; /* on the device; made with the first recording */
+    backend_step_t *values; /* on the device; allocated with the first recording */
     backend_step_t *slots;  /* pinned */
     int64_t n_launched;
     bool recording;
@@ -49,7 +51,7 @@ static err_t end(bool failed, void **out)
     *out = NULL;
     self.recording = false;
     cudaError_t status = cudaStreamEndCapture(cuda_stream(), &graph);
-    /* The error of what was being recorded is the one to tell. */
+    /* An error during recording takes precedence. */
     if (!failed && status == cudaSuccess) status = cudaGraphInstantiate(&exec, graph, 0);
     if (graph) cudaGraphDestroy(graph);
     if (failed) {
@@ -82,7 +84,7 @@ err_t cuda_mark(int i)
 {
     ASSERT(i >= 0 && i < BACKEND_MARKS);
     if (!self.marks[i]) E_CUDA(cudaEventCreate(&self.marks[i]), "making an event");
-    /* In a recorded step, an event of the outside that is timed every time the step runs. */
+    /* In a recorded step this is an external event, recorded each time the step runs. */
     unsigned flags = self.recording ? cudaEventRecordExternal : cudaEventRecordDefault;
     E_CUDA(cudaEventRecordWithFlags(self.marks[i], cuda_stream(), flags), "marking a time");
     return ERR_OK;

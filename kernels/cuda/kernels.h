@@ -1,6 +1,7 @@
-/* The kernels as C sees them: one launcher each, defined in the .cu file named above it. Buffers are device
- * memory; a launcher returns the error of the launch and does not wait. Here those of operators; what
- * convolutions and linear layers are made of is in kernels_product.h, what else a step needs in
+/* SPDX-License-Identifier: MIT */
+/* C interface of the kernels: one launcher each, defined in the .cu file named above it. Buffers are device
+ * memory; a launcher returns the error of the launch and does not wait. This header has the operators; the
+ * parts of convolutions and linear layers are in kernels_product.h, everything else a step needs in
  * kernels_step.h. */
 #ifndef KERNELS_CUDA_KERNELS_H
 #define KERNELS_CUDA_KERNELS_H
@@ -22,34 +23,34 @@ cudaError_t relu_backward(const float *y, const float *dy, float *dx, int64_t n,
 /* add.cu */
 cudaError_t add_forward(const float *a, const float *b, float *y, int64_t n, cudaStream_t stream);
 
-/* batch_norm.cu. A row is all channels of one cell. With dy it goes backward. */
+/* batch_norm.cu. A row is all channels of one pixel. With dy the calls compute the gradient. */
 typedef struct norm {
-    int64_t n_c, n_groups, n_rows, group_rows; /* the last group may have fewer rows */
-    int n_sum_parts, n_apply_parts;            /* blocks that share a group's rows */
-    bool shared;                               /* the sums go through the host before they are used */
+    int64_t n_c, n_groups, n_rows, group_rows; /* the last group may be smaller */
+    int n_sum_parts, n_apply_parts;            /* blocks per group */
+    bool shared;                               /* the sums go through the host before use */
     double momentum, epsilon;
     const float *x, *dy, *gamma, *beta;
     float *y, *dx, *dgamma, *dbeta, *running_mean, *running_variance;
     double *partial;   /* [groups, c, parts, 2] */
-    double *sums;      /* [groups, 2, c], and of one group the number of its rows */
-    float *moments;    /* [groups, 2, c]: mean, 1/std; NULL: y with the running values */
-    float *correction; /* [groups, 2, c], backward: taken from dy as it is, and times x − mean */
+    double *sums;      /* [groups, 2, c], and for one group its row count */
+    float *moments;    /* [groups, 2, c]: mean, 1/std; NULL: use the running values */
+    float *correction; /* [groups, 2, c], backward: subtracted from dy directly, and times x − mean */
 } norm_t;
-/* The sums of each group: of x and x², or of dy and dy · (x − mean). Of one group that is not shared also
- * what batch_norm_finish does. */
+/* The sums of each group: of x and x², or of dy and dy · (x − mean). For one group that is not shared, also
+ * does the work of batch_norm_finish. */
 cudaError_t batch_norm_sum(const norm_t *n, cudaStream_t stream);
-/* From the sums: moments and running values, or correction, dgamma and dbeta (of one group they are known
- * since batch_norm_sum, from our rows alone). */
+/* From the sums: moments and running values, or correction, dgamma and dbeta (for one group these come from
+ * batch_norm_sum, from this rank's rows only). */
 cudaError_t batch_norm_finish(const norm_t *n, cudaStream_t stream);
-/* y, or dx */
+/* Computes y, or dx. */
 cudaError_t batch_norm_apply(const norm_t *n, cudaStream_t stream);
 
-/* dropout.cu. mask: as dropout.c says; may be NULL forward. Both may be in place. */
+/* dropout.cu. mask: see dropout.c; may be NULL in forward. Both may work in place. */
 typedef struct dropout {
-    int64_t n_samples, n_sample; /* n_sample: elements of one */
-    uint64_t threshold, key;     /* kept: words below the threshold */
+    int64_t n_samples, n_sample; /* n_sample: elements per sample */
+    uint64_t threshold, key;     /* words below the threshold are kept */
     uint32_t layer;
-    float scale; /* of what is kept */
+    float scale; /* of kept elements */
     step_u64_t step, first_sample;
 } dropout_t;
 cudaError_t dropout_forward(const dropout_t *d, const float *x, float *y, uint8_t *mask, cudaStream_t stream);
@@ -60,9 +61,9 @@ cudaError_t dropout_backward(const dropout_t *d, const float *dy, const uint8_t 
 typedef struct pool {
     int64_t n, n_c;
     int in_h, in_w, out_h, out_w, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;
-    bool max;        /* or the average */
-    bool wide_index; /* saved is int32_t, not uint8_t */
-    void *saved;     /* of max, as pool2d.c says; may be NULL forward */
+    bool max;        /* else average */
+    bool wide_index; /* saved is int32_t, else uint8_t */
+    void *saved;     /* max only, see pool2d.c; may be NULL in forward */
 } pool_t;
 cudaError_t pool2d_forward(const pool_t *p, const float *x, float *y, cudaStream_t stream);
 cudaError_t pool2d_backward(const pool_t *p, const float *dy, float *dx, cudaStream_t stream);

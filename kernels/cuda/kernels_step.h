@@ -1,4 +1,5 @@
-/* What a training step needs besides operators; as kernels.h. */
+/* SPDX-License-Identifier: MIT */
+/* Kernels of a training step other than operators; conventions as in kernels.h. */
 #ifndef KERNELS_CUDA_KERNELS_STEP_H
 #define KERNELS_CUDA_KERNELS_STEP_H
 
@@ -20,7 +21,8 @@ cudaError_t elementwise_swap(float *a, float *b, int64_t n, cudaStream_t stream)
 cudaError_t elementwise_narrow(const float *from, uint16_t *to, int64_t n, cudaStream_t stream);
 cudaError_t elementwise_widen(const uint16_t *from, float *to, int64_t n, cudaStream_t stream);
 
-/* optim.cu: optim_args_t of compute/ops/backend.h, with what changes from step to step as it is found. */
+/* optim.cu: optim_args_t of compute/ops/backend.h, with values that change between steps by value or
+ * address. */
 typedef struct optim_range {
     float *weight;
     const float *gradient;
@@ -30,7 +32,7 @@ typedef struct optim_range {
     step_f64_t lr, gradient_scale, average_decay, correction[2];
     double weight_decay, momentum, rho, beta[2], epsilon, trust_ratio;
     bool nesterov;
-    const float *guard; /* nothing happens when it is not finite; NULL: no condition */
+    const float *guard; /* if not finite, nothing is changed; NULL: no condition */
 } optim_range_t;
 cudaError_t optim_sgd(const optim_range_t *range, cudaStream_t stream);
 cudaError_t optim_adadelta(const optim_range_t *range, cudaStream_t stream);
@@ -40,14 +42,14 @@ cudaError_t optim_lars(const optim_range_t *range, cudaStream_t stream);
 /* pixels.cu: pixels_args_t of compute/ops/backend.h. height × width < 2^31, at most PIXEL_MAX_CHANNELS. */
 typedef struct pixels_batch {
     const uint8_t *bytes;
-    const affine_t *maps; /* NULL: as they are */
+    const affine_t *maps; /* NULL: no map */
     int64_t n, height, width, channels;
     pixel_norm_t norm;
     float *pixels;
 } pixels_batch_t;
 cudaError_t pixels_prepare(const pixels_batch_t *batch, cudaStream_t stream);
 
-/* reduce.cu: sum_squares keeps the sums of its blocks in partial[REDUCE_MAX_PARTIALS]; *out is on the device.
+/* reduce.cu: sum_squares stores block sums in partial[REDUCE_MAX_PARTIALS]; *out is on the device.
  * predictions may be NULL. */
 enum { REDUCE_MAX_PARTIALS = 1024 };
 cudaError_t reduce_sum_squares(const float *x, int64_t n, double *partial, double *out, cudaStream_t stream);

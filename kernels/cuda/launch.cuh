@@ -1,4 +1,5 @@
-/* How kernels are launched, and what they have in common. Included by .cu files only. */
+/* SPDX-License-Identifier: MIT */
+/* Launching kernels, and what they share. Included by .cu files only. */
 #ifndef KERNELS_CUDA_LAUNCH_CUH
 #define KERNELS_CUDA_LAUNCH_CUH
 
@@ -8,7 +9,7 @@
 
 static const unsigned BLOCK = 256, MAX_BLOCKS = 4096;
 
-/* The error of the launch itself comes back; one of the kernel comes with the next wait. */
+/* Returns the error of the launch itself; errors of the kernel surface with the next wait. */
 template <typename... P, typename... A>
 static cudaError_t launch(void (*kernel)(P...), dim3 grid, dim3 block, cudaStream_t stream, A... arguments)
 {
@@ -19,7 +20,7 @@ static cudaError_t launch(void (*kernel)(P...), dim3 grid, dim3 block, cudaStrea
     return cudaLaunchKernelEx(&config, kernel, static_cast<P>(arguments)...);
 }
 
-/* Blocks of BLOCK threads for n elements in a loop over the grid (GRID_LOOP); at least one. */
+/* Number of blocks of BLOCK threads for n elements in a grid-stride loop (GRID_LOOP); at least one. */
 static inline dim3 grid_for(int64_t n)
 {
     int64_t blocks = n < 1 ? 1 : (n + BLOCK - 1) / BLOCK;

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* linear: one cuBLASLt product per pass, with rounding, bias and ReLU in kernels around it where the library
+ * cannot do them. */
 #include <inttypes.h>
 
 #include "base/mem.h"
@@ -6,18 +9,18 @@
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/kernels_product.h"
 
-/* One product a pass on cuBLASLt. The bias goes along with it, unless ReLU follows: then one kernel behind
- * the product adds it, keeps NaN what it is (the library's max(x, 0) need not) and notes what ReLU let
- * through, which is saved. In backward one kernel gives dy before the ReLU, in the products' type, and its
- * sum over the samples.
+/* The product includes the bias unless ReLU follows: then a kernel after it adds the bias, keeps NaN (the
+ * library's max(x, 0) need not) and records what ReLU passed, which is saved. In backward a kernel computes
+ * dy before the ReLU, in the type of the products, and its sum over the samples.
  *
- * Workspace: rounded operands, first and second; in backward dy and parts of its sums; then the products'. */
+ * Workspace: rounded operands, first and second; in backward dy and parts of its sums; then that of the
+ * products. */
 typedef struct linear_plan {
     gemm_t *gemm[OP_PASS_COUNT];
     cells_t cells;
     bool rounds, relu, bias;
     int n_parts;
-    size_t second, gradient, parts, products; /* where they begin */
+    size_t second, gradient, parts, products; /* offsets in the workspace */
 } linear_plan_t;
 
 enum { LARGEST_WORKSPACE = 32 << 20 };
@@ -34,7 +37,7 @@ static err_t plan_product(const op_desc_t *d, op_pass_t pass, linear_plan_t *p)
     static const char *const what[] = {"linear, forward", "linear, backward_data",
                                        "linear, backward_weights"};
     int64_t n = d->y.dim[0], n_out = d->y.dim[1], n_in = d->param[0].dim[1];
-    enum { WHOLE = 16 }; /* bytes that divide the address of a buffer; what rows add cuBLASLt sees itself */
+    enum { WHOLE = 16 }; /* alignment of a buffer in bytes; cuBLASLt accounts for the rows itself */
     gemm_matrix_t x = {.row = n_in, .alignment = WHOLE}, y = {.row = n_out, .alignment = WHOLE};
     gemm_spec_t spec = {
         .what = what[pass], .compute = d->compute, .batch = 1, .n_workspace_bytes = LARGEST_WORKSPACE};
@@ -83,7 +86,7 @@ static err_t plan(op_t *op)
     linear_plan_t *p;
     err_t err = ERR_OK;
     if (d->y.dim[0] > INT32_MAX || d->y.dim[1] > INT32_MAX)
-        RAISE(ERR_USAGE, "linear: %s is more than a kernel counts", shape_format(d->y).text);
+        RAISE(ERR_USAGE, "linear: %s is more than a kernel can count", shape_format(d->y).text);
     TRY(mem_new(sizeof *p, "the plan of a product", &p));
     p->cells = (cells_t){d->y.dim[0], 1, 1, (int)d->y.dim[1], 1, 1};
     p->rounds = d->compute == DTYPE_BF16;
@@ -107,7 +110,7 @@ static void unplan(op_t *op)
     op->plan = NULL;
 }
 
-/* x and the weight as the products want them; NULL for one that nobody reads. */
+/* x and the weight as the products need them; NULL for one that is not read. */
 static err_t operands(const op_t *op, const op_args_t *args, const void **x, const void **weight)
 {
     const linear_plan_t *p = op->plan;
@@ -144,7 +147,7 @@ static err_t forward(const op_t *op, const op_args_t *args)
     return ERR_OK;
 }
 
-/* dy as the products want it, and the bias's gradient. */
+/* dy as the products need it, and the bias gradient. */
 static err_t gradient(const op_t *op, const op_args_t *args, const void **dy)
 {
     const linear_plan_t *p = op->plan;

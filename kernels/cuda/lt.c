@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* Loads cuBLASLt at run time and owns its handle. Descriptors and products are in gemm.c. */
 #include "kernels/cuda/lt.h"
 
 #include <stdbool.h>
@@ -20,7 +22,7 @@ err_t lt_load(void)
 #undef LT_ENTRY
     if (loaded) return ERR_OK;
     TRY(dl_load(names, functions, sizeof functions / sizeof functions[0],
-                "install CUDA " TEXT(CUBLAS_VER_MAJOR) "'s cuBLAS, or name its folder in LD_LIBRARY_PATH"));
+                "install CUDA " TEXT(CUBLAS_VER_MAJOR) "'s cuBLAS, or add its folder to LD_LIBRARY_PATH"));
     loaded = true;
     return ERR_OK;
 }

@@ -1,5 +1,6 @@
-/* cuBLASLt, opened when a GPU is there: the library has half a gigabyte, and linked in it would cost every
- * start of the program a quarter of a second. Calls go through the table: lt.Matmul(…). */
+/* SPDX-License-Identifier: MIT */
+/* cuBLASLt, loaded only if there is a GPU: the library has half a gigabyte, and linking it would add a
+ * quarter of a second to every start of the program. Calls go through the table: lt.Matmul(…). */
 #ifndef KERNELS_CUDA_LT_H
 #define KERNELS_CUDA_LT_H
 
@@ -8,7 +9,7 @@
 
 #include "base/err.h"
 
-/* Returns ERR_SYSTEM with cuBLASLt's word for the failure unless the call succeeds. */
+/* Returns ERR_SYSTEM with cuBLASLt's name for the failure unless the call succeeds. */
 #define E_LT(call, what) TRY(lt_check((call), (what), __FILE__, __LINE__))
 err_t lt_check(cublasStatus_t status, const char *what, const char *file, int line);
 
@@ -38,7 +39,7 @@ typedef struct lt_table {
 
 extern lt_table_t lt;
 
-/* Finds the library; repeating is fine. ERR_SYSTEM with what to do. */
+/* Loads the library; may be repeated. ERR_SYSTEM says what to do. */
 err_t lt_load(void);
 
 /* The process's handle, from open to close. */
@@ -46,7 +47,7 @@ err_t lt_open(void);
 void lt_close(void);
 cublasLtHandle_t lt_handle(void);
 
-/* "13.0.2"; "missing" when it is not loaded. */
+/* Such as "13.0.2"; "missing" if it is not loaded. */
 void lt_version(char *out, size_t n_bytes);
 
 #endif

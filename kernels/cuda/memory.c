@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Device and pinned memory, and copies ordered on the compute or the copy stream. Errors say how much was
+ * needed and how much is free. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,8 +13,8 @@ static err_t no_memory(size_t n_bytes, const char *what)
     cudaGetLastError();
     cudaMemGetInfo(&n_free, &n_all);
     RAISE(ERR_SYSTEM,
-          "GPU %d has no memory for %s: %.1f MiB wanted, %.1f of %.1f MiB free; lower --batch (or raise "
-          "--accumulate) or --workspace, or end what else runs on the GPU",
+          "not enough memory on GPU %d for %s: %.1f MiB needed, %.1f of %.1f MiB free; lower --batch (or "
+          "raise --accumulate) or --workspace, or stop other programs on the GPU",
           cuda_device()->index, what, (double)n_bytes / (1 << 20), (double)n_free / (1 << 20),
           (double)n_all / (1 << 20));
 }
@@ -23,7 +26,7 @@ static err_t alloc(size_t n_bytes, const char *what, void **out)
     if (status == cudaErrorMemoryAllocation) return no_memory(n_bytes, what);
     E_CUDA(status, what);
     err_t err = cuda_check(cudaMemsetAsync(block, 0, n_bytes, cuda_stream()), what, __FILE__, __LINE__);
-    /* Whatever stream uses it first. */
+    /* The block must be zeroed before any stream uses it. */
     if (err == ERR_OK) err = cuda_check(cudaStreamSynchronize(cuda_stream()), what, __FILE__, __LINE__);
     if (err == ERR_OK)
         *out = block;
@@ -32,7 +35,8 @@ static err_t alloc(size_t n_bytes, const char *what, void **out)
     return err;
 }
 
-/* Nothing can be given back once a kernel has failed: that is the error to tell, and it is told. */
+/* After a kernel has failed, every release fails: that error is reported elsewhere, so no warning is
+ * added. */
 static void check_release(cudaError_t status, const char *what)
 {
     if (status != cudaSuccess && cudaFree(NULL) == cudaSuccess) log_warn("%s", what);
@@ -40,7 +44,7 @@ static void check_release(cudaError_t status, const char *what)
 
 static void release(void *block)
 {
-    check_release(cudaFree(block), "memory of the GPU could not be freed");
+    check_release(cudaFree(block), "cannot free GPU memory");
 }
 
 static err_t alloc_host(size_t n_bytes, const char *what, void **out)
@@ -48,7 +52,7 @@ static err_t alloc_host(size_t n_bytes, const char *what, void **out)
     void *block = NULL;
     cudaError_t status = cudaMallocHost(&block, n_bytes ? n_bytes : 1);
     if (status == cudaErrorMemoryAllocation)
-        RAISE(ERR_SYSTEM, "no pinned host memory for %s: %.1f MiB wanted; is ulimit -l too low?", what,
+        RAISE(ERR_SYSTEM, "no pinned host memory for %s: %.1f MiB needed; is ulimit -l too low?", what,
               (double)n_bytes / (1 << 20));
     E_CUDA(status, what);
     memset(block, 0, n_bytes);
@@ -58,7 +62,7 @@ static err_t alloc_host(size_t n_bytes, const char *what, void **out)
 
 static void release_host(void *block)
 {
-    check_release(cudaFreeHost(block), "pinned memory could not be freed");
+    check_release(cudaFreeHost(block), "cannot free pinned memory");
 }
 
 static bool pin(void *host, size_t n_bytes)
@@ -70,7 +74,7 @@ static bool pin(void *host, size_t n_bytes)
 
 static void unpin(void *host)
 {
-    check_release(cudaHostUnregister(host), "pinned memory could not be given back");
+    check_release(cudaHostUnregister(host), "cannot unpin host memory");
 }
 
 static err_t copy_as(void *to, const void *from, size_t n_bytes, enum cudaMemcpyKind kind, const char *what)

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Binds the optimizers to the backend table: passes each value that changes between steps directly or, in a
+ * recorded step, by its address. */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/kernels_step.h"
 

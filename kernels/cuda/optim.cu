@@ -1,12 +1,14 @@
-/* One pass over weights, gradients, state and average: 20 bytes an element for SGD and LARS (weight, gradient and
- * velocity read, weight and velocity written), 28 for Adadelta and AdamW, 8 more with an average. */
+/* SPDX-License-Identifier: MIT */
+/* The optimizers, one pass over weights, gradients, state and average: 20 bytes per element for SGD and LARS
+ * (weight, gradient and velocity read, weight and velocity written), 28 for Adadelta and AdamW, 8 more with
+ * an average. */
 #include "kernels/cuda/kernels_step.h"
 #include "kernels/cuda/vector.cuh"
 
 namespace
 {
-/* Each rule: its numbers in float, worked out once a block by `set`, and one element's step, which changes the
- * state s and returns the new weight. */
+/* A rule has its values in float, computed once per block by `set`, and the step of one element, which
+ * updates the state s and returns the new weight. */
 struct sgd_t {
     enum { N_STATES = 1 };
     float scale, decay, lr, momentum;
@@ -48,7 +50,7 @@ struct adadelta_t {
     }
 };
 
-/* With the corrections taken out: lr·(m/c1)/(√(v/c2) + ε) = (lr/c1)·m / (√v·√(1/c2) + ε). */
+/* With bias corrections hoisted: lr·(m/c1)/(√(v/c2) + ε) = (lr/c1)·m / (√v·√(1/c2) + ε). */
 struct adamw_t {
     enum { N_STATES = 2 };
     float scale, decay, lr, root, beta1, rest1, beta2, rest2, epsilon;
@@ -113,8 +115,8 @@ template <typename RULE> struct update_t {
     }
 };
 
-/* Divisions and roots in double are slow on some GPUs, and the values of a recorded step are far: one thread of
- * a block is enough for them. */
+/* Divisions and roots in double are slow on some GPUs, and the values of a recorded step are in global
+ * memory: one thread per block computes them. */
 template <int N, typename RULE> __global__ void update(optim_range_t range)
 {
     __shared__ RULE rule;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* rng_philox and rng_dropout_block of base/rng.h on the device: the same words for the same key and counter.
  * Philox4x32-10: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011. */
 #ifndef KERNELS_CUDA_PHILOX_CUH

@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* Checks and launches the preparation of a batch of image bytes on the GPU (pixels.cu). */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/kernels_step.h"
 

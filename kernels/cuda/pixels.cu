@@ -1,6 +1,7 @@
-/* Bytes to normalised floats, moved by a map: what pixel_table_apply and data/transform/augment.c do on the
- * host, to the bit. Sums and products are written as roundings of their own where the compiler would fuse
- * them. 5 bytes an element. */
+/* SPDX-License-Identifier: MIT */
+/* Converts bytes to normalized floats, through an affine map if given, bitwise equal to pixel_table_apply and
+ * data/transform/augment.c on the host. Sums and products are rounded separately where the compiler would
+ * fuse them. 5 bytes per element. */
 #include "kernels/cuda/kernels_step.h"
 #include "kernels/cuda/vector.cuh"
 
@@ -9,7 +10,7 @@ namespace
 enum { N_VALUES = PIXEL_VALUES, TABLE = PIXEL_MAX_CHANNELS * N_VALUES };
 static_assert(N_VALUES == BLOCK, "each thread of a block works out one value of every channel");
 
-/* What a byte of each channel becomes. */
+/* The normalized value of each byte, per channel. */
 __device__ void fill(float *scaled, const pixel_norm_t &norm, int channels)
 {
     for (int k = 0; k < channels; k++)
@@ -44,7 +45,7 @@ __global__ void scale(const uint8_t *bytes, float *pixels, int64_t n, pixel_norm
     sweep<N>(scale_t{bytes, pixels, scaled, channels}, n);
 }
 
-/* augment.c's warp_t, positions in fixed point with 32 bits of fraction. */
+/* warp_t of augment.c: positions in fixed point with 32 fraction bits. */
 enum { FRACTION_BITS = 32 };
 
 struct warp_t {
@@ -90,7 +91,7 @@ __device__ float mix(float a, float b, float part)
     return __fadd_rn(a, __fmul_rn(part, __fsub_rn(b, a)));
 }
 
-/* A position outside is moved to the border, and on the last row or column the neighbour is itself. */
+/* Positions outside are clamped to the border; in the last row or column a pixel is its own neighbour. */
 __device__ void sample(const pixels_batch_t &b, const float *scaled, const uint8_t *picture, int64_t row,
                               int64_t col, float *out)
 {
@@ -106,7 +107,7 @@ __device__ void sample(const pixels_batch_t &b, const float *scaled, const uint8
     }
 }
 
-/* Blocks with one y share pictures. */
+/* Blocks with the same y work on the same images. */
 __global__ void move(pixels_batch_t b)
 {
     __shared__ float scaled[TABLE];
@@ -133,7 +134,8 @@ cudaError_t pixels_prepare(const pixels_batch_t *batch, cudaStream_t stream)
     const pixels_batch_t &b = *batch;
     const int64_t n_picture = b.height * b.width, n = b.n * n_picture * b.channels;
     if (b.maps) {
-        /* A pixel a thread while that leaves the GPU room, then fewer tables and warps. */
+        /* A pixel per thread while that does not fill the GPU; then several, to build fewer tables and
+         * warps. */
         const int64_t max_rows = MAX_BLOCKS, each = b.n * n_picture < 1 << 20 ? BLOCK : 4 * BLOCK;
         dim3 grid(static_cast<unsigned>((n_picture + each - 1) / each),
                   static_cast<unsigned>(b.n < 1 ? 1 : b.n < max_rows ? b.n : max_rows));

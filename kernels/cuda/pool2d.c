@@ -1,8 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+/* Plans and launches pooling. For max pooling the position of the winner in its window is saved, in one byte
+ * if possible. */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/kernels.h"
 
-/* Which cell of its window each output took is saved in one byte where the window's cells can be told apart
- * by one: the cell's row in the window · kernel_w + its column there. */
+/* For each output, the position of the winning pixel in its window is saved: row in the window · kernel_w +
+ * column, in one byte if that suffices. */
 static int64_t index_bytes(const pool2d_attr_t *a)
 {
     return (int64_t)a->kernel_h * a->kernel_w <= 256 ? 1 : 4;

@@ -1,19 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/* Max and average pooling, forward and backward, without atomics: backward gathers, so that sums are
+ * deterministic. */
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/vector.cuh"
 
 namespace
 {
-/* A thread makes W neighbouring channels of one cell: of y forward, of dx backward, where it gathers from the
- * windows that hold the cell, in their order. Windows side by side move, for an element of x, 4 bytes and a
- * window's share of 4 (and of the saved index), either way; windows that overlap find in the caches what
- * their neighbours read. */
+/* A thread computes W neighbouring channels of one pixel: of y in forward, of dx in backward, where it
+ * gathers from the windows that contain the pixel, in order. Adjacent windows move 4 bytes per element of x
+ * plus a window's share of 4 (and of the saved index), in both directions; overlapping windows find in the
+ * caches what their neighbours read. */
 
 struct cell {
     int64_t n, c;
     int h, w;
 };
 
-/* Number i of the cells of n pictures, channels innermost. */
+/* Pixel i of n images, channels innermost. */
 template <int W> __device__ inline cell cell_at(int64_t i, int64_t n_c, int height, int width)
 {
     int64_t packs = n_c / W, q = i / packs;
@@ -27,7 +30,7 @@ template <int W> __device__ inline cell cell_at(int64_t i, int64_t n_c, int heig
     return at;
 }
 
-/* One window: where it starts, perhaps outside, and what of it is inside the picture; never empty. */
+/* One window: where it starts, possibly outside, and the part inside the image, which is never empty. */
 struct window {
     int h, w, h0, h1, w0, w1;
 };
@@ -47,8 +50,8 @@ __device__ inline float cells_inside(window v)
     return (float)(v.h1 - v.h0) * (float)(v.w1 - v.w0);
 }
 
-/* I: the type of the saved index; saved may be NULL. `not (v ≤ top)` also lets the first NaN in; nothing
- * beats a NaN. */
+/* I: type of the saved index; saved may be NULL. `not (v ≤ top)` also lets the first NaN in; nothing beats a
+ * NaN. */
 template <int W, typename I>
 __global__ void max_forward(pool_t p, const float *__restrict__ x, float *__restrict__ y)
 {
@@ -94,20 +97,20 @@ __global__ void avg_forward(pool_t p, const float *__restrict__ x, float *__rest
     }
 }
 
-/* The windows that hold a cell's row or column: [first, end). */
+/* The windows that contain a row or column: [first, end). */
 struct range {
     int first, end;
 };
 
 __device__ inline range windows_over(int cell, int pad, int kernel, int stride, int out)
 {
-    int late = cell + pad - kernel; /* a window that starts here or before ends before the cell */
+    int late = cell + pad - kernel; /* windows that start at or before this end before the pixel */
     range r = {late < 0 ? 0 : late / stride + 1, (cell + pad) / stride + 1};
     if (r.end > out) r.end = out;
     return r;
 }
 
-/* What the windows over a cell give it: visit(window's number in the tensor, window, output row, column). */
+/* Calls visit(output element, window) for each window that contains a pixel. */
 template <int W, typename V> __device__ inline void for_windows(const pool_t &p, cell at, V visit)
 {
     range rows = windows_over(at.h, p.pad_h, p.kernel_h, p.stride_h, p.out_h);

@@ -1,8 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+/* Sum of squares and tally of a batch; owns the buffers they need from open to close. Only the sum of squares
+ * waits. */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/kernels_step.h"
 
 static struct {
-    double *partial; /* on the device: REDUCE_MAX_PARTIALS, and their sum behind them */
+    double *partial; /* on the device: REDUCE_MAX_PARTIALS, followed by their sum */
     double *sum;     /* pinned */
 } self;
 

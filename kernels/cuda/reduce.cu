@@ -1,9 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+/* Reductions in a fixed order: sums of squares in double, and losses and correct predictions of a batch. */
 #include "kernels/cuda/kernels_step.h"
 #include "kernels/cuda/vector.cuh"
 
 namespace
 {
-/* Over a block, in one order: halves onto halves. A kernel calls it once for each T. */
+/* Sum over a block in a fixed order: halves onto halves. A kernel calls it once per T. */
 template <typename T> __device__ T block_sum(T mine)
 {
     __shared__ T part[BLOCK];
@@ -16,8 +18,8 @@ template <typename T> __device__ T block_sum(T mine)
     return part[0];
 }
 
-/* A thread's elements are 4i … 4i+3 whether they are read at once or one by one: the order of the sum is the
- * same at any address. */
+/* A thread's elements are 4i … 4i+3 whether they are read together or one by one, so the order of the sum
+ * does not depend on the address. */
 template <bool ALIGNED> __global__ void sum_squares(const float *x, int64_t n, double *partial)
 {
     double sum = 0;
@@ -59,7 +61,7 @@ __global__ void tally(const float *losses, const int32_t *predictions, const int
 }
 }
 
-/* 4 bytes an element. The number of blocks, and with it the order, depends on n alone. */
+/* 4 bytes per element. The number of blocks, and with it the order, depends only on n. */
 cudaError_t reduce_sum_squares(const float *x, int64_t n, double *partial, double *out, cudaStream_t stream)
 {
     dim3 grid = grid_for((n + 3) / 4);

@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* Binds ReLU, where it is not fused, to the operator table. */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/kernels.h"
 

@@ -1,9 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+/* ReLU and its gradient; NaN propagates. */
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/vector.cuh"
 
 namespace
 {
-/* Moves 8 bytes an element. Asked this way round, NaN stays. */
+/* Moves 8 bytes per element. In this order NaN propagates. */
 struct relu_t {
     const float *x;
     float *y;
@@ -15,7 +17,7 @@ struct relu_t {
     }
 };
 
-/* 12 bytes an element. */
+/* 12 bytes per element. */
 struct gradient_t {
     const float *y, *dy;
     float *dx;

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Binds the sigmoid binary cross-entropy to the operator table; nothing is saved, backward recomputes the
+ * sigmoid. */
 #include <stddef.h>
 
 #include "kernels/cuda/cuda.h"

@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* Sigmoid binary cross-entropy: a warp per sample forward, elementwise backward. */
 #include <math.h>
 
 #include "kernels/cuda/kernels.h"
@@ -7,7 +9,7 @@ namespace
 {
 const unsigned WARP = 32;
 
-/* A warp takes a row. Reads 8 bytes an element. */
+/* A warp per row. Reads 8 bytes per element. */
 __global__ void forward(bce_t b)
 {
     int lane = static_cast<int>(threadIdx.x % WARP);
@@ -16,7 +18,8 @@ __global__ void forward(bce_t b)
         const float *x = b.x + n * b.n_class, *t = b.targets + n * b.n_class;
         double sum = 0;
         for (int64_t k = lane; k < b.n_class; k += WARP) {
-            /* The product also where the target is 0: ∞ · 0 is the NaN that op_desc.h asks for. */
+            /* The product is computed also where the target is 0: ∞ · 0 is the NaN that op_desc.h
+             * requires. */
             float v = x[k], above = v > 0 ? v : 0;
             sum += above - v * t[k] + log1pf(expf(-fabsf(v)));
         }
@@ -25,7 +28,7 @@ __global__ void forward(bce_t b)
     }
 }
 
-/* Moves 12 bytes an element. */
+/* Moves 12 bytes per element. */
 struct gradient_t {
     const float *x, *targets;
     float *dx, scale;

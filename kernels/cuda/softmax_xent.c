@@ -1,9 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+/* Binds the softmax cross-entropy to the operator table; forward saves what backward only scales. */
 #include <stddef.h>
 
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/kernels.h"
 
-/* Saved: softmax(x) − t, [n, classes]: backward only has to scale it. */
+/* Saved: softmax(x) − t, [n, classes]; backward only scales it. */
 static err_t plan(op_t *op)
 {
     op->n_saved_bytes = op->training ? (size_t)shape_count(op->desc.x[0]) * sizeof(float) : 0;

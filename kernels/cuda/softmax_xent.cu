@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* Softmax cross-entropy, predictions and saved gradient in one kernel: a warp per row, or a block for many
+ * classes. */
 #include <math.h>
 
 #include "kernels/cuda/kernels.h"
@@ -5,11 +8,11 @@
 
 namespace
 {
-/* A warp takes a row, or, from this many classes on, a block does. */
+/* A warp handles a row, or a block from this many classes on. */
 const int64_t BLOCK_CLASSES = 1024;
 const unsigned WARP = 32;
 
-/* What a row's threads add up, and what they agree on. The sums are double, as rows may be long. */
+/* Values reduced over the threads of a row. Sums are double, as rows may be long. */
 struct sums {
     double exp, z;
 };
@@ -18,7 +21,7 @@ struct top {
     int index;
 };
 
-/* The first of the largest. */
+/* The larger of two; of equals the first. */
 __device__ inline top larger(top a, top b)
 {
     return b.value > a.value || (b.value == a.value && b.index < a.index) ? b : a;
@@ -43,13 +46,13 @@ __device__ inline sums over_warp(sums s)
     return s;
 }
 
-/* Over all threads of a row, who all get the result. */
+/* Over all threads of a row; all of them get the result. */
 template <unsigned THREADS> __device__ inline top over_row(top t)
 {
     t = over_warp(t);
     if constexpr (THREADS > WARP) {
         __shared__ top warps[THREADS / WARP];
-        __syncthreads(); /* the row before has been read */
+        __syncthreads(); /* the previous row has been read */
         if (threadIdx.x % WARP == 0) warps[threadIdx.x / WARP] = t;
         __syncthreads();
         for (unsigned w = 0; w < THREADS / WARP; w++) t = larger(t, warps[w]);
@@ -71,7 +74,7 @@ template <unsigned THREADS> __device__ inline sums over_row(sums s)
     return s;
 }
 
-/* The index of the row's largest logit. A NaN never wins, but as the first: then it is the row's maximum. */
+/* The row's largest logit and its index. A NaN wins only in first position: then it is the row's maximum. */
 template <unsigned THREADS> __device__ inline top top_of(const float *row, int n_class, int first)
 {
     top t = {-INFINITY, n_class};
@@ -83,8 +86,8 @@ template <unsigned THREADS> __device__ inline top top_of(const float *row, int n
     return row[0] == row[0] ? t : top{row[0], 0};
 }
 
-/* Reads the logits from memory once (4 bytes an element; the later passes find them in a cache), writes as
- * much where backward is to follow. */
+/* Reads the logits from memory once (4 bytes per element; later passes hit a cache), and writes as much if
+ * backward follows. */
 template <unsigned THREADS> __global__ void forward(softmax_t s)
 {
     int n_class = (int)s.n_class, lane = (int)(threadIdx.x % THREADS);
@@ -103,8 +106,8 @@ template <unsigned THREADS> __global__ void forward(softmax_t s)
         }
         sum = over_row<THREADS>(sum);
         if (lane == 0) {
-            /* A label that is no class must not pass for one. Σz also where it weighs 0: 0 · −∞ is the NaN
-             * that op_desc.h asks for. */
+            /* An invalid label must not pass for a class. Σz is included also if it weighs 0: 0 · −∞ is the
+             * NaN that op_desc.h requires. */
             double z = label >= 0 && label < n_class ? row[label] - t.value : NAN;
             s.loss[n] = (float)(log(sum.exp) - ((1 - s.smoothing) * z + even * sum.z));
             if (s.predictions) s.predictions[n] = t.index;
@@ -117,7 +120,7 @@ template <unsigned THREADS> __global__ void forward(softmax_t s)
     }
 }
 
-/* Moves 8 bytes an element. */
+/* Moves 8 bytes per element. */
 struct scale_t {
     const float *saved;
     float *dx, scale;

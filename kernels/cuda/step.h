@@ -1,10 +1,11 @@
-/* What changes from step to step and is not in a buffer, as kernels are given it. */
+/* SPDX-License-Identifier: MIT */
+/* Values that change from step to step and are not in a buffer, as passed to kernels. */
 #ifndef KERNELS_CUDA_STEP_H
 #define KERNELS_CUDA_STEP_H
 
 #include <stdint.h>
 
-/* A number that changes from step to step: the value, or, in a recorded step, where it will be. */
+/* A value or, in a recorded step, the address where it will be. */
 typedef struct step_u64 {
     uint64_t value;
     const uint64_t *at;

@@ -1,10 +1,11 @@
-/* Flat arrays in loads and stores of up to 16 bytes a thread. Included by .cu files only. */
+/* SPDX-License-Identifier: MIT */
+/* Access to flat arrays in loads and stores of up to 16 bytes per thread. Included by .cu files only. */
 #ifndef KERNELS_CUDA_VECTOR_CUH
 #define KERNELS_CUDA_VECTOR_CUH
 
 #include "kernels/cuda/launch.cuh"
 
-/* N elements side by side, read and written as one where N·sizeof(T) ≤ 16. */
+/* N contiguous elements, read and written at once if N·sizeof(T) ≤ 16. */
 template <typename T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) pack_t {
     T at[N];
 };
@@ -25,7 +26,7 @@ template <int N, typename T> static inline bool packs(const T *block)
     return reinterpret_cast<uintptr_t>(block) % alignof(pack_t<T, N>) == 0;
 }
 
-/* Calls f.run<N>(i) for i = 0, N, 2N, …, and f.run<1> for each of the n % N elements behind them. */
+/* Calls f.run<N>(i) for i = 0, N, 2N, …, and f.run<1> for each of the remaining n % N elements. */
 template <int N, typename F> static __device__ inline void sweep(const F &f, int64_t n)
 {
     GRID_LOOP(i, n / N) f.template run<N>(i * N);

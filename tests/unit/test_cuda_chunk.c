@@ -105,7 +105,7 @@ int main(void)
     refused(need(3, 1, 11, 10), "--workspace", "what is besides larger than the bound");
     refused(need(3, INT64_MAX, 11, 10 * MIB), "--workspace", "a sample of more than 64 bits");
     cells.n_sample_cells = (int64_t)INT32_MAX + 1;
-    refused(cells, "numbers", "a sample of more than a kernel counts");
+    refused(cells, "values", "a sample of more than a kernel counts");
     check_all();
     check_products();
     check_parts();

@@ -1,5 +1,6 @@
-/* Algorithms of convolution on the GPU: conv2d.c lists and picks, each computes one pass with its epilogue. A
- * new one is a conv_impl_t, declared here, and one row in conv2d.c. */
+/* SPDX-License-Identifier: MIT */
+/* Convolution algorithms on the GPU: conv2d.c lists them and picks one; each computes one pass with its
+ * epilogue. To add one: a conv_impl_t, declared here, and a row in conv2d.c. */
 #ifndef KERNELS_CUDA_CONV_CONV_H
 #define KERNELS_CUDA_CONV_CONV_H
 
@@ -13,25 +14,25 @@ typedef struct conv_problem {
     bool training; /* backward follows */
 } conv_problem_t;
 
-/* With an epilogue, y and dy are what is behind it, and args->saved has a byte for each of y as
- * epilogue_args_t.mask has it: written by forward in training, read by backward. */
+/* With an epilogue, y and dy are after it, and args->saved has a byte per element of y as in
+ * epilogue_args_t.mask: written by forward in training, read by backward. */
 typedef struct conv_impl {
-    const char *name; /* kept in caches and checkpoints: stable */
+    const char *name; /* stable: kept in caches and checkpoints */
     bool (*fits)(const conv_problem_t *problem);
-    /* *out starts NULL; on an error nothing is left behind. */
+    /* *out starts NULL; on an error nothing is left allocated. */
     err_t (*plan)(const conv_problem_t *problem, void **out, size_t *n_workspace_bytes);
     err_t (*run)(void *plan, const conv_problem_t *problem, const op_args_t *args);
-    void (*unplan)(void **plan); /* takes NULL inside */
+    void (*unplan)(void **plan); /* *plan may be NULL */
 } conv_impl_t;
 
 extern const conv_impl_t cuda_conv_gemm, cuda_conv_im2col, cuda_conv_implicit;
 
-/* Of a description whose numbers conv2d.c has looked at. */
+/* Geometry of a description whose sizes conv2d.c has checked. */
 conv_shape_t conv_shape_of(const op_desc_t *desc);
-/* Of n of its samples. */
+/* The same of n samples, as input of an epilogue. */
 cells_t conv_cells_of(const op_desc_t *desc, int64_t n);
 bool conv_pools(const op_desc_t *desc);
-/* "conv2d float32 n=64 …, forward, by NAME", for messages. */
+/* For messages: "conv2d float32 n=64 …, forward, by NAME". */
 enum { CONV_TEXT = OP_KEY_MAX + 64 };
 void conv_spell(const conv_problem_t *problem, const char *name, char out[CONV_TEXT]);
 

@@ -1,7 +1,8 @@
-/* Convolution as products of matrices on cuBLASLt: each output pixel's window becomes a row of numbers in the
- * order of our weights (im2col), a few samples at a time so that scratch is bounded. "gemm" is the pointwise
- * convolution whose windows are the pixels themselves: nothing is copied, unless operands are rounded to
- * bfloat16. Chunks follow each other, so that sums over them are always taken in the same order. */
+/* SPDX-License-Identifier: MIT */
+/* Convolution as matrix products on cuBLASLt: the window of each output pixel becomes a row of values in the
+ * order of our weights (im2col), a few samples at a time, so that scratch is bounded. "gemm" is the pointwise
+ * convolution, whose windows are the pixels: nothing is copied, unless operands are rounded to bfloat16.
+ * Chunks run in order, so sums over them have a fixed order. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -9,19 +10,19 @@
 #include "kernels/cuda/conv/conv.h"
 #include "kernels/cuda/gemm.h"
 
-/* Workspace, each part only where it is wanted: the rounded weight, parts of the bias's gradient; of a chunk
- * windows, and products before an epilogue or dy behind it; then cuBLASLt's. */
+/* Workspace, each part only if needed: rounded weight; parts of the bias gradient; for a chunk, windows, and
+ * products before an epilogue or dy after it; cuBLASLt's workspace. */
 typedef struct gemm_plan {
     conv_shape_t shape;
-    int64_t n_window; /* numbers of one pixel's, all groups */
+    int64_t n_window; /* values in a pixel's window, all groups */
     bool pointwise, rounds, relu, bias;
     chunk_t chunk;
-    gemm_t *gemm[2]; /* of a whole chunk, of the last */
+    gemm_t *gemm[2]; /* for full chunks and for the last one */
     int n_parts;
-    size_t parts, windows, cells, products; /* where they begin */
+    size_t parts, windows, cells, products; /* offsets in the workspace */
 } gemm_plan_t;
 
-enum { LARGEST_WORKSPACE = 32 << 20, SHARE = 8 }; /* cuBLASLt's, at most a part of all */
+enum { LARGEST_WORKSPACE = 32 << 20, SHARE = 8 }; /* for cuBLASLt, at most 1/SHARE of all */
 
 static bool pointwise(const op_desc_t *d)
 {
@@ -41,7 +42,7 @@ static int64_t library_bytes(void)
     return n < LARGEST_WORKSPACE ? n : LARGEST_WORKSPACE;
 }
 
-/* Bytes of one sample's windows, and of its cells before an epilogue, in scratch. */
+/* Scratch bytes of one sample's windows, and of its pixels before an epilogue. */
 static void sample_bytes(const conv_problem_t *problem, int64_t *windows, int64_t *cells)
 {
     const op_desc_t *d = problem->desc;
@@ -77,7 +78,7 @@ static chunk_need_t need_of(const conv_problem_t *problem)
     int64_t y = height * width * d->attr.conv2d.out_channels;
     if (x > most) most = x;
     if (y > most) most = y;
-    /* What rounding up to whole blocks adds is a few of them. */
+    /* Rounding up to blocks adds a few of them. */
     int64_t fixed = library_bytes() + 8 * 256 + (weight ? 2 * shape_count(d->param[0]) : 0) +
                     (n_parts > 1 ? n_parts * d->attr.conv2d.out_channels * 4 : 0);
     return (chunk_need_t){.n_samples = d->x[0].dim[0],
@@ -99,8 +100,11 @@ static bool im2col_fits(const conv_problem_t *problem)
     return !pointwise(problem->desc) && chunk_fits(&need);
 }
 
-/* A matrix whose rows are so long, of whose columns a group has `group`; of a buffer that chunks are taken
- * from, `sample` numbers each, of so many bytes. */
+/* Describes an operand.
+ * row      elements between rows
+ * group    columns of one group
+ * sample   elements per sample of a buffer that is processed in chunks, else 0
+ * element  bytes per element */
 static gemm_matrix_t matrix(const gemm_plan_t *p, int64_t row, int64_t group, int64_t sample, int64_t element)
 {
     int64_t steps = p->chunk.n_chunks > 1 ? sample * p->chunk.n_samples : 0;
@@ -194,7 +198,7 @@ static err_t plan(const conv_problem_t *problem, void **out, size_t *n_workspace
     return ERR_OK;
 }
 
-/* A chunk: what it is of everything, and what to multiply it with. */
+/* The operands of one chunk, and the product to use. */
 typedef struct piece {
     int64_t first, n;
     gemm_t *gemm;
@@ -223,7 +227,7 @@ static void *at(const op_args_t *args, size_t offset)
     return (char *)args->workspace + offset;
 }
 
-/* The piece's windows: where they are already, or written out. */
+/* The windows of a chunk: in place, or written to the workspace. */
 static err_t windows_of(const gemm_plan_t *p, const piece_t *piece, const op_args_t *args, const void **out)
 {
     conv_shape_t shape = p->shape;
@@ -274,7 +278,7 @@ static err_t forward(const gemm_plan_t *p, const op_desc_t *d, const op_args_t *
     return ERR_OK;
 }
 
-/* dy before the epilogue, as products want it. sums: as gradient_args_t.sums. */
+/* dy before the epilogue, as the products need it. sums: as gradient_args_t.sums. */
 static err_t cells_of(const gemm_plan_t *p, const op_desc_t *d, const piece_t *piece, const op_args_t *args,
                       float *sums, const void **out)
 {
@@ -313,7 +317,7 @@ static err_t backward_data(const gemm_plan_t *p, const op_desc_t *d, const op_ar
     return ERR_OK;
 }
 
-/* The bias's gradient of all samples by itself, where chunks are several. */
+/* The bias gradient over all samples at once, if there are several chunks. */
 static err_t sum_alone(const gemm_plan_t *p, const op_desc_t *d, const op_args_t *args, float *sums)
 {
     gradient_args_t call = {.cells = conv_cells_of(d, p->shape.n),

@@ -1,16 +1,17 @@
-/* "implicit": products on the CUDA cores that read their operands where they are; no window is ever written
- * out. For few channels and small layers, strides, groups and dilations as they come. fp32 whatever is asked
- * for: of tf32 it is the exact version, for bf16 operands are rounded where they are read. */
+/* SPDX-License-Identifier: MIT */
+/* "implicit": products on the CUDA cores that read their operands in place; windows are never written out.
+ * For few channels and small layers; any stride, group count and dilation. Always fp32: for tf32 this is the
+ * exact version, for bf16 operands are rounded when they are read. */
 #include "base/mem.h"
 #include "kernels/cuda/chunk.h"
 #include "kernels/cuda/conv/conv.h"
 
-/* Workspace: parts of the weights' gradient; or, of an epilogue whose windows do not fit a thread, the
- * products. */
+/* Workspace: parts of the weight gradient; or the products, if the pooling windows of the epilogue do not fit
+ * a thread. */
 typedef struct implicit_plan {
     implicit_args_t args;
     implicit_tile_t tile;
-    bool apart; /* forward: the epilogue is a kernel of its own */
+    bool apart; /* forward: the epilogue is a separate kernel */
     chunk_t chunk;
 } implicit_plan_t;
 
@@ -33,7 +34,7 @@ static chunk_need_t need_of(const conv_problem_t *problem)
                           .n_limit_bytes = cuda_workspace_bytes()};
 }
 
-/* What the kernels count in 32 bits, and what a grid can have. */
+/* Limits of the kernels' 32-bit counters and of a grid. */
 static bool fits(const conv_problem_t *problem)
 {
     const op_desc_t *d = problem->desc;
@@ -55,8 +56,7 @@ static int64_t tiles(int64_t m, int bm, int64_t n, int bn)
     return ((m + bm - 1) / bm) * ((n + bn - 1) / bn);
 }
 
-/* The largest tile of which there still are two for each processor; narrow where wide ones would be half
- * empty. */
+/* The largest tile that leaves two per multiprocessor; a narrow one if wide ones would be half empty. */
 static implicit_tile_t tile_for(int64_t m, int64_t n, int groups)
 {
     enum { BLOCKS = 264 };
@@ -64,7 +64,7 @@ static implicit_tile_t tile_for(int64_t m, int64_t n, int groups)
     return groups * tiles(m, 128, n, 64) >= BLOCKS ? IMPLICIT_WIDE : IMPLICIT_SMALL;
 }
 
-/* Of the weights' gradient, whose pixels are split over blocks. */
+/* For the weight gradient, whose pixels are split over blocks. */
 static size_t plan_weights(implicit_plan_t *p, bool bias)
 {
     const conv_shape_t *s = &p->args.shape;
@@ -114,7 +114,7 @@ static void unplan(void **plan_)
     mem_free(plan_);
 }
 
-/* A chunk's products, then their windows. */
+/* The products of a chunk, then the maxima of their windows. */
 static err_t forward_apart(const implicit_plan_t *p, const op_desc_t *d, const op_args_t *args,
                            implicit_args_t a)
 {

@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* The three products of implicit convolution, put together from the operand readers of implicit.cuh, with the
+ * epilogue in registers. Tile sizes and splits are chosen in implicit.c. */
 #include "kernels/cuda/conv/implicit.cuh"
 
 namespace
@@ -19,7 +22,7 @@ view_t view_of(const implicit_args_t &a)
     return v;
 }
 
-/* The windows of TM pixels, CELLS each: bias, ReLU and maximum in registers. As epilogue.cu's forward. */
+/* The windows of TM pixels, CELLS each: bias, ReLU and maximum in registers, as in epilogue.cu's forward. */
 template <int CELLS, int TM>
 __device__ inline void store_windows(const view_t &v, const float (&sum)[TM][4], uint32_t pixel, int channel,
                                             int64_t first_channel)
@@ -72,8 +75,8 @@ template <int BM, int BN, int TM> __global__ void backward_data(view_t v)
                 v.a.dx[static_cast<int64_t>(pixel + i) * v.a.shape.c + group * v.c_group + channel + j] = sum[i][j];
 }
 
-/* Part p of the pixels goes to part p of the result, [k][taps], then the bias's [k]; with one part straight to where
- * it belongs. */
+/* Part p of the pixels goes to part p of the result, [k][taps], then the bias's [k]; a single part goes
+ * directly to its destination. */
 template <int BM, int BN, int TM> __global__ void backward_weights(view_t v, uint32_t n_each)
 {
     const int THREADS = BM / TM * BN / 4;

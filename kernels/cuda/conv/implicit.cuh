@@ -1,9 +1,10 @@
-/* Convolution as a product of matrices that are never in memory: tiles are read from x, weight and dy as the
- * geometry says, and multiplied from shared memory. The tile, and where its operands come from; conv2d's three
- * products are put together in implicit.cu.
+/* SPDX-License-Identifier: MIT */
+/* Convolution as a product of matrices that never exist in memory: tiles are read from x, weight and dy
+ * according to the geometry and multiplied from shared memory. This file has the tile product and the operand
+ * readers; implicit.cu combines them into conv2d's three products.
  *
- * Pixels are counted in windows: of the window (1 × 1 without pooling) that makes one y all cells, one behind the
- * other, so that a thread has all that it needs for a maximum. */
+ * Pixels are counted by windows: all pixels of the window (1 × 1 without pooling) that gives one y are
+ * consecutive, so that a thread has everything it needs for the maximum. */
 #ifndef KERNELS_CUDA_CONV_IMPLICIT_CUH
 #define KERNELS_CUDA_CONV_IMPLICIT_CUH
 
@@ -12,20 +13,20 @@
 #include "kernels/cuda/kernels_product.h"
 #include "kernels/cuda/launch.cuh"
 
-/* What every kernel is given, with the divisions that it does. */
+/* Arguments of every kernel, with its precomputed divisions. */
 struct view_t {
     implicit_args_t a;
-    int c_group, k_group, n_taps; /* channels of a group; weights of one filter */
+    int c_group, k_group, n_taps; /* channels per group; weights per filter */
     int rows, columns;            /* of y */
-    uint32_t n_pixels, n_inputs;  /* cells of all windows; cells of all pictures */
+    uint32_t n_pixels, n_inputs;  /* pixels in all windows; pixels of all images */
     divider_t cells, pool_h, pool_w, y_columns, y_rows;
     divider_t by_c, by_k, taps_w, x_columns, x_rows, stride_h, stride_w;
 };
 
-/* Far outside of every picture, whatever a tap adds. */
+/* Far outside every image, whatever a tap adds. */
 static const int NOWHERE = -(1 << 30);
 
-/* Of a pixel: the picture, and where the window of its first tap begins. */
+/* The image of a pixel, and where its window's first tap is. */
 static __device__ inline int64_t find_pixel(const view_t &v, uint32_t pixel, int *h, int *w)
 {
     uint32_t cell, in_h, in_w, row, column;
@@ -36,9 +37,9 @@ static __device__ inline int64_t find_pixel(const view_t &v, uint32_t pixel, int
     return sample;
 }
 
-/* Which elements of a tile of SIZE × DEPTH a thread reads. ALONG: neighbours are neighbours in the depth, else
- * across it. In shared memory a depth's SIZE elements lie together, and rows are 16 bytes longer, so that neither
- * way of writing meets itself in a bank often. */
+/* The elements of a SIZE × DEPTH tile that a thread reads. ALONG: neighbouring threads are neighbours along
+ * the depth, else across it. In shared memory the SIZE elements of a depth are contiguous, and rows are
+ * padded by 16 bytes, so that neither way of writing has many bank conflicts. */
 enum { DEPTH = 16 };
 template <bool ALONG, int SIZE, int THREADS> struct share_t {
     static const int COUNT = SIZE * DEPTH / THREADS, PITCH = SIZE + 4;
@@ -105,7 +106,7 @@ template <int SIZE, int THREADS> struct filters_along : share_t<true, SIZE, THRE
     }
 };
 
-/* dy, as it is before the epilogue. */
+/* dy before the epilogue. */
 static __device__ inline float gradient_at(const view_t &v, int64_t sample, uint32_t oh, uint32_t ow, int channel)
 {
     const conv_shape_t &s = v.a.shape;
@@ -198,7 +199,7 @@ template <int SIZE, int THREADS> struct gradients_across : share_t<false, SIZE, 
     }
 };
 
-/* x by taps and pixels; behind the last tap ones, for the sums of dy that are the bias's gradient. */
+/* x by taps and pixels; after the last tap ones, which sum dy into the bias gradient. */
 template <int SIZE, int THREADS> struct windows_across : share_t<false, SIZE, THREADS> {
     using share = share_t<false, SIZE, THREADS>;
     const float *from;
@@ -234,8 +235,8 @@ template <typename P> static __device__ inline void put(const float (&values)[P:
     for (int i = 0; i < P::COUNT; i++) tile[P::depth(i) * P::PITCH + P::place(i)] = values[i];
 }
 
-/* sum[TM][TN] of rows m0 + …, columns n0 + …, over the depths from `first` to `end`, in their order. While one pair
- * of tiles is multiplied the next is on its way to registers. */
+/* sum[TM][TN] of rows m0 + …, columns n0 + …, over the depths [first, end) in order. While one pair of tiles
+ * is multiplied, the next is loaded into registers. */
 template <typename A, typename B, int BM, int BN, int TM, int TN>
 static __device__ inline void multiply(const view_t &v, const A &a, const B &b, uint32_t first, uint32_t end,
                                        float (&sum)[TM][TN])
