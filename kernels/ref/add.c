@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* Reference addition, and accumulation of gradients in float32 or bfloat16. */
 #include "compute/tensor/bf16.h"
 #include "kernels/ref/ref.h"
 

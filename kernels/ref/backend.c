@@ -1,3 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* The ref backend's table of operators and optimizers: one thread, nothing to open, buffers in host
+ * memory. */
 #include <stdio.h>
 
 #include "compute/ops/registry.h"

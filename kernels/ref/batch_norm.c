@@ -1,12 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/* Reference batch norm: groups, statistics shared between ranks, and the fused addition and ReLU, one channel
+ * at a time in double. */
 #include <math.h>
 
 #include "kernels/ref/ref.h"
 
-/* Saved: mean and 1/std of each group, [groups, 2, c], in double so that backward starts from no rounding;
- * with a fused ReLU, a byte for each element that says whether y is above 0. */
+/* Saved: mean and 1/std of each group, [groups, 2, c], in double, so that backward starts without rounding;
+ * with a fused ReLU, a byte per element that says whether y is above 0. */
 typedef struct norm {
     int64_t n_c, n_groups;
-    int64_t n_rows, group_rows; /* row: all channels of one cell */
+    int64_t n_rows, group_rows; /* row: all channels of one pixel */
 } norm_t;
 
 static norm_t norm_of(const op_t *op)
@@ -28,7 +31,7 @@ static err_t plan(op_t *op)
     return ERR_OK;
 }
 
-/* NULL where nothing is kept of it. */
+/* The bytes saved for the ReLU; NULL if there are none. */
 static uint8_t *mask_of(const op_t *op, const op_args_t *args)
 {
     norm_t n = norm_of(op);
@@ -47,8 +50,8 @@ static err_t sum_shared(const op_args_t *args, double *values, int64_t n)
     return args->sum_shared ? args->sum_shared(args->share_context, values, n) : ERR_OK;
 }
 
-/* One channel: m elements of ours, c apart; variance biased, and n the number of elements of all who share.
- */
+/* One channel: m elements of this rank, c apart. *variance is biased; *n: number of elements over all ranks
+ * that share statistics. */
 static err_t moments(const op_args_t *args, const float *x, int64_t m, int64_t c, double *mean,
                      double *variance, double *n)
 {
@@ -95,7 +98,7 @@ static err_t train_channel(const op_t *op, const op_args_t *args, int64_t c)
     return ERR_OK;
 }
 
-/* What was fused, on the normalised y. */
+/* The fused operations, on the normalized y. */
 static void finish(const op_t *op, const op_args_t *args)
 {
     float *y = args->y;
@@ -125,8 +128,9 @@ static err_t forward(const op_t *op, const op_args_t *args)
     return ERR_OK;
 }
 
-/* With x̂ = (x−mean)/std: dβ = Σ dy, dγ = Σ dy·x̂ over our elements; dx = γ/std · (dy − (Σ dy + x̂·Σ dy·x̂)/n)
- * with sums over the n elements of all who share; Ioffe & Szegedy 2015, section 3. */
+/* With x̂ = (x−mean)/std: dβ = Σ dy, dγ = Σ dy·x̂ over this rank's elements; dx = γ/std · (dy − (Σ dy + x̂·Σ
+ * dy·x̂)/n) with sums over the n elements of all ranks that share statistics; Ioffe & Szegedy 2015, section
+ * 3. */
 static err_t backward_channel(const op_t *op, const op_args_t *args, int64_t c)
 {
     norm_t n = norm_of(op);

@@ -1,10 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/* Reference convolution: each output, input gradient and weight gradient is one sum, written from its
+ * formula. No layouts, no tiles, no algorithms to choose from. */
 #include "kernels/ref/ref.h"
 
 typedef struct geometry {
     conv2d_attr_t a;
     int64_t n, h, w, c;       /* input */
     int64_t oh, ow, k;        /* output */
-    int64_t c_group, k_group; /* channels of one group */
+    int64_t c_group, k_group; /* channels per group */
 } geometry_t;
 
 static geometry_t geometry_of(const op_t *op)
@@ -23,7 +26,7 @@ static geometry_t geometry_of(const op_t *op)
                         .k_group = y[3] / groups};
 }
 
-/* Where tap (r, s) of output cell (oh, ow) reads in the picture; false when that is in the padding. */
+/* The input pixel that tap (r, s) of output pixel (oh, ow) reads; false if it is in the padding. */
 static bool input_cell(const geometry_t *g, int64_t oh, int64_t ow, int r, int s, int64_t *cell)
 {
     int64_t ih = oh * g->a.stride_h - g->a.pad_h + (int64_t)r * g->a.dilation_h;
@@ -32,7 +35,7 @@ static bool input_cell(const geometry_t *g, int64_t oh, int64_t ow, int r, int s
     return ih >= 0 && ih < g->h && iw >= 0 && iw < g->w;
 }
 
-/* One output cell and channel; x is the sample's first element of k's group, weight that of filter k. */
+/* One output pixel and channel. x: the sample's first element of k's group; weight: filter k. */
 static double correlate(const geometry_t *g, const float *x, const float *weight, int64_t oh, int64_t ow)
 {
     double sum = 0;
@@ -64,7 +67,7 @@ static err_t forward(const op_t *op, const op_args_t *given)
     return ERR_OK;
 }
 
-/* The output coordinate whose tap reads input coordinate i; -1 when there is none. */
+/* The output coordinate whose tap reads input coordinate i; -1 if there is none. */
 static int64_t output_coordinate(int64_t i, int tap, int stride, int pad, int dilation, int64_t n_out)
 {
     int64_t reach = i + pad - (int64_t)tap * dilation;
@@ -72,8 +75,8 @@ static int64_t output_coordinate(int64_t i, int tap, int stride, int pad, int di
     return reach / stride;
 }
 
-/* Gradient of input element (ih, iw, c) of the sample whose output gradients start at dy: everything that
- * reads it. */
+/* Gradient of input element (ih, iw, c): the sum over everything that reads it. dy: output gradients of the
+ * sample. */
 static double gather(const geometry_t *g, const float *dy, const float *weight, int64_t ih, int64_t iw,
                      int64_t c)
 {

@@ -1,7 +1,9 @@
+/* SPDX-License-Identifier: MIT */
+/* Reference dropout: defines which random word belongs to which element. */
 #include "base/rng.h"
 #include "kernels/ref/ref.h"
 
-/* Saved: one byte per element, 1 where it is kept. */
+/* Saved: one byte per element, 1 if it is kept. */
 static err_t plan(op_t *op)
 {
     op->n_saved_bytes = op->training ? (size_t)shape_count(op->desc.y) : 0;

@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* Reference fully connected layer: a double sum per output. */
 #include "kernels/ref/ref.h"
 
 static err_t forward(const op_t *op, const op_args_t *given)

@@ -1,8 +1,10 @@
+/* SPDX-License-Identifier: MIT */
+/* Reference optimizers, written from the formulas of compute/ops/backend.h, and the sum of squares. */
 #include <math.h>
 
 #include "kernels/ref/ref.h"
 
-/* One element at a time, in double; what is kept between steps is rounded to float once. */
+/* One element at a time, in double; state is rounded to float once per step. */
 static double clipped(const optim_args_t *a, int64_t i)
 {
     return a->gradient_scale * a->gradient[i];

@@ -1,8 +1,10 @@
+/* SPDX-License-Identifier: MIT */
+/* Reference pooling: defines which of equal pixels wins and how NaN propagates. */
 #include <math.h>
 
 #include "kernels/ref/ref.h"
 
-/* One window, cut to the picture: rows [h0, h1), columns [w0, w1). Never empty, as padding < kernel. */
+/* One window, clipped to the image: rows [h0, h1), columns [w0, w1). Never empty, as padding < kernel. */
 typedef struct window {
     int64_t h0, h1, w0, w1;
 } window_t;
@@ -25,7 +27,7 @@ static window_t window_at(const op_desc_t *d, int64_t oh, int64_t ow)
                       at_most(w + a->kernel_w, d->x[0].dim[2])};
 }
 
-/* Cell (row · width + column) of the first largest value of one channel, or of the first NaN. */
+/* The pixel (row · width + column) of the first largest value of one channel, or of the first NaN. */
 static int32_t winner(const float *x, window_t v, int64_t width, int64_t channels)
 {
     int64_t best = v.h0 * width + v.w0;
@@ -75,7 +77,7 @@ static err_t forward(const op_t *op, const op_args_t *args)
     return ERR_OK;
 }
 
-/* What window (oh, ow) gives input cell (h, w); i is the output element. */
+/* Contribution of window (oh, ow) to input pixel (h, w). i: index of the output element. */
 static double share(const op_desc_t *d, const op_args_t *args, int64_t oh, int64_t ow, int64_t i, int64_t h,
                     int64_t w)
 {
@@ -86,7 +88,7 @@ static double share(const op_desc_t *d, const op_args_t *args, int64_t oh, int64
     return ((const int32_t *)args->saved)[i] == h * d->x[0].dim[2] + w ? dy[i] : 0.0;
 }
 
-/* Gradient of input cell (n, h, w, c): of every window that can hold it. */
+/* Gradient of input element (n, h, w, c): the sum over every window that can contain it. */
 static double gather(const op_desc_t *d, const op_args_t *args, int64_t n, int64_t h, int64_t w, int64_t c)
 {
     const pool2d_attr_t *a = &d->attr.pool2d;

@@ -1,12 +1,14 @@
+/* SPDX-License-Identifier: MIT */
 /* What the operators of the ref backend share, and its optimizers: naive C, one loop per sum, sums in double.
- * The oracle of the others. */
+ * The oracle for all other backends. */
 #ifndef KERNELS_REF_REF_H
 #define KERNELS_REF_REF_H
 
 #include "compute/ops/backend.h"
 
-/* Of operators with bfloat16 products: a plan with room for rounded operands, and the arguments with x, the
- * weight and, in backward, dy rounded there. With float32 products both change nothing. */
+/* For operators with bfloat16 products: ref_round_plan reserves workspace for rounded operands; ref_round
+ * returns arguments whose x, weight and, in backward, dy are rounded there. Neither does anything for float32
+ * products. */
 err_t ref_round_plan(op_t *op);
 op_args_t ref_round(const op_t *op, const op_args_t *args);
 

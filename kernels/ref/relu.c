@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* Reference ReLU; NaN propagates. */
 #include "kernels/ref/ref.h"
 
 static err_t forward(const op_t *op, const op_args_t *args)
@@ -5,7 +7,7 @@ static err_t forward(const op_t *op, const op_args_t *args)
     int64_t count = shape_count(op->desc.y);
     const float *x = args->x[0];
     float *y = args->y;
-    /* Asked this way round, NaN stays. */
+    /* In this order NaN propagates. */
     for (int64_t i = 0; i < count; i++) y[i] = x[i] <= 0 ? 0 : x[i];
     return ERR_OK;
 }

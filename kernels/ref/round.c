@@ -1,7 +1,10 @@
+/* SPDX-License-Identifier: MIT */
+/* Rounds the operands of reference products to bfloat16, in workspace, so that ref is the oracle for
+ * bfloat16, too. */
 #include "compute/tensor/bf16.h"
 #include "kernels/ref/ref.h"
 
-/* x, the weight and dy, one behind the other. */
+/* Room for x, the weight and dy, in this order. */
 err_t ref_round_plan(op_t *op)
 {
     const op_desc_t *d = &op->desc;

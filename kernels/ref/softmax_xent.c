@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* Reference softmax cross-entropy with label smoothing, in double. */
 #include <math.h>
 
 #include "kernels/ref/ref.h"
@@ -29,7 +31,7 @@ static err_t forward(const op_t *op, const op_args_t *args)
         for (int64_t k = 0; k < n_class; k++) sum += exp((double)x[k] - x[top]);
         for (int64_t k = 0; k < n_class; k++) {
             double log_p = (double)x[k] - x[top] - log(sum);
-            /* Also where the target is 0: 0 · −∞ is the NaN that the contract asks for. */
+            /* Also where the target is 0: 0 · −∞ is the NaN that op_desc.h requires. */
             loss -= target(op, k, args->labels[n]) * log_p;
             if (saved) saved[n * n_class + k] = (float)exp(log_p);
         }
