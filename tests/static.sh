@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Checks of the source itself, as TAP. Run from the repository's root: tests/static.sh shellcheck|layers|links|headers
+# Checks of the source itself, as TAP. Run from the repository's root:
+# tests/static.sh shellcheck|layers|links|headers|heads
+# shellcheck disable=SC2317 # report calls the functions by name
 set -euo pipefail
 
 report() { # NUMBER NAME COMMAND...
@@ -15,7 +17,32 @@ report() { # NUMBER NAME COMMAND...
     fi
 }
 
+# Sources open with the licence line and a comment on what the file is for. Names those that do not.
+check_heads() {
+    local file
+    find src kernels -name '*.c' -o -name '*.cu' | LC_ALL=C sort | while read -r file; do
+        [[ $(head -c 256 "$file") == "/* $licence */"$'\n/* '[!$'\n']* ]] || echo "$file: no licence line, or no head below it"
+    done | no_output
+}
+
+# Headers, tests and scripts: the licence line alone, in scripts below the line that names their interpreter.
+check_licences() {
+    local file
+    {
+        find src kernels tests scripts \( -name '*.h' -o -name '*.cuh' \) -o -path 'tests/*.c' -o -path 'tests/*.cc' -o -path 'scripts/*.c'
+        find .ci scripts tests data -name '*.sh' -o -name '*.bash' -o -name '*.bats' -o -name '*.awk' -o -name '*.py'
+    } | LC_ALL=C sort | while read -r file; do
+        head -n 2 "$file" | grep -qF "$licence" || echo "$file: no licence line"
+    done | no_output
+}
+
+# Prints its input; true where there is none.
+no_output() {
+    ! grep .
+}
+
 failed=0
+licence='SPDX-License-Identifier: MIT'
 case $1 in
 shellcheck)
     mapfile -t files <<<"$(find .ci scripts tests data -maxdepth 3 -type f \
@@ -35,6 +62,11 @@ links)
 headers)
     echo 1..1
     report 1 "every header compiles on its own" make -s check-headers
+    ;;
+heads)
+    echo 1..2
+    report 1 "every source opens with the licence line and a head" check_heads
+    report 2 "every header, test and script has the licence line" check_licences
     ;;
 *)
     echo "tests/static.sh: there is no check '$1'" >&2
