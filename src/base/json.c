@@ -16,12 +16,8 @@
 static void append(json_t *j, const char *text, size_t n)
 {
     if (j->status != ERR_OK) return;
-    if (j->n_bytes + n + 1 > j->capacity) {
-        size_t capacity = 2 * (j->n_bytes + n) + 256;
-        j->status = mem_resize(capacity, "a JSON record", &j->text);
-        if (j->status != ERR_OK) return;
-        j->capacity = capacity;
-    }
+    j->status = mem_grow((int64_t)(j->n_bytes + n + 1), 1, "a JSON record", &j->text);
+    if (j->status != ERR_OK) return;
     memcpy(j->text + j->n_bytes, text, n);
     j->n_bytes += n;
     j->text[j->n_bytes] = '\0';

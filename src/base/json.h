@@ -12,7 +12,7 @@
 
 typedef struct json {
     char *text; /* NUL-terminated; owned */
-    size_t n_bytes, capacity;
+    size_t n_bytes;
     bool need_comma;
     err_t status; /* first failure; later calls do nothing */
 } json_t;

@@ -73,6 +73,22 @@ err_t mem_resize(size_t n_bytes, const char *what, void *in_out_pointer)
     return ERR_OK;
 }
 
+err_t mem_grow(int64_t count, size_t element_bytes, const char *what, void *in_out_pointer)
+{
+    enum { FIRST_BYTES = 256 };
+    char *block;
+    size_t wanted;
+    memcpy(&block, in_out_pointer, sizeof block);
+    if (count < 0 || __builtin_mul_overflow((size_t)count, element_bytes, &wanted))
+        RAISE(ERR_SYSTEM, "out of memory: %lld elements of %zu bytes for %s", (long long)count, element_bytes,
+              what);
+    size_t n_bytes = block ? header_of(block)->n_bytes : 0;
+    if (block && wanted <= n_bytes) return ERR_OK;
+    size_t larger = 2 * n_bytes;
+    if (larger < FIRST_BYTES) larger = FIRST_BYTES;
+    return mem_resize(larger < wanted ? wanted : larger, what, in_out_pointer);
+}
+
 err_t mem_strdup(const char *text, char **out)
 {
     TRY(mem_new(strlen(text) + 1, "text", out));

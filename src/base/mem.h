@@ -22,6 +22,11 @@ err_t mem_new_array(int64_t count, size_t element_bytes, const char *what, void 
 /* Grows (or makes, from NULL) a block to n_bytes; old contents are kept, the rest is zero. */
 err_t mem_resize(size_t n_bytes, const char *what, void *in_out_pointer);
 
+/* Makes room for at least count elements in an array (NULL: a new one). A larger block is at least twice as
+ * large, so that adding elements one by one takes constant time each. The block knows its size; callers keep
+ * only their count. Old contents are kept, the rest is zero. */
+err_t mem_grow(int64_t count, size_t element_bytes, const char *what, void *in_out_pointer);
+
 /* Copy of a string. */
 err_t mem_strdup(const char *text, char **out);
 

@@ -314,7 +314,7 @@ static bool reads_back(const char *value)
 
 err_t opt_config_write(const opt_group_t *groups, int n_groups, const char *const *without, char **out)
 {
-    size_t used = 0, room = 0;
+    size_t used = 0;
     *out = NULL;
     for (int g = 0; g < n_groups; g++)
         for (int i = 0; i < groups[g].n; i++) {
@@ -331,13 +331,10 @@ err_t opt_config_write(const opt_group_t *groups, int n_groups, const char *cons
                       groups[g].table[i].key, value);
             }
             size_t need = used + strlen(groups[g].table[i].key) + strlen(value) + 8;
-            if (need > room) {
-                room = 2 * need;
-                err_t err = mem_resize(room, "options", out);
-                if (err != ERR_OK) mem_free(out);
-                TRY(err);
-            }
-            used += (size_t)snprintf(*out + used, room - used, "%s = %s\n", groups[g].table[i].key, value);
+            err_t err = mem_grow((int64_t)need, 1, "options", out);
+            if (err != ERR_OK) mem_free(out);
+            TRY(err);
+            used += (size_t)snprintf(*out + used, need - used, "%s = %s\n", groups[g].table[i].key, value);
         }
     return *out ? ERR_OK : mem_new(1, "options", out);
 }

@@ -71,7 +71,7 @@ static err_t read_all(const char *const *names, int n, report_t *report, err_t *
             continue;
         }
         TRY_OUT(err, expanded);
-        TRY_OUT(err, mem_resize(sizeof *all * (size_t)(n_all + n_files + 1), "names of files", &all));
+        TRY_OUT(err, mem_grow(n_all + n_files + 1, sizeof *all, "names of files", &all));
         for (int k = 0; k < n_files; k++) all[n_all++] = files[k];
     }
     err = report_files_read(report, all, n_all, worst);

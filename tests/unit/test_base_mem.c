@@ -59,6 +59,38 @@ static void check_resize(void)
     OK(mem_live() == live, "and it is freed once");
 }
 
+static void check_grow(void)
+{
+    int *array = NULL, *before;
+    int64_t live = mem_live(), count;
+    OK_CALL(mem_grow(0, sizeof *array, "a test", &array), "mem_grow makes a block from NULL");
+    OK(array && mem_live() == live + 1, "for no element, too");
+    count = mem_count();
+    bool kept = true;
+    for (int i = 0; i < 10000; i++) {
+        kept = kept && mem_grow(i + 1, sizeof *array, "a test", &array) == ERR_OK;
+        kept = kept && array[i] == 0;
+        array[i] = i;
+    }
+    for (int i = 0; i < 10000; i++) kept = kept && array[i] == i;
+    OK(kept, "10000 elements, added one by one, are kept, and new room is zero");
+    OK(mem_count() - count <= 9, "in %d blocks", (int)(mem_count() - count));
+    count = mem_count();
+    before = array;
+    OK_CALL(mem_grow(10000, sizeof *array, "a test", &array), "room that is there");
+    OK(array == before && mem_count() == count, "is not made again");
+    OK(mem_grow(100000, sizeof *array, "a test", &array) == ERR_OK && array[9999] == 9999 &&
+           mem_live() == live + 1,
+       "more than twice the room is made at once");
+    before = array;
+    OK(mem_grow(INT64_MAX, sizeof *array, "the moon", &array) == ERR_SYSTEM &&
+           strstr(err_message(), "the moon"),
+       "a product that overflows is an error: %s", err_message());
+    OK(mem_grow(-1, sizeof *array, "a test", &array) == ERR_SYSTEM, "so is a negative count");
+    OK(array == before && array[9999] == 9999, "which leave the block alone");
+    mem_free(&array);
+}
+
 static void check_impossible(void)
 {
     char *block = (char *)&block;
@@ -88,10 +120,11 @@ static void check_helpers(void)
 
 int main(void)
 {
-    tap_plan(28);
+    tap_plan(38);
     check_counters();
     check_zero_bytes();
     check_resize();
+    check_grow();
     check_impossible();
     check_helpers();
     OK(mem_live() == 0 && mem_live_bytes() == 0, "nothing is left at the end");

@@ -193,7 +193,7 @@ static bool only(check_t *check, check_status_t status, int host, const char *wo
                lines.line[i].name, lines.line[i].found);
     mem_free(&lines.line);
     mem_free(&check->text);
-    check->n_text = check->capacity = 0;
+    check->n_text = 0;
     return right;
 }
 

@@ -58,7 +58,6 @@ typedef struct hosts {
     int n;
     const char *source; /* the file's name, or "the list of hosts" */
     bool is_list;
-    int capacity;
     arena_t arena;
 } hosts_t;
 

@@ -135,11 +135,7 @@ err_t hosts_add(hosts_t *hosts, const char *address, size_t n_bytes, int line, h
     if (hosts->n >= HOSTS_MAX) RAISE(ERR_DATA, "more than %d hosts", HOSTS_MAX);
     TRY(arena_text(&hosts->arena, address, n_bytes, &host.address));
     TRY(arena_text(&hosts->arena, key, strlen(key), &host.key));
-    if (hosts->n == hosts->capacity) {
-        int capacity = hosts->capacity ? 2 * hosts->capacity : 16;
-        TRY(mem_resize((size_t)capacity * sizeof *hosts->at, "a table of hosts", &hosts->at));
-        hosts->capacity = capacity;
-    }
+    TRY(mem_grow(hosts->n + 1, sizeof *hosts->at, "a table of hosts", &hosts->at));
     hosts->at[hosts->n] = host;
     *out = &hosts->at[hosts->n++];
     return ERR_OK;

@@ -44,12 +44,7 @@ static err_t set(algorithms_t *table, const char *key, op_pass_t pass, const cha
 {
     algorithm_t *entry = find(table, key, pass);
     if (!entry) {
-        if (table->n == table->capacity) {
-            int capacity = table->capacity ? 2 * table->capacity : 16;
-            TRY(mem_resize((size_t)capacity * sizeof *table->entries, "a table of algorithms",
-                           &table->entries));
-            table->capacity = capacity;
-        }
+        TRY(mem_grow(table->n + 1, sizeof *table->entries, "a table of algorithms", &table->entries));
         entry = &table->entries[table->n++];
         entry->pass = pass;
         snprintf(entry->key, sizeof entry->key, "%s", key);

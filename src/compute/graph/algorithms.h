@@ -27,7 +27,7 @@ typedef struct algorithm {
 typedef struct algorithms {
     char machine[ALGORITHMS_MACHINE_MAX]; /* "" if unknown */
     algorithm_t *entries;
-    int n, capacity;
+    int n;
 } algorithms_t;
 
 void algorithms_free(algorithms_t *table);

@@ -37,7 +37,7 @@ static const coco_member_t members[] = {
     {COCO_ANNOTATIONS, "bbox", COCO_BOX, true, 0},
     {COCO_ANNOTATIONS, "segmentation", COCO_OUTLINE, false, 0},
 };
-enum { N_MEMBERS = sizeof members / sizeof *members, FIRST_ROOM = 1024, SHOWN = 40 };
+enum { N_MEMBERS = sizeof members / sizeof *members, SHOWN = 40 };
 
 void coco_item_free(coco_item_t *item)
 {
@@ -52,11 +52,8 @@ void coco_item_begin(coco_item_t *item, coco_list_t list)
         .list = list,
         .supergroup = "",
         .numbers = item->numbers,
-        .numbers_room = item->numbers_room,
         .n_points = item->n_points,
-        .polygons_room = item->polygons_room,
         .runs = item->runs,
-        .runs_room = item->runs_room,
     };
 }
 
@@ -160,18 +157,6 @@ err_t coco_item_text(coco_item_t *item, const coco_member_t *member, const char 
     return ERR_OK;
 }
 
-/* Room for one element more, or for `more`. */
-static err_t reserve(void *array, int64_t *room, int64_t n, int64_t more, size_t element_bytes,
-                     const char *what)
-{
-    if (n + more <= *room) return ERR_OK;
-    int64_t larger = *room ? 2 * *room : FIRST_ROOM;
-    if (larger < n + more) larger = n + more;
-    TRY(mem_resize((size_t)larger * element_bytes, what, array));
-    *room = larger;
-    return ERR_OK;
-}
-
 err_t coco_item_box(coco_item_t *item, const char *text, size_t n_text)
 {
     if (item->n_box == 4) RAISE(ERR_DATA, "\"bbox\" has more than 4 numbers");
@@ -197,8 +182,7 @@ err_t coco_item_point(coco_item_t *item, const char *text, size_t n_text)
               COCO_MAX_COORDINATE);
     if (item->n_numbers == 2 * (int64_t)COCO_MAX_POINTS)
         RAISE(ERR_DATA, "\"segmentation\" has more than %d points", COCO_MAX_POINTS);
-    TRY(reserve(&item->numbers, &item->numbers_room, item->n_numbers, 1, sizeof(float),
-                "points of polygons"));
+    TRY(mem_grow(item->n_numbers + 1, sizeof *item->numbers, "points of polygons", &item->numbers));
     item->numbers[item->n_numbers++] = (float)value;
     return ERR_OK;
 }
@@ -213,7 +197,7 @@ err_t coco_item_end_polygon(coco_item_t *item)
         item->n_numbers = item->polygon_start;
         return ERR_OK;
     }
-    TRY(reserve(&item->n_points, &item->polygons_room, item->n_polygons, 1, sizeof(int32_t), "polygons"));
+    TRY(mem_grow(item->n_polygons + 1, sizeof *item->n_points, "polygons", &item->n_points));
     item->n_points[item->n_polygons++] = (int32_t)(n / 2);
     item->polygon_start = item->n_numbers;
     return ERR_OK;
@@ -228,7 +212,7 @@ err_t coco_item_run(coco_item_t *item, const char *text, size_t n_text)
         RAISE(ERR_DATA, "\"counts\" of its segmentation has a run of %" PRId64 " pixels", run);
     if (item->n_runs == COCO_MAX_RUNS)
         RAISE(ERR_DATA, "\"counts\" of its segmentation has more than %d runs", COCO_MAX_RUNS);
-    TRY(reserve(&item->runs, &item->runs_room, item->n_runs, 1, sizeof(uint32_t), "runs of a mask"));
+    TRY(mem_grow(item->n_runs + 1, sizeof *item->runs, "runs of a mask", &item->runs));
     item->runs[item->n_runs++] = (uint32_t)run;
     return ERR_OK;
 }
@@ -238,7 +222,7 @@ err_t coco_item_packed_runs(coco_item_t *item, const char *text, size_t n_text)
     int32_t n = 0;
     if (n_text > COCO_MAX_RUNS)
         RAISE(ERR_DATA, "\"counts\" of its segmentation is longer than %d bytes", COCO_MAX_RUNS);
-    TRY(reserve(&item->runs, &item->runs_room, 0, (int64_t)n_text, sizeof(uint32_t), "runs of a mask"));
+    TRY(mem_grow((int64_t)n_text, sizeof *item->runs, "runs of a mask", &item->runs));
     TRY(mask_read_runs(text, n_text, item->runs, &n));
     item->n_runs = n;
     return ERR_OK;

@@ -38,12 +38,12 @@ typedef struct coco_item {
     int n_box;
     const char *name, *supergroup;
     bool thin; /* a polygon was left out */
-    int64_t n_numbers, numbers_room, polygon_start;
+    int64_t n_numbers, polygon_start;
     float *numbers; /* x, y of its polygons' points */
-    int64_t n_polygons, polygons_room;
+    int64_t n_polygons;
     int32_t *n_points;
     bool has_mask, has_counts, has_size;
-    int64_t n_runs, runs_room;
+    int64_t n_runs;
     uint32_t *runs;
     int n_size;
     int64_t size[2]; /* height, width */

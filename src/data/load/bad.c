@@ -36,11 +36,7 @@ static bad_picture_t *find(const bad_pictures_t *bad, int64_t split, int64_t ind
 
 static err_t append(bad_pictures_t *bad, const bad_picture_t *picture)
 {
-    if (bad->n == bad->capacity) {
-        int64_t more = bad->capacity > 0 ? 2 * bad->capacity : 8;
-        TRY(mem_resize((size_t)more * sizeof *bad->pictures, "the list of bad pictures", &bad->pictures));
-        bad->capacity = more;
-    }
+    TRY(mem_grow(bad->n + 1, sizeof *bad->pictures, "the list of bad pictures", &bad->pictures));
     bad->pictures[bad->n++] = *picture;
     return ERR_OK;
 }

@@ -22,7 +22,7 @@ typedef struct bad_picture {
 
 typedef struct bad_pictures {
     int64_t max; /* that may be */
-    int64_t n, capacity;
+    int64_t n;
     bad_picture_t *pictures; /* in the order in which they were heard of */
     pthread_mutex_t mutex;
     bool opened;

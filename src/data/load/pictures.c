@@ -46,15 +46,12 @@ static bool is_sample(const annotation_t *a)
 static err_t list_objects(const source_t *source, split_t split, source_buffer_t *buffer, object_t **objects,
                           int64_t *n)
 {
-    int64_t room = 0;
     *n = 0;
     for (int64_t i = 0; i < source->n_samples[split]; i++) {
         sample_t sample;
         TRY(source_describe(source, split, i, buffer, &sample));
-        if (*n + sample.n_annotations > room) {
-            room = 2 * room + sample.n_annotations;
-            TRY(mem_resize((size_t)room * sizeof **objects, "the list of objects", objects));
-        }
+        if (sample.n_annotations > 0)
+            TRY(mem_grow(*n + sample.n_annotations, sizeof **objects, "the list of objects", objects));
         for (int32_t k = 0; k < sample.n_annotations; k++)
             if (is_sample(&sample.annotations[k])) (*objects)[(*n)++] = (object_t){(int32_t)i, k};
     }

@@ -94,11 +94,7 @@ err_t shard_notes_add(shard_notes_t *notes, const sample_t *sample)
     if (n > SHARD_MAX_RECORD)
         RAISE(ERR_DATA, "%s: its annotations are %llu bytes; a shard keeps up to %d", sample->name,
               (unsigned long long)n, SHARD_MAX_RECORD);
-    if (notes->n_bytes + n > notes->capacity) {
-        size_t capacity = 2 * (notes->n_bytes + (size_t)n) + 4096;
-        TRY(mem_resize(capacity, "annotations of a shard", &notes->block));
-        notes->capacity = capacity;
-    }
+    TRY(mem_grow((int64_t)(notes->n_bytes + n), 1, "annotations of a shard", &notes->block));
     char *at = notes->block + notes->n_bytes, *name;
     memset(at, 0, (size_t)n);
     head_t head = {.id = sample->id,

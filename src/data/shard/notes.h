@@ -13,7 +13,7 @@ enum { SHARD_NOTES_ALIGN = 8, SHARD_NOTES_MIN = 40 }; /* bytes that the shortest
 /* Blocks one after the other; zeroed it is ready; mem_free block. */
 typedef struct shard_notes {
     char *block;
-    size_t n_bytes, capacity;
+    size_t n_bytes;
 } shard_notes_t;
 
 /* Appends one. ERR_DATA for more than SHARD_MAX_RECORD. */

@@ -28,7 +28,7 @@ struct shard_pieces {
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t loaded;
     shard_piece_t **items;
-    int64_t n_items, n_room;
+    int64_t n_items;
     uint64_t n_uses;
 };
 
@@ -99,11 +99,7 @@ static shard_piece_t *oldest(const shard_pieces_t *p, bool used_up)
 
 static err_t add_piece(shard_pieces_t *p, shard_piece_t **out)
 {
-    if (p->n_items == p->n_room) {
-        TRY(mem_resize((size_t)(2 * p->n_room + 16) * sizeof(shard_piece_t *), "a list of pieces",
-                       &p->items));
-        p->n_room = 2 * p->n_room + 16;
-    }
+    TRY(mem_grow(p->n_items + 1, sizeof *p->items, "a list of pieces", &p->items));
     TRY(mem_new(sizeof **out, "a piece of a shard", out));
     (*out)->owner = p;
     p->items[p->n_items++] = *out;

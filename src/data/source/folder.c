@@ -16,8 +16,6 @@
 #include "base/mem.h"
 #include "data/source/parts.h"
 
-enum { FIRST_ROOM = 1024 };
-
 typedef struct file {
     const char *name; /* "dog/17.png" */
     int64_t n_bytes;
@@ -26,7 +24,7 @@ typedef struct file {
 
 typedef struct part {
     char folder[FS_PATH_MAX];
-    int64_t n_files, room;
+    int64_t n_files;
     file_t *files;
     source_entry_t *entries;
 } part_t;
@@ -42,7 +40,7 @@ typedef struct impl {
 
 /* Names in a folder, by bytes. */
 typedef struct names {
-    int64_t n, room;
+    int64_t n;
     const char **names;
 } names_t;
 
@@ -109,11 +107,7 @@ static err_t list_folders(impl_t *impl, const char *path, names_t *out)
             count_other(impl, path, entry->d_name);
             continue;
         }
-        if (out->n == out->room) {
-            int64_t room = out->room ? 2 * out->room : FIRST_ROOM;
-            TRY_OUT(err, mem_resize((size_t)room * sizeof *out->names, "names of classes", &out->names));
-            out->room = room;
-        }
+        TRY_OUT(err, mem_grow(out->n + 1, sizeof *out->names, "names of classes", &out->names));
         TRY_OUT(err, arena_text(&impl->arena, entry->d_name, strlen(entry->d_name), &out->names[out->n]));
         out->n++;
     }
@@ -145,11 +139,7 @@ static bool is_picture(const char *name)
 
 static err_t add_file(impl_t *impl, part_t *part, const char *class_name, const char *name, file_t file)
 {
-    if (part->n_files == part->room) {
-        int64_t room = part->room ? 2 * part->room : FIRST_ROOM;
-        TRY(mem_resize((size_t)room * sizeof *part->files, "a list of pictures", &part->files));
-        part->room = room;
-    }
+    TRY(mem_grow(part->n_files + 1, sizeof *part->files, "a list of pictures", &part->files));
     TRY(arena_format(&impl->arena, &file.name, "%s/%s", class_name, name));
     part->files[part->n_files++] = file;
     return ERR_OK;

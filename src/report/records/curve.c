@@ -9,7 +9,7 @@
 #include "base/stats.h"
 
 typedef struct curve_losses {
-    int64_t n, capacity;
+    int64_t n;
     struct {
         int64_t step;
         double loss;
@@ -20,12 +20,9 @@ err_t curve_add(curve_t *curve, int64_t step, double loss)
 {
     curve_losses_t *losses = curve->losses;
     while (losses && losses->n > 0 && losses->at[losses->n - 1].step >= step) losses->n--;
-    if (!losses || losses->n == losses->capacity) {
-        int64_t capacity = losses ? 2 * losses->capacity : 512;
-        TRY(mem_resize(sizeof *losses + (size_t)capacity * sizeof *losses->at, "losses", &curve->losses));
-        losses = curve->losses;
-        losses->capacity = capacity;
-    }
+    size_t n_bytes = sizeof *losses + (size_t)(losses ? losses->n + 1 : 1) * sizeof *losses->at;
+    TRY(mem_grow((int64_t)n_bytes, 1, "losses", &curve->losses));
+    losses = curve->losses;
     losses->at[losses->n].step = step;
     losses->at[losses->n++].loss = loss;
     return ERR_OK;

@@ -23,7 +23,7 @@ typedef struct step_row {
 } step_row_t;
 
 typedef struct train_steps {
-    int64_t n, capacity;
+    int64_t n;
     step_row_t rows[];
 } train_steps_t;
 
@@ -111,16 +111,12 @@ static err_t take_head(const report_input_t *in)
 static err_t make_room(report_train_t *train)
 {
     train_steps_t *steps = train->steps;
-    if (steps && steps->n < steps->capacity) return ERR_OK;
-    if (steps && steps->capacity >= 2 * MAX_STEPS) {
+    if (steps && steps->n == 2 * MAX_STEPS) {
         steps->n = MAX_STEPS;
         memmove(steps->rows, steps->rows + MAX_STEPS, MAX_STEPS * sizeof *steps->rows);
-        return ERR_OK;
     }
-    int64_t capacity = steps ? 4 * steps->capacity : 512;
-    TRY(mem_resize(sizeof *steps + (size_t)capacity * sizeof *steps->rows, "steps", &train->steps));
-    train->steps->capacity = capacity;
-    return ERR_OK;
+    size_t n_bytes = sizeof *steps + (size_t)(steps ? steps->n + 1 : 1) * sizeof *steps->rows;
+    return mem_grow((int64_t)n_bytes, 1, "steps", &train->steps);
 }
 
 static err_t take_step(const report_input_t *in)

@@ -40,7 +40,7 @@ static err_t visit(void *context, const jsonl_line_t *line)
 
 static err_t add_file(report_t *report, const char *name)
 {
-    TRY(mem_resize(sizeof *report->files * (size_t)(report->n_files + 1), "a list of files", &report->files));
+    TRY(mem_grow(report->n_files + 1, sizeof *report->files, "a list of files", &report->files));
     report_file_t *file = &report->files[report->n_files];
     TRY(intern_text(&report->words, name, &file->name));
     report->n_files++;

@@ -23,7 +23,7 @@ err_t compare_note(compare_work_t *work, const char *format, ...)
     err_t err = arena_vformat(&out->arena, &text, format, args);
     va_end(args);
     TRY(err);
-    TRY(mem_resize(sizeof *out->notes * (size_t)(out->n_notes + 1), "notes", &out->notes));
+    TRY(mem_grow(out->n_notes + 1, sizeof *out->notes, "notes", &out->notes));
     out->notes[out->n_notes++] = text;
     return ERR_OK;
 }

@@ -20,16 +20,6 @@ void history_leave_out(history_build_t *build, int reason, int64_t n, const char
     if (!left->file || strcmp(file, left->file) < 0) left->file = file;
 }
 
-/* Room for one more of *items, which hold n. */
-static err_t grow(int64_t n, int64_t *capacity, size_t element_bytes, void *in_out_pointer)
-{
-    if (n < *capacity) return ERR_OK;
-    int64_t wanted = *capacity ? 2 * *capacity : 16;
-    TRY(mem_resize((size_t)wanted * element_bytes, "a history", in_out_pointer));
-    *capacity = wanted;
-    return ERR_OK;
-}
-
 static err_t copy_fields(history_t *history, const report_fields_t *from, report_fields_t *out)
 {
     report_field_t *fields = NULL;
@@ -88,7 +78,7 @@ static err_t find_or_add_draft(history_t *history, int first, const report_run_t
         *out = &build->drafts[i];
         return ERR_OK;
     }
-    TRY(grow(build->n_drafts, &build->drafts_capacity, sizeof *build->drafts, &build->drafts));
+    TRY(mem_grow(build->n_drafts + 1, sizeof *build->drafts, "a history", &build->drafts));
     *out = &build->drafts[build->n_drafts++];
     return start_draft(history, *out, run, file);
 }
@@ -120,7 +110,7 @@ static err_t add_run(history_t *history, int first, const report_run_t *run, con
     if (strcmp(run->time, recording->time) < 0)
         TRY(intern_text(&history->words, run->time, &recording->time));
     if (metrics_left_out(run)) recording->whole = false;
-    TRY(grow(recording->n_starts, &draft->ids_capacity, sizeof *draft->ids, &draft->ids));
+    TRY(mem_grow(recording->n_starts + 1, sizeof *draft->ids, "a history", &draft->ids));
     return intern_text(&history->words, run->id, &draft->ids[recording->n_starts++]);
 }
 
@@ -147,7 +137,7 @@ static err_t find_or_add_name(history_t *history, const metric_t *metric, int *n
         *now = at;
         return take_label(history, metric->label, &build->names[at]);
     }
-    TRY(grow(build->n_names, &build->names_capacity, sizeof *build->names, &build->names));
+    TRY(mem_grow(build->n_names + 1, sizeof *build->names, "a history", &build->names));
     *now = build->n_names++;
     build->names[*now] = like;
     return take_label(history, metric->label, &build->names[*now]);
@@ -163,7 +153,7 @@ static err_t add_points(history_t *history, int first, const metrics_t *metrics)
             history_draft_t *draft;
             if (!has_time(start->run)) continue;
             TRY(find_or_add_draft(history, first, start->run, "", &draft));
-            TRY(grow(draft->n_points, &draft->capacity, sizeof *draft->points, &draft->points));
+            TRY(mem_grow(draft->n_points + 1, sizeof *draft->points, "a history", &draft->points));
             draft->points[draft->n_points++] =
                 (history_point_t){name, start->p50, start->clock_sec, start->disturbed};
         }
@@ -194,7 +184,7 @@ static err_t add_clocks(history_t *history, int first)
         TRY(take_clocks(draft, &point));
         if (!(point.p50 > 0)) continue;
         TRY(find_or_add_name(history, &like, &point.name));
-        TRY(grow(draft->n_points, &draft->capacity, sizeof *draft->points, &draft->points));
+        TRY(mem_grow(draft->n_points + 1, sizeof *draft->points, "a history", &draft->points));
         draft->points[draft->n_points++] = point;
     }
     return ERR_OK;

@@ -24,9 +24,8 @@ typedef struct history_draft {
     const char *hardware, *fabric; /* in words */
     double ranks, threads;
     const char **ids; /* [n_starts] of its runs */
-    int64_t ids_capacity;
     history_point_t *points;
-    int64_t n_points, capacity;
+    int64_t n_points;
     int file; /* which of those that were added: a name may come twice */
     bool is_copy;
 } history_draft_t;
@@ -43,7 +42,6 @@ typedef struct history_build {
     int n_drafts, n_files;
     history_name_t *names;
     int n_names;
-    int64_t drafts_capacity, names_capacity;
     history_left_t left[LEFT_REASONS];
 } history_build_t;
 

@@ -24,7 +24,7 @@ typedef struct search {
     int *n_found;            /* candidates of each metric, in order; -1: too short */
     candidate_t *candidates; /* of one metric in a row */
     double *p, *q;           /* of candidates, then 1 for each metric without one */
-    int n, n_tests, capacity;
+    int n, n_tests;
 } search_t;
 
 /* Room for the series of a metric, whichever. */
@@ -55,10 +55,7 @@ static err_t search_metric(search_t *s, history_metric_t *metric, const series_t
     *n_found = -1;
     if (metric->too_short) return ERR_OK;
     TRY(stats_change_points(series->values, n, &options, series->changes, n, n_found));
-    if (s->n + *n_found > s->capacity) {
-        s->capacity = 2 * (s->n + *n_found);
-        TRY(mem_resize((size_t)s->capacity * sizeof *s->candidates, "change points", &s->candidates));
-    }
+    TRY(mem_grow(s->n + *n_found, sizeof *s->candidates, "change points", &s->candidates));
     for (int i = 0; i < *n_found; i++) s->candidates[s->n++] = (candidate_t){metric, series->changes[i]};
     s->n_tests += *n_found ? *n_found : 1;
     return ERR_OK;

@@ -20,9 +20,9 @@ struct checkpoint {
     h5_driver_t driver;
     hid_t file;
     ckpt_entry_t *entries;
-    int n_entries, entry_capacity;
+    int n_entries;
     ckpt_attr_t *attrs; /* name and text are owned */
-    int n_attrs, attr_capacity;
+    int n_attrs;
 };
 
 /* The element type in the file, little endian; the library's own, never closed. It is used for memory as

@@ -72,11 +72,7 @@ out:
 
 static err_t add_attr(checkpoint_t *c, hid_t object, const char *name)
 {
-    if (c->n_attrs == c->attr_capacity) {
-        int capacity = c->attr_capacity ? 2 * c->attr_capacity : 16;
-        TRY(mem_resize((size_t)capacity * sizeof *c->attrs, "a checkpoint's attributes", &c->attrs));
-        c->attr_capacity = capacity;
-    }
+    TRY(mem_grow(c->n_attrs + 1, sizeof *c->attrs, "a checkpoint's attributes", &c->attrs));
     char *copy = NULL;
     TRY(mem_strdup(name, &copy));
     /* Counted before it is complete: checkpoint_close then frees whatever there is. */
@@ -188,11 +184,7 @@ static err_t describe_array(checkpoint_t *c, hid_t set, ckpt_entry_t *entry)
 
 static err_t add_array(checkpoint_t *c, hid_t set, const char *name)
 {
-    if (c->n_entries == c->entry_capacity) {
-        int capacity = c->entry_capacity ? 2 * c->entry_capacity : 64;
-        TRY(mem_resize((size_t)capacity * sizeof *c->entries, "a checkpoint's arrays", &c->entries));
-        c->entry_capacity = capacity;
-    }
+    TRY(mem_grow(c->n_entries + 1, sizeof *c->entries, "a checkpoint's arrays", &c->entries));
     char *copy = NULL;
     TRY(mem_strdup(name, &copy));
     ckpt_entry_t *entry = &c->entries[c->n_entries++];

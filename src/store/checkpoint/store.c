@@ -66,7 +66,7 @@ err_t checkpoint_store_list(const char *folder, int64_t **steps, int *n)
 {
     DIR *dir = NULL;
     int64_t *list = NULL;
-    int count = 0, capacity = 0;
+    int count = 0;
     err_t err = ERR_OK;
     TRY(open_folder(folder, &dir));
     for (;;) {
@@ -78,10 +78,7 @@ err_t checkpoint_store_list(const char *folder, int64_t **steps, int *n)
         if (!entry) break;
         int64_t step = name_step(entry->d_name, strlen(entry->d_name));
         if (step < 0) continue;
-        if (count == capacity) {
-            capacity = capacity ? 2 * capacity : 16;
-            TRY_OUT(err, mem_resize((size_t)capacity * sizeof *list, "a list of checkpoints", &list));
-        }
+        TRY_OUT(err, mem_grow(count + 1, sizeof *list, "a list of checkpoints", &list));
         list[count++] = step;
     }
     if (count > 1) qsort(list, (size_t)count, sizeof *list, newest_first);

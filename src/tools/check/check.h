@@ -52,7 +52,7 @@ typedef struct check {
     int n_devices;       /* ranks with a GPU; the same on all ranks. comm_use_device has not been called */
     const char *current; /* name of the running check */
     char *text;          /* lines of this rank, packed; see lines.h */
-    size_t n_text, capacity;
+    size_t n_text;
     err_t status; /* of growing it */
 } check_t;
 

@@ -44,11 +44,9 @@ check_where_t check_other_host(int host)
 
 static void append(check_t *check, const void *data, size_t n_bytes)
 {
-    if (check->status == ERR_OK && check->n_text + n_bytes > check->capacity) {
-        size_t capacity = 2 * (check->n_text + n_bytes) + 4096;
-        check->status = mem_resize(capacity, "the lines of this rank", &check->text);
-        if (check->status == ERR_OK) check->capacity = capacity;
-    }
+    if (check->status == ERR_OK)
+        check->status =
+            mem_grow((int64_t)(check->n_text + n_bytes), 1, "the lines of this rank", &check->text);
     if (check->status != ERR_OK) return;
     memcpy(check->text + check->n_text, data, n_bytes);
     check->n_text += n_bytes;
@@ -115,10 +113,7 @@ err_t check_lines_unpack(const char *text, size_t n_bytes, check_lines_t *out)
         head_t head;
         memcpy(&head, at, sizeof head);
         at += sizeof head;
-        if ((out->n & (out->n - 1)) == 0) {
-            size_t capacity = out->n ? 2 * (size_t)out->n : 1;
-            TRY(mem_resize(capacity * sizeof *out->line, "the lines of all ranks", &out->line));
-        }
+        TRY(mem_grow(out->n + 1, sizeof *out->line, "the lines of all ranks", &out->line));
         check_line_t *line = &out->line[out->n++];
         *line = (check_line_t){.scope = (check_scope_t)head.scope,
                                .index = (int)head.index,

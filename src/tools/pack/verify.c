@@ -25,7 +25,7 @@ typedef struct verifier {
     source_buffer_t buffer;
     int64_t now; /* shard, or sample, of both splits */
     char *told;  /* sentences, each ended by a NUL */
-    size_t n_told_bytes, told_capacity;
+    size_t n_told_bytes;
     int64_t n_told;
     err_t status; /* of telling */
 } verifier_t;
@@ -36,12 +36,8 @@ static void note(void *context, const char *what)
     size_t n = strlen(what) + 1;
     v->n_told++;
     if (v->n_told > MAX_TOLD || v->status != ERR_OK) return;
-    if (v->n_told_bytes + n > v->told_capacity) {
-        size_t capacity = 2 * (v->n_told_bytes + n) + 1024;
-        v->status = mem_resize(capacity, "what is damaged", &v->told);
-        if (v->status != ERR_OK) return;
-        v->told_capacity = capacity;
-    }
+    v->status = mem_grow((int64_t)(v->n_told_bytes + n), 1, "what is damaged", &v->told);
+    if (v->status != ERR_OK) return;
     memcpy(v->told + v->n_told_bytes, what, n);
     v->n_told_bytes += n;
 }
