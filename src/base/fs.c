@@ -117,24 +117,78 @@ err_t fs_sync(const char *path)
     return ERR_OK;
 }
 
-err_t fs_read_text(const char *path, int64_t max_bytes, char **out)
+int fs_read_all(int fd, int64_t offset, void *out, size_t n_bytes, size_t *n_read)
+{
+    size_t done = 0;
+    int reason = 0;
+    while (done < n_bytes) {
+        ssize_t n = offset == FS_HERE
+                        ? read(fd, (char *)out + done, n_bytes - done)
+                        : pread(fd, (char *)out + done, n_bytes - done, (off_t)offset + (off_t)done);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) reason = errno;
+        if (n <= 0) break;
+        done += (size_t)n;
+    }
+    if (n_read) *n_read = done;
+    return reason ? reason : n_read || done == n_bytes ? 0 : EIO;
+}
+
+int fs_write_all(int fd, int64_t offset, const void *data, size_t n_bytes)
+{
+    for (size_t done = 0; done < n_bytes;) {
+        const char *at = (const char *)data + done;
+        ssize_t n = offset == FS_HERE ? write(fd, at, n_bytes - done)
+                                      : pwrite(fd, at, n_bytes - done, (off_t)offset + (off_t)done);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return n < 0 ? errno : EIO;
+        done += (size_t)n;
+    }
+    return 0;
+}
+
+err_t fs_read_file(const char *path, int64_t max_bytes, char **out, size_t *n_bytes)
 {
     err_t err = ERR_OK;
-    char *text = NULL;
-    FILE *file = fopen(path, "re");
-    if (!file) RAISE(ERR_USAGE, "cannot read %s: %s", path, strerror(errno));
-    TRY_OUT(err, mem_new((size_t)max_bytes + 1, "a text file", &text));
-    size_t n = fread(text, 1, (size_t)max_bytes + 1, file);
-    if (ferror(file)) RAISE_OUT(err, ERR_USAGE, "cannot read %s: %s", path, strerror(errno));
+    char *bytes = NULL;
+    size_t n;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) RAISE(ERR_USAGE, "cannot read %s: %s", path, strerror(errno));
+    TRY_OUT(err, mem_new((size_t)max_bytes + 1, "a file", &bytes));
+    int reason = fs_read_all(fd, FS_HERE, bytes, (size_t)max_bytes + 1, &n);
+    if (reason) RAISE_OUT(err, ERR_USAGE, "cannot read %s: %s", path, strerror(reason));
     if ((int64_t)n > max_bytes)
         RAISE_OUT(err, ERR_USAGE, "%s is larger than the %lld bytes that such a file may have", path,
                   (long long)max_bytes);
-    text[n] = '\0';
-    if (strlen(text) != n) RAISE_OUT(err, ERR_USAGE, "%s is no text file: it holds a zero byte", path);
-    *out = text;
-    text = NULL;
+    bytes[n] = '\0';
+    if (n_bytes) *n_bytes = n;
+    *out = bytes;
+    bytes = NULL;
 out:
-    mem_free(&text);
-    fclose(file);
+    mem_free(&bytes);
+    close(fd);
     return err;
+}
+
+err_t fs_read_text(const char *path, int64_t max_bytes, char **out)
+{
+    char *text = NULL;
+    size_t n;
+    TRY(fs_read_file(path, max_bytes, &text, &n));
+    if (strlen(text) != n) {
+        mem_free(&text);
+        RAISE(ERR_USAGE, "%s is no text file: it holds a zero byte", path);
+    }
+    *out = text;
+    return ERR_OK;
+}
+
+bool fs_read_line(const char *path, char *out, size_t n_bytes)
+{
+    FILE *file = fopen(path, "re");
+    bool got = file && fgets(out, (int)n_bytes, file);
+    if (file) fclose(file);
+    if (!got) out[0] = '\0';
+    out[strcspn(out, "\n")] = '\0';
+    return out[0] != '\0';
 }

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/fs.h"
+#include "base/fs_temp.h"
 #include "base/log.h"
 #include "base/mem.h"
 
@@ -73,7 +73,7 @@ static err_t open_file(reading_t *r, const char *name, int *out)
     return ERR_OK;
 }
 
-static err_t read_file(reading_t *r, const char *name)
+static err_t report_files_read_one(reading_t *r, const char *name)
 {
     int fd;
     TRY(open_file(r, name, &fd));
@@ -89,7 +89,7 @@ err_t report_files_read(report_t *report, const char *const *names, int n, err_t
     reading_t r = {.report = report};
     TRY(mem_new_array(n, sizeof *r.seen, "a list of files", &r.seen));
     for (int i = 0; i < n; i++) {
-        err_t err = read_file(&r, names[i]);
+        err_t err = report_files_read_one(&r, names[i]);
         if (err == ERR_OK) continue;
         log_error("%s", err_message());
         if (err > *worst) *worst = err;
@@ -149,25 +149,22 @@ static err_t print_to(FILE *out, const char *name, err_t (*print)(const void *co
     return ERR_OK;
 }
 
-/* Under another name, flushed, then renamed. */
 static err_t print_to_file(const char *path, err_t (*print)(const void *context, FILE *out),
                            const void *context)
 {
-    char folder[FS_PATH_MAX], temp[FS_PATH_MAX];
+    fs_temp_t temp;
+    FILE *file = NULL;
     err_t err = ERR_OK;
-    TRY(fs_temp_path(path, folder, temp));
-    unlink(temp); /* of an earlier process that had our number */
-    FILE *file = fopen(temp, "wxe");
-    if (!file) RAISE(ERR_SYSTEM, "cannot write %s: %s", path, strerror(errno));
+    TRY_OUT(err, fs_temp_open(&temp, "report", path));
+    TRY_OUT(err, fs_temp_stream(&temp, &file));
     TRY_OUT(err, print_to(file, path, print, context));
-    int synced = fsync(fileno(file)), closed = fclose(file);
+    int closed = fclose(file);
     file = NULL;
-    if (synced != 0 || closed != 0 || rename(temp, path) != 0)
-        RAISE_OUT(err, ERR_SYSTEM, "cannot write %s: %s", path, strerror(errno));
-    return fs_sync(folder);
+    if (closed != 0) TRY_OUT(err, fs_temp_fail(&temp, errno));
+    err = fs_temp_commit(&temp);
 out:
     if (file) fclose(file);
-    unlink(temp);
+    fs_temp_discard(&temp);
     return err;
 }
 

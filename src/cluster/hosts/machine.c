@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fs.h"
+
 void machine_cpu_name(char *out, size_t n_bytes)
 {
     char line[256];
@@ -46,11 +48,8 @@ static int64_t from_meminfo(const char *key, int64_t otherwise)
 static int64_t read_number(const char *path, int64_t otherwise)
 {
     long long value;
-    FILE *file = fopen(path, "re");
-    if (!file) return otherwise;
-    if (fscanf(file, "%lld", &value) != 1) value = otherwise;
-    fclose(file);
-    return value;
+    char line[64];
+    return fs_read_line(path, line, sizeof line) && sscanf(line, "%lld", &value) == 1 ? value : otherwise;
 }
 
 int64_t machine_memory_bytes(void)
@@ -94,13 +93,11 @@ static void each_entry(const char *folder, void (*add)(const char *name, machine
 /* /sys/class/infiniband/NAME/ports/1/rate: "200 Gb/sec (4X HDR)". */
 static void add_infiniband(const char *name, machine_port_t *out, int *n)
 {
-    char path[256];
+    char path[256], line[64];
     double gbits = 0;
     snprintf(path, sizeof path, "/sys/class/infiniband/%.64s/ports/1/rate", name);
-    FILE *file = fopen(path, "re");
-    if (!file) return;
-    if (fscanf(file, "%lf", &gbits) != 1) gbits = 0;
-    fclose(file);
+    if (!fs_exists(path)) return;
+    if (!fs_read_line(path, line, sizeof line) || sscanf(line, "%lf", &gbits) != 1) gbits = 0;
     snprintf(out[*n].name, sizeof out[*n].name, "%.60s:1", name);
     out[(*n)++].bits_per_sec = 1e9 * gbits;
 }
@@ -108,13 +105,10 @@ static void add_infiniband(const char *name, machine_port_t *out, int *n)
 /* Megabits a second; -1 or an error where the driver does not know. */
 static void add_interface(const char *name, machine_port_t *out, int *n)
 {
-    char path[256], state[16] = "";
+    char path[256], state[16];
     if (strcmp(name, "lo") == 0) return;
     snprintf(path, sizeof path, "/sys/class/net/%.64s/operstate", name);
-    FILE *file = fopen(path, "re");
-    if (file && fscanf(file, "%15s", state) != 1) state[0] = '\0';
-    if (file) fclose(file);
-    if (strcmp(state, "up") != 0) return;
+    if (!fs_read_line(path, state, sizeof state) || strcmp(state, "up") != 0) return;
     snprintf(path, sizeof path, "/sys/class/net/%.64s/speed", name);
     int64_t megabits = read_number(path, 0);
     snprintf(out[*n].name, sizeof out[*n].name, "%.63s", name);

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fs.h"
 #include "base/mem.h"
 #include "data/coco/records.h"
 
@@ -37,13 +38,8 @@ static err_t open_input(const char *path, input_t *in)
 /* A whole piece, but at the file's end. */
 static err_t read_piece(const input_t *in, size_t *n_bytes)
 {
-    for (*n_bytes = 0; *n_bytes < in->n_piece;) {
-        ssize_t n = read(in->fd, in->piece + *n_bytes, in->n_piece - *n_bytes);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) RAISE(ERR_SYSTEM, "reading failed: %s", strerror(errno));
-        if (n == 0) break;
-        *n_bytes += (size_t)n;
-    }
+    int reason = fs_read_all(in->fd, FS_HERE, in->piece, in->n_piece, n_bytes);
+    if (reason) RAISE(ERR_SYSTEM, "reading failed: %s", strerror(reason));
     return ERR_OK;
 }
 

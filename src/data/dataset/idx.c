@@ -6,13 +6,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
-#include "base/fs.h"
+#include "base/fs_temp.h"
 #include "base/mem.h"
 
 enum { TYPE_U8 = 8, CHUNK_BYTES = 1 << 16, HEADER_MAX = 4 + 4 * SHAPE_MAX_DIMS };
@@ -31,13 +30,10 @@ typedef struct source {
 
 static err_t read_file(source_t *s, uint8_t *out, int64_t n, int64_t *got)
 {
-    for (*got = 0; *got < n;) {
-        ssize_t n_read = read(s->fd, out + *got, (size_t)(n - *got));
-        if (n_read < 0 && errno == EINTR) continue;
-        if (n_read < 0) RAISE(ERR_SYSTEM, "%s: reading failed: %s", s->path, strerror(errno));
-        if (n_read == 0) break;
-        *got += n_read;
-    }
+    size_t n_read;
+    int reason = fs_read_all(s->fd, FS_HERE, out, (size_t)n, &n_read);
+    *got = (int64_t)n_read;
+    if (reason) RAISE(ERR_SYSTEM, "%s: reading failed: %s", s->path, strerror(reason));
     return ERR_OK;
 }
 
@@ -225,18 +221,6 @@ out:
     return err;
 }
 
-static err_t write_all(int fd, const char *path, const uint8_t *bytes, int64_t n)
-{
-    while (n > 0) {
-        ssize_t n_written = write(fd, bytes, (size_t)n);
-        if (n_written < 0 && errno == EINTR) continue;
-        if (n_written < 0) RAISE(ERR_SYSTEM, "%s: writing failed: %s", path, strerror(errno));
-        bytes += n_written;
-        n -= n_written;
-    }
-    return ERR_OK;
-}
-
 err_t idx_write(const char *path, shape_t shape, const uint8_t *values)
 {
     ASSERT(shape.n_dims >= 1 && shape.n_dims <= SHAPE_MAX_DIMS);
@@ -246,23 +230,14 @@ err_t idx_write(const char *path, shape_t shape, const uint8_t *values)
             RAISE(ERR_USAGE, "%s: IDX cannot hold the shape %s", path, shape_format(shape).text);
         for (int k = 0; k < 4; k++) header[4 + 4 * i + k] = (uint8_t)(shape.dim[i] >> (24 - 8 * k));
     }
-    char temporary[FS_PATH_MAX], folder[FS_PATH_MAX];
-    TRY(fs_temp_path(path, folder, temporary));
+    fs_temp_t temp;
     err_t err = ERR_OK;
-    int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0) RAISE(ERR_SYSTEM, "%s cannot be written: %s", path, strerror(errno));
-    TRY_OUT(err, write_all(fd, temporary, header, 4 + 4 * shape.n_dims));
-    TRY_OUT(err, write_all(fd, temporary, values, shape_count(shape)));
-    if (fsync(fd) != 0)
-        RAISE_OUT(err, ERR_SYSTEM, "cannot flush %s to its device: %s", temporary, strerror(errno));
-    int closed = close(fd);
-    fd = -1;
-    if (closed != 0) RAISE_OUT(err, ERR_SYSTEM, "closing %s failed: %s", temporary, strerror(errno));
-    if (rename(temporary, path) != 0)
-        RAISE_OUT(err, ERR_SYSTEM, "cannot rename %s to %s: %s", temporary, path, strerror(errno));
-    TRY_OUT(err, fs_sync(folder));
+    int64_t n_header = 4 + 4 * shape.n_dims;
+    TRY_OUT(err, fs_temp_open(&temp, "IDX file", path));
+    TRY_OUT(err, fs_temp_write(&temp, 0, header, (size_t)n_header));
+    TRY_OUT(err, fs_temp_write(&temp, n_header, values, (size_t)shape_count(shape)));
+    err = fs_temp_commit(&temp);
 out:
-    if (fd >= 0) close(fd);
-    if (err != ERR_OK) unlink(temporary); /* after the rename this finds nothing */
+    fs_temp_discard(&temp);
     return err;
 }

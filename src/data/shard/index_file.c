@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fs_temp.h"
 #include "data/shard/h5.h"
 #include "data/shard/index.h"
-#include "data/shard/temp.h"
 
 /* The head's numbers, as attributes. */
 static const struct {
@@ -42,7 +42,7 @@ static err_t write_attributes(const shard_head_t *head, const h5_file_t *f)
     return shard_h5_write_text(f, "source_path", head->source_path);
 }
 
-static err_t write_hdf5(const shard_index_t *index, const shard_temp_t *temp, seal_part_t parts[N_PARTS])
+static err_t write_hdf5(const shard_index_t *index, const fs_temp_t *temp, seal_part_t parts[N_PARTS])
 {
     h5_file_t f;
     const shard_head_t *head = index->head;
@@ -65,20 +65,22 @@ out:
 
 err_t shard_index_write(const shard_index_t *index, const char *folder, seal_t *seal)
 {
-    shard_temp_t temp;
+    fs_temp_t temp;
+    char path[FS_PATH_MAX];
     seal_part_t parts[N_PARTS];
     err_t err;
     int n = 0;
     *seal = (seal_t){.schema = SHARD_SCHEMA, .plan = index->head->plan};
-    TRY_OUT(err, shard_temp_open(&temp, "index", folder, SHARD_INDEX_NAME));
+    TRY(fs_join(path, folder, SHARD_INDEX_NAME));
+    TRY_OUT(err, fs_temp_open(&temp, "index", path));
     TRY_OUT(err, write_hdf5(index, &temp, parts));
     for (int i = 0; i < N_PARTS; i++)
         if (parts[i].n_bytes > 0) parts[n++] = parts[i];
     const seal_file_t sealed = {temp.fd, temp.path, temp.kind};
     TRY_OUT(err, seal_write(&sealed, parts, n, seal));
-    err = shard_temp_commit(&temp);
+    err = fs_temp_commit(&temp);
 out:
-    shard_temp_discard(&temp);
+    fs_temp_discard(&temp);
     return err;
 }
 

@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fs_temp.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "data/shard/index.h"
-#include "data/shard/temp.h"
 
 static void put_hash(json_t *j, const char *key, uint64_t value)
 {
@@ -104,16 +104,18 @@ static err_t format(const shard_index_t *index, const seal_t *seal, json_t *j)
 
 err_t shard_manifest_write(const shard_index_t *index, const seal_t *seal, const char *folder)
 {
-    shard_temp_t temp;
+    fs_temp_t temp;
+    char path[FS_PATH_MAX];
     json_t j = {0};
     err_t err;
-    TRY_OUT(err, shard_temp_open(&temp, "manifest", folder, SHARD_MANIFEST_NAME));
+    TRY(fs_join(path, folder, SHARD_MANIFEST_NAME));
+    TRY_OUT(err, fs_temp_open(&temp, "manifest", path));
     TRY_OUT(err, format(index, seal, &j));
-    TRY_OUT(err, shard_temp_write(&temp, 0, j.text, j.n_bytes));
-    TRY_OUT(err, shard_temp_write(&temp, (int64_t)j.n_bytes, "\n", 1));
-    err = shard_temp_commit(&temp);
+    TRY_OUT(err, fs_temp_write(&temp, 0, j.text, j.n_bytes));
+    TRY_OUT(err, fs_temp_write(&temp, (int64_t)j.n_bytes, "\n", 1));
+    err = fs_temp_commit(&temp);
 out:
-    shard_temp_discard(&temp);
+    fs_temp_discard(&temp);
     json_free(&j);
     return err;
 }
@@ -125,15 +127,9 @@ static err_t compare(int fd, const char *path, const json_t *j)
     size_t n_read = 0, most = j->n_bytes + 2;
     TRY(mem_new(most, "a manifest", &text));
     err_t err = ERR_OK;
-    while (n_read < most) {
-        ssize_t n = pread(fd, text + n_read, most - n_read, (off_t)n_read);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0)
-            RAISE_OUT(err, seal_errno_code(errno), "the manifest %s cannot be read: %s", path,
-                      strerror(errno));
-        if (n == 0) break;
-        n_read += (size_t)n;
-    }
+    int reason = fs_read_all(fd, 0, text, most, &n_read);
+    if (reason)
+        RAISE_OUT(err, seal_errno_code(reason), "the manifest %s cannot be read: %s", path, strerror(reason));
     if (n_read != j->n_bytes + 1 || memcmp(text, j->text, j->n_bytes) != 0 || text[j->n_bytes] != '\n')
         RAISE_OUT(err, ERR_DATA,
                   "the manifest %s was altered: it does not say what " SHARD_INDEX_NAME " says", path);

@@ -158,17 +158,14 @@ typedef struct range {
 static err_t read_all(const shard_reader_t *r, const range_t *range, int fd, int64_t offset, char *out,
                       size_t n_bytes)
 {
-    while (n_bytes > 0) {
-        ssize_t n = pread(fd, out, n_bytes, (off_t)offset);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0)
-            RAISE(seal_errno_code(errno), "the shard %s/%s cannot be read: %s", r->folder, range->file->name,
-                  strerror(errno));
-        if (n == 0)
-            RAISE(ERR_DATA, "the shard %s/%s ends too early; dptrain data verify %s tells what is damaged",
-                  r->folder, range->file->name, r->folder);
-        out += n, offset += n, n_bytes -= (size_t)n;
-    }
+    size_t n_read;
+    int reason = fs_read_all(fd, offset, out, n_bytes, &n_read);
+    if (reason)
+        RAISE(seal_errno_code(reason), "the shard %s/%s cannot be read: %s", r->folder, range->file->name,
+              strerror(reason));
+    if (n_read < n_bytes)
+        RAISE(ERR_DATA, "the shard %s/%s ends too early; dptrain data verify %s tells what is damaged",
+              r->folder, range->file->name, r->folder);
     return ERR_OK;
 }
 

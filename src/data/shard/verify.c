@@ -45,16 +45,9 @@ static void tell(look_t *l, const char *format, ...)
 /* The bytes there are and can be read, up to n_bytes, into the buffer from `skip` on. */
 static err_t read_some(look_t *l, int64_t offset, size_t skip, size_t n_bytes, size_t *n_read)
 {
-    *n_read = 0;
-    while (*n_read < n_bytes) {
-        ssize_t n =
-            pread(l->fd, l->buffer + skip + *n_read, n_bytes - *n_read, (off_t)(offset + (int64_t)*n_read));
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0 && seal_errno_code(errno) == ERR_SYSTEM)
-            RAISE(ERR_SYSTEM, "the shard %s cannot be read: %s", l->path, strerror(errno));
-        if (n <= 0) break;
-        *n_read += (size_t)n;
-    }
+    int reason = fs_read_all(l->fd, offset, l->buffer + skip, n_bytes, n_read);
+    if (reason && seal_errno_code(reason) == ERR_SYSTEM)
+        RAISE(ERR_SYSTEM, "the shard %s cannot be read: %s", l->path, strerror(reason));
     return ERR_OK;
 }
 

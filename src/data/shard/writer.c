@@ -9,11 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fs_temp.h"
 #include "base/mem.h"
 #include "base/xxh3.h"
 #include "data/shard/h5.h"
 #include "data/shard/notes.h"
-#include "data/shard/temp.h"
 
 /* Where HDF5 1.10 gives a large first dataset its place. Pictures are written there as they come, before
  * anyone knows how many bytes they will be; where HDF5 then says another place, they are moved. */
@@ -22,7 +22,7 @@ enum { EXPECTED_OFFSET = 16896, WRITEBACK_BYTES = 8 << 20, PIECE_BYTES = 1 << 20
 struct shard_writer {
     shard_plan_t plan;
     char folder[FS_PATH_MAX];
-    shard_temp_t temp;
+    fs_temp_t temp;
     shard_file_t file;
     shard_entry_t *entries;
     shard_notes_t notes;
@@ -40,6 +40,7 @@ static void name_of(const shard_plan_t *plan, char out[SHARD_NAME_MAX])
 err_t shard_create(const shard_plan_t *plan, shard_writer_t **out)
 {
     shard_writer_t *w = NULL;
+    char path[FS_PATH_MAX];
     ASSERT(plan->n_samples > 0 && plan->plan != 0);
     TRY(mem_new(sizeof *w, "a shard", &w));
     w->plan = *plan;
@@ -51,7 +52,8 @@ err_t shard_create(const shard_plan_t *plan, shard_writer_t **out)
     w->file.first = plan->first;
     w->file.n_samples = plan->n_samples;
     err_t err = mem_new_array(plan->n_samples, sizeof *w->entries, "the records of a shard", &w->entries);
-    if (err == ERR_OK) err = shard_temp_open(&w->temp, "shard", w->folder, w->file.name);
+    if (err == ERR_OK) err = fs_join(path, w->folder, w->file.name);
+    if (err == ERR_OK) err = fs_temp_open(&w->temp, "shard", path);
     if (err == ERR_OK)
         *out = w;
     else
@@ -63,7 +65,7 @@ void shard_discard(shard_writer_t **writer)
 {
     shard_writer_t *w = *writer;
     if (!w) return;
-    shard_temp_discard(&w->temp);
+    fs_temp_discard(&w->temp);
     mem_free(&w->entries);
     mem_free(&w->notes.block);
     mem_free(&w->annotations);
@@ -105,7 +107,7 @@ err_t shard_add(shard_writer_t *w, const sample_t *sample)
     size_t n_notes = w->notes.n_bytes - at;
     err_t err = read_back(w, w->notes.block + at, n_notes);
     if (err != ERR_OK) return err_context(err, "the picture %s cannot be packed", sample->name);
-    TRY(shard_temp_write(&w->temp, w->plan.begin + w->n_pictures, sample->bytes, sample->n_bytes));
+    TRY(fs_temp_write(&w->temp, w->plan.begin + w->n_pictures, sample->bytes, sample->n_bytes));
     w->entries[w->n_added++] = (shard_entry_t){
         .shard = (int32_t)w->plan.number,
         .label = sample->label,
@@ -130,16 +132,10 @@ err_t shard_add(shard_writer_t *w, const sample_t *sample)
     return ERR_OK;
 }
 
-static err_t read_all(const shard_writer_t *w, int64_t offset, char *out, size_t n_bytes)
+static err_t writer_read_back(const shard_writer_t *w, int64_t offset, char *out, size_t n_bytes)
 {
-    while (n_bytes > 0) {
-        ssize_t n = pread(w->temp.fd, out, n_bytes, (off_t)offset);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0)
-            RAISE(ERR_SYSTEM, "the shard %s cannot be read back: %s", w->temp.path,
-                  strerror(n < 0 ? errno : EIO));
-        out += n, offset += n, n_bytes -= (size_t)n;
-    }
+    int reason = fs_read_all(w->temp.fd, offset, out, n_bytes, NULL);
+    if (reason) RAISE(ERR_SYSTEM, "the shard %s cannot be read back: %s", w->temp.path, strerror(reason));
     return ERR_OK;
 }
 
@@ -148,7 +144,7 @@ static err_t write_zeros(shard_writer_t *w, int64_t from, int64_t to, char *buff
     memset(buffer, 0, PIECE_BYTES);
     while (from < to) {
         int64_t n = to - from < PIECE_BYTES ? to - from : PIECE_BYTES;
-        TRY(shard_temp_write(&w->temp, from, buffer, (size_t)n));
+        TRY(fs_temp_write(&w->temp, from, buffer, (size_t)n));
         from += n;
     }
     return ERR_OK;
@@ -166,14 +162,14 @@ static err_t move_pictures(shard_writer_t *w, int64_t to)
     for (int64_t done = 0; done < n_all && err == ERR_OK;) {
         int64_t n = n_all - done < PIECE_BYTES ? n_all - done : PIECE_BYTES,
                 at = to > from ? n_all - done - n : done;
-        err = read_all(w, from + at, buffer, (size_t)n);
-        if (err == ERR_OK) err = shard_temp_write(&w->temp, to + at, buffer, (size_t)n);
+        err = writer_read_back(w, from + at, buffer, (size_t)n);
+        if (err == ERR_OK) err = fs_temp_write(&w->temp, to + at, buffer, (size_t)n);
         done += n;
     }
     if (err == ERR_OK && to > from) err = write_zeros(w, from, to < from + n_all ? to : from + n_all, buffer);
     mem_free(&buffer);
     if (err == ERR_OK && to < from && ftruncate(w->temp.fd, (off_t)(to + n_all)) != 0)
-        RAISE(ERR_SYSTEM, "the shard %s cannot be written: %s", w->temp.path, strerror(errno));
+        return fs_temp_fail(&w->temp, errno);
     return err;
 }
 
@@ -226,7 +222,7 @@ err_t shard_commit(shard_writer_t *w)
     w->file.n_bytes = seal.n_bytes;
     w->file.digest_high = seal.digest_high;
     w->file.digest_low = seal.digest_low;
-    return shard_temp_commit(&w->temp);
+    return fs_temp_commit(&w->temp);
 }
 
 const shard_file_t *shard_written_file(const shard_writer_t *w)

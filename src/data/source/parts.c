@@ -77,19 +77,16 @@ err_t source_stat(int folder_fd, const char *folder, const char *name, bool *fou
     return ERR_OK;
 }
 
-static err_t read_bytes(int fd, const char *path, uint8_t *out, int64_t n_bytes)
+static err_t parts_read_bytes(int fd, const char *path, void *out, size_t n_bytes)
 {
-    for (int64_t got = 0; got < n_bytes;) {
-        ssize_t n = read(fd, out + got, (size_t)(n_bytes - got));
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) RAISE(ERR_SYSTEM, "%s: reading failed: %s", path, strerror(errno));
-        if (n == 0) RAISE(ERR_DATA, "%s ends after %" PRId64 " of %" PRId64 " bytes", path, got, n_bytes);
-        got += n;
-    }
+    size_t n_read;
+    int reason = fs_read_all(fd, FS_HERE, out, n_bytes, &n_read);
+    if (reason) RAISE(ERR_SYSTEM, "%s: reading failed: %s", path, strerror(reason));
+    if (n_read < n_bytes) RAISE(ERR_DATA, "%s ends after %zu of %zu bytes", path, n_read, n_bytes);
     return ERR_OK;
 }
 
-static err_t read_file(const char *folder, source_buffer_t *buffer, sample_t *sample, char *path)
+static err_t parts_read_file(const char *folder, source_buffer_t *buffer, sample_t *sample, char *path)
 {
     struct stat info;
     err_t err = ERR_OK;
@@ -102,7 +99,7 @@ static err_t read_file(const char *folder, source_buffer_t *buffer, sample_t *sa
         RAISE_OUT(err, ERR_DATA, "%s has %lld bytes now; it had %zu when the folder was opened", path,
                   (long long)info.st_size, sample->n_bytes);
     TRY_OUT(err, source_reserve(buffer, sample->n_bytes));
-    TRY_OUT(err, read_bytes(fd, path, buffer->block, (int64_t)sample->n_bytes));
+    TRY_OUT(err, parts_read_bytes(fd, path, buffer->block, sample->n_bytes));
     sample->bytes = buffer->block;
 out:
     close(fd);
@@ -113,7 +110,7 @@ err_t source_load(const char *folder, source_buffer_t *buffer, sample_t *sample)
 {
     char path[FS_PATH_MAX];
     image_info_t info;
-    TRY(read_file(folder, buffer, sample, path));
+    TRY(parts_read_file(folder, buffer, sample, path));
     TRY(image_info((image_bytes_t){path, sample->bytes, sample->n_bytes}, &info));
     if (info.stored_width > INT32_MAX || info.stored_height > INT32_MAX)
         RAISE(ERR_DATA, "%s says that it is %" PRId64 " × %" PRId64 " pixels", path, info.stored_width,

@@ -3,12 +3,11 @@
  * What a record means is left to registry.c. */
 #include "report/records/jsonl.h"
 
-#include <errno.h>
 #include <omp.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base/fs.h"
 #include "base/mem.h"
 
 enum {
@@ -40,15 +39,14 @@ typedef struct stream {
 } stream_t;
 
 /* Until the buffer is full or the file ends. */
-static err_t fill(stream_t *s)
+static err_t jsonl_fill(stream_t *s)
 {
-    while (!s->at_end && s->n_bytes < s->capacity) {
-        ssize_t n = read(s->fd, s->buffer + s->n_bytes, s->capacity - s->n_bytes);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) RAISE(ERR_SYSTEM, "cannot read %s: %s", s->name, strerror(errno));
-        s->at_end = n == 0;
-        s->n_bytes += (size_t)n;
-    }
+    size_t n_read, n_wanted = s->capacity - s->n_bytes;
+    if (s->at_end) return ERR_OK;
+    int reason = fs_read_all(s->fd, FS_HERE, s->buffer + s->n_bytes, n_wanted, &n_read);
+    if (reason) RAISE(ERR_SYSTEM, "cannot read %s: %s", s->name, strerror(reason));
+    s->at_end = n_read < n_wanted;
+    s->n_bytes += n_read;
     return ERR_OK;
 }
 
@@ -185,7 +183,7 @@ static err_t read_stream(stream_t *s)
     bool at_start = true;
     do {
         size_t start = 0;
-        TRY(fill(s));
+        TRY(jsonl_fill(s));
         if (at_start) {
             TRY(check_text(s));
             if (begins_with(s, "\xEF\xBB\xBF", 3)) start = 3; /* as Windows begins a text */

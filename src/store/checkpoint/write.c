@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Writes a checkpoint: HDF5 lays out the metadata, seal_write puts the arrays in their places and digests the
  * file, then fsync and rename. */
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/fs.h"
+#include "base/fs_temp.h"
 #include "base/mem.h"
 #include "base/xxh3.h"
 #include "store/checkpoint/private.h"
@@ -22,8 +19,6 @@ typedef struct writer {
     int n_parts;
     const char *last; /* name of the array before; "" */
 } writer_t;
-
-#define CANNOT_WRITE "the checkpoint %s cannot be written: %s"
 
 static err_t write_attrs(const writer_t *w, const ckpt_content_t *content)
 {
@@ -115,21 +110,12 @@ static err_t write_content(const char *path, int fd, const ckpt_content_t *conte
 
 err_t checkpoint_write(const char *path, const ckpt_content_t *content)
 {
-    char temp[FS_PATH_MAX], folder[FS_PATH_MAX];
+    fs_temp_t temp;
     err_t err = ERR_OK;
-    TRY(fs_temp_path(path, folder, temp));
-    unlink(temp); /* of an earlier process that had our number */
-    int fd = open(temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0) RAISE(ERR_SYSTEM, CANNOT_WRITE, path, strerror(errno));
-    TRY_OUT(err, write_content(path, fd, content));
-    if (fsync(fd) != 0) RAISE_OUT(err, ERR_SYSTEM, CANNOT_WRITE, path, strerror(errno));
-    int closed = close(fd); /* network file systems tell some errors only here */
-    fd = -1;
-    if (closed != 0) RAISE_OUT(err, ERR_SYSTEM, CANNOT_WRITE, path, strerror(errno));
-    if (rename(temp, path) != 0) RAISE_OUT(err, ERR_SYSTEM, CANNOT_WRITE, path, strerror(errno));
-    return fs_sync(folder);
+    TRY_OUT(err, fs_temp_open(&temp, "checkpoint", path));
+    TRY_OUT(err, write_content(path, temp.fd, content));
+    err = fs_temp_commit(&temp);
 out:
-    if (fd >= 0) close(fd);
-    unlink(temp);
+    fs_temp_discard(&temp);
     return err;
 }

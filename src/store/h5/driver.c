@@ -10,6 +10,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include "base/fs.h"
 #include "base/mem.h"
 #include "store/h5/h5.h"
 
@@ -81,19 +82,10 @@ static herr_t driver_read(H5FD_t *pub, H5FD_mem_t type, hid_t dxpl, haddr_t addr
     (void)type, (void)dxpl;
     h5_driver_t *driver = ((driver_file_t *)pub)->driver;
     if (driver->error) return -1;
-    for (char *at = out; n_bytes > 0;) {
-        ssize_t n = pread(driver->fd, at, n_bytes, (off_t)address);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) {
-            driver->error = errno;
-            return -1;
-        }
-        if (n == 0) { /* beyond the end the library expects zeros */
-            memset(at, 0, n_bytes);
-            break;
-        }
-        at += n, address += (haddr_t)n, n_bytes -= (size_t)n;
-    }
+    size_t n_read;
+    driver->error = fs_read_all(driver->fd, (int64_t)address, out, n_bytes, &n_read);
+    if (driver->error) return -1;
+    memset((char *)out + n_read, 0, n_bytes - n_read); /* beyond the end the library expects zeros */
     return 0;
 }
 
@@ -104,15 +96,8 @@ static herr_t driver_write(H5FD_t *pub, H5FD_mem_t type, hid_t dxpl, haddr_t add
     (void)type, (void)dxpl;
     driver_file_t *file = (driver_file_t *)pub;
     if (address + n_bytes > file->eof) file->eof = address + n_bytes;
-    for (const char *at = data; n_bytes > 0 && !file->driver->error;) {
-        ssize_t n = pwrite(file->driver->fd, at, n_bytes, (off_t)address);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) {
-            file->driver->error = n < 0 ? errno : EIO;
-            break;
-        }
-        at += n, address += (haddr_t)n, n_bytes -= (size_t)n;
-    }
+    if (!file->driver->error)
+        file->driver->error = fs_write_all(file->driver->fd, (int64_t)address, data, n_bytes);
     return 0;
 }
 

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fs.h"
 #include "base/mem.h"
 #include "base/xxh3.h"
 
@@ -69,31 +70,20 @@ err_t seal_errno_code(int reason)
     }
 }
 
-static err_t read_some(const seal_file_t *file, int64_t offset, char *out, size_t n_bytes, size_t *n_read)
+static err_t seal_read(const seal_file_t *file, int64_t offset, char *out, size_t n_bytes, size_t *n_read)
 {
-    *n_read = 0;
-    while (*n_read < n_bytes) {
-        ssize_t n = pread(file->fd, out + *n_read, n_bytes - *n_read, (off_t)(offset + (int64_t)*n_read));
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0)
-            RAISE(seal_errno_code(errno), "the %s %s cannot be read: %s", file->kind, file->path,
-                  strerror(errno));
-        if (n == 0) break;
-        *n_read += (size_t)n;
-    }
+    int reason = fs_read_all(file->fd, offset, out, n_bytes, n_read);
+    if (reason)
+        RAISE(seal_errno_code(reason), "the %s %s cannot be read: %s", file->kind, file->path,
+              strerror(reason));
     return ERR_OK;
 }
 
-static err_t write_all(const seal_file_t *file, int64_t offset, const char *data, size_t n_bytes)
+static err_t seal_put(const seal_file_t *file, int64_t offset, const char *data, size_t n_bytes)
 {
-    while (n_bytes > 0) {
-        ssize_t n = pwrite(file->fd, data, n_bytes, (off_t)offset);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0)
-            RAISE(ERR_SYSTEM, "the %s %s cannot be written: %s", file->kind, file->path,
-                  strerror(n < 0 ? errno : EIO));
-        data += n, offset += n, n_bytes -= (size_t)n;
-    }
+    int reason = fs_write_all(file->fd, offset, data, n_bytes);
+    if (reason)
+        RAISE(ERR_SYSTEM, "the %s %s cannot be written: %s", file->kind, file->path, strerror(reason));
     return ERR_OK;
 }
 
@@ -124,7 +114,7 @@ static err_t walk_read(walk_t *w, int64_t end)
 {
     while (w->at < end) {
         size_t n, wanted = end - w->at < PIECE_BYTES ? (size_t)(end - w->at) : PIECE_BYTES;
-        TRY(read_some(w->file, w->at, w->buffer, wanted, &n));
+        TRY(seal_read(w->file, w->at, w->buffer, wanted, &n));
         XXH3_128bits_update(w->state, w->buffer, n);
         w->at += (int64_t)n;
         if (n < wanted) break;
@@ -140,7 +130,7 @@ static err_t walk_write(walk_t *w, const seal_part_t *part)
     for (int64_t done = 0; done < part->n_bytes;) {
         int64_t n = part->n_bytes - done < PIECE_BYTES ? part->n_bytes - done : PIECE_BYTES;
         XXH3_128bits_update(w->state, data + done, (size_t)n);
-        TRY(write_all(w->file, w->at, data + done, (size_t)n));
+        TRY(seal_put(w->file, w->at, data + done, (size_t)n));
         done += n, w->at += n;
         if (w->at - w->begun < WRITEBACK_BYTES) continue;
         int64_t full = w->at / PAGE_BYTES * PAGE_BYTES;
@@ -175,7 +165,7 @@ err_t seal_write(const seal_file_t *file, seal_part_t *parts, int n_parts, seal_
     seal->digest_low = digest.low64;
     seal->n_bytes = w.at;
     seal_format(seal, file->kind, block);
-    err = write_all(file, 0, block, sizeof block);
+    err = seal_put(file, 0, block, sizeof block);
 out:
     walk_close(&w);
     return err;
@@ -207,7 +197,7 @@ err_t seal_look(const seal_file_t *file, seal_t *out)
     if (!S_ISREG(info.st_mode)) RAISE(ERR_DATA, "%s is not a regular file", path);
     char block[SEAL_BYTES] = "";
     size_t n_read;
-    TRY(read_some(file, 0, block, sizeof block, &n_read));
+    TRY(seal_read(file, 0, block, sizeof block, &n_read));
     if (n_read < sizeof block || !seal_parse(block, file->kind, out))
         return refuse_start(file, block, n_read);
     if (out->n_bytes != (int64_t)info.st_size)

@@ -102,15 +102,14 @@ err_t io_write(const char *path, const uint8_t *bytes, int64_t n, int *out)
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0) RAISE(ERR_SYSTEM, "%s cannot be made: %s", path, strerror(errno));
     while (n > 0 && !stop_requested()) {
-        ssize_t n_written = write(fd, bytes, part_of(n));
-        if (n_written < 0 && errno == EINTR) continue;
-        if (n_written < 0) {
-            int reason = errno;
+        size_t n_part = part_of(n);
+        int reason = fs_write_all(fd, FS_HERE, bytes, n_part);
+        if (reason) {
             close(fd);
             RAISE(ERR_SYSTEM, "%s: writing failed: %s", path, strerror(reason));
         }
-        bytes += n_written;
-        n -= n_written;
+        bytes += n_part;
+        n -= (int64_t)n_part;
     }
     *out = fd;
     return ERR_OK;
@@ -128,12 +127,12 @@ err_t io_read(const char *path, uint8_t *out, int64_t n)
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) RAISE(ERR_SYSTEM, "%s cannot be opened: %s", path, strerror(errno));
     while (n > 0 && !stop_requested()) {
-        ssize_t n_read = read(fd, out, part_of(n));
-        if (n_read < 0 && errno == EINTR) continue;
-        if (n_read < 0) RAISE_OUT(err, ERR_SYSTEM, "%s: reading failed: %s", path, strerror(errno));
-        if (n_read == 0) RAISE_OUT(err, ERR_SYSTEM, "%s ends early", path);
-        out += n_read;
-        n -= n_read;
+        size_t n_part = part_of(n), n_read;
+        int reason = fs_read_all(fd, FS_HERE, out, n_part, &n_read);
+        if (reason) RAISE_OUT(err, ERR_SYSTEM, "%s: reading failed: %s", path, strerror(reason));
+        if (n_read < n_part) RAISE_OUT(err, ERR_SYSTEM, "%s ends early", path);
+        out += n_part;
+        n -= (int64_t)n_part;
     }
 out:
     close(fd);

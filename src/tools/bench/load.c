@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/fs.h"
 #include "base/stats.h"
 
 enum { MAX_CPUS = 1024, PROBE_RUNS = 31 };
@@ -20,11 +21,9 @@ static const double settle_sec = 0.001;  /* vector units let the clock rise agai
 static int64_t read_number(const char *path, const char *format)
 {
     long long value = 0;
-    FILE *file = fopen(path, "re");
-    if (!file) return -1;
-    if (fscanf(file, format, &value) != 1) value = 0;
-    fclose(file);
-    return value;
+    char line[256];
+    if (!fs_read_line(path, line, sizeof line)) return -1;
+    return sscanf(line, format, &value) == 1 ? value : 0;
 }
 
 /* Jiffies that the hypervisor took, on all CPUs. */

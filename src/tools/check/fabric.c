@@ -23,13 +23,7 @@ static bool read_word(const char *folder, const char *file, char *out, size_t n_
 {
     char path[FS_PATH_MAX];
     out[0] = '\0';
-    if (fs_join(path, folder, file) != ERR_OK) return false;
-    FILE *f = fopen(path, "re");
-    bool got = f && fgets(out, (int)n_bytes, f);
-    if (f) fclose(f);
-    if (!got) out[0] = '\0';
-    out[strcspn(out, "\n")] = '\0';
-    return got && out[0];
+    return fs_join(path, folder, file) == ERR_OK && fs_read_line(path, out, n_bytes);
 }
 
 static int64_t read_count(const char *folder, const char *file)

@@ -66,16 +66,6 @@ static void existing_parent(const char *path, char out[FS_PATH_MAX])
     }
 }
 
-static void read_line(const char *path, char *out, size_t n_bytes)
-{
-    FILE *file = fopen(path, "re");
-    out[0] = '\0';
-    if (!file) return;
-    if (!fgets(out, (int)n_bytes, file)) out[0] = '\0';
-    out[strcspn(out, "\n")] = '\0';
-    fclose(file);
-}
-
 static int64_t read_swap(void)
 {
     char line[128];
@@ -117,8 +107,8 @@ void host_facts_read(const check_t *check, const char *out, host_facts_t *facts)
     }
     read_space("/tmp", NULL, &facts->temp_free);
     facts->temp_writable = access("/tmp", W_OK | X_OK) == 0;
-    read_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", facts->governor,
-              sizeof facts->governor);
+    fs_read_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", facts->governor,
+                 sizeof facts->governor);
 }
 
 static void judge_memory(check_t *check, const host_facts_t *f)

@@ -105,13 +105,14 @@ static err_t write_token(const check_t *check, shared_t *s, int host)
 
 static bool see_token(const shared_t *s, int host)
 {
-    char path[FS_PATH_MAX], text[FS_PATH_MAX] = "";
+    char path[FS_PATH_MAX], text[FS_PATH_MAX];
     if (path_of(s, "token", host, path) != ERR_OK) return false;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return false;
-    ssize_t n = read(fd, text, sizeof text - 1);
+    size_t n;
+    int reason = fs_read_all(fd, FS_HERE, text, sizeof text, &n);
     close(fd);
-    return n == (ssize_t)strlen(path) && memcmp(text, path, (size_t)n) == 0;
+    return !reason && n == strlen(path) && memcmp(text, path, n) == 0;
 }
 
 static bool looks_for(const check_t *check, int host)

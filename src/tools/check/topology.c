@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fs.h"
 #include "base/mem.h"
 #include "cluster/hosts/machine.h"
 #include "tools/check/cases.h"
@@ -35,21 +36,14 @@ static bool read_list(const char *path, cpu_set_t *out)
 {
     char line[LINE_TEXT];
     CPU_ZERO(out);
-    FILE *file = fopen(path, "re");
-    if (!file) return false;
-    bool ok = fgets(line, sizeof line, file) && topology_parse_list(line, out);
-    fclose(file);
-    return ok;
+    return fs_read_line(path, line, sizeof line) && topology_parse_list(line, out);
 }
 
 static int read_int(const char *path, int otherwise)
 {
+    char line[32];
     int value;
-    FILE *file = fopen(path, "re");
-    if (!file) return otherwise;
-    if (fscanf(file, "%d", &value) != 1) value = otherwise;
-    fclose(file);
-    return value;
+    return fs_read_line(path, line, sizeof line) && sscanf(line, "%d", &value) == 1 ? value : otherwise;
 }
 
 /* The first hardware thread of a CPU's core; the CPU where that is not known. */
@@ -90,10 +84,8 @@ static int read_distance(int from, int to)
     char path[128], line[LINE_TEXT];
     cpu_set_t online;
     snprintf(path, sizeof path, "/sys/devices/system/node/node%d/distance", from);
-    FILE *file = fopen(path, "re");
-    bool ok = file && fgets(line, sizeof line, file);
-    if (file) fclose(file);
-    if (!ok || !read_list("/sys/devices/system/node/online", &online)) return 0;
+    if (!fs_read_line(path, line, sizeof line) || !read_list("/sys/devices/system/node/online", &online))
+        return 0;
     char *at = line;
     for (int node = 0; node < to; node++)
         if (CPU_ISSET((size_t)node, &online)) strtol(at, &at, 10);

@@ -63,9 +63,10 @@ static err_t check_ours(const char *path, const char *begin)
     char first[64] = "";
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 && errno == ENOENT) return ERR_OK;
-    ssize_t n = fd < 0 ? -1 : read(fd, first, strlen(begin));
+    size_t n_read;
+    int reason = fd < 0 ? errno : fs_read_all(fd, FS_HERE, first, strlen(begin), &n_read);
     if (fd >= 0) close(fd);
-    if (n < 0) RAISE(ERR_SYSTEM, "%s cannot be read: %s", path, strerror(errno));
+    if (reason) RAISE(ERR_SYSTEM, "%s cannot be read: %s", path, strerror(reason));
     if (strcmp(first, begin) != 0)
         RAISE(ERR_USAGE, "%s was not made by dptrain data pack, which would replace it; give another folder",
               path);
