@@ -7,8 +7,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <yajl/yajl_parse.h>
 
+#include "base/json_events.h"
 #include "base/mem.h"
 #include "base/utf8.h"
 
@@ -65,7 +65,7 @@ static err_t add(build_t *b, json_kind_t kind, json_value_t **out)
     return ERR_OK;
 }
 
-/* False: yajl stops. *out is NULL within what is skipped, where only elements are counted. */
+/* False: the parser stops. *out is NULL within what is skipped, where only elements are counted. */
 static bool put(build_t *b, json_kind_t kind, bool finite, json_value_t **out)
 {
     *out = NULL;
@@ -108,7 +108,6 @@ static err_t copy_text(build_t *b, const unsigned char *text, size_t n_bytes, co
 {
     if (n_bytes && memchr(text, 0, n_bytes)) RAISE(ERR_DATA, "a string in it has a zero character");
     TRY(arena_text(&b->reader->arena, (const char *)text, n_bytes, out));
-    /* yajl lets surrogates and overlong sequences pass. */
     for (const char *s = *out; *s; s += utf8_length(s))
         if (utf8_length(s) == 0) RAISE(ERR_DATA, "a string in it is not valid UTF-8");
     return ERR_OK;
@@ -174,47 +173,22 @@ static int on_close(void *context)
     return 1;
 }
 
-static const yajl_callbacks callbacks = {
-    .yajl_null = on_null,
-    .yajl_boolean = on_bool,
-    .yajl_number = on_number,
-    .yajl_string = on_string,
-    .yajl_start_map = on_object,
-    .yajl_map_key = on_key,
-    .yajl_end_map = on_close,
-    .yajl_start_array = on_array,
-    .yajl_end_array = on_close,
-};
-
-/* yajl's words end with a line break. */
-static err_t raise_syntax(yajl_handle handle)
-{
-    unsigned char *words = yajl_get_error(handle, 0, NULL, 0);
-    const char *text = words ? (const char *)words : "no memory to say why";
-    err_t err =
-        err_raise(ERR_DATA, __FILE__, __LINE__, "it is not JSON: %.*s", (int)strcspn(text, "\n"), text);
-    if (words) yajl_free_error(handle, words);
-    return err;
-}
+static const json_events_t tree_events = {on_null, on_bool,   on_number, on_string,
+                                          on_key,  on_object, on_array,  on_close};
 
 static err_t parse(json_reader_t *reader, const char *text, size_t n_bytes, const json_value_t **out)
 {
     build_t b = {.reader = reader};
-    err_t err = ERR_OK;
-    yajl_handle handle = yajl_alloc(&callbacks, NULL, &b);
-    if (!handle) RAISE(ERR_SYSTEM, "out of memory for a parser of JSON");
-    yajl_status status = yajl_parse(handle, (const unsigned char *)text, n_bytes);
-    if (status == yajl_status_ok) status = yajl_complete_parse(handle);
-    if (b.status != ERR_OK)
-        err = b.status;
-    else if (status != yajl_status_ok)
-        err = raise_syntax(handle);
-    else if (!b.root)
-        err = err_raise(ERR_DATA, __FILE__, __LINE__, "it is not JSON: nothing is there");
-    else
-        *out = b.root;
-    yajl_free(handle);
-    return err;
+    json_parser_t *parser = NULL;
+    TRY(json_parser_new(&tree_events, &b, &parser));
+    err_t err = json_parser_feed(parser, text, n_bytes);
+    if (err == ERR_OK && b.status == ERR_OK) err = json_parser_end(parser);
+    json_parser_free(&parser);
+    if (b.status != ERR_OK) return b.status;
+    TRY(err);
+    if (!b.root) RAISE(ERR_DATA, "it is not JSON: nothing is there");
+    *out = b.root;
+    return ERR_OK;
 }
 
 /* NaN, Infinity and -Infinity outside strings as null, into out; the new length. 0: there is none of them. */

@@ -48,7 +48,7 @@ typedef struct json_reader {
 void json_reader_reset(json_reader_t *reader);
 void json_reader_free(json_reader_t *reader);
 
-/* ERR_DATA with yajl's reason: not JSON, more than one value, cut off, invalid UTF-8, a zero character in a
+/* ERR_DATA with the reason: not JSON, more than one value, cut off, invalid UTF-8, a zero character in a
  * string, deeper or larger than the limits above. NaN and Infinity, which JSON lacks and other programs write
  * nevertheless, are read as null. */
 err_t json_read(json_reader_t *reader, const char *text, size_t n_bytes, const json_value_t **out);

@@ -147,7 +147,7 @@ err_t coco_item_text(coco_item_t *item, const coco_member_t *member, const char 
         RAISE(ERR_DATA, "\"%s\" is longer than %d bytes", member->name, COCO_MAX_NAME);
     if (n_text && memchr(text, 0, n_text)) RAISE(ERR_DATA, "\"%s\" has a zero character", member->name);
     TRY(arena_text(kept, text, n_text, &copy));
-    /* yajl lets surrogates and overlong sequences pass. */
+    /* The parser lets surrogates and overlong sequences pass. */
     for (const char *s = copy; *s; s += utf8_length(s)) {
         size_t n = utf8_length(s);
         if (n == 0) RAISE(ERR_DATA, "\"%s\" is not valid UTF-8", member->name);

@@ -55,7 +55,7 @@ void coco_item_begin(coco_item_t *item, coco_list_t list);
 /* NULL in *out: not needed. ERR_DATA where it was there before. */
 err_t coco_item_member(coco_item_t *item, const char *name, size_t n_name, const coco_member_t **out);
 
-/* Values of a member. Text of numbers is as yajl gives it: JSON's, with no NUL behind. */
+/* Values of a member. Text of numbers is as json_events.h gives it, without a NUL after it. */
 err_t coco_item_number(coco_item_t *item, const coco_member_t *member, const char *text, size_t n_text);
 err_t coco_item_text(coco_item_t *item, const coco_member_t *member, const char *text, size_t n_text,
                      arena_t *kept);

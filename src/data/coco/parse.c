@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <yajl/yajl_parse.h>
 
+#include "base/json_events.h"
 #include "base/mem.h"
 #include "data/coco/item.h"
 
@@ -25,7 +25,7 @@ typedef enum place {
 } place_t;
 
 struct coco_parser {
-    yajl_handle yajl;
+    json_parser_t *json;
     coco_records_t *records;
     coco_ends_t ends;
     coco_item_t item;
@@ -78,7 +78,7 @@ static bool wants(const coco_parser_t *p, coco_want_t want)
     return place(p) == PLACE_ITEM && p->member && p->member->want == want;
 }
 
-/* What yajl's callbacks return: 0 stops it. */
+/* What an event returns: 0 stops the parser. */
 static int go_on(coco_parser_t *p, err_t status)
 {
     p->n_events++;
@@ -232,17 +232,8 @@ static int on_close(void *context)
     return go_on(p, err);
 }
 
-static const yajl_callbacks callbacks = {
-    .yajl_null = on_null,
-    .yajl_boolean = on_bool,
-    .yajl_number = on_number,
-    .yajl_string = on_string,
-    .yajl_start_map = on_object,
-    .yajl_map_key = on_key,
-    .yajl_end_map = on_close,
-    .yajl_start_array = on_array,
-    .yajl_end_array = on_close,
-};
+static const json_events_t coco_events = {on_null, on_bool,   on_number, on_string,
+                                          on_key,  on_object, on_array,  on_close};
 
 err_t coco_parser_new(coco_records_t *records, coco_parser_t **out)
 {
@@ -250,19 +241,18 @@ err_t coco_parser_new(coco_records_t *records, coco_parser_t **out)
     TRY(mem_new(sizeof *p, "a parser of COCO", &p));
     p->records = records;
     p->ends = (coco_ends_t){&records->images, &records->categories, &records->annotations};
-    p->yajl = yajl_alloc(&callbacks, NULL, p);
-    if (!p->yajl) {
+    err_t err = json_parser_new(&coco_events, p, &p->json);
+    if (err == ERR_OK)
+        *out = p;
+    else
         mem_free(&p);
-        RAISE(ERR_SYSTEM, "out of memory for a parser of JSON");
-    }
-    *out = p;
-    return ERR_OK;
+    return err;
 }
 
 void coco_parser_free(coco_parser_t **parser)
 {
     if (!*parser) return;
-    yajl_free((*parser)->yajl);
+    json_parser_free(&(*parser)->json);
     coco_item_free(&(*parser)->item);
     mem_free(parser);
 }
@@ -270,7 +260,7 @@ void coco_parser_free(coco_parser_t **parser)
 /* In front of the message: the byte, and what it is in. */
 static err_t say_where(const coco_parser_t *p, err_t err)
 {
-    int64_t byte = p->n_read + (int64_t)yajl_get_bytes_consumed(p->yajl);
+    int64_t byte = p->n_read + (int64_t)json_parser_at(p->json);
     if (p->depth < 2 || p->places[1] != PLACE_LIST) return err_context(err, "byte %" PRId64, byte);
     char known[40] = "";
     if (p->depth > 2 && p->item.has_id) snprintf(known, sizeof known, " (id %" PRId64 ")", p->item.id);
@@ -278,27 +268,22 @@ static err_t say_where(const coco_parser_t *p, err_t err)
                        known);
 }
 
-/* yajl's words end with a line break. Of Python's NaN and Infinity it says "invalid char". */
-static err_t raise_syntax(const coco_parser_t *p, const char *piece, size_t n_piece)
+/* Python's NaN and Infinity are but an "invalid char" in the parser's message. */
+static err_t name_nan(const coco_parser_t *p, const char *piece, size_t n_piece, err_t err)
 {
-    size_t at = yajl_get_bytes_consumed(p->yajl), from = at > 12 ? at - 12 : 0;
+    size_t at = json_parser_at(p->json), from = at > 12 ? at - 12 : 0;
     size_t n = n_piece - from < 24 ? n_piece - from : 24;
-    bool nan = memmem(piece + from, n, "NaN", 3) || memmem(piece + from, n, "Infinity", 8);
-    unsigned char *words = yajl_get_error(p->yajl, 0, NULL, 0);
-    const char *text = words ? (const char *)words : "no memory to say why";
-    err_t err = err_raise(ERR_DATA, __FILE__, __LINE__, "it is not JSON: %.*s%s", (int)strcspn(text, "\n"),
-                          text, nan ? " (JSON has no NaN and no Infinity)" : "");
-    if (words) yajl_free_error(p->yajl, words);
-    return err;
+    if (!memmem(piece + from, n, "NaN", 3) && !memmem(piece + from, n, "Infinity", 8)) return err;
+    return err_raise(err, __FILE__, __LINE__, "%s (JSON has no NaN and no Infinity)", err_message());
 }
 
 err_t coco_parser_feed(coco_parser_t *p, const void *bytes, size_t n_bytes)
 {
     int64_t n_before = p->n_events;
-    yajl_status status = yajl_parse(p->yajl, bytes, n_bytes);
+    err_t err = json_parser_feed(p->json, bytes, n_bytes);
     if (p->status != ERR_OK) return say_where(p, p->status);
-    if (status != yajl_status_ok) return say_where(p, raise_syntax(p, bytes, n_bytes));
-    /* yajl keeps the beginning of a value until it has the end. */
+    if (err != ERR_OK) return say_where(p, name_nan(p, bytes, n_bytes, err));
+    /* The parser keeps the beginning of a value until it has the end. */
     if (p->n_events == n_before && n_bytes >= COCO_MAX_VALUE)
         return say_where(
             p, err_raise(ERR_DATA, __FILE__, __LINE__, "a value takes more than %d bytes", COCO_MAX_VALUE));
@@ -308,9 +293,9 @@ err_t coco_parser_feed(coco_parser_t *p, const void *bytes, size_t n_bytes)
 
 err_t coco_parser_end(coco_parser_t *p)
 {
-    yajl_status status = yajl_complete_parse(p->yajl);
+    err_t err = json_parser_end(p->json);
     if (p->status != ERR_OK) return p->status;
-    if (status != yajl_status_ok)
+    if (err != ERR_OK)
         RAISE(ERR_DATA,
               "it is cut off: its JSON ends in the middle, after %" PRId64
               " bytes; get or make the file again",

@@ -1,0 +1,72 @@
+/* The only file that includes yajl. Its upstream is no longer maintained and Debian patches it, but no other
+ * event parser for C is packaged; whatever replaces it replaces this file. Events have the signatures of
+ * yajl's callbacks, so that they cost no further call. */
+#include "base/json_events.h"
+
+#include <string.h>
+#include <yajl/yajl_parse.h>
+
+#include "base/mem.h"
+
+struct json_parser {
+    yajl_handle yajl;
+    yajl_callbacks callbacks; /* yajl keeps a pointer to them */
+};
+
+err_t json_parser_new(const json_events_t *events, void *context, json_parser_t **out)
+{
+    json_parser_t *p = NULL;
+    TRY(mem_new(sizeof *p, "a parser of JSON", &p));
+    p->callbacks = (yajl_callbacks){
+        .yajl_null = events->on_null,
+        .yajl_boolean = events->on_bool,
+        .yajl_number = events->on_number,
+        .yajl_string = events->on_string,
+        .yajl_start_map = events->on_object,
+        .yajl_map_key = events->on_key,
+        .yajl_end_map = events->on_close,
+        .yajl_start_array = events->on_array,
+        .yajl_end_array = events->on_close,
+    };
+    p->yajl = yajl_alloc(&p->callbacks, NULL, context);
+    if (!p->yajl) {
+        mem_free(&p);
+        RAISE(ERR_SYSTEM, "out of memory for a parser of JSON");
+    }
+    *out = p;
+    return ERR_OK;
+}
+
+void json_parser_free(json_parser_t **parser)
+{
+    if (!*parser) return;
+    yajl_free((*parser)->yajl);
+    mem_free(parser);
+}
+
+/* yajl's words end with a line break. */
+static err_t json_parser_result(const json_parser_t *p, yajl_status status)
+{
+    if (status != yajl_status_error) return ERR_OK;
+    unsigned char *words = yajl_get_error(p->yajl, 0, NULL, 0);
+    const char *text = words ? (const char *)words : "no memory to say why";
+    err_t err =
+        err_raise(ERR_DATA, __FILE__, __LINE__, "it is not JSON: %.*s", (int)strcspn(text, "\n"), text);
+    if (words) yajl_free_error(p->yajl, words);
+    return err;
+}
+
+err_t json_parser_feed(json_parser_t *p, const void *bytes, size_t n_bytes)
+{
+    return json_parser_result(p, yajl_parse(p->yajl, bytes, n_bytes));
+}
+
+err_t json_parser_end(json_parser_t *p)
+{
+    return json_parser_result(p, yajl_complete_parse(p->yajl));
+}
+
+size_t json_parser_at(const json_parser_t *p)
+{
+    return yajl_get_bytes_consumed(p->yajl);
+}
