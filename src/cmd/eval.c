@@ -12,8 +12,6 @@ typedef struct eval_options {
     runtime_options_t runtime;
 } eval_options_t;
 
-static const char *const split_names[] = {"train", "val", NULL};
-
 #define FIELD(name) offsetof(eval_options_t, name)
 static const opt_t table[] = {
     {"data", OPT_STRING, FIELD(evaluate.data), NULL, 0, 0, NULL, "DIR",
@@ -54,7 +52,7 @@ err_t cmd_eval(const cmd_context_t *context)
     if (err != ERR_OK) return cmd_fail(err);
     runtime_t runtime;
     err = runtime_open(&options.runtime, context->abort_job, &runtime);
-    options.evaluate.split = strcmp(options.split, "train") == 0 ? SPLIT_TRAIN : SPLIT_VAL;
+    options.evaluate.split = strcmp(options.split, split_names[SPLIT_TRAIN]) == 0 ? SPLIT_TRAIN : SPLIT_VAL;
     options.evaluate.timeout_sec = options.runtime.timeout_sec;
     if (err == ERR_OK) err = evaluate_checkpoint(&runtime, where, &options.evaluate);
     return runtime_close(&runtime, err);

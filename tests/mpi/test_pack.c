@@ -321,7 +321,7 @@ static void test_verify(comm_t *comm)
     if (comm->rank == 0) {
         shard_index_t *index = NULL;
         ASSERT(shard_index_read(packed, &index, NULL) == ERR_OK);
-        flip(index->files[SHARD_VAL][0].name, index->entries[SHARD_VAL][1].offset);
+        flip(index->files[SPLIT_VAL][0].name, index->entries[SPLIT_VAL][1].offset);
         shard_index_free(&index);
     }
     barrier();

@@ -162,13 +162,13 @@ static inline sample_t sample_make(int number)
                       .annotations = sample_table[number].annotations};
 }
 
-static inline shard_plan_t sample_plan(shard_split_t split, int64_t number, uint64_t plan)
+static inline shard_plan_t sample_plan(split_t split, int64_t number, uint64_t plan)
 {
-    int64_t per_shard = split == SHARD_TRAIN ? PER_SHARD : N_VAL;
+    int64_t per_shard = split == SPLIT_TRAIN ? PER_SHARD : N_VAL;
     return (shard_plan_t){.folder = sample_folder,
                           .split = split,
                           .number = number,
-                          .n_shards = split == SHARD_TRAIN ? N_TRAIN / PER_SHARD : 1,
+                          .n_shards = split == SPLIT_TRAIN ? N_TRAIN / PER_SHARD : 1,
                           .first = number * per_shard,
                           .n_samples = per_shard,
                           .n_categories = N_CATEGORIES,
@@ -176,15 +176,15 @@ static inline shard_plan_t sample_plan(shard_split_t split, int64_t number, uint
 }
 
 /* A sample of a packing by its number in its split. */
-typedef sample_t (*sample_maker_t)(shard_split_t split, int64_t number);
+typedef sample_t (*sample_maker_t)(split_t split, int64_t number);
 
-static inline sample_t sample_of_table(shard_split_t split, int64_t number)
+static inline sample_t sample_of_table(split_t split, int64_t number)
 {
-    return sample_make((int)(number + (split == SHARD_VAL ? N_TRAIN : 0)));
+    return sample_make((int)(number + (split == SPLIT_VAL ? N_TRAIN : 0)));
 }
 
 /* The table's again and again, each with its number as its id. */
-static inline sample_t sample_of_many(shard_split_t split, int64_t number)
+static inline sample_t sample_of_many(split_t split, int64_t number)
 {
     (void)split;
     sample_t sample = sample_make((int)(number % N_SAMPLES));
@@ -248,10 +248,10 @@ static inline shard_index_t *sample_pack(uint64_t plan, seal_t *seal)
         snprintf(index->categories[c].supergroup, SHARD_TEXT_MAX, "%s", c ? "things" : "");
     }
     for (int64_t k = 0; k < N_TRAIN / PER_SHARD; k++) {
-        shard_plan_t shard = sample_plan(SHARD_TRAIN, k, plan);
+        shard_plan_t shard = sample_plan(SPLIT_TRAIN, k, plan);
         sample_write_shard(&shard, sample_of_table, index);
     }
-    shard_plan_t shard = sample_plan(SHARD_VAL, 0, plan);
+    shard_plan_t shard = sample_plan(SPLIT_VAL, 0, plan);
     sample_write_shard(&shard, sample_of_table, index);
     ASSERT(shard_index_check(index, "the index") == ERR_OK &&
            shard_index_write(index, sample_folder, seal) == ERR_OK);

@@ -18,12 +18,12 @@ static bool all_come_back(const shard_index_t *index)
     shard_reader_t *reader = NULL;
     shard_buffer_t buffer = {0};
     bool same = shard_reader_open(sample_folder, index, &reader) == ERR_OK;
-    for (int s = 0; s < SHARD_SPLITS; s++)
+    for (int s = 0; s < SPLIT_COUNT; s++)
         for (int64_t i = 0; same && i < index->head->n_samples[s]; i++) {
-            sample_t sample, there = sample_of_table((shard_split_t)s, i);
-            same = shard_read(reader, (shard_split_t)s, i, &buffer, &sample) == ERR_OK &&
-                   same_sample(&sample, &there);
-            if (!same) printf("# sample %d of %s: %s\n", (int)i, shard_split_names[s], err_message());
+            sample_t sample, there = sample_of_table((split_t)s, i);
+            same =
+                shard_read(reader, (split_t)s, i, &buffer, &sample) == ERR_OK && same_sample(&sample, &there);
+            if (!same) printf("# sample %d of %s: %s\n", (int)i, split_names[s], err_message());
         }
     mem_free(&buffer.block);
     shard_reader_close(&reader);
@@ -54,24 +54,24 @@ static void test_ranges(const shard_index_t *index)
     shard_reader_t *reader = NULL;
     shard_buffer_t buffer = {0};
     sample_t samples[PER_SHARD];
-    OK(shard_run_length(index, SHARD_TRAIN, 0, 100, 1 << 20) == PER_SHARD &&
-           shard_run_length(index, SHARD_TRAIN, 1, 100, 1 << 20) == PER_SHARD - 1 &&
-           shard_run_length(index, SHARD_TRAIN, 3, 2, 1 << 20) == 2 &&
-           shard_run_length(index, SHARD_TRAIN, 0, 9, 0) == 1 &&
-           shard_run_length(index, SHARD_TRAIN, 0, 9, 301) == 2,
+    OK(shard_run_length(index, SPLIT_TRAIN, 0, 100, 1 << 20) == PER_SHARD &&
+           shard_run_length(index, SPLIT_TRAIN, 1, 100, 1 << 20) == PER_SHARD - 1 &&
+           shard_run_length(index, SPLIT_TRAIN, 3, 2, 1 << 20) == 2 &&
+           shard_run_length(index, SPLIT_TRAIN, 0, 9, 0) == 1 &&
+           shard_run_length(index, SPLIT_TRAIN, 0, 9, 301) == 2,
        "runs of neighbours end with the shard, at their number, and at their bytes");
     ASSERT(shard_reader_open(sample_folder, index, &reader) == ERR_OK);
     bool same = true;
     for (int64_t first = 0; first < N_TRAIN; first += PER_SHARD) {
-        same = same && shard_read_range(reader, SHARD_TRAIN, first, PER_SHARD, &buffer, samples) == ERR_OK;
+        same = same && shard_read_range(reader, SPLIT_TRAIN, first, PER_SHARD, &buffer, samples) == ERR_OK;
         for (int64_t i = 0; same && i < PER_SHARD; i++) {
-            sample_t there = sample_of_table(SHARD_TRAIN, first + i);
+            sample_t there = sample_of_table(SPLIT_TRAIN, first + i);
             same = same_sample(&samples[i], &there);
         }
     }
     OK(same, "several samples are read at once");
-    sample_t sample, there = sample_of_table(SHARD_TRAIN, 3);
-    OK(shard_describe(reader, SHARD_TRAIN, 3, &buffer, &sample) == ERR_OK && !sample.bytes &&
+    sample_t sample, there = sample_of_table(SPLIT_TRAIN, 3);
+    OK(shard_describe(reader, SPLIT_TRAIN, 3, &buffer, &sample) == ERR_OK && !sample.bytes &&
            sample.n_bytes == there.n_bytes && strcmp(sample.name, there.name) == 0 &&
            sample.n_annotations == 2 && same_annotation(&sample.annotations[1], &annotations_b[1]),
        "what is known of a sample is read without its picture");
@@ -136,7 +136,7 @@ static unsigned char *make_sized(const unsigned char *noise, size_t size, int64_
     index->files[0][0] = *shard_written_file(writer);
     memcpy(index->entries[0], shard_written_entries(writer), COPIES * sizeof(shard_entry_t));
     shard_discard(&writer);
-    bool fine = shard_verify(sample_folder, index, SHARD_TRAIN, 0, &report) == ERR_OK && n_told == 0;
+    bool fine = shard_verify(sample_folder, index, SPLIT_TRAIN, 0, &report) == ERR_OK && n_told == 0;
     unsigned char *file = sample_slurp(index->files[0][0].name, n_file);
     const shard_entry_t *last = &index->entries[0][COPIES - 1];
     if (!fine || memcmp(file + last->offset, noise + COPIES - 1, size) != 0) {
@@ -192,8 +192,8 @@ static void *read_many(void *context)
     r->fine = true;
     for (int i = 0; i < N_READS && r->fine; i++) {
         int64_t number = rng_below(&rng, N_MANY);
-        sample_t sample, there = sample_of_many(SHARD_TRAIN, number);
-        r->fine = shard_read(r->reader, SHARD_TRAIN, number, &buffer, &sample) == ERR_OK &&
+        sample_t sample, there = sample_of_many(SPLIT_TRAIN, number);
+        r->fine = shard_read(r->reader, SPLIT_TRAIN, number, &buffer, &sample) == ERR_OK &&
                   same_sample(&sample, &there);
         if (!r->fine) printf("# %s\n", err_message());
     }
@@ -236,7 +236,7 @@ static void test_many(void)
 /* ---- What is not written ---- */
 static err_t add_one(sample_t sample)
 {
-    shard_plan_t plan = sample_plan(SHARD_TRAIN, 0, 7);
+    shard_plan_t plan = sample_plan(SPLIT_TRAIN, 0, 7);
     shard_writer_t *writer = NULL;
     ASSERT(shard_create(&plan, &writer) == ERR_OK);
     err_t err = shard_add(writer, &sample);
@@ -282,7 +282,7 @@ static void test_refused(void)
 
 static void test_places(void)
 {
-    shard_plan_t plan = sample_plan(SHARD_TRAIN, 0, 7);
+    shard_plan_t plan = sample_plan(SPLIT_TRAIN, 0, 7);
     shard_writer_t *writer = NULL;
     plan.folder = "/nonexistent/folder";
     OK(shard_create(&plan, &writer) == ERR_SYSTEM && !writer &&

@@ -33,7 +33,7 @@ static told_t verify(const shard_index_t *index, int64_t number)
 {
     told_t told = {0};
     const shard_report_t report = {tell, &told};
-    err_t err = shard_verify(sample_folder, index, SHARD_TRAIN, number, &report);
+    err_t err = shard_verify(sample_folder, index, SPLIT_TRAIN, number, &report);
     if (err != ERR_OK) snprintf(told.text, sizeof told.text, "error %d: %s", err, err_message());
     return told;
 }
@@ -51,7 +51,7 @@ static void put_byte(const char *name, size_t at, unsigned char byte)
 static int record_of(const shard_index_t *index, size_t at)
 {
     for (int i = 0; i < PER_SHARD; i++) {
-        const shard_entry_t *e = &index->entries[SHARD_TRAIN][i];
+        const shard_entry_t *e = &index->entries[SPLIT_TRAIN][i];
         if ((int64_t)at >= e->offset && (int64_t)at < e->offset + e->n_bytes) return i;
         if ((int64_t)at >= e->notes_offset && (int64_t)at < e->notes_offset + e->notes_bytes) return i;
     }
@@ -68,7 +68,7 @@ static bool read_refuses(const shard_index_t *index, int record)
     snprintf(words, sizeof words, "record %d ", record);
     ASSERT(shard_reader_open(sample_folder, index, &reader) == ERR_OK);
     bool refused =
-        shard_read(reader, SHARD_TRAIN, record, &buffer, &sample) == ERR_DATA && SAYS(shard0, words);
+        shard_read(reader, SPLIT_TRAIN, record, &buffer, &sample) == ERR_DATA && SAYS(shard0, words);
     mem_free(&buffer.block);
     shard_reader_close(&reader);
     return refused;
@@ -102,8 +102,8 @@ static void test_flips(const shard_index_t *index)
     OK(n_read == 0, "and such a record is not read");
     OK(h5_opens == 0, "each of them is found before HDF5 sees a byte");
     OK(verify(index, 0).n == 0 && h5_opens == 1, "nothing is told of the shard as it was, by HDF5 too");
-    put_byte(shard0, (size_t)index->entries[SHARD_TRAIN][0].offset,
-             (unsigned char)~data[index->entries[SHARD_TRAIN][0].offset]);
+    put_byte(shard0, (size_t)index->entries[SPLIT_TRAIN][0].offset,
+             (unsigned char)~data[index->entries[SPLIT_TRAIN][0].offset]);
     told_t told = verify(index, 0);
     OK(strstr(told.text, "\"000000000009.jpg\", id 9): its picture is damaged"),
        "the picture's own name and id are told");
@@ -124,7 +124,7 @@ static void test_truncation(const shard_index_t *index)
         shard_buffer_t buffer = {0};
         sample_t sample;
         ASSERT(shard_reader_open(sample_folder, index, &reader) == ERR_OK);
-        n_missed += shard_read(reader, SHARD_TRAIN, 0, &buffer, &sample) != ERR_DATA;
+        n_missed += shard_read(reader, SPLIT_TRAIN, 0, &buffer, &sample) != ERR_DATA;
         mem_free(&buffer.block);
         shard_reader_close(&reader);
     }
@@ -205,7 +205,7 @@ static void test_schema(const shard_index_t *index)
     unsigned char *data = sample_slurp(shard0, &n), *whole = sample_slurp(SHARD_INDEX_NAME, &n_index);
     make_odd(shard0, "shard", 9, 9, 7);
     OK(strstr(verify(index, 0).text, newer), "a shard of a newer schema is told as that");
-    shard_plan_t plan = sample_plan(SHARD_TRAIN, 0, 7);
+    shard_plan_t plan = sample_plan(SPLIT_TRAIN, 0, 7);
     OK(!shard_is_done(&plan), "and not taken for done");
     sample_spit(shard0, data, n);
     make_odd(SHARD_INDEX_NAME, "index", 9, 9, 7);
@@ -237,10 +237,10 @@ static void test_plans(const shard_index_t *index)
     unsigned char *data = sample_slurp(shard0, &n), *other = sample_slurp(shard1, &n_other);
     shard_file_t file;
     shard_entry_t entries[PER_SHARD];
-    shard_plan_t plan = sample_plan(SHARD_TRAIN, 0, 7);
+    shard_plan_t plan = sample_plan(SPLIT_TRAIN, 0, 7);
     OK(shard_is_done(&plan) && shard_load(&plan, &file, entries) == ERR_OK &&
-           memcmp(&file, &index->files[SHARD_TRAIN][0], sizeof file) == 0 &&
-           memcmp(entries, index->entries[SHARD_TRAIN], sizeof entries) == 0,
+           memcmp(&file, &index->files[SPLIT_TRAIN][0], sizeof file) == 0 &&
+           memcmp(entries, index->entries[SPLIT_TRAIN], sizeof entries) == 0,
        "a shard that is there says of itself what the index says");
     plan.plan = 8;
     OK(!shard_is_done(&plan) && shard_load(&plan, &file, entries) == ERR_DATA &&
@@ -287,8 +287,8 @@ static bool block_refused(const shard_index_t *index, size_t at, int64_t value, 
 static void test_hostile_index(const shard_index_t *index)
 {
     const char *block = shard_index_pack(index);
-    const shard_entry_t *e = &index->entries[SHARD_TRAIN][1];
-    const shard_file_t *file = &index->files[SHARD_TRAIN][1];
+    const shard_entry_t *e = &index->entries[SPLIT_TRAIN][1];
+    const shard_file_t *file = &index->files[SPLIT_TRAIN][1];
 #define AT(field) ((size_t)((const char *)&(field)-block))
     bool refused = true;
     static const int64_t numbers[] = {-1, INT64_MIN, INT64_MAX, 0, (int64_t)1 << 40};

@@ -21,7 +21,7 @@ static int child(const char *folder)
         return 1;
     for (int again = 0; again < N_AGAIN; again++)
         for (int i = 0; i < N_READ; i++)
-            if (shard_read(reader, SHARD_TRAIN, i * (N_SHARDS / N_READ), &buffer, &sample) != ERR_OK)
+            if (shard_read(reader, SPLIT_TRAIN, i * (N_SHARDS / N_READ), &buffer, &sample) != ERR_OK)
                 return 1;
     mem_free(&buffer.block);
     shard_reader_close(&reader);

@@ -43,9 +43,9 @@ static void *read_many(void *context)
         int64_t number = rng_below(&rng, N_ALL);
         shard_near_t near = block_of(number, r->n_pieces);
         shard_piece_t *held = NULL;
-        sample_t sample, there = sample_of_many(SHARD_TRAIN, number);
+        sample_t sample, there = sample_of_many(SPLIT_TRAIN, number);
         r->fine =
-            shard_pieces_read(r->pieces, SHARD_TRAIN, number, &near, &buffer, &held, &sample) == ERR_OK &&
+            shard_pieces_read(r->pieces, SPLIT_TRAIN, number, &near, &buffer, &held, &sample) == ERR_OK &&
             same_sample(&sample, &there);
         if (!r->fine) printf("# %s\n", err_message());
         r->n_held += held != NULL;
@@ -85,11 +85,11 @@ static err_t read_part(shard_pieces_t *pieces, sampler_t *sampler, int rank, int
     for (int64_t batch = 0; batch < sampler_batches(sampler); batch++) {
         sampler_slice_t slice = sampler_at(sampler, 0, batch, rank, N_RANKS);
         for (int64_t i = 0; i < slice.n; i++) {
-            sample_t sample, there = sample_of_many(SHARD_TRAIN, slice.index[i]);
+            sample_t sample, there = sample_of_many(SPLIT_TRAIN, slice.index[i]);
             sampler_near_t near = sampler_near(sampler, slice.index[i], N_RANKS);
             shard_near_t run = {near.first, near.n, near.n, near.n_runs};
             shard_pieces_release(&held);
-            if (shard_pieces_read(pieces, SHARD_TRAIN, slice.index[i], &run, &buffer, &held, &sample) !=
+            if (shard_pieces_read(pieces, SPLIT_TRAIN, slice.index[i], &run, &buffer, &held, &sample) !=
                 ERR_OK)
                 err = ERR_DATA, (*n_bad)++;
             else
@@ -187,13 +187,13 @@ static void test_damage(const shard_index_t *index, shard_reader_t *reader)
     shard_piece_t *held = NULL;
     sample_t sample;
     shard_near_t near = block_of(47, 3), wrong = {0, 4, 4, 3};
-    OK(shard_pieces_read(pieces, SHARD_TRAIN, 47, &near, &buffer, &held, &sample) == ERR_DATA && !held &&
+    OK(shard_pieces_read(pieces, SPLIT_TRAIN, 47, &near, &buffer, &held, &sample) == ERR_DATA && !held &&
            strstr(err_message(), "record 17 (sample 47"),
        "that one is named");
-    OK(shard_pieces_read(pieces, SHARD_TRAIN, 50, &wrong, &buffer, &held, &sample) == ERR_OK && !held,
+    OK(shard_pieces_read(pieces, SPLIT_TRAIN, 50, &wrong, &buffer, &held, &sample) == ERR_OK && !held,
        "a record that is no neighbour of its neighbours is read by itself");
     near = block_of(0, 0);
-    OK(shard_pieces_read(pieces, SHARD_TRAIN, 0, &near, &buffer, &held, &sample) == ERR_OK,
+    OK(shard_pieces_read(pieces, SPLIT_TRAIN, 0, &near, &buffer, &held, &sample) == ERR_OK,
        "so is one where no pieces may be kept");
     mem_free(&buffer.block);
     shard_pieces_release(&held);

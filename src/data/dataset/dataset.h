@@ -13,10 +13,9 @@
 #include "base/fs.h"
 #include "compute/tensor/pixel_norm.h"
 #include "compute/tensor/shape.h"
+#include "data/annotation/split.h"
 #include "data/dataset/sampler.h"
 #include "data/transform/view.h"
-
-typedef enum split { SPLIT_TRAIN, SPLIT_VAL, SPLIT_COUNT } split_t;
 
 enum { DATASET_BLOCK_BYTES = 2 << 20 };
 

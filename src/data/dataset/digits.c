@@ -154,21 +154,18 @@ const dataset_ops_t dataset_digits = {.kind = "digits", .open = open_digits, .cl
 /* Real data is not to be overwritten by a slip of --out. */
 static err_t check_vacant(const char *folder)
 {
-    for (int i = 0; i < 2 * SPLIT_COUNT; i++) {
-        char path[FS_PATH_MAX];
-        if (idx_find(folder, (split_t)(i / 2), i % 2, path) == ERR_OK)
-            RAISE(ERR_USAGE, "%s exists already; choose another folder, or remove it first", path);
-    }
-    return ERR_OK;
+    char path[FS_PATH_MAX];
+    if (idx_find_any(folder, path) != ERR_OK) return ERR_OK;
+    RAISE(ERR_USAGE, "%s exists already; choose another folder, or remove it first", path);
 }
 
 static err_t write_split(const char *folder, uint64_t seed, split_t split, int64_t n)
 {
-    static const char *const names[SPLIT_COUNT][2] = {{"train-images-idx3-ubyte", "train-labels-idx1-ubyte"},
-                                                      {"t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"}};
-    char images_path[FS_PATH_MAX], labels_path[FS_PATH_MAX];
-    TRY(fs_join(images_path, folder, names[split][0]));
-    TRY(fs_join(labels_path, folder, names[split][1]));
+    char images_path[FS_PATH_MAX], labels_path[FS_PATH_MAX], name[IDX_NAME_MAX];
+    idx_name(split, true, name);
+    TRY(fs_join(images_path, folder, name));
+    idx_name(split, false, name);
+    TRY(fs_join(labels_path, folder, name));
     uint8_t *pixels = NULL, *labels = NULL;
     err_t err = ERR_OK;
     TRY_OUT(err, draw_split(seed, split, n, &pixels, &labels));

@@ -15,22 +15,41 @@ static const int64_t max_file_bytes = (int64_t)8 << 30;
 
 enum { N_CLASSES = 10 };
 
+/* form: bit 0: compressed, bit 1: with a dot. */
+static void idx_format_name(split_t split, bool images, int form, char out[IDX_NAME_MAX])
+{
+    snprintf(out, IDX_NAME_MAX, "%s-%s%cidx%d-ubyte%s", split == SPLIT_TRAIN ? "train" : "t10k",
+             images ? "images" : "labels", form < 2 ? '-' : '.', images ? 3 : 1, form % 2 ? ".gz" : "");
+}
+
+void idx_name(split_t split, bool images, char out[IDX_NAME_MAX])
+{
+    idx_format_name(split, images, 0, out);
+}
+
 err_t idx_find(const char *folder, split_t split, bool images, char *out)
 {
-    const char *stem = split == SPLIT_TRAIN ? "train" : "t10k", *what = images ? "images" : "labels";
+    char name[IDX_NAME_MAX];
     for (int form = 0; form < 4; form++) {
-        char name[64];
-        snprintf(name, sizeof name, "%s-%s%cidx%d-ubyte%s", stem, what, form < 2 ? '-' : '.', images ? 3 : 1,
-                 form % 2 ? ".gz" : "");
+        idx_format_name(split, images, form, name);
         TRY(fs_join(out, folder, name));
         struct stat info;
         if (stat(out, &info) == 0) return ERR_OK;
         if (errno != ENOENT) RAISE(ERR_DATA, "%s cannot be reached: %s", out, strerror(errno));
     }
+    idx_name(split, images, name);
     RAISE(ERR_DATA,
-          "no file %s-%s-idx%d-ubyte (or .gz) in the folder %s; data/fetch_mnist.sh downloads MNIST, "
-          "--data digits needs no files",
-          stem, what, images ? 3 : 1, folder);
+          "no file %s (or .gz) in the folder %s; data/fetch_mnist.sh downloads MNIST, --data digits needs no "
+          "files",
+          name, folder);
+}
+
+err_t idx_find_any(const char *folder, char *out)
+{
+    err_t err = ERR_DATA;
+    for (int i = 0; err != ERR_OK && i < 2 * SPLIT_COUNT; i++)
+        err = idx_find(folder, (split_t)(i / 2), i % 2, out);
+    return err;
 }
 
 static err_t check_labels(const char *path, const uint8_t *labels, int64_t n)

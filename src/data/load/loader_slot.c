@@ -122,8 +122,8 @@ static err_t read_sample(worker_t *w, int64_t epoch, int64_t *index, float *targ
         if (err != ERR_DATA || !o->bad) return err;
         TRY(bad_add(o->bad, o->split, w->reader.picture));
     }
-    RAISE(ERR_DATA, "none of the %" PRId64 " %s pictures of %s can be read", n,
-          o->split == SPLIT_TRAIN ? "training" : "validation", o->dataset->info.source);
+    RAISE(ERR_DATA, "none of the %" PRId64 " %s pictures of %s can be read", n, split_words[o->split],
+          o->dataset->info.source);
 }
 
 err_t loader_fill_sample(worker_t *w, slot_t *slot, int64_t i)

@@ -16,8 +16,6 @@
 #include "data/source/share.h"
 #include "data/transform/jitter.h"
 
-static const char *const split_names[SPLIT_COUNT] = {"training", "validation"};
-
 /* A sample of TASK_CROPS. */
 typedef struct object {
     int32_t picture, annotation;
@@ -119,7 +117,7 @@ static err_t settle(dataset_t *dataset)
     for (split_t split = 0; split < SPLIT_COUNT; split++)
         if (p->source->n_samples[split] > INT32_MAX)
             RAISE(ERR_DATA, "%s: %" PRId64 " %s pictures are more than %d", where,
-                  p->source->n_samples[split], split_names[split], INT32_MAX);
+                  p->source->n_samples[split], split_words[split], INT32_MAX);
     return ERR_OK;
 }
 
@@ -372,7 +370,7 @@ static err_t read_picture(dataset_reader_t *reader, const dataset_wish_t *wish, 
     err_t err = source_read(p->source, wish->split, reader->picture, &r->buffer, &sample);
     reader->cost.read += clock_sec() - start;
     TRY(err);
-    snprintf(name, sizeof name, "%s (%s, %s)", sample.name, split_names[wish->split], info->source);
+    snprintf(name, sizeof name, "%s (%s, %s)", sample.name, split_words[wish->split], info->source);
     if (object && object->annotation >= sample.n_annotations)
         RAISE(ERR_DATA, "%s has lost annotations since it was opened", name);
     TRY(decode_and_render(reader, wish, &sample, (image_bytes_t){name, sample.bytes, sample.n_bytes}));

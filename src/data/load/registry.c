@@ -12,18 +12,12 @@
 
 enum { WHY_MAX = 128 };
 
-/* Whether any of MNIST's four files is there: what is wrong with the others is that kind's to say. */
-static bool has_idx(const char *folder)
-{
-    char path[FS_PATH_MAX];
-    for (int i = 0; i < 2 * SPLIT_COUNT; i++)
-        if (idx_find(folder, (split_t)(i / 2), i % 2, path) == ERR_OK) return true;
-    return false;
-}
-
+/* One of MNIST's four files is enough: what is wrong with the others is that kind's to say. */
 static const dataset_ops_t *folder_kind(const char *where)
 {
-    return !fs_is_folder(where) || has_idx(where) ? &dataset_idx : &dataset_pictures;
+    char path[FS_PATH_MAX];
+    bool is_idx = !fs_is_folder(where) || idx_find_any(where, path) == ERR_OK;
+    return is_idx ? &dataset_idx : &dataset_pictures;
 }
 
 static const dataset_ops_t *built_in(const char *where)

@@ -19,7 +19,7 @@ static bool is_count(int64_t n)
 static int64_t block_bytes(const shard_head_t *head)
 {
     int64_t n = (int64_t)sizeof *head;
-    for (int s = 0; s < SHARD_SPLITS; s++) {
+    for (int s = 0; s < SPLIT_COUNT; s++) {
         if (!is_count(head->n_samples[s]) || !is_count(head->n_shards[s])) return -1;
         n += head->n_shards[s] * (int64_t)sizeof(shard_file_t) +
              head->n_samples[s] * (int64_t)sizeof(shard_entry_t);
@@ -35,11 +35,11 @@ static void place(shard_index_t *index, void *block)
     const shard_head_t *head = block;
     index->head = block;
     at += sizeof *head;
-    for (int s = 0; s < SHARD_SPLITS; s++) {
+    for (int s = 0; s < SPLIT_COUNT; s++) {
         index->files[s] = (shard_file_t *)(void *)at;
         at += head->n_shards[s] * (int64_t)sizeof(shard_file_t);
     }
-    for (int s = 0; s < SHARD_SPLITS; s++) {
+    for (int s = 0; s < SPLIT_COUNT; s++) {
         index->entries[s] = (shard_entry_t *)(void *)at;
         at += head->n_samples[s] * (int64_t)sizeof(shard_entry_t);
     }
@@ -139,7 +139,7 @@ static err_t check_entry(const shard_index_t *index, const shard_file_t *file, c
     return ERR_OK;
 }
 
-static err_t check_file(const shard_index_t *index, shard_split_t split, int64_t k, int64_t first)
+static err_t check_file(const shard_index_t *index, split_t split, int64_t k, int64_t first)
 {
     const shard_file_t *file = &index->files[split][k];
     const shard_head_t *head = index->head;
@@ -184,15 +184,15 @@ static err_t check_head(const shard_index_t *index)
 static err_t check(const shard_index_t *index)
 {
     TRY(check_head(index));
-    for (int s = 0; s < SHARD_SPLITS; s++) {
+    for (int s = 0; s < SPLIT_COUNT; s++) {
         int64_t first = 0;
         for (int64_t k = 0; k < index->head->n_shards[s]; k++) {
-            TRY(check_file(index, (shard_split_t)s, k, first));
+            TRY(check_file(index, (split_t)s, k, first));
             first += index->files[s][k].n_samples;
         }
         if (first != index->head->n_samples[s])
-            RAISE(ERR_DATA, "the shards of %s hold %lld samples, not %lld", shard_split_names[s],
-                  (long long)first, (long long)index->head->n_samples[s]);
+            RAISE(ERR_DATA, "the shards of %s hold %lld samples, not %lld", split_names[s], (long long)first,
+                  (long long)index->head->n_samples[s]);
     }
     return ERR_OK;
 }
@@ -203,7 +203,7 @@ err_t shard_index_check(const shard_index_t *index, const char *path)
     return err == ERR_OK ? err : err_context(err, "the index %s cannot be used", path);
 }
 
-int64_t shard_index_bytes(const shard_index_t *index, shard_split_t split)
+int64_t shard_index_bytes(const shard_index_t *index, split_t split)
 {
     int64_t n = 0;
     for (int64_t i = 0; i < index->head->n_samples[split]; i++) n += index->entries[split][i].n_bytes;

@@ -10,9 +10,9 @@
 /* All lies in one block; who has made an index fills it in, who has read one leaves it as it is. */
 typedef struct shard_index {
     shard_head_t *head;
-    shard_file_t *files[SHARD_SPLITS];    /* [head->n_shards] */
-    shard_entry_t *entries[SHARD_SPLITS]; /* [head->n_samples]: those of shard 0, of shard 1, … */
-    shard_category_t *categories;         /* [head->n_categories] */
+    shard_file_t *files[SPLIT_COUNT];    /* [head->n_shards] */
+    shard_entry_t *entries[SPLIT_COUNT]; /* [head->n_samples]: those of shard 0, of shard 1, … */
+    shard_category_t *categories;        /* [head->n_categories] */
 } shard_index_t;
 
 /* An empty one for what the head counts; n_block is filled in. ERR_DATA for counts beyond any memory. */
@@ -38,7 +38,7 @@ const void *shard_index_pack(const shard_index_t *index);
 err_t shard_index_unpack(const void *block, int64_t n_block, shard_index_t **out);
 
 /* Bytes of all pictures of a split. */
-int64_t shard_index_bytes(const shard_index_t *index, shard_split_t split);
+int64_t shard_index_bytes(const shard_index_t *index, split_t split);
 
 /* folder/manifest.json: the index's content in words, without the records. One line of JSON; its text follows
  * from the index and its seal alone. */

@@ -16,17 +16,17 @@ static const struct {
     const char *name;
     size_t offset;
 } numbers[] = {
-    {"n_train", offsetof(shard_head_t, n_samples[SHARD_TRAIN])},
-    {"n_val", offsetof(shard_head_t, n_samples[SHARD_VAL])},
-    {"n_train_shards", offsetof(shard_head_t, n_shards[SHARD_TRAIN])},
-    {"n_val_shards", offsetof(shard_head_t, n_shards[SHARD_VAL])},
+    {"n_train", offsetof(shard_head_t, n_samples[SPLIT_TRAIN])},
+    {"n_val", offsetof(shard_head_t, n_samples[SPLIT_VAL])},
+    {"n_train_shards", offsetof(shard_head_t, n_shards[SPLIT_TRAIN])},
+    {"n_val_shards", offsetof(shard_head_t, n_shards[SPLIT_VAL])},
     {"n_categories", offsetof(shard_head_t, n_categories)},
     {"has_annotations", offsetof(shard_head_t, has_annotations)},
     {"shard_bytes", offsetof(shard_head_t, shard_bytes)},
     {"resize", offsetof(shard_head_t, resize)},
     {"quality", offsetof(shard_head_t, quality)},
 };
-enum { N_NUMBERS = sizeof numbers / sizeof numbers[0], N_PARTS = 2 * SHARD_SPLITS + 1 };
+enum { N_NUMBERS = sizeof numbers / sizeof numbers[0], N_PARTS = 2 * SPLIT_COUNT + 1 };
 
 static err_t write_attributes(const shard_head_t *head, const h5_file_t *f)
 {
@@ -52,11 +52,11 @@ static err_t write_hdf5(const shard_index_t *index, const fs_temp_t *temp, seal_
     TRY_OUT(err, write_attributes(head, &f));
     TRY_OUT(err, shard_h5_make(&f, "categories", SHARD_CATEGORIES, head->n_categories, index->categories,
                                parts++));
-    for (int s = 0; s < SHARD_SPLITS; s++) {
-        TRY_OUT(err, h5_file_make_group(&f, shard_split_names[s]));
-        snprintf(name, sizeof name, "%s/shards", shard_split_names[s]);
+    for (int s = 0; s < SPLIT_COUNT; s++) {
+        TRY_OUT(err, h5_file_make_group(&f, split_names[s]));
+        snprintf(name, sizeof name, "%s/shards", split_names[s]);
         TRY_OUT(err, shard_h5_make(&f, name, SHARD_FILES, head->n_shards[s], index->files[s], parts++));
-        snprintf(name, sizeof name, "%s/records", shard_split_names[s]);
+        snprintf(name, sizeof name, "%s/records", split_names[s]);
         TRY_OUT(err, shard_h5_make(&f, name, SHARD_ENTRIES, head->n_samples[s], index->entries[s], parts++));
     }
 out:
@@ -97,7 +97,7 @@ static err_t read_head(const h5_file_t *f, const seal_t *seal, shard_head_t *hea
     TRY(shard_h5_read_text(f, "source_path", head->source_path, sizeof head->source_path));
     /* All that is counted is in the file, so that hostile counts cost no memory. */
     int64_t most = seal->n_bytes / (int64_t)sizeof(shard_entry_t);
-    for (int s = 0; s < SHARD_SPLITS; s++)
+    for (int s = 0; s < SPLIT_COUNT; s++)
         if (head->n_samples[s] < 0 || head->n_samples[s] > most || head->n_shards[s] < 0 ||
             head->n_shards[s] > most)
             RAISE(ERR_DATA, "the index %s counts more than it holds", f->path);
@@ -111,10 +111,10 @@ static err_t read_parts(const h5_file_t *f, const shard_index_t *index)
     const shard_head_t *head = index->head;
     char name[64];
     TRY(shard_h5_read(f, "categories", SHARD_CATEGORIES, head->n_categories, index->categories));
-    for (int s = 0; s < SHARD_SPLITS; s++) {
-        snprintf(name, sizeof name, "%s/shards", shard_split_names[s]);
+    for (int s = 0; s < SPLIT_COUNT; s++) {
+        snprintf(name, sizeof name, "%s/shards", split_names[s]);
         TRY(shard_h5_read(f, name, SHARD_FILES, head->n_shards[s], index->files[s]));
-        snprintf(name, sizeof name, "%s/records", shard_split_names[s]);
+        snprintf(name, sizeof name, "%s/records", split_names[s]);
         TRY(shard_h5_read(f, name, SHARD_ENTRIES, head->n_samples[s], index->entries[s]));
     }
     return ERR_OK;

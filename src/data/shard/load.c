@@ -10,25 +10,23 @@
 #include "data/shard/h5.h"
 #include "data/shard/writer.h"
 
-const char *const shard_split_names[SHARD_SPLITS] = {"train", "val"};
-
-void shard_name(shard_split_t split, int64_t number, int64_t n_shards, char out[SHARD_NAME_MAX])
+void shard_name(split_t split, int64_t number, int64_t n_shards, char out[SHARD_NAME_MAX])
 {
-    snprintf(out, SHARD_NAME_MAX, "%s-%05" PRId64 "-of-%05" PRId64 ".h5", shard_split_names[split], number,
+    snprintf(out, SHARD_NAME_MAX, "%s-%05" PRId64 "-of-%05" PRId64 ".h5", split_names[split], number,
              n_shards);
 }
 
 /* Length of the name of a shard that `name` begins with; 0: it does not. */
 static size_t name_length(const char *name)
 {
-    for (int split = 0; split < SHARD_SPLITS; split++) {
+    for (int split = 0; split < SPLIT_COUNT; split++) {
         int64_t number, n_shards;
         int n_read = 0;
         char again[SHARD_NAME_MAX], format[64];
-        snprintf(format, sizeof format, "%s-%%9" SCNd64 "-of-%%9" SCNd64 ".h5%%n", shard_split_names[split]);
+        snprintf(format, sizeof format, "%s-%%9" SCNd64 "-of-%%9" SCNd64 ".h5%%n", split_names[split]);
         if (sscanf(name, format, &number, &n_shards, &n_read) != 2 || n_read == 0) continue;
         if (number < 0 || number >= n_shards) return 0;
-        shard_name((shard_split_t)split, number, n_shards, again);
+        shard_name((split_t)split, number, n_shards, again);
         return strncmp(name, again, strlen(again)) == 0 ? strlen(again) : 0;
     }
     return 0;
@@ -94,7 +92,7 @@ static err_t check_place(const shard_plan_t *plan, const h5_file_t *f)
                   wanted[i].name, value, wanted[i].value);
     }
     TRY(shard_h5_read_text(f, "split", split, sizeof split));
-    if (strcmp(split, shard_split_names[plan->split]) != 0)
+    if (strcmp(split, split_names[plan->split]) != 0)
         RAISE(ERR_DATA, "the shard %s is one of %s, by its own words", f->path, split);
     return ERR_OK;
 }

@@ -29,7 +29,7 @@ static void put_file(json_t *j, const char *name, int64_t n_bytes, uint64_t dige
     json_string(j, "xxh3_128", digest);
 }
 
-static void put_split(json_t *j, const shard_index_t *index, shard_split_t split)
+static void put_split(json_t *j, const shard_index_t *index, split_t split)
 {
     const shard_head_t *head = index->head;
     int64_t n_annotations = 0, n_crowds = 0;
@@ -37,7 +37,7 @@ static void put_split(json_t *j, const shard_index_t *index, shard_split_t split
         n_annotations += index->files[split][k].n_annotations;
         n_crowds += index->files[split][k].n_crowds;
     }
-    json_object_begin(j, shard_split_names[split]);
+    json_object_begin(j, split_names[split]);
     json_int(j, "samples", head->n_samples[split]);
     json_int(j, "picture_bytes", shard_index_bytes(index, split));
     json_int(j, "annotations", n_annotations);
@@ -87,7 +87,7 @@ static err_t format(const shard_index_t *index, const seal_t *seal, json_t *j)
     put_file(j, SHARD_INDEX_NAME, seal->n_bytes, seal->digest_high, seal->digest_low);
     json_object_end(j);
     json_object_begin(j, "splits");
-    for (int s = 0; s < SHARD_SPLITS; s++) put_split(j, index, (shard_split_t)s);
+    for (int s = 0; s < SPLIT_COUNT; s++) put_split(j, index, (split_t)s);
     json_object_end(j);
     json_array_begin(j, "categories");
     for (int64_t c = 0; c < head->n_categories; c++) {

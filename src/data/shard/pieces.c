@@ -11,7 +11,7 @@ typedef enum state { LOADING, READY, BROKEN } state_t;
 
 struct shard_piece {
     shard_pieces_t *owner;
-    shard_split_t split;
+    split_t split;
     int64_t first, n, n_uses;
     state_t state; /* under the owner's lock, as all below */
     int n_users;
@@ -57,7 +57,7 @@ void shard_pieces_free(shard_pieces_t **pieces)
 }
 
 /* The run as far as it is in the record's shard. False: too little or too much for a piece. */
-static bool cut_run(const shard_index_t *index, shard_split_t split, int64_t number, const shard_near_t *near,
+static bool cut_run(const shard_index_t *index, split_t split, int64_t number, const shard_near_t *near,
                     shard_near_t *out)
 {
     const shard_entry_t *entries = index->entries[split];
@@ -76,7 +76,7 @@ static bool cut_run(const shard_index_t *index, shard_split_t split, int64_t num
 
 /* The following are called under the lock. */
 
-static shard_piece_t *find(const shard_pieces_t *p, shard_split_t split, const shard_near_t *run)
+static shard_piece_t *find(const shard_pieces_t *p, split_t split, const shard_near_t *run)
 {
     for (int64_t i = 0; i < p->n_items; i++) {
         shard_piece_t *piece = p->items[i];
@@ -128,7 +128,7 @@ static err_t load(shard_piece_t *piece)
 
 /* The piece with a run, held, loaded by this thread or by another one that came first; NULL: there is no
  * room. */
-static err_t hold(shard_pieces_t *p, shard_split_t split, const shard_near_t *run, shard_piece_t **out)
+static err_t hold(shard_pieces_t *p, split_t split, const shard_near_t *run, shard_piece_t **out)
 {
     shard_piece_t *piece = find(p, split, run);
     *out = NULL;
@@ -152,7 +152,7 @@ static err_t hold(shard_pieces_t *p, shard_split_t split, const shard_near_t *ru
     return ERR_OK;
 }
 
-err_t shard_pieces_read(shard_pieces_t *p, shard_split_t split, int64_t number, const shard_near_t *near,
+err_t shard_pieces_read(shard_pieces_t *p, split_t split, int64_t number, const shard_near_t *near,
                         shard_buffer_t *buffer, shard_piece_t **held, sample_t *out)
 {
     shard_near_t run;

@@ -32,7 +32,7 @@ void shard_pieces_free(shard_pieces_t **pieces);
 /* Sample `number` of a split, one of `near`. Out of a piece, which then is *held and to be given back, when
  * *out is no longer wanted; or, *held NULL, as shard_read gives it: where pieces are too large, too many are
  * held, or one cannot be read: damage is that of a record, not of its neighbours. Errors as shard_read. */
-err_t shard_pieces_read(shard_pieces_t *pieces, shard_split_t split, int64_t number, const shard_near_t *near,
+err_t shard_pieces_read(shard_pieces_t *pieces, split_t split, int64_t number, const shard_near_t *near,
                         shard_buffer_t *buffer, shard_piece_t **held, sample_t *out);
 
 /* NULL inside is fine. */

@@ -18,7 +18,7 @@
 
 /* An open file. */
 typedef struct slot {
-    shard_split_t split;
+    split_t split;
     int64_t shard;
     int fd; /* -1: empty */
     int n_users;
@@ -86,7 +86,7 @@ static err_t open_file(const shard_reader_t *r, const shard_file_t *file, int *o
 }
 
 /* The slot with that file; NULL: none. Under the lock. */
-static slot_t *find_slot(shard_reader_t *r, shard_split_t split, int64_t shard)
+static slot_t *find_slot(shard_reader_t *r, split_t split, int64_t shard)
 {
     for (slot_t *slot = r->slots; slot < r->slots + SHARD_MAX_OPEN; slot++)
         if (slot->fd >= 0 && slot->split == split && slot->shard == shard) return slot;
@@ -107,7 +107,7 @@ static slot_t *oldest_slot(shard_reader_t *r)
 
 /* The open file in *fd; *slot NULL: the caller's own, to be closed. Opening happens outside the lock, as a
  * network folder may take its time: two threads may open the same file, and the later one closes its own. */
-static err_t acquire(shard_reader_t *r, shard_split_t split, int64_t shard, slot_t **slot, int *fd)
+static err_t acquire(shard_reader_t *r, split_t split, int64_t shard, slot_t **slot, int *fd)
 {
     int opened = -1, old = -1;
     pthread_mutex_lock(&r->lock);
@@ -150,7 +150,7 @@ typedef struct range {
     const shard_file_t *file;
     const shard_entry_t *entries; /* [n] */
     int64_t n, first;             /* first: number among the split's */
-    shard_split_t split;
+    split_t split;
     char *pictures, *notes; /* pictures NULL: not wanted */
     size_t n_pictures, n_notes;
 } range_t;
@@ -189,7 +189,7 @@ static err_t blame(const shard_reader_t *r, const range_t *range, int64_t i, err
     const shard_entry_t *e = &range->entries[i];
     return err_context(err, "%s/%s, record %lld (sample %lld of %s, id %lld)", r->folder, range->file->name,
                        (long long)(range->first + i - range->file->first), (long long)(range->first + i),
-                       shard_split_names[range->split], (long long)e->id);
+                       split_names[range->split], (long long)e->id);
 }
 
 #define IS_DAMAGED                                                                                           \
@@ -260,27 +260,25 @@ static err_t read_range(shard_reader_t *r, range_t *range, bool pictures, shard_
     return check_records(r, range, (annotation_t *)(void *)(range->notes + n_notes + n_pictures), out);
 }
 
-err_t shard_read_range(shard_reader_t *r, shard_split_t split, int64_t first, int64_t n,
-                       shard_buffer_t *buffer, sample_t *out)
+err_t shard_read_range(shard_reader_t *r, split_t split, int64_t first, int64_t n, shard_buffer_t *buffer,
+                       sample_t *out)
 {
     range_t range = {.split = split, .first = first, .n = n};
     return read_range(r, &range, true, buffer, out);
 }
 
-err_t shard_read(shard_reader_t *r, shard_split_t split, int64_t number, shard_buffer_t *buffer,
-                 sample_t *out)
+err_t shard_read(shard_reader_t *r, split_t split, int64_t number, shard_buffer_t *buffer, sample_t *out)
 {
     return shard_read_range(r, split, number, 1, buffer, out);
 }
 
-err_t shard_describe(shard_reader_t *r, shard_split_t split, int64_t number, shard_buffer_t *buffer,
-                     sample_t *out)
+err_t shard_describe(shard_reader_t *r, split_t split, int64_t number, shard_buffer_t *buffer, sample_t *out)
 {
     range_t range = {.split = split, .first = number, .n = 1};
     return read_range(r, &range, false, buffer, out);
 }
 
-int64_t shard_run_length(const shard_index_t *index, shard_split_t split, int64_t first, int64_t most,
+int64_t shard_run_length(const shard_index_t *index, split_t split, int64_t first, int64_t most,
                          int64_t n_bytes)
 {
     const shard_entry_t *entries = &index->entries[split][first];

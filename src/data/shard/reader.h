@@ -29,20 +29,20 @@ typedef struct shard_buffer {
 /* Sample `number` of a split: one read for the picture, one for what is known of it. *out is valid until the
  * buffer's next use. ERR_DATA naming shard, record and number: the file is missing, has another length than
  * the index says, or does not match its hashes. */
-err_t shard_read(shard_reader_t *reader, shard_split_t split, int64_t number, shard_buffer_t *buffer,
+err_t shard_read(shard_reader_t *reader, split_t split, int64_t number, shard_buffer_t *buffer,
                  sample_t *out);
 
 /* The same without the picture: one read; bytes is NULL, n_bytes as it would be. */
-err_t shard_describe(shard_reader_t *reader, shard_split_t split, int64_t number, shard_buffer_t *buffer,
+err_t shard_describe(shard_reader_t *reader, split_t split, int64_t number, shard_buffer_t *buffer,
                      sample_t *out);
 
 /* n samples from `first` on, all in one shard, into out[n]: as many reads as for one. */
-err_t shard_read_range(shard_reader_t *reader, shard_split_t split, int64_t first, int64_t n,
+err_t shard_read_range(shard_reader_t *reader, split_t split, int64_t first, int64_t n,
                        shard_buffer_t *buffer, sample_t *out);
 
 /* How many samples from `first` on one such call may read: up to `most` of them, in the same shard, at least
  * one, with no more than n_bytes of pictures where there are several. */
-int64_t shard_run_length(const shard_index_t *index, shard_split_t split, int64_t first, int64_t most,
+int64_t shard_run_length(const shard_index_t *index, split_t split, int64_t first, int64_t most,
                          int64_t n_bytes);
 
 #endif

@@ -26,6 +26,7 @@
 
 #include "base/err.h"
 #include "base/fs.h"
+#include "data/annotation/split.h"
 
 enum {
     SHARD_SCHEMA = 1,
@@ -33,9 +34,6 @@ enum {
     SHARD_TEXT_MAX = 256,      /* a category's name, with its NUL */
     SHARD_MAX_RECORD = 1 << 30 /* bytes of a picture, and of what is known of it */
 };
-
-typedef enum shard_split { SHARD_TRAIN, SHARD_VAL, SHARD_SPLITS } shard_split_t;
-extern const char *const shard_split_names[SHARD_SPLITS]; /* "train", "val" */
 
 /* Where a record lies and what is known of it. */
 typedef struct shard_entry {
@@ -65,7 +63,7 @@ typedef struct shard_category {
 /* What is said once of all shards. */
 typedef struct shard_head {
     int64_t n_block; /* bytes of the index in memory */
-    int64_t n_samples[SHARD_SPLITS], n_shards[SHARD_SPLITS], n_categories;
+    int64_t n_samples[SPLIT_COUNT], n_shards[SPLIT_COUNT], n_categories;
     int64_t has_annotations;
     int64_t shard_bytes;     /* the size that was asked for */
     int64_t resize, quality; /* shorter side in pixels and JPEG quality; 0: pictures are as they were */
@@ -75,7 +73,7 @@ typedef struct shard_head {
 } shard_head_t;
 
 /* "train-00003-of-00012.h5" */
-void shard_name(shard_split_t split, int64_t number, int64_t n_shards, char out[SHARD_NAME_MAX]);
+void shard_name(split_t split, int64_t number, int64_t n_shards, char out[SHARD_NAME_MAX]);
 
 /* Whether a file has the name of a shard of any packing, or of what a writer left (".NAME.tmp-PID"). */
 bool shard_is_name(const char *name);

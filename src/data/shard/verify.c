@@ -148,7 +148,7 @@ static err_t look_at_all(look_t *l)
     return ERR_OK;
 }
 
-err_t shard_verify(const char *folder, const shard_index_t *index, shard_split_t split, int64_t number,
+err_t shard_verify(const char *folder, const shard_index_t *index, split_t split, int64_t number,
                    const shard_report_t *report)
 {
     look_t l = {.index = index, .file = &index->files[split][number], .report = report};

@@ -15,7 +15,7 @@ typedef struct shard_report {
  * was written is told, with the name of the record where it is in one. Reads the file twice: for the seal,
  * then record by record. What is damaged is told and ERR_OK; ERR_SYSTEM where the file could not be read,
  * which says nothing about it. */
-err_t shard_verify(const char *folder, const shard_index_t *index, shard_split_t split, int64_t number,
+err_t shard_verify(const char *folder, const shard_index_t *index, split_t split, int64_t number,
                    const shard_report_t *report);
 
 #endif

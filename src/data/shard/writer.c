@@ -186,7 +186,7 @@ static err_t write_attributes(const shard_writer_t *w, const h5_file_t *f)
     };
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         TRY(shard_h5_write_int(f, numbers[i].name, numbers[i].value));
-    TRY(shard_h5_write_text(f, "split", shard_split_names[w->plan.split]));
+    TRY(shard_h5_write_text(f, "split", split_names[w->plan.split]));
     return shard_h5_write_hash(f, "plan", w->plan.plan);
 }
 

@@ -9,7 +9,7 @@
 
 typedef struct shard_plan {
     const char *folder; /* is there */
-    shard_split_t split;
+    split_t split;
     int64_t number, n_shards;
     int64_t first, n_samples; /* of the split's samples; at least one */
     int64_t n_categories;

@@ -15,8 +15,6 @@ enum { SWATCH = 7, SPACE = 4, BETWEEN = 9, TEXT_MAX = 512, MOST_COUNTS = 64 };
 
 static const rgb_t ink = {32, 36, 42}, faint = {100, 106, 114};
 
-static const char *const split_words[SPLIT_COUNT] = {"train", "val"};
-
 typedef struct count {
     int32_t category, n;
 } count_t;
@@ -94,13 +92,13 @@ void caption_draw(const caption_t *c, const source_t *source, split_t split, con
     } else {
         draw_counts(c, source, counts, count_objects(sample, counts), page);
     }
-    snprintf(name, sizeof name, "%s/%s", split_words[split], sample->name);
+    snprintf(name, sizeof name, "%s/%s", split_names[split], sample->name);
     caption_fitting(page, c->x, c->y + c->line, c->width, (text_style_t){1, faint}, name);
 }
 
 void caption_draw_number(const caption_t *c, pick_t pick, page_t *page)
 {
     char text[TEXT_MAX];
-    snprintf(text, sizeof text, "%s/#%" PRId64, split_words[pick.split], pick.index);
+    snprintf(text, sizeof text, "%s/#%" PRId64, split_names[pick.split], pick.index);
     caption_fitting(page, c->x, c->y + c->line, c->width, (text_style_t){1, faint}, text);
 }

@@ -46,10 +46,9 @@ static void print_ranges(const source_t *source, const char *what, const survey_
 
 static void print_pictures(const source_t *source, const survey_t *survey, bool read)
 {
-    static const char *const splits[SPLIT_COUNT] = {"train", "val"};
     printf("%-28s", "");
     for (int s = 0; s < SPLIT_COUNT; s++)
-        if (source->n_samples[s] > 0) printf(" %24s", splits[s]);
+        if (source->n_samples[s] > 0) printf(" %24s", split_names[s]);
     printf("\n");
     print_counts(source, "pictures", COUNTS(survey, n_pictures));
     for (int f = 0; read && f < IMAGE_FORMAT_COUNT; f++) {

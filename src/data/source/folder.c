@@ -256,8 +256,8 @@ static err_t find_classes(const char *path, split_t split, char out[FS_PATH_MAX]
 {
     char train[FS_PATH_MAX];
     out[0] = '\0';
-    TRY(fs_join(train, path, source_split_words[SPLIT_TRAIN]));
-    if (has_folders(train)) return fs_join(out, path, source_split_words[split]);
+    TRY(fs_join(train, path, split_names[SPLIT_TRAIN]));
+    if (has_folders(train)) return fs_join(out, path, split_names[split]);
     return split == SPLIT_TRAIN ? fs_join(out, "", path) : ERR_OK;
 }
 

@@ -16,8 +16,6 @@
 #include "base/utf8.h"
 #include "data/image/image.h"
 
-const char *const source_split_words[SPLIT_COUNT] = {"train", "val"};
-
 err_t source_alive(const source_t *source)
 {
     return source->watch ? source->watch->alive(source->watch->context) : ERR_OK;

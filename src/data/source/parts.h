@@ -5,8 +5,6 @@
 
 #include "data/source/source.h"
 
-extern const char *const source_split_words[SPLIT_COUNT]; /* "train", "val" */
-
 /* The kind of that name; NULL: there is none. */
 const source_ops_t *source_kind(const char *name);
 

@@ -12,10 +12,6 @@
 #include "data/shard/reader.h"
 #include "data/source/parts.h"
 
-_Static_assert((int)SPLIT_TRAIN == (int)SHARD_TRAIN && (int)SPLIT_VAL == (int)SHARD_VAL &&
-                   (int)SPLIT_COUNT == (int)SHARD_SPLITS,
-               "shards have the splits of datasets");
-
 typedef struct shards {
     shard_index_t *index;
     shard_reader_t *reader;
@@ -189,7 +185,7 @@ static err_t read_sample(const source_t *source, split_t split, int64_t index, s
     shard_piece_t *held = buffer->impl;
     shard_pieces_release(&held);
     shard_near_t near = {w->first, w->n, w->n_uses, w->n_runs};
-    err_t err = shard_pieces_read(shards->pieces, (shard_split_t)split, index, &near, &own, &held, out);
+    err_t err = shard_pieces_read(shards->pieces, split, index, &near, &own, &held, out);
     buffer->block = own.block;
     buffer->n_bytes = own.n_bytes;
     buffer->impl = held;
@@ -207,7 +203,7 @@ static err_t describe_sample(const source_t *source, split_t split, int64_t inde
 {
     const shards_t *shards = source->impl;
     shard_buffer_t own = {buffer->block, buffer->n_bytes};
-    err_t err = shard_describe(shards->reader, (shard_split_t)split, index, &own, out);
+    err_t err = shard_describe(shards->reader, split, index, &own, out);
     buffer->block = own.block;
     buffer->n_bytes = own.n_bytes;
     return err;

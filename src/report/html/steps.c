@@ -73,10 +73,10 @@ enum { PART_DATA, PART_FORWARD, PART_BACKWARD, PART_COMPUTE, PART_COMM, PART_OPT
 static const char *const part_names[N_PARTS] = {"data wait", "forward",   "backward", "forward and backward",
                                                 "allreduce", "optimizer", "other"};
 
-typedef struct split {
+typedef struct step_split {
     const char *name, *time;
     double share[N_PARTS];
-} split_t;
+} step_split_t;
 
 /* Median of a part's samples over all starts' medians; NAN: not recorded. */
 static err_t part_seconds(html_t *h, const metric_t *metric, const char *part, double *out)
@@ -103,7 +103,7 @@ static double shown_share(double share)
     return isfinite(share) && share > 0 ? fmin(share, 1) : 0;
 }
 
-static err_t bench_split(html_t *h, const html_item_t *item, int side, split_t *out)
+static err_t bench_split(html_t *h, const html_item_t *item, int side, step_split_t *out)
 {
     static const struct {
         const char *name;
@@ -115,7 +115,7 @@ static err_t bench_split(html_t *h, const html_item_t *item, int side, split_t *
     const metric_t *metric = item->side[side];
     double forward, backward, rest = 1, *p50;
     int n = 0;
-    *out = (split_t){0};
+    *out = (step_split_t){0};
     for (int i = 0; i < 4; i++) {
         html_value_t value;
         TRY(html_value(h, metric, shares[i].name, &value));
@@ -139,7 +139,7 @@ static err_t bench_split(html_t *h, const html_item_t *item, int side, split_t *
 }
 
 static err_t train_split(html_t *h, const report_t *report, const report_run_t *run, bool is_base,
-                         split_t *out)
+                         step_split_t *out)
 {
     static const struct {
         int step, part;
@@ -150,7 +150,7 @@ static err_t train_split(html_t *h, const report_t *report, const report_run_t *
                  {STEP_OPTIMIZER, PART_OPTIMIZER}};
     const double *median = run->train->median;
     double rest = 1;
-    *out = (split_t){0};
+    *out = (step_split_t){0};
     for (int i = 0; i < 5; i++) {
         out->share[parts[i].part] = shown_share(median[parts[i].step] / median[STEP_TOTAL]);
         rest -= out->share[parts[i].part];
@@ -161,7 +161,7 @@ static err_t train_split(html_t *h, const report_t *report, const report_run_t *
     return arena_format(&h->arena, &out->time, "%s", html_label_time(median[STEP_TOTAL]).text);
 }
 
-static err_t split_table(html_t *h, const split_t *splits, int n, table_t *out)
+static err_t split_table(html_t *h, const step_split_t *splits, int n, table_t *out)
 {
     const char **cell;
     *out = (table_t){.n_columns = N_PARTS + 2, .n_rows = n};
@@ -183,7 +183,7 @@ static err_t split_table(html_t *h, const split_t *splits, int n, table_t *out)
     return ERR_OK;
 }
 
-static err_t draw_splits(html_t *h, const char *title, const char *from, const split_t *splits, int n)
+static err_t draw_splits(html_t *h, const char *title, const char *from, const step_split_t *splits, int n)
 {
     enum { MAX_ROWS = 24 };
     const char *rows[MAX_ROWS], *notes[MAX_ROWS], *caption;
@@ -220,7 +220,7 @@ static err_t draw_splits(html_t *h, const char *title, const char *from, const s
 
 static err_t bench_splits(html_t *h)
 {
-    split_t *splits;
+    step_split_t *splits;
     int n = 0;
     TRY(arena_new(&h->arena, sizeof *splits * (size_t)(HTML_SIDES * h->n_items + 1), &splits));
     for (int i = 0; i < h->n_items; i++)
@@ -238,7 +238,7 @@ static err_t bench_splits(html_t *h)
 static err_t train_splits(html_t *h)
 {
     const report_t *const sides[] = {h->in->now, h->in->base};
-    split_t *splits;
+    step_split_t *splits;
     int n_most = 0, n = 0;
     for (int side = 0; side < HTML_SIDES; side++)
         for (const report_run_t *run = sides[side] ? sides[side]->runs : NULL; run; run = run->next)

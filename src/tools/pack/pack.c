@@ -147,7 +147,7 @@ static err_t end_shard(packer_t *p)
 static err_t add_sample(packer_t *p, int64_t *n_done)
 {
     const shard_plan_t *plan = &p->plan.shards[p->now];
-    split_t split = (split_t)plan->split;
+    split_t split = plan->split;
     int64_t number = plan->first + p->at;
     sample_t sample, small;
     TRY(source_read(p->source, split, number, &p->buffer, &sample));

@@ -75,7 +75,7 @@ err_t pack_plan_make(const source_t *source, const pack_options_t *options, pack
         for (int64_t number = 0; number < n_shards[s]; number++, k++) {
             shard_plan_t *shard = &out->shards[k];
             *shard = (shard_plan_t){.folder = options->out,
-                                    .split = (shard_split_t)s,
+                                    .split = (split_t)s,
                                     .number = number,
                                     .n_shards = n_shards[s],
                                     .first = first,

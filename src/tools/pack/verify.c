@@ -68,7 +68,7 @@ static err_t step_shard(void *context, int64_t *n_done, bool *finished)
     if (*finished) return ERR_OK;
     split_t split = split_of(counts, &number);
     v->now += v->comm->size;
-    TRY(shard_verify(v->path, v->index, (shard_split_t)split, number, &report));
+    TRY(shard_verify(v->path, v->index, (split_t)split, number, &report));
     *n_done = v->index->files[split][number].n_bytes;
     return v->status;
 }

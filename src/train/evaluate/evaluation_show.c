@@ -53,7 +53,7 @@ void evaluation_print(const evaluation_about_t *about, const evaluation_t *eval)
     if (about->compute != DTYPE_F32)
         log_info("precision  %s, as it was trained", model_precision(about->compute));
     log_info("data       %s (%s), %lld %s samples", info->source, about->why_data, (long long)eval->n,
-             about->split == SPLIT_TRAIN ? "training" : "validation");
+             split_words[about->split]);
     if (!same_data(about)) log_info("           not the data that it was trained with");
     log_info(info->multi_label ? "mAP        %.4f" : "accuracy   %.4f", eval->accuracy);
     if (!isnan(eval->top5)) log_info("top-5      %.4f", eval->top5);
@@ -91,7 +91,7 @@ err_t evaluation_write_json(const evaluation_about_t *about, const evaluation_t 
     json_string(&j, "precision", model_precision(about->compute));
     json_string(&j, "data", info->source);
     json_bool(&j, "data_as_trained", same_data(about));
-    json_string(&j, "split", about->split == SPLIT_TRAIN ? "train" : "val");
+    json_string(&j, "split", split_names[about->split]);
     json_int(&j, "n_samples", eval->n);
     json_real(&j, info->multi_label ? "map" : "accuracy", eval->accuracy);
     if (!isnan(eval->top5)) json_real(&j, "top5", eval->top5);

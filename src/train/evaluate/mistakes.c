@@ -95,7 +95,7 @@ static void draw_heading(const mistakes_t *m, const layout_t *l, page_t *page)
     draw_bold(page, MARGIN, y, (text_style_t){TITLE_SCALE, ink}, text);
     y += TITLE;
     snprintf(text, sizeof text, "accuracy %.4f on %" PRId64 " %s samples", m->evaluation->accuracy, n,
-             m->split == SPLIT_TRAIN ? "training" : "validation");
+             split_words[m->split]);
     page_text(page, MARGIN, y, (text_style_t){TEXT_SCALE, ink}, text);
     draw_fitting(page, y + LINE, m->checkpoint);
     if (n_wrong > 0)
