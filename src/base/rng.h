@@ -19,7 +19,7 @@ enum {
     RNG_AUGMENT = 4,
     RNG_SYNTH = 5,
     RNG_BOOTSTRAP = 6,
-    RNG_VIEW = 7,
+    RNG_TRANSFORM = 7,
     RNG_TEST = 99
 };
 

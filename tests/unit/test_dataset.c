@@ -248,7 +248,7 @@ static void test_built_in(void)
     dataset_reader_t reader;
     dataset_sample_t one = {0}, other = {0};
     dataset_wish_t wish = {.split = SPLIT_TRAIN, .index = 59999};
-    OK_CALL(dataset_open("synthetic", &(view_settings_t){.input_size = 40}, &a), "synthetic of a size");
+    OK_CALL(dataset_open("synthetic", &(transform_settings_t){.input_size = 40}, &a), "synthetic of a size");
     OK(a && a->info.height == 40 && a->info.width == 40 && a->info.channels == 3 && a->info.hash != 0,
        "… is colour pictures of that size");
     OK_CALL(dataset_reader_open(a, &reader), "… that are read");

@@ -4,7 +4,8 @@
  * as late as it may. */
 #include <string.h>
 
-#include "data/transform/augment.h"
+#include "data/transform/random_affine.h"
+#include "data/transform/warp.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
 #include "train/feed/feed.h"
@@ -15,7 +16,8 @@ enum { N_PER_EPOCH = (N + BATCH - 1) / BATCH, N_BATCHES = 3 * N_PER_EPOCH };
 static uint8_t pixels[N * N_PIXELS], labels[N];
 static dataset_t dataset = {
     .info = {.kind = "test", .source = "the test's set", .height = SIDE, .width = SIDE, .channels = 1}};
-static const augment_t turning = {{20, .1, 5, .1, true}, 6};
+static const transform_settings_t turning = {.affine = {20, .1, 5, .1, true}};
+enum { SEED = 6 };
 static const pixel_norm_t norm = {{0.5}, {0.25}};
 
 /* A device whose memory is the host's. Nothing happens before somebody waits for it; copies ahead of the work
@@ -83,7 +85,7 @@ static void prepare(const pixels_args_t *a)
         for (int k = 0; k < N_PIXELS; k++)
             picture[k] = (float)((a->bytes[i * N_PIXELS + k] / 255.0 - a->norm.mean[0]) / a->norm.std[0]);
         if (a->maps)
-            augment_affine(&a->maps[i], picture, SIDE, SIDE, 1, to);
+            warp_pixels(&a->maps[i], picture, SIDE, SIDE, 1, to);
         else
             memcpy(to, picture, sizeof picture);
     }
@@ -140,18 +142,18 @@ static sampler_t *make_sampler(void)
 }
 
 /* Whether pixels and labels are those of the slice. */
-static bool same_samples(const augment_t *augment, sampler_slice_t slice, const float *got,
+static bool same_samples(const transform_settings_t *transform, sampler_slice_t slice, const float *got,
                          const int32_t *got_labels)
 {
     for (int64_t i = 0; i < slice.n; i++) {
         float expected[N_PIXELS];
         affine_t map = {{0}, {0}};
-        if (augment) {
-            augment_map_t drawn = augment_draw(augment, slice.epoch, slice.index[i]);
-            map = augment_matrix(&drawn, SIDE, SIDE);
+        if (transform) {
+            random_affine_t drawn = random_affine_draw(&transform->affine, SEED, slice.epoch, slice.index[i]);
+            map = random_affine_matrix(&drawn, SIDE, SIDE);
         }
         const pixels_args_t args = {.bytes = pixels + slice.index[i] * N_PIXELS,
-                                    .maps = augment ? &map : NULL,
+                                    .maps = transform ? &map : NULL,
                                     .n = 1,
                                     .norm = norm,
                                     .pixels = expected};
@@ -163,7 +165,8 @@ static bool same_samples(const augment_t *augment, sampler_slice_t slice, const 
 }
 
 /* What a step does with a batch: reads it where it is computed on, after the next one is on its way. */
-static bool same_batch(const feed_batch_t *batch, const augment_t *augment, sampler_slice_t slice, bool ahead)
+static bool same_batch(const feed_batch_t *batch, const transform_settings_t *transform,
+                       sampler_slice_t slice, bool ahead)
 {
     const backend_t *backend = feed.backend;
     float got[BATCH * N_PIXELS];
@@ -171,19 +174,20 @@ static bool same_batch(const feed_batch_t *batch, const augment_t *augment, samp
     if (batch->n != slice.n || batch->n_global != slice.n_global || batch->first != slice.first) return false;
     if (!backend->memory) {
         must(feed_ahead(&feed), "feed_ahead");
-        return same_samples(augment, slice, batch->pixels, batch->labels);
+        return same_samples(transform, slice, batch->pixels, batch->labels);
     }
     must(backend->memory->download(got, batch->pixels, (size_t)slice.n * sizeof got[0] * N_PIXELS), "pixels");
     must(backend->memory->download(got_labels, batch->labels, (size_t)slice.n * sizeof got_labels[0]),
          "labels");
     if (ahead) must(feed_ahead(&feed), "feed_ahead");
     must(backend_sync(backend), "waiting");
-    return same_samples(augment, slice, got, got_labels);
+    return same_samples(transform, slice, got, got_labels);
 }
 
 /* Three epochs from the middle of the first, as one rank of `size`. ahead: each batch is fetched during the
  * one before. */
-static bool delivers(const backend_t *backend, const augment_t *augment, int rank, int size, bool ahead)
+static bool delivers(const backend_t *backend, const transform_settings_t *transform, int rank, int size,
+                     bool ahead)
 {
     sampler_t *sampler = make_sampler(), *same = make_sampler();
     const loader_options_t options = {.dataset = &dataset,
@@ -195,7 +199,8 @@ static bool delivers(const backend_t *backend, const augment_t *augment, int ran
                                       .max_local = BATCH,
                                       .timeout_sec = 60,
                                       .norm = norm,
-                                      .augment = augment};
+                                      .seed = SEED,
+                                      .transform = transform};
     must(feed_open(&options, backend, &feed), "feed_open");
     bool right = true;
     feed_batch_t batch;
@@ -203,7 +208,7 @@ static bool delivers(const backend_t *backend, const augment_t *augment, int ran
     for (int64_t i = 1; right && i < N_BATCHES; i++) {
         must(feed_next(&feed, &batch), "feed_next");
         sampler_slice_t slice = sampler_at(same, i / N_PER_EPOCH, i % N_PER_EPOCH, rank, size);
-        right = same_batch(&batch, augment, slice, ahead);
+        right = same_batch(&batch, transform, slice, ahead);
         if (!right) printf("# batch %d is not what it should be\n", (int)i);
     }
     right = right && feed_ahead(&feed) == ERR_OK && !feed.ahead && mem_count() == n_blocks;

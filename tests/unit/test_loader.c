@@ -12,6 +12,8 @@
 
 #include "base/mem.h"
 #include "data/load/loader.h"
+#include "data/transform/random_affine.h"
+#include "data/transform/warp.h"
 #include "tests/tap.h"
 
 enum { N = 23, SIDE = 5, N_PIXELS = SIDE * SIDE, BATCH = 6 };
@@ -27,6 +29,8 @@ static err_t make(int64_t n_samples, int64_t global_batch, uint64_t seed, sample
     return sampler_new(&options, out);
 }
 
+enum { SEED = 6 };
+
 static loader_options_t options_for(sampler_t *sampler, int rank, int size)
 {
     return (loader_options_t){.dataset = &dataset,
@@ -36,7 +40,8 @@ static loader_options_t options_for(sampler_t *sampler, int rank, int size)
                               .n_batches = N_BATCHES,
                               .max_local = BATCH,
                               .timeout_sec = 60,
-                              .norm = {{0.5}, {0.25}}};
+                              .norm = {{0.5}, {0.25}},
+                              .seed = SEED};
 }
 
 static bool same_batch(const batch_t *batch, sampler_slice_t slice)
@@ -93,14 +98,14 @@ static void test_delivers(void)
  * each picture goes to `seen`, by epoch and dataset index. False: an error, or an allocation on the way. */
 typedef float seen_t[3][N][N_PIXELS];
 static int n_threads = 1;
-static bool collect(const augment_t *augment, int rank, int size, int64_t batch_size, int64_t first,
-                    seen_t seen)
+static bool collect(const transform_settings_t *transform, int rank, int size, int64_t batch_size,
+                    int64_t first, seen_t seen)
 {
     sampler_t *sampler = NULL, *same = NULL;
     loader_t *loader = NULL;
     if (make(N, batch_size, 4, &sampler) || make(N, batch_size, 4, &same)) abort();
     loader_options_t options = options_for(sampler, rank, size);
-    options.augment = augment;
+    options.transform = transform;
     options.n_threads = n_threads;
     options.max_local = batch_size;
     options.batch = first;
@@ -123,7 +128,7 @@ static bool collect(const augment_t *augment, int rank, int size, int64_t batch_
     return right;
 }
 
-static const augment_t idle = {{0}, 6}, turning = {{20, .1, 5, .1, true}, 6};
+static const transform_settings_t idle, turning = {.affine = {20, .1, 5, .1, true}};
 static seen_t plain, augmented, seen;
 
 static bool same_picture(const float *a, const float *b)
@@ -162,9 +167,10 @@ static void test_augments(void)
     bool as_drawn = true, changed = true, anew = true;
     for (int epoch = 0; epoch < 3; epoch++)
         for (int i = 0; i < N; i++) {
-            augment_map_t map = augment_draw(&turning, epoch, i);
+            random_affine_t map = random_affine_draw(&turning.affine, SEED, epoch, i);
             float drawn[N_PIXELS];
-            augment_apply(&map, plain[epoch][i], SIDE, SIDE, 1, drawn);
+            affine_t affine = random_affine_matrix(&map, SIDE, SIDE);
+            warp_pixels(&affine, plain[epoch][i], SIDE, SIDE, 1, drawn);
             as_drawn = as_drawn && same_picture(drawn, augmented[epoch][i]);
             changed = changed && !same_picture(plain[epoch][i], augmented[epoch][i]);
             anew = anew && !same_picture(augmented[epoch][i], augmented[(epoch + 1) % 3][i]);
@@ -211,40 +217,41 @@ static void release_block(void *block)
 }
 
 /* One raw batch, with the arithmetic done here, is what the loader's own gave. */
-static bool same_as_seen(const augment_t *augment, const batch_t *batch, sampler_slice_t slice,
+static bool same_as_seen(const transform_settings_t *transform, const batch_t *batch, sampler_slice_t slice,
                          seen_t expected)
 {
-    if (batch->pixels || !batch->maps != !augment || batch->n != slice.n) return false;
+    if (batch->pixels || !batch->maps != !transform || batch->n != slice.n) return false;
     for (int64_t i = 0; i < slice.n; i++) {
         float picture[N_PIXELS], moved[N_PIXELS];
         for (int k = 0; k < N_PIXELS; k++)
             picture[k] = (float)((batch->bytes[i * N_PIXELS + k] / 255.0 - 0.5) / 0.25);
         memcpy(moved, picture, sizeof moved);
-        if (augment) augment_affine(&batch->maps[i], picture, SIDE, SIDE, 1, moved);
+        if (transform) warp_pixels(&batch->maps[i], picture, SIDE, SIDE, 1, moved);
         if (!same_picture(moved, expected[slice.epoch][slice.index[i]])) return false;
         if (batch->labels[i] != labels[slice.index[i]]) return false;
     }
     return true;
 }
 
-static bool raw_run(const augment_t *augment, bool own_memory, int rank, int size, seen_t expected)
+static bool raw_run(const transform_settings_t *transform, bool own_memory, int rank, int size,
+                    seen_t expected)
 {
     sampler_t *sampler = NULL, *same = NULL;
     loader_t *loader = NULL;
     if (make(N, BATCH, 4, &sampler) || make(N, BATCH, 4, &same)) abort();
     loader_options_t options = options_for(sampler, rank, size);
-    options.augment = augment;
+    options.transform = transform;
     options.raw = true;
     if (own_memory) options.alloc = make_block, options.release = release_block;
     n_made = n_released = 0;
     if (loader_open(&options, &loader) != ERR_OK) abort();
-    bool right = n_made == (!own_memory ? 0 : augment ? 6 : 4);
+    bool right = n_made == (!own_memory ? 0 : transform ? 6 : 4);
     int64_t n_blocks = mem_count();
     for (int64_t i = 0; right && i < N_BATCHES; i++) {
         const batch_t *batch;
-        right =
-            loader_next(loader, &batch) == ERR_OK &&
-            same_as_seen(augment, batch, sampler_at(same, batch->epoch, batch->batch, rank, size), expected);
+        right = loader_next(loader, &batch) == ERR_OK &&
+                same_as_seen(transform, batch, sampler_at(same, batch->epoch, batch->batch, rank, size),
+                             expected);
     }
     right = right && mem_count() == n_blocks;
     loader_close(&loader);

@@ -78,7 +78,7 @@ static int remove_entry(const char *path, const struct stat *info, int kind, str
     return remove(path);
 }
 
-static dataset_t *open_set(const char *name, view_settings_t settings)
+static dataset_t *open_set(const char *name, transform_settings_t settings)
 {
     static char path[FS_PATH_MAX];
     dataset_t *set = NULL;
@@ -142,8 +142,8 @@ static void make_folder(void)
 static void test_folder(void)
 {
     make_folder();
-    dataset_t *set = open_set("pets", (view_settings_t){0}),
-              *again = open_set("pets", (view_settings_t){.input_size = 9});
+    dataset_t *set = open_set("pets", (transform_settings_t){0}),
+              *again = open_set("pets", (transform_settings_t){.input_size = 9});
     const dataset_info_t *info = &set->info;
     OK(strcmp(info->kind, "pictures") == 0 && info->n_samples[SPLIT_TRAIN] == 5 &&
            info->n_samples[SPLIT_VAL] == 1 && info->height == SIZE && info->width == SIZE &&
@@ -172,9 +172,9 @@ static void test_folder(void)
     OK(n_new > 20 && n_mirrored > 5 && n_mirrored < 35, "… and others in other epochs, some mirrored");
     dataset_close(&set);
 
-    set = open_set("pets", (view_settings_t){.eval_crop = CROP_LETTERBOX});
+    set = open_set("pets", (transform_settings_t){.eval_crop = CROP_LETTERBOX});
     cat = show(set, (dataset_wish_t){.split = SPLIT_TRAIN});
-    const colour_t grey = {VIEW_GREY, VIEW_GREY, VIEW_GREY};
+    const colour_t grey = {TRANSFORM_GREY, TRANSFORM_GREY, TRANSFORM_GREY};
     OK(is(cat.rgb[0][5], grey, 0) && is(cat.rgb[15][5], grey, 0) && is(cat.rgb[3][0], blue, 0) &&
            is(cat.rgb[12][15], red, 0),
        "letterbox: 11 rows of picture between grey borders");
@@ -184,7 +184,7 @@ static void test_folder(void)
 static void test_damage(void)
 {
     char path[FS_PATH_MAX];
-    dataset_t *set = open_set("pets", (view_settings_t){0});
+    dataset_t *set = open_set("pets", (transform_settings_t){0});
     snprintf(path, sizeof path, "%s/pets/train/cat/1.png", root);
     struct stat info;
     if (stat(path, &info) != 0) abort();
@@ -230,7 +230,7 @@ static void make_coco(void)
 static void test_coco(void)
 {
     make_coco();
-    dataset_t *set = open_set("coco", (view_settings_t){0});
+    dataset_t *set = open_set("coco", (transform_settings_t){0});
     OK(set->info.multi_label && set->info.n_classes == 4 && set->info.n_samples[SPLIT_TRAIN] == 8 &&
            set->info.n_samples[SPLIT_VAL] == 0,
        "COCO: a target for each category");
@@ -248,7 +248,7 @@ static void test_coco(void)
     uint64_t hash = set->info.hash;
     dataset_close(&set);
 
-    set = open_set("coco", (view_settings_t){.task = TASK_CROPS});
+    set = open_set("coco", (transform_settings_t){.task = TASK_CROPS});
     OK(!set->info.multi_label && set->info.n_samples[SPLIT_TRAIN] == 8 && set->info.hash != hash,
        "objects as samples: neither crowds nor small ones");
     /* The box is 10 % wider on each side than the red one: but where it is cut, 1/12 of what is shown is
@@ -269,7 +269,7 @@ static void test_coco(void)
 
     char path[FS_PATH_MAX];
     if (fs_join(path, root, "coco") != ERR_OK) abort();
-    OK(dataset_open(path, &(view_settings_t){.task = TASK_CLASSIFY}, &set) == ERR_USAGE &&
+    OK(dataset_open(path, &(transform_settings_t){.task = TASK_CLASSIFY}, &set) == ERR_USAGE &&
            SAYS("--task classify"),
        "%s", err_message());
 }

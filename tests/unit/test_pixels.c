@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* RUN np=0 device=cuda : bytes to pixels on a device against what the loader does on the host, to the bit. */
-#include "data/transform/augment.h"
+#include "data/transform/random_affine.h"
+#include "data/transform/warp.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
 
@@ -11,7 +12,7 @@ static const struct {
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
 static const pixel_norm_t norm = {{0.1307, 0.485, -0.1, 0.7}, {0.3081, 0.229, 1.5, 0.1}};
-static const augment_t widely = {{180, 1, 60, .9, true}, 6}, slightly = {{8, .08, .3, .08, true}, 7};
+static const random_affine_ranges_t widely = {180, 1, 60, .9, true}, slightly = {8, .08, .3, .08, true};
 
 typedef struct batch {
     pixels_args_t args; /* on the device */
@@ -62,8 +63,9 @@ static void read_all(const batch_t *b, const affine_t *maps)
     must(mem_new_array(n_picture, sizeof *picture, "a picture", &picture), "memory");
     for (int64_t i = 0; i < a->n; i++) {
         float *to = b->expected + i * n_picture;
-        pixel_table_apply(&table, b->bytes + b->offset + i * n_picture, a->height * a->width, maps ? picture : to);
-        if (maps) augment_affine(&maps[i], picture, a->height, a->width, a->channels, to);
+        pixel_table_apply(&table, b->bytes + b->offset + i * n_picture, a->height * a->width,
+                          maps ? picture : to);
+        if (maps) warp_pixels(&maps[i], picture, a->height, a->width, a->channels, to);
     }
     mem_free(&picture);
 }
@@ -90,17 +92,18 @@ static bool same(const backend_t *device, batch_t *b, const affine_t *maps)
 
 static void test_shape(const backend_t *device, int s)
 {
-    static const augment_map_t exact[] = {{.zoom_rows = 1, .zoom_cols = 1},
-                                          {.zoom_rows = 1, .zoom_cols = 1, .flip = true},
-                                          {.zoom_rows = 1, .zoom_cols = 1, .shift_rows = 3 / 28.0},
-                                          {.zoom_rows = 1, .zoom_cols = 1, .rotate_deg = 180}};
+    static const random_affine_t exact[] = {{.zoom_rows = 1, .zoom_cols = 1},
+                                            {.zoom_rows = 1, .zoom_cols = 1, .flip = true},
+                                            {.zoom_rows = 1, .zoom_cols = 1, .shift_rows = 3 / 28.0},
+                                            {.zoom_rows = 1, .zoom_cols = 1, .rotate_deg = 180}};
     bool plain = true, moved = true;
     for (int64_t offset = 0; offset <= 5; offset += 5) {
         batch_t b = make(device, s, offset);
         plain = same(device, &b, NULL) && plain;
         for (int64_t i = 0; i < b.args.n; i++) {
-            augment_map_t map = i < 4 ? exact[i] : augment_draw(i % 2 ? &widely : &slightly, s, i);
-            b.maps[i] = augment_matrix(&map, b.args.height, b.args.width);
+            random_affine_t map =
+                i < 4 ? exact[i] : random_affine_draw(i % 2 ? &widely : &slightly, i % 2 ? 6 : 7, s, i);
+            b.maps[i] = random_affine_matrix(&map, b.args.height, b.args.width);
         }
         moved = same(device, &b, b.maps) && moved;
         free_batch(&b);
@@ -114,8 +117,8 @@ static void test_shape(const backend_t *device, int s)
 static void test_flip(const backend_t *device)
 {
     batch_t b = make(device, 0, 0);
-    const augment_map_t flip = {.zoom_rows = 1, .zoom_cols = 1, .flip = true};
-    for (int64_t i = 0; i < b.args.n; i++) b.maps[i] = augment_matrix(&flip, 28, 28);
+    const random_affine_t flip = {.zoom_rows = 1, .zoom_cols = 1, .flip = true};
+    for (int64_t i = 0; i < b.args.n; i++) b.maps[i] = random_affine_matrix(&flip, 28, 28);
     bool right = same(device, &b, b.maps);
     for (int64_t i = 0; i < b.n_values; i++) {
         uint8_t from = b.bytes[i / 28 * 28 + 27 - i % 28];

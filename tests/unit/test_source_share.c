@@ -228,7 +228,7 @@ static void test_crops(const char *path, const char *kind)
     dataset_reader_t readers[2] = {{0}};
     void *bytes = NULL;
     int64_t n_bytes = 0, n_same = 0, n_broken = 0;
-    view_settings_t settings = {.task = TASK_CROPS, .input_size = 16};
+    transform_settings_t settings = {.task = TASK_CROPS, .input_size = 16};
     bool fine = dataset_is_shared(path) && dataset_open(path, &settings, &opened) == ERR_OK &&
                 dataset_save(opened, &bytes, &n_bytes) == ERR_OK;
     for (int64_t n = 0; fine && n < n_bytes; n += n_bytes / 31 + 1) {
@@ -255,7 +255,7 @@ static void test_crops(const char *path, const char *kind)
         }
     }
     OK(fine && n_same > 10 && n_broken == 0 && opened->info.hash == restored->info.hash &&
-           strcmp(opened->info.views, restored->info.views) == 0 &&
+           strcmp(opened->info.transform, restored->info.transform) == 0 &&
            strcmp(opened->info.source, restored->info.source) == 0,
        "%s: a restored dataset of crops has the same samples", kind);
     dataset_reader_close(&readers[0]);

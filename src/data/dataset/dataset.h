@@ -15,7 +15,7 @@
 #include "compute/tensor/shape.h"
 #include "data/annotation/split.h"
 #include "data/dataset/sampler.h"
-#include "data/transform/view.h"
+#include "data/transform/settings.h"
 
 enum { DATASET_BLOCK_BYTES = 2 << 20 };
 
@@ -27,7 +27,7 @@ typedef struct dataset_info {
     int n_classes;
     const char *const *class_names; /* [n_classes]; NULL: numbers say it all */
     bool multi_label;               /* samples have any number of classes: targets, no labels */
-    char views[160];                /* for people: how pictures are shown; "": as they are */
+    char transform[160];            /* for people: how images are shown; "": as they are */
     /* Samples that are worth reading at once, as they take about DATASET_BLOCK_BYTES; 1: they are in memory.
      */
     int64_t block[SPLIT_COUNT];
@@ -51,7 +51,7 @@ typedef struct dataset_sample dataset_sample_t;
 typedef struct dataset_ops {
     const char *kind;
     /* Fills in dataset->info and dataset->impl. `where` is the folder for kinds that have one. */
-    err_t (*open)(dataset_t *dataset, const char *where, const view_settings_t *settings);
+    err_t (*open)(dataset_t *dataset, const char *where, const transform_settings_t *settings);
     void (*close)(dataset_t *dataset);
     /* Of kinds whose pictures are read when they are wanted; NULL: they are in dataset->pixels. */
     err_t (*reader_open)(dataset_reader_t *reader);
@@ -60,7 +60,7 @@ typedef struct dataset_ops {
     /* Of kinds whose opening looks at many files: as dataset_save and dataset_restore. NULL: every rank opens
      * the same by itself. */
     err_t (*save)(const dataset_t *dataset, void **bytes, int64_t *n_bytes);
-    err_t (*restore)(dataset_t *dataset, const view_settings_t *settings, void **bytes, int64_t n_bytes);
+    err_t (*restore)(dataset_t *dataset, const transform_settings_t *settings, void **bytes, int64_t n_bytes);
 } dataset_ops_t;
 
 struct dataset {
@@ -84,8 +84,8 @@ err_t dataset_choose(const char *option, char *where, char *why);
  * settings: how pictures are shown; NULL: the defaults. ERR_DATA naming the file for missing, truncated or
  * foreign data, bad labels, no samples. ERR_USAGE: settings that do not fit the pictures; kinds in memory do
  * not look at them. */
-err_t dataset_open(const char *where, const view_settings_t *settings, dataset_t **out);
-err_t dataset_open_watched(const char *where, const view_settings_t *settings, const open_watch_t *watch,
+err_t dataset_open(const char *where, const transform_settings_t *settings, dataset_t **out);
+err_t dataset_open_watched(const char *where, const transform_settings_t *settings, const open_watch_t *watch,
                            dataset_t **out);
 void dataset_close(dataset_t **dataset);
 
@@ -96,7 +96,7 @@ bool dataset_is_shared(const char *where);
  * with the same settings. *bytes are taken over, and NULL then. Errors as dataset_open, and of
  * source_restore. */
 err_t dataset_save(const dataset_t *dataset, void **bytes, int64_t *n_bytes);
-err_t dataset_restore(const view_settings_t *settings, void **bytes, int64_t n_bytes, dataset_t **out);
+err_t dataset_restore(const transform_settings_t *settings, void **bytes, int64_t n_bytes, dataset_t **out);
 
 /* Where a reader's time went, in seconds on the clock; cpu_wait: between decoding's and resizing's beginning
  * and end, without a CPU. The sum of all is what reading took. Kinds in memory leave them 0. */
@@ -115,7 +115,7 @@ struct dataset_reader {
 struct dataset_wish {
     split_t split;
     int64_t index;
-    bool random; /* as in training, where the kind has random views: drawn by (seed, epoch, index) alone */
+    bool random; /* as in training, where the kind transforms images: drawn by (seed, epoch, index) alone */
     uint64_t seed;
     int64_t epoch;
     sampler_near_t near; /* what else is going to be read soon; zeroed: not known */

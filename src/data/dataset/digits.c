@@ -129,7 +129,7 @@ static err_t draw_split(uint64_t seed, split_t split, int64_t n, uint8_t **pixel
     return ERR_OK;
 }
 
-static err_t open_digits(dataset_t *dataset, const char *where, const view_settings_t *settings)
+static err_t open_digits(dataset_t *dataset, const char *where, const transform_settings_t *settings)
 {
     (void)where, (void)settings;
     dataset_info_t *info = &dataset->info;

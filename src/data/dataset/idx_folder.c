@@ -82,7 +82,7 @@ static err_t read_split(dataset_t *dataset, const char *folder, split_t split, s
     return ERR_OK;
 }
 
-static err_t open_folder(dataset_t *dataset, const char *where, const view_settings_t *settings)
+static err_t open_folder(dataset_t *dataset, const char *where, const transform_settings_t *settings)
 {
     (void)settings;
     if (!fs_is_folder(where))

@@ -64,7 +64,7 @@ static err_t open_pool(dataset_t *dataset, int64_t side)
     return ERR_OK;
 }
 
-static err_t open_synthetic(dataset_t *dataset, const char *where, const view_settings_t *settings)
+static err_t open_synthetic(dataset_t *dataset, const char *where, const transform_settings_t *settings)
 {
     (void)where;
     if (settings->input_size > 0) return open_pool(dataset, settings->input_size);

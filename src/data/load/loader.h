@@ -8,7 +8,7 @@
 #include "data/dataset/dataset.h"
 #include "data/dataset/sampler.h"
 #include "data/load/bad.h"
-#include "data/transform/augment.h"
+#include "data/transform/settings.h"
 
 typedef struct loader loader_t;
 
@@ -21,7 +21,7 @@ typedef struct batch {
     float *targets;  /* [n, n_classes] of 0 and 1; NULL where it is not */
     /* raw: what pixels are made of (pixels_args_t of compute/ops/backend.h), otherwise NULL. */
     uint8_t *bytes; /* [n, h, w, c] */
-    affine_t *maps; /* [n]; NULL: no augmentation */
+    affine_t *maps; /* [n]; NULL: images as they are */
 } batch_t;
 
 /* For the options of commands. */
@@ -43,10 +43,12 @@ typedef struct loader_options {
     int n_threads;        /* 0: one */
     double timeout_sec;
     pixel_norm_t norm; /* that a network was, or is, trained with */
-    uint64_t seed;     /* of random views */
-    bool random;       /* for training: random views where the dataset has them, and spans in the trace */
-    const augment_t *augment; /* borrowed; NULL, or nothing active in it: pictures as they are */
-    bool raw;                 /* batches of bytes and maps, for backends that prepare pixels themselves */
+    uint64_t seed;     /* of random transforms */
+    bool random;       /* for training: images are transformed as drawn, and spans go into the trace */
+    /* Borrowed: how images in memory are transformed; NULL: as they are. Other kinds of datasets have their
+     * own. */
+    const transform_settings_t *transform;
+    bool raw; /* batches of bytes and maps, for backends that prepare pixels themselves */
     /* Borrowed. What cannot be read (ERR_DATA) is noted there, and the next of the split that can be read
      * takes its place; NULL: it is the run's error, as is too many of them. */
     bad_pictures_t *bad;

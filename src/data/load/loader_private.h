@@ -29,7 +29,7 @@ typedef struct worker {
     pthread_t thread;
     bool started;
     dataset_reader_t reader;
-    float *picture; /* one picture before its augmentation, where the loader does it */
+    float *picture; /* one image before it is moved, where the loader does it */
 } worker_t;
 
 struct loader {
@@ -38,7 +38,7 @@ struct loader {
     int n_slots, n_workers;
     worker_t *workers;
     pixel_table_t table;
-    bool augmented;
+    bool moved;      /* by maps */
     int64_t n_taken; /* the loop's alone */
     bool synced;
     pthread_mutex_t mutex;

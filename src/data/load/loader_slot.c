@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "data/load/loader_private.h"
+#include "data/transform/warp.h"
 
 /* `count` elements of a batch, with no page fault left in them. */
 static err_t make_block(const loader_t *loader, int64_t count, size_t element_bytes, const char *what,
@@ -44,7 +45,7 @@ err_t loader_make_slot(const loader_t *loader, slot_t *slot)
         TRY(make_block(loader, n * n_picture, sizeof *b->bytes, "a batch of pixels", &b->bytes));
     else
         TRY(make_block(loader, n * n_picture, sizeof *b->pixels, "a batch of pixels", &b->pixels));
-    if (o->raw && loader->augmented) TRY(make_block(loader, n, sizeof *b->maps, "a batch of maps", &b->maps));
+    if (o->raw && loader->moved) TRY(make_block(loader, n, sizeof *b->maps, "a batch of maps", &b->maps));
     if (info->multi_label)
         return make_block(loader, n * info->n_classes, sizeof *b->targets, "a batch of targets", &b->targets);
     return make_block(loader, n, sizeof *b->labels, "a batch of labels", &b->labels);
@@ -68,8 +69,8 @@ err_t loader_make_worker(loader_t *loader, worker_t *w)
     int64_t n_picture = info->height * info->width * info->channels;
     w->loader = loader;
     TRY(dataset_reader_open(loader->options.dataset, &w->reader));
-    if (loader->options.raw || !loader->augmented) return ERR_OK;
-    TRY(mem_new_array(n_picture, sizeof *w->picture, "a picture to augment", &w->picture));
+    if (loader->options.raw || !loader->moved) return ERR_OK;
+    TRY(mem_new_array(n_picture, sizeof *w->picture, "an image to move", &w->picture));
     mem_touch(w->picture, (size_t)n_picture * sizeof *w->picture);
     return ERR_OK;
 }
@@ -92,14 +93,16 @@ static void put_sample(worker_t *w, slot_t *slot, int64_t i, const dataset_sampl
         memcpy(batch->bytes + i * n_values, sample->bytes, (size_t)n_values);
     else
         pixel_table_apply(&loader->table, sample->bytes, n_pixels,
-                          loader->augmented ? w->picture : batch->pixels + i * n_values);
-    if (!loader->augmented) return;
-    augment_map_t map = augment_draw(loader->options.augment, batch->epoch, batch->index[i]);
+                          loader->moved ? w->picture : batch->pixels + i * n_values);
+    if (!loader->moved) return;
+    random_affine_t drawn = random_affine_draw(&loader->options.transform->affine, loader->options.seed,
+                                               batch->epoch, batch->index[i]);
+    affine_t map = random_affine_matrix(&drawn, info->height, info->width);
     if (loader->options.raw)
-        batch->maps[i] = augment_matrix(&map, info->height, info->width);
+        batch->maps[i] = map;
     else
-        augment_apply(&map, w->picture, info->height, info->width, info->channels,
-                      batch->pixels + i * n_values);
+        warp_pixels(&map, w->picture, info->height, info->width, info->channels,
+                    batch->pixels + i * n_values);
 }
 
 /* The sample at `index`, or the first behind it that can be read; *index: which it is. Each is tried in any

@@ -12,9 +12,9 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "data/image/resize.h"
+#include "data/image/orient.h"
 #include "data/source/share.h"
-#include "data/transform/jitter.h"
+#include "data/transform/render.h"
 
 /* A sample of TASK_CROPS. */
 typedef struct object {
@@ -23,7 +23,7 @@ typedef struct object {
 
 typedef struct pictures {
     source_t *source;
-    view_settings_t settings;
+    transform_settings_t settings;
     const char **names;             /* of the categories */
     object_t *objects[SPLIT_COUNT]; /* of TASK_CROPS: the samples */
 } pictures_t;
@@ -31,14 +31,13 @@ typedef struct pictures {
 typedef struct reader {
     source_buffer_t buffer;
     image_decoder_t *decoder;
-    resize_scratch_t scratch;
+    render_scratch_t scratch;
     uint8_t *square; /* what is shown: [size, size, 3] */
-    uint8_t *inner;  /* what is put into it where there are borders */
 } reader_t;
 
 static bool is_sample(const annotation_t *a)
 {
-    return !a->crowd && a->area >= VIEW_MIN_AREA && a->box[2] > 0 && a->box[3] > 0;
+    return !a->crowd && a->area >= TRANSFORM_MIN_AREA && a->box[2] > 0 && a->box[3] > 0;
 }
 
 static err_t list_objects(const source_t *source, split_t split, source_buffer_t *buffer, object_t **objects,
@@ -86,7 +85,7 @@ static void describe(const pictures_t *p, dataset_info_t *info)
     snprintf(info->source, sizeof info->source, "%s", source->path);
     for (split_t split = 0; split < SPLIT_COUNT; split++) info->n_samples[split] = source->n_samples[split];
     info->notes = source->notes;
-    view_describe(&p->settings, info->views, sizeof info->views);
+    transform_describe(&p->settings, info->transform, sizeof info->transform);
     info->height = info->width = p->settings.input_size;
     info->channels = 3;
     info->n_classes = source->n_categories;
@@ -98,7 +97,7 @@ static void describe(const pictures_t *p, dataset_info_t *info)
     info->hash = XXH3_64bits(parts, sizeof parts);
 }
 
-static err_t new_pictures(dataset_t *dataset, const view_settings_t *settings, pictures_t **out)
+static err_t new_pictures(dataset_t *dataset, const transform_settings_t *settings, pictures_t **out)
 {
     TRY(mem_new(sizeof **out, "a set of pictures", out));
     dataset->impl = *out;
@@ -111,7 +110,7 @@ static err_t settle(dataset_t *dataset)
 {
     pictures_t *p = dataset->impl;
     const char *where = p->source->path;
-    TRY(view_resolve(&p->settings, p->source->has_annotations, where));
+    TRY(transform_resolve(&p->settings, p->source->has_annotations, where));
     TRY(mem_new_array(p->source->n_categories, sizeof *p->names, "names of categories", &p->names));
     describe(p, &dataset->info);
     for (split_t split = 0; split < SPLIT_COUNT; split++)
@@ -121,7 +120,7 @@ static err_t settle(dataset_t *dataset)
     return ERR_OK;
 }
 
-static err_t open_pictures(dataset_t *dataset, const char *where, const view_settings_t *settings)
+static err_t open_pictures(dataset_t *dataset, const char *where, const transform_settings_t *settings)
 {
     pictures_t *p = NULL;
     TRY(new_pictures(dataset, settings, &p));
@@ -195,7 +194,7 @@ static err_t save_pictures(const dataset_t *dataset, void **bytes, int64_t *n_by
 }
 
 /* What opening refuses was refused there; only the bytes' lengths and numbers are looked at again. */
-static err_t restore_pictures(dataset_t *dataset, const view_settings_t *settings, void **bytes,
+static err_t restore_pictures(dataset_t *dataset, const transform_settings_t *settings, void **bytes,
                               int64_t n_bytes)
 {
     pictures_t *p = NULL;
@@ -228,7 +227,6 @@ static err_t open_reader(dataset_reader_t *out)
     TRY(mem_new(sizeof *r, "a reader of pictures", &r));
     out->impl = r;
     TRY(mem_new((size_t)n_bytes, "a picture", &r->square));
-    TRY(mem_new((size_t)n_bytes, "a picture", &r->inner));
     return image_decoder_new((image_limits_t){0}, &r->decoder);
 }
 
@@ -239,9 +237,8 @@ static void close_reader(dataset_reader_t *reader)
     const pictures_t *p = reader->dataset->impl;
     source_free_buffer(p->source, &r->buffer);
     image_decoder_free(&r->decoder);
-    resize_scratch_free(&r->scratch);
+    render_scratch_free(&r->scratch);
     mem_free(&r->square);
-    mem_free(&r->inner);
     mem_free(&reader->impl);
 }
 
@@ -253,36 +250,11 @@ static double cpu_sec(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* A box in the picture as stored, in the picture as shown (EXIF 2.32, tag 0x0112). */
-static image_rect_t turn_box(const double *box, const image_info_t *info)
-{
-    double x = box[0], y = box[1], w = box[2], h = box[3];
-    double right = (double)info->stored_width - x - w, below = (double)info->stored_height - y - h;
-    switch (info->orientation) {
-    case 2:
-        return (image_rect_t){right, y, w, h};
-    case 3:
-        return (image_rect_t){right, below, w, h};
-    case 4:
-        return (image_rect_t){x, below, w, h};
-    case 5:
-        return (image_rect_t){y, x, h, w};
-    case 6:
-        return (image_rect_t){below, x, h, w};
-    case 7:
-        return (image_rect_t){below, right, h, w};
-    case 8:
-        return (image_rect_t){y, right, h, w};
-    default:
-        return (image_rect_t){x, y, w, h};
-    }
-}
-
 /* [from, from + length) with a margin, cut to [0, end), at least 1 long. */
 static void widen(double *from, double *length, double end)
 {
-    double to = fmin(*from + *length * (1 + VIEW_MARGIN), end);
-    *from = fmax(*from - *length * VIEW_MARGIN, 0);
+    double to = fmin(*from + *length * (1 + TRANSFORM_MARGIN), end);
+    *from = fmax(*from - *length * TRANSFORM_MARGIN, 0);
     *from = fmax(fmin(*from, end - 1), 0);
     *length = fmax(to - *from, 1);
 }
@@ -292,33 +264,19 @@ static image_rect_t region_of(const pictures_t *p, const dataset_wish_t *wish, c
 {
     double width = (double)info->width, height = (double)info->height;
     if (p->settings.task != TASK_CROPS) return (image_rect_t){0, 0, width, height};
-    image_rect_t box =
-        turn_box(sample->annotations[p->objects[wish->split][wish->index].annotation].box, info);
+    const double *stored = sample->annotations[p->objects[wish->split][wish->index].annotation].box;
+    image_rect_t box = orient_to_shown(info->orientation, info->stored_width, info->stored_height,
+                                       (image_rect_t){stored[0], stored[1], stored[2], stored[3]});
     widen(&box.x, &box.width, width);
     widen(&box.y, &box.height, height);
     return box;
-}
-
-/* The pixels of a view, into r->square. */
-static err_t render(reader_t *r, const view_t *view, int64_t size, const image_t *image, image_rect_t place)
-{
-    bool whole = view->width == size && view->height == size;
-    uint8_t *to = whole ? r->square : r->inner;
-    TRY(resize(image, place, view->mirror, view->width, view->height, &r->scratch, to));
-    jitter_apply(view->brightness, view->contrast, view->saturation, to, view->width * view->height);
-    if (whole) return ERR_OK;
-    memset(r->square, VIEW_GREY, (size_t)(3 * size * size));
-    for (int64_t y = 0; y < view->height; y++)
-        memcpy(r->square + 3 * ((view->top + y) * size + view->left), r->inner + 3 * y * view->width,
-               (size_t)(3 * view->width));
-    return ERR_OK;
 }
 
 static err_t decode_and_render(dataset_reader_t *reader, const dataset_wish_t *wish, const sample_t *sample,
                                image_bytes_t bytes)
 {
     const pictures_t *p = reader->dataset->impl;
-    const view_settings_t *s = &p->settings;
+    const transform_settings_t *s = &p->settings;
     reader_t *r = reader->impl;
     image_info_t info;
     image_t image;
@@ -326,11 +284,12 @@ static err_t decode_and_render(dataset_reader_t *reader, const dataset_wish_t *w
     double start = clock_sec(), start_cpu = cpu_sec();
     TRY(image_info(bytes, &info));
     image_rect_t region = region_of(p, wish, sample, &info);
-    view_t view =
-        wish->random ? view_random(s, wish->seed, wish->epoch, wish->index, region) : view_fixed(s, region);
-    TRY(image_decode_part(r->decoder, bytes, view.part, view.width, view.height, &image, &place));
+    transform_t transform = wish->random ? transform_random(s, wish->seed, wish->epoch, wish->index, region)
+                                         : transform_fixed(s, region);
+    render_window_t window = render_window(&transform);
+    TRY(image_decode_part(r->decoder, bytes, window.part, window.width, window.height, &image, &place));
     double decoded_cpu = cpu_sec();
-    TRY(render(r, &view, s->input_size, &image, place));
+    TRY(render(&transform, &image, place, &r->scratch, r->square));
     double end_cpu = cpu_sec(), wait = clock_sec() - start - (end_cpu - start_cpu);
     reader->cost.decode += decoded_cpu - start_cpu;
     reader->cost.resize += end_cpu - decoded_cpu;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Pictures of any size in a source (source.h: image folders, COCO, shards of either) as a dataset: each
- * is read and decoded when it is wanted, shown as view.h says, in RGB, input-size pixels wide and high.
+ * is read and decoded when it is wanted, transformed as transform.h says, in RGB, input-size pixels wide and
+ * high.
  */
 #ifndef DATA_LOAD_PICTURES_H
 #define DATA_LOAD_PICTURES_H
@@ -9,7 +10,7 @@
 
 /* norm is that of ImageNet's training pictures, which torchvision and most published weights use. Where a
  * split has no pictures n_samples is 0. ERR_DATA: the folder is no source, or has no training pictures.
- * ERR_USAGE as view_resolve. */
+ * ERR_USAGE as transform_resolve. */
 extern const dataset_ops_t dataset_pictures;
 
 #endif

@@ -62,7 +62,7 @@ static const dataset_ops_t *kind_of(const char *where)
     return kind ? kind : folder_kind(where);
 }
 
-static const view_settings_t by_default;
+static const transform_settings_t by_default;
 
 static err_t new_dataset(const dataset_ops_t *kind, dataset_t **out)
 {
@@ -73,12 +73,12 @@ static err_t new_dataset(const dataset_ops_t *kind, dataset_t **out)
     return ERR_OK;
 }
 
-err_t dataset_open(const char *where, const view_settings_t *settings, dataset_t **out)
+err_t dataset_open(const char *where, const transform_settings_t *settings, dataset_t **out)
 {
     return dataset_open_watched(where, settings, NULL, out);
 }
 
-err_t dataset_open_watched(const char *where, const view_settings_t *settings, const open_watch_t *watch,
+err_t dataset_open_watched(const char *where, const transform_settings_t *settings, const open_watch_t *watch,
                            dataset_t **out)
 {
     const dataset_ops_t *kind = kind_of(where);
@@ -106,7 +106,7 @@ err_t dataset_save(const dataset_t *dataset, void **bytes, int64_t *n_bytes)
     return dataset->ops->save(dataset, bytes, n_bytes);
 }
 
-err_t dataset_restore(const view_settings_t *settings, void **bytes, int64_t n_bytes, dataset_t **out)
+err_t dataset_restore(const transform_settings_t *settings, void **bytes, int64_t n_bytes, dataset_t **out)
 {
     dataset_t *dataset = NULL;
     TRY(new_dataset(&dataset_pictures, &dataset)); /* no other kind is shared */

@@ -9,7 +9,7 @@ static const char what[] = "opening data";
 
 typedef struct opening {
     const char *where;
-    const view_settings_t *settings;
+    const transform_settings_t *settings;
     dataset_t *dataset;
 } opening_t;
 
@@ -31,7 +31,7 @@ static err_t restore(void *context, void **bytes, int64_t n_bytes)
     return dataset_restore(o->settings, bytes, n_bytes, &o->dataset);
 }
 
-err_t train_open_data(comm_t *comm, const char *where, const view_settings_t *settings, dataset_t **out)
+err_t train_open_data(comm_t *comm, const char *where, const transform_settings_t *settings, dataset_t **out)
 {
     opening_t opening = {where, settings, NULL};
     const comm_finding_t finding = {what, &opening, find, save, restore};

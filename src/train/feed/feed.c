@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "data/transform/augment.h"
+#include "data/transform/random_affine.h"
 
 int feed_threads(const runtime_t *runtime, const dataset_t *dataset, int64_t wish)
 {
@@ -32,7 +32,7 @@ static err_t make_answers(const feed_t *feed, size_t n, int32_t **labels, float 
     return backend_alloc(feed->backend, n * sizeof(int32_t), "a batch of labels", labels);
 }
 
-static err_t make_slots(feed_t *feed, size_t n, bool augmented)
+static err_t make_slots(feed_t *feed, size_t n, bool moved)
 {
     const backend_t *backend = feed->backend;
     feed_batch_t *batch = &feed->batch;
@@ -44,7 +44,7 @@ static err_t make_slots(feed_t *feed, size_t n, bool augmented)
         feed_slot_t *slot = &feed->slots[i];
         TRY(backend_alloc(backend, n * picture_bytes(feed, 1), "a batch of pixels", &slot->bytes));
         TRY(make_answers(feed, n, &slot->labels, &slot->targets));
-        if (augmented) TRY(backend_alloc(backend, n * sizeof(affine_t), "a batch of maps", &slot->maps));
+        if (moved) TRY(backend_alloc(backend, n * sizeof(affine_t), "a batch of maps", &slot->maps));
     }
     return ERR_OK;
 }
@@ -61,8 +61,8 @@ err_t feed_open(const loader_options_t *options, const backend_t *backend, feed_
         own.alloc = backend->memory->alloc_host;
         own.release = backend->memory->release_host;
     }
-    bool augmented = options->augment && augment_active(&options->augment->options);
-    TRY(make_slots(out, (size_t)options->max_local, augmented));
+    bool moved = options->transform && random_affine_active(&options->transform->affine);
+    TRY(make_slots(out, (size_t)options->max_local, moved));
     return loader_open(&own, &out->loader);
 }
 

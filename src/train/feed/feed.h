@@ -22,7 +22,7 @@ typedef struct feed_batch {
 /* A batch as the loader has it, in the GPU's memory. */
 typedef struct feed_slot {
     uint8_t *bytes;
-    affine_t *maps; /* NULL: no augmentation */
+    affine_t *maps; /* NULL: images as they are */
     int32_t *labels;
     float *targets;
 } feed_slot_t;

@@ -115,8 +115,9 @@ void trainer_print_header(const trainer_t *t)
     log_info("          %s training, %s validation pictures of %s, %d classes",
              grouped(info->n_samples[SPLIT_TRAIN], a), grouped(info->n_samples[SPLIT_VAL], b), sample,
              info->n_classes);
-    if (info->views[0])
-        log_info("          %s; %d loader thread%s a rank", info->views, n_readers, n_readers > 1 ? "s" : "");
+    if (info->transform[0])
+        log_info("          %s; %d loader thread%s a rank", info->transform, n_readers,
+                 n_readers > 1 ? "s" : "");
     if (sampler_block(t->sampler) > 1)
         log_info("          shuffled in blocks of %s samples, %lld at a time",
                  grouped(sampler_block(t->sampler), a), (long long)o->shuffle_window);
@@ -145,7 +146,7 @@ static void record_data(json_t *j, const trainer_t *t)
     json_int(j, "n_train", info->n_samples[SPLIT_TRAIN]);
     json_int(j, "n_val", info->n_samples[SPLIT_VAL]);
     json_int(j, "n_classes", info->n_classes);
-    json_string(j, "views", info->views[0] ? info->views : NULL);
+    json_string(j, "views", info->transform[0] ? info->transform : NULL);
     json_int(j, "shuffle_block", sampler_block(t->sampler));
     json_object_end(j);
 }

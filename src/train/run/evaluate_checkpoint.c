@@ -24,7 +24,7 @@ typedef struct eval_plan {
     int n_classes;
     dtype_t compute;
     pixel_norm_t norm;
-    view_settings_t views; /* of pictures in folders and shards, as in training */
+    transform_settings_t transform; /* of images in folders and shards, as in training */
     bool multi_label;
     bool averaged; /* the weights are the checkpoint's moving average */
 } eval_plan_t;
@@ -77,12 +77,12 @@ static err_t choose_data(const checkpoint_t *checkpoint, const char *option, eva
     return ERR_OK;
 }
 
-static err_t read_views(const checkpoint_t *checkpoint, view_settings_t *out)
+static err_t read_transform(const checkpoint_t *checkpoint, transform_settings_t *out)
 {
     const char *saved;
     if (!checkpoint_find_attr(checkpoint, "options")) return ERR_OK;
     TRY(checkpoint_get_text(checkpoint, "options", &saved));
-    return train_options_view(saved, out);
+    return train_options_transform(saved, out);
 }
 
 /* Checkpoints of earlier versions have none. */
@@ -104,7 +104,7 @@ static err_t load(eval_run_t *run, const char *where, const evaluate_options_t *
     if (options->json) TRY(fs_check_target(options->json));
     TRY(open_checkpoint(where, plan->checkpoint, &checkpoint));
     TRY_OUT(err, model_file_graph(checkpoint, &run->graph, &plan->norm));
-    TRY_OUT(err, read_views(checkpoint, &plan->views));
+    TRY_OUT(err, read_transform(checkpoint, &plan->transform));
     TRY_OUT(err, read_algorithms(checkpoint, &run->saved_algorithms));
     TRY_OUT(err, allocate(run));
     TRY_OUT(err, model_file_read(checkpoint, run->graph, run->params.host, run->states.host, NULL,
@@ -172,7 +172,7 @@ static err_t check_data(eval_run_t *run, const eval_plan_t *plan)
 static err_t open_data(eval_run_t *run, const eval_plan_t *plan)
 {
     TRY(comm_agree(run->comm, bad_open(run->options->loader.max_bad, &run->bad), "opening data"));
-    TRY(train_open_data(run->comm, plan->data, &plan->views, &run->dataset));
+    TRY(train_open_data(run->comm, plan->data, &plan->transform, &run->dataset));
     return comm_agree(run->comm, check_data(run, plan), "opening data");
 }
 

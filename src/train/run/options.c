@@ -121,8 +121,10 @@ err_t train_options_bind(train_options_t *options, opt_group_t groups[TRAIN_N_GR
     groups[1] =
         (opt_group_t){"Learning rate", schedule_option_table, n_schedule_options, &options->schedule, 0};
     groups[2] = (opt_group_t){"Optimizer", optim_option_table, n_optim_options, &options->optim, 0};
-    groups[3] = (opt_group_t){"Augmentation", augment_option_table, n_augment_options, &options->augment, 0};
-    groups[4] = (opt_group_t){"Folders of pictures", view_option_table, n_view_options, &options->view, 0};
+    groups[3] = (opt_group_t){"Augmentation", random_affine_option_table, n_random_affine_options,
+                              &options->transform.affine, 0};
+    groups[4] = (opt_group_t){"Folders of pictures", transform_option_table, n_transform_options,
+                              &options->transform, 0};
     groups[5] = (opt_group_t){"Reading", loader_option_table, n_loader_options, &options->loader, 0};
     groups[6] = (opt_group_t){"Running", runtime_option_table, n_runtime_options, &options->runtime, 0};
     return opt_defaults(groups, TRAIN_N_GROUPS);
@@ -276,14 +278,14 @@ err_t train_options_inherit(train_options_t *options, opt_group_t groups[TRAIN_N
     return train_options_check(options, groups);
 }
 
-err_t train_options_view(const char *saved, view_settings_t *out)
+err_t train_options_transform(const char *saved, transform_settings_t *out)
 {
     train_options_t options;
     opt_group_t groups[TRAIN_N_GROUPS];
     char *storage = NULL;
     TRY(train_options_bind(&options, groups));
     err_t err = opt_config_read(groups, TRAIN_N_GROUPS, saved, "the checkpoint's options", &storage);
-    if (err == ERR_OK) *out = view_settings(&options.view);
+    if (err == ERR_OK) *out = transform_settings(&options.transform);
     mem_free(&storage);
     return err;
 }

@@ -6,8 +6,7 @@
 #include "base/opt.h"
 #include "cluster/session/runtime.h"
 #include "data/load/loader.h"
-#include "data/transform/augment.h"
-#include "data/transform/view.h"
+#include "data/transform/settings.h"
 #include "train/learn/optim.h"
 #include "train/learn/schedule.h"
 
@@ -21,8 +20,7 @@ typedef struct train_options {
     bool overwrite, checkpoint_async, print_config, sync_bn;
     optim_options_t optim;
     schedule_options_t schedule;
-    augment_options_t augment;
-    view_options_t view;
+    transform_options_t transform;
     loader_wishes_t loader;
     runtime_options_t runtime;
     /* Parsed from checkpoint_every; both 0: at the end of every epoch. */
@@ -51,7 +49,7 @@ extern const char *const train_options_per_run[];
 err_t train_options_inherit(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS], const char *saved,
                             char **storage);
 
-/* How the run of these saved options shows pictures. */
-err_t train_options_view(const char *saved, view_settings_t *out);
+/* How the run of these saved options transforms images. */
+err_t train_options_transform(const char *saved, transform_settings_t *out);
 
 #endif

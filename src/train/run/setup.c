@@ -33,12 +33,11 @@ static err_t compare_data(trainer_t *t)
     return comm_agree(t->comm, err, "comparing data");
 }
 
-/* Pictures of one size in memory are augmented by maps, those of folders by views. */
-static err_t check_views(const trainer_t *t, const view_settings_t *views)
+static err_t check_transform(const trainer_t *t, const transform_settings_t *transform)
 {
     const train_options_t *o = t->options;
-    if (!t->dataset->ops->read) return view_refuse(views, t->data_where);
-    if (augment_active(&o->augment))
+    if (!t->dataset->ops->read) return transform_refuse(transform, t->data_where);
+    if (random_affine_active(&o->transform.affine))
         RAISE(ERR_USAGE,
               "--augment-… options are for pictures of one size in memory (IDX files, digits); how those of "
               "%s are "
@@ -50,7 +49,7 @@ static err_t check_views(const trainer_t *t, const view_settings_t *views)
 static err_t open_data(trainer_t *t)
 {
     data_choice_t choice = {"", ""};
-    view_settings_t views = view_settings(&t->options->view);
+    t->transform = transform_settings(&t->options->transform);
     err_t err = ERR_OK;
     if (t->comm->rank == 0) err = dataset_choose(t->options->data, choice.where, choice.why);
     TRY(comm_agree(t->comm, err, "choosing data"));
@@ -59,8 +58,8 @@ static err_t open_data(trainer_t *t)
     memcpy(t->data_why, choice.why, sizeof t->data_why);
     watchdog_phase("opening data");
     TRY(comm_agree(t->comm, bad_open(t->options->loader.max_bad, &t->bad), "opening data"));
-    TRY(train_open_data(t->comm, t->data_where, &views, &t->dataset));
-    TRY(comm_agree(t->comm, check_views(t, &views), "opening data"));
+    TRY(train_open_data(t->comm, t->data_where, &t->transform, &t->dataset));
+    TRY(comm_agree(t->comm, check_transform(t, &t->transform), "opening data"));
     return compare_data(t);
 }
 
@@ -247,7 +246,6 @@ static err_t build_executor(trainer_t *t)
 
 static err_t open_feed(trainer_t *t)
 {
-    t->augment = (augment_t){t->options->augment, (uint64_t)t->options->seed};
     loader_options_t options = {
         .dataset = t->dataset,
         .split = SPLIT_TRAIN,
@@ -263,7 +261,7 @@ static err_t open_feed(trainer_t *t)
         .norm = t->dataset->info.norm,
         .seed = (uint64_t)t->options->seed,
         .random = true,
-        .augment = &t->augment,
+        .transform = t->dataset->ops->read ? NULL : &t->transform,
         .bad = trainer_bad(t),
     };
     return feed_open(&options, t->runtime.backend, &t->feed);

@@ -52,11 +52,11 @@ typedef struct trainer {
     intake_t intake;         /* of the epoch so far */
     mirror_t params, states; /* flat; the host's side is what checkpoints are made of */
     optim_t *optim;
-    float *accumulated; /* gradients of the parts of a batch so far; NULL without --accumulate */
-    shards_t *shards;   /* NULL without --reproducible */
-    augment_t augment;
-    comm_buffer_t buffer; /* n_flat_params + TAIL_COUNT floats */
-    mirror_t grads;       /* over it */
+    float *accumulated;             /* gradients of the parts of a batch so far; NULL without --accumulate */
+    shards_t *shards;               /* NULL without --reproducible */
+    transform_settings_t transform; /* of images in memory */
+    comm_buffer_t buffer;           /* n_flat_params + TAIL_COUNT floats */
+    mirror_t grads;                 /* over it */
     bucket_t bucket;
     replay_t replay;
     metrics_t metrics;

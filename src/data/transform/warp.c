@@ -1,69 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The --augment-* transform: draws a random affine map and applies it to float images with bilinear sampling.
  * Interior and border pixels take separate loops. */
-#include "data/transform/augment.h"
+#include "data/transform/warp.h"
 
 #include <math.h>
+#include <stdbool.h>
 
-#include "base/rng.h"
-
-/* A right angle of shear or a zoom by 0 would leave nothing of the picture. */
-#define FIELD(name) offsetof(augment_options_t, name)
-const opt_t augment_option_table[] = {
-    {"augment-rotate", OPT_REAL, FIELD(rotate_deg), "0", 0, 180, NULL, "DEG",
-     "turn each training picture by up to ± this", false},
-    {"augment-shift", OPT_REAL, FIELD(shift), "0", 0, 1, NULL, "FRACTION",
-     "shift it by up to ± this part of its height and width", false},
-    {"augment-shear", OPT_REAL, FIELD(shear_deg), "0", 0, 60, NULL, "DEG",
-     "shear it by an angle of up to ± this", false},
-    {"augment-zoom", OPT_REAL, FIELD(zoom), "0", 0, 0.9, NULL, "FRACTION",
-     "scale height and width, each by its own factor of 1 ± this", false},
-    {"augment-flip", OPT_FLAG, FIELD(flip), "false", 0, 0, NULL, NULL,
-     "mirror it left to right with probability 1/2", false},
-};
-const int n_augment_options = sizeof augment_option_table / sizeof augment_option_table[0];
-
-bool augment_active(const augment_options_t *options)
-{
-    return options->rotate_deg != 0 || options->shift != 0 || options->shear_deg != 0 || options->zoom != 0 ||
-           options->flip;
-}
-
-/* In [-1, 1). */
-static double draw_signed(rng_t *rng)
-{
-    return 2 * rng_uniform(rng) - 1;
-}
-
-augment_map_t augment_draw(const augment_t *augment, int64_t epoch, int64_t index)
-{
-    enum { N_WORDS = 8 }; /* the 7 drawn here, rounded up to whole blocks */
-    const augment_options_t *o = &augment->options;
-    rng_t rng = rng_new(augment->seed, RNG_AUGMENT, (uint64_t)index);
-    rng.position = (uint64_t)epoch * N_WORDS;
-    /* One statement each: the order of initialisers is not the order of calls. */
-    augment_map_t map;
-    map.rotate_deg = o->rotate_deg * draw_signed(&rng);
-    map.shift_rows = o->shift * draw_signed(&rng);
-    map.shift_cols = o->shift * draw_signed(&rng);
-    map.shear_deg = o->shear_deg * draw_signed(&rng);
-    map.zoom_rows = 1 + o->zoom * draw_signed(&rng);
-    map.zoom_cols = 1 + o->zoom * draw_signed(&rng);
-    map.flip = rng_u32(&rng) >> 31 && o->flip;
-    return map;
-}
-
-affine_t augment_matrix(const augment_map_t *map, int64_t height, int64_t width)
-{
-    const double rad = 3.14159265358979323846 / 180;
-    double turn = map->rotate_deg * rad, both = (map->rotate_deg + map->shear_deg) * rad;
-    double zoom_cols = map->flip ? -map->zoom_cols : map->zoom_cols;
-    double shift_rows = map->shift_rows * (double)height, shift_cols = map->shift_cols * (double)width;
-    return (affine_t){.matrix = {map->zoom_rows * cos(turn), -zoom_cols * sin(both),
-                                 map->zoom_rows * sin(turn), zoom_cols * cos(both)},
-                      .shift = {cos(turn) * shift_rows - sin(turn) * shift_cols,
-                                sin(turn) * shift_rows + cos(turn) * shift_cols}};
-}
+#include "base/err.h"
 
 /* Positions in the input are fixed-point, 32 bits of fraction: steps add up without error, the integer part
  * is a shift, and what is a whole number but for the last bits of sin and cos becomes one. */
@@ -160,8 +103,8 @@ static inline __attribute__((always_inline)) void warp_rows(const warp_t *t, con
     }
 }
 
-void augment_affine(const affine_t *map, const float *in, int64_t height, int64_t width, int64_t channels,
-                    float *out)
+void warp_pixels(const affine_t *map, const float *in, int64_t height, int64_t width, int64_t channels,
+                 float *out)
 {
     ASSERT(height > 0 && height < 1 << 26 && width > 0 && width < 1 << 26);
     const warp_t t = make_warp(map, height, width);
@@ -172,11 +115,4 @@ void augment_affine(const affine_t *map, const float *in, int64_t height, int64_
         warp_rows(&t, in, 3, out);
     else
         warp_rows(&t, in, channels, out);
-}
-
-void augment_apply(const augment_map_t *map, const float *in, int64_t height, int64_t width, int64_t channels,
-                   float *out)
-{
-    affine_t affine = augment_matrix(map, height, width);
-    augment_affine(&affine, in, height, width, channels, out);
 }

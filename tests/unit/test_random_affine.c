@@ -8,11 +8,17 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "data/transform/augment.h"
+#include "data/transform/random_affine.h"
+#include "data/transform/warp.h"
 #include "tests/tap.h"
 
-static const augment_map_t nothing = {.zoom_rows = 1, .zoom_cols = 1};
-static const augment_t everything = {{30, .2, 20, .3, true}, 77};
+static const random_affine_t nothing = {.zoom_rows = 1, .zoom_cols = 1};
+/* With a seed of its own. */
+typedef struct keyed {
+    random_affine_ranges_t ranges;
+    uint64_t seed;
+} keyed_t;
+static const keyed_t everything = {{30, .2, 20, .3, true}, 77};
 
 static const struct {
     int64_t height, width, channels;
@@ -21,6 +27,13 @@ static const struct {
 enum { N_SHAPES = sizeof shapes / sizeof *shapes, MAX_FLOATS = 33 * 28 * 4 };
 
 static float picture[MAX_FLOATS], result[MAX_FLOATS];
+
+static void apply(const random_affine_t *drawn, const float *in, int64_t height, int64_t width,
+                  int64_t channels, float *out)
+{
+    affine_t map = random_affine_matrix(drawn, height, width);
+    warp_pixels(&map, in, height, width, channels, out);
+}
 
 /* n normalised values, about ± 3; what lies behind them must not be read, even with a weight of 0. */
 static void paint(uint64_t which, int64_t n)
@@ -38,10 +51,11 @@ static int64_t inside(int64_t i, int64_t n)
 /* Where output pixel (i, j) of an exact map comes from. */
 typedef void (*source_fn)(int64_t height, int64_t width, int64_t i, int64_t j, int64_t *row, int64_t *col);
 
-static bool exact(const augment_map_t *map, int64_t height, int64_t width, int64_t channels, source_fn source)
+static bool exact(const random_affine_t *map, int64_t height, int64_t width, int64_t channels,
+                  source_fn source)
 {
     paint(1, height * width * channels);
-    augment_apply(map, picture, height, width, channels, result);
+    apply(map, picture, height, width, channels, result);
     for (int64_t i = 0; i < height; i++)
         for (int64_t j = 0; j < width; j++) {
             int64_t row, col;
@@ -58,7 +72,7 @@ static bool exact(const augment_map_t *map, int64_t height, int64_t width, int64
 }
 
 /* A quarter turn of a picture with one odd and one even side meets half pixels: left to the reference. */
-static bool exact_on_shapes(const augment_map_t *map, source_fn source, bool turns)
+static bool exact_on_shapes(const random_affine_t *map, source_fn source, bool turns)
 {
     bool all = true;
     for (int s = 0; s < N_SHAPES; s++)
@@ -85,7 +99,7 @@ SOURCE(top_left, 0, 0)
 
 static void test_exact(void)
 {
-    augment_map_t map = nothing;
+    random_affine_t map = nothing;
     OK(exact_on_shapes(&map, same, false), "nothing to do: the same bits");
     map.flip = true;
     OK(exact_on_shapes(&map, mirrored, false), "a flip");
@@ -110,9 +124,9 @@ static void test_exact(void)
     OK(exact_on_shapes(&map, top_left, false), "… out of the picture leaves its corner");
 }
 
-static bool row_becomes(const augment_map_t *map, const float *in, const float *expected, int64_t n)
+static bool row_becomes(const random_affine_t *map, const float *in, const float *expected, int64_t n)
 {
-    augment_apply(map, in, 1, n, 1, result);
+    apply(map, in, 1, n, 1, result);
     for (int64_t i = 0; i < n; i++)
         if (fabsf(result[i] - expected[i]) > 1e-6f) {
             printf("# column %d: %g, expected %g\n", (int)i, (double)result[i], (double)expected[i]);
@@ -123,7 +137,7 @@ static bool row_becomes(const augment_map_t *map, const float *in, const float *
 
 static void test_by_hand(void)
 {
-    augment_map_t map = nothing;
+    random_affine_t map = nothing;
     map.shift_cols = .5 / 3;
     OK(row_becomes(&map, (float[]){0, 1, 4}, (float[]){.5f, 2.5f, 4}, 3), "a shift by half a pixel");
     map = nothing;
@@ -136,7 +150,7 @@ static void test_by_hand(void)
     map = nothing;
     map.shear_deg = 30;
     paint(0, 9);
-    augment_apply(&map, picture, 3, 3, 1, result);
+    apply(&map, picture, 3, 3, 1, result);
     OK(fabsf(result[3] - (picture[3] + picture[6]) / 2 -
              (float)(1 - cos(30 * 3.14159265358979 / 180)) *
                  ((picture[4] + picture[7]) / 2 - (picture[3] + picture[6]) / 2)) < 1e-5f,
@@ -167,7 +181,7 @@ static mat_t inverse(mat_t m)
 
 /* From a place (row, column, 1) in the output to one in the input: the inverse of the picture's own motions,
  * which are to the centre, turn back, shift, straighten, zoom, flip, back from the centre. */
-static mat_t reference_map(const augment_map_t *m, int64_t height, int64_t width)
+static mat_t reference_map(const random_affine_t *m, int64_t height, int64_t width)
 {
     double theta = m->rotate_deg * acos(-1) / 180, phi = m->shear_deg * acos(-1) / 180;
     double ci = (double)(height - 1) / 2, cj = (double)(width - 1) / 2;
@@ -201,11 +215,11 @@ static double reference_pixel(const mat_t *m, int64_t height, int64_t width, int
     return sum;
 }
 
-static double distance(const augment_map_t *map, int64_t height, int64_t width, int64_t channels)
+static double distance(const random_affine_t *map, int64_t height, int64_t width, int64_t channels)
 {
     mat_t m = reference_map(map, height, width);
     double most = 0;
-    augment_apply(map, picture, height, width, channels, result);
+    apply(map, picture, height, width, channels, result);
     for (int64_t i = 0; i < height; i++)
         for (int64_t j = 0; j < width; j++)
             for (int64_t k = 0; k < channels; k++) {
@@ -218,17 +232,17 @@ static double distance(const augment_map_t *map, int64_t height, int64_t width, 
 
 static void test_reference(void)
 {
-    static const augment_t kinds[] = {{{180, 0, 0, 0, false}, 1},  {{0, 1, 0, 0, false}, 2},
-                                      {{0, 0, 60, 0, false}, 3},   {{0, 0, 0, .9, false}, 4},
-                                      {{0, 0, 0, 0, true}, 5},     {{180, 1, 60, .9, true}, 6},
-                                      {{8, .08, .3, .08, true}, 7}};
+    static const keyed_t kinds[] = {{{180, 0, 0, 0, false}, 1},  {{0, 1, 0, 0, false}, 2},
+                                    {{0, 0, 60, 0, false}, 3},   {{0, 0, 0, .9, false}, 4},
+                                    {{0, 0, 0, 0, true}, 5},     {{180, 1, 60, .9, true}, 6},
+                                    {{8, .08, .3, .08, true}, 7}};
     static const char *names[] = {
         "turned", "shifted", "sheared", "zoomed", "flipped", "all of it, widely", "all of it, as for MNIST"};
     for (int kind = 0; kind < 7; kind++) {
         double most = 0;
         for (int s = 0; s < N_SHAPES; s++)
             for (int64_t i = 0; i < 40; i++) {
-                augment_map_t map = augment_draw(&kinds[kind], s, i);
+                random_affine_t map = random_affine_draw(&kinds[kind].ranges, kinds[kind].seed, s, i);
                 paint((uint64_t)(1000 * s + i), shapes[s].height * shapes[s].width * shapes[s].channels);
                 double off = distance(&map, shapes[s].height, shapes[s].width, shapes[s].channels);
                 if (off > most || isnan(off)) most = off;
@@ -243,14 +257,14 @@ static void test_normalised(void)
     float normalised[28 * 28], after[28 * 28], most = 0;
     paint(3, 28 * 28);
     for (int i = 0; i < 28 * 28; i++) normalised[i] = (picture[i] - .13f) / .31f;
-    augment_map_t map = augment_draw(&everything, 0, 3);
-    augment_apply(&map, picture, 28, 28, 1, result);
-    augment_apply(&map, normalised, 28, 28, 1, after);
+    random_affine_t map = random_affine_draw(&everything.ranges, everything.seed, 0, 3);
+    apply(&map, picture, 28, 28, 1, result);
+    apply(&map, normalised, 28, 28, 1, after);
     for (int i = 0; i < 28 * 28; i++) most = fmaxf(most, fabsf((result[i] - .13f) / .31f - after[i]));
     OK(most < 1e-4f, "normalised before or after: the same");
 }
 
-static bool same_map(augment_map_t a, augment_map_t b)
+static bool same_map(random_affine_t a, random_affine_t b)
 {
     return a.rotate_deg == b.rotate_deg && a.shift_rows == b.shift_rows && a.shift_cols == b.shift_cols &&
            a.shear_deg == b.shear_deg && a.zoom_rows == b.zoom_rows && a.zoom_cols == b.zoom_cols &&
@@ -276,7 +290,7 @@ static void test_ranges(void)
     static double value[6][N];
     int n_flips = 0, n_differ = 0;
     for (int i = 0; i < N; i++) {
-        augment_map_t map = augment_draw(&everything, i % 7, i);
+        random_affine_t map = random_affine_draw(&everything.ranges, everything.seed, i % 7, i);
         const double drawn[] = {map.rotate_deg, map.shift_rows, map.shift_cols,
                                 map.shear_deg,  map.zoom_rows,  map.zoom_cols};
         for (int k = 0; k < 6; k++) value[k][i] = drawn[k];
@@ -290,12 +304,13 @@ static void test_ranges(void)
     OK(n_differ == N, "rows and columns have values of their own");
     OK(abs(n_flips - N / 2) < N / 20, "%d of %d are flipped", n_flips, (int)N);
 
-    augment_t turning = {{.rotate_deg = 30}, 77}, idle = {{0}, 77};
-    augment_map_t expected = nothing;
-    expected.rotate_deg = augment_draw(&everything, 2, 9).rotate_deg;
-    OK(same_map(augment_draw(&turning, 2, 9), expected),
+    keyed_t turning = {{.rotate_deg = 30}, 77}, idle = {{0}, 77};
+    random_affine_t expected = nothing;
+    expected.rotate_deg = random_affine_draw(&everything.ranges, everything.seed, 2, 9).rotate_deg;
+    OK(same_map(random_affine_draw(&turning.ranges, turning.seed, 2, 9), expected),
        "one option alone gives the same values as among others");
-    OK(same_map(augment_draw(&idle, 2, 9), nothing), "none gives the map that changes nothing");
+    OK(same_map(random_affine_draw(&idle.ranges, idle.seed, 2, 9), nothing),
+       "none gives the map that changes nothing");
 }
 
 static int compare_maps(const void *a, const void *b)
@@ -309,10 +324,10 @@ static void test_keys(void)
         0, 1, 2, 3, 4, 7, 8, 15, 16, 59999, 1LL << 31, 1LL << 32, (1LL << 32) + 1, 1LL << 40};
     enum { N = sizeof at / sizeof *at };
     static double drawn[N * N][2];
-    augment_t augment = {{.rotate_deg = 1, .shift = 1}, 3};
+    keyed_t augment = {{.rotate_deg = 1, .shift = 1}, 3};
     for (int e = 0; e < N; e++)
         for (int i = 0; i < N; i++) {
-            augment_map_t map = augment_draw(&augment, at[e], at[i]);
+            random_affine_t map = random_affine_draw(&augment.ranges, augment.seed, at[e], at[i]);
             drawn[e * N + i][0] = map.rotate_deg;
             drawn[e * N + i][1] = map.shift_rows;
         }
@@ -320,8 +335,10 @@ static void test_keys(void)
     int n_same = 0;
     for (int i = 1; i < N * N; i++) n_same += compare_maps(drawn[i - 1], drawn[i]) == 0;
     OK(n_same == 0, "every epoch and sample has values of its own, also beyond 2^32");
-    augment_t other = {augment.options, 4};
-    OK(!same_map(augment_draw(&augment, 0, 0), augment_draw(&other, 0, 0)), "another seed, other values");
+    keyed_t other = {augment.ranges, 4};
+    OK(!same_map(random_affine_draw(&augment.ranges, augment.seed, 0, 0),
+                 random_affine_draw(&other.ranges, other.seed, 0, 0)),
+       "another seed, other values");
 }
 
 enum { N_THREADS = 4, N_PICTURES = 97, PICTURE = 12 * 10 };
@@ -333,8 +350,8 @@ static void *work(void *argument)
     static const int strides[N_THREADS] = {1, 96, 5, 31};
     int thread = *(int *)argument;
     for (int n = 0, i = thread; n < N_PICTURES; n++, i = (i + strides[thread]) % N_PICTURES) {
-        augment_map_t map = augment_draw(&everything, 1, i);
-        augment_apply(&map, picture + i, 12, 10, 1, by_thread[thread][i]);
+        random_affine_t map = random_affine_draw(&everything.ranges, everything.seed, 1, i);
+        apply(&map, picture + i, 12, 10, 1, by_thread[thread][i]);
     }
     return NULL;
 }
@@ -358,21 +375,21 @@ static void test_threads(void)
 
 static void test_options(void)
 {
-    augment_options_t options;
-    opt_group_t group = {"Augmentation", augment_option_table, n_augment_options, &options, 0};
+    random_affine_ranges_t options;
+    opt_group_t group = {"Augmentation", random_affine_option_table, n_random_affine_options, &options, 0};
     memset(&options, 0x55, sizeof options);
     OK_CALL(opt_defaults(&group, 1), "defaults");
-    OK(!augment_active(&options), "… change no picture");
+    OK(!random_affine_active(&options), "… change no picture");
     char *all[] = {"--augment-rotate", "8",    "--augment-shift=.07", "--augment-shear", "0.3",
                    "--augment-zoom",   "0.09", "--augment-flip"};
     OK_CALL(opt_parse(&group, 1, 8, all, NULL, 0, NULL), "all of them given");
     OK(options.rotate_deg == 8 && options.shift == .07 && options.shear_deg == .3 && options.zoom == .09 &&
            options.flip,
        "… arrive where they belong");
-    static const augment_options_t single[] = {
+    static const random_affine_ranges_t single[] = {
         {.rotate_deg = 1e-9}, {.shift = 1e-9}, {.shear_deg = 1e-9}, {.zoom = 1e-9}, {.flip = true}};
     bool active = true;
-    for (int i = 0; i < 5; i++) active = active && augment_active(&single[i]);
+    for (int i = 0; i < 5; i++) active = active && random_affine_active(&single[i]);
     OK(active, "each of them alone is active");
     static const char *const wrong[][2] = {{"--augment-rotate", "181"}, {"--augment-rotate", "-1"},
                                            {"--augment-shift", "1.5"},  {"--augment-shear", "61"},

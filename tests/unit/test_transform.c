@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* RUN np=0
- * Which part of a picture is shown: ranges and independence of random views, parts that follow from the
+ * Which part of a picture is shown: ranges and independence of random transforms, parts that follow from the
  * formulas, what settings resolve to, and colour jitter. */
 #include <math.h>
 #include <string.h>
@@ -8,16 +8,16 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "data/transform/jitter.h"
-#include "data/transform/view.h"
+#include "data/transform/transform.h"
 #include "tests/tap.h"
 
 enum { N_DRAWS = 20000 };
 
 static const image_rect_t picture = {0, 0, 640, 480}, object = {100.5, 20.25, 61.5, 123.75};
 
-static view_settings_t resolved(view_settings_t s, bool has_annotations)
+static transform_settings_t resolved(transform_settings_t s, bool has_annotations)
 {
-    if (view_resolve(&s, has_annotations, "the test's pictures") != ERR_OK) abort();
+    if (transform_resolve(&s, has_annotations, "the test's pictures") != ERR_OK) abort();
     return s;
 }
 
@@ -33,7 +33,7 @@ static bool same_rect(image_rect_t a, double x, double y, double width, double h
     return same;
 }
 
-static bool same_view(const view_t *a, const view_t *b)
+static bool same_transform(const transform_t *a, const transform_t *b)
 {
     return same_rect(a->part, b->part.x, b->part.y, b->part.width, b->part.height) && a->left == b->left &&
            a->top == b->top && a->width == b->width && a->height == b->height && a->mirror == b->mirror &&
@@ -51,12 +51,12 @@ static bool inside(image_rect_t part, image_rect_t region)
 /* Statistics of random parts. */
 static void test_ranges(image_rect_t region, double least, double mean_share, double tolerance)
 {
-    view_settings_t s = resolved((view_settings_t){.crop_scale = least}, false);
+    transform_settings_t s = resolved((transform_settings_t){.crop_scale = least}, false);
     bool all_inside = true, in_range = true;
     double sum = 0, top = 0;
     int n_mirrored = 0, n_tried = 0;
     for (int i = 0; i < N_DRAWS; i++) {
-        view_t v = view_random(&s, 3, i % 7, i, region);
+        transform_t v = transform_random(&s, 3, i % 7, i, region);
         double share = v.part.width * v.part.height / (region.width * region.height),
                ratio = v.part.width / v.part.height;
         all_inside = all_inside && inside(v.part, region) && v.left == 0 && v.top == 0 && v.width == 224 &&
@@ -81,15 +81,15 @@ static void test_ranges(image_rect_t region, double least, double mean_share, do
 
 static double word(uint64_t seed, int64_t epoch, int64_t index, int i)
 {
-    rng_t rng = rng_new(seed, RNG_VIEW, (uint64_t)index);
-    rng.position = (uint64_t)(epoch * VIEW_WORDS + i);
+    rng_t rng = rng_new(seed, RNG_TRANSFORM, (uint64_t)index);
+    rng.position = (uint64_t)(epoch * TRANSFORM_WORDS + i);
     return rng_uniform(&rng);
 }
 
 /* The first try, by torchvision's formulas, of those that need no second one. */
 static void test_formula(void)
 {
-    view_settings_t s = resolved((view_settings_t){0}, false);
+    transform_settings_t s = resolved((transform_settings_t){0}, false);
     bool right = true;
     int n_first = 0;
     for (int i = 0; i < 500; i++) {
@@ -97,7 +97,7 @@ static void test_formula(void)
         double ratio = exp(log(3.0 / 4) + (log(4.0 / 3) - log(3.0 / 4)) * word(5, 2, i, 1));
         double width = rint(sqrt(area * ratio)), height = rint(sqrt(area / ratio));
         if (width > 640 || height > 480) continue;
-        view_t v = view_random(&s, 5, 2, i, picture);
+        transform_t v = transform_random(&s, 5, 2, i, picture);
         right = right && same_rect(v.part, floor(word(5, 2, i, 20) * (640 - width + 1)),
                                    floor(word(5, 2, i, 21) * (480 - height + 1)), width, height);
         n_first++;
@@ -107,19 +107,20 @@ static void test_formula(void)
 
 static void test_independence(void)
 {
-    view_settings_t s =
-        resolved((view_settings_t){.brightness = 0.4, .contrast = 0.4, .saturation = 0.4}, false);
-    view_t a = view_random(&s, 1, 2, 3, picture), b = view_random(&s, 1, 2, 3, picture);
-    view_t seed = view_random(&s, 2, 2, 3, picture), epoch = view_random(&s, 1, 3, 3, picture),
-           index = view_random(&s, 1, 2, 4, picture);
-    OK(same_view(&a, &b), "the same seed, epoch and index: the same view");
+    transform_settings_t s =
+        resolved((transform_settings_t){.brightness = 0.4, .contrast = 0.4, .saturation = 0.4}, false);
+    transform_t a = transform_random(&s, 1, 2, 3, picture), b = transform_random(&s, 1, 2, 3, picture);
+    transform_t seed = transform_random(&s, 2, 2, 3, picture), epoch = transform_random(&s, 1, 3, 3, picture),
+                index = transform_random(&s, 1, 2, 4, picture);
+    OK(same_transform(&a, &b), "the same seed, epoch and index: the same transform");
     OK(!near(a.part.x, seed.part.x) && !near(a.part.x, epoch.part.x) && !near(a.part.x, index.part.x) &&
            !near(a.brightness, epoch.brightness),
        "another seed, epoch or index: another");
     bool kept = true, in_range = true;
     for (int i = 0; i < 100; i++) {
-        view_settings_t plain = resolved((view_settings_t){.no_flip = true}, false);
-        view_t with = view_random(&s, 1, 0, i, picture), without = view_random(&plain, 1, 0, i, picture);
+        transform_settings_t plain = resolved((transform_settings_t){.no_flip = true}, false);
+        transform_t with = transform_random(&s, 1, 0, i, picture),
+                    without = transform_random(&plain, 1, 0, i, picture);
         kept =
             kept &&
             same_rect(with.part, without.part.x, without.part.y, without.part.width, without.part.height) &&
@@ -131,7 +132,7 @@ static void test_independence(void)
     OK(kept, "what is switched off leaves the rest as it was");
     OK(in_range, "factors are within 1 ± what is allowed");
     s.crop = CROP_WARP;
-    view_t warped = view_random(&s, 1, 2, 3, picture);
+    transform_t warped = transform_random(&s, 1, 2, 3, picture);
     OK(same_rect(warped.part, 0, 0, 640, 480) && warped.mirror == a.mirror &&
            near(warped.contrast, a.contrast),
        "crops that are not random are mirrored and jittered alike");
@@ -140,10 +141,10 @@ static void test_independence(void)
 /* Where no try can fit. */
 static void test_fallback(void)
 {
-    view_settings_t s = resolved((view_settings_t){.crop_scale = 1}, false);
-    view_t wide = view_random(&s, 1, 0, 0, (image_rect_t){10, 20, 100, 5});
-    view_t tall = view_random(&s, 1, 0, 0, (image_rect_t){0, 0, 5, 100});
-    view_t dot = view_random(&s, 1, 0, 0, (image_rect_t){3, 4, 1, 1});
+    transform_settings_t s = resolved((transform_settings_t){.crop_scale = 1}, false);
+    transform_t wide = transform_random(&s, 1, 0, 0, (image_rect_t){10, 20, 100, 5});
+    transform_t tall = transform_random(&s, 1, 0, 0, (image_rect_t){0, 0, 5, 100});
+    transform_t dot = transform_random(&s, 1, 0, 0, (image_rect_t){3, 4, 1, 1});
     OK(same_rect(wide.part, 10 + 46.5, 20, 7, 5), "too wide: the middle, 4/3 of its height");
     OK(same_rect(tall.part, 0, 46.5, 5, 7), "too high: the middle");
     OK(same_rect(dot.part, 3, 4, 1, 1), "a picture of one pixel");
@@ -151,55 +152,58 @@ static void test_fallback(void)
 
 static void test_fixed(void)
 {
-    view_settings_t s = resolved((view_settings_t){.input_size = 224}, false);
-    view_t v = view_fixed(&s, picture);
+    transform_settings_t s = resolved((transform_settings_t){.input_size = 224}, false);
+    transform_t v = transform_fixed(&s, picture);
     OK(same_rect(v.part, 110, 30, 420, 420) && v.width == 224 && v.height == 224 && !v.mirror, "center");
     s.eval_crop = CROP_WARP;
-    v = view_fixed(&s, object);
+    v = transform_fixed(&s, object);
     OK(same_rect(v.part, object.x, object.y, object.width, object.height) && v.width == 224 &&
            v.height == 224,
        "warp");
     s.eval_crop = CROP_LETTERBOX;
-    v = view_fixed(&s, picture);
+    v = transform_fixed(&s, picture);
     OK(same_rect(v.part, 0, 0, 640, 480) && v.width == 224 && v.height == 168 && v.left == 0 && v.top == 28,
        "letterbox");
-    v = view_fixed(&s, (image_rect_t){0, 0, 1, 4000});
+    v = transform_fixed(&s, (image_rect_t){0, 0, 1, 4000});
     OK(v.width == 1 && v.height == 224 && v.left == 111 && v.top == 0, "… of a line");
 }
 
 static void test_settings(void)
 {
-    view_settings_t s = resolved((view_settings_t){0}, false);
+    transform_settings_t s = resolved((transform_settings_t){0}, false);
     OK(s.task == TASK_CLASSIFY && s.crop == CROP_RANDOM && s.eval_crop == CROP_CENTER &&
            near(s.crop_scale, 0.08) && s.input_size == 224,
        "pictures with labels");
-    s = resolved((view_settings_t){0}, true);
+    s = resolved((transform_settings_t){0}, true);
     OK(s.task == TASK_MULTILABEL && s.eval_crop == CROP_WARP && near(s.crop_scale, 0.5),
        "pictures with annotations");
-    s = resolved((view_settings_t){.task = TASK_CROPS, .crop_scale = 0.3, .input_size = 32}, true);
+    s = resolved((transform_settings_t){.task = TASK_CROPS, .crop_scale = 0.3, .input_size = 32}, true);
     OK(s.task == TASK_CROPS && near(s.crop_scale, 0.3) && s.input_size == 32, "what is given stays");
-    s = (view_settings_t){.task = TASK_MULTILABEL};
-    OK(view_resolve(&s, false, "pets") == ERR_USAGE && SAYS("--task multilabel", "pets", "--task classify"),
+    s = (transform_settings_t){.task = TASK_MULTILABEL};
+    OK(transform_resolve(&s, false, "pets") == ERR_USAGE &&
+           SAYS("--task multilabel", "pets", "--task classify"),
        "%s", err_message());
-    s = (view_settings_t){.task = TASK_CLASSIFY};
-    OK(view_resolve(&s, true, "coco") == ERR_USAGE && SAYS("--task classify", "coco", "multilabel or crops"),
+    s = (transform_settings_t){.task = TASK_CLASSIFY};
+    OK(transform_resolve(&s, true, "coco") == ERR_USAGE &&
+           SAYS("--task classify", "coco", "multilabel or crops"),
        "%s", err_message());
-    s = (view_settings_t){.crop = CROP_CENTER, .crop_scale = 0.2};
-    OK(view_resolve(&s, false, "pets") == ERR_USAGE && SAYS("--crop-scale", "center"), "%s", err_message());
+    s = (transform_settings_t){.crop = CROP_CENTER, .crop_scale = 0.2};
+    OK(transform_resolve(&s, false, "pets") == ERR_USAGE && SAYS("--crop-scale", "center"), "%s",
+       err_message());
 
-    view_options_t options;
-    opt_group_t group = {"", view_option_table, n_view_options, &options, 0};
+    transform_options_t options;
+    opt_group_t group = {"", transform_option_table, n_transform_options, &options, 0};
     char *words[] = {"--task=crops", "--eval-crop=letterbox", "--no-flip", "--crop=warp",
                      "--jitter-contrast=0.1"};
     if (opt_defaults(&group, 1) != ERR_OK) abort();
-    s = view_settings(&options);
-    OK(view_refuse(&s, "digits") == ERR_OK, "the defaults ask for nothing");
+    s = transform_settings(&options);
+    OK(transform_refuse(&s, "digits") == ERR_OK, "the defaults ask for nothing");
     if (opt_parse(&group, 1, 5, words, NULL, 0, NULL) != ERR_OK) abort();
-    s = view_settings(&options);
+    s = transform_settings(&options);
     OK(s.task == TASK_CROPS && s.eval_crop == CROP_LETTERBOX && s.crop == CROP_WARP && s.no_flip &&
            near(s.contrast, 0.1),
        "options");
-    OK(view_refuse(&s, "digits") == ERR_USAGE && SAYS("--task", "digits"), "%s", err_message());
+    OK(transform_refuse(&s, "digits") == ERR_USAGE && SAYS("--task", "digits"), "%s", err_message());
 }
 
 static void test_jitter(void)

@@ -1,0 +1,115 @@
+/* The table of options for images, and what its defaults stand for. */
+#include "data/transform/settings.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "data/image/resize.h"
+
+static const char *const tasks[TASK_COUNT + 1] = {"auto", "classify", "multilabel", "crops", NULL};
+static const char *const crops[CROP_COUNT + 1] = {"auto", "random", "center", "letterbox", "warp", NULL};
+static const char *const eval_crops[] = {"auto", "center", "letterbox", "warp", NULL};
+
+#define FIELD(name) offsetof(transform_options_t, name)
+const opt_t transform_option_table[] = {
+    {"input-size", OPT_INT, FIELD(input_size), NULL, 8, RESIZE_MAX, NULL, "N",
+     "pictures are made N pixels wide and high; default 224", false},
+    {"task", OPT_CHOICE, FIELD(task), "auto", 0, 0, tasks, NULL,
+     "a class for each picture, any number of them (COCO), or a class for each annotated object; auto: what "
+     "the data has",
+     false},
+    {"crop", OPT_CHOICE, FIELD(crop), "auto", 0, 0, crops, NULL,
+     "what training shows of a picture: a random part, the middle, all with borders, or all stretched; auto: "
+     "random",
+     false},
+    {"crop-scale", OPT_REAL, FIELD(crop_scale), NULL, 0.01, 1, NULL, "X",
+     "least share of the area in a random part; default: 0.08, of multilabel 0.5, of crops 0.25", false},
+    {"eval-crop", OPT_CHOICE, FIELD(eval_crop), "auto", 0, 0, eval_crops, NULL,
+     "what evaluation shows; auto: center, with annotations warp", false},
+    {"flip", OPT_FLAG, FIELD(flip), "true", 0, 0, NULL, NULL,
+     "mirror pictures left to right with probability 1/2 in training (--no-flip: never)", false},
+    {"jitter-brightness", OPT_REAL, FIELD(brightness), "0", 0, 1, NULL, "X",
+     "multiply brightness by up to 1 ± this in training", false},
+    {"jitter-contrast", OPT_REAL, FIELD(contrast), "0", 0, 1, NULL, "X", "the same for contrast", false},
+    {"jitter-saturation", OPT_REAL, FIELD(saturation), "0", 0, 1, NULL, "X", "the same for saturation",
+     false},
+};
+const int n_transform_options = sizeof transform_option_table / sizeof transform_option_table[0];
+
+/* What CROP_AUTO and a crop_scale of 0 stand for. */
+static const struct {
+    transform_crop_t crop, eval_crop;
+    double crop_scale;
+} defaults[TASK_COUNT] = {
+    [TASK_CLASSIFY] = {CROP_RANDOM, CROP_CENTER, 0.08},
+    [TASK_MULTILABEL] = {CROP_RANDOM, CROP_WARP, 0.5},
+    [TASK_CROPS] = {CROP_RANDOM, CROP_WARP, 0.25},
+};
+
+static int place_of(const char *word, const char *const *list)
+{
+    for (int i = 0; list[i]; i++)
+        if (strcmp(word, list[i]) == 0) return i;
+    ASSERT(!"a choice of the table");
+    return 0;
+}
+
+transform_settings_t transform_settings(const transform_options_t *o)
+{
+    return (transform_settings_t){.input_size = o->input_size,
+                                  .task = (transform_task_t)place_of(o->task, tasks),
+                                  .crop = (transform_crop_t)place_of(o->crop, crops),
+                                  .eval_crop = (transform_crop_t)place_of(o->eval_crop, crops),
+                                  .crop_scale = o->crop_scale,
+                                  .brightness = o->brightness,
+                                  .contrast = o->contrast,
+                                  .saturation = o->saturation,
+                                  .no_flip = !o->flip,
+                                  .affine = o->affine};
+}
+
+err_t transform_refuse(const transform_settings_t *s, const char *what)
+{
+    const char *key = s->input_size != 0     ? "input-size"
+                      : s->task != TASK_AUTO ? "task"
+                      : s->crop != CROP_AUTO ? "crop"
+                      : s->crop_scale > 0    ? "crop-scale"
+                      : s->eval_crop != 0    ? "eval-crop"
+                      : s->no_flip           ? "no-flip"
+                      : s->brightness > 0    ? "jitter-brightness"
+                      : s->contrast > 0      ? "jitter-contrast"
+                      : s->saturation > 0    ? "jitter-saturation"
+                                             : NULL;
+    if (!key) return ERR_OK;
+    RAISE(ERR_USAGE,
+          "--%s is for folders of pictures and shards; %s has pictures of one size, which --augment-… "
+          "options change",
+          key, what);
+}
+
+err_t transform_resolve(transform_settings_t *s, bool has_annotations, const char *source)
+{
+    if (s->task == TASK_AUTO) s->task = has_annotations ? TASK_MULTILABEL : TASK_CLASSIFY;
+    if (has_annotations != (s->task != TASK_CLASSIFY))
+        RAISE(ERR_USAGE, "--task %s wants pictures with %s, those of %s have %s; give --task %s",
+              tasks[s->task], has_annotations ? "labels" : "annotations", source,
+              has_annotations ? "annotations" : "labels",
+              has_annotations ? "multilabel or crops" : "classify");
+    if (s->input_size == 0) s->input_size = TRANSFORM_INPUT_SIZE;
+    if (s->crop == CROP_AUTO) s->crop = defaults[s->task].crop;
+    if (s->eval_crop == CROP_AUTO) s->eval_crop = defaults[s->task].eval_crop;
+    if (s->crop != CROP_RANDOM && s->crop_scale > 0)
+        RAISE(ERR_USAGE, "--crop-scale is for --crop random, not %s", crops[s->crop]);
+    if (!(s->crop_scale > 0)) s->crop_scale = defaults[s->task].crop_scale;
+    return ERR_OK;
+}
+
+void transform_describe(const transform_settings_t *s, char *out, size_t n_bytes)
+{
+    char part[48];
+    bool jitters = s->brightness > 0 || s->contrast > 0 || s->saturation > 0;
+    snprintf(part, sizeof part, "random parts of at least %g", s->crop_scale);
+    snprintf(out, n_bytes, "%s; training: %s%s%s; evaluation: %s", tasks[s->task],
+             s->crop == CROP_RANDOM ? part : crops[s->crop], s->no_flip ? "" : ", mirrored",
+             jitters ? ", colours jittered" : "", crops[s->eval_crop]);
+}
