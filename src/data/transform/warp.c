@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <string.h>
 
 #include "base/err.h"
 
@@ -20,27 +21,30 @@ static int64_t to_fixed(double value)
 /* Position of output pixel (i, j): row0 + i row_i + j row_j, col0 + i col_i + j col_j. */
 typedef struct warp {
     int64_t row0, row_i, row_j, col0, col_i, col_j;
-    int64_t height, width;
+    int64_t out_height, out_width, height, width;
     int64_t row_end, col_end; /* the last row's and column's position */
 } warp_t;
 
 /* From offsets about the centre to rows and columns. */
-static warp_t make_warp(const affine_t *map, int64_t height, int64_t width)
+static warp_t make_warp(const affine_t *map, map_size_t out, map_size_t in)
 {
     const double *m = map->matrix;
-    double row_mid = (double)(height - 1) / 2, col_mid = (double)(width - 1) / 2;
-    double row0 = row_mid - m[0] * row_mid - m[1] * col_mid + map->shift[0];
-    double col0 = col_mid - m[2] * row_mid - m[3] * col_mid + map->shift[1];
+    ASSERT(in.height > 0 && in.height < 1 << 26 && in.width > 0 && in.width < 1 << 26);
+    double row_mid = (double)(out.height - 1) / 2, col_mid = (double)(out.width - 1) / 2;
+    double row0 = (double)(in.height - 1) / 2 - m[0] * row_mid - m[1] * col_mid + map->shift[0];
+    double col0 = (double)(in.width - 1) / 2 - m[2] * row_mid - m[3] * col_mid + map->shift[1];
     return (warp_t){.row0 = to_fixed(row0),
                     .row_i = to_fixed(m[0]),
                     .row_j = to_fixed(m[1]),
                     .col0 = to_fixed(col0),
                     .col_i = to_fixed(m[2]),
                     .col_j = to_fixed(m[3]),
-                    .height = height,
-                    .width = width,
-                    .row_end = (height - 1) << FRACTION_BITS,
-                    .col_end = (width - 1) << FRACTION_BITS};
+                    .out_height = out.height,
+                    .out_width = out.width,
+                    .height = in.height,
+                    .width = in.width,
+                    .row_end = (in.height - 1) << FRACTION_BITS,
+                    .col_end = (in.width - 1) << FRACTION_BITS};
 }
 
 /* The fraction as a float: its upper 24 bits, which a float holds exactly. */
@@ -88,9 +92,9 @@ static inline bool is_inside(const warp_t *t, int64_t row, int64_t col)
 static inline __attribute__((always_inline)) void warp_rows(const warp_t *t, const float *in,
                                                             int64_t channels, float *out)
 {
-    for (int64_t i = 0; i < t->height; i++, out += t->width * channels) {
+    for (int64_t i = 0; i < t->out_height; i++, out += t->out_width * channels) {
         const int64_t row0 = t->row0 + i * t->row_i, col0 = t->col0 + i * t->col_i;
-        int64_t j = 0, end = t->width;
+        int64_t j = 0, end = t->out_width;
         for (; j < end && !is_inside(t, row0 + j * t->row_j, col0 + j * t->col_j); j++)
             sample_border(t, in, row0 + j * t->row_j, col0 + j * t->col_j, channels, out + j * channels);
         for (; end > j && !is_inside(t, row0 + (end - 1) * t->row_j, col0 + (end - 1) * t->col_j); end--)
@@ -106,8 +110,8 @@ static inline __attribute__((always_inline)) void warp_rows(const warp_t *t, con
 void warp_pixels(const affine_t *map, const float *in, int64_t height, int64_t width, int64_t channels,
                  float *out)
 {
-    ASSERT(height > 0 && height < 1 << 26 && width > 0 && width < 1 << 26);
-    const warp_t t = make_warp(map, height, width);
+    const map_size_t size = {height, width};
+    const warp_t t = make_warp(map, size, size);
     /* Grey and colour with the count known to the compiler. */
     if (channels == 1)
         warp_rows(&t, in, 1, out);
@@ -115,4 +119,47 @@ void warp_pixels(const affine_t *map, const float *in, int64_t height, int64_t w
         warp_rows(&t, in, 3, out);
     else
         warp_rows(&t, in, channels, out);
+}
+
+static inline void sample_rgb(const warp_t *t, const uint8_t *in, int64_t row, int64_t col, uint8_t *out)
+{
+    row = clamp(row, t->row_end);
+    col = clamp(col, t->col_end);
+    const int64_t i = row >> FRACTION_BITS, j = col >> FRACTION_BITS;
+    const int64_t right = j < t->width - 1 ? 3 : 0, below = i < t->height - 1 ? 3 * t->width : 0;
+    const float row_part = fraction(row), col_part = fraction(col);
+    const uint8_t *p = in + 3 * (i * t->width + j);
+    for (int k = 0; k < 3; k++, p++) {
+        float upper = (float)p[0] + col_part * (float)(p[right] - p[0]);
+        float lower = (float)p[below] + col_part * (float)(p[below + right] - p[below]);
+        out[k] = (uint8_t)(upper + row_part * (lower - upper) + 0.5f);
+    }
+}
+
+void warp_rgb(const map_t *map, const uint8_t *in, uint8_t *out)
+{
+    const warp_t t = make_warp(&map->affine, map->out, map->in);
+    for (int64_t i = 0; i < t.out_height; i++)
+        for (int64_t j = 0; j < t.out_width; j++, out += 3)
+            sample_rgb(&t, in, t.row0 + i * t.row_i + j * t.row_j, t.col0 + i * t.col_i + j * t.col_j, out);
+}
+
+/* A place on the edge of two pixels is the right or the lower one's, which rounding must not decide. */
+static inline double to_right(double position)
+{
+    return position + 0x1p-24;
+}
+
+void warp_mask(const map_t *map, const uint8_t *in, int side, uint8_t *out)
+{
+    const double width = (double)map->in.width, height = (double)map->in.height, step = 1.0 / side;
+    ASSERT(side > 0 && side <= 15);
+    memset(out, 0, (size_t)(map->out.height * map->out.width));
+    for (int64_t i = 0; i < side * map->out.height; i++)
+        for (int64_t j = 0; j < side * map->out.width; j++) {
+            const map_point_t p = map_point(map, ((double)j + 0.5) * step, ((double)i + 0.5) * step);
+            const double x = to_right(p.x), y = to_right(p.y);
+            if (!(x >= 0 && y >= 0 && x < width && y < height)) continue;
+            out[i / side * map->out.width + j / side] += in[(int64_t)y * map->in.width + (int64_t)x];
+        }
 }
