@@ -11,6 +11,7 @@
 #include "data/annotation/mask.h"
 #include "data/image/orient.h"
 #include "data/show/palette.h"
+#include "data/transform/warp.h"
 
 /* A pixel of the page is looked at in SIDE × SIDE places. */
 enum { SIDE = 4, PLACES = SIDE * SIDE, STRIPE = 6, DASH = 4 };
@@ -82,27 +83,19 @@ static bool find_mask(const uint8_t *mask, int64_t width, int64_t height, image_
     return right > 0;
 }
 
-/* How many of the places of the page's pixels are in the mask. The stored picture's point of a place follows
- * from three of them: the map is linear. */
+/* How many of the places of the page's pixels are in the mask. */
 static void cover(const objects_t *o, const objects_picture_t *p, box_t part)
 {
     const image_info_t *info = p->info;
-    const int64_t w = info->stored_width, h = info->stored_height;
-    const double x_step = (double)info->width / (double)p->at.width / SIDE,
-                 y_step = (double)info->height / (double)p->at.height / SIDE;
-    const double x = ((double)((part.x - p->at.x) * SIDE) + 0.5) * x_step,
-                 y = ((double)((part.y - p->at.y) * SIDE) + 0.5) * y_step;
-    const image_rect_t from = orient_to_stored(info->orientation, w, h, (image_rect_t){x, y, 0, 0});
-    const image_rect_t right = orient_to_stored(info->orientation, w, h, (image_rect_t){x + x_step, y, 0, 0});
-    const image_rect_t down = orient_to_stored(info->orientation, w, h, (image_rect_t){x, y + y_step, 0, 0});
-    memset(o->covered, 0, (size_t)(part.width * part.height));
-    for (int64_t j = 0; j < SIDE * part.height; j++)
-        for (int64_t i = 0; i < SIDE * part.width; i++) {
-            const double at_x = from.x + (double)i * (right.x - from.x) + (double)j * (down.x - from.x);
-            const double at_y = from.y + (double)i * (right.y - from.y) + (double)j * (down.y - from.y);
-            o->covered[j / SIDE * part.width + i / SIDE] +=
-                o->mask[whole(at_y, 0, h - 1) * w + whole(at_x, 0, w - 1)];
-        }
+    const double x = (double)info->width / (double)p->at.width,
+                 y = (double)info->height / (double)p->at.height;
+    const image_rect_t shown = {(double)(part.x - p->at.x) * x, (double)(part.y - p->at.y) * y,
+                                (double)part.width * x, (double)part.height * y};
+    const map_t stored = map_orient(info->orientation, (map_size_t){info->stored_height, info->stored_width});
+    const map_t crop = map_crop(stored.out, shown, (map_size_t){part.height, part.width},
+                                (image_rect_t){0, 0, (double)part.width, (double)part.height}, false);
+    const map_t map = map_compose(&crop, &stored);
+    warp_mask(&map, o->mask, SIDE, o->covered);
 }
 
 static bool is_inside(const objects_t *o, box_t part, int64_t x, int64_t y)
