@@ -98,6 +98,40 @@ records() { # KIND CONDITION   of all of that kind, in $out
     [[ $output == *"cannot change --crop center (it was auto)"* ]]
 }
 
+@test "affine maps join crops and jitter: the same on any number of ranks and loader threads, and resumed" {
+    with=(--steps 8 --crop-scale 0.3 --jitter-contrast 0.3 --augment-rotate 20 --augment-shift 0.1 --augment-shear 5
+        --augment-zoom 0.2 --augment-flip)
+    picture_run 0 "$out" "${with[@]}" --loader-threads 1 --checkpoint-every 3 >"$BATS_TEST_TMPDIR/said"
+    grep -q 'random parts of at least 0.3, mirrored, moved by affine maps, colours jittered; evaluation: center' \
+        "$BATS_TEST_TMPDIR/said"
+    picture_run 0 "$out-threads" "${with[@]}" --loader-threads 3
+    diff <(losses "$out") <(losses "$out-threads")
+    picture_run 2 "$out-ranks" "${with[@]}"
+    close_curves "$out" "$out-ranks" 1e-4
+    picture_run 0 "$out-crop" --steps 8 --crop-scale 0.3 --jitter-contrast 0.3
+    ! diff <(losses "$out") <(losses "$out-crop") >"$BATS_TEST_TMPDIR/differ"
+    cp -r "$out" "$out-resumed"
+    rm "$out-resumed"/ckpt-00000000000[68].h5
+    on_ranks 2 train --out "$out-resumed" --resume auto --threads 1
+    losses "$out-resumed" | tail -n 5 >"$BATS_TEST_TMPDIR/resumed"
+    losses "$out" | tail -n 5 >"$BATS_TEST_TMPDIR/whole"
+    close_columns "$BATS_TEST_TMPDIR/resumed" "$BATS_TEST_TMPDIR/whole" 1e-4
+    for crop in center letterbox warp; do
+        picture_run 0 "$out-$crop" --steps 2 --crop "$crop" --augment-rotate 90
+    done
+}
+
+@test "pictures in memory take random crops and jitter beside affine maps, on any number of ranks" {
+    "$dptrain" data synth digits --out "$BATS_TEST_TMPDIR/digits" --train 64 --val 10
+    with=(--data "$BATS_TEST_TMPDIR/digits" --model mlp --batch 16 --steps 8 --threads 1 --crop random --crop-scale 0.5
+        --jitter-brightness 0.3 --jitter-contrast 0.3 --augment-rotate 8 --no-flip)
+    on_ranks 0 train --out "$out" "${with[@]}" --loader-threads 1
+    on_ranks 0 train --out "$out-threads" "${with[@]}" --loader-threads 3
+    diff <(losses "$out") <(losses "$out-threads")
+    on_ranks 2 train --out "$out-ranks" "${with[@]}"
+    close_curves "$out" "$out-ranks" 1e-4
+}
+
 @test "a damaged picture fails the run, or is named once and replaced" {
     cp -r "$pictures" "$BATS_TEST_TMPDIR/damaged"
     pictures=$BATS_TEST_TMPDIR/damaged
@@ -139,8 +173,11 @@ records() { # KIND CONDITION   of all of that kind, in $out
     }
     "$dptrain" data synth digits --out "$BATS_TEST_TMPDIR/digits" --train 64 --val 10
     check 2 "--input-size is for folders of pictures" --data "$BATS_TEST_TMPDIR/digits" --input-size 32
-    check 2 "--no-flip is for folders of pictures" --data "$BATS_TEST_TMPDIR/digits" --no-flip
-    check 2 "--flip and --jitter" --data "$pictures" --augment-rotate 5
+    check 2 "--crop center is for folders of pictures" --data "$BATS_TEST_TMPDIR/digits" --crop center
+    check 2 "--crop-scale is for --crop random" --data "$BATS_TEST_TMPDIR/digits" --crop-scale 0.5
+    check 2 "--jitter-saturation is for pictures in colour" --data "$BATS_TEST_TMPDIR/digits" --jitter-saturation 0.5
+    check 2 "--augment-flip mirrors images and --no-flip forbids it" --data "$pictures" --augment-flip --no-flip
+    check 2 "its pixels are random already" --data synthetic --input-size 16 --augment-rotate 5
     check 2 "--task multilabel wants pictures with annotations" --data "$pictures" --task multilabel
     check 2 "--crop-scale is for --crop random" --data "$pictures" --crop letterbox --crop-scale 0.5
     mkdir "$BATS_TEST_TMPDIR/empty"

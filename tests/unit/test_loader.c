@@ -264,6 +264,15 @@ static void test_raw(void)
 {
     OK(raw_run(NULL, false, 0, 1, plain), "raw batches and the arithmetic: the same bits");
     OK(raw_run(&turning, false, 0, 1, augmented), "… with the maps of augmentation");
+    static const transform_settings_t all = {.crop = CROP_RANDOM,
+                                             .crop_scale = 0.5,
+                                             .brightness = 0.3,
+                                             .contrast = 0.2,
+                                             .affine = {20, .1, 5, .1, true}};
+    static seen_t changed;
+    OK(collect(&all, 0, 1, BATCH, 0, changed) && memcmp(changed, augmented, sizeof changed) != 0 &&
+           raw_run(&all, false, 0, 1, changed),
+       "… and of random crops, with colours jittered: the same bits");
     OK(raw_run(NULL, true, 1, 2, plain) && raw_run(&turning, true, 0, 2, augmented),
        "… in memory of the caller's, on 2 ranks");
 
@@ -387,7 +396,7 @@ int main(void)
     dataset.labels[SPLIT_TRAIN] = labels;
     dataset.info.n_samples[SPLIT_TRAIN] = N;
     dataset.info.channels = 1;
-    tap_plan(3 + 8 + 4 + 2 + 3 + 4 + 1);
+    tap_plan(3 + 8 + 5 + 2 + 3 + 4 + 1);
     test_delivers();
     test_augments();
     test_raw();

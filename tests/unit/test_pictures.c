@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "data/dataset/dataset.h"
 #include "data/image/encode.h"
+#include "data/transform/transform.h"
 #include "tests/tap.h"
 
 enum { SIZE = 16, W = 60, H = 40 };
@@ -181,6 +182,32 @@ static void test_folder(void)
     dataset_close(&set);
 }
 
+/* Pictures of which the left half is blue: each pixel well within a half has its colour, where the map says.
+ */
+static void test_moved(void)
+{
+    const transform_settings_t settings = {.task = TASK_CLASSIFY,
+                                           .input_size = SIZE,
+                                           .crop = CROP_WARP,
+                                           .affine = {.rotate_deg = 180, .shift = .1, .zoom = .2}};
+    dataset_t *set = open_set("pets", settings);
+    bool right = true;
+    for (int epoch = 0; epoch < 20; epoch++) {
+        const dataset_wish_t wish = {.index = 2, .random = true, .seed = 5, .epoch = epoch};
+        const transform_t t = transform_random(&settings, 5, epoch, 2, (image_rect_t){0, 0, W, H});
+        const map_t map = transform_map(&t, (map_size_t){H, W});
+        const shown_t shown = show(set, wish);
+        right = right && shown.err == ERR_OK;
+        for (int i = 0; i < SIZE * SIZE; i++) {
+            const map_point_t p = map_point(&map, i % SIZE + 0.5, i / SIZE + 0.5);
+            if (fabs(p.x - W / 2.0) < 8) continue;
+            right = right && is(shown.rgb[i / SIZE][i % SIZE], p.x < W / 2.0 ? blue : red, 2);
+        }
+    }
+    OK(right, "turned, shifted and zoomed: each pixel from where the map says");
+    dataset_close(&set);
+}
+
 static void test_damage(void)
 {
     char path[FS_PATH_MAX];
@@ -286,8 +313,9 @@ static void test_no_source(void)
 int main(void)
 {
     if (!mkdtemp(root)) tap_skip_all("no folder in /tmp");
-    tap_plan(8 + 3 + 7 + 1 + 1);
+    tap_plan(8 + 1 + 3 + 7 + 1 + 1);
     test_folder();
+    test_moved();
     test_damage();
     test_coco();
     test_no_source();

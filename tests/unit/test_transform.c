@@ -37,8 +37,8 @@ static bool same_transform(const transform_t *a, const transform_t *b)
 {
     return same_rect(a->part, b->part.x, b->part.y, b->part.width, b->part.height) && a->left == b->left &&
            a->top == b->top && a->width == b->width && a->height == b->height && a->mirror == b->mirror &&
-           near(a->brightness, b->brightness) && near(a->contrast, b->contrast) &&
-           near(a->saturation, b->saturation);
+           near(a->jitter.brightness, b->jitter.brightness) && near(a->jitter.contrast, b->jitter.contrast) &&
+           near(a->jitter.saturation, b->jitter.saturation);
 }
 
 static bool inside(image_rect_t part, image_rect_t region)
@@ -114,7 +114,7 @@ static void test_independence(void)
                 index = transform_random(&s, 1, 2, 4, picture);
     OK(same_transform(&a, &b), "the same seed, epoch and index: the same transform");
     OK(!near(a.part.x, seed.part.x) && !near(a.part.x, epoch.part.x) && !near(a.part.x, index.part.x) &&
-           !near(a.brightness, epoch.brightness),
+           !near(a.jitter.brightness, epoch.jitter.brightness),
        "another seed, epoch or index: another");
     bool kept = true, in_range = true;
     for (int i = 0; i < 100; i++) {
@@ -124,17 +124,18 @@ static void test_independence(void)
         kept =
             kept &&
             same_rect(with.part, without.part.x, without.part.y, without.part.width, without.part.height) &&
-            !without.mirror && near(without.brightness, 1) && near(without.contrast, 1) &&
-            near(without.saturation, 1);
-        in_range = in_range && fabs(with.brightness - 1) <= 0.4 && fabs(with.contrast - 1) <= 0.4 &&
-                   fabs(with.saturation - 1) <= 0.4 && !near(with.brightness, with.contrast);
+            !without.mirror && near(without.jitter.brightness, 1) && near(without.jitter.contrast, 1) &&
+            near(without.jitter.saturation, 1);
+        in_range = in_range && fabs(with.jitter.brightness - 1) <= 0.4 &&
+                   fabs(with.jitter.contrast - 1) <= 0.4 && fabs(with.jitter.saturation - 1) <= 0.4 &&
+                   !near(with.jitter.brightness, with.jitter.contrast);
     }
     OK(kept, "what is switched off leaves the rest as it was");
     OK(in_range, "factors are within 1 ± what is allowed");
     s.crop = CROP_WARP;
     transform_t warped = transform_random(&s, 1, 2, 3, picture);
     OK(same_rect(warped.part, 0, 0, 640, 480) && warped.mirror == a.mirror &&
-           near(warped.contrast, a.contrast),
+           near(warped.jitter.contrast, a.jitter.contrast),
        "crops that are not random are mirrored and jittered alike");
 }
 
@@ -197,20 +198,66 @@ static void test_settings(void)
                      "--jitter-contrast=0.1"};
     if (opt_defaults(&group, 1) != ERR_OK) abort();
     s = transform_settings(&options);
-    OK(transform_refuse(&s, "digits") == ERR_OK, "the defaults ask for nothing");
+    OK(transform_resolve_in_memory(&s, 1, "digits") == ERR_OK && !transform_moves(&s) &&
+           !transform_jitters(&s),
+       "the defaults leave images in memory as they are");
     if (opt_parse(&group, 1, 5, words, NULL, 0, NULL) != ERR_OK) abort();
     s = transform_settings(&options);
     OK(s.task == TASK_CROPS && s.eval_crop == CROP_LETTERBOX && s.crop == CROP_WARP && s.no_flip &&
            near(s.contrast, 0.1),
        "options");
-    OK(transform_refuse(&s, "digits") == ERR_USAGE && SAYS("--task", "digits"), "%s", err_message());
+    OK(transform_resolve_in_memory(&s, 1, "digits") == ERR_USAGE && SAYS("--task", "digits"), "%s",
+       err_message());
+}
+
+static bool refused(transform_settings_t s, int64_t channels, const char *what)
+{
+    bool right = transform_resolve_in_memory(&s, channels, "digits") == ERR_USAGE && SAYS(what, "digits");
+    if (right) printf("# %s\n", err_message());
+    return right;
+}
+
+static void test_in_memory(void)
+{
+    transform_settings_t s = {
+        .crop = CROP_RANDOM, .contrast = 0.1, .no_flip = true, .affine = {.rotate_deg = 5}};
+    OK(transform_resolve_in_memory(&s, 1, "digits") == ERR_OK && near(s.crop_scale, 0.08) &&
+           transform_moves(&s) && transform_jitters(&s),
+       "in memory: random crops, jitter and affine maps together");
+    OK(refused((transform_settings_t){.input_size = 32}, 1, "--input-size") &&
+           refused((transform_settings_t){.eval_crop = CROP_WARP}, 1, "--eval-crop") &&
+           refused((transform_settings_t){.crop = CROP_CENTER}, 1, "--crop center") &&
+           refused((transform_settings_t){.crop_scale = 0.5}, 1, "--crop-scale") &&
+           refused((transform_settings_t){.saturation = 0.5}, 1, "--jitter-saturation"),
+       "… what makes no sense there is refused");
+    s = (transform_settings_t){.saturation = 0.5};
+    OK(transform_resolve_in_memory(&s, 3, "digits") == ERR_OK, "… but saturation in colour");
+    transform_options_t options = {.flip = false, .affine = {.flip = true}};
+    OK(transform_check(&options) == ERR_USAGE && SAYS("--augment-flip", "--no-flip"), "%s", err_message());
+
+    bool alone = true, inside_image = true;
+    const map_size_t size = {28, 28};
+    transform_settings_t affine = {.affine = {20, .1, 5, .1, true}},
+                         crop = {.crop = CROP_RANDOM, .crop_scale = 0.3};
+    for (int i = 0; i < 100; i++) {
+        random_affine_t drawn = random_affine_draw(&affine.affine, 3, 1, i);
+        affine_t expected = random_affine_matrix(&drawn, 28, 28),
+                 got = transform_in_memory(&affine, 3, 1, i, size);
+        alone = alone && memcmp(&expected, &got, sizeof got) == 0;
+        map_t map = {transform_in_memory(&crop, 3, 1, i, size), size, size};
+        transform_t t = transform_random(&crop, 3, 1, i, (image_rect_t){0, 0, 28, 28});
+        image_rect_t part = map_box(&map, (image_rect_t){0, 0, 28, 28});
+        inside_image = inside_image && same_rect(part, t.part.x, t.part.y, t.part.width, t.part.height);
+    }
+    OK(alone, "without a crop the map is random_affine_matrix's, to the bit");
+    OK(inside_image, "with one alone it is the part that folders would be shown in");
 }
 
 static void test_jitter(void)
 {
     static const uint8_t two[] = {10, 100, 200, 30, 60, 90};
     uint8_t p[6];
-#define JITTERED(b, c, s) (memcpy(p, two, sizeof p), jitter_apply(b, c, s, p, 2), p)
+#define JITTERED(b, c, s) (memcpy(p, two, sizeof p), jitter_apply(&(jitter_t){b, c, s}, p, 2, 3), p)
     OK(memcmp(JITTERED(1, 1, 1), two, 6) == 0, "factors of 1 change nothing");
     OK(memcmp(JITTERED(1.5, 1, 1), ((uint8_t[]){15, 150, 255, 45, 90, 135}), 6) == 0,
        "brightness, cut at 255");
@@ -221,6 +268,9 @@ static void test_jitter(void)
     OK(memcmp(JITTERED(1, 0.5, 1), ((uint8_t[]){40, 85, 135, 50, 65, 80}), 6) == 0, "half of it");
     OK(memcmp(JITTERED(1, 1, 0), ((uint8_t[]){84, 84, 84, 54, 54, 54}), 6) == 0,
        "no saturation: each pixel's grey");
+    uint8_t grey[] = {10, 30};
+    jitter_apply(&(jitter_t){2, 0.5, 1}, grey, 2, 1);
+    OK(grey[0] == 30 && grey[1] == 50, "grey: brightness, then contrast about the mean");
     OK(memcmp(JITTERED(1, 1, 2), ((uint8_t[]){0, 116, 255, 6, 66, 126}), 6) == 0, "twice of it");
     /* (20, 200, 255) and (60, 120, 180), whose greys are 152.45 and 108.9. */
     const uint8_t *both = JITTERED(2, 0, 1);
@@ -229,7 +279,7 @@ static void test_jitter(void)
 
 int main(void)
 {
-    tap_plan(6 + 1 + 5 + 3 + 4 + 9 + 8);
+    tap_plan(6 + 1 + 5 + 3 + 4 + 9 + 6 + 9);
     /* Means as of an independent simulation of torchvision's procedure. */
     test_ranges(picture, 0.08, 0.433, 0.005);
     test_ranges(object, 0.5, 0.603, 0.005);
@@ -238,6 +288,7 @@ int main(void)
     test_fallback();
     test_fixed();
     test_settings();
+    test_in_memory();
     test_jitter();
     return tap_done();
 }

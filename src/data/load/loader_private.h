@@ -29,6 +29,7 @@ typedef struct worker {
     pthread_t thread;
     bool started;
     dataset_reader_t reader;
+    uint8_t *bytes; /* one image to jitter, where it is not raw */
     float *picture; /* one image before it is moved, where the loader does it */
 } worker_t;
 
@@ -38,8 +39,8 @@ struct loader {
     int n_slots, n_workers;
     worker_t *workers;
     pixel_table_t table;
-    bool moved;      /* by maps */
-    int64_t n_taken; /* the loop's alone */
+    bool moved, jittered; /* images in memory, by maps and in their colours */
+    int64_t n_taken;      /* the loop's alone */
     bool synced;
     pthread_mutex_t mutex;
     pthread_cond_t changed;

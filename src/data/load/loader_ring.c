@@ -200,7 +200,8 @@ err_t loader_open(const loader_options_t *options, loader_t **out)
     loader->options = *options;
     loader->n_slots = dataset->ops && dataset->ops->read && options->random ? MAX_SLOTS : N_SLOTS;
     loader->n_workers = options->n_threads > 0 ? options->n_threads : 1;
-    loader->moved = options->transform && random_affine_active(&options->transform->affine);
+    loader->moved = options->transform && transform_moves(options->transform);
+    loader->jittered = options->transform && transform_jitters(options->transform);
     loader->n_allowed = options->n_batches;
     loader->epoch = options->epoch, loader->number = options->batch;
     if (!options->raw) pixel_table_make(&options->norm, dataset->info.channels, &loader->table);

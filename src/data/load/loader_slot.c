@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "data/load/loader_private.h"
+#include "data/transform/transform.h"
 #include "data/transform/warp.h"
 
 /* `count` elements of a batch, with no page fault left in them. */
@@ -69,7 +70,9 @@ err_t loader_make_worker(loader_t *loader, worker_t *w)
     int64_t n_picture = info->height * info->width * info->channels;
     w->loader = loader;
     TRY(dataset_reader_open(loader->options.dataset, &w->reader));
-    if (loader->options.raw || !loader->moved) return ERR_OK;
+    if (loader->options.raw) return ERR_OK;
+    if (loader->jittered) TRY(mem_new_array(n_picture, sizeof *w->bytes, "an image to jitter", &w->bytes));
+    if (!loader->moved) return ERR_OK;
     TRY(mem_new_array(n_picture, sizeof *w->picture, "an image to move", &w->picture));
     mem_touch(w->picture, (size_t)n_picture * sizeof *w->picture);
     return ERR_OK;
@@ -78,31 +81,45 @@ err_t loader_make_worker(loader_t *loader, worker_t *w)
 void loader_free_worker(worker_t *w)
 {
     dataset_reader_close(&w->reader);
+    mem_free(&w->bytes);
     mem_free(&w->picture);
 }
 
-/* A picture as it is to be, in its place of the batch. */
+/* Colours come before the map: backends that prepare pixels themselves are given bytes and maps. */
+static void jitter(const loader_t *loader, const batch_t *batch, int64_t i, uint8_t *bytes)
+{
+    const loader_options_t *o = &loader->options;
+    const dataset_info_t *info = &o->dataset->info;
+    const image_rect_t whole = {0, 0, (double)info->width, (double)info->height};
+    const transform_t t = transform_random(o->transform, o->seed, batch->epoch, batch->index[i], whole);
+    jitter_apply(&t.jitter, bytes, info->height * info->width, info->channels);
+}
+
+/* An image as it is to be, in its place of the batch. */
 static void put_sample(worker_t *w, slot_t *slot, int64_t i, const dataset_sample_t *sample)
 {
     const loader_t *loader = w->loader;
-    const dataset_info_t *info = &loader->options.dataset->info;
+    const loader_options_t *o = &loader->options;
+    const dataset_info_t *info = &o->dataset->info;
     batch_t *batch = &slot->batch;
     int64_t n_pixels = info->height * info->width, n_values = n_pixels * info->channels;
+    const uint8_t *bytes = sample->bytes;
     if (batch->labels) batch->labels[i] = sample->label;
-    if (loader->options.raw)
-        memcpy(batch->bytes + i * n_values, sample->bytes, (size_t)n_values);
-    else
-        pixel_table_apply(&loader->table, sample->bytes, n_pixels,
-                          loader->moved ? w->picture : batch->pixels + i * n_values);
+    if (o->raw || loader->jittered) {
+        uint8_t *own = o->raw ? batch->bytes + i * n_values : w->bytes;
+        memcpy(own, bytes, (size_t)n_values);
+        if (loader->jittered) jitter(loader, batch, i, own);
+        bytes = own;
+    }
+    float *pixels = o->raw ? NULL : batch->pixels + i * n_values;
+    if (!o->raw) pixel_table_apply(&loader->table, bytes, n_pixels, loader->moved ? w->picture : pixels);
     if (!loader->moved) return;
-    random_affine_t drawn = random_affine_draw(&loader->options.transform->affine, loader->options.seed,
-                                               batch->epoch, batch->index[i]);
-    affine_t map = random_affine_matrix(&drawn, info->height, info->width);
-    if (loader->options.raw)
+    affine_t map = transform_in_memory(o->transform, o->seed, batch->epoch, batch->index[i],
+                                       (map_size_t){info->height, info->width});
+    if (o->raw)
         batch->maps[i] = map;
     else
-        warp_pixels(&map, w->picture, info->height, info->width, info->channels,
-                    batch->pixels + i * n_values);
+        warp_pixels(&map, w->picture, info->height, info->width, info->channels, pixels);
 }
 
 /* The sample at `index`, or the first behind it that can be read; *index: which it is. Each is tried in any

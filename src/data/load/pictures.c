@@ -286,10 +286,11 @@ static err_t decode_and_render(dataset_reader_t *reader, const dataset_wish_t *w
     image_rect_t region = region_of(p, wish, sample, &info);
     transform_t transform = wish->random ? transform_random(s, wish->seed, wish->epoch, wish->index, region)
                                          : transform_fixed(s, region);
-    render_window_t window = render_window(&transform);
+    map_size_t size = {info.height, info.width};
+    render_window_t window = render_window(&transform, size);
     TRY(image_decode_part(r->decoder, bytes, window.part, window.width, window.height, &image, &place));
     double decoded_cpu = cpu_sec();
-    TRY(render(&transform, &image, place, &r->scratch, r->square));
+    TRY(render(&transform, size, &image, place, &r->scratch, r->square));
     double end_cpu = cpu_sec(), wait = clock_sec() - start - (end_cpu - start_cpu);
     reader->cost.decode += decoded_cpu - start_cpu;
     reader->cost.resize += end_cpu - decoded_cpu;

@@ -3,6 +3,8 @@
  * factors are drawn in view.c. */
 #include "data/transform/jitter.h"
 
+#include "base/err.h"
+
 static inline float cut(float value)
 {
     return value < 0 ? 0 : value > 255 ? 255 : value;
@@ -13,24 +15,27 @@ static inline float grey(float r, float g, float b)
     return 0.299f * r + 0.587f * g + 0.114f * b;
 }
 
-/* Of the picture after its brightness was changed. */
-static float mean_grey(const uint8_t *rgb, int64_t n_pixels, float brightness)
+/* Of the image after its brightness was changed. */
+static float mean_grey(const uint8_t *pixels, int64_t n_pixels, int64_t channels, float brightness)
 {
     double sum = 0;
-    for (const uint8_t *p = rgb; p < rgb + 3 * n_pixels; p += 3)
-        sum += (double)grey(cut(brightness * p[0]), cut(brightness * p[1]), cut(brightness * p[2]));
+    for (const uint8_t *p = pixels; p < pixels + channels * n_pixels; p += channels)
+        sum += (double)(channels == 1
+                            ? cut(brightness * p[0])
+                            : grey(cut(brightness * p[0]), cut(brightness * p[1]), cut(brightness * p[2])));
     return (float)(sum / (double)n_pixels);
 }
 
-void jitter_apply(double brightness, double contrast, double saturation, uint8_t *rgb, int64_t n_pixels)
+void jitter_apply(const jitter_t *factors, uint8_t *pixels, int64_t n_pixels, int64_t channels)
 {
-    const float b = (float)brightness, c = (float)contrast, s = (float)saturation;
+    const float b = (float)factors->brightness, c = (float)factors->contrast, s = (float)factors->saturation;
+    ASSERT(channels == 1 || channels == 3);
     if (b == 1 && c == 1 && s == 1) return;
-    const float mean = c == 1 ? 0 : mean_grey(rgb, n_pixels, b);
-    for (uint8_t *p = rgb; p < rgb + 3 * n_pixels; p += 3) {
+    const float mean = c == 1 ? 0 : mean_grey(pixels, n_pixels, channels, b);
+    for (uint8_t *p = pixels; p < pixels + channels * n_pixels; p += channels) {
         float v[3];
-        for (int k = 0; k < 3; k++) v[k] = cut(mean + (cut(b * p[k]) - mean) * c);
-        const float g = grey(v[0], v[1], v[2]);
-        for (int k = 0; k < 3; k++) p[k] = (uint8_t)(cut(g + (v[k] - g) * s) + 0.5f);
+        for (int k = 0; k < channels; k++) v[k] = cut(mean + (cut(b * p[k]) - mean) * c);
+        const float g = channels == 1 ? v[0] : grey(v[0], v[1], v[2]);
+        for (int k = 0; k < channels; k++) p[k] = (uint8_t)(cut(g + (v[k] - g) * s) + 0.5f);
     }
 }

@@ -17,14 +17,20 @@ const opt_t random_affine_option_table[] = {
     {"augment-zoom", OPT_REAL, FIELD(zoom), "0", 0, 0.9, NULL, "FRACTION",
      "scale height and width, each by its own factor of 1 ± this", false},
     {"augment-flip", OPT_FLAG, FIELD(flip), "false", 0, 0, NULL, NULL,
-     "mirror it left to right with probability 1/2", false},
+     "mirror it left to right with probability 1/2; those of folders and shards are, unless --no-flip is "
+     "given",
+     false},
 };
 const int n_random_affine_options = sizeof random_affine_option_table / sizeof random_affine_option_table[0];
 
+bool random_affine_moves(const random_affine_ranges_t *ranges)
+{
+    return ranges->rotate_deg != 0 || ranges->shift != 0 || ranges->shear_deg != 0 || ranges->zoom != 0;
+}
+
 bool random_affine_active(const random_affine_ranges_t *ranges)
 {
-    return ranges->rotate_deg != 0 || ranges->shift != 0 || ranges->shear_deg != 0 || ranges->zoom != 0 ||
-           ranges->flip;
+    return random_affine_moves(ranges) || ranges->flip;
 }
 
 /* In [-1, 1). */

@@ -24,6 +24,9 @@ extern const int n_random_affine_options;
 /* False when no option would change an image. */
 bool random_affine_active(const random_affine_ranges_t *ranges);
 
+/* The same but for flips. */
+bool random_affine_moves(const random_affine_ranges_t *ranges);
+
 /* What was drawn for one image. With offsets (row, column) from the centre, the pixel at an offset of the
  * output is read at this offset of the input:
  *

@@ -14,16 +14,20 @@ typedef struct render_scratch {
 void render_scratch_free(render_scratch_t *scratch);
 
 /* The part of an image that its decoder must deliver, and in how many pixels it is needed: what
- * image_decode_part takes. */
+ * image_decode_part takes. A transform that only crops, scales and flips needs its part, in the pixels that
+ * it has in the square. Another needs the box around all that the square shows of the image, in pixels of
+ * about the square's size (its side at most 1.5 times the square's), but not larger than it is stored. */
 typedef struct render_window {
     image_rect_t part; /* of the image, in its pixels as shown */
     int64_t width, height;
 } render_window_t;
-render_window_t render_window(const transform_t *transform);
+render_window_t render_window(const transform_t *transform, map_size_t image);
 
-/* Into rgb[size, size, 3], from the window, which is at `place` of `image`: resized with antialiasing
- * (resize.h), mirrored, jittered (jitter.h). ERR_SYSTEM: no memory. */
-err_t render(const transform_t *transform, const image_t *image, image_rect_t place,
+/* Into rgb[size, size, 3], from the window of an image of this size, which is at `place` of `decoded`:
+ * resized with antialiasing (resize.h), mirrored, jittered (jitter.h). A transform that moves is resized to
+ * the window's pixels, and then the rest of the map is bilinear (warp.h): what it shows from beyond the image
+ * is the nearest pixel inside, or grey where the transform has borders. ERR_SYSTEM: no memory. */
+err_t render(const transform_t *transform, map_size_t size, const image_t *decoded, image_rect_t place,
              render_scratch_t *scratch, uint8_t *rgb);
 
 #endif

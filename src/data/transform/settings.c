@@ -20,14 +20,16 @@ const opt_t transform_option_table[] = {
      false},
     {"crop", OPT_CHOICE, FIELD(crop), "auto", 0, 0, crops, NULL,
      "what training shows of a picture: a random part, the middle, all with borders, or all stretched; auto: "
-     "random",
+     "random; pictures of one size in memory (IDX files, digits): all, or random where it is given",
      false},
     {"crop-scale", OPT_REAL, FIELD(crop_scale), NULL, 0.01, 1, NULL, "X",
      "least share of the area in a random part; default: 0.08, of multilabel 0.5, of crops 0.25", false},
     {"eval-crop", OPT_CHOICE, FIELD(eval_crop), "auto", 0, 0, eval_crops, NULL,
      "what evaluation shows; auto: center, with annotations warp", false},
     {"flip", OPT_FLAG, FIELD(flip), "true", 0, 0, NULL, NULL,
-     "mirror pictures left to right with probability 1/2 in training (--no-flip: never)", false},
+     "mirror pictures of folders and shards left to right with probability 1/2 in training (--no-flip: "
+     "never)",
+     false},
     {"jitter-brightness", OPT_REAL, FIELD(brightness), "0", 0, 1, NULL, "X",
      "multiply brightness by up to 1 ± this in training", false},
     {"jitter-contrast", OPT_REAL, FIELD(contrast), "0", 0, 1, NULL, "X", "the same for contrast", false},
@@ -68,23 +70,43 @@ transform_settings_t transform_settings(const transform_options_t *o)
                                   .affine = o->affine};
 }
 
-err_t transform_refuse(const transform_settings_t *s, const char *what)
+err_t transform_check(const transform_options_t *o)
 {
-    const char *key = s->input_size != 0     ? "input-size"
-                      : s->task != TASK_AUTO ? "task"
-                      : s->crop != CROP_AUTO ? "crop"
-                      : s->crop_scale > 0    ? "crop-scale"
-                      : s->eval_crop != 0    ? "eval-crop"
-                      : s->no_flip           ? "no-flip"
-                      : s->brightness > 0    ? "jitter-brightness"
-                      : s->contrast > 0      ? "jitter-contrast"
-                      : s->saturation > 0    ? "jitter-saturation"
-                                             : NULL;
-    if (!key) return ERR_OK;
-    RAISE(ERR_USAGE,
-          "--%s is for folders of pictures and shards; %s has pictures of one size, which --augment-… "
-          "options change",
-          key, what);
+    if (o->affine.flip && !o->flip)
+        RAISE(ERR_USAGE, "--augment-flip mirrors images and --no-flip forbids it; give one of them");
+    return ERR_OK;
+}
+
+bool transform_moves(const transform_settings_t *s)
+{
+    return s->crop == CROP_RANDOM || random_affine_active(&s->affine);
+}
+
+bool transform_jitters(const transform_settings_t *s)
+{
+    return s->brightness > 0 || s->contrast > 0 || s->saturation > 0;
+}
+
+err_t transform_resolve_in_memory(transform_settings_t *s, int64_t channels, const char *source)
+{
+    const char *key = s->input_size != 0      ? "input-size"
+                      : s->task != TASK_AUTO  ? "task"
+                      : s->eval_crop != 0     ? "eval-crop"
+                      : s->crop > CROP_RANDOM ? "crop"
+                                              : NULL;
+    if (key)
+        RAISE(ERR_USAGE,
+              "--%s%s%s is for folders of pictures and shards; %s has pictures of one size, which are shown "
+              "whole, or in random parts with --crop random",
+              key, key[0] == 'c' ? " " : "", key[0] == 'c' ? crops[s->crop] : "", source);
+    if (s->crop != CROP_RANDOM && s->crop_scale > 0)
+        RAISE(ERR_USAGE,
+              "--crop-scale is for --crop random, which %s is not shown with by default; give both", source);
+    if (!(s->crop_scale > 0)) s->crop_scale = defaults[TASK_CLASSIFY].crop_scale;
+    if (s->saturation > 0 && channels != 3)
+        RAISE(ERR_USAGE, "--jitter-saturation is for pictures in colour; those of %s have %lld channel%s",
+              source, (long long)channels, channels == 1 ? "" : "s");
+    return ERR_OK;
 }
 
 err_t transform_resolve(transform_settings_t *s, bool has_annotations, const char *source)
@@ -107,9 +129,10 @@ err_t transform_resolve(transform_settings_t *s, bool has_annotations, const cha
 void transform_describe(const transform_settings_t *s, char *out, size_t n_bytes)
 {
     char part[48];
-    bool jitters = s->brightness > 0 || s->contrast > 0 || s->saturation > 0;
+    bool moves = random_affine_moves(&s->affine);
     snprintf(part, sizeof part, "random parts of at least %g", s->crop_scale);
-    snprintf(out, n_bytes, "%s; training: %s%s%s; evaluation: %s", tasks[s->task],
+    snprintf(out, n_bytes, "%s; training: %s%s%s%s; evaluation: %s", tasks[s->task],
              s->crop == CROP_RANDOM ? part : crops[s->crop], s->no_flip ? "" : ", mirrored",
-             jitters ? ", colours jittered" : "", crops[s->eval_crop]);
+             moves ? ", moved by affine maps" : "", transform_jitters(s) ? ", colours jittered" : "",
+             crops[s->eval_crop]);
 }

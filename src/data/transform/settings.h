@@ -66,13 +66,21 @@ typedef struct transform_settings {
 
 transform_settings_t transform_settings(const transform_options_t *options);
 
-/* ERR_USAGE naming the first setting of the above, but affine, that is not the default's: `what` has images
- * in memory. */
-err_t transform_refuse(const transform_settings_t *settings, const char *what);
+/* ERR_USAGE: what contradicts itself whatever the images are. */
+err_t transform_check(const transform_options_t *options);
 
-/* Fills in all that is left open. source: what it is called in messages. ERR_USAGE: a task that labels, or
- * the lack of them, do not allow; a least share without random crops. */
+/* For images of any size, in folders and shards. Fills in all that is left open. source: what it is called in
+ * messages. ERR_USAGE: a task that labels, or the lack of them, do not allow; a least share without random
+ * crops. */
 err_t transform_resolve(transform_settings_t *settings, bool has_annotations, const char *source);
+
+/* For images of one size in memory, which are shown whole in evaluation, and in training where there is no
+ * random crop. ERR_USAGE: what would change their size or targets, or grey images' saturation. */
+err_t transform_resolve_in_memory(transform_settings_t *settings, int64_t channels, const char *source);
+
+/* Whether images in memory are moved by maps, and whether their colours are changed. */
+bool transform_moves(const transform_settings_t *settings);
+bool transform_jitters(const transform_settings_t *settings);
 
 /* For people, of resolved settings: "multilabel; training: random parts of at least 0.5, mirrored;
  * evaluation: warp". */

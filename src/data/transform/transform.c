@@ -19,7 +19,12 @@ static image_rect_t middle(image_rect_t region, double width, double height)
 
 static transform_t show(int64_t size, transform_crop_t crop, image_rect_t region)
 {
-    transform_t t = {size, region, 0, 0, size, size, false, 1, 1, 1};
+    transform_t t = {.size = size,
+                     .part = region,
+                     .width = size,
+                     .height = size,
+                     .jitter = {1, 1, 1},
+                     .bordered = crop == CROP_LETTERBOX};
     double shorter = fmin(region.width, region.height) * TRANSFORM_CENTER;
     double scale = (double)size / fmax(region.width, region.height);
     if (crop == CROP_CENTER) t.part = middle(region, shorter, shorter);
@@ -29,6 +34,15 @@ static transform_t show(int64_t size, transform_crop_t crop, image_rect_t region
     t.left = (size - t.width) / 2;
     t.top = (size - t.height) / 2;
     return t;
+}
+
+map_t transform_map(const transform_t *t, map_size_t image)
+{
+    const map_size_t square = {t->size, t->size};
+    const image_rect_t at = {(double)t->left, (double)t->top, (double)t->width, (double)t->height};
+    const map_t crop = map_crop(image, t->part, square, at, t->mirror);
+    const map_t affine = {t->affine, square, square};
+    return t->moved ? map_compose(&affine, &crop) : crop;
 }
 
 transform_t transform_fixed(const transform_settings_t *s, image_rect_t region)
@@ -87,8 +101,26 @@ transform_t transform_random(const transform_settings_t *s, uint64_t seed, int64
     transform_t t = show(s->input_size, s->crop, region);
     if (s->crop == CROP_RANDOM) t.part = random_part(words, s->crop_scale, region);
     t.mirror = !s->no_flip && words[WORD_MIRROR] < 0.5;
-    t.brightness = factor(words[WORD_BRIGHTNESS], s->brightness);
-    t.contrast = factor(words[WORD_CONTRAST], s->contrast);
-    t.saturation = factor(words[WORD_SATURATION], s->saturation);
+    t.jitter.brightness = factor(words[WORD_BRIGHTNESS], s->brightness);
+    t.jitter.contrast = factor(words[WORD_CONTRAST], s->contrast);
+    t.jitter.saturation = factor(words[WORD_SATURATION], s->saturation);
+    t.moved = random_affine_moves(&s->affine);
+    if (!t.moved) return t;
+    random_affine_ranges_t ranges = s->affine;
+    ranges.flip = false;
+    random_affine_t drawn = random_affine_draw(&ranges, seed, epoch, index);
+    t.affine = random_affine_matrix(&drawn, t.size, t.size);
     return t;
+}
+
+affine_t transform_in_memory(const transform_settings_t *s, uint64_t seed, int64_t epoch, int64_t index,
+                             map_size_t image)
+{
+    const random_affine_t drawn = random_affine_draw(&s->affine, seed, epoch, index);
+    const map_t affine = {random_affine_matrix(&drawn, image.height, image.width), image, image};
+    if (s->crop != CROP_RANDOM) return affine.affine;
+    const image_rect_t whole = {0, 0, (double)image.width, (double)image.height};
+    const transform_t t = transform_random(s, seed, epoch, index, whole);
+    const map_t crop = map_crop(image, t.part, image, whole, false);
+    return map_compose(&affine, &crop).affine;
 }

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "data/transform/random_affine.h"
+#include "data/transform/settings.h"
 
 int feed_threads(const runtime_t *runtime, const dataset_t *dataset, int64_t wish)
 {
@@ -61,7 +61,7 @@ err_t feed_open(const loader_options_t *options, const backend_t *backend, feed_
         own.alloc = backend->memory->alloc_host;
         own.release = backend->memory->release_host;
     }
-    bool moved = options->transform && random_affine_active(&options->transform->affine);
+    bool moved = options->transform && transform_moves(options->transform);
     TRY(make_slots(out, (size_t)options->max_local, moved));
     return loader_open(&own, &out->loader);
 }

@@ -123,8 +123,8 @@ err_t train_options_bind(train_options_t *options, opt_group_t groups[TRAIN_N_GR
     groups[2] = (opt_group_t){"Optimizer", optim_option_table, n_optim_options, &options->optim, 0};
     groups[3] = (opt_group_t){"Augmentation", random_affine_option_table, n_random_affine_options,
                               &options->transform.affine, 0};
-    groups[4] = (opt_group_t){"Folders of pictures", transform_option_table, n_transform_options,
-                              &options->transform, 0};
+    groups[4] =
+        (opt_group_t){"Pictures", transform_option_table, n_transform_options, &options->transform, 0};
     groups[5] = (opt_group_t){"Reading", loader_option_table, n_loader_options, &options->loader, 0};
     groups[6] = (opt_group_t){"Running", runtime_option_table, n_runtime_options, &options->runtime, 0};
     return opt_defaults(groups, TRAIN_N_GROUPS);
@@ -229,6 +229,7 @@ err_t train_options_check(train_options_t *o, const opt_group_t groups[TRAIN_N_G
     if (!o->batch && !o->batch_per_rank) o->batch = 64;
     if (o->out && !o->out[0]) RAISE(ERR_USAGE, "--out is empty; it takes a folder (. for this one)");
     TRY(check_reproducible(o));
+    TRY(transform_check(&o->transform));
     /* What --print-config wrote is no wish. */
     if (!o->weights && strcmp(o->weights_names, "torchvision") != 0)
         RAISE(ERR_USAGE, "--weights-names is for --weights FILE.npz, which is not given");

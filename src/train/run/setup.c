@@ -33,15 +33,15 @@ static err_t compare_data(trainer_t *t)
     return comm_agree(t->comm, err, "comparing data");
 }
 
-static err_t check_transform(const trainer_t *t, const transform_settings_t *transform)
+/* Images in folders and shards are transformed as their dataset was told, those in memory by the loader. */
+static err_t check_transform(trainer_t *t)
 {
-    const train_options_t *o = t->options;
-    if (!t->dataset->ops->read) return transform_refuse(transform, t->data_where);
-    if (random_affine_active(&o->transform.affine))
+    const dataset_info_t *info = &t->dataset->info;
+    if (!t->dataset->ops->read)
+        return transform_resolve_in_memory(&t->transform, info->channels, t->data_where);
+    if (!info->transform[0] && random_affine_active(&t->transform.affine))
         RAISE(ERR_USAGE,
-              "--augment-… options are for pictures of one size in memory (IDX files, digits); how those of "
-              "%s are "
-              "changed is said by --crop, --flip and --jitter-…",
+              "--augment-... options are not for %s with --input-size: its pixels are random already",
               t->data_where);
     return ERR_OK;
 }
@@ -59,7 +59,7 @@ static err_t open_data(trainer_t *t)
     watchdog_phase("opening data");
     TRY(comm_agree(t->comm, bad_open(t->options->loader.max_bad, &t->bad), "opening data"));
     TRY(train_open_data(t->comm, t->data_where, &t->transform, &t->dataset));
-    TRY(comm_agree(t->comm, check_transform(t, &t->transform), "opening data"));
+    TRY(comm_agree(t->comm, check_transform(t), "opening data"));
     return compare_data(t);
 }
 
