@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Converts bytes to normalized floats, through an affine map if given, bitwise equal to pixel_table_apply and
- * data/transform/augment.c on the host. Sums and products are rounded separately where the compiler would
+ * data/transform/warp.c on the host. Sums and products are rounded separately where the compiler would
  * fuse them. 5 bytes per element. */
 #include "kernels/cuda/kernels_step.h"
 #include "kernels/cuda/vector.cuh"
@@ -45,7 +45,7 @@ __global__ void scale(const uint8_t *bytes, float *pixels, int64_t n, pixel_norm
     sweep<N>(scale_t{bytes, pixels, scaled, channels}, n);
 }
 
-/* warp_t of augment.c: positions in fixed point with 32 fraction bits. */
+/* warp_t of warp.c: positions in fixed point with 32 fraction bits. */
 enum { FRACTION_BITS = 32 };
 
 struct warp_t {

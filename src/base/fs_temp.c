@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Files under a temporary name until they are whole. */
 #include "base/fs_temp.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A file that appears whole or not at all, and stays after a crash: written under another name, flushed,
  * renamed, and its folder flushed. Texts that need no flush: fs_write_text. Not collective. */
 #ifndef BASE_FS_TEMP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The only file that includes yajl. Its upstream is no longer maintained and Debian patches it, but no other
  * event parser for C is packaged; whatever replaces it replaces this file. Events have the signatures of
  * yajl's callbacks, so that they cost no further call. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* JSON (RFC 8259) as events, fed in pieces of any size, without recursion. The text may be hostile. A tree of
  * a small text: json_read.h. */
 #ifndef BASE_JSON_EVENTS_H

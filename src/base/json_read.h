@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads one JSON text (RFC 8259) into a tree. What is parsed is yajl's affair, which nobody else sees: it is
- * an event parser without recursion, so that a tree holds only what is asked for and deep nesting costs no
- * stack. The text may be hostile. */
+/* Reads one JSON text (RFC 8259) into a tree. The parser (json_events.h) has no recursion: a tree holds only
+ * what is asked for, and deep nesting costs no stack. The text may be hostile. */
 #ifndef BASE_JSON_READ_H
 #define BASE_JSON_READ_H
 

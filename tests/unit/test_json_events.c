@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  *
  * Events of JSON: the same for pieces of any size; stopping; errors and where they are. */

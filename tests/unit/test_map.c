@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  * One affine map for all: boxes, polygons and masks of an object against the object's pixels, drawn before
  * the map and found again after it; composing, inverting, crops, EXIF's orientations, and every transform's

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  * Images as transforms show them: an object drawn in an image, found again where the transform's own map has
  * its box, whatever crops, flips and affine maps it is made of; borders; what lies beyond the image; the

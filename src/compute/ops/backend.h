@@ -132,7 +132,7 @@ typedef struct backend_graph {
 } backend_graph_t;
 
 /* Converts images as loaded, [n, h, w, c] of 0 … 255, to network input: normalized, and mapped as described
- * in data/transform/augment.h. Bitwise equal to pixel_table_apply and augment_affine. */
+ * in data/transform/warp.h. Bitwise equal to pixel_table_apply and warp_pixels. */
 typedef struct pixels_args {
     const uint8_t *bytes;               /* on the device */
     const affine_t *maps;               /* [n] on the device; NULL: no map */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The names of the splits. */
 #include "data/annotation/split.h"
 

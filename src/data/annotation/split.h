@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The two parts of a data set. */
 #ifndef DATA_ANNOTATION_SPLIT_H
 #define DATA_ANNOTATION_SPLIT_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Brightness, contrast and saturation in that order, as factors on 8-bit RGB; grey is Rec. 601 luma. The
- * factors are drawn in view.c. */
+ * factors are drawn in transform.c. */
 #include "data/transform/jitter.h"
 
 #include "base/err.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Affine maps made, composed and inverted; points and boxes under them. */
 #include "data/transform/map.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One affine map from the points of an output image to the points of its input, composed of crops, flips,
  * rotations and so on. It maps pixels and masks (warp.h), boxes and polygons. Not collective; thread-safe; no
  * allocation.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Options of random affine maps, what is drawn of them, and its matrix. */
 #include "data/transform/random_affine.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Random affine maps: each training image is shown a little differently in every epoch. One map about the
  * image's centre: the semantics of Keras' ImageDataGenerator (rotation_range, width_ and height_shift_range,
  * shear_range, zoom_range, horizontal_flip). Not collective; thread-safe. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The pixels of a transform, from what the decoder delivered: resized at once, or resized and then warped. */
 #include "data/transform/render.h"
 

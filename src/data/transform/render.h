@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Decoded images as a transform shows them. Not collective; thread-safe with a scratch for each thread. */
 #ifndef DATA_TRANSFORM_RENDER_H
 #define DATA_TRANSFORM_RENDER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The table of options for images, and what its defaults stand for. */
 #include "data/transform/settings.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How images are shown to a network: options, and the settings they become. Not collective; thread-safe. */
 #ifndef DATA_TRANSFORM_SETTINGS_H
 #define DATA_TRANSFORM_SETTINGS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Transforms drawn by chance, and those of evaluation. */
 #include "data/transform/transform.h"
 

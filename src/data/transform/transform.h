@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Transforms of images: which part of one a network is shown, and how it is changed on the way. Not
  * collective; thread-safe.
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The --augment-* transform: draws a random affine map and applies it to float images with bilinear sampling.
- * Interior and border pixels take separate loops. */
+/* Applies an affine map to float images with bilinear sampling, and to masks by nearest sampling. Interior and
+ * border pixels take separate loops. */
 #include "data/transform/warp.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Images and masks under an affine map (map.h). Images are read by bilinear interpolation, and beyond the
  * border from the nearest pixel inside. Not collective; thread-safe. No allocation. in and out do not
  * overlap; sides are < 2^26. */
