@@ -192,7 +192,7 @@ static void test_settings(void)
     OK(transform_resolve(&s, false, "pets") == ERR_USAGE && SAYS("--crop-scale", "center"), "%s",
        err_message());
 
-    transform_options_t options;
+    transform_options_t options = {0};
     opt_group_t group = {"", transform_option_table, n_transform_options, &options, 0};
     char *words[] = {"--task=crops", "--eval-crop=letterbox", "--no-flip", "--crop=warp",
                      "--jitter-contrast=0.1"};
