@@ -20,6 +20,11 @@ static const char usage[] =
     "a file could not be read, or nothing in them could be used; with --strict also where a line was left "
     "out.\n"
     "\n"
+    "--check prints FILE:LINE: and what is wrong for each record that is not as documented, and how many "
+    "records "
+    "were\n"
+    "checked; exit code 3 where something is.\n"
+    "\n"
     "--format csv (RFC 4180, lines end with CR LF) has a row for each figure of each point, so that one file "
     "holds all:\n"
     "  file,line      where the point's record is\n"
@@ -33,7 +38,7 @@ static const char usage[] =
 
 typedef struct report_options {
     const char *format, *out, *only_case, *only_test;
-    bool strict;
+    bool strict, check;
 } report_options_t;
 
 static const char *const formats[] = {"table", "csv", "markdown", NULL};
@@ -45,6 +50,8 @@ static const opt_t table[] = {
     REPORT_CASE_ROW,
     REPORT_TEST_ROW,
     {"strict", OPT_FLAG, FIELD(strict), NULL, 0, 0, NULL, "", "a line that is left out is an error", false},
+    {"check", OPT_FLAG, FIELD(check), NULL, 0, 0, NULL, "",
+     "check every record, field by field, against docs/records.md, and print no tables", false},
 };
 
 static bool add_name(const char **names, int n, const char *name)
@@ -106,6 +113,10 @@ static err_t read_and_print(report_t *report, const report_options_t *options, c
                             int n, err_t *worst)
 {
     if (n == 0) RAISE(ERR_USAGE, "dptrain report wants files of records; - is the standard input");
+    if (options->check && (options->out || options->only_case || options->only_test))
+        RAISE(ERR_USAGE,
+              "--check looks at all records and prints lines: it takes no --out, --case or --test");
+    if (options->check) return report_check(names, n, worst);
     TRY(report_files_read(report, names, n, worst));
     TRY(check_usable(report));
     const printing_t printing = {report, options->format};

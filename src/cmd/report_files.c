@@ -23,7 +23,8 @@ typedef struct seen {
 } seen_t;
 
 typedef struct reading {
-    report_t *report;
+    report_file_fn_t read;
+    void *context;
     seen_t *seen;
     int n_seen;
 } reading_t;
@@ -78,15 +79,14 @@ static err_t report_files_read_one(reading_t *r, const char *name)
     int fd;
     TRY(open_file(r, name, &fd));
     if (fd < 0) return ERR_OK;
-    err_t err = report_read(r->report, fd, strcmp(name, "-") == 0 ? "(stdin)" : name);
+    err_t err = r->read(r->context, fd, strcmp(name, "-") == 0 ? "(stdin)" : name);
     close(fd);
-    if (err == ERR_OK) warn_trouble(&r->report->files[r->report->n_files - 1]);
     return err;
 }
 
-err_t report_files_read(report_t *report, const char *const *names, int n, err_t *worst)
+err_t report_files_each(const char *const *names, int n, report_file_fn_t read, void *context, err_t *worst)
 {
-    reading_t r = {.report = report};
+    reading_t r = {.read = read, .context = context};
     TRY(mem_new_array(n, sizeof *r.seen, "a list of files", &r.seen));
     for (int i = 0; i < n; i++) {
         err_t err = report_files_read_one(&r, names[i]);
@@ -96,6 +96,19 @@ err_t report_files_read(report_t *report, const char *const *names, int n, err_t
     }
     mem_free(&r.seen);
     return ERR_OK;
+}
+
+static err_t read_records(void *context, int fd, const char *name)
+{
+    report_t *report = context;
+    TRY(report_read(report, fd, name));
+    warn_trouble(&report->files[report->n_files - 1]);
+    return ERR_OK;
+}
+
+err_t report_files_read(report_t *report, const char *const *names, int n, err_t *worst)
+{
+    return report_files_each(names, n, read_records, report, worst);
 }
 
 static int is_recording(const struct dirent *entry)

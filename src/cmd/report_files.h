@@ -14,6 +14,14 @@
  * is above what it was. What is returned is ERR_SYSTEM without memory. */
 err_t report_files_read(report_t *report, const char *const *names, int n, err_t *worst);
 
+/* Calls `read` with each file, open, and its name, in the same way. */
+typedef err_t (*report_file_fn_t)(void *context, int fd, const char *name);
+err_t report_files_each(const char *const *names, int n, report_file_fn_t read, void *context, err_t *worst);
+
+/* Prints what is wrong with their records, and how many there are. ERR_DATA where something is, or there is
+ * none. */
+err_t report_check(const char *const *names, int n, err_t *worst);
+
 /* Names of files: for a folder those of every *.jsonl in it, by name; others as they are. In the arena.
  * ERR_DATA where a folder cannot be read, or has none. */
 err_t report_files_expand(arena_t *arena, const char *name, const char ***out, int *n_out);

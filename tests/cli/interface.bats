@@ -77,6 +77,7 @@ fields() { # FILES... of records
     on_ranks 2 bench all --device cpu --quick --budget 0.001 --precision 1 --threads 1 --gemm-max 64 --mem-bytes 64K \
         --conv-net lenet5 --conv-batch 1 --io-bytes 64K --io-dir . --step-batch 4 --step-data "$tiny" \
         --step-algorithms fixed --maxbytes 8 --test all_reduce,bisection,all_pairs --out bench.jsonl >/dev/null
+    "$dptrain" report --check idx/metrics.jsonl shown/metrics.jsonl bench.jsonl
     "$dptrain" report compare --format json bench.jsonl bench.jsonl >compare.json || true
     "$dptrain" report history --format json bench.jsonl >history.json
     "$dptrain" eval idx --data "$tiny" --device cpu --threads 1 --json eval.json >/dev/null

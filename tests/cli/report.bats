@@ -6,6 +6,8 @@
 # shellcheck source=tests/cli/common.bash
 load common
 
+setup_file() { make_tiny 300 64; }
+
 setup() {
     common_setup
     records=$BATS_TEST_TMPDIR/bench.jsonl
@@ -61,7 +63,6 @@ EOF
 }
 
 @test "a training run: epochs, the split of a step, the same figures as the records'" {
-    make_tiny 300 64
     on_ranks 2 train --data "$tiny" --threads 1 --out "$out" --batch 50 --epochs 3 >/dev/null
     "$dptrain" report "$out/metrics.jsonl" >"$BATS_TEST_TMPDIR/said"
     grep -qx '  model        lenet5, .* parameters, fp32 on cpu' "$BATS_TEST_TMPDIR/said"
@@ -177,6 +178,53 @@ EOF
     [ "$status" -eq 3 ]
     [[ $output == *"4 lines were left out, which --strict forbids"* ]]
     [[ $output == *"1.500"* ]]
+}
+
+@test "--check: records as documented, and what is wrong with others, by file and line" {
+    cd "$BATS_TEST_TMPDIR"
+    "$dptrain" train --data "$tiny" --device cpu --threads 1 --model mlp --batch 8 --epochs 1 --out run >/dev/null 2>&1
+    "$dptrain" report --check run/metrics.jsonl "$root/results/bench.jsonl" "$root"/results/baselines/*.jsonl >said
+    [ "$(cat said)" = "$(cat run/metrics.jsonl "$root/results/bench.jsonl" "$root"/results/baselines/*.jsonl | wc -l) records checked" ]
+    # One line of each kind, each with another fault.
+    {
+        jq -c 'select(.record == "run") | .topology.ranks = 0' run/metrics.jsonl
+        jq -c 'select(.record == "step" and .step == 0) | .step_sec = null' run/metrics.jsonl
+        echo
+        jq -c 'select(.record == "epoch") | del(.val_loss)' run/metrics.jsonl
+        jq -c 'select(.record == "checkpoint") | .n_bytes = 1.5' run/metrics.jsonl
+        jq -c 'select(.record == "end") | .more = 1' run/metrics.jsonl
+        echo '{"record":"bench_end","schema":2}'
+        echo '{"record":"bench_end","schema":1,"run":"a","why":"bored","n_points":3,"seconds":1,"recording_sec":0}'
+        echo '{"record":"party"}'
+        echo '[]'
+        echo '{"record":'
+        jq -c 'select(.record == "step" and .step == 1)' run/metrics.jsonl
+    } >faults.jsonl
+    status=0
+    "$dptrain" report --check faults.jsonl >said 2>err || status=$?
+    [ "$status" -eq 3 ]
+    diff said - <<'EOF'
+faults.jsonl:1: run: "topology": "ranks" is not as documented
+faults.jsonl:2: step: "step_sec" is not as documented
+faults.jsonl:4: epoch: "val_loss" is missing
+faults.jsonl:5: checkpoint: "n_bytes" is not as documented
+faults.jsonl:6: end: "more" is not documented
+faults.jsonl:7: bench_end: "schema" is not as documented
+faults.jsonl:8: bench_end: "why" is not as documented
+faults.jsonl:9: a record of an unknown kind, "party"
+faults.jsonl:10: not a record: JSON, but not an object
+faults.jsonl:11: it is not JSON: parse error: premature EOF
+11 records checked
+EOF
+    grep -q '10 of 11 records are not as docs/records.md says' err
+    run "$dptrain" report --check missing.jsonl run/metrics.jsonl
+    [ "$status" -eq 3 ]
+    [[ $output == *"cannot read missing.jsonl"*" records checked"* ]]
+    : >empty
+    run "$dptrain" report --check empty
+    [ "$status" -eq 3 ]
+    run "$dptrain" report --check --case comm run/metrics.jsonl
+    [ "$status" -eq 2 ]
 }
 
 @test "what cannot be read ends with 3; other files are reported" {

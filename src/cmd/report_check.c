@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* dptrain report --check: records against what is documented. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cmd/report_files.h"
+#include "report/records/schema.h"
+
+static err_t check_one(void *context, int fd, const char *name)
+{
+    return schema_check_file(fd, name, stdout, context);
+}
+
+err_t report_check(const char *const *names, int n, err_t *worst)
+{
+    schema_counts_t counts = {0};
+    TRY(report_files_each(names, n, check_one, &counts, worst));
+    printf("%lld record%s checked\n", (long long)counts.n_records, counts.n_records == 1 ? "" : "s");
+    if (fflush(stdout) != 0 || ferror(stdout))
+        RAISE(ERR_SYSTEM, "cannot write the standard output: %s", strerror(errno));
+    if (counts.n_records == 0 && *worst == ERR_OK) RAISE(ERR_DATA, "there is no record to check");
+    if (counts.n_bad == 0) return ERR_OK;
+    RAISE(ERR_DATA, "%lld of %lld records are not as docs/records.md says", (long long)counts.n_bad,
+          (long long)counts.n_records);
+}
