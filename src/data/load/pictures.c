@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A source of images as a dataset: reads, decodes, crops and resizes each sample when it is asked for, with
- * its labels or multi-label targets. Which part is shown is decided in data/transform/view.c. */
+ * its labels or multi-label targets. Which annotated objects are samples of their own is decided in
+ * object_crops.c, which part is shown in data/transform. */
 #include "data/load/pictures.h"
 
 #include <inttypes.h>
@@ -12,20 +13,15 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "data/image/orient.h"
+#include "data/load/object_crops.h"
 #include "data/source/share.h"
 #include "data/transform/render.h"
-
-/* A sample of TASK_CROPS. */
-typedef struct object {
-    int32_t picture, annotation;
-} object_t;
 
 typedef struct pictures {
     source_t *source;
     transform_settings_t settings;
-    const char **names;             /* of the categories */
-    object_t *objects[SPLIT_COUNT]; /* of TASK_CROPS: the samples */
+    const char **names;   /* of the categories */
+    object_crops_t crops; /* of TASK_CROPS: the samples */
 } pictures_t;
 
 typedef struct reader {
@@ -34,37 +30,6 @@ typedef struct reader {
     render_scratch_t scratch;
     uint8_t *square; /* what is shown: [size, size, 3] */
 } reader_t;
-
-static bool is_sample(const annotation_t *a)
-{
-    return !a->crowd && a->area >= TRANSFORM_MIN_AREA && a->box[2] > 0 && a->box[3] > 0;
-}
-
-static err_t list_objects(const source_t *source, split_t split, source_buffer_t *buffer, object_t **objects,
-                          int64_t *n)
-{
-    *n = 0;
-    for (int64_t i = 0; i < source->n_samples[split]; i++) {
-        sample_t sample;
-        TRY(source_describe(source, split, i, buffer, &sample));
-        if (sample.n_annotations > 0)
-            TRY(mem_grow(*n + sample.n_annotations, sizeof **objects, "the list of objects", objects));
-        for (int32_t k = 0; k < sample.n_annotations; k++)
-            if (is_sample(&sample.annotations[k])) (*objects)[(*n)++] = (object_t){(int32_t)i, k};
-    }
-    return ERR_OK;
-}
-
-static err_t find_objects(dataset_t *dataset)
-{
-    pictures_t *p = dataset->impl;
-    source_buffer_t buffer = {0};
-    err_t err = ERR_OK;
-    for (split_t split = 0; err == ERR_OK && split < SPLIT_COUNT; split++)
-        err = list_objects(p->source, split, &buffer, &p->objects[split], &dataset->info.n_samples[split]);
-    source_free_buffer(p->source, &buffer);
-    return err;
-}
 
 /* The same from a folder and from its shards: sizes are the pictures'. */
 static void set_blocks(dataset_t *dataset)
@@ -126,7 +91,7 @@ static err_t open_pictures(dataset_t *dataset, const char *where, const transfor
     TRY(new_pictures(dataset, settings, &p));
     TRY(source_open_watched(where, dataset->watch, &p->source));
     TRY(settle(dataset));
-    if (p->settings.task == TASK_CROPS) TRY(find_objects(dataset));
+    if (p->settings.task == TASK_CROPS) TRY(object_crops_find(p->source, &p->crops, dataset->info.n_samples));
     set_blocks(dataset);
     if (dataset->info.n_classes < 1 || dataset->info.n_samples[SPLIT_TRAIN] < 1)
         RAISE(ERR_DATA, "%s has no %s", where,
@@ -136,61 +101,13 @@ static err_t open_pictures(dataset_t *dataset, const char *where, const transfor
     return ERR_OK;
 }
 
-/* Behind the source's bytes: the objects of both splits, and how many they are. */
-static err_t save_objects(const dataset_t *dataset, void **bytes, int64_t *n_bytes)
-{
-    const pictures_t *p = dataset->impl;
-    const int64_t *n = dataset->info.n_samples;
-    size_t n_tail = (size_t)(n[SPLIT_TRAIN] + n[SPLIT_VAL]) * sizeof(object_t) + SPLIT_COUNT * sizeof *n;
-    TRY(mem_resize((size_t)*n_bytes + n_tail, "the list of objects", bytes));
-    char *at = (char *)*bytes + *n_bytes;
-    for (split_t split = 0; split < SPLIT_COUNT; split++) {
-        size_t n_split = (size_t)n[split] * sizeof(object_t);
-        if (n_split) memcpy(at, p->objects[split], n_split);
-        at += n_split;
-    }
-    memcpy(at, n, SPLIT_COUNT * sizeof *n);
-    *n_bytes += (int64_t)n_tail;
-    return ERR_OK;
-}
-
-/* Takes them off: *n_bytes are the source's then. */
-static err_t restore_objects(dataset_t *dataset, const char *bytes, int64_t *n_bytes)
-{
-    pictures_t *p = dataset->impl;
-    int64_t n[SPLIT_COUNT], left = *n_bytes - (int64_t)sizeof n, most = left / (int64_t)sizeof(object_t);
-    if (left >= 0) memcpy(n, bytes + left, sizeof n);
-    if (left < 0 || n[SPLIT_TRAIN] < 0 || n[SPLIT_TRAIN] > most || n[SPLIT_VAL] < 0 ||
-        n[SPLIT_VAL] > most - n[SPLIT_TRAIN])
-        RAISE(ERR_DATA, "what was found of objects has another length than it says");
-    left -= (n[SPLIT_TRAIN] + n[SPLIT_VAL]) * (int64_t)sizeof(object_t);
-    const char *at = bytes + left;
-    for (split_t split = 0; split < SPLIT_COUNT; split++) {
-        size_t n_split = (size_t)n[split] * sizeof(object_t);
-        TRY(mem_new(n_split, "the list of objects", &p->objects[split]));
-        memcpy(p->objects[split], at, n_split);
-        at += n_split;
-        dataset->info.n_samples[split] = n[split];
-    }
-    *n_bytes = left;
-    return ERR_OK;
-}
-
-static err_t check_objects(const pictures_t *p, const dataset_info_t *info)
-{
-    for (split_t split = 0; split < SPLIT_COUNT; split++)
-        for (int64_t i = 0; i < info->n_samples[split]; i++)
-            if (p->objects[split][i].picture < 0 || p->objects[split][i].annotation < 0 ||
-                p->objects[split][i].picture >= p->source->n_samples[split])
-                RAISE(ERR_DATA, "what was found of objects is of pictures that are not there");
-    return ERR_OK;
-}
-
 static err_t save_pictures(const dataset_t *dataset, void **bytes, int64_t *n_bytes)
 {
     const pictures_t *p = dataset->impl;
     TRY(source_save(p->source, bytes, n_bytes));
-    return p->settings.task == TASK_CROPS ? save_objects(dataset, bytes, n_bytes) : ERR_OK;
+    return p->settings.task == TASK_CROPS
+               ? object_crops_save(&p->crops, dataset->info.n_samples, bytes, n_bytes)
+               : ERR_OK;
 }
 
 /* What opening refuses was refused there; only the bytes' lengths and numbers are looked at again. */
@@ -200,20 +117,20 @@ static err_t restore_pictures(dataset_t *dataset, const transform_settings_t *se
     pictures_t *p = NULL;
     bool crops = settings->task == TASK_CROPS;
     TRY(new_pictures(dataset, settings, &p));
-    if (crops) TRY(restore_objects(dataset, *bytes, &n_bytes));
+    if (crops) TRY(object_crops_restore(*bytes, &n_bytes, &p->crops, dataset->info.n_samples));
     int64_t n[SPLIT_COUNT] = {dataset->info.n_samples[SPLIT_TRAIN], dataset->info.n_samples[SPLIT_VAL]};
     TRY(source_restore(bytes, n_bytes, &p->source));
     TRY(settle(dataset)); /* counts pictures */
     if (crops) memcpy(dataset->info.n_samples, n, sizeof n);
     set_blocks(dataset);
-    return crops ? check_objects(p, &dataset->info) : ERR_OK;
+    return crops ? object_crops_check(p->source, &p->crops, n) : ERR_OK;
 }
 
 static void close_pictures(dataset_t *dataset)
 {
     pictures_t *p = dataset->impl;
     if (!p) return;
-    for (split_t split = 0; split < SPLIT_COUNT; split++) mem_free(&p->objects[split]);
+    object_crops_free(&p->crops);
     mem_free(&p->names);
     source_close(&p->source);
     mem_free(&dataset->impl);
@@ -250,26 +167,13 @@ static double cpu_sec(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* [from, from + length) with a margin, cut to [0, end), at least 1 long. */
-static void widen(double *from, double *length, double end)
-{
-    double to = fmin(*from + *length * (1 + TRANSFORM_MARGIN), end);
-    *from = fmax(*from - *length * TRANSFORM_MARGIN, 0);
-    *from = fmax(fmin(*from, end - 1), 0);
-    *length = fmax(to - *from, 1);
-}
-
 static image_rect_t region_of(const pictures_t *p, const dataset_wish_t *wish, const sample_t *sample,
                               const image_info_t *info)
 {
     double width = (double)info->width, height = (double)info->height;
     if (p->settings.task != TASK_CROPS) return (image_rect_t){0, 0, width, height};
-    const double *stored = sample->annotations[p->objects[wish->split][wish->index].annotation].box;
-    image_rect_t box = orient_to_shown(info->orientation, info->stored_width, info->stored_height,
-                                       (image_rect_t){stored[0], stored[1], stored[2], stored[3]});
-    widen(&box.x, &box.width, width);
-    widen(&box.y, &box.height, height);
-    return box;
+    const annotation_t *object = &sample->annotations[p->crops.of[wish->split][wish->index].annotation];
+    return object_crops_region(object, info);
 }
 
 static err_t decode_and_render(dataset_reader_t *reader, const dataset_wish_t *wish, const sample_t *sample,
@@ -308,11 +212,11 @@ static void fill_targets(const sample_t *sample, int n_classes, float *targets)
 static source_near_t find_near(const pictures_t *p, const dataset_wish_t *wish)
 {
     const sampler_near_t *near = &wish->near;
-    const object_t *objects = p->objects[wish->split];
+    const object_crop_t *objects = p->crops.of[wish->split];
     source_near_t found = {near->first, near->n, near->n, near->n_runs};
     if (near->n < 1 || !objects) return found;
-    found.first = objects[near->first].picture;
-    found.n = objects[near->first + near->n - 1].picture - found.first + 1;
+    found.first = objects[near->first].image;
+    found.n = objects[near->first + near->n - 1].image - found.first + 1;
     return found;
 }
 
@@ -320,12 +224,13 @@ static err_t read_picture(dataset_reader_t *reader, const dataset_wish_t *wish, 
 {
     const pictures_t *p = reader->dataset->impl;
     const dataset_info_t *info = &reader->dataset->info;
-    const object_t *object = p->settings.task == TASK_CROPS ? &p->objects[wish->split][wish->index] : NULL;
+    bool crops = p->settings.task == TASK_CROPS;
+    const object_crop_t *object = crops ? &p->crops.of[wish->split][wish->index] : NULL;
     reader_t *r = reader->impl;
     char name[FS_PATH_MAX + 512];
     sample_t sample;
     double start = clock_sec();
-    reader->picture = object ? object->picture : wish->index;
+    reader->picture = object ? object->image : wish->index;
     r->buffer.near = find_near(p, wish);
     err_t err = source_read(p->source, wish->split, reader->picture, &r->buffer, &sample);
     reader->cost.read += clock_sec() - start;

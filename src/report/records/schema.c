@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks one record of `dptrain bench` against docs/records.md: names, types, and the arithmetic between
- * fields. Reading for a report is more lenient (records_bench.c). */
+/* Checks files of records against docs/records.md, each kind by its own rules (schema_train.c, schema_bench.c).
+ * Reading for a report is more lenient (records_train.c, records_bench.c). */
 #include "report/records/schema.h"
 
 #include "report/records/jsonl.h"
