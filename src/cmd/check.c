@@ -20,6 +20,5 @@ err_t cmd_check(const cmd_context_t *context)
     if (err == ERR_OK) err = check_options_check(&options);
     if (err != ERR_OK) return cmd_fail(err);
     if (!options.list) return check_run(&options, context->abort_job);
-    if (log_speaks()) check_print_list();
-    return ERR_OK;
+    return cmd_fail(log_speaks() ? check_print_list() : ERR_OK);
 }

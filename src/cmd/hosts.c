@@ -80,7 +80,7 @@ static err_t write_all(const hosts_t *hosts, const char *verb, const hosts_optio
     else if (strcmp(options->format, "tsv") == 0)
         hosts_write_tsv(hosts, out);
     else
-        hosts_write_table(hosts, out);
+        TRY(hosts_write_table(hosts, out));
     /* Half a list of hosts looks like a whole one. */
     if (fflush(out) != 0 || ferror(out)) RAISE(ERR_SYSTEM, "cannot write the hosts: %s", strerror(errno));
     return ERR_OK;

@@ -6,7 +6,7 @@
 #include <sys/utsname.h>
 
 #include "base/log.h"
-#include "base/utf8.h"
+#include "base/table.h"
 #include "base/version.h"
 #include "cluster/comm/topo.h"
 #include "cmd/cmd.h"
@@ -21,7 +21,7 @@ typedef struct info_options {
 } info_options_t;
 
 #define FIELD(name) offsetof(info_options_t, name)
-static const opt_t table[] = {
+static const opt_t info_table[] = {
     {"model", OPT_STRING, FIELD(model), NULL, 0, 0, NULL, "NAME", "show this model's layers", false},
     {"batch", OPT_INT, FIELD(batch), "64", 1, 1 << 24, NULL, "N", "samples that the activation bytes are for",
      false},
@@ -35,6 +35,20 @@ static const opt_t table[] = {
      "pictures have any number of classes", false},
 };
 
+static void add_devices(table_t *table)
+{
+    const backend_t *backend;
+    char why[BACKEND_WHY_MAX];
+    table_section(table, "devices");
+    for (int i = 1; backend_names[i]; i++) {
+        char text[128] = "";
+        bool found = backend_find(backend_names[i], &backend, why) == ERR_OK;
+        if (found) backend->describe(text, sizeof text);
+        table_cell(table, "%s", backend_names[i]);
+        table_cell(table, "%s", found ? text : why);
+    }
+}
+
 static err_t print_build(void)
 {
     struct utsname os;
@@ -42,27 +56,39 @@ static err_t print_build(void)
     h5_version(hdf5, sizeof hdf5);
     const backend_t *backend;
     char why[BACKEND_WHY_MAX];
+    table_t build = {.columns = {{NULL, true}, {NULL, true}}, .n_columns = 2}, parts = build;
+    err_t err;
     uname(&os);
-    printf("dptrain    %s (%s)\n", version_number, version_git_hash);
-    printf("built by   %s, %s\n", version_compiler, version_flags);
-    printf("HDF5       %s\n", hdf5);
-    printf("system     %s %s, %s, %d CPUs usable here\n", os.sysname, os.release, os.machine, topo_cpus());
-    printf("\ndevices\n");
-    for (int i = 1; backend_names[i]; i++) {
-        char text[128] = "";
-        bool found = backend_find(backend_names[i], &backend, why) == ERR_OK;
-        if (found) backend->describe(text, sizeof text);
-        printf("  %-8s %s\n", backend_names[i], found ? text : why);
+    table_cell(&build, "dptrain");
+    table_cell(&build, "%s (%s)", version_number, version_git_hash);
+    table_cell(&build, "built by");
+    table_cell(&build, "%s, %s", version_compiler, version_flags);
+    table_cell(&build, "HDF5");
+    table_cell(&build, "%s", hdf5);
+    table_cell(&build, "system");
+    table_cell(&build, "%s %s, %s, %d CPUs usable here", os.sysname, os.release, os.machine, topo_cpus());
+    TRY_OUT(err, table_print(&build, stdout));
+    printf("\n");
+    parts.indent = 2;
+    add_devices(&parts);
+    TRY_OUT(err, backend_find("auto", &backend, why));
+    table_cell(&parts, "auto");
+    table_cell(&parts, "takes %s", backend->name);
+    TRY_OUT(err, table_print(&parts, stdout));
+    printf("\n");
+    table_section(&parts, "models (--model NAME shows the layers)");
+    for (const model_t *model = models; model->name; model++) {
+        table_cell(&parts, "%s", model->name);
+        table_cell(&parts, "%s", model->summary);
     }
-    TRY(backend_find("auto", &backend, why));
-    printf("  auto     takes %s\n", backend->name);
-    printf("\nmodels (--model NAME shows the layers)\n");
-    for (const model_t *model = models; model->name; model++)
-        printf("  %-12s %s\n", model->name, model->summary);
-    return ERR_OK;
+    err = table_print(&parts, stdout);
+out:
+    table_free(&build);
+    table_free(&parts);
+    return err;
 }
 
-static void print_layer(const graph_node_t *node, int64_t batch, int width)
+static void add_layer(table_t *table, const graph_node_t *node, int64_t n_bytes)
 {
     int64_t n_params = 0;
     for (int i = 0; i < node->desc.n_params; i++) n_params += shape_count(node->desc.param[i]);
@@ -70,12 +96,12 @@ static void print_layer(const graph_node_t *node, int64_t batch, int width)
     /* Without the batch dimension; the loss has one number a sample. */
     shape_t sample = {y.n_dims - 1, {0}};
     for (int i = 1; i < y.n_dims; i++) sample.dim[i - 1] = y.dim[i];
-    shape_text_t text = shape_format(sample);
-    int shown = utf8_count(text.text); /* × is one column but two bytes */
-    int64_t n_bytes = batch * shape_count(y) * (int64_t)dtype_size(node->desc.dtype);
-    printf("%-*s %-13s %s%*s %12lld %12lld %14lld\n", width, node->name, op_traits(node->desc.kind)->name,
-           text.text, 16 - shown, "", (long long)n_params, (long long)op_macs(&node->desc),
-           (long long)n_bytes);
+    table_cell(table, "%s", node->name);
+    table_cell(table, "%s", op_traits(node->desc.kind)->name);
+    table_cell(table, "%s", shape_format(sample).text);
+    table_cell(table, "%lld", (long long)n_params);
+    table_cell(table, "%lld", (long long)op_macs(&node->desc));
+    table_cell(table, "%lld", (long long)n_bytes);
 }
 
 static err_t print_model(const info_options_t *o)
@@ -86,24 +112,31 @@ static err_t print_model(const info_options_t *o)
     graph_t *g;
     TRY(model_build(o->model, &options, &g));
     int64_t n_macs = 0, n_bytes = 0;
-    int width = 12;
-    for (int n = 0; n < g->n_nodes; n++)
-        if ((int)strlen(g->nodes[n].name) > width) width = (int)strlen(g->nodes[n].name);
+    table_t table = {
+        .columns =
+            {{"layer", true}, {"operator", true}, {"output", true}, {"parameters"}, {"MACs"}, {"bytes"}},
+        .n_columns = 6};
     printf("%s on pictures of %s\n\n", g->model, shape_format(options.sample).text);
-    printf("%-*s %-13s %-16s %12s %12s %14s\n", width, "layer", "operator", "output", "parameters", "MACs",
-           "bytes");
     for (int n = 0; n < g->n_nodes; n++) {
         const op_desc_t *desc = &g->nodes[n].desc;
-        print_layer(&g->nodes[n], o->batch, width);
+        int64_t bytes = o->batch * shape_count(desc->y) * (int64_t)dtype_size(desc->dtype);
+        add_layer(&table, &g->nodes[n], bytes);
         n_macs += op_macs(desc);
-        n_bytes += o->batch * shape_count(desc->y) * (int64_t)dtype_size(desc->dtype);
+        n_bytes += bytes;
     }
-    printf("%-*s %-13s %-16s %12lld %12lld %14lld\n", width, "total", "", "", (long long)g->n_parameters,
-           (long long)n_macs, (long long)n_bytes);
+    table_cell(&table, "total");
+    table_cell(&table, "%s", "");
+    table_cell(&table, "%s", "");
+    table_cell(&table, "%lld", (long long)g->n_parameters);
+    table_cell(&table, "%lld", (long long)n_macs);
+    table_cell(&table, "%lld", (long long)n_bytes);
+    graph_free(&g);
+    err_t err = table_print(&table, stdout);
+    table_free(&table);
+    TRY(err);
     printf("\nMACs: multiply-adds of one sample's forward pass; backward takes about twice as many.\n"
            "bytes: activations of %lld samples before layers share memory.\n",
            (long long)o->batch);
-    graph_free(&g);
     return ERR_OK;
 }
 
@@ -121,7 +154,7 @@ static err_t settle_size(const opt_group_t *group, info_options_t *o)
 err_t cmd_info(const cmd_context_t *context)
 {
     info_options_t options = {0};
-    opt_group_t group = {"Options", table, sizeof table / sizeof table[0], &options, 0};
+    opt_group_t group = {"Options", info_table, sizeof info_table / sizeof info_table[0], &options, 0};
     err_t err = opt_defaults(&group, 1);
     for (const model_t *model = models; model->name; model++)
         cmd_tell_word(context, "model", model->name, model->summary);

@@ -20,9 +20,9 @@ records() { # JQ's words
     run --separate-stderr bench_comm 2 -b 1K -e 16K -f 4
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ "$output" == *"out-of-place                       in-place"* ]]
-    [[ "$output" == *"size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw"* ]]
-    [[ "$output" == *"(B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)"* ]]
+    [[ "$output" == *"out-of-place                     in-place"* ]]
+    [[ "$output" == *"size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw"* ]]
+    [[ "$output" == *"(B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)"* ]]
     [[ "$output" == *"# Out of bounds values : 0 OK"* && "$output" == *"# Avg bus bandwidth    : "* ]]
     rows=$(grep -E '^ +[0-9]' <<<"$output")
     [ "$(awk '{ print $1, $2, $3, $4, $5, $9, $13, $14 }' <<<"$rows")" = "\
@@ -78,7 +78,7 @@ records() { # JQ's words
     run --separate-stderr bench_comm 2 -b 64 -e 64K -f 32 --communicator host,mpi
     echo "$output"
     [ "$status" -eq 0 ]
-    [ "$(grep -c 'N/A     N/A     N/A    N/A .* 0  host, shared buffer' <<<"$output")" -eq 3 ]
+    [ "$(grep -cE 'N/A +N/A +N/A +N/A .* 0  host, shared buffer' <<<"$output")" -eq 3 ]
     records '[.[] | select(.key.communicator == "host")] | length == 3 and all(.[]; .key.in_place)'
     for words in "--test all_gather" "--datatype double" "--op max" "--inplace out"; do
         # shellcheck disable=SC2086 # these are words

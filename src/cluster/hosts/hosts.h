@@ -113,7 +113,7 @@ err_t hosts_write_ssh_config(const hosts_t *hosts, const char *known_hosts, FILE
  * missing value is "-". Its tab-separated fields: address, slots, ids of slots (with commas), port, user,
  * key_file, yes or no for chief, env_file, setup, and from the tenth field on one NAME=VALUE of shared_envs
  * each, as in an env_file. No text contains a tab, so nothing is quoted and nothing needs to be evaluated. */
-void hosts_write_table(const hosts_t *hosts, FILE *out);
+err_t hosts_write_table(const hosts_t *hosts, FILE *out);
 err_t hosts_write_json(const hosts_t *hosts, FILE *out);
 void hosts_write_tsv(const hosts_t *hosts, FILE *out);
 

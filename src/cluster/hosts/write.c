@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "base/utf8.h"
+#include "base/table.h"
 #include "cluster/hosts/hosts.h"
 #include "cluster/hosts/parse.h"
 
@@ -155,49 +155,45 @@ static void format_ids(const host_t *host, char *out, size_t n_bytes)
     }
 }
 
-enum { COLUMNS = 8, CELL = 256 };
-
-static void format_row(const host_t *host, char cells[COLUMNS][CELL])
+static void table_host(const host_t *host, table_t *table)
 {
-    snprintf(cells[0], CELL, "%s", host->address);
-    snprintf(cells[1], CELL, "%d", host->slots);
-    format_ids(host, cells[2], 64);
-    snprintf(cells[3], CELL, host->port ? "%d" : "-", host->port);
-    snprintf(cells[4], CELL, "%.80s", or_dash(host->user));
-    snprintf(cells[5], CELL, "%s", host->chief ? "yes" : "no");
-    snprintf(cells[6], CELL, host->bandwidth_gbits > 0 ? "%g" : "-", host->bandwidth_gbits);
-    snprintf(cells[7], CELL, "%s", or_dash(host->key_file)); /* last: no column is behind it */
+    char ids[64];
+    format_ids(host, ids, sizeof ids);
+    table_cell(table, "%s", host->address);
+    table_cell(table, "%d", host->slots);
+    table_cell(table, "%s", ids);
+    table_cell(table, host->port ? "%d" : "-", host->port);
+    table_cell(table, "%.80s", or_dash(host->user));
+    table_cell(table, "%s", host->chief ? "yes" : "no");
+    table_cell(table, host->bandwidth_gbits > 0 ? "%g" : "-", host->bandwidth_gbits);
+    table_cell(table, "%s", or_dash(host->key_file));
 }
 
-void hosts_write_table(const hosts_t *hosts, FILE *out)
+err_t hosts_write_table(const hosts_t *hosts, FILE *out)
 {
-    static const char *const titles[COLUMNS] = {"host", "slots", "GPUs",   "port",
-                                                "user", "chief", "Gbit/s", "key"};
-    char cells[COLUMNS][CELL];
-    int width[COLUMNS];
+    table_t table = {.columns = {{"host", true},
+                                 {"slots"},
+                                 {"GPUs", true},
+                                 {"port"},
+                                 {"user", true},
+                                 {"chief", true},
+                                 {"Gbit/s"},
+                                 {"key", true}},
+                     .n_columns = 8};
     int64_t n_slots = 0, n_gpus = 0;
-    for (int c = 0; c < COLUMNS; c++) width[c] = (int)strlen(titles[c]);
     for (int i = 0; i < hosts->n; i++) {
-        format_row(&hosts->at[i], cells);
-        for (int c = 0; c < COLUMNS; c++)
-            if (utf8_count(cells[c]) > width[c]) width[c] = utf8_count(cells[c]);
+        table_host(&hosts->at[i], &table);
         n_slots += hosts->at[i].slots;
         n_gpus += hosts->at[i].gpus == HOST_GPUS_KNOWN ? hosts->at[i].slots : 0;
     }
-    for (int i = -1; i < hosts->n; i++) {
-        for (int c = 0; i < 0 && c < COLUMNS; c++) snprintf(cells[c], CELL, "%s", titles[c]);
-        if (i >= 0) format_row(&hosts->at[i], cells);
-        for (int c = 0; c < COLUMNS; c++) {
-            int pad = width[c] - utf8_count(cells[c]);
-            bool is_last = c == COLUMNS - 1, is_number = c == 1 || c == 3 || c == 6;
-            fprintf(out, "%*s%s%*s%s", is_number ? pad : 0, "", cells[c], is_number || is_last ? 0 : pad, "",
-                    is_last ? "\n" : "  ");
-        }
-    }
+    err_t err = table_print(&table, out);
+    table_free(&table);
+    TRY(err);
     fprintf(out, "%d host%s, %" PRId64 " slot%s", hosts->n, hosts->n == 1 ? "" : "s", n_slots,
             n_slots == 1 ? "" : "s");
     if (n_gpus) fprintf(out, ", %" PRId64 " GPU%s", n_gpus, n_gpus == 1 ? "" : "s");
     fputc('\n', out);
+    return ERR_OK;
 }
 
 static void json_number_or_null(json_t *j, const char *key, int value)

@@ -39,8 +39,8 @@ static err_t print_survey(const source_t *source, const show_options_t *options)
     survey_t survey;
     TRY(survey_run(source, &how, &survey));
     end_telling();
-    survey_print(source, &survey, options->read);
-    err_t err = survey_print_categories(source, &survey, options->top);
+    err_t err = survey_print(source, &survey, options->read);
+    if (err == ERR_OK) err = survey_print_categories(source, &survey, options->top);
     survey_free(&survey);
     fflush(stdout);
     return err;

@@ -7,7 +7,7 @@
 
 /* Prints counts and ranges of each split to the standard output. read: every picture's file was read, so that
  * formats are known. */
-void survey_print(const source_t *source, const survey_t *survey, bool read);
+err_t survey_print(const source_t *source, const survey_t *survey, bool read);
 
 /* The `top` categories with the most objects, or, of sources without annotations, pictures. */
 err_t survey_print_categories(const source_t *source, const survey_t *survey, int64_t top);

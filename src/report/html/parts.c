@@ -8,6 +8,8 @@
 
 #include "base/figure.h"
 
+enum { MATRIX_MAX_COLUMNS = 64 };
+
 void html_text(html_t *h, const char *text)
 {
     chart_escape(h->out, text);
@@ -98,9 +100,9 @@ err_t html_matrix_table(html_t *h, const html_matrix_t *matrix, const char *row_
 {
     int n_sides = matrix->at[HTML_BASE] ? 2 : 1;
     int n_series = matrix->n_series;
-    if (n_series > (TABLE_MAX_COLUMNS - 1) / n_sides) n_series = (TABLE_MAX_COLUMNS - 1) / n_sides;
+    if (n_series > (MATRIX_MAX_COLUMNS - 1) / n_sides) n_series = (MATRIX_MAX_COLUMNS - 1) / n_sides;
     *out = (table_t){.n_columns = 1 + n_series * n_sides, .n_rows = matrix->n_rows};
-    out->columns[0] = (table_column_t){row_heading, true};
+    out->columns[0] = (table_column_t){.heading = row_heading, .is_text = true};
     for (int c = 0; c < n_series * n_sides; c++) {
         const char *name = matrix->series[c / n_sides];
         out->columns[1 + c].heading = name[0] ? name : "value";

@@ -165,7 +165,7 @@ static err_t split_table(html_t *h, const step_split_t *splits, int n, table_t *
 {
     const char **cell;
     *out = (table_t){.n_columns = N_PARTS + 2, .n_rows = n};
-    out->columns[0] = (table_column_t){"step", true};
+    out->columns[0] = (table_column_t){.heading = "step", .is_text = true};
     out->columns[1].heading = "time";
     TRY(arena_new(&h->arena, sizeof *cell * (size_t)n * (N_PARTS + 2), &cell));
     out->cells = cell;

@@ -7,6 +7,8 @@
 #include "report/records/fields.h"
 #include "report/records/print.h"
 
+enum { BENCH_MAX_COLUMNS = 64 };
+
 typedef enum source { FROM_KEY, FROM_METRICS, P50, HALF_INTERVAL, TAIL, SAMPLES, MARK } source_t;
 
 typedef struct column {
@@ -16,8 +18,8 @@ typedef struct column {
 
 typedef struct layout {
     const report_group_t *group;
-    column_t columns[TABLE_MAX_COLUMNS];
-    const char *shared[TABLE_MAX_COLUMNS]; /* names in the key whose value is that of every point */
+    column_t columns[BENCH_MAX_COLUMNS];
+    const char *shared[BENCH_MAX_COLUMNS]; /* names in the key whose value is that of every point */
     int n, n_shared, n_left_out;
     bool timed;
 } layout_t;
@@ -29,7 +31,7 @@ static report_fields_t fields_of(const report_point_t *point, source_t source)
 
 static void add_column(layout_t *layout, source_t source, const char *name)
 {
-    if (layout->n == TABLE_MAX_COLUMNS)
+    if (layout->n == BENCH_MAX_COLUMNS)
         layout->n_left_out++;
     else
         layout->columns[layout->n++] = (column_t){source, name};
@@ -59,7 +61,7 @@ static bool is_shared(const layout_t *layout, const char *name)
 static void find_shared(layout_t *layout)
 {
     report_fields_t key = layout->group->first->key;
-    for (int i = 0; i < key.n && i < TABLE_MAX_COLUMNS; i++) {
+    for (int i = 0; i < key.n && i < BENCH_MAX_COLUMNS; i++) {
         const report_point_t *point = layout->group->first;
         if (is_shared(layout, key.at[i].name)) continue;
         while (point && same_value(&key.at[i], fields_find(point->key, key.at[i].name))) point = point->next;
@@ -167,7 +169,7 @@ static bool is_text_column(const report_group_t *group, const column_t *column)
 /* What all points share. */
 static err_t caption_text(printer_t *p, const layout_t *layout, const char **out)
 {
-    report_field_t shared[TABLE_MAX_COLUMNS];
+    report_field_t shared[BENCH_MAX_COLUMNS];
     report_fields_t fields = {shared, layout->n_shared};
     for (int i = 0; i < layout->n_shared; i++)
         shared[i] = *fields_find(layout->group->first->key, layout->shared[i]);

@@ -4,24 +4,9 @@
 #ifndef REPORT_RECORDS_RENDER_H
 #define REPORT_RECORDS_RENDER_H
 
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 
-enum { TABLE_MAX_COLUMNS = 64 };
-
-typedef struct table_column {
-    const char *heading;
-    bool is_text; /* to the left; numbers to the right */
-} table_column_t;
-
-typedef struct table {
-    const char *title, *caption; /* caption: what holds for all rows; may be "" */
-    table_column_t columns[TABLE_MAX_COLUMNS];
-    int n_columns;
-    int64_t n_rows;
-    const char **cells; /* [n_rows, n_columns]; NULL is empty */
-} table_t;
+#include "base/table.h"
 
 /* A line of a run's head. */
 typedef struct fact {

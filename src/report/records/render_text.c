@@ -2,39 +2,28 @@
 /* The output forms of tables, facts and notes: aligned text for terminals, and GitHub Markdown. */
 #include <string.h>
 
-#include "base/mem.h"
 #include "base/utf8.h"
 #include "report/records/render.h"
 
-static void put(FILE *out, const char *text)
+static void text_line(FILE *out, const char *text)
 {
-    for (size_t n; *text; text += n) {
-        n = utf8_length(text);
-        if (n == 0 || utf8_is_control(text, n))
-            fputc('?', out);
-        else
-            fwrite(text, 1, n, out);
-        if (n == 0) n = 1;
-    }
-}
-
-static void heading(FILE *out, const char *text)
-{
-    put(out, text);
+    table_put_text(out, text);
     fputc('\n', out);
 }
 
-static void facts(FILE *out, const fact_t *fact, int n)
+static void text_facts(FILE *out, const fact_t *fact, int n)
 {
-    int width = 0;
-    for (int i = 0; i < n; i++)
-        if (utf8_count(fact[i].name) > width) width = utf8_count(fact[i].name);
+    table_t table = {.columns = {{NULL, true}, {NULL, true}}, .n_columns = 2, .n_rows = 1, .indent = 2};
+    const char *cells[2];
     for (int i = 0; i < n; i++) {
-        fputs("  ", out);
-        put(out, fact[i].name);
-        fprintf(out, "%*s", width - utf8_count(fact[i].name) + 2, "");
-        put(out, fact[i].text);
-        fputc('\n', out);
+        int width = table_text_width(fact[i].name);
+        if (width > table.columns[0].min_width) table.columns[0].min_width = width;
+    }
+    table.cells = cells;
+    for (int i = 0; i < n; i++) {
+        cells[0] = fact[i].name;
+        cells[1] = fact[i].text;
+        table_print(&table, out);
     }
     fputc('\n', out);
 }
@@ -45,53 +34,18 @@ static const char *cell(const table_t *table, int64_t row, int column)
     return text ? text : "";
 }
 
-/* *gap: spaces that are due before the next text, so that no line ends with some. */
-static void print_cell(FILE *out, const char *text, int width, bool is_text, int *gap)
+static void text_table(FILE *out, const table_t *table)
 {
-    int n_pad = width - utf8_count(text);
-    if (!is_text) *gap += n_pad;
-    if (text[0]) {
-        fprintf(out, "%*s", *gap, "");
-        put(out, text);
-        *gap = 0;
-    }
-    if (is_text) *gap += n_pad;
-}
-
-static void print_row(FILE *out, const table_t *table, int64_t row, const int *width)
-{
-    int gap = 0;
-    for (int c = 0; c < table->n_columns; c++) {
-        const table_column_t *column = &table->columns[c];
-        gap += 2;
-        print_cell(out, row < 0 ? column->heading : cell(table, row, c), width[c], column->is_text, &gap);
-    }
-    fputc('\n', out);
-}
-
-static void print_table(FILE *out, const table_t *table)
-{
-    int width[TABLE_MAX_COLUMNS];
-    for (int c = 0; c < table->n_columns; c++) {
-        width[c] = utf8_count(table->columns[c].heading);
-        for (int64_t r = 0; r < table->n_rows; r++)
-            if (utf8_count(cell(table, r, c)) > width[c]) width[c] = utf8_count(cell(table, r, c));
-    }
-    put(out, table->title);
+    table_t copy = *table;
+    copy.indent = 2;
+    table_put_text(out, table->title);
     if (table->caption[0]) fputs(": ", out);
-    put(out, table->caption);
-    fputc('\n', out);
-    for (int64_t r = -1; r < table->n_rows && table->n_columns > 0; r++) print_row(out, table, r, width);
-    fputc('\n', out);
-}
-
-static void note(FILE *out, const char *text)
-{
-    put(out, text);
+    text_line(out, table->caption);
+    if (table->n_columns > 0) table_print(&copy, out);
     fputc('\n', out);
 }
 
-const render_t render_text = {heading, facts, print_table, note};
+const render_t render_text = {text_line, text_facts, text_table, text_line};
 
 /* Nothing in a cell may end it, begin markup or be an HTML tag. */
 static void put_escaped(FILE *out, const char *text)

@@ -9,7 +9,7 @@
 
 #include "base/mem.h"
 #include "base/opt.h"
-#include "base/utf8.h"
+#include "base/table.h"
 #include "store/checkpoint/file.h"
 
 /* Shown in lines of their own. */
@@ -30,42 +30,76 @@ static const char *words(const checkpoint_t *c, const char *name)
     return attr && attr->type == CKPT_TEXT ? attr->text : "(not said)";
 }
 
-static void print_summary(const checkpoint_t *c)
+static void show_summary(const checkpoint_t *c, table_t *t)
 {
-    printf("%-17s %s\n", "file", checkpoint_path(c));
-    printf("%-17s %lld bytes, whole: every byte matches the checksum\n", "size",
-           (long long)checkpoint_bytes(c));
-    printf("%-17s %lld\n", "schema", (long long)number(c, "schema"));
-    if (checkpoint_find_attr(c, "model"))
-        printf("%-17s %s for pictures of %s in %lld classes\n", "model", words(c, "model"),
-               shape_format(shape_3d(number(c, "height"), number(c, "width"), number(c, "channels"))).text,
-               (long long)number(c, "n_classes"));
-    if (checkpoint_find_attr(c, "step"))
-        printf("%-17s %lld steps done; next is batch %lld of epoch %lld (both from 0)\n", "position",
-               (long long)number(c, "step"), (long long)number(c, "batch"), (long long)number(c, "epoch"));
-    if (checkpoint_find_attr(c, "data_source"))
-        printf("%-17s %s, xxh3 %s\n", "data", words(c, "data_source"), words(c, "data_xxh3"));
-    if (checkpoint_find_attr(c, "n_ranks"))
-        printf("%-17s %lld, %lld samples a step\n", "ranks", (long long)number(c, "n_ranks"),
-               (long long)number(c, "global_batch"));
+    table_cell(t, "file");
+    table_cell(t, "%s", checkpoint_path(c));
+    table_cell(t, "size");
+    table_cell(t, "%lld bytes, whole: every byte matches the checksum", (long long)checkpoint_bytes(c));
+    table_cell(t, "schema");
+    table_cell(t, "%lld", (long long)number(c, "schema"));
+    if (checkpoint_find_attr(c, "model")) {
+        table_cell(t, "model");
+        table_cell(
+            t, "%s for pictures of %s in %lld classes", words(c, "model"),
+            shape_format(shape_3d(number(c, "height"), number(c, "width"), number(c, "channels"))).text,
+            (long long)number(c, "n_classes"));
+    }
+    if (checkpoint_find_attr(c, "step")) {
+        table_cell(t, "position");
+        table_cell(t, "%lld steps done; next is batch %lld of epoch %lld (both from 0)",
+                   (long long)number(c, "step"), (long long)number(c, "batch"),
+                   (long long)number(c, "epoch"));
+    }
+    if (checkpoint_find_attr(c, "data_source")) {
+        table_cell(t, "data");
+        table_cell(t, "%s, xxh3 %s", words(c, "data_source"), words(c, "data_xxh3"));
+    }
+    if (checkpoint_find_attr(c, "n_ranks")) {
+        table_cell(t, "ranks");
+        table_cell(t, "%lld, %lld samples a step", (long long)number(c, "n_ranks"),
+                   (long long)number(c, "global_batch"));
+    }
 }
 
-/* Text of several lines is set in from the left, under its name. */
-static void print_attr(const ckpt_attr_t *attr)
+static void show_attr(const ckpt_attr_t *attr, table_t *t)
 {
-    if (attr->type == CKPT_INT) printf("%-17s %" PRId64 "\n", attr->name, attr->integer);
-    if (attr->type == CKPT_REAL) printf("%-17s %.9g\n", attr->name, attr->real);
-    if (attr->type != CKPT_TEXT) return;
-    if (!strchr(attr->text, '\n')) {
-        printf("%-17s %s\n", attr->name, attr->text);
-        return;
-    }
+    table_cell(t, "%s", attr->name);
+    if (attr->type == CKPT_INT) table_cell(t, "%" PRId64, attr->integer);
+    if (attr->type == CKPT_REAL) table_cell(t, "%.9g", attr->real);
+    if (attr->type == CKPT_TEXT) table_cell(t, "%s", attr->text);
+}
+
+/* Text of several lines, indented below its name. */
+static void show_text(const ckpt_attr_t *attr)
+{
     printf("%s\n", attr->name);
     for (const char *line = attr->text; *line;) {
         int n = (int)strcspn(line, "\n");
         printf("  %.*s\n", n, line);
         line += n + (line[n] != '\0');
     }
+}
+
+static err_t show_attrs(const checkpoint_t *c)
+{
+    table_t table = {.columns = {{NULL, true, .min_width = 16}, {NULL, true}}, .n_columns = 2};
+    err_t err = ERR_OK;
+    show_summary(c, &table);
+    for (int several = 0; several < 2 && err == ERR_OK; several++) {
+        for (int i = 0; i < checkpoint_attr_count(c); i++) {
+            const ckpt_attr_t *attr = checkpoint_attr(c, i);
+            int lines = attr->type == CKPT_TEXT && strchr(attr->text, '\n');
+            if (opt_listed(summarized, attr->name) || lines != several) continue;
+            if (several)
+                show_text(attr);
+            else
+                show_attr(attr, &table);
+        }
+        if (!several) err = table_print(&table, stdout);
+    }
+    table_free(&table);
+    return err;
 }
 
 /* Root of the mean of squares; of what is no number it is none either. */
@@ -101,49 +135,45 @@ static double root_mean_square(const ckpt_array_t *array, const void *data)
     return n > 0 ? sqrt(sum / (double)n) : 0;
 }
 
-/* Fills a column on the screen: × is two bytes wide there, but one character. */
-static void print_padded(const char *text, int width)
+static err_t show_arrays(checkpoint_t *c)
 {
-    int shown = utf8_count(text);
-    printf("%s%*s", text, shown < width ? width - shown : 0, "");
-}
-
-static err_t print_arrays(checkpoint_t *c)
-{
-    int n = checkpoint_array_count(c), width = 5;
+    int n = checkpoint_array_count(c);
     int64_t total = 0, n_bytes;
-    for (int i = 0; i < n; i++) {
-        int length = (int)strlen(checkpoint_array(c, i)->name);
-        if (length > width) width = length;
-    }
-    printf("\n%-*s  %-8s %-16s %-8s %12s %12s\n", width, "array", "type", "shape", "meaning", "bytes", "rms");
+    table_t t = {
+        .columns = {{"array", true}, {"type", true}, {"shape", true}, {"meaning", true}, {"bytes"}, {"rms"}},
+        .n_columns = 6};
+    err_t err = ERR_OK;
     for (int i = 0; i < n; i++) {
         const ckpt_array_t *array = checkpoint_array(c, i);
         void *data;
-        TRY(checkpoint_read_new(c, array, &n_bytes, &data));
-        printf("%-*s  %-8s ", width, array->name, dtype_name(array->dtype));
-        print_padded(array->shape.n_dims ? shape_format(array->shape).text : "one number", 16);
-        printf(" %-8s %12lld %12.6g\n", array->meaning ? array->meaning : "", (long long)n_bytes,
-               root_mean_square(array, data));
+        TRY_OUT(err, checkpoint_read_new(c, array, &n_bytes, &data));
+        table_cell(&t, "%s", array->name);
+        table_cell(&t, "%s", dtype_name(array->dtype));
+        table_cell(&t, "%s", array->shape.n_dims ? shape_format(array->shape).text : "one number");
+        table_cell(&t, "%s", array->meaning ? array->meaning : "");
+        table_cell(&t, "%lld", (long long)n_bytes);
+        table_cell(&t, "%.6g", root_mean_square(array, data));
         total += n_bytes;
         mem_free(&data);
     }
-    printf("%-*s  %-8s %-16s %-8s %12lld\n", width, "total", "", "", "", (long long)total);
-    return ERR_OK;
+    for (int column = 0; column < t.n_columns; column++)
+        if (column == 4)
+            table_cell(&t, "%lld", (long long)total);
+        else
+            table_cell(&t, "%s", column == 0 ? "total" : "");
+    printf("\n");
+    TRY_OUT(err, table_print(&t, stdout));
+out:
+    table_free(&t);
+    return err;
 }
 
 err_t checkpoint_show(const char *path)
 {
     checkpoint_t *c;
     TRY(checkpoint_open(path, &c));
-    print_summary(c);
-    for (int several = 0; several < 2; several++)
-        for (int i = 0; i < checkpoint_attr_count(c); i++) {
-            const ckpt_attr_t *attr = checkpoint_attr(c, i);
-            int lines = attr->type == CKPT_TEXT && strchr(attr->text, '\n');
-            if (!opt_listed(summarized, attr->name) && lines == several) print_attr(attr);
-        }
-    err_t err = print_arrays(c);
+    err_t err = show_attrs(c);
+    if (err == ERR_OK) err = show_arrays(c);
     checkpoint_close(&c);
     return err;
 }

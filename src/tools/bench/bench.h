@@ -12,6 +12,7 @@
 
 #include "base/json.h"
 #include "base/opt.h"
+#include "base/table.h"
 #include "cluster/session/runtime.h"
 #include "tools/bench/load.h"
 #include "tools/bench/turns.h"
@@ -103,7 +104,7 @@ typedef struct bench_result {
     bool disturbed;      /* the statistics had to take disturbed samples */
     bool conclusive;     /* the wanted precision was reached within the budget */
     double min, p50, p95, p99, max, mean;
-    double cv;              /* standard deviation / mean */
+    double cv;        /* standard deviation / mean */
     double clock_sec; /* of the fixed loop (tools/bench/load.h) beside the batches that count: their median */
     double ci_low, ci_high; /* 95 % confidence interval of the median: stats_median_interval */
     int slowest_rank;       /* that most often was the slowest, and in which part of the samples */
@@ -120,9 +121,9 @@ void bench_result_free(bench_result_t *result);
  * has room for. Call before allocating. */
 err_t bench_check_memory(bench_t *bench, int64_t n_bytes, const char *what);
 
-/* A line of a table, on rank 0. */
+/* A line about a table, on rank 0. Its rows: table_log (base/table.h) as they are measured. */
 void bench_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* "" or, behind a figure: "~" inconclusive, "!" disturbed. bench_run explains them once, below the tables. */
+/* "" or, after a figure: "~" inconclusive, "!" disturbed. bench_run explains them once, below the tables. */
 const char *bench_mark(const bench_result_t *result);
 
 /* The "bench" record of a point (docs/records.md), on rank 0; elsewhere NULL, and the other calls do

@@ -37,6 +37,7 @@ typedef struct comm_session {
     double busbw_sum;
     int64_t n_busbw, n_wrong;
     bool above_line_rate;
+    table_t *table;
 } comm_session_t;
 
 /* What is measured, but for the size. */

@@ -69,7 +69,7 @@ static err_t measure_calls(pairs_t *p, pair_t *pairs, int n)
     return err;
 }
 
-static err_t measure(pairs_t *p)
+static err_t pairs_measure(pairs_t *p)
 {
     int a = 0, b = 0;
     bool more = next_pair(p, &a, &b);
@@ -85,39 +85,40 @@ static err_t measure(pairs_t *p)
     return ERR_OK;
 }
 
-static void print_extreme(const pairs_t *p, const char *word, int at)
+static void pairs_print_extreme(const pairs_t *p, const char *word, int at)
 {
     int a = at / p->n, b = at % p->n;
     bench_print("# %s pair: rank %d (%s) and rank %d (%s), %.2f GB/s each way", word, a,
                 p->places[a].host_name, b, p->places[b].host_name, p->gbs[at]);
 }
 
-static void print_matrix(const pairs_t *p)
+static void pairs_print_matrix(const pairs_t *p)
 {
-    enum { MAX_COLUMNS = 96 };
-    int slowest = -1, fastest = -1, n = p->n < MAX_COLUMNS ? p->n : MAX_COLUMNS;
-    char line[16 + 9 * MAX_COLUMNS];
-    size_t used = (size_t)snprintf(line, sizeof line, "#   rank");
-    for (int b = 0; b < n; b++) used += (size_t)snprintf(line + used, sizeof line - used, " %7d", b);
-    bench_print("%s", line);
+    enum { MAX_SHOWN = 96 };
+    int slowest = -1, fastest = -1, n = p->n < MAX_SHOWN ? p->n : MAX_SHOWN;
+    char headings[MAX_SHOWN][12];
+    table_t table = {.columns = {{"rank", .min_width = 8}}, .n_columns = 1 + n, .comment = true};
+    for (int b = 0; b < n; b++) {
+        snprintf(headings[b], sizeof headings[b], "%d", b);
+        table.columns[1 + b] = (table_column_t){.heading = headings[b], .min_width = 6};
+    }
     for (int a = 0; a < p->n; a++) {
-        used = (size_t)snprintf(line, sizeof line, "%8d", a);
+        table_cell(&table, "%d", a);
         for (int b = 0; b < p->n; b++) {
             int at = a * p->n + b;
             bool none = isnan(p->gbs[at]);
-            char cell[24] = "-";
-            if (!none) snprintf(cell, sizeof cell, "%.2f", p->gbs[at]);
-            if (b < n) used += (size_t)snprintf(line + used, sizeof line - used, " %7s", cell);
+            if (b < n) table_cell(&table, none ? "-" : "%.2f", p->gbs[at]);
             if (none) continue;
             if (slowest < 0 || p->gbs[at] < p->gbs[slowest]) slowest = at;
             if (fastest < 0 || p->gbs[at] > p->gbs[fastest]) fastest = at;
         }
-        bench_print("%s", line);
     }
+    table_log(&table);
+    table_free(&table);
     if (n < p->n) bench_print("# columns from rank %d on are in the records only", n);
     if (slowest < 0) return;
-    print_extreme(p, "slowest", slowest);
-    print_extreme(p, "fastest", fastest);
+    pairs_print_extreme(p, "slowest", slowest);
+    pairs_print_extreme(p, "fastest", fastest);
 }
 
 err_t comm_all_pairs(comm_session_t *session, const comm_what_t *what)
@@ -137,8 +138,8 @@ err_t comm_all_pairs(comm_session_t *session, const comm_what_t *what)
         bench_print("# all_pairs: GB/s each way while two ranks swap %lld bytes of %s and the others wait",
                     (long long)comm_message_bytes(what->test, p.count, what->type, p.n),
                     collective_type_names[what->type]);
-        err = measure(&p);
-        if (err == ERR_OK || session->bench->interrupted) print_matrix(&p);
+        err = pairs_measure(&p);
+        if (err == ERR_OK || session->bench->interrupted) pairs_print_matrix(&p);
     }
     mem_free(&p.places);
     mem_free(&p.gbs);

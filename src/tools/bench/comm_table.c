@@ -14,7 +14,7 @@ typedef struct half {
     comm_rate_t rate;
 } half_t;
 
-static void print_header(const comm_session_t *s, const comm_what_t *what)
+static void comm_table_header(const comm_session_t *s, const comm_what_t *what)
 {
     comm_t *comm = s->bench->comm;
     char library[128];
@@ -27,25 +27,39 @@ static void print_header(const comm_session_t *s, const comm_what_t *what)
                 comm->topo.n_hosts > 1 ? "s" : "");
     if (s->line_rate_gbs > 0) bench_print("# line rate: %g GB/s one way", s->line_rate_gbs);
     bench_print("#");
-    bench_print("# %59s  out-of-place                       in-place          ", "");
-    bench_print("# %10s  %12s  %8s  %6s  %6s  %7s  %6s  %6s %6s  %7s  %6s  %6s %6s  %s", "size", "count",
-                "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "time", "algbw", "busbw",
-                "#wrong", "algorithm");
-    bench_print("# %10s  %12s  %8s  %6s  %6s  %7s  %6s  %6s %6s  %7s  %6s  %6s", "(B)", "(elements)", "", "",
-                "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)");
+    static const table_t table = {
+        .columns = {{"size", .unit = "(B)", .min_width = 12},
+                    {"count", .unit = "(elements)", .min_width = 12},
+                    {"type", .min_width = 8},
+                    {"redop", .min_width = 6},
+                    {"root", .min_width = 6},
+                    {"time", .unit = "(us)", .min_width = 7, .group = "out-of-place"},
+                    {"algbw", .unit = "(GB/s)"},
+                    {"busbw", .unit = "(GB/s)"},
+                    {"#wrong"},
+                    {"time", .unit = "(us)", .min_width = 7, .group = "in-place"},
+                    {"algbw", .unit = "(GB/s)"},
+                    {"busbw", .unit = "(GB/s)"},
+                    {"#wrong"},
+                    {"algorithm", true}},
+        .n_columns = 14,
+        .comment = true,
+        .units_below = true};
+    *s->table = table;
+    table_log(s->table); /* the headings */
 }
 
-static void half_text(const half_t *h, char *out, size_t n_bytes)
+static void half_cells(const half_t *h, table_t *table)
 {
-    char wrong[24] = "N/A", time[24];
+    double us = h->result.p50 * 1e6;
     if (!h->wanted) {
-        snprintf(out, n_bytes, "  %7s  %6s  %6s  %5s", "N/A", "N/A", "N/A", "N/A");
+        for (int i = 0; i < 4; i++) table_cell(table, "N/A");
         return;
     }
-    double us = h->result.p50 * 1e6;
-    snprintf(time, sizeof time, us >= 10000 ? "%.0f" : us >= 100 ? "%.1f" : "%.2f", us);
-    if (h->n_wrong >= 0) snprintf(wrong, sizeof wrong, "%lld", (long long)h->n_wrong);
-    snprintf(out, n_bytes, "  %7s  %6.2f  %6.2f  %5s", time, h->rate.algbw_gbs, h->rate.busbw_gbs, wrong);
+    table_cell(table, us >= 10000 ? "%.0f" : us >= 100 ? "%.1f" : "%.2f", us);
+    table_cell(table, "%.2f", h->rate.algbw_gbs);
+    table_cell(table, "%.2f", h->rate.busbw_gbs);
+    table_cell(table, h->n_wrong >= 0 ? "%lld" : "N/A", (long long)h->n_wrong);
 }
 
 /* "  out-of-place ~ *": what is to be known of a half. */
@@ -58,20 +72,24 @@ static void half_marks(const half_t *h, char *out, size_t n_bytes)
                  h->rate.above_line_rate ? "*" : "");
 }
 
-static void print_row(const comm_session_t *s, const comm_what_t *what, const half_t halves[2])
+static void comm_table_row(const comm_session_t *s, const comm_what_t *what, const half_t halves[2])
 {
     const comm_test_info_t *test = &comm_tests[what->test];
     const comm_call_t *call = &halves[halves[0].wanted ? 0 : 1].call;
-    char figures[2][96], marks[2][48], algorithm[128];
+    char marks[2][48], algorithm[128];
+    table_t *table = s->table;
+    comm_algorithm_text(s, what->by, algorithm, sizeof algorithm);
+    table_cell(table, "%lld", (long long)call->n_bytes);
+    table_cell(table, "%lld", (long long)call->count);
+    table_cell(table, "%s", collective_type_names[what->type]);
+    table_cell(table, "%s", test->reduces ? collective_op_names[what->op] : "none");
+    table_cell(table, "%d", test->rooted ? (int)s->options->root : -1);
     for (int i = 0; i < 2; i++) {
-        half_text(&halves[i], figures[i], sizeof figures[i]);
+        half_cells(&halves[i], table);
         half_marks(&halves[i], marks[i], sizeof marks[i]);
     }
-    comm_algorithm_text(s, what->by, algorithm, sizeof algorithm);
-    bench_print("%12lld  %12lld  %8s  %6s  %6d%s%s  %s%s%s", (long long)call->n_bytes, (long long)call->count,
-                collective_type_names[what->type], test->reduces ? collective_op_names[what->op] : "none",
-                test->rooted ? (int)s->options->root : -1, figures[0], figures[1], algorithm, marks[0],
-                marks[1]);
+    table_cell(table, "%s%s%s", algorithm, marks[0], marks[1]);
+    table_log(table);
 }
 
 /* Collective. Both halves are measured in turn, so that they meet the same machine. */
@@ -116,7 +134,7 @@ static err_t prepare_halves(comm_session_t *s, const comm_what_t *what, int64_t 
     return ERR_OK;
 }
 
-static err_t row(comm_session_t *s, const comm_what_t *what, int64_t count)
+static err_t comm_table_measure(comm_session_t *s, const comm_what_t *what, int64_t count)
 {
     half_t halves[2] = {
         {.wanted = what->by != COMM_BY_HOST && strcmp(s->options->inplace, "in") != 0},
@@ -125,7 +143,7 @@ static err_t row(comm_session_t *s, const comm_what_t *what, int64_t count)
     };
     err_t err = prepare_halves(s, what, count, halves);
     if (err == ERR_OK) err = measure_halves(s, what, halves);
-    if (err == ERR_OK) print_row(s, what, halves);
+    if (err == ERR_OK) comm_table_row(s, what, halves);
     for (int i = 0; i < 2; i++) {
         comm_call_free(&halves[i].call);
         bench_result_free(&halves[i].result);
@@ -134,7 +152,7 @@ static err_t row(comm_session_t *s, const comm_what_t *what, int64_t count)
 }
 
 /* Says which sizes are not what was asked for. */
-static void print_rounding(const comm_session_t *s, const comm_what_t *what)
+static void comm_table_rounding(const comm_session_t *s, const comm_what_t *what)
 {
     char left_out[128] = "";
     size_t used = 0;
@@ -152,17 +170,17 @@ static void print_rounding(const comm_session_t *s, const comm_what_t *what)
     if (left_out[0]) bench_print("# left out, because too small for %s:%s", unit, left_out);
 }
 
-static err_t rows(comm_session_t *s, const comm_what_t *what)
+static err_t comm_table_sizes(comm_session_t *s, const comm_what_t *what)
 {
     int64_t n_bytes = 0;
     while (comm_sizes_next(&s->sizes, &n_bytes)) {
         int64_t count = comm_piece_count(what->test, n_bytes, what->type, s->bench->comm->size);
-        if (count > 0) TRY(row(s, what, count));
+        if (count > 0) TRY(comm_table_measure(s, what, count));
     }
     return ERR_OK;
 }
 
-static void print_footer(const comm_session_t *s)
+static void comm_table_footer(const comm_session_t *s)
 {
     if (s->options->check)
         bench_print("# Out of bounds values : %lld %s", (long long)s->n_wrong, s->n_wrong ? "FAILED" : "OK");
@@ -184,7 +202,7 @@ static int opposite(const comm_t *comm)
 }
 
 /* All types and operations of a collective. */
-static err_t types(comm_session_t *s, comm_what_t what)
+static err_t comm_table_types(comm_session_t *s, comm_what_t what)
 {
     const comm_plan_t *plan = &s->plan;
     int n_ops = comm_tests[what.test].reduces ? plan->n_ops : 1;
@@ -197,8 +215,8 @@ static err_t types(comm_session_t *s, comm_what_t what)
                 TRY(comm_all_pairs(s, &what));
                 continue;
             }
-            if (o == 0) print_rounding(s, &what);
-            TRY(rows(s, &what));
+            if (o == 0) comm_table_rounding(s, &what);
+            TRY(comm_table_sizes(s, &what));
         }
     return ERR_OK;
 }
@@ -209,13 +227,16 @@ err_t comm_table(comm_session_t *session, comm_test_t test, comm_by_t by)
     session->busbw_sum = 0;
     session->n_busbw = session->n_wrong = 0;
     session->above_line_rate = false;
-    if (test != COMM_TEST_ALL_PAIRS) print_header(session, &what);
+    table_t table = {0};
+    session->table = &table;
+    if (test != COMM_TEST_ALL_PAIRS) comm_table_header(session, &what);
     if (test == COMM_TEST_BISECTION)
         bench_print(
             "# rank i swaps with rank i + %d; figures are a rank's, one way; the cut carries %d times "
             "busbw each way",
             session->bench->comm->size / 2, session->bench->comm->size / 2);
-    err_t err = types(session, what);
-    if (err == ERR_OK || session->bench->interrupted) print_footer(session);
+    err_t err = comm_table_types(session, what);
+    if (err == ERR_OK || session->bench->interrupted) comm_table_footer(session);
+    table_free(&table);
     return err;
 }

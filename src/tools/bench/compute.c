@@ -103,6 +103,14 @@ void bench_rate_json(const bench_rate_t *rate, json_t *j)
     json_real(j, "share_of_peak", rate->share_of_peak);
 }
 
+void bench_rate_cells(table_t *table, const bench_result_t *result, const bench_rate_t *rate)
+{
+    table_cell(table, "%.1f%-1s", 1e6 * result->p50, bench_mark(result));
+    table_cell(table, "%.1f", rate->gflops);
+    table_cell(table, "%.1f", rate->gflops_all);
+    table_cell(table, "%.1f %%", 100 * rate->share_of_peak);
+}
+
 err_t bench_sum_wrong(bench_t *bench, int64_t *n_wrong)
 {
     TRY(comm_allreduce(bench->comm, n_wrong, 1, DTYPE_I64, COMM_SUM, "adding up what is wrong"));

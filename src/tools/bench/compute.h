@@ -40,6 +40,13 @@ typedef struct bench_rate {
 } bench_rate_t;
 bench_rate_t bench_rate_of(const bench_t *bench, const bench_result_t *result, double n_flops, double peak);
 void bench_rate_json(const bench_rate_t *rate, json_t *j);
+/* The same in a table, after the time. */
+#define BENCH_RATE_COLUMNS                                                                                   \
+    {"time", .unit = "us ", .min_width = 12}, {"GFLOP/s", .min_width = 8}, {"all ranks"},                    \
+    {                                                                                                        \
+        "of peak"                                                                                            \
+    }
+void bench_rate_cells(table_t *table, const bench_result_t *result, const bench_rate_t *rate);
 
 /* Collective. Adds up over the ranks what each found wrong; anything makes the command end with ERR_GATE. */
 err_t bench_sum_wrong(bench_t *bench, int64_t *n_wrong);

@@ -24,7 +24,7 @@ static const char *const rules[] = {"fixed", "measure", NULL};
 static const char *const faults[] = {"none", "forward", "backward_data", "backward_weights", NULL};
 
 #define FIELD(name) offsetof(conv_options_t, name)
-static const opt_t table[] = {
+static const opt_t conv_table[] = {
     {"conv-net", OPT_CHOICE, FIELD(net), "all", 0, 0, nets, NULL, "whose layers", false},
     {"conv-batch", OPT_INT, FIELD(batch), "0", 0, BATCH_MAX, NULL, "N",
      "pictures; 0: LeNet-5 64, the others 8, with --quick 1", false},
@@ -38,6 +38,7 @@ typedef struct conv {
     bench_t *bench;
     const conv_options_t *options;
     double peak;
+    table_t *table;
 } conv_t;
 
 /* One layer being measured. */
@@ -102,17 +103,15 @@ static const char *algorithm_of(const bench_op_t *op, op_pass_t pass)
     return name[0] ? name : op->op->backend->name;
 }
 
-static void print_row(const subject_t *s, const bench_op_t *op, op_pass_t pass, const bench_result_t *result,
-                      const bench_rate_t *rate, int64_t n_wrong)
+static void conv_print_row(const conv_t *c, const subject_t *s, const char *pass,
+                           const bench_result_t *result, const bench_rate_t *rate)
 {
     const conv_layer_t *l = s->layer;
-    char layer[32], shape[48];
-    snprintf(layer, sizeof layer, "%s/%s", l->net, l->name);
-    snprintf(shape, sizeof shape, "%lldx%dx%dx%d k%d s%d %d", (long long)s->batch, l->side, l->side, l->in,
-             l->kernel, l->stride, l->out);
-    bench_print("  %-18s %-26s %-16s %12.1f%-1s %10.1f %10.1f %8.1f %%  %-18s %lld", layer, shape,
-                op_pass_names[pass], 1e6 * result->p50, bench_mark(result), rate->gflops, rate->gflops_all,
-                100 * rate->share_of_peak, algorithm_of(op, pass), (long long)n_wrong);
+    table_cell(c->table, "%s/%s", l->net, l->name);
+    table_cell(c->table, "%lldx%dx%dx%d k%d s%d %d", (long long)s->batch, l->side, l->side, l->in, l->kernel,
+               l->stride, l->out);
+    table_cell(c->table, "%s", pass);
+    bench_rate_cells(c->table, result, rate);
 }
 
 static err_t record(const conv_t *c, const subject_t *s, const bench_op_t *op, op_pass_t pass,
@@ -150,7 +149,10 @@ static err_t finish_pass(const conv_t *c, const subject_t *s, const bench_op_t *
     TRY(bench_sum_wrong(c->bench, &n_wrong));
     double n_flops = 2.0 * (double)op_macs(&s->desc);
     bench_rate_t rate = bench_rate_of(c->bench, result, n_flops, c->peak);
-    print_row(s, op, pass, result, &rate, n_wrong);
+    conv_print_row(c, s, op_pass_names[pass], result, &rate);
+    table_cell(c->table, "%s", algorithm_of(op, pass));
+    table_cell(c->table, "%lld", (long long)n_wrong);
+    table_log(c->table);
     return record(c, s, op, pass, result, &rate, n_wrong);
 }
 
@@ -190,27 +192,36 @@ static err_t measure_layer(const conv_t *c, const conv_layer_t *layer)
     return err == ERR_OK ? ERR_OK : err_context(err, "%s/%s", layer->net, layer->name);
 }
 
-static err_t run(bench_t *bench, const void *values)
+static err_t conv_run(bench_t *bench, const void *values)
 {
     const conv_options_t *o = values;
-    conv_t c = {.bench = bench, .options = o};
+    table_t table = {.columns = {{"layer", true, .min_width = 16},
+                                 {"input, kernel, stride, out", true},
+                                 {"pass", true, .min_width = 16},
+                                 BENCH_RATE_COLUMNS,
+                                 {"algorithm", true, .min_width = 16},
+                                 {"wrong"}},
+                     .n_columns = 9,
+                     .indent = 2};
+    conv_t c = {.bench = bench, .options = o, .table = &table};
     TRY(bench_peak(bench, DTYPE_F32, &c.peak));
     bench_print("conv: float32, algorithms %s, on %d rank%s at once; measured peak %.1f GFLOP/s a rank",
                 strcmp(o->algorithms, "fixed") == 0 ? "by the backend's rule" : "measured", bench->comm->size,
                 bench->comm->size > 1 ? "s" : "", c.peak / 1e9);
-    bench_print("  %-18s %-26s %-16s %12s  %10s %10s %10s  %-18s %s", "layer", "input, kernel, stride, out",
-                "pass", "time us", "GFLOP/s", "all ranks", "of peak", "algorithm", "wrong");
-    for (int i = 0; i < n_conv_layers; i++) {
+    table_log(&table); /* the headings */
+    err_t err = ERR_OK;
+    for (int i = 0; i < n_conv_layers && err == ERR_OK; i++) {
         const conv_layer_t *layer = &conv_layers[i];
         bool wanted = strcmp(o->net, "all") == 0 || strcmp(o->net, layer->net) == 0;
-        if (wanted && (layer->quick || !bench->options->quick)) TRY(measure_layer(&c, layer));
+        if (wanted && (layer->quick || !bench->options->quick)) err = measure_layer(&c, layer);
     }
-    return ERR_OK;
+    table_free(&table);
+    return err;
 }
 
 const bench_case_t bench_conv = {.name = "conv",
                                  .summary = "convolutions of LeNet-5, VGG-16 and ResNet-50, three passes",
-                                 .table = table,
-                                 .n_options = sizeof table / sizeof table[0],
+                                 .table = conv_table,
+                                 .n_options = sizeof conv_table / sizeof conv_table[0],
                                  .n_options_bytes = sizeof(conv_options_t),
-                                 .run = run};
+                                 .run = conv_run};

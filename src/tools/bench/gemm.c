@@ -35,7 +35,7 @@ enum { N_TRAINING = sizeof training / sizeof training[0] };
 static const char *const shape_sets[] = {"all", "square", "training", NULL};
 
 #define FIELD(name) offsetof(gemm_options_t, name)
-static const opt_t table[] = {
+static const opt_t gemm_table[] = {
     {"gemm-precision", OPT_CHOICE, FIELD(precision), "fp32", 0, 0, model_precisions, NULL, "of products",
      false},
     {"gemm-shapes", OPT_CHOICE, FIELD(shapes), "all", 0, 0, shape_sets, NULL,
@@ -51,6 +51,7 @@ typedef struct gemm {
     const gemm_options_t *options;
     dtype_t compute;
     double peak;
+    table_t *table;
 } gemm_t;
 
 static err_t check_options(void *values)
@@ -61,12 +62,16 @@ static err_t check_options(void *values)
     return ERR_OK;
 }
 
-static void print_row(const gemm_shape_t *s, const bench_result_t *result, const bench_rate_t *rate,
-                      int64_t n_wrong)
+static void gemm_print_row(const gemm_t *g, const gemm_shape_t *s, const bench_result_t *result,
+                           const bench_rate_t *rate, int64_t n_wrong)
 {
-    bench_print("  %-12s %6lld %6lld %6lld %12.1f%-1s %10.1f %10.1f %8.1f %%  %lld", s->name, (long long)s->m,
-                (long long)s->n, (long long)s->k, 1e6 * result->p50, bench_mark(result), rate->gflops,
-                rate->gflops_all, 100 * rate->share_of_peak, (long long)n_wrong);
+    table_cell(g->table, "%s", s->name);
+    table_cell(g->table, "%lld", (long long)s->m);
+    table_cell(g->table, "%lld", (long long)s->n);
+    table_cell(g->table, "%lld", (long long)s->k);
+    bench_rate_cells(g->table, result, rate);
+    table_cell(g->table, "%lld", (long long)n_wrong);
+    table_log(g->table);
 }
 
 static err_t record(const gemm_t *g, const gemm_shape_t *s, const bench_result_t *result,
@@ -109,7 +114,7 @@ static err_t measure_op(const gemm_t *g, const gemm_shape_t *s, const bench_op_t
     TRY(bench_sum_wrong(bench, &n_wrong));
     double n_flops = 2.0 * (double)op_macs(&op->op->desc);
     bench_rate_t rate = bench_rate_of(bench, result, n_flops, g->peak);
-    print_row(s, result, &rate, n_wrong);
+    gemm_print_row(g, s, result, &rate, n_wrong);
     return record(g, s, result, &rate, n_wrong);
 }
 
@@ -130,10 +135,30 @@ static err_t measure_shape(const gemm_t *g, const gemm_shape_t *s)
     return err;
 }
 
-static err_t run(bench_t *bench, const void *values)
+static err_t gemm_measure_shapes(const gemm_t *g, int64_t max)
+{
+    const gemm_options_t *o = g->options;
+    for (int64_t n = SQUARE_MIN; n <= max && strcmp(o->shapes, "training") != 0; n *= 2) {
+        gemm_shape_t square = {"square", n, n, n, true};
+        TRY(measure_shape(g, &square));
+    }
+    for (int i = 0; i < N_TRAINING && strcmp(o->shapes, "square") != 0; i++)
+        if (training[i].quick || !g->bench->options->quick) TRY(measure_shape(g, &training[i]));
+    return ERR_OK;
+}
+
+static err_t gemm_run(bench_t *bench, const void *values)
 {
     const gemm_options_t *o = values;
-    gemm_t g = {.bench = bench, .options = o};
+    table_t table = {.columns = {{"shape", true, .min_width = 12},
+                                 {"m", .min_width = 5},
+                                 {"n", .min_width = 5},
+                                 {"k", .min_width = 5},
+                                 BENCH_RATE_COLUMNS,
+                                 {"wrong"}},
+                     .n_columns = 9,
+                     .indent = 2};
+    gemm_t g = {.bench = bench, .options = o, .table = &table};
     bool quick = bench->options->quick;
     int64_t max = o->max ? o->max : quick ? SQUARE_QUICK : SQUARE_MAX;
     bool known = model_compute(o->precision, &g.compute);
@@ -141,21 +166,16 @@ static err_t run(bench_t *bench, const void *values)
     TRY(bench_peak(bench, g.compute, &g.peak));
     bench_print("gemm: y = x·w', products in %s, on %d rank%s at once; measured peak %.1f GFLOP/s a rank",
                 dtype_name(g.compute), bench->comm->size, bench->comm->size > 1 ? "s" : "", g.peak / 1e9);
-    bench_print("  %-12s %6s %6s %6s %12s  %10s %10s %10s  %s", "shape", "m", "n", "k", "time us", "GFLOP/s",
-                "all ranks", "of peak", "wrong");
-    for (int64_t n = SQUARE_MIN; n <= max && strcmp(o->shapes, "training") != 0; n *= 2) {
-        gemm_shape_t square = {"square", n, n, n, true};
-        TRY(measure_shape(&g, &square));
-    }
-    for (int i = 0; i < N_TRAINING && strcmp(o->shapes, "square") != 0; i++)
-        if (training[i].quick || !quick) TRY(measure_shape(&g, &training[i]));
-    return ERR_OK;
+    table_log(&table); /* the headings */
+    err_t err = gemm_measure_shapes(&g, max);
+    table_free(&table);
+    return err;
 }
 
 const bench_case_t bench_gemm = {.name = "gemm",
                                  .summary = "matrix products, share of the measured peak",
-                                 .table = table,
-                                 .n_options = sizeof table / sizeof table[0],
+                                 .table = gemm_table,
+                                 .n_options = sizeof gemm_table / sizeof gemm_table[0],
                                  .n_options_bytes = sizeof(gemm_options_t),
                                  .check = check_options,
-                                 .run = run};
+                                 .run = gemm_run};

@@ -24,7 +24,7 @@ typedef struct io_options {
 } io_options_t;
 
 #define FIELD(name) offsetof(io_options_t, name)
-static const opt_t table[] = {
+static const opt_t io_table[] = {
     {"io-dir", OPT_STRING, FIELD(dir), NULL, 0, 0, NULL, "DIR",
      "folder to measure, seen by all hosts; default: that of the records", false},
     {"io-bytes", OPT_SIZE, FIELD(n_bytes), "0", 0, 1e12, NULL, "BYTES", "of a file; 0: 64M, with --quick 16M",
@@ -44,6 +44,7 @@ typedef struct io {
     char names[N_ARRAYS][NAME_MAX_BYTES];
     ckpt_array_t arrays[N_ARRAYS];
     int fd; /* a file whose flush is awaited */
+    table_t table;
 } io_t;
 
 /* One kind of access. Sizes: what is counted. */
@@ -193,16 +194,23 @@ static int64_t wrong_files(const task_t *task)
     return memcmp(got, io->source, (size_t)a->n_bytes) != 0;
 }
 
-static err_t report(const task_t *task, const bench_result_t *result, int64_t n_wrong)
+static err_t io_report(const task_t *task, const bench_result_t *result, int64_t n_wrong)
 {
     bench_t *bench = task->io->bench;
     const access_t *a = task->access;
     int n_ranks = a->everybody ? bench->comm->size : 1;
     double gbs = result->p50 > 0 ? (double)a->n_bytes / result->p50 / 1e9 : 0;
     const char *cache = !a->reads ? "-" : !task->cold ? "warm" : task->n_left == 0 ? "cold" : "warm?";
-    bench_print("  %-18s %-6s %6d %12.2f %12.3f%-1s %10.3f %10.3f  %lld", a->test, cache, n_ranks,
-                (double)a->n_bytes / (1 << 20), 1e3 * result->p50, bench_mark(result), gbs, gbs * n_ranks,
-                (long long)n_wrong);
+    table_t *table = &task->io->table;
+    table_cell(table, "%s", a->test);
+    table_cell(table, "%s", cache);
+    table_cell(table, "%d", n_ranks);
+    table_cell(table, "%.2f", (double)a->n_bytes / (1 << 20));
+    table_cell(table, "%.3f%-1s", 1e3 * result->p50, bench_mark(result));
+    table_cell(table, "%.3f", gbs);
+    table_cell(table, "%.3f", gbs * n_ranks);
+    table_cell(table, "%lld", (long long)n_wrong);
+    table_log(table);
     json_t *j = bench_record_begin(bench, "io", a->test);
     if (j) {
         json_int(j, "bytes", a->n_bytes);
@@ -234,7 +242,7 @@ static err_t measure_access(io_t *io, const access_t *access, bool cold)
     int64_t n_wrong = err == ERR_OK ? wrong_files(&task) : 0;
     if (err == ERR_OK) err = bench_sum_wrong(io->bench, &n_wrong);
     if (err == ERR_OK) err = comm_allreduce(comm, &task.n_left, 1, DTYPE_I64, COMM_MAX, what);
-    if (err == ERR_OK) err = report(&task, &result, n_wrong);
+    if (err == ERR_OK) err = io_report(&task, &result, n_wrong);
     bench_result_free(&result);
     return err;
 }
@@ -320,7 +328,7 @@ static err_t make_buffers(io_t *io)
 }
 
 /* Collective; the folder is made last but one, and removed by the caller in any case. */
-static err_t prepare(io_t *io)
+static err_t io_prepare(io_t *io)
 {
     static const char what[] = "preparing to measure files";
     comm_t *comm = io->bench->comm;
@@ -332,19 +340,28 @@ static err_t prepare(io_t *io)
     return comm_agree(comm, err, what);
 }
 
-static err_t run(bench_t *bench, const void *values)
+static err_t io_run(bench_t *bench, const void *values)
 {
     const io_options_t *o = values;
     io_t *io = NULL;
     TRY(comm_agree(bench->comm, mem_new(sizeof *io, "measuring files", &io), "measuring files"));
     *io = (io_t){.bench = bench, .options = o, .fd = -1};
     io->n_bytes = o->n_bytes ? o->n_bytes : bench->options->quick ? N_BYTES_QUICK : N_BYTES;
-    err_t err = prepare(io);
+    err_t err = io_prepare(io);
     if (err == ERR_OK) {
         bench_print("io: in %s (%s), on %d rank%s", io->temp, io->filesystem, bench->comm->size,
                     bench->comm->size > 1 ? "s" : "");
-        bench_print("  %-18s %-6s %6s %12s %12s  %10s %10s  %s", "access", "cache", "ranks", "MiB", "time ms",
-                    "GB/s", "all ranks", "wrong");
+        io->table = (table_t){.columns = {{"access", true, .min_width = 18},
+                                          {"cache", true},
+                                          {"ranks"},
+                                          {"MiB", .min_width = 8},
+                                          {"time", .unit = "ms ", .min_width = 12},
+                                          {"GB/s", .min_width = 8},
+                                          {"all ranks"},
+                                          {"wrong"}},
+                              .n_columns = 8,
+                              .indent = 2};
+        table_log(&io->table); /* the headings */
         err = measure_all(io);
     }
     close_fd(io);
@@ -352,14 +369,15 @@ static err_t run(bench_t *bench, const void *values)
     mem_free(&io->source);
     mem_free(&io->sink);
     mem_free(&io->values);
+    table_free(&io->table);
     mem_free(&io);
     return err;
 }
 
 const bench_case_t bench_io = {.name = "io",
                                .summary = "reading and writing IDX files and checkpoints, cold and warm",
-                               .table = table,
-                               .n_options = sizeof table / sizeof table[0],
+                               .table = io_table,
+                               .n_options = sizeof io_table / sizeof io_table[0],
                                .n_options_bytes = sizeof(io_options_t),
                                .check = check_options,
-                               .run = run};
+                               .run = io_run};

@@ -23,7 +23,7 @@ typedef struct mem_options {
 } mem_options_t;
 
 #define FIELD(name) offsetof(mem_options_t, name)
-static const opt_t table[] = {
+static const opt_t mem_table[] = {
     {"mem-bytes", OPT_SIZE, FIELD(n_bytes), "0", 0, 1e15, NULL, "BYTES",
      "only this working set of a rank, its three arrays together (on a GPU: of one copy); 0: one for each "
      "cache, and "
@@ -48,6 +48,7 @@ static err_t check_options(void *values)
 typedef struct loop {
     const mem_arrays_t *arrays;
     mem_kernel_t kernel;
+    table_t *table;
 } loop_t;
 
 static err_t run_loop(void *context)
@@ -64,9 +65,14 @@ static err_t report_loop(bench_t *bench, const mem_level_t *level, const loop_t 
     const char *name = mem_kernel_names[loop->kernel];
     double n_bytes = (double)(mem_kernel_bytes(loop->kernel, a->n) * a->repeat);
     double gbs = result->p50 > 0 ? n_bytes / result->p50 / 1e9 : 0;
-    bench_print("  %-6s %12.1f  %-6s %12.2f%-1s %10.2f %10.2f  %lld", level->name,
-                (double)a->n_block_bytes / 1024, name, 1e6 * result->p50 / (double)a->repeat,
-                bench_mark(result), gbs, gbs * bench->comm->size, (long long)n_wrong);
+    table_cell(loop->table, "%s", level->name);
+    table_cell(loop->table, "%.1f", (double)a->n_block_bytes / 1024);
+    table_cell(loop->table, "%s", name);
+    table_cell(loop->table, "%.2f%-1s", 1e6 * result->p50 / (double)a->repeat, bench_mark(result));
+    table_cell(loop->table, "%.2f", gbs);
+    table_cell(loop->table, "%.2f", gbs * bench->comm->size);
+    table_cell(loop->table, "%lld", (long long)n_wrong);
+    table_log(loop->table);
     json_t *j = bench_record_begin(bench, "mem", name);
     if (j) {
         json_string(j, "level", level->name);
@@ -84,10 +90,10 @@ static err_t report_loop(bench_t *bench, const mem_level_t *level, const loop_t 
 }
 
 static err_t measure_loop(bench_t *bench, const mem_options_t *options, const mem_level_t *level,
-                          mem_arrays_t *arrays, mem_kernel_t kernel)
+                          mem_arrays_t *arrays, mem_kernel_t kernel, table_t *table)
 {
     char what[WHAT_MAX];
-    loop_t loop = {arrays, kernel};
+    loop_t loop = {arrays, kernel, table};
     bench_work_t work = {.what = what, .context = &loop, .run = run_loop};
     bench_result_t result = {0};
     snprintf(what, sizeof what, "%s in %s", mem_kernel_names[kernel], level->name);
@@ -104,7 +110,8 @@ static err_t measure_loop(bench_t *bench, const mem_options_t *options, const me
     return err;
 }
 
-static err_t measure_level(bench_t *bench, const mem_options_t *options, const mem_level_t *level)
+static err_t measure_level(bench_t *bench, const mem_options_t *options, const mem_level_t *level,
+                           table_t *table)
 {
     mem_arrays_t arrays = {.n = 0};
     TRY(bench_check_memory(bench, level->n_bytes,
@@ -113,7 +120,7 @@ static err_t measure_level(bench_t *bench, const mem_options_t *options, const m
                            "measuring memory");
     for (int kernel = 0; kernel < MEM_KERNEL_COUNT && err == ERR_OK; kernel++)
         if (!bench->options->quick || kernel == MEM_COPY || kernel == MEM_TRIAD)
-            err = measure_loop(bench, options, level, &arrays, (mem_kernel_t)kernel);
+            err = measure_loop(bench, options, level, &arrays, (mem_kernel_t)kernel, table);
     mem_arrays_free(&arrays);
     return err;
 }
@@ -182,12 +189,18 @@ static err_t look_at_fresh(fresh_t *f, double *n_faults)
 }
 
 static err_t report_fresh(bench_t *bench, const fresh_t *f, const char *pages, double n_faults,
-                          const bench_result_t *result)
+                          const bench_result_t *result, table_t *table)
 {
     double n_pages = (double)(f->n_bytes / f->n_page), us = 1e6 * result->p50 / n_pages;
     double gbs = result->p50 > 0 ? (double)f->n_bytes / result->p50 / 1e9 : 0;
-    bench_print("  %-18s %12.1f %12.3f%-1s %10.2f %10.2f %14.4f  %lld", pages, (double)f->n_bytes / 1024, us,
-                bench_mark(result), gbs, gbs * bench->comm->size, n_faults / n_pages, (long long)f->n_wrong);
+    table_cell(table, "%s", pages);
+    table_cell(table, "%.1f", (double)f->n_bytes / 1024);
+    table_cell(table, "%.3f%-1s", us, bench_mark(result));
+    table_cell(table, "%.2f", gbs);
+    table_cell(table, "%.2f", gbs * bench->comm->size);
+    table_cell(table, "%.4f", n_faults / n_pages);
+    table_cell(table, "%lld", (long long)f->n_wrong);
+    table_log(table);
     json_t *j = bench_record_begin(bench, "mem", "fresh_pages");
     if (j) {
         json_string(j, "advice", pages);
@@ -216,22 +229,30 @@ static err_t measure_fresh(bench_t *bench, int64_t n_bytes)
                         {(size_t)n_bytes, n_page, MADV_HUGEPAGE, false, 0}};
     bench_work_t works[2];
     bench_result_t results[2] = {{0}};
+    table_t table = {.columns = {{"fresh pages", true, .min_width = 18},
+                                 {"KiB", .min_width = 12},
+                                 {"us per page ", .min_width = 12},
+                                 {"GB/s", .min_width = 8},
+                                 {"all ranks"},
+                                 {"faults a page"},
+                                 {"wrong"}},
+                     .n_columns = 7,
+                     .indent = 2};
     for (int i = 0; i < 2; i++)
         works[i] = (bench_work_t){.what = pages[i], .context = &fresh[i], .run = run_fresh};
     TRY(bench_check_memory(bench, n_bytes, "fresh pages"));
     err_t err = bench_measure(bench, works, 2, results);
-    if (err == ERR_OK)
-        bench_print("  %-18s %12s %12s  %10s %10s %14s  %s", "fresh pages", "KiB", "us per page", "GB/s",
-                    "all ranks", "faults a page", "wrong");
+    if (err == ERR_OK) table_log(&table); /* the headings */
     for (int i = 0; i < 2 && err == ERR_OK; i++) {
         double n_faults = 0;
         err = comm_agree(bench->comm, look_at_fresh(&fresh[i], &n_faults), "looking at fresh pages");
         if (err == ERR_OK) err = bench_sum_wrong(bench, &fresh[i].n_wrong);
-        if (err == ERR_OK) err = report_fresh(bench, &fresh[i], pages[i], n_faults, &results[i]);
+        if (err == ERR_OK) err = report_fresh(bench, &fresh[i], pages[i], n_faults, &results[i], &table);
         if (err == ERR_OK && fresh[i].refused && i == 1)
             bench_print("  (this kernel has no huge pages to give)");
     }
     for (int i = 0; i < 2; i++) bench_result_free(&results[i]);
+    table_free(&table);
     return err;
 }
 
@@ -243,27 +264,37 @@ static err_t run_device(bench_t *bench, const mem_options_t *o)
     return mem_device_measure(bench, n_bytes, o->fault);
 }
 
-static err_t run(bench_t *bench, const void *values)
+static err_t mem_run(bench_t *bench, const void *values)
 {
     const mem_options_t *o = values;
     mem_level_t levels[MEM_MAX_LEVELS];
     int n_levels = 0;
+    table_t table = {.columns = {{"level", true, .min_width = 6},
+                                 {"KiB a rank", .min_width = 12},
+                                 {"loop", true, .min_width = 6},
+                                 {"time", .unit = "us ", .min_width = 12},
+                                 {"GB/s", .min_width = 8},
+                                 {"all ranks"},
+                                 {"wrong"}},
+                     .n_columns = 7,
+                     .indent = 2};
     if (bench->runtime.backend->memory) return run_device(bench, o);
     int64_t fresh = o->n_bytes ? o->n_bytes : bench->options->quick ? FRESH_QUICK : FRESH;
     bench_print("mem: STREAM's loops, %d thread%s a rank, on %d rank%s at once", bench->runtime.n_threads,
                 bench->runtime.n_threads > 1 ? "s" : "", bench->comm->size, bench->comm->size > 1 ? "s" : "");
     TRY(find_levels(bench, o, levels, &n_levels));
-    bench_print("  %-6s %12s  %-6s %12s  %10s %10s  %s", "level", "KiB a rank", "loop", "time us", "GB/s",
-                "all ranks", "wrong");
-    for (int i = 0; i < n_levels; i++) TRY(measure_level(bench, o, &levels[i]));
-    if (!o->fresh) return ERR_OK;
+    table_log(&table); /* the headings */
+    err_t err = ERR_OK;
+    for (int i = 0; i < n_levels && err == ERR_OK; i++) err = measure_level(bench, o, &levels[i], &table);
+    table_free(&table);
+    if (err != ERR_OK || !o->fresh) return err;
     return measure_fresh(bench, fresh > FRESH_MIN ? fresh : FRESH_MIN);
 }
 
 const bench_case_t bench_mem = {.name = "mem",
                                 .summary = "memory bandwidth of each cache and of DRAM, cost of fresh pages",
-                                .table = table,
-                                .n_options = sizeof table / sizeof table[0],
+                                .table = mem_table,
+                                .n_options = sizeof mem_table / sizeof mem_table[0],
                                 .n_options_bytes = sizeof(mem_options_t),
                                 .check = check_options,
-                                .run = run};
+                                .run = mem_run};

@@ -23,6 +23,7 @@ typedef struct copy {
     const backend_t *backend;
     copy_kind_t kind;
     mirror_t from, to;
+    table_t *table;
 } copy_t;
 
 static err_t run_copy(void *context)
@@ -60,13 +61,17 @@ static err_t count_wrong(const copy_t *c, bool spoil, int64_t *n_wrong)
     return ERR_OK;
 }
 
-static err_t report(bench_t *bench, const copy_t *c, const bench_result_t *result, int64_t n_wrong)
+static err_t mem_device_report(bench_t *bench, const copy_t *c, const bench_result_t *result, int64_t n_wrong)
 {
     double n_bytes = (double)c->from.n_bytes * kinds[c->kind].n_moved;
     double gbs = result->p50 > 0 ? n_bytes / result->p50 / 1e9 : 0;
-    bench_print("  %-16s %14.1f %12.2f%-1s %10.2f %10.2f  %lld", kinds[c->kind].test,
-                (double)c->from.n_bytes / 1024, 1e6 * result->p50, bench_mark(result), gbs,
-                gbs * bench->comm->size, (long long)n_wrong);
+    table_cell(c->table, "%s", kinds[c->kind].test);
+    table_cell(c->table, "%.1f", (double)c->from.n_bytes / 1024);
+    table_cell(c->table, "%.2f%-1s", 1e6 * result->p50, bench_mark(result));
+    table_cell(c->table, "%.2f", gbs);
+    table_cell(c->table, "%.2f", gbs * bench->comm->size);
+    table_cell(c->table, "%lld", (long long)n_wrong);
+    table_log(c->table);
     json_t *j = bench_record_begin(bench, "mem", kinds[c->kind].test);
     if (j) {
         json_string(j, "level", "GPU");
@@ -82,7 +87,7 @@ static err_t report(bench_t *bench, const copy_t *c, const bench_result_t *resul
     return bench_record_end(bench, result);
 }
 
-static err_t measure(bench_t *bench, copy_t *c, bool spoil)
+static err_t mem_device_measure_copy(bench_t *bench, copy_t *c, bool spoil)
 {
     const char *what = kinds[c->kind].what;
     bench_work_t work = {.what = what, .context = c, .run = run_copy, .finish = finish_copy};
@@ -92,26 +97,33 @@ static err_t measure(bench_t *bench, copy_t *c, bool spoil)
     err_t err = bench_measure(bench, &work, 1, &result);
     if (err == ERR_OK) err = comm_agree(bench->comm, count_wrong(c, spoil, &n_wrong), what);
     if (err == ERR_OK) err = bench_sum_wrong(bench, &n_wrong);
-    if (err == ERR_OK) err = report(bench, c, &result, n_wrong);
+    if (err == ERR_OK) err = mem_device_report(bench, c, &result, n_wrong);
     bench_result_free(&result);
     return err;
 }
 
 err_t mem_device_measure(bench_t *bench, int64_t n_bytes, bool spoil)
 {
-    copy_t c = {.backend = bench->runtime.backend};
+    table_t table = {.columns = {{"GPU", true, .min_width = 16},
+                                 {"KiB a rank", .min_width = 12},
+                                 {"time", .unit = "us ", .min_width = 12},
+                                 {"GB/s", .min_width = 8},
+                                 {"all ranks"},
+                                 {"wrong"}},
+                     .n_columns = 6,
+                     .indent = 2};
+    copy_t c = {.backend = bench->runtime.backend, .table = &table};
     TRY(bench_check_memory(bench, 2 * n_bytes, "mem's pinned memory (--mem-bytes)"));
     err_t err = mirror_new(c.backend, (size_t)n_bytes, "mem's copies (--mem-bytes)", &c.from);
     if (err == ERR_OK) err = mirror_new(c.backend, (size_t)n_bytes, "mem's copies (--mem-bytes)", &c.to);
     err = comm_agree(bench->comm, err, "measuring the GPU's memory");
-    if (err == ERR_OK)
-        bench_print("  %-16s %14s %12s  %10s %10s  %s", "GPU", "KiB a rank", "time us", "GB/s", "all ranks",
-                    "wrong");
+    if (err == ERR_OK) table_log(&table); /* the headings */
     for (int kind = 0; kind < COPY_KINDS && err == ERR_OK; kind++) {
         c.kind = (copy_kind_t)kind;
-        err = measure(bench, &c, spoil);
+        err = mem_device_measure_copy(bench, &c, spoil);
     }
     mirror_free(&c.from);
     mirror_free(&c.to);
+    table_free(&table);
     return err;
 }

@@ -20,7 +20,7 @@ typedef struct step_options {
 } step_options_t;
 
 #define FIELD(name) offsetof(step_options_t, name)
-static const opt_t table[] = {
+static const opt_t step_table[] = {
     {"step-model", OPT_STRING, FIELD(model), "lenet5", 0, 0, NULL, "NAME", "the model", false},
     {"step-batch", OPT_INT, FIELD(batch), "64", 1, 1 << 20, NULL, "N", "samples a step on each rank", false},
     {"step-data", OPT_STRING, FIELD(data), NULL, 0, 0, NULL, "DIR", "as train's --data", false},
@@ -235,33 +235,51 @@ static err_t record(step_bench_t *s, scaling_t mode, const arrangement_t *a, con
     return bench_record_end(s->bench, r);
 }
 
-static err_t report_row(step_bench_t *s, scaling_t mode, int n_ranks)
+static err_t step_report_row(step_bench_t *s, scaling_t mode, int n_ranks, table_t *table)
 {
     const arrangement_t *a = &s->list[find(s, mode, n_ranks)];
     const bench_result_t *r = &s->results[a - s->list];
     step_cost_t cost;
     ratio_t e = efficiency(s, mode, n_ranks);
     TRY(mean_cost(s, a, &cost));
-    char text[48] = "-";
-    if (isfinite(e.median)) snprintf(text, sizeof text, "%.3f (%.3f–%.3f)", e.median, e.low, e.high);
-    bench_print("%-8s %5d %7lld %10.3f%-1s %10.0f %9.1f %9.1f %9.1f %9.1f   %s", mode_names[mode], a->n_ranks,
-                (long long)a->batch, 1e3 * r->p50, bench_mark(r), rate_of(a, r),
-                100 * (cost.forward + cost.backward) / cost.total, 100 * cost.comm / cost.total,
-                100 * cost.optimizer / cost.total, 100 * cost.data / cost.total, text);
+    table_cell(table, "%s", mode_names[mode]);
+    table_cell(table, "%d", a->n_ranks);
+    table_cell(table, "%lld", (long long)a->batch);
+    table_cell(table, "%.3f%-1s", 1e3 * r->p50, bench_mark(r));
+    table_cell(table, "%.0f", rate_of(a, r));
+    table_cell(table, "%.1f", 100 * (cost.forward + cost.backward) / cost.total);
+    table_cell(table, "%.1f", 100 * cost.comm / cost.total);
+    table_cell(table, "%.1f", 100 * cost.optimizer / cost.total);
+    table_cell(table, "%.1f", 100 * cost.data / cost.total);
+    table_cell(table, isfinite(e.median) ? "%.3f (%.3f–%.3f)" : "-", e.median, e.low, e.high);
     return record(s, mode, a, &cost, e);
 }
 
-static err_t report(step_bench_t *s)
+static err_t step_report(step_bench_t *s)
 {
     int size = s->bench->comm->size;
+    table_t table = {.columns = {{"scaling", true},
+                                 {"ranks"},
+                                 {"batch"},
+                                 {"step", .unit = "ms "},
+                                 {"images/s"},
+                                 {"compute", .unit = "%"},
+                                 {"comm", .unit = "%"},
+                                 {"optim", .unit = "%"},
+                                 {"data", .unit = "%"},
+                                 {"efficiency (quartiles)", true}},
+                     .n_columns = 10};
+    bool scaled = size > 1 && s->options->scaling;
+    err_t err = ERR_OK;
     bench_print("step: %s, %s, %lld samples a rank, %s", s->options->model, s->options->precision,
                 (long long)s->options->batch,
                 s->bench->comm->rank == 0 ? trial_data(s->list[0].trial)->source : "");
-    bench_print("%-8s %5s %7s %10s  %10s %9s %9s %9s %9s   %s", "scaling", "ranks", "batch", "step ms",
-                "images/s", "compute %", "comm %", "optim %", "data %", "efficiency (quartiles)");
-    for (int i = 0; i < s->n; i++) TRY(report_row(s, s->list[i].mode, s->list[i].n_ranks));
-    if (size == 1 || !s->options->scaling) return ERR_OK;
-    TRY(report_row(s, STRONG, size));
+    for (int i = 0; i < s->n && err == ERR_OK; i++)
+        err = step_report_row(s, s->list[i].mode, s->list[i].n_ranks, &table);
+    if (err == ERR_OK && scaled) err = step_report_row(s, STRONG, size, &table);
+    if (err == ERR_OK) table_log(&table);
+    table_free(&table);
+    if (err != ERR_OK || !scaled) return err;
     bench_print("weak: time of 1 rank / time; strong: time of 1 rank / (ranks x time); alone: time of a step "
                 "without allreduce, each rank by itself / time of %d ranks",
                 size);
@@ -280,10 +298,10 @@ static err_t measure(step_bench_t *s)
                                   .parts = {N_PARTS, part_names, take_parts},
                                   .budget_sec = s->options->budget_sec};
     TRY(bench_measure(s->bench, works, s->n, s->results));
-    return report(s);
+    return step_report(s);
 }
 
-static err_t run(bench_t *bench, const void *options)
+static err_t step_run(bench_t *bench, const void *options)
 {
     step_bench_t *s;
     TRY(comm_agree(bench->comm, mem_new(sizeof *s, "the steps to be measured", &s), "preparing steps"));
@@ -303,7 +321,7 @@ static err_t run(bench_t *bench, const void *options)
 const bench_case_t bench_step = {.name = "step",
                                  .summary =
                                      "a model's whole training step, and how it scales from 1 to N ranks",
-                                 .table = table,
-                                 .n_options = sizeof table / sizeof table[0],
+                                 .table = step_table,
+                                 .n_options = sizeof step_table / sizeof step_table[0],
                                  .n_options_bytes = sizeof(step_options_t),
-                                 .run = run};
+                                 .run = step_run};

@@ -103,7 +103,7 @@ typedef struct check_case {
 extern const check_case_t *const check_cases[]; /* in the order in which they run, ended by NULL */
 
 /* Prints the table of checks. */
-void check_print_list(void);
+err_t check_print_list(void);
 
 /* Collective. Runs what the options choose; rank 0 prints the table and writes --json. ERR_GATE when a line
  * failed, on all ranks. */

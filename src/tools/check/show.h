@@ -31,7 +31,7 @@ void check_row_where(const check_t *check, const check_rows_t *rows, int i, int 
                      size_t n_bytes);
 
 /* The table, then what failed and what is to be done; lines of 80 columns. */
-void check_print_table(const check_t *check, const check_rows_t *rows, FILE *out);
+err_t check_print_table(const check_t *check, const check_rows_t *rows, FILE *out);
 err_t check_show_table(const check_t *check, const check_lines_t *lines); /* on stdout */
 
 /* {"hosts", "ranks", "result", "lines": [{"host", "rank", "check", "name", "status", "found", "value",

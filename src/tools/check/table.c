@@ -4,37 +4,14 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/utf8.h"
+#include "base/table.h"
 #include "tools/check/show.h"
 
-enum { COLUMNS = 80, STATUS = 6, NAME = 17, WHERE_MIN = 12, WHERE_MAX = 24, WHERE_TEXT = 256 };
+enum { COLUMNS = 80, STATUS = 6, NAME = 15, WHERE_MIN = 10, WHERE_MAX = 22, WHERE_TEXT = 256 };
 
-/* FAIL is to be found at a glance. */
 static const char *status_text(check_status_t status)
 {
     return status == CHECK_FAIL ? "FAIL" : check_status_names[status];
-}
-
-/* Words of the text from column `column` on; further lines begin at `indent`. Ends the line. */
-static void print_wrapped(FILE *out, const char *text, int column, int indent)
-{
-    bool first = true;
-    while (*text) {
-        char word[256];
-        size_t n = strcspn(text, " ");
-        snprintf(word, sizeof word, "%.*s", (int)n, text);
-        text += n + strspn(text + n, " ");
-        int width = utf8_count(word);
-        if (!first && column + 1 + width > COLUMNS) {
-            fprintf(out, "\n%*s", indent, "");
-            column = indent;
-            first = true;
-        }
-        fprintf(out, "%s%s", first ? "" : " ", word);
-        column += width + !first;
-        first = false;
-    }
-    fputc('\n', out);
 }
 
 /* What a row found. */
@@ -46,36 +23,16 @@ static void found_text(const check_row_t *row, char *out, size_t n_bytes)
         snprintf(out, n_bytes, "%s", row->line->found);
 }
 
-static void print_row(const check_t *check, const check_rows_t *rows, int i, int where_columns, FILE *out)
+static void table_check_row(const check_t *check, const check_rows_t *rows, int i, table_t *table)
 {
     char where[WHERE_TEXT], found[2 * ERR_MESSAGE_MAX];
     const check_row_t *row = &rows->row[i];
-    int indent = 2 + STATUS + NAME + where_columns;
-    check_row_where(check, rows, i, WHERE_MAX - 2, where, sizeof where);
+    check_row_where(check, rows, i, WHERE_MAX, where, sizeof where);
     found_text(row, found, sizeof found);
-    fprintf(out, "  %-*s%-*s", STATUS, status_text(row->line->status), NAME, row->line->name);
-    int column = indent, width = utf8_count(where), over = (int)strlen(row->line->name) - (NAME - 1);
-    if (over > 0) column += over + 1;
-    fprintf(out, "%s%s%*s", over > 0 ? " " : "", where, width < where_columns ? where_columns - width : 2,
-            "");
-    if (width >= where_columns) column += width + 2 - where_columns;
-    if (column > COLUMNS - 20) {
-        fprintf(out, "\n%*s", indent, "");
-        column = indent;
-    }
-    print_wrapped(out, found, column, indent);
-}
-
-static int find_where_columns(const check_t *check, const check_rows_t *rows)
-{
-    int columns = WHERE_MIN;
-    for (int i = 0; i < rows->n; i++) {
-        char where[WHERE_TEXT];
-        check_row_where(check, rows, i, WHERE_MAX - 2, where, sizeof where);
-        int width = utf8_count(where) + 2;
-        if (width > columns) columns = width < WHERE_MAX ? width : WHERE_MAX;
-    }
-    return columns;
+    table_cell(table, "%s", status_text(row->line->status));
+    table_cell(table, "%s", row->line->name);
+    table_cell(table, "%s", where);
+    table_cell(table, "%s", found);
 }
 
 static bool same_name(const check_row_t *a, const check_row_t *b)
@@ -83,24 +40,23 @@ static bool same_name(const check_row_t *a, const check_row_t *b)
     return strcmp(a->line->check, b->line->check) == 0 && strcmp(a->line->name, b->line->name) == 0;
 }
 
-/* Rows of one check; what is of one name stands together. */
-static void print_check(const check_t *check, const check_rows_t *rows, const char *name, int where_columns,
-                        FILE *out)
+/* Rows of one check, those of one name together. */
+static void table_check(const check_t *check, const check_rows_t *rows, const char *name, table_t *table)
 {
     bool any = false;
     for (int i = 0; i < rows->n; i++) {
-        bool printed = strcmp(rows->row[i].line->check, name) != 0;
-        for (int before = 0; !printed && before < i; before++)
-            printed = same_name(&rows->row[before], &rows->row[i]);
-        if (printed) continue;
-        if (!any) fprintf(out, "%s\n", name);
+        bool done = strcmp(rows->row[i].line->check, name) != 0;
+        for (int before = 0; !done && before < i; before++)
+            done = same_name(&rows->row[before], &rows->row[i]);
+        if (done) continue;
+        if (!any) table_section(table, name);
         any = true;
         for (int k = i; k < rows->n; k++)
-            if (same_name(&rows->row[k], &rows->row[i])) print_row(check, rows, k, where_columns, out);
+            if (same_name(&rows->row[k], &rows->row[i])) table_check_row(check, rows, k, table);
     }
 }
 
-/* What is to be done about rows of a status. */
+/* Rows of a status with what to do about them. */
 static int print_advice(const check_t *check, const check_rows_t *rows, check_status_t status, FILE *out)
 {
     int n = 0;
@@ -112,10 +68,10 @@ static int print_advice(const check_t *check, const check_rows_t *rows, check_st
         check_row_where(check, rows, i, 100, where, sizeof where);
         snprintf(text, sizeof text, "%s: %s, %s: %s", where, line->check, line->name, line->found);
         fprintf(out, "\n%-*s", STATUS, status_text(status));
-        print_wrapped(out, text, STATUS, STATUS);
+        table_put_wrapped(out, text, STATUS, STATUS, COLUMNS);
         if (!line->advice[0]) continue;
         fprintf(out, "%*s-> ", STATUS, "");
-        print_wrapped(out, line->advice, STATUS + 3, STATUS + 3);
+        table_put_wrapped(out, line->advice, STATUS + 3, STATUS + 3, COLUMNS);
     }
     return n;
 }
@@ -158,16 +114,26 @@ static void print_verdict(const check_t *check, const check_rows_t *rows, int n_
     }
     if (n_hosts == 0) snprintf(text, sizeof text, "the job as a whole");
     fprintf(out, "NOT READY: ");
-    print_wrapped(out, text, 11, 11);
+    table_put_wrapped(out, text, 11, 11, COLUMNS);
 }
 
-void check_print_table(const check_t *check, const check_rows_t *rows, FILE *out)
+err_t check_print_table(const check_t *check, const check_rows_t *rows, FILE *out)
 {
-    int columns = find_where_columns(check, rows);
-    for (int i = 0; check_cases[i]; i++) print_check(check, rows, check_cases[i]->name, columns, out);
+    table_t table = {.columns = {{NULL, true, .min_width = STATUS - 2},
+                                 {NULL, true, .min_width = NAME},
+                                 {NULL, true, .min_width = WHERE_MIN, .max_width = WHERE_MAX},
+                                 {NULL, true}},
+                     .n_columns = 4,
+                     .indent = 2,
+                     .max_width = COLUMNS};
+    for (int i = 0; check_cases[i]; i++) table_check(check, rows, check_cases[i]->name, &table);
+    err_t err = table_print(&table, out);
+    table_free(&table);
+    TRY(err);
     int n_warn = print_advice(check, rows, CHECK_WARN, out);
     int n_fail = print_advice(check, rows, CHECK_FAIL, out);
     print_verdict(check, rows, n_fail, n_warn, out);
+    return ERR_OK;
 }
 
 err_t check_show_table(const check_t *check, const check_lines_t *lines)
@@ -177,8 +143,8 @@ err_t check_show_table(const check_t *check, const check_lines_t *lines)
     int size = check->comm->size, n_hosts = check->n_hosts;
     printf("dptrain check: %d rank%s on %d host%s\n\n", size, size == 1 ? "" : "s", n_hosts,
            n_hosts == 1 ? "" : "s");
-    check_print_table(check, &rows, stdout);
+    err_t err = check_print_table(check, &rows, stdout);
     fflush(stdout);
     check_rows_free(&rows);
-    return ERR_OK;
+    return err;
 }

@@ -8,36 +8,47 @@
 
 #include "base/json.h"
 #include "base/log.h"
+#include "base/table.h"
 #include "compute/models/model.h"
 
 /* Of classes that have a positive sample. */
-static void print_precisions(const dataset_info_t *info, const double *precisions)
+static void log_precisions(const dataset_info_t *info, const double *precisions)
 {
+    table_t table = {.columns = {{NULL, true}, {NULL, true}}, .n_columns = 2, .indent = 2};
     int n_without = 0;
-    log_info("\naverage precision");
+    table_section(&table, "average precision");
     for (int k = 0; k < info->n_classes; k++) {
-        if (isnan(precisions[k]))
+        if (isnan(precisions[k])) {
             n_without++;
-        else
-            log_info("  %.4f  %s", precisions[k], info->class_names[k]);
+            continue;
+        }
+        table_cell(&table, "%.4f", precisions[k]);
+        table_cell(&table, "%s", info->class_names[k]);
     }
+    log_info("%s", "");
+    table_log(&table);
+    table_free(&table);
     if (n_without > 0) log_info("  %d classes have no sample here", n_without);
 }
 
-static void print_confusion(const dataset_info_t *info, const int64_t *confusion)
+static void log_confusion(const dataset_info_t *info, const int64_t *confusion)
 {
-    char line[512];
-    int used = snprintf(line, sizeof line, "\nconfusion  rows: label, columns: prediction\n     ");
-    for (int k = 0; k < info->n_classes; k++)
-        used += snprintf(line + used, sizeof line - (size_t)used, "%6d", k);
-    log_info("%s", line);
-    for (int label = 0; label < info->n_classes; label++) {
-        used = snprintf(line, sizeof line, "%5d", label);
-        for (int k = 0; k < info->n_classes; k++)
-            used += snprintf(line + used, sizeof line - (size_t)used, "%6lld",
-                             (long long)confusion[label * info->n_classes + k]);
-        log_info("%s", line);
+    int n = info->n_classes;
+    char headings[TABLE_MAX_COLUMNS][12];
+    table_t table = {.n_columns = 1 + n};
+    ASSERT(n < TABLE_MAX_COLUMNS);
+    table.columns[0].min_width = 5;
+    for (int k = 0; k < n; k++) {
+        snprintf(headings[k], sizeof headings[k], "%d", k);
+        table.columns[1 + k] = (table_column_t){.heading = headings[k], .min_width = 4};
     }
+    for (int label = 0; label < n; label++) {
+        table_cell(&table, "%d", label);
+        for (int k = 0; k < n; k++) table_cell(&table, "%lld", (long long)confusion[label * n + k]);
+    }
+    log_info("\nconfusion  rows: label, columns: prediction");
+    table_log(&table);
+    table_free(&table);
 }
 
 static bool same_data(const evaluation_about_t *about)
@@ -48,18 +59,32 @@ static bool same_data(const evaluation_about_t *about)
 void evaluation_print(const evaluation_about_t *about, const evaluation_t *eval)
 {
     const dataset_info_t *info = &about->dataset->info;
-    log_info("checkpoint %s%s", about->checkpoint,
-             about->averaged ? " (the moving average of its weights)" : "");
-    if (about->compute != DTYPE_F32)
-        log_info("precision  %s, as it was trained", model_precision(about->compute));
-    log_info("data       %s (%s), %lld %s samples", info->source, about->why_data, (long long)eval->n,
-             split_words[about->split]);
-    if (!same_data(about)) log_info("           not the data that it was trained with");
-    log_info(info->multi_label ? "mAP        %.4f" : "accuracy   %.4f", eval->accuracy);
-    if (!isnan(eval->top5)) log_info("top-5      %.4f", eval->top5);
-    log_info("loss       %.4f", eval->loss);
-    if (eval->precisions) print_precisions(info, eval->precisions);
-    if (eval->confusion) print_confusion(info, eval->confusion);
+    table_t t = {.columns = {{NULL, true, .min_width = 9}, {NULL, true}}, .n_columns = 2};
+    table_cell(&t, "checkpoint");
+    table_cell(&t, "%s%s", about->checkpoint, about->averaged ? " (the moving average of its weights)" : "");
+    if (about->compute != DTYPE_F32) {
+        table_cell(&t, "precision");
+        table_cell(&t, "%s, as it was trained", model_precision(about->compute));
+    }
+    table_cell(&t, "data");
+    table_cell(&t, "%s (%s), %lld %s samples", info->source, about->why_data, (long long)eval->n,
+               split_words[about->split]);
+    if (!same_data(about)) {
+        table_cell(&t, "%s", "");
+        table_cell(&t, "not the data that it was trained with");
+    }
+    table_cell(&t, info->multi_label ? "mAP" : "accuracy");
+    table_cell(&t, "%.4f", eval->accuracy);
+    if (!isnan(eval->top5)) {
+        table_cell(&t, "top-5");
+        table_cell(&t, "%.4f", eval->top5);
+    }
+    table_cell(&t, "loss");
+    table_cell(&t, "%.4f", eval->loss);
+    table_log(&t);
+    table_free(&t);
+    if (eval->precisions) log_precisions(info, eval->precisions);
+    if (eval->confusion) log_confusion(info, eval->confusion);
 }
 
 static void put_classes(json_t *j, const dataset_info_t *info, const evaluation_t *eval)

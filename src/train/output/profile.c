@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/table.h"
 #include "compute/graph/scratch.h"
 
 /* Sizes of the product, small first: a slow backend stays with those. */
@@ -229,26 +230,31 @@ static double other_sec(const profile_split_t *s)
     return rest > 0 ? rest : 0;
 }
 
-static void print_layer(const profile_t *p, const profile_layer_t *layer, int width)
+static void log_layers(const profile_t *p)
 {
-    char rate[32] = "-", of_peak[16] = "-";
-    double flops = profile_layer_flops(layer);
-    if (flops > 0) snprintf(rate, sizeof rate, "%.1f", flops / 1e9);
-    if (flops > 0 && p->peak_flops > 0)
-        snprintf(of_peak, sizeof of_peak, "%.0f %%", 100 * flops / p->peak_flops);
-    log_info("  %-*s  %-12s %11.3f %11.3f %7.1f %% %10s %8s", width, layer->name,
-             op_traits(layer->kind)->name, 1e3 * layer->forward_sec, 1e3 * layer->backward_sec,
-             100 * profile_layer_share(p, layer), rate, of_peak);
-}
-
-static void print_layers(const profile_t *p)
-{
-    int n = p->n_layers < PROFILE_TOP ? p->n_layers : PROFILE_TOP, width = (int)strlen("layer");
-    for (int i = 0; i < n; i++)
-        if ((int)strlen(p->layers[i].name) > width) width = (int)strlen(p->layers[i].name);
-    log_info("  %-*s  %-12s %11s %11s %9s %10s %8s", width, "layer", "operator", "forward ms", "backward ms",
-             "of step", "GFLOP/s", "of peak");
-    for (int i = 0; i < n; i++) print_layer(p, &p->layers[i], width);
+    int n = p->n_layers < PROFILE_TOP ? p->n_layers : PROFILE_TOP;
+    table_t t = {.columns = {{"layer", true},
+                             {"operator", true},
+                             {"forward", .unit = "ms"},
+                             {"backward", .unit = "ms"},
+                             {"of step"},
+                             {"GFLOP/s"},
+                             {"of peak"}},
+                 .n_columns = 7,
+                 .indent = 2};
+    for (int i = 0; i < n; i++) {
+        const profile_layer_t *layer = &p->layers[i];
+        double flops = profile_layer_flops(layer);
+        table_cell(&t, "%s", layer->name);
+        table_cell(&t, "%s", op_traits(layer->kind)->name);
+        table_cell(&t, "%.3f", 1e3 * layer->forward_sec);
+        table_cell(&t, "%.3f", 1e3 * layer->backward_sec);
+        table_cell(&t, "%.1f %%", 100 * profile_layer_share(p, layer));
+        table_cell(&t, flops > 0 ? "%.1f" : "-", flops / 1e9);
+        table_cell(&t, flops > 0 && p->peak_flops > 0 ? "%.0f %%" : "-", 100 * flops / p->peak_flops);
+    }
+    table_log(&t);
+    table_free(&t);
     if (p->peak_flops > 0)
         log_info("  peak: %.1f GFLOP/s a rank, in a large matrix product on all ranks at once",
                  p->peak_flops / 1e9);
@@ -258,19 +264,27 @@ void profile_print(const profile_t *p)
 {
     const profile_split_t *s = &p->split;
     double parts[] = {s->data, s->forward, s->backward, s->comm, s->optimizer, other_sec(s), s->total};
-    char times[128] = "", shares[128] = "", hints[PROFILE_MAX_HINTS][PROFILE_HINT_MAX];
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        size_t at = strlen(times);
-        snprintf(times + at, sizeof times - at, "%11.3f", 1e3 * parts[i]);
-        at = strlen(shares);
-        snprintf(shares + at, sizeof shares - at, "%11.1f", 100 * parts[i] / s->total);
-    }
+    enum { N_PARTS = sizeof parts / sizeof parts[0] };
+    char hints[PROFILE_MAX_HINTS][PROFILE_HINT_MAX];
+    table_t t = {.columns = {{NULL, true},
+                             {"data wait"},
+                             {"forward"},
+                             {"backward"},
+                             {"allreduce"},
+                             {"optimizer"},
+                             {"other"},
+                             {"step"}},
+                 .n_columns = 1 + N_PARTS,
+                 .indent = 2};
+    table_cell(&t, "ms");
+    for (int i = 0; i < N_PARTS; i++) table_cell(&t, "%.3f", 1e3 * parts[i]);
+    table_cell(&t, "%%");
+    for (int i = 0; i < N_PARTS; i++) table_cell(&t, "%.1f", 100 * parts[i] / s->total);
     log_info("profile, mean of %lld steady step%s on %d rank%s", (long long)p->n_steps,
              p->n_steps > 1 ? "s" : "", p->n_ranks, p->n_ranks > 1 ? "s" : "");
-    log_info("       data wait    forward   backward  allreduce  optimizer      other       step");
-    log_info("  ms %s", times);
-    log_info("  %%  %s", shares);
-    print_layers(p);
+    table_log(&t);
+    table_free(&t);
+    log_layers(p);
     for (int i = 0, n = profile_hints(p, hints); i < n; i++) log_info("  hint: %s", hints[i]);
 }
 
