@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* value / 1, with four digits that count, and behind it the unit. */
+/* Four significant digits, then the unit. */
 static figure_t scaled(double value, const char *unit)
 {
     figure_t out;
@@ -54,6 +54,33 @@ figure_t figure_size(double n_bytes)
     return scaled(n_bytes, "");
 }
 
+figure_t figure_bytes(double n_bytes)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    figure_t out;
+    int u = 0;
+    if (n_bytes < 0 || isnan(n_bytes)) {
+        snprintf(out.text, sizeof out.text, n_bytes < 0 ? "unknown" : "-");
+        return out;
+    }
+    for (; n_bytes >= 1023.5 && u < 4; u++) n_bytes /= 1024;
+    snprintf(out.text, sizeof out.text, "%.*f %s", u > 0 && n_bytes < 9.95 ? 1 : 0, n_bytes, units[u]);
+    return out;
+}
+
+figure_t figure_count(int64_t n)
+{
+    figure_t out;
+    char digits[24];
+    int n_digits = snprintf(digits, sizeof digits, "%lld", (long long)n), used = 0;
+    for (int i = 0; i < n_digits; i++) {
+        if (i > (n < 0) && (n_digits - i) % 3 == 0) out.text[used++] = ',';
+        out.text[used++] = digits[i];
+    }
+    out.text[used] = '\0';
+    return out;
+}
+
 /* json_number would look for the shortest text, which takes several times as long, and millions of these may
  * be wanted. */
 figure_t figure_exact(double value)
@@ -77,6 +104,48 @@ figure_t figure_percent(double fraction)
     return out;
 }
 
+figure_t figure_share(double fraction)
+{
+    figure_t out;
+    snprintf(out.text, sizeof out.text, isfinite(fraction) ? "%.0f %%" : "-", 100 * fraction);
+    return out;
+}
+
+figure_t figure_change(double fraction)
+{
+    figure_t out;
+    double percent = 100 * fraction;
+    if (isfinite(percent))
+        snprintf(out.text, sizeof out.text, fabs(percent) >= 0.05 ? "%+.1f %%" : "0.0 %%", percent);
+    else
+        snprintf(out.text, sizeof out.text, "-");
+    return out;
+}
+
+figure_t figure_rate(double value, const char *unit)
+{
+    char with_blank[32];
+    snprintf(with_blank, sizeof with_blank, " %s", unit);
+    return scaled(value, with_blank);
+}
+
+figure_t figure_bandwidth(double bytes_per_sec)
+{
+    bool large = !(fabs(bytes_per_sec) < 0.99995e9);
+    return scaled(bytes_per_sec / (large ? 1e9 : 1e6), large ? " GB/s" : " MB/s");
+}
+
+figure_t figure_duration(double sec)
+{
+    figure_t out;
+    unsigned total = !(sec > 0) ? 0 : sec > 359999 ? 359999 : (unsigned)(sec + 0.5);
+    if (total >= 3600)
+        snprintf(out.text, sizeof out.text, "%u:%02u:%02u", total / 3600, total / 60 % 60, total % 60);
+    else
+        snprintf(out.text, sizeof out.text, "%u:%02u", total / 60, total % 60);
+    return out;
+}
+
 typedef struct suffix {
     const char *text, *unit;
     quantity_t quantity;
@@ -97,7 +166,7 @@ static const suffix_t suffixes[] = {
     {"of_peak", "", QUANTITY_PERCENT},
 };
 
-/* Behind these is what the number is of: the ends of an interval, the sum over the ranks. */
+/* What may follow the unit: the ends of an interval, the sum over the ranks. */
 static size_t without_tail(const char *name)
 {
     static const char *const tails[] = {"_low", "_high", "_all"};

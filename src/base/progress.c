@@ -79,12 +79,3 @@ void progress_clear_line(void)
     fputs("\r\033[K", stdout);
     fflush(stdout);
 }
-
-void progress_duration(double seconds, char *out)
-{
-    unsigned total = seconds < 0 ? 0 : seconds > 359999 ? 359999 : (unsigned)(seconds + 0.5);
-    if (total >= 3600)
-        snprintf(out, 16, "%u:%02u:%02u", total / 3600 % 100, total / 60 % 60, total % 60);
-    else
-        snprintf(out, 16, "%u:%02u", total / 60, total % 60);
-}

@@ -17,7 +17,4 @@ void progress_draw(const char *label, int64_t done, int64_t total, const char *t
 /* Removes the line, so that other text can be printed. Safe at any time. */
 void progress_clear_line(void);
 
-/* "1:05" or "2:03:04" into out (at least 16 bytes). */
-void progress_duration(double seconds, char *out);
-
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/figure.h"
 #include "base/log.h"
 #include "cmd/data.h"
 #include "tools/pack/open.h"
@@ -66,7 +67,6 @@ static err_t run(comm_t *comm, const options_t *options)
     static const char opening[] = "opening what is to be packed";
     source_t *source = NULL;
     pack_result_t result;
-    char pictures[16], files[16];
     double begun_sec = clock_sec();
     /* Before the source is opened: a folder that was made for the shards may keep it from being read. */
     err_t err = comm->rank == 0 ? pack_check_apart(options->from, options->pack.out) : ERR_OK;
@@ -74,11 +74,10 @@ static err_t run(comm_t *comm, const options_t *options)
     if (err == ERR_OK) err = pack_open(comm, options->from, opening, &source);
     if (err == ERR_OK) err = pack_run(comm, source, &options->pack, &result);
     if (err == ERR_OK) {
-        pack_size(result.n_picture_bytes, pictures);
-        pack_size(result.n_bytes, files);
-        log_info("packed %lld samples (%s of pictures) into %lld shards (%s) in %s, %.1f s",
-                 (long long)result.n_samples, pictures, (long long)result.n_shards, files, options->pack.out,
-                 clock_sec() - begun_sec);
+        log_info("packed %s samples (%s of pictures) into %lld shards (%s) in %s, %s",
+                 figure_count(result.n_samples).text, figure_bytes((double)result.n_picture_bytes).text,
+                 (long long)result.n_shards, figure_bytes((double)result.n_bytes).text, options->pack.out,
+                 figure_time(clock_sec() - begun_sec).text);
         if (result.n_kept > 0)
             log_info("%lld of the shards were there already, and whole", (long long)result.n_kept);
     }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "base/figure.h"
 #include "base/log.h"
 #include "cmd/data.h"
 #include "tools/pack/verify.h"
@@ -37,11 +38,12 @@ static void tell(void *context, const char *what)
 static err_t run(comm_t *comm, const char *path)
 {
     pack_verdict_t verdict;
-    char size[16];
+    figure_t size, took;
     double begun_sec = clock_sec();
     TRY(pack_verify(comm, path, tell, NULL, &verdict));
     fflush(stdout);
-    pack_size(verdict.n_bytes, size);
+    size = figure_bytes((double)verdict.n_bytes);
+    took = figure_time(clock_sec() - begun_sec);
     if (verdict.n_damaged > 0) {
         /* The same words on every rank: all know of it. */
         err_t err = err_raise(ERR_DATA, __FILE__, __LINE__, "%s is damaged: %lld lines above say where%s",
@@ -52,13 +54,11 @@ static err_t run(comm_t *comm, const char *path)
         return comm_agree(comm, err, "the verdict");
     }
     if (verdict.shards)
-        log_info("ok      %s: %lld samples in %lld shards, %s: every byte is as it was written (%.1f s)",
-                 path, (long long)verdict.n_samples, (long long)verdict.n_files, size,
-                 clock_sec() - begun_sec);
+        log_info("ok      %s: %s samples in %lld shards, %s: every byte is as it was written (%s)", path,
+                 figure_count(verdict.n_samples).text, (long long)verdict.n_files, size.text, took.text);
     else
-        log_info(
-            "ok      %s: %lld pictures, %s: all are there, and of the sizes that are said of them (%.1f s)",
-            path, (long long)verdict.n_samples, size, clock_sec() - begun_sec);
+        log_info("ok      %s: %s pictures, %s: all are there, and of the sizes that are said of them (%s)",
+                 path, figure_count(verdict.n_samples).text, size.text, took.text);
     return ERR_OK;
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/figure.h"
 #include "cmd/report_files.h"
 #include "report/regress/compare.h"
 
@@ -84,8 +85,8 @@ static err_t check_worse(const comparison_t *c)
     for (const compare_metric_t *at = c->metrics; at; at = at->next) {
         size_t used = strlen(list);
         if (at->verdict != VERDICT_WORSE || n++ >= MAX_SHOWN) continue;
-        snprintf(list + used, sizeof list - used, "%s%s %+.1f %%", used ? ", " : "", at->label,
-                 100 * (at->difference.ratio - 1));
+        snprintf(list + used, sizeof list - used, "%s%s %s", used ? ", " : "", at->label,
+                 figure_change(at->difference.ratio - 1).text);
     }
     const char *verb = n == 1 ? "is" : "are";
     if (n > MAX_SHOWN)

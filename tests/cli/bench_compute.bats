@@ -166,7 +166,7 @@ refused() { # CODE WORDS ARGUMENTS...
     refused 2 "--conv-net 'lenet' is not one of" conv --conv-net lenet
     refused 2 "--conv-batch 1000" conv --conv-batch 1000
     refused 2 "--mem-bytes 3" mem --mem-bytes 3
-    refused 2 "--mem-bytes wants" mem --mem-bytes 900000G
+    refused 2 "--mem-bytes needs" mem --mem-bytes 900000G
     refused 2 "--io-bytes 1024" io --io-bytes 1K
     refused 2 "--io-bytes" io --io-bytes 900G
     refused 2 "--io-dir is empty" io --io-dir=

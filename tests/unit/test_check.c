@@ -303,33 +303,33 @@ static void test_host(void)
     check_lines_free(&lines);
     OK(fine, "nothing is said of a good host");
 #define WITH(field, value) (f = good_host(), f.field = (value), f)
-    OK(host_says(WITH(memory_free, GB), "free memory", CHECK_WARN, "1.0 GB of 80 GB") &&
-           host_says(WITH(memory_free, 300 * MB), "free memory", CHECK_FAIL, "300 MB") &&
+    OK(host_says(WITH(memory_free, GB), "free memory", CHECK_WARN, "1.0 GiB of 80 GiB") &&
+           host_says(WITH(memory_free, 300 * MB), "free memory", CHECK_FAIL, "300 MiB") &&
            host_says(WITH(memory_free, -1), "free memory", CHECK_SKIP, "unknown"),
        "memory, for each rank of the host");
-    OK(host_says(WITH(swap_used, GB), "swap", CHECK_WARN, "1.0 GB in use"), "swap");
-    OK(host_says(WITH(shm_free, 64 * MB), "/dev/shm", CHECK_WARN, "64 MB free of 32 GB for 2 ranks") &&
-           host_says(WITH(shm_free, 20 * MB), "/dev/shm", CHECK_FAIL, "20 MB") &&
+    OK(host_says(WITH(swap_used, GB), "swap", CHECK_WARN, "1.0 GiB in use"), "swap");
+    OK(host_says(WITH(shm_free, 64 * MB), "/dev/shm", CHECK_WARN, "64 MiB free of 32 GiB for 2 ranks") &&
+           host_says(WITH(shm_free, 20 * MB), "/dev/shm", CHECK_FAIL, "20 MiB") &&
            host_says(WITH(shm_total, -1), "/dev/shm", CHECK_FAIL, "there is none"),
        "/dev/shm");
     f = good_host();
     f.shm_total = f.shm_free = 64 * MB;
     f.n_ranks = 8;
     lines = judge(f);
-    OK(says(&lines, "/dev/shm", CHECK_FAIL, "64 MB free of 64 MB for 8 ranks") &&
+    OK(says(&lines, "/dev/shm", CHECK_FAIL, "64 MiB free of 64 MiB for 8 ranks") &&
            strstr(find(&lines, "/dev/shm")->advice, "--shm-size"),
        "docker's 64 MB for 8 ranks, with docker's option");
     check_lines_free(&lines);
     f = good_host();
     f.rdma = true;
     f.memlock = 64 << 10;
-    OK(host_says(f, "ulimit -l", CHECK_FAIL, "64 KB can be locked, but RDMA is there") &&
-           host_says(WITH(memlock, 64 << 10), "ulimit -l", CHECK_WARN, "64 KB can be locked") &&
-           host_says(WITH(memlock, 8 * MB), "ulimit -l", CHECK_OK, "8 MB"),
+    OK(host_says(f, "ulimit -l", CHECK_FAIL, "64 KiB can be locked, but RDMA is there") &&
+           host_says(WITH(memlock, 64 << 10), "ulimit -l", CHECK_WARN, "64 KiB can be locked") &&
+           host_says(WITH(memlock, 8 * MB), "ulimit -l", CHECK_OK, "8.0 MiB"),
        "locked memory, with RDMA and without");
     OK(host_says(WITH(n_files, 256), "ulimit -n", CHECK_WARN, "256 open files"), "open files");
-    OK(host_says(WITH(out_free, GB), "disk of --out", CHECK_WARN, "1.0 GB free") &&
-           host_says(WITH(out_free, MB), "disk of --out", CHECK_FAIL, "1 MB free") &&
+    OK(host_says(WITH(out_free, GB), "disk of --out", CHECK_WARN, "1.0 GiB free") &&
+           host_says(WITH(out_free, MB), "disk of --out", CHECK_FAIL, "1.0 MiB free") &&
            host_says(WITH(out_writable, false), "disk of --out", CHECK_FAIL, "not writable") &&
            host_says(WITH(temp_writable, false), "disk of /tmp", CHECK_WARN, "not writable"),
        "disks");

@@ -216,7 +216,7 @@ static void test_network_lines(void)
     for (int b = 0; b < 4; b++) slow(4, 2, b, b == 2 ? 1 : 40);
     judge(4);
     network_judge(&check, &pairs, sec, &network_bandwidth);
-    OK(only(&check, CHECK_FAIL, 2, "0.0250 GB/s to the others, which have 1.00 GB/s"), "a slow host");
+    OK(only(&check, CHECK_FAIL, 2, "25 MB/s to the others, which have 1.000 GB/s"), "a slow host");
     make_groups(4, 2);
     network_judge(&check, &pairs, sec, &network_latency);
     OK(only(&check, CHECK_OK, -1, "2 groups (node1 +1, node3 +1): "), "switches are told of");

@@ -54,6 +54,30 @@ static void check_quantities(void)
     check(figure_percent(1), "100 %");
     check(figure_percent(0.00123), "0.12 %");
     check(figure_percent(NAN), "-");
+    check(figure_bytes(0), "0 B");
+    check(figure_bytes(1023), "1023 B");
+    check(figure_bytes(1024), "1.0 KiB");
+    check(figure_bytes(10.0 * (1 << 20)), "10 MiB");
+    check(figure_bytes(1023.9 * (1 << 20)), "1.0 GiB");
+    check(figure_bytes(-1), "unknown");
+    check(figure_bytes(NAN), "-");
+    check(figure_count(0), "0");
+    check(figure_count(-999), "-999");
+    check(figure_count(1000), "1,000");
+    check(figure_count(-431080), "-431,080");
+    check(figure_count(INT64_MIN), "-9,223,372,036,854,775,808");
+    check(figure_share(0.06), "6 %");
+    check(figure_change(0.02), "+2.0 %");
+    check(figure_change(-0.003), "-0.3 %");
+    check(figure_change(0.0001), "0.0 %");
+    check(figure_change(NAN), "-");
+    check(figure_rate(5166.2, "images/s"), "5166 images/s");
+    check(figure_bandwidth(25e6), "25 MB/s");
+    check(figure_bandwidth(999.99e6), "1.000 GB/s");
+    check(figure_bandwidth(1.17e9), "1.170 GB/s");
+    check(figure_duration(65), "1:05");
+    check(figure_duration(7383.6), "2:03:04");
+    check(figure_duration(-1), "0:00");
 }
 
 static void check_exact(void)
@@ -190,7 +214,7 @@ static void check_csv(void)
 
 int main(void)
 {
-    tap_plan(69);
+    tap_plan(93);
     check_numbers();
     check_quantities();
     check_exact();

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "base/figure.h"
+#include "base/mem.h"
 #include "report/html/parts.h"
 
 enum { UNFOLDED = 12 }; /* so many metrics are shown whatever their verdict */
@@ -77,7 +77,7 @@ static err_t change_text(html_t *h, const stats_difference_t *d, const char **ou
     const char *low, *high;
     *out = "-";
     if (!isfinite(d->ratio)) return ERR_OK;
-    TRY(arena_format(&h->arena, out, "%+.1f %%", 100 * (d->ratio - 1)));
+    TRY(arena_format(&h->arena, out, "%s", figure_change(d->ratio - 1).text));
     if (isnan(d->low) || isnan(d->high)) return ERR_OK;
     TRY(end_text(h, d->low, &low));
     TRY(end_text(h, d->high, &high));
@@ -114,8 +114,7 @@ static err_t print_row(html_t *h, const chart_forest_t *forest, const compare_me
     const stats_difference_t *d = &metric->difference;
     TRY(label(h, metric, &name));
     TRY(change_text(h, d, &change));
-    TRY(arena_format(&h->arena, &times, "%s → %s", html_label_time(d->base).text,
-                     html_label_time(d->now).text));
+    TRY(arena_format(&h->arena, &times, "%s → %s", figure_time(d->base).text, figure_time(d->now).text));
     TRY(remark(h, metric, &said));
     fputs("<tr><th scope=\"row\">", h->out);
     html_text(h, name);

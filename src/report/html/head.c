@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/figure.h"
 #include "report/html/parts.h"
 #include "report/records/fields.h"
 
@@ -307,7 +308,7 @@ err_t html_rest(html_t *h)
         if (item->shown) continue;
         const metric_t *metric = item->side[item->side[HTML_NOW] ? HTML_NOW : HTML_BASE];
         TRY(arena_format(&h->arena, at++, "%s%s", metric->label, item->side[HTML_NOW] ? "" : " (base)"));
-        TRY(arena_format(&h->arena, at++, "%s", html_label_time(metric->last->p50).text));
+        TRY(arena_format(&h->arena, at++, "%s", figure_time(metric->last->p50).text));
         TRY(figures_text(h, metric, at++));
     }
     html_section(h, "rest", "Further measurements", "Median time and figures, of the last start.");

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/figure.h"
 #include "report/html/parts.h"
 
 enum { MOST_CHARTS = 24, MOST_MARKS = 8 }; /* of a group; those with changes come first */
@@ -100,8 +101,8 @@ static err_t change_words(html_t *h, const history_group_t *group, const history
     *out = "";
     for (int i = 0; i < metric->n_changes && i < MOST_MARKS; i++) {
         const history_change_t *change = &metric->changes[i];
-        TRY(arena_format(&h->arena, out, "%s%s%+.1f %% at recording %d (%s", *out, i ? "; " : "",
-                         100 * (change->ratio - 1), change->after + 1,
+        TRY(arena_format(&h->arena, out, "%s%s%s at recording %d (%s", *out, i ? "; " : "",
+                         figure_change(change->ratio - 1).text, change->after + 1,
                          revision(&group->recordings[change->after])));
         for (int d = 0; d < change->n_differences && d < 3; d++)
             TRY(arena_format(&h->arena, out, "%s; %s %s → %s", *out, change->differences[d].name,

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/figure.h"
 #include "base/mem.h"
 #include "base/stats.h"
 #include "report/html/parts.h"
@@ -86,7 +87,7 @@ err_t html_field_words(html_t *h, const report_field_t *field, const char **out)
         return ERR_OK;
     }
     if (strcmp(name, "bytes") == 0 && field->kind == FIELD_NUMBER)
-        return arena_format(&h->arena, out, "%s", html_label_size(field->number).text);
+        return arena_format(&h->arena, out, "%s", figure_size(field->number).text);
     for (int i = 0; bare[i]; i++)
         if (strcmp(name, bare[i]) == 0) {
             *out = text;

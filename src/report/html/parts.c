@@ -132,26 +132,12 @@ static chart_text_t with_unit(double value, const char *unit)
     return out;
 }
 
-chart_text_t html_label_time(double sec)
-{
-    static const struct {
-        double sec;
-        const char *unit;
-    } units[] = {{1, " s"}, {1e-3, " ms"}, {1e-6, " us"}, {1e-9, " ns"}};
-    for (int i = 0; i < 4; i++)
-        if (fabs(sec) >= units[i].sec * 0.9995) return with_unit(sec / units[i].sec, units[i].unit);
-    return with_unit(sec, " s");
-}
-
 /* Powers of 1024, in full where they are one. */
 chart_text_t html_label_size(double n_bytes)
 {
-    static const char *const units[] = {" TiB", " GiB", " MiB", " KiB"};
-    for (int i = 0; i < 4; i++) {
-        double unit = ldexp(1, 10 * (4 - i));
-        if (n_bytes >= unit && isfinite(n_bytes)) return with_unit(n_bytes / unit, units[i]);
-    }
-    return with_unit(n_bytes, " B");
+    chart_text_t out;
+    snprintf(out.text, sizeof out.text, "%.31s", figure_size(n_bytes).text);
+    return out;
 }
 
 chart_text_t html_label_percent(double fraction)

@@ -103,7 +103,6 @@ err_t html_matrix_table(html_t *h, const html_matrix_t *matrix, const char *row_
                         chart_text_t (*figure)(double), table_t *out);
 
 /* Labels of axes. */
-chart_text_t html_label_time(double sec);
 chart_text_t html_label_size(double n_bytes);
 chart_text_t html_label_percent(double fraction);
 chart_text_t html_label_figure(double value); /* three digits that count */

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/figure.h"
 #include "base/stats.h"
 #include "report/html/parts.h"
 
@@ -33,13 +34,6 @@ bool html_has_steps(const html_t *h)
     return false;
 }
 
-static chart_text_t percent_tick(double fraction)
-{
-    chart_text_t out;
-    snprintf(out.text, sizeof out.text, "%.0f %%", 100 * fraction);
-    return out;
-}
-
 static err_t draw_efficiency(html_t *h, const html_matrix_t *m)
 {
     chart_series_t series[CHART_MAX_SERIES];
@@ -49,7 +43,7 @@ static err_t draw_efficiency(html_t *h, const html_matrix_t *m)
     chart_lines_t chart = {
         .about = "Scaling efficiency in percent against the number of ranks.",
         .x = {.title = "ranks", .scale = CHART_LOG2},
-        .y = {.title = "efficiency", .from_zero = true, .at_least = 1.05, .label = percent_tick},
+        .y = {.title = "efficiency", .from_zero = true, .at_least = 1.05, .label = html_label_percent},
         .series = series,
         .reference = 1,
         .side_by_side = true};
@@ -132,7 +126,7 @@ static err_t bench_split(html_t *h, const html_item_t *item, int side, step_spli
     }
     TRY(arena_new(&h->arena, sizeof *p50 * (size_t)(metric->n_starts + 1), &p50));
     for (const metric_start_t *start = metric->starts; start; start = start->next) p50[n++] = start->p50;
-    TRY(arena_format(&h->arena, &out->time, "%s", html_label_time(stats_median(p50, n)).text));
+    TRY(arena_format(&h->arena, &out->time, "%s", figure_time(stats_median(p50, n)).text));
     double ranks = html_field_number(item->key, "ranks"), batch = html_field_number(item->key, "batch");
     return arena_format(&h->arena, &out->name, "%s%s, %s rank%s, batch %s", side == HTML_BASE ? "base: " : "",
                         item->test, chart_label(ranks).text, ranks > 1 ? "s" : "", chart_label(batch).text);
@@ -158,7 +152,7 @@ static err_t train_split(html_t *h, const report_t *report, const report_run_t *
     out->share[PART_OTHER] = fmax(rest, 0);
     TRY(html_train_name(h, report, run, &out->name));
     TRY(arena_format(&h->arena, &out->name, "%s%s", is_base ? "base: " : "", out->name));
-    return arena_format(&h->arena, &out->time, "%s", html_label_time(median[STEP_TOTAL]).text);
+    return arena_format(&h->arena, &out->time, "%s", figure_time(median[STEP_TOTAL]).text);
 }
 
 static err_t split_table(html_t *h, const step_split_t *splits, int n, table_t *out)
@@ -176,7 +170,7 @@ static err_t split_table(html_t *h, const step_split_t *splits, int n, table_t *
         for (int part = 0; part < N_PARTS; part++) {
             *cell = NULL;
             if (splits[i].share[part] > 0)
-                TRY(arena_format(&h->arena, cell, "%.1f %%", 100 * splits[i].share[part]));
+                TRY(arena_format(&h->arena, cell, "%s", figure_percent(splits[i].share[part]).text));
             cell++;
         }
     }

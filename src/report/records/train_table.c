@@ -92,8 +92,8 @@ static err_t add_summary(printer_t *p, const report_train_t *train, fact_t *fact
     fact->name = "last loss";
     TRY(put_figure(p, figure_number(train->last_loss), &fact++->text));
     fact->name = "peak memory";
-    TRY(arena_format(&p->arena, &fact++->text, "%s MiB, of the rank with the most",
-                     figure_number(floor(train->peak_memory_bytes / 1048576 + 0.5)).text));
+    TRY(arena_format(&p->arena, &fact++->text, "%s, of the rank with the most",
+                     figure_bytes(train->peak_memory_bytes).text));
     *n = (int)(fact - facts);
     return ERR_OK;
 }

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/figure.h"
 #include "report/records/fields.h"
 #include "report/regress/compare.h"
 
@@ -17,14 +18,9 @@ typedef struct view {
     arena_t arena;
 } view_t;
 
-/* "+5.1 %"; "-" where it is none. A change that rounds to none has no sign. */
 static err_t change_text(view_t *v, double ratio, const char **out)
 {
-    double change = 100 * (ratio - 1);
-    *out = "-";
-    if (!isfinite(change)) return ERR_OK;
-    if (fabs(change) < 0.05) change = 0;
-    return arena_format(&v->arena, out, change > 0 || change < 0 ? "%+.1f %%" : "%.1f %%", change);
+    return arena_format(&v->arena, out, "%s", figure_change(ratio - 1).text);
 }
 
 static err_t interval_text(view_t *v, const stats_difference_t *d, const char **out)

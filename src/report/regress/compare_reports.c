@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/figure.h"
 #include "base/mem.h"
 #include "report/regress/compare_work.h"
 #include "report/stats/rank.h"
@@ -28,11 +29,6 @@ err_t compare_note(compare_work_t *work, const char *format, ...)
     return ERR_OK;
 }
 
-static double percent(double ratio)
-{
-    return 100 * (ratio - 1);
-}
-
 /* Why neither is sure. */
 static err_t explain(compare_work_t *work, compare_metric_t *metric)
 {
@@ -40,8 +36,8 @@ static err_t explain(compare_work_t *work, compare_metric_t *metric)
     const compare_options_t *o = work->options;
     arena_t *arena = &work->out->arena;
     const char *interval, *slower = d->ratio > 1 ? "slower" : "faster";
-    TRY(arena_format(arena, &interval, "the interval reaches from %+.1f %% to %+.1f %%", percent(d->low),
-                     percent(d->high)));
+    TRY(arena_format(arena, &interval, "the interval reaches from %s to %s", figure_change(d->low - 1).text,
+                     figure_change(d->high - 1).text));
     if (!isfinite(d->high)) {
         metric->why = "too few samples to tell how surely the change is known";
         return ERR_OK;

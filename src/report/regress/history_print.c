@@ -122,7 +122,7 @@ static err_t print_rows(history_printer_t *p, const row_t *rows, int n)
         TRY(text_cut(&p->arena, rows[i].metric->label, N_LABEL, &cells[0]));
         TRY(arena_format(&p->arena, &cells[1], "%s", figure_time(levels[0]).text));
         TRY(arena_format(&p->arena, &cells[2], "%s", figure_time(levels[1]).text));
-        TRY(arena_format(&p->arena, &cells[3], "%+.1f %% %s", 100 * (change->ratio - 1),
+        TRY(arena_format(&p->arena, &cells[3], "%s %s", figure_change(change->ratio - 1).text,
                          change->ratio > 1 ? "slower" : "faster"));
         TRY(arena_format(&p->arena, &cells[4], "%.2g", change->p));
     }

@@ -70,7 +70,7 @@ static err_t take_spread(history_printer_t *p, const history_metric_t *metric, c
         if (metric->values[i].n_used > 1 && !metric->values[i].disturbed)
             spread[n++] = metric->values[i].high / metric->values[i].low - 1;
     if (n == 0) return ERR_OK;
-    return arena_format(&p->arena, out, "%.1f %%", 100 * stats_median(spread, n));
+    return arena_format(&p->arena, out, "%s", figure_percent(stats_median(spread, n)).text);
 }
 
 static err_t take_row(history_printer_t *p, const history_group_t *group, const history_metric_t *metric,
@@ -83,7 +83,8 @@ static err_t take_row(history_printer_t *p, const history_group_t *group, const 
     TRY(take_spread(p, metric, &cells[3]));
     TRY(arena_format(&p->arena, &cells[4], "%d", metric->n_values - metric->n_disturbed));
     if (metric->n_changes == 0) return ERR_OK;
-    return arena_format(&p->arena, &cells[5], "%+.1f %%", 100 * (levels[metric->n_changes] / levels[0] - 1));
+    return arena_format(&p->arena, &cells[5], "%s",
+                        figure_change(levels[metric->n_changes] / levels[0] - 1).text);
 }
 
 err_t history_print_metrics(history_printer_t *p, const history_group_t *group)

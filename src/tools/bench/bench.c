@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/figure.h"
 #include "base/log.h"
 #include "base/progress.h"
 #include "cluster/hosts/machine.h"
@@ -39,10 +40,10 @@ err_t bench_check_memory(bench_t *bench, int64_t n_bytes, const char *what)
     err_t err = ERR_OK;
     if (n_bytes > share)
         err = err_raise(ERR_USAGE, __FILE__, __LINE__,
-                        "%s wants %.1f GiB on each rank, but %s has %.1f GiB left for each of its %d; choose "
+                        "%s needs %s on each rank, but %s has %s left for each of its %d; choose "
                         "smaller sizes, or fewer ranks a host",
-                        what, (double)n_bytes / (1 << 30), topo->host_name, (double)share / (1 << 30),
-                        topo->local_size);
+                        what, figure_bytes((double)n_bytes).text, topo->host_name,
+                        figure_bytes((double)share).text, topo->local_size);
     return comm_agree(bench->comm, err, "looking for memory");
 }
 

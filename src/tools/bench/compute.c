@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#include "base/figure.h"
 #include "base/mem.h"
 #include "train/output/profile.h"
 
@@ -108,7 +109,7 @@ void bench_rate_cells(table_t *table, const bench_result_t *result, const bench_
     table_cell(table, "%.1f%-1s", 1e6 * result->p50, bench_mark(result));
     table_cell(table, "%.1f", rate->gflops);
     table_cell(table, "%.1f", rate->gflops_all);
-    table_cell(table, "%.1f %%", 100 * rate->share_of_peak);
+    table_cell(table, "%s", figure_percent(rate->share_of_peak).text);
 }
 
 err_t bench_sum_wrong(bench_t *bench, int64_t *n_wrong)

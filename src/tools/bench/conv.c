@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/figure.h"
 #include "base/mem.h"
 #include "compute/graph/layers.h"
 #include "tools/bench/cases.h"
@@ -205,9 +206,9 @@ static err_t conv_run(bench_t *bench, const void *values)
                      .indent = 2};
     conv_t c = {.bench = bench, .options = o, .table = &table};
     TRY(bench_peak(bench, DTYPE_F32, &c.peak));
-    bench_print("conv: float32, algorithms %s, on %d rank%s at once; measured peak %.1f GFLOP/s a rank",
+    bench_print("conv: float32, algorithms %s, on %d rank%s at once; measured peak %s a rank",
                 strcmp(o->algorithms, "fixed") == 0 ? "by the backend's rule" : "measured", bench->comm->size,
-                bench->comm->size > 1 ? "s" : "", c.peak / 1e9);
+                bench->comm->size > 1 ? "s" : "", figure_rate(c.peak / 1e9, "GFLOP/s").text);
     table_log(&table); /* the headings */
     err_t err = ERR_OK;
     for (int i = 0; i < n_conv_layers && err == ERR_OK; i++) {

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/figure.h"
 #include "base/mem.h"
 #include "compute/models/model.h"
 #include "tools/bench/cases.h"
@@ -164,8 +165,9 @@ static err_t gemm_run(bench_t *bench, const void *values)
     bool known = model_compute(o->precision, &g.compute);
     ASSERT(known); /* one of the table's choices */
     TRY(bench_peak(bench, g.compute, &g.peak));
-    bench_print("gemm: y = x·w', products in %s, on %d rank%s at once; measured peak %.1f GFLOP/s a rank",
-                dtype_name(g.compute), bench->comm->size, bench->comm->size > 1 ? "s" : "", g.peak / 1e9);
+    bench_print("gemm: y = x·w', products in %s, on %d rank%s at once; measured peak %s a rank",
+                dtype_name(g.compute), bench->comm->size, bench->comm->size > 1 ? "s" : "",
+                figure_rate(g.peak / 1e9, "GFLOP/s").text);
     table_log(&table); /* the headings */
     err_t err = gemm_measure_shapes(&g, max);
     table_free(&table);

@@ -16,6 +16,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/figure.h"
 #include "base/mem.h"
 #include "cluster/session/stop.h"
 
@@ -27,19 +28,17 @@ static err_t check_room(const char *folder, int64_t n_bytes)
         RAISE(ERR_SYSTEM, "--io-dir %s: the room on it cannot be asked for: %s", folder, strerror(errno));
     int64_t room = (int64_t)(info.f_bavail * info.f_frsize);
     if (room < n_bytes)
-        RAISE(
-            ERR_USAGE,
-            "--io-dir %s has room for %.1f MiB, and %.1f MiB are wanted: %.1f MiB are missing; free some, or "
-            "choose a smaller --io-bytes or another --io-dir",
-            folder, (double)room / (1 << 20), (double)n_bytes / (1 << 20),
-            (double)(n_bytes - room) / (1 << 20));
+        RAISE(ERR_USAGE,
+              "--io-dir %s has room for %s, and %s are wanted: %s are missing; free some, or "
+              "choose a smaller --io-bytes or another --io-dir",
+              folder, figure_bytes((double)room).text, figure_bytes((double)n_bytes).text,
+              figure_bytes((double)(n_bytes - room)).text);
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
         limit.rlim_cur < (rlim_t)n_bytes)
-        RAISE(
-            ERR_USAGE,
-            "files may have %.1f MiB here (ulimit -f), and %.1f MiB are wanted; raise the limit or choose a "
-            "smaller --io-bytes",
-            (double)limit.rlim_cur / (1 << 20), (double)n_bytes / (1 << 20));
+        RAISE(ERR_USAGE,
+              "files may have %s here (ulimit -f), and %s are wanted; raise the limit or choose a "
+              "smaller --io-bytes",
+              figure_bytes((double)limit.rlim_cur).text, figure_bytes((double)n_bytes).text);
     return ERR_OK;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/figure.h"
 #include "base/mem.h"
 #include "base/progress.h"
 #include "base/stats.h"
@@ -231,14 +232,15 @@ static bool wants_more(const measuring_t *m, const samples_t *s, double sec)
 /* How far the time is gone, and how well the first work's median is known. */
 static void show(const measuring_t *m, double sec)
 {
-    char text[64];
+    char text[96];
     double low, high;
     if (!progress_active()) return;
     int64_t n = samples_sorted(&m->states[0].samples, m->sorted);
     stats_median_interval(m->sorted, n, &low, &high);
     double percent = 50 * (high - low) / stats_quantile(m->sorted, n, 0.5);
     if (isfinite(percent))
-        snprintf(text, sizeof text, "%lld samples, median ± %.1f %%", (long long)n, percent);
+        snprintf(text, sizeof text, "%lld samples, median ± %s", (long long)n,
+                 figure_percent(percent / 100).text);
     else
         snprintf(text, sizeof text, "%lld samples", (long long)n);
     progress_draw(m->states[0].work->what, (int64_t)(1e3 * fmin(sec, m->budget)), (int64_t)(1e3 * m->budget),

@@ -3,6 +3,7 @@
  * the exit code. */
 #include <signal.h>
 
+#include "base/figure.h"
 #include "base/log.h"
 #include "base/progress.h"
 #include "base/version.h"
@@ -20,8 +21,8 @@ static void print_header(const bench_t *bench)
     log_info("  ranks   %d on %d host%s, %d thread%s each, %s (%s), communicator %s", bench->comm->size,
              topo->n_hosts, topo->n_hosts > 1 ? "s" : "", r->n_threads, r->n_threads > 1 ? "s" : "",
              r->backend->name, r->device, bench->comm->ops->name);
-    log_info("  host    %s, %d CPUs, %.0f GiB, %s", topo->host_name, machine_cpus(),
-             (double)machine_memory_bytes() / (1 << 30), cpu);
+    log_info("  host    %s, %d CPUs, %s, %s", topo->host_name, machine_cpus(),
+             figure_bytes((double)machine_memory_bytes()).text, cpu);
     if (bench->cpus_are_shared)
         log_warn(
             "there are more threads than CPUs: figures tell how they share, not what the machine can do");

@@ -2,6 +2,7 @@
 /* The check `host`: memory, /dev/shm, resource limits, disk space, CPU governor. Reading the facts and
  * judging them are separate, so that tests can supply facts. */
 #include "tools/check/host.h"
+#include "base/figure.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -21,21 +22,6 @@ const char check_hung_advice[] = "a dead mount: is its server up? umount -f -l, 
 #define KB ((int64_t)1 << 10)
 #define MB ((int64_t)1 << 20)
 #define GB ((int64_t)1 << 30)
-
-host_size_t host_size(int64_t n_bytes)
-{
-    host_size_t size;
-    double n = (double)n_bytes;
-    if (n_bytes < 0)
-        snprintf(size.text, sizeof size.text, "unknown");
-    else if (n_bytes < MB)
-        snprintf(size.text, sizeof size.text, "%.0f KB", n / (double)KB);
-    else if (n_bytes < GB)
-        snprintf(size.text, sizeof size.text, "%.0f MB", n / (double)MB);
-    else
-        snprintf(size.text, sizeof size.text, n_bytes < 10 * GB ? "%.1f GB" : "%.0f GB", n / (double)GB);
-    return size;
-}
 
 static int64_t limit_of(int resource)
 {
@@ -118,12 +104,12 @@ static void judge_memory(check_t *check, const host_facts_t *f)
     check_status_t status = share < 256 * MB ? CHECK_FAIL : share < GB ? CHECK_WARN : CHECK_OK;
     if (f->memory_free < 0) status = CHECK_SKIP;
     check_measured(check, where, "free memory", status, "end what else runs there, or start fewer ranks",
-                   (double)f->memory_free, "%s of %s", host_size(f->memory_free).text,
-                   host_size(f->memory_total).text);
+                   (double)f->memory_free, "%s of %s", figure_bytes((double)f->memory_free).text,
+                   figure_bytes((double)f->memory_total).text);
     if (f->swap_used > 64 * MB)
         check_measured(check, where, "swap", CHECK_WARN,
                        "memory ran short there: end what else runs; swapoff -a", (double)f->swap_used,
-                       "%s in use", host_size(f->swap_used).text);
+                       "%s in use", figure_bytes((double)f->swap_used).text);
     else
         check_line(check, where, "swap", f->swap_used < 0 ? CHECK_SKIP : CHECK_OK, NULL, "not in use");
 }
@@ -143,7 +129,8 @@ static void judge_shm(check_t *check, const host_facts_t *f)
     else
         check_measured(check, check_host(check), "/dev/shm", status, advice, (double)f->shm_free,
                        status == CHECK_OK ? "%s free" : "%s free of %s for %d ranks",
-                       host_size(f->shm_free).text, host_size(f->shm_total).text, f->n_ranks);
+                       figure_bytes((double)f->shm_free).text, figure_bytes((double)f->shm_total).text,
+                       f->n_ranks);
 }
 
 static void judge_limits(check_t *check, const host_facts_t *f)
@@ -166,7 +153,7 @@ static void judge_limits(check_t *check, const host_facts_t *f)
             check, where, "ulimit -l", f->memlock < 0 ? CHECK_SKIP : status,
             "RDMA needs locked memory: memlock unlimited in /etc/security/limits.conf (and for sshd's or "
             "slurmd's service; docker run --ulimit memlock=-1)",
-            "%s can be locked%s", host_size(f->memlock).text,
+            "%s can be locked%s", figure_bytes((double)f->memlock).text,
             status == CHECK_FAIL ? ", but RDMA is there" : "");
 }
 
@@ -184,7 +171,7 @@ static void judge_folder(check_t *check, const char *name, int64_t left, bool wr
                        : left < 2 * GB   ? CHECK_WARN
                                          : CHECK_OK,
                        "remove old runs and logs, or choose another folder", (double)left, "%s free",
-                       host_size(left).text);
+                       figure_bytes((double)left).text);
 }
 
 void host_judge(check_t *check, const host_facts_t *f)

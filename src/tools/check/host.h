@@ -29,10 +29,4 @@ void host_facts_read(const check_t *check, const char *out, host_facts_t *facts)
 /* Says a line about each. */
 void host_judge(check_t *check, const host_facts_t *facts);
 
-/* "1.5 GB", of 1024s. */
-typedef struct host_size {
-    char text[32];
-} host_size_t;
-host_size_t host_size(int64_t n_bytes);
-
 #endif

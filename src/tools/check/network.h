@@ -3,6 +3,7 @@
 #ifndef TOOLS_CHECK_NETWORK_H
 #define TOOLS_CHECK_NETWORK_H
 
+#include "base/figure.h"
 #include "tools/check/check.h"
 #include "tools/check/interfaces.h"
 #include "tools/check/pairs.h"
@@ -30,9 +31,8 @@ extern const double network_latency_slack;
 
 /* Says lines about latency and bandwidth; on one rank. The matrices are n_hosts × n_hosts. */
 typedef struct network_unit {
-    const char *name;            /* "latency" */
-    double (*value)(double sec); /* for people */
-    const char *unit;            /* of value: "us" */
+    const char *name;               /* "latency" */
+    figure_t (*figure)(double sec); /* of seconds, or of seconds a byte */
 } network_unit_t;
 extern const network_unit_t network_latency, network_bandwidth;
 void network_judge(check_t *check, const pairs_t *pairs, const double *sec, const network_unit_t *unit);

@@ -20,36 +20,14 @@ static const char group_advice[] = "normal between switches; where it is not, lo
                                    "them; ranks of one group beside each other "
                                    "in the host list keep most traffic inside";
 
-static double microseconds(double sec)
+static figure_t bandwidth_of(double sec)
 {
-    return 1e6 * sec;
-}
-
-static double gigabytes(double sec)
-{
-    return 1e-9 / sec;
+    return figure_bandwidth(1 / sec);
 }
 
 const double network_latency_slack = 100e-6;
-const network_unit_t network_latency = {"latency", microseconds, "us"};
-const network_unit_t network_bandwidth = {"bandwidth", gigabytes, "GB/s"};
-
-typedef struct value_text {
-    char text[32];
-} value_text_t;
-
-static value_text_t show(const network_unit_t *unit, double sec)
-{
-    value_text_t out;
-    double value = unit->value(sec);
-    snprintf(out.text, sizeof out.text, "%.*f %s",
-             value < 0.1   ? 4
-             : value < 10  ? 2
-             : value < 100 ? 1
-                           : 0,
-             value, unit->unit);
-    return out;
-}
+const network_unit_t network_latency = {"latency", figure_time};
+const network_unit_t network_bandwidth = {"bandwidth", bandwidth_of};
 
 static check_status_t status_of(const pairs_t *pairs, double sec)
 {
@@ -80,7 +58,7 @@ static void say_groups(check_t *check, const pairs_t *pairs, const network_unit_
     check_line(check, check_job(check), unit->name,
                pairs->between > PAIRS_BROKEN * pairs->usual ? CHECK_WARN : CHECK_OK, group_advice,
                "%d groups (%s): %s between them, %s inside", pairs->n_groups, text,
-               show(unit, pairs->between).text, show(unit, pairs->usual).text);
+               unit->figure(pairs->between).text, unit->figure(pairs->usual).text);
 }
 
 static void say_pairs(check_t *check, const pairs_t *pairs, const double *sec, const network_unit_t *unit)
@@ -91,8 +69,8 @@ static void say_pairs(check_t *check, const pairs_t *pairs, const double *sec, c
             double value = sec[a * n + b];
             if (!pairs->slow[a * n + b] || n_lines++ >= MAX_LINES) continue;
             check_line(check, check_other_host(a), unit->name, status_of(pairs, value), pair_advice,
-                       "%s to %s; others have %s", show(unit, value).text, name_of(check, b),
-                       show(unit, pairs->usual).text);
+                       "%s to %s; others have %s", unit->figure(value).text, name_of(check, b),
+                       unit->figure(pairs->usual).text);
         }
     if (n_lines > MAX_LINES)
         check_line(check, check_job(check), unit->name, CHECK_WARN, pair_advice, "%d more pairs are slow",
@@ -102,13 +80,13 @@ static void say_pairs(check_t *check, const pairs_t *pairs, const double *sec, c
 void network_judge(check_t *check, const pairs_t *pairs, const double *sec, const network_unit_t *unit)
 {
     check_line(check, check_job(check), unit->name, CHECK_OK, NULL, "%s to %s, median %s, of %d pairs",
-               show(unit, pairs->least).text, show(unit, pairs->greatest).text,
-               show(unit, pairs->median).text, pairs->n * (pairs->n - 1) / 2);
+               unit->figure(pairs->least).text, unit->figure(pairs->greatest).text,
+               unit->figure(pairs->median).text, pairs->n * (pairs->n - 1) / 2);
     if (pairs->n_groups > 1) say_groups(check, pairs, unit);
     for (int h = 0; h < pairs->n; h++)
         if (pairs->slow_host[h])
             check_line(check, check_other_host(h), unit->name, status_of(pairs, pairs->of_host[h]),
-                       host_advice, "%s to the others, which have %s", show(unit, pairs->of_host[h]).text,
-                       show(unit, pairs->usual).text);
+                       host_advice, "%s to the others, which have %s", unit->figure(pairs->of_host[h]).text,
+                       unit->figure(pairs->usual).text);
     say_pairs(check, pairs, sec, unit);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/figure.h"
 #include "base/mem.h"
 #include "cluster/comm/collective.h"
 #include "tools/check/network.h"
@@ -193,8 +194,8 @@ static err_t measure_ring(network_t *network, const probe_t *probe)
     collective_free(&call);
     TRY(err);
     TRY(comm_allreduce(probe->comm, &best, 1, DTYPE_F64, COMM_MAX, "the ring"));
-    check_line(check, check_job(check), "ring", CHECK_OK, NULL,
-               "%.3g GB/s from each rank to the next, all at once", 1e-9 * (double)n_bytes / best);
+    check_line(check, check_job(check), "ring", CHECK_OK, NULL, "%s from each rank to the next, all at once",
+               figure_bandwidth((double)n_bytes / best).text);
     return ERR_OK;
 }
 

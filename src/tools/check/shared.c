@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/figure.h"
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/stats.h"
@@ -198,15 +199,15 @@ static void judge_sharing(check_t *check, const shared_t *s)
 void shared_judge_latency(check_t *check, double sec)
 {
     check_measured(check, check_host(check), "small file", sec > 0.1 ? CHECK_WARN : CHECK_OK,
-                   "the file server is slow or far: keep data on local disks", 1e3 * sec, "%.2f ms",
-                   1e3 * sec);
+                   "the file server is slow or far: keep data on local disks", 1e3 * sec, "%s",
+                   figure_time(sec).text);
 }
 
 void shared_judge_speed(check_t *check, const char *name, double bytes_per_sec)
 {
     check_measured(check, check_host(check), name, bytes_per_sec < 10e6 ? CHECK_WARN : CHECK_OK,
                    "checkpoints and data will take long: look at the mount and the network to its server",
-                   bytes_per_sec, "%.3g MB/s", bytes_per_sec / 1e6);
+                   bytes_per_sec, "%s", figure_bandwidth(bytes_per_sec).text);
 }
 
 /* Median of making, looking at and removing a small file. */

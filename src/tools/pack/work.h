@@ -19,7 +19,4 @@ typedef struct pack_work {
 /* Collective. Steps until all ranks have finished, or one has an error: all then return the same. */
 err_t pack_work_run(comm_t *comm, const pack_work_t *work);
 
-/* "1.4 GB" into out (at least 16 bytes): powers of 1000. */
-void pack_size(int64_t n_bytes, char *out);
-
 #endif

@@ -5,6 +5,8 @@
 
 #include <stdio.h>
 
+#include "base/figure.h"
+
 enum { READ, DECODE, RESIZE, COPY, CPU_WAIT, N_PARTS };
 
 static const struct {
@@ -68,11 +70,11 @@ void intake_text(const intake_t *intake, char out[INTAKE_TEXT_MAX])
     for (int i = 1; i < N_PARTS; i++)
         if (sec[i] > sec[most]) most = i;
     snprintf(out, INTAKE_TEXT_MAX,
-             "%.0f %% of it waited for pictures; the loader's threads spend %.0f %% of their time %s "
+             "%s of it waited for pictures; the loader's threads spend %s of their time %s "
              "(reading %.0f, decoding %.0f, resizing %.0f, copying %.0f, waiting for a CPU %.0f): %s",
-             100 * intake->wait_sec / intake->step_sec, 100 * sec[most] / sum, parts[most].name,
-             100 * sec[READ] / sum, 100 * sec[DECODE] / sum, 100 * sec[RESIZE] / sum, 100 * sec[COPY] / sum,
-             100 * sec[CPU_WAIT] / sum, parts[most].advice);
+             figure_share(intake->wait_sec / intake->step_sec).text, figure_share(sec[most] / sum).text,
+             parts[most].name, 100 * sec[READ] / sum, 100 * sec[DECODE] / sum, 100 * sec[RESIZE] / sum,
+             100 * sec[COPY] / sum, 100 * sec[CPU_WAIT] / sum, parts[most].advice);
 }
 
 void intake_json(const intake_t *intake, json_t *j)

@@ -3,10 +3,12 @@
  * in train/run/step.c. */
 #include "train/output/profile.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/figure.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/table.h"
@@ -190,8 +192,8 @@ static double passes_share(const profile_t *p, char *list, size_t n_bytes)
             if (share[k] > share[most]) most = k;
         if (share[most] < 0.01) break;
         size_t used = strlen(list);
-        snprintf(list + used, n_bytes - used, "%s%s %.0f %%", used ? ", " : "",
-                 op_traits((op_kind_t)most)->name, 100 * share[most]);
+        snprintf(list + used, n_bytes - used, "%s%s %s", used ? ", " : "",
+                 op_traits((op_kind_t)most)->name, figure_share(share[most]).text);
         share[most] = 0;
     }
     return sum;
@@ -205,22 +207,21 @@ int profile_hints(const profile_t *p, char hints[PROFILE_MAX_HINTS][PROFILE_HINT
     char list[120];
     double between = passes_share(p, list, sizeof list);
     if (data >= PROFILE_DATA_SHARE)
-        snprintf(
-            hints[n++], PROFILE_HINT_MAX,
-            "%.0f %% of a step waits for data: leave CPUs to the loader (--threads), augment less, or use "
-            "faster storage",
-            100 * data);
+        snprintf(hints[n++], PROFILE_HINT_MAX,
+                 "%s of a step waits for data: leave CPUs to the loader (--threads), augment less, or use "
+                 "faster storage",
+                 figure_share(data).text);
     if (comm >= PROFILE_COMM_SHARE)
         snprintf(hints[n++], PROFILE_HINT_MAX,
-                 "%.0f %% of a step is allreduce, waiting for slower ranks included: try a larger --batch; "
+                 "%s of a step is allreduce, waiting for slower ranks included: try a larger --batch; "
                  "--trace "
                  "shows who is late",
-                 100 * comm);
+                 figure_share(comm).text);
     if (between >= PROFILE_PASSES_SHARE)
         snprintf(hints[n++], PROFILE_HINT_MAX,
-                 "%.0f %% of a step is passes over memory between the products (%s): fusing or leaving out "
+                 "%s of a step is passes over memory between the products (%s): fusing or leaving out "
                  "some pays more than faster products",
-                 100 * between, list);
+                 figure_share(between).text, list);
     return n;
 }
 
@@ -249,15 +250,16 @@ static void log_layers(const profile_t *p)
         table_cell(&t, "%s", op_traits(layer->kind)->name);
         table_cell(&t, "%.3f", 1e3 * layer->forward_sec);
         table_cell(&t, "%.3f", 1e3 * layer->backward_sec);
-        table_cell(&t, "%.1f %%", 100 * profile_layer_share(p, layer));
+        table_cell(&t, "%s", figure_percent(profile_layer_share(p, layer)).text);
         table_cell(&t, flops > 0 ? "%.1f" : "-", flops / 1e9);
-        table_cell(&t, flops > 0 && p->peak_flops > 0 ? "%.0f %%" : "-", 100 * flops / p->peak_flops);
+        table_cell(&t, "%s",
+                   figure_percent(flops > 0 && p->peak_flops > 0 ? flops / p->peak_flops : NAN).text);
     }
     table_log(&t);
     table_free(&t);
     if (p->peak_flops > 0)
-        log_info("  peak: %.1f GFLOP/s a rank, in a large matrix product on all ranks at once",
-                 p->peak_flops / 1e9);
+        log_info("  peak: %s a rank, in a large matrix product on all ranks at once",
+                 figure_rate(p->peak_flops / 1e9, "GFLOP/s").text);
 }
 
 void profile_print(const profile_t *p)

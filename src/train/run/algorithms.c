@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/figure.h"
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -115,7 +116,7 @@ static err_t measure(const algorithm_request_t *request, const char *machine, al
     out->measure_sec = any ? result.sec : 0;
     snprintf(out->from, sizeof out->from, "%s", any ? "measured" : resumed ? "checkpoint" : "cache");
     if (any)
-        snprintf(out->about, sizeof out->about, "algorithms measured (%.1f s)", result.sec);
+        snprintf(out->about, sizeof out->about, "algorithms measured (%s)", figure_time(result.sec).text);
     else
         snprintf(out->about, sizeof out->about, "algorithms from %s", resumed ? "the checkpoint" : "cache");
     return ERR_OK;
@@ -189,11 +190,13 @@ static err_t keep_saved(const algorithm_request_t *request, algorithm_choice_t *
         TRY(algorithms_read(&out->table, request->saved, "the checkpoint's algorithms", true));
     if (out->table.n > 0) TRY(algorithms_measure(&options, &out->table, &result));
     if (result.n_dropped)
-        log_warn("%d algorithms of the checkpoint are not available here, and the backend's rule replaces them: "
-                 "results can differ from those of the training run in their last digits",
-                 result.n_dropped);
+        log_warn(
+            "%d algorithms of the checkpoint are not available here, and the backend's rule replaces them: "
+            "results can differ from those of the training run in their last digits",
+            result.n_dropped);
     snprintf(out->from, sizeof out->from, "%s", out->table.n > 0 ? "checkpoint" : "fixed");
-    snprintf(out->about, sizeof out->about, "algorithms %s", out->table.n > 0 ? "from the checkpoint" : "fixed");
+    snprintf(out->about, sizeof out->about, "algorithms %s",
+             out->table.n > 0 ? "from the checkpoint" : "fixed");
     return ERR_OK;
 }
 

@@ -4,25 +4,13 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/figure.h"
 #include "base/log.h"
 #include "base/version.h"
 #include "cluster/comm/device.h"
 #include "train/run/trainer.h"
 
 enum { METRICS_SCHEMA = 1 };
-
-/* 431080 → "431,080". */
-static const char *grouped(int64_t value, char out[32])
-{
-    char digits[24];
-    int n = snprintf(digits, sizeof digits, "%lld", (long long)value), used = 0;
-    for (int i = 0; i < n; i++) {
-        if (i > 0 && (n - i) % 3 == 0) out[used++] = ',';
-        out[used++] = digits[i];
-    }
-    out[used] = '\0';
-    return out;
-}
 
 /* Who sums the gradients; NULL: nobody has to. */
 static const char *gradient_path(const trainer_t *t, char *space, size_t n_bytes)
@@ -55,9 +43,9 @@ static void print_gpus(const trainer_t *t, const comm_gpu_t *gpus, const char *p
     enum { HOSTS_SHOWN = 4 };
     const backend_device_t *device = t->runtime.backend->device();
     char text[1024];
-    log_info("  GPU     %s, %.1f GiB, compute capability %d.%d, steps %s%s", device->name,
-             (double)device->memory_bytes / (1 << 30), device->capability / 10, device->capability % 10,
-             t->replay.why_not ? "not recorded: " : "recorded as CUDA graphs",
+    log_info("  GPU     %s, %s, compute capability %d.%d, steps %s%s", device->name,
+             figure_bytes((double)device->memory_bytes).text, device->capability / 10,
+             device->capability % 10, t->replay.why_not ? "not recorded: " : "recorded as CUDA graphs",
              t->replay.why_not ? t->replay.why_not : "");
     int shown = 0;
     for (int r = 0; r < t->comm->size; shown++) {
@@ -67,7 +55,8 @@ static void print_gpus(const trainer_t *t, const comm_gpu_t *gpus, const char *p
     if (shown > HOSTS_SHOWN)
         log_info("          and %d hosts more (in the run's record)", shown - HOSTS_SHOWN);
     if (t->buffer.device)
-        log_info("  sums    %s, in buckets of %.1f MB", path, (double)t->bucket.n_min * sizeof(float) / 1e6);
+        log_info("  sums    %s, in buckets of %s", path,
+                 figure_bytes((double)t->bucket.n_min * sizeof(float)).text);
     else if (path)
         log_info("  sums    %s", path);
 }
@@ -105,22 +94,22 @@ void trainer_print_header(const trainer_t *t)
     const train_options_t *o = t->options;
     const dataset_info_t *info = &t->dataset->info;
     int n_readers = trainer_loader_threads(t);
-    char a[32], b[32], sample[SHAPE_TEXT_MAX];
+    char sample[SHAPE_TEXT_MAX];
     snprintf(sample, sizeof sample, "%s",
              shape_format(shape_3d(info->height, info->width, info->channels)).text);
     log_info("dptrain %s", version_number);
-    log_info("  model   %s, %s parameters, %s, %.1f MB of activations", o->model,
-             grouped(t->graph->n_parameters, a), o->precision, (double)exec_arena_bytes(t->exec) / 1e6);
+    log_info("  model   %s, %s parameters, %s, %s of activations", o->model,
+             figure_count(t->graph->n_parameters).text, o->precision,
+             figure_bytes((double)exec_arena_bytes(t->exec)).text);
     log_info("  data    %s (%s)", info->source, t->data_why);
     log_info("          %s training, %s validation pictures of %s, %d classes",
-             grouped(info->n_samples[SPLIT_TRAIN], a), grouped(info->n_samples[SPLIT_VAL], b), sample,
-             info->n_classes);
+             figure_count(info->n_samples[SPLIT_TRAIN]).text, figure_count(info->n_samples[SPLIT_VAL]).text,
+             sample, info->n_classes);
     if (info->transform[0])
-        log_info("          %s; %d loader thread%s a rank", info->transform, n_readers,
-                 n_readers > 1 ? "s" : "");
+        log_info("          %s; %d loader thread%s a rank", info->transform, n_readers, n_readers > 1 ? "s" : "");
     if (sampler_block(t->sampler) > 1)
         log_info("          shuffled in blocks of %s samples, %lld at a time",
-                 grouped(sampler_block(t->sampler), a), (long long)o->shuffle_window);
+                 figure_count(sampler_block(t->sampler)).text, (long long)o->shuffle_window);
     print_notes(info);
     print_ranks(t);
     log_info("  compute %s", t->algorithms.about);

@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 
 #include "base/clock.h"
+#include "base/figure.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/progress.h"
@@ -65,8 +66,8 @@ static double steady_rate(trainer_t *t)
 
 static void show_step(trainer_t *t)
 {
-    char text[160], left[16];
-    double rate = (double)t->global_batch / t->smooth_step_sec;
+    char text[160];
+    figure_t rate = figure_rate((double)t->global_batch / t->smooth_step_sec, "images/s");
     double accuracy = share_right(t, t->at.n_correct, t->at.n_samples);
     double loss = t->at.loss_sum / (double)t->at.n_samples;
     char right[32] = "";
@@ -74,14 +75,14 @@ static void show_step(trainer_t *t)
     int64_t per_epoch = sampler_batches(t->sampler);
     if (progress_active()) {
         char label[48];
-        progress_duration((double)(t->n_steps - t->at.step) * t->smooth_step_sec, left);
+        figure_t left = figure_duration((double)(t->n_steps - t->at.step) * t->smooth_step_sec);
         snprintf(label, sizeof label, "epoch %lld", (long long)t->at.epoch + 1);
-        snprintf(text, sizeof text, "%lld/%lld  %.0f images/s  loss %.4f%s  %s left", (long long)t->at.batch,
-                 (long long)per_epoch, rate, loss, right, left);
+        snprintf(text, sizeof text, "%lld/%lld  %s  loss %.4f%s  %s left", (long long)t->at.batch,
+                 (long long)per_epoch, rate.text, loss, right, left.text);
         progress_draw(label, t->at.batch, per_epoch, text);
     } else if (t->at.step % t->options->log_every == 0) {
-        log_info("epoch %lld step %lld/%lld  %.0f images/s  loss %.4f%s", (long long)t->at.epoch + 1,
-                 (long long)t->at.step, (long long)t->n_steps, rate, loss, right);
+        log_info("epoch %lld step %lld/%lld  %s  loss %.4f%s", (long long)t->at.epoch + 1,
+                 (long long)t->at.step, (long long)t->n_steps, rate.text, loss, right);
     }
 }
 
@@ -165,9 +166,9 @@ static void show_epoch(const trainer_t *t, const epoch_t *e)
                         e->eval.accuracy);
     if (has_top5) snprintf(validated + used, sizeof validated - (size_t)used, " top-5 %.4f", e->eval.top5);
     progress_clear_line();
-    log_info("epoch %lld  train loss %.4f%s  validation loss %.4f %s  %.0f images/s  %.1f s",
-             (long long)t->at.epoch + 1, e->train_loss, trained, e->eval.loss, validated, e->images_per_sec,
-             e->train_sec);
+    log_info("epoch %lld  train loss %.4f%s  validation loss %.4f %s  %s  %s", (long long)t->at.epoch + 1,
+             e->train_loss, trained, e->eval.loss, validated, figure_rate(e->images_per_sec, "images/s").text,
+             figure_time(e->train_sec).text);
     intake_text(&e->intake, waited);
     if (waited[0]) log_info("         %s", waited);
 }
@@ -256,8 +257,9 @@ static err_t record_end(trainer_t *t, const char *why)
         err = metrics_end(&t->metrics, true);
     }
     if (t->n_rates > 0)
-        log_info("%s after %lld steps: %.0f images/s (median of steady steps), %.0f MB peak memory on rank 0",
-                 why, (long long)t->at.step, rate, (double)peaks[0] / 1e6);
+        log_info("%s after %lld steps: %s (median of steady steps), %s peak memory on rank 0", why,
+                 (long long)t->at.step, figure_rate(rate, "images/s").text,
+                 figure_bytes((double)peaks[0]).text);
     else
         log_info("%s after %lld steps", why, (long long)t->at.step);
     if (bad_count(&t->bad) > 0)
