@@ -196,10 +196,10 @@ static err_t unknown(const opt_group_t *groups, int n_groups, const char *key)
     int n = 0;
     for (int g = 0; g < n_groups; g++)
         for (int i = 0; i < groups[g].n && n < MAX_KEYS; i++)
-            if (!groups[g].table[i].hidden) keys[n++] = groups[g].table[i].key;
+            if (groups[g].table[i].level != OPT_HIDDEN) keys[n++] = groups[g].table[i].key;
     const char *nearest = opt_nearest(key, keys, n);
     if (nearest) RAISE(ERR_USAGE, "unknown option --%s; did you mean --%s?", key, nearest);
-    RAISE(ERR_USAGE, "unknown option --%s; --help lists the options", key);
+    RAISE(ERR_USAGE, "unknown option --%s; --help all lists the options", key);
 }
 
 /* One option at argv[*at]; *at moves to the last word it used. */
@@ -210,7 +210,7 @@ static err_t parse_one(opt_group_t *groups, int n_groups, int argc, char **argv,
     size_t n_key = equals ? (size_t)(equals - word) : strlen(word);
     char key[MAX_KEY];
     if (n_key == 0 || n_key >= sizeof key)
-        RAISE(ERR_USAGE, "'%s' is not an option; --help lists them", argv[*at]);
+        RAISE(ERR_USAGE, "'%s' is not an option; --help all lists them", argv[*at]);
     memcpy(key, word, n_key);
     key[n_key] = '\0';
 
@@ -248,7 +248,7 @@ err_t opt_parse(opt_group_t *groups, int n_groups, int argc, char **argv, const 
         } else if (!options_end && strncmp(argv[i], "--", 2) == 0) {
             TRY(parse_one(groups, n_groups, argc, argv, &i));
         } else if (!options_end && argv[i][0] == '-' && argv[i][1]) {
-            RAISE(ERR_USAGE, "'%s': options start with two dashes; --help lists them", argv[i]);
+            RAISE(ERR_USAGE, "'%s': options start with two dashes; --help all lists them", argv[i]);
         } else if (n >= max_positional) {
             RAISE(ERR_USAGE, "unexpected argument '%s'", argv[i]);
         } else {

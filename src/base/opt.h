@@ -21,6 +21,13 @@ typedef enum opt_type {
     OPT_CHOICE, /* const char *, one of `choices` */
 } opt_type_t;
 
+/* Which help lists an option. */
+typedef enum opt_level {
+    OPT_COMMON, /* --help */
+    OPT_MORE,   /* --help all */
+    OPT_HIDDEN, /* none: for tests */
+} opt_level_t;
+
 typedef struct opt {
     const char *key; /* without the dashes */
     opt_type_t type;
@@ -29,8 +36,8 @@ typedef struct opt {
     double min, max;            /* OPT_INT, OPT_SIZE, OPT_REAL; both 0: unbounded */
     const char *const *choices; /* OPT_CHOICE: NULL-terminated */
     const char *unit;           /* shown in --help after the key: "N", "DIR", "SEC" */
-    const char *help;           /* one line */
-    bool hidden;                /* not in --help (for tests) */
+    const char *help;           /* a noun phrase; a default that the program derives ends it, as "[64]" */
+    opt_level_t level;
 } opt_t;
 
 /* One module's table bound to one struct of values. */
@@ -58,8 +65,10 @@ bool opt_given(const opt_group_t *groups, int n_groups, const char *key);
  * "" for a flag. */
 const char *opt_placeholder(const opt_t *opt, char *out, size_t n_bytes);
 
-/* The options part of --help, to stdout. */
-void opt_help(const opt_group_t *groups, int n_groups);
+/* The options part of --help, to stdout, in lines of 80 columns; all: of --help all. *n_left_out: options
+ * that only
+ * --help all lists; NULL: not wanted. ERR_SYSTEM without memory. */
+err_t opt_help(const opt_group_t *groups, int n_groups, bool all, int *n_left_out);
 
 /* The same for programs. Lines of fields with tabs between them: `group TITLE`, then for each of its options
  * `option KEY KIND PLACEHOLDER DEFAULT HELP`; the kind is flag or value, what is missing is empty. */

@@ -5,8 +5,9 @@
 #include <string.h>
 
 #include "base/opt.h"
+#include "base/table.h"
 
-enum { PLACEHOLDER_MAX = 96 };
+enum { PLACEHOLDER_MAX = 96, COLUMNS = 80, LEFT = 24 };
 
 const char *opt_placeholder(const opt_t *opt, char *out, size_t n_bytes)
 {
@@ -20,21 +21,47 @@ const char *opt_placeholder(const opt_t *opt, char *out, size_t n_bytes)
     return out;
 }
 
-void opt_help(const opt_group_t *groups, int n_groups)
+static void help_default(const opt_t *opt, char *out, size_t n_bytes)
 {
-    for (int g = 0; g < n_groups; g++) {
-        printf("\n%s:\n", groups[g].title);
-        for (int i = 0; i < groups[g].n; i++) {
-            const opt_t *opt = &groups[g].table[i];
-            if (opt->hidden) continue;
-            char left[128], choices[PLACEHOLDER_MAX];
-            snprintf(left, sizeof left, "--%s %s", opt->key, opt_placeholder(opt, choices, sizeof choices));
-            printf("  %-32s%s%s", left, strlen(left) > 31 ? "\n                                  " : "",
-                   opt->help);
-            if (opt->initial && opt->type != OPT_FLAG) printf(" [%s]", opt->initial);
-            printf("\n");
+    bool is_on = opt->type == OPT_FLAG && opt->initial && strcmp(opt->initial, "true") == 0;
+    out[0] = '\0';
+    if (is_on)
+        snprintf(out, n_bytes, " [on; off: --no-%s]", opt->key);
+    else if (opt->initial && opt->type != OPT_FLAG)
+        snprintf(out, n_bytes, " [%s]", opt->initial);
+}
+
+static err_t help_group(const opt_group_t *group, bool all, int *n_left_out)
+{
+    table_t table = {.columns = {{NULL, true, .min_width = LEFT, .max_width = LEFT}, {NULL, true}},
+                     .n_columns = 2,
+                     .indent = 2,
+                     .max_width = COLUMNS};
+    for (int i = 0; i < group->n; i++) {
+        const opt_t *opt = &group->table[i];
+        char choices[PLACEHOLDER_MAX], initial[96];
+        if (opt->level == OPT_HIDDEN) continue;
+        if (!all && opt->level != OPT_COMMON) {
+            ++*n_left_out;
+            continue;
         }
+        const char *value = opt_placeholder(opt, choices, sizeof choices);
+        help_default(opt, initial, sizeof initial);
+        table_cell(&table, "--%s%s%s", opt->key, value && value[0] ? " " : "", value ? value : "");
+        table_cell(&table, "%s%s", opt->help, initial);
     }
+    if (table.n_cells > 0) printf("\n%s:\n", group->title);
+    err_t err = table_print(&table, stdout);
+    table_free(&table);
+    return err;
+}
+
+err_t opt_help(const opt_group_t *groups, int n_groups, bool all, int *n_left_out)
+{
+    int n = 0;
+    for (int g = 0; g < n_groups; g++) TRY(help_group(&groups[g], all, &n));
+    if (n_left_out) *n_left_out = n;
+    return ERR_OK;
 }
 
 void opt_help_tsv(const opt_group_t *groups, int n_groups)
@@ -43,7 +70,7 @@ void opt_help_tsv(const opt_group_t *groups, int n_groups)
         printf("group\t%s\n", groups[g].title);
         for (int i = 0; i < groups[g].n; i++) {
             const opt_t *opt = &groups[g].table[i];
-            if (opt->hidden) continue;
+            if (opt->level == OPT_HIDDEN) continue;
             char choices[PLACEHOLDER_MAX];
             printf("option\t%s\t%s\t%s\t%s\t%s\n", opt->key, opt->type == OPT_FLAG ? "flag" : "value",
                    opt_placeholder(opt, choices, sizeof choices), opt->initial ? opt->initial : "",

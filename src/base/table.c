@@ -64,12 +64,11 @@ static void line_end(line_t *line)
     line->at = 0;
 }
 
-/* Text from `column` on; where that is printed already, in a new line. */
+/* Text from `column` on. */
 static void line_put(line_t *line, int column, const char *text, int n_max)
 {
     int width = table_text_width(text);
     if (width == 0) return;
-    if (line->at > column) line_end(line);
     fprintf(line->out, "%*s", column - line->at, "");
     if (width > n_max) {
         table_put(line->out, text, n_max - 1);
@@ -208,14 +207,15 @@ static void table_put_cell(const table_t *table, line_t *line, const int *start,
 {
     const table_column_t *c = &table->columns[column];
     int width = table_text_width(text), room = table->width[column];
-    if (!c->is_text) {
-        line_put(line, start[column] + (width < room ? room - width : 0), text, width);
-    } else if (column == table->n_columns - 1 && width > 0) {
-        if (line->at > start[column]) line_end(line);
-        line_put_wrapped(line, start[column], start[column] + room, text);
-    } else {
-        line_put(line, start[column], text, c->max_width && width > c->max_width ? width : room);
-    }
+    int at = start[column] + (c->is_text || width > room ? 0 : room - width);
+    if (width == 0) return;
+    if (line->at > 0 && line->at >= at) line_end(line); /* after a cell that is too long */
+    if (!c->is_text)
+        line_put(line, at, text, width);
+    else if (column == table->n_columns - 1)
+        line_put_wrapped(line, at, at + room, text);
+    else
+        line_put(line, at, text, c->max_width && width > c->max_width ? width : room);
 }
 
 static void table_put_headings(const table_t *table, FILE *out, const int *start)

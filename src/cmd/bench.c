@@ -21,7 +21,7 @@ typedef struct request {
 } request_t;
 
 static const char usage[] = "usage: mpirun -np N dptrain bench CASE… [options]\n\n"
-                            "Measures this cluster. Cases come first; `all` means every one:\n\n";
+                            "Measures this cluster. Cases come first; `all` runs every one:\n\n";
 
 static void print_usage(char *out, size_t n_bytes)
 {
@@ -30,9 +30,8 @@ static void print_usage(char *out, size_t n_bytes)
         used += (size_t)snprintf(out + used, n_bytes - used, "  %-6s %s\n", bench_cases[i]->name,
                                  bench_cases[i]->summary);
     snprintf(out + used, n_bytes - used,
-             "\nA point is repeated until its median is known (--precision) or its time is up (--budget). "
-             "Exit code "
-             "1: wrong data.\n");
+             "\nA point is repeated until its median is precise enough (--precision) or its time\n"
+             "is up (--budget). Exit code 1: wrong data.\n");
 }
 
 static err_t add_case(request_t *r, const bench_case_t *c)

@@ -6,9 +6,10 @@
 #include "cmd/cmd.h"
 
 static const char usage[] =
-    "usage: mpirun -np N dptrain check [options]\n\n"
-    "Proves hosts, GPUs, network and folders before a job starts; to be started as the job will be, by the\n"
-    "same mpirun line. Exit code 1: something failed, and the table says what to do.\n";
+    "usage: mpirun -np N dptrain check [options]\n"
+    "\n"
+    "Checks hosts, GPUs, network and folders before a job starts. Run it with the\n"
+    "mpirun line of the job. Exit code 1: a check failed; the table says what to do.\n";
 
 err_t cmd_check(const cmd_context_t *context)
 {

@@ -11,11 +11,14 @@
 #include "train/weights/export.h"
 #include "train/weights/model_file.h"
 
-static const char usage[] =
-    "usage: dptrain checkpoint show CHECKPOINT|FOLDER     what is in it; of a folder, its newest\n"
-    "       dptrain checkpoint verify CHECKPOINT|FOLDER…  exit code 3 when one is damaged\n"
-    "       dptrain checkpoint export CHECKPOINT|FOLDER --out FILE.npz|FILE.h5 [--names TABLE]\n"
-    "                                                     its weights, for other programs\n";
+static const char usage[] = "usage: dptrain checkpoint show CHECKPOINT|FOLDER\n"
+                            "       dptrain checkpoint verify CHECKPOINT|FOLDER…\n"
+                            "       dptrain checkpoint export CHECKPOINT|FOLDER --out FILE.npz|FILE.h5\n"
+                            "                                                   [--names TABLE]\n"
+                            "\n"
+                            "show prints the contents, of a folder those of its newest checkpoint; verify\n"
+                            "exits with code 3 if a checkpoint is damaged; export writes the weights for\n"
+                            "other programs.\n";
 
 typedef struct export_options {
     const char *out, *names;
@@ -23,12 +26,10 @@ typedef struct export_options {
 
 #define FIELD(name) offsetof(export_options_t, name)
 static const opt_t table[] = {
-    {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "FILE", "what export writes", false},
+    {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "FILE", "export: output file", OPT_COMMON},
     {"names", OPT_STRING, FIELD(names), "torchvision", 0, 0, NULL, "TABLE",
-     "what export calls the weights, and how it lays them out: torchvision, detectron2, huggingface, "
-     "dptrain, or a "
-     "file of rules",
-     false},
+     "export: parameter names and layout: torchvision, detectron2, huggingface, dptrain, or a file of rules",
+     OPT_COMMON},
 };
 
 static const char *const verbs[] = {"show", "verify", "export"};

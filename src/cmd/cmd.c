@@ -8,6 +8,7 @@
 
 #include "base/isa.h"
 #include "base/log.h"
+#include "base/table.h"
 #include "base/version.h"
 
 err_t cmd_fail(err_t err)
@@ -16,22 +17,24 @@ err_t cmd_fail(err_t err)
     return err;
 }
 
-typedef enum help { HELP_NONE, HELP_TEXT, HELP_TSV } help_t;
+typedef enum help { HELP_NONE, HELP_COMMON, HELP_ALL, HELP_TSV } help_t;
 
 static help_t help_of_word(const char *word)
 {
     if (strcmp(word, "--help=tsv") == 0) return HELP_TSV;
-    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 ? HELP_TEXT : HELP_NONE;
+    if (strcmp(word, "--help=all") == 0) return HELP_ALL;
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 ? HELP_COMMON : HELP_NONE;
 }
 
 static help_t help_wanted(const cmd_context_t *context)
 {
-    help_t help = HELP_NONE;
-    for (int i = 0; i < context->argc && help == HELP_NONE; i++) {
+    for (int i = 0; i < context->argc; i++) {
         if (strcmp(context->argv[i], "--") == 0) break;
-        help = help_of_word(context->argv[i]);
+        help_t help = help_of_word(context->argv[i]);
+        bool all = help == HELP_COMMON && i + 1 < context->argc && strcmp(context->argv[i + 1], "all") == 0;
+        if (help != HELP_NONE) return all ? HELP_ALL : help;
     }
-    return help;
+    return HELP_NONE;
 }
 
 static void print_usage_tsv(const char *usage)
@@ -43,17 +46,38 @@ static void print_usage_tsv(const char *usage)
     }
 }
 
+static err_t print_command_help(const cmd_context_t *context, const char *usage, const opt_group_t *groups,
+                                int n_groups, bool all)
+{
+    int n_left_out = 0;
+    printf("%s", usage);
+    TRY(opt_help(groups, n_groups, all, &n_left_out));
+    if (n_left_out == 0) return ERR_OK;
+    printf("\ndptrain %s%s%s --help all lists every option\n", context->name[0], context->name[1] ? " " : "",
+           context->name[1] ? context->name[1] : "");
+    return ERR_OK;
+}
+
 bool cmd_wants_help(const cmd_context_t *context, const char *usage, const opt_group_t *groups, int n_groups)
 {
     help_t help = help_wanted(context);
-    if (help == HELP_TEXT && log_speaks()) {
-        printf("%s", usage);
-        opt_help(groups, n_groups);
-    } else if (help == HELP_TSV && log_speaks()) {
+    if (help == HELP_NONE || !log_speaks()) return help != HELP_NONE;
+    if (help == HELP_TSV) {
         print_usage_tsv(usage);
         opt_help_tsv(groups, n_groups);
+    } else {
+        cmd_fail(print_command_help(context, usage, groups, n_groups, help == HELP_ALL));
     }
-    return help != HELP_NONE;
+    return true;
+}
+
+cmd_context_t cmd_verb(const cmd_context_t *context)
+{
+    cmd_context_t verb = *context;
+    verb.name[1] = context->argv[0];
+    verb.argc--;
+    verb.argv++;
+    return verb;
 }
 
 void cmd_tell_word(const cmd_context_t *context, const char *kind, const char *name, const char *summary)
@@ -63,12 +87,19 @@ void cmd_tell_word(const cmd_context_t *context, const char *kind, const char *n
 
 static void print_help(void)
 {
-    printf("dptrain %s: proves, measures and trains on a cluster\n\n"
+    table_t table = {.columns = {{NULL, true}, {NULL, true}}, .n_columns = 2, .indent = 2, .max_width = 80};
+    for (const cmd_t *cmd = cmds; cmd->name; cmd++) {
+        table_cell(&table, "%s", cmd->name);
+        table_cell(&table, "%s", cmd->summary);
+    }
+    printf("dptrain %s: checks, measures and trains on a cluster\n\n"
            "usage: mpirun [-np N] [-hostfile FILE] dptrain [COMMAND] [options]\n\n",
            version_number);
-    for (const cmd_t *cmd = cmds; cmd->name; cmd++) printf("  %-10s %s\n", cmd->name, cmd->summary);
-    printf("\ndptrain COMMAND --help lists a command's options; dptrain --version says what was built.\n"
-           "Exit codes: 0 ok, 1 target missed, 2 usage, 3 bad data, 4 system, 5 a peer was lost.\n");
+    cmd_fail(table_print(&table, stdout));
+    table_free(&table);
+    printf("\ndptrain COMMAND --help lists the common options of a command, --help all every\n"
+           "one; dptrain --version prints version, revision and compiler.\n"
+           "Exit codes: 0 ok, 1 target missed, 2 usage, 3 bad data, 4 system, 5 lost peer.\n");
 }
 
 static void print_help_tsv(void)
@@ -95,10 +126,10 @@ static err_t unknown_command(const char *word)
 err_t cmd_dispatch(int argc, char **argv, void (*abort_job)(err_t code))
 {
     const char *word = argc > 1 ? argv[1] : "";
-    cmd_context_t context = {argc - 2, argv + 2, abort_job};
+    cmd_context_t context = {argc - 2, argv + 2, {"train"}, abort_job};
     err_t err = isa_check();
     if (err != ERR_OK) return cmd_fail(err);
-    help_t help = strcmp(word, "help") == 0 ? HELP_TEXT : help_of_word(word);
+    help_t help = strcmp(word, "help") == 0 ? HELP_COMMON : help_of_word(word);
     if (help != HELP_NONE) {
         if (log_speaks()) (help == HELP_TSV ? print_help_tsv : print_help)();
         return ERR_OK;
@@ -112,7 +143,10 @@ err_t cmd_dispatch(int argc, char **argv, void (*abort_job)(err_t code))
         context.argv = argv + 1;
         return cmd_train(&context);
     }
-    for (const cmd_t *cmd = cmds; cmd->name; cmd++)
-        if (strcmp(cmd->name, word) == 0) return cmd->run(&context);
+    for (const cmd_t *cmd = cmds; cmd->name; cmd++) {
+        if (strcmp(cmd->name, word) != 0) continue;
+        context.name[0] = cmd->name;
+        return cmd->run(&context);
+    }
     return cmd_fail(unknown_command(word));
 }

@@ -10,6 +10,7 @@
 typedef struct cmd_context {
     int argc; /* words after the subcommand */
     char **argv;
+    const char *name[2];           /* "data", "pack"; the second NULL: no verb */
     void (*abort_job)(err_t code); /* ends the whole job from any thread */
 } cmd_context_t;
 
@@ -37,9 +38,12 @@ err_t cmd_dispatch(int argc, char **argv, void (*abort_job)(err_t code));
 /* Prints this process's error where rank 0 speaks, and returns it. Before a communicator is open. */
 err_t cmd_fail(err_t err);
 
-/* True when one of the words is --help, -h or --help=tsv. Then `usage` and the groups' options have been
- * printed, for programs in lines as opt_help_tsv's, with `usage LINE` before them (scripts/dev/manual.sh
- * reads them). */
+/* The context of the verb that the first word names. */
+cmd_context_t cmd_verb(const cmd_context_t *context);
+
+/* True when one of the words is --help or -h (common options; with `all` after it every one), or --help=tsv.
+ * Then `usage` and the groups' options have been printed, for programs in lines as opt_help_tsv's, with
+ * `usage LINE` before them (scripts/dev/manual.sh reads them). */
 bool cmd_wants_help(const cmd_context_t *context, const char *usage, const opt_group_t *groups, int n_groups);
 
 /* With --help=tsv prints a line `KIND NAME SUMMARY`, of what a word of the command line may be: a `verb`,

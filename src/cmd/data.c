@@ -9,10 +9,9 @@
 
 static const cmd_t verbs[] = {
     {"synth", "write the built-in digits as IDX files", cmd_data_synth},
-    {"pack", "an image folder, COCO or IDX files to shards; under mpirun", cmd_data_pack},
-    {"verify", "prove that shards are as they were written, or pictures as their annotations say",
-     cmd_data_verify},
-    {"show", "statistics of pictures and their annotations; a contact sheet", cmd_data_show},
+    {"pack", "pack an image folder, COCO or IDX files into shards", cmd_data_pack},
+    {"verify", "verify shards, or images against their annotations", cmd_data_verify},
+    {"show", "statistics of images and annotations; a contact sheet", cmd_data_show},
     {NULL, NULL, NULL},
 };
 
@@ -52,12 +51,14 @@ err_t cmd_data(const cmd_context_t *context)
     const char *word = context->argc > 0 ? context->argv[0] : "";
     for (const cmd_t *verb = verbs; verb->name; verb++) {
         if (strcmp(word, verb->name) != 0) continue;
-        const cmd_context_t rest = {context->argc - 1, context->argv + 1, context->abort_job};
+        const cmd_context_t rest = cmd_verb(context);
         return verb->run(&rest);
     }
-    const cmd_context_t first = {context->argc > 0, context->argv, context->abort_job};
+    cmd_context_t first = *context;
+    first.argc = context->argc > 0;
     char usage[1024];
     write_usage(usage, sizeof usage);
-    for (const cmd_t *verb = verbs; verb->name; verb++) cmd_tell_word(&first, "verb", verb->name, verb->summary);
+    for (const cmd_t *verb = verbs; verb->name; verb++)
+        cmd_tell_word(&first, "verb", verb->name, verb->summary);
     return cmd_wants_help(&first, usage, NULL, 0) ? ERR_OK : cmd_fail(unknown_verb(word));
 }

@@ -15,7 +15,7 @@ err_t cmd_data_show(const cmd_context_t *context);
 #define DATA_TIMEOUT_ROW(offset)                                                                             \
     {                                                                                                        \
         "timeout", OPT_REAL, offset, "300", 1, 86400, NULL, "SEC",                                           \
-            "deadline of every wait for another rank", false                                                 \
+            "deadline of every wait for another rank, in seconds", OPT_COMMON                                \
     }
 
 /* Collective. A communicator over all ranks. Close it with runtime_close. */

@@ -12,24 +12,30 @@
 #include "tools/pack/work.h"
 
 static const char usage[] =
-    "usage: [mpirun -np N] dptrain data pack --from SRC --out DST [options]\n\n"
-    "Packs pictures and their annotations into shards: sealed HDF5 files of about --shard-size each,\n"
-    "with index.h5 (all that training reads before the first picture) and manifest.json beside them.\n"
-    "SRC is a folder with a folder of pictures for each class (train/ and val/ above them, where\n"
-    "there are both), COCO (train2017/, val2017/, annotations/instances_*.json), MNIST's IDX files,\n"
-    "or other shards. Pictures keep their bytes, unless --resize says otherwise. Every rank packs its\n"
-    "own shards; the files are the same on any number of ranks.\n\n"
-    "A packing that was cut off goes on when it is started again: shards of the same packing are\n"
-    "verified and kept, others are written. The same packing: the same samples (names, sizes,\n"
-    "annotations), and the same --shard-size, --resize and --quality. A picture that was changed\n"
-    "without changing its size is not noticed: give --force. A DST with another packing in it is\n"
-    "refused without --force. Do not start two packings into one folder at a time.\n\n"
-    "--resize N: pictures whose shorter side is longer than N pixels are decoded, reduced so that it\n"
-    "is N, and encoded again, JPEG as JPEG and PNG as PNG, turned as EXIF says. Boxes, areas and\n"
-    "polygons are scaled, run-length masks sampled anew at the nearest pixel. No picture grows, and\n"
-    "those that need not shrink keep their bytes. manifest.json says that it was done.\n\n"
-    "Exit codes: 2 options, or DST is not for this packing; 3 SRC is missing or damaged, which the\n"
-    "message names; 4 DST cannot be written.\n";
+    "usage: [mpirun -np N] dptrain data pack --from SRC --out DST [options]\n"
+    "\n"
+    "Packs images and annotations into shards: sealed HDF5 files of about\n"
+    "--shard-size each, with index.h5 (all that training reads before the first\n"
+    "image) and manifest.json next to them. SRC is a folder with one folder of images\n"
+    "per class (optionally below train/ and val/), COCO (train2017/, val2017/,\n"
+    "annotations/instances_*.json), MNIST's IDX files, or other shards. Images are\n"
+    "copied byte by byte unless --resize is given. Every rank packs its own shards;\n"
+    "the files do not depend on the number of ranks.\n"
+    "\n"
+    "An interrupted packing continues when it is started again: shards of the same\n"
+    "packing are verified and kept, the others are written. Same packing: same\n"
+    "samples (names, sizes, annotations), --shard-size, --resize and --quality. A\n"
+    "change to an image that keeps its size goes unnoticed: use --force. A DST with\n"
+    "another packing is refused without --force. Do not run two packings into one\n"
+    "folder at the same time.\n"
+    "\n"
+    "--resize N: images with a shorter side above N pixels are decoded, scaled down\n"
+    "to N, and encoded again in their format (JPEG, PNG), with EXIF orientation\n"
+    "applied. Boxes, areas and polygons are scaled, RLE masks resampled (nearest\n"
+    "neighbor). Smaller images keep their bytes. manifest.json records the resizing.\n"
+    "\n"
+    "Exit codes: 2 usage, or DST holds another packing; 3 SRC is missing or damaged;\n"
+    "4 DST cannot be written.\n";
 
 typedef struct options {
     const char *from;
@@ -39,16 +45,17 @@ typedef struct options {
 
 #define FIELD(name) offsetof(options_t, name)
 static const opt_t table[] = {
-    {"from", OPT_STRING, FIELD(from), NULL, 0, 0, NULL, "SRC", "what to pack", false},
-    {"out", OPT_STRING, FIELD(pack.out), NULL, 0, 0, NULL, "DST", "folder for the shards; made where absent",
-     false},
+    {"from", OPT_STRING, FIELD(from), NULL, 0, 0, NULL, "SRC", "source of the images", OPT_COMMON},
+    {"out", OPT_STRING, FIELD(pack.out), NULL, 0, 0, NULL, "DST",
+     "output directory of the shards, created if missing", OPT_COMMON},
     {"shard-size", OPT_SIZE, FIELD(pack.shard_bytes), "256M", 1, 1e15, NULL, "SIZE",
-     "of pictures in a shard; one that is larger has its own", false},
-    {"resize", OPT_INT, FIELD(pack.resize), "0", 0, 4096, NULL, "N", "shorter side in pixels; 0: as they are",
-     false},
-    {"quality", OPT_INT, FIELD(pack.quality), "90", 1, 100, NULL, "N", "of JPEGs that --resize makes", false},
-    {"force", OPT_FLAG, FIELD(pack.force), NULL, 0, 0, NULL, NULL, "delete the shards in DST and pack anew",
-     false},
+     "bytes of images per shard; a larger image gets a shard of its own", OPT_COMMON},
+    {"resize", OPT_INT, FIELD(pack.resize), "0", 0, 4096, NULL, "N",
+     "target length of the shorter side, in pixels; 0: keep sizes", OPT_COMMON},
+    {"quality", OPT_INT, FIELD(pack.quality), "90", 1, 100, NULL, "N",
+     "quality of the JPEGs that --resize writes", OPT_COMMON},
+    {"force", OPT_FLAG, FIELD(pack.force), NULL, 0, 0, NULL, NULL, "delete the shards in DST and pack again",
+     OPT_COMMON},
     DATA_TIMEOUT_ROW(FIELD(timeout_sec)),
 };
 

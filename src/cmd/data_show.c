@@ -11,31 +11,39 @@
 #include "data/show/show.h"
 
 static const char usage[] =
-    "usage: dptrain data show SRC [options]\n\n"
-    "Prints what is in SRC: pictures, their formats and sizes, objects, crowds, categories. SRC is a\n"
-    "folder with a folder of pictures for each class, COCO, IDX files, or shards of any of them.\n"
-    "Reads every picture's headers; those that cannot be read are counted, and named as warnings\n"
-    "(dptrain data verify is what fails on them). With --no-read only what is known beforehand is\n"
-    "said, which of shards takes one small read for each picture.\n\n"
-    "Widths, heights and bytes are of pictures as stored. Objects are annotations that are not crowds;\n"
-    "small ones have an area below 32², large ones one from 96² pixels on, as in COCO's evaluation.\n\n"
-    "--out FILE.png draws a contact sheet: --count pictures, chosen by --seed, each as EXIF turns it,\n"
-    "with boxes and masks in a colour for each category (crowds hatched, their boxes dashed), or with\n"
-    "its class below it. A picture that cannot be decoded has a tile that says so.\n\n"
-    "Exit codes: 2 options, or no picture has --category; 3 SRC is missing or damaged as a whole, or\n"
-    "holds no pictures; 4 --out cannot be written, or something could not be read now.\n";
+    "usage: dptrain data show SRC [options]\n"
+    "\n"
+    "Prints the contents of SRC: images, formats and sizes, objects, crowds,\n"
+    "categories. SRC is a folder with one folder of images per class, COCO, IDX\n"
+    "files, or shards. Reads the headers of every image; unreadable images are\n"
+    "counted and named in warnings (use dptrain data verify to fail on them).\n"
+    "--no-read prints only what the index or the annotations say.\n"
+    "\n"
+    "Widths, heights and bytes are those of the stored images. Objects are\n"
+    "annotations that are not crowds: small below an area of 32², large from 96²\n"
+    "pixels, as in COCO's evaluation.\n"
+    "\n"
+    "--out FILE.png draws a contact sheet of --count images chosen by --seed, with\n"
+    "EXIF orientation applied, boxes and masks in one color per category (crowds\n"
+    "hatched, with dashed boxes), or the class below the image. Images that cannot be\n"
+    "decoded get a placeholder.\n"
+    "\n"
+    "Exit codes: 2 usage, or no image has --category; 3 SRC is missing, damaged or\n"
+    "empty; 4 --out cannot be written, or a file could not be read at the moment.\n";
 
 #define FIELD(name) offsetof(show_options_t, name)
 static const opt_t table[] = {
-    {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "FILE", "draw a contact sheet, a PNG", false},
-    {"count", OPT_INT, FIELD(count), "24", 1, SHEET_MAX_PICTURES, NULL, "N", "pictures on the sheet", false},
+    {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "FILE", "contact sheet to draw, a PNG", OPT_COMMON},
+    {"count", OPT_INT, FIELD(count), "24", 1, SHEET_MAX_PICTURES, NULL, "N", "images on the sheet",
+     OPT_COMMON},
     {"tile", OPT_INT, FIELD(tile), "240", SHEET_MIN_TILE, SHEET_MAX_TILE, NULL, "PIXELS", "width of a tile",
-     false},
-    {"seed", OPT_INT, FIELD(seed), "1", 0, 9e15, NULL, "N", "of the choice of pictures", false},
+     OPT_COMMON},
+    {"seed", OPT_INT, FIELD(seed), "1", 0, 9e15, NULL, "N", "random seed of the choice of images",
+     OPT_COMMON},
     {"category", OPT_STRING, FIELD(category), NULL, 0, 0, NULL, "NAME",
-     "choose pictures of this class, or with an object of it", false},
-    {"top", OPT_INT, FIELD(top), "20", 1, 1e9, NULL, "N", "categories in the table", false},
-    {"read", OPT_FLAG, FIELD(read), "true", 0, 0, NULL, NULL, "read every picture's headers", false},
+     "draw images of this class, or with an object of it", OPT_COMMON},
+    {"top", OPT_INT, FIELD(top), "20", 1, 1e9, NULL, "N", "categories in the table", OPT_COMMON},
+    {"read", OPT_FLAG, FIELD(read), "true", 0, 0, NULL, NULL, "read every image's headers", OPT_COMMON},
 };
 
 static err_t check_options(const show_options_t *options, const opt_group_t *group, int n_words)

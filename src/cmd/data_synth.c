@@ -14,10 +14,11 @@ typedef struct synth_options {
 
 #define FIELD(name) offsetof(synth_options_t, name)
 static const opt_t table[] = {
-    {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "DIR", "folder for the four IDX files", false},
-    {"train", OPT_INT, FIELD(n_train), "60000", 1, 10000000, NULL, "N", "training samples", false},
-    {"val", OPT_INT, FIELD(n_val), "10000", 1, 10000000, NULL, "N", "validation samples", false},
-    {"seed", OPT_INT, FIELD(seed), "1", 0, 9e15, NULL, "N", "of the generator", false},
+    {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "DIR", "output directory of the four IDX files",
+     OPT_COMMON},
+    {"train", OPT_INT, FIELD(n_train), "60000", 1, 10000000, NULL, "N", "training samples", OPT_COMMON},
+    {"val", OPT_INT, FIELD(n_val), "10000", 1, 10000000, NULL, "N", "validation samples", OPT_COMMON},
+    {"seed", OPT_INT, FIELD(seed), "1", 0, 9e15, NULL, "N", "random seed", OPT_COMMON},
 };
 
 static err_t synth(const synth_options_t *options, const char *const *words, int n_words)

@@ -12,13 +12,16 @@
 #include "tools/pack/work.h"
 
 static const char usage[] =
-    "usage: [mpirun -np N] dptrain data verify DIR [options]\n\n"
-    "Of a folder of shards: reads every byte and compares it with the seal of its file, the index\n"
-    "with the shards, every picture and annotation with its hash, the manifest with the index. Of an\n"
-    "image folder, COCO or IDX files: reads every picture's file and compares its headers with what\n"
-    "is said of it. The ranks share the work. A line that begins with `not ok` for each damage; where\n"
-    "it is in a record, the record is named.\n\n"
-    "Exit codes: 3 something is damaged or missing; 4 something could not be read now, try again.\n";
+    "usage: [mpirun -np N] dptrain data verify DIR [options]\n"
+    "\n"
+    "Shards: reads every byte and checks seals, the index against the shards, the\n"
+    "hash of every image and annotation, and the manifest against the index. Image\n"
+    "folders, COCO, IDX files: reads every image file and checks its headers against\n"
+    "the annotations. Ranks share the work. Each damage is one line that starts with\n"
+    "`not ok`; it names the record where there is one.\n"
+    "\n"
+    "Exit codes: 3 something is damaged or missing; 4 a file could not be read at the\n"
+    "moment, try again.\n";
 
 typedef struct options {
     double timeout_sec;

@@ -15,17 +15,14 @@ typedef struct eval_options {
 #define FIELD(name) offsetof(eval_options_t, name)
 static const opt_t table[] = {
     {"data", OPT_STRING, FIELD(evaluate.data), NULL, 0, 0, NULL, "DIR",
-     "folder of pictures, of their shards or of MNIST's IDX files, or digits; default: what it was trained "
-     "on",
-     false},
+     "image folder, shards, MNIST's IDX files, or digits [what it was trained on]", OPT_COMMON},
     {"split", OPT_CHOICE, FIELD(split), "val", 0, 0, split_names, NULL,
-     "which samples; train: the training samples, shown as in evaluation", false},
-    {"png", OPT_STRING, FIELD(evaluate.png), NULL, 0, 0, NULL, "FILE",
-     "draw the worst mistakes to this picture", false},
-    {"worst", OPT_INT, FIELD(evaluate.n_worst), "40", 1, 400, NULL, "N", "how many mistakes --png draws",
-     false},
+     "samples to evaluate; train: training samples, without augmentation", OPT_COMMON},
+    {"png", OPT_STRING, FIELD(evaluate.png), NULL, 0, 0, NULL, "FILE", "draw the worst mistakes to this PNG",
+     OPT_COMMON},
+    {"worst", OPT_INT, FIELD(evaluate.n_worst), "40", 1, 400, NULL, "N", "mistakes to draw", OPT_COMMON},
     {"json", OPT_STRING, FIELD(evaluate.json), NULL, 0, 0, NULL, "FILE",
-     "write the result to this file, with all digits", false},
+     "write the result to FILE, with all digits", OPT_COMMON},
 };
 
 err_t cmd_eval(const cmd_context_t *context)
@@ -33,8 +30,8 @@ err_t cmd_eval(const cmd_context_t *context)
     eval_options_t options = {0};
     opt_group_t groups[] = {
         {"Evaluation", table, sizeof table / sizeof table[0], &options, 0},
-        {"Reading", loader_option_table, n_loader_options, &options.evaluate.loader, 0},
-        {"Running", runtime_option_table, n_runtime_options, &options.runtime, 0},
+        {"Data loading", loader_option_table, n_loader_options, &options.evaluate.loader, 0},
+        {"Runtime", runtime_option_table, n_runtime_options, &options.runtime, 0},
     };
     enum { N_GROUPS = sizeof groups / sizeof groups[0] };
     const char *where = NULL;

@@ -9,23 +9,24 @@
 #include "cmd/cmd.h"
 
 static const char usage[] =
-    "usage: dptrain hosts show SOURCE [options]        a table; --format json for jq, tsv for shell scripts\n"
+    "usage: dptrain hosts show SOURCE [options]\n"
     "       dptrain hosts hostfile SOURCE [options]    an OpenMPI hostfile\n"
     "       dptrain hosts ssh-config SOURCE [options]  Host blocks for ssh -F\n"
     "\n"
-    "SOURCE is the path of a hostfile (NAME slots=N a line, as OpenMPI and DeepSpeed have them) or of a "
-    "resource\n"
-    "spec (YAML, when it ends in .yaml or .yml), or a list HOST:SLOTS,HOST:SLOTS (IPv6: [fe80::1]:4). What "
-    "has no\n"
-    "slash, has a colon or comma, and is no file is a list. Without slots there is 1. Rank 0 runs on the "
-    "chief,\n"
-    "which always comes first: that of a hostfile or list is its first host.\n"
+    "SOURCE is a hostfile (lines NAME slots=N, as for OpenMPI and DeepSpeed), a\n"
+    "resource specification (YAML: .yaml or .yml), or a list HOST:SLOTS,HOST:SLOTS\n"
+    "(IPv6: [fe80::1]:4). A word without a slash, with a colon or comma, that is not\n"
+    "a file is a list. The default is 1 slot. Rank 0 runs on the chief, which always\n"
+    "comes first: the first host of a hostfile or list.\n"
     "\n"
-    "--format tsv has a host a line, no header, a tab between fields, - for nothing:\n"
-    "  address slots gpu_ids(with commas) port user key_file chief(yes or no) env_file setup NAME=VALUE…\n"
-    "The last are shared_envs, a field for each, as they are: no value holds a tab.\n"
+    "--format tsv prints one host per line, without a header, tab-separated, with -\n"
+    "for missing values:\n"
+    "  address slots gpu_ids(comma-separated) port user key_file chief(yes|no)\n"
+    "  env_file setup NAME=VALUE…\n"
+    "The last fields are the shared_envs, verbatim: no value contains a tab.\n"
     "\n"
-    "Exit code 2: options, a list, or a filter are wrong; 3: a file is missing or wrong, with file:line.\n";
+    "Exit codes: 2 invalid options, list or filter; 3 a missing or invalid file, with\n"
+    "file:line.\n";
 
 typedef struct hosts_options {
     const char *include, *exclude, *format, *user, *key, *known_hosts;
@@ -37,17 +38,18 @@ static const char *const formats[] = {"table", "json", "tsv", NULL};
 #define FIELD(name) offsetof(hosts_options_t, name)
 static const opt_t table[] = {
     {"include", OPT_STRING, FIELD(include), NULL, 0, 0, NULL, "HOST[:SLOT,…][@HOST…]",
-     "only these hosts, and of them only these slots (GPUs): host1@host2:0,2", false},
+     "only these hosts and, of each, only these slots (GPUs), such as host1@host2:0,2", OPT_COMMON},
     {"exclude", OPT_STRING, FIELD(exclude), NULL, 0, 0, NULL, "HOST[:SLOT,…][@HOST…]",
-     "all but these; not with --include", false},
-    {"format", OPT_CHOICE, FIELD(format), "table", 0, 0, formats, "", "of show", false},
-    {"ssh-port", OPT_INT, FIELD(port), NULL, 1, 65535, NULL, "N", "sshd's port, where SOURCE names none",
-     false},
-    {"user", OPT_STRING, FIELD(user), NULL, 0, 0, NULL, "NAME", "who logs in, where SOURCE names none",
-     false},
-    {"key", OPT_STRING, FIELD(key), NULL, 0, 0, NULL, "FILE", "private key, where SOURCE names none", false},
+     "all hosts but these; not with --include", OPT_COMMON},
+    {"format", OPT_CHOICE, FIELD(format), "table", 0, 0, formats, "", "show: output format", OPT_COMMON},
+    {"ssh-port", OPT_INT, FIELD(port), NULL, 1, 65535, NULL, "N",
+     "port of sshd, for hosts without one in SOURCE", OPT_COMMON},
+    {"user", OPT_STRING, FIELD(user), NULL, 0, 0, NULL, "NAME", "login name, for hosts without one in SOURCE",
+     OPT_COMMON},
+    {"key", OPT_STRING, FIELD(key), NULL, 0, 0, NULL, "FILE", "private key, for hosts without one in SOURCE",
+     OPT_COMMON},
     {"known-hosts", OPT_STRING, FIELD(known_hosts), NULL, 0, 0, NULL, "FILE",
-     "ssh-config: the only file with host keys; a host that is not in it is refused", false},
+     "ssh-config: file of host keys; hosts that are not in it are refused", OPT_COMMON},
 };
 
 static const char *const verbs[] = {"show", "hostfile", "ssh-config"};

@@ -22,17 +22,17 @@ typedef struct info_options {
 
 #define FIELD(name) offsetof(info_options_t, name)
 static const opt_t info_table[] = {
-    {"model", OPT_STRING, FIELD(model), NULL, 0, 0, NULL, "NAME", "show this model's layers", false},
-    {"batch", OPT_INT, FIELD(batch), "64", 1, 1 << 24, NULL, "N", "samples that the activation bytes are for",
-     false},
+    {"model", OPT_STRING, FIELD(model), NULL, 0, 0, NULL, "NAME", "model whose layers to show", OPT_COMMON},
+    {"batch", OPT_INT, FIELD(batch), "64", 1, 1 << 24, NULL, "N",
+     "batch size for the activation bytes, in samples", OPT_COMMON},
     {"input-size", OPT_INT, FIELD(input_size), "0", 0, 1 << 16, NULL, "N",
-     "square pictures in colour: --height N --width N --channels 3", false},
-    {"height", OPT_INT, FIELD(height), "28", 1, 1 << 16, NULL, "N", "of the pictures", false},
-    {"width", OPT_INT, FIELD(width), "28", 1, 1 << 16, NULL, "N", "of the pictures", false},
-    {"channels", OPT_INT, FIELD(channels), "1", 1, 1 << 16, NULL, "N", "of the pictures", false},
-    {"classes", OPT_INT, FIELD(classes), "10", 1, 1 << 24, NULL, "N", "of the data", false},
+     "square color images: --height N --width N --channels 3; 0: unset", OPT_COMMON},
+    {"height", OPT_INT, FIELD(height), "28", 1, 1 << 16, NULL, "N", "image height, in pixels", OPT_COMMON},
+    {"width", OPT_INT, FIELD(width), "28", 1, 1 << 16, NULL, "N", "image width, in pixels", OPT_COMMON},
+    {"channels", OPT_INT, FIELD(channels), "1", 1, 1 << 16, NULL, "N", "image channels", OPT_COMMON},
+    {"classes", OPT_INT, FIELD(classes), "10", 1, 1 << 24, NULL, "N", "number of classes", OPT_COMMON},
     {"multi-label", OPT_FLAG, FIELD(multi_label), "false", 0, 0, NULL, NULL,
-     "pictures have any number of classes", false},
+     "any number of classes per image", OPT_COMMON},
 };
 
 static void add_devices(table_t *table)

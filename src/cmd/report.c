@@ -9,31 +9,26 @@
 
 static const char usage[] =
     "usage: dptrain report [options] FILE…\n"
-    "       dptrain report compare BASE NEW     what got better or worse; exit code 1: something is worse\n"
-    "       dptrain report history DIR          when what changed, over many recordings\n"
-    "       dptrain report html FILE…           a page with charts\n"
+    "       dptrain report compare BASE NEW  what got better or worse\n"
+    "       dptrain report history DIR       what changed when, over many recordings\n"
+    "       dptrain report html FILE…        a page with charts\n"
     "\n"
-    "Reads records, a JSON object a line, of dptrain bench and of dptrain train (metrics.jsonl); - is the "
-    "standard\n"
-    "input. Lines that are no records are counted, the first is named, and the others are reported. Exit "
-    "code 3:\n"
-    "a file could not be read, or nothing in them could be used; with --strict also where a line was left "
-    "out.\n"
+    "Reads the records of dptrain bench and dptrain train (metrics.jsonl), one JSON\n"
+    "object per line; - is standard input. Lines that are not records are counted and\n"
+    "the first is named. Exit code 3: a file could not be read or nothing was usable;\n"
+    "with --strict also if a line was left out.\n"
     "\n"
-    "--check prints FILE:LINE: and what is wrong for each record that is not as documented, and how many "
-    "records "
-    "were\n"
-    "checked; exit code 3 where something is.\n"
+    "--check prints FILE:LINE: and the violation for each record that is not as documented, and how\n"
+    "many records were checked; exit code 3 if there is a violation.\n"
     "\n"
-    "--format csv (RFC 4180, lines end with CR LF) has a row for each figure of each point, so that one file "
-    "holds all:\n"
-    "  file,line      where the point's record is\n"
-    "  run            id of the bench run; of a training run, which has none, its time\n"
+    "--format csv (RFC 4180, lines end with CR LF) prints one row per figure:\n"
+    "  file,line      position of the point's record\n"
+    "  run            id of the bench run; time of a training run\n"
     "  case,test      of the bench; \"train\" and the model\n"
-    "  key            what tells the point from others, as bytes=8;datatype=float; of training, epoch=0 or "
-    "nothing\n"
-    "  metric,value   the figure's name in docs/records.md, and the figure in full; empty where it is "
-    "missing\n"
+    "  key            what identifies the point, such as bytes=8;datatype=float; of\n"
+    "                 training, epoch=0 or nothing\n"
+    "  metric,value   name of the figure in docs/records.md, and its value in full;\n"
+    "                 empty where it is missing\n"
     "  unit           of the value\n";
 
 typedef struct report_options {
@@ -45,13 +40,13 @@ static const char *const formats[] = {"table", "csv", "markdown", NULL};
 
 #define FIELD(name) offsetof(report_options_t, name)
 static const opt_t table[] = {
-    {"format", OPT_CHOICE, FIELD(format), "table", 0, 0, formats, "", "what to print", false},
+    {"format", OPT_CHOICE, FIELD(format), "table", 0, 0, formats, "", "output format", OPT_COMMON},
     REPORT_OUT_ROW,
     REPORT_CASE_ROW,
     REPORT_TEST_ROW,
-    {"strict", OPT_FLAG, FIELD(strict), NULL, 0, 0, NULL, "", "a line that is left out is an error", false},
-    {"check", OPT_FLAG, FIELD(check), NULL, 0, 0, NULL, "",
-     "check every record, field by field, against docs/records.md, and print no tables", false},
+    {"strict", OPT_FLAG, FIELD(strict), NULL, 0, 0, NULL, "", "fail if a line was left out", OPT_COMMON},
+    {"check", OPT_FLAG, FIELD(check), NULL, 0, 0, NULL, "", "check every record against docs/records.md; print no tables",
+     OPT_COMMON},
 };
 
 static bool add_name(const char **names, int n, const char *name)
@@ -147,7 +142,7 @@ err_t cmd_report(const cmd_context_t *context)
 {
     for (const cmd_t *verb = verbs; verb->name && context->argc > 0; verb++) {
         if (strcmp(context->argv[0], verb->name) != 0) continue;
-        const cmd_context_t rest = {context->argc - 1, context->argv + 1, context->abort_job};
+        const cmd_context_t rest = cmd_verb(context);
         return verb->run(&rest);
     }
     for (const cmd_t *verb = verbs; verb->name; verb++)

@@ -8,24 +8,25 @@
 #include "cmd/report_files.h"
 #include "report/regress/compare.h"
 
-static const char usage[] = "usage: dptrain report compare [options] BASE NEW\n"
-                            "\n"
-                            "Says of each metric that both recordings have whether NEW is better, the\n"
-                            "same or worse than BASE, or that it cannot be told (inconclusive). A\n"
-                            "recording is a file of records, or a folder of which every *.jsonl is part\n"
-                            "of it; in it the same suite of dptrain bench was started several times: with\n"
-                            "one start, what differs from start to start is not known.\n"
-                            "\n"
-                            "  worse, better  the medians' ratio is beyond the minimum effect, its\n"
-                            "                 interval on one side of 1, and q at most alpha\n"
-                            "  same           the whole interval is within the minimum effect\n"
-                            "  inconclusive   neither; why is said\n"
-                            "\n"
-                            "Formulas and sources: docs/records.md. The same files give the same bytes.\n"
-                            "\n"
-                            "Exit codes: 0 nothing is worse; 1 something is; 3 the recordings cannot be\n"
-                            "compared: one has no whole run, they have no metric in common, or hardware,\n"
-                            "fabric, ranks or threads differ.\n";
+static const char usage[] =
+    "usage: dptrain report compare [options] BASE NEW\n"
+    "\n"
+    "Tells for each metric that both recordings have whether NEW is better, the same\n"
+    "or worse than BASE, or whether the data is inconclusive. A recording is a file\n"
+    "of records, or a folder: then every *.jsonl in it is a part. It should hold\n"
+    "several starts of the same suite of dptrain bench: a single start does not show\n"
+    "the variation from start to start.\n"
+    "\n"
+    "  worse, better  the ratio of medians exceeds the minimum effect, its interval\n"
+    "                 lies on one side of 1, and q is at most alpha\n"
+    "  same           the whole interval is within the minimum effect\n"
+    "  inconclusive   neither; the reason is given\n"
+    "\n"
+    "Formulas and sources: docs/records.md. Same files, same output.\n"
+    "\n"
+    "Exit codes: 0 nothing is worse; 1 something is; 3 the recordings cannot be\n"
+    "compared: one has no complete run, they share no metric, or hardware, fabric,\n"
+    "ranks or threads differ.\n";
 
 typedef struct compare_command {
     const char *format, *out;
@@ -38,16 +39,17 @@ static const char *const formats[] = {"table", "markdown", "json", NULL};
 
 #define FIELD(name) offsetof(compare_command_t, name)
 static const opt_t table[] = {
-    {"min-effect", OPT_REAL, FIELD(min_effect), "3%", 0, 1, NULL, "X", "smaller changes are none; 3% is 0.03",
-     false},
+    {"min-effect", OPT_REAL, FIELD(min_effect), "3%", 0, 1, NULL, "X",
+     "smallest change that counts, such as 3% or 0.03", OPT_COMMON},
     {"alpha", OPT_REAL, FIELD(alpha), "0.01", 1e-9, 0.5, NULL, "X",
-     "share of false alarms among what is called better or worse", false},
+     "false discovery rate of the verdicts better and worse", OPT_COMMON},
     {"force", OPT_FLAG, FIELD(force), NULL, 0, 0, NULL, "",
-     "compare although the machine or the job is another; what differs is said", false},
-    {"format", OPT_CHOICE, FIELD(format), "table", 0, 0, formats, "", "what to print", false},
+     "compare despite another machine or job; differences are listed", OPT_COMMON},
+    {"format", OPT_CHOICE, FIELD(format), "table", 0, 0, formats, "", "output format", OPT_COMMON},
     REPORT_OUT_ROW,
-    {"resamples", OPT_INT, FIELD(n_resamples), "2000", 100, 1000000, NULL, "N", "of the bootstrap", false},
-    {"seed", OPT_INT, FIELD(seed), "1", 0, 0, NULL, "N", "of the bootstrap's random numbers", false},
+    {"resamples", OPT_INT, FIELD(n_resamples), "2000", 100, 1000000, NULL, "N", "bootstrap resamples",
+     OPT_MORE},
+    {"seed", OPT_INT, FIELD(seed), "1", 0, 0, NULL, "N", "random seed of the bootstrap", OPT_MORE},
 };
 
 /* What is printed, and how. */

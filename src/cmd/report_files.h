@@ -33,17 +33,17 @@ const render_t *report_files_render(const char *format);
 #define REPORT_OUT_ROW                                                                                       \
     {                                                                                                        \
         "out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "FILE",                                             \
-            "write it there, whole or not at all, and not to the standard output", false                     \
+            "output file, replaced atomically [standard output]", OPT_COMMON                                 \
     }
 #define REPORT_CASE_ROW                                                                                      \
     {                                                                                                        \
         "case", OPT_STRING, FIELD(only_case), NULL, 0, 0, NULL, "NAME",                                      \
-            "only this case of the bench: comm, gemm, …", false                                              \
+            "only this case of the bench: comm, gemm, …", OPT_COMMON                                         \
     }
 #define REPORT_TEST_ROW                                                                                      \
     {                                                                                                        \
         "test", OPT_STRING, FIELD(only_test), NULL, 0, 0, NULL, "NAME", "only this test: all_reduce, …",     \
-            false                                                                                            \
+            OPT_COMMON                                                                                       \
     }
 
 /* ERR_DATA where lines were left out. */

@@ -7,17 +7,17 @@
 
 #include "cmd/report_files.h"
 
-static const char usage[] = "usage: dptrain report history [options] DIR|FILE…\n"
-                            "\n"
-                            "Change points over many recordings of dptrain bench: a recording is a file\n"
-                            "with one or several runs; of a folder every *.jsonl in it is one. Shows for\n"
-                            "each metric when its level changed, by how much, between which revisions, and\n"
-                            "what else in the software changed there. Recordings of other hardware, fabric,\n"
-                            "ranks or threads are kept apart. How values and changes are derived:\n"
-                            "docs/records.md, Histories.\n"
-                            "\n"
-                            "Exit code 0: also where changes were found; 1: --fail-on-change found one;\n"
-                            "3: nothing could be used, or a file could not be read.\n";
+static const char usage[] =
+    "usage: dptrain report history [options] DIR|FILE…\n"
+    "\n"
+    "Finds change points over many recordings of dptrain bench. A recording is a file\n"
+    "with one or more runs; every *.jsonl of a folder is one. Shows for each metric\n"
+    "when its level changed, by how much, between which revisions, and what else\n"
+    "changed in the software. Recordings of other hardware, fabric, ranks or threads\n"
+    "are kept apart. Derivation: docs/records.md, Histories.\n"
+    "\n"
+    "Exit codes: 0, also if changes were found; 1 --fail-on-change found one; 3\n"
+    "nothing was usable, or a file could not be read.\n";
 
 typedef struct history_command {
     const char *format, *out, *only_case, *only_test;
@@ -29,18 +29,19 @@ static const char *const formats[] = {"table", "markdown", "json", "csv", NULL};
 
 #define FIELD(name) offsetof(history_command_t, name)
 static const opt_t table[] = {
-    {"format", OPT_CHOICE, FIELD(format), "table", 0, 0, formats, "", "what to print", false},
+    {"format", OPT_CHOICE, FIELD(format), "table", 0, 0, formats, "", "output format", OPT_COMMON},
     REPORT_OUT_ROW,
-    {"min-effect", OPT_REAL, FIELD(min_effect), "1%", 0, 1, NULL, "X", "smaller changes are none; 1% is 0.01",
-     false},
+    {"min-effect", OPT_REAL, FIELD(min_effect), "1%", 0, 1, NULL, "X",
+     "smallest change that counts, such as 1% or 0.01", OPT_COMMON},
     {"alpha", OPT_REAL, FIELD(alpha), "0.01", 1e-6, 0.5, NULL, "X",
-     "of the changes shown at most this share is expected to be none", false},
-    {"case", OPT_STRING, FIELD(only_case), NULL, 0, 0, NULL, "NAME", "only this case: comm, gemm, …", false},
+     "false discovery rate of the changes shown", OPT_COMMON},
+    {"case", OPT_STRING, FIELD(only_case), NULL, 0, 0, NULL, "NAME", "only this case: comm, gemm, …",
+     OPT_COMMON},
     REPORT_TEST_ROW,
     {"last", OPT_INT, FIELD(last), "0", 0, 1000000, NULL, "N",
-     "only the newest N recordings of each machine; 0: all", false},
+     "only the newest N recordings of each machine; 0: all", OPT_COMMON},
     {"fail-on-change", OPT_INT, FIELD(fail_on_change), "0", 0, 1000000, NULL, "N",
-     "exit code 1 where a metric became slower within the newest N recordings, N from 3; 0: never", false},
+     "exit code 1 if a metric became slower within the newest N recordings, N from 3; 0: never", OPT_COMMON},
 };
 
 /* A report of its own for each file: what is not needed of one is gone before the next. */

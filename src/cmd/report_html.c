@@ -13,16 +13,15 @@
 static const char usage[] =
     "usage: dptrain report html [options] FILE…\n"
     "\n"
-    "Writes one HTML page with charts of what the records of dptrain bench and\n"
-    "dptrain train (metrics.jsonl) say. It needs nothing besides itself: no network,\n"
-    "no scripts. A folder stands for every *.jsonl in it; - is the standard input.\n"
-    "Sections are there where there is data for them: verdicts (--base), bandwidth,\n"
-    "memory and arithmetic, training steps, training runs, history (--history). The\n"
-    "same files give the same bytes.\n"
+    "Writes one self-contained HTML page with charts of the records of dptrain bench\n"
+    "and dptrain train (metrics.jsonl): no network, no scripts. A folder stands for\n"
+    "every *.jsonl in it; - is standard input. Sections appear where there is data:\n"
+    "verdicts (--base), bandwidth, memory and arithmetic, training steps, training\n"
+    "runs, history (--history). Same files, same page.\n"
     "\n"
-    "Several starts of dptrain bench among the files are one recording: figures are\n"
-    "medians over them. Exit code 3: a file could not be read (the others are\n"
-    "shown), or there is nothing to show.\n";
+    "Several starts of dptrain bench among the files form one recording: figures are\n"
+    "medians over them. Exit code 3: a file could not be read (the others are shown),\n"
+    "or there is nothing to show.\n";
 
 typedef struct html_command {
     const char *out, *base, *title, *history, *only_case, *only_test;
@@ -34,17 +33,18 @@ typedef struct html_command {
 static const opt_t table[] = {
     REPORT_OUT_ROW,
     {"base", OPT_STRING, FIELD(base), NULL, 0, 0, NULL, "NAME",
-     "file, or folder of files, to compare with, as dptrain report compare does", false},
-    {"title", OPT_STRING, FIELD(title), NULL, 0, 0, NULL, "TEXT", "of the page", false},
+     "file or folder to compare with, as in dptrain report compare", OPT_COMMON},
+    {"title", OPT_STRING, FIELD(title), NULL, 0, 0, NULL, "TEXT", "title of the page", OPT_COMMON},
     {"history", OPT_STRING, FIELD(history), NULL, 0, 0, NULL, "DIR",
-     "folder of recordings whose history is shown, as by dptrain report history", false},
+     "folder of recordings whose history to show, as in dptrain report history", OPT_COMMON},
     REPORT_CASE_ROW,
     REPORT_TEST_ROW,
     {"min-effect", OPT_REAL, FIELD(min_effect), "3%", 0, 1, NULL, "X",
-     "of verdicts and change points: smaller changes are none; 3% is 0.03", false},
-    {"alpha", OPT_REAL, FIELD(alpha), "0.01", 1e-6, 0.5, NULL, "X", "rate of false alarms among verdicts",
-     false},
-    {"force", OPT_FLAG, FIELD(force), NULL, 0, 0, NULL, "", "compare although machine or job differ", false},
+     "smallest change that counts, such as 3% or 0.03", OPT_COMMON},
+    {"alpha", OPT_REAL, FIELD(alpha), "0.01", 1e-6, 0.5, NULL, "X", "false discovery rate of the verdicts",
+     OPT_COMMON},
+    {"force", OPT_FLAG, FIELD(force), NULL, 0, 0, NULL, "", "compare despite another machine or job",
+     OPT_COMMON},
 };
 
 /* All that a page is made from. */

@@ -98,7 +98,7 @@ job() { # RANKS first|second ARGUMENTS...
         "$dptrain" bench gemm --gemm-shapes square --gemm-max 64 --threads 1 --budget 0.05 $more --out "$BATS_TEST_TMPDIR/g.jsonl" >/dev/null
     done
     jq -es '[.[] | select(.record == "bench")] | .[1].min > 5 * .[0].min' "$BATS_TEST_TMPDIR/g.jsonl"
-    "$dptrain" bench --help >"$BATS_TEST_TMPDIR/help"
+    "$dptrain" bench --help all >"$BATS_TEST_TMPDIR/help"
     run grep -c burn "$BATS_TEST_TMPDIR/help"
     [ "$output" -eq 0 ]
 }

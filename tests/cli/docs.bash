@@ -34,12 +34,13 @@ docs_commands() { # FILE
     esac | sed -E ':a; /\\$/{ N; s/ *\\\n */ /; ta; }; s/(^|[[:space:]])#.*//; /^[[:space:]]*$/d'
 }
 
-# What --help says: of dptrain's `train`, `data pack` …, or of a script by its path.
+# What --help (all) says: of dptrain's `train`, `data pack` …, or of a script by its path.
 docs_help() { # NAME
     local file=$docs_helps/${1//[\/ ]/_}.txt command=("$dptrain") words
     if [[ ! -e $file ]]; then
         if [[ $1 == *.sh ]]; then command=("$root/$1"); else read -ra words <<<"$1" && command+=("${words[@]}"); fi
-        "${command[@]}" --help >"$file" 2>&1 || return
+        if [[ $1 == *.sh ]]; then command+=(--help); else command+=(--help all); fi
+        "${command[@]}" >"$file" 2>&1 || return
     fi
     cat "$file"
 }

@@ -29,14 +29,13 @@ same_as_list() { # NAME
     }
 }
 
-# NAME --key VALUE [default], a line for each option.
+# NAME --key VALUE [default], a line for each option. A default that no table has ends the help text.
 options() { # COMMAND...
-    "$dptrain" "$@" --help | awk -v name="$*" '
-        function flush() { if (key) print name, key def; key = def = "" }
-        /^  --/ { flush(); key = $1; if ($0 !~ /^  --[^ ]+  /) key = key " " $2; open = 1 }
-        /^$/ || /^[^ ]/ { flush(); open = 0 }
-        open && match($0, /\[[^]]*\]$/) { def = " " substr($0, RSTART) }
-        END { flush() }'
+    "$dptrain" "$@" --help=tsv | awk -F '\t' -v name="$*" '
+        $1 == "option" {
+            def = $3 != "flag" && $5 != "" ? " [" $5 "]" : match($6, / \[[^]]*\]$/) ? substr($6, RSTART) : ""
+            print name, "--" $2 ($4 == "" ? "" : " " $4) def
+        }'
 }
 
 @test "commands, verbs, and their options with placeholders and defaults" {
@@ -65,6 +64,28 @@ fields() { # FILES... of records
         | if .algorithms | type == "object" then .algorithms |= {LAYER: ([.[]] | add // {})} else . end
         | [paths] | map(map(select(type == "string"))) | unique | .[] | select(length > 0)
         | $kind + " " + join(".")' "$@"
+}
+
+# Screens are 80 columns wide; what --help leaves out, --help all lists.
+@test "help: every screen fits 80 columns, and options are common or under --help all" {
+    for command in '' train eval checkpoint bench report 'report compare' 'report history' 'report html' data 'data synth' \
+        'data pack' 'data verify' 'data show' check hosts info; do
+        read -ra words <<<"$command"
+        "$dptrain" "${words[@]}" --help >"$BATS_TEST_TMPDIR/common"
+        "$dptrain" "${words[@]}" --help all >"$BATS_TEST_TMPDIR/all"
+        run env LC_ALL=C.UTF-8 grep -nE '.{81}| $' "$BATS_TEST_TMPDIR/common" "$BATS_TEST_TMPDIR/all"
+        [ "$status" -eq 1 ] || { echo "$command: $output"; return 1; }
+        [[ -n $command ]] || continue
+        [ "$("$dptrain" "${words[@]}" --help=tsv | grep -c ^option)" -eq "$(grep -c '^  --' "$BATS_TEST_TMPDIR/all")" ]
+        last="dptrain $command --help all lists every option"
+        if [ "$(grep -c '^  --' "$BATS_TEST_TMPDIR/common")" -lt "$(grep -c '^  --' "$BATS_TEST_TMPDIR/all")" ]; then
+            [ "$(tail -n 1 "$BATS_TEST_TMPDIR/common")" = "$last" ]
+        fi
+        ! grep -qxF "$last" "$BATS_TEST_TMPDIR/all"
+    done
+    "$dptrain" train --help | grep -q '^  --batch N '
+    ! "$dptrain" train --help | grep -q -- --shuffle-window
+    diff <("$dptrain" train --help all) <("$dptrain" train --help=all)
 }
 
 @test "records: the names of their fields" {

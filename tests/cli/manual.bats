@@ -79,7 +79,7 @@ offers() { # EXPECTED WORDS...
     offers 'compare compare.jsonl' dptrain report c
     offers 'compare.jsonl' dptrain report compare c
     # All options of a command, and of train without one.
-    offers "$("$dptrain" train --help | sed -n 's/^  \(--[^ ]*\).*/\1/p' | cat - <(echo --help) \
+    offers "$("$dptrain" train --help all | sed -n 's/^  \(--[^ ]*\).*/\1/p' | cat - <(echo --help) \
         <(echo --no-checkpoint-async --no-flip --no-nccl-register | tr ' ' '\n') | LC_ALL=C sort | paste -sd " ")" dptrain train --
     offers '--momentum' dptrain --mom
     offers '--version' dptrain --vers

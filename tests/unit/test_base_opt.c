@@ -19,17 +19,17 @@ typedef struct values {
 
 static const char *const devices[] = {"auto", "ref", "cpu", NULL};
 static const opt_t table[] = {
-    {"batch", OPT_INT, offsetof(values_t, batch), "64", 1, 1000, NULL, "N", "samples", false},
-    {"bucket", OPT_SIZE, offsetof(values_t, bucket), "1M", 1024, 0x1p37, NULL, "SIZE", "bytes", false},
-    {"free", OPT_INT, offsetof(values_t, free), NULL, 0, 0, NULL, "N", "any number", false},
-    {"lr", OPT_REAL, offsetof(values_t, lr), "0.03", 0, 10, NULL, "X", "learning rate", false},
-    {"secret", OPT_REAL, offsetof(values_t, momentum), "0.9", 0, 1, NULL, "X", "hidden", true},
+    {"batch", OPT_INT, offsetof(values_t, batch), "64", 1, 1000, NULL, "N", "samples", OPT_MORE},
+    {"bucket", OPT_SIZE, offsetof(values_t, bucket), "1M", 1024, 0x1p37, NULL, "SIZE", "bytes", OPT_MORE},
+    {"free", OPT_INT, offsetof(values_t, free), NULL, 0, 0, NULL, "N", "any number", OPT_MORE},
+    {"lr", OPT_REAL, offsetof(values_t, lr), "0.03", 0, 10, NULL, "X", "learning rate", OPT_MORE},
+    {"secret", OPT_REAL, offsetof(values_t, momentum), "0.9", 0, 1, NULL, "X", "hidden", OPT_HIDDEN},
 };
 static const opt_t table2[] = {
-    {"data", OPT_STRING, offsetof(values_t, data), NULL, 0, 0, NULL, "DIR", "folder", false},
-    {"device", OPT_CHOICE, offsetof(values_t, device), "auto", 0, 0, devices, NULL, "backend", false},
-    {"overlap", OPT_FLAG, offsetof(values_t, overlap), NULL, 0, 0, NULL, NULL, "early", false},
-    {"quiet", OPT_FLAG, offsetof(values_t, quiet), "true", 0, 0, NULL, NULL, "silence", false},
+    {"data", OPT_STRING, offsetof(values_t, data), NULL, 0, 0, NULL, "DIR", "folder", OPT_MORE},
+    {"device", OPT_CHOICE, offsetof(values_t, device), "auto", 0, 0, devices, NULL, "backend", OPT_MORE},
+    {"overlap", OPT_FLAG, offsetof(values_t, overlap), NULL, 0, 0, NULL, NULL, "early", OPT_MORE},
+    {"quiet", OPT_FLAG, offsetof(values_t, quiet), "true", 0, 0, NULL, NULL, "silence", OPT_MORE},
 };
 
 static values_t v;
@@ -143,7 +143,7 @@ static void check_mistakes(void)
         {"--bacth 3", "did you mean --batch"},
         {"--over-lap", "did you mean --overlap"},
         {"--devices cpu", "did you mean --device"},
-        {"--zzzzzzzz 1", "--help lists"},
+        {"--zzzzzzzz 1", "--help all lists"},
         {"--secre 1", "unknown option"},
         {"-batch 3", "two dashes"},
         {"--=3", "not an option"},
@@ -203,7 +203,8 @@ static void check_records(void)
 static void check_auto(void)
 {
     static const opt_t table3[] = {
-        {"bucket", OPT_SIZE, offsetof(values_t, bucket), "auto", 1024, 0x1p37, NULL, "SIZE", "bytes", false},
+        {"bucket", OPT_SIZE, offsetof(values_t, bucket), "auto", 1024, 0x1p37, NULL, "SIZE", "bytes",
+         OPT_MORE},
     };
     static const char *const lines[] = {"--bucket=auto", "--bucket=1K", "--bucket=128G"};
     static const int64_t n_bytes[] = {0, 1024, 1LL << 37};

@@ -14,11 +14,9 @@
 
 const opt_t loader_option_table[] = {
     {"loader-threads", OPT_INT, offsetof(loader_wishes_t, threads), "0", 0, 256, NULL, "N",
-     "threads of each rank that read and decode pictures; 0: the CPUs that --threads leaves, at least one",
-     false},
+     "threads per rank that read and decode images; 0: the CPUs that --threads leaves, at least 1", OPT_MORE},
     {"max-bad", OPT_INT, offsetof(loader_wishes_t, max_bad), "0", 0, 1000000, NULL, "N",
-     "pictures that may be unreadable: each is named, and the next takes its place; one more fails the run",
-     false},
+     "unreadable images to tolerate; each is reported and replaced by the next one", OPT_MORE},
 };
 const int n_loader_options = sizeof loader_option_table / sizeof loader_option_table[0];
 

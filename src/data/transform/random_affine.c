@@ -10,17 +10,15 @@
 #define FIELD(name) offsetof(random_affine_ranges_t, name)
 const opt_t random_affine_option_table[] = {
     {"augment-rotate", OPT_REAL, FIELD(rotate_deg), "0", 0, 180, NULL, "DEG",
-     "turn each training picture by up to ± this", false},
+     "random rotation of training images by up to ±DEG", OPT_MORE},
     {"augment-shift", OPT_REAL, FIELD(shift), "0", 0, 1, NULL, "FRACTION",
-     "shift it by up to ± this part of its height and width", false},
-    {"augment-shear", OPT_REAL, FIELD(shear_deg), "0", 0, 60, NULL, "DEG",
-     "shear it by an angle of up to ± this", false},
+     "random translation by up to ±FRACTION of height and width", OPT_MORE},
+    {"augment-shear", OPT_REAL, FIELD(shear_deg), "0", 0, 60, NULL, "DEG", "random shear by up to ±DEG",
+     OPT_MORE},
     {"augment-zoom", OPT_REAL, FIELD(zoom), "0", 0, 0.9, NULL, "FRACTION",
-     "scale height and width, each by its own factor of 1 ± this", false},
+     "random scaling of height and width, each by a factor of 1 ± FRACTION", OPT_MORE},
     {"augment-flip", OPT_FLAG, FIELD(flip), "false", 0, 0, NULL, NULL,
-     "mirror it left to right with probability 1/2; those of folders and shards are, unless --no-flip is "
-     "given",
-     false},
+     "random horizontal flip, with probability 1/2; folders and shards flip unless --no-flip", OPT_MORE},
 };
 const int n_random_affine_options = sizeof random_affine_option_table / sizeof random_affine_option_table[0];
 

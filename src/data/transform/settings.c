@@ -14,28 +14,24 @@ static const char *const eval_crops[] = {"auto", "center", "letterbox", "warp", 
 #define FIELD(name) offsetof(transform_options_t, name)
 const opt_t transform_option_table[] = {
     {"input-size", OPT_INT, FIELD(input_size), NULL, 8, RESIZE_MAX, NULL, "N",
-     "pictures are made N pixels wide and high; default 224", false},
+     "height and width of the model's input, in pixels [224]", OPT_COMMON},
     {"task", OPT_CHOICE, FIELD(task), "auto", 0, 0, tasks, NULL,
-     "a class for each picture, any number of them (COCO), or a class for each annotated object; auto: what "
-     "the data has",
-     false},
+     "labels: one class per image, several (COCO), or one per annotated object; auto: what the data has",
+     OPT_COMMON},
     {"crop", OPT_CHOICE, FIELD(crop), "auto", 0, 0, crops, NULL,
-     "what training shows of a picture: a random part, the middle, all with borders, or all stretched; auto: "
-     "random; pictures of one size in memory (IDX files, digits): all, or random where it is given",
-     false},
+     "training crop: a random part, the center, all with borders, or all stretched; auto: random; of IDX files and digits: all", OPT_MORE},
     {"crop-scale", OPT_REAL, FIELD(crop_scale), NULL, 0.01, 1, NULL, "X",
-     "least share of the area in a random part; default: 0.08, of multilabel 0.5, of crops 0.25", false},
+     "minimum area of a random crop, relative to the image [0.08; multilabel 0.5, crops 0.25]", OPT_MORE},
     {"eval-crop", OPT_CHOICE, FIELD(eval_crop), "auto", 0, 0, eval_crops, NULL,
-     "what evaluation shows; auto: center, with annotations warp", false},
+     "evaluation crop; auto: center, with annotations warp", OPT_MORE},
     {"flip", OPT_FLAG, FIELD(flip), "true", 0, 0, NULL, NULL,
-     "mirror pictures of folders and shards left to right with probability 1/2 in training (--no-flip: "
-     "never)",
-     false},
+     "random horizontal flip in training, with probability 1/2", OPT_MORE},
     {"jitter-brightness", OPT_REAL, FIELD(brightness), "0", 0, 1, NULL, "X",
-     "multiply brightness by up to 1 ± this in training", false},
-    {"jitter-contrast", OPT_REAL, FIELD(contrast), "0", 0, 1, NULL, "X", "the same for contrast", false},
-    {"jitter-saturation", OPT_REAL, FIELD(saturation), "0", 0, 1, NULL, "X", "the same for saturation",
-     false},
+     "random brightness factor in training, up to 1 ± X", OPT_MORE},
+    {"jitter-contrast", OPT_REAL, FIELD(contrast), "0", 0, 1, NULL, "X",
+     "random contrast factor in training, up to 1 ± X", OPT_MORE},
+    {"jitter-saturation", OPT_REAL, FIELD(saturation), "0", 0, 1, NULL, "X",
+     "random saturation factor in training, up to 1 ± X", OPT_MORE},
 };
 const int n_transform_options = sizeof transform_option_table / sizeof transform_option_table[0];
 

@@ -14,21 +14,21 @@
 #define FIELD(name) offsetof(bench_options_t, name)
 const opt_t bench_option_table[] = {
     {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "FILE",
-     "add the records to this file; default: runs/bench-DATE.jsonl", false},
+     "file to append records to [runs/bench-DATE.jsonl]", OPT_COMMON},
     {"quick", OPT_FLAG, FIELD(quick), "false", 0, 0, NULL, NULL,
-     "fewer points and less time for each: `all` within two minutes", false},
+     "fewer points and less time for each: `all` within two minutes", OPT_COMMON},
     {"budget", OPT_REAL, FIELD(budget_sec), "0", 0, 86400, NULL, "SEC",
-     "time for a point; 0: 2, and 0.25 with --quick", false},
+     "time per point; 0: 2, with --quick 0.25", OPT_COMMON},
     {"precision", OPT_REAL, FIELD(precision), "0.01", 1e-6, 1, NULL, "X",
-     "a point ends when its median is known within ±X of itself (95 % confidence)", false},
+     "target precision of a median: 95 % confidence interval within ±X, relative", OPT_COMMON},
     {"turns", OPT_STRING, FIELD(turns), NULL, 0, 0, NULL, "FOLDER:first|second",
-     "take turns with another job, batch by batch, so that both meet the same machine; both use the same "
-     "folder, on this host, and measure the same",
-     false},
+     "alternate batches with another job on this host, through FOLDER, so that both see the same machine; "
+     "both jobs measure the same",
+     OPT_MORE},
     {"clock", OPT_REAL, FIELD(clock_sec), "0", 0, 1, NULL, "SEC",
-     "the fixed loop's best time on this machine (clock_sec of earlier records); slower ones count as "
-     "disturbed from the start",
-     false},
+     "best time of the calibration loop on this machine (clock_sec of earlier records); slower samples count "
+     "as disturbed; 0: unknown",
+     OPT_MORE},
 };
 const int n_bench_options = sizeof bench_option_table / sizeof bench_option_table[0];
 

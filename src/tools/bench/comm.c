@@ -15,34 +15,35 @@
 static const char *const inplace_words[] = {"both", "in", "out", NULL};
 static const opt_t table[] = {
     {"test", OPT_STRING, FIELD(test), "all_reduce", 0, 0, NULL, "LIST",
-     "all_reduce, all_gather, reduce_scatter, broadcast, reduce, alltoall, sendrecv, bisection, all_pairs; "
-     "or all",
-     false},
-    {"minbytes", OPT_SIZE, FIELD(min_bytes), NULL, 1, 1e18, NULL, "SIZE", "-b: smallest size [8]", false},
+     "collectives: all_reduce, all_gather, reduce_scatter, broadcast, reduce, alltoall, sendrecv, bisection, "
+     "all_pairs; or all",
+     OPT_COMMON},
+    {"minbytes", OPT_SIZE, FIELD(min_bytes), NULL, 1, 1e18, NULL, "SIZE", "-b: minimum message size [8]",
+     OPT_COMMON},
     {"maxbytes", OPT_SIZE, FIELD(max_bytes), NULL, 1, 1e18, NULL, "SIZE",
-     "-e: largest size [64M; 16M with --quick]", false},
+     "-e: maximum message size [64M; 16M with --quick]", OPT_COMMON},
     {"stepfactor", OPT_INT, FIELD(step_factor), NULL, 1, 1e9, NULL, "N",
-     "-f: each size is N times the one before [2; 8 with --quick]", false},
+     "-f: factor from one size to the next [2; 8 with --quick]", OPT_COMMON},
     {"stepbytes", OPT_SIZE, FIELD(step_bytes), NULL, 1, 1e18, NULL, "SIZE",
-     "-i: or by so many bytes larger, where -f is not given", false},
+     "-i: increment from one size to the next, instead of -f", OPT_MORE},
     {"datatype", OPT_STRING, FIELD(datatype), "float", 0, 0, NULL, "LIST",
-     "-d: int8, uint8, int32, uint32, int64, uint64, float, double; half, bfloat16 (NCCL alone); or all",
-     false},
-    {"op", OPT_STRING, FIELD(op), "sum", 0, 0, NULL, "LIST", "-o: sum, prod, max, min; or all", false},
-    {"root", OPT_INT, FIELD(root), "0", 0, 1e9, NULL, "RANK", "-r: of broadcast and reduce", false},
+     "-d: int8, uint8, int32, uint32, int64, uint64, float, double; with NCCL half, bfloat16; or all",
+     OPT_MORE},
+    {"op", OPT_STRING, FIELD(op), "sum", 0, 0, NULL, "LIST", "-o: reduction: sum, prod, max, min; or all",
+     OPT_MORE},
+    {"root", OPT_INT, FIELD(root), "0", 0, 1e9, NULL, "RANK", "-r: root of broadcast and reduce", OPT_MORE},
     {"check", OPT_INT, FIELD(check), "1", 0, 1, NULL, "0|1",
-     "-c: compare every element of a call before each point", false},
+     "-c: verify every element once before each point", OPT_MORE},
     {"communicator", OPT_STRING, FIELD(communicator), "auto", 0, 0, NULL, "LIST",
-     "mpi: plain MPI; host: our allreduce in the ranks' shared memory; nccl: between GPUs; auto: nccl where "
-     "it "
+     "mpi: plain MPI; host: dptrain's allreduce in shared memory; nccl: between GPUs; auto: nccl where it "
      "sums gradients (--comm, --device), else mpi",
-     false},
+     OPT_COMMON},
     {"inplace", OPT_CHOICE, FIELD(inplace), "both", 0, 0, inplace_words, NULL,
-     "whether the result takes the input's place", false},
+     "out-of-place calls, in-place calls, or both", OPT_MORE},
     {"line-rate", OPT_REAL, FIELD(line_rate_gbs), "0", 0, 1e6, NULL, "GB/s",
-     "of the network, one way: what is above it is flagged; 0: what the ports of the hosts say", false},
+     "line rate of the network, one way; results above it are flagged; 0: from the hosts' ports", OPT_MORE},
     {"inject", OPT_STRING, FIELD(inject), NULL, 0, 0, NULL, "RANK:ELEMENT",
-     "flip a bit of that rank's results before they are compared", true},
+     "flip a bit in the results of a rank before they are verified", OPT_HIDDEN},
 };
 
 void bench_comm_long_names(int argc, char **argv)
@@ -221,8 +222,7 @@ out:
 
 const bench_case_t bench_comm = {
     .name = "comm",
-    .summary =
-        "collectives, as nccl-tests measures them; MPI's, NCCL's between GPUs, and the host's allreduce",
+    .summary = "collectives of MPI, NCCL and shared memory, as in nccl-tests",
     .min_ranks = 2,
     .table = table,
     .n_options = sizeof table / sizeof table[0],

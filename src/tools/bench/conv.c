@@ -26,13 +26,14 @@ static const char *const faults[] = {"none", "forward", "backward_data", "backwa
 
 #define FIELD(name) offsetof(conv_options_t, name)
 static const opt_t conv_table[] = {
-    {"conv-net", OPT_CHOICE, FIELD(net), "all", 0, 0, nets, NULL, "whose layers", false},
+    {"conv-net", OPT_CHOICE, FIELD(net), "all", 0, 0, nets, NULL, "network whose layers are measured",
+     OPT_COMMON},
     {"conv-batch", OPT_INT, FIELD(batch), "0", 0, BATCH_MAX, NULL, "N",
-     "pictures; 0: LeNet-5 64, the others 8, with --quick 1", false},
+     "batch size, in images; 0: LeNet-5 64, others 8, with --quick 1", OPT_COMMON},
     {"conv-algorithms", OPT_CHOICE, FIELD(algorithms), "fixed", 0, 0, rules, NULL,
-     "fixed: the backend's own rule; measure: the fastest, as in training", false},
+     "fixed: the backend's rule; measure: the fastest, as in training", OPT_MORE},
     {"conv-fault", OPT_CHOICE, FIELD(fault), "none", 0, 0, faults, NULL,
-     "spoils an element of a pass before the check", true},
+     "corrupt one element of a pass before the check", OPT_HIDDEN},
 };
 
 typedef struct conv {

@@ -37,14 +37,14 @@ static const char *const shape_sets[] = {"all", "square", "training", NULL};
 
 #define FIELD(name) offsetof(gemm_options_t, name)
 static const opt_t gemm_table[] = {
-    {"gemm-precision", OPT_CHOICE, FIELD(precision), "fp32", 0, 0, model_precisions, NULL, "of products",
-     false},
+    {"gemm-precision", OPT_CHOICE, FIELD(precision), "fp32", 0, 0, model_precisions, NULL,
+     "precision of the products", OPT_COMMON},
     {"gemm-shapes", OPT_CHOICE, FIELD(shapes), "all", 0, 0, shape_sets, NULL,
-     "square ones, those of training's last layers, or both", false},
+     "square matrices, the last layers of networks in training, or both", OPT_COMMON},
     {"gemm-max", OPT_INT, FIELD(max), "0", 0, 65536, NULL, "N",
-     "largest square, from 64 up by factors of 2; 0: 4096, with --quick 1024", false},
-    {"gemm-fault", OPT_FLAG, FIELD(fault), NULL, 0, 0, NULL, NULL, "spoils one element before the check",
-     true},
+     "largest square, from 64 up by factors of 2; 0: 4096, with --quick 1024", OPT_COMMON},
+    {"gemm-fault", OPT_FLAG, FIELD(fault), NULL, 0, 0, NULL, NULL, "corrupt one element before the check",
+     OPT_HIDDEN},
 };
 
 typedef struct gemm {

@@ -26,11 +26,11 @@ typedef struct io_options {
 #define FIELD(name) offsetof(io_options_t, name)
 static const opt_t io_table[] = {
     {"io-dir", OPT_STRING, FIELD(dir), NULL, 0, 0, NULL, "DIR",
-     "folder to measure, seen by all hosts; default: that of the records", false},
-    {"io-bytes", OPT_SIZE, FIELD(n_bytes), "0", 0, 1e12, NULL, "BYTES", "of a file; 0: 64M, with --quick 16M",
-     false},
-    {"io-fault", OPT_FLAG, FIELD(fault), NULL, 0, 0, NULL, NULL, "spoils what was read before the check",
-     true},
+     "directory to measure, visible on all hosts [that of the records]", OPT_COMMON},
+    {"io-bytes", OPT_SIZE, FIELD(n_bytes), "0", 0, 1e12, NULL, "BYTES", "file size; 0: 64M, with --quick 16M",
+     OPT_COMMON},
+    {"io-fault", OPT_FLAG, FIELD(fault), NULL, 0, 0, NULL, NULL, "corrupt the data read before the check",
+     OPT_HIDDEN},
 };
 
 typedef struct io {

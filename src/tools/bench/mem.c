@@ -25,13 +25,13 @@ typedef struct mem_options {
 #define FIELD(name) offsetof(mem_options_t, name)
 static const opt_t mem_table[] = {
     {"mem-bytes", OPT_SIZE, FIELD(n_bytes), "0", 0, 1e15, NULL, "BYTES",
-     "only this working set of a rank, its three arrays together (on a GPU: of one copy); 0: one for each "
-     "cache, and "
+     "a single working set per rank, its three arrays together (GPU: one copy); 0: one for each cache, and "
      "DRAM",
-     false},
-    {"mem-fresh", OPT_FLAG, FIELD(fresh), "true", 0, 0, NULL, NULL, "also what a fresh page costs", false},
-    {"mem-fault", OPT_FLAG, FIELD(fault), NULL, 0, 0, NULL, NULL, "spoils one element before the check",
-     true},
+     OPT_COMMON},
+    {"mem-fresh", OPT_FLAG, FIELD(fresh), "true", 0, 0, NULL, NULL, "also measure the cost of fresh pages",
+     OPT_MORE},
+    {"mem-fault", OPT_FLAG, FIELD(fault), NULL, 0, 0, NULL, NULL, "corrupt one element before the check",
+     OPT_HIDDEN},
 };
 
 static err_t check_options(void *values)

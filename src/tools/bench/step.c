@@ -21,17 +21,19 @@ typedef struct step_options {
 
 #define FIELD(name) offsetof(step_options_t, name)
 static const opt_t step_table[] = {
-    {"step-model", OPT_STRING, FIELD(model), "lenet5", 0, 0, NULL, "NAME", "the model", false},
-    {"step-batch", OPT_INT, FIELD(batch), "64", 1, 1 << 20, NULL, "N", "samples a step on each rank", false},
-    {"step-data", OPT_STRING, FIELD(data), NULL, 0, 0, NULL, "DIR", "as train's --data", false},
-    {"step-precision", OPT_CHOICE, FIELD(precision), "fp32", 0, 0, model_precisions, NULL, "of products",
-     false},
+    {"step-model", OPT_STRING, FIELD(model), "lenet5", 0, 0, NULL, "NAME", "model", OPT_COMMON},
+    {"step-batch", OPT_INT, FIELD(batch), "64", 1, 1 << 20, NULL, "N", "batch size per rank, in samples",
+     OPT_COMMON},
+    {"step-data", OPT_STRING, FIELD(data), NULL, 0, 0, NULL, "DIR", "dataset, as in train's --data",
+     OPT_COMMON},
+    {"step-precision", OPT_CHOICE, FIELD(precision), "fp32", 0, 0, model_precisions, NULL,
+     "precision of matrix products", OPT_COMMON},
     {"step-algorithms", OPT_STRING, FIELD(algorithms), "measure", 0, 0, NULL, "fixed|measure|FILE",
-     "as train's --algorithms", false},
+     "convolution algorithms, as in train's --algorithms", OPT_MORE},
     {"step-budget", OPT_REAL, FIELD(budget_sec), "0", 0, 86400, NULL, "SEC",
-     "time for each arrangement of ranks; 0: as --budget", false},
+     "time for each arrangement of ranks; 0: that of --budget", OPT_MORE},
     {"step-scaling", OPT_FLAG, FIELD(scaling), "true", 0, 0, NULL, NULL,
-     "also fewer ranks than all, and each alone, for the efficiencies", false},
+     "also measure fewer ranks, and each rank alone, for the efficiencies", OPT_COMMON},
 };
 
 typedef enum mode { ALONE, WEAK, STRONG } scaling_t;

@@ -15,80 +15,79 @@ static const char *const on_errors[] = {"stop", "continue", NULL};
 
 #define FIELD(name) offsetof(train_options_t, name)
 static const opt_t table[] = {
-    {"model", OPT_STRING, FIELD(model), "lenet5", 0, 0, NULL, "NAME", "`dptrain info` lists the models",
-     false},
+    {"model", OPT_STRING, FIELD(model), "lenet5", 0, 0, NULL, "NAME", "model; `dptrain info` lists them",
+     OPT_COMMON},
     {"data", OPT_STRING, FIELD(data), NULL, 0, 0, NULL, "DIR",
-     "folder of pictures (a folder a class; COCO), of their shards or of MNIST's IDX files, or digits, or "
-     "synthetic; "
-     "default: $DPTRAIN_DATA/mnist, data/mnist, digits",
-     false},
+     "image folder (a folder per class, or COCO), shards, MNIST's IDX files, digits or synthetic "
+     "[$DPTRAIN_DATA/mnist, data/mnist, digits]",
+     OPT_COMMON},
     {"config", OPT_STRING, FIELD(config), NULL, 0, 0, NULL, "FILE",
-     "read `key = value` lines; the command line wins", false},
+     "file of `key = value` lines; the command line takes precedence", OPT_COMMON},
     {"print-config", OPT_FLAG, FIELD(print_config), "false", 0, 0, NULL, NULL,
-     "print the resolved options in the form that --config reads, and stop", false},
+     "print the resolved options in the format of --config and exit", OPT_MORE},
     {"weights", OPT_STRING, FIELD(weights), NULL, 0, 0, NULL, "FILE.npz",
-     "begin with these weights (numpy's archive of arrays); a classifier for other classes begins anew",
-     false},
+     "initial weights (npz); a classifier for other classes is reinitialized", OPT_COMMON},
     {"weights-names", OPT_STRING, FIELD(weights_names), "torchvision", 0, 0, NULL, "TABLE",
-     "what --weights calls them: torchvision, detectron2, huggingface, dptrain, or a file of rules", false},
+     "parameter names in --weights: torchvision, detectron2, huggingface, dptrain, or a file of rules",
+     OPT_MORE},
     {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "DIR",
-     "folder for metrics and checkpoints; default: runs/MODEL-DATE", false},
+     "output directory for metrics and checkpoints [runs/MODEL-DATE]", OPT_COMMON},
     {"overwrite", OPT_FLAG, FIELD(overwrite), "false", 0, 0, NULL, NULL,
-     "start anew in a folder that holds an earlier run, removing it", false},
+     "delete an earlier run in --out and start over", OPT_COMMON},
     {"resume", OPT_STRING, FIELD(resume), "none", 0, 0, NULL, "auto|none|PATH",
-     "continue from the newest checkpoint in --out, or from a file", false},
-    {"batch", OPT_INT, FIELD(batch), NULL, 1, 1 << 24, NULL, "N", "samples a step over all ranks; default 64",
-     false},
+     "continue from the newest checkpoint in --out, or from PATH", OPT_COMMON},
+    {"batch", OPT_INT, FIELD(batch), NULL, 1, 1 << 24, NULL, "N", "global batch size, in samples [64]",
+     OPT_COMMON},
     {"batch-per-rank", OPT_INT, FIELD(batch_per_rank), NULL, 1, 1 << 24, NULL, "N",
-     "samples a step on each rank, instead of --batch", false},
-    {"epochs", OPT_INT, FIELD(epochs), "3", 1, 1000000, NULL, "N", "passes over the training set", false},
-    {"steps", OPT_INT, FIELD(steps), NULL, 1, 1e15, NULL, "N", "optimizer steps in all, instead of --epochs",
-     false},
+     "batch size per rank, instead of --batch", OPT_MORE},
+    {"epochs", OPT_INT, FIELD(epochs), "3", 1, 1000000, NULL, "N", "passes over the training set",
+     OPT_COMMON},
+    {"steps", OPT_INT, FIELD(steps), NULL, 1, 1e15, NULL, "N", "total optimizer steps, instead of --epochs",
+     OPT_COMMON},
     {"accumulate", OPT_INT, FIELD(accumulate), "1", 1, 4096, NULL, "N",
-     "cut each rank's batch into N parts, one after another: less memory, the same step", false},
+     "gradient accumulation: micro-batches per step on each rank; less memory, same update", OPT_MORE},
     {"bn-group", OPT_INT, FIELD(bn_group), NULL, 1, 1 << 24, NULL, "N",
-     "batch norm over groups of N samples; default: over each rank's samples", false},
+     "batch norm over groups of N samples [all samples of a rank]", OPT_MORE},
     {"sync-bn", OPT_FLAG, FIELD(sync_bn), "false", 0, 0, NULL, NULL,
-     "batch norm over the samples of all ranks", false},
+     "batch norm over the samples of all ranks", OPT_MORE},
     {"precision", OPT_CHOICE, FIELD(precision), "fp32", 0, 0, model_precisions, NULL,
-     "of products in convolutions and linear layers; sums, weights and activations are fp32 always", false},
+     "precision of matrix products; with bf16 the CPU also stores activations between layers as bfloat16",
+     OPT_COMMON},
     {"reproducible", OPT_INT, FIELD(reproducible), NULL, 1, 4096, NULL, "V",
-     "cut batches into V shards and add their gradients in order: the same bits on any number of ranks that "
-     "divides V",
-     false},
+     "sum gradients of V virtual shards in a fixed order: bitwise-identical results on any number of ranks "
+     "that divides V",
+     OPT_COMMON},
     {"algorithms", OPT_STRING, FIELD(algorithms), "measure", 0, 0, NULL, "fixed|measure|FILE",
-     "what computes each convolution: the backend's rule, the fastest here, or as the lines of a file say; "
-     "with "
-     "--reproducible fixed by default",
-     false},
-    {"label-smoothing", OPT_REAL, FIELD(label_smoothing), "0", 0, 0.999, NULL, "X", "of the training targets",
-     false},
+     "convolution algorithms: the backend's rule, the fastest measured at startup, or those in FILE; fixed "
+     "by default with --reproducible",
+     OPT_MORE},
+    {"label-smoothing", OPT_REAL, FIELD(label_smoothing), "0", 0, 0.999, NULL, "X",
+     "label smoothing of the training targets", OPT_MORE},
     {"target-accuracy", OPT_REAL, FIELD(target_accuracy), "0", 0, 1, NULL, "X",
-     "stop when validation reaches it; exit code 1 when it does not", false},
-    {"seed", OPT_INT, FIELD(seed), "1", 0, 9e15, NULL, "N", "of weights, order, dropout and augmentation",
-     false},
+     "stop when validation accuracy (or mAP) reaches X; exit code 1 if it never does; 0: none", OPT_MORE},
+    {"seed", OPT_INT, FIELD(seed), "1", 0, 9e15, NULL, "N",
+     "random seed of weights, sample order, dropout and augmentation", OPT_COMMON},
     {"shuffle-block", OPT_INT, FIELD(shuffle_block), NULL, 1, UINT32_MAX, NULL, "N",
-     "shuffle blocks of N neighbours, by which shards are read, and samples within --shuffle-window; 1: all "
-     "samples "
-     "as one; default: about 2 MiB of pictures",
-     false},
+     "consecutive samples that are shuffled, and read from shards, as one block; 1: shuffle all samples "
+     "[about 2 MiB of images]",
+     OPT_MORE},
     {"shuffle-window", OPT_INT, FIELD(shuffle_window), "256", 1, 65536, NULL, "N",
-     "blocks that samples come from at any time, over all ranks; a set of no more is shuffled as one", false},
+     "blocks to mix samples from at a time, over all ranks; a smaller set is shuffled as a whole", OPT_MORE},
     {"checkpoint-every", OPT_STRING, FIELD(checkpoint_every), NULL, 0, 0, NULL, "N|Nm",
-     "steps, or minutes with m; default: every epoch", false},
+     "checkpoint interval in steps, or in minutes with m [every epoch]", OPT_COMMON},
     {"checkpoint-async", OPT_FLAG, FIELD(checkpoint_async), "true", 0, 0, NULL, NULL,
-     "write checkpoints in the background (--no-checkpoint-async: wait for the disk)", false},
+     "write checkpoints in the background", OPT_MORE},
     {"on-checkpoint-error", OPT_CHOICE, FIELD(on_checkpoint_error), "stop", 0, 0, on_errors, NULL,
-     "when a checkpoint cannot be written; the last one must be", false},
-    {"keep", OPT_INT, FIELD(keep), "3", 1, 1000000, NULL, "K", "checkpoints to keep", false},
+     "action when a checkpoint other than the last cannot be written", OPT_MORE},
+    {"keep", OPT_INT, FIELD(keep), "3", 1, 1000000, NULL, "K", "number of checkpoints to keep", OPT_COMMON},
     {"log-every", OPT_INT, FIELD(log_every), "100", 1, 1e15, NULL, "N",
-     "steps between lines when there is no progress bar", false},
+     "steps between log lines when there is no progress bar", OPT_MORE},
     {"tensorboard", OPT_STRING, FIELD(tensorboard), NULL, 0, 0, NULL, "DIR",
-     "also write scalars for TensorBoard there", false},
+     "also write scalars for TensorBoard to DIR", OPT_COMMON},
     {"trace", OPT_STRING, FIELD(trace), NULL, 0, 0, NULL, "FILE",
-     "write what every rank did when, for ui.perfetto.dev or chrome://tracing", false},
+     "write a timeline of all ranks, for ui.perfetto.dev or chrome://tracing", OPT_COMMON},
     {"trace-steps", OPT_INT, FIELD(trace_steps), "1000", 0, 1e15, NULL, "N",
-     "steps in --trace, from the first; 0: as many as fit into 64 MB a rank", false},
+     "steps to trace, from the first; 0: as many as fit in 64 MB per rank", OPT_MORE},
 };
 enum { N_OPTIONS = sizeof table / sizeof table[0], TEXT_MAX = 4200, MAX_CONFIG = 1 << 20 };
 
@@ -124,9 +123,9 @@ err_t train_options_bind(train_options_t *options, opt_group_t groups[TRAIN_N_GR
     groups[3] = (opt_group_t){"Augmentation", random_affine_option_table, n_random_affine_options,
                               &options->transform.affine, 0};
     groups[4] =
-        (opt_group_t){"Pictures", transform_option_table, n_transform_options, &options->transform, 0};
-    groups[5] = (opt_group_t){"Reading", loader_option_table, n_loader_options, &options->loader, 0};
-    groups[6] = (opt_group_t){"Running", runtime_option_table, n_runtime_options, &options->runtime, 0};
+        (opt_group_t){"Image datasets", transform_option_table, n_transform_options, &options->transform, 0};
+    groups[5] = (opt_group_t){"Data loading", loader_option_table, n_loader_options, &options->loader, 0};
+    groups[6] = (opt_group_t){"Runtime", runtime_option_table, n_runtime_options, &options->runtime, 0};
     return opt_defaults(groups, TRAIN_N_GROUPS);
 }
 
