@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Lays out tables: widths from the cells, then lines. Formatting of figures is base/figure.h's; Markdown, CSV
  * and HTML are written by src/report. */
 #include "base/table.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tables of text for people: columns that line up on a terminal, in a file and in a log. A line is never
  * wider than the terminal it goes to; the last text column gives way, wrapped where it ends the line,
  * otherwise cut with …. */

@@ -9,7 +9,7 @@
 #include "compute/ops/registry.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
-#include "train/run/algorithms.h"
+#include "train/run/choose_algorithms.h"
 
 static op_desc_t conv(int64_t n)
 {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* RUN np=0
  *
  * Tables as people see them: columns line up by what a screen shows, no line ends with blanks, and long text

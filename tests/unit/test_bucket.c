@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cluster/comm/buffer.h"
-#include "cluster/comm/device.h"
+#include "cluster/comm/nccl_or_mpi.h"
 #include "cluster/session/runtime.h"
 #include "tests/tap.h"
 #include "train/learn/bucket.h"

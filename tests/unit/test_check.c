@@ -9,7 +9,7 @@
 #include "tools/check/clock.h"
 #include "tools/check/host.h"
 #include "tools/check/process.h"
-#include "tools/check/shared.h"
+#include "tools/check/shared_folder.h"
 #include "tools/check/show.h"
 #include "tools/check/smi.h"
 #include "tools/check/topology.h"

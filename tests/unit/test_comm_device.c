@@ -7,7 +7,7 @@
 
 #include "cluster/comm/arrival.h"
 #include "cluster/comm/debug_log.h"
-#include "cluster/comm/device.h"
+#include "cluster/comm/nccl_or_mpi.h"
 #include "tests/tap.h"
 
 static comm_gpu_t gpu(int rank, const char *host, const char *uuid, const char *name)

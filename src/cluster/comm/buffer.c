@@ -4,7 +4,7 @@
 #include "cluster/comm/buffer.h"
 
 #include "base/mem.h"
-#include "cluster/comm/device.h"
+#include "cluster/comm/nccl_or_mpi.h"
 #include "cluster/comm/watchdog.h"
 
 err_t comm_private_buffer_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out)

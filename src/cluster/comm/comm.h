@@ -23,7 +23,7 @@ typedef struct comm_buffer comm_buffer_t; /* cluster/comm/buffer.h */
 
 typedef struct comm_options {
     /* One of comm_names; auto: mpi under a launcher, else self. nccl: as mpi, except for gradients on GPUs
-     * (cluster/comm/device.h). */
+     * (cluster/comm/nccl_or_mpi.h). */
     const char *name;
     double timeout_sec;    /* deadline of every wait */
     const char *allreduce; /* gradient allreduce: NULL or "auto", "host", "mpi" */
@@ -64,7 +64,7 @@ struct comm {
     void *impl;
     comm_options_t options;
     struct nccl *nccl;     /* gradient allreduce on GPUs; NULL: in host memory */
-    struct comm_gpu *gpus; /* [size], see cluster/comm/device.h; NULL: no GPUs */
+    struct comm_gpu *gpus; /* [size], see cluster/comm/nccl_or_mpi.h; NULL: no GPUs */
 };
 
 /* Names for --comm and --allreduce, NULL-terminated. */

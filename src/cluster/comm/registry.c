@@ -6,7 +6,7 @@
 #include "base/launch.h"
 #include "base/mem.h"
 #include "cluster/comm/comm.h"
-#include "cluster/comm/device.h"
+#include "cluster/comm/nccl_or_mpi.h"
 #include "cluster/comm/watchdog.h"
 
 /* Defined in self.c, mpi/mpi.c and nccl/nccl.c. */

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/version.h"
-#include "cluster/comm/device.h"
+#include "cluster/comm/nccl_or_mpi.h"
 #include "store/h5/h5.h"
 
 static const char *const switches[] = {"auto", "on", "off", NULL};

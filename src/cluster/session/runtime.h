@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "base/opt.h"
 #include "cluster/comm/comm.h"
-#include "cluster/session/burn.h"
+#include "cluster/session/slowdown.h"
 #include "compute/ops/backend.h"
 
 typedef struct runtime_options {

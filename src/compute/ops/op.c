@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Properties of an operator's description: its key in the table of algorithms, its multiply-adds, its
- * epilogue. Shapes are inferred in infer.c; planning is in plan.c. */
+ * epilogue. Shapes are inferred in infer.c; planning is in op_plan.c. */
 #include "compute/ops/op.h"
 
 #include <inttypes.h>

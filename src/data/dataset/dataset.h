@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Datasets: pictures with labels (or a target for each class) in two splits, read by index. One table of
- * function pointers per kind (data/dataset/NAME.c; data/load/pictures.c), chosen from what
+ * function pointers per kind (data/dataset/NAME.c; data/load/images.c), chosen from what
  * --data names. Not collective: one rank opens pictures for all (dataset_save), every rank opens other kinds
  * by itself, and the training loop compares the hashes. */
 #ifndef DATA_DATASET_DATASET_H

@@ -7,7 +7,7 @@
 #include "base/opt.h"
 #include "data/dataset/dataset.h"
 #include "data/dataset/sampler.h"
-#include "data/load/bad.h"
+#include "data/load/corrupt.h"
 #include "data/transform/settings.h"
 
 typedef struct loader loader_t;

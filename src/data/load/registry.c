@@ -8,7 +8,7 @@
 #include "data/dataset/dataset.h"
 #include "data/dataset/digits.h"
 #include "data/dataset/idx.h"
-#include "data/load/pictures.h"
+#include "data/load/images.h"
 
 enum { WHY_MAX = 128 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Frames a source's serialised state with its kind and restores it elsewhere. Broadcasting the bytes is left
- * to cluster/comm/share.c. */
+ * to cluster/comm/from_rank0.c. */
 #include "data/source/share.h"
 
 #include <errno.h>

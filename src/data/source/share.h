@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What opening a source has found, as bytes for other processes: one rank lists the folder, reads the
  * annotations or the index, and the others ask nothing of it but the files whose records they read. Not
- * collective: who has a communicator moves the bytes (cluster/comm/share.h).
+ * collective: who has a communicator moves the bytes (cluster/comm/from_rank0.h).
  *
  * The bytes hold, of folders and COCO the list of pictures with their sizes, labels and annotations; of IDX
  * files, which are a few megabytes, also the pictures, as making PNGs of them costs far more than sending

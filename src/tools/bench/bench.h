@@ -6,7 +6,7 @@
  * A sample is the mean time of `per_sample` iterations in a row (one, unless an iteration is so short that
  * reading the clock would count), taken by every rank by its own clock; its time is that of the slowest rank.
  * Samples are taken in batches with a barrier before each. A batch during which the machine was not ours
- * alone (tools/bench/load.h) is marked, and repeated while the budget lasts. */
+ * alone (tools/bench/foreign_load.h) is marked, and repeated while the budget lasts. */
 #ifndef TOOLS_BENCH_BENCH_H
 #define TOOLS_BENCH_BENCH_H
 
@@ -14,7 +14,7 @@
 #include "base/opt.h"
 #include "base/table.h"
 #include "cluster/session/runtime.h"
-#include "tools/bench/load.h"
+#include "tools/bench/foreign_load.h"
 #include "tools/bench/turns.h"
 
 typedef struct bench_options {
@@ -100,12 +100,12 @@ typedef struct bench_result {
     bench_parts_t parts_of;
     int64_t per_sample;
     int64_t n_disturbed; /* samples left out, or, where `disturbed`, all those marked */
-    unsigned loads;      /* LOAD_… (tools/bench/load.h) that were seen */
+    unsigned loads;      /* LOAD_… (tools/bench/foreign_load.h) that were seen */
     bool disturbed;      /* the statistics had to take disturbed samples */
     bool conclusive;     /* the wanted precision was reached within the budget */
     double min, p50, p95, p99, max, mean;
     double cv;        /* standard deviation / mean */
-    double clock_sec; /* of the fixed loop (tools/bench/load.h) beside the batches that count: their median */
+    double clock_sec; /* of the fixed loop (tools/bench/foreign_load.h) beside the batches that count: their median */
     double ci_low, ci_high; /* 95 % confidence interval of the median: stats_median_interval */
     int slowest_rank;       /* that most often was the slowest, and in which part of the samples */
     double slowest_share;

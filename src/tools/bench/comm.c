@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "cluster/comm/device.h"
+#include "cluster/comm/nccl_or_mpi.h"
 #include "cluster/hosts/machine.h"
 #include "tools/bench/cases.h"
 #include "tools/bench/comm_case.h"

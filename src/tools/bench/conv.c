@@ -8,10 +8,10 @@
 #include "base/mem.h"
 #include "compute/graph/layers.h"
 #include "tools/bench/cases.h"
-#include "tools/bench/compute.h"
 #include "tools/bench/conv_check.h"
 #include "tools/bench/conv_layers.h"
-#include "train/run/algorithms.h"
+#include "tools/bench/operator.h"
+#include "train/run/choose_algorithms.h"
 
 enum { BATCH_LENET = 64, BATCH = 8, BATCH_QUICK = 1, BATCH_MAX = 256, N_CLASSES = 2, WHAT_MAX = 80 };
 

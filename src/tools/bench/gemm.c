@@ -7,8 +7,8 @@
 #include "base/mem.h"
 #include "compute/models/model.h"
 #include "tools/bench/cases.h"
-#include "tools/bench/compute.h"
 #include "tools/bench/gemm_check.h"
+#include "tools/bench/operator.h"
 
 enum { SQUARE_MIN = 64, SQUARE_MAX = 4096, SQUARE_QUICK = 1024, X_HALF = 3, W_HALF = 2, WHAT_MAX = 64 };
 

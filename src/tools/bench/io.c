@@ -11,8 +11,8 @@
 #include "data/dataset/idx.h"
 #include "store/checkpoint/file.h"
 #include "tools/bench/cases.h"
-#include "tools/bench/compute.h"
 #include "tools/bench/io_files.h"
+#include "tools/bench/operator.h"
 
 enum { N_BYTES = 64 << 20, N_BYTES_QUICK = 16 << 20, N_BYTES_MIN = 64 << 10, SLACK = 1 << 20 };
 enum { N_ARRAYS = 8, SIDE = 28, NAME_MAX_BYTES = 32 };

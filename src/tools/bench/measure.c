@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The measuring protocol: warm-up, batches of samples on all ranks, and when to stop. Evaluating the samples
- * is left to samples.c, foreign load to load.c. */
+ * is left to samples.c, foreign load to foreign_load.c. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #include "tools/bench/cases.h"
-#include "tools/bench/compute.h"
 #include "tools/bench/mem_arrays.h"
 #include "tools/bench/mem_device.h"
 #include "tools/bench/mem_levels.h"
+#include "tools/bench/operator.h"
 
 enum { DEVICE_COPY = 256 << 20, DEVICE_COPY_QUICK = 64 << 20 };
 enum { FRESH = 64 << 20, FRESH_QUICK = 16 << 20, FRESH_MIN = 4 << 20, WHAT_MAX = 96 };

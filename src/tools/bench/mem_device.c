@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "compute/ops/mirror.h"
-#include "tools/bench/compute.h"
+#include "tools/bench/operator.h"
 
 typedef enum copy_kind { COPY_WITHIN, COPY_TO, COPY_FROM, COPY_KINDS } copy_kind_t;
 

@@ -10,7 +10,7 @@
 #include "base/fs.h"
 #include "base/version.h"
 #include "base/xxh3.h"
-#include "cluster/comm/device.h"
+#include "cluster/comm/nccl_or_mpi.h"
 #include "cluster/hosts/machine.h"
 #include "data/dataset/dataset.h"
 #include "store/h5/h5.h"

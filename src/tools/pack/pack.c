@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Collective driver of a packing: each rank writes its own shards, rank 0 gathers the index. Shard boundaries
- * come from plan.c, the file format from data/shard. */
+ * come from shard_plan.c, the file format from data/shard. */
 #include "tools/pack/pack.h"
 
 #include <errno.h>

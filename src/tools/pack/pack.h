@@ -4,7 +4,7 @@
 #define TOOLS_PACK_PACK_H
 
 #include "cluster/comm/comm.h"
-#include "tools/pack/plan.h"
+#include "tools/pack/shard_plan.h"
 
 typedef struct pack_result {
     int64_t n_samples, n_picture_bytes; /* in the folder now */

@@ -11,7 +11,7 @@
 
 #include "base/fs.h"
 #include "store/h5/seal.h"
-#include "tools/pack/plan.h"
+#include "tools/pack/shard_plan.h"
 
 /* realpath(3) of what is there, and the rest as it is written. */
 static bool resolve(const char *path, char out[FS_PATH_MAX])

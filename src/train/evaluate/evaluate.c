@@ -11,7 +11,7 @@
 #include "cluster/comm/watchdog.h"
 #include "data/dataset/sampler.h"
 #include "train/evaluate/average_precision.h"
-#include "train/feed/bad_pictures.h"
+#include "train/feed/corrupt_samples.h"
 
 int64_t evaluation_batch(const dataset_t *dataset)
 {

@@ -3,7 +3,7 @@
  * for sources is tools/pack/open.c. */
 #include "train/feed/data.h"
 
-#include "cluster/comm/share.h"
+#include "cluster/comm/from_rank0.h"
 
 static const char what[] = "opening data";
 

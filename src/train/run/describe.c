@@ -7,7 +7,7 @@
 #include "base/figure.h"
 #include "base/log.h"
 #include "base/version.h"
-#include "cluster/comm/device.h"
+#include "cluster/comm/nccl_or_mpi.h"
 #include "train/run/trainer.h"
 
 enum { METRICS_SCHEMA = 1 };

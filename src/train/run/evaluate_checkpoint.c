@@ -12,7 +12,7 @@
 #include "train/evaluate/evaluation_show.h"
 #include "train/evaluate/mistakes.h"
 #include "train/feed/data.h"
-#include "train/run/algorithms.h"
+#include "train/run/choose_algorithms.h"
 #include "train/run/options.h"
 #include "train/weights/model_file.h"
 

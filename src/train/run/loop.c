@@ -13,7 +13,7 @@
 #include "base/progress.h"
 #include "base/stats.h"
 #include "base/trace.h"
-#include "cluster/comm/device.h"
+#include "cluster/comm/nccl_or_mpi.h"
 #include "cluster/session/stop.h"
 #include "train/run/step.h"
 #include "train/run/train.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* One training step: data, forward and backward, allreduce, update, on the host or as a CUDA graph. Forward
- * and backward are in compute.c. */
+ * and backward are in step_passes.c. */
 #include "train/run/step.h"
 
 #include <math.h>

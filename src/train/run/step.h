@@ -27,7 +27,7 @@ double trainer_rate(const trainer_t *t);
  * finite. */
 err_t trainer_step(trainer_t *t, step_result_t *result, step_cost_t *cost);
 
-/* The rest is for step.c and compute.c alone: forward and backward of this rank's part, and what is read and
+/* The rest is for step.c and step_passes.c alone: forward and backward of this rank's part, and what is read and
  * marked on the way. */
 
 /* Behind the gradients; the host's side. */

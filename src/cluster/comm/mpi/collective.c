@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "cluster/comm/device.h"
 #include "cluster/comm/mpi/call.h"
 #include "cluster/comm/mpi/impl.h"
+#include "cluster/comm/nccl_or_mpi.h"
 
 /* Bytes per MPI call: far below what an int counts, far above where size affects speed. */
 static const int64_t default_chunk_bytes = (int64_t)1 << 30;

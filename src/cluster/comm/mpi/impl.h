@@ -7,7 +7,7 @@
 
 #include "cluster/comm/comm.h"
 #include "cluster/comm/mpi/host.h"
-#include "cluster/comm/mpi/shared.h"
+#include "cluster/comm/mpi/shared_memory.h"
 #include "cluster/comm/watchdog.h"
 
 typedef struct mpi_impl {

@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 
 #include "cluster/comm/collective.h"
-#include "cluster/comm/device.h"
+#include "cluster/comm/nccl_or_mpi.h"
 
 /* NCCL's functions, without the prefix. The second list was added in 2.19. */
 #define NCCL_FUNCTIONS(X)                                                                                    \

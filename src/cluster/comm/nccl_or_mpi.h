@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/* The GPUs of a job, and the gradient allreduce on them; the part of the communicator that comm.h does not
+ * need. */
+#ifndef CLUSTER_COMM_NCCL_OR_MPI_H
+#define CLUSTER_COMM_NCCL_OR_MPI_H
+
+#include "cluster/comm/comm.h"
+
+/* The GPU of this rank, for comm_use_device. */
+typedef struct comm_device {
+    int index;        /* for cudaSetDevice */
+    const char *uuid; /* equal for two ranks that share a GPU */
+    const char *name, *pci;
+    void *stream; /* cudaStream_t: gradients are written and read in its order */
+    /* Conversion to bfloat16 and back on a stream, see backend_t; for --wire bf16. */
+    err_t (*narrow)(const float *from, uint16_t *to, int64_t n, void *stream);
+    err_t (*widen)(const uint16_t *from, float *to, int64_t n, void *stream);
+} comm_device_t;
+
+/* Collective, after comm_open and before any buffer is created, called by all ranks if they compute on GPUs.
+ * Two ranks on one GPU are ERR_USAGE unless options.share_gpu is set; different GPU models give a warning.
+ * Gradient buffers are then in GPU memory and summed by NCCL, if the options choose it: `nccl`, or `auto`
+ * when no GPU is shared. Otherwise nothing changes, and users of a buffer copy it to host memory and back.
+ * ERR_USAGE for wire_bf16 if MPI sums. ERR_PEER naming the hosts that did not arrive if NCCL does not come up
+ * in time. */
+err_t comm_use_device(comm_t *comm, const comm_device_t *device);
+
+/* Whether new buffers are in GPU memory. */
+bool comm_on_device(const comm_t *comm);
+
+/* The GPU of a rank, known to all ranks. */
+typedef struct comm_gpu {
+    int rank;
+    char host[TOPO_HOST_MAX];
+    char uuid[48], name[64], pci[24];
+} comm_gpu_t;
+
+/* Not collective. [size] in rank order; NULL without GPUs. Owned by the communicator. */
+const comm_gpu_t *comm_gpus(const comm_t *comm);
+
+/* Not collective. How gradients are summed, for the header and the run record: "NCCL 2.28.9, P2P/CUMEM,
+ * RING/LL, registered", "MPI through pinned host memory", "nobody (one rank)". NCCL reports its choices on
+ * its first rank only, and only if its log is not the user's (cluster/comm/debug_log.h): otherwise they are
+ * left out. */
+void comm_describe_gradients(const comm_t *comm, char *out, size_t n_bytes);
+
+/* Not collective. Version of the NCCL that would be used, such as "2.28.9"; "" if there is none, or the build
+ * has no CUDA. */
+void comm_nccl_version(char *out, size_t n_bytes);
+
+/* Decisions on the gathered table, without a device; the same on all ranks. */
+
+/* ERR_USAGE naming two ranks of a host that use the same GPU, unless share_gpu. *shared: whether there are
+ * any. */
+err_t device_check_shared(const comm_gpu_t *gpus, int size, bool share_gpu, bool *shared);
+
+/* Whether GPUs differ by name; if so, `out` lists them with the lowest rank of each name: "NVIDIA H200 (rank
+ * 0 on node-a, 8 ranks), NVIDIA A100 (rank 8 on node-b, 8 ranks)". */
+bool device_describe_mix(const comm_gpu_t *gpus, int size, char *out, size_t n_bytes);
+
+/* Whether NCCL sums gradients, with --comm `name`. */
+bool device_wants_nccl(const char *name, int size, bool shared);
+
+/* Gradient allreduce on GPUs. Private to src/cluster/comm. */
+typedef struct nccl {
+    const struct nccl_ops *ops;
+} nccl_t;
+
+struct collective_spec;
+
+typedef struct nccl_ops {
+    /* Not collective. Loads NCCL's library; may be repeated. ERR_SYSTEM says what to do. */
+    err_t (*load)(void);
+    void (*version)(char *out, size_t n_bytes); /* such as "2.28.9"; after load */
+    /* Collective. Sets comm->nccl. ERR_PEER names the ranks that did not arrive in time. */
+    err_t (*open)(comm_t *comm, const comm_device_t *device);
+    err_t (*buffer_new)(comm_t *comm, size_t n_bytes, comm_buffer_t *out); /* Collective */
+    err_t (*buffer_begin)(nccl_t *nccl, comm_buffer_t *buffer, int64_t offset, int64_t count); /* count > 0 */
+    err_t (*buffer_finish)(nccl_t *nccl, comm_buffer_t *buffer);
+    void (*buffer_free)(nccl_t *nccl, comm_buffer_t *buffer);
+    err_t (*subset)(nccl_t *nccl, comm_t *part); /* Collective over part; sets part->nccl */
+    /* Single collectives on device buffers (collective.h): open once (Collective), enqueue one, wait for
+     * all. */
+    err_t (*direct_open)(nccl_t *nccl);
+    err_t (*direct_run)(nccl_t *nccl, const struct collective_spec *spec);
+    err_t (*direct_wait)(nccl_t *nccl, const char *what);
+    void (*describe)(nccl_t *nccl, char *out, size_t n_bytes);
+    void (*describe_way)(nccl_t *nccl, char *out, size_t n_bytes); /* "NCCL 2.28.9, P2P/CUMEM" */
+    void (*close)(nccl_t *nccl);                                   /* Collective */
+} nccl_ops_t;
+
+/* NULL if the build has no CUDA. */
+const nccl_ops_t *comm_nccl(void);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* Injected slowdown: parses the hidden option --burn and spins for a share of a phase's time. */
+#include "cluster/session/slowdown.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/opt.h"
+
+static const char *const phases[] = {"data", "forward", "backward", "allreduce", "optimizer",
+                                     "comm", "gemm",    "conv",     "mem",       "io"};
+enum { N_PHASES = sizeof phases / sizeof *phases };
+
+err_t burn_parse(const char *text, burn_t *out)
+{
+    *out = (burn_t){0};
+    if (!text) return ERR_OK;
+    const char *colon = strchr(text, ':');
+    char *end = NULL;
+    if (colon) out->share = strtod(colon + 1, &end);
+    if (!colon || end == colon + 1 || *end || !(out->share > 0 && out->share <= 100))
+        RAISE(ERR_USAGE, "--burn wants PHASE:SHARE, like backward:0.05, not '%s'", text);
+    char phase[32];
+    snprintf(phase, sizeof phase, "%.*s", (int)(colon - text), text);
+    for (int i = 0; i < N_PHASES; i++)
+        if (strcmp(phase, phases[i]) == 0) out->phase = phases[i];
+    if (out->phase) return ERR_OK;
+    const char *nearest = opt_nearest(phase, phases, N_PHASES);
+    RAISE(ERR_USAGE, "--burn knows no phase '%s'; did you mean %s?", phase, nearest ? nearest : phases[0]);
+}
+
+double burn_now(const burn_t *burn, const char *phase, double whole_sec)
+{
+    if (!burn->phase || strcmp(burn->phase, phase) != 0) return 0;
+    double start = clock_sec(), now = start;
+    while (now - start < burn->share * whole_sec) now = clock_sec();
+    return now - start;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/* Detects foreign load during a measurement: steal time, preemption, thermal throttling, and a calibrated
+ * loop of arithmetic. What follows from it is decided in samples.c. */
+#include "tools/bench/foreign_load.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/stats.h"
+
+enum { MAX_CPUS = 1024, PROBE_RUNS = 31 };
+static const double slow_clock = 1.06;   /* times the loop's best */
+static const double waited_share = 0.05; /* of an interval, for a CPU */
+static const double stolen_share = 0.02; /* of an interval on all CPUs */
+static const double settle_sec = 0.001;  /* vector units let the clock rise again after 0.7 ms (Intel SDM) */
+
+/* The number that `format` finds in a file of the kernel's; -1 where there is no such file. */
+static int64_t read_number(const char *path, const char *format)
+{
+    long long value = 0;
+    char line[256];
+    if (!fs_read_line(path, line, sizeof line)) return -1;
+    return sscanf(line, format, &value) == 1 ? value : 0;
+}
+
+/* Jiffies that the hypervisor took, on all CPUs. */
+static int64_t read_steal(void)
+{
+    return read_number("/proc/stat", "cpu %*d %*d %*d %*d %*d %*d %*d %lld");
+}
+
+/* Nanoseconds that this thread could have run and did not. */
+static int64_t read_waited(void)
+{
+    return read_number("/proc/thread-self/schedstat", "%*d %lld");
+}
+
+static int64_t read_throttled(void)
+{
+    cpu_set_t cpus;
+    int64_t sum = 0;
+    if (sched_getaffinity(0, sizeof cpus, &cpus) != 0) return 0;
+    for (int i = 0; i < MAX_CPUS; i++) {
+        char path[96];
+        if (!CPU_ISSET(i, &cpus)) continue;
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/thermal_throttle/core_throttle_count", i);
+        int64_t count = read_number(path, "%lld");
+        if (count < 0) return sum; /* no CPU has it, or all */
+        sum += count;
+    }
+    return sum;
+}
+
+/* Independent sums and products, as many as keep a core's units busy. */
+static double probe_once(void)
+{
+    enum { N = 32, ROUNDS = 1500 };
+    float x[N];
+    for (int i = 0; i < N; i++) x[i] = (float)i;
+    double start = clock_sec();
+    for (int k = 0; k < ROUNDS; k++) {
+#pragma omp simd
+        for (int i = 0; i < N; i++) x[i] = x[i] * 0.999f + 0.5f;
+    }
+    double sec = clock_sec() - start;
+    volatile float kept = 0; /* or the loop would be left out */
+    for (int i = 0; i < N; i++) kept = kept + x[i];
+    return sec;
+}
+
+static double probe(void)
+{
+    double sec[PROBE_RUNS];
+    for (int i = 0; i < PROBE_RUNS; i++) sec[i] = probe_once();
+    return stats_median(sec, PROBE_RUNS);
+}
+
+static void run_probe(load_t *load)
+{
+    double start = clock_sec();
+    while (clock_sec() - start < settle_sec) continue;
+    load->last_sec = probe();
+    if (load->best_sec <= 0 || load->last_sec < load->best_sec) load->best_sec = load->last_sec;
+}
+
+bool load_clock_was_slow(const load_t *load, double probe_sec)
+{
+    return probe_sec > slow_clock * load->best_sec;
+}
+
+void load_begin(load_t *load)
+{
+    if (load->last_sec <= 0) run_probe(load);
+    load->steal = read_steal();
+    load->throttled = read_throttled();
+    load->waited = read_waited();
+    load->start_sec = clock_sec();
+}
+
+unsigned load_end(load_t *load, int n_cpus, bool cpus_are_shared, double *probe_sec)
+{
+    double sec = clock_sec() - load->start_sec, jiffy_sec = 0.01, before = load->last_sec;
+    double stolen = jiffy_sec * (double)(read_steal() - load->steal);
+    double waited = 1e-9 * (double)(read_waited() - load->waited);
+    unsigned found = 0;
+    if (stolen > stolen_share * sec * n_cpus) found |= LOAD_STEAL;
+    if (!cpus_are_shared && waited > waited_share * sec) found |= LOAD_PREEMPTED;
+    if (read_throttled() > load->throttled) found |= LOAD_THROTTLE;
+    run_probe(load);
+    *probe_sec = before > load->last_sec ? before : load->last_sec;
+    return found;
+}
+
+void load_text(unsigned loads, char *out, size_t n_bytes)
+{
+    static const char *const names[] = {"steal", "preempted", "throttle", "clock"};
+    out[0] = '\0';
+    for (int i = 0; i < LOAD_KINDS; i++) {
+        size_t used = strlen(out);
+        if (loads >> i & 1) snprintf(out + used, n_bytes - used, "%s%s", used ? ", " : "", names[i]);
+    }
+}

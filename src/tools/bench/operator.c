@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/* Runs a single operator through the backend for the gemm and conv cases, measures the peak to rate it
+ * against, and formats rates. */
+#include "tools/bench/operator.h"
+
+#include <math.h>
+
+#include "base/figure.h"
+#include "base/mem.h"
+#include "train/output/profile.h"
+
+enum { PEAK_TRIES = 3 }; /* what disturbs one only makes it lower */
+
+static void forget(float *block, shape_t shape)
+{
+    for (int64_t i = 0; block && i < shape_count(shape); i++) block[i] = NAN;
+}
+
+static err_t make_buffers(const op_desc_t *desc, bool training, const char *what, bench_op_t *out)
+{
+    const backend_t *backend = out->op->backend;
+    scratch_t *s = &out->scratch;
+    TRY(scratch_new(desc, backend, training, what, s));
+    TRY(backend_alloc(backend, out->op->n_saved_bytes, what, &out->saved));
+    TRY(backend_alloc(backend, out->op->n_workspace_bytes, what, &out->workspace));
+    forget(s->y, desc->y);
+    forget(s->dx, desc->x[0]);
+    for (int i = 0; i < desc->n_params; i++) forget(s->dparam[i], desc->param[i]);
+    return scratch_push(s);
+}
+
+err_t bench_op_new(bench_t *bench, const op_desc_t *desc, bool training, const op_algorithms_t *wanted,
+                   const char *what, bench_op_t *out)
+{
+    *out = (bench_op_t){NULL};
+    TRY(comm_agree(bench->comm, op_plan(bench->runtime.backend, desc, training, wanted, &out->op), what));
+    int64_t n_bytes =
+        scratch_bytes(desc, training) + (int64_t)out->op->n_saved_bytes + (int64_t)out->op->n_workspace_bytes;
+    TRY(bench_check_memory(bench, n_bytes, what));
+    return comm_agree(bench->comm, make_buffers(desc, training, what, out), what);
+}
+
+void bench_op_free(bench_op_t *bench_op)
+{
+    const backend_t *backend = bench_op->op ? bench_op->op->backend : NULL;
+    scratch_free(&bench_op->scratch);
+    backend_release(backend, &bench_op->saved);
+    backend_release(backend, &bench_op->workspace);
+    op_free(&bench_op->op);
+}
+
+static err_t run_pass(void *context)
+{
+    const bench_pass_t *p = context;
+    return scratch_run(&p->of->scratch, p->of->op, p->pass, p->of->saved, p->of->workspace);
+}
+
+static err_t finish_pass(void *context)
+{
+    const bench_pass_t *p = context;
+    return backend_sync(p->of->op->backend);
+}
+
+bench_work_t bench_pass_work(bench_pass_t *pass, const char *what)
+{
+    bool on_device = pass->of->op->backend->memory != NULL;
+    return (bench_work_t){
+        .what = what, .context = pass, .run = run_pass, .finish = on_device ? finish_pass : NULL};
+}
+
+err_t bench_peak(bench_t *bench, dtype_t compute, double *out)
+{
+    double *best = &bench->peak_flops[compute];
+    int n = *best > 0 ? 0 : bench->options->quick ? 1 : PEAK_TRIES;
+    for (int i = 0; i < n; i++) {
+        double peak;
+        TRY(profile_measure_peaks(bench->comm, bench->runtime.backend, compute, &peak));
+        if (peak > *best) *best = peak;
+    }
+    *out = *best;
+    return ERR_OK;
+}
+
+void bench_key_ranks(const bench_t *bench, const char *dtype, json_t *j)
+{
+    if (!j) return;
+    json_int(j, "ranks", bench->comm->size);
+    json_int(j, "threads", bench->runtime.n_threads);
+    json_string(j, "device", bench->runtime.backend->name);
+    if (dtype) json_string(j, "dtype", dtype);
+}
+
+bench_rate_t bench_rate_of(const bench_t *bench, const bench_result_t *result, double n_flops, double peak)
+{
+    double flops = result->p50 > 0 ? n_flops / result->p50 : 0;
+    return (bench_rate_t){flops / 1e9, flops / 1e9 * bench->comm->size, peak > 0 ? flops / peak : 0};
+}
+
+void bench_rate_json(const bench_rate_t *rate, json_t *j)
+{
+    if (!j) return;
+    json_real(j, "gflops", rate->gflops);
+    json_real(j, "gflops_all", rate->gflops_all);
+    json_real(j, "share_of_peak", rate->share_of_peak);
+}
+
+void bench_rate_cells(table_t *table, const bench_result_t *result, const bench_rate_t *rate)
+{
+    table_cell(table, "%.1f%-1s", 1e6 * result->p50, bench_mark(result));
+    table_cell(table, "%.1f", rate->gflops);
+    table_cell(table, "%.1f", rate->gflops_all);
+    table_cell(table, "%s", figure_percent(rate->share_of_peak).text);
+}
+
+err_t bench_sum_wrong(bench_t *bench, int64_t *n_wrong)
+{
+    TRY(comm_allreduce(bench->comm, n_wrong, 1, DTYPE_I64, COMM_SUM, "adding up what is wrong"));
+    if (*n_wrong > 0) bench->failed_check = true;
+    return ERR_OK;
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/* Pictures that could not be read, told by each rank to all. Part of train. */
+#ifndef TRAIN_FEED_CORRUPT_SAMPLES_H
+#define TRAIN_FEED_CORRUPT_SAMPLES_H
+
+#include "cluster/comm/comm.h"
+#include "data/load/corrupt.h"
+
+/* Collective. Afterwards all ranks know what any of them has found so far; rank 0 names each once. ERR_DATA
+ * on all, when together they are too many. */
+err_t bad_pictures_share(comm_t *comm, bad_pictures_t *bad);
+
+#endif

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/* Input-pipeline statistics of an epoch: read, decode, resize, copy and CPU wait, summed over ranks, as text
+ * and as record fields. */
+#include "train/feed/input_stats.h"
+
+#include <stdio.h>
+
+#include "base/figure.h"
+
+enum { READ, DECODE, RESIZE, COPY, CPU_WAIT, N_PARTS };
+
+static const struct {
+    const char *name, *advice;
+} parts[N_PARTS] = {
+    [READ] =
+        {"reading",
+         "the storage is too slow for one reader: more --loader-threads, shards (dptrain data pack) in place "
+         "of many files, or a local copy"},
+    [DECODE] =
+        {"decoding",
+         "more --loader-threads where CPUs are idle, or smaller pictures (dptrain data pack --resize)"},
+    [RESIZE] =
+        {"resizing",
+         "more --loader-threads where CPUs are idle, or smaller pictures (dptrain data pack --resize)"},
+    [COPY] = {"copying", "into batches, or from there to the GPU: more --loader-threads where CPUs are idle; "
+                         "dptrain bench mem "
+                         "tells what copies take"},
+    [CPU_WAIT] = {"waiting for a CPU",
+                  "there are too few: fewer --threads or --loader-threads, or fewer ranks a host"},
+};
+
+double intake_hidden_wait(double feed_sec, double step_sec, double busy_sec)
+{
+    double idle = step_sec > busy_sec ? step_sec - busy_sec : 0;
+    return feed_sec < idle ? feed_sec : idle;
+}
+
+/* Seconds of each; their sum, 0 where nothing is known of them. What threads do besides the rest is copying.
+ */
+static double list(const intake_t *intake, double out[N_PARTS])
+{
+    const dataset_cost_t *part = &intake->loader.part;
+    double known = part->read + part->decode + part->resize + part->cpu_wait;
+    double copied = intake->loader.busy > known ? intake->loader.busy - known : 0;
+    out[READ] = part->read, out[DECODE] = part->decode, out[RESIZE] = part->resize;
+    out[COPY] = copied + intake->copy_sec, out[CPU_WAIT] = part->cpu_wait;
+    return known > 0 ? known + out[COPY] : 0;
+}
+
+err_t intake_gather(comm_t *comm, intake_t *intake)
+{
+    double *const fields[] = {&intake->wait_sec,           &intake->step_sec,
+                              &intake->loader.part.read,   &intake->loader.part.decode,
+                              &intake->loader.part.resize, &intake->loader.part.cpu_wait,
+                              &intake->loader.busy,        &intake->copy_sec};
+    enum { N = sizeof fields / sizeof fields[0] };
+    double sums[N];
+    for (int i = 0; i < N; i++) sums[i] = *fields[i];
+    TRY(comm_allreduce(comm, sums, N, DTYPE_F64, COMM_SUM, "adding up what reading took"));
+    for (int i = 0; i < N; i++) *fields[i] = sums[i];
+    return ERR_OK;
+}
+
+void intake_text(const intake_t *intake, char out[INTAKE_TEXT_MAX])
+{
+    double sec[N_PARTS], sum = list(intake, sec);
+    int most = 0;
+    out[0] = '\0';
+    if (!(sum > 0) || !(intake->wait_sec >= INTAKE_SHARE * intake->step_sec)) return;
+    for (int i = 1; i < N_PARTS; i++)
+        if (sec[i] > sec[most]) most = i;
+    snprintf(out, INTAKE_TEXT_MAX,
+             "%s of it waited for pictures; the loader's threads spend %s of their time %s "
+             "(reading %.0f, decoding %.0f, resizing %.0f, copying %.0f, waiting for a CPU %.0f): %s",
+             figure_share(intake->wait_sec / intake->step_sec).text, figure_share(sec[most] / sum).text,
+             parts[most].name, 100 * sec[READ] / sum, 100 * sec[DECODE] / sum, 100 * sec[RESIZE] / sum,
+             100 * sec[COPY] / sum, 100 * sec[CPU_WAIT] / sum, parts[most].advice);
+}
+
+void intake_json(const intake_t *intake, json_t *j)
+{
+    double sec[N_PARTS];
+    if (!(list(intake, sec) > 0)) return;
+    json_real(j, "data_wait_share", intake->step_sec > 0 ? intake->wait_sec / intake->step_sec : 0);
+    json_real(j, "load_read_sec", sec[READ]);
+    json_real(j, "load_decode_sec", sec[DECODE]);
+    json_real(j, "load_resize_sec", sec[RESIZE]);
+    json_real(j, "load_copy_sec", sec[COPY]);
+    json_real(j, "load_cpu_wait_sec", sec[CPU_WAIT]);
+    json_real(j, "load_busy_sec", intake->loader.busy);
+}

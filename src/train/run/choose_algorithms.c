@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+/* Decides on rank 0 which algorithm each layer uses, broadcasts the choice, and keeps the cache of measured
+ * ones. The measuring is compute/graph. */
+#include "train/run/choose_algorithms.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/figure.h"
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/xxh3.h"
+#include "cluster/comm/watchdog.h"
+#include "cluster/hosts/machine.h"
+#include "compute/graph/fuse.h"
+
+void algorithm_request_add(algorithm_request_t *request, int64_t n, bool training)
+{
+    for (int i = 0; i < request->n_sizes; i++)
+        if (request->sizes[i].n == n && request->sizes[i].training == training) return;
+    if (n > 0 && request->n_sizes < ALGORITHMS_MAX_SIZES)
+        request->sizes[request->n_sizes++] = (batch_size_t){n, training};
+}
+
+/* What decides which algorithm is fast, beside the operator. */
+static void describe_machine(const runtime_t *runtime, char out[ALGORITHMS_MACHINE_MAX])
+{
+    char cpu[96];
+    machine_cpu_name(cpu, sizeof cpu);
+    snprintf(out, ALGORITHMS_MACHINE_MAX, "%s; %s (%s); %d thread%s; format %d", cpu, runtime->backend->name,
+             runtime->device, runtime->n_threads, runtime->n_threads > 1 ? "s" : "", ALGORITHMS_FORMAT);
+}
+
+/* ERR_USAGE when the environment names no folder for caches. */
+static err_t cache_path(const char *machine, char out[FS_PATH_MAX])
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    char folder[FS_PATH_MAX], name[64];
+    /* As the XDG base directory specification has it, a relative path counts as none. */
+    if (cache && cache[0] == '/')
+        TRY(fs_join(folder, cache, "dptrain"));
+    else if (home && home[0] == '/')
+        TRY(fs_join(folder, home, ".cache/dptrain"));
+    else
+        RAISE(ERR_USAGE, "neither XDG_CACHE_HOME nor HOME is set");
+    snprintf(name, sizeof name, "algorithms-%016" PRIx64 ".txt",
+             (uint64_t)XXH3_64bits(machine, strlen(machine)));
+    return fs_join(out, folder, name);
+}
+
+static err_t read_cache(const char *path, const char *machine, algorithms_t *cache)
+{
+    char *text;
+    if (!fs_exists(path)) return ERR_OK;
+    TRY(fs_read_text(path, ALGORITHMS_TEXT_MAX, &text));
+    err_t err = algorithms_read(cache, text, path, false);
+    mem_free(&text);
+    /* Another machine under the same hash. */
+    if (err == ERR_OK && strcmp(cache->machine, machine) != 0) algorithms_free(cache);
+    return err;
+}
+
+static err_t write_cache(const char *path, const algorithms_t *cache)
+{
+    char *text;
+    TRY(algorithms_write(cache, &text));
+    err_t err = fs_write_text(path, text);
+    mem_free(&text);
+    return err;
+}
+
+static err_t measure(const algorithm_request_t *request, const char *machine, algorithm_choice_t *out)
+{
+    algorithms_t cache = {.n = 0};
+    measure_result_t result;
+    char path[FS_PATH_MAX];
+    bool resumed = out->table.n > 0, cached = cache_path(machine, path) == ERR_OK;
+    if (cached && read_cache(path, machine, &cache) != ERR_OK)
+        log_warn("the cache of algorithms is not used: %s", err_message());
+    snprintf(cache.machine, sizeof cache.machine, "%s", machine);
+    snprintf(out->table.machine, sizeof out->table.machine, "%s", machine);
+    measure_options_t options = {.graph = request->graph,
+                                 .backend = request->runtime->backend,
+                                 .sizes = request->sizes,
+                                 .n_sizes = request->n_sizes,
+                                 .cache = &cache,
+                                 .limit_sec = 0.4 * request->timeout_sec};
+    err_t err = algorithms_measure(&options, &out->table, &result);
+    if (err == ERR_OK && result.n_measured > 0 && cached && write_cache(path, &cache) != ERR_OK)
+        log_warn("what was measured is not kept: %s", err_message());
+    algorithms_free(&cache);
+    TRY(err);
+    if (result.n_dropped)
+        log_warn("%d algorithms of %s do not exist here any more and were chosen anew", result.n_dropped,
+                 resumed ? "the checkpoint" : "the cache");
+    if (result.n_left)
+        log_warn("%d of %d algorithms, from layer %s on, were not measured within %.3g s (--timeout leaves "
+                 "no more); "
+                 "the backend's rule takes them",
+                 result.n_left, result.n_left + result.n_measured + result.n_cached, result.first_left,
+                 options.limit_sec);
+    if (out->table.n == 0) {
+        snprintf(out->from, sizeof out->from, "fixed");
+        snprintf(out->about, sizeof out->about, "no layer has a choice of algorithms");
+        return ERR_OK;
+    }
+    if (!resumed && result.n_left > 0 && result.n_measured + result.n_cached == 0) {
+        snprintf(out->from, sizeof out->from, "fixed");
+        snprintf(out->about, sizeof out->about, "algorithms fixed (none was measured)");
+        return ERR_OK;
+    }
+    bool any = result.n_measured > 0;
+    out->measure_sec = any ? result.sec : 0;
+    snprintf(out->from, sizeof out->from, "%s", any ? "measured" : resumed ? "checkpoint" : "cache");
+    if (any)
+        snprintf(out->about, sizeof out->about, "algorithms measured (%s)", figure_time(result.sec).text);
+    else
+        snprintf(out->about, sizeof out->about, "algorithms from %s", resumed ? "the checkpoint" : "cache");
+    return ERR_OK;
+}
+
+/* Lines that are about a layer of this run. */
+static int count_used(const algorithm_request_t *request, const algorithms_t *table)
+{
+    int n_used = 0;
+    for (int e = 0; e < table->n; e++) {
+        bool used = false;
+        for (int k = 0; k < request->n_sizes; k++)
+            for (int i = 0; i < request->graph->n_nodes && !used; i++) {
+                op_desc_t desc;
+                char key[OP_KEY_MAX];
+                if (graph_batch_desc(request->graph, i, request->sizes[k].n, &desc) != ERR_OK) continue;
+                op_key(&desc, key);
+                used = strcmp(key, table->entries[e].key) == 0;
+            }
+        n_used += used;
+    }
+    return n_used;
+}
+
+static err_t read_file(const algorithm_request_t *request, algorithm_choice_t *out)
+{
+    char *text;
+    err_t err = fs_read_text(request->wish, ALGORITHMS_TEXT_MAX, &text);
+    if (err != ERR_OK) return err_context(err, "--algorithms");
+    err = algorithms_read(&out->table, text, request->wish, true);
+    mem_free(&text);
+    if (err != ERR_OK) return err_context(err, "--algorithms");
+    out->table.machine[0] = '\0'; /* a wish, wherever it was measured */
+    int n_used = count_used(request, &out->table);
+    if (n_used == 0)
+        log_warn("--algorithms %s: none of its %d lines is about a layer of this run at its batch sizes; the "
+                 "backend's rule decides",
+                 request->wish, out->table.n);
+    snprintf(out->from, sizeof out->from, "file");
+    snprintf(out->about, sizeof out->about, "algorithms from a file (%d of its %d lines are for this run)",
+             n_used, out->table.n);
+    return ERR_OK;
+}
+
+/* The checkpoint's table, as far as the run that continues is to use it. */
+static err_t take_saved(const algorithm_request_t *request, const char *machine, bool measuring,
+                        algorithms_t *table)
+{
+    if (!request->saved) return ERR_OK;
+    TRY(algorithms_read(table, request->saved, "the checkpoint's algorithms", true));
+    if (!measuring || strcmp(table->machine, machine) == 0) return ERR_OK;
+    if (table->machine[0])
+        log_info(
+            "the checkpoint's algorithms were measured on another machine (%s); they are chosen anew for "
+            "this one (%s)",
+            table->machine, machine);
+    algorithms_free(table);
+    return ERR_OK;
+}
+
+/* The checkpoint's table, without what does not exist here. Its machine does not matter: nothing is timed. */
+static err_t keep_saved(const algorithm_request_t *request, algorithm_choice_t *out)
+{
+    measure_result_t result = {0};
+    measure_options_t options = {.graph = request->graph,
+                                 .backend = request->runtime->backend,
+                                 .sizes = request->sizes,
+                                 .n_sizes = request->n_sizes,
+                                 .limit_sec = -1};
+    if (request->saved)
+        TRY(algorithms_read(&out->table, request->saved, "the checkpoint's algorithms", true));
+    if (out->table.n > 0) TRY(algorithms_measure(&options, &out->table, &result));
+    if (result.n_dropped)
+        log_warn(
+            "%d algorithms of the checkpoint are not available here, and the backend's rule replaces them: "
+            "results can differ from those of the training run in their last digits",
+            result.n_dropped);
+    snprintf(out->from, sizeof out->from, "%s", out->table.n > 0 ? "checkpoint" : "fixed");
+    snprintf(out->about, sizeof out->about, "algorithms %s",
+             out->table.n > 0 ? "from the checkpoint" : "fixed");
+    return ERR_OK;
+}
+
+static err_t decide_fused(const algorithm_request_t *request, algorithm_choice_t *out)
+{
+    char machine[ALGORITHMS_MACHINE_MAX];
+    if (!request->wish) return keep_saved(request, out);
+    bool measuring = strcmp(request->wish, "measure") == 0;
+    if (strcmp(request->wish, "fixed") == 0) {
+        snprintf(out->from, sizeof out->from, "fixed");
+        snprintf(out->about, sizeof out->about, "algorithms fixed");
+        return ERR_OK;
+    }
+    describe_machine(request->runtime, machine);
+    if (!measuring && (request->wish_given || !request->saved)) return read_file(request, out);
+    TRY(take_saved(request, machine, measuring, &out->table));
+    if (measuring) return measure(request, machine, out);
+    snprintf(out->from, sizeof out->from, "checkpoint");
+    snprintf(out->about, sizeof out->about, "algorithms from the checkpoint");
+    return ERR_OK;
+}
+
+/* Rank 0. */
+static err_t decide(const algorithm_request_t *request, algorithm_choice_t *out)
+{
+    algorithm_request_t fused = *request;
+    graph_t *graph = NULL;
+    TRY(graph_fuse(request->graph, request->runtime->backend, &graph));
+    fused.graph = graph;
+    err_t err = decide_fused(&fused, out);
+    graph_free(&graph);
+    return err;
+}
+
+err_t algorithm_choice_make(const algorithm_request_t *request, algorithm_choice_t *out)
+{
+    static const char what[] = "choosing algorithms";
+    comm_t *comm = request->runtime->comm;
+    int64_t n_bytes = 0;
+    *out = (algorithm_choice_t){.measure_sec = 0};
+    watchdog_phase("%s", what);
+    err_t err = comm->rank == 0 ? decide(request, out) : ERR_OK;
+    if (comm->rank == 0 && err == ERR_OK) err = algorithms_write(&out->table, &out->text);
+    if (out->text) n_bytes = (int64_t)strlen(out->text) + 1;
+    TRY(comm_agree(comm, err, what));
+    TRY(comm_broadcast(comm, &n_bytes, sizeof n_bytes, 0, what));
+    if (!out->text) err = mem_new((size_t)n_bytes, what, &out->text);
+    TRY(comm_agree(comm, err, what));
+    TRY(comm_broadcast(comm, out->text, n_bytes, 0, what));
+    if (comm->rank != 0) err = algorithms_read(&out->table, out->text, "rank 0's algorithms", true);
+    return comm_agree(comm, err, what);
+}
+
+void algorithm_choice_free(algorithm_choice_t *choice)
+{
+    algorithms_free(&choice->table);
+    mem_free(&choice->text);
+}

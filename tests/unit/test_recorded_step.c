@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+/* RUN np=0 device=ref,cpu,cuda : recorded steps: when they can be had, one for each size of batch, and on a
+ * device that what is recorded runs when it is told to, and only then. */
+#include <string.h>
+
+#include "tests/op_util.h"
+#include "tests/tap.h"
+#include "train/run/recorded_step.h"
+
+/* A stand-in for a device: counts, and fails where it is told to. */
+static struct {
+    int n_begun, n_ended, n_failed, n_released;
+    bool fails;
+} seen;
+static int graphs[REPLAY_MAX];
+
+static err_t begin(void)
+{
+    seen.n_begun++;
+    return ERR_OK;
+}
+
+static err_t end(bool failed, void **out)
+{
+    *out = failed || seen.fails ? NULL : &graphs[seen.n_ended - seen.n_failed];
+    seen.n_ended++;
+    seen.n_failed += failed || seen.fails;
+    if (seen.fails) RAISE(ERR_SYSTEM, "recording a step: no memory");
+    return ERR_OK;
+}
+
+static void release(void *graph)
+{
+    seen.n_released += graph != NULL;
+}
+
+static const backend_graph_t graph_ops = {.begin = begin, .end = end, .release = release};
+static const backend_t recorder = {.name = "recorder", .graph = &graph_ops};
+
+static err_t work(void *context)
+{
+    ++*(int *)context;
+    return ERR_OK;
+}
+
+static err_t broken_work(void *context)
+{
+    (void)context;
+    RAISE(ERR_DATA, "layer 3 is broken");
+}
+
+static void test_choice(void)
+{
+    replay_t r;
+    OK(replay_open(&recorder, "auto", NULL, &r) == ERR_OK && !r.why_not && replay_wants(&r, 8),
+       "auto records");
+    OK(replay_open(&recorder, "on", NULL, &r) == ERR_OK && !r.why_not && replay_wants(&r, 8), "so does on");
+    OK(replay_open(&recorder, "off", NULL, &r) == ERR_OK && strcmp(r.why_not, "switched off") == 0 &&
+           !replay_wants(&r, 8),
+       "off does not");
+    OK(replay_open(&recorder, "auto", "of --accumulate", &r) == ERR_OK &&
+           strcmp(r.why_not, "of --accumulate") == 0 && !replay_wants(&r, 8),
+       "nor does auto where something stands in the way, which is kept");
+    OK(replay_open(&recorder, "on", "of --accumulate", &r) == ERR_USAGE &&
+           strstr(err_message(), "--cuda-graph on can't be had: of --accumulate; use --cuda-graph auto"),
+       "on then is an error that says what: %s", err_message());
+}
+
+static void test_sizes(void)
+{
+    replay_t r;
+    int n_run = 0;
+    bool right = true;
+    memset(&seen, 0, sizeof seen);
+    must(replay_open(&recorder, "auto", NULL, &r), "replay_open");
+    OK(!replay_find(&r, 64) && replay_wants(&r, 64), "at first there is none");
+    OK(replay_record(&r, 64, broken_work, NULL) == ERR_DATA &&
+           strcmp(err_message(), "layer 3 is broken") == 0 && seen.n_ended == 1 && seen.n_failed == 1 &&
+           !replay_find(&r, 64) && replay_wants(&r, 64),
+       "an error of the work is the caller's; the recording is ended and not kept");
+    seen.fails = true;
+    OK(replay_record(&r, 64, work, &n_run) == ERR_SYSTEM && strstr(err_message(), "no memory") &&
+           !replay_find(&r, 64) && seen.n_released == 0,
+       "as is one of the device");
+    seen.fails = false;
+    for (int i = 0; i < REPLAY_MAX; i++) {
+        right = right && replay_wants(&r, 64 - i) && replay_record(&r, 64 - i, work, &n_run) == ERR_OK;
+        right = right && !replay_wants(&r, 64 - i);
+    }
+    for (int i = 0; i < REPLAY_MAX; i++) right = right && replay_find(&r, 64 - i) == &graphs[i];
+    OK(right && n_run == REPLAY_MAX + 1, "one for each size of batch, found by it");
+    OK(!replay_wants(&r, 7) && !replay_find(&r, 7), "a size beyond %d is not recorded", REPLAY_MAX);
+    replay_close(&r);
+    OK(seen.n_released == REPLAY_MAX && !replay_find(&r, 64), "all are released");
+    replay_close(&r);
+    OK(seen.n_released == REPLAY_MAX, "once");
+}
+
+static void test_host(const backend_t *host)
+{
+    replay_t r;
+    OK(replay_open(host, "auto", NULL, &r) == ERR_OK && strstr(r.why_not, "only a GPU") &&
+           !replay_wants(&r, 8),
+       "on the host nothing is recorded");
+    OK(replay_open(host, "on", NULL, &r) == ERR_USAGE && strstr(err_message(), "only a GPU"),
+       "--cuda-graph on there: %s", err_message());
+    replay_close(&r);
+}
+
+/* total += more, on the device. */
+typedef struct sum {
+    const backend_t *device;
+    mirror_t total, more;
+} sum_t;
+
+static err_t add_more(void *context)
+{
+    const sum_t *s = context;
+    return s->device->accumulate(s->total.device, s->more.device, 1, DTYPE_F32);
+}
+
+static err_t add_and_fail(void *context)
+{
+    TRY(add_more(context));
+    return broken_work(NULL);
+}
+
+static float total_of(const sum_t *s)
+{
+    must(mirror_pull_all(&s->total), "the total");
+    return *(float *)s->total.host;
+}
+
+static err_t launch(const sum_t *s, void *recording)
+{
+    const backend_step_t values = {.step = 1};
+    return s->device->graph->launch(recording, &values);
+}
+
+static void test_device(const backend_t *device)
+{
+    replay_t r;
+    sum_t s = {.device = device};
+    must(mirror_new(device, sizeof(float), "a total", &s.total), "memory");
+    must(mirror_new(device, sizeof(float), "a term", &s.more), "memory");
+    *(float *)s.more.host = 3;
+    must(mirror_push_all(&s.more), "the term");
+    must(replay_open(device, "on", NULL, &r), "replay_open");
+    OK(replay_record(&r, 5, add_and_fail, &s) == ERR_DATA &&
+           strcmp(err_message(), "layer 3 is broken") == 0 && !replay_find(&r, 5),
+       "a recording that fails is none");
+    OK(replay_record(&r, 5, add_more, &s) == ERR_OK && total_of(&s) == 0, "recording does not run the work");
+    void *recording = replay_find(&r, 5);
+    must(recording ? ERR_OK : ERR_GATE, "no recording");
+    OK(launch(&s, recording) == ERR_OK && total_of(&s) == 3, "it runs when it is told to");
+    *(float *)s.more.host = 10;
+    must(mirror_push_all(&s.more), "the term");
+    bool ran = true;
+    for (int i = 0; i < 20; i++) ran = launch(&s, recording) == ERR_OK && ran;
+    OK(ran && total_of(&s) == 203, "again and again, on what its buffers then hold");
+    OK(add_more(&s) == ERR_OK && total_of(&s) == 213, "work outside a recording runs at once");
+    replay_close(&r);
+    mirror_free(&s.total);
+    mirror_free(&s.more);
+}
+
+int main(int argc, char **argv)
+{
+    const backend_t *backend = NULL;
+    char why[BACKEND_WHY_MAX];
+    if (argc > 1 && backend_find(argv[1], &backend, why) != ERR_OK) tap_skip_all(err_message());
+    backend = util_open(argc, argv, 1);
+    tap_plan(12 + (backend->graph ? 5 : 2) + 1);
+    test_choice();
+    test_sizes();
+    if (backend->graph)
+        test_device(backend);
+    else
+        test_host(backend);
+    if (backend->close) backend->close();
+    OK(mem_live() == 0, "every block was freed");
+    return tap_done();
+}
