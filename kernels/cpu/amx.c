@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The AMX instructions behind amx.h: packing float32 or bfloat16 operands into tiles, and the tile products.
- * Compiled with AMX flags of its own; oneDNN reports at run time whether the CPU and Linux allow it. */
+ * Compiled with separate AMX flags; oneDNN reports at run time whether the CPU and Linux allow it. */
 #include "kernels/cpu/amx.h"
 
 #include <stddef.h>

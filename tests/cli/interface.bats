@@ -81,10 +81,11 @@ fields() { # FILES... of records
         if [ "$(grep -c '^  --' "$BATS_TEST_TMPDIR/common")" -lt "$(grep -c '^  --' "$BATS_TEST_TMPDIR/all")" ]; then
             [ "$(tail -n 1 "$BATS_TEST_TMPDIR/common")" = "$last" ]
         fi
-        ! grep -qxF "$last" "$BATS_TEST_TMPDIR/all"
+        run grep -qxF "$last" "$BATS_TEST_TMPDIR/all"
+        [ "$status" -eq 1 ]
     done
     "$dptrain" train --help | grep -q '^  --batch N '
-    ! "$dptrain" train --help | grep -q -- --shuffle-window
+    [ "$("$dptrain" train --help | grep -c -- --shuffle-window)" -eq 0 ]
     diff <("$dptrain" train --help all) <("$dptrain" train --help=all)
 }
 

@@ -25,7 +25,7 @@ sums() { # MODE
     DPTRAIN_EMU_NCCL_ASYNC_ERROR=1:5 sums sums
     [ "$status" -eq 5 ]
     grep -q 'NCCL lost a peer or its network during "gradient allreduce"' <<<"$output"
-    grep -q 'start again from the last checkpoint (rank [0-9] on ' <<<"$output"
+    grep -q 'restart from the last checkpoint (rank [0-9] on ' <<<"$output"
     [ "$(grep -c 'NCCL lost a peer' <<<"$output")" -eq 1 ]
 }
 

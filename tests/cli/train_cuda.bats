@@ -167,7 +167,7 @@ first_gradient() { # FOLDER
 
 @test "out of device memory: what was asked for, what is free, and what to lower; exit code 4" {
     for bytes in 100000 2900000; do
-        DPTRAIN_EMU_MEMORY=$bytes ends_with 4 "MiB wanted" on_gpu "$out" "${mlp[@]}"
+        DPTRAIN_EMU_MEMORY=$bytes ends_with 4 "MiB needed" on_gpu "$out" "${mlp[@]}"
         grep -qE 'not enough memory on GPU [0-9]+ for [^:]+: [0-9.]+ MiB needed, [0-9.]+ of [0-9.]+ MiB free; lower --batch' <<<"$output"
         [[ $output == *"--workspace"* ]]
         rm -rf "$out"
