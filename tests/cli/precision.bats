@@ -52,7 +52,7 @@ accuracy() { # FOLDER
     small_run 0 "$out" --precision bf16
     for n in 1 3; do
         on_ranks "$n" eval "$out" --threads 1 >"$BATS_TEST_TMPDIR/text$n"
-        grep '^precision  bf16' "$BATS_TEST_TMPDIR/text$n"
+        grep '^precision  *bf16' "$BATS_TEST_TMPDIR/text$n"
     done
     diff "$BATS_TEST_TMPDIR/text1" "$BATS_TEST_TMPDIR/text3"
     # To the last bit those of the run's own last evaluation.
