@@ -60,6 +60,14 @@ err_t algorithms_set(algorithms_t *table, const op_desc_t *desc, op_pass_t pass,
     return set(table, key, pass, name);
 }
 
+void algorithms_drop(algorithms_t *table, const op_desc_t *desc, op_pass_t pass)
+{
+    char key[OP_KEY_MAX];
+    op_key(desc, key);
+    algorithm_t *entry = find(table, key, pass);
+    if (entry) *entry = table->entries[--table->n];
+}
+
 /* Trims blanks at both ends. */
 static char *trim(char *text)
 {

@@ -38,6 +38,8 @@ const char *algorithms_find(const algorithms_t *table, const op_desc_t *desc, op
 void algorithms_get(const algorithms_t *table, const op_desc_t *desc, op_algorithms_t *out);
 /* Enters or replaces a choice. */
 err_t algorithms_set(algorithms_t *table, const op_desc_t *desc, op_pass_t pass, const char *name);
+/* Removes a choice, if there is one. */
+void algorithms_drop(algorithms_t *table, const op_desc_t *desc, op_pass_t pass);
 
 /* Adds the choices of a text; later lines win. Whether the algorithm exists is not checked here: op_plan
  * does.

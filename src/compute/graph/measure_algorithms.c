@@ -112,10 +112,13 @@ static err_t decide_pass(measuring_t *m, const op_desc_t *desc, op_pass_t pass, 
 {
     candidates_t c;
     c.n = op_list_algorithms(m->options->backend, desc, pass, training, c.names, OP_MAX_ALGORITHMS);
-    if (c.n < 2) return ERR_OK;
     const char *name = algorithms_find(m->table, desc, pass);
     if (name && listed(name, &c)) return ERR_OK;
     m->result->n_dropped += name != NULL;
+    if (c.n < 2) {
+        algorithms_drop(m->table, desc, pass); /* of another backend */
+        return ERR_OK;
+    }
     name = m->options->cache ? algorithms_find(m->options->cache, desc, pass) : NULL;
     if (name && listed(name, &c)) {
         m->result->n_cached++;
