@@ -177,7 +177,7 @@ err_t fs_read_text(const char *path, int64_t max_bytes, char **out)
     TRY(fs_read_file(path, max_bytes, &text, &n));
     if (strlen(text) != n) {
         mem_free(&text);
-        RAISE(ERR_USAGE, "%s is no text file: it holds a zero byte", path);
+        RAISE(ERR_USAGE, "%s is not a text file: it holds a zero byte", path);
     }
     *out = text;
     return ERR_OK;

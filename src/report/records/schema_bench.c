@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the records of dptrain bench have to be. */
+/* The rules for each kind of record that dptrain bench writes. */
 #include <math.h>
 #include <string.h>
 
@@ -10,33 +10,9 @@
     {                                                                                                        \
         .name = field, .kind = SCHEMA_HEX                                                                    \
     }
-#define TEXT(field)                                                                                          \
-    {                                                                                                        \
-        .name = field, .kind = SCHEMA_TEXT                                                                   \
-    }
 #define TEXT_OF(field, list)                                                                                 \
     {                                                                                                        \
         .name = field, .kind = SCHEMA_TEXT, .words = list                                                    \
-    }
-#define COUNT(field)                                                                                         \
-    {                                                                                                        \
-        .name = field, .kind = SCHEMA_COUNT                                                                  \
-    }
-#define POSITIVE(field)                                                                                      \
-    {                                                                                                        \
-        .name = field, .kind = SCHEMA_POSITIVE                                                               \
-    }
-#define REAL(field)                                                                                          \
-    {                                                                                                        \
-        .name = field, .kind = SCHEMA_REAL                                                                   \
-    }
-#define OBJECT(field)                                                                                        \
-    {                                                                                                        \
-        .name = field, .kind = SCHEMA_OBJECT                                                                 \
-    }
-#define ARRAY(field)                                                                                         \
-    {                                                                                                        \
-        .name = field, .kind = SCHEMA_ARRAY                                                                  \
     }
 #define PART(field)                                                                                          \
     {                                                                                                        \
@@ -45,10 +21,6 @@
 #define VERSION                                                                                              \
     {                                                                                                        \
         .name = "schema", .kind = SCHEMA_VERSION                                                             \
-    }
-#define END                                                                                                  \
-    {                                                                                                        \
-        .name = NULL                                                                                         \
     }
 
 static const schema_rule_t fingerprint_rules[] = {

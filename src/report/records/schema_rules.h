@@ -29,6 +29,36 @@ struct schema_rule {
     const char *const *words; /* ended by NULL */
 };
 
+/* Rules that both kinds of records use. */
+#define TEXT(field)                                                                                          \
+    {                                                                                                        \
+        .name = field, .kind = SCHEMA_TEXT                                                                   \
+    }
+#define COUNT(field)                                                                                         \
+    {                                                                                                        \
+        .name = field, .kind = SCHEMA_COUNT                                                                  \
+    }
+#define POSITIVE(field)                                                                                      \
+    {                                                                                                        \
+        .name = field, .kind = SCHEMA_POSITIVE                                                               \
+    }
+#define REAL(field)                                                                                          \
+    {                                                                                                        \
+        .name = field, .kind = SCHEMA_REAL                                                                   \
+    }
+#define OBJECT(field)                                                                                        \
+    {                                                                                                        \
+        .name = field, .kind = SCHEMA_OBJECT                                                                 \
+    }
+#define ARRAY(field)                                                                                         \
+    {                                                                                                        \
+        .name = field, .kind = SCHEMA_ARRAY                                                                  \
+    }
+#define END                                                                                                  \
+    {                                                                                                        \
+        .name = NULL                                                                                         \
+    }
+
 bool schema_keeps(const json_value_t *value, const schema_rule_t *rule);
 
 /* No member twice, none without a rule, all that are not optional, each as its rule says. ERR_DATA naming it.

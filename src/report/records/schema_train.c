@@ -1,28 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* What the records of dptrain train have to be. */
+/* The rules for each kind of record that dptrain train writes. */
 #include <string.h>
 
 #include "report/records/schema_rules.h"
 
-#define TEXT(field)                                                                                          \
-    {                                                                                                        \
-        .name = field, .kind = SCHEMA_TEXT                                                                   \
-    }
 #define TEXT_OR_NULL(field)                                                                                  \
     {                                                                                                        \
         .name = field, .kind = SCHEMA_TEXT, .nullable = true                                                 \
-    }
-#define COUNT(field)                                                                                         \
-    {                                                                                                        \
-        .name = field, .kind = SCHEMA_COUNT                                                                  \
-    }
-#define POSITIVE(field)                                                                                      \
-    {                                                                                                        \
-        .name = field, .kind = SCHEMA_POSITIVE                                                               \
-    }
-#define REAL(field)                                                                                          \
-    {                                                                                                        \
-        .name = field, .kind = SCHEMA_REAL                                                                   \
     }
 #define REAL_OR_NULL(field)                                                                                  \
     {                                                                                                        \
@@ -32,25 +16,13 @@
     {                                                                                                        \
         .name = field, .kind = SCHEMA_REAL, .optional = true                                                 \
     }
-#define OBJECT(field)                                                                                        \
-    {                                                                                                        \
-        .name = field, .kind = SCHEMA_OBJECT                                                                 \
-    }
 #define OBJECT_OF(field, rules)                                                                              \
     {                                                                                                        \
         .name = field, .kind = SCHEMA_OBJECT, .inside = rules                                                \
     }
-#define ARRAY(field)                                                                                         \
-    {                                                                                                        \
-        .name = field, .kind = SCHEMA_ARRAY                                                                  \
-    }
 #define ARRAY_OF(field, rules)                                                                               \
     {                                                                                                        \
         .name = field, .kind = SCHEMA_ARRAY, .inside = rules                                                 \
-    }
-#define END                                                                                                  \
-    {                                                                                                        \
-        .name = NULL                                                                                         \
     }
 
 static const schema_rule_t data_rules[] = {
