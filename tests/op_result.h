@@ -46,8 +46,7 @@ static inline op_result_t op_result_of(const backend_t *device, const op_desc_t 
     must(op_run_backward(&r), "backward");
     const float *from[4] = {r.y, r.dx[0], r.dparam[0], r.dparam[1]};
     const dtype_t dtypes[4] = {d->y_dtype, d->x_dtype[0], DTYPE_F32, DTYPE_F32};
-    for (int i = 0; i < 2 + d->n_params; i++)
-        out.part[i] = op_result_copy(from[i], dtypes[i], out.shape[i]);
+    for (int i = 0; i < 2 + d->n_params; i++) out.part[i] = op_result_copy(from[i], dtypes[i], out.shape[i]);
     op_run_free(&r);
     return out;
 }

@@ -54,7 +54,7 @@
     }
 #define BCE(n, classes)                                                                                      \
     {                                                                                                        \
-        .kind = OP_SIGMOID_BCE, .n_inputs = 1, .x = {{2, {n, classes}}}                                      \
+        .kind = OP_SIGMOID_BCE, .n_inputs = 1, .x = { {2, {n, classes}} }                                    \
     }
 
 /* For calls without which a test cannot go on. */
@@ -93,7 +93,8 @@ static inline const mirror_t *util_find(const void *host)
 {
     for (int i = 0; i < UTIL_MAX_BLOCKS; i++) {
         const mirror_t *m = &util_blocks[i];
-        if (m->host && (const char *)host >= (char *)m->host && (const char *)host < (char *)m->host + m->n_bytes)
+        if (m->host && (const char *)host >= (char *)m->host &&
+            (const char *)host < (char *)m->host + m->n_bytes)
             return m;
     }
     return NULL;

@@ -80,17 +80,18 @@ static inline bool tap_says(const char *const *words)
 /* main's return value: checks failed or did not run → 1. */
 static inline int tap_done(void)
 {
-    if (tap_run != tap_planned && !tap_quiet) printf("# planned %d checks but ran %d\n", tap_planned, tap_run);
+    if (tap_run != tap_planned && !tap_quiet)
+        printf("# planned %d checks but ran %d\n", tap_planned, tap_run);
     return tap_failed || tap_run != tap_planned;
 }
 
 #define OK(pass, ...) tap_ok((pass), __FILE__, __LINE__, __VA_ARGS__)
 /* The call succeeds; its message is shown where it does not. */
-#define OK_CALL(call, ...)                                                                                        \
-    do {                                                                                                          \
-        err_t ok_err_ = (call);                                                                                   \
-        OK(ok_err_ == ERR_OK, __VA_ARGS__);                                                                       \
-        if (ok_err_ != ERR_OK && !tap_quiet) printf("# error %d: %s\n", ok_err_, err_message());                  \
+#define OK_CALL(call, ...)                                                                                   \
+    do {                                                                                                     \
+        err_t ok_err_ = (call);                                                                              \
+        OK(ok_err_ == ERR_OK, __VA_ARGS__);                                                                  \
+        if (ok_err_ != ERR_OK && !tap_quiet) printf("# error %d: %s\n", ok_err_, err_message());             \
     } while (0)
 
 #endif

@@ -67,7 +67,7 @@ static inline __attribute__((always_inline)) void store_sums(void *const out[2],
 }
 
 static inline __attribute__((always_inline)) void write_narrow(const float *sums, void *to, bool stream,
-                                                                bool two_right)
+                                                               bool two_right)
 {
     __m512 low = _mm512_load_ps(sums);
     if (!two_right) {
@@ -89,7 +89,7 @@ static inline __attribute__((always_inline)) void stream_wide(const float *sums,
 
 /* Goes through a buffer in the nearest cache: tile stores cannot bypass the caches and do not round. */
 static inline __attribute__((always_inline)) void write_sums(const amx_product_t *p, const amx_place_t *at,
-                                                              bool two_left, bool two_right)
+                                                             bool two_left, bool two_right)
 {
     enum { ROW = 2 * AMX_COLUMNS };
     _Alignas(64) float sums[2][AMX_ROWS * ROW];

@@ -92,7 +92,8 @@ static void unplan(op_t *op)
 static const float *operand(const op_t *op, const op_args_t *args, const void *from, shape_t shape,
                             size_t offset)
 {
-    return op->desc.compute == DTYPE_BF16 ? bf16_operand(from, DTYPE_F32, shape, args->workspace, offset) : from;
+    return op->desc.compute == DTYPE_BF16 ? bf16_operand(from, DTYPE_F32, shape, args->workspace, offset)
+                                          : from;
 }
 
 /* The epilogue of a convolution whose images have one pixel. */

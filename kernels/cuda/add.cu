@@ -21,7 +21,7 @@ template <int N> __global__ void forward(add_t add, int64_t n)
 {
     sweep<N>(add, n);
 }
-}
+} // namespace
 
 cudaError_t add_forward(const float *a, const float *b, float *y, int64_t n, cudaStream_t stream)
 {

@@ -42,7 +42,7 @@ template <int W> __device__ inline place place_of(const norm_t &n, int n_parts, 
 /* Adds one row: to s[0], s[1] the sums of x and x², or of dy and dy · (x − mean). */
 template <int W, bool GRADIENT>
 __device__ inline void add(double (&s)[2][W], const pack_t<float, W> &x, const pack_t<float, W> &dy,
-                                  const pack_t<float, W> &mean)
+                           const pack_t<float, W> &mean)
 {
     for (int k = 0; k < W; k++) {
         double value = GRADIENT ? dy.at[k] : x.at[k];
@@ -53,8 +53,7 @@ __device__ inline void add(double (&s)[2][W], const pack_t<float, W> &x, const p
 
 /* Reads 4 bytes per element, backward 8. */
 template <int W, bool GRADIENT>
-__global__ void sum_rows(norm_t n, int lanes, const float *__restrict__ x,
-                                const float *__restrict__ dy)
+__global__ void sum_rows(norm_t n, int lanes, const float *__restrict__ x, const float *__restrict__ dy)
 {
     __shared__ double tree[2][W][BLOCK];
     place at = place_of<W>(n, n.n_sum_parts, lanes);
@@ -95,8 +94,8 @@ __global__ void sum_rows(norm_t n, int lanes, const float *__restrict__ x,
 }
 
 /* Stores mean and 1/std of one channel of a group; adds mean and unbiased variance to `batch`. */
-__device__ inline void finish_moments(const norm_t &n, int64_t group, int64_t c, double sum,
-                                             double squares, double count, double (&batch)[2])
+__device__ inline void finish_moments(const norm_t &n, int64_t group, int64_t c, double sum, double squares,
+                                      double count, double (&batch)[2])
 {
     double mean = sum / count, variance = squares / count - mean * mean;
     if (variance < 0) variance = 0; /* due to rounding; NaN stays */
@@ -116,7 +115,7 @@ __device__ inline void update_running(const norm_t &n, int64_t c, const double (
 /* With x̂ = (x−mean)/std: dβ = Σ dy, dγ = Σ dy·x̂, dx = γ/std · (dy − (dβ + x̂·dγ)/n); Ioffe & Szegedy 2015,
  * section 3. */
 __device__ inline void finish_correction(const norm_t &n, int64_t group, int64_t c, double sum,
-                                                double products, double count)
+                                         double products, double count)
 {
     double inverse_std = n.moments[(group * 2 + 1) * n.n_c + c];
     n.correction[group * 2 * n.n_c + c] = (float)(sum / count);
@@ -155,8 +154,7 @@ template <bool GRADIENT> __global__ void fold_parts(norm_t n)
 
 __global__ void finish_groups(norm_t n)
 {
-    GRID_LOOP(c, n.n_c)
-    {
+    GRID_LOOP (c, n.n_c) {
         double batch[2] = {0, 0};
         for (int64_t group = 0; group < n.n_groups; group++) {
             double count = n.shared ? n.sums[2 * n.n_c] : (double)rows_of_group(n, group);
@@ -169,8 +167,7 @@ __global__ void finish_groups(norm_t n)
 
 __global__ void finish_gradient_groups(norm_t n)
 {
-    GRID_LOOP(c, n.n_c)
-    {
+    GRID_LOOP (c, n.n_c) {
         double gradient[2] = {0, 0};
         for (int64_t group = 0; group < n.n_groups; group++) {
             double count = n.shared ? n.sums[2 * n.n_c] : (double)rows_of_group(n, group);
@@ -183,8 +180,7 @@ __global__ void finish_gradient_groups(norm_t n)
 }
 
 /* Moves 8 bytes per element. Starts with the last rows: of these the sums have left the most in the cache. */
-template <int W>
-__global__ void apply(norm_t n, int lanes, const float *x, float *y)
+template <int W> __global__ void apply(norm_t n, int lanes, const float *x, float *y)
 {
     place at = place_of<W>(n, n.n_apply_parts, lanes);
     const float *of_group = n.moments ? n.moments + at.group * 2 * n.n_c + at.c : n.running_mean + at.c;
@@ -212,8 +208,7 @@ __global__ void apply(norm_t n, int lanes, const float *x, float *y)
 
 /* Moves 12 bytes per element. dx = γ/std · (dy − correction 0 − (x − mean) · correction 1). */
 template <int W>
-__global__ void apply_gradient(norm_t n, int lanes, const float *__restrict__ x,
-                                      const float *dy, float *dx)
+__global__ void apply_gradient(norm_t n, int lanes, const float *__restrict__ x, const float *dy, float *dx)
 {
     place at = place_of<W>(n, n.n_apply_parts, lanes);
     const float *moments = n.moments + at.group * 2 * n.n_c + at.c;
@@ -269,7 +264,7 @@ template <int W> cudaError_t launch_apply(const norm_t *n, cudaStream_t stream)
     if (n->dy) return launch(apply_gradient<W>, grid, BLOCK, stream, *n, lanes, n->x, n->dy, n->dx);
     return launch(apply<W>, grid, BLOCK, stream, *n, lanes, n->x, n->y);
 }
-}
+} // namespace
 
 cudaError_t batch_norm_sum(const norm_t *n, cudaStream_t stream)
 {

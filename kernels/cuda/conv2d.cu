@@ -34,29 +34,32 @@ template <typename T> __device__ inline void copy(const float *from, bool inside
 
 __device__ inline void copy(const float *from, bool inside, float *to, float4)
 {
-    *reinterpret_cast<float4 *>(to) = inside ? *reinterpret_cast<const float4 *>(from) : make_float4(0, 0, 0, 0);
+    *reinterpret_cast<float4 *>(to) =
+        inside ? *reinterpret_cast<const float4 *>(from) : make_float4(0, 0, 0, 0);
 }
 
 __device__ inline void copy(const float *from, bool inside, uint16_t *to, float4)
 {
     float4 x = inside ? *reinterpret_cast<const float4 *>(from) : make_float4(0, 0, 0, 0);
-    *reinterpret_cast<ushort4 *>(to) = make_ushort4(bf16_bits(x.x), bf16_bits(x.y), bf16_bits(x.z), bf16_bits(x.w));
+    *reinterpret_cast<ushort4 *>(to) =
+        make_ushort4(bf16_bits(x.x), bf16_bits(x.y), bf16_bits(x.z), bf16_bits(x.w));
 }
 
 /* Writes each element of the columns once; x is read kernel_h · kernel_w / (stride_h · stride_w) times, from
  * cache except the first. V: float, or float4 if channels come in fours. */
-template <typename T, typename V>
-__global__ void fill(columns_t v, const float *x, T *columns, uint32_t n)
+template <typename T, typename V> __global__ void fill(columns_t v, const float *x, T *columns, uint32_t n)
 {
     const int n_each = sizeof(V) / sizeof(float);
     const conv_shape_t &s = v.shape;
-    GRID_LOOP(i, n) {
+    GRID_LOOP (i, n) {
         uint32_t inner, tap_w, tap_h, group, ow, oh;
         uint32_t rest = divide(static_cast<uint32_t>(i), v.inner, &inner);
         rest = divide(divide(divide(rest, v.taps_w, &tap_w), v.taps_h, &tap_h), v.groups, &group);
         int64_t sample = divide(divide(rest, v.wide, &ow), v.high, &oh);
-        int64_t ih = static_cast<int64_t>(oh) * s.stride_h - s.pad_h + static_cast<int64_t>(tap_h) * s.dilation_h;
-        int64_t iw = static_cast<int64_t>(ow) * s.stride_w - s.pad_w + static_cast<int64_t>(tap_w) * s.dilation_w;
+        int64_t ih =
+            static_cast<int64_t>(oh) * s.stride_h - s.pad_h + static_cast<int64_t>(tap_h) * s.dilation_h;
+        int64_t iw =
+            static_cast<int64_t>(ow) * s.stride_w - s.pad_w + static_cast<int64_t>(tap_w) * s.dilation_w;
         bool inside = ih >= 0 && ih < s.h && iw >= 0 && iw < s.w;
         const float *from = x + ((sample * s.h + ih) * s.w + iw) * s.c + group * v.group + inner * n_each;
         copy(from, inside, columns + i * n_each, V());
@@ -73,7 +76,7 @@ cudaError_t fill_columns(const conv_shape_t *s, const float *x, T *columns, cuda
         return launch(fill<T, float4>, grid_for(n / 4), BLOCK, stream, columns_of(*s, 4), x, columns, n / 4);
     return launch(fill<T, float>, grid_for(n), BLOCK, stream, columns_of(*s, 1), x, columns, n);
 }
-}
+} // namespace
 
 cudaError_t im2col(const conv_shape_t *shape, const float *x, float *columns, cudaStream_t stream)
 {
@@ -104,12 +107,11 @@ struct gather_t {
 
 /* Each pixel sums over the windows that read it, tap by tap: reads every inner column element once, writes dx
  * once, and needs no atomics. */
-template <typename V>
-__global__ void gather(gather_t g, const float *columns, float *dx, uint32_t n)
+template <typename V> __global__ void gather(gather_t g, const float *columns, float *dx, uint32_t n)
 {
     const int n_each = sizeof(V) / sizeof(float);
     const conv_shape_t &s = g.columns.shape;
-    GRID_LOOP(i, n) {
+    GRID_LOOP (i, n) {
         uint32_t channel, iw, ih, inner, none;
         uint32_t pixel = divide(static_cast<uint32_t>(i), g.channels, &channel);
         int64_t sample = divide(divide(pixel, g.w, &iw), g.h, &ih);
@@ -133,7 +135,7 @@ __global__ void gather(gather_t g, const float *columns, float *dx, uint32_t n)
         *reinterpret_cast<V *>(dx + i * n_each) = sum;
     }
 }
-}
+} // namespace
 
 cudaError_t col2im(const conv_shape_t *s, const float *columns, float *dx, cudaStream_t stream)
 {
@@ -141,8 +143,8 @@ cudaError_t col2im(const conv_shape_t *s, const float *columns, float *dx, cudaS
                  (reinterpret_cast<uintptr_t>(dx) | reinterpret_cast<uintptr_t>(columns)) % 16 == 0;
     int v = fours ? 4 : 1;
     int64_t n = s->n * s->h * s->w * s->c / v;
-    gather_t g = {columns_of(*s, v),     divider_of(s->c / v),       divider_of(s->w),
-                  divider_of(s->h), divider_of(s->stride_h), divider_of(s->stride_w)};
+    gather_t g = {columns_of(*s, v), divider_of(s->c / v),    divider_of(s->w),
+                  divider_of(s->h),  divider_of(s->stride_h), divider_of(s->stride_w)};
     if (fours) return launch(gather<float4>, grid_for(n), BLOCK, stream, g, columns, dx, n);
     return launch(gather<float>, grid_for(n), BLOCK, stream, g, columns, dx, n);
 }

@@ -46,10 +46,11 @@ static void say_why(cudaError_t status, char *why, size_t n_bytes)
         if (driver == 0)
             snprintf(why, n_bytes, "there is no NVIDIA driver here");
         else
-            snprintf(why, n_bytes,
-                     "the NVIDIA driver supports CUDA up to %s, this build is for %s (update the driver, or build "
-                     "with an older toolkit)",
-                     has, wants);
+            snprintf(
+                why, n_bytes,
+                "the NVIDIA driver supports CUDA up to %s, this build is for %s (update the driver, or build "
+                "with an older toolkit)",
+                has, wants);
     } else if (status == cudaErrorNoDevice) {
         const char *visible = getenv("CUDA_VISIBLE_DEVICES");
         snprintf(why, n_bytes, "no GPU is visible%s%s%s", visible ? " (CUDA_VISIBLE_DEVICES is '" : "",
@@ -86,8 +87,8 @@ static err_t pick_from_list(const char *list, int local_rank, int n_visible, int
     if (end == at || (*end && *end != ',') || gpu < 0)
         RAISE(ERR_USAGE, "invalid --gpus '%s': expected a comma-separated list such as 0,1,2", list);
     if (gpu >= n_visible)
-        RAISE(ERR_USAGE, "--gpus %s names GPU %ld, but %d %s visible here (numbered from 0)", list, gpu, n_visible,
-              n_visible == 1 ? "is" : "are");
+        RAISE(ERR_USAGE, "--gpus %s names GPU %ld, but %d %s visible here (numbered from 0)", list, gpu,
+              n_visible, n_visible == 1 ? "is" : "are");
     *out = (int)gpu;
     return ERR_OK;
 }
@@ -104,7 +105,8 @@ static err_t choose(const backend_options_t *options, int *out)
 static void format_uuid(const char *bytes, char out[40])
 {
     size_t used = (size_t)snprintf(out, 40, "GPU-");
-    for (int i = 0; i < 16; i++) used += (size_t)snprintf(out + used, 40 - used, "%02x", (unsigned char)bytes[i]);
+    for (int i = 0; i < 16; i++)
+        used += (size_t)snprintf(out + used, 40 - used, "%02x", (unsigned char)bytes[i]);
 }
 
 static err_t describe_device(int index, backend_device_t *out)
@@ -126,10 +128,11 @@ err_t cuda_device_open(const backend_options_t *options)
     TRY(choose(options, &index));
     TRY(describe_device(index, &self.device));
     if (self.device.capability < MIN_CAPABILITY)
-        RAISE(ERR_USAGE,
-              "GPU %d, %s, has compute capability %d.%d; 8.0 (Ampere) or later is required: choose another with "
-              "--gpus, or use --device cpu",
-              index, self.device.name, self.device.capability / 10, self.device.capability % 10);
+        RAISE(
+            ERR_USAGE,
+            "GPU %d, %s, has compute capability %d.%d; 8.0 (Ampere) or later is required: choose another with "
+            "--gpus, or use --device cpu",
+            index, self.device.name, self.device.capability / 10, self.device.capability % 10);
     E_CUDA(cudaSetDevice(index), "taking the GPU");
     E_CUDA(cudaStreamCreateWithFlags(&self.stream, cudaStreamNonBlocking), "making a stream");
     self.open = true;

@@ -25,7 +25,8 @@ static inline divider_t divider_of(int64_t divisor)
 
 static __device__ inline uint32_t divide(uint32_t n, divider_t d, uint32_t *rest)
 {
-    uint32_t quotient = (static_cast<uint32_t>((static_cast<uint64_t>(n) * d.multiplier) >> 32) + n) >> d.shift;
+    uint32_t quotient =
+        (static_cast<uint32_t>((static_cast<uint64_t>(n) * d.multiplier) >> 32) + n) >> d.shift;
     *rest = n - quotient * d.divisor;
     return quotient;
 }

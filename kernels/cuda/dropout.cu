@@ -50,8 +50,7 @@ __device__ inline void store_quad(float *y, quad q, pack_t<float, 4> v, unsigned
 template <bool PACKED> __global__ void forward(dropout_t d, const float *x, float *y, uint8_t *mask)
 {
     uint64_t step = step_value(d.step), first_sample = step_value(d.first_sample);
-    GRID_LOOP(i, d.n_samples * ((d.n_sample + 3) / 4))
-    {
+    GRID_LOOP (i, d.n_samples * ((d.n_sample + 3) / 4)) {
         quad q = quad_at(d, i);
         pack_t<float, 4> v = load_quad<PACKED>(x, q);
         philox_block random =
@@ -64,11 +63,9 @@ template <bool PACKED> __global__ void forward(dropout_t d, const float *x, floa
 }
 
 /* Moves as much. dy may be dx. */
-template <bool PACKED>
-__global__ void backward(dropout_t d, const float *dy, const uint8_t *mask, float *dx)
+template <bool PACKED> __global__ void backward(dropout_t d, const float *dy, const uint8_t *mask, float *dx)
 {
-    GRID_LOOP(i, d.n_samples * ((d.n_sample + 3) / 4))
-    {
+    GRID_LOOP (i, d.n_samples * ((d.n_sample + 3) / 4)) {
         quad q = quad_at(d, i);
         store_quad<PACKED>(dx, q, load_quad<PACKED>(dy, q), mask[i], d.scale);
     }
@@ -83,7 +80,7 @@ dim3 grid_of(const dropout_t *d)
 {
     return grid_for(d->n_samples * ((d->n_sample + 3) / 4));
 }
-}
+} // namespace
 
 cudaError_t dropout_forward(const dropout_t *d, const float *x, float *y, uint8_t *mask, cudaStream_t stream)
 {

@@ -69,7 +69,7 @@ struct widen_t {
         store(to + i, wide);
     }
 };
-}
+} // namespace
 
 cudaError_t elementwise_accumulate(float *dst, const float *src, int64_t n, cudaStream_t stream)
 {

@@ -19,8 +19,10 @@ struct windows_t {
 windows_t windows_of(const cells_t &cells, bool partial)
 {
     int rows = cells.height / cells.pool_h, columns = cells.width / cells.pool_w;
-    bool more_rows = partial && cells.height % cells.pool_h, more_columns = partial && cells.width % cells.pool_w;
-    return {divider_of(rows + more_rows), divider_of(columns + more_columns), divider_of(cells.channels), rows, columns};
+    bool more_rows = partial && cells.height % cells.pool_h,
+         more_columns = partial && cells.width % cells.pool_w;
+    return {divider_of(rows + more_rows), divider_of(columns + more_columns), divider_of(cells.channels),
+            rows, columns};
 }
 
 /* Bias, ReLU and the maximum of a window, as in direct/epilogue.h on the CPU: NaN wins, then the first of
@@ -28,12 +30,13 @@ windows_t windows_of(const cells_t &cells, bool partial)
  * one pixel. */
 __global__ void forward(epilogue_args_t a, windows_t v, uint32_t n)
 {
-    GRID_LOOP(i, n) {
+    GRID_LOOP (i, n) {
         uint32_t channel, column, row;
         uint32_t window = divide(static_cast<uint32_t>(i), v.channels, &channel);
         int64_t sample = divide(divide(window, v.wide, &column), v.high, &row);
         const cells_t &c = a.cells;
-        int64_t first = ((sample * c.height + row * c.pool_h) * c.width + column * c.pool_w) * c.channels + channel;
+        int64_t first =
+            ((sample * c.height + row * c.pool_h) * c.width + column * c.pool_w) * c.channels + channel;
         float shift = a.bias ? a.bias[channel] : 0, best = 0;
         int which = 0;
         for (int h = 0; h < c.pool_h; h++)
@@ -48,7 +51,7 @@ __global__ void forward(epilogue_args_t a, windows_t v, uint32_t n)
         if (a.mask) a.mask[i] = static_cast<uint8_t>(off ? EPILOGUE_OFF : which);
     }
 }
-}
+} // namespace
 
 cudaError_t epilogue_forward(const epilogue_args_t *args, cudaStream_t stream)
 {
@@ -93,7 +96,8 @@ __global__ void gradient(gradient_args_t a, T *dense, windows_t v, uint32_t n_ro
         sum += which == EPILOGUE_OFF ? 0 : value;
         for (int h = 0; h < c.pool_h && dense; h++)
             for (int w = 0; w < c.pool_w; w++) {
-                int64_t y = static_cast<int64_t>(row) * c.pool_h + h, x = static_cast<int64_t>(column) * c.pool_w + w;
+                int64_t y = static_cast<int64_t>(row) * c.pool_h + h,
+                        x = static_cast<int64_t>(column) * c.pool_w + w;
                 if (y < c.height && x < c.width)
                     keep(dense + ((sample * c.height + y) * c.width + x) * c.channels + channel,
                          which == h * c.pool_w + w ? value : 0);
@@ -105,17 +109,20 @@ __global__ void gradient(gradient_args_t a, T *dense, windows_t v, uint32_t n_ro
     for (int i = 1; i < ROWS; i++) sum += sums[i][threadIdx.x];
     a.sums[static_cast<int64_t>(blockIdx.y) * c.channels + channel] = sum;
 }
-}
+} // namespace
 
 cudaError_t epilogue_backward(const gradient_args_t *args, cudaStream_t stream)
 {
     windows_t windows = windows_of(args->cells, args->dense || args->dense_bf16);
     int64_t n_rows = args->cells.n * windows.high.divisor * windows.wide.divisor;
     int64_t n_each = (n_rows + args->n_parts - 1) / args->n_parts;
-    dim3 grid(static_cast<unsigned>((args->cells.channels + LANES - 1) / LANES), static_cast<unsigned>(args->n_parts));
+    dim3 grid(static_cast<unsigned>((args->cells.channels + LANES - 1) / LANES),
+              static_cast<unsigned>(args->n_parts));
     if (args->dense_bf16)
-        return launch(gradient<uint16_t>, grid, dim3(LANES, ROWS), stream, *args, args->dense_bf16, windows, n_rows, n_each);
-    return launch(gradient<float>, grid, dim3(LANES, ROWS), stream, *args, args->dense, windows, n_rows, n_each);
+        return launch(gradient<uint16_t>, grid, dim3(LANES, ROWS), stream, *args, args->dense_bf16, windows,
+                      n_rows, n_each);
+    return launch(gradient<float>, grid, dim3(LANES, ROWS), stream, *args, args->dense, windows, n_rows,
+                  n_each);
 }
 
 namespace
@@ -139,7 +146,7 @@ __global__ void sum_parts(sums_args_t a)
     else
         a.rest[column - a.n_first] = sum;
 }
-}
+} // namespace
 
 cudaError_t epilogue_sums(const sums_args_t *args, cudaStream_t stream)
 {
@@ -164,20 +171,22 @@ __device__ inline void round_four(const float *from, uint16_t *to, int64_t first
 __global__ void round_two(round_args_t a, bool aligned)
 {
     int64_t n_first = (a.n[0] + 3) / 4, n_all = n_first + (a.n[1] + 3) / 4;
-    GRID_LOOP(i, n_all) {
+    GRID_LOOP (i, n_all) {
         if (i < n_first)
             round_four(a.from[0], a.to[0], 4 * i, a.n[0], aligned);
         else
             round_four(a.from[1], a.to[1], 4 * (i - n_first), a.n[1], aligned);
     }
 }
-}
+} // namespace
 
 cudaError_t round_operands(const round_args_t *args, cudaStream_t stream)
 {
     uintptr_t bits = 0;
     for (int i = 0; i < 2; i++)
         if (args->n[i] > 0)
-            bits |= reinterpret_cast<uintptr_t>(args->from[i]) | (reinterpret_cast<uintptr_t>(args->to[i]) << 1);
-    return launch(round_two, grid_for((args->n[0] + 3) / 4 + (args->n[1] + 3) / 4), BLOCK, stream, *args, bits % 16 == 0);
+            bits |=
+                reinterpret_cast<uintptr_t>(args->from[i]) | (reinterpret_cast<uintptr_t>(args->to[i]) << 1);
+    return launch(round_two, grid_for((args->n[0] + 3) / 4 + (args->n[1] + 3) / 4), BLOCK, stream, *args,
+                  bits % 16 == 0);
 }

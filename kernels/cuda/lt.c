@@ -8,7 +8,7 @@
 #include "base/dl.h"
 
 #define TEXT_OF(x) #x
-#define TEXT(x) TEXT_OF(x)
+#define TEXT(x)    TEXT_OF(x)
 
 lt_table_t lt;
 static bool loaded;

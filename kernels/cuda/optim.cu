@@ -137,7 +137,7 @@ template <typename RULE> cudaError_t run(const optim_range_t &r, cudaStream_t st
     if (aligned) return launch(update<4, RULE>, grid_for(r.n / 4), BLOCK, stream, r);
     return launch(update<1, RULE>, grid_for(r.n), BLOCK, stream, r);
 }
-}
+} // namespace
 
 cudaError_t optim_sgd(const optim_range_t *range, cudaStream_t stream)
 {

@@ -93,12 +93,13 @@ __device__ float mix(float a, float b, float part)
 
 /* Positions outside are clamped to the border; in the last row or column a pixel is its own neighbour. */
 __device__ void sample(const pixels_batch_t &b, const float *scaled, const uint8_t *picture, int64_t row,
-                              int64_t col, float *out)
+                       int64_t col, float *out)
 {
     row = clamp(row, (b.height - 1) << FRACTION_BITS);
     col = clamp(col, (b.width - 1) << FRACTION_BITS);
     const int64_t i = row >> FRACTION_BITS, j = col >> FRACTION_BITS;
-    const int64_t right = j < b.width - 1 ? b.channels : 0, below = i < b.height - 1 ? b.width * b.channels : 0;
+    const int64_t right = j < b.width - 1 ? b.channels : 0,
+                  below = i < b.height - 1 ? b.width * b.channels : 0;
     const uint8_t *p = picture + (i * b.width + j) * b.channels;
     for (int64_t k = 0; k < b.channels; k++, p++, scaled += N_VALUES) {
         float upper = mix(scaled[p[0]], scaled[p[right]], fraction(col));
@@ -113,7 +114,8 @@ __global__ void move(pixels_batch_t b)
     __shared__ float scaled[TABLE];
     __shared__ warp_t shared_warp;
     fill(scaled, b.norm, static_cast<int>(b.channels));
-    const uint32_t n_pixels = static_cast<uint32_t>(b.height * b.width), width = static_cast<uint32_t>(b.width);
+    const uint32_t n_pixels = static_cast<uint32_t>(b.height * b.width),
+                   width = static_cast<uint32_t>(b.width);
     for (int64_t n = blockIdx.y; n < b.n; n += gridDim.y) {
         __syncthreads();
         if (threadIdx.x == 0) shared_warp = make_warp(&b.maps[n], b.height, b.width);
@@ -127,7 +129,7 @@ __global__ void move(pixels_batch_t b)
         }
     }
 }
-}
+} // namespace
 
 cudaError_t pixels_prepare(const pixels_batch_t *batch, cudaStream_t stream)
 {
@@ -138,7 +140,9 @@ cudaError_t pixels_prepare(const pixels_batch_t *batch, cudaStream_t stream)
          * warps. */
         const int64_t max_rows = MAX_BLOCKS, each = b.n * n_picture < 1 << 20 ? BLOCK : 4 * BLOCK;
         dim3 grid(static_cast<unsigned>((n_picture + each - 1) / each),
-                  static_cast<unsigned>(b.n < 1 ? 1 : b.n < max_rows ? b.n : max_rows));
+                  static_cast<unsigned>(b.n < 1          ? 1
+                                        : b.n < max_rows ? b.n
+                                                         : max_rows));
         return launch(move, grid, BLOCK, stream, b);
     }
     const int channels = static_cast<int>(b.channels);

@@ -55,8 +55,7 @@ __device__ inline float cells_inside(window v)
 template <int W, typename I>
 __global__ void max_forward(pool_t p, const float *__restrict__ x, float *__restrict__ y)
 {
-    GRID_LOOP(i, p.n * p.out_h * p.out_w * (p.n_c / W))
-    {
+    GRID_LOOP (i, p.n * p.out_h * p.out_w * (p.n_c / W)) {
         cell at = cell_at<W>(i, p.n_c, p.out_h, p.out_w);
         window v = window_at(p, at.h, at.w);
         const float *picture = x + at.n * p.in_h * p.in_w * p.n_c + at.c;
@@ -78,11 +77,9 @@ __global__ void max_forward(pool_t p, const float *__restrict__ x, float *__rest
     }
 }
 
-template <int W>
-__global__ void avg_forward(pool_t p, const float *__restrict__ x, float *__restrict__ y)
+template <int W> __global__ void avg_forward(pool_t p, const float *__restrict__ x, float *__restrict__ y)
 {
-    GRID_LOOP(i, p.n * p.out_h * p.out_w * (p.n_c / W))
-    {
+    GRID_LOOP (i, p.n * p.out_h * p.out_w * (p.n_c / W)) {
         cell at = cell_at<W>(i, p.n_c, p.out_h, p.out_w);
         window v = window_at(p, at.h, at.w);
         const float *picture = x + at.n * p.in_h * p.in_w * p.n_c + at.c;
@@ -124,8 +121,7 @@ template <int W, typename I>
 __global__ void max_backward(pool_t p, const float *__restrict__ dy, float *__restrict__ dx)
 {
     const I *saved = static_cast<const I *>(p.saved);
-    GRID_LOOP(i, p.n * p.in_h * p.in_w * (p.n_c / W))
-    {
+    GRID_LOOP (i, p.n * p.in_h * p.in_w * (p.n_c / W)) {
         cell at = cell_at<W>(i, p.n_c, p.in_h, p.in_w);
         pack_t<float, W> sum = {};
         for_windows<W>(p, at, [&](int64_t from, window v) {
@@ -138,11 +134,9 @@ __global__ void max_backward(pool_t p, const float *__restrict__ dy, float *__re
     }
 }
 
-template <int W>
-__global__ void avg_backward(pool_t p, const float *__restrict__ dy, float *__restrict__ dx)
+template <int W> __global__ void avg_backward(pool_t p, const float *__restrict__ dy, float *__restrict__ dx)
 {
-    GRID_LOOP(i, p.n * p.in_h * p.in_w * (p.n_c / W))
-    {
+    GRID_LOOP (i, p.n * p.in_h * p.in_w * (p.n_c / W)) {
         cell at = cell_at<W>(i, p.n_c, p.in_h, p.in_w);
         pack_t<float, W> sum = {};
         for_windows<W>(p, at, [&](int64_t from, window v) {
@@ -167,7 +161,7 @@ template <int W> kernel_t *backward_kernel(const pool_t *p)
     if (!p->max) return avg_backward<W>;
     return p->wide_index ? max_backward<W, int32_t> : max_backward<W, uint8_t>;
 }
-}
+} // namespace
 
 cudaError_t pool2d_forward(const pool_t *p, const float *x, float *y, cudaStream_t stream)
 {

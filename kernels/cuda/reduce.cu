@@ -23,8 +23,7 @@ template <typename T> __device__ T block_sum(T mine)
 template <bool ALIGNED> __global__ void sum_squares(const float *x, int64_t n, double *partial)
 {
     double sum = 0;
-    GRID_LOOP(i, (n + 3) / 4)
-    {
+    GRID_LOOP (i, (n + 3) / 4) {
         pack_t<float, 4> four = {};
         if (ALIGNED && 4 * i + 4 <= n)
             four = load<4>(x + 4 * i);
@@ -45,7 +44,7 @@ __global__ void add_up(const double *partial, int n, double *out)
 }
 
 __global__ void tally(const float *losses, const int32_t *predictions, const int32_t *labels, int64_t n,
-                             float *totals)
+                      float *totals)
 {
     double loss = 0;
     int right = 0;
@@ -59,15 +58,15 @@ __global__ void tally(const float *losses, const int32_t *predictions, const int
     totals[0] += static_cast<float>(loss);
     totals[1] += static_cast<float>(right);
 }
-}
+} // namespace
 
 /* 4 bytes per element. The number of blocks, and with it the order, depends only on n. */
 cudaError_t reduce_sum_squares(const float *x, int64_t n, double *partial, double *out, cudaStream_t stream)
 {
     dim3 grid = grid_for((n + 3) / 4);
     if (grid.x > REDUCE_MAX_PARTIALS) grid.x = REDUCE_MAX_PARTIALS;
-    cudaError_t status = launch(packs<4>(x) ? sum_squares<true> : sum_squares<false>, grid, BLOCK, stream, x, n,
-                                partial);
+    cudaError_t status =
+        launch(packs<4>(x) ? sum_squares<true> : sum_squares<false>, grid, BLOCK, stream, x, n, partial);
     if (status != cudaSuccess) return status;
     return launch(add_up, 1, BLOCK, stream, partial, static_cast<int>(grid.x), out);
 }

@@ -38,7 +38,7 @@ template <int N> __global__ void backward(gradient_t gradient, int64_t n)
 {
     sweep<N>(gradient, n);
 }
-}
+} // namespace
 
 cudaError_t relu_forward(const float *x, float *y, int64_t n, cudaStream_t stream)
 {

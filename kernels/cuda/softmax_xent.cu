@@ -132,12 +132,11 @@ struct scale_t {
     }
 };
 
-template <int N>
-__global__ void backward(const float *saved, step_f32_t loss_scale, float *dx, int64_t n)
+template <int N> __global__ void backward(const float *saved, step_f32_t loss_scale, float *dx, int64_t n)
 {
     sweep<N>(scale_t{saved, dx, step_value(loss_scale)}, n);
 }
-}
+} // namespace
 
 cudaError_t softmax_xent_forward(const softmax_t *s, cudaStream_t stream)
 {

@@ -29,7 +29,7 @@ template <int N, typename T> static inline bool packs(const T *block)
 /* Calls f.run<N>(i) for i = 0, N, 2N, …, and f.run<1> for each of the remaining n % N elements. */
 template <int N, typename F> static __device__ inline void sweep(const F &f, int64_t n)
 {
-    GRID_LOOP(i, n / N) f.template run<N>(i * N);
+    GRID_LOOP (i, n / N) f.template run<N>(i * N);
     const int64_t last = n - n % N + threadIdx.x;
     if (N > 1 && blockIdx.x == 0 && last < n) f.template run<1>(last);
 }

@@ -131,7 +131,8 @@ static err_t trial(double effect, const compare_options_t *options, rng_t *rng, 
     const original_t *slowed = &now->points[rng_below(rng, (uint32_t)now->n_points)];
     for (int i = 0; i < base->n_points; i++) draw(&base->points[i], 1, seeds[0], i);
     for (int i = 0; i < now->n_points; i++) {
-        bool is_slowed = is_metric(&now->points[i], slowed->group->case_name, slowed->group->test, slowed->key);
+        bool is_slowed =
+            is_metric(&now->points[i], slowed->group->case_name, slowed->group->test, slowed->key);
         draw(&now->points[i], is_slowed ? 1 + effect : 1, seeds[1], i);
     }
     comparison_t c = {0};
@@ -153,7 +154,8 @@ static void print_share(int64_t k, int64_t n)
 {
     double low, high;
     stats_proportion_interval(k, n, 0.05, &low, &high);
-    printf(" %lld (%.2f %%, %.2f–%.2f %%) |", (long long)k, 100.0 * (double)k / (double)n, 100 * low, 100 * high);
+    printf(" %lld (%.2f %%, %.2f–%.2f %%) |", (long long)k, 100.0 * (double)k / (double)n, 100 * low,
+           100 * high);
 }
 
 static err_t run(int n_trials, const compare_options_t *options, char *const *names, int n)
@@ -207,8 +209,11 @@ int main(int argc, char **argv)
         at++;
     }
     int n = argc - at;
-    if (!known || n < 2 || n > MAX_RECORDINGS || (in_turn && n % 2 != 0) || n_trials < 1 || options.min_effect <= 0) {
-        fprintf(stderr, "usage: regress_resample [--trials N] [--min-effect 0.03] [--in-turn] RECORDING RECORDING…\n");
+    if (!known || n < 2 || n > MAX_RECORDINGS || (in_turn && n % 2 != 0) || n_trials < 1 ||
+        options.min_effect <= 0) {
+        fprintf(
+            stderr,
+            "usage: regress_resample [--trials N] [--min-effect 0.03] [--in-turn] RECORDING RECORDING…\n");
         return ERR_USAGE;
     }
     err_t err = run(n_trials, &options, argv + at, n);

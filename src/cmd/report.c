@@ -45,8 +45,8 @@ static const opt_t table[] = {
     REPORT_CASE_ROW,
     REPORT_TEST_ROW,
     {"strict", OPT_FLAG, FIELD(strict), NULL, 0, 0, NULL, "", "fail if a line was left out", OPT_COMMON},
-    {"check", OPT_FLAG, FIELD(check), NULL, 0, 0, NULL, "", "check every record against docs/records.md; print no tables",
-     OPT_COMMON},
+    {"check", OPT_FLAG, FIELD(check), NULL, 0, 0, NULL, "",
+     "check every record against docs/records.md; print no tables", OPT_COMMON},
 };
 
 static bool add_name(const char **names, int n, const char *name)

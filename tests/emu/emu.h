@@ -40,11 +40,11 @@ struct mark_t {
 struct op_t {
     const char *name = "";
     std::function<void()> run;
-    std::function<bool()> ready;                 /* absent: at any time; else asked where the host only polls */
-    std::function<void(const mark_t &)> queued;  /* told where it stands, each time it is queued */
-    std::vector<mark_t> marks;                   /* what must have run before */
-    cudaEvent_t records = nullptr;               /* an event outside of a graph that this node records */
-    cudaEvent_t awaits = nullptr;                /* … that it waits for */
+    std::function<bool()> ready; /* absent: at any time; else asked where the host only polls */
+    std::function<void(const mark_t &)> queued; /* told where it stands, each time it is queued */
+    std::vector<mark_t> marks;                  /* what must have run before */
+    cudaEvent_t records = nullptr;              /* an event outside of a graph that this node records */
+    cudaEvent_t awaits = nullptr;               /* … that it waits for */
 };
 
 /* A stream's work; it outlives the stream's handle. */
@@ -99,8 +99,14 @@ uint64_t device_id(int device); /* of the host's virtual GPU: the same in each p
 void access_begin();
 void access_end();
 struct access_t {
-    access_t() { access_begin(); }
-    ~access_t() { access_end(); }
+    access_t()
+    {
+        access_begin();
+    }
+    ~access_t()
+    {
+        access_end();
+    }
 };
 bool in_device(const void *p);
 /* [p, p + n) lies inside one allocation of a device. */

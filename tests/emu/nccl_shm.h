@@ -65,10 +65,10 @@ struct comm_t {
     ~comm_t();
     char *slot(int r) const;
     mail_t *mail(int from, int to) const;
-    void map();                 /* joins the segment */
-    ncclResult_t advance();     /* ncclInProgress until all ranks are there */
-    bool peers_demand() const;  /* a peer waits for an op of ours */
-    ncclResult_t state();       /* what ncclCommGetAsyncError tells */
+    void map();                /* joins the segment */
+    ncclResult_t advance();    /* ncclInProgress until all ranks are there */
+    bool peers_demand() const; /* a peer waits for an op of ours */
+    ncclResult_t state();      /* what ncclCommGetAsyncError tells */
     bool announce(const collective_t &c);
     void run(const collective_t &c);
     bool step(std::vector<piece_t> &pieces); /* moves what can be moved; true: all is */

@@ -169,8 +169,7 @@ int main(void)
     const direct_isa_t *tables[] = {direct_base, NULL, NULL};
     int n_tables = 1;
 #ifdef __x86_64__
-    if (direct_avx2 && isa_best() >= ISA_AVX2)
-        tables[n_tables++] = direct_avx2;
+    if (direct_avx2 && isa_best() >= ISA_AVX2) tables[n_tables++] = direct_avx2;
     if (direct_isa() == direct_avx512 && direct_avx512) tables[n_tables++] = direct_avx512;
 #endif
     tap_plan(n_tables * (N_CASES - FIRST) * 5 + 1);

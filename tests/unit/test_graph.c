@@ -381,7 +381,8 @@ static bool lie_narrow(const graph_t *g, bool stored)
         const op_desc_t *desc = &g->nodes[n].desc;
         for (int i = 0; i < desc->n_inputs; i++) {
             int value = g->nodes[n].input[i];
-            bool narrow = stored && value > 0 && value < g->n_nodes - 1; /* not the input, the logits, the loss */
+            bool narrow =
+                stored && value > 0 && value < g->n_nodes - 1; /* not the input, the logits, the loss */
             right = right && desc->x_dtype[i] == (narrow ? DTYPE_BF16 : DTYPE_F32);
             right = right && (value == 0 || desc->x_dtype[i] == g->nodes[value - 1].desc.y_dtype);
         }
@@ -402,7 +403,8 @@ static void check_bf16(const backend_t *backend)
        "what is between layers lies in memory as bfloat16 where the backend stores that");
     memcpy(wide.params, narrow.params, (size_t)wide.graph->n_flat_params * sizeof(float));
     exec_batch_t batch[2] = {batch_of(&narrow, BATCH), batch_of(&wide, BATCH)};
-    OK(forward(&narrow, &batch[0], &loss[0]) == ERR_OK && backward(&narrow, &batch[0], NULL, NULL) == ERR_OK &&
+    OK(forward(&narrow, &batch[0], &loss[0]) == ERR_OK &&
+           backward(&narrow, &batch[0], NULL, NULL) == ERR_OK &&
            forward(&wide, &batch[1], &loss[1]) == ERR_OK && backward(&wide, &batch[1], NULL, NULL) == ERR_OK,
        "a step of both");
     for (int64_t i = 0; i < wide.graph->n_flat_params; i++) {
@@ -415,7 +417,8 @@ static void check_bf16(const backend_t *backend)
     for (int i = 0; i < narrow.graph->n_params; i++)
         if (strcmp(narrow.graph->params[i].name, "a.conv1/weight") == 0)
             narrow.params[narrow.graph->params[i].offset] = 3e38f;
-    OK(find_nonfinite(&narrow, &batch[0], where) == ERR_OK && strcmp(where, "the output of layer a.conv1") == 0,
+    OK(find_nonfinite(&narrow, &batch[0], where) == ERR_OK &&
+           strcmp(where, "the output of layer a.conv1") == 0,
        "an overflow in bfloat16 is found: %s", where);
     net_close(&narrow);
     net_close(&wide);

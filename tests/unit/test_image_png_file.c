@@ -129,8 +129,7 @@ static void test_full_disk(void)
 
 int main(void)
 {
-    if (!mkdtemp(folder) || fs_join(path, folder, "a.png") != ERR_OK)
-        tap_skip_all("no folder in /tmp");
+    if (!mkdtemp(folder) || fs_join(path, folder, "a.png") != ERR_OK) tap_skip_all("no folder in /tmp");
     /* Noise does not shrink: the file is larger than the limits of test_full_disk. */
     rng_t rng = rng_new(7, 0, 0);
     for (size_t i = 0; i < N_BYTES; i++) pixels[i] = (uint8_t)rng_u32(&rng);

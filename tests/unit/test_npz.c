@@ -64,8 +64,8 @@ static void check_round_trip(void)
     npz_close(&npz);
     OK(npz_open(folder_path("none.npz"), &npz) == ERR_DATA && SAYS("none.npz", "o such file"), "no file: %s",
        err_message());
-    OK(write_file(folder_path("text.npz"), "hello", 5) && npz_open(folder_path("text.npz"), &npz) == ERR_DATA &&
-           SAYS("text.npz", "zip"),
+    OK(write_file(folder_path("text.npz"), "hello", 5) &&
+           npz_open(folder_path("text.npz"), &npz) == ERR_DATA && SAYS("text.npz", "zip"),
        "no archive: %s", err_message());
     const npz_entry_t twice[] = {entries[1], entries[1]};
     OK(npz_write(path, twice, 2) != ERR_OK && read_file(path, second, sizeof second) == n &&

@@ -327,12 +327,11 @@ static void test_resume(const backend_t *device)
         memcpy(second.weights, first.weights, n_bytes);
         for (int b = 0; b < first.optim->n_buffers; b++)
             memcpy(second.optim->buffers[b].flat.host, first.optim->buffers[b].flat.host, n_bytes);
-        for (int step = 5; step < 8; step++)
-            must(one_step(&second, 0.1, step), "optim_step");
+        for (int step = 5; step < 8; step++) must(one_step(&second, 0.1, step), "optim_step");
         bool equal = memcmp(whole.weights, second.weights, n_bytes) == 0;
         for (int b = 0; b < first.optim->n_buffers; b++)
-            equal =
-                equal && memcmp(whole.optim->buffers[b].flat.host, second.optim->buffers[b].flat.host, n_bytes) == 0;
+            equal = equal && memcmp(whole.optim->buffers[b].flat.host, second.optim->buffers[b].flat.host,
+                                    n_bytes) == 0;
         OK(equal, "%s: goes on from its buffers bit for bit", names[k]);
         net_free(&whole), net_free(&first), net_free(&second);
     }

@@ -62,7 +62,8 @@ static void test_hints(void)
     OK(hints_of(0, 34.6, 0, 0, hints) == 1 && strstr(hints[0], "35 % of a step is allreduce") == hints[0],
        "communication");
     OK(hints_of(0, 0, 10, 20, hints) == 1 &&
-           strstr(hints[0], "30 % of a step is passes over memory between the products (pool2d 20 %, relu 10 %)") ==
+           strstr(hints[0],
+                  "30 % of a step is passes over memory between the products (pool2d 20 %, relu 10 %)") ==
                hints[0],
        "passes between the products, the costly kind first");
     OK(hints_of(0, 0, 30, 0.5, hints) == 1 && strstr(hints[0], "(relu 30 %)"),

@@ -109,9 +109,9 @@ static void check_metrics(void)
 /* Fields that all have, and those that say nothing more, are not in a label. */
 static void check_labels(void)
 {
-    static const char *const wanted[] = {
-        "comm x bytes 8 float", "comm x bytes 8 half", "comm x bytes 16 KiB", "comm y",
-        "comm ranks 1",         "comm ranks 2"};
+    static const char *const wanted[] = {"comm x bytes 8 float", "comm x bytes 8 half",
+                                         "comm x bytes 16 KiB",  "comm y",
+                                         "comm ranks 1",         "comm ranks 2"};
     read_text(false,
               HEAD("aa", "null") POINT("aa", "x", "\"bytes\":8,\"count\":2,\"type\":\"float\",\"ranks\":2",
                                        TIMES("1", ""))

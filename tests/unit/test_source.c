@@ -154,7 +154,8 @@ static void test_layouts(void)
     source_close(&source);
 
     put_classes();
-    if (symlink(folder_path("train/dog"), folder_path("train/fox")) != 0 || symlink("b.png", folder_path("train/dog/link.png")) != 0)
+    if (symlink(folder_path("train/dog"), folder_path("train/fox")) != 0 ||
+        symlink("b.png", folder_path("train/dog/link.png")) != 0)
         abort();
     OK(source_open(folder, &source) == ERR_OK && source->n_categories == 3 &&
            source->n_samples[SPLIT_TRAIN] == 9 && reads(source, SPLIT_TRAIN, 4, "dog/link.png", 1, 5) &&

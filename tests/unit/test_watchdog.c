@@ -225,7 +225,19 @@ static void test_messages(child_t *missing, child_t *not_started, child_t *stopp
 int main(void)
 {
     tap_plan(17);
-    enum { MISSING, NOT_STARTED, STOPPED, OTHER_HOST, SCATTERED, WORD_TAKEN, IN_TIME, COMPUTING, ON_DEVICE, RECORDED, N_CASES };
+    enum {
+        MISSING,
+        NOT_STARTED,
+        STOPPED,
+        OTHER_HOST,
+        SCATTERED,
+        WORD_TAKEN,
+        IN_TIME,
+        COMPUTING,
+        ON_DEVICE,
+        RECORDED,
+        N_CASES
+    };
     static child_t cases[N_CASES] = {
         {.run = case_missing},   {.run = case_not_started}, {.run = case_stopped}, {.run = case_other_host},
         {.run = case_scattered}, {.run = case_word_taken},  {.run = case_in_time}, {.run = case_computing},
@@ -246,13 +258,15 @@ int main(void)
        "when a neighbour has the word, this rank leaves in silence");
     OK(exited(&cases[IN_TIME], 0) && !cases[IN_TIME].said[0], "waits left in time do not add up");
     OK(exited(&cases[ON_DEVICE], ENDED_BY_HOOK) &&
-           said(&cases[ON_DEVICE], "timed out after 1000 s in \"gradient allreduce\" (the GPU's collective 6); rank 7 "
-                                   "on node-b did not arrive; it was last in \"computing step 7\"") &&
+           said(&cases[ON_DEVICE],
+                "timed out after 1000 s in \"gradient allreduce\" (the GPU's collective 6); rank 7 "
+                "on node-b did not arrive; it was last in \"computing step 7\"") &&
            !strstr(cases[ON_DEVICE].said, "rank 5"),
        "a collective of the GPUs");
     OK(exited(&cases[RECORDED], ENDED_BY_HOOK) &&
-           said(&cases[RECORDED], "\"gradient allreduce\" (in a recorded step); rank 6 on node-b is elsewhere; it was last "
-                                  "in \"evaluating\" (rank 4"),
+           said(&cases[RECORDED],
+                "\"gradient allreduce\" (in a recorded step); rank 6 on node-b is elsewhere; it was last "
+                "in \"evaluating\" (rank 4"),
        "one of a recorded step");
     OK(exited(&cases[COMPUTING], 0) && !cases[COMPUTING].said[0], "computing is not waiting");
 
@@ -265,6 +279,7 @@ int main(void)
     watchdog_phase("none");
     watchdog_device_expired("none", 1, 1000);
     watchdog_stop();
-    OK(atomic_load(&slots[0].sequence) == 0 && watchdog_progress() == before + 1, "calls without a watchdog do nothing");
+    OK(atomic_load(&slots[0].sequence) == 0 && watchdog_progress() == before + 1,
+       "calls without a watchdog do nothing");
     return tap_done();
 }

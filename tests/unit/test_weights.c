@@ -390,7 +390,8 @@ static void check_h5(void)
            strcmp(checkpoint_find(c, "/conv.weight")->meaning, "OIHW") == 0,
        "with the names and the layout of torchvision");
     checkpoint_close(&c);
-    OK(weights_export(folder_path("weights.pt"), "torchvision", net.graph, net.params, net.states) == ERR_USAGE &&
+    OK(weights_export(folder_path("weights.pt"), "torchvision", net.graph, net.params, net.states) ==
+               ERR_USAGE &&
            SAYS("weights.pt", ".npz"),
        "another ending: %s", err_message());
     net_free(&net);

@@ -28,8 +28,7 @@ static err_t shape_pictures(const op_desc_t *d, const wish_t *wish, conv_shape_t
     const int64_t *x = d->x[0].dim, *y = d->y.dim;
     /* Dimensions are named in the order n, c, h, w whatever the layout. */
     dnnl_dims_t x_dims = {x[0], x[3], x[1], x[2]}, y_dims = {y[0], y[3], y[1], y[2]}, bias_dims = {y[3]};
-    E_DNNL(dnnl_memory_desc_init_by_tag(&s->our_x, 4, x_dims, wish->our_x, dnnl_nhwc),
-           "conv2d input layout");
+    E_DNNL(dnnl_memory_desc_init_by_tag(&s->our_x, 4, x_dims, wish->our_x, dnnl_nhwc), "conv2d input layout");
     E_DNNL(dnnl_memory_desc_init_by_tag(&s->our_y, 4, y_dims, wish->our_y, dnnl_nhwc),
            "conv2d output layout");
     E_DNNL(dnnl_memory_desc_init_by_tag(&s->x, 4, x_dims, wish->x, wish->tag), "conv2d input layout");

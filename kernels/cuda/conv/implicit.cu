@@ -14,7 +14,8 @@ view_t view_of(const implicit_args_t &a)
     v.rows = s.oh / a.pool_h, v.columns = s.ow / a.pool_w;
     v.n_pixels = static_cast<uint32_t>(s.n * v.rows * v.columns * a.pool_h * a.pool_w);
     v.n_inputs = static_cast<uint32_t>(s.n * s.h * s.w);
-    v.cells = divider_of(a.pool_h * a.pool_w), v.pool_h = divider_of(a.pool_h), v.pool_w = divider_of(a.pool_w);
+    v.cells = divider_of(a.pool_h * a.pool_w), v.pool_h = divider_of(a.pool_h),
+    v.pool_w = divider_of(a.pool_w);
     v.y_columns = divider_of(v.columns), v.y_rows = divider_of(v.rows);
     v.by_c = divider_of(v.c_group), v.by_k = divider_of(v.k_group), v.taps_w = divider_of(s.kernel_w);
     v.x_columns = divider_of(s.w), v.x_rows = divider_of(s.h);
@@ -25,12 +26,13 @@ view_t view_of(const implicit_args_t &a)
 /* The windows of TM pixels, CELLS each: bias, ReLU and maximum in registers, as in epilogue.cu's forward. */
 template <int CELLS, int TM>
 __device__ inline void store_windows(const view_t &v, const float (&sum)[TM][4], uint32_t pixel, int channel,
-                                            int64_t first_channel)
+                                     int64_t first_channel)
 {
     for (int i = 0; i < TM; i += CELLS)
         for (int j = 0; j < 4; j++) {
             if (pixel + i >= v.n_pixels || channel + j >= v.k_group) continue;
-            int64_t k = first_channel + channel + j, at = static_cast<int64_t>((pixel + i) / CELLS) * v.a.shape.k + k;
+            int64_t k = first_channel + channel + j,
+                    at = static_cast<int64_t>((pixel + i) / CELLS) * v.a.shape.k + k;
             float shift = v.a.bias ? v.a.bias[k] : 0, best = sum[i][j] + shift;
             int which = 0;
             for (int cell = 1; cell < CELLS; cell++) {
@@ -53,9 +55,11 @@ template <int BM, int BN, int TM, int CELLS> __global__ void forward(view_t v)
     int group = static_cast<int>(blockIdx.z), thread = static_cast<int>(threadIdx.x);
     uint32_t pixel = blockIdx.x * BM, channel = blockIdx.y * BN;
     float sum[TM][4] = {};
-    multiply<A, B, BM, BN, TM, 4>(v, A(v, pixel, group), B(v, channel, group), 0, static_cast<uint32_t>(v.n_taps), sum);
+    multiply<A, B, BM, BN, TM, 4>(v, A(v, pixel, group), B(v, channel, group), 0,
+                                  static_cast<uint32_t>(v.n_taps), sum);
     store_windows<CELLS, TM>(v, sum, pixel + static_cast<uint32_t>(thread / (BN / 4) * TM),
-                             static_cast<int>(channel) + thread % (BN / 4) * 4, static_cast<int64_t>(group) * v.k_group);
+                             static_cast<int>(channel) + thread % (BN / 4) * 4,
+                             static_cast<int64_t>(group) * v.k_group);
 }
 
 template <int BM, int BN, int TM> __global__ void backward_data(view_t v)
@@ -68,11 +72,13 @@ template <int BM, int BN, int TM> __global__ void backward_data(view_t v)
     uint32_t depth = static_cast<uint32_t>(v.a.shape.kernel_h * v.a.shape.kernel_w * v.k_group);
     float sum[TM][4] = {};
     multiply<A, B, BM, BN, TM, 4>(v, A(v, pixel, group), B(v, channel, group), 0, depth, sum);
-    pixel += static_cast<uint32_t>(thread / (BN / 4) * TM), channel += static_cast<uint32_t>(thread % (BN / 4) * 4);
+    pixel += static_cast<uint32_t>(thread / (BN / 4) * TM),
+        channel += static_cast<uint32_t>(thread % (BN / 4) * 4);
     for (int i = 0; i < TM; i++)
         for (int j = 0; j < 4; j++)
             if (pixel + i < v.n_inputs && channel + j < static_cast<uint32_t>(v.c_group))
-                v.a.dx[static_cast<int64_t>(pixel + i) * v.a.shape.c + group * v.c_group + channel + j] = sum[i][j];
+                v.a.dx[static_cast<int64_t>(pixel + i) * v.a.shape.c + group * v.c_group + channel + j] =
+                    sum[i][j];
 }
 
 /* Part p of the pixels goes to part p of the result, [k][taps], then the bias's [k]; a single part goes
@@ -85,13 +91,16 @@ template <int BM, int BN, int TM> __global__ void backward_weights(view_t v, uin
     int group = static_cast<int>(blockIdx.z) / v.a.n_parts, part = static_cast<int>(blockIdx.z) % v.a.n_parts;
     int thread = static_cast<int>(threadIdx.x);
     uint32_t filter = blockIdx.x * BM, tap = blockIdx.y * BN;
-    uint32_t first = min(static_cast<uint32_t>(part) * n_each, v.n_pixels), end = first + min(n_each, v.n_pixels - first);
+    uint32_t first = min(static_cast<uint32_t>(part) * n_each, v.n_pixels),
+             end = first + min(n_each, v.n_pixels - first);
     float sum[TM][4] = {};
     multiply<A, B, BM, BN, TM, 4>(v, A(v, filter, group), B(v, tap, group), first, end, sum);
-    filter += static_cast<uint32_t>(thread / (BN / 4) * TM), tap += static_cast<uint32_t>(thread % (BN / 4) * 4);
+    filter += static_cast<uint32_t>(thread / (BN / 4) * TM),
+        tap += static_cast<uint32_t>(thread % (BN / 4) * 4);
     int64_t n_weights = static_cast<int64_t>(v.a.shape.k) * v.n_taps;
     float *parts = v.a.parts + part * (n_weights + (v.a.dbias ? v.a.shape.k : 0));
-    float *dweight = v.a.n_parts > 1 ? parts : v.a.dweight, *dbias = v.a.n_parts > 1 ? parts + n_weights : v.a.dbias;
+    float *dweight = v.a.n_parts > 1 ? parts : v.a.dweight,
+          *dbias = v.a.n_parts > 1 ? parts + n_weights : v.a.dbias;
     for (int i = 0; i < TM; i++)
         for (int j = 0; j < 4; j++) {
             int64_t k = static_cast<int64_t>(group) * v.k_group + filter + i;
@@ -115,7 +124,7 @@ template <int BM, int BN, int TM> cudaError_t launch_forward(const view_t &v, cu
     if (v.cells.divisor == 2) return launch(forward<BM, BN, TM, 2>, grid, block, stream, v);
     return launch(forward<BM, BN, TM, 1>, grid, block, stream, v);
 }
-}
+} // namespace
 
 cudaError_t implicit_forward(const implicit_args_t *args, implicit_tile_t tile, cudaStream_t stream)
 {
@@ -132,7 +141,7 @@ template <int BM, int BN, int TM> cudaError_t launch_data(const view_t &v, cudaS
     dim3 grid = tiles(v.n_inputs, BM, v.c_group, BN, v.a.shape.groups);
     return launch(backward_data<BM, BN, TM>, grid, dim3(BM / TM * BN / 4), stream, v);
 }
-}
+} // namespace
 
 cudaError_t implicit_backward_data(const implicit_args_t *args, implicit_tile_t tile, cudaStream_t stream)
 {
@@ -146,17 +155,19 @@ namespace
 {
 template <int BM, int BN, int TM> cudaError_t launch_weights(const view_t &v, cudaStream_t stream)
 {
-    int64_t n_tiles = (v.n_pixels + DEPTH - 1) / DEPTH, each = (n_tiles + v.a.n_parts - 1) / v.a.n_parts * DEPTH;
+    int64_t n_tiles = (v.n_pixels + DEPTH - 1) / DEPTH,
+            each = (n_tiles + v.a.n_parts - 1) / v.a.n_parts * DEPTH;
     dim3 grid = tiles(v.k_group, BM, v.n_taps + (v.a.dbias != nullptr), BN,
                       static_cast<int64_t>(v.a.shape.groups) * v.a.n_parts);
     return launch(backward_weights<BM, BN, TM>, grid, dim3(BM / TM * BN / 4), stream, v, each);
 }
-}
+} // namespace
 
 cudaError_t implicit_backward_weights(const implicit_args_t *args, implicit_tile_t tile, cudaStream_t stream)
 {
     view_t v = view_of(*args);
-    cudaError_t status = tile == IMPLICIT_WIDE ? launch_weights<128, 64, 8>(v, stream) : launch_weights<32, 64, 4>(v, stream);
+    cudaError_t status =
+        tile == IMPLICIT_WIDE ? launch_weights<128, 64, 8>(v, stream) : launch_weights<32, 64, 4>(v, stream);
     if (status != cudaSuccess || args->n_parts == 1) return status;
     sums_args_t sums = {};
     sums.parts = args->parts, sums.n_parts = args->n_parts;

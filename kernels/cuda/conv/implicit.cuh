@@ -43,7 +43,8 @@ static __device__ inline int64_t find_pixel(const view_t &v, uint32_t pixel, int
 enum { DEPTH = 16 };
 template <bool ALONG, int SIZE, int THREADS> struct share_t {
     static const int COUNT = SIZE * DEPTH / THREADS, PITCH = SIZE + 4;
-    static_assert(COUNT * THREADS == SIZE * DEPTH && THREADS % DEPTH == 0 && THREADS % SIZE == 0, "whole shares");
+    static_assert(COUNT * THREADS == SIZE * DEPTH && THREADS % DEPTH == 0 && THREADS % SIZE == 0,
+                  "whole shares");
     static __device__ int depth(int i)
     {
         int t = static_cast<int>(threadIdx.x);
@@ -107,12 +108,14 @@ template <int SIZE, int THREADS> struct filters_along : share_t<true, SIZE, THRE
 };
 
 /* dy before the epilogue. */
-static __device__ inline float gradient_at(const view_t &v, int64_t sample, uint32_t oh, uint32_t ow, int channel)
+static __device__ inline float gradient_at(const view_t &v, int64_t sample, uint32_t oh, uint32_t ow,
+                                           int channel)
 {
     const conv_shape_t &s = v.a.shape;
     uint32_t in_h, in_w;
     if (!v.a.mask) return v.a.dy[((sample * s.oh + oh) * s.ow + ow) * s.k + channel];
-    int row = static_cast<int>(divide(oh, v.pool_h, &in_h)), column = static_cast<int>(divide(ow, v.pool_w, &in_w));
+    int row = static_cast<int>(divide(oh, v.pool_h, &in_h)),
+        column = static_cast<int>(divide(ow, v.pool_w, &in_w));
     if (row >= v.rows || column >= v.columns) return 0;
     int64_t at = ((sample * v.rows + row) * v.columns + column) * s.k + channel;
     return v.a.mask[at] == in_h * v.pool_w.divisor + in_w ? v.a.dy[at] : 0;
@@ -244,10 +247,12 @@ static __device__ inline void multiply(const view_t &v, const A &a, const B &b, 
     static_assert(TM % 4 == 0 && TN == 4, "read by float4");
     __shared__ float4 tiles_a[2][DEPTH * A::PITCH / 4], tiles_b[2][DEPTH * B::PITCH / 4];
     float next_a[A::COUNT], next_b[B::COUNT];
-    int row = static_cast<int>(threadIdx.x) / (BN / TN) * TM, column = static_cast<int>(threadIdx.x) % (BN / TN) * TN;
+    int row = static_cast<int>(threadIdx.x) / (BN / TN) * TM,
+        column = static_cast<int>(threadIdx.x) % (BN / TN) * TN;
     int now = 0;
     a.read(v, first, end, next_a), b.read(v, first, end, next_b);
-    put<A>(next_a, reinterpret_cast<float *>(tiles_a[0])), put<B>(next_b, reinterpret_cast<float *>(tiles_b[0]));
+    put<A>(next_a, reinterpret_cast<float *>(tiles_a[0])),
+        put<B>(next_b, reinterpret_cast<float *>(tiles_b[0]));
     __syncthreads();
     for (uint32_t depth = first; depth < end; depth += DEPTH, now ^= 1) {
         bool more = end - depth > DEPTH;

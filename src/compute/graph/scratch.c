@@ -47,7 +47,8 @@ void scratch_free(scratch_t *s)
 
 enum { X, Y, DY, DX, PARAM, DPARAM = PARAM + OP_MAX_PARAMS };
 
-err_t scratch_new(const op_desc_t *desc, const backend_t *backend, bool training, const char *what, scratch_t *s)
+err_t scratch_new(const op_desc_t *desc, const backend_t *backend, bool training, const char *what,
+                  scratch_t *s)
 {
     maker_t m = {backend, what, rng_new(1, RNG_TEST, 0)};
     dtype_t x = desc->x_dtype[0], y = desc->y_dtype;
@@ -91,6 +92,7 @@ err_t scratch_run(const scratch_t *s, const op_t *op, op_pass_t pass, void *save
     for (int i = 0; i < OP_MAX_PARAMS; i++) args.param[i] = b[PARAM + i].device;
     if (pass == OP_FORWARD) return op_forward(op, &args);
     if (pass == OP_BACKWARD_DATA) args.dx[0] = b[DX].device;
-    for (int i = 0; i < OP_MAX_PARAMS && pass == OP_BACKWARD_WEIGHTS; i++) args.dparam[i] = b[DPARAM + i].device;
+    for (int i = 0; i < OP_MAX_PARAMS && pass == OP_BACKWARD_WEIGHTS; i++)
+        args.dparam[i] = b[DPARAM + i].device;
     return op_backward(op, &args);
 }

@@ -21,7 +21,8 @@ int64_t scratch_bytes(const op_desc_t *desc, bool training);
 /* Fills all buffers with values typical of training: normally distributed, repeating, always the same. On an
  * error nothing is left allocated.
  * what  for the message when memory runs out */
-err_t scratch_new(const op_desc_t *desc, const backend_t *backend, bool training, const char *what, scratch_t *out);
+err_t scratch_new(const op_desc_t *desc, const backend_t *backend, bool training, const char *what,
+                  scratch_t *out);
 void scratch_free(scratch_t *scratch);
 
 /* Copies all buffers to where the backend computes, and back; the latter waits. scratch_new has pushed

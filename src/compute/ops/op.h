@@ -77,7 +77,7 @@ typedef struct op_args {
 /* Among other things which buffers backward reads, so that the memory plan can reuse the rest. dy is always read,
  * except by a loss; parameters may always be read. */
 typedef struct op_traits {
-    const char *name; /* such as "conv2d" */
+    const char *name;      /* such as "conv2d" */
     bool backward_needs_x; /* the first input */
     bool backward_needs_y;
     /* y may share memory with x[0], unless backward needs x, and dx[0] with dy, if both are stored as the

@@ -31,8 +31,8 @@ typedef struct annotation {
 } annotation_t;
 
 typedef struct category {
-    int64_t id;            /* the source's; COCO's have gaps */
-    const char *name;      /* "dog" */
+    int64_t id;             /* the source's; COCO's have gaps */
+    const char *name;       /* "dog" */
     const char *supergroup; /* "animal"; "" */
 } category_t;
 
@@ -41,7 +41,7 @@ typedef struct sample {
     const char *name;      /* of the file, without the split's folder: "dog/17.png" */
     int32_t width, height; /* as stored */
     int32_t label;         /* class, row of the category table; -1: annotations say it */
-    const void *bytes;     /* the compressed picture, as its file was; NULL where only the rest was asked for */
+    const void *bytes; /* the compressed picture, as its file was; NULL where only the rest was asked for */
     size_t n_bytes;
     int32_t n_annotations;
     const annotation_t *annotations;

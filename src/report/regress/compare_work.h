@@ -15,7 +15,8 @@ typedef struct compare_work {
     const char *clock_hardware; /* id; whose usual clock_sec the next is */
     double clock_usual;
     double *clocks; /* room for the clock_sec of all starts */
-    int n_measured[2], n_slowed[2]; /* starts of all metrics of a side; by a slower machine, or not ours alone */
+    int n_measured[2],
+        n_slowed[2]; /* starts of all metrics of a side; by a slower machine, or not ours alone */
 } compare_work_t;
 
 /* The starts of a metric, in an order in which base's i and now's i took turns where all did. */

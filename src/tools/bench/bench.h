@@ -104,8 +104,9 @@ typedef struct bench_result {
     bool disturbed;      /* the statistics had to take disturbed samples */
     bool conclusive;     /* the wanted precision was reached within the budget */
     double min, p50, p95, p99, max, mean;
-    double cv;        /* standard deviation / mean */
-    double clock_sec; /* of the fixed loop (tools/bench/foreign_load.h) beside the batches that count: their median */
+    double cv; /* standard deviation / mean */
+    double
+        clock_sec; /* of the fixed loop (tools/bench/foreign_load.h) beside the batches that count: their median */
     double ci_low, ci_high; /* 95 % confidence interval of the median: stats_median_interval */
     int slowest_rank;       /* that most often was the slowest, and in which part of the samples */
     double slowest_share;

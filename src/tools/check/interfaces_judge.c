@@ -25,7 +25,8 @@ static void judge_partial(check_t *check, const net_host_t *hosts, const net_sub
                        "none in %s, unlike %d of %d hosts", subnet.text, s->n_hosts, check->n_hosts);
         else if (s->n_hosts == 1)
             check_line(check, check_other_host(h), "interfaces", status, choose,
-                       "%s %s is on this host only%s", mine->interface, subnet.text, s->used ? "" : "; not used");
+                       "%s %s is on this host only%s", mine->interface, subnet.text,
+                       s->used ? "" : "; not used");
         else
             check_line(check, check_other_host(h), "interfaces", status, choose,
                        "%s %s is on %d of %d hosts only%s", mine->interface, subnet.text, s->n_hosts,

@@ -53,7 +53,8 @@ typedef struct optim {
 
 /* Weight decay and LARS's trust ratio are for parameters of more than one dimension: not for biases, nor for
  * normalisation's scales and shifts (He et al. 2019, "Bag of tricks", section 3.1). */
-err_t optim_new(const optim_options_t *options, const graph_t *graph, const backend_t *backend, optim_t **out);
+err_t optim_new(const optim_options_t *options, const graph_t *graph, const backend_t *backend,
+                optim_t **out);
 void optim_free(optim_t **optim);
 
 /* What a step takes from the outside. The flat buffers are graph_t's, where the backend computes, with zeros in

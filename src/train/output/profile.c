@@ -192,8 +192,8 @@ static double passes_share(const profile_t *p, char *list, size_t n_bytes)
             if (share[k] > share[most]) most = k;
         if (share[most] < 0.01) break;
         size_t used = strlen(list);
-        snprintf(list + used, n_bytes - used, "%s%s %s", used ? ", " : "",
-                 op_traits((op_kind_t)most)->name, figure_share(share[most]).text);
+        snprintf(list + used, n_bytes - used, "%s%s %s", used ? ", " : "", op_traits((op_kind_t)most)->name,
+                 figure_share(share[most]).text);
         share[most] = 0;
     }
     return sum;

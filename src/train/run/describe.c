@@ -106,7 +106,8 @@ void trainer_print_header(const trainer_t *t)
              figure_count(info->n_samples[SPLIT_TRAIN]).text, figure_count(info->n_samples[SPLIT_VAL]).text,
              sample, info->n_classes);
     if (info->transform[0])
-        log_info("          %s; %d loader thread%s a rank", info->transform, n_readers, n_readers > 1 ? "s" : "");
+        log_info("          %s; %d loader thread%s a rank", info->transform, n_readers,
+                 n_readers > 1 ? "s" : "");
     if (sampler_block(t->sampler) > 1)
         log_info("          shuffled in blocks of %s samples, %lld at a time",
                  figure_count(sampler_block(t->sampler)).text, (long long)o->shuffle_window);

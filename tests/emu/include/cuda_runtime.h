@@ -59,12 +59,14 @@ cudaError_t emu_launch(const cudaLaunchConfig_t *config, const void *function, s
 
 /* The arguments are copied here, as the real one does: what they were at the call is what the kernel sees. */
 template <typename... P, typename... A>
-inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(P...), A &&...arguments)
+inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(P...),
+                                      A &&...arguments)
 {
     static_assert(sizeof...(P) == sizeof...(A), "a kernel takes all of its arguments");
     static_assert((std::is_trivially_copyable<P>::value && ...), "a kernel's arguments are copied as bytes");
     std::tuple<P...> copy{static_cast<P>(std::forward<A>(arguments))...};
-    return emu_launch(config, reinterpret_cast<const void *>(kernel), [kernel, copy] { std::apply(kernel, copy); });
+    return emu_launch(config, reinterpret_cast<const void *>(kernel),
+                      [kernel, copy] { std::apply(kernel, copy); });
 }
 
 template <typename T> inline cudaError_t cudaMalloc(T **p, size_t n)

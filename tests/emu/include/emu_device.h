@@ -4,6 +4,9 @@
 #ifndef TESTS_EMU_EMU_DEVICE_H
 #define TESTS_EMU_EMU_DEVICE_H
 
+/* A table, one function per line. */
+/* clang-format off */
+
 /* One thread runs at a time, between two meetings: plain arithmetic is atomic. */
 #define EMU_ATOMICS(T)                                                                                            \
     inline T atomicAdd(T *p, T v) { T old = *p; *p = old + v; return old; }                                       \
