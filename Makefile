@@ -15,7 +15,7 @@ comma := ,
 find_flags = $(or $(shell $(PKG_CONFIG) --cflags --libs $(1) 2>/dev/null),$(error $(1) was not found by $(PKG_CONFIG); scripts/install_deps.sh installs or lists what is missing))
 need_mpi   = $(if $(shell command -v $(MPICC) 2>/dev/null),,$(error $(MPICC) was not found; scripts/install_deps.sh installs or lists what is missing))
 need_protoc = $(if $(shell command -v $(PROTOC_C) 2>/dev/null),,$(error $(PROTOC_C) was not found; scripts/install_deps.sh installs or lists what is missing))
-PASSIVE := clean help format
+PASSIVE := clean help format check-format
 ifneq ($(if $(MAKECMDGOALS),$(filter-out $(PASSIVE),$(MAKECMDGOALS)),build),)
 $(need_mpi)
 $(need_protoc)
@@ -98,7 +98,7 @@ KERNELS := $(if $(HAVE_CUDA),$(BUILD)/libkernels.a)
 BIN := $(if $(SAN)$(DEBUG),$(BUILD)/dptrain,dptrain)
 TESTS := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/unit/test_*.c tests/mpi/test_*.c tests/tools/*.c)))
 
-.PHONY: all tests test-gpu help info manual install uninstall clean format check-layers check-headers
+.PHONY: all tests test-gpu help info manual install uninstall clean format check-format check-layers check-headers
 all: $(BIN) ## build the program (default)
 tests: $(TESTS) $(BIN) ## build the program and every test program
 
@@ -240,8 +240,14 @@ check-headers: ## verify that headers are self-contained and programs of scripts
 	done
 	$(Q)$(CC) $(CFLAGS_ALL) -fsyntax-only $(filter-out $(if $(HAVE_CUDA),,scripts/bench/gpu_%),$(wildcard scripts/bench/*.c))
 
+# Versions differ in what they make of the same file: scripts/install_deps.sh --test pins one.
+CLANG_FORMAT ?= $(firstword $(wildcard $(or $(DPTRAIN_VENV),build/venv)/bin/clang-format) clang-format)
+FORMATTED = $$(find src kernels tests scripts -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh')
 format: ## run clang-format over the tree
-	$(Q)clang-format -i $$(find src kernels tests scripts -name '*.[ch]')
+	$(Q)$(CLANG_FORMAT) -i $(FORMATTED)
+
+check-format: ## verify that clang-format would change nothing
+	$(Q)$(CLANG_FORMAT) --dry-run -Werror $(FORMATTED)
 
 clean: ## remove every build output
 	rm -rf build build-san build-debug build-san-debug dptrain

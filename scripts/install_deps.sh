@@ -14,9 +14,9 @@ Installs what dptrain needs on Debian or Ubuntu with apt-get (as root, or throug
 everything is there it does nothing. Elsewhere it looks whether everything is there and otherwise prints what
 is missing and ends with code 4.
 
-  --test   also what scripts/test.sh needs, with TensorBoard's reader and pycocotools from PyPI in build/venv (or in
-           the folder that DPTRAIN_VENV names); where these cannot be had, their tests are skipped. Among it is
-           openssh-server, which Debian starts where services run: systemctl disable --now ssh. PNG's
+  --test   also what scripts/test.sh needs, with TensorBoard's reader, pycocotools and clang-format from PyPI in
+           build/venv (or in the folder that DPTRAIN_VENV names); where these are not available, their tests are
+           skipped. It includes openssh-server, which Debian starts where services run: systemctl disable --now ssh. PNG's
            conformance pictures (PngSuite, 174 KB) come from the source of Debian's libspng into build/pngsuite (or
            into the folder that DPTRAIN_PNGSUITE names); without them theirs are skipped
   --cuda   also CUDA's compiler, runtime, cuBLAS and NCCL, where no nvcc is found: from PyPI into build/cuda (or
@@ -37,10 +37,11 @@ packages=(gcc libc6-dev make pkg-config git openmpi-bin libopenmpi-dev libdnnl-d
 # what a reader of shards opens.
 test_packages=(bats hdf5-tools imagemagick iproute2 jq openssh-server perl procps python3-venv rsync shellcheck sshpass
     strace)
-# TensorBoard's own reader and COCO's own masks, for their tests: what they import and nothing else, 22 MB to download.
+# TensorBoard's own reader and COCO's own masks, for their tests, with what they import; the formatter, whose versions
+# differ in what they make of the same file. 24 MB to download.
 venv=${DPTRAIN_VENV:-$here/../build/venv}
 pip_packages=(tensorboard==2.20.0 numpy==2.2.6 protobuf==6.31.1 absl-py==2.3.1
-    pycocotools==2.0.11)
+    pycocotools==2.0.11 clang-format==14.0.6)
 # PNG's conformance pictures, good and broken: what they are, whichever release they come from.
 pngsuite=${DPTRAIN_PNGSUITE:-$here/../build/pngsuite}
 pngsuite_source=libspng
@@ -109,7 +110,7 @@ install_venv() {
     if ! log=$({ python3 -m venv "$venv" &&
         timeout 300 "$venv/bin/python" -m pip install -q --disable-pip-version-check --retries 1 --timeout 20 --no-deps \
             --no-compile --only-binary :all: "${pip_packages[@]}"; } 2>&1); then
-        note "TensorBoard's reader and pycocotools could not be installed, so their tests will be skipped: \
+        note "the packages from PyPI could not be installed, so their tests will be skipped: \
 ${log##*$'\n'}"
         return
     fi

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Checks of the source itself, as TAP. Run from the repository's root:
-# tests/static.sh shellcheck|layers|links|headers|heads
+# tests/static.sh shellcheck|layers|links|headers|heads|format
 # shellcheck disable=SC2317 # report calls the functions by name
 set -euo pipefail
 
@@ -67,6 +67,14 @@ heads)
     echo 1..2
     report 1 "every source opens with the licence line and a head" check_heads
     report 2 "every header, test and script has the licence line" check_licences
+    ;;
+format)
+    if "${DPTRAIN_VENV:-build/venv}/bin/clang-format" --version >/dev/null 2>&1; then
+        echo 1..1
+        report 1 "sources are formatted (make format)" make -s check-format
+    else
+        echo "1..0 # SKIP no clang-format from scripts/install_deps.sh --test"
+    fi
     ;;
 *)
     echo "tests/static.sh: there is no check '$1'" >&2
