@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Downloads MS COCO 2017 (pictures and instance annotations, 20.4 GB) and checks it. Safe to repeat: what is there stays,
+# Downloads MS COCO 2017 (images and instance annotations, 20.4 GB) and checks it. Safe to repeat: what is there stays,
 # what was begun is resumed.
 set -u
 here=$(cd -- "$(dirname -- "$(readlink -f -- "$0")")" && pwd)
@@ -19,9 +19,9 @@ usage() {
     cat <<'EOF'
 usage: data/fetch_coco.sh [--only PART]... [--keep-zips] [FOLDER]
 
-Downloads COCO 2017 into FOLDER (default: coco beside this script): train2017/ (118,287 pictures), val2017/ (5,000) and
+Downloads COCO 2017 into FOLDER (default: coco beside this script): train2017/ (118,287 images), val2017/ (5,000) and
 annotations/, with curl or wget, compares the archives' MD5 and unpacks them with unzip. A part whose folder is there is
-kept; an interrupted download is resumed. The pictures are Flickr users', under licences of their own: see
+kept; an interrupted download is resumed. The images are Flickr users', under licences of their own: see
 https://cocodataset.org/#termsofuse.
 
   --only PART   train, val or annotations; may be repeated [all three]

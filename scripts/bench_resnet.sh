@@ -12,7 +12,7 @@ usage() {
     cat <<'EOT'
 usage: scripts/bench_resnet.sh [options]
 
-Trains ResNets on random pictures with dptrain and with PyTorch, one after the other in rounds, and prints a
+Trains ResNets on random images with dptrain and with PyTorch, one after the other in rounds, and prints a
 Markdown page: milliseconds of a step, ratios with their spread, peak memory, page faults, where dptrain's step goes
 and what its floor is, versions. Each rank has one thread on a core of its own. PyTorch is at its best (channels_last,
 pages kept); 1 rank is a plain process, 2 are DistributedDataParallel over gloo. Wants jq.
@@ -148,7 +148,7 @@ backend=$(jq -r 'select(.record == "run") | .software.backend' "$work/ours/metri
 cat <<EOT
 # ResNets beside PyTorch
 
-Whole training steps on random pictures, one thread on each rank. Target in float32: 1.05 times PyTorch's speed at
+Whole training steps on random images, one thread on each rank. Target in float32: 1.05 times PyTorch's speed at
 batches of 8, 1.2 at 32; with products of bfloat16 on AMX (PyTorch under torch.autocast): 1.5; at most 0.7 of its memory.
 
 | model | side | batch a rank | precision | ranks | dptrain, ms | PyTorch, ms | ratio | over rounds | fastest runs | CPU, ms | ratio | target met | dptrain, MB | PyTorch, MB | share | faults a step |

@@ -138,7 +138,7 @@ show_progress() { # BYTES
     done
 }
 
-# What is in DEST beside the files of SOURCE, which a folder of pictures would be trained with.
+# What is in DEST beside the files of SOURCE, which a folder of images would be trained with.
 tell_others() {
     local others
     mapfile -d '' others < <(LC_ALL=C comm -z -13 <(files_of "$source" '%P\0' | LC_ALL=C sort -z) \

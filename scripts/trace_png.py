@@ -48,7 +48,7 @@ INK = "#22262B"
 def parse_args():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("trace", help="the file that --trace wrote")
-    parser.add_argument("png", help="the picture to write")
+    parser.add_argument("png", help="the image to write")
     parser.add_argument("--first", type=int, help="first step to draw [the middle of the trace]")
     parser.add_argument("--steps", type=int, default=2, help="how many [2]")
     parser.add_argument("--ranks", type=int, default=4, help="at most so many, from rank 0 [4]")
@@ -131,7 +131,7 @@ def is_dark(color):
 
 
 def draw_spans(axes, spans, tops, begin, end):
-    """Returns the phases that have their name in the picture."""
+    """Returns the phases that have their name in the image."""
     named = set()
     for span in spans:
         if span[2] == "step" or (span[0], span[1]) not in tops:

@@ -10,7 +10,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "compute/ops/mirror.h"
+#include "compute/ops/hd_buffer.h"
 #include "compute/tensor/bf16.h"
 
 /* Descriptions; op_run_new infers the rest. CONV's attributes come in the order of conv2d_attr_t:
@@ -78,21 +78,21 @@ static inline const backend_t *util_open(int argc, char **argv, int n_threads)
 /* Blocks that an operator is given. Tests see the host's side, and point op_args_t at it; op_run_forward and
  * op_run_backward put the device's in its place. */
 enum { UTIL_MAX_BLOCKS = 128 };
-static mirror_t util_blocks[UTIL_MAX_BLOCKS];
+static hd_buffer_t util_blocks[UTIL_MAX_BLOCKS];
 
 static inline void *util_block(const backend_t *backend, size_t n_bytes)
 {
     int i = 0;
     while (i < UTIL_MAX_BLOCKS && util_blocks[i].host) i++;
     ASSERT(i < UTIL_MAX_BLOCKS);
-    must(mirror_new(backend, n_bytes ? n_bytes : 1, "a test buffer", &util_blocks[i]), "memory");
+    must(hd_buffer_new(backend, n_bytes ? n_bytes : 1, "a test buffer", &util_blocks[i]), "memory");
     return util_blocks[i].host;
 }
 
-static inline const mirror_t *util_find(const void *host)
+static inline const hd_buffer_t *util_find(const void *host)
 {
     for (int i = 0; i < UTIL_MAX_BLOCKS; i++) {
-        const mirror_t *m = &util_blocks[i];
+        const hd_buffer_t *m = &util_blocks[i];
         if (m->host && (const char *)host >= (char *)m->host &&
             (const char *)host < (char *)m->host + m->n_bytes)
             return m;
@@ -103,7 +103,7 @@ static inline const mirror_t *util_find(const void *host)
 /* Where the device has what the host has here. */
 static inline void *util_device(const void *host)
 {
-    const mirror_t *m = host ? util_find(host) : NULL;
+    const hd_buffer_t *m = host ? util_find(host) : NULL;
     ASSERT(m || !host);
     return m ? (char *)m->device + ((const char *)host - (char *)m->host) : NULL;
 }
@@ -112,7 +112,7 @@ static inline void util_free(void *block_pointer)
 {
     void **block = block_pointer;
     for (int i = 0; i < UTIL_MAX_BLOCKS && *block; i++)
-        if (util_blocks[i].host == *block) mirror_free(&util_blocks[i]);
+        if (util_blocks[i].host == *block) hd_buffer_free(&util_blocks[i]);
     *block = NULL;
 }
 
@@ -121,14 +121,14 @@ static inline void util_push(const backend_t *backend)
 {
     for (int i = 0; i < UTIL_MAX_BLOCKS; i++)
         if (util_blocks[i].host && util_blocks[i].backend == backend)
-            must(mirror_push_all(&util_blocks[i]), "to the device");
+            must(hd_buffer_push_all(&util_blocks[i]), "to the device");
 }
 
 static inline void util_pull(const backend_t *backend)
 {
     for (int i = 0; i < UTIL_MAX_BLOCKS; i++)
         if (util_blocks[i].host && util_blocks[i].backend == backend)
-            must(mirror_pull_all(&util_blocks[i]), "from the device");
+            must(hd_buffer_pull_all(&util_blocks[i]), "from the device");
 }
 
 /* Every block ends in guard cells, and starts as NaN: writes beyond it and cells never written are seen. */

@@ -15,9 +15,10 @@ static inline bool same_bytes(const void *a, const void *b, size_t n_bytes)
 static inline bool same_annotation(const annotation_t *a, const annotation_t *b)
 {
     size_t n_points = 0;
-    if (a->id != b->id || a->category != b->category || a->crowd != b->crowd || a->outline != b->outline ||
-        memcmp(&a->area, &b->area, sizeof a->area) != 0 || memcmp(a->box, b->box, sizeof a->box) != 0 ||
-        a->n_polygons != b->n_polygons || a->n_runs != b->n_runs ||
+    if (a->id != b->id || a->category != b->category || a->crowd != b->crowd ||
+        a->segmentation != b->segmentation || memcmp(&a->area, &b->area, sizeof a->area) != 0 ||
+        memcmp(a->box, b->box, sizeof a->box) != 0 || a->n_polygons != b->n_polygons ||
+        a->n_runs != b->n_runs ||
         !same_bytes(a->n_points, b->n_points, (size_t)a->n_polygons * sizeof *a->n_points))
         return false;
     for (int32_t i = 0; i < a->n_polygons; i++) n_points += (size_t)a->n_points[i];
@@ -25,7 +26,7 @@ static inline bool same_annotation(const annotation_t *a, const annotation_t *b)
            same_bytes(a->runs, b->runs, (size_t)a->n_runs * sizeof *a->runs);
 }
 
-/* Both have their pictures, or neither has. */
+/* Both have their images, or neither has. */
 static inline bool same_sample(const sample_t *a, const sample_t *b)
 {
     bool same = a->id == b->id && strcmp(a->name, b->name) == 0 && a->width == b->width &&

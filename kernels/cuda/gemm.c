@@ -94,7 +94,7 @@ static err_t ask(gemm_t *g, cublasLtMatmulPreference_t preference, cublasStatus_
         cublasLtMatmulPreferenceAttributes_t attribute;
         const void *value;
         size_t size;
-    } wishes[] = {
+    } preferences[] = {
         {CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most},
         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &first, sizeof first},
         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &second, sizeof second},
@@ -102,10 +102,10 @@ static err_t ask(gemm_t *g, cublasLtMatmulPreference_t preference, cublasStatus_
         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &d, sizeof d},
     };
     cublasLtMatmulHeuristicResult_t found;
-    for (size_t i = 0; i < sizeof wishes / sizeof wishes[0]; i++)
-        E_LT(
-            lt.MatmulPreferenceSetAttribute(preference, wishes[i].attribute, wishes[i].value, wishes[i].size),
-            s->what);
+    for (size_t i = 0; i < sizeof preferences / sizeof preferences[0]; i++)
+        E_LT(lt.MatmulPreferenceSetAttribute(preference, preferences[i].attribute, preferences[i].value,
+                                             preferences[i].size),
+             s->what);
     *n_found = 0;
     *status = lt.MatmulAlgoGetHeuristic(lt_handle(), g->desc, g->b, g->a, g->d, g->d, preference, 1, &found,
                                         n_found);

@@ -92,7 +92,7 @@ __device__ float mix(float a, float b, float part)
 }
 
 /* Positions outside are clamped to the border; in the last row or column a pixel is its own neighbour. */
-__device__ void sample(const pixels_batch_t &b, const float *scaled, const uint8_t *picture, int64_t row,
+__device__ void sample(const pixels_batch_t &b, const float *scaled, const uint8_t *image, int64_t row,
                        int64_t col, float *out)
 {
     row = clamp(row, (b.height - 1) << FRACTION_BITS);
@@ -100,7 +100,7 @@ __device__ void sample(const pixels_batch_t &b, const float *scaled, const uint8
     const int64_t i = row >> FRACTION_BITS, j = col >> FRACTION_BITS;
     const int64_t right = j < b.width - 1 ? b.channels : 0,
                   below = i < b.height - 1 ? b.width * b.channels : 0;
-    const uint8_t *p = picture + (i * b.width + j) * b.channels;
+    const uint8_t *p = image + (i * b.width + j) * b.channels;
     for (int64_t k = 0; k < b.channels; k++, p++, scaled += N_VALUES) {
         float upper = mix(scaled[p[0]], scaled[p[right]], fraction(col));
         float lower = mix(scaled[p[below]], scaled[p[below + right]], fraction(col));
@@ -121,11 +121,11 @@ __global__ void move(pixels_batch_t b)
         if (threadIdx.x == 0) shared_warp = make_warp(&b.maps[n], b.height, b.width);
         __syncthreads();
         const warp_t t = shared_warp;
-        const int64_t picture = n * n_pixels * b.channels;
+        const int64_t image = n * n_pixels * b.channels;
         for (uint32_t at = blockIdx.x * BLOCK + threadIdx.x; at < n_pixels; at += gridDim.x * BLOCK) {
             const int64_t i = at / width, j = at % width;
-            sample(b, scaled, b.bytes + picture, t.row0 + i * t.row_i + j * t.row_j,
-                   t.col0 + i * t.col_i + j * t.col_j, b.pixels + picture + at * b.channels);
+            sample(b, scaled, b.bytes + image, t.row0 + i * t.row_i + j * t.row_j,
+                   t.col0 + i * t.col_i + j * t.col_j, b.pixels + image + at * b.channels);
         }
     }
 }
@@ -134,12 +134,12 @@ __global__ void move(pixels_batch_t b)
 cudaError_t pixels_prepare(const pixels_batch_t *batch, cudaStream_t stream)
 {
     const pixels_batch_t &b = *batch;
-    const int64_t n_picture = b.height * b.width, n = b.n * n_picture * b.channels;
+    const int64_t n_image = b.height * b.width, n = b.n * n_image * b.channels;
     if (b.maps) {
         /* A pixel per thread while that does not fill the GPU; then several, to build fewer tables and
          * warps. */
-        const int64_t max_rows = MAX_BLOCKS, each = b.n * n_picture < 1 << 20 ? BLOCK : 4 * BLOCK;
-        dim3 grid(static_cast<unsigned>((n_picture + each - 1) / each),
+        const int64_t max_rows = MAX_BLOCKS, each = b.n * n_image < 1 << 20 ? BLOCK : 4 * BLOCK;
+        dim3 grid(static_cast<unsigned>((n_image + each - 1) / each),
                   static_cast<unsigned>(b.n < 1          ? 1
                                         : b.n < max_rows ? b.n
                                                          : max_rows));

@@ -58,13 +58,13 @@ __global__ void max_forward(pool_t p, const float *__restrict__ x, float *__rest
     GRID_LOOP (i, p.n * p.out_h * p.out_w * (p.n_c / W)) {
         cell at = cell_at<W>(i, p.n_c, p.out_h, p.out_w);
         window v = window_at(p, at.h, at.w);
-        const float *picture = x + at.n * p.in_h * p.in_w * p.n_c + at.c;
-        pack_t<float, W> top = load<W>(picture + ((int64_t)v.h0 * p.in_w + v.w0) * p.n_c);
+        const float *image = x + at.n * p.in_h * p.in_w * p.n_c + at.c;
+        pack_t<float, W> top = load<W>(image + ((int64_t)v.h0 * p.in_w + v.w0) * p.n_c);
         pack_t<I, W> winner;
         for (int k = 0; k < W; k++) winner.at[k] = (I)((v.h0 - v.h) * p.kernel_w + v.w0 - v.w);
         for (int h = v.h0; h < v.h1; h++)
             for (int w = v.w0; w < v.w1; w++) {
-                pack_t<float, W> value = load<W>(picture + ((int64_t)h * p.in_w + w) * p.n_c);
+                pack_t<float, W> value = load<W>(image + ((int64_t)h * p.in_w + w) * p.n_c);
                 I here = (I)((h - v.h) * p.kernel_w + w - v.w);
                 for (int k = 0; k < W; k++) {
                     bool take = !(value.at[k] <= top.at[k]) && top.at[k] == top.at[k];
@@ -82,11 +82,11 @@ template <int W> __global__ void avg_forward(pool_t p, const float *__restrict__
     GRID_LOOP (i, p.n * p.out_h * p.out_w * (p.n_c / W)) {
         cell at = cell_at<W>(i, p.n_c, p.out_h, p.out_w);
         window v = window_at(p, at.h, at.w);
-        const float *picture = x + at.n * p.in_h * p.in_w * p.n_c + at.c;
+        const float *image = x + at.n * p.in_h * p.in_w * p.n_c + at.c;
         pack_t<float, W> sum = {};
         for (int h = v.h0; h < v.h1; h++)
             for (int w = v.w0; w < v.w1; w++) {
-                pack_t<float, W> value = load<W>(picture + ((int64_t)h * p.in_w + w) * p.n_c);
+                pack_t<float, W> value = load<W>(image + ((int64_t)h * p.in_w + w) * p.n_c);
                 for (int k = 0; k < W; k++) sum.at[k] += value.at[k];
             }
         for (int k = 0; k < W; k++) sum.at[k] /= cells_inside(v);

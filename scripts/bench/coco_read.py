@@ -15,7 +15,7 @@ else:
     import io
     import types
 
-    # pycocotools.coco imports it for its pictures, and it is not among what the tests install.
+    # pycocotools.coco imports it for its images, and it is not among what the tests install.
     for name in ("matplotlib", "matplotlib.pyplot", "matplotlib.collections", "matplotlib.patches"):
         sys.modules[name] = types.ModuleType(name)
     sys.modules["matplotlib.collections"].PatchCollection = None

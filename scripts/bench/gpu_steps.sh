@@ -59,7 +59,7 @@ if [[ -z $data ]]; then
     data=$root/data/mnist
     [[ -z ${DPTRAIN_DATA:-} ]] || data=$DPTRAIN_DATA/mnist
     if ! compgen -G "$data/train-images-idx3-ubyte*" >/dev/null; then
-        # As many pictures of the same size; PyTorch reads their files.
+        # As many images of the same size; PyTorch reads their files.
         data=$work/digits
         "$program" data synth digits --out "$data" >&2 || die 4 "the built-in digits cannot be written to $data"
     fi

@@ -12,11 +12,11 @@ usage: scripts/bench/image.sh [options]
 
 Makes training samples of photographs (a random resized crop to 224 × 224, mirrored or not) on one core, by dptrain and by
 torchvision and Pillow in turn, in rounds, and times bare libjpeg-turbo at what dptrain asks of it. Prints a Markdown page:
-pictures a second, ratios with their spread, versions. Torchvision is Debian's python3-torchvision.
+images a second, ratios with their spread, versions. Torchvision is Debian's python3-torchvision.
 
-  --pictures DIR  folder of *.jpg [$DPTRAIN_DATA/coco_tiny/train2017]
+  --images DIR  folder of *.jpg [$DPTRAIN_DATA/coco_tiny/train2017]
   --rounds N      [9]
-  --crops N       of each picture and round [10]
+  --crops N       of each image and round [10]
   --python CMD    the Python that has Debian's torchvision [/usr/bin/python3]
   --venv DIR      a Python environment with a newer torchvision, to be timed too
   --install       install Debian's packages first: python3-torchvision, python3-pil
@@ -26,11 +26,11 @@ EOT
 }
 
 command="scripts/bench/image.sh${*:+ $*}"
-pictures='' rounds=9 crops=10 python=/usr/bin/python3 venv='' install=no
+images='' rounds=9 crops=10 python=/usr/bin/python3 venv='' install=no
 packages=(python3-torchvision python3-pil)
 while [[ $# -gt 0 ]]; do
     case $1 in
-    --pictures) need_value "$@"; pictures=$2; shift 2 ;;
+    --images) need_value "$@"; images=$2; shift 2 ;;
     --rounds) need_value "$@"; whole_number "$1" "$2" 1; rounds=$((10#$2)); shift 2 ;;
     --crops) need_value "$@"; whole_number "$1" "$2" 1; crops=$((10#$2)); shift 2 ;;
     --python) need_value "$@"; python=$2; shift 2 ;;
@@ -42,12 +42,12 @@ while [[ $# -gt 0 ]]; do
     esac
 done
 [[ -z $venv || -x $venv/bin/python ]] || die 2 "--venv $venv: there is no $venv/bin/python"
-if [[ -z $pictures ]]; then
-    [[ -n ${DPTRAIN_DATA:-} ]] || die 2 "--pictures wants a folder of photographs (*.jpg); \$DPTRAIN_DATA names none"
-    pictures=$DPTRAIN_DATA/coco_tiny/train2017
+if [[ -z $images ]]; then
+    [[ -n ${DPTRAIN_DATA:-} ]] || die 2 "--images wants a folder of photographs (*.jpg); \$DPTRAIN_DATA names none"
+    images=$DPTRAIN_DATA/coco_tiny/train2017
 fi
-compgen -G "$pictures/*.jpg" >/dev/null || die 3 "there are no *.jpg in '$pictures'"
-pictures=$(readlink -f "$pictures")
+compgen -G "$images/*.jpg" >/dev/null || die 3 "there are no *.jpg in '$images'"
+images=$(readlink -f "$images")
 if [[ $install == yes ]]; then
     command -v apt-get >/dev/null || die 4 "--install: apt-get is not here; please install torchvision yourself"
     DEBIAN_FRONTEND=noninteractive apt-get -q -y install --no-install-recommends "${packages[@]}" >&2 ||
@@ -66,7 +66,7 @@ if may_bind; then one_core=(taskset -c 0); fi
 run() { # PREFIX PROGRAM…
     local prefix=$1
     shift
-    OMP_NUM_THREADS=1 "${one_core[@]}" "$@" "$pictures" "$crops" "$((round + 1))" >"$work/out" 2>"$work/log" ||
+    OMP_NUM_THREADS=1 "${one_core[@]}" "$@" "$images" "$crops" "$((round + 1))" >"$work/out" 2>"$work/log" ||
         { cat "$work/log" >&2; die 4 "this failed: $*"; }
     sed "s/^/$round $prefix/" "$work/out" >>"$work/times"
 }
@@ -93,17 +93,17 @@ row() { # NAME TEXT
     printf '| %s | %s | %s |\n' "$2" "$(rates "$1")" "$(ratios crop "$1")"
 }
 
-n_pictures=$(find "$pictures" -name '*.jpg' | wc -l)
+n_images=$(find "$images" -name '*.jpg' | wc -l)
 cat <<EOT
 # JPEG decoding
 
-Training samples from $n_pictures photographs ($(du -cb "$pictures"/*.jpg | awk 'END { printf "%.0f", $1 / 1000 / '"$n_pictures"' }') KB each on average): a random resized crop (area 8 to 100 %, aspect 3/4 to 4/3) to
+Training samples from $n_images photographs ($(du -cb "$images"/*.jpg | awk 'END { printf "%.0f", $1 / 1000 / '"$n_images"' }') KB each on average): a random resized crop (area 8 to 100 %, aspect 3/4 to 4/3) to
 224 × 224, on one core. Figures: median of $rounds rounds (quartiles); the ratio is taken within each round.
 
-| | pictures/s | dptrain's sample / this |
+| | images/s | dptrain's sample / this |
 |---|---:|---:|
 $(row crop "dptrain: file read, part decoded, resized")
-$(row whole "dptrain, the whole picture decoded")
+$(row whole "dptrain, the whole image decoded")
 $(row torchvision "torchvision: \`read_image\`, \`RandomResizedCrop(224)\`, flip")
 $(row antialiased "torchvision, \`antialias=True\`, which is what dptrain does")
 $(row pillow "Pillow: \`convert(\"RGB\")\`, \`RandomResizedCrop(224)\`, flip")
@@ -115,7 +115,7 @@ if [[ -n $venv ]]; then
 fi
 cat <<EOT
 
-| libjpeg-turbo | pictures/s | |
+| libjpeg-turbo | images/s | |
 |---|---:|---|
 | bare: the same regions at the same scales, from memory | $(rates bare) | |
 | \`image_decode_part\`, from memory | $(rates part) | $(ratios part bare) of bare |

@@ -15,7 +15,7 @@ on one rank. In turn with that the same bytes are written into one file and to t
 read twice (cat) and hashed (xxh128sum, of Debian's xxhash). Prints a Markdown page. All is read from the page cache.
 
   --folder DIR  where the files go [a temporary folder]; wants three times --mb
-  --mb N        10^6 bytes of pictures, about [400]
+  --mb N        10^6 bytes of images, about [400]
   --rounds N    of which the median counts [5]
   -h, --help    this text
 EOT
@@ -44,22 +44,22 @@ make_work pack "$folder"
 one=$(du -cb "$tiny"/*.jpg | awk 'END { print $1 }')
 copies=$(((mb * 1000000 + one - 1) / one))
 for ((i = 0; i < copies; i++)); do
-    mkdir -p "$work/pictures/class$((i % 10))"
-    for picture in "$tiny"/*.jpg; do cp "$picture" "$work/pictures/class$((i % 10))/$i-${picture##*/}"; done
+    mkdir -p "$work/images/class$((i % 10))"
+    for image in "$tiny"/*.jpg; do cp "$image" "$work/images/class$((i % 10))/$i-${image##*/}"; done
 done
 n=$((copies * $(find "$tiny" -name '*.jpg' | wc -l))) bytes=$((copies * one))
-note "$n pictures, $((bytes / 1000000)) MB"
+note "$n images, $((bytes / 1000000)) MB"
 
 command -v xxh128sum >/dev/null || die 4 "xxh128sum is not installed (Debian: apt-get install xxhash)"
 names=(pack write verify read hash)
 # shellcheck disable=SC2016 # Markdown's quotes
-declare -A title=([pack]='`dptrain data pack`' [write]='the pictures into one file, `fsync`'
+declare -A title=([pack]='`dptrain data pack`' [write]='the images into one file, `fsync`'
     [verify]='`dptrain data verify`' [read]='the shards read twice' [hash]='`xxh128sum` of the shards')
 
 once() { # NAME
     case $1 in
-    pack) ./dptrain data pack --from "$work/pictures" --out "$work/shards" --force --shard-size 64M ;;
-    write) find "$work/pictures" -name '*.jpg' -exec cat {} + >"$work/all" && sync "$work/all" ;;
+    pack) ./dptrain data pack --from "$work/images" --out "$work/shards" --force --shard-size 64M ;;
+    write) find "$work/images" -name '*.jpg' -exec cat {} + >"$work/all" && sync "$work/all" ;;
     verify) ./dptrain data verify "$work/shards" ;;
     read) cat "$work"/shards/*.h5 "$work"/shards/*.h5 >/dev/null ;;
     hash) xxh128sum "$work"/shards/*.h5 ;;
@@ -105,7 +105,7 @@ $(row verify read)
 $(row read read)
 $(row hash read)
 
-Beyond the floor, packing hashes each picture, reads each shard back for its digest, and flushes it before the next one is
+Beyond the floor, packing hashes each image, reads each shard back for its digest, and flushes it before the next one is
 begun; verifying hashes every byte twice, as one of the file and as one of its record.
 
 EOT

@@ -67,10 +67,10 @@ make_seeds() { # TARGET FOLDER
     case $1 in
     png | jpeg) build/tests/tools/image_samples "$1" "$2" 24 ;;
     idx)
-        # Two pictures of 3 × 2, four labels; as they are and packed.
-        printf '\0\0\10\3\0\0\0\2\0\0\0\3\0\0\0\2abcdefABCDEF' >"$2/pictures"
+        # Two images of 3 × 2, four labels; as they are and packed.
+        printf '\0\0\10\3\0\0\0\2\0\0\0\3\0\0\0\2abcdefABCDEF' >"$2/images"
         printf '\0\0\10\1\0\0\0\4\1\2\3\4' >"$2/labels"
-        gzip -kn "$2/pictures" "$2/labels"
+        gzip -kn "$2/images" "$2/labels"
         ;;
     coco) make_coco_seeds "$2" ;;
     shard) make_shard_seeds "$2" ;;

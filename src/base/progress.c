@@ -37,17 +37,17 @@ static int terminal(void)
 
 bool progress_active(void)
 {
-    const char *wish = getenv("DPTRAIN_PROGRESS");
-    if (!log_speaks() || (wish && strcmp(wish, "0") == 0)) return false;
-    return (wish && strcmp(wish, "1") == 0) || terminal() >= 0;
+    const char *value = getenv("DPTRAIN_PROGRESS");
+    if (!log_speaks() || (value && strcmp(value, "0") == 0)) return false;
+    return (value && strcmp(value, "1") == 0) || terminal() >= 0;
 }
 
 static int terminal_columns(void)
 {
     struct winsize size;
-    const char *wish = getenv("COLUMNS");
+    const char *value = getenv("COLUMNS");
     if (terminal() >= 0 && ioctl(terminal(), TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
-    int columns = wish ? (int)strtol(wish, NULL, 10) : 0;
+    int columns = value ? (int)strtol(value, NULL, 10) : 0;
     return columns > 0 && columns < 1000 ? columns : 80;
 }
 

@@ -64,7 +64,7 @@ static err_t check_options(const options_t *options, const opt_group_t *group)
     if (!options->from) RAISE(ERR_USAGE, "dptrain data pack wants --from SRC, what to pack");
     if (!options->pack.out) RAISE(ERR_USAGE, "dptrain data pack wants --out DST, the folder for the shards");
     if (opt_given(group, 1, "quality") && options->pack.resize == 0)
-        RAISE(ERR_USAGE, "--quality is of what --resize makes; without it pictures keep their bytes");
+        RAISE(ERR_USAGE, "--quality is of what --resize makes; without it images keep their bytes");
     return ERR_OK;
 }
 
@@ -81,8 +81,8 @@ static err_t run(comm_t *comm, const options_t *options)
     if (err == ERR_OK) err = pack_open(comm, options->from, opening, &source);
     if (err == ERR_OK) err = pack_run(comm, source, &options->pack, &result);
     if (err == ERR_OK) {
-        log_info("packed %s samples (%s of pictures) into %lld shards (%s) in %s, %s",
-                 figure_count(result.n_samples).text, figure_bytes((double)result.n_picture_bytes).text,
+        log_info("packed %s samples (%s of images) into %lld shards (%s) in %s, %s",
+                 figure_count(result.n_samples).text, figure_bytes((double)result.n_image_bytes).text,
                  (long long)result.n_shards, figure_bytes((double)result.n_bytes).text, options->pack.out,
                  figure_time(clock_sec() - begun_sec).text);
         if (result.n_kept > 0)

@@ -34,8 +34,7 @@ static const char usage[] =
 #define FIELD(name) offsetof(show_options_t, name)
 static const opt_t table[] = {
     {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "FILE", "contact sheet to draw, a PNG", OPT_COMMON},
-    {"count", OPT_INT, FIELD(count), "24", 1, SHEET_MAX_PICTURES, NULL, "N", "images on the sheet",
-     OPT_COMMON},
+    {"count", OPT_INT, FIELD(count), "24", 1, SHEET_MAX_IMAGES, NULL, "N", "images on the sheet", OPT_COMMON},
     {"tile", OPT_INT, FIELD(tile), "240", SHEET_MIN_TILE, SHEET_MAX_TILE, NULL, "PIXELS", "width of a tile",
      OPT_COMMON},
     {"seed", OPT_INT, FIELD(seed), "1", 0, 9e15, NULL, "N", "random seed of the choice of images",

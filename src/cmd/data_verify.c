@@ -60,7 +60,7 @@ static err_t run(comm_t *comm, const char *path)
         log_info("ok      %s: %s samples in %lld shards, %s: every byte is as it was written (%s)", path,
                  figure_count(verdict.n_samples).text, (long long)verdict.n_files, size.text, took.text);
     else
-        log_info("ok      %s: %s pictures, %s: all are there, and of the sizes that are said of them (%s)",
+        log_info("ok      %s: %s images, %s: all are there, and of the sizes that are said of them (%s)",
                  path, figure_count(verdict.n_samples).text, size.text, took.text);
     return ERR_OK;
 }

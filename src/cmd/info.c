@@ -116,7 +116,7 @@ static err_t print_model(const info_options_t *o)
         .columns =
             {{"layer", true}, {"operator", true}, {"output", true}, {"parameters"}, {"MACs"}, {"bytes"}},
         .n_columns = 6};
-    printf("%s on pictures of %s\n\n", g->model, shape_format(options.sample).text);
+    printf("%s on images of %s\n\n", g->model, shape_format(options.sample).text);
     for (int n = 0; n < g->n_nodes; n++) {
         const op_desc_t *desc = &g->nodes[n].desc;
         int64_t bytes = o->batch * shape_count(desc->y) * (int64_t)dtype_size(desc->dtype);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# dptrain data pack and verify: from pictures to shards, and back to the bit that was flipped.
+# dptrain data pack and verify: from images to shards, and back to the bit that was flipped.
 # shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
 
 # shellcheck source=tests/cli/common.bash
@@ -76,7 +76,7 @@ no_leftovers() { [[ -z $(find "$1" -name '.*tmp*') ]]; }
     mkdir shards
     check 2 "$folder/shards is in $folder" pack --from "$folder" --out "$folder/shards"
     rmdir shards
-    # Beside it, with the same beginning of the name: fine as far as that goes, and no picture is in these files.
+    # Beside it, with the same beginning of the name: fine as far as that goes, and no image is in these files.
     check 3 "cat/1.png" pack --from "$folder" --out "$folder-shards"
     mkdir "$folder/train"
     mv cat dog train
@@ -127,13 +127,13 @@ no_leftovers() { [[ -z $(find "$1" -name '.*tmp*') ]]; }
     echo "$output"
     [[ $output == *"$((n - 1)) of the shards were there already"* ]]
     diff -r "$shards" "$shards-whole"
-    # One bit of a picture: verify names the record, packing mends it.
+    # One bit of an image: verify names the record, packing mends it.
     file=$(find "$shards" -name 'train-00000-*')
     damage "$file" "$(($(first_record "$file" 3) + 20))"
     run "$dptrain" data verify "$shards"
     echo "$output"
     [ "$status" -eq 3 ]
-    [[ $output == *"not ok  $file, record 0 (\""*"id "*"its picture is damaged"* ]]
+    [[ $output == *"not ok  $file, record 0 (\""*"id "*"its image is damaged"* ]]
     run "$dptrain" data pack --from "$tiny" --out "$shards" --shard-size 16K
     [[ $output == *"written anew: "*"does not match its checksum"* ]]
     "$dptrain" data verify "$shards"
@@ -218,7 +218,7 @@ no_leftovers() { [[ -z $(find "$1" -name '.*tmp*') ]]; }
     [[ $output == *"Read-only file system"*"read-only: code 4"* ]]
 }
 
-@test "COCO: packs, verifies, keeps the pictures' bytes" {
+@test "COCO: packs, verifies, keeps the images' bytes" {
     coco_tiny
     "$dptrain" data verify "$coco"
     on_ranks 2 data pack --from "$coco" --out "$shards" --shard-size 2M
@@ -238,7 +238,7 @@ no_leftovers() { [[ -z $(find "$1" -name '.*tmp*') ]]; }
     fi
 }
 
-@test "--resize: smaller pictures, which the manifest says, and the others as they were" {
+@test "--resize: smaller images, which the manifest says, and the others as they were" {
     coco_tiny
     "$dptrain" data pack --from "$coco" --out "$shards" --resize 100
     "$dptrain" data verify "$shards"

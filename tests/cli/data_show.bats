@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# dptrain data show: what is in a source of pictures, and a contact sheet of it.
+# dptrain data show: what is in a source of images, and a contact sheet of it.
 # shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
 
 # shellcheck source=tests/cli/common.bash
@@ -41,7 +41,7 @@ coco_tiny() {
     check 2 "wants one folder" "$tiny" "$tiny"
     check 3 "there is no such folder" "$work/absent"
     mkdir "$work/empty"
-    check 3 "holds no pictures" "$work/empty"
+    check 3 "holds no images" "$work/empty"
     check 2 "--count" "$tiny" --out "$sheet" --count 0
     check 2 "--tile" "$tiny" --out "$sheet" --tile 5000
     check 2 "take fewer, or smaller ones" "$tiny" --out "$sheet" --tile 1024 --count 1000
@@ -59,11 +59,11 @@ coco_tiny() {
     ln -s "$tiny" "$work/a/digits"
     cd "$work/a"
     check 0 "IDX files" digits --out "$work/a.png" --count 12 --tile 64
-    [ "$(numbers pictures)" = "60 20" ]
+    [ "$(numbers images)" = "60 20" ]
     [ "$(numbers PNG)" = "60 20" ]
     [ "$(numbers unreadable)" = "0 0" ]
     [ "$(numbers 'width: min, median, max')" = "28 28 28 28 28 28" ]
-    [[ $output == *"10 categories, 10 of them with pictures"* ]]
+    [[ $output == *"10 categories, 10 of them with images"* ]]
     told=$(sed 1d <<<"$output")
     cd "$work/b"
     run on_ranks 2 data show digits --out "$work/a.png.2" --count 12 --tile 64
@@ -76,7 +76,7 @@ coco_tiny() {
 }
 
 @test "the seed chooses, and a category does" {
-    check 0 "5 pictures" "$tiny" --no-read --out "$work/1.png" --count 5 --tile 64
+    check 0 "5 images" "$tiny" --no-read --out "$work/1.png" --count 5 --tile 64
     "$dptrain" data show "$tiny" --no-read --out "$work/1b.png" --count 5 --tile 64 --seed 1
     "$dptrain" data show "$tiny" --no-read --out "$work/2.png" --count 5 --tile 64 --seed 2
     cmp "$work/1.png" "$work/1b.png"
@@ -85,10 +85,10 @@ coco_tiny() {
     run "$dptrain" data show "$tiny" --no-read
     n=$(awk '$1 == "7" { print $2 }' <<<"$output")
     [ "$n" -gt 0 ]
-    check 0 "$sheet: $n pictures" "$tiny" --no-read --out "$sheet" --category 7 --count 1000 --tile 64
+    check 0 "$sheet: $n images" "$tiny" --no-read --out "$sheet" --category 7 --count 1000 --tile 64
 }
 
-@test "pictures that are damaged are counted and named, and the rest is shown" {
+@test "images that are damaged are counted and named, and the rest is shown" {
     "$dptrain" data pack --from "$tiny" --out "$work/shards"
     shard=$work/shards/val-00000-of-00001.h5
     at=$(LC_ALL=C grep -abom 1 IHDR "$shard" | head -1 | cut -d : -f 1)
@@ -104,12 +104,12 @@ coco_tiny() {
     check 0 "COCO" "$coco" --out "$sheet" --count 8 --tile 120
     lists=("$coco"/annotations/instances_{train,val}2017.json)
     asked() { jq "$1" "${lists[@]}" | paste -sd ' '; }
-    [ "$(numbers pictures)" = "$(asked '.images | length')" ]
-    [ "$(numbers JPEG)" = "$(numbers pictures)" ]
+    [ "$(numbers images)" = "$(asked '.images | length')" ]
+    [ "$(numbers JPEG)" = "$(numbers images)" ]
     [ "$(numbers objects)" = "$(asked '[.annotations[] | select(.iscrowd == 0)] | length')" ]
     [ "$(numbers crowds)" = "$(asked '[.annotations[] | select(.iscrowd == 1)] | length')" ]
     [ "$(numbers medium)" = "$(asked '[.annotations[] | select(.iscrowd == 0 and .area >= 1024 and .area < 9216)] | length')" ]
-    [ "$(numbers 'pictures without either')" = "1 2" ]
+    [ "$(numbers 'images without either')" = "1 2" ]
     [ "$(numbers 'width: min, median, max' | cut -d ' ' -f 1,3,4,6)" = "301 640 351 640" ]
     people=$(jq -s '[.[].annotations[] | select(.category_id == 1 and .iscrowd == 0)] | length' "${lists[@]}")
     [[ $(grep '^person ' <<<"$output" | tr -s ' ') == "person $people "* ]]
@@ -124,5 +124,5 @@ coco_tiny() {
     cd "$coco/.." && "$dptrain" data show coco_tiny --no-read --out "$work/folder.png" --count 8 --tile 120
     cmp "$work/shards.png" "$work/folder.png"
     check 2 "did you mean 'person'?" "$coco" --out "$sheet" --category persn
-    check 2 "no picture of $coco has the category zebra" "$coco" --no-read --out "$sheet" --category zebra
+    check 2 "no image of $coco has the category zebra" "$coco" --no-read --out "$sheet" --category zebra
 }

@@ -106,7 +106,7 @@ setup() {
     printf '%s\n' '# Top' '[a](docs/a.md) [b](docs/a.md#a-b-c) [c](#top) [d](https://example.org/x) `[e](none.md)`' \
         '```' '[f](none.md)' '```' >"$tree/README.md"
     printf '%s\n' '# Title' '## A: `b`, c' '## Twice' '## Twice' '[up](../README.md#top) [again](#twice-1)' \
-        '![picture](../results/p.png)' >"$tree/docs/a.md"
+        '![image](../results/p.png)' >"$tree/docs/a.md"
     touch "$tree/CONTRIBUTING.md" "$tree/results/p.png"
     run scripts/dev/check_links.sh --root "$tree"
     echo "$output"

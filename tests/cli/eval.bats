@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Evaluation with a picture of the worst mistakes: the same on any number of ranks, and refused before any work.
+# Evaluation with an image of the worst mistakes: the same on any number of ranks, and refused before any work.
 # shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
 
 # shellcheck source=tests/cli/common.bash
@@ -25,19 +25,19 @@ png_size() { # FILE OFFSET
     od -An -j "$2" -N 4 -t u1 "$1" | awk '{ print (($1 * 256 + $2) * 256 + $3) * 256 + $4 }'
 }
 
-@test "the picture is the same to the byte on 1, 2 and 3 ranks" {
+@test "the image is the same to the byte on 1, 2 and 3 ranks" {
     for n in 1 2 3; do
         on_ranks "$n" eval "$out" --data "$data" --threads 1 --png "$n.png" >"text$n"
-        grep -q "^picture    $n.png, 40 of [0-9]* mistakes" "text$n"
+        grep -q "^image    $n.png, 40 of [0-9]* mistakes" "text$n"
         [ "$(head -c 8 "$n.png" | od -An -t x1 | tr -d ' ')" = 89504e470d0a1a0a ]
         cmp 1.png "$n.png"
-        diff <(grep -v '^picture' text1) <(grep -v '^picture' "text$n")
+        diff <(grep -v '^image' text1) <(grep -v '^image' "text$n")
     done
     [ "$(png_size 1.png 16)" -eq 1100 ]
     [ -z "$(find . -name '.*.tmp-*')" ]
 }
 
-@test "the picture replaces an older one, and its number of mistakes is chosen" {
+@test "the image replaces an older one, and its number of mistakes is chosen" {
     echo old >mistakes.png
     on_ranks 2 eval "$out" --data "$data" --png mistakes.png --worst 3 | grep '3 of'
     small=$(png_size mistakes.png 20)
@@ -50,7 +50,7 @@ png_size() { # FILE OFFSET
     "$dptrain" data synth digits --out tiny --train 64 --val 7
     for n in 1 3; do on_ranks "$n" eval "$out" --data tiny --threads 1 --png "$n.png" >text; done
     cmp 1.png 3.png
-    grep -Eq '^picture    3.png, ([1-7]) of \1 mistakes' text
+    grep -Eq '^image    3.png, ([1-7]) of \1 mistakes' text
 }
 
 @test "--json has all digits, the same on any number of ranks, and is refused before any work" {
@@ -68,12 +68,12 @@ png_size() { # FILE OFFSET
 
 @test "without --png nothing is drawn and evaluation says what it said" {
     on_ranks 2 eval "$out" --data "$data" --threads 1 >plain
-    on_ranks 2 eval "$out" --data "$data" --threads 1 --png a.png | grep -v '^picture' >drawn
+    on_ranks 2 eval "$out" --data "$data" --threads 1 --png a.png | grep -v '^image' >drawn
     diff plain <(sed '${/^$/d}' drawn)
-    [ "$(grep -c picture plain)" -eq 0 ]
+    [ "$(grep -c image plain)" -eq 0 ]
 }
 
-@test "a picture that cannot be is refused in one message, before evaluating" {
+@test "an image that cannot be is refused in one message, before evaluating" {
     check() { # CODE PART-OF-THE-MESSAGE RANKS ARGUMENTS...
         run on_ranks "$3" eval "$out" --data "$data" "${@:4}"
         echo "expected $1 \"$2\", got $status: $output"

@@ -506,7 +506,7 @@ prove_entry() { # SECONDS COMMAND
 @test "fetch_coco.sh refuses what is not COCO's, keeps what is there, and unpacks whole or not at all" {
     mirror=$BATS_TEST_TMPDIR/mirror folder=$BATS_TEST_TMPDIR/coco
     export DPTRAIN_COCO_URL=file://$mirror
-    run "$root/data/fetch_coco.sh" --only pictures "$folder"
+    run "$root/data/fetch_coco.sh" --only images "$folder"
     [ "$status" -eq 2 ]
     [[ $output == *"train, val or annotations"* ]]
     command -v unzip >/dev/null || skip "unzip is not here"

@@ -7,7 +7,7 @@
 
 enum { MAX_MASK = 1 << 16 };
 
-/* Of small pictures: what is large is slow, and no other code. */
+/* Of small images: what is large is slow, and no other code. */
 static void draw(const coco_t *coco)
 {
     static uint8_t mask[MAX_MASK];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* IDX files, plain and gzip: pictures and labels. */
+/* IDX files, plain and gzip: images and labels. */
 #include "base/mem.h"
 #include "data/dataset/idx.h"
 #include "tests/fuzz/fuzz.h"

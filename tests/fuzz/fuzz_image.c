@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* PNG and JPEG: headers, whole pictures, parts of them, resized. */
+/* PNG and JPEG: headers, whole images, parts of them, resized. */
 #include <string.h>
 #include <zlib.h>
 

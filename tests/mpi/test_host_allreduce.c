@@ -164,7 +164,7 @@ static void check_choice(const char *choice, int ranks_per_host)
            "%s: measured where there is a choice, and still zero", label);
     OK_ALL(strcmp(choice, "auto") == 0 ||
                comm_buffer_by_host(&buffer, 1000) == (can && strcmp(choice, "host") == 0),
-           "%s: the wish is granted", label);
+           "%s: the request is granted", label);
     check_buffer(comm, &buffer, label);
     OK_ALL(is_right(comm, &small, 1000, 0) && is_right(comm, &buffer, 65537, 1) &&
                is_right(comm, &small, 16, 2),
@@ -174,7 +174,7 @@ static void check_choice(const char *choice, int ranks_per_host)
     comm_close(&comm);
 }
 
-/* No two ranks on a host: a wish that is refused. */
+/* No two ranks on a host: a request that is refused. */
 static void check_refusal(void)
 {
     comm_t *comm = NULL;

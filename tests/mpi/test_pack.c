@@ -37,7 +37,7 @@ static err_t fake_read(const source_t *source, split_t split, int64_t index, sou
                                       .category = 1,
                                       .area = 2,
                                       .box = {1, 2, 3, 4},
-                                      .outline = OUTLINE_POLYGONS,
+                                      .segmentation = SEGMENTATION_POLYGONS,
                                       .n_polygons = 1,
                                       .n_points = n_points,
                                       .points = points};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Decodes a picture and compares it with what another decoder made of it: image_compare FILE RAW TOLERANCE.
- * RAW: RGBA of 16 bits, the upper byte first, rows of the picture as shown; it is put over black by the
+/* Decodes an image and compares it with what another decoder made of it: image_compare FILE RAW TOLERANCE.
+ * RAW: RGBA of 16 bits, the upper byte first, rows of the image as shown; it is put over black by the
  * contract of data/image/image.h. Prints the size and the largest difference; ends with 1 when that is above
  * the tolerance. image_compare FILE: only decodes, and prints the size. Ends with the error's own code where
- * the picture cannot be decoded. */
+ * the image cannot be decoded. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes pictures of every kind of tests/pictures.h to a folder: image_samples png|jpeg FOLDER [SIDE]. */
-#include "tests/pictures.h"
+/* Writes images of every kind of tests/images.h to a folder: image_samples png|jpeg FOLDER [SIDE]. */
+#include "tests/images.h"
 
 static void write_file(const char *folder, const char *name, const char *suffix, made_t made)
 {
@@ -21,14 +21,14 @@ static void write_jpegs(const char *folder, int side)
     const int width = side, height = side * 3 / 4;
     uint8_t *pixels = malloc((size_t)width * (size_t)height * 4);
     for (int k = 0; k < N_JPEG_KINDS; k++) {
-        picture_paint(pixels, width, height, jpeg_kinds[k].channels);
-        write_file(folder, jpeg_kinds[k].name, "jpg", picture_jpeg(pixels, width, height, &jpeg_kinds[k]));
+        image_paint(pixels, width, height, jpeg_kinds[k].channels);
+        write_file(folder, jpeg_kinds[k].name, "jpg", image_jpeg(pixels, width, height, &jpeg_kinds[k]));
     }
     for (int o = 1; o <= 8; o++) {
         const jpeg_kind_t kind = {.channels = 3, .space = JCS_YCbCr, .h = 2, .v = 2, .orientation = o};
         const char name[] = {'t', 'u', 'r', 'n', (char)('0' + o), 0};
-        picture_paint(pixels, width, height, 3);
-        write_file(folder, name, "jpg", picture_jpeg(pixels, width, height, &kind));
+        image_paint(pixels, width, height, 3);
+        write_file(folder, name, "jpg", image_jpeg(pixels, width, height, &kind));
     }
     free(pixels);
 }
@@ -42,7 +42,7 @@ static void write_pngs(const char *folder, int side)
             kind.orientation = i == 3 ? 6 : 0;
             char name[32];
             snprintf(name, sizeof name, "type%d_%d_%d", kind.type, kind.bits, i);
-            write_file(folder, name, "png", picture_png(side, side * 3 / 4, &kind));
+            write_file(folder, name, "png", image_png(side, side * 3 / 4, &kind));
         }
 }
 

@@ -95,7 +95,7 @@ static const annotation_t annotations_a[] = {
      .category = 2,
      .area = 12.5,
      .box = {0.5, 0.25, 6.5, 5.5},
-     .outline = OUTLINE_POLYGONS,
+     .segmentation = SEGMENTATION_POLYGONS,
      .n_polygons = 2,
      .n_points = two_polygons,
      .points = points_a},
@@ -104,7 +104,7 @@ static const annotation_t annotations_a[] = {
      .crowd = true,
      .area = 97,
      .box = {0, 0, 10, 10},
-     .outline = OUTLINE_RUNS,
+     .segmentation = SEGMENTATION_RLE,
      .n_runs = 4,
      .runs = runs_a},
     {.id = INT64_MAX, .category = 1, .area = 0.125, .box = {-0.0, 1e-300, 3, 4}},
@@ -114,7 +114,7 @@ static const annotation_t annotations_b[] = {
      .category = 1,
      .area = 4,
      .box = {1, 1, 2, 2},
-     .outline = OUTLINE_POLYGONS,
+     .segmentation = SEGMENTATION_POLYGONS,
      .n_polygons = 1,
      .n_points = one_polygon,
      .points = points_b},
@@ -123,12 +123,12 @@ static const annotation_t annotations_b[] = {
      .crowd = true,
      .area = 0,
      .box = {1, 1, 2, 2},
-     .outline = OUTLINE_RUNS,
+     .segmentation = SEGMENTATION_RLE,
      .n_runs = 1,
      .runs = runs_b},
 };
 
-/* Their pictures are these many bytes of noise from a place of a table that tests fill. */
+/* Their images are these many bytes of noise from a place of a table that tests fill. */
 static const struct {
     const char *name;
     int64_t id;

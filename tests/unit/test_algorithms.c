@@ -220,7 +220,7 @@ static void check_late(void)
     graph_t *g = small_graph();
     comm_options_t alone = {.name = "self", .timeout_sec = 60};
     runtime_t runtime = {.backend = &fake, .n_threads = 1};
-    algorithm_request_t request = {.wish = "measure", .runtime = &runtime, .graph = g, .timeout_sec = -1};
+    algorithm_request_t request = {.option = "measure", .runtime = &runtime, .graph = g, .timeout_sec = -1};
     algorithm_choice_t choice;
     must(comm_open(&alone, &runtime.comm), "a communicator");
     ASSERT(setenv("XDG_CACHE_HOME", "nowhere", 1) == 0 && unsetenv("HOME") == 0);

@@ -30,7 +30,7 @@ static void check_layers(void)
     static const struct {
         const char *net;
         int n_layers;
-        int64_t n_macs; /* of all convolutions, one picture */
+        int64_t n_macs; /* of all convolutions, one image */
     } nets[] = {
         {"lenet5", 2, 288000 + 1600000},
         {"vgg16", 13, 15346630656},

@@ -17,8 +17,8 @@
 #define CATEGORY_3 "{\"id\":3,\"name\":\"dog\"}"
 #define FILE_OF(annotations)                                                                                 \
     "{\"images\":[" IMAGE_7 "],\"categories\":[" CATEGORY_3 "],\"annotations\":[" annotations "]}"
-#define ANNOTATION(more)   "{\"id\":1,\"image_id\":7,\"category_id\":3,\"area\":6,\"bbox\":[0,0,2,3]" more "}"
-#define SEGMENTED(outline) FILE_OF(ANNOTATION(",\"segmentation\":" outline))
+#define ANNOTATION(more)        "{\"id\":1,\"image_id\":7,\"category_id\":3,\"area\":6,\"bbox\":[0,0,2,3]" more "}"
+#define SEGMENTED(segmentation) FILE_OF(ANNOTATION(",\"segmentation\":" segmentation))
 
 static const char good[] =
     "{\"info\":{\"deep\":[[{\"images\":[1,null,true]}]]},\"annotations\":["
@@ -77,21 +77,23 @@ static void test_good(void)
            i[2].annotations[0].id == 11 && i[2].annotations[1].id == 13 && i[2].annotations[3].id == 15,
        "annotations with their images, in the order of the file");
     const annotation_t *a = &i[2].annotations[0];
-    OK(a->category == 1 && !a->crowd && a->area == 4.5 && a->box[2] == 3 && a->outline == OUTLINE_POLYGONS &&
-           a->n_polygons == 2 && a->n_points[0] == 3 && a->n_points[1] == 4 && a->points[2] == 2.5F &&
-           a->points[6] == 1 && a->points[12] == 1.25F && a->points[13] == 2,
+    OK(a->category == 1 && !a->crowd && a->area == 4.5 && a->box[2] == 3 &&
+           a->segmentation == SEGMENTATION_POLYGONS && a->n_polygons == 2 && a->n_points[0] == 3 &&
+           a->n_points[1] == 4 && a->points[2] == 2.5F && a->points[6] == 1 && a->points[12] == 1.25F &&
+           a->points[13] == 2,
        "polygons");
     a = &i[0].annotations[0];
-    OK(a->category == 0 && a->crowd && a->outline == OUTLINE_RUNS && a->n_runs == 3 && a->runs[0] == 1 &&
-           a->runs[1] == 3 && a->runs[2] == 2,
+    OK(a->category == 0 && a->crowd && a->segmentation == SEGMENTATION_RLE && a->n_runs == 3 &&
+           a->runs[0] == 1 && a->runs[1] == 3 && a->runs[2] == 2,
        "runs");
     a = &i[2].annotations[1];
-    OK(a->crowd && a->area == 10 && a->outline == OUTLINE_RUNS && a->n_runs == 2 && a->runs[0] == 1 &&
-           a->runs[1] == 11,
+    OK(a->crowd && a->area == 10 && a->segmentation == SEGMENTATION_RLE && a->n_runs == 2 &&
+           a->runs[0] == 1 && a->runs[1] == 11,
        "compressed runs");
     a = &i[2].annotations[2];
-    OK(a[0].outline == OUTLINE_NONE && a[1].outline == OUTLINE_NONE && a[0].area == 0 && a[1].box[0] == 1.1,
-       "no outline, and an area of 0 that is the source's word");
+    OK(a[0].segmentation == SEGMENTATION_NONE && a[1].segmentation == SEGMENTATION_NONE && a[0].area == 0 &&
+           a[1].box[0] == 1.1,
+       "no segmentation, and an area of 0 that is the source's word");
     const coco_flaws_t *f = &coco->flaws;
     OK(f->cut.n + f->empty.n + f->thin.n + f->duplicates.n == 0, "nothing had to be mended");
     coco_free(&coco);
@@ -121,7 +123,7 @@ static void test_flaws(void)
     OK(keeps_box("[0.1,0.2,3.9,2.8]", 0.1, 0.2, 3.9, 2.8, 0), "a box as it is");
     OK(keeps_box("[0.1,0.2,3.905,2.8]", 0.1, 0.2, 3.9, 2.8, 0),
        "one that rounding makes too large: cut, not counted");
-    OK(keeps_box("[-1,1,3,7]", 0, 1, 2, 2, 1), "one that reaches beyond the picture is cut");
+    OK(keeps_box("[-1,1,3,7]", 0, 1, 2, 2, 1), "one that reaches beyond the image is cut");
     OK(keeps_box("[-1e300,-3,1.5e300,1e9]", 0, 0, 4, 3, 1), "one that is far larger");
     OK(keeps_box("[4,0,3,1]", 0, 0, 0, 0, 0) && keeps_box("[0,-9,3,9]", 0, 0, 0, 0, 0) &&
            keeps_box("[1e308,0,1e308,1]", 0, 0, 0, 0, 0),
@@ -201,7 +203,7 @@ static void test_wrong_images(void)
         {WITH_IMAGES("[{\"id\":{}}]"), "\"id\" is an object"},
         {NAMED("3"), "\"file_name\" is a number; a text is wanted"},
         {NAMED("\"\""), "\"file_name\" is empty"},
-        {NAMED("\"/etc/passwd\""), "leaves the folder of the pictures: /etc/passwd"},
+        {NAMED("\"/etc/passwd\""), "leaves the folder of the images: /etc/passwd"},
         {NAMED("\"..\""), "leaves the folder"},
         {NAMED("\"../x\""), "leaves the folder"},
         {NAMED("\"a/../../x\""), "leaves the folder"},
@@ -318,7 +320,7 @@ static void test_limits(void)
     OK(refused_long("{\"annotations\":[{\"area\":", "1", 600, "}]}", "too long"), "a long number");
     OK(refused_long("{\"annotations\":[{\"segmentation\":[[1", ",1", 2 << 20, "]]}]}",
                     "more than 1048576 points"),
-       "points of an outline");
+       "points of an segmentation");
     OK(refused_long("{\"annotations\":[{\"segmentation\":{\"counts\":[1", ",1", 4 << 20, "]}}]}",
                     "more than 4194304 runs"),
        "runs of a mask");
@@ -420,8 +422,8 @@ static void test_tiny(const char *folder, bool val)
         for (int32_t k = 0; k < coco->images[i].n_annotations; k++) {
             const annotation_t *a = &coco->images[i].annotations[k];
             n_crowd += a->crowd;
-            n_polygons += a->outline == OUTLINE_POLYGONS;
-            n_runs += a->outline == OUTLINE_RUNS;
+            n_polygons += a->segmentation == SEGMENTATION_POLYGONS;
+            n_runs += a->segmentation == SEGMENTATION_RLE;
             if (a->n_polygons > most) most = a->n_polygons;
             n_used += !used[a->category];
             used[a->category] = true;

@@ -31,7 +31,7 @@ static const op_desc_t cases[] = {
     CONV(2, 12, 9, 1, 16, 5, 5, 1, 1, 2, 2, 1, 1, 1, true),
     CONV(2, 9, 8, 17, 16, 3, 3, 1, 1, 1, 1, 1, 1, 1, true),
     CONV(2, 9, 8, 15, 48, 3, 5, 1, 2, 1, 2, 1, 1, 1, false),
-    /* many filters; several chunks, the last of fewer pictures; results that go past the caches */
+    /* many filters; several chunks, the last of fewer images; results that go past the caches */
     CONV(2, 4, 4, 64, 512, 3, 3, 1, 1, 1, 1, 1, 1, 1, true),
     CONV(3, 40, 40, 128, 16, 3, 3, 1, 1, 1, 1, 1, 1, 1, false),
     CONV(1, 65, 64, 16, 272, 1, 1, 1, 1, 0, 0, 1, 1, 1, true),

@@ -34,7 +34,7 @@ static void put_labels(const char *name, int64_t n, uint8_t first)
     if (idx_write(in_folder(name), shape_1d(n), values) != ERR_OK) abort();
 }
 
-static void put_pictures(const char *name, int64_t n, int64_t height, int64_t width)
+static void put_images(const char *name, int64_t n, int64_t height, int64_t width)
 {
     uint8_t values[MAX_SAMPLES * 16];
     for (int64_t i = 0; i < n * height * width; i++) values[i] = (uint8_t)(10 * i);
@@ -57,9 +57,9 @@ static void fresh_folder(void)
 {
     remove_tree(folder);
     if (fs_make_folder(folder) != ERR_OK) abort();
-    put_pictures("train-images-idx3-ubyte", N_TRAIN, H, W);
+    put_images("train-images-idx3-ubyte", N_TRAIN, H, W);
     put_labels("train-labels-idx1-ubyte", N_TRAIN, 2);
-    put_pictures("t10k-images-idx3-ubyte", N_VAL, H, W);
+    put_images("t10k-images-idx3-ubyte", N_VAL, H, W);
     put_labels("t10k-labels-idx1-ubyte", N_VAL, 7);
 }
 
@@ -108,9 +108,9 @@ static void test_good_folder(void)
     dataset_reader_t reader;
     bool right = dataset_reader_open(dataset, &reader) == ERR_OK;
     for (int i = 0; right && i < 2; i++) {
-        const dataset_wish_t wish = {.split = SPLIT_TRAIN, .index = index[i]};
+        const dataset_request_t request = {.split = SPLIT_TRAIN, .index = index[i]};
         dataset_sample_t sample;
-        right = dataset_read(&reader, &wish, &sample) == ERR_OK && sample.label == labels[i];
+        right = dataset_read(&reader, &request, &sample) == ERR_OK && sample.label == labels[i];
         for (int k = 0; k < H * W; k++) right = right && sample.bytes[k] == 60 * index[i] + 10 * k;
     }
     dataset_reader_close(&reader);
@@ -146,15 +146,15 @@ static void test_hash(void)
     put_labels("t10k-labels-idx1-ubyte", N_VAL, 6);
     OK(hash != hash_of_folder(), "other labels change it");
     fresh_folder();
-    put_pictures("train-images-idx3-ubyte", N_TRAIN, W, H);
-    put_pictures("t10k-images-idx3-ubyte", N_VAL, W, H);
+    put_images("train-images-idx3-ubyte", N_TRAIN, W, H);
+    put_images("t10k-images-idx3-ubyte", N_VAL, W, H);
     OK(hash != hash_of_folder(), "the same bytes in another shape change it");
 
     dataset_t flat = {.info = {.n_samples = {1, 1}, .height = 1, .width = 2, .channels = 1, .n_classes = 10}};
     const uint8_t grey[] = {9, 9}, label = 0;
     for (int s = 0; s < SPLIT_COUNT; s++) flat.pixels[s] = grey, flat.labels[s] = &label;
     dataset_measure(&flat);
-    OK(flat.info.norm.std[0] == 1.0, "pictures of one grey have std 1, not 0");
+    OK(flat.info.norm.std[0] == 1.0, "images of one grey have std 1, not 0");
 }
 
 static void test_names(void)
@@ -177,7 +177,7 @@ static void test_bad_folder(void)
 {
     fresh_folder();
     put_labels("train-labels-idx1-ubyte", N_TRAIN + 1, 0);
-    OK(refused("train-images-idx3-ubyte holds 4 pictures", "train-labels-idx1-ubyte holds 5 labels"),
+    OK(refused("train-images-idx3-ubyte holds 4 images", "train-labels-idx1-ubyte holds 5 labels"),
        "counts that differ: both files are named");
     fresh_folder();
     put_labels("train-labels-idx1-ubyte", N_TRAIN, 9);
@@ -187,12 +187,11 @@ static void test_bad_folder(void)
     put_labels("t10k-labels-idx1-ubyte", N_VAL, 8);
     OK(refused("t10k-labels-idx1-ubyte: label 10 at sample 2", ""), "… in the validation set");
     fresh_folder();
-    put_pictures("t10k-images-idx3-ubyte", N_VAL, W, H);
-    OK(refused("2×3", "3×2"), "splits with pictures of different sizes");
+    put_images("t10k-images-idx3-ubyte", N_VAL, W, H);
+    OK(refused("2×3", "3×2"), "splits with images of different sizes");
     fresh_folder();
     put_labels("train-images-idx3-ubyte", N_TRAIN, 0);
-    OK(refused("train-images-idx3-ubyte", "0x00000801 (a file of labels)"),
-       "labels under the pictures' name");
+    OK(refused("train-images-idx3-ubyte", "0x00000801 (a file of labels)"), "labels under the images' name");
     fresh_folder();
     if (truncate(in_folder("t10k-images-idx3-ubyte"), 20) != 0) abort();
     OK(refused("t10k-images-idx3-ubyte", "truncated"), "a truncated file");
@@ -247,14 +246,14 @@ static void test_built_in(void)
     dataset_close(&a);
     dataset_reader_t reader;
     dataset_sample_t one = {0}, other = {0};
-    dataset_wish_t wish = {.split = SPLIT_TRAIN, .index = 59999};
+    dataset_request_t request = {.split = SPLIT_TRAIN, .index = 59999};
     OK_CALL(dataset_open("synthetic", &(transform_settings_t){.input_size = 40}, &a), "synthetic of a size");
     OK(a && a->info.height == 40 && a->info.width == 40 && a->info.channels == 3 && a->info.hash != 0,
-       "… is colour pictures of that size");
+       "… is colour images of that size");
     OK_CALL(dataset_reader_open(a, &reader), "… that are read");
-    if (dataset_read(&reader, &wish, &one) != ERR_OK) abort();
-    wish.index = 0;
-    if (dataset_read(&reader, &wish, &other) != ERR_OK) abort();
+    if (dataset_read(&reader, &request, &one) != ERR_OK) abort();
+    request.index = 0;
+    if (dataset_read(&reader, &request, &other) != ERR_OK) abort();
     OK(one.label >= 0 && one.label < 10 && memcmp(one.bytes, other.bytes, 40 * 40 * 3) != 0,
        "… one unlike another");
     dataset_reader_close(&reader);

@@ -21,7 +21,7 @@ static void test_deterministic(void)
 {
     digits_draw(1, SPLIT_TRAIN, 0, N_MANY, pixels, labels);
     uint64_t hash = XXH3_64bits_withSeed(pixels, sizeof pixels, XXH3_64bits(labels, sizeof labels));
-    OK(hash == UINT64_C(0x07fa47bad3193113), "the pictures are those of every other machine (hash %016llx)",
+    OK(hash == UINT64_C(0x07fa47bad3193113), "the images are those of every other machine (hash %016llx)",
        (unsigned long long)hash);
     digits_draw(1, SPLIT_TRAIN, 1000, N_FEW, few, few_labels);
     OK(memcmp(few, pixels + 1000 * N_PIXELS, sizeof few) == 0 &&
@@ -33,7 +33,7 @@ static void test_deterministic(void)
     OK(memcmp(few, pixels, sizeof few) != 0, "seeds differ");
 }
 
-/* Each class is there, each picture has ink and lies inside its frame. */
+/* Each class is there, each image has ink and lies inside its frame. */
 static void test_plausible(void)
 {
     int64_t n_class[DIGITS_CLASSES] = {0}, ink = 0, rim = 0, n_rim = 0;
@@ -57,7 +57,7 @@ static void test_plausible(void)
     for (int c = 0; c < DIGITS_CLASSES; c++)
         balanced = balanced && n_class[c] > N_MANY / 13 && n_class[c] < N_MANY / 8;
     OK(balanced, "the classes are about equally frequent");
-    OK(all_inked, "every picture has ink");
+    OK(all_inked, "every image has ink");
     double mean = (double)ink / (N_MANY * N_PIXELS), rim_mean = (double)rim / (double)n_rim;
     OK(mean > 15 && mean < 50, "a mean brightness near that of MNIST (%.1f)", mean);
     OK(rim_mean < mean / 2, "the digits lie inside the frame (rim %.1f)", rim_mean);

@@ -461,7 +461,7 @@ static void check_errors(void)
     graph_free(&g);
     options.sample = shape_3d(6, 6, 1);
     OK(model_build("lenet5", &options, &g) == ERR_USAGE && strstr(err_message(), "layer conv2"),
-       "pictures too small for lenet5: %s", err_message());
+       "images too small for lenet5: %s", err_message());
     OK(g == NULL, "and nothing is left");
 }
 

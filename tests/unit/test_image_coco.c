@@ -39,7 +39,7 @@ static bool part_is_right(image_bytes_t from, int64_t width, int64_t height, rng
     return same;
 }
 
-static bool picture_is_right(const char *path, rng_t *rng)
+static bool image_is_right(const char *path, rng_t *rng)
 {
     const image_bytes_t from = {path, bytes, read_file(path)};
     image_info_t info;
@@ -57,7 +57,7 @@ static bool picture_is_right(const char *path, rng_t *rng)
     return right;
 }
 
-/* Largest difference of means over 8 × 8 pixels of two pictures of OUT × OUT. */
+/* Largest difference of means over 8 × 8 pixels of two images of OUT × OUT. */
 static double coarse_distance(const uint8_t *a, const uint8_t *b)
 {
     double most = 0;
@@ -72,7 +72,7 @@ static double coarse_distance(const uint8_t *a, const uint8_t *b)
     return most;
 }
 
-/* A part of `side` pixels, resized, against the same from the whole picture: to the bit where it is not
+/* A part of `side` pixels, resized, against the same from the whole image: to the bit where it is not
  * scaled, and otherwise as near as the transform's own scaling is. */
 static bool crop_is_right(image_bytes_t from, double side, rng_t *rng, resize_scratch_t *scratch)
 {
@@ -103,7 +103,7 @@ int main(void)
     tap_plan(3 + 4 + 1);
     n_whole = 4000 * 4000;
     OK_CALL(image_decoder_new((image_limits_t){0}, &decoder), "a decoder");
-    OK_CALL(mem_new_array(n_whole, 3, "a picture", &whole), "memory");
+    OK_CALL(mem_new_array(n_whole, 3, "an image", &whole), "memory");
     OK_CALL(mem_new(MOST_BYTES, "a file", &bytes), "memory");
     rng_t rng = rng_new(21, RNG_TEST, 0);
     resize_scratch_t scratch = {NULL, 0};
@@ -115,7 +115,7 @@ int main(void)
         for (struct dirent *entry; dir && (entry = readdir(dir)) && (!UNDER_SANITIZER || n < 8);) {
             if (!strstr(entry->d_name, ".jpg") || fs_join(path, split, entry->d_name) != ERR_OK) continue;
             n++;
-            n_right += picture_is_right(path, &rng);
+            n_right += image_is_right(path, &rng);
             const image_bytes_t from = {path, bytes, read_file(path)};
             n_near += crop_is_right(from, OUT * (1.1 + .8 * rng_uniform(&rng)), &rng, &scratch) &&
                       crop_is_right(from, OUT * (2 + 1.5 * rng_uniform(&rng)), &rng, &scratch);

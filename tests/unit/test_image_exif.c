@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "data/image/exif.h"
 #include "data/image/orient.h"
-#include "tests/pictures.h"
+#include "tests/images.h"
 #include "tests/tap.h"
 
 /* Copied to a block of just its size: a sanitizer then sees what reads beyond it. */
@@ -26,7 +26,7 @@ static void test_block(void)
     bool all = true, bare = true, short_ones = true, flips = true;
     for (int o = 1; o <= 8; o++)
         for (int big = 0; big < 2; big++) {
-            size_t n = picture_exif(o, big, exif);
+            size_t n = image_exif(o, big, exif);
             all = of_copy(exif, n, false) == o && all;
             bare = of_copy(exif + 6, n - 6, false) == o && bare;
             /* The entry ends four bytes before the block does. */
@@ -43,12 +43,12 @@ static void test_block(void)
     OK(bare, "without the word Exif");
     OK(short_ones, "a block that is cut off has none");
     OK(flips, "flipped bits give an orientation or none");
-    picture_exif(9, true, exif);
+    image_exif(9, true, exif);
     OK(of_copy(exif, 32, false) == 0, "9 is none");
-    picture_exif(3, false, exif);
+    image_exif(3, false, exif);
     memset(exif + 10, 0xFF, 4);
     OK(of_copy(exif, 32, false) == 0, "a directory beyond the block");
-    picture_exif(3, false, exif);
+    image_exif(3, false, exif);
     exif[14] = exif[15] = 0xFF, exif[16] = 0;
     OK(of_copy(exif, 32, false) == 0, "65535 entries of which one is there");
 }
@@ -59,7 +59,7 @@ static void test_png(void)
     for (int o = 1; o <= 8; o++)
         for (int b = 0; b < 2; b++) {
             made_t made =
-                picture_png(5, 4, &(png_kind_t){.type = 2, .bits = 8, .orientation = o, .exif_behind = b});
+                image_png(5, 4, &(png_kind_t){.type = 2, .bits = 8, .orientation = o, .exif_behind = b});
             bool *all = b ? &behind : &before;
             *all = of_copy(made.bytes, made.n, true) == o && *all;
             for (size_t n = 0; n < made.n; n++) {
@@ -73,7 +73,7 @@ static void test_png(void)
     OK(cut, "and cut off");
 }
 
-/* A 2 × 3 picture, its pixels named as the eye reads them: EXIF's own definition of where row 0 and column 0
+/* A 2 × 3 image, its pixels named as the eye reads them: EXIF's own definition of where row 0 and column 0
  * are seen. */
 static void test_pixels(void)
 {
@@ -116,7 +116,7 @@ static void test_large(void)
         orient_pixels(inverse[o], orient_swaps(o) ? H : W, orient_swaps(o) ? W : H, shown, back);
         all = memcmp(stored, back, sizeof stored) == 0 && all;
     }
-    OK(all, "turned and turned back, a picture is as it was");
+    OK(all, "turned and turned back, an image is as it was");
 }
 
 int main(void)

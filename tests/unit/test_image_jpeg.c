@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* RUN np=0
  * JPEGs of every kind: right pixels, whole, in part, scaled and turned; damage of every kind is an error that
- * names the picture, whatever the damage; limits hold before memory is asked for. */
+ * names the image, whatever the damage; limits hold before memory is asked for. */
 #include <math.h>
 
 #include "base/mem.h"
 #include "base/rng.h"
 #include "data/image/image.h"
 #include "data/image/orient.h"
-#include "tests/pictures.h"
+#include "tests/images.h"
 #include "tests/tap.h"
 
 enum { W = 150, H = 117, SMALL_W = 24, SMALL_H = 18 };
@@ -21,7 +21,7 @@ static image_bytes_t bytes_of(made_t made)
     return (image_bytes_t){"shard 3, record 7", made.bytes, made.n};
 }
 
-/* What a painted picture of a kind should be in RGB. */
+/* What a painted image of a kind should be in RGB. */
 static void expect(const jpeg_kind_t *kind, const uint8_t *pixel, int out[3])
 {
     for (int c = 0; c < 3; c++) {
@@ -50,8 +50,8 @@ static void test_kinds(void)
                                               "YCbCr", "CMYK", "YCCK"}; /* by J_COLOR_SPACE */
         image_t image;
         image_info_t info;
-        picture_paint(painted, W, H, kind->channels);
-        made_t made = picture_jpeg(painted, W, H, kind);
+        image_paint(painted, W, H, kind->channels);
+        made_t made = image_jpeg(painted, W, H, kind);
         bool right =
             image_decode(decoder, bytes_of(made), &image) == ERR_OK && image.width == W && image.height == H;
         const double far = right ? distance(kind, &image) : 999;
@@ -95,8 +95,8 @@ static void test_parts(void)
     const int n_parts = UNDER_SANITIZER ? 20 : 400;
     rng_t rng = rng_new(11, RNG_TEST, 0);
     for (int k = 0; k < N_JPEG_KINDS; k++) {
-        picture_paint(painted, W, H, jpeg_kinds[k].channels);
-        made_t made = picture_jpeg(painted, W, H, &jpeg_kinds[k]);
+        image_paint(painted, W, H, jpeg_kinds[k].channels);
+        made_t made = image_jpeg(painted, W, H, &jpeg_kinds[k]);
         image_t image;
         image_rect_t place;
         bool same = image_decode(decoder, bytes_of(made), &image) == ERR_OK, narrow = true;
@@ -109,18 +109,18 @@ static void test_parts(void)
             /* A margin, and to the left what is missing to a whole number of blocks. */
             narrow = image.width <= wanted.width + 40 && image.height <= wanted.height + 8 && narrow;
         }
-        OK(same, "%s: %d parts have the whole picture's pixels", jpeg_kinds[k].name, n_parts);
+        OK(same, "%s: %d parts have the whole image's pixels", jpeg_kinds[k].name, n_parts);
         OK(narrow, "and no more than needed");
         free(made.bytes);
     }
 }
 
-/* Means of squares of the whole picture are what scaling in the transform approximates. */
+/* Means of squares of the whole image are what scaling in the transform approximates. */
 static void test_scaled(void)
 {
     const jpeg_kind_t kind = {.channels = 3, .space = JCS_YCbCr, .h = 2, .v = 2};
-    picture_paint(painted, W, H, 3);
-    made_t made = picture_jpeg(painted, W, H, &kind);
+    image_paint(painted, W, H, 3);
+    made_t made = image_jpeg(painted, W, H, &kind);
     image_t image;
     image_rect_t place;
     image_decode(decoder, bytes_of(made), &image);
@@ -156,17 +156,17 @@ static void test_orientations(void)
     static uint8_t turned[W * H * 3];
     bool pixels = true, parts = true, infos = true;
     rng_t rng = rng_new(12, RNG_TEST, 0);
-    picture_paint(painted, W, H, 3);
+    image_paint(painted, W, H, 3);
     for (int o = 1; o <= 8; o++) {
         jpeg_kind_t kind = {.channels = 3, .space = JCS_YCbCr, .h = 2, .v = 2};
         image_t image;
         image_info_t info;
         image_rect_t place;
-        made_t plain = picture_jpeg(painted, W, H, &kind);
+        made_t plain = image_jpeg(painted, W, H, &kind);
         image_decode(decoder, bytes_of(plain), &image);
         orient_pixels(o, W, H, image.rgb, turned);
         kind.orientation = o, kind.big_endian = o % 2;
-        made_t made = picture_jpeg(painted, W, H, &kind);
+        made_t made = image_jpeg(painted, W, H, &kind);
         const int width = orient_swaps(o) ? H : W, height = orient_swaps(o) ? W : H;
         infos = image_info(bytes_of(made), &info) == ERR_OK && info.orientation == o && info.width == width &&
                 info.height == height && info.stored_width == W && infos;
@@ -194,10 +194,10 @@ static void test_orientations(void)
 static void test_edges(void)
 {
     bool inside = true;
-    picture_paint(painted, 55, 1, 3);
+    image_paint(painted, 55, 1, 3);
     for (int o = 1; o <= 8; o++) {
         const jpeg_kind_t kind = {.channels = 3, .space = JCS_YCbCr, .orientation = o};
-        made_t made = picture_jpeg(painted, 55, 1, &kind);
+        made_t made = image_jpeg(painted, 55, 1, &kind);
         for (int thirds = 1; thirds <= 55; thirds++) {
             image_t image;
             image_rect_t place;
@@ -229,12 +229,12 @@ static void test_damage(void)
 {
     static const int tried[] = {1, 5, 7, 8, 11, 13};
     bool cuts = true, flips = true, named = true;
-    picture_paint(painted, SMALL_W, SMALL_H, 3);
+    image_paint(painted, SMALL_W, SMALL_H, 3);
     for (size_t t = 0; t < sizeof tried / sizeof *tried; t++) {
         jpeg_kind_t kind = jpeg_kinds[tried[t]];
         kind.quality = 40, kind.orientation = 6;
-        picture_paint(painted, SMALL_W, SMALL_H, kind.channels);
-        made_t made = picture_jpeg(painted, SMALL_W, SMALL_H, &kind);
+        image_paint(painted, SMALL_W, SMALL_H, kind.channels);
+        made_t made = image_jpeg(painted, SMALL_W, SMALL_H, &kind);
         cuts = decode_copy(made.bytes, made.n) == ERR_OK && cuts;
         for (size_t n = 0; n < made.n; n += UNDER_SANITIZER ? 3 : 1) {
             cuts = decode_copy(made.bytes, n) == ERR_DATA && cuts;
@@ -250,7 +250,7 @@ static void test_damage(void)
     }
     OK(cuts, "cut off at any byte a JPEG is bad data");
     OK(named, "which the message names");
-    OK(flips, "with any bit flipped it is bad data, or a picture");
+    OK(flips, "with any bit flipped it is bad data, or an image");
 }
 
 /* The frame header's height and width, wherever it is. */
@@ -269,8 +269,8 @@ static void test_limits(void)
     image_t image;
     image_info_t info;
     image_rect_t place;
-    picture_paint(painted, W, H, 3);
-    made_t made = picture_jpeg(painted, W, H, &jpeg_kinds[7]);
+    image_paint(painted, W, H, 3);
+    made_t made = image_jpeg(painted, W, H, &jpeg_kinds[7]);
     const int64_t before = mem_live_bytes();
     set_size(made, 65000, 65000);
     OK(image_decode(decoder, bytes_of(made), &image) == ERR_DATA &&
@@ -298,12 +298,12 @@ static void test_limits(void)
     for (int i = 0; i < 126; i++)
         scans[i + 1] = (jpeg_scan_info){1, {0}, i / 2 + 1, i / 2 + 1, i % 2, 1 - i % 2};
     jpeg_kind_t many = {.channels = 1, .space = JCS_GRAYSCALE, .scans = scans, .n_scans = 127};
-    picture_paint(painted, W, H, 1);
-    made = picture_jpeg(painted, W, H, &many);
+    image_paint(painted, W, H, 1);
+    made = image_jpeg(painted, W, H, &many);
     OK(image_decode(decoder, bytes_of(made), &image) == ERR_DATA && SAYS("more than 100 scans"), "127 scans");
     free(made.bytes);
     many.n_scans = 99;
-    made = picture_jpeg(painted, W, H, &many);
+    made = image_jpeg(painted, W, H, &many);
     OK_CALL(image_decode(decoder, bytes_of(made), &image), "99 scans");
     free(made.bytes);
 }
@@ -313,8 +313,8 @@ static void test_markers(void)
 {
     static const uint8_t empty[4] = {0xFF, 0xE1, 0, 2};
     image_t image;
-    picture_paint(painted, W, H, 3);
-    made_t made = picture_jpeg(painted, W, H, &jpeg_kinds[5]);
+    image_paint(painted, W, H, 3);
+    made_t made = image_jpeg(painted, W, H, &jpeg_kinds[5]);
     for (int more = 0; more <= 1; more++) {
         const size_t n_markers = IMAGE_MAX_MARKERS + (size_t)more, n = made.n + n_markers * sizeof empty;
         made_t padded = {malloc(n), n};
@@ -342,8 +342,8 @@ static void test_others(void)
     OK(image_decode(decoder, (image_bytes_t){"a.gif", "GIF89a..", 8}, &image) == ERR_DATA &&
            SAYS("a.gif", "neither JPEG nor PNG", "47 49 46 38"),
        "another format");
-    picture_paint(painted, W, H, 3);
-    made_t made = picture_jpeg(painted, W, H, &jpeg_kinds[5]);
+    image_paint(painted, W, H, 3);
+    made_t made = image_jpeg(painted, W, H, &jpeg_kinds[5]);
     for (int i = 0; i < 4; i++)
         OK(image_decode_part(decoder, bytes_of(made), rects[i], 5, 5, &image, &place) == ERR_DATA &&
                SAYS("shard 3, record 7", "150 x 117"),
@@ -351,8 +351,8 @@ static void test_others(void)
     OK(image_decode_part(decoder, bytes_of(made), (image_rect_t){-10, -10, 1e9, 1e9}, 500, 500, &image,
                          &place) == ERR_OK &&
            image.width == W && image.height == H && place.x == 0 && place.width == W && place.height == H,
-       "a part is cut to the picture");
-    /* Tables are those of the picture, never of the one before. */
+       "a part is cut to the image");
+    /* Tables are those of the image, never of the one before. */
     for (size_t i = 2; i + 4 < made.n; i++)
         if (made.bytes[i] == 0xFF && made.bytes[i + 1] == 0xDB) made.bytes[i + 1] = 0xFE; /* a comment */
     OK(image_decode(decoder, bytes_of(made), &image) == ERR_DATA && SAYS("uantization table"),
@@ -360,7 +360,7 @@ static void test_others(void)
     free(made.bytes);
 }
 
-/* After the largest picture nothing is allocated. */
+/* After the largest image nothing is allocated. */
 static void test_steady(void)
 {
     image_t image;
@@ -370,8 +370,8 @@ static void test_steady(void)
         for (int k = 0; k < N_JPEG_KINDS; k++) {
             jpeg_kind_t kind = jpeg_kinds[k];
             kind.orientation = 5;
-            picture_paint(painted, W, H, kind.channels);
-            made_t made = picture_jpeg(painted, W - k, H - k, &kind);
+            image_paint(painted, W, H, kind.channels);
+            made_t made = image_jpeg(painted, W - k, H - k, &kind);
             image_decode(decoder, bytes_of(made), &image);
             free(made.bytes);
         }

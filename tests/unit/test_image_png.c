@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* RUN np=0
  * PNGs of every type and depth, with and without interlacing and transparency: exact pixels, whole and in
- * part; a file that is cut off or has any bit flipped is an error that names the picture; limits hold before
+ * part; a file that is cut off or has any bit flipped is an error that names the image; limits hold before
  * memory is asked for. */
 #include "base/mem.h"
 #include "base/rng.h"
 #include "data/image/encode.h"
 #include "data/image/image.h"
 #include "data/image/orient.h"
-#include "tests/pictures.h"
+#include "tests/images.h"
 #include "tests/tap.h"
 
 enum { W = 43, H = 37 };
@@ -74,7 +74,7 @@ static void test_kind(const png_kind_t *kind)
     image_t image;
     image_info_t info;
     rng_t rng = rng_new(5, RNG_TEST, 0);
-    made_t made = picture_png(W, H, kind);
+    made_t made = image_png(W, H, kind);
     for (int i = 0; i < W * H; i++) expect(kind, i % W, i / W, wanted + 3 * i);
     bool right = image_decode(decoder, bytes_of(made), &image) == ERR_OK && image.width == W &&
                  image.height == H && memcmp(image.rgb, wanted, sizeof wanted) == 0;
@@ -113,7 +113,7 @@ static void test_orientations(void)
             const png_kind_t kind = {.type = 2, .bits = 8, .orientation = o, .exif_behind = behind};
             image_t image;
             image_info_t info;
-            made_t made = picture_png(W, H, &kind);
+            made_t made = image_png(W, H, &kind);
             for (int i = 0; i < W * H; i++) expect(&kind, i % W, i / W, wanted + 3 * i);
             orient_pixels(o, W, H, wanted, turned);
             all = image_decode(decoder, bytes_of(made), &image) == ERR_OK &&
@@ -148,7 +148,7 @@ static void test_damage(void)
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         png_kind_t kind = kinds[k];
         kind.orientation = 3;
-        made_t made = picture_png(9, 7, &kind);
+        made_t made = image_png(9, 7, &kind);
         good = decode_copy(made.bytes, made.n) == ERR_OK && good;
         for (size_t n = 0; n < made.n; n++) {
             cuts = decode_copy(made.bytes, n) == ERR_DATA && cuts;
@@ -181,7 +181,7 @@ static made_t assemble(uint32_t width, uint32_t height, int type, int bits, cons
                               (uint8_t)width,         (uint8_t)(height >> 24), (uint8_t)(height >> 16),
                               (uint8_t)(height >> 8), (uint8_t)height,         (uint8_t)bits,
                               (uint8_t)type};
-    png_set_write_fn(png, &made, picture_collect, NULL);
+    png_set_write_fn(png, &made, image_collect, NULL);
     png_write_sig(png);
     png_write_chunk(png, (png_const_bytep) "IHDR", head, sizeof head);
     for (int i = 0; i < n; i++) png_write_chunk(png, (png_const_bytep)names[i], data[i], sizes[i]);
@@ -237,7 +237,7 @@ static void test_encode(void)
     uint8_t *bytes, *again;
     size_t n, n_again;
     image_t image;
-    picture_paint(pixels, W, H, 3);
+    image_paint(pixels, W, H, 3);
     OK_CALL(image_encode_png(pixels, W, H, 3, &bytes, &n), "RGB as PNG");
     OK(image_encode_png(pixels, W, H, 3, &again, &n_again) == ERR_OK && n == n_again &&
            memcmp(bytes, again, n) == 0,
@@ -276,7 +276,7 @@ static void test_encode_large(void)
     size_t n;
     image_t image;
     rng_t rng = rng_new(10, RNG_TEST, 0);
-    picture_paint(pixels, SIDE, SIDE, 3);
+    image_paint(pixels, SIDE, SIDE, 3);
     for (int i = 0; i < SIDE * SIDE * 3; i++) pixels[i] = (uint8_t)(pixels[i] / 2 + rng_below(&rng, 16));
     const image_t from = {SIDE, SIDE, pixels};
     OK(image_encode_jpeg(&from, 98, &bytes, &n) == ERR_OK && n > 200000, "a large JPEG");

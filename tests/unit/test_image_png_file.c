@@ -20,19 +20,18 @@ enum { WIDTH = 37, HEIGHT = 23, N_BYTES = WIDTH * HEIGHT * 3, MAX_FILE = 8192 };
 static char folder[] = "/tmp/dptrain-png-XXXXXX";
 static char path[FS_PATH_MAX];
 static uint8_t pixels[N_BYTES];
-static const image_t picture = {WIDTH, HEIGHT, pixels};
+static const image_t image = {WIDTH, HEIGHT, pixels};
 
-/* The file holds exactly this picture, 8 bits a channel and no alpha. */
+/* The file holds exactly this image, 8 bits a channel and no alpha. */
 static bool holds(const image_t *want)
 {
     static uint8_t read[N_BYTES];
-    png_image image = {.version = PNG_IMAGE_VERSION};
-    if (!png_image_begin_read_from_file(&image, path)) return false;
-    bool same = image.format == PNG_FORMAT_RGB && image.width == want->width &&
-                image.height == want->height && PNG_IMAGE_SIZE(image) <= sizeof read &&
-                png_image_finish_read(&image, NULL, read, 0, NULL) &&
-                memcmp(read, want->rgb, PNG_IMAGE_SIZE(image)) == 0;
-    png_image_free(&image);
+    png_image png = {.version = PNG_IMAGE_VERSION};
+    if (!png_image_begin_read_from_file(&png, path)) return false;
+    bool same = png.format == PNG_FORMAT_RGB && png.width == want->width && png.height == want->height &&
+                PNG_IMAGE_SIZE(png) <= sizeof read && png_image_finish_read(&png, NULL, read, 0, NULL) &&
+                memcmp(read, want->rgb, PNG_IMAGE_SIZE(png)) == 0;
+    png_image_free(&png);
     return same;
 }
 
@@ -75,14 +74,14 @@ static void test_good(void)
     image_t pixel = {1, 1, one};
     OK_CALL(png_file_write(path, &pixel), "one pixel");
     OK(holds(&pixel), "reads back");
-    OK_CALL(png_file_write(path, &picture), "a picture of odd sizes, over an older file");
-    OK(holds(&picture), "reads back");
+    OK_CALL(png_file_write(path, &image), "an image of odd sizes, over an older file");
+    OK(holds(&image), "reads back");
     size_t n = get_file(first);
-    OK(png_file_write(path, &picture) == ERR_OK && n > 0 && get_file(second) == n &&
+    OK(png_file_write(path, &image) == ERR_OK && n > 0 && get_file(second) == n &&
            memcmp(first, second, n) == 0,
        "the same pixels give the same bytes");
     OK(count_files() == 1, "nothing else is left in the folder");
-    OK(chdir(folder) == 0 && png_file_write("here.png", &picture) == ERR_OK && count_files() == 2 &&
+    OK(chdir(folder) == 0 && png_file_write("here.png", &image) == ERR_OK && count_files() == 2 &&
            unlink("here.png") == 0,
        "a name without a folder");
 }
@@ -91,18 +90,17 @@ static void test_bad_paths(void)
 {
     static char longest[FS_PATH_MAX];
     memset(longest, 'x', sizeof longest - 1);
-    OK(failed(png_file_write("/nonexistent/a.png", &picture), ERR_SYSTEM, "/nonexistent/a.png",
-              "No such file"),
+    OK(failed(png_file_write("/nonexistent/a.png", &image), ERR_SYSTEM, "/nonexistent/a.png", "No such file"),
        "a missing folder");
-    OK(failed(png_file_write(folder, &picture), ERR_USAGE, folder, "is a folder"), "a folder");
-    OK(failed(png_file_write("/tmp/", &picture), ERR_USAGE, "/tmp/", "is a folder"), "a path that ends in /");
-    OK(failed(png_file_write(longest, &picture), ERR_USAGE, "xxx", "longer than"), "a path that is too long");
+    OK(failed(png_file_write(folder, &image), ERR_USAGE, folder, "is a folder"), "a folder");
+    OK(failed(png_file_write("/tmp/", &image), ERR_USAGE, "/tmp/", "is a folder"), "a path that ends in /");
+    OK(failed(png_file_write(longest, &image), ERR_USAGE, "xxx", "longer than"), "a path that is too long");
     OK(failed(fs_check_target("/nonexistent/a.png"), ERR_SYSTEM, "/nonexistent", "No such file"),
        "asked before: a missing folder");
     OK(failed(fs_check_target(folder), ERR_USAGE, folder, "is a folder"), "a folder");
     OK(failed(fs_check_target(""), ERR_USAGE, "''", "is a folder"), "an empty name");
     OK_CALL(fs_check_target(path), "a file that is there");
-    OK(holds(&picture) && count_files() == 1, "asking changes nothing");
+    OK(holds(&image) && count_files() == 1, "asking changes nothing");
 }
 
 /* A disk that is full in mid-file, played by the limit of a file's size. */
@@ -120,7 +118,7 @@ static void test_full_disk(void)
         setrlimit(RLIMIT_FSIZE, &small);
         err_t err = png_file_write(path, &next);
         setrlimit(RLIMIT_FSIZE, &before);
-        all = failed(err, ERR_SYSTEM, path, "File too large") && holds(&picture) && count_files() == 1 && all;
+        all = failed(err, ERR_SYSTEM, path, "File too large") && holds(&image) && count_files() == 1 && all;
     }
     OK(all, "a write that fails leaves the older file as it was, and nothing beside it");
     OK_CALL(png_file_write(path, &next), "then it goes");

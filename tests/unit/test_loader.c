@@ -95,7 +95,7 @@ static void test_delivers(void)
 }
 
 /* A whole run with augmentation as one rank of `size` in batches of `batch`, from position (epoch, first):
- * each picture goes to `seen`, by epoch and dataset index. False: an error, or an allocation on the way. */
+ * each image goes to `seen`, by epoch and dataset index. False: an error, or an allocation on the way. */
 typedef float seen_t[3][N][N_PIXELS];
 static int n_threads = 1;
 static bool collect(const transform_settings_t *transform, int rank, int size, int64_t batch_size,
@@ -131,7 +131,7 @@ static bool collect(const transform_settings_t *transform, int rank, int size, i
 static const transform_settings_t idle, turning = {.affine = {20, .1, 5, .1, true}};
 static seen_t plain, augmented, seen;
 
-static bool same_picture(const float *a, const float *b)
+static bool same_image(const float *a, const float *b)
 {
     return memcmp(a, b, N_PIXELS * sizeof *a) == 0;
 }
@@ -153,8 +153,8 @@ static bool same_from(int64_t first)
     int n_seen = 0;
     for (int epoch = 0; epoch < 3; epoch++)
         for (int i = 0; i < N; i++)
-            if (!same_picture(seen[epoch][i], (float[N_PIXELS]){0})) {
-                right = right && same_picture(seen[epoch][i], augmented[epoch][i]);
+            if (!same_image(seen[epoch][i], (float[N_PIXELS]){0})) {
+                right = right && same_image(seen[epoch][i], augmented[epoch][i]);
                 n_seen++;
             }
     return right && n_seen == 3 * N - first * BATCH;
@@ -171,11 +171,11 @@ static void test_augments(void)
             float drawn[N_PIXELS];
             affine_t affine = random_affine_matrix(&map, SIDE, SIDE);
             warp_pixels(&affine, plain[epoch][i], SIDE, SIDE, 1, drawn);
-            as_drawn = as_drawn && same_picture(drawn, augmented[epoch][i]);
-            changed = changed && !same_picture(plain[epoch][i], augmented[epoch][i]);
-            anew = anew && !same_picture(augmented[epoch][i], augmented[(epoch + 1) % 3][i]);
+            as_drawn = as_drawn && same_image(drawn, augmented[epoch][i]);
+            changed = changed && !same_image(plain[epoch][i], augmented[epoch][i]);
+            anew = anew && !same_image(augmented[epoch][i], augmented[(epoch + 1) % 3][i]);
         }
-    OK(as_drawn, "… each picture is changed by the map of its epoch and dataset index");
+    OK(as_drawn, "… each image is changed by the map of its epoch and dataset index");
     OK(changed && anew, "… always, and otherwise in every epoch");
     OK(same_run(2, BATCH) && same_run(3, BATCH), "… the same on 2 and on 3 ranks");
     OK(same_run(1, 1) && same_run(1, 4) && same_run(3, N), "… and in batches of another size");
@@ -189,7 +189,7 @@ static void test_augments(void)
     int64_t n_blocks = mem_count() - n_before;
     bool read = collect(&idle, 0, 1, BATCH, 0, seen);
     OK(read && memcmp(seen, plain, sizeof seen) == 0 && mem_count() - n_before == 2 * n_blocks,
-       "no augmentation: pictures as they are, without a buffer");
+       "no augmentation: images as they are, without a buffer");
 }
 
 /* Memory of the caller's, counted. */
@@ -222,12 +222,12 @@ static bool same_as_seen(const transform_settings_t *transform, const batch_t *b
 {
     if (batch->pixels || !batch->maps != !transform || batch->n != slice.n) return false;
     for (int64_t i = 0; i < slice.n; i++) {
-        float picture[N_PIXELS], moved[N_PIXELS];
+        float image[N_PIXELS], moved[N_PIXELS];
         for (int k = 0; k < N_PIXELS; k++)
-            picture[k] = (float)((batch->bytes[i * N_PIXELS + k] / 255.0 - 0.5) / 0.25);
-        memcpy(moved, picture, sizeof moved);
-        if (transform) warp_pixels(&batch->maps[i], picture, SIDE, SIDE, 1, moved);
-        if (!same_picture(moved, expected[slice.epoch][slice.index[i]])) return false;
+            image[k] = (float)((batch->bytes[i * N_PIXELS + k] / 255.0 - 0.5) / 0.25);
+        memcpy(moved, image, sizeof moved);
+        if (transform) warp_pixels(&batch->maps[i], image, SIDE, SIDE, 1, moved);
+        if (!same_image(moved, expected[slice.epoch][slice.index[i]])) return false;
         if (batch->labels[i] != labels[slice.index[i]]) return false;
     }
     return true;

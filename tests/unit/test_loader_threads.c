@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* RUN np=0
- * Loaders of pictures that are read when they are wanted: the same batches on any number of threads, pictures
- * that cannot be read, targets, batches by allowance, and an end at any time. The pictures are made up. */
+ * Loaders of images that are read when they are wanted: the same batches on any number of threads, images
+ * that cannot be read, targets, batches by allowance, and an end at any time. The images are made up. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -17,7 +17,7 @@ enum { N_PER_EPOCH = (N + BATCH - 1) / BATCH, N_EPOCHS = 3, N_BATCHES = N_EPOCHS
 static bool torn[SPLIT_COUNT][N];
 static atomic_int n_reads[N];
 
-static uint8_t value_of(const dataset_wish_t *w, int k)
+static uint8_t value_of(const dataset_request_t *w, int k)
 {
     uint64_t x = (uint64_t)w->index * 37 + (uint64_t)k * 11;
     if (w->random) x += w->seed * 5 + (uint64_t)w->epoch * 101;
@@ -26,7 +26,7 @@ static uint8_t value_of(const dataset_wish_t *w, int k)
 
 static err_t open_reader(dataset_reader_t *reader)
 {
-    return mem_new(N_VALUES, "a picture", &reader->impl);
+    return mem_new(N_VALUES, "an image", &reader->impl);
 }
 
 static void close_reader(dataset_reader_t *reader)
@@ -35,24 +35,25 @@ static void close_reader(dataset_reader_t *reader)
 }
 
 /* Some take longer than others. */
-static err_t read_picture(dataset_reader_t *reader, const dataset_wish_t *wish, dataset_sample_t *out)
+static err_t read_image(dataset_reader_t *reader, const dataset_request_t *request, dataset_sample_t *out)
 {
     uint8_t *bytes = reader->impl;
-    for (int64_t i = 0; i < wish->index % 5; i++) sched_yield();
-    atomic_fetch_add(&n_reads[wish->index], 1);
-    if (torn[wish->split][wish->index]) RAISE(ERR_DATA, "picture-%02d.png is torn", (int)wish->index);
-    for (int k = 0; k < N_VALUES; k++) bytes[k] = value_of(wish, k);
-    *out = (dataset_sample_t){bytes, (int32_t)(wish->index % N_CLASSES)};
-    for (int k = 0; wish->targets && k < N_CLASSES; k++) wish->targets[k] = (float)(wish->index >> k & 1);
+    for (int64_t i = 0; i < request->index % 5; i++) sched_yield();
+    atomic_fetch_add(&n_reads[request->index], 1);
+    if (torn[request->split][request->index]) RAISE(ERR_DATA, "image-%02d.png is torn", (int)request->index);
+    for (int k = 0; k < N_VALUES; k++) bytes[k] = value_of(request, k);
+    *out = (dataset_sample_t){bytes, (int32_t)(request->index % N_CLASSES)};
+    for (int k = 0; request->targets && k < N_CLASSES; k++)
+        request->targets[k] = (float)(request->index >> k & 1);
     reader->cost.decode += 1;
     return ERR_OK;
 }
 
 static const dataset_ops_t made_up = {
-    .kind = "test", .reader_open = open_reader, .reader_close = close_reader, .read = read_picture};
+    .kind = "test", .reader_open = open_reader, .reader_close = close_reader, .read = read_image};
 static dataset_t dataset = {.ops = &made_up,
                             .info = {.kind = "test",
-                                     .source = "the test's pictures",
+                                     .source = "the test's images",
                                      .n_samples = {N, N},
                                      .height = SIDE,
                                      .width = SIDE,
@@ -68,7 +69,7 @@ static sampler_t *make_sampler(bool in_order)
     return sampler;
 }
 
-static loader_options_t options_for(sampler_t *sampler, int n_threads, bad_pictures_t *bad)
+static loader_options_t options_for(sampler_t *sampler, int n_threads, corrupt_samples_t *bad)
 {
     return (loader_options_t){.dataset = &dataset,
                               .sampler = sampler,
@@ -92,13 +93,14 @@ static int64_t stands_for(int64_t index)
 
 static bool right_sample(const batch_t *batch, int64_t i, int64_t wanted)
 {
-    dataset_wish_t wish = {.index = stands_for(wanted), .random = true, .seed = 9, .epoch = batch->epoch};
-    if (batch->index[i] != wish.index) return false;
-    if (batch->labels && batch->labels[i] != wish.index % N_CLASSES) return false;
+    dataset_request_t request = {
+        .index = stands_for(wanted), .random = true, .seed = 9, .epoch = batch->epoch};
+    if (batch->index[i] != request.index) return false;
+    if (batch->labels && batch->labels[i] != request.index % N_CLASSES) return false;
     for (int k = 0; batch->targets && k < N_CLASSES; k++)
-        if (batch->targets[i * N_CLASSES + k] != (float)(wish.index >> k & 1)) return false;
+        if (batch->targets[i * N_CLASSES + k] != (float)(request.index >> k & 1)) return false;
     for (int k = 0; k < N_VALUES; k++) {
-        uint8_t value = value_of(&wish, k);
+        uint8_t value = value_of(&request, k);
         float expected = (float)((value / 255.0 - norm.mean[k % CHANNELS]) / norm.std[k % CHANNELS]);
         if (batch->bytes ? batch->bytes[i * N_VALUES + k] != value
                          : batch->pixels[i * N_VALUES + k] != expected)
@@ -125,7 +127,7 @@ static bool next_is(loader_t *loader, sampler_t *expected, int64_t at)
     return right_batch(batch, sampler_at(expected, at / N_PER_EPOCH, at % N_PER_EPOCH, 0, 1));
 }
 
-static bool delivers(int n_threads, bool raw, bad_pictures_t *bad)
+static bool delivers(int n_threads, bool raw, corrupt_samples_t *bad)
 {
     sampler_t *sampler = make_sampler(false), *expected = make_sampler(false);
     loader_t *loader = NULL;
@@ -165,20 +167,20 @@ static void clear_torn(void)
 
 static void test_bad(void)
 {
-    bad_pictures_t bad;
+    corrupt_samples_t bad;
     static const int threads[] = {1, 2, 4};
     for (int i = 0; i < 3; i++) {
         clear_torn();
         torn[SPLIT_TRAIN][0] = torn[SPLIT_TRAIN][6] = torn[SPLIT_TRAIN][7] = torn[SPLIT_TRAIN][N - 1] = true;
         if (bad_open(4, &bad) != ERR_OK) abort();
-        OK(delivers(threads[i], false, &bad), "%d threads: torn pictures are replaced by the next whole ones",
+        OK(delivers(threads[i], false, &bad), "%d threads: torn images are replaced by the next whole ones",
            threads[i]);
         bool named = bad_count(&bad) == 4;
         for (int k = 0; k < 4; k++) {
             char name[32];
-            snprintf(name, sizeof name, "picture-%02d.png is torn", (int)bad.pictures[k].index);
-            named = named && strcmp(bad.pictures[k].reason, name) == 0 &&
-                    torn[SPLIT_TRAIN][bad.pictures[k].index];
+            snprintf(name, sizeof name, "image-%02d.png is torn", (int)bad.images[k].index);
+            named =
+                named && strcmp(bad.images[k].reason, name) == 0 && torn[SPLIT_TRAIN][bad.images[k].index];
         }
         OK(named, "… each is named once");
         bad_close(&bad);
@@ -189,7 +191,7 @@ static void test_bad(void)
 static const char *ends_with(int n_threads, int64_t max_bad, bool noted)
 {
     sampler_t *sampler = make_sampler(true), *expected = make_sampler(true);
-    bad_pictures_t bad;
+    corrupt_samples_t bad;
     loader_t *loader = NULL;
     if (bad_open(max_bad, &bad) != ERR_OK) abort();
     loader_options_t options = options_for(sampler, n_threads, noted ? &bad : NULL);
@@ -212,31 +214,29 @@ static void test_too_bad(void)
     torn[SPLIT_TRAIN][2 * BATCH + 1] = true;
     for (int n_threads = 1; n_threads <= 4; n_threads += 3) {
         const char *said = ends_with(n_threads, 0, true);
-        OK(strstr(said, "picture-17.png is torn") && strstr(said, "--max-bad"),
-           "%d threads: a torn picture ends the run when its batch is due: %s", n_threads, said);
+        OK(strstr(said, "image-17.png is torn") && strstr(said, "--max-bad"),
+           "%d threads: a torn image ends the run when its batch is due: %s", n_threads, said);
         said = ends_with(n_threads, 0, false);
-        OK(strcmp(said, "picture-17.png is torn") == 0, "… also where none are noted");
+        OK(strcmp(said, "image-17.png is torn") == 0, "… also where none are noted");
     }
     torn[SPLIT_TRAIN][2 * BATCH + 3] = torn[SPLIT_TRAIN][2 * BATCH + 6] = true;
     const char *said = ends_with(1, 2, true);
-    OK(strstr(said, "picture-22.png") && strstr(said, "3 pictures cannot be read") &&
-           strstr(said, "allows 2"),
+    OK(strstr(said, "image-22.png") && strstr(said, "3 images cannot be read") && strstr(said, "allows 2"),
        "one too many: %s", said);
     bool first = true;
-    for (int i = 0; i < 20; i++) first = strstr(ends_with(4, 0, false), "picture-17.png") && first;
+    for (int i = 0; i < 20; i++) first = strstr(ends_with(4, 0, false), "image-17.png") && first;
     OK(first, "of several in a batch the first is named, whichever thread is first");
 
     for (int i = 0; i < N; i++) torn[SPLIT_TRAIN][i] = true;
-    bad_pictures_t bad;
+    corrupt_samples_t bad;
     loader_t *loader = NULL;
     const batch_t *batch;
     sampler_t *sampler = make_sampler(true);
     if (bad_open(1000, &bad) != ERR_OK) abort();
     loader_options_t options = options_for(sampler, 2, &bad);
     if (loader_open(&options, &loader) != ERR_OK) abort();
-    OK(loader_next(loader, &batch) == ERR_DATA &&
-           SAYS("none of the 29 training pictures", "the test's pictures"),
-       "no picture at all: %s", err_message());
+    OK(loader_next(loader, &batch) == ERR_DATA && SAYS("none of the 29 training images", "the test's images"),
+       "no image at all: %s", err_message());
     loader_close(&loader);
     bad_close(&bad);
     sampler_free(&sampler);
@@ -245,14 +245,14 @@ static void test_too_bad(void)
 
 static void test_share(void)
 {
-    bad_pictures_t bad;
+    corrupt_samples_t bad;
     bool is_new = false;
     if (bad_open(2, &bad) != ERR_OK) abort();
     err_raise(ERR_DATA, "", 0, "seven is torn");
     OK(bad_add(&bad, SPLIT_TRAIN, 7) == ERR_OK && bad_add(&bad, SPLIT_TRAIN, 7) == ERR_OK &&
            bad_count(&bad) == 1 && bad_unshared(&bad) == 1,
-       "a bad picture counts once");
-    bad_picture_t mine = bad_offer(&bad), other = {.index = 7, .split = SPLIT_VAL, .reason = "another"};
+       "a bad image counts once");
+    corrupt_sample_t mine = bad_offer(&bad), other = {.index = 7, .split = SPLIT_VAL, .reason = "another"};
     OK(mine.index == 7 && strcmp(mine.reason, "seven is torn") == 0, "it is offered to others");
     OK(bad_take(&bad, &mine, &is_new) == ERR_OK && is_new && bad_offer(&bad).index == -1 &&
            bad_unshared(&bad) == 0,
@@ -261,7 +261,7 @@ static void test_share(void)
     OK(bad_take(&bad, &other, &is_new) == ERR_OK && is_new && bad_count(&bad) == 2 && bad_unshared(&bad) == 0,
        "another rank's, of another split");
     other.index = 8;
-    OK(bad_take(&bad, &other, &is_new) == ERR_DATA && SAYS("another", "3 pictures", "allows 2"),
+    OK(bad_take(&bad, &other, &is_new) == ERR_DATA && SAYS("another", "3 images", "allows 2"),
        "one too many: %s", err_message());
     bad_close(&bad);
     bad_close(&bad);

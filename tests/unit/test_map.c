@@ -154,7 +154,7 @@ static void test_shapes(void)
     static const float points[] = {20, 12, 66, 16, 60, 52, 40, 34, 24, 50};
     static const int32_t n_points[] = {5};
     annotation_t shape = {
-        .outline = OUTLINE_POLYGONS, .n_polygons = 1, .n_points = n_points, .points = points};
+        .segmentation = SEGMENTATION_POLYGONS, .n_polygons = 1, .n_points = n_points, .points = points};
     double polygon = 0, pixels = 0;
     if (mask_draw(&shape, W, H, mask) != ERR_OK) abort();
     for (int i = 0; i < W * H; i++) memset(image + 3 * i, mask[i] ? 255 : 0, 3);

@@ -21,7 +21,8 @@ static uint8_t mask[SIDE * SIDE];
 /* A mask of SIDE × SIDE with one polygon; the error. */
 static err_t draw(const float *points, int32_t n_points)
 {
-    annotation_t a = {.outline = OUTLINE_POLYGONS, .n_polygons = 1, .n_points = &n_points, .points = points};
+    annotation_t a = {
+        .segmentation = SEGMENTATION_POLYGONS, .n_polygons = 1, .n_points = &n_points, .points = points};
     return mask_draw(&a, SIDE, SIDE, mask);
 }
 
@@ -46,19 +47,21 @@ static void test_polygons(void)
     OK(draw(back, 4) == ERR_OK && is_rectangle(10, 8, 20, 22), "walked the other way round");
     OK(draw(closed, 6) == ERR_OK && is_rectangle(10, 8, 20, 22),
        "with a corner twice and the first again at its end");
-    OK(draw(beyond, 4) == ERR_OK && is_rectangle(0, 0, SIDE, SIDE), "larger than the picture: all of it");
+    OK(draw(beyond, 4) == ERR_OK && is_rectangle(0, 0, SIDE, SIDE), "larger than the image: all of it");
     OK(draw(corner, 4) == ERR_OK && is_rectangle(25, 0, SIDE, 9), "beyond a corner: cut");
-    OK(draw(outside, 3) == ERR_OK && is_rectangle(0, 0, 0, 0), "to the right of the picture: nothing");
-    OK(draw(below, 3) == ERR_OK && is_rectangle(0, 0, 0, 0), "below the picture: nothing");
+    OK(draw(outside, 3) == ERR_OK && is_rectangle(0, 0, 0, 0), "to the right of the image: nothing");
+    OK(draw(below, 3) == ERR_OK && is_rectangle(0, 0, 0, 0), "below the image: nothing");
     OK(draw(line, 3) == ERR_OK && is_rectangle(0, 0, 0, 0), "without a surface: nothing");
 
     const float two[] = {2, 2, 12, 2, 12, 12, 2, 12, 6, 2, 20, 2, 20, 12, 6, 12};
     const int32_t n_points[] = {4, 4};
-    annotation_t a = {.outline = OUTLINE_POLYGONS, .n_polygons = 2, .n_points = n_points, .points = two};
+    annotation_t a = {
+        .segmentation = SEGMENTATION_POLYGONS, .n_polygons = 2, .n_points = n_points, .points = two};
     OK(mask_draw(&a, SIDE, SIDE, mask) == ERR_OK && is_rectangle(2, 2, 20, 12),
        "two that overlap are united");
     a = (annotation_t){.box = {3, 4, 5, 6}};
-    OK(mask_draw(&a, SIDE, SIDE, mask) == ERR_OK && is_rectangle(3, 4, 8, 10), "without an outline: the box");
+    OK(mask_draw(&a, SIDE, SIDE, mask) == ERR_OK && is_rectangle(3, 4, 8, 10),
+       "without an segmentation: the box");
 }
 
 static void test_refused_polygons(void)
@@ -71,13 +74,13 @@ static void test_refused_polygons(void)
     OK(draw(points, 3) == ERR_DATA && SAYS("2e+09"), "one that is far away");
     static float zigzag[2 * 64];
     for (int i = 0; i < 64; i++) zigzag[2 * i] = i % 2 ? 1e6F : -1e6F;
-    OK(draw(zigzag, 64) == ERR_DATA && SAYS("longer"), "an outline that is walked for seconds");
+    OK(draw(zigzag, 64) == ERR_DATA && SAYS("longer"), "an segmentation that is walked for seconds");
     annotation_t a = {.box = {0, 0, 1e300, INFINITY}};
     OK(mask_draw(&a, SIDE, SIDE, mask) == ERR_DATA, "a box without an end");
     a.box[2] = a.box[3] = 1;
     OK(mask_draw(&a, 0, SIDE, mask) == ERR_DATA && mask_draw(&a, SIDE, -1, mask) == ERR_DATA &&
            mask_draw(&a, 1 << 20, 1 << 20, mask) == ERR_DATA,
-       "pictures without pixels or with too many");
+       "images without pixels or with too many");
 }
 
 static void test_runs(void)
@@ -85,7 +88,7 @@ static void test_runs(void)
     /* 2 wide, 3 high: columns 0 1 1 and 1 0 1. */
     uint32_t runs[] = {1, 3, 1, 1};
     const uint8_t wanted[] = {0, 1, 1, 0, 1, 1};
-    annotation_t a = {.outline = OUTLINE_RUNS, .n_runs = 4, .runs = runs};
+    annotation_t a = {.segmentation = SEGMENTATION_RLE, .n_runs = 4, .runs = runs};
     OK(mask_draw(&a, 2, 3, mask) == ERR_OK && memcmp(mask, wanted, 6) == 0, "runs go down the columns");
     a.n_runs = 3;
     OK(mask_draw(&a, 2, 3, mask) == ERR_DATA && SAYS("5 pixels", "2 × 3"), "too short ones");
@@ -146,7 +149,7 @@ static void test_packed_runs(void)
     OK(refused("O", "-1") && refused("111O1O", "length -"), "a run below 0");
 }
 
-/* A file of annotations, some without outline, on small pictures; coordinates where rounding turns among
+/* A file of annotations, some without segmentation, on small images; coordinates where rounding turns among
  * them. */
 static bool write_random(const char *path)
 {
@@ -201,7 +204,7 @@ static bool same_as_ours(FILE *theirs, const coco_image_t *image, const annotati
     uint8_t *ours = malloc(n_pixels), *again = malloc(n_pixels), *packed = calloc(n_packed, 1);
     char *counts = malloc(n_counts);
     uint32_t *runs = malloc(n_counts * sizeof *runs);
-    annotation_t by_runs = {.outline = OUTLINE_RUNS, .runs = runs};
+    annotation_t by_runs = {.segmentation = SEGMENTATION_RLE, .runs = runs};
     if (!ours || !again || !packed || !counts || !runs) abort();
     same = fread(counts, 1, n_counts, theirs) == n_counts && fread(packed, 1, n_packed, theirs) == n_packed &&
            mask_draw(a, image->width, image->height, ours) == ERR_OK &&
@@ -256,7 +259,7 @@ static void test_against_pycocotools(void)
     char random[] = "/tmp/dptrain-mask-XXXXXX";
     int fd = mkstemp(random);
     if (fd < 0 || close(fd) != 0 || !write_random(random)) abort();
-    compare(python, random, 600, "random outlines");
+    compare(python, random, 600, "random segmentations");
     unlink(random);
     for (int i = 0; i < 2; i++) {
         snprintf(path, sizeof path, "%s/coco_tiny/annotations/instances_%s2017.json", data ? data : "",

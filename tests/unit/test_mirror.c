@@ -106,51 +106,51 @@ static bool noted(const char *calls)
 
 static void test_copies(void)
 {
-    mirror_t m;
+    hd_buffer_t m;
     memset(&notes, 0, sizeof notes);
-    must(mirror_new(&noting, N, "a block", &m), "a block");
+    must(hd_buffer_new(&noting, N, "a block", &m), "a block");
     OK(noted("ha") && m.host != m.device, "two sides are made");
-    OK(mirror_push(&m, 100, 20) == ERR_OK && noted("u") && notes.to == (char *)m.device + 100 &&
+    OK(hd_buffer_push(&m, 100, 20) == ERR_OK && noted("u") && notes.to == (char *)m.device + 100 &&
            notes.from == (char *)m.host + 100 && notes.n_bytes == 20,
        "a push copies its range, and does not wait");
-    OK(mirror_pull(&m, N - 1, 1) == ERR_OK && noted("ds") && notes.to == (char *)m.host + N - 1 &&
+    OK(hd_buffer_pull(&m, N - 1, 1) == ERR_OK && noted("ds") && notes.to == (char *)m.host + N - 1 &&
            notes.from == (char *)m.device + N - 1 && notes.n_bytes == 1,
        "a pull copies its range, and waits");
-    OK(mirror_push_all(&m) == ERR_OK && noted("u") && notes.n_bytes == N && mirror_pull_all(&m) == ERR_OK &&
-           noted("ds") && notes.n_bytes == N,
+    OK(hd_buffer_push_all(&m) == ERR_OK && noted("u") && notes.n_bytes == N &&
+           hd_buffer_pull_all(&m) == ERR_OK && noted("ds") && notes.n_bytes == N,
        "or all of it");
-    OK(mirror_push(&m, N, 0) == ERR_OK && mirror_pull(&m, 0, 0) == ERR_OK && noted(""),
+    OK(hd_buffer_push(&m, N, 0) == ERR_OK && hd_buffer_pull(&m, 0, 0) == ERR_OK && noted(""),
        "nothing is not copied");
-    mirror_free(&m);
+    hd_buffer_free(&m);
     OK(noted("rr") && n_blocks == 0 && !m.host && !m.device, "both sides are freed");
-    mirror_free(&m);
+    hd_buffer_free(&m);
     OK(noted(""), "once");
 }
 
 static void test_ownership(void)
 {
     static char host[N], device[N];
-    mirror_t m;
+    hd_buffer_t m;
     memset(host, 'h', N), memset(device, 'd', N);
-    OK(mirror_wrap(&noting, N, "a block", host, device, &m) == ERR_OK && noted("p") && m.host == host &&
+    OK(hd_buffer_wrap(&noting, N, "a block", host, device, &m) == ERR_OK && noted("p") && m.host == host &&
            m.device == device && host[0] == 'h' && device[0] == 'd',
        "the caller's two sides are taken as they are, and the host's is pinned");
-    mirror_free(&m);
+    hd_buffer_free(&m);
     OK(noted("q") && host[N - 1] == 'h', "… and no more, when they are given back");
-    OK(mirror_wrap(&noting, N, "a block", host, NULL, &m) == ERR_OK && noted("pa") && m.host == host,
+    OK(hd_buffer_wrap(&noting, N, "a block", host, NULL, &m) == ERR_OK && noted("pa") && m.host == host,
        "one side of the caller's, on the host");
-    mirror_free(&m);
+    hd_buffer_free(&m);
     OK(noted("rq") && n_blocks == 0, "… and the other's memory freed");
-    OK(mirror_wrap(&noting, N, "a block", NULL, device, &m) == ERR_OK && noted("h") && m.device == device,
+    OK(hd_buffer_wrap(&noting, N, "a block", NULL, device, &m) == ERR_OK && noted("h") && m.device == device,
        "one on the device");
-    mirror_free(&m);
+    hd_buffer_free(&m);
     OK(noted("r") && n_blocks == 0, "… and the other's memory freed");
     notes.fails = true;
-    OK(mirror_new(&noting, N, "a block", &m) == ERR_SYSTEM &&
+    OK(hd_buffer_new(&noting, N, "a block", &m) == ERR_SYSTEM &&
            strcmp(err_message(), "no memory for a block") == 0 && n_blocks == 0 && !m.host && !m.device &&
            noted("har"),
        "a device without memory leaves nothing behind");
-    OK(mirror_wrap(&noting, N, "a block", host, device, &m) == ERR_OK && (mirror_free(&m), noted("p")),
+    OK(hd_buffer_wrap(&noting, N, "a block", host, device, &m) == ERR_OK && (hd_buffer_free(&m), noted("p")),
        "memory that cannot be pinned is used as it is");
     notes.fails = false;
 }
@@ -164,20 +164,20 @@ static bool all(const unsigned char *block, size_t from, size_t to, unsigned cha
 
 static void test_sides(const backend_t *backend)
 {
-    mirror_t m;
-    OK_CALL(mirror_new(backend, N, "a block", &m), "a block of %s", backend->name);
+    hd_buffer_t m;
+    OK_CALL(hd_buffer_new(backend, N, "a block", &m), "a block of %s", backend->name);
     OK((m.host == m.device) == !backend->memory && all(m.host, 0, N, 0), "%s",
        backend->memory ? "it has two sides, the host's is zero"
                        : "its sides are the same memory, which is zero");
     unsigned char *host = m.host;
     memset(host, 1, N);
-    OK(mirror_pull_all(&m) == ERR_OK && all(host, 0, N, backend->memory ? 0 : 1), "%s",
+    OK(hd_buffer_pull_all(&m) == ERR_OK && all(host, 0, N, backend->memory ? 0 : 1), "%s",
        backend->memory ? "so is the device's" : "a pull changes nothing");
     memset(host, 2, N);
-    must(mirror_push(&m, 300, 400), "a push");
+    must(hd_buffer_push(&m, 300, 400), "a push");
     must(backend_sync(backend), "waiting");
     memset(host, 3, N);
-    must(mirror_pull(&m, 200, 400), "a pull");
+    must(hd_buffer_pull(&m, 200, 400), "a pull");
     bool right = backend->memory ? all(host, 0, 200, 3) && all(host, 200, 300, 0) && all(host, 300, 600, 2) &&
                                        all(host, 600, N, 3)
                                  : all(host, 0, N, 3);
@@ -186,42 +186,43 @@ static void test_sides(const backend_t *backend)
     void *copy = NULL;
     must(backend_alloc(backend, N, "a copy", &copy), "a copy");
     memset(host, 4, N);
-    must(mirror_push_all(&m), "a push");
+    must(hd_buffer_push_all(&m), "a push");
     must(backend_copy(backend, copy, m.device, N), "a copy");
     must(backend_zero(backend, m.device, N / 2), "clearing");
-    must(mirror_pull_all(&m), "a pull");
+    must(hd_buffer_pull_all(&m), "a pull");
     OK(all(host, 0, N / 2, 0) && all(host, N / 2, N, 4), "the backend's side is cleared");
     must(backend_copy(backend, m.device, copy, N), "a copy");
-    must(mirror_pull_all(&m), "a pull");
+    must(hd_buffer_pull_all(&m), "a pull");
     OK(all(host, 0, N, 4), "and copied");
     backend_release(backend, &copy);
     backend_release(backend, &copy);
     OK(!copy, "memory is released; twice does no harm");
-    mirror_free(&m);
-    mirror_free(&m);
+    hd_buffer_free(&m);
+    hd_buffer_free(&m);
     OK(!m.host && !m.device, "so is a block");
 }
 
 /* Of the caller's, on the host: the gradient buffer of a communicator. */
 static void test_wrap(const backend_t *backend)
 {
-    mirror_t m;
+    hd_buffer_t m;
     unsigned char *host = NULL;
     must(mem_new(N, "a buffer", &host), "memory");
     memset(host, 7, N);
-    OK(mirror_wrap(backend, N, "a block", host, NULL, &m) == ERR_OK && m.host == host && all(host, 0, N, 7),
+    OK(hd_buffer_wrap(backend, N, "a block", host, NULL, &m) == ERR_OK && m.host == host &&
+           all(host, 0, N, 7),
        "a block around the caller's memory, which stays as it is");
-    must(mirror_push_all(&m), "a push");
+    must(hd_buffer_push_all(&m), "a push");
     must(backend_zero(backend, m.device, 1), "clearing");
-    must(mirror_pull_all(&m), "a pull");
+    must(hd_buffer_pull_all(&m), "a pull");
     OK(host[0] == 0 && all(host, 1, N, 7), "what the backend makes comes to it");
-    mirror_free(&m);
+    hd_buffer_free(&m);
     OK(all(host, 1, N, 7), "it outlives the block");
     mem_free(&host);
-    OK(mirror_new(backend, 0, "an empty block", &m) == ERR_OK && mirror_push_all(&m) == ERR_OK &&
-           mirror_pull_all(&m) == ERR_OK,
+    OK(hd_buffer_new(backend, 0, "an empty block", &m) == ERR_OK && hd_buffer_push_all(&m) == ERR_OK &&
+           hd_buffer_pull_all(&m) == ERR_OK,
        "an empty block");
-    mirror_free(&m);
+    hd_buffer_free(&m);
 }
 
 int main(int argc, char **argv)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* RUN np=0
- * The contact sheet of mistakes: what is on it, for any number of mistakes and any kind of picture. */
+ * The contact sheet of mistakes: what is on it, for any number of mistakes and any kind of image. */
 #include <math.h>
 #include <string.h>
 
@@ -42,7 +42,7 @@ static bool equal(const page_t *a, const page_t *b)
            memcmp(a->rgb, b->rgb, (size_t)(a->width * a->height * 3)) == 0;
 }
 
-/* Whether the sample's picture is on the page with its upper left corner at (left, top), enlarged. */
+/* Whether the sample's image is on the page with its upper left corner at (left, top), enlarged. */
 static bool shows(const page_t *page, int64_t left, int64_t top, int64_t sample)
 {
     bool all = left + SIDE * FACTOR <= page->width && top + SIDE * FACTOR <= page->height;
@@ -55,7 +55,7 @@ static bool shows(const page_t *page, int64_t left, int64_t top, int64_t sample)
     return all;
 }
 
-/* The first row in which the sample's picture begins at x = left; -1: none. */
+/* The first row in which the sample's image begins at x = left; -1: none. */
 static int64_t find(const page_t *page, int64_t left, int64_t sample)
 {
     for (int64_t y = 0; y + SIDE * FACTOR <= page->height; y++)
@@ -114,10 +114,10 @@ static void test_extremes(void)
     OK(page->width >= 1100 && page->rgb, "colours, a thousand classes, a probability that is no number");
     page_free(&page);
     page = draw(new_data(1, 300, 1, 10), 3, 3, "x");
-    OK(page->width >= 2 * 300, "wide pictures keep their size");
+    OK(page->width >= 2 * 300, "wide images keep their size");
     page_free(&page);
     page = draw(new_data(1, 1, 1, 1), 50, 50, "x");
-    OK(page->width >= 1100, "pictures of one pixel");
+    OK(page->width >= 1100, "images of one pixel");
     page_free(&page);
 }
 

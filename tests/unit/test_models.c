@@ -151,7 +151,7 @@ static void check_stem(int64_t height, int64_t width, int64_t kernel)
     graph_t *g = build("resnet18", height, width, 3, 2);
     const graph_param_t *p = find_tensor(g->params, g->n_params, "conv1/weight");
     bool pooled = find_layer(g, "maxpool");
-    OK(p->shape.dim[1] == kernel && pooled == (kernel == 7), "pictures of %lldx%lld begin with %lldx%lld",
+    OK(p->shape.dim[1] == kernel && pooled == (kernel == 7), "images of %lldx%lld begin with %lldx%lld",
        (long long)height, (long long)width, (long long)kernel, (long long)kernel);
     graph_free(&g);
 }
@@ -170,7 +170,7 @@ static bool normal(const float *value, int64_t n, double variance)
 
 static void check_init(void)
 {
-    /* conv: 3×5 picture's 12 channels to 20 by 3×3; its fan_in is 108, its fan_out 180. */
+    /* conv: 3×5 image's 12 channels to 20 by 3×3; its fan_in is 108, its fan_out 180. */
     graph_t *g = NULL;
     must(graph_new("start", shape_3d(3, 5, 12), 7, &g), "a graph");
     conv2d_layer_t conv = {.channels = 20, .kernel = 3, .pad = 1};
@@ -230,7 +230,7 @@ static void check_multi_label(void)
        "but then no label smoothing: %s", err_message());
     options = (model_options_t){.sample = shape_3d(31, 64, 3), .n_classes = 10};
     OK(model_build("vgg16", &options, &g) == ERR_USAGE && SAYS("vgg16", "layer features.30", "1×1×4×512"),
-       "pictures too small for vgg16: %s", err_message());
+       "images too small for vgg16: %s", err_message());
     OK(!g, "and nothing is left");
 }
 
@@ -241,8 +241,8 @@ static void check_plan(const char *model, int64_t side, int64_t n, bool training
     exec_options_t options = {.graph = g, .backend = &backend_ref};
     exec_t *exec = NULL;
     must(exec_new(&options, &exec), "exec_new");
-    OK_CALL(exec_prepare(exec, n, training), "%s is planned for %lld pictures of %lld, %s", model,
-            (long long)n, (long long)side, training ? "training" : "evaluation");
+    OK_CALL(exec_prepare(exec, n, training), "%s is planned for %lld images of %lld, %s", model, (long long)n,
+            (long long)side, training ? "training" : "evaluation");
     size_t arena = exec_arena_bytes(exec), least = exec_floor_bytes(exec);
     OK(arena <= least + least / 8, "its arena is %zu bytes, at least %zu are alive at once", arena, least);
     exec_free(&exec);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A few steps of ResNet-18 on small pictures, on a device and on ref: the same losses, and they fall.
+/* A few steps of ResNet-18 on small images, on a device and on ref: the same losses, and they fall.
  *
  * The first step's gradients reach the last batch norm of a block alone (its γ is 0), so that it takes three
  * to see every layer. Tolerance: an error of rounding is amplified by a batch norm over few values; 1e-3 of

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* RUN np=0
- * Objects over a picture: boxes and masks to the pixel, turned as EXIF says, crowds hatched, names that do
- * not cover each other; what is said wrongly of a picture. */
+ * Objects over an image: boxes and masks to the pixel, turned as EXIF says, crowds hatched, names that do
+ * not cover each other; what is said wrongly of an image. */
 #include <math.h>
 #include <string.h>
 
@@ -50,8 +50,8 @@ static page_t *draw(const image_info_t *info, const sample_t *sample, box_t wher
 {
     page_t *page = NULL;
     if (page_new(80, 60, white, &page) != ERR_OK) abort();
-    const objects_picture_t picture = {info, sample, categories, where};
-    *err = objects_draw(&objects, &picture, page);
+    const objects_image_t image = {info, sample, categories, where};
+    *err = objects_draw(&objects, &image, page);
     return page;
 }
 
@@ -65,12 +65,12 @@ static image_info_t info_of(int64_t width, int64_t height, int orientation)
                           .height = swaps ? width : height};
 }
 
-/* A box and its outline, in a picture of 40 × 20 at half its size; too small for a name. */
+/* A box and its segmentation, in an image of 40 × 20 at half its size; too small for a name. */
 static const int32_t four[] = {4};
 static const float corners[] = {8, 4, 24, 4, 24, 16, 8, 16};
 static const annotation_t dog = {.area = 192,
                                  .box = {8, 4, 16, 12},
-                                 .outline = OUTLINE_POLYGONS,
+                                 .segmentation = SEGMENTATION_POLYGONS,
                                  .n_polygons = 1,
                                  .n_points = four,
                                  .points = corners};
@@ -94,10 +94,10 @@ static void test_place(void)
            !is(page, 17, 11, white) && is_tinted(page, 15, 8, colour, 0.38),
        "turned by EXIF: box and mask are, too");
     page_free(&page);
-    object.outline = OUTLINE_NONE;
+    object.segmentation = SEGMENTATION_NONE;
     page = draw(&info, &sample, (box_t){5, 7, 20, 10}, &err);
     OK(err == ERR_OK && is(page, 12, 11, white) && is_tinted(page, 9, 12, colour, 0.95),
-       "without an outline: the box alone");
+       "without an segmentation: the box alone");
     page_free(&page);
 }
 
@@ -110,7 +110,7 @@ static void test_crowd(void)
     for (int i = 0; i < 16; i++) runs[2 * i + 1] = 12, runs[2 * i + 2] = 8;
     runs[32] = 4 + 16 * 20;
     annotation_t crowd = {.id = 77, .area = 192, .box = {8, 4, 16, 12}, .crowd = true};
-    crowd.outline = OUTLINE_RUNS, crowd.n_runs = 33, crowd.runs = runs;
+    crowd.segmentation = SEGMENTATION_RLE, crowd.n_runs = 33, crowd.runs = runs;
     const sample_t sample = {.name = "many.png", .n_annotations = 1, .annotations = &crowd};
     const image_info_t info = info_of(40, 20, 1);
     const rgb_t colour = palette_colour(0);
@@ -129,7 +129,7 @@ static void test_crowd(void)
     runs[32]++;
     page = draw(&info, &sample, where, &err);
     OK(err == ERR_DATA && SAYS("many.png", "77", "801"),
-       "runs of another picture are told, by picture and number");
+       "runs of another image are told, by image and number");
     OK(is(page, 30, 20, white) && !is(page, 47, 16, white), "and the box is drawn all the same");
     page_free(&page);
 }
@@ -155,9 +155,9 @@ static void test_names(void)
         within = within && t.x >= 3 && t.y >= 2 && t.x + t.width <= 78 && t.y + t.height <= 58;
         for (int64_t k = 0; k < i; k++) apart = apart && !overlap(t, objects.tags[k]);
     }
-    OK(err == ERR_OK && objects.n_tags >= 3 && within, "names are within the picture");
+    OK(err == ERR_OK && objects.n_tags >= 3 && within, "names are within the image");
     OK(apart, "no name covers another");
-    OK(is_white_beside(page, (box_t){3, 2, 75, 56}), "nothing is drawn beside the picture");
+    OK(is_white_beside(page, (box_t){3, 2, 75, 56}), "nothing is drawn beside the image");
     page_free(&page);
 }
 
@@ -172,14 +172,14 @@ static void test_strange(void)
                                       {9, 9, -5, -5}};
     const image_info_t info = info_of(40, 20, 3);
     const sample_t sample = {.name = "a.png"};
-    const objects_picture_t picture = {&info, &sample, categories, {5, 7, 20, 10}};
+    const objects_image_t image = {&info, &sample, categories, {5, 7, 20, 10}};
     bool all = true;
     for (size_t i = 0; i < sizeof boxes / sizeof *boxes; i++) {
-        const box_t b = objects_box(&picture, boxes[i]);
+        const box_t b = objects_box(&image, boxes[i]);
         all = all && b.x >= 5 && b.y >= 7 && b.width >= 1 && b.height >= 1 && b.x + b.width <= 25 &&
               b.y + b.height <= 17;
     }
-    OK(all, "boxes outside the picture, empty ones, and what is no number stay in it");
+    OK(all, "boxes outside the image, empty ones, and what is no number stay in it");
 }
 
 static double linear(uint8_t x)

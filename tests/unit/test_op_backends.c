@@ -42,7 +42,7 @@ static const op_desc_t cases[] = {
     CONV(5, 7, 7, 17, 19, 1, 1, 1, 1, 0, 0, 1, 1, 1, false),
     CONV(2, 9, 11, 16, 32, 1, 1, 2, 2, 0, 0, 1, 1, 1, true),
     CONV(1, 1, 31, 2, 3, 1, 7, 1, 3, 0, 3, 1, 1, 1, true),
-    /* stem of ResNet; a kernel larger than half of the picture; as large as the padded picture */
+    /* stem of ResNet; a kernel larger than half of the image; as large as the padded image */
     CONV(1, 37, 35, 3, 16, 7, 7, 2, 2, 3, 3, 1, 1, 1, false),
     CONV(2, 6, 8, 3, 4, 5, 5, 1, 1, 1, 1, 1, 1, 1, true),
     CONV(3, 5, 4, 6, 9, 7, 6, 1, 1, 1, 1, 1, 1, 1, true),
@@ -58,7 +58,7 @@ static const op_desc_t cases[] = {
     CONV(1, 10, 10, 16, 16, 3, 3, 1, 1, 2, 2, 2, 2, 4, true),
     CONV(1, 14, 14, 16, 32, 3, 3, 1, 1, 1, 1, 1, 1, 1, false),
     /* where blocked layouts and Winograd are at home; windows of many pixels, taken in parts that end inside
-     * a picture */
+     * an image */
     CONV(2, 14, 14, 64, 64, 3, 3, 1, 1, 1, 1, 1, 1, 1, true),
     CONV(1, 13, 11, 32, 48, 3, 3, 1, 1, 1, 1, 1, 1, 1, false),
     CONV(3, 7, 5, 16, 32, 3, 3, 1, 1, 0, 0, 1, 1, 1, true),

@@ -41,7 +41,7 @@ static const gradient_case_t cases[] = {
     {"conv2d dilated groups", 18, CONV(1, 6, 7, 4, 2, 3, 3, 1, 1, 2, 2, 2, 2, 2, false)},
     {"linear", 7, LINEAR(3, 7, 5, true)},
     {"linear without bias", 11, LINEAR(2, 11, 3, false)},
-    {"linear on pictures",
+    {"linear on images",
      24,
      {.kind = OP_LINEAR, .n_inputs = 1, .x = {{4, {3, 2, 3, 4}}}, .attr.linear = {5, true}}},
     {"linear of one", 1, LINEAR(1, 1, 1, true)},
@@ -69,7 +69,7 @@ static float on_grid(float value)
     return roundf(value * 256) / 256;
 }
 
-/* Inputs on the grid and away from kinks: two cells of a picture stay at least 1/8 apart for max pool, and
+/* Inputs on the grid and away from kinks: two cells of an image stay at least 1/8 apart for max pool, and
  * cells at least 1/8 from zero for relu; the stencil moves one cell by 1/16 at most. */
 static void settle(float *x, const op_desc_t *d, rng_t *rng)
 {

@@ -22,7 +22,7 @@ static void test_relu_nan(const backend_t *device)
     op_run_free(&r);
 }
 
-/* A NaN in each cell of a 4x5 picture in turn, in channel c: NaN in exactly the windows that hold it. */
+/* A NaN in each cell of a 4x5 image in turn, in channel c: NaN in exactly the windows that hold it. */
 static bool nan_spreads(op_run_t *r, int64_t c)
 {
     const op_desc_t *d = &r->op->desc;

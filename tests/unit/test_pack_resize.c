@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Smaller pictures: sizes, what is known of them, EXIF's orientations, and what stays as it is.
+/* Smaller images: sizes, what is known of them, EXIF's orientations, and what stays as it is.
  * RUN np=0 */
 #include <math.h>
 
@@ -31,7 +31,7 @@ static void make_jpeg(int orientation, uint8_t **out, size_t *n_bytes)
                             0,    0,    0, 0,  0,   0};
     const image_t image = {W, H, pixels};
     ASSERT(image_encode_jpeg(&image, 95, &plain, &n) == ERR_OK);
-    ASSERT(mem_new(n + sizeof exif, "a picture", out) == ERR_OK);
+    ASSERT(mem_new(n + sizeof exif, "an image", out) == ERR_OK);
     memcpy(*out, plain, 2);
     memcpy(*out + 2, exif, sizeof exif);
     memcpy(*out + 2 + sizeof exif, plain + 2, n - 2);
@@ -48,7 +48,7 @@ static annotation_t annotations[] = {
      .category = 1,
      .area = W * H / 4.0,
      .box = {0, 0, W / 2, H / 2},
-     .outline = OUTLINE_POLYGONS,
+     .segmentation = SEGMENTATION_POLYGONS,
      .n_polygons = 1,
      .n_points = n_points,
      .points = points},
@@ -56,7 +56,7 @@ static annotation_t annotations[] = {
      .crowd = true,
      .area = W * H / 4.0,
      .box = {0, 0, W / 2, H / 2},
-     .outline = OUTLINE_RUNS,
+     .segmentation = SEGMENTATION_RLE,
      .runs = runs},
     {.id = 3, .area = 1, .box = {10.5, 20.25, 0.5, 0.25}},
 };
@@ -79,7 +79,7 @@ static sample_t make_sample(const void *bytes, size_t n_bytes)
                       .annotations = annotations};
 }
 
-/* Whether the mask's pixels are where the picture is bright. */
+/* Whether the mask's pixels are where the image is bright. */
 static bool mask_is_bright(const annotation_t *a, const sample_t *sample, image_decoder_t *decoder)
 {
     static uint8_t mask[W * H];
@@ -122,7 +122,7 @@ static void test_orientation(int orientation)
     annotation_t box = {.box = {0}};
     if (fine) memcpy(box.box, a[0].box, sizeof box.box);
     where = where && mask_is_bright(&box, &small, decoder);
-    OK(where, "orientation %d: picture, box, polygon and runs stay together (%dx%d) %s", orientation,
+    OK(where, "orientation %d: image, box, polygon and runs stay together (%dx%d) %s", orientation,
        small.width, small.height, fine ? "" : err_message());
     pack_resizer_free(&resizer);
     image_decoder_free(&decoder);
@@ -140,15 +140,15 @@ static void test_as_they_are(void)
     ASSERT(pack_resizer_new(H, 95, &resizer) == ERR_OK);
     OK(pack_resize(resizer, &sample, &same) == ERR_OK && same.bytes == sample.bytes &&
            same.n_bytes == n_bytes && same.annotations == annotations && same.width == W,
-       "a picture whose shorter side is no longer stays as it is");
+       "an image whose shorter side is no longer stays as it is");
     sample.width = W + 1;
     OK(pack_resize(resizer, &sample, &same) == ERR_DATA && SAYS("a.jpg", "60×40", "61×40"),
-       "a size that is not the picture's is told");
+       "a size that is not the image's is told");
     sample = make_sample(jpeg, n_bytes / 2);
     pack_resizer_free(&resizer);
     ASSERT(pack_resizer_new(N, 95, &resizer) == ERR_OK);
     OK(pack_resize(resizer, &sample, &same) == ERR_DATA && SAYS("a.jpg"),
-       "a picture that is cut off is told by name");
+       "an image that is cut off is told by name");
     pack_resizer_free(&resizer);
     mem_free(&jpeg);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* RUN np=0
- * Pages: fills, enlarged pictures and text, to the pixel, and cut off at the edges. */
+ * Pages: fills, enlarged images and text, to the pixel, and cut off at the edges. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -56,9 +56,9 @@ static void test_place(void)
 {
     static const uint8_t grey[6] = {0, 50, 100, 150, 200, 250};
     static const uint8_t colours[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
-    page_source_t picture = {3, 2, 1, grey}, rgb = {2, 2, 3, colours}, two = {3, 1, 2, grey};
+    page_source_t image = {3, 2, 1, grey}, rgb = {2, 2, 3, colours}, two = {3, 1, 2, grey};
     page_t *page = new_page(14, 9);
-    page_place(page, (box_t){1, 2, 12, 8}, &picture); /* the last row is off the page */
+    page_place(page, (box_t){1, 2, 12, 8}, &image); /* the last row is off the page */
     bool all = true;
     for (int64_t y = 0; y < 9; y++)
         for (int64_t x = 0; x < 14; x++) {
@@ -74,9 +74,9 @@ static void test_place(void)
     OK(is(page, 0, 0, (rgb_t){0, 0, 0}) && is(page, 1, 0, (rgb_t){100, 100, 100}) &&
            is(page, 2, 0, (rgb_t){200, 200, 200}),
        "of two channels, the first is shown");
-    page_place(page, (box_t){0, 0, 1, 1}, &picture);
+    page_place(page, (box_t){0, 0, 1, 1}, &image);
     OK(is(page, 0, 0, (rgb_t){0, 0, 0}) && is(page, 1, 0, (rgb_t){100, 100, 100}),
-       "a box smaller than the picture");
+       "a box smaller than the image");
     page_free(&page);
 }
 

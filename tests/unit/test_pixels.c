@@ -22,7 +22,7 @@ typedef struct batch {
     int64_t n_values, offset;
 } batch_t;
 
-/* Random pictures that begin `offset` bytes, and pixels, behind aligned addresses. */
+/* Random images that begin `offset` bytes, and pixels, behind aligned addresses. */
 static batch_t make(const backend_t *device, int s, int64_t offset)
 {
     const int64_t n_values = shapes[s].n * shapes[s].height * shapes[s].width * shapes[s].channels;
@@ -56,18 +56,18 @@ static void free_batch(batch_t *b)
 static void read_all(const batch_t *b, const affine_t *maps)
 {
     const pixels_args_t *a = &b->args;
-    const int64_t n_picture = a->height * a->width * a->channels;
-    float *picture = NULL;
+    const int64_t n_image = a->height * a->width * a->channels;
+    float *image = NULL;
     pixel_table_t table;
     pixel_table_make(&a->norm, a->channels, &table);
-    must(mem_new_array(n_picture, sizeof *picture, "a picture", &picture), "memory");
+    must(mem_new_array(n_image, sizeof *image, "an image", &image), "memory");
     for (int64_t i = 0; i < a->n; i++) {
-        float *to = b->expected + i * n_picture;
-        pixel_table_apply(&table, b->bytes + b->offset + i * n_picture, a->height * a->width,
-                          maps ? picture : to);
-        if (maps) warp_pixels(&maps[i], picture, a->height, a->width, a->channels, to);
+        float *to = b->expected + i * n_image;
+        pixel_table_apply(&table, b->bytes + b->offset + i * n_image, a->height * a->width,
+                          maps ? image : to);
+        if (maps) warp_pixels(&maps[i], image, a->height, a->width, a->channels, to);
     }
-    mem_free(&picture);
+    mem_free(&image);
 }
 
 static bool same(const backend_t *device, batch_t *b, const affine_t *maps)
@@ -113,7 +113,7 @@ static void test_shape(const backend_t *device, int s)
     OK(moved, "… each by its own map");
 }
 
-/* A flip of a picture, not worked out by the host's code. */
+/* A flip of an image, not worked out by the host's code. */
 static void test_flip(const backend_t *device)
 {
     batch_t b = make(device, 0, 0);
@@ -124,11 +124,11 @@ static void test_flip(const backend_t *device)
         uint8_t from = b.bytes[i / 28 * 28 + 27 - i % 28];
         right = right && b.pixels[i] == (float)((from / 255.0 - norm.mean[0]) / norm.std[0]);
     }
-    OK(right, "a flipped picture is its mirror image");
+    OK(right, "a flipped image is its mirror image");
     b.args.n = 0;
-    OK_CALL(device->pixels(&b.args), "no pictures with maps");
+    OK_CALL(device->pixels(&b.args), "no images with maps");
     b.args.maps = NULL;
-    OK_CALL(device->pixels(&b.args), "no pictures");
+    OK_CALL(device->pixels(&b.args), "no images");
     OK_CALL(backend_sync(device), "… and nothing goes wrong");
     free_batch(&b);
 }

@@ -26,7 +26,7 @@ static const struct {
               {1, 6, 1},   {6, 1, 4}, {2, 2, 1}, {33, 17, 3}};
 enum { N_SHAPES = sizeof shapes / sizeof *shapes, MAX_FLOATS = 33 * 28 * 4 };
 
-static float picture[MAX_FLOATS], result[MAX_FLOATS];
+static float image[MAX_FLOATS], result[MAX_FLOATS];
 
 static void apply(const random_affine_t *drawn, const float *in, int64_t height, int64_t width,
                   int64_t channels, float *out)
@@ -40,7 +40,7 @@ static void paint(uint64_t which, int64_t n)
 {
     rng_t rng = rng_new(5, RNG_TEST, which);
     for (int i = 0; i < MAX_FLOATS; i++)
-        picture[i] = i < n ? (float)(6 * rng_uniform(&rng) - 3) : NAN, result[i] = NAN;
+        image[i] = i < n ? (float)(6 * rng_uniform(&rng) - 3) : NAN, result[i] = NAN;
 }
 
 static int64_t inside(int64_t i, int64_t n)
@@ -55,13 +55,13 @@ static bool exact(const random_affine_t *map, int64_t height, int64_t width, int
                   source_fn source)
 {
     paint(1, height * width * channels);
-    apply(map, picture, height, width, channels, result);
+    apply(map, image, height, width, channels, result);
     for (int64_t i = 0; i < height; i++)
         for (int64_t j = 0; j < width; j++) {
             int64_t row, col;
             source(height, width, i, j, &row, &col);
             row = inside(row, height), col = inside(col, width);
-            if (memcmp(result + (i * width + j) * channels, picture + (row * width + col) * channels,
+            if (memcmp(result + (i * width + j) * channels, image + (row * width + col) * channels,
                        (size_t)channels * sizeof *result) != 0) {
                 printf("# %dx%dx%d: pixel (%d, %d)\n", (int)height, (int)width, (int)channels, (int)i,
                        (int)j);
@@ -71,7 +71,7 @@ static bool exact(const random_affine_t *map, int64_t height, int64_t width, int
     return true;
 }
 
-/* A quarter turn of a picture with one odd and one even side meets half pixels: left to the reference. */
+/* A quarter turn of an image with one odd and one even side meets half pixels: left to the reference. */
 static bool exact_on_shapes(const random_affine_t *map, source_fn source, bool turns)
 {
     bool all = true;
@@ -112,16 +112,16 @@ static void test_exact(void)
     OK(exact_on_shapes(&map, turned_left, true), "… and back");
     map.rotate_deg = 90;
     map.flip = true;
-    OK(exact_on_shapes(&map, mirrored_turned, true), "a turned picture is mirrored, not the other way round");
+    OK(exact_on_shapes(&map, mirrored_turned, true), "a turned image is mirrored, not the other way round");
     map = nothing;
     map.shift_rows = 3.0 / 28;
     OK(exact(&map, 28, 28, 1, up_3), "a shift by 3 of 28 rows");
     map.shift_rows = -2.0 / 12;
     map.shift_cols = 5.0 / 15;
-    OK(exact(&map, 12, 15, 3, down_2_left_5), "… by rows and columns of a picture that is not square");
+    OK(exact(&map, 12, 15, 3, down_2_left_5), "… by rows and columns of an image that is not square");
     map.shift_rows = -1;
     map.shift_cols = -1;
-    OK(exact_on_shapes(&map, top_left, false), "… out of the picture leaves its corner");
+    OK(exact_on_shapes(&map, top_left, false), "… out of the image leaves its corner");
 }
 
 static bool row_becomes(const random_affine_t *map, const float *in, const float *expected, int64_t n)
@@ -150,10 +150,10 @@ static void test_by_hand(void)
     map = nothing;
     map.shear_deg = 30;
     paint(0, 9);
-    apply(&map, picture, 3, 3, 1, result);
-    OK(fabsf(result[3] - (picture[3] + picture[6]) / 2 -
+    apply(&map, image, 3, 3, 1, result);
+    OK(fabsf(result[3] - (image[3] + image[6]) / 2 -
              (float)(1 - cos(30 * 3.14159265358979 / 180)) *
-                 ((picture[4] + picture[7]) / 2 - (picture[3] + picture[6]) / 2)) < 1e-5f,
+                 ((image[4] + image[7]) / 2 - (image[3] + image[6]) / 2)) < 1e-5f,
        "shear is an angle in degrees");
 }
 
@@ -179,7 +179,7 @@ static mat_t inverse(mat_t m)
         {{d / det, -b / det, (b * x - d * y) / det}, {-c / det, a / det, (c * y - a * x) / det}, {0, 0, 1}}};
 }
 
-/* From a place (row, column, 1) in the output to one in the input: the inverse of the picture's own motions,
+/* From a place (row, column, 1) in the output to one in the input: the inverse of the image's own motions,
  * which are to the centre, turn back, shift, straighten, zoom, flip, back from the centre. */
 static mat_t reference_map(const random_affine_t *m, int64_t height, int64_t width)
 {
@@ -210,7 +210,7 @@ static double reference_pixel(const mat_t *m, int64_t height, int64_t width, int
         for (int b = 0; b < 2; b++) {
             double r = floor(row) + a, c = floor(col) + b;
             int64_t at = inside((int64_t)r, height) * width + inside((int64_t)c, width);
-            sum += (1 - fabs(row - r)) * (1 - fabs(col - c)) * (double)picture[at * channels + k];
+            sum += (1 - fabs(row - r)) * (1 - fabs(col - c)) * (double)image[at * channels + k];
         }
     return sum;
 }
@@ -219,7 +219,7 @@ static double distance(const random_affine_t *map, int64_t height, int64_t width
 {
     mat_t m = reference_map(map, height, width);
     double most = 0;
-    apply(map, picture, height, width, channels, result);
+    apply(map, image, height, width, channels, result);
     for (int64_t i = 0; i < height; i++)
         for (int64_t j = 0; j < width; j++)
             for (int64_t k = 0; k < channels; k++) {
@@ -256,9 +256,9 @@ static void test_normalised(void)
 {
     float normalised[28 * 28], after[28 * 28], most = 0;
     paint(3, 28 * 28);
-    for (int i = 0; i < 28 * 28; i++) normalised[i] = (picture[i] - .13f) / .31f;
+    for (int i = 0; i < 28 * 28; i++) normalised[i] = (image[i] - .13f) / .31f;
     random_affine_t map = random_affine_draw(&everything.ranges, everything.seed, 0, 3);
-    apply(&map, picture, 28, 28, 1, result);
+    apply(&map, image, 28, 28, 1, result);
     apply(&map, normalised, 28, 28, 1, after);
     for (int i = 0; i < 28 * 28; i++) most = fmaxf(most, fabsf((result[i] - .13f) / .31f - after[i]));
     OK(most < 1e-4f, "normalised before or after: the same");
@@ -341,17 +341,17 @@ static void test_keys(void)
        "another seed, other values");
 }
 
-enum { N_THREADS = 4, N_PICTURES = 97, PICTURE = 12 * 10 };
-static float by_thread[N_THREADS][N_PICTURES][PICTURE];
+enum { N_THREADS = 4, N_IMAGES = 97, IMAGE = 12 * 10 };
+static float by_thread[N_THREADS][N_IMAGES][IMAGE];
 
-/* Every thread goes over the pictures with another stride. */
+/* Every thread goes over the images with another stride. */
 static void *work(void *argument)
 {
     static const int strides[N_THREADS] = {1, 96, 5, 31};
     int thread = *(int *)argument;
-    for (int n = 0, i = thread; n < N_PICTURES; n++, i = (i + strides[thread]) % N_PICTURES) {
+    for (int n = 0, i = thread; n < N_IMAGES; n++, i = (i + strides[thread]) % N_IMAGES) {
         random_affine_t map = random_affine_draw(&everything.ranges, everything.seed, 1, i);
-        apply(&map, picture + i, 12, 10, 1, by_thread[thread][i]);
+        apply(&map, image + i, 12, 10, 1, by_thread[thread][i]);
     }
     return NULL;
 }
@@ -369,7 +369,7 @@ static void test_threads(void)
     bool same_result = true;
     for (int i = 1; i < N_THREADS; i++)
         same_result = same_result && memcmp(by_thread[0], by_thread[i], sizeof by_thread[0]) == 0;
-    OK(same_result, "threads at the same time, in any order: the same pictures");
+    OK(same_result, "threads at the same time, in any order: the same images");
     OK(memcmp(by_thread[0][0], by_thread[0][1], sizeof by_thread[0][0]) != 0, "… and not all alike");
 }
 
@@ -379,7 +379,7 @@ static void test_options(void)
     opt_group_t group = {"Augmentation", random_affine_option_table, n_random_affine_options, &options, 0};
     memset(&options, 0x55, sizeof options);
     OK_CALL(opt_defaults(&group, 1), "defaults");
-    OK(!random_affine_active(&options), "… change no picture");
+    OK(!random_affine_active(&options), "… change no image");
     char *all[] = {"--augment-rotate", "8",    "--augment-shift=.07", "--augment-shear", "0.3",
                    "--augment-zoom",   "0.09", "--augment-flip"};
     OK_CALL(opt_parse(&group, 1, 8, all, NULL, 0, NULL), "all of them given");

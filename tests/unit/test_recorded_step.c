@@ -12,7 +12,7 @@ static struct {
     int n_begun, n_ended, n_failed, n_released;
     bool fails;
 } seen;
-static int graphs[REPLAY_MAX];
+static int graphs[RECORDED_STEP_MAX];
 
 static err_t begin(void)
 {
@@ -51,66 +51,69 @@ static err_t broken_work(void *context)
 
 static void test_choice(void)
 {
-    replay_t r;
-    OK(replay_open(&recorder, "auto", NULL, &r) == ERR_OK && !r.why_not && replay_wants(&r, 8),
+    recorded_step_t r;
+    OK(recorded_step_open(&recorder, "auto", NULL, &r) == ERR_OK && !r.why_not && recorded_step_wants(&r, 8),
        "auto records");
-    OK(replay_open(&recorder, "on", NULL, &r) == ERR_OK && !r.why_not && replay_wants(&r, 8), "so does on");
-    OK(replay_open(&recorder, "off", NULL, &r) == ERR_OK && strcmp(r.why_not, "switched off") == 0 &&
-           !replay_wants(&r, 8),
+    OK(recorded_step_open(&recorder, "on", NULL, &r) == ERR_OK && !r.why_not && recorded_step_wants(&r, 8),
+       "so does on");
+    OK(recorded_step_open(&recorder, "off", NULL, &r) == ERR_OK && strcmp(r.why_not, "switched off") == 0 &&
+           !recorded_step_wants(&r, 8),
        "off does not");
-    OK(replay_open(&recorder, "auto", "of --accumulate", &r) == ERR_OK &&
-           strcmp(r.why_not, "of --accumulate") == 0 && !replay_wants(&r, 8),
+    OK(recorded_step_open(&recorder, "auto", "of --accumulate", &r) == ERR_OK &&
+           strcmp(r.why_not, "of --accumulate") == 0 && !recorded_step_wants(&r, 8),
        "nor does auto where something stands in the way, which is kept");
-    OK(replay_open(&recorder, "on", "of --accumulate", &r) == ERR_USAGE &&
+    OK(recorded_step_open(&recorder, "on", "of --accumulate", &r) == ERR_USAGE &&
            strstr(err_message(), "--cuda-graph on can't be had: of --accumulate; use --cuda-graph auto"),
        "on then is an error that says what: %s", err_message());
 }
 
 static void test_sizes(void)
 {
-    replay_t r;
+    recorded_step_t r;
     int n_run = 0;
     bool right = true;
     memset(&seen, 0, sizeof seen);
-    must(replay_open(&recorder, "auto", NULL, &r), "replay_open");
-    OK(!replay_find(&r, 64) && replay_wants(&r, 64), "at first there is none");
-    OK(replay_record(&r, 64, broken_work, NULL) == ERR_DATA &&
+    must(recorded_step_open(&recorder, "auto", NULL, &r), "recorded_step_open");
+    OK(!recorded_step_find(&r, 64) && recorded_step_wants(&r, 64), "at first there is none");
+    OK(recorded_step_record(&r, 64, broken_work, NULL) == ERR_DATA &&
            strcmp(err_message(), "layer 3 is broken") == 0 && seen.n_ended == 1 && seen.n_failed == 1 &&
-           !replay_find(&r, 64) && replay_wants(&r, 64),
+           !recorded_step_find(&r, 64) && recorded_step_wants(&r, 64),
        "an error of the work is the caller's; the recording is ended and not kept");
     seen.fails = true;
-    OK(replay_record(&r, 64, work, &n_run) == ERR_SYSTEM && strstr(err_message(), "no memory") &&
-           !replay_find(&r, 64) && seen.n_released == 0,
+    OK(recorded_step_record(&r, 64, work, &n_run) == ERR_SYSTEM && strstr(err_message(), "no memory") &&
+           !recorded_step_find(&r, 64) && seen.n_released == 0,
        "as is one of the device");
     seen.fails = false;
-    for (int i = 0; i < REPLAY_MAX; i++) {
-        right = right && replay_wants(&r, 64 - i) && replay_record(&r, 64 - i, work, &n_run) == ERR_OK;
-        right = right && !replay_wants(&r, 64 - i);
+    for (int i = 0; i < RECORDED_STEP_MAX; i++) {
+        right = right && recorded_step_wants(&r, 64 - i) &&
+                recorded_step_record(&r, 64 - i, work, &n_run) == ERR_OK;
+        right = right && !recorded_step_wants(&r, 64 - i);
     }
-    for (int i = 0; i < REPLAY_MAX; i++) right = right && replay_find(&r, 64 - i) == &graphs[i];
-    OK(right && n_run == REPLAY_MAX + 1, "one for each size of batch, found by it");
-    OK(!replay_wants(&r, 7) && !replay_find(&r, 7), "a size beyond %d is not recorded", REPLAY_MAX);
-    replay_close(&r);
-    OK(seen.n_released == REPLAY_MAX && !replay_find(&r, 64), "all are released");
-    replay_close(&r);
-    OK(seen.n_released == REPLAY_MAX, "once");
+    for (int i = 0; i < RECORDED_STEP_MAX; i++) right = right && recorded_step_find(&r, 64 - i) == &graphs[i];
+    OK(right && n_run == RECORDED_STEP_MAX + 1, "one for each size of batch, found by it");
+    OK(!recorded_step_wants(&r, 7) && !recorded_step_find(&r, 7), "a size beyond %d is not recorded",
+       RECORDED_STEP_MAX);
+    recorded_step_close(&r);
+    OK(seen.n_released == RECORDED_STEP_MAX && !recorded_step_find(&r, 64), "all are released");
+    recorded_step_close(&r);
+    OK(seen.n_released == RECORDED_STEP_MAX, "once");
 }
 
 static void test_host(const backend_t *host)
 {
-    replay_t r;
-    OK(replay_open(host, "auto", NULL, &r) == ERR_OK && strstr(r.why_not, "only a GPU") &&
-           !replay_wants(&r, 8),
+    recorded_step_t r;
+    OK(recorded_step_open(host, "auto", NULL, &r) == ERR_OK && strstr(r.why_not, "only a GPU") &&
+           !recorded_step_wants(&r, 8),
        "on the host nothing is recorded");
-    OK(replay_open(host, "on", NULL, &r) == ERR_USAGE && strstr(err_message(), "only a GPU"),
+    OK(recorded_step_open(host, "on", NULL, &r) == ERR_USAGE && strstr(err_message(), "only a GPU"),
        "--cuda-graph on there: %s", err_message());
-    replay_close(&r);
+    recorded_step_close(&r);
 }
 
 /* total += more, on the device. */
 typedef struct sum {
     const backend_t *device;
-    mirror_t total, more;
+    hd_buffer_t total, more;
 } sum_t;
 
 static err_t add_more(void *context)
@@ -127,7 +130,7 @@ static err_t add_and_fail(void *context)
 
 static float total_of(const sum_t *s)
 {
-    must(mirror_pull_all(&s->total), "the total");
+    must(hd_buffer_pull_all(&s->total), "the total");
     return *(float *)s->total.host;
 }
 
@@ -139,29 +142,30 @@ static err_t launch(const sum_t *s, void *recording)
 
 static void test_device(const backend_t *device)
 {
-    replay_t r;
+    recorded_step_t r;
     sum_t s = {.device = device};
-    must(mirror_new(device, sizeof(float), "a total", &s.total), "memory");
-    must(mirror_new(device, sizeof(float), "a term", &s.more), "memory");
+    must(hd_buffer_new(device, sizeof(float), "a total", &s.total), "memory");
+    must(hd_buffer_new(device, sizeof(float), "a term", &s.more), "memory");
     *(float *)s.more.host = 3;
-    must(mirror_push_all(&s.more), "the term");
-    must(replay_open(device, "on", NULL, &r), "replay_open");
-    OK(replay_record(&r, 5, add_and_fail, &s) == ERR_DATA &&
-           strcmp(err_message(), "layer 3 is broken") == 0 && !replay_find(&r, 5),
+    must(hd_buffer_push_all(&s.more), "the term");
+    must(recorded_step_open(device, "on", NULL, &r), "recorded_step_open");
+    OK(recorded_step_record(&r, 5, add_and_fail, &s) == ERR_DATA &&
+           strcmp(err_message(), "layer 3 is broken") == 0 && !recorded_step_find(&r, 5),
        "a recording that fails is none");
-    OK(replay_record(&r, 5, add_more, &s) == ERR_OK && total_of(&s) == 0, "recording does not run the work");
-    void *recording = replay_find(&r, 5);
+    OK(recorded_step_record(&r, 5, add_more, &s) == ERR_OK && total_of(&s) == 0,
+       "recording does not run the work");
+    void *recording = recorded_step_find(&r, 5);
     must(recording ? ERR_OK : ERR_GATE, "no recording");
     OK(launch(&s, recording) == ERR_OK && total_of(&s) == 3, "it runs when it is told to");
     *(float *)s.more.host = 10;
-    must(mirror_push_all(&s.more), "the term");
+    must(hd_buffer_push_all(&s.more), "the term");
     bool ran = true;
     for (int i = 0; i < 20; i++) ran = launch(&s, recording) == ERR_OK && ran;
     OK(ran && total_of(&s) == 203, "again and again, on what its buffers then hold");
     OK(add_more(&s) == ERR_OK && total_of(&s) == 213, "work outside a recording runs at once");
-    replay_close(&r);
-    mirror_free(&s.total);
-    mirror_free(&s.more);
+    recorded_step_close(&r);
+    hd_buffer_free(&s.total);
+    hd_buffer_free(&s.more);
 }
 
 int main(int argc, char **argv)

@@ -13,7 +13,7 @@
 enum { W = 300, H = 200, SIZE = 96 };
 
 static const map_size_t image_size = {H, W};
-static const image_rect_t picture = {0, 0, W, H}, object = {120, 70, 70, 60};
+static const image_rect_t image = {0, 0, W, H}, object = {120, 70, 70, 60};
 static const random_affine_ranges_t all = {40, .1, 15, .2, true};
 
 static uint8_t pixels[3 * W * H], square[3 * SIZE * SIZE];
@@ -71,9 +71,9 @@ static void test_object(const char *name, transform_settings_t s)
     s = resolved(s);
     paint(20, object, 200);
     for (int i = 0; i < 100; i++) {
-        transform_t t = transform_random(&s, 3, 1, i, picture);
+        transform_t t = transform_random(&s, 3, 1, i, image);
         render_window_t w = render_window(&t, image_size);
-        windows = windows && is_inside(w.part, picture) && w.width >= 1 && w.width < 1.5 * SIZE + 8 &&
+        windows = windows && is_inside(w.part, image) && w.width >= 1 && w.width < 1.5 * SIZE + 8 &&
                   w.height >= 1 && w.height < 1.5 * SIZE + 8;
         show(&t);
         /* A pixel of the square is up to 3.75 pixels wide, and filters reach twice as far. */
@@ -108,7 +108,7 @@ static void test_resized(void)
     transform_settings_t s = resolved((transform_settings_t){.affine = {.flip = true}});
     for (int i = 0; i < 3 * W * H; i++) pixels[i] = (uint8_t)(i * 2654435761u >> 24);
     for (int i = 0; i < 20; i++) {
-        transform_t t = transform_random(&s, 3, 1, i, picture);
+        transform_t t = transform_random(&s, 3, 1, i, image);
         show(&t);
         if (resize(&decoded, t.part, t.mirror, SIZE, SIZE, &own, expected) != ERR_OK) abort();
         same = same && !t.moved && memcmp(square, expected, sizeof square) == 0;
@@ -120,7 +120,7 @@ static void test_resized(void)
     int most = 0;
     for (int i = 0; i < W * H; i++) memset(pixels + 3 * i, (i % W + i / W) / 2, 3);
     for (int i = 0; i < 20; i++) {
-        transform_t t = transform_random(&s, 3, 1, i, picture);
+        transform_t t = transform_random(&s, 3, 1, i, image);
         show(&t);
         memcpy(expected, square, sizeof square);
         t.moved = true;
@@ -141,7 +141,7 @@ static void test_borders(void)
     paint(20, object, 20);
     bool grey = true, dark = true;
     for (int i = 0; i < 20; i++) {
-        transform_t t = transform_random(&s, 3, 1, i, picture);
+        transform_t t = transform_random(&s, 3, 1, i, image);
         const map_t map = transform_map(&t, image_size);
         show(&t);
         for (int k = 0; k < SIZE * SIZE; k++) {
@@ -158,9 +158,9 @@ static void test_borders(void)
     bool within = true, nearest = true;
     for (int i = 0; i < W * H; i++) memset(pixels + 3 * i, i % W < 150 ? 40 : 160, 3);
     for (int i = 0; i < 40; i++) {
-        transform_t t = transform_random(&s, 3, 1, i, picture);
+        transform_t t = transform_random(&s, 3, 1, i, image);
         const map_t map = transform_map(&t, image_size);
-        within = within && is_inside(render_window(&t, image_size).part, picture);
+        within = within && is_inside(render_window(&t, image_size).part, image);
         show(&t);
         for (int k = 0; k < SIZE * SIZE; k++) {
             const map_point_t p = map_point(&map, k % SIZE + 0.5, k / SIZE + 0.5);
@@ -177,7 +177,7 @@ static void test_colours(void)
     bool right = true;
     paint(100, object, 100);
     for (int i = 0; i < 20; i++) {
-        transform_t t = transform_random(&s, 3, 1, i, picture);
+        transform_t t = transform_random(&s, 3, 1, i, image);
         show(&t);
         int expected = (int)fmin(255, floor(100 * t.jitter.brightness + 0.5));
         for (int k = 0; k < 3 * SIZE * SIZE; k++) right = right && abs(square[k] - expected) <= 1;

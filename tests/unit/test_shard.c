@@ -74,7 +74,7 @@ static void test_ranges(const shard_index_t *index)
     OK(shard_describe(reader, SPLIT_TRAIN, 3, &buffer, &sample) == ERR_OK && !sample.bytes &&
            sample.n_bytes == there.n_bytes && strcmp(sample.name, there.name) == 0 &&
            sample.n_annotations == 2 && same_annotation(&sample.annotations[1], &annotations_b[1]),
-       "what is known of a sample is read without its picture");
+       "what is known of a sample is read without its image");
     mem_free(&buffer.block);
     shard_reader_close(&reader);
 }
@@ -110,7 +110,7 @@ static void tell(void *context, const char *what)
 
 enum { LARGEST = 3000000, COPIES = 2 };
 
-/* A shard of two pictures of that size, written from `begin` on; its file, or NULL where something is wrong
+/* A shard of two images of that size, written from `begin` on; its file, or NULL where something is wrong
  * with it. */
 static unsigned char *make_sized(const unsigned char *noise, size_t size, int64_t begin, size_t *n_file)
 {
@@ -147,7 +147,7 @@ static unsigned char *make_sized(const unsigned char *noise, size_t size, int64_
     return file;
 }
 
-/* Of every size, and whether HDF5 puts the pictures where they were written or they have to be moved, up or
+/* Of every size, and whether HDF5 puts the images where they were written or they have to be moved, up or
  * down, over themselves or not. */
 static void test_sizes(void)
 {
@@ -171,7 +171,7 @@ static void test_sizes(void)
         fine = fine && first;
         free(first);
     }
-    OK(fine, "shards of pictures of %d sizes are whole, and the same wherever pictures are written first",
+    OK(fine, "shards of images of %d sizes are whole, and the same wherever images are written first",
        N_SIZES);
     free(noise);
     sample_clear();
@@ -257,13 +257,13 @@ static void test_refused(void)
     sample_t sample = sample_make(0);
     sample.n_bytes = 0;
     OK(add_one(sample) == ERR_DATA && SAYS(sample.name, "is empty"),
-       "a picture without bytes is refused by name");
+       "an image without bytes is refused by name");
     sample = sample_make(0);
     sample.label = N_CATEGORIES;
     OK(add_one(sample) == ERR_DATA && SAYS(sample.name, "label 3"), "a label that is no category");
     sample = sample_make(0);
     sample.width = 0;
-    OK(add_one(sample) == ERR_DATA && SAYS("0×10"), "a picture without a size");
+    OK(add_one(sample) == ERR_DATA && SAYS("0×10"), "an image without a size");
     annotation_t a = annotations_a[0];
     a.category = -1;
     OK(add_one(with_annotation(&a)) == ERR_DATA && SAYS("category -1"), "a category that is not there");

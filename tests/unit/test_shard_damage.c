@@ -105,8 +105,8 @@ static void test_flips(const shard_index_t *index)
     put_byte(shard0, (size_t)index->entries[SPLIT_TRAIN][0].offset,
              (unsigned char)~data[index->entries[SPLIT_TRAIN][0].offset]);
     told_t told = verify(index, 0);
-    OK(strstr(told.text, "\"000000000009.jpg\", id 9): its picture is damaged"),
-       "the picture's own name and id are told");
+    OK(strstr(told.text, "\"000000000009.jpg\", id 9): its image is damaged"),
+       "the image's own name and id are told");
     sample_spit(shard0, data, n);
     free(data);
 }

@@ -161,7 +161,7 @@ static void test_reads(const char *self)
        "%d samples on %d ranks are %d + %d reads, not %d", N_ALL, N_RANKS, first, second, 2 * N_ALL);
 }
 
-/* A byte of one picture. */
+/* A byte of one image. */
 static void damage(const shard_index_t *index, int64_t number)
 {
     char path[FS_PATH_MAX];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* RUN np=0
- * What is in a source of pictures, counted; and its contact sheet, with pictures in it that cannot be
+ * What is in a source of images, counted; and its contact sheet, with images in it that cannot be
  * decoded. */
 #include <string.h>
 #include <sys/stat.h>
@@ -59,7 +59,7 @@ static source_t *make_source(void)
     put_png("cat", "large.png", 120, 90, 40, 0);
     put_png("cat", "tiny.png", 12, 9, 80, 0);
     put_png("dog", "cut.png", 80, 60, 120, 20);
-    put("dog", "text.png", "no picture at all", 17);
+    put("dog", "text.png", "no image at all", 17);
     if (source_open(root, &source) != ERR_OK) abort();
     return source;
 }
@@ -69,22 +69,22 @@ static void test_survey(const source_t *source)
     survey_t survey = {0};
     survey_options_t options = {true, tell};
     n_told = 0;
-    OK_CALL(survey_run(source, &options, &survey), "a folder with two pictures that are none, in part");
+    OK_CALL(survey_run(source, &options, &survey), "a folder with two images that are none, in part");
     const survey_split_t *s = &survey.splits[SPLIT_TRAIN];
-    OK(s->n_pictures == 4 && s->n_formats[IMAGE_PNG] == 3 && s->n_formats[IMAGE_JPEG] == 0 &&
+    OK(s->n_images == 4 && s->n_formats[IMAGE_PNG] == 3 && s->n_formats[IMAGE_JPEG] == 0 &&
            s->n_unreadable == 1,
        "formats, and what has none");
     OK(s->width.n == 3 && s->width.min == 12 && s->width.median == 80 && s->width.max == 120 &&
            s->height.max == 90,
        "widths and heights");
     OK(s->bytes.n == 4 && s->bytes.min == 17, "bytes");
-    OK(survey.categories[0].n_pictures == 2 && survey.categories[1].n_pictures == 2 && s->n_empty == 0,
-       "pictures of each class");
+    OK(survey.categories[0].n_images == 2 && survey.categories[1].n_images == 2 && s->n_empty == 0,
+       "images of each class");
     OK(n_told == 1 && was_told("dog/text.png"), "what is unreadable is named");
     survey_free(&survey);
     options.read = false;
     OK_CALL(survey_run(source, &options, &survey), "the same without reading");
-    OK(s->n_pictures == 4 && s->n_formats[IMAGE_PNG] == 0 && s->n_unreadable == 0 && s->width.n == 0,
+    OK(s->n_images == 4 && s->n_formats[IMAGE_PNG] == 0 && s->n_unreadable == 0 && s->width.n == 0,
        "of a folder only names and bytes are known beforehand");
     survey_free(&survey);
 }
@@ -93,19 +93,19 @@ static void test_pick(const source_t *source)
 {
     pick_t all[8], some[2], dogs[8];
     int64_t n = 0;
-    bool right = pick_pictures(source, -1, 1, 8, all, &n) == ERR_OK && n == 4;
+    bool right = pick_images(source, -1, 1, 8, all, &n) == ERR_OK && n == 4;
     for (int64_t i = 0; right && i < n; i++) right = all[i].split == SPLIT_TRAIN && all[i].index == i;
     OK(right, "all of them, in order");
     bool differs = false;
     for (uint64_t seed = 0; seed < 8; seed++) {
         pick_t other[2];
-        right = right && pick_pictures(source, -1, seed, 2, some, &n) == ERR_OK && n == 2;
-        right = right && pick_pictures(source, -1, seed, 2, other, &n) == ERR_OK;
+        right = right && pick_images(source, -1, seed, 2, some, &n) == ERR_OK && n == 2;
+        right = right && pick_images(source, -1, seed, 2, other, &n) == ERR_OK;
         right = right && some[0].index == other[0].index && some[1].index == other[1].index;
         differs = differs || some[0].index != 0 || some[1].index != 1;
     }
     OK(right && differs, "some of them, the same for a seed");
-    right = pick_pictures(source, 1, 1, 8, dogs, &n) == ERR_OK;
+    right = pick_images(source, 1, 1, 8, dogs, &n) == ERR_OK;
     OK(right && n == 2 && dogs[0].index == 2 && dogs[1].index == 3, "those of a class");
 }
 
@@ -131,13 +131,13 @@ static void test_sheet(const source_t *source)
     int64_t n_bad = 0;
     n_told = 0;
     OK_CALL(sheet_draw(&sheet, &n_bad, &page), "a sheet of all");
-    OK(page && count_grey(page, 40) == TILE * 45, "a picture that is larger fills its tile");
+    OK(page && count_grey(page, 40) == TILE * 45, "an image that is larger fills its tile");
     OK(page && count_grey(page, 80) == TILE * 45, "one that is smaller is enlarged by a whole factor");
     OK(n_bad == 2 && count_grey(page, 120) == 0, "what cannot be decoded is not there, in no part");
     OK(n_told == 2 && was_told("dog/cut.png") && was_told("dog/text.png"), "and it is named");
     page_free(&page);
-    OK(sheet_check(SHEET_MAX_PICTURES, 240) == ERR_OK, "a thousand tiles of the usual size");
-    OK(sheet_check(SHEET_MAX_PICTURES, SHEET_MAX_TILE) == ERR_USAGE && SAYS("1000 tiles", "fewer"),
+    OK(sheet_check(SHEET_MAX_IMAGES, 240) == ERR_OK, "a thousand tiles of the usual size");
+    OK(sheet_check(SHEET_MAX_IMAGES, SHEET_MAX_TILE) == ERR_USAGE && SAYS("1000 tiles", "fewer"),
        "a page that is too large is refused beforehand");
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* RUN np=0
- * Sources of pictures: folders of classes with all that lies about in them, IDX files, and coco_tiny with
+ * Sources of images: folders of classes with all that lies about in them, IDX files, and coco_tiny with
  * files that are missing, exchanged or left out. */
 #include <stdint.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 #include "tests/tap.h"
 
 /* A grey PNG, or a JPEG. */
-static void put_picture(const char *name, int width, int height)
+static void put_image(const char *name, int width, int height)
 {
     uint8_t pixels[3 * 64 * 64], *bytes = NULL;
     size_t n_bytes;
@@ -69,11 +69,11 @@ static bool reads(const source_t *source, split_t split, int64_t index, const ch
 static void put_classes(void)
 {
     folder_clear();
-    put_picture("train/dog/b.png", 5, 4);
-    put_picture("train/dog/B.PNG.png", 6, 4);
-    put_picture("train/dog/a.JPeG", 7, 4);
-    put_picture("train/Cat/z.jpg", 8, 4);
-    put_picture("val/dog/x.png", 9, 4);
+    put_image("train/dog/b.png", 5, 4);
+    put_image("train/dog/B.PNG.png", 6, 4);
+    put_image("train/dog/a.JPeG", 7, 4);
+    put_image("train/Cat/z.jpg", 8, 4);
+    put_image("val/dog/x.png", 9, 4);
 }
 
 static void test_folder(void)
@@ -97,13 +97,13 @@ static void test_folder(void)
            reads(source, SPLIT_TRAIN, 1, "dog/B.PNG.png", 1, 6) &&
            reads(source, SPLIT_TRAIN, 2, "dog/a.JPeG", 1, 7) &&
            reads(source, SPLIT_TRAIN, 3, "dog/b.png", 1, 5) && reads(source, SPLIT_VAL, 0, "dog/x.png", 1, 9),
-       "its pictures, by bytes");
+       "its images, by bytes");
     OK(strncmp(source->notes, "4 files", 7) == 0 && strstr(source->notes, "train/classes.csv\n"),
-       "what is no picture is counted, and the first named");
+       "what is no image is counted, and the first named");
 
     source_buffer_t buffer = {0};
     sample_t sample;
-    folder_put("train/dog/b.png", "no picture", 10);
+    folder_put("train/dog/b.png", "no image", 10);
     OK(source_read(source, SPLIT_TRAIN, 3, &buffer, &sample) == ERR_DATA &&
            SAYS("train/dog/b.png", "10 bytes now"),
        "a file that has changed");
@@ -116,7 +116,7 @@ static void test_folder(void)
     source_close(&source);
     OK_CALL(source_open(folder, &source), "the folder as it is now");
     OK(source_read(source, SPLIT_TRAIN, 2, &buffer, &sample) == ERR_DATA && SAYS("train/dog/b.png"),
-       "a file that is no picture, whatever its name");
+       "a file that is no image, whatever its name");
     source_free_buffer(source, &buffer);
     source_close(&source);
 }
@@ -133,7 +133,7 @@ static void test_hash(void)
     if (rename(folder_path("train/dog/b.png"), folder_path("train/Cat/b.png")) != 0) abort();
     OK(hash_of(folder) != hash, "a label changes it");
     put_classes();
-    put_picture("train/dog/b.png", 60, 60);
+    put_image("train/dog/b.png", 60, 60);
     OK(hash_of(folder) != hash, "a size changes it");
 }
 
@@ -146,8 +146,8 @@ static void test_layouts(void)
        "classes without train/ and val/");
     source_close(&source);
     folder_clear();
-    put_picture("train/1.png", 5, 4);
-    put_picture("car/1.png", 5, 4);
+    put_image("train/1.png", 5, 4);
+    put_image("car/1.png", 5, 4);
     OK(source_open(folder, &source) == ERR_OK && source->n_categories == 2 &&
            source->n_samples[SPLIT_TRAIN] == 2 && reads(source, SPLIT_TRAIN, 1, "train/1.png", 1, 5),
        "a class that is called train");
@@ -170,15 +170,15 @@ static void test_bad_folders(void)
     OK(refused(folder_path("nothing"), "there is no such folder"), "a folder that is not there");
     OK(refused(folder_path("train/dog/b.png"), "this is not a folder"), "a file");
     OK(refused(folder_path("train/dog"), "a folder for each class") && SAYS("train2017", "idx3-ubyte"),
-       "pictures alone: the error says what each kind is");
-    put_picture("val/wolf/1.png", 5, 4);
+       "images alone: the error says what each kind is");
+    put_image("val/wolf/1.png", 5, 4);
     OK(refused(folder, "val has the class wolf"), "a class of val that train has not");
     put_classes();
     folder_put("train/eel/notes.txt", "x", 1);
-    OK(refused(folder, "train/eel holds no picture"), "a class without pictures");
+    OK(refused(folder, "train/eel holds no image"), "a class without images");
     put_classes();
     unlink(folder_path("val/dog/x.png"));
-    OK(refused(folder, "val holds no picture"), "no picture in val");
+    OK(refused(folder, "val holds no image"), "no image in val");
     rmdir(folder_path("val/dog"));
     OK(refused(folder, "val holds no folders"), "no class in val");
     put_classes();
@@ -188,7 +188,7 @@ static void test_bad_folders(void)
     if (mkfifo(folder_path("train/dog/pipe.png"), 0600) != 0) abort();
     OK(refused(folder, "train/dog/pipe.png is not a regular file"), "a FIFO does not block");
     unlink(folder_path("train/dog/pipe.png"));
-    if (truncate(folder_path("train/dog/b.png"), (off_t)SOURCE_MAX_PICTURE + 1) != 0) abort();
+    if (truncate(folder_path("train/dog/b.png"), (off_t)SOURCE_MAX_IMAGE + 1) != 0) abort();
     OK(refused(folder, "train/dog/b.png has 268435457 bytes"), "a file of absurd size");
     put_classes();
     folder_put("train/dog/a\nb.png", "x", 1);
@@ -257,7 +257,7 @@ static void test_idx(void)
     OK(refused(folder, "t10k-labels"), "a file that is missing");
 }
 
-/* Links to coco_tiny's folders, the pictures of train2017 one by one. */
+/* Links to coco_tiny's folders, the images of train2017 one by one. */
 static void link_tiny(const char *tiny)
 {
     char command[4 * FS_PATH_MAX];
@@ -290,7 +290,7 @@ static void test_coco(const char *tiny)
             n_annotations[split] += sample.n_annotations;
         }
     }
-    OK(n_right == 100, "its pictures by id: %lld are right", (long long)n_right);
+    OK(n_right == 100, "its images by id: %lld are right", (long long)n_right);
     OK(strcmp(source->ops->kind, "coco") == 0 && source->has_annotations && source->n_categories == 80 &&
            n_bytes[SPLIT_TRAIN] == 7096006 && n_bytes[SPLIT_VAL] == 8258952 &&
            n_annotations[SPLIT_TRAIN] == 470 && n_annotations[SPLIT_VAL] == 382 && !source->notes[0],
@@ -310,7 +310,7 @@ static void test_coco_parts(const char *tiny)
     link_tiny(tiny);
     unlink(folder_path("train2017/000000005802.jpg"));
     unlink(folder_path("train2017/000000012448.jpg"));
-    OK(refused(folder, "2 of the 50 pictures") && SAYS("train2017", "the first is 000000005802.jpg"),
+    OK(refused(folder, "2 of the 50 images") && SAYS("train2017", "the first is 000000005802.jpg"),
        "missing files");
     if (symlink(folder_path("train2017/000000051191.jpg"), folder_path("train2017/000000005802.jpg")) != 0 ||
         symlink(folder_path("train2017/000000060623.jpg"), folder_path("train2017/000000012448.jpg")) != 0)
@@ -320,19 +320,19 @@ static void test_coco_parts(const char *tiny)
     for (int64_t i = 0; source && i < 2; i++)
         n_wrong += source_read(source, SPLIT_TRAIN, i, &buffer, &sample) == ERR_DATA &&
                    SAYS("its annotations are of");
-    OK(n_wrong > 0, "a picture of another size than its annotations say");
+    OK(n_wrong > 0, "an image of another size than its annotations say");
     if (source) source_free_buffer(source, &buffer);
     source_close(&source);
     if (rename(folder_path("train2017"), folder_path("away")) != 0) abort();
     OK(source_open(folder, &source) == ERR_OK && source->n_samples[SPLIT_TRAIN] == 0 &&
            source->n_samples[SPLIT_VAL] == 50 && source->n_categories == 80,
-       "validation pictures alone");
+       "validation images alone");
     source_close(&source);
     unlink(folder_path("val2017"));
-    OK(refused(folder, "neither train2017/ nor val2017/"), "annotations without pictures");
+    OK(refused(folder, "neither train2017/ nor val2017/"), "annotations without images");
     unlink(folder_path("annotations"));
     if (rename(folder_path("away"), folder_path("train2017")) != 0) abort();
-    OK(refused(folder, "but not its annotations"), "pictures without annotations");
+    OK(refused(folder, "but not its annotations"), "images without annotations");
 }
 
 static void test_coco_flaws(void)
@@ -346,14 +346,14 @@ static void test_coco_flaws(void)
     folder_clear();
     snprintf(text[0], sizeof text[0], list, "dog");
     snprintf(text[1], sizeof text[1], list, "cat");
-    put_picture("train2017/a.png", 5, 4);
+    put_image("train2017/a.png", 5, 4);
     folder_put("annotations/instances_train2017.json", text[0], strlen(text[0]));
     OK(source_open(folder, &source) == ERR_OK && strstr(source->notes, "1 boxes reached beyond") &&
            strstr(source->notes, "1 annotations had an id that was there before") &&
            strstr(source->notes, "(the first: annotation 1)"),
        "what was mended is in the notes");
     source_close(&source);
-    put_picture("val2017/a.png", 5, 4);
+    put_image("val2017/a.png", 5, 4);
     folder_put("annotations/instances_val2017.json", text[1], strlen(text[1]));
     OK(refused(folder, "category 3 (dog)") && SAYS("3 (cat)"), "other categories in val");
     folder_put("annotations/instances_val2017.json", text[1], 40);

@@ -15,7 +15,7 @@
 #include "tests/tap.h"
 #include "tools/pack/pack.h"
 
-static void put_picture(const char *name, int width)
+static void put_image(const char *name, int width)
 {
     uint8_t pixels[64 * 64], *png = NULL;
     size_t n_bytes;
@@ -81,11 +81,11 @@ static void check_kind(const char *path, const char *kind)
 static void put_classes(void)
 {
     folder_clear();
-    put_picture("train/dog/b.png", 5);
-    put_picture("train/dog/c.png", 6);
-    put_picture("train/cat/a.png", 7);
+    put_image("train/dog/b.png", 5);
+    put_image("train/dog/c.png", 6);
+    put_image("train/cat/a.png", 7);
     folder_put("train/cat/notes.txt", "x", 1);
-    put_picture("val/dog/x.png", 8);
+    put_image("val/dog/x.png", 8);
 }
 
 static void put_idx(void)
@@ -179,12 +179,12 @@ static void test_absent(void)
     put_classes();
     save(folder, &bytes, &n_bytes);
     unlink(folder_path("train/dog/b.png")); /* neither the first nor the last */
-    OK(restore_copy(bytes, n_bytes) == ERR_OK, "restoring does not look for every picture");
-    put_picture("train/dog/c.png", 60);
+    OK(restore_copy(bytes, n_bytes) == ERR_OK, "restoring does not look for every image");
+    put_image("train/dog/c.png", 60);
     OK(restore_copy(bytes, n_bytes) == ERR_DATA && SAYS("train/dog/c.png has", "every host needs the same"),
        "the last has another size: %s", err_message());
     unlink(folder_path("val/dog/x.png"));
-    put_picture("train/dog/c.png", 6);
+    put_image("train/dog/c.png", 6);
     OK(restore_copy(bytes, n_bytes) == ERR_DATA && SAYS("val/dog/x.png cannot be reached here"),
        "val's only one is not there: %s", err_message());
     mem_free(&bytes);
@@ -212,7 +212,7 @@ static void test_watch(void)
     const open_watch_t watch = {count_call, &left};
     put_classes();
     OK(source_open_watched(folder, &watch, &source) == ERR_OK && left <= 1000 - 4 && !source->watch,
-       "who waits for an opening hears of every picture");
+       "who waits for an opening hears of every image");
     source_close(&source);
     left = 2;
     int64_t n_live = mem_live();
@@ -246,10 +246,10 @@ static void test_crops(const char *path, const char *kind)
         fine = n[split] > 0 && restored->info.n_samples[split] == n[split] &&
                restored->info.block[split] == opened->info.block[split] && opened->info.block[split] > 1;
         for (int64_t i = 0; fine && i < n[split]; i += 20) {
-            dataset_wish_t wish = {.split = split, .index = i};
+            dataset_request_t request = {.split = split, .index = i};
             dataset_sample_t a, b;
-            fine = dataset_read(&readers[0], &wish, &a) == ERR_OK &&
-                   dataset_read(&readers[1], &wish, &b) == ERR_OK && a.label == b.label &&
+            fine = dataset_read(&readers[0], &request, &a) == ERR_OK &&
+                   dataset_read(&readers[1], &request, &b) == ERR_OK && a.label == b.label &&
                    memcmp(a.bytes, b.bytes, 3 * 16 * 16) == 0;
             n_same++;
         }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* RUN np=0
- * Which part of a picture is shown: ranges and independence of random transforms, parts that follow from the
+ * Which part of an image is shown: ranges and independence of random transforms, parts that follow from the
  * formulas, what settings resolve to, and colour jitter. */
 #include <math.h>
 #include <string.h>
@@ -13,11 +13,11 @@
 
 enum { N_DRAWS = 20000 };
 
-static const image_rect_t picture = {0, 0, 640, 480}, object = {100.5, 20.25, 61.5, 123.75};
+static const image_rect_t image = {0, 0, 640, 480}, object = {100.5, 20.25, 61.5, 123.75};
 
 static transform_settings_t resolved(transform_settings_t s, bool has_annotations)
 {
-    if (transform_resolve(&s, has_annotations, "the test's pictures") != ERR_OK) abort();
+    if (transform_resolve(&s, has_annotations, "the test's images") != ERR_OK) abort();
     return s;
 }
 
@@ -97,7 +97,7 @@ static void test_formula(void)
         double ratio = exp(log(3.0 / 4) + (log(4.0 / 3) - log(3.0 / 4)) * word(5, 2, i, 1));
         double width = rint(sqrt(area * ratio)), height = rint(sqrt(area / ratio));
         if (width > 640 || height > 480) continue;
-        transform_t v = transform_random(&s, 5, 2, i, picture);
+        transform_t v = transform_random(&s, 5, 2, i, image);
         right = right && same_rect(v.part, floor(word(5, 2, i, 20) * (640 - width + 1)),
                                    floor(word(5, 2, i, 21) * (480 - height + 1)), width, height);
         n_first++;
@@ -109,9 +109,9 @@ static void test_independence(void)
 {
     transform_settings_t s =
         resolved((transform_settings_t){.brightness = 0.4, .contrast = 0.4, .saturation = 0.4}, false);
-    transform_t a = transform_random(&s, 1, 2, 3, picture), b = transform_random(&s, 1, 2, 3, picture);
-    transform_t seed = transform_random(&s, 2, 2, 3, picture), epoch = transform_random(&s, 1, 3, 3, picture),
-                index = transform_random(&s, 1, 2, 4, picture);
+    transform_t a = transform_random(&s, 1, 2, 3, image), b = transform_random(&s, 1, 2, 3, image);
+    transform_t seed = transform_random(&s, 2, 2, 3, image), epoch = transform_random(&s, 1, 3, 3, image),
+                index = transform_random(&s, 1, 2, 4, image);
     OK(same_transform(&a, &b), "the same seed, epoch and index: the same transform");
     OK(!near(a.part.x, seed.part.x) && !near(a.part.x, epoch.part.x) && !near(a.part.x, index.part.x) &&
            !near(a.jitter.brightness, epoch.jitter.brightness),
@@ -119,8 +119,8 @@ static void test_independence(void)
     bool kept = true, in_range = true;
     for (int i = 0; i < 100; i++) {
         transform_settings_t plain = resolved((transform_settings_t){.no_flip = true}, false);
-        transform_t with = transform_random(&s, 1, 0, i, picture),
-                    without = transform_random(&plain, 1, 0, i, picture);
+        transform_t with = transform_random(&s, 1, 0, i, image),
+                    without = transform_random(&plain, 1, 0, i, image);
         kept =
             kept &&
             same_rect(with.part, without.part.x, without.part.y, without.part.width, without.part.height) &&
@@ -133,7 +133,7 @@ static void test_independence(void)
     OK(kept, "what is switched off leaves the rest as it was");
     OK(in_range, "factors are within 1 ± what is allowed");
     s.crop = CROP_WARP;
-    transform_t warped = transform_random(&s, 1, 2, 3, picture);
+    transform_t warped = transform_random(&s, 1, 2, 3, image);
     OK(same_rect(warped.part, 0, 0, 640, 480) && warped.mirror == a.mirror &&
            near(warped.jitter.contrast, a.jitter.contrast),
        "crops that are not random are mirrored and jittered alike");
@@ -148,13 +148,13 @@ static void test_fallback(void)
     transform_t dot = transform_random(&s, 1, 0, 0, (image_rect_t){3, 4, 1, 1});
     OK(same_rect(wide.part, 10 + 46.5, 20, 7, 5), "too wide: the middle, 4/3 of its height");
     OK(same_rect(tall.part, 0, 46.5, 5, 7), "too high: the middle");
-    OK(same_rect(dot.part, 3, 4, 1, 1), "a picture of one pixel");
+    OK(same_rect(dot.part, 3, 4, 1, 1), "an image of one pixel");
 }
 
 static void test_fixed(void)
 {
     transform_settings_t s = resolved((transform_settings_t){.input_size = 224}, false);
-    transform_t v = transform_fixed(&s, picture);
+    transform_t v = transform_fixed(&s, image);
     OK(same_rect(v.part, 110, 30, 420, 420) && v.width == 224 && v.height == 224 && !v.mirror, "center");
     s.eval_crop = CROP_WARP;
     v = transform_fixed(&s, object);
@@ -162,7 +162,7 @@ static void test_fixed(void)
            v.height == 224,
        "warp");
     s.eval_crop = CROP_LETTERBOX;
-    v = transform_fixed(&s, picture);
+    v = transform_fixed(&s, image);
     OK(same_rect(v.part, 0, 0, 640, 480) && v.width == 224 && v.height == 168 && v.left == 0 && v.top == 28,
        "letterbox");
     v = transform_fixed(&s, (image_rect_t){0, 0, 1, 4000});
@@ -174,10 +174,10 @@ static void test_settings(void)
     transform_settings_t s = resolved((transform_settings_t){0}, false);
     OK(s.task == TASK_CLASSIFY && s.crop == CROP_RANDOM && s.eval_crop == CROP_CENTER &&
            near(s.crop_scale, 0.08) && s.input_size == 224,
-       "pictures with labels");
+       "images with labels");
     s = resolved((transform_settings_t){0}, true);
     OK(s.task == TASK_MULTILABEL && s.eval_crop == CROP_WARP && near(s.crop_scale, 0.5),
-       "pictures with annotations");
+       "images with annotations");
     s = resolved((transform_settings_t){.task = TASK_CROPS, .crop_scale = 0.3, .input_size = 32}, true);
     OK(s.task == TASK_CROPS && near(s.crop_scale, 0.3) && s.input_size == 32, "what is given stays");
     s = (transform_settings_t){.task = TASK_MULTILABEL};
@@ -281,7 +281,7 @@ int main(void)
 {
     tap_plan(6 + 1 + 5 + 3 + 4 + 9 + 6 + 9);
     /* Means as of an independent simulation of torchvision's procedure. */
-    test_ranges(picture, 0.08, 0.433, 0.005);
+    test_ranges(image, 0.08, 0.433, 0.005);
     test_ranges(object, 0.5, 0.603, 0.005);
     test_formula();
     test_independence();

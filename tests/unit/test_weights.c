@@ -131,7 +131,7 @@ static void check_bad_tables(name_table_t *table)
     unlink(path);
 }
 
-/* 3×5 pictures of 2 channels; conv to 4, a linear layer that reads its pictures, one that reads a row, the
+/* 3×5 images of 2 channels; conv to 4, a linear layer that reads its images, one that reads a row, the
  * classes. */
 typedef struct net {
     graph_t *graph;

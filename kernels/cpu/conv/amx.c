@@ -27,7 +27,7 @@ enum {
 
 /* The operands and the output of a range of images. */
 typedef struct task {
-    const char *picture, *filters; /* packed */
+    const char *image, *filters; /* packed */
     const float *bias;
     char *out;
 } task_t;
@@ -57,19 +57,19 @@ static err_t plan(const conv_impl_t *impl, const conv_problem_t *problem, void *
     p->taps = (amx_tap_t *)(p->phases + n_phases);
     p->amx = amx_here();
     conv_amx_shape(problem, p);
-    p->picture_bytes = p->packed_h * p->packed_w * p->cell * 2;
-    if (!p->in_place) p->picture_bytes = (int64_t)mem_round((size_t)p->picture_bytes);
-    p->chunk = CHUNK_BYTES / p->picture_bytes;
+    p->image_bytes = p->packed_h * p->packed_w * p->cell * 2;
+    if (!p->in_place) p->image_bytes = (int64_t)mem_round((size_t)p->image_bytes);
+    p->chunk = CHUNK_BYTES / p->image_bytes;
     p->chunk = (p->chunk < 1 ? 1 : p->chunk) * omp_get_max_threads();
     if (p->chunk > p->n) p->chunk = p->n;
     p->stream =
-        p->n * p->out_picture * p->out_value >= STREAM_BYTES && p->n_out * p->out_value % MEM_ALIGN == 0;
+        p->n * p->out_image * p->out_value >= STREAM_BYTES && p->n_out * p->out_value % MEM_ALIGN == 0;
     p->n_blocks = (p->n_out + BLOCK - 1) / BLOCK;
     int64_t n_packed_taps = problem->pass == OP_FORWARD ? p->phases[0].n_taps : (int64_t)n_taps;
     p->block_bytes = n_packed_taps * p->n_steps * 2 * AMX_TILE_BYTES;
-    p->pictures = (size_t)(p->n_blocks * p->block_bytes) + (size_t)p->n_out * sizeof(float);
-    p->pictures = mem_round(p->pictures);
-    *n_workspace_bytes = p->pictures + (p->in_place ? 0 : (size_t)(p->chunk * p->picture_bytes));
+    p->images = (size_t)(p->n_blocks * p->block_bytes) + (size_t)p->n_out * sizeof(float);
+    p->images = mem_round(p->images);
+    *n_workspace_bytes = p->images + (p->in_place ? 0 : (size_t)(p->chunk * p->image_bytes));
     *out = p;
     return ERR_OK;
 }
@@ -125,14 +125,14 @@ static void pack_windows(const amx_plan_t *p, const char *row, uint16_t *to)
     }
 }
 
-static void pack_picture_row(const amx_plan_t *p, const char *picture, int64_t row, uint16_t *to)
+static void pack_image_row(const amx_plan_t *p, const char *image, int64_t row, uint16_t *to)
 {
     int64_t above = (row - p->top) * p->every, values = p->packed_w * p->cell;
     if (row < p->top || above >= p->h) {
         memset(to, 0, (size_t)values * sizeof *to);
         return;
     }
-    const char *from = picture + above * p->w * p->in_cell;
+    const char *from = image + above * p->w * p->in_cell;
     if (p->window_every) {
         pack_windows(p, from, to);
         return;
@@ -148,13 +148,13 @@ static void pack_picture_row(const amx_plan_t *p, const char *picture, int64_t r
     memset(to + behind, 0, (size_t)(values - behind) * sizeof *to);
 }
 
-static void pack_pictures(const amx_plan_t *p, const char *from, int64_t n, char *to)
+static void pack_images(const amx_plan_t *p, const char *from, int64_t n, char *to)
 {
 #pragma omp parallel for schedule(static) collapse(2)
     for (int64_t i = 0; i < n; i++)
         for (int64_t row = 0; row < p->packed_h; row++)
-            pack_picture_row(p, from + i * p->h * p->w * p->in_cell, row,
-                             (uint16_t *)(to + i * p->picture_bytes) + row * p->packed_w * p->cell);
+            pack_image_row(p, from + i * p->h * p->w * p->in_cell, row,
+                           (uint16_t *)(to + i * p->image_bytes) + row * p->packed_w * p->cell);
 }
 
 /* One block of columns times the tiles [first, end) of a phase, two at a time. */
@@ -181,7 +181,7 @@ static void multiply_tiles(const amx_plan_t *p, const phase_t *phase, const task
             int64_t row = (tile + i) / phase->n_tiles,
                     column = (tile + i) % phase->n_tiles * phase->tile_rows;
             if (column > phase->columns - phase->tile_rows) column = phase->columns - phase->tile_rows;
-            place.left[i] = task->picture + phase->in + row * p->in_row + column * p->in_column;
+            place.left[i] = task->image + phase->in + row * p->in_row + column * p->in_column;
             place.out[i] =
                 task->out + (phase->out + row * p->out_row + column * p->out_column + channel) * p->out_value;
         }
@@ -190,8 +190,7 @@ static void multiply_tiles(const amx_plan_t *p, const phase_t *phase, const task
 }
 
 /* All phases of one image, `group` tiles at a time through the blocks [first, end). */
-static void multiply_picture(const amx_plan_t *p, const task_t *task, int64_t first, int64_t end,
-                             int64_t group)
+static void multiply_image(const amx_plan_t *p, const task_t *task, int64_t first, int64_t end, int64_t group)
 {
     for (int64_t i = 0; i < p->n_phases; i++) {
         const phase_t *phase = &p->phases[i];
@@ -206,7 +205,7 @@ static void multiply_picture(const amx_plan_t *p, const task_t *task, int64_t fi
 
 /* If the filters fit the cache, all channels of a few outputs are computed together and written contiguously.
  * Otherwise one block of filters stays in the cache while all images pass. */
-static void multiply_pictures(const amx_plan_t *p, const task_t *all, int64_t n)
+static void multiply_images(const amx_plan_t *p, const task_t *all, int64_t n)
 {
     bool few = p->n_blocks * p->block_bytes <= FEW_FILTERS;
     int64_t at_once = few ? p->n_blocks : 1, group = few ? GROUP : INT64_MAX;
@@ -214,9 +213,9 @@ static void multiply_pictures(const amx_plan_t *p, const task_t *all, int64_t n)
     for (int64_t block = 0; block < p->n_blocks; block += at_once)
         for (int64_t i = 0; i < n; i++) {
             task_t task = *all;
-            task.picture += i * p->picture_bytes;
-            task.out += i * p->out_picture * p->out_value;
-            multiply_picture(p, &task, block, block + at_once, group);
+            task.image += i * p->image_bytes;
+            task.out += i * p->out_image * p->out_value;
+            multiply_image(p, &task, block, block + at_once, group);
         }
 }
 
@@ -235,14 +234,14 @@ static err_t run(const void *plan_, const conv_problem_t *problem, const conv_bu
         pack_exchanged(p, problem->desc, b->weight, zeros, workspace);
     for (int64_t first = 0; first < p->n; first += p->chunk) {
         int64_t n = loop_count(first, p->n, p->chunk);
-        char *packed = (char *)workspace + p->pictures;
-        task.picture = from + first * p->h * p->w * p->in_cell;
-        task.out = (char *)(forward ? b->y : b->dx) + first * p->out_picture * p->out_value;
+        char *packed = (char *)workspace + p->images;
+        task.image = from + first * p->h * p->w * p->in_cell;
+        task.out = (char *)(forward ? b->y : b->dx) + first * p->out_image * p->out_value;
         if (!p->in_place) {
-            pack_pictures(p, task.picture, n, packed);
-            task.picture = packed;
+            pack_images(p, task.image, n, packed);
+            task.image = packed;
         }
-        multiply_pictures(p, &task, n);
+        multiply_images(p, &task, n);
     }
     return ERR_OK;
 }

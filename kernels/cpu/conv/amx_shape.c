@@ -38,7 +38,7 @@ static void shape_forward(amx_plan_t *p, const op_desc_t *d)
     p->cell = loop_round_up(p->window * p->c, AMX_DEPTH), p->n_steps = p->cell / AMX_DEPTH;
     int64_t cell = p->cell * 2, row = p->packed_w * cell;
     p->in_row = a->stride_h / p->every * row, p->in_column = merged ? cell : a->stride_w / p->every * cell;
-    p->out_row = y[2] * y[3], p->out_column = y[3], p->out_picture = y[1] * p->out_row;
+    p->out_row = y[2] * y[3], p->out_column = y[3], p->out_image = y[1] * p->out_row;
     p->n_phases = 1;
     phase_t *phase = &p->phases[0];
     *phase =
@@ -71,7 +71,7 @@ static axis_t axis_of(int64_t size, int64_t kernel, int64_t stride, int64_t pad,
 static void shape_phase(amx_plan_t *p, const conv2d_attr_t *a, int64_t place_h, int64_t place_w, int64_t w,
                         int64_t *n_taps)
 {
-    int64_t h = p->out_picture / (w * p->n_out);
+    int64_t h = p->out_image / (w * p->n_out);
     axis_t v = axis_of(h, a->kernel_h, a->stride_h, a->pad_h, place_h);
     axis_t u = axis_of(w, a->kernel_w, a->stride_w, a->pad_w, place_w);
     int64_t cell = p->cell * 2, row = p->packed_w * cell;
@@ -101,7 +101,7 @@ static void shape_data(amx_plan_t *p, const op_desc_t *d)
     p->h = y[1], p->w = y[2], p->c = y[3], p->n_out = x[3], p->every = 1;
     p->cell = loop_round_up(p->c, AMX_DEPTH), p->n_steps = p->cell / AMX_DEPTH;
     p->out_row = a->stride_h * x[2] * x[3], p->out_column = a->stride_w * x[3];
-    p->out_picture = x[1] * x[2] * x[3];
+    p->out_image = x[1] * x[2] * x[3];
     /* How far a tap reaches back, and the last pixel beyond dy. */
     p->top = (a->kernel_h - 1) / a->stride_h, p->left = (a->kernel_w - 1) / a->stride_w;
     int64_t below = (x[1] - 1 + a->pad_h) / a->stride_h + 1, beside = (x[2] - 1 + a->pad_w) / a->stride_w + 1;

@@ -22,10 +22,10 @@ typedef struct amx_plan {
     int64_t h, w, c, every;                /* input image; every `every`th pixel is read */
     int64_t top, left, packed_h, packed_w; /* of a packed image, zeros around it */
     int64_t window, window_every;          /* pixels packed as one, and the step between such; 1 and 0 */
-    int64_t cell, picture_bytes;           /* values of a packed pixel; bytes of an image */
+    int64_t cell, image_bytes;             /* values of a packed pixel; bytes of an image */
     int64_t in_row, in_column;             /* bytes between the inputs of two outputs */
     int64_t out_row, out_column;           /* values */
-    int64_t out_picture, n_out;            /* values of an output image; its channels */
+    int64_t out_image, n_out;              /* values of an output image; its channels */
     dtype_t in_dtype, out_dtype;
     int64_t in_cell, out_value; /* bytes of an input pixel, of an output value */
     bool in_place;              /* used as it is, not packed */
@@ -33,11 +33,11 @@ typedef struct amx_plan {
     bool stream;
     phase_t *phases;
     amx_tap_t *taps;
-    size_t pictures; /* offset of the packed images in the workspace, after the weights */
+    size_t images; /* offset of the packed images in the workspace, after the weights */
 } amx_plan_t;
 
-/* Fills in what follows from the description: all but amx, chunk, picture_bytes, n_blocks, block_bytes,
- * stream and pictures. `phases` has room for stride_h · stride_w of them, `taps` for all taps of a filter. */
+/* Fills in what follows from the description: all but amx, chunk, image_bytes, n_blocks, block_bytes,
+ * stream and images. `phases` has room for stride_h · stride_w of them, `taps` for all taps of a filter. */
 void conv_amx_shape(const conv_problem_t *problem, amx_plan_t *plan);
 
 #endif

@@ -151,14 +151,14 @@ static void find_cells(const weights_plan_t *p, const cells_t *c, int64_t first,
 {
     int64_t cell = c->channels * (int64_t)dtype_size(c->dtype);
     int64_t column = first % p->grid_w, row = first / p->grid_w % p->grid_h,
-            picture = first / p->grid_w / p->grid_h;
+            image = first / p->grid_w / p->grid_h;
     for (int64_t i = 0; i < count; i++) {
         int64_t h = row * c->stride_h + c->offset_h, w = column * c->stride_w + c->offset_w;
-        bool inside = picture < c->n && h >= 0 && h < c->h && w >= 0 && w < c->w;
-        to[i] = inside ? (const char *)c->from + ((picture * c->h + h) * c->w + w) * cell : zeros;
+        bool inside = image < c->n && h >= 0 && h < c->h && w >= 0 && w < c->w;
+        to[i] = inside ? (const char *)c->from + ((image * c->h + h) * c->w + w) * cell : zeros;
         if (++column < p->grid_w) continue;
         column = 0;
-        if (++row == p->grid_h) row = 0, picture++;
+        if (++row == p->grid_h) row = 0, image++;
     }
 }
 
@@ -318,13 +318,13 @@ err_t conv_amx_weights_run(const void *plan, const conv_problem_t *problem, cons
                  base + p->padded};
     bool apart = p->c % AMX_COLUMNS != 0;
     int64_t width = width_of(p);
-    int64_t x_picture = shape_count(d->x[0]) / p->n * (int64_t)dtype_size(d->x_dtype[0]);
-    int64_t y_picture = shape_count(d->y) / p->n * (int64_t)dtype_size(d->y_dtype);
+    int64_t x_image = shape_count(d->x[0]) / p->n * (int64_t)dtype_size(d->x_dtype[0]);
+    int64_t y_image = shape_count(d->y) / p->n * (int64_t)dtype_size(d->y_dtype);
     memset(s.zeros, 0, (size_t)(most(p->k, p->c) + AMX_COLUMNS) * sizeof *s.zeros);
     for (int64_t first = 0; first < p->n; first += p->chunk) {
         int64_t n = loop_count(first, p->n, p->chunk);
-        pack_dy(p, d, (const char *)b->dy + first * y_picture, n, &s);
-        pack_x(p, d, (const char *)b->x + first * x_picture, n, &s);
+        pack_dy(p, d, (const char *)b->dy + first * y_image, n, &s);
+        pack_x(p, d, (const char *)b->x + first * x_image, n, &s);
         add_chunk(p, &s, first > 0, apart ? s.sums : b->dweight);
     }
     for (int64_t i = 0; apart && i < p->k * p->n_taps; i++)

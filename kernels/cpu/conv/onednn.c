@@ -18,34 +18,36 @@ typedef struct conv_shape {
 
 /* What is requested of the primitive: the layout of images (dnnl_nhwc or dnnl_format_tag_any) and types, with
  * the types of our own x and y. */
-typedef struct wish {
+typedef struct request {
     dnnl_format_tag_t tag;
     dnnl_data_type_t x, y, weight, our_x, our_y;
-} wish_t;
+} request_t;
 
-static err_t shape_pictures(const op_desc_t *d, const wish_t *wish, conv_shape_t *s)
+static err_t shape_images(const op_desc_t *d, const request_t *request, conv_shape_t *s)
 {
     const int64_t *x = d->x[0].dim, *y = d->y.dim;
     /* Dimensions are named in the order n, c, h, w whatever the layout. */
     dnnl_dims_t x_dims = {x[0], x[3], x[1], x[2]}, y_dims = {y[0], y[3], y[1], y[2]}, bias_dims = {y[3]};
-    E_DNNL(dnnl_memory_desc_init_by_tag(&s->our_x, 4, x_dims, wish->our_x, dnnl_nhwc), "conv2d input layout");
-    E_DNNL(dnnl_memory_desc_init_by_tag(&s->our_y, 4, y_dims, wish->our_y, dnnl_nhwc),
+    E_DNNL(dnnl_memory_desc_init_by_tag(&s->our_x, 4, x_dims, request->our_x, dnnl_nhwc),
+           "conv2d input layout");
+    E_DNNL(dnnl_memory_desc_init_by_tag(&s->our_y, 4, y_dims, request->our_y, dnnl_nhwc),
            "conv2d output layout");
-    E_DNNL(dnnl_memory_desc_init_by_tag(&s->x, 4, x_dims, wish->x, wish->tag), "conv2d input layout");
-    E_DNNL(dnnl_memory_desc_init_by_tag(&s->y, 4, y_dims, wish->y, wish->tag), "conv2d output layout");
+    E_DNNL(dnnl_memory_desc_init_by_tag(&s->x, 4, x_dims, request->x, request->tag), "conv2d input layout");
+    E_DNNL(dnnl_memory_desc_init_by_tag(&s->y, 4, y_dims, request->y, request->tag), "conv2d output layout");
     E_DNNL(dnnl_memory_desc_init_by_tag(&s->bias, 1, bias_dims, dnnl_f32, dnnl_x), "conv2d bias layout");
     return ERR_OK;
 }
 
-static err_t shape_of(const op_desc_t *d, const wish_t *wish, conv_shape_t *s)
+static err_t shape_of(const op_desc_t *d, const request_t *request, conv_shape_t *s)
 {
     const conv2d_attr_t *a = &d->attr.conv2d;
-    TRY(shape_pictures(d, wish, s));
+    TRY(shape_images(d, request, s));
     int64_t k = a->out_channels, g = a->groups, kh = a->kernel_h, kw = a->kernel_w, c = d->param[0].dim[3];
     dnnl_dims_t dims = {g, k / g, c, kh, kw}, strides = {k / g * kh * kw * c, kh * kw * c, 1, kw * c, c};
     int skip = g == 1 ? 1 : 0; /* the group dimension exists only with groups */
-    E_DNNL(dnnl_memory_desc_init_by_tag(&s->weight, 5 - skip, dims + skip, wish->weight, dnnl_format_tag_any),
-           "conv2d weight layout");
+    E_DNNL(
+        dnnl_memory_desc_init_by_tag(&s->weight, 5 - skip, dims + skip, request->weight, dnnl_format_tag_any),
+        "conv2d weight layout");
     E_DNNL(dnnl_memory_desc_init_by_strides(&s->our_weight, 5 - skip, dims + skip, dnnl_f32, strides + skip),
            "conv2d weight layout");
     s->has_bias = a->has_bias;
@@ -175,21 +177,21 @@ static dnnl_primitive_desc_t take_bf16(offers_t *o)
     return desc;
 }
 
-static wish_t wish_of(const conv_problem_t *p, bool blocked, bool bf16)
+static request_t request_of(const conv_problem_t *p, bool blocked, bool bf16)
 {
-    wish_t wish = {.tag = blocked ? dnnl_format_tag_any : dnnl_nhwc,
-                   .x = dnnl_f32,
-                   .y = dnnl_f32,
-                   .weight = dnnl_f32,
-                   .our_x = dnnl_f32,
-                   .our_y = dnnl_f32};
-    if (!bf16) return wish;
-    if (p->desc->x_dtype[0] == DTYPE_BF16) wish.our_x = dnnl_bf16;
-    if (p->desc->y_dtype == DTYPE_BF16) wish.our_y = dnnl_bf16;
-    wish.x = p->pass == OP_BACKWARD_DATA ? wish.our_x : dnnl_bf16;
-    wish.y = p->pass == OP_FORWARD ? wish.our_y : dnnl_bf16;
-    if (p->pass != OP_BACKWARD_WEIGHTS) wish.weight = dnnl_bf16;
-    return wish;
+    request_t request = {.tag = blocked ? dnnl_format_tag_any : dnnl_nhwc,
+                         .x = dnnl_f32,
+                         .y = dnnl_f32,
+                         .weight = dnnl_f32,
+                         .our_x = dnnl_f32,
+                         .our_y = dnnl_f32};
+    if (!bf16) return request;
+    if (p->desc->x_dtype[0] == DTYPE_BF16) request.our_x = dnnl_bf16;
+    if (p->desc->y_dtype == DTYPE_BF16) request.our_y = dnnl_bf16;
+    request.x = p->pass == OP_BACKWARD_DATA ? request.our_x : dnnl_bf16;
+    request.y = p->pass == OP_FORWARD ? request.our_y : dnnl_bf16;
+    if (p->pass != OP_BACKWARD_WEIGHTS) request.weight = dnnl_bf16;
+    return request;
 }
 
 /* *out: NULL if oneDNN does not offer it. */
@@ -198,13 +200,13 @@ static err_t take(const conv_problem_t *p, const char *variant, conv_shape_t *s,
     offers_t offers;
     bool winograd = strcmp(variant, WINOGRAD) == 0, blocked = winograd || strcmp(variant, BLOCKED) == 0;
     bool bf16 = strcmp(variant, BF16) == 0;
-    wish_t wish = wish_of(p, blocked, bf16);
+    request_t request = request_of(p, blocked, bf16);
     conv_problem_t problem = *p;
     /* oneDNN prefers other layouts for inference; a name must mean the same in both. */
     if (blocked) problem.training = true;
     *out = NULL;
     if (bf16 && p->desc->compute != DTYPE_BF16) return ERR_OK;
-    TRY(shape_of(p->desc, &wish, s));
+    TRY(shape_of(p->desc, &request, s));
     TRY(offers_open(&problem, s, winograd ? dnnl_convolution_winograd : dnnl_convolution_direct, &offers));
     if (blocked)
         *out = take_blocked(p, s, &offers);

@@ -166,8 +166,8 @@ static err_t put_block(const winograd_plan_t *p, const conv_problem_t *problem, 
     return ERR_OK;
 }
 
-static err_t run_pictures(const winograd_plan_t *p, const conv_problem_t *problem, const conv_buffers_t *b,
-                          const space_t *s)
+static err_t run_images(const winograd_plan_t *p, const conv_problem_t *problem, const conv_buffers_t *b,
+                        const space_t *s)
 {
     for (int64_t tile = 0; tile < p->n_tiles; tile += p->chunk) {
         winograd_take_inputs(&p->from, problem->pass == OP_FORWARD ? b->x : b->dy, s->zeros, tile,
@@ -210,7 +210,7 @@ static err_t run(const void *plan_, const conv_problem_t *problem, const conv_bu
 {
     const winograd_plan_t *p = plan_;
     const space_t s = space_of(p, workspace);
-    if (problem->pass != OP_BACKWARD_WEIGHTS) return run_pictures(p, problem, b, &s);
+    if (problem->pass != OP_BACKWARD_WEIGHTS) return run_images(p, problem, b, &s);
     TRY(run_weights(p, b, &s));
     if (b->dbias) matrix_sum_columns(b->dbias, b->dy, shape_count(problem->desc->y) / p->k, p->k);
     return ERR_OK;

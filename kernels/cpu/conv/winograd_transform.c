@@ -77,12 +77,12 @@ INLINE void filter_gradient_1d(const vec_t *in, int step, vec_t *out)
 
 typedef vec_t tile_t[WINOGRAD_IN * WINOGRAD_IN];
 
-/* The position of tile `number`; *picture is the index of its image's first pixel. */
-INLINE void place(const winograd_grid_t *grid, int64_t number, int64_t *picture, int64_t *top, int64_t *left)
+/* The position of tile `number`; *image is the index of its image's first pixel. */
+INLINE void place(const winograd_grid_t *grid, int64_t number, int64_t *image, int64_t *top, int64_t *left)
 {
-    int64_t per_picture = grid->tile_rows * grid->tile_columns;
-    *picture = number / per_picture * grid->h * grid->w;
-    *top = number % per_picture / grid->tile_columns * WINOGRAD_OUT - grid->pad;
+    int64_t per_image = grid->tile_rows * grid->tile_columns;
+    *image = number / per_image * grid->h * grid->w;
+    *top = number % per_image / grid->tile_columns * WINOGRAD_OUT - grid->pad;
     *left = number % grid->tile_columns * WINOGRAD_OUT - grid->pad;
 }
 
@@ -90,13 +90,13 @@ INLINE void place(const winograd_grid_t *grid, int64_t number, int64_t *picture,
 INLINE void locate(const winograd_grid_t *grid, const float *x, const float *zeros, int64_t number, int side,
                    const float **cell)
 {
-    int64_t picture, top, left;
-    place(grid, number, &picture, &top, &left);
+    int64_t image, top, left;
+    place(grid, number, &image, &top, &left);
     for (int i = 0; i < side; i++)
         for (int j = 0; j < side; j++) {
             int64_t h = top + i, w = left + j;
             int inside = h >= 0 && h < grid->h && w >= 0 && w < grid->w;
-            cell[i * side + j] = inside ? x + (picture + h * grid->w + w) * grid->pitch : zeros;
+            cell[i * side + j] = inside ? x + (image + h * grid->w + w) * grid->pitch : zeros;
         }
 }
 
@@ -202,12 +202,12 @@ void winograd_put_outputs(const winograd_grid_t *grid, winograd_matrices_t in, c
 {
 #pragma omp parallel for schedule(static) if (worth_forking(count, grid->channels))
     for (int64_t i = 0; i < count; i++) {
-        int64_t picture, top, left;
-        place(grid, first + i, &picture, &top, &left);
+        int64_t image, top, left;
+        place(grid, first + i, &image, &top, &left);
         const int size[2] = {(int)loop_count(top, grid->h, WINOGRAD_OUT),
                              (int)loop_count(left, grid->w, WINOGRAD_OUT)};
         put_outputs(in.data + i * grid->channels, in.plane, bias,
-                    y + (picture + top * grid->w + left) * grid->pitch, grid, size);
+                    y + (image + top * grid->w + left) * grid->pitch, grid, size);
     }
 }
 

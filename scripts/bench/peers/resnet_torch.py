@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """ResNet-18 and ResNet-50 in PyTorch on the CPU: the networks of `dptrain train --model resnet18`, on the same kind of
-random pictures and with the same step, to be timed beside it.
+random images and with the same step, to be timed beside it.
 
 One process, or one of several under torchrun or mpirun with --ddp (DistributedDataParallel over gloo). A step is
 all of one: fetch the batch, forward, loss, backward, allreduce, optimizer. See --help.

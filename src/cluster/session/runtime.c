@@ -44,7 +44,7 @@ const opt_t runtime_option_table[] = {
      "register gradient buffers with NCCL where it supports that", OPT_MORE},
     {"ranks-per-host", OPT_INT, FIELD(ranks_per_host), "0", 0, 4096, NULL, "N",
      "treat each host as several hosts of N ranks", OPT_HIDDEN},
-    {"burn", OPT_STRING, FIELD(burn), NULL, 0, 0, NULL, "PHASE:SHARE",
+    {"burn", OPT_STRING, FIELD(slowdown), NULL, 0, 0, NULL, "PHASE:SHARE",
      "injected slowdown: share of a step's or iteration's time to waste in one phase", OPT_HIDDEN},
 };
 const int n_runtime_options = sizeof runtime_option_table / sizeof runtime_option_table[0];
@@ -178,7 +178,7 @@ err_t runtime_open(const runtime_options_t *options, void (*abort_job)(err_t cod
     TRY(runtime_open_comm(options, abort_job, out));
     TRY(comm_agree(out->comm, backend_find(options->device, &out->backend, out->why), "choosing the device"));
     if (strcmp(options->device, "auto") == 0) TRY(compare_devices(out));
-    err_t err = burn_parse(options->burn, &out->burn);
+    err_t err = slowdown_parse(options->slowdown, &out->slowdown);
     TRY(comm_agree(out->comm, err == ERR_OK ? open_backend(options, out) : err, "start-up"));
     return runtime_use_device(out->comm, out->backend);
 }

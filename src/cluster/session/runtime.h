@@ -10,7 +10,7 @@
 #include "compute/ops/backend.h"
 
 typedef struct runtime_options {
-    const char *device, *comm, *allreduce, *gpus, *wire, *cuda_graph, *burn;
+    const char *device, *comm, *allreduce, *gpus, *wire, *cuda_graph, *slowdown;
     int64_t threads, ranks_per_host, workspace, bucket;
     double timeout_sec;
     bool share_gpu, nccl_register;
@@ -26,7 +26,7 @@ typedef struct runtime {
     int n_cpus;                /* this rank's share of the CPUs its host allows */
     char device[96];           /* description of the backend */
     char why[BACKEND_WHY_MAX]; /* why --device auto did not take a better one; "" */
-    burn_t burn;
+    slowdown_t slowdown;
 } runtime_t;
 
 /* Collective. Opens only the communicator: sets all of out but the backend and its descriptions. For commands

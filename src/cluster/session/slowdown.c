@@ -13,9 +13,9 @@ static const char *const phases[] = {"data", "forward", "backward", "allreduce",
                                      "comm", "gemm",    "conv",     "mem",       "io"};
 enum { N_PHASES = sizeof phases / sizeof *phases };
 
-err_t burn_parse(const char *text, burn_t *out)
+err_t slowdown_parse(const char *text, slowdown_t *out)
 {
-    *out = (burn_t){0};
+    *out = (slowdown_t){0};
     if (!text) return ERR_OK;
     const char *colon = strchr(text, ':');
     char *end = NULL;
@@ -31,10 +31,10 @@ err_t burn_parse(const char *text, burn_t *out)
     RAISE(ERR_USAGE, "--burn knows no phase '%s'; did you mean %s?", phase, nearest ? nearest : phases[0]);
 }
 
-double burn_now(const burn_t *burn, const char *phase, double whole_sec)
+double slowdown_now(const slowdown_t *slowdown, const char *phase, double whole_sec)
 {
-    if (!burn->phase || strcmp(burn->phase, phase) != 0) return 0;
+    if (!slowdown->phase || strcmp(slowdown->phase, phase) != 0) return 0;
     double start = clock_sec(), now = start;
-    while (now - start < burn->share * whole_sec) now = clock_sec();
+    while (now - start < slowdown->share * whole_sec) now = clock_sec();
     return now - start;
 }

@@ -7,16 +7,16 @@
 #include "base/err.h"
 
 /* Zeroed: no slowdown. */
-typedef struct burn {
+typedef struct slowdown {
     const char *phase; /* one of the phases below; NULL: none */
     double share;      /* relative to the time without it */
-} burn_t;
+} slowdown_t;
 
 /* Parses PHASE:SHARE, such as "backward:0.05". Phases of a step: data, forward, backward, allreduce,
  * optimizer; of bench, the name of the case: comm, gemm, conv, mem, io. ERR_USAGE if invalid. NULL: none. */
-err_t burn_parse(const char *text, burn_t *out);
+err_t slowdown_parse(const char *text, slowdown_t *out);
 
 /* If `phase` is the chosen one, spins for its share of whole_sec. Returns the time spent. */
-double burn_now(const burn_t *burn, const char *phase, double whole_sec);
+double slowdown_now(const slowdown_t *slowdown, const char *phase, double whole_sec);
 
 #endif

@@ -13,7 +13,7 @@
 #include "base/trace.h"
 #include "compute/graph/fuse.h"
 #include "compute/graph/plan.h"
-#include "compute/ops/mirror.h"
+#include "compute/ops/hd_buffer.h"
 #include "compute/tensor/bf16.h"
 
 enum { MAX_PLANS = 32 };

@@ -4,7 +4,7 @@
  *
  * Parameters, gradients and states are flat buffers owned by the caller (layout: graph.h); the executor owns
  * activations. All buffers, including those of a batch, are device memory if the backend has its own (the
- * device side of a host/device buffer, compute/ops/mirror.h). On a GPU forward and backward return without
+ * device side of a host/device buffer, compute/ops/hd_buffer.h). On a GPU forward and backward return without
  * waiting. One executor runs one batch at a time. */
 #ifndef COMPUTE_GRAPH_EXEC_H
 #define COMPUTE_GRAPH_EXEC_H

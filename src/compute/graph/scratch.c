@@ -23,10 +23,10 @@ typedef struct maker {
     rng_t rng;
 } maker_t;
 
-static err_t make(maker_t *m, shape_t shape, dtype_t dtype, mirror_t *block, float **out)
+static err_t make(maker_t *m, shape_t shape, dtype_t dtype, hd_buffer_t *block, float **out)
 {
     int64_t n = shape_count(shape);
-    TRY(mirror_new(m->backend, (size_t)n * dtype_size(dtype), m->what, block));
+    TRY(hd_buffer_new(m->backend, (size_t)n * dtype_size(dtype), m->what, block));
     float *host = block->host;
     uint16_t *narrow = block->host;
     if (dtype == DTYPE_F32) *out = host;
@@ -41,7 +41,7 @@ static err_t make(maker_t *m, shape_t shape, dtype_t dtype, mirror_t *block, flo
 
 void scratch_free(scratch_t *s)
 {
-    for (int i = 0; i < SCRATCH_BLOCKS; i++) mirror_free(&s->blocks[i]);
+    for (int i = 0; i < SCRATCH_BLOCKS; i++) hd_buffer_free(&s->blocks[i]);
     *s = (scratch_t){NULL};
 }
 
@@ -52,7 +52,7 @@ err_t scratch_new(const op_desc_t *desc, const backend_t *backend, bool training
 {
     maker_t m = {backend, what, rng_new(1, RNG_TEST, 0)};
     dtype_t x = desc->x_dtype[0], y = desc->y_dtype;
-    mirror_t *b = s->blocks;
+    hd_buffer_t *b = s->blocks;
     *s = (scratch_t){NULL};
     err_t err = make(&m, desc->x[0], x, &b[X], &s->x);
     if (err == ERR_OK) err = make(&m, desc->y, y, &b[Y], &s->y);
@@ -70,19 +70,19 @@ err_t scratch_new(const op_desc_t *desc, const backend_t *backend, bool training
 
 err_t scratch_push(const scratch_t *s)
 {
-    for (int i = 0; i < SCRATCH_BLOCKS; i++) TRY(mirror_push_all(&s->blocks[i]));
+    for (int i = 0; i < SCRATCH_BLOCKS; i++) TRY(hd_buffer_push_all(&s->blocks[i]));
     return ERR_OK;
 }
 
 err_t scratch_pull(const scratch_t *s)
 {
-    for (int i = 0; i < SCRATCH_BLOCKS; i++) TRY(mirror_pull_all(&s->blocks[i]));
+    for (int i = 0; i < SCRATCH_BLOCKS; i++) TRY(hd_buffer_pull_all(&s->blocks[i]));
     return ERR_OK;
 }
 
 err_t scratch_run(const scratch_t *s, const op_t *op, op_pass_t pass, void *saved, void *workspace)
 {
-    const mirror_t *b = s->blocks;
+    const hd_buffer_t *b = s->blocks;
     op_args_t args = {.x = {b[X].device},
                       .y = b[Y].device,
                       .dy = b[DY].device,

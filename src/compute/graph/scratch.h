@@ -3,7 +3,7 @@
 #ifndef COMPUTE_GRAPH_SCRATCH_H
 #define COMPUTE_GRAPH_SCRATCH_H
 
-#include "compute/ops/mirror.h"
+#include "compute/ops/hd_buffer.h"
 
 enum { SCRATCH_BLOCKS = 4 + 2 * OP_MAX_PARAMS };
 
@@ -12,7 +12,7 @@ enum { SCRATCH_BLOCKS = 4 + 2 * OP_MAX_PARAMS };
  * too. */
 typedef struct scratch {
     float *x, *y, *dy, *dx, *param[OP_MAX_PARAMS], *dparam[OP_MAX_PARAMS];
-    mirror_t blocks[SCRATCH_BLOCKS]; /* all of the above, in this order */
+    hd_buffer_t blocks[SCRATCH_BLOCKS]; /* all of the above, in this order */
 } scratch_t;
 
 /* Bytes that scratch_new allocates. */

@@ -11,7 +11,7 @@ const model_t models[] = {
     {"mnist-cnn-bn", "mnist-cnn with batch norm before each ReLU", build_mnist_cnn_bn},
     {"mlp", "two hidden layers: fc 256, fc 128", build_mlp},
     {"vgg16", "VGG-16, configuration D: 13 conv 3x3, 3 fc with dropout", build_vgg16},
-    {"resnet18", "ResNet-18: 8 blocks of two conv 3x3; a small stem for pictures up to 64 pixels",
+    {"resnet18", "ResNet-18: 8 blocks of two conv 3x3; a small stem for images up to 64 pixels",
      build_resnet18},
     {"resnet50", "ResNet-50 v1.5: 16 bottlenecks, stride in their conv 3x3; stem as resnet18",
      build_resnet50},

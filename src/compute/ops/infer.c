@@ -5,7 +5,7 @@
 
 #include "compute/ops/op.h"
 
-static err_t need_picture(const char *name, shape_t x)
+static err_t need_image(const char *name, shape_t x)
 {
     if (x.n_dims != 4)
         RAISE(ERR_USAGE, "%s: expected images [n, height, width, channels], got %s", name,
@@ -31,7 +31,7 @@ static err_t infer_conv2d(op_desc_t *desc)
 {
     const conv2d_attr_t *a = &desc->attr.conv2d;
     shape_t x = desc->x[0];
-    TRY(need_picture("conv2d", x));
+    TRY(need_image("conv2d", x));
     if (a->out_channels < 1 || a->kernel_h < 1 || a->kernel_w < 1 || a->stride_h < 1 || a->stride_w < 1 ||
         a->pad_h < 0 || a->pad_w < 0 || a->dilation_h < 1 || a->dilation_w < 1 || a->groups < 1)
         RAISE(ERR_USAGE, "conv2d: channels, kernel, stride, dilation and groups must be at least 1, "
@@ -85,7 +85,7 @@ static err_t infer_pool2d(op_desc_t *desc)
 {
     const pool2d_attr_t *a = &desc->attr.pool2d;
     shape_t x = desc->x[0];
-    TRY(need_picture("pool2d", x));
+    TRY(need_image("pool2d", x));
     if (a->kernel_h < 1 || a->kernel_w < 1 || a->stride_h < 1 || a->stride_w < 1 || a->pad_h < 0 ||
         a->pad_w < 0 || a->pad_h >= a->kernel_h || a->pad_w >= a->kernel_w)
         RAISE(ERR_USAGE, "pool2d: kernel and stride must be at least 1, padding smaller than the kernel");

@@ -44,8 +44,8 @@ static err_t to_grid(double x, double y, point_t *out)
     /* So put, the comparison refuses NaN. */
     if (!(fabs(x) <= MASK_MAX_COORDINATE && fabs(y) <= MASK_MAX_COORDINATE))
         RAISE(ERR_DATA,
-              "its outline has a point at %g, %g; up to %d pixels away from the corner can be drawn", x, y,
-              MASK_MAX_COORDINATE);
+              "its segmentation has a point at %g, %g; up to %d pixels away from the corner can be drawn", x,
+              y, MASK_MAX_COORDINATE);
     *out = (point_t){(int)(GRID * x + .5), (int)(GRID * y + .5)};
     return ERR_OK;
 }
@@ -75,7 +75,7 @@ static err_t walk_edge(drawing_t *d, point_t from, point_t to)
     if (n == 0) return ERR_OK;
     d->n_walked += n;
     if (d->n_walked > MASK_MAX_WALK)
-        RAISE(ERR_DATA, "its outline is longer than the %d pixels that are drawn", MASK_MAX_WALK / GRID);
+        RAISE(ERR_DATA, "its segmentation is longer than the %d pixels that are drawn", MASK_MAX_WALK / GRID);
     bool backward = flat ? from.x > to.x : from.y > to.y;
     point_t low = backward ? to : from, high = backward ? from : to, last = from;
     double slope = flat ? (double)(high.y - low.y) / n : (double)(high.x - low.x) / n;
@@ -96,7 +96,7 @@ static void forget_changes(drawing_t *d)
     d->top = d->height;
 }
 
-/* Adds what the changes enclose to the mask, and clears them. A closed outline passes every column an even
+/* Adds what the changes enclose to the mask, and clears them. A closed segmentation passes every column an even
  * number of times, so that all is even again behind the last column that has a change. */
 static void fill(drawing_t *d)
 {
@@ -149,7 +149,7 @@ static err_t draw_polygons(drawing_t *d, const annotation_t *annotation)
 {
     const float *points = annotation->points;
     for (int32_t i = 0; i < annotation->n_polygons; i++) {
-        if (annotation->n_points[i] < 1) RAISE(ERR_DATA, "its outline has a polygon without points");
+        if (annotation->n_points[i] < 1) RAISE(ERR_DATA, "its segmentation has a polygon without points");
         TRY(draw_polygon(d, points, annotation->n_points[i]));
         points += 2 * (int64_t)annotation->n_points[i];
     }
@@ -161,7 +161,7 @@ static err_t draw_runs(const annotation_t *annotation, int32_t width, int32_t he
     int64_t at = 0, n_pixels = (int64_t)width * height, sum = 0;
     for (int32_t i = 0; i < annotation->n_runs; i++) sum += annotation->runs[i];
     if (sum != n_pixels)
-        RAISE(ERR_DATA, "its runs are of %lld pixels, the picture has %d × %d = %lld", (long long)sum, width,
+        RAISE(ERR_DATA, "its runs are of %lld pixels, the image has %d × %d = %lld", (long long)sum, width,
               height, (long long)n_pixels);
     for (int32_t i = 0; i < annotation->n_runs; i++) {
         int64_t x = at / height, y = at % height, n = i % 2 ? annotation->runs[i] : 0;
@@ -183,9 +183,9 @@ err_t mask_draw(const annotation_t *annotation, int32_t width, int32_t height, u
               MASK_MAX_PIXELS);
     memset(mask, 0, (size_t)width * (size_t)height);
     forget_changes(&d);
-    if (annotation->outline == OUTLINE_RUNS) return draw_runs(annotation, width, height, mask);
+    if (annotation->segmentation == SEGMENTATION_RLE) return draw_runs(annotation, width, height, mask);
     TRY(mem_new(((size_t)height + 1) * (size_t)width, "a mask", &d.changes));
-    if (annotation->outline == OUTLINE_POLYGONS)
+    if (annotation->segmentation == SEGMENTATION_POLYGONS)
         err = draw_polygons(&d, annotation);
     else
         err = draw_box(&d, annotation->box);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A picture and all that is known of it: what sources read, shards keep and tasks learn from. Types alone; whoever
+/* An image and all that is known of it: what sources read, shards keep and tasks learn from. Types alone; whoever
  * fills one in says how long it is valid. */
 #ifndef DATA_ANNOTATION_SAMPLE_H
 #define DATA_ANNOTATION_SAMPLE_H
@@ -8,10 +8,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What an annotation's outline is given as. */
-typedef enum outline { OUTLINE_NONE, OUTLINE_POLYGONS, OUTLINE_RUNS, OUTLINE_COUNT } outline_t;
+/* What an annotation's segmentation is given as. */
+typedef enum segmentation {
+    SEGMENTATION_NONE,
+    SEGMENTATION_POLYGONS,
+    SEGMENTATION_RLE,
+    SEGMENTATION_COUNT
+} segmentation_t;
 
-/* An object in a picture. Coordinates are pixels of the picture as it is stored (before any EXIF orientation), from
+/* An object in an image. Coordinates are pixels of the image as it is stored (before any EXIF orientation), from
  * the outer edge of its upper left corner: COCO's own ("Microsoft COCO: Common Objects in Context", Lin et al. 2014). */
 typedef struct annotation {
     int64_t id;
@@ -19,13 +24,13 @@ typedef struct annotation {
     bool crowd;
     double area;   /* as the source says */
     double box[4]; /* x, y, width, height */
-    outline_t outline;
-    /* OUTLINE_POLYGONS: numbers of points of each polygon, and x, y of all of them, one after the other. A float
+    segmentation_t segmentation;
+    /* SEGMENTATION_POLYGONS: numbers of points of each polygon, and x, y of all of them, one after the other. A float
      * holds hundredths of a pixel exactly enough to print them again up to 100,000 pixels. */
     int32_t n_polygons;
     const int32_t *n_points; /* [n_polygons], each ≥ 3 */
     const float *points;     /* [Σ n_points, 2] */
-    /* OUTLINE_RUNS: lengths of runs of 0, 1, 0, …, down the columns from the left; their sum is height × width. */
+    /* SEGMENTATION_RLE: lengths of runs of 0, 1, 0, …, down the columns from the left; their sum is height × width. */
     int32_t n_runs;
     const uint32_t *runs;
 } annotation_t;
@@ -41,7 +46,7 @@ typedef struct sample {
     const char *name;      /* of the file, without the split's folder: "dog/17.png" */
     int32_t width, height; /* as stored */
     int32_t label;         /* class, row of the category table; -1: annotations say it */
-    const void *bytes; /* the compressed picture, as its file was; NULL where only the rest was asked for */
+    const void *bytes;     /* the compressed image, as its file was; NULL where only the rest was asked for */
     size_t n_bytes;
     int32_t n_annotations;
     const annotation_t *annotations;

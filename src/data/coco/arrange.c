@@ -145,7 +145,7 @@ static err_t resolve(coco_annotation_record_t *record, coco_image_t *images, con
               "annotation %" PRId64 " (image %" PRId64 ") is of category %" PRId64
               ", which is not among its %d categories",
               annotation->id, record->image_id, record->category_id, coco->n_categories);
-    if (annotation->outline == OUTLINE_RUNS &&
+    if (annotation->segmentation == SEGMENTATION_RLE &&
         (record->mask_width != image->width || record->mask_height != image->height))
         RAISE(ERR_DATA,
               "annotation %" PRId64 " has a mask of %d × %d pixels, but its image %" PRId64 " is %d × %d",

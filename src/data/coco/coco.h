@@ -14,7 +14,7 @@ enum {
     COCO_MAX_VALUE = 1 << 20,      /* bytes of one string or number, about */
     COCO_MAX_NAME = 1023,          /* bytes */
     COCO_MAX_PIXELS = 1 << 28,     /* width × height */
-    COCO_MAX_COORDINATE = 1 << 20, /* of an outline's points, on either side of 0 */
+    COCO_MAX_COORDINATE = 1 << 20, /* of an segmentation's points, on either side of 0 */
     COCO_MAX_POINTS = 1 << 20,     /* of an annotation */
     COCO_MAX_RUNS = 1 << 22,       /* of an annotation */
     COCO_MAX_CATEGORIES = 1 << 16,
@@ -35,8 +35,8 @@ typedef struct coco_flaw {
 
 /* What was mended or left out, for people. */
 typedef struct coco_flaws {
-    coco_flaw_t cut; /* boxes that reached more than 0.01, COCO's last digit, beyond the picture: cut to it */
-    coco_flaw_t empty; /* annotations whose box has no area within the picture, or with thin polygons alone:
+    coco_flaw_t cut;   /* boxes that reached more than 0.01, COCO's last digit, beyond the image: cut to it */
+    coco_flaw_t empty; /* annotations whose box has no area within the image, or with thin polygons alone:
                           left out */
     coco_flaw_t thin;  /* annotations with polygons of fewer than three points: these polygons are left out */
     coco_flaw_t duplicates; /* annotations whose id was there before: left out */
@@ -57,7 +57,7 @@ typedef struct coco {
  * them, runs of another size than their image, sizes beyond the limits, NaN, file names that leave the
  * folder. Needed are: of an image id, file_name, width, height; of a category id, name; of an annotation id,
  * image_id, category_id, bbox, area. iscrowd is 0 where it is missing; without a segmentation, or with an
- * empty one, there is no outline; null is missing. Other members (captions, licenses, keypoints) are skipped.
+ * empty one, there is no segmentation; null is missing. Other members (captions, licenses, keypoints) are skipped.
  * images, annotations and categories may come in any order. progress: NULL, or is told bytes read. */
 typedef void (*coco_progress_t)(void *context, int64_t n_read, int64_t n_bytes);
 err_t coco_read(const char *path, coco_progress_t progress, void *context, coco_t **out);

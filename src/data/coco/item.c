@@ -35,7 +35,7 @@ static const coco_member_t members[] = {
     {COCO_ANNOTATIONS, "iscrowd", COCO_FLAG, false, offsetof(coco_item_t, crowd)},
     {COCO_ANNOTATIONS, "area", COCO_REAL, true, offsetof(coco_item_t, area)},
     {COCO_ANNOTATIONS, "bbox", COCO_BOX, true, 0},
-    {COCO_ANNOTATIONS, "segmentation", COCO_OUTLINE, false, 0},
+    {COCO_ANNOTATIONS, "segmentation", COCO_SEGMENTATION, false, 0},
 };
 enum { N_MEMBERS = sizeof members / sizeof *members, SHOWN = 40 };
 
@@ -269,7 +269,7 @@ static err_t check_file_name(const char *name)
         part += *part == '/';
         leaves |= strncmp(part, "..", 2) == 0 && (!part[2] || part[2] == '/');
     }
-    if (leaves) RAISE(ERR_DATA, "\"file_name\" leaves the folder of the pictures: %s", name);
+    if (leaves) RAISE(ERR_DATA, "\"file_name\" leaves the folder of the images: %s", name);
     return ERR_OK;
 }
 
@@ -309,7 +309,7 @@ static void count_flaw(coco_flaw_t *flaw, int64_t id)
 }
 
 /* Polygons or runs, as they will stay. */
-static err_t keep_outline(const coco_item_t *item, arena_t *kept, annotation_t *out)
+static err_t keep_segmentation(const coco_item_t *item, arena_t *kept, annotation_t *out)
 {
     size_t n_numbers = (size_t)item->n_numbers * sizeof(float),
            n_polygons = (size_t)item->n_polygons * sizeof(int32_t);
@@ -318,7 +318,7 @@ static err_t keep_outline(const coco_item_t *item, arena_t *kept, annotation_t *
         uint32_t *runs = NULL;
         TRY(arena_new(kept, n_runs, &runs));
         memcpy(runs, item->runs, n_runs);
-        out->outline = OUTLINE_RUNS;
+        out->segmentation = SEGMENTATION_RLE;
         out->n_runs = (int32_t)item->n_runs;
         out->runs = runs;
     } else if (item->n_polygons > 0) {
@@ -326,7 +326,7 @@ static err_t keep_outline(const coco_item_t *item, arena_t *kept, annotation_t *
         TRY(arena_new(kept, n_numbers + n_polygons, &block));
         memcpy(block, item->numbers, n_numbers);
         memcpy(block + n_numbers, item->n_points, n_polygons);
-        out->outline = OUTLINE_POLYGONS;
+        out->segmentation = SEGMENTATION_POLYGONS;
         out->n_polygons = (int32_t)item->n_polygons;
         out->points = (const float *)(void *)block;
         out->n_points = (const int32_t *)(void *)(block + n_numbers);
@@ -353,7 +353,7 @@ static err_t end_annotation(const coco_item_t *item, coco_records_t *records, co
         record->mask_width = (int32_t)item->size[1];
     }
     if (item->thin) count_flaw(&records->flaws.thin, item->id);
-    TRY(keep_outline(item, &records->kept, &record->annotation));
+    TRY(keep_segmentation(item, &records->kept, &record->annotation));
     **end = record;
     *end = &record->next;
     records->n_annotations++;

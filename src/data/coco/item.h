@@ -15,7 +15,7 @@ typedef enum coco_want {
     COCO_FLAG,
     COCO_TEXT,
     COCO_BOX,
-    COCO_OUTLINE,
+    COCO_SEGMENTATION,
     COCO_WANT_COUNT
 } coco_want_t;
 extern const char *const coco_want_words[COCO_WANT_COUNT];

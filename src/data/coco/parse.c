@@ -189,7 +189,7 @@ static int on_object(void *context)
         p->member = NULL;
         return go_on(p, enter(p, PLACE_ITEM));
     }
-    if (wants(p, COCO_OUTLINE)) return go_on(p, enter(p, PLACE_MASK));
+    if (wants(p, COCO_SEGMENTATION)) return go_on(p, enter(p, PLACE_MASK));
     err_t err = refuse(p, "an object");
     return go_on(p, err == ERR_OK ? enter(p, PLACE_SKIPPED) : err);
 }
@@ -199,7 +199,7 @@ static int on_array(void *context)
     coco_parser_t *p = context;
     if (place(p) == PLACE_FILE && p->list < COCO_LIST_COUNT) return go_on(p, enter_list(p));
     if (wants(p, COCO_BOX)) return go_on(p, enter(p, PLACE_BOX));
-    if (wants(p, COCO_OUTLINE)) return go_on(p, enter(p, PLACE_POLYGONS));
+    if (wants(p, COCO_SEGMENTATION)) return go_on(p, enter(p, PLACE_POLYGONS));
     if (place(p) == PLACE_POLYGONS) return go_on(p, enter(p, PLACE_POLYGON));
     if (place(p) == PLACE_MASK && p->mask_member != PLACE_SKIPPED) return go_on(p, enter(p, p->mask_member));
     err_t err = refuse(p, "a list");

@@ -23,7 +23,7 @@ typedef struct coco_annotation_record coco_annotation_record_t;
 struct coco_annotation_record {
     annotation_t annotation; /* without its category's row */
     int64_t image_id, category_id;
-    int32_t mask_width, mask_height; /* OUTLINE_RUNS: what the runs fill */
+    int32_t mask_width, mask_height; /* SEGMENTATION_RLE: what the runs fill */
     bool thin_alone;                 /* it had no polygons but thin ones */
     /* Found by coco_arrange. */
     bool left_out;

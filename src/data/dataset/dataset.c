@@ -39,16 +39,16 @@ void dataset_reader_close(dataset_reader_t *reader)
     *reader = (dataset_reader_t){0};
 }
 
-err_t dataset_read(dataset_reader_t *reader, const dataset_wish_t *wish, dataset_sample_t *out)
+err_t dataset_read(dataset_reader_t *reader, const dataset_request_t *request, dataset_sample_t *out)
 {
     const dataset_t *dataset = reader->dataset;
     const dataset_info_t *info = &dataset->info;
-    ASSERT(wish->index >= 0 && wish->index < info->n_samples[wish->split]);
-    reader->picture = wish->index;
-    if (dataset->ops && dataset->ops->read) return dataset->ops->read(reader, wish, out);
+    ASSERT(request->index >= 0 && request->index < info->n_samples[request->split]);
+    reader->image = request->index;
+    if (dataset->ops && dataset->ops->read) return dataset->ops->read(reader, request, out);
     int64_t n_bytes = info->height * info->width * info->channels;
-    out->bytes = dataset->pixels[wish->split] + wish->index * n_bytes;
-    out->label = dataset->labels[wish->split][wish->index];
+    out->bytes = dataset->pixels[request->split] + request->index * n_bytes;
+    out->label = dataset->labels[request->split][request->index];
     return ERR_OK;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Datasets: pictures with labels (or a target for each class) in two splits, read by index. One table of
+/* Datasets: images with labels (or a target for each class) in two splits, read by index. One table of
  * function pointers per kind (data/dataset/NAME.c; data/load/images.c), chosen from what
- * --data names. Not collective: one rank opens pictures for all (dataset_save), every rank opens other kinds
+ * --data names. Not collective: one rank opens images for all (dataset_save), every rank opens other kinds
  * by itself, and the training loop compares the hashes. */
 #ifndef DATA_DATASET_DATASET_H
 #define DATA_DATASET_DATASET_H
@@ -20,7 +20,7 @@
 enum { DATASET_BLOCK_BYTES = 2 << 20 };
 
 typedef struct dataset_info {
-    const char *kind;         /* "idx", "digits", "synthetic", "pictures" */
+    const char *kind;         /* "idx", "digits", "synthetic", "images" */
     char source[FS_PATH_MAX]; /* what people see: the folder, or a description */
     int64_t n_samples[SPLIT_COUNT];
     int64_t height, width, channels;
@@ -45,7 +45,7 @@ typedef struct open_watch {
 
 typedef struct dataset dataset_t;
 typedef struct dataset_reader dataset_reader_t;
-typedef struct dataset_wish dataset_wish_t;
+typedef struct dataset_request dataset_request_t;
 typedef struct dataset_sample dataset_sample_t;
 
 typedef struct dataset_ops {
@@ -53,10 +53,10 @@ typedef struct dataset_ops {
     /* Fills in dataset->info and dataset->impl. `where` is the folder for kinds that have one. */
     err_t (*open)(dataset_t *dataset, const char *where, const transform_settings_t *settings);
     void (*close)(dataset_t *dataset);
-    /* Of kinds whose pictures are read when they are wanted; NULL: they are in dataset->pixels. */
+    /* Of kinds whose images are read when they are wanted; NULL: they are in dataset->pixels. */
     err_t (*reader_open)(dataset_reader_t *reader);
     void (*reader_close)(dataset_reader_t *reader);
-    err_t (*read)(dataset_reader_t *reader, const dataset_wish_t *wish, dataset_sample_t *out);
+    err_t (*read)(dataset_reader_t *reader, const dataset_request_t *request, dataset_sample_t *out);
     /* Of kinds whose opening looks at many files: as dataset_save and dataset_restore. NULL: every rank opens
      * the same by itself. */
     err_t (*save)(const dataset_t *dataset, void **bytes, int64_t *n_bytes);
@@ -67,7 +67,7 @@ struct dataset {
     const dataset_ops_t *ops;
     dataset_info_t info;
     const open_watch_t *watch; /* while it is being opened; NULL: nobody wants to know */
-    /* Kinds that hold pictures in memory: [n, h, w, c] and [n] per split. */
+    /* Kinds that hold images in memory: [n, h, w, c] and [n] per split. */
     const uint8_t *pixels[SPLIT_COUNT];
     const uint8_t *labels[SPLIT_COUNT];
     void *impl;
@@ -80,9 +80,9 @@ struct dataset {
  * exist. */
 err_t dataset_choose(const char *option, char *where, char *why);
 
-/* A folder with any of MNIST's IDX files is that; other folders that data/source/source.h knows are pictures.
- * settings: how pictures are shown; NULL: the defaults. ERR_DATA naming the file for missing, truncated or
- * foreign data, bad labels, no samples. ERR_USAGE: settings that do not fit the pictures; kinds in memory do
+/* A folder with any of MNIST's IDX files is that; other folders that data/source/source.h knows are images.
+ * settings: how images are shown; NULL: the defaults. ERR_DATA naming the file for missing, truncated or
+ * foreign data, bad labels, no samples. ERR_USAGE: settings that do not fit the images; kinds in memory do
  * not look at them. */
 err_t dataset_open(const char *where, const transform_settings_t *settings, dataset_t **out);
 err_t dataset_open_watched(const char *where, const transform_settings_t *settings, const open_watch_t *watch,
@@ -109,10 +109,10 @@ struct dataset_reader {
     const dataset_t *dataset; /* borrowed */
     void *impl;
     dataset_cost_t cost; /* since it was opened */
-    int64_t picture;     /* what was read last, or could not be: its number among the split's pictures */
+    int64_t image;       /* what was read last, or could not be: its number among the split's images */
 };
 
-struct dataset_wish {
+struct dataset_request {
     split_t split;
     int64_t index;
     bool random; /* as in training, where the kind transforms images: drawn by (seed, epoch, index) alone */
@@ -130,9 +130,9 @@ struct dataset_sample {
 err_t dataset_reader_open(const dataset_t *dataset, dataset_reader_t *out);
 void dataset_reader_close(dataset_reader_t *reader);
 
-/* ERR_DATA naming the file or record: a picture that is missing or damaged; others may be read nevertheless.
+/* ERR_DATA naming the file or record: an image that is missing or damaged; others may be read nevertheless.
  */
-err_t dataset_read(dataset_reader_t *reader, const dataset_wish_t *wish, dataset_sample_t *out);
+err_t dataset_read(dataset_reader_t *reader, const dataset_request_t *request, dataset_sample_t *out);
 
 /* info->hash as checkpoints and records have it. */
 typedef struct dataset_hash {
@@ -141,7 +141,7 @@ typedef struct dataset_hash {
 dataset_hash_t dataset_hash(const dataset_info_t *info);
 
 /* Fills in norm (the same for every channel) and hash of an in-memory dataset from its pixels and labels.
- * Pictures of one single grey get std 1. */
+ * Images of one single grey get std 1. */
 void dataset_measure(dataset_t *dataset);
 
 /* `close` of the kinds whose pixels and labels came from mem_new. */

@@ -16,7 +16,7 @@
 /* What fits in a file that the reader takes (8 GiB). */
 enum { MAX_WRITTEN = 10000000 };
 enum { SEED = 1, N_TRAIN = 60000, N_VAL = 10000, N_PIXELS = DIGITS_SIDE * DIGITS_SIDE };
-_Static_assert((int)DIGITS_SIDE == (int)GLYPH_SIDE, "glyphs are drawn at the size of the pictures");
+_Static_assert((int)DIGITS_SIDE == (int)GLYPH_SIDE, "glyphs are drawn at the size of the images");
 
 /* How one sample is written. */
 typedef struct hand {
@@ -72,7 +72,7 @@ static void draw_glyph(const hand_t *hand, const glyph_t *glyph, rng_t *rng, can
     }
 }
 
-static void draw_distraction(rng_t *rng, canvas_t *canvas, float *picture)
+static void draw_distraction(rng_t *rng, canvas_t *canvas, float *image)
 {
     point_t from, to;
     from.x = between(rng, 0, GLYPH_SIDE);
@@ -82,19 +82,19 @@ static void draw_distraction(rng_t *rng, canvas_t *canvas, float *picture)
     float radius = between(rng, 0.3f, 0.9f), ink = between(rng, 50, 160);
     canvas_clear(canvas);
     canvas_line(canvas, from, to, radius + 0.6f);
-    canvas_ink(canvas, radius, 0.6f, ink, picture);
+    canvas_ink(canvas, radius, 0.6f, ink, image);
 }
 
 /* Adds triangular noise of ±amplitude and rounds. The noise comes from counters that the sequence of `rng`
  * never reaches, two bytes a pixel. */
-static void develop(const float *picture, uint32_t amplitude, const rng_t *rng, uint8_t *pixels)
+static void develop(const float *image, uint32_t amplitude, const rng_t *rng, uint8_t *pixels)
 {
     for (uint32_t b = 0; b < N_PIXELS / 8; b++) {
         rng_block_t block = rng_philox(rng->key, b, UINT32_MAX, rng->substream[0], rng->substream[1]);
         for (uint32_t k = 0; k < 8; k++) {
             uint32_t bits = block.word[k / 2] >> 16 * (k % 2);
             int triangle = (int)(bits & 255) + (int)(bits >> 8 & 255) - 255;
-            float value = picture[8 * b + k] + (float)(triangle * (int)amplitude) * (1.0f / 255) + 0.5f;
+            float value = image[8 * b + k] + (float)(triangle * (int)amplitude) * (1.0f / 255) + 0.5f;
             value = value < 0 ? 0 : value;
             value = value > 255 ? 255 : value;
             pixels[8 * b + k] = (uint8_t)value;
@@ -109,13 +109,13 @@ void digits_draw(uint64_t seed, split_t split, int64_t first, int64_t n, uint8_t
         int digit = (int)rng_below(&rng, DIGITS_CLASSES);
         uint32_t pick = rng_u32(&rng);
         hand_t hand = draw_hand(&rng);
-        float picture[N_PIXELS] = {0};
+        float image[N_PIXELS] = {0};
         canvas_t canvas;
         canvas_clear(&canvas);
         draw_glyph(&hand, glyph_of(digit, pick), &rng, &canvas);
-        canvas_ink(&canvas, hand.radius, hand.softness, hand.ink, picture);
-        if (hand.distracted) draw_distraction(&rng, &canvas, picture);
-        develop(picture, hand.noise, &rng, pixels + i * N_PIXELS);
+        canvas_ink(&canvas, hand.radius, hand.softness, hand.ink, image);
+        if (hand.distracted) draw_distraction(&rng, &canvas, image);
+        develop(image, hand.noise, &rng, pixels + i * N_PIXELS);
         labels[i] = (uint8_t)digit;
     }
 }

@@ -129,13 +129,13 @@ void canvas_stroke(canvas_t *canvas, bool smooth, const point_t *points, int n, 
     }
 }
 
-void canvas_ink(const canvas_t *canvas, float radius, float softness, float ink, float *picture)
+void canvas_ink(const canvas_t *canvas, float radius, float softness, float ink, float *image)
 {
     float outer = radius + softness, scale = 1.0f / (2 * softness);
     for (int i = 0; i < GLYPH_PIXELS; i++) {
         if (canvas->distance2[i] >= outer * outer) continue;
         float c = (outer - sqrtf(canvas->distance2[i])) * scale;
         c = c > 1 ? 1 : c;
-        picture[i] += ink * c * c * (3 - 2 * c);
+        image[i] += ink * c * c * (3 - 2 * c);
     }
 }

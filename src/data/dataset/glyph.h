@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The strokes of handwritten digits and how they are drawn: the shapes behind digits.h. Only +, −, ×, ÷ and
- * sqrt on floats, which IEEE 754 fixes to the bit: the same pictures on every machine. */
+ * sqrt on floats, which IEEE 754 fixes to the bit: the same images on every machine. */
 #ifndef DATA_DATASET_GLYPH_H
 #define DATA_DATASET_GLYPH_H
 
@@ -42,7 +42,7 @@ void canvas_clear(canvas_t *canvas);
 void canvas_line(canvas_t *canvas, point_t from, point_t to, float reach);
 void canvas_stroke(canvas_t *canvas, bool smooth, const point_t *points, int n, float reach);
 
-/* Adds `ink` × coverage to the picture, for a pen of this radius whose edge fades over 2 × softness. */
-void canvas_ink(const canvas_t *canvas, float radius, float softness, float ink, float *picture);
+/* Adds `ink` × coverage to the image, for a pen of this radius whose edge fades over 2 × softness. */
+void canvas_ink(const canvas_t *canvas, float radius, float softness, float ink, float *image);
 
 #endif

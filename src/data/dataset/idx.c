@@ -125,8 +125,7 @@ static err_t check_magic(const char *path, const uint8_t *magic, int n_dims)
     if (magic[0] == 0 && magic[1] == 0 && magic[2] == TYPE_U8 && magic[3] == n_dims) return ERR_OK;
     const char *hint = "";
     if (magic[0] == 0 && magic[1] == 0 && magic[2] == TYPE_U8 && magic[3] == 1) hint = " (a file of labels)";
-    if (magic[0] == 0 && magic[1] == 0 && magic[2] == TYPE_U8 && magic[3] == 3)
-        hint = " (a file of pictures)";
+    if (magic[0] == 0 && magic[1] == 0 && magic[2] == TYPE_U8 && magic[3] == 3) hint = " (a file of images)";
     RAISE(ERR_DATA,
           "%s: wrong magic 0x%02x%02x%02x%02x%s; expected 0x000008%02x: IDX, unsigned bytes, %d dimension%s",
           path, magic[0], magic[1], magic[2], magic[3], hint, n_dims, n_dims, n_dims == 1 ? "" : "s");

@@ -8,7 +8,7 @@
 #include "compute/tensor/shape.h"
 #include "data/dataset/dataset.h"
 
-/* Reads unsigned bytes of `n_dims` dimensions (3: pictures, 1: labels) from the file. *out: shape and values;
+/* Reads unsigned bytes of `n_dims` dimensions (3: images, 1: labels) from the file. *out: shape and values;
  * free values with mem_free. ERR_DATA naming the file and what is wrong: missing, wrong magic, truncated,
  * trailing bytes, damaged gzip data, a dimension of 0 or sizes beyond `max_bytes`. ERR_SYSTEM when reading
  * fails. The header's counts are not trusted: they are checked against a plain file's size before anything is

@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "data/dataset/idx.h"
 
-/* More than any set of small pictures that a rank should hold in memory. */
+/* More than any set of small images that a rank should hold in memory. */
 static const int64_t max_file_bytes = (int64_t)8 << 30;
 
 enum { N_CLASSES = 10 };
@@ -61,8 +61,8 @@ static err_t check_labels(const char *path, const uint8_t *labels, int64_t n)
     return ERR_OK;
 }
 
-/* *pictures: [n, h, w]. What was read belongs to the dataset also after an error. */
-static err_t read_split(dataset_t *dataset, const char *folder, split_t split, shape_t *pictures)
+/* *images: [n, h, w]. What was read belongs to the dataset also after an error. */
+static err_t read_split(dataset_t *dataset, const char *folder, split_t split, shape_t *images)
 {
     char images_path[FS_PATH_MAX], labels_path[FS_PATH_MAX];
     TRY(idx_find(folder, split, true, images_path));
@@ -73,12 +73,12 @@ static err_t read_split(dataset_t *dataset, const char *folder, split_t split, s
     TRY(idx_read(labels_path, 1, max_file_bytes, &labels, &values));
     dataset->labels[split] = values;
     TRY(check_labels(labels_path, values, labels.dim[0]));
-    TRY(idx_read(images_path, 3, max_file_bytes, pictures, &values));
+    TRY(idx_read(images_path, 3, max_file_bytes, images, &values));
     dataset->pixels[split] = values;
-    if (pictures->dim[0] != labels.dim[0])
+    if (images->dim[0] != labels.dim[0])
         RAISE(ERR_DATA,
-              "%s holds %" PRId64 " pictures, but %s holds %" PRId64 " labels: they do not belong together",
-              images_path, pictures->dim[0], labels_path, labels.dim[0]);
+              "%s holds %" PRId64 " images, but %s holds %" PRId64 " labels: they do not belong together",
+              images_path, images->dim[0], labels_path, labels.dim[0]);
     return ERR_OK;
 }
 
@@ -88,19 +88,19 @@ static err_t open_folder(dataset_t *dataset, const char *where, const transform_
     if (!fs_is_folder(where))
         RAISE(ERR_DATA, "the data folder %s %s; --data takes a folder with IDX files, digits, or synthetic",
               where, fs_exists(where) ? "is not a folder" : "does not exist");
-    shape_t pictures[SPLIT_COUNT];
+    shape_t images[SPLIT_COUNT];
     for (split_t split = 0; split < SPLIT_COUNT; split++)
-        TRY(read_split(dataset, where, split, &pictures[split]));
-    const shape_t *train = &pictures[SPLIT_TRAIN], *val = &pictures[SPLIT_VAL];
+        TRY(read_split(dataset, where, split, &images[split]));
+    const shape_t *train = &images[SPLIT_TRAIN], *val = &images[SPLIT_VAL];
     if (train->dim[1] != val->dim[1] || train->dim[2] != val->dim[2])
         RAISE(ERR_DATA,
-              "%s: the training pictures are %" PRId64 "×%" PRId64 " pixels, but those of t10k %" PRId64
+              "%s: the training images are %" PRId64 "×%" PRId64 " pixels, but those of t10k %" PRId64
               "×%" PRId64,
               where, train->dim[1], train->dim[2], val->dim[1], val->dim[2]);
 
     dataset_info_t *info = &dataset->info;
     snprintf(info->source, sizeof info->source, "%s", where);
-    for (split_t split = 0; split < SPLIT_COUNT; split++) info->n_samples[split] = pictures[split].dim[0];
+    for (split_t split = 0; split < SPLIT_COUNT; split++) info->n_samples[split] = images[split].dim[0];
     info->height = train->dim[1];
     info->width = train->dim[2];
     info->channels = 1;

@@ -28,11 +28,11 @@ static void draw_sample(uint64_t key, split_t split, int64_t i, uint8_t *pixels,
     }
 }
 
-static err_t read_pool(dataset_reader_t *reader, const dataset_wish_t *wish, dataset_sample_t *out)
+static err_t read_pool(dataset_reader_t *reader, const dataset_request_t *request, dataset_sample_t *out)
 {
     const dataset_t *dataset = reader->dataset;
     const dataset_info_t *info = &dataset->info;
-    int64_t i = wish->index % POOL;
+    int64_t i = request->index % POOL;
     out->bytes = dataset->pixels[SPLIT_TRAIN] + i * info->height * info->width * info->channels;
     out->label = dataset->labels[SPLIT_TRAIN][i];
     return ERR_OK;

@@ -9,7 +9,7 @@
 
 enum { RGB = 3, DEFAULT_MAX_PIXELS = 1 << 28 };
 
-/* Grows to the largest picture. */
+/* Grows to the largest image. */
 typedef struct pixels {
     uint8_t *rgb;
     int64_t n;
@@ -35,7 +35,7 @@ err_t image_info(image_bytes_t from, image_info_t *out)
     image_format_t format = IMAGE_JPEG;
     void *state = NULL;
     TRY(image_recognise(from, &format));
-    TRY(mem_new(image_readers[format]->n_state_bytes, "a picture's header", &state));
+    TRY(mem_new(image_readers[format]->n_state_bytes, "an image's header", &state));
     err_t err = open_with(state, format, from, out);
     image_readers[format]->close(state);
     mem_free(&state);
@@ -46,11 +46,11 @@ err_t image_decoder_new(image_limits_t limits, image_decoder_t **out)
 {
     image_decoder_t *d = NULL;
     err_t err = ERR_OK;
-    TRY(mem_new(sizeof *d, "picture decoder", &d));
+    TRY(mem_new(sizeof *d, "image decoder", &d));
     d->limits = limits;
     if (d->limits.max_pixels == 0) d->limits.max_pixels = DEFAULT_MAX_PIXELS;
     for (int f = 0; f < IMAGE_FORMAT_COUNT; f++)
-        TRY_OUT(err, mem_new(image_readers[f]->n_state_bytes, "picture decoder", &d->states[f]));
+        TRY_OUT(err, mem_new(image_readers[f]->n_state_bytes, "image decoder", &d->states[f]));
     *out = d;
     return ERR_OK;
 out:
@@ -75,12 +75,12 @@ static err_t make_room(pixels_t *pixels, int64_t n)
     const int64_t n_new = n + n / 4;
     pixels->n = 0;
     mem_free(&pixels->rgb);
-    TRY(mem_new_array(n_new, RGB, "a picture's pixels", &pixels->rgb));
+    TRY(mem_new_array(n_new, RGB, "an image's pixels", &pixels->rgb));
     pixels->n = n_new;
     return ERR_OK;
 }
 
-/* From the picture as shown to the picture as stored, cut to its edges. */
+/* From the image as shown to the image as stored, cut to its edges. */
 static err_t place_part(const char *name, const image_info_t *info, part_t *part)
 {
     const image_rect_t w = part->wanted;
@@ -90,7 +90,7 @@ static err_t place_part(const char *name, const image_info_t *info, part_t *part
     /* Without fmin and fmax's kindness to NaN. */
     const bool numbers = isfinite(w.x) && isfinite(w.y) && isfinite(w.width) && isfinite(w.height);
     if (!numbers || !(right > left && bottom > top))
-        RAISE(ERR_DATA, "no part of the picture %s is %g x %g pixels at (%g, %g): it has %lld x %lld", name,
+        RAISE(ERR_DATA, "no part of the image %s is %g x %g pixels at (%g, %g): it has %lld x %lld", name,
               w.width, w.height, w.x, w.y, (long long)info->width, (long long)info->height);
     part->wanted = orient_to_stored(info->orientation, info->stored_width, info->stored_height,
                                     (image_rect_t){left, top, right - left, bottom - top});
@@ -105,11 +105,10 @@ static err_t check_size(const image_decoder_t *d, const char *name, const image_
 {
     const int64_t n_pixels = info->stored_width * info->stored_height; /* sides have 31 bits */
     if (n_pixels > d->limits.max_pixels)
-        RAISE(
-            ERR_DATA,
-            "the picture %s has %lld x %lld pixels, more than the %lld that are allowed; make it smaller, or "
-            "leave it out",
-            name, (long long)info->width, (long long)info->height, (long long)d->limits.max_pixels);
+        RAISE(ERR_DATA,
+              "the image %s has %lld x %lld pixels, more than the %lld that are allowed; make it smaller, or "
+              "leave it out",
+              name, (long long)info->width, (long long)info->height, (long long)d->limits.max_pixels);
     return ERR_OK;
 }
 

@@ -13,7 +13,7 @@
 #include "base/mem.h"
 
 enum { RGB = 3, FIRST_BYTES = 1 << 16 };
-#define CANNOT_ENCODE "a picture of %lld x %lld cannot be written as %s: %s"
+#define CANNOT_ENCODE "an image of %lld x %lld cannot be written as %s: %s"
 
 /* A destination of libjpeg that grows in our memory. */
 typedef struct jpeg {

@@ -13,7 +13,7 @@
 #include "data/image/reader.h"
 
 /* Codes of one bit for blocks of 64 pixels, of two components that are each at half the resolution one way
- * and a quarter the other: less there cannot be of a picture with Huffman's codes. */
+ * and a quarter the other: less there cannot be of an image with Huffman's codes. */
 enum { MAX_PIXELS_PER_BYTE = 1024 };
 enum { ROWS = 8, RGB = 3, CMYK = 4, BASE_MEMORY = 64 << 20, COEFFICIENT = 2 };
 
@@ -171,7 +171,7 @@ static void begin(jpeg_t *j)
     const int shrink = j->part.whole ? 1 : choose_shrink(&j->part);
     d->scale_num = 1, d->scale_denom = (unsigned)shrink;
     d->out_color_space = d->num_components == CMYK ? JCS_CMYK : JCS_RGB;
-    /* Coefficients of all channels, which several scans need; a narrow picture's are rounded up to blocks. */
+    /* Coefficients of all channels, which several scans need; a narrow image's are rounded up to blocks. */
     d->mem->max_memory_to_use = BASE_MEMORY + (long)d->image_width * d->image_height * CMYK * COEFFICIENT;
     jpeg_start_decompress(d);
     j->region = (region_t){0, 0, d->output_width, d->output_height, shrink};
@@ -229,7 +229,7 @@ static err_t jpeg_read(void *state, uint8_t *rgb)
     return guarded(j, read_rows);
 }
 
-/* All of the library's state goes: a picture must not be decoded by the tables of the one before. */
+/* All of the library's state goes: an image must not be decoded by the tables of the one before. */
 static void jpeg_close(void *state)
 {
     jpeg_t *j = state;

@@ -8,7 +8,7 @@
 /* Whether width and height change places: 5 to 8. */
 bool orient_swaps(int orientation);
 
-/* A rectangle of the picture as shown, in pixels of the picture as stored, which is width × height; and back.
+/* A rectangle of the image as shown, in pixels of the image as stored, which is width × height; and back.
  */
 image_rect_t orient_to_stored(int orientation, int64_t width, int64_t height, image_rect_t shown);
 image_rect_t orient_to_shown(int orientation, int64_t width, int64_t height, image_rect_t stored);

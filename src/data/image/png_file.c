@@ -20,7 +20,7 @@ static err_t png_file_print(const fs_temp_t *temp, const image_t *image)
     TRY(fs_temp_stream(temp, &file));
     errno = 0;
     if (!png_image_write_to_stdio(&png, file, 0, image->rgb, 0, NULL))
-        err = err_raise(ERR_SYSTEM, __FILE__, __LINE__, "the picture %s cannot be written: %s", temp->path,
+        err = err_raise(ERR_SYSTEM, __FILE__, __LINE__, "the image %s cannot be written: %s", temp->path,
                         ferror(file) && errno ? strerror(errno) : png.message);
     if (fclose(file) != 0 && err == ERR_OK) err = fs_temp_fail(temp, errno);
     return err;
@@ -32,7 +32,7 @@ err_t png_file_write(const char *path, const image_t *image)
     ASSERT(image->width <= INT32_MAX / 3 && image->height <= INT32_MAX);
     fs_temp_t temp;
     err_t err = ERR_OK;
-    TRY_OUT(err, fs_temp_open(&temp, "picture", path));
+    TRY_OUT(err, fs_temp_open(&temp, "image", path));
     TRY_OUT(err, png_file_print(&temp, image));
     err = fs_temp_commit(&temp);
 out:

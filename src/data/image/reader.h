@@ -5,17 +5,17 @@
 
 #include "data/image/image.h"
 
-/* Message of every picture that cannot be had: name, format, reason. */
-#define CANNOT_DECODE "the picture %s cannot be decoded (%s): %s; replace it, or leave it out"
+/* Message of every image that cannot be had: name, format, reason. */
+#define CANNOT_DECODE "the image %s cannot be decoded (%s): %s; replace it, or leave it out"
 
-/* What is wanted of the picture as stored. */
+/* What is wanted of the image as stored. */
 typedef struct part {
     bool whole;
-    image_rect_t wanted; /* inside the picture, not empty */
+    image_rect_t wanted; /* inside the image, not empty */
     int64_t out_width, out_height;
 } part_t;
 
-/* What will be decoded: a rectangle of the picture as stored, reduced `shrink` times. */
+/* What will be decoded: a rectangle of the image as stored, reduced `shrink` times. */
 typedef struct region {
     int64_t x, y, width, height; /* in reduced pixels */
     int shrink;

@@ -188,13 +188,13 @@ static void resize_all(const image_t *image, const taps_t *x, const taps_t *y, c
 static err_t check(const image_t *image, image_rect_t from, int64_t width, int64_t height)
 {
     if (width < 1 || height < 1 || width > RESIZE_MAX || height > RESIZE_MAX)
-        RAISE(ERR_USAGE, "pictures cannot be resized to %lld x %lld: sides are 1 to %d", (long long)width,
+        RAISE(ERR_USAGE, "images cannot be resized to %lld x %lld: sides are 1 to %d", (long long)width,
               (long long)height, RESIZE_MAX);
     const bool inside = from.width > 0 && from.height > 0 && from.x > -SLACK && from.y > -SLACK &&
                         from.x + from.width < (double)image->width + SLACK &&
                         from.y + from.height < (double)image->height + SLACK;
     if (!inside)
-        RAISE(ERR_DATA, "a picture of %lld x %lld has no part of %g x %g at (%g, %g) that could be resized",
+        RAISE(ERR_DATA, "an image of %lld x %lld has no part of %g x %g at (%g, %g) that could be resized",
               (long long)image->width, (long long)image->height, from.width, from.height, from.x, from.y);
     return ERR_OK;
 }
@@ -216,7 +216,7 @@ err_t resize(const image_t *image, image_rect_t from, bool mirror, int64_t width
     const size_t n_bytes = n_x + n_y + n_seen + n_ring + (size_t)(ops->n_together * ring.n_last_bytes);
     if (n_bytes > scratch->n_bytes) {
         resize_scratch_free(scratch);
-        TRY(mem_new(n_bytes, "resizing pictures", &scratch->block));
+        TRY(mem_new(n_bytes, "resizing images", &scratch->block));
         scratch->n_bytes = n_bytes;
     }
     char *block = scratch->block;

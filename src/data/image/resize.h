@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Pictures of other sizes. Not collective. */
+/* Images of other sizes. Not collective. */
 #ifndef DATA_IMAGE_RESIZE_H
 #define DATA_IMAGE_RESIZE_H
 

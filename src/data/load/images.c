@@ -17,12 +17,12 @@
 #include "data/source/share.h"
 #include "data/transform/render.h"
 
-typedef struct pictures {
+typedef struct images {
     source_t *source;
     transform_settings_t settings;
     const char **names;   /* of the categories */
     object_crops_t crops; /* of TASK_CROPS: the samples */
-} pictures_t;
+} images_t;
 
 typedef struct reader {
     source_buffer_t buffer;
@@ -31,10 +31,10 @@ typedef struct reader {
     uint8_t *square; /* what is shown: [size, size, 3] */
 } reader_t;
 
-/* The same from a folder and from its shards: sizes are the pictures'. */
+/* The same from a folder and from its shards: sizes are the images'. */
 static void set_blocks(dataset_t *dataset)
 {
-    const source_t *source = ((const pictures_t *)dataset->impl)->source;
+    const source_t *source = ((const images_t *)dataset->impl)->source;
     for (split_t split = 0; split < SPLIT_COUNT; split++) {
         double n_bytes = 0, n_samples = (double)dataset->info.n_samples[split];
         for (int64_t i = 0; i < source->n_samples[split]; i++)
@@ -44,7 +44,7 @@ static void set_blocks(dataset_t *dataset)
     }
 }
 
-static void describe(const pictures_t *p, dataset_info_t *info)
+static void describe(const images_t *p, dataset_info_t *info)
 {
     const source_t *source = p->source;
     snprintf(info->source, sizeof info->source, "%s", source->path);
@@ -62,9 +62,9 @@ static void describe(const pictures_t *p, dataset_info_t *info)
     info->hash = XXH3_64bits(parts, sizeof parts);
 }
 
-static err_t new_pictures(dataset_t *dataset, const transform_settings_t *settings, pictures_t **out)
+static err_t new_images(dataset_t *dataset, const transform_settings_t *settings, images_t **out)
 {
-    TRY(mem_new(sizeof **out, "a set of pictures", out));
+    TRY(mem_new(sizeof **out, "a set of images", out));
     dataset->impl = *out;
     (*out)->settings = *settings;
     return ERR_OK;
@@ -73,22 +73,22 @@ static err_t new_pictures(dataset_t *dataset, const transform_settings_t *settin
 /* All that follows from the source and the settings. */
 static err_t settle(dataset_t *dataset)
 {
-    pictures_t *p = dataset->impl;
+    images_t *p = dataset->impl;
     const char *where = p->source->path;
     TRY(transform_resolve(&p->settings, p->source->has_annotations, where));
     TRY(mem_new_array(p->source->n_categories, sizeof *p->names, "names of categories", &p->names));
     describe(p, &dataset->info);
     for (split_t split = 0; split < SPLIT_COUNT; split++)
         if (p->source->n_samples[split] > INT32_MAX)
-            RAISE(ERR_DATA, "%s: %" PRId64 " %s pictures are more than %d", where,
-                  p->source->n_samples[split], split_words[split], INT32_MAX);
+            RAISE(ERR_DATA, "%s: %" PRId64 " %s images are more than %d", where, p->source->n_samples[split],
+                  split_words[split], INT32_MAX);
     return ERR_OK;
 }
 
-static err_t open_pictures(dataset_t *dataset, const char *where, const transform_settings_t *settings)
+static err_t open_images(dataset_t *dataset, const char *where, const transform_settings_t *settings)
 {
-    pictures_t *p = NULL;
-    TRY(new_pictures(dataset, settings, &p));
+    images_t *p = NULL;
+    TRY(new_images(dataset, settings, &p));
     TRY(source_open_watched(where, dataset->watch, &p->source));
     TRY(settle(dataset));
     if (p->settings.task == TASK_CROPS) TRY(object_crops_find(p->source, &p->crops, dataset->info.n_samples));
@@ -97,13 +97,13 @@ static err_t open_pictures(dataset_t *dataset, const char *where, const transfor
         RAISE(ERR_DATA, "%s has no %s", where,
               dataset->info.n_classes < 1      ? "categories"
               : p->settings.task == TASK_CROPS ? "annotated objects of 32x32 pixels or more to train on"
-                                               : "training pictures");
+                                               : "training images");
     return ERR_OK;
 }
 
-static err_t save_pictures(const dataset_t *dataset, void **bytes, int64_t *n_bytes)
+static err_t save_images(const dataset_t *dataset, void **bytes, int64_t *n_bytes)
 {
-    const pictures_t *p = dataset->impl;
+    const images_t *p = dataset->impl;
     TRY(source_save(p->source, bytes, n_bytes));
     return p->settings.task == TASK_CROPS
                ? object_crops_save(&p->crops, dataset->info.n_samples, bytes, n_bytes)
@@ -111,24 +111,24 @@ static err_t save_pictures(const dataset_t *dataset, void **bytes, int64_t *n_by
 }
 
 /* What opening refuses was refused there; only the bytes' lengths and numbers are looked at again. */
-static err_t restore_pictures(dataset_t *dataset, const transform_settings_t *settings, void **bytes,
-                              int64_t n_bytes)
+static err_t restore_images(dataset_t *dataset, const transform_settings_t *settings, void **bytes,
+                            int64_t n_bytes)
 {
-    pictures_t *p = NULL;
+    images_t *p = NULL;
     bool crops = settings->task == TASK_CROPS;
-    TRY(new_pictures(dataset, settings, &p));
+    TRY(new_images(dataset, settings, &p));
     if (crops) TRY(object_crops_restore(*bytes, &n_bytes, &p->crops, dataset->info.n_samples));
     int64_t n[SPLIT_COUNT] = {dataset->info.n_samples[SPLIT_TRAIN], dataset->info.n_samples[SPLIT_VAL]};
     TRY(source_restore(bytes, n_bytes, &p->source));
-    TRY(settle(dataset)); /* counts pictures */
+    TRY(settle(dataset)); /* counts images */
     if (crops) memcpy(dataset->info.n_samples, n, sizeof n);
     set_blocks(dataset);
     return crops ? object_crops_check(p->source, &p->crops, n) : ERR_OK;
 }
 
-static void close_pictures(dataset_t *dataset)
+static void close_images(dataset_t *dataset)
 {
-    pictures_t *p = dataset->impl;
+    images_t *p = dataset->impl;
     if (!p) return;
     object_crops_free(&p->crops);
     mem_free(&p->names);
@@ -138,12 +138,12 @@ static void close_pictures(dataset_t *dataset)
 
 static err_t open_reader(dataset_reader_t *out)
 {
-    const pictures_t *p = out->dataset->impl;
+    const images_t *p = out->dataset->impl;
     int64_t n_bytes = 3 * p->settings.input_size * p->settings.input_size;
     reader_t *r;
-    TRY(mem_new(sizeof *r, "a reader of pictures", &r));
+    TRY(mem_new(sizeof *r, "a reader of images", &r));
     out->impl = r;
-    TRY(mem_new((size_t)n_bytes, "a picture", &r->square));
+    TRY(mem_new((size_t)n_bytes, "an image", &r->square));
     return image_decoder_new((image_limits_t){0}, &r->decoder);
 }
 
@@ -151,7 +151,7 @@ static void close_reader(dataset_reader_t *reader)
 {
     reader_t *r = reader->impl;
     if (!r) return;
-    const pictures_t *p = reader->dataset->impl;
+    const images_t *p = reader->dataset->impl;
     source_free_buffer(p->source, &r->buffer);
     image_decoder_free(&r->decoder);
     render_scratch_free(&r->scratch);
@@ -167,19 +167,19 @@ static double cpu_sec(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static image_rect_t region_of(const pictures_t *p, const dataset_wish_t *wish, const sample_t *sample,
+static image_rect_t region_of(const images_t *p, const dataset_request_t *request, const sample_t *sample,
                               const image_info_t *info)
 {
     double width = (double)info->width, height = (double)info->height;
     if (p->settings.task != TASK_CROPS) return (image_rect_t){0, 0, width, height};
-    const annotation_t *object = &sample->annotations[p->crops.of[wish->split][wish->index].annotation];
+    const annotation_t *object = &sample->annotations[p->crops.of[request->split][request->index].annotation];
     return object_crops_region(object, info);
 }
 
-static err_t decode_and_render(dataset_reader_t *reader, const dataset_wish_t *wish, const sample_t *sample,
-                               image_bytes_t bytes)
+static err_t decode_and_render(dataset_reader_t *reader, const dataset_request_t *request,
+                               const sample_t *sample, image_bytes_t bytes)
 {
-    const pictures_t *p = reader->dataset->impl;
+    const images_t *p = reader->dataset->impl;
     const transform_settings_t *s = &p->settings;
     reader_t *r = reader->impl;
     image_info_t info;
@@ -187,9 +187,10 @@ static err_t decode_and_render(dataset_reader_t *reader, const dataset_wish_t *w
     image_rect_t place;
     double start = clock_sec(), start_cpu = cpu_sec();
     TRY(image_info(bytes, &info));
-    image_rect_t region = region_of(p, wish, sample, &info);
-    transform_t transform = wish->random ? transform_random(s, wish->seed, wish->epoch, wish->index, region)
-                                         : transform_fixed(s, region);
+    image_rect_t region = region_of(p, request, sample, &info);
+    transform_t transform = request->random
+                                ? transform_random(s, request->seed, request->epoch, request->index, region)
+                                : transform_fixed(s, region);
     map_size_t size = {info.height, info.width};
     render_window_t window = render_window(&transform, size);
     TRY(image_decode_part(r->decoder, bytes, window.part, window.width, window.height, &image, &place));
@@ -208,11 +209,11 @@ static void fill_targets(const sample_t *sample, int n_classes, float *targets)
     for (int32_t i = 0; i < sample->n_annotations; i++) targets[sample->annotations[i].category] = 1;
 }
 
-/* Pictures instead of samples. */
-static source_near_t find_near(const pictures_t *p, const dataset_wish_t *wish)
+/* Images instead of samples. */
+static source_near_t find_near(const images_t *p, const dataset_request_t *request)
 {
-    const sampler_near_t *near = &wish->near;
-    const object_crop_t *objects = p->crops.of[wish->split];
+    const sampler_near_t *near = &request->near;
+    const object_crop_t *objects = p->crops.of[request->split];
     source_near_t found = {near->first, near->n, near->n, near->n_runs};
     if (near->n < 1 || !objects) return found;
     found.first = objects[near->first].image;
@@ -220,40 +221,40 @@ static source_near_t find_near(const pictures_t *p, const dataset_wish_t *wish)
     return found;
 }
 
-static err_t read_picture(dataset_reader_t *reader, const dataset_wish_t *wish, dataset_sample_t *out)
+static err_t read_image(dataset_reader_t *reader, const dataset_request_t *request, dataset_sample_t *out)
 {
-    const pictures_t *p = reader->dataset->impl;
+    const images_t *p = reader->dataset->impl;
     const dataset_info_t *info = &reader->dataset->info;
     bool crops = p->settings.task == TASK_CROPS;
-    const object_crop_t *object = crops ? &p->crops.of[wish->split][wish->index] : NULL;
+    const object_crop_t *object = crops ? &p->crops.of[request->split][request->index] : NULL;
     reader_t *r = reader->impl;
     char name[FS_PATH_MAX + 512];
     sample_t sample;
     double start = clock_sec();
-    reader->picture = object ? object->image : wish->index;
-    r->buffer.near = find_near(p, wish);
-    err_t err = source_read(p->source, wish->split, reader->picture, &r->buffer, &sample);
+    reader->image = object ? object->image : request->index;
+    r->buffer.near = find_near(p, request);
+    err_t err = source_read(p->source, request->split, reader->image, &r->buffer, &sample);
     reader->cost.read += clock_sec() - start;
     TRY(err);
-    snprintf(name, sizeof name, "%s (%s, %s)", sample.name, split_words[wish->split], info->source);
+    snprintf(name, sizeof name, "%s (%s, %s)", sample.name, split_words[request->split], info->source);
     if (object && object->annotation >= sample.n_annotations)
         RAISE(ERR_DATA, "%s has lost annotations since it was opened", name);
-    TRY(decode_and_render(reader, wish, &sample, (image_bytes_t){name, sample.bytes, sample.n_bytes}));
+    TRY(decode_and_render(reader, request, &sample, (image_bytes_t){name, sample.bytes, sample.n_bytes}));
     out->bytes = r->square;
     out->label = object              ? sample.annotations[object->annotation].category
                  : info->multi_label ? -1
                                      : sample.label;
-    if (info->multi_label) fill_targets(&sample, info->n_classes, wish->targets);
+    if (info->multi_label) fill_targets(&sample, info->n_classes, request->targets);
     if (!info->multi_label && (out->label < 0 || out->label >= info->n_classes))
         RAISE(ERR_DATA, "%s: its label %d is out of range 0..%d", name, out->label, info->n_classes - 1);
     return ERR_OK;
 }
 
-const dataset_ops_t dataset_pictures = {.kind = "pictures",
-                                        .open = open_pictures,
-                                        .close = close_pictures,
-                                        .reader_open = open_reader,
-                                        .reader_close = close_reader,
-                                        .read = read_picture,
-                                        .save = save_pictures,
-                                        .restore = restore_pictures};
+const dataset_ops_t dataset_images = {.kind = "images",
+                                      .open = open_images,
+                                      .close = close_images,
+                                      .reader_open = open_reader,
+                                      .reader_close = close_reader,
+                                      .read = read_image,
+                                      .save = save_images,
+                                      .restore = restore_images};

@@ -15,8 +15,8 @@ typedef struct loader loader_t;
 typedef struct batch {
     int64_t epoch, batch;
     int64_t n_global, first, n; /* as sampler_slice_t */
-    int64_t *index; /* [n] of the dataset: what is in it, where pictures were bad not what the sampler says */
-    float *pixels;  /* [n, h, w, c]; raw: NULL */
+    int64_t *index;  /* [n] of the dataset: what is in it, where images were bad not what the sampler says */
+    float *pixels;   /* [n, h, w, c]; raw: NULL */
     int32_t *labels; /* [n]; NULL where the dataset is multi_label */
     float *targets;  /* [n, n_classes] of 0 and 1; NULL where it is not */
     /* raw: what pixels are made of (pixels_args_t of compute/ops/backend.h), otherwise NULL. */
@@ -25,10 +25,10 @@ typedef struct batch {
 } batch_t;
 
 /* For the options of commands. */
-typedef struct loader_wishes {
+typedef struct loader_settings {
     int64_t threads; /* 0: the caller's choice */
     int64_t max_bad;
-} loader_wishes_t;
+} loader_settings_t;
 extern const opt_t loader_option_table[];
 extern const int n_loader_options;
 
@@ -51,7 +51,7 @@ typedef struct loader_options {
     bool raw; /* batches of bytes and maps, for backends that prepare pixels themselves */
     /* Borrowed. What cannot be read (ERR_DATA) is noted there, and the next of the split that can be read
      * takes its place; NULL: it is the run's error, as is too many of them. */
-    bad_pictures_t *bad;
+    corrupt_samples_t *bad;
     /* Memory of the batches, which backends of a device want of a kind of their own (backend_memory_t's
      * alloc_host and release_host). NULL: mem.h's. */
     err_t (*alloc)(size_t n_bytes, const char *what, void **out);

@@ -7,7 +7,7 @@
 
 #include "data/load/loader.h"
 
-/* One in use and one being filled; one more where pictures are read for training, as that takes its time
+/* One in use and one being filled; one more where images are read for training, as that takes its time
  * unequally. */
 enum { N_SLOTS = 2, MAX_SLOTS = 3 };
 
@@ -30,7 +30,7 @@ typedef struct worker {
     bool started;
     dataset_reader_t reader;
     uint8_t *bytes; /* one image to jitter, where it is not raw */
-    float *picture; /* one image before it is moved, where the loader does it */
+    float *image;   /* one image before it is moved, where the loader does it */
 } worker_t;
 
 struct loader {

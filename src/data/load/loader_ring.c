@@ -13,9 +13,9 @@
 #include "data/load/loader_private.h"
 
 const opt_t loader_option_table[] = {
-    {"loader-threads", OPT_INT, offsetof(loader_wishes_t, threads), "0", 0, 256, NULL, "N",
+    {"loader-threads", OPT_INT, offsetof(loader_settings_t, threads), "0", 0, 256, NULL, "N",
      "threads per rank that read and decode images; 0: the CPUs that --threads leaves, at least 1", OPT_MORE},
-    {"max-bad", OPT_INT, offsetof(loader_wishes_t, max_bad), "0", 0, 1000000, NULL, "N",
+    {"max-bad", OPT_INT, offsetof(loader_settings_t, max_bad), "0", 0, 1000000, NULL, "N",
      "unreadable images to tolerate; each is reported and replaced by the next one", OPT_MORE},
 };
 const int n_loader_options = sizeof loader_option_table / sizeof loader_option_table[0];

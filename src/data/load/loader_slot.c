@@ -38,14 +38,14 @@ err_t loader_make_slot(const loader_t *loader, slot_t *slot)
 {
     const loader_options_t *o = &loader->options;
     const dataset_info_t *info = &o->dataset->info;
-    int64_t n = o->max_local, n_picture = info->height * info->width * info->channels;
+    int64_t n = o->max_local, n_image = info->height * info->width * info->channels;
     batch_t *b = &slot->batch;
     TRY(mem_new_array(n, sizeof *slot->wanted, "indices of a batch", &slot->wanted));
     TRY(mem_new_array(n, sizeof *b->index, "indices of a batch", &b->index));
     if (o->raw)
-        TRY(make_block(loader, n * n_picture, sizeof *b->bytes, "a batch of pixels", &b->bytes));
+        TRY(make_block(loader, n * n_image, sizeof *b->bytes, "a batch of pixels", &b->bytes));
     else
-        TRY(make_block(loader, n * n_picture, sizeof *b->pixels, "a batch of pixels", &b->pixels));
+        TRY(make_block(loader, n * n_image, sizeof *b->pixels, "a batch of pixels", &b->pixels));
     if (o->raw && loader->moved) TRY(make_block(loader, n, sizeof *b->maps, "a batch of maps", &b->maps));
     if (info->multi_label)
         return make_block(loader, n * info->n_classes, sizeof *b->targets, "a batch of targets", &b->targets);
@@ -67,14 +67,14 @@ void loader_free_slot(const loader_t *loader, slot_t *slot)
 err_t loader_make_worker(loader_t *loader, worker_t *w)
 {
     const dataset_info_t *info = &loader->options.dataset->info;
-    int64_t n_picture = info->height * info->width * info->channels;
+    int64_t n_image = info->height * info->width * info->channels;
     w->loader = loader;
     TRY(dataset_reader_open(loader->options.dataset, &w->reader));
     if (loader->options.raw) return ERR_OK;
-    if (loader->jittered) TRY(mem_new_array(n_picture, sizeof *w->bytes, "an image to jitter", &w->bytes));
+    if (loader->jittered) TRY(mem_new_array(n_image, sizeof *w->bytes, "an image to jitter", &w->bytes));
     if (!loader->moved) return ERR_OK;
-    TRY(mem_new_array(n_picture, sizeof *w->picture, "an image to move", &w->picture));
-    mem_touch(w->picture, (size_t)n_picture * sizeof *w->picture);
+    TRY(mem_new_array(n_image, sizeof *w->image, "an image to move", &w->image));
+    mem_touch(w->image, (size_t)n_image * sizeof *w->image);
     return ERR_OK;
 }
 
@@ -82,7 +82,7 @@ void loader_free_worker(worker_t *w)
 {
     dataset_reader_close(&w->reader);
     mem_free(&w->bytes);
-    mem_free(&w->picture);
+    mem_free(&w->image);
 }
 
 /* Colours come before the map: backends that prepare pixels themselves are given bytes and maps. */
@@ -112,14 +112,14 @@ static void put_sample(worker_t *w, slot_t *slot, int64_t i, const dataset_sampl
         bytes = own;
     }
     float *pixels = o->raw ? NULL : batch->pixels + i * n_values;
-    if (!o->raw) pixel_table_apply(&loader->table, bytes, n_pixels, loader->moved ? w->picture : pixels);
+    if (!o->raw) pixel_table_apply(&loader->table, bytes, n_pixels, loader->moved ? w->image : pixels);
     if (!loader->moved) return;
     affine_t map = transform_in_memory(o->transform, o->seed, batch->epoch, batch->index[i],
                                        (map_size_t){info->height, info->width});
     if (o->raw)
         batch->maps[i] = map;
     else
-        warp_pixels(&map, w->picture, info->height, info->width, info->channels, pixels);
+        warp_pixels(&map, w->image, info->height, info->width, info->channels, pixels);
 }
 
 /* The sample at `index`, or the first behind it that can be read; *index: which it is. Each is tried in any
@@ -129,20 +129,20 @@ static err_t read_sample(worker_t *w, int64_t epoch, int64_t *index, float *targ
 {
     const loader_options_t *o = &w->loader->options;
     int64_t n = o->dataset->info.n_samples[o->split];
-    dataset_wish_t wish = {.split = o->split,
-                           .index = *index,
-                           .random = o->random,
-                           .seed = o->seed,
-                           .epoch = epoch,
-                           .targets = targets};
-    for (int64_t tries = 0; tries < n; tries++, wish.index = (wish.index + 1) % n) {
-        wish.near = sampler_near(o->sampler, wish.index, o->size);
-        err_t err = dataset_read(&w->reader, &wish, out);
-        *index = wish.index;
+    dataset_request_t request = {.split = o->split,
+                                 .index = *index,
+                                 .random = o->random,
+                                 .seed = o->seed,
+                                 .epoch = epoch,
+                                 .targets = targets};
+    for (int64_t tries = 0; tries < n; tries++, request.index = (request.index + 1) % n) {
+        request.near = sampler_near(o->sampler, request.index, o->size);
+        err_t err = dataset_read(&w->reader, &request, out);
+        *index = request.index;
         if (err != ERR_DATA || !o->bad) return err;
-        TRY(bad_add(o->bad, o->split, w->reader.picture));
+        TRY(bad_add(o->bad, o->split, w->reader.image));
     }
-    RAISE(ERR_DATA, "none of the %" PRId64 " %s pictures of %s can be read", n, split_words[o->split],
+    RAISE(ERR_DATA, "none of the %" PRId64 " %s images of %s can be read", n, split_words[o->split],
           o->dataset->info.source);
 }
 

@@ -17,7 +17,7 @@ static const dataset_ops_t *folder_kind(const char *where)
 {
     char path[FS_PATH_MAX];
     bool is_idx = !fs_is_folder(where) || idx_find_any(where, path) == ERR_OK;
-    return is_idx ? &dataset_idx : &dataset_pictures;
+    return is_idx ? &dataset_idx : &dataset_images;
 }
 
 static const dataset_ops_t *built_in(const char *where)
@@ -36,7 +36,7 @@ err_t dataset_choose(const char *option, char *where, char *why)
         snprintf(why, WHY_MAX, "from --data");
         if (built_in(option) || fs_is_folder(option)) return ERR_OK;
         RAISE(ERR_DATA,
-              "--data %s: %s; --data takes a folder of pictures, shards of them, a folder with IDX files "
+              "--data %s: %s; --data takes a folder of images, shards of them, a folder with IDX files "
               "(data/fetch_mnist.sh downloads MNIST), digits, or synthetic",
               option, fs_exists(option) ? "this is not a folder" : "there is no such folder");
     }
@@ -109,7 +109,7 @@ err_t dataset_save(const dataset_t *dataset, void **bytes, int64_t *n_bytes)
 err_t dataset_restore(const transform_settings_t *settings, void **bytes, int64_t n_bytes, dataset_t **out)
 {
     dataset_t *dataset = NULL;
-    TRY(new_dataset(&dataset_pictures, &dataset)); /* no other kind is shared */
+    TRY(new_dataset(&dataset_images, &dataset)); /* no other kind is shared */
     err_t err = dataset->ops->restore(dataset, settings ? settings : &by_default, bytes, n_bytes);
     if (err == ERR_OK)
         *out = dataset;

@@ -7,7 +7,7 @@
 
 #include "base/mem.h"
 
-/* Beyond these no sum overflows; the largest set of pictures that is published has 6e9. */
+/* Beyond these no sum overflows; the largest set of images that is published has 6e9. */
 static const int64_t max_count = (int64_t)1 << 40;
 
 static bool is_count(int64_t n)
@@ -128,7 +128,7 @@ static err_t check_entry(const shard_index_t *index, const shard_file_t *file, c
                          place_t *at)
 {
     const char *why = NULL;
-    if (!fits(e->offset, e->n_bytes, at->next, file)) why = "its picture is not where it can be";
+    if (!fits(e->offset, e->n_bytes, at->next, file)) why = "its image is not where it can be";
     if (!fits(e->notes_offset, e->notes_bytes, at->next_notes, file))
         why = "its annotations are not where they can be";
     if (e->width < 1 || e->height < 1) why = "it has no size";

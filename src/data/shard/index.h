@@ -37,7 +37,7 @@ const void *shard_index_pack(const shard_index_t *index);
 /* An index of a copy of such a block, which may have come from anywhere: it is checked. */
 err_t shard_index_unpack(const void *block, int64_t n_block, shard_index_t **out);
 
-/* Bytes of all pictures of a split. */
+/* Bytes of all images of a split. */
 int64_t shard_index_bytes(const shard_index_t *index, split_t split);
 
 /* folder/manifest.json: the index's content in words, without the records. One line of JSON; its text follows

@@ -54,7 +54,7 @@ static void put_split(json_t *j, const shard_index_t *index, split_t split)
     json_object_end(j);
 }
 
-static void put_pictures(json_t *j, const shard_head_t *head)
+static void put_images(json_t *j, const shard_head_t *head)
 {
     json_object_begin(j, "pictures");
     json_string(j, "bytes",
@@ -81,7 +81,7 @@ static err_t format(const shard_index_t *index, const seal_t *seal, json_t *j)
     json_string(j, "path", head->source_path);
     json_object_end(j);
     put_hash(j, "data_xxh3", head->data_hash);
-    put_pictures(j, head);
+    put_images(j, head);
     json_int(j, "shard_size", head->shard_bytes);
     json_object_begin(j, "index");
     put_file(j, SHARD_INDEX_NAME, seal->n_bytes, seal->digest_high, seal->digest_low);

@@ -21,7 +21,7 @@ typedef struct item {
     int64_t id;
     double area, box[4];
     int32_t category;
-    uint8_t crowd, outline;
+    uint8_t crowd, segmentation;
     uint16_t zero;
     uint32_t n_polygons, n_points, n_runs, zero2;
 } item_t;
@@ -75,7 +75,7 @@ static void put_annotation(char **at, const annotation_t *a)
                    .area = a->area,
                    .category = a->category,
                    .crowd = a->crowd,
-                   .outline = (uint8_t)a->outline,
+                   .segmentation = (uint8_t)a->segmentation,
                    .n_polygons = (uint32_t)a->n_polygons,
                    .n_points = (uint32_t)count_points(a),
                    .n_runs = (uint32_t)a->n_runs};
@@ -154,20 +154,20 @@ static err_t check_runs(const annotation_t *a, const sample_t *sample)
     int64_t sum = 0;
     for (int32_t i = 0; i < a->n_runs; i++) sum += a->runs[i];
     if (sum != (int64_t)sample->width * sample->height)
-        RAISE(ERR_DATA, "runs of %lld pixels for a picture of %d×%d", (long long)sum, sample->width,
+        RAISE(ERR_DATA, "runs of %lld pixels for an image of %d×%d", (long long)sum, sample->width,
               sample->height);
     return ERR_OK;
 }
 
-/* What an outline may consist of. */
-static bool fits_outline(const item_t *item)
+/* What an segmentation may consist of. */
+static bool fits_segmentation(const item_t *item)
 {
-    switch (item->outline) {
-    case OUTLINE_NONE:
+    switch (item->segmentation) {
+    case SEGMENTATION_NONE:
         return item->n_polygons == 0 && item->n_points == 0 && item->n_runs == 0;
-    case OUTLINE_POLYGONS:
+    case SEGMENTATION_POLYGONS:
         return item->n_polygons > 0 && item->n_runs == 0;
-    case OUTLINE_RUNS:
+    case SEGMENTATION_RLE:
         return item->n_polygons == 0 && item->n_points == 0 && item->n_runs > 0;
     default:
         return false;
@@ -181,7 +181,8 @@ static err_t read_annotation(rest_t *rest, const sample_t *sample, int64_t n_cat
     if (item->category < 0 || item->category >= n_categories)
         RAISE(ERR_DATA, "an annotation of category %d, where there are %lld", item->category,
               (long long)n_categories);
-    if (item->crowd > 1 || !fits_outline(item)) RAISE(ERR_DATA, "an annotation of a form that is not known");
+    if (item->crowd > 1 || !fits_segmentation(item))
+        RAISE(ERR_DATA, "an annotation of a form that is not known");
     if (!isfinite(item->area) || !all_finite(item->box, 4)) RAISE(ERR_DATA, "a box that is no numbers");
     const char *tail = take(rest, tail_bytes(item->n_polygons, item->n_points, item->n_runs));
     if (!tail) RAISE(ERR_DATA, "its annotations end too early");
@@ -189,15 +190,15 @@ static err_t read_annotation(rest_t *rest, const sample_t *sample, int64_t n_cat
                           .category = item->category,
                           .crowd = item->crowd,
                           .area = item->area,
-                          .outline = (outline_t)item->outline};
+                          .segmentation = (segmentation_t)item->segmentation};
     memcpy(out->box, item->box, sizeof out->box);
-    if (item->outline == OUTLINE_POLYGONS) {
+    if (item->segmentation == SEGMENTATION_POLYGONS) {
         out->n_polygons = (int32_t)item->n_polygons;
         out->n_points = (const int32_t *)(const void *)tail;
         out->points = (const float *)(const void *)(tail + 4 * (size_t)item->n_polygons);
         return check_polygons(out, item->n_points);
     }
-    if (item->outline == OUTLINE_RUNS) {
+    if (item->segmentation == SEGMENTATION_RLE) {
         out->n_runs = (int32_t)item->n_runs;
         out->runs = (const uint32_t *)(const void *)tail;
         return check_runs(out, sample);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is known of a sample beside its picture, as a block of bytes: 32 bytes of head, the name with a NUL,
+/* What is known of a sample beside its image, as a block of bytes: 32 bytes of head, the name with a NUL,
  * then for each annotation 72 bytes of head, its polygons' numbers of points, their points, its runs; each
  * part padded with zeros to a multiple of 8. The same sample gives the same bytes. Not collective. */
 #ifndef DATA_SHARD_NOTES_H
@@ -19,7 +19,7 @@ typedef struct shard_notes {
 /* Appends one. ERR_DATA for more than SHARD_MAX_RECORD. */
 err_t shard_notes_add(shard_notes_t *notes, const sample_t *sample);
 
-/* Fills in *out, but for the picture: what it points to lies in `bytes` (at a multiple of 8) and in
+/* Fills in *out, but for the image: what it points to lies in `bytes` (at a multiple of 8) and in
  * `annotations`, which has room for shard_notes_most(n_bytes). The bytes may be hostile: ERR_DATA says what
  * is wrong with them. Finite numbers, polygons of 3 points or more, runs whose sum is height × width,
  * categories below n_categories. */

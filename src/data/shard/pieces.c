@@ -69,9 +69,9 @@ static bool cut_run(const shard_index_t *index, split_t split, int64_t number, c
     out->n_uses = near->n_uses * out->n / near->n;
     out->n_pieces = near->n_pieces < SHARD_PIECES_MAX ? near->n_pieces : SHARD_PIECES_MAX;
     const shard_entry_t *from = &entries[out->first], *to = &from[out->n - 1];
-    int64_t n_pictures = to->offset + to->n_bytes - from->offset;
+    int64_t n_images = to->offset + to->n_bytes - from->offset;
     int64_t n_notes = to->notes_offset + to->notes_bytes - from->notes_offset;
-    return out->n > 1 && n_pictures <= SHARD_PIECE_MAX && n_notes <= SHARD_PIECE_MAX - n_pictures;
+    return out->n > 1 && n_images <= SHARD_PIECE_MAX && n_notes <= SHARD_PIECE_MAX - n_images;
 }
 
 /* The following are called under the lock. */

@@ -8,8 +8,7 @@
 #include "data/shard/reader.h"
 
 enum {
-    SHARD_PIECE_MAX =
-        32 << 20, /* bytes of pictures and what is known of them; more is read record by record */
+    SHARD_PIECE_MAX = 32 << 20, /* bytes of images and what is known of them; more is read record by record */
     SHARD_PIECES_MAX = 1 << 16
 };
 

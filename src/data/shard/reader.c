@@ -151,8 +151,8 @@ typedef struct range {
     const shard_entry_t *entries; /* [n] */
     int64_t n, first;             /* first: number among the split's */
     split_t split;
-    char *pictures, *notes; /* pictures NULL: not wanted */
-    size_t n_pictures, n_notes;
+    char *images, *notes; /* images NULL: not wanted */
+    size_t n_images, n_notes;
 } range_t;
 
 static err_t read_all(const shard_reader_t *r, const range_t *range, int fd, int64_t offset, char *out,
@@ -175,8 +175,7 @@ static err_t read_bytes(shard_reader_t *r, const range_t *range)
     int fd = -1;
     TRY(acquire(r, range->split, range->entries[0].shard, &slot, &fd));
     err_t err = ERR_OK;
-    if (range->pictures)
-        err = read_all(r, range, fd, range->entries[0].offset, range->pictures, range->n_pictures);
+    if (range->images) err = read_all(r, range, fd, range->entries[0].offset, range->images, range->n_images);
     if (err == ERR_OK)
         err = read_all(r, range, fd, range->entries[0].notes_offset, range->notes, range->n_notes);
     release(r, slot, fd);
@@ -195,17 +194,16 @@ static err_t blame(const shard_reader_t *r, const range_t *range, int64_t i, err
 #define IS_DAMAGED                                                                                           \
     "does not match its hash: the file is damaged or was replaced; dptrain data verify tells more"
 
-static err_t check_record(const shard_entry_t *e, const char *picture, const char *notes,
-                          int64_t n_categories, annotation_t *annotations, sample_t *out)
+static err_t check_record(const shard_entry_t *e, const char *image, const char *notes, int64_t n_categories,
+                          annotation_t *annotations, sample_t *out)
 {
-    if (picture && XXH3_64bits(picture, (size_t)e->n_bytes) != e->hash)
-        RAISE(ERR_DATA, "its picture " IS_DAMAGED);
+    if (image && XXH3_64bits(image, (size_t)e->n_bytes) != e->hash) RAISE(ERR_DATA, "its image " IS_DAMAGED);
     if (XXH3_64bits(notes, (size_t)e->notes_bytes) != e->notes_hash)
         RAISE(ERR_DATA, "its annotation " IS_DAMAGED);
     TRY(shard_notes_read(notes, (size_t)e->notes_bytes, n_categories, annotations, out));
     if (out->id != e->id || out->width != e->width || out->height != e->height || out->label != e->label)
-        RAISE(ERR_DATA, "its annotation is not that of the picture in the index");
-    out->bytes = picture;
+        RAISE(ERR_DATA, "its annotation is not that of the image in the index");
+    out->bytes = image;
     out->n_bytes = (size_t)e->n_bytes;
     return ERR_OK;
 }
@@ -217,11 +215,11 @@ static err_t check_records(const shard_reader_t *r, const range_t *range, annota
     for (int64_t i = 0; i < range->n; i++) {
         const shard_entry_t *e = &range->entries[i];
         const char *notes = range->notes + (e->notes_offset - first->notes_offset);
-        const char *picture = range->pictures ? range->pictures + (e->offset - first->offset) : NULL;
+        const char *image = range->images ? range->images + (e->offset - first->offset) : NULL;
         if ((e->notes_offset - first->notes_offset) % SHARD_NOTES_ALIGN != 0)
             return blame(r, range, i,
                          err_raise(ERR_DATA, __FILE__, __LINE__, "its annotation is at an odd place"));
-        err_t err = check_record(e, picture, notes, r->index->head->n_categories, annotations, &out[i]);
+        err_t err = check_record(e, image, notes, r->index->head->n_categories, annotations, &out[i]);
         if (err != ERR_OK) return blame(r, range, i, err);
         annotations += out[i].n_annotations;
     }
@@ -239,9 +237,8 @@ static err_t make_room(shard_buffer_t *buffer, size_t n_bytes)
     return ERR_OK;
 }
 
-/* Samples of one shard, with their pictures or without. */
-static err_t read_range(shard_reader_t *r, range_t *range, bool pictures, shard_buffer_t *buffer,
-                        sample_t *out)
+/* Samples of one shard, with their images or without. */
+static err_t read_range(shard_reader_t *r, range_t *range, bool images, shard_buffer_t *buffer, sample_t *out)
 {
     const shard_index_t *index = r->index;
     ASSERT(range->n > 0 && range->first >= 0 &&
@@ -250,14 +247,14 @@ static err_t read_range(shard_reader_t *r, range_t *range, bool pictures, shard_
     ASSERT(last->shard == first->shard);
     range->file = &index->files[range->split][first->shard];
     range->entries = first;
-    range->n_pictures = pictures ? (size_t)(last->offset + last->n_bytes - first->offset) : 0;
+    range->n_images = images ? (size_t)(last->offset + last->n_bytes - first->offset) : 0;
     range->n_notes = (size_t)(last->notes_offset + last->notes_bytes - first->notes_offset);
-    size_t n_notes = mem_round(range->n_notes), n_pictures = mem_round(range->n_pictures);
-    TRY(make_room(buffer, n_notes + n_pictures + shard_notes_most(range->n_notes) * sizeof(annotation_t)));
+    size_t n_notes = mem_round(range->n_notes), n_images = mem_round(range->n_images);
+    TRY(make_room(buffer, n_notes + n_images + shard_notes_most(range->n_notes) * sizeof(annotation_t)));
     range->notes = buffer->block;
-    if (pictures) range->pictures = range->notes + n_notes;
+    if (images) range->images = range->notes + n_notes;
     TRY(read_bytes(r, range));
-    return check_records(r, range, (annotation_t *)(void *)(range->notes + n_notes + n_pictures), out);
+    return check_records(r, range, (annotation_t *)(void *)(range->notes + n_notes + n_images), out);
 }
 
 err_t shard_read_range(shard_reader_t *r, split_t split, int64_t first, int64_t n, shard_buffer_t *buffer,

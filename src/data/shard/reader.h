@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Reads samples of a folder of shards by their numbers, without HDF5: opens files as they are needed and
  * keeps up to SHARD_MAX_OPEN of them open (and one for each thread that reads, where all of these are in
- * use). Thread-safe but for open and close. Every picture and every annotation is compared with its hash in
+ * use). Thread-safe but for open and close. Every image and every annotation is compared with its hash in
  * the index as it is read. Not collective. */
 #ifndef DATA_SHARD_READER_H
 #define DATA_SHARD_READER_H
@@ -26,13 +26,13 @@ typedef struct shard_buffer {
     size_t n_bytes;
 } shard_buffer_t;
 
-/* Sample `number` of a split: one read for the picture, one for what is known of it. *out is valid until the
+/* Sample `number` of a split: one read for the image, one for what is known of it. *out is valid until the
  * buffer's next use. ERR_DATA naming shard, record and number: the file is missing, has another length than
  * the index says, or does not match its hashes. */
 err_t shard_read(shard_reader_t *reader, split_t split, int64_t number, shard_buffer_t *buffer,
                  sample_t *out);
 
-/* The same without the picture: one read; bytes is NULL, n_bytes as it would be. */
+/* The same without the image: one read; bytes is NULL, n_bytes as it would be. */
 err_t shard_describe(shard_reader_t *reader, split_t split, int64_t number, shard_buffer_t *buffer,
                      sample_t *out);
 
@@ -41,7 +41,7 @@ err_t shard_read_range(shard_reader_t *reader, split_t split, int64_t first, int
                        shard_buffer_t *buffer, sample_t *out);
 
 /* How many samples from `first` on one such call may read: up to `most` of them, in the same shard, at least
- * one, with no more than n_bytes of pictures where there are several. */
+ * one, with no more than n_bytes of images where there are several. */
 int64_t shard_run_length(const shard_index_t *index, split_t split, int64_t first, int64_t most,
                          int64_t n_bytes);
 

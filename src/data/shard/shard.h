@@ -3,11 +3,11 @@
  * collective.
  *
  * A folder of shards: manifest.json (for people and programs: schema, source, counts, categories, digests of
- * the files), index.h5 (all that training needs before it reads a picture) and train-00000-of-00012.h5, …,
+ * the files), index.h5 (all that training needs before it reads an image) and train-00000-of-00012.h5, …,
  * val-… Every file has a seal (store/h5/seal.h): what it holds is proven before HDF5 sees a byte of it, and
  * its seal's plan is that of the whole packing. HDF5's latest format, little-endian, contiguous:
  *
- *     shard   /pictures     bytes: the pictures, one after the other
+ *     shard   /images     bytes: the images, one after the other
  *             /annotations  bytes: what is known of each, one after the other (data/shard/notes.h)
  *             /records      a shard_entry_t each
  *             attributes schema, plan, split, number, n_shards, first, n_samples, n_annotations, n_crowds
@@ -32,14 +32,14 @@ enum {
     SHARD_SCHEMA = 1,
     SHARD_NAME_MAX = 64,       /* a file's name, with its NUL */
     SHARD_TEXT_MAX = 256,      /* a category's name, with its NUL */
-    SHARD_MAX_RECORD = 1 << 30 /* bytes of a picture, and of what is known of it */
+    SHARD_MAX_RECORD = 1 << 30 /* bytes of an image, and of what is known of it */
 };
 
 /* Where a record lies and what is known of it. */
 typedef struct shard_entry {
     int32_t shard;           /* number among the split's */
     int32_t label;           /* -1: annotations say it */
-    int64_t offset, n_bytes; /* of the picture */
+    int64_t offset, n_bytes; /* of the image */
     uint64_t hash;           /* XXH3-64 of its bytes */
     int64_t notes_offset, notes_bytes;
     uint64_t notes_hash;
@@ -66,7 +66,7 @@ typedef struct shard_head {
     int64_t n_samples[SPLIT_COUNT], n_shards[SPLIT_COUNT], n_categories;
     int64_t has_annotations;
     int64_t shard_bytes;     /* the size that was asked for */
-    int64_t resize, quality; /* shorter side in pixels and JPEG quality; 0: pictures are as they were */
+    int64_t resize, quality; /* shorter side in pixels and JPEG quality; 0: images are as they were */
     uint64_t plan;           /* of the packing; never 0 */
     uint64_t data_hash;      /* the source's, or of what resizing made of it */
     char source_kind[16], source_path[FS_PATH_MAX];

@@ -77,13 +77,13 @@ static err_t look_at_record(look_t *l, int64_t i)
     const shard_entry_t *e = &l->entries[i];
     sample_t sample = {0};
     char name[FS_PATH_MAX + 8] = "";
-    size_t n_notes, n_picture, skip = mem_round((size_t)e->notes_bytes);
+    size_t n_notes, n_image, skip = mem_round((size_t)e->notes_bytes);
     TRY(make_room(l, e));
     TRY(read_some(l, e->notes_offset, 0, (size_t)e->notes_bytes, &n_notes));
-    TRY(read_some(l, e->offset, skip, (size_t)e->n_bytes, &n_picture));
-    bool notes_cut = n_notes < (size_t)e->notes_bytes, picture_cut = n_picture < (size_t)e->n_bytes;
+    TRY(read_some(l, e->offset, skip, (size_t)e->n_bytes, &n_image));
+    bool notes_cut = n_notes < (size_t)e->notes_bytes, image_cut = n_image < (size_t)e->n_bytes;
     bool notes_fine = !notes_cut && XXH3_64bits(l->buffer, n_notes) == e->notes_hash;
-    bool picture_fine = !picture_cut && XXH3_64bits(l->buffer + skip, n_picture) == e->hash;
+    bool image_fine = !image_cut && XXH3_64bits(l->buffer + skip, n_image) == e->hash;
     const char *why = NULL;
     if (notes_fine) {
         if (shard_notes_read(l->buffer, n_notes, l->index->head->n_categories, l->annotations, &sample) !=
@@ -91,16 +91,16 @@ static err_t look_at_record(look_t *l, int64_t i)
             why = err_message();
         else if (sample.id != e->id || sample.label != e->label || sample.width != e->width ||
                  sample.height != e->height)
-            why = "its annotation is not that of the picture in the index";
+            why = "its annotation is not that of the image in the index";
         else
             snprintf(name, sizeof name, "\"%s\", ", sample.name);
     }
-    if (notes_fine && picture_fine && !why) return ERR_OK;
-    if (!why && picture_cut)
-        why = notes_cut ? "it is cut off or cannot be read" : "its picture is cut off or cannot be read";
+    if (notes_fine && image_fine && !why) return ERR_OK;
+    if (!why && image_cut)
+        why = notes_cut ? "it is cut off or cannot be read" : "its image is cut off or cannot be read";
     if (!why && notes_cut) why = "its annotation is cut off or cannot be read";
-    if (!why && picture_fine) why = "its annotation is damaged";
-    if (!why) why = notes_fine ? "its picture is damaged" : "its picture and its annotation are damaged";
+    if (!why && image_fine) why = "its annotation is damaged";
+    if (!why) why = notes_fine ? "its image is damaged" : "its image and its annotation are damaged";
     tell(l, "%s, record %" PRId64 " (%sid %" PRId64 "): %s", l->path, i, name, e->id, why);
     return ERR_OK;
 }

@@ -15,7 +15,7 @@
 #include "data/shard/h5.h"
 #include "data/shard/notes.h"
 
-/* Where HDF5 1.10 gives a large first dataset its place. Pictures are written there as they come, before
+/* Where HDF5 1.10 gives a large first dataset its place. Images are written there as they come, before
  * anyone knows how many bytes they will be; where HDF5 then says another place, they are moved. */
 enum { EXPECTED_OFFSET = 16896, WRITEBACK_BYTES = 8 << 20, PIECE_BYTES = 1 << 20 };
 
@@ -28,8 +28,8 @@ struct shard_writer {
     shard_notes_t notes;
     annotation_t *annotations; /* scratch for reading back */
     size_t n_annotations;
-    int64_t n_added, n_pictures; /* samples; bytes of their pictures */
-    int64_t n_begun;             /* of these bytes, those that the device was told to write */
+    int64_t n_added, n_images; /* samples; bytes of their images */
+    int64_t n_begun;           /* of these bytes, those that the device was told to write */
 };
 
 static void name_of(const shard_plan_t *plan, char out[SHARD_NAME_MAX])
@@ -80,7 +80,7 @@ static err_t read_back(shard_writer_t *w, const void *bytes, size_t n_bytes)
     if (most > w->n_annotations) {
         mem_free(&w->annotations);
         w->n_annotations = 0;
-        TRY(mem_new_array((int64_t)(2 * most), sizeof *w->annotations, "annotations of a picture",
+        TRY(mem_new_array((int64_t)(2 * most), sizeof *w->annotations, "annotations of an image",
                           &w->annotations));
         w->n_annotations = 2 * most;
     }
@@ -91,9 +91,9 @@ static err_t check_sample(const sample_t *sample)
 {
     if (strlen(sample->name) >= FS_PATH_MAX)
         RAISE(ERR_DATA, "the name %.80s… is longer than %d bytes", sample->name, FS_PATH_MAX - 1);
-    if (sample->n_bytes == 0 || !sample->bytes) RAISE(ERR_DATA, "the picture %s is empty", sample->name);
+    if (sample->n_bytes == 0 || !sample->bytes) RAISE(ERR_DATA, "the image %s is empty", sample->name);
     if (sample->n_bytes > SHARD_MAX_RECORD)
-        RAISE(ERR_DATA, "the picture %s has %zu bytes; a shard keeps pictures of up to %d", sample->name,
+        RAISE(ERR_DATA, "the image %s has %zu bytes; a shard keeps images of up to %d", sample->name,
               sample->n_bytes, SHARD_MAX_RECORD);
     return ERR_OK;
 }
@@ -106,12 +106,12 @@ err_t shard_add(shard_writer_t *w, const sample_t *sample)
     TRY(shard_notes_add(&w->notes, sample));
     size_t n_notes = w->notes.n_bytes - at;
     err_t err = read_back(w, w->notes.block + at, n_notes);
-    if (err != ERR_OK) return err_context(err, "the picture %s cannot be packed", sample->name);
-    TRY(fs_temp_write(&w->temp, w->plan.begin + w->n_pictures, sample->bytes, sample->n_bytes));
+    if (err != ERR_OK) return err_context(err, "the image %s cannot be packed", sample->name);
+    TRY(fs_temp_write(&w->temp, w->plan.begin + w->n_images, sample->bytes, sample->n_bytes));
     w->entries[w->n_added++] = (shard_entry_t){
         .shard = (int32_t)w->plan.number,
         .label = sample->label,
-        .offset = w->n_pictures, /* from the first picture; shard_commit knows where that is */
+        .offset = w->n_images, /* from the first image; shard_commit knows where that is */
         .n_bytes = (int64_t)sample->n_bytes,
         .hash = XXH3_64bits(sample->bytes, sample->n_bytes),
         .notes_offset = (int64_t)at,
@@ -121,13 +121,13 @@ err_t shard_add(shard_writer_t *w, const sample_t *sample)
         .height = sample->height,
         .id = sample->id,
     };
-    w->n_pictures += (int64_t)sample->n_bytes;
+    w->n_images += (int64_t)sample->n_bytes;
     w->file.n_annotations += sample->n_annotations;
     for (int32_t i = 0; i < sample->n_annotations; i++) w->file.n_crowds += sample->annotations[i].crowd;
-    if (w->n_pictures - w->n_begun >= WRITEBACK_BYTES) { /* fsync at the end then waits for little */
-        sync_file_range(w->temp.fd, w->plan.begin + (off_t)w->n_begun, (off_t)(w->n_pictures - w->n_begun),
+    if (w->n_images - w->n_begun >= WRITEBACK_BYTES) { /* fsync at the end then waits for little */
+        sync_file_range(w->temp.fd, w->plan.begin + (off_t)w->n_begun, (off_t)(w->n_images - w->n_begun),
                         SYNC_FILE_RANGE_WRITE);
-        w->n_begun = w->n_pictures;
+        w->n_begun = w->n_images;
     }
     return ERR_OK;
 }
@@ -150,14 +150,14 @@ static err_t write_zeros(shard_writer_t *w, int64_t from, int64_t to, char *buff
     return ERR_OK;
 }
 
-/* Moves the pictures to where HDF5 wants them, from the end that is not overwritten, and leaves zeros or
+/* Moves the images to where HDF5 wants them, from the end that is not overwritten, and leaves zeros or
  * nothing in their place: HDF5 writes its own parts when the file is closed. */
-static err_t move_pictures(shard_writer_t *w, int64_t to)
+static err_t move_images(shard_writer_t *w, int64_t to)
 {
-    const int64_t from = w->plan.begin, n_all = w->n_pictures;
+    const int64_t from = w->plan.begin, n_all = w->n_images;
     if (to == from) return ERR_OK;
     char *buffer = NULL;
-    TRY(mem_new(PIECE_BYTES, "moving pictures", &buffer));
+    TRY(mem_new(PIECE_BYTES, "moving images", &buffer));
     err_t err = ERR_OK;
     for (int64_t done = 0; done < n_all && err == ERR_OK;) {
         int64_t n = n_all - done < PIECE_BYTES ? n_all - done : PIECE_BYTES,
@@ -194,17 +194,17 @@ static err_t write_attributes(const shard_writer_t *w, const h5_file_t *f)
 static err_t write_hdf5(shard_writer_t *w, seal_part_t parts[2])
 {
     h5_file_t f;
-    seal_part_t pictures;
+    seal_part_t images;
     err_t err;
     TRY_OUT(err, h5_file_create(&f, "shard", w->temp.path, w->temp.fd));
-    TRY_OUT(err, shard_h5_make(&f, "pictures", SHARD_BYTES, w->n_pictures, NULL, &pictures));
+    TRY_OUT(err, shard_h5_make(&f, "pictures", SHARD_BYTES, w->n_images, NULL, &images));
     TRY_OUT(err, shard_h5_make(&f, "annotations", SHARD_BYTES, (int64_t)w->notes.n_bytes, w->notes.block,
                                &parts[0]));
     TRY_OUT(err, shard_h5_make(&f, "records", SHARD_ENTRIES, w->n_added, w->entries, &parts[1]));
     TRY_OUT(err, write_attributes(w, &f));
-    TRY_OUT(err, move_pictures(w, pictures.offset));
+    TRY_OUT(err, move_images(w, images.offset));
     for (int64_t i = 0; i < w->n_added; i++) {
-        w->entries[i].offset += pictures.offset;
+        w->entries[i].offset += images.offset;
         w->entries[i].notes_offset += parts[0].offset;
     }
 out:

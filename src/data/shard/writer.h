@@ -14,7 +14,7 @@ typedef struct shard_plan {
     int64_t first, n_samples; /* of the split's samples; at least one */
     int64_t n_categories;
     uint64_t plan; /* of the whole packing, not 0: a shard of another one is not taken for done */
-    int64_t begin; /* for tests: where pictures are written until HDF5 has said their place; 0: where it is
+    int64_t begin; /* for tests: where images are written until HDF5 has said their place; 0: where it is
                       expected */
 } shard_plan_t;
 
@@ -23,7 +23,7 @@ typedef struct shard_writer shard_writer_t;
 /* ERR_SYSTEM where nothing can be written there. */
 err_t shard_create(const shard_plan_t *plan, shard_writer_t **out);
 
-/* The next sample; nothing of it is borrowed. ERR_DATA where it has no picture, or what is known of it is not
+/* The next sample; nothing of it is borrowed. ERR_DATA where it has no image, or what is known of it is not
  * such as a reader takes (data/shard/notes.h). */
 err_t shard_add(shard_writer_t *writer, const sample_t *sample);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is written below a picture of a sheet. Not collective. */
+/* What is written below an image of a sheet. Not collective. */
 #ifndef DATA_SHOW_CAPTION_H
 #define DATA_SHOW_CAPTION_H
 
@@ -11,11 +11,11 @@ typedef struct caption {
 } caption_t;
 
 /* The class, or how many objects of which categories there are, the most first, each behind its colour; below
- * it the picture's name. Nothing is wider than the caption. */
+ * it the image's name. Nothing is wider than the caption. */
 void caption_draw(const caption_t *caption, const source_t *source, split_t split, const sample_t *sample,
                   page_t *page);
 
-/* Of a picture of which nothing is known. */
+/* Of an image of which nothing is known. */
 void caption_draw_number(const caption_t *caption, pick_t pick, page_t *page);
 
 /* A line that is cut at the left, where a path is least telling, when it is wider than `room`. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A small font for pictures: printable ASCII drawn on a grid, every glyph equally wide. */
+/* A small font for images: printable ASCII drawn on a grid, every glyph equally wide. */
 #ifndef DATA_SHOW_FONT_H
 #define DATA_SHOW_FONT_H
 

@@ -45,9 +45,9 @@ static int64_t whole(double x, int64_t low, int64_t high)
     return x < (double)high ? (int64_t)x : high;
 }
 
-/* Of a rectangle of the picture as stored: the pixels of the page that it touches, or whose middle is in it.
+/* Of a rectangle of the image as stored: the pixels of the page that it touches, or whose middle is in it.
  */
-static box_t to_page(const objects_picture_t *p, image_rect_t stored, double grow)
+static box_t to_page(const objects_image_t *p, image_rect_t stored, double grow)
 {
     const image_info_t *info = p->info;
     const image_rect_t r =
@@ -61,9 +61,9 @@ static box_t to_page(const objects_picture_t *p, image_rect_t stored, double gro
     return (box_t){p->at.x + left, p->at.y + top, right - left, foot - top};
 }
 
-box_t objects_box(const objects_picture_t *picture, const double box[4])
+box_t objects_box(const objects_image_t *image, const double box[4])
 {
-    return to_page(picture, (image_rect_t){box[0], box[1], box[2], box[3]}, 0);
+    return to_page(image, (image_rect_t){box[0], box[1], box[2], box[3]}, 0);
 }
 
 /* Where the mask is, as far as rows and columns tell. False: nowhere. */
@@ -84,7 +84,7 @@ static bool find_mask(const uint8_t *mask, int64_t width, int64_t height, image_
 }
 
 /* How many of the places of the page's pixels are in the mask. */
-static void cover(const objects_t *o, const objects_picture_t *p, box_t part)
+static void cover(const objects_t *o, const objects_image_t *p, box_t part)
 {
     const image_info_t *info = p->info;
     const double x = (double)info->width / (double)p->at.width,
@@ -118,11 +118,11 @@ static void lay_mask(const objects_t *o, box_t part, bool crowd, rgb_t colour, p
         }
 }
 
-static err_t draw_mask(objects_t *o, const objects_picture_t *p, const annotation_t *a, page_t *page)
+static err_t draw_mask(objects_t *o, const objects_image_t *p, const annotation_t *a, page_t *page)
 {
     const int64_t width = p->info->stored_width, height = p->info->stored_height;
     image_rect_t where;
-    if (a->outline == OUTLINE_NONE) return ERR_OK;
+    if (a->segmentation == SEGMENTATION_NONE) return ERR_OK;
     if (width > INT32_MAX || height > INT32_MAX || width > MASK_MAX_PIXELS / height)
         RAISE(ERR_DATA, "it has too many pixels for a mask");
     TRY(make_room(&o->mask, &o->n_mask, (size_t)width * (size_t)height));
@@ -149,7 +149,7 @@ static void draw_side(page_t *page, box_t side, bool dashed, rgb_t colour)
     }
 }
 
-static void draw_frame(const objects_picture_t *p, const annotation_t *a, page_t *page)
+static void draw_frame(const objects_image_t *p, const annotation_t *a, page_t *page)
 {
     const box_t b = objects_box(p, a->box);
     const rgb_t colour = palette_colour(a->category);
@@ -184,20 +184,20 @@ static err_t put_in_order(objects_t *o, const sample_t *sample)
     return ERR_OK;
 }
 
-err_t objects_draw(objects_t *o, const objects_picture_t *picture, page_t *page)
+err_t objects_draw(objects_t *o, const objects_image_t *image, page_t *page)
 {
     err_info_t failure = {.code = ERR_OK};
-    ASSERT(picture->at.width > 0 && picture->at.height > 0);
-    TRY(put_in_order(o, picture->sample));
+    ASSERT(image->at.width > 0 && image->at.height > 0);
+    TRY(put_in_order(o, image->sample));
     for (int64_t i = 0; i < o->n_order; i++) {
-        err_t err = draw_mask(o, picture, o->order[i], page);
+        err_t err = draw_mask(o, image, o->order[i], page);
         if (err != ERR_OK && err != ERR_DATA) return err;
         if (err == ERR_OK || failure.code != ERR_OK) continue;
-        err = err_context(err, "the picture %s, annotation %lld", picture->sample->name,
+        err = err_context(err, "the image %s, annotation %lld", image->sample->name,
                           (long long)o->order[i]->id);
         err_take(err, &failure);
     }
-    for (int64_t i = 0; i < o->n_order; i++) draw_frame(picture, o->order[i], page);
-    objects_draw_tags(o, picture, page);
+    for (int64_t i = 0; i < o->n_order; i++) draw_frame(image, o->order[i], page);
+    objects_draw_tags(o, image, page);
     return failure.code == ERR_OK ? ERR_OK : err_put(&failure);
 }

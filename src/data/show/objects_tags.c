@@ -26,7 +26,7 @@ static bool is_free(const objects_t *o, box_t tag)
     return true;
 }
 
-/* Above the box, in its upper corners, in its lower ones; moved to the left where the picture ends. */
+/* Above the box, in its upper corners, in its lower ones; moved to the left where the image ends. */
 static bool find_place(const objects_t *o, box_t box, int64_t width, box_t at, box_t *out)
 {
     const int64_t right = box.x + box.width - width, foot = box.y + box.height - HEIGHT;
@@ -54,18 +54,18 @@ static bool is_first(const objects_t *o, int64_t number)
     return true;
 }
 
-void objects_draw_tags(objects_t *o, const objects_picture_t *picture, page_t *page)
+void objects_draw_tags(objects_t *o, const objects_image_t *image, page_t *page)
 {
     o->n_tags = 0;
     for (int64_t i = 0; i < o->n_order; i++) {
         const annotation_t *a = o->order[i];
-        const char *name = picture->categories[a->category].name;
+        const char *name = image->categories[a->category].name;
         const int64_t width = page_text_width(1, name) + 2 * PAD;
-        const box_t box = objects_box(picture, a->box);
+        const box_t box = objects_box(image, a->box);
         box_t tag;
         const bool roomy = box.width >= width + PAD && box.height >= 2 * HEIGHT;
         if (!roomy && !(is_first(o, i) && box.width + box.height >= NARROW)) continue;
-        if (!find_place(o, box, width, picture->at, &tag)) continue;
+        if (!find_place(o, box, width, image->at, &tag)) continue;
         page_fill(page, tag, palette_colour(a->category));
         page_text(page, tag.x + PAD, tag.y + PAD, (text_style_t){1, dark}, name);
         o->tags[o->n_tags++] = tag;

@@ -10,8 +10,8 @@ err_t page_new(int64_t width, int64_t height, rgb_t background, page_t **out)
 {
     ASSERT(width > 0 && height > 0 && width <= INT32_MAX && height <= INT32_MAX);
     page_t *page = NULL;
-    TRY(mem_new(sizeof *page, "a picture", &page));
-    err_t err = mem_new_array(width * height, 3, "a picture", &page->rgb);
+    TRY(mem_new(sizeof *page, "an image", &page));
+    err_t err = mem_new_array(width * height, 3, "an image", &page->rgb);
     if (err != ERR_OK) {
         mem_free(&page);
         return err;
@@ -84,17 +84,17 @@ void page_mix(page_t *page, box_t box, rgb_t colour, double share)
     }
 }
 
-void page_place(page_t *page, box_t box, const page_source_t *picture)
+void page_place(page_t *page, box_t box, const page_source_t *image)
 {
-    ASSERT(picture->width > 0 && picture->height > 0 && picture->channels > 0);
+    ASSERT(image->width > 0 && image->height > 0 && image->channels > 0);
     box_t part = visible(page, box);
     for (int64_t y = part.y; y < part.y + part.height; y++) {
-        int64_t row = (y - box.y) * picture->height / box.height;
+        int64_t row = (y - box.y) * image->height / box.height;
         for (int64_t x = part.x; x < part.x + part.width; x++) {
-            int64_t column = (x - box.x) * picture->width / box.width;
-            const uint8_t *from = picture->values + (row * picture->width + column) * picture->channels;
+            int64_t column = (x - box.x) * image->width / box.width;
+            const uint8_t *from = image->values + (row * image->width + column) * image->channels;
             uint8_t *to = pixel(page, x, y);
-            for (int c = 0; c < 3; c++) to[c] = from[picture->channels == 3 ? c : 0];
+            for (int c = 0; c < 3; c++) to[c] = from[image->channels == 3 ? c : 0];
         }
     }
 }

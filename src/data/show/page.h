@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A page of RGB pixels for composing a picture. What lies outside the page is cut off. Not collective. */
+/* A page of RGB pixels for composing an image. What lies outside the page is cut off. Not collective. */
 #ifndef DATA_SHOW_PAGE_H
 #define DATA_SHOW_PAGE_H
 
@@ -43,9 +43,9 @@ void page_fill(page_t *page, box_t box, rgb_t colour);
 /* Lays the colour over the box: `share` (0 to 1) of it, the rest is what was there. */
 void page_mix(page_t *page, box_t box, rgb_t colour, double share);
 
-/* Fills the box with the picture, each pixel taking the value of the nearest one of the source: sharp squares
- * where the box is a multiple of the picture. */
-void page_place(page_t *page, box_t box, const page_source_t *picture);
+/* Fills the box with the image, each pixel taking the value of the nearest one of the source: sharp squares
+ * where the box is a multiple of the image. */
+void page_place(page_t *page, box_t box, const page_source_t *image);
 
 /* One line of text with its upper left corner at (x, y); data/show/font.h has the letters. A character
  * outside ASCII (in UTF-8) is one box. Returns the x where text that follows would begin. */

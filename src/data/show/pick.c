@@ -31,8 +31,8 @@ static int compare(const void *a, const void *b)
     return (x->index > y->index) - (x->index < y->index);
 }
 
-err_t pick_pictures(const source_t *source, int32_t category, uint64_t seed, int64_t n_most, pick_t *picks,
-                    int64_t *n)
+err_t pick_images(const source_t *source, int32_t category, uint64_t seed, int64_t n_most, pick_t *picks,
+                  int64_t *n)
 {
     const int64_t n_train = source->n_samples[SPLIT_TRAIN], n_all = n_train + source->n_samples[SPLIT_VAL];
     const sampler_options_t options = {.n_samples = n_all, .global_batch = n_all, .seed = seed};

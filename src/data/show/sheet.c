@@ -91,13 +91,13 @@ static err_t read_info(drawing_t *d, pick_t pick, sample_t *sample, image_info_t
     return image_info((image_bytes_t){sample->name, sample->bytes, sample->n_bytes}, info);
 }
 
-/* The median of the pictures' shapes, so that most fill their tiles. */
+/* The median of the images' shapes, so that most fill their tiles. */
 static err_t find_shape(drawing_t *d, double *out)
 {
     double *shapes = NULL;
     int64_t n = 0;
     err_t err = ERR_OK;
-    TRY(mem_new_array(d->sheet->n, sizeof *shapes, "shapes of pictures", &shapes));
+    TRY(mem_new_array(d->sheet->n, sizeof *shapes, "shapes of images", &shapes));
     for (int64_t i = 0; i < d->sheet->n && (err == ERR_OK || err == ERR_DATA); i++) {
         sample_t sample;
         image_info_t info;
@@ -109,7 +109,7 @@ static err_t find_shape(drawing_t *d, double *out)
     return err == ERR_DATA ? ERR_OK : err;
 }
 
-/* Of a picture of width × height: where it is in its tile. */
+/* Of an image of width × height: where it is in its tile. */
 static box_t fit(box_t tile, int64_t width, int64_t height)
 {
     double factor = fmin((double)tile.width / (double)width, (double)tile.height / (double)height);
@@ -155,22 +155,22 @@ static void draw_bad(page_t *page, box_t tile)
                   (text_style_t){1, alarm_red}, lines[i]);
 }
 
-/* ERR_DATA that is of one picture is told, and the sheet goes on. */
+/* ERR_DATA that is of one image is told, and the sheet goes on. */
 static err_t forgive(drawing_t *d, err_t err)
 {
     if (err == ERR_DATA && d->sheet->tell) d->sheet->tell(err_message());
     return err == ERR_DATA ? ERR_OK : err;
 }
 
-static err_t draw_picture(drawing_t *d, pick_t pick, box_t tile, sample_t *sample)
+static err_t draw_image(drawing_t *d, pick_t pick, box_t tile, sample_t *sample)
 {
     const source_t *source = d->sheet->source;
     image_info_t info;
     TRY(read_info(d, pick, sample, &info));
     const box_t at = fit(tile, info.width, info.height);
     TRY(draw_pixels(d, sample, &info, at));
-    const objects_picture_t picture = {&info, sample, source->categories, at};
-    return forgive(d, objects_draw(&d->objects, &picture, d->page));
+    const objects_image_t image = {&info, sample, source->categories, at};
+    return forgive(d, objects_draw(&d->objects, &image, d->page));
 }
 
 static err_t draw_tile(drawing_t *d, int64_t number)
@@ -183,7 +183,7 @@ static err_t draw_tile(drawing_t *d, int64_t number)
                         MARGIN + HEAD + number / l->columns * cell, l->tile_width, l->tile_height};
     sample_t sample;
     page_fill(d->page, tile, empty);
-    err_t err = draw_picture(d, pick, tile, &sample);
+    err_t err = draw_image(d, pick, tile, &sample);
     if (err == ERR_DATA) {
         page_fill(d->page, tile, empty);
         draw_bad(d->page, tile);
@@ -207,7 +207,7 @@ static void draw_heading(const drawing_t *d)
     const text_style_t title = {TITLE_SCALE, ink};
     caption_fitting(d->page, MARGIN + 1, MARGIN, room - 1, title, source->path); /* twice: bold */
     caption_fitting(d->page, MARGIN, MARGIN, room - 1, title, source->path);
-    snprintf(text, sizeof text, "%" PRId64 " of %" PRId64 " pictures%s", d->sheet->n, n_all,
+    snprintf(text, sizeof text, "%" PRId64 " of %" PRId64 " images%s", d->sheet->n, n_all,
              source->has_annotations ? "; crowds are hatched" : "");
     caption_fitting(d->page, MARGIN, MARGIN + TITLE, room, (text_style_t){1, faint}, text);
 }
@@ -217,7 +217,7 @@ err_t sheet_draw(const sheet_t *sheet, int64_t *n_bad, page_t **out)
     drawing_t d = {.sheet = sheet};
     double shape = 1;
     err_t err;
-    ASSERT(sheet->n > 0 && sheet->n <= SHEET_MAX_PICTURES);
+    ASSERT(sheet->n > 0 && sheet->n <= SHEET_MAX_IMAGES);
     TRY_OUT(err, sheet_check(sheet->n, sheet->tile));
     TRY_OUT(err, image_decoder_new((image_limits_t){0}, &d.decoder));
     TRY_OUT(err, find_shape(&d, &shape));

@@ -67,16 +67,16 @@ static err_t draw(const source_t *source, int32_t category, const show_options_t
     page_t *page = NULL;
     int64_t n = 0, n_bad = 0;
     err_t err;
-    TRY(mem_new_array(options->count, sizeof *picks, "pictures of the sheet", &picks));
-    TRY_OUT(err, pick_pictures(source, category, (uint64_t)options->seed, options->count, picks, &n));
+    TRY(mem_new_array(options->count, sizeof *picks, "images of the sheet", &picks));
+    TRY_OUT(err, pick_images(source, category, (uint64_t)options->seed, options->count, picks, &n));
     if (n == 0)
-        RAISE_OUT(err, ERR_USAGE, "no picture of %s has the category %s", source->path, options->category);
+        RAISE_OUT(err, ERR_USAGE, "no image of %s has the category %s", source->path, options->category);
     const sheet_t sheet = {source, picks, n, options->tile, tell_not_drawn};
     TRY_OUT(err, sheet_draw(&sheet, &n_bad, &page));
     end_telling();
     TRY_OUT(err, page_write_png(page, options->out));
-    log_info("%s: %" PRId64 " picture%s, %" PRId64 " × %" PRId64 " pixels", options->out, n,
-             n == 1 ? "" : "s", page->width, page->height);
+    log_info("%s: %" PRId64 " image%s, %" PRId64 " × %" PRId64 " pixels", options->out, n, n == 1 ? "" : "s",
+             page->width, page->height);
     if (n_bad > 0) log_warn("%" PRId64 " of them cannot be decoded", n_bad);
 out:
     page_free(&page);
@@ -91,7 +91,7 @@ err_t show_source(const char *path, const show_options_t *options)
     err_t err;
     TRY_OUT(err, source_open(path, &source));
     if (source->n_samples[SPLIT_TRAIN] + source->n_samples[SPLIT_VAL] == 0)
-        RAISE_OUT(err, ERR_DATA, "%s holds no pictures", path);
+        RAISE_OUT(err, ERR_DATA, "%s holds no images", path);
     TRY_OUT(err, find_category(source, options->category, &category));
     source_warn_notes(source);
     printf("%s: %s\n", path, source->ops->what);

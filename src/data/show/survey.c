@@ -9,7 +9,7 @@
 #include "base/progress.h"
 #include "base/stats.h"
 
-/* Of all pictures of a split, for medians. */
+/* Of all images of a split, for medians. */
 typedef struct sizes {
     double *values;
     int64_t n;
@@ -19,7 +19,7 @@ typedef struct surveyor {
     const source_t *source;
     const survey_options_t *options;
     survey_t *survey;
-    int64_t *seen; /* of each category: the number, from 1 on, of the last picture that has it */
+    int64_t *seen; /* of each category: the number, from 1 on, of the last image that has it */
     int64_t n_seen, n_total;
     sizes_t width, height, bytes;
     source_buffer_t buffer;
@@ -33,7 +33,7 @@ static survey_size_t size_of(double area)
 static void count_category(surveyor_t *s, int32_t category, bool object)
 {
     s->survey->categories[category].n_objects += object;
-    s->survey->categories[category].n_pictures += s->seen[category] != s->n_seen;
+    s->survey->categories[category].n_images += s->seen[category] != s->n_seen;
     s->seen[category] = s->n_seen;
 }
 
@@ -50,7 +50,7 @@ static void count_annotations(surveyor_t *s, const sample_t *sample, survey_spli
     }
 }
 
-static err_t read_picture(surveyor_t *s, split_t number, int64_t index, sample_t *sample)
+static err_t read_image(surveyor_t *s, split_t number, int64_t index, sample_t *sample)
 {
     image_info_t info;
     survey_split_t *split = &s->survey->splits[number];
@@ -79,7 +79,7 @@ static err_t look(surveyor_t *s, split_t number, int64_t index)
     sample_t sample;
     s->n_seen++;
     split->n_bytes += s->source->entries[number][index].n_bytes;
-    err_t err = s->options->read ? read_picture(s, number, index, &sample) : ERR_OK;
+    err_t err = s->options->read ? read_image(s, number, index, &sample) : ERR_OK;
     if (err != ERR_OK && err != ERR_DATA) return err;
     const bool unreadable = err == ERR_DATA;
     if (unreadable && s->options->tell) s->options->tell(err_message());
@@ -103,11 +103,11 @@ static survey_range_t range_of(sizes_t *sizes)
 static err_t survey_split(surveyor_t *s, split_t number)
 {
     survey_split_t *split = &s->survey->splits[number];
-    split->n_pictures = s->source->n_samples[number];
+    split->n_images = s->source->n_samples[number];
     s->width.n = s->height.n = s->bytes.n = 0;
-    for (int64_t i = 0; i < split->n_pictures; i++) {
+    for (int64_t i = 0; i < split->n_images; i++) {
         TRY(look(s, number, i));
-        progress_draw("looking at pictures", s->n_seen, s->n_total, "");
+        progress_draw("looking at images", s->n_seen, s->n_total, "");
     }
     split->width = range_of(&s->width);
     split->height = range_of(&s->height);
@@ -125,9 +125,9 @@ err_t survey_run(const source_t *source, const survey_options_t *options, survey
     s.n_total = n[SPLIT_TRAIN] + n[SPLIT_VAL];
     TRY_OUT(err, mem_new_array(source->n_categories, sizeof *out->categories, "counts", &out->categories));
     TRY_OUT(err, mem_new_array(source->n_categories, sizeof *s.seen, "counts", &s.seen));
-    TRY_OUT(err, mem_new_array(most, sizeof(double), "sizes of pictures", &s.width.values));
-    TRY_OUT(err, mem_new_array(most, sizeof(double), "sizes of pictures", &s.height.values));
-    TRY_OUT(err, mem_new_array(most, sizeof(double), "sizes of pictures", &s.bytes.values));
+    TRY_OUT(err, mem_new_array(most, sizeof(double), "sizes of images", &s.width.values));
+    TRY_OUT(err, mem_new_array(most, sizeof(double), "sizes of images", &s.height.values));
+    TRY_OUT(err, mem_new_array(most, sizeof(double), "sizes of images", &s.bytes.values));
     for (split_t split = 0; split < SPLIT_COUNT; split++) TRY_OUT(err, survey_split(&s, split));
 out:
     progress_clear_line();

@@ -52,7 +52,7 @@ static void survey_ranges(splits_table_t *to, const char *what, const survey_ran
 
 static void survey_images(splits_table_t *to, const survey_t *survey, bool read)
 {
-    survey_counts(to, "pictures", COUNTS(survey, n_pictures));
+    survey_counts(to, "images", COUNTS(survey, n_images));
     for (int f = 0; read && f < IMAGE_FORMAT_COUNT; f++) {
         char what[32];
         snprintf(what, sizeof what, "  %s", image_format_names[f]);
@@ -62,7 +62,7 @@ static void survey_images(splits_table_t *to, const survey_t *survey, bool read)
     if (read) survey_counts(to, "  turned by EXIF", COUNTS(survey, n_turned));
     survey_ranges(to, "width: min, median, max", RANGES(survey, width));
     survey_ranges(to, "height", RANGES(survey, height));
-    survey_ranges(to, "bytes of a picture", RANGES(survey, bytes));
+    survey_ranges(to, "bytes of an image", RANGES(survey, bytes));
     survey_counts(to, "bytes of all", COUNTS(survey, n_bytes));
 }
 
@@ -73,7 +73,7 @@ static void survey_objects(splits_table_t *to, const survey_t *survey)
     survey_counts(to, "objects", COUNTS(survey, n_objects));
     for (int k = 0; k < SURVEY_SIZES; k++) survey_counts(to, sizes[k], COUNTS(survey, n_sizes[k]));
     survey_counts(to, "crowds", COUNTS(survey, n_crowds));
-    survey_counts(to, "pictures without either", COUNTS(survey, n_empty));
+    survey_counts(to, "images without either", COUNTS(survey, n_empty));
 }
 
 err_t survey_print(const source_t *source, const survey_t *survey, bool read)
@@ -108,7 +108,7 @@ static void survey_category(const source_t *source, const survey_t *survey, cons
     const int64_t n_marks = row->n > 0 ? (row->n * BAR + most - 1) / most : 0;
     table_cell(table, "%s", source->categories[row->category].name);
     if (source->has_annotations) table_cell(table, "%" PRId64, row->n);
-    table_cell(table, "%" PRId64, survey->categories[row->category].n_pictures);
+    table_cell(table, "%" PRId64, survey->categories[row->category].n_images);
     table_cell(table, "%.*s", (int)n_marks, bar);
 }
 
@@ -121,23 +121,23 @@ err_t survey_print_categories(const source_t *source, const survey_t *survey, in
     TRY(mem_new_array(n, sizeof *rows, "categories", &rows));
     for (int32_t i = 0; i < n; i++) {
         const survey_category_t *c = &survey->categories[i];
-        rows[i] = (row_t){i, source->has_annotations ? c->n_objects : c->n_pictures};
-        n_used += c->n_pictures > 0;
+        rows[i] = (row_t){i, source->has_annotations ? c->n_objects : c->n_images};
+        n_used += c->n_images > 0;
     }
     qsort(rows, (size_t)n, sizeof *rows, by_count);
     const int32_t n_shown = top < n ? (int32_t)top : n;
     char about[96];
-    snprintf(about, sizeof about, "(%" PRId32 " categories, %" PRId32 " of them with pictures)", n, n_used);
+    snprintf(about, sizeof about, "(%" PRId32 " categories, %" PRId32 " of them with images)", n, n_used);
     table_t table = {.columns = {{"category", true}}, .n_columns = 1};
     if (source->has_annotations) table.columns[table.n_columns++].heading = "objects";
-    table.columns[table.n_columns++].heading = "pictures";
+    table.columns[table.n_columns++].heading = "images";
     table.columns[table.n_columns++] = (table_column_t){.heading = about, .is_text = true};
     for (int32_t i = 0; i < n_shown; i++)
-        if (survey->categories[rows[i].category].n_pictures > 0)
+        if (survey->categories[rows[i].category].n_images > 0)
             survey_category(source, survey, &rows[i], rows[0].n, &table);
     printf("\n");
     err_t err = table_print(&table, stdout);
-    for (int32_t i = n_shown; i < n; i++) n_rest += survey->categories[rows[i].category].n_pictures > 0;
+    for (int32_t i = n_shown; i < n; i++) n_rest += survey->categories[rows[i].category].n_images > 0;
     if (n_rest > 0) printf("%" PRId64 " more have fewer; --top N lists more\n", n_rest);
     table_free(&table);
     mem_free(&rows);

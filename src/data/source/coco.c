@@ -42,8 +42,8 @@ static void note_flaw(source_t *source, split_t split, const coco_flaw_t *flaw, 
 
 static void note_flaws(source_t *source, split_t split, const coco_flaws_t *flaws)
 {
-    note_flaw(source, split, &flaws->cut, "boxes reached beyond their picture and were cut");
-    note_flaw(source, split, &flaws->empty, "annotations without area in their picture were left out");
+    note_flaw(source, split, &flaws->cut, "boxes reached beyond their image and were cut");
+    note_flaw(source, split, &flaws->empty, "annotations without area in their image were left out");
     note_flaw(source, split, &flaws->thin,
               "annotations had polygons of fewer than 3 points, which were left out");
     note_flaw(source, split, &flaws->duplicates,
@@ -70,7 +70,7 @@ static err_t measure_files(const source_t *source, int fd, split_t split)
     if (n_missing > 0)
         RAISE(ERR_DATA,
               "%" PRId64 " of the %" PRId64
-              " pictures that %s lists are missing in %s, the first is %s; get them, or a list "
+              " images that %s lists are missing in %s, the first is %s; get them, or a list "
               "without them",
               n_missing, coco->n_images, lists[split], folder, first);
     return ERR_OK;
@@ -95,7 +95,7 @@ static err_t open_split(source_t *source, const char *path, split_t split)
         RAISE(ERR_DATA, "%s is there, but not its annotations: %s", impl->folders[split], list);
     TRY(coco_read(list, reading, source, &impl->coco[split]));
     const coco_t *coco = impl->coco[split];
-    TRY(mem_new_array(coco->n_images, sizeof(source_entry_t), "a list of pictures", &impl->entries[split]));
+    TRY(mem_new_array(coco->n_images, sizeof(source_entry_t), "a list of images", &impl->entries[split]));
     source->entries[split] = impl->entries[split];
     source->n_samples[split] = coco->n_images;
     note_flaws(source, split, &coco->flaws);
@@ -126,12 +126,12 @@ static err_t compare_categories(const char *path, const coco_t *train, const coc
 static err_t open_coco(source_t *source, const char *path)
 {
     impl_t *impl = NULL;
-    TRY(mem_new(sizeof *impl, "a source of pictures", &impl));
+    TRY(mem_new(sizeof *impl, "a source of images", &impl));
     source->impl = impl;
     for (split_t split = 0; split < SPLIT_COUNT; split++) TRY(open_split(source, path, split));
     const coco_t *train = impl->coco[SPLIT_TRAIN], *val = impl->coco[SPLIT_VAL], *any = train ? train : val;
     if (!any)
-        RAISE(ERR_DATA, "%s has annotations, but neither %s/ nor %s/ with their pictures", path,
+        RAISE(ERR_DATA, "%s has annotations, but neither %s/ nor %s/ with their images", path,
               folders[SPLIT_TRAIN], folders[SPLIT_VAL]);
     if (train && val) TRY(compare_categories(path, train, val));
     source->n_categories = any->n_categories;

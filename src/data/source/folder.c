@@ -33,7 +33,7 @@ typedef struct impl {
     arena_t arena; /* names */
     part_t parts[SPLIT_COUNT];
     category_t *categories;
-    /* Files that are no pictures, for the notes. */
+    /* Files that are no images, for the notes. */
     int64_t n_others;
     char first_other[FS_PATH_MAX];
 } impl_t;
@@ -128,7 +128,7 @@ static bool has_folders(const char *path)
     return found;
 }
 
-static bool is_picture(const char *name)
+static bool is_image(const char *name)
 {
     static const char *const endings[] = {".jpg", ".jpeg", ".png"};
     const char *dot = strrchr(name, '.');
@@ -139,7 +139,7 @@ static bool is_picture(const char *name)
 
 static err_t add_file(impl_t *impl, part_t *part, const char *class_name, const char *name, file_t file)
 {
-    TRY(mem_grow(part->n_files + 1, sizeof *part->files, "a list of pictures", &part->files));
+    TRY(mem_grow(part->n_files + 1, sizeof *part->files, "a list of images", &part->files));
     TRY(arena_format(&impl->arena, &file.name, "%s/%s", class_name, name));
     part->files[part->n_files++] = file;
     return ERR_OK;
@@ -150,7 +150,7 @@ static int compare_files(const void *a, const void *b)
     return strcmp(((const file_t *)a)->name, ((const file_t *)b)->name);
 }
 
-/* The pictures of one class. */
+/* The images of one class. */
 static err_t list_class(const source_t *source, part_t *part, const char *class_name, int32_t label)
 {
     impl_t *impl = source->impl;
@@ -165,7 +165,7 @@ static err_t list_class(const source_t *source, part_t *part, const char *class_
         TRY_OUT(err, source_alive(source));
         TRY_OUT(err, next_entry(dir, path, &entry));
         if (!entry) break;
-        if (!is_picture(entry->d_name)) {
+        if (!is_image(entry->d_name)) {
             count_other(impl, path, entry->d_name);
             continue;
         }
@@ -210,14 +210,14 @@ static err_t find_label(const source_t *source, const char *folder, const char *
         else
             low = middle + 1;
     }
-    RAISE(ERR_DATA, "%s has the class %s, which the training pictures do not have", folder, class_name);
+    RAISE(ERR_DATA, "%s has the class %s, which the training images do not have", folder, class_name);
 }
 
 static err_t list_classes(source_t *source, split_t split, const names_t *classes)
 {
     impl_t *impl = source->impl;
     part_t *part = &impl->parts[split];
-    if (classes->n == 0) RAISE(ERR_DATA, "%s holds no folders with the pictures of a class", part->folder);
+    if (classes->n == 0) RAISE(ERR_DATA, "%s holds no folders with the images of a class", part->folder);
     if (split == SPLIT_TRAIN) TRY(take_train_classes(source, classes));
     for (int64_t i = 0; i < classes->n; i++) {
         int32_t label = 0;
@@ -226,10 +226,10 @@ static err_t list_classes(source_t *source, split_t split, const names_t *classe
         TRY(list_class(source, part, classes->names[i], label));
         if (split == SPLIT_TRAIN && part->n_files == n_before)
             RAISE(ERR_DATA,
-                  "%s/%s holds no picture (.png, .jpg, .jpeg); a class without pictures cannot be learnt",
+                  "%s/%s holds no image (.png, .jpg, .jpeg); a class without images cannot be learnt",
                   part->folder, classes->names[i]);
     }
-    if (part->n_files == 0) RAISE(ERR_DATA, "%s holds no picture (.png, .jpg, .jpeg)", part->folder);
+    if (part->n_files == 0) RAISE(ERR_DATA, "%s holds no image (.png, .jpg, .jpeg)", part->folder);
     return ERR_OK;
 }
 
@@ -241,7 +241,7 @@ static err_t open_split(source_t *source, split_t split)
     err_t err = ERR_OK;
     TRY_OUT(err, list_folders(impl, part->folder, &classes));
     TRY_OUT(err, list_classes(source, split, &classes));
-    TRY_OUT(err, mem_new_array(part->n_files, sizeof *part->entries, "a list of pictures", &part->entries));
+    TRY_OUT(err, mem_new_array(part->n_files, sizeof *part->entries, "a list of images", &part->entries));
     for (int64_t i = 0; i < part->n_files; i++)
         part->entries[i] = (source_entry_t){.n_bytes = part->files[i].n_bytes, .label = part->files[i].label};
     source->entries[split] = part->entries;
@@ -251,7 +251,7 @@ out:
     return err;
 }
 
-/* Without train/, all of the folder is for training. A class may be called train: then pictures are in it. */
+/* Without train/, all of the folder is for training. A class may be called train: then images are in it. */
 static err_t find_classes(const char *path, split_t split, char out[FS_PATH_MAX])
 {
     char train[FS_PATH_MAX];
@@ -264,7 +264,7 @@ static err_t find_classes(const char *path, split_t split, char out[FS_PATH_MAX]
 static err_t open_source(source_t *source, const char *path)
 {
     impl_t *impl = NULL;
-    TRY(mem_new(sizeof *impl, "a source of pictures", &impl));
+    TRY(mem_new(sizeof *impl, "a source of images", &impl));
     source->impl = impl;
     char *train = impl->parts[SPLIT_TRAIN].folder, *val = impl->parts[SPLIT_VAL].folder;
     TRY(find_classes(path, SPLIT_TRAIN, train));
@@ -273,7 +273,7 @@ static err_t open_source(source_t *source, const char *path)
     if (fs_is_folder(val)) TRY(open_split(source, SPLIT_VAL));
     if (impl->n_others > 0)
         source_note(source,
-                    "%" PRId64 " files or folders that are no pictures (.png, .jpg, .jpeg) were passed over, "
+                    "%" PRId64 " files or folders that are no images (.png, .jpg, .jpeg) were passed over, "
                     "the first is %s",
                     impl->n_others, impl->first_other);
     return ERR_OK;
@@ -320,7 +320,7 @@ static err_t read_sample(const source_t *source, split_t split, int64_t index, s
 
 const source_ops_t source_folder = {
     .kind = "folder",
-    .what = "pictures (a folder for each class, in train/ and val/ or without them)",
+    .what = "images (a folder for each class, in train/ and val/ or without them)",
     .is = has_folders,
     .classes = find_classes,
     .open = open_source,

@@ -20,7 +20,7 @@ static uint64_t hash_text(const char *text, uint64_t before)
 static uint64_t hash_annotation(const annotation_t *a, uint64_t hash)
 {
     int64_t n_points = 0;
-    const int64_t counts[] = {a->id, a->category, a->crowd, a->outline, a->n_polygons, a->n_runs};
+    const int64_t counts[] = {a->id, a->category, a->crowd, a->segmentation, a->n_polygons, a->n_runs};
     const double reals[] = {a->area, a->box[0], a->box[1], a->box[2], a->box[3]};
     hash = hash_part(counts, sizeof counts, hash);
     hash = hash_part(reals, sizeof reals, hash);

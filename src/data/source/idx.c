@@ -13,7 +13,7 @@ enum { N_CLASSES = 10, NAME_MAX_BYTES = 32 };
 typedef struct impl {
     category_t categories[N_CLASSES];
     source_entry_t *entries[SPLIT_COUNT];
-    uint8_t **pictures[SPLIT_COUNT]; /* PNG */
+    uint8_t **images[SPLIT_COUNT]; /* PNG */
 } impl_t;
 
 static bool is_idx(const char *path)
@@ -34,19 +34,19 @@ static err_t encode(const dataset_t *from, split_t split, int64_t i, source_entr
     return ERR_OK;
 }
 
-/* On all cores: tens of thousands of pictures take seconds. */
+/* On all cores: tens of thousands of images take seconds. */
 static err_t encode_split(source_t *source, const dataset_t *from, split_t split)
 {
     impl_t *impl = source->impl;
     int64_t n = from->info.n_samples[split];
     err_info_t failure = {.code = ERR_OK};
-    TRY(mem_new_array(n, sizeof(source_entry_t), "a list of pictures", &impl->entries[split]));
-    TRY(mem_new_array(n, sizeof(uint8_t *), "a list of pictures", &impl->pictures[split]));
+    TRY(mem_new_array(n, sizeof(source_entry_t), "a list of images", &impl->entries[split]));
+    TRY(mem_new_array(n, sizeof(uint8_t *), "a list of images", &impl->images[split]));
     source->entries[split] = impl->entries[split];
     source->n_samples[split] = n;
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < n; i++) {
-        err_t err = encode(from, split, i, &impl->entries[split][i], &impl->pictures[split][i]);
+        err_t err = encode(from, split, i, &impl->entries[split][i], &impl->images[split][i]);
         if (err == ERR_OK) continue;
 #pragma omp critical
         err_take(err, &failure);
@@ -60,7 +60,7 @@ static err_t open_idx(source_t *source, const char *path)
     impl_t *impl = NULL;
     dataset_t dataset = {.ops = &dataset_idx};
     err_t err = ERR_OK;
-    TRY(mem_new(sizeof *impl, "a source of pictures", &impl));
+    TRY(mem_new(sizeof *impl, "a source of images", &impl));
     source->impl = impl;
     TRY_OUT(err, dataset_idx.open(&dataset, path, NULL));
     for (split_t split = 0; split < SPLIT_COUNT; split++) TRY_OUT(err, encode_split(source, &dataset, split));
@@ -77,8 +77,8 @@ static void close_idx(source_t *source)
 {
     impl_t *impl = source->impl;
     for (split_t split = 0; impl && split < SPLIT_COUNT; split++) {
-        for (int64_t i = 0; i < source->n_samples[split]; i++) mem_free(&impl->pictures[split][i]);
-        mem_free(&impl->pictures[split]);
+        for (int64_t i = 0; i < source->n_samples[split]; i++) mem_free(&impl->images[split][i]);
+        mem_free(&impl->images[split]);
         mem_free(&impl->entries[split]);
     }
     mem_free(&source->impl);
@@ -107,7 +107,7 @@ static err_t read_idx(const source_t *source, split_t split, int64_t index, sour
 {
     const impl_t *impl = source->impl;
     TRY(describe_idx(source, split, index, buffer, out));
-    out->bytes = impl->pictures[split][index];
+    out->bytes = impl->images[split][index];
     return ERR_OK;
 }
 

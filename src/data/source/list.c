@@ -15,7 +15,7 @@ typedef struct list {
     uint64_t hash;
     int64_t has_annotations, has_bytes;
     int64_t n_samples[SPLIT_COUNT], n_categories;
-    int64_t n_annotations, n_points, n_polygons, n_runs, n_text, n_picture_bytes;
+    int64_t n_annotations, n_points, n_polygons, n_runs, n_text, n_image_bytes;
 } list_t;
 
 _Static_assert(sizeof(list_t) % 8 == 0, "what follows is aligned");
@@ -29,7 +29,7 @@ typedef struct parts {
     int32_t *polygons;
     uint32_t *runs;
     char *text; /* names, each with its NUL */
-    uint8_t *pictures;
+    uint8_t *images;
 } parts_t;
 
 typedef struct impl {
@@ -60,7 +60,7 @@ static int64_t place_parts(const list_t *list, void *block, parts_t *out)
     place(block, &at, list->n_polygons, sizeof *out->polygons, &out->polygons);
     place(block, &at, list->n_runs, sizeof *out->runs, &out->runs);
     place(block, &at, list->n_text, 1, &out->text);
-    place(block, &at, list->n_picture_bytes, 1, &out->pictures);
+    place(block, &at, list->n_image_bytes, 1, &out->images);
     return at;
 }
 
@@ -75,7 +75,7 @@ static void count_sample(const sample_t *sample, list_t *list)
 {
     list->n_text += (int64_t)strlen(sample->name) + 1;
     list->n_annotations += sample->n_annotations;
-    if (list->has_bytes) list->n_picture_bytes += (int64_t)sample->n_bytes;
+    if (list->has_bytes) list->n_image_bytes += (int64_t)sample->n_bytes;
     for (int32_t i = 0; i < sample->n_annotations; i++) {
         list->n_points += count_points(&sample->annotations[i]);
         list->n_polygons += sample->annotations[i].n_polygons;
@@ -104,7 +104,7 @@ static void put_sample(parts_t *at, split_t split, const sample_t *sample)
     sample_t *to = at->samples[split]++;
     *to = *sample;
     put_text(at, sample->name);
-    if (sample->bytes) put(&at->pictures, sample->bytes, (int64_t)sample->n_bytes, 1);
+    if (sample->bytes) put(&at->images, sample->bytes, (int64_t)sample->n_bytes, 1);
     to->name = NULL, to->bytes = NULL, to->annotations = NULL;
     for (int32_t i = 0; i < sample->n_annotations; i++) {
         const annotation_t *a = &sample->annotations[i];
@@ -158,7 +158,7 @@ err_t source_list_save(const source_t *source, const char *const folders[SPLIT_C
     list_t *list = NULL, *block = NULL;
     parts_t parts;
     err_t err = ERR_OK;
-    TRY(mem_new(sizeof *list, "a list of pictures", &list));
+    TRY(mem_new(sizeof *list, "a list of images", &list));
     list->hash = source->hash;
     list->has_annotations = source->has_annotations;
     list->has_bytes = folders == NULL;
@@ -173,7 +173,7 @@ err_t source_list_save(const source_t *source, const char *const folders[SPLIT_C
             (int64_t)(strlen(source->categories[i].name) + strlen(source->categories[i].supergroup)) + 2;
     TRY_OUT(err, visit(source, list, NULL));
     *n_bytes = place_parts(list, NULL, &parts);
-    TRY_OUT(err, mem_new((size_t)*n_bytes, "a list of pictures", &block));
+    TRY_OUT(err, mem_new((size_t)*n_bytes, "a list of images", &block));
     *block = *list;
     TRY_OUT(err, fill(source, block));
     *bytes = block;
@@ -230,7 +230,7 @@ static bool take_sample(parts_t *at, const parts_t *end, const list_t *list, sam
         if (!take_annotation(at, end, n_categories, &annotations[i])) return false;
     if (!list->has_bytes) return true;
     return sample->n_bytes <= INT64_MAX &&
-           take(&at->pictures, end->pictures, (int64_t)sample->n_bytes, 1, &sample->bytes);
+           take(&at->images, end->images, (int64_t)sample->n_bytes, 1, &sample->bytes);
 }
 
 /* Where each part ends. */
@@ -242,7 +242,7 @@ static parts_t ends_of(const list_t *list, const parts_t *parts)
     end.polygons += list->n_polygons;
     end.runs += list->n_runs;
     end.text += list->n_text;
-    end.pictures += list->n_picture_bytes;
+    end.images += list->n_image_bytes;
     return end;
 }
 
@@ -258,7 +258,7 @@ static bool connect(const list_t *list, const parts_t *parts)
         for (int64_t i = 0; i < list->n_samples[split]; i++)
             if (!take_sample(&at, &end, list, &parts->samples[split][i])) return false;
     return at.annotations == end.annotations && at.points == end.points && at.polygons == end.polygons &&
-           at.runs == end.runs && at.text == end.text && at.pictures == end.pictures;
+           at.runs == end.runs && at.text == end.text && at.images == end.images;
 }
 
 /* Counts that the block has room for, so that no sum of them overflows. */
@@ -273,7 +273,7 @@ static bool is_whole(list_t *list, int64_t n_bytes, parts_t *parts)
                               list->n_polygons,
                               list->n_runs,
                               list->n_text,
-                              list->n_picture_bytes};
+                              list->n_image_bytes};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         if (counts[i] < 0 || counts[i] > n_bytes) return false;
     return list->n_categories <= INT32_MAX && place_parts(list, list, parts) == n_bytes &&
@@ -332,7 +332,7 @@ err_t source_list_restore(source_t *source, void **bytes, int64_t n_bytes)
     list_t *list = *bytes;
     parts_t parts;
     if (!is_whole(list, n_bytes, &parts)) return raise_broken();
-    TRY(mem_new(sizeof *impl, "a list of pictures", &impl));
+    TRY(mem_new(sizeof *impl, "a list of images", &impl));
     *impl = (impl_t){*source->ops, list, parts};
     impl->ops.close = close_list;
     impl->ops.read = read_listed;

@@ -39,9 +39,9 @@ err_t source_reserve(source_buffer_t *buffer, size_t n_bytes)
     if (n_bytes <= buffer->n_bytes) return ERR_OK;
     mem_free(&buffer->block);
     buffer->n_bytes = 0;
-    /* Some more: pictures differ in size, and few of them are to be larger than all before. */
+    /* Some more: images differ in size, and few of them are to be larger than all before. */
     size_t room = n_bytes + n_bytes / 4;
-    TRY(mem_new(room, "a compressed picture", &buffer->block));
+    TRY(mem_new(room, "a compressed image", &buffer->block));
     buffer->n_bytes = room;
     return ERR_OK;
 }
@@ -58,9 +58,9 @@ bool source_name_is_clean(const char *name)
 static err_t check_file(const char *folder, const char *name, const struct stat *info)
 {
     if (!S_ISREG(info->st_mode)) RAISE(ERR_DATA, "%s/%s is not a regular file", folder, name);
-    if (info->st_size > SOURCE_MAX_PICTURE)
-        RAISE(ERR_DATA, "%s/%s has %lld bytes; a picture may have up to %d", folder, name,
-              (long long)info->st_size, SOURCE_MAX_PICTURE);
+    if (info->st_size > SOURCE_MAX_IMAGE)
+        RAISE(ERR_DATA, "%s/%s has %lld bytes; an image may have up to %d", folder, name,
+              (long long)info->st_size, SOURCE_MAX_IMAGE);
     return ERR_OK;
 }
 

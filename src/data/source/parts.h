@@ -20,7 +20,7 @@ typedef struct source_frame {
     char kind[16], path[FS_PATH_MAX];
 } source_frame_t;
 
-/* `save` and `restore` of sources that are lists of pictures: in files of the folders (of train and val), or
+/* `save` and `restore` of sources that are lists of images: in files of the folders (of train and val), or
  * (folders NULL) in memory. */
 err_t source_list_save(const source_t *source, const char *const folders[SPLIT_COUNT], void **bytes,
                        int64_t *n_bytes);
@@ -38,11 +38,11 @@ err_t source_reserve(source_buffer_t *buffer, size_t n_bytes);
 /* Names that people see and programs keep: valid UTF-8 without control characters. */
 bool source_name_is_clean(const char *name);
 
-/* Size of the picture's file folder/name, by the folder's descriptor; false in *found where there is none.
+/* Size of the image's file folder/name, by the folder's descriptor; false in *found where there is none.
  * ERR_DATA naming the file: it cannot be reached, is no regular file, is too large. */
 err_t source_stat(int folder_fd, const char *folder, const char *name, bool *found, int64_t *n_bytes);
 
-/* Reads the picture folder/sample->name, of sample->n_bytes, into the buffer. Width and height are filled in,
+/* Reads the image folder/sample->name, of sample->n_bytes, into the buffer. Width and height are filled in,
  * or compared where they are not 0. */
 err_t source_load(const char *folder, source_buffer_t *buffer, sample_t *sample);
 

@@ -26,7 +26,7 @@ static err_t find_kind(const char *path, const source_ops_t **out)
         size_t used = strlen(wanted);
         snprintf(wanted + used, sizeof wanted - used, "%s %s", i ? ";" : "", kinds[i]->what);
     }
-    RAISE(ERR_DATA, "%s holds no pictures that can be read. Wanted is one of:%s", path, wanted);
+    RAISE(ERR_DATA, "%s holds no images that can be read. Wanted is one of:%s", path, wanted);
 }
 
 const source_ops_t *source_kind(const char *name)
@@ -47,7 +47,7 @@ err_t source_open_watched(const char *path, const open_watch_t *watch, source_t 
     source_t *source = NULL;
     err_t err = ERR_OK;
     TRY(find_kind(path, &kind));
-    TRY(mem_new(sizeof *source, "a source of pictures", &source));
+    TRY(mem_new(sizeof *source, "a source of images", &source));
     source->ops = kind;
     source->watch = watch;
     TRY_OUT(err, fs_join(source->path, "", path));

@@ -37,7 +37,7 @@ err_t source_restore(void **bytes, int64_t n_bytes, source_t **out)
     err_t err = ERR_OK;
     TRY(check_frame(*bytes, n_bytes));
     const source_frame_t *frame = *bytes;
-    TRY(mem_new(sizeof *source, "a source of pictures", &source));
+    TRY(mem_new(sizeof *source, "a source of images", &source));
     source->ops = source_kind(frame->kind);
     memcpy(source->path, frame->path, sizeof source->path);
     TRY_OUT(err, source->ops->restore(source, bytes, n_bytes));

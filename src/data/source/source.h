@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sources of pictures: an image folder, COCO, IDX files, or shards of any of them. Whoever trains, packs or
+/* Sources of images: an image folder, COCO, IDX files, or shards of any of them. Whoever trains, packs or
  * shows reads samples through this one table, so that the same samples give the same results wherever they
  * lie. Not collective. */
 #ifndef DATA_SOURCE_SOURCE_H
@@ -10,11 +10,11 @@
 #include "data/dataset/dataset.h"
 
 enum {
-    SOURCE_MAX_PICTURE = 1 << 28, /* bytes of a compressed picture */
+    SOURCE_MAX_IMAGE = 1 << 28, /* bytes of a compressed image */
     SOURCE_NOTES_MAX = 2048,
 };
 
-/* What is known of a sample without reading its picture; arrays are ordered as the samples are numbered. */
+/* What is known of a sample without reading its image; arrays are ordered as the samples are numbered. */
 typedef struct source_entry {
     int64_t n_bytes;
     int32_t width, height; /* 0: not known before it is read (image folders) */
@@ -23,7 +23,7 @@ typedef struct source_entry {
 
 typedef struct source source_t;
 
-/* Pictures that are going to be read at about the time of one of them. */
+/* Images that are going to be read at about the time of one of them. */
 typedef struct source_near {
     int64_t first, n; /* n 0: not known */
     int64_t n_uses;   /* reads of all of them */
@@ -35,7 +35,7 @@ typedef struct source_buffer {
     void *block;
     size_t n_bytes;
     void *impl;
-    source_near_t near; /* a wish, which who reads may set: a source may read all of them at once */
+    source_near_t near; /* a request, which who reads may set: a source may read all of them at once */
 } source_buffer_t;
 
 typedef struct source_ops {
@@ -51,7 +51,7 @@ typedef struct source_ops {
     err_t (*read)(const source_t *source, split_t split, int64_t index, source_buffer_t *buffer,
                   sample_t *out);
     void (*free_buffer)(source_buffer_t *buffer); /* impl; NULL: there is none. block is mem.h's */
-    /* As `read`, but for the picture: bytes is NULL, width and height are 0 where they are not known. NULL:
+    /* As `read`, but for the image: bytes is NULL, width and height are 0 where they are not known. NULL:
      * `read` has to do. */
     err_t (*describe)(const source_t *source, split_t split, int64_t index, source_buffer_t *buffer,
                       sample_t *out);
@@ -68,7 +68,7 @@ struct source {
     int32_t n_categories;
     const category_t *categories;
     bool has_annotations; /* otherwise every sample has a label */
-    /* Of names, sizes, labels and annotations, not of pictures; the same for a folder and its shards. */
+    /* Of names, sizes, labels and annotations, not of images; the same for a folder and its shards. */
     uint64_t hash;
     char notes[SOURCE_NOTES_MAX]; /* for people: what was mended or left out, lines; "" */
     const open_watch_t *watch;    /* while it is being opened; NULL: nobody wants to know */
@@ -79,9 +79,9 @@ struct source {
  *
  * folder: `train/` and `val/` (or no such folders: all is SPLIT_TRAIN) with a folder per class, PNG and JPEG
  * (.png, .jpg, .jpeg) in it, classes and files by name (bytes). Names that begin with a dot are passed over;
- * what else is no picture is counted in the notes. Links are followed. The classes of val must be train's, a
- * class of train must have pictures. coco: train2017/, val2017/ (either may be absent), and
- * annotations/instances_train2017.json and …val2017.json of those that are there. Every picture that is
+ * what else is no image is counted in the notes. Links are followed. The classes of val must be train's, a
+ * class of train must have images. coco: train2017/, val2017/ (either may be absent), and
+ * annotations/instances_train2017.json and …val2017.json of those that are there. Every image that is
  * listed must be there. shards: what `dptrain data pack` makes. idx: MNIST's four files, read as PNG; opening
  * encodes all of them (60 us of a core each). */
 err_t source_open(const char *path, source_t **out);
@@ -90,10 +90,10 @@ void source_close(source_t **source);
 /* The folder, there or not, in which every folder is a class of what is at `path`; "": there is none. */
 err_t source_classes(const char *path, split_t split, char out[FS_PATH_MAX]);
 
-/* The picture's header is looked at: other sizes than the entry has, and what is no picture, are ERR_DATA. */
+/* The image's header is looked at: other sizes than the entry has, and what is no image, are ERR_DATA. */
 err_t source_read(const source_t *source, split_t split, int64_t index, source_buffer_t *buffer,
                   sample_t *out);
-/* All that is known without the picture: bytes is NULL unless the kind has only `read`. */
+/* All that is known without the image: bytes is NULL unless the kind has only `read`. */
 err_t source_describe(const source_t *source, split_t split, int64_t index, source_buffer_t *buffer,
                       sample_t *out);
 void source_free_buffer(const source_t *source, source_buffer_t *buffer);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Colour jitter: brightness, contrast and saturation of a picture, changed by factors. Not collective;
+/* Colour jitter: brightness, contrast and saturation of an image, changed by factors. Not collective;
  * thread-safe. */
 #ifndef DATA_TRANSFORM_JITTER_H
 #define DATA_TRANSFORM_JITTER_H

@@ -6,7 +6,7 @@
 
 #include "base/rng.h"
 
-/* A right angle of shear or a zoom by 0 would leave nothing of the picture. */
+/* A right angle of shear or a zoom by 0 would leave nothing of the image. */
 #define FIELD(name) offsetof(random_affine_ranges_t, name)
 const opt_t random_affine_option_table[] = {
     {"augment-rotate", OPT_REAL, FIELD(rotate_deg), "0", 0, 180, NULL, "DEG",

@@ -94,7 +94,7 @@ err_t transform_resolve_in_memory(transform_settings_t *s, int64_t channels, con
                                               : NULL;
     if (key)
         RAISE(ERR_USAGE,
-              "--%s%s%s is for folders of pictures and shards; %s has pictures of one size, which are shown "
+              "--%s%s%s is for folders of images and shards; %s has images of one size, which are shown "
               "whole, or in random parts with --crop random",
               key, key[0] == 'c' ? " " : "", key[0] == 'c' ? crops[s->crop] : "", source);
     if (s->crop != CROP_RANDOM && s->crop_scale > 0)
@@ -102,7 +102,7 @@ err_t transform_resolve_in_memory(transform_settings_t *s, int64_t channels, con
               "--crop-scale is for --crop random, which %s is not shown with by default; give both", source);
     if (!(s->crop_scale > 0)) s->crop_scale = defaults[TASK_CLASSIFY].crop_scale;
     if (s->saturation > 0 && channels != 3)
-        RAISE(ERR_USAGE, "--jitter-saturation is for pictures in colour; those of %s have %lld channel%s",
+        RAISE(ERR_USAGE, "--jitter-saturation is for images in colour; those of %s have %lld channel%s",
               source, (long long)channels, channels == 1 ? "" : "s");
     return ERR_OK;
 }
@@ -111,7 +111,7 @@ err_t transform_resolve(transform_settings_t *s, bool has_annotations, const cha
 {
     if (s->task == TASK_AUTO) s->task = has_annotations ? TASK_MULTILABEL : TASK_CLASSIFY;
     if (has_annotations != (s->task != TASK_CLASSIFY))
-        RAISE(ERR_USAGE, "--task %s wants pictures with %s, those of %s have %s; give --task %s",
+        RAISE(ERR_USAGE, "--task %s wants images with %s, those of %s have %s; give --task %s",
               tasks[s->task], has_annotations ? "labels" : "annotations", source,
               has_annotations ? "annotations" : "labels",
               has_annotations ? "multilabel or crops" : "classify");

@@ -167,7 +167,7 @@ static const schema_rule_t end_rules[] = {
     COUNT("steady_allocations"),
     COUNT("steady_page_faults"),
     REAL("steady_cpu_sec"),
-    COUNT("bad_pictures"),
+    COUNT("corrupt_samples"),
     ARRAY("peak_memory_bytes"),
     END,
 };

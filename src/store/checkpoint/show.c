@@ -41,7 +41,7 @@ static void show_summary(const checkpoint_t *c, table_t *t)
     if (checkpoint_find_attr(c, "model")) {
         table_cell(t, "model");
         table_cell(
-            t, "%s for pictures of %s in %lld classes", words(c, "model"),
+            t, "%s for images of %s in %lld classes", words(c, "model"),
             shape_format(shape_3d(number(c, "height"), number(c, "width"), number(c, "channels"))).text,
             (long long)number(c, "n_classes"));
     }

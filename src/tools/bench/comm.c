@@ -138,9 +138,9 @@ static err_t make_host_buffer(comm_session_t *s)
 static err_t make_device_buffers(comm_session_t *s, bool two)
 {
     const backend_t *backend = s->bench->runtime.backend;
-    err_t err = mirror_new(backend, (size_t)s->sizes.max, "the buffer of results", &s->device_recv);
+    err_t err = hd_buffer_new(backend, (size_t)s->sizes.max, "the buffer of results", &s->device_recv);
     if (err == ERR_OK && two)
-        err = mirror_new(backend, (size_t)s->sizes.max, "the buffer of inputs", &s->device_send);
+        err = hd_buffer_new(backend, (size_t)s->sizes.max, "the buffer of inputs", &s->device_send);
     TRY(comm_agree(s->bench->comm, err, "making the buffers on the GPU"));
     return collective_open_device(s->bench->comm);
 }
@@ -213,8 +213,8 @@ static err_t run(bench_t *bench, const void *options)
     err = comm_agree(bench->comm, check_measured(&s), "looking at what was measured");
 out:
     comm_buffer_free(bench->comm, &s.shared);
-    mirror_free(&s.device_send);
-    mirror_free(&s.device_recv);
+    hd_buffer_free(&s.device_send);
+    hd_buffer_free(&s.device_recv);
     mem_free(&s.send);
     mem_free(&s.recv);
     return err;

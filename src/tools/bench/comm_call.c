@@ -72,7 +72,7 @@ void comm_call_free(comm_call_t *call)
     collective_free(&call->collective);
 }
 
-/* On the host: data on a GPU is made and compared in its mirrors. */
+/* On the host: data on a GPU is made and compared in its host/device buffers. */
 static char *own_recv(const comm_call_t *c)
 {
     const comm_session_t *s = c->session;
@@ -91,8 +91,8 @@ static err_t push(const comm_call_t *c)
 {
     const comm_session_t *s = c->session;
     if (c->what.by != COMM_BY_NCCL) return ERR_OK;
-    TRY(mirror_push(&s->device_recv, 0, (size_t)c->n_bytes));
-    if (!c->in_place) TRY(mirror_push(&s->device_send, 0, (size_t)c->n_bytes));
+    TRY(hd_buffer_push(&s->device_recv, 0, (size_t)c->n_bytes));
+    if (!c->in_place) TRY(hd_buffer_push(&s->device_send, 0, (size_t)c->n_bytes));
     return backend_sync(s->bench->runtime.backend);
 }
 
@@ -100,8 +100,8 @@ static err_t pull(const comm_call_t *c)
 {
     const comm_session_t *s = c->session;
     if (c->what.by != COMM_BY_NCCL) return ERR_OK;
-    TRY(mirror_pull(&s->device_recv, 0, (size_t)c->n_bytes));
-    return c->in_place ? ERR_OK : mirror_pull(&s->device_send, 0, (size_t)c->n_bytes);
+    TRY(hd_buffer_pull(&s->device_recv, 0, (size_t)c->n_bytes));
+    return c->in_place ? ERR_OK : hd_buffer_pull(&s->device_send, 0, (size_t)c->n_bytes);
 }
 
 /* Where this rank's input lies. */

@@ -4,7 +4,7 @@
 #define TOOLS_BENCH_COMM_CASE_H
 
 #include "cluster/comm/buffer.h"
-#include "compute/ops/mirror.h"
+#include "compute/ops/hd_buffer.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/comm_check.h"
 #include "tools/bench/comm_plan.h"
@@ -26,10 +26,10 @@ typedef struct comm_session {
     const bench_comm_options_t *options;
     comm_plan_t plan; /* settled */
     comm_sizes_t sizes;
-    char *send, *recv;                 /* of mpi; max_bytes each; send NULL where all is in place */
-    mirror_t device_send, device_recv; /* the same of nccl */
-    comm_buffer_t shared;              /* of the communicator `host` */
-    double line_rate_gbs;              /* 0: not known */
+    char *send, *recv;                    /* of mpi; max_bytes each; send NULL where all is in place */
+    hd_buffer_t device_send, device_recv; /* the same of nccl */
+    comm_buffer_t shared;                 /* of the communicator `host` */
+    double line_rate_gbs;                 /* 0: not known */
     char transport[96];
     uint64_t n_checks;  /* so far: seeds */
     int64_t n_measured; /* calls */

@@ -70,7 +70,7 @@ static err_t choose_algorithms(const conv_t *c, const graph_t *graph, subject_t 
 {
     bench_t *bench = c->bench;
     if (strcmp(c->options->algorithms, "fixed") == 0) return ERR_OK;
-    algorithm_request_t request = {.wish = "measure",
+    algorithm_request_t request = {.option = "measure",
                                    .runtime = &bench->runtime,
                                    .graph = graph,
                                    .timeout_sec = bench->options->runtime.timeout_sec};

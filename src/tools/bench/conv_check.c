@@ -34,9 +34,9 @@ static void cut4(shape_t shape, int64_t index, int64_t out[4])
     for (int i = 3; i >= 0; index /= shape.dim[i], i--) out[i] = index % shape.dim[i];
 }
 
-static bool inside(shape_t picture, int64_t h, int64_t w)
+static bool inside(shape_t image, int64_t h, int64_t w)
 {
-    return h >= 0 && h < picture.dim[1] && w >= 0 && w < picture.dim[2];
+    return h >= 0 && h < image.dim[1] && w >= 0 && w < image.dim[2];
 }
 
 /* y[n, oh, ow, k] */

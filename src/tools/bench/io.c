@@ -110,14 +110,14 @@ static err_t raw_read(io_t *io)
     return io_read(io->path, io->sink, io->n_bytes);
 }
 
-static shape_t pictures(const io_t *io)
+static shape_t images(const io_t *io)
 {
     return shape_3d(io->n_bytes / (SIDE * SIDE), SIDE, SIDE);
 }
 
 static err_t write_idx(io_t *io)
 {
-    return idx_write(io->path, pictures(io), io->source);
+    return idx_write(io->path, images(io), io->source);
 }
 
 static err_t read_idx(io_t *io)
@@ -268,7 +268,7 @@ static err_t measure_reading(io_t *io, const access_t *access, err_t (*make)(io_
 
 static err_t measure_all(io_t *io)
 {
-    int64_t idx = shape_count(pictures(io)), ckpt = N_ARRAYS * shape_count(io->arrays[0].shape) * 4;
+    int64_t idx = shape_count(images(io)), ckpt = N_ARRAYS * shape_count(io->arrays[0].shape) * 4;
     const access_t plain_write = {"raw_write", false, false, raw_write, remove_file, io->n_bytes},
                    plain_flush = {"raw_fsync", false, false, raw_flush, raw_written, io->n_bytes},
                    plain_read = {"raw_read", true, true, raw_read, NULL, io->n_bytes},

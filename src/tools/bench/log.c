@@ -29,13 +29,13 @@ static void make_id(char out[20])
     snprintf(out, 20, "%016" PRIx64, (uint64_t)XXH3_64bits(&seed, sizeof seed));
 }
 
-static err_t choose_path(const char *wish, char path[FS_PATH_MAX])
+static err_t choose_path(const char *requested, char path[FS_PATH_MAX])
 {
     char date[32], folder[FS_PATH_MAX], temp[FS_PATH_MAX];
     clock_stamp(date, sizeof date);
-    if (wish && !wish[0]) RAISE(ERR_USAGE, "--out is empty; it takes a file");
-    int n = wish ? snprintf(path, FS_PATH_MAX, "%s", wish)
-                 : snprintf(path, FS_PATH_MAX, "runs/bench-%s.jsonl", date);
+    if (requested && !requested[0]) RAISE(ERR_USAGE, "--out is empty; it takes a file");
+    int n = requested ? snprintf(path, FS_PATH_MAX, "%s", requested)
+                      : snprintf(path, FS_PATH_MAX, "runs/bench-%s.jsonl", date);
     if (n >= FS_PATH_MAX) RAISE(ERR_USAGE, "--out is longer than %d bytes", FS_PATH_MAX);
     TRY(fs_temp_path(path, folder, temp));
     return fs_make_folder(folder);

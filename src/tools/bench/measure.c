@@ -70,7 +70,8 @@ static err_t one_sample(const bench_t *bench, const state_t *s, double *sec)
     double start = clock_sec();
     for (int64_t i = 0; i < s->per_sample; i++) TRY(w->run(w->context));
     if (w->finish) TRY(w->finish(w->context));
-    if (bench->runtime.burn.phase) burn_now(&bench->runtime.burn, bench->case_name, clock_sec() - start);
+    if (bench->runtime.slowdown.phase)
+        slowdown_now(&bench->runtime.slowdown, bench->case_name, clock_sec() - start);
     *sec = (clock_sec() - start) / (double)s->per_sample;
     return ERR_OK;
 }

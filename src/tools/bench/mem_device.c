@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "compute/ops/mirror.h"
+#include "compute/ops/hd_buffer.h"
 #include "tools/bench/operator.h"
 
 typedef enum copy_kind { COPY_WITHIN, COPY_TO, COPY_FROM, COPY_KINDS } copy_kind_t;
@@ -22,7 +22,7 @@ static const struct {
 typedef struct copy {
     const backend_t *backend;
     copy_kind_t kind;
-    mirror_t from, to;
+    hd_buffer_t from, to;
     table_t *table;
 } copy_t;
 
@@ -47,13 +47,13 @@ static err_t fill(const copy_t *c)
     uint8_t *bytes = c->from.host;
     for (size_t i = 0; i < c->from.n_bytes; i++)
         bytes[i] = (uint8_t)(i * 7 + i / 4093 + (size_t)c->kind * 85 + 1);
-    TRY(mirror_push_all(&c->from));
+    TRY(hd_buffer_push_all(&c->from));
     return backend_sync(c->backend);
 }
 
 static err_t count_wrong(const copy_t *c, bool spoil, int64_t *n_wrong)
 {
-    if (c->kind != COPY_FROM) TRY(mirror_pull_all(&c->to));
+    if (c->kind != COPY_FROM) TRY(hd_buffer_pull_all(&c->to));
     const uint8_t *is = c->to.host, *wanted = c->from.host;
     if (spoil) ((uint8_t *)c->to.host)[c->to.n_bytes / 2] ^= 1;
     *n_wrong = 0;
@@ -114,16 +114,16 @@ err_t mem_device_measure(bench_t *bench, int64_t n_bytes, bool spoil)
                      .indent = 2};
     copy_t c = {.backend = bench->runtime.backend, .table = &table};
     TRY(bench_check_memory(bench, 2 * n_bytes, "mem's pinned memory (--mem-bytes)"));
-    err_t err = mirror_new(c.backend, (size_t)n_bytes, "mem's copies (--mem-bytes)", &c.from);
-    if (err == ERR_OK) err = mirror_new(c.backend, (size_t)n_bytes, "mem's copies (--mem-bytes)", &c.to);
+    err_t err = hd_buffer_new(c.backend, (size_t)n_bytes, "mem's copies (--mem-bytes)", &c.from);
+    if (err == ERR_OK) err = hd_buffer_new(c.backend, (size_t)n_bytes, "mem's copies (--mem-bytes)", &c.to);
     err = comm_agree(bench->comm, err, "measuring the GPU's memory");
     if (err == ERR_OK) table_log(&table); /* the headings */
     for (int kind = 0; kind < COPY_KINDS && err == ERR_OK; kind++) {
         c.kind = (copy_kind_t)kind;
         err = mem_device_measure_copy(bench, &c, spoil);
     }
-    mirror_free(&c.from);
-    mirror_free(&c.to);
+    hd_buffer_free(&c.from);
+    hd_buffer_free(&c.to);
     table_free(&table);
     return err;
 }

@@ -21,7 +21,7 @@ err_t turns_open(comm_t *comm, const char *spec, const char *id, double timeout_
 /* The run that this one takes turns with. On rank 0; elsewhere "". */
 const char *turns_other(const turns_t *turns);
 
-/* Collective. Before the batches of a point: how many of them both take; n is this job's wish, that of the
+/* Collective. Before the batches of a point: how many of them both take; n is this job's request, that of the
  * first job counts. `what` must be the same in both jobs: ERR_USAGE otherwise. */
 err_t turns_begin_point(turns_t *turns, const char *what, int n, int *out);
 

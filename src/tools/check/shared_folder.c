@@ -71,9 +71,9 @@ static err_t path_of(const shared_t *s, const char *kind, int host, char out[FS_
 static void choose_folder(const check_options_t *options, shared_t *s)
 {
     char folder[FS_PATH_MAX];
-    const char *wish = options->shared ? options->shared : options->out ? options->out : "runs";
-    snprintf(folder, sizeof folder, "%s", wish);
-    s->hangs = process_probe(wish, options->shared_timeout_sec) != ERR_OK;
+    const char *request = options->shared ? options->shared : options->out ? options->out : "runs";
+    snprintf(folder, sizeof folder, "%s", request);
+    s->hangs = process_probe(request, options->shared_timeout_sec) != ERR_OK;
     /* The parent of --out, or what there is of it. */
     bool is_parent = options->shared != NULL || s->hangs;
     while (!is_parent) {

@@ -241,7 +241,7 @@ static err_t sum_up(packer_t *p, pack_result_t *out)
     }
     TRY(comm_allreduce(p->comm, sums, 3, DTYPE_I64, COMM_SUM, "adding up what is packed"));
     *out = (pack_result_t){
-        .n_picture_bytes = sums[2], .n_shards = p->plan.n_shards, .n_kept = sums[0], .n_bytes = sums[1]};
+        .n_image_bytes = sums[2], .n_shards = p->plan.n_shards, .n_kept = sums[0], .n_bytes = sums[1]};
     for (int s = 0; s < SPLIT_COUNT; s++) out->n_samples += p->source->n_samples[s];
     return ERR_OK;
 }

@@ -7,9 +7,9 @@
 #include "tools/pack/shard_plan.h"
 
 typedef struct pack_result {
-    int64_t n_samples, n_picture_bytes; /* in the folder now */
-    int64_t n_shards, n_kept;           /* kept: of these, those that were there already */
-    int64_t n_bytes;                    /* of the shards' files */
+    int64_t n_samples, n_image_bytes; /* in the folder now */
+    int64_t n_shards, n_kept;         /* kept: of these, those that were there already */
+    int64_t n_bytes;                  /* of the shards' files */
 } pack_result_t;
 
 /* Collective. Rank r writes shards r, r + size, … of the plan; those of the same plan that are there are

@@ -42,11 +42,10 @@ err_t pack_check_apart(const char *from, const char *to)
         if (!classes[0] || !resolve(classes, a) || !resolve(to, b)) continue;
         const size_t n = strlen(a);
         if (strncmp(a, b, n) == 0 && (b[n] == '/' || b[n] == '\0'))
-            RAISE(
-                ERR_USAGE,
-                "%s is in %s, where every folder is a class of pictures: the shards would be taken for one; "
-                "give another folder for them",
-                to, classes);
+            RAISE(ERR_USAGE,
+                  "%s is in %s, where every folder is a class of images: the shards would be taken for one; "
+                  "give another folder for them",
+                  to, classes);
     }
     return ERR_OK;
 }

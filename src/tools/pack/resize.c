@@ -21,17 +21,17 @@ struct pack_resizer {
     arena_t arena; /* annotations */
 };
 
-/* From coordinates of the stored picture to those of the new one: x' = m[0] x + m[1] y + m[2], y' likewise
+/* From coordinates of the stored image to those of the new one: x' = m[0] x + m[1] y + m[2], y' likewise
  * from m[3]. */
 typedef struct map {
     double m[6];
-    int64_t width, height; /* of the new picture */
+    int64_t width, height; /* of the new image */
 } map_t;
 
 err_t pack_resizer_new(int64_t shorter_side, int64_t quality, pack_resizer_t **out)
 {
     pack_resizer_t *r;
-    TRY(mem_new(sizeof *r, "resizing pictures", &r));
+    TRY(mem_new(sizeof *r, "resizing images", &r));
     r->shorter_side = shorter_side;
     r->quality = quality;
     err_t err = image_decoder_new((image_limits_t){0}, &r->decoder);
@@ -62,7 +62,7 @@ static int64_t scaled(int64_t n, double factor)
     return to < 1 ? 1 : to > RESIZE_MAX ? RESIZE_MAX : to;
 }
 
-/* What EXIF's orientation does to a point of a stored picture of w × h, then the scale to the new one. The
+/* What EXIF's orientation does to a point of a stored image of w × h, then the scale to the new one. The
  * orientations: 1 as it is, 2 mirrored, 3 half a turn, 4 upside down mirrored, 5 transposed, 6 to be turned
  * right, 7 transposed along the other diagonal, 8 to be turned left (CIPA DC-008, Orientation). */
 static map_t make_map(const image_info_t *info, int64_t width, int64_t height)
@@ -87,7 +87,7 @@ static void apply(const map_t *map, double x, double y, double out[2])
     out[1] = m[3] * x + m[4] * y + m[5];
 }
 
-/* The point of the stored picture that is at (x, y) of the new one. */
+/* The point of the stored image that is at (x, y) of the new one. */
 static void unapply(const map_t *map, double x, double y, double out[2])
 {
     const double *m = map->m;
@@ -130,12 +130,12 @@ static err_t make_room(uint8_t **block, size_t *n_block, size_t n_bytes)
     if (n_bytes <= *n_block) return ERR_OK;
     mem_free(block);
     *n_block = 0;
-    TRY(mem_new(n_bytes, "a picture", block));
+    TRY(mem_new(n_bytes, "an image", block));
     *n_block = n_bytes;
     return ERR_OK;
 }
 
-/* Whether the old picture's pixel at the centre of the new one's (x, y) is in the mask. */
+/* Whether the old image's pixel at the centre of the new one's (x, y) is in the mask. */
 static uint8_t mask_at(const pack_resizer_t *r, const map_t *map, const sample_t *in, int64_t x, int64_t y)
 {
     double from[2];
@@ -183,8 +183,8 @@ static err_t map_annotations(pack_resizer_t *r, const map_t *map, const sample_t
         to[i] = *from;
         to[i].area = from->area * area;
         map_box(map, from->box, to[i].box);
-        if (from->outline == OUTLINE_POLYGONS) TRY(map_points(r, map, from, &to[i]));
-        if (from->outline == OUTLINE_RUNS) TRY(map_runs(r, map, in, from, &to[i]));
+        if (from->segmentation == SEGMENTATION_POLYGONS) TRY(map_points(r, map, from, &to[i]));
+        if (from->segmentation == SEGMENTATION_RLE) TRY(map_runs(r, map, in, from, &to[i]));
     }
     out->annotations = to;
     return ERR_OK;
@@ -208,7 +208,7 @@ err_t pack_resize(pack_resizer_t *r, const sample_t *in, sample_t *out)
     mem_free(&r->encoded);
     TRY(image_info(bytes, &info));
     if (info.stored_width != in->width || info.stored_height != in->height)
-        RAISE(ERR_DATA, "the picture %s is %lld×%lld, but its annotations are for %d×%d", in->name,
+        RAISE(ERR_DATA, "the image %s is %lld×%lld, but its annotations are for %d×%d", in->name,
               (long long)info.stored_width, (long long)info.stored_height, in->width, in->height);
     int64_t shorter = info.width < info.height ? info.width : info.height,
             longer = info.width + info.height - shorter;

@@ -8,15 +8,15 @@
 
 typedef struct pack_options {
     const char *out;         /* folder of the shards */
-    int64_t shard_bytes;     /* of pictures in a shard, as the source has them; a larger one has its own */
-    int64_t resize, quality; /* shorter side at most, JPEG quality; resize 0: pictures stay as they are */
+    int64_t shard_bytes;     /* of images in a shard, as the source has them; a larger one has its own */
+    int64_t resize, quality; /* shorter side at most, JPEG quality; resize 0: images stay as they are */
     bool force;              /* shards of another packing that are there are deleted */
 } pack_options_t;
 
 typedef struct pack_plan {
-    int64_t n_shards, n_bytes; /* of both splits; bytes of pictures, as the source has them */
+    int64_t n_shards, n_bytes; /* of both splits; bytes of images, as the source has them */
     shard_plan_t *shards;      /* [n_shards]: training's first; folder is borrowed from the options */
-    int64_t *shard_bytes;      /* [n_shards]: of their pictures */
+    int64_t *shard_bytes;      /* [n_shards]: of their images */
     uint64_t hash;             /* of the source's hash and sizes and of the options that matter */
     uint64_t data_hash;        /* of the samples as they will be */
 } pack_plan_t;

@@ -80,7 +80,7 @@ static err_t look_at_sample(verifier_t *v, split_t split, int64_t number)
     TRY(source_read(v->source, split, number, &v->buffer, &sample));
     TRY(image_info((image_bytes_t){sample.name, sample.bytes, sample.n_bytes}, &info));
     if (info.stored_width != sample.width || info.stored_height != sample.height)
-        RAISE(ERR_DATA, "the picture %s is %lld×%lld, but %d×%d is said of it", sample.name,
+        RAISE(ERR_DATA, "the image %s is %lld×%lld, but %d×%d is said of it", sample.name,
               (long long)info.stored_width, (long long)info.stored_height, sample.width, sample.height);
     return ERR_OK;
 }

@@ -74,7 +74,7 @@ static err_t open_feed(evaluator_t *e)
                                .timeout_sec = o->timeout_sec,
                                .norm = o->norm,
                                .bad = o->bad};
-    return feed_open(&loader, o->backend, &e->feed);
+    return prefetcher_open(&loader, o->backend, &e->prefetcher);
 }
 
 static int64_t n_scores(const evaluator_t *e)
@@ -111,8 +111,8 @@ out:
 
 void evaluator_close(evaluator_t *e)
 {
-    feed_close(&e->feed);
-    e->feed = (feed_t){0};
+    prefetcher_close(&e->prefetcher);
+    e->prefetcher = (prefetcher_t){0};
     sampler_free(&e->sampler);
     mem_free(&e->index);
     mem_free(&e->labels);
@@ -170,8 +170,8 @@ static err_t run_batch(evaluator_t *e, int64_t first, double *loss)
 {
     int n_classes = e->dataset->info.n_classes;
     exec_results_t results;
-    feed_batch_t data;
-    TRY(feed_next(&e->feed, &data));
+    prefetcher_batch_t data;
+    TRY(prefetcher_next(&e->prefetcher, &data));
     exec_batch_t batch = {.n = data.n,
                           .pixels = data.pixels,
                           .labels = data.labels,
@@ -182,7 +182,7 @@ static err_t run_batch(evaluator_t *e, int64_t first, double *loss)
     if (data.labels) memcpy(e->labels, data.from->labels, (size_t)data.n * sizeof *e->labels);
     if (e->targets) memcpy(e->targets + first * n_classes, data.from->targets, (size_t)data.n * n_row);
     TRY(exec_forward(e->options.exec, &batch, false));
-    TRY(feed_ahead(&e->feed));
+    TRY(prefetcher_ahead(&e->prefetcher));
     TRY(exec_results(e->options.exec, &results));
     for (int64_t i = 0; i < data.n; i++) *loss += results.losses[i];
     if (e->scores)
@@ -199,7 +199,7 @@ static err_t run_local(evaluator_t *e)
     memset(e->counts, 0, (size_t)n_counts(e) * sizeof *e->counts);
     if (e->scores) memset(e->scores, 0, (size_t)n_scores(e) * sizeof *e->scores);
     if (e->targets) memset(e->targets, 0, (size_t)n_scores(e) * sizeof *e->targets);
-    if (e->n > 0) feed_allow(&e->feed, sampler_batches(e->sampler));
+    if (e->n > 0) prefetcher_allow(&e->prefetcher, sampler_batches(e->sampler));
     for (int64_t done = 0; done < e->n; done += e->batch) {
         TRY(run_batch(e, e->first + done, &e->losses[(e->first + done) / e->batch]));
         progress_draw("evaluating", done + e->batch < e->n ? done + e->batch : e->n, e->n, "");
@@ -225,7 +225,7 @@ err_t evaluator_run(evaluator_t *e, evaluation_t *out)
     if (e->worst) worst_clear(e->worst);
     watchdog_phase("evaluating");
     TRY(comm_agree(e->comm, run_local(e), "evaluation"));
-    if (e->options.bad) TRY(bad_pictures_share(e->comm, e->options.bad));
+    if (e->options.bad) TRY(corrupt_samples_share(e->comm, e->options.bad));
     /* Every batch has one rank's loss and zeros: the sum in order has the same bits on any number of ranks.
      */
     TRY(comm_allreduce(e->comm, e->losses, e->n_batches, DTYPE_F64, COMM_SUM, "evaluation loss"));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Evaluation over a split, sharded: every sample counts exactly once on any number of ranks. The split is cut
  * into the same batches on any number of ranks and whole batches are shared out, as a library may compute
- * small batches in another order: with equal threads the loss has the same bits everywhere. Pictures are read
+ * small batches in another order: with equal threads the loss has the same bits everywhere. Images are read
  * as in training, ahead of the work. */
 #ifndef TRAIN_EVALUATE_EVALUATE_H
 #define TRAIN_EVALUATE_EVALUATE_H
@@ -10,11 +10,11 @@
 #include "compute/graph/exec.h"
 #include "data/dataset/dataset.h"
 #include "train/evaluate/worst.h"
-#include "train/feed/feed.h"
+#include "train/feed/prefetcher.h"
 
 enum { EVAL_FEW = 20 };
 
-/* Pictures of a batch: 128, and of large ones fewer, as their activations would fill the memory that training
+/* Images of a batch: 128, and of large ones fewer, as their activations would fill the memory that training
  * has to spare (32 of 224×224, 8 at least). The same on any number of ranks. */
 int64_t evaluation_batch(const dataset_t *dataset);
 
@@ -28,9 +28,9 @@ typedef struct evaluator_options {
     const backend_t *backend;
     const dataset_t *dataset;
     split_t split;
-    pixel_norm_t norm;   /* that the network was trained with */
-    bad_pictures_t *bad; /* as loader_options_t's */
-    int n_threads;       /* of the loader */
+    pixel_norm_t norm;      /* that the network was trained with */
+    corrupt_samples_t *bad; /* as loader_options_t's */
+    int n_threads;          /* of the loader */
     double timeout_sec;
 } evaluator_options_t;
 
@@ -41,7 +41,7 @@ typedef struct evaluator {
     int64_t batch;    /* evaluation_batch */
     int64_t first, n; /* this rank's samples */
     sampler_t *sampler;
-    feed_t feed;
+    prefetcher_t prefetcher;
     int64_t *index;    /* of the batch that is evaluated */
     int32_t *labels;   /* of it */
     int64_t *counts;   /* right ones, in the best five, then the confusion, where there is one */

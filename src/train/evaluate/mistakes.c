@@ -10,7 +10,7 @@
 
 #include "data/show/font.h"
 
-/* In pixels. Pictures are shown by a whole factor about SIDE wide and high, so that their own pixels can be
+/* In pixels. Images are shown by a whole factor about SIDE wide and high, so that their own pixels can be
  * seen. */
 enum {
     MARGIN = 32,
@@ -20,7 +20,7 @@ enum {
     MAX_WIDTH = 1100,
     MIN_COLUMNS = 2,
     LINE = 24,
-    CAPTION = 8, /* between a picture and its caption */
+    CAPTION = 8, /* between an image and its caption */
     TITLE = 38,  /* line of the heading */
     TITLE_SCALE = 3,
     TEXT_SCALE = 2,
@@ -31,7 +31,7 @@ static const rgb_t paper = {250, 250, 248}, ink = {32, 36, 42}, faint = {100, 10
                    alarm_red = {196, 38, 46};
 
 typedef struct layout {
-    int64_t picture_width, picture_height, cell_width, cell_height;
+    int64_t image_width, image_height, cell_width, cell_height;
     int64_t columns, rows, top, width, height;
 } layout_t;
 
@@ -48,10 +48,10 @@ static layout_t lay_out(const mistakes_t *m)
     int advance = FONT_ADVANCE * TEXT_SCALE;
     int64_t said = advance * (2 * n_digits(info->n_classes - 1) + (int)strlen(", said "));
     int64_t number = advance * (n_digits(info->n_samples[m->split] - 1) + (int)strlen("99% #"));
-    layout_t l = {.picture_width = factor * info->width, .picture_height = factor * info->height};
+    layout_t l = {.image_width = factor * info->width, .image_height = factor * info->height};
     l.cell_width = said > number ? said : number;
-    if (l.picture_width > l.cell_width) l.cell_width = l.picture_width;
-    l.cell_height = l.picture_height + CAPTION + 2 * LINE;
+    if (l.image_width > l.cell_width) l.cell_width = l.image_width;
+    l.cell_height = l.image_height + CAPTION + 2 * LINE;
     l.columns = (MAX_WIDTH - 2 * MARGIN + GAP_X) / (l.cell_width + GAP_X);
     if (l.columns < MIN_COLUMNS) l.columns = MIN_COLUMNS;
     l.rows = (m->worst->n + l.columns - 1) / l.columns;
@@ -127,14 +127,14 @@ static err_t draw_samples(const mistakes_t *m, const layout_t *l, page_t *page, 
     const dataset_info_t *info = &m->dataset->info;
     for (int i = 0; i < m->worst->n; i++) {
         const worst_sample_t *sample = &m->worst->samples[i];
-        const dataset_wish_t wish = {.split = m->split, .index = sample->index};
+        const dataset_request_t request = {.split = m->split, .index = sample->index};
         dataset_sample_t shown;
-        TRY(dataset_read(reader, &wish, &shown));
-        const page_source_t picture = {info->width, info->height, info->channels, shown.bytes};
+        TRY(dataset_read(reader, &request, &shown));
+        const page_source_t image = {info->width, info->height, info->channels, shown.bytes};
         int64_t x = MARGIN + i % l->columns * (l->cell_width + GAP_X);
         int64_t y = l->top + i / l->columns * (l->cell_height + GAP_Y);
-        page_place(page, (box_t){x, y, l->picture_width, l->picture_height}, &picture);
-        draw_caption(page, x, y + l->picture_height + CAPTION, l->cell_width, sample);
+        page_place(page, (box_t){x, y, l->image_width, l->image_height}, &image);
+        draw_caption(page, x, y + l->image_height + CAPTION, l->cell_width, sample);
     }
     return ERR_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Pictures that could not be read, told by each rank to all. Part of train. */
+/* Images that could not be read, told by each rank to all. Part of train. */
 #ifndef TRAIN_FEED_CORRUPT_SAMPLES_H
 #define TRAIN_FEED_CORRUPT_SAMPLES_H
 
@@ -8,6 +8,6 @@
 
 /* Collective. Afterwards all ranks know what any of them has found so far; rank 0 names each once. ERR_DATA
  * on all, when together they are too many. */
-err_t bad_pictures_share(comm_t *comm, bad_pictures_t *bad);
+err_t corrupt_samples_share(comm_t *comm, corrupt_samples_t *bad);
 
 #endif

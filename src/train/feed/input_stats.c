@@ -16,12 +16,10 @@ static const struct {
         {"reading",
          "the storage is too slow for one reader: more --loader-threads, shards (dptrain data pack) in place "
          "of many files, or a local copy"},
-    [DECODE] =
-        {"decoding",
-         "more --loader-threads where CPUs are idle, or smaller pictures (dptrain data pack --resize)"},
-    [RESIZE] =
-        {"resizing",
-         "more --loader-threads where CPUs are idle, or smaller pictures (dptrain data pack --resize)"},
+    [DECODE] = {"decoding",
+                "more --loader-threads where CPUs are idle, or smaller images (dptrain data pack --resize)"},
+    [RESIZE] = {"resizing",
+                "more --loader-threads where CPUs are idle, or smaller images (dptrain data pack --resize)"},
     [COPY] = {"copying", "into batches, or from there to the GPU: more --loader-threads where CPUs are idle; "
                          "dptrain bench mem "
                          "tells what copies take"},
@@ -29,7 +27,7 @@ static const struct {
                   "there are too few: fewer --threads or --loader-threads, or fewer ranks a host"},
 };
 
-double intake_hidden_wait(double feed_sec, double step_sec, double busy_sec)
+double input_stats_hidden_wait(double feed_sec, double step_sec, double busy_sec)
 {
     double idle = step_sec > busy_sec ? step_sec - busy_sec : 0;
     return feed_sec < idle ? feed_sec : idle;
@@ -37,22 +35,22 @@ double intake_hidden_wait(double feed_sec, double step_sec, double busy_sec)
 
 /* Seconds of each; their sum, 0 where nothing is known of them. What threads do besides the rest is copying.
  */
-static double list(const intake_t *intake, double out[N_PARTS])
+static double list(const input_stats_t *input_stats, double out[N_PARTS])
 {
-    const dataset_cost_t *part = &intake->loader.part;
+    const dataset_cost_t *part = &input_stats->loader.part;
     double known = part->read + part->decode + part->resize + part->cpu_wait;
-    double copied = intake->loader.busy > known ? intake->loader.busy - known : 0;
+    double copied = input_stats->loader.busy > known ? input_stats->loader.busy - known : 0;
     out[READ] = part->read, out[DECODE] = part->decode, out[RESIZE] = part->resize;
-    out[COPY] = copied + intake->copy_sec, out[CPU_WAIT] = part->cpu_wait;
+    out[COPY] = copied + input_stats->copy_sec, out[CPU_WAIT] = part->cpu_wait;
     return known > 0 ? known + out[COPY] : 0;
 }
 
-err_t intake_gather(comm_t *comm, intake_t *intake)
+err_t input_stats_gather(comm_t *comm, input_stats_t *input_stats)
 {
-    double *const fields[] = {&intake->wait_sec,           &intake->step_sec,
-                              &intake->loader.part.read,   &intake->loader.part.decode,
-                              &intake->loader.part.resize, &intake->loader.part.cpu_wait,
-                              &intake->loader.busy,        &intake->copy_sec};
+    double *const fields[] = {&input_stats->wait_sec,           &input_stats->step_sec,
+                              &input_stats->loader.part.read,   &input_stats->loader.part.decode,
+                              &input_stats->loader.part.resize, &input_stats->loader.part.cpu_wait,
+                              &input_stats->loader.busy,        &input_stats->copy_sec};
     enum { N = sizeof fields / sizeof fields[0] };
     double sums[N];
     for (int i = 0; i < N; i++) sums[i] = *fields[i];
@@ -61,31 +59,33 @@ err_t intake_gather(comm_t *comm, intake_t *intake)
     return ERR_OK;
 }
 
-void intake_text(const intake_t *intake, char out[INTAKE_TEXT_MAX])
+void input_stats_text(const input_stats_t *input_stats, char out[INPUT_STATS_TEXT_MAX])
 {
-    double sec[N_PARTS], sum = list(intake, sec);
+    double sec[N_PARTS], sum = list(input_stats, sec);
     int most = 0;
     out[0] = '\0';
-    if (!(sum > 0) || !(intake->wait_sec >= INTAKE_SHARE * intake->step_sec)) return;
+    if (!(sum > 0) || !(input_stats->wait_sec >= INPUT_STATS_SHARE * input_stats->step_sec)) return;
     for (int i = 1; i < N_PARTS; i++)
         if (sec[i] > sec[most]) most = i;
-    snprintf(out, INTAKE_TEXT_MAX,
-             "%s of it waited for pictures; the loader's threads spend %s of their time %s "
+    snprintf(out, INPUT_STATS_TEXT_MAX,
+             "%s of it waited for images; the loader's threads spend %s of their time %s "
              "(reading %.0f, decoding %.0f, resizing %.0f, copying %.0f, waiting for a CPU %.0f): %s",
-             figure_share(intake->wait_sec / intake->step_sec).text, figure_share(sec[most] / sum).text,
-             parts[most].name, 100 * sec[READ] / sum, 100 * sec[DECODE] / sum, 100 * sec[RESIZE] / sum,
-             100 * sec[COPY] / sum, 100 * sec[CPU_WAIT] / sum, parts[most].advice);
+             figure_share(input_stats->wait_sec / input_stats->step_sec).text,
+             figure_share(sec[most] / sum).text, parts[most].name, 100 * sec[READ] / sum,
+             100 * sec[DECODE] / sum, 100 * sec[RESIZE] / sum, 100 * sec[COPY] / sum,
+             100 * sec[CPU_WAIT] / sum, parts[most].advice);
 }
 
-void intake_json(const intake_t *intake, json_t *j)
+void input_stats_json(const input_stats_t *input_stats, json_t *j)
 {
     double sec[N_PARTS];
-    if (!(list(intake, sec) > 0)) return;
-    json_real(j, "data_wait_share", intake->step_sec > 0 ? intake->wait_sec / intake->step_sec : 0);
+    if (!(list(input_stats, sec) > 0)) return;
+    json_real(j, "data_wait_share",
+              input_stats->step_sec > 0 ? input_stats->wait_sec / input_stats->step_sec : 0);
     json_real(j, "load_read_sec", sec[READ]);
     json_real(j, "load_decode_sec", sec[DECODE]);
     json_real(j, "load_resize_sec", sec[RESIZE]);
     json_real(j, "load_copy_sec", sec[COPY]);
     json_real(j, "load_cpu_wait_sec", sec[CPU_WAIT]);
-    json_real(j, "load_busy_sec", intake->loader.busy);
+    json_real(j, "load_busy_sec", input_stats->loader.busy);
 }

@@ -3,10 +3,10 @@
  * too; the reduction is cluster/comm. */
 #include "train/learn/bucket.h"
 
-int64_t bucket_floats(int64_t wish, int64_t n_gradients)
+int64_t bucket_floats(int64_t n_bytes, int64_t n_gradients)
 {
     static const int64_t least = (1 << 20) / sizeof(float), most = (32 << 20) / sizeof(float);
-    if (wish > 0) return (wish + (int64_t)sizeof(float) - 1) / (int64_t)sizeof(float);
+    if (n_bytes > 0) return (n_bytes + (int64_t)sizeof(float) - 1) / (int64_t)sizeof(float);
     int64_t quarter = n_gradients / 4;
     return quarter < least ? least : quarter > most ? most : quarter;
 }

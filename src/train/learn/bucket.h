@@ -14,9 +14,9 @@ typedef struct bucket {
     int64_t n_ready; /* floats that are final in this step */
 } bucket_t;
 
-/* Floats of a bucket for `wish` bytes; 0 (auto): a quarter of the gradients, but from 1 to 32 MiB: few enough
+/* Floats of a bucket for `n_bytes` bytes; 0 (auto): a quarter of the gradients, but from 1 to 32 MiB: few enough
  * calls, and most of backward left to hide behind. */
-int64_t bucket_floats(int64_t wish, int64_t n_gradients);
+int64_t bucket_floats(int64_t n_bytes, int64_t n_gradients);
 
 /* exec_ready_hook_t, context a bucket_t: gradients [offset, offset + count) are final. */
 err_t bucket_ready(void *bucket, int64_t offset, int64_t count);

@@ -116,7 +116,7 @@ static void make_ranges(optim_t *o, const graph_t *graph)
 static err_t add_buffer(optim_t *o, const char *name)
 {
     optim_buffer_t *buffer = &o->buffers[o->n_buffers];
-    TRY(mirror_new(o->backend, (size_t)o->n_flat * sizeof(float), "optimizer state", &buffer->flat));
+    TRY(hd_buffer_new(o->backend, (size_t)o->n_flat * sizeof(float), "optimizer state", &buffer->flat));
     buffer->name = name;
     o->n_buffers++;
     return ERR_OK;
@@ -156,7 +156,7 @@ void optim_free(optim_t **optim)
 {
     optim_t *o = *optim;
     if (!o) return;
-    for (int i = 0; i < o->n_buffers; i++) mirror_free(&o->buffers[i].flat);
+    for (int i = 0; i < o->n_buffers; i++) hd_buffer_free(&o->buffers[i].flat);
     mem_free(&o->ranges);
     mem_free(optim);
 }
@@ -273,12 +273,12 @@ err_t optim_swap_average(optim_t *o, float *weights)
 
 err_t optim_pull(const optim_t *o)
 {
-    for (int i = 0; i < o->n_buffers; i++) TRY(mirror_pull_all(&o->buffers[i].flat));
+    for (int i = 0; i < o->n_buffers; i++) TRY(hd_buffer_pull_all(&o->buffers[i].flat));
     return ERR_OK;
 }
 
 err_t optim_push(const optim_t *o)
 {
-    for (int i = 0; i < o->n_buffers; i++) TRY(mirror_push_all(&o->buffers[i].flat));
+    for (int i = 0; i < o->n_buffers; i++) TRY(hd_buffer_push_all(&o->buffers[i].flat));
     return ERR_OK;
 }

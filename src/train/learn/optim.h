@@ -7,7 +7,7 @@
 
 #include "base/opt.h"
 #include "compute/graph/graph.h"
-#include "compute/ops/mirror.h"
+#include "compute/ops/hd_buffer.h"
 
 typedef struct optim_options {
     const char *optimizer; /* "sgd", "nesterov", "adadelta", "adamw", "lars" */
@@ -32,7 +32,7 @@ enum { OPTIM_MAX_BUFFERS = OPTIM_MAX_STATES + 1 };
 /* One flat buffer laid out as the graph's parameters are; belongs in a checkpoint under this name. */
 typedef struct optim_buffer {
     const char *name; /* "velocity", "square_average", "first_moment", "ema", … */
-    mirror_t flat;    /* n_flat_params floats, zero at the start */
+    hd_buffer_t flat; /* n_flat_params floats, zero at the start */
 } optim_buffer_t;
 
 typedef struct optim_range optim_range_t;

@@ -20,8 +20,8 @@ err_t shards_open(comm_t *comm, const backend_t *backend, int n_all, int64_t n_f
     int64_t n_kept = out->n_local * comm->size * out->n_slice;
     TRY(mem_new_array(n_kept, sizeof(float), "the gradients of shards", &out->kept));
     TRY(mem_new_array(n_kept, sizeof(float), "the gradients of shards", &out->received));
-    TRY(mirror_new(backend, (size_t)(out->n_local * n_states) * sizeof(float), "running statistics",
-                   &out->states));
+    TRY(hd_buffer_new(backend, (size_t)(out->n_local * n_states) * sizeof(float), "running statistics",
+                      &out->states));
     TRY(mem_new_array(n_all * n_states, sizeof(float), "running statistics", &out->all_states));
     mem_touch(out->kept, (size_t)n_kept * sizeof(float));
     mem_touch(out->received, (size_t)n_kept * sizeof(float));
@@ -32,7 +32,7 @@ void shards_close(shards_t *shards)
 {
     mem_free(&shards->kept);
     mem_free(&shards->received);
-    mirror_free(&shards->states);
+    hd_buffer_free(&shards->states);
     mem_free(&shards->all_states);
 }
 
@@ -74,12 +74,12 @@ err_t shards_set_states(shards_t *s, const float *states)
     float *own = s->states.host;
     for (int i = 0; i < s->n_local; i++)
         memcpy(own + i * s->n_states, states, (size_t)s->n_states * sizeof *states);
-    return mirror_push_all(&s->states);
+    return hd_buffer_push_all(&s->states);
 }
 
 err_t shards_average_states(shards_t *s, float *states)
 {
-    TRY(mirror_pull_all(&s->states));
+    TRY(hd_buffer_pull_all(&s->states));
     TRY(comm_allgather(s->comm, s->states.host, s->n_local * s->n_states * (int64_t)sizeof *states,
                        s->all_states, "averaging running statistics"));
     for (int64_t k = 0; k < s->n_states; k++) {

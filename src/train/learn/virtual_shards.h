@@ -8,7 +8,7 @@
 #define TRAIN_LEARN_VIRTUAL_SHARDS_H
 
 #include "cluster/comm/comm.h"
-#include "compute/ops/mirror.h"
+#include "compute/ops/hd_buffer.h"
 
 typedef struct shards {
     comm_t *comm;
@@ -16,7 +16,7 @@ typedef struct shards {
     int64_t n_floats, n_slice; /* of gradients; of the part that each rank sums, size × n_slice ≥ n_floats */
     int64_t n_states;
     float *kept, *received; /* [n_local][size × n_slice] */
-    mirror_t states;        /* [n_local][n_states] floats */
+    hd_buffer_t states;     /* [n_local][n_states] floats */
     float *all_states;      /* [n_all][n_states] */
 } shards_t;
 

@@ -144,17 +144,17 @@ static int count_used(const algorithm_request_t *request, const algorithms_t *ta
 static err_t read_file(const algorithm_request_t *request, algorithm_choice_t *out)
 {
     char *text;
-    err_t err = fs_read_text(request->wish, ALGORITHMS_TEXT_MAX, &text);
+    err_t err = fs_read_text(request->option, ALGORITHMS_TEXT_MAX, &text);
     if (err != ERR_OK) return err_context(err, "--algorithms");
-    err = algorithms_read(&out->table, text, request->wish, true);
+    err = algorithms_read(&out->table, text, request->option, true);
     mem_free(&text);
     if (err != ERR_OK) return err_context(err, "--algorithms");
-    out->table.machine[0] = '\0'; /* a wish, wherever it was measured */
+    out->table.machine[0] = '\0'; /* a request, wherever it was measured */
     int n_used = count_used(request, &out->table);
     if (n_used == 0)
         log_warn("--algorithms %s: none of its %d lines is about a layer of this run at its batch sizes; the "
                  "backend's rule decides",
-                 request->wish, out->table.n);
+                 request->option, out->table.n);
     snprintf(out->from, sizeof out->from, "file");
     snprintf(out->about, sizeof out->about, "algorithms from a file (%d of its %d lines are for this run)",
              n_used, out->table.n);
@@ -203,15 +203,15 @@ static err_t keep_saved(const algorithm_request_t *request, algorithm_choice_t *
 static err_t decide_fused(const algorithm_request_t *request, algorithm_choice_t *out)
 {
     char machine[ALGORITHMS_MACHINE_MAX];
-    if (!request->wish) return keep_saved(request, out);
-    bool measuring = strcmp(request->wish, "measure") == 0;
-    if (strcmp(request->wish, "fixed") == 0) {
+    if (!request->option) return keep_saved(request, out);
+    bool measuring = strcmp(request->option, "measure") == 0;
+    if (strcmp(request->option, "fixed") == 0) {
         snprintf(out->from, sizeof out->from, "fixed");
         snprintf(out->about, sizeof out->about, "algorithms fixed");
         return ERR_OK;
     }
     describe_machine(request->runtime, machine);
-    if (!measuring && (request->wish_given || !request->saved)) return read_file(request, out);
+    if (!measuring && (request->option_given || !request->saved)) return read_file(request, out);
     TRY(take_saved(request, machine, measuring, &out->table));
     if (measuring) return measure(request, machine, out);
     snprintf(out->from, sizeof out->from, "checkpoint");

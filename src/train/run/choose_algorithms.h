@@ -14,8 +14,8 @@ enum { ALGORITHMS_MAX_SIZES = 8 };
 typedef struct algorithm_request {
     /* "fixed", "measure", or the path of a table (compute/graph/algorithms.h). NULL: the saved ones, wherever
      * they were measured, and the backend's own rule for the rest: evaluation computes as training did. */
-    const char *wish;
-    bool wish_given;   /* by the user of this start, and not taken over from the checkpoint */
+    const char *option;
+    bool option_given; /* by the user of this start, and not taken over from the checkpoint */
     const char *saved; /* rank 0's: the table of the checkpoint; NULL: none */
     const runtime_t *runtime;
     const graph_t *graph; /* the model's; its layers are taken as the executor fuses them */

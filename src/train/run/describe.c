@@ -45,8 +45,8 @@ static void print_gpus(const trainer_t *t, const comm_gpu_t *gpus, const char *p
     char text[1024];
     log_info("  GPU     %s, %s, compute capability %d.%d, steps %s%s", device->name,
              figure_bytes((double)device->memory_bytes).text, device->capability / 10,
-             device->capability % 10, t->replay.why_not ? "not recorded: " : "recorded as CUDA graphs",
-             t->replay.why_not ? t->replay.why_not : "");
+             device->capability % 10, t->recorded.why_not ? "not recorded: " : "recorded as CUDA graphs",
+             t->recorded.why_not ? t->recorded.why_not : "");
     int shown = 0;
     for (int r = 0; r < t->comm->size; shown++) {
         r = gpus_of_host(gpus, r, t->comm->size, text, sizeof text);
@@ -85,7 +85,7 @@ static void print_notes(const dataset_info_t *info)
         line = *end ? end + 1 : end;
     }
     if (info->n_samples[SPLIT_VAL] == 0)
-        log_warn("%s has no validation pictures: what is called validation is on the training pictures",
+        log_warn("%s has no validation images: what is called validation is on the training images",
                  info->source);
 }
 
@@ -102,7 +102,7 @@ void trainer_print_header(const trainer_t *t)
              figure_count(t->graph->n_parameters).text, o->precision,
              figure_bytes((double)exec_arena_bytes(t->exec)).text);
     log_info("  data    %s (%s)", info->source, t->data_why);
-    log_info("          %s training, %s validation pictures of %s, %d classes",
+    log_info("          %s training, %s validation images of %s, %d classes",
              figure_count(info->n_samples[SPLIT_TRAIN]).text, figure_count(info->n_samples[SPLIT_VAL]).text,
              sample, info->n_classes);
     if (info->transform[0])
@@ -169,7 +169,7 @@ static void record_gpus(json_t *j, const trainer_t *t)
     const backend_device_t *device = t->runtime.backend->device();
     json_int(j, "gpu_memory_bytes", device->memory_bytes);
     json_real(j, "compute_capability", device->capability / 10.0);
-    json_string(j, "cuda_graph", t->replay.why_not ? t->replay.why_not : "recorded");
+    json_string(j, "cuda_graph", t->recorded.why_not ? t->recorded.why_not : "recorded");
     json_array_begin(j, "gpus");
     for (int r = 0; r < t->comm->size; r++) {
         json_object_begin(j, NULL);

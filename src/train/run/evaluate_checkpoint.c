@@ -39,8 +39,8 @@ typedef struct eval_run {
     evaluator_t evaluator;
     worst_t worst;
     const backend_t *backend;
-    mirror_t params, states;
-    bad_pictures_t bad;
+    hd_buffer_t params, states;
+    corrupt_samples_t bad;
     const evaluate_options_t *options;
     split_t split;
 } eval_run_t;
@@ -48,9 +48,9 @@ typedef struct eval_run {
 static err_t allocate(eval_run_t *run)
 {
     const graph_t *g = run->graph;
-    TRY(mirror_new(run->backend, (size_t)g->n_flat_params * sizeof(float), "weights", &run->params));
-    return mirror_new(run->backend, (size_t)g->n_flat_states * sizeof(float), "running statistics",
-                      &run->states);
+    TRY(hd_buffer_new(run->backend, (size_t)g->n_flat_params * sizeof(float), "weights", &run->params));
+    return hd_buffer_new(run->backend, (size_t)g->n_flat_states * sizeof(float), "running statistics",
+                         &run->states);
 }
 
 /* A run that is still going may remove the file between its choice and its opening: then there is a newer
@@ -162,7 +162,7 @@ static err_t check_data(eval_run_t *run, const eval_plan_t *plan)
     shape_t have = shape_3d(info->height, info->width, info->channels), want = run->graph->sample;
     if (have.dim[0] != want.dim[1] || have.dim[1] != want.dim[2] || have.dim[2] != want.dim[3] ||
         info->n_classes != run->graph->n_classes)
-        RAISE(ERR_DATA, "%s has pictures of %s in %d classes, but the checkpoint was trained on %s in %d",
+        RAISE(ERR_DATA, "%s has images of %s in %d classes, but the checkpoint was trained on %s in %d",
               info->source, shape_format(have).text, info->n_classes,
               shape_format(shape_3d(want.dim[1], want.dim[2], want.dim[3])).text, run->graph->n_classes);
     return ERR_OK;
@@ -178,16 +178,16 @@ static err_t open_data(eval_run_t *run, const eval_plan_t *plan)
 
 static err_t open_evaluator(eval_run_t *run, const runtime_t *runtime, const eval_plan_t *plan)
 {
-    evaluator_options_t options = {.comm = run->comm,
-                                   .exec = run->exec,
-                                   .backend = run->backend,
-                                   .dataset = run->dataset,
-                                   .split = run->split,
-                                   .norm = plan->norm,
-                                   .bad = run->dataset->ops->read ? &run->bad : NULL,
-                                   .n_threads =
-                                       feed_threads(runtime, run->dataset, run->options->loader.threads),
-                                   .timeout_sec = run->options->timeout_sec};
+    evaluator_options_t options = {
+        .comm = run->comm,
+        .exec = run->exec,
+        .backend = run->backend,
+        .dataset = run->dataset,
+        .split = run->split,
+        .norm = plan->norm,
+        .bad = run->dataset->ops->read ? &run->bad : NULL,
+        .n_threads = prefetcher_threads(runtime, run->dataset, run->options->loader.threads),
+        .timeout_sec = run->options->timeout_sec};
     return evaluator_open(&options, &run->evaluator);
 }
 
@@ -212,8 +212,8 @@ static err_t build(eval_run_t *run, const runtime_t *runtime, const eval_plan_t 
                               .params = run->params.device,
                               .states = run->states.device,
                               .algorithms = &run->algorithms.table};
-    TRY(mirror_push_all(&run->params));
-    TRY(mirror_push_all(&run->states));
+    TRY(hd_buffer_push_all(&run->params));
+    TRY(hd_buffer_push_all(&run->states));
     TRY(exec_new(&options, &run->exec));
     TRY(open_evaluator(run, runtime, plan));
     if (run->options->png) {
@@ -232,7 +232,7 @@ static err_t draw_mistakes(const eval_run_t *run, const eval_plan_t *plan, const
     err_t err = page_write_png(page, path);
     page_free(&page);
     if (err == ERR_OK)
-        log_info("\npicture    %s, %d of %lld mistakes", path, run->worst.n,
+        log_info("\nimage    %s, %d of %lld mistakes", path, run->worst.n,
                  (long long)(eval->n - eval->n_correct));
     return err;
 }
@@ -275,8 +275,8 @@ out:
     dataset_close(&run.dataset);
     bad_close(&run.bad);
     graph_free(&run.graph);
-    mirror_free(&run.params);
-    mirror_free(&run.states);
+    hd_buffer_free(&run.params);
+    hd_buffer_free(&run.states);
     algorithm_choice_free(&run.algorithms);
     mem_free(&run.saved_algorithms);
     mem_free(&plan);

@@ -10,15 +10,15 @@
 typedef struct evaluate_options {
     const char *data; /* NULL: what it was trained on */
     split_t split;
-    const char *png;  /* NULL, or the picture of the worst mistakes to draw */
+    const char *png;  /* NULL, or the image of the worst mistakes to draw */
     const char *json; /* NULL, or the file for the result */
     int64_t n_worst;  /* mistakes that png shows */
-    loader_wishes_t loader;
+    loader_settings_t loader;
     double timeout_sec;
 } evaluate_options_t;
 
 /* Collective. where: a checkpoint, or the folder of a run, of which the newest good one is taken. The result
- * goes to the log. ERR_DATA where data and model do not fit each other, ERR_USAGE for a picture of data with
+ * goes to the log. ERR_DATA where data and model do not fit each other, ERR_USAGE for an image of data with
  * several labels a sample. */
 err_t evaluate_checkpoint(runtime_t *runtime, const char *where, const evaluate_options_t *options);
 

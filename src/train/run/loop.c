@@ -106,8 +106,8 @@ static void advance(trainer_t *t, const step_result_t *result, const step_cost_t
     t->at.n_samples += result->n;
     /* A ragged batch says nothing of the others' speed. */
     if (t->smooth_step_sec <= 0) t->smooth_step_sec = cost->total;
-    t->intake.wait_sec += cost->data;
-    t->intake.step_sec += cost->total;
+    t->input_stats.wait_sec += cost->data;
+    t->input_stats.step_sec += cost->total;
     if (result->n == t->global_batch) t->smooth_step_sec += (cost->total - t->smooth_step_sec) / 12;
     if (++t->n_first_steps <= RATE_WARMUP_STEPS) {
         time_layers(t);
@@ -140,26 +140,26 @@ static err_t evaluate(trainer_t *t, evaluation_t *out)
 }
 
 /* Collective. What training waited for since the last time. */
-static err_t take_intake(trainer_t *t, intake_t *out)
+static err_t take_input_stats(trainer_t *t, input_stats_t *out)
 {
-    *out = t->intake;
-    t->intake = (intake_t){0};
+    *out = t->input_stats;
+    t->input_stats = (input_stats_t){0};
     if (!t->dataset->ops->read) return ERR_OK;
-    out->loader = loader_take_cost(t->feed.loader);
-    out->copy_sec = feed_take_copy_sec(&t->feed);
-    return intake_gather(t->comm, out);
+    out->loader = loader_take_cost(t->prefetcher.loader);
+    out->copy_sec = prefetcher_take_copy_sec(&t->prefetcher);
+    return input_stats_gather(t->comm, out);
 }
 
 /* What an epoch came to. */
 typedef struct epoch {
     evaluation_t eval;
-    intake_t intake;
+    input_stats_t input_stats;
     double train_sec, images_per_sec, train_loss, train_accuracy;
 } epoch_t;
 
 static void show_epoch(const trainer_t *t, const epoch_t *e)
 {
-    char trained[32] = "", validated[64], waited[INTAKE_TEXT_MAX];
+    char trained[32] = "", validated[64], waited[INPUT_STATS_TEXT_MAX];
     bool has_top5 = !isnan(e->eval.top5);
     if (!isnan(e->train_accuracy)) snprintf(trained, sizeof trained, " accuracy %.4f", e->train_accuracy);
     int used = snprintf(validated, sizeof validated, "%s %.4f", isnan(e->train_accuracy) ? "mAP" : "accuracy",
@@ -169,7 +169,7 @@ static void show_epoch(const trainer_t *t, const epoch_t *e)
     log_info("epoch %lld  train loss %.4f%s  validation loss %.4f %s  %s  %s", (long long)t->at.epoch + 1,
              e->train_loss, trained, e->eval.loss, validated, figure_rate(e->images_per_sec, "images/s").text,
              figure_time(e->train_sec).text);
-    intake_text(&e->intake, waited);
+    input_stats_text(&e->input_stats, waited);
     if (waited[0]) log_info("         %s", waited);
 }
 
@@ -188,7 +188,7 @@ static err_t record_epoch(trainer_t *t, const epoch_t *e)
     if (!isnan(e->eval.top5)) json_real(j, "val_top5", e->eval.top5);
     json_real(j, "images_per_sec", e->images_per_sec);
     json_real(j, "train_sec", e->train_sec);
-    intake_json(&e->intake, j);
+    input_stats_json(&e->input_stats, j);
     TRY(metrics_end(&t->metrics, true));
     const tensorboard_scalar_t scalars[] = {
         {"validation/loss", e->eval.loss},
@@ -204,7 +204,7 @@ static err_t end_epoch(trainer_t *t, double train_sec, int64_t n_trained)
                      .train_loss = t->at.loss_sum / (double)t->at.n_samples,
                      .train_accuracy = share_right(t, t->at.n_correct, t->at.n_samples)};
     const evaluation_t *eval = &epoch.eval;
-    TRY(take_intake(t, &epoch.intake));
+    TRY(take_input_stats(t, &epoch.input_stats));
     double start = clock_sec();
     TRY(evaluate(t, &epoch.eval));
     trace_add(TRACE_TRAINING, &(trace_span_t){"evaluation", "phase", start, clock_sec(), t->at.step - 1, 0});
@@ -250,7 +250,7 @@ static err_t record_end(trainer_t *t, const char *why)
         json_int(j, "steady_allocations", t->n_allocations);
         json_int(j, "steady_page_faults", t->n_page_faults);
         json_real(j, "steady_cpu_sec", t->cpu_sec);
-        json_int(j, "bad_pictures", bad_count(&t->bad));
+        json_int(j, "corrupt_samples", bad_count(&t->bad));
         json_array_begin(j, "peak_memory_bytes");
         for (int r = 0; r < t->comm->size; r++) json_int(j, NULL, peaks[r]);
         json_array_end(j);
@@ -264,8 +264,7 @@ static err_t record_end(trainer_t *t, const char *why)
         log_info("%s after %lld steps", why, (long long)t->at.step);
     if (bad_count(&t->bad) > 0)
         log_warn(
-            "%lld of %lld pictures could not be read; others took their places",
-            (long long)bad_count(&t->bad),
+            "%lld of %lld images could not be read; others took their places", (long long)bad_count(&t->bad),
             (long long)(t->dataset->info.n_samples[SPLIT_TRAIN] + t->dataset->info.n_samples[SPLIT_VAL]));
     mem_free(&peaks);
     return comm_agree(t->comm, err, "writing metrics");
@@ -326,7 +325,7 @@ err_t trainer_loop(trainer_t *t)
         step_cost_t cost = {0};
         /* A rank that fails alone here is noticed by the others' deadline, or at once by the job's end. */
         TRY(trainer_step(t, &result, &cost));
-        if (result.bad_found) TRY(bad_pictures_share(t->comm, &t->bad));
+        if (result.bad_found) TRY(corrupt_samples_share(t->comm, &t->bad));
         TRY(record_step(t, &result, &cost));
         advance(t, &result, &cost);
         train_sec += cost.total;
@@ -345,7 +344,7 @@ err_t trainer_loop(trainer_t *t)
     progress_clear_line();
     if (t->last_checkpoint_step != t->at.step) TRY(trainer_checkpoint(t, true));
     TRY(trainer_finish_checkpoints(t));
-    if (t->dataset->ops->read) TRY(bad_pictures_share(t->comm, &t->bad));
+    if (t->dataset->ops->read) TRY(corrupt_samples_share(t->comm, &t->bad));
     stop = stop && t->at.step < t->n_steps && !reached;
     TRY(record_end(t, reached ? "target reached" : stop ? "stopped by SIGUSR1" : "finished"));
     TRY(report_profile(t));

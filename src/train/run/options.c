@@ -229,7 +229,7 @@ err_t train_options_check(train_options_t *o, const opt_group_t groups[TRAIN_N_G
     if (o->out && !o->out[0]) RAISE(ERR_USAGE, "--out is empty; it takes a folder (. for this one)");
     TRY(check_reproducible(o));
     TRY(transform_check(&o->transform));
-    /* What --print-config wrote is no wish. */
+    /* What --print-config wrote is no request. */
     if (!o->weights && strcmp(o->weights_names, "torchvision") != 0)
         RAISE(ERR_USAGE, "--weights-names is for --weights FILE.npz, which is not given");
     if (o->tensorboard && !o->tensorboard[0])

@@ -21,7 +21,7 @@ typedef struct train_options {
     optim_options_t optim;
     schedule_options_t schedule;
     transform_options_t transform;
-    loader_wishes_t loader;
+    loader_settings_t loader;
     runtime_options_t runtime;
     /* Parsed from checkpoint_every; both 0: at the end of every epoch. */
     int64_t checkpoint_steps;

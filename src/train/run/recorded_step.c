@@ -4,9 +4,10 @@
 
 #include <string.h>
 
-err_t replay_open(const backend_t *backend, const char *choice, const char *why_not, replay_t *out)
+err_t recorded_step_open(const backend_t *backend, const char *choice, const char *why_not,
+                         recorded_step_t *out)
 {
-    *out = (replay_t){.backend = backend, .why_not = why_not};
+    *out = (recorded_step_t){.backend = backend, .why_not = why_not};
     if (!backend->graph) out->why_not = "only a GPU's work can be recorded";
     if (strcmp(choice, "on") == 0 && out->why_not)
         RAISE(ERR_USAGE, "--cuda-graph on can't be had: %s; use --cuda-graph auto", out->why_not);
@@ -14,34 +15,35 @@ err_t replay_open(const backend_t *backend, const char *choice, const char *why_
     return ERR_OK;
 }
 
-void replay_close(replay_t *replay)
+void recorded_step_close(recorded_step_t *recorded)
 {
-    for (int i = 0; i < replay->n; i++) replay->backend->graph->release(replay->recordings[i].graph);
-    replay->n = 0;
+    for (int i = 0; i < recorded->n; i++) recorded->backend->graph->release(recorded->recordings[i].graph);
+    recorded->n = 0;
 }
 
-void *replay_find(const replay_t *replay, int64_t n_samples)
+void *recorded_step_find(const recorded_step_t *recorded, int64_t n_samples)
 {
-    for (int i = 0; i < replay->n; i++)
-        if (replay->recordings[i].n_samples == n_samples) return replay->recordings[i].graph;
+    for (int i = 0; i < recorded->n; i++)
+        if (recorded->recordings[i].n_samples == n_samples) return recorded->recordings[i].graph;
     return NULL;
 }
 
-bool replay_wants(const replay_t *replay, int64_t n_samples)
+bool recorded_step_wants(const recorded_step_t *recorded, int64_t n_samples)
 {
-    return !replay->why_not && replay->n < REPLAY_MAX && !replay_find(replay, n_samples);
+    return !recorded->why_not && recorded->n < RECORDED_STEP_MAX && !recorded_step_find(recorded, n_samples);
 }
 
-err_t replay_record(replay_t *replay, int64_t n_samples, err_t (*work)(void *context), void *context)
+err_t recorded_step_record(recorded_step_t *recorded, int64_t n_samples, err_t (*work)(void *context),
+                           void *context)
 {
-    const backend_graph_t *graph = replay->backend->graph;
+    const backend_graph_t *graph = recorded->backend->graph;
     void *recording = NULL;
     TRY(graph->begin());
     err_t err = work(context);
     err_t ended = graph->end(err != ERR_OK, &recording);
     if (err == ERR_OK) err = ended;
     if (err != ERR_OK) return err;
-    replay->recordings[replay->n].n_samples = n_samples;
-    replay->recordings[replay->n++].graph = recording;
+    recorded->recordings[recorded->n].n_samples = n_samples;
+    recorded->recordings[recorded->n++].graph = recording;
     return ERR_OK;
 }

@@ -139,22 +139,22 @@ static err_t build_model(trainer_t *t)
     const backend_t *backend = t->runtime.backend;
     size_t n_params = (size_t)t->graph->n_flat_params * sizeof(float);
     size_t n_states = (size_t)t->graph->n_flat_states * sizeof(float);
-    TRY(mirror_new(backend, n_params, "weights", &t->params));
+    TRY(hd_buffer_new(backend, n_params, "weights", &t->params));
     TRY(optim_new(&t->options->optim, t->graph, backend, &t->optim));
     if (t->options->accumulate > 1)
         TRY(backend_alloc(backend, n_params, "accumulated gradients", &t->accumulated));
-    TRY(mirror_new(backend, n_states, "running statistics", &t->states));
+    TRY(hd_buffer_new(backend, n_states, "running statistics", &t->states));
     graph_init(t->graph, (uint64_t)t->options->seed, t->params.host, t->states.host);
     return ERR_OK;
 }
 
 int trainer_loader_threads(const trainer_t *t)
 {
-    return feed_threads(&t->runtime, t->dataset, t->options->loader.threads);
+    return prefetcher_threads(&t->runtime, t->dataset, t->options->loader.threads);
 }
 
-/* Pictures in memory cannot be bad. */
-static bad_pictures_t *trainer_bad(trainer_t *t)
+/* Images in memory cannot be bad. */
+static corrupt_samples_t *trainer_bad(trainer_t *t)
 {
     return t->dataset->ops->read ? &t->bad : NULL;
 }
@@ -187,8 +187,8 @@ static err_t prepare_batch(trainer_t *t, int64_t n)
  * measuring for. */
 static err_t choose_algorithms(trainer_t *t)
 {
-    algorithm_request_t request = {.wish = t->options->algorithms,
-                                   .wish_given = opt_given(t->groups, TRAIN_N_GROUPS, "algorithms"),
+    algorithm_request_t request = {.option = t->options->algorithms,
+                                   .option_given = opt_given(t->groups, TRAIN_N_GROUPS, "algorithms"),
                                    .saved = t->saved_algorithms,
                                    .runtime = &t->runtime,
                                    .graph = t->graph,
@@ -264,7 +264,7 @@ static err_t open_feed(trainer_t *t)
         .transform = t->dataset->ops->read ? NULL : &t->transform,
         .bad = trainer_bad(t),
     };
-    return feed_open(&options, t->runtime.backend, &t->feed);
+    return prefetcher_open(&options, t->runtime.backend, &t->prefetcher);
 }
 
 static err_t open_shards(trainer_t *t)
@@ -301,7 +301,7 @@ static err_t open_gradients(trainer_t *t)
                            .buffer = &t->buffer,
                            .n_min = bucket_floats(t->options->runtime.bucket, t->graph->n_flat_params)};
     err_t err =
-        mirror_wrap(t->runtime.backend, n_bytes, "gradients", t->buffer.data, t->buffer.device, &t->grads);
+        hd_buffer_wrap(t->runtime.backend, n_bytes, "gradients", t->buffer.data, t->buffer.device, &t->grads);
     return comm_agree(t->comm, err, "making the gradient buffers");
 }
 
@@ -324,8 +324,8 @@ err_t trainer_build(trainer_t *t)
     TRY(comm_agree(comm, build_model(t), "building the model"));
     TRY(open_gradients(t));
     TRY(choose_algorithms(t));
-    err_t err =
-        replay_open(t->runtime.backend, t->options->runtime.cuda_graph, why_no_recording(t), &t->replay);
+    err_t err = recorded_step_open(t->runtime.backend, t->options->runtime.cuda_graph, why_no_recording(t),
+                                   &t->recorded);
     TRY(comm_agree(comm, err, "choosing how steps run"));
     return comm_agree(comm, build_executor(t), "planning the model");
 }
@@ -336,8 +336,8 @@ err_t trainer_begin(trainer_t *t)
     /* Equal by construction; broadcast, so that a host whose libm differs in a last bit joins in too. */
     TRY(comm_broadcast(t->comm, t->params.host, t->graph->n_flat_params * (int64_t)sizeof(float), 0,
                        "sending weights"));
-    err_t err = mirror_push_all(&t->params);
-    if (err == ERR_OK) err = mirror_push_all(&t->states);
+    err_t err = hd_buffer_push_all(&t->params);
+    if (err == ERR_OK) err = hd_buffer_push_all(&t->states);
     if (err == ERR_OK) err = optim_push(t->optim);
     if (err == ERR_OK) err = backend_sync(t->runtime.backend);
     TRY(comm_agree(t->comm, err, "sending weights"));
@@ -362,8 +362,8 @@ err_t trainer_setup(trainer_t *t)
 void trainer_teardown(trainer_t *t)
 {
     ckpt_async_close(&t->writer);
-    feed_close(&t->feed);
-    replay_close(&t->replay);
+    prefetcher_close(&t->prefetcher);
+    recorded_step_close(&t->recorded);
     trace_close();
     evaluator_close(&t->evaluator);
     exec_free(&t->exec);
@@ -373,13 +373,13 @@ void trainer_teardown(trainer_t *t)
     graph_free(&t->graph);
     dataset_close(&t->dataset);
     bad_close(&t->bad);
-    mirror_free(&t->params);
+    hd_buffer_free(&t->params);
     optim_free(&t->optim);
     backend_release(t->runtime.backend, &t->accumulated);
-    mirror_free(&t->grads);
+    hd_buffer_free(&t->grads);
     if (t->shards) shards_close(t->shards);
     mem_free(&t->shards);
-    mirror_free(&t->states);
+    hd_buffer_free(&t->states);
     mem_free(&t->step_rates);
     metrics_close(&t->metrics); /* after an error; otherwise it is closed already */
     tensorboard_close(&t->tensorboard);

@@ -19,13 +19,13 @@ err_t trainer_average_states(trainer_t *t)
     if (n == 0) return ERR_OK;
     if (t->shards) {
         TRY(shards_average_states(t->shards, t->states.host));
-        return mirror_push_all(&t->states);
+        return hd_buffer_push_all(&t->states);
     }
     float *states = t->states.host;
-    TRY(comm_agree(t->comm, mirror_pull_all(&t->states), "averaging running statistics"));
+    TRY(comm_agree(t->comm, hd_buffer_pull_all(&t->states), "averaging running statistics"));
     TRY(comm_allreduce(t->comm, states, n, DTYPE_F32, COMM_SUM, "averaging running statistics"));
     for (int64_t i = 0; i < n; i++) states[i] /= (float)t->comm->size;
-    return mirror_push_all(&t->states);
+    return hd_buffer_push_all(&t->states);
 }
 
 /* Rank 0: what has come of the last write, if it has ended. Its failure is an error, or, as asked, a warning.
@@ -106,7 +106,7 @@ static err_t write_checkpoint(trainer_t *t, bool wait)
     double start = clock_sec();
     TRY(ckpt_async_wait(t->writer));
     TRY(trainer_poll_checkpoint(t));
-    TRY(mirror_pull_all(&t->params));
+    TRY(hd_buffer_pull_all(&t->params));
     TRY(optim_pull(t->optim));
     TRY(submit(t));
     if (wait) TRY(ckpt_async_wait(t->writer));
@@ -140,10 +140,10 @@ err_t trainer_finish_checkpoints(trainer_t *t)
 /* Rank 0: the file that --resume means; "" for a run that starts at the beginning. */
 static err_t choose_checkpoint(const trainer_t *t, char *path)
 {
-    const char *wish = t->options->resume;
+    const char *resume = t->options->resume;
     path[0] = '\0';
-    if (strcmp(wish, "none") == 0) return ERR_OK;
-    if (strcmp(wish, "auto") != 0) return model_file_locate(wish, path, NULL);
+    if (strcmp(resume, "none") == 0) return ERR_OK;
+    if (strcmp(resume, "auto") != 0) return model_file_locate(resume, path, NULL);
     int n_found;
     err_t err = model_file_locate(t->out, path, &n_found);
     if (err == ERR_OK || n_found != 0) return err;

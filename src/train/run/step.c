@@ -28,7 +28,7 @@ static double cpu_sec(const struct rusage *u)
 
 /* The clock of rank 0, its checkpoint writer, and a signal at any rank decide for all, through the tail of
  * the allreduce. Returns rank 0's error, which all will agree on after it. */
-static err_t note_wishes(trainer_t *t)
+static err_t note_requests(trainer_t *t)
 {
     err_t err = t->comm->rank == 0 ? trainer_poll_checkpoint(t) : ERR_OK;
     const train_options_t *o = t->options;
@@ -47,13 +47,13 @@ static err_t sum_gradients(trainer_t *t)
     int64_t count = t->graph->n_flat_params + TAIL_COUNT;
     if (t->shards) {
         TRY(shards_sum(t->shards, t->grads.host));
-        return mirror_push(&t->grads, 0, step_tail_offset(t));
+        return hd_buffer_push(&t->grads, 0, step_tail_offset(t));
     }
     if (t->buffer.device) return bucket_finish(&t->bucket, count);
     if (t->comm->size == 1) return ERR_OK;
-    TRY(mirror_pull_all(&t->grads));
+    TRY(hd_buffer_pull_all(&t->grads));
     TRY(comm_buffer_allreduce(t->comm, &t->buffer, count, what));
-    return mirror_push_all(&t->grads);
+    return hd_buffer_push_all(&t->grads);
 }
 
 /* The sums of the tail, for the host to see. Where others are waited for it is under the watchdog's eye. */
@@ -61,7 +61,7 @@ static err_t read_tail(trainer_t *t)
 {
     if (!step_on_device(t) || t->shards) return ERR_OK;
     if (t->buffer.device) watchdog_enter("gradient allreduce");
-    err_t err = mirror_pull(&t->grads, step_tail_offset(t), TAIL_COUNT * sizeof(float));
+    err_t err = hd_buffer_pull(&t->grads, step_tail_offset(t), TAIL_COUNT * sizeof(float));
     if (t->buffer.device) watchdog_leave();
     return err;
 }
@@ -113,11 +113,11 @@ static err_t compute_and_sum(work_t *w)
     TRY(step_compute(t, &w->batch, w->n_global, w->cost));
     w->begun_comm = clock_sec();
     TRY(sum_gradients(t));
-    step_burn(t, "allreduce", t->max_local);
+    step_slowdown(t, "allreduce", t->max_local);
     return step_note(t, MARK_COMM, &w->begun_update);
 }
 
-/* All of a step that the host need not see, for replay_record. */
+/* All of a step that the host need not see, for recorded_step_record. */
 static err_t run_through(void *context)
 {
     work_t *w = context;
@@ -144,13 +144,13 @@ static err_t launch_recording(work_t *w, void *recording)
 }
 
 /* What can be recorded of a step: given to the device once more, or for the first times as it is. */
-static err_t run_or_replay(work_t *w, err_t (*work)(void *context))
+static err_t run_or_launch(work_t *w, err_t (*work)(void *context))
 {
     trainer_t *t = w->t;
     int64_t n = w->batch.n;
     if (n == 0 || t->n_first_steps < RATE_WARMUP_STEPS) return work(w);
-    if (replay_wants(&t->replay, n)) TRY(replay_record(&t->replay, n, work, w));
-    void *recording = replay_find(&t->replay, n);
+    if (recorded_step_wants(&t->recorded, n)) TRY(recorded_step_record(&t->recorded, n, work, w));
+    void *recording = recorded_step_find(&t->recorded, n);
     return recording ? launch_recording(w, recording) : work(w);
 }
 
@@ -160,9 +160,9 @@ static err_t begin_work(work_t *w)
     trainer_t *t = w->t;
     TRY(step_push_tail(t));
     if (runs_through(t)) {
-        TRY(run_or_replay(w, run_through));
+        TRY(run_or_launch(w, run_through));
     } else if (step_on_device(t)) {
-        TRY(run_or_replay(w, compute_only));
+        TRY(run_or_launch(w, compute_only));
         w->begun_comm = clock_sec();
         TRY(sum_gradients(t));
         TRY(step_note(t, MARK_COMM, &w->begun_update));
@@ -170,7 +170,7 @@ static err_t begin_work(work_t *w)
         TRY(compute_and_sum(w));
     }
     double start = clock_sec();
-    TRY(feed_ahead(&t->feed));
+    TRY(prefetcher_ahead(&t->prefetcher));
     w->feed_sec = clock_sec() - start;
     return read_tail(t);
 }
@@ -180,7 +180,7 @@ static err_t finish_work(work_t *w)
     trainer_t *t = w->t;
     if (runs_through(t)) return ERR_OK;
     TRY(update(t));
-    step_burn(t, "optimizer", t->max_local);
+    step_slowdown(t, "optimizer", t->max_local);
     TRY(step_note(t, MARK_UPDATE, &w->end));
     return backend_sync(t->runtime.backend);
 }
@@ -222,14 +222,14 @@ static step_result_t result_of(const trainer_t *t, int64_t n_global)
 
 err_t trainer_step(trainer_t *t, step_result_t *result, step_cost_t *cost)
 {
-    feed_batch_t data;
+    prefetcher_batch_t data;
     int64_t allocations_before = mem_count();
     struct rusage before = used(), after;
     double start = clock_sec();
     watchdog_phase("reading the data of step %lld", (long long)t->at.step);
-    TRY(feed_next(&t->feed, &data));
-    t->burnt_sec = 0;
-    step_burn(t, "data", t->max_local);
+    TRY(prefetcher_next(&t->prefetcher, &data));
+    t->slowed_sec = 0;
+    step_slowdown(t, "data", t->max_local);
     double have_data = clock_sec();
     cost->data = have_data - start;
     step_trace(t, "data wait", start, have_data, 0);
@@ -247,7 +247,7 @@ err_t trainer_step(trainer_t *t, step_result_t *result, step_cost_t *cost)
                              .loss_scale = 1.0f / (float)data.n_global},
                    .n_global = data.n_global,
                    .cost = cost};
-    err_t mine = note_wishes(t);
+    err_t mine = note_requests(t);
     TRY(begin_work(&work));
     *result = result_of(t, data.n_global);
     if (!isfinite(result->loss)) return step_report_nonfinite(t, &work.batch, data.n_global);
@@ -256,9 +256,9 @@ err_t trainer_step(trainer_t *t, step_result_t *result, step_cost_t *cost)
     TRY(read_costs(&work));
     cost->total = work.end - start;
     if (step_on_device(t))
-        cost->data += intake_hidden_wait(work.feed_sec, work.end - have_data,
-                                         cost->forward + cost->backward + cost->comm + cost->optimizer);
-    t->unburnt_sec = cost->total - t->burnt_sec;
+        cost->data += input_stats_hidden_wait(work.feed_sec, work.end - have_data,
+                                              cost->forward + cost->backward + cost->comm + cost->optimizer);
+    t->unslowed_sec = cost->total - t->slowed_sec;
     step_trace(t, "step", start, work.end, 0);
     cost->n_allocations = mem_count() - allocations_before;
     after = used();

@@ -17,7 +17,7 @@ typedef struct step_result {
     double loss; /* mean over the global batch */
     int64_t n_correct, n;
     bool checkpoint_due, stop, failed;
-    bool bad_found; /* a rank has bad pictures to tell of */
+    bool bad_found; /* a rank has bad images to tell of */
 } step_result_t;
 
 /* Learning rate of the next step. */
@@ -51,7 +51,7 @@ static inline size_t step_tail_offset(const trainer_t *t)
     return (size_t)t->graph->n_flat_params * sizeof(float);
 }
 
-/* A sum begins; the wishes go with it. */
+/* A sum begins; the requests go with it. */
 err_t step_push_tail(const trainer_t *t);
 
 /* A span of the trace. */
@@ -67,7 +67,7 @@ err_t step_read_marks(const trainer_t *t, int from, int to, int last, double end
                       double *sec);
 
 /* --burn: wastes time in a phase that n of this rank's samples went through. */
-void step_burn(trainer_t *t, const char *phase, int64_t n);
+void step_slowdown(trainer_t *t, const char *phase, int64_t n);
 
 /* Whether forward and backward run several times a step. */
 bool step_has_parts(const trainer_t *t);

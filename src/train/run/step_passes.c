@@ -13,7 +13,7 @@ void step_trace(const trainer_t *t, const char *name, double start, double end, 
 err_t step_push_tail(const trainer_t *t)
 {
     step_tail(t)[TAIL_LOSS_SUM] = step_tail(t)[TAIL_CORRECT] = 0;
-    return mirror_push(&t->grads, step_tail_offset(t), TAIL_COUNT * sizeof(float));
+    return hd_buffer_push(&t->grads, step_tail_offset(t), TAIL_COUNT * sizeof(float));
 }
 
 err_t step_note(const trainer_t *t, int mark, double *when)
@@ -33,10 +33,10 @@ err_t step_read_marks(const trainer_t *t, int from, int to, int last, double end
     return ERR_OK;
 }
 
-void step_burn(trainer_t *t, const char *phase, int64_t n)
+void step_slowdown(trainer_t *t, const char *phase, int64_t n)
 {
-    double whole_sec = t->unburnt_sec * (double)n / (double)t->max_local;
-    t->burnt_sec += burn_now(&t->runtime.burn, phase, whole_sec);
+    double whole_sec = t->unslowed_sec * (double)n / (double)t->max_local;
+    t->slowed_sec += slowdown_now(&t->runtime.slowdown, phase, whole_sec);
 }
 
 bool step_has_parts(const trainer_t *t)
@@ -51,10 +51,10 @@ static err_t compute_part(trainer_t *t, const exec_batch_t *part, step_cost_t *c
     bool overlaps = t->buffer.device && !step_has_parts(t);
     TRY(step_note(t, MARK_BEGIN, &start));
     TRY(exec_forward(t->exec, part, true));
-    step_burn(t, "forward", part->n);
+    step_slowdown(t, "forward", part->n);
     TRY(step_note(t, MARK_FORWARD, &middle));
     TRY(exec_backward(t->exec, part, overlaps ? bucket_ready : NULL, &t->bucket));
-    step_burn(t, "backward", part->n);
+    step_slowdown(t, "backward", part->n);
     TRY(step_note(t, MARK_BACKWARD, &end));
     if (!step_on_device(t)) {
         cost->forward += middle - start;
@@ -149,7 +149,7 @@ err_t step_compute(trainer_t *t, const exec_batch_t *batch, int64_t n_global, st
         if (i > 0) TRY(step_push_tail(t));
         TRY(compute_shard(t, &shard, cost));
         if (!t->shards) continue;
-        TRY(mirror_pull_all(&t->grads));
+        TRY(hd_buffer_pull_all(&t->grads));
         shards_keep(t->shards, i, t->grads.host);
     }
     return ERR_OK;

@@ -8,8 +8,8 @@
 #include "store/checkpoint/async.h"
 #include "train/evaluate/evaluate.h"
 #include "train/feed/corrupt_samples.h"
-#include "train/feed/feed.h"
 #include "train/feed/input_stats.h"
+#include "train/feed/prefetcher.h"
 #include "train/learn/bucket.h"
 #include "train/learn/virtual_shards.h"
 #include "train/output/metrics.h"
@@ -47,18 +47,18 @@ typedef struct trainer {
     exec_t *exec;
     evaluator_t evaluator;
     sampler_t *sampler;
-    feed_t feed;
-    bad_pictures_t bad;
-    intake_t intake;         /* of the epoch so far */
-    mirror_t params, states; /* flat; the host's side is what checkpoints are made of */
+    prefetcher_t prefetcher;
+    corrupt_samples_t bad;
+    input_stats_t input_stats;  /* of the epoch so far */
+    hd_buffer_t params, states; /* flat; the host's side is what checkpoints are made of */
     optim_t *optim;
     float *accumulated;             /* gradients of the parts of a batch so far; NULL without --accumulate */
     shards_t *shards;               /* NULL without --reproducible */
     transform_settings_t transform; /* of images in memory */
     comm_buffer_t buffer;           /* n_flat_params + TAIL_COUNT floats */
-    mirror_t grads;                 /* over it */
+    hd_buffer_t grads;              /* over it */
     bucket_t bucket;
-    replay_t replay;
+    recorded_step_t recorded;
     metrics_t metrics;
     tensorboard_t tensorboard;
     trace_file_t trace;
@@ -82,7 +82,7 @@ typedef struct trainer {
     int64_t n_allocations, n_page_faults; /* in steps after the warm-up: both should stand still */
     double cpu_sec;                       /* that they took */
     profile_split_t steady;               /* sums over the steps after the warm-up */
-    double burnt_sec, unburnt_sec;        /* --burn: wasted in this step; the last step's time without that */
+    double slowed_sec, unslowed_sec;      /* --burn: wasted in this step; the last step's time without that */
 } trainer_t;
 
 enum { RATE_RING = 1 << 16, RATE_WARMUP_STEPS = 10, LAYER_STEPS = 5 };
@@ -112,7 +112,7 @@ err_t trainer_record_run(trainer_t *t);
 err_t trainer_checkpoint(trainer_t *t, bool wait);
 err_t trainer_average_states(trainer_t *t);
 
-/* That read and decode pictures. */
+/* That read and decode images. */
 int trainer_loader_threads(const trainer_t *t);
 
 /* Shards of a batch that are this rank's: 1 without --reproducible. */

@@ -13,17 +13,17 @@ struct trial {
 
 enum { MANY_STEPS = 1 << 30 };
 
-static err_t make_options(const trial_options_t *wish, trial_t *trial)
+static err_t make_options(const trial_options_t *request, trial_t *trial)
 {
     train_options_t *o = &trial->options;
     TRY(train_options_bind(o, trial->groups));
-    o->model = wish->model;
-    o->data = wish->data;
-    o->precision = wish->precision;
-    o->algorithms = wish->algorithms;
-    o->batch = wish->batch;
+    o->model = request->model;
+    o->data = request->data;
+    o->precision = request->precision;
+    o->algorithms = request->algorithms;
+    o->batch = request->batch;
     o->steps = MANY_STEPS;
-    o->runtime.timeout_sec = wish->timeout_sec;
+    o->runtime.timeout_sec = request->timeout_sec;
     return train_options_check(o, trial->groups);
 }
 

@@ -39,7 +39,7 @@ err_t export_checkpoint(const char *where, const char *to, const char *names)
     log_info("%s: %d arrays of %s by the names of %s%s", to, g->n_params + g->n_states, g->model, names,
              averaged ? " (the moving average of its weights)" : "");
     for (int k = 0; k < (int)g->sample.dim[3]; k++)
-        log_info("pictures were read as (value / 255 - %.6g) / %.6g%s", norm.mean[k], norm.std[k],
+        log_info("images were read as (value / 255 - %.6g) / %.6g%s", norm.mean[k], norm.std[k],
                  g->sample.dim[3] == 1 ? ""
                  : k == 0              ? " in the first channel"
                                        : " in the next");

@@ -6,7 +6,7 @@
 #include "base/err.h"
 
 /* Writes the weights of a checkpoint, of a folder its newest, by weights_export; the moving average of the
- * weights where there is one. Says what was written, and how pictures were read. ERR_USAGE where `to` is the
+ * weights where there is one. Says what was written, and how images were read. ERR_USAGE where `to` is the
  * checkpoint. */
 err_t export_checkpoint(const char *where, const char *to, const char *names);
 

@@ -179,7 +179,7 @@ err_t model_file_graph(const checkpoint_t *checkpoint, graph_t **out, pixel_norm
         TRY(checkpoint_get_int(checkpoint, "multi_label", &multi_label));
     bool fits = height > 0 && width > 0 && channels > 0 && channels <= PIXEL_MAX_CHANNELS;
     if (!fits || n_classes < 1 || n_classes > 1 << 24)
-        RAISE(ERR_DATA, "%s: pictures of %lldx%lldx%lld in %lld classes are no model's input",
+        RAISE(ERR_DATA, "%s: images of %lldx%lldx%lld in %lld classes are no model's input",
               checkpoint_path(checkpoint), (long long)height, (long long)width, (long long)channels,
               (long long)n_classes);
     model_options_t options = {.sample = shape_3d(height, width, channels),

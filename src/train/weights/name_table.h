@@ -9,7 +9,7 @@
  * A rule is our name and theirs; the first whose left side fits a name gives the other. {s}, one small
  * letter, is a number; on the right it may be taken with one more or less (or 2 … 9). One % a side is any
  * text. `layout` is the order of a convolution's dimensions there, and so that of a linear layer: O and I of
- * it, and where its input is a picture, all four. Not collective. */
+ * it, and where its input is an image, all four. Not collective. */
 #ifndef TRAIN_WEIGHTS_NAME_TABLE_H
 #define TRAIN_WEIGHTS_NAME_TABLE_H
 

@@ -15,7 +15,7 @@
 #include "train/weights/name_table.h"
 
 /* A tensor here and there. Ours has the dimensions of `letters` in C order; theirs, in the order of `there`,
- * is flattened to a matrix where ours is the weight of a linear layer that reads pictures. */
+ * is flattened to a matrix where ours is the weight of a linear layer that reads images. */
 typedef struct tensor {
     const graph_param_t *param;
     char name[NAME_THEIRS_MAX];

@@ -8,7 +8,7 @@
 #include "data/transform/warp.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
-#include "train/feed/feed.h"
+#include "train/feed/prefetcher.h"
 
 enum { N = 23, SIDE = 5, N_PIXELS = SIDE * SIDE, BATCH = 6 };
 enum { N_PER_EPOCH = (N + BATCH - 1) / BATCH, N_BATCHES = 3 * N_PER_EPOCH };
@@ -30,7 +30,7 @@ typedef struct job {
     pixels_args_t pixels; /* where `to` is NULL */
 } job_t;
 
-static feed_t feed;
+static prefetcher_t prefetcher;
 static struct {
     job_t copies[MAX_JOBS], work[MAX_JOBS];
     int n_copies, n_work;
@@ -54,8 +54,8 @@ static err_t late_prefetch_sync(void)
 
 static err_t late_prefetch(void *device, const void *host, size_t n_bytes)
 {
-    late.overtaken |= late.n_copies > 0 && late.n_fetched != feed.n_fetched;
-    late.n_fetched = feed.n_fetched;
+    late.overtaken |= late.n_copies > 0 && late.n_fetched != prefetcher.n_fetched;
+    late.n_fetched = prefetcher.n_fetched;
     add(late.copies, &late.n_copies, (job_t){device, host, n_bytes, {0}});
     return ERR_OK;
 }
@@ -81,13 +81,13 @@ static err_t late_pixels(const pixels_args_t *args)
 static void prepare(const pixels_args_t *a)
 {
     for (int64_t i = 0; i < a->n; i++) {
-        float picture[N_PIXELS], *to = a->pixels + i * N_PIXELS;
+        float image[N_PIXELS], *to = a->pixels + i * N_PIXELS;
         for (int k = 0; k < N_PIXELS; k++)
-            picture[k] = (float)((a->bytes[i * N_PIXELS + k] / 255.0 - a->norm.mean[0]) / a->norm.std[0]);
+            image[k] = (float)((a->bytes[i * N_PIXELS + k] / 255.0 - a->norm.mean[0]) / a->norm.std[0]);
         if (a->maps)
-            warp_pixels(&a->maps[i], picture, SIDE, SIDE, 1, to);
+            warp_pixels(&a->maps[i], image, SIDE, SIDE, 1, to);
         else
-            memcpy(to, picture, sizeof picture);
+            memcpy(to, image, sizeof image);
     }
 }
 
@@ -165,21 +165,21 @@ static bool same_samples(const transform_settings_t *transform, sampler_slice_t 
 }
 
 /* What a step does with a batch: reads it where it is computed on, after the next one is on its way. */
-static bool same_batch(const feed_batch_t *batch, const transform_settings_t *transform,
+static bool same_batch(const prefetcher_batch_t *batch, const transform_settings_t *transform,
                        sampler_slice_t slice, bool ahead)
 {
-    const backend_t *backend = feed.backend;
+    const backend_t *backend = prefetcher.backend;
     float got[BATCH * N_PIXELS];
     int32_t got_labels[BATCH];
     if (batch->n != slice.n || batch->n_global != slice.n_global || batch->first != slice.first) return false;
     if (!backend->memory) {
-        must(feed_ahead(&feed), "feed_ahead");
+        must(prefetcher_ahead(&prefetcher), "prefetcher_ahead");
         return same_samples(transform, slice, batch->pixels, batch->labels);
     }
     must(backend->memory->download(got, batch->pixels, (size_t)slice.n * sizeof got[0] * N_PIXELS), "pixels");
     must(backend->memory->download(got_labels, batch->labels, (size_t)slice.n * sizeof got_labels[0]),
          "labels");
-    if (ahead) must(feed_ahead(&feed), "feed_ahead");
+    if (ahead) must(prefetcher_ahead(&prefetcher), "prefetcher_ahead");
     must(backend_sync(backend), "waiting");
     return same_samples(transform, slice, got, got_labels);
 }
@@ -201,18 +201,18 @@ static bool delivers(const backend_t *backend, const transform_settings_t *trans
                                       .norm = norm,
                                       .seed = SEED,
                                       .transform = transform};
-    must(feed_open(&options, backend, &feed), "feed_open");
+    must(prefetcher_open(&options, backend, &prefetcher), "prefetcher_open");
     bool right = true;
-    feed_batch_t batch;
+    prefetcher_batch_t batch;
     int64_t n_blocks = mem_count();
     for (int64_t i = 1; right && i < N_BATCHES; i++) {
-        must(feed_next(&feed, &batch), "feed_next");
+        must(prefetcher_next(&prefetcher, &batch), "prefetcher_next");
         sampler_slice_t slice = sampler_at(same, i / N_PER_EPOCH, i % N_PER_EPOCH, rank, size);
         right = same_batch(&batch, transform, slice, ahead);
         if (!right) printf("# batch %d is not what it should be\n", (int)i);
     }
-    right = right && feed_ahead(&feed) == ERR_OK && !feed.ahead && mem_count() == n_blocks;
-    feed_close(&feed);
+    right = right && prefetcher_ahead(&prefetcher) == ERR_OK && !prefetcher.ahead && mem_count() == n_blocks;
+    prefetcher_close(&prefetcher);
     sampler_free(&sampler);
     sampler_free(&same);
     return right;
@@ -232,7 +232,7 @@ static void test_feed(const backend_t *backend)
 static void test_close(const backend_t *backend)
 {
     sampler_t *sampler = make_sampler();
-    feed_batch_t batch;
+    prefetcher_batch_t batch;
     loader_options_t options = {.dataset = &dataset,
                                 .sampler = sampler,
                                 .size = 1,
@@ -241,19 +241,20 @@ static void test_close(const backend_t *backend)
                                 .timeout_sec = 60,
                                 .norm = norm};
     int64_t n_live = mem_live();
-    feed = (feed_t){0};
-    feed_close(&feed);
-    must(feed_open(&options, backend, &feed), "feed_open");
-    must(feed_next(&feed, &batch), "feed_next");
-    must(feed_ahead(&feed), "feed_ahead");
-    must(feed_ahead(&feed), "feed_ahead");
+    prefetcher = (prefetcher_t){0};
+    prefetcher_close(&prefetcher);
+    must(prefetcher_open(&options, backend, &prefetcher), "prefetcher_open");
+    must(prefetcher_next(&prefetcher, &batch), "prefetcher_next");
+    must(prefetcher_ahead(&prefetcher), "prefetcher_ahead");
+    must(prefetcher_ahead(&prefetcher), "prefetcher_ahead");
     must(backend_sync(backend), "waiting");
-    OK(feed.n_fetched == (backend->memory ? 2 : 0), "%s: one batch is fetched ahead, not more",
+    OK(prefetcher.n_fetched == (backend->memory ? 2 : 0), "%s: one batch is fetched ahead, not more",
        backend->name);
-    feed_close(&feed);
+    prefetcher_close(&prefetcher);
     options.n_batches = 0;
-    bool opened = feed_open(&options, backend, &feed) == ERR_OK && feed_ahead(&feed) == ERR_OK;
-    feed_close(&feed);
+    bool opened =
+        prefetcher_open(&options, backend, &prefetcher) == ERR_OK && prefetcher_ahead(&prefetcher) == ERR_OK;
+    prefetcher_close(&prefetcher);
     OK(opened && mem_live() == n_live, "%s: closed with a batch on its way, and without any", backend->name);
     sampler_free(&sampler);
 }

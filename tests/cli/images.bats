@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Decoded pictures against an independent decoder, ImageMagick: PNG's conformance pictures bit for bit, JPEGs within 2.
+# Decoded images against an independent decoder, ImageMagick: PNG's conformance images bit for bit, JPEGs within 2.
 # shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
 
 # shellcheck source=tests/cli/common.bash
@@ -35,7 +35,7 @@ same_as_magick() { # FILE TOLERANCE OPTION...
     [ "$status" -eq 0 ] || { echo "$1: $output"; return 1; }
 }
 
-@test "every good picture of PngSuite is decoded as ImageMagick does, bit for bit" {
+@test "every good image of PngSuite is decoded as ImageMagick does, bit for bit" {
     need_magick
     need_suite
     local file n=0 bad=0
@@ -43,12 +43,12 @@ same_as_magick() { # FILE TOLERANCE OPTION...
         n=$((n + 1))
         same_as_magick "$file" 0 -set colorspace sRGB || bad=$((bad + 1))
     done
-    echo "$n pictures, $bad not"
+    echo "$n images, $bad not"
     [ "$n" -ge 150 ]
     [ "$bad" -eq 0 ]
 }
 
-@test "every broken picture of PngSuite is an error that names it and what is wrong" {
+@test "every broken image of PngSuite is an error that names it and what is wrong" {
     need_suite
     local file n=0 bad=0
     for file in "$suite"/x*.png; do

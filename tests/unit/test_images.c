@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* RUN np=0
- * Folders of pictures and COCO as datasets: what is read of them, as it is shown in evaluation and in
- * training; objects in pictures that a camera has turned; damaged and missing files. */
+ * Folders of images and COCO as datasets: what is read of them, as it is shown in evaluation and in
+ * training; objects in images that a camera has turned; damaged and missing files. */
 #include <ftw.h>
 #include <math.h>
 #include <stdio.h>
@@ -18,14 +18,14 @@
 
 enum { SIZE = 16, W = 60, H = 40 };
 
-static char root[] = "/tmp/dptrain-pictures-XXXXXX";
+static char root[] = "/tmp/dptrain-images-XXXXXX";
 
 typedef struct colour {
     uint8_t r, g, b;
 } colour_t;
 static const colour_t red = {220, 30, 30}, blue = {20, 40, 200}, green = {40, 180, 60};
 
-/* A picture of W x H: background, and in it a box of another colour. */
+/* An image of W x H: background, and in it a box of another colour. */
 static uint8_t canvas[W * H * 3];
 static void paint(colour_t ground, colour_t ink, int x0, int y0, int width, int height)
 {
@@ -100,14 +100,14 @@ typedef struct shown {
     float targets[4];
 } shown_t;
 
-static shown_t show(const dataset_t *set, dataset_wish_t wish)
+static shown_t show(const dataset_t *set, dataset_request_t request)
 {
     shown_t shown = {.label = -2};
     dataset_reader_t reader;
     dataset_sample_t sample;
-    wish.targets = shown.targets;
+    request.targets = shown.targets;
     if (dataset_reader_open(set, &reader) != ERR_OK) abort();
-    shown.err = dataset_read(&reader, &wish, &sample);
+    shown.err = dataset_read(&reader, &request, &sample);
     if (shown.err == ERR_OK) {
         memcpy(shown.rgb, sample.bytes, sizeof shown.rgb);
         shown.label = sample.label;
@@ -146,7 +146,7 @@ static void test_folder(void)
     dataset_t *set = open_set("pets", (transform_settings_t){0}),
               *again = open_set("pets", (transform_settings_t){.input_size = 9});
     const dataset_info_t *info = &set->info;
-    OK(strcmp(info->kind, "pictures") == 0 && info->n_samples[SPLIT_TRAIN] == 5 &&
+    OK(strcmp(info->kind, "images") == 0 && info->n_samples[SPLIT_TRAIN] == 5 &&
            info->n_samples[SPLIT_VAL] == 1 && info->height == SIZE && info->width == SIZE &&
            info->channels == 3 && info->n_classes == 2 && !info->multi_label,
        "a folder of classes");
@@ -154,19 +154,19 @@ static void test_folder(void)
     OK(info->hash == again->info.hash && again->info.width == 9, "its hash is not of how it is shown");
     dataset_close(&again);
 
-    shown_t cat = show(set, (dataset_wish_t){.split = SPLIT_TRAIN, .index = 2});
-    shown_t dog = show(set, (dataset_wish_t){.split = SPLIT_VAL});
+    shown_t cat = show(set, (dataset_request_t){.split = SPLIT_TRAIN, .index = 2});
+    shown_t dog = show(set, (dataset_request_t){.split = SPLIT_VAL});
     OK(cat.label == 0 && dog.label == 1, "labels");
     OK(is(cat.rgb[8][2], blue, 0) && is(cat.rgb[8][13], red, 0) && is(dog.rgb[0][0], green, 0), "pixels");
 
-    const dataset_wish_t random = {.split = SPLIT_TRAIN, .index = 1, .random = true, .seed = 5};
+    const dataset_request_t random = {.split = SPLIT_TRAIN, .index = 1, .random = true, .seed = 5};
     shown_t first = show(set, random), second = show(set, random);
     OK(memcmp(&first, &second, sizeof first) == 0, "a random view is the same again");
     int n_mirrored = 0, n_new = 0;
     for (int epoch = 1; epoch <= 40; epoch++) {
-        dataset_wish_t wish = random;
-        wish.epoch = epoch;
-        second = show(set, wish);
+        dataset_request_t request = random;
+        request.epoch = epoch;
+        second = show(set, request);
         n_new += memcmp(first.rgb, second.rgb, sizeof first.rgb) != 0;
         n_mirrored += second.rgb[8][0][0] > second.rgb[8][15][0];
     }
@@ -174,15 +174,15 @@ static void test_folder(void)
     dataset_close(&set);
 
     set = open_set("pets", (transform_settings_t){.eval_crop = CROP_LETTERBOX});
-    cat = show(set, (dataset_wish_t){.split = SPLIT_TRAIN});
+    cat = show(set, (dataset_request_t){.split = SPLIT_TRAIN});
     const colour_t grey = {TRANSFORM_GREY, TRANSFORM_GREY, TRANSFORM_GREY};
     OK(is(cat.rgb[0][5], grey, 0) && is(cat.rgb[15][5], grey, 0) && is(cat.rgb[3][0], blue, 0) &&
            is(cat.rgb[12][15], red, 0),
-       "letterbox: 11 rows of picture between grey borders");
+       "letterbox: 11 rows of image between grey borders");
     dataset_close(&set);
 }
 
-/* Pictures of which the left half is blue: each pixel well within a half has its colour, where the map says.
+/* Images of which the left half is blue: each pixel well within a half has its colour, where the map says.
  */
 static void test_moved(void)
 {
@@ -193,10 +193,10 @@ static void test_moved(void)
     dataset_t *set = open_set("pets", settings);
     bool right = true;
     for (int epoch = 0; epoch < 20; epoch++) {
-        const dataset_wish_t wish = {.index = 2, .random = true, .seed = 5, .epoch = epoch};
+        const dataset_request_t request = {.index = 2, .random = true, .seed = 5, .epoch = epoch};
         const transform_t t = transform_random(&settings, 5, epoch, 2, (image_rect_t){0, 0, W, H});
         const map_t map = transform_map(&t, (map_size_t){H, W});
-        const shown_t shown = show(set, wish);
+        const shown_t shown = show(set, request);
         right = right && shown.err == ERR_OK;
         for (int i = 0; i < SIZE * SIZE; i++) {
             const map_point_t p = map_point(&map, i % SIZE + 0.5, i / SIZE + 0.5);
@@ -219,17 +219,17 @@ static void test_damage(void)
     if (!file || fseek(file, info.st_size / 2, SEEK_SET) != 0 || fwrite("torn, torn", 1, 10, file) != 10 ||
         fclose(file) != 0)
         abort();
-    shown_t cat = show(set, (dataset_wish_t){.index = 1});
-    OK(cat.err == ERR_DATA && SAYS("cat/1.png"), "a damaged picture: %s", err_message());
+    shown_t cat = show(set, (dataset_request_t){.index = 1});
+    OK(cat.err == ERR_DATA && SAYS("cat/1.png"), "a damaged image: %s", err_message());
     unlink(path);
-    cat = show(set, (dataset_wish_t){.index = 1});
+    cat = show(set, (dataset_request_t){.index = 1});
     OK(cat.err == ERR_DATA && SAYS("1.png"), "one that has gone: %s", err_message());
-    cat = show(set, (dataset_wish_t){.index = 2});
+    cat = show(set, (dataset_request_t){.index = 2});
     OK(cat.err == ERR_OK && cat.label == 0, "others are read");
     dataset_close(&set);
 }
 
-/* Eight pictures of a red box on blue, each with another orientation; a crowd and something small besides. */
+/* Eight images of a red box on blue, each with another orientation; a crowd and something small besides. */
 static void make_coco(void)
 {
     char json[8192], name[64];
@@ -264,14 +264,13 @@ static void test_coco(void)
     static const float expected[3][4] = {{1, 0, 0, 0}, {1, 1, 0, 0}, {1, 0, 0, 1}};
     bool right = true;
     for (int i = 0; i < 3; i++) {
-        shown_t shown = show(set, (dataset_wish_t){.index = i});
+        shown_t shown = show(set, (dataset_request_t){.index = i});
         right = right && shown.err == ERR_OK && shown.label == -1 &&
                 memcmp(shown.targets, expected[i], sizeof expected[i]) == 0;
     }
     OK(right, "… 1 where an object is annotated, or a crowd, or something small");
-    shown_t whole = show(set, (dataset_wish_t){.index = 0});
-    OK(is(whole.rgb[8][5], red, 12) && is(whole.rgb[8][15], blue, 12),
-       "the whole picture is shown, stretched");
+    shown_t whole = show(set, (dataset_request_t){.index = 0});
+    OK(is(whole.rgb[8][5], red, 12) && is(whole.rgb[8][15], blue, 12), "the whole image is shown, stretched");
     uint64_t hash = set->info.hash;
     dataset_close(&set);
 
@@ -282,12 +281,12 @@ static void test_coco(void)
      * blue. */
     bool turned = true, random = true;
     for (int i = 0; i < 8; i++) {
-        shown_t shown = show(set, (dataset_wish_t){.index = i});
+        shown_t shown = show(set, (dataset_request_t){.index = i});
         turned = turned && shown.err == ERR_OK && shown.label == 0 && is(shown.rgb[8][8], red, 12) &&
                  is(shown.rgb[3][3], red, 12) && is(shown.rgb[12][12], red, 12) &&
                  is(shown.rgb[3][12], red, 12) && is(shown.rgb[12][3], red, 12) &&
                  is(shown.rgb[0][0], blue, 60);
-        shown = show(set, (dataset_wish_t){.index = i, .random = true, .seed = 1, .epoch = i});
+        shown = show(set, (dataset_request_t){.index = i, .random = true, .seed = 1, .epoch = i});
         random = random && shown.err == ERR_OK && is(shown.rgb[8][8], red, 12);
     }
     OK(turned, "each object fills what is shown, however the camera was held");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Pictures that tests make: JPEGs and PNGs of every kind, by the libraries' own encoders. */
-#ifndef TESTS_PICTURES_H
-#define TESTS_PICTURES_H
+/* Images that tests make: JPEGs and PNGs of every kind, by the libraries' own encoders. */
+#ifndef TESTS_IMAGES_H
+#define TESTS_IMAGES_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,14 +12,14 @@
 #include <jpeglib.h>
 #include <png.h>
 
-/* Bytes of a picture, malloc's. */
+/* Bytes of an image, malloc's. */
 typedef struct made {
     uint8_t *bytes;
     size_t n;
 } made_t;
 
 /* Smooth enough for JPEG, different everywhere, and not the same from any two sides. */
-static inline void picture_paint(uint8_t *pixels, int width, int height, int channels)
+static inline void image_paint(uint8_t *pixels, int width, int height, int channels)
 {
     for (int y = 0; y < height; y++)
         for (int x = 0; x < width; x++)
@@ -47,7 +47,7 @@ typedef struct jpeg_kind {
 } jpeg_kind_t;
 
 /* "Exif", a TIFF header and one directory of one entry. */
-static inline size_t picture_exif(int orientation, bool big_endian, uint8_t out[32])
+static inline size_t image_exif(int orientation, bool big_endian, uint8_t out[32])
 {
     static const uint8_t little[32] = {'E', 'x', 'i', 'f', 0,    0, 'I', 'I', 42, 0, 8, 0,
                                        0,   0,   1,   0,   0x12, 1, 3,   0,   1,  0, 0, 0};
@@ -58,7 +58,7 @@ static inline size_t picture_exif(int orientation, bool big_endian, uint8_t out[
     return 32;
 }
 
-static inline made_t picture_jpeg(const uint8_t *pixels, int width, int height, const jpeg_kind_t *kind)
+static inline made_t image_jpeg(const uint8_t *pixels, int width, int height, const jpeg_kind_t *kind)
 {
     static const J_COLOR_SPACE given[5] = {JCS_UNKNOWN, JCS_GRAYSCALE, JCS_UNKNOWN, JCS_RGB, JCS_CMYK};
     struct jpeg_compress_struct c;
@@ -86,7 +86,7 @@ static inline made_t picture_jpeg(const uint8_t *pixels, int width, int height, 
     jpeg_start_compress(&c, TRUE);
     if (kind->orientation) {
         uint8_t exif[32];
-        picture_exif(kind->orientation, kind->big_endian, exif);
+        image_exif(kind->orientation, kind->big_endian, exif);
         jpeg_write_marker(&c, JPEG_APP0 + 1, exif, sizeof exif);
     }
     while (c.next_scanline < c.image_height) {
@@ -123,7 +123,7 @@ typedef struct png_kind {
     bool exif_behind; /* the pixels */
 } png_kind_t;
 
-static inline void picture_collect(png_structp png, png_bytep bytes, size_t n)
+static inline void image_collect(png_structp png, png_bytep bytes, size_t n)
 {
     made_t *made = png_get_io_ptr(png);
     made->bytes = realloc(made->bytes, made->n + n);
@@ -179,14 +179,14 @@ static inline void png_head(png_structp png, png_infop info, int width, int heig
     }
 }
 
-static inline made_t picture_png(int width, int height, const png_kind_t *kind)
+static inline made_t image_png(int width, int height, const png_kind_t *kind)
 {
     made_t made = {NULL, 0};
     png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, NULL, NULL);
     png_infop info = png_create_info_struct(png);
     uint8_t exif[32];
-    picture_exif(kind->orientation, true, exif);
-    png_set_write_fn(png, &made, picture_collect, NULL);
+    image_exif(kind->orientation, true, exif);
+    png_set_write_fn(png, &made, image_collect, NULL);
     png_head(png, info, width, height, kind);
     png_write_info(png, info);
     if (kind->orientation && !kind->exif_behind) png_write_chunk(png, (png_const_bytep) "eXIf", exif + 6, 26);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Host/device buffers, and allocation and copies on either kind of backend. Scheduling the copies is left to
  * the callers. */
-#include "compute/ops/mirror.h"
+#include "compute/ops/hd_buffer.h"
 
 #include <string.h>
 
@@ -43,7 +43,7 @@ err_t backend_sync(const backend_t *backend)
     return backend->memory ? backend->memory->sync() : ERR_OK;
 }
 
-static err_t make_host(mirror_t *m, const char *what)
+static err_t make_host(hd_buffer_t *m, const char *what)
 {
     const backend_memory_t *memory = m->backend->memory;
     TRY(memory ? memory->alloc_host(m->n_bytes, what, &m->host) : mem_new(m->n_bytes, what, &m->host));
@@ -52,11 +52,11 @@ static err_t make_host(mirror_t *m, const char *what)
     return ERR_OK;
 }
 
-err_t mirror_wrap(const backend_t *backend, size_t n_bytes, const char *what, void *host, void *device,
-                  mirror_t *out)
+err_t hd_buffer_wrap(const backend_t *backend, size_t n_bytes, const char *what, void *host, void *device,
+                     hd_buffer_t *out)
 {
     ASSERT(backend->memory || !device);
-    *out = (mirror_t){.host = host, .device = device, .n_bytes = n_bytes, .backend = backend};
+    *out = (hd_buffer_t){.host = host, .device = device, .n_bytes = n_bytes, .backend = backend};
     err_t err = host ? ERR_OK : make_host(out, what);
     if (host && backend->memory && n_bytes > 0) out->pinned = backend->memory->pin(host, n_bytes);
     if (err == ERR_OK && !backend->memory) {
@@ -65,38 +65,38 @@ err_t mirror_wrap(const backend_t *backend, size_t n_bytes, const char *what, vo
         err = backend->memory->alloc(n_bytes, what, &out->device);
         out->own_device = err == ERR_OK;
     }
-    if (err != ERR_OK) mirror_free(out);
+    if (err != ERR_OK) hd_buffer_free(out);
     return err;
 }
 
-err_t mirror_new(const backend_t *backend, size_t n_bytes, const char *what, mirror_t *out)
+err_t hd_buffer_new(const backend_t *backend, size_t n_bytes, const char *what, hd_buffer_t *out)
 {
-    return mirror_wrap(backend, n_bytes, what, NULL, NULL, out);
+    return hd_buffer_wrap(backend, n_bytes, what, NULL, NULL, out);
 }
 
-void mirror_free(mirror_t *m)
+void hd_buffer_free(hd_buffer_t *m)
 {
     const backend_memory_t *memory = m->backend ? m->backend->memory : NULL;
     if (m->own_device) memory->release(m->device);
     if (m->pinned) memory->unpin(m->host);
     if (m->own_host && memory) memory->release_host(m->host);
     if (m->own_host && !memory) mem_free(&m->host);
-    *m = (mirror_t){0};
+    *m = (hd_buffer_t){0};
 }
 
-err_t mirror_push(const mirror_t *m, size_t offset, size_t n_bytes)
+err_t hd_buffer_push(const hd_buffer_t *m, size_t offset, size_t n_bytes)
 {
     ASSERT(offset + n_bytes <= m->n_bytes);
     if (m->host == m->device || n_bytes == 0) return ERR_OK;
     return m->backend->memory->upload((char *)m->device + offset, (const char *)m->host + offset, n_bytes);
 }
 
-err_t mirror_push_all(const mirror_t *m)
+err_t hd_buffer_push_all(const hd_buffer_t *m)
 {
-    return mirror_push(m, 0, m->n_bytes);
+    return hd_buffer_push(m, 0, m->n_bytes);
 }
 
-err_t mirror_pull(const mirror_t *m, size_t offset, size_t n_bytes)
+err_t hd_buffer_pull(const hd_buffer_t *m, size_t offset, size_t n_bytes)
 {
     ASSERT(offset + n_bytes <= m->n_bytes);
     if (m->host == m->device || n_bytes == 0) return ERR_OK;
@@ -104,7 +104,7 @@ err_t mirror_pull(const mirror_t *m, size_t offset, size_t n_bytes)
     return m->backend->memory->sync();
 }
 
-err_t mirror_pull_all(const mirror_t *m)
+err_t hd_buffer_pull_all(const hd_buffer_t *m)
 {
-    return mirror_pull(m, 0, m->n_bytes);
+    return hd_buffer_pull(m, 0, m->n_bytes);
 }

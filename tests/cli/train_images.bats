@@ -1,13 +1,13 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Training on folders of pictures: the same on any number of ranks and loader threads, resumed, with damaged pictures.
+# Training on folders of images: the same on any number of ranks and loader threads, resumed, with damaged images.
 # shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
 
 # shellcheck source=tests/cli/common.bash
 load common
 
-# Four classes by colour, pictures of several sizes; `make_pictures FOLDER TRAINING VALIDATION` (of each class).
-make_pictures() {
+# Four classes by colour, images of several sizes; `make_images FOLDER TRAINING VALIDATION` (of each class).
+make_images() {
     python3 - "$@" <<'END'
 import os, struct, sys, zlib
 
@@ -37,17 +37,17 @@ END
 setup_file() {
     common_setup
     command -v python3 >/dev/null || return 0
-    export pictures=$BATS_FILE_TMPDIR/pictures
-    make_pictures "$pictures" 20 6
+    export images=$BATS_FILE_TMPDIR/images
+    make_images "$images" 20 6
 }
 
 setup() {
     common_setup
-    [ -n "${pictures:-}" ] || skip "python3 is not here, which makes the pictures"
+    [ -n "${images:-}" ] || skip "python3 is not here, which makes the images"
 }
 
-picture_run() { # RANKS FOLDER ARGUMENTS...
-    on_ranks "$1" train --data "$pictures" --out "$2" --model mlp --input-size 16 --batch 20 --threads 1 --lr 0.02 \
+image_run() { # RANKS FOLDER ARGUMENTS...
+    on_ranks "$1" train --data "$images" --out "$2" --model mlp --input-size 16 --batch 20 --threads 1 --lr 0.02 \
         --seed 3 "${@:3}"
 }
 
@@ -56,23 +56,23 @@ records() { # KIND CONDITION   of all of that kind, in $out
 }
 
 @test "the loss curve is that of one rank, and the same to the bit on any number of loader threads" {
-    picture_run 0 "$out" --epochs 4 --loader-threads 1 >"$BATS_TEST_TMPDIR/said"
-    grep -q '80 training, 24 validation pictures of 16×16×3, 4 classes' "$BATS_TEST_TMPDIR/said"
+    image_run 0 "$out" --epochs 4 --loader-threads 1 >"$BATS_TEST_TMPDIR/said"
+    grep -q '80 training, 24 validation images of 16×16×3, 4 classes' "$BATS_TEST_TMPDIR/said"
     grep -q 'classify; training: random parts of at least 0.08, mirrored; evaluation: center; 1 loader thread a rank' \
         "$BATS_TEST_TMPDIR/said"
-    picture_run 0 "$out-threads" --epochs 4 --loader-threads 4
+    image_run 0 "$out-threads" --epochs 4 --loader-threads 4
     diff <(losses "$out") <(losses "$out-threads")
-    picture_run 2 "$out-ranks" --epochs 4 --loader-threads 2
+    image_run 2 "$out-ranks" --epochs 4 --loader-threads 2
     close_curves "$out" "$out-ranks" 1e-4
     records epoch '.epoch < 3 or .val_accuracy > 0.9'
     records epoch '.load_decode_sec > 0 and .load_read_sec > 0 and .load_busy_sec > 0 and .data_wait_share >= 0
                    and .load_copy_sec >= 0'
     # An epoch that waited is told, with the stage that it waited for.
-    [ "$(grep -c 'of it waited for pictures; the loader.s threads spend' "$BATS_TEST_TMPDIR/said")" -eq \
+    [ "$(grep -c 'of it waited for images; the loader.s threads spend' "$BATS_TEST_TMPDIR/said")" -eq \
         "$(jq -s 'map(select(.record == "epoch" and .data_wait_share >= 0.05)) | length' "$out/metrics.jsonl")" ]
-    records run '.data.kind == "pictures" and .data.n_classes == 4 and .options."input-size" == 16
+    records run '.data.kind == "images" and .data.n_classes == 4 and .options."input-size" == 16
                  and .topology.loader_threads == 1 and (.data.views | startswith("classify"))'
-    records end '.bad_pictures == 0'
+    records end '.corrupt_samples == 0'
     for n in 0 2; do
         on_ranks "$n" eval "$out" --threads 1 >"$BATS_TEST_TMPDIR/eval$n"
         diff <(grep -v '^check' "$BATS_TEST_TMPDIR/eval0") <(grep -v '^check' "$BATS_TEST_TMPDIR/eval$n")
@@ -85,9 +85,9 @@ records() { # KIND CONDITION   of all of that kind, in $out
 }
 
 @test "a resumed run sees what an unbroken one sees, on another number of ranks" {
-    picture_run 2 "$out" --steps 8 --jitter-brightness 0.4 --jitter-saturation 0.4
+    image_run 2 "$out" --steps 8 --jitter-brightness 0.4 --jitter-saturation 0.4
     cp -r "$out" "$out-whole"
-    picture_run 2 "$out" --steps 8 --jitter-brightness 0.4 --jitter-saturation 0.4 --overwrite --checkpoint-every 3
+    image_run 2 "$out" --steps 8 --jitter-brightness 0.4 --jitter-saturation 0.4 --overwrite --checkpoint-every 3
     rm "$out"/ckpt-00000000000[68].h5
     on_ranks 0 train --out "$out" --resume auto --threads 1 --loader-threads 3
     losses "$out" | tail -n 5 >"$BATS_TEST_TMPDIR/resumed"
@@ -101,14 +101,14 @@ records() { # KIND CONDITION   of all of that kind, in $out
 @test "affine maps join crops and jitter: the same on any number of ranks and loader threads, and resumed" {
     with=(--steps 8 --crop-scale 0.3 --jitter-contrast 0.3 --augment-rotate 20 --augment-shift 0.1 --augment-shear 5
         --augment-zoom 0.2 --augment-flip)
-    picture_run 0 "$out" "${with[@]}" --loader-threads 1 --checkpoint-every 3 >"$BATS_TEST_TMPDIR/said"
+    image_run 0 "$out" "${with[@]}" --loader-threads 1 --checkpoint-every 3 >"$BATS_TEST_TMPDIR/said"
     grep -q 'random parts of at least 0.3, mirrored, moved by affine maps, colours jittered; evaluation: center' \
         "$BATS_TEST_TMPDIR/said"
-    picture_run 0 "$out-threads" "${with[@]}" --loader-threads 3
+    image_run 0 "$out-threads" "${with[@]}" --loader-threads 3
     diff <(losses "$out") <(losses "$out-threads")
-    picture_run 2 "$out-ranks" "${with[@]}"
+    image_run 2 "$out-ranks" "${with[@]}"
     close_curves "$out" "$out-ranks" 1e-4
-    picture_run 0 "$out-crop" --steps 8 --crop-scale 0.3 --jitter-contrast 0.3
+    image_run 0 "$out-crop" --steps 8 --crop-scale 0.3 --jitter-contrast 0.3
     run diff <(losses "$out") <(losses "$out-crop")
     [ "$status" -eq 1 ]
     cp -r "$out" "$out-resumed"
@@ -118,11 +118,11 @@ records() { # KIND CONDITION   of all of that kind, in $out
     losses "$out" | tail -n 5 >"$BATS_TEST_TMPDIR/whole"
     close_columns "$BATS_TEST_TMPDIR/resumed" "$BATS_TEST_TMPDIR/whole" 1e-4
     for crop in center letterbox warp; do
-        picture_run 0 "$out-$crop" --steps 2 --crop "$crop" --augment-rotate 90
+        image_run 0 "$out-$crop" --steps 2 --crop "$crop" --augment-rotate 90
     done
 }
 
-@test "pictures in memory take random crops and jitter beside affine maps, on any number of ranks" {
+@test "images in memory take random crops and jitter beside affine maps, on any number of ranks" {
     "$dptrain" data synth digits --out "$BATS_TEST_TMPDIR/digits" --train 64 --val 10
     with=(--data "$BATS_TEST_TMPDIR/digits" --model mlp --batch 16 --steps 8 --threads 1 --crop random --crop-scale 0.5
         --jitter-brightness 0.3 --jitter-contrast 0.3 --augment-rotate 8 --no-flip)
@@ -133,31 +133,31 @@ records() { # KIND CONDITION   of all of that kind, in $out
     close_curves "$out" "$out-ranks" 1e-4
 }
 
-@test "a damaged picture fails the run, or is named once and replaced" {
-    cp -r "$pictures" "$BATS_TEST_TMPDIR/damaged"
-    pictures=$BATS_TEST_TMPDIR/damaged
-    truncate -s 300 "$pictures/train/green/007.png"
+@test "a damaged image fails the run, or is named once and replaced" {
+    cp -r "$images" "$BATS_TEST_TMPDIR/damaged"
+    images=$BATS_TEST_TMPDIR/damaged
+    truncate -s 300 "$images/train/green/007.png"
     for n in 0 2; do
-        run picture_run "$n" "$out-bad-$n" --epochs 1
+        run image_run "$n" "$out-bad-$n" --epochs 1
         echo "$output"
         [ "$status" -eq 3 ]
         [[ $output == *"green/007.png"*"--max-bad"* ]]
         [ "$(grep -c 'dptrain: error' <<<"$output")" -eq 1 ]
     done
-    truncate -s 200 "$pictures/val/red/001.png"
+    truncate -s 200 "$images/val/red/001.png"
     for n in 0 2; do
-        picture_run "$n" "$out-$n" --epochs 3 --max-bad 2 >"$BATS_TEST_TMPDIR/said" 2>&1
+        image_run "$n" "$out-$n" --epochs 3 --max-bad 2 >"$BATS_TEST_TMPDIR/said" 2>&1
         cat "$BATS_TEST_TMPDIR/said"
         [ "$(grep -c 'green/007.png' "$BATS_TEST_TMPDIR/said")" -eq 1 ]
         [ "$(grep -c 'red/001.png' "$BATS_TEST_TMPDIR/said")" -eq 1 ]
-        grep -q '2 of 104 pictures could not be read' "$BATS_TEST_TMPDIR/said"
-        [ "$(jq 'select(.record == "end") | .bad_pictures' "$out-$n/metrics.jsonl")" -eq 2 ]
+        grep -q '2 of 104 images could not be read' "$BATS_TEST_TMPDIR/said"
+        [ "$(jq 'select(.record == "end") | .corrupt_samples' "$out-$n/metrics.jsonl")" -eq 2 ]
     done
     close_curves "$out-0" "$out-2" 1e-4
-    run picture_run 2 "$out-x" --epochs 3 --max-bad 1
+    run image_run 2 "$out-x" --epochs 3 --max-bad 1
     echo "$output"
     [ "$status" -eq 3 ]
-    [[ $output == *"2 pictures cannot be read, and --max-bad allows 1"* ]]
+    [[ $output == *"2 images cannot be read, and --max-bad allows 1"* ]]
     run on_ranks 2 eval "$out-0"
     [ "$status" -eq 3 ]
     [[ $output == *"red/001.png"* ]]
@@ -173,32 +173,32 @@ records() { # KIND CONDITION   of all of that kind, in $out
         [ "$(grep -c 'dptrain: error' <<<"$output")" -eq 1 ]
     }
     "$dptrain" data synth digits --out "$BATS_TEST_TMPDIR/digits" --train 64 --val 10
-    check 2 "--input-size is for folders of pictures" --data "$BATS_TEST_TMPDIR/digits" --input-size 32
-    check 2 "--crop center is for folders of pictures" --data "$BATS_TEST_TMPDIR/digits" --crop center
+    check 2 "--input-size is for folders of images" --data "$BATS_TEST_TMPDIR/digits" --input-size 32
+    check 2 "--crop center is for folders of images" --data "$BATS_TEST_TMPDIR/digits" --crop center
     check 2 "--crop-scale is for --crop random" --data "$BATS_TEST_TMPDIR/digits" --crop-scale 0.5
-    check 2 "--jitter-saturation is for pictures in colour" --data "$BATS_TEST_TMPDIR/digits" --jitter-saturation 0.5
-    check 2 "--augment-flip mirrors images and --no-flip forbids it" --data "$pictures" --augment-flip --no-flip
+    check 2 "--jitter-saturation is for images in colour" --data "$BATS_TEST_TMPDIR/digits" --jitter-saturation 0.5
+    check 2 "--augment-flip mirrors images and --no-flip forbids it" --data "$images" --augment-flip --no-flip
     check 2 "its pixels are random already" --data synthetic --input-size 16 --augment-rotate 5
-    check 2 "--task multilabel wants pictures with annotations" --data "$pictures" --task multilabel
-    check 2 "--crop-scale is for --crop random" --data "$pictures" --crop letterbox --crop-scale 0.5
+    check 2 "--task multilabel wants images with annotations" --data "$images" --task multilabel
+    check 2 "--crop-scale is for --crop random" --data "$images" --crop letterbox --crop-scale 0.5
     mkdir "$BATS_TEST_TMPDIR/empty"
     check 3 "$BATS_TEST_TMPDIR/empty" --data "$BATS_TEST_TMPDIR/empty"
-    # What --print-config writes of pictures' options does not stand in the way of other data.
+    # What --print-config writes of images' options does not stand in the way of other data.
     "$dptrain" train --data "$BATS_TEST_TMPDIR/digits" --model mlp --epochs 1 --out "$out" --print-config >"$BATS_TEST_TMPDIR/conf"
     on_ranks 0 train --config "$BATS_TEST_TMPDIR/conf"
 }
 
-@test "a folder without validation pictures is evaluated on those that it has, and says so" {
-    cp -r "$pictures/train" "$BATS_TEST_TMPDIR/all"
-    pictures=$BATS_TEST_TMPDIR/all
-    picture_run 2 "$out" --steps 2 >"$BATS_TEST_TMPDIR/said" 2>&1
-    grep -q 'no validation pictures' "$BATS_TEST_TMPDIR/said"
+@test "a folder without validation images is evaluated on those that it has, and says so" {
+    cp -r "$images/train" "$BATS_TEST_TMPDIR/all"
+    images=$BATS_TEST_TMPDIR/all
+    image_run 2 "$out" --steps 2 >"$BATS_TEST_TMPDIR/said" 2>&1
+    grep -q 'no validation images' "$BATS_TEST_TMPDIR/said"
     run on_ranks 0 eval "$out"
     [ "$status" -eq 3 ]
     [[ $output == *"--split train"* ]]
 }
 
-@test "real COCO pictures: several labels, and objects, the same on 1 and 2 ranks" {
+@test "real COCO images: several labels, and objects, the same on 1 and 2 ranks" {
     [ -d "${DPTRAIN_DATA:-}/coco_tiny" ] || skip "no \$DPTRAIN_DATA/coco_tiny"
     for task in multilabel crops; do
         for n in 0 2; do
@@ -236,8 +236,8 @@ records() { # KIND CONDITION   of all of that kind, in $out
         cmp "$here"/{now,folder}/ckpt-000000000008.h5
         diff "$here"/{now,folder}/evaluated
     }
-    check "$pictures"
-    check "$pictures" --shuffle-block 4 --shuffle-window 3
+    check "$images"
+    check "$images" --shuffle-block 4 --shuffle-window 3
     if [ -d "${DPTRAIN_DATA:-}/coco_tiny" ]; then
         check "$DPTRAIN_DATA/coco_tiny" --task multilabel
         check "$DPTRAIN_DATA/coco_tiny" --task crops --shuffle-block 7 --shuffle-window 4
@@ -245,7 +245,7 @@ records() { # KIND CONDITION   of all of that kind, in $out
 }
 
 @test "shards that are missing, cut short or damaged are named, before training where that can be seen" {
-    "$dptrain" data pack --from "$pictures" --out "$BATS_TEST_TMPDIR/whole" --shard-size 40K
+    "$dptrain" data pack --from "$images" --out "$BATS_TEST_TMPDIR/whole" --shard-size 40K
     check() { # WORDS   of training on 2 ranks
         run on_ranks 2 train --data "$BATS_TEST_TMPDIR/shards" --model mlp --input-size 16 --batch 20 --epochs 1 \
             --out "$out" --overwrite --max-bad 100
@@ -262,27 +262,27 @@ records() { # KIND CONDITION   of all of that kind, in $out
     check "packing was not finished"
     truncate -s 8000 "$BATS_TEST_TMPDIR/shards/index.h5"
     check "index.h5 is damaged"
-    # One picture of a piece: it alone is bad.
+    # One image of a piece: it alone is bad.
     shard=("$BATS_TEST_TMPDIR/shards"/train-00001-*)
     printf 'no' | dd of="${shard[0]}" bs=1 seek=$(($(stat -c %s "${shard[0]}") / 2)) conv=notrunc status=none
     on_ranks 2 train --data "$BATS_TEST_TMPDIR/shards" --model mlp --input-size 16 --batch 20 --epochs 1 --out "$out" \
         --overwrite --max-bad 1 --shuffle-block 5 --shuffle-window 4 2>&1 | tee "$BATS_TEST_TMPDIR/said"
-    grep -q "1 of 104 pictures could not be read" "$BATS_TEST_TMPDIR/said"
+    grep -q "1 of 104 images could not be read" "$BATS_TEST_TMPDIR/said"
     grep -q "record .* does not match its hash" "$BATS_TEST_TMPDIR/said"
 }
 
 @test "shuffled in blocks, a run is the same on any number of ranks, and resumed" {
-    "$dptrain" data pack --from "$pictures" --out "$BATS_TEST_TMPDIR/shards" --shard-size 40K
-    pictures=$BATS_TEST_TMPDIR/shards
+    "$dptrain" data pack --from "$images" --out "$BATS_TEST_TMPDIR/shards" --shard-size 40K
+    images=$BATS_TEST_TMPDIR/shards
     blocks=(--shuffle-block 4 --shuffle-window 5 --steps 8)
-    picture_run 3 "$out" "${blocks[@]}"
-    picture_run 0 "$out-0" "${blocks[@]}"
+    image_run 3 "$out" "${blocks[@]}"
+    image_run 0 "$out-0" "${blocks[@]}"
     close_curves "$out" "$out-0" 1e-4
     jq -se 'map(select(.record == "run"))[0].data.shuffle_block == 4' "$out/metrics.jsonl"
-    picture_run 0 "$out-1" --steps 8
+    image_run 0 "$out-1" --steps 8
     run close_curves "$out-0" "$out-1" 1e-4
     [ "$status" -ne 0 ]
-    picture_run 2 "$out-2" "${blocks[@]}" --checkpoint-every 3
+    image_run 2 "$out-2" "${blocks[@]}" --checkpoint-every 3
     rm "$out-2"/ckpt-00000000000[68].h5
     on_ranks 0 train --out "$out-2" --resume auto --threads 1
     close_columns <(losses "$out-2" | tail -n 5) <(losses "$out" | tail -n 5) 1e-4
@@ -293,7 +293,7 @@ records() { # KIND CONDITION   of all of that kind, in $out
 
 @test "shards are read in pieces, by one rank each" {
     strace -o /dev/null true 2>/dev/null || skip "strace is not here, or may not trace"
-    "$dptrain" data pack --from "$pictures" --out "$BATS_TEST_TMPDIR/shards"
+    "$dptrain" data pack --from "$images" --out "$BATS_TEST_TMPDIR/shards"
     reads() { # ARGUMENTS...   of shards of one split and epoch, in all
         rm -f "$BATS_TEST_TMPDIR"/trace.*
         mpi_flags 2
@@ -302,7 +302,7 @@ records() { # KIND CONDITION   of all of that kind, in $out
             --model mlp --input-size 16 --batch 20 --threads 1 --loader-threads 2 --epochs 1 "$@" >/dev/null
         for split in train val; do cat "$BATS_TEST_TMPDIR"/trace.* | grep -c "/$split-00000-of-00001.h5>"; done
     }
-    # 80 samples in 16 blocks of 5; 24 pictures for evaluation, which are one piece.
+    # 80 samples in 16 blocks of 5; 24 images for evaluation, which are one piece.
     run reads --shuffle-block 5 --shuffle-window 4
     echo "$output"
     [ "${lines[0]}" -ge 32 ]
@@ -314,7 +314,7 @@ records() { # KIND CONDITION   of all of that kind, in $out
     [ "${lines[0]}" -eq 160 ]
 }
 
-@test "ResNet-18 learns COCO's pictures by heart on 2 ranks, from shards, stopped halfway and resumed on 1 and on 3" {
+@test "ResNet-18 learns COCO's images by heart on 2 ranks, from shards, stopped halfway and resumed on 1 and on 3" {
     [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "takes minutes; scripts/test.sh --slow runs it"
     [ -d "${DPTRAIN_DATA:-}/coco_tiny" ] || skip "no \$DPTRAIN_DATA/coco_tiny"
     shards=$BATS_TEST_TMPDIR/shards
@@ -341,7 +341,7 @@ records() { # KIND CONDITION   of all of that kind, in $out
 @test "of many categories no table of confusions is kept, which would be larger than the memory" {
     coco=$BATS_TEST_TMPDIR/coco
     mkdir -p "$coco/train2017" "$coco/annotations"
-    cp "$pictures/train/blue/000.png" "$coco/train2017/1.png"
+    cp "$images/train/blue/000.png" "$coco/train2017/1.png"
     awk 'BEGIN {
         printf "{\"images\": [{\"id\": 1, \"file_name\": \"1.png\", \"width\": 30, \"height\": 44}], \"annotations\": ["
         for (i = 1; i <= 2; i++) {
@@ -388,17 +388,17 @@ count_calls() { # PATTERN
     done | xargs
 }
 
-@test "of 3 ranks one lists pictures, annotations and shards, and the others ask for no more than they read" {
+@test "of 3 ranks one lists images, annotations and shards, and the others ask for no more than they read" {
     strace -f -o /dev/null true 2>/dev/null || skip "strace is not here, or may not trace"
     tracer="strace -f -e trace=stat,lstat,newfstatat,statx,open,openat,getdents64"
-    shared=$pictures
+    shared=$images
     stats='(stat|statx|newfstatat)\(.*\.(png|jpg)"'
     on_hosts data pack --from data --out "$BATS_TEST_TMPDIR/shards" --shard-size 8K
     [ "$(count_calls "$stats")" = "104 4 4" ]
     on_hosts train --data data --out "$out" --model mlp --input-size 16 --batch 12 --steps 2 --threads 1
     [ "$(count_calls "$stats")" = "104 4 4" ]
     grep -q 'getdents64' "$traces.0"
-    # No folder of pictures is opened elsewhere.
+    # No folder of images is opened elsewhere.
     [ "$(count_calls 'open.*data/(train|val)(/[a-z]+)?",.*O_DIRECTORY' | cut -d ' ' -f 2-)" = "0 0" ]
     on_hosts eval "$out" --data data --threads 1
     [ "$(count_calls "$stats")" = "104 4 4" ]
@@ -426,20 +426,20 @@ count_calls() { # PATTERN
         [ "$(grep -c 'dptrain: error' <<<"$output")" -eq 1 ]
         grep -Eq "$2" <<<"$output"
     }
-    tracer='' shared=$pictures
+    tracer='' shared=$images
     training=(train --data data --out "$out" --model mlp --input-size 16 --batch 80 --steps 1 --threads 1)
     packing=(data pack --from data --out "$BATS_TEST_TMPDIR/shards" --shard-size 1K)
     check 3 "absent: there is no such folder" data pack --from absent --out "$BATS_TEST_TMPDIR/shards"
     check 3 "absent: there is no such folder" train --data absent --out "$out"
-    # The last picture is missing on host 1, then one in the middle, then all.
+    # The last image is missing on host 1, then one in the middle, then all.
     rm "$BATS_TEST_TMPDIR/host1/data"
-    cp -r "$pictures" "$BATS_TEST_TMPDIR/host1/data"
+    cp -r "$images" "$BATS_TEST_TMPDIR/host1/data"
     rm "$BATS_TEST_TMPDIR/host1/data/val/red/005.png"
     for words in "${training[*]}" "${packing[*]}"; do
         # shellcheck disable=SC2086 # words
         check 3 "rank 1 on [^ ]+: data/val/red/005.png cannot be reached here" $words
     done
-    cp "$pictures/val/red/005.png" "$BATS_TEST_TMPDIR/host1/data/val/red/"
+    cp "$images/val/red/005.png" "$BATS_TEST_TMPDIR/host1/data/val/red/"
     rm "$BATS_TEST_TMPDIR/host1/data/train/green/"*
     check 3 "data/train/green/0[0-9][0-9].png cannot be opened.*\\(rank 1 on " "${training[@]}"
     check 3 "rank 1 on [^ ]+: data/train/green/0[0-9][0-9].png cannot be opened" "${packing[@]}"
