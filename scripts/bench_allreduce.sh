@@ -25,8 +25,7 @@ while [[ $# -gt 0 ]]; do
     case $1 in
     -np) need_value "$@"; whole_number "$1" "$2" 2; np=$((10#$2)); shift 2 ;;
     --pairs) need_value "$@"; whole_number "$1" "$2" 15; pairs=$((10#$2)); shift 2 ;;
-    -h | --help) usage; exit 0 ;;
-    *) die 2 "unknown option '$1'; --help lists the options" ;;
+    *) common_option "$1" ;;
     esac
 done
 cd "$here/.."

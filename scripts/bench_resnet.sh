@@ -44,8 +44,7 @@ while [[ $# -gt 0 ]]; do
     --venv) need_value "$@"; venv=$2; shift 2 ;;
     --python) need_value "$@"; python=$2; shift 2 ;;
     --quick) pairs=2 cases=resnet18:32:8; shift ;;
-    -h | --help) usage; exit 0 ;;
-    *) die 2 "unknown option '$1'; --help lists the options" ;;
+    *) common_option "$1" ;;
     esac
 done
 [[ $ranks =~ ^[1-9][0-9]?(,[1-9][0-9]?)*$ ]] || die 2 "--ranks wants a list like 1,2, not '$ranks'"

@@ -31,8 +31,7 @@ while [[ $# -gt 0 ]]; do
     --runs) need_value "$@"; whole_number "$1" "$2" 1; runs=$((10#$2)); shift 2 ;;
     --steps) need_value "$@"; whole_number "$1" "$2" 50; steps=$((10#$2)); shift 2 ;;
     --data) need_value "$@"; data=(--data "$(readlink -f "$2")"); shift 2 ;;
-    -h | --help) usage; exit 0 ;;
-    *) die 2 "unknown option '$1'; --help lists the options" ;;
+    *) common_option "$1" ;;
     esac
 done
 command -v jq >/dev/null || die 4 "jq was not found; scripts/install_deps.sh --test installs it"

@@ -30,8 +30,7 @@ while [[ $# -gt 0 ]]; do
     --with-cuda) with_cuda=yes; shift ;;
     --with-tests) with_tests=yes; shift ;;
     --out) need_value "$@"; out=$(readlink -m "$2"); shift 2 ;;
-    -h | --help) usage; exit 0 ;;
-    *) die 2 "unknown option '$1'; --help lists the options" ;;
+    *) common_option "$1" ;;
     esac
 done
 cd "$here/.."

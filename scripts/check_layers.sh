@@ -24,8 +24,7 @@ root=$here/..
 while [[ $# -gt 0 ]]; do
     case $1 in
     --root) need_value "$@"; root=$2; shift 2 ;;
-    -h | --help) usage; exit 0 ;;
-    *) die 2 "unknown option '$1'; --help lists the options" ;;
+    *) common_option "$1" ;;
     esac
 done
 cd "$root" || die 2 "there is no folder $root"

@@ -40,8 +40,7 @@ while [[ $# -gt 0 ]]; do
     --only) need_value "$@"; only=${2//,/ }; passed_on+=("$1" "$2"); shift 2 ;;
     --python) need_value "$@"; python=$2; passed_on+=("$1" "$2"); shift 2 ;;
     --no-build) build=no; shift ;;
-    -h | --help) usage; exit 0 ;;
-    *) die 2 "unknown option '$1'; --help lists the options" ;;
+    *) common_option "$1" ;;
     esac
 done
 for word in $only; do

@@ -188,8 +188,7 @@ for word in "$@"; do
     --test) with_tests=yes packages+=("${test_packages[@]}") test_commands=(bats h5dump jq pgrep prove shellcheck) ;;
     --cuda) with_cuda=yes packages+=(g++ python3-venv) ;;
     --list) list=yes ;;
-    -h | --help) usage; exit 0 ;;
-    *) die 2 "unknown option '$word'; --help lists the options" ;;
+    *) common_option "$word" ;;
     esac
 done
 

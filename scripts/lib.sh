@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# Shared by the scripts; sourced, never run. Exit codes are the program's own: 2 usage, 4 system, 5 lost peer.
+# Functions shared by the scripts. Sourced. Exit codes are dptrain's: 2 usage, 4 system, 5 lost peer.
 
 cpu_folder=/sys/devices/system/cpu/cpu0/topology
 
@@ -11,23 +11,37 @@ die() { # CODE MESSAGE
 
 note() { printf '%s: %s\n' "${0##*/}" "$1" >&2; }
 
-# For an option that takes a value, with what is left of the arguments.
-need_value() { [[ $# -ge 2 ]] || die 2 "$1 wants a value; --help lists the options"; }
+# Call with the remaining arguments for an option that takes a value.
+need_value() { [[ $# -ge 2 ]] || die 2 "$1 needs a value; --help lists the options"; }
 
 whole_number() { # OPTION VALUE MINIMUM
     if ! [[ $2 =~ ^[0-9]{1,9}$ ]] || ((10#$2 < $3)); then
-        die 2 "$1 wants a whole number from $3 up, not '$2'"
+        die 2 "invalid $1 '$2': expected a whole number, at least $3"
     fi
 }
 
-# Sets work, a folder that only its owner sees into, gone at the script's end. A child that is killed before it has become
-# its program would run the trap as well: hence the comparison.
+# The last case of a loop over options: --help, or an error.
+common_option() { # WORD
+    case $1 in
+    -h | --help) usage; exit 0 ;;
+    *) die 2 "unknown option '$1'; --help lists the options" ;;
+    esac
+}
+
+# Prints the absolute path of an existing folder.
+folder_option() { # OPTION VALUE
+    [[ -d $2 ]] || die 2 "$1 $2: no such folder"
+    (cd "$2" && pwd)
+}
+
+# Creates a private folder, sets work to it, and removes it when the script ends. A child killed between fork and exec runs
+# the trap as well, hence the comparison.
 make_work() { # NAME [PARENT]
-    work=$(mktemp -d "${2:-${TMPDIR:-/tmp}}/dptrain-$1.XXXXXX") || die 4 "cannot make a folder in ${2:-${TMPDIR:-/tmp}}"
+    work=$(mktemp -d "${2:-${TMPDIR:-/tmp}}/dptrain-$1.XXXXXX") || die 4 "cannot create a folder in ${2:-${TMPDIR:-/tmp}}"
     trap '((BASHPID != $$)) || rm -rf "$work"' EXIT
 }
 
-# dptrain itself; for scripts that have set `here`.
+# Prints the path of dptrain. The caller has set `here`.
 find_program() {
     local candidate
     if [[ -n ${DPTRAIN_BIN:-} ]]; then
@@ -35,15 +49,15 @@ find_program() {
         readlink -f "$DPTRAIN_BIN"
         return
     fi
-    # In the repository, or as make install puts it.
+    # In the repository, then installed.
     # shellcheck disable=SC2154 # the caller's
     for candidate in "$here/../dptrain" "$here/../../../bin/dptrain"; do
         [[ -f $candidate && -x $candidate ]] && { readlink -f "$candidate"; return; }
     done
-    command -v dptrain || die 4 "dptrain is not built; type make"
+    command -v dptrain || die 4 "dptrain is not built; run make"
 }
 
-# Cores that this process may use: mpirun counts cores as its slots, not hardware threads.
+# Number of cores that this process may use; mpirun counts cores as slots, not hardware threads.
 allowed_cores() {
     local cpus seen=" " n=0 range cpu siblings
     cpus=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status 2>/dev/null) || true
@@ -58,17 +72,18 @@ allowed_cores() {
     echo "$n"
 }
 
-# mpirun refuses root because a mistake could harm the system. In a container root is often the only user, so
-# it is told that this is meant; said once, because children inherit the variables.
+# mpirun refuses to run as root because a mistake could harm the system. In a container root is often the only user, so
+# allow it. The note appears once, because children inherit the variables.
 mpi_allow_root() {
     [[ $(id -u) -eq 0 ]] || return 0
     if [[ ${OMPI_ALLOW_RUN_AS_ROOT:-}${OMPI_ALLOW_RUN_AS_ROOT_CONFIRM:-} != 11 ]]; then
-        note "running as root: setting OMPI_ALLOW_RUN_AS_ROOT and its _CONFIRM, without which mpirun refuses root"
+        note "running as root: setting OMPI_ALLOW_RUN_AS_ROOT and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM, which mpirun requires"
     fi
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 }
 
-# OpenMPI's major version: 4 has ORTE and vader, 5 has PRRTE and sm, with other names for much. 4 where there is none.
+# Sets mpi_major to OpenMPI's major version, or 4 without mpirun. Version 4 has ORTE and vader; 5 has PRRTE and sm, with
+# different option names.
 mpi_version() {
     local line
     line=$(timeout 10 mpirun --version 2>/dev/null) || true
@@ -76,23 +91,23 @@ mpi_version() {
     if [[ $line =~ \(Open\ MPI\)\ ([0-9]+)\. ]]; then mpi_major=${BASH_REMATCH[1]}; fi
 }
 
-# Sets mpi_major, and the array MPI_FLAGS for NP ranks on this machine, or (NP 0) for the hosts that the caller names.
-# DPTRAIN_BIND=none switches binding off: two jobs side by side would both be bound to the first cores.
+# Sets mpi_major, and the array MPI_FLAGS for NP ranks on this machine, or (NP 0) for hosts that the caller adds.
+# DPTRAIN_BIND=none disables binding: two concurrent jobs would both be bound to the first cores.
 mpi_flags() { # NP
     local np=$1 cores over=(--oversubscribe) no_copy=(btl_vader_single_copy_mechanism none)
     MPI_FLAGS=(-q)
     mpi_version
     if ((mpi_major >= 5)); then MPI_FLAGS=() over=(--map-by :OVERSUBSCRIBE) no_copy=(smsc ^cma); fi
-    # With a seccomp filter and no right to trace, as in many containers, the kernel refuses
-    # process_vm_readv, and OpenMPI complains about every large message.
+    # With a seccomp filter and without the right to trace, as in many containers, the kernel rejects process_vm_readv, and
+    # OpenMPI prints a warning for every large message.
     if grep -q '^Seccomp:[[:space:]]*2' /proc/self/status 2>/dev/null && ! may_trace; then
         MPI_FLAGS+=(--mca "${no_copy[@]}")
     fi
-    # A chroot without /sys: hwloc would complain once per process.
+    # In a chroot without /sys, hwloc prints an error per process.
     [[ -d $cpu_folder ]] || export HWLOC_HIDE_ERRORS=2
-    # hwloc looks for an X server in every process, which without an /etc/hosts is a name server's time-out each.
+    # hwloc looks for an X server in every process, which without /etc/hosts waits for a DNS timeout.
     export HWLOC_COMPONENTS=${HWLOC_COMPONENTS:--gl}
-    # Without ssh mpirun does not even start local ranks, unless told that there are no others.
+    # Without ssh, mpirun starts local ranks only in isolated mode.
     if ((np > 0 && mpi_major < 5)) && ! command -v ssh >/dev/null && ! command -v rsh >/dev/null; then
         MPI_FLAGS+=(--mca plm isolated)
     fi
@@ -103,7 +118,7 @@ mpi_flags() { # NP
     elif ((np == 0)); then
         MPI_FLAGS+=(--bind-to core:overload-allowed)
     else
-        # Every rank gets its share of the cores for its threads.
+        # Divide the cores among the ranks, for their threads.
         MPI_FLAGS+=(--map-by "slot:PE=$((cores / np))" --bind-to core)
     fi
 }
@@ -115,14 +130,14 @@ may_trace() {
     [[ -n $mask ]] && (((16#$mask >> 19) & 1))
 }
 
-# mpirun needs /proc and /sys to bind, some sandboxes refuse it, and it binds to the machine's first cores
-# whatever its own affinity mask says, so that a mask that leaves out CPUs forbids binding.
+# mpirun needs /proc and /sys to bind, and some sandboxes forbid it. It binds to the machine's first cores regardless of its
+# own affinity mask, so do not bind if the mask excludes CPUs.
 may_bind() {
     [[ -r /proc/self/status && -d $cpu_folder && $(nproc) == "$(nproc --all)" ]] && taskset -c 0 true 2>/dev/null
 }
 
-# The table below a page of results: what it was measured on, and how. Rows of its own come as NAME VALUE pairs.
-# In the folder of ./dptrain. LOAD: of /proc/loadavg before the measuring.
+# Prints the table at the end of a results page: machine, software, command, and additional rows as NAME VALUE pairs. Runs in
+# the folder of ./dptrain. LOAD is from /proc/loadavg before the measurement.
 machine_table() { # LOAD COMMAND [NAME VALUE]...
     local load=$1 command=$2 cpu
     shift 2

@@ -31,8 +31,7 @@ while [[ $# -gt 0 ]]; do
     --data) need_value "$@"; data=(--data "$2"); shift 2 ;;
     --out) need_value "$@"; out=$2; shift 2 ;;
     --skip-install) install=no; shift ;;
-    -h | --help) usage; exit 0 ;;
-    *) die 2 "unknown option '$1'; --help lists the options" ;;
+    *) common_option "$1" ;;
     esac
 done
 root=$(readlink -f "$here/..")

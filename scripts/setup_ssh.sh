@@ -57,8 +57,7 @@ while [[ $# -gt 0 ]]; do
     --accept-new-host-key) need_value "$@"; accepted+="$2 "; shift 2 ;;
     --check) mode=check; shift ;;
     --remove) mode=remove; shift ;;
-    -h | --help) usage; exit 0 ;;
-    -*) die 2 "unknown option '$1'; --help lists the options" ;;
+    -*) common_option "$1" ;;
     *)
         [[ -z $hosts ]] || die 2 "one HOSTS, not '$hosts' and '$1'; a list has commas: a,b"
         hosts=$1

@@ -43,8 +43,7 @@ while [[ $# -gt 0 ]]; do
     --jobs) need_value "$@"; whole_number "$1" "$2" 1; jobs=$2; shift 2 ;;
     --skip-install) install=no; shift ;;
     --skip-build) may_build=no; shift ;;
-    -h | --help) usage; exit 0 ;;
-    *) die 2 "unknown option '$1'; --help lists the options" ;;
+    *) common_option "$1" ;;
     esac
 done
 [[ $plain == yes || $san == yes || $gpu == yes ]] || die 2 "--san and --no-san leave nothing to run"

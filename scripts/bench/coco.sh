@@ -25,15 +25,12 @@ command="scripts/bench/coco.sh${*:+ $*}"
 folder='' mb=450 runs=3
 while [[ $# -gt 0 ]]; do
     case $1 in
-    --folder) need_value "$@"; folder=$2; shift 2 ;;
+    --folder) need_value "$@"; folder=$(folder_option "$1" "$2"); shift 2 ;;
     --mb) need_value "$@"; whole_number "$1" "$2" 1; mb=$((10#$2)); shift 2 ;;
     --runs) need_value "$@"; whole_number "$1" "$2" 1; runs=$((10#$2)); shift 2 ;;
-    -h | --help) usage; exit 0 ;;
-    *) die 2 "unknown option '$1'; --help lists the options" ;;
+    *) common_option "$1" ;;
     esac
 done
-[[ -z $folder || -d $folder ]] || die 2 "--folder $folder: there is no such folder"
-[[ -z $folder ]] || folder=$(cd "$folder" && pwd)
 tiny=${DPTRAIN_DATA:-}/coco_tiny/annotations/instances_train2017.json
 [[ -e $tiny ]] || die 3 "there is no $tiny; DPTRAIN_DATA names the folder that coco_tiny is in"
 tiny=$(readlink -f "$tiny")

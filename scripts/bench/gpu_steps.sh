@@ -44,8 +44,7 @@ while [[ $# -gt 0 ]]; do
     --budget) need_value "$@"; whole_number "$1" "$2" 1; budget=$((10#$2)); shift 2 ;;
     --timeout) need_value "$@"; whole_number "$1" "$2" 1; limit=$((10#$2)); shift 2 ;;
     --quick) rounds=2 steps=400 batches=64 precisions=fp32,bf16 ways=eager,graph; shift ;;
-    -h | --help) usage; exit 0 ;;
-    *) die 2 "unknown option '$1'; --help lists the options" ;;
+    *) common_option "$1" ;;
     esac
 done
 root=$(readlink -f "$here/../..")

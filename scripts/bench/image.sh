@@ -37,8 +37,7 @@ while [[ $# -gt 0 ]]; do
     --venv) need_value "$@"; venv=$2; shift 2 ;;
     --install) install=yes; shift ;;
     --quick) rounds=2 crops=2; shift ;;
-    -h | --help) usage; exit 0 ;;
-    *) die 2 "unknown option '$1'; --help lists the options" ;;
+    *) common_option "$1" ;;
     esac
 done
 [[ -z $venv || -x $venv/bin/python ]] || die 2 "--venv $venv: there is no $venv/bin/python"

@@ -25,15 +25,12 @@ command="scripts/bench/pack.sh${*:+ $*}"
 folder='' mb=400 rounds=5
 while [[ $# -gt 0 ]]; do
     case $1 in
-    --folder) need_value "$@"; folder=$2; shift 2 ;;
+    --folder) need_value "$@"; folder=$(folder_option "$1" "$2"); shift 2 ;;
     --mb) need_value "$@"; whole_number "$1" "$2" 1; mb=$((10#$2)); shift 2 ;;
     --rounds) need_value "$@"; whole_number "$1" "$2" 1; rounds=$((10#$2)); shift 2 ;;
-    -h | --help) usage; exit 0 ;;
-    *) die 2 "unknown option '$1'; --help lists the options" ;;
+    *) common_option "$1" ;;
     esac
 done
-[[ -z $folder || -d $folder ]] || die 2 "--folder $folder: there is no such folder"
-[[ -z $folder ]] || folder=$(cd "$folder" && pwd)
 tiny=${DPTRAIN_DATA:-}/coco_tiny/train2017
 compgen -G "$tiny/*.jpg" >/dev/null || die 3 "there are no *.jpg in '$tiny'; DPTRAIN_DATA names the folder of coco_tiny"
 tiny=$(readlink -f "$tiny")

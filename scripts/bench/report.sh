@@ -24,15 +24,12 @@ command="scripts/bench/report.sh${*:+ $*}"
 folder='' mb=1000 runs=5
 while [[ $# -gt 0 ]]; do
     case $1 in
-    --folder) need_value "$@"; folder=$2; shift 2 ;;
+    --folder) need_value "$@"; folder=$(folder_option "$1" "$2"); shift 2 ;;
     --quick) mb=100; shift ;;
     --runs) need_value "$@"; whole_number "$1" "$2" 1; runs=$((10#$2)); shift 2 ;;
-    -h | --help) usage; exit 0 ;;
-    *) die 2 "unknown option '$1'; --help lists the options" ;;
+    *) common_option "$1" ;;
     esac
 done
-[[ -z $folder || -d $folder ]] || die 2 "--folder $folder: there is no such folder"
-[[ -z $folder ]] || folder=$(cd "$folder" && pwd)
 cd "$here/../.."
 make -s -j "$(nproc)" dptrain build/scripts/bench/report >&2 || die 4 "the build failed"
 make_work report "$folder"

@@ -89,8 +89,7 @@ while [[ $# -gt 0 ]]; do
     --hdf5) hdf5=-hdf5 targets=(shard checkpoint); export DPTRAIN_FUZZ_HDF5=1 ASAN_OPTIONS=detect_leaks=0; shift ;;
     --list) printf '%s\n' "${targets[@]}"; exit 0 ;;
     --no-build) build=no; shift ;;
-    -h | --help) usage; exit 0 ;;
-    -*) die 2 "unknown option '$1'; --help lists the options" ;;
+    -*) common_option "$1" ;;
     *) [[ -n ${program[$1]:-} ]] || die 2 "there is no target '$1'; --list prints them"
         chosen+=("$1"); shift ;;
     esac

@@ -29,8 +29,7 @@ while [[ $# -gt 0 ]]; do
     --height) need_value "$@"; whole_number --height "$2" 100; height=$2; shift 2 ;;
     --scale) need_value "$@"; scale=$2; shift 2 ;;
     --dark) scheme=0; shift ;;
-    -h | --help) usage; exit 0 ;;
-    -*) die 2 "unknown option '$1'; --help lists the options" ;;
+    -*) common_option "$1" ;;
     *) words+=("$1"); shift ;;
     esac
 done

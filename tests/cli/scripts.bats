@@ -66,7 +66,7 @@ wait_for() {
         run "$scripts/$1.sh" "${@:2}"
         echo "$words: $output"
         [ "$status" -eq 2 ]
-        [[ "$output" == *"$2 wants a"* ]]
+        [[ "$output" == *"$2 needs a value"* || "$output" == *"invalid $2 '"* ]]
     done
 }
 

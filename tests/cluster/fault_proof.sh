@@ -44,8 +44,7 @@ while [[ $# -gt 0 ]]; do
         parts=$2
         shift 2
         ;;
-    -h | --help) usage; exit 0 ;;
-    *) die 2 "unknown option '$1'; --help lists the options" ;;
+    *) common_option "$1" ;;
     esac
 done
 cd "$tests/../.."
