@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Starts dptrain under mpirun, on this machine or on hosts, and owns the job until its end. See --help.
+# Starts dptrain under mpirun, on this machine or on several hosts, and supervises the job. See --help.
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
@@ -25,57 +25,57 @@ usage() {
 usage: scripts/run.sh [options] [--] [dptrain's arguments]
        scripts/run.sh [options] NUM_GPUS BATCH_PER_GPU HOSTFILE [--] [dptrain train's arguments]
 
-Starts dptrain under mpirun with the flags that fit this machine, or the hosts that are named, passes its exit code
-on, and sees to it that the job ends: SIGTERM or Ctrl-C asks it for a checkpoint and an orderly end, a second one ends
-it at once. SIGUSR1 asks too. Inside a Slurm allocation its hosts are taken; scripts/dptrain.sbatch is a batch script.
+Starts dptrain under mpirun with flags that suit this machine or the given hosts, and returns its exit code. SIGTERM,
+Ctrl-C or SIGUSR1 makes the job write a checkpoint and stop; a second SIGTERM or Ctrl-C stops it at once. Inside a Slurm
+allocation the job runs on the allocated hosts; scripts/dptrain.sbatch is a batch script.
 
 Ranks and hosts:
-  -np N                ranks [one per core; with hosts as many as they have slots]
-  -hostfile FILE       hosts: OpenMPI's or DeepSpeed's format, or a resource specification, *.yaml; also --spec FILE
+  -np N                number of ranks [one per core; with hosts, one per slot]
+  -hostfile FILE       hosts in OpenMPI's or DeepSpeed's format, or a specification, *.yaml; also --spec FILE
   -H LIST              hosts: a:2,b:2,[fd00::7]:2
-  --include, --exclude FILTER   of these hosts and their slots, DeepSpeed's form: a@b:0,2
-  --chief HOST         where rank 0 runs [the chief of the specification, or the first host]
-  --num-gpus N         ranks on each host, whatever its slots
-  --ssh-port PORT      where sshd listens, when no ssh configuration says
-  --no-tree-spawn      only this host logs in on the others
-  --wdir DIR           the folder to run in, on every host [this one]
+  --include, --exclude FILTER   keep or drop hosts and slots, in DeepSpeed's syntax: a@b:0,2
+  --chief HOST         host of rank 0 [the chief of the specification, or the first host]
+  --num-gpus N         ranks per host, overriding slots
+  --ssh-port PORT      sshd's port, unless the ssh configuration sets one
+  --no-tree-spawn      log in to all hosts directly from this one
+  --wdir DIR           working folder on every host [the current folder]
   --launcher WHICH     mpirun or srun (inside Slurm) [mpirun]
-  --no-checks          start without asking the hosts first; several need --interface and --transport then
+  --no-checks          start without probing the hosts; several hosts then need --interface and --transport
 
-Network, when there are several hosts:
+Network, for several hosts:
   --interface WHICH    a name, or a subnet like 10.0.0.0/24 [the fastest subnet that all hosts share]
   --transport WHICH    efa (with aws-ofi-nccl), ib (UCX) or tcp [auto: the best of these that every host has]
-  --ports LOW-HIGH     the TCP ports (IPv4) that MPI may use, for firewalls: one for each rank of a host, the last for
-                       mpirun; jobs side by side want ranges of their own; NCCL takes the system's ephemeral ports
+  --ports LOW-HIGH     TCP ports (IPv4) that MPI may use, for firewalls: one per rank of a host, the last ones for
+                       mpirun. Concurrent jobs need separate ranges. NCCL uses the system's ephemeral ports
 
-What ranks get:
-  --env-file FILE      NAME=VALUE lines for the ranks' environment, after ~/.dptrain_env and ./.dptrain_env; from this
-                       environment they get NCCL_, OMPI_, UCX_, FI_ and DPTRAIN_ variables. Names with TOKEN, SECRET,
-                       PASSWORD, CREDENTIAL or KEY are never passed on. The ranks of a host get shared_envs and
-                       env_file of its specification as well, which go before these
-  --log-dir DIR        rank N writes what it has to say, with the time, to DIR/rank-N.log on its host
-  --report-bindings    each rank says which CPUs it may use
+Environment and output of the ranks:
+  --env-file FILE      NAME=VALUE lines for the ranks' environment, after ~/.dptrain_env and ./.dptrain_env. Ranks also
+                       inherit NCCL_, OMPI_, UCX_, FI_ and DPTRAIN_ variables. Names with TOKEN, SECRET, PASSWORD,
+                       CREDENTIAL or KEY are never passed on. A host's shared_envs and env_file in the specification
+                       take precedence
+  --log-dir DIR        log the output of rank N, with timestamps, to DIR/rank-N.log on its host
+  --report-bindings    each rank prints the CPUs that it may use
 
-  --timeout-start SEC  end the job when it has printed nothing by then; 0: never [300]
-  --grace SEC          from the first signal to the end of the job [30]
-  --dry-run            print the command and stop; hosts are asked all the same
-  -h, --help           this text
+  --timeout-start SEC  end the job if it has printed nothing by then; 0: never [300]
+  --grace SEC          time from the first signal to the end of the job [30]
+  --dry-run            print the command and exit; still probes the hosts
+  -h, --help           show this help
 
-Exit codes are dptrain's own. A rank killed by a signal, a lost host and a job that had to be ended give 5, a job
-that could not be started, or a host that cannot take part, 4.
-DPTRAIN_BIN names the program; DPTRAIN_BIND=none switches binding off; DPTRAIN_ASK_SECONDS is how long hosts may take
-to answer [20]. OpenMPI 4.1 and 5 are known.
+Exit codes are dptrain's. 5: a rank was killed by a signal, a host was lost, or the job was ended. 4: the job did not
+start, or a host cannot take part.
+Environment: DPTRAIN_BIN is the program, DPTRAIN_BIND=none disables binding, DPTRAIN_ASK_SECONDS is the time that hosts
+have to answer a probe [20]. Supports OpenMPI 4.1 and 5.
 EOF
 }
 
 one_of() { # OPTION VALUE CHOICES...
-    [[ " ${*:3} " == *" $2 "* ]] || die 2 "$1 wants a word of ${*:3}, not '$2'"
+    [[ " ${*:3} " == *" $2 "* ]] || die 2 "invalid $1 '$2': expected one of ${*:3}"
 }
 
 np=0 source='' filters=() chief='' num_gpus=0 ssh_port='' tree=yes wdir='' launcher=mpirun checks=yes
 interface='' transport=auto ports='' env_files=() log_dir='' report=no timeout_start=300 grace=30 dry_run=no
 set_source() { # VALUE
-    [[ -z $source ]] || die 2 "the hosts are named twice: $source and $1"
+    [[ -z $source ]] || die 2 "hosts given twice: $source and $1"
     source=$1
 }
 while [[ $# -gt 0 ]]; do
@@ -88,7 +88,7 @@ while [[ $# -gt 0 ]]; do
     -np | -n) whole_number "$1" "$2" 1; np=$((10#$2)); shift 2 ;;
     --num-gpus) whole_number "$1" "$2" 1; num_gpus=$((10#$2)); shift 2 ;;
     -hostfile | --hostfile | --spec) set_source "$2"; shift 2 ;;
-    # A name alone is a list, too; dptrain hosts would take it for a file.
+    # A single name is a list too; dptrain hosts would treat it as a file.
     -H | --host) set_source "$([[ $2 == *[:,]* ]] && echo "$2" || echo "$2:1")"; shift 2 ;;
     --include | --exclude) filters+=("$1" "$2"); shift 2 ;;
     --chief) chief=$2; shift 2 ;;
@@ -102,7 +102,7 @@ while [[ $# -gt 0 ]]; do
     --ports)
         if ! [[ $2 =~ ^[0-9]{1,5}-[0-9]{1,5}$ ]] ||
             ((10#${2%-*} < 1024 || 10#${2%-*} >= 10#${2#*-} || 10#${2#*-} > 65535)); then
-            die 2 "--ports wants a range like 20000-20999, from 1024 up, not '$2'"
+            die 2 "invalid --ports '$2': expected a range such as 20000-20999, within 1024-65535"
         fi
         ports=$2; shift 2 ;;
     --env-file) env_files+=("$2"); shift 2 ;;
@@ -113,15 +113,15 @@ while [[ $# -gt 0 ]]; do
     --dry-run) dry_run=yes; shift ;;
     -h | --help) usage; exit 0 ;;
     --) shift; break ;;
-    -*) die 2 "unknown option '$1'; --help lists them (dptrain's own options follow its command, or --)" ;;
+    -*) die 2 "unknown option '$1'; --help lists the options (dptrain's options follow its command, or --)" ;;
     *) break ;;
     esac
 done
-# As launch recipes for image networks are called.
+# The positional form used by launch recipes for image networks.
 if [[ $# -ge 3 && $1 =~ ^[0-9]+$ && $2 =~ ^[0-9]+$ && -f $3 ]]; then
     whole_number NUM_GPUS "$1" 1
     whole_number BATCH_PER_GPU "$2" 1
-    ((np == 0)) || die 2 "NUM_GPUS and -np both say how many ranks there are"
+    ((np == 0)) || die 2 "NUM_GPUS and -np both set the number of ranks"
     np=$((10#$1)) batch=$2
     set_source "$3"
     shift 3
@@ -131,7 +131,7 @@ if [[ $# -ge 3 && $1 =~ ^[0-9]+$ && $2 =~ ^[0-9]+$ && -f $3 ]]; then
 fi
 
 program=$(find_program)
-# A bundle brings its own mpirun, and its daemon for other hosts.
+# A bundle contains mpirun, and its daemon for other hosts.
 prefix=''
 if [[ -x $here/../bin/orted ]]; then prefix=$(readlink -f "$here/..") && PATH=$prefix/bin:$PATH; fi
 program_name=${program##*/}
@@ -143,12 +143,12 @@ if [[ -n $source ]]; then
 elif [[ -n ${SLURM_JOB_NODELIST:-} ]] && command -v scontrol >/dev/null; then
     hosts_of_slurm
 elif [[ -n $chief || ${#filters[@]} -gt 0 || $num_gpus -gt 0 || $launcher == srun ]]; then
-    die 2 "--chief, --include, --exclude, --num-gpus and --launcher srun need hosts: -hostfile, -H, or a Slurm allocation"
+    die 2 "--chief, --include, --exclude, --num-gpus and --launcher srun require hosts: -hostfile, -H, or a Slurm allocation"
 fi
 if [[ ${#host_name[@]} -gt 0 ]]; then
     [[ -z $chief ]] || hosts_first "$chief"
     if [[ -n ${SLURM_JOB_NODELIST:-} ]]; then hosts_shell=srun; fi
-    [[ $launcher == mpirun || $hosts_shell == srun ]] || die 2 "--launcher srun: this is no Slurm allocation"
+    [[ $launcher == mpirun || $hosts_shell == srun ]] || die 2 "--launcher srun: not in a Slurm allocation"
     hosts_share "$np" "$num_gpus"
     hosts_mark_local
     mpi_flags 0
@@ -157,7 +157,7 @@ else
     mpi_flags "$np"
 fi
 
-# mpirun's forwarding is no terminal, so rank 0 is told that there is one at its end.
+# mpirun forwards output through pipes, so tell rank 0 that it ends at a terminal.
 if [[ -t 1 ]]; then
     export DPTRAIN_PROGRESS="${DPTRAIN_PROGRESS:-1}" COLUMNS
     COLUMNS=$(stty size <&1 2>/dev/null | cut -d ' ' -f 2) || COLUMNS=80
@@ -185,7 +185,7 @@ fi
 [[ -z $wdir && $several == no ]] || part_flags+=(--wdir "$wdir_wanted")
 ranks_compose "$@"
 
-# What makes up for a lost rank.
+# Advice after a lost rank.
 restart='restart with --resume auto'
 [[ ${1:-} != bench ]] || restart='start it again'
 if [[ $dry_run == yes ]]; then
@@ -194,5 +194,5 @@ if [[ $dry_run == yes ]]; then
     exit 0
 fi
 command -v "$launcher" >/dev/null ||
-    die 4 "$launcher was not found; scripts/install_deps.sh installs or lists what is missing"
+    die 4 "$launcher was not found; run scripts/install_deps.sh"
 job_run

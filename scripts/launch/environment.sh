@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash disable=SC2034,SC2154 # variables of run.sh and of the other parts
-# What ranks get of the environment, as -x flags. Sourced by run.sh.
+# The ranks' environment, as -x flags. Sourced by run.sh.
 #
-# job_env: NAME (its value is in this environment) or NAME=VALUE; host_extra[I]: flags for host I alone, a line each.
+# job_env: NAME (with its value in this environment) or NAME=VALUE; host_extra[I]: flags for host I only, one per line.
 job_env=() host_extra=()
 
-# A name that looks like a secret's. A PKEY is InfiniBand's number of a partition.
+# Whether a variable's name suggests a secret. A PKEY is an InfiniBand partition key, not a secret.
 env_is_secret() { # NAME
     [[ ${1^^} =~ TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL || (${1^^} == *KEY* && ${1^^} != *PKEY*) ]]
 }
 
-# Of the variables with a known prefix those that are exported. OpenMPI's own go to all hosts without being told.
+# Adds the exported variables with a known prefix. OpenMPI passes its own variables to all hosts.
 env_of_prefixes() {
     local name
     for name in "${!NCCL_@}" "${!UCX_@}" "${!FI_@}" "${!DPTRAIN_@}" "${!OMPI_@}"; do
         [[ ${!name@a} == *x* ]] || continue
         if env_is_secret "$name"; then
-            note "$name is not passed on: its name looks like a secret's"
+            note "$name is not passed on: its name suggests a secret"
             unset "$name"
         elif [[ $name != OMPI_* ]]; then
             job_env+=("$name")
@@ -24,7 +24,7 @@ env_of_prefixes() {
     done
 }
 
-# The variables of a file, NAME=VALUE a line, into the array env_lines.
+# Reads a file of NAME=VALUE lines into the array env_lines.
 env_read() { # FILE
     local line n=0 name
     env_lines=()
@@ -32,17 +32,17 @@ env_read() { # FILE
     while IFS= read -r line || [[ -n $line ]]; do
         n=$((n + 1)) line=${line%$'\r'}
         [[ ! $line =~ ^[[:space:]]*(#|$) ]] || continue
-        [[ $line =~ ^[A-Za-z_][A-Za-z0-9_]*= ]] || die 2 "$1, line $n: not NAME=VALUE: $line"
+        [[ $line =~ ^[A-Za-z_][A-Za-z0-9_]*= ]] || die 2 "$1, line $n: expected NAME=VALUE, not: $line"
         name=${line%%=*}
         if env_is_secret "$name"; then
-            note "$1, line $n: $name is not passed on: its name looks like a secret's"
+            note "$1, line $n: $name is not passed on: its name suggests a secret"
         else
             env_lines+=("$line")
         fi
     done <"$1"
 }
 
-# Into the array, in place of what it has of that name.
+# Adds an entry to the array, replacing one with the same name.
 env_put() { # ARRAY NAME[=VALUE]
     local -n list=$1
     local old kept=()
@@ -50,7 +50,7 @@ env_put() { # ARRAY NAME[=VALUE]
     list=("${kept[@]}" "$2")
 }
 
-# A later value wins: the environment, ~/.dptrain_env, ./.dptrain_env, --env-file.
+# Later values win: the environment, ~/.dptrain_env, ./.dptrain_env, --env-file.
 env_of_files() { # [FILE...]
     local file line files=()
     [[ ! -e ${HOME:-/nowhere}/.dptrain_env ]] || files+=("$HOME/.dptrain_env")
@@ -61,14 +61,14 @@ env_of_files() { # [FILE...]
     done
 }
 
-# Unless something has said it already.
+# Sets a variable unless it is set already.
 env_default() { # NAME VALUE
     local old
     for old in "${job_env[@]}"; do [[ ${old%%=*} != "$1" ]] || return 0; done
     job_env+=("$1=$2")
 }
 
-# What the hosts' description says for each: its shared_envs, its env_file, which wins over them, and its GPUs.
+# Adds each host's variables from the hosts' description: shared_envs, env_file, which wins over them, and GPUs.
 env_of_hosts() {
     local i line all own shared
     for i in "${!host_name[@]}"; do
@@ -76,7 +76,7 @@ env_of_hosts() {
         [[ ${host_envs[i]} == - ]] || IFS=$'\t' read -ra shared <<<"${host_envs[i]}"
         for line in "${shared[@]}"; do
             if env_is_secret "${line%%=*}"; then
-                note "shared_envs: ${line%%=*} is not passed on: its name looks like a secret's"
+                note "shared_envs: ${line%%=*} is not passed on: its name suggests a secret"
             else
                 env_put own "$line"
             fi

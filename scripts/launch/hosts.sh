@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash disable=SC2034,SC2154 # variables of run.sh and of the other parts
-# The hosts of a job: from Slurm, their ranks, how they are reached. Sourced by run.sh, behind scripts/cluster/hosts.sh, which has
-# the columns of the hosts' list.
+# The hosts of a job: Slurm allocations, ranks per host, how to reach them. Sourced by run.sh after scripts/cluster/hosts.sh,
+# which defines the columns of the host list.
 #
-# An element more for each: host_ranks (of this job), host_local (yes for this machine), host_alias (its name for mpirun
-# and ssh). hosts_shell is how others are reached: ssh or srun.
+# Additional columns: host_ranks (of this job), host_local (yes for this machine), host_alias (its name for mpirun and ssh).
+# hosts_shell is the way to reach other hosts: ssh or srun.
 host_ranks=() host_local=() host_alias=() hosts_shell=ssh
 ssh_options=(-o BatchMode=yes -o ConnectTimeout=10) ssh_own_config=no
-# What setup_ssh.sh writes, on every host.
+# Written by setup_ssh.sh on every host.
 ssh_config=${HOME:-}/.ssh/dptrain_config
-# Each is an ssh.
+# Number of concurrent ssh processes.
 at_once=200
 
-# Of a Slurm allocation: its hosts, with as many slots as tasks were asked for.
+# Reads the hosts of a Slurm allocation, with one slot per requested task.
 hosts_of_slurm() {
     local names counts=() part i
-    names=$(scontrol show hostnames "$SLURM_JOB_NODELIST") || die 4 "scontrol cannot tell this allocation's hosts"
+    names=$(scontrol show hostnames "$SLURM_JOB_NODELIST") || die 4 "scontrol cannot list the hosts of this allocation"
     mapfile -t host_name <<<"$names"
-    # As in 2(x3),1.
+    # The format is 2(x3),1.
     for part in ${SLURM_TASKS_PER_NODE//,/ }; do
         for ((i = 0; i < $([[ $part == *x* ]] && tr -dc 0-9 <<<"${part#*x}" || echo 1); i++)); do
             counts+=("${part%%(*}")
@@ -29,7 +29,7 @@ hosts_of_slurm() {
     done
 }
 
-# The host where rank 0 is to run comes first.
+# Moves the host of rank 0 to the front.
 hosts_first() { # NAME
     local list value i=0
     while ((i < ${#host_name[@]})) && [[ ${host_name[i]} != "$1" ]]; do i=$((i + 1)); done
@@ -42,7 +42,7 @@ hosts_first() { # NAME
     done
 }
 
-# Shares N ranks out, host by host; 0: as many as there are slots. Sets np.
+# Assigns N ranks to hosts in order; 0: one per slot. Sets np.
 hosts_share() { # N SLOTS_EACH
     local i total=0 left
     for i in "${!host_name[@]}"; do
@@ -50,17 +50,17 @@ hosts_share() { # N SLOTS_EACH
         total=$((total + host_slots[i]))
     done
     left=$(($1 > 0 ? $1 : total))
-    ((left <= total)) || die 2 "$1 ranks, but the hosts have $total slots: say slots=N in the hostfile, or HOST:N in -H"
+    ((left <= total)) || die 2 "$1 ranks, but the hosts have $total slots: set slots=N in the hostfile, or HOST:N in -H"
     np=$left
     for i in "${!host_name[@]}"; do
         host_ranks[i]=$((left < host_slots[i] ? left : host_slots[i]))
         left=$((left - host_ranks[i]))
     done
-    # Hosts that are left without a rank take no part.
+    # Drop hosts without ranks.
     for ((i = ${#host_name[@]} - 1; i > 0 && host_ranks[i] == 0; i--)); do unset "host_name[i]" "host_ranks[i]"; done
 }
 
-# Which hosts are this machine, by name or by address, and what mpirun calls each.
+# Finds out which hosts are this machine, by name or by address, and sets each host's name for mpirun.
 hosts_mark_local() {
     local i mine address
     mine=" localhost ip6-localhost $(hostname 2>/dev/null) $(hostname -s 2>/dev/null) "
@@ -77,8 +77,8 @@ hosts_mark_local() {
     done
 }
 
-# How ssh reaches them: setup_ssh.sh's configuration where it has these hosts, else one from the hosts' own port, user and
-# key. Sets ssh_options; the latter is in FOLDER, on this host alone.
+# Sets ssh_options: uses setup_ssh.sh's configuration if it covers these hosts, otherwise one in FOLDER, on this host only,
+# with the hosts' port, user and key.
 hosts_ssh() { # PORT FOLDER
     local i covered=yes special=no
     if [[ -n $1 ]]; then ssh_options+=(-p "$1"); fi
@@ -106,8 +106,8 @@ hosts_in_config() { # NAME
         END { exit !found }' "$ssh_config"
 }
 
-# Runs standard input, a script of bash's, on every host at once, this one included: host_ask with OUT FOLDER/I. At the
-# end of a pipe, so that it waits for no other child of run.sh's.
+# Runs a bash script from standard input on all hosts in parallel, including this one: host_ask with OUT FOLDER/I. Call it at
+# the end of a pipe, so that it waits for no other child of run.sh.
 hosts_ask() { # FOLDER SECONDS
     local folder=$1 seconds=$2
     mkdir -p "$folder"
@@ -125,7 +125,7 @@ hosts_ask_one() { # INDEX
     host_ask "$folder/script" "$folder/$1" "$seconds" "${shell[@]}"
 }
 
-# Why host I could not be asked: sets CAUSE and ADVICE.
+# Sets CAUSE and ADVICE for host I, which did not answer.
 hosts_cause() { # FOLDER INDEX SECONDS
     local code port text
     read -r code <"$1/$2.code"
@@ -136,7 +136,7 @@ hosts_cause() { # FOLDER INDEX SECONDS
         ssh_cause "$code" "$text" "${host_name[$2]}" "${port:-22}" "$(hostname)"
     fi
     case $code in
-    0) CAUSE='it did not answer the questions' ADVICE='is its login shell a shell, and is bash there?' ;;
+    0) CAUSE='no output from the probe' ADVICE='check that its login shell works and that bash is installed' ;;
     124) CAUSE="no answer within $3 s" ;;
     esac
     CAUSE=${CAUSE:-code $code}

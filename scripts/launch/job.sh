@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash disable=SC2034,SC2154 # variables of run.sh and of the other parts
-# A job under mpirun (or srun) from its start to its end: its output, deadlines, signals, exit code and leftovers.
-# Sourced by run.sh, which sets command, work, program_name, grace, timeout_start, restart, launcher.
+# Supervises a job under mpirun or srun: output, deadlines, signals, exit code, cleanup. Sourced by run.sh, which sets
+# command, work, program_name, grace, timeout_start, restart, launcher.
 mpirun_pid='' stage=running why='''' deadline=0 n_signals=0
-# Of this job alone; ranks have it as DPTRAIN_JOB.
+# Unique to this job; ranks have it as DPTRAIN_JOB.
 printf -v job_id '%(%s)T.%s.%s' -1 $$ $RANDOM
 
-# What rank 0 prints goes through here, so that its first byte shows that the job has started.
+# Forwards the output of rank 0; its first byte shows that the job has started.
 job_forward() {
     trap '' INT HUP TERM USR1
     dd bs=1 count=1 of="$work/first" status=none
@@ -16,7 +16,7 @@ job_forward() {
     fi
 }
 
-# Each stage is harder than the one before; the deadline leads to the next.
+# Enters the next, harsher stage of stopping the job; its deadline leads to the one after.
 job_press() { # STAGE SECONDS
     stage=$1 deadline=$((SECONDS + $2))
     case $stage in
@@ -29,7 +29,7 @@ job_press() { # STAGE SECONDS
 # shellcheck disable=SC2317 # the traps call it
 job_on_signal() { # NAME
     [[ $stage == running || $stage == asked ]] || return 0
-    # Schedulers send SIGUSR1, and mean the same; it never ends the job at once.
+    # Schedulers send SIGUSR1 to request a stop; it never ends the job at once.
     [[ $1 != USR1 || $stage == running ]] || return 0
     [[ $1 == USR1 ]] || n_signals=$((n_signals + 1))
     why="the job was stopped by SIG$1"
@@ -37,14 +37,14 @@ job_on_signal() { # NAME
         note "SIGUSR1: the job has not started yet; ending it" 2>&"$err"
         job_press told 10
     elif [[ $stage == running && $n_signals -le 1 && -e $work/started ]]; then
-        note "SIG$1: asking the job for a checkpoint and its end within $grace s; once more ends it at once" 2>&"$err"
+        note "SIG$1: asking the job for a checkpoint; it has $grace s to stop (a second signal ends it at once)" 2>&"$err"
         job_press asked "$grace"
     else
         job_press told 10
     fi
 }
 
-# Sets the array ranks: mpirun's children on this host that run the program; none where /proc does not tell.
+# Sets the array ranks: mpirun's children on this host that run the program; empty without /proc.
 job_local_ranks() {
     local pid pids name
     ranks=()
@@ -55,26 +55,25 @@ job_local_ranks() {
     done
 }
 
-# Sets the array session: what mpirun has started, its ssh for other hosts, too, which else would hold the job's output.
+# Sets the array session: the processes that mpirun started, including ssh, which would otherwise keep the output open.
 job_session() {
     local stat line fields
     session=()
     for stat in /proc/[0-9]*/stat; do
-        # Behind the name, which may have spaces: state, parent, group, session.
+        # After the name, which may contain spaces: state, parent, group, session.
         read -r line 2>/dev/null <"$stat" || continue
         read -ra fields <<<"${line##*) }"
         if [[ ${fields[3]} == "$mpirun_pid" ]]; then stat=${stat#/proc/} session+=("${stat%/stat}"); fi
     done
 }
 
-# Runs on the hosts: whether a process of the job is there.
+# Runs on the hosts: prints whether a process of the job is alive.
 job_alive() { # JOB
     if grep -lsz "^DPTRAIN_JOB=$1$" /proc/[0-9]*/environ | grep -q .; then echo alive; else echo none; fi
 }
 
-# Where no rank is on this host, the others are asked now and then whether one is on them. Sets far_ranks: no, where hosts
-# answered and have none; a host that does not answer has none that could go on, but when nobody answers for long, the ranks
-# are as good as gone.
+# If no rank is on this host, asks the other hosts from time to time whether they have one, and sets far_ranks. It is `no` if
+# hosts answered and none has a rank, or if no host has answered several times.
 far_ranks=yes far_asked=0 far_pid='' far_silent=0
 job_look_far() {
     if [[ -n $far_pid ]]; then
@@ -98,7 +97,7 @@ job_has_ranks() {
     [[ $far_ranks == yes ]]
 }
 
-# Looks at the deadlines. With a host's link cut, mpirun can stay for minutes after its ranks have left.
+# Checks the deadlines. If a host's link is cut, mpirun can outlive its ranks by minutes.
 had_ranks=no ranks_gone_at=''
 job_check_deadlines() {
     if [[ $stage != running ]]; then
@@ -113,14 +112,14 @@ job_check_deadlines() {
         ranks_gone_at=${ranks_gone_at:-$SECONDS}
         if ((SECONDS - ranks_gone_at >= 15)); then
             why="mpirun outlived its ranks"
-            # It would wait for daemons that it cannot reach, and then crash.
+            # On several hosts it would wait for unreachable daemons, and then crash.
             if [[ $several == yes ]]; then job_press killed 600; else job_press told 10; fi
         fi
     fi
 }
 
-# Runs on the hosts. Removes what is left of the job there: processes, OpenMPI's shared memory and session folders, all by
-# this job's numbers. Says how many.
+# Runs on the hosts. Removes the remains of the job: processes, OpenMPI's shared memory and session folders, found by this
+# job's ids. Prints their number.
 job_sweep_host() { # JOB FAMILY MPIRUN
     local job=$1 family=$2 mpirun=$3 n=0 files=0 environ pid hex daemon name path
     while read -r environ; do
@@ -144,55 +143,55 @@ job_sweep_host() { # JOB FAMILY MPIRUN
 job_sweep() {
     local family='' uri i said code
     read -r uri 2>/dev/null <"$work/uri" || true
-    # OpenMPI 4: the first is the number that its daemons and, but one more, its ranks are known by.
+    # OpenMPI 4: the first number identifies its daemons; the number plus one, its ranks.
     if [[ ${uri:-} =~ ^([0-9]+)\.0\; ]]; then family=${BASH_REMATCH[1]}; fi
     if [[ ${#host_name[@]} -eq 0 ]]; then
         host_name=("$(hostname)") host_local=(yes)
     elif [[ " ${host_local[*]} " != *" yes "* ]]; then
         host_name+=("this host") host_local+=(yes)
     fi
-    # It has its deadline, and nothing is left to be ended by a signal.
+    # This has a deadline, and no signal is needed any more.
     trap '' TERM INT HUP USR1
     remote_script '' job_sweep_host "$job_id" "$family" "$mpirun_pid" | hosts_ask "$work/sweep" 15 2>/dev/null
     for i in "${!host_name[@]}"; do
         read -r code <"$work/sweep/$i.code"
         said=$(tail -n 1 "$work/sweep/$i.out")
-        if [[ $said == swept* ]]; then note "${host_name[i]}: ${said/swept/removed what the job left:}"; fi
+        if [[ $said == swept* ]]; then note "${host_name[i]}: ${said/swept/cleaned up after the job:}"; fi
         ((code != 124 && code != 255)) ||
-            note "${host_name[i]} could not be reached; what the job left there (/dev/shm, /tmp) stays"
+            note "${host_name[i]} could not be reached; files of the job may remain in its /dev/shm and /tmp"
     done
 }
 
-# With the job's leftovers, as die.
+# As die, after cleaning up.
 job_die() { # CODE MESSAGE
     (die "$1" "$2") || true
     job_sweep
     exit "$1"
 }
 
-# Ends with the exit code for mpirun's, and one message where dptrain cannot have given one.
+# Exits with the code for mpirun's, and with a message if dptrain cannot have printed one.
 job_finish() { # CODE
     local code=$1 flags=() flag
     if [[ $stage == told || $stage == killed || ($stage == asked && $code -gt 5) ]]; then
         job_die 5 "$why; $restart"
     fi
     if [[ ! -e $work/started && $launcher == mpirun ]] && ((code == 1 || code > 128)); then
-        # -q silences mpirun's own reasons; so start again without it, only to look for the program.
+        # -q silences mpirun's errors, so start again without it, only to look for the program.
         for flag in "${MPI_FLAGS[@]}"; do [[ $flag == -q ]] || flags+=("$flag"); done
         timeout 60 mpirun "${flags[@]}" "${try[@]}" test -x "$program" >&2 ||
-            job_die 4 "mpirun could not start $program on every host (its code was $code)"
+            job_die 4 "mpirun could not start $program on every host (exit code $code)"
     fi
     if ((code == 5)); then job_sweep; fi
     ((code > 5)) || exit "$code"
     if ((code > 128 && code < 193)); then
         job_die 5 "a rank was killed by signal $((code - 128)) (SIG$(kill -l $((code - 128)))); $restart"
     fi
-    job_die 5 "$launcher ended with code $code, as when a host is lost; $restart"
+    job_die 5 "$launcher ended with code $code, which usually means that a host is lost; $restart"
 }
 
 job_run() {
     local code='' status tick forward_pid i
-    # A trap writes here: it may come while stderr is elsewhere.
+    # Traps write to err, because stderr may be redirected when they run.
     exec {err}>&2
     mkfifo "$work/stdout"
     job_forward <"$work/stdout" {err}>&- &
@@ -209,16 +208,16 @@ job_run() {
         sleep 1 &
         tick=$!
         status=0
-        # The shell's own words when mpirun was killed would say nothing that job_finish does not.
+        # Hide the shell's message about a killed mpirun; job_finish prints a better one.
         { wait -n -p ended "$mpirun_pid" "$tick"; } 2>/dev/null || status=$?
-        # A signal ends the wait too; `ended` is empty then.
+        # A signal ends the wait too, with `ended` empty.
         [[ ${ended:-} != "$mpirun_pid" ]] || code=$status
-        # 127: the shell has already noted its end.
+        # 127: the shell has already reaped it.
         if [[ -z ${ended:-} && $status -eq 127 ]]; then code=0 && wait "$mpirun_pid" || code=$?; fi
         [[ -n $code ]] || job_check_deadlines
         kill "$tick" 2>/dev/null || true
     done
-    # The rest of the output; but a stray process that still holds the pipe must not keep us.
+    # Wait for the rest of the output, but not forever: a stray process may hold the pipe open.
     for ((i = 0; i < 1000; i++)); do
         kill -0 "$forward_pid" 2>/dev/null || break
         sleep 0.02

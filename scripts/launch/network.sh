@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash disable=SC2034,SC2154 # variables of run.sh and of the other parts
-# Interface, transport and ports: flags for OpenMPI into MPI_FLAGS, variables for NCCL and libfabric into job_env and,
-# where hosts differ, into host_extra. Sourced by run.sh.
+# Interface, transport and ports: adds OpenMPI's flags to MPI_FLAGS, and variables for NCCL and libfabric to job_env or, if
+# hosts differ, to host_extra. Sourced by run.sh.
 subnet='' interfaces=()
 
-# The lines `SUBNET HOST INTERFACE SPEED ADDRESS` of all hosts, IPv4 first. Addresses of this machine's own bridges are none
-# that others could reach.
+# Prints lines `SUBNET HOST INTERFACE SPEED ADDRESS` for all hosts, IPv4 first. Skips local bridges, which other hosts cannot
+# reach.
 network_subnets() {
     local i
     for i in "${!host_name[@]}"; do
@@ -19,7 +19,7 @@ network_subnets() {
                 }
                 return out
             }
-            # Whole groups of four digits: prefixes of 16, 32, 48, 64 … bits, as networks have.
+            # Whole groups of four digits: prefixes of 16, 32, 48, 64 … bits, as is usual.
             function v6(text, bits,   part, n, i, out, gap, k) {
                 n = split(text, part, ":"); k = 0
                 for (i = 1; i <= n; i++) {
@@ -39,58 +39,58 @@ network_subnets() {
     done
 }
 
-# Sets subnet and, for each host, its interface there. WISH: an interface, a subnet, or nothing.
-network_choose() { # WISH
-    local wish=$1 found why i name
+# Sets subnet and each host's interface in it. REQUEST: an interface, a subnet, or empty.
+network_choose() { # REQUEST
+    local request=$1 found why i name
     network_subnets >"$work/subnets"
     for i in "${!host_name[@]}"; do
-        if probe_fact "$i" noip >/dev/null && [[ -z $wish || $wish == */* ]]; then
-            die 4 "${host_name[i]} has no ip command (iproute2) to ask for addresses; --interface NAME says which one to take"
+        if probe_fact "$i" noip >/dev/null && [[ -z $request || $request == */* ]]; then
+            die 4 "${host_name[i]} has no ip command (iproute2) to list addresses; choose an interface by --interface NAME"
         fi
     done
-    if [[ -n $wish && $wish != */* ]]; then
+    if [[ -n $request && $request != */* ]]; then
         for i in "${!host_name[@]}"; do
-            probe_fact "$i" noip >/dev/null || awk -v i="$i" -v name="$wish" '$2 == i && $3 == name { found = 1 } END { exit !found }' \
-                "$work/subnets" || die 4 "--interface $wish: ${host_name[i]} has none of that name with an address:$(network_of "$i")"
-            interfaces[i]=$wish
+            probe_fact "$i" noip >/dev/null || awk -v i="$i" -v name="$request" '$2 == i && $3 == name { found = 1 } END { exit !found }' \
+                "$work/subnets" || die 4 "--interface $request: ${host_name[i]} has no such interface with an address:$(network_of "$i")"
+            interfaces[i]=$request
         done
-        subnet=$wish
-        note "interface $wish: by --interface"
+        subnet=$request
+        note "interface $request: set by --interface"
         return
     fi
-    # A line for each subnet: how many hosts, the slowest link, whether the hosts were named by it.
-    found=$(network_rank "$wish" <"$work/subnets") || true
-    if [[ -z $found && -n $wish ]]; then
+    # One line per shared subnet, best first.
+    found=$(network_rank "$request" <"$work/subnets") || true
+    if [[ -z $found && -n $request ]]; then
         for i in "${!host_name[@]}"; do
-            grep -qE "^$wish $i " "$work/subnets" || die 4 "--interface $wish: ${host_name[i]} has no address there:$(network_of "$i")"
+            grep -qE "^$request $i " "$work/subnets" || die 4 "--interface $request: ${host_name[i]} has no address there:$(network_of "$i")"
         done
     elif [[ -z $found ]]; then
         for i in "${!host_name[@]}"; do note "${host_name[i]} has$(network_of "$i")"; done
-        die 4 "the hosts share no subnet; where a router joins theirs, --interface NAME says which interface to take"
+        die 4 "the hosts share no subnet; if their subnets are routed, choose an interface by --interface NAME"
     fi
     subnet=$(head -n 1 <<<"$found" | cut -d ' ' -f 1)
     for i in "${!host_name[@]}"; do
         interfaces[i]=$(awk -v i="$i" -v net="$subnet" '$2 == i && $1 == net { print $3; exit }' "$work/subnets")
     done
     why='the only one that all hosts share'
-    # IPv6 beside IPv4 is the same network once more.
+    # IPv6 next to IPv4 is the same network.
     if (($(cut -d ' ' -f 2 <<<"$found" | grep -c "$([[ $subnet == *:* ]] && echo 1 || echo 0)") > 1)); then
-        why='the fastest of those that all hosts share'
+        why='the fastest that all hosts share'
     fi
-    if [[ -n $wish ]]; then why='by --interface'; fi
+    if [[ -n $request ]]; then why='set by --interface'; fi
     name=$(printf '%s\n' "${interfaces[@]}" | sort -u | paste -sd ,)
     note "interface $name ($subnet): $why"
 }
 
-# What host I has, for messages.
+# Prints the interfaces of host I, for messages.
 network_of() { # I
     awk -v i="$1" '$2 == i { printf "%s %s %s", n++ ? "," : "", $3, $1 } END { if (!n) printf " no address at all" }' "$work/subnets"
 }
 
-# Subnets that all hosts have, best first: IPv4, then the fastest, then that of the hosts' own addresses.
-network_rank() { # WISH
-    awk -v hosts="${#host_name[@]}" -v wish="$1" -v named=" ${host_name[*]} " '
-        wish == "" || $1 == wish {
+# Prints the subnets that all hosts share, best first: IPv4, then the fastest, then the one of the hosts' given addresses.
+network_rank() { # REQUEST
+    awk -v hosts="${#host_name[@]}" -v request="$1" -v named=" ${host_name[*]} " '
+        request == "" || $1 == request {
             if (!(($1, $2) in seen)) { seen[$1, $2] = 1; n[$1]++ }
             if ($4 > 0 && (!($1 in low) || $4 < low[$1])) low[$1] = $4
             if (index(named, " " $5 " ")) own[$1] = 1
@@ -100,8 +100,8 @@ network_rank() { # WISH
             print net, (net ~ /:/), -low[net], -own[net], order[net] }' | sort -k2,2n -k3,3n -k4,4n -k5,5n
 }
 
-# tcp, ib or efa, and why: what every host has.
-transport_choose() { # WISH
+# Chooses tcp, ib or efa, whatever every host has, and prints the reason.
+transport_choose() { # REQUEST
     local i efa=0 ib=0 roce=0 n=${#host_name[@]} lacks_efa='' lacks_ib='' why
     for i in "${!host_name[@]}"; do
         if probe_fact "$i" rdma | grep -q '^[^ ]* efa '; then efa=$((efa + 1)); else lacks_efa+=" ${host_name[i]}"; fi
@@ -110,9 +110,9 @@ transport_choose() { # WISH
     done
     transport=$1
     case $1 in
-    efa) ((efa == n)) || die 4 "--transport efa: there is no EFA device on$lacks_efa" ;;
-    # RoCE is the same way of going, over Ethernet.
-    ib) ((ib + roce >= n)) || die 4 "--transport ib: there is no active InfiniBand or RoCE port on$lacks_ib" ;;
+    efa) ((efa == n)) || die 4 "--transport efa: no EFA device on$lacks_efa" ;;
+    # RoCE is the same transport over Ethernet.
+    ib) ((ib + roce >= n)) || die 4 "--transport ib: no active InfiniBand or RoCE port on$lacks_ib" ;;
     tcp) ;;
     auto)
         if ((efa == n)); then transport=efa why='every host has an EFA device'
@@ -121,39 +121,39 @@ transport_choose() { # WISH
             transport=tcp why='no host has an EFA device or an active InfiniBand port'
             ((efa == 0)) || why="EFA is on $efa of $n hosts, not on$lacks_efa"
             ((ib == 0)) || why="InfiniBand is active on $ib of $n hosts, not on$lacks_ib"
-            ((roce < n)) || why="the hosts' RDMA ports are Ethernet's; where RoCE is set up, use --transport ib"
+            ((roce < n)) || why="the hosts' RDMA ports are Ethernet; if RoCE is set up, use --transport ib"
         fi
         ;;
     esac
-    note "transport $transport: ${why:-by --transport}"
+    note "transport $transport: ${why:-set by --transport}"
     [[ $transport != efa ]] || transport_check_efa
 }
 
-# Without the plugin NCCL would go over sockets and say nothing.
+# Without the plugin NCCL would silently use sockets.
 transport_check_efa() {
     local i folder
     for i in "${!host_name[@]}"; do
         folder=$(probe_fact "$i" ofi | head -n 1) || true
         if [[ -z $folder ]]; then
-            note "${host_name[i]}: aws-ofi-nccl is not where Amazon's installer puts it; NCCL needs its libnccl-net.so in \
-LD_LIBRARY_PATH (--env-file), and stops without, because of NCCL_NET"
+            note "${host_name[i]}: aws-ofi-nccl was not found in the folders of Amazon's installer; add the folder of \
+libnccl-net.so to LD_LIBRARY_PATH (--env-file), or NCCL will fail"
         elif [[ " ${job_env[*]} " != *" LD_LIBRARY_PATH="* ]]; then
             job_env+=("LD_LIBRARY_PATH=$folder:/opt/amazon/efa/lib64:/opt/amazon/efa/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}")
         fi
     done
 }
 
-# Into MPI_FLAGS, job_env and host_extra. What the environment already says stays.
+# Adds to MPI_FLAGS, job_env and host_extra. Variables that are already set keep their values.
 transport_flags() {
     local shared=vader
     ((mpi_major < 5)) || shared=sm
     case $transport in
-    # MPI carries little beside NCCL: it goes over TCP, without the matching layer that would open libfabric as well.
+    # MPI carries little next to NCCL, so use TCP, without the matching layer that would open libfabric as well.
     efa)
         MPI_FLAGS+=(--mca pml ob1 --mca btl "tcp,$shared,self")
         env_default FI_PROVIDER efa
         env_default FI_EFA_USE_DEVICE_RDMA 1
-        # Named, so that its absence is NCCL's error and not a slow run.
+        # Set explicitly, so that a missing plugin is an NCCL error, not a slow run.
         env_default NCCL_NET 'AWS Libfabric'
         ;;
     ib)
@@ -172,10 +172,10 @@ network_interface_flags() {
     local i names=()
     ranks_runtime_flag oob_tcp_if_include prte_if_include "$subnet"
     MPI_FLAGS+=(--mca btl_tcp_if_include "$subnet")
-    # A subnet that no host was asked about has no names: NCCL then looks for itself.
+    # Without a probe the subnet's interfaces are unknown; NCCL then chooses.
     [[ -z ${NCCL_SOCKET_IFNAME:-} && ${#interfaces[@]} -gt 0 ]] || return 0
     mapfile -t names < <(printf '%s\n' "${interfaces[@]}" | sort -u)
-    # NCCL takes names, not subnets; = is for exactly this name.
+    # NCCL takes names, not subnets; = requests an exact match.
     if ((${#names[@]} == 1)); then
         env_default NCCL_SOCKET_IFNAME "=${names[0]}"
     else
@@ -183,14 +183,14 @@ network_interface_flags() {
     fi
 }
 
-# Ranks listen on a port each; mpirun itself takes every port that it may have, which therefore are a few of their own,
-# the last. NCCL has no setting: it listens where the system's ephemeral range lets it.
+# Each rank listens on one port. mpirun uses every port that it is given, so it gets a few separate ones, the last. NCCL has no
+# setting: it uses the system's ephemeral range.
 network_port_flags() { # LOW HIGH
     local i low high n=$(($2 - $1 + 1)) own
     own=$((n < 8 ? 1 : n < 64 ? n / 4 : 16))
     n=$((n - own))
     for i in "${host_ranks[@]}" $((${#host_ranks[@]} > 0 ? 0 : np)); do
-        ((i <= n)) || die 2 "--ports $1-$2: $n ports for $i ranks of a host; mpirun takes $own besides: widen the range"
+        ((i <= n)) || die 2 "--ports $1-$2: $n ports for $i ranks of a host, plus $own for mpirun: widen the range"
     done
     MPI_FLAGS+=(--mca btl_tcp_port_min_v4 "$1" --mca btl_tcp_port_range_v4 "$n")
     ranks_runtime_flag oob_tcp_dynamic_ipv4_ports oob_tcp_dynamic_ipv4_ports "$(($1 + n))-$2"
@@ -198,21 +198,21 @@ network_port_flags() { # LOW HIGH
     for i in "${!host_name[@]}"; do
         read -r low high <<<"$(probe_fact "$i" ephemeral)"
         if [[ -n ${high:-} ]] && ((low < $1 || high > $2)); then
-            note "${host_name[i]}: NCCL's ports are the system's, $low-$high: sysctl net.ipv4.ip_local_port_range='$1 $2' limits them"
+            note "${host_name[i]}: NCCL uses the system's ports, $low-$high; sysctl net.ipv4.ip_local_port_range='$1 $2' limits them"
         fi
     done
 }
 
-# All of it, for several hosts.
+# Sets interface, transport and their flags for several hosts.
 network_flags() {
     local i
     if [[ $checks == yes ]]; then
         network_choose "$interface"
         transport_choose "$transport"
     else
-        [[ -n $interface && $transport != auto ]] || die 2 "--no-checks needs --interface and --transport"
+        [[ -n $interface && $transport != auto ]] || die 2 "--no-checks with several hosts requires --interface and --transport"
         subnet=$interface
-        # The same name on all hosts, unless it is a subnet.
+        # A name is the same on all hosts; a subnet may not be.
         [[ $interface == */* ]] || for i in "${!host_name[@]}"; do interfaces[i]=$interface; done
     fi
     ranks_spawn_flags "$tree"

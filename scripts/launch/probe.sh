@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash disable=SC2034,SC2154 # variables of run.sh and of the other parts
-# What hosts say about themselves before the start, in one round, and whether the job can run there. Sourced by run.sh.
+# Probes all hosts in one round before the start, and decides whether the job can run there. Sourced by run.sh.
 #
-# Facts of host I are lines `KEY VALUES…` in $facts/I.out:
+# Facts about host I are lines `KEY VALUES…` in $facts/I.out:
 #   name NAME · program SHA256|missing · wdir ok|missing · orted yes|no · ephemeral LOW HIGH · end
 #   addr INTERFACE ADDRESS/BITS · speed INTERFACE MBIT
 #   rdma DEVICE DRIVER STATE LINK (efa, mlx5_core; ACTIVE; InfiniBand, Ethernet) · ofi FOLDER (of aws-ofi-nccl)
-#   gpu BUS CPUS (those near it)
+#   gpu BUS CPUS (the ones near it)
 facts=''
 
-# Runs on each host. DPTRAIN_SYSFS stands in for /sys in tests.
+# Runs on each host. DPTRAIN_SYSFS replaces /sys in tests.
 probe_host() { # PROGRAM WDIR PREFIX
     local program=$1 wdir=$2 prefix=$3 sys=${DPTRAIN_SYSFS:-/sys} device speed driver state link folder bus cpus
     echo "name $(hostname)"
@@ -47,7 +47,7 @@ probe_host() { # PROGRAM WDIR PREFIX
     echo end
 }
 
-# Asks all hosts, and ends with 4 and every host that the job cannot run on by its name.
+# Probes all hosts; exits with 4 if the job cannot run on some, naming each.
 probe_hosts() { # FOLDER PROGRAM WDIR PREFIX
     local i bad=0 hash
     facts=$1/facts
@@ -56,34 +56,34 @@ probe_hosts() { # FOLDER PROGRAM WDIR PREFIX
     for i in "${!host_name[@]}"; do
         probe_judge "$i" "$hash" "$2" "$3" || bad=$((bad + 1))
     done
-    ((bad == 0)) || die 4 "$bad of ${#host_name[@]} hosts cannot take part; --no-checks starts without asking them"
+    ((bad == 0)) || die 4 "$bad of ${#host_name[@]} hosts cannot take part; --no-checks starts without probing them"
 }
 
-# Says everything that stands in the way.
+# Prints all problems of a host.
 probe_judge() { # INDEX HASH PROGRAM WDIR
     local who=${host_name[$1]} ok=yes
     if ! probe_fact "$1" end >/dev/null; then
         hosts_cause "$facts" "$1" "${DPTRAIN_ASK_SECONDS:-20}"
-        note "$who: cannot be asked over $hosts_shell: $CAUSE${ADVICE:+ -> $ADVICE}"
+        note "$who: probe over $hosts_shell failed: $CAUSE${ADVICE:+ -> $ADVICE}"
         return 1
     fi
     case $(probe_fact "$1" program) in
-    missing) note "$who: there is no program $3: copy it there (scripts/on_hosts.sh --copy), or share its folder"; ok=no ;;
+    missing) note "$who: no program $3: copy it there (scripts/on_hosts.sh --copy), or share its folder"; ok=no ;;
     "$2") ;;
-    *) note "$who: $3 is another program than here (its SHA-256 differs): copy it there (scripts/on_hosts.sh --copy)"; ok=no ;;
+    *) note "$who: $3 differs from the one here (SHA-256): copy it there (scripts/on_hosts.sh --copy)"; ok=no ;;
     esac
     if [[ $(probe_fact "$1" wdir) != ok ]]; then
-        note "$who: there is no folder $4 to run in: make it, mount it, or name another by --wdir"
+        note "$who: no working folder $4: create it, mount it, or choose another by --wdir"
         ok=no
     fi
     if [[ $(probe_fact "$1" orted) != yes && $launcher == mpirun && ${host_local[$1]} == no && $hosts_shell == ssh ]]; then
-        note "$who: OpenMPI's orted is not in the PATH of a shell without a terminal: install OpenMPI, or set PATH in .bashrc"
+        note "$who: OpenMPI's orted is not in the PATH of a non-interactive shell: install OpenMPI, or set PATH in .bashrc"
         ok=no
     fi
     [[ $ok == yes ]]
 }
 
-# The values of host I's facts of this name, a line each; fails where there are none.
+# Prints the values of host I's facts with this key, one per line; fails if there are none.
 probe_fact() { # I KEY
     awk -v key="$2" '$1 == key { sub("^[^ ]* ?", ""); print; found = 1 } END { exit !found }' "$facts/$1.out"
 }

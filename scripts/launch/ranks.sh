@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash disable=SC2034,SC2154 # variables of run.sh and of the other parts
-# How ranks are started: the version of OpenMPI, where ranks go, the CPUs near their GPUs, what runs before the program on
-# each. Sourced by run.sh.
+# Composes the command that starts the ranks: placement, binding near GPUs, the wrapper around the program. Sourced by run.sh.
 
-# A setting of the runtime: ORTE of OpenMPI 4, PRRTE of 5.
+# Adds a setting of the runtime: ORTE in OpenMPI 4, PRRTE in 5.
 ranks_runtime_flag() { # NAME_IN_4 NAME_IN_5 VALUE
     if ((mpi_major < 5)); then MPI_FLAGS+=(--mca "$1" "$3"); else MPI_FLAGS+=(--prtemca "$2" "$3"); fi
 }
 
-# How daemons are started on the hosts. From 64 hosts up all at once, as Horovod does: a chain of logins is slower, and one
-# that fails is hard to find.
+# Sets how daemons are started on the hosts. Above 64 hosts, all at once, as Horovod does: a chain of logins is slower, and a
+# failing one is hard to find.
 ranks_spawn_flags() { # TREE(yes|no)
     local agent
     [[ $hosts_shell == ssh ]] || return 0
@@ -21,8 +20,8 @@ ranks_spawn_flags() { # TREE(yes|no)
     fi
 }
 
-# The CPUs of each local rank, `0-7;8-15`, where all of its GPUs' are known: near its GPU, those of GPUs that have the same
-# ones shared out.
+# Prints the CPUs of each local rank, `0-7;8-15`: those near its GPU, divided among GPUs that share them. Prints nothing
+# unless the CPUs of all GPUs are known.
 ranks_cpus() { # I
     local -a gpus wanted lists
     local rank list out=()
@@ -44,7 +43,7 @@ ranks_cpus() { # I
     (IFS=';' && echo "${out[*]}")
 }
 
-# Part K of N of a list like 0-15,64-79: of every range its part, so that hardware threads of a core stay together.
+# Prints part K of N of a list like 0-15,64-79. Divides every range, so that the hardware threads of a core stay together.
 ranks_cpu_share() { # LIST K N
     local range low high n out=()
     for range in ${1//,/ }; do
@@ -56,7 +55,7 @@ ranks_cpu_share() { # LIST K N
     (IFS=, && echo "${out[*]}")
 }
 
-# Where every host has known GPUs, binds ranks near them; says yes then.
+# Binds ranks near their GPUs; fails unless every host's GPUs are known.
 ranks_bind_to_gpus() {
     local i cpus lists=() flag kept=()
     [[ ${DPTRAIN_BIND:-} != none ]] || return 1
@@ -65,13 +64,13 @@ ranks_bind_to_gpus() {
         [[ -n ${lists[i]} ]] || return 1
     done
     for i in "${!host_name[@]}"; do host_extra[i]+="-x"$'\n'"DPTRAIN_CPUS=${lists[i]}"$'\n'; done
-    # The kernel's list of GPUs goes by bus.
+    # The probe lists GPUs by bus.
     env_default CUDA_DEVICE_ORDER PCI_BUS_ID
     note "ranks are bound near their GPUs: ${lists[0]} on ${host_name[0]}"
 }
 
-# What runs on each host in the program's place, and becomes it: the host's setup, the binding, the table of bindings.
-# Sets the array before.
+# Sets the array before, a wrapper that runs the host's setup, binds the rank, reports the binding, and then execs the
+# program.
 ranks_prefix() { # SETUP GPUS(yes|no) REPORT(yes|no)
     local script=''
     before=()
@@ -93,8 +92,8 @@ l=${OMPI_COMM_WORLD_LOCAL_RANK:-${SLURM_LOCALID:-0}}
     [[ -z $script ]] || before=(bash -c "${script}"'exec "$0" "$@"')
 }
 
-# The words after mpirun's flags: the program, in a part for each run of hosts that get the same. Sets the array parts.
-# A part has only what is said in it of folder and environment: part_flags are those of all.
+# Sets the array parts, the arguments after mpirun's flags: one part for each group of consecutive hosts with the same
+# settings. Folder and environment apply only to their part, so each part repeats part_flags.
 ranks_parts() { # NEAR_GPUS REPORT WORDS...
     local i near=$1 say=$2 list='' n=0 extra=()
     shift 2
@@ -110,8 +109,8 @@ ranks_parts() { # NEAR_GPUS REPORT WORDS...
     done
 }
 
-# Whether host I and the next one are in the same part. Within a part OpenMPI begins with its own host, wherever that is in
-# the list, so that a chief elsewhere has a part of its own.
+# Whether host I and the next one are in the same part. Within a part OpenMPI starts with the local host, wherever it is in
+# the list, so a chief on another host needs a separate part.
 ranks_go_on() { # I
     local next=$(($1 + 1))
     ((next < ${#host_name[@]})) || return 1
@@ -119,7 +118,7 @@ ranks_go_on() { # I
     [[ $1 -gt 0 || ${host_local[0]} == yes || " ${host_local[*]} " != *" yes "* ]]
 }
 
-# What mpi_flags says of binding makes way for the ranks' own.
+# Removes the binding flags of mpi_flags; the ranks bind themselves.
 ranks_drop_binding() {
     local flag kept=() skip=no
     for flag in "${MPI_FLAGS[@]}"; do
@@ -134,7 +133,7 @@ ranks_drop_binding() {
     MPI_FLAGS=("${kept[@]}" --bind-to none)
 }
 
-# Sets the arrays command and, for a try without the program, try.
+# Sets the arrays command and, for a test start without the program, try.
 ranks_compose() { # DPTRAIN'S ARGUMENTS...
     local variable
     if [[ $launcher == srun ]]; then
@@ -142,7 +141,7 @@ ranks_compose() { # DPTRAIN'S ARGUMENTS...
         return
     fi
     for variable in "${job_env[@]}"; do part_flags+=(-x "$variable"); done
-    # Each job has a number of its own, by which its leftovers are known.
+    # The job's id identifies its processes during cleanup.
     [[ $dry_run == yes ]] || MPI_FLAGS+=(--report-uri "$work/uri") part_flags+=(-x "DPTRAIN_JOB=$job_id")
     if [[ ${#host_name[@]} -gt 0 ]]; then
         ranks_parts "$near_gpus" "$report" "$program" "$@"
@@ -154,13 +153,13 @@ ranks_compose() { # DPTRAIN'S ARGUMENTS...
     command=(mpirun "${MPI_FLAGS[@]}" "${parts[@]}")
 }
 
-# srun starts ranks without mpirun; OpenMPI's settings go as variables. Slurm binds, and passes the environment on, of which
-# secrets are taken away.
+# srun starts ranks without mpirun; OpenMPI's settings become variables. Slurm binds ranks and passes on the environment, from
+# which secrets are removed.
 ranks_compose_srun() { # DPTRAIN'S ARGUMENTS...
     local i name variable kinds type settings=()
     for i in "${!host_name[@]}"; do
         [[ -z ${host_extra[i]:-} && ${host_setup[i]} == - ]] ||
-            die 2 "--launcher srun: ${host_name[i]} needs variables or a setup of its own; use --launcher mpirun"
+            die 2 "--launcher srun: ${host_name[i]} has its own variables or setup; use --launcher mpirun"
     done
     for ((i = 0; i < ${#MPI_FLAGS[@]}; i++)); do
         if [[ ${MPI_FLAGS[i]} == --mca && ! ${MPI_FLAGS[i + 1]} =~ ^(plm|oob) ]]; then
@@ -173,7 +172,7 @@ ranks_compose_srun() { # DPTRAIN'S ARGUMENTS...
     done < <(compgen -e)
     kinds=$(srun --mpi=list 2>&1) || true
     type=$(grep -owE 'pmix|pmi2' <<<"$kinds" | sort -r | head -n 1)
-    [[ -n $type ]] || die 4 "this Slurm has neither its pmix nor its pmi2 plugin, of which MPI needs one; use --launcher mpirun"
+    [[ -n $type ]] || die 4 "this Slurm has no pmix or pmi2 plugin, which MPI needs; use --launcher mpirun"
     ranks_prefix - no "$report"
     command=(env "${settings[@]}" srun "--mpi=$type" --ntasks "$np" "--chdir=$wdir_wanted"
         "${before[@]}" "$program" "$@")

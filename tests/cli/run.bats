@@ -123,7 +123,7 @@ has() { # WORDS...
     [ "$status" -eq 2 ]
     line -hostfile hosts.tsv 4 32 hosts.tsv
     [ "$status" -eq 2 ]
-    has "named twice"
+    has "hosts given twice"
 }
 
 @test "of several subnets the fastest is taken; an interface of one host alone never" {
@@ -131,15 +131,15 @@ has() { # WORDS...
     host c docker0=172.17.0.1/16 eth0=10.0.0.3/24 eth1=192.168.7.3/20 ib0=10.9.0.1/24
     speed c ib0 400000
     line -H a:1,b:1,c:1
-    has "interface eth1 (192.168.0.0/20): the fastest of those that all hosts share" "btl_tcp_if_include 192.168.0.0/20"
+    has "interface eth1 (192.168.0.0/20): the fastest that all hosts share" "btl_tcp_if_include 192.168.0.0/20"
     line -H a:1,c:1 --interface ib0
     [ "$status" -eq 4 ]
-    has "--interface ib0: a has none of that name with an address: eth0 10.0.0.0/24, eth1 192.168.0.0/20"
+    has "--interface ib0: a has no such interface with an address: eth0 10.0.0.0/24, eth1 192.168.0.0/20"
     line -H a:1,c:1 --interface 10.9.0.0/24
     [ "$status" -eq 4 ]
     has "a has no address there"
     line -H a:1,c:1 --interface 10.0.0.0/24
-    has "interface eth0 (10.0.0.0/24): by --interface"
+    has "interface eth0 (10.0.0.0/24): set by --interface"
     line -H a:1,b:1 --interface eth0
     has "btl_tcp_if_include eth0"
 }
@@ -173,18 +173,18 @@ has() { # WORDS...
     line -H a:1,b:1
     has "transport ib: every host has an active" "--mca pml ucx --mca btl \\^openib" "-x NCCL_NET=IB"
     NCCL_NET=mine line -H a:1,b:1 --transport tcp
-    has "transport tcp: by --transport" "-x NCCL_NET "
+    has "transport tcp: set by --transport" "-x NCCL_NET "
 }
 
 @test "transport efa: libfabric's and NCCL's variables, and the plugin where it is" {
     for h in a b; do rdma $h efa_0 efa ACTIVE Unspecified; done
     mkdir ofi && touch ofi/libnccl-net.so
     line -H a:1,b:1
-    has "transport efa: every host has an EFA device" "a: aws-ofi-nccl is not where"
+    has "transport efa: every host has an EFA device" "a: aws-ofi-nccl was not found"
     DPTRAIN_OFI_NCCL=$PWD/ofi line -H a:1,b:1
     has "-x FI_PROVIDER=efa -x FI_EFA_USE_DEVICE_RDMA=1 -x NCCL_NET=AWS\\ Libfabric" "-x LD_LIBRARY_PATH=$PWD/ofi:" \
         "--mca pml ob1 --mca btl tcp\\,vader\\,self"
-    [[ "$output" != *"is not where"* ]]
+    [[ "$output" != *"aws-ofi-nccl was not found"* ]]
 }
 
 @test "OpenMPI 5: the names of PRRTE" {
@@ -199,7 +199,7 @@ has() { # WORDS...
 @test "ports: MPI's by its own settings, NCCL's are named" {
     line -H a:1,b:1 --ports 20000-20999
     has "--mca btl_tcp_port_min_v4 20000 --mca btl_tcp_port_range_v4 984 --mca oob_tcp_dynamic_ipv4_ports 20984-20999" \
-        "a: NCCL's ports are the system's"
+        "a: NCCL uses the system's ports"
     line -H a:1,b:1 --ports 20000-20001
     has "--mca btl_tcp_port_range_v4 1 --mca oob_tcp_dynamic_ipv4_ports 20001-20001"
     line -H a:1,b:2 --ports 20000-20001
@@ -221,9 +221,9 @@ has() { # WORDS...
     DPTRAIN_ASK_SECONDS=2 run "$run_sh" -H a:1,nobody:1,c:1,d:1 --wdir /no/such
     echo "$output"
     [ "$status" -eq 4 ]
-    has "nobody: cannot be asked over ssh: refused: no sshd listens on port 22 -> on nobody: start sshd" \
-        "c: cannot be asked over ssh: no answer within 2 s" "d: $DPTRAIN_BIN is another program than here" \
-        "a: there is no folder /no/such to run in" "4 of 4 hosts cannot take part"
+    has "nobody: probe over ssh failed: refused: no sshd listens on port 22 -> on nobody: start sshd" \
+        "c: probe over ssh failed: no answer within 2 s" "d: $DPTRAIN_BIN differs from the one here" \
+        "a: no working folder /no/such" "4 of 4 hosts cannot take part"
     [ ! -e "$HOSTS/mpirun.words" ]
     line -H a:1,nobody:1 --no-checks
     [ "$status" -eq 2 ]
@@ -281,7 +281,7 @@ has() { # WORDS...
     printf 'A=1\nexport B=2\n' >bad.env
     line -np 1 --env-file bad.env
     [ "$status" -eq 2 ]
-    has "bad.env, line 2: not NAME=VALUE: export B=2"
+    has "bad.env, line 2: expected NAME=VALUE, not: export B=2"
     line -np 1 --env-file no.env
     [ "$status" -eq 2 ]
 }

@@ -236,7 +236,7 @@ EOF
     fake_mpirun <<<'echo started; exit 205'
     run "$scripts/run.sh" -np 1
     [ "$status" -eq 5 ]
-    [[ "$output" == *"a host is lost"* ]]
+    [[ "$output" == *"a host is lost; "* ]]
 }
 
 @test "run.sh says why mpirun could not start, and ends with 4" {

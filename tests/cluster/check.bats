@@ -130,7 +130,7 @@ hosts=node1:1,node2:1,node3:1,node4:1
     health --no-ssh $hosts
     cluster_mend node3
     [ "$status" -eq 1 ]
-    [[ "$output" == *"node3: cannot be asked"* ]]
+    [[ "$output" == *"node3: probe over ssh failed"* ]]
     [ "$seconds" -lt 400 ]
 }
 

@@ -160,12 +160,12 @@ ssh_faults() {
     by_health "a host that is down" 1 "node3 .*(no answer|no route)" "$hosts"
     cluster_cut node3
     fault_later cluster_mend node3
-    by_run "a host that is down" 4 "node3: cannot be asked"
+    by_run "a host that is down" 4 "node3: probe over ssh failed"
 }
 
 host_faults() {
     fault_cover node4 /dev/null "$DPTRAIN_BIN"
-    by_run "no program on a host" 4 "node4: there is no program"
+    by_run "no program on a host" 4 "node4: no program"
     fault_other_binary node2
     by_run "another binary on a host" 4 "node2: .* is another program"
     fault_other_binary node2
@@ -178,7 +178,7 @@ host_faults() {
     by_health "the shared folder is not mounted on a host" 1 "FAIL +node4: shared" \
         "$hosts" -- --only shared --shared out --shared-timeout 2 --shared-bytes 1M
     fault_not_mounted node4 "$cluster/shared/job"
-    by_run "the folder to run in is not there on a host" 4 "node4: there is no folder" \
+    by_run "the folder to run in is not there on a host" 4 "node4: no working folder" \
         --wdir "$cluster/shared/job/folder"
     small_shm node2
     by_health "64 MB of /dev/shm, as in a container" 0 "warn +node2: .*shm" "$hosts" -- "${quick[@]}"

@@ -64,7 +64,7 @@ EOF
     echo "$output"
     [ "$status" -eq 4 ]
     [[ "$output" == *"node3: $DPTRAIN_BIN is another program than here"* ]]
-    [[ "$output" == *"node9: cannot be asked over ssh: name does not resolve on node1 -> add node9 to DNS"* ]]
+    [[ "$output" == *"node9: probe over ssh failed: name does not resolve on node1 -> add node9 to DNS"* ]]
     [[ "$output" != *"node1: "* ]]
 }
 
@@ -103,7 +103,7 @@ EOF
     ended
     cluster_mend node2
     [ "$code" -eq 5 ]
-    grep -q 'mpirun outlived its ranks\|as when a host is lost' "$out"
+    grep -q 'mpirun outlived its ranks\|which usually means that a host is lost' "$out"
     grep -q 'node2 could not be reached' "$out"
     ((SECONDS < 60))
     clean node1
