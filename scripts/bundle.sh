@@ -10,17 +10,17 @@ usage() {
     cat <<'EOT'
 usage: scripts/bundle.sh [options]
 
-Packs the program, Open MPI and every shared library that they use, but glibc's and the GPU driver's, into one tarball.
-It runs where it is unpacked, on nodes with no packages: dptrain-…/dptrain, dptrain-…/mpirun, dptrain-…/scripts/run.sh.
-On several hosts unpack it at the same place of each (or on a shared folder), in a path without blanks.
+Packs the program, Open MPI and all shared libraries that they use, except glibc and the GPU driver, into one tarball.
+It runs from any folder, on nodes without packages: dptrain-…/dptrain, dptrain-…/mpirun, dptrain-…/scripts/run.sh. On
+several hosts, unpack it under the same path on each, or on a shared folder; the path must not contain blanks.
 
-  --with-cuda   also cuBLASLt and NCCL of the toolkit that it was built with (about 700 MB unpacked)
-  --with-tests  also the GPU tests and benchmarks, for scripts/gpu_suite.sh on a machine that cannot build
+  --with-cuda   include cuBLASLt and NCCL from the toolkit of the build (about 700 MB unpacked)
+  --with-tests  include the GPU tests and benchmarks, for scripts/gpu_suite.sh on a machine that cannot build
   --out FILE    the tarball [dptrain-VERSION-x86_64.tar.gz]
-  -h, --help    this text
+  -h, --help    show this help
 
-Builds first, as make does; variables for make (CUDA=1, CUDA_ARCHS=90) are taken from the environment. Needs the node's
-glibc to be no older than what the libraries were built for; the start script looks, and says so.
+Runs make first; variables for make (CUDA=1, CUDA_ARCHS=90) come from the environment. The node's glibc must not be older
+than the libraries require; the start script checks this.
 EOT
 }
 
@@ -35,16 +35,16 @@ while [[ $# -gt 0 ]]; do
 done
 cd "$here/.."
 for tool in ompi_info ldd objdump strip tar gzip; do
-    command -v "$tool" >/dev/null || die 4 "$tool was not found; scripts/install_deps.sh installs or lists what is missing"
+    command -v "$tool" >/dev/null || die 4 "$tool was not found; run scripts/install_deps.sh"
 done
 version=$(cat VERSION)
 name=dptrain-$version-$(uname -m)
 out=${out:-$PWD/$name.tar.gz}
-[[ -d $(dirname "$out") ]] || die 2 "--out $out: there is no such folder"
+[[ -d $(dirname "$out") ]] || die 2 "--out $out: no such folder"
 
 make -s -j "$(nproc)" dptrain >&2 || die 1 "the build failed"
 program=${DPTRAIN_BIN:-$PWD/dptrain}
-# Tests that run on a GPU say so in their RUN line.
+# The RUN lines of GPU tests name the device cuda.
 gpu_tests=()
 if [[ $with_tests == yes ]]; then
     mapfile -t gpu_tests < <(grep -lE 'RUN .*device=[a-z,]*cuda' tests/unit/test_*.c tests/mpi/test_*.c)
@@ -55,21 +55,20 @@ if [[ $with_tests == yes ]]; then
     fi
 fi
 cuda_home=$(make -s info | sed -n 's/^CUDA *yes, //p')
-[[ $with_cuda == no || -n $cuda_home ]] || die 2 "--with-cuda: this build has no CUDA; scripts/install_deps.sh --cuda"
+[[ $with_cuda == no || -n $cuda_home ]] || die 2 "--with-cuda: this build has no CUDA; run scripts/install_deps.sh --cuda"
 
 make_work bundle
 root=$work/$name
 mkdir -p "$root"/{bin,lib/none,libexec,scripts,etc}
 
-# Of Open MPI: its own place for plugins, relative to its prefix, which OPAL_PREFIX moves.
+# Keep Open MPI's folder of plugins relative to its prefix, which OPAL_PREFIX moves.
 ompi() { ompi_info --parsable --path "$1" | cut -d : -f 3; }
 prefix=$(ompi prefix) plugins=$(ompi pkglibdir)
 [[ $plugins == "$prefix"/* && -d $plugins ]] || die 4 "Open MPI's plugins are not below its prefix: $plugins, $prefix"
 into=$root/${plugins#"$prefix"/}
 mkdir -p "$into" "$root/share/openmpi"
-# Without those of fabrics: their libraries belong to the node's drivers. Debian's Open MPI does not use them unless
-# told; NCCL opens the node's libibverbs by itself. Without OpenSHMEM, and what speaks to other launchers than ssh
-# and Slurm.
+# Leave out plugins for fabrics: their libraries belong to the node's drivers, Debian's Open MPI does not use them by default,
+# and NCCL loads the node's libibverbs itself. Leave out OpenSHMEM, and launchers other than ssh and Slurm.
 for plugin in "$plugins"/*.so; do
     case ${plugin##*/} in
     *_ucx.so | *_ofi.so | *_openib.so | *_psm*.so | *_flux.so | *_jsm.so) ;;
@@ -84,7 +83,7 @@ for command in mpirun orted; do
 done
 cp "$program" "$root/libexec/dptrain"
 
-# The start script, under every name that can be started.
+# The start script, installed under the name of each program.
 start=$work/start
 cat >"$start" <<'EOT'
 #!/bin/sh
@@ -103,14 +102,14 @@ older() { # A B, as in 2.9 2.36
     [ "${1%%.*}" -lt "${2%%.*}" ] || { [ "${1%%.*}" -eq "${2%%.*}" ] && [ "${1#*.}" -lt "${2#*.}" ]; }
 }
 if [ -n "$glibc" ] && older "$glibc" "$wanted"; then
-    echo "$name: error: this bundle needs glibc $wanted or later, this node has $glibc; pack it on a system as old as the oldest node" >&2
+    echo "$name: error: this bundle needs glibc $wanted or later, but this node has $glibc; pack it on a system as old as the oldest node" >&2
     exit 4
 fi
 LD_LIBRARY_PATH=$home/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 OPAL_PREFIX=$home OPAL_SYSCONFDIR=$home/etc/openmpi
 export LD_LIBRARY_PATH OPAL_PREFIX OPAL_SYSCONFDIR
-# Plugins of the node's hwloc belong to another library than this. PMIx would warn that it has none for compression,
-# which only large jobs have a use for.
+# Do not load the node's hwloc plugins, which belong to another library. Silence PMIx's warning about missing compression,
+# which only large jobs need.
 HWLOC_PLUGINS_PATH=$home/lib/none PMIX_MCA_pcompress_base_silence_warning=1
 export HWLOC_PLUGINS_PATH PMIX_MCA_pcompress_base_silence_warning
 # The environment may be empty, and mpirun starts orted by PATH.
@@ -125,7 +124,7 @@ if [[ $with_tests == yes ]]; then
     scripts+=(gpu_suite.sh test.sh bench/gpu_steps.sh bench/peers)
     mkdir -p "$root"/{tests/unit,tests/mpi,results,build/tests/unit,build/tests/mpi,build/scripts/bench}
     cp tests/driver.sh "$root/tests/"
-    # Their RUN lines are read.
+    # test.sh reads their RUN lines.
     for source in "${gpu_tests[@]}"; do
         cp "$source" "$root/$source"
         cp "build/${source%.c}" "$root/libexec/"
@@ -138,13 +137,13 @@ fi
 cp -r README.md docs LICENSE VERSION "$root/"
 for file in "$root"/libexec/*; do strip --strip-debug "$file"; done
 
-# Everything that these name, again and again down; ldd lists the closure.
+# All shared libraries, direct and indirect, as listed by ldd.
 is_of_the_system() { # LIBRARY
     [[ $1 =~ ^(ld-linux.*|lib(c|m|dl|pthread|rt|resolv|util|mvec|nsl|anl|BrokenLocale|thread_db))\.so || $1 =~ ^lib(cuda|nvidia.*)\.so ]]
 }
 ldd "$root"/libexec/* "$into"/*.so 2>/dev/null >"$work/ldd" || true
 if missing=$(grep -E '=> not found' "$work/ldd" | sort -u) && [[ -n $missing ]]; then
-    die 4 "not found here, so it cannot be packed:$missing"
+    die 4 "cannot pack libraries that are missing on this machine:$missing"
 fi
 while read -r library path; do
     is_of_the_system "$library" || [[ -e $root/lib/$library ]] || cp -L "$path" "$root/lib/$library"
@@ -159,7 +158,7 @@ if [[ $with_cuda == yes ]]; then
     done
 fi
 
-# What the libraries ask of glibc, not which one is here: most ask less.
+# The glibc that the libraries require, which is usually older than the one on this machine.
 glibc=$(find "$root/lib" "$root/libexec" -type f -exec objdump -T {} + 2>/dev/null |
     grep -oE '\(GLIBC_2\.[0-9]+' | grep -oE '2\.[0-9]+' | sort -u -t . -k 2n | tail -n 1)
 [[ -n $glibc ]] || die 4 "cannot tell which glibc the libraries need (objdump -T)"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Proves a list of hosts: ssh, then dptrain check on all of them; finds the host that spoils it. See --help.
+# Verifies a list of hosts by ssh and dptrain check, and finds hosts that make a job fail. See --help.
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
@@ -12,26 +12,26 @@ usage() {
     cat <<'END'
 usage: scripts/cluster_health.sh [options] HOSTS [--] [options of dptrain check]
 
-Proves hosts before a job starts; HOSTS is a hostfile, a YAML specification or a list a:2,b:2, as `dptrain hosts` reads
-them. In three steps:
+Verifies hosts before a job starts. HOSTS is a hostfile, a YAML specification or a list a:2,b:2, as for `dptrain hosts`.
+There are three steps:
 
-  tries every pair of hosts by ssh (scripts/setup_ssh.sh --check)
-  runs `dptrain check` on all of them (scripts/run.sh), which says what is wrong with which host, and what to do
-  where that does not start, or ends without naming a host: starts it on halves of the hosts, and halves of what fails,
-    until the bad one is left; one of N takes at most 2 log2 N starts
+  1. Test ssh between every two hosts (scripts/setup_ssh.sh --check).
+  2. Run `dptrain check` on all of them (scripts/run.sh), which names problems, hosts and remedies.
+  3. If that does not start, or ends without naming a host, find the bad host by bisection: one of N hosts takes at
+     most 2 log2 N starts.
 
-  --json FILE          dptrain check also writes all lines to FILE
-  --timeout SEC        the longest that a check may take [300]
-  --timeout-start SEC  the longest until it must have started [60]
-  --no-ssh             leave out the first step, as inside Slurm
-  --no-search          leave out the last
-  --include SPEC, --exclude SPEC, --ssh-port N         as of setup_ssh.sh and run.sh
-  --interface WHICH, --transport WHICH, --ports LO-HI, --num-gpus N, --env-file FILE   as of run.sh; with a transport
-                       other than auto the check fails where data goes another way
-  -h, --help           this text
+  --json FILE          let dptrain check also write all lines to FILE
+  --timeout SEC        time limit of a check [300]
+  --timeout-start SEC  time limit for a check to start [60]
+  --no-ssh             skip step 1, for instance inside Slurm
+  --no-search          skip step 3
+  --include SPEC, --exclude SPEC, --ssh-port N         as for setup_ssh.sh and run.sh
+  --interface WHICH, --transport WHICH, --ports LO-HI, --num-gpus N, --env-file FILE   as for run.sh; with a transport
+                       other than auto the check fails if data takes another one
+  -h, --help           show this help
 
-Exit codes: 0 ready; 1 a host, or a pair of hosts, fails, and is named; 2 usage; 3 HOSTS cannot be read; 4 nothing can
-be started; 5 the check ended, and no host could be found that it was for.
+Exit codes: 0 ready; 1 a host or a pair of hosts fails; 2 usage; 3 HOSTS cannot be read; 4 nothing can be started; 5 the
+check failed, but no host was found to be the cause.
 END
 }
 
@@ -63,11 +63,11 @@ while [[ $# -gt 0 ]]; do
 done
 [[ -n $hosts ]] || die 2 "HOSTS is missing; --help explains it"
 check_options+=("$@")
-# A name alone is a list, too; dptrain hosts would take it for a file.
+# A single name is a list too; dptrain hosts would treat it as a file.
 if [[ $hosts != *[/:,]* && ! -e $hosts ]]; then hosts+=:1; fi
 source=(-hostfile "$hosts")
 
-# Groups are chosen by name, so that only ssh's port is left of what both scripts are told.
+# Groups are selected by name, so starts of a group need only ssh's port from the options of both scripts.
 filters=() port=()
 for ((i = 0; i < ${#both[@]}; i += 2)); do
     if [[ ${both[i]} == --ssh-port ]]; then port=("${both[@]:i:2}"); else filters+=("${both[@]:i:2}"); fi
@@ -79,17 +79,17 @@ mapfile -t names < <(cut -f 1 <<<"$table")
 
 make_work health
 
-# Sets code. The time limit sends run.sh SIGTERM, which ends the job in its order. What it says goes to FILE.
+# Sets code. At the time limit run.sh gets SIGTERM, and ends the job in an orderly way. Its messages go to FILE.
 start_check() { # FILE ARGUMENTS...
     local said=$1
     shift
     code=0
-    # In the foreground: Ctrl-C reaches run.sh.
+    # In the foreground, so that Ctrl-C reaches run.sh.
     timeout --foreground --kill-after=60 "$timeout" "$here/run.sh" "${source[@]}" "${run_options[@]}" \
         --timeout-start "$timeout_start" --grace 1 "$@" 2>"$said" || code=$?
 }
 
-# A job that came up and gave an answer, good or bad, is none that a host keeps from starting.
+# A job that started and returned a result, good or bad, counts as working.
 n_groups=0
 # shellcheck disable=SC2317 # find_bad_hosts calls it
 group_fails() { # HOST...
@@ -110,7 +110,7 @@ shorten() { # HOST...
     if (($# > 4)); then echo "$1 … ${!#}"; else echo "$*"; fi
 }
 
-# Whether what was said names some of the hosts, and not all, as at fault. mpirun's [HOST:PID] only tells who speaks.
+# Whether the messages name some hosts, but not all. Ignores mpirun's prefix [HOST:PID], which only shows the sender.
 names_some() { # FILE
     local name n=0
     sed 's/\[[^]]*\]//g' "$1" >"$work/words"
@@ -125,7 +125,7 @@ if [[ $ssh == yes && ${#names[@]} -gt 1 ]]; then
     code=0
     "$here/setup_ssh.sh" --check "${both[@]}" "$hosts" || code=$?
     [[ $code -ne 1 ]] ||
-        die 1 "ssh does not work between these hosts; scripts/setup_ssh.sh sets it up; --exclude leaves hosts out"
+        die 1 "ssh does not work between these hosts; run scripts/setup_ssh.sh, or leave hosts out by --exclude"
     [[ $code -eq 0 ]] || exit "$code"
 fi
 
@@ -134,15 +134,15 @@ start_check "$work/said" "${both[@]}" -- check "${check_options[@]}" ${json:+--j
 cat "$work/said" >&2
 ((code > 3)) || exit "$code"
 if [[ $code -eq 124 || $code -eq 137 ]]; then note "the check did not end within $timeout s (--timeout)"; fi
-if names_some "$work/said"; then die 1 "the check did not end; the message above names who is to blame"; fi
+if names_some "$work/said"; then die 1 "the check did not end; see the message above for the hosts at fault"; fi
 if [[ $search == no || ${#names[@]} -eq 1 ]]; then die 5 "the check did not start or did not end (code $code)"; fi
 
-note "3. it names no host; looking for the bad one of ${#names[@]}, in at most $((2 * $(log2 "${#names[@]}"))) starts"
+note "3. no host was named; looking for the bad one of ${#names[@]}, in at most $((2 * $(log2 "${#names[@]}"))) starts"
 find_bad_hosts "${names[@]}"
 [[ ! -s $work/failed ]] || tail -n 4 "$work/failed" >&2
 if [[ ${#bad_hosts[@]} -eq 1 ]]; then
-    die 1 "${bad_hosts[0]} keeps the job from starting (found in $n_groups starts): look at it, or --exclude it and \
-run this again"
+    die 1 "${bad_hosts[0]} keeps the job from starting (found in $n_groups starts): repair it, or --exclude it and run \
+this again"
 fi
-die 1 "a combination keeps the job from starting, not one host: ${bad_hosts[*]} (parts of it start; found in \
-$n_groups starts): look at what is between them: addresses, firewall, MTU, versions of MPI"
+die 1 "a combination of hosts keeps the job from starting: ${bad_hosts[*]} (subsets start; found in $n_groups starts): \
+check addresses, firewall, MTU and MPI versions between them"

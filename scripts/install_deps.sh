@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Installs what building and running dptrain needs. See --help.
+# Installs the packages that dptrain needs. See --help.
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
@@ -10,43 +10,41 @@ usage() {
     cat <<'EOF'
 usage: scripts/install_deps.sh [--test] [--cuda] [--list]
 
-Installs what dptrain needs on Debian or Ubuntu with apt-get (as root, or through sudo). Safe to repeat: when
-everything is there it does nothing. Elsewhere it looks whether everything is there and otherwise prints what
-is missing and ends with code 4.
+Installs the packages that dptrain needs with apt-get on Debian or Ubuntu, as root or through sudo. Safe to repeat:
+installed packages are left alone. On other systems it lists what is missing and ends with code 4.
 
-  --test   also what scripts/test.sh needs, with TensorBoard's reader, pycocotools and clang-format from PyPI in
-           build/venv (or in the folder that DPTRAIN_VENV names); where these are not available, their tests are
-           skipped. It includes openssh-server, which Debian starts where services run: systemctl disable --now ssh. PNG's
-           conformance images (PngSuite, 174 KB) come from the source of Debian's libspng into build/pngsuite (or
-           into the folder that DPTRAIN_PNGSUITE names); without them theirs are skipped
-  --cuda   also CUDA's compiler, runtime, cuBLAS and NCCL, where no nvcc is found: from PyPI into build/cuda (or
-           into the folder that DPTRAIN_CUDA_HOME names), where make looks too. About 0.7 GB to download and 1.1 GB
-           on disk, a minute or two; no root needed for this part, and no GPU. Building with CUDA needs toolkit 12
-           or later (Debian 12's own nvidia-cuda-toolkit is 11.8), running it a driver that supports the toolkit
-  --list   print the Debian packages and stop; with --cuda also PyPI's
+  --test   also install what scripts/test.sh needs. TensorBoard's reader, pycocotools and clang-format come from PyPI
+           into build/venv (or DPTRAIN_VENV), PNG's conformance suite (PngSuite, 174 KB) from the source of Debian's
+           libspng into build/pngsuite (or DPTRAIN_PNGSUITE); if they are not available, their tests are skipped.
+           Includes openssh-server, which Debian starts on systems with services: systemctl disable --now ssh
+  --cuda   also install CUDA's compiler, runtime, cuBLAS and NCCL if there is no nvcc: from PyPI into build/cuda (or
+           DPTRAIN_CUDA_HOME), where make finds them. Downloads 0.7 GB and takes 1.1 GB on disk and a minute or two;
+           this part needs neither root nor a GPU. Building needs toolkit 12 or later (Debian 12's
+           nvidia-cuda-toolkit is 11.8), running needs a driver that supports the toolkit
+  --list   print the Debian packages and exit; with --cuda also those from PyPI
 EOF
 }
 
-# gcc brings OpenMP and the sanitizers. openssh-client starts ranks on other hosts; mpirun looks for it on one
-# host too. curl, unzip and ca-certificates are for data/fetch_*.sh.
+# gcc includes OpenMP and the sanitizers. openssh-client starts ranks on other hosts; mpirun looks for it even on a single
+# host. curl, unzip and ca-certificates are for data/fetch_*.sh.
 packages=(gcc libc6-dev make pkg-config git openmpi-bin libopenmpi-dev libdnnl-dev libhdf5-dev libxxhash-dev
     zlib1g-dev libpng-dev libjpeg-dev protobuf-c-compiler libprotobuf-c-dev libisal-dev libyajl-dev libyaml-dev libzip-dev
     openssh-client curl unzip ca-certificates)
 # perl has prove; the command line tests look into records with jq, into checkpoints with h5dump. iproute2,
-# openssh-server, rsync and sshpass are for tests/cluster, imagemagick is the other decoder of images, strace counts
+# openssh-server, rsync and sshpass are for tests/cluster, imagemagick is the other decoder of pictures, strace counts
 # what a reader of shards opens.
 test_packages=(bats hdf5-tools imagemagick iproute2 jq openssh-server perl procps python3-venv rsync shellcheck sshpass
     strace)
-# TensorBoard's own reader and COCO's own masks, for their tests, with what they import; the formatter, whose versions
-# differ in what they make of the same file. 24 MB to download.
+# TensorBoard's reader and COCO's masks with their dependencies, for tests; clang-format, whose versions format differently.
+# 24 MB to download.
 venv=${DPTRAIN_VENV:-$here/../build/venv}
 pip_packages=(tensorboard==2.20.0 numpy==2.2.6 protobuf==6.31.1 absl-py==2.3.1
     pycocotools==2.0.11 clang-format==14.0.6)
-# PNG's conformance images, good and broken: what they are, whichever release they come from.
+# PNG's conformance pictures, good and broken: what they are, whichever release they come from.
 pngsuite=${DPTRAIN_PNGSUITE:-$here/../build/pngsuite}
 pngsuite_source=libspng
 pngsuite_sha256=46b7342494c0fc424e97ef3e632a9b0e8f8ba8ab577a10caec5dc133b668331a
-# Of one toolkit: these compile and link together. nvcc calls nvvm, and its headers include crt and cccl.
+# All from one toolkit, so that they work together. nvcc calls nvvm, and its headers include crt and cccl.
 cuda_home=${DPTRAIN_CUDA_HOME:-$here/../build/cuda}
 cuda_packages=(nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-cuda-runtime==13.0.96
     nvidia-cuda-cccl==13.0.85 nvidia-cublas==13.1.0.3 nvidia-nccl-cu13==2.28.9)
@@ -62,14 +60,14 @@ missing_packages() {
 
 install_with_apt() {
     local missing as_root=()
-    # Not by process substitution: a bare chroot may lack /proc, and with it /dev/fd.
+    # No process substitution: a bare chroot may lack /proc, and therefore /dev/fd.
     mapfile -t missing <<<"$(missing_packages)"
     if [[ -z ${missing[*]} ]]; then
         note "everything is installed"
         return
     fi
     if [[ $(id -u) -ne 0 ]]; then
-        command -v sudo >/dev/null || die 4 "root is needed (there is no sudo): apt-get install ${missing[*]}"
+        command -v sudo >/dev/null || die 4 "requires root (sudo was not found): apt-get install ${missing[*]}"
         as_root=(sudo)
     fi
     note "installing ${missing[*]}"
@@ -78,7 +76,7 @@ install_with_apt() {
         "${missing[@]}" || die 4 "apt-get could not install: ${missing[*]}"
 }
 
-# One line for each thing that is not there, in generic names.
+# Prints missing commands and libraries, one per line, by generic names.
 missing_things() {
     local command module
     for command in gcc make pkg-config git mpicc mpirun protoc-c "$@"; do
@@ -97,12 +95,12 @@ check_without_apt() {
     local missing
     mapfile -t missing <<<"$(missing_things "$@")"
     [[ -n ${missing[*]} ]] || return 0
-    note "apt-get is not here; please install OpenMPI 4.1 or later, gcc and make with the packages that have:"
+    note "apt-get was not found; install OpenMPI 4.1 or later, gcc, make, and the packages that contain:"
     printf '  %s\n' "${missing[@]}"
     exit 4
 }
 
-# Never an error: a machine may have no Python, no way to PyPI, or another Python than the packages have.
+# Never an error: a machine may lack Python or access to PyPI, or have a Python that the packages do not support.
 install_venv() {
     local log
     if [[ -x $venv/bin/python && $(cat "$venv/packages" 2>/dev/null) == "${pip_packages[*]}" ]]; then return; fi
@@ -110,23 +108,23 @@ install_venv() {
     if ! log=$({ python3 -m venv "$venv" &&
         timeout 300 "$venv/bin/python" -m pip install -q --disable-pip-version-check --retries 1 --timeout 20 --no-deps \
             --no-compile --only-binary :all: "${pip_packages[@]}"; } 2>&1); then
-        note "the packages from PyPI could not be installed, so their tests will be skipped: \
+        note "could not install the packages from PyPI, so their tests will be skipped: \
 ${log##*$'\n'}"
         return
     fi
     printf '%s\n' "${pip_packages[*]}" >"$venv/packages"
 }
 
-# Source packages from where Debian's packages come from; apt's own lists stay as they are. Never an error.
+# Downloads the source package from Debian's mirror; apt's own lists stay unchanged. Never an error.
 fetch_pngsuite() { # FOLDER
     local apt=(apt-get -q -o "Dir::Etc::SourceList=$1/list" -o Dir::Etc::SourceParts=/dev/null
         -o "Dir::State::Lists=$1/lists" -o "Dir::Cache=$1/cache")
-    mkdir -p "$1/lists/partial" "$1/cache/archives/partial" "$1/images"
-    # shellcheck disable=SC2016 # $(...) are apt's own
+    mkdir -p "$1/lists/partial" "$1/cache/archives/partial" "$1/pictures"
+    # shellcheck disable=SC2016 # $(...) is for apt
     apt-get indextargets --format 'deb-src $(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' |
         grep -vE -- '-(updates|security|backports) ' >"$1/list" || return 1
     "${apt[@]}" update && (cd "$1" && "${apt[@]}" source --download-only "$pngsuite_source") || return 1
-    tar -xf "$1/$pngsuite_source"_*.orig.tar.* -C "$1/images" --strip-components=3 --wildcards '*/tests/images/*.png'
+    tar -xf "$1/$pngsuite_source"_*.orig.tar.* -C "$1/pictures" --strip-components=3 --wildcards '*/tests/images/*.png'
 }
 
 install_pngsuite() {
@@ -134,48 +132,48 @@ install_pngsuite() {
     [[ ! -e $pngsuite/basn0g01.png ]] || return 0
     note "fetching PngSuite into $pngsuite"
     rm -rf "$part"
-    if ! log=$(fetch_pngsuite "$part" 2>&1) || [[ $(cat "$part"/images/*.png | sha256sum) != "$pngsuite_sha256  -" ]]; then
-        note "PngSuite could not be had, so its tests will be skipped: ${log##*$'\n'}"
+    if ! log=$(fetch_pngsuite "$part" 2>&1) || [[ $(cat "$part"/pictures/*.png | sha256sum) != "$pngsuite_sha256  -" ]]; then
+        note "could not fetch PngSuite, so its tests will be skipped: ${log##*$'\n'}"
     else
-        mkdir -p "$pngsuite" && cp "$part"/images/*.png "$pngsuite/"
+        mkdir -p "$pngsuite" && cp "$part"/pictures/*.png "$pngsuite/"
     fi
     rm -rf "$part"
 }
 
-# The toolkit that is there: nvcc's of PATH, or what an earlier call has put into cuda_home.
+# Whether there is a toolkit: in PATH, or in cuda_home from an earlier call.
 cuda_found() {
     local nvcc
     for nvcc in nvcc ${CUDA_HOME:+"$CUDA_HOME/bin/nvcc"}; do
         command -v "$nvcc" >/dev/null || continue
-        note "nvcc is here: $(command -v "$nvcc")"
+        note "found nvcc: $(command -v "$nvcc")"
         return
     done
     [[ -x $cuda_home/bin/nvcc && $(cat "$cuda_home/packages" 2>/dev/null) == "${cuda_packages[*]}" ]] || return 1
     note "CUDA is in $cuda_home"
 }
 
-# The wheels hold a toolkit in parts, each below site-packages/nvidia: cu13/{bin,include,lib,nvvm}, and
-# nccl/{include,lib}. Put together in a folder beside, then renamed, so that what is there is whole.
+# The wheels contain parts of a toolkit in site-packages/nvidia: cu13/{bin,include,lib,nvvm} and nccl/{include,lib}. They are
+# merged in a temporary folder that is then renamed, so that cuda_home is always complete.
 install_cuda() {
-    local log part=$cuda_home.part site what="NVIDIA has installers, too; make CUDA=0 builds without"
+    local log part=$cuda_home.part site what="Alternatively use NVIDIA's installer; make CUDA=0 builds without CUDA"
     if cuda_found; then return; fi
-    [[ $(uname -m) == x86_64 ]] || die 4 "PyPI's CUDA is for x86-64; please install a CUDA toolkit (12 or later) and NCCL"
-    command -v python3 >/dev/null || die 4 "--cuda needs python3 with its venv (python3-venv). $what"
-    note "installing ${cuda_packages[0]} and what belongs to it into $cuda_home (0.7 GB to download)"
+    [[ $(uname -m) == x86_64 ]] || die 4 "PyPI has CUDA for x86-64 only; install a CUDA toolkit (12 or later) and NCCL"
+    command -v python3 >/dev/null || die 4 "--cuda requires python3 with venv (python3-venv). $what"
+    note "installing ${cuda_packages[0]} and related packages into $cuda_home (0.7 GB to download)"
     rm -rf "$part"
-    mkdir -p "$part" || die 4 "cannot make the folder $part; DPTRAIN_CUDA_HOME names another place"
+    mkdir -p "$part" || die 4 "cannot create the folder $part; set DPTRAIN_CUDA_HOME to another"
     if ! log=$({ python3 -m venv "$part/venv" &&
         timeout 1800 "$part/venv/bin/pip" install -q --disable-pip-version-check --retries 2 --timeout 60 --no-deps \
             --no-compile --no-cache-dir --only-binary :all: "${cuda_packages[@]}"; } 2>&1); then
         rm -rf "$part"
-        die 4 "CUDA could not be had from PyPI: ${log##*$'\n'}; is it reachable (a mirror: PIP_INDEX_URL), \
-and are 2 GB free in $(dirname "$cuda_home")? $what"
+        die 4 "could not install CUDA from PyPI: ${log##*$'\n'}; check that it is reachable (for a mirror, set \
+PIP_INDEX_URL) and that $(dirname "$cuda_home") has 2 GB free. $what"
     fi
     site=$(printf '%s\n' "$part"/venv/lib/python3*/site-packages/nvidia | head -n 1)
     if ! { mkdir "$part/cuda" && cp -a --link "$site"/cu13/. "$site"/nccl/. "$part/cuda/" &&
         ln -s lib "$part/cuda/lib64" && "$part/cuda/bin/nvcc" --version >/dev/null; }; then
         rm -rf "$part"
-        die 4 "PyPI's CUDA is not laid out as it was; please report this. $what"
+        die 4 "unexpected layout of PyPI's CUDA packages; please report this. $what"
     fi
     printf '%s\n' "${cuda_packages[*]}" >"$part/cuda/packages"
     if ! { rm -rf "$cuda_home" && mv "$part/cuda" "$cuda_home"; }; then die 4 "cannot write $cuda_home"; fi

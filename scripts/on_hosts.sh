@@ -13,22 +13,21 @@ usage() {
 usage: scripts/on_hosts.sh [options] HOSTS -- COMMAND
        scripts/on_hosts.sh [options] HOSTS --copy FILE [DEST] [-- COMMAND]
 
-Runs the command on all hosts at once, in the login's home folder, with each line of its output behind the host's
-name. HOSTS is a hostfile, a YAML specification or a list a:2,b:2. One word is a line for bash ('cd /data && ls');
-several are a command and its arguments, as they are. Its standard input is empty. Ctrl-C, SIGTERM and --timeout
-end the command on the hosts, too: SIGTERM, 5 s later SIGKILL. Logins must need no question; scripts/setup_ssh.sh sees
-to that.
+Runs the command on all hosts in parallel, in the user's home folder, and prefixes its output with the host's name.
+HOSTS is a hostfile, a YAML specification or a list a:2,b:2. A single word is a line for bash ('cd /data && ls');
+several words are a command and its arguments, passed unchanged. Standard input is empty. Ctrl-C, SIGTERM and --timeout
+also end the command on the hosts: SIGTERM, 5 s later SIGKILL. Logins must not prompt; run scripts/setup_ssh.sh first.
 
-  --copy FILE [DEST]  copy a file, or a folder with all that is in it, to the same path on every host, or to DEST, by
-                      rsync, and compare SHA-256 sums there; what is equal already is left alone
-  --timeout SEC       the longest that a host may take for each of the two [0: no limit]
-  --jobs N            hosts at a time [32]
-  --ssh-port N, --user NAME, --key FILE   where HOSTS has none [as in ~/.ssh/config]
-  --include SPEC, --exclude SPEC   some of the hosts, as dptrain hosts does it
-  -h, --help          this text
+  --copy FILE [DEST]  copy a file or a whole folder to the same path on every host, or to DEST, by rsync, and compare
+                      SHA-256 sums; identical copies are left alone
+  --timeout SEC       time limit per host for the copy, and for the command [0: no limit]
+  --jobs N            number of hosts in parallel [32]
+  --ssh-port N, --user NAME, --key FILE   for hosts without one in HOSTS [as in ~/.ssh/config]
+  --include SPEC, --exclude SPEC   keep or drop hosts, as for dptrain hosts
+  -h, --help          show this help
 
-Exit code 0: all hosts ended with 0. 5: a host was not reached, was lost, or had to be ended. Else the largest code of a
-host; a table at the end says which host had which. 1: a copy failed.
+Exit code 0: all hosts ended with 0. 1: a copy failed. 5: a host was not reached, was lost, or had to be stopped.
+Otherwise the largest code of a host; a table at the end lists hosts and codes.
 END
 }
 
@@ -51,21 +50,21 @@ while [[ $# -gt 0 ]]; do
     --) shift; words=("$@"); break ;;
     -*) die 2 "unknown option '$1'; --help lists the options" ;;
     *)
-        [[ -z $hosts ]] || die 2 "one HOSTS, not '$hosts' and '$1'; the command follows --"
+        [[ -z $hosts ]] || die 2 "unexpected argument '$1' after HOSTS '$hosts'; the command follows --"
         hosts=$1
         shift
         ;;
     esac
 done
 [[ -n $hosts ]] || die 2 "HOSTS is missing; --help explains it"
-[[ ${#words[@]} -gt 0 || -n $copy ]] || die 2 "there is nothing to do: -- COMMAND or --copy FILE"
-[[ -z $copy || -e $copy ]] || die 3 "--copy: there is no $copy"
+[[ ${#words[@]} -gt 0 || -n $copy ]] || die 2 "nothing to do: pass -- COMMAND or --copy FILE"
+[[ -z $copy || -e $copy ]] || die 3 "--copy: no such file: $copy"
 command -v ssh >/dev/null || die 4 "ssh was not found; scripts/install_deps.sh installs it (openssh-client)"
 [[ -z $copy ]] || command -v rsync >/dev/null || die 4 "rsync was not found (apt-get install rsync)"
 hosts_read "$hosts" "${filter[@]}"
 
 make_work hosts
-# Each host's shell ends its own command, and is then waited for.
+# Each host's shell ends its own command, and is awaited.
 stop() { # CODE
     interrupted=$1
     # shellcheck disable=SC2046 # numbers
@@ -74,21 +73,21 @@ stop() { # CODE
 trap 'stop 130' INT
 trap 'stop 143' TERM HUP
 
-# Options for ssh: SSH, and what comes before the host.
+# Sets SSH, the ssh command and options that precede the host.
 ssh_words() { # INDEX
     local i=$1 port user key
     port=${host_port[i]} user=${host_user[i]} key=${host_key[i]}
     [[ $port != - ]] || port=$port_given
     [[ $user != - ]] || user=$user_given
     [[ $key != - ]] || key=$key_given
-    # A host that is gone is noticed after half a minute.
+    # A lost host is detected after half a minute.
     SSH=(ssh -T -x -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=10 ${port:+-p "$port"}
         ${user:+-l "$user"} ${key:+-i "${key/#\~/$HOME}"})
 }
 
 # ---- on the hosts, by bash
 
-# Runs $command until it ends, or until standard input does: then ssh or this script is gone.
+# Runs $command until it ends, or until standard input does, which means that ssh or this script is gone.
 run_until_eof() {
     local job watch code=0 ended=''
     exec 3<&0
@@ -104,13 +103,13 @@ run_until_eof() {
         code=$?
         kill -0 "$job" 2>/dev/null || break
     done
-    # Its children have their 5 s, too.
+    # Its children also get 5 s.
     while [[ -n $ended ]] && kill -0 -- "-$job" 2>/dev/null; do sleep 0.1; done
     kill "$watch" 2>/dev/null
     exit "$code"
 }
 
-# The SHA-256 of a file, or of the names and contents of all files in a folder; `none` where there is nothing.
+# Prints the SHA-256 of a file, or of the names and contents of all files in a folder; `none` if it does not exist.
 content_hash() { # PATH
     if [[ -d $1 ]]; then
         (cd "$1" && find . -type f -print0 | LC_ALL=C sort -z | xargs -0 -r sha256sum) | sha256sum | cut -d ' ' -f 1
@@ -123,12 +122,12 @@ content_hash() { # PATH
 
 # ---- from here
 
-# Plain ssh, though pdsh or clush may be there: both give no more than the largest exit code, and leave commands running
-# on the hosts when they are stopped. What ssh reads is the script and then nothing until the end: when that pipe
-# closes, for whatever reason, the host ends the command.
+# Uses plain ssh even if pdsh or clush exist: both return only the largest exit code, and leave commands running on the hosts
+# when they are stopped. ssh's input is the script, then a pipe that stays open: when it closes, for any reason, the host ends
+# the command.
 run_command() { # INDEX
     local i=$1 name lifeline=$work/$1.in job ended=''
-    # A terminal sends these to all; this shell waits for the script's word.
+    # A terminal sends these to all processes; this shell waits for the script to stop it.
     trap '' INT HUP
     name=$(printf '%-*s' $((widest + 1)) "${host_name[i]}:")
     ssh_words "$i"
@@ -149,17 +148,17 @@ run_command() { # INDEX
     fi
     if [[ -n $ended ]]; then
         echo "$ended" >"$work/$i.ended"
-        # What the host needs for the end, and a cut link does not let it tell.
+        # The host needs this long to end the command; a cut link would wait forever.
         sleep 8 >/dev/null 2>&1 &
         wait -n || true
         [[ -e $work/$i.code ]] || kill "$(cat "$work/$i.pid")" 2>/dev/null || true
     fi
     wait "$job" || true
-    # shellcheck disable=SC2046 # the clocks
+    # shellcheck disable=SC2046 # process ids of the timers
     kill $(jobs -rp) 2>/dev/null || true
 }
 
-# ssh itself; its process and its exit code into files.
+# Runs ssh; writes its process id and exit code to files.
 talk() { # INDEX
     local code=0
     LC_ALL=C "${SSH[@]}" "${host_name[$1]}" bash -s <&0 &
@@ -172,7 +171,7 @@ remote_hash() { # INDEX
     LC_ALL=C timeout "$timeout" "${SSH[@]}" "${host_name[$1]}" bash -s <"$work/hash" 2>"$work/$1.err"
 }
 
-# A signal for this shell ends the command.
+# Lets a signal to this shell end the command.
 killable() { # COMMAND...
     "$@" <&0 &
     # shellcheck disable=SC2064 # now
@@ -187,7 +186,7 @@ copy_file() { # INDEX
     [[ $at != *:* ]] || at="[$at]"
     found=$(remote_hash "$i") || code=$?
     if [[ $code -eq 0 && $found != "$hash" ]]; then
-        # --checksum: size and time of a damaged file may be right.
+        # --checksum: a damaged file may have the right size and time.
         LC_ALL=C killable timeout "$timeout" rsync -a --checksum ${folder:+--delete} -e "$(printf '%q ' "${SSH[@]}")" \
             "$copy${folder:+/}" "$at:$dest${folder:+/}" </dev/null 2>"$work/$i.err" >&2 || code=$?
         if [[ $code -eq 0 ]]; then found=$(remote_hash "$i") || code=$?; fi
@@ -200,7 +199,7 @@ copy_file() { # INDEX
     [[ $code -ne 124 ]] || echo "ended after $timeout s" >"$work/$i.ended"
 }
 
-# Of all hosts: a table of those that failed; sets worst to the exit code, see --help. STAGE: copy or command.
+# Prints a table of the hosts that failed; sets worst to the exit code, see --help. STAGE: copy or command.
 report() { # STAGE
     local i code rows='' n=0 said
     worst=0
@@ -213,7 +212,7 @@ report() { # STAGE
         if [[ -e $work/$i.ended ]]; then
             CAUSE=$(cat "$work/$i.ended") code=5
         elif [[ -z $code ]]; then
-            CAUSE='not begun' code=5
+            CAUSE='not started' code=5
         elif [[ $code -eq 255 ]]; then
             ssh_cause "$code" "$(cat "$work/$i.err")" "${host_name[i]}" "${host_port[i]/#-/${port_given:-22}}" \
                 "$(hostname)"
@@ -242,7 +241,7 @@ if [[ -n $copy ]]; then
     remote_script dest content_hash "$dest" >"$work/hash"
     hosts_each copy_file "${!host_name[@]}"
     finish copy
-    note "$dest is the same on ${#host_name[@]} hosts (SHA-256 ${hash:0:16}…)"
+    note "$dest is identical on ${#host_name[@]} hosts (SHA-256 ${hash:0:16}…)"
     rm -f "$work"/*.err
 fi
 if [[ ${#words[@]} -gt 0 ]]; then

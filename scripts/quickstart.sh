@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# From a fresh clone to a trained network. See --help.
+# Installs, builds, trains and evaluates in one command. See --help.
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
@@ -10,16 +10,16 @@ usage() {
     cat <<'EOF'
 usage: scripts/quickstart.sh [options]
 
-Installs what is missing, builds dptrain, trains LeNet-5 on two MPI ranks, evaluates it and prints where everything
-is. Nothing but packages is downloaded: without data of your own the network learns the built-in digits
-(data/fetch_mnist.sh gets MNIST). Safe to repeat: the run is made anew.
+Installs missing packages, builds dptrain, trains LeNet-5 on two MPI ranks, evaluates it, and prints the paths of the
+results. It downloads only packages: without --data the network learns the built-in digits (data/fetch_mnist.sh
+downloads MNIST). Safe to repeat: a previous run is replaced.
 
   --epochs N      passes over the training set [1]
-  --np N          ranks [2]
-  --data DIR      data set [what dptrain chooses, see dptrain train --help]
+  --np N          number of ranks [2]
+  --data DIR      data set [dptrain's default, see dptrain train --help]
   --out DIR       folder of the run; an earlier run in it is replaced [runs/quickstart]
-  --skip-install  do not look for missing packages
-  -h, --help      this text
+  --skip-install  do not install missing packages
+  -h, --help      show this help
 EOF
 }
 
@@ -40,7 +40,7 @@ out=${out:-$root/runs/quickstart}
 step() { printf '\n== %s\n' "$1"; }
 
 if [[ $install == yes ]]; then
-    step "Installing what is missing"
+    step "Installing missing packages"
     "$here/install_deps.sh"
 fi
 step "Building"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Lets every host of a list log in to every other without a question. See --help.
+# Sets up passwordless ssh between all hosts of a list. See --help.
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
@@ -20,28 +20,28 @@ usage() {
     cat <<'END'
 usage: scripts/setup_ssh.sh [options] HOSTS
 
-Sets up ssh from here to all hosts, and between any two of them, as mpirun needs it; HOSTS is a hostfile, a YAML
-specification or a list a:2,b:2, as `dptrain hosts` reads them. In four steps, each safe to repeat:
+Sets up ssh from this machine to all hosts and between every two hosts, as mpirun needs it. HOSTS is a hostfile, a YAML
+specification or a list a:2,b:2, as for `dptrain hosts`. There are four steps, each safe to repeat:
 
-  pins every host's key in ~/.ssh/dptrain_known_hosts, and prints its fingerprint. A key that has changed is refused
-  makes an Ed25519 key and enters it on every host, over a login that works: the key itself, your own keys or agent,
-    key_file of HOSTS, or a password: of the variable SSHPASS or asked for once (both need sshpass)
-  writes ~/.ssh/dptrain_config with port, user and key of every host, and one Include line at the top of ~/.ssh/config;
-    copies them, the key and the pinned keys to every host
-  tries every pair of hosts both ways, and names each that fails, why, and what to do
+  1. Pin every host's key in ~/.ssh/dptrain_known_hosts and print its fingerprint. A changed key is an error.
+  2. Generate an Ed25519 key and install it on every host through any login that works: the key itself, your own keys
+     or agent, key_file in HOSTS, or a password from the variable SSHPASS or a prompt (both need sshpass).
+  3. Write ~/.ssh/dptrain_config with port, user and key of every host, and an Include line at the top of
+     ~/.ssh/config; copy them, the key and the pinned keys to every host.
+  4. Test the login between every two hosts in both directions, and report failures with cause and remedy.
 
-  --ssh-port N      of hosts for which HOSTS has none [~/.ssh/config's, 22]
-  --user NAME       of hosts for which HOSTS has none [~/.ssh/config's, your own name]
-  --key FILE        the private key, made where there is none [~/.ssh/dptrain_ed25519, which it is called on the hosts]
-  --include SPEC, --exclude SPEC   some of the hosts, as dptrain hosts does it
-  --timeout SEC     the longest that a login may take [10]
-  --jobs N          hosts dealt with at a time [32]
-  --accept-new-host-key HOST   pin the key that this host shows now in place of the former; may be repeated
-  --check           only try the pairs, with what is set up: nothing is changed
-  --remove          undo all of it, on every host and here
-  -h, --help        this text
+  --ssh-port N      port of hosts without one in HOSTS [from ~/.ssh/config, 22]
+  --user NAME       user on hosts without one in HOSTS [from ~/.ssh/config, your own name]
+  --key FILE        private key, generated if missing [~/.ssh/dptrain_ed25519, which is also its name on the hosts]
+  --include SPEC, --exclude SPEC   keep or drop hosts, as for dptrain hosts
+  --timeout SEC     time limit of a login [10]
+  --jobs N          number of hosts handled in parallel [32]
+  --accept-new-host-key HOST   pin this host's present key instead of the old one; may be repeated
+  --check           only test the logins; change nothing
+  --remove          undo everything, on every host and on this machine
+  -h, --help        show this help
 
-Exit code 0: every pair works; 1: at least one does not.
+Exit code 0: every login works; 1: at least one does not.
 END
 }
 
@@ -59,7 +59,7 @@ while [[ $# -gt 0 ]]; do
     --remove) mode=remove; shift ;;
     -*) common_option "$1" ;;
     *)
-        [[ -z $hosts ]] || die 2 "one HOSTS, not '$hosts' and '$1'; a list has commas: a,b"
+        [[ -z $hosts ]] || die 2 "unexpected argument '$1' after HOSTS '$hosts'; separate hosts in a list by commas: a,b"
         hosts=$1
         shift
         ;;
@@ -71,28 +71,28 @@ for tool in ssh ssh-keygen ssh-keyscan timeout; do
 done
 hosts_read "$hosts" "${filter[@]}"
 
-# Only its owner sees into it: a private key may pass through.
+# The folder is private, because it may hold a private key.
 make_work ssh
 trap 'interrupted=yes; exit 130' INT
 trap 'interrupted=yes; exit 143' TERM HUP
 known=$HOME/.ssh/dptrain_known_hosts
 failures=0 key_is_new=no
 
-# The table of what does not work. AT is a host or two.
+# Prints a row of the table of failures. AT is one host or two.
 fail_line() { # AT CAUSE ADVICE
-    ((failures > 0)) || printf 'these do not work:\n'
+    ((failures > 0)) || printf 'these logins fail:\n'
     failures=$((failures + 1))
     printf '  %-24s %s\n  %-24s   -> %s\n' "$1" "$2" '' "$3"
 }
 
-# The user's own settings, without what this script has added: a second run finds what the first one found.
+# Prints the user's ssh settings without the additions of this script, so that a second run sees what the first saw.
 own_config() {
     if [[ -r ~/.ssh/config ]]; then grep -vE '^Include .*dptrain_config$' ~/.ssh/config || true; fi
     printf 'Match all\n'
     [[ ! -r /etc/ssh/ssh_config ]] || printf 'Include /etc/ssh/ssh_config\n'
 }
 
-# Fills in what HOSTS leaves open; host_target is what is connected to, and its key is pinned under host_pin.
+# Fills in settings that HOSTS leaves open. host_target is the address to connect to; its key is pinned under host_pin.
 declare -a host_target host_pin
 resolve_host() { # INDEX
     local i=$1 name value words=("${base[@]}")
@@ -107,14 +107,14 @@ resolve_host() { # INDEX
         user) host_user[i]=$value ;;
         esac
     done < <(ssh -T -G "${words[@]}" "${host_name[i]}")
-    [[ -n ${host_target[i]:-} ]] || die 2 "ssh does not take the host '${host_name[i]}'"
+    [[ -n ${host_target[i]:-} ]] || die 2 "ssh rejects the host '${host_name[i]}'"
     host_pin[i]=${host_target[i]}
     if [[ ${host_port[i]} != 22 ]]; then host_pin[i]="[${host_target[i]}]:${host_port[i]}"; fi
 }
 
 config_for() { # IDENTITY_FILE
     local i names alias
-    printf '# Written by scripts/setup_ssh.sh of dptrain; --remove takes it away.\n'
+    printf '# Written by scripts/setup_ssh.sh of dptrain; --remove deletes it.\n'
     for i in "${!host_name[@]}"; do
         names=${host_name[i]} alias=$(host_alias "${host_name[i]}")
         [[ $alias == "$names" ]] || names+=" $alias"
@@ -125,7 +125,7 @@ config_for() { # IDENTITY_FILE
     done
 }
 
-# The hosts that failed before any pair could be tried.
+# Prints the hosts that failed before the logins between hosts were tested.
 host_lines() {
     local i cause advice
     for i in "${!host_name[@]}"; do
@@ -146,14 +146,14 @@ count_healthy() {
 
 make_key() {
     if [[ ! -e $key ]]; then
-        note "making the key $key"
+        note "generating the key $key"
         key_is_new=yes
-        mkdir -p "$(dirname "$key")" || die 4 "cannot make the folder of $key"
-        ssh-keygen -q -t ed25519 -N '' -C dptrain -f "$key" || die 4 "cannot make the key $key"
+        mkdir -p "$(dirname "$key")" || die 4 "cannot create the folder of $key"
+        ssh-keygen -q -t ed25519 -N '' -C dptrain -f "$key" || die 4 "cannot generate the key $key"
     fi
-    # Refused where the key has a passphrase: nobody could type it in for mpirun.
+    # A key with a passphrase is an error: mpirun cannot enter it.
     public_text=$(ssh-keygen -y -P '' -f "$key" 2>"$work/error") ||
-        die 4 "the key $key cannot be used: $(grep -v '^@' "$work/error" | head -n 1) (chmod 600, and no passphrase)"
+        die 4 "cannot use the key $key: $(grep -v '^@' "$work/error" | head -n 1) (it needs chmod 600 and no passphrase)"
     public_text=${public_text%% dptrain}' dptrain'
     key_text=$(cat "$key")
 }
@@ -169,7 +169,7 @@ setup() {
     known_text=$(cat "$known") config_text=$(config_for '~/.ssh/dptrain_ed25519')
     remote_script "key_text public_text known_text config_text" "files_install_login files_install files_put" >"$work/script"
     login_all
-    # Here, too, and last: where this machine is one of the hosts this is theirs, unless the key is elsewhere.
+    # This machine comes last. If it is one of the hosts, it has the hosts' files, unless the key is elsewhere.
     # shellcheck disable=SC2034 # remote_script's and files_install's
     key_text=''
     [[ $key == "$HOME/.ssh/dptrain_ed25519" ]] || config_text=$(config_for "\"$key\"")
@@ -181,8 +181,8 @@ setup() {
 
 remove() {
     local token=$$.$RANDOM
-    [[ -e ~/.ssh/dptrain_config ]] || { note "nothing is set up here"; return; }
-    # Where this machine is one of the hosts, its files may not go before the others' have.
+    [[ -e ~/.ssh/dptrain_config ]] || { note "nothing is set up on this machine"; return; }
+    # If this machine is one of the hosts, its files must be removed last.
     touch ~/.ssh/dptrain_remove.$token
     trap '((BASHPID != $$)) || rm -rf "$work" ~/.ssh/dptrain_remove.'"$token" EXIT
     remote_script "timeout" "files_remove files_put" "$token" >"$work/script"
@@ -190,11 +190,11 @@ remove() {
     host_lines
     rm -f ~/.ssh/dptrain_remove.$token
     if ((failures > 0)); then
-        note "what is here stays, to repeat this when these are repaired; or leave them out by --exclude"
+        note "kept the files on this machine: repair these hosts, or leave them out by --exclude, and run --remove again"
         return
     fi
     (files_remove none) || die 4 "cannot write ~/.ssh"
-    note "removed from ${#host_name[@]} hosts and from here"
+    note "removed from ${#host_name[@]} hosts and this machine"
 }
 
 base=(-F "$work/own_config")

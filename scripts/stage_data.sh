@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Brings a folder of data from a shared folder to the local disk of every host. See --help.
+# Copies a data set from a shared folder to the local disk of every host. See --help.
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
@@ -13,22 +13,22 @@ usage() {
 usage: scripts/stage_data.sh [options] HOSTS SOURCE... DEST
        scripts/stage_data.sh [options] --here SOURCE... DEST
 
-Copies the folder SOURCE, as it is mounted on each host, to DEST on the host's own disk: on all hosts at once, several files at
-a time, with a line of progress from each. Every file is read back and compared (SHA-256) before it gets its name; shards
-are verified by `dptrain data verify` besides. What is there already, with size and time the same, is kept, and an interrupted
-copy goes on with the files that are missing. Links are followed: DEST has the files. What else is in DEST stays, and is told.
-Of several SOURCEs, which are the same folder by several mounts, each host measures how fast it can read and takes the fastest.
+Copies the folder SOURCE, as mounted on each host, to DEST on the host's local disk: on all hosts in parallel, several files
+at a time, with progress from each host. Every file is read back and compared (SHA-256) before it gets its final name; shards
+are also verified by `dptrain data verify`. Files with the same size and time are kept, so an interrupted copy continues with
+the missing files. Links are followed. Other files in DEST are kept and reported. If the same folder is mounted several times,
+give every mount as a SOURCE: each host measures their read speed and uses the fastest.
 
-  --here         on this machine alone: in a job, `srun --ntasks-per-node=1 scripts/stage_data.sh --here ...`
-  --files N      files at a time on each host [4]
-  --probe MB     how much is read of each SOURCE to measure it [256]
-  --every SEC    between two lines of progress [5]
-  --timeout SEC  the longest that a host may take [0: no limit]
-  --jobs N, --ssh-port N, --user NAME, --key FILE, --include SPEC, --exclude SPEC   as on_hosts.sh has them
-  -h, --help     this text
+  --here         only this machine: in a job, `srun --ntasks-per-node=1 scripts/stage_data.sh --here ...`
+  --files N      files in parallel on each host [4]
+  --probe MB     amount of data to read from each SOURCE to measure it [256]
+  --every SEC    interval between progress lines [5]
+  --timeout SEC  time limit per host [0: no limit]
+  --jobs N, --ssh-port N, --user NAME, --key FILE, --include SPEC, --exclude SPEC   as for on_hosts.sh
+  -h, --help     show this help
 
-Exit code 0: DEST is whole everywhere. 1: a file could not be copied, or came out other than it went in. 3: a host has none of
-the SOURCEs, or shards are damaged. 4: no room. 5: a host was not reached.
+Exit code 0: DEST is complete on every host. 1: a file could not be copied, or its copy differs. 3: a host has none of the
+SOURCEs, or shards are damaged. 4: not enough space. 5: a host was not reached.
 END
 }
 
@@ -49,28 +49,28 @@ while [[ $# -gt 0 ]]; do
     esac
 done
 if [[ $alone == no ]]; then
-    ((${#words[@]} >= 3)) || die 2 "HOSTS, SOURCE and DEST are wanted (or --here, SOURCE and DEST); --help explains them"
+    ((${#words[@]} >= 3)) || die 2 "expected HOSTS, SOURCE and DEST (or --here, SOURCE and DEST); see --help"
     hosts=${words[0]} words=("${words[@]:1}")
 else
-    ((${#words[@]} >= 2)) || die 2 "--here wants SOURCE and DEST; --help explains them"
-    ((${#options[@]} == 0)) || die 2 "--here is on this machine alone: ${options[0]} has no meaning"
+    ((${#words[@]} >= 2)) || die 2 "--here: expected SOURCE and DEST; see --help"
+    ((${#options[@]} == 0)) || die 2 "--here uses only this machine and excludes ${options[0]}"
 fi
 dest=${words[-1]} sources=("${words[@]:0:${#words[@]}-1}")
 for folder in "${words[@]}"; do
-    [[ $folder == /* ]] || die 2 "'$folder' is not an absolute path: hosts have other working folders"
+    [[ $folder == /* ]] || die 2 "'$folder' is not an absolute path; working folders differ between hosts"
 done
 for folder in "${sources[@]}"; do
-    [[ ${dest%/}/ != "${folder%/}"/* ]] || die 2 "$dest is SOURCE, or in it: $folder; the copy would be copied, too"
+    [[ ${dest%/}/ != "${folder%/}"/* ]] || die 2 "$dest is the same as SOURCE or inside it: $folder"
 done
 
 # ---- on the hosts, by bash
 
-# What is in it, as find's FORMAT shows it. A link that leads nowhere is listed: it is told when it cannot be copied.
+# Lists a folder in find's FORMAT. Includes broken links, so that they are reported when they cannot be copied.
 files_of() { # FOLDER FORMAT
     (cd "$1" && find -L . \( -type f -o -type l \) -printf "$2")
 }
 
-# MB/s of reading, past the page cache where the file system can.
+# Prints the read speed in MB/s, bypassing the page cache if the file system supports it.
 read_rate() { # FOLDER
     local left=$((probe << 20)) line size name start end
     start=$(date +%s%N)
@@ -85,13 +85,13 @@ read_rate() { # FOLDER
     echo $((((probe << 20) - (left > 0 ? left : 0)) * 1000 / (end - start + 1)))
 }
 
-# Sets source: the fastest of those that are here.
+# Sets source to the fastest one on this host.
 choose_source() {
     local folder rate most=-1
     source=''
     for folder in "${sources[@]}"; do
         if [[ ! -d $folder ]]; then
-            echo "there is no $folder"
+            echo "no such folder: $folder"
             continue
         fi
         rate=0
@@ -108,7 +108,7 @@ same_file() { # FILE FILE
     [[ -f $2 && $(stat -c '%s %Y' "$1") == "$(stat -c '%s %Y' "$2")" ]]
 }
 
-# The copy is hashed as it is written, and once more as the disk has it.
+# Hashes the data while writing it, and again when reading it back from disk.
 copy_one() { # SOURCE DEST NAME
     set -o pipefail
     local from=$1/$3 to=$2/$3 part sum
@@ -119,7 +119,7 @@ copy_one() { # SOURCE DEST NAME
     # Flushed, and out of the page cache.
     dd of="$part" oflag=nocache conv=notrunc,fdatasync count=0 status=none || return
     if [[ $(sha256sum <"$part") != "$sum" ]]; then
-        echo "error: $3 is on the disk not as it was written"
+        echo "error: $3 was not read back from disk as written"
         return 1
     fi
     touch -r "$from" "$part" && mv -f "$part" "$to"
@@ -128,7 +128,7 @@ copy_one() { # SOURCE DEST NAME
 show_progress() { # BYTES
     local before now
     before=$(du -sb "$dest" | cut -f 1)
-    # It ends with who shows it, killed or not; and who reads what is shown must not wait for the sleep.
+    # Ends with its parent, even if that is killed. The reader of the output must not wait for the sleep.
     while sleep "$every" >/dev/null 2>&1 && kill -0 $$ 2>/dev/null; do
         now=$(du -sb "$dest" | cut -f 1)
         awk -v now="$now" -v all="$1" -v rate=$(((now - before) / every)) \
@@ -137,7 +137,7 @@ show_progress() { # BYTES
     done
 }
 
-# What is in DEST beside the files of SOURCE, which a folder of images would be trained with.
+# Reports additional files in DEST, which would become part of the training data.
 tell_others() {
     local others
     mapfile -d '' others < <(LC_ALL=C comm -z -13 <(files_of "$source" '%P\0' | LC_ALL=C sort -z) \
@@ -151,7 +151,7 @@ stage() {
     choose_source || { echo "error: no SOURCE is on this host"; return 3; }
     mkdir -p "$dest" || return 4
     find "$dest" -name '.*.part' -type f -delete
-    # Not read into two names: it would take blanks from a name's end.
+    # Do not read into two variables, which would strip blanks from the end of a name.
     while IFS= read -r -d '' line; do
         size=${line%% *} name=${line#* }
         all=$((all + size))
@@ -159,7 +159,7 @@ stage() {
     done < <(files_of "$source" '%s %P\0')
     free=$(df -PB1 "$dest" | awk 'NR == 2 { print $4 }')
     if ((missing > free)); then
-        echo "error: $dest has room for $((free / 1000000)) MB, and $((missing / 1000000)) MB are missing"
+        echo "error: $dest has $((free / 1000000)) MB free, but $((missing / 1000000)) MB are missing"
         return 4
     fi
     show_progress "$all" &
@@ -169,17 +169,17 @@ stage() {
         xargs -0 -r -P "$files" -n 1 bash -c "copy_one \"\$@\"" _ "$source" "$dest" || code=$?
     kill "$watch" 2>/dev/null
     wait "$watch" 2>/dev/null
-    # xargs says 123 where any command failed.
+    # xargs returns 123 if any command failed.
     if ((code != 0)); then
-        echo "error: $dest is not whole; the same call goes on with what is missing"
+        echo "error: $dest is incomplete; run the same command again to copy the missing files"
         return 1
     fi
-    echo "$dest is whole: $((all / 1000000)) MB in $((SECONDS - start)) s, $((missing / 1000000)) MB of them copied"
+    echo "$dest is complete: $((all / 1000000)) MB in $((SECONDS - start)) s, $((missing / 1000000)) MB of them copied"
     tell_others
     [[ -f $dest/manifest.json ]] || return 0
     program=$(command -v dptrain) || program=$dptrain
     if [[ ! -x $program ]]; then
-        echo "dptrain is not on this host: its shards were compared as files only"
+        echo "dptrain is not on this host, so its shards were only compared as files"
         return 0
     fi
     "$program" data verify "$dest"
@@ -187,7 +187,7 @@ stage() {
 
 # ---- from here
 
-# Only for verifying shards.
+# Needed only to verify shards.
 dptrain=$(find_program 2>/dev/null) || dptrain=''
 if [[ $alone == yes ]]; then
     stage || exit

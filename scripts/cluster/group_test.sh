@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# Finds who spoils a job by starting it on some of the hosts at a time; sourced, never run. The caller defines
-#   group_fails HOST...    0: a job on these hosts fails, other: it is fine
+# Finds the hosts that make a job fail, by starting it on subsets of the hosts. Sourced. The caller defines
+#   group_fails HOST...    0: a job on these hosts fails, other: it works
 
 # ⌈log2 N⌉
 log2() { # N
@@ -10,8 +10,8 @@ log2() { # N
     echo "$up"
 }
 
-# Of hosts on which together a job fails. Sets bad_hosts: one host that fails alone or with others whose parts are fine;
-# several when only those together fail, by halves as far as that leads. One of N hosts takes at most 2·⌈log2 N⌉ calls.
+# For hosts on which a job fails. Sets bad_hosts to the one host that makes it fail, or to several that fail only together,
+# reduced by bisection as far as possible. Finding one of N hosts takes at most 2·⌈log2 N⌉ calls.
 find_bad_hosts() { # HOST...
     local half first second
     bad_hosts=("$@")
@@ -29,14 +29,14 @@ find_bad_hosts() { # HOST...
     done
 }
 
-# Both halves, first and second, are fine, and the whole is not: who of the one is needed, then who of the other.
+# Both halves, first and second, work, but the whole fails: finds the hosts of each half that are needed.
 find_bad_pair() {
     shrink_beside first second
     shrink_beside second first
     bad_hosts=("${first[@]}" "${second[@]}")
 }
 
-# Halves the array SOME as long as it fails beside all of OTHERS.
+# Halves the array SOME while it still fails together with OTHERS.
 shrink_beside() { # SOME OTHERS
     local -n some=$1 others=$2
     local half

@@ -161,7 +161,7 @@ records() { # JQ's words
     echo "$output"
     [ "$status" -eq 0 ]
     [[ "${lines[0]}" == "# "*" measuring MPI on the CPU" ]]
-    [[ "${lines[1]}" == "# -n 20 -w 5: the protocol decides"* ]]
+    [[ "${lines[1]}" == "# -n 20 -w 5 ignored:"* ]]
     [ "$(awk '/^ +[0-9]/ { print $1, $2, $3, $4, $5, $9, $13 }' <<<"$output")" = "\
 1024 1024 int8 max -1 0 0
 2048 2048 int8 max -1 0 0
@@ -195,7 +195,7 @@ records() { # JQ's words
     [[ "$output" == *"-g 8: "*"-np"* ]]
     run "$root/scripts/nccl_bw.sh" /no/such/hosts
     [ "$status" -eq 2 ]
-    [[ "$output" == *"no hostfile /no/such/hosts"* ]]
+    [[ "$output" == *"cannot read the hostfile /no/such/hosts"* ]]
     run "$root/scripts/nccl_bw.sh" -b 8 hosts
     [ "$status" -eq 2 ]
     [[ "$output" == *"the hostfile comes first"* ]]
@@ -204,7 +204,7 @@ records() { # JQ's words
     for option in -b -np -n --out; do
         run "$root/scripts/nccl_bw.sh" "$option"
         [ "$status" -eq 2 ]
-        [[ "$output" == *"$option wants a"* ]]
+        [[ "$output" == *"$option needs a value"* ]]
     done
 }
 

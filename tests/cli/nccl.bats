@@ -114,7 +114,7 @@ recorded() { # JQ's words, of all points
         --budget 0.02
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ "${lines[0]}" == "# 3 GPUs here: measuring NCCL" ]]
+    [[ "${lines[0]}" == "# 3 GPUs on this machine: measuring NCCL" ]]
     [[ "$output" == *"# all_reduce, nccl, NCCL 2."*": 3 ranks on 1 host"* ]]
     run --separate-stderr "$root/scripts/nccl_bw.sh" -np 2 -b 1K -e 1K --out "$BATS_TEST_TMPDIR/records" -- --quick \
         --budget 0.02 --device cpu

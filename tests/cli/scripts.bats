@@ -158,7 +158,7 @@ EOF
     echo "$output"
     [ "$status" -eq 0 ]
     [[ "$output" == *"so their tests will be skipped: ERROR: no matching distribution"* ]]
-    [[ "$output" == *"PngSuite could not be had, so its tests will be skipped:"* ]]
+    [[ "$output" == *"could not fetch PngSuite, so its tests will be skipped:"* ]]
     [ -z "$(ls "$BATS_TEST_TMPDIR"/suite* 2>/dev/null)" ]
     rm "$NO_NETWORK"
     for _ in 1 2; do "$scripts/install_deps.sh" --test; done
@@ -586,7 +586,7 @@ prove_entry() { # SECONDS COMMAND
     [[ "$output" == *"| dptrain | 2 ranks / 2 × 1 rank | **0.88** |"* ]]
 }
 
-@test "install_deps.sh --cuda takes a toolkit that is there, else PyPI's, and says what to do when it can't be had" {
+@test "install_deps.sh --cuda uses an installed toolkit, else PyPI's, and advises when neither is available" {
     printf '#!/usr/bin/env bash\necho installed\n' >"$bin/dpkg-query"
     cp "$bin/dpkg-query" "$bin/apt-get"
     printf '#!/usr/bin/env bash\n' >"$bin/nvcc"
@@ -612,7 +612,7 @@ EOF
     PATH=$bin:$PATH run "$scripts/install_deps.sh" --cuda
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ "$output" == *"nvcc is here: $bin/nvcc"* ]]
+    [[ "$output" == *"found nvcc: $bin/nvcc"* ]]
     [ ! -e "$CALLS" ]
 
     rm "$bin/nvcc"
@@ -621,7 +621,7 @@ EOF
     run "$scripts/install_deps.sh" --cuda
     echo "$output"
     [ "$status" -eq 4 ]
-    [[ "$output" == *"could not be had from PyPI: ERROR: no matching distribution"*"make CUDA=0"* ]]
+    [[ "$output" == *"could not install CUDA from PyPI: ERROR: no matching distribution"*"make CUDA=0"* ]]
     [ ! -e "$DPTRAIN_CUDA_HOME" ]
     [ ! -e "$DPTRAIN_CUDA_HOME.part" ]
 

@@ -21,8 +21,8 @@ setup() {
     run "$stage" --here --probe 1 "$BATS_TEST_TMPDIR/nowhere" "$from" "$to"
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ $output == *"there is no $BATS_TEST_TMPDIR/nowhere"* ]]
-    [[ $output == *"$to is whole: 3 MB"*"3 MB of them copied"* ]]
+    [[ $output == *"no such folder: $BATS_TEST_TMPDIR/nowhere"* ]]
+    [[ $output == *"$to is complete: 3 MB"*"3 MB of them copied"* ]]
     diff -r "$from" "$to"
     before=$(stat -c %i "$to/one")
     rm "$to/a folder/two"
@@ -59,7 +59,7 @@ setup() {
     run "$stage" --here "$from" "$to"
     echo "$output"
     [ "$status" -eq 1 ]
-    [[ $output == *"broken cannot be copied"*"is not whole"* ]]
+    [[ $output == *"broken cannot be copied"*"is incomplete"* ]]
 }
 
 @test "on a host, too, a folder that cannot be listed is no whole copy; the line of progress ends with the copy" {
@@ -84,7 +84,7 @@ setup() {
     run timeout 50 bash "$BATS_TEST_TMPDIR/remote" 3>&-
     echo "$output"
     [ "$status" -eq 1 ]
-    [[ $output == *"is not whole"* ]]
+    [[ $output == *"is incomplete"* ]]
 }
 
 @test "each of several sources is measured" {
@@ -133,5 +133,5 @@ setup() {
     run "$stage" --here "$from" "$to"
     umount "$to"
     [ "$status" -eq 4 ]
-    [[ $output == *"has room for 1 MB, and 3 MB are missing"* ]]
+    [[ $output == *"has 1 MB free, but 3 MB are missing"* ]]
 }

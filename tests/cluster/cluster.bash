@@ -1,51 +1,51 @@
 # SPDX-License-Identifier: MIT
-# Hosts of a cluster on one machine, out of namespaces: `load cluster` in bats, or source it. See README.md.
+# Builds the hosts of a cluster on one machine from namespaces: `load cluster` in bats, or source it. See README.md.
 # shellcheck shell=bash
 #
-# All state is in the folder $cluster, which is exported: a cluster made in setup_file is there in every test.
-#   $cluster/shared        the shared folder: the same path in every host and outside
-#   $cluster/NODE/         what is NODE's own, seen there as /run/host: home/root, home/trainer, sshd.log, host keys
+# All state is in the folder $cluster, which is exported, so that a cluster made in setup_file exists in every test.
+#   $cluster/shared        the shared folder, with the same path on every host and outside
+#   $cluster/NODE/         NODE's files, /run/host on the host: home/root, home/trainer, sshd.log, host keys
 # Hosts are node1, node2, …: 10.77.0.1, 10.77.0.2, … and fd77::1, fd77::2, … on eth0.
 
 # shellcheck disable=SC2034 # for the tests
 cluster_subnet=10.77.0.0/24
-# Of root and of trainer, the ordinary user, on every host.
+# Password of root and of trainer, the ordinary user, on every host.
 cluster_password=correct-horse
 
 cluster_code=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
-# What stands in the way of a cluster here; nothing where nothing does.
+# Prints why this machine cannot run a cluster, or nothing if it can.
 cluster_why() {
     local tool
     [[ $(id -u) -eq 0 ]] || { echo "network namespaces need root"; return; }
     for tool in ip unshare nsenter ssh ssh-keygen /usr/sbin/sshd rsync sshpass; do
         command -v "$tool" >/dev/null || { echo "no ${tool##*/} here (scripts/install_deps.sh --test)"; return; }
     done
-    # Containers often refuse namespaces, and some kernels have no veth or no bridge.
+    # Containers often forbid namespaces, and some kernels lack veth or bridges.
     unshare --net --mount --uts --ipc --pid --fork --kill-child sh -c 'mount -t tmpfs tmpfs /run && ip netns add a &&
         ip link add s type bridge && ip link add p type veth peer name eth0 netns a && mount -t proc proc /proc' \
-        >/dev/null 2>&1 || echo "namespaces, veth or bridges are refused here"
+        >/dev/null 2>&1 || echo "namespaces, veth or bridges are not available"
 }
 
-# For setup, with a cluster that setup_file made by cluster_try: bats 1.8 cannot skip in setup_file.
+# For setup, after cluster_try in setup_file, because bats 1.8 cannot skip in setup_file.
 cluster_or_skip() {
     [[ -z ${cluster_missing:-} ]] || skip "$cluster_missing"
-    [[ -n ${cluster:-} ]] || { echo "there is no cluster: setup_file failed" >&2; return 1; }
+    [[ -n ${cluster:-} ]] || { echo "no cluster: setup_file failed" >&2; return 1; }
 }
 
-# For setup_file. Fails where there can be no cluster, and where it does not start.
+# For setup_file. Fails if this machine cannot run a cluster, or if the cluster does not start.
 cluster_try() { # N [OPTION...]
     cluster_missing=$(cluster_why)
     export cluster_missing
     [[ -z $cluster_missing ]] && cluster_up "$@"
 }
 
-# For tests that wait for long.
+# Marks a test with long waits.
 slow() {
     [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "only with scripts/test.sh --slow"
 }
 
-# N hosts with a running sshd each, port 22 unless OPTIONS for sshd say otherwise. It ends with the shell that made it.
+# Starts N hosts, each running sshd, on port 22 unless OPTIONS for sshd change it. The cluster ends with the shell that made it.
 cluster_up() { # N [OPTION...]
     local n=$1 i
     cluster=$(mktemp -d /tmp/dptrain-cluster.XXXXXX) || return
@@ -59,7 +59,7 @@ cluster_up() { # N [OPTION...]
     cluster_users
     for ((i = 1; i <= n; i++)); do cluster_folder "node$i"; done
     ssh-keygen -q -t ed25519 -N '' -C cluster -f "$cluster/key"
-    # In a session of its own: a signal for the test's group leaves it its time to clean up.
+    # In a separate session, so that a signal to the test's group leaves it time to clean up.
     setsid bash "$cluster_code/inside.bash" keep "$cluster" "$$" "$n" "${@:2}" >"$cluster/log" 2>&1 </dev/null &
     disown
     for ((i = 0; i < 500; i++)); do
@@ -73,7 +73,7 @@ cluster_up() { # N [OPTION...]
     return 1
 }
 
-# The users' tables that hosts see: root and trainer with homes of the host's own, and a password.
+# Writes the hosts' user tables: root and trainer with homes on the host, and a password.
 cluster_users() {
     local hash
     hash=$(perl -e 'print crypt($ARGV[0], q($6$cluster$))' "$cluster_password")
@@ -92,11 +92,11 @@ cluster_folder() { # HOST
     ssh-keygen -q -t ed25519 -N '' -C "$1" -f "$cluster/$1/host_key"
 }
 
-# Ends every process of the cluster, and with them its namespaces, links and mounts. Without a cluster it does nothing.
+# Ends every process of the cluster, and thereby its namespaces, links and mounts. Does nothing without a cluster.
 cluster_down() {
     local i
     [[ -n ${cluster:-} ]] || return 0
-    # The keeper removes the folder when all are gone.
+    # The keeper removes the folder after the last process.
     touch "$cluster/down"
     [[ ! -e $cluster/pid ]] || kill -KILL "$(<"$cluster/pid")" 2>/dev/null || true
     for ((i = 0; i < 500; i++)); do
@@ -108,18 +108,18 @@ cluster_down() {
     return 1
 }
 
-# As root, in root's home, with the caller's environment.
+# Runs a command on a host as root, in root's home, with the caller's environment.
 cluster_exec() { # HOST COMMAND...
     nsenter --target "$(<"$cluster/$1/pid")" --mount --uts --ipc --net --pid \
         env -u TMPDIR -C /run/host/home/root HOME=/run/host/home/root USER=root LOGNAME=root "${@:2}"
 }
 
-# With the host's network, but the machine's programs and files.
+# Runs a command in a host's network namespace, with the machine's programs and files.
 cluster_net() { # HOST COMMAND...
     nsenter --target "$(<"$cluster/$1/pid")" --net "${@:2}"
 }
 
-# Pulls the cable at the switch: nothing arrives, nobody is told; routes and addresses stay.
+# Disconnects a host at the switch; its routes and addresses stay.
 cluster_cut() { # HOST
     nsenter --target "$(<"$cluster/pid")" --net ip link set "port${1#node}" down
 }
@@ -128,7 +128,7 @@ cluster_mend() { # HOST
     nsenter --target "$(<"$cluster/pid")" --net ip link set "port${1#node}" up
 }
 
-# As if switched off: every process of the host dies, and nothing answers for it.
+# Simulates power loss: kills every process of the host, and nothing answers any more.
 cluster_kill() { # HOST
     local pid i
     pid=$(<"$cluster/$1/pid")
@@ -141,20 +141,20 @@ cluster_kill() { # HOST
     return 1
 }
 
-# Starts sshd anew, with these options in place of the former; sessions end.
+# Restarts sshd with the given options instead of the previous ones; sessions end.
 cluster_sshd() { # HOST OPTION...
     cluster_exec "$1" pkill -x sshd || true
     while cluster_exec "$1" pgrep -x sshd >/dev/null; do sleep 0.02; done
     cluster_exec "$1" bash "$cluster_code/inside.bash" sshd "${@:2}"
 }
 
-# As after a new installation.
+# Replaces the host key, as a reinstallation does.
 cluster_new_host_key() { # HOST
     rm "$cluster/$1"/host_key*
     ssh-keygen -q -t ed25519 -N '' -C "$1" -f "$cluster/$1/host_key"
 }
 
-# Every root may log in to every root, and knows its host key: for tests that begin behind setup_ssh.sh.
+# Lets every root log in to every host, with known host keys, for tests that need the result of setup_ssh.sh.
 cluster_trust() {
     local host
     for host in $(cluster_hosts); do
@@ -165,7 +165,7 @@ cluster_trust() {
     done
 }
 
-# The true host keys, for port 22.
+# Prints the actual host keys, for port 22.
 cluster_known_hosts() {
     local host
     for host in $(cluster_hosts); do
@@ -173,7 +173,7 @@ cluster_known_hosts() {
     done
 }
 
-# Names, in order.
+# Prints the host names in order.
 cluster_hosts() {
     find "$cluster" -maxdepth 1 -name 'node*' -printf '%f\n' | sort -V
 }

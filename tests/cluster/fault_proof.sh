@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Breaks a cluster of namespaces in every known way, and prints results/faults.md: what found it. See --help.
+# Injects every known fault into a cluster of namespaces, and prints results/faults.md: what detected it. See --help.
 # shellcheck disable=SC2154 # variables of cluster.bash and jobs.bash
 set -euo pipefail
 tests=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
@@ -17,17 +17,16 @@ usage() {
     cat <<'END'
 usage: tests/cluster/fault_proof.sh [options] >results/faults.md
 
-Makes four hosts (cluster.bash, as root), breaks them in one way after another, and prints a page: what found the fault,
-in which words, with which exit code, and after how long; how many of the checks of healthy hosts raised a false alarm;
-and how far the loss curves of one, two and four hosts are apart. It takes about ten minutes. MNIST must be in
-$DPTRAIN_DATA/mnist.
+Creates four hosts (cluster.bash, as root), injects one fault after another, and prints a page: what detected the fault,
+with message, exit code and time; the number of false alarms on healthy hosts; and the difference between the loss
+curves of one, two and four hosts. Takes about ten minutes. MNIST must be in $DPTRAIN_DATA/mnist.
 
-  --parts LIST  some of it, of three sections [faults,healthy,training]
-  --healthy N   checks of healthy hosts [20]
-  --steps N     of the training [938, an epoch]
-  -h, --help    this text
+  --parts LIST  sections of the page [faults,healthy,training]
+  --healthy N   number of checks of healthy hosts [20]
+  --steps N     training steps [938, an epoch]
+  -h, --help    show this help
 
-Exit code 1: a fault was not found as it should be, or there was a false alarm.
+Exit code 1: a fault was not detected as expected, or there was a false alarm.
 END
 }
 
@@ -40,7 +39,7 @@ while [[ $# -gt 0 ]]; do
     --parts)
         need_value "$@"
         [[ $2 =~ ^(faults|healthy|training)(,(faults|healthy|training))*$ ]] ||
-            die 2 "--parts: '$2' is no list of parts"
+            die 2 "invalid --parts '$2': expected a list such as faults,healthy"
         parts=$2
         shift 2
         ;;
@@ -49,9 +48,9 @@ while [[ $# -gt 0 ]]; do
 done
 cd "$tests/../.."
 data=${DPTRAIN_DATA:-}/mnist
-[[ -d $data ]] || die 2 "DPTRAIN_DATA names no folder with mnist in it"
+[[ -d $data ]] || die 2 "no folder mnist in DPTRAIN_DATA"
 why=$(cluster_why)
-[[ -z $why ]] || die 4 "there can be no cluster here: $why"
+[[ -z $why ]] || die 4 "this machine cannot run a cluster: $why"
 load=$(cut -d ' ' -f 1-3 /proc/loadavg)
 make_work proof
 trap '((BASHPID != $$)) || { cluster_down; rm -rf "$work"; }' EXIT
@@ -59,7 +58,7 @@ exec 3>&2
 wrong=0 BATS_TEST_DESCRIPTION="between the faults"
 hosts=node1:1,node2:1,node3:1,node4:1
 
-# As bats has it.
+# As in bats.
 # shellcheck disable=SC2034 # jobs.bash's
 run() { # COMMAND...
     status=0
@@ -67,17 +66,17 @@ run() { # COMMAND...
     mapfile -t lines <<<"$output"
 }
 
-# A row of the table, from status, output and seconds: the first line that has WORDS. It must be there.
+# Adds a row of the table from status, output and seconds, with the first line that contains WORDS, which must exist.
 row() { # FAULT FOUND_BY CODE WORDS
     local line shown=${2/ $hosts/}
     shown=${shown//"$cluster"/}
-    # A check's lines go on behind six blanks.
+    # Continuation lines of a check begin with six blanks.
     line=$(sed -E ':a;N;$!ba;s/\n      ([^ -])/ \1/g' <<<"$output" | grep -m 1 -E -- "$4" |
         sed -E "s|$cluster/shared|/shared|g; s|$root/||g; s/^ +//; s/  +/ /g" | tr '|`' "/'") || true
     if [[ -z $line || $status -ne $3 ]]; then
         wrong=$((wrong + 1))
         note "$1: code $status, not $3, or nothing with '$4' in:"$'\n'"$output"
-        line="NOT FOUND AS IT SHOULD BE; ${lines[-1]}"
+        line="NOT DETECTED AS EXPECTED; ${lines[-1]}"
     fi
     ((${#line} <= 150)) || line="${line:0:147}…"
     # shellcheck disable=SC2016 # Markdown's quotes
@@ -86,19 +85,19 @@ row() { # FAULT FOUND_BY CODE WORDS
     mend
 }
 
-# By cluster_health.sh, as a user would look.
+# Detected by cluster_health.sh.
 by_health() { # FAULT CODE WORDS ARGUMENTS...
     BATS_TEST_DESCRIPTION=$1 health "${@:4}" >/dev/null
     row "$1" "cluster_health.sh${5:+ ${*:5}}" "$2" "$3"
 }
 
-# By run.sh before it starts anything.
+# Detected by run.sh before it starts anything.
 by_run() { # FAULT CODE WORDS ARGUMENTS...
     BATS_TEST_DESCRIPTION=$1 timed "$root/scripts/run.sh" -H "$hosts" "${@:4}" "${train[@]}" --data "$tiny" >/dev/null
     row "$1" "run.sh${4:+ ${*:4}}" "$2" "$3"
 }
 
-# A job, trained a while, that something happens to; how long until its end.
+# Breaks a job that has trained for a while, and measures the time until it ends.
 by_job() { # FAULT CODE WORDS COMMAND...
     local start
     n_jobs=$((${n_jobs:-0} + 1))
@@ -115,7 +114,7 @@ by_job() { # FAULT CODE WORDS COMMAND...
 
 new_host_key() { cluster_new_host_key "$1" && cluster_sshd "$1"; }
 
-# Every program of a host finds another kernel, and another OpenMPI.
+# Makes every program on a host see another kernel or another OpenMPI.
 other_kernel() { # HOST
     cluster_exec "$1" pkill -x sshd || true
     while cluster_exec "$1" pgrep -x sshd >/dev/null; do sleep 0.02; done
@@ -127,7 +126,7 @@ other_mpi() { # HOST
     local library
     library=$(readlink -f "$(ldconfig -p | awk '/libmpi\.so\./ { print $NF; exit }')")
     sed 's/Open MPI v%d\.%d\.%d/Open MPI v%d.03.%d/' "$library" >"$cluster/shared/libmpi"
-    ! cmp -s "$library" "$cluster/shared/libmpi" || die 4 "$library does not say its version in the known words"
+    ! cmp -s "$library" "$cluster/shared/libmpi" || die 4 "$library has no version string in the known format"
     fault_cover "$1" "$cluster/shared/libmpi" "$library"
 }
 
@@ -167,7 +166,7 @@ host_faults() {
     fault_cover node4 /dev/null "$DPTRAIN_BIN"
     by_run "no program on a host" 4 "node4: no program"
     fault_other_binary node2
-    by_run "another binary on a host" 4 "node2: .* is another program"
+    by_run "another binary on a host" 4 "node2: .* differs from the one here"
     fault_other_binary node2
     json=$work/json BATS_TEST_DESCRIPTION="another binary" check -- --only versions >/dev/null
     row "another binary on a host" "dptrain check" 1 "FAIL +node2: versions, dptrain"
@@ -190,8 +189,8 @@ host_faults() {
 
 network_faults() {
     fault_lone_interface node2
-    by_run "an interface that one host alone has" 4 "has none of that name" --interface eth1
-    fault_slow_link node3 || die 4 "this kernel can't slow a link down"
+    by_run "an interface that only one host has" 4 "has no such interface" --interface eth1
+    fault_slow_link node3 || die 4 "this kernel cannot slow down a link"
     by_health "a slow link (50 Mbit/s, $how)" 1 "FAIL +node3: network, bandwidth" "$hosts" -- --only network
     fault_no_route node3 node2
     by_health "a pair that does not reach each other" 1 "node3 -> node2|node2 -> node3" "$hosts"
@@ -213,7 +212,7 @@ job_faults() {
     by_job "a link is cut in mid-job" 5 "run.sh: error" cluster_cut node2
 }
 
-# Anything that is not ok of what cannot be this machine's own fault.
+# Checks healthy hosts. Counts warnings and failures that this machine cannot cause itself.
 healthy() {
     local i sec=()
     json=$work/json alarms=0
@@ -232,7 +231,7 @@ healthy() {
     wrong=$((wrong + alarms))
 }
 
-# The curve of N hosts, a rank each, beside that of one.
+# Compares the loss curves of N hosts, one rank each, with that of one.
 training() {
     local n list
     # Ranks of all hosts share this machine's cores.
@@ -247,7 +246,7 @@ training() {
             'select(.record == "epoch") | .val_accuracy' "$cluster/shared/mnist$n/metrics.jsonl" | tail -n 1)" '
             { d = $1 - $2; if (d < 0) d = -d; if (d > most) most = d; last = $2 }
             END { printf "| %d | %d | %.6f | %s | %.2g |\n", n, NR, last, accuracy, most; exit most > 0 }' \
-            >>"$work/curves" || { wrong=$((wrong + 1)); note "the loss curve of $n hosts is another"; }
+            >>"$work/curves" || { wrong=$((wrong + 1)); note "the loss curve of $n hosts differs"; }
     done
 }
 
@@ -264,26 +263,26 @@ if [[ $parts == *healthy* ]]; then healthy; fi
 if [[ $parts == *training* ]]; then training; fi
 
 if [[ $parts == *faults* ]]; then cat <<END; fi
-# Faults of a cluster, and what finds them
+# Faults of a cluster, and what detects them
 
-Four hosts of namespaces (\`tests/cluster\`), one rank on each, set up by \`scripts/setup_ssh.sh\` from nothing but sshd
-and a password. Each row breaks them in one way, starts the command that a user would start, and has the first message
-that names the fault (shortened), the exit code, and the seconds from the start of the command, or from the fault to the end
-of a running job (two hosts), to the exit. The script fails where a fault is not found as it should be.
+Four hosts of namespaces (\`tests/cluster\`), one rank on each, set up by \`scripts/setup_ssh.sh\` with only sshd and a
+password. Each row injects one fault, runs the command that a user would run, and shows the first message that names the fault
+(shortened), the exit code, and the seconds from the start of the command, or from the fault in a running job (two hosts), to
+the exit. The script fails if a fault is not detected as expected.
 
-| fault | found by | message | code | s |
+| fault | detected by | message | code | s |
 |---|---|---|---:|---:|
 $(cat "$work/rows")
 
-Code 0 is a warning: the job could run. Another kernel is \`setarch --uname-2.6\` for all that a host starts, another
-OpenMPI a copy of its library that says another version: the hosts share the machine's.
+Code 0 is a warning: the job could run. The hosts share the machine's kernel and libraries; another kernel is simulated by
+\`setarch --uname-2.6\`, another OpenMPI by a copy of its library with another version string.
 
 END
 if [[ $parts == *healthy* ]]; then cat <<END; fi
 ## False alarms
 
 $n_healthy checks of the healthy hosts, \`cluster_health.sh … -- ${quick[*]}\`: **$alarms** false alarms (an exit code,
-or a line of topology, clock, versions, shared, network or transport that is not ok). $median s each (median).
+or a warning or failure of topology, clock, versions, shared, network or transport). $median s each (median).
 
 \`\`\`
 $health_table
@@ -293,11 +292,11 @@ END
 if [[ $parts == *training* ]]; then cat <<END; fi
 ## The same training on one, two and four hosts
 
-LeNet-5 on MNIST, batch 64 over all ranks, by \`run.sh -H …\`. With \`--reproducible 4\` gradients are added in the same
-order on any number of hosts, so the curves have to be the same bit for bit. Without it they differ by rounding, which
-training amplifies: on four ranks of one host as on four hosts.
+LeNet-5 on MNIST, batch 64 over all ranks, by \`run.sh -H …\`. With \`--reproducible 4\` gradients are summed in the same
+order on any number of hosts, so the curves must be identical bit for bit. Without it they differ by rounding, which training
+amplifies, on four ranks of one host as on four hosts.
 
-| hosts | steps | loss of the last | validation accuracy | largest difference of a step's loss to one host's |
+| hosts | steps | last loss | validation accuracy | largest difference from the loss on one host |
 |---:|---:|---:|---:|---:|
 $(cat "$work/curves")
 
@@ -305,14 +304,14 @@ END
 cat <<END
 ## Not run
 
-- EFA and InfiniBand: recorded logs and made-up \`/sys\` trees only (\`tests/unit/test_check_network.c\`,
+- EFA and InfiniBand: only recorded logs and synthetic \`/sys\` trees (\`tests/unit/test_check_network.c\`,
   \`tests/cli/run.bats\`)
-- GPUs: recorded answers of \`nvidia-smi\` and the emulator
-- OpenMPI 5: its flags by a stand-in (\`tests/cli/run.bats\`)
-- skewed clocks: the hosts share one clock, so by unit tests alone
-- another NCCL, HDF5, C library or CPU on a host: by unit tests alone
-- a real firewall: a route that prohibits stands in for it
+- GPUs: only recorded output of \`nvidia-smi\`, and the emulator
+- OpenMPI 5: only its flags, with a fake mpirun (\`tests/cli/run.bats\`)
+- skewed clocks: only in unit tests, because the hosts share one clock
+- another NCCL, HDF5, C library or CPU on a host: only in unit tests
+- a real firewall: simulated by a prohibit route
 
 $(machine_table "$load" "$command" hosts "4, namespaces of one machine")
 END
-((wrong == 0)) || die 1 "$wrong faults were not found as they should be, or alarms were false"
+((wrong == 0)) || die 1 "$wrong faults not detected as expected, or false alarms"

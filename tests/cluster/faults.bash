@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Faults of a cluster's hosts: sourced behind jobs.bash. Each lasts until `mend`, which undoes all of them.
+# Injects faults into a cluster's hosts. Sourced after jobs.bash. `mend` undoes all faults.
 # shellcheck shell=bash
 # shellcheck disable=SC2154 # variables of cluster.bash and jobs.bash
 fault_undo=()
@@ -12,7 +12,7 @@ mend() {
     fault_undo=()
 }
 
-# Another file or folder is seen in its place.
+# Mounts another file or folder over PATH.
 fault_cover() { # HOST WITH PATH
     cluster_exec "$1" mount --bind "$2" "$3"
     fault_later cluster_exec "$1" umount "$3"
@@ -33,13 +33,13 @@ fault_other_data() { # HOST
     fault_cover "$1" "$cluster/shared/changed" "$tiny"
 }
 
-# What is shared among the others is the host's own there, and empty.
+# Replaces a shared folder by an empty local one.
 fault_not_mounted() { # HOST FOLDER
     cluster_exec "$1" mount -t tmpfs tmpfs "$2"
     fault_later cluster_exec "$1" umount "$2"
 }
 
-# eth1, which no other host has.
+# Adds eth1, which no other host has.
 fault_lone_interface() { # HOST
     cluster_net "$1" ip link add eth1 type veth peer name eth2
     cluster_net "$1" ip address add 10.88.0.2/24 dev eth1
@@ -48,7 +48,7 @@ fault_lone_interface() { # HOST
     fault_later cluster_net "$1" ip link del eth1
 }
 
-# 50 Mbit/s. Sets how; fails where the kernel can't.
+# Limits a link to 50 Mbit/s. Sets how; fails if the kernel cannot.
 fault_slow_link() { # HOST
     if cluster_net "$1" tc qdisc add dev eth0 root netem rate 50mbit 2>/dev/null; then
         how=netem
@@ -61,7 +61,7 @@ fault_slow_link() { # HOST
     fault_later cluster_net "$1" tc qdisc del dev eth0 root
 }
 
-# In no direction: what the other sends is not answered. Both families, as far as there are both.
+# Blocks both directions, since replies are blocked too. IPv4, and IPv6 if available.
 fault_no_route() { # HOST TO
     local to
     for to in "10.77.0.${2#node}/32" "fd77::${2#node}/128"; do
@@ -72,7 +72,7 @@ fault_no_route() { # HOST TO
     ((${#fault_undo[@]} > 0))
 }
 
-# mpirun's daemon starts, and does nothing.
+# Makes mpirun's daemon start and hang.
 fault_hanging_daemon() { # HOST
     printf '#!/bin/sh\nexec sleep 600\n' >"$cluster/shared/orted"
     chmod +x "$cluster/shared/orted"

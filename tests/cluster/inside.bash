@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# What runs in the cluster's namespaces; called by cluster.bash alone. keep → switch → a host each.
+# Runs in the cluster's namespaces; called only by cluster.bash. keep → switch → one process per host.
 set -euo pipefail
 
 code=$(readlink -f "${BASH_SOURCE[0]}")
 
-# Outside: ends the cluster when its owner has ended, however it did, and removes its folder.
+# Runs outside: ends the cluster after its owner has ended for any reason, and removes its folder.
 keep() { # FOLDER OWNER N OPTION...
     local folder=$1 owner=$2 unshare
-    # bats waits for all that hold its descriptors.
+    # bats waits for every process that holds its descriptors.
     close_descriptors
-    # A process namespace ends as a whole when its first process does, with all that is nested in it.
+    # A process namespace ends with its first process, including nested ones.
     unshare --pid --fork --kill-child --mount --net --uts bash "$code" switch "$folder" "${@:3}" &
     unshare=$!
     tail --pid="$owner" -s 0.5 -f /dev/null &
@@ -27,20 +27,20 @@ close_descriptors() {
     local fd
     for fd in /proc/self/fd/*; do
         fd=${fd##*/}
-        # 255 is bash's own, of this file.
+        # 255 is bash's descriptor for this file.
         if ((fd > 2 && fd < 255)); then eval "exec $fd>&-" 2>/dev/null || true; fi
     done
 }
 
-# As the machine counts it: /proc still is the machine's.
+# Writes the process id in the machine's namespace; /proc is still the machine's.
 write_pid() { # FILE
     local pid
     read -r pid _ </proc/self/stat
     echo "$pid" >"$1"
 }
 
-# The first process of the cluster. Its network namespace is the switch, so that names and addresses of several clusters
-# do not meet, and the machine's own firewall has no say.
+# The first process of the cluster. Its network namespace is the switch, so that names and addresses of several clusters do
+# not collide, and the machine's firewall does not apply.
 switch() { # FOLDER N OPTION...
     local folder=$1 n=$2 i
     write_pid "$folder/pid"
@@ -51,7 +51,7 @@ switch() { # FOLDER N OPTION...
         ip netns add "node$i"
         ip link add "port$i" type veth peer name eth0 netns "node$i"
         ip link set "port$i" master switch up
-        # With a /sys of its own; the interfaces in it are the host's.
+        # With a separate /sys, which shows the host's interfaces.
         ip netns exec "node$i" unshare --pid --fork --kill-child --mount --uts --ipc \
             bash "$code" host "$folder" "$i" "${@:3}" &
     done
@@ -64,7 +64,7 @@ host() { # FOLDER I OPTION...
     hostname "$name"
     ip link set lo up
     ip address add "10.77.0.$2/24" dev eth0
-    # Where the machine has no IPv6, the hosts have none.
+    # Without IPv6 on the machine, the hosts have none.
     ip address add "fd77::$2/64" dev eth0 nodad 2>/dev/null || true
     ip link set eth0 up
     write_pid "$folder/$name/pid"
@@ -74,7 +74,7 @@ host() { # FOLDER I OPTION...
     mount --bind "$folder/$name" /run/host
     for path in passwd group shadow hosts; do mount --bind "$folder/$path" "/etc/$path"; done
     mount -t tmpfs -o size=1g tmpfs /dev/shm
-    # What lies in /tmp and is to be seen all the same: the shared folder, the repository, the data.
+    # Folders that stay visible even if they are in /tmp: the shared folder, the repository, the data.
     local seen=("$folder/shared" "$(dirname "$(dirname "$(dirname "$code")")")" "${DPTRAIN_DATA:-}")
     for path in "${seen[@]}"; do
         i=$((i + 1))
@@ -93,14 +93,14 @@ host() { # FOLDER I OPTION...
     cd /
     start_sshd "${@:3}"
     touch /run/host/ready
-    # Orphans come to this shell, which takes note of their end.
+    # This shell reaps orphans.
     sleep infinity &
     wait $!
 }
 
-# Returns when it listens.
+# Returns when sshd listens.
 start_sshd() { # OPTION...
-    # The key exchange against future computers, the default, takes ten times as long.
+    # The default post-quantum key exchange takes ten times as long.
     cat >/run/host/sshd_config <<'END'
 HostKey /run/host/host_key
 PidFile none

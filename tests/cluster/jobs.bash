@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-# Jobs and checks on a cluster's hosts: sourced behind cluster.bash, in bats or by fault_proof.sh. Descriptor 3 gets how
-# long a check took; `run` is bats's.
+# Starts jobs and checks on a cluster's hosts. Sourced after cluster.bash, in bats or by fault_proof.sh. Durations of checks go
+# to descriptor 3; `run` is from bats.
 # shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # variables of bats, of cluster.bash and for the tests
 
-# For setup_file, after cluster_trust or setup_ssh.sh: exports root, DPTRAIN_BIN, and tiny, digits in the shared folder.
+# For setup_file, after cluster_trust or setup_ssh.sh: exports root, DPTRAIN_BIN, and tiny, a folder of digits in the shared
+# folder.
 jobs_setup() { # TRAINING VALIDATION
     export root tiny=$cluster/shared/tiny DPTRAIN_BIN DPTRAIN_BIND=none
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -14,13 +15,13 @@ jobs_setup() { # TRAINING VALIDATION
     "$DPTRAIN_BIN" data synth digits --out "$tiny" --train "$1" --val "$2"
 }
 
-# run.sh in the shared folder.
+# Runs run.sh in the shared folder.
 on() { # HOST RUN.SH'S ARGUMENTS...
     # shellcheck disable=SC2016 # for the host's shell
     cluster_exec "$1" sh -c 'cd "$0" && exec "$@"' "$cluster/shared" "$root/scripts/run.sh" "${@:2}"
 }
 
-# In the shared folder of node1. Sets seconds, in tenths, beside run's variables.
+# Runs a command in the shared folder on node1. Sets seconds (in tenths) in addition to the variables of `run`.
 timed() { # COMMAND...
     local start=${EPOCHREALTIME/./}
     # shellcheck disable=SC2016 # for the host's shell
@@ -32,7 +33,7 @@ timed() { # COMMAND...
 
 health() { timed "$root/scripts/cluster_health.sh" "$@"; }
 
-# As a job that is started without asking hosts first, so that it is dptrain check that finds out. Of $hosts, to $json.
+# Runs dptrain check on $hosts without probing them first, so that the check itself finds faults. Writes $json.
 check() { # [OF RUN.SH...] -- OF DPTRAIN CHECK...
     local words=()
     while [[ $1 != -- ]]; do words+=("$1"); shift; done
@@ -40,7 +41,7 @@ check() { # [OF RUN.SH...] -- OF DPTRAIN CHECK...
         -- check --timeout 20 --json "$json" --device cpu --shared-bytes 1M "${@:2}"
 }
 
-# STATUS HOST TEXT of the lines of a check that are not ok.
+# Prints STATUS HOST TEXT of the warnings and failures of a check.
 bad() { # CHECK...
     local name
     for name; do
@@ -51,8 +52,7 @@ bad() { # CHECK...
 
 train=(-- train --model mlp --batch 20 --threads 1 --algorithms fixed)
 
-# Starts a job that would take for ever, and waits until it trains. Sets job, and out: its output, in
-# $cluster/shared/NAME.out.
+# Starts an endless job and waits until it trains. Sets job, and out, its output $cluster/shared/NAME.out.
 endless() { # HOST NAME ARGUMENTS...
     local i
     out=$cluster/shared/$2.out
@@ -72,7 +72,7 @@ ended() { # sets code
     cat "$out"
 }
 
-# Nothing of a job is on the host.
+# Fails if anything of a job is left on a host.
 clean() { # HOST...
     local host left
     for host; do

@@ -57,13 +57,13 @@ EOF
     [[ "$output" == *"btl_tcp_if_include 10.77.0.0/24"* ]]
     run on node3 -H node3:1,node1:1 --dry-run --interface fast
     [ "$status" -eq 4 ]
-    [[ "$output" == *"node1 has none of that name"* ]]
+    [[ "$output" == *"node1 has no such interface"* ]]
     cluster_exec node3 mount --bind /bin/true "$DPTRAIN_BIN"
     run on node1 -H node1:1,node3:1,node9:1 "${train[@]}" --data "$tiny"
     cluster_exec node3 umount "$DPTRAIN_BIN"
     echo "$output"
     [ "$status" -eq 4 ]
-    [[ "$output" == *"node3: $DPTRAIN_BIN is another program than here"* ]]
+    [[ "$output" == *"node3: $DPTRAIN_BIN differs from the one here"* ]]
     [[ "$output" == *"node9: probe over ssh failed: name does not resolve on node1 -> add node9 to DNS"* ]]
     [[ "$output" != *"node1: "* ]]
 }

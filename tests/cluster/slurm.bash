@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-# A Slurm of one node on this machine, for tests: `. slurm.bash`. All of it, with its own munged, is in the folder $slurm.
+# Runs a one-node Slurm on this machine for tests: `. slurm.bash`. All its files, with a separate munged, are in $slurm.
 # shellcheck shell=bash
 
-# What stands in the way of Slurm here; nothing where nothing does. Its packages are large: tests install none of them.
+# Prints why Slurm cannot run, or nothing if it can. Its packages are large, so tests do not install them.
 slurm_why() {
     local tool
     [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || { echo "takes a minute: scripts/test.sh --slow"; return; }
@@ -48,7 +48,7 @@ NodeName=$name NodeAddr=127.0.0.1 CPUs=$(nproc) State=UNKNOWN
 PartitionName=all Nodes=$name Default=YES MaxTime=60 State=UP
 EOF
     echo 'CgroupPlugin=cgroup/v1' >"$slurm/cgroup.conf"
-    # In the foreground each, so that their ids are known.
+    # All in the foreground, so that their ids are known.
     munged --foreground --force --key-file="$slurm/munge/key" --socket="$slurm/munge/socket" \
         --pid-file="$slurm/munge/pid" --log-file="$slurm/munge/log" --seed-file="$slurm/munge/seed" \
         >"$slurm/munged.out" 2>&1 3>&- &
@@ -79,7 +79,7 @@ slurm_down() {
     rm -rf "$slurm"
 }
 
-# The word of `scontrol show job`; nothing when Slurm has forgotten the job.
+# Prints a value of `scontrol show job`, or nothing if Slurm has forgotten the job.
 slurm_job() { # JOB KEY
     scontrol --oneliner show job "$1" 2>/dev/null | grep -oE " $2=[^ ]*" | cut -d = -f 2 || true
 }

@@ -63,7 +63,7 @@ train=(train --model mlp --batch 20 --threads 1 --algorithms fixed --lr 0.01)
     submit -- "${train[@]}" --data "$tiny" --epochs 200
     wait_output '^epoch 1 '
     scancel --signal=USR1 --batch "$job"
-    wait_output "queueing job $job again (code 0, restart 1)"
+    wait_output "requeueing job $job (code 0, restart 1)"
     wait_output '^finished after 3000 steps' 1
     wait_state COMPLETED
     grep -v '^epoch' "dptrain-$job.out"
@@ -87,5 +87,5 @@ train=(train --model mlp --batch 20 --threads 1 --algorithms fixed --lr 0.01)
     wait_state FAILED
     cat "dptrain-$job.out"
     [[ "$(slurm_job "$job" ExitCode)" == [234]:0 ]]
-    [ "$(grep -c queueing "dptrain-$job.out")" -eq 0 ]
+    [ "$(grep -c requeueing "dptrain-$job.out")" -eq 0 ]
 }

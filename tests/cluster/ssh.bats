@@ -38,10 +38,10 @@ expect() { # CODE WORDS
     run setup_ssh $hosts
     expect 1 "here -> node1 "
     expect 1 "here -> node3 "
-    expect 1 "prompt: no key is taken, and there is no terminal to ask for root's password"
+    expect 1 "prompt: no key is accepted, and there is no terminal to ask for root's password"
     for host in node1 node2 node3; do [ ! -e "$cluster/$host/home/root/.ssh/authorized_keys" ]; done
     SSHPASS=wrong run setup_ssh node2:1
-    expect 1 "prompt: the password is not taken"
+    expect 1 "prompt: password rejected"
     [ ! -e "$cluster/node2/home/root/.ssh/authorized_keys" ]
     # With a terminal, which sshpass gives it here, it asks.
     SSHPASS=$cluster_password run cluster_exec node1 sshpass -e -P 'password of root at node2' env -u SSHPASS \
@@ -82,7 +82,7 @@ expect() { # CODE WORDS
     before=$(cd "$cluster" && sha256sum node*/home/root/.ssh/*)
     from=node2 run setup_ssh $hosts
     expect 0 "9 of 9 logins work"
-    [[ "$output" != *pinned* && "$output" != *making* ]]
+    [[ "$output" != *pinned* && "$output" != *generating* ]]
     diff <(echo "$before") <(cd "$cluster" && sha256sum node*/home/root/.ssh/*)
 }
 
@@ -91,19 +91,19 @@ expect() { # CODE WORDS
     chmod 644 "$cluster/node2/home/root/.ssh/dptrain_ed25519"
     chmod 777 "$cluster/node3/home/root"
     run setup_ssh --check $hosts
-    expect 1 "here -> node3 **prompt: sshd does not take the key**on node3: chmod go-w ~"
+    expect 1 "here -> node3 **prompt: sshd rejects the key**on node3: chmod go-w ~"
     expect 1 "node1 -> node3 "
-    expect 1 "node2 -> node1 **bad permission: ssh does not use **dptrain_ed25519**on node2: chmod 600 "
+    expect 1 "node2 -> node1 **bad permission: ssh rejects **dptrain_ed25519**on node2: chmod 600 "
     expect 1 "3 of 9 logins work"
     [[ "$output" != *"node1 -> node2"* ]]
     # With a login it may look there.
     chmod 600 "$cluster/node2/home/root/.ssh/dptrain_ed25519"
     SSHPASS=$cluster_password run setup_ssh node1,node3
-    expect 1 "node1 -> node3 **bad permission: sshd does not take the key where others may write /run/host/home/root"
+    expect 1 "node1 -> node3 **bad permission: sshd rejects the key because others can write /run/host/home/root"
     chmod 700 "$cluster/node3/home/root"
     chmod 640 "$cluster/node1/home/root/.ssh/dptrain_ed25519"
     run setup_ssh $hosts
-    expect 4 "dptrain_ed25519 cannot be used: **too open**chmod 600"
+    expect 4 "cannot use the key **dptrain_ed25519: **too open**chmod 600"
     chmod 600 "$cluster/node1/home/root/.ssh/dptrain_ed25519"
 }
 
@@ -113,7 +113,7 @@ expect() { # CODE WORDS
     run setup_ssh --check node1,node3
     expect 1 "node1 -> node3 **host key changed"
     run setup_ssh node1,node3
-    expect 1 "here -> node3 **host key changed: it shows SHA256:**--accept-new-host-key node3"
+    expect 1 "here -> node3 **host key changed: the host sent SHA256:**--accept-new-host-key node3"
     # Another host's is not accepted with it.
     run setup_ssh --accept-new-host-key node2 node1,node3
     expect 1 "host key changed"
@@ -124,7 +124,7 @@ expect() { # CODE WORDS
         >"$cluster/node1/home/root/.ssh/known_hosts"
     sed -i /node3/d "$cluster/node1/home/root/.ssh/dptrain_known_hosts"
     run setup_ssh node1,node3
-    expect 1 "here -> node3 **host key changed**not what is in /run/host/home/root/.ssh/known_hosts"
+    expect 1 "here -> node3 **host key changed**which is not in /run/host/home/root/.ssh/known_hosts"
     rm "$cluster/node1/home/root/.ssh/known_hosts"
     run setup_ssh $hosts
     expect 0 "9 of 9 logins work"
@@ -208,12 +208,12 @@ no_process() { # PATTERN
     slow
     cluster_exec node1 sh -c 'mkdir -p /tmp/d/e; echo 1 >"/tmp/d/a b"; echo 2 >/tmp/d/e/c'
     run on_hosts $hosts --copy /tmp/d /tmp/new/d -- cat '/tmp/new/d/a b'
-    expect 0 "/tmp/new/d is the same on 3 hosts"
+    expect 0 "/tmp/new/d is identical on 3 hosts"
     expect 0 "node3: 1"
     # As large and as old, but another.
     cluster_exec node2 sh -c 'echo 3 >/tmp/new/d/e/c; touch -r "/tmp/new/d/a b" /tmp/new/d/e/c; echo >/tmp/new/d/more'
     run on_hosts $hosts --copy /tmp/d /tmp/new/d
-    expect 0 "the same on 3 hosts"
+    expect 0 "identical on 3 hosts"
     [ "$(cluster_exec node2 cat /tmp/new/d/e/c)" = 2 ]
     run cluster_exec node2 test -e /tmp/new/d/more
     [ "$status" -eq 1 ]
@@ -227,7 +227,7 @@ no_process() { # PATTERN
     expect 1 "  node2  rsync: **Read-only file system"
     cluster_exec node2 mount -o remount,rw /tmp
     run on_hosts $hosts --copy /tmp/nothing
-    expect 3 "there is no /tmp/nothing"
+    expect 3 "no such file: /tmp/nothing"
 }
 
 @test "--remove takes everything away, on every host, and nothing else" {
@@ -237,13 +237,13 @@ no_process() { # PATTERN
     [ -e "$cluster/node1/home/root/.ssh/dptrain_config" ]
     cluster_mend node3
     SSHPASS=$cluster_password run setup_ssh --remove $hosts
-    expect 0 "removed from 3 hosts and from here"
+    expect 0 "removed from 3 hosts and this machine"
     [ "$(find "$cluster/node2/home/root/.ssh" -type f -printf '%f\n' | sort)" = $'authorized_keys\nconfig' ]
     [ "$(<"$cluster/node2/home/root/.ssh/config")" = $'Host other\n    Port 3' ]
     [ "$(<"$cluster/node2/home/root/.ssh/authorized_keys")" = 'ssh-ed25519 AAAAB3 somebody' ]
     for host in node1 node3; do [ ! -e "$cluster/$host/home/root/.ssh" ]; done
     run setup_ssh --remove $hosts
-    expect 0 "nothing is set up here"
+    expect 0 "nothing is set up on this machine"
 }
 
 @test "an ordinary user, a key of one's own, over a login by key" {
@@ -278,7 +278,7 @@ ssh:\n  all: {username: trainer, key_file: /run/host/home/root/login}\n' >"$clus
     [ "$(<"$cluster/shared/home/.ssh/config")" = $'Include ~/.ssh/dptrain_config\nHost other\n    Port 3' ]
     [ "$(find "$cluster/shared/home/.ssh" -type f | wc -l)" -eq 6 ]
     run setup_ssh --remove $hosts
-    expect 0 "removed from 3 hosts and from here"
+    expect 0 "removed from 3 hosts and this machine"
     [ "$(ls -A "$cluster/shared/home/.ssh")" = config ]
     [ "$(<"$cluster/shared/home/.ssh/config")" = $'Host other\n    Port 3' ]
 }

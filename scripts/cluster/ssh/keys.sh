@@ -1,27 +1,27 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 # shellcheck disable=SC2154 # work, timeout and the like are the caller's
-# Host keys: looked up, compared, pinned. Sourced by setup_ssh.sh.
+# Looks up, compares and pins host keys. Sourced by setup_ssh.sh.
 
-# Type and key of each of known_hosts' lines, sorted.
+# Prints type and key of each known_hosts line, sorted.
 keys_columns() {
     awk '!/^#/ { for (i = 2; i <= NF; i++) if ($i ~ /^AAAA/) print $(i - 1), $i }' | LC_ALL=C sort -u
 }
 
-# Leaves $work/I.scan, the host's keys as known_hosts has them, or $work/I.failed.
+# Writes the host's keys to $work/I.scan in known_hosts format, or writes $work/I.failed.
 keys_scan() { # INDEX
     local i=$1 error
     ssh-keyscan -T "$timeout" -t ed25519 -p "${host_port[i]}" "${host_target[i]}" >"$work/$i.scan" 2>/dev/null || true
     if [[ ! -s $work/$i.scan ]] && error=$(keys_ssh_error "$i" -o UserKnownHostsFile=/dev/null) &&
         [[ $error =~ 'Host key verification failed'|'host key is known' ]]; then
-        # An sshd without that type.
+        # An sshd without Ed25519.
         ssh-keyscan -T "$timeout" -t ecdsa,rsa -p "${host_port[i]}" "${host_target[i]}" >"$work/$i.scan" 2>/dev/null ||
             true
     fi
     [[ -s $work/$i.scan ]] || host_fails "$i" 255 "${error:-}"
 }
 
-# What ssh says of a login that fails. Fails where it does not.
+# Prints ssh's message for a login that fails; returns an error if the login works.
 keys_ssh_error() { # INDEX OPTION...
     local i=$1
     ! timeout "$((timeout + 5))" ssh -F "$work/own_config" -o BatchMode=yes -o StrictHostKeyChecking=yes \
@@ -32,7 +32,7 @@ keys_ssh_error() { # INDEX OPTION...
 host_fails() { # INDEX CODE TEXT
     local i=$1 other
     ssh_cause "$2" "$3" "${host_name[i]}" "${host_port[i]}" "$(hostname)"
-    if [[ $CAUSE =~ ^(refused|closed) && ${host_port[i]} != 22 ]]; then
+    if [[ $CAUSE =~ ^(refused|connection closed) && ${host_port[i]} != 22 ]]; then
         other=$(ssh-keyscan -T 2 -t ed25519 "${host_target[i]}" 2>/dev/null) || true
         [[ -z $other ]] || CAUSE="wrong port: $CAUSE, but one on port 22" ADVICE="--ssh-port 22, or port in HOSTS"
     fi
@@ -43,7 +43,7 @@ keys_fingerprints() { # FILE
     ssh-keygen -lf "$1" | awk '{ printf "%s%s %s", sep, $2, $NF; sep = ", " }'
 }
 
-# Compares what the host showed with what was pinned and what the user's ssh has known before; pins what is new.
+# Compares the host's keys with the pinned ones and with the user's known_hosts; pins new ones.
 keys_pin() { # INDEX
     local i=$1 file old new
     new=$(keys_columns <"$work/$i.scan")
@@ -54,13 +54,13 @@ keys_pin() { # INDEX
             if grep -qxF "$old" <<<"$new"; then
                 if [[ $file == "$known" ]]; then return; else continue; fi
             fi
-            # The user's file may know keys of other types alone.
+            # The user's file may have keys of other types only.
             if [[ $file != "$known" ]] && ! cut -d ' ' -f 1 <<<"$old" | grep -qxF "$(cut -d ' ' -f 1 <<<"$new")"; then
                 continue
             fi
-            printf '%s\n' "host key changed: it shows $(keys_fingerprints "$work/$i.scan"), not what is in $file" \
-                "if it was installed anew, compare with ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub on its \
-console, then setup_ssh.sh --accept-new-host-key ${host_name[i]} HOSTS" >"$work/$i.failed"
+            printf '%s\n' "host key changed: the host sent $(keys_fingerprints "$work/$i.scan"), which is not in $file" \
+                "if it was reinstalled, compare with ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub on its \
+console, then run setup_ssh.sh --accept-new-host-key ${host_name[i]} HOSTS" >"$work/$i.failed"
             return
         done
     fi

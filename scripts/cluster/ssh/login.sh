@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 # shellcheck disable=SC2154 # work, timeout and the like are the caller's
-# The first login of each host: over whatever works. Sourced by setup_ssh.sh.
+# The first login to each host, by any method that works. Sourced by setup_ssh.sh.
 
-# Runs $work/script on the host; leaves $work/I.out. HOW: key (the one that is set up), own (what the user has) or
-# password.
+# Runs $work/script on the host, output to $work/I.out. HOW: key (the generated one), own (the user's keys) or password.
 login_as() { # INDEX HOW
     local i=$1 words
     words=(ssh -F "$work/own_config" -T -x -o StrictHostKeyChecking=yes -o UserKnownHostsFile="$known"
@@ -21,10 +20,10 @@ login_as() { # INDEX HOW
     return "$(<"$work/$i.code")"
 }
 
-# By a key: the new one first, then what the user has.
+# Tries the generated key first, then the user's keys.
 login_by_key() { # INDEX
     local code=255
-    # No host knows a new one.
+    # No host knows a key that was just generated.
     [[ $key_is_new == yes ]] || { code=0; login_as "$1" key || code=$?; }
     if [[ $code -eq 255 ]]; then code=0; login_as "$1" own || code=$?; fi
     login_done "$1" "$code"
@@ -35,10 +34,10 @@ login_by_password() { # INDEX
     rm -f "$work/$1.failed" "$work/$1.denied"
     login_as "$1" password || code=$?
     login_done "$1" "$code"
-    # 5 is sshpass's own code for it.
+    # 5: sshpass's code for a wrong password.
     if [[ $code -eq 5 || -e $work/$1.denied ]]; then
-        printf '%s\n' "prompt: the password is not taken" \
-            "is it ${host_user[$1]}'s, and does that sshd take passwords? Else key_file in HOSTS, or ssh-add" \
+        printf '%s\n' "prompt: password rejected" \
+            "check ${host_user[$1]}'s password, and that sshd accepts passwords; otherwise use key_file in HOSTS, or ssh-add" \
             >"$work/$1.failed"
     fi
 }
@@ -51,11 +50,11 @@ login_done() { # INDEX CODE
         host_fails "$1" "$2" "$text"
         if [[ $text == *'Permission denied'* ]]; then touch "$work/$1.denied"; fi
     else
-        printf '%s\n' "on the host: ${text##*$'\n'}" "is there room, and is ~/.ssh writable there?" >"$work/$1.failed"
+        printf '%s\n' "on the host: ${text##*$'\n'}" "check free space and write permission of ~/.ssh there" >"$work/$1.failed"
     fi
 }
 
-# Enters every healthy host over whatever login works.
+# Logs in to every healthy host by any method that works.
 login_all() {
     local denied=() i
     count_healthy
@@ -73,12 +72,12 @@ login_all() {
     fi
     if [[ -z ${SSHPASS+set} ]]; then
         for i in "${denied[@]}"; do
-            printf '%s\n' "prompt: no key is taken, and there is no terminal to ask for ${host_user[i]}'s password" \
-                "export SSHPASS, load a key that works (ssh-add), or name a key_file in HOSTS. If it worked \
+            printf '%s\n' "prompt: no key is accepted, and there is no terminal to ask for ${host_user[i]}'s password" \
+                "export SSHPASS, load a key that works (ssh-add), or set key_file in HOSTS. If it worked \
 before, on ${host_name[i]}: chmod go-w ~ ~/.ssh ~/.ssh/authorized_keys" >"$work/$i.failed"
         done
     else
-        command -v sshpass >/dev/null || die 4 "sshpass, which gives ssh a password, was not found (apt-get install it)"
+        command -v sshpass >/dev/null || die 4 "sshpass, needed for password logins, was not found (apt-get install sshpass)"
         hosts_each login_by_password "${denied[@]}"
     fi
 }

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 # shellcheck disable=SC2154 # work, timeout and the like are the caller's
-# Tries every pair of hosts. Sourced by setup_ssh.sh.
+# Tests the login between every two hosts. Sourced by setup_ssh.sh.
 
-# A line for each target: its index, ssh's exit code, what ssh said. Not all at once: sshd turns away all but ten that
-# have not logged in yet, and every host gets some of everybody's.
+# Prints a line for each target: its index, ssh's exit code, ssh's message. Limits concurrency: sshd accepts only ten
+# connections that have not logged in yet, and every host is contacted by all others.
 verify_targets() {
     local i
     verify_target() { # INDEX ADDRESS
@@ -39,18 +39,18 @@ verify_from() { # INDEX
     done
 }
 
-# As ssh_cause. What the installation saw on the host that refuses says more than ssh may know.
+# As ssh_cause, but adds what the installation found on the host that rejects the login.
 verify_cause() { # CODE TEXT TO FROM
     local file
     ssh_cause "$1" "$2" "${host_name[$3]}" "${host_port[$3]}" "$4"
     if [[ $CAUSE == prompt* ]] && file=$(grep -s '^writable' "$work/$3.out"); then
         file=$(cut -f 2 <<<"$file" | tr '\n' ' ')
-        CAUSE="bad permission: sshd does not take the key where others may write ${file% }"
+        CAUSE="bad permission: sshd rejects the key because others can write ${file% }"
         ADVICE="on ${host_name[$3]}: chmod go-w ${file% }"
     fi
 }
 
-# Every pair of the healthy hosts, and every one of them from here.
+# Tests the logins between healthy hosts, and from this machine to each.
 verify_all() {
     local i j n=${#host_name[@]} code text works=0
     rank_of=()
@@ -62,11 +62,11 @@ verify_all() {
             works=$((works + 1))
         elif [[ ! -s $work/$i.pairs.out ]]; then
             verify_cause "$code" "$(<"$work/$i.pairs.err")" "$i" "$(hostname)"
-            fail_line "here -> ${host_name[i]}" "$CAUSE; nothing was tried from there" "$ADVICE"
+            fail_line "here -> ${host_name[i]}" "$CAUSE; logins from there were not tested" "$ADVICE"
         fi
     done
     for i in "${healthy[@]}"; do
-        # Of a host that was not reached there is nothing to say.
+        # No results from a host that was not reached.
         [[ -s $work/$i.pairs.out ]] || continue
         for j in "${healthy[@]}"; do
             if [[ $i == "$j" ]]; then continue; fi
@@ -80,6 +80,6 @@ verify_all() {
             fi
         done
     done
-    # From here to each, and of each to the others.
+    # n from here, and n - 1 from each host.
     printf '%d of %d logins work, from here and between %d hosts\n' "$works" $((n * n)) "$n"
 }
