@@ -31,7 +31,7 @@ packages=(gcc libc6-dev make pkg-config git openmpi-bin libopenmpi-dev libdnnl-d
     zlib1g-dev libpng-dev libjpeg-dev protobuf-c-compiler libprotobuf-c-dev libisal-dev libyajl-dev libyaml-dev libzip-dev
     openssh-client curl unzip ca-certificates)
 # perl has prove; the command line tests look into records with jq, into checkpoints with h5dump. iproute2,
-# openssh-server, rsync and sshpass are for tests/cluster, imagemagick is the other decoder of pictures, strace counts
+# openssh-server, rsync and sshpass are for tests/cluster, imagemagick is the other decoder of images, strace counts
 # what a reader of shards opens.
 test_packages=(bats hdf5-tools imagemagick iproute2 jq openssh-server perl procps python3-venv rsync shellcheck sshpass
     strace)
@@ -40,7 +40,7 @@ test_packages=(bats hdf5-tools imagemagick iproute2 jq openssh-server perl procp
 venv=${DPTRAIN_VENV:-$here/../build/venv}
 pip_packages=(tensorboard==2.20.0 numpy==2.2.6 protobuf==6.31.1 absl-py==2.3.1
     pycocotools==2.0.11 clang-format==14.0.6)
-# PNG's conformance pictures, good and broken: what they are, whichever release they come from.
+# PNG's conformance images, good and broken: what they are, whichever release they come from.
 pngsuite=${DPTRAIN_PNGSUITE:-$here/../build/pngsuite}
 pngsuite_source=libspng
 pngsuite_sha256=46b7342494c0fc424e97ef3e632a9b0e8f8ba8ab577a10caec5dc133b668331a
@@ -119,12 +119,12 @@ ${log##*$'\n'}"
 fetch_pngsuite() { # FOLDER
     local apt=(apt-get -q -o "Dir::Etc::SourceList=$1/list" -o Dir::Etc::SourceParts=/dev/null
         -o "Dir::State::Lists=$1/lists" -o "Dir::Cache=$1/cache")
-    mkdir -p "$1/lists/partial" "$1/cache/archives/partial" "$1/pictures"
+    mkdir -p "$1/lists/partial" "$1/cache/archives/partial" "$1/images"
     # shellcheck disable=SC2016 # $(...) is for apt
     apt-get indextargets --format 'deb-src $(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' |
         grep -vE -- '-(updates|security|backports) ' >"$1/list" || return 1
     "${apt[@]}" update && (cd "$1" && "${apt[@]}" source --download-only "$pngsuite_source") || return 1
-    tar -xf "$1/$pngsuite_source"_*.orig.tar.* -C "$1/pictures" --strip-components=3 --wildcards '*/tests/images/*.png'
+    tar -xf "$1/$pngsuite_source"_*.orig.tar.* -C "$1/images" --strip-components=3 --wildcards '*/tests/images/*.png'
 }
 
 install_pngsuite() {
@@ -132,10 +132,10 @@ install_pngsuite() {
     [[ ! -e $pngsuite/basn0g01.png ]] || return 0
     note "fetching PngSuite into $pngsuite"
     rm -rf "$part"
-    if ! log=$(fetch_pngsuite "$part" 2>&1) || [[ $(cat "$part"/pictures/*.png | sha256sum) != "$pngsuite_sha256  -" ]]; then
+    if ! log=$(fetch_pngsuite "$part" 2>&1) || [[ $(cat "$part"/images/*.png | sha256sum) != "$pngsuite_sha256  -" ]]; then
         note "could not fetch PngSuite, so its tests will be skipped: ${log##*$'\n'}"
     else
-        mkdir -p "$pngsuite" && cp "$part"/pictures/*.png "$pngsuite/"
+        mkdir -p "$pngsuite" && cp "$part"/images/*.png "$pngsuite/"
     fi
     rm -rf "$part"
 }
