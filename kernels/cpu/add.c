@@ -13,19 +13,19 @@ LOOP_CLONES(add_block, (float *y, const float *a, const float *b, int64_t n), (y
     for (int64_t i = 0; i < n; i++) y[i] = a[i] + b[i];
 }
 
-static void add(float *y, const float *a, const float *b, int64_t n)
+static void add_arrays(float *y, const float *a, const float *b, int64_t n)
 {
 #pragma omp parallel for schedule(static) if (n > LOOP_FORK_MIN)
     for (int64_t i = 0; i < n; i += LOOP_BLOCK) add_block(y + i, a + i, b + i, loop_count(i, n, LOOP_BLOCK));
 }
 
-static err_t forward(const op_t *op, const op_args_t *args)
+static err_t cpu_add_forward(const op_t *op, const op_args_t *args)
 {
-    add(args->y, args->x[0], args->x[1], shape_count(op->desc.y));
+    add_arrays(args->y, args->x[0], args->x[1], shape_count(op->desc.y));
     return ERR_OK;
 }
 
-static err_t backward(const op_t *op, const op_args_t *args)
+static err_t cpu_add_backward(const op_t *op, const op_args_t *args)
 {
     int64_t n = shape_count(op->desc.y);
     const float *dy = args->dy;
@@ -49,7 +49,7 @@ err_t cpu_accumulate(void *dst, const void *src, int64_t n, dtype_t dtype)
     uint16_t *sum = dst;
     const uint16_t *term = src;
     if (dtype == DTYPE_F32) {
-        add(dst, dst, src, n);
+        add_arrays(dst, dst, src, n);
         return ERR_OK;
     }
 #pragma omp parallel for schedule(static) if (n > LOOP_FORK_MIN)
@@ -57,4 +57,4 @@ err_t cpu_accumulate(void *dst, const void *src, int64_t n, dtype_t dtype)
     return ERR_OK;
 }
 
-const op_kernel_t cpu_add = {.forward = forward, .backward = backward};
+const op_kernel_t cpu_add = {.forward = cpu_add_forward, .backward = cpu_add_backward};

@@ -22,7 +22,7 @@
 #define RIGHT_1 7
 enum { N_TILES = 8 };
 
-static void begin(int rows)
+static void amx_begin(int rows)
 {
     /* Palette 1 of LDTILECFG. */
     struct {
@@ -37,7 +37,7 @@ static void begin(int rows)
     _tile_loadconfig(&shape);
 }
 
-static void end(void)
+static void amx_end(void)
 {
     _tile_release();
     _mm_sfence();
@@ -106,8 +106,8 @@ static inline __attribute__((always_inline)) void write_sums(const amx_product_t
         }
 }
 
-static inline __attribute__((always_inline)) void multiply(const amx_product_t *p, const amx_place_t *at,
-                                                           bool two_left, bool two_right)
+static inline __attribute__((always_inline)) void
+multiply_tiles(const amx_product_t *p, const amx_place_t *at, bool two_left, bool two_right)
 {
     load_sums(p, at, two_left, two_right);
     for (int64_t t = 0; t < p->n_taps; t++) {
@@ -131,16 +131,16 @@ static inline __attribute__((always_inline)) void multiply(const amx_product_t *
         store_sums(at->out, p->out_row, two_left, two_right);
 }
 
-static void multiply_place(const amx_product_t *p, const amx_place_t *at)
+static void amx_multiply(const amx_product_t *p, const amx_place_t *at)
 {
     if (at->left[1] && at->n_right == 2)
-        multiply(p, at, true, true);
+        multiply_tiles(p, at, true, true);
     else if (at->left[1])
-        multiply(p, at, true, false);
+        multiply_tiles(p, at, true, false);
     else if (at->n_right == 2)
-        multiply(p, at, false, true);
+        multiply_tiles(p, at, false, true);
     else
-        multiply(p, at, false, false);
+        multiply_tiles(p, at, false, false);
 }
 
 /* Mask of the first n of 16 lanes; empty for n ≤ 0. */
@@ -255,7 +255,7 @@ static void pack_turned(const void *const *rows, dtype_t dtype, int64_t first, u
     store_turned(words, to);
 }
 
-static const amx_t amx = {begin, end, multiply_place, pack_row, pack_columns, pack_pairs, pack_turned};
+static const amx_t amx = {amx_begin, amx_end, amx_multiply, pack_row, pack_columns, pack_pairs, pack_turned};
 
 /* oneDNN requests permission to use the tile registers from Linux, for the whole process, when it detects the
  * CPU. */

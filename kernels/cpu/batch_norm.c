@@ -47,7 +47,7 @@ static norm_t norm_of(const op_t *op, void *workspace)
     return n;
 }
 
-static err_t plan(op_t *op)
+static err_t cpu_batch_norm_plan(op_t *op)
 {
     norm_t n = norm_of(op, NULL);
     int64_t n_blocks = (n.group_rows + ROW_BLOCK - 1) / ROW_BLOCK;
@@ -163,7 +163,7 @@ static err_t group_moments(const op_t *op, const op_args_t *args, const norm_t *
 }
 
 /* Uses coefficients 0 (mean) and 1 (γ/std). */
-static void normalise(const norm_t *n, const norm_rows_t *rows, void *y)
+static void normalize(const norm_t *n, const norm_rows_t *rows, void *y)
 {
 #pragma omp parallel for schedule(static) if (forks(rows))
     for (int64_t i = 0; i < rows->n_rows; i += ROW_BLOCK) {
@@ -195,14 +195,14 @@ static err_t train_forward(const op_t *op, const op_args_t *args, const norm_t *
             scale[c] = gamma[c] * inverse_std[c];
             if (saved) saved[c] = mean[c], saved[n->n_c + c] = inverse_std[c];
         }
-        normalise(n, &rows, row_at(&rows, args->y, g * n->group_rows));
+        normalize(n, &rows, row_at(&rows, args->y, g * n->group_rows));
     }
     update_running(args->state[0], n->over_groups, n, momentum);
     update_running(args->state[1], n->over_groups + n->n_c, n, momentum);
     return ERR_OK;
 }
 
-static err_t forward(const op_t *op, const op_args_t *args)
+static err_t cpu_batch_norm_forward(const op_t *op, const op_args_t *args)
 {
     norm_t n = norm_of(op, args->workspace);
     if (args->training) return train_forward(op, args, &n);
@@ -215,7 +215,7 @@ static err_t forward(const op_t *op, const op_args_t *args)
     norm_rows_t rows = rows_of_group(op, args, &n, 0);
     rows.n_rows = n.n_rows;
     rows.mask = NULL;
-    normalise(&n, &rows, args->y);
+    normalize(&n, &rows, args->y);
     return ERR_OK;
 }
 
@@ -259,7 +259,7 @@ static err_t backward_group(const op_t *op, const op_args_t *args, const norm_t 
     return ERR_OK;
 }
 
-static err_t backward(const op_t *op, const op_args_t *args)
+static err_t cpu_batch_norm_backward(const op_t *op, const op_args_t *args)
 {
     norm_t n = norm_of(op, args->workspace);
     float *dgamma = args->dparam[0], *dbeta = args->dparam[1];
@@ -272,5 +272,8 @@ static err_t backward(const op_t *op, const op_args_t *args)
     return ERR_OK;
 }
 
-const op_kernel_t cpu_batch_norm = {
-    .plan = plan, .forward = forward, .backward = backward, .fuses = true, .bf16 = true};
+const op_kernel_t cpu_batch_norm = {.plan = cpu_batch_norm_plan,
+                                    .forward = cpu_batch_norm_forward,
+                                    .backward = cpu_batch_norm_backward,
+                                    .fuses = true,
+                                    .bf16 = true};

@@ -51,7 +51,7 @@ static conv_problem_t problem_for(const conv_impl_t *impl, const op_desc_t *desc
     return (conv_problem_t){fused ? desc : plain, pass, training};
 }
 
-static const conv_impl_t *rule(const op_desc_t *plain, op_pass_t pass, bool training)
+static const conv_impl_t *default_impl(const op_desc_t *plain, op_pass_t pass, bool training)
 {
     conv_problem_t problem = {plain, pass, training};
     const conv_impl_t *impl = conv_amx_rule(&problem);
@@ -61,10 +61,10 @@ static const conv_impl_t *rule(const op_desc_t *plain, op_pass_t pass, bool trai
 }
 
 /* The default comes first. */
-static int list(const op_desc_t *desc, op_pass_t pass, bool training, const char **names, int max)
+static int cpu_conv2d_list(const op_desc_t *desc, op_pass_t pass, bool training, const char **names, int max)
 {
     op_desc_t plain = plain_of(desc);
-    const conv_impl_t *first = rule(&plain, pass, training);
+    const conv_impl_t *first = default_impl(&plain, pass, training);
     int n = 0;
     if (first && max > 0) names[n++] = first->name;
     for (int i = 0; i < N_FAMILIES; i++)
@@ -75,7 +75,7 @@ static int list(const op_desc_t *desc, op_pass_t pass, bool training, const char
     return n;
 }
 
-static const conv_impl_t *find(const char *name)
+static const conv_impl_t *find_impl(const char *name)
 {
     for (int i = 0; i < N_FAMILIES; i++)
         for (const conv_impl_t *impl = families[i]; impl->name; impl++)
@@ -88,7 +88,7 @@ static err_t plan_pass(op_t *op, op_pass_t pass, conv_plan_t *plan)
     char *name = op->algorithms.name[pass];
     size_t n_bytes = 0;
     pass_plan_t *out = &plan->pass[pass];
-    const conv_impl_t *impl = name[0] ? find(name) : rule(&plan->plain, pass, op->training);
+    const conv_impl_t *impl = name[0] ? find_impl(name) : default_impl(&plan->plain, pass, op->training);
     if (!impl) RAISE(ERR_SYSTEM, "oneDNN has no implementation of conv2d, %s", op_pass_names[pass]);
     out->problem = problem_for(impl, &op->desc, &plan->plain, pass, op->training);
     TRY(impl->plan(impl, &out->problem, &out->plan, &n_bytes));
@@ -98,7 +98,7 @@ static err_t plan_pass(op_t *op, op_pass_t pass, conv_plan_t *plan)
     return ERR_OK;
 }
 
-static void plan_free(conv_plan_t **plan)
+static void conv_plan_free(conv_plan_t **plan)
 {
     if (!*plan) return;
     for (int pass = 0; pass < OP_PASS_COUNT; pass++) {
@@ -109,7 +109,7 @@ static void plan_free(conv_plan_t **plan)
 }
 
 /* Whether the operands of this pass must be rounded for its algorithm. */
-static bool rounds(const conv_plan_t *plan, op_pass_t pass)
+static bool must_round(const conv_plan_t *plan, op_pass_t pass)
 {
     const conv_impl_t *impl = plan->pass[pass].impl;
     return impl && plan->plain.compute == DTYPE_BF16 && !impl->rounds;
@@ -134,9 +134,9 @@ static void place_operands(const op_t *op, conv_plan_t *plan)
 {
     size_t x = bf16_operand_bytes(op->desc.x[0]), weight = bf16_operand_bytes(op->desc.param[0]),
            dy = bf16_operand_bytes(op->desc.y);
-    bool forward = rounds(plan, OP_FORWARD);
+    bool forward = must_round(plan, OP_FORWARD);
     bool backward =
-        rounds(plan, OP_BACKWARD_DATA) || rounds(plan, OP_BACKWARD_WEIGHTS) || widens_dy(op, plan);
+        must_round(plan, OP_BACKWARD_DATA) || must_round(plan, OP_BACKWARD_WEIGHTS) || widens_dy(op, plan);
     size_t y = narrows(op, plan, OP_FORWARD) ? dy : 0, dx = narrows(op, plan, OP_BACKWARD_DATA) ? x : 0;
     size_t first = backward && dy > weight ? dy : weight, second = backward && weight > x ? weight : x;
     plan->second_operand = plan->first_operand + (forward || backward ? first : 0);
@@ -144,7 +144,7 @@ static void place_operands(const op_t *op, conv_plan_t *plan)
     plan->algorithm = plan->wide + (y > dx ? y : dx);
 }
 
-static err_t plan(op_t *op)
+static err_t cpu_conv2d_plan(op_t *op)
 {
     conv_plan_t *p;
     ASSERT(op->desc.compute == DTYPE_BF16 || !op_is_narrow(&op->desc));
@@ -155,7 +155,7 @@ static err_t plan(op_t *op)
     for (int pass = 0; pass < (op->training ? OP_PASS_COUNT : 1) && err == ERR_OK; pass++)
         err = plan_pass(op, (op_pass_t)pass, p);
     if (err != ERR_OK) {
-        plan_free(&p);
+        conv_plan_free(&p);
         return err;
     }
     bool relu = p->cells.relu;
@@ -168,15 +168,15 @@ static err_t plan(op_t *op)
     return ERR_OK;
 }
 
-static void unplan(op_t *op)
+static void cpu_conv2d_unplan(op_t *op)
 {
     conv_plan_t *p = op->plan;
-    plan_free(&p);
+    conv_plan_free(&p);
     op->plan = NULL;
 }
 
-static err_t run(const conv_plan_t *plan, op_pass_t pass, const op_args_t *args,
-                 const conv_buffers_t *buffers)
+static err_t run_pass(const conv_plan_t *plan, op_pass_t pass, const op_args_t *args,
+                      const conv_buffers_t *buffers)
 {
     const pass_plan_t *p = &plan->pass[pass];
     return p->impl->run(p->plan, &p->problem, buffers, (char *)args->workspace + plan->algorithm);
@@ -193,7 +193,7 @@ static const float *x_operand(const op_t *op, const op_args_t *args, size_t at)
     return bf16_operand(args->x[0], op->desc.x_dtype[0], op->desc.x[0], args->workspace, at);
 }
 
-static err_t forward(const op_t *op, const op_args_t *args)
+static err_t cpu_conv2d_forward(const op_t *op, const op_args_t *args)
 {
     const conv_plan_t *p = op->plan;
     uint8_t *mask = op->n_saved_bytes ? args->saved : NULL;
@@ -205,11 +205,11 @@ static err_t forward(const op_t *op, const op_args_t *args)
                               .bias = args->param[1],
                               .y = apart ? dense : y,
                               .mask = apart ? NULL : mask};
-    if (rounds(p, OP_FORWARD)) {
+    if (must_round(p, OP_FORWARD)) {
         buffers.weight = weight_operand(op, args, p->first_operand);
         buffers.x = x_operand(op, args, p->second_operand);
     }
-    TRY(run(p, OP_FORWARD, args, &buffers));
+    TRY(run_pass(p, OP_FORWARD, args, &buffers));
     if (apart) direct_isa()->reduce(&p->cells, dense, y, mask);
     if (narrow) bf16_narrow(args->y, y, shape_count(op->desc.y));
     return ERR_OK;
@@ -221,8 +221,8 @@ static err_t backward_data(const op_t *op, const op_args_t *args, const void *dy
     bool narrow = narrows(op, p, OP_BACKWARD_DATA);
     float *wide = (float *)((char *)args->workspace + p->wide);
     conv_buffers_t buffers = {.weight = args->param[0], .dy = dy, .dx = narrow ? wide : args->dx[0]};
-    if (rounds(p, OP_BACKWARD_DATA)) buffers.weight = weight_operand(op, args, p->second_operand);
-    TRY(run(p, OP_BACKWARD_DATA, args, &buffers));
+    if (must_round(p, OP_BACKWARD_DATA)) buffers.weight = weight_operand(op, args, p->second_operand);
+    TRY(run_pass(p, OP_BACKWARD_DATA, args, &buffers));
     if (narrow) bf16_narrow(args->dx[0], wide, shape_count(op->desc.x[0]));
     return ERR_OK;
 }
@@ -232,16 +232,16 @@ static err_t backward_weights(const op_t *op, const op_args_t *args, const void 
     const conv_plan_t *p = op->plan;
     conv_buffers_t buffers = {
         .x = args->x[0], .dy = dy, .dweight = args->dparam[0], .dbias = args->dparam[1], .mask = mask};
-    if (rounds(p, OP_BACKWARD_WEIGHTS)) buffers.x = x_operand(op, args, p->second_operand);
-    return run(p, OP_BACKWARD_WEIGHTS, args, &buffers);
+    if (must_round(p, OP_BACKWARD_WEIGHTS)) buffers.x = x_operand(op, args, p->second_operand);
+    return run_pass(p, OP_BACKWARD_WEIGHTS, args, &buffers);
 }
 
-static err_t backward(const op_t *op, const op_args_t *args)
+static err_t cpu_conv2d_backward(const op_t *op, const op_args_t *args)
 {
     const conv_plan_t *p = op->plan;
     bool data = args->dx[0], weights = args->dparam[0], relu = p->cells.relu;
     bool fused = relu && p->pass[OP_BACKWARD_WEIGHTS].impl->fuses;
-    bool round_data = rounds(p, OP_BACKWARD_DATA), round_weights = rounds(p, OP_BACKWARD_WEIGHTS);
+    bool round_data = must_round(p, OP_BACKWARD_DATA), round_weights = must_round(p, OP_BACKWARD_WEIGHTS);
     const void *dy = args->dy; /* rounded if an algorithm needs it */
     if ((data && round_data) || (weights && round_weights) || widens_dy(op, p))
         dy = bf16_operand(args->dy, op->desc.y_dtype, op->desc.y, args->workspace, p->first_operand);
@@ -255,10 +255,10 @@ static err_t backward(const op_t *op, const op_args_t *args)
     return backward_weights(op, args, dense ? dense : round_weights ? dy : args->dy, NULL);
 }
 
-const op_kernel_t cpu_conv2d = {.plan = plan,
-                                .forward = forward,
-                                .backward = backward,
-                                .unplan = unplan,
-                                .list = list,
+const op_kernel_t cpu_conv2d = {.plan = cpu_conv2d_plan,
+                                .forward = cpu_conv2d_forward,
+                                .backward = cpu_conv2d_backward,
+                                .unplan = cpu_conv2d_unplan,
+                                .list = cpu_conv2d_list,
                                 .fuses = true,
                                 .bf16 = true};

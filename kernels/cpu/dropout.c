@@ -8,7 +8,7 @@
 #include "kernels/cpu/loop.h"
 
 /* Saved: one byte per element, 1 if it is kept. */
-static err_t plan(op_t *op)
+static err_t cpu_dropout_plan(op_t *op)
 {
     op->n_saved_bytes = op->training ? (size_t)shape_count(op->desc.y) : 0;
     return ERR_OK;
@@ -80,7 +80,7 @@ static void forward_identity(const op_t *op, const op_args_t *args)
     if (op->n_saved_bytes) memset(args->saved, 1, n);
 }
 
-static err_t forward(const op_t *op, const op_args_t *args)
+static err_t cpu_dropout_forward(const op_t *op, const op_args_t *args)
 {
     if (!args->training) {
         forward_identity(op, args);
@@ -92,7 +92,7 @@ static err_t forward(const op_t *op, const op_args_t *args)
     return ERR_OK;
 }
 
-static err_t backward(const op_t *op, const op_args_t *args)
+static err_t cpu_dropout_backward(const op_t *op, const op_args_t *args)
 {
     int64_t n = shape_count(op->desc.y);
     const float *dy = args->dy;
@@ -105,4 +105,5 @@ static err_t backward(const op_t *op, const op_args_t *args)
     return ERR_OK;
 }
 
-const op_kernel_t cpu_dropout = {.plan = plan, .forward = forward, .backward = backward};
+const op_kernel_t cpu_dropout = {
+    .plan = cpu_dropout_plan, .forward = cpu_dropout_forward, .backward = cpu_dropout_backward};

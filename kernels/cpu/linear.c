@@ -24,14 +24,14 @@ typedef struct linear_plan {
     size_t second_operand, primitive;   /* offsets; at 0 is dy, in forward the weight */
 } linear_plan_t;
 
-static void plan_free(linear_plan_t **plan)
+static void linear_plan_free(linear_plan_t **plan)
 {
     if (!*plan) return;
     for (int pass = 0; pass < OP_PASS_COUNT; pass++) linear_bf16_free(&(*plan)->bf16[pass]);
     mem_free(plan);
 }
 
-static int list(const op_desc_t *desc, op_pass_t pass, bool training, const char **names, int max)
+static int cpu_linear_list(const op_desc_t *desc, op_pass_t pass, bool training, const char **names, int max)
 {
     int n = 0;
     if (desc->compute != DTYPE_BF16) return 0;
@@ -48,7 +48,7 @@ static err_t plan_pass(op_t *op, op_pass_t pass, linear_plan_t *plan)
     const char *first;
     char *name = op->algorithms.name[pass];
     size_t n_bytes = 0;
-    if (!name[0] && list(&op->desc, pass, op->training, &first, 1) == 1)
+    if (!name[0] && cpu_linear_list(&op->desc, pass, op->training, &first, 1) == 1)
         memcpy(name, first, strlen(first) + 1);
     if (strcmp(name, linear_bf16_name) == 0)
         TRY(linear_bf16_new(&op->desc, pass, op->training, &plan->bf16[pass], &n_bytes));
@@ -58,7 +58,7 @@ static err_t plan_pass(op_t *op, op_pass_t pass, linear_plan_t *plan)
     return ERR_OK;
 }
 
-static err_t plan(op_t *op)
+static err_t cpu_linear_plan(op_t *op)
 {
     const op_desc_t *d = &op->desc;
     linear_plan_t *p;
@@ -77,20 +77,20 @@ static err_t plan(op_t *op)
     op->plan = p;
     return ERR_OK;
 out:
-    plan_free(&p);
+    linear_plan_free(&p);
     return err;
 }
 
-static void unplan(op_t *op)
+static void cpu_linear_unplan(op_t *op)
 {
     linear_plan_t *p = op->plan;
-    plan_free(&p);
+    linear_plan_free(&p);
     op->plan = NULL;
 }
 
 /* An operand as own_algorithm takes it: rounded for bfloat16 products. */
-static const float *operand(const op_t *op, const op_args_t *args, const void *from, shape_t shape,
-                            size_t offset)
+static const float *round_operand(const op_t *op, const op_args_t *args, const void *from, shape_t shape,
+                                  size_t offset)
 {
     return op->desc.compute == DTYPE_BF16 ? bf16_operand(from, DTYPE_F32, shape, args->workspace, offset)
                                           : from;
@@ -103,27 +103,27 @@ static direct_conv_t cells_of(const op_desc_t *desc)
         .n = desc->y.dim[0], .oh = 1, .ow = 1, .k = desc->y.dim[1], .relu = true, .pool_h = 1, .pool_w = 1};
 }
 
-static void relu(const op_t *op, const op_args_t *args)
+static void apply_relu(const op_t *op, const op_args_t *args)
 {
     direct_conv_t cells = cells_of(&op->desc);
     direct_isa()->reduce(&cells, args->y, args->y, op->n_saved_bytes ? args->saved : NULL);
 }
 
 /* The gradient before the ReLU. */
-static const float *relu_backward(const op_t *op, const op_args_t *args)
+static const float *linear_relu_backward(const op_t *op, const op_args_t *args)
 {
     direct_conv_t cells = cells_of(&op->desc);
     direct_isa()->expand(&cells, args->dy, args->saved, args->workspace);
     return args->workspace;
 }
 
-static err_t multiply(const op_t *op, const op_args_t *args)
+static err_t linear_multiply(const op_t *op, const op_args_t *args)
 {
     const op_desc_t *d = &op->desc;
     const linear_plan_t *p = op->plan;
     int64_t n = d->y.dim[0], n_out = d->y.dim[1], n_in = d->param[0].dim[1];
-    const float *weight = operand(op, args, args->param[0], d->param[0], 0);
-    const float *x = operand(op, args, args->x[0], d->x[0], p->second_operand);
+    const float *weight = round_operand(op, args, args->param[0], d->param[0], 0);
+    const float *x = round_operand(op, args, args->x[0], d->x[0], p->second_operand);
     bool has_bias = d->attr.linear.has_bias;
     if (has_bias) matrix_spread_rows(args->y, args->param[1], n, n_out);
     E_DNNL(dnnl_sgemm('N', 'T', n, n_out, n_in, 1, x, n_in, weight, n_in, has_bias ? 1 : 0, args->y, n_out),
@@ -131,15 +131,15 @@ static err_t multiply(const op_t *op, const op_args_t *args)
     return ERR_OK;
 }
 
-static err_t forward(const op_t *op, const op_args_t *args)
+static err_t cpu_linear_forward(const op_t *op, const op_args_t *args)
 {
     const linear_plan_t *p = op->plan;
     linear_buffers_t buffers = {args->x[0], args->param[0], args->param[1], NULL, args->y, NULL, NULL, NULL};
     if (p->bf16[OP_FORWARD])
         TRY(linear_bf16_run(p->bf16[OP_FORWARD], &buffers, (char *)args->workspace + p->primitive));
     else
-        TRY(multiply(op, args));
-    if (op->desc.attr.linear.epilogue.relu) relu(op, args);
+        TRY(linear_multiply(op, args));
+    if (op->desc.attr.linear.epilogue.relu) apply_relu(op, args);
     return ERR_OK;
 }
 
@@ -148,7 +148,7 @@ static err_t backward_data(const op_t *op, const op_args_t *args, const float *d
     const op_desc_t *d = &op->desc;
     const linear_plan_t *p = op->plan;
     int64_t n = d->y.dim[0], n_out = d->y.dim[1], n_in = d->param[0].dim[1];
-    const float *weight = operand(op, args, args->param[0], d->param[0], p->second_operand);
+    const float *weight = round_operand(op, args, args->param[0], d->param[0], p->second_operand);
     E_DNNL(dnnl_sgemm('N', 'N', n, n_in, n_out, 1, dy, n_out, weight, n_in, 0, args->dx[0], n_in),
            "sgemm, linear data gradient");
     return ERR_OK;
@@ -159,21 +159,21 @@ static err_t backward_weights(const op_t *op, const op_args_t *args, const float
     const op_desc_t *d = &op->desc;
     const linear_plan_t *p = op->plan;
     int64_t n = d->y.dim[0], n_out = d->y.dim[1], n_in = d->param[0].dim[1];
-    const float *x = operand(op, args, args->x[0], d->x[0], p->second_operand);
+    const float *x = round_operand(op, args, args->x[0], d->x[0], p->second_operand);
     E_DNNL(dnnl_sgemm('T', 'N', n_out, n_in, n, 1, dy, n_out, x, n_in, 0, args->dparam[0], n_in),
            "sgemm, linear weight gradient");
     if (d->attr.linear.has_bias) matrix_sum_columns(args->dparam[1], dy, n, n_out);
     return ERR_OK;
 }
 
-static err_t backward(const op_t *op, const op_args_t *args)
+static err_t cpu_linear_backward(const op_t *op, const op_args_t *args)
 {
     const op_desc_t *d = &op->desc;
     const linear_plan_t *p = op->plan;
-    const float *dy = d->attr.linear.epilogue.relu ? relu_backward(op, args) : args->dy;
+    const float *dy = d->attr.linear.epilogue.relu ? linear_relu_backward(op, args) : args->dy;
     linear_bf16_t *data = p->bf16[OP_BACKWARD_DATA], *weights = p->bf16[OP_BACKWARD_WEIGHTS];
     /* oneDNN leaves operands that are rounded already unchanged. */
-    if ((args->dparam[0] && !weights) || (args->dx[0] && !data)) dy = operand(op, args, dy, d->y, 0);
+    if ((args->dparam[0] && !weights) || (args->dx[0] && !data)) dy = round_operand(op, args, dy, d->y, 0);
     linear_buffers_t buffers = {args->x[0],  args->param[0],  NULL,           dy, NULL,
                                 args->dx[0], args->dparam[0], args->dparam[1]};
     void *workspace = (char *)args->workspace + p->primitive;
@@ -183,5 +183,9 @@ static err_t backward(const op_t *op, const op_args_t *args)
     return ERR_OK;
 }
 
-const op_kernel_t cpu_linear = {
-    .plan = plan, .forward = forward, .backward = backward, .unplan = unplan, .list = list, .fuses = true};
+const op_kernel_t cpu_linear = {.plan = cpu_linear_plan,
+                                .forward = cpu_linear_forward,
+                                .backward = cpu_linear_backward,
+                                .unplan = cpu_linear_unplan,
+                                .list = cpu_linear_list,
+                                .fuses = true};

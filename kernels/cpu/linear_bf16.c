@@ -22,8 +22,8 @@ typedef struct linear_shape {
     bool has_bias;
 } linear_shape_t;
 
-static err_t matrix(dnnl_memory_desc_t *theirs, dnnl_memory_desc_t *ours, int64_t rows, int64_t columns,
-                    bool rounded)
+static err_t matrix_layouts(dnnl_memory_desc_t *theirs, dnnl_memory_desc_t *ours, int64_t rows,
+                            int64_t columns, bool rounded)
 {
     dnnl_dims_t dims = {rows, columns};
     E_DNNL(dnnl_memory_desc_init_by_tag(theirs, 2, dims, rounded ? dnnl_bf16 : dnnl_f32, dnnl_format_tag_any),
@@ -37,16 +37,16 @@ static err_t shape_of(const op_desc_t *d, op_pass_t pass, linear_shape_t *s)
 {
     int64_t n = d->y.dim[0], n_out = d->y.dim[1], n_in = d->param[0].dim[1];
     dnnl_dims_t bias = {n_out};
-    TRY(matrix(&s->x, &s->our_x, n, n_in, pass != OP_BACKWARD_DATA));
-    TRY(matrix(&s->y, &s->our_y, n, n_out, pass != OP_FORWARD));
-    TRY(matrix(&s->weight, &s->our_weight, n_out, n_in, pass != OP_BACKWARD_WEIGHTS));
+    TRY(matrix_layouts(&s->x, &s->our_x, n, n_in, pass != OP_BACKWARD_DATA));
+    TRY(matrix_layouts(&s->y, &s->our_y, n, n_out, pass != OP_FORWARD));
+    TRY(matrix_layouts(&s->weight, &s->our_weight, n_out, n_in, pass != OP_BACKWARD_WEIGHTS));
     E_DNNL(dnnl_memory_desc_init_by_tag(&s->bias, 1, bias, dnnl_f32, dnnl_x), "linear bias layout");
     s->has_bias = d->attr.linear.has_bias;
     return ERR_OK;
 }
 
-static dnnl_status_t describe(const linear_shape_t *s, op_pass_t pass, bool training,
-                              dnnl_inner_product_desc_t *out)
+static dnnl_status_t describe_product(const linear_shape_t *s, op_pass_t pass, bool training,
+                                      dnnl_inner_product_desc_t *out)
 {
     const dnnl_memory_desc_t *bias = s->has_bias ? &s->bias : NULL;
     dnnl_prop_kind_t kind = training ? dnnl_forward_training : dnnl_forward_inference;
@@ -58,15 +58,15 @@ static dnnl_status_t describe(const linear_shape_t *s, op_pass_t pass, bool trai
 }
 
 /* oneDNN's best implementation; *out is NULL if it has none but its reference loops. */
-static err_t take(const op_desc_t *d, op_pass_t pass, bool training, linear_shape_t *s,
-                  dnnl_primitive_desc_t *out)
+static err_t find_primitive(const op_desc_t *d, op_pass_t pass, bool training, linear_shape_t *s,
+                            dnnl_primitive_desc_t *out)
 {
     dnnl_inner_product_desc_t desc;
     dnnl_primitive_attr_t attr;
     const char *info = "";
     *out = NULL;
     TRY(shape_of(d, pass, s));
-    E_DNNL(describe(s, pass, training, &desc), "describing linear");
+    E_DNNL(describe_product(s, pass, training, &desc), "describing linear");
     TRY(onednn_attr_new(&attr));
     dnnl_status_t status = dnnl_primitive_desc_create(out, &desc, attr, onednn_engine(), NULL);
     dnnl_primitive_attr_destroy(attr);
@@ -85,7 +85,7 @@ bool linear_bf16_fits(const op_desc_t *desc, op_pass_t pass, bool training)
 {
     linear_shape_t s;
     dnnl_primitive_desc_t offer;
-    if (desc->compute != DTYPE_BF16 || take(desc, pass, training, &s, &offer) != ERR_OK || !offer)
+    if (desc->compute != DTYPE_BF16 || find_primitive(desc, pass, training, &s, &offer) != ERR_OK || !offer)
         return false;
     dnnl_primitive_desc_destroy(offer);
     return true;
@@ -99,7 +99,7 @@ err_t linear_bf16_new(const op_desc_t *desc, op_pass_t pass, bool training, line
     linear_shape_t s;
     dnnl_primitive_desc_t offer;
     linear_bf16_t *plan;
-    TRY(take(desc, pass, training, &s, &offer));
+    TRY(find_primitive(desc, pass, training, &s, &offer));
     if (!offer) RAISE(ERR_SYSTEM, "oneDNN offers no bfloat16 for linear, %s", op_pass_names[pass]);
     const onednn_operand_t operands[OP_PASS_COUNT][MAX_OPERANDS] = {
         [OP_FORWARD] = {{DNNL_ARG_SRC, &s.our_x, false},

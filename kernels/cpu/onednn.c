@@ -67,7 +67,7 @@ void onednn_describe(char *out, size_t n_bytes)
 }
 
 /* Instruction sets are bit masks; larger sets include smaller ones. */
-static bool has(unsigned need)
+static bool has_isa(unsigned need)
 {
     unsigned have = dnnl_get_effective_cpu_isa();
     return (have & need) == need;
@@ -75,12 +75,12 @@ static bool has(unsigned need)
 
 bool onednn_has_bf16(void)
 {
-    return has(dnnl_cpu_isa_avx512_core_bf16);
+    return has_isa(dnnl_cpu_isa_avx512_core_bf16);
 }
 
 bool onednn_has_amx(void)
 {
-    return has(dnnl_cpu_isa_avx512_core_amx);
+    return has_isa(dnnl_cpu_isa_avx512_core_amx);
 }
 
 err_t onednn_attr_new(dnnl_primitive_attr_t *out)

@@ -49,8 +49,8 @@ static err_t add_link(onednn_chain_t *chain, const onednn_operand_t *ours, const
     return ERR_OK;
 }
 
-static err_t make(onednn_chain_t *chain, const_dnnl_primitive_desc_t desc, const onednn_operand_t *operands,
-                  int n)
+static err_t chain_fill(onednn_chain_t *chain, const_dnnl_primitive_desc_t desc,
+                        const onednn_operand_t *operands, int n)
 {
     onednn_slot_t slots[ONEDNN_MAX_OPERANDS];
     for (int i = 0; i < n; i++) {
@@ -71,7 +71,7 @@ err_t onednn_chain_new(const_dnnl_primitive_desc_t desc, const onednn_operand_t 
     onednn_chain_t *chain;
     ASSERT(n <= ONEDNN_MAX_OPERANDS);
     TRY(mem_new(sizeof *chain, "the plan of a product", &chain));
-    err_t err = make(chain, desc, operands, n);
+    err_t err = chain_fill(chain, desc, operands, n);
     if (err != ERR_OK) {
         onednn_chain_free(&chain);
         return err;

@@ -17,7 +17,7 @@ LOOP_CLONES(average_block, (const optim_args_t *a, int64_t first, int64_t end), 
     for (int64_t i = first; i < end; i++) average[i] += rest * (weight[i] - average[i]);
 }
 
-static err_t run(const optim_args_t *args, block_t update)
+static err_t optim_run(const optim_args_t *args, block_t update)
 {
 #pragma omp parallel for schedule(static) if (args->n > LOOP_FORK_MIN)
     for (int64_t i = 0; i < args->n; i += LOOP_BLOCK) {
@@ -58,7 +58,7 @@ LOOP_CLONES(nesterov_block, (const optim_args_t *a, int64_t first, int64_t end),
 
 err_t cpu_optim_sgd(const optim_args_t *args)
 {
-    return run(args, args->nesterov ? nesterov_block : sgd_block);
+    return optim_run(args, args->nesterov ? nesterov_block : sgd_block);
 }
 
 LOOP_CLONES(adadelta_block, (const optim_args_t *a, int64_t first, int64_t end), (a, first, end))
@@ -80,7 +80,7 @@ LOOP_CLONES(adadelta_block, (const optim_args_t *a, int64_t first, int64_t end),
 
 err_t cpu_optim_adadelta(const optim_args_t *args)
 {
-    return run(args, adadelta_block);
+    return optim_run(args, adadelta_block);
 }
 
 /* Bias corrections are hoisted out of the loop: lr·(m/c1)/(√(v/c2) + ε) = (lr/c1)·m / (√v·√(1/c2) + ε). */
@@ -104,7 +104,7 @@ LOOP_CLONES(adamw_block, (const optim_args_t *a, int64_t first, int64_t end), (a
 
 err_t cpu_optim_adamw(const optim_args_t *args)
 {
-    return run(args, adamw_block);
+    return optim_run(args, adamw_block);
 }
 
 LOOP_CLONES(lars_block, (const optim_args_t *a, int64_t first, int64_t end), (a, first, end))
@@ -123,7 +123,7 @@ LOOP_CLONES(lars_block, (const optim_args_t *a, int64_t first, int64_t end), (a,
 
 err_t cpu_optim_lars(const optim_args_t *args)
 {
-    return run(args, lars_block);
+    return optim_run(args, lars_block);
 }
 
 /* Each lane accumulates separately, so that vectors of any width add in the same order. */

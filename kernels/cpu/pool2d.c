@@ -24,7 +24,7 @@ static inline window_t window_at(const op_desc_t *d, int64_t oh, int64_t ow)
 }
 
 /* Saved for max: the winning pixel (row · width + column) of each output. */
-static err_t plan(op_t *op)
+static err_t cpu_pool2d_plan(op_t *op)
 {
     bool keep = op->training && op->desc.attr.pool2d.mode == POOL_MAX;
     op->n_saved_bytes = keep ? (size_t)shape_count(op->desc.y) * sizeof(int32_t) : 0;
@@ -209,17 +209,18 @@ static void each_sample(const op_t *op, void *x, void *y, int32_t *winner, bool 
     }
 }
 
-static err_t forward(const op_t *op, const op_args_t *args)
+static err_t cpu_pool2d_forward(const op_t *op, const op_args_t *args)
 {
     each_sample(op, (void *)args->x[0], args->y, op->n_saved_bytes ? args->saved : NULL, false);
     return ERR_OK;
 }
 
-static err_t backward(const op_t *op, const op_args_t *args)
+static err_t cpu_pool2d_backward(const op_t *op, const op_args_t *args)
 {
     if (args->dx[0])
         each_sample(op, args->dx[0], (void *)args->dy, op->n_saved_bytes ? args->saved : NULL, true);
     return ERR_OK;
 }
 
-const op_kernel_t cpu_pool2d = {.plan = plan, .forward = forward, .backward = backward, .bf16 = true};
+const op_kernel_t cpu_pool2d = {
+    .plan = cpu_pool2d_plan, .forward = cpu_pool2d_forward, .backward = cpu_pool2d_backward, .bf16 = true};

@@ -20,7 +20,7 @@ LOOP_CLONES(relu_backward_block, (float *dx, const float *dy, const float *y, in
     }
 }
 
-static err_t forward(const op_t *op, const op_args_t *args)
+static err_t cpu_relu_forward(const op_t *op, const op_args_t *args)
 {
     int64_t n = shape_count(op->desc.y);
     const float *x = args->x[0];
@@ -30,7 +30,7 @@ static err_t forward(const op_t *op, const op_args_t *args)
     return ERR_OK;
 }
 
-static err_t backward(const op_t *op, const op_args_t *args)
+static err_t cpu_relu_backward(const op_t *op, const op_args_t *args)
 {
     int64_t n = shape_count(op->desc.y);
     const float *dy = args->dy, *y = args->y;
@@ -42,4 +42,4 @@ static err_t backward(const op_t *op, const op_args_t *args)
     return ERR_OK;
 }
 
-const op_kernel_t cpu_relu = {.forward = forward, .backward = backward};
+const op_kernel_t cpu_relu = {.forward = cpu_relu_forward, .backward = cpu_relu_backward};

@@ -17,7 +17,7 @@ static double sample_loss(const float *x, const float *t, int64_t n_class)
     return sum / (double)n_class;
 }
 
-static err_t forward(const op_t *op, const op_args_t *args)
+static err_t cpu_sigmoid_bce_forward(const op_t *op, const op_args_t *args)
 {
     int64_t n = op->desc.x[0].dim[0], n_class = op->desc.x[0].dim[1];
     const float *x = args->x[0], *t = args->targets;
@@ -27,7 +27,7 @@ static err_t forward(const op_t *op, const op_args_t *args)
     return ERR_OK;
 }
 
-static err_t backward(const op_t *op, const op_args_t *args)
+static err_t cpu_sigmoid_bce_backward(const op_t *op, const op_args_t *args)
 {
     int64_t n = shape_count(op->desc.x[0]);
     double scale = args->loss_scale / (double)op->desc.x[0].dim[1];
@@ -39,4 +39,5 @@ static err_t backward(const op_t *op, const op_args_t *args)
     return ERR_OK;
 }
 
-const op_kernel_t cpu_sigmoid_bce = {.forward = forward, .backward = backward};
+const op_kernel_t cpu_sigmoid_bce = {.forward = cpu_sigmoid_bce_forward,
+                                     .backward = cpu_sigmoid_bce_backward};

@@ -9,7 +9,7 @@
 enum { FORK_MIN = 4096 };
 
 /* Saved: softmax(x) − t, [n, classes]; backward only scales it. */
-static err_t plan(op_t *op)
+static err_t cpu_softmax_xent_plan(op_t *op)
 {
     op->n_saved_bytes = op->training ? (size_t)shape_count(op->desc.x[0]) * sizeof(float) : 0;
     return ERR_OK;
@@ -40,7 +40,7 @@ static float sample_loss(const float *x, int64_t n_class, double max, int64_t la
     return (float)(log(sum) - dot);
 }
 
-static err_t forward(const op_t *op, const op_args_t *args)
+static err_t cpu_softmax_xent_forward(const op_t *op, const op_args_t *args)
 {
     int64_t n = op->desc.x[0].dim[0], n_class = op->desc.x[0].dim[1];
     double smoothing = op->desc.attr.softmax_xent.label_smoothing;
@@ -64,7 +64,7 @@ LOOP_CLONES(scale_block, (float *dx, const float *saved, float scale, int64_t n)
     for (int64_t i = 0; i < n; i++) dx[i] = saved[i] * scale;
 }
 
-static err_t backward(const op_t *op, const op_args_t *args)
+static err_t cpu_softmax_xent_backward(const op_t *op, const op_args_t *args)
 {
     int64_t n = shape_count(op->desc.x[0]);
     const float *saved = args->saved;
@@ -76,4 +76,6 @@ static err_t backward(const op_t *op, const op_args_t *args)
     return ERR_OK;
 }
 
-const op_kernel_t cpu_softmax_xent = {.plan = plan, .forward = forward, .backward = backward};
+const op_kernel_t cpu_softmax_xent = {.plan = cpu_softmax_xent_plan,
+                                      .forward = cpu_softmax_xent_forward,
+                                      .backward = cpu_softmax_xent_backward};

@@ -61,7 +61,7 @@ static norm_t norm_with(const op_t *op, const op_args_t *args)
     return n;
 }
 
-static err_t plan(op_t *op)
+static err_t cuda_batch_norm_plan(op_t *op)
 {
     norm_t n = norm_of(op);
     int64_t n_doubles = n_moments(&n) * (n.n_sum_parts + 1) + 2;
@@ -74,7 +74,7 @@ static err_t plan(op_t *op)
     return ERR_OK;
 }
 
-static void unplan(op_t *op)
+static void cuda_batch_norm_unplan(op_t *op)
 {
     mem_free(&op->plan);
 }
@@ -94,7 +94,7 @@ static err_t share_sums(const op_t *op, const op_args_t *args, const norm_t *n)
     return cuda_memory.upload(n->sums, op->plan, n_bytes);
 }
 
-static err_t sum(const op_t *op, const op_args_t *args, const norm_t *n)
+static err_t sum_groups(const op_t *op, const op_args_t *args, const norm_t *n)
 {
     E_CUDA(batch_norm_sum(n, cuda_stream()), "batch norm's sums");
     if (n->shared) TRY(share_sums(op, args, n));
@@ -102,28 +102,30 @@ static err_t sum(const op_t *op, const op_args_t *args, const norm_t *n)
     return ERR_OK;
 }
 
-static err_t forward(const op_t *op, const op_args_t *args)
+static err_t cuda_batch_norm_forward(const op_t *op, const op_args_t *args)
 {
     norm_t n = norm_with(op, args);
     n.y = args->y;
     n.running_mean = args->state[0], n.running_variance = args->state[1];
     if (args->training)
-        TRY(sum(op, args, &n));
+        TRY(sum_groups(op, args, &n));
     else
         n.moments = NULL;
     E_CUDA(batch_norm_apply(&n, cuda_stream()), "batch norm");
     return ERR_OK;
 }
 
-static err_t backward(const op_t *op, const op_args_t *args)
+static err_t cuda_batch_norm_backward(const op_t *op, const op_args_t *args)
 {
     norm_t n = norm_with(op, args);
     n.dy = args->dy, n.dx = args->dx[0];
     n.dgamma = args->dparam[0], n.dbeta = args->dparam[1];
-    TRY(sum(op, args, &n));
+    TRY(sum_groups(op, args, &n));
     if (n.dx) E_CUDA(batch_norm_apply(&n, cuda_stream()), "batch norm, backward");
     return ERR_OK;
 }
 
-const op_kernel_t cuda_batch_norm = {
-    .plan = plan, .forward = forward, .backward = backward, .unplan = unplan};
+const op_kernel_t cuda_batch_norm = {.plan = cuda_batch_norm_plan,
+                                     .forward = cuda_batch_norm_forward,
+                                     .backward = cuda_batch_norm_backward,
+                                     .unplan = cuda_batch_norm_unplan};

@@ -41,8 +41,8 @@ template <int W> __device__ inline place place_of(const norm_t &n, int n_parts, 
 
 /* Adds one row: to s[0], s[1] the sums of x and x², or of dy and dy · (x − mean). */
 template <int W, bool GRADIENT>
-__device__ inline void add(double (&s)[2][W], const pack_t<float, W> &x, const pack_t<float, W> &dy,
-                           const pack_t<float, W> &mean)
+__device__ inline void add_row(double (&s)[2][W], const pack_t<float, W> &x, const pack_t<float, W> &dy,
+                               const pack_t<float, W> &mean)
 {
     for (int k = 0; k < W; k++) {
         double value = GRADIENT ? dy.at[k] : x.at[k];
@@ -67,13 +67,13 @@ __global__ void sum_rows(norm_t n, int lanes, const float *__restrict__ x, const
             value[i] = load<W>(x + (row + i * at.step) * n.n_c + at.c);
             if (GRADIENT) gradient[i] = load<W>(dy + (row + i * at.step) * n.n_c + at.c);
         }
-        for (int i = 0; i < AHEAD; i++) add<W, GRADIENT>(s, value[i], gradient[i], mean);
+        for (int i = 0; i < AHEAD; i++) add_row<W, GRADIENT>(s, value[i], gradient[i], mean);
     }
 #pragma unroll 1
     for (; row < at.end; row += at.step) {
         pack_t<float, W> value = load<W>(x + row * n.n_c + at.c), gradient = {};
         if (GRADIENT) gradient = load<W>(dy + row * n.n_c + at.c);
-        add<W, GRADIENT>(s, value, gradient, mean);
+        add_row<W, GRADIENT>(s, value, gradient, mean);
     }
     for (int k = 0; k < W; k++)
         for (int i = 0; i < 2; i++) tree[i][k][threadIdx.x] = s[i][k];

@@ -24,12 +24,12 @@ static __device__ inline float bf16_rounded(float x)
 }
 
 /* Stores an operand as float32, unchanged, or as bfloat16. */
-static __device__ inline void keep(float *to, float x)
+static __device__ inline void store_operand(float *to, float x)
 {
     *to = x;
 }
 
-static __device__ inline void keep(uint16_t *to, float x)
+static __device__ inline void store_operand(uint16_t *to, float x)
 {
     *to = bf16_bits(x);
 }

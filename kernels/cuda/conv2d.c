@@ -65,7 +65,7 @@ void conv_spell(const conv_problem_t *problem, const char *name, char out[CONV_T
 }
 
 /* Whether it fits the kernels' counters: edges of a padded image, channels, elements of a sample. */
-static bool counts(const op_desc_t *desc)
+static bool fits_counters(const op_desc_t *desc)
 {
     const conv2d_attr_t *a = &desc->attr.conv2d;
     const int64_t *x = desc->x[0].dim, most = 1 << 30;
@@ -79,7 +79,7 @@ static bool counts(const op_desc_t *desc)
 /* A rule on the shape, so that every rank and every run computes the same bits. A pointwise convolution is a
  * plain product. For small windows, writing windows out costs more than reading them in place; and a small
  * layer finishes before several kernels would have started. */
-static const conv_impl_t *rule(const conv_problem_t *problem)
+static const conv_impl_t *default_impl(const conv_problem_t *problem)
 {
     enum { FEW_CHANNELS = 8 };
     static const int64_t few_products = (int64_t)1 << 29;
@@ -92,11 +92,11 @@ static const conv_impl_t *rule(const conv_problem_t *problem)
 }
 
 /* The default comes first. */
-static int list(const op_desc_t *desc, op_pass_t pass, bool training, const char **names, int max)
+static int cuda_conv2d_list(const op_desc_t *desc, op_pass_t pass, bool training, const char **names, int max)
 {
     conv_problem_t problem = {desc, pass, training};
-    if (!counts(desc)) return 0;
-    const conv_impl_t *first = rule(&problem);
+    if (!fits_counters(desc)) return 0;
+    const conv_impl_t *first = default_impl(&problem);
     int n = 0;
     if (max > 0 && first->fits(&problem)) names[n++] = first->name;
     for (int i = 0; i < N_IMPLS; i++)
@@ -108,7 +108,7 @@ static err_t plan_pass(op_t *op, op_pass_t pass, conv_plan_t *plan)
 {
     char *name = op->algorithms.name[pass];
     conv_problem_t problem = {&op->desc, pass, op->training};
-    const conv_impl_t *impl = rule(&problem);
+    const conv_impl_t *impl = default_impl(&problem);
     size_t n_bytes = 0;
     for (int i = 0; i < N_IMPLS && name[0]; i++)
         if (strcmp(impls[i]->name, name) == 0) impl = impls[i];
@@ -120,7 +120,7 @@ static err_t plan_pass(op_t *op, op_pass_t pass, conv_plan_t *plan)
     return ERR_OK;
 }
 
-static void plan_free(conv_plan_t **plan)
+static void conv_plan_free(conv_plan_t **plan)
 {
     if (!*plan) return;
     for (int pass = 0; pass < OP_PASS_COUNT; pass++)
@@ -128,18 +128,18 @@ static void plan_free(conv_plan_t **plan)
     mem_free(plan);
 }
 
-static err_t plan(op_t *op)
+static err_t cuda_conv2d_plan(op_t *op)
 {
     conv_plan_t *p;
     err_t err = ERR_OK;
-    if (!counts(&op->desc))
+    if (!fits_counters(&op->desc))
         RAISE(ERR_USAGE, "conv2d: a sample of %s to %s is more than a kernel can count",
               shape_format(op->desc.x[0]).text, shape_format(op->desc.y).text);
     TRY(mem_new(sizeof *p, "the plan of a convolution", &p));
     for (int pass = 0; pass < (op->training ? OP_PASS_COUNT : 1) && err == ERR_OK; pass++)
         err = plan_pass(op, (op_pass_t)pass, p);
     if (err != ERR_OK) {
-        plan_free(&p);
+        conv_plan_free(&p);
         return err;
     }
     if (op->desc.attr.conv2d.epilogue.relu && op->training)
@@ -148,34 +148,34 @@ static err_t plan(op_t *op)
     return ERR_OK;
 }
 
-static void unplan(op_t *op)
+static void cuda_conv2d_unplan(op_t *op)
 {
     conv_plan_t *p = op->plan;
-    plan_free(&p);
+    conv_plan_free(&p);
     op->plan = NULL;
 }
 
-static err_t run(const op_t *op, op_pass_t pass, const op_args_t *args)
+static err_t run_pass(const op_t *op, op_pass_t pass, const op_args_t *args)
 {
     conv_plan_t *p = op->plan;
     return p->pass[pass].impl->run(p->pass[pass].plan, &p->pass[pass].problem, args);
 }
 
-static err_t forward(const op_t *op, const op_args_t *args)
+static err_t cuda_conv2d_forward(const op_t *op, const op_args_t *args)
 {
-    return run(op, OP_FORWARD, args);
+    return run_pass(op, OP_FORWARD, args);
 }
 
-static err_t backward(const op_t *op, const op_args_t *args)
+static err_t cuda_conv2d_backward(const op_t *op, const op_args_t *args)
 {
-    if (args->dx[0]) TRY(run(op, OP_BACKWARD_DATA, args));
-    return args->dparam[0] ? run(op, OP_BACKWARD_WEIGHTS, args) : ERR_OK;
+    if (args->dx[0]) TRY(run_pass(op, OP_BACKWARD_DATA, args));
+    return args->dparam[0] ? run_pass(op, OP_BACKWARD_WEIGHTS, args) : ERR_OK;
 }
 
-const op_kernel_t cuda_conv2d = {.plan = plan,
-                                 .forward = forward,
-                                 .backward = backward,
-                                 .unplan = unplan,
-                                 .list = list,
+const op_kernel_t cuda_conv2d = {.plan = cuda_conv2d_plan,
+                                 .forward = cuda_conv2d_forward,
+                                 .backward = cuda_conv2d_backward,
+                                 .unplan = cuda_conv2d_unplan,
+                                 .list = cuda_conv2d_list,
                                  .fuses = true,
                                  .tf32 = true};

@@ -27,18 +27,18 @@ columns_t columns_of(const conv_shape_t &s, int v)
             divider_of(s.oh)};
 }
 
-template <typename T> __device__ inline void copy(const float *from, bool inside, T *to, float)
+template <typename T> __device__ inline void copy_value(const float *from, bool inside, T *to, float)
 {
-    keep(to, inside ? *from : 0);
+    store_operand(to, inside ? *from : 0);
 }
 
-__device__ inline void copy(const float *from, bool inside, float *to, float4)
+__device__ inline void copy_value(const float *from, bool inside, float *to, float4)
 {
     *reinterpret_cast<float4 *>(to) =
         inside ? *reinterpret_cast<const float4 *>(from) : make_float4(0, 0, 0, 0);
 }
 
-__device__ inline void copy(const float *from, bool inside, uint16_t *to, float4)
+__device__ inline void copy_value(const float *from, bool inside, uint16_t *to, float4)
 {
     float4 x = inside ? *reinterpret_cast<const float4 *>(from) : make_float4(0, 0, 0, 0);
     *reinterpret_cast<ushort4 *>(to) =
@@ -47,7 +47,7 @@ __device__ inline void copy(const float *from, bool inside, uint16_t *to, float4
 
 /* Writes each element of the columns once; x is read kernel_h · kernel_w / (stride_h · stride_w) times, from
  * cache except the first. V: float, or float4 if channels come in fours. */
-template <typename T, typename V> __global__ void fill(columns_t v, const float *x, T *columns, uint32_t n)
+template <typename T, typename V> __global__ void unfold(columns_t v, const float *x, T *columns, uint32_t n)
 {
     const int n_each = sizeof(V) / sizeof(float);
     const conv_shape_t &s = v.shape;
@@ -62,7 +62,7 @@ template <typename T, typename V> __global__ void fill(columns_t v, const float 
             static_cast<int64_t>(ow) * s.stride_w - s.pad_w + static_cast<int64_t>(tap_w) * s.dilation_w;
         bool inside = ih >= 0 && ih < s.h && iw >= 0 && iw < s.w;
         const float *from = x + ((sample * s.h + ih) * s.w + iw) * s.c + group * v.group + inner * n_each;
-        copy(from, inside, columns + i * n_each, V());
+        copy_value(from, inside, columns + i * n_each, V());
     }
 }
 
@@ -73,8 +73,9 @@ cudaError_t fill_columns(const conv_shape_t *s, const float *x, T *columns, cuda
     bool fours = s->c / s->groups % 4 == 0 &&
                  (reinterpret_cast<uintptr_t>(x) | reinterpret_cast<uintptr_t>(columns)) % 16 == 0;
     if (fours)
-        return launch(fill<T, float4>, grid_for(n / 4), BLOCK, stream, columns_of(*s, 4), x, columns, n / 4);
-    return launch(fill<T, float>, grid_for(n), BLOCK, stream, columns_of(*s, 1), x, columns, n);
+        return launch(unfold<T, float4>, grid_for(n / 4), BLOCK, stream, columns_of(*s, 4), x, columns,
+                      n / 4);
+    return launch(unfold<T, float>, grid_for(n), BLOCK, stream, columns_of(*s, 1), x, columns, n);
 }
 } // namespace
 
@@ -90,12 +91,12 @@ cudaError_t im2col_bf16(const conv_shape_t *shape, const float *x, uint16_t *col
 
 namespace
 {
-__device__ inline void add(float &sum, float x)
+__device__ inline void add_to(float &sum, float x)
 {
     sum += x;
 }
 
-__device__ inline void add(float4 &sum, float4 x)
+__device__ inline void add_to(float4 &sum, float4 x)
 {
     sum.x += x.x, sum.y += x.y, sum.z += x.z, sum.w += x.w;
 }
@@ -107,7 +108,7 @@ struct gather_t {
 
 /* Each pixel sums over the windows that read it, tap by tap: reads every inner column element once, writes dx
  * once, and needs no atomics. */
-template <typename V> __global__ void gather(gather_t g, const float *columns, float *dx, uint32_t n)
+template <typename V> __global__ void fold(gather_t g, const float *columns, float *dx, uint32_t n)
 {
     const int n_each = sizeof(V) / sizeof(float);
     const conv_shape_t &s = g.columns.shape;
@@ -129,7 +130,7 @@ template <typename V> __global__ void gather(gather_t g, const float *columns, f
                 if (none || ow >= static_cast<uint32_t>(s.ow)) continue;
                 int64_t row = (sample * s.oh + oh) * s.ow + ow;
                 int64_t tap = ((row * s.groups + group) * s.kernel_h + r) * s.kernel_w + t;
-                add(sum, *reinterpret_cast<const V *>(columns + tap * g.columns.group + inner * n_each));
+                add_to(sum, *reinterpret_cast<const V *>(columns + tap * g.columns.group + inner * n_each));
             }
         }
         *reinterpret_cast<V *>(dx + i * n_each) = sum;
@@ -145,6 +146,6 @@ cudaError_t col2im(const conv_shape_t *s, const float *columns, float *dx, cudaS
     int64_t n = s->n * s->h * s->w * s->c / v;
     gather_t g = {columns_of(*s, v), divider_of(s->c / v),    divider_of(s->w),
                   divider_of(s->h),  divider_of(s->stride_h), divider_of(s->stride_w)};
-    if (fours) return launch(gather<float4>, grid_for(n), BLOCK, stream, g, columns, dx, n);
-    return launch(gather<float>, grid_for(n), BLOCK, stream, g, columns, dx, n);
+    if (fours) return launch(fold<float4>, grid_for(n), BLOCK, stream, g, columns, dx, n);
+    return launch(fold<float>, grid_for(n), BLOCK, stream, g, columns, dx, n);
 }

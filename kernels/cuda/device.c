@@ -93,7 +93,7 @@ static err_t pick_from_list(const char *list, int local_rank, int n_visible, int
     return ERR_OK;
 }
 
-static err_t choose(const backend_options_t *options, int *out)
+static err_t choose_gpu(const backend_options_t *options, int *out)
 {
     int n = 0;
     E_CUDA(cudaGetDeviceCount(&n), "looking for GPUs");
@@ -125,7 +125,7 @@ static err_t describe_device(int index, backend_device_t *out)
 err_t cuda_device_open(const backend_options_t *options)
 {
     int index = 0;
-    TRY(choose(options, &index));
+    TRY(choose_gpu(options, &index));
     TRY(describe_device(index, &self.device));
     if (self.device.capability < MIN_CAPABILITY)
         RAISE(

@@ -22,7 +22,7 @@ static size_t mask_bytes(const op_t *op)
     return (size_t)(op->desc.y.dim[0] * ((shape_sample_count(op->desc.y) + 3) / 4));
 }
 
-static err_t plan(op_t *op)
+static err_t cuda_dropout_plan(op_t *op)
 {
     op->n_saved_bytes = op->training ? mask_bytes(op) : 0;
     return ERR_OK;
@@ -38,7 +38,7 @@ static err_t forward_identity(const op_t *op, const op_args_t *args)
     return ERR_OK;
 }
 
-static err_t forward(const op_t *op, const op_args_t *args)
+static err_t cuda_dropout_forward(const op_t *op, const op_args_t *args)
 {
     if (!args->training) return forward_identity(op, args);
     dropout_t d = dropout_of(op);
@@ -51,7 +51,7 @@ static err_t forward(const op_t *op, const op_args_t *args)
     return ERR_OK;
 }
 
-static err_t backward(const op_t *op, const op_args_t *args)
+static err_t cuda_dropout_backward(const op_t *op, const op_args_t *args)
 {
     if (!args->dx[0]) return ERR_OK;
     dropout_t d = dropout_of(op);
@@ -59,4 +59,5 @@ static err_t backward(const op_t *op, const op_args_t *args)
     return ERR_OK;
 }
 
-const op_kernel_t cuda_dropout = {.plan = plan, .forward = forward, .backward = backward};
+const op_kernel_t cuda_dropout = {
+    .plan = cuda_dropout_plan, .forward = cuda_dropout_forward, .backward = cuda_dropout_backward};

@@ -76,7 +76,7 @@ namespace
  * neighbouring threads read neighbouring elements; the sum of a channel has a fixed order. Reads dy once
  * (with ReLU the mask, too) and writes, if asked for, every pixel once. */
 template <typename T>
-__global__ void gradient(gradient_args_t a, T *dense, windows_t v, uint32_t n_rows, uint32_t n_each)
+__global__ void expand_gradient(gradient_args_t a, T *dense, windows_t v, uint32_t n_rows, uint32_t n_each)
 {
     __shared__ float sums[ROWS][LANES];
     const cells_t &c = a.cells;
@@ -99,8 +99,8 @@ __global__ void gradient(gradient_args_t a, T *dense, windows_t v, uint32_t n_ro
                 int64_t y = static_cast<int64_t>(row) * c.pool_h + h,
                         x = static_cast<int64_t>(column) * c.pool_w + w;
                 if (y < c.height && x < c.width)
-                    keep(dense + ((sample * c.height + y) * c.width + x) * c.channels + channel,
-                         which == h * c.pool_w + w ? value : 0);
+                    store_operand(dense + ((sample * c.height + y) * c.width + x) * c.channels + channel,
+                                  which == h * c.pool_w + w ? value : 0);
             }
     }
     sums[threadIdx.y][threadIdx.x] = sum;
@@ -119,10 +119,10 @@ cudaError_t epilogue_backward(const gradient_args_t *args, cudaStream_t stream)
     dim3 grid(static_cast<unsigned>((args->cells.channels + LANES - 1) / LANES),
               static_cast<unsigned>(args->n_parts));
     if (args->dense_bf16)
-        return launch(gradient<uint16_t>, grid, dim3(LANES, ROWS), stream, *args, args->dense_bf16, windows,
-                      n_rows, n_each);
-    return launch(gradient<float>, grid, dim3(LANES, ROWS), stream, *args, args->dense, windows, n_rows,
-                  n_each);
+        return launch(expand_gradient<uint16_t>, grid, dim3(LANES, ROWS), stream, *args, args->dense_bf16,
+                      windows, n_rows, n_each);
+    return launch(expand_gradient<float>, grid, dim3(LANES, ROWS), stream, *args, args->dense, windows,
+                  n_rows, n_each);
 }
 
 namespace

@@ -32,7 +32,7 @@ size_t gemm_alignment(int64_t n_bytes)
     return alignment;
 }
 
-static void spell(const gemm_spec_t *s, char out[SHAPE_TEXT])
+static void spell_shape(const gemm_spec_t *s, char out[SHAPE_TEXT])
 {
     snprintf(out, SHAPE_TEXT,
              "%s: product [%" PRId64 ", %" PRId64 "] · [%" PRId64 ", %" PRId64 "] in %s, batch of %" PRId64,
@@ -84,7 +84,7 @@ static err_t make_layouts(gemm_t *g)
 }
 
 /* Takes the first algorithm that the library proposes. */
-static err_t ask(gemm_t *g, cublasLtMatmulPreference_t preference, cublasStatus_t *status, int *n_found)
+static err_t get_algo(gemm_t *g, cublasLtMatmulPreference_t preference, cublasStatus_t *status, int *n_found)
 {
     const gemm_spec_t *s = &g->spec;
     uint64_t most = s->n_workspace_bytes;
@@ -116,17 +116,17 @@ static err_t ask(gemm_t *g, cublasLtMatmulPreference_t preference, cublasStatus_
     return ERR_OK;
 }
 
-static err_t choose(gemm_t *g)
+static err_t choose_algorithm(gemm_t *g)
 {
     cublasLtMatmulPreference_t preference = NULL;
     cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
     int n_found = 0;
     char text[SHAPE_TEXT];
     E_LT(lt.MatmulPreferenceCreate(&preference), g->spec.what);
-    err_t err = ask(g, preference, &status, &n_found);
+    err_t err = get_algo(g, preference, &status, &n_found);
     lt.MatmulPreferenceDestroy(preference);
     if (err != ERR_OK || (status == CUBLAS_STATUS_SUCCESS && n_found > 0)) return err;
-    spell(&g->spec, text);
+    spell_shape(&g->spec, text);
     RAISE(ERR_SYSTEM, "cuBLASLt has no algorithm for %s (%s)", text,
           status == CUBLAS_STATUS_SUCCESS ? "none found" : lt.GetStatusString(status));
 }
@@ -141,7 +141,7 @@ err_t gemm_new(const gemm_spec_t *spec, gemm_t **out)
     g->spec.what = g->what;
     err_t err = make_desc(g);
     if (err == ERR_OK) err = make_layouts(g);
-    if (err == ERR_OK) err = choose(g);
+    if (err == ERR_OK) err = choose_algorithm(g);
     if (err == ERR_OK)
         *out = g;
     else
@@ -174,6 +174,6 @@ err_t gemm_run(gemm_t *g, const gemm_call_t *call)
         lt.Matmul(lt_handle(), g->desc, &alpha, call->b, g->b, call->a, g->a, &call->beta, call->d, g->d,
                   call->d, g->d, &g->algo, call->workspace, g->n_workspace_bytes, cuda_stream());
     if (status == CUBLAS_STATUS_SUCCESS) return ERR_OK;
-    spell(&g->spec, text);
+    spell_shape(&g->spec, text);
     RAISE(ERR_SYSTEM, "cuBLASLt: %s: %s", text, lt.GetStatusString(status));
 }

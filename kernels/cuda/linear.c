@@ -25,7 +25,7 @@ typedef struct linear_plan {
 
 enum { LARGEST_WORKSPACE = 32 << 20 };
 
-static void plan_free(linear_plan_t **plan)
+static void linear_plan_free(linear_plan_t **plan)
 {
     if (!*plan) return;
     for (int pass = 0; pass < OP_PASS_COUNT; pass++) gemm_free(&(*plan)->gemm[pass]);
@@ -59,7 +59,7 @@ static err_t plan_product(const op_desc_t *d, op_pass_t pass, linear_plan_t *p)
     return gemm_new(&spec, &p->gemm[pass]);
 }
 
-static void place(op_t *op, linear_plan_t *p)
+static void place_buffers(op_t *op, linear_plan_t *p)
 {
     const op_desc_t *d = &op->desc;
     size_t x = (size_t)shape_count(d->x[0]), weight = (size_t)shape_count(d->param[0]),
@@ -80,7 +80,7 @@ static void place(op_t *op, linear_plan_t *p)
     if (op->training && p->relu) op->n_saved_bytes = y;
 }
 
-static err_t plan(op_t *op)
+static err_t cuda_linear_plan(op_t *op)
 {
     const op_desc_t *d = &op->desc;
     linear_plan_t *p;
@@ -95,23 +95,23 @@ static err_t plan(op_t *op)
     for (int pass = 0; pass < (op->training ? OP_PASS_COUNT : 1) && err == ERR_OK; pass++)
         err = plan_product(d, (op_pass_t)pass, p);
     if (err != ERR_OK) {
-        plan_free(&p);
+        linear_plan_free(&p);
         return err;
     }
-    place(op, p);
+    place_buffers(op, p);
     op->plan = p;
     return ERR_OK;
 }
 
-static void unplan(op_t *op)
+static void cuda_linear_unplan(op_t *op)
 {
     linear_plan_t *p = op->plan;
-    plan_free(&p);
+    linear_plan_free(&p);
     op->plan = NULL;
 }
 
 /* x and the weight as the products need them; NULL for one that is not read. */
-static err_t operands(const op_t *op, const op_args_t *args, const void **x, const void **weight)
+static err_t prepare_operands(const op_t *op, const op_args_t *args, const void **x, const void **weight)
 {
     const linear_plan_t *p = op->plan;
     if (!p->rounds) return ERR_OK;
@@ -125,11 +125,11 @@ static err_t operands(const op_t *op, const op_args_t *args, const void **x, con
     return ERR_OK;
 }
 
-static err_t forward(const op_t *op, const op_args_t *args)
+static err_t cuda_linear_forward(const op_t *op, const op_args_t *args)
 {
     const linear_plan_t *p = op->plan;
     const void *x = args->x[0], *weight = args->param[0];
-    TRY(operands(op, args, &x, &weight));
+    TRY(prepare_operands(op, args, &x, &weight));
     gemm_call_t call = {.a = x,
                         .b = weight,
                         .bias = args->param[1],
@@ -148,7 +148,7 @@ static err_t forward(const op_t *op, const op_args_t *args)
 }
 
 /* dy as the products need it, and the bias gradient. */
-static err_t gradient(const op_t *op, const op_args_t *args, const void **dy)
+static err_t prepare_gradient(const op_t *op, const op_args_t *args, const void **dy)
 {
     const linear_plan_t *p = op->plan;
     void *dense = (char *)args->workspace + p->gradient;
@@ -173,13 +173,13 @@ static err_t gradient(const op_t *op, const op_args_t *args, const void **dy)
     return ERR_OK;
 }
 
-static err_t backward(const op_t *op, const op_args_t *args)
+static err_t cuda_linear_backward(const op_t *op, const op_args_t *args)
 {
     const linear_plan_t *p = op->plan;
     const void *x = args->dparam[0] ? args->x[0] : NULL, *weight = args->dx[0] ? args->param[0] : NULL, *dy;
     gemm_call_t call = {.workspace = (char *)args->workspace + p->products};
-    TRY(gradient(op, args, &dy));
-    TRY(operands(op, args, &x, &weight));
+    TRY(prepare_gradient(op, args, &dy));
+    TRY(prepare_operands(op, args, &x, &weight));
     call.a = dy;
     if (args->dparam[0]) {
         call.b = x, call.d = args->dparam[0];
@@ -190,5 +190,9 @@ static err_t backward(const op_t *op, const op_args_t *args)
     return gemm_run(p->gemm[OP_BACKWARD_DATA], &call);
 }
 
-const op_kernel_t cuda_linear = {
-    .plan = plan, .forward = forward, .backward = backward, .unplan = unplan, .fuses = true, .tf32 = true};
+const op_kernel_t cuda_linear = {.plan = cuda_linear_plan,
+                                 .forward = cuda_linear_forward,
+                                 .backward = cuda_linear_backward,
+                                 .unplan = cuda_linear_unplan,
+                                 .fuses = true,
+                                 .tf32 = true};

@@ -19,7 +19,7 @@ static err_t no_memory(size_t n_bytes, const char *what)
           (double)n_all / (1 << 20));
 }
 
-static err_t alloc(size_t n_bytes, const char *what, void **out)
+static err_t memory_alloc(size_t n_bytes, const char *what, void **out)
 {
     void *block = NULL;
     cudaError_t status = cudaMalloc(&block, n_bytes ? n_bytes : 1);
@@ -42,7 +42,7 @@ static void check_release(cudaError_t status, const char *what)
     if (status != cudaSuccess && cudaFree(NULL) == cudaSuccess) log_warn("%s", what);
 }
 
-static void release(void *block)
+static void memory_release(void *block)
 {
     check_release(cudaFree(block), "cannot free GPU memory");
 }
@@ -65,14 +65,14 @@ static void release_host(void *block)
     check_release(cudaFreeHost(block), "cannot free pinned memory");
 }
 
-static bool pin(void *host, size_t n_bytes)
+static bool memory_pin(void *host, size_t n_bytes)
 {
     bool ok = cudaHostRegister(host, n_bytes, cudaHostRegisterDefault) == cudaSuccess;
     if (!ok) cudaGetLastError();
     return ok;
 }
 
-static void unpin(void *host)
+static void memory_unpin(void *host)
 {
     check_release(cudaHostUnregister(host), "cannot unpin host memory");
 }
@@ -83,41 +83,41 @@ static err_t copy_as(void *to, const void *from, size_t n_bytes, enum cudaMemcpy
     return ERR_OK;
 }
 
-static err_t upload(void *device, const void *host, size_t n_bytes)
+static err_t memory_upload(void *device, const void *host, size_t n_bytes)
 {
     return copy_as(device, host, n_bytes, cudaMemcpyHostToDevice, "copying to the GPU");
 }
 
-static err_t download(void *host, const void *device, size_t n_bytes)
+static err_t memory_download(void *host, const void *device, size_t n_bytes)
 {
     return copy_as(host, device, n_bytes, cudaMemcpyDeviceToHost, "copying from the GPU");
 }
 
-static err_t copy(void *to, const void *from, size_t n_bytes)
+static err_t memory_copy(void *to, const void *from, size_t n_bytes)
 {
     return copy_as(to, from, n_bytes, cudaMemcpyDeviceToDevice, "copying on the GPU");
 }
 
-static err_t zero(void *device, size_t n_bytes)
+static err_t memory_zero(void *device, size_t n_bytes)
 {
     E_CUDA(cudaMemsetAsync(device, 0, n_bytes, cuda_stream()), "clearing memory of the GPU");
     return ERR_OK;
 }
 
-static err_t sync(void)
+static err_t memory_sync(void)
 {
     E_CUDA(cudaStreamSynchronize(cuda_stream()), "waiting for the GPU");
     return ERR_OK;
 }
 
-static err_t prefetch(void *device, const void *host, size_t n_bytes)
+static err_t memory_prefetch(void *device, const void *host, size_t n_bytes)
 {
     E_CUDA(cudaMemcpyAsync(device, host, n_bytes, cudaMemcpyHostToDevice, cuda_copy_stream()),
            "copying to the GPU ahead");
     return ERR_OK;
 }
 
-static err_t prefetched(void)
+static err_t memory_prefetched(void)
 {
     E_CUDA(cudaEventRecord(cuda_copied(), cuda_copy_stream()), "noting a copy");
     E_CUDA(cudaStreamWaitEvent(cuda_stream(), cuda_copied(), 0), "waiting for a copy");
@@ -131,18 +131,18 @@ static err_t prefetch_sync(void)
 }
 
 const backend_memory_t cuda_memory = {
-    .alloc = alloc,
-    .release = release,
+    .alloc = memory_alloc,
+    .release = memory_release,
     .alloc_host = alloc_host,
     .release_host = release_host,
-    .pin = pin,
-    .unpin = unpin,
-    .upload = upload,
-    .download = download,
-    .copy = copy,
-    .zero = zero,
-    .prefetch = prefetch,
-    .prefetched = prefetched,
+    .pin = memory_pin,
+    .unpin = memory_unpin,
+    .upload = memory_upload,
+    .download = memory_download,
+    .copy = memory_copy,
+    .zero = memory_zero,
+    .prefetch = memory_prefetch,
+    .prefetched = memory_prefetched,
     .prefetch_sync = prefetch_sync,
-    .sync = sync,
+    .sync = memory_sync,
 };

@@ -9,8 +9,8 @@
         args->field, cuda_recorded(offsetof(backend_step_t, field))                                          \
     }
 
-static err_t run(const optim_args_t *args, cudaError_t (*launcher)(const optim_range_t *, cudaStream_t),
-                 const char *what)
+static err_t optim_run(const optim_args_t *args, cudaError_t (*launcher)(const optim_range_t *, cudaStream_t),
+                       const char *what)
 {
     const optim_range_t range = {
         .weight = args->weight,
@@ -37,20 +37,20 @@ static err_t run(const optim_args_t *args, cudaError_t (*launcher)(const optim_r
 
 err_t cuda_optim_sgd(const optim_args_t *args)
 {
-    return run(args, optim_sgd, "sgd");
+    return optim_run(args, optim_sgd, "sgd");
 }
 
 err_t cuda_optim_adadelta(const optim_args_t *args)
 {
-    return run(args, optim_adadelta, "adadelta");
+    return optim_run(args, optim_adadelta, "adadelta");
 }
 
 err_t cuda_optim_adamw(const optim_args_t *args)
 {
-    return run(args, optim_adamw, "adamw");
+    return optim_run(args, optim_adamw, "adamw");
 }
 
 err_t cuda_optim_lars(const optim_args_t *args)
 {
-    return run(args, optim_lars, "lars");
+    return optim_run(args, optim_lars, "lars");
 }

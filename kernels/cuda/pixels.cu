@@ -11,7 +11,7 @@ enum { N_VALUES = PIXEL_VALUES, TABLE = PIXEL_MAX_CHANNELS * N_VALUES };
 static_assert(N_VALUES == BLOCK, "each thread of a block works out one value of every channel");
 
 /* The normalized value of each byte, per channel. */
-__device__ void fill(float *scaled, const pixel_norm_t &norm, int channels)
+__device__ void fill_table(float *scaled, const pixel_norm_t &norm, int channels)
 {
     for (int k = 0; k < channels; k++)
         scaled[k * N_VALUES + threadIdx.x] =
@@ -38,10 +38,10 @@ struct scale_t {
 };
 
 template <int N>
-__global__ void scale(const uint8_t *bytes, float *pixels, int64_t n, pixel_norm_t norm, int channels)
+__global__ void scale_bytes(const uint8_t *bytes, float *pixels, int64_t n, pixel_norm_t norm, int channels)
 {
     __shared__ float scaled[TABLE];
-    fill(scaled, norm, channels);
+    fill_table(scaled, norm, channels);
     sweep<N>(scale_t{bytes, pixels, scaled, channels}, n);
 }
 
@@ -58,7 +58,8 @@ __device__ int64_t to_fixed(double value)
 }
 
 /* middle − a·row_mid − b·col_mid + shift */
-__device__ int64_t origin(double middle, double a, double row_mid, double b, double col_mid, double shift)
+__device__ int64_t warp_origin(double middle, double a, double row_mid, double b, double col_mid,
+                               double shift)
 {
     double left = __dsub_rn(__dsub_rn(middle, __dmul_rn(a, row_mid)), __dmul_rn(b, col_mid));
     return to_fixed(__dadd_rn(left, shift));
@@ -69,51 +70,51 @@ __device__ warp_t make_warp(const affine_t *map, int64_t height, int64_t width)
     const double *m = map->matrix;
     double row_mid = static_cast<double>(height - 1) / 2, col_mid = static_cast<double>(width - 1) / 2;
     warp_t t;
-    t.row0 = origin(row_mid, m[0], row_mid, m[1], col_mid, map->shift[0]);
-    t.col0 = origin(col_mid, m[2], row_mid, m[3], col_mid, map->shift[1]);
+    t.row0 = warp_origin(row_mid, m[0], row_mid, m[1], col_mid, map->shift[0]);
+    t.col0 = warp_origin(col_mid, m[2], row_mid, m[3], col_mid, map->shift[1]);
     t.row_i = to_fixed(m[0]), t.row_j = to_fixed(m[1]);
     t.col_i = to_fixed(m[2]), t.col_j = to_fixed(m[3]);
     return t;
 }
 
-__device__ int64_t clamp(int64_t position, int64_t end)
+__device__ int64_t clamp_position(int64_t position, int64_t end)
 {
     return position < 0 ? 0 : position > end ? end : position;
 }
 
-__device__ float fraction(int64_t position)
+__device__ float fraction_of(int64_t position)
 {
     return static_cast<float>(static_cast<uint32_t>(position) >> 8) * 5.9604644775390625e-8f; /* 2^-24 */
 }
 
-__device__ float mix(float a, float b, float part)
+__device__ float interpolate(float a, float b, float part)
 {
     return __fadd_rn(a, __fmul_rn(part, __fsub_rn(b, a)));
 }
 
 /* Positions outside are clamped to the border; in the last row or column a pixel is its own neighbour. */
-__device__ void sample(const pixels_batch_t &b, const float *scaled, const uint8_t *image, int64_t row,
-                       int64_t col, float *out)
+__device__ void sample_pixel(const pixels_batch_t &b, const float *scaled, const uint8_t *image, int64_t row,
+                             int64_t col, float *out)
 {
-    row = clamp(row, (b.height - 1) << FRACTION_BITS);
-    col = clamp(col, (b.width - 1) << FRACTION_BITS);
+    row = clamp_position(row, (b.height - 1) << FRACTION_BITS);
+    col = clamp_position(col, (b.width - 1) << FRACTION_BITS);
     const int64_t i = row >> FRACTION_BITS, j = col >> FRACTION_BITS;
     const int64_t right = j < b.width - 1 ? b.channels : 0,
                   below = i < b.height - 1 ? b.width * b.channels : 0;
     const uint8_t *p = image + (i * b.width + j) * b.channels;
     for (int64_t k = 0; k < b.channels; k++, p++, scaled += N_VALUES) {
-        float upper = mix(scaled[p[0]], scaled[p[right]], fraction(col));
-        float lower = mix(scaled[p[below]], scaled[p[below + right]], fraction(col));
-        out[k] = mix(upper, lower, fraction(row));
+        float upper = interpolate(scaled[p[0]], scaled[p[right]], fraction_of(col));
+        float lower = interpolate(scaled[p[below]], scaled[p[below + right]], fraction_of(col));
+        out[k] = interpolate(upper, lower, fraction_of(row));
     }
 }
 
 /* Blocks with the same y work on the same images. */
-__global__ void move(pixels_batch_t b)
+__global__ void warp_images(pixels_batch_t b)
 {
     __shared__ float scaled[TABLE];
     __shared__ warp_t shared_warp;
-    fill(scaled, b.norm, static_cast<int>(b.channels));
+    fill_table(scaled, b.norm, static_cast<int>(b.channels));
     const uint32_t n_pixels = static_cast<uint32_t>(b.height * b.width),
                    width = static_cast<uint32_t>(b.width);
     for (int64_t n = blockIdx.y; n < b.n; n += gridDim.y) {
@@ -124,8 +125,8 @@ __global__ void move(pixels_batch_t b)
         const int64_t image = n * n_pixels * b.channels;
         for (uint32_t at = blockIdx.x * BLOCK + threadIdx.x; at < n_pixels; at += gridDim.x * BLOCK) {
             const int64_t i = at / width, j = at % width;
-            sample(b, scaled, b.bytes + image, t.row0 + i * t.row_i + j * t.row_j,
-                   t.col0 + i * t.col_i + j * t.col_j, b.pixels + image + at * b.channels);
+            sample_pixel(b, scaled, b.bytes + image, t.row0 + i * t.row_i + j * t.row_j,
+                         t.col0 + i * t.col_i + j * t.col_j, b.pixels + image + at * b.channels);
         }
     }
 }
@@ -143,10 +144,10 @@ cudaError_t pixels_prepare(const pixels_batch_t *batch, cudaStream_t stream)
                   static_cast<unsigned>(b.n < 1          ? 1
                                         : b.n < max_rows ? b.n
                                                          : max_rows));
-        return launch(move, grid, BLOCK, stream, b);
+        return launch(warp_images, grid, BLOCK, stream, b);
     }
     const int channels = static_cast<int>(b.channels);
     if (packs<4>(b.bytes) && packs<4>(b.pixels))
-        return launch(scale<4>, grid_for(n / 4), BLOCK, stream, b.bytes, b.pixels, n, b.norm, channels);
-    return launch(scale<1>, grid_for(n), BLOCK, stream, b.bytes, b.pixels, n, b.norm, channels);
+        return launch(scale_bytes<4>, grid_for(n / 4), BLOCK, stream, b.bytes, b.pixels, n, b.norm, channels);
+    return launch(scale_bytes<1>, grid_for(n), BLOCK, stream, b.bytes, b.pixels, n, b.norm, channels);
 }

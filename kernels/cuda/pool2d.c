@@ -11,7 +11,7 @@ static int64_t index_bytes(const pool2d_attr_t *a)
     return (int64_t)a->kernel_h * a->kernel_w <= 256 ? 1 : 4;
 }
 
-static err_t plan(op_t *op)
+static err_t cuda_pool2d_plan(op_t *op)
 {
     const pool2d_attr_t *a = &op->desc.attr.pool2d;
     bool keep = op->training && a->mode == POOL_MAX;
@@ -40,14 +40,14 @@ static pool_t pool_of(const op_t *op, const op_args_t *args)
                     .saved = op->n_saved_bytes ? args->saved : NULL};
 }
 
-static err_t forward(const op_t *op, const op_args_t *args)
+static err_t cuda_pool2d_forward(const op_t *op, const op_args_t *args)
 {
     pool_t p = pool_of(op, args);
     E_CUDA(pool2d_forward(&p, args->x[0], args->y, cuda_stream()), "pooling");
     return ERR_OK;
 }
 
-static err_t backward(const op_t *op, const op_args_t *args)
+static err_t cuda_pool2d_backward(const op_t *op, const op_args_t *args)
 {
     if (!args->dx[0]) return ERR_OK;
     pool_t p = pool_of(op, args);
@@ -55,4 +55,5 @@ static err_t backward(const op_t *op, const op_args_t *args)
     return ERR_OK;
 }
 
-const op_kernel_t cuda_pool2d = {.plan = plan, .forward = forward, .backward = backward};
+const op_kernel_t cuda_pool2d = {
+    .plan = cuda_pool2d_plan, .forward = cuda_pool2d_forward, .backward = cuda_pool2d_backward};

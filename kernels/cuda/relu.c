@@ -3,13 +3,13 @@
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/kernels.h"
 
-static err_t forward(const op_t *op, const op_args_t *args)
+static err_t cuda_relu_forward(const op_t *op, const op_args_t *args)
 {
     E_CUDA(relu_forward(args->x[0], args->y, shape_count(op->desc.y), cuda_stream()), "relu");
     return ERR_OK;
 }
 
-static err_t backward(const op_t *op, const op_args_t *args)
+static err_t cuda_relu_backward(const op_t *op, const op_args_t *args)
 {
     if (!args->dx[0]) return ERR_OK;
     E_CUDA(relu_backward(args->y, args->dy, args->dx[0], shape_count(op->desc.y), cuda_stream()),
@@ -17,4 +17,4 @@ static err_t backward(const op_t *op, const op_args_t *args)
     return ERR_OK;
 }
 
-const op_kernel_t cuda_relu = {.forward = forward, .backward = backward};
+const op_kernel_t cuda_relu = {.forward = cuda_relu_forward, .backward = cuda_relu_backward};

@@ -6,7 +6,7 @@
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/kernels.h"
 
-static err_t forward(const op_t *op, const op_args_t *args)
+static err_t cuda_sigmoid_bce_forward(const op_t *op, const op_args_t *args)
 {
     bce_t b = {.n = op->desc.x[0].dim[0],
                .n_class = op->desc.x[0].dim[1],
@@ -17,7 +17,7 @@ static err_t forward(const op_t *op, const op_args_t *args)
     return ERR_OK;
 }
 
-static err_t backward(const op_t *op, const op_args_t *args)
+static err_t cuda_sigmoid_bce_backward(const op_t *op, const op_args_t *args)
 {
     if (!args->dx[0]) return ERR_OK;
     step_f32_t scale = {args->loss_scale, cuda_recorded(offsetof(backend_step_t, loss_scale))};
@@ -28,4 +28,5 @@ static err_t backward(const op_t *op, const op_args_t *args)
     return ERR_OK;
 }
 
-const op_kernel_t cuda_sigmoid_bce = {.forward = forward, .backward = backward};
+const op_kernel_t cuda_sigmoid_bce = {.forward = cuda_sigmoid_bce_forward,
+                                      .backward = cuda_sigmoid_bce_backward};

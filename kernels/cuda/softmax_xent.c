@@ -6,13 +6,13 @@
 #include "kernels/cuda/kernels.h"
 
 /* Saved: softmax(x) − t, [n, classes]; backward only scales it. */
-static err_t plan(op_t *op)
+static err_t cuda_softmax_xent_plan(op_t *op)
 {
     op->n_saved_bytes = op->training ? (size_t)shape_count(op->desc.x[0]) * sizeof(float) : 0;
     return ERR_OK;
 }
 
-static err_t forward(const op_t *op, const op_args_t *args)
+static err_t cuda_softmax_xent_forward(const op_t *op, const op_args_t *args)
 {
     softmax_t s = {.n = op->desc.x[0].dim[0],
                    .n_class = op->desc.x[0].dim[1],
@@ -26,7 +26,7 @@ static err_t forward(const op_t *op, const op_args_t *args)
     return ERR_OK;
 }
 
-static err_t backward(const op_t *op, const op_args_t *args)
+static err_t cuda_softmax_xent_backward(const op_t *op, const op_args_t *args)
 {
     if (!args->dx[0]) return ERR_OK;
     step_f32_t scale = {args->loss_scale, cuda_recorded(offsetof(backend_step_t, loss_scale))};
@@ -35,4 +35,6 @@ static err_t backward(const op_t *op, const op_args_t *args)
     return ERR_OK;
 }
 
-const op_kernel_t cuda_softmax_xent = {.plan = plan, .forward = forward, .backward = backward};
+const op_kernel_t cuda_softmax_xent = {.plan = cuda_softmax_xent_plan,
+                                       .forward = cuda_softmax_xent_forward,
+                                       .backward = cuda_softmax_xent_backward};

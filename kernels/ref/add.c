@@ -3,7 +3,7 @@
 #include "compute/tensor/bf16.h"
 #include "kernels/ref/ref.h"
 
-static err_t forward(const op_t *op, const op_args_t *args)
+static err_t ref_add_forward(const op_t *op, const op_args_t *args)
 {
     int64_t count = shape_count(op->desc.y);
     const float *x0 = args->x[0], *x1 = args->x[1];
@@ -12,7 +12,7 @@ static err_t forward(const op_t *op, const op_args_t *args)
     return ERR_OK;
 }
 
-static err_t backward(const op_t *op, const op_args_t *args)
+static err_t ref_add_backward(const op_t *op, const op_args_t *args)
 {
     int64_t count = shape_count(op->desc.y);
     const float *dy = args->dy;
@@ -38,4 +38,4 @@ err_t ref_accumulate(void *dst, const void *src, int64_t n, dtype_t dtype)
     return ERR_OK;
 }
 
-const op_kernel_t ref_add = {.forward = forward, .backward = backward};
+const op_kernel_t ref_add = {.forward = ref_add_forward, .backward = ref_add_backward};

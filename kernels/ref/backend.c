@@ -10,7 +10,7 @@
 extern const op_kernel_t ref_conv2d, ref_linear, ref_pool2d, ref_relu, ref_dropout, ref_add, ref_batch_norm,
     ref_softmax_xent, ref_sigmoid_bce;
 
-static void describe(char *out, size_t n_bytes)
+static void ref_describe(char *out, size_t n_bytes)
 {
     snprintf(out, n_bytes, "naive C, one thread, sums in double");
 }
@@ -39,5 +39,5 @@ const backend_t backend_ref = {
     .sum_squares = ref_sum_squares,
     .stores_bf16 = true,
     .accumulate = ref_accumulate,
-    .describe = describe,
+    .describe = ref_describe,
 };

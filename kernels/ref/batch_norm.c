@@ -22,7 +22,7 @@ static norm_t norm_of(const op_t *op)
     return n;
 }
 
-static err_t plan(op_t *op)
+static err_t ref_batch_norm_plan(op_t *op)
 {
     norm_t n = norm_of(op);
     if (!op->training) return ERR_OK;
@@ -52,8 +52,8 @@ static err_t sum_shared(const op_args_t *args, double *values, int64_t n)
 
 /* One channel: m elements of this rank, c apart. *variance is biased; *n: number of elements over all ranks
  * that share statistics. */
-static err_t moments(const op_args_t *args, const float *x, int64_t m, int64_t c, double *mean,
-                     double *variance, double *n)
+static err_t channel_moments(const op_args_t *args, const float *x, int64_t m, int64_t c, double *mean,
+                             double *variance, double *n)
 {
     double sums[2] = {0, (double)m}, squares = 0;
     for (int64_t i = 0; i < m; i++) sums[0] += x[i * c];
@@ -71,7 +71,7 @@ static void update_running(float *running, double batch, double momentum)
     *running = (float)(*running + momentum * (batch - *running));
 }
 
-static void normalise(const float *x, float *y, int64_t m, int64_t c, double mean, double gain, double shift)
+static void normalize(const float *x, float *y, int64_t m, int64_t c, double mean, double gain, double shift)
 {
     for (int64_t i = 0; i < m; i++) y[i * c] = (float)(gain * (x[i * c] - mean) + shift);
 }
@@ -86,11 +86,11 @@ static err_t train_channel(const op_t *op, const op_args_t *args, int64_t c)
     for (int64_t g = 0; g < n.n_groups; g++) {
         int64_t first = g * n.group_rows * n.n_c + c, m = rows_of_group(&n, g);
         double mean, variance, count;
-        TRY(moments(args, x + first, m, n.n_c, &mean, &variance, &count));
+        TRY(channel_moments(args, x + first, m, n.n_c, &mean, &variance, &count));
         mean_sum += mean;
         variance_sum += count > 1 ? variance * count / (count - 1) : variance;
         double inverse_std = 1 / sqrt(variance + a->epsilon);
-        normalise(x + first, y + first, m, n.n_c, mean, gamma[c] * inverse_std, beta[c]);
+        normalize(x + first, y + first, m, n.n_c, mean, gamma[c] * inverse_std, beta[c]);
         if (saved) saved[2 * g * n.n_c + c] = mean, saved[(2 * g + 1) * n.n_c + c] = inverse_std;
     }
     update_running(&running_mean[c], mean_sum / (double)n.n_groups, a->momentum);
@@ -99,7 +99,7 @@ static err_t train_channel(const op_t *op, const op_args_t *args, int64_t c)
 }
 
 /* The fused operations, on the normalized y. */
-static void finish(const op_t *op, const op_args_t *args)
+static void apply_fused(const op_t *op, const op_args_t *args)
 {
     float *y = args->y;
     const float *other = args->x[1];
@@ -111,7 +111,7 @@ static void finish(const op_t *op, const op_args_t *args)
     }
 }
 
-static err_t forward(const op_t *op, const op_args_t *args)
+static err_t ref_batch_norm_forward(const op_t *op, const op_args_t *args)
 {
     norm_t n = norm_of(op);
     const float *x = args->x[0], *gamma = args->param[0], *beta = args->param[1];
@@ -122,9 +122,9 @@ static err_t forward(const op_t *op, const op_args_t *args)
             continue;
         }
         double gain = gamma[c] / sqrt(variance[c] + op->desc.attr.batch_norm.epsilon);
-        normalise(x + c, (float *)args->y + c, n.n_rows, n.n_c, mean[c], gain, beta[c]);
+        normalize(x + c, (float *)args->y + c, n.n_rows, n.n_c, mean[c], gain, beta[c]);
     }
-    finish(op, args);
+    apply_fused(op, args);
     return ERR_OK;
 }
 
@@ -163,10 +163,13 @@ static err_t backward_channel(const op_t *op, const op_args_t *args, int64_t c)
     return ERR_OK;
 }
 
-static err_t backward(const op_t *op, const op_args_t *args)
+static err_t ref_batch_norm_backward(const op_t *op, const op_args_t *args)
 {
     for (int64_t c = 0; c < op->desc.param[0].dim[0]; c++) TRY(backward_channel(op, args, c));
     return ERR_OK;
 }
 
-const op_kernel_t ref_batch_norm = {.plan = plan, .forward = forward, .backward = backward, .fuses = true};
+const op_kernel_t ref_batch_norm = {.plan = ref_batch_norm_plan,
+                                    .forward = ref_batch_norm_forward,
+                                    .backward = ref_batch_norm_backward,
+                                    .fuses = true};

@@ -49,7 +49,7 @@ static double correlate(const geometry_t *g, const float *x, const float *weight
     return sum;
 }
 
-static err_t forward(const op_t *op, const op_args_t *given)
+static err_t ref_conv2d_forward(const op_t *op, const op_args_t *given)
 {
     geometry_t g = geometry_of(op);
     const op_args_t rounded = ref_round(op, given), *args = &rounded;
@@ -77,7 +77,7 @@ static int64_t output_coordinate(int64_t i, int tap, int stride, int pad, int di
 
 /* Gradient of input element (ih, iw, c): the sum over everything that reads it. dy: output gradients of the
  * sample. */
-static double gather(const geometry_t *g, const float *dy, const float *weight, int64_t ih, int64_t iw,
+static double sum_dx(const geometry_t *g, const float *dy, const float *weight, int64_t ih, int64_t iw,
                      int64_t c)
 {
     double sum = 0;
@@ -101,7 +101,7 @@ static void backward_data(const geometry_t *g, const float *dy, const float *wei
     for (int64_t n = 0; n < g->n; n++, dy += g->oh * g->ow * g->k)
         for (int64_t ih = 0; ih < g->h; ih++)
             for (int64_t iw = 0; iw < g->w; iw++)
-                for (int64_t c = 0; c < g->c; c++) *dx++ = (float)gather(g, dy, weight, ih, iw, c);
+                for (int64_t c = 0; c < g->c; c++) *dx++ = (float)sum_dx(g, dy, weight, ih, iw, c);
 }
 
 /* Gradient of tap (r, s) between output channel k and input channel c (counted over all groups). */
@@ -137,7 +137,7 @@ static void backward_bias(const geometry_t *g, const float *dy, float *dbias)
     }
 }
 
-static err_t backward(const op_t *op, const op_args_t *given)
+static err_t ref_conv2d_backward(const op_t *op, const op_args_t *given)
 {
     geometry_t g = geometry_of(op);
     const op_args_t rounded = ref_round(op, given), *args = &rounded;
@@ -148,4 +148,5 @@ static err_t backward(const op_t *op, const op_args_t *given)
     return ERR_OK;
 }
 
-const op_kernel_t ref_conv2d = {.plan = ref_round_plan, .forward = forward, .backward = backward};
+const op_kernel_t ref_conv2d = {
+    .plan = ref_round_plan, .forward = ref_conv2d_forward, .backward = ref_conv2d_backward};

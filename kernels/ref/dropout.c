@@ -4,13 +4,13 @@
 #include "kernels/ref/ref.h"
 
 /* Saved: one byte per element, 1 if it is kept. */
-static err_t plan(op_t *op)
+static err_t ref_dropout_plan(op_t *op)
 {
     op->n_saved_bytes = op->training ? (size_t)shape_count(op->desc.y) : 0;
     return ERR_OK;
 }
 
-static bool kept(const op_t *op, const op_args_t *args, int64_t n, int64_t i)
+static bool is_kept(const op_t *op, const op_args_t *args, int64_t n, int64_t i)
 {
     uint64_t threshold = (uint64_t)((1 - op->desc.attr.dropout.rate) * 4294967296.0);
     rng_block_t block = rng_dropout_block(args->dropout_key, args->layer, args->step,
@@ -23,7 +23,7 @@ static float scale_of(const op_t *op)
     return (float)(1 / (1 - op->desc.attr.dropout.rate));
 }
 
-static err_t forward(const op_t *op, const op_args_t *args)
+static err_t ref_dropout_forward(const op_t *op, const op_args_t *args)
 {
     int64_t count = shape_count(op->desc.y);
     int64_t n_sample = shape_sample_count(op->desc.y);
@@ -31,14 +31,14 @@ static err_t forward(const op_t *op, const op_args_t *args)
     float *y = args->y, scale = scale_of(op);
     uint8_t *saved = op->n_saved_bytes ? args->saved : NULL;
     for (int64_t i = 0; i < count; i++) {
-        bool keep = !args->training || kept(op, args, i / n_sample, i % n_sample);
+        bool keep = !args->training || is_kept(op, args, i / n_sample, i % n_sample);
         y[i] = !args->training ? x[i] : keep ? x[i] * scale : 0;
         if (saved) saved[i] = keep;
     }
     return ERR_OK;
 }
 
-static err_t backward(const op_t *op, const op_args_t *args)
+static err_t ref_dropout_backward(const op_t *op, const op_args_t *args)
 {
     int64_t count = shape_count(op->desc.y);
     const float *dy = args->dy;
@@ -48,4 +48,5 @@ static err_t backward(const op_t *op, const op_args_t *args)
     return ERR_OK;
 }
 
-const op_kernel_t ref_dropout = {.plan = plan, .forward = forward, .backward = backward};
+const op_kernel_t ref_dropout = {
+    .plan = ref_dropout_plan, .forward = ref_dropout_forward, .backward = ref_dropout_backward};

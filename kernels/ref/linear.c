@@ -2,7 +2,7 @@
 /* Reference fully connected layer: a double sum per output. */
 #include "kernels/ref/ref.h"
 
-static err_t forward(const op_t *op, const op_args_t *given)
+static err_t ref_linear_forward(const op_t *op, const op_args_t *given)
 {
     const op_args_t rounded = ref_round(op, given), *args = &rounded;
     int64_t n_out = op->desc.y.dim[1], n_in = shape_sample_count(op->desc.x[0]);
@@ -18,7 +18,7 @@ static err_t forward(const op_t *op, const op_args_t *given)
     return ERR_OK;
 }
 
-static err_t backward(const op_t *op, const op_args_t *given)
+static err_t ref_linear_backward(const op_t *op, const op_args_t *given)
 {
     const op_args_t rounded = ref_round(op, given), *args = &rounded;
     int64_t n_batch = op->desc.y.dim[0], n_out = op->desc.y.dim[1], n_in = shape_sample_count(op->desc.x[0]);
@@ -44,4 +44,5 @@ static err_t backward(const op_t *op, const op_args_t *given)
     return ERR_OK;
 }
 
-const op_kernel_t ref_linear = {.plan = ref_round_plan, .forward = forward, .backward = backward};
+const op_kernel_t ref_linear = {
+    .plan = ref_round_plan, .forward = ref_linear_forward, .backward = ref_linear_backward};

@@ -5,17 +5,17 @@
 #include "kernels/ref/ref.h"
 
 /* One element at a time, in double; state is rounded to float once per step. */
-static double clipped(const optim_args_t *a, int64_t i)
+static double clipped_gradient(const optim_args_t *a, int64_t i)
 {
     return a->gradient_scale * a->gradient[i];
 }
 
-static double clipped_and_decayed(const optim_args_t *a, int64_t i)
+static double decayed_gradient(const optim_args_t *a, int64_t i)
 {
-    return clipped(a, i) + a->weight_decay * a->weight[i];
+    return clipped_gradient(a, i) + a->weight_decay * a->weight[i];
 }
 
-static void finish(const optim_args_t *a, int64_t i, double weight)
+static void update_weight(const optim_args_t *a, int64_t i, double weight)
 {
     a->weight[i] = (float)weight;
     if (!a->average) return;
@@ -26,9 +26,9 @@ static void finish(const optim_args_t *a, int64_t i, double weight)
 err_t ref_optim_sgd(const optim_args_t *a)
 {
     for (int64_t i = 0; i < a->n; i++) {
-        double g = clipped_and_decayed(a, i), v = a->momentum * a->state[0][i] + g;
+        double g = decayed_gradient(a, i), v = a->momentum * a->state[0][i] + g;
         a->state[0][i] = (float)v;
-        finish(a, i, a->weight[i] - a->lr * (a->nesterov ? g + a->momentum * v : v));
+        update_weight(a, i, a->weight[i] - a->lr * (a->nesterov ? g + a->momentum * v : v));
     }
     return ERR_OK;
 }
@@ -36,11 +36,11 @@ err_t ref_optim_sgd(const optim_args_t *a)
 err_t ref_optim_adadelta(const optim_args_t *a)
 {
     for (int64_t i = 0; i < a->n; i++) {
-        double g = clipped_and_decayed(a, i), s = a->rho * a->state[0][i] + (1 - a->rho) * g * g;
+        double g = decayed_gradient(a, i), s = a->rho * a->state[0][i] + (1 - a->rho) * g * g;
         double delta = sqrt(a->state[1][i] + a->epsilon) / sqrt(s + a->epsilon) * g;
         a->state[0][i] = (float)s;
         a->state[1][i] = (float)(a->rho * a->state[1][i] + (1 - a->rho) * delta * delta);
-        finish(a, i, a->weight[i] - a->lr * delta);
+        update_weight(a, i, a->weight[i] - a->lr * delta);
     }
     return ERR_OK;
 }
@@ -48,13 +48,13 @@ err_t ref_optim_adadelta(const optim_args_t *a)
 err_t ref_optim_adamw(const optim_args_t *a)
 {
     for (int64_t i = 0; i < a->n; i++) {
-        double g = clipped(a, i);
+        double g = clipped_gradient(a, i);
         double m = a->beta[0] * a->state[0][i] + (1 - a->beta[0]) * g;
         double v = a->beta[1] * a->state[1][i] + (1 - a->beta[1]) * g * g;
         double step = m / a->correction[0] / (sqrt(v / a->correction[1]) + a->epsilon);
         a->state[0][i] = (float)m;
         a->state[1][i] = (float)v;
-        finish(a, i, a->weight[i] - a->lr * a->weight_decay * a->weight[i] - a->lr * step);
+        update_weight(a, i, a->weight[i] - a->lr * a->weight_decay * a->weight[i] - a->lr * step);
     }
     return ERR_OK;
 }
@@ -62,10 +62,10 @@ err_t ref_optim_adamw(const optim_args_t *a)
 err_t ref_optim_lars(const optim_args_t *a)
 {
     for (int64_t i = 0; i < a->n; i++) {
-        double g = clipped_and_decayed(a, i);
+        double g = decayed_gradient(a, i);
         double v = a->momentum * a->state[0][i] + a->lr * a->trust_ratio * g;
         a->state[0][i] = (float)v;
-        finish(a, i, a->weight[i] - v);
+        update_weight(a, i, a->weight[i] - v);
     }
     return ERR_OK;
 }

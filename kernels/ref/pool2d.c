@@ -47,14 +47,14 @@ static double mean(const float *x, window_t v, int64_t width, int64_t channels)
     return sum / (double)((v.h1 - v.h0) * (v.w1 - v.w0));
 }
 
-static err_t plan(op_t *op)
+static err_t ref_pool2d_plan(op_t *op)
 {
     bool keep = op->training && op->desc.attr.pool2d.mode == POOL_MAX;
     op->n_saved_bytes = keep ? (size_t)shape_count(op->desc.y) * sizeof(int32_t) : 0;
     return ERR_OK;
 }
 
-static err_t forward(const op_t *op, const op_args_t *args)
+static err_t ref_pool2d_forward(const op_t *op, const op_args_t *args)
 {
     const op_desc_t *d = &op->desc;
     const int64_t *in = d->x[0].dim, *out = d->y.dim;
@@ -78,8 +78,8 @@ static err_t forward(const op_t *op, const op_args_t *args)
 }
 
 /* Contribution of window (oh, ow) to input pixel (h, w). i: index of the output element. */
-static double share(const op_desc_t *d, const op_args_t *args, int64_t oh, int64_t ow, int64_t i, int64_t h,
-                    int64_t w)
+static double share_of(const op_desc_t *d, const op_args_t *args, int64_t oh, int64_t ow, int64_t i,
+                       int64_t h, int64_t w)
 {
     const float *dy = args->dy;
     window_t v = window_at(d, oh, ow);
@@ -89,7 +89,7 @@ static double share(const op_desc_t *d, const op_args_t *args, int64_t oh, int64
 }
 
 /* Gradient of input element (n, h, w, c): the sum over every window that can contain it. */
-static double gather(const op_desc_t *d, const op_args_t *args, int64_t n, int64_t h, int64_t w, int64_t c)
+static double sum_dx(const op_desc_t *d, const op_args_t *args, int64_t n, int64_t h, int64_t w, int64_t c)
 {
     const pool2d_attr_t *a = &d->attr.pool2d;
     const int64_t *out = d->y.dim;
@@ -100,11 +100,11 @@ static double gather(const op_desc_t *d, const op_args_t *args, int64_t n, int64
     double sum = 0;
     for (int64_t oh = oh0; oh < oh1; oh++)
         for (int64_t ow = ow0; ow < ow1; ow++)
-            sum += share(d, args, oh, ow, ((n * out[1] + oh) * out[2] + ow) * out[3] + c, h, w);
+            sum += share_of(d, args, oh, ow, ((n * out[1] + oh) * out[2] + ow) * out[3] + c, h, w);
     return sum;
 }
 
-static err_t backward(const op_t *op, const op_args_t *args)
+static err_t ref_pool2d_backward(const op_t *op, const op_args_t *args)
 {
     const int64_t *in = op->desc.x[0].dim;
     float *dx = args->dx[0];
@@ -112,8 +112,9 @@ static err_t backward(const op_t *op, const op_args_t *args)
     for (int64_t n = 0; n < in[0]; n++)
         for (int64_t h = 0; h < in[1]; h++)
             for (int64_t w = 0; w < in[2]; w++)
-                for (int64_t c = 0; c < in[3]; c++) *dx++ = (float)gather(&op->desc, args, n, h, w, c);
+                for (int64_t c = 0; c < in[3]; c++) *dx++ = (float)sum_dx(&op->desc, args, n, h, w, c);
     return ERR_OK;
 }
 
-const op_kernel_t ref_pool2d = {.plan = plan, .forward = forward, .backward = backward};
+const op_kernel_t ref_pool2d = {
+    .plan = ref_pool2d_plan, .forward = ref_pool2d_forward, .backward = ref_pool2d_backward};

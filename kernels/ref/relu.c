@@ -2,7 +2,7 @@
 /* Reference ReLU; NaN propagates. */
 #include "kernels/ref/ref.h"
 
-static err_t forward(const op_t *op, const op_args_t *args)
+static err_t ref_relu_forward(const op_t *op, const op_args_t *args)
 {
     int64_t count = shape_count(op->desc.y);
     const float *x = args->x[0];
@@ -12,7 +12,7 @@ static err_t forward(const op_t *op, const op_args_t *args)
     return ERR_OK;
 }
 
-static err_t backward(const op_t *op, const op_args_t *args)
+static err_t ref_relu_backward(const op_t *op, const op_args_t *args)
 {
     int64_t count = shape_count(op->desc.y);
     const float *y = args->y, *dy = args->dy;
@@ -21,4 +21,4 @@ static err_t backward(const op_t *op, const op_args_t *args)
     return ERR_OK;
 }
 
-const op_kernel_t ref_relu = {.forward = forward, .backward = backward};
+const op_kernel_t ref_relu = {.forward = ref_relu_forward, .backward = ref_relu_backward};

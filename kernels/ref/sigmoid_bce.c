@@ -4,7 +4,7 @@
 
 #include "kernels/ref/ref.h"
 
-static err_t forward(const op_t *op, const op_args_t *args)
+static err_t ref_sigmoid_bce_forward(const op_t *op, const op_args_t *args)
 {
     int64_t n_class = op->desc.x[0].dim[1];
     const float *x = args->x[0], *t = args->targets;
@@ -19,7 +19,7 @@ static err_t forward(const op_t *op, const op_args_t *args)
     return ERR_OK;
 }
 
-static err_t backward(const op_t *op, const op_args_t *args)
+static err_t ref_sigmoid_bce_backward(const op_t *op, const op_args_t *args)
 {
     int64_t count = shape_count(op->desc.x[0]);
     double scale = args->loss_scale / (double)op->desc.x[0].dim[1];
@@ -29,4 +29,5 @@ static err_t backward(const op_t *op, const op_args_t *args)
     return ERR_OK;
 }
 
-const op_kernel_t ref_sigmoid_bce = {.forward = forward, .backward = backward};
+const op_kernel_t ref_sigmoid_bce = {.forward = ref_sigmoid_bce_forward,
+                                     .backward = ref_sigmoid_bce_backward};

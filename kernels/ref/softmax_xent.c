@@ -5,7 +5,7 @@
 #include "kernels/ref/ref.h"
 
 /* Saved: the probabilities, [n, classes]. */
-static err_t plan(op_t *op)
+static err_t ref_softmax_xent_plan(op_t *op)
 {
     op->n_saved_bytes = op->training ? (size_t)shape_count(op->desc.x[0]) * sizeof(float) : 0;
     return ERR_OK;
@@ -17,7 +17,7 @@ static double target(const op_t *op, int64_t k, int32_t label)
     return (k == label ? 1 - smoothing : 0) + smoothing / (double)op->desc.x[0].dim[1];
 }
 
-static err_t forward(const op_t *op, const op_args_t *args)
+static err_t ref_softmax_xent_forward(const op_t *op, const op_args_t *args)
 {
     int64_t n_class = op->desc.x[0].dim[1];
     const float *x = args->x[0];
@@ -41,7 +41,7 @@ static err_t forward(const op_t *op, const op_args_t *args)
     return ERR_OK;
 }
 
-static err_t backward(const op_t *op, const op_args_t *args)
+static err_t ref_softmax_xent_backward(const op_t *op, const op_args_t *args)
 {
     int64_t count = shape_count(op->desc.x[0]);
     int64_t n_class = op->desc.x[0].dim[1];
@@ -54,4 +54,6 @@ static err_t backward(const op_t *op, const op_args_t *args)
     return ERR_OK;
 }
 
-const op_kernel_t ref_softmax_xent = {.plan = plan, .forward = forward, .backward = backward};
+const op_kernel_t ref_softmax_xent = {.plan = ref_softmax_xent_plan,
+                                      .forward = ref_softmax_xent_forward,
+                                      .backward = ref_softmax_xent_backward};

@@ -32,7 +32,7 @@ typedef struct task {
     char *out;
 } task_t;
 
-static bool fits(const conv_impl_t *impl, const conv_problem_t *problem)
+static bool conv_amx_fits(const conv_impl_t *impl, const conv_problem_t *problem)
 {
     const op_desc_t *d = problem->desc;
     const conv2d_attr_t *a = &d->attr.conv2d;
@@ -42,8 +42,8 @@ static bool fits(const conv_impl_t *impl, const conv_problem_t *problem)
            a->out_channels % AMX_COLUMNS == 0 && (!data || d->x[0].dim[3] % AMX_COLUMNS == 0);
 }
 
-static err_t plan(const conv_impl_t *impl, const conv_problem_t *problem, void **out,
-                  size_t *n_workspace_bytes)
+static err_t conv_amx_plan(const conv_impl_t *impl, const conv_problem_t *problem, void **out,
+                           size_t *n_workspace_bytes)
 {
     const conv2d_attr_t *a = &problem->desc->attr.conv2d;
     size_t n_taps = (size_t)a->kernel_h * (size_t)a->kernel_w,
@@ -219,7 +219,8 @@ static void multiply_images(const amx_plan_t *p, const task_t *all, int64_t n)
         }
 }
 
-static err_t run(const void *plan_, const conv_problem_t *problem, const conv_buffers_t *b, void *workspace)
+static err_t conv_amx_run(const void *plan_, const conv_problem_t *problem, const conv_buffers_t *b,
+                          void *workspace)
 {
     if (problem->pass == OP_BACKWARD_WEIGHTS) return conv_amx_weights_run(plan_, problem, b, workspace);
     const amx_plan_t *p = plan_;
@@ -246,17 +247,17 @@ static err_t run(const void *plan_, const conv_problem_t *problem, const conv_bu
     return ERR_OK;
 }
 
-static void unplan(void **plan_)
+static void conv_amx_unplan(void **plan_)
 {
     mem_free(plan_);
 }
 
 const conv_impl_t conv_amx[] = {
-    {"amx/bf16", "", false, true, fits, plan, run, unplan},
+    {"amx/bf16", "", false, true, conv_amx_fits, conv_amx_plan, conv_amx_run, conv_amx_unplan},
     {.name = NULL},
 };
 
 const conv_impl_t *conv_amx_rule(const conv_problem_t *problem)
 {
-    return fits(conv_amx, problem) ? conv_amx : NULL;
+    return conv_amx_fits(conv_amx, problem) ? conv_amx : NULL;
 }

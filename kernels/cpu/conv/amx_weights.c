@@ -46,7 +46,7 @@ typedef struct weights_plan {
     size_t right, cells, zeros, sums, padded; /* offsets in the workspace, after dy's tiles */
 } weights_plan_t;
 
-static int64_t most(int64_t a, int64_t b)
+static int64_t max_of(int64_t a, int64_t b)
 {
     return a > b ? a : b;
 }
@@ -60,7 +60,7 @@ static int64_t grid_of(int64_t x, int64_t y, int64_t kernel, int64_t stride, int
         int64_t reach = y + (kernel - 1 - place) / stride;
         int64_t front = pad > place ? (pad - place + stride - 1) / stride : 0;
         int64_t end = (x - 1 + pad - place) / stride + 1;
-        cells = most(cells, most(end < reach ? end : reach, reach - front));
+        cells = max_of(cells, max_of(end < reach ? end : reach, reach - front));
     }
     return cells;
 }
@@ -81,12 +81,12 @@ static int64_t place_taps(weights_plan_t *p, const conv2d_attr_t *a)
         int64_t r = t / in_row, s = t % in_row, away = r / a->stride_h * p->grid_w + s / a->stride_w;
         layout_t wanted = {r % a->stride_h, s % a->stride_w, away % 2};
         p->taps[t] = (tap_t){layout_at(p, wanted), away / 2};
-        furthest = most(furthest, away);
+        furthest = max_of(furthest, away);
     }
     return furthest;
 }
 
-static void shape(weights_plan_t *p, const op_desc_t *d)
+static void set_shapes(weights_plan_t *p, const op_desc_t *d)
 {
     const conv2d_attr_t *a = &d->attr.conv2d;
     const int64_t *x = d->x[0].dim, *y = d->y.dim;
@@ -123,11 +123,11 @@ err_t conv_amx_weights_plan(const conv_problem_t *problem, void **out, size_t *n
     p->amx = amx_here();
     p->layouts = (layout_t *)(p + 1);
     p->taps = (tap_t *)(p->layouts + n_taps);
-    shape(p, d);
+    set_shapes(p, d);
     p->right = (size_t)(p->k / AMX_COLUMNS * p->left_plane);
     p->cells = p->right + (size_t)(p->n_layouts * p->c_blocks * p->right_plane);
     p->zeros = p->cells + mem_round((size_t)(p->x_depth + 1) * sizeof(void *));
-    n_floats = (size_t)(most(p->k, p->c) + AMX_COLUMNS);
+    n_floats = (size_t)(max_of(p->k, p->c) + AMX_COLUMNS);
     p->sums = p->zeros + mem_round(n_floats * sizeof(float));
     n_floats = p->c % AMX_COLUMNS ? (size_t)(p->k * p->n_taps * p->c_blocks * AMX_COLUMNS) : 0;
     p->padded = p->sums + mem_round(n_floats * sizeof(float));
@@ -320,7 +320,7 @@ err_t conv_amx_weights_run(const void *plan, const conv_problem_t *problem, cons
     int64_t width = width_of(p);
     int64_t x_image = shape_count(d->x[0]) / p->n * (int64_t)dtype_size(d->x_dtype[0]);
     int64_t y_image = shape_count(d->y) / p->n * (int64_t)dtype_size(d->y_dtype);
-    memset(s.zeros, 0, (size_t)(most(p->k, p->c) + AMX_COLUMNS) * sizeof *s.zeros);
+    memset(s.zeros, 0, (size_t)(max_of(p->k, p->c) + AMX_COLUMNS) * sizeof *s.zeros);
     for (int64_t first = 0; first < p->n; first += p->chunk) {
         int64_t n = loop_count(first, p->n, p->chunk);
         pack_dy(p, d, (const char *)b->dy + first * y_image, n, &s);

@@ -24,7 +24,7 @@ direct_conv_t direct_conv_of(const op_desc_t *desc)
     return v;
 }
 
-static bool fits(const op_desc_t *desc)
+static bool conv_direct_fits(const op_desc_t *desc)
 {
     const conv2d_attr_t *a = &desc->attr.conv2d;
     return a->groups == 1 && a->dilation_h == 1 && a->dilation_w == 1;
@@ -33,13 +33,13 @@ static bool fits(const op_desc_t *desc)
 static bool batch_fits(const conv_impl_t *impl, const conv_problem_t *problem)
 {
     (void)impl;
-    return problem->pass != OP_BACKWARD_WEIGHTS && fits(problem->desc);
+    return problem->pass != OP_BACKWARD_WEIGHTS && conv_direct_fits(problem->desc);
 }
 
 static bool image_fits(const conv_impl_t *impl, const conv_problem_t *problem)
 {
     (void)impl;
-    return problem->pass == OP_BACKWARD_WEIGHTS && fits(problem->desc);
+    return problem->pass == OP_BACKWARD_WEIGHTS && conv_direct_fits(problem->desc);
 }
 
 /* Chosen where its lanes are full and the library's are not: with more channels the library is as fast
@@ -50,7 +50,8 @@ const conv_impl_t *conv_direct_rule(const conv_problem_t *problem)
     const direct_isa_t *isa = direct_isa();
     direct_conv_t v = direct_conv_of(problem->desc);
     bool full = 4 * v.n >= 3 * direct_padded(isa, v.n);
-    if (isa == direct_base || !fits(problem->desc) || v.c >= ENOUGH_CHANNELS || v.r * v.s == 1) return NULL;
+    if (isa == direct_base || !conv_direct_fits(problem->desc) || v.c >= ENOUGH_CHANNELS || v.r * v.s == 1)
+        return NULL;
     if (problem->pass == OP_BACKWARD_WEIGHTS) return &conv_direct[1];
     return full ? &conv_direct[0] : NULL;
 }

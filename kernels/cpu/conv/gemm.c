@@ -35,14 +35,14 @@ static geometry_t geometry_of(const op_desc_t *d)
     return g;
 }
 
-static bool fits(const conv_impl_t *impl, const conv_problem_t *problem)
+static bool conv_gemm_fits(const conv_impl_t *impl, const conv_problem_t *problem)
 {
     (void)impl;
     return problem->desc->attr.conv2d.groups == 1;
 }
 
-static err_t plan(const conv_impl_t *impl, const conv_problem_t *problem, void **out,
-                  size_t *n_workspace_bytes)
+static err_t conv_gemm_plan(const conv_impl_t *impl, const conv_problem_t *problem, void **out,
+                            size_t *n_workspace_bytes)
 {
     (void)impl, (void)out;
     geometry_t g = geometry_of(problem->desc);
@@ -50,7 +50,7 @@ static err_t plan(const conv_impl_t *impl, const conv_problem_t *problem, void *
     return ERR_OK;
 }
 
-static void unplan(void **plan_)
+static void conv_gemm_unplan(void **plan_)
 {
     (void)plan_;
 }
@@ -137,7 +137,7 @@ static void col2im(const geometry_t *g, const float *windows, int64_t first_row,
     }
 }
 
-static err_t forward(const geometry_t *g, const conv_buffers_t *b, float *windows)
+static err_t gemm_forward(const geometry_t *g, const conv_buffers_t *b, float *windows)
 {
     float *y = b->y;
     if (b->bias) matrix_spread_rows(y, b->bias, g->rows * g->ow, g->k);
@@ -151,7 +151,7 @@ static err_t forward(const geometry_t *g, const conv_buffers_t *b, float *window
     return ERR_OK;
 }
 
-static err_t backward_data(const geometry_t *g, const conv_buffers_t *b, float *windows)
+static err_t gemm_backward_data(const geometry_t *g, const conv_buffers_t *b, float *windows)
 {
     const float *dy = b->dy;
     if (!g->direct) memset(b->dx, 0, (size_t)(g->n * g->h * g->w * g->c) * sizeof(float));
@@ -165,7 +165,7 @@ static err_t backward_data(const geometry_t *g, const conv_buffers_t *b, float *
     return ERR_OK;
 }
 
-static err_t backward_weights(const geometry_t *g, const conv_buffers_t *b, float *windows)
+static err_t gemm_backward_weights(const geometry_t *g, const conv_buffers_t *b, float *windows)
 {
     const float *dy = b->dy;
     for (int64_t row = 0; row < g->rows; row += g->chunk) {
@@ -179,16 +179,17 @@ static err_t backward_weights(const geometry_t *g, const conv_buffers_t *b, floa
     return ERR_OK;
 }
 
-static err_t run(const void *plan_, const conv_problem_t *problem, const conv_buffers_t *b, void *workspace)
+static err_t conv_gemm_run(const void *plan_, const conv_problem_t *problem, const conv_buffers_t *b,
+                           void *workspace)
 {
     (void)plan_;
     geometry_t g = geometry_of(problem->desc);
-    if (problem->pass == OP_FORWARD) return forward(&g, b, workspace);
-    return problem->pass == OP_BACKWARD_DATA ? backward_data(&g, b, workspace)
-                                             : backward_weights(&g, b, workspace);
+    if (problem->pass == OP_FORWARD) return gemm_forward(&g, b, workspace);
+    return problem->pass == OP_BACKWARD_DATA ? gemm_backward_data(&g, b, workspace)
+                                             : gemm_backward_weights(&g, b, workspace);
 }
 
 const conv_impl_t conv_gemm[] = {
-    {"gemm", "", false, false, fits, plan, run, unplan},
+    {"gemm", "", false, false, conv_gemm_fits, conv_gemm_plan, conv_gemm_run, conv_gemm_unplan},
     {.name = NULL},
 };

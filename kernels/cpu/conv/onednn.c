@@ -58,8 +58,8 @@ static err_t shape_of(const op_desc_t *d, const request_t *request, conv_shape_t
     return ERR_OK;
 }
 
-static dnnl_status_t describe(const conv_problem_t *p, const conv_shape_t *s, dnnl_alg_kind_t alg,
-                              dnnl_convolution_desc_t *out)
+static dnnl_status_t describe_conv(const conv_problem_t *p, const conv_shape_t *s, dnnl_alg_kind_t alg,
+                                   dnnl_convolution_desc_t *out)
 {
     const dnnl_memory_desc_t *bias = s->has_bias ? &s->bias : NULL;
     dnnl_prop_kind_t kind = p->training ? dnnl_forward_training : dnnl_forward_inference;
@@ -103,7 +103,7 @@ static void offers_close(offers_t *o)
 static err_t offers_open(const conv_problem_t *p, const conv_shape_t *s, dnnl_alg_kind_t alg, offers_t *o)
 {
     *o = (offers_t){.begun = false};
-    E_DNNL(describe(p, s, alg, &o->desc), "describing conv2d");
+    E_DNNL(describe_conv(p, s, alg, &o->desc), "describing conv2d");
     TRY(onednn_attr_new(&o->attr));
     dnnl_status_t status =
         dnnl_primitive_desc_iterator_create(&o->iterator, &o->desc, o->attr, onednn_engine(), NULL);
@@ -195,7 +195,8 @@ static request_t request_of(const conv_problem_t *p, bool blocked, bool bf16)
 }
 
 /* *out: NULL if oneDNN does not offer it. */
-static err_t take(const conv_problem_t *p, const char *variant, conv_shape_t *s, dnnl_primitive_desc_t *out)
+static err_t find_offer(const conv_problem_t *p, const char *variant, conv_shape_t *s,
+                        dnnl_primitive_desc_t *out)
 {
     offers_t offers;
     bool winograd = strcmp(variant, WINOGRAD) == 0, blocked = winograd || strcmp(variant, BLOCKED) == 0;
@@ -229,19 +230,19 @@ const conv_impl_t *conv_onednn_rule(const conv_problem_t *problem)
 {
     conv_shape_t s;
     dnnl_primitive_desc_t desc;
-    if (take(problem, FIRST_OFFER, &s, &desc) != ERR_OK || !desc) return NULL;
+    if (find_offer(problem, FIRST_OFFER, &s, &desc) != ERR_OK || !desc) return NULL;
     const conv_impl_t *impl = row_of(info_of(desc));
     drop(&desc);
     return impl;
 }
 
-static bool fits(const conv_impl_t *impl, const conv_problem_t *problem)
+static bool conv_onednn_fits(const conv_impl_t *impl, const conv_problem_t *problem)
 {
     conv_shape_t s;
     dnnl_primitive_desc_t desc;
     bool last_resort = strcmp(impl->variant, FIRST_OFFER) == 0 || strcmp(impl->variant, "ref:") == 0;
     if (last_resort) return conv_onednn_rule(problem) == impl;
-    bool there = take(problem, impl->variant, &s, &desc) == ERR_OK && desc;
+    bool there = find_offer(problem, impl->variant, &s, &desc) == ERR_OK && desc;
     if (there) drop(&desc);
     return there;
 }
@@ -251,12 +252,12 @@ enum { MAX_OPERANDS = 4 };
 const conv_impl_t *conv_bf16_rule(const conv_problem_t *problem)
 {
     bool native = problem->desc->compute == DTYPE_BF16 && onednn_has_bf16();
-    return native && fits(conv_bf16, problem) ? conv_bf16 : NULL;
+    return native && conv_onednn_fits(conv_bf16, problem) ? conv_bf16 : NULL;
 }
 
-/* Operands in the order of run's buffers. */
-static err_t make(const_dnnl_primitive_desc_t desc, const conv_problem_t *p, const conv_shape_t *s,
-                  onednn_chain_t **out, size_t *n_workspace_bytes)
+/* Operands in the order of conv_onednn_run's buffers. */
+static err_t make_chain(const_dnnl_primitive_desc_t desc, const conv_problem_t *p, const conv_shape_t *s,
+                        onednn_chain_t **out, size_t *n_workspace_bytes)
 {
     const onednn_operand_t operands[OP_PASS_COUNT][MAX_OPERANDS] = {
         [OP_FORWARD] = {{DNNL_ARG_SRC, &s->our_x, false},
@@ -273,22 +274,23 @@ static err_t make(const_dnnl_primitive_desc_t desc, const conv_problem_t *p, con
     return onednn_chain_new(desc, operands[p->pass], MAX_OPERANDS, out, n_workspace_bytes);
 }
 
-static err_t plan(const conv_impl_t *impl, const conv_problem_t *problem, void **out,
-                  size_t *n_workspace_bytes)
+static err_t conv_onednn_plan(const conv_impl_t *impl, const conv_problem_t *problem, void **out,
+                              size_t *n_workspace_bytes)
 {
     conv_shape_t s;
     dnnl_primitive_desc_t desc;
     onednn_chain_t *chain = NULL;
-    TRY(take(problem, impl->variant, &s, &desc));
+    TRY(find_offer(problem, impl->variant, &s, &desc));
     if (!desc)
         RAISE(ERR_SYSTEM, "oneDNN offers no %s for conv2d, %s", impl->name, op_pass_names[problem->pass]);
-    err_t err = make(desc, problem, &s, &chain, n_workspace_bytes);
+    err_t err = make_chain(desc, problem, &s, &chain, n_workspace_bytes);
     *out = chain;
     drop(&desc);
     return err;
 }
 
-static err_t run(const void *plan_, const conv_problem_t *problem, const conv_buffers_t *b, void *workspace)
+static err_t conv_onednn_run(const void *plan_, const conv_problem_t *problem, const conv_buffers_t *b,
+                             void *workspace)
 {
     const void *const buffers[OP_PASS_COUNT][MAX_OPERANDS] = {
         [OP_FORWARD] = {b->x, b->weight, b->y, b->bias},
@@ -297,7 +299,7 @@ static err_t run(const void *plan_, const conv_problem_t *problem, const conv_bu
     return onednn_chain_run(plan_, buffers[problem->pass], workspace);
 }
 
-static void unplan(void **plan_)
+static void conv_onednn_unplan(void **plan_)
 {
     onednn_chain_t *chain = *plan_;
     onednn_chain_free(&chain);
@@ -306,7 +308,7 @@ static void unplan(void **plan_)
 
 #define ROW(name, variant)                                                                                   \
     {                                                                                                        \
-        name, variant, false, false, fits, plan, run, unplan                                                 \
+        name, variant, false, false, conv_onednn_fits, conv_onednn_plan, conv_onednn_run, conv_onednn_unplan \
     }
 const conv_impl_t conv_onednn[] = {
     ROW("onednn/brgconv", "brgconv:"),
@@ -323,6 +325,7 @@ const conv_impl_t conv_onednn[] = {
     {.name = NULL},
 };
 const conv_impl_t conv_bf16[] = {
-    {"onednn/bf16", BF16, false, true, fits, plan, run, unplan},
+    {"onednn/bf16", BF16, false, true, conv_onednn_fits, conv_onednn_plan, conv_onednn_run,
+     conv_onednn_unplan},
     {.name = NULL},
 };

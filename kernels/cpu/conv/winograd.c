@@ -37,7 +37,7 @@ typedef struct winograd_plan {
     int64_t from_plane, to_plane, filter_plane;
 } winograd_plan_t;
 
-static bool fits(const conv_impl_t *impl, const conv_problem_t *problem)
+static bool winograd_fits(const conv_impl_t *impl, const conv_problem_t *problem)
 {
     const op_desc_t *d = problem->desc;
     const conv2d_attr_t *a = &d->attr.conv2d;
@@ -58,7 +58,7 @@ static size_t matrices_bytes(int64_t plane)
     return mem_round((size_t)(WINOGRAD_POINTS * plane) * sizeof(float));
 }
 
-static void shape(winograd_plan_t *p, const conv_problem_t *problem)
+static void set_shapes(winograd_plan_t *p, const conv_problem_t *problem)
 {
     const op_desc_t *d = problem->desc;
     const int64_t *x = d->x[0].dim, *y = d->y.dim;
@@ -78,7 +78,7 @@ static void shape(winograd_plan_t *p, const conv_problem_t *problem)
 }
 
 /* Chooses chunk and block. */
-static void cut(winograd_plan_t *p)
+static void set_chunks(winograd_plan_t *p)
 {
     const int64_t number = WINOGRAD_POINTS * (int64_t)sizeof(float); /* bytes of a value in all 36 matrices */
     int64_t filters = number * p->k * p->c, tile = number * (p->k + p->c), bytes = filters / 4 * 3;
@@ -94,14 +94,14 @@ static void cut(winograd_plan_t *p)
     if (p->chunk < 1) p->chunk = 1;
 }
 
-static err_t plan(const conv_impl_t *impl, const conv_problem_t *problem, void **out,
-                  size_t *n_workspace_bytes)
+static err_t winograd_plan(const conv_impl_t *impl, const conv_problem_t *problem, void **out,
+                           size_t *n_workspace_bytes)
 {
     winograd_plan_t *p;
     (void)impl;
     TRY(mem_new(sizeof *p, "the plan of a convolution", &p));
-    shape(p, problem);
-    cut(p);
+    set_shapes(p, problem);
+    set_chunks(p);
     p->from_plane = plane_of(p->chunk, p->from.channels);
     p->to_plane = plane_of(p->chunk, p->block);
     p->filter_plane = plane_of(p->from.channels, p->block);
@@ -206,7 +206,8 @@ static err_t run_weights(const winograd_plan_t *p, const conv_buffers_t *b, cons
     return ERR_OK;
 }
 
-static err_t run(const void *plan_, const conv_problem_t *problem, const conv_buffers_t *b, void *workspace)
+static err_t winograd_run(const void *plan_, const conv_problem_t *problem, const conv_buffers_t *b,
+                          void *workspace)
 {
     const winograd_plan_t *p = plan_;
     const space_t s = space_of(p, workspace);
@@ -216,12 +217,12 @@ static err_t run(const void *plan_, const conv_problem_t *problem, const conv_bu
     return ERR_OK;
 }
 
-static void unplan(void **plan_)
+static void winograd_unplan(void **plan_)
 {
     mem_free(plan_);
 }
 
 const conv_impl_t conv_winograd[] = {
-    {"winograd/nhwc", "", false, false, fits, plan, run, unplan},
+    {"winograd/nhwc", "", false, false, winograd_fits, winograd_plan, winograd_run, winograd_unplan},
     {.name = NULL},
 };

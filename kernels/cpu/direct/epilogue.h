@@ -59,7 +59,7 @@ INLINE void reduce_window(const direct_conv_t *v, const float *dense, float *y, 
     }
 }
 
-static void reduce(const direct_conv_t *v, const float *dense, float *y, uint8_t *mask)
+static void reduce_images(const direct_conv_t *v, const float *dense, float *y, uint8_t *mask)
 {
     int64_t out_h = v->oh / v->pool_h, out_w = v->ow / v->pool_w;
 #pragma omp parallel for collapse(2) schedule(static) if (omp_get_max_threads() > 1)
@@ -86,7 +86,7 @@ INLINE void expand_rows(const direct_conv_t *v, int64_t n_rows, const float *dy,
         }
 }
 
-static void expand(const direct_conv_t *v, const float *dy, const uint8_t *mask, float *dense)
+static void expand_images(const direct_conv_t *v, const float *dy, const uint8_t *mask, float *dense)
 {
     int64_t n_dy = (v->oh / v->pool_h) * (v->ow / v->pool_w) * v->k, n_dense = v->oh * v->ow * v->k;
 #pragma omp parallel for schedule(static) if (omp_get_max_threads() > 1)

@@ -73,7 +73,7 @@ INLINE void forward_window(const direct_conv_t *v, int block, const float *xt, i
 INLINE void forward_block(const direct_conv_t *v, int block, const float *xt, const float *w,
                           const float *bias, int64_t ph, int64_t k0, float *yt, uint8_t *mask)
 {
-    int64_t n = padded(v->n), out_w = v->ow / v->pool_w;
+    int64_t n = padded_tiles(v->n), out_w = v->ow / v->pool_w;
     int n_k = (int)(v->k - k0 < block ? v->k - k0 : block);
     float own_bias[12] = {0};
     for (int k = 0; k < n_k && bias; k++) own_bias[k] = bias[k0 + k];
@@ -100,7 +100,7 @@ INLINE void forward_block(const direct_conv_t *v, int block, const float *xt, co
 INLINE void backward_block(const direct_conv_t *v, int block, const float *dyt, const float *w, int64_t h,
                            int64_t c0, float *dxt)
 {
-    int64_t n = padded(v->n);
+    int64_t n = padded_tiles(v->n);
     int n_c = (int)(v->c - c0 < block ? v->c - c0 : block);
     for (int64_t x = 0; x < v->w; x++)
         for (int64_t tile = 0; tile < n; tile += N_TILE) {
@@ -140,8 +140,8 @@ INLINE void backward_block(const direct_conv_t *v, int block, const float *dyt, 
         break;                                                                                               \
     }
 
-static void forward(const direct_conv_t *v, const float *xt, const float *weights, const float *bias,
-                    float *yt, uint8_t *mask)
+static void forward_images(const direct_conv_t *v, const float *xt, const float *weights, const float *bias,
+                           float *yt, uint8_t *mask)
 {
     int block = direct_block(v->k);
     int64_t n_blocks = (v->k + block - 1) / block, n_taps = (int64_t)v->r * v->s * v->c;
@@ -327,11 +327,11 @@ static void backward_weights(const direct_conv_t *v, const float *x, const float
 
 static const direct_isa_t table = {.name = DIRECT_NAME,
                                    .n_tile = N_TILE,
-                                   .forward = forward,
+                                   .forward = forward_images,
                                    .backward_data = backward_data,
                                    .backward_weights = backward_weights,
                                    .transpose = transpose,
                                    .transpose_back = transpose_back,
                                    .transpose_bytes_back = transpose_bytes_back,
-                                   .reduce = reduce,
-                                   .expand = expand};
+                                   .reduce = reduce_images,
+                                   .expand = expand_images};

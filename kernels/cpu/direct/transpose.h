@@ -68,7 +68,7 @@ INLINE void transpose_byte_square(const uint8_t *from, int64_t from_row, uint8_t
 
 static void transpose(const float *from, int64_t n, int64_t m, float *to)
 {
-    int64_t n_padded = padded(n);
+    int64_t n_padded = padded_tiles(n);
     TRANSPOSE(transpose_square, LANES, n, m, from, m, to, n_padded)
     for (int64_t c = 0; c < m && n < n_padded; c++)
         memset(to + c * n_padded + n, 0, (size_t)(n_padded - n) * sizeof *to);
@@ -76,13 +76,13 @@ static void transpose(const float *from, int64_t n, int64_t m, float *to)
 
 static void transpose_back(const float *from, int64_t n, int64_t m, float *to)
 {
-    int64_t n_padded = padded(n);
+    int64_t n_padded = padded_tiles(n);
     TRANSPOSE(transpose_square, LANES, m, n, from, n_padded, to, m)
 }
 
 static void transpose_bytes_back(const uint8_t *from, int64_t n, int64_t m, uint8_t *to)
 {
-    int64_t n_padded = padded(n);
+    int64_t n_padded = padded_tiles(n);
     TRANSPOSE(transpose_byte_square, 16, m, n, from, n_padded, to, m)
 }
 

@@ -26,7 +26,7 @@ INLINE vec_t select(ints_t which, vec_t yes, vec_t no)
 }
 
 /* n rounded up to whole tiles. */
-INLINE int64_t padded(int64_t n)
+INLINE int64_t padded_tiles(int64_t n)
 {
     return (n + N_TILE - 1) / N_TILE * N_TILE;
 }

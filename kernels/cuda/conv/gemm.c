@@ -24,14 +24,14 @@ typedef struct gemm_plan {
 
 enum { LARGEST_WORKSPACE = 32 << 20, SHARE = 8 }; /* for cuBLASLt, at most 1/SHARE of all */
 
-static bool pointwise(const op_desc_t *d)
+static bool is_pointwise(const op_desc_t *d)
 {
     const conv2d_attr_t *a = &d->attr.conv2d;
     return a->kernel_h == 1 && a->kernel_w == 1 && a->stride_h == 1 && a->stride_w == 1 && a->pad_h == 0 &&
            a->pad_w == 0 && a->groups == 1;
 }
 
-static size_t block(int64_t n_bytes)
+static size_t block_bytes(int64_t n_bytes)
 {
     return ((size_t)n_bytes + 255) / 256 * 256;
 }
@@ -52,7 +52,7 @@ static void sample_bytes(const conv_problem_t *problem, int64_t *windows, int64_
     op_conv2d_cells(d, &height, &width);
     int64_t one[] = {height, width, a->kernel_h, a->kernel_w, d->x[0].dim[3], data ? 4 : narrow};
     int64_t cell[] = {height, width, a->out_channels, problem->pass == OP_FORWARD ? 4 : narrow};
-    *windows = pointwise(d) && (data || !rounds) ? 0 : chunk_product(one, 6);
+    *windows = is_pointwise(d) && (data || !rounds) ? 0 : chunk_product(one, 6);
     bool wanted = problem->pass == OP_FORWARD ? conv_pools(d) : rounds || a->epilogue.relu;
     *cells = wanted ? chunk_product(cell, 4) : 0;
 }
@@ -91,13 +91,13 @@ static chunk_need_t need_of(const conv_problem_t *problem)
 static bool gemm_fits(const conv_problem_t *problem)
 {
     chunk_need_t need = need_of(problem);
-    return pointwise(problem->desc) && chunk_fits(&need);
+    return is_pointwise(problem->desc) && chunk_fits(&need);
 }
 
 static bool im2col_fits(const conv_problem_t *problem)
 {
     chunk_need_t need = need_of(problem);
-    return !pointwise(problem->desc) && chunk_fits(&need);
+    return !is_pointwise(problem->desc) && chunk_fits(&need);
 }
 
 /* Describes an operand.
@@ -105,7 +105,7 @@ static bool im2col_fits(const conv_problem_t *problem)
  * group    columns of one group
  * sample   elements per sample of a buffer that is processed in chunks, else 0
  * element  bytes per element */
-static gemm_matrix_t matrix(const gemm_plan_t *p, int64_t row, int64_t group, int64_t sample, int64_t element)
+static gemm_matrix_t mat_of(const gemm_plan_t *p, int64_t row, int64_t group, int64_t sample, int64_t element)
 {
     int64_t steps = p->chunk.n_chunks > 1 ? sample * p->chunk.n_samples : 0;
     if (p->shape.groups > 1) steps |= group;
@@ -123,8 +123,8 @@ static err_t plan_product(const conv_problem_t *problem, gemm_plan_t *p, int64_t
     gemm_matrix_t weight = {.row = taps, .next = filters * taps, .alignment = 16};
     if (s->groups > 1)
         weight.alignment = gemm_alignment(weight.next * (problem->pass == OP_BACKWARD_WEIGHTS ? 4 : element));
-    gemm_matrix_t windows = matrix(p, p->n_window, taps, p->pointwise ? cells * s->c : 0, data ? 4 : element);
-    gemm_matrix_t y = matrix(p, s->k, filters, cells * s->k, forward ? 4 : element);
+    gemm_matrix_t windows = mat_of(p, p->n_window, taps, p->pointwise ? cells * s->c : 0, data ? 4 : element);
+    gemm_matrix_t y = mat_of(p, s->k, filters, cells * s->k, forward ? 4 : element);
     gemm_spec_t spec = {.what = text, .compute = problem->desc->compute, .batch = s->groups};
     spec.n_workspace_bytes = (size_t)library_bytes();
     if (forward) {
@@ -143,43 +143,43 @@ static err_t plan_product(const conv_problem_t *problem, gemm_plan_t *p, int64_t
     return gemm_new(&spec, out);
 }
 
-static size_t place(const conv_problem_t *problem, gemm_plan_t *p)
+static size_t place_buffers(const conv_problem_t *problem, gemm_plan_t *p)
 {
     int64_t windows, cells;
     size_t products = 0;
     sample_bytes(problem, &windows, &cells);
     p->n_parts = parts_of(problem);
     bool weight = p->rounds && problem->pass != OP_BACKWARD_WEIGHTS;
-    p->parts = weight ? block(2 * shape_count(problem->desc->param[0])) : 0;
-    p->windows = p->parts + (p->n_parts > 1 ? block((int64_t)p->n_parts * p->shape.k * 4) : 0);
-    p->cells = p->windows + block(windows * p->chunk.n_samples);
-    p->products = p->cells + block(cells * p->chunk.n_samples);
+    p->parts = weight ? block_bytes(2 * shape_count(problem->desc->param[0])) : 0;
+    p->windows = p->parts + (p->n_parts > 1 ? block_bytes((int64_t)p->n_parts * p->shape.k * 4) : 0);
+    p->cells = p->windows + block_bytes(windows * p->chunk.n_samples);
+    p->products = p->cells + block_bytes(cells * p->chunk.n_samples);
     for (int i = 0; i < 2; i++)
         if (p->gemm[i] && gemm_workspace_bytes(p->gemm[i]) > products)
             products = gemm_workspace_bytes(p->gemm[i]);
     return p->products + products;
 }
 
-static void unplan(void **plan_)
+static void gemm_plan_free(void **plan_)
 {
     gemm_plan_t *p = *plan_;
     if (p) gemm_free(&p->gemm[0]), gemm_free(&p->gemm[1]);
     mem_free(plan_);
 }
 
-static err_t plan(const conv_problem_t *problem, void **out, size_t *n_workspace_bytes)
+static err_t gemm_plan_new(const conv_problem_t *problem, void **out, size_t *n_workspace_bytes)
 {
     const op_desc_t *d = problem->desc;
     char text[CONV_TEXT];
     gemm_plan_t *p;
     chunk_need_t need = need_of(problem);
     chunk_t chunk;
-    conv_spell(problem, pointwise(d) ? cuda_conv_gemm.name : cuda_conv_im2col.name, text);
+    conv_spell(problem, is_pointwise(d) ? cuda_conv_gemm.name : cuda_conv_im2col.name, text);
     need.what = text;
     TRY(chunk_plan(&need, &chunk));
     TRY(mem_new(sizeof *p, "the plan of a convolution", &p));
     *p = (gemm_plan_t){.shape = conv_shape_of(d),
-                       .pointwise = pointwise(d),
+                       .pointwise = is_pointwise(d),
                        .rounds = d->compute == DTYPE_BF16,
                        .relu = d->attr.conv2d.epilogue.relu,
                        .bias = d->attr.conv2d.has_bias,
@@ -190,10 +190,10 @@ static err_t plan(const conv_problem_t *problem, void **out, size_t *n_workspace
         err = plan_product(problem, p, chunk.n_last, &p->gemm[1]);
     void *made = p;
     if (err != ERR_OK) {
-        unplan(&made);
+        gemm_plan_free(&made);
         return err;
     }
-    *n_workspace_bytes = place(problem, p);
+    *n_workspace_bytes = place_buffers(problem, p);
     *out = p;
     return ERR_OK;
 }
@@ -222,7 +222,7 @@ static piece_t piece_of(const gemm_plan_t *p, const op_desc_t *d, const op_args_
                      .mask = args->saved && p->relu ? (uint8_t *)args->saved + y : NULL};
 }
 
-static void *at(const op_args_t *args, size_t offset)
+static void *ws_at(const op_args_t *args, size_t offset)
 {
     return (char *)args->workspace + offset;
 }
@@ -231,7 +231,7 @@ static void *at(const op_args_t *args, size_t offset)
 static err_t windows_of(const gemm_plan_t *p, const piece_t *piece, const op_args_t *args, const void **out)
 {
     conv_shape_t shape = p->shape;
-    void *windows = at(args, p->windows);
+    void *windows = ws_at(args, p->windows);
     shape.n = piece->n;
     *out = p->pointwise && !p->rounds ? (const void *)piece->x : windows;
     if (p->pointwise && p->rounds) {
@@ -255,15 +255,15 @@ static err_t weight_of(const gemm_plan_t *p, const op_desc_t *d, const op_args_t
     return ERR_OK;
 }
 
-static err_t forward(const gemm_plan_t *p, const op_desc_t *d, const op_args_t *args, bool training)
+static err_t gemm_forward(const gemm_plan_t *p, const op_desc_t *d, const op_args_t *args, bool training)
 {
     const void *weight;
     TRY(weight_of(p, d, args, &weight));
     for (int64_t i = 0; i < p->chunk.n_chunks; i++) {
         piece_t piece = piece_of(p, d, args, i);
-        float *product = conv_pools(d) ? at(args, p->cells) : piece.y;
+        float *product = conv_pools(d) ? ws_at(args, p->cells) : piece.y;
         gemm_call_t call = {
-            .b = weight, .bias = args->param[1], .d = product, .workspace = at(args, p->products)};
+            .b = weight, .bias = args->param[1], .d = product, .workspace = ws_at(args, p->products)};
         TRY(windows_of(p, &piece, args, &call.a));
         TRY(gemm_run(piece.gemm, &call));
         if (!p->relu && !(p->bias && p->shape.groups > 1)) continue;
@@ -282,7 +282,7 @@ static err_t forward(const gemm_plan_t *p, const op_desc_t *d, const op_args_t *
 static err_t cells_of(const gemm_plan_t *p, const op_desc_t *d, const piece_t *piece, const op_args_t *args,
                       float *sums, const void **out)
 {
-    void *cells = at(args, p->cells);
+    void *cells = ws_at(args, p->cells);
     bool converts = p->relu || p->rounds;
     *out = converts ? cells : (const void *)piece->dy;
     if (!converts && !sums) return ERR_OK;
@@ -299,16 +299,16 @@ static err_t cells_of(const gemm_plan_t *p, const op_desc_t *d, const piece_t *p
     return ERR_OK;
 }
 
-static err_t backward_data(const gemm_plan_t *p, const op_desc_t *d, const op_args_t *args)
+static err_t gemm_backward_data(const gemm_plan_t *p, const op_desc_t *d, const op_args_t *args)
 {
     const void *weight;
     TRY(weight_of(p, d, args, &weight));
     for (int64_t i = 0; i < p->chunk.n_chunks; i++) {
         piece_t piece = piece_of(p, d, args, i);
         conv_shape_t shape = p->shape;
-        float *windows = at(args, p->windows);
+        float *windows = ws_at(args, p->windows);
         gemm_call_t call = {
-            .b = weight, .d = p->pointwise ? piece.dx : windows, .workspace = at(args, p->products)};
+            .b = weight, .d = p->pointwise ? piece.dx : windows, .workspace = ws_at(args, p->products)};
         shape.n = piece.n;
         TRY(cells_of(p, d, &piece, args, NULL, &call.a));
         TRY(gemm_run(piece.gemm, &call));
@@ -330,13 +330,13 @@ static err_t sum_alone(const gemm_plan_t *p, const op_desc_t *d, const op_args_t
     return ERR_OK;
 }
 
-static err_t backward_weights(const gemm_plan_t *p, const op_desc_t *d, const op_args_t *args)
+static err_t gemm_backward_weights(const gemm_plan_t *p, const op_desc_t *d, const op_args_t *args)
 {
-    float *sums = !p->bias ? NULL : p->n_parts > 1 ? at(args, p->parts) : args->dparam[1];
+    float *sums = !p->bias ? NULL : p->n_parts > 1 ? ws_at(args, p->parts) : args->dparam[1];
     bool together = p->chunk.n_chunks == 1;
     for (int64_t i = 0; i < p->chunk.n_chunks; i++) {
         piece_t piece = piece_of(p, d, args, i);
-        gemm_call_t call = {.d = args->dparam[0], .beta = i > 0, .workspace = at(args, p->products)};
+        gemm_call_t call = {.d = args->dparam[0], .beta = i > 0, .workspace = ws_at(args, p->products)};
         TRY(cells_of(p, d, &piece, args, together ? sums : NULL, &call.a));
         TRY(windows_of(p, &piece, args, &call.b));
         TRY(gemm_run(piece.gemm, &call));
@@ -348,13 +348,13 @@ static err_t backward_weights(const gemm_plan_t *p, const op_desc_t *d, const op
     return ERR_OK;
 }
 
-static err_t run(void *plan_, const conv_problem_t *problem, const op_args_t *args)
+static err_t gemm_plan_run(void *plan_, const conv_problem_t *problem, const op_args_t *args)
 {
     const gemm_plan_t *p = plan_;
-    if (problem->pass == OP_FORWARD) return forward(p, problem->desc, args, problem->training);
-    return problem->pass == OP_BACKWARD_DATA ? backward_data(p, problem->desc, args)
-                                             : backward_weights(p, problem->desc, args);
+    if (problem->pass == OP_FORWARD) return gemm_forward(p, problem->desc, args, problem->training);
+    return problem->pass == OP_BACKWARD_DATA ? gemm_backward_data(p, problem->desc, args)
+                                             : gemm_backward_weights(p, problem->desc, args);
 }
 
-const conv_impl_t cuda_conv_gemm = {"gemm", gemm_fits, plan, run, unplan};
-const conv_impl_t cuda_conv_im2col = {"im2col", im2col_fits, plan, run, unplan};
+const conv_impl_t cuda_conv_gemm = {"gemm", gemm_fits, gemm_plan_new, gemm_plan_run, gemm_plan_free};
+const conv_impl_t cuda_conv_im2col = {"im2col", im2col_fits, gemm_plan_new, gemm_plan_run, gemm_plan_free};

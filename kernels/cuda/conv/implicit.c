@@ -15,7 +15,7 @@ typedef struct implicit_plan {
     chunk_t chunk;
 } implicit_plan_t;
 
-static bool apart(const op_desc_t *desc)
+static bool pools_apart(const op_desc_t *desc)
 {
     const epilogue_t *e = &desc->attr.conv2d.epilogue;
     int cells = e->pool_h * e->pool_w;
@@ -28,14 +28,14 @@ static chunk_need_t need_of(const conv_problem_t *problem)
     int64_t height, width;
     op_conv2d_cells(d, &height, &width);
     int64_t product[] = {height, width, d->attr.conv2d.out_channels, (int64_t)sizeof(float)};
-    bool writes = problem->pass == OP_FORWARD && apart(d);
+    bool writes = problem->pass == OP_FORWARD && pools_apart(d);
     return (chunk_need_t){.n_samples = d->x[0].dim[0],
                           .n_sample_bytes = writes ? chunk_product(product, 4) : 0,
                           .n_limit_bytes = cuda_workspace_bytes()};
 }
 
 /* Limits of the kernels' 32-bit counters and of a grid. */
-static bool fits(const conv_problem_t *problem)
+static bool implicit_fits(const conv_problem_t *problem)
 {
     const op_desc_t *d = problem->desc;
     const conv2d_attr_t *a = &d->attr.conv2d;
@@ -51,7 +51,7 @@ static bool fits(const conv_problem_t *problem)
            a->out_channels / a->groups <= most_blocks && a->groups <= 65535 && chunk_fits(&need);
 }
 
-static int64_t tiles(int64_t m, int bm, int64_t n, int bn)
+static int64_t tile_count(int64_t m, int bm, int64_t n, int bn)
 {
     return ((m + bm - 1) / bm) * ((n + bn - 1) / bn);
 }
@@ -60,8 +60,8 @@ static int64_t tiles(int64_t m, int bm, int64_t n, int bn)
 static implicit_tile_t tile_for(int64_t m, int64_t n, int groups)
 {
     enum { BLOCKS = 264 };
-    if (n <= 32 && groups * tiles(m, 128, n, 32) >= BLOCKS / 4) return IMPLICIT_NARROW;
-    return groups * tiles(m, 128, n, 64) >= BLOCKS ? IMPLICIT_WIDE : IMPLICIT_SMALL;
+    if (n <= 32 && groups * tile_count(m, 128, n, 32) >= BLOCKS / 4) return IMPLICIT_NARROW;
+    return groups * tile_count(m, 128, n, 64) >= BLOCKS ? IMPLICIT_WIDE : IMPLICIT_SMALL;
 }
 
 /* For the weight gradient, whose pixels are split over blocks. */
@@ -71,13 +71,13 @@ static size_t plan_weights(implicit_plan_t *p, bool bias)
     int64_t filters = s->k / s->groups, taps = (int64_t)s->kernel_h * s->kernel_w * (s->c / s->groups);
     int64_t columns = taps + bias, part = s->k * columns * (int64_t)sizeof(float);
     p->tile = filters > 64 && taps >= 64 ? IMPLICIT_WIDE : IMPLICIT_SMALL;
-    int64_t n_tiles =
-        p->tile == IMPLICIT_WIDE ? tiles(filters, 128, columns, 64) : tiles(filters, 32, columns, 64);
+    int64_t n_tiles = p->tile == IMPLICIT_WIDE ? tile_count(filters, 128, columns, 64)
+                                               : tile_count(filters, 32, columns, 64);
     p->args.n_parts = chunk_splits(n_tiles * s->groups, s->n * s->oh * s->ow, part, cuda_workspace_bytes());
     return p->args.n_parts > 1 ? (size_t)(p->args.n_parts * part) : 0;
 }
 
-static err_t plan(const conv_problem_t *problem, void **out, size_t *n_workspace_bytes)
+static err_t implicit_plan_new(const conv_problem_t *problem, void **out, size_t *n_workspace_bytes)
 {
     const op_desc_t *d = problem->desc;
     char text[CONV_TEXT];
@@ -89,7 +89,7 @@ static err_t plan(const conv_problem_t *problem, void **out, size_t *n_workspace
     TRY(chunk_plan(&need, &chunk));
     TRY(mem_new(sizeof *p, "the plan of a convolution", &p));
     p->chunk = chunk;
-    p->apart = problem->pass == OP_FORWARD && apart(d);
+    p->apart = problem->pass == OP_FORWARD && pools_apart(d);
     cells_t cells = conv_cells_of(d, 0);
     p->args = (implicit_args_t){.shape = conv_shape_of(d),
                                 .pool_h = p->apart ? 1 : cells.pool_h,
@@ -109,7 +109,7 @@ static err_t plan(const conv_problem_t *problem, void **out, size_t *n_workspace
     return ERR_OK;
 }
 
-static void unplan(void **plan_)
+static void implicit_plan_free(void **plan_)
 {
     mem_free(plan_);
 }
@@ -138,7 +138,7 @@ static err_t forward_apart(const implicit_plan_t *p, const op_desc_t *d, const o
     return ERR_OK;
 }
 
-static err_t run(void *plan_, const conv_problem_t *problem, const op_args_t *args)
+static err_t implicit_plan_run(void *plan_, const conv_problem_t *problem, const op_args_t *args)
 {
     const implicit_plan_t *p = plan_;
     const op_desc_t *d = problem->desc;
@@ -163,4 +163,5 @@ static err_t run(void *plan_, const conv_problem_t *problem, const op_args_t *ar
     return ERR_OK;
 }
 
-const conv_impl_t cuda_conv_implicit = {"implicit", fits, plan, run, unplan};
+const conv_impl_t cuda_conv_implicit = {"implicit", implicit_fits, implicit_plan_new, implicit_plan_run,
+                                        implicit_plan_free};
