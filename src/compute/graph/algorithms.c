@@ -15,7 +15,7 @@ void algorithms_free(algorithms_t *table)
     *table = (algorithms_t){.n = 0};
 }
 
-static algorithm_t *find(const algorithms_t *table, const char *key, op_pass_t pass)
+static algorithm_t *find_entry(const algorithms_t *table, const char *key, op_pass_t pass)
 {
     for (int i = 0; i < table->n; i++)
         if (table->entries[i].pass == pass && strcmp(table->entries[i].key, key) == 0)
@@ -27,7 +27,7 @@ const char *algorithms_find(const algorithms_t *table, const op_desc_t *desc, op
 {
     char key[OP_KEY_MAX];
     op_key(desc, key);
-    const algorithm_t *entry = find(table, key, pass);
+    const algorithm_t *entry = find_entry(table, key, pass);
     return entry ? entry->name : NULL;
 }
 
@@ -40,9 +40,9 @@ void algorithms_get(const algorithms_t *table, const op_desc_t *desc, op_algorit
     }
 }
 
-static err_t set(algorithms_t *table, const char *key, op_pass_t pass, const char *name)
+static err_t set_entry(algorithms_t *table, const char *key, op_pass_t pass, const char *name)
 {
-    algorithm_t *entry = find(table, key, pass);
+    algorithm_t *entry = find_entry(table, key, pass);
     if (!entry) {
         TRY(mem_grow(table->n + 1, sizeof *table->entries, "a table of algorithms", &table->entries));
         entry = &table->entries[table->n++];
@@ -57,19 +57,19 @@ err_t algorithms_set(algorithms_t *table, const op_desc_t *desc, op_pass_t pass,
 {
     char key[OP_KEY_MAX];
     op_key(desc, key);
-    return set(table, key, pass, name);
+    return set_entry(table, key, pass, name);
 }
 
 void algorithms_drop(algorithms_t *table, const op_desc_t *desc, op_pass_t pass)
 {
     char key[OP_KEY_MAX];
     op_key(desc, key);
-    algorithm_t *entry = find(table, key, pass);
+    algorithm_t *entry = find_entry(table, key, pass);
     if (entry) *entry = table->entries[--table->n];
 }
 
 /* Trims blanks at both ends. */
-static char *trim(char *text)
+static char *trim_blanks(char *text)
 {
     text += strspn(text, " \t\r");
     size_t n = strlen(text);
@@ -119,7 +119,7 @@ static err_t read_line(algorithms_t *table, char *line, const char **wrong)
         return ERR_OK;
     }
     *equals = '\0';
-    char *left = trim(line), *name = trim(equals + 3), *space = strrchr(left, ' ');
+    char *left = trim_blanks(line), *name = trim_blanks(equals + 3), *space = strrchr(left, ' ');
     op_pass_t pass;
     if (strcmp(left, "machine") == 0) {
         snprintf(table->machine, sizeof table->machine, "%s", name);
@@ -130,12 +130,12 @@ static err_t read_line(algorithms_t *table, char *line, const char **wrong)
         return ERR_OK;
     }
     *space = '\0';
-    left = trim(left);
+    left = trim_blanks(left);
     if (strlen(left) >= OP_KEY_MAX || !is_key(left))
         *wrong = "expected an operator and its shape, such as 'conv2d float32 n=64 x=12x12x20 k=50x5x5 …'";
     else if (!name[0] || strlen(name) >= OP_ALGORITHM_MAX || strpbrk(name, " \t"))
         *wrong = "expected the name of one algorithm after the =";
-    return *wrong ? ERR_OK : set(table, left, pass, name);
+    return *wrong ? ERR_OK : set_entry(table, left, pass, name);
 }
 
 err_t algorithms_read(algorithms_t *table, const char *text, const char *source, bool strict)
@@ -149,7 +149,7 @@ err_t algorithms_read(algorithms_t *table, const char *text, const char *source,
         number++;
         end = strchr(line, '\n');
         if (end) *end++ = '\0';
-        char *words = trim(line);
+        char *words = trim_blanks(line);
         if (!words[0] || words[0] == '#') continue;
         TRY_OUT(err, read_line(table, words, &wrong));
         if (wrong && strict) RAISE_OUT(err, ERR_USAGE, "%s, line %d: %s", source, number, wrong);

@@ -112,7 +112,7 @@ size_t exec_floor_bytes(const exec_t *exec)
     return exec->n_floor_bytes;
 }
 
-static void *at(const exec_t *exec, const plan_t *plan, int buffer)
+static void *buffer_at(const exec_t *exec, const plan_t *plan, int buffer)
 {
     return exec->arena + plan->buffers[buffer].offset;
 }
@@ -124,9 +124,9 @@ static op_args_t layer_args(exec_t *exec, const plan_t *plan, int node, const ex
     const graph_node_t *layer = &g->nodes[node];
     float *states = batch->states ? batch->states : exec->options.states;
     op_args_t args = {
-        .y = at(exec, plan, plan->nodes[node].y),
-        .saved = plan->nodes[node].saved >= 0 ? at(exec, plan, plan->nodes[node].saved) : NULL,
-        .workspace = at(exec, plan, plan->workspace),
+        .y = buffer_at(exec, plan, plan->nodes[node].y),
+        .saved = plan->nodes[node].saved >= 0 ? buffer_at(exec, plan, plan->nodes[node].saved) : NULL,
+        .workspace = buffer_at(exec, plan, plan->workspace),
         .dropout_key = exec->dropout_key,
         .layer = (uint32_t)layer->layer,
         .step = batch->step,
@@ -138,7 +138,8 @@ static op_args_t layer_args(exec_t *exec, const plan_t *plan, int node, const ex
         .share_context = exec->options.share_context,
     };
     for (int i = 0; i < layer->desc.n_inputs; i++)
-        args.x[i] = layer->input[i] == 0 ? batch->pixels : at(exec, plan, plan->nodes[layer->input[i] - 1].y);
+        args.x[i] =
+            layer->input[i] == 0 ? batch->pixels : buffer_at(exec, plan, plan->nodes[layer->input[i] - 1].y);
     for (int i = 0; i < layer->desc.n_params; i++)
         args.param[i] = exec->options.params + g->params[layer->first_param + i].offset;
     for (int i = 0; i < layer->desc.n_states; i++)
@@ -274,11 +275,11 @@ static err_t run_forward(exec_t *exec, const exec_batch_t *batch, bool training,
 
 static const float *losses_of(const exec_t *exec, const plan_t *plan)
 {
-    return at(exec, plan, plan->nodes[exec->graph->n_nodes - 1].y);
+    return buffer_at(exec, plan, plan->nodes[exec->graph->n_nodes - 1].y);
 }
 
 /* Updates batch->tally, on the host if the backend has no tally function. */
-static err_t count(const exec_t *exec, const plan_t *plan, const exec_batch_t *batch)
+static err_t update_tally(const exec_t *exec, const plan_t *plan, const exec_batch_t *batch)
 {
     const backend_t *backend = exec->options.backend;
     const float *losses = losses_of(exec, plan);
@@ -299,7 +300,7 @@ err_t exec_forward(exec_t *exec, const exec_batch_t *batch, bool training)
     exec->last_training = training;
     if (batch->n == 0) return ERR_OK;
     TRY(run_forward(exec, batch, training, NULL));
-    return batch->tally ? count(exec, find_plan(exec, batch->n, training), batch) : ERR_OK;
+    return batch->tally ? update_tally(exec, find_plan(exec, batch->n, training), batch) : ERR_OK;
 }
 
 err_t exec_results(exec_t *exec, exec_results_t *out)
@@ -330,9 +331,9 @@ static err_t layer_backward(exec_t *exec, const plan_t *plan, int n, const exec_
     const plan_node_t *planned = &plan->nodes[n];
     op_args_t args = layer_args(exec, plan, n, batch);
     args.training = true;
-    args.dy = planned->dy >= 0 ? at(exec, plan, planned->dy) : NULL;
+    args.dy = planned->dy >= 0 ? buffer_at(exec, plan, planned->dy) : NULL;
     for (int i = 0; i < layer->desc.n_inputs; i++)
-        args.dx[i] = planned->dx[i] >= 0 ? at(exec, plan, planned->dx[i]) : NULL;
+        args.dx[i] = planned->dx[i] >= 0 ? buffer_at(exec, plan, planned->dx[i]) : NULL;
     for (int i = 0; i < layer->desc.n_params; i++)
         args.dparam[i] = exec->options.grads + g->params[layer->first_param + i].offset;
     err_t err = op_backward(planned->op, &args);
@@ -340,7 +341,7 @@ static err_t layer_backward(exec_t *exec, const plan_t *plan, int n, const exec_
     /* If the gradient already has an earlier contribution, dx went to a separate buffer and is added here. */
     for (int i = 0; i < layer->desc.n_inputs; i++)
         if (planned->add_to[i] >= 0)
-            TRY(exec->options.backend->accumulate(at(exec, plan, planned->add_to[i]), args.dx[i],
+            TRY(exec->options.backend->accumulate(buffer_at(exec, plan, planned->add_to[i]), args.dx[i],
                                                   shape_count(planned->op->desc.x[i]),
                                                   planned->op->desc.x_dtype[i]));
     return ERR_OK;

@@ -113,7 +113,7 @@ int graph_add(graph_t *g, const char *name, op_desc_t desc, const int *inputs,
     return ++g->n_nodes;
 }
 
-static int64_t padded(int64_t count)
+static int64_t padded_count(int64_t count)
 {
     return (count + FLAT_ALIGN - 1) / FLAT_ALIGN * FLAT_ALIGN;
 }
@@ -128,13 +128,13 @@ err_t graph_finish(graph_t *g)
         for (int i = 0; i < node->desc.n_params; i++) {
             graph_param_t *p = &g->params[node->first_param + i];
             p->offset = g->n_flat_params;
-            g->n_flat_params += padded(shape_count(p->shape));
+            g->n_flat_params += padded_count(shape_count(p->shape));
             g->n_parameters += shape_count(p->shape);
         }
     }
     for (int i = 0; i < g->n_states; i++) {
         g->states[i].offset = g->n_flat_states;
-        g->n_flat_states += padded(shape_count(g->states[i].shape));
+        g->n_flat_states += padded_count(shape_count(g->states[i].shape));
     }
     return ERR_OK;
 }

@@ -69,8 +69,8 @@ typedef struct candidates {
 } candidates_t;
 
 /* *name: the fastest; NULL if time ran out. */
-static err_t choose(measuring_t *m, const op_desc_t *desc, op_pass_t pass, bool training,
-                    const candidates_t *c, const char **name)
+static err_t choose_fastest(measuring_t *m, const op_desc_t *desc, op_pass_t pass, bool training,
+                            const candidates_t *c, const char **name)
 {
     double rule = INFINITY, best = INFINITY;
     err_t err = ERR_OK;
@@ -101,7 +101,7 @@ static err_t choose(measuring_t *m, const op_desc_t *desc, op_pass_t pass, bool 
     return err;
 }
 
-static bool listed(const char *name, const candidates_t *c)
+static bool is_candidate(const char *name, const candidates_t *c)
 {
     for (int i = 0; i < c->n; i++)
         if (strcmp(c->names[i], name) == 0) return true;
@@ -113,18 +113,18 @@ static err_t decide_pass(measuring_t *m, const op_desc_t *desc, op_pass_t pass, 
     candidates_t c;
     c.n = op_list_algorithms(m->options->backend, desc, pass, training, c.names, OP_MAX_ALGORITHMS);
     const char *name = algorithms_find(m->table, desc, pass);
-    if (name && listed(name, &c)) return ERR_OK;
+    if (name && is_candidate(name, &c)) return ERR_OK;
     m->result->n_dropped += name != NULL;
     if (c.n < 2) {
         algorithms_drop(m->table, desc, pass); /* of another backend */
         return ERR_OK;
     }
     name = m->options->cache ? algorithms_find(m->options->cache, desc, pass) : NULL;
-    if (name && listed(name, &c)) {
+    if (name && is_candidate(name, &c)) {
         m->result->n_cached++;
         return algorithms_set(m->table, desc, pass, name);
     }
-    TRY(choose(m, desc, pass, training, &c, &name));
+    TRY(choose_fastest(m, desc, pass, training, &c, &name));
     if (!name) {
         m->result->n_left++;
         return algorithms_set(m->table, desc, pass, c.names[0]);

@@ -23,7 +23,7 @@ typedef struct maker {
     rng_t rng;
 } maker_t;
 
-static err_t make(maker_t *m, shape_t shape, dtype_t dtype, hd_buffer_t *block, float **out)
+static err_t scratch_make(maker_t *m, shape_t shape, dtype_t dtype, hd_buffer_t *block, float **out)
 {
     int64_t n = shape_count(shape);
     TRY(hd_buffer_new(m->backend, (size_t)n * dtype_size(dtype), m->what, block));
@@ -54,15 +54,15 @@ err_t scratch_new(const op_desc_t *desc, const backend_t *backend, bool training
     dtype_t x = desc->x_dtype[0], y = desc->y_dtype;
     hd_buffer_t *b = s->blocks;
     *s = (scratch_t){NULL};
-    err_t err = make(&m, desc->x[0], x, &b[X], &s->x);
-    if (err == ERR_OK) err = make(&m, desc->y, y, &b[Y], &s->y);
+    err_t err = scratch_make(&m, desc->x[0], x, &b[X], &s->x);
+    if (err == ERR_OK) err = scratch_make(&m, desc->y, y, &b[Y], &s->y);
     for (int i = 0; i < desc->n_params && err == ERR_OK; i++) {
-        err = make(&m, desc->param[i], DTYPE_F32, &b[PARAM + i], &s->param[i]);
+        err = scratch_make(&m, desc->param[i], DTYPE_F32, &b[PARAM + i], &s->param[i]);
         if (err == ERR_OK && training)
-            err = make(&m, desc->param[i], DTYPE_F32, &b[DPARAM + i], &s->dparam[i]);
+            err = scratch_make(&m, desc->param[i], DTYPE_F32, &b[DPARAM + i], &s->dparam[i]);
     }
-    if (err == ERR_OK && training) err = make(&m, desc->y, y, &b[DY], &s->dy);
-    if (err == ERR_OK && training) err = make(&m, desc->x[0], x, &b[DX], &s->dx);
+    if (err == ERR_OK && training) err = scratch_make(&m, desc->y, y, &b[DY], &s->dy);
+    if (err == ERR_OK && training) err = scratch_make(&m, desc->x[0], x, &b[DX], &s->dx);
     if (err == ERR_OK) err = scratch_push(s);
     if (err != ERR_OK) scratch_free(s);
     return err;

@@ -4,7 +4,7 @@
 #include "compute/graph/layers.h"
 #include "compute/models/builders.h"
 
-static void build(graph_t *g, const model_options_t *options, bool norm)
+static void build_cnn(graph_t *g, const model_options_t *options, bool norm)
 {
     conv2d_layer_t conv1 = {.channels = 32, .kernel = 3, .no_bias = norm};
     conv2d_layer_t conv2 = {.channels = 64, .kernel = 3, .no_bias = norm};
@@ -26,11 +26,11 @@ static void build(graph_t *g, const model_options_t *options, bool norm)
 
 void build_mnist_cnn(graph_t *g, const model_options_t *options)
 {
-    build(g, options, false);
+    build_cnn(g, options, false);
 }
 
 /* Convolutions have no bias: batch norm adds one. */
 void build_mnist_cnn_bn(graph_t *g, const model_options_t *options)
 {
-    build(g, options, true);
+    build_cnn(g, options, true);
 }

@@ -37,7 +37,7 @@ static const char *layer_name(block_t *b, const char *layer)
     return b->name;
 }
 
-static int conv(graph_t *g, const char *name, int v, int64_t channels, int kernel, int stride)
+static int conv_layer(graph_t *g, const char *name, int v, int64_t channels, int kernel, int stride)
 {
     conv2d_layer_t layer = {.channels = channels,
                             .kernel = kernel,
@@ -53,7 +53,7 @@ static int conv_norm_relu(block_t *b, char number, int v, int64_t channels, int 
 {
     char layer[] = {'c', 'o', 'n', 'v', number, '\0'}, norm[] = {'b', 'n', number, '\0'};
     char relu[] = {'r', 'e', 'l', 'u', number, '\0'};
-    v = conv(b->g, layer_name(b, layer), v, channels, kernel, stride);
+    v = conv_layer(b->g, layer_name(b, layer), v, channels, kernel, stride);
     v = nn_batch_norm(b->g, layer_name(b, norm), v);
     return nn_relu(b->g, layer_name(b, relu), v);
 }
@@ -63,14 +63,14 @@ static int shortcut(block_t *b, int v, int64_t channels)
 {
     shape_t x = graph_shape(b->g, v);
     if (b->stride == 1 && x.dim[x.n_dims - 1] == channels) return v;
-    v = conv(b->g, layer_name(b, "downsample.0"), v, channels, 1, b->stride);
+    v = conv_layer(b->g, layer_name(b, "downsample.0"), v, channels, 1, b->stride);
     return nn_batch_norm(b->g, layer_name(b, "downsample.1"), v);
 }
 
 static int basic_block(block_t *b, int input)
 {
     int v = conv_norm_relu(b, '1', input, b->width, 3, b->stride);
-    v = conv(b->g, layer_name(b, "conv2"), v, b->width, 3, 1);
+    v = conv_layer(b->g, layer_name(b, "conv2"), v, b->width, 3, 1);
     v = nn_batch_norm_zero(b->g, layer_name(b, "bn2"), v);
     int other = shortcut(b, input, b->width);
     v = nn_add(b->g, layer_name(b, "add"), v, other);
@@ -81,7 +81,7 @@ static int bottleneck(block_t *b, int input)
 {
     int v = conv_norm_relu(b, '1', input, b->width, 1, 1);
     v = conv_norm_relu(b, '2', v, b->width, 3, b->stride);
-    v = conv(b->g, layer_name(b, "conv3"), v, 4 * b->width, 1, 1);
+    v = conv_layer(b->g, layer_name(b, "conv3"), v, 4 * b->width, 1, 1);
     v = nn_batch_norm_zero(b->g, layer_name(b, "bn3"), v);
     int other = shortcut(b, input, 4 * b->width);
     v = nn_add(b->g, layer_name(b, "add"), v, other);
@@ -92,13 +92,13 @@ static int stem(graph_t *g, const model_options_t *options)
 {
     const int64_t *side = options->sample.dim;
     bool small = side[0] <= SMALL_SIDE || side[1] <= SMALL_SIDE;
-    int v = conv(g, "conv1", 0, 64, small ? 3 : 7, small ? 1 : 2);
+    int v = conv_layer(g, "conv1", 0, 64, small ? 3 : 7, small ? 1 : 2);
     v = nn_batch_norm(g, "bn1", v);
     v = nn_relu(g, "relu", v);
     return small ? v : nn_max_pool(g, "maxpool", v, (pool2d_layer_t){.kernel = 3, .stride = 2, .pad = 1});
 }
 
-static void build(graph_t *g, const model_options_t *options, const resnet_t *net)
+static void build_resnet(graph_t *g, const model_options_t *options, const resnet_t *net)
 {
     int v = stem(g, options);
     for (int stage = 0; stage < N_STAGES; stage++)
@@ -117,10 +117,10 @@ static void build(graph_t *g, const model_options_t *options, const resnet_t *ne
 
 void build_resnet18(graph_t *g, const model_options_t *options)
 {
-    build(g, options, &resnet18);
+    build_resnet(g, options, &resnet18);
 }
 
 void build_resnet50(graph_t *g, const model_options_t *options)
 {
-    build(g, options, &resnet50);
+    build_resnet(g, options, &resnet50);
 }
