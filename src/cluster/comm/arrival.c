@@ -17,8 +17,8 @@ typedef struct names {
     int n;
 } names_t;
 
-static void add(names_t *names, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void add(names_t *names, const char *format, ...)
+static void names_add(names_t *names, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void names_add(names_t *names, const char *format, ...)
 {
     size_t used = strlen(names->text);
     va_list args;
@@ -29,7 +29,7 @@ static void add(names_t *names, const char *format, ...)
     va_end(args);
 }
 
-static void add_more(names_t *names)
+static void names_add_more(names_t *names)
 {
     size_t used = strlen(names->text);
     if (names->n > MAX_NAMED)
@@ -52,9 +52,9 @@ static void name_hosts(const comm_gpu_t *gpus, int size, names_t *names)
     for (int r = 0; r < size; r++) {
         bool known = false;
         for (int i = 0; i < r && !known; i++) known = strcmp(gpus[i].host, gpus[r].host) == 0;
-        if (!known) add(names, "%s", gpus[r].host);
+        if (!known) names_add(names, "%s", gpus[r].host);
     }
-    add_more(names);
+    names_add_more(names);
 }
 
 err_t arrival_judge(const arrival_t *arrivals, const comm_gpu_t *gpus, int size, double timeout_sec)
@@ -65,10 +65,10 @@ err_t arrival_judge(const arrival_t *arrivals, const comm_gpu_t *gpus, int size,
         RAISE(arrivals[failed].code, "NCCL did not come up: rank %d on %s: %s", failed, gpus[failed].host,
               arrivals[failed].words);
     for (int r = 0; r < size; r++)
-        if (arrivals[r].state == ARRIVAL_UNDER_WAY) add(&late, "rank %d on %s", r, gpus[r].host);
+        if (arrivals[r].state == ARRIVAL_UNDER_WAY) names_add(&late, "rank %d on %s", r, gpus[r].host);
     if (late.n == 0) return ERR_OK;
     if (late.n < size) {
-        add_more(&late);
+        names_add_more(&late);
         RAISE(ERR_PEER, "NCCL did not come up in %g s: %s did not arrive, the others did; %s", timeout_sec,
               late.text, advice);
     }

@@ -8,7 +8,7 @@
 /* Round trips per rank; enough for one of them to meet no other traffic. */
 enum { N_ROUNDS = 32 };
 
-static err_t answer(comm_t *comm, double (*clock)(void), int rank)
+static err_t answer_clock(comm_t *comm, double (*clock)(void), int rank)
 {
     for (int i = 0; i < N_ROUNDS; i++) {
         double now;
@@ -19,7 +19,7 @@ static err_t answer(comm_t *comm, double (*clock)(void), int rank)
     return ERR_OK;
 }
 
-static err_t ask(comm_t *comm, double (*clock)(void), double *offset_sec, double *error_sec)
+static err_t ask_clock(comm_t *comm, double (*clock)(void), double *offset_sec, double *error_sec)
 {
     double best = -1;
     for (int i = 0; i < N_ROUNDS; i++) {
@@ -35,10 +35,10 @@ static err_t ask(comm_t *comm, double (*clock)(void), double *offset_sec, double
     return ERR_OK;
 }
 
-static err_t measure(comm_t *comm, double (*clock)(void), double *offset_sec, double *error_sec)
+static err_t measure_offset(comm_t *comm, double (*clock)(void), double *offset_sec, double *error_sec)
 {
-    if (comm->rank > 0) return ask(comm, clock, offset_sec, error_sec);
-    for (int r = 1; r < comm->size; r++) TRY(answer(comm, clock, r));
+    if (comm->rank > 0) return ask_clock(comm, clock, offset_sec, error_sec);
+    for (int r = 1; r < comm->size; r++) TRY(answer_clock(comm, clock, r));
     return ERR_OK;
 }
 
@@ -46,9 +46,7 @@ err_t comm_clock_offset(comm_t *comm, double (*clock)(void), double *offset_sec,
 {
     *offset_sec = *error_sec = 0;
     watchdog_enter("comparing clocks");
-    err_t err = measure(comm, clock, offset_sec, error_sec);
-    watchdog_leave();
-    return err == ERR_OK ? err : err_context(err, "comparing clocks");
+    return watchdog_leave_with(measure_offset(comm, clock, offset_sec, error_sec), "comparing clocks");
 }
 
 double comm_clock_map(comm_clock_mark_t first, comm_clock_mark_t last, double sec)

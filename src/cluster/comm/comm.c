@@ -63,7 +63,7 @@ typedef struct verdict {
 } verdict_t;
 
 /* The lowest failing rank fills in the message for all ranks. */
-static void announce(const comm_t *comm, const verdict_t *all, err_t mine, err_info_t *out)
+static void announce_failure(const comm_t *comm, const verdict_t *all, err_t mine, err_info_t *out)
 {
     *out = (err_info_t){0};
     if (comm->rank != comm->size - all->before_last) return;
@@ -74,7 +74,7 @@ static void announce(const comm_t *comm, const verdict_t *all, err_t mine, err_i
     err_take(mine, out);
 }
 
-static err_t agree(comm_t *comm, err_t mine, err_t *out)
+static err_t agree_on(comm_t *comm, err_t mine, err_t *out)
 {
     const char *words = err_message();
     int64_t hash = mine == ERR_OK ? 0 : (int64_t)(XXH3_64bits(words, strlen(words)) >> 1);
@@ -89,7 +89,7 @@ static err_t agree(comm_t *comm, err_t mine, err_t *out)
     *out = (err_t)all.worst;
     if (all.worst == ERR_OK) return ERR_OK;
     err_info_t info;
-    announce(comm, &all, mine, &info);
+    announce_failure(comm, &all, mine, &info);
     TRY(comm->ops->broadcast(comm, &info, sizeof info, comm->size - (int)all.before_last));
     info.code = *out;
     err_put(&info);
@@ -100,7 +100,7 @@ err_t comm_agree(comm_t *comm, err_t mine, const char *what)
 {
     err_t agreed = mine;
     watchdog_enter(what);
-    TRY(watchdog_leave_with(agree(comm, mine, &agreed), what));
+    TRY(watchdog_leave_with(agree_on(comm, mine, &agreed), what));
     comm->agreed = agreed;
     return agreed;
 }

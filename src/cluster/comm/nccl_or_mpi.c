@@ -69,7 +69,7 @@ bool device_wants_nccl(const char *name, int size, bool shared)
 }
 
 /* Collective. Fills comm->gpus. */
-static err_t gather(comm_t *comm, const comm_device_t *device)
+static err_t gather_gpus(comm_t *comm, const comm_device_t *device)
 {
     static const char what[] = "exchanging GPU identities";
     comm_gpu_t mine = {.rank = comm->rank}, *all = NULL;
@@ -112,7 +112,7 @@ err_t comm_use_device(comm_t *comm, const comm_device_t *device)
 {
     bool shared;
     char mix[ERR_MESSAGE_MAX];
-    TRY(gather(comm, device));
+    TRY(gather_gpus(comm, device));
     err_t err = device_check_shared(comm->gpus, comm->size, comm->options.share_gpu, &shared);
     /* The table, and so the result, is the same on all ranks: all of them know the error. */
     comm->agreed = err;

@@ -17,7 +17,7 @@
 _Static_assert(sizeof(watchdog_slot_t) == 128, "slots sit on cache lines of their own");
 
 enum { MAX_NAMED = 4 };                                 /* ranks named in a message */
-static const double other_host_sec = 2, silent_sec = 3; /* see expire() */
+static const double other_host_sec = 2, silent_sec = 3; /* see report_expiry() */
 
 static struct {
     watchdog_slot_t *slots;
@@ -50,8 +50,8 @@ typedef struct message {
     size_t n;
 } message_t;
 
-static void append(message_t *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void append(message_t *m, const char *format, ...)
+static void message_append(message_t *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void message_append(message_t *m, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -80,7 +80,7 @@ static double stopped_sec(const watchdog_slot_t *slot)
 typedef enum presence { NOT_STARTED, MISSING, STOPPED, HELD_UP, GONE_ON, ELSEWHERE, HERE } presence_t;
 
 /* State of a rank of this host with regard to the overdue collective. */
-static presence_t presence(const watchdog_slot_t *slot, const overdue_t *overdue)
+static presence_t presence_of(const watchdog_slot_t *slot, const overdue_t *overdue)
 {
     if (slot == dog.mine) return HERE;
     if (atomic_load(&slot->rank_plus_1) == 0) return NOT_STARTED;
@@ -98,11 +98,11 @@ static presence_t presence(const watchdog_slot_t *slot, const overdue_t *overdue
 static int count_absent(const overdue_t *overdue)
 {
     int n = 0;
-    for (int i = 0; i < dog.n_slots; i++) n += presence(&dog.slots[i], overdue) <= STOPPED;
+    for (int i = 0; i < dog.n_slots; i++) n += presence_of(&dog.slots[i], overdue) <= STOPPED;
     return n;
 }
 
-static void describe(message_t *m, int i, presence_t p)
+static void describe_rank(message_t *m, int i, presence_t p)
 {
     const watchdog_slot_t *slot = &dog.slots[i];
     const char *host = dog.topo.host_name;
@@ -112,47 +112,48 @@ static void describe(message_t *m, int i, presence_t p)
     doing[WATCHDOG_TEXT - 1] = '\0';
     double stopped = stopped_sec(slot);
     if (p == NOT_STARTED) {
-        append(m, "; local rank %d of %s has not started", i, host);
+        message_append(m, "; local rank %d of %s has not started", i, host);
         return;
     }
-    append(m, "; rank %d on %s %s", rank, host,
-           p == MISSING     ? "did not arrive"
-           : p == STOPPED   ? "arrived but then stopped"
-           : p == HELD_UP   ? "is itself held up"
-           : p == ELSEWHERE ? "is elsewhere"
-                            : "has left it");
-    append(m, doing[0] ? "; it was last in \"%s\"" : "; its last activity is unknown", doing);
-    if (stopped > 0) append(m, " and has not run for %.0f s", stopped);
+    message_append(m, "; rank %d on %s %s", rank, host,
+                   p == MISSING     ? "did not arrive"
+                   : p == STOPPED   ? "arrived but then stopped"
+                   : p == HELD_UP   ? "is itself held up"
+                   : p == ELSEWHERE ? "is elsewhere"
+                                    : "has left it");
+    message_append(m, doing[0] ? "; it was last in \"%s\"" : "; its last activity is unknown", doing);
+    if (stopped > 0) message_append(m, " and has not run for %.0f s", stopped);
 }
 
 /* The message, from what this host knows. */
 static void build_message(message_t *m, const overdue_t *overdue, int n_absent)
 {
     bool recorded = overdue->on_device && overdue->sequence == WATCHDOG_RECORDED;
-    append(m, "timed out after %g s in \"%s\" (", dog.timeout_sec, overdue->what);
-    append(m,
-           recorded             ? "in a recorded step)"
-           : overdue->on_device ? "the GPU's collective %lld)"
-                                : "collective %lld)",
-           overdue->sequence);
+    message_append(m, "timed out after %g s in \"%s\" (", dog.timeout_sec, overdue->what);
+    message_append(m,
+                   recorded             ? "in a recorded step)"
+                   : overdue->on_device ? "the GPU's collective %lld)"
+                                        : "collective %lld)",
+                   overdue->sequence);
     int n_named = 0, n_more = 0;
     for (int i = 0; i < dog.n_slots; i++) {
-        presence_t p = presence(&dog.slots[i], overdue);
+        presence_t p = presence_of(&dog.slots[i], overdue);
         if (p == HERE || (p > STOPPED && n_absent)) continue;
         if (n_named++ < MAX_NAMED) {
-            describe(m, i, p);
+            describe_rank(m, i, p);
         } else {
             n_more++;
         }
     }
-    if (n_more) append(m, "; and %d more on %s", n_more, dog.topo.host_name);
+    if (n_more) message_append(m, "; and %d more on %s", n_more, dog.topo.host_name);
     if (n_absent || (recorded && n_named)) return;
     if (dog.n_slots < dog.topo.local_size)
-        append(m, "; the ranks of %s share no memory, so the missing ranks are unknown", dog.topo.host_name);
+        message_append(m, "; the ranks of %s share no memory, so the missing ranks are unknown",
+                       dog.topo.host_name);
     else if (dog.topo.n_hosts > 1)
-        append(m, "; no rank is missing on %s; check the other hosts", dog.topo.host_name);
+        message_append(m, "; no rank is missing on %s; check the other hosts", dog.topo.host_name);
     else
-        append(m, "; no rank is missing, so the transport between the ranks is stuck");
+        message_append(m, "; no rank is missing, so the transport between the ranks is stuck");
 }
 
 static _Noreturn void leave_job(void)
@@ -163,15 +164,15 @@ static _Noreturn void leave_job(void)
 
 bool watchdog_take_word(void)
 {
-    int nobody = 0;
+    int none = 0;
     if (!atomic_load(&dog.running)) return true;
-    return atomic_compare_exchange_strong(&dog.slots[0].speaker, &nobody, dog.topo.rank + 1);
+    return atomic_compare_exchange_strong(&dog.slots[0].speaker, &none, dog.topo.rank + 1);
 }
 
 /* Called at every check once the deadline has passed, over_sec ago. A host that misses one of its own ranks
  * knows the most and reports at once. Hosts on which all ranks arrived give it time, host 0 the least, so
  * that normally one host reports. On a host one rank reports; the others leave silently, later. */
-static void expire(double over_sec, const overdue_t *overdue)
+static void report_expiry(double over_sec, const overdue_t *overdue)
 {
     int n_absent = count_absent(overdue);
     double patience = 0;
@@ -201,7 +202,7 @@ static void sleep_until_next_look(void)
     pthread_cond_timedwait(&dog.wake, &dog.lock, &until);
 }
 
-static void *watch(void *unused)
+static void *watchdog_loop(void *unused)
 {
     (void)unused;
     double last = clock_sec(), waited = 0;
@@ -217,7 +218,7 @@ static void *watch(void *unused)
         timed = sequence;
         if (waited < dog.timeout_sec) continue;
         overdue_t overdue = {.what = atomic_load(&dog.what), .sequence = sequence};
-        expire(waited - dog.timeout_sec, &overdue);
+        report_expiry(waited - dog.timeout_sec, &overdue);
     }
     pthread_mutex_unlock(&dog.lock);
     return NULL;
@@ -249,7 +250,7 @@ err_t watchdog_start(watchdog_slot_t *slots, int n_slots, int my_slot, const top
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int status = pthread_create(&dog.thread, NULL, watch, NULL);
+    int status = pthread_create(&dog.thread, NULL, watchdog_loop, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (status != 0) RAISE(ERR_SYSTEM, "cannot start the watchdog thread: %s", strerror(status));
     atomic_store(&dog.running, true);
@@ -269,15 +270,6 @@ void watchdog_stop(void)
     atomic_store(&dog.running, false);
 }
 
-static void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static void note(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    vsnprintf(dog.mine->doing, sizeof dog.mine->doing, format, args);
-    va_end(args);
-}
-
 /* Being watched must not slow down a wait of half a microsecond: names are written only when they change, and
  * counting needs no locked instruction, as only one thread waits. */
 void watchdog_enter(const char *what)
@@ -285,7 +277,7 @@ void watchdog_enter(const char *what)
     if (!atomic_load_explicit(&dog.running, memory_order_relaxed)) return;
     if (what != dog.noted) {
         atomic_store(&dog.what, what);
-        note("%s", what);
+        snprintf(dog.mine->doing, sizeof dog.mine->doing, "%s", what);
         dog.noted = what;
     }
     long long sequence = atomic_load_explicit(&dog.mine->sequence, memory_order_relaxed);
@@ -324,7 +316,7 @@ void watchdog_device_entered(long long sequence)
 void watchdog_device_expired(const char *what, long long sequence, double over_sec)
 {
     overdue_t overdue = {.what = what, .sequence = sequence, .on_device = true};
-    if (atomic_load(&dog.running)) expire(over_sec, &overdue);
+    if (atomic_load(&dog.running)) report_expiry(over_sec, &overdue);
 }
 
 long long watchdog_progress(void)

@@ -70,7 +70,7 @@ static err_t measure_size(comm_t *comm, comm_buffer_t *buffer, comm_timing_t *ou
 
 /* Collective. Measures sizes from a cache line up to the buffer's or until the time is used up; rank 0's
  * clock decides. */
-static err_t measure(comm_t *comm, comm_buffer_t *buffer)
+static err_t measure_sizes(comm_t *comm, comm_buffer_t *buffer)
 {
     enum { FIRST_BYTES = 64, GROWTH = 4 };
     static const double budget_sec = 0.05;
@@ -91,7 +91,7 @@ static err_t measure(comm_t *comm, comm_buffer_t *buffer)
 }
 
 /* Collective over the job. */
-static err_t share(comm_t *comm, const shared_window_t *window, size_t n_bytes, comm_buffer_t *out)
+static err_t share_buffer(comm_t *comm, const shared_window_t *window, size_t n_bytes, comm_buffer_t *out)
 {
     mpi_impl_t *impl = comm->impl;
     int n = comm->topo.local_size;
@@ -106,7 +106,7 @@ static err_t share(comm_t *comm, const shared_window_t *window, size_t n_bytes, 
         shared->parts[r] = (float *)(void *)part;
     }
     out->by_host = strcmp(impl->choice, "mpi") != 0;
-    return strcmp(impl->choice, "auto") == 0 ? measure(comm, out) : ERR_OK;
+    return strcmp(impl->choice, "auto") == 0 ? measure_sizes(comm, out) : ERR_OK;
 }
 
 err_t mpi_buffer_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out)
@@ -118,7 +118,7 @@ err_t mpi_buffer_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out)
     shared_window_t window;
     bool ok;
     TRY(shared_window_new(&impl->ranks, n_bytes ? n_bytes : 1, &window, &ok, &room));
-    if (ok) return share(comm, &window, n_bytes, out);
+    if (ok) return share_buffer(comm, &window, n_bytes, out);
     if (strcmp(impl->choice, "host") == 0)
         RAISE(ERR_SYSTEM,
               "--allreduce host is not available: %s on %s has no room for the gradient buffers of its ranks "

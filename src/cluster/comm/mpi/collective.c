@@ -62,7 +62,7 @@ static const char *send_at(const collective_t *c, int64_t element)
 }
 
 /* Number of elements of the call that begins at element `at`. */
-static int length(const collective_t *c, int64_t at)
+static int call_length(const collective_t *c, int64_t at)
 {
     int64_t left = c->spec.count - at;
     return (int)(left < c->per_call ? left : c->per_call);
@@ -72,7 +72,8 @@ static err_t run_all_reduce(const collective_t *c)
 {
     for (int64_t at = 0; at < c->spec.count; at += c->per_call) {
         const void *from = c->spec.send ? send_at(c, at) : MPI_IN_PLACE;
-        E_MPI(MPI_Allreduce(from, recv_at(c, at), length(c, at), c->type, c->op, c->world), "MPI_Allreduce");
+        E_MPI(MPI_Allreduce(from, recv_at(c, at), call_length(c, at), c->type, c->op, c->world),
+              "MPI_Allreduce");
     }
     return ERR_OK;
 }
@@ -81,7 +82,7 @@ static err_t run_all_gather(const collective_t *c)
 {
     for (int64_t at = 0; at < c->spec.count; at += c->per_call) {
         const void *from = c->spec.send ? send_at(c, at) : MPI_IN_PLACE;
-        int n = length(c, at), n_recv = n;
+        int n = call_length(c, at), n_recv = n;
         MPI_Datatype to = c->type;
         if (c->strided != MPI_DATATYPE_NULL) {
             to = n == c->per_call ? c->strided : c->last_strided;
@@ -96,7 +97,7 @@ static err_t run_alltoall(const collective_t *c)
 {
     for (int64_t at = 0; at < c->spec.count; at += c->per_call) {
         const void *from = c->spec.send ? send_at(c, at) : MPI_IN_PLACE;
-        int n = length(c, at);
+        int n = call_length(c, at);
         MPI_Datatype type = c->type;
         if (c->strided != MPI_DATATYPE_NULL) {
             type = n == c->per_call ? c->strided : c->last_strided;
@@ -108,13 +109,13 @@ static err_t run_alltoall(const collective_t *c)
 }
 
 /* Reduces `input` to `root`, in place if input is `result`; other ranks do not use `result`. */
-static err_t reduce(const collective_t *c, const char *input, char *result, int root)
+static err_t reduce_to(const collective_t *c, const char *input, char *result, int root)
 {
     for (int64_t at = 0; at < c->spec.count; at += c->per_call) {
         int64_t offset = at * (int64_t)c->n_element;
         bool in_place = c->rank == root && input == result;
         E_MPI(MPI_Reduce(in_place ? MPI_IN_PLACE : input + offset, c->rank == root ? result + offset : NULL,
-                         length(c, at), c->type, c->op, root, c->world),
+                         call_length(c, at), c->type, c->op, root, c->world),
               "MPI_Reduce");
     }
     return ERR_OK;
@@ -122,7 +123,7 @@ static err_t reduce(const collective_t *c, const char *input, char *result, int 
 
 static err_t run_reduce(const collective_t *c)
 {
-    return reduce(c, c->spec.send ? c->spec.send : c->spec.recv, c->spec.recv, c->spec.root);
+    return reduce_to(c, c->spec.send ? c->spec.send : c->spec.recv, c->spec.recv, c->spec.root);
 }
 
 static err_t reduce_scatter_in_parts(const collective_t *c)
@@ -131,9 +132,9 @@ static err_t reduce_scatter_in_parts(const collective_t *c)
     char *recv = c->spec.recv;
     for (int r = 0; r < c->size; r++) {
         if (c->spec.send)
-            TRY(reduce(c, (const char *)c->spec.send + r * n_piece, recv, r));
+            TRY(reduce_to(c, (const char *)c->spec.send + r * n_piece, recv, r));
         else
-            TRY(reduce(c, recv + r * n_piece, recv + r * n_piece, r));
+            TRY(reduce_to(c, recv + r * n_piece, recv + r * n_piece, r));
     }
     if (!c->spec.send) memmove(recv, recv + c->rank * n_piece, (size_t)n_piece);
     return ERR_OK;
@@ -153,7 +154,7 @@ static err_t run_broadcast(const collective_t *c)
     bool from_send = c->spec.send && c->rank == c->spec.root;
     for (int64_t at = 0; at < c->spec.count; at += c->per_call) {
         void *data = from_send ? (void *)(uintptr_t)send_at(c, at) : recv_at(c, at);
-        E_MPI(MPI_Bcast(data, length(c, at), c->type, c->spec.root, c->world), "MPI_Bcast");
+        E_MPI(MPI_Bcast(data, call_length(c, at), c->type, c->spec.root, c->world), "MPI_Bcast");
     }
     return ERR_OK;
 }
@@ -161,7 +162,7 @@ static err_t run_broadcast(const collective_t *c)
 static err_t send_and_receive(const collective_t *c, int to, int from)
 {
     for (int64_t at = 0; at < c->spec.count; at += c->per_call) {
-        int n = length(c, at);
+        int n = call_length(c, at);
         if (c->spec.send)
             E_MPI(MPI_Sendrecv(send_at(c, at), n, c->type, to, 0, recv_at(c, at), n, c->type, from, 0,
                                c->world, MPI_STATUS_IGNORE),
@@ -208,7 +209,7 @@ static err_t strided_type(const collective_t *c, int64_t n, MPI_Datatype *out)
     return mpi_check(MPI_Type_commit(out), "MPI_Type_commit");
 }
 
-static err_t prepare(comm_t *comm, collective_t *c)
+static err_t collective_prepare(comm_t *comm, collective_t *c)
 {
     static err_t (*const runs[COLLECTIVE_KINDS])(const collective_t *) = {
         run_all_reduce, run_all_gather, run_reduce_scatter, run_broadcast,
@@ -267,7 +268,7 @@ err_t collective_new(comm_t *comm, const collective_spec_t *spec, collective_t *
     c->comm = comm;
     c->rank = comm->rank;
     c->size = comm->size;
-    err_t err = prepare(comm, c);
+    err_t err = collective_prepare(comm, c);
     *out = c;
     if (err != ERR_OK) collective_free(out);
     return err;

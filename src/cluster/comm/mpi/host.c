@@ -17,7 +17,7 @@ enum {
     BLOCK_FLOATS = 4096 / sizeof(float) /* stays in L1 between summing and writing */
 };
 
-static void relax(void)
+static void spin_pause(void)
 {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
@@ -32,7 +32,7 @@ static void wait_for(const host_t *host, atomic_ullong *counter, unsigned long l
 {
     for (int n = 0; atomic_load_explicit(counter, memory_order_acquire) < value; n++) {
         if (n < host->n_spins) {
-            relax();
+            spin_pause();
             continue;
         }
         n = host->n_spins;
@@ -42,7 +42,7 @@ static void wait_for(const host_t *host, atomic_ullong *counter, unsigned long l
     }
 }
 
-static void barrier(host_t *host)
+static void host_barrier(host_t *host)
 {
     unsigned long long number = ++host->n_barriers;
     atomic_store_explicit(&host->slots[host->rank].arrived, number, memory_order_release);
@@ -129,7 +129,7 @@ static err_t add_hosts(const host_t *host, float *const *parts, int64_t first, i
 static err_t reduce_slices(host_t *host, float *const *parts, int64_t count)
 {
     bool several = host->n_hosts > 1;
-    barrier(host);
+    host_barrier(host);
     if (host->rank < host->n_slices) {
         int64_t n_lines = (count + LINE_FLOATS - 1) / LINE_FLOATS;
         int64_t first = n_lines * host->rank / host->n_slices * LINE_FLOATS;
@@ -140,7 +140,7 @@ static err_t reduce_slices(host_t *host, float *const *parts, int64_t count)
             if (several) TRY(add_hosts(host, parts, first, n));
         }
     }
-    barrier(host);
+    host_barrier(host);
     return ERR_OK;
 }
 

@@ -247,7 +247,7 @@ const comm_ops_t comm_mpi = {
 };
 
 /* Initializes MPI unless the caller has. */
-static err_t begin(bool *we_began)
+static err_t init_mpi(bool *we_began)
 {
     int begun, ended, level = MPI_THREAD_SINGLE;
     MPI_Initialized(&begun);
@@ -332,7 +332,7 @@ static err_t mpi_open(const comm_options_t *options, comm_t *comm)
     err_t err;
     watchdog_slot_t *slots = NULL;
     int n_slots = 0;
-    TRY_OUT(err, begin(&impl->we_began));
+    TRY_OUT(err, init_mpi(&impl->we_began));
     TRY_OUT(err, open_communicators(MPI_COMM_WORLD, comm, impl));
     log_set_rank(comm->rank, comm->size, comm->topo.host_name);
     TRY_OUT(err, open_page(comm, &slots, &n_slots));

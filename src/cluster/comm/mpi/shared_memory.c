@@ -79,7 +79,7 @@ static err_t all_agree(MPI_Comm group, bool mine, bool *all)
 
 /* Allocates the pages of a block now. If the file system has filled up meanwhile, a plain store would raise
  * SIGBUS; the kernel (5.14 and later) can report it instead. */
-static bool populate(char *data, size_t n_bytes)
+static bool populate_pages(char *data, size_t n_bytes)
 {
 #ifdef MADV_POPULATE_WRITE
     if (((uintptr_t)data & (page_bytes() - 1)) == 0 && madvise(data, n_bytes, MADV_POPULATE_WRITE) != 0 &&
@@ -91,7 +91,7 @@ static bool populate(char *data, size_t n_bytes)
 }
 
 /* Collective, after room_everywhere. */
-static err_t allocate(const shared_ranks_t *ranks, size_t n_bytes, shared_window_t *out, bool *ok)
+static err_t window_allocate(const shared_ranks_t *ranks, size_t n_bytes, shared_window_t *out, bool *ok)
 {
     size_t page = page_bytes(), n_rounded = (n_bytes + page - 1) / page * page;
     char *base = NULL;
@@ -105,7 +105,7 @@ static err_t allocate(const shared_ranks_t *ranks, size_t n_bytes, shared_window
     if (on_host) {
         E_MPI(MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN), "MPI_Win_set_errhandler");
         *out = (shared_window_t){win, page_up(base), n_bytes};
-        if (n_rounded) mine = populate(out->own, n_rounded);
+        if (n_rounded) mine = populate_pages(out->own, n_rounded);
     }
     TRY(all_agree(ranks->world, mine, ok));
     /* Freeing is collective, too: a window that only part of a host has is left to MPI_Finalize. */
@@ -119,7 +119,7 @@ err_t shared_window_new(const shared_ranks_t *ranks, size_t n_bytes, shared_wind
     *out = (shared_window_t){.win = MPI_WIN_NULL};
     *ok = false;
     TRY(room_everywhere(ranks, n_bytes + 2 * page_bytes(), room));
-    return room->enough ? allocate(ranks, n_bytes, out, ok) : ERR_OK;
+    return room->enough ? window_allocate(ranks, n_bytes, out, ok) : ERR_OK;
 }
 
 err_t shared_window_part(const shared_window_t *window, int local_rank, size_t n_bytes, char **out)

@@ -33,7 +33,7 @@ static void count_hosts(const int *lowest, topo_t *topo)
     }
 }
 
-static err_t discover(MPI_Comm world, MPI_Comm host, int *lowest, topo_t *topo)
+static err_t topo_fill(MPI_Comm world, MPI_Comm host, int *lowest, topo_t *topo)
 {
     E_MPI(MPI_Comm_set_errhandler(host, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     E_MPI(MPI_Comm_rank(host, &topo->local_rank), "MPI_Comm_rank");
@@ -72,7 +72,7 @@ err_t topo_discover_in(MPI_Comm world, int ranks_per_host, topo_t *out)
     int *lowest = NULL;
     err_t err = ERR_OK;
     TRY_OUT(err, mem_new_array(out->size, sizeof *lowest, "the list of hosts", &lowest));
-    TRY_OUT(err, discover(world, host, lowest, out));
+    TRY_OUT(err, topo_fill(world, host, lowest, out));
 out:
     mem_free(&lowest);
     if (err == ERR_OK) err = mpi_check(MPI_Comm_free(&host), "MPI_Comm_free");

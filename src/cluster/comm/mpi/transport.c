@@ -23,12 +23,12 @@ typedef struct found {
     bool whole[MAX_PARTS], inside[MAX_PARTS], between[MAX_PARTS];
 } found_t;
 
-static void look(const char *line, const part_t *parts, int n, bool *found)
+static void mark_mapped(const char *line, const part_t *parts, int n, bool *found)
 {
     for (int i = 0; i < n; i++) found[i] |= strstr(line, parts[i].mapped) != NULL;
 }
 
-static const char *first(const part_t *parts, int n, const bool *found)
+static const char *first_mapped(const part_t *parts, int n, const bool *found)
 {
     for (int i = 0; i < n; i++)
         if (found[i]) return parts[i].name;
@@ -43,14 +43,14 @@ void collective_transport(const comm_t *comm, char *out, size_t n_bytes)
     char line[512];
     FILE *maps = fopen("/proc/self/maps", "r");
     while (maps && fgets(line, sizeof line, maps)) {
-        look(line, whole, COUNT(whole), found.whole);
-        look(line, inside, COUNT(inside), found.inside);
-        look(line, between, COUNT(between), found.between);
+        mark_mapped(line, whole, COUNT(whole), found.whole);
+        mark_mapped(line, inside, COUNT(inside), found.inside);
+        mark_mapped(line, between, COUNT(between), found.between);
     }
     if (maps) fclose(maps);
-    const char *one = first(whole, COUNT(whole), found.whole);
-    const char *near = first(inside, COUNT(inside), found.inside);
-    const char *far = first(between, COUNT(between), found.between);
+    const char *one = first_mapped(whole, COUNT(whole), found.whole);
+    const char *near = first_mapped(inside, COUNT(inside), found.inside);
+    const char *far = first_mapped(between, COUNT(between), found.between);
     bool has_near = comm->topo.max_local_size > 1, has_far = comm->topo.n_hosts > 1;
     if (comm->size == 1)
         snprintf(out, n_bytes, "none");

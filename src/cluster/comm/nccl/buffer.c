@@ -133,7 +133,7 @@ err_t nccl_buffer_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out)
     return err;
 }
 
-static err_t sum(nccl_impl_t *impl, void *data, int64_t count, ncclDataType_t type)
+static err_t nccl_sum(nccl_impl_t *impl, void *data, int64_t count, ncclDataType_t type)
 {
     static const char what[] = "gradient allreduce";
     TRY(nccl_lock(impl));
@@ -148,7 +148,7 @@ static err_t sum(nccl_impl_t *impl, void *data, int64_t count, ncclDataType_t ty
 static err_t sum_rounded(nccl_impl_t *impl, float *data, uint16_t *wire, int64_t count)
 {
     TRY(impl->device.narrow(data, wire, count, impl->stream));
-    TRY(sum(impl, wire, count, ncclBfloat16));
+    TRY(nccl_sum(impl, wire, count, ncclBfloat16));
     return impl->device.widen(wire, data, count, impl->stream);
 }
 
@@ -166,7 +166,7 @@ err_t nccl_buffer_begin(nccl_t *nccl, comm_buffer_t *buffer, int64_t offset, int
     E_CUDART(cudaStreamWaitEvent(impl->stream, impl->begun, 0), "waiting for gradients");
     impl->has_begun = true;
     if (n_rounded > 0) TRY(sum_rounded(impl, data, (uint16_t *)own->wire.data + offset, n_rounded));
-    if (n_rounded < count) TRY(sum(impl, data + n_rounded, count - n_rounded, ncclFloat));
+    if (n_rounded < count) TRY(nccl_sum(impl, data + n_rounded, count - n_rounded, ncclFloat));
     return ERR_OK;
 }
 

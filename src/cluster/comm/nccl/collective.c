@@ -9,7 +9,7 @@
 
 static const char starting[] = "starting NCCL for single calls";
 
-static err_t init(nccl_impl_t *impl, const ncclUniqueId *id)
+static err_t direct_init(nccl_impl_t *impl, const ncclUniqueId *id)
 {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     ncclComm_t direct = NULL;
@@ -38,7 +38,7 @@ err_t nccl_direct_open(nccl_t *nccl)
         err = nccl_check(nccl_lib.GetUniqueId(&id), "making a unique id", __FILE__, __LINE__);
     TRY(comm_agree(comm, err, starting));
     TRY(comm_broadcast(comm, &id, sizeof id, 0, "sharing NCCL's unique id"));
-    return comm_agree(comm, init(impl, &id), starting);
+    return comm_agree(comm, direct_init(impl, &id), starting);
 }
 
 static ncclDataType_t type_of(collective_type_t type)
@@ -71,7 +71,7 @@ typedef struct message {
     int to, from;
 } message_t;
 
-static ncclResult_t exchange(const nccl_impl_t *impl, const collective_spec_t *s, const message_t *m)
+static ncclResult_t direct_exchange(const nccl_impl_t *impl, const collective_spec_t *s, const message_t *m)
 {
     size_t count = (size_t)s->count;
     ncclDataType_t type = type_of(s->type);
@@ -80,20 +80,20 @@ static ncclResult_t exchange(const nccl_impl_t *impl, const collective_spec_t *s
                                  : status;
 }
 
-static ncclResult_t alltoall(const nccl_impl_t *impl, const collective_spec_t *s)
+static ncclResult_t direct_alltoall(const nccl_impl_t *impl, const collective_spec_t *s)
 {
     size_t n_piece = (size_t)s->count * collective_type_size(s->type);
     ncclResult_t status = ncclSuccess;
     for (int r = 0; status == ncclSuccess && r < impl->comm->size; r++) {
         size_t at = (size_t)r * n_piece;
         message_t m = {(const char *)s->send + at, (char *)s->recv + at, r, r};
-        status = exchange(impl, s, &m);
+        status = direct_exchange(impl, s, &m);
     }
     return status;
 }
 
 /* Messages of a group are sent at once. */
-static ncclResult_t move(const nccl_impl_t *impl, const collective_spec_t *s)
+static ncclResult_t direct_messages(const nccl_impl_t *impl, const collective_spec_t *s)
 {
     int rank = impl->comm->rank, size = impl->comm->size;
     message_t m = {s->send, s->recv, (rank + 1) % size, (rank + size - 1) % size};
@@ -101,12 +101,12 @@ static ncclResult_t move(const nccl_impl_t *impl, const collective_spec_t *s)
     if (s->kind == COLLECTIVE_EXCHANGE && s->peer == rank) return ncclSuccess;
     ncclResult_t status = nccl_lib.GroupStart();
     if (status != ncclSuccess) return status;
-    status = s->kind == COLLECTIVE_ALLTOALL ? alltoall(impl, s) : exchange(impl, s, &m);
+    status = s->kind == COLLECTIVE_ALLTOALL ? direct_alltoall(impl, s) : direct_exchange(impl, s, &m);
     ncclResult_t ended = nccl_lib.GroupEnd();
     return status == ncclSuccess ? ended : status;
 }
 
-static ncclResult_t call(const nccl_impl_t *impl, const collective_spec_t *s)
+static ncclResult_t direct_call(const nccl_impl_t *impl, const collective_spec_t *s)
 {
     size_t count = (size_t)s->count, n_piece = count * collective_type_size(s->type);
     size_t own = (size_t)impl->comm->rank * n_piece;
@@ -128,7 +128,7 @@ static ncclResult_t call(const nccl_impl_t *impl, const collective_spec_t *s)
     case COLLECTIVE_REDUCE:
         return nccl_lib.Reduce(send, recv, count, type, op, s->root, direct, impl->stream);
     default:
-        return move(impl, s);
+        return direct_messages(impl, s);
     }
 }
 
@@ -138,7 +138,7 @@ err_t nccl_direct_run(nccl_t *nccl, const collective_spec_t *spec)
     ASSERT(impl->direct);
     atomic_store(&impl->doing, spec->what);
     TRY(nccl_lock(impl));
-    ncclResult_t status = call(impl, spec);
+    ncclResult_t status = direct_call(impl, spec);
     nccl_unlock(impl);
     E_NCCL(status, spec->what);
     return ERR_OK;

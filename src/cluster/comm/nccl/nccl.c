@@ -126,7 +126,7 @@ static void free_impl(nccl_impl_t **impl)
 }
 
 /* Waits a little for the work on the stream; returns whether all of it has run. */
-static bool drain(const nccl_impl_t *impl)
+static bool drain_stream(const nccl_impl_t *impl)
 {
     double end = clock_sec() + end_sec;
     cudaError_t status;
@@ -135,10 +135,10 @@ static bool drain(const nccl_impl_t *impl)
     return status == cudaSuccess;
 }
 
-static bool finalize(nccl_impl_t *impl)
+static bool nccl_finalize(nccl_impl_t *impl)
 {
     bool done = false;
-    if (!drain(impl)) return false;
+    if (!drain_stream(impl)) return false;
     if (impl->direct && !end_within(nccl_lib.CommDestroy, impl->direct, end_sec)) return false;
     impl->direct = NULL;
     ncclResult_t status = nccl_lib.CommFinalize(impl->handle);
@@ -150,7 +150,7 @@ static void nccl_close(nccl_t *nccl)
     nccl_impl_t *impl = (nccl_impl_t *)(void *)nccl;
     comm_t *comm = impl->comm;
     nccl_watch_stop(impl);
-    if (!impl->aborted && finalize(impl)) {
+    if (!impl->aborted && nccl_finalize(impl)) {
         impl->aborted = true;
         if (!end_within(nccl_lib.CommDestroy, impl->handle, end_sec))
             log_warn("NCCL did not shut down in %g s", end_sec);
@@ -212,7 +212,7 @@ const nccl_ops_t comm_nccl_ops = {
 };
 
 /* Everything that needs no peer. The communication stream has priority over the compute stream. */
-static err_t prepare(nccl_impl_t *impl, ncclUniqueId *id)
+static err_t nccl_prepare(nccl_impl_t *impl, ncclUniqueId *id)
 {
     int least, greatest;
     E_CUDART(cudaSetDevice(impl->device.index), "taking the GPU");
@@ -228,7 +228,7 @@ static err_t prepare(nccl_impl_t *impl, ncclUniqueId *id)
 }
 
 /* Opens this rank's communicator, or fails to; the others wait for the report. */
-static void arrive(nccl_impl_t *impl, const ncclUniqueId *id, arrival_t *out)
+static void join_ranks(nccl_impl_t *impl, const ncclUniqueId *id, arrival_t *out)
 {
     static const char what[] = "starting NCCL";
     const comm_t *comm = impl->comm;
@@ -248,13 +248,13 @@ static void arrive(nccl_impl_t *impl, const ncclUniqueId *id, arrival_t *out)
 }
 
 /* Collective. MPI still works, so the ranks that did not come up can be named. */
-static err_t meet(nccl_impl_t *impl, const ncclUniqueId *id)
+static err_t await_all(nccl_impl_t *impl, const ncclUniqueId *id)
 {
     static const char what[] = "collecting the start-up results of NCCL";
     comm_t *comm = impl->comm;
     arrival_t mine, *all = NULL;
     TRY(comm_agree(comm, mem_new_array(comm->size, sizeof *all, "the ranks of NCCL", &all), what));
-    arrive(impl, id, &mine);
+    join_ranks(impl, id, &mine);
     err_t err = comm_allgather(comm, &mine, sizeof mine, all, what);
     if (err == ERR_OK)
         err = comm->agreed = arrival_judge(all, comm->gpus, comm->size, comm->options.timeout_sec);
@@ -275,9 +275,9 @@ static err_t open_as(comm_t *comm, const comm_device_t *device, bool is_part)
     atomic_init(&impl->doing, "gradient allreduce");
     pthread_mutex_init(&impl->lock, NULL);
     err_t err;
-    TRY_OUT(err, comm_agree(comm, prepare(impl, &id), "starting NCCL"));
+    TRY_OUT(err, comm_agree(comm, nccl_prepare(impl, &id), "starting NCCL"));
     TRY_OUT(err, comm_broadcast(comm, &id, sizeof id, 0, "sharing NCCL's unique id"));
-    TRY_OUT(err, meet(impl, &id));
+    TRY_OUT(err, await_all(impl, &id));
     debug_log_hide();
     TRY_OUT(err, comm_agree(comm, nccl_watch_start(impl), "watching NCCL"));
     comm->nccl = &impl->base;

@@ -84,7 +84,7 @@ static void look_for_stuck(nccl_impl_t *impl, stuck_t *s)
     leave_job(impl);
 }
 
-static void nap(nccl_watch_t *watch)
+static void watch_sleep(nccl_watch_t *watch)
 {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -94,7 +94,7 @@ static void nap(nccl_watch_t *watch)
     pthread_cond_timedwait(&watch->wake, &watch->lock, &until);
 }
 
-static void *look(void *arg)
+static void *watch_loop(void *arg)
 {
     nccl_impl_t *impl = arg;
     nccl_watch_t *watch = &impl->watch;
@@ -103,7 +103,7 @@ static void *look(void *arg)
     cudaSetDevice(impl->device.index);
     pthread_mutex_lock(&watch->lock);
     while (!watch->stop) {
-        nap(watch);
+        watch_sleep(watch);
         if (watch->stop) break;
         pthread_mutex_unlock(&watch->lock);
         look_for_errors(impl);
@@ -128,7 +128,7 @@ err_t nccl_watch_start(nccl_impl_t *impl)
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int status = pthread_create(&watch->thread, NULL, look, impl);
+    int status = pthread_create(&watch->thread, NULL, watch_loop, impl);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     watch->running = status == 0;
     if (status != 0) RAISE(ERR_SYSTEM, "cannot start the thread that watches NCCL: %s", strerror(status));
