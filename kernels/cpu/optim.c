@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The optimizers of compute/ops/backend.h as one fused pass over parameters, state and weight average, and
+/* The optimizers of compute/ops/optim_args.h as one fused pass over parameters, state and weight average, and
  * the sum of squares of a gradient. Learning rates and schedules are left to train/. */
 #include <math.h>
 

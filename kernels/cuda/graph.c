@@ -36,7 +36,7 @@ const void *cuda_recorded(size_t offset)
     return self.recording ? (const char *)self.values + offset : NULL;
 }
 
-static err_t graph_begin(void)
+static err_t begin_graph(void)
 {
     TRY(make_values());
     E_CUDA(cudaStreamBeginCapture(cuda_stream(), cudaStreamCaptureModeThreadLocal), "recording a step");
@@ -44,7 +44,7 @@ static err_t graph_begin(void)
     return ERR_OK;
 }
 
-static err_t graph_end(bool failed, void **out)
+static err_t end_graph(bool failed, void **out)
 {
     cudaGraph_t graph = NULL;
     cudaGraphExec_t exec = NULL;
@@ -78,7 +78,7 @@ static void release_graph(void *graph)
 }
 
 const backend_graph_t cuda_graph = {
-    .begin = graph_begin, .end = graph_end, .launch = launch_graph, .release = release_graph};
+    .begin = begin_graph, .end = end_graph, .launch = launch_graph, .release = release_graph};
 
 err_t cuda_mark(int i)
 {

@@ -21,7 +21,7 @@ cudaError_t elementwise_swap(float *a, float *b, int64_t n, cudaStream_t stream)
 cudaError_t elementwise_narrow(const float *from, uint16_t *to, int64_t n, cudaStream_t stream);
 cudaError_t elementwise_widen(const uint16_t *from, float *to, int64_t n, cudaStream_t stream);
 
-/* optim.cu: optim_args_t of compute/ops/backend.h, with values that change between steps by value or
+/* optim.cu: optim_args_t of compute/ops/optim_args.h, with values that change between steps by value or
  * address. */
 typedef struct optim_range {
     float *weight;
@@ -39,7 +39,8 @@ cudaError_t optim_adadelta(const optim_range_t *range, cudaStream_t stream);
 cudaError_t optim_adamw(const optim_range_t *range, cudaStream_t stream);
 cudaError_t optim_lars(const optim_range_t *range, cudaStream_t stream);
 
-/* pixels.cu: pixels_args_t of compute/ops/backend.h. height × width < 2^31, at most PIXEL_MAX_CHANNELS. */
+/* pixels.cu: pixels_args_t of compute/ops/backend_device.h. height × width < 2^31, at most PIXEL_MAX_CHANNELS
+ * channels. */
 typedef struct pixels_batch {
     const uint8_t *bytes;
     const affine_t *maps; /* NULL: no map */

@@ -47,7 +47,7 @@ static void memory_release(void *block)
     check_release(cudaFree(block), "cannot free GPU memory");
 }
 
-static err_t alloc_host(size_t n_bytes, const char *what, void **out)
+static err_t memory_alloc_host(size_t n_bytes, const char *what, void **out)
 {
     void *block = NULL;
     cudaError_t status = cudaMallocHost(&block, n_bytes ? n_bytes : 1);
@@ -60,7 +60,7 @@ static err_t alloc_host(size_t n_bytes, const char *what, void **out)
     return ERR_OK;
 }
 
-static void release_host(void *block)
+static void memory_release_host(void *block)
 {
     check_release(cudaFreeHost(block), "cannot free pinned memory");
 }
@@ -124,7 +124,7 @@ static err_t memory_prefetched(void)
     return ERR_OK;
 }
 
-static err_t prefetch_sync(void)
+static err_t memory_prefetch_sync(void)
 {
     E_CUDA(cudaStreamSynchronize(cuda_copy_stream()), "waiting for copies to the GPU");
     return ERR_OK;
@@ -133,8 +133,8 @@ static err_t prefetch_sync(void)
 const backend_memory_t cuda_memory = {
     .alloc = memory_alloc,
     .release = memory_release,
-    .alloc_host = alloc_host,
-    .release_host = release_host,
+    .alloc_host = memory_alloc_host,
+    .release_host = memory_release_host,
     .pin = memory_pin,
     .unpin = memory_unpin,
     .upload = memory_upload,
@@ -143,6 +143,6 @@ const backend_memory_t cuda_memory = {
     .zero = memory_zero,
     .prefetch = memory_prefetch,
     .prefetched = memory_prefetched,
-    .prefetch_sync = prefetch_sync,
+    .prefetch_sync = memory_prefetch_sync,
     .sync = memory_sync,
 };

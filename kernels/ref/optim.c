@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reference optimizers, written from the formulas of compute/ops/backend.h, and the sum of squares. */
+/* Reference optimizers, written from the formulas of compute/ops/optim_args.h, and the sum of squares. */
 #include <math.h>
 
 #include "kernels/ref/ref.h"

@@ -43,12 +43,12 @@ err_t backend_sync(const backend_t *backend)
     return backend->memory ? backend->memory->sync() : ERR_OK;
 }
 
-static err_t make_host(hd_buffer_t *m, const char *what)
+static err_t alloc_host_side(hd_buffer_t *b, const char *what)
 {
-    const backend_memory_t *memory = m->backend->memory;
-    TRY(memory ? memory->alloc_host(m->n_bytes, what, &m->host) : mem_new(m->n_bytes, what, &m->host));
-    m->own_host = true;
-    mem_touch(m->host, m->n_bytes);
+    const backend_memory_t *memory = b->backend->memory;
+    TRY(memory ? memory->alloc_host(b->n_bytes, what, &b->host) : mem_new(b->n_bytes, what, &b->host));
+    b->own_host = true;
+    mem_touch(b->host, b->n_bytes);
     return ERR_OK;
 }
 
@@ -57,7 +57,7 @@ err_t hd_buffer_wrap(const backend_t *backend, size_t n_bytes, const char *what,
 {
     ASSERT(backend->memory || !device);
     *out = (hd_buffer_t){.host = host, .device = device, .n_bytes = n_bytes, .backend = backend};
-    err_t err = host ? ERR_OK : make_host(out, what);
+    err_t err = host ? ERR_OK : alloc_host_side(out, what);
     if (host && backend->memory && n_bytes > 0) out->pinned = backend->memory->pin(host, n_bytes);
     if (err == ERR_OK && !backend->memory) {
         out->device = out->host;
@@ -74,37 +74,37 @@ err_t hd_buffer_new(const backend_t *backend, size_t n_bytes, const char *what, 
     return hd_buffer_wrap(backend, n_bytes, what, NULL, NULL, out);
 }
 
-void hd_buffer_free(hd_buffer_t *m)
+void hd_buffer_free(hd_buffer_t *b)
 {
-    const backend_memory_t *memory = m->backend ? m->backend->memory : NULL;
-    if (m->own_device) memory->release(m->device);
-    if (m->pinned) memory->unpin(m->host);
-    if (m->own_host && memory) memory->release_host(m->host);
-    if (m->own_host && !memory) mem_free(&m->host);
-    *m = (hd_buffer_t){0};
+    const backend_memory_t *memory = b->backend ? b->backend->memory : NULL;
+    if (b->own_device) memory->release(b->device);
+    if (b->pinned) memory->unpin(b->host);
+    if (b->own_host && memory) memory->release_host(b->host);
+    if (b->own_host && !memory) mem_free(&b->host);
+    *b = (hd_buffer_t){0};
 }
 
-err_t hd_buffer_push(const hd_buffer_t *m, size_t offset, size_t n_bytes)
+err_t hd_buffer_push(const hd_buffer_t *b, size_t offset, size_t n_bytes)
 {
-    ASSERT(offset + n_bytes <= m->n_bytes);
-    if (m->host == m->device || n_bytes == 0) return ERR_OK;
-    return m->backend->memory->upload((char *)m->device + offset, (const char *)m->host + offset, n_bytes);
+    ASSERT(offset + n_bytes <= b->n_bytes);
+    if (b->host == b->device || n_bytes == 0) return ERR_OK;
+    return b->backend->memory->upload((char *)b->device + offset, (const char *)b->host + offset, n_bytes);
 }
 
-err_t hd_buffer_push_all(const hd_buffer_t *m)
+err_t hd_buffer_push_all(const hd_buffer_t *b)
 {
-    return hd_buffer_push(m, 0, m->n_bytes);
+    return hd_buffer_push(b, 0, b->n_bytes);
 }
 
-err_t hd_buffer_pull(const hd_buffer_t *m, size_t offset, size_t n_bytes)
+err_t hd_buffer_pull(const hd_buffer_t *b, size_t offset, size_t n_bytes)
 {
-    ASSERT(offset + n_bytes <= m->n_bytes);
-    if (m->host == m->device || n_bytes == 0) return ERR_OK;
-    TRY(m->backend->memory->download((char *)m->host + offset, (const char *)m->device + offset, n_bytes));
-    return m->backend->memory->sync();
+    ASSERT(offset + n_bytes <= b->n_bytes);
+    if (b->host == b->device || n_bytes == 0) return ERR_OK;
+    TRY(b->backend->memory->download((char *)b->host + offset, (const char *)b->device + offset, n_bytes));
+    return b->backend->memory->sync();
 }
 
-err_t hd_buffer_pull_all(const hd_buffer_t *m)
+err_t hd_buffer_pull_all(const hd_buffer_t *b)
 {
-    return hd_buffer_pull(m, 0, m->n_bytes);
+    return hd_buffer_pull(b, 0, b->n_bytes);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Host/device buffers: memory a backend computes on and the host reads and writes. On host backends both
- * sides are the same memory, and push and pull do nothing. Not collective. */
+/* Host/device buffers: memory with a side that the host reads and writes and a side that a backend computes
+ * on. On host backends both sides are the same memory, and push and pull do nothing. Not collective. */
 #ifndef COMPUTE_OPS_HD_BUFFER_H
 #define COMPUTE_OPS_HD_BUFFER_H
 
@@ -10,31 +10,36 @@ typedef struct hd_buffer {
     void *host, *device;
     size_t n_bytes;
     const backend_t *backend;
-    bool own_host, own_device, pinned; /* pinned: the caller's host side was pinned here */
+    bool own_host, own_device; /* allocated here */
+    bool pinned;               /* the caller's host side was pinned here */
 } hd_buffer_t;
 
-/* Both sides are zeroed; host pages are touched. ERR_SYSTEM names `what`. */
+/* Allocates both sides, zeroed; host pages are touched. ERR_SYSTEM names `what`. */
 err_t hd_buffer_new(const backend_t *backend, size_t n_bytes, const char *what, hd_buffer_t *out);
 
-/* As hd_buffer_new, but `host`, `device` or both belong to the caller and outlive the buffer; they are not
- * zeroed. NULL: allocated here. On host backends `device` must be NULL. */
+/* As hd_buffer_new, around memory of the caller, which must outlive the buffer and is not zeroed.
+ *
+ *   host    the host side, which is pinned; NULL: allocated here
+ *   device  the device side; NULL: allocated here, always on host backends */
 err_t hd_buffer_wrap(const backend_t *backend, size_t n_bytes, const char *what, void *host, void *device,
                      hd_buffer_t *out);
 
 /* Accepts an all-zero buffer, and leaves one. */
-void hd_buffer_free(hd_buffer_t *mirror);
+void hd_buffer_free(hd_buffer_t *buffer);
 
-/* Host to device, in order with the backend's work. The host side must not be touched before something waits
- * (hd_buffer_pull, backend_sync). */
-err_t hd_buffer_push(const hd_buffer_t *mirror, size_t offset, size_t n_bytes);
-err_t hd_buffer_push_all(const hd_buffer_t *mirror);
+/* Copies host to device, in order with the backend's work. Do not touch the host side before hd_buffer_pull
+ * or backend_sync has returned. */
+err_t hd_buffer_push(const hd_buffer_t *buffer, size_t offset, size_t n_bytes);
+err_t hd_buffer_push_all(const hd_buffer_t *buffer);
 
-/* Device to host; waits for the copy. */
-err_t hd_buffer_pull(const hd_buffer_t *mirror, size_t offset, size_t n_bytes);
-err_t hd_buffer_pull_all(const hd_buffer_t *mirror);
+/* Copies device to host, and waits for the copy. */
+err_t hd_buffer_pull(const hd_buffer_t *buffer, size_t offset, size_t n_bytes);
+err_t hd_buffer_pull_all(const hd_buffer_t *buffer);
 
-/* Memory that only the backend reads and writes; from base/mem.h on the host. Zeroed. backend_release takes
- * the address of a pointer, which may be NULL, and sets it to NULL. */
+/* Memory that only the backend reads and writes: on its device, or from base/mem.h. Zeroed.
+ *
+ *   out_pointer     address of a pointer of any type
+ *   in_out_pointer  address of a pointer, which may be NULL and is set to NULL */
 err_t backend_alloc(const backend_t *backend, size_t n_bytes, const char *what, void *out_pointer);
 void backend_release(const backend_t *backend, void *in_out_pointer);
 

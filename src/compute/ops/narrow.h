@@ -5,8 +5,8 @@
 
 #include "compute/ops/op.h"
 
-/* Called after the kernel's plan, or at its end by a kernel that cannot mix types: reserves room for the
- * copies after the kernel's workspace. The kernel is then given float32 only. */
+/* Reserves workspace for the copies after the kernel's; from then on the kernel gets float32 only. op_plan
+ * calls it after the kernel's plan; a kernel that cannot mix types may call it at the end of its plan. */
 void narrow_plan(op_t *op);
 
 /* Run the kernel on float32 copies of its bfloat16 tensors. */

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Planning and running the operators of compute/ops/op_desc.h on any backend.
  *
- * The life of an operator: op_infer checks the input shapes and infers all others; op_plan binds it to a
- * backend (primitives created, algorithms chosen, buffer sizes known); op_forward and op_backward run it;
- * op_free ends it. A planned operator serves one batch size. All calls are Not collective. All buffers belong
- * to the caller. */
+ *   op_infer                 checks the input shapes and infers all others
+ *   op_plan                  binds the operator to a backend: creates primitives, chooses algorithms,
+ *                            computes buffer sizes. A planned operator serves one batch size
+ *   op_forward, op_backward  run it
+ *   op_free                  frees it
+ *
+ * Not collective. All buffers belong to the caller. */
 #ifndef COMPUTE_OPS_OP_H
 #define COMPUTE_OPS_OP_H
 
@@ -14,8 +17,9 @@
 #include "base/err.h"
 #include "compute/ops/op_desc.h"
 
-enum { OP_KEY_MAX = 192 };
-enum { OP_MAX_ALGORITHMS = 16, OP_ALGORITHM_MAX = 24 }; /* per pass; bytes of a name */
+enum { OP_KEY_MAX = 192 };       /* bytes of op_key's text */
+enum { OP_MAX_ALGORITHMS = 16 }; /* per pass */
+enum { OP_ALGORITHM_MAX = 24 };  /* bytes of a name */
 
 /* A backend may have several algorithms for an operator and choose one separately for each pass: y, dx, and
  * the gradients of the parameters. */
@@ -35,12 +39,12 @@ typedef struct op {
     op_desc_t desc;
     const struct backend *backend;
     bool training;            /* planned for backward too */
-    bool converts;            /* bfloat16 tensors are converted: compute/ops/narrow.h */
-    size_t n_kernel_bytes;    /* offset of the converted copies in workspace */
+    bool converts;            /* the kernel gets float32 copies of bfloat16 tensors: compute/ops/narrow.h */
+    size_t n_kernel_bytes;    /* offset of these copies in the workspace */
     size_t n_saved_bytes;     /* kept from forward to backward; set by the backend's plan */
     size_t n_workspace_bytes; /* scratch within a call; not preserved between calls */
     void *plan;               /* private to the kernel */
-    /* Set by the backend's plan: the algorithm of each planned pass, "" if there is no choice. */
+    /* Set by the backend's plan: the algorithm of each planned pass, "" if it has only one. */
     op_algorithms_t algorithms;
 } op_t;
 
@@ -50,7 +54,7 @@ typedef struct op_args {
     const void *dy;
     void *dx[OP_MAX_INPUTS]; /* NULL: this gradient is not needed */
     const void *param[OP_MAX_PARAMS];
-    /* Overwritten, not accumulated. All NULL: not needed; only for operators with a choice of algorithms. */
+    /* Overwritten, not accumulated. All NULL: not needed; only for operators with several algorithms. */
     void *dparam[OP_MAX_PARAMS];
     void *state[OP_MAX_STATES];
     void *saved;     /* n_saved_bytes, 64-byte aligned */
@@ -61,8 +65,8 @@ typedef struct op_args {
     uint32_t layer;        /* index of the layer in its graph */
     uint64_t step;         /* optimizer step */
     uint64_t first_sample; /* index of this batch's sample 0 in the global batch */
-    /* OP_BATCH_NORM in training with one group: sums n values over all ranks that share statistics; each of
-     * them makes the same calls. NULL: not shared. */
+    /* OP_BATCH_NORM in training with one group: sums n values over all ranks that share statistics, which all
+     * make the same calls. NULL: not shared. */
     err_t (*sum_shared)(void *context, double *values, int64_t n);
     void *share_context;
     /* OP_SOFTMAX_XENT */
@@ -74,25 +78,25 @@ typedef struct op_args {
     float loss_scale; /* usually 1 / samples in the global batch */
 } op_args_t;
 
-/* Among other things which buffers backward reads, so that the memory plan can reuse the rest. dy is always read,
- * except by a loss; parameters may always be read. */
+/* Properties of a kind of operator, among them which buffers backward reads: the memory plan reuses the rest.
+ * Backward always reads dy, except in a loss, and may always read parameters. */
 typedef struct op_traits {
     const char *name;      /* such as "conv2d" */
     bool backward_needs_x; /* the first input */
     bool backward_needs_y;
-    /* y may share memory with x[0], unless backward needs x, and dx[0] with dy, if both are stored as the
-     * same type. */
+    /* If both have the same type, y may share memory with x[0], unless backward needs x, and dx[0]
+     * with dy. */
     bool in_place;
     bool loss;     /* y is one loss per sample: the end of a graph */
     bool products; /* computed in op_desc_t.compute; other operators are passes over memory */
 } op_traits_t;
 const op_traits_t *op_traits(op_kind_t kind);
 
-/* Checks desc->x and the attributes, and infers the rest. ERR_USAGE names what does not fit, with both
- * shapes. */
+/* Checks desc->x and the attributes, and infers the rest. ERR_USAGE names the operator and the shapes that do
+ * not fit. */
 err_t op_infer(op_desc_t *desc);
 
-/* Whether any of x and y is not stored as float32. */
+/* Whether any of x and y is stored as bfloat16. */
 bool op_is_narrow(const op_desc_t *desc);
 
 /* The epilogue of conv2d, linear or batch_norm; empty for other operators. */
@@ -104,21 +108,29 @@ void op_conv2d_cells(const op_desc_t *desc, int64_t *height, int64_t *width);
 /* Multiply-adds of one forward call; 0 for operators without products. */
 int64_t op_macs(const op_desc_t *desc);
 
-/* One line with everything that determines which algorithms exist and which is fast: "conv2d float32 n=64
- * x=12x12x20 k=50x5x5 stride=1x1 pad=0x0 dilation=1x1 groups=1", or "conv2d bfloat16 … narrow=xy": the type
- * of products, and which tensors are stored as bfloat16. desc must be inferred. */
+/* One line with everything that determines which algorithms exist and which is fast:
+ *
+ *   conv2d float32 n=64 x=12x12x20 k=50x5x5 stride=1x1 pad=0x0 dilation=1x1 groups=1
+ *   conv2d bfloat16 … narrow=xy
+ *
+ * The type is that of products; narrow lists the tensors that are stored as bfloat16. desc must be
+ * inferred. */
 void op_key(const op_desc_t *desc, char out[OP_KEY_MAX]);
 
-/* Lists the algorithms for a pass, at most `max`, the backend's default first, and returns their number; 0:
- * there is no choice. The names are static. desc must be inferred, the backend open. */
+/* Lists the algorithms for a pass, at most `max`, the backend's default first. Returns their number; 0: the
+ * backend offers no choice. The names are static. desc must be inferred, the backend open. */
 int op_list_algorithms(const struct backend *backend, const op_desc_t *desc, op_pass_t pass, bool training,
                        const char **names, int max);
 
-/* Binds an operator to a backend. desc must be inferred.
- * wanted  NULL, or names from op_list_algorithms; ignored for passes that are not planned
- * ERR_SYSTEM names an operator that the backend lacks or cannot set up. ERR_USAGE if it does not support the
- * type of products; or if an algorithm is unknown or does not fit: names the operator, its shape and the
- * choices. */
+/* Binds an operator to a backend.
+ *
+ *   desc    inferred
+ *   wanted  NULL, or a name from op_list_algorithms or "" for each pass; passes that are not planned are
+ *           ignored
+ *
+ * ERR_SYSTEM if the backend lacks the operator or cannot set it up. ERR_USAGE if it does not support the type
+ * of products, or if an algorithm is unknown or does not fit: the message names the operator, its shape and
+ * the choices. */
 err_t op_plan(const struct backend *backend, const op_desc_t *desc, bool training,
               const op_algorithms_t *wanted, op_t **out);
 void op_free(op_t **op);

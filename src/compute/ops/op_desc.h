@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Operators: the definition, attributes and shapes of each, independent of the backend.
- *
- * Images are NHWC, [n, h, w, c]; matrices are [n, features]. */
+/* Operators: the definition, attributes and shapes of each, independent of the backend. Images are NHWC:
+ * [n, h, w, c]; matrices are [n, features]. */
 #ifndef COMPUTE_OPS_OP_DESC_H
 #define COMPUTE_OPS_OP_DESC_H
 
@@ -26,9 +25,9 @@ typedef enum op_kind {
     OP_KIND_COUNT
 } op_kind_t;
 
-/* Operations that a fused layer (compute/graph/fuse.h) applies to its result before storing y, as the
- * separate operators would: OP_RELU, then, for images, OP_POOL2D's maximum over adjacent windows without
- * padding. Supported by kernels with `fuses`. All 0: none. */
+/* Operations that a fused layer (compute/graph/fuse.h) applies to its result before it stores y: OP_RELU,
+ * then, for images, OP_POOL2D's maximum over adjacent windows without padding. Results equal those of the
+ * separate operators. Supported by kernels with `fuses`. All 0: none. */
 typedef struct epilogue {
     bool relu;
     int pool_h, pool_w; /* 0: no pooling; only with relu, and only after conv2d */
@@ -116,16 +115,18 @@ typedef struct op_desc {
     op_kind_t kind;
     dtype_t dtype; /* of parameters, their gradients and arithmetic: DTYPE_F32 */
     /* Storage of x[i] and its gradient, and of y and its gradient: DTYPE_F32, or DTYPE_BF16 on backends that
-     * support it (backend_t.stores_bf16), for conv2d only if its products are bfloat16, too. Stored bfloat16
-     * is read as is, and rounded as bf16_round does when written (a CPU's matrix instructions may write 0 for
+     * support it (backend_t.stores_bf16), for conv2d only if its products are bfloat16, too. bfloat16 is read
+     * as is, and rounded as bf16_round does when written (a CPU's matrix instructions may write 0 for
      * denormals). */
     dtype_t x_dtype[OP_MAX_INPUTS], y_dtype;
-    /* Type of products: DTYPE_F32, or, for conv2d and linear, DTYPE_TF32 or DTYPE_BF16.
-     * TF32: float32 in memory; a GPU may cut the mantissas of x, the weight and dy to 10 bits when it
-     * multiplies; sums stay float32. Backends that support it say so (op_kernel_t.tf32).
-     * BF16: x, the weight and dy are rounded as bf16_round does (compute/tensor/bf16.h) wherever a formula
-     * reads them; dy also where it is only summed, for the bias. Sums, the bias and all gradients of
-     * parameters stay float32. The CPU's bfloat16 instructions may treat denormals as 0. */
+    /* Type of products: DTYPE_F32, or, for conv2d and linear, one of the following.
+     *
+     *   DTYPE_TF32  float32 in memory; a GPU may cut the mantissas of x, the weight and dy to 10 bits when it
+     *               multiplies. Sums stay float32. Supported by kernels with `tf32`
+     *   DTYPE_BF16  x, the weight and dy are rounded as bf16_round does (compute/tensor/bf16.h) wherever a
+     *               formula reads them, also where dy is only summed, for the bias. Sums, the bias and all
+     *               gradients of parameters stay float32. The CPU's bfloat16 instructions may treat denormals
+     *               as 0 */
     dtype_t compute;
     int n_inputs;
     shape_t x[OP_MAX_INPUTS]; /* set by the caller, batch included */

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* Optimizers as a backend computes them: the formulas, and the arguments of one pass over a range of the flat
+ * parameter buffer. Learning rates, clipping and which parameters decay are left to train/learn. */
+#ifndef COMPUTE_OPS_OPTIM_ARGS_H
+#define COMPUTE_OPS_OPTIM_ARGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* In all of them g ← gradient_scale·gradient (clipping). If an average is kept, the same pass computes
+ * average ← d·average + (1−d)·w, with d = average_decay. Weight decay λ is coupled (g ← g + λw), except in
+ * AdamW. An optimizer reads and writes only the states listed for it.
+ *
+ *   OPTIM_SGD       v ← μv + g
+ *                   w ← w − lr·v, or with nesterov w ← w − lr·(g + μv)
+ *                   Polyak 1964; Nesterov 1983 in the form of Sutskever et al. 2013 that frameworks use:
+ *                   lr outside v, no dampening. State: v
+ *   OPTIM_ADADELTA  s ← ρs + (1−ρ)g²
+ *                   Δ = √(u+ε)/√(s+ε)·g
+ *                   u ← ρu + (1−ρ)Δ²
+ *                   w ← w − lr·Δ
+ *                   Zeiler 2012, where lr is 1. State: s, u
+ *   OPTIM_ADAMW     m ← β1·m + (1−β1)g
+ *                   v ← β2·v + (1−β2)g²
+ *                   w ← w − lr·λ·w − lr·(m/c1)/(√(v/c2) + ε),  c = 1 − β^t, t = 1 for the first step
+ *                   Loshchilov & Hutter 2019, algorithm 2, with λ multiplied by lr as in PyTorch. State: m, v
+ *   OPTIM_LARS      v ← μv + lr·r·g,  r = trust_ratio
+ *                   w ← w − v
+ *                   You et al. 2017, algorithm 1. State: v */
+typedef enum optim_kind { OPTIM_SGD, OPTIM_ADADELTA, OPTIM_ADAMW, OPTIM_LARS, OPTIM_KIND_COUNT } optim_kind_t;
+
+enum { OPTIM_MAX_STATES = 2 };
+
+typedef struct optim_args {
+    float *weight;
+    const float *gradient;
+    float *state[OPTIM_MAX_STATES];
+    float *average; /* NULL: none */
+    int64_t n;
+    double lr, gradient_scale, weight_decay, average_decay;
+    double momentum;      /* μ: SGD, LARS */
+    double rho;           /* Adadelta */
+    double beta[2];       /* AdamW */
+    double correction[2]; /* AdamW: 1 − β^t */
+    double epsilon;       /* Adadelta, AdamW */
+    double trust_ratio;   /* LARS */
+    bool nesterov;        /* SGD */
+    /* A value on the device: if it is not finite, nothing is changed. NULL: no condition, as always on the
+     * host. */
+    const float *guard;
+} optim_args_t;
+
+#endif
