@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs a graph on a backend: plans operators and memory for the batch sizes that will occur, then runs
- * forward and backward without allocating. Not collective.
+/* Runs a graph on a backend: plans operators and memory for the batch sizes to come, then runs forward and
+ * backward without allocating. Not collective.
  *
  * Parameters, gradients and states are flat buffers owned by the caller (layout: graph.h); the executor owns
- * activations. All buffers, including those of a batch, are device memory if the backend has its own (the
- * device side of a host/device buffer, compute/ops/hd_buffer.h). On a GPU forward and backward return without
- * waiting. One executor runs one batch at a time. */
+ * activations. All buffers, including those of a batch, are memory of the backend: the device side of a
+ * host/device buffer (compute/ops/hd_buffer.h). On a GPU forward and backward return without waiting. An
+ * executor runs one batch at a time. */
 #ifndef COMPUTE_GRAPH_EXEC_H
 #define COMPUTE_GRAPH_EXEC_H
 
@@ -45,13 +45,15 @@ typedef struct exec_batch {
 err_t exec_new(const exec_options_t *options, exec_t **out);
 void exec_free(exec_t **exec);
 
-/* Prepares for batches of n samples; may be repeated. training: forward in training mode, and backward. */
+/* Prepares for batches of n samples; may be repeated.
+ *
+ *   training  forward in training mode, and backward; otherwise forward in evaluation mode */
 err_t exec_prepare(exec_t *exec, int64_t n, bool training);
 
 /* Algorithms of layer `node` for a prepared batch size; NULL if it is not prepared. */
 const op_algorithms_t *exec_algorithms(const exec_t *exec, int64_t n, bool training, int node);
 
-/* After the last exec_prepare: allocates the arena and touches its pages. */
+/* Allocates the arena and touches its pages. Call it after the last exec_prepare. */
 err_t exec_ready(exec_t *exec);
 
 /* Bytes of the arena, and the least that any plan would need. */
@@ -71,14 +73,14 @@ typedef struct exec_results {
 /* Results of the last exec_forward, valid until the next call. Waits for the backend. */
 err_t exec_results(exec_t *exec, exec_results_t *out);
 
-/* Called when the gradients [offset, offset + count) of the flat buffer are final; ranges come in ascending
- * order without gaps. */
+/* Called as soon as the gradients [offset, offset + count) of the flat buffer are final. Ranges come in
+ * ascending order without gaps. */
 typedef err_t (*exec_ready_hook_t)(void *context, int64_t offset, int64_t count);
 
 /* Backward of the batch whose training forward ran last. Overwrites the gradients. hook may be NULL. */
 err_t exec_backward(exec_t *exec, const exec_batch_t *batch, exec_ready_hook_t hook, void *context);
 
-/* The fused graph that is executed; owned by the executor. */
+/* The fused graph; owned by the executor. */
 const graph_t *exec_graph(const exec_t *exec);
 
 /* Cost of a layer's training passes since the last exec_clear_costs: seconds, and multiply-adds that really
@@ -92,12 +94,13 @@ typedef struct exec_cost {
 const exec_cost_t *exec_costs(const exec_t *exec);
 void exec_clear_costs(exec_t *exec);
 
-/* On a GPU, timing a layer means waiting for it: while this is on (default off), every layer is waited for.
- * On the host layers are always timed. */
+/* Whether to time layers on a GPU, by waiting for each one. Initially off. On the host layers are always
+ * timed. */
 void exec_time_layers(exec_t *exec, bool on);
 
 /* Runs forward again and finds the first layer with a NaN or infinite output or parameter.
- * out[EXEC_WHERE_MAX]: what and where; "" if everything is finite. */
+ *
+ *   out  [EXEC_WHERE_MAX]: what was found and where; "" if everything is finite */
 err_t exec_find_nonfinite(exec_t *exec, const exec_batch_t *batch, char *out);
 
 #endif

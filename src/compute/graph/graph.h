@@ -2,8 +2,8 @@
 /* The static graph of a model: named layers, their operators, parameters and connections. A model's builder
  * (models/) builds it once; after that it is read-only. Not collective.
  *
- * Value 0 is the input; value i is the output of layer i−1. Builders ignore errors: the first one is kept,
- * later calls do nothing, and graph_finish returns it. Shapes are inferred for one sample. */
+ * Value 0 is the input; value i is the output of layer i−1. Builders do not check for errors: the graph keeps
+ * the first one, later calls do nothing, and graph_finish returns it. Shapes are inferred for one sample. */
 #ifndef COMPUTE_GRAPH_GRAPH_H
 #define COMPUTE_GRAPH_GRAPH_H
 
@@ -62,23 +62,26 @@ typedef struct graph {
     err_info_t first_error;
 } graph_t;
 
-/* sample: [height, width, channels]. */
+/* sample  [height, width, channels] */
 err_t graph_new(const char *model, shape_t sample, int n_classes, graph_t **out);
 void graph_free(graph_t **graph);
 
-/* A layer's description of its parameters, in the operator's order. */
+/* Describes one parameter of a layer, in the operator's order. */
 typedef struct graph_param_spec {
     const char *name, *meaning;
     init_kind_t init;
 } graph_param_spec_t;
 
 /* Adds a layer and returns its output value. An error names the layer and the shapes.
- * desc  kind, dtype and attributes; shapes are inferred */
+ *
+ *   desc    kind, dtype and attributes; shapes are inferred
+ *   inputs  values, as many as the operator has inputs
+ *   params, states  in the operator's order; NULL if it has none */
 int graph_add(graph_t *graph, const char *name, op_desc_t desc, const int *inputs,
               const graph_param_spec_t *params, const graph_param_spec_t *states);
 
-/* Lays out the flat buffers. ERR_USAGE if a layer did not fit. The last layer must be a loss, and every other
- * value must be read. */
+/* Lays out the flat buffers. The last layer must be a loss, and some layer must read every other value.
+ * ERR_USAGE if a layer did not fit. */
 err_t graph_finish(graph_t *graph);
 
 /* Whether samples may have any number of classes (the loss is OP_SIGMOID_BCE). */
@@ -93,7 +96,8 @@ err_t graph_batch_desc(const graph_t *graph, int node, int64_t n, op_desc_t *out
 /* Number of layer inputs that a value feeds. */
 int graph_readers(const graph_t *graph, int value);
 
-/* Sets initial parameters and states: for a seed, the same on every machine and number of ranks. */
+/* Sets initial parameters and states. They depend on the seed only, not on the machine or the number of
+ * ranks. */
 void graph_init(const graph_t *graph, uint64_t seed, float *params, float *states);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Layers for model builders. Each adds one operator to the graph, sets the initial values of its parameters,
- * and returns its output value. One layer per file, named after its operator. */
+/* Layers for model builders. Each function adds one operator to the graph, sets how its parameters are
+ * initialized, and returns its output value. One file per operator. */
 #ifndef COMPUTE_GRAPH_LAYERS_H
 #define COMPUTE_GRAPH_LAYERS_H
 
@@ -8,7 +8,7 @@
 
 /* Fields left 0 have defaults: stride 1, dilation 1, groups 1. */
 typedef struct conv2d_layer {
-    int64_t channels; /* out */
+    int64_t channels; /* of the output */
     int kernel, stride, pad, dilation, groups;
     bool no_bias;
     init_kind_t init; /* of the weight */
@@ -16,7 +16,7 @@ typedef struct conv2d_layer {
 int nn_conv2d(graph_t *graph, const char *name, int input, conv2d_layer_t layer);
 
 int nn_linear(graph_t *graph, const char *name, int input, int64_t features);
-/* With another initialization of the weight than LeCun. */
+/* With an initialization of the weight other than LeCun's. */
 int nn_linear_init(graph_t *graph, const char *name, int input, int64_t features, init_kind_t init);
 
 /* stride 0: equal to the kernel. */

@@ -15,7 +15,7 @@ typedef struct memplan_buffer {
     size_t offset;   /* output; a multiple of MEM_ALIGN */
 } memplan_buffer_t;
 
-/* Assigns offsets. *n_bytes: size of the arena. */
+/* Assigns offsets; *n_bytes is the size of the arena. */
 err_t memplan_solve(memplan_buffer_t *buffers, int n, size_t *n_bytes);
 
 /* The most bytes alive in any one step, a lower bound for every plan. */

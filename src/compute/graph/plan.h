@@ -9,13 +9,13 @@
 #include "compute/graph/memplan.h"
 #include "compute/ops/backend.h"
 
-/* Buffers are indices into plan->buffers; -1: none. */
+/* Buffers are indices into plan->buffers, -1 if there is none. */
 typedef struct plan_node {
     op_t *op;
-    bool in_backward; /* it, or a layer it depends on, has parameters */
+    bool in_backward; /* this layer, or one it depends on, has parameters */
     int y, dy, saved;
-    int dx[OP_MAX_INPUTS];     /* where the gradient of an input is written */
-    int add_to[OP_MAX_INPUTS]; /* buffer it is then added to, or -1 */
+    int dx[OP_MAX_INPUTS];     /* gradients of the inputs */
+    int add_to[OP_MAX_INPUTS]; /* the buffer to add dx to */
 } plan_node_t;
 
 typedef struct plan {
@@ -29,7 +29,7 @@ typedef struct plan {
     size_t n_arena_bytes, n_floor_bytes;
 } plan_t;
 
-/* algorithms may be NULL; it is read only during the call. */
+/* algorithms  may be NULL; not kept */
 err_t plan_new(const graph_t *graph, const backend_t *backend, const algorithms_t *algorithms,
                int64_t n_samples, bool training, plan_t **out);
 void plan_free(plan_t **plan);

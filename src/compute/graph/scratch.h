@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Buffers to run one planned operator outside of a graph, for measurements. Not collective. */
+/* Buffers to run a single planned operator outside a graph, for measurements. Not collective. */
 #ifndef COMPUTE_GRAPH_SCRATCH_H
 #define COMPUTE_GRAPH_SCRATCH_H
 
@@ -7,9 +7,8 @@
 
 enum { SCRATCH_BLOCKS = 4 + 2 * OP_MAX_PARAMS };
 
-/* Buffers for one inferred description with one input, usable by any algorithm for it. The pointers are the
- * host side. dy, dx and dparam are NULL without training; pointers to tensors stored as bfloat16 are NULL,
- * too. */
+/* Buffers for an inferred description with one input, for any of its algorithms. The pointers are the host
+ * side. dy, dx and dparam are NULL without training, and so are pointers to tensors stored as bfloat16. */
 typedef struct scratch {
     float *x, *y, *dy, *dx, *param[OP_MAX_PARAMS], *dparam[OP_MAX_PARAMS];
     hd_buffer_t blocks[SCRATCH_BLOCKS]; /* all of the above, in this order */
@@ -18,21 +17,22 @@ typedef struct scratch {
 /* Bytes that scratch_new allocates. */
 int64_t scratch_bytes(const op_desc_t *desc, bool training);
 
-/* Fills all buffers with values typical of training: normally distributed, repeating, always the same. On an
- * error nothing is left allocated.
- * what  for the message when memory runs out */
+/* Fills all buffers with values typical of training: normally distributed, periodic, the same in every call.
+ * On an error nothing is left allocated.
+ *
+ *   what  for the message when memory runs out */
 err_t scratch_new(const op_desc_t *desc, const backend_t *backend, bool training, const char *what,
                   scratch_t *out);
 void scratch_free(scratch_t *scratch);
 
-/* Copies all buffers to where the backend computes, and back; the latter waits. scratch_new has pushed
- * once. */
+/* Copies all buffers to the device, and back, which waits. scratch_new has pushed once. */
 err_t scratch_push(const scratch_t *scratch);
 err_t scratch_pull(const scratch_t *scratch);
 
-/* Runs one pass without waiting for it. In backward only that pass's gradient is computed; the operator must
- * be able to compute it separately (op.h).
- * saved, workspace  from backend_alloc, of the operator's sizes */
+/* Runs one pass without waiting for it. Of the gradients only the one of that pass is computed; the operator
+ * must support that (op_args_t.dparam).
+ *
+ *   saved, workspace  from backend_alloc, of the operator's sizes */
 err_t scratch_run(const scratch_t *scratch, const op_t *op, op_pass_t pass, void *saved, void *workspace);
 
 #endif

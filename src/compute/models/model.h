@@ -11,7 +11,7 @@ typedef struct model_options {
     double label_smoothing;
     int64_t norm_group; /* batch_norm_attr_t.group of every batch norm */
     dtype_t compute;    /* op_desc_t.compute of every convolution and linear layer */
-    bool multi_label;   /* samples may have any number of classes: OP_SIGMOID_BCE, not OP_SOFTMAX_XENT */
+    bool multi_label;   /* samples have any number of classes: OP_SIGMOID_BCE instead of OP_SOFTMAX_XENT */
 } model_options_t;
 
 typedef struct model {
@@ -24,8 +24,8 @@ typedef struct model {
 /* All models; the last entry has a NULL name. */
 extern const model_t models[];
 
-/* Names of the type of products, for --precision and checkpoints, NULL-terminated: "fp32", "tf32", "bf16".
- * model_compute returns false for an unknown name. */
+/* Types of products by name, for --precision and checkpoints: "fp32", "tf32", "bf16"; the list is
+ * NULL-terminated. model_compute returns false for an unknown name. */
 extern const char *const model_precisions[];
 bool model_compute(const char *precision, dtype_t *out);
 const char *model_precision(dtype_t compute);

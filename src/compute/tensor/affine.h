@@ -3,8 +3,8 @@
 #ifndef COMPUTE_TENSOR_AFFINE_H
 #define COMPUTE_TENSOR_AFFINE_H
 
-/* In pixels, row first: an output pixel at some offset from the output's centre ((h − 1)/2, (w − 1)/2) is
- * read at matrix · offset + shift from the centre of the input. */
+/* In pixels, row first: the output pixel at `offset` from the output's centre ((h − 1)/2, (w − 1)/2) is read
+ * at matrix · offset + shift from the input's centre. */
 typedef struct affine {
     double matrix[4], shift[2];
 } affine_t;

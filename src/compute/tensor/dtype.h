@@ -5,9 +5,8 @@
 
 #include <stddef.h>
 
-/* BF16 (bf16.h) and TF32 (float32 of which tensor cores use the first 10 mantissa bits) are types of
- * products, BF16 also of values stored between layers. Neither is the type of an array in a file or of an MPI
- * message. */
+/* BF16 (bf16.h) and TF32 (float32, of which tensor cores use the first 10 mantissa bits) are types of
+ * products, and BF16 also of values stored between layers. Neither occurs in files or MPI messages. */
 typedef enum dtype {
     DTYPE_F32,
     DTYPE_F64,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Conversion of IEEE 754 binary16 ("half": 5 exponent bits, 11 bits of precision), for data that other
- * programs compute with. */
+/* Conversion of IEEE 754 binary16 ("half": 5 exponent bits, 11 bits of precision). dptrain does not compute
+ * with it: imported weights may have this type, and NCCL benchmarks send it. */
 #ifndef COMPUTE_TENSOR_HALF_H
 #define COMPUTE_TENSOR_HALF_H
 

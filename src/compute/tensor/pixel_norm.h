@@ -11,7 +11,7 @@ typedef struct pixel_norm {
     double mean[PIXEL_MAX_CHANNELS], std[PIXEL_MAX_CHANNELS]; /* std > 0 */
 } pixel_norm_t;
 
-/* The same for every channel. */
+/* Equal values for all channels. */
 pixel_norm_t pixel_norm_all(double mean, double std);
 
 /* The normalized value of every byte, per channel. */
