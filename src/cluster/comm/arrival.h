@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The state of each rank when NCCL does not come up everywhere, and the message for it. */
+/* The state of each rank after NCCL's start-up, and the error message if NCCL did not come up everywhere. */
 #ifndef CLUSTER_COMM_ARRIVAL_H
 #define CLUSTER_COMM_ARRIVAL_H
 
@@ -10,13 +10,19 @@ typedef enum arrival_state { ARRIVAL_UP, ARRIVAL_UNDER_WAY, ARRIVAL_FAILED } arr
 
 typedef struct arrival {
     arrival_state_t state;
-    err_t code; /* of a failure, with its message */
-    char words[512];
+    err_t code;      /* of ARRIVAL_FAILED */
+    char words[512]; /* its message */
 } arrival_t;
 
-/* Judges [size] arrivals in rank order; all ranks get the same result. ERR_OK if all are up; otherwise the
- * code and message of the lowest rank that failed; otherwise ERR_PEER naming the ranks still under way after
- * timeout_sec or, if no rank is up, all hosts, as then none can be blamed. */
+/* Combines the arrivals into one result, the same on all ranks:
+ *
+ *   all are up                ERR_OK
+ *   a rank failed             its code and message; of several, one with a cause of its own, the lowest
+ *   some are still under way  ERR_PEER naming them
+ *   all are still under way   ERR_PEER naming all hosts
+ *
+ *   arrivals, gpus  [size] in rank order
+ *   timeout_sec     for the message */
 err_t arrival_judge(const arrival_t *arrivals, const comm_gpu_t *gpus, int size, double timeout_sec);
 
 #endif

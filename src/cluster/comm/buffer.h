@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Gradient buffers and their allreduce; the part of the communicator that comm.h does not need. */
+/* Gradient buffers and their allreduce. */
 #ifndef CLUSTER_COMM_BUFFER_H
 #define CLUSTER_COMM_BUFFER_H
 
 #include "cluster/comm/comm.h"
 
-/* The allreduce of a shared buffer at one size, measured when the buffer was created: seconds through shared
- * memory (cluster/comm/mpi/host.h) and through MPI, and which was chosen. The same on all ranks. */
+/* The allreduce of a shared buffer at one size, measured when the buffer was created. The same on all
+ * ranks. */
 typedef struct comm_timing {
     int64_t n_bytes;
-    double host_sec, mpi_sec;
-    bool by_host;
+    double host_sec; /* through shared memory (cluster/comm/mpi/host.h) */
+    double mpi_sec;
+    bool by_host; /* the choice */
 } comm_timing_t;
 
 enum { COMM_MAX_TIMINGS = 10 };
@@ -23,29 +24,29 @@ struct comm_buffer {
     int64_t n_exact;                         /* see comm_buffer_set_exact */
     bool shared;                             /* in host-shared memory */
     void *owner;                             /* private to the communicator */
-    bool by_host;                            /* the choice if there are no timings */
-    int n_timings;                           /* 0: no choice, or none asked for */
+    bool by_host;                            /* the choice without timings */
+    int n_timings;                           /* 0: nothing was measured */
     comm_timing_t timings[COMM_MAX_TIMINGS]; /* ascending sizes; each holds up to the next */
 };
 
 /* Collective. Allocates memory for gradients: shared by the ranks of a host if /dev/shm has room on every
  * host, otherwise private, with one warning. */
 err_t comm_buffer_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out);
-/* Collective. Sums the first `count` floats of every rank's buffer into all of them, in place; all ranks get
- * the same bits. The order of summation depends on the number of ranks and on the algorithm: with two ranks
- * it makes no difference, with more the last bit may differ. */
+/* Collective. Sums the first `count` floats of all ranks' buffers, in place; all ranks get the same bits. The
+ * order of summation depends on the number of ranks and on the algorithm: with more than two ranks, the last
+ * bit may differ from one algorithm to another. */
 err_t comm_buffer_allreduce(comm_t *comm, comm_buffer_t *buffer, int64_t count, const char *what);
 
-/* Collective, for buffers on a GPU: the allreduce in pieces. comm_buffer_begin starts summing floats [offset,
- * offset + count) once the device's stream reaches this point, concurrently with later work on the stream;
- * comm_buffer_finish makes the stream wait for all pieces begun. Neither blocks the host.
- * comm_buffer_allreduce is both in one call. The last n_exact floats of the buffer (comm_buffer_set_exact)
- * are never rounded. */
+/* Collective, for buffers on a GPU: the allreduce in pieces. Neither call blocks the host.
+ *
+ *   comm_buffer_begin   starts summing floats [offset, offset + count) once the device's stream reaches this
+ *                       point, concurrently with later work on the stream
+ *   comm_buffer_finish  makes the stream wait for all pieces begun */
 err_t comm_buffer_begin(comm_t *comm, comm_buffer_t *buffer, int64_t offset, int64_t count);
 err_t comm_buffer_finish(comm_t *comm, comm_buffer_t *buffer);
 
-/* Not collective, after comm_buffer_new: the number of floats at the end of the buffer that are summed in
- * float32 even with --wire bf16. Initially 0. */
+/* Not collective, after comm_buffer_new. The last n_exact floats of the buffer, initially 0, are summed in
+ * float32 even with --wire bf16. */
 void comm_buffer_set_exact(comm_buffer_t *buffer, int64_t n_exact);
 
 /* Whether comm_buffer_allreduce of `count` floats goes through shared memory. The same on all ranks. */
@@ -53,7 +54,7 @@ bool comm_buffer_by_host(const comm_buffer_t *buffer, int64_t count);
 
 void comm_buffer_free(comm_t *comm, comm_buffer_t *buffer); /* Collective */
 
-/* Private memory of this rank, in the form of comm_ops_t's buffer functions. */
+/* Buffers in private memory of this rank; functions of comm_ops_t. */
 err_t comm_private_buffer_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out);
 void comm_private_buffer_free(comm_t *comm, comm_buffer_t *buffer);
 

@@ -1,27 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-/* Single collectives for `dptrain bench comm`, as close to the library's calls as possible. comm.h serves
- * training; this has the collectives, types and operations of nccl-tests, and costs nothing beyond the
- * library's own call except a few stores for the watchdog.
+/* Single collectives for `dptrain bench comm`, with the collectives, types and operations of nccl-tests
+ * (comm.h serves training). A call adds only a few stores for the watchdog to the library's own.
  *
- * Buffers, in elements, with `count` as MPI counts it and n ranks:
+ * Buffer sizes in elements, for n ranks and MPI's `count`:
  *
  *                    send        recv                          in place (send NULL): the input is in recv
  *   all_reduce       count       count                         all of it
  *   all_gather       count       n × count                     at rank × count
  *   reduce_scatter   n × count   count                         n × count; the result is at its start
  *   broadcast        root only   all but the root: count       all of it
- *   reduce           count       root only: count              all of it, also where it is only sent
+ *   reduce           count       root only: count              all of it, on every rank
  *   alltoall         n × count   n × count                     all of it
  *   sendrecv         count       count                         all of it; to rank + 1, from rank - 1
  *   exchange         count       count                         all of it; with `peer`, both ways at once
  *
- * On a GPU, through NCCL (on_device; buffers are in this rank's device memory): in place, reduce_scatter's
- * result is at rank × count. alltoall, sendrecv and exchange send all messages at once and are out of place
- * only; a broadcast also copies the root's input to its recv. collective_run enqueues the call and returns;
- * collective_wait waits for all of them.
+ * With on_device, NCCL runs the collective on buffers in this rank's device memory. collective_run then
+ * enqueues the call and returns; collective_wait waits for all of them. In place, reduce_scatter's result is
+ * at rank × count. alltoall, sendrecv and exchange send all messages at once and are out of place only. A
+ * broadcast also copies the root's input to its recv.
  *
  * MPI counts with an int, so pieces above chunk_bytes take several calls. reduce_scatter then becomes one
- * reduction per rank, because its input cannot be divided that way. */
+ * reduction per rank, because its input cannot be divided otherwise. */
 #ifndef CLUSTER_COMM_COLLECTIVE_H
 #define CLUSTER_COMM_COLLECTIVE_H
 
@@ -72,7 +71,7 @@ typedef struct collective_spec {
     collective_type_t type;
     collective_op_t op; /* for all_reduce, reduce_scatter, reduce */
     int root;           /* for broadcast, reduce */
-    int peer;           /* for exchange; the rank itself: it takes no part */
+    int peer;           /* for exchange; the rank itself: it does nothing */
     int64_t count;
     const void *send; /* NULL: in place */
     void *recv;
@@ -83,16 +82,16 @@ typedef struct collective_spec {
 
 typedef struct collective collective_t;
 
-/* Collective, with comm_on_device, before the first on_device call; may be repeated. Closed with the
- * communicator. */
+/* Collective, with comm_on_device. Call it before the first on_device collective; may be repeated. The
+ * communicator's close undoes it. */
 err_t collective_open_device(comm_t *comm);
 
 /* Whether a collective can run in place. */
 bool collective_in_place(collective_kind_t kind, bool on_device);
 
-/* Not collective. The caller keeps the buffers. */
+/* Not collective. The caller keeps owning the buffers. */
 err_t collective_new(comm_t *comm, const collective_spec_t *spec, collective_t **out);
-/* Collective, also for ranks that take no part in an exchange. With one rank the input is copied. */
+/* Collective, also for ranks that exchange nothing. With one rank the input is copied. */
 err_t collective_run(const collective_t *collective);
 /* Collective. Waits for on_device runs; otherwise returns at once. */
 err_t collective_wait(const collective_t *collective);

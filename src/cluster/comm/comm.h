@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Communicators: data exchange between the ranks of a job. One table of function pointers, chosen once.
+/* Communicators: data exchange between the ranks of a job, through a table of function pointers chosen once.
  *
  * All ranks must call the functions marked Collective in the same order. Every wait has a deadline
- * (cluster/comm/watchdog.h): when it expires, the run names the collective, the ranks that did not arrive and
- * what each was last doing, and the job ends with ERR_PEER. `what` is a constant string that names the call
- * in messages. */
+ * (cluster/comm/watchdog.h): when it expires, a message names the collective, the ranks that did not arrive
+ * and what each was last doing, and the job ends with ERR_PEER.
+ *
+ *   what  in all functions: a constant string that names the call in messages */
 #ifndef CLUSTER_COMM_COMM_H
 #define CLUSTER_COMM_COMM_H
 
@@ -22,22 +23,22 @@ typedef struct comm comm_t;
 typedef struct comm_buffer comm_buffer_t; /* cluster/comm/buffer.h */
 
 typedef struct comm_options {
-    /* One of comm_names; auto: mpi under a launcher, else self. nccl: as mpi, except for gradients on GPUs
-     * (cluster/comm/nccl_or_mpi.h). */
+    /* One of comm_names. auto: mpi under a launcher, else self. nccl: mpi, with gradients on GPUs summed by
+     * NCCL (cluster/comm/nccl_or_mpi.h). */
     const char *name;
     double timeout_sec;    /* deadline of every wait */
     const char *allreduce; /* gradient allreduce: NULL or "auto", "host", "mpi" */
     bool share_gpu;        /* several ranks may use one GPU */
     bool nccl_register;    /* register gradient buffers with NCCL if it supports that */
     bool wire_bf16;        /* NCCL sums gradients rounded to bfloat16 */
-    int ranks_per_host;    /* for tests: split hosts into groups of this size; 0: no */
+    int ranks_per_host;    /* for tests: split hosts into groups of this size; 0: do not */
     /* Ends the job from any thread (main.c's MPI_Abort); must not return. */
     void (*abort_job)(err_t code);
 } comm_options_t;
 
 typedef struct comm_ops {
     const char *name; /* "self", "mpi" */
-    /* Fills in a zeroed comm. On failure nothing stays allocated, but MPI, once initialized, stays so. */
+    /* Fills in a zeroed comm. On failure nothing stays allocated, but MPI stays initialized. */
     err_t (*open)(const comm_options_t *options, comm_t *comm);
     err_t (*barrier)(comm_t *comm);
     err_t (*barrier_asleep)(comm_t *comm);
@@ -46,7 +47,7 @@ typedef struct comm_ops {
     err_t (*allreduce)(comm_t *comm, void *data, int64_t count, dtype_t dtype, comm_op_t op);
     err_t (*allgather)(comm_t *comm, const void *send, int64_t n_bytes, void *recv);
     err_t (*alltoall)(comm_t *comm, const void *send, int64_t n_bytes, void *recv);
-    /* A short message between two ranks; both block until it is delivered. */
+    /* A short message between two ranks. Both block until it is delivered. */
     err_t (*send)(comm_t *comm, const void *data, int64_t n_bytes, int to);
     err_t (*receive)(comm_t *comm, void *data, int64_t n_bytes, int from);
     err_t (*buffer_new)(comm_t *comm, size_t n_bytes, comm_buffer_t *out);
@@ -63,7 +64,7 @@ struct comm {
     err_t agreed; /* result of the last comm_agree: an error that all ranks know */
     void *impl;
     comm_options_t options;
-    struct nccl *nccl;     /* gradient allreduce on GPUs; NULL: in host memory */
+    struct nccl *nccl;     /* sums gradients on GPUs; NULL: gradients are summed in host memory */
     struct comm_gpu *gpus; /* [size], see cluster/comm/nccl_or_mpi.h; NULL: no GPUs */
 };
 
@@ -89,11 +90,11 @@ void comm_describe(const comm_t *comm, char *out, size_t n_bytes);
 
 /* Collective. */
 err_t comm_barrier(comm_t *comm, const char *what);
-/* Collective. A barrier that waits without using the CPU, up to a millisecond longer. It also synchronizes
- * the watchdogs' sequence numbers after some ranks have worked in a subset. */
+/* Collective. A barrier that waits without using the CPU, up to a millisecond longer. It also gives all ranks
+ * the same watchdog sequence number, after some of them have worked in a subset. */
 err_t comm_barrier_asleep(comm_t *comm, const char *what);
 err_t comm_broadcast(comm_t *comm, void *data, int64_t n_bytes, int root, const char *what);
-/* Collective. In place over count elements; F32, F64, I32, I64. The order of summation may depend on the
+/* Collective, in place, on elements of type F32, F64, I32 or I64. The order of summation may depend on the
  * number of ranks but not on timing. */
 err_t comm_allreduce(comm_t *comm, void *data, int64_t count, dtype_t dtype, comm_op_t op, const char *what);
 /* Collective. recv: size × n_bytes, in rank order. */
@@ -103,9 +104,11 @@ err_t comm_allgather(comm_t *comm, const void *send, int64_t n_bytes, void *recv
  * rank order. */
 err_t comm_alltoall(comm_t *comm, const void *send, int64_t n_bytes, void *recv, const char *what);
 
-/* Collective. Called before the next collective after a step that one rank can fail alone. Every rank passes
- * its own result (and, through err_message, its message); all return the worst code with the message of the
- * lowest failing rank, which is prefixed with its rank and host unless all ranks say the same. */
+/* Collective. Makes the failure of one rank known to all; call it before the next collective after a step
+ * that can fail on some ranks only. All ranks return the worst code with the message of the lowest failing
+ * rank, prefixed with its rank and host unless all ranks have the same message.
+ *
+ *   mine  this rank's result; its message is err_message's */
 err_t comm_agree(comm_t *comm, err_t mine, const char *what);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* NCCL's transport and algorithms, taken from its debug log: there is no API for them. The log is written to
- * a private file and read back. If NCCL_DEBUG or NCCL_DEBUG_FILE is set, the log belongs to the user and is
- * left alone.
+/* NCCL's transport and algorithms, parsed from its debug log because NCCL has no API for them. NCCL writes
+ * the log to a private file, which is read back. If NCCL_DEBUG or NCCL_DEBUG_FILE is set, the log belongs to
+ * the user and is left alone.
  *
- * The lines of interest, from the format strings of libnccl 2.28.9 and 2.30.7 and logs in NCCL's issues (2.19
- * and later):
+ * These lines are parsed; they come from the format strings of libnccl 2.28.9 and 2.30.7 and from logs in
+ * NCCL's issues (2.19 and later):
  *
  *   Using network Socket
  *   Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM/read
@@ -20,16 +20,16 @@
 
 typedef struct debug_facts {
     char transport[96]; /* such as "P2P/CUMEM, NET/IB/GDRDMA": transports of all channels */
-    char network[32];   /* such as "Socket": available, used or not */
+    char network[32];   /* such as "Socket"; available, but not necessarily used */
     char algorithm[48]; /* such as "RING/LL128", of the largest allreduce */
     int64_t largest;    /* bytes of that allreduce */
 } debug_facts_t;
 
-/* Parses the complete lines of a text; returns their length (the last line may still be incomplete). */
+/* Parses the complete lines of a text and returns their length; the last line may still be incomplete. */
 size_t debug_log_parse(const char *text, size_t n_bytes, debug_facts_t *facts);
 
 /* Call before NCCL's first call in the process; may be repeated. If no file can be created, or the log is the
- * user's, no facts are known. */
+ * user's, no facts will be known. */
 void debug_log_open(void);
 /* Call after NCCL has opened the file: unlinks it, so that it never outlives the process. */
 void debug_log_hide(void);

@@ -145,7 +145,7 @@ void comm_describe_gradients(const comm_t *comm, char *out, size_t n_bytes)
     if (comm->nccl)
         comm->nccl->ops->describe(comm->nccl, out, n_bytes);
     else if (comm->size == 1)
-        snprintf(out, n_bytes, "nobody (one rank)");
+        snprintf(out, n_bytes, "none (one rank)");
     else
         snprintf(out, n_bytes, "MPI %s host memory", comm->gpus ? "through pinned" : "in");
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The GPUs of a job, and the gradient allreduce on them; the part of the communicator that comm.h does not
- * need. */
+/* The GPUs of a job, and the gradient allreduce on them: by NCCL, or by MPI through host memory. */
 #ifndef CLUSTER_COMM_NCCL_OR_MPI_H
 #define CLUSTER_COMM_NCCL_OR_MPI_H
 
@@ -17,12 +16,13 @@ typedef struct comm_device {
     err_t (*widen)(const uint16_t *from, float *to, int64_t n, void *stream);
 } comm_device_t;
 
-/* Collective, after comm_open and before any buffer is created, called by all ranks if they compute on GPUs.
- * Two ranks on one GPU are ERR_USAGE unless options.share_gpu is set; different GPU models give a warning.
- * Gradient buffers are then in GPU memory and summed by NCCL, if the options choose it: `nccl`, or `auto`
- * when no GPU is shared. Otherwise nothing changes, and users of a buffer copy it to host memory and back.
- * ERR_USAGE for wire_bf16 if MPI sums. ERR_PEER naming the hosts that did not arrive if NCCL does not come up
- * in time. */
+/* Collective, for jobs that compute on GPUs: after comm_open and before any buffer is created. If the options
+ * choose NCCL (`nccl`, or `auto` when no GPU is shared), gradient buffers are then in GPU memory and NCCL
+ * sums them. Otherwise nothing changes, and users of a buffer copy it to host memory and back. Warns of
+ * different GPU models.
+ *
+ *   ERR_USAGE  two ranks use one GPU, without options.share_gpu; or wire_bf16, although MPI sums
+ *   ERR_PEER   NCCL did not come up in time; names the ranks or hosts that did not arrive */
 err_t comm_use_device(comm_t *comm, const comm_device_t *device);
 
 /* Whether new buffers are in GPU memory. */
@@ -38,20 +38,23 @@ typedef struct comm_gpu {
 /* Not collective. [size] in rank order; NULL without GPUs. Owned by the communicator. */
 const comm_gpu_t *comm_gpus(const comm_t *comm);
 
-/* Not collective. How gradients are summed, for the header and the run record: "NCCL 2.28.9, P2P/CUMEM,
- * RING/LL, registered", "MPI through pinned host memory", "nobody (one rank)". NCCL reports its choices on
- * its first rank only, and only if its log is not the user's (cluster/comm/debug_log.h): otherwise they are
- * left out. */
+/* Not collective. How gradients are summed, for the header and the run record:
+ *
+ *   NCCL 2.28.9, P2P/CUMEM, RING/LL, registered
+ *   MPI through pinned host memory
+ *   none (one rank)
+ *
+ * NCCL's choices are known on its first rank only, and only if its log is not the user's
+ * (cluster/comm/debug_log.h); otherwise they are left out. */
 void comm_describe_gradients(const comm_t *comm, char *out, size_t n_bytes);
 
-/* Not collective. Version of the NCCL that would be used, such as "2.28.9"; "" if there is none, or the build
- * has no CUDA. */
+/* Not collective. Version of the NCCL that would be used, such as "2.28.9"; "" without NCCL or CUDA. */
 void comm_nccl_version(char *out, size_t n_bytes);
 
-/* Decisions on the gathered table, without a device; the same on all ranks. */
+/* The following decide by the gathered table, without a device; the result is the same on all ranks. */
 
-/* ERR_USAGE naming two ranks of a host that use the same GPU, unless share_gpu. *shared: whether there are
- * any. */
+/* *shared: whether two ranks of a host use the same GPU. If so, and share_gpu is false: ERR_USAGE naming
+ * them. */
 err_t device_check_shared(const comm_gpu_t *gpus, int size, bool share_gpu, bool *shared);
 
 /* Whether GPUs differ by name; if so, `out` lists them with the lowest rank of each name: "NVIDIA H200 (rank
@@ -79,8 +82,8 @@ typedef struct nccl_ops {
     err_t (*buffer_finish)(nccl_t *nccl, comm_buffer_t *buffer);
     void (*buffer_free)(nccl_t *nccl, comm_buffer_t *buffer);
     err_t (*subset)(nccl_t *nccl, comm_t *part); /* Collective over part; sets part->nccl */
-    /* Single collectives on device buffers (collective.h): open once (Collective), enqueue one, wait for
-     * all. */
+    /* Single collectives on device buffers (collective.h): open once (Collective), enqueue one, wait
+     * for all. */
     err_t (*direct_open)(nccl_t *nccl);
     err_t (*direct_run)(nccl_t *nccl, const struct collective_spec *spec);
     err_t (*direct_wait)(nccl_t *nccl, const char *what);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The watchdog: no rank waits for ever. A thread per rank checks the wait that its rank is in; each rank
- * notes its phase in a page shared by the ranks of its host. When a wait exceeds its deadline, the first rank
- * of a host to notice reports which collective it was, which ranks did not arrive, and what each was last
- * doing; then the job is aborted with ERR_PEER. Not collective, except for start and stop. */
+/* The watchdog: no rank waits forever. Each rank notes its phase in a page shared by the ranks of its host,
+ * and has a thread that times its waits. When a wait exceeds the deadline, the first rank of a host to notice
+ * reports the collective, the ranks that did not arrive, and what each was last doing; then the job is
+ * aborted with ERR_PEER. Not collective, except for start and stop. */
 #ifndef CLUSTER_COMM_WATCHDOG_H
 #define CLUSTER_COMM_WATCHDOG_H
 
@@ -15,48 +15,56 @@
 
 enum { WATCHDOG_TEXT = 48 };
 
-/* One rank's slot in the shared page, on its own cache lines. Initially zero. */
+/* A rank's slot in the shared page, on its own cache lines. Initially zero. */
 typedef struct watchdog_slot {
     atomic_int rank_plus_1;    /* 1 + rank of the owner; 0: not started */
     atomic_int waiting;        /* 1: inside the wait named by `doing` */
     atomic_llong sequence;     /* collectives entered so far */
-    atomic_llong pulse_ms;     /* last wake-up of its watchdog (clock_sec): reveals a stopped process */
+    atomic_llong pulse_ms;     /* last wake-up of its watchdog, by clock_sec: reveals a stopped process */
     atomic_llong on_device;    /* collectives enqueued on its GPU so far */
-    atomic_int speaker;        /* slot 0 only: 1 + rank that reports */
+    atomic_int speaker;        /* slot 0 only: 1 + the rank that reports; 0: none yet */
     char doing[WATCHDOG_TEXT]; /* last phase or wait */
     char pad[128 - 4 * 4 - 3 * 8 - WATCHDOG_TEXT];
 } watchdog_slot_t;
 
-/* Starts the watchdog thread. `slots` are topo->local_size slots in memory shared by the host, or only this
- * rank's (n_slots = 1); they must outlive watchdog_stop. */
+/* Starts the watchdog thread.
+ *
+ *   slots      [n_slots] must outlive watchdog_stop
+ *   n_slots    topo->local_size, in memory shared by the host; or 1, this rank's only
+ *   my_slot    index of this rank's slot
+ *   abort_job  ends the job from the watchdog's thread; must not return */
 err_t watchdog_start(watchdog_slot_t *slots, int n_slots, int my_slot, const topo_t *topo, double timeout_sec,
                      void (*abort_job)(err_t code));
 void watchdog_stop(void);
 
-/* Bracket every blocking wait on peers; called by one thread, not nested. Cheap: a few stores. `what` is a
- * constant string: the same address means the same text, which is then not copied again. No-ops if the
- * watchdog is not started. */
+/* Bracket every blocking wait for peers; called by one thread, not nested. They cost a few stores, and do
+ * nothing if the watchdog is not started.
+ *
+ *   what  a constant string: it is copied only if its address differs from that of the call before */
 void watchdog_enter(const char *what);
 void watchdog_leave(void);
-/* As watchdog_leave; adds `what` to an error. Returns the error. */
+/* As watchdog_leave; returns err, with `what` added to its message. */
 err_t watchdog_leave_with(err_t err, const char *what);
 
-/* Number of waits entered. After ranks have waited separately, it is set to a number common to all. */
+/* Number of waits entered. After ranks have waited separately, set it to the same number on all of them. */
 long long watchdog_sequence(void);
 void watchdog_set_sequence(long long sequence);
 
 /* This rank's activity between collectives ("reading data", "step 120"), for the message. */
 void watchdog_phase(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Collectives on GPUs, in which no host waits. watchdog_device_entered notes how many this rank has enqueued.
- * watchdog_device_expired is called repeatedly by a thread once the last of them is over_sec past its
- * deadline: like an expired wait it names the ranks of this host that did not arrive and ends the job, on the
- * rank that reports; on others it may return. Its sequence is WATCHDOG_RECORDED for the collectives of a
- * recorded step, which are not counted. */
+/* Collectives on GPUs, in which no host waits.
+ *
+ *   watchdog_device_entered  notes how many this rank has enqueued
+ *   watchdog_device_expired  handles a collective that is over_sec past its deadline like an expired wait:
+ *                            names the ranks of this host that did not arrive and ends the job. It may return
+ *                            on ranks that do not report, so it is called repeatedly
+ *   sequence                 number of the collective; WATCHDOG_RECORDED in a recorded step, whose
+ *                            collectives are not counted */
 enum { WATCHDOG_RECORDED = -1 };
 void watchdog_device_entered(long long sequence);
 void watchdog_device_expired(const char *what, long long sequence, double over_sec);
-/* Whether this rank is the one of its host that reports why the job ends. */
+/* Claims the report of why the job ends; true for one rank of each host. */
 bool watchdog_take_word(void);
 /* A number that changes whenever this rank starts a wait or a phase. */
 long long watchdog_progress(void);

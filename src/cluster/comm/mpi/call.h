@@ -9,8 +9,8 @@
 #include "base/err.h"
 #include "cluster/comm/comm.h"
 
-/* Errors that MPI cannot explain come from the transport: a peer or the path to it is gone (ERR_PEER: a
- * restart may help). Errors with a name of their own (memory, arguments, windows) would occur again:
+/* Errors without a specific class come from the transport: a peer or the path to it is gone. They are
+ * ERR_PEER: a restart may help. Specific errors (memory, arguments, windows) would occur again:
  * ERR_SYSTEM. */
 static inline err_t mpi_check(int status, const char *what)
 {

@@ -1,27 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-/* Allreduce among the ranks of one host (and, slice by slice, of several hosts) in shared memory. Nothing is
- * copied: each rank sums its slice over all parts and writes the sum into all of them. Private to
- * src/cluster/comm.
+/* Allreduce in memory shared by the ranks of a host, and slice by slice across several hosts. Each rank sums
+ * its slice over the parts of all ranks and writes the sum into all of them, without intermediate copies.
+ * Private to src/cluster/comm.
  *
- * Each element is summed completely by one rank, in the order of local ranks, and copied: all ranks get the
- * same bits, whatever the timing. With several hosts, the ranks of a slice then add their hosts' sums by
- * MPI_Allreduce, and each writes the result into the parts of its host; there are as many slices as the
- * smallest host has ranks.
+ * One rank sums an element completely, in the order of local ranks, so all ranks get the same bits, whatever
+ * the timing. With several hosts, the ranks of a slice then add their hosts' sums by MPI_Allreduce, and each
+ * writes the result into the parts of its host; there are as many slices as the smallest host has ranks.
  *
  * Memory order. A barrier is a counter per rank on its own cache line. Only that rank writes it, with
- * release; the others wait, with acquire, until it has reached the number of the barrier. So everything that
- * a rank stored before a barrier is visible to all ranks after it.
+ * release; the others wait, with acquire, until it has reached the number of the barrier. Everything that a
+ * rank stored before a barrier is therefore visible to all ranks after it.
  *
  *   own part filled → barrier A → slices summed and written → barrier B → own part read and filled again
  *
- * Between A and B only one rank touches an element, the owner of its slice (slices end on cache lines);
- * before A and after B only the owner of the part does. Counters only grow, so nothing is reset, and a rank
- * that is one barrier ahead causes no confusion: it cannot be two ahead.
+ * Between A and B only the owner of a slice touches its elements (slices end on cache lines); before A and
+ * after B, only the owner of the part. Counters only grow and are never reset. A rank can be one barrier
+ * ahead of another, but not two.
  *
- * A short message takes one synchronization instead of two: each rank puts its values into its mailbox, marks
+ * A short message needs one synchronization instead of two: each rank stores its values in its mailbox, marks
  * it with the message number (release), waits for the others' marks (acquire) and sums all mailboxes itself,
- * in the same order. Each rank has two mailboxes, used alternately: message k + 2 reuses the mailbox of k,
- * and is written after k + 1 has arrived from all ranks, which each sent after reading all of k. */
+ * in the same order. Each rank alternates between two mailboxes: message k + 2 reuses the mailbox of k. By
+ * then message k + 1 has arrived from all ranks, and each of them sent it after reading all of k. */
 #ifndef CLUSTER_COMM_MPI_HOST_H
 #define CLUSTER_COMM_MPI_HOST_H
 
@@ -31,10 +30,10 @@
 
 #include "base/err.h"
 
-/* A pair of cache lines: x86 prefetches the neighbouring line. */
+/* HOST_LINE: two cache lines, because x86 prefetches the neighbouring line. */
 enum { HOST_LINE = 128, HOST_MAIL_FLOATS = 510 };
 
-/* n_spins if every rank has a core (about 0.1 ms on x86), and if ranks share cores. */
+/* Values of n_spins: if every rank has a core (about 0.1 ms on x86), and if ranks share cores. */
 enum { HOST_SPINS = 2000, HOST_SPINS_SHARED = 20 };
 
 typedef struct host_mail {
@@ -48,7 +47,7 @@ typedef struct host_slot {
     host_mail_t mail[2];
 } host_slot_t;
 
-/* This rank's view; zeroed if the host shares no page. */
+/* The host as seen by this rank; zeroed if its ranks share no page. */
 typedef struct host {
     host_slot_t *slots; /* one per local rank, shared; NULL: no host allreduce */
     int rank, size;     /* on the host */

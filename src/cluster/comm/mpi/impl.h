@@ -12,13 +12,13 @@
 
 typedef struct mpi_impl {
     shared_ranks_t ranks;
-    bool we_began;             /* MPI was initialized here, so it is finalized here */
-    bool warned;               /* about gradient buffers that are not shared */
+    bool we_began;             /* MPI was initialized here and must be finalized */
+    bool warned;               /* that gradient buffers are not shared */
     bool is_part;              /* made by comm_subset; uses the parent's watchdog */
     int ranks_per_host;        /* --ranks-per-host */
     const char *choice;        /* --allreduce */
     shared_window_t page;      /* the host's page: slots of the watchdog and of host_t */
-    watchdog_slot_t *own_slot; /* if the host shares no page */
+    watchdog_slot_t *own_slot; /* if the ranks of the host share no page */
     host_t host;
 } mpi_impl_t;
 

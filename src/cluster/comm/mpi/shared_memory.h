@@ -22,21 +22,24 @@ typedef struct shared_window {
     size_t n_bytes; /* size of this part */
 } shared_window_t;
 
-/* Why there is no window: a host without room or, if `enough`, MPI could not create it. */
+/* The reason for a missing window: the named host has not enough room or, if `enough`, MPI could not create
+ * it. */
 typedef struct shared_room {
     bool enough;
     int64_t free_bytes, need_bytes;
     char host[TOPO_HOST_MAX], folder[256];
 } shared_room_t;
 
-/* Collective over the job. Creates a window on each host. All ranks get theirs or (*ok false, `room` says
- * why) none does; an error is MPI's.
- * n_bytes  this rank's part; may differ between ranks, and be 0 if another rank of the host has more */
+/* Collective over the job. Creates a window on each host, or none if one host has no room. Errors are MPI's.
+ *
+ *   n_bytes  this rank's part; may differ between ranks, and be 0 if another rank of the host has more
+ *   ok       whether the windows exist; the same on all ranks
+ *   room     the reason if not */
 err_t shared_window_new(const shared_ranks_t *ranks, size_t n_bytes, shared_window_t *out, bool *ok,
                         shared_room_t *room);
 
-/* Address in this process of the part, n_bytes long, of a rank of this host; its pages are mapped on return.
- * Not collective, but all ranks of the host must have returned from shared_window_new. */
+/* Not collective, but all ranks of the host must have returned from shared_window_new. *out: the address, in
+ * this process, of the part of a rank of this host, with its n_bytes mapped. */
 err_t shared_window_part(const shared_window_t *window, int local_rank, size_t n_bytes, char **out);
 
 /* Collective over the host. */

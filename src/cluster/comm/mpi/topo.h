@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The topology of part of a job, for files that see MPI. */
+/* The topology of the ranks of an MPI communicator. */
 #ifndef CLUSTER_COMM_MPI_TOPO_H
 #define CLUSTER_COMM_MPI_TOPO_H
 
@@ -7,7 +7,7 @@
 
 #include "cluster/comm/topo.h"
 
-/* Collective over `world`. As topo_discover, for its ranks. */
+/* Collective over `world`. As topo_discover, for the ranks of `world`. */
 err_t topo_discover_in(MPI_Comm world, int ranks_per_host, topo_t *out);
 
 #endif

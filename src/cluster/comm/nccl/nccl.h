@@ -11,7 +11,7 @@
 #include "cluster/comm/collective.h"
 #include "cluster/comm/nccl_or_mpi.h"
 
-/* NCCL's functions, without the prefix. The second list was added in 2.19. */
+/* NCCL's functions, without the prefix. Those of the second list exist from 2.19 on. */
 #define NCCL_FUNCTIONS(X)                                                                                    \
     X(GetVersion)                                                                                            \
     X(GetUniqueId)                                                                                           \
@@ -45,13 +45,13 @@ typedef struct nccl_table {
     bool can_register;
 } nccl_table_t;
 
-/* lib.c; set by nccl_load. */
+/* lib.c. nccl_load sets nccl_lib. */
 extern nccl_table_t nccl_lib;
 err_t nccl_load(void);
 void nccl_version(char *out, size_t n_bytes);
 
-/* Return ERR_SYSTEM (ERR_PEER or ERR_USAGE, if that fits) with the library's message and advice, unless the
- * call succeeds. Not for ncclInProgress. */
+/* Unless the call succeeds: return ERR_SYSTEM, or the more specific ERR_PEER or ERR_USAGE, with the library's
+ * message and advice. ncclInProgress counts as a failure. */
 #define E_NCCL(call, what)   TRY(nccl_check((call), (what), __FILE__, __LINE__))
 #define E_CUDART(call, what) TRY(nccl_cuda_check((call), (what), __FILE__, __LINE__))
 err_t nccl_check(ncclResult_t status, const char *what, const char *file, int line);
@@ -59,7 +59,7 @@ err_t nccl_cuda_check(cudaError_t status, const char *what, const char *file, in
 /* NCCL's last error message on this rank; never empty. */
 const char *nccl_last_words(ncclResult_t status);
 
-/* The thread that watches a communicator, see watch.c. */
+/* The thread that watches a communicator (watch.c). */
 typedef struct nccl_watch {
     pthread_t thread;
     pthread_mutex_t lock;
@@ -72,31 +72,30 @@ typedef struct nccl_impl {
     nccl_t base;
     comm_t *comm;
     comm_device_t device;
-    /* NCCL calls on one communicator must not overlap, ncclCommGetAsyncError included. Held briefly. After an
-     * abort the communicator is gone. */
+    /* Held briefly: NCCL calls on one communicator, including ncclCommGetAsyncError, must not overlap. */
     pthread_mutex_t lock;
     ncclComm_t handle;
-    ncclComm_t direct; /* for single calls, see collective.c; NULL: not opened */
-    bool aborted;      /* under lock */
+    ncclComm_t direct; /* for single calls (collective.c); NULL: not opened */
+    bool aborted;      /* under lock; handle and direct are then freed */
     bool is_part;      /* made by comm_subset: the watchdog counts the parent's calls */
     cudaStream_t stream;
     cudaEvent_t begun, done; /* for streams to wait on */
     cudaEvent_t watched;     /* recorded after the last piece, also each time a recorded step runs */
-    bool has_begun;          /* pieces were begun and not finished */
+    bool has_begun;          /* pieces were begun but not finished */
     atomic_llong n_finished;
     _Atomic(const char *) doing; /* purpose of the last call, for messages */
-    atomic_bool is_recorded;     /* the last call was recorded, and may run any number of times */
-    bool registered;             /* the last buffer is registered; for the description */
+    atomic_bool is_recorded;     /* the last call was recorded and may run any number of times */
+    bool registered;             /* the last buffer is registered; for nccl_ops_t.describe */
     nccl_watch_t watch;
 } nccl_impl_t;
 
 /* Waits until the work given to NCCL is on the stream, up to the options' timeout. Returns the library's
- * failure, or ERR_PEER. */
+ * error, or ERR_PEER after the timeout. */
 err_t nccl_settle(nccl_impl_t *impl, ncclResult_t status, const char *what);
-/* Takes the lock for an NCCL call; ERR_PEER if the communicator was aborted. */
+/* Locks the communicator for an NCCL call; ERR_PEER if it was aborted. */
 err_t nccl_lock(nccl_impl_t *impl);
 void nccl_unlock(nccl_impl_t *impl);
-/* Frees the communicator without its peers, within a few seconds. */
+/* Frees the communicator without waiting for its peers, within a few seconds. */
 void nccl_abort(nccl_impl_t *impl);
 
 /* buffer.c */
