@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The AMX instructions behind amx.h: packing float32 or bfloat16 operands into tiles, and the tile products.
+/* The AMX instructions for amx.h: packing float32 or bfloat16 operands into tiles, and the tile products.
  * Compiled with separate AMX flags; oneDNN reports at run time whether the CPU and Linux allow it. */
 #include "kernels/cpu/amx.h"
 
@@ -43,7 +43,7 @@ static void amx_end(void)
     _mm_sfence();
 }
 
-/* Loads the accumulators: what is there or, without `add`, the bias in every row (a row stride of 0). */
+/* Loads the accumulators with the output or, without `add`, the bias in every row (a row stride of 0). */
 static inline __attribute__((always_inline)) void load_sums(const amx_product_t *p, const amx_place_t *at,
                                                             bool two_left, bool two_right)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Matrix products of bfloat16 operands with float32 accumulation on AMX. Its matrix registers ("tiles") have
  * 16 rows of 64 bytes; one instruction multiplies 16×32 by 32×16 (Intel 64 and IA-32 Architectures Software
- * Developer's Manual, volume 1, chapter 18). Operands are packed first, and rounded while they are:
+ * Developer's Manual, volume 1, chapter 18). Operands are packed first, and rounded in the process:
  *
  *   left tile   up to 16 rows of 32 values, the rows `left_row` bytes apart
  *   right tile  [16 pairs of rows][16 columns][2 of the pair]: AMX_TILE_BYTES, contiguous
@@ -30,7 +30,7 @@ typedef struct amx_tap {
 typedef struct amx_product {
     const amx_tap_t *taps;
     int64_t n_taps, n_steps;
-    int rows; /* as passed to begin */
+    int rows; /* as in begin */
     int64_t left_row, left_step;
     int64_t right_step, right_second; /* right_second: from the first to the second right tile of a step */
     int64_t out_row;                  /* bytes between output rows */
@@ -50,8 +50,9 @@ typedef struct amx_place {
 } amx_place_t;
 
 typedef struct amx {
-    /* A thread calls multiply only between begin and end. rows: of the left tiles and of the output, 1 to
-     * 16. */
+    /* A thread calls multiply only between begin and end.
+     *
+     *   rows  of the left tiles and of the output, 1 to 16 */
     void (*begin)(int rows);
     void (*end)(void);
     void (*multiply)(const amx_product_t *product, const amx_place_t *place);
@@ -61,8 +62,8 @@ typedef struct amx {
     /* A right tile of 16 columns of n ≤ 32 contiguous values each, the columns `column` values apart;
      * zero-padded. */
     void (*pack_columns)(const float *from, int64_t column, int64_t n, uint16_t *to);
-    /* Right tiles of n_rows rows (an even number) and at most 16 columns, from `first` on; zero-padded. Pairs
-     * of rows follow each other from tile to tile. */
+    /* Right tiles of n_rows rows (an even number) and at most 16 columns, from `first` on; zero-padded. Each
+     * tile continues with the next pairs of rows. */
     void (*pack_pairs)(const void *const *rows, dtype_t dtype, int64_t n_rows, int64_t first,
                        int64_t n_columns, uint16_t *to);
     /* A left tile: 16 columns of 32 rows, from column `first` on, transposed. */

@@ -8,7 +8,7 @@
 #include "kernels/cpu/loop.h"
 #include "kernels/cpu/narrow.h"
 
-/* Where ReLU's gate comes from in backward; a constant in each compiled loop. */
+/* The source of ReLU's gate in backward; a constant in each compiled loop. */
 typedef enum gate {
     GATE_NONE,
     GATE_COMPUTED, /* y is recomputed: nothing was added to it */

@@ -14,7 +14,8 @@
 void bf16_round_array(float *to, const float *from, int64_t n);
 
 /* An operand as float32 in the workspace, rounded if it is float32 and widened if it is bfloat16.
- * offset  bytes from the start of `workspace`; the copy takes bf16_operand_bytes */
+ *
+ *   offset  bytes from the start of `workspace`; the copy needs bf16_operand_bytes */
 size_t bf16_operand_bytes(shape_t shape);
 const float *bf16_operand(const void *from, dtype_t dtype, shape_t shape, void *workspace, size_t offset);
 

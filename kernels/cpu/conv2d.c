@@ -43,7 +43,7 @@ static op_desc_t plain_of(const op_desc_t *desc)
     return plain;
 }
 
-/* The problem as `impl` is given it: with the epilogue only if it fuses it. */
+/* The problem as `impl` gets it: with the epilogue only if it fuses it. */
 static conv_problem_t problem_for(const conv_impl_t *impl, const op_desc_t *desc, const op_desc_t *plain,
                                   op_pass_t pass, bool training)
 {
@@ -245,7 +245,7 @@ static err_t cpu_conv2d_backward(const op_t *op, const op_args_t *args)
     const void *dy = args->dy; /* rounded if an algorithm needs it */
     if ((data && round_data) || (weights && round_weights) || widens_dy(op, p))
         dy = bf16_operand(args->dy, op->desc.y_dtype, op->desc.y, args->workspace, p->first_operand);
-    /* Algorithms that round themselves change nothing in operands that are rounded already. */
+    /* Rounding operands again does not change them. */
     if (relu && (data || (weights && !fused)))
         direct_isa()->expand(&p->cells, dy, args->saved, args->workspace);
     const void *dense = relu ? args->workspace : NULL;

@@ -88,7 +88,7 @@ static void cpu_linear_unplan(op_t *op)
     op->plan = NULL;
 }
 
-/* An operand as own_algorithm takes it: rounded for bfloat16 products. */
+/* An operand for own_algorithm: rounded for bfloat16 products. */
 static const float *round_operand(const op_t *op, const op_args_t *args, const void *from, shape_t shape,
                                   size_t offset)
 {
@@ -172,7 +172,7 @@ static err_t cpu_linear_backward(const op_t *op, const op_args_t *args)
     const linear_plan_t *p = op->plan;
     const float *dy = d->attr.linear.epilogue.relu ? linear_relu_backward(op, args) : args->dy;
     linear_bf16_t *data = p->bf16[OP_BACKWARD_DATA], *weights = p->bf16[OP_BACKWARD_WEIGHTS];
-    /* oneDNN leaves operands that are rounded already unchanged. */
+    /* Rounding operands again does not change them. */
     if ((args->dparam[0] && !weights) || (args->dx[0] && !data)) dy = round_operand(op, args, dy, d->y, 0);
     linear_buffers_t buffers = {args->x[0],  args->param[0],  NULL,           dy, NULL,
                                 args->dx[0], args->dparam[0], args->dparam[1]};

@@ -100,7 +100,7 @@ err_t linear_bf16_new(const op_desc_t *desc, op_pass_t pass, bool training, line
     dnnl_primitive_desc_t offer;
     linear_bf16_t *plan;
     TRY(find_primitive(desc, pass, training, &s, &offer));
-    if (!offer) RAISE(ERR_SYSTEM, "oneDNN offers no bfloat16 for linear, %s", op_pass_names[pass]);
+    if (!offer) RAISE(ERR_SYSTEM, "oneDNN has no bfloat16 implementation of linear, %s", op_pass_names[pass]);
     const onednn_operand_t operands[OP_PASS_COUNT][MAX_OPERANDS] = {
         [OP_FORWARD] = {{DNNL_ARG_SRC, &s.our_x, false},
                         {DNNL_ARG_WEIGHTS, &s.our_weight, false},

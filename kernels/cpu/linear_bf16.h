@@ -6,10 +6,11 @@
 
 #include "compute/ops/op.h"
 
-/* OP_FORWARD           reads x, weight, bias; writes y
- * OP_BACKWARD_DATA     reads dy, weight; writes dx
- * OP_BACKWARD_WEIGHTS  reads x, dy; writes dweight, dbias
- * Without a bias, bias and dbias are NULL. */
+/* Tensors of one pass. Without a bias, bias and dbias are NULL.
+ *
+ *   OP_FORWARD           reads x, weight, bias; writes y
+ *   OP_BACKWARD_DATA     reads dy, weight; writes dx
+ *   OP_BACKWARD_WEIGHTS  reads x, dy; writes dweight, dbias */
 typedef struct linear_buffers {
     const void *x, *weight, *bias, *dy;
     void *y, *dx, *dweight, *dbias;
@@ -19,7 +20,7 @@ typedef struct linear_bf16 linear_bf16_t;
 
 extern const char *const linear_bf16_name;
 
-/* Whether oneDNN offers it. */
+/* Whether oneDNN has an implementation. */
 bool linear_bf16_fits(const op_desc_t *desc, op_pass_t pass, bool training);
 /* Only for descriptions that fit. On an error *out is unchanged. */
 err_t linear_bf16_new(const op_desc_t *desc, op_pass_t pass, bool training, linear_bf16_t **out,

@@ -38,10 +38,10 @@ err_t onednn_open(void)
 {
     if (engine) return ERR_OK;
     TRY(cap_isa());
-    E_DNNL(dnnl_engine_create(&engine, dnnl_cpu, 0), "making the CPU engine");
+    E_DNNL(dnnl_engine_create(&engine, dnnl_cpu, 0), "creating the CPU engine");
     dnnl_status_t status = dnnl_stream_create(&stream, engine, dnnl_stream_default_flags);
     if (status != dnnl_success) onednn_close();
-    E_DNNL(status, "making a stream");
+    E_DNNL(status, "creating a stream");
     return ERR_OK;
 }
 
@@ -86,7 +86,7 @@ bool onednn_has_amx(void)
 err_t onednn_attr_new(dnnl_primitive_attr_t *out)
 {
     dnnl_primitive_attr_t attr;
-    E_DNNL(dnnl_primitive_attr_create(&attr), "making attributes");
+    E_DNNL(dnnl_primitive_attr_create(&attr), "creating attributes");
     dnnl_status_t status = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
     if (status != dnnl_success) dnnl_primitive_attr_destroy(attr);
     E_DNNL(status, "setting the scratchpad mode");
@@ -98,7 +98,7 @@ static err_t add_argument(onednn_pass_t *pass, int arg, const dnnl_memory_desc_t
 {
     ASSERT(pass->n_args < ONEDNN_MAX_ARGS);
     dnnl_exec_arg_t *a = &pass->arg[pass->n_args];
-    E_DNNL(dnnl_memory_create(&a->memory, layout, engine, DNNL_MEMORY_NONE), "making a memory object");
+    E_DNNL(dnnl_memory_create(&a->memory, layout, engine, DNNL_MEMORY_NONE), "creating a memory object");
     a->arg = arg;
     pass->n_args++;
     return ERR_OK;
@@ -114,7 +114,7 @@ err_t onednn_pass_new(onednn_pass_t *pass, const_dnnl_primitive_desc_t desc, con
     const dnnl_memory_desc_t *scratch = dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
     TRY_OUT(err, add_argument(pass, DNNL_ARG_SCRATCHPAD, scratch));
     pass->n_scratch_bytes = dnnl_memory_desc_get_size(scratch);
-    TRY_OUT(err, onednn_check(dnnl_primitive_create(&pass->primitive, desc), "making a primitive", __FILE__,
+    TRY_OUT(err, onednn_check(dnnl_primitive_create(&pass->primitive, desc), "creating a primitive", __FILE__,
                               __LINE__));
 out:
     if (err != ERR_OK) onednn_pass_free(pass);

@@ -18,7 +18,7 @@
 #define E_DNNL(call, what) TRY(onednn_check((call), (what), __FILE__, __LINE__))
 err_t onednn_check(dnnl_status_t status, const char *what, const char *file, int line);
 
-/* The engine and stream of this process. Opening twice is fine, and so is closing without opening. */
+/* The engine and stream of this process. May be opened twice, and closed without being open. */
 err_t onednn_open(void);
 void onednn_close(void);
 dnnl_engine_t onednn_engine(void);

@@ -20,8 +20,9 @@ typedef struct onednn_chain onednn_chain_t;
 err_t onednn_chain_new(const_dnnl_primitive_desc_t desc, const onednn_operand_t *operands, int n,
                        onednn_chain_t **out, size_t *n_workspace_bytes);
 /* Allocates nothing.
- * buffers    in the order of the operands, absent ones included
- * workspace  64-byte aligned */
+ *
+ *   buffers    in the order of the operands, absent ones included
+ *   workspace  64-byte aligned */
 err_t onednn_chain_run(const onednn_chain_t *chain, const void *const *buffers, void *workspace);
 void onednn_chain_free(onednn_chain_t **chain);
 

@@ -38,12 +38,11 @@ err_t chunk_plan(const chunk_need_t *need, chunk_t *out)
 {
     int64_t most = room(need), wanted;
     if (most == 0 && need->n_sample_cells > INT32_MAX)
-        RAISE(ERR_USAGE, "%s: a single sample has %" PRId64 " values, more than a kernel can count",
+        RAISE(ERR_USAGE, "%s: a single sample has %" PRId64 " values, more than a kernel supports",
               need->what, need->n_sample_cells);
     if (most == 0) {
         if (__builtin_add_overflow(need->n_fixed_bytes, need->n_sample_bytes, &wanted)) wanted = INT64_MAX;
-        RAISE(ERR_USAGE,
-              "%s: a single sample needs %.1f MiB of scratch, but --workspace allows %.1f; raise it",
+        RAISE(ERR_USAGE, "%s: a single sample needs %.1f MiB of scratch; raise --workspace (%.1f MiB)",
               need->what, (double)wanted / (1 << 20), (double)need->n_limit_bytes / (1 << 20));
     }
     out->n_chunks = (need->n_samples - 1) / most + 1;

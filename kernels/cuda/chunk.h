@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Cuts work so that it fits: plain arithmetic, without a device. */
+/* Cuts work into chunks and parts: plain arithmetic, without a device. */
 #ifndef KERNELS_CUDA_CHUNK_H
 #define KERNELS_CUDA_CHUNK_H
 

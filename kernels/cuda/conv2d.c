@@ -133,7 +133,7 @@ static err_t cuda_conv2d_plan(op_t *op)
     conv_plan_t *p;
     err_t err = ERR_OK;
     if (!fits_counters(&op->desc))
-        RAISE(ERR_USAGE, "conv2d: a sample of %s to %s is more than a kernel can count",
+        RAISE(ERR_USAGE, "conv2d: a sample of %s to %s is too large for the kernels",
               shape_format(op->desc.x[0]).text, shape_format(op->desc.y).text);
     TRY(mem_new(sizeof *p, "the plan of a convolution", &p));
     for (int pass = 0; pass < (op->training ? OP_PASS_COUNT : 1) && err == ERR_OK; pass++)

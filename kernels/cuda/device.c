@@ -44,7 +44,7 @@ static void say_why(cudaError_t status, char *why, size_t n_bytes)
         version_text(driver, has);
         version_text(CUDART_VERSION, wants);
         if (driver == 0)
-            snprintf(why, n_bytes, "there is no NVIDIA driver here");
+            snprintf(why, n_bytes, "no NVIDIA driver found");
         else
             snprintf(
                 why, n_bytes,
@@ -112,13 +112,13 @@ static void format_uuid(const char *bytes, char out[40])
 static err_t describe_device(int index, backend_device_t *out)
 {
     struct cudaDeviceProp properties;
-    E_CUDA(cudaGetDeviceProperties(&properties, index), "asking for the GPU's properties");
+    E_CUDA(cudaGetDeviceProperties(&properties, index), "reading the GPU's properties");
     *out = (backend_device_t){.index = index,
                               .memory_bytes = (int64_t)properties.totalGlobalMem,
                               .capability = 10 * properties.major + properties.minor};
     snprintf(out->name, sizeof out->name, "%.63s", properties.name);
     format_uuid(properties.uuid.bytes, out->uuid);
-    E_CUDA(cudaDeviceGetPCIBusId(out->pci, sizeof out->pci, index), "asking for the GPU's PCI id");
+    E_CUDA(cudaDeviceGetPCIBusId(out->pci, sizeof out->pci, index), "reading the GPU's PCI id");
     return ERR_OK;
 }
 
@@ -133,11 +133,11 @@ err_t cuda_device_open(const backend_options_t *options)
             "GPU %d, %s, has compute capability %d.%d; 8.0 (Ampere) or later is required: choose another with "
             "--gpus, or use --device cpu",
             index, self.device.name, self.device.capability / 10, self.device.capability % 10);
-    E_CUDA(cudaSetDevice(index), "taking the GPU");
-    E_CUDA(cudaStreamCreateWithFlags(&self.stream, cudaStreamNonBlocking), "making a stream");
+    E_CUDA(cudaSetDevice(index), "selecting the GPU");
+    E_CUDA(cudaStreamCreateWithFlags(&self.stream, cudaStreamNonBlocking), "creating a stream");
     self.open = true;
-    E_CUDA(cudaStreamCreateWithFlags(&self.copy_stream, cudaStreamNonBlocking), "making a stream for copies");
-    E_CUDA(cudaEventCreateWithFlags(&self.copied, cudaEventDisableTiming), "making an event");
+    E_CUDA(cudaStreamCreateWithFlags(&self.copy_stream, cudaStreamNonBlocking), "creating the copy stream");
+    E_CUDA(cudaEventCreateWithFlags(&self.copied, cudaEventDisableTiming), "creating an event");
     self.device.stream = self.stream;
     self.workspace_bytes = options->workspace_bytes > 0 ? options->workspace_bytes : default_workspace;
     return ERR_OK;

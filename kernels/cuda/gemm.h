@@ -14,14 +14,12 @@
 #include "base/err.h"
 #include "compute/tensor/dtype.h"
 
-/* A matrix of float32 or bfloat16 elements in memory.
- * row        elements from row to row
- * next       elements from one matrix of the batch to the next
- * alignment  of its address, in bytes */
+/* A matrix of float32 or bfloat16 elements in memory. */
 typedef struct gemm_matrix {
-    int64_t row, next;
-    size_t alignment;
-    bool transposed; /* A, B: memory holds op's transpose */
+    int64_t row;      /* elements from row to row */
+    int64_t next;     /* elements from one matrix of the batch to the next */
+    size_t alignment; /* of its address, in bytes */
+    bool transposed;  /* A, B: memory holds op's transpose */
 } gemm_matrix_t;
 
 typedef struct gemm_spec {

@@ -83,7 +83,7 @@ const backend_graph_t cuda_graph = {
 err_t cuda_mark(int i)
 {
     ASSERT(i >= 0 && i < BACKEND_MARKS);
-    if (!self.marks[i]) E_CUDA(cudaEventCreate(&self.marks[i]), "making an event");
+    if (!self.marks[i]) E_CUDA(cudaEventCreate(&self.marks[i]), "creating an event");
     /* In a recorded step this is an external event, recorded each time the step runs. */
     unsigned flags = self.recording ? cudaEventRecordExternal : cudaEventRecordDefault;
     E_CUDA(cudaEventRecordWithFlags(self.marks[i], cuda_stream(), flags), "marking a time");

@@ -12,8 +12,9 @@
 extern "C" {
 #endif
 
-/* conv2d.cu: the windows of a convolution as rows of a matrix. */
-/* Geometry of a convolution; oh and ow are before an epilogue. */
+/* conv2d.cu: the windows of a convolution as rows of a matrix.
+ *
+ * Geometry of a convolution; oh and ow are before an epilogue. */
 typedef struct conv_shape {
     int64_t n;
     int h, w, c, oh, ow, k;

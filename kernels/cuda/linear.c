@@ -86,7 +86,7 @@ static err_t cuda_linear_plan(op_t *op)
     linear_plan_t *p;
     err_t err = ERR_OK;
     if (d->y.dim[0] > INT32_MAX || d->y.dim[1] > INT32_MAX)
-        RAISE(ERR_USAGE, "linear: %s is more than a kernel can count", shape_format(d->y).text);
+        RAISE(ERR_USAGE, "linear: an output of %s is too large", shape_format(d->y).text);
     TRY(mem_new(sizeof *p, "the plan of a product", &p));
     p->cells = (cells_t){d->y.dim[0], 1, 1, (int)d->y.dim[1], 1, 1};
     p->rounds = d->compute == DTYPE_BF16;

@@ -36,7 +36,7 @@ err_t lt_check(cublasStatus_t status, const char *what, const char *file, int li
 err_t lt_open(void)
 {
     TRY(lt_load());
-    E_LT(lt.Create(&handle), "making its handle");
+    E_LT(lt.Create(&handle), "creating its handle");
     return ERR_OK;
 }
 

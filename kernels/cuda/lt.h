@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cuBLASLt, loaded only if there is a GPU: the library has half a gigabyte, and linking it would add a
+/* cuBLASLt, loaded only if there is a GPU: the library is half a gigabyte, and linking it would add a
  * quarter of a second to every start of the program. Calls go through the table: lt.Matmul(…). */
 #ifndef KERNELS_CUDA_LT_H
 #define KERNELS_CUDA_LT_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the operators of the ref backend share, and its optimizers: naive C, one loop per sum, sums in double.
- * The oracle for all other backends. */
+/* The ref backend: helpers of its operators, and its optimizers. Naive C, one loop per sum, sums in double;
+ * the oracle for all other backends. */
 #ifndef KERNELS_REF_REF_H
 #define KERNELS_REF_REF_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How a convolution's forward and backward data are cut into tiles for amx.c. */
+/* Cuts a convolution's forward and backward data into tiles for amx.c. */
 #ifndef KERNELS_CPU_CONV_AMX_SHAPE_H
 #define KERNELS_CPU_CONV_AMX_SHAPE_H
 
@@ -10,7 +10,7 @@
 typedef struct phase {
     int64_t rows, columns;
     int64_t out;     /* the first output, in values from the start of the image */
-    int64_t in;      /* what its tap at offset 0 reads, in bytes from the start of the packed image */
+    int64_t in;      /* the input of its tap at offset 0, in bytes from the start of the packed image */
     int tile_rows;   /* outputs per tile, all in one row */
     int64_t n_tiles; /* per row; the last may overlap the one before */
     int64_t first_tap, n_taps;
@@ -36,8 +36,8 @@ typedef struct amx_plan {
     size_t images; /* offset of the packed images in the workspace, after the weights */
 } amx_plan_t;
 
-/* Fills in what follows from the description: all but amx, chunk, image_bytes, n_blocks, block_bytes,
- * stream and images. `phases` has room for stride_h · stride_w of them, `taps` for all taps of a filter. */
+/* Derives all fields but amx, chunk, image_bytes, n_blocks, block_bytes, stream and images from the
+ * description. `phases` has room for stride_h · stride_w of them, `taps` for all taps of a filter. */
 void conv_amx_shape(const conv_problem_t *problem, amx_plan_t *plan);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Convolution algorithms: families of implementations, each with a small table. conv2d.c lists them and picks
- * one; a family computes. To add a family: one file with an array of conv_impl_t that ends in a row without a
- * name, a declaration here, and a row in conv2d.c. Not collective. */
+ * one. To add a family: one file with an array of conv_impl_t that ends in a row without a name, a
+ * declaration here, and a row in conv2d.c. Not collective. */
 #ifndef KERNELS_CPU_CONV_CONV_H
 #define KERNELS_CPU_CONV_CONV_H
 
@@ -34,7 +34,7 @@ struct conv_impl {
     const char *name;    /* stable (in caches and checkpoints); < OP_ALGORITHM_MAX bytes */
     const char *variant; /* private to the family */
     bool fuses;          /* forward and backward weights accept an epilogue */
-    /* Rounds operands to bfloat16 itself, and takes images in desc's x_dtype and y_dtype. Others are given
+    /* Rounds operands to bfloat16 itself, and accepts images in desc's x_dtype and y_dtype. Otherwise it gets
      * rounded float32 operands. */
     bool rounds;
     bool (*fits)(const conv_impl_t *impl, const conv_problem_t *problem);
@@ -52,8 +52,8 @@ struct conv_impl {
 extern const conv_impl_t conv_onednn[], conv_gemm[], conv_direct[], conv_winograd[], conv_bf16[], conv_amx[];
 
 /* The default implementation: a rule on the shape, not a measurement, so that every rank and every run
- * computes the same bits. Asked in this order; NULL passes the problem on. conv_amx and conv_bf16 come first:
- * they accept only bfloat16 products on CPUs with instructions for them. */
+ * computes the same bits. The first rule in this order that does not return NULL decides. conv_amx and
+ * conv_bf16 come first: they accept only bfloat16 products on CPUs with instructions for them. */
 const conv_impl_t *conv_amx_rule(const conv_problem_t *problem);
 const conv_impl_t *conv_bf16_rule(const conv_problem_t *problem);
 const conv_impl_t *conv_direct_rule(const conv_problem_t *problem);

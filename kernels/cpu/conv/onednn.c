@@ -16,7 +16,7 @@ typedef struct conv_shape {
     bool has_bias;
 } conv_shape_t;
 
-/* What is requested of the primitive: the layout of images (dnnl_nhwc or dnnl_format_tag_any) and types, with
+/* The primitive to request: the layout of images (dnnl_nhwc or dnnl_format_tag_any) and types, with
  * the types of our own x and y. */
 typedef struct request {
     dnnl_format_tag_t tag;
@@ -281,8 +281,7 @@ static err_t conv_onednn_plan(const conv_impl_t *impl, const conv_problem_t *pro
     dnnl_primitive_desc_t desc;
     onednn_chain_t *chain = NULL;
     TRY(find_offer(problem, impl->variant, &s, &desc));
-    if (!desc)
-        RAISE(ERR_SYSTEM, "oneDNN offers no %s for conv2d, %s", impl->name, op_pass_names[problem->pass]);
+    if (!desc) RAISE(ERR_SYSTEM, "oneDNN has no %s for conv2d, %s", impl->name, op_pass_names[problem->pass]);
     err_t err = make_chain(desc, problem, &s, &chain, n_workspace_bytes);
     *out = chain;
     drop(&desc);

@@ -7,8 +7,8 @@
  *   backward weights  dw = Gᵀ[Σ (Bᵀ x B) · (A dy Aᵀ)]G, the derivative of forward with respect to w
  *
  * Data between transform and product should stay in cache. If there are few filters, they are transformed
- * once and tiles are taken in chunks; with many filters and few tiles, all tiles are taken at once and
- * filters in blocks. Chunks and blocks run in order, so no sum depends on thread scheduling. */
+ * once and tiles are processed in chunks; with many filters and few tiles, all tiles are processed at once
+ * and filters in blocks. Chunks and blocks run in order, so no sum depends on thread scheduling. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -24,8 +24,8 @@
 enum {
     CHUNK_LEAST = 3 << 18,
     CHUNK_MOST = 8 << 20,
-    MANY_FILTERS = 4 << 20, /* bytes of filter matrices above which filters are taken in blocks */
-    MANY_TILES = 10 << 20,  /* … if the matrices of all tiles are no larger than this */
+    MANY_FILTERS = 4 << 20, /* bytes of filter matrices above which filters are processed in blocks */
+    MANY_TILES = 10 << 20,  /* … if the matrices of all tiles take at most this many bytes */
     BLOCK_BYTES = 5 << 20,
 };
 

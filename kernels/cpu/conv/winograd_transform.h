@@ -34,7 +34,7 @@ void winograd_take_inputs(const winograd_grid_t *grid, const float *x, const flo
                           int64_t count, winograd_matrices_t out);
 void winograd_take_outputs(const winograd_grid_t *grid, const float *dy, const float *zeros, int64_t first,
                            int64_t count, winograd_matrices_t out);
-/* The way back: Aᵀ m A for the tile's pixels inside the image, plus bias unless it is NULL. */
+/* The inverse: Aᵀ m A for the tile's pixels inside the image, plus bias unless it is NULL. */
 void winograd_put_outputs(const winograd_grid_t *grid, winograd_matrices_t in, const float *bias,
                           int64_t first, int64_t count, float *y);
 

@@ -25,7 +25,7 @@ void comm_private_buffer_free(comm_t *comm, comm_buffer_t *buffer)
 
 err_t comm_buffer_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out)
 {
-    static const char what[] = "making the gradient buffers";
+    static const char what[] = "creating gradient buffers";
     *out = (comm_buffer_t){0};
     if (comm->nccl) return comm_agree(comm, comm->nccl->ops->buffer_new(comm, n_bytes, out), what);
     watchdog_enter(what);

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Longer than any line of interest. */
+/* Longer than any line that is parsed. */
 enum { BLOCK_BYTES = 1 << 14 };
 static const off_t keep_bytes = 1 << 20;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Rank 0 finds something out and broadcasts it, keeping the other ranks' deadlines at bay while it works.
- * What is found, and its byte form, is left to the caller. */
+/* Runs a caller's work on rank 0 and broadcasts the result, extending the other ranks' deadlines meanwhile.
+ * The work and its byte form are left to the caller. */
 #include "cluster/comm/from_rank0.h"
 
 #include "base/clock.h"
@@ -15,7 +15,7 @@ typedef struct share {
     double last_sec; /* time of the last sign of life */
 } share_t;
 
-/* comm_alive_t of rank 0: tells the waiting ranks to wait again, which restarts their deadline. */
+/* comm_alive_t of rank 0: makes the other ranks wait again, which restarts their deadline. */
 static err_t tell_alive(void *context)
 {
     share_t *share = context;

@@ -78,7 +78,7 @@ static err_t give_part_devices(const comm_t *comm, int n, comm_t *part)
 
 err_t comm_subset(comm_t *comm, int n, comm_t **out)
 {
-    static const char what[] = "making a communicator of some ranks";
+    static const char what[] = "creating a communicator of some ranks";
     ASSERT(n > 0 && n <= comm->size);
     *out = NULL;
     if (n == 1) return comm_agree(comm, comm->rank == 0 ? comm_alone(out) : ERR_OK, what);

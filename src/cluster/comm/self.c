@@ -36,14 +36,14 @@ static err_t self_allgather(comm_t *comm, const void *send, int64_t n_bytes, voi
 static err_t self_send(comm_t *comm, const void *data, int64_t n_bytes, int to)
 {
     (void)comm, (void)data, (void)n_bytes, (void)to;
-    ASSERT(!"nobody to send to");
+    ASSERT(!"no rank to send to");
     return ERR_OK;
 }
 
 static err_t self_receive(comm_t *comm, void *data, int64_t n_bytes, int from)
 {
     (void)comm, (void)data, (void)n_bytes, (void)from;
-    ASSERT(!"nobody to receive from");
+    ASSERT(!"no rank to receive from");
     return ERR_OK;
 }
 

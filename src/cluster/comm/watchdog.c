@@ -125,7 +125,7 @@ static void describe_rank(message_t *m, int i, presence_t p)
     if (stopped > 0) message_append(m, " and has not run for %.0f s", stopped);
 }
 
-/* The message, from what this host knows. */
+/* Builds the message from what this host knows. */
 static void build_message(message_t *m, const overdue_t *overdue, int n_absent)
 {
     bool recorded = overdue->on_device && overdue->sequence == WATCHDOG_RECORDED;
@@ -169,9 +169,9 @@ bool watchdog_take_word(void)
     return atomic_compare_exchange_strong(&dog.slots[0].speaker, &none, dog.topo.rank + 1);
 }
 
-/* Called at every check once the deadline has passed, over_sec ago. A host that misses one of its own ranks
- * knows the most and reports at once. Hosts on which all ranks arrived give it time, host 0 the least, so
- * that normally one host reports. On a host one rank reports; the others leave silently, later. */
+/* Called at every check after the deadline, which passed over_sec ago. A host that misses one of its own
+ * ranks knows the most and reports at once. Hosts on which all ranks arrived wait, host 0 the shortest, so
+ * that normally a single host reports. One rank of a host reports; the others leave later, silently. */
 static void report_expiry(double over_sec, const overdue_t *overdue)
 {
     int n_absent = count_absent(overdue);
@@ -192,7 +192,7 @@ static void report_expiry(double over_sec, const overdue_t *overdue)
     if (over_sec >= patience + silent_sec) leave_job();
 }
 
-static void sleep_until_next_look(void)
+static void sleep_until_next_check(void)
 {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -209,7 +209,7 @@ static void *watchdog_loop(void *unused)
     long long timed = -1; /* sequence number of the timed wait */
     pthread_mutex_lock(&dog.lock);
     while (!dog.stop) {
-        sleep_until_next_look();
+        sleep_until_next_check();
         double now = clock_sec(), gap = now - last;
         last = now;
         atomic_store(&dog.mine->pulse_ms, (long long)(1e3 * now));
@@ -270,8 +270,8 @@ void watchdog_stop(void)
     atomic_store(&dog.running, false);
 }
 
-/* Being watched must not slow down a wait of half a microsecond: names are written only when they change, and
- * counting needs no locked instruction, as only one thread waits. */
+/* Must not slow down a wait of half a microsecond: names are written only when they change, and counting
+ * needs no locked instruction because a single thread waits. */
 void watchdog_enter(const char *what)
 {
     if (!atomic_load_explicit(&dog.running, memory_order_relaxed)) return;

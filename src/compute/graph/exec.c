@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs planned layers forward and backward, times them, and brings results to the host. Which buffer is where
- * is decided by plan.c, which layers are fused by fuse.c. */
+/* Runs planned layers forward and backward, times them, and copies results to the host. plan.c places the
+ * buffers, fuse.c fuses the layers. */
 #include "compute/graph/exec.h"
 
 #include <math.h>

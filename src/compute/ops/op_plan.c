@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Binds operators to a backend, with the algorithms asked for, and dispatches to its kernels. */
+/* Binds operators to a backend, with the requested algorithms, and dispatches to its kernels. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ int op_list_algorithms(const backend_t *backend, const op_desc_t *desc, op_pass_
     return kernel && kernel->list ? kernel->list(desc, pass, training, names, max) : 0;
 }
 
-/* Records the algorithm asked for in one pass, if the backend has it. */
+/* Stores the requested algorithm of one pass, if the backend has it. */
 static err_t want_algorithm(op_t *op, op_pass_t pass, const char *wanted)
 {
     const char *names[OP_MAX_ALGORITHMS];
@@ -31,7 +31,7 @@ static err_t want_algorithm(op_t *op, op_pass_t pass, const char *wanted)
     }
     op_key(&op->desc, key);
     if (n == 0)
-        RAISE(ERR_USAGE, "%s, %s: the %s backend offers no choice of algorithms, but '%s' was asked for", key,
+        RAISE(ERR_USAGE, "%s, %s: the %s backend offers no choice of algorithms, but '%s' was requested", key,
               op_pass_names[pass], op->backend->name, wanted);
     RAISE(ERR_USAGE, "%s, %s: algorithm '%s' is not available; choose from %s", key, op_pass_names[pass],
           wanted, choice);

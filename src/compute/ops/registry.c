@@ -7,7 +7,7 @@
 
 const char *const backend_names[] = {"auto", "ref", "cpu", "cuda", NULL};
 
-/* NULL if this build or machine has no CUDA; why says so. */
+/* NULL, with the reason in `why`, if this build or machine has no CUDA. */
 static const backend_t *find_cuda(char why[BACKEND_WHY_MAX])
 {
     why[0] = '\0';

@@ -50,7 +50,8 @@ static int calls_at(int64_t n_bytes)
     return n_bytes <= 1 << 16 ? MAX_CALLS : 3;
 }
 
-/* Median seconds of both ways over a few alternating calls after a warm-up. A zeroed buffer stays zero. */
+/* Median seconds of both algorithms over a few alternating calls after a warm-up. A zeroed buffer
+ * stays zero. */
 static err_t measure_size(comm_t *comm, comm_buffer_t *buffer, comm_timing_t *out)
 {
     double sec[2][MAX_CALLS];
@@ -63,7 +64,7 @@ static err_t measure_size(comm_t *comm, comm_buffer_t *buffer, comm_timing_t *ou
         }
     out->mpi_sec = stats_median(sec[0], n_calls);
     out->host_sec = stats_median(sec[1], n_calls);
-    /* Near a tie, always the same way: the order of summation, and so the last bit, depends on it. */
+    /* Near a tie always choose the same, because the last bit depends on the order of summation. */
     out->by_host = out->host_sec <= 1.25 * out->mpi_sec;
     return ERR_OK;
 }
@@ -141,7 +142,7 @@ void mpi_buffer_free(comm_t *comm, comm_buffer_t *buffer)
     }
     shared_buffer_t *shared = buffer->owner;
     if (shared_window_free(&shared->window) != ERR_OK)
-        log_warn("freeing a gradient buffer: %s", err_message());
+        log_warn("cannot free a gradient buffer: %s", err_message());
     mem_free(&shared);
     *buffer = (comm_buffer_t){0};
 }

@@ -12,7 +12,7 @@
 #include "cluster/comm/mpi/impl.h"
 #include "cluster/comm/mpi/topo.h"
 
-/* Bytes per MPI call: counts are int, and longer calls are no faster. */
+/* Bytes per MPI call: counts are int, and longer calls are not faster. */
 enum { CHUNK_BYTES = 1 << 25 };
 
 static MPI_Datatype mpi_type(dtype_t dtype)

@@ -108,7 +108,8 @@ static err_t window_allocate(const shared_ranks_t *ranks, size_t n_bytes, shared
         if (n_rounded) mine = populate_pages(out->own, n_rounded);
     }
     TRY(all_agree(ranks->world, mine, ok));
-    /* Freeing is collective, too: a window that only part of a host has is left to MPI_Finalize. */
+    /* Freeing is collective, too: a window that exists on some ranks of a host only is left to
+     * MPI_Finalize. */
     if (!*ok && on_host) TRY(shared_window_free(out));
     return ERR_OK;
 }

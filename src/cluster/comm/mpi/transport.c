@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Detects MPI's transport. MPI has no query for it, but Open MPI unloads the components that it did not
- * choose, so the mapped libraries tell. */
+ * choose, so the libraries mapped by this process reveal it. */
 #include <stdio.h>
 #include <string.h>
 

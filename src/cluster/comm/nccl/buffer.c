@@ -65,7 +65,7 @@ static err_t block_new_plain(size_t n_bytes, block_t *out)
               "--batch or --workspace, or stop other programs on the GPU",
               (double)n_bytes / (1 << 20), (double)n_free / (1 << 20), (double)n_all / (1 << 20));
     }
-    E_CUDART(status, "making the gradient buffer");
+    E_CUDART(status, "creating the gradient buffer");
     return ERR_OK;
 }
 
@@ -79,7 +79,7 @@ static err_t block_new(nccl_impl_t *impl, size_t n_bytes, bool *registered, bloc
     TRY(comm_allreduce(impl->comm, &all, 1, DTYPE_I32, COMM_MIN, what));
     *registered = all;
     if (!all) block_free(impl, out);
-    TRY(comm_agree(impl->comm, all ? ERR_OK : block_new_plain(n_bytes, out), "making the gradient buffers"));
+    TRY(comm_agree(impl->comm, all ? ERR_OK : block_new_plain(n_bytes, out), "creating gradient buffers"));
     E_CUDART(cudaMemsetAsync(out->data, 0, n_bytes, impl->device.stream), "clearing the gradient buffer");
     return ERR_OK;
 }
@@ -116,7 +116,7 @@ err_t nccl_buffer_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out)
     nccl_buffer_t *own = NULL;
     bool registered = true, wire_too = true;
     size_t n_room = n_bytes ? mem_round(n_bytes) : MEM_ALIGN;
-    TRY(comm_agree(comm, mem_new(sizeof *own, "a gradient buffer", &own), "making the gradient buffers"));
+    TRY(comm_agree(comm, mem_new(sizeof *own, "a gradient buffer", &own), "creating gradient buffers"));
     err_t err = block_new(impl, n_room, &registered, &own->floats);
     if (err == ERR_OK && comm->options.wire_bf16) err = block_new(impl, n_room / 2, &wire_too, &own->wire);
     *out = (comm_buffer_t){.device = own->floats.data, .n_bytes = n_bytes, .owner = own};

@@ -35,7 +35,7 @@ err_t nccl_direct_open(nccl_t *nccl)
     if (impl->direct) return ERR_OK;
     memset(&id, 0, sizeof id);
     if (comm->rank == 0)
-        err = nccl_check(nccl_lib.GetUniqueId(&id), "making a unique id", __FILE__, __LINE__);
+        err = nccl_check(nccl_lib.GetUniqueId(&id), "creating a unique id", __FILE__, __LINE__);
     TRY(comm_agree(comm, err, starting));
     TRY(comm_broadcast(comm, &id, sizeof id, 0, "sharing NCCL's unique id"));
     return comm_agree(comm, direct_init(impl, &id), starting);

@@ -211,19 +211,19 @@ const nccl_ops_t comm_nccl_ops = {
     .close = nccl_close,
 };
 
-/* Everything that needs no peer. The communication stream has priority over the compute stream. */
+/* Does everything that needs no peer. The communication stream has priority over the compute stream. */
 static err_t nccl_prepare(nccl_impl_t *impl, ncclUniqueId *id)
 {
     int least, greatest;
-    E_CUDART(cudaSetDevice(impl->device.index), "taking the GPU");
-    E_CUDART(cudaDeviceGetStreamPriorityRange(&least, &greatest), "asking for priorities");
+    E_CUDART(cudaSetDevice(impl->device.index), "selecting the GPU");
+    E_CUDART(cudaDeviceGetStreamPriorityRange(&least, &greatest), "reading stream priorities");
     E_CUDART(cudaStreamCreateWithPriority(&impl->stream, cudaStreamNonBlocking, greatest),
-             "making the communication stream");
+             "creating the communication stream");
     cudaEvent_t *events[] = {&impl->begun, &impl->done, &impl->watched};
     for (int i = 0; i < 3; i++)
-        E_CUDART(cudaEventCreateWithFlags(events[i], cudaEventDisableTiming), "making an event");
+        E_CUDART(cudaEventCreateWithFlags(events[i], cudaEventDisableTiming), "creating an event");
     debug_log_open();
-    if (impl->comm->rank == 0) E_NCCL(nccl_lib.GetUniqueId(id), "making its unique id");
+    if (impl->comm->rank == 0) E_NCCL(nccl_lib.GetUniqueId(id), "creating its unique id");
     return ERR_OK;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The thread that watches an NCCL communicator. No host thread waits in a collective of the GPUs, so the MPI
- * watchdog cannot see one that a lost peer left open: this thread does, and it polls NCCL for errors. Both
+ * watchdog cannot see one that a lost peer never joins: this thread does, and it polls NCCL for errors. Both
  * end the job with ERR_PEER. */
 #include <signal.h>
 #include <string.h>
