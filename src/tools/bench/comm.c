@@ -70,7 +70,7 @@ static err_t parse_inject(bench_comm_options_t *o)
 }
 
 /* The host's allreduce is what training needs, and no more. */
-static err_t check_host(const bench_comm_options_t *o)
+static err_t check_host_options(const bench_comm_options_t *o)
 {
     const comm_plan_t *plan = &o->plan;
     static const char able[] = "the communicator host does all_reduce of float, sum, in place, and nothing "
@@ -88,13 +88,13 @@ static err_t check_host(const bench_comm_options_t *o)
     return ERR_OK;
 }
 
-static err_t check(void *options)
+static err_t comm_check_options(void *options)
 {
     bench_comm_options_t *o = options;
     comm_sizes_t sizes = {o->min_bytes, o->max_bytes, o->step_factor, o->step_bytes};
     TRY(comm_sizes_resolve(&sizes, false));
     TRY(comm_plan_parse(o->test, o->datatype, o->op, o->communicator, &o->plan));
-    if (o->plan.by_host) TRY(check_host(o));
+    if (o->plan.by_host) TRY(check_host_options(o));
     return parse_inject(o);
 }
 
@@ -145,7 +145,7 @@ static err_t make_device_buffers(comm_session_t *s, bool two)
     return collective_open_device(s->bench->comm);
 }
 
-static err_t make_buffers(comm_session_t *s)
+static err_t make_comm_buffers(comm_session_t *s)
 {
     const comm_plan_t *plan = &s->plan;
     bool two = !only_in_place(s);
@@ -194,7 +194,7 @@ static err_t check_measured(const comm_session_t *s)
           (long long)s->sizes.min, (long long)s->sizes.max);
 }
 
-static err_t run(bench_t *bench, const void *options)
+static err_t comm_run(bench_t *bench, const void *options)
 {
     const bench_comm_options_t *o = options;
     comm_session_t s = {.bench = bench, .options = o, .plan = o->plan};
@@ -206,7 +206,7 @@ static err_t run(bench_t *bench, const void *options)
     collective_transport(bench->comm, s.transport, sizeof s.transport);
     err_t err;
     TRY_OUT(err, find_line_rate(&s));
-    TRY_OUT(err, make_buffers(&s));
+    TRY_OUT(err, make_comm_buffers(&s));
     if (s.plan.by_nccl) TRY_OUT(err, run_tests(&s, COMM_BY_NCCL));
     if (s.plan.by_mpi) TRY_OUT(err, run_tests(&s, COMM_BY_MPI));
     if (s.plan.by_host) TRY_OUT(err, run_tests(&s, COMM_BY_HOST));
@@ -227,6 +227,6 @@ const bench_case_t bench_comm = {
     .table = table,
     .n_options = sizeof table / sizeof table[0],
     .n_options_bytes = sizeof(bench_comm_options_t),
-    .check = check,
-    .run = run,
+    .check = comm_check_options,
+    .run = comm_run,
 };

@@ -73,7 +73,7 @@ void comm_call_free(comm_call_t *call)
 }
 
 /* On the host: data on a GPU is made and compared in its host/device buffers. */
-static char *own_recv(const comm_call_t *c)
+static char *host_recv(const comm_call_t *c)
 {
     const comm_session_t *s = c->session;
     return c->what.by == COMM_BY_HOST   ? s->shared.data
@@ -81,13 +81,13 @@ static char *own_recv(const comm_call_t *c)
                                         : s->recv;
 }
 
-static char *own_send(const comm_call_t *c)
+static char *host_send(const comm_call_t *c)
 {
     return c->what.by == COMM_BY_NCCL ? c->session->device_send.host : c->session->send;
 }
 
 /* To the GPU, where that is where the call works; and back. */
-static err_t push(const comm_call_t *c)
+static err_t push_buffers(const comm_call_t *c)
 {
     const comm_session_t *s = c->session;
     if (c->what.by != COMM_BY_NCCL) return ERR_OK;
@@ -96,7 +96,7 @@ static err_t push(const comm_call_t *c)
     return backend_sync(s->bench->runtime.backend);
 }
 
-static err_t pull(const comm_call_t *c)
+static err_t pull_buffers(const comm_call_t *c)
 {
     const comm_session_t *s = c->session;
     if (c->what.by != COMM_BY_NCCL) return ERR_OK;
@@ -108,9 +108,9 @@ static err_t pull(const comm_call_t *c)
 static char *input_at(const comm_call_t *c)
 {
     int64_t n_piece = c->count * (int64_t)collective_type_size(c->what.type);
-    if (!c->in_place) return own_send(c);
+    if (!c->in_place) return host_send(c);
     bool own_place = comm_tests[c->what.test].kind == COLLECTIVE_ALL_GATHER;
-    return own_recv(c) + (own_place ? c->session->bench->comm->rank * n_piece : 0);
+    return host_recv(c) + (own_place ? c->session->bench->comm->rank * n_piece : 0);
 }
 
 /* Where its result is. */
@@ -119,20 +119,20 @@ static char *result_at(const comm_call_t *c)
     bool is_root = c->session->bench->comm->rank == c->session->options->root;
     collective_kind_t kind = comm_tests[c->what.test].kind;
     bool own_input = (kind == COLLECTIVE_BROADCAST && is_root) || (kind == COLLECTIVE_REDUCE && !is_root);
-    if (own_input && !c->in_place) return own_send(c);
+    if (own_input && !c->in_place) return host_send(c);
     bool own_place = c->what.by == COMM_BY_NCCL && kind == COLLECTIVE_REDUCE_SCATTER && c->in_place;
     int64_t n_piece = c->count * (int64_t)collective_type_size(c->what.type);
-    return own_recv(c) + (own_place ? c->session->bench->comm->rank * n_piece : 0);
+    return host_recv(c) + (own_place ? c->session->bench->comm->rank * n_piece : 0);
 }
 
-static void fill_all(const comm_call_t *c, int byte)
+static void fill_buffers(const comm_call_t *c, int byte)
 {
-    memset(own_recv(c), byte, (size_t)c->n_bytes);
-    if (!c->in_place) memset(own_send(c), byte, (size_t)c->n_bytes);
+    memset(host_recv(c), byte, (size_t)c->n_bytes);
+    if (!c->in_place) memset(host_send(c), byte, (size_t)c->n_bytes);
 }
 
 /* For tests: one bit of this rank's result. */
-static void inject(const comm_call_t *c, const comm_check_t *check, char *result)
+static void inject_fault(const comm_call_t *c, const comm_check_t *check, char *result)
 {
     const bench_comm_options_t *o = c->session->options;
     if (o->inject_element < 0 || o->inject_rank != check->rank) return;
@@ -141,8 +141,8 @@ static void inject(const comm_call_t *c, const comm_check_t *check, char *result
 }
 
 /* Collective. The first wrong element of the lowest rank that has one. */
-static err_t name_wrong(const comm_call_t *c, const comm_check_t *check, const char *result, int64_t n_mine,
-                        int64_t first)
+static err_t name_first_wrong(const comm_call_t *c, const comm_check_t *check, const char *result,
+                              int64_t n_mine, int64_t first)
 {
     comm_t *comm = c->session->bench->comm;
     char text[320] = "", values[80];
@@ -176,26 +176,26 @@ err_t comm_call_check(comm_call_t *c, int64_t *n_wrong)
         .seed = ++s->n_checks * 0xd6e8feb86659fd93ULL,
     };
     int64_t first = -1;
-    fill_all(c, 0xa5);
+    fill_buffers(c, 0xa5);
     comm_check_fill(&check, input_at(c));
     bench_work_t work = comm_call_work(c, "checking");
-    TRY(push(c));
+    TRY(push_buffers(c));
     TRY(work.run(work.context));
     if (work.finish) TRY(work.finish(work.context));
-    TRY(pull(c));
+    TRY(pull_buffers(c));
     char *result = result_at(c);
-    inject(c, &check, result);
+    inject_fault(c, &check, result);
     int64_t n_mine = comm_check_count_wrong(&check, result, &first);
     *n_wrong = n_mine;
     TRY(comm_allreduce(comm, n_wrong, 1, DTYPE_I64, COMM_SUM, "counting what is wrong"));
     if (*n_wrong > 0) {
         s->bench->failed_check = true;
-        TRY(name_wrong(c, &check, result, n_mine, first));
+        TRY(name_first_wrong(c, &check, result, n_mine, first));
     }
     /* Sums of zeros stay zeros, however often they are summed in place: nothing overflows into infinities, or
      * sinks into denormals, which would cost time of their own. */
-    fill_all(c, 0);
-    return push(c);
+    fill_buffers(c, 0);
+    return push_buffers(c);
 }
 
 comm_rate_t comm_rate(comm_session_t *session, const comm_call_t *call, double sec, bool remote)

@@ -15,18 +15,18 @@ __extension__ typedef unsigned __int128 uint128_t;
 enum { RESULT = -1 }; /* in place of a rank: what the reduction gives */
 
 /* What the elements of a stretch of memory are: element k of it has index first + k. */
-typedef enum law { LAW_MOVE, LAW_SUM, LAW_PROD, LAW_MAX, LAW_MIN } law_t;
-typedef struct stretch {
-    law_t law;
+typedef enum pattern { PATTERN_MOVE, PATTERN_SUM, PATTERN_PROD, PATTERN_MAX, PATTERN_MIN } pattern_t;
+typedef struct span {
+    pattern_t pattern;
     collective_type_t type;
     int rank, size; /* whose input; RESULT */
     uint64_t seed;
     int64_t first, n;
     int64_t at; /* where it begins in the buffer, in elements */
-} stretch_t;
+} span_t;
 
 /* The finaliser of MurmurHash3: every bit of the index reaches every bit. */
-static inline uint64_t mix(uint64_t x)
+static inline uint64_t mix_bits(uint64_t x)
 {
     x ^= x >> 33;
     x *= 0xff51afd7ed558ccdULL;
@@ -36,7 +36,7 @@ static inline uint64_t mix(uint64_t x)
 }
 
 /* A hash to 0 … range - 1. */
-static inline uint64_t below(uint64_t hash, uint64_t range)
+static inline uint64_t scale_hash(uint64_t hash, uint64_t range)
 {
     return (uint64_t)((uint128_t)hash * range >> 64);
 }
@@ -88,22 +88,22 @@ static inline int64_t signed_value(collective_type_t type, uint64_t hash, int64_
     return !is_unsigned(type) && hash & 1 ? -v : v;
 }
 
-static inline int64_t sum_value(const stretch_t *s, uint64_t hash, int owner)
+static inline int64_t sum_value(const span_t *s, uint64_t hash, int owner)
 {
     int64_t limit = exact_limit(s->type), most = limit / 2 / s->size;
-    uint64_t other = mix(hash + 1);
-    int64_t common = signed_value(s->type, other, (int64_t)below(other, (uint64_t)most + 1));
-    uint64_t third = mix(hash + 2);
-    int64_t own = 1 + (int64_t)below(third, (uint64_t)(limit - most * s->size));
+    uint64_t other = mix_bits(hash + 1);
+    int64_t common = signed_value(s->type, other, (int64_t)scale_hash(other, (uint64_t)most + 1));
+    uint64_t third = mix_bits(hash + 2);
+    int64_t own = 1 + (int64_t)scale_hash(third, (uint64_t)(limit - most * s->size));
     own = signed_value(s->type, third, own);
     if (s->rank == RESULT) return common * s->size + own;
     return s->rank == owner ? common + own : common;
 }
 
-static inline int64_t prod_value(const stretch_t *s, uint64_t hash, int owner)
+static inline int64_t prod_value(const span_t *s, uint64_t hash, int owner)
 {
-    uint64_t other = mix(hash + 1);
-    int64_t own = 1 + (int64_t)below(other, (uint64_t)exact_limit(s->type) / 4);
+    uint64_t other = mix_bits(hash + 1);
+    int64_t own = 1 + (int64_t)scale_hash(other, (uint64_t)exact_limit(s->type) / 4);
     own = signed_value(s->type, other, own);
     int second = s->size > 1 ? (owner + 1 + (int)((other >> 8) % (unsigned)(s->size - 1))) % s->size : RESULT;
     int64_t power = s->size > 1 ? 1 << (other >> 2) % 3 : 1;
@@ -111,16 +111,16 @@ static inline int64_t prod_value(const stretch_t *s, uint64_t hash, int owner)
     return s->rank == owner ? own : s->rank == second ? power : 1;
 }
 
-static inline int64_t value(const stretch_t *s, int64_t index)
+static inline int64_t element_value(const span_t *s, int64_t index)
 {
-    uint64_t hash = mix((uint64_t)index * 0x9e3779b97f4a7c15ULL ^ s->seed);
-    if (s->law == LAW_MOVE) return any_value(s->type, hash);
-    int owner = (int)below(hash, (uint64_t)s->size);
-    if (s->law == LAW_SUM) return sum_value(s, hash, owner);
-    if (s->law == LAW_PROD) return prod_value(s, hash, owner);
-    bool upper = s->law == LAW_MAX;
-    if (s->rank == RESULT || s->rank == owner) return half_value(s->type, mix(hash + 1), upper);
-    return half_value(s->type, mix(hash + 2 + (uint64_t)s->rank), !upper);
+    uint64_t hash = mix_bits((uint64_t)index * 0x9e3779b97f4a7c15ULL ^ s->seed);
+    if (s->pattern == PATTERN_MOVE) return any_value(s->type, hash);
+    int owner = (int)scale_hash(hash, (uint64_t)s->size);
+    if (s->pattern == PATTERN_SUM) return sum_value(s, hash, owner);
+    if (s->pattern == PATTERN_PROD) return prod_value(s, hash, owner);
+    bool upper = s->pattern == PATTERN_MAX;
+    if (s->rank == RESULT || s->rank == owner) return half_value(s->type, mix_bits(hash + 1), upper);
+    return half_value(s->type, mix_bits(hash + 2 + (uint64_t)s->rank), !upper);
 }
 
 static inline uint16_t half_of(int64_t value)
@@ -135,17 +135,17 @@ static inline uint16_t bf16_of(int64_t value)
 
 /* Bits are compared: 0 and -0 differ, as after a flipped sign. */
 #define LOOPS(name, type, make)                                                                              \
-    static void fill_##name(const stretch_t *s, void *out)                                                   \
+    static void fill_##name(const span_t *s, void *out)                                                      \
     {                                                                                                        \
         type *to = (type *)out + s->at;                                                                      \
-        for (int64_t k = 0; k < s->n; k++) to[k] = make(value(s, s->first + k));                             \
+        for (int64_t k = 0; k < s->n; k++) to[k] = make(element_value(s, s->first + k));                     \
     }                                                                                                        \
-    static int64_t count_##name(const stretch_t *s, const void *data, int64_t *first)                        \
+    static int64_t count_##name(const span_t *s, const void *data, int64_t *first)                           \
     {                                                                                                        \
         const type *from = (const type *)data + s->at;                                                       \
         int64_t n = 0;                                                                                       \
         for (int64_t k = s->n; k-- > 0;) {                                                                   \
-            type v = make(value(s, s->first + k));                                                           \
+            type v = make(element_value(s, s->first + k));                                                   \
             if (memcmp(&v, &from[k], sizeof v) == 0) continue;                                               \
             n++;                                                                                             \
             *first = s->at + k;                                                                              \
@@ -165,8 +165,8 @@ LOOPS(half, uint16_t, half_of)
 LOOPS(bfloat16, uint16_t, bf16_of)
 
 typedef struct loops {
-    void (*fill)(const stretch_t *s, void *out);
-    int64_t (*count)(const stretch_t *s, const void *data, int64_t *first);
+    void (*fill)(const span_t *s, void *out);
+    int64_t (*count)(const span_t *s, const void *data, int64_t *first);
 } loops_t;
 
 static const loops_t loops[COLLECTIVE_TYPES] = {
@@ -176,22 +176,22 @@ static const loops_t loops[COLLECTIVE_TYPES] = {
     {fill_bfloat16, count_bfloat16},
 };
 
-static law_t law_of(const comm_check_t *c)
+static pattern_t pattern_of(const comm_check_t *c)
 {
     switch (c->kind) {
     case COLLECTIVE_ALL_REDUCE:
     case COLLECTIVE_REDUCE_SCATTER:
     case COLLECTIVE_REDUCE:
-        return (law_t)(LAW_SUM + c->op);
+        return (pattern_t)(PATTERN_SUM + c->op);
     default:
-        return LAW_MOVE;
+        return PATTERN_MOVE;
     }
 }
 
-static stretch_t input_of(const comm_check_t *c)
+static span_t input_span(const comm_check_t *c)
 {
     int64_t n = c->count;
-    stretch_t s = {law_of(c), c->type, c->rank, c->size, c->seed, 0, n, 0};
+    span_t s = {pattern_of(c), c->type, c->rank, c->size, c->seed, 0, n, 0};
     switch (c->kind) {
     case COLLECTIVE_REDUCE_SCATTER:
         s.n = n * c->size;
@@ -212,15 +212,15 @@ static stretch_t input_of(const comm_check_t *c)
 }
 
 /* The result's stretches; how many. An alltoall's has one a rank. */
-static int n_results(const comm_check_t *c)
+static int n_result_spans(const comm_check_t *c)
 {
     return c->kind == COLLECTIVE_ALLTOALL ? c->size : 1;
 }
 
-static stretch_t result_of(const comm_check_t *c, int i)
+static span_t result_span(const comm_check_t *c, int i)
 {
     int64_t n = c->count;
-    stretch_t s = {law_of(c), c->type, RESULT, c->size, c->seed, 0, n, 0};
+    span_t s = {pattern_of(c), c->type, RESULT, c->size, c->seed, 0, n, 0};
     switch (c->kind) {
     case COLLECTIVE_REDUCE_SCATTER:
         s.first = c->rank * n;
@@ -240,7 +240,7 @@ static stretch_t result_of(const comm_check_t *c, int i)
         s.at = i * n;
         break;
     case COLLECTIVE_REDUCE:
-        if (c->rank != c->root) return input_of(c);
+        if (c->rank != c->root) return input_span(c);
         break;
     default:
         break;
@@ -250,7 +250,7 @@ static stretch_t result_of(const comm_check_t *c, int i)
 
 void comm_check_fill(const comm_check_t *check, void *input)
 {
-    stretch_t s = input_of(check);
+    span_t s = input_span(check);
     loops[check->type].fill(&s, input);
 }
 
@@ -258,8 +258,8 @@ int64_t comm_check_count_wrong(const comm_check_t *check, const void *result, in
 {
     int64_t n = 0;
     *first = -1;
-    for (int i = n_results(check) - 1; i >= 0; i--) {
-        stretch_t s = result_of(check, i);
+    for (int i = n_result_spans(check) - 1; i >= 0; i--) {
+        span_t s = result_span(check, i);
         n += loops[check->type].count(&s, result, first);
     }
     return n;
@@ -268,7 +268,7 @@ int64_t comm_check_count_wrong(const comm_check_t *check, const void *result, in
 int64_t comm_check_elements(const comm_check_t *check)
 {
     int64_t n = 0;
-    for (int i = 0; i < n_results(check); i++) n += result_of(check, i).n;
+    for (int i = 0; i < n_result_spans(check); i++) n += result_span(check, i).n;
     return n;
 }
 
@@ -315,8 +315,8 @@ void comm_check_describe(const comm_check_t *check, const void *result, int64_t 
         int64_t whole;
         double real;
     } expected;
-    for (int i = 0; i < n_results(check); i++) {
-        stretch_t s = result_of(check, i);
+    for (int i = 0; i < n_result_spans(check); i++) {
+        span_t s = result_span(check, i);
         if (element < s.at || element >= s.at + s.n) continue;
         s.first += element - s.at;
         s.at = 0;

@@ -80,7 +80,7 @@ typedef struct vocabulary {
 } vocabulary_t;
 
 /* Words that others know, and why they are not among ours. */
-static const char *why_not(const char *option, const char *word)
+static const char *why_unsupported(const char *option, const char *word)
 {
     static const char *const eighths[] = {"fp8_e4m3", "f8e4m3", "f8e5m2", NULL};
     if (strcmp(option, "datatype") == 0 && opt_listed(eighths, word))
@@ -90,10 +90,10 @@ static const char *why_not(const char *option, const char *word)
     return NULL;
 }
 
-static err_t unknown(const vocabulary_t *v, const char *word)
+static err_t raise_unknown_word(const vocabulary_t *v, const char *word)
 {
     char list[256] = "";
-    const char *why = why_not(v->option, word), *nearest = opt_nearest(word, v->words, v->n);
+    const char *why = why_unsupported(v->option, word), *nearest = opt_nearest(word, v->words, v->n);
     if (why) RAISE(ERR_USAGE, "--%s %s: %s", v->option, word, why);
     if (nearest) RAISE(ERR_USAGE, "--%s: unknown word '%s'; did you mean '%s'?", v->option, word, nearest);
     for (int i = 0; i < v->n; i++) {
@@ -104,7 +104,7 @@ static err_t unknown(const vocabulary_t *v, const char *word)
           v->has_all ? ", all" : "");
 }
 
-static int find(const vocabulary_t *v, const char *word)
+static int find_word(const vocabulary_t *v, const char *word)
 {
     for (int i = 0; i < v->n; i++)
         if (strcmp(v->words[i], word) == 0) return i;
@@ -112,7 +112,7 @@ static int find(const vocabulary_t *v, const char *word)
 }
 
 /* The indices of the words, each once, in the order given. */
-static err_t parse(const vocabulary_t *v, const char *text, int indices[MAX_WORDS], int *n, bool *all)
+static err_t parse_words(const vocabulary_t *v, const char *text, int indices[MAX_WORDS], int *n, bool *all)
 {
     *n = 0;
     *all = false;
@@ -124,8 +124,8 @@ static err_t parse(const vocabulary_t *v, const char *text, int indices[MAX_WORD
         if (v->has_all && strcmp(word, "all") == 0) {
             *all = true;
         } else {
-            int i = find(v, word), k = 0;
-            if (i < 0) return unknown(v, word);
+            int i = find_word(v, word), k = 0;
+            if (i < 0) return raise_unknown_word(v, word);
             while (k < *n && indices[k] != i) k++;
             indices[k] = i;
             *n += k == *n;
@@ -161,13 +161,13 @@ err_t comm_plan_parse(const char *tests, const char *types, const char *ops, con
     int indices[MAX_WORDS], n;
     bool all;
     *out = (comm_plan_t){0};
-    TRY(parse(&test, tests, indices, &out->n_tests, &out->all_tests));
+    TRY(parse_words(&test, tests, indices, &out->n_tests, &out->all_tests));
     for (int i = 0; i < out->n_tests; i++) out->tests[i] = (comm_test_t)indices[i];
-    TRY(parse(&type, types, indices, &out->n_types, &out->all_types));
+    TRY(parse_words(&type, types, indices, &out->n_types, &out->all_types));
     for (int i = 0; i < out->n_types; i++) out->types[i] = (collective_type_t)indices[i];
-    TRY(parse(&op, ops, indices, &out->n_ops, &all));
+    TRY(parse_words(&op, ops, indices, &out->n_ops, &all));
     for (int i = 0; i < out->n_ops; i++) out->ops[i] = (collective_op_t)indices[i];
-    TRY(parse(&communicator, communicators, indices, &n, &all));
+    TRY(parse_words(&communicator, communicators, indices, &n, &all));
     for (int i = 0; i < n; i++) {
         out->by_mpi |= indices[i] == 0;
         out->by_host |= indices[i] == 1;

@@ -195,7 +195,7 @@ static void comm_table_footer(const comm_session_t *s)
 }
 
 /* With whom this rank swaps in a bisection; the middle of an odd number looks on. */
-static int opposite(const comm_t *comm)
+static int bisection_peer(const comm_t *comm)
 {
     int half = comm->size / 2;
     return comm->rank < half ? comm->rank + half : comm->rank < 2 * half ? comm->rank - half : comm->rank;
@@ -223,7 +223,7 @@ static err_t comm_table_types(comm_session_t *s, comm_what_t what)
 
 err_t comm_table(comm_session_t *session, comm_test_t test, comm_by_t by)
 {
-    comm_what_t what = {.test = test, .by = by, .peer = opposite(session->bench->comm)};
+    comm_what_t what = {.test = test, .by = by, .peer = bisection_peer(session->bench->comm)};
     session->busbw_sum = 0;
     session->n_busbw = session->n_wrong = 0;
     session->above_line_rate = false;

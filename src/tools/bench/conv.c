@@ -66,7 +66,7 @@ static err_t make_graph(const conv_layer_t *l, graph_t **out)
 }
 
 /* Collective. */
-static err_t choose_algorithms(const conv_t *c, const graph_t *graph, subject_t *s)
+static err_t choose_layer_algorithms(const conv_t *c, const graph_t *graph, subject_t *s)
 {
     bench_t *bench = c->bench;
     if (strcmp(c->options->algorithms, "fixed") == 0) return ERR_OK;
@@ -84,7 +84,7 @@ static err_t choose_algorithms(const conv_t *c, const graph_t *graph, subject_t 
 }
 
 /* Collective. */
-static err_t describe(const conv_t *c, subject_t *s)
+static err_t describe_layer(const conv_t *c, subject_t *s)
 {
     graph_t *graph = NULL;
     err_t err = ERR_OK;
@@ -93,7 +93,7 @@ static err_t describe(const conv_t *c, subject_t *s)
     err = make_graph(s->layer, &graph);
     if (err == ERR_OK) err = graph_batch_desc(graph, 1, s->batch, &s->desc);
     TRY_OUT(err, comm_agree(c->bench->comm, err, "describing a layer"));
-    TRY_OUT(err, choose_algorithms(c, graph, s));
+    TRY_OUT(err, choose_layer_algorithms(c, graph, s));
 out:
     graph_free(&graph);
     return err;
@@ -116,8 +116,8 @@ static void conv_print_row(const conv_t *c, const subject_t *s, const char *pass
     bench_rate_cells(c->table, result, rate);
 }
 
-static err_t record(const conv_t *c, const subject_t *s, const bench_op_t *op, op_pass_t pass,
-                    const bench_result_t *result, const bench_rate_t *rate, int64_t n_wrong)
+static err_t conv_record(const conv_t *c, const subject_t *s, const bench_op_t *op, op_pass_t pass,
+                         const bench_result_t *result, const bench_rate_t *rate, int64_t n_wrong)
 {
     char operator[OP_KEY_MAX];
     json_t *j = bench_record_begin(c->bench, "conv", op_pass_names[pass]);
@@ -141,7 +141,7 @@ static err_t record(const conv_t *c, const subject_t *s, const bench_op_t *op, o
     return bench_record_end(c->bench, result);
 }
 
-static err_t finish_pass(const conv_t *c, const subject_t *s, const bench_op_t *op, op_pass_t pass,
+static err_t report_pass(const conv_t *c, const subject_t *s, const bench_op_t *op, op_pass_t pass,
                          const bench_result_t *result)
 {
     shape_t shape;
@@ -155,11 +155,11 @@ static err_t finish_pass(const conv_t *c, const subject_t *s, const bench_op_t *
     table_cell(c->table, "%s", algorithm_of(op, pass));
     table_cell(c->table, "%lld", (long long)n_wrong);
     table_log(c->table);
-    return record(c, s, op, pass, result, &rate, n_wrong);
+    return conv_record(c, s, op, pass, result, &rate, n_wrong);
 }
 
 /* The passes in turn, so that all three meet the same machine. */
-static err_t measure_op(const conv_t *c, const subject_t *s, const bench_op_t *op)
+static err_t measure_passes(const conv_t *c, const subject_t *s, const bench_op_t *op)
 {
     bench_pass_t passes[OP_PASS_COUNT];
     bench_work_t works[OP_PASS_COUNT];
@@ -171,7 +171,7 @@ static err_t measure_op(const conv_t *c, const subject_t *s, const bench_op_t *o
     err_t err = bench_measure(c->bench, works, OP_PASS_COUNT, results);
     if (err == ERR_OK) err = comm_agree(c->bench->comm, scratch_pull(&op->scratch), s->what[OP_FORWARD]);
     for (int i = 0; i < OP_PASS_COUNT && err == ERR_OK; i++)
-        err = finish_pass(c, s, op, (op_pass_t)i, &results[i]);
+        err = report_pass(c, s, op, (op_pass_t)i, &results[i]);
     for (int i = 0; i < OP_PASS_COUNT; i++) bench_result_free(&results[i]);
     return err;
 }
@@ -187,9 +187,9 @@ static err_t measure_layer(const conv_t *c, const conv_layer_t *layer)
 {
     subject_t s = {.layer = layer, .batch = batch_of(c, layer)};
     bench_op_t op = {NULL};
-    err_t err = describe(c, &s);
+    err_t err = describe_layer(c, &s);
     if (err == ERR_OK) err = bench_op_new(c->bench, &s.desc, true, &s.wanted, s.what[OP_FORWARD], &op);
-    if (err == ERR_OK) err = measure_op(c, &s, &op);
+    if (err == ERR_OK) err = measure_passes(c, &s, &op);
     bench_op_free(&op);
     return err == ERR_OK ? ERR_OK : err_context(err, "%s/%s", layer->net, layer->name);
 }

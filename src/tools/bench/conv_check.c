@@ -24,17 +24,17 @@ float *conv_result(const scratch_t *s, const op_desc_t *desc, op_pass_t pass, sh
 }
 
 /* Index of [a, b, c, d]. */
-static int64_t at4(shape_t shape, int64_t a, int64_t b, int64_t c, int64_t d)
+static int64_t index4(shape_t shape, int64_t a, int64_t b, int64_t c, int64_t d)
 {
     return ((a * shape.dim[1] + b) * shape.dim[2] + c) * shape.dim[3] + d;
 }
 
-static void cut4(shape_t shape, int64_t index, int64_t out[4])
+static void unravel4(shape_t shape, int64_t index, int64_t out[4])
 {
     for (int i = 3; i >= 0; index /= shape.dim[i], i--) out[i] = index % shape.dim[i];
 }
 
-static bool inside(shape_t image, int64_t h, int64_t w)
+static bool in_image(shape_t image, int64_t h, int64_t w)
 {
     return h >= 0 && h < image.dim[1] && w >= 0 && w < image.dim[2];
 }
@@ -47,9 +47,9 @@ static double forward_at(const scratch_t *s, const op_desc_t *d, const int64_t i
     for (int r = 0; r < a->kernel_h; r++)
         for (int q = 0; q < a->kernel_w; q++) {
             int64_t h = i[1] * a->stride_h - a->pad_h + r, w = i[2] * a->stride_w - a->pad_w + q;
-            for (int64_t c = 0; c < d->x[0].dim[3] && inside(d->x[0], h, w); c++)
-                sum += (double)s->x[at4(d->x[0], i[0], h, w, c)] *
-                       (double)s->param[0][at4(d->param[0], i[3], r, q, c)];
+            for (int64_t c = 0; c < d->x[0].dim[3] && in_image(d->x[0], h, w); c++)
+                sum += (double)s->x[index4(d->x[0], i[0], h, w, c)] *
+                       (double)s->param[0][index4(d->param[0], i[3], r, q, c)];
         }
     return sum;
 }
@@ -64,9 +64,9 @@ static double backward_data_at(const scratch_t *s, const op_desc_t *d, const int
             int64_t h = i[1] + a->pad_h - r, w = i[2] + a->pad_w - q;
             if (h % a->stride_h || w % a->stride_w) continue;
             h /= a->stride_h, w /= a->stride_w;
-            for (int64_t k = 0; k < d->y.dim[3] && inside(d->y, h, w); k++)
-                sum += (double)s->dy[at4(d->y, i[0], h, w, k)] *
-                       (double)s->param[0][at4(d->param[0], k, r, q, i[3])];
+            for (int64_t k = 0; k < d->y.dim[3] && in_image(d->y, h, w); k++)
+                sum += (double)s->dy[index4(d->y, i[0], h, w, k)] *
+                       (double)s->param[0][index4(d->param[0], k, r, q, i[3])];
         }
     return sum;
 }
@@ -80,8 +80,9 @@ static double backward_weights_at(const scratch_t *s, const op_desc_t *d, const 
         for (int64_t oh = 0; oh < d->y.dim[1]; oh++)
             for (int64_t ow = 0; ow < d->y.dim[2]; ow++) {
                 int64_t h = oh * a->stride_h - a->pad_h + i[1], w = ow * a->stride_w - a->pad_w + i[2];
-                if (!inside(d->x[0], h, w)) continue;
-                sum += (double)s->dy[at4(d->y, n, oh, ow, i[0])] * (double)s->x[at4(d->x[0], n, h, w, i[3])];
+                if (!in_image(d->x[0], h, w)) continue;
+                sum += (double)s->dy[index4(d->y, n, oh, ow, i[0])] *
+                       (double)s->x[index4(d->x[0], n, h, w, i[3])];
             }
     return sum;
 }
@@ -106,7 +107,7 @@ int conv_check(const scratch_t *s, const op_desc_t *d, op_pass_t pass, const cha
     int64_t count = shape_count(shape), index[4];
     int n_wrong = 0;
     for (int i = 0; i < CONV_SPOTS; i++) {
-        cut4(shape, conv_spot(count, i), index);
+        unravel4(shape, conv_spot(count, i), index);
         want[i] = value_at[pass](s, d, index);
         scale = fmax(scale, fabs(want[i]));
     }

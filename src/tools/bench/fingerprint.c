@@ -13,7 +13,7 @@
 #include "base/mem.h"
 #include "cluster/hosts/machine.h"
 
-static void hardware(const runtime_t *runtime, json_t *j)
+static void describe_hardware(const runtime_t *runtime, json_t *j)
 {
     char cpu[96];
     struct utsname os;
@@ -29,7 +29,7 @@ static void hardware(const runtime_t *runtime, json_t *j)
     json_object_end(j);
 }
 
-static void fabric(const runtime_t *runtime, json_t *j)
+static void describe_fabric(const runtime_t *runtime, json_t *j)
 {
     machine_port_t ports[MACHINE_MAX_PORTS];
     int n = machine_ports(ports);
@@ -46,7 +46,7 @@ static void fabric(const runtime_t *runtime, json_t *j)
     json_object_end(j);
 }
 
-static void software(const runtime_t *runtime, json_t *j)
+static void describe_software(const runtime_t *runtime, json_t *j)
 {
     struct utsname os;
     uname(&os);
@@ -58,10 +58,10 @@ static void software(const runtime_t *runtime, json_t *j)
 
 typedef void (*part_t)(const runtime_t *runtime, json_t *j);
 enum { HARDWARE, FABRIC, SOFTWARE, N_PARTS };
-static const part_t parts[N_PARTS] = {hardware, fabric, software};
+static const part_t parts[N_PARTS] = {describe_hardware, describe_fabric, describe_software};
 static const char *const names[N_PARTS] = {"hardware", "fabric", "software"};
 
-static err_t warn_of_others(const runtime_t *runtime, const uint64_t ids[N_PARTS])
+static err_t warn_if_hosts_differ(const runtime_t *runtime, const uint64_t ids[N_PARTS])
 {
     const comm_t *comm = runtime->comm;
     struct host_ids {
@@ -96,7 +96,7 @@ err_t fingerprint_record(const runtime_t *runtime, json_t *j)
         ids[i] = text[i].text ? XXH3_64bits(text[i].text, text[i].n_bytes) : 0;
     }
     err = comm_agree(runtime->comm, err, "the fingerprint");
-    if (err == ERR_OK) err = warn_of_others(runtime, ids);
+    if (err == ERR_OK) err = warn_if_hosts_differ(runtime, ids);
     if (err == ERR_OK && j) {
         json_object_begin(j, "fingerprint");
         for (int i = 0; i < N_PARTS; i++) {

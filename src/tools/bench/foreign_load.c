@@ -18,7 +18,7 @@ static const double stolen_share = 0.02; /* of an interval on all CPUs */
 static const double settle_sec = 0.001;  /* vector units let the clock rise again after 0.7 ms (Intel SDM) */
 
 /* The number that `format` finds in a file of the kernel's; -1 where there is no such file. */
-static int64_t read_number(const char *path, const char *format)
+static int64_t read_counter(const char *path, const char *format)
 {
     long long value = 0;
     char line[256];
@@ -29,13 +29,13 @@ static int64_t read_number(const char *path, const char *format)
 /* Jiffies that the hypervisor took, on all CPUs. */
 static int64_t read_steal(void)
 {
-    return read_number("/proc/stat", "cpu %*d %*d %*d %*d %*d %*d %*d %lld");
+    return read_counter("/proc/stat", "cpu %*d %*d %*d %*d %*d %*d %*d %lld");
 }
 
 /* Nanoseconds that this thread could have run and did not. */
 static int64_t read_waited(void)
 {
-    return read_number("/proc/thread-self/schedstat", "%*d %lld");
+    return read_counter("/proc/thread-self/schedstat", "%*d %lld");
 }
 
 static int64_t read_throttled(void)
@@ -47,7 +47,7 @@ static int64_t read_throttled(void)
         char path[96];
         if (!CPU_ISSET(i, &cpus)) continue;
         snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/thermal_throttle/core_throttle_count", i);
-        int64_t count = read_number(path, "%lld");
+        int64_t count = read_counter(path, "%lld");
         if (count < 0) return sum; /* no CPU has it, or all */
         sum += count;
     }
@@ -71,7 +71,7 @@ static double probe_once(void)
     return sec;
 }
 
-static double probe(void)
+static double median_probe(void)
 {
     double sec[PROBE_RUNS];
     for (int i = 0; i < PROBE_RUNS; i++) sec[i] = probe_once();
@@ -82,7 +82,7 @@ static void run_probe(load_t *load)
 {
     double start = clock_sec();
     while (clock_sec() - start < settle_sec) continue;
-    load->last_sec = probe();
+    load->last_sec = median_probe();
     if (load->best_sec <= 0 || load->last_sec < load->best_sec) load->best_sec = load->last_sec;
 }
 

@@ -55,7 +55,7 @@ typedef struct gemm {
     table_t *table;
 } gemm_t;
 
-static err_t check_options(void *values)
+static err_t gemm_check_options(void *values)
 {
     const gemm_options_t *o = values;
     if (o->max > 0 && o->max < SQUARE_MIN)
@@ -75,8 +75,8 @@ static void gemm_print_row(const gemm_t *g, const gemm_shape_t *s, const bench_r
     table_log(g->table);
 }
 
-static err_t record(const gemm_t *g, const gemm_shape_t *s, const bench_result_t *result,
-                    const bench_rate_t *rate, int64_t n_wrong)
+static err_t gemm_record(const gemm_t *g, const gemm_shape_t *s, const bench_result_t *result,
+                         const bench_rate_t *rate, int64_t n_wrong)
 {
     json_t *j = bench_record_begin(g->bench, "gemm", "gemm");
     if (j) {
@@ -96,8 +96,8 @@ static err_t record(const gemm_t *g, const gemm_shape_t *s, const bench_result_t
 }
 
 /* Measures, then looks at what the last iteration left. */
-static err_t measure_op(const gemm_t *g, const gemm_shape_t *s, const bench_op_t *op, const char *what,
-                        bench_result_t *result)
+static err_t measure_product(const gemm_t *g, const gemm_shape_t *s, const bench_op_t *op, const char *what,
+                             bench_result_t *result)
 {
     bench_t *bench = g->bench;
     const scratch_t *b = &op->scratch;
@@ -116,7 +116,7 @@ static err_t measure_op(const gemm_t *g, const gemm_shape_t *s, const bench_op_t
     double n_flops = 2.0 * (double)op_macs(&op->op->desc);
     bench_rate_t rate = bench_rate_of(bench, result, n_flops, g->peak);
     gemm_print_row(g, s, result, &rate, n_wrong);
-    return record(g, s, result, &rate, n_wrong);
+    return gemm_record(g, s, result, &rate, n_wrong);
 }
 
 static err_t measure_shape(const gemm_t *g, const gemm_shape_t *s)
@@ -130,7 +130,7 @@ static err_t measure_shape(const gemm_t *g, const gemm_shape_t *s)
              (long long)s->k);
     TRY(op_infer(&desc));
     err_t err = bench_op_new(g->bench, &desc, false, NULL, what, &op);
-    if (err == ERR_OK) err = measure_op(g, s, &op, what, &result);
+    if (err == ERR_OK) err = measure_product(g, s, &op, what, &result);
     bench_result_free(&result);
     bench_op_free(&op);
     return err;
@@ -179,5 +179,5 @@ const bench_case_t bench_gemm = {.name = "gemm",
                                  .table = gemm_table,
                                  .n_options = sizeof gemm_table / sizeof gemm_table[0],
                                  .n_options_bytes = sizeof(gemm_options_t),
-                                 .check = check_options,
+                                 .check = gemm_check_options,
                                  .run = gemm_run};

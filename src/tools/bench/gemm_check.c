@@ -22,14 +22,14 @@ void gemm_fill(float *out, int64_t count, int half, uint64_t seed)
 }
 
 /* In [1, 2^20]. */
-static void draw(int64_t *v, int64_t n, uint32_t stream)
+static void draw_vector(int64_t *v, int64_t n, uint32_t stream)
 {
     rng_t rng = rng_new(7, RNG_TEST, stream);
     for (int64_t i = 0; i < n; i++) v[i] = 1 + (int64_t)(rng_u32(&rng) >> 12);
 }
 
 /* A sum that cannot be right stands for what is no whole number, too large, infinite or NaN. */
-static int64_t whole(float value, bool *bad)
+static int64_t to_integer(float value, bool *bad)
 {
     *bad |= !(fabsf(value) <= 0x1p24f) || value != rintf(value);
     return *bad ? 0 : (int64_t)value;
@@ -43,7 +43,7 @@ static void combine_rows(const float *a, const int64_t *v, int64_t n_rows, int64
         for (int64_t c = 0; c < n_columns; c++) out[c] += v[r] * (int64_t)a[r * n_columns + c];
 }
 
-static int64_t dot(const float *a, const int64_t *v, int64_t n)
+static int64_t integer_dot(const float *a, const int64_t *v, int64_t n)
 {
     int64_t sum = 0;
     for (int64_t i = 0; i < n; i++) sum += v[i] * (int64_t)a[i];
@@ -55,13 +55,13 @@ static int64_t wrong_rows(const float *x, const float *w, const float *y, int64_
                           int64_t *v, int64_t *u)
 {
     int64_t n_wrong = 0;
-    draw(v, n, 1);
+    draw_vector(v, n, 1);
     combine_rows(w, v, n, k, u);
     for (int64_t i = 0; i < m; i++) {
         bool bad = false;
         int64_t sum = 0;
-        for (int64_t j = 0; j < n; j++) sum += v[j] * whole(y[i * n + j], &bad);
-        n_wrong += bad || sum != dot(x + i * k, u, k);
+        for (int64_t j = 0; j < n; j++) sum += v[j] * to_integer(y[i * n + j], &bad);
+        n_wrong += bad || sum != integer_dot(x + i * k, u, k);
     }
     return n_wrong;
 }
@@ -71,16 +71,16 @@ static int64_t wrong_columns(const float *x, const float *w, const float *y, int
                              int64_t *v, int64_t *u, int64_t *sums)
 {
     int64_t n_wrong = 0;
-    draw(v, m, 2);
+    draw_vector(v, m, 2);
     combine_rows(x, v, m, k, u);
     for (int64_t j = 0; j < n; j++) sums[j] = 0;
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < n; j++) {
             bool bad = false;
-            sums[j] += v[i] * whole(y[i * n + j], &bad);
+            sums[j] += v[i] * to_integer(y[i * n + j], &bad);
             if (bad) sums[j] = INT64_MIN / 2;
         }
-    for (int64_t j = 0; j < n; j++) n_wrong += sums[j] != dot(w + j * k, u, k);
+    for (int64_t j = 0; j < n; j++) n_wrong += sums[j] != integer_dot(w + j * k, u, k);
     return n_wrong;
 }
 

@@ -65,7 +65,7 @@ typedef struct task {
     err_info_t failed;
 } task_t;
 
-static err_t check_options(void *values)
+static err_t io_check_options(void *values)
 {
     const io_options_t *o = values;
     if (o->dir && !o->dir[0]) RAISE(ERR_USAGE, "--io-dir is empty; it takes a folder");
@@ -80,7 +80,7 @@ static void close_fd(io_t *io)
     io->fd = -1;
 }
 
-static err_t remove_file(io_t *io)
+static err_t io_remove_file(io_t *io)
 {
     close_fd(io);
     unlink(io->path);
@@ -94,9 +94,9 @@ static err_t raw_write(io_t *io)
     return ERR_OK;
 }
 
-static err_t raw_written(io_t *io)
+static err_t write_unflushed(io_t *io)
 {
-    TRY(remove_file(io));
+    TRY(io_remove_file(io));
     return io_write(io->path, io->source, io->n_bytes, &io->fd);
 }
 
@@ -110,36 +110,36 @@ static err_t raw_read(io_t *io)
     return io_read(io->path, io->sink, io->n_bytes);
 }
 
-static shape_t images(const io_t *io)
+static shape_t images_shape(const io_t *io)
 {
     return shape_3d(io->n_bytes / (SIDE * SIDE), SIDE, SIDE);
 }
 
-static err_t write_idx(io_t *io)
+static err_t io_write_idx(io_t *io)
 {
-    return idx_write(io->path, images(io), io->source);
+    return idx_write(io->path, images_shape(io), io->source);
 }
 
-static err_t read_idx(io_t *io)
+static err_t io_read_idx(io_t *io)
 {
     shape_t shape;
     return idx_read(io->path, 3, io->n_bytes, &shape, &io->values);
 }
 
-static err_t forget_values(io_t *io)
+static err_t free_values(io_t *io)
 {
     mem_free(&io->values);
     return ERR_OK;
 }
 
-static err_t write_checkpoint(io_t *io)
+static err_t io_write_checkpoint(io_t *io)
 {
     ckpt_attr_t attrs[] = {ckpt_text("model", "bench"), ckpt_int("step", 1)};
     ckpt_content_t content = {io->arrays, N_ARRAYS, attrs, sizeof attrs / sizeof attrs[0]};
     return checkpoint_write(io->path, &content);
 }
 
-static err_t read_checkpoint(io_t *io)
+static err_t io_read_checkpoint(io_t *io)
 {
     checkpoint_t *checkpoint;
     err_t err = ERR_OK;
@@ -153,12 +153,12 @@ static err_t read_checkpoint(io_t *io)
     return err;
 }
 
-static bool takes_part(const task_t *task)
+static bool task_takes_part(const task_t *task)
 {
     return (task->access->everybody || task->io->bench->comm->rank == 0) && task->failed.code == ERR_OK;
 }
 
-static err_t keep(task_t *task, err_t err)
+static err_t keep_error(task_t *task, err_t err)
 {
     if (err != ERR_OK) err_take(err, &task->failed);
     return ERR_OK;
@@ -167,7 +167,7 @@ static err_t keep(task_t *task, err_t err)
 static err_t run_task(void *context)
 {
     task_t *task = context;
-    return takes_part(task) ? keep(task, task->access->run(task->io)) : ERR_OK;
+    return task_takes_part(task) ? keep_error(task, task->access->run(task->io)) : ERR_OK;
 }
 
 /* One rank of each host drops the file from its cache. */
@@ -176,9 +176,9 @@ static err_t prepare_task(void *context)
     task_t *task = context;
     const access_t *a = task->access;
     int64_t n_left = 0;
-    if (takes_part(task) && a->prepare) keep(task, a->prepare(task->io));
-    if (!task->cold || !takes_part(task) || task->io->bench->comm->topo.local_rank != 0) return ERR_OK;
-    keep(task, io_drop(task->io->path, &n_left));
+    if (task_takes_part(task) && a->prepare) keep_error(task, a->prepare(task->io));
+    if (!task->cold || !task_takes_part(task) || task->io->bench->comm->topo.local_rank != 0) return ERR_OK;
+    keep_error(task, io_drop(task->io->path, &n_left));
     if (n_left > task->n_left) task->n_left = n_left;
     return ERR_OK;
 }
@@ -189,7 +189,7 @@ static int64_t wrong_files(const task_t *task)
     io_t *io = task->io;
     const access_t *a = task->access;
     uint8_t *got = io->values ? io->values : io->sink;
-    if (!a->reads || !takes_part(task)) return 0;
+    if (!a->reads || !task_takes_part(task)) return 0;
     if (io->options->fault) got[a->n_bytes / 2] ^= 1;
     return memcmp(got, io->source, (size_t)a->n_bytes) != 0;
 }
@@ -253,7 +253,7 @@ static err_t measure_reading(io_t *io, const access_t *access, err_t (*make)(io_
     comm_t *comm = io->bench->comm;
     err_t err = ERR_OK;
     if (comm->rank == 0) {
-        remove_file(io);
+        io_remove_file(io);
         err = make(io);
     }
     err = comm_agree(comm, err, "making a file to read");
@@ -262,31 +262,32 @@ static err_t measure_reading(io_t *io, const access_t *access, err_t (*make)(io_
         err = measure_access(io, access, cold);
     }
     mem_free(&io->values);
-    if (comm->rank == 0) remove_file(io);
+    if (comm->rank == 0) io_remove_file(io);
     return err;
 }
 
 static err_t measure_all(io_t *io)
 {
-    int64_t idx = shape_count(images(io)), ckpt = N_ARRAYS * shape_count(io->arrays[0].shape) * 4;
-    const access_t plain_write = {"raw_write", false, false, raw_write, remove_file, io->n_bytes},
-                   plain_flush = {"raw_fsync", false, false, raw_flush, raw_written, io->n_bytes},
+    int64_t idx = shape_count(images_shape(io)), ckpt = N_ARRAYS * shape_count(io->arrays[0].shape) * 4;
+    const access_t plain_write = {"raw_write", false, false, raw_write, io_remove_file, io->n_bytes},
+                   plain_flush = {"raw_fsync", false, false, raw_flush, write_unflushed, io->n_bytes},
                    plain_read = {"raw_read", true, true, raw_read, NULL, io->n_bytes},
-                   idx_writes = {"idx_write", false, false, write_idx, remove_file, idx},
-                   idx_reads = {"idx_read", true, true, read_idx, forget_values, idx},
-                   ckpt_writes = {"checkpoint_write", false, false, write_checkpoint, remove_file, ckpt},
-                   ckpt_reads = {"checkpoint_read", true, false, read_checkpoint, NULL, ckpt};
+                   idx_writes = {"idx_write", false, false, io_write_idx, io_remove_file, idx},
+                   idx_reads = {"idx_read", true, true, io_read_idx, free_values, idx},
+                   ckpt_writes = {"checkpoint_write",  false,          false,
+                                  io_write_checkpoint, io_remove_file, ckpt},
+                   ckpt_reads = {"checkpoint_read", true, false, io_read_checkpoint, NULL, ckpt};
     TRY(measure_access(io, &plain_write, false));
     TRY(measure_access(io, &plain_flush, false));
     TRY(measure_reading(io, &plain_read, raw_write));
     TRY(measure_access(io, &idx_writes, false));
-    TRY(measure_reading(io, &idx_reads, write_idx));
+    TRY(measure_reading(io, &idx_reads, io_write_idx));
     TRY(measure_access(io, &ckpt_writes, false));
-    return measure_reading(io, &ckpt_reads, write_checkpoint);
+    return measure_reading(io, &ckpt_reads, io_write_checkpoint);
 }
 
 /* Rank 0's. The folder of the records is there by now. It is looked at before anything is measured. */
-static err_t make_folder(io_t *io)
+static err_t make_temp_folder(io_t *io)
 {
     char of_records[FS_PATH_MAX] = "runs", unused[FS_PATH_MAX];
     const char *folder = io->options->dir ? io->options->dir : of_records;
@@ -297,14 +298,14 @@ static err_t make_folder(io_t *io)
     return io_temp_new(folder, io->temp);
 }
 
-static err_t find_folder(const io_t *io)
+static err_t find_temp_folder(const io_t *io)
 {
     if (fs_is_folder(io->temp)) return ERR_OK;
     RAISE(ERR_USAGE, "%s is not seen on %s; --io-dir takes a folder that all hosts share", io->temp,
           io->bench->comm->topo.host_name);
 }
 
-static err_t make_buffers(io_t *io)
+static err_t make_io_buffers(io_t *io)
 {
     static const char what[] = "measuring files";
     TRY(mem_new((size_t)io->n_bytes, what, &io->source));
@@ -333,10 +334,10 @@ static err_t io_prepare(io_t *io)
     static const char what[] = "preparing to measure files";
     comm_t *comm = io->bench->comm;
     TRY(bench_check_memory(io->bench, 3 * io->n_bytes, "--io-bytes, three buffers of it,"));
-    TRY(comm_agree(comm, comm->rank == 0 ? make_folder(io) : ERR_OK, what));
+    TRY(comm_agree(comm, comm->rank == 0 ? make_temp_folder(io) : ERR_OK, what));
     TRY(comm_broadcast(comm, io->temp, sizeof io->temp, 0, what));
-    err_t err = find_folder(io);
-    if (err == ERR_OK) err = make_buffers(io);
+    err_t err = find_temp_folder(io);
+    if (err == ERR_OK) err = make_io_buffers(io);
     return comm_agree(comm, err, what);
 }
 
@@ -379,5 +380,5 @@ const bench_case_t bench_io = {.name = "io",
                                .table = io_table,
                                .n_options = sizeof io_table / sizeof io_table[0],
                                .n_options_bytes = sizeof(io_options_t),
-                               .check = check_options,
+                               .check = io_check_options,
                                .run = io_run};

@@ -91,7 +91,7 @@ void io_temp_remove(const char *temp)
 }
 
 /* What a write or a read may do at once. */
-static size_t part_of(int64_t n)
+static size_t part_bytes(int64_t n)
 {
     return n < IO_PART ? (size_t)n : IO_PART;
 }
@@ -101,7 +101,7 @@ err_t io_write(const char *path, const uint8_t *bytes, int64_t n, int *out)
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0) RAISE(ERR_SYSTEM, "%s cannot be made: %s", path, strerror(errno));
     while (n > 0 && !stop_requested()) {
-        size_t n_part = part_of(n);
+        size_t n_part = part_bytes(n);
         int reason = fs_write_all(fd, FS_HERE, bytes, n_part);
         if (reason) {
             close(fd);
@@ -126,7 +126,7 @@ err_t io_read(const char *path, uint8_t *out, int64_t n)
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) RAISE(ERR_SYSTEM, "%s cannot be opened: %s", path, strerror(errno));
     while (n > 0 && !stop_requested()) {
-        size_t n_part = part_of(n), n_read;
+        size_t n_part = part_bytes(n), n_read;
         int reason = fs_read_all(fd, FS_HERE, out, n_part, &n_read);
         if (reason) RAISE_OUT(err, ERR_SYSTEM, "%s: reading failed: %s", path, strerror(reason));
         if (n_read < n_part) RAISE_OUT(err, ERR_SYSTEM, "%s ends early", path);

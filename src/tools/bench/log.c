@@ -41,7 +41,7 @@ static err_t choose_path(const char *requested, char path[FS_PATH_MAX])
     return fs_make_folder(folder);
 }
 
-static err_t open_file(bench_t *bench)
+static err_t open_records(bench_t *bench)
 {
     char path[FS_PATH_MAX];
     TRY(choose_path(bench->options->out, path));
@@ -59,7 +59,7 @@ err_t bench_log_open(bench_t *bench, const opt_group_t *groups, int n_groups)
     if (bench->options->turns)
         TRY(turns_open(bench->comm, bench->options->turns, log->id, bench->options->runtime.timeout_sec,
                        &bench->turns));
-    TRY(comm_agree(bench->comm, writes ? open_file(bench) : ERR_OK, what));
+    TRY(comm_agree(bench->comm, writes ? open_records(bench) : ERR_OK, what));
     json_t *j = metrics_begin(&log->metrics, "bench_run");
     if (j) {
         char now[32];

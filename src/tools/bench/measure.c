@@ -28,43 +28,43 @@ static const double overrun = 5;                /* budgets that may go for the f
 enum { NOTE_STOP, NOTE_LOADS, N_NOTES = NOTE_LOADS + LOAD_KINDS };
 
 /* A work while it is measured. */
-typedef struct state {
+typedef struct work_state {
     const bench_work_t *work;
     int n_ranks;
     samples_t samples;
     double sample_sec; /* about */
     int64_t per_sample, per_batch;
     int64_t n_slowest; /* samples whose slowest rank was this one */
-} state_t;
+} work_state_t;
 
-typedef struct measuring {
+typedef struct measurement {
     bench_t *bench;
-    state_t states[BENCH_MAX_WORKS];
+    work_state_t states[BENCH_MAX_WORKS];
     int n, n_rounds;
     int n_rounds_agreed; /* with the job that takes turns with this one */
     double best_sec;     /* of the probe, when batches were last judged by it */
     double budget;
     double *sorted;
-} measuring_t;
+} measurement_t;
 
 static err_t max_over_ranks(bench_t *bench, double *values, int64_t n)
 {
     return comm_allreduce(bench->comm, values, n, DTYPE_F64, COMM_MAX, "gathering samples");
 }
 
-static bool takes_part(const bench_t *bench, const state_t *s)
+static bool is_participant(const bench_t *bench, const work_state_t *s)
 {
     return bench->comm->rank < s->n_ranks;
 }
 
 /* All ranks come together; those who have nothing to do for a work wait for it without using a CPU. */
-static err_t meet(bench_t *bench, const state_t *s)
+static err_t wait_for_ranks(bench_t *bench, const work_state_t *s)
 {
     if (s->n_ranks < bench->comm->size) return comm_barrier_asleep(bench->comm, s->work->what);
     return comm_barrier(bench->comm, s->work->what);
 }
 
-static err_t one_sample(const bench_t *bench, const state_t *s, double *sec)
+static err_t run_sample(const bench_t *bench, const work_state_t *s, double *sec)
 {
     const bench_work_t *w = s->work;
     double start = clock_sec();
@@ -77,7 +77,7 @@ static err_t one_sample(const bench_t *bench, const state_t *s, double *sec)
 }
 
 /* n samples by this rank's clock; what its parts took: parts[i * parts of the work + part], or NULL. */
-static err_t own_samples(bench_t *bench, const state_t *s, int64_t n, double *sec, double *parts)
+static err_t run_samples(bench_t *bench, const work_state_t *s, int64_t n, double *sec, double *parts)
 {
     const bench_parts_t *of = &s->work->parts;
     double before[BENCH_MAX_PARTS];
@@ -87,7 +87,7 @@ static err_t own_samples(bench_t *bench, const state_t *s, int64_t n, double *se
             TRY(s->work->prepare(s->work->context));
             TRY(comm_barrier(bench->comm, s->work->what));
         }
-        TRY(one_sample(bench, s, &sec[i]));
+        TRY(run_sample(bench, s, &sec[i]));
         if (!parts || of->n == 0) continue;
         of->take(s->work->context, &parts[i * of->n]);
         for (int part = 0; part < of->n; part++) parts[i * of->n + part] /= (double)s->per_sample;
@@ -96,7 +96,7 @@ static err_t own_samples(bench_t *bench, const state_t *s, int64_t n, double *se
 }
 
 /* Of a sample, each `mean` long. */
-static int64_t enough_iterations(const state_t *s, double mean)
+static int64_t enough_iterations(const work_state_t *s, double mean)
 {
     double margin_sec = s->work->finish ? device_margin_sec : clock_margin_sec;
     if (s->work->prepare || mean >= margin_sec) return 1;
@@ -105,7 +105,7 @@ static int64_t enough_iterations(const state_t *s, double mean)
 }
 
 /* What one iteration takes, roughly, and from that the numbers of iterations. The same on all ranks. */
-static err_t warm_up(bench_t *bench, state_t *s)
+static err_t warm_up(bench_t *bench, work_state_t *s)
 {
     double sec[MAX_WARM_UP] = {0}, mean = 0;
     int64_t n = 1;
@@ -113,9 +113,9 @@ static err_t warm_up(bench_t *bench, state_t *s)
     /* With a wait in every sample one iteration seems to take as long as the wait: only several tell. */
     for (int i = 0; i < (s->work->finish ? 4 : 2); i++) {
         if (i >= 2) s->per_sample = enough_iterations(s, mean);
-        TRY(meet(bench, s));
-        if (takes_part(bench, s)) TRY(own_samples(bench, s, n, sec, NULL));
-        TRY(meet(bench, s));
+        TRY(wait_for_ranks(bench, s));
+        if (is_participant(bench, s)) TRY(run_samples(bench, s, n, sec, NULL));
+        TRY(wait_for_ranks(bench, s));
         mean = 0;
         for (int64_t k = 0; k < n; k++) mean += sec[k] / (double)n;
         TRY(max_over_ranks(bench, &mean, 1));
@@ -135,7 +135,8 @@ static err_t warm_up(bench_t *bench, state_t *s)
 }
 
 /* This rank's samples become those of the slowest; what was found of foreign load goes with them. */
-static err_t gather(bench_t *bench, state_t *s, int round, int64_t n, const double *mine, double *all)
+static err_t gather_samples(bench_t *bench, work_state_t *s, int round, int64_t n, const double *mine,
+                            double *all)
 {
     double *probe_sec = &s->samples.probe_sec[round];
     unsigned loads = load_end(&bench->load, bench->n_cpus, bench->cpus_are_shared, probe_sec);
@@ -145,14 +146,14 @@ static err_t gather(bench_t *bench, state_t *s, int round, int64_t n, const doub
     notes[NOTE_STOP] = stop_requested();
     for (int i = 0; i < LOAD_KINDS; i++) notes[NOTE_LOADS + i] = loads >> i & 1;
     TRY(max_over_ranks(bench, all, n + N_NOTES));
-    for (int64_t i = 0; i < n && takes_part(bench, s); i++) s->n_slowest += mine[i] >= all[i];
+    for (int64_t i = 0; i < n && is_participant(bench, s); i++) s->n_slowest += mine[i] >= all[i];
     for (int i = 0; i < LOAD_KINDS; i++) s->samples.loads[round] |= notes[NOTE_LOADS + i] > 0 ? 1 << i : 0;
     bench->interrupted |= notes[NOTE_STOP] > 0;
     return ERR_OK;
 }
 
 /* Means over the ranks that take part. */
-static err_t gather_parts(bench_t *bench, state_t *s, int64_t n, double *parts)
+static err_t gather_parts(bench_t *bench, work_state_t *s, int64_t n, double *parts)
 {
     int n_parts = s->work->parts.n;
     if (n_parts == 0) return ERR_OK;
@@ -164,26 +165,26 @@ static err_t gather_parts(bench_t *bench, state_t *s, int64_t n, double *parts)
 }
 
 /* The other job has emptied the caches. */
-static err_t settle(bench_t *bench, const state_t *s)
+static err_t refill_caches(bench_t *bench, const work_state_t *s)
 {
-    if (!bench->turns || s->work->prepare || !takes_part(bench, s)) return ERR_OK;
+    if (!bench->turns || s->work->prepare || !is_participant(bench, s)) return ERR_OK;
     double sec[SETTLE_SAMPLES];
-    return own_samples(bench, s, SETTLE_SAMPLES, sec, NULL);
+    return run_samples(bench, s, SETTLE_SAMPLES, sec, NULL);
 }
 
-static err_t batch(measuring_t *m, state_t *s)
+static err_t measure_batch(measurement_t *m, work_state_t *s)
 {
     double mine[MAX_BATCH] = {0}, all[MAX_BATCH + N_NOTES], parts[MAX_BATCH * BENCH_MAX_PARTS] = {0};
     samples_t *samples = &s->samples;
     int64_t left = BENCH_MAX_SAMPLES - samples->n, n = left < s->per_batch ? left : s->per_batch;
     if (n == 0) return ERR_OK;
     double start = clock_sec();
-    TRY(settle(m->bench, s));
-    TRY(meet(m->bench, s));
+    TRY(refill_caches(m->bench, s));
+    TRY(wait_for_ranks(m->bench, s));
     load_begin(&m->bench->load);
-    if (takes_part(m->bench, s)) TRY(own_samples(m->bench, s, n, mine, parts));
-    TRY(meet(m->bench, s));
-    TRY(gather(m->bench, s, m->n_rounds, n, mine, all));
+    if (is_participant(m->bench, s)) TRY(run_samples(m->bench, s, n, mine, parts));
+    TRY(wait_for_ranks(m->bench, s));
+    TRY(gather_samples(m->bench, s, m->n_rounds, n, mine, all));
     TRY(gather_parts(m->bench, s, n, parts));
     samples->batch_sec[m->n_rounds] = clock_sec() - start;
     for (int64_t i = 0; i < n; i++) {
@@ -194,7 +195,7 @@ static err_t batch(measuring_t *m, state_t *s)
 }
 
 /* A probe much better than all before makes earlier batches slow ones. */
-static err_t judge_again(measuring_t *m)
+static err_t judge_batches_again(measurement_t *m)
 {
     const load_t *load = &m->bench->load;
     double better = load->best_sec < 0.98 * m->best_sec;
@@ -211,7 +212,7 @@ static err_t judge_again(measuring_t *m)
 }
 
 /* Time used so far, disturbed batches at a third; the same on all ranks. */
-static err_t elapsed(measuring_t *m, double *out)
+static err_t elapsed_sec(measurement_t *m, double *out)
 {
     *out = 0;
     for (int i = 0; i < m->n; i++)
@@ -221,7 +222,7 @@ static err_t elapsed(measuring_t *m, double *out)
 }
 
 /* Whether one more batch of s is wanted. */
-static bool wants_more(const measuring_t *m, const samples_t *s, double sec)
+static bool needs_more(const measurement_t *m, const samples_t *s, double sec)
 {
     if (m->bench->turns) return m->n_rounds < m->n_rounds_agreed;
     if (s->n >= BENCH_MAX_SAMPLES) return false;
@@ -231,7 +232,7 @@ static bool wants_more(const measuring_t *m, const samples_t *s, double sec)
 }
 
 /* How far the time is gone, and how well the first work's median is known. */
-static void show(const measuring_t *m, double sec)
+static void show_progress(const measurement_t *m, double sec)
 {
     char text[96];
     double low, high;
@@ -249,7 +250,7 @@ static void show(const measuring_t *m, double sec)
 }
 
 /* In turn both jobs take as many batches, whatever they find: each has its neighbour in the other. */
-static err_t agree_on_rounds(measuring_t *m)
+static err_t agree_on_rounds(measurement_t *m)
 {
     double round_sec = 0;
     if (!m->bench->turns) return ERR_OK;
@@ -264,26 +265,26 @@ static err_t agree_on_rounds(measuring_t *m)
     return ERR_OK;
 }
 
-static err_t rounds(measuring_t *m)
+static err_t measure_rounds(measurement_t *m)
 {
     bool more = true;
     while (more && m->n_rounds < BENCH_MAX_SAMPLES) {
         for (int i = 0; i < m->n; i++) {
-            TRY(batch(m, &m->states[i]));
+            TRY(measure_batch(m, &m->states[i]));
             if (m->bench->interrupted) return ERR_OK;
         }
         m->n_rounds++;
         double sec;
-        TRY(judge_again(m));
-        TRY(elapsed(m, &sec));
-        show(m, sec);
+        TRY(judge_batches_again(m));
+        TRY(elapsed_sec(m, &sec));
+        show_progress(m, sec);
         more = false;
-        for (int i = 0; i < m->n; i++) more |= wants_more(m, &m->states[i].samples, sec);
+        for (int i = 0; i < m->n; i++) more |= needs_more(m, &m->states[i].samples, sec);
     }
     return ERR_OK;
 }
 
-static err_t find_slowest(bench_t *bench, const state_t *s, bench_result_t *out)
+static err_t find_slowest(bench_t *bench, const work_state_t *s, bench_result_t *out)
 {
     int64_t *counts;
     TRY(mem_new_array(bench->comm->size, sizeof *counts, "counts of slow samples", &counts));
@@ -297,11 +298,11 @@ static err_t find_slowest(bench_t *bench, const state_t *s, bench_result_t *out)
     return err;
 }
 
-static err_t prepare_states(measuring_t *m, const bench_work_t *works)
+static err_t prepare_states(measurement_t *m, const bench_work_t *works)
 {
     TRY(mem_new_array(BENCH_MAX_SAMPLES, sizeof *m->sorted, "samples", &m->sorted));
     for (int i = 0; i < m->n; i++) {
-        state_t *s = &m->states[i];
+        work_state_t *s = &m->states[i];
         s->work = &works[i];
         s->n_ranks = works[i].n_ranks ? works[i].n_ranks : m->bench->comm->size;
         ASSERT(!works[i].prepare || s->n_ranks == m->bench->comm->size);
@@ -310,12 +311,12 @@ static err_t prepare_states(measuring_t *m, const bench_work_t *works)
     return ERR_OK;
 }
 
-static err_t measure(measuring_t *m, bench_result_t *results)
+static err_t measure_works(measurement_t *m, bench_result_t *results)
 {
     for (int i = 0; i < m->n; i++) TRY(warm_up(m->bench, &m->states[i]));
     m->best_sec = INFINITY;
     TRY(agree_on_rounds(m));
-    TRY(rounds(m));
+    TRY(measure_rounds(m));
     progress_clear_line();
     if (m->bench->interrupted)
         return comm_agree(m->bench->comm, err_raise(ERR_GATE, __FILE__, __LINE__, "interrupted by a signal"),
@@ -336,7 +337,7 @@ err_t bench_measure(bench_t *bench, const bench_work_t *works, int n, bench_resu
     const bench_options_t *o = bench->options;
     double each = o->budget_sec > 0 ? o->budget_sec : o->quick ? quick_budget_sec : budget_sec;
     ASSERT(n > 0 && n <= BENCH_MAX_WORKS);
-    measuring_t *m = NULL;
+    measurement_t *m = NULL;
     memset(results, 0, (size_t)n * sizeof *results);
     err_t err = mem_new(sizeof *m, "a measurement", &m);
     if (err == ERR_OK) {
@@ -346,7 +347,7 @@ err_t bench_measure(bench_t *bench, const bench_work_t *works, int n, bench_resu
         err = prepare_states(m, works);
     }
     err = comm_agree(bench->comm, err, "preparing a measurement");
-    if (err == ERR_OK) err = measure(m, results);
+    if (err == ERR_OK) err = measure_works(m, results);
     for (int i = 0; m && i < n; i++) samples_free(&m->states[i].samples);
     if (m) mem_free(&m->sorted);
     mem_free(&m);

@@ -34,7 +34,7 @@ static const opt_t mem_table[] = {
      OPT_HIDDEN},
 };
 
-static err_t check_options(void *values)
+static err_t mem_check_options(void *values)
 {
     enum { LEAST = 1024 };
     const mem_options_t *o = values;
@@ -172,7 +172,7 @@ static err_t run_fresh(void *context)
 }
 
 /* Outside of the timing: faults of one round, and whether pages come as zeros and keep what is written. */
-static err_t look_at_fresh(fresh_t *f, double *n_faults)
+static err_t inspect_fresh(fresh_t *f, double *n_faults)
 {
     char *block = NULL;
     struct rusage before, after;
@@ -245,7 +245,7 @@ static err_t measure_fresh(bench_t *bench, int64_t n_bytes)
     if (err == ERR_OK) table_log(&table); /* the headings */
     for (int i = 0; i < 2 && err == ERR_OK; i++) {
         double n_faults = 0;
-        err = comm_agree(bench->comm, look_at_fresh(&fresh[i], &n_faults), "looking at fresh pages");
+        err = comm_agree(bench->comm, inspect_fresh(&fresh[i], &n_faults), "looking at fresh pages");
         if (err == ERR_OK) err = bench_sum_wrong(bench, &fresh[i].n_wrong);
         if (err == ERR_OK) err = report_fresh(bench, &fresh[i], pages[i], n_faults, &results[i], &table);
         if (err == ERR_OK && fresh[i].refused && i == 1)
@@ -296,5 +296,5 @@ const bench_case_t bench_mem = {.name = "mem",
                                 .table = mem_table,
                                 .n_options = sizeof mem_table / sizeof mem_table[0],
                                 .n_options_bytes = sizeof(mem_options_t),
-                                .check = check_options,
+                                .check = mem_check_options,
                                 .run = mem_run};

@@ -90,12 +90,12 @@ void mem_arrays_free(mem_arrays_t *arrays)
     *arrays = (mem_arrays_t){.n = 0};
 }
 
-static double first_number(int64_t i)
+static double x_value(int64_t i)
 {
     return 1 + (double)(i % PERIOD_1);
 }
 
-static double second_number(int64_t i)
+static double y_value(int64_t i)
 {
     return 2 + (double)(i % PERIOD_2);
 }
@@ -109,8 +109,8 @@ void mem_arrays_fill(mem_arrays_t *arrays, mem_kernel_t kernel)
 #pragma omp parallel for schedule(static) num_threads(arrays->n_threads)
     for (int64_t i = 0; i < n; i++) {
         out[i] = NAN;
-        x[i] = first_number(i);
-        y[i] = second_number(i);
+        x[i] = x_value(i);
+        y[i] = y_value(i);
     }
 }
 
@@ -131,7 +131,7 @@ int64_t mem_arrays_wrong(const mem_arrays_t *arrays, mem_kernel_t kernel)
     const double *got = mem_arrays_result(arrays, kernel);
     int64_t n_wrong = 0;
     for (int64_t i = 0; i < arrays->n; i++) {
-        double x = first_number(i), y = second_number(i);
+        double x = x_value(i), y = y_value(i);
         double want = kernel == MEM_COPY    ? x
                       : kernel == MEM_SCALE ? q * x
                       : kernel == MEM_ADD   ? x + y

@@ -42,7 +42,7 @@ static err_t finish_copy(void *context)
 }
 
 /* Other bytes for each kind, so that what an earlier one left is wrong. */
-static err_t fill(const copy_t *c)
+static err_t fill_source(const copy_t *c)
 {
     uint8_t *bytes = c->from.host;
     for (size_t i = 0; i < c->from.n_bytes; i++)
@@ -51,7 +51,7 @@ static err_t fill(const copy_t *c)
     return backend_sync(c->backend);
 }
 
-static err_t count_wrong(const copy_t *c, bool spoil, int64_t *n_wrong)
+static err_t count_wrong_bytes(const copy_t *c, bool spoil, int64_t *n_wrong)
 {
     if (c->kind != COPY_FROM) TRY(hd_buffer_pull_all(&c->to));
     const uint8_t *is = c->to.host, *wanted = c->from.host;
@@ -93,9 +93,9 @@ static err_t mem_device_measure_copy(bench_t *bench, copy_t *c, bool spoil)
     bench_work_t work = {.what = what, .context = c, .run = run_copy, .finish = finish_copy};
     bench_result_t result = {0};
     int64_t n_wrong = 0;
-    TRY(comm_agree(bench->comm, fill(c), what));
+    TRY(comm_agree(bench->comm, fill_source(c), what));
     err_t err = bench_measure(bench, &work, 1, &result);
-    if (err == ERR_OK) err = comm_agree(bench->comm, count_wrong(c, spoil, &n_wrong), what);
+    if (err == ERR_OK) err = comm_agree(bench->comm, count_wrong_bytes(c, spoil, &n_wrong), what);
     if (err == ERR_OK) err = bench_sum_wrong(bench, &n_wrong);
     if (err == ERR_OK) err = mem_device_report(bench, c, &result, n_wrong);
     bench_result_free(&result);

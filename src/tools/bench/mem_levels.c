@@ -11,7 +11,7 @@
 enum { TEXT_MAX = 256, N_ARRAYS = 3, STREAM_FACTOR = 4 };
 
 /* A file of one line; "" when there is none. */
-static void levels_read(const char *folder, int index, const char *name, char out[TEXT_MAX])
+static void read_cache_file(const char *folder, int index, const char *name, char out[TEXT_MAX])
 {
     char path[TEXT_MAX];
     snprintf(path, sizeof path, "%s/index%d/%s", folder, index, name);
@@ -48,11 +48,11 @@ int mem_caches_read(const char *folder, mem_cache_t out[MEM_MAX_CACHES], bool *g
     char type[TEXT_MAX], level[TEXT_MAX], size[TEXT_MAX], sharers[TEXT_MAX];
     int n = 0;
     for (int index = 0; n < MEM_MAX_CACHES; index++) {
-        levels_read(folder, index, "type", type);
+        read_cache_file(folder, index, "type", type);
         if (!type[0]) break;
-        levels_read(folder, index, "level", level);
-        levels_read(folder, index, "size", size);
-        levels_read(folder, index, "shared_cpu_list", sharers);
+        read_cache_file(folder, index, "level", level);
+        read_cache_file(folder, index, "size", size);
+        read_cache_file(folder, index, "shared_cpu_list", sharers);
         mem_cache_t cache = {atoi(level), parse_size(size), count_cpus(sharers)};
         if (strcmp(type, "Instruction") != 0 && cache.level > 0 && cache.n_bytes > 0) out[n++] = cache;
     }

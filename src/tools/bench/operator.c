@@ -11,21 +11,21 @@
 
 enum { PEAK_TRIES = 3 }; /* what disturbs one only makes it lower */
 
-static void forget(float *block, shape_t shape)
+static void fill_nan(float *block, shape_t shape)
 {
     for (int64_t i = 0; block && i < shape_count(shape); i++) block[i] = NAN;
 }
 
-static err_t make_buffers(const op_desc_t *desc, bool training, const char *what, bench_op_t *out)
+static err_t make_op_buffers(const op_desc_t *desc, bool training, const char *what, bench_op_t *out)
 {
     const backend_t *backend = out->op->backend;
     scratch_t *s = &out->scratch;
     TRY(scratch_new(desc, backend, training, what, s));
     TRY(backend_alloc(backend, out->op->n_saved_bytes, what, &out->saved));
     TRY(backend_alloc(backend, out->op->n_workspace_bytes, what, &out->workspace));
-    forget(s->y, desc->y);
-    forget(s->dx, desc->x[0]);
-    for (int i = 0; i < desc->n_params; i++) forget(s->dparam[i], desc->param[i]);
+    fill_nan(s->y, desc->y);
+    fill_nan(s->dx, desc->x[0]);
+    for (int i = 0; i < desc->n_params; i++) fill_nan(s->dparam[i], desc->param[i]);
     return scratch_push(s);
 }
 
@@ -37,7 +37,7 @@ err_t bench_op_new(bench_t *bench, const op_desc_t *desc, bool training, const o
     int64_t n_bytes =
         scratch_bytes(desc, training) + (int64_t)out->op->n_saved_bytes + (int64_t)out->op->n_workspace_bytes;
     TRY(bench_check_memory(bench, n_bytes, what));
-    return comm_agree(bench->comm, make_buffers(desc, training, what, out), what);
+    return comm_agree(bench->comm, make_op_buffers(desc, training, what, out), what);
 }
 
 void bench_op_free(bench_op_t *bench_op)
@@ -55,7 +55,7 @@ static err_t run_pass(void *context)
     return scratch_run(&p->of->scratch, p->of->op, p->pass, p->of->saved, p->of->workspace);
 }
 
-static err_t finish_pass(void *context)
+static err_t sync_pass(void *context)
 {
     const bench_pass_t *p = context;
     return backend_sync(p->of->op->backend);
@@ -65,7 +65,7 @@ bench_work_t bench_pass_work(bench_pass_t *pass, const char *what)
 {
     bool on_device = pass->of->op->backend->memory != NULL;
     return (bench_work_t){
-        .what = what, .context = pass, .run = run_pass, .finish = on_device ? finish_pass : NULL};
+        .what = what, .context = pass, .run = run_pass, .finish = on_device ? sync_pass : NULL};
 }
 
 err_t bench_peak(bench_t *bench, dtype_t compute, double *out)

@@ -28,7 +28,7 @@ static void print_header(const bench_t *bench)
             "there are more threads than CPUs: figures tell how they share, not what the machine can do");
 }
 
-static err_t run_case(bench_t *bench, const bench_choice_t *choice, bool alone)
+static err_t run_bench_case(bench_t *bench, const bench_choice_t *choice, bool alone)
 {
     const bench_case_t *c = choice->which;
     if (bench->comm->size < c->min_ranks && alone)
@@ -46,14 +46,14 @@ static err_t run_case(bench_t *bench, const bench_choice_t *choice, bool alone)
     return c->run(bench, choice->options);
 }
 
-static err_t run_cases(bench_t *bench, const bench_choice_t *cases, int n)
+static err_t run_bench_cases(bench_t *bench, const bench_choice_t *cases, int n)
 {
-    for (int i = 0; i < n; i++) TRY(run_case(bench, &cases[i], n == 1));
+    for (int i = 0; i < n; i++) TRY(run_bench_case(bench, &cases[i], n == 1));
     return ERR_OK;
 }
 
 /* All ranks know of wrong data, or none: cases agree on it. */
-static err_t verdict(const bench_t *bench)
+static err_t raise_wrong_data(const bench_t *bench)
 {
     if (!bench->failed_check) return ERR_OK;
     return comm_agree(bench->comm,
@@ -88,8 +88,8 @@ err_t bench_run(const bench_options_t *options, const opt_group_t *groups, int n
         bench.load.best_sec = options->clock_sec;
         err = bench_log_open(&bench, groups, n_groups);
     }
-    if (err == ERR_OK) err = run_cases(&bench, cases, n);
-    if (err == ERR_OK) err = verdict(&bench);
+    if (err == ERR_OK) err = run_bench_cases(&bench, cases, n);
+    if (err == ERR_OK) err = raise_wrong_data(&bench);
     progress_clear_line();
     bench.interrupted |= err == ERR_GATE && stop_requested();
     runtime_abort_alone(&bench.runtime, err);

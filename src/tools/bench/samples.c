@@ -41,14 +41,14 @@ int64_t samples_disturbed(const samples_t *s)
     return n;
 }
 
-static bool all_count(const samples_t *s)
+static bool all_samples_count(const samples_t *s)
 {
     return s->keep_all || s->n - samples_disturbed(s) < BENCH_MIN_SAMPLES;
 }
 
 int64_t samples_sorted(const samples_t *s, double *out)
 {
-    bool all = all_count(s);
+    bool all = all_samples_count(s);
     int64_t n = 0;
     for (int64_t i = 0; i < s->n; i++)
         if (all || !s->loads[s->batch[i]]) out[n++] = s->sec[i];
@@ -64,7 +64,7 @@ bool samples_are_precise(const double *sorted, int64_t n, double precision)
 }
 
 /* The probe beside the batches that count. `sorted` is overwritten. */
-static double clock_of(const samples_t *s, bool all, double *sorted)
+static double median_probe_sec(const samples_t *s, bool all, double *sorted)
 {
     int64_t n = 0;
     for (int i = 0; i < s->n_batches; i++)
@@ -73,7 +73,7 @@ static double clock_of(const samples_t *s, bool all, double *sorted)
 }
 
 /* Drops what does not count, and moves the arrays into the result. */
-static void give(samples_t *s, bool all, bench_result_t *out)
+static void move_to_result(samples_t *s, bool all, bench_result_t *out)
 {
     int64_t n = 0;
     for (int64_t i = 0; i < s->n; i++) {
@@ -97,12 +97,12 @@ static void give(samples_t *s, bool all, bench_result_t *out)
 
 void samples_summarise(samples_t *s, double precision, double *sorted, bench_result_t *out)
 {
-    bool all = all_count(s);
+    bool all = all_samples_count(s);
     out->n_disturbed = samples_disturbed(s);
     out->disturbed = out->n_disturbed > 0 && all;
-    out->clock_sec = clock_of(s, all, sorted);
+    out->clock_sec = median_probe_sec(s, all, sorted);
     int64_t n = samples_sorted(s, sorted);
-    give(s, all, out);
+    move_to_result(s, all, out);
     out->mean = 0;
     for (int64_t i = 0; i < n; i++) out->mean += sorted[i] / (double)n;
     double squares = 0;

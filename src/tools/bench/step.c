@@ -93,7 +93,7 @@ static err_t run_step(void *context)
     return ERR_OK;
 }
 
-static void add(step_bench_t *s, scaling_t mode, int n_ranks, int64_t batch)
+static void add_arrangement(step_bench_t *s, scaling_t mode, int n_ranks, int64_t batch)
 {
     arrangement_t *a = &s->list[s->n++];
     *a = (arrangement_t){.mode = mode, .n_ranks = n_ranks, .batch = batch};
@@ -106,11 +106,11 @@ static void list_arrangements(step_bench_t *s)
 {
     int size = s->bench->comm->size;
     int64_t batch = s->options->batch;
-    for (int n = 1; n < size && s->options->scaling; n *= 2) add(s, WEAK, n, n * batch);
-    add(s, WEAK, size, size * batch);
+    for (int n = 1; n < size && s->options->scaling; n *= 2) add_arrangement(s, WEAK, n, n * batch);
+    add_arrangement(s, WEAK, size, size * batch);
     if (size == 1 || !s->options->scaling) return;
-    add(s, ALONE, size, batch);
-    for (int n = 1; n < size; n *= 2) add(s, STRONG, n, size * batch);
+    add_arrangement(s, ALONE, size, batch);
+    for (int n = 1; n < size; n *= 2) add_arrangement(s, STRONG, n, size * batch);
 }
 
 /* Collective. The communicator of an arrangement's ranks, and the trial on it. */
@@ -176,22 +176,22 @@ static ratio_t ratio_of(const bench_result_t *base, const bench_result_t *r, dou
 }
 
 /* Where an arrangement is in the list; -1: nowhere. */
-static int find(const step_bench_t *s, scaling_t mode, int n_ranks)
+static int find_arrangement(const step_bench_t *s, scaling_t mode, int n_ranks)
 {
     int size = s->bench->comm->size;
     for (int i = 0; i < s->n; i++)
         if (s->list[i].mode == mode && s->list[i].n_ranks == n_ranks) return i;
     /* With every rank weak and strong are one. */
-    return mode == STRONG && n_ranks == size && size > 1 ? find(s, WEAK, size) : -1;
+    return mode == STRONG && n_ranks == size && size > 1 ? find_arrangement(s, WEAK, size) : -1;
 }
 
 /* weak: time of one rank / time. strong: time of one rank / (ranks · time). alone, what every rank would do
  * with no allreduce and nobody to wait for: its time / that of all ranks. */
-static ratio_t efficiency(const step_bench_t *s, scaling_t mode, int n_ranks)
+static ratio_t efficiency_of(const step_bench_t *s, scaling_t mode, int n_ranks)
 {
-    const bench_result_t *r = &s->results[find(s, mode, n_ranks)];
-    if (mode == ALONE) return ratio_of(r, &s->results[find(s, WEAK, n_ranks)], 1);
-    int base = find(s, mode, 1);
+    const bench_result_t *r = &s->results[find_arrangement(s, mode, n_ranks)];
+    if (mode == ALONE) return ratio_of(r, &s->results[find_arrangement(s, WEAK, n_ranks)], 1);
+    int base = find_arrangement(s, mode, 1);
     if (base < 0) return (ratio_t){NAN, NAN, NAN};
     return ratio_of(&s->results[base], r, mode == STRONG ? 1.0 / n_ranks : 1);
 }
@@ -209,8 +209,8 @@ static err_t mean_cost(step_bench_t *s, const arrangement_t *a, step_cost_t *out
     return ERR_OK;
 }
 
-static err_t record(step_bench_t *s, scaling_t mode, const arrangement_t *a, const step_cost_t *cost,
-                    ratio_t e)
+static err_t step_record(step_bench_t *s, scaling_t mode, const arrangement_t *a, const step_cost_t *cost,
+                         ratio_t e)
 {
     const bench_result_t *r = &s->results[a - s->list];
     json_t *j = bench_record_begin(s->bench, "step", mode_names[mode]);
@@ -239,10 +239,10 @@ static err_t record(step_bench_t *s, scaling_t mode, const arrangement_t *a, con
 
 static err_t step_report_row(step_bench_t *s, scaling_t mode, int n_ranks, table_t *table)
 {
-    const arrangement_t *a = &s->list[find(s, mode, n_ranks)];
+    const arrangement_t *a = &s->list[find_arrangement(s, mode, n_ranks)];
     const bench_result_t *r = &s->results[a - s->list];
     step_cost_t cost;
-    ratio_t e = efficiency(s, mode, n_ranks);
+    ratio_t e = efficiency_of(s, mode, n_ranks);
     TRY(mean_cost(s, a, &cost));
     table_cell(table, "%s", mode_names[mode]);
     table_cell(table, "%d", a->n_ranks);
@@ -254,7 +254,7 @@ static err_t step_report_row(step_bench_t *s, scaling_t mode, int n_ranks, table
     table_cell(table, "%.1f", 100 * cost.optimizer / cost.total);
     table_cell(table, "%.1f", 100 * cost.data / cost.total);
     table_cell(table, isfinite(e.median) ? "%.3f (%.3f–%.3f)" : "-", e.median, e.low, e.high);
-    return record(s, mode, a, &cost, e);
+    return step_record(s, mode, a, &cost, e);
 }
 
 static err_t step_report(step_bench_t *s)
@@ -288,7 +288,7 @@ static err_t step_report(step_bench_t *s)
     return ERR_OK;
 }
 
-static err_t measure(step_bench_t *s)
+static err_t measure_arrangements(step_bench_t *s)
 {
     bench_work_t works[MAX_ARRANGEMENTS];
     for (int i = 0; i < s->n; i++) TRY(open_arrangement(s, &s->list[i]));
@@ -310,7 +310,7 @@ static err_t step_run(bench_t *bench, const void *options)
     s->bench = bench;
     s->options = options;
     list_arrangements(s);
-    err_t err = measure(s);
+    err_t err = measure_arrangements(s);
     runtime_abort_alone(&bench->runtime, err);
     for (int i = s->n - 1; i >= 0; i--) {
         close_arrangement(&s->list[i]);

@@ -40,7 +40,7 @@ struct turns {
     token_t mine, other;
 };
 
-static err_t parse(const char *spec, char folder[FS_PATH_MAX], bool *is_first)
+static err_t parse_spec(const char *spec, char folder[FS_PATH_MAX], bool *is_first)
 {
     const char *colon = strrchr(spec, ':');
     *is_first = colon && strcmp(colon, ":first") == 0;
@@ -69,7 +69,7 @@ static err_t raise_interrupted(void)
 }
 
 /* Opens the other's FIFO as soon as it listens. */
-static err_t meet(turns_t *t, const char *path, double end_sec)
+static err_t connect_peer(turns_t *t, const char *path, double end_sec)
 {
     while ((t->out = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC)) < 0) {
         if (errno != ENXIO) RAISE(ERR_SYSTEM, "cannot open %s: %s", path, strerror(errno));
@@ -82,7 +82,7 @@ static err_t meet(turns_t *t, const char *path, double end_sec)
     return ERR_OK;
 }
 
-static err_t tell(turns_t *t)
+static err_t send_token(turns_t *t)
 {
     if (t->alone) return ERR_OK;
     ssize_t n = write(t->out, &t->mine, sizeof t->mine);
@@ -93,7 +93,7 @@ static err_t tell(turns_t *t)
 }
 
 /* Waits for the other's word, or until it has ended. */
-static err_t hear(turns_t *t, double end_sec)
+static err_t receive_token(turns_t *t, double end_sec)
 {
     enum { LOOK_MS = 100 }; /* for a signal that came before poll */
     while (!t->alone) {
@@ -123,19 +123,19 @@ static err_t open_pipes(turns_t *t, const char *folder)
     t->in = open(inbox, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (t->in < 0) RAISE(ERR_SYSTEM, "cannot open %s: %s", inbox, strerror(errno));
     double end_sec = clock_sec() + own_share * t->timeout_sec;
-    TRY(meet(t, outbox, end_sec));
-    TRY(tell(t));
-    TRY(hear(t, end_sec));
+    TRY(connect_peer(t, outbox, end_sec));
+    TRY(send_token(t));
+    TRY(receive_token(t, end_sec));
     if (t->alone) RAISE(ERR_PEER, "the job to take turns with ended before it said what it is");
     unlink(inbox); /* both have it open: it has come through */
     return ERR_OK;
 }
 
 /* Collective. All ranks sleep until rank 0 has heard. */
-static err_t hear_all(turns_t *t)
+static err_t wait_for_turn(turns_t *t)
 {
     double end_sec = clock_sec() + own_share * t->timeout_sec;
-    err_t err = t->comm->rank == 0 ? hear(t, end_sec) : ERR_OK;
+    err_t err = t->comm->rank == 0 ? receive_token(t, end_sec) : ERR_OK;
     TRY(comm_barrier_asleep(t->comm, "waiting for the turn"));
     return comm_agree(t->comm, err, "waiting for the turn");
 }
@@ -146,7 +146,7 @@ err_t turns_open(comm_t *comm, const char *spec, const char *id, double timeout_
     char folder[FS_PATH_MAX];
     turns_t *t = NULL;
     bool is_first;
-    TRY(comm_agree(comm, parse(spec, folder, &is_first), what));
+    TRY(comm_agree(comm, parse_spec(spec, folder, &is_first), what));
     TRY(comm_agree(comm, mem_new(sizeof *t, "turns", &t), what));
     *t = (turns_t){.comm = comm, .is_first = is_first, .timeout_sec = timeout_sec, .in = -1, .out = -1};
     *out = t;
@@ -154,7 +154,7 @@ err_t turns_open(comm_t *comm, const char *spec, const char *id, double timeout_
     err_t err = comm->rank == 0 ? open_pipes(t, folder) : ERR_OK;
     TRY(comm_barrier_asleep(comm, what));
     TRY(comm_agree(comm, err, what));
-    return is_first ? ERR_OK : hear_all(t);
+    return is_first ? ERR_OK : wait_for_turn(t);
 }
 
 const char *turns_other(const turns_t *turns)
@@ -162,7 +162,7 @@ const char *turns_other(const turns_t *turns)
     return turns->other.id;
 }
 
-static err_t check_point(const turns_t *t, const char *what)
+static err_t check_same_point(const turns_t *t, const char *what)
 {
     if (t->alone || strncmp(t->other.what, what, sizeof t->other.what - 1) == 0) return ERR_OK;
     RAISE(
@@ -180,7 +180,7 @@ err_t turns_begin_point(turns_t *t, const char *what, int n, int *out)
     if (t->comm->rank == 0) {
         snprintf(t->mine.what, sizeof t->mine.what, "%s", what);
         t->mine.n_batches = *out;
-        if (!t->is_first) err = check_point(t, what);
+        if (!t->is_first) err = check_same_point(t, what);
         if (!t->is_first && !t->alone) *out = t->other.n_batches;
     }
     TRY(comm_agree(t->comm, err, "beginning a point"));
@@ -195,9 +195,9 @@ err_t turns_end_batch(turns_t *t)
     t->said_alone |= t->alone;
     bool gives = t->n_done++ % 2 == (t->is_first ? 0 : 1);
     if (!gives) return ERR_OK;
-    err_t err = t->comm->rank == 0 ? tell(t) : ERR_OK;
+    err_t err = t->comm->rank == 0 ? send_token(t) : ERR_OK;
     TRY(comm_agree(t->comm, err, "giving the turn away"));
-    return hear_all(t);
+    return wait_for_turn(t);
 }
 
 void turns_close(turns_t **turns)
