@@ -72,6 +72,8 @@ check_where_t check_job(const check_t *check);
 check_where_t check_other_rank(int rank);
 check_where_t check_other_host(int host);
 
+const char *check_host_name(const check_t *check, int host);
+
 /* Says a line. `name`: a word or two ("driver", "free memory"). advice: what to do; NULL, or not looked at,
  * when ok or skipped. All texts are copied. The format is what was found, one line without a full stop, short
  * (40 characters fit beside the rest). Lines with the same words become one row, so name neither this rank

@@ -22,7 +22,7 @@ void clock_judge(check_t *check, double offset_sec, double error_sec)
                    off < 10 ? 3 : 0, fabs(offset_sec), offset_sec > 0 ? "behind" : "ahead of");
 }
 
-static err_t run(check_t *check)
+static err_t clock_run(check_t *check)
 {
     double offset, error;
     TRY(comm_clock_offset(check->comm, clock_unix_sec, &offset, &error));
@@ -33,4 +33,4 @@ static err_t run(check_t *check)
     return ERR_OK;
 }
 
-const check_case_t check_clock = {"clock", "wall clocks of all hosts agree", true, run};
+const check_case_t check_clock = {"clock", "wall clocks of all hosts agree", true, clock_run};

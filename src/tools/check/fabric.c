@@ -44,7 +44,7 @@ static void read_link(const char *folder, const char *file, char *out, size_t n_
 }
 
 /* Amazon's adapter is an InfiniBand device to the kernel, with a link layer of its own. */
-static fabric_kind_t kind_of(const char *device, const char *port, const char *driver)
+static fabric_kind_t port_kind(const char *device, const char *port, const char *driver)
 {
     char vendor[16], layer[32];
     if (strcmp(driver, "efa") == 0) return FABRIC_EFA;
@@ -64,7 +64,7 @@ static void add_port(const char *device, const char *name, const char *number, f
     *p = (fabric_port_t){0};
     snprintf(p->name, sizeof p->name, "%.32s:%.8s", name, number);
     read_link(device, "device/driver", p->driver, sizeof p->driver);
-    p->kind = kind_of(device, port, p->driver);
+    p->kind = port_kind(device, port, p->driver);
     /* "4: ACTIVE" */
     p->active = read_word(port, "state", state, sizeof state) && strstr(state, "ACTIVE");
     int64_t words = read_count(port, "counters/port_xmit_data");
@@ -72,7 +72,7 @@ static void add_port(const char *device, const char *name, const char *number, f
     if (p->kind == FABRIC_EFA) p->sent = read_count(port, "hw_counters/tx_bytes");
 }
 
-static void add_interface(const char *device, const char *name, fabric_t *out)
+static void add_net_device(const char *device, const char *name, fabric_t *out)
 {
     char state[32];
     if (out->n == FABRIC_MAX || strcmp(name, "lo") == 0) return;
@@ -85,7 +85,7 @@ static void add_interface(const char *device, const char *name, fabric_t *out)
     p->sent = read_count(device, "statistics/tx_bytes");
 }
 
-static int visible(const struct dirent *entry)
+static int is_visible(const struct dirent *entry)
 {
     return entry->d_name[0] != '.';
 }
@@ -95,7 +95,7 @@ static void each_port(const char *device, const char *name, fabric_t *out)
     char folder[FS_PATH_MAX];
     struct dirent **entries;
     if (fs_join(folder, device, "ports") != ERR_OK) return;
-    int n = scandir(folder, &entries, visible, alphasort);
+    int n = scandir(folder, &entries, is_visible, alphasort);
     for (int i = 0; i < n; i++) {
         add_port(device, name, entries[i]->d_name, out);
         free(entries[i]);
@@ -107,7 +107,7 @@ static void each_device(const char *folder, void (*add)(const char *device, cons
                         fabric_t *out)
 {
     struct dirent **entries;
-    int n = scandir(folder, &entries, visible, alphasort);
+    int n = scandir(folder, &entries, is_visible, alphasort);
     for (int i = 0; i < n; i++) {
         char device[FS_PATH_MAX];
         if (fs_join(device, folder, entries[i]->d_name) == ERR_OK) add(device, entries[i]->d_name, out);
@@ -120,10 +120,10 @@ void fabric_read(const char *infiniband, const char *net, fabric_t *out)
 {
     out->n = 0;
     each_device(infiniband, each_port, out);
-    each_device(net, add_interface, out);
+    each_device(net, add_net_device, out);
 }
 
-static int64_t moved(const fabric_t *before, const fabric_port_t *after)
+static int64_t bytes_moved(const fabric_t *before, const fabric_port_t *after)
 {
     for (int i = 0; i < before->n; i++)
         if (strcmp(before->port[i].name, after->name) == 0 && before->port[i].sent >= 0 && after->sent >= 0)
@@ -136,7 +136,7 @@ fabric_use_t fabric_compare(const fabric_t *before, const fabric_t *after, int64
     static const fabric_kind_t order[] = {FABRIC_TCP, FABRIC_IB, FABRIC_ROCE, FABRIC_EFA, FABRIC_TCP};
     int64_t sums[FABRIC_KINDS] = {0};
     fabric_use_t use = {0};
-    for (int i = 0; i < after->n; i++) sums[after->port[i].kind] += moved(before, &after->port[i]);
+    for (int i = 0; i < after->n; i++) sums[after->port[i].kind] += bytes_moved(before, &after->port[i]);
     for (int i = sockets ? 0 : 1; i < 5 && !use.known; i++) {
         use.known = sums[order[i]] >= n_bytes / 10 * 8;
         use.kind = order[i];
@@ -145,7 +145,7 @@ fabric_use_t fabric_compare(const fabric_t *before, const fabric_t *after, int64
         const fabric_port_t *p = &after->port[i];
         size_t used = strlen(use.names);
         /* A share of what several ports carried together; others only had their chatter. */
-        if (p->kind != use.kind || moved(before, p) < n_bytes / 20) continue;
+        if (p->kind != use.kind || bytes_moved(before, p) < n_bytes / 20) continue;
         if (used + strlen(p->name) + 3 < sizeof use.names)
             snprintf(use.names + used, sizeof use.names - used, "%s%s", used ? ", " : "", p->name);
     }

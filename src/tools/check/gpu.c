@@ -50,7 +50,7 @@ static void say_sharing(check_t *check, const gpu_entry_t *all)
 }
 
 /* How many different GPUs the ranks of this host use. */
-static int count_used(const check_t *check, const gpu_entry_t *all)
+static int count_used_gpus(const check_t *check, const gpu_entry_t *all)
 {
     int n = 0;
     for (int r = 0; r < check->comm->size; r++) {
@@ -110,7 +110,7 @@ static void ask_smi(check_t *check, int n_used, char driver[32])
     if (n > 0) smi_judge(check, gpus, n);
 }
 
-static err_t run(check_t *check)
+static err_t gpu_run(check_t *check)
 {
     static const char what[] = "comparing GPUs";
     gpu_entry_t mine = {.host = check->host, .there = check->device != NULL}, *all = NULL;
@@ -125,7 +125,7 @@ static err_t run(check_t *check)
     if (err == ERR_OK) {
         say_device(check);
         say_sharing(check, all);
-        ask_smi(check, count_used(check, all), driver);
+        ask_smi(check, count_used_gpus(check, all), driver);
     }
     mem_free(&all);
     if (err != ERR_OK || check->n_hosts == 1) return err;
@@ -136,4 +136,5 @@ static err_t run(check_t *check)
                       driver[0] ? driver : NULL);
 }
 
-const check_case_t check_gpu = {"gpu", "each rank has its GPU; health, clocks and power of all", true, run};
+const check_case_t check_gpu = {"gpu", "each rank has its GPU; health, clocks and power of all", true,
+                                gpu_run};

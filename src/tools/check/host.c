@@ -97,7 +97,7 @@ void host_facts_read(const check_t *check, const char *out, host_facts_t *facts)
                  sizeof facts->governor);
 }
 
-static void judge_memory(check_t *check, const host_facts_t *f)
+static void judge_host_memory(check_t *check, const host_facts_t *f)
 {
     check_where_t where = check_host(check);
     int64_t share = f->memory_free / f->n_ranks;
@@ -176,7 +176,7 @@ static void judge_folder(check_t *check, const char *name, int64_t left, bool wr
 
 void host_judge(check_t *check, const host_facts_t *f)
 {
-    judge_memory(check, f);
+    judge_host_memory(check, f);
     judge_shm(check, f);
     judge_limits(check, f);
     /* Rank 0 alone writes there. */
@@ -195,7 +195,7 @@ void host_judge(check_t *check, const host_facts_t *f)
         check_line(check, check_host(check), "CPU governor", CHECK_OK, NULL, "%s", f->governor);
 }
 
-static err_t run(check_t *check)
+static err_t host_run(check_t *check)
 {
     host_facts_t facts;
     if (!check_host(check).speaks) return ERR_OK;
@@ -204,4 +204,5 @@ static err_t run(check_t *check)
     return ERR_OK;
 }
 
-const check_case_t check_host_case = {"host", "memory, /dev/shm, limits, disks, CPU governor", false, run};
+const check_case_t check_host_case = {"host", "memory, /dev/shm, limits, disks, CPU governor", false,
+                                      host_run};

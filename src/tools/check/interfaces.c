@@ -26,7 +26,7 @@ static bool is_local(const net_address_t *a)
     return a->bytes[0] == 0 || (a->bytes[0] == 0xfe && (a->bytes[1] & 0xc0) == 0x80);
 }
 
-static bool take_address(const struct ifaddrs *from, net_address_t *out)
+static bool read_address(const struct ifaddrs *from, net_address_t *out)
 {
     if (!from->ifa_addr || !from->ifa_netmask || !(from->ifa_flags & IFF_UP) ||
         (from->ifa_flags & IFF_LOOPBACK))
@@ -61,7 +61,7 @@ void net_host_read(net_host_t *out)
     snprintf(out->exclude, sizeof out->exclude, "%s", exclude ? exclude : "");
     if (getifaddrs(&list) != 0) return;
     for (const struct ifaddrs *i = list; i && out->n < NET_MAX; i = i->ifa_next)
-        out->n += take_address(i, &out->address[out->n]);
+        out->n += read_address(i, &out->address[out->n]);
     freeifaddrs(list);
 }
 
@@ -144,7 +144,7 @@ static bool has_same_address(const net_host_t *host, const net_address_t *a)
     return false;
 }
 
-static int by_number(const void *a, const void *b)
+static int compare_subnets(const void *a, const void *b)
 {
     const net_subnet_t *x = a, *y = b;
     if (x->bridge != y->bridge) return x->bridge ? 1 : -1;
@@ -154,7 +154,7 @@ static int by_number(const void *a, const void *b)
     return order ? order : memcmp(x->first.bytes, y->first.bytes, sizeof x->first.bytes);
 }
 
-static void add(const net_host_t *host, const net_address_t *a, net_subnet_t *out, int *n)
+static void add_subnet(const net_host_t *host, const net_address_t *a, net_subnet_t *out, int *n)
 {
     for (int i = 0; i < *n; i++)
         if (same_subnet(&out[i].first, a)) return;
@@ -177,7 +177,8 @@ int net_subnets(const net_host_t *hosts, int n_hosts, net_subnet_t out[NET_SUBNE
     int n = 0;
     for (int h = 0; h < n_hosts; h++)
         for (int i = 0; i < hosts[h].n; i++)
-            if (hosts[h].address[i].family == 4 || !only_v4) add(&hosts[h], &hosts[h].address[i], out, &n);
+            if (hosts[h].address[i].family == 4 || !only_v4)
+                add_subnet(&hosts[h], &hosts[h].address[i], out, &n);
     for (int i = 0; i < n; i++) {
         int n_same = 0;
         for (int h = 0; h < n_hosts; h++) {
@@ -186,6 +187,6 @@ int net_subnets(const net_host_t *hosts, int n_hosts, net_subnet_t out[NET_SUBNE
         }
         out[i].bridge = n_same > 1;
     }
-    qsort(out, (size_t)n, sizeof *out, by_number);
+    qsort(out, (size_t)n, sizeof *out, compare_subnets);
     return n;
 }

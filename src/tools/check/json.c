@@ -3,19 +3,15 @@
 #include "base/clock.h"
 #include "tools/check/show.h"
 
-static void put_line(const check_t *check, const check_line_t *line, json_t *j)
+static void write_line_json(const check_t *check, const check_line_t *line, json_t *j)
 {
-    const char *host = NULL;
-    int rank = -1;
-    for (int r = 0; r < check->comm->size && !host; r++) {
-        bool here = line->scope == CHECK_RANK ? r == line->index : check->ranks[r].host == line->index;
-        if (line->scope != CHECK_JOB && here) host = check->ranks[r].host_name;
-    }
-    if (line->scope == CHECK_RANK) rank = line->index;
+    const char *host = line->scope == CHECK_RANK   ? check->ranks[line->index].host_name
+                       : line->scope == CHECK_HOST ? check_host_name(check, line->index)
+                                                   : NULL;
     json_object_begin(j, NULL);
     json_string(j, "host", host);
-    if (rank >= 0)
-        json_int(j, "rank", rank);
+    if (line->scope == CHECK_RANK)
+        json_int(j, "rank", line->index);
     else
         json_string(j, "rank", NULL);
     json_string(j, "check", line->check);
@@ -27,7 +23,7 @@ static void put_line(const check_t *check, const check_line_t *line, json_t *j)
     json_object_end(j);
 }
 
-static void put_all(const check_t *check, const check_lines_t *lines, json_t *j)
+static void write_lines_json(const check_t *check, const check_lines_t *lines, json_t *j)
 {
     char now[32];
     check_status_t worst = CHECK_OK;
@@ -41,7 +37,7 @@ static void put_all(const check_t *check, const check_lines_t *lines, json_t *j)
     json_int(j, "ranks", check->comm->size);
     json_bool(j, "ready", worst != CHECK_FAIL);
     json_array_begin(j, "lines");
-    for (int64_t i = 0; i < lines->n; i++) put_line(check, &lines->line[i], j);
+    for (int64_t i = 0; i < lines->n; i++) write_line_json(check, &lines->line[i], j);
     json_array_end(j);
     json_object_end(j);
 }
@@ -49,7 +45,7 @@ static void put_all(const check_t *check, const check_lines_t *lines, json_t *j)
 err_t check_show_json(const check_t *check, const check_lines_t *lines, const char *path)
 {
     json_t j = {0};
-    put_all(check, lines, &j);
+    write_lines_json(check, lines, &j);
     err_t err = json_write_file(&j, path);
     if (err != ERR_OK) err_context(err, "--json");
     json_free(&j);

@@ -42,7 +42,14 @@ check_where_t check_other_host(int host)
     return (check_where_t){CHECK_HOST, host, true};
 }
 
-static void append(check_t *check, const void *data, size_t n_bytes)
+const char *check_host_name(const check_t *check, int host)
+{
+    for (int r = 0; r < check->comm->size; r++)
+        if (check->ranks[r].host == host) return check->ranks[r].host_name;
+    return "?";
+}
+
+static void append_bytes(check_t *check, const void *data, size_t n_bytes)
 {
     if (check->status == ERR_OK)
         check->status =
@@ -54,23 +61,23 @@ static void append(check_t *check, const void *data, size_t n_bytes)
 
 static void append_text(check_t *check, const char *text)
 {
-    append(check, text, strlen(text) + 1);
+    append_bytes(check, text, strlen(text) + 1);
 }
 
 /* People and JSON get one line each: control characters become blanks. */
-static void flatten(char *text)
+static void blank_controls(char *text)
 {
     for (; *text; text++)
         if ((unsigned char)*text < ' ' || *text == 127) *text = ' ';
 }
 
-static void say(check_t *check, const head_t *head, const char *name, const char *advice, const char *format,
-                va_list args)
+static void append_line(check_t *check, const head_t *head, const char *name, const char *advice,
+                        const char *format, va_list args)
 {
     char found[ERR_MESSAGE_MAX];
     vsnprintf(found, sizeof found, format, args);
-    flatten(found);
-    append(check, head, sizeof *head);
+    blank_controls(found);
+    append_bytes(check, head, sizeof *head);
     append_text(check, check->current);
     append_text(check, name);
     append_text(check, found);
@@ -84,7 +91,7 @@ void check_line(check_t *check, check_where_t where, const char *name, check_sta
     head_t head = {where.index, where.scope, status, false, 0};
     va_list args;
     va_start(args, format);
-    say(check, &head, name, advice, format, args);
+    append_line(check, &head, name, advice, format, args);
     va_end(args);
 }
 
@@ -95,7 +102,7 @@ void check_measured(check_t *check, check_where_t where, const char *name, check
     head_t head = {where.index, where.scope, status, true, value};
     va_list args;
     va_start(args, format);
-    say(check, &head, name, advice, format, args);
+    append_line(check, &head, name, advice, format, args);
     va_end(args);
 }
 

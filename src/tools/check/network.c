@@ -38,7 +38,7 @@ static err_t exchange_interfaces(network_t *network)
 /* Where each host is to be reached: in the first subnet that MPI may use and all have; else at its first
  * address.
  */
-static const net_subnet_t *find_shared(const network_t *network)
+static const net_subnet_t *find_shared_subnet(const network_t *network)
 {
     for (int i = 0; i < network->n_subnets; i++) {
         const net_subnet_t *s = &network->subnets[i];
@@ -127,7 +127,7 @@ err_t network_reach(network_t *network)
     TRY(exchange_interfaces(network));
     TRY(reach_ports_parse("ports", check->options->ports, &ports));
     if (ports.low == 0) ports = reach_ports_environment();
-    const net_subnet_t *shared = find_shared(network);
+    const net_subnet_t *shared = find_shared_subnet(network);
     err_t err =
         mem_new_array((int64_t)network->n * network->n, sizeof *results, "what hosts reach", &results);
     TRY(comm_agree(check->comm, err, "connecting hosts"));
@@ -140,7 +140,7 @@ err_t network_reach(network_t *network)
     return err;
 }
 
-static err_t make(network_t *network)
+static err_t network_alloc(network_t *network)
 {
     int64_t n = network->n, n_all = n * n;
     TRY(mem_new_array(n, sizeof *network->leaders, "hosts", &network->leaders));
@@ -155,7 +155,7 @@ static err_t make(network_t *network)
 }
 
 /* Collective. */
-static err_t look(network_t *network)
+static err_t reach_and_measure(network_t *network)
 {
     check_t *check = network->check;
     bool parts = check->options->runtime.ranks_per_host > 0;
@@ -171,15 +171,15 @@ static err_t look(network_t *network)
     return ERR_OK;
 }
 
-static err_t run(check_t *check)
+static err_t network_run(check_t *check)
 {
     network_t network = {.check = check, .n = check->n_hosts};
     if (check->n_hosts == 1) {
         check_line(check, check_job(check), "pairs of hosts", CHECK_SKIP, NULL, "one host");
         return ERR_OK;
     }
-    err_t err = comm_agree(check->comm, make(&network), "preparing the network check");
-    if (err == ERR_OK) err = look(&network);
+    err_t err = comm_agree(check->comm, network_alloc(&network), "preparing the network check");
+    if (err == ERR_OK) err = reach_and_measure(&network);
     mem_free(&network.leaders);
     mem_free(&network.hosts);
     mem_free(&network.latency);
@@ -188,4 +188,4 @@ static err_t run(check_t *check)
 }
 
 const check_case_t check_network = {"network", "every pair of hosts: interfaces, ports, latency, bandwidth",
-                                    true, run};
+                                    true, network_run};

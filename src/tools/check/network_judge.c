@@ -34,13 +34,6 @@ static check_status_t status_of(const pairs_t *pairs, double sec)
     return sec > PAIRS_BROKEN * pairs->usual ? CHECK_FAIL : CHECK_WARN;
 }
 
-static const char *name_of(const check_t *check, int host)
-{
-    for (int r = 0; r < check->comm->size; r++)
-        if (check->ranks[r].host == host) return check->ranks[r].host_name;
-    return "?";
-}
-
 static void say_groups(check_t *check, const pairs_t *pairs, const network_unit_t *unit)
 {
     char text[256] = "";
@@ -53,7 +46,7 @@ static void say_groups(check_t *check, const pairs_t *pairs, const network_unit_
             n++;
         }
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s +%d", g ? ", " : "",
-                                 name_of(check, first), n - 1);
+                                 check_host_name(check, first), n - 1);
     }
     check_line(check, check_job(check), unit->name,
                pairs->between > PAIRS_BROKEN * pairs->usual ? CHECK_WARN : CHECK_OK, group_advice,
@@ -69,7 +62,7 @@ static void say_pairs(check_t *check, const pairs_t *pairs, const double *sec, c
             double value = sec[a * n + b];
             if (!pairs->slow[a * n + b] || n_lines++ >= MAX_LINES) continue;
             check_line(check, check_other_host(a), unit->name, status_of(pairs, value), pair_advice,
-                       "%s to %s; others have %s", unit->figure(value).text, name_of(check, b),
+                       "%s to %s; others have %s", unit->figure(value).text, check_host_name(check, b),
                        unit->figure(pairs->usual).text);
         }
     if (n_lines > MAX_LINES)

@@ -28,7 +28,7 @@ typedef struct probe {
 } probe_t;
 
 /* Best of n_times. Only the rank's own partner is waited for. */
-static err_t exchange(const probe_t *probe, int peer, int64_t n_bytes, int n_times, double *best)
+static err_t exchange_bytes(const probe_t *probe, int peer, int64_t n_bytes, int n_times, double *best)
 {
     collective_t *call = NULL;
     const collective_spec_t spec = {.kind = COLLECTIVE_EXCHANGE,
@@ -53,12 +53,12 @@ static err_t exchange(const probe_t *probe, int peer, int64_t n_bytes, int n_tim
 
 /* Both of a pair take the worse of what they have: who sends may be done long before the other has it all. A
  * rank that looks on keeps its own. */
-static err_t agree(const probe_t *probe, int peer, double *values, int n)
+static err_t agree_on_worse(const probe_t *probe, int peer, double *values, int n)
 {
     double ignored, theirs[2];
     size_t n_bytes = (size_t)n * sizeof *values;
     memcpy(probe->send, values, n_bytes);
-    TRY(exchange(probe, peer, (int64_t)n_bytes, 1, &ignored));
+    TRY(exchange_bytes(probe, peer, (int64_t)n_bytes, 1, &ignored));
     memcpy(theirs, probe->recv, n_bytes);
     for (int i = 0; i < n && peer != probe->comm->rank; i++)
         if (theirs[i] > values[i]) values[i] = theirs[i];
@@ -69,19 +69,19 @@ static err_t agree(const probe_t *probe, int peer, double *values, int n)
 static err_t measure_pair(const probe_t *probe, int peer, bool again, double times[2])
 {
     double middle;
-    TRY(exchange(probe, peer, sizeof(double), again ? 10 * N_SMALL : N_SMALL, &times[0]));
-    TRY(exchange(probe, peer, MIDDLE_BYTES, again ? 2 * N_LARGE : N_LARGE, &middle));
+    TRY(exchange_bytes(probe, peer, sizeof(double), again ? 10 * N_SMALL : N_SMALL, &times[0]));
+    TRY(exchange_bytes(probe, peer, MIDDLE_BYTES, again ? 2 * N_LARGE : N_LARGE, &middle));
     /* Both must take the same size next. */
-    TRY(agree(probe, peer, &middle, 1));
+    TRY(agree_on_worse(probe, peer, &middle, 1));
     int64_t n_bytes = middle > middle_sec ? MIDDLE_BYTES : probe->n_bytes;
     double fits = again_sec * MIDDLE_BYTES / (middle * (double)n_bytes);
     int n_times = !again || fits < N_LARGE ? N_LARGE : fits < 64 ? (int)fits : 64;
-    TRY(exchange(probe, peer, n_bytes, n_times, &times[1]));
+    TRY(exchange_bytes(probe, peer, n_bytes, n_times, &times[1]));
     times[1] /= (double)n_bytes;
-    return agree(probe, peer, times, 2);
+    return agree_on_worse(probe, peer, times, 2);
 }
 
-static void keep(double *matrix, int n, int a, int b, double sec)
+static void keep_best(double *matrix, int n, int a, int b, double sec)
 {
     double *at = &matrix[a < b ? a * n + b : b * n + a];
     if (isnan(*at) || sec < *at) *at = sec;
@@ -90,12 +90,12 @@ static void keep(double *matrix, int n, int a, int b, double sec)
 static void keep_times(network_t *network, int partner, const double times[2])
 {
     int me = network->check->host;
-    keep(network->latency, network->n, me, partner, times[0]);
-    keep(network->per_byte, network->n, me, partner, times[1]);
+    keep_best(network->latency, network->n, me, partner, times[0]);
+    keep_best(network->per_byte, network->n, me, partner, times[1]);
 }
 
 /* Collective. */
-static err_t share(const network_t *network, double *matrix)
+static err_t share_matrix(const network_t *network, double *matrix)
 {
     int64_t n = (int64_t)network->n * network->n;
     for (int64_t i = 0; i < n; i++)
@@ -117,8 +117,8 @@ static err_t measure_rounds(network_t *network, const probe_t *probe)
         TRY(measure_pair(probe, leader ? network->leaders[partner] : comm->rank, false, times));
         if (leader && partner != me) keep_times(network, partner, times);
     }
-    TRY(share(network, network->latency));
-    return share(network, network->per_byte);
+    TRY(share_matrix(network, network->latency));
+    return share_matrix(network, network->per_byte);
 }
 
 /* Collective. A pair alone, while all others sleep. */
@@ -136,8 +136,8 @@ static err_t measure_again(network_t *network, const probe_t *probe, int a, int 
 
 /* Collective. The first pairs that seem slow in one of the matrices, again; adds how many seem so to *n_slow.
  */
-static err_t repeat(network_t *network, const probe_t *probe, const double *matrix, double slack_sec,
-                    int *n_slow)
+static err_t remeasure_slow(network_t *network, const probe_t *probe, const double *matrix, double slack_sec,
+                            int *n_slow)
 {
     pairs_t pairs;
     err_t err = pairs_judge(matrix, network->n, slack_sec, &pairs);
@@ -155,12 +155,12 @@ static err_t measure_suspects(network_t *network, const probe_t *probe)
     int before = 0;
     for (int i = 0; i < MAX_PASSES; i++) {
         int n = 0;
-        TRY(repeat(network, probe, network->latency, network_latency_slack, &n));
-        TRY(share(network, network->latency));
-        TRY(share(network, network->per_byte));
-        TRY(repeat(network, probe, network->per_byte, network->slack, &n));
-        TRY(share(network, network->latency));
-        TRY(share(network, network->per_byte));
+        TRY(remeasure_slow(network, probe, network->latency, network_latency_slack, &n));
+        TRY(share_matrix(network, network->latency));
+        TRY(share_matrix(network, network->per_byte));
+        TRY(remeasure_slow(network, probe, network->per_byte, network->slack, &n));
+        TRY(share_matrix(network, network->latency));
+        TRY(share_matrix(network, network->per_byte));
         if (n == 0 || (i >= N_AGAIN - 1 && n >= before)) break;
         before = n;
     }
@@ -200,7 +200,7 @@ static err_t measure_ring(network_t *network, const probe_t *probe)
 }
 
 /* On rank 0. */
-static err_t say(network_t *network)
+static err_t judge_times(network_t *network)
 {
     const network_unit_t *const units[] = {&network_latency, &network_bandwidth};
     const double *const matrices[] = {network->latency, network->per_byte};
@@ -243,7 +243,7 @@ err_t network_measure(network_t *network)
     if (err == ERR_OK) err = measure_rounds(network, &probe);
     if (err == ERR_OK) err = measure_suspects(network, &probe);
     if (err == ERR_OK) err = measure_ring(network, &probe);
-    err_t said = err == ERR_OK && comm->rank == 0 ? say(network) : ERR_OK;
+    err_t said = err == ERR_OK && comm->rank == 0 ? judge_times(network) : ERR_OK;
     if (err == ERR_OK) err = comm_agree(comm, said, "comparing pairs of hosts");
     mem_free(&probe.send);
     mem_free(&probe.recv);

@@ -45,7 +45,7 @@ err_t check_options_bind(check_options_t *options, opt_group_t groups[CHECK_N_GR
 }
 
 /* ERR_USAGE for a word of a list like "gpu,clock" that names no check. */
-static err_t check_names(const char *option, const char *list)
+static err_t check_case_names(const char *option, const char *list)
 {
     const char *names[32], *at = list;
     int n = 0;
@@ -69,8 +69,8 @@ static err_t check_names(const char *option, const char *list)
 
 err_t check_options_check(const check_options_t *options)
 {
-    TRY(check_names("only", options->only));
-    TRY(check_names("skip", options->skip));
+    TRY(check_case_names("only", options->only));
+    TRY(check_case_names("skip", options->skip));
     reach_ports_t ports;
     return reach_ports_parse("ports", options->ports, &ports);
 }

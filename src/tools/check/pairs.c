@@ -25,20 +25,20 @@ int pairs_partner(int n, int round, int host)
     return n % 2 ? host : n - 1;
 }
 
-static double at(const double *sec, int n, int a, int b)
+static double pair_sec(const double *sec, int n, int a, int b)
 {
     return a < b ? sec[a * n + b] : sec[b * n + a];
 }
 
 /* A pair of whom nothing is known, too, is not slow. */
-static bool above(const pairs_t *p, const double *sec, int a, int b)
+static bool is_above_limit(const pairs_t *p, const double *sec, int a, int b)
 {
-    return a != b && at(sec, p->n, a, b) > p->limit;
+    return a != b && pair_sec(sec, p->n, a, b) > p->limit;
 }
 
 /* Copies the known times of pairs for which `wanted` says so (all: NULL), sorted; how many. */
-static int64_t collect(const pairs_t *p, const double *sec, bool (*wanted)(const pairs_t *p, int a, int b),
-                       double *out)
+static int64_t collect_times(const pairs_t *p, const double *sec,
+                             bool (*wanted)(const pairs_t *p, int a, int b), double *out)
 {
     int64_t n = 0;
     for (int a = 0; a < p->n; a++)
@@ -48,13 +48,13 @@ static int64_t collect(const pairs_t *p, const double *sec, bool (*wanted)(const
     return n;
 }
 
-static bool apart(const pairs_t *p, int a, int b)
+static bool in_different_groups(const pairs_t *p, int a, int b)
 {
     return p->group[a] != p->group[b] && p->group[a] >= 0 && p->group[b] >= 0;
 }
 
 /* Marks all hosts that `host` reaches over paths that are not slow; how many. */
-static int flood(pairs_t *p, const double *sec, int host, int *queue)
+static int flood_group(pairs_t *p, const double *sec, int host, int *queue)
 {
     int n_queue = 0;
     int group = p->n_groups;
@@ -62,7 +62,7 @@ static int flood(pairs_t *p, const double *sec, int host, int *queue)
     queue[n_queue++] = host;
     for (int i = 0; i < n_queue; i++)
         for (int b = 0; b < p->n; b++) {
-            if (p->group[b] >= 0 || above(p, sec, queue[i], b)) continue;
+            if (p->group[b] >= 0 || is_above_limit(p, sec, queue[i], b)) continue;
             p->group[b] = group;
             queue[n_queue++] = b;
         }
@@ -75,7 +75,7 @@ static void find_groups(pairs_t *p, const double *sec, int *queue)
     for (int h = 0; h < p->n; h++) p->group[h] = -1;
     for (int h = 0; h < p->n; h++) {
         if (p->group[h] >= 0) continue;
-        bool alone = flood(p, sec, h, queue) == 1;
+        bool alone = flood_group(p, sec, h, queue) == 1;
         if (alone) {
             p->group[h] = -1;
             p->slow_host[h] = p->n > 2;
@@ -93,7 +93,7 @@ static void find_slow_hosts(pairs_t *p, const double *sec)
         for (int b = 0; b < p->n; b++) {
             if (a == b || p->group[a] < 0 || p->group[b] != p->group[a]) continue;
             n_others++;
-            n_slow += above(p, sec, a, b);
+            n_slow += is_above_limit(p, sec, a, b);
         }
         if (n_others > 3 && 2 * n_slow > n_others) p->slow_host[a] = true;
     }
@@ -104,8 +104,9 @@ static void find_slow_pairs(pairs_t *p, const double *sec, double slack_sec)
     double limit_between = PAIRS_SLOW * p->between + slack_sec;
     for (int a = 0; a < p->n; a++)
         for (int b = 0; b < p->n; b++)
-            p->slow[a * p->n + b] = above(p, sec, a, b) && !p->slow_host[a] && !p->slow_host[b] &&
-                                    (!apart(p, a, b) || at(sec, p->n, a, b) > limit_between);
+            p->slow[a * p->n + b] =
+                is_above_limit(p, sec, a, b) && !p->slow_host[a] && !p->slow_host[b] &&
+                (!in_different_groups(p, a, b) || pair_sec(sec, p->n, a, b) > limit_between);
 }
 
 static void find_of_host(pairs_t *p, const double *sec, double *scratch)
@@ -113,12 +114,12 @@ static void find_of_host(pairs_t *p, const double *sec, double *scratch)
     for (int a = 0; a < p->n; a++) {
         int64_t n = 0;
         for (int b = 0; b < p->n; b++)
-            if (a != b && !isnan(at(sec, p->n, a, b))) scratch[n++] = at(sec, p->n, a, b);
+            if (a != b && !isnan(pair_sec(sec, p->n, a, b))) scratch[n++] = pair_sec(sec, p->n, a, b);
         p->of_host[a] = stats_median(scratch, n);
     }
 }
 
-static err_t make(pairs_t *p, int64_t n, double **scratch, int **queue)
+static err_t pairs_alloc(pairs_t *p, int64_t n, double **scratch, int **queue)
 {
     TRY(mem_new_array(n * n, sizeof *p->slow, "slow pairs", &p->slow));
     TRY(mem_new_array(n, sizeof *p->slow_host, "slow hosts", &p->slow_host));
@@ -133,9 +134,9 @@ err_t pairs_judge(const double *sec, int n, double slack_sec, pairs_t *out)
     double *scratch = NULL;
     int *queue = NULL;
     *out = (pairs_t){.n = n, .least = NAN, .median = NAN, .greatest = NAN, .usual = NAN, .between = NAN};
-    err_t err = make(out, n, &scratch, &queue);
+    err_t err = pairs_alloc(out, n, &scratch, &queue);
     if (err != ERR_OK) pairs_free(out);
-    int64_t n_pairs = err == ERR_OK ? collect(out, sec, NULL, scratch) : 0;
+    int64_t n_pairs = err == ERR_OK ? collect_times(out, sec, NULL, scratch) : 0;
     if (n_pairs > 0) {
         out->least = scratch[0];
         out->usual = scratch[(n_pairs - 1) / 4];
@@ -143,7 +144,7 @@ err_t pairs_judge(const double *sec, int n, double slack_sec, pairs_t *out)
         out->greatest = scratch[n_pairs - 1];
         out->limit = PAIRS_SLOW * out->usual + slack_sec;
         find_groups(out, sec, queue);
-        out->between = stats_quantile(scratch, collect(out, sec, apart, scratch), 0.5);
+        out->between = stats_quantile(scratch, collect_times(out, sec, in_different_groups, scratch), 0.5);
         find_slow_hosts(out, sec);
         find_slow_pairs(out, sec, slack_sec);
         find_of_host(out, sec, scratch);
@@ -166,6 +167,6 @@ bool pairs_next_slow(const pairs_t *p, const double *sec, int *a, int *b)
     do {
         if (++*b >= p->n) *b = ++*a + 1;
         if (*b >= p->n) return false;
-    } while (!above(p, sec, *a, *b));
+    } while (!is_above_limit(p, sec, *a, *b));
     return true;
 }

@@ -17,7 +17,7 @@
 
 extern char **environ;
 
-static int spawn(const char *const *argv, int output, pid_t *pid)
+static int process_spawn(const char *const *argv, int output, pid_t *pid)
 {
     posix_spawn_file_actions_t actions;
     int status = posix_spawn_file_actions_init(&actions);
@@ -35,7 +35,7 @@ static int spawn(const char *const *argv, int output, pid_t *pid)
 
 /* Until the other side closes, or the deadline; what does not fit is read and dropped. False: the deadline.
  */
-static bool read_all(int input, double deadline, char *out, size_t n_bytes)
+static bool read_output(int input, double deadline, char *out, size_t n_bytes)
 {
     size_t used = 0;
     for (;;) {
@@ -56,7 +56,7 @@ static bool read_all(int input, double deadline, char *out, size_t n_bytes)
 }
 
 /* A process that hangs in a driver cannot even be killed; it is then left behind. */
-static bool reap(pid_t pid, double deadline, int *exit_code)
+static bool reap_child(pid_t pid, double deadline, int *exit_code)
 {
     for (;;) {
         int status;
@@ -79,18 +79,18 @@ err_t process_run(const char *const *argv, double timeout_sec, char *out, size_t
     out[0] = '\0';
     *exit_code = 0;
     if (pipe2(pipes, O_CLOEXEC) != 0) RAISE(ERR_SYSTEM, "%s can't be run: %s", argv[0], strerror(errno));
-    int status = spawn(argv, pipes[1], &pid);
+    int status = process_spawn(argv, pipes[1], &pid);
     close(pipes[1]);
     if (status != 0) {
         close(pipes[0]);
         RAISE(status == ENOENT ? ERR_DATA : ERR_SYSTEM, "%s can't be run: %s", argv[0], strerror(status));
     }
-    bool done = read_all(pipes[0], deadline, out, n_bytes);
+    bool done = read_output(pipes[0], deadline, out, n_bytes);
     close(pipes[0]);
-    done = done && reap(pid, deadline, exit_code);
+    done = done && reap_child(pid, deadline, exit_code);
     if (done) return ERR_OK;
     kill(pid, SIGKILL);
-    reap(pid, clock_sec() + 1, exit_code);
+    reap_child(pid, clock_sec() + 1, exit_code);
     RAISE(ERR_PEER, "%s gave no answer in %g s", argv[0], timeout_sec);
 }
 

@@ -30,7 +30,7 @@ err_t reach_ports_parse(const char *option, const char *text, reach_ports_t *out
     return ERR_OK;
 }
 
-static int number(const char *name)
+static int environment_number(const char *name)
 {
     const char *text = getenv(name);
     return text ? (int)strtol(text, NULL, 10) : 0;
@@ -38,7 +38,8 @@ static int number(const char *name)
 
 reach_ports_t reach_ports_environment(void)
 {
-    int low = number("OMPI_MCA_btl_tcp_port_min_v4"), n = number("OMPI_MCA_btl_tcp_port_range_v4");
+    int low = environment_number("OMPI_MCA_btl_tcp_port_min_v4"),
+        n = environment_number("OMPI_MCA_btl_tcp_port_range_v4");
     if (low < 1024 || low > 65535) return (reach_ports_t){0};
     return (reach_ports_t){low, n > 0 && low + n <= 65536 ? low + n - 1 : 65535};
 }
@@ -113,7 +114,7 @@ static reach_t reach_of_errno(int error)
     }
 }
 
-static int begin(reach_target_t *target)
+static int begin_connect(reach_target_t *target)
 {
     struct sockaddr_storage address;
     socklen_t length = make_address(target->to->family, target->to->bytes, target->port, &address);
@@ -128,7 +129,7 @@ static int begin(reach_target_t *target)
     return -1;
 }
 
-static void end(reach_target_t *target, struct pollfd *poll_fd)
+static void end_connect(reach_target_t *target, struct pollfd *poll_fd)
 {
     int error = 0;
     socklen_t length = sizeof error;
@@ -144,7 +145,7 @@ static void connect_some(reach_target_t *targets, int n, double timeout_sec)
     int n_open = 0;
     double deadline = clock_sec() + timeout_sec;
     for (int i = 0; i < n; i++) {
-        fds[i] = (struct pollfd){.fd = targets[i].to ? begin(&targets[i]) : -1, .events = POLLOUT};
+        fds[i] = (struct pollfd){.fd = targets[i].to ? begin_connect(&targets[i]) : -1, .events = POLLOUT};
         n_open += fds[i].fd >= 0;
     }
     while (n_open > 0) {
@@ -153,7 +154,7 @@ static void connect_some(reach_target_t *targets, int n, double timeout_sec)
         if (poll(fds, (nfds_t)n, 1 + (int)(1000 * left)) < 0 && errno != EINTR) break;
         for (int i = 0; i < n; i++) {
             if (fds[i].fd < 0 || !fds[i].revents) continue;
-            end(&targets[i], &fds[i]);
+            end_connect(&targets[i], &fds[i]);
             n_open--;
         }
     }

@@ -17,7 +17,7 @@ static const char silent[] =
     "a firewall or security group drops it, or the cable is out: open the ports between the hosts, or give "
     "run.sh --ports those that are open; ip route get, ping";
 
-static const char *advice(int32_t result)
+static const char *reach_advice(int32_t result)
 {
     return result == REACH_REFUSED ? refused : silent;
 }
@@ -35,37 +35,31 @@ static int32_t all_fail(const int32_t *results, int n, int host, bool from)
     return worst;
 }
 
-static const char *name_of(const check_t *check, int host)
-{
-    for (int r = 0; r < check->comm->size; r++)
-        if (check->ranks[r].host == host) return check->ranks[r].host_name;
-    return "?";
-}
-
 /* With two hosts each is all the others. */
 static bool host_fails(const int32_t *results, int n, int host)
 {
     return n > 2 && (all_fail(results, n, host, true) || all_fail(results, n, host, false));
 }
 
-static void judge_host(check_t *check, const int32_t *results, int host, const char *what)
+static void judge_unreachable_host(check_t *check, const int32_t *results, int host, const char *what)
 {
     int n = check->n_hosts;
     int32_t in = all_fail(results, n, host, false), out = all_fail(results, n, host, true);
     check_where_t where = check_other_host(host);
     if (in && out)
-        check_line(check, where, what, CHECK_FAIL, advice(in), "to and from every other host: %s", words[in]);
+        check_line(check, where, what, CHECK_FAIL, reach_advice(in), "to and from every other host: %s",
+                   words[in]);
     else if (in)
-        check_line(check, where, what, CHECK_FAIL, advice(in), "from every other host: %s", words[in]);
+        check_line(check, where, what, CHECK_FAIL, reach_advice(in), "from every other host: %s", words[in]);
     else
-        check_line(check, where, what, CHECK_FAIL, advice(out), "to every other host: %s", words[out]);
+        check_line(check, where, what, CHECK_FAIL, reach_advice(out), "to every other host: %s", words[out]);
 }
 
 int reach_judge(check_t *check, const int32_t *results, const char *what)
 {
     int n = check->n_hosts, n_fail = 0, n_lines = 0;
     for (int h = 0; h < n; h++)
-        if (host_fails(results, n, h)) judge_host(check, results, h, what);
+        if (host_fails(results, n, h)) judge_unreachable_host(check, results, h, what);
     for (int a = 0; a < n; a++)
         for (int b = 0; b < n; b++) {
             int32_t result = results[a * n + b];
@@ -73,8 +67,8 @@ int reach_judge(check_t *check, const int32_t *results, const char *what)
             if (a == b || result == REACH_OK || host_fails(results, n, a) || host_fails(results, n, b))
                 continue;
             if (n_lines++ < MAX_LINES)
-                check_line(check, check_other_host(a), what, CHECK_FAIL, advice(result), "to %s: %s",
-                           name_of(check, b), words[result]);
+                check_line(check, check_other_host(a), what, CHECK_FAIL, reach_advice(result), "to %s: %s",
+                           check_host_name(check, b), words[result]);
         }
     if (n_lines > MAX_LINES)
         check_line(check, check_job(check), what, CHECK_FAIL, silent, "%d more pairs fail",

@@ -8,7 +8,7 @@
 #include "base/utf8.h"
 #include "tools/check/show.h"
 
-static bool belongs(const check_row_t *row, const check_line_t *line)
+static bool row_accepts(const check_row_t *row, const check_line_t *line)
 {
     const check_line_t *first = row->line;
     if (first->status != line->status || first->scope != line->scope ||
@@ -28,7 +28,7 @@ err_t check_rows_new(const check_t *check, const check_lines_t *lines, check_row
     for (int64_t i = 0; err == ERR_OK && i < lines->n; i++) {
         const check_line_t *line = &lines->line[i];
         int r = 0;
-        while (r < out->n && !belongs(&out->row[r], line)) r++;
+        while (r < out->n && !row_accepts(&out->row[r], line)) r++;
         if (r == out->n) out->row[out->n++] = (check_row_t){line, line};
         check_row_t *row = &out->row[r];
         if (line->value < row->line->value) row->line = line;
@@ -53,7 +53,7 @@ typedef struct list {
     int max_columns, n_left_out;
 } list_t;
 
-static void add(list_t *list, const char *name)
+static void list_add(list_t *list, const char *name)
 {
     size_t used = strlen(list->out);
     bool first = used == 0;
@@ -65,16 +65,8 @@ static void add(list_t *list, const char *name)
         snprintf(list->out + used, list->n_bytes - used, "%s%s", first ? "" : ", ", name);
 }
 
-/* The name of a host by its number. */
-static const char *host_name(const check_t *check, int host)
-{
-    for (int r = 0; r < check->comm->size; r++)
-        if (check->ranks[r].host == host) return check->ranks[r].host_name;
-    return "?";
-}
-
 /* Marks whom the row is about; how many they are. */
-static int mark(const check_t *check, const check_rows_t *rows, int row)
+static int mark_members(const check_t *check, const check_rows_t *rows, int row)
 {
     int n = 0;
     memset(rows->has, 0, (size_t)check->comm->size * sizeof *rows->has);
@@ -93,7 +85,7 @@ static void list_hosts(const check_t *check, const check_rows_t *rows, int n, li
         snprintf(list->out, list->n_bytes, "all %d hosts", n);
     else
         for (int h = 0; h < check->n_hosts; h++)
-            if (rows->has[h]) add(list, host_name(check, h));
+            if (rows->has[h]) list_add(list, check_host_name(check, h));
 }
 
 /* Whether all ranks of the host of rank r are marked. */
@@ -122,14 +114,14 @@ static void list_ranks(const check_t *check, const check_rows_t *rows, int n, li
             snprintf(text, sizeof text, "%s rank %d", check->ranks[r].host_name, r);
         else
             snprintf(text, sizeof text, "rank %d", r);
-        add(list, text);
+        list_add(list, text);
     }
 }
 
 static void list_all(const check_t *check, const check_rows_t *rows, int i, list_t *list)
 {
     check_scope_t scope = rows->row[i].line->scope;
-    int n = mark(check, rows, i);
+    int n = mark_members(check, rows, i);
     list->out[0] = '\0';
     if (scope == CHECK_JOB)
         snprintf(list->out, list->n_bytes, "job");

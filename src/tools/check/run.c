@@ -10,7 +10,7 @@
 #include "tools/check/show.h"
 
 /* Whether a list like "gpu,clock" has the word. */
-static bool listed(const char *list, const char *word)
+static bool list_contains(const char *list, const char *word)
 {
     size_t n = strlen(word);
     for (const char *at = list; at; at = strchr(at, ','), at += at != NULL)
@@ -18,10 +18,10 @@ static bool listed(const char *list, const char *word)
     return false;
 }
 
-static bool chosen(const check_options_t *options, const check_case_t *c)
+static bool is_chosen(const check_options_t *options, const check_case_t *c)
 {
-    if (options->only && !listed(options->only, c->name)) return false;
-    return !options->skip || !listed(options->skip, c->name);
+    if (options->only && !list_contains(options->only, c->name)) return false;
+    return !options->skip || !list_contains(options->skip, c->name);
 }
 
 /* Number of hosts up to and with `host` that have the name of rank r's. */
@@ -34,7 +34,7 @@ static int count_name(const check_t *check, int r, int host)
     return n;
 }
 
-static void name_hosts(check_t *check)
+static void number_twins(check_t *check)
 {
     for (int r = 0; r < check->comm->size; r++)
         if (count_name(check, r, check->n_hosts) > 1)
@@ -57,12 +57,12 @@ static err_t find_ranks(check_t *check)
     TRY(comm_allgather(check->comm, &mine, sizeof mine, check->ranks, "finding the ranks"));
     check->host = topo->host;
     check->n_hosts = topo->n_hosts;
-    name_hosts(check);
+    number_twins(check);
     return ERR_OK;
 }
 
 /* A host without its GPUs is what this command is there to tell of. */
-static err_t open_backend(check_t *check)
+static err_t open_check_backend(check_t *check)
 {
     const runtime_options_t *options = &check->options->runtime;
     const backend_t *backend = NULL;
@@ -82,7 +82,7 @@ static err_t open_backend(check_t *check)
 }
 
 /* One check. An error is a line, but for one that ended the communication. */
-static err_t run_case(check_t *check, const check_case_t *c)
+static err_t run_check_case(check_t *check, const check_case_t *c)
 {
     comm_t *comm = check->comm;
     check->current = c->name;
@@ -98,7 +98,7 @@ static err_t run_case(check_t *check, const check_case_t *c)
 }
 
 /* On rank 0; the rest of the job hears whether something failed. */
-static err_t show(check_t *check, const check_lines_t *lines, check_status_t *worst)
+static err_t show_results(check_t *check, const check_lines_t *lines, check_status_t *worst)
 {
     for (int64_t i = 0; i < lines->n; i++)
         if (lines->line[i].status > *worst) *worst = lines->line[i].status;
@@ -107,14 +107,14 @@ static err_t show(check_t *check, const check_lines_t *lines, check_status_t *wo
     return check->options->json ? check_show_json(check, lines, check->options->json) : ERR_OK;
 }
 
-static err_t run(check_t *check)
+static err_t run_checks(check_t *check)
 {
     check_lines_t lines;
     check_status_t worst = CHECK_OK;
     for (int i = 0; check_cases[i]; i++)
-        if (chosen(check->options, check_cases[i])) TRY(run_case(check, check_cases[i]));
+        if (is_chosen(check->options, check_cases[i])) TRY(run_check_case(check, check_cases[i]));
     TRY(check_lines_gather(check, &lines));
-    err_t err = comm_agree(check->comm, show(check, &lines, &worst), "writing what was found");
+    err_t err = comm_agree(check->comm, show_results(check, &lines, &worst), "writing what was found");
     check_lines_free(&lines);
     TRY(err);
     int32_t result = worst;
@@ -130,9 +130,9 @@ err_t check_run(const check_options_t *options, void (*abort_job)(err_t code))
     err_t err = runtime_open_comm(&options->runtime, abort_job, &runtime);
     check.comm = runtime.comm;
     if (err == ERR_OK) err = find_ranks(&check);
-    if (err == ERR_OK) err = open_backend(&check);
+    if (err == ERR_OK) err = open_check_backend(&check);
     runtime.backend = check.backend;
-    if (err == ERR_OK) err = run(&check);
+    if (err == ERR_OK) err = run_checks(&check);
     mem_free(&check.text);
     mem_free(&check.ranks);
     /* The table has said what failed. */

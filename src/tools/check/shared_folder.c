@@ -175,13 +175,6 @@ out:
     return err;
 }
 
-static const char *name_of(const check_t *check, int host)
-{
-    int r = 0;
-    while (check->ranks[r].host != host) r++;
-    return check->ranks[r].host_name;
-}
-
 static void judge_sharing(check_t *check, const shared_t *s)
 {
     if (check->n_hosts == 1 || !s->wrote[check->host]) return;
@@ -193,7 +186,7 @@ static void judge_sharing(check_t *check, const shared_t *s)
             s->asked_for
                 ? "mount the shared folder there, at the same path"
                 : "checkpoints are on rank 0's host alone; --shared names a folder that must be shared",
-            "%s is another folder than on %s", s->folder, name_of(check, s->root));
+            "%s is another folder than on %s", s->folder, check_host_name(check, s->root));
 }
 
 void shared_judge_latency(check_t *check, double sec)
@@ -232,7 +225,7 @@ static err_t measure_small(check_t *check, const shared_t *s)
 }
 
 /* Data that no file server can shorten, and that every rank knows. */
-static void fill(uint64_t id, uint64_t *words, int64_t n)
+static void fill_words(uint64_t id, uint64_t *words, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) words[i] = (id + (uint64_t)i) * 0x9e3779b97f4a7c15u;
 }
@@ -277,7 +270,7 @@ static err_t measure_speed(check_t *check, const shared_t *s)
     uint64_t *words = NULL;
     err_t err = path_of(s, "data", 0, path);
     if (err == ERR_OK && (writes || reads)) err = mem_new((size_t)n_bytes, "data of a file", &words);
-    if (words) fill(s->id, words, n_bytes / (int64_t)sizeof *words);
+    if (words) fill_words(s->id, words, n_bytes / (int64_t)sizeof *words);
     if (err == ERR_OK && writes) err = measure_write(check, path, words, n_bytes);
     err = comm_agree(comm, err, what);
     if (err == ERR_OK)
@@ -288,7 +281,7 @@ static err_t measure_speed(check_t *check, const shared_t *s)
 }
 
 /* Collective. */
-static err_t look(check_t *check, shared_t *s)
+static err_t examine_folder(check_t *check, shared_t *s)
 {
     char type[32];
     comm_t *comm = check->comm;
@@ -306,7 +299,7 @@ static err_t look(check_t *check, shared_t *s)
     return measure_speed(check, s);
 }
 
-static err_t run(check_t *check)
+static err_t shared_run(check_t *check)
 {
     char path[FS_PATH_MAX];
     comm_t *comm = check->comm;
@@ -323,11 +316,12 @@ static err_t run(check_t *check)
     err_t err = mem_new_array(n * n, sizeof *s.seen, "hosts", &s.seen);
     if (err == ERR_OK) err = mem_new_array(n, sizeof *s.wrote, "hosts", &s.wrote);
     err = comm_agree(comm, err, "the shared folder");
-    if (err == ERR_OK) err = look(check, &s);
+    if (err == ERR_OK) err = examine_folder(check, &s);
     if (s.speaks && !s.hangs && path_of(&s, "token", check->host, path) == ERR_OK) unlink(path);
     mem_free(&s.seen);
     mem_free(&s.wrote);
     return err;
 }
 
-const check_case_t check_shared = {"shared", "a folder is the same one on all hosts, and fast", true, run};
+const check_case_t check_shared = {"shared", "a folder is the same one on all hosts, and fast", true,
+                                   shared_run};

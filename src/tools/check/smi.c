@@ -19,7 +19,7 @@ enum { N_FIELDS = 14, FIELD_TEXT = 64 };
 typedef char field_t[FIELD_TEXT];
 
 /* Cuts a line at its commas; how many fields there are. */
-static int cut(const char *line, size_t n_bytes, field_t fields[N_FIELDS])
+static int split_fields(const char *line, size_t n_bytes, field_t fields[N_FIELDS])
 {
     int n = 0;
     for (const char *at = line, *end = line + n_bytes; at <= end;) {
@@ -36,7 +36,7 @@ static int cut(const char *line, size_t n_bytes, field_t fields[N_FIELDS])
 }
 
 /* "700.00"; -1 for "[N/A]" and its like. */
-static double number(const char *text)
+static double parse_number(const char *text)
 {
     char *end;
     double value = strtod(text, &end);
@@ -44,14 +44,14 @@ static double number(const char *text)
 }
 
 /* "Yes", "Enabled", "1"; "No", "Disabled", "0"; anything else is not known. */
-static int truth(const char *text)
+static int parse_bool(const char *text)
 {
     if (strcmp(text, "Yes") == 0 || strcmp(text, "Enabled") == 0 || strcmp(text, "1") == 0) return 1;
     if (strcmp(text, "No") == 0 || strcmp(text, "Disabled") == 0 || strcmp(text, "0") == 0) return 0;
     return -1;
 }
 
-static int64_t bits(const char *text)
+static int64_t parse_bits(const char *text)
 {
     char *end;
     if (strncmp(text, "0x", 2) != 0) return -1;
@@ -68,20 +68,20 @@ static void plain_uuid(const char *text, char *out, size_t n_bytes)
     out[used] = '\0';
 }
 
-static bool parse_line(const char *line, size_t n_bytes, smi_gpu_t *gpu)
+static bool parse_gpu(const char *line, size_t n_bytes, smi_gpu_t *gpu)
 {
     field_t f[N_FIELDS];
-    if (cut(line, n_bytes, f) != N_FIELDS || number(f[0]) < 0) return false;
-    *gpu = (smi_gpu_t){.index = (int)number(f[0]),
-                       .persistence = truth(f[5]),
-                       .power_limit = number(f[6]),
-                       .power_default = number(f[7]),
-                       .slowdown = bits(f[8]),
-                       .ecc_volatile = (int64_t)number(f[9]),
-                       .ecc_aggregate = (int64_t)number(f[10]),
-                       .pages_pending = truth(f[11]),
-                       .rows_pending = truth(f[12]),
-                       .rows_failed = truth(f[13])};
+    if (split_fields(line, n_bytes, f) != N_FIELDS || parse_number(f[0]) < 0) return false;
+    *gpu = (smi_gpu_t){.index = (int)parse_number(f[0]),
+                       .persistence = parse_bool(f[5]),
+                       .power_limit = parse_number(f[6]),
+                       .power_default = parse_number(f[7]),
+                       .slowdown = parse_bits(f[8]),
+                       .ecc_volatile = (int64_t)parse_number(f[9]),
+                       .ecc_aggregate = (int64_t)parse_number(f[10]),
+                       .pages_pending = parse_bool(f[11]),
+                       .rows_pending = parse_bool(f[12]),
+                       .rows_failed = parse_bool(f[13])};
     plain_uuid(f[1], gpu->uuid, sizeof gpu->uuid);
     snprintf(gpu->name, sizeof gpu->name, "%s", f[2]);
     snprintf(gpu->pci, sizeof gpu->pci, "%.23s", f[3]);
@@ -96,7 +96,7 @@ err_t smi_parse(const char *text, smi_gpu_t gpus[SMI_MAX_GPUS], int *n)
         size_t length = strcspn(text, "\n");
         if (length > 0) {
             if (*n == SMI_MAX_GPUS) RAISE(ERR_DATA, "nvidia-smi names more than %d GPUs", SMI_MAX_GPUS);
-            if (!parse_line(text, length, &gpus[*n]))
+            if (!parse_gpu(text, length, &gpus[*n]))
                 RAISE(ERR_DATA, "nvidia-smi says: %.*s", length < 200 ? (int)length : 200, text);
             ++*n;
         }
@@ -118,7 +118,7 @@ err_t smi_query(double timeout_sec, smi_gpu_t gpus[SMI_MAX_GPUS], int *n)
     return smi_parse(text, gpus, n) == ERR_OK ? ERR_OK : ERR_SYSTEM;
 }
 
-static int judge_memory(check_t *check, const smi_gpu_t *gpu)
+static int judge_gpu_memory(check_t *check, const smi_gpu_t *gpu)
 {
     check_where_t where = check_host(check);
     if (gpu->rows_failed == 1)
@@ -189,7 +189,7 @@ void smi_judge(check_t *check, const smi_gpu_t *gpus, int n)
         const char *name, *well;
         int (*judge)(check_t *check, const smi_gpu_t *gpu);
     } parts[] = {
-        {"GPU memory", "no uncorrected errors", judge_memory},
+        {"GPU memory", "no uncorrected errors", judge_gpu_memory},
         {"GPU clocks", "nothing slows them", judge_clocks},
         {"GPU power", "limits are the default or above", judge_power},
         {"GPU persistence", "on", judge_persistence},

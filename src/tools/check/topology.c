@@ -125,7 +125,7 @@ void topology_read(const check_t *check, topology_facts_t *out)
     if (check->device) find_gpu(check->device->pci, out);
 }
 
-static void judge_host(check_t *check, const topology_facts_t *f)
+static void judge_host_cores(check_t *check, const topology_facts_t *f)
 {
     check_where_t where = check_host(check);
     const check_rank_t *me = &check->ranks[check->comm->rank];
@@ -199,12 +199,12 @@ static void judge_gpu(check_t *check, const topology_facts_t *f)
 void topology_judge(check_t *check, const topology_facts_t *all)
 {
     const topology_facts_t *f = &all[check->comm->rank];
-    judge_host(check, f);
+    judge_host_cores(check, f);
     judge_binding(check, all);
     judge_gpu(check, f);
 }
 
-static err_t run(check_t *check)
+static err_t topology_run(check_t *check)
 {
     static const char what[] = "comparing CPU masks";
     topology_facts_t mine, *all = NULL;
@@ -217,4 +217,4 @@ static err_t run(check_t *check)
 }
 
 const check_case_t check_topology = {"topology", "where ranks are, which CPUs they have, how far GPUs are",
-                                     true, run};
+                                     true, topology_run};

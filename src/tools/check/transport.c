@@ -90,7 +90,7 @@ static fabric_use_t find_use(const check_t *check, const fabric_t *before, int64
 }
 
 /* Collective. */
-static err_t look_at_mpi(check_t *check, const fabric_t *before)
+static err_t watch_mpi(check_t *check, const fabric_t *before)
 {
     ring_t ring = {.comm = check->comm, .n_out = count_out(check)};
     char says[64];
@@ -142,7 +142,7 @@ static err_t share_log(check_t *check, log_kind_t *out)
 }
 
 /* Collective, where all ranks have GPUs. */
-static err_t look_at_nccl(check_t *check)
+static err_t watch_nccl(check_t *check)
 {
     char says[160];
     fabric_t before;
@@ -169,7 +169,7 @@ static err_t look_at_nccl(check_t *check)
     return ERR_OK;
 }
 
-static err_t run(check_t *check)
+static err_t transport_run(check_t *check)
 {
     fabric_t before;
     read_fabric(check, &before);
@@ -178,9 +178,9 @@ static err_t run(check_t *check)
         check_line(check, check_job(check), "MPI", CHECK_SKIP, NULL, "one host");
         return ERR_OK;
     }
-    TRY(look_at_mpi(check, &before));
-    return check->n_devices == check->comm->size ? look_at_nccl(check) : ERR_OK;
+    TRY(watch_mpi(check, &before));
+    return check->n_devices == check->comm->size ? watch_nccl(check) : ERR_OK;
 }
 
 const check_case_t check_transport = {"transport", "what carries MPI's and NCCL's data between hosts", true,
-                                      run};
+                                      transport_run};

@@ -120,7 +120,7 @@ void transport_judge_devices(check_t *check, const fabric_t *fabric, const char 
         check_line(check, where, "RDMA device", CHECK_SKIP, NULL, "none");
 }
 
-static void describe(const transport_facts_t *facts, char *out, size_t n_bytes)
+static void describe_use(const transport_facts_t *facts, char *out, size_t n_bytes)
 {
     const char *says = facts->says && facts->says[0] ? facts->says : NULL;
     if (facts->use.known)
@@ -149,7 +149,7 @@ void transport_judge(check_t *check, const transport_facts_t *facts)
     check_where_t where = check_host(check);
     char found[ERR_MESSAGE_MAX];
     fabric_kind_t best = FABRIC_TCP;
-    describe(facts, found, sizeof found);
+    describe_use(facts, found, sizeof found);
     const char *expected = facts->expected;
     if (expected && !(facts->use.known && transport_is(expected, facts->use.kind))) {
         size_t used = strlen(found);

@@ -44,7 +44,7 @@ static err_t hash_file(const char *path, char out[HASH_TEXT])
 }
 
 /* Collective. The hash of a file that every host needs; a host that can't read it says so. */
-static err_t same_file(check_t *check, const char *name, const char *path, const char *advice)
+static err_t compare_file(check_t *check, const char *name, const char *path, const char *advice)
 {
     char hash[HASH_TEXT] = "";
     bool speaks = check_host(check).speaks, own = strcmp(path, own_binary) == 0;
@@ -56,7 +56,7 @@ static err_t same_file(check_t *check, const char *name, const char *path, const
 }
 
 /* Collective. What --data names, or what rank 0 chooses, as `train` does. */
-static err_t choose_data(check_t *check, char where[FS_PATH_MAX])
+static err_t versions_choose_data(check_t *check, char where[FS_PATH_MAX])
 {
     char why[128];
     if (check->options->data) {
@@ -69,7 +69,7 @@ static err_t choose_data(check_t *check, char where[FS_PATH_MAX])
     return comm_broadcast(check->comm, where, FS_PATH_MAX, 0, "choosing the data");
 }
 
-static err_t hash_data(const check_t *check, const char *where, char out[HASH_TEXT])
+static err_t versions_hash_data(const check_t *check, const char *where, char out[HASH_TEXT])
 {
     dataset_t *dataset = NULL;
     TRY(process_probe(where, check->options->shared_timeout_sec));
@@ -80,25 +80,25 @@ static err_t hash_data(const check_t *check, const char *where, char out[HASH_TE
 }
 
 /* Collective. */
-static err_t same_data(check_t *check)
+static err_t compare_data(check_t *check)
 {
     static const char advice[] =
         "copy the same data to this path on every host (scripts/on_hosts.sh --copy), or use "
         "a shared folder";
     char where[FS_PATH_MAX], hash[HASH_TEXT] = "";
-    TRY(choose_data(check, where));
+    TRY(versions_choose_data(check, where));
     if (strcmp(where, "digits") == 0 || strcmp(where, "synthetic") == 0) {
         check_line(check, check_job(check), "data", CHECK_SKIP, NULL, "%s are made, not read", where);
         return ERR_OK;
     }
-    err_t err = check_host(check).speaks ? hash_data(check, where, hash) : ERR_OK;
+    err_t err = check_host(check).speaks ? versions_hash_data(check, where, hash) : ERR_OK;
     if (err != ERR_OK)
         check_line(check, check_host(check), "data", CHECK_FAIL, err == ERR_PEER ? check_hung_advice : advice,
                    "%s", err_message());
     return check_same(check, "data", CHECK_FAIL, advice, err == ERR_OK ? hash : NULL);
 }
 
-static err_t same_libraries(check_t *check)
+static err_t compare_libraries(check_t *check)
 {
     static const char same[] = "install the same on all hosts";
     char text[256];
@@ -118,18 +118,18 @@ static err_t same_libraries(check_t *check)
     return check_same(check, "CPU", CHECK_WARN, "all wait for the slowest; leave other hosts out", text);
 }
 
-static err_t run(check_t *check)
+static err_t versions_run(check_t *check)
 {
-    TRY(same_file(
+    TRY(compare_file(
         check, "dptrain", own_binary,
         "copy the same binary to all hosts (scripts/on_hosts.sh --copy), or start it from a shared folder"));
-    TRY(same_libraries(check));
+    TRY(compare_libraries(check));
     if (check->options->config)
-        TRY(same_file(
+        TRY(compare_file(
             check, "config", check->options->config,
             "copy the file to all hosts (scripts/on_hosts.sh --copy), or put it in a shared folder"));
-    return same_data(check);
+    return compare_data(check);
 }
 
 const check_case_t check_versions = {
-    "versions", "binary, libraries, kernel, --config and --data are the same on all", true, run};
+    "versions", "binary, libraries, kernel, --config and --data are the same on all", true, versions_run};
