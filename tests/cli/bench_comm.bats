@@ -68,7 +68,7 @@ records() { # JQ's words
     [ "$(grep -c '# wrong data: .* rank 1 on .*: element 17 of .* instead of ' <<<"$output")" -eq 17 ]
     records 'length == 17 and all(.[]; .metrics.wrong == 1)'
     [ "$(awk '/^ +[0-9]/ && $3 == "float" && ($9 != 1 || $13 != 1)' <<<"$output")" = "" ]
-    [[ "$stderr" == *"wrong data was found"* ]]
+    [[ "$stderr" == *"some results are wrong"* ]]
     run bench_comm 2 -b 4K -e 4K --inject 1:17 --check 0
     [ "$status" -eq 0 ]
     [[ "$output" == *"not checked"* ]]
@@ -85,7 +85,7 @@ records() { # JQ's words
         run bench_comm 0 --communicator host $words
         echo "$output"
         [ "$status" -eq 2 ]
-        [[ "$output" == *"$words: the communicator host does all_reduce of float, sum, in place"* ]]
+        [[ "$output" == *"$words: the host communicator supports only in-place all_reduce"* ]]
     done
     run bench_comm 2 --communicator host --inject 0:3 -b 64 -e 64
     [ "$status" -eq 1 ]
@@ -118,8 +118,8 @@ records() { # JQ's words
     run --separate-stderr bench_comm 3 -b 16 -e 1000 -f 4 --test alltoall
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ "$output" == *"# left out, because too small for 16 bytes for each rank: 16"* ]]
-    [[ "$output" == *"# sizes are rounded down to 16 bytes for each rank"* ]]
+    [[ "$output" == *"# skipped, too small for 16 bytes per rank: 16"* ]]
+    [[ "$output" == *"# sizes are rounded down to 16 bytes per rank"* ]]
     [ "$(awk '/^ +[0-9]/ { print $1, $2 }' <<<"$output")" = $'48 4\n240 20' ]
     run bench_comm 2 -b 3 -e 3
     [ "$status" -eq 2 ]
@@ -138,17 +138,17 @@ records() { # JQ's words
     [ "$status" -eq 2 ]
     [[ "$output" == *"mpirun -np 2"* ]]
     refuse "no size to measure" 0 -b 1M -e 1K
-    refuse "for ever" 0 -f 1
+    refuse "never grow" 0 -f 1
     refuse "did you mean 'float'" 0 -d flot
     refuse "MPI cannot" 0 -d half --communicator mpi
     refuse "MPI cannot" 2 -d half
     refuse "did you mean 'prod'" 0 -o prd
     refuse "MPI has no average" 0 -o avg
     refuse "did you mean 'all_gather'" 0 --test all_gathr
-    refuse "auto stands alone" 0 --communicator auto,mpi
+    refuse "auto cannot be combined" 0 --communicator auto,mpi
     refuse "--comm nccl" 2 --communicator nccl
-    refuse "there are ranks 0 to 1" 2 -r 2
-    refuse "--inject wants RANK:ELEMENT" 0 --inject 3
+    refuse "ranks are 0 to 1" 2 -r 2
+    refuse "invalid --inject '3': expected RANK:ELEMENT" 0 --inject 3
     refuse "on each rank, but" 2 -b 900000G -e 900000G
     refuse "out of range" 0 -b 0
 }

@@ -135,7 +135,7 @@ sound() { # CASE POINTS RANKS
         bench "$1" "${@:3}" 2>"$BATS_TEST_TMPDIR/errors" || status=$?
         cat "$BATS_TEST_TMPDIR/errors"
         [ "$status" -eq 1 ]
-        grep -q 'wrong data was found' "$BATS_TEST_TMPDIR/errors"
+        grep -q 'some results are wrong' "$BATS_TEST_TMPDIR/errors"
         grep -qE ' [1-9][0-9]*$' "$said"
         jq -es "map(select(.record == \"bench\") | .metrics.wrong) | $2" "$records" >/dev/null
     }
@@ -170,7 +170,7 @@ refused() { # CODE WORDS ARGUMENTS...
     refused 2 "--io-bytes 1024" io --io-bytes 1K
     refused 2 "--io-bytes" io --io-bytes 900G
     refused 2 "--io-dir is empty" io --io-dir=
-    refused 2 "--io-dir $BATS_TEST_TMPDIR/none: there is no such folder" io --io-dir "$BATS_TEST_TMPDIR/none"
+    refused 2 "--io-dir $BATS_TEST_TMPDIR/none: no such folder" io --io-dir "$BATS_TEST_TMPDIR/none"
     refused 2 "--io-dir $BATS_TEST_TMPDIR/file is a file" io --io-dir "$BATS_TEST_TMPDIR/file"
     (
         ulimit -f 2000
@@ -196,7 +196,7 @@ on_small_disk() { # OPTIONS ARGUMENTS...
     mkdir "$BATS_TEST_TMPDIR/disk"
     on_small_disk size=2m --io-bytes 4M
     [ "$status" -eq 2 ]
-    [[ $output == *"has room for 2.0 MiB, and 5.0 MiB are wanted: 3.0 MiB are missing"* && $output != *left:* ]]
+    [[ $output == *"has 2.0 MiB free, but needs 5.0 MiB: 3.0 MiB too little"* && $output != *left:* ]]
     # Room enough, but no file can be made beside the folder.
     on_small_disk size=8m,nr_inodes=2 --io-bytes 1M
     [ "$status" -eq 4 ]
@@ -234,7 +234,7 @@ on_small_disk() { # OPTIONS ARGUMENTS...
     dptrain=$root/build/emu/dptrain
     [[ -x $dptrain ]] || skip "build/emu/dptrain is not built (make emu-tests; it needs CUDA's headers)"
     bench 1 mem gemm --device cuda --mem-bytes 1M --gemm-shapes square --gemm-max 64
-    grep -q "mem: copies of the GPU's memory.*--device cpu measures the host's" "$said"
+    grep -q "mem: GPU memory copies.*--device cpu measures host memory" "$said"
     points device_copy 'length == 1 and all(.[]; .key.level == "GPU" and .key.bytes == 1048576 and .key.device == "cuda"
         and (.metrics.gbs * .p50 * 1e9 / 2097152 - 1 | fabs) < 1e-6 and .metrics.wrong == 0)'
     points host_to_device 'length == 1 and all(.[]; (.metrics.gbs * .p50 * 1e9 / 1048576 - 1 | fabs) < 1e-6)'

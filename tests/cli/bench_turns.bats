@@ -37,13 +37,13 @@ job() { # RANKS first|second ARGUMENTS...
     for n in 1 2; do
         run job "$n" first "${quick[@]}" --timeout 1
         [ "$status" -eq 5 ]
-        grep -q 'the job to take turns with has not come within 1 s' "$BATS_TEST_TMPDIR/first.log"
+        grep -q 'the other job did not start within 1 s' "$BATS_TEST_TMPDIR/first.log"
         [ ! -s "$BATS_TEST_TMPDIR/first.jsonl" ]
     done
     mkdir "$turns.files"
     echo kept >"$turns.files/second"
     run -2 "$dptrain" "${quick[@]}" --turns "$turns.files:first" --out "$BATS_TEST_TMPDIR/b.jsonl"
-    [[ $output == *"second is there and no FIFO"* ]]
+    [[ $output == *"second' exists and is not a FIFO"* ]]
     [ "$(cat "$turns.files/second")" = kept ]
     run -2 "$dptrain" "${quick[@]}" --turns "$turns:third"
     [[ $output == *"FOLDER:first or FOLDER:second"* ]]
@@ -75,9 +75,9 @@ job() { # RANKS first|second ARGUMENTS...
     job 1 first "${quick[@]}" 3>&- &
     run job 1 second bench gemm --gemm-max 64 --gemm-shapes square --budget 0.1
     [ "$status" -eq 2 ]
-    grep -q 'measures .*64.* where the one that it takes turns with measures step of lenet5' "$BATS_TEST_TMPDIR/second.log"
+    grep -q 'measures .*64.* while the other job measures step of lenet5' "$BATS_TEST_TMPDIR/second.log"
     wait $!
-    grep -q 'has ended; the rest is measured alone' "$BATS_TEST_TMPDIR/first.log"
+    grep -q 'has ended; the remaining points are measured alone' "$BATS_TEST_TMPDIR/first.log"
     [ "$(tail -n 1 "$BATS_TEST_TMPDIR/first.jsonl" | jq -r .why)" = finished ]
 }
 

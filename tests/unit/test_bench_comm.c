@@ -90,7 +90,7 @@ static void test_sizes(void)
     OK(comm_sizes_resolve(&s, false) == ERR_USAGE && strstr(err_message(), "no size to measure"),
        "an empty range is refused");
     s = (comm_sizes_t){8, 16, 1, 0};
-    OK(comm_sizes_resolve(&s, false) == ERR_USAGE && strstr(err_message(), "for ever"),
+    OK(comm_sizes_resolve(&s, false) == ERR_USAGE && strstr(err_message(), "never grow"),
        "a factor of 1 alone is refused");
 }
 
@@ -118,15 +118,15 @@ static void test_plan(void)
     OK(refused("all_redcue", "float", "sum", "mpi", "did you mean 'all_reduce'"), "an unknown test");
     OK(refused("reduce", "flaot", "sum", "mpi", "did you mean 'float'"), "an unknown type");
     OK(refused("reduce", "float", "summ", "mpi", "did you mean 'sum'"), "an unknown operation");
-    OK(refused("reduce", "float", "sum", "quic", "there are: mpi, host, nccl, auto"),
+    OK(refused("reduce", "float", "sum", "quic", "a comma-separated list of mpi, host, nccl, auto"),
        "an unknown communicator");
-    OK(refused("", "float", "sum", "mpi", "unknown word ''"), "an empty list");
+    OK(refused("", "float", "sum", "mpi", "invalid --test ''"), "an empty list");
     OK(refused("reduce", "half", "sum", "mpi", "MPI cannot") &&
            refused("reduce", "float,bfloat16", "sum", "nccl,mpi", "--datatype bfloat16: MPI cannot") &&
-           refused("reduce", "f8e5m2", "sum", "nccl", "int8 moves the same bytes"),
+           refused("reduce", "f8e5m2", "sum", "nccl", "int8 moves the same amount"),
        "types that MPI lacks");
     OK(refused("reduce", "float", "avg", "mpi", "MPI has no average"), "an operation that MPI lacks");
-    OK(refused("reduce", "float", "sum", "auto,mpi", "auto stands alone"), "auto and another");
+    OK(refused("reduce", "float", "sum", "auto,mpi", "auto cannot be combined"), "auto and another");
 }
 
 /* What is chosen, or the words of the refusal. */
@@ -154,7 +154,8 @@ static void test_settle(void)
     OK(strstr(settled("reduce", "half", "auto", false, false), "--datatype half: MPI cannot"),
        "no half by MPI");
     OK(strstr(settled("reduce", "float", "nccl", false, false), "--comm nccl"), "no NCCL without GPUs");
-    OK(strstr(settled("reduce,alltoall", "float", "nccl", true, true), "does alltoall out of place only") &&
+    OK(strstr(settled("reduce,alltoall", "float", "nccl", true, true),
+              "supports alltoall only out of place") &&
            strcmp(settled("all", "float", "nccl", true, true), "nccl") == 0,
        "what NCCL does not do in place is refused, or left out of all");
 }

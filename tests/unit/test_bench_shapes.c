@@ -292,11 +292,11 @@ static void check_files(void)
     OK(io_read(path, out, sizeof out) == ERR_OK && memcmp(out, bytes, sizeof out) == 0, "and read");
     OK(io_read(path, out, sizeof out - 1) == ERR_OK, "a part of it");
     OK(truncate(path, 100) == 0 && io_read(path, out, sizeof out) == ERR_SYSTEM &&
-           strstr(err_message(), "ends early"),
+           strstr(err_message(), "is truncated"),
        "a file that ends early: %s", err_message());
     OK(io_write(path, bytes, sizeof bytes, &fd) == ERR_SYSTEM, "never over a file: %s", err_message());
     OK(io_check_folder(folder, 1000) == ERR_OK, "room for a little");
-    OK(io_check_folder(folder, INT64_MAX / 2) == ERR_USAGE && strstr(err_message(), "missing"), "%s",
+    OK(io_check_folder(folder, INT64_MAX / 2) == ERR_USAGE && strstr(err_message(), "too little"), "%s",
        err_message());
     OK(io_check_folder(path, 1000) == ERR_USAGE && strstr(err_message(), "is a file"), "%s", err_message());
     io_temp_remove(temp);

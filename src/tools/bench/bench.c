@@ -40,11 +40,11 @@ err_t bench_check_memory(bench_t *bench, int64_t n_bytes, const char *what)
     err_t err = ERR_OK;
     if (n_bytes > share)
         err = err_raise(ERR_USAGE, __FILE__, __LINE__,
-                        "%s needs %s on each rank, but %s has %s left for each of its %d; choose "
-                        "smaller sizes, or fewer ranks a host",
+                        "%s needs %s on each rank, but %s has only %s free for each of its %d ranks; use "
+                        "smaller sizes or fewer ranks per host",
                         what, figure_bytes((double)n_bytes).text, topo->host_name,
                         figure_bytes((double)share).text, topo->local_size);
-    return comm_agree(bench->comm, err, "looking for memory");
+    return comm_agree(bench->comm, err, "checking free memory");
 }
 
 void bench_print(const char *format, ...)

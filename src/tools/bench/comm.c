@@ -65,7 +65,7 @@ static err_t parse_inject(bench_comm_options_t *o)
     o->inject_rank = strtoll(o->inject, &end, 10);
     if (end != o->inject && *end == ':') o->inject_element = strtoll(end + 1, &end, 10);
     if (o->inject_element < 0 || o->inject_rank < 0 || *end)
-        RAISE(ERR_USAGE, "--inject wants RANK:ELEMENT, not '%s'", o->inject);
+        RAISE(ERR_USAGE, "invalid --inject '%s': expected RANK:ELEMENT", o->inject);
     return ERR_OK;
 }
 
@@ -73,18 +73,17 @@ static err_t parse_inject(bench_comm_options_t *o)
 static err_t check_host_options(const bench_comm_options_t *o)
 {
     const comm_plan_t *plan = &o->plan;
-    static const char able[] = "the communicator host does all_reduce of float, sum, in place, and nothing "
-                               "else";
+    static const char able[] = "the host communicator supports only in-place all_reduce of float with sum";
     bool can = plan->all_tests;
     for (int i = 0; i < plan->n_tests; i++)
         can |= plan->n_tests == 1 && plan->tests[i] == COMM_TEST_ALL_REDUCE;
-    if (!can) RAISE(ERR_USAGE, "--test %s: %s; leave it out, or measure mpi", o->test, able);
+    if (!can) RAISE(ERR_USAGE, "--test %s: %s; drop the option or use --communicator mpi", o->test, able);
     if (plan->n_types > 1 || plan->types[0] != COLLECTIVE_FLOAT)
-        RAISE(ERR_USAGE, "--datatype %s: %s; leave it out, or measure mpi", o->datatype, able);
+        RAISE(ERR_USAGE, "--datatype %s: %s; drop the option or use --communicator mpi", o->datatype, able);
     if (plan->n_ops > 1 || plan->ops[0] != COLLECTIVE_SUM)
-        RAISE(ERR_USAGE, "--op %s: %s; leave it out, or measure mpi", o->op, able);
+        RAISE(ERR_USAGE, "--op %s: %s; drop the option or use --communicator mpi", o->op, able);
     if (strcmp(o->inplace, "out") == 0)
-        RAISE(ERR_USAGE, "--inplace out: %s; leave it out, or measure mpi", able);
+        RAISE(ERR_USAGE, "--inplace out: %s; drop the option or use --communicator mpi", able);
     return ERR_OK;
 }
 
@@ -122,12 +121,12 @@ static err_t make_host_buffer(comm_session_t *s)
     const char *why = NULL;
     TRY(comm_buffer_new(s->bench->comm, (size_t)s->sizes.max, b));
     if (!b->shared)
-        why = "no two ranks share memory (each is on a host of its own, or /dev/shm has no room)";
+        why = "no two ranks share memory (each rank is on a separate host, or /dev/shm is full)";
     else if (b->n_timings == 0 && !b->by_host)
         why = "--allreduce mpi rules it out";
     if (why) {
-        err_raise(ERR_USAGE, __FILE__, __LINE__, "--communicator host can't be had: %s", why);
-        return comm_agree(s->bench->comm, ERR_USAGE, "making the shared buffer");
+        err_raise(ERR_USAGE, __FILE__, __LINE__, "--communicator host is not available: %s", why);
+        return comm_agree(s->bench->comm, ERR_USAGE, "allocating the shared buffer");
     }
     /* Whatever `auto` would choose. */
     b->n_timings = 0;
@@ -138,10 +137,10 @@ static err_t make_host_buffer(comm_session_t *s)
 static err_t make_device_buffers(comm_session_t *s, bool two)
 {
     const backend_t *backend = s->bench->runtime.backend;
-    err_t err = hd_buffer_new(backend, (size_t)s->sizes.max, "the buffer of results", &s->device_recv);
+    err_t err = hd_buffer_new(backend, (size_t)s->sizes.max, "the receive buffer", &s->device_recv);
     if (err == ERR_OK && two)
-        err = hd_buffer_new(backend, (size_t)s->sizes.max, "the buffer of inputs", &s->device_send);
-    TRY(comm_agree(s->bench->comm, err, "making the buffers on the GPU"));
+        err = hd_buffer_new(backend, (size_t)s->sizes.max, "the send buffer", &s->device_send);
+    TRY(comm_agree(s->bench->comm, err, "allocating the GPU buffers"));
     return collective_open_device(s->bench->comm);
 }
 
@@ -154,12 +153,12 @@ static err_t make_comm_buffers(comm_session_t *s)
     TRY(bench_check_memory(s->bench, n_all + (plan->by_host ? s->sizes.max : 0), "bench comm --maxbytes"));
     err_t err = ERR_OK;
     if (plan->by_mpi) {
-        err = mem_new(n_bytes, "the buffer of results", &s->recv);
-        if (err == ERR_OK && two) err = mem_new(n_bytes, "the buffer of inputs", &s->send);
+        err = mem_new(n_bytes, "the receive buffer", &s->recv);
+        if (err == ERR_OK && two) err = mem_new(n_bytes, "the send buffer", &s->send);
         if (err == ERR_OK) memset(s->recv, 0, n_bytes);
         if (err == ERR_OK && two) memset(s->send, 0, n_bytes);
     }
-    TRY(comm_agree(s->bench->comm, err, "making the buffers"));
+    TRY(comm_agree(s->bench->comm, err, "allocating the buffers"));
     if (plan->by_nccl) TRY(make_device_buffers(s, two));
     return plan->by_host ? make_host_buffer(s) : ERR_OK;
 }
@@ -181,9 +180,9 @@ static err_t run_tests(comm_session_t *s, comm_by_t by)
 static err_t check_ranks(const bench_comm_options_t *o, int n)
 {
     if (o->root >= n)
-        RAISE(ERR_USAGE, "--root (-r) %lld: there are ranks 0 to %d", (long long)o->root, n - 1);
+        RAISE(ERR_USAGE, "invalid --root (-r) %lld: ranks are 0 to %d", (long long)o->root, n - 1);
     if (o->inject_element >= 0 && o->inject_rank >= n)
-        RAISE(ERR_USAGE, "--inject %s: there are ranks 0 to %d", o->inject, n - 1);
+        RAISE(ERR_USAGE, "invalid --inject '%s': ranks are 0 to %d", o->inject, n - 1);
     return ERR_OK;
 }
 
@@ -200,9 +199,9 @@ static err_t comm_run(bench_t *bench, const void *options)
     comm_session_t s = {.bench = bench, .options = o, .plan = o->plan};
     s.sizes = (comm_sizes_t){o->min_bytes, o->max_bytes, o->step_factor, o->step_bytes};
     TRY(comm_agree(bench->comm, comm_sizes_resolve(&s.sizes, bench->options->quick), "choosing sizes"));
-    TRY(comm_agree(bench->comm, check_ranks(o, bench->comm->size), "looking at the options"));
+    TRY(comm_agree(bench->comm, check_ranks(o, bench->comm->size), "checking the options"));
     TRY(comm_agree(bench->comm, comm_plan_settle(&s.plan, comm_on_device(bench->comm), only_in_place(&s)),
-                   "choosing who moves data"));
+                   "choosing communicators"));
     collective_transport(bench->comm, s.transport, sizeof s.transport);
     err_t err;
     TRY_OUT(err, find_line_rate(&s));
@@ -210,7 +209,7 @@ static err_t comm_run(bench_t *bench, const void *options)
     if (s.plan.by_nccl) TRY_OUT(err, run_tests(&s, COMM_BY_NCCL));
     if (s.plan.by_mpi) TRY_OUT(err, run_tests(&s, COMM_BY_MPI));
     if (s.plan.by_host) TRY_OUT(err, run_tests(&s, COMM_BY_HOST));
-    err = comm_agree(bench->comm, check_measured(&s), "looking at what was measured");
+    err = comm_agree(bench->comm, check_measured(&s), "checking that points were measured");
 out:
     comm_buffer_free(bench->comm, &s.shared);
     hd_buffer_free(&s.device_send);

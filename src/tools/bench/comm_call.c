@@ -147,13 +147,13 @@ static err_t name_first_wrong(const comm_call_t *c, const comm_check_t *check, c
     comm_t *comm = c->session->bench->comm;
     char text[320] = "", values[80];
     int64_t lowest = n_mine ? comm->rank : comm->size;
-    TRY(comm_allreduce(comm, &lowest, 1, DTYPE_I64, COMM_MIN, "naming what is wrong"));
+    TRY(comm_allreduce(comm, &lowest, 1, DTYPE_I64, COMM_MIN, "reporting the first wrong element"));
     if (n_mine) {
         comm_check_describe(check, result, first, values, sizeof values);
         snprintf(text, sizeof text, "rank %d on %s: element %lld of %lld is %s", comm->rank,
                  comm->topo.host_name, (long long)first, (long long)comm_check_elements(check), values);
     }
-    TRY(comm_broadcast(comm, text, sizeof text, (int)lowest, "naming what is wrong"));
+    TRY(comm_broadcast(comm, text, sizeof text, (int)lowest, "reporting the first wrong element"));
     bench_print("# wrong data: %s%s of %lld bytes, %s; %s", comm_tests[c->what.test].name,
                 c->in_place ? " in place" : "", (long long)c->n_bytes, collective_type_names[c->what.type],
                 text);
@@ -187,7 +187,7 @@ err_t comm_call_check(comm_call_t *c, int64_t *n_wrong)
     inject_fault(c, &check, result);
     int64_t n_mine = comm_check_count_wrong(&check, result, &first);
     *n_wrong = n_mine;
-    TRY(comm_allreduce(comm, n_wrong, 1, DTYPE_I64, COMM_SUM, "counting what is wrong"));
+    TRY(comm_allreduce(comm, n_wrong, 1, DTYPE_I64, COMM_SUM, "counting wrong elements"));
     if (*n_wrong > 0) {
         s->bench->failed_check = true;
         TRY(name_first_wrong(c, &check, result, n_mine, first));

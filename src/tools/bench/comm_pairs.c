@@ -115,7 +115,7 @@ static void pairs_print_matrix(const pairs_t *p)
     }
     table_log(&table);
     table_free(&table);
-    if (n < p->n) bench_print("# columns from rank %d on are in the records only", n);
+    if (n < p->n) bench_print("# columns from rank %d on are only in the records", n);
     if (slowest < 0) return;
     pairs_print_extreme(p, "slowest", slowest);
     pairs_print_extreme(p, "fastest", fastest);
@@ -129,7 +129,7 @@ err_t comm_all_pairs(comm_session_t *session, const comm_what_t *what)
     p.count = comm_piece_count(what->test, session->sizes.max, what->type, p.n);
     if (p.count == 0) return ERR_OK;
     err_t err = mem_new_array(n_all, sizeof *p.gbs, "the matrix of pairs", &p.gbs);
-    if (err == ERR_OK) err = mem_new_array(p.n, sizeof *p.places, "the places of ranks", &p.places);
+    if (err == ERR_OK) err = mem_new_array(p.n, sizeof *p.places, "the hosts of ranks", &p.places);
     err = comm_agree(comm, err, "preparing pairs");
     if (err == ERR_OK)
         err = comm_allgather(comm, &comm->topo, sizeof comm->topo, p.places, "finding the hosts of ranks");

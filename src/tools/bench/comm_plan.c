@@ -46,11 +46,11 @@ err_t comm_sizes_resolve(comm_sizes_t *s, bool quick)
     int64_t last = s->max ? s->max : quick ? quick_max : max;
     if (!s->max && last < first) last = first;
     if (first > last)
-        RAISE(ERR_USAGE, "no size to measure: --minbytes (-b) %lld is more than --maxbytes (-e) %lld",
+        RAISE(ERR_USAGE, "no size to measure: --minbytes (-b) %lld is greater than --maxbytes (-e) %lld",
               (long long)first, (long long)last);
     if (s->factor == 1 && !s->step && first < last)
-        RAISE(ERR_USAGE, "--stepfactor (-f) 1 would measure the same size for ever; give 2 or more, or "
-                         "--stepbytes (-i)");
+        RAISE(ERR_USAGE,
+              "invalid --stepfactor (-f) 1: the size would never grow; use 2 or more, or --stepbytes (-i)");
     if (!s->factor && !s->step) s->factor = quick ? 8 : 2;
     s->min = first;
     s->max = last;
@@ -84,9 +84,9 @@ static const char *why_unsupported(const char *option, const char *word)
 {
     static const char *const eighths[] = {"fp8_e4m3", "f8e4m3", "f8e5m2", NULL};
     if (strcmp(option, "datatype") == 0 && opt_listed(eighths, word))
-        return "sums of so few bits cannot be checked exactly; int8 moves the same bytes";
+        return "8-bit float sums cannot be verified exactly; int8 moves the same amount of data";
     if (strcmp(option, "op") == 0 && strcmp(word, "avg") == 0)
-        return "MPI has no average, NCCL alone has; sum moves the same bytes";
+        return "MPI has no average; sum moves the same amount of data";
     return NULL;
 }
 
@@ -94,13 +94,13 @@ static err_t raise_unknown_word(const vocabulary_t *v, const char *word)
 {
     char list[256] = "";
     const char *why = why_unsupported(v->option, word), *nearest = opt_nearest(word, v->words, v->n);
-    if (why) RAISE(ERR_USAGE, "--%s %s: %s", v->option, word, why);
-    if (nearest) RAISE(ERR_USAGE, "--%s: unknown word '%s'; did you mean '%s'?", v->option, word, nearest);
+    if (why) RAISE(ERR_USAGE, "invalid --%s '%s': %s", v->option, word, why);
+    if (nearest) RAISE(ERR_USAGE, "invalid --%s '%s': did you mean '%s'?", v->option, word, nearest);
     for (int i = 0; i < v->n; i++) {
         size_t used = strlen(list);
         snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", v->words[i]);
     }
-    RAISE(ERR_USAGE, "--%s: unknown word '%s'; there are: %s%s", v->option, word, list,
+    RAISE(ERR_USAGE, "invalid --%s '%s': expected a comma-separated list of %s%s", v->option, word, list,
           v->has_all ? ", all" : "");
 }
 
@@ -143,7 +143,7 @@ static err_t check_types(const comm_plan_t *plan)
     for (int i = 0; i < plan->n_types && !plan->all_types; i++)
         if (plan->types[i] >= COLLECTIVE_MPI_TYPES && (plan->by_mpi || plan->by_host))
             RAISE(ERR_USAGE,
-                  "--datatype %s: MPI cannot add numbers of this type; NCCL can (--device cuda --comm nccl)",
+                  "--datatype %s: MPI cannot reduce this type; NCCL can (--device cuda --comm nccl)",
                   collective_type_names[plan->types[i]]);
     return ERR_OK;
 }
@@ -174,7 +174,8 @@ err_t comm_plan_parse(const char *tests, const char *types, const char *ops, con
         out->by_nccl |= indices[i] == 2;
         out->by_auto |= indices[i] == 3;
     }
-    if (out->by_auto && n > 1) RAISE(ERR_USAGE, "--communicator %s: auto stands alone", communicators);
+    if (out->by_auto && n > 1)
+        RAISE(ERR_USAGE, "invalid --communicator '%s': auto cannot be combined with others", communicators);
     return check_types(out);
 }
 
@@ -186,10 +187,10 @@ err_t comm_plan_settle(comm_plan_t *plan, bool on_device, bool in_place)
         plan->by_auto = false;
     }
     if (plan->by_nccl && !on_device)
-        RAISE(ERR_USAGE,
-              "--communicator nccl wants GPUs between which NCCL moves data: --device cuda --comm nccl");
+        RAISE(ERR_USAGE, "--communicator nccl needs GPUs and NCCL: --device cuda --comm nccl");
     for (int i = 0; i < plan->n_tests && !plan->all_tests && plan->by_nccl && in_place; i++)
         if (!collective_in_place(comm_tests[plan->tests[i]].kind, true))
-            RAISE(ERR_USAGE, "--inplace in: NCCL does %s out of place only", comm_tests[plan->tests[i]].name);
+            RAISE(ERR_USAGE, "--inplace in: NCCL supports %s only out of place",
+                  comm_tests[plan->tests[i]].name);
     return check_types(plan);
 }

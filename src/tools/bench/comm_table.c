@@ -165,9 +165,9 @@ static void comm_table_rounding(const comm_session_t *s, const comm_what_t *what
         if (count == 0 && used + 32 < sizeof left_out)
             used += (size_t)snprintf(left_out + used, sizeof left_out - used, " %lld", (long long)n_bytes);
     }
-    const char *unit = comm_tests[what->test].in_parts ? "16 bytes for each rank" : "whole elements";
+    const char *unit = comm_tests[what->test].in_parts ? "16 bytes per rank" : "whole elements";
     if (rounded) bench_print("# sizes are rounded down to %s, as nccl-tests does", unit);
-    if (left_out[0]) bench_print("# left out, because too small for %s:%s", unit, left_out);
+    if (left_out[0]) bench_print("# skipped, too small for %s:%s", unit, left_out);
 }
 
 static err_t comm_table_sizes(comm_session_t *s, const comm_what_t *what)
@@ -231,10 +231,9 @@ err_t comm_table(comm_session_t *session, comm_test_t test, comm_by_t by)
     session->table = &table;
     if (test != COMM_TEST_ALL_PAIRS) comm_table_header(session, &what);
     if (test == COMM_TEST_BISECTION)
-        bench_print(
-            "# rank i swaps with rank i + %d; figures are a rank's, one way; the cut carries %d times "
-            "busbw each way",
-            session->bench->comm->size / 2, session->bench->comm->size / 2);
+        bench_print("# rank i swaps with rank i + %d; rates are per rank, one way; the cut carries %d times "
+                    "busbw each way",
+                    session->bench->comm->size / 2, session->bench->comm->size / 2);
     err_t err = comm_table_types(session, what);
     if (err == ERR_OK || session->bench->interrupted) comm_table_footer(session);
     table_free(&table);

@@ -207,8 +207,8 @@ static err_t conv_run(bench_t *bench, const void *values)
                      .indent = 2};
     conv_t c = {.bench = bench, .options = o, .table = &table};
     TRY(bench_peak(bench, DTYPE_F32, &c.peak));
-    bench_print("conv: float32, algorithms %s, on %d rank%s at once; measured peak %s a rank",
-                strcmp(o->algorithms, "fixed") == 0 ? "by the backend's rule" : "measured", bench->comm->size,
+    bench_print("conv: float32, algorithms %s, %d rank%s concurrently; measured peak %s per rank",
+                strcmp(o->algorithms, "fixed") == 0 ? "fixed by the backend" : "measured", bench->comm->size,
                 bench->comm->size > 1 ? "s" : "", figure_rate(c.peak / 1e9, "GFLOP/s").text);
     table_log(&table); /* the headings */
     err_t err = ERR_OK;

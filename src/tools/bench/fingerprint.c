@@ -77,7 +77,8 @@ static err_t warn_if_hosts_differ(const runtime_t *runtime, const uint64_t ids[N
         for (int r = 1; r < comm->size; r++) {
             if (part == FABRIC || all[r].ids[part] == all[0].ids[part]) continue;
             log_warn(
-                "the %s of %s (rank %d) is another than that of %s; figures are recorded under the latter's",
+                "the %s of %s (rank %d) differs from that of %s; results are recorded under the latter's "
+                "fingerprint",
                 names[part], all[r].host, r, all[0].host);
             break;
         }

@@ -59,7 +59,7 @@ static err_t gemm_check_options(void *values)
 {
     const gemm_options_t *o = values;
     if (o->max > 0 && o->max < SQUARE_MIN)
-        RAISE(ERR_USAGE, "--gemm-max %lld: the smallest square is %d", (long long)o->max, SQUARE_MIN);
+        RAISE(ERR_USAGE, "invalid --gemm-max %lld: expected %d or more", (long long)o->max, SQUARE_MIN);
     return ERR_OK;
 }
 
@@ -165,7 +165,7 @@ static err_t gemm_run(bench_t *bench, const void *values)
     bool known = model_compute(o->precision, &g.compute);
     ASSERT(known); /* one of the table's choices */
     TRY(bench_peak(bench, g.compute, &g.peak));
-    bench_print("gemm: y = x·w', products in %s, on %d rank%s at once; measured peak %s a rank",
+    bench_print("gemm: y = x·w', products in %s, %d rank%s concurrently; measured peak %s per rank",
                 dtype_name(g.compute), bench->comm->size, bench->comm->size > 1 ? "s" : "",
                 figure_rate(g.peak / 1e9, "GFLOP/s").text);
     table_log(&table); /* the headings */

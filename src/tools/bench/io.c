@@ -68,9 +68,10 @@ typedef struct task {
 static err_t io_check_options(void *values)
 {
     const io_options_t *o = values;
-    if (o->dir && !o->dir[0]) RAISE(ERR_USAGE, "--io-dir is empty; it takes a folder");
+    if (o->dir && !o->dir[0]) RAISE(ERR_USAGE, "--io-dir is empty; expected a folder");
     if (o->n_bytes > 0 && o->n_bytes < N_BYTES_MIN)
-        RAISE(ERR_USAGE, "--io-bytes %lld: a file has %dK or more", (long long)o->n_bytes, N_BYTES_MIN >> 10);
+        RAISE(ERR_USAGE, "invalid --io-bytes %lld: expected %dK or more", (long long)o->n_bytes,
+              N_BYTES_MIN >> 10);
     return ERR_OK;
 }
 
@@ -256,7 +257,7 @@ static err_t measure_reading(io_t *io, const access_t *access, err_t (*make)(io_
         io_remove_file(io);
         err = make(io);
     }
-    err = comm_agree(comm, err, "making a file to read");
+    err = comm_agree(comm, err, "writing the file to read");
     for (int cold = 1; cold >= 0 && err == ERR_OK; cold--) {
         memset(io->sink, 0, (size_t)io->n_bytes);
         err = measure_access(io, access, cold);
@@ -301,7 +302,7 @@ static err_t make_temp_folder(io_t *io)
 static err_t find_temp_folder(const io_t *io)
 {
     if (fs_is_folder(io->temp)) return ERR_OK;
-    RAISE(ERR_USAGE, "%s is not seen on %s; --io-dir takes a folder that all hosts share", io->temp,
+    RAISE(ERR_USAGE, "'%s' is not visible on %s; --io-dir must be a folder that all hosts share", io->temp,
           io->bench->comm->topo.host_name);
 }
 
@@ -333,7 +334,7 @@ static err_t io_prepare(io_t *io)
 {
     static const char what[] = "preparing to measure files";
     comm_t *comm = io->bench->comm;
-    TRY(bench_check_memory(io->bench, 3 * io->n_bytes, "--io-bytes, three buffers of it,"));
+    TRY(bench_check_memory(io->bench, 3 * io->n_bytes, "--io-bytes (three buffers)"));
     TRY(comm_agree(comm, comm->rank == 0 ? make_temp_folder(io) : ERR_OK, what));
     TRY(comm_broadcast(comm, io->temp, sizeof io->temp, 0, what));
     err_t err = find_temp_folder(io);
@@ -350,7 +351,7 @@ static err_t io_run(bench_t *bench, const void *values)
     io->n_bytes = o->n_bytes ? o->n_bytes : bench->options->quick ? N_BYTES_QUICK : N_BYTES;
     err_t err = io_prepare(io);
     if (err == ERR_OK) {
-        bench_print("io: in %s (%s), on %d rank%s", io->temp, io->filesystem, bench->comm->size,
+        bench_print("io: in %s (%s), %d rank%s", io->temp, io->filesystem, bench->comm->size,
                     bench->comm->size > 1 ? "s" : "");
         io->table = (table_t){.columns = {{"access", true, .min_width = 18},
                                           {"cache", true},

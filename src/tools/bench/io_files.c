@@ -25,18 +25,18 @@ static err_t check_room(const char *folder, int64_t n_bytes)
     struct statvfs info;
     struct rlimit limit;
     if (statvfs(folder, &info) != 0)
-        RAISE(ERR_SYSTEM, "--io-dir %s: the room on it cannot be asked for: %s", folder, strerror(errno));
+        RAISE(ERR_SYSTEM, "--io-dir %s: cannot query free space: %s", folder, strerror(errno));
     int64_t room = (int64_t)(info.f_bavail * info.f_frsize);
     if (room < n_bytes)
         RAISE(ERR_USAGE,
-              "--io-dir %s has room for %s, and %s are wanted: %s are missing; free some, or "
-              "choose a smaller --io-bytes or another --io-dir",
+              "--io-dir %s has %s free, but needs %s: %s too little; free some space, or choose a smaller "
+              "--io-bytes or another --io-dir",
               folder, figure_bytes((double)room).text, figure_bytes((double)n_bytes).text,
               figure_bytes((double)(n_bytes - room)).text);
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
         limit.rlim_cur < (rlim_t)n_bytes)
         RAISE(ERR_USAGE,
-              "files may have %s here (ulimit -f), and %s are wanted; raise the limit or choose a "
+              "the file size limit is %s (ulimit -f), but --io-bytes needs %s; raise the limit or choose a "
               "smaller --io-bytes",
               figure_bytes((double)limit.rlim_cur).text, figure_bytes((double)n_bytes).text);
     return ERR_OK;
@@ -44,8 +44,8 @@ static err_t check_room(const char *folder, int64_t n_bytes)
 
 err_t io_check_folder(const char *folder, int64_t n_bytes)
 {
-    if (!fs_exists(folder)) RAISE(ERR_USAGE, "--io-dir %s: there is no such folder", folder);
-    if (!fs_is_folder(folder)) RAISE(ERR_USAGE, "--io-dir %s is a file; a folder is wanted", folder);
+    if (!fs_exists(folder)) RAISE(ERR_USAGE, "--io-dir %s: no such folder", folder);
+    if (!fs_is_folder(folder)) RAISE(ERR_USAGE, "--io-dir %s is a file; expected a folder", folder);
     TRY(check_room(folder, n_bytes));
     err_t err = fs_check_writable(folder);
     return err == ERR_OK ? ERR_OK : err_context(err, "--io-dir");
@@ -75,7 +75,7 @@ err_t io_temp_new(const char *folder, char out[FS_PATH_MAX])
     char path[FS_PATH_MAX];
     TRY(fs_join(path, folder, "dptrain-bench-XXXXXX"));
     if (!mkdtemp(path))
-        RAISE(ERR_SYSTEM, "--io-dir %s: a folder in it cannot be made: %s", folder, strerror(errno));
+        RAISE(ERR_SYSTEM, "--io-dir %s: cannot create a folder in it: %s", folder, strerror(errno));
     memcpy(out, path, sizeof path);
     return ERR_OK;
 }
@@ -99,13 +99,13 @@ static size_t part_bytes(int64_t n)
 err_t io_write(const char *path, const uint8_t *bytes, int64_t n, int *out)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0) RAISE(ERR_SYSTEM, "%s cannot be made: %s", path, strerror(errno));
+    if (fd < 0) RAISE(ERR_SYSTEM, "cannot create '%s': %s", path, strerror(errno));
     while (n > 0 && !stop_requested()) {
         size_t n_part = part_bytes(n);
         int reason = fs_write_all(fd, FS_HERE, bytes, n_part);
         if (reason) {
             close(fd);
-            RAISE(ERR_SYSTEM, "%s: writing failed: %s", path, strerror(reason));
+            RAISE(ERR_SYSTEM, "cannot write '%s': %s", path, strerror(reason));
         }
         bytes += n_part;
         n -= (int64_t)n_part;
@@ -116,7 +116,7 @@ err_t io_write(const char *path, const uint8_t *bytes, int64_t n, int *out)
 
 err_t io_flush(int fd, const char *path)
 {
-    if (fsync(fd) != 0) RAISE(ERR_SYSTEM, "cannot flush %s to its device: %s", path, strerror(errno));
+    if (fsync(fd) != 0) RAISE(ERR_SYSTEM, "cannot flush '%s': %s", path, strerror(errno));
     return ERR_OK;
 }
 
@@ -124,12 +124,12 @@ err_t io_read(const char *path, uint8_t *out, int64_t n)
 {
     err_t err = ERR_OK;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) RAISE(ERR_SYSTEM, "%s cannot be opened: %s", path, strerror(errno));
+    if (fd < 0) RAISE(ERR_SYSTEM, "cannot open '%s': %s", path, strerror(errno));
     while (n > 0 && !stop_requested()) {
         size_t n_part = part_bytes(n), n_read;
         int reason = fs_read_all(fd, FS_HERE, out, n_part, &n_read);
-        if (reason) RAISE_OUT(err, ERR_SYSTEM, "%s: reading failed: %s", path, strerror(reason));
-        if (n_read < n_part) RAISE_OUT(err, ERR_SYSTEM, "%s ends early", path);
+        if (reason) RAISE_OUT(err, ERR_SYSTEM, "cannot read '%s': %s", path, strerror(reason));
+        if (n_read < n_part) RAISE_OUT(err, ERR_SYSTEM, "'%s' is truncated", path);
         out += n_part;
         n -= (int64_t)n_part;
     }
@@ -143,7 +143,7 @@ static err_t count_resident(int fd, const char *path, int64_t *n_resident)
 {
     struct stat info;
     *n_resident = 0;
-    if (fstat(fd, &info) != 0) RAISE(ERR_SYSTEM, "%s: fstat failed: %s", path, strerror(errno));
+    if (fstat(fd, &info) != 0) RAISE(ERR_SYSTEM, "cannot stat '%s': %s", path, strerror(errno));
     if (info.st_size == 0) return ERR_OK;
     size_t n_bytes = (size_t)info.st_size, n_page = (size_t)sysconf(_SC_PAGESIZE);
     size_t n_pages = (n_bytes + n_page - 1) / n_page;
@@ -162,7 +162,7 @@ err_t io_drop(const char *path, int64_t *n_left)
     enum { TRIES = 3 }; /* pages that another CPU just put in may stay once */
     err_t err = ERR_OK;
     int fd = open(path, O_RDWR | O_CLOEXEC);
-    if (fd < 0) RAISE(ERR_SYSTEM, "%s cannot be opened: %s", path, strerror(errno));
+    if (fd < 0) RAISE(ERR_SYSTEM, "cannot open '%s': %s", path, strerror(errno));
     TRY_OUT(err, io_flush(fd, path));
     *n_left = 1;
     for (int i = 0; i<TRIES && * n_left> 0; i++) {

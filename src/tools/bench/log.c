@@ -33,7 +33,7 @@ static err_t choose_path(const char *requested, char path[FS_PATH_MAX])
 {
     char date[32], folder[FS_PATH_MAX], temp[FS_PATH_MAX];
     clock_stamp(date, sizeof date);
-    if (requested && !requested[0]) RAISE(ERR_USAGE, "--out is empty; it takes a file");
+    if (requested && !requested[0]) RAISE(ERR_USAGE, "--out is empty; expected a file");
     int n = requested ? snprintf(path, FS_PATH_MAX, "%s", requested)
                       : snprintf(path, FS_PATH_MAX, "runs/bench-%s.jsonl", date);
     if (n >= FS_PATH_MAX) RAISE(ERR_USAGE, "--out is longer than %d bytes", FS_PATH_MAX);
@@ -50,8 +50,8 @@ static err_t open_records(bench_t *bench)
 
 err_t bench_log_open(bench_t *bench, const opt_group_t *groups, int n_groups)
 {
-    static const char what[] = "opening the file of records";
-    TRY(comm_agree(bench->comm, mem_new(sizeof *bench->log, "the records", &bench->log), what));
+    static const char what[] = "opening the record file";
+    TRY(comm_agree(bench->comm, mem_new(sizeof *bench->log, "the record file", &bench->log), what));
     bench_log_t *log = bench->log;
     log->start_sec = clock_sec();
     bool writes = bench->comm->rank == 0;
@@ -95,14 +95,14 @@ err_t bench_log_close(bench_t *bench, const char *why)
     if (err == ERR_OK) err = closed;
     if (err == ERR_OK && j) {
         if (log->n_inconclusive + log->n_disturbed > 0)
-            log_info("~ precision not reached in the time (%lld of %lld)   ! the machine was not ours alone "
+            log_info("~ precision not reached within the budget (%lld of %lld)   ! disturbed by other load "
                      "(%lld)",
                      (long long)log->n_inconclusive, (long long)log->n_points, (long long)log->n_disturbed);
         log_info("%s: %lld points in %.0f s; records: %s", why, (long long)log->n_points, sec,
                  log->metrics.path);
     }
     mem_free(&bench->log);
-    return comm_agree(bench->comm, err, "closing the file of records");
+    return comm_agree(bench->comm, err, "closing the record file");
 }
 
 json_t *bench_record_begin(bench_t *bench, const char *case_name, const char *test)

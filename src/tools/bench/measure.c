@@ -320,7 +320,7 @@ static err_t measure_works(measurement_t *m, bench_result_t *results)
     progress_clear_line();
     if (m->bench->interrupted)
         return comm_agree(m->bench->comm, err_raise(ERR_GATE, __FILE__, __LINE__, "interrupted by a signal"),
-                          "ending");
+                          "ending the benchmark");
     for (int i = 0; i < m->n; i++) {
         samples_t *samples = &m->states[i].samples;
         samples->n_batches = m->n_rounds;

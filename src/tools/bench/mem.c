@@ -39,8 +39,7 @@ static err_t mem_check_options(void *values)
     enum { LEAST = 1024 };
     const mem_options_t *o = values;
     if (o->n_bytes > 0 && o->n_bytes < LEAST)
-        RAISE(ERR_USAGE, "--mem-bytes %lld: a working set has %d bytes or more", (long long)o->n_bytes,
-              LEAST);
+        RAISE(ERR_USAGE, "invalid --mem-bytes %lld: expected %d or more", (long long)o->n_bytes, LEAST);
     return ERR_OK;
 }
 
@@ -115,7 +114,7 @@ static err_t measure_level(bench_t *bench, const mem_options_t *options, const m
 {
     mem_arrays_t arrays = {.n = 0};
     TRY(bench_check_memory(bench, level->n_bytes,
-                           options->n_bytes ? "--mem-bytes" : "mem's working set (--mem-bytes)"));
+                           options->n_bytes ? "--mem-bytes" : "bench mem (--mem-bytes)"));
     err_t err = comm_agree(bench->comm, mem_arrays_new(level->n_bytes, bench->runtime.n_threads, &arrays),
                            "measuring memory");
     for (int kernel = 0; kernel < MEM_KERNEL_COUNT && err == ERR_OK; kernel++)
@@ -138,7 +137,7 @@ static err_t find_levels(bench_t *bench, const mem_options_t *options, mem_level
     int n_caches = mem_caches_read("/sys/devices/system/cpu/cpu0/cache", caches, &guessed);
     *n = mem_levels(caches, n_caches, bench->runtime.n_threads, bench->comm->topo.max_local_size,
                     (int)sysconf(_SC_NPROCESSORS_ONLN), levels);
-    if (guessed) bench_print("  the kernel does not tell the sizes of the caches; usual ones are taken");
+    if (guessed) bench_print("  the kernel does not report cache sizes; assuming 32 KiB, 1 MiB and 32 MiB");
     TRY(comm_broadcast(bench->comm, n, sizeof *n, 0, what));
     return comm_broadcast(bench->comm, levels, MEM_MAX_LEVELS * (int64_t)sizeof *levels, 0, what);
 }
@@ -234,22 +233,21 @@ static err_t measure_fresh(bench_t *bench, int64_t n_bytes)
                                  {"us per page ", .min_width = 12},
                                  {"GB/s", .min_width = 8},
                                  {"all ranks"},
-                                 {"faults a page"},
+                                 {"faults per page"},
                                  {"wrong"}},
                      .n_columns = 7,
                      .indent = 2};
     for (int i = 0; i < 2; i++)
         works[i] = (bench_work_t){.what = pages[i], .context = &fresh[i], .run = run_fresh};
-    TRY(bench_check_memory(bench, n_bytes, "fresh pages"));
+    TRY(bench_check_memory(bench, n_bytes, "bench mem (fresh pages)"));
     err_t err = bench_measure(bench, works, 2, results);
     if (err == ERR_OK) table_log(&table); /* the headings */
     for (int i = 0; i < 2 && err == ERR_OK; i++) {
         double n_faults = 0;
-        err = comm_agree(bench->comm, inspect_fresh(&fresh[i], &n_faults), "looking at fresh pages");
+        err = comm_agree(bench->comm, inspect_fresh(&fresh[i], &n_faults), "checking fresh pages");
         if (err == ERR_OK) err = bench_sum_wrong(bench, &fresh[i].n_wrong);
         if (err == ERR_OK) err = report_fresh(bench, &fresh[i], pages[i], n_faults, &results[i], &table);
-        if (err == ERR_OK && fresh[i].refused && i == 1)
-            bench_print("  (this kernel has no huge pages to give)");
+        if (err == ERR_OK && fresh[i].refused && i == 1) bench_print("  (the kernel refused huge pages)");
     }
     for (int i = 0; i < 2; i++) bench_result_free(&results[i]);
     table_free(&table);
@@ -259,7 +257,7 @@ static err_t measure_fresh(bench_t *bench, int64_t n_bytes)
 static err_t run_device(bench_t *bench, const mem_options_t *o)
 {
     int64_t n_bytes = o->n_bytes ? o->n_bytes : bench->options->quick ? DEVICE_COPY_QUICK : DEVICE_COPY;
-    bench_print("mem: copies of the GPU's memory, on %d rank%s at once; --device cpu measures the host's",
+    bench_print("mem: GPU memory copies, %d rank%s concurrently; --device cpu measures host memory",
                 bench->comm->size, bench->comm->size > 1 ? "s" : "");
     return mem_device_measure(bench, n_bytes, o->fault);
 }
@@ -270,7 +268,7 @@ static err_t mem_run(bench_t *bench, const void *values)
     mem_level_t levels[MEM_MAX_LEVELS];
     int n_levels = 0;
     table_t table = {.columns = {{"level", true, .min_width = 6},
-                                 {"KiB a rank", .min_width = 12},
+                                 {"KiB per rank", .min_width = 12},
                                  {"loop", true, .min_width = 6},
                                  {"time", .unit = "us ", .min_width = 12},
                                  {"GB/s", .min_width = 8},
@@ -280,7 +278,7 @@ static err_t mem_run(bench_t *bench, const void *values)
                      .indent = 2};
     if (bench->runtime.backend->memory) return run_device(bench, o);
     int64_t fresh = o->n_bytes ? o->n_bytes : bench->options->quick ? FRESH_QUICK : FRESH;
-    bench_print("mem: STREAM's loops, %d thread%s a rank, on %d rank%s at once", bench->runtime.n_threads,
+    bench_print("mem: STREAM's loops, %d thread%s per rank, %d rank%s concurrently", bench->runtime.n_threads,
                 bench->runtime.n_threads > 1 ? "s" : "", bench->comm->size, bench->comm->size > 1 ? "s" : "");
     TRY(find_levels(bench, o, levels, &n_levels));
     table_log(&table); /* the headings */

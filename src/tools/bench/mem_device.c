@@ -105,7 +105,7 @@ static err_t mem_device_measure_copy(bench_t *bench, copy_t *c, bool spoil)
 err_t mem_device_measure(bench_t *bench, int64_t n_bytes, bool spoil)
 {
     table_t table = {.columns = {{"GPU", true, .min_width = 16},
-                                 {"KiB a rank", .min_width = 12},
+                                 {"KiB per rank", .min_width = 12},
                                  {"time", .unit = "us ", .min_width = 12},
                                  {"GB/s", .min_width = 8},
                                  {"all ranks"},
@@ -113,9 +113,9 @@ err_t mem_device_measure(bench_t *bench, int64_t n_bytes, bool spoil)
                      .n_columns = 6,
                      .indent = 2};
     copy_t c = {.backend = bench->runtime.backend, .table = &table};
-    TRY(bench_check_memory(bench, 2 * n_bytes, "mem's pinned memory (--mem-bytes)"));
-    err_t err = hd_buffer_new(c.backend, (size_t)n_bytes, "mem's copies (--mem-bytes)", &c.from);
-    if (err == ERR_OK) err = hd_buffer_new(c.backend, (size_t)n_bytes, "mem's copies (--mem-bytes)", &c.to);
+    TRY(bench_check_memory(bench, 2 * n_bytes, "bench mem (--mem-bytes)"));
+    err_t err = hd_buffer_new(c.backend, (size_t)n_bytes, "memory copies (--mem-bytes)", &c.from);
+    if (err == ERR_OK) err = hd_buffer_new(c.backend, (size_t)n_bytes, "memory copies (--mem-bytes)", &c.to);
     err = comm_agree(bench->comm, err, "measuring the GPU's memory");
     if (err == ERR_OK) table_log(&table); /* the headings */
     for (int kind = 0; kind < COPY_KINDS && err == ERR_OK; kind++) {

@@ -114,7 +114,7 @@ void bench_rate_cells(table_t *table, const bench_result_t *result, const bench_
 
 err_t bench_sum_wrong(bench_t *bench, int64_t *n_wrong)
 {
-    TRY(comm_allreduce(bench->comm, n_wrong, 1, DTYPE_I64, COMM_SUM, "adding up what is wrong"));
+    TRY(comm_allreduce(bench->comm, n_wrong, 1, DTYPE_I64, COMM_SUM, "summing wrong elements"));
     if (*n_wrong > 0) bench->failed_check = true;
     return ERR_OK;
 }

@@ -24,22 +24,21 @@ static void print_header(const bench_t *bench)
     log_info("  host    %s, %d CPUs, %s, %s", topo->host_name, machine_cpus(),
              figure_bytes((double)machine_memory_bytes()).text, cpu);
     if (bench->cpus_are_shared)
-        log_warn(
-            "there are more threads than CPUs: figures tell how they share, not what the machine can do");
+        log_warn("more threads than CPUs: results show how threads share them, not what the machine can do");
 }
 
 static err_t run_bench_case(bench_t *bench, const bench_choice_t *choice, bool alone)
 {
     const bench_case_t *c = choice->which;
     if (bench->comm->size < c->min_ranks && alone)
-        RAISE(ERR_USAGE,
-              "bench %s needs %d ranks or more, and this is one process on its own; start it with mpirun -np "
-              "%d "
-              "(if you did, this program was built for another MPI than that mpirun's)",
-              c->name, c->min_ranks, c->min_ranks);
+        RAISE(
+            ERR_USAGE,
+            "bench %s needs %d ranks or more, but this is a single process; start it with mpirun -np %d (if "
+            "you did, that mpirun belongs to a different MPI than the one this program was built with)",
+            c->name, c->min_ranks, c->min_ranks);
     log_info("%s", "");
     if (bench->comm->size < c->min_ranks) {
-        log_info("%s: left out, it needs %d ranks or more", c->name, c->min_ranks);
+        log_info("%s: skipped; it needs %d ranks or more", c->name, c->min_ranks);
         return ERR_OK;
     }
     bench->case_name = c->name;
@@ -57,8 +56,8 @@ static err_t raise_wrong_data(const bench_t *bench)
 {
     if (!bench->failed_check) return ERR_OK;
     return comm_agree(bench->comm,
-                      err_raise(ERR_GATE, __FILE__, __LINE__, "wrong data was found; see the table"),
-                      "ending");
+                      err_raise(ERR_GATE, __FILE__, __LINE__, "some results are wrong; see the table"),
+                      "ending the benchmark");
 }
 
 /* What ended the cases comes before what the file has to say. */
@@ -69,7 +68,7 @@ static err_t end_log(bench_t *bench, err_t err)
     err_t closed = bench_log_close(bench, err == ERR_OK        ? "finished"
                                           : bench->interrupted ? "interrupted"
                                                                : "failed");
-    return comm_agree(bench->comm, err == ERR_OK ? closed : err_put(&first), "ending");
+    return comm_agree(bench->comm, err == ERR_OK ? closed : err_put(&first), "ending the benchmark");
 }
 
 err_t bench_run(const bench_options_t *options, const opt_group_t *groups, int n_groups,

@@ -273,7 +273,7 @@ static err_t step_report(step_bench_t *s)
                      .n_columns = 10};
     bool scaled = size > 1 && s->options->scaling;
     err_t err = ERR_OK;
-    bench_print("step: %s, %s, %lld samples a rank, %s", s->options->model, s->options->precision,
+    bench_print("step: %s, %s, %lld samples per rank, %s", s->options->model, s->options->precision,
                 (long long)s->options->batch,
                 s->bench->comm->rank == 0 ? trial_data(s->list[0].trial)->source : "");
     for (int i = 0; i < s->n && err == ERR_OK; i++)
@@ -282,8 +282,8 @@ static err_t step_report(step_bench_t *s)
     if (err == ERR_OK) table_log(&table);
     table_free(&table);
     if (err != ERR_OK || !scaled) return err;
-    bench_print("weak: time of 1 rank / time; strong: time of 1 rank / (ranks x time); alone: time of a step "
-                "without allreduce, each rank by itself / time of %d ranks",
+    bench_print("weak: time of 1 rank / time; strong: time of 1 rank / (ranks x time); alone: time of "
+                "each rank alone, without allreduce / time of %d ranks",
                 size);
     return ERR_OK;
 }
@@ -306,7 +306,7 @@ static err_t measure_arrangements(step_bench_t *s)
 static err_t step_run(bench_t *bench, const void *options)
 {
     step_bench_t *s;
-    TRY(comm_agree(bench->comm, mem_new(sizeof *s, "the steps to be measured", &s), "preparing steps"));
+    TRY(comm_agree(bench->comm, mem_new(sizeof *s, "training steps", &s), "preparing steps"));
     s->bench = bench;
     s->options = options;
     list_arrangements(s);

@@ -45,8 +45,8 @@ static err_t parse_spec(const char *spec, char folder[FS_PATH_MAX], bool *is_fir
     const char *colon = strrchr(spec, ':');
     *is_first = colon && strcmp(colon, ":first") == 0;
     if (!colon || colon == spec || (!*is_first && strcmp(colon, ":second") != 0))
-        RAISE(ERR_USAGE, "--turns wants FOLDER:first or FOLDER:second, not '%s'", spec);
-    if (colon - spec >= FS_PATH_MAX) RAISE(ERR_USAGE, "--turns: the folder's name is too long");
+        RAISE(ERR_USAGE, "invalid --turns '%s': expected FOLDER:first or FOLDER:second", spec);
+    if (colon - spec >= FS_PATH_MAX) RAISE(ERR_USAGE, "--turns: the folder name is too long");
     snprintf(folder, FS_PATH_MAX, "%.*s", (int)(colon - spec), spec);
     return ERR_OK;
 }
@@ -57,9 +57,9 @@ static err_t make_fifo(const char *folder, const char *name, char path[FS_PATH_M
     struct stat info;
     TRY(fs_join(path, folder, name));
     if (mkfifo(path, 0600) != 0 && errno != EEXIST)
-        RAISE(ERR_SYSTEM, "cannot make the FIFO %s, by which two jobs take turns: %s", path, strerror(errno));
+        RAISE(ERR_SYSTEM, "--turns: cannot create the FIFO '%s': %s", path, strerror(errno));
     if (stat(path, &info) != 0 || !S_ISFIFO(info.st_mode))
-        RAISE(ERR_USAGE, "--turns: %s is there and no FIFO; name another folder", path);
+        RAISE(ERR_USAGE, "--turns: '%s' exists and is not a FIFO; choose another folder", path);
     return ERR_OK;
 }
 
@@ -72,11 +72,10 @@ static err_t raise_interrupted(void)
 static err_t connect_peer(turns_t *t, const char *path, double end_sec)
 {
     while ((t->out = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC)) < 0) {
-        if (errno != ENXIO) RAISE(ERR_SYSTEM, "cannot open %s: %s", path, strerror(errno));
+        if (errno != ENXIO) RAISE(ERR_SYSTEM, "cannot open '%s': %s", path, strerror(errno));
         if (stop_requested()) return raise_interrupted();
         if (clock_sec() > end_sec)
-            RAISE(ERR_PEER, "the job to take turns with has not come within %g s (--timeout)",
-                  t->timeout_sec);
+            RAISE(ERR_PEER, "--turns: the other job did not start within %g s (--timeout)", t->timeout_sec);
         clock_sleep(0.01);
     }
     return ERR_OK;
@@ -87,7 +86,8 @@ static err_t send_token(turns_t *t)
     if (t->alone) return ERR_OK;
     ssize_t n = write(t->out, &t->mine, sizeof t->mine);
     if (n == (ssize_t)sizeof t->mine) return ERR_OK;
-    if (n >= 0 || errno != EPIPE) RAISE(ERR_SYSTEM, "cannot give the turn away: %s", strerror(errno));
+    if (n >= 0 || errno != EPIPE)
+        RAISE(ERR_SYSTEM, "--turns: cannot hand over the turn: %s", strerror(errno));
     t->alone = true;
     return ERR_OK;
 }
@@ -100,15 +100,15 @@ static err_t receive_token(turns_t *t, double end_sec)
         struct pollfd in = {.fd = t->in, .events = POLLIN};
         if (stop_requested()) return raise_interrupted();
         if (clock_sec() > end_sec)
-            RAISE(ERR_PEER, "the other job has not given the turn back within %g s (--timeout)",
+            RAISE(ERR_PEER, "--turns: the other job did not return the turn within %g s (--timeout)",
                   t->timeout_sec);
         if (poll(&in, 1, LOOK_MS) <= 0) continue;
         ssize_t n = read(t->in, &t->other, sizeof t->other);
         if (n == (ssize_t)sizeof t->other) return ERR_OK;
         if (n == 0) t->alone = true;
         if (n > 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-            RAISE(ERR_SYSTEM, "cannot hear of the other job: %s",
-                  n < 0 ? strerror(errno) : "it is another dptrain");
+            RAISE(ERR_SYSTEM, "--turns: cannot read from the other job: %s",
+                  n < 0 ? strerror(errno) : "it is a different version of dptrain");
     }
     return ERR_OK;
 }
@@ -121,12 +121,12 @@ static err_t open_pipes(turns_t *t, const char *folder)
     TRY(make_fifo(folder, t->is_first ? "second" : "first", outbox));
     signal(SIGPIPE, SIG_IGN); /* the other's end is a write's error */
     t->in = open(inbox, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    if (t->in < 0) RAISE(ERR_SYSTEM, "cannot open %s: %s", inbox, strerror(errno));
+    if (t->in < 0) RAISE(ERR_SYSTEM, "cannot open '%s': %s", inbox, strerror(errno));
     double end_sec = clock_sec() + own_share * t->timeout_sec;
     TRY(connect_peer(t, outbox, end_sec));
     TRY(send_token(t));
     TRY(receive_token(t, end_sec));
-    if (t->alone) RAISE(ERR_PEER, "the job to take turns with ended before it said what it is");
+    if (t->alone) RAISE(ERR_PEER, "--turns: the other job ended before the first turn");
     unlink(inbox); /* both have it open: it has come through */
     return ERR_OK;
 }
@@ -142,7 +142,7 @@ static err_t wait_for_turn(turns_t *t)
 
 err_t turns_open(comm_t *comm, const char *spec, const char *id, double timeout_sec, turns_t **out)
 {
-    static const char what[] = "meeting the other job";
+    static const char what[] = "connecting to the other job";
     char folder[FS_PATH_MAX];
     turns_t *t = NULL;
     bool is_first;
@@ -165,11 +165,10 @@ const char *turns_other(const turns_t *turns)
 static err_t check_same_point(const turns_t *t, const char *what)
 {
     if (t->alone || strncmp(t->other.what, what, sizeof t->other.what - 1) == 0) return ERR_OK;
-    RAISE(
-        ERR_USAGE,
-        "this job measures %s where the one that it takes turns with measures %s; turns want the same cases "
-        "and options in both",
-        what, t->other.what);
+    RAISE(ERR_USAGE,
+          "--turns: this job measures %s while the other job measures %s; start both with the same cases and "
+          "options",
+          what, t->other.what);
 }
 
 err_t turns_begin_point(turns_t *t, const char *what, int n, int *out)
@@ -183,20 +182,20 @@ err_t turns_begin_point(turns_t *t, const char *what, int n, int *out)
         if (!t->is_first) err = check_same_point(t, what);
         if (!t->is_first && !t->alone) *out = t->other.n_batches;
     }
-    TRY(comm_agree(t->comm, err, "beginning a point"));
-    return comm_broadcast(t->comm, out, sizeof *out, 0, "beginning a point");
+    TRY(comm_agree(t->comm, err, "starting a point"));
+    return comm_broadcast(t->comm, out, sizeof *out, 0, "starting a point");
 }
 
 err_t turns_end_batch(turns_t *t)
 {
     /* Not when it ends: only when something was measured since. */
     if (t->alone && !t->said_alone)
-        log_info("the job that this one took turns with has ended; the rest is measured alone");
+        log_info("--turns: the other job has ended; the remaining points are measured alone");
     t->said_alone |= t->alone;
     bool gives = t->n_done++ % 2 == (t->is_first ? 0 : 1);
     if (!gives) return ERR_OK;
     err_t err = t->comm->rank == 0 ? send_token(t) : ERR_OK;
-    TRY(comm_agree(t->comm, err, "giving the turn away"));
+    TRY(comm_agree(t->comm, err, "handing over the turn"));
     return wait_for_turn(t);
 }
 
