@@ -39,10 +39,10 @@ found() { # FILE HOST CHECK NAME
     [ "$(cut -d ' ' -f 1 <<<"$output" | head -n 3 | xargs)" = "topology gpu host" ]
     run "$dptrain" check --only ''
     [ "$status" -eq 2 ]
-    [[ $output == *"--only names no check"* ]]
+    [[ $output == *"--only is empty"* ]]
     run "$dptrain" check --only hots
     [ "$status" -eq 2 ]
-    grep -q "there is no check 'hots'; did you mean 'host'" <<<"$output"
+    grep -q "unknown check 'hots'; did you mean 'host'" <<<"$output"
     run "$dptrain" check --skip host,gpus
     [ "$status" -eq 2 ]
     run "$dptrain" check --only host,clock --skip clock
@@ -105,7 +105,7 @@ found() { # FILE HOST CHECK NAME
         -np 1 "$dptrain" "${args[@]}" --shared "$out/shared"
     echo "$output"
     [ "$status" -eq 1 ]
-    [[ $(found "$out/check.json" "$name#2" shared shared) = "fail "*"is another folder than on $name#1" ]]
+    [[ $(found "$out/check.json" "$name#2" shared shared) = "fail "*"is not the same folder as on $name#1" ]]
     [[ $(found "$out/check.json" "$name#3" shared shared) = "ok "* ]]
     # The first host as the odd one; not asked for, it is a warning.
     cd "$out"
@@ -113,7 +113,7 @@ found() { # FILE HOST CHECK NAME
     run mpirun "${MPI_FLAGS[@]}" -np 1 "${hidden[@]}" "$dptrain" "${args[@]}" : -np 2 "$dptrain" "${args[@]}"
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ $(found "$out/check.json" "$name#1" shared shared) = "warn "*"is another folder than on $name#2" ]]
+    [[ $(found "$out/check.json" "$name#1" shared shared) = "warn "*"is not the same folder as on $name#2" ]]
     [ -z "$(find "$out" -name '.dptrain-check*')" ]
 }
 
@@ -128,7 +128,7 @@ found() { # FILE HOST CHECK NAME
     echo "$output"
     [ "$status" -eq 1 ]
     grep -q "^NOT READY: $name#2$" <<<"$output"
-    grep -q 'gives no answer in 0.3 s' <<<"$(tr -s '\n ' '  ' <<<"$output")"
+    grep -q 'did not respond within 0.3 s' <<<"$(tr -s '\n ' '  ' <<<"$output")"
     grep -q 'a dead mount' <<<"$output"
 }
 

@@ -37,7 +37,7 @@ hosts=node1:1,node2:1,node3:1,node4:1
     done
     jq -e '.hosts == 4 and .ranks == 4' "$json"
     [[ "$output" == *"all 12 pairs connect"* ]]
-    [[ "$output" == *"TCP by eth0"* ]]
+    [[ "$output" == *"TCP via eth0"* ]]
 }
 
 @test "a host with another binary is named" {
@@ -105,7 +105,7 @@ hosts=node1:1,node2:1,node3:1,node4:1
     slow
     check -- --only transport --expect-transport efa
     [ "$status" -eq 1 ]
-    [[ "$(bad transport)" == *"fail node3 MPI TCP by eth0 (tcp), not efa"* ]]
+    [[ "$(bad transport)" == *"fail node3 MPI TCP via eth0 (tcp), not efa"* ]]
     [[ "$(bad transport)" == *"fail node3 device no active port"* ]]
     # As the kernel lists an adapter of Amazon's.
     mkdir -p "$cluster/shared/infiniband/rdmap0s31/"{device,ports/1/hw_counters}
@@ -114,7 +114,7 @@ hosts=node1:1,node2:1,node3:1,node4:1
     echo 0 >"$cluster/shared/infiniband/rdmap0s31/ports/1/hw_counters/tx_bytes"
     check -- --only transport --infiniband "$cluster/shared/infiniband"
     [ "$status" -eq 0 ]
-    [[ "$(bad transport)" == *"warn node2 MPI TCP by eth0 (tcp)"*"though there is EFA"* ]]
+    [[ "$(bad transport)" == *"warn node2 MPI TCP via eth0 (tcp)"*"although EFA is available"* ]]
     check -- --only transport --expect-transport tcp
     [ "$status" -eq 0 ]
     [ -z "$(bad transport)" ]

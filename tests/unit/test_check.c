@@ -240,8 +240,9 @@ static void test_smi(void)
     OK(smi_parse(smi_bad, gpus, &n) == ERR_OK && n == 4, "an A100's answer is read");
     smi_judge(&check, gpus, n);
     take(&lines, &check);
-    static const char *const memory[] = {"GPU 0: bad memory waits", "GPU 1: 2 uncorrected ECC errors since",
-                                         "GPU 2: 7 uncorrected ECC errors in its life", "GPU 3: remapping"};
+    static const char *const memory[] = {"GPU 0: bad memory will be", "GPU 1: 2 uncorrected ECC errors since",
+                                         "GPU 2: 7 uncorrected ECC errors over its lifetime",
+                                         "GPU 3: remapping"};
     static const check_status_t statuses[] = {CHECK_FAIL, CHECK_FAIL, CHECK_WARN, CHECK_FAIL};
     bool right = lines.n == 7;
     for (int i = 0; right && i < 4; i++)
@@ -310,7 +311,7 @@ static void test_host(void)
     OK(host_says(WITH(swap_used, GB), "swap", CHECK_WARN, "1.0 GiB in use"), "swap");
     OK(host_says(WITH(shm_free, 64 * MB), "/dev/shm", CHECK_WARN, "64 MiB free of 32 GiB for 2 ranks") &&
            host_says(WITH(shm_free, 20 * MB), "/dev/shm", CHECK_FAIL, "20 MiB") &&
-           host_says(WITH(shm_total, -1), "/dev/shm", CHECK_FAIL, "there is none"),
+           host_says(WITH(shm_total, -1), "/dev/shm", CHECK_FAIL, "not mounted"),
        "/dev/shm");
     f = good_host();
     f.shm_total = f.shm_free = 64 * MB;
@@ -323,7 +324,7 @@ static void test_host(void)
     f = good_host();
     f.rdma = true;
     f.memlock = 64 << 10;
-    OK(host_says(f, "ulimit -l", CHECK_FAIL, "64 KiB can be locked, but RDMA is there") &&
+    OK(host_says(f, "ulimit -l", CHECK_FAIL, "64 KiB can be locked, but RDMA needs more") &&
            host_says(WITH(memlock, 64 << 10), "ulimit -l", CHECK_WARN, "64 KiB can be locked") &&
            host_says(WITH(memlock, 8 * MB), "ulimit -l", CHECK_OK, "8.0 MiB"),
        "locked memory, with RDMA and without");

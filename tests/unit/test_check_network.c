@@ -276,7 +276,7 @@ static void test_shared(void)
     OK(interfaces_say(false, CHECK_WARN, 3, "none in 10.1.0.0/24, unlike 3 of 4 hosts"),
        "a host that lacks one");
     for (int h = 0; h < 4; h++) snprintf(hosts[h].exclude, NET_SELECTION, "127.0.0.1/8,eth0,ib0");
-    OK(interfaces_say(false, CHECK_FAIL, -1, "MPI is told not to use 10.0.0.0/24"),
+    OK(interfaces_say(false, CHECK_FAIL, -1, "MPI is configured not to use 10.0.0.0/24"),
        "all that is shared excluded");
 }
 
@@ -311,7 +311,7 @@ static void test_not_shared(void)
     snprintf(hosts[1].include, NET_SELECTION, "ens5");
     check = check_new();
     net_judge(&check, hosts, subnets, net_subnets(hosts, 4, subnets), true);
-    OK(memmem(check.text, check.n_text, "none is of btl_tcp_if_include=ens5", 34) != NULL,
+    OK(memmem(check.text, check.n_text, "none matches btl_tcp_if_include=ens5", 36) != NULL,
        "an interface that is not there, and MPI is told to use");
     mem_free(&check.text);
 }
@@ -481,15 +481,15 @@ static void test_transport(void)
 {
     fabric_t fabric;
     check_t check = check_new();
-    OK(transport_says(NULL, true, FABRIC_TCP, CHECK_WARN, "TCP by port0 (tcp), though there is"),
+    OK(transport_says(NULL, true, FABRIC_TCP, CHECK_WARN, "TCP via port0 (tcp), although"),
        "sockets beside EFA");
-    OK(transport_says("efa", true, FABRIC_TCP, CHECK_FAIL, "TCP by port0 (tcp), not efa"),
+    OK(transport_says("efa", true, FABRIC_TCP, CHECK_FAIL, "TCP via port0 (tcp), not efa"),
        "EFA was expected");
     OK(transport_says("ib", true, FABRIC_TCP, CHECK_FAIL, "not ib"), "InfiniBand was");
-    OK(transport_says("ib", true, FABRIC_ROCE, CHECK_OK, "RoCE by port0"), "RoCE goes for it");
-    OK(transport_says("efa", true, FABRIC_EFA, CHECK_OK, "EFA by port0"), "EFA it is");
-    OK(transport_says("tcp", true, FABRIC_TCP, CHECK_OK, "TCP by port0"), "TCP was meant");
-    OK(transport_says("tcp", true, FABRIC_EFA, CHECK_FAIL, "EFA by port0 (tcp), not tcp"), "TCP was not");
+    OK(transport_says("ib", true, FABRIC_ROCE, CHECK_OK, "RoCE via port0"), "RoCE goes for it");
+    OK(transport_says("efa", true, FABRIC_EFA, CHECK_OK, "EFA via port0"), "EFA it is");
+    OK(transport_says("tcp", true, FABRIC_TCP, CHECK_OK, "TCP via port0"), "TCP was meant");
+    OK(transport_says("tcp", true, FABRIC_EFA, CHECK_FAIL, "EFA via port0 (tcp), not tcp"), "TCP was not");
     OK(transport_says("ib", false, FABRIC_TCP, CHECK_FAIL, "not seen"), "what is not seen is not proven");
     OK(transport_says(NULL, false, FABRIC_TCP, CHECK_SKIP, "not seen"), "and no fault");
     fabric.n = 0;

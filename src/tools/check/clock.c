@@ -11,9 +11,8 @@
 
 void clock_judge(check_t *check, double offset_sec, double error_sec)
 {
-    static const char advice[] =
-        "start chrony or systemd-timesyncd there: times of files, logs and certificates "
-        "are wrong";
+    static const char advice[] = "start chrony or systemd-timesyncd on that host: times of files, logs and "
+                                 "certificates are wrong";
     /* What is surely off. */
     double off = fmax(fabs(offset_sec) - error_sec, 0);
     check_status_t status = off > 60 ? CHECK_FAIL : off > 1 ? CHECK_WARN : CHECK_OK;

@@ -22,11 +22,11 @@ static void say_device(check_t *check)
         check_line(check, where, "device", CHECK_OK, NULL, "%s", check->device->name);
     } else if (!check->backend) {
         check_line(check, where, "device", CHECK_FAIL,
-                   "look at nvidia-smi there: driver, device files in the container, CUDA_VISIBLE_DEVICES",
+                   "check the driver (nvidia-smi), the container's device files and CUDA_VISIBLE_DEVICES",
                    "%s", check->why_no_backend);
     } else if (check->n_devices > 0) {
         check_line(check, where, "device", CHECK_FAIL,
-                   "other ranks have a GPU: mend this host or leave it out; or --device cpu for all", "%s",
+                   "other ranks have a GPU: repair or exclude this host, or use --device cpu for all", "%s",
                    check->why[0] ? check->why : "no GPU");
     } else {
         check_line(check, where, "device", CHECK_OK, NULL, "%s%s%s%s", check->backend->name,
@@ -44,8 +44,8 @@ static void say_sharing(check_t *check, const gpu_entry_t *all)
     if (!all[comm->rank].there || n < 2) return;
     bool allowed = check->options->runtime.share_gpu;
     check_line(check, check_rank(check), "own GPU", allowed ? CHECK_WARN : CHECK_FAIL,
-               "start as many ranks on the host as it has GPUs, look at --gpus and CUDA_VISIBLE_DEVICES; "
-               "or --share-gpu",
+               "start one rank per GPU, and check --gpus and CUDA_VISIBLE_DEVICES; or use "
+               "--share-gpu",
                "%d ranks use one GPU", n);
 }
 
@@ -68,13 +68,14 @@ static void say_count(check_t *check, int n_gpus, int n_used)
     check_where_t where = check_host(check);
     int n_ranks = check->comm->topo.local_size;
     if (check->device && n_gpus < n_ranks && !check->options->runtime.share_gpu)
-        check_line(check, where, "GPUs", CHECK_FAIL, "lower the host's slots, or find out where its GPUs are",
-                   "%d for %d ranks", n_gpus, n_ranks);
+        check_line(check, where, "GPUs", CHECK_FAIL,
+                   "lower the host's slots, or find out why GPUs are missing", "%d for %d ranks", n_gpus,
+                   n_ranks);
     else if (n_used == 0)
         check_line(check, where, "GPUs", CHECK_OK, NULL, "%d, none used", n_gpus);
     else if (n_gpus > n_used)
         check_line(check, where, "GPUs", CHECK_WARN,
-                   "raise the host's slots (-np, hostfile), if they are free", "%d of %d are idle",
+                   "raise the host's slots (-np, hostfile) if these GPUs are free", "%d of %d are idle",
                    n_gpus - n_used, n_gpus);
     else
         check_line(check, where, "GPUs", CHECK_OK, NULL, "%d for %d ranks", n_gpus, n_ranks);
@@ -92,16 +93,16 @@ static void ask_smi(check_t *check, int n_used, char driver[32])
         break;
     case ERR_DATA:
         check_line(check, where, "nvidia-smi", check->n_devices > 0 ? CHECK_WARN : CHECK_SKIP,
-                   check->n_devices > 0 ? "health of the GPUs is not known; install nvidia-utils" : NULL,
+                   check->n_devices > 0 ? "GPU health is unknown; install nvidia-utils" : NULL,
                    "not installed");
         return;
     case ERR_PEER:
         check_line(check, where, "nvidia-smi", CHECK_FAIL,
-                   "the driver hangs: look at dmesg for Xid errors, restart the host", "%s", err_message());
+                   "the driver hangs: check dmesg for Xid errors and restart the host", "%s", err_message());
         return;
     default:
         check_line(check, where, "nvidia-smi", check->n_devices > 0 ? CHECK_FAIL : CHECK_WARN,
-                   "look at dmesg for Xid errors; a GPU that fell off the bus needs a restart", "%s",
+                   "check dmesg for Xid errors; a GPU that fell off the bus needs a restart", "%s",
                    err_message());
         return;
     }
@@ -129,12 +130,12 @@ static err_t gpu_run(check_t *check)
     }
     mem_free(&all);
     if (err != ERR_OK || check->n_hosts == 1) return err;
-    TRY(check_same(check, "model", CHECK_WARN, "all wait for the slowest; leave other hosts out",
+    TRY(check_same(check, "model", CHECK_WARN, "all ranks wait for the slowest; exclude hosts that differ",
                    mine.there ? mine.name : NULL));
     /* Who could not be asked has said so. */
     return check_same(check, "GPU driver", CHECK_WARN, "install the same driver on all hosts",
                       driver[0] ? driver : NULL);
 }
 
-const check_case_t check_gpu = {"gpu", "each rank has its GPU; health, clocks and power of all", true,
+const check_case_t check_gpu = {"gpu", "one GPU per rank; health, clocks and power of all GPUs", true,
                                 gpu_run};

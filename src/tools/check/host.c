@@ -17,7 +17,7 @@
 #include "tools/check/cases.h"
 #include "tools/check/process.h"
 
-const char check_hung_advice[] = "a dead mount: is its server up? umount -f -l, mount again";
+const char check_hung_advice[] = "a dead mount: check its server, then umount -f -l and mount again";
 
 #define KB ((int64_t)1 << 10)
 #define MB ((int64_t)1 << 20)
@@ -103,13 +103,14 @@ static void judge_host_memory(check_t *check, const host_facts_t *f)
     int64_t share = f->memory_free / f->n_ranks;
     check_status_t status = share < 256 * MB ? CHECK_FAIL : share < GB ? CHECK_WARN : CHECK_OK;
     if (f->memory_free < 0) status = CHECK_SKIP;
-    check_measured(check, where, "free memory", status, "end what else runs there, or start fewer ranks",
-                   (double)f->memory_free, "%s of %s", figure_bytes((double)f->memory_free).text,
+    check_measured(check, where, "free memory", status,
+                   "stop other programs on that host, or start fewer ranks", (double)f->memory_free,
+                   "%s of %s", figure_bytes((double)f->memory_free).text,
                    figure_bytes((double)f->memory_total).text);
     if (f->swap_used > 64 * MB)
         check_measured(check, where, "swap", CHECK_WARN,
-                       "memory ran short there: end what else runs; swapoff -a", (double)f->swap_used,
-                       "%s in use", figure_bytes((double)f->swap_used).text);
+                       "the host ran out of memory: stop other programs, then swapoff -a",
+                       (double)f->swap_used, "%s in use", figure_bytes((double)f->swap_used).text);
     else
         check_line(check, where, "swap", f->swap_used < 0 ? CHECK_SKIP : CHECK_OK, NULL, "not in use");
 }
@@ -120,12 +121,12 @@ static void judge_shm(check_t *check, const host_facts_t *f)
 {
     static const char advice[] =
         "docker run --shm-size=1g or more (or --ipc=host); Kubernetes: an emptyDir of medium "
-        "Memory at /dev/shm; else mount -o remount,size=50% /dev/shm; and remove what "
-        "earlier jobs left there";
+        "Memory at /dev/shm; otherwise mount -o remount,size=50% /dev/shm, and remove "
+        "files that earlier jobs left in it";
     int64_t least = 16 * MB * f->n_ranks, enough = 128 * MB * f->n_ranks;
     check_status_t status = f->shm_free < least ? CHECK_FAIL : f->shm_free < enough ? CHECK_WARN : CHECK_OK;
     if (f->shm_total < 0)
-        check_line(check, check_host(check), "/dev/shm", CHECK_FAIL, advice, "there is none");
+        check_line(check, check_host(check), "/dev/shm", CHECK_FAIL, advice, "not mounted");
     else
         check_measured(check, check_host(check), "/dev/shm", status, advice, (double)f->shm_free,
                        status == CHECK_OK ? "%s free" : "%s free of %s for %d ranks",
@@ -143,7 +144,7 @@ static void judge_limits(check_t *check, const host_facts_t *f)
         check_line(check, where, "ulimit -n", CHECK_OK, NULL, "unlimited");
     else
         check_line(check, where, "ulimit -n", f->n_files < 0 ? CHECK_SKIP : status,
-                   "raise nofile in /etc/security/limits.conf (and for sshd's or slurmd's service)",
+                   "raise nofile in /etc/security/limits.conf and in the service of sshd or slurmd",
                    "%" PRId64 " open files", f->n_files);
     status = f->rdma && f->memlock < GB ? CHECK_FAIL : f->memlock < 8 * MB ? CHECK_WARN : CHECK_OK;
     if (f->memlock == INT64_MAX)
@@ -151,10 +152,10 @@ static void judge_limits(check_t *check, const host_facts_t *f)
     else
         check_line(
             check, where, "ulimit -l", f->memlock < 0 ? CHECK_SKIP : status,
-            "RDMA needs locked memory: memlock unlimited in /etc/security/limits.conf (and for sshd's or "
-            "slurmd's service; docker run --ulimit memlock=-1)",
+            "RDMA needs locked memory: set memlock to unlimited in /etc/security/limits.conf and in the service "
+            "of sshd or slurmd; docker run --ulimit memlock=-1",
             "%s can be locked%s", figure_bytes((double)f->memlock).text,
-            status == CHECK_FAIL ? ", but RDMA is there" : "");
+            status == CHECK_FAIL ? ", but RDMA needs more" : "");
 }
 
 static void judge_folder(check_t *check, const char *name, int64_t left, bool writable, bool needed)
@@ -162,7 +163,7 @@ static void judge_folder(check_t *check, const char *name, int64_t left, bool wr
     check_where_t where = check_host(check);
     check_status_t bad = needed ? CHECK_FAIL : CHECK_WARN;
     if (!writable)
-        check_line(check, where, name, bad, "choose another folder, or mend its mount and its owner",
+        check_line(check, where, name, bad, "choose another folder, or fix its mount and owner",
                    "not writable");
     else
         check_measured(check, where, name,
@@ -182,12 +183,12 @@ void host_judge(check_t *check, const host_facts_t *f)
     /* Rank 0 alone writes there. */
     if (check->host == 0 && f->out_hangs)
         check_line(check, check_host(check), "disk of --out", CHECK_FAIL, check_hung_advice,
-                   "its file system gives no answer");
+                   "its file system does not respond");
     else if (check->host == 0)
         judge_folder(check, "disk of --out", f->out_free, f->out_writable, true);
     judge_folder(check, "disk of /tmp", f->temp_free, f->temp_writable, false);
     if (!f->governor[0])
-        check_line(check, check_host(check), "CPU governor", CHECK_SKIP, NULL, "the kernel has none");
+        check_line(check, check_host(check), "CPU governor", CHECK_SKIP, NULL, "not reported by the kernel");
     else if (strcmp(f->governor, "powersave") == 0)
         check_line(check, check_host(check), "CPU governor", CHECK_WARN,
                    "cores may stay slow: cpupower frequency-set -g performance", "%s", f->governor);

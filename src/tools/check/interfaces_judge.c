@@ -7,7 +7,7 @@
 #include "tools/check/interfaces.h"
 
 static const char choose[] =
-    "name one that all hosts have: run.sh --interface SUBNET, or --mca btl_tcp_if_include SUBNET and "
+    "select one that all hosts have: run.sh --interface SUBNET, or --mca btl_tcp_if_include SUBNET and "
     "NCCL_SOCKET_IFNAME=NAME";
 
 /* A host that lacks an address in the subnet, or the one host that has it, … */
@@ -51,7 +51,7 @@ static void judge_include(check_t *check, const net_host_t *hosts, const net_sub
         for (int i = 0; i < n_subnets; i++) any |= subnets[i].used && net_find(&hosts[h], &subnets[i]);
         if (!any)
             check_line(check, check_other_host(h), "interfaces", CHECK_FAIL, choose,
-                       "none is of btl_tcp_if_include=%s", hosts[h].include);
+                       "none matches btl_tcp_if_include=%s", hosts[h].include);
     }
 }
 
@@ -82,16 +82,17 @@ void net_judge(check_t *check, const net_host_t *hosts, const net_subnet_t *subn
     if (any)
         check_line(check, job, "shared subnet", CHECK_OK, NULL, "%s", text);
     else if (list_shared(check, subnets, n_subnets, false, other, sizeof other) > 0)
-        check_line(check, job, "shared subnet", CHECK_FAIL, choose, "MPI is told not to use %s", other);
+        check_line(check, job, "shared subnet", CHECK_FAIL, choose, "MPI is configured not to use %s", other);
     else if (routed)
         check_line(
             check, job, "shared subnet", CHECK_WARN,
-            "MPI and NCCL may choose another way than these: name the interface, run.sh --interface NAME",
+            "MPI and NCCL may choose different routes: select an interface with run.sh --interface NAME",
             "none, but hosts are reached through routers");
     else
-        check_line(check, job, "shared subnet", CHECK_FAIL,
-                   "give every host an address in one subnet, or a route to the others; ip address, ip route",
-                   "hosts have none in common");
+        check_line(
+            check, job, "shared subnet", CHECK_FAIL,
+            "give every host an address in one subnet, or a route to the others (ip address, ip route)",
+            "hosts have none in common");
     for (int i = 0; i < n_subnets; i++) {
         const net_subnet_t *s = &subnets[i];
         if (s->bridge)

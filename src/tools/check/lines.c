@@ -145,7 +145,7 @@ static err_t unpack_all(const check_t *check, const int64_t *bytes, int64_t wide
 
 err_t check_lines_gather(check_t *check, check_lines_t *out)
 {
-    static const char what[] = "bringing together what was found";
+    static const char what[] = "gathering the results";
     comm_t *comm = check->comm;
     int64_t mine = (int64_t)check->n_text, *bytes = NULL, widest = 0;
     char *all = NULL;

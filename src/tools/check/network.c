@@ -81,7 +81,7 @@ static err_t connect_row(const network_t *network, const net_subnet_t *shared, c
 static err_t try_ports(network_t *network, reach_ports_t ports, const net_subnet_t *shared, int32_t *results)
 {
     static const char what[] = "connecting hosts",
-                      advice[] = "end what holds these ports, or widen the range";
+                      advice[] = "stop the programs that hold these ports, or widen the range";
     check_t *check = network->check;
     comm_t *comm = check->comm;
     listener_t mine = {0}, *all = NULL;
@@ -91,7 +91,7 @@ static err_t try_ports(network_t *network, reach_ports_t ports, const net_subnet
     mine.family = own ? own->family : 4;
     int fd = leader && own ? reach_listen(mine.family, ports, &mine.port) : -1;
     if (leader && own && fd < 0)
-        check_line(check, check_host(check), "ports", CHECK_FAIL, advice, "none to listen on: %s",
+        check_line(check, check_host(check), "ports", CHECK_FAIL, advice, "cannot listen on any: %s",
                    strerror(errno));
     err_t err = comm_allgather(comm, &mine, sizeof mine, all, what);
     err_t row = err == ERR_OK && leader ? connect_row(network, shared, all, results) : ERR_OK;
@@ -129,7 +129,7 @@ err_t network_reach(network_t *network)
     if (ports.low == 0) ports = reach_ports_environment();
     const net_subnet_t *shared = find_shared_subnet(network);
     err_t err =
-        mem_new_array((int64_t)network->n * network->n, sizeof *results, "what hosts reach", &results);
+        mem_new_array((int64_t)network->n * network->n, sizeof *results, "reachability of hosts", &results);
     TRY(comm_agree(check->comm, err, "connecting hosts"));
     err = try_ports(network, ports, shared, results);
     if (err == ERR_OK && check->comm->rank == 0) say_reach(network, results, ports, shared != NULL);
@@ -162,7 +162,7 @@ static err_t reach_and_measure(network_t *network)
     if (parts) {
         network->reached = true;
         check_line(check, check_job(check), "interfaces", CHECK_SKIP, NULL,
-                   "the hosts are parts of one (--ranks-per-host)");
+                   "hosts are simulated (--ranks-per-host)");
     } else {
         TRY(network_reach(network));
     }

@@ -10,15 +10,14 @@
 /* Beyond so many, more names help nobody. */
 enum { MAX_LINES = 16 };
 
-static const char host_advice[] = "its cable, port and NIC: ethtool (speed, duplex, errors), ip -s link, tc "
-                                  "qdisc; another job's traffic; or leave "
-                                  "the host out";
-static const char pair_advice[] = "the path between the two: ip route get, traceroute, MTU (ping -M do -s "
-                                  "8972), switch ports; dptrain bench comm "
-                                  "--all-pairs measures longer";
-static const char group_advice[] = "normal between switches; where it is not, look at the links between "
-                                   "them; ranks of one group beside each other "
-                                   "in the host list keep most traffic inside";
+static const char host_advice[] =
+    "check its cable, port and NIC (ethtool: speed, duplex, errors; ip -s link; "
+    "tc qdisc) and the traffic of other jobs, or exclude the host";
+static const char pair_advice[] =
+    "check the path between the two: ip route get, traceroute, MTU (ping -M do -s "
+    "8972), switch ports; dptrain bench comm --test all_pairs measures longer";
+static const char group_advice[] = "expected between switches, otherwise check the links between them; hosts "
+                                   "of one group listed consecutively keep most traffic inside the group";
 
 static figure_t bandwidth_of(double sec)
 {

@@ -182,7 +182,7 @@ static err_t measure_ring(network_t *network, const probe_t *probe)
                                     .count = n_bytes,
                                     .send = probe->send,
                                     .recv = probe->recv,
-                                    .what = "sending round the ring"};
+                                    .what = "sending around the ring"};
     TRY(comm_agree(probe->comm, collective_new(probe->comm, &spec, &call), "preparing the ring"));
     err_t err = ERR_OK;
     for (int i = 0; err == ERR_OK && i < N_LARGE; i++) {
@@ -237,7 +237,7 @@ err_t network_measure(network_t *network)
     probe_t probe = {.comm = comm, .n_bytes = n_bytes > 1 << 20 ? 1 << 20 : n_bytes};
     if (probe.n_bytes < MIDDLE_BYTES) probe.n_bytes = MIDDLE_BYTES;
     err_t err = mem_new((size_t)probe.n_bytes, "a message to another host", &probe.send);
-    if (err == ERR_OK) err = mem_new((size_t)probe.n_bytes, "a message of another host", &probe.recv);
+    if (err == ERR_OK) err = mem_new((size_t)probe.n_bytes, "a message from another host", &probe.recv);
     err = comm_agree(comm, err, "preparing to measure pairs of hosts");
     if (err == ERR_OK) err = find_slack(network);
     if (err == ERR_OK) err = measure_rounds(network, &probe);

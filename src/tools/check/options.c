@@ -49,7 +49,7 @@ static err_t check_case_names(const char *option, const char *list)
 {
     const char *names[32], *at = list;
     int n = 0;
-    if (list && !list[0]) RAISE(ERR_USAGE, "--%s names no check; dptrain check --list names them", option);
+    if (list && !list[0]) RAISE(ERR_USAGE, "--%s is empty; dptrain check --list shows the checks", option);
     for (; check_cases[n]; n++) names[n] = check_cases[n]->name;
     while (at && *at) {
         char word[32];
@@ -60,9 +60,8 @@ static err_t check_case_names(const char *option, const char *list)
         for (int i = 0; i < n; i++) known |= strcmp(word, names[i]) == 0;
         if (known) continue;
         const char *nearest = opt_nearest(word, names, n);
-        if (nearest)
-            RAISE(ERR_USAGE, "--%s: there is no check '%s'; did you mean '%s'?", option, word, nearest);
-        RAISE(ERR_USAGE, "--%s: there is no check '%s'; dptrain check --list names them", option, word);
+        if (nearest) RAISE(ERR_USAGE, "--%s: unknown check '%s'; did you mean '%s'?", option, word, nearest);
+        RAISE(ERR_USAGE, "--%s: unknown check '%s'; dptrain check --list shows the checks", option, word);
     }
     return ERR_OK;
 }

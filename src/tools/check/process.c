@@ -78,12 +78,12 @@ err_t process_run(const char *const *argv, double timeout_sec, char *out, size_t
     double deadline = clock_sec() + timeout_sec;
     out[0] = '\0';
     *exit_code = 0;
-    if (pipe2(pipes, O_CLOEXEC) != 0) RAISE(ERR_SYSTEM, "%s can't be run: %s", argv[0], strerror(errno));
+    if (pipe2(pipes, O_CLOEXEC) != 0) RAISE(ERR_SYSTEM, "cannot run %s: %s", argv[0], strerror(errno));
     int status = process_spawn(argv, pipes[1], &pid);
     close(pipes[1]);
     if (status != 0) {
         close(pipes[0]);
-        RAISE(status == ENOENT ? ERR_DATA : ERR_SYSTEM, "%s can't be run: %s", argv[0], strerror(status));
+        RAISE(status == ENOENT ? ERR_DATA : ERR_SYSTEM, "cannot run %s: %s", argv[0], strerror(status));
     }
     bool done = read_output(pipes[0], deadline, out, n_bytes);
     close(pipes[0]);
@@ -91,7 +91,7 @@ err_t process_run(const char *const *argv, double timeout_sec, char *out, size_t
     if (done) return ERR_OK;
     kill(pid, SIGKILL);
     reap_child(pid, clock_sec() + 1, exit_code);
-    RAISE(ERR_PEER, "%s gave no answer in %g s", argv[0], timeout_sec);
+    RAISE(ERR_PEER, "%s did not respond within %g s", argv[0], timeout_sec);
 }
 
 err_t process_probe(const char *path, double timeout_sec)
@@ -100,6 +100,6 @@ err_t process_probe(const char *path, double timeout_sec)
     char text[64];
     int exit_code;
     if (process_run(argv, timeout_sec, text, sizeof text, &exit_code) == ERR_PEER)
-        RAISE(ERR_PEER, "%s gives no answer in %g s", path, timeout_sec);
+        RAISE(ERR_PEER, "%s did not respond within %g s", path, timeout_sec);
     return ERR_OK;
 }

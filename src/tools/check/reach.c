@@ -26,7 +26,7 @@ err_t reach_ports_parse(const char *option, const char *text, reach_ports_t *out
     if (!text) return ERR_OK;
     if (sscanf(text, "%5d-%5d%n", &out->low, &out->high, &n) != 2 || text[n] || out->low < 1 ||
         out->high < out->low || out->high > 65535)
-        RAISE(ERR_USAGE, "--%s: '%s' is no range of ports like 20000-20999", option, text);
+        RAISE(ERR_USAGE, "invalid --%s '%s': expected a port range such as 20000-20999", option, text);
     return ERR_OK;
 }
 

@@ -10,12 +10,11 @@ enum { MAX_LINES = 16 };
 
 static const char *const words[] = {"reached", "refused", "timed out", "no route", "error"};
 static const char refused[] =
-    "something there refuses: a firewall that rejects (iptables -L, nft list ruleset), or an address of "
-    "another "
-    "host; open the ports between the hosts, or give run.sh --ports those that are open";
+    "a firewall rejects the connection (iptables -L, nft list ruleset), or the address belongs to another "
+    "host: open the ports between the hosts, or pass open ones to run.sh --ports";
 static const char silent[] =
-    "a firewall or security group drops it, or the cable is out: open the ports between the hosts, or give "
-    "run.sh --ports those that are open; ip route get, ping";
+    "a firewall or security group drops packets, or the link is down: open the ports between the hosts, or "
+    "pass open ones to run.sh --ports; test with ip route get and ping";
 
 static const char *reach_advice(int32_t result)
 {

@@ -12,8 +12,7 @@ err_t check_print_list(void)
     table_t table = {.columns = {{NULL, true}, {NULL, true}}, .n_columns = 2};
     for (int i = 0; check_cases[i]; i++) {
         table_cell(&table, "%s", check_cases[i]->name);
-        table_cell(&table, "%s%s", check_cases[i]->what,
-                   check_cases[i]->collective ? " (hosts together)" : "");
+        table_cell(&table, "%s%s", check_cases[i]->what, check_cases[i]->collective ? " (collective)" : "");
     }
     err_t err = table_print(&table, stdout);
     table_free(&table);

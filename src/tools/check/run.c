@@ -52,7 +52,7 @@ static err_t find_ranks(check_t *check)
     const topo_t *topo = &check->comm->topo;
     check_rank_t mine = {.host = topo->host, .local_rank = topo->local_rank};
     memcpy(mine.host_name, topo->host_name, sizeof topo->host_name);
-    err_t err = mem_new_array(check->comm->size, sizeof *check->ranks, "the places of ranks", &check->ranks);
+    err_t err = mem_new_array(check->comm->size, sizeof *check->ranks, "the hosts of ranks", &check->ranks);
     TRY(comm_agree(check->comm, err, "finding the ranks"));
     TRY(comm_allgather(check->comm, &mine, sizeof mine, check->ranks, "finding the ranks"));
     check->host = topo->host;
@@ -93,7 +93,7 @@ static err_t run_check_case(check_t *check, const check_case_t *c)
     if (err == ERR_OK) return ERR_OK;
     if (c->collective && comm->agreed != err) return err;
     check_line(check, c->collective ? check_job(check) : check_rank(check), "error", CHECK_FAIL,
-               "the check could not be made; mend what the message names", "%s", err_message());
+               "the check did not complete; fix the cause that the message names", "%s", err_message());
     return ERR_OK;
 }
 
@@ -114,7 +114,7 @@ static err_t run_checks(check_t *check)
     for (int i = 0; check_cases[i]; i++)
         if (is_chosen(check->options, check_cases[i])) TRY(run_check_case(check, check_cases[i]));
     TRY(check_lines_gather(check, &lines));
-    err_t err = comm_agree(check->comm, show_results(check, &lines, &worst), "writing what was found");
+    err_t err = comm_agree(check->comm, show_results(check, &lines, &worst), "writing the results");
     check_lines_free(&lines);
     TRY(err);
     int32_t result = worst;

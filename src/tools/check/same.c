@@ -40,7 +40,7 @@ err_t check_same(check_t *check, const char *name, check_status_t unequal, const
     entry_t mine = {.speaks = where.speaks && text}, *all = NULL;
     bool all_equal;
     if (mine.speaks) snprintf(mine.text, sizeof mine.text, "%s", text);
-    TRY(comm_agree(comm, mem_new_array(comm->size, sizeof *all, "what hosts have", &all), what));
+    TRY(comm_agree(comm, mem_new_array(comm->size, sizeof *all, "values of hosts", &all), what));
     err_t err = comm_allgather(comm, &mine, sizeof mine, all, what);
     int common = err == ERR_OK ? find_common(all, comm->size, &all_equal) : -1;
     if (common >= 0) {

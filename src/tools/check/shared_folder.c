@@ -100,7 +100,7 @@ static err_t write_token(const check_t *check, shared_t *s, int host)
     TRY(path_of(s, "token", host, path));
     TRY(io_write(path, (const uint8_t *)path, (int64_t)strlen(path), &fd));
     err = io_flush(fd, path);
-    if (close(fd) != 0 && err == ERR_OK) RAISE(ERR_SYSTEM, "%s: writing failed: %s", path, strerror(errno));
+    if (close(fd) != 0 && err == ERR_OK) RAISE(ERR_SYSTEM, "cannot write '%s': %s", path, strerror(errno));
     return err;
 }
 
@@ -139,7 +139,7 @@ static void look_for_tokens(check_t *check, shared_t *s)
     double sec = clock_sec() - start;
     if (n_missing == 0 && check->n_hosts > 1)
         check_measured(check, check_host(check), "files of others", sec > 1 ? CHECK_WARN : CHECK_OK,
-                       "attribute caches delay what others wrote: mount with noac or a small actimeo", sec,
+                       "attribute caching delays new files: mount with noac or a small actimeo", sec,
                        "within %.2f s", sec);
 }
 
@@ -158,7 +158,7 @@ static err_t exchange_tokens(check_t *check, shared_t *s)
     if (err != ERR_OK)
         check_line(check, check_host(check), "writable", s->asked_for ? CHECK_FAIL : CHECK_WARN,
                    s->hangs ? check_hung_advice
-                            : "mend the mount (is it there? read-only?), its owner and its quota",
+                            : "check the mount (missing? read-only?), its owner and its quota",
                    "%s", err_message());
     else
         check_line(check, check_host(check), "writable", CHECK_OK, NULL, "yes");
@@ -181,12 +181,11 @@ static void judge_sharing(check_t *check, const shared_t *s)
     if (shared_mutual(s->seen, check->n_hosts, check->host, s->root))
         check_line(check, check_host(check), "shared", CHECK_OK, NULL, "%s", s->folder);
     else
-        check_line(
-            check, check_host(check), "shared", s->asked_for ? CHECK_FAIL : CHECK_WARN,
-            s->asked_for
-                ? "mount the shared folder there, at the same path"
-                : "checkpoints are on rank 0's host alone; --shared names a folder that must be shared",
-            "%s is another folder than on %s", s->folder, check_host_name(check, s->root));
+        check_line(check, check_host(check), "shared", s->asked_for ? CHECK_FAIL : CHECK_WARN,
+                   s->asked_for
+                       ? "mount the shared folder on that host, at the same path"
+                       : "checkpoints will be on rank 0's host only; --shared DIR requires DIR to be shared",
+                   "%s is not the same folder as on %s", s->folder, check_host_name(check, s->root));
 }
 
 void shared_judge_latency(check_t *check, double sec)
@@ -199,7 +198,7 @@ void shared_judge_latency(check_t *check, double sec)
 void shared_judge_speed(check_t *check, const char *name, double bytes_per_sec)
 {
     check_measured(check, check_host(check), name, bytes_per_sec < 10e6 ? CHECK_WARN : CHECK_OK,
-                   "checkpoints and data will take long: look at the mount and the network to its server",
+                   "checkpoints and data will be slow: check the mount and the network to its server",
                    bytes_per_sec, "%s", figure_bandwidth(bytes_per_sec).text);
 }
 
@@ -246,13 +245,13 @@ static err_t measure_write(check_t *check, const char *path, const uint64_t *wor
 static err_t measure_read(check_t *check, const char *path, const uint64_t *words, int64_t n_bytes)
 {
     uint64_t *read;
-    TRY(mem_new((size_t)n_bytes, "what was read", &read));
+    TRY(mem_new((size_t)n_bytes, "data read back", &read));
     double start = clock_sec();
     err_t err = io_read(path, (uint8_t *)read, n_bytes);
     double sec = clock_sec() - start;
     if (err == ERR_OK && memcmp(read, words, (size_t)n_bytes) != 0)
-        check_line(check, check_host(check), "reading", CHECK_FAIL, "look at the file server and its mounts",
-                   "other data than was written");
+        check_line(check, check_host(check), "reading", CHECK_FAIL, "check the file server and its mounts",
+                   "the data differs from what was written");
     else if (err == ERR_OK)
         shared_judge_speed(check, "reading", (double)n_bytes / sec);
     mem_free(&read);
@@ -289,7 +288,7 @@ static err_t examine_folder(check_t *check, shared_t *s)
     judge_sharing(check, s);
     bool there = s->speaks && !s->hangs && fs_exists(s->folder);
     if (there) io_filesystem(s->folder, type, sizeof type);
-    TRY(check_same(check, "file system", CHECK_WARN, "mount it in the same way on all hosts",
+    TRY(check_same(check, "file system", CHECK_WARN, "mount it the same way on all hosts",
                    there ? type : NULL));
     bool shared = s->wrote[0]; /* one host alone looks for nobody's */
     for (int host = 0; host < check->n_hosts; host++)
@@ -306,7 +305,7 @@ static err_t shared_run(check_t *check)
     shared_t s = {.asked_for = check->options->shared != NULL, .speaks = check_host(check).speaks};
     if (!s.asked_for && check->n_hosts == 1) {
         check_line(check, check_job(check), "shared", CHECK_SKIP, NULL,
-                   "one host; --shared DIR looks at a folder");
+                   "one host; --shared DIR checks a folder");
         return ERR_OK;
     }
     if (comm->rank == 0) choose_folder(check->options, &s);
@@ -323,5 +322,5 @@ static err_t shared_run(check_t *check)
     return err;
 }
 
-const check_case_t check_shared = {"shared", "a folder is the same one on all hosts, and fast", true,
+const check_case_t check_shared = {"shared", "the shared folder is the same on all hosts, and fast", true,
                                    shared_run};

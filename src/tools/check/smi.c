@@ -95,9 +95,10 @@ err_t smi_parse(const char *text, smi_gpu_t gpus[SMI_MAX_GPUS], int *n)
     while (*text) {
         size_t length = strcspn(text, "\n");
         if (length > 0) {
-            if (*n == SMI_MAX_GPUS) RAISE(ERR_DATA, "nvidia-smi names more than %d GPUs", SMI_MAX_GPUS);
+            if (*n == SMI_MAX_GPUS) RAISE(ERR_DATA, "nvidia-smi lists more than %d GPUs", SMI_MAX_GPUS);
             if (!parse_gpu(text, length, &gpus[*n]))
-                RAISE(ERR_DATA, "nvidia-smi says: %.*s", length < 200 ? (int)length : 200, text);
+                RAISE(ERR_DATA, "unexpected output of nvidia-smi: %.*s", length < 200 ? (int)length : 200,
+                      text);
             ++*n;
         }
         text += length + (text[length] == '\n');
@@ -113,7 +114,7 @@ err_t smi_query(double timeout_sec, smi_gpu_t gpus[SMI_MAX_GPUS], int *n)
     *n = 0;
     TRY(process_run(argv, timeout_sec, text, sizeof text, &exit_code));
     if (exit_code != 0)
-        RAISE(ERR_SYSTEM, "nvidia-smi ends with code %d: %.*s", exit_code,
+        RAISE(ERR_SYSTEM, "nvidia-smi exited with code %d: %.*s", exit_code,
               strcspn(text, "\n") < 200 ? (int)strcspn(text, "\n") : 200, text);
     return smi_parse(text, gpus, n) == ERR_OK ? ERR_OK : ERR_SYSTEM;
 }
@@ -122,22 +123,22 @@ static int judge_gpu_memory(check_t *check, const smi_gpu_t *gpu)
 {
     check_where_t where = check_host(check);
     if (gpu->rows_failed == 1)
-        check_line(check, where, "GPU memory", CHECK_FAIL, "take the GPU out of use and have it replaced",
+        check_line(check, where, "GPU memory", CHECK_FAIL, "take the GPU out of service and have it replaced",
                    "GPU %d: remapping a bad row failed", gpu->index);
     else if (gpu->rows_pending == 1 || gpu->pages_pending == 1)
         check_line(
             check, where, "GPU memory", CHECK_FAIL,
             "stop all work on the GPU and reset it (nvidia-smi --gpu-reset -i INDEX), or restart the host",
-            "GPU %d: bad memory waits for a reset to be mapped out", gpu->index);
+            "GPU %d: bad memory will be remapped at the next reset", gpu->index);
     else if (gpu->ecc_volatile > 0)
         check_line(check, where, "GPU memory", CHECK_FAIL,
                    "results since then may be wrong; reset the GPU or restart the host, and watch it",
-                   "GPU %d: %lld uncorrected ECC errors since the driver came up", gpu->index,
+                   "GPU %d: %lld uncorrected ECC errors since the driver was loaded", gpu->index,
                    (long long)gpu->ecc_volatile);
     else if (gpu->ecc_aggregate > 0)
-        check_line(
-            check, where, "GPU memory", CHECK_WARN, "watch whether the count grows; if so, have it replaced",
-            "GPU %d: %lld uncorrected ECC errors in its life", gpu->index, (long long)gpu->ecc_aggregate);
+        check_line(check, where, "GPU memory", CHECK_WARN, "if the count grows, have the GPU replaced",
+                   "GPU %d: %lld uncorrected ECC errors over its lifetime", gpu->index,
+                   (long long)gpu->ecc_aggregate);
     else
         return 0;
     return 1;
@@ -149,10 +150,10 @@ static int judge_clocks(check_t *check, const smi_gpu_t *gpu)
         int64_t bit;
         const char *why, *advice;
     } reasons[] = {
-        {SMI_HW_THERMAL, "heat", "look after fans, air flow and the room's cooling"},
-        {SMI_SW_THERMAL, "heat", "look after fans, air flow and the room's cooling"},
-        {SMI_POWER_BRAKE, "the power supply", "look after the host's power supplies"},
-        {SMI_HW_SLOWDOWN, "heat or power (hardware slowdown)", "look after cooling and power supplies"},
+        {SMI_HW_THERMAL, "heat", "check fans, air flow and room cooling"},
+        {SMI_SW_THERMAL, "heat", "check fans, air flow and room cooling"},
+        {SMI_POWER_BRAKE, "the power supply", "check the host's power supplies"},
+        {SMI_HW_SLOWDOWN, "heat or power (hardware slowdown)", "check cooling and power supplies"},
     };
     for (size_t i = 0; gpu->slowdown > 0 && i < sizeof reasons / sizeof reasons[0]; i++) {
         if (!(gpu->slowdown & reasons[i].bit)) continue;
@@ -167,10 +168,9 @@ static int judge_power(check_t *check, const smi_gpu_t *gpu)
 {
     if (gpu->power_limit < 0 || gpu->power_default < 0 || gpu->power_limit > gpu->power_default - 0.5)
         return 0;
-    check_line(
-        check, check_host(check), "GPU power", CHECK_WARN,
-        "all ranks will wait for this GPU; nvidia-smi -pl WATTS sets the limit, if it is not on purpose",
-        "GPU %d: limited to %.0f W of %.0f W", gpu->index, gpu->power_limit, gpu->power_default);
+    check_line(check, check_host(check), "GPU power", CHECK_WARN,
+               "all ranks wait for this GPU; if the limit is not intended, set it with nvidia-smi -pl WATTS",
+               "GPU %d: limited to %.0f W of %.0f W", gpu->index, gpu->power_limit, gpu->power_default);
     return 1;
 }
 
@@ -178,7 +178,7 @@ static int judge_persistence(check_t *check, const smi_gpu_t *gpu)
 {
     if (gpu->persistence != 0) return 0;
     check_line(check, check_host(check), "GPU persistence", CHECK_WARN,
-               "jobs start slowly and settings get lost; start nvidia-persistenced, or nvidia-smi -pm 1",
+               "jobs start slowly and settings are lost; start nvidia-persistenced or run nvidia-smi -pm 1",
                "GPU %d: persistence mode is off", gpu->index);
     return 1;
 }
@@ -190,8 +190,8 @@ void smi_judge(check_t *check, const smi_gpu_t *gpus, int n)
         int (*judge)(check_t *check, const smi_gpu_t *gpu);
     } parts[] = {
         {"GPU memory", "no uncorrected errors", judge_gpu_memory},
-        {"GPU clocks", "nothing slows them", judge_clocks},
-        {"GPU power", "limits are the default or above", judge_power},
+        {"GPU clocks", "not throttled", judge_clocks},
+        {"GPU power", "limits at the default or above", judge_power},
         {"GPU persistence", "on", judge_persistence},
     };
     for (size_t p = 0; p < sizeof parts / sizeof parts[0]; p++) {

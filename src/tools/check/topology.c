@@ -132,11 +132,11 @@ static void judge_host_cores(check_t *check, const topology_facts_t *f)
     int n = check->comm->topo.local_size;
     bool crowded = n > f->n_host_cores && f->n_host_cores > 0;
     check_line(check, where, "ranks", crowded ? CHECK_WARN : CHECK_OK,
-               "ranks will wait for each other's CPUs: lower the host's slots", "%d on %d core%s (%d CPU%s)",
-               n, f->n_host_cores, f->n_host_cores == 1 ? "" : "s", f->n_host_cpus,
+               "ranks compete for CPUs: lower the host's slots", "%d on %d core%s (%d CPU%s)", n,
+               f->n_host_cores, f->n_host_cores == 1 ? "" : "s", f->n_host_cpus,
                f->n_host_cpus == 1 ? "" : "s");
     if (me->twin && check->options->runtime.ranks_per_host == 0)
-        check_line(check, where, "host name", CHECK_WARN, "give each host a name of its own (hostnamectl)",
+        check_line(check, where, "host name", CHECK_WARN, "give each host a unique name (hostnamectl)",
                    "another host has the same name");
 }
 
@@ -162,17 +162,17 @@ static void judge_binding(check_t *check, const topology_facts_t *all)
     const topology_facts_t *f = &all[check->comm->rank];
     check_where_t where = check_rank(check);
     if (!f->known) {
-        check_line(check, where, "CPUs", CHECK_SKIP, NULL, "the kernel does not tell");
+        check_line(check, where, "CPUs", CHECK_SKIP, NULL, "not reported by the kernel");
         return;
     }
     int n_cores, n = count_sharing(check, all, &n_cores);
     if (f->bound && n > n_cores) {
         check_line(check, where, "CPUs", CHECK_WARN,
-                   "two ranks on one core run at half speed: look at --bind-to, --map-by and the slots",
+                   "two ranks on one core run at half speed: check --bind-to, --map-by and the slots",
                    "%d ranks are bound to the same %d core%s", n, n_cores, n_cores == 1 ? "" : "s");
     } else if (!f->bound && f->n_host_nodes > 1 && check->comm->topo.local_size > 1) {
         check_line(check, where, "CPUs", CHECK_WARN,
-                   "ranks wander between NUMA nodes: mpirun --bind-to core or --bind-to numa",
+                   "ranks migrate between NUMA nodes: use mpirun --bind-to core or --bind-to numa",
                    "not bound, %d NUMA nodes", f->n_host_nodes);
     } else {
         char node[32] = "";
@@ -191,7 +191,7 @@ static void judge_gpu(check_t *check, const topology_facts_t *f)
         check_line(check, where, "GPU and CPUs", CHECK_OK, NULL, "in one NUMA node");
     else
         check_line(check, where, "GPU and CPUs", CHECK_WARN,
-                   "bind the rank to cores of its GPU's node, or order the GPUs with --gpus",
+                   "bind the rank to cores of its GPU's node, or reorder the GPUs with --gpus",
                    "the GPU is in NUMA node %d, the CPUs are not (distance %d)", f->gpu_node,
                    f->gpu_distance);
 }
@@ -216,5 +216,5 @@ static err_t topology_run(check_t *check)
     return err;
 }
 
-const check_case_t check_topology = {"topology", "where ranks are, which CPUs they have, how far GPUs are",
+const check_case_t check_topology = {"topology", "placement and CPU binding of ranks, distance to their GPUs",
                                      true, topology_run};

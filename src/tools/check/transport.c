@@ -13,7 +13,7 @@
 #include "tools/check/cases.h"
 
 static const char net_folder[] = "/sys/class/net";
-static const char what[] = "finding the way between hosts";
+static const char what[] = "detecting the transport";
 
 /* Pieces grow until enough is sent to stand out from other traffic, or enough time has passed. */
 enum { FIRST_BYTES = 256 << 10, LAST_BYTES = 8 << 20, ENOUGH_BYTES = 64 << 20 };
@@ -95,7 +95,7 @@ static err_t watch_mpi(check_t *check, const fabric_t *before)
     ring_t ring = {.comm = check->comm, .n_out = count_out(check)};
     char says[64];
     err_t err = mem_new(LAST_BYTES, "a message to the next rank", &ring.send);
-    if (err == ERR_OK) err = mem_new(LAST_BYTES, "a message of the rank before", &ring.recv);
+    if (err == ERR_OK) err = mem_new(LAST_BYTES, "a message from the previous rank", &ring.recv);
     err = comm_agree(check->comm, err, what);
     if (err == ERR_OK) err = send_round(&ring);
     if (err == ERR_OK && check_host(check).speaks) {
@@ -182,5 +182,5 @@ static err_t transport_run(check_t *check)
     return check->n_devices == check->comm->size ? watch_nccl(check) : ERR_OK;
 }
 
-const check_case_t check_transport = {"transport", "what carries MPI's and NCCL's data between hosts", true,
+const check_case_t check_transport = {"transport", "transport of MPI and NCCL between hosts", true,
                                       transport_run};

@@ -44,7 +44,7 @@ static const char *advice_for(const char *who, const char *name)
     if (strcmp(name, "efa") == 0)
         return nccl ? "run.sh --transport efa: aws-ofi-nccl on LD_LIBRARY_PATH, FI_PROVIDER=efa; "
                       "NCCL_DEBUG=INFO "
-                      "says why it is not taken"
+                      "shows why it is not used"
                     : "run.sh --transport efa: mpirun --mca pml cm --mca mtl ofi -x FI_PROVIDER=efa with the "
                       "MPI and "
                       "libfabric of the EFA installer; fi_info -p efa; a security group that allows all "
@@ -53,7 +53,7 @@ static const char *advice_for(const char *who, const char *name)
     if (strcmp(name, "ib") == 0)
         return nccl ? "run.sh --transport ib: NCCL_IB_DISABLE unset, NCCL_IB_HCA naming the devices; "
                       "NCCL_DEBUG=INFO "
-                      "says why they are not taken"
+                      "shows why they are not used"
                     : "run.sh --transport ib: mpirun --mca pml ucx with an MPI built with UCX; "
                       "UCX_NET_DEVICES=mlx5_0:1; "
                       "ibv_devinfo; ulimit -l unlimited";
@@ -107,14 +107,14 @@ void transport_judge_devices(check_t *check, const fabric_t *fabric, const char 
          */
         check_line(check, where, fabric_kind_names[k],
                    n_active > 0 || k == FABRIC_ROCE ? CHECK_OK : CHECK_WARN,
-                   "cable, subnet manager (ibstat), driver; ports are to be ACTIVE", "%s", names);
+                   "ports must be ACTIVE: check cable, driver and subnet manager (ibstat)", "%s", names);
     }
     if (expected && strcmp(expected, "tcp") != 0 && !wanted)
         check_line(
             check, where, "device", CHECK_FAIL,
             strcmp(expected, "efa") == 0
-                ? "an instance with EFA on, its driver (lsmod | grep efa), /dev/infiniband in the container"
-                : "driver and subnet manager (ibstat); /dev/infiniband in the container",
+                ? "check that the instance has EFA, its driver (lsmod | grep efa), /dev/infiniband in the container"
+                : "check driver and subnet manager (ibstat), /dev/infiniband in the container",
             "no active port for --expect-transport %s", expected);
     else if (!any)
         check_line(check, where, "RDMA device", CHECK_SKIP, NULL, "none");
@@ -125,10 +125,10 @@ static void describe_use(const transport_facts_t *facts, char *out, size_t n_byt
     const char *says = facts->says && facts->says[0] ? facts->says : NULL;
     if (facts->use.known)
         snprintf(out, n_bytes, "%s%s%s%s%s%s", fabric_kind_names[facts->use.kind],
-                 facts->use.names[0] ? " by " : "", facts->use.names, says ? " (" : "", says ? says : "",
+                 facts->use.names[0] ? " via " : "", facts->use.names, says ? " (" : "", says ? says : "",
                  says ? ")" : "");
     else
-        snprintf(out, n_bytes, "not seen in any port's counter%s%s", says ? "; it says " : "",
+        snprintf(out, n_bytes, "not seen in any port counter%s%s", says ? "; it reports " : "",
                  says ? says : "");
 }
 
@@ -159,7 +159,7 @@ void transport_judge(check_t *check, const transport_facts_t *facts)
     } else if (!expected && facts->use.known && facts->use.kind == FABRIC_TCP &&
                best_kind(facts->fabric, &best) && best != FABRIC_ROCE) {
         size_t used = strlen(found);
-        snprintf(found + used, sizeof found - used, ", though there is %s", fabric_kind_names[best]);
+        snprintf(found + used, sizeof found - used, ", although %s is available", fabric_kind_names[best]);
         add_settings(found, sizeof found);
         check_line(check, where, facts->who, CHECK_WARN,
                    advice_for(facts->who, best == FABRIC_EFA ? "efa" : "ib"), "%s", found);

@@ -39,7 +39,7 @@ static err_t hash_file(const char *path, char out[HASH_TEXT])
     if (ok) snprintf(out, HASH_TEXT, "%016" PRIx64, (uint64_t)XXH3_64bits_digest(state));
     if (file) fclose(file);
     XXH3_freeState(state);
-    if (!ok) RAISE(ERR_DATA, "%s can't be read: %s", path, strerror(why));
+    if (!ok) RAISE(ERR_DATA, "cannot read '%s': %s", path, strerror(why));
     return ERR_OK;
 }
 
@@ -88,7 +88,7 @@ static err_t compare_data(check_t *check)
     char where[FS_PATH_MAX], hash[HASH_TEXT] = "";
     TRY(versions_choose_data(check, where));
     if (strcmp(where, "digits") == 0 || strcmp(where, "synthetic") == 0) {
-        check_line(check, check_job(check), "data", CHECK_SKIP, NULL, "%s are made, not read", where);
+        check_line(check, check_job(check), "data", CHECK_SKIP, NULL, "%s are generated, not read", where);
         return ERR_OK;
     }
     err_t err = check_host(check).speaks ? versions_hash_data(check, where, hash) : ERR_OK;
@@ -100,14 +100,14 @@ static err_t compare_data(check_t *check)
 
 static err_t compare_libraries(check_t *check)
 {
-    static const char same[] = "install the same on all hosts";
+    static const char same[] = "install the same version on all hosts";
     char text[256];
     struct utsname os;
     comm_describe(check->comm, text, sizeof text);
     TRY(check_same(check, "MPI", CHECK_FAIL,
-                   "install the same MPI on all hosts; look at PATH and LD_LIBRARY_PATH", text));
+                   "install the same MPI on all hosts; check PATH and LD_LIBRARY_PATH", text));
     comm_nccl_version(text, sizeof text);
-    TRY(check_same(check, "NCCL", CHECK_FAIL, "install the same NCCL on all hosts; look at LD_LIBRARY_PATH",
+    TRY(check_same(check, "NCCL", CHECK_FAIL, "install the same NCCL on all hosts; check LD_LIBRARY_PATH",
                    text));
     h5_version(text, sizeof text);
     TRY(check_same(check, "HDF5", CHECK_WARN, same, text));
@@ -115,7 +115,8 @@ static err_t compare_libraries(check_t *check)
     snprintf(text, sizeof text, "%s", uname(&os) == 0 ? os.release : "");
     TRY(check_same(check, "kernel", CHECK_WARN, "update the hosts to the same kernel", text));
     machine_cpu_name(text, sizeof text);
-    return check_same(check, "CPU", CHECK_WARN, "all wait for the slowest; leave other hosts out", text);
+    return check_same(check, "CPU", CHECK_WARN, "all ranks wait for the slowest; exclude hosts that differ",
+                      text);
 }
 
 static err_t versions_run(check_t *check)
@@ -132,4 +133,4 @@ static err_t versions_run(check_t *check)
 }
 
 const check_case_t check_versions = {
-    "versions", "binary, libraries, kernel, --config and --data are the same on all", true, versions_run};
+    "versions", "same binary, libraries, kernel, --config and --data on all hosts", true, versions_run};
