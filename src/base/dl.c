@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static err_t take(void *library, const char *name, const dl_function_t *functions, int n, const char *hint)
+static err_t dl_find_symbols(void *library, const char *name, const dl_function_t *functions, int n,
+                             const char *hint)
 {
     for (int i = 0; i < n; i++) {
         void *symbol = dlsym(library, functions[i].name);
@@ -19,11 +20,12 @@ static err_t take(void *library, const char *name, const dl_function_t *function
 
 err_t dl_load(const char *const *names, const dl_function_t *functions, int n, const char *hint)
 {
-    if (dlsym(RTLD_DEFAULT, functions[0].name)) return take(RTLD_DEFAULT, names[0], functions, n, hint);
+    if (dlsym(RTLD_DEFAULT, functions[0].name))
+        return dl_find_symbols(RTLD_DEFAULT, names[0], functions, n, hint);
     char reason[256] = "";
     for (int i = 0; names[i]; i++) {
         void *library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-        if (library) return take(library, names[i], functions, n, hint);
+        if (library) return dl_find_symbols(library, names[i], functions, n, hint);
         const char *words = dlerror();
         if (i == 0) snprintf(reason, sizeof reason, "%s", words ? words : names[i]);
     }

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Four significant digits, then the unit. */
-static figure_t scaled(double value, const char *unit)
+static figure_t figure_scaled(double value, const char *unit)
 {
     figure_t out;
     double size = fabs(value);
@@ -28,7 +28,7 @@ static figure_t scaled(double value, const char *unit)
 
 figure_t figure_number(double value)
 {
-    return scaled(value, "");
+    return figure_scaled(value, "");
 }
 
 figure_t figure_time(double sec)
@@ -39,8 +39,8 @@ figure_t figure_time(double sec)
     } units[] = {{1, " s"}, {1e-3, " ms"}, {1e-6, " us"}, {1e-9, " ns"}};
     /* A bit below the unit, so that no 0.9999 ms turns into 1000 us. */
     for (int i = 0; i < 4; i++)
-        if (fabs(sec) >= units[i].sec * 0.99995) return scaled(sec / units[i].sec, units[i].unit);
-    return scaled(sec > 0 || sec < 0 ? sec / 1e-9 : sec, sec > 0 || sec < 0 ? " ns" : " s");
+        if (fabs(sec) >= units[i].sec * 0.99995) return figure_scaled(sec / units[i].sec, units[i].unit);
+    return figure_scaled(sec > 0 || sec < 0 ? sec / 1e-9 : sec, sec > 0 || sec < 0 ? " ns" : " s");
 }
 
 figure_t figure_size(double n_bytes)
@@ -49,9 +49,9 @@ figure_t figure_size(double n_bytes)
     for (int i = 0; i < 4; i++) {
         double unit = ldexp(1, 10 * (4 - i));
         double n = n_bytes / unit;
-        if (n >= 1 && !(n > floor(n))) return scaled(n, units[i]);
+        if (n >= 1 && !(n > floor(n))) return figure_scaled(n, units[i]);
     }
-    return scaled(n_bytes, "");
+    return figure_scaled(n_bytes, "");
 }
 
 figure_t figure_bytes(double n_bytes)
@@ -126,13 +126,13 @@ figure_t figure_rate(double value, const char *unit)
 {
     char with_blank[32];
     snprintf(with_blank, sizeof with_blank, " %s", unit);
-    return scaled(value, with_blank);
+    return figure_scaled(value, with_blank);
 }
 
 figure_t figure_bandwidth(double bytes_per_sec)
 {
     bool large = !(fabs(bytes_per_sec) < 0.99995e9);
-    return scaled(bytes_per_sec / (large ? 1e9 : 1e6), large ? " GB/s" : " MB/s");
+    return figure_scaled(bytes_per_sec / (large ? 1e9 : 1e6), large ? " GB/s" : " MB/s");
 }
 
 figure_t figure_duration(double sec)

@@ -17,7 +17,7 @@ static const char **find_slot(const intern_t *words, const char *text)
     return &words->slots[i];
 }
 
-static err_t grow(intern_t *words)
+static err_t intern_grow(intern_t *words)
 {
     intern_t larger = {.n_slots = words->n_slots ? 2 * words->n_slots : FIRST_SLOTS};
     TRY(mem_new_array((int64_t)larger.n_slots, sizeof *larger.slots, "a table of words", &larger.slots));
@@ -31,7 +31,7 @@ static err_t grow(intern_t *words)
 
 err_t intern_text(intern_t *words, const char *text, const char **out)
 {
-    if (2 * (words->n + 1) > words->n_slots) TRY(grow(words));
+    if (2 * (words->n + 1) > words->n_slots) TRY(intern_grow(words));
     const char **slot = find_slot(words, text);
     if (!*slot) {
         TRY(arena_text(&words->arena, text, strlen(text), slot));

@@ -13,7 +13,7 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 
-static void append(json_t *j, const char *text, size_t n)
+static void json_append(json_t *j, const char *text, size_t n)
 {
     if (j->status != ERR_OK) return;
     j->status = mem_grow((int64_t)(j->n_bytes + n + 1), 1, "a JSON record", &j->text);
@@ -23,44 +23,44 @@ static void append(json_t *j, const char *text, size_t n)
     j->text[j->n_bytes] = '\0';
 }
 
-static void append_quoted(json_t *j, const char *value)
+static void json_append_quoted(json_t *j, const char *value)
 {
-    append(j, "\"", 1);
+    json_append(j, "\"", 1);
     for (const unsigned char *s = (const unsigned char *)value; *s;) {
         char escape[8];
         size_t n = utf8_length((const char *)s);
         if (*s == '"' || *s == '\\')
-            append(j, escape, (size_t)snprintf(escape, sizeof escape, "\\%c", *s));
+            json_append(j, escape, (size_t)snprintf(escape, sizeof escape, "\\%c", *s));
         else if (*s < 0x20)
-            append(j, escape, (size_t)snprintf(escape, sizeof escape, "\\u%04x", *s));
+            json_append(j, escape, (size_t)snprintf(escape, sizeof escape, "\\u%04x", *s));
         else if (n)
-            append(j, (const char *)s, n);
+            json_append(j, (const char *)s, n);
         else
-            append(j, "?", 1);
+            json_append(j, "?", 1);
         s += n ? n : 1;
     }
-    append(j, "\"", 1);
+    json_append(j, "\"", 1);
 }
 
 static void start_value(json_t *j, const char *key)
 {
-    if (j->need_comma) append(j, ",", 1);
+    if (j->need_comma) json_append(j, ",", 1);
     j->need_comma = true;
     if (!key) return;
-    append_quoted(j, key);
-    append(j, ":", 1);
+    json_append_quoted(j, key);
+    json_append(j, ":", 1);
 }
 
 static void open_scope(json_t *j, const char *key, const char *bracket)
 {
     start_value(j, key);
-    append(j, bracket, 1);
+    json_append(j, bracket, 1);
     j->need_comma = false;
 }
 
 static void close_scope(json_t *j, const char *bracket)
 {
-    append(j, bracket, 1);
+    json_append(j, bracket, 1);
     j->need_comma = true;
 }
 
@@ -102,16 +102,16 @@ void json_string(json_t *j, const char *key, const char *value)
 {
     start_value(j, key);
     if (value)
-        append_quoted(j, value);
+        json_append_quoted(j, value);
     else
-        append(j, "null", 4);
+        json_append(j, "null", 4);
 }
 
 void json_int(json_t *j, const char *key, int64_t value)
 {
     char text[32];
     start_value(j, key);
-    append(j, text, (size_t)snprintf(text, sizeof text, "%" PRId64, value));
+    json_append(j, text, (size_t)snprintf(text, sizeof text, "%" PRId64, value));
 }
 
 json_number_t json_number(double value)
@@ -129,24 +129,24 @@ void json_real(json_t *j, const char *key, double value)
 {
     json_number_t number = isfinite(value) ? json_number(value) : (json_number_t){"null"};
     start_value(j, key);
-    append(j, number.text, strlen(number.text));
+    json_append(j, number.text, strlen(number.text));
 }
 
 void json_raw(json_t *j, const char *key, const char *text)
 {
     start_value(j, key);
-    append(j, text, strlen(text));
+    json_append(j, text, strlen(text));
 }
 
 void json_bool(json_t *j, const char *key, bool value)
 {
     start_value(j, key);
-    append(j, value ? "true" : "false", value ? 4 : 5);
+    json_append(j, value ? "true" : "false", value ? 4 : 5);
 }
 
 err_t json_write_file(json_t *j, const char *path)
 {
-    append(j, "\n", 1);
+    json_append(j, "\n", 1);
     TRY(j->status);
     return fs_write_text(path, j->text);
 }

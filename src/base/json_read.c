@@ -43,7 +43,7 @@ static bool is_finite(const char *text, size_t n_bytes)
     return isfinite(strtod(copy, NULL));
 }
 
-static err_t add(build_t *b, json_kind_t kind, json_value_t **out)
+static err_t tree_add(build_t *b, json_kind_t kind, json_value_t **out)
 {
     json_value_t *value;
     if (++b->n_values > JSON_MAX_VALUES) RAISE(ERR_DATA, "it holds more than %d values", JSON_MAX_VALUES);
@@ -66,11 +66,11 @@ static err_t add(build_t *b, json_kind_t kind, json_value_t **out)
 }
 
 /* False: the parser stops. *out is NULL within what is skipped, where only elements are counted. */
-static bool put(build_t *b, json_kind_t kind, bool finite, json_value_t **out)
+static bool tree_put(build_t *b, json_kind_t kind, bool finite, json_value_t **out)
 {
     *out = NULL;
     if (!b->skipped) {
-        b->status = add(b, kind, out);
+        b->status = tree_add(b, kind, out);
     } else if (b->depth == b->skip_depth) {
         b->skipped->n++;
         b->skipped->n_missing += !finite;
@@ -81,13 +81,13 @@ static bool put(build_t *b, json_kind_t kind, bool finite, json_value_t **out)
 static int on_null(void *context)
 {
     json_value_t *value;
-    return put(context, JSON_NULL, false, &value);
+    return tree_put(context, JSON_NULL, false, &value);
 }
 
 static int on_bool(void *context, int truth)
 {
     json_value_t *value;
-    if (!put(context, JSON_BOOL, false, &value)) return 0;
+    if (!tree_put(context, JSON_BOOL, false, &value)) return 0;
     if (value) value->truth = truth != 0;
     return 1;
 }
@@ -96,7 +96,7 @@ static int on_number(void *context, const char *text, size_t n_bytes)
 {
     build_t *b = context;
     json_value_t *value;
-    if (!put(b, JSON_NUMBER, !b->skipped || is_finite(text, n_bytes), &value)) return 0;
+    if (!tree_put(b, JSON_NUMBER, !b->skipped || is_finite(text, n_bytes), &value)) return 0;
     if (!value) return 1;
     b->status = arena_text(&b->reader->arena, text, n_bytes, &value->text);
     /* Here, where lines are read in parallel, and not where the value is asked for. */
@@ -117,7 +117,7 @@ static int on_string(void *context, const unsigned char *text, size_t n_bytes)
 {
     build_t *b = context;
     json_value_t *value;
-    if (!put(b, JSON_STRING, false, &value)) return 0;
+    if (!tree_put(b, JSON_STRING, false, &value)) return 0;
     if (value) b->status = copy_text(b, text, n_bytes, &value->text);
     return b->status == ERR_OK;
 }
@@ -146,7 +146,7 @@ static int open_container(build_t *b, json_kind_t kind)
 {
     json_value_t *value;
     b->status = check_depth(b);
-    if (b->status != ERR_OK || !put(b, kind, false, &value)) return 0;
+    if (b->status != ERR_OK || !tree_put(b, kind, false, &value)) return 0;
     b->levels[b->depth++] = (level_t){value, NULL};
     if (!b->skipped && kind == JSON_ARRAY && b->depth == 2 && is_listed(b->reader->skip, value->key)) {
         b->skipped = value;
@@ -176,7 +176,7 @@ static int on_close(void *context)
 static const json_events_t tree_events = {on_null, on_bool,   on_number, on_string,
                                           on_key,  on_object, on_array,  on_close};
 
-static err_t parse(json_reader_t *reader, const char *text, size_t n_bytes, const json_value_t **out)
+static err_t tree_parse(json_reader_t *reader, const char *text, size_t n_bytes, const json_value_t **out)
 {
     build_t b = {.reader = reader};
     json_parser_t *parser = NULL;
@@ -221,7 +221,7 @@ static size_t replace_nan(const char *text, size_t n_bytes, char *out)
 
 err_t json_read(json_reader_t *reader, const char *text, size_t n_bytes, const json_value_t **out)
 {
-    err_t err = parse(reader, text, n_bytes, out);
+    err_t err = tree_parse(reader, text, n_bytes, out);
     if (err != ERR_DATA || (!memmem(text, n_bytes, "NaN", 3) && !memmem(text, n_bytes, "Infinity", 8)))
         return err;
     err_info_t first;
@@ -229,7 +229,7 @@ err_t json_read(json_reader_t *reader, const char *text, size_t n_bytes, const j
     err_take(err, &first);
     TRY(mem_new(n_bytes + n_bytes / 3 + 1, "a line with NaN in it", &copy));
     size_t n = replace_nan(text, n_bytes, copy);
-    if (n) err = parse(reader, copy, n, out);
+    if (n) err = tree_parse(reader, copy, n, out);
     mem_free(&copy);
     return err == ERR_OK ? ERR_OK : err_put(&first);
 }

@@ -77,7 +77,7 @@ static void print_to_file(const char *text)
 
 /* One fwrite per message: mpirun interleaves ranks at write boundaries. No stream: for the rank's own file
  * alone. */
-static void print(FILE *stream, const char *prefix, const char *suffix, const char *format, va_list args)
+static void log_print(FILE *stream, const char *prefix, const char *suffix, const char *format, va_list args)
 {
     pthread_once(&log_file_once, open_file);
     if (!stream && !log_file) return;
@@ -97,7 +97,7 @@ void log_info(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    print(log_speaks() ? stdout : NULL, "", "", format, args);
+    log_print(log_speaks() ? stdout : NULL, "", "", format, args);
     va_end(args);
 }
 
@@ -105,7 +105,7 @@ void log_warn(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    print(log_speaks() ? stderr : NULL, "dptrain: warning: ", "", format, args);
+    log_print(log_speaks() ? stderr : NULL, "dptrain: warning: ", "", format, args);
     va_end(args);
 }
 
@@ -113,7 +113,7 @@ void log_error(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    print(stderr, "dptrain: error: ", "", format, args);
+    log_print(stderr, "dptrain: error: ", "", format, args);
     va_end(args);
 }
 
@@ -124,6 +124,6 @@ void log_rank_error(const char *format, ...)
         snprintf(suffix, sizeof suffix, " (rank %d%s%s)", log_rank, log_host[0] ? " on " : "", log_host);
     va_list args;
     va_start(args, format);
-    print(stderr, "dptrain: error: ", suffix, format, args);
+    log_print(stderr, "dptrain: error: ", suffix, format, args);
     va_end(args);
 }

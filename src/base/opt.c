@@ -14,19 +14,19 @@
 
 enum { MAX_KEYS = 256, MAX_KEY = 64, MAX_GROUPS = 16 };
 
-static void *field(const opt_group_t *group, const opt_t *opt)
+static void *opt_field(const opt_group_t *group, const opt_t *opt)
 {
     return (char *)group->values + opt->offset;
 }
 
-static bool bounded(const opt_t *opt)
+static bool is_bounded(const opt_t *opt)
 {
     return opt->min < opt->max;
 }
 
 static err_t check_range(const opt_t *opt, double value, const char *text)
 {
-    if (bounded(opt) && (value < opt->min || value > opt->max))
+    if (is_bounded(opt) && (value < opt->min || value > opt->max))
         RAISE(ERR_USAGE, "--%s %s is out of range; it goes from %.10g to %.10g", opt->key, text, opt->min,
               opt->max);
     return ERR_OK;
@@ -97,10 +97,10 @@ static err_t parse_choice(const opt_t *opt, const char *text, const char **out)
     RAISE(ERR_USAGE, "--%s '%s' is not one of: %s", opt->key, text, list);
 }
 
-static err_t set(opt_group_t *group, int index, const char *text)
+static err_t set_field(opt_group_t *group, int index, const char *text)
 {
     const opt_t *opt = &group->table[index];
-    void *value = field(group, opt);
+    void *value = opt_field(group, opt);
     switch (opt->type) {
     case OPT_INT:
     case OPT_SIZE:
@@ -122,13 +122,13 @@ static err_t set(opt_group_t *group, int index, const char *text)
     return ERR_OK;
 }
 
-static void clear(const opt_group_t *group, const opt_t *opt)
+static void clear_field(const opt_group_t *group, const opt_t *opt)
 {
     static const size_t n_bytes[] = {
         [OPT_INT] = sizeof(int64_t),   [OPT_SIZE] = sizeof(int64_t), [OPT_REAL] = sizeof(double),
         [OPT_STRING] = sizeof(char *), [OPT_FLAG] = sizeof(bool),    [OPT_CHOICE] = sizeof(char *),
     };
-    memset(field(group, opt), 0, n_bytes[opt->type]);
+    memset(opt_field(group, opt), 0, n_bytes[opt->type]);
 }
 
 err_t opt_defaults(opt_group_t *groups, int n_groups)
@@ -137,14 +137,14 @@ err_t opt_defaults(opt_group_t *groups, int n_groups)
         ASSERT(groups[g].n <= 64);
         groups[g].given = 0;
         for (int i = 0; i < groups[g].n; i++) {
-            clear(&groups[g], &groups[g].table[i]);
-            if (groups[g].table[i].initial) TRY(set(&groups[g], i, groups[g].table[i].initial));
+            clear_field(&groups[g], &groups[g].table[i]);
+            if (groups[g].table[i].initial) TRY(set_field(&groups[g], i, groups[g].table[i].initial));
         }
     }
     return ERR_OK;
 }
 
-static bool find(opt_group_t *groups, int n_groups, const char *key, opt_group_t **group, int *index)
+static bool find_option(opt_group_t *groups, int n_groups, const char *key, opt_group_t **group, int *index)
 {
     for (int g = 0; g < n_groups; g++)
         for (int i = 0; i < groups[g].n; i++)
@@ -190,7 +190,7 @@ const char *opt_nearest(const char *word, const char *const *candidates, int n)
     return nearest;
 }
 
-static err_t unknown(const opt_group_t *groups, int n_groups, const char *key)
+static err_t raise_unknown(const opt_group_t *groups, int n_groups, const char *key)
 {
     const char *keys[MAX_KEYS];
     int n = 0;
@@ -217,10 +217,11 @@ static err_t parse_one(opt_group_t *groups, int n_groups, int argc, char **argv,
     opt_group_t *group;
     int index;
     const char *value = equals ? equals + 1 : NULL;
-    if (!find(groups, n_groups, key, &group, &index)) {
-        bool negated = strncmp(key, "no-", 3) == 0 && find(groups, n_groups, key + 3, &group, &index) &&
+    if (!find_option(groups, n_groups, key, &group, &index)) {
+        bool negated = strncmp(key, "no-", 3) == 0 &&
+                       find_option(groups, n_groups, key + 3, &group, &index) &&
                        group->table[index].type == OPT_FLAG && !value;
-        if (!negated) return unknown(groups, n_groups, key);
+        if (!negated) return raise_unknown(groups, n_groups, key);
         value = "false";
     } else if (group->table[index].type == OPT_FLAG) {
         if (!value) value = "true";
@@ -232,7 +233,7 @@ static err_t parse_one(opt_group_t *groups, int n_groups, int argc, char **argv,
         value = argv[++*at];
     }
     if (group->given >> index & 1) RAISE(ERR_USAGE, "--%s is given twice", group->table[index].key);
-    TRY(set(group, index, value));
+    TRY(set_field(group, index, value));
     group->given |= (uint64_t)1 << index;
     return ERR_OK;
 }
@@ -271,7 +272,7 @@ bool opt_given(const opt_group_t *groups, int n_groups, const char *key)
 void opt_text(const opt_group_t *group, int index, char *out, size_t n_bytes)
 {
     const opt_t *opt = &group->table[index];
-    const void *value = field(group, opt);
+    const void *value = opt_field(group, opt);
     const char *text;
     out[0] = '\0';
     switch (opt->type) {
@@ -339,7 +340,7 @@ err_t opt_config_write(const opt_group_t *groups, int n_groups, const char *cons
     return *out ? ERR_OK : mem_new(1, "options", out);
 }
 
-static char *trim(char *text)
+static char *trim_blanks(char *text)
 {
     while (*text == ' ' || *text == '\t') text++;
     size_t n = strlen(text);
@@ -355,18 +356,18 @@ static err_t read_line(opt_group_t *groups, int n_groups, const uint64_t *before
             *c = '\0';
             break;
         }
-    char *key = trim(line);
+    char *key = trim_blanks(line);
     if (!*key) return ERR_OK;
     char *equals = strchr(key, '=');
     if (!equals) RAISE(ERR_USAGE, "'%s' is not of the form key = value", key);
     *equals = '\0';
-    key = trim(key);
+    key = trim_blanks(key);
     opt_group_t *group;
     int index;
-    if (!find(groups, n_groups, key, &group, &index)) return unknown(groups, n_groups, key);
+    if (!find_option(groups, n_groups, key, &group, &index)) return raise_unknown(groups, n_groups, key);
     if (before[group - groups] >> index & 1) return ERR_OK;
     if (group->given >> index & 1) RAISE(ERR_USAGE, "%s is given twice", key);
-    TRY(set(group, index, trim(equals + 1)));
+    TRY(set_field(group, index, trim_blanks(equals + 1)));
     group->given |= (uint64_t)1 << index;
     return ERR_OK;
 }
@@ -398,7 +399,7 @@ void opt_copy(opt_group_t *to, const opt_group_t *from, int index)
     };
     ASSERT(to->table == from->table);
     const opt_t *opt = &to->table[index];
-    memcpy(field(to, opt), field(from, opt), sizes[opt->type]);
+    memcpy(opt_field(to, opt), opt_field(from, opt), sizes[opt->type]);
 }
 
 void opt_json(const opt_group_t *groups, int n_groups, json_t *j, const char *key)
@@ -407,7 +408,7 @@ void opt_json(const opt_group_t *groups, int n_groups, json_t *j, const char *ke
     for (int g = 0; g < n_groups; g++)
         for (int i = 0; i < groups[g].n; i++) {
             const opt_t *opt = &groups[g].table[i];
-            const void *value = field(&groups[g], opt);
+            const void *value = opt_field(&groups[g], opt);
             const char *text;
             if (opt->type == OPT_INT || opt->type == OPT_SIZE)
                 json_int(j, opt->key, *(const int64_t *)value);

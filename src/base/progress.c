@@ -20,7 +20,7 @@ static double last_draw_sec;
 /* The terminal that people look at, or -1. Under mpirun a rank's stdout is a pseudo-terminal whatever
  * mpirun's own stdout is; the truth is at the parent, when that is mpirun itself (rank 0 on the launching
  * host). Left open. */
-static int terminal(void)
+static int progress_terminal(void)
 {
     static int fd = -2;
     if (fd != -2) return fd;
@@ -39,14 +39,15 @@ bool progress_active(void)
 {
     const char *value = getenv("DPTRAIN_PROGRESS");
     if (!log_speaks() || (value && strcmp(value, "0") == 0)) return false;
-    return (value && strcmp(value, "1") == 0) || terminal() >= 0;
+    return (value && strcmp(value, "1") == 0) || progress_terminal() >= 0;
 }
 
 static int terminal_columns(void)
 {
     struct winsize size;
     const char *value = getenv("COLUMNS");
-    if (terminal() >= 0 && ioctl(terminal(), TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+    if (progress_terminal() >= 0 && ioctl(progress_terminal(), TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+        return size.ws_col;
     int columns = value ? (int)strtol(value, NULL, 10) : 0;
     return columns > 0 && columns < 1000 ? columns : 80;
 }

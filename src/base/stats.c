@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-static int compare(const void *pa, const void *pb)
+static int compare_samples(const void *pa, const void *pb)
 {
     double a = *(const double *)pa, b = *(const double *)pb;
     if (isnan(a) || isnan(b)) return isnan(a) - isnan(b);
@@ -15,7 +15,7 @@ static int compare(const void *pa, const void *pb)
 
 void stats_sort(double *samples, int64_t n)
 {
-    if (n > 1) qsort(samples, (size_t)n, sizeof *samples, compare);
+    if (n > 1) qsort(samples, (size_t)n, sizeof *samples, compare_samples);
 }
 
 double stats_quantile(const double *sorted, int64_t n, double q)

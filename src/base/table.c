@@ -162,7 +162,7 @@ static void table_heading(const table_t *table, int column, char *out, size_t n_
     snprintf(out, n_bytes, "%s%s%s", c->heading ? c->heading : "", unit ? " " : "", unit ? c->unit : "");
 }
 
-static void widen(int *width, int to)
+static void table_widen(int *width, int to)
 {
     if (to > *width) *width = to;
 }
@@ -182,14 +182,14 @@ static void table_find_widths(table_t *table, int limit)
     for (int c = 0; c < table->n_columns; c++) {
         const table_column_t *column = &table->columns[c];
         table_heading(table, c, heading, sizeof heading);
-        widen(&table->width[c], column->min_width);
-        widen(&table->width[c], table_text_width(heading));
+        table_widen(&table->width[c], column->min_width);
+        table_widen(&table->width[c], table_text_width(heading));
         if (table->units_below && table_has_unit(column))
-            widen(&table->width[c], table_text_width(column->unit));
+            table_widen(&table->width[c], table_text_width(column->unit));
         for (int64_t r = 0; r < table->n_rows; r++) {
             if (table_is_section(table, r)) continue;
             int width = table_text_width(table_at(table, r, c));
-            if (!column->max_width || width <= column->max_width) widen(&table->width[c], width);
+            if (!column->max_width || width <= column->max_width) table_widen(&table->width[c], width);
         }
         total += table->width[c] + (c > 0 ? GAP : 0);
     }

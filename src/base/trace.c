@@ -69,7 +69,7 @@ void trace_add(trace_track_t track, const trace_span_t *span)
     atomic_store_explicit(&t->n_dropped, n_dropped + 1, memory_order_release);
 }
 
-static int compare(const void *a, const void *b)
+static int compare_spans(const void *a, const void *b)
 {
     const trace_span_t *x = a, *y = b;
     if (x->start_sec < y->start_sec || x->start_sec > y->start_sec)
@@ -80,7 +80,7 @@ static int compare(const void *a, const void *b)
 void trace_sort(trace_track_t track)
 {
     int64_t n;
-    if (trace_spans(track, &n)) qsort(tracks[track].spans, (size_t)n, sizeof(trace_span_t), compare);
+    if (trace_spans(track, &n)) qsort(tracks[track].spans, (size_t)n, sizeof(trace_span_t), compare_spans);
 }
 
 const trace_span_t *trace_spans(trace_track_t track, int64_t *n)

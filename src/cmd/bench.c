@@ -67,7 +67,7 @@ static err_t add_word(request_t *r, const char *word)
 }
 
 /* The cases, and every option set to its default. *n_words: words used. */
-static err_t bind(request_t *r, const cmd_context_t *context, int *n_words)
+static err_t bind_request(request_t *r, const cmd_context_t *context, int *n_words)
 {
     *r = (request_t){0};
     r->groups[0] = (opt_group_t){"Bench", bench_option_table, n_bench_options, &r->options, 0};
@@ -77,7 +77,7 @@ static err_t bind(request_t *r, const cmd_context_t *context, int *n_words)
     return opt_defaults(r->groups, N_COMMON + r->n_cases);
 }
 
-static err_t parse(request_t *r, const cmd_context_t *context, int n_words)
+static err_t parse_request(request_t *r, const cmd_context_t *context, int n_words)
 {
     if (r->n_cases == 0)
         RAISE(ERR_USAGE, "bench wants to know what to measure: `dptrain bench all`, or see --help");
@@ -106,7 +106,7 @@ err_t cmd_bench(const cmd_context_t *context)
     request_t r;
     char text[2048];
     int n_words;
-    err_t err = bind(&r, context, &n_words);
+    err_t err = bind_request(&r, context, &n_words);
     print_usage(text, sizeof text);
     for (int i = 0; bench_cases[i]; i++)
         cmd_tell_word(context, "case", bench_cases[i]->name, bench_cases[i]->summary);
@@ -117,7 +117,7 @@ err_t cmd_bench(const cmd_context_t *context)
         free_request(&r);
         return cmd_fail(err);
     }
-    if (err == ERR_OK) err = parse(&r, context, n_words);
+    if (err == ERR_OK) err = parse_request(&r, context, n_words);
     if (err == ERR_OK)
         err = bench_run(&r.options, r.groups, N_COMMON + r.n_cases, r.cases, r.n_cases, context->abort_job);
     else

@@ -35,14 +35,14 @@ static const opt_t table[] = {
 static const char *const verbs[] = {"show", "verify", "export"};
 enum { N_VERBS = sizeof verbs / sizeof verbs[0] };
 
-static err_t show(const char *where)
+static err_t show_checkpoint(const char *where)
 {
     char path[FS_PATH_MAX];
     TRY(model_file_locate(where, path, NULL));
     return checkpoint_show(path);
 }
 
-static err_t run(const char *const *args, int n, const export_options_t *options, bool export_given)
+static err_t run_verb(const char *const *args, int n, const export_options_t *options, bool export_given)
 {
     const char *verb = n > 0 ? args[0] : "", *nearest = opt_nearest(verb, verbs, N_VERBS);
     if (strcmp(verb, "export") == 0) {
@@ -55,7 +55,7 @@ static err_t run(const char *const *args, int n, const export_options_t *options
     if (export_given) RAISE(ERR_USAGE, "--out and --names are options of dptrain checkpoint export");
     if (strcmp(verb, "show") == 0) {
         if (n != 2) RAISE(ERR_USAGE, "dptrain checkpoint show wants one checkpoint, or the folder of a run");
-        return show(args[1]);
+        return show_checkpoint(args[1]);
     }
     if (strcmp(verb, "verify") == 0) {
         if (n < 2) RAISE(ERR_USAGE, "dptrain checkpoint verify wants checkpoints, or folders of runs");
@@ -79,7 +79,7 @@ err_t cmd_checkpoint(const cmd_context_t *context)
     if (err == ERR_OK)
         err = mem_new_array(context->argc + 1, sizeof *args, "words of the command line", &args);
     if (err == ERR_OK) err = opt_parse(&group, 1, context->argc, context->argv, args, context->argc, &n);
-    if (err == ERR_OK && log_speaks()) err = run(args, n, &options, group.given != 0);
+    if (err == ERR_OK && log_speaks()) err = run_verb(args, n, &options, group.given != 0);
     mem_free(&args);
     return cmd_fail(err);
 }

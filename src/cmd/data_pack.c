@@ -69,7 +69,7 @@ static err_t check_options(const options_t *options, const opt_group_t *group)
 }
 
 /* Collective. */
-static err_t run(comm_t *comm, const options_t *options)
+static err_t pack_source(comm_t *comm, const options_t *options)
 {
     static const char opening[] = "opening what is to be packed";
     source_t *source = NULL;
@@ -103,6 +103,6 @@ err_t cmd_data_pack(const cmd_context_t *context)
     if (err == ERR_OK) err = check_options(&options, &group);
     if (err != ERR_OK) return cmd_fail(err);
     err = data_open_comm(context, options.timeout_sec, &runtime);
-    if (err == ERR_OK) err = run(runtime.comm, &options);
+    if (err == ERR_OK) err = pack_source(runtime.comm, &options);
     return runtime_close(&runtime, err);
 }

@@ -21,7 +21,7 @@ static const opt_t table[] = {
     {"seed", OPT_INT, FIELD(seed), "1", 0, 9e15, NULL, "N", "random seed", OPT_COMMON},
 };
 
-static err_t synth(const synth_options_t *options, const char *const *words, int n_words)
+static err_t synth_digits(const synth_options_t *options, const char *const *words, int n_words)
 {
     if (n_words != 1 || strcmp(words[0], "digits") != 0)
         RAISE(ERR_USAGE, "usage: dptrain data synth digits --out DIR");
@@ -43,6 +43,6 @@ err_t cmd_data_synth(const cmd_context_t *context)
         return ERR_OK;
     err_t err = opt_defaults(&group, 1);
     if (err == ERR_OK) err = opt_parse(&group, 1, context->argc, context->argv, words, 1, &n_words);
-    if (err == ERR_OK && log_speaks()) err = synth(&options, words, n_words);
+    if (err == ERR_OK && log_speaks()) err = synth_digits(&options, words, n_words);
     return cmd_fail(err);
 }

@@ -31,19 +31,19 @@ static const opt_t table[] = {
     DATA_TIMEOUT_ROW(offsetof(options_t, timeout_sec)),
 };
 
-static void tell(void *context, const char *what)
+static void print_damage(void *context, const char *what)
 {
     (void)context;
     printf("not ok  %s\n", what);
 }
 
 /* Collective. */
-static err_t run(comm_t *comm, const char *path)
+static err_t verify_source(comm_t *comm, const char *path)
 {
     pack_verdict_t verdict;
     figure_t size, took;
     double begun_sec = clock_sec();
-    TRY(pack_verify(comm, path, tell, NULL, &verdict));
+    TRY(pack_verify(comm, path, print_damage, NULL, &verdict));
     fflush(stdout);
     size = figure_bytes((double)verdict.n_bytes);
     took = figure_time(clock_sec() - begun_sec);
@@ -79,6 +79,6 @@ err_t cmd_data_verify(const cmd_context_t *context)
         err = err_raise(ERR_USAGE, __FILE__, __LINE__, "dptrain data verify wants one folder");
     if (err != ERR_OK) return cmd_fail(err);
     err = data_open_comm(context, options.timeout_sec, &runtime);
-    if (err == ERR_OK) err = run(runtime.comm, words[0]);
+    if (err == ERR_OK) err = verify_source(runtime.comm, words[0]);
     return runtime_close(&runtime, err);
 }

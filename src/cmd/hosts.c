@@ -88,7 +88,8 @@ static err_t write_all(const hosts_t *hosts, const char *verb, const hosts_optio
     return ERR_OK;
 }
 
-static err_t run(const char *const *words, int n, const opt_group_t *group, const hosts_options_t *options)
+static err_t run_verb(const char *const *words, int n, const opt_group_t *group,
+                      const hosts_options_t *options)
 {
     hosts_t hosts = {0};
     err_t err = ERR_OK;
@@ -116,6 +117,6 @@ err_t cmd_hosts(const cmd_context_t *context)
     if (cmd_wants_help(context, usage, &group, 1)) return ERR_OK;
     err_t err = opt_defaults(&group, 1);
     if (err == ERR_OK) err = opt_parse(&group, 1, context->argc, context->argv, words, 2, &n_words);
-    if (err == ERR_OK && log_speaks()) err = run(words, n_words, &group, &options);
+    if (err == ERR_OK && log_speaks()) err = run_verb(words, n_words, &group, &options);
     return cmd_fail(err);
 }

@@ -97,7 +97,7 @@ typedef struct printing {
     const char *format;
 } printing_t;
 
-static err_t print(const void *context, FILE *out)
+static err_t print_records(const void *context, FILE *out)
 {
     const printing_t *p = context;
     if (strcmp(p->format, "csv") == 0) return report_print_csv(p->report, out);
@@ -115,12 +115,12 @@ static err_t read_and_print(report_t *report, const report_options_t *options, c
     TRY(report_files_read(report, names, n, worst));
     TRY(check_usable(report));
     const printing_t printing = {report, options->format};
-    TRY(report_files_write(options->out, print, &printing));
+    TRY(report_files_write(options->out, print_records, &printing));
     /* What is forbidden is shown nevertheless. */
     return options->strict ? report_files_check_strict(report) : ERR_OK;
 }
 
-static err_t run(const void *values, const char *const *names, int n)
+static err_t run_report(const void *values, const char *const *names, int n)
 {
     const report_options_t *options = values;
     report_t report = {.only_case = options->only_case, .only_test = options->only_test};
@@ -149,5 +149,5 @@ err_t cmd_report(const cmd_context_t *context)
         cmd_tell_word(context, "verb", verb->name, verb->summary);
     report_options_t options = {0};
     opt_group_t group = {"Options", table, sizeof table / sizeof table[0], &options, 0};
-    return report_files_command(context, usage, &group, run);
+    return report_files_command(context, usage, &group, run_report);
 }

@@ -59,7 +59,7 @@ typedef struct printing {
     const char *format;
 } printing_t;
 
-static err_t print(const void *context, FILE *out)
+static err_t print_comparison(const void *context, FILE *out)
 {
     const printing_t *p = context;
     if (strcmp(p->format, "json") == 0) return compare_print_json(p->comparison, p->options, out);
@@ -97,7 +97,8 @@ static err_t check_worse(const comparison_t *c)
     RAISE(ERR_GATE, "%d of %d metrics %s worse: %s", n, c->n_metrics, verb, list);
 }
 
-static err_t compare(const compare_command_t *command, report_t reports[2], comparison_t *comparison)
+static err_t compare_recordings(const compare_command_t *command, report_t reports[2],
+                                comparison_t *comparison)
 {
     const compare_options_t options = {.min_effect = command->min_effect,
                                        .alpha = command->alpha,
@@ -106,11 +107,11 @@ static err_t compare(const compare_command_t *command, report_t reports[2], comp
                                        .seed = (uint64_t)command->seed};
     const printing_t printing = {comparison, &options, command->format};
     TRY(compare_reports(&reports[0], &reports[1], &options, comparison));
-    TRY(report_files_write(command->out, print, &printing));
+    TRY(report_files_write(command->out, print_comparison, &printing));
     return check_worse(comparison);
 }
 
-static err_t run(const void *values, const char *const *names, int n)
+static err_t run_compare(const void *values, const char *const *names, int n)
 {
     const compare_command_t *command = values;
     report_t reports[2] = {{.keep_samples = true}, {.keep_samples = true}};
@@ -121,7 +122,7 @@ static err_t run(const void *values, const char *const *names, int n)
         err =
             err_raise(ERR_USAGE, __FILE__, __LINE__, "dptrain report compare wants two recordings: BASE NEW");
     for (int i = 0; i < 2 && err == ERR_OK; i++) err = read_recording(&arena, names[i], &reports[i]);
-    if (err == ERR_OK) err = compare(command, reports, &comparison);
+    if (err == ERR_OK) err = compare_recordings(command, reports, &comparison);
     compare_free(&comparison);
     for (int i = 0; i < 2; i++) report_free(&reports[i]);
     arena_free(&arena);
@@ -132,5 +133,5 @@ err_t cmd_report_compare(const cmd_context_t *context)
 {
     compare_command_t command = {0};
     opt_group_t group = {"Options", table, sizeof table / sizeof table[0], &command, 0};
-    return report_files_command(context, usage, &group, run);
+    return report_files_command(context, usage, &group, run_compare);
 }

@@ -77,7 +77,7 @@ typedef struct printing {
     const char *format;
 } printing_t;
 
-static err_t print(const void *context, FILE *out)
+static err_t print_history(const void *context, FILE *out)
 {
     const printing_t *p = context;
     if (strcmp(p->format, "json") == 0) return history_print_json(p->history, p->options, out);
@@ -93,7 +93,8 @@ static err_t check_slower(const history_t *history, int64_t n_last)
 }
 
 /* With whole recordings and no value at all it is the filter that left nothing. */
-static err_t finish(const history_command_t *command, const history_options_t *options, history_t *history)
+static err_t finish_filtered(const history_command_t *command, const history_options_t *options,
+                             history_t *history)
 {
     const char *only_case = command->only_case, *only_test = command->only_test;
     err_t err = history_finish(history, options);
@@ -119,13 +120,13 @@ static err_t make_history(const history_command_t *command, const report_history
             "level. Give %d or more, or 0 for never",
             (long long)command->fail_on_change, STATS_CHANGE_MIN_LENGTH, STATS_CHANGE_MIN_LENGTH);
     TRY(report_history_read(files, history, worst));
-    TRY(finish(command, &options, history));
+    TRY(finish_filtered(command, &options, history));
     const printing_t printing = {history, &options, command->format};
-    TRY(report_files_write(command->out, print, &printing));
+    TRY(report_files_write(command->out, print_history, &printing));
     return check_slower(history, command->fail_on_change);
 }
 
-static err_t run(const void *values, const char *const *names, int n)
+static err_t run_history(const void *values, const char *const *names, int n)
 {
     const history_command_t *command = values;
     const report_history_files_t files = {names, n, command->only_case, command->only_test};
@@ -140,5 +141,5 @@ err_t cmd_report_history(const cmd_context_t *context)
 {
     history_command_t command = {0};
     opt_group_t group = {"Options", table, sizeof table / sizeof table[0], &command, 0};
-    return report_files_command(context, usage, &group, run);
+    return report_files_command(context, usage, &group, run_history);
 }

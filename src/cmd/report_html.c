@@ -83,7 +83,7 @@ out:
 
 /* Recordings that cannot be compared are shown nevertheless, with the reason. What was not read may be what
  * is worse. */
-static err_t compare(html_data_t *data, const compare_options_t *options, const char *not_whole)
+static err_t add_comparison(html_data_t *data, const compare_options_t *options, const char *not_whole)
 {
     data->input.base = &data->base;
     data->input.options = options;
@@ -114,7 +114,7 @@ static err_t add_history(html_data_t *data, const html_command_t *command, err_t
     return ERR_OK;
 }
 
-static err_t print(const void *context, FILE *out)
+static err_t print_page(const void *context, FILE *out)
 {
     return html_print(context, out);
 }
@@ -137,13 +137,13 @@ static err_t make_page(html_data_t *data, const html_command_t *command, const c
         TRY(read_all(&command->base, 1, &data->base, &of_base));
         if (of_base != ERR_OK) not_whole = command->base;
         if (of_base > *worst) *worst = of_base;
-        TRY(compare(data, &options, not_whole));
+        TRY(add_comparison(data, &options, not_whole));
     }
     if (command->history) TRY(add_history(data, command, worst));
-    return report_files_write(command->out, print, &data->input);
+    return report_files_write(command->out, print_page, &data->input);
 }
 
-static err_t run(const void *values, const char *const *names, int n)
+static err_t run_html(const void *values, const char *const *names, int n)
 {
     const html_command_t *command = values;
     html_data_t *data;
@@ -169,5 +169,5 @@ err_t cmd_report_html(const cmd_context_t *context)
 {
     html_command_t command = {0};
     opt_group_t group = {"Options", table, sizeof table / sizeof table[0], &command, 0};
-    return report_files_command(context, usage, &group, run);
+    return report_files_command(context, usage, &group, run_html);
 }

@@ -8,8 +8,8 @@
 #include "base/mem.h"
 #include "cmd/cmd.h"
 
-static err_t parse(const cmd_context_t *context, train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS],
-                   char **storage)
+static err_t parse_options(const cmd_context_t *context, train_options_t *options,
+                           opt_group_t groups[TRAIN_N_GROUPS], char **storage)
 {
     TRY(opt_parse(groups, TRAIN_N_GROUPS, context->argc, context->argv, NULL, 0, NULL));
     TRY(train_options_read_config(options, groups, storage));
@@ -35,7 +35,7 @@ err_t cmd_train(const cmd_context_t *context)
     if (err == ERR_OK &&
         cmd_wants_help(context, "usage: mpirun -np N dptrain train [options]\n", groups, TRAIN_N_GROUPS))
         return ERR_OK;
-    if (err == ERR_OK) err = parse(context, &options, groups, &storage);
+    if (err == ERR_OK) err = parse_options(context, &options, groups, &storage);
     if (err == ERR_OK && options.print_config)
         err = print_config(groups);
     else if (err == ERR_OK)

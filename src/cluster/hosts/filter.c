@@ -20,7 +20,7 @@ static bool has_slot(const host_t *host, int slot)
     return !host->ids && slot < host->slots;
 }
 
-static bool listed(const int *ids, int n, int id)
+static bool has_id(const int *ids, int n, int id)
 {
     for (int i = 0; i < n; i++)
         if (ids[i] == id) return true;
@@ -41,7 +41,7 @@ static err_t read_slots(const filter_t *f, const host_t *host, const char *text,
         if (!has_slot(host, slot))
             RAISE(ERR_USAGE, "%s: %s has no slot %d; dptrain hosts show lists what it has", f->option,
                   host->address, slot);
-        if (listed(ids, *n, slot))
+        if (has_id(ids, *n, slot))
             RAISE(ERR_USAGE, "%s: slot %d of %s is named twice", f->option, slot, host->address);
         if (*n == HOSTS_MAX_LISTED_SLOTS)
             RAISE(ERR_USAGE, "%s: more than %d slots of %s", f->option, HOSTS_MAX_LISTED_SLOTS,
@@ -65,7 +65,7 @@ static err_t choose_slots(filter_t *f, int index, int *named, int n_named)
     TRY(arena_new(&f->hosts->arena, (size_t)n_left * sizeof *ids, &ids));
     for (int i = 0; i < (f->is_include ? n_named : host->slots); i++) {
         int id = f->is_include ? named[i] : host->ids ? host->ids[i] : i;
-        if (f->is_include || !listed(named, n_named, id)) ids[n++] = id;
+        if (f->is_include || !has_id(named, n_named, id)) ids[n++] = id;
     }
     TRY(hosts_sort_ids(ids, n));
     host->ids = ids;

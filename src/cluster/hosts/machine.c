@@ -72,7 +72,7 @@ int64_t machine_free_bytes(void)
     return host < group ? host : group;
 }
 
-static int visible(const struct dirent *entry)
+static int is_visible(const struct dirent *entry)
 {
     return entry->d_name[0] != '.';
 }
@@ -82,7 +82,7 @@ static void each_entry(const char *folder, void (*add)(const char *name, machine
                        machine_port_t *out, int *n)
 {
     struct dirent **entries;
-    int n_entries = scandir(folder, &entries, visible, alphasort);
+    int n_entries = scandir(folder, &entries, is_visible, alphasort);
     for (int i = 0; i < n_entries; i++) {
         if (*n < MACHINE_MAX_PORTS) add(entries[i]->d_name, out, n);
         free(entries[i]);

@@ -47,7 +47,7 @@ typedef struct cursor {
     size_t used;
 } cursor_t;
 
-static void *put(cursor_t *cursor, const void *data, size_t n_bytes)
+static void *cursor_put(cursor_t *cursor, const void *data, size_t n_bytes)
 {
     void *to = cursor->block ? cursor->block + cursor->used : NULL;
     if (to && n_bytes > 0) memcpy(to, data, n_bytes);
@@ -55,9 +55,9 @@ static void *put(cursor_t *cursor, const void *data, size_t n_bytes)
     return to;
 }
 
-static const char *put_text(cursor_t *cursor, const char *text)
+static const char *cursor_put_text(cursor_t *cursor, const char *text)
 {
-    return text ? put(cursor, text, strlen(text) + 1) : NULL;
+    return text ? cursor_put(cursor, text, strlen(text) + 1) : NULL;
 }
 
 /* Data of the first n_deferred arrays only gets its place. */
@@ -65,24 +65,24 @@ static ckpt_content_t copy_content(cursor_t *cursor, const ckpt_content_t *from,
                                    const void ***deferred)
 {
     ckpt_content_t to = *from;
-    ckpt_array_t *arrays = put(cursor, from->arrays, (size_t)from->n_arrays * sizeof *arrays);
-    ckpt_attr_t *attrs = put(cursor, from->attrs, (size_t)from->n_attrs * sizeof *attrs);
-    *deferred = put(cursor, NULL, 0);
+    ckpt_array_t *arrays = cursor_put(cursor, from->arrays, (size_t)from->n_arrays * sizeof *arrays);
+    ckpt_attr_t *attrs = cursor_put(cursor, from->attrs, (size_t)from->n_attrs * sizeof *attrs);
+    *deferred = cursor_put(cursor, NULL, 0);
     cursor->used += mem_round((size_t)n_deferred * sizeof **deferred);
     for (int i = 0; i < from->n_arrays; i++) {
         ckpt_array_t array = from->arrays[i];
         size_t n_bytes = array_bytes(&array);
-        array.name = put_text(cursor, array.name);
-        array.meaning = put_text(cursor, array.meaning);
+        array.name = cursor_put_text(cursor, array.name);
+        array.meaning = cursor_put_text(cursor, array.meaning);
         if (i < n_deferred && *deferred) (*deferred)[i] = array.data;
-        array.data = put(cursor, array.data, i < n_deferred ? 0 : n_bytes);
+        array.data = cursor_put(cursor, array.data, i < n_deferred ? 0 : n_bytes);
         if (i < n_deferred) cursor->used += mem_round(n_bytes);
         if (arrays) arrays[i] = array;
     }
     for (int i = 0; i < from->n_attrs; i++) {
         ckpt_attr_t attr = from->attrs[i];
-        attr.name = put_text(cursor, attr.name);
-        attr.text = put_text(cursor, attr.text);
+        attr.name = cursor_put_text(cursor, attr.name);
+        attr.text = cursor_put_text(cursor, attr.text);
         if (attrs) attrs[i] = attr;
     }
     to.arrays = arrays;
@@ -149,7 +149,7 @@ static void enter_phase(ckpt_async_t *a, phase_t phase)
     pthread_mutex_unlock(&a->lock);
 }
 
-static void *run(void *context)
+static void *async_main(void *context)
 {
     ckpt_async_t *a = context;
     pthread_mutex_lock(&a->lock);
@@ -174,12 +174,12 @@ static int start_thread(ckpt_async_t *a)
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    int reason = pthread_create(&a->thread, NULL, run, a);
+    int reason = pthread_create(&a->thread, NULL, async_main, a);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return reason;
 }
 
-static err_t grow(ckpt_async_t *a, size_t n_bytes)
+static err_t async_grow(ckpt_async_t *a, size_t n_bytes)
 {
     if (n_bytes <= a->block_bytes) return ERR_OK;
     mem_free(&a->block);
@@ -194,7 +194,7 @@ err_t ckpt_async_open(int64_t n_bytes, double timeout_sec, ckpt_async_t **out)
     enum { ROOM_FOR_TEXT = 1 << 16 };
     ckpt_async_t *a;
     TRY(mem_new(sizeof *a, "the checkpoint writer", &a));
-    err_t err = grow(a, (size_t)n_bytes + ROOM_FOR_TEXT);
+    err_t err = async_grow(a, (size_t)n_bytes + ROOM_FOR_TEXT);
     if (err != ERR_OK) {
         mem_free(&a);
         return err;
@@ -223,7 +223,7 @@ err_t ckpt_async_submit(ckpt_async_t *a, const char *folder, int64_t step, int k
     double start = clock_sec();
     cursor_t count = {NULL, 0};
     copy_content(&count, content, n_deferred, &a->deferred);
-    TRY(grow(a, count.used));
+    TRY(async_grow(a, count.used));
     cursor_t fill = {a->block, 0};
     a->content = copy_content(&fill, content, n_deferred, &a->deferred);
     a->n_deferred = n_deferred;

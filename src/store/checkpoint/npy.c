@@ -37,7 +37,7 @@ static void skip_space(cursor_t *c)
     while (c->at < c->end && strchr(" \t\n", *c->at) && *c->at) c->at++;
 }
 
-static bool take(cursor_t *c, const char *word)
+static bool skip_word(cursor_t *c, const char *word)
 {
     size_t n = strlen(word);
     skip_space(c);
@@ -49,11 +49,11 @@ static bool take(cursor_t *c, const char *word)
 static bool take_quoted(cursor_t *c, char *out, size_t n_bytes)
 {
     size_t n = 0;
-    if (!take(c, "'")) return false;
+    if (!skip_word(c, "'")) return false;
     while (c->at < c->end && *c->at != '\'' && n + 1 < n_bytes && isprint((unsigned char)*c->at))
         out[n++] = *c->at++;
     out[n] = '\0';
-    return take(c, "'");
+    return skip_word(c, "'");
 }
 
 static bool take_number(cursor_t *c, int64_t *out)
@@ -73,23 +73,23 @@ static bool take_shape(cursor_t *c, shape_t *out)
 {
     int64_t count = 1;
     *out = (shape_t){0};
-    if (!take(c, "(")) return false;
-    while (!take(c, ")")) {
+    if (!skip_word(c, "(")) return false;
+    while (!skip_word(c, ")")) {
         if (out->n_dims == SHAPE_MAX_DIMS || !take_number(c, &out->dim[out->n_dims])) return false;
         if (__builtin_mul_overflow(count, out->dim[out->n_dims++], &count)) return false;
-        if (!take(c, ",")) return take(c, ")") && out->n_dims > 1;
+        if (!skip_word(c, ",")) return skip_word(c, ")") && out->n_dims > 1;
     }
     return true;
 }
 
 static bool take_bool(cursor_t *c, bool *out)
 {
-    *out = take(c, "True");
-    return *out || take(c, "False");
+    *out = skip_word(c, "True");
+    return *out || skip_word(c, "False");
 }
 
 /* For messages: one line, whatever there is. */
-static void show(const char *text, size_t n_bytes, char out[SHOWN_MAX])
+static void npy_printable(const char *text, size_t n_bytes, char out[SHOWN_MAX])
 {
     size_t n = 0;
     for (; n < n_bytes && n + 1 < SHOWN_MAX && text[n] != '\n'; n++)
@@ -105,25 +105,25 @@ err_t npy_parse(const unsigned char *header, size_t n_bytes, npy_t *out)
     enum { DESCR = 1, ORDER = 2, SHAPE = 4, ALL = 7 };
     int seen = 0;
     char key[NPY_DESCR_MAX];
-    bool good = take(&c, "{");
+    bool good = skip_word(&c, "{");
     *out = (npy_t){.fortran = false};
-    while (good && !take(&c, "}")) {
+    while (good && !skip_word(&c, "}")) {
         int what = 0;
-        good = take_quoted(&c, key, sizeof key) && take(&c, ":");
+        good = take_quoted(&c, key, sizeof key) && skip_word(&c, ":");
         if (good && strcmp(key, "descr") == 0)
             what = DESCR, good = take_quoted(&c, out->descr, sizeof out->descr);
         if (good && strcmp(key, "fortran_order") == 0) what = ORDER, good = take_bool(&c, &out->fortran);
         if (good && strcmp(key, "shape") == 0) what = SHAPE, good = take_shape(&c, &out->shape);
         good = good && what && !(seen & what);
         seen |= what;
-        if (good && !take(&c, ",")) {
-            good = take(&c, "}");
+        if (good && !skip_word(&c, ",")) {
+            good = skip_word(&c, "}");
             break;
         }
     }
     skip_space(&c);
     char shown[SHOWN_MAX];
-    show((const char *)header + first, n_bytes - first, shown);
+    npy_printable((const char *)header + first, n_bytes - first, shown);
     if (!good || seen != ALL || c.at != c.end)
         RAISE(ERR_DATA, "its header is not that of an array of numbers with up to %d dimensions: %s",
               SHAPE_MAX_DIMS, shown);

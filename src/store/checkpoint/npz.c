@@ -53,7 +53,7 @@ int64_t npz_count(const npz_t *npz)
 }
 
 /* Its number, or -1. */
-static zip_int64_t locate(const npz_t *npz, const char *name)
+static zip_int64_t npz_locate(const npz_t *npz, const char *name)
 {
     char entry[ENTRY_NAME_MAX];
     if (snprintf(entry, sizeof entry, "%s.npy", name) >= ENTRY_NAME_MAX) return -1;
@@ -62,7 +62,7 @@ static zip_int64_t locate(const npz_t *npz, const char *name)
 
 bool npz_has(const npz_t *npz, const char *name)
 {
-    return locate(npz, name) >= 0;
+    return npz_locate(npz, name) >= 0;
 }
 
 void npz_list(const npz_t *npz, char *out, size_t n_bytes)
@@ -85,7 +85,7 @@ void npz_list(const npz_t *npz, char *out, size_t n_bytes)
 
 static err_t open_entry(const npz_t *npz, const char *name, zip_file_t **out)
 {
-    zip_int64_t i = locate(npz, name);
+    zip_int64_t i = npz_locate(npz, name);
     if (i < 0) RAISE(ERR_DATA, "%s has no array '%s'", npz->path, name);
     *out = zip_fopen_index(npz->archive, (zip_uint64_t)i, 0);
     if (!*out) RAISE(ERR_DATA, "%s, array '%s': %s", npz->path, name, zip_strerror(npz->archive));
@@ -93,7 +93,7 @@ static err_t open_entry(const npz_t *npz, const char *name, zip_file_t **out)
 }
 
 /* All n bytes. */
-static err_t take(const npz_t *npz, const char *name, zip_file_t *file, void *out, size_t n_bytes)
+static err_t npz_read_bytes(const npz_t *npz, const char *name, zip_file_t *file, void *out, size_t n_bytes)
 {
     for (char *to = out; n_bytes > 0;) {
         zip_int64_t n = zip_fread(file, to, n_bytes);
@@ -104,14 +104,14 @@ static err_t take(const npz_t *npz, const char *name, zip_file_t *file, void *ou
     return ERR_OK;
 }
 
-static err_t take_header(const npz_t *npz, const char *name, zip_file_t *file, npy_t *out)
+static err_t npz_read_header(const npz_t *npz, const char *name, zip_file_t *file, npy_t *out)
 {
     unsigned char header[NPY_HEADER_MAX];
     size_t n_bytes = 0;
-    TRY(take(npz, name, file, header, NPY_PREFIX));
+    TRY(npz_read_bytes(npz, name, file, header, NPY_PREFIX));
     err_t err = npy_header_bytes(header, &n_bytes);
     if (err != ERR_OK) return err_context(err, "%s, array '%s'", npz->path, name);
-    TRY(take(npz, name, file, header + NPY_PREFIX, n_bytes - NPY_PREFIX));
+    TRY(npz_read_bytes(npz, name, file, header + NPY_PREFIX, n_bytes - NPY_PREFIX));
     err = npy_parse(header, n_bytes, out);
     return err == ERR_OK ? ERR_OK : err_context(err, "%s, array '%s'", npz->path, name);
 }
@@ -120,7 +120,7 @@ err_t npz_describe(const npz_t *npz, const char *name, npy_t *out)
 {
     zip_file_t *file;
     TRY(open_entry(npz, name, &file));
-    err_t err = take_header(npz, name, file, out);
+    err_t err = npz_read_header(npz, name, file, out);
     zip_fclose(file);
     return err;
 }
@@ -134,7 +134,7 @@ static size_t float_bytes(const char *descr)
 }
 
 /* from: n numbers of `size` bytes each, at any address. */
-static void widen(const char *from, size_t size, int64_t n, float *out)
+static void npz_widen(const char *from, size_t size, int64_t n, float *out)
 {
     for (int64_t i = 0; i < n; i++, from += size) {
         uint16_t half;
@@ -148,15 +148,16 @@ static void widen(const char *from, size_t size, int64_t n, float *out)
     }
 }
 
-static err_t take_values(const npz_t *npz, const char *name, zip_file_t *file, const npy_t *array, float *out)
+static err_t npz_read_values(const npz_t *npz, const char *name, zip_file_t *file, const npy_t *array,
+                             float *out)
 {
     static _Thread_local char piece[PIECE_BYTES];
     size_t size = float_bytes(array->descr);
     int64_t n = shape_count(array->shape), at_once = PIECE_BYTES / (int64_t)size;
     for (int64_t i = 0; i < n; i += at_once) {
         int64_t count = n - i < at_once ? n - i : at_once;
-        TRY(take(npz, name, file, piece, (size_t)count * size));
-        widen(piece, size, count, out + i);
+        TRY(npz_read_bytes(npz, name, file, piece, (size_t)count * size));
+        npz_widen(piece, size, count, out + i);
     }
     /* Reading its end also compares the checksum. */
     zip_int64_t more = zip_fread(file, piece, 1);
@@ -174,11 +175,11 @@ err_t npz_read(const npz_t *npz, const char *name, const npy_t *array, float *ou
               "%s, array '%s' is of type '%s'; float16, float32 and float64 (little-endian) can be read",
               npz->path, name, array->descr);
     TRY(open_entry(npz, name, &file));
-    err_t err = take_header(npz, name, file, &now);
+    err_t err = npz_read_header(npz, name, file, &now);
     if (err == ERR_OK && !shape_equal(now.shape, array->shape))
         err = err_raise(ERR_DATA, __FILE__, __LINE__, "%s, array '%s' has changed while it was read",
                         npz->path, name);
-    if (err == ERR_OK) err = take_values(npz, name, file, array, out);
+    if (err == ERR_OK) err = npz_read_values(npz, name, file, array, out);
     zip_fclose(file);
     return err;
 }

@@ -26,7 +26,7 @@ out:
     return err;
 }
 
-static err_t newer(const checkpoint_t *c)
+static err_t raise_newer(const checkpoint_t *c)
 {
     RAISE(ERR_DATA,
           "the checkpoint %s was written by a newer dptrain (schema %" PRId64 "; this one reads up to %d)",
@@ -42,7 +42,7 @@ static err_t check_schema(const checkpoint_t *c)
         RAISE(ERR_DATA,
               "the checkpoint %s is damaged: its first bytes say schema %" PRId64 ", its content %" PRId64,
               c->path, c->schema, inside);
-    return inside > CKPT_SCHEMA ? newer(c) : ERR_OK;
+    return inside > CKPT_SCHEMA ? raise_newer(c) : ERR_OK;
 }
 
 static err_t open_and_list(checkpoint_t *c, const char *path)
@@ -58,7 +58,7 @@ static err_t open_and_list(checkpoint_t *c, const char *path)
     c->schema = seal.schema;
     c->n_bytes = seal.n_bytes;
     err_t err = open_hdf5(c);
-    if (err != ERR_OK) return c->schema > CKPT_SCHEMA ? newer(c) : err;
+    if (err != ERR_OK) return c->schema > CKPT_SCHEMA ? raise_newer(c) : err;
     TRY(check_schema(c));
     return ckpt_scan(c);
 }

@@ -18,13 +18,13 @@ static const char *const summarized[] = {"schema",      "model",     "height",  
                                          "data_source", "data_xxh3", "n_ranks", "global_batch", NULL};
 
 /* The value of an integer attribute; -1 where there is none. */
-static int64_t number(const checkpoint_t *c, const char *name)
+static int64_t int_attr(const checkpoint_t *c, const char *name)
 {
     const ckpt_attr_t *attr = checkpoint_find_attr(c, name);
     return attr && attr->type == CKPT_INT ? attr->integer : -1;
 }
 
-static const char *words(const checkpoint_t *c, const char *name)
+static const char *text_attr(const checkpoint_t *c, const char *name)
 {
     const ckpt_attr_t *attr = checkpoint_find_attr(c, name);
     return attr && attr->type == CKPT_TEXT ? attr->text : "(not said)";
@@ -37,28 +37,28 @@ static void show_summary(const checkpoint_t *c, table_t *t)
     table_cell(t, "size");
     table_cell(t, "%lld bytes, whole: every byte matches the checksum", (long long)checkpoint_bytes(c));
     table_cell(t, "schema");
-    table_cell(t, "%lld", (long long)number(c, "schema"));
+    table_cell(t, "%lld", (long long)int_attr(c, "schema"));
     if (checkpoint_find_attr(c, "model")) {
         table_cell(t, "model");
         table_cell(
-            t, "%s for images of %s in %lld classes", words(c, "model"),
-            shape_format(shape_3d(number(c, "height"), number(c, "width"), number(c, "channels"))).text,
-            (long long)number(c, "n_classes"));
+            t, "%s for images of %s in %lld classes", text_attr(c, "model"),
+            shape_format(shape_3d(int_attr(c, "height"), int_attr(c, "width"), int_attr(c, "channels"))).text,
+            (long long)int_attr(c, "n_classes"));
     }
     if (checkpoint_find_attr(c, "step")) {
         table_cell(t, "position");
         table_cell(t, "%lld steps done; next is batch %lld of epoch %lld (both from 0)",
-                   (long long)number(c, "step"), (long long)number(c, "batch"),
-                   (long long)number(c, "epoch"));
+                   (long long)int_attr(c, "step"), (long long)int_attr(c, "batch"),
+                   (long long)int_attr(c, "epoch"));
     }
     if (checkpoint_find_attr(c, "data_source")) {
         table_cell(t, "data");
-        table_cell(t, "%s, xxh3 %s", words(c, "data_source"), words(c, "data_xxh3"));
+        table_cell(t, "%s, xxh3 %s", text_attr(c, "data_source"), text_attr(c, "data_xxh3"));
     }
     if (checkpoint_find_attr(c, "n_ranks")) {
         table_cell(t, "ranks");
-        table_cell(t, "%lld, %lld samples a step", (long long)number(c, "n_ranks"),
-                   (long long)number(c, "global_batch"));
+        table_cell(t, "%lld, %lld samples a step", (long long)int_attr(c, "n_ranks"),
+                   (long long)int_attr(c, "global_batch"));
     }
 }
 

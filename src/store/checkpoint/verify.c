@@ -30,7 +30,7 @@ static err_t verify_arrays(const char *path, int64_t *n_bytes)
     return err;
 }
 
-static void count(tally_t *tally, err_t err, const char *path, int64_t n_bytes)
+static void tally_add(tally_t *tally, err_t err, const char *path, int64_t n_bytes)
 {
     tally->n++;
     tally->n_damaged += err == ERR_DATA;
@@ -42,7 +42,7 @@ static void count(tally_t *tally, err_t err, const char *path, int64_t n_bytes)
     fflush(stdout);
 }
 
-static void verify(const char *where, tally_t *tally)
+static void verify_path(const char *where, tally_t *tally)
 {
     char path[FS_PATH_MAX];
     int64_t *steps = NULL, n_bytes = 0;
@@ -50,22 +50,22 @@ static void verify(const char *where, tally_t *tally)
     err_t err = ERR_OK;
     if (!fs_is_folder(where)) {
         err = verify_arrays(where, &n_bytes);
-        count(tally, err, where, n_bytes);
+        tally_add(tally, err, where, n_bytes);
         return;
     }
     err = checkpoint_store_list(where, &steps, &n);
     if (err == ERR_OK && n == 0)
         err = err_raise(ERR_DATA, __FILE__, __LINE__, "there is no checkpoint in the folder %s", where);
-    if (err != ERR_OK) count(tally, err, where, 0);
+    if (err != ERR_OK) tally_add(tally, err, where, 0);
     for (int i = 0; i < n; i++) {
         err = checkpoint_store_path(where, steps[i], path);
         if (err == ERR_OK) err = verify_arrays(path, &n_bytes);
-        count(tally, err, path, n_bytes);
+        tally_add(tally, err, path, n_bytes);
     }
     mem_free(&steps);
 }
 
-static err_t judge(const tally_t *tally)
+static err_t tally_verdict(const tally_t *tally)
 {
     if (tally->n_unknown > 0)
         RAISE(ERR_SYSTEM, "%d of %d could not be looked at; try again", tally->n_unknown, tally->n);
@@ -78,6 +78,6 @@ static err_t judge(const tally_t *tally)
 err_t checkpoint_verify_all(const char *const *wheres, int n)
 {
     tally_t tally = {0};
-    for (int i = 0; i < n; i++) verify(wheres[i], &tally);
-    return judge(&tally);
+    for (int i = 0; i < n; i++) verify_path(wheres[i], &tally);
+    return tally_verdict(&tally);
 }

@@ -27,7 +27,7 @@ static err_t set_cache(hid_t fapl)
     return E_H5(H5Pset_mdc_config(fapl, &cache), ERR_SYSTEM, "setting HDF5's cache");
 }
 
-static err_t create(h5_file_t *f)
+static err_t create_hdf5(h5_file_t *f)
 {
     err_t err = ERR_OK;
     hid_t fapl = -1, fcpl = -1;
@@ -62,7 +62,7 @@ static err_t make_properties(h5_file_t *f)
     return E_H5(H5Pset_fill_time(f->data_props, H5D_FILL_TIME_NEVER), ERR_SYSTEM, "%s", f->path);
 }
 
-static void begin(h5_file_t *f, const char *kind, const char *path, int fd)
+static void init_file(h5_file_t *f, const char *kind, const char *path, int fd)
 {
     *f = (h5_file_t){
         .kind = kind, .path = path, .driver = {.fd = fd}, .id = -1, .group_props = -1, .data_props = -1};
@@ -71,9 +71,9 @@ static void begin(h5_file_t *f, const char *kind, const char *path, int fd)
 
 err_t h5_file_create(h5_file_t *f, const char *kind, const char *path, int fd)
 {
-    begin(f, kind, path, fd);
+    init_file(f, kind, path, fd);
     f->writes = true;
-    TRY(create(f));
+    TRY(create_hdf5(f));
     return make_properties(f);
 }
 
@@ -81,7 +81,7 @@ err_t h5_file_open(h5_file_t *f, const char *kind, const char *path, int fd)
 {
     err_t err = ERR_OK;
     hid_t fapl = -1;
-    begin(f, kind, path, fd);
+    init_file(f, kind, path, fd);
     TRY_OUT(err, E_H5(fapl = H5Pcreate(H5P_FILE_ACCESS), ERR_SYSTEM, "%s", path));
     TRY_OUT(err, h5_driver_set(fapl, &f->driver));
     TRY_OUT(err, E_H5(f->id = H5Fopen(kind, H5F_ACC_RDONLY, fapl), ERR_DATA, "the %s %s cannot be opened",

@@ -19,7 +19,7 @@ void h5_quiet(void)
 }
 
 /* Upward: the innermost entry, the cause, comes first; the last one is the function that we called. */
-static herr_t walk(unsigned n, const H5E_error2_t *entry, void *context)
+static herr_t note_reason(unsigned n, const H5E_error2_t *entry, void *context)
 {
     reason_t *reason = context;
     if (n == 0) snprintf(reason->inner, sizeof reason->inner, "%s", entry->desc ? entry->desc : "");
@@ -30,7 +30,7 @@ static herr_t walk(unsigned n, const H5E_error2_t *entry, void *context)
 err_t h5_raise(err_t code, const char *file, int line, const char *format, ...)
 {
     reason_t reason = {"", ""};
-    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, walk, &reason);
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, note_reason, &reason);
     H5Eclear2(H5E_DEFAULT);
     char text[ERR_MESSAGE_MAX];
     va_list args;
