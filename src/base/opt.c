@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Parses the command line and config files against the option tables, and writes resolved options back as
- * text and JSON. Help is in base/opt_help.c; checks across options belong to the owner of a table. */
+/* Parses the command line and config files against the option tables, and writes resolved options as text and
+ * JSON. Help is in opt_help.c, suggestions for mistyped words in opt_nearest.c. Checks across options belong to
+ * the owner of a table. */
 #include "base/opt.h"
 
 #include <errno.h>
@@ -19,20 +20,24 @@ static void *opt_field(const opt_group_t *group, const opt_t *opt)
     return (char *)group->values + opt->offset;
 }
 
-static bool is_bounded(const opt_t *opt)
+static size_t field_bytes(const opt_t *opt)
 {
-    return opt->min < opt->max;
+    static const size_t n_bytes[] = {
+        [OPT_INT] = sizeof(int64_t),   [OPT_SIZE] = sizeof(int64_t), [OPT_REAL] = sizeof(double),
+        [OPT_STRING] = sizeof(char *), [OPT_FLAG] = sizeof(bool),    [OPT_CHOICE] = sizeof(char *),
+    };
+    return n_bytes[opt->type];
 }
 
 static err_t check_range(const opt_t *opt, double value, const char *text)
 {
-    if (is_bounded(opt) && (value < opt->min || value > opt->max))
-        RAISE(ERR_USAGE, "--%s %s is out of range; it goes from %.10g to %.10g", opt->key, text, opt->min,
-              opt->max);
+    if (opt->min < opt->max && (value < opt->min || value > opt->max))
+        RAISE(ERR_USAGE, "invalid --%s '%s': out of range; expected a value from %.10g to %.10g", opt->key,
+              text, opt->min, opt->max);
     return ERR_OK;
 }
 
-/* A size whose default is "auto" may be that; the value then is 0. */
+/* A size whose default is "auto" accepts that word; its value is 0. */
 static bool may_be_auto(const opt_t *opt)
 {
     return opt->type == OPT_SIZE && opt->initial && strcmp(opt->initial, "auto") == 0;
@@ -58,11 +63,11 @@ static err_t parse_integer(const opt_t *opt, const char *text, int64_t *out)
     }
     int64_t product;
     if (end == text || *end)
-        RAISE(ERR_USAGE, "--%s wants %s%s, not '%s'", opt->key,
+        RAISE(ERR_USAGE, "invalid --%s '%s': expected %s%s", opt->key, text,
               opt->type == OPT_SIZE ? "a size such as 4096, 64K, 8M or 1G" : "a whole number",
-              may_be_auto(opt) ? ", or auto" : "", text);
+              may_be_auto(opt) ? ", or auto" : "");
     if (errno == ERANGE || __builtin_mul_overflow((int64_t)value, unit, &product))
-        RAISE(ERR_USAGE, "--%s %s is too large a number", opt->key, text);
+        RAISE(ERR_USAGE, "invalid --%s '%s': the number is too large", opt->key, text);
     TRY(check_range(opt, (double)product, text));
     *out = product;
     return ERR_OK;
@@ -77,7 +82,7 @@ static err_t parse_real(const opt_t *opt, const char *text, double *out)
         end++;
     }
     if (end == text || *end || !isfinite(value))
-        RAISE(ERR_USAGE, "--%s wants a number, not '%s'", opt->key, text);
+        RAISE(ERR_USAGE, "invalid --%s '%s': expected a number", opt->key, text);
     TRY(check_range(opt, value, text));
     *out = value;
     return ERR_OK;
@@ -94,7 +99,7 @@ static err_t parse_choice(const opt_t *opt, const char *text, const char **out)
         size_t used = strlen(list);
         snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", *choice);
     }
-    RAISE(ERR_USAGE, "--%s '%s' is not one of: %s", opt->key, text, list);
+    RAISE(ERR_USAGE, "invalid --%s '%s': expected one of %s", opt->key, text, list);
 }
 
 static err_t set_field(opt_group_t *group, int index, const char *text)
@@ -114,21 +119,11 @@ static err_t set_field(opt_group_t *group, int index, const char *text)
         return ERR_OK;
     case OPT_FLAG:
         if (strcmp(text, "true") != 0 && strcmp(text, "false") != 0)
-            RAISE(ERR_USAGE, "--%s is a switch and takes no value; use --%s or --no-%s", opt->key, opt->key,
-                  opt->key);
+            RAISE(ERR_USAGE, "--%s takes no value; use --%s or --no-%s", opt->key, opt->key, opt->key);
         *(bool *)value = text[0] == 't';
         return ERR_OK;
     }
     return ERR_OK;
-}
-
-static void clear_field(const opt_group_t *group, const opt_t *opt)
-{
-    static const size_t n_bytes[] = {
-        [OPT_INT] = sizeof(int64_t),   [OPT_SIZE] = sizeof(int64_t), [OPT_REAL] = sizeof(double),
-        [OPT_STRING] = sizeof(char *), [OPT_FLAG] = sizeof(bool),    [OPT_CHOICE] = sizeof(char *),
-    };
-    memset(opt_field(group, opt), 0, n_bytes[opt->type]);
 }
 
 err_t opt_defaults(opt_group_t *groups, int n_groups)
@@ -137,8 +132,9 @@ err_t opt_defaults(opt_group_t *groups, int n_groups)
         ASSERT(groups[g].n <= 64);
         groups[g].given = 0;
         for (int i = 0; i < groups[g].n; i++) {
-            clear_field(&groups[g], &groups[g].table[i]);
-            if (groups[g].table[i].initial) TRY(set_field(&groups[g], i, groups[g].table[i].initial));
+            const opt_t *opt = &groups[g].table[i];
+            memset(opt_field(&groups[g], opt), 0, field_bytes(opt));
+            if (opt->initial) TRY(set_field(&groups[g], i, opt->initial));
         }
     }
     return ERR_OK;
@@ -154,40 +150,6 @@ static bool find_option(opt_group_t *groups, int n_groups, const char *key, opt_
                 return true;
             }
     return false;
-}
-
-static int edit_distance(const char *a, const char *b)
-{
-    int row[MAX_KEY + 1];
-    int n = (int)strlen(b);
-    if (n > MAX_KEY) return MAX_KEY;
-    for (int j = 0; j <= n; j++) row[j] = j;
-    for (int i = 1; a[i - 1]; i++) {
-        int diagonal = row[0];
-        row[0] = i;
-        for (int j = 1; j <= n; j++) {
-            int best = diagonal + (a[i - 1] != b[j - 1]);
-            if (row[j] + 1 < best) best = row[j] + 1;
-            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-            diagonal = row[j];
-            row[j] = best;
-        }
-    }
-    return row[n];
-}
-
-const char *opt_nearest(const char *word, const char *const *candidates, int n)
-{
-    const char *nearest = NULL;
-    int best = (int)strlen(word) / 3 + 2; /* farther than this is no typing error */
-    for (int i = 0; i < n; i++) {
-        int distance = edit_distance(word, candidates[i]);
-        if (distance < best) {
-            best = distance;
-            nearest = candidates[i];
-        }
-    }
-    return nearest;
 }
 
 static err_t raise_unknown(const opt_group_t *groups, int n_groups, const char *key)
@@ -228,7 +190,7 @@ static err_t parse_one(opt_group_t *groups, int n_groups, int argc, char **argv,
     } else if (!value) {
         char choices[96];
         if (*at + 1 >= argc || strncmp(argv[*at + 1], "--", 2) == 0)
-            RAISE(ERR_USAGE, "--%s wants a value (%s)", key,
+            RAISE(ERR_USAGE, "--%s requires a value (%s)", key,
                   opt_placeholder(&group->table[index], choices, sizeof choices));
         value = argv[++*at];
     }
@@ -249,7 +211,8 @@ err_t opt_parse(opt_group_t *groups, int n_groups, int argc, char **argv, const 
         } else if (!options_end && strncmp(argv[i], "--", 2) == 0) {
             TRY(parse_one(groups, n_groups, argc, argv, &i));
         } else if (!options_end && argv[i][0] == '-' && argv[i][1]) {
-            RAISE(ERR_USAGE, "'%s': options start with two dashes; --help all lists them", argv[i]);
+            RAISE(ERR_USAGE, "invalid option '%s': options start with two dashes; --help all lists them",
+                  argv[i]);
         } else if (n >= max_positional) {
             RAISE(ERR_USAGE, "unexpected argument '%s'", argv[i]);
         } else {
@@ -265,7 +228,7 @@ bool opt_given(const opt_group_t *groups, int n_groups, const char *key)
     for (int g = 0; g < n_groups; g++)
         for (int i = 0; i < groups[g].n; i++)
             if (strcmp(groups[g].table[i].key, key) == 0) return groups[g].given >> i & 1;
-    ASSERT(!"an option that is in a table");
+    ASSERT(!"unknown key");
     return false;
 }
 
@@ -304,7 +267,7 @@ bool opt_listed(const char *const *list, const char *word)
     return false;
 }
 
-/* Whether read_line gives the value back as it is. */
+/* Whether read_line reads the value back unchanged. */
 static bool reads_back(const char *value)
 {
     size_t n = strlen(value);
@@ -326,10 +289,11 @@ err_t opt_config_write(const opt_group_t *groups, int n_groups, const char *cons
             if (unset && (value[0] == '\0' || strcmp(value, "0") == 0)) continue;
             if (!reads_back(value)) {
                 mem_free(out);
-                RAISE(ERR_USAGE,
-                      "--%s '%s' cannot be kept in a file of options: no line break, no blank before # or at "
-                      "an end",
-                      groups[g].table[i].key, value);
+                RAISE(
+                    ERR_USAGE,
+                    "--%s '%s' cannot be written to a config file: remove line breaks, blanks at either end, "
+                    "and # at the start or after a blank",
+                    groups[g].table[i].key, value);
             }
             size_t need = used + strlen(groups[g].table[i].key) + strlen(value) + 8;
             err_t err = mem_grow((int64_t)need, 1, "options", out);
@@ -348,7 +312,7 @@ static char *trim_blanks(char *text)
     return text;
 }
 
-/* before: what was given before the first line, by group. */
+/* before: per group, the options given before the first line. */
 static err_t read_line(opt_group_t *groups, int n_groups, const uint64_t *before, char *line)
 {
     for (char *c = line; (c = strchr(c, '#')); c++)
@@ -359,7 +323,7 @@ static err_t read_line(opt_group_t *groups, int n_groups, const uint64_t *before
     char *key = trim_blanks(line);
     if (!*key) return ERR_OK;
     char *equals = strchr(key, '=');
-    if (!equals) RAISE(ERR_USAGE, "'%s' is not of the form key = value", key);
+    if (!equals) RAISE(ERR_USAGE, "invalid line '%s': expected key = value", key);
     *equals = '\0';
     key = trim_blanks(key);
     opt_group_t *group;
@@ -393,13 +357,9 @@ err_t opt_config_read(opt_group_t *groups, int n_groups, const char *text, const
 
 void opt_copy(opt_group_t *to, const opt_group_t *from, int index)
 {
-    static const size_t sizes[] = {
-        [OPT_INT] = sizeof(int64_t),   [OPT_SIZE] = sizeof(int64_t), [OPT_REAL] = sizeof(double),
-        [OPT_STRING] = sizeof(char *), [OPT_FLAG] = sizeof(bool),    [OPT_CHOICE] = sizeof(char *),
-    };
     ASSERT(to->table == from->table);
     const opt_t *opt = &to->table[index];
-    memcpy(opt_field(to, opt), opt_field(from, opt), sizes[opt->type]);
+    memcpy(opt_field(to, opt), opt_field(from, opt), field_bytes(opt));
 }
 
 void opt_json(const opt_group_t *groups, int n_groups, json_t *j, const char *key)

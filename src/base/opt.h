@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Options: one table per module says what exists; the same table drives --help, the command line, and the
- * record of resolved options. Unknown keys, trailing junk and out-of-range values are ERR_USAGE, and the
- * nearest valid key is named. */
+/* Options: each module has one table, which drives --help, the command line, config files and the record of
+ * resolved options. Unknown keys, trailing characters and out-of-range values are ERR_USAGE; the message names
+ * the nearest valid key. */
 #ifndef BASE_OPT_H
 #define BASE_OPT_H
 
@@ -14,33 +14,33 @@
 
 typedef enum opt_type {
     OPT_INT,    /* int64_t */
-    OPT_SIZE,   /* int64_t bytes; suffix K, M, G (powers of 1024); auto is 0 where that is the default */
-    OPT_REAL,   /* double; 3% is 0.03 */
+    OPT_SIZE,   /* int64_t bytes; suffix K, M, G (powers of 1024); where the default is auto, auto is 0 */
+    OPT_REAL,   /* double; 3% reads as 0.03 */
     OPT_STRING, /* const char *, borrowed from argv */
-    OPT_FLAG,   /* bool; --key or --no-key, no value */
+    OPT_FLAG,   /* bool; --key or --no-key, without a value */
     OPT_CHOICE, /* const char *, one of `choices` */
 } opt_type_t;
 
-/* Which help lists an option. */
+/* Which help screen lists an option. */
 typedef enum opt_level {
     OPT_COMMON, /* --help */
     OPT_MORE,   /* --help all */
-    OPT_HIDDEN, /* none: for tests */
+    OPT_HIDDEN, /* neither: for tests */
 } opt_level_t;
 
 typedef struct opt {
-    const char *key; /* without the dashes */
+    const char *key; /* without dashes */
     opt_type_t type;
-    size_t offset;              /* of the field in the module's struct */
+    size_t offset;              /* field in the module's struct */
     const char *initial;        /* default, as text; NULL: zero / NULL */
     double min, max;            /* OPT_INT, OPT_SIZE, OPT_REAL; both 0: unbounded */
     const char *const *choices; /* OPT_CHOICE: NULL-terminated */
-    const char *unit;           /* shown in --help after the key: "N", "DIR", "SEC" */
-    const char *help;           /* a noun phrase; a default that the program derives ends it, as "[64]" */
+    const char *unit;           /* placeholder of the value in --help: "N", "DIR", "SEC" */
+    const char *help;           /* noun phrase; ends with the default in brackets if the program derives it */
     opt_level_t level;
 } opt_t;
 
-/* One module's table bound to one struct of values. */
+/* A table bound to a struct of values. */
 typedef struct opt_group {
     const char *title;
     const opt_t *table;
@@ -52,51 +52,57 @@ typedef struct opt_group {
 /* Sets every default. */
 err_t opt_defaults(opt_group_t *groups, int n_groups);
 
-/* Reads argv[0..argc): --key VALUE, --key=VALUE, --flag, --no-flag. A VALUE that begins with two dashes needs
- * the form with =. Words without dashes are collected in order in `positional` (at most max_positional; more
- * is an error); "--" ends the options. */
+/* Parses --key VALUE, --key=VALUE, --flag and --no-flag. A VALUE that begins with two dashes requires the form
+ * with =. "--" ends the options.
+ *
+ *   argc, argv      the words after the command's name
+ *   positional      receives the words without dashes, in order
+ *   max_positional  its capacity; more words are an error
+ *   n_positional    may be NULL */
 err_t opt_parse(opt_group_t *groups, int n_groups, int argc, char **argv, const char **positional,
                 int max_positional, int *n_positional);
 
-/* Whether the user set the key himself; ASSERTs that it exists. */
+/* Whether the user set the key. ASSERTs that it exists. */
 bool opt_given(const opt_group_t *groups, int n_groups, const char *key);
 
-/* What stands for the option's value: its unit, or its choices with | between them, which are written to out.
- * "" for a flag. */
+/* The placeholder of the option's value: its unit, or its choices joined by | (written to `out`); "" for a
+ * flag. */
 const char *opt_placeholder(const opt_t *opt, char *out, size_t n_bytes);
 
-/* The options part of --help, to stdout, in lines of 80 columns; all: of --help all. *n_left_out: options
- * that only
- * --help all lists; NULL: not wanted. ERR_SYSTEM without memory. */
+/* Prints the options part of --help to stdout, 80 columns wide.
+ *
+ *   all         lists OPT_MORE too, as --help all does
+ *   n_left_out  number of options that only --help all lists; may be NULL */
 err_t opt_help(const opt_group_t *groups, int n_groups, bool all, int *n_left_out);
 
-/* The same for programs. Lines of fields with tabs between them: `group TITLE`, then for each of its options
- * `option KEY KIND PLACEHOLDER DEFAULT HELP`; the kind is flag or value, what is missing is empty. */
+/* The same, machine-readable, in tab-separated lines: `group TITLE`, then for each of its options
+ * `option KEY KIND PLACEHOLDER DEFAULT HELP`. KIND is flag or value; missing fields are empty. */
 void opt_help_tsv(const opt_group_t *groups, int n_groups);
 
-/* All resolved options as one object. */
+/* Writes all resolved options as one object. */
 void opt_json(const opt_group_t *groups, int n_groups, json_t *j, const char *key);
 
-/* Value of one option as text that opt_parse reads back, into out. */
+/* Formats one option's value as text that opt_parse reads back. */
 void opt_text(const opt_group_t *group, int index, char *out, size_t n_bytes);
 
-/* Resolved options as "key = value" lines, in the form that opt_config_read reads. Left out: options that
- * have no default and were not given, and those listed in `without` (NULL-terminated, or NULL). *out is freed
- * with mem_free. */
+/* Formats resolved options as "key = value" lines, which opt_config_read reads back. Omits options that have
+ * no default and were not given, and those in `without` (NULL-terminated, or NULL). Free *out with mem_free. */
 err_t opt_config_write(const opt_group_t *groups, int n_groups, const char *const *without, char **out);
 
-/* True when `word` is in a NULL-terminated list. */
+/* Whether `word` is in the NULL-terminated list. */
 bool opt_listed(const char *const *list, const char *word);
 
-/* Reads "key = value" lines; # at the start or after a blank begins a comment. An option that is given
- * already (the command line wins) keeps its value; others count as given. Values are borrowed from a copy
- * kept in *storage (mem_free it after the last use of the options). Errors name `name` and the line. */
+/* Parses "key = value" lines; # at the start or after a blank begins a comment. Options given before keep
+ * their value (the command line wins); others count as given.
+ *
+ *   name     for messages, with the line number
+ *   storage  a copy of the text, from which values are borrowed; mem_free it after the last use of them */
 err_t opt_config_read(opt_group_t *groups, int n_groups, const char *text, const char *name, char **storage);
 
-/* Takes one value over from another binding of the same table; it does not count as given. */
+/* Copies one value from another binding of the same table. It does not count as given. */
 void opt_copy(opt_group_t *to, const opt_group_t *from, int index);
 
-/* The candidate closest to `word` by edit distance; NULL when none is near. Also for subcommands. */
+/* The candidate nearest to `word` by edit distance; NULL if none is near. */
 const char *opt_nearest(const char *word, const char *const *candidates, int n);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Prints option tables: aligned columns for --help, tab-separated lines for --help=tsv, which completion and
- * the manual page are made from. */
+/* Prints option tables: aligned columns for --help; tab-separated lines for --help=tsv, the source of shell
+ * completion and the manual page. */
 #include <stdio.h>
 #include <string.h>
 

@@ -161,9 +161,9 @@ refused() { # CODE WORDS ARGUMENTS...
 @test "options that cannot be: said by name, before anything is measured" {
     touch "$BATS_TEST_TMPDIR/file"
     refused 2 "--gemm-max 12" gemm --gemm-max 12
-    refused 2 "--gemm-precision 'fp8' is not one of: fp32, tf32, bf16" gemm --gemm-precision fp8
+    refused 2 "invalid --gemm-precision 'fp8': expected one of fp32, tf32, bf16" gemm --gemm-precision fp8
     refused 2 "tf32 needs the tensor cores of a GPU" gemm --device cpu --gemm-precision tf32
-    refused 2 "--conv-net 'lenet' is not one of" conv --conv-net lenet
+    refused 2 "invalid --conv-net 'lenet': expected one of" conv --conv-net lenet
     refused 2 "--conv-batch 1000" conv --conv-batch 1000
     refused 2 "--mem-bytes 3" mem --mem-bytes 3
     refused 2 "--mem-bytes needs" mem --mem-bytes 900000G

@@ -88,9 +88,9 @@ png_size() { # FILE OFFSET
         check 4 "/proc" "$n" --png /proc/a.png
         check 2 "folder, not the name of a file" "$n" --png folder
         check 2 "folder, not the name of a file" "$n" --png folder/
-        check 2 "goes from 1 to 400" "$n" --png a.png --worst 0
-        check 2 "goes from 1 to 400" "$n" --png a.png --worst 401
-        check 2 "wants a whole number" "$n" --png a.png --worst many
+        check 2 "from 1 to 400" "$n" --png a.png --worst 0
+        check 2 "from 1 to 400" "$n" --png a.png --worst 401
+        check 2 "expected a whole number" "$n" --png a.png --worst many
         check 2 "--worst is for --png" "$n" --worst 3
     done
     [ ! -e a.png ]

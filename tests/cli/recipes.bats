@@ -93,7 +93,7 @@ recipe=(--model mnist-cnn --batch 60 --optimizer adadelta --lr 1 --schedule plat
         [ "$status" -eq 2 ]
         [[ $output == *"$1"* ]]
     }
-    check "not one of" --optimizer adam
+    check "expected one of" --optimizer adam
     check "out of range" --augment-zoom 2
     check "out of range" --ema 1
     check "whole run has" --warmup 3 --epochs 3

@@ -238,7 +238,7 @@ records() { # KIND CONDITION [FOLDER]
         check 3 "no such folder" "$n" train --data nowhere
         check 4 "/proc/nothing" "$n" train --data "$tiny" --out /proc/nothing
     done
-    check 2 "wants a whole number" 0 train --epochs 3x
+    check 2 "expected a whole number" 0 train --epochs 3x
     check 2 "out of range" 0 train --momentum 2
     check 2 "exclude each other" 0 train --batch 8 --batch-per-rank 8
     check 2 "did you mean lenet5?" 0 train --model lenet --data "$tiny"

@@ -114,14 +114,14 @@ static void check_mistakes(void)
     } cases[] = {
         {"--batch 0", "from 1 to 1000"},
         {"--batch 1001", "out of range"},
-        {"--batch 12x", "not '12x'"},
+        {"--batch 12x", "invalid --batch '12x': expected a whole number"},
         {"--batch 1K", "whole number"},
         {"--batch ~", "whole number"},
         {"--batch=", "whole number"},
         {"--batch 1.5", "whole number"},
-        {"--batch", "wants a value (N)"},
-        {"--device", "wants a value (auto|ref|cpu)"},
-        {"--batch --quiet", "wants a value (N)"},
+        {"--batch", "requires a value (N)"},
+        {"--device", "requires a value (auto|ref|cpu)"},
+        {"--batch --quiet", "requires a value (N)"},
         {"--free 9223372036854775808", "too large"},
         {"--bucket 9223372036854775807K", "too large"},
         {"--bucket 1T", "size"},
@@ -134,8 +134,8 @@ static void check_mistakes(void)
         {"--lr inf", "number"},
         {"--lr -1", "out of range"},
         {"--device gpu", "auto, ref, cpu"},
-        {"--device CPU", "not one of"},
-        {"--overlap=yes", "switch"},
+        {"--device CPU", "expected one of"},
+        {"--overlap=yes", "takes no value"},
         {"--batch 1 --batch 1", "twice"},
         {"--quiet --no-quiet", "twice"},
         {"--no-batch", "unknown option"},
@@ -226,7 +226,7 @@ static void check_auto(void)
         const char *line, *words;
     } cases[] = {{"--bucket=0", "out of range"},
                  {"--bucket=1023", "from 1024"},
-                 {"--bucket=automatic", "8M or 1G, or auto, not 'automatic'"},
+                 {"--bucket=automatic", "'automatic': expected a size such as 4096, 64K, 8M or 1G, or auto"},
                  {"--bucket=AUTO", "or auto"},
                  {"--bucket=", "or auto"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
