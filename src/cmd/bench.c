@@ -39,7 +39,7 @@ static err_t add_case(request_t *r, const bench_case_t *c)
     ASSERT(r->n_cases < MAX_CASES);
     bench_choice_t *choice = &r->cases[r->n_cases];
     for (int i = 0; i < r->n_cases; i++)
-        if (r->cases[i].which == c) RAISE(ERR_USAGE, "bench: '%s' is given twice", c->name);
+        if (r->cases[i].which == c) RAISE(ERR_USAGE, "dptrain bench: case '%s' is given twice", c->name);
     choice->which = c;
     TRY(mem_new(c->n_options_bytes, "options", &choice->options));
     r->groups[N_COMMON + r->n_cases++] = (opt_group_t){c->name, c->table, c->n_options, choice->options, 0};
@@ -62,8 +62,8 @@ static err_t add_word(request_t *r, const char *word)
         names[n++] = bench_cases[i]->name;
     }
     const char *nearest = opt_nearest(word, names, n);
-    if (nearest) RAISE(ERR_USAGE, "bench: unknown case '%s'; did you mean '%s'?", word, nearest);
-    RAISE(ERR_USAGE, "bench: unknown case '%s'; dptrain bench --help lists them", word);
+    if (nearest) RAISE(ERR_USAGE, "dptrain bench: unknown case '%s'; did you mean '%s'?", word, nearest);
+    RAISE(ERR_USAGE, "dptrain bench: unknown case '%s'; dptrain bench --help lists them", word);
 }
 
 /* The cases, and every option set to its default. *n_words: words used. */
@@ -80,7 +80,8 @@ static err_t bind_request(request_t *r, const cmd_context_t *context, int *n_wor
 static err_t parse_request(request_t *r, const cmd_context_t *context, int n_words)
 {
     if (r->n_cases == 0)
-        RAISE(ERR_USAGE, "bench wants to know what to measure: `dptrain bench all`, or see --help");
+        RAISE(ERR_USAGE,
+              "dptrain bench: expected a case, such as comm, or all; dptrain bench --help lists them");
     bench_comm_long_names(context->argc - n_words, context->argv + n_words);
     TRY(opt_parse(r->groups, N_COMMON + r->n_cases, context->argc - n_words, context->argv + n_words, NULL, 0,
                   NULL));

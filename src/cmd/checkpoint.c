@@ -47,23 +47,22 @@ static err_t run_verb(const char *const *args, int n, const export_options_t *op
     const char *verb = n > 0 ? args[0] : "", *nearest = opt_nearest(verb, verbs, N_VERBS);
     if (strcmp(verb, "export") == 0) {
         if (n != 2 || !options->out)
-            RAISE(
-                ERR_USAGE,
-                "dptrain checkpoint export wants one checkpoint, or the folder of a run, and --out FILE.npz");
+            RAISE(ERR_USAGE,
+                  "dptrain checkpoint export: expected one checkpoint or run folder, and --out FILE");
         return export_checkpoint(args[1], options->out, options->names);
     }
-    if (export_given) RAISE(ERR_USAGE, "--out and --names are options of dptrain checkpoint export");
+    if (export_given) RAISE(ERR_USAGE, "--out and --names apply only to dptrain checkpoint export");
     if (strcmp(verb, "show") == 0) {
-        if (n != 2) RAISE(ERR_USAGE, "dptrain checkpoint show wants one checkpoint, or the folder of a run");
+        if (n != 2) RAISE(ERR_USAGE, "dptrain checkpoint show: expected one checkpoint or run folder");
         return show_checkpoint(args[1]);
     }
     if (strcmp(verb, "verify") == 0) {
-        if (n < 2) RAISE(ERR_USAGE, "dptrain checkpoint verify wants checkpoints, or folders of runs");
+        if (n < 2) RAISE(ERR_USAGE, "dptrain checkpoint verify: expected checkpoints or run folders");
         return checkpoint_verify_all(args + 1, n - 1);
     }
-    if (n == 0) RAISE(ERR_USAGE, "dptrain checkpoint wants a verb: show, verify or export");
-    RAISE(ERR_USAGE, "dptrain checkpoint has no verb '%s'; %s%s%s", verb,
-          nearest ? "did you mean '" : "it has show, verify and export", nearest ? nearest : "",
+    if (n == 0) RAISE(ERR_USAGE, "dptrain checkpoint: expected a verb: show, verify or export");
+    RAISE(ERR_USAGE, "dptrain checkpoint: unknown verb '%s'; %s%s%s", verb,
+          nearest ? "did you mean '" : "expected show, verify or export", nearest ? nearest : "",
           nearest ? "'?" : "");
 }
 

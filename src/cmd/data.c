@@ -39,11 +39,9 @@ static err_t unknown_verb(const char *word)
     int n = 0;
     for (const cmd_t *verb = verbs; verb->name; verb++) names[n++] = verb->name;
     const char *nearest = opt_nearest(word, names, n);
-    if (!word[0])
-        RAISE(ERR_USAGE,
-              "dptrain data wants a verb: synth, pack, verify or show; dptrain data --help says more");
-    if (nearest) RAISE(ERR_USAGE, "dptrain data has no verb '%s'; did you mean '%s'?", word, nearest);
-    RAISE(ERR_USAGE, "dptrain data has no verb '%s'; dptrain data --help lists them", word);
+    if (!word[0]) RAISE(ERR_USAGE, "dptrain data: expected a verb: synth, pack, verify or show");
+    if (nearest) RAISE(ERR_USAGE, "dptrain data: unknown verb '%s'; did you mean '%s'?", word, nearest);
+    RAISE(ERR_USAGE, "dptrain data: unknown verb '%s'; dptrain data --help lists them", word);
 }
 
 err_t cmd_data(const cmd_context_t *context)

@@ -61,21 +61,21 @@ static const opt_t table[] = {
 
 static err_t check_options(const options_t *options, const opt_group_t *group)
 {
-    if (!options->from) RAISE(ERR_USAGE, "dptrain data pack wants --from SRC, what to pack");
-    if (!options->pack.out) RAISE(ERR_USAGE, "dptrain data pack wants --out DST, the folder for the shards");
+    if (!options->from) RAISE(ERR_USAGE, "dptrain data pack: --from SRC is required");
+    if (!options->pack.out) RAISE(ERR_USAGE, "dptrain data pack: --out DST is required");
     if (opt_given(group, 1, "quality") && options->pack.resize == 0)
-        RAISE(ERR_USAGE, "--quality is of what --resize makes; without it images keep their bytes");
+        RAISE(ERR_USAGE, "--quality requires --resize: without it images keep their bytes");
     return ERR_OK;
 }
 
 /* Collective. */
 static err_t pack_source(comm_t *comm, const options_t *options)
 {
-    static const char opening[] = "opening what is to be packed";
+    static const char opening[] = "opening the source";
     source_t *source = NULL;
     pack_result_t result;
     double begun_sec = clock_sec();
-    /* Before the source is opened: a folder that was made for the shards may keep it from being read. */
+    /* Before the source is opened: a new --out folder inside it would be read as a class. */
     err_t err = comm->rank == 0 ? pack_check_apart(options->from, options->pack.out) : ERR_OK;
     err = comm_agree(comm, err, opening);
     if (err == ERR_OK) err = pack_open(comm, options->from, opening, &source);
@@ -86,7 +86,7 @@ static err_t pack_source(comm_t *comm, const options_t *options)
                  (long long)result.n_shards, figure_bytes((double)result.n_bytes).text, options->pack.out,
                  figure_time(clock_sec() - begun_sec).text);
         if (result.n_kept > 0)
-            log_info("%lld of the shards were there already, and whole", (long long)result.n_kept);
+            log_info("%lld of these shards were already complete and were kept", (long long)result.n_kept);
     }
     source_close(&source);
     return err;

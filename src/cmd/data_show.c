@@ -48,10 +48,10 @@ static const opt_t table[] = {
 static err_t check_options(const show_options_t *options, const opt_group_t *group, int n_words)
 {
     static const char *const of_sheets[] = {"count", "tile", "seed", "category"};
-    if (n_words != 1) RAISE(ERR_USAGE, "dptrain data show wants one folder");
+    if (n_words != 1) RAISE(ERR_USAGE, "dptrain data show: expected one folder");
     for (size_t i = 0; !options->out && i < sizeof of_sheets / sizeof *of_sheets; i++)
         if (opt_given(group, 1, of_sheets[i]))
-            RAISE(ERR_USAGE, "--%s is of the contact sheet; give --out FILE.png, too", of_sheets[i]);
+            RAISE(ERR_USAGE, "--%s requires --out FILE.png, the contact sheet", of_sheets[i]);
     if (!options->out) return ERR_OK;
     TRY(sheet_check(options->count, options->tile));
     return fs_check_target(options->out);

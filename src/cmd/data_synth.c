@@ -24,8 +24,8 @@ static const opt_t table[] = {
 static err_t synth_digits(const synth_options_t *options, const char *const *words, int n_words)
 {
     if (n_words != 1 || strcmp(words[0], "digits") != 0)
-        RAISE(ERR_USAGE, "usage: dptrain data synth digits --out DIR");
-    if (!options->out) RAISE(ERR_USAGE, "dptrain data synth wants --out DIR, the folder to write to");
+        RAISE(ERR_USAGE, "dptrain data synth: expected the word digits");
+    if (!options->out) RAISE(ERR_USAGE, "dptrain data synth: --out DIR is required");
     TRY(digits_write(options->out, (uint64_t)options->seed, options->n_train, options->n_val));
     log_info("wrote %lld training and %lld validation digits to %s; train on them with --data %s",
              (long long)options->n_train, (long long)options->n_val, options->out, options->out);
@@ -38,7 +38,7 @@ err_t cmd_data_synth(const cmd_context_t *context)
     opt_group_t group = {"Options", table, sizeof table / sizeof table[0], &options, 0};
     const char *words[1];
     int n_words = 0;
-    cmd_tell_word(context, "word", "digits", "strokes of digits, distorted, blurred, with noise");
+    cmd_tell_word(context, "word", "digits", "digits drawn as distorted strokes, with blur and noise");
     if (cmd_wants_help(context, "usage: dptrain data synth digits --out DIR [options]\n", &group, 1))
         return ERR_OK;
     err_t err = opt_defaults(&group, 1);

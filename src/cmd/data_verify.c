@@ -48,19 +48,20 @@ static err_t verify_source(comm_t *comm, const char *path)
     size = figure_bytes((double)verdict.n_bytes);
     took = figure_time(clock_sec() - begun_sec);
     if (verdict.n_damaged > 0) {
-        /* The same words on every rank: all know of it. */
-        err_t err = err_raise(ERR_DATA, __FILE__, __LINE__, "%s is damaged: %lld lines above say where%s",
-                              path, (long long)verdict.n_damaged,
-                              verdict.shards ? "; dptrain data pack from the same source writes anew what is "
-                                               "damaged, and keeps the rest"
-                                             : "");
+        /* Every rank has the verdict and raises the same error. */
+        err_t err =
+            err_raise(ERR_DATA, __FILE__, __LINE__, "%s is damaged: %lld lines above say where%s", path,
+                      (long long)verdict.n_damaged,
+                      verdict.shards ? "; dptrain data pack from the same source rewrites the damaged "
+                                       "shards and keeps the others"
+                                     : "");
         return comm_agree(comm, err, "the verdict");
     }
     if (verdict.shards)
         log_info("ok      %s: %s samples in %lld shards, %s: every byte is as it was written (%s)", path,
                  figure_count(verdict.n_samples).text, (long long)verdict.n_files, size.text, took.text);
     else
-        log_info("ok      %s: %s images, %s: all are there, and of the sizes that are said of them (%s)",
+        log_info("ok      %s: %s images, %s: all present, with the sizes that the annotations state (%s)",
                  path, figure_count(verdict.n_samples).text, size.text, took.text);
     return ERR_OK;
 }
@@ -76,7 +77,7 @@ err_t cmd_data_verify(const cmd_context_t *context)
     err_t err = opt_defaults(&group, 1);
     if (err == ERR_OK) err = opt_parse(&group, 1, context->argc, context->argv, words, 2, &n_words);
     if (err == ERR_OK && n_words != 1)
-        err = err_raise(ERR_USAGE, __FILE__, __LINE__, "dptrain data verify wants one folder");
+        err = err_raise(ERR_USAGE, __FILE__, __LINE__, "dptrain data verify: expected one folder");
     if (err != ERR_OK) return cmd_fail(err);
     err = data_open_comm(context, options.timeout_sec, &runtime);
     if (err == ERR_OK) err = verify_source(runtime.comm, words[0]);

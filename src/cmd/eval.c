@@ -42,10 +42,9 @@ err_t cmd_eval(const cmd_context_t *context)
         return ERR_OK;
     if (err == ERR_OK) err = opt_parse(groups, N_GROUPS, context->argc, context->argv, &where, 1, &n_words);
     if (err == ERR_OK && n_words == 0)
-        err = err_raise(ERR_USAGE, __FILE__, __LINE__,
-                        "dptrain eval wants a checkpoint, or the folder of a run");
+        err = err_raise(ERR_USAGE, __FILE__, __LINE__, "dptrain eval: expected a checkpoint or run folder");
     if (err == ERR_OK && !options.evaluate.png && opt_given(groups, N_GROUPS, "worst"))
-        err = err_raise(ERR_USAGE, __FILE__, __LINE__, "--worst is for --png FILE, which is not given");
+        err = err_raise(ERR_USAGE, __FILE__, __LINE__, "--worst requires --png FILE");
     if (err != ERR_OK) return cmd_fail(err);
     runtime_t runtime;
     err = runtime_open(&options.runtime, context->abort_job, &runtime);

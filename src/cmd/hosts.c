@@ -57,16 +57,17 @@ enum { N_VERBS = sizeof verbs / sizeof verbs[0], N_OPTIONS = sizeof table / size
 
 static err_t check_words(const char *const *words, int n)
 {
-    if (n == 0) RAISE(ERR_USAGE, "dptrain hosts wants a verb: show, hostfile or ssh-config");
+    if (n == 0) RAISE(ERR_USAGE, "dptrain hosts: expected a verb: show, hostfile or ssh-config");
     int verb = 0;
     while (verb < N_VERBS && strcmp(verbs[verb], words[0]) != 0) verb++;
     const char *nearest = opt_nearest(words[0], verbs, N_VERBS);
     if (verb == N_VERBS && nearest)
-        RAISE(ERR_USAGE, "dptrain hosts has no verb '%s'; did you mean '%s'?", words[0], nearest);
+        RAISE(ERR_USAGE, "dptrain hosts: unknown verb '%s'; did you mean '%s'?", words[0], nearest);
     if (verb == N_VERBS)
-        RAISE(ERR_USAGE, "dptrain hosts has no verb '%s'; it has show, hostfile and ssh-config", words[0]);
+        RAISE(ERR_USAGE, "dptrain hosts: unknown verb '%s'; expected show, hostfile or ssh-config", words[0]);
     if (n != 2)
-        RAISE(ERR_USAGE, "dptrain hosts %s wants a hostfile, a resource spec (YAML), or a list HOST:SLOTS,…",
+        RAISE(ERR_USAGE,
+              "dptrain hosts %s: expected one hostfile, resource spec (YAML), or list HOST:SLOTS,…",
               words[0]);
     return ERR_OK;
 }
@@ -83,7 +84,7 @@ static err_t write_all(const hosts_t *hosts, const char *verb, const hosts_optio
         hosts_write_tsv(hosts, out);
     else
         TRY(hosts_write_table(hosts, out));
-    /* Half a list of hosts looks like a whole one. */
+    /* A truncated list of hosts looks complete. */
     if (fflush(out) != 0 || ferror(out)) RAISE(ERR_SYSTEM, "cannot write the hosts: %s", strerror(errno));
     return ERR_OK;
 }
@@ -95,9 +96,9 @@ static err_t run_verb(const char *const *words, int n, const opt_group_t *group,
     err_t err = ERR_OK;
     TRY(check_words(words, n));
     if (strcmp(words[0], "show") != 0 && opt_given(group, 1, "format"))
-        RAISE(ERR_USAGE, "--format is for dptrain hosts show; %s has one form", words[0]);
+        RAISE(ERR_USAGE, "--format applies only to dptrain hosts show");
     if (strcmp(words[0], "ssh-config") != 0 && options->known_hosts)
-        RAISE(ERR_USAGE, "--known-hosts is for dptrain hosts ssh-config");
+        RAISE(ERR_USAGE, "--known-hosts applies only to dptrain hosts ssh-config");
     TRY(hosts_read(words[1], &hosts));
     TRY_OUT(err, hosts_filter(&hosts, options->include, options->exclude));
     TRY_OUT(err, hosts_default_login(&hosts, options->port, options->user, options->key));

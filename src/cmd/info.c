@@ -73,7 +73,7 @@ static err_t print_build(void)
     add_devices(&parts);
     TRY_OUT(err, backend_find("auto", &backend, why));
     table_cell(&parts, "auto");
-    table_cell(&parts, "takes %s", backend->name);
+    table_cell(&parts, "selects %s", backend->name);
     TRY_OUT(err, table_print(&parts, stdout));
     printf("\n");
     table_section(&parts, "models (--model NAME shows the layers)");
@@ -140,12 +140,12 @@ static err_t print_model(const info_options_t *o)
     return ERR_OK;
 }
 
-/* --input-size stands for the other three. */
+/* --input-size replaces --height, --width and the default of --channels. */
 static err_t settle_size(const opt_group_t *group, info_options_t *o)
 {
     if (!o->input_size) return ERR_OK;
     if (opt_given(group, 1, "height") || opt_given(group, 1, "width"))
-        RAISE(ERR_USAGE, "--input-size is height and width; leave --height and --width out");
+        RAISE(ERR_USAGE, "--input-size sets height and width: omit --height and --width");
     o->height = o->width = o->input_size;
     if (!opt_given(group, 1, "channels")) o->channels = 3;
     return ERR_OK;

@@ -57,7 +57,7 @@ static bool add_name(const char **names, int n, const char *name)
     return true;
 }
 
-/* Nothing is left: which of the two was wanted in vain, and what there is. */
+/* Nothing matched: names the option at fault, --case or --test, and the nearest name. */
 static err_t raise_filtered(const report_t *report)
 {
     enum { MAX_NAMES = 64 };
@@ -70,28 +70,27 @@ static err_t raise_filtered(const report_t *report)
             by_case = false;
             found |= !report->only_test || strcmp(group->test, report->only_test) == 0;
         }
-    if (found) RAISE(ERR_DATA, "nothing to report: no point that --case and --test choose can be used");
+    if (found) RAISE(ERR_DATA, "nothing to report: no usable point matches --case and --test");
     for (const report_run_t *run = report->runs; run; run = run->next)
         for (const report_group_t *group = run->groups; group && n < MAX_NAMES; group = group->next)
             n += add_name(names, n, by_case ? group->case_name : group->test);
     const char *wanted = by_case ? report->only_case : report->only_test;
     const char *nearest = opt_nearest(wanted, names, n);
     RAISE(ERR_USAGE, "no point has the %s '%s'; %s%s%s", by_case ? "case" : "test", wanted,
-          nearest ? "did you mean '" : "without the option all are shown", nearest ? nearest : "",
+          nearest ? "did you mean '" : "omit the option to show all", nearest ? nearest : "",
           nearest ? "'?" : "");
 }
 
-/* Whether there is anything to print. */
 static err_t check_usable(const report_t *report)
 {
     int64_t n_records = 0, n_points = 0;
     for (int i = 0; i < report->n_files; i++) n_records += report->files[i].n_records;
     for (const report_run_t *run = report->runs; run; run = run->next) n_points += run->n_points;
-    if (n_records == 0) RAISE(ERR_DATA, "nothing to report: there is no record that can be used");
+    if (n_records == 0) RAISE(ERR_DATA, "nothing to report: no usable record");
     return report->n_filtered > 0 && n_points == 0 ? raise_filtered(report) : ERR_OK;
 }
 
-/* What is printed, and how. */
+/* Context of print_records. */
 typedef struct printing {
     const report_t *report;
     const char *format;
@@ -107,16 +106,15 @@ static err_t print_records(const void *context, FILE *out)
 static err_t read_and_print(report_t *report, const report_options_t *options, const char *const *names,
                             int n, err_t *worst)
 {
-    if (n == 0) RAISE(ERR_USAGE, "dptrain report wants files of records; - is the standard input");
+    if (n == 0) RAISE(ERR_USAGE, "dptrain report: expected files of records, or - for standard input");
     if (options->check && (options->out || options->only_case || options->only_test))
-        RAISE(ERR_USAGE,
-              "--check looks at all records and prints lines: it takes no --out, --case or --test");
+        RAISE(ERR_USAGE, "--check reads all records: it cannot be combined with --out, --case or --test");
     if (options->check) return report_check(names, n, worst);
     TRY(report_files_read(report, names, n, worst));
     TRY(check_usable(report));
     const printing_t printing = {report, options->format};
     TRY(report_files_write(options->out, print_records, &printing));
-    /* What is forbidden is shown nevertheless. */
+    /* After printing: --strict fails the command without hiding the tables. */
     return options->strict ? report_files_check_strict(report) : ERR_OK;
 }
 
@@ -130,7 +128,7 @@ static err_t run_report(const void *values, const char *const *names, int n)
     return err > worst ? err : worst;
 }
 
-/* First words that are no files. */
+/* First words that are not files. */
 static const cmd_t verbs[] = {
     {"compare", "what got better or worse from one recording to another", cmd_report_compare},
     {"history", "change points over many recordings", cmd_report_history},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* dptrain report --check: records against what is documented. */
+/* `dptrain report --check`: checks records against the documented schema (report/records/schema.h). */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,9 +18,9 @@ err_t report_check(const char *const *names, int n, err_t *worst)
     TRY(report_files_each(names, n, check_one, &counts, worst));
     printf("%lld record%s checked\n", (long long)counts.n_records, counts.n_records == 1 ? "" : "s");
     if (fflush(stdout) != 0 || ferror(stdout))
-        RAISE(ERR_SYSTEM, "cannot write the standard output: %s", strerror(errno));
-    if (counts.n_records == 0 && *worst == ERR_OK) RAISE(ERR_DATA, "there is no record to check");
+        RAISE(ERR_SYSTEM, "cannot write standard output: %s", strerror(errno));
+    if (counts.n_records == 0 && *worst == ERR_OK) RAISE(ERR_DATA, "no record to check");
     if (counts.n_bad == 0) return ERR_OK;
-    RAISE(ERR_DATA, "%lld of %lld records are not as docs/records.md says", (long long)counts.n_bad,
+    RAISE(ERR_DATA, "%lld of %lld records do not match docs/records.md", (long long)counts.n_bad,
           (long long)counts.n_records);
 }

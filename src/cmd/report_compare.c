@@ -52,7 +52,7 @@ static const opt_t table[] = {
     {"seed", OPT_INT, FIELD(seed), "1", 0, 0, NULL, "N", "random seed of the bootstrap", OPT_MORE},
 };
 
-/* What is printed, and how. */
+/* Context of print_comparison. */
 typedef struct printing {
     const comparison_t *comparison;
     const compare_options_t *options;
@@ -66,7 +66,7 @@ static err_t print_comparison(const void *context, FILE *out)
     return compare_print(p->comparison, p->options, report_files_render(p->format), out);
 }
 
-/* Unlike for a report, a file that cannot be read is the end: what is missing may be what is worse. */
+/* Unlike in a report, an unreadable file is fatal: it may hold the metrics that are worse. */
 static err_t read_recording(arena_t *arena, const char *name, report_t *report)
 {
     const char **files;
@@ -74,7 +74,7 @@ static err_t read_recording(arena_t *arena, const char *name, report_t *report)
     err_t worst = ERR_OK;
     TRY(report_files_expand(arena, name, &files, &n));
     TRY(report_files_read(report, files, n, &worst));
-    if (worst != ERR_OK) RAISE(worst, "%s cannot be read whole, so it is not compared", name);
+    if (worst != ERR_OK) RAISE(worst, "%s was not read completely, so nothing was compared", name);
     return ERR_OK;
 }
 
@@ -119,8 +119,8 @@ static err_t run_compare(const void *values, const char *const *names, int n)
     arena_t arena = {0};
     err_t err = ERR_OK;
     if (n != 2)
-        err =
-            err_raise(ERR_USAGE, __FILE__, __LINE__, "dptrain report compare wants two recordings: BASE NEW");
+        err = err_raise(ERR_USAGE, __FILE__, __LINE__,
+                        "dptrain report compare: expected two recordings, BASE and NEW");
     for (int i = 0; i < 2 && err == ERR_OK; i++) err = read_recording(&arena, names[i], &reports[i]);
     if (err == ERR_OK) err = compare_recordings(command, reports, &comparison);
     compare_free(&comparison);

@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 
-/* A file that was read, by what it is: under another name it is the same. */
+/* A file that was read, identified independently of its name. */
 typedef struct seen {
     dev_t device;
     ino_t inode;
@@ -37,30 +37,29 @@ static void warn_trouble(const report_file_t *file)
         log_warn("%s: %lld lines were left out; the first is line %lld: %s", file->name, (long long)bad->n,
                  (long long)bad->line, bad->why);
     if (newer->n > 0)
-        log_warn("%s: records left out: %lld, the first in line %lld: their schema is newer than %d, which "
-                 "is what "
-                 "this dptrain knows",
-                 file->name, (long long)newer->n, (long long)newer->line, REPORT_SCHEMA);
+        log_warn(
+            "%s: records left out: %lld, the first in line %lld: their schema is newer than %d, the newest "
+            "that this dptrain reads",
+            file->name, (long long)newer->n, (long long)newer->line, REPORT_SCHEMA);
     if (again->n > 0)
         log_warn(
-            "%s: points left out: %lld, the first in line %lld: they are of run %s, which was read already",
+            "%s: points left out: %lld, the first in line %lld: they belong to run %s, which was already read",
             file->name, (long long)again->n, (long long)again->line, again->why);
     if (file->n_lines == 0) log_warn("%s is empty", file->name);
 }
 
-/* *out < 0: it was read already, which was said. */
+/* *out < 0: the file was already read; a warning was logged. */
 static err_t open_file(reading_t *r, const char *name, int *out)
 {
     struct stat info;
     bool is_stdin = strcmp(name, "-") == 0;
     int fd = is_stdin ? dup(STDIN_FILENO) : open(name, O_RDONLY | O_CLOEXEC);
     *out = -1;
-    if (fd < 0)
-        RAISE(ERR_DATA, "cannot read %s: %s", is_stdin ? "the standard input" : name, strerror(errno));
+    if (fd < 0) RAISE(ERR_DATA, "cannot read %s: %s", is_stdin ? "standard input" : name, strerror(errno));
     if (fstat(fd, &info) == 0) {
         if (S_ISDIR(info.st_mode)) {
             close(fd);
-            RAISE(ERR_DATA, "%s is a folder; name a file in it: that of a run is metrics.jsonl", name);
+            RAISE(ERR_DATA, "%s is a folder; name a file in it, such as the metrics.jsonl of a run", name);
         }
         for (int i = 0; i < r->n_seen; i++) {
             if (r->seen[i].device != info.st_dev || r->seen[i].inode != info.st_ino) continue;
@@ -117,7 +116,7 @@ static int is_recording(const struct dirent *entry)
     return entry->d_name[0] != '.' && n > 6 && strcmp(entry->d_name + n - 6, ".jsonl") == 0;
 }
 
-/* By bytes: alphasort goes by the locale. */
+/* In byte order; alphasort's depends on the locale. */
 static int by_name(const struct dirent **a, const struct dirent **b)
 {
     return strcmp((*a)->d_name, (*b)->d_name);
@@ -132,14 +131,14 @@ err_t report_files_expand(arena_t *arena, const char *name, const char ***out, i
     if (n < 0) RAISE(ERR_DATA, "cannot read the folder %s: %s", name, strerror(errno));
     if (n == 0) {
         free(entries);
-        RAISE(ERR_DATA, "there is no recording (*.jsonl) in the folder %s", name);
+        RAISE(ERR_DATA, "no recording (*.jsonl) in the folder %s", name);
     }
     err_t err = arena_new(arena, (size_t)n * sizeof **out, out);
     if (err == ERR_OK && !is_folder) (*out)[0] = name;
     for (int i = 0; is_folder && i < n; i++) {
         if (err == ERR_OK) err = fs_join(path, name, entries[i]->d_name);
         if (err == ERR_OK) err = arena_text(arena, path, strlen(path), &(*out)[i]);
-        free(entries[i]); /* scandir's own */
+        free(entries[i]); /* allocated by scandir */
     }
     free(entries);
     *n_out = n;
@@ -184,8 +183,7 @@ out:
 err_t report_files_write(const char *path, err_t (*print)(const void *context, FILE *out),
                          const void *context)
 {
-    return path ? print_to_file(path, print, context)
-                : print_to(stdout, "the standard output", print, context);
+    return path ? print_to_file(path, print, context) : print_to(stdout, "standard output", print, context);
 }
 
 const render_t *report_files_render(const char *format)

@@ -44,7 +44,7 @@ static const opt_t table[] = {
      "exit code 1 if a metric became slower within the newest N recordings, N from 3; 0: never", OPT_COMMON},
 };
 
-/* A report of its own for each file: what is not needed of one is gone before the next. */
+/* One report per file: its memory is freed before the next file is read. */
 static err_t read_file(const report_history_files_t *files, const char *name, history_t *history,
                        err_t *worst)
 {
@@ -70,7 +70,7 @@ err_t report_history_read(const report_history_files_t *files, history_t *histor
     return err;
 }
 
-/* What is printed, and how. */
+/* Context of print_history. */
 typedef struct printing {
     const history_t *history;
     const history_options_t *options;
@@ -89,10 +89,11 @@ static err_t check_slower(const history_t *history, int64_t n_last)
 {
     int n = n_last > 0 ? history_count_slower(history, (int)n_last) : 0;
     if (n == 0) return ERR_OK;
-    RAISE(ERR_GATE, "changes to slower within the newest %lld recordings: %d", (long long)n_last, n);
+    RAISE(ERR_GATE, "%d metric%s became slower within the newest %lld recordings", n, n == 1 ? "" : "s",
+          (long long)n_last);
 }
 
-/* With whole recordings and no value at all it is the filter that left nothing. */
+/* Complete recordings without any value: --case or --test matched nothing. */
 static err_t finish_filtered(const history_command_t *command, const history_options_t *options,
                              history_t *history)
 {
@@ -100,7 +101,7 @@ static err_t finish_filtered(const history_command_t *command, const history_opt
     err_t err = history_finish(history, options);
     if (err != ERR_DATA || history->n_recordings == history->n_interrupted || !(only_case || only_test))
         return err;
-    RAISE(ERR_USAGE, "no point of the recordings has%s%s%s%s%s%s; without the options all are shown",
+    RAISE(ERR_USAGE, "no point of the recordings has%s%s%s%s%s%s; omit the options to show all",
           only_case ? " the case '" : "", only_case ? only_case : "", only_case ? "'" : "",
           only_test ? " the test '" : "", only_test ? only_test : "", only_test ? "'" : "");
 }
@@ -112,13 +113,12 @@ static err_t make_history(const history_command_t *command, const report_history
         .min_effect = command->min_effect, .alpha = command->alpha, .last = (int)command->last, .seed = 1};
     if (files->n == 0)
         RAISE(ERR_USAGE,
-              "dptrain report history wants a folder of recordings, as results/runs, or their files");
+              "dptrain report history: expected a folder of recordings, such as results/runs, or files");
     if (command->fail_on_change > 0 && command->fail_on_change < STATS_CHANGE_MIN_LENGTH)
-        RAISE(
-            ERR_USAGE,
-            "--fail-on-change %lld can never find anything: a change is seen when %d recordings have the new "
-            "level. Give %d or more, or 0 for never",
-            (long long)command->fail_on_change, STATS_CHANGE_MIN_LENGTH, STATS_CHANGE_MIN_LENGTH);
+        RAISE(ERR_USAGE,
+              "invalid --fail-on-change '%lld': a change is detected after %d recordings at the new level; "
+              "expected %d or more, or 0 for never",
+              (long long)command->fail_on_change, STATS_CHANGE_MIN_LENGTH, STATS_CHANGE_MIN_LENGTH);
     TRY(report_history_read(files, history, worst));
     TRY(finish_filtered(command, &options, history));
     const printing_t printing = {history, &options, command->format};

@@ -47,7 +47,7 @@ static const opt_t table[] = {
      OPT_COMMON},
 };
 
-/* All that a page is made from. */
+/* The content of a page. */
 typedef struct html_data {
     report_t now, base;
     comparison_t comparison;
@@ -65,7 +65,7 @@ static err_t read_all(const char *const *names, int n, report_t *report, err_t *
     for (int i = 0; i < n; i++) {
         err_t expanded = report_files_expand(&arena, names[i], &files, &n_files);
         if (expanded == ERR_DATA) {
-            /* As with a file: said, and the others are read. */
+            /* Logged, as for a file; the others are still read. */
             log_error("%s", err_message());
             if (expanded > *worst) *worst = expanded;
             continue;
@@ -81,14 +81,15 @@ out:
     return err;
 }
 
-/* Recordings that cannot be compared are shown nevertheless, with the reason. What was not read may be what
- * is worse. */
+/* If the recordings cannot be compared, the page shows them without verdicts, and the reason.
+ * not_whole: the recording that was not read completely; NULL: none. */
 static err_t add_comparison(html_data_t *data, const compare_options_t *options, const char *not_whole)
 {
     data->input.base = &data->base;
     data->input.options = options;
-    err_t err = not_whole ? err_raise(ERR_DATA, __FILE__, __LINE__, "%s could not be read whole", not_whole)
-                          : compare_reports(&data->base, &data->now, options, &data->comparison);
+    err_t err = not_whole
+                    ? err_raise(ERR_DATA, __FILE__, __LINE__, "%s could not be read completely", not_whole)
+                    : compare_reports(&data->base, &data->now, options, &data->comparison);
     if (err == ERR_OK) data->input.comparison = &data->comparison;
     if (err != ERR_DATA) return err;
     log_warn("%s", err_message());
@@ -97,7 +98,7 @@ static err_t add_comparison(html_data_t *data, const compare_options_t *options,
     return ERR_OK;
 }
 
-/* One that cannot be used is no reason to show nothing. */
+/* An unusable history is logged; the page is still written. */
 static err_t add_history(html_data_t *data, const html_command_t *command, err_t *worst)
 {
     const report_history_files_t files = {&command->history, 1, command->only_case, command->only_test};
@@ -128,11 +129,12 @@ static err_t make_page(html_data_t *data, const html_command_t *command, const c
                                        .n_resamples = 2000,
                                        .seed = 1};
     if (n == 0 && !command->history)
-        RAISE(ERR_USAGE, "dptrain report html wants files of records, or --history; - is the standard input");
-    if (n == 0 && command->base) RAISE(ERR_USAGE, "--base wants files of records to compare with it");
+        RAISE(ERR_USAGE,
+              "dptrain report html: expected files of records, - for standard input, or --history");
+    if (n == 0 && command->base) RAISE(ERR_USAGE, "--base requires files of records to compare with it");
     TRY(read_all(names, n, &data->now, worst));
     if (command->base) {
-        const char *not_whole = *worst != ERR_OK ? "what is to be compared with the base" : NULL;
+        const char *not_whole = *worst != ERR_OK ? "the new recording" : NULL;
         err_t of_base = ERR_OK;
         TRY(read_all(&command->base, 1, &data->base, &of_base));
         if (of_base != ERR_OK) not_whole = command->base;

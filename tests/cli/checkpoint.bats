@@ -104,11 +104,11 @@ damage() { # FILE OFFSET
         check 3 "No such file" "$verb" "$BATS_TEST_TMPDIR/absent.h5"
         check 3 "is not a dptrain checkpoint" "$verb" "$BATS_TEST_TMPDIR/text.h5"
         check 3 "an HDF5 file, but not a dptrain checkpoint" "$verb" "$foreign"
-        check 2 "wants" "$verb"
+        check 2 "expected" "$verb"
     done
-    check 2 "wants one checkpoint" show "$RUN" "$RUN"
+    check 2 "expected one checkpoint" show "$RUN" "$RUN"
     check 2 "did you mean 'verify'?" verfy "$RUN"
-    check 2 "show, verify and export" prune "$RUN"
+    check 2 "show, verify or export" prune "$RUN"
     check 2 "show, verify or export"
     check 2 "unknown option" verify --fast "$RUN"
     "$dptrain" checkpoint --help | grep -q 'checkpoint verify'

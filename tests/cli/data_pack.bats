@@ -45,11 +45,11 @@ first_record() { # FILE MEMBER-NUMBER
 no_leftovers() { [[ -z $(find "$1" -name '.*tmp*') ]]; }
 
 @test "what is asked for wrongly is told, with the right code" {
-    check 2 "wants a verb"
+    check 2 "expected a verb"
     check 2 "did you mean 'verify'?" verfy
-    check 2 "wants --from" pack --out "$shards"
-    check 2 "wants --out" pack --from "$tiny"
-    check 2 "--quality is of what --resize makes" pack --from "$tiny" --out "$shards" --quality 80
+    check 2 "--from SRC is required" pack --out "$shards"
+    check 2 "--out DST is required" pack --from "$tiny"
+    check 2 "--quality requires --resize" pack --from "$tiny" --out "$shards" --quality 80
     check 2 "unknown option" pack --from "$tiny" --out "$shards" --shards 3
     check 2 "is what is to be packed" pack --from "$tiny" --out "$tiny/."
     check 3 "$BATS_TEST_TMPDIR/absent" pack --from "$BATS_TEST_TMPDIR/absent" --out "$shards"
@@ -58,7 +58,7 @@ no_leftovers() { [[ -z $(find "$1" -name '.*tmp*') ]]; }
     check 3 "$BATS_TEST_TMPDIR/empty" pack --from "$BATS_TEST_TMPDIR/empty" --out "$shards"
     touch "$BATS_TEST_TMPDIR/file"
     check 2 "$BATS_TEST_TMPDIR/file is a file" pack --from "$tiny" --out "$BATS_TEST_TMPDIR/file"
-    check 2 "wants one folder" verify
+    check 2 "expected one folder" verify
     check 3 "$BATS_TEST_TMPDIR/absent" verify "$BATS_TEST_TMPDIR/absent"
 }
 
@@ -125,7 +125,7 @@ no_leftovers() { [[ -z $(find "$1" -name '.*tmp*') ]]; }
     [[ $output == *"not ok"*"train-00001-of-"*"No such file"* ]]
     run "$dptrain" data pack --from "$tiny" --out "$shards" --shard-size 16K
     echo "$output"
-    [[ $output == *"$((n - 1)) of the shards were there already"* ]]
+    [[ $output == *"$((n - 1)) of these shards were already complete"* ]]
     diff -r "$shards" "$shards-whole"
     # One bit of an image: verify names the record, packing mends it.
     file=$(find "$shards" -name 'train-00000-*')
@@ -186,7 +186,7 @@ no_leftovers() { [[ -z $(find "$1" -name '.*tmp*') ]]; }
     check 3 "packing was not finished" verify "$shards"
     run "$dptrain" data pack --from "$BATS_TEST_TMPDIR/digits" --out "$shards" --shard-size 8K
     echo "$output"
-    [[ $output == *"of the shards were there already"* ]]
+    [[ $output == *"of these shards were already complete"* ]]
     "$dptrain" data verify "$shards"
 }
 
@@ -214,7 +214,7 @@ no_leftovers() { [[ -z $(find "$1" -name '.*tmp*') ]]; }
     [ "$status" -eq 0 ]
     [[ $output == *"No space left on device"*"code 4"* ]]
     [[ $output != *.tmp-* ]]
-    [[ $output == *"of the shards were there already"*"every byte is as it was written"* ]]
+    [[ $output == *"of these shards were already complete"*"every byte is as it was written"* ]]
     [[ $output == *"Read-only file system"*"read-only: code 4"* ]]
 }
 

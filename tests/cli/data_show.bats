@@ -37,15 +37,15 @@ coco_tiny() {
 }
 
 @test "what is asked for wrongly is told, with the right code, before a file is written" {
-    check 2 "wants one folder"
-    check 2 "wants one folder" "$tiny" "$tiny"
+    check 2 "expected one folder"
+    check 2 "expected one folder" "$tiny" "$tiny"
     check 3 "there is no such folder" "$work/absent"
     mkdir "$work/empty"
     check 3 "holds no images" "$work/empty"
     check 2 "--count" "$tiny" --out "$sheet" --count 0
     check 2 "--tile" "$tiny" --out "$sheet" --tile 5000
     check 2 "take fewer, or smaller ones" "$tiny" --out "$sheet" --tile 1024 --count 1000
-    check 2 "--seed is of the contact sheet" "$tiny" --seed 3
+    check 2 "--seed requires --out FILE.png" "$tiny" --seed 3
     check 2 "has no category 'eleven'" "$tiny" --out "$sheet" --category eleven
     check 4 "$work/absent" "$tiny" --out "$work/absent/sheet.png"
     check 2 "$work/empty" "$tiny" --out "$work/empty"

@@ -91,7 +91,7 @@ png_size() { # FILE OFFSET
         check 2 "from 1 to 400" "$n" --png a.png --worst 0
         check 2 "from 1 to 400" "$n" --png a.png --worst 401
         check 2 "expected a whole number" "$n" --png a.png --worst many
-        check 2 "--worst is for --png" "$n" --worst 3
+        check 2 "--worst requires --png" "$n" --worst 3
     done
     [ ! -e a.png ]
     [ -z "$(ls -A folder)" ]

@@ -112,13 +112,13 @@ EOT
 
 @test "usage errors, help, and a full disk" {
     run "$dptrain" hosts
-    [ "$status" -eq 2 ] && [[ "$output" == *"wants a verb"* ]]
+    [ "$status" -eq 2 ] && [[ "$output" == *"expected a verb"* ]]
     run "$dptrain" hosts shw hostfile
     [ "$status" -eq 2 ] && [[ "$output" == *"did you mean 'show'"* ]]
     run "$dptrain" hosts show
     [ "$status" -eq 2 ]
     run "$dptrain" hosts hostfile hostfile --format tsv
-    [ "$status" -eq 2 ] && [[ "$output" == *"--format is for"* ]]
+    [ "$status" -eq 2 ] && [[ "$output" == *"--format applies only to"* ]]
     run "$dptrain" hosts show hostfile --known-hosts f
     [ "$status" -eq 2 ]
     run "$dptrain" hosts show hostfile --user='-oProxyCommand=x'

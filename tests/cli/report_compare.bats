@@ -164,17 +164,17 @@ compare() { # WANTED CODE, ARGUMENTS…   Into said and err.
     grep -q 'foreign.jsonl: line 1 was left out: it is not JSON' err
     mkdir nothing
     compare 3 base.jsonl nothing
-    grep -qF 'there is no recording (*.jsonl) in the folder nothing' err
+    grep -qF 'no recording (*.jsonl) in the folder nothing' err
     compare 3 base.jsonl missing.jsonl
     grep -q 'cannot read missing.jsonl' err
     head -c 3000 "$dptrain" >new/5.jsonl
     compare 3 base.jsonl new
-    grep -q 'new cannot be read whole, so it is not compared' err
+    grep -q 'new was not read completely, so nothing was compared' err
 }
 
 @test "usage: two recordings, sensible options" {
     compare 2 base.jsonl
-    grep -q 'wants two recordings: BASE NEW' err
+    grep -q 'expected two recordings, BASE and NEW' err
     compare 2 base.jsonl base.jsonl base.jsonl
     compare 2 --min-effect much base.jsonl base.jsonl
     compare 2 --alpha 0 base.jsonl base.jsonl

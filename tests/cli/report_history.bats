@@ -131,23 +131,23 @@ END
     history --fail-on-change 5 "$runs"
     fails 1 --fail-on-change 6 "$runs"
     grep -q '^Changed between' "$said"
-    grep -q 'changes to slower within the newest 6 recordings: 1$' "$err"
+    grep -q '1 metric became slower within the newest 6 recordings$' "$err"
     history --fail-on-change 3 "$runs"
     for few in 1 2; do
         fails 2 --fail-on-change "$few" "$runs"
-        grep -q 'can never find anything' "$err"
+        grep -q 'invalid --fail-on-change' "$err"
     done
 }
 
 @test "exit codes: 2 for what was asked, 3 for what was found" {
     fails 2
-    grep -q 'wants a folder of recordings' "$err"
+    grep -q 'expected a folder of recordings' "$err"
     fails 2 --min-effect x "$runs"
     fails 2 --case gem "$runs"
     grep -q "no point of the recordings has the case 'gem'" "$err"
     mkdir "$BATS_TEST_TMPDIR/none"
     fails 3 "$BATS_TEST_TMPDIR/none"
-    grep -q 'there is no recording' "$err"
+    grep -q 'no recording (\*.jsonl)' "$err"
     fails 3 "$BATS_TEST_TMPDIR/nowhere"
     printf '{"record":"bench_run","schema":9}\n{"record":"ben' >"$BATS_TEST_TMPDIR/none/a.jsonl"
     fails 3 "$BATS_TEST_TMPDIR/none"

@@ -222,7 +222,7 @@ sections() { # PAGE
     ln -s nowhere base/2.jsonl
     run -3 "$dptrain" report html --out page.html --base base new.jsonl
     check_page page.html
-    grep -q 'No verdict: base could not be read whole' page.html
+    grep -q 'No verdict: base could not be read completely' page.html
     run -4 "$dptrain" report html --out missing/page.html new.jsonl
     # One that cannot be read: the other is shown, and the code says it.
     printf '{"half' >>new.jsonl

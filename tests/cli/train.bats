@@ -345,7 +345,7 @@ start_long_run() { # RANKS
     "$dptrain" info --model resnet18 --input-size 32 --channels 1 --multi-label | grep -Eq '^loss +sigmoid_bce '
     run "$dptrain" info --model resnet18 --input-size 32 --width 16
     [ "$status" -eq 2 ]
-    [[ $output == *"leave --height and --width out"* ]]
+    [[ $output == *"omit --height and --width"* ]]
     run "$dptrain" info --model lenet5 --height 4
     [ "$status" -eq 2 ]
     [[ $output == *"layer conv1"* && $output == *"1×4×28×1"* ]]
