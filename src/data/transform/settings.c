@@ -16,23 +16,25 @@ const opt_t transform_option_table[] = {
     {"input-size", OPT_INT, FIELD(input_size), NULL, 8, RESIZE_MAX, NULL, "N",
      "height and width of the model's input, in pixels [224]", OPT_COMMON},
     {"task", OPT_CHOICE, FIELD(task), "auto", 0, 0, tasks, NULL,
-     "labels: one class per image, several (COCO), or one per annotated object; auto: what the data has",
+     "classify: one class per image; multilabel: any number of classes per image (COCO); crops: one image "
+     "per annotated object; auto: multilabel with annotations, else classify",
      OPT_COMMON},
     {"crop", OPT_CHOICE, FIELD(crop), "auto", 0, 0, crops, NULL,
-     "training crop: a random part, the center, all with borders, or all stretched; auto: random; of IDX files and digits: all",
+     "training crop: random area, center, or the whole image padded (letterbox) or stretched (warp); auto: "
+     "random; for IDX files and digits: whole images",
      OPT_MORE},
     {"crop-scale", OPT_REAL, FIELD(crop_scale), NULL, 0.01, 1, NULL, "X",
      "minimum area of a random crop, relative to the image [0.08; multilabel 0.5, crops 0.25]", OPT_MORE},
     {"eval-crop", OPT_CHOICE, FIELD(eval_crop), "auto", 0, 0, eval_crops, NULL,
-     "evaluation crop; auto: center, with annotations warp", OPT_MORE},
+     "evaluation crop; auto: center, or warp with annotations", OPT_MORE},
     {"flip", OPT_FLAG, FIELD(flip), "true", 0, 0, NULL, NULL,
      "random horizontal flip in training, with probability 1/2", OPT_MORE},
     {"jitter-brightness", OPT_REAL, FIELD(brightness), "0", 0, 1, NULL, "X",
-     "random brightness factor in training, up to 1 ± X", OPT_MORE},
+     "random brightness factor in training, within 1 ± X", OPT_MORE},
     {"jitter-contrast", OPT_REAL, FIELD(contrast), "0", 0, 1, NULL, "X",
-     "random contrast factor in training, up to 1 ± X", OPT_MORE},
+     "random contrast factor in training, within 1 ± X", OPT_MORE},
     {"jitter-saturation", OPT_REAL, FIELD(saturation), "0", 0, 1, NULL, "X",
-     "random saturation factor in training, up to 1 ± X", OPT_MORE},
+     "random saturation factor in training, within 1 ± X", OPT_MORE},
 };
 const int n_transform_options = sizeof transform_option_table / sizeof transform_option_table[0];
 

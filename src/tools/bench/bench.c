@@ -16,18 +16,18 @@ const opt_t bench_option_table[] = {
     {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "FILE",
      "file to append records to [runs/bench-DATE.jsonl]", OPT_COMMON},
     {"quick", OPT_FLAG, FIELD(quick), "false", 0, 0, NULL, NULL,
-     "fewer points and less time for each: `all` within two minutes", OPT_COMMON},
+     "fewer points and less time per point; all cases take less than two minutes", OPT_COMMON},
     {"budget", OPT_REAL, FIELD(budget_sec), "0", 0, 86400, NULL, "SEC",
-     "time per point; 0: 2, with --quick 0.25", OPT_COMMON},
+     "time per point, in seconds; 0: 2, or 0.25 with --quick", OPT_COMMON},
     {"precision", OPT_REAL, FIELD(precision), "0.01", 1e-6, 1, NULL, "X",
-     "target precision of a median: 95 % confidence interval within ±X, relative", OPT_COMMON},
+     "target precision of the median: relative half-width of its 95 % confidence interval", OPT_COMMON},
     {"turns", OPT_STRING, FIELD(turns), NULL, 0, 0, NULL, "FOLDER:first|second",
-     "alternate batches with another job on this host, through FOLDER, so that both see the same machine; "
-     "both jobs measure the same",
+     "alternate with another job on this host after every batch, through FOLDER, so that both see the same "
+     "machine; both jobs must measure the same points",
      OPT_MORE},
     {"clock", OPT_REAL, FIELD(clock_sec), "0", 0, 1, NULL, "SEC",
-     "best time of the calibration loop on this machine (clock_sec of earlier records); slower samples count "
-     "as disturbed; 0: unknown",
+     "best time of the calibration loop on this machine, in seconds (clock_sec of earlier records); slower "
+     "samples count as disturbed; 0: unknown",
      OPT_MORE},
 };
 const int n_bench_options = sizeof bench_option_table / sizeof bench_option_table[0];

@@ -29,9 +29,9 @@ static const opt_t conv_table[] = {
     {"conv-net", OPT_CHOICE, FIELD(net), "all", 0, 0, nets, NULL, "network whose layers are measured",
      OPT_COMMON},
     {"conv-batch", OPT_INT, FIELD(batch), "0", 0, BATCH_MAX, NULL, "N",
-     "batch size, in images; 0: LeNet-5 64, others 8, with --quick 1", OPT_COMMON},
+     "batch size, in images; 0: 64 for LeNet-5, else 8, or 1 with --quick", OPT_COMMON},
     {"conv-algorithms", OPT_CHOICE, FIELD(algorithms), "fixed", 0, 0, rules, NULL,
-     "fixed: the backend's rule; measure: the fastest, as in training", OPT_MORE},
+     "the backend's rule, or the fastest measured, as in training", OPT_MORE},
     {"conv-fault", OPT_CHOICE, FIELD(fault), "none", 0, 0, faults, NULL,
      "corrupt one element of a pass before the check", OPT_HIDDEN},
 };
@@ -222,7 +222,8 @@ static err_t conv_run(bench_t *bench, const void *values)
 }
 
 const bench_case_t bench_conv = {.name = "conv",
-                                 .summary = "convolutions of LeNet-5, VGG-16 and ResNet-50, three passes",
+                                 .summary =
+                                     "convolutions of LeNet-5, VGG-16 and ResNet-50, forward and backward",
                                  .table = conv_table,
                                  .n_options = sizeof conv_table / sizeof conv_table[0],
                                  .n_options_bytes = sizeof(conv_options_t),

@@ -38,11 +38,11 @@ static const char *const shape_sets[] = {"all", "square", "training", NULL};
 #define FIELD(name) offsetof(gemm_options_t, name)
 static const opt_t gemm_table[] = {
     {"gemm-precision", OPT_CHOICE, FIELD(precision), "fp32", 0, 0, model_precisions, NULL,
-     "precision of the products", OPT_COMMON},
+     "precision of the matrix products", OPT_COMMON},
     {"gemm-shapes", OPT_CHOICE, FIELD(shapes), "all", 0, 0, shape_sets, NULL,
-     "square matrices, the last layers of networks in training, or both", OPT_COMMON},
+     "square matrices, the final layers of networks in training, or both", OPT_COMMON},
     {"gemm-max", OPT_INT, FIELD(max), "0", 0, 65536, NULL, "N",
-     "largest square, from 64 up by factors of 2; 0: 4096, with --quick 1024", OPT_COMMON},
+     "largest square matrix; sizes double from 64; 0: 4096, or 1024 with --quick", OPT_COMMON},
     {"gemm-fault", OPT_FLAG, FIELD(fault), NULL, 0, 0, NULL, NULL, "corrupt one element before the check",
      OPT_HIDDEN},
 };
@@ -175,7 +175,7 @@ static err_t gemm_run(bench_t *bench, const void *values)
 }
 
 const bench_case_t bench_gemm = {.name = "gemm",
-                                 .summary = "matrix products, share of the measured peak",
+                                 .summary = "matrix products, and their share of the measured peak",
                                  .table = gemm_table,
                                  .n_options = sizeof gemm_table / sizeof gemm_table[0],
                                  .n_options_bytes = sizeof(gemm_options_t),

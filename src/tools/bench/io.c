@@ -27,8 +27,8 @@ typedef struct io_options {
 static const opt_t io_table[] = {
     {"io-dir", OPT_STRING, FIELD(dir), NULL, 0, 0, NULL, "DIR",
      "directory to measure, visible on all hosts [that of the records]", OPT_COMMON},
-    {"io-bytes", OPT_SIZE, FIELD(n_bytes), "0", 0, 1e12, NULL, "BYTES", "file size; 0: 64M, with --quick 16M",
-     OPT_COMMON},
+    {"io-bytes", OPT_SIZE, FIELD(n_bytes), "0", 0, 1e12, NULL, "BYTES",
+     "file size; 0: 64M, or 16M with --quick", OPT_COMMON},
     {"io-fault", OPT_FLAG, FIELD(fault), NULL, 0, 0, NULL, NULL, "corrupt the data read before the check",
      OPT_HIDDEN},
 };

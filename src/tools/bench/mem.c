@@ -25,8 +25,8 @@ typedef struct mem_options {
 #define FIELD(name) offsetof(mem_options_t, name)
 static const opt_t mem_table[] = {
     {"mem-bytes", OPT_SIZE, FIELD(n_bytes), "0", 0, 1e15, NULL, "BYTES",
-     "a single working set per rank, its three arrays together (GPU: one copy); 0: one for each cache, and "
-     "DRAM",
+     "size of the working set per rank (three arrays together; on a GPU the array copied); 0: one per cache "
+     "level, and DRAM",
      OPT_COMMON},
     {"mem-fresh", OPT_FLAG, FIELD(fresh), "true", 0, 0, NULL, NULL, "also measure the cost of fresh pages",
      OPT_MORE},

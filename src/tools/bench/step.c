@@ -31,9 +31,9 @@ static const opt_t step_table[] = {
     {"step-algorithms", OPT_STRING, FIELD(algorithms), "measure", 0, 0, NULL, "fixed|measure|FILE",
      "convolution algorithms, as in train's --algorithms", OPT_MORE},
     {"step-budget", OPT_REAL, FIELD(budget_sec), "0", 0, 86400, NULL, "SEC",
-     "time for each arrangement of ranks; 0: that of --budget", OPT_MORE},
+     "time per arrangement of ranks, in seconds; 0: as --budget", OPT_MORE},
     {"step-scaling", OPT_FLAG, FIELD(scaling), "true", 0, 0, NULL, NULL,
-     "also measure fewer ranks, and each rank alone, for the efficiencies", OPT_COMMON},
+     "also measure fewer ranks, and each rank alone, to compute efficiencies", OPT_COMMON},
 };
 
 typedef enum mode { ALONE, WEAK, STRONG } scaling_t;

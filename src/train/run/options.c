@@ -15,18 +15,19 @@ static const char *const on_errors[] = {"stop", "continue", NULL};
 
 #define FIELD(name) offsetof(train_options_t, name)
 static const opt_t table[] = {
-    {"model", OPT_STRING, FIELD(model), "lenet5", 0, 0, NULL, "NAME", "model; `dptrain info` lists them",
+    {"model", OPT_STRING, FIELD(model), "lenet5", 0, 0, NULL, "NAME", "model; dptrain info lists them",
      OPT_COMMON},
     {"data", OPT_STRING, FIELD(data), NULL, 0, 0, NULL, "DIR",
-     "image folder (a folder per class, or COCO), shards, MNIST's IDX files, digits or synthetic "
+     "dataset: image folder (one folder per class, or COCO), shards, MNIST's IDX files, digits (built in) "
+     "or synthetic "
      "[$DPTRAIN_DATA/mnist, data/mnist, digits]",
      OPT_COMMON},
     {"config", OPT_STRING, FIELD(config), NULL, 0, 0, NULL, "FILE",
-     "file of `key = value` lines; the command line takes precedence", OPT_COMMON},
+     "file of KEY = VALUE lines; the command line takes precedence", OPT_COMMON},
     {"print-config", OPT_FLAG, FIELD(print_config), "false", 0, 0, NULL, NULL,
      "print the resolved options in the format of --config and exit", OPT_MORE},
     {"weights", OPT_STRING, FIELD(weights), NULL, 0, 0, NULL, "FILE.npz",
-     "initial weights (npz); a classifier for other classes is reinitialized", OPT_COMMON},
+     "initial weights; a classifier for other classes is reinitialized", OPT_COMMON},
     {"weights-names", OPT_STRING, FIELD(weights_names), "torchvision", 0, 0, NULL, "TABLE",
      "parameter names in --weights: torchvision, detectron2, huggingface, dptrain, or a file of rules",
      OPT_MORE},
@@ -54,12 +55,12 @@ static const opt_t table[] = {
      "precision of matrix products; with bf16 the CPU also stores activations between layers as bfloat16",
      OPT_COMMON},
     {"reproducible", OPT_INT, FIELD(reproducible), NULL, 1, 4096, NULL, "V",
-     "sum gradients of V virtual shards in a fixed order: bitwise-identical results on any number of ranks "
-     "that divides V",
+     "sum the gradients of V virtual shards in a fixed order: bitwise-identical results on any number of "
+     "ranks that divides V",
      OPT_COMMON},
     {"algorithms", OPT_STRING, FIELD(algorithms), "measure", 0, 0, NULL, "fixed|measure|FILE",
-     "convolution algorithms: the backend's rule, the fastest measured at startup, or those in FILE; fixed "
-     "by default with --reproducible",
+     "convolution algorithms: the backend's rule, the fastest measured at startup, or those in FILE; with "
+     "--reproducible the default is fixed",
      OPT_MORE},
     {"label-smoothing", OPT_REAL, FIELD(label_smoothing), "0", 0, 0.999, NULL, "X",
      "label smoothing of the training targets", OPT_MORE},
@@ -68,22 +69,23 @@ static const opt_t table[] = {
     {"seed", OPT_INT, FIELD(seed), "1", 0, 9e15, NULL, "N",
      "random seed of weights, sample order, dropout and augmentation", OPT_COMMON},
     {"shuffle-block", OPT_INT, FIELD(shuffle_block), NULL, 1, UINT32_MAX, NULL, "N",
-     "consecutive samples that are shuffled, and read from shards, as one block; 1: shuffle all samples "
+     "consecutive samples shuffled, and read from shards, as one block; 1: shuffle single samples "
      "[about 2 MiB of images]",
      OPT_MORE},
     {"shuffle-window", OPT_INT, FIELD(shuffle_window), "256", 1, 65536, NULL, "N",
-     "blocks to mix samples from at a time, over all ranks; a smaller set is shuffled as a whole", OPT_MORE},
+     "number of blocks, over all ranks, whose samples are mixed; a smaller dataset is shuffled as a whole",
+     OPT_MORE},
     {"checkpoint-every", OPT_STRING, FIELD(checkpoint_every), NULL, 0, 0, NULL, "N|Nm",
-     "checkpoint interval in steps, or in minutes with m [every epoch]", OPT_COMMON},
+     "checkpoint interval: N steps or N minutes [every epoch]", OPT_COMMON},
     {"checkpoint-async", OPT_FLAG, FIELD(checkpoint_async), "true", 0, 0, NULL, NULL,
      "write checkpoints in the background", OPT_MORE},
     {"on-checkpoint-error", OPT_CHOICE, FIELD(on_checkpoint_error), "stop", 0, 0, on_errors, NULL,
      "action when a checkpoint other than the last cannot be written", OPT_MORE},
     {"keep", OPT_INT, FIELD(keep), "3", 1, 1000000, NULL, "K", "number of checkpoints to keep", OPT_COMMON},
     {"log-every", OPT_INT, FIELD(log_every), "100", 1, 1e15, NULL, "N",
-     "steps between log lines when there is no progress bar", OPT_MORE},
+     "interval of log lines, in steps, when no progress bar is shown", OPT_MORE},
     {"tensorboard", OPT_STRING, FIELD(tensorboard), NULL, 0, 0, NULL, "DIR",
-     "also write scalars for TensorBoard to DIR", OPT_COMMON},
+     "also write metrics for TensorBoard to DIR", OPT_COMMON},
     {"trace", OPT_STRING, FIELD(trace), NULL, 0, 0, NULL, "FILE",
      "write a timeline of all ranks, for ui.perfetto.dev or chrome://tracing", OPT_COMMON},
     {"trace-steps", OPT_INT, FIELD(trace_steps), "1000", 0, 1e15, NULL, "N",
