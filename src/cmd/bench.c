@@ -20,8 +20,9 @@ typedef struct request {
     opt_group_t groups[N_COMMON + MAX_CASES];
 } request_t;
 
-static const char usage[] = "usage: mpirun -np N dptrain bench CASE… [options]\n\n"
-                            "Measures this cluster. Cases come first; `all` runs every one:\n\n";
+static const char usage[] =
+    "usage: mpirun -np N dptrain bench CASE… [options]\n\n"
+    "Measures this cluster. Name the cases before the options; all runs every case:\n\n";
 
 static void print_usage(char *out, size_t n_bytes)
 {
@@ -30,8 +31,8 @@ static void print_usage(char *out, size_t n_bytes)
         used += (size_t)snprintf(out + used, n_bytes - used, "  %-6s %s\n", bench_cases[i]->name,
                                  bench_cases[i]->summary);
     snprintf(out + used, n_bytes - used,
-             "\nA point is repeated until its median is precise enough (--precision) or its time\n"
-             "is up (--budget). Exit code 1: wrong data.\n");
+             "\nEach point is repeated until its median is precise enough (--precision) or its\n"
+             "time is up (--budget). Exit code 1: a result was wrong.\n");
 }
 
 static err_t add_case(request_t *r, const bench_case_t *c)
@@ -111,7 +112,7 @@ err_t cmd_bench(const cmd_context_t *context)
     print_usage(text, sizeof text);
     for (int i = 0; bench_cases[i]; i++)
         cmd_tell_word(context, "case", bench_cases[i]->name, bench_cases[i]->summary);
-    cmd_tell_word(context, "case", "all", "every one");
+    cmd_tell_word(context, "case", "all", "every case");
     if (err == ERR_OK && cmd_wants_help(context, "", NULL, 0)) {
         err = help_for_all(&r);
         if (err == ERR_OK) cmd_wants_help(context, text, r.groups, N_COMMON + r.n_cases);

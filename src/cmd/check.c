@@ -8,8 +8,9 @@
 static const char usage[] =
     "usage: mpirun -np N dptrain check [options]\n"
     "\n"
-    "Checks hosts, GPUs, network and folders before a job starts. Run it with the\n"
-    "mpirun line of the job. Exit code 1: a check failed; the table says what to do.\n";
+    "Checks hosts, GPUs, network and folders before a job starts. Launch it with the\n"
+    "mpirun options of the job. Exit code 1: a check failed; the table shows what to\n"
+    "do.\n";
 
 err_t cmd_check(const cmd_context_t *context)
 {

@@ -11,14 +11,15 @@
 #include "train/weights/export.h"
 #include "train/weights/model_file.h"
 
-static const char usage[] = "usage: dptrain checkpoint show CHECKPOINT|FOLDER\n"
-                            "       dptrain checkpoint verify CHECKPOINT|FOLDER…\n"
-                            "       dptrain checkpoint export CHECKPOINT|FOLDER --out FILE.npz|FILE.h5\n"
-                            "                                                   [--names TABLE]\n"
-                            "\n"
-                            "show prints the contents, of a folder those of its newest checkpoint; verify\n"
-                            "exits with code 3 if a checkpoint is damaged; export writes the weights for\n"
-                            "other programs.\n";
+static const char usage[] =
+    "usage: dptrain checkpoint show CHECKPOINT|FOLDER\n"
+    "       dptrain checkpoint verify CHECKPOINT|FOLDER…\n"
+    "       dptrain checkpoint export CHECKPOINT|FOLDER --out FILE.npz|FILE.h5\n"
+    "                                                   [--names TABLE]\n"
+    "\n"
+    "  show    prints the contents of a checkpoint, or of the newest one in a folder\n"
+    "  verify  reads every byte; exit code 3 if a checkpoint is damaged\n"
+    "  export  writes the weights for other programs\n";
 
 typedef struct export_options {
     const char *out, *names;
@@ -26,7 +27,7 @@ typedef struct export_options {
 
 #define FIELD(name) offsetof(export_options_t, name)
 static const opt_t table[] = {
-    {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "FILE", "export: output file", OPT_COMMON},
+    {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "FILE", "export: output file, .npz or .h5", OPT_COMMON},
     {"names", OPT_STRING, FIELD(names), "torchvision", 0, 0, NULL, "TABLE",
      "export: parameter names and layout: torchvision, detectron2, huggingface, dptrain, or a file of rules",
      OPT_COMMON},

@@ -92,14 +92,16 @@ static void print_help(void)
         table_cell(&table, "%s", cmd->name);
         table_cell(&table, "%s", cmd->summary);
     }
-    printf("dptrain %s: checks, measures and trains on a cluster\n\n"
+    printf("dptrain %s: checks and benchmarks a cluster, and trains on it\n\n"
            "usage: mpirun [-np N] [-hostfile FILE] dptrain [COMMAND] [options]\n\n",
            version_number);
     cmd_fail(table_print(&table, stdout));
     table_free(&table);
-    printf("\ndptrain COMMAND --help lists the common options of a command, --help all every\n"
-           "one; dptrain --version prints version, revision and compiler.\n"
-           "Exit codes: 0 ok, 1 target missed, 2 usage, 3 bad data, 4 system, 5 lost peer.\n");
+    printf("\ndptrain COMMAND --help lists a command's common options; --help all lists every\n"
+           "option. dptrain --version prints version, revision and compiler.\n\n"
+           "Exit codes: 0 success; 1 a check, target or comparison failed; 2 usage;\n"
+           "3 invalid input data; 4 system or library failure; 5 a peer was lost or a wait\n"
+           "timed out.\n");
 }
 
 static void print_help_tsv(void)

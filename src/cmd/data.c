@@ -8,7 +8,7 @@
 #include "base/log.h"
 
 static const cmd_t verbs[] = {
-    {"synth", "write the built-in digits as IDX files", cmd_data_synth},
+    {"synth", "write built-in digits as IDX files", cmd_data_synth},
     {"pack", "pack an image folder, COCO or IDX files into shards", cmd_data_pack},
     {"verify", "verify shards, or images against their annotations", cmd_data_verify},
     {"show", "statistics of images and annotations; a contact sheet", cmd_data_show},

@@ -22,12 +22,11 @@ static const char usage[] =
     "copied byte by byte unless --resize is given. Every rank packs its own shards;\n"
     "the files do not depend on the number of ranks.\n"
     "\n"
-    "An interrupted packing continues when it is started again: shards of the same\n"
-    "packing are verified and kept, the others are written. Same packing: same\n"
-    "samples (names, sizes, annotations), --shard-size, --resize and --quality. A\n"
-    "change to an image that keeps its size goes unnoticed: use --force. A DST with\n"
-    "another packing is refused without --force. Do not run two packings into one\n"
-    "folder at the same time.\n"
+    "To continue an interrupted run, repeat the command: complete shards are verified\n"
+    "and kept, the others are written. A DST packed from other samples (names, sizes,\n"
+    "annotations), or with another --shard-size, --resize or --quality, is refused\n"
+    "without --force. --force is also needed after changing an image without changing\n"
+    "its size. Do not run two commands with the same DST at the same time.\n"
     "\n"
     "--resize N: images with a shorter side above N pixels are decoded, scaled down\n"
     "to N, and encoded again in their format (JPEG, PNG), with EXIF orientation\n"
@@ -49,11 +48,11 @@ static const opt_t table[] = {
     {"out", OPT_STRING, FIELD(pack.out), NULL, 0, 0, NULL, "DST",
      "output directory of the shards, created if missing", OPT_COMMON},
     {"shard-size", OPT_SIZE, FIELD(pack.shard_bytes), "256M", 1, 1e15, NULL, "SIZE",
-     "bytes of images per shard; a larger image gets a shard of its own", OPT_COMMON},
+     "bytes of images per shard; a larger image gets its own shard", OPT_COMMON},
     {"resize", OPT_INT, FIELD(pack.resize), "0", 0, 4096, NULL, "N",
-     "target length of the shorter side, in pixels; 0: keep sizes", OPT_COMMON},
-    {"quality", OPT_INT, FIELD(pack.quality), "90", 1, 100, NULL, "N",
-     "quality of the JPEGs that --resize writes", OPT_COMMON},
+     "maximum length of the shorter side, in pixels; 0: keep all sizes", OPT_COMMON},
+    {"quality", OPT_INT, FIELD(pack.quality), "90", 1, 100, NULL, "N", "JPEG quality of resized images",
+     OPT_COMMON},
     {"force", OPT_FLAG, FIELD(pack.force), NULL, 0, 0, NULL, NULL, "delete the shards in DST and pack again",
      OPT_COMMON},
     DATA_TIMEOUT_ROW(FIELD(timeout_sec)),

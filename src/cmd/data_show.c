@@ -17,11 +17,11 @@ static const char usage[] =
     "categories. SRC is a folder with one folder of images per class, COCO, IDX\n"
     "files, or shards. Reads the headers of every image; unreadable images are\n"
     "counted and named in warnings (use dptrain data verify to fail on them).\n"
-    "--no-read prints only what the index or the annotations say.\n"
+    "--no-read prints only what the index or the annotations contain.\n"
     "\n"
-    "Widths, heights and bytes are those of the stored images. Objects are\n"
-    "annotations that are not crowds: small below an area of 32², large from 96²\n"
-    "pixels, as in COCO's evaluation.\n"
+    "Widths, heights and bytes refer to the images as stored. Objects are annotations\n"
+    "other than crowds: small below an area of 32² pixels, large from 96², as in\n"
+    "COCO's evaluation.\n"
     "\n"
     "--out FILE.png draws a contact sheet of --count images chosen by --seed, with\n"
     "EXIF orientation applied, boxes and masks in one color per category (crowds\n"
@@ -29,19 +29,21 @@ static const char usage[] =
     "decoded get a placeholder.\n"
     "\n"
     "Exit codes: 2 usage, or no image has --category; 3 SRC is missing, damaged or\n"
-    "empty; 4 --out cannot be written, or a file could not be read at the moment.\n";
+    "empty; 4 --out cannot be written, or a file could not be read, but trying again\n"
+    "may help.\n";
 
 #define FIELD(name) offsetof(show_options_t, name)
 static const opt_t table[] = {
-    {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "FILE", "contact sheet to draw, a PNG", OPT_COMMON},
-    {"count", OPT_INT, FIELD(count), "24", 1, SHEET_MAX_IMAGES, NULL, "N", "images on the sheet", OPT_COMMON},
-    {"tile", OPT_INT, FIELD(tile), "240", SHEET_MIN_TILE, SHEET_MAX_TILE, NULL, "PIXELS", "width of a tile",
+    {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "FILE", "write a contact sheet, a PNG, to FILE",
      OPT_COMMON},
-    {"seed", OPT_INT, FIELD(seed), "1", 0, 9e15, NULL, "N", "random seed of the choice of images",
+    {"count", OPT_INT, FIELD(count), "24", 1, SHEET_MAX_IMAGES, NULL, "N", "number of images on the sheet",
      OPT_COMMON},
+    {"tile", OPT_INT, FIELD(tile), "240", SHEET_MIN_TILE, SHEET_MAX_TILE, NULL, "PIXELS",
+     "width of a tile of the sheet", OPT_COMMON},
+    {"seed", OPT_INT, FIELD(seed), "1", 0, 9e15, NULL, "N", "random seed for choosing images", OPT_COMMON},
     {"category", OPT_STRING, FIELD(category), NULL, 0, 0, NULL, "NAME",
-     "draw images of this class, or with an object of it", OPT_COMMON},
-    {"top", OPT_INT, FIELD(top), "20", 1, 1e9, NULL, "N", "categories in the table", OPT_COMMON},
+     "draw only images of this class or with an object of it", OPT_COMMON},
+    {"top", OPT_INT, FIELD(top), "20", 1, 1e9, NULL, "N", "number of categories in the table", OPT_COMMON},
     {"read", OPT_FLAG, FIELD(read), "true", 0, 0, NULL, NULL, "read every image's headers", OPT_COMMON},
 };
 

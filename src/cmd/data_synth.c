@@ -7,6 +7,10 @@
 #include "cmd/data.h"
 #include "data/dataset/digits.h"
 
+static const char usage[] = "usage: dptrain data synth digits --out DIR [options]\n"
+                            "\n"
+                            "Writes synthetic digits (distorted strokes, blur, noise) in MNIST's format.\n";
+
 typedef struct synth_options {
     const char *out;
     int64_t n_train, n_val, seed;
@@ -39,8 +43,7 @@ err_t cmd_data_synth(const cmd_context_t *context)
     const char *words[1];
     int n_words = 0;
     cmd_tell_word(context, "word", "digits", "digits drawn as distorted strokes, with blur and noise");
-    if (cmd_wants_help(context, "usage: dptrain data synth digits --out DIR [options]\n", &group, 1))
-        return ERR_OK;
+    if (cmd_wants_help(context, usage, &group, 1)) return ERR_OK;
     err_t err = opt_defaults(&group, 1);
     if (err == ERR_OK) err = opt_parse(&group, 1, context->argc, context->argv, words, 1, &n_words);
     if (err == ERR_OK && log_speaks()) err = synth_digits(&options, words, n_words);

@@ -17,11 +17,11 @@ static const char usage[] =
     "Shards: reads every byte and checks seals, the index against the shards, the\n"
     "hash of every image and annotation, and the manifest against the index. Image\n"
     "folders, COCO, IDX files: reads every image file and checks its headers against\n"
-    "the annotations. Ranks share the work. Each damage is one line that starts with\n"
-    "`not ok`; it names the record where there is one.\n"
+    "the annotations. Ranks share the work. Each defect is printed on one line, which\n"
+    "starts with \"not ok\" and names the record, if known.\n"
     "\n"
-    "Exit codes: 3 something is damaged or missing; 4 a file could not be read at the\n"
-    "moment, try again.\n";
+    "Exit codes: 3 something is damaged or missing; 4 a file could not be read, but\n"
+    "trying again may help.\n";
 
 typedef struct options {
     double timeout_sec;

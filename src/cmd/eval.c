@@ -15,15 +15,21 @@ typedef struct eval_options {
 #define FIELD(name) offsetof(eval_options_t, name)
 static const opt_t table[] = {
     {"data", OPT_STRING, FIELD(evaluate.data), NULL, 0, 0, NULL, "DIR",
-     "image folder, shards, MNIST's IDX files, or digits [what it was trained on]", OPT_COMMON},
+     "dataset: image folder, shards, MNIST's IDX files or digits [what it was trained on]", OPT_COMMON},
     {"split", OPT_CHOICE, FIELD(split), "val", 0, 0, split_names, NULL,
-     "samples to evaluate; train: training samples, without augmentation", OPT_COMMON},
-    {"png", OPT_STRING, FIELD(evaluate.png), NULL, 0, 0, NULL, "FILE", "draw the worst mistakes to this PNG",
+     "samples to evaluate; training samples are not augmented", OPT_COMMON},
+    {"png", OPT_STRING, FIELD(evaluate.png), NULL, 0, 0, NULL, "FILE",
+     "write an image of the worst mistakes to FILE", OPT_COMMON},
+    {"worst", OPT_INT, FIELD(evaluate.n_worst), "40", 1, 400, NULL, "N", "number of mistakes in the image",
      OPT_COMMON},
-    {"worst", OPT_INT, FIELD(evaluate.n_worst), "40", 1, 400, NULL, "N", "mistakes to draw", OPT_COMMON},
     {"json", OPT_STRING, FIELD(evaluate.json), NULL, 0, 0, NULL, "FILE",
-     "write the result to FILE, with all digits", OPT_COMMON},
+     "also write the result to FILE, in full precision", OPT_COMMON},
 };
+
+static const char usage[] = "usage: [mpirun -np N] dptrain eval CHECKPOINT|FOLDER [options]\n"
+                            "\n"
+                            "Evaluates a checkpoint, or the newest one in a folder: loss, and accuracy or\n"
+                            "average precision.\n";
 
 err_t cmd_eval(const cmd_context_t *context)
 {
@@ -37,9 +43,7 @@ err_t cmd_eval(const cmd_context_t *context)
     const char *where = NULL;
     int n_words = 0;
     err_t err = opt_defaults(groups, N_GROUPS);
-    if (cmd_wants_help(context, "usage: [mpirun -np N] dptrain eval CHECKPOINT|FOLDER [options]\n", groups,
-                       N_GROUPS))
-        return ERR_OK;
+    if (cmd_wants_help(context, usage, groups, N_GROUPS)) return ERR_OK;
     if (err == ERR_OK) err = opt_parse(groups, N_GROUPS, context->argc, context->argv, &where, 1, &n_words);
     if (err == ERR_OK && n_words == 0)
         err = err_raise(ERR_USAGE, __FILE__, __LINE__, "dptrain eval: expected a checkpoint or run folder");

@@ -15,18 +15,17 @@ static const char usage[] =
     "\n"
     "SOURCE is a hostfile (lines NAME slots=N, as for OpenMPI and DeepSpeed), a\n"
     "resource specification (YAML: .yaml or .yml), or a list HOST:SLOTS,HOST:SLOTS\n"
-    "(IPv6: [fe80::1]:4). A word without a slash, with a colon or comma, that is not\n"
-    "a file is a list. The default is 1 slot. Rank 0 runs on the chief, which always\n"
-    "comes first: the first host of a hostfile or list.\n"
+    "(IPv6: [fe80::1]:4). A list is recognized by a colon or comma, has no slash, and\n"
+    "is not the name of a file. Hosts have 1 slot by default. Rank 0 runs on the\n"
+    "chief: the first host of a hostfile or list. The chief is always listed first.\n"
     "\n"
     "--format tsv prints one host per line, without a header, tab-separated, with -\n"
     "for missing values:\n"
     "  address slots gpu_ids(comma-separated) port user key_file chief(yes|no)\n"
     "  env_file setup NAME=VALUE…\n"
-    "The last fields are the shared_envs, verbatim: no value contains a tab.\n"
+    "The last fields are the shared_envs, unquoted: no value contains a tab.\n"
     "\n"
-    "Exit codes: 2 invalid options, list or filter; 3 a missing or invalid file, with\n"
-    "file:line.\n";
+    "Exit codes: 2 invalid options, list or filter; 3 missing or invalid file.\n";
 
 typedef struct hosts_options {
     const char *include, *exclude, *format, *user, *key, *known_hosts;
@@ -38,18 +37,18 @@ static const char *const formats[] = {"table", "json", "tsv", NULL};
 #define FIELD(name) offsetof(hosts_options_t, name)
 static const opt_t table[] = {
     {"include", OPT_STRING, FIELD(include), NULL, 0, 0, NULL, "HOST[:SLOT,…][@HOST…]",
-     "only these hosts and, of each, only these slots (GPUs), such as host1@host2:0,2", OPT_COMMON},
+     "only these hosts and, if given, only these of their slots (GPUs), such as host1@host2:0,2", OPT_COMMON},
     {"exclude", OPT_STRING, FIELD(exclude), NULL, 0, 0, NULL, "HOST[:SLOT,…][@HOST…]",
-     "all hosts but these; not with --include", OPT_COMMON},
-    {"format", OPT_CHOICE, FIELD(format), "table", 0, 0, formats, "", "show: output format", OPT_COMMON},
-    {"ssh-port", OPT_INT, FIELD(port), NULL, 1, 65535, NULL, "N",
-     "port of sshd, for hosts without one in SOURCE", OPT_COMMON},
-    {"user", OPT_STRING, FIELD(user), NULL, 0, 0, NULL, "NAME", "login name, for hosts without one in SOURCE",
+     "all hosts or slots except these; cannot be combined with --include", OPT_COMMON},
+    {"format", OPT_CHOICE, FIELD(format), "table", 0, 0, formats, "", "output format of show", OPT_COMMON},
+    {"ssh-port", OPT_INT, FIELD(port), NULL, 1, 65535, NULL, "N", "SSH port of hosts without one in SOURCE",
      OPT_COMMON},
-    {"key", OPT_STRING, FIELD(key), NULL, 0, 0, NULL, "FILE", "private key, for hosts without one in SOURCE",
+    {"user", OPT_STRING, FIELD(user), NULL, 0, 0, NULL, "NAME", "login name on hosts without one in SOURCE",
+     OPT_COMMON},
+    {"key", OPT_STRING, FIELD(key), NULL, 0, 0, NULL, "FILE", "private key for hosts without one in SOURCE",
      OPT_COMMON},
     {"known-hosts", OPT_STRING, FIELD(known_hosts), NULL, 0, 0, NULL, "FILE",
-     "ssh-config: file of host keys; hosts that are not in it are refused", OPT_COMMON},
+     "ssh-config: file of host keys; hosts not in it are refused", OPT_COMMON},
 };
 
 static const char *const verbs[] = {"show", "hostfile", "ssh-config"};

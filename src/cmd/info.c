@@ -14,6 +14,10 @@
 #include "compute/ops/backend.h"
 #include "store/h5/h5.h"
 
+static const char usage[] = "usage: dptrain info [--model NAME [options]]\n"
+                            "\n"
+                            "Shows build, libraries, devices and models, or the layers of one model.\n";
+
 typedef struct info_options {
     const char *model;
     int64_t batch, input_size, height, width, channels, classes;
@@ -24,15 +28,15 @@ typedef struct info_options {
 static const opt_t info_table[] = {
     {"model", OPT_STRING, FIELD(model), NULL, 0, 0, NULL, "NAME", "model whose layers to show", OPT_COMMON},
     {"batch", OPT_INT, FIELD(batch), "64", 1, 1 << 24, NULL, "N",
-     "batch size for the activation bytes, in samples", OPT_COMMON},
+     "batch size, in samples, for which to show activation bytes", OPT_COMMON},
     {"input-size", OPT_INT, FIELD(input_size), "0", 0, 1 << 16, NULL, "N",
-     "square color images: --height N --width N --channels 3; 0: unset", OPT_COMMON},
+     "shorthand for --height N --width N --channels 3; 0: not used", OPT_COMMON},
     {"height", OPT_INT, FIELD(height), "28", 1, 1 << 16, NULL, "N", "image height, in pixels", OPT_COMMON},
     {"width", OPT_INT, FIELD(width), "28", 1, 1 << 16, NULL, "N", "image width, in pixels", OPT_COMMON},
     {"channels", OPT_INT, FIELD(channels), "1", 1, 1 << 16, NULL, "N", "image channels", OPT_COMMON},
     {"classes", OPT_INT, FIELD(classes), "10", 1, 1 << 24, NULL, "N", "number of classes", OPT_COMMON},
     {"multi-label", OPT_FLAG, FIELD(multi_label), "false", 0, 0, NULL, NULL,
-     "any number of classes per image", OPT_COMMON},
+     "classifier for any number of classes per image", OPT_COMMON},
 };
 
 static void add_devices(table_t *table)
@@ -158,7 +162,7 @@ err_t cmd_info(const cmd_context_t *context)
     err_t err = opt_defaults(&group, 1);
     for (const model_t *model = models; model->name; model++)
         cmd_tell_word(context, "model", model->name, model->summary);
-    if (cmd_wants_help(context, "usage: dptrain info [--model NAME]\n", &group, 1)) return ERR_OK;
+    if (cmd_wants_help(context, usage, &group, 1)) return ERR_OK;
     if (err == ERR_OK) err = opt_parse(&group, 1, context->argc, context->argv, NULL, 0, NULL);
     if (err == ERR_OK) err = settle_size(&group, &options);
     if (err == ERR_OK && log_speaks()) err = options.model ? print_model(&options) : print_build();

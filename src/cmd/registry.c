@@ -4,13 +4,13 @@
 
 const cmd_t cmds[] = {
     {"train", "train a model (the default)", cmd_train},
-    {"eval", "accuracy, loss and the worst mistakes of a checkpoint", cmd_eval},
-    {"checkpoint", "show or verify checkpoints, export weights", cmd_checkpoint},
-    {"bench", "measure a cluster", cmd_bench},
-    {"report", "records of train and bench as tables, CSV or Markdown", cmd_report},
-    {"data", "datasets: synth, pack into shards, verify, show", cmd_data},
-    {"check", "check hosts, GPUs, network and folders before a job", cmd_check},
-    {"hosts", "hostfile, list or YAML of hosts: show, hostfile, ssh-config", cmd_hosts},
-    {"info", "build, devices and models; layers of a model", cmd_info},
+    {"eval", "evaluate a checkpoint: accuracy, loss, worst mistakes", cmd_eval},
+    {"checkpoint", "show or verify checkpoints, or export their weights", cmd_checkpoint},
+    {"bench", "measure collectives, kernels, memory, I/O and training steps", cmd_bench},
+    {"report", "print or compare the records of train and bench", cmd_report},
+    {"data", "create, pack, verify or show datasets", cmd_data},
+    {"check", "check hosts, GPUs, network and folders before a job starts", cmd_check},
+    {"hosts", "show or convert a hostfile, list or resource spec (YAML)", cmd_hosts},
+    {"info", "show build, devices and models, or the layers of a model", cmd_info},
     {NULL, NULL, NULL},
 };

@@ -11,21 +11,21 @@
 static const char usage[] =
     "usage: dptrain report compare [options] BASE NEW\n"
     "\n"
-    "Tells for each metric that both recordings have whether NEW is better, the same\n"
-    "or worse than BASE, or whether the data is inconclusive. A recording is a file\n"
-    "of records, or a folder: then every *.jsonl in it is a part. It should hold\n"
-    "several starts of the same suite of dptrain bench: a single start does not show\n"
-    "the variation from start to start.\n"
+    "Reports for each metric in both recordings whether NEW is better than, worse\n"
+    "than or the same as BASE, or whether the data is inconclusive. A recording is a\n"
+    "file of records, or all *.jsonl files of a folder. It should hold several starts\n"
+    "of the same dptrain bench command: a single start does not show the variation\n"
+    "from start to start.\n"
     "\n"
     "  worse, better  the ratio of medians exceeds the minimum effect, its interval\n"
     "                 lies on one side of 1, and q is at most alpha\n"
     "  same           the whole interval is within the minimum effect\n"
     "  inconclusive   neither; the reason is given\n"
     "\n"
-    "Formulas and sources: docs/records.md. Same files, same output.\n"
+    "Formulas and sources: docs/records.md. The same files give the same output.\n"
     "\n"
-    "Exit codes: 0 nothing is worse; 1 something is; 3 the recordings cannot be\n"
-    "compared: one has no complete run, they share no metric, or hardware, fabric,\n"
+    "Exit codes: 0 no metric is worse; 1 a metric is worse; 3 the recordings cannot\n"
+    "be compared: one has no complete run, they share no metric, or hardware, fabric,\n"
     "ranks or threads differ.\n";
 
 typedef struct compare_command {
@@ -44,7 +44,7 @@ static const opt_t table[] = {
     {"alpha", OPT_REAL, FIELD(alpha), "0.01", 1e-9, 0.5, NULL, "X",
      "false discovery rate of the verdicts better and worse", OPT_COMMON},
     {"force", OPT_FLAG, FIELD(force), NULL, 0, 0, NULL, "",
-     "compare despite another machine or job; differences are listed", OPT_COMMON},
+     "compare recordings of different machines or jobs, and list the differences", OPT_COMMON},
     {"format", OPT_CHOICE, FIELD(format), "table", 0, 0, formats, "", "output format", OPT_COMMON},
     REPORT_OUT_ROW,
     {"resamples", OPT_INT, FIELD(n_resamples), "2000", 100, 1000000, NULL, "N", "bootstrap resamples",

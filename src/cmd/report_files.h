@@ -38,7 +38,7 @@ const render_t *report_files_render(const char *format);
 #define REPORT_CASE_ROW                                                                                      \
     {                                                                                                        \
         "case", OPT_STRING, FIELD(only_case), NULL, 0, 0, NULL, "NAME",                                      \
-            "only this case of the bench: comm, gemm, …", OPT_COMMON                                         \
+            "only this case of bench: comm, gemm, …", OPT_COMMON                                             \
     }
 #define REPORT_TEST_ROW                                                                                      \
     {                                                                                                        \

@@ -13,11 +13,11 @@ static const char usage[] =
     "Finds change points over many recordings of dptrain bench. A recording is a file\n"
     "with one or more runs; every *.jsonl of a folder is one. Shows for each metric\n"
     "when its level changed, by how much, between which revisions, and what else\n"
-    "changed in the software. Recordings of other hardware, fabric, ranks or threads\n"
-    "are kept apart. Derivation: docs/records.md, Histories.\n"
+    "changed in the software. Recordings with different hardware, fabric, ranks or\n"
+    "threads form separate histories. Method: docs/records.md, Histories.\n"
     "\n"
-    "Exit codes: 0, also if changes were found; 1 --fail-on-change found one; 3\n"
-    "nothing was usable, or a file could not be read.\n";
+    "Exit codes: 0 also if changes were found; 1 --fail-on-change found one;\n"
+    "3 nothing was usable, or a file could not be read.\n";
 
 typedef struct history_command {
     const char *format, *out, *only_case, *only_test;
@@ -35,13 +35,14 @@ static const opt_t table[] = {
      "smallest change that counts, such as 1% or 0.01", OPT_COMMON},
     {"alpha", OPT_REAL, FIELD(alpha), "0.01", 1e-6, 0.5, NULL, "X",
      "false discovery rate of the changes shown", OPT_COMMON},
-    {"case", OPT_STRING, FIELD(only_case), NULL, 0, 0, NULL, "NAME", "only this case: comm, gemm, …",
+    {"case", OPT_STRING, FIELD(only_case), NULL, 0, 0, NULL, "NAME", "only this case of bench: comm, gemm, …",
      OPT_COMMON},
     REPORT_TEST_ROW,
     {"last", OPT_INT, FIELD(last), "0", 0, 1000000, NULL, "N",
-     "only the newest N recordings of each machine; 0: all", OPT_COMMON},
+     "only the newest N recordings per machine; 0: all", OPT_COMMON},
     {"fail-on-change", OPT_INT, FIELD(fail_on_change), "0", 0, 1000000, NULL, "N",
-     "exit code 1 if a metric became slower within the newest N recordings, N from 3; 0: never", OPT_COMMON},
+     "exit code 1 if a metric became slower within the newest N recordings (at least 3); 0: never",
+     OPT_COMMON},
 };
 
 /* One report per file: its memory is freed before the next file is read. */

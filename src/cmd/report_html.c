@@ -15,13 +15,13 @@ static const char usage[] =
     "\n"
     "Writes one self-contained HTML page with charts of the records of dptrain bench\n"
     "and dptrain train (metrics.jsonl): no network, no scripts. A folder stands for\n"
-    "every *.jsonl in it; - is standard input. Sections appear where there is data:\n"
-    "verdicts (--base), bandwidth, memory and arithmetic, training steps, training\n"
-    "runs, history (--history). Same files, same page.\n"
+    "every *.jsonl in it; - is standard input. The page has a section for each kind\n"
+    "of data found: verdicts (--base), bandwidth, memory and arithmetic, training\n"
+    "steps, training runs, history (--history). The same files give the same page.\n"
     "\n"
-    "Several starts of dptrain bench among the files form one recording: figures are\n"
-    "medians over them. Exit code 3: a file could not be read (the others are shown),\n"
-    "or there is nothing to show.\n";
+    "Several starts of dptrain bench form one recording: figures are medians over\n"
+    "them. Exit code 3: a file could not be read (the others are shown), or there is\n"
+    "nothing to show.\n";
 
 typedef struct html_command {
     const char *out, *base, *title, *history, *only_case, *only_test;
@@ -33,7 +33,7 @@ typedef struct html_command {
 static const opt_t table[] = {
     REPORT_OUT_ROW,
     {"base", OPT_STRING, FIELD(base), NULL, 0, 0, NULL, "NAME",
-     "file or folder to compare with, as in dptrain report compare", OPT_COMMON},
+     "recording to compare with, a file or folder, as in dptrain report compare", OPT_COMMON},
     {"title", OPT_STRING, FIELD(title), NULL, 0, 0, NULL, "TEXT", "title of the page", OPT_COMMON},
     {"history", OPT_STRING, FIELD(history), NULL, 0, 0, NULL, "DIR",
      "folder of recordings whose history to show, as in dptrain report history", OPT_COMMON},
@@ -43,8 +43,8 @@ static const opt_t table[] = {
      "smallest change that counts, such as 3% or 0.03", OPT_COMMON},
     {"alpha", OPT_REAL, FIELD(alpha), "0.01", 1e-6, 0.5, NULL, "X", "false discovery rate of the verdicts",
      OPT_COMMON},
-    {"force", OPT_FLAG, FIELD(force), NULL, 0, 0, NULL, "", "compare despite another machine or job",
-     OPT_COMMON},
+    {"force", OPT_FLAG, FIELD(force), NULL, 0, 0, NULL, "",
+     "compare recordings of different machines or jobs", OPT_COMMON},
 };
 
 /* The content of a page. */

@@ -26,15 +26,22 @@ static err_t print_config(const opt_group_t groups[TRAIN_N_GROUPS])
     return ERR_OK;
 }
 
+static const char usage[] =
+    "usage: [mpirun -np N] dptrain train [options]\n"
+    "\n"
+    "Trains a model, data-parallel over N ranks. Without options: LeNet-5 on MNIST,\n"
+    "or on built-in digits if MNIST is not found.\n"
+    "\n"
+    "Exit codes: 1 training diverged, or --target-accuracy was not reached; 5 a rank\n"
+    "was lost: continue with --resume auto.\n";
+
 err_t cmd_train(const cmd_context_t *context)
 {
     train_options_t options;
     opt_group_t groups[TRAIN_N_GROUPS];
     char *storage = NULL;
     err_t err = train_options_bind(&options, groups);
-    if (err == ERR_OK &&
-        cmd_wants_help(context, "usage: mpirun -np N dptrain train [options]\n", groups, TRAIN_N_GROUPS))
-        return ERR_OK;
+    if (err == ERR_OK && cmd_wants_help(context, usage, groups, TRAIN_N_GROUPS)) return ERR_OK;
     if (err == ERR_OK) err = parse_options(context, &options, groups, &storage);
     if (err == ERR_OK && options.print_config)
         err = print_config(groups);
