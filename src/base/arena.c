@@ -13,18 +13,18 @@ enum { CHUNK_BYTES = 64 << 10, ALIGN = 16 };
 
 struct arena_chunk {
     arena_chunk_t *next;
-    size_t n_bytes; /* behind this header */
+    size_t n_bytes; /* of `bytes` */
     _Alignas(ALIGN) char bytes[];
 };
 
-/* The next chunk, where it is large enough, or a new one in front of it. */
+/* Moves to the next chunk if it is large enough; otherwise inserts a new one before it. */
 static err_t next_chunk(arena_t *arena, size_t n_bytes)
 {
     arena_chunk_t *next = arena->now ? arena->now->next : arena->first;
     if (!next || next->n_bytes < n_bytes) {
         arena_chunk_t *chunk;
         size_t size = n_bytes > CHUNK_BYTES ? n_bytes : CHUNK_BYTES;
-        TRY(mem_new(sizeof *chunk + size, "values that were read", &chunk));
+        TRY(mem_new(sizeof *chunk + size, "an arena", &chunk));
         chunk->n_bytes = size;
         chunk->next = next;
         if (arena->now)
@@ -41,7 +41,7 @@ static err_t next_chunk(arena_t *arena, size_t n_bytes)
 err_t arena_new(arena_t *arena, size_t n_bytes, void *out_pointer)
 {
     size_t n = (n_bytes + ALIGN - 1) / ALIGN * ALIGN;
-    if (n < n_bytes) RAISE(ERR_SYSTEM, "out of memory: %zu bytes for values that were read", n_bytes);
+    if (n < n_bytes) RAISE(ERR_SYSTEM, "out of memory: %zu bytes for an arena", n_bytes);
     if (!arena->now || arena->now->n_bytes - arena->used < n) TRY(next_chunk(arena, n));
     void *block = arena->now->bytes + arena->used;
     arena->used += n;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The clocks of this host. Clocks of other hosts are compared in cluster/comm/clock.c. */
+/* Reads the clocks of this host. Comparing the clocks of several hosts is left to cluster/comm/clock.c. */
 #include "base/clock.h"
 
 #include <time.h>

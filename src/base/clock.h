@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-/* Seconds since an arbitrary start; never goes back. */
+/* Seconds since an arbitrary start; monotonic. */
 double clock_sec(void);
 
 /* Seconds since 1970-01-01 UTC, for records; may jump. */
@@ -14,10 +14,10 @@ double clock_unix_sec(void);
 /* "2026-01-31T12:00:00Z" into out (at least 21 bytes). */
 void clock_utc(char *out, size_t n_bytes);
 
-/* "20260131-130000", local time, into out (at least 16 bytes): for the names of files. */
+/* "20260131-130000", local time, for file names, into out (at least 16 bytes). */
 void clock_stamp(char *out, size_t n_bytes);
 
-/* Sleeps; a signal may end it early. */
+/* Sleeps; a signal may end the sleep early. */
 void clock_sleep(double seconds);
 
 #endif

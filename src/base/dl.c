@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* dlopen and dlsym over a list of library names. A library that the process has loaded already is used as it
- * is. Libraries stay open until the process ends. */
+/* dlopen and dlsym over a list of library names. A library that is already loaded is used as it is. Libraries
+ * stay open until the process ends. */
 #include "base/dl.h"
 
 #include <dlfcn.h>

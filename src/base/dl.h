@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared libraries that are opened when they are needed, so that the program starts, and at once, on machines
- * without them. */
+/* Loads shared libraries on first use, so that the program also starts on machines without them. */
 #ifndef BASE_DL_H
 #define BASE_DL_H
 
@@ -8,12 +7,15 @@
 
 typedef struct dl_function {
     const char *name;
-    void *pointer; /* address of the pointer that gets the function */
+    void *pointer; /* address of the function pointer to set */
 } dl_function_t;
 
-/* Finds n functions in the first of `names` (ended by NULL) that can be opened; where the process has them
- * already (linked in, or a stand-in for tests), those are taken. ERR_SYSTEM naming library and reason, with
- * `hint`: what to do. The library stays open. */
+/* Resolves n functions. If the process already has them (linked in, or a test's stand-in), uses those.
+ *
+ *   names  libraries to try, NULL-terminated; the first that opens is used
+ *   hint   ends the error message: what the user can do
+ *
+ * ERR_SYSTEM naming library and reason. */
 err_t dl_load(const char *const *names, const dl_function_t *functions, int n, const char *hint);
 
 #endif

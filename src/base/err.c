@@ -12,7 +12,7 @@ static _Thread_local char message[ERR_MESSAGE_MAX];
 
 err_t err_raise(err_t code, const char *file, int line, const char *format, ...)
 {
-    /* Formatted aside first: an argument may be the current message itself. */
+    /* Into a separate buffer: an argument may be the current message. */
     char text[ERR_MESSAGE_MAX];
     va_list args;
     va_start(args, format);
@@ -56,7 +56,7 @@ err_t err_put(const err_info_t *info)
 
 _Noreturn void err_assert_failed(const char *expression, const char *file, int line)
 {
-    fprintf(stderr, "dptrain: internal error: %s does not hold at %s:%d; please report this\n", expression,
+    fprintf(stderr, "dptrain: internal error: assertion %s failed at %s:%d; please report this\n", expression,
             file, line);
     abort();
 }

@@ -37,7 +37,7 @@ figure_t figure_time(double sec)
         double sec;
         const char *unit;
     } units[] = {{1, " s"}, {1e-3, " ms"}, {1e-6, " us"}, {1e-9, " ns"}};
-    /* A bit below the unit, so that no 0.9999 ms turns into 1000 us. */
+    /* Slightly below the unit, so that 0.99996 ms is not printed as 1000 us. */
     for (int i = 0; i < 4; i++)
         if (fabs(sec) >= units[i].sec * 0.99995) return figure_scaled(sec / units[i].sec, units[i].unit);
     return figure_scaled(sec > 0 || sec < 0 ? sec / 1e-9 : sec, sec > 0 || sec < 0 ? " ns" : " s");
@@ -81,8 +81,8 @@ figure_t figure_count(int64_t n)
     return out;
 }
 
-/* json_number would look for the shortest text, which takes several times as long, and millions of these may
- * be wanted. */
+/* Not json_number, which searches for the shortest text: it takes several times as long, and a report may
+ * format millions of values. */
 figure_t figure_exact(double value)
 {
     figure_t out = {""};
@@ -166,7 +166,7 @@ static const suffix_t suffixes[] = {
     {"of_peak", "", QUANTITY_PERCENT},
 };
 
-/* What may follow the unit: the ends of an interval, the sum over the ranks. */
+/* Length without a tail that may follow the unit: an end of an interval, or the sum over ranks. */
 static size_t without_tail(const char *name)
 {
     static const char *const tails[] = {"_low", "_high", "_all"};
@@ -178,7 +178,7 @@ static size_t without_tail(const char *name)
     return n;
 }
 
-/* *start: where in the name it begins. NULL: none is known. */
+/* *start: offset of the suffix in the name. Returns NULL if the suffix is unknown. */
 static const suffix_t *find_suffix(const char *name, size_t *start)
 {
     size_t n_name = without_tail(name);

@@ -40,13 +40,13 @@ err_t fs_make_folder(const char *path)
     TRY(fs_join(part, path, ""));
     for (char *slash = part + 1; (slash = strchr(slash, '/')); slash++) {
         *slash = '\0';
-        /* Network folders may refuse mkdir with another errno although the folder is there. */
+        /* On network file systems mkdir of an existing folder may fail with an errno other than EEXIST. */
         if (mkdir(part, 0777) != 0) {
             int reason = errno;
             if (fs_exists(part) && !fs_is_folder(part))
-                RAISE(ERR_USAGE, "%s is a file; a folder is wanted there", part);
+                RAISE(ERR_USAGE, "%s is a file; expected a folder", part);
             if (!fs_is_folder(part))
-                RAISE(ERR_SYSTEM, "cannot make the folder %s: %s", part, strerror(reason));
+                RAISE(ERR_SYSTEM, "cannot create the folder %s: %s", part, strerror(reason));
         }
         *slash = '/';
     }
@@ -111,7 +111,7 @@ err_t fs_sync(const char *path)
     if (fd < 0) RAISE(ERR_SYSTEM, "cannot open %s to flush it: %s", path, strerror(errno));
     int reason = fsync(fd) == 0 ? 0 : errno;
     close(fd);
-    /* Some network file systems do not know fsync of a folder. */
+    /* Some network file systems do not support fsync of a folder. */
     if (reason && reason != EINVAL && reason != ENOTSUP)
         RAISE(ERR_SYSTEM, "cannot flush %s to its device: %s", path, strerror(reason));
     return ERR_OK;
@@ -158,7 +158,7 @@ err_t fs_read_file(const char *path, int64_t max_bytes, char **out, size_t *n_by
     int reason = fs_read_all(fd, FS_HERE, bytes, (size_t)max_bytes + 1, &n);
     if (reason) RAISE_OUT(err, ERR_USAGE, "cannot read %s: %s", path, strerror(reason));
     if ((int64_t)n > max_bytes)
-        RAISE_OUT(err, ERR_USAGE, "%s is larger than the %lld bytes that such a file may have", path,
+        RAISE_OUT(err, ERR_USAGE, "%s is larger than %lld bytes, the limit for such files", path,
                   (long long)max_bytes);
     bytes[n] = '\0';
     if (n_bytes) *n_bytes = n;
@@ -177,7 +177,7 @@ err_t fs_read_text(const char *path, int64_t max_bytes, char **out)
     TRY(fs_read_file(path, max_bytes, &text, &n));
     if (strlen(text) != n) {
         mem_free(&text);
-        RAISE(ERR_USAGE, "%s is not a text file: it holds a zero byte", path);
+        RAISE(ERR_USAGE, "%s is not a text file: it contains a zero byte", path);
     }
     *out = text;
     return ERR_OK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Files under a temporary name until they are whole. */
+/* Writes files under a temporary name until they are complete. */
 #include "base/fs_temp.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ err_t fs_temp_open(fs_temp_t *t, const char *kind, const char *path)
     char temp[FS_PATH_MAX];
     TRY(fs_temp_path(path, t->folder, temp));
     memcpy(t->path, path, strlen(path) + 1);
-    unlink(temp); /* of an earlier process that had our number */
+    unlink(temp); /* left by an earlier process with the same pid */
     t->fd = open(temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (t->fd >= 0) memcpy(t->temp, temp, sizeof temp);
     return t->fd < 0 ? fs_temp_fail(t, errno) : ERR_OK;
@@ -45,7 +45,7 @@ err_t fs_temp_stream(const fs_temp_t *t, FILE **out)
 err_t fs_temp_commit(fs_temp_t *t)
 {
     if (fsync(t->fd) != 0) return fs_temp_fail(t, errno);
-    int closed = close(t->fd); /* network file systems tell some errors only here */
+    int closed = close(t->fd); /* network file systems report some errors only here */
     t->fd = -1;
     if (closed != 0 || rename(t->temp, t->path) != 0) return fs_temp_fail(t, errno);
     t->temp[0] = '\0';

@@ -9,7 +9,7 @@
 
 enum { FIRST_SLOTS = 256 };
 
-/* Where the text is, or the empty slot where it belongs. */
+/* The slot that holds the text, or the empty slot for it. */
 static const char **find_slot(const intern_t *words, const char *text)
 {
     size_t mask = words->n_slots - 1, i = (size_t)XXH3_64bits(text, strlen(text)) & mask;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Texts that occur many times, kept once: equal texts have equal pointers. Not thread-safe. */
+/* Stores equal texts once: equal texts have equal pointers. Not thread-safe. */
 #ifndef BASE_INTERN_H
 #define BASE_INTERN_H
 
 #include "base/arena.h"
 #include "base/err.h"
 
-/* A zeroed one is empty. */
+/* A zeroed table is empty. */
 typedef struct intern {
     arena_t arena;
     const char **slots; /* open addressing; a power of two, at most half full */

@@ -14,7 +14,8 @@ static const char *const isa_names[] = {[ISA_BASE] = "base",
                                         [ISA_AMX] = "amx"};
 enum { N_ISAS = sizeof isa_names / sizeof isa_names[0] };
 
-/* AMX: the CPU's tiles are of no use before Linux grants them; kernels/cpu/amx.c asks oneDNN. */
+/* ISA_AMX only means that AMX is not ruled out: Linux must grant the tiles, which kernels/cpu/amx.c checks.
+ */
 static isa_t isa_of_cpu(void)
 {
 #ifdef __x86_64__

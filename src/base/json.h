@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes JSON text, one value after another, into a buffer that grows once and is reused: a record a step
- * costs no allocation. Numbers keep full precision; NaN and infinities, which JSON lacks, become null. */
+/* Writes JSON text into a buffer that is reused, so that a record per step allocates nothing. Numbers keep
+ * full precision; NaN and infinities, which JSON lacks, become null. */
 #ifndef BASE_JSON_H
 #define BASE_JSON_H
 
@@ -17,7 +17,7 @@ typedef struct json {
     err_t status; /* first failure; later calls do nothing */
 } json_t;
 
-/* A zeroed json_t is an empty writer. json_reset starts again in the same memory. */
+/* A zeroed json_t is an empty writer. json_reset empties it and keeps the memory. */
 void json_reset(json_t *j);
 void json_free(json_t *j);
 
@@ -26,8 +26,8 @@ void json_object_begin(json_t *j, const char *key);
 void json_object_end(json_t *j);
 void json_array_begin(json_t *j, const char *key);
 void json_array_end(json_t *j);
-void json_string(json_t *j, const char *key, const char *value); /* NULL value writes null; invalid UTF-8 is
-                                                                    replaced by '?' */
+/* A NULL value writes null; invalid UTF-8 becomes '?'. */
+void json_string(json_t *j, const char *key, const char *value);
 void json_int(json_t *j, const char *key, int64_t value);
 void json_real(json_t *j, const char *key, double value);
 /* The shortest text that reads back as the same number. */
@@ -35,11 +35,11 @@ typedef struct json_number {
     char text[32];
 } json_number_t;
 json_number_t json_number(double value);
-/* A value that is JSON text already. */
+/* Adds a value that is already JSON text. */
 void json_raw(json_t *j, const char *key, const char *text);
 void json_bool(json_t *j, const char *key, bool value);
 
-/* The text and a line's end as a file that appears whole or not at all (fs_write_text). */
+/* Writes the text and a newline to a file, by fs_write_text. */
 err_t json_write_file(json_t *j, const char *path);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The only file that includes yajl. Its upstream is no longer maintained and Debian patches it, but no other
- * event parser for C is packaged; whatever replaces it replaces this file. Events have the signatures of
- * yajl's callbacks, so that they cost no further call. */
+/* Parses JSON with yajl; no other file includes it. yajl's upstream is unmaintained (Debian patches it), but
+ * no other event parser for C is packaged. Events have the signatures of yajl's callbacks, which avoids a
+ * second call per event. */
 #include "base/json_events.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@ struct json_parser {
 err_t json_parser_new(const json_events_t *events, void *context, json_parser_t **out)
 {
     json_parser_t *p = NULL;
-    TRY(mem_new(sizeof *p, "a parser of JSON", &p));
+    TRY(mem_new(sizeof *p, "a JSON parser", &p));
     p->callbacks = (yajl_callbacks){
         .yajl_null = events->on_null,
         .yajl_boolean = events->on_bool,
@@ -32,7 +32,7 @@ err_t json_parser_new(const json_events_t *events, void *context, json_parser_t 
     p->yajl = yajl_alloc(&p->callbacks, NULL, context);
     if (!p->yajl) {
         mem_free(&p);
-        RAISE(ERR_SYSTEM, "out of memory for a parser of JSON");
+        RAISE(ERR_SYSTEM, "out of memory for a JSON parser");
     }
     *out = p;
     return ERR_OK;
@@ -45,12 +45,12 @@ void json_parser_free(json_parser_t **parser)
     mem_free(parser);
 }
 
-/* yajl's words end with a line break. */
+/* yajl's messages end with a line break. */
 static err_t json_parser_result(const json_parser_t *p, yajl_status status)
 {
     if (status != yajl_status_error) return ERR_OK;
     unsigned char *words = yajl_get_error(p->yajl, 0, NULL, 0);
-    const char *text = words ? (const char *)words : "no memory to say why";
+    const char *text = words ? (const char *)words : "out of memory";
     err_t err =
         err_raise(ERR_DATA, __FILE__, __LINE__, "it is not JSON: %.*s", (int)strcspn(text, "\n"), text);
     if (words) yajl_free_error(p->yajl, words);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* JSON (RFC 8259) as events, fed in pieces of any size, without recursion. The text may be hostile. A tree of
- * a small text: json_read.h. */
+/* Parses JSON (RFC 8259), fed in pieces of any size, into events, without recursion. The text may be hostile.
+ * json_read.h builds trees of small texts. */
 #ifndef BASE_JSON_EVENTS_H
 #define BASE_JSON_EVENTS_H
 
@@ -8,9 +8,9 @@
 
 #include "base/err.h"
 
-/* What was found, in order; all of them are set. An event that returns 0 stops the parser. Texts have no NUL
- * after them and live until the event returns: those of numbers as they were written, strings and keys
- * without their escapes. Strings may hold zeros, surrogates and overlong sequences. */
+/* Called in document order; none may be NULL. A callback that returns 0 stops the parser. Texts are not
+ * NUL-terminated and live until the callback returns: numbers as written, strings and keys with escapes
+ * resolved. Strings may contain zeros, surrogates and overlong sequences. */
 typedef struct json_events {
     int (*on_null)(void *context);
     int (*on_bool)(void *context, int truth);
@@ -28,15 +28,15 @@ typedef struct json_parser json_parser_t;
 err_t json_parser_new(const json_events_t *events, void *context, json_parser_t **out);
 void json_parser_free(json_parser_t **parser); /* NULL inside is fine */
 
-/* The next piece. ERR_DATA with the reason: "it is not JSON: ...". Where an event stopped the parser ERR_OK,
- * and nothing may follow: the events' owner knows why, and its message stays. */
+/* Parses the next piece. ERR_DATA "it is not JSON: ...". If a callback stopped the parser, returns ERR_OK and
+ * keeps the callback's error message; feed nothing more. */
 err_t json_parser_feed(json_parser_t *parser, const void *bytes, size_t n_bytes);
 
-/* Nothing follows. The same errors; a text that is cut off or has no value is not JSON. A number at the end
- * has its event now. */
+/* Ends the text. Errors as in json_parser_feed; a truncated or empty text is not JSON. Reports a number at
+ * the end of the text. */
 err_t json_parser_end(json_parser_t *parser);
 
-/* Bytes of the last piece that were parsed: where an error is. */
+/* Bytes of the last piece that were parsed: the position of an error. */
 size_t json_parser_at(const json_parser_t *parser);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Builds a tree in an arena from yajl's events, and reads NaN and Infinity, which Python writes, as null.
- * COCO files are too large for a tree: data/coco/parse.c has a parser for them. */
+/* Builds a tree in an arena from JSON events. Reads NaN and Infinity, which Python writes, as null. COCO
+ * files are too large for a tree and have their own parser, data/coco/parse.c. */
 #include "base/json_read.h"
 
 #include <errno.h>
@@ -12,9 +12,9 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 
-/* One container that is open. */
+/* An open container. */
 typedef struct level {
-    json_value_t *value, *last; /* NULL within what is skipped */
+    json_value_t *value, *last; /* NULL inside a skipped array */
 } level_t;
 
 typedef struct build {
@@ -24,12 +24,12 @@ typedef struct build {
     int depth;
     int64_t n_values;
     const char *key;
-    json_value_t *skipped; /* the array that is only counted */
+    json_value_t *skipped; /* array whose elements are only counted */
     int skip_depth;        /* of its elements */
     err_t status;
 } build_t;
 
-/* In text that is a number: finite unless its exponent has three digits or more, or it is very long. */
+/* Whether a number's text is finite. Only a long text or an exponent of three or more digits needs strtod. */
 static bool is_finite(const char *text, size_t n_bytes)
 {
     size_t n = n_bytes;
@@ -65,7 +65,7 @@ static err_t tree_add(build_t *b, json_kind_t kind, json_value_t **out)
     return ERR_OK;
 }
 
-/* False: the parser stops. *out is NULL within what is skipped, where only elements are counted. */
+/* False stops the parser. *out is NULL inside a skipped array, whose elements are only counted. */
 static bool tree_put(build_t *b, json_kind_t kind, bool finite, json_value_t **out)
 {
     *out = NULL;
@@ -99,7 +99,7 @@ static int on_number(void *context, const char *text, size_t n_bytes)
     if (!tree_put(b, JSON_NUMBER, !b->skipped || is_finite(text, n_bytes), &value)) return 0;
     if (!value) return 1;
     b->status = arena_text(&b->reader->arena, text, n_bytes, &value->text);
-    /* Here, where lines are read in parallel, and not where the value is asked for. */
+    /* Converted here, since lines are parsed in parallel, not when the value is read. */
     if (b->status == ERR_OK) value->number = strtod(value->text, NULL);
     return b->status == ERR_OK;
 }
@@ -186,12 +186,13 @@ static err_t tree_parse(json_reader_t *reader, const char *text, size_t n_bytes,
     json_parser_free(&parser);
     if (b.status != ERR_OK) return b.status;
     TRY(err);
-    if (!b.root) RAISE(ERR_DATA, "it is not JSON: nothing is there");
+    if (!b.root) RAISE(ERR_DATA, "it is not JSON: it is empty");
     *out = b.root;
     return ERR_OK;
 }
 
-/* NaN, Infinity and -Infinity outside strings as null, into out; the new length. 0: there is none of them. */
+/* Copies the text with NaN, Infinity and -Infinity outside strings replaced by null. Returns the new length,
+ * or 0 if there are none. */
 static size_t replace_nan(const char *text, size_t n_bytes, char *out)
 {
     static const char *const words[] = {"NaN", "-Infinity", "Infinity"};

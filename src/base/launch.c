@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads rank and size from the launcher's environment, for messages and choices made before MPI_Init. After
- * it, the communicator is the authority. */
+/* Reads rank and size from the launcher's environment, for messages and choices before MPI_Init. After it,
+ * the communicator is the authority. */
 #include "base/launch.h"
 
 #include <stdlib.h>

@@ -43,8 +43,7 @@ bool log_speaks(void)
     return rank_now() == 0;
 }
 
-/* The rank's own file. It stays open until the process ends: a line that is in it is in the file, so that
- * nothing is lost with a killed rank. */
+/* The rank's log file. Each line is flushed, so that a killed rank loses nothing; it is never closed. */
 static FILE *log_file;
 static pthread_once_t log_file_once = PTHREAD_ONCE_INIT;
 
@@ -55,15 +54,15 @@ static void open_file(void)
     char path[4096];
     int rank = rank_now();
     if (mkdir(folder, 0777) != 0 && errno != EEXIST)
-        fprintf(stderr, "dptrain: warning: no log of rank %d: cannot make the folder %s: %s\n", rank, folder,
-                strerror(errno));
+        fprintf(stderr, "dptrain: warning: no log of rank %d: cannot create the folder %s: %s\n", rank,
+                folder, strerror(errno));
     else if (snprintf(path, sizeof path, "%s/rank-%d.log", folder, rank) >= (int)sizeof path ||
              !(log_file = fopen(path, "ae")))
         fprintf(stderr, "dptrain: warning: no log of rank %d: cannot write to %s: %s\n", rank, folder,
                 strerror(errno));
 }
 
-/* A line with the time, for the rank's own file; `text` ends with a newline. */
+/* Writes a line with the time to the rank's log file; `text` ends with a newline. */
 static void print_to_file(const char *text)
 {
     struct timespec now;
@@ -75,8 +74,8 @@ static void print_to_file(const char *text)
     fflush(log_file);
 }
 
-/* One fwrite per message: mpirun interleaves ranks at write boundaries. No stream: for the rank's own file
- * alone. */
+/* One fwrite per message, since mpirun interleaves ranks at write boundaries. stream NULL: only to the
+ * rank's log file. */
 static void log_print(FILE *stream, const char *prefix, const char *suffix, const char *format, va_list args)
 {
     pthread_once(&log_file_once, open_file);

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: MIT */
-/* Messages to people. Rank 0 speaks for the job: log_info and log_warn of other ranks are dropped; errors
- * always print, so a caller with an error that all ranks share asks log_speaks first. Information goes to
- * stdout, warnings and errors to stderr.
+/* Messages for the user. Rank 0 speaks for the job: log_info and log_warn print nothing on other ranks.
+ * Errors print on every rank, so callers check log_speaks first for an error that all ranks share.
+ * Information goes to stdout, warnings and errors to stderr.
  *
- * Where DPTRAIN_LOG_DIR names a folder, which is made when its parent is there, each rank adds all of its
- * messages to rank-N.log in it, those that are dropped elsewhere too, with the time (UTC). */
+ * If DPTRAIN_LOG_DIR names a folder (created if its parent exists), each rank appends all of its messages,
+ * including those not printed, to rank-N.log in it, with the time (UTC). */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
 #include <stdbool.h>
 
-/* Until called, the rank is what the launcher's environment says (0 without a launcher). */
+/* Until called, the rank is the launcher's (0 without a launcher). */
 void log_set_rank(int rank, int size, const char *host);
 
-/* True on the rank that speaks. */
+/* True on rank 0. */
 bool log_speaks(void);
 
-/* Called before each message that people see, to remove a line that is being redrawn (base/progress.h). */
+/* `clear` is called before each printed message, to remove the progress line (base/progress.h). */
 void log_set_clear_line(void (*clear)(void));
 
 void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* An error of this rank alone: its number and host are added. */
+/* An error of this rank alone; the message ends with rank and host. */
 void log_rank_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

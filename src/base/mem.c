@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* aligned_alloc with a header for the size, and process-wide atomic counters. Blocks are zeroed, so their
- * pages are touched here and not in a training step. */
+/* aligned_alloc with a header for the size, and process-wide atomic counters. Blocks are zeroed, which also
+ * touches their pages before the first training step. */
 #include "base/mem.h"
 
 #ifdef __GLIBC__
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Sits in front of every block, one alignment unit long, so that sizes are known when it is freed. */
+/* Precedes every block, padded to MEM_ALIGN. */
 typedef struct header {
     size_t n_bytes;
 } header_t;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Parses the command line and config files against the option tables, and writes resolved options as text and
- * JSON. Help is in opt_help.c, suggestions for mistyped words in opt_nearest.c. Checks across options belong to
- * the owner of a table. */
+/* Parses the command line and config files against the option tables, and writes resolved options as text
+ * and JSON. Help is in opt_help.c, suggestions for mistyped words in opt_nearest.c. Checks across options
+ * belong to the owner of a table. */
 #include "base/opt.h"
 
 #include <errno.h>

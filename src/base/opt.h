@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Options: each module has one table, which drives --help, the command line, config files and the record of
- * resolved options. Unknown keys, trailing characters and out-of-range values are ERR_USAGE; the message names
- * the nearest valid key. */
+ * resolved options. Unknown keys, trailing characters and out-of-range values are ERR_USAGE; the message
+ * names the nearest valid key. */
 #ifndef BASE_OPT_H
 #define BASE_OPT_H
 
@@ -52,8 +52,8 @@ typedef struct opt_group {
 /* Sets every default. */
 err_t opt_defaults(opt_group_t *groups, int n_groups);
 
-/* Parses --key VALUE, --key=VALUE, --flag and --no-flag. A VALUE that begins with two dashes requires the form
- * with =. "--" ends the options.
+/* Parses --key VALUE, --key=VALUE, --flag and --no-flag. A VALUE that begins with two dashes requires the
+ * form with =. "--" ends the options.
  *
  *   argc, argv      the words after the command's name
  *   positional      receives the words without dashes, in order
@@ -86,7 +86,8 @@ void opt_json(const opt_group_t *groups, int n_groups, json_t *j, const char *ke
 void opt_text(const opt_group_t *group, int index, char *out, size_t n_bytes);
 
 /* Formats resolved options as "key = value" lines, which opt_config_read reads back. Omits options that have
- * no default and were not given, and those in `without` (NULL-terminated, or NULL). Free *out with mem_free. */
+ * no default and were not given, and those in `without` (NULL-terminated, or NULL). Free *out with mem_free.
+ */
 err_t opt_config_write(const opt_group_t *groups, int n_groups, const char *const *without, char **out);
 
 /* Whether `word` is in the NULL-terminated list. */

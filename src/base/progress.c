@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds the terminal behind mpirun's pseudo-terminal and redraws one line in it, at a limited rate. What the
- * line says is the caller's. */
+/* Finds the user's terminal, also from under mpirun's pseudo-terminal, and redraws one line in it at a
+ * limited rate. The line's text is left to the caller. */
 #include "base/progress.h"
 
 #include <fcntl.h>
@@ -17,9 +17,8 @@
 static bool line_shown;
 static double last_draw_sec;
 
-/* The terminal that people look at, or -1. Under mpirun a rank's stdout is a pseudo-terminal whatever
- * mpirun's own stdout is; the truth is at the parent, when that is mpirun itself (rank 0 on the launching
- * host). Left open. */
+/* The user's terminal, or -1. Under mpirun a rank's stdout is a pseudo-terminal even if mpirun's own stdout
+ * is not, so the parent's stdout is used; it is mpirun's for rank 0 on the launching host. Left open. */
 static int progress_terminal(void)
 {
     static int fd = -2;

@@ -7,7 +7,7 @@
 
 uint64_t rng_key(uint64_t seed, uint32_t stream)
 {
-    /* The seed is mixed, so that neighbouring seeds and streams share no key. */
+    /* Mixed, so that neighboring seeds and streams have unrelated keys. */
     rng_block_t b = rng_philox(seed, stream, 0, 0, 0);
     return (uint64_t)b.word[1] << 32 | b.word[0];
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Counter-based random numbers: the value at a counter depends on (key, counter) alone, so that every rank,
- * thread and device draws the same number for the same sample without sharing state.
- * Philox4x32-10: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011. */
+/* Counter-based random numbers: a value depends only on (key, counter), so that every rank, thread and
+ * device draws the same number for the same sample without sharing state. Philox4x32-10: Salmon, Moraes,
+ * Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011. */
 #ifndef BASE_RNG_H
 #define BASE_RNG_H
 
@@ -11,7 +11,7 @@ typedef struct rng_block {
     uint32_t word[4];
 } rng_block_t;
 
-/* Streams keep the uses of one seed apart; they go into the key's high word. */
+/* Streams separate the uses of one seed; they enter the key's high word. */
 enum {
     RNG_INIT = 1,
     RNG_SHUFFLE = 2,
@@ -36,12 +36,12 @@ static inline rng_block_t rng_philox(uint64_t key, uint32_t c0, uint32_t c1, uin
     return (rng_block_t){{c0, c1, c2, c3}};
 }
 
-/* A sequence of numbers drawn one after another: one (seed, stream, substream) each. */
+/* The sequence of one (seed, stream, substream). */
 typedef struct rng {
     uint64_t key;
     uint32_t substream[2];
-    uint64_t position; /* words drawn; the whole state beside the key, and may be set */
-    uint64_t held;     /* number of `block`, counted from 1; 0: none is there */
+    uint64_t position; /* words drawn: with the key, the whole state; may be set */
+    uint64_t held;     /* 1 + index of the cached `block`; 0: none */
     rng_block_t block;
 } rng_t;
 
@@ -53,11 +53,14 @@ uint32_t rng_u32(rng_t *rng);
 uint32_t rng_below(rng_t *rng, uint32_t n);
 double rng_uniform(rng_t *rng); /* [0, 1), 32 bits */
 double rng_normal(rng_t *rng);  /* mean 0, variance 1 (Box–Muller) */
-enum { RNG_NORMAL_WORDS = 2 };  /* that rng_normal draws */
+enum { RNG_NORMAL_WORDS = 2 };  /* words that rng_normal draws */
 
-/* Dropout's rule, the same on every backend: element `i` of the sample with index `sample` in the global
- * batch of `step` is kept when the word returned is < keep × 2^32. key = rng_key(seed, RNG_DROPOUT). Four
- * neighbouring elements (i / 4) share one block. */
+/* Dropout's rule on every backend: an element is kept if its word is below keep × 2^32. Four consecutive
+ * elements share a block.
+ *
+ *   key      rng_key(seed, RNG_DROPOUT)
+ *   sample   index within the global batch of `step`
+ *   i_div_4  index of the element within the sample, divided by 4 */
 static inline rng_block_t rng_dropout_block(uint64_t key, uint32_t layer, uint64_t step, uint64_t sample,
                                             uint32_t i_div_4)
 {

@@ -25,7 +25,7 @@ double stats_quantile(const double *sorted, int64_t n, double q)
     int64_t low = (int64_t)position;
     int64_t high = low + 1 < n ? low + 1 : low;
     double part = position - (double)low;
-    /* Infinite samples: 0 × inf and inf - inf would make NaN of a known value. */
+    /* With infinite samples, 0 × inf and inf - inf would give NaN. */
     if (part <= 0 || sorted[high] <= sorted[low]) return sorted[low];
     return sorted[low] + part * (sorted[high] - sorted[low]);
 }

@@ -9,16 +9,15 @@
 void stats_sort(double *samples, int64_t n);
 
 /* Quantile q in [0, 1] of sorted samples by linear interpolation between closest ranks (Hyndman & Fan 1996,
- * type 7). NaN when n is 0. */
+ * type 7). NaN if n is 0. */
 double stats_quantile(const double *sorted, int64_t n, double q);
 
 /* The 95 % confidence interval of the median from its order statistics: the samples of rank
  * ⌊(n − 1.96√n)/2⌋ and ⌈1 + (n + 1.96√n)/2⌉, whatever the distribution (Le Boudec 2010, "Performance
- * Evaluation of Computer and Communication Systems", theorem 2.1). −∞ and ∞ below 6 samples, which have none.
- */
+ * Evaluation of Computer and Communication Systems", theorem 2.1). −∞ and ∞ for fewer than 6 samples. */
 void stats_median_interval(const double *sorted, int64_t n, double *low, double *high);
 
-/* Median; sorts the samples. */
+/* The median. Sorts the samples. */
 double stats_median(double *samples, int64_t n);
 
 #endif

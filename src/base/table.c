@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Lays out tables: widths from the cells, then lines. Formatting of figures is base/figure.h's; Markdown, CSV
- * and HTML are written by src/report. */
+/* Lays out tables: column widths from the cells, then lines. Formatting numbers is left to base/figure.h;
+ * Markdown, CSV and HTML to src/report. */
 #include "base/table.h"
 
 #include <stdlib.h>
@@ -14,10 +14,10 @@
 
 enum { GAP = 2, MIN_SHRUNK = 12 };
 
-/* In the second cell of a row whose first one is a section's title. */
+/* Marks the second cell of a row whose first cell is a section's title. */
 static const char section_mark[] = "";
 
-/* One character on the screen; its bytes. */
+/* Bytes of the first character. */
 static size_t table_character(const char *text, bool *printable)
 {
     size_t n = utf8_length(text);
@@ -33,7 +33,7 @@ int table_text_width(const char *text)
     return width;
 }
 
-/* At most n_max characters; returns what is left of the text. */
+/* Prints at most n_max characters; returns the rest of the text. */
 static const char *table_put(FILE *out, const char *text, int n_max)
 {
     for (int i = 0; *text && i < n_max; i++) {
@@ -53,7 +53,7 @@ void table_put_text(FILE *out, const char *text)
     table_put(out, text, table_text_width(text));
 }
 
-/* A line on its way out. */
+/* A line being printed. */
 typedef struct line {
     FILE *out;
     int at; /* columns printed */
@@ -65,7 +65,7 @@ static void line_end(line_t *line)
     line->at = 0;
 }
 
-/* Text from `column` on. */
+/* Prints text at `column`, truncated to n_max characters. */
 static void line_put(line_t *line, int column, const char *text, int n_max)
 {
     int width = table_text_width(text);
@@ -81,7 +81,7 @@ static void line_put(line_t *line, int column, const char *text, int n_max)
     line->at = column + width;
 }
 
-/* Words between `column` and `end`, in as many lines as they need; a word longer than a line is broken. */
+/* Wraps words between `column` and `end`; breaks words longer than a line. */
 static void line_put_wrapped(line_t *line, int column, int end, const char *text)
 {
     bool first = true;
@@ -119,7 +119,7 @@ static void line_put_wrapped(line_t *line, int column, int end, const char *text
     }
 }
 
-/* 0: as wide as they like. */
+/* Maximum width of a line; 0: unlimited. */
 static int table_limit(FILE *out, int max_width)
 {
     struct winsize size = {0};
@@ -167,7 +167,7 @@ static void table_widen(int *width, int to)
     if (to > *width) *width = to;
 }
 
-/* The column that gives way in a line that is too long; -1: none. */
+/* The column that shrinks if lines are too long; -1: none. */
 static int table_shrinking(const table_t *table)
 {
     for (int c = table->n_columns - 1; c >= 0; c--)
@@ -193,12 +193,11 @@ static void table_find_widths(table_t *table, int limit)
         }
         total += table->width[c] + (c > 0 ? GAP : 0);
     }
-    /* Where numbers alone are too wide, narrow text would not help. */
+    /* If the numbers alone are too wide, shrinking the text would not help. */
     if (limit > 0 && last >= 0 && total > limit && table->width[last] - (total - limit) >= MIN_SHRUNK)
         table->width[last] -= total - limit;
 }
 
-/* Where each column starts. */
 static void table_find_starts(const table_t *table, int *start)
 {
     for (int c = 0, at = table->indent; c < table->n_columns; at += table->width[c] + GAP, c++) start[c] = at;
@@ -210,7 +209,7 @@ static void table_put_cell(const table_t *table, line_t *line, const int *start,
     int width = table_text_width(text), room = table->width[column];
     int at = start[column] + (c->is_text || width > room ? 0 : room - width);
     if (width == 0) return;
-    if (line->at > 0 && line->at >= at) line_end(line); /* after a cell that is too long */
+    if (line->at > 0 && line->at >= at) line_end(line); /* after an overlong cell */
     if (!c->is_text)
         line_put(line, at, text, width);
     else if (column == table->n_columns - 1)
@@ -277,7 +276,7 @@ static err_t table_log_lines(table_t *table)
     char *text = NULL;
     size_t n_bytes = 0;
     FILE *memory = open_memstream(&text, &n_bytes);
-    if (!memory) RAISE(ERR_SYSTEM, "out of memory: the text of a table");
+    if (!memory) RAISE(ERR_SYSTEM, "out of memory for the text of a table");
     int max_width = table->max_width;
     table->max_width = table_limit(stdout, max_width);
     err_t err = table_print(table, memory);
@@ -291,7 +290,7 @@ static err_t table_log_lines(table_t *table)
 
 void table_log(table_t *table)
 {
-    if (table_log_lines(table) != ERR_OK) log_warn("a table is missing here: %s", err_message());
+    if (table_log_lines(table) != ERR_OK) log_warn("cannot print a table: %s", err_message());
 }
 
 static void table_add(table_t *table, const char *text)

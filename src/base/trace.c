@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Fixed buffers of spans, one for each track, filled without locks. Merging the ranks and writing the file is
+/* Fixed buffers of spans, one per track, filled without locks. Merging the ranks and writing the file is
  * left to train/output/trace_file.c. */
 #include "base/trace.h"
 
@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 
-/* Counts are stored after what they count, so that another thread may read at any time. */
+/* A count is stored after the spans it counts, so that another thread may read at any time. */
 typedef struct track {
     trace_span_t *spans;
     int64_t capacity, first_dropped_step;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* UTF-8 that others wrote. */
+/* UTF-8 from untrusted sources. */
 #ifndef BASE_UTF8_H
 #define BASE_UTF8_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Length of the valid sequence at s, 0 when there is none. s is NUL-terminated. */
+/* Length of the sequence at `text`, which is NUL-terminated; 0 if it is invalid. */
 static inline size_t utf8_length(const char *text)
 {
     const unsigned char *s = (const unsigned char *)text;
@@ -14,14 +14,14 @@ static inline size_t utf8_length(const char *text)
     if (s[0] >= 0xF0 && s[0] < 0xF5) n = 4;
     for (size_t i = 1; i < n; i++)
         if ((s[i] & 0xC0) != 0x80) return 0;
-    /* Longer than need be, surrogates, beyond the last code point. */
+    /* Overlong forms, surrogates, and values beyond the last code point. */
     if ((s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xED && s[1] > 0x9F)) return 0;
     if ((s[0] == 0xF0 && s[1] < 0x90) || (s[0] == 0xF4 && s[1] > 0x8F)) return 0;
     return n;
 }
 
-/* True of what would move a terminal's cursor or turn the direction of writing (nobody is to obey a record), and of the
- * two that XML does not take, U+FFFE and U+FFFF. Of the valid sequence of n bytes at s. */
+/* Whether the valid sequence of n bytes at s must not be printed: a control character, one that changes the
+ * writing direction, or U+FFFE and U+FFFF, which XML forbids. */
 static inline bool utf8_is_control(const char *s, size_t n)
 {
     unsigned char a = (unsigned char)s[0], b = n > 1 ? (unsigned char)s[1] : 0;
@@ -35,7 +35,7 @@ static inline bool utf8_is_control(const char *s, size_t n)
            (b == 0x81 && c >= 0xA6 && c <= 0xA9);
 }
 
-/* Characters of valid UTF-8, which is also its width on a screen for the scripts that we print. */
+/* Characters of valid UTF-8: also its width on a screen, for the scripts that the program prints. */
 static inline int utf8_count(const char *text)
 {
     int n = 0;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Strings that the Makefile passes to this file alone, so that a new commit recompiles nothing else. */
+/* Strings that the Makefile defines for this file alone, so that a new commit recompiles only this file. */
 #include "base/version.h"
 
-/* The Makefile defines the three names for this file alone. */
 const char *const version_number = DPTRAIN_VERSION;
 const char *const version_git_hash = DPTRAIN_GIT_HASH;
 const char *const version_flags = DPTRAIN_FLAGS;

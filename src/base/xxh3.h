@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* XXH3, with the widest vectors that this machine has: the library's own choice at run time, where it was
- * built with one (x86), is twice as fast as the instructions that this program is compiled for. The names
- * stay those of xxhash.h, and so do the values. */
+/* XXH3 with the widest vectors of this machine. On x86 the library's run-time dispatch is twice as fast as
+ * code compiled for this program's baseline. Names and values are those of xxhash.h. */
 #ifndef BASE_XXH3_H
 #define BASE_XXH3_H
 

@@ -42,9 +42,8 @@ static void warn_trouble(const report_file_t *file)
             "that this dptrain reads",
             file->name, (long long)newer->n, (long long)newer->line, REPORT_SCHEMA);
     if (again->n > 0)
-        log_warn(
-            "%s: points left out: %lld, the first in line %lld: they belong to run %s, which was already read",
-            file->name, (long long)again->n, (long long)again->line, again->why);
+        log_warn("%s: points left out: %lld, the first in line %lld: they belong to run %s, read before",
+                 file->name, (long long)again->n, (long long)again->line, again->why);
     if (file->n_lines == 0) log_warn("%s is empty", file->name);
 }
 

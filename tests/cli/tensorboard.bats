@@ -120,7 +120,7 @@ same_scalars() { # FILE FILE
     run short_run --model mlp --batch 20 --steps 3 --overwrite
     echo "$output"
     [ "$status" -eq 4 ]
-    [[ $output == *"--tensorboard: cannot make the folder /proc/dptrain"* ]]
+    [[ $output == *"--tensorboard: cannot create the folder /proc/dptrain"* ]]
     board=$out/metrics.jsonl
     run short_run --model mlp --batch 20 --steps 3 --overwrite
     echo "$output"
