@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/figure.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/stats.h"
@@ -21,18 +22,16 @@ static void warn_private(mpi_impl_t *impl, const shared_room_t *room)
 {
     if (impl->warned) return;
     impl->warned = true;
-    /* Tenths of MiB, rounded in opposite directions: the need must not look equal to the room that it
-     * exceeds. */
-    int64_t tenth = (1 << 20) / 10, n_free = room->free_bytes / tenth, n_need = room->need_bytes / tenth + 1;
     if (room->enough)
         log_warn("gradient buffers are private, which makes the gradient exchange slower: MPI could not "
                  "allocate shared memory in %s on every host",
                  room->folder);
     else
         log_warn(
-            "gradient buffers are private, which makes the gradient exchange slower: %s on %s has room for "
-            "%.1f MiB, its ranks need %.1f MiB (docker: --shm-size)",
-            room->folder, room->host, 0.1 * (double)n_free, 0.1 * (double)n_need);
+            "gradient buffers are private, which makes the gradient exchange slower: %s on %s lacks %s of the "
+            "%s that its ranks need (docker: --shm-size)",
+            room->folder, room->host, figure_bytes((double)(room->need_bytes - room->free_bytes)).text,
+            figure_bytes((double)room->need_bytes).text);
 }
 
 static err_t sum_by(comm_t *comm, comm_buffer_t *buffer, int64_t count, bool by_host)

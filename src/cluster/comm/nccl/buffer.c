@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/figure.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "cluster/comm/buffer.h"
@@ -61,9 +62,10 @@ static err_t block_new_plain(size_t n_bytes, block_t *out)
         cudaGetLastError();
         cudaMemGetInfo(&n_free, &n_all);
         RAISE(ERR_SYSTEM,
-              "not enough GPU memory for the gradients: %.1f MiB needed, %.1f of %.1f MiB free; lower "
-              "--batch or --workspace, or stop other programs on the GPU",
-              (double)n_bytes / (1 << 20), (double)n_free / (1 << 20), (double)n_all / (1 << 20));
+              "not enough GPU memory for the gradients: %s needed, %s of %s free; lower --batch or "
+              "--workspace, or stop other programs on the GPU",
+              figure_bytes((double)n_bytes).text, figure_bytes((double)n_free).text,
+              figure_bytes((double)n_all).text);
     }
     E_CUDART(status, "creating the gradient buffer");
     return ERR_OK;
