@@ -274,7 +274,7 @@ static void test_limits(void)
     const int64_t before = mem_live_bytes();
     set_size(made, 65000, 65000);
     OK(image_decode(decoder, bytes_of(made), &image) == ERR_DATA &&
-           SAYS("shard 3, record 7", "65000 x 65000", "cut off"),
+           SAYS("shard 3, record 7", "65000 x 65000", "truncated"),
        "a few kilobytes are no 65000 x 65000 pixels");
     OK(mem_live_bytes() == before, "and no memory is asked for");
     set_size(made, W, H);
@@ -323,8 +323,9 @@ static void test_markers(void)
             memcpy(padded.bytes + 2 + i * sizeof empty, empty, sizeof empty);
         memcpy(padded.bytes + 2 + n_markers * sizeof empty, made.bytes + 2, made.n - 2);
         err_t err = image_decode(decoder, bytes_of(padded), &image);
-        OK(more ? err == ERR_DATA && SAYS("shard 3, record 7", "more than 10000 markers") : err == ERR_OK,
-           "%zu markers of applications", n_markers);
+        OK(more ? err == ERR_DATA && SAYS("shard 3, record 7", "more than 10000 application markers")
+                : err == ERR_OK,
+           "%zu application markers", n_markers);
         free(padded.bytes);
     }
     free(made.bytes);

@@ -9,7 +9,7 @@
 
 enum { RGB = 3, DEFAULT_MAX_PIXELS = 1 << 28 };
 
-/* Grows to the largest image. */
+/* A buffer that grows to the largest image. */
 typedef struct pixels {
     uint8_t *rgb;
     int64_t n;
@@ -17,7 +17,7 @@ typedef struct pixels {
 
 struct image_decoder {
     image_limits_t limits;
-    pixels_t stored, shown; /* shown: where they differ */
+    pixels_t stored, shown; /* shown: used only if an orientation applies */
     void *states[IMAGE_FORMAT_COUNT];
 };
 
@@ -68,8 +68,8 @@ void image_decoder_free(image_decoder_t **decoder)
     mem_free(decoder);
 }
 
-/* A quarter more than asked for: parts of similar sizes then fit. */
-static err_t make_room(pixels_t *pixels, int64_t n)
+/* Allocates a quarter more than requested, so that regions of similar size fit. */
+static err_t grow_pixels(pixels_t *pixels, int64_t n)
 {
     if (n <= pixels->n) return ERR_OK;
     const int64_t n_new = n + n / 4;
@@ -80,18 +80,18 @@ static err_t make_room(pixels_t *pixels, int64_t n)
     return ERR_OK;
 }
 
-/* From the image as shown to the image as stored, cut to its edges. */
+/* Clips the wanted rectangle to the image and maps it from the image as shown to the image as stored. */
 static err_t place_part(const char *name, const image_info_t *info, part_t *part)
 {
     const image_rect_t w = part->wanted;
     const double left = fmax(w.x, 0), top = fmax(w.y, 0);
     const double right = fmin(w.x + w.width, (double)info->width),
                  bottom = fmin(w.y + w.height, (double)info->height);
-    /* Without fmin and fmax's kindness to NaN. */
+    /* fmin and fmax ignore NaN. */
     const bool numbers = isfinite(w.x) && isfinite(w.y) && isfinite(w.width) && isfinite(w.height);
     if (!numbers || !(right > left && bottom > top))
-        RAISE(ERR_DATA, "no part of the image %s is %g x %g pixels at (%g, %g): it has %lld x %lld", name,
-              w.width, w.height, w.x, w.y, (long long)info->width, (long long)info->height);
+        RAISE(ERR_DATA, "the image %s has no region of %g x %g pixels at (%g, %g): its size is %lld x %lld",
+              name, w.width, w.height, w.x, w.y, (long long)info->width, (long long)info->height);
     part->wanted = orient_to_stored(info->orientation, info->stored_width, info->stored_height,
                                     (image_rect_t){left, top, right - left, bottom - top});
     if (orient_swaps(info->orientation)) {
@@ -106,9 +106,8 @@ static err_t check_size(const image_decoder_t *d, const char *name, const image_
     const int64_t n_pixels = info->stored_width * info->stored_height; /* sides have 31 bits */
     if (n_pixels > d->limits.max_pixels)
         RAISE(ERR_DATA,
-              "the image %s has %lld x %lld pixels, more than the %lld that are allowed; make it smaller, or "
-              "leave it out",
-              name, (long long)info->width, (long long)info->height, (long long)d->limits.max_pixels);
+              "the image %s has %lld x %lld pixels, more than the limit of %lld; shrink or remove it", name,
+              (long long)info->width, (long long)info->height, (long long)d->limits.max_pixels);
     return ERR_OK;
 }
 
@@ -121,11 +120,12 @@ static err_t read_region(image_decoder_t *d, image_bytes_t from, image_format_t 
     TRY(check_size(d, from.name, info));
     if (!part->whole) TRY(place_part(from.name, info, part));
     TRY(reader->start(state, part, region));
-    TRY(make_room(&d->stored, region->width * region->height));
+    TRY(grow_pixels(&d->stored, region->width * region->height));
     return reader->read(state, d->stored.rgb);
 }
 
-static err_t decode(image_decoder_t *d, image_bytes_t from, part_t *part, image_t *out, image_rect_t *place)
+static err_t decode_region(image_decoder_t *d, image_bytes_t from, part_t *part, image_t *out,
+                           image_rect_t *place)
 {
     image_format_t format = IMAGE_JPEG;
     image_info_t info;
@@ -138,7 +138,7 @@ static err_t decode(image_decoder_t *d, image_bytes_t from, part_t *part, image_
     *out =
         (image_t){swaps ? region.height : region.width, swaps ? region.width : region.height, d->stored.rgb};
     if (info.orientation != 1) {
-        TRY(make_room(&d->shown, region.width * region.height));
+        TRY(grow_pixels(&d->shown, region.width * region.height));
         orient_pixels(info.orientation, region.width, region.height, d->stored.rgb, d->shown.rgb);
         out->rgb = d->shown.rgb;
     }
@@ -148,7 +148,7 @@ static err_t decode(image_decoder_t *d, image_bytes_t from, part_t *part, image_
     *place = orient_to_shown(info.orientation, region.width, region.height,
                              (image_rect_t){w.x / shrink - (double)region.x, w.y / shrink - (double)region.y,
                                             w.width / shrink, w.height / shrink});
-    /* Counted from the right or from below, rounding can put it before the first pixel. */
+    /* In a flipped image, rounding can yield a start below 0. */
     place->x = fmax(place->x, 0), place->y = fmax(place->y, 0);
     return ERR_OK;
 }
@@ -156,7 +156,7 @@ static err_t decode(image_decoder_t *d, image_bytes_t from, part_t *part, image_
 err_t image_decode(image_decoder_t *decoder, image_bytes_t from, image_t *out)
 {
     part_t part = {.whole = true};
-    return decode(decoder, from, &part, out, NULL);
+    return decode_region(decoder, from, &part, out, NULL);
 }
 
 err_t image_decode_part(image_decoder_t *decoder, image_bytes_t from, image_rect_t wanted, int64_t out_width,
@@ -164,5 +164,5 @@ err_t image_decode_part(image_decoder_t *decoder, image_bytes_t from, image_rect
 {
     ASSERT(out_width > 0 && out_height > 0);
     part_t part = {.wanted = wanted, .out_width = out_width, .out_height = out_height};
-    return decode(decoder, from, &part, out, place);
+    return decode_region(decoder, from, &part, out, place);
 }

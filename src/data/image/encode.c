@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* JPEG (libjpeg-turbo) and PNG (libpng) into memory. Writing files is left to the caller. */
+/* Encodes JPEG (libjpeg-turbo) and PNG (libpng) in memory. Writing files is left to the caller. */
 #include "data/image/encode.h"
 
-#include <stdio.h> /* jpeglib.h wants it first */
+#include <stdio.h> /* jpeglib.h needs it first */
 
 #include <jpeglib.h>
 
@@ -13,15 +13,15 @@
 #include "base/mem.h"
 
 enum { RGB = 3, FIRST_BYTES = 1 << 16 };
-#define CANNOT_ENCODE "an image of %lld x %lld cannot be written as %s: %s"
+#define CANNOT_ENCODE "cannot encode an image of %lld x %lld as %s: %s"
 
-/* A destination of libjpeg that grows in our memory. */
+/* A libjpeg destination that grows in our own memory. */
 typedef struct jpeg {
     struct jpeg_compress_struct c;
     struct jpeg_error_mgr error;
     struct jpeg_destination_mgr destination;
     jmp_buf back;
-    err_t code; /* of what we raised ourselves; otherwise ERR_OK and a message */
+    err_t code; /* of an error that we raised; ERR_OK: libjpeg's, in message */
     char message[JMSG_LENGTH_MAX];
     const image_t *image;
     int quality;
@@ -41,7 +41,7 @@ static void on_message(j_common_ptr common, int level)
     (void)common, (void)level;
 }
 
-static boolean grow(j_compress_ptr c)
+static boolean dest_grow(j_compress_ptr c)
 {
     jpeg_t *j = c->client_data;
     const size_t n_old = j->n_room, n_new = n_old ? 2 * n_old : FIRST_BYTES;
@@ -53,23 +53,23 @@ static boolean grow(j_compress_ptr c)
     return TRUE;
 }
 
-static void begin(j_compress_ptr c)
+static void dest_begin(j_compress_ptr c)
 {
-    grow(c);
+    dest_grow(c);
 }
 
-static void end(j_compress_ptr c)
+static void dest_end(j_compress_ptr c)
 {
     jpeg_t *j = c->client_data;
     j->n_bytes = j->n_room - j->destination.free_in_buffer;
 }
 
-static void compress(jpeg_t *j)
+static void jpeg_compress(jpeg_t *j)
 {
     struct jpeg_compress_struct *c = &j->c;
     jpeg_create_compress(c);
     j->destination = (struct jpeg_destination_mgr){
-        .init_destination = begin, .empty_output_buffer = grow, .term_destination = end};
+        .init_destination = dest_begin, .empty_output_buffer = dest_grow, .term_destination = dest_end};
     c->dest = &j->destination;
     c->image_width = (JDIMENSION)j->image->width;
     c->image_height = (JDIMENSION)j->image->height;
@@ -79,18 +79,18 @@ static void compress(jpeg_t *j)
     jpeg_set_quality(c, j->quality, TRUE);
     jpeg_start_compress(c, TRUE);
     while (c->next_scanline < c->image_height) {
-        /* The library only reads it. */
+        /* libjpeg does not modify the row. */
         JSAMPROW row = (JSAMPROW)j->image->rgb + (size_t)c->next_scanline * c->image_width * RGB;
         jpeg_write_scanlines(c, &row, 1);
     }
     jpeg_finish_compress(c);
 }
 
-/* libjpeg is left by longjmp, to here and nowhere else. */
-static err_t guarded(jpeg_t *j)
+/* The only target of longjmp out of libjpeg. */
+static err_t jpeg_guard(jpeg_t *j)
 {
     if (setjmp(j->back) == 0) {
-        compress(j);
+        jpeg_compress(j);
         return ERR_OK;
     }
     if (j->code != ERR_OK) return j->code;
@@ -104,7 +104,7 @@ err_t image_encode_jpeg(const image_t *image, int quality, uint8_t **out, size_t
     if (image->width < 1 || image->height < 1 || image->width > JPEG_MAX_DIMENSION ||
         image->height > JPEG_MAX_DIMENSION)
         RAISE(ERR_USAGE, CANNOT_ENCODE, (long long)image->width, (long long)image->height, "JPEG",
-              "sides are 1 to 65500 pixels");
+              "sides must be 1 to 65500 pixels");
     jpeg_t *j = NULL;
     TRY(mem_new(sizeof *j, "JPEG encoder", &j));
     j->c.err = jpeg_std_error(&j->error);
@@ -113,7 +113,7 @@ err_t image_encode_jpeg(const image_t *image, int quality, uint8_t **out, size_t
     j->c.client_data = j;
     j->image = image;
     j->quality = quality;
-    err_t err = guarded(j);
+    err_t err = jpeg_guard(j);
     jpeg_destroy_compress(&j->c);
     if (err == ERR_OK)
         *out = j->bytes, *n_bytes = j->n_bytes;
@@ -129,15 +129,14 @@ err_t image_encode_png(const uint8_t *pixels, int64_t width, int64_t height, int
     ASSERT(channels == 1 || channels == RGB);
     if (width < 1 || height < 1 || width > INT32_MAX / RGB || height > INT32_MAX)
         RAISE(ERR_USAGE, CANNOT_ENCODE, (long long)width, (long long)height, "PNG",
-              "a side is empty or too long");
+              "a side is 0 or too long");
     png_image image = {.version = PNG_IMAGE_VERSION,
                        .width = (png_uint_32)width,
                        .height = (png_uint_32)height,
                        .format = channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB};
     size_t n_raw;
     if (__builtin_mul_overflow((size_t)height, (size_t)(width * channels + 1), &n_raw) || n_raw > INT32_MAX)
-        RAISE(ERR_USAGE, CANNOT_ENCODE, (long long)width, (long long)height, "PNG",
-              "it has 2 GB of pixels or more");
+        RAISE(ERR_USAGE, CANNOT_ENCODE, (long long)width, (long long)height, "PNG", "its pixels exceed 2 GB");
     png_alloc_size_t n = PNG_IMAGE_PNG_SIZE_MAX(image);
     uint8_t *bytes = NULL;
     TRY(mem_new(n, "a PNG", &bytes));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds the orientation tag in an EXIF block, and the block in a PNG file. Every offset is checked against
- * the block. Applying the orientation is left to orient.c. */
+/* Finds the orientation tag in an EXIF block, and the EXIF block in a PNG file. Every offset is checked
+ * against the block's length. Applying the orientation is left to orient.c. */
 #include "data/image/exif.h"
 
 #include <stdbool.h>
@@ -9,7 +9,7 @@
 enum { TAG_ORIENTATION = 0x0112, TYPE_SHORT = 3, N_TIFF_HEADER = 8, N_ENTRY = 12 };
 enum { N_PNG_SIGNATURE = 8, N_PNG_CHUNK = 12 }; /* length, type and checksum of a chunk */
 
-/* A number of n bytes; the caller has checked that they are there. */
+/* An n-byte number; bounds are checked by the caller. */
 static uint32_t get_number(const uint8_t *bytes, int n, bool big_endian)
 {
     uint32_t value = 0;

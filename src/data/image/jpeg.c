@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The JPEG reader (libjpeg-turbo): decodes at the smallest sufficient DCT scale, only the rows and block
  * columns needed, and converts CMYK to RGB. Library warnings mean a corrupt image and are errors. */
-#include <stdio.h> /* jpeglib.h wants it first */
+#include <stdio.h> /* jpeglib.h needs it first */
 
 #include <jpeglib.h>
 
@@ -12,8 +12,8 @@
 #include "data/image/exif.h"
 #include "data/image/reader.h"
 
-/* Codes of one bit for blocks of 64 pixels, of two components that are each at half the resolution one way
- * and a quarter the other: less there cannot be of an image with Huffman's codes. */
+/* The densest Huffman coding: one bit per 8 × 8 block, for two components that are each at half the
+ * resolution in one direction and a quarter in the other. */
 enum { MAX_PIXELS_PER_BYTE = 1024 };
 enum { ROWS = 8, RGB = 3, CMYK = 4, BASE_MEMORY = 64 << 20, COEFFICIENT = 2 };
 
@@ -29,11 +29,11 @@ typedef struct jpeg {
     region_t region;
     uint8_t *rgb;
     JSAMPARRAY inks; /* a row of CMYK */
-    int n_markers;   /* of applications, read so far */
+    int n_markers;   /* application markers read so far */
 } jpeg_t;
 
-/* libjpeg is left by longjmp, to here and nowhere else. */
-static err_t guarded(jpeg_t *j, void (*work)(jpeg_t *j))
+/* The only target of longjmp out of libjpeg. */
+static err_t jpeg_guard(jpeg_t *j, void (*work)(jpeg_t *j))
 {
     if (setjmp(j->back) == 0) {
         work(j);
@@ -42,8 +42,8 @@ static err_t guarded(jpeg_t *j, void (*work)(jpeg_t *j))
     RAISE(j->code, CANNOT_DECODE, j->from.name, image_format_names[IMAGE_JPEG], j->message);
 }
 
-static _Noreturn void fail(jpeg_t *j, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static _Noreturn void fail(jpeg_t *j, const char *format, ...)
+static _Noreturn void jpeg_fail(jpeg_t *j, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static _Noreturn void jpeg_fail(jpeg_t *j, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -61,21 +61,21 @@ static void on_error(j_common_ptr common)
     longjmp(j->back, 1);
 }
 
-/* A warning is damage that the library would cover up; only an unknown version of JFIF is none. What is no
- * warning tells of markers: the library keeps those that EXIF can be in, empty ones too. */
+/* Warnings report damage that libjpeg would conceal, except for an unknown JFIF version. Other messages
+ * announce markers; libjpeg keeps the APP1 ones, which can hold EXIF, even if empty. */
 static void on_message(j_common_ptr common, int level)
 {
     jpeg_t *j = common->client_data;
     if (common->err->msg_code == JTRC_MISC_MARKER && ++j->n_markers > IMAGE_MAX_MARKERS)
-        fail(j, "it has more than %d markers of applications", IMAGE_MAX_MARKERS);
+        jpeg_fail(j, "more than %d application markers", IMAGE_MAX_MARKERS);
     if (level < 0 && common->err->msg_code != JWRN_JFIF_MAJOR) on_error(common);
 }
 
-/* Called between pieces of a scan while the scans are collected. */
+/* Called repeatedly while libjpeg collects the scans. */
 static void on_progress(j_common_ptr common)
 {
     jpeg_t *j = common->client_data;
-    if (j->d.input_scan_number > IMAGE_MAX_SCANS) fail(j, "it has more than %d scans", IMAGE_MAX_SCANS);
+    if (j->d.input_scan_number > IMAGE_MAX_SCANS) jpeg_fail(j, "more than %d scans", IMAGE_MAX_SCANS);
 }
 
 static void read_header(jpeg_t *j)
@@ -86,11 +86,11 @@ static void read_header(jpeg_t *j)
     jpeg_save_markers(&j->d, JPEG_APP0 + 1, UINT16_MAX);
     jpeg_read_header(&j->d, TRUE);
     const int n = j->d.num_components;
-    if (n != 1 && n != 3 && n != 4) fail(j, "it has %d components, which are neither grey, RGB nor CMYK", n);
+    if (n != 1 && n != 3 && n != 4) jpeg_fail(j, "%d components; expected 1, 3 or 4", n);
     const int64_t n_pixels = (int64_t)j->d.image_width * j->d.image_height;
     if (!j->d.arith_code && n_pixels / MAX_PIXELS_PER_BYTE > (int64_t)j->from.n_bytes)
-        fail(j, "its %zu bytes are too few for %u x %u pixels: it is cut off", j->from.n_bytes,
-             j->d.image_width, j->d.image_height);
+        jpeg_fail(j, "truncated: %zu bytes are too few for %u x %u pixels", j->from.n_bytes, j->d.image_width,
+                  j->d.image_height);
 }
 
 static const char *colour_name(J_COLOR_SPACE space)
@@ -109,7 +109,7 @@ static const char *colour_name(J_COLOR_SPACE space)
     }
 }
 
-static int orientation(const jpeg_t *j)
+static int find_orientation(const jpeg_t *j)
 {
     for (jpeg_saved_marker_ptr m = j->d.marker_list; m; m = m->next) {
         int found = exif_orientation(m->data, m->data_length);
@@ -128,18 +128,18 @@ static err_t jpeg_open(void *state, image_bytes_t from, image_info_t *info)
     j->error.emit_message = on_message;
     j->progress.progress_monitor = on_progress;
     j->d.client_data = j;
-    TRY(guarded(j, read_header));
+    TRY(jpeg_guard(j, read_header));
     *info = (image_info_t){.format = IMAGE_JPEG,
                            .stored_width = j->d.image_width,
                            .stored_height = j->d.image_height,
-                           .orientation = orientation(j),
+                           .orientation = find_orientation(j),
                            .colour = colour_name(j->d.jpeg_color_space),
                            .bits = j->d.data_precision,
                            .progressive = j->d.progressive_mode};
     return ERR_OK;
 }
 
-/* The transform can leave out what a reduction would average. */
+/* The largest DCT scaling that still leaves at least the output's size. */
 static int choose_shrink(const part_t *part)
 {
     for (int shrink = 8; shrink > 1; shrink /= 2)
@@ -149,7 +149,7 @@ static int choose_shrink(const part_t *part)
     return 1;
 }
 
-/* Cuts the columns; the library takes whole blocks. */
+/* Rows are chosen to the pixel; libjpeg extends the columns to whole blocks. */
 static void choose_region(jpeg_t *j)
 {
     region_t *r = &j->region;
@@ -165,13 +165,13 @@ static void choose_region(jpeg_t *j)
     r->x = first, r->width = n;
 }
 
-static void begin(jpeg_t *j)
+static void jpeg_begin(jpeg_t *j)
 {
     struct jpeg_decompress_struct *d = &j->d;
     const int shrink = j->part.whole ? 1 : choose_shrink(&j->part);
     d->scale_num = 1, d->scale_denom = (unsigned)shrink;
     d->out_color_space = d->num_components == CMYK ? JCS_CMYK : JCS_RGB;
-    /* Coefficients of all channels, which several scans need; a narrow image's are rounded up to blocks. */
+    /* With several scans libjpeg keeps the coefficients of all channels, rounded up to blocks. */
     d->mem->max_memory_to_use = BASE_MEMORY + (long)d->image_width * d->image_height * CMYK * COEFFICIENT;
     jpeg_start_decompress(d);
     j->region = (region_t){0, 0, d->output_width, d->output_height, shrink};
@@ -184,22 +184,18 @@ static err_t jpeg_start(void *state, const part_t *part, region_t *region)
 {
     jpeg_t *j = state;
     j->part = *part;
-    TRY(guarded(j, begin));
+    TRY(jpeg_guard(j, jpeg_begin));
     *region = j->region;
     return ERR_OK;
 }
 
-static uint8_t multiply(int a, int b)
-{
-    return (uint8_t)((a * b + 127) / 255);
-}
-
-/* Light, where ink is meant: 255 is none. That is Photoshop's way, and with or without its marker other
- * decoders (ImageMagick, Pillow) know no other. */
+/* 255 means no ink: Adobe's convention, which other decoders (ImageMagick, Pillow) apply with or without
+ * Adobe's marker. */
 static void mix_inks(const uint8_t *inks, int64_t n, uint8_t *rgb)
 {
     for (int64_t i = 0; i < n; i++)
-        for (int c = 0; c < RGB; c++) rgb[RGB * i + c] = multiply(inks[CMYK * i + c], inks[CMYK * i + 3]);
+        for (int c = 0; c < RGB; c++)
+            rgb[RGB * i + c] = multiply_bytes(inks[CMYK * i + c], inks[CMYK * i + 3]);
 }
 
 static void read_rows(jpeg_t *j)
@@ -216,7 +212,7 @@ static void read_rows(jpeg_t *j)
             mix_inks(j->inks[0], r->width, rows[0]);
         } else
             n = jpeg_read_scanlines(d, rows, n);
-        if (n == 0) fail(j, "the library gives no more rows");
+        if (n == 0) jpeg_fail(j, "libjpeg returned no rows");
         y += n;
     }
     if (j->part.whole) jpeg_finish_decompress(d);
@@ -226,10 +222,10 @@ static err_t jpeg_read(void *state, uint8_t *rgb)
 {
     jpeg_t *j = state;
     j->rgb = rgb;
-    return guarded(j, read_rows);
+    return jpeg_guard(j, read_rows);
 }
 
-/* All of the library's state goes: an image must not be decoded by the tables of the one before. */
+/* Destroys all state, so that no image is decoded with the tables of the previous one. */
 static void jpeg_close(void *state)
 {
     jpeg_t *j = state;

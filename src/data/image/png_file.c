@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes an RGB image as a PNG file by libpng's simplified interface. PNGs in memory are made by encode.c. */
+/* Writes an RGB image as a PNG file through libpng's simplified API. encode.c encodes PNGs in memory. */
 #include "data/image/png_file.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ static err_t png_file_print(const fs_temp_t *temp, const image_t *image)
     TRY(fs_temp_stream(temp, &file));
     errno = 0;
     if (!png_image_write_to_stdio(&png, file, 0, image->rgb, 0, NULL))
-        err = err_raise(ERR_SYSTEM, __FILE__, __LINE__, "the image %s cannot be written: %s", temp->path,
+        err = err_raise(ERR_SYSTEM, __FILE__, __LINE__, "cannot write the image %s: %s", temp->path,
                         ferror(file) && errno ? strerror(errno) : png.message);
     if (fclose(file) != 0 && err == ERR_OK) err = fs_temp_fail(temp, errno);
     return err;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The PNG reader (libpng): palette, grey, 16-bit and alpha all become RGB, transparent pixels over black.
- * Library warnings mean a corrupt image and are errors. */
+/* The PNG reader (libpng): converts palette, grey, 16-bit and alpha images to RGB, over black. Library
+ * warnings mean a corrupt image and are errors. */
 #include <png.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,8 +28,8 @@ typedef struct png_state {
     uint8_t *rgb;
 } png_state_t;
 
-/* libpng is left by longjmp, to here and nowhere else. */
-static err_t guarded(png_state_t *p, void (*work)(png_state_t *p))
+/* The only target of longjmp out of libpng. */
+static err_t png_guard(png_state_t *p, void (*work)(png_state_t *p))
 {
     if (setjmp(p->back) == 0) {
         work(p);
@@ -38,8 +38,8 @@ static err_t guarded(png_state_t *p, void (*work)(png_state_t *p))
     RAISE(ERR_DATA, CANNOT_DECODE, p->from.name, image_format_names[IMAGE_PNG], p->message);
 }
 
-static _Noreturn void fail(png_state_t *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static _Noreturn void fail(png_state_t *p, const char *format, ...)
+static _Noreturn void png_fail(png_state_t *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static _Noreturn void png_fail(png_state_t *p, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -48,37 +48,38 @@ static _Noreturn void fail(png_state_t *p, const char *format, ...)
     longjmp(p->back, 1);
 }
 
-/* Warnings too: what could be warned of that has no part in the pixels is not read at all. */
+/* Also handles warnings: chunks that do not affect pixels are not read, so every warning concerns pixels. */
 static void on_error(png_structp png, png_const_charp message)
 {
-    fail(png_get_error_ptr(png), "%s", message);
+    png_fail(png_get_error_ptr(png), "%s", message);
 }
 
 static void on_read(png_structp png, png_bytep out, size_t n)
 {
     png_state_t *p = png_get_io_ptr(png);
-    if (n > p->n_left) fail(p, "it is cut off");
+    if (n > p->n_left) png_fail(p, "truncated");
     memcpy(out, p->next, n);
     p->next += n, p->n_left -= n;
 }
 
-/* The most memory that a chunk can ask for is the file's own size: nothing but pixels is decompressed. */
+/* A chunk cannot allocate more than the file's size, because only pixels are decompressed. */
 static void read_header(png_state_t *p)
 {
     p->png = png_create_read_struct(PNG_LIBPNG_VER_STRING, p, on_error, on_error);
     if (p->png) p->info = png_create_info_struct(p->png);
-    if (!p->info) fail(p, "libpng finds no memory");
+    if (!p->info) png_fail(p, "libpng is out of memory");
     png_set_read_fn(p->png, p, on_read);
     png_set_benign_errors(p->png, 0);
     png_set_crc_action(p->png, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
-    png_set_keep_unknown_chunks(p->png, PNG_HANDLE_CHUNK_NEVER, NULL, -1); /* all that pixels do not need */
+    png_set_keep_unknown_chunks(p->png, PNG_HANDLE_CHUNK_NEVER, NULL,
+                                -1); /* chunks that pixels do not need */
     png_set_user_limits(p->png, MAX_SIDE, MAX_SIDE);
     png_set_chunk_malloc_max(p->png, p->from.n_bytes);
     png_read_info(p->png, p->info);
     const uint64_t n_row = png_get_rowbytes(p->png, p->info), n_rows = png_get_image_height(p->png, p->info);
     if (n_row * n_rows / MAX_BYTES_PER_BYTE > p->from.n_bytes)
-        fail(p, "its %zu bytes are too few for %u x %u pixels: it is cut off", p->from.n_bytes,
-             png_get_image_width(p->png, p->info), png_get_image_height(p->png, p->info));
+        png_fail(p, "truncated: %zu bytes are too few for %u x %u pixels", p->from.n_bytes,
+                 png_get_image_width(p->png, p->info), png_get_image_height(p->png, p->info));
 }
 
 static const char *colour_name(int type)
@@ -102,7 +103,7 @@ static err_t png_open(void *state, image_bytes_t from, image_info_t *info)
     png_state_t *p = state;
     p->from = from;
     p->next = from.bytes, p->n_left = from.n_bytes;
-    TRY(guarded(p, read_header));
+    TRY(png_guard(p, read_header));
     int orientation = exif_orientation_png(from.bytes, from.n_bytes);
     *info = (image_info_t){.format = IMAGE_PNG,
                            .stored_width = png_get_image_width(p->png, p->info),
@@ -114,27 +115,24 @@ static err_t png_open(void *state, image_bytes_t from, image_info_t *info)
     return ERR_OK;
 }
 
-static uint8_t multiply(int a, int b)
-{
-    return (uint8_t)((a * b + 127) / 255);
-}
-
-/* Of a row, in its own place: RGBA over black. */
+/* Composites a row of RGBA over black, in place. */
 static void drop_alpha(png_structp png, png_row_infop row, png_bytep pixels)
 {
     (void)png;
     for (size_t i = 0; i < row->width; i++)
         for (size_t c = 0; c < RGB; c++)
-            pixels[RGB * i + c] = multiply(pixels[RGBA * i + c], pixels[RGBA * i + 3]);
+            pixels[RGB * i + c] = multiply_bytes(pixels[RGBA * i + c], pixels[RGBA * i + 3]);
 }
 
-/* Of a row, in its own place, from its end. libpng would take an index beyond the palette for black. */
+/* Expands a row of indices in place, from its end. libpng would silently draw an index beyond the palette
+ * black. */
 static void look_up(png_structp png, png_row_infop row, png_bytep pixels)
 {
     png_state_t *p = png_get_user_transform_ptr(png);
     for (size_t i = row->width; i-- > 0;) {
         const int colour = pixels[i];
-        if (colour >= p->n_colours) fail(p, "it has colour %d, its palette %d", colour, p->n_colours);
+        if (colour >= p->n_colours)
+            png_fail(p, "colour index %d is beyond its palette of %d", colour, p->n_colours);
         memcpy(pixels + RGB * i, p->palette[colour], RGB);
     }
 }
@@ -145,17 +143,17 @@ static void get_palette(png_state_t *p)
     png_bytep alpha = NULL;
     int n_alpha = 0;
     p->n_colours = 0;
-    if (!png_get_PLTE(p->png, p->info, &colours, &p->n_colours)) fail(p, "it has no palette");
+    if (!png_get_PLTE(p->png, p->info, &colours, &p->n_colours)) png_fail(p, "no palette");
     png_get_tRNS(p->png, p->info, &alpha, &n_alpha, NULL);
     for (int i = 0; i < p->n_colours; i++) {
         const int a = i < n_alpha ? alpha[i] : 255;
-        p->palette[i][0] = multiply(colours[i].red, a);
-        p->palette[i][1] = multiply(colours[i].green, a);
-        p->palette[i][2] = multiply(colours[i].blue, a);
+        p->palette[i][0] = multiply_bytes(colours[i].red, a);
+        p->palette[i][1] = multiply_bytes(colours[i].green, a);
+        p->palette[i][2] = multiply_bytes(colours[i].blue, a);
     }
 }
 
-static void ask_for_rgb(png_state_t *p)
+static void request_rgb(png_state_t *p)
 {
     const int type = png_get_color_type(p->png, p->info);
     const bool has_alpha = (type & PNG_COLOR_MASK_ALPHA) || png_get_valid(p->png, p->info, PNG_INFO_tRNS);
@@ -174,13 +172,13 @@ static void ask_for_rgb(png_state_t *p)
     png_read_update_info(p->png, p->info);
 }
 
-static void begin(png_state_t *p)
+static void png_begin(png_state_t *p)
 {
     const int64_t width = png_get_image_width(p->png, p->info),
                   height = png_get_image_height(p->png, p->info);
-    ask_for_rgb(p);
+    request_rgb(p);
     if ((int64_t)png_get_rowbytes(p->png, p->info) != RGB * width)
-        fail(p, "the library gives other rows than RGB");
+        png_fail(p, "libpng cannot convert it to RGB");
     p->region = (region_t){0, 0, width, height, 1};
     if (!p->part.whole && p->n_passes == 1)
         region_cover(p->part.wanted.y, p->part.wanted.height, p->part.out_height, height, &p->region.y,
@@ -191,7 +189,7 @@ static err_t png_start(void *state, const part_t *part, region_t *region)
 {
     png_state_t *p = state;
     p->part = *part;
-    TRY(guarded(p, begin));
+    TRY(png_guard(p, png_begin));
     *region = p->region;
     return ERR_OK;
 }
@@ -201,7 +199,7 @@ static void read_rows(png_state_t *p)
     const region_t *r = &p->region;
     for (int pass = 0; pass < p->n_passes; pass++)
         for (int64_t y = 0; y < r->y + r->height; y++) {
-            /* Rows above go where the first will be. */
+            /* Rows above the region are overwritten by its first row. */
             const int64_t row = y > r->y ? y - r->y : 0;
             png_read_row(p->png, p->rgb + row * r->width * RGB, NULL);
         }
@@ -212,7 +210,7 @@ static err_t png_read(void *state, uint8_t *rgb)
 {
     png_state_t *p = state;
     p->rgb = rgb;
-    return guarded(p, read_rows);
+    return png_guard(p, read_rows);
 }
 
 static void png_close(void *state)

@@ -1,32 +1,38 @@
 /* SPDX-License-Identifier: MIT */
-/* What the formats have in common: one table of functions each. Within the room. */
+/* The interface that each image format implements. Private to data/image. */
 #ifndef DATA_IMAGE_READER_H
 #define DATA_IMAGE_READER_H
 
 #include "data/image/image.h"
 
-/* Message of every image that cannot be had: name, format, reason. */
-#define CANNOT_DECODE "the image %s cannot be decoded (%s): %s; replace it, or leave it out"
+/* Arguments: name, format, reason. */
+#define CANNOT_DECODE "cannot decode the image %s (%s): %s; replace or remove it"
 
-/* What is wanted of the image as stored. */
+/* The requested part of the image as stored. */
 typedef struct part {
-    bool whole;
-    image_rect_t wanted; /* inside the image, not empty */
-    int64_t out_width, out_height;
+    bool whole;                    /* the other members are unused */
+    image_rect_t wanted;           /* inside the image, not empty */
+    int64_t out_width, out_height; /* the size that it will be resized to */
 } part_t;
 
-/* What will be decoded: a rectangle of the image as stored, reduced `shrink` times. */
+/* The rectangle that will be decoded, of the image as stored and reduced `shrink` times. */
 typedef struct region {
     int64_t x, y, width, height; /* in reduced pixels */
     int shrink;
 } region_t;
 
-/* Pixels along one side, of which there are `side`, that cover [start, start + length) and a filter's reach
- * beyond. */
+/* a · b / 255, rounded. */
+static inline uint8_t multiply_bytes(int a, int b)
+{
+    return (uint8_t)((a * b + 127) / 255);
+}
+
+/* The pixels *first … *first + *n − 1, along a side of `side` pixels, that are needed to resize
+ * [start, start + length) to `out` pixels. */
 void region_cover(double start, double length, int64_t out, int64_t side, int64_t *first, int64_t *n);
 
-/* open, start, read in this order, each once; close after any of them, also after a failed one. The state is
- * zeroed once, and used again after close. */
+/* Calls come in the order open, start, read, close, each once. close may follow any of them, even a failed
+ * one. The state starts zeroed and is reused after close. */
 typedef struct reader_ops {
     size_t n_state_bytes;
     err_t (*open)(void *state, image_bytes_t from, image_info_t *info);
@@ -39,7 +45,7 @@ extern const reader_ops_t jpeg_reader, png_reader;
 
 /* registry.c. */
 extern const reader_ops_t *const image_readers[IMAGE_FORMAT_COUNT];
-/* By its first bytes; ERR_DATA naming them. */
+/* Recognises a format by the first bytes; ERR_DATA lists them. */
 err_t image_recognise(image_bytes_t from, image_format_t *out);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Separable antialiased resize of a region: weights for both axes, then rows through a ring buffer. The inner
- * loops are in rows.c and its vector variants. */
+/* Separable antialiased resize of a region: computes the weights of both axes, then passes rows through a
+ * ring buffer. The inner loops are in rows.c and its vector variants. */
 #include "data/image/resize.h"
 
 #include <math.h>
@@ -11,25 +11,23 @@
 
 enum { RGB = 3 };
 
-/* What rounding may have added to a part that reaches to the image's edges. */
+/* Rounding may move a region by this much beyond the image's edges. */
 static const double SLACK = 1e-6;
 
-/* One side. */
 typedef struct axis {
     int64_t n_in;
-    double start, scale, reach; /* of the filter, to each side, in pixels of the image */
+    double start, scale, reach; /* reach: half the filter's width; all in pixels of the image */
     taps_t taps;
-    int32_t *weights; /* of one pixel */
+    int32_t *weights; /* scratch: of one output pixel */
 } axis_t;
 
-/* Rows after the first step, one after the other in a ring: those that the filter sees at a time, and those
- * that are made together with its last. */
+/* Horizontally resized rows: those under the filter and those computed together with its last one. */
 typedef struct ring {
     const rows_ops_t *ops;
     uint8_t *rows;
-    const uint8_t **seen; /* by one row of the result */
+    const uint8_t **seen; /* the rows under the filter */
     int64_t n_rows, n_row_bytes;
-    uint8_t *last; /* room for the image's last rows, as many as are made together, with room behind each */
+    uint8_t *last; /* padded copies of the image's last n_together rows */
     int64_t n_last_bytes;
 } ring_t;
 
@@ -39,27 +37,27 @@ void resize_scratch_free(resize_scratch_t *scratch)
     scratch->n_bytes = 0;
 }
 
-static int64_t between(double x, int64_t low, int64_t high)
+static int64_t clamp_index(double x, int64_t low, int64_t high)
 {
     return x < (double)low ? low : x > (double)high ? high : (int64_t)x;
 }
 
-/* The pixels that the filter reaches from a pixel of the result. */
-static void reached(const axis_t *axis, int64_t i, int64_t *first, int64_t *end)
+/* The input pixels [*first, *end) under the filter of output pixel i. */
+static void axis_reach(const axis_t *axis, int64_t i, int64_t *first, int64_t *end)
 {
     const double centre = axis->start + ((double)i + .5) * axis->scale;
-    *first = between(centre - axis->reach + .5, 0, axis->n_in - 1);
-    *end = between(centre + axis->reach + .5, *first + 1, axis->n_in);
+    *first = clamp_index(centre - axis->reach + .5, 0, axis->n_in - 1);
+    *end = clamp_index(centre + axis->reach + .5, *first + 1, axis->n_in);
 }
 
-static axis_t make_axis(int64_t n_in, double start, double length, int64_t n_out)
+static axis_t axis_make(int64_t n_in, double start, double length, int64_t n_out)
 {
     const double scale = length / (double)n_out;
     axis_t axis = {.n_in = n_in, .start = start, .scale = scale, .reach = fmax(scale, 1)};
     int64_t most = 0;
     for (int64_t i = 0; i < n_out; i++) {
         int64_t first, end;
-        reached(&axis, i, &first, &end);
+        axis_reach(&axis, i, &first, &end);
         if (end - first > most) most = end - first;
     }
     axis.taps.n_out = n_out;
@@ -72,7 +70,7 @@ static int64_t round_up(int64_t n, int64_t whole)
     return (n + whole - 1) / whole * whole;
 }
 
-/* Pixels of whole steps, which a row is made in. */
+/* Output pixels, rounded up to whole steps. */
 static int64_t n_made(int64_t n_out)
 {
     return round_up(n_out, ROWS_STEP);
@@ -88,28 +86,28 @@ static size_t axis_bytes(const taps_t *taps)
     return pairs_bytes(taps) + mem_round((size_t)(n_made(taps->n_out) + 2 * taps->n_pairs) * sizeof(int32_t));
 }
 
-static double weigh(const axis_t *axis, int64_t pixel, double centre)
+static double axis_weigh(const axis_t *axis, int64_t pixel, double centre)
 {
     const double distance = fabs((double)pixel - centre + .5) * (1 / axis->reach);
     return distance < 1 ? 1 - distance : 0;
 }
 
-/* Weights that sum to one, but for rounding. */
-static void weigh_all(const axis_t *axis, int64_t first, int64_t n, double centre, int32_t *weights)
+/* Weights that sum to ROWS_ONE, apart from rounding. */
+static void axis_weigh_all(const axis_t *axis, int64_t first, int64_t n, double centre, int32_t *weights)
 {
     double sum = 0;
     int64_t total = 0;
-    for (int64_t k = 0; k < n; k++) sum += weigh(axis, first + k, centre);
+    for (int64_t k = 0; k < n; k++) sum += axis_weigh(axis, first + k, centre);
     for (int64_t k = 0; k < n; k++) {
-        const double weight = sum > 0 ? weigh(axis, first + k, centre) / sum : k == 0;
+        const double weight = sum > 0 ? axis_weigh(axis, first + k, centre) / sum : k == 0;
         weights[k] = (int32_t)(weight * ROWS_ONE + .5);
         total += weights[k];
     }
-    /* Many thousand roundings, all of them up, could make 256 of white. */
+    /* Thousands of weights rounded up could turn white into 256. */
     if (total - ROWS_ONE > ROWS_HALF / 256) weights[n / 2] -= (int32_t)(total - ROWS_ONE);
 }
 
-static void spread(const int32_t *weights, int64_t n_pairs, pair_t *pairs)
+static void spread_weights(const int32_t *weights, int64_t n_pairs, pair_t *pairs)
 {
     for (int64_t k = 0; k < n_pairs; k++)
         for (int lane = 0; lane < 8; lane++) {
@@ -118,7 +116,7 @@ static void spread(const int32_t *weights, int64_t n_pairs, pair_t *pairs)
         }
 }
 
-static void fill_axis(axis_t *axis, bool mirror, char *block)
+static void axis_fill(axis_t *axis, bool mirror, char *block)
 {
     taps_t *taps = &axis->taps;
     const int64_t n_out = taps->n_out, n_all = n_made(n_out), n_window = 2 * taps->n_pairs;
@@ -128,22 +126,22 @@ static void fill_axis(axis_t *axis, bool mirror, char *block)
     for (int64_t i = 0; i < n_out; i++) {
         const int64_t to = mirror ? n_out - 1 - i : i;
         int64_t first, end, window;
-        reached(axis, i, &first, &end);
-        /* As far as it can, the window stays within the image. */
+        axis_reach(axis, i, &first, &end);
+        /* Keep the window within the image if it fits. */
         window = first > axis->n_in - n_window ? axis->n_in - n_window : first;
         if (window < 0) window = 0;
         memset(axis->weights, 0, (size_t)n_window * sizeof *axis->weights);
-        weigh_all(axis, first, end - first, axis->start + ((double)i + .5) * axis->scale,
-                  axis->weights + (first - window));
+        axis_weigh_all(axis, first, end - first, axis->start + ((double)i + .5) * axis->scale,
+                       axis->weights + (first - window));
         taps->first[to] = (int32_t)window;
-        spread(axis->weights, taps->n_pairs, taps->pairs + to * taps->n_pairs);
+        spread_weights(axis->weights, taps->n_pairs, taps->pairs + to * taps->n_pairs);
     }
     memset(taps->first + n_out, 0, (size_t)(n_all - n_out) * sizeof *taps->first);
     memset(taps->pairs + n_out * taps->n_pairs, 0,
            (size_t)((n_all - n_out) * taps->n_pairs) * sizeof *taps->pairs);
 }
 
-/* Behind the image's last rows there may be too little to read. */
+/* The kernels read ROWS_BEHIND bytes beyond a row, so the image's last rows are copied to padded memory. */
 static const uint8_t *row_of(const image_t *image, int64_t y, uint8_t *last)
 {
     const int64_t n_row = RGB * image->width, n_behind = (image->height - 1 - y) * n_row;
@@ -151,19 +149,19 @@ static const uint8_t *row_of(const image_t *image, int64_t y, uint8_t *last)
     return n_behind < ROWS_BEHIND ? memcpy(last, row, (size_t)n_row) : row;
 }
 
-static uint8_t *slot(const ring_t *ring, int64_t y)
+static uint8_t *ring_slot(const ring_t *ring, int64_t y)
 {
     return ring->rows + y % ring->n_rows * ring->n_row_bytes;
 }
 
-/* Rows y, y + 1, … go into the ring; below the image, copies of its last. */
+/* Resizes rows y, y + 1, … into the ring; below the image its last row is repeated. */
 static void resize_rows(const image_t *image, int64_t y, const taps_t *x, const ring_t *ring)
 {
     const uint8_t *in[ROWS_MOST];
     uint8_t *out[ROWS_MOST];
     for (int r = 0; r < ring->ops->n_together; r++) {
         in[r] = y + r < image->height ? row_of(image, y + r, ring->last + r * ring->n_last_bytes) : in[r - 1];
-        out[r] = slot(ring, y + r);
+        out[r] = ring_slot(ring, y + r);
     }
     ring->ops->resize(x, in, out);
 }
@@ -178,23 +176,23 @@ static void resize_all(const image_t *image, const taps_t *x, const taps_t *y, c
         for (next = next < first ? first : next; next < first + n_seen && next < image->height;
              next += ring->ops->n_together)
             resize_rows(image, next, x, ring);
-        /* Behind the last row there is one of weight 0 at most. */
+        /* At most one row below the image's last is needed; its weight is 0. */
         for (int64_t k = 0; k < n_seen; k++)
-            ring->seen[k] = slot(ring, first + k < image->height ? first + k : first);
+            ring->seen[k] = ring_slot(ring, first + k < image->height ? first + k : first);
         ring->ops->mix(ring->seen, y->pairs + i * y->n_pairs, y->n_pairs, n_row_bytes, rgb + i * n_row_bytes);
     }
 }
 
-static err_t check(const image_t *image, image_rect_t from, int64_t width, int64_t height)
+static err_t check_resize(const image_t *image, image_rect_t from, int64_t width, int64_t height)
 {
     if (width < 1 || height < 1 || width > RESIZE_MAX || height > RESIZE_MAX)
-        RAISE(ERR_USAGE, "images cannot be resized to %lld x %lld: sides are 1 to %d", (long long)width,
+        RAISE(ERR_USAGE, "cannot resize images to %lld x %lld: sides must be 1 to %d", (long long)width,
               (long long)height, RESIZE_MAX);
     const bool inside = from.width > 0 && from.height > 0 && from.x > -SLACK && from.y > -SLACK &&
                         from.x + from.width < (double)image->width + SLACK &&
                         from.y + from.height < (double)image->height + SLACK;
     if (!inside)
-        RAISE(ERR_DATA, "an image of %lld x %lld has no part of %g x %g at (%g, %g) that could be resized",
+        RAISE(ERR_DATA, "cannot resize an image of %lld x %lld: it has no region of %g x %g at (%g, %g)",
               (long long)image->width, (long long)image->height, from.width, from.height, from.x, from.y);
     return ERR_OK;
 }
@@ -202,9 +200,9 @@ static err_t check(const image_t *image, image_rect_t from, int64_t width, int64
 err_t resize(const image_t *image, image_rect_t from, bool mirror, int64_t width, int64_t height,
              resize_scratch_t *scratch, uint8_t *rgb)
 {
-    TRY(check(image, from, width, height));
-    axis_t x = make_axis(image->width, from.x, from.width, width);
-    axis_t y = make_axis(image->height, from.y, from.height, height);
+    TRY(check_resize(image, from, width, height));
+    axis_t x = axis_make(image->width, from.x, from.width, width);
+    axis_t y = axis_make(image->height, from.y, from.height, height);
     const rows_ops_t *ops = rows_ops();
     ring_t ring = {.ops = ops,
                    .n_rows = 2 * y.taps.n_pairs + ops->n_together - 1,
@@ -220,8 +218,8 @@ err_t resize(const image_t *image, image_rect_t from, bool mirror, int64_t width
         scratch->n_bytes = n_bytes;
     }
     char *block = scratch->block;
-    fill_axis(&x, mirror, block);
-    fill_axis(&y, false, block + n_x);
+    axis_fill(&x, mirror, block);
+    axis_fill(&y, false, block + n_x);
     ring.seen = (const uint8_t **)(void *)(block + n_x + n_y);
     ring.rows = (uint8_t *)block + n_x + n_y + n_seen;
     ring.last = ring.rows + n_ring;

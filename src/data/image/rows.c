@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The portable row kernels of resize.c, and the choice of the widest vector variant that the CPU has. */
+/* The portable row kernels of resize.c, and the choice of the widest vector variant the CPU supports. */
 #include "data/image/rows.h"
 
 #include "base/isa.h"
 
 enum { RGB = 3 };
 
-static inline int32_t weight(const pair_t *pair, int64_t which)
+static inline int32_t pair_weight(const pair_t *pair, int64_t which)
 {
     return pair->high[which] * (1 << ROWS_LOW_BITS) + pair->low[which];
 }
@@ -17,7 +17,7 @@ static void plain_resize(const taps_t *x, const uint8_t *const *rows, uint8_t *c
         const uint8_t *pixels = rows[0] + (int64_t)RGB * x->first[i / RGB] + i % RGB;
         int32_t sum = ROWS_HALF;
         for (int64_t k = 0; k < 2 * x->n_pairs; k++)
-            sum += weight(&x->pairs[i / RGB * x->n_pairs + k / 2], k % 2) * pixels[RGB * k];
+            sum += pair_weight(&x->pairs[i / RGB * x->n_pairs + k / 2], k % 2) * pixels[RGB * k];
         out[0][i] = (uint8_t)(sum >> ROWS_BITS);
     }
 }
@@ -27,7 +27,7 @@ static void plain_mix(const uint8_t *const *rows, const pair_t *pairs, int64_t n
 {
     for (int64_t i = 0; i < n_bytes; i++) {
         int32_t sum = ROWS_HALF;
-        for (int64_t k = 0; k < 2 * n_pairs; k++) sum += weight(&pairs[k / 2], k % 2) * rows[k][i];
+        for (int64_t k = 0; k < 2 * n_pairs; k++) sum += pair_weight(&pairs[k / 2], k % 2) * rows[k][i];
         out[i] = (uint8_t)(sum >> ROWS_BITS);
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Vectors of ROWS_LANES times 128 bits, for the files that rows_*.c compile for one instruction set each. A
- * lane is a row's, or 16 bytes of a row. */
+/* Vectors of ROWS_LANES × 128 bits. Each rows_*.c compiles them for one instruction set. A lane holds one of
+ * several rows, or 16 bytes of one row. */
 #ifndef DATA_IMAGE_ROWS_LANES_H
 #define DATA_IMAGE_ROWS_LANES_H
 
@@ -13,7 +13,7 @@
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
 
-/* OP: the intrinsic of this width. spread: 16 bytes, to each lane. */
+/* OP(name): the intrinsic of this width. */
 #if ROWS_LANES == 1
 #define ROWS_NAME "sse4.1"
 #define TARGET    __attribute__((target("sse4.1")))
@@ -37,6 +37,7 @@ INLINE __m128i load(const void *from)
     return _mm_loadu_si128(from);
 }
 
+/* Copies 16 bytes to every lane. */
 INLINE vec_t spread(const void *from)
 {
 #if ROWS_LANES == 1
@@ -48,7 +49,7 @@ INLINE vec_t spread(const void *from)
 #endif
 }
 
-/* 16 bytes of each row, to its lane. */
+/* Loads 16 bytes of each row into its lane. */
 INLINE vec_t gather(const uint8_t *const *rows, int64_t at)
 {
 #if ROWS_LANES == 1

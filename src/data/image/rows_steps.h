@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The steps of resizing in vectors of ROWS_LANES times 128 bits. The first makes as many rows together, the
- * second takes as many blocks of 16 bytes of a row. */
+/* The row kernels with vectors of ROWS_LANES × 128 bits: resize computes ROWS_LANES rows together, mix
+ * ROWS_LANES blocks of 16 bytes of one row. */
 #ifndef DATA_IMAGE_ROWS_STEPS_H
 #define DATA_IMAGE_ROWS_STEPS_H
 
@@ -13,12 +13,13 @@
 #ifdef TARGET
 enum { RGB = 3 };
 
-/* Channels of two pixels next to each other, as 16-bit numbers; of the next two; three bytes of each four. */
+/* Shuffles: interleave the channels of two pixels as 16-bit numbers; those of the next two; drop every fourth
+ * byte. */
 static const int8_t in_twos_bytes[16] = {0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1};
 static const int8_t next_twos_bytes[16] = {6, -1, 9, -1, 7, -1, 10, -1, 8, -1, 11, -1, -1, -1, -1, -1};
 static const int8_t closed_up_bytes[16] = {0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1};
 
-/* Of 16-bit numbers the products with a pair's weights, added in twos to the sums of high and low parts. */
+/* Multiplies 16-bit numbers by a pair's weights and adds neighbouring products to the high and low sums. */
 INLINE void add_products(vec_t sums[2], vec_t numbers, const pair_t *pair)
 {
     sums[0] = OP(add_epi32)(sums[0], OP(madd_epi16)(numbers, spread(pair->high)));
@@ -30,7 +31,7 @@ INLINE vec_t round_sum(const vec_t sums[2])
     return OP(srai_epi32)(OP(add_epi32)(OP(slli_epi32)(sums[0], ROWS_LOW_BITS), sums[1]), ROWS_BITS);
 }
 
-/* A pixel's three channels are side by side in a lane; the fourth number is 0. */
+/* Returns a pixel's three channels in each lane; the fourth number is 0. */
 INLINE vec_t resize_pixel(const pair_t *pairs, int64_t n_pairs, const uint8_t *const *rows, int64_t at)
 {
     const vec_t in_twos = spread(in_twos_bytes), next_twos = spread(next_twos_bytes);
