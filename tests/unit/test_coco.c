@@ -162,7 +162,7 @@ static void test_not_files(void)
        "a missing file");
     OK(coco_read("/tmp", NULL, NULL, &coco) == ERR_DATA && SAYS("/tmp", "not a regular file"), "a folder");
     OK(refused("", "is empty"), "an empty file");
-    OK(refused(" \n", "cut off"), "white space");
+    OK(refused(" \n", "truncated"), "white space");
     OK(refused("12", "it is a number"), "a number");
     OK(refused("[{\"image_id\":1}]", "it is a list"), "a list, as results are");
     OK(refused("{}", "no \"images\""), "an object with nothing in it");
@@ -187,28 +187,29 @@ static void test_wrong_images(void)
 #define SIZED(width, height)                                                                                 \
     WITH_IMAGES("[{\"id\":7,\"file_name\":\"a\",\"width\":" width ",\"height\":" height "}]")
     static const wrong_t wrong[] = {
-        {WITH_IMAGES("7"), "\"images\" is a number; a list is wanted"},
+        {WITH_IMAGES("7"), "\"images\" is a number; expected a list"},
         {WITH_IMAGES("{}"), "\"images\" is an object"},
-        {WITH_IMAGES("[],\"images\":[]"), "\"images\" is there twice"},
+        {WITH_IMAGES("[],\"images\":[]"), "duplicate \"images\""},
         {WITH_IMAGES("[" IMAGE_7 ",null]"), "images[1]: it is null"},
         {WITH_IMAGES("[[]]"), "images[0]: it is a list"},
-        {WITH_IMAGES("[" IMAGE_7 "," IMAGE_7 "]"), "image id 7 is there twice"},
+        {WITH_IMAGES("[" IMAGE_7 "," IMAGE_7 "]"), "duplicate image id 7"},
         {WITH_IMAGES("[{\"file_name\":\"a\",\"width\":1,\"height\":1}]"), "no \"id\""},
-        {WITH_IMAGES("[{\"id\":7,\"width\":1,\"height\":1}]"), "images[0] (id 7): it has no \"file_name\""},
-        {WITH_IMAGES("[{\"id\":7,\"id\":8}]"), "\"id\" is there twice"},
-        {WITH_IMAGES("[{\"id\":\"7\"}]"), "\"id\" is a text; a whole number is wanted"},
-        {WITH_IMAGES("[{\"id\":7.5}]"), "\"id\": 7.5 is not a whole number"},
-        {WITH_IMAGES("[{\"id\":9223372036854775808}]"), "not a whole number of 64 bits"},
-        {WITH_IMAGES("[{\"id\":1111111111111111111111111111111111111111111}]"), "11… is not a whole number"},
+        {WITH_IMAGES("[{\"id\":7,\"width\":1,\"height\":1}]"), "images[0] (id 7): no \"file_name\""},
+        {WITH_IMAGES("[{\"id\":7,\"id\":8}]"), "duplicate \"id\""},
+        {WITH_IMAGES("[{\"id\":\"7\"}]"), "\"id\" is a string; expected an integer"},
+        {WITH_IMAGES("[{\"id\":7.5}]"), "\"id\": 7.5 is not a 64-bit integer"},
+        {WITH_IMAGES("[{\"id\":9223372036854775808}]"), "not a 64-bit integer"},
+        {WITH_IMAGES("[{\"id\":1111111111111111111111111111111111111111111}]"),
+         "11… is not a 64-bit integer"},
         {WITH_IMAGES("[{\"id\":{}}]"), "\"id\" is an object"},
-        {NAMED("3"), "\"file_name\" is a number; a text is wanted"},
+        {NAMED("3"), "\"file_name\" is a number; expected a string"},
         {NAMED("\"\""), "\"file_name\" is empty"},
-        {NAMED("\"/etc/passwd\""), "leaves the folder of the images: /etc/passwd"},
-        {NAMED("\"..\""), "leaves the folder"},
-        {NAMED("\"../x\""), "leaves the folder"},
-        {NAMED("\"a/../../x\""), "leaves the folder"},
-        {NAMED("\"a/..\""), "leaves the folder"},
-        {NAMED("\"a\\u0000b\""), "zero character"},
+        {NAMED("\"/etc/passwd\""), "points outside the folder of images: /etc/passwd"},
+        {NAMED("\"..\""), "points outside the folder"},
+        {NAMED("\"../x\""), "points outside the folder"},
+        {NAMED("\"a/../../x\""), "points outside the folder"},
+        {NAMED("\"a/..\""), "points outside the folder"},
+        {NAMED("\"a\\u0000b\""), "NUL character"},
         {NAMED("\"a\\u001b[2J\""), "control character"},
         {NAMED("\"\\u202eab\""), "control character"},
         {NAMED("\"a\xff\""), "not JSON"},
@@ -217,7 +218,7 @@ static void test_wrong_images(void)
         {SIZED("1", "-1"), "1 × -1 pixels"},
         {SIZED("100000", "100000"), "100000 × 100000 pixels"},
         {SIZED("9223372036854775807", "9223372036854775807"), "pixels"},
-        {SIZED("640.5", "1"), "640.5 is not a whole number"},
+        {SIZED("640.5", "1"), "640.5 is not a 64-bit integer"},
         {SIZED("null", "1"), "\"width\" is null"},
     };
     bool all = true;
@@ -237,55 +238,55 @@ static void test_wrong_annotations(void)
 #define BOXED(box)         FILE_OF("{\"bbox\":" box ",\"id\":1,\"image_id\":7,\"category_id\":3,\"area\":6}")
 #define RUNS(counts, size) SEGMENTED("{\"counts\":" counts ",\"size\":" size "}")
     static const wrong_t wrong[] = {
-        {OF("8", "3"), "annotation 1 is of image 8"},
-        {OF("7", "4"), "annotation 1 (image 7) is of category 4"},
+        {OF("8", "3"), "annotation 1: image 8"},
+        {OF("7", "4"), "annotation 1 (image 7): category 4"},
         {FILE_OF("{\"id\":1,\"image_id\":7,\"area\":6,\"bbox\":[0,0,2,3]}"), "no \"category_id\""},
         {FILE_OF("{\"id\":1,\"image_id\":7,\"category_id\":3,\"bbox\":[0,0,2,3]}"), "no \"area\""},
         {FILE_OF("{\"id\":1,\"image_id\":7,\"category_id\":3,\"area\":6}"),
-         "annotations[0] (id 1): it has no \"bbox\""},
+         "annotations[0] (id 1): no \"bbox\""},
         {FILE_OF("{\"id\":1,\"image_id\":7,\"caption\":\"A dog.\"}"), "no \"category_id\""},
         {FILE_OF("{\"id\":1,\"area\":NaN}"), "JSON has no NaN"},
         {FILE_OF("{\"id\":1,\"area\":Infinity}"), "no Infinity"},
         {FILE_OF("{\"id\":1,\"area\":-Infinity}"), "no Infinity"},
         {FILE_OF("{\"id\":1,\"area\":1e999}"), "\"area\": 1e999 is too large"},
-        {FILE_OF("{\"id\":1,\"area\":\"6\"}"), "\"area\" is a text; a number is wanted"},
+        {FILE_OF("{\"id\":1,\"area\":\"6\"}"), "\"area\" is a string; expected a number"},
         {FILE_OF(ANNOTATION(",\"iscrowd\":2")), "\"iscrowd\" is 2"},
-        {FILE_OF(ANNOTATION(",\"iscrowd\":[0]")), "\"iscrowd\" is a list; 0 or 1 is wanted"},
+        {FILE_OF(ANNOTATION(",\"iscrowd\":[0]")), "\"iscrowd\" is a list; expected 0 or 1"},
         {FILE_OF("{\"id\":1,\"image_id\":7,\"category_id\":3,\"area\":-1,\"bbox\":[0,0,2,3]}"),
          "\"area\" is -1"},
         {BOXED("[1,2,3]"), "\"bbox\" has 3 numbers"},
         {BOXED("[1,2,3,4,5]"), "\"bbox\" has more than 4"},
         {BOXED("[]"), "\"bbox\" has 0 numbers"},
-        {BOXED("[0,0,1,null]"), "\"bbox\" holds null where a number belongs"},
+        {BOXED("[0,0,1,null]"), "\"bbox\" holds null; expected numbers"},
         {BOXED("[0,0,1,-1e400]"), "\"bbox\": -1e400 is too large"},
         {BOXED("[[0,0,1,1]]"), "\"bbox\" holds a list"},
-        {BOXED("{}"), "\"bbox\" is an object; a list of 4 numbers is wanted"},
+        {BOXED("{}"), "\"bbox\" is an object; expected a list of 4 numbers"},
         {BOXED("null"), "\"bbox\" is null"},
-        {SEGMENTED("[1,2,3,4,5,6]"), "\"segmentation\" holds a number where a polygon"},
+        {SEGMENTED("[1,2,3,4,5,6]"), "\"segmentation\" holds a number; expected polygons"},
         {SEGMENTED("[[1,2,3,4,5,6,7]]"), "a polygon of 7 numbers"},
-        {SEGMENTED("[[1,2,3,4,5,\"6\"]]"), "\"segmentation\" holds a text where a number belongs"},
-        {SEGMENTED("[[1,2,3,4,5,1e300]]"), "a point at 1e+300"},
+        {SEGMENTED("[[1,2,3,4,5,\"6\"]]"), "\"segmentation\" holds a string; expected numbers"},
+        {SEGMENTED("[[1,2,3,4,5,1e300]]"), "coordinate 1e+300"},
         {SEGMENTED("[[[1,2,3,4,5,6]]]"), "\"segmentation\" holds a list"},
-        {SEGMENTED("[{}]"), "\"segmentation\" holds an object where a polygon"},
-        {SEGMENTED("7"), "\"segmentation\" is a number; a list of polygons or an object"},
+        {SEGMENTED("[{}]"), "\"segmentation\" holds an object; expected polygons"},
+        {SEGMENTED("7"), "\"segmentation\" is a number; expected a list of polygons or an object"},
         {SEGMENTED("{}"), "without \"counts\""},
         {SEGMENTED("{\"counts\":[12]}"), "without a \"size\""},
         {RUNS("[12]", "[3]"), "without a \"size\" of 2"},
         {RUNS("[12]", "[3,4,5]"), "more than 2"},
-        {RUNS("[12]", "[4,3]"), "annotation 1 has a mask of 3 × 4 pixels, but its image 7 is 4 × 3"},
-        {RUNS("[11]", "[3,4]"), "11 pixels in all"},
-        {RUNS("[12,1]", "[3,4]"), "13 pixels in all"},
+        {RUNS("[12]", "[4,3]"), "annotation 1: its mask is 3 × 4 pixels, but image 7 is 4 × 3"},
+        {RUNS("[11]", "[3,4]"), "11 pixels"},
+        {RUNS("[12,1]", "[3,4]"), "13 pixels"},
         {RUNS("[13,-1]", "[3,4]"), "a run of -1"},
-        {RUNS("[1.5]", "[3,4]"), "1.5 is not a whole number"},
+        {RUNS("[1.5]", "[3,4]"), "1.5 is not a 64-bit integer"},
         {RUNS("[4294967308]", "[3,4]"), "a run of 4294967308"},
-        {RUNS("{}", "[3,4]"), "\"counts\" of its segmentation is an object"},
-        {RUNS("\"1\"", "[3,4]"), "1 pixels in all"},
+        {RUNS("{}", "[3,4]"), "\"counts\" is an object"},
+        {RUNS("\"1\"", "[3,4]"), "1 pixels"},
         {RUNS("\"1/\"", "[3,4]"), "character"},
-        {RUNS("[12]", "[1000000000000,12]"), "the mask of its segmentation is 12 × 1000000000000 pixels"},
-        {RUNS("[12]", "7"), "\"size\" of its segmentation is a number"},
-        {RUNS("[12],\"counts\":[12]", "[3,4]"), "\"counts\" of its segmentation is there twice"},
+        {RUNS("[12]", "[1000000000000,12]"), "the mask is 12 × 1000000000000 pixels"},
+        {RUNS("[12]", "7"), "\"size\" is a number"},
+        {RUNS("[12],\"counts\":[12]", "[3,4]"), "duplicate \"counts\""},
         {"{\"images\":[" IMAGE_7 "],\"categories\":[" CATEGORY_3 "," CATEGORY_3 "],\"annotations\":[]}",
-         "category id 3 is there twice"},
+         "duplicate category id 3"},
         {"{\"images\":[" IMAGE_7 "],\"categories\":[{\"id\":3,\"name\":\"\"}],\"annotations\":[]}",
          "\"name\" is empty"},
     };
@@ -335,7 +336,7 @@ static bool cuts_refused(const char *text, size_t n_text, size_t step)
     bool all = true;
     for (size_t n = 1; n < n_text; n += n + 400 < n_text ? step : 1) {
         coco_t *coco = NULL;
-        if (read_bytes(text, n, &coco) == ERR_DATA && strstr(err_message(), "cut off")) continue;
+        if (read_bytes(text, n, &coco) == ERR_DATA && strstr(err_message(), "truncated")) continue;
         printf("# cut after %zu bytes: %s\n", n, err_message());
         coco_free(&coco);
         all = false;

@@ -144,7 +144,7 @@ static void test_packed_runs(void)
     OK(unpacks("`0", (const uint32_t[]){16}, 1), "the highest bit is the sign");
     OK(refused("6/", "character") && refused("6p", "character") && refused("6\xff", "character"),
        "characters that are none of the 64");
-    OK(refused("6X", "middle"), "the end in the middle of a number");
+    OK(refused("6X", "within a number"), "the end in the middle of a number");
     OK(refused("oooooooo0", "35 bits"), "a number without an end");
     OK(refused("O", "-1") && refused("111O1O", "length -"), "a run below 0");
 }

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* How pycocotools draws a polygon (maskApi.c, rleFrPoly), so that masks are equal to those that COCO is
- * evaluated with. RLE is decoded here too.
+/* Draws polygons as pycocotools does (maskApi.c, rleFrPoly), so that masks equal those of COCO's evaluation.
+ * Also decodes RLE.
  *
  * Corners are rounded to a grid of fifths of a pixel. Each edge is walked on that grid, one step at a time
  * along its longer axis, from the end with the smaller coordinate there, so that an edge has the same points
- * in both directions; the other coordinate is rounded. Where the walk passes from a grid column to the next
- * at the middle of a pixel column (between 5 x + 2 and 5 x + 3), inside and outside change places in pixel
- * column x, from the first pixel on whose middle is not above the crossing. A pixel is inside if an odd number
- * of changes precede it, counted down each column and on from its foot to the head of the next.
- */
+ * in both directions; the other coordinate is rounded. Where the walk crosses the middle of a pixel column x
+ * (between grid columns 5 x + 2 and 5 x + 3), inside and outside swap in that column, from the first pixel
+ * whose middle is not above the crossing. A pixel is inside if an odd number of swaps precede it, counted
+ * down each column and continuing from its foot to the head of the next. */
 #include "data/annotation/mask.h"
 
 #include <math.h>
@@ -21,8 +20,8 @@ enum { GRID = 5, MIDDLE = 2 };
 
 typedef struct drawing {
     int32_t width, height;
-    uint8_t *changes;          /* [height, width], and below them [width]: the parity of a column's */
-    int32_t x_min, x_max, top; /* of the changes; x_max < x_min: there are none */
+    uint8_t *changes;          /* the swaps: [height, width], then each column's parity: [width] */
+    int32_t x_min, x_max, top; /* bounds of the swaps; x_max < x_min: none */
     uint8_t *mask;
     int64_t n_walked;
 } drawing_t;
@@ -31,9 +30,9 @@ typedef struct point {
     int x, y; /* on the grid */
 } point_t;
 
-/* Points have as many bits as hundredths of a pixel need, but pycocotools has doubles, and on the grid a
- * tenth of a pixel is where rounding turns: what was written with two decimals is made a double again. */
-static double widen(float value)
+/* Restores the double that was written with two decimals: pycocotools computes with doubles, and on the grid
+ * rounding turns at a tenth of a pixel. */
+static double widen_coordinate(float value)
 {
     double hundredths = rint((double)value * 100.0) / 100.0;
     return (float)hundredths == value ? hundredths : (double)value;
@@ -41,16 +40,15 @@ static double widen(float value)
 
 static err_t to_grid(double x, double y, point_t *out)
 {
-    /* So put, the comparison refuses NaN. */
+    /* False for NaN. */
     if (!(fabs(x) <= MASK_MAX_COORDINATE && fabs(y) <= MASK_MAX_COORDINATE))
-        RAISE(ERR_DATA,
-              "its segmentation has a point at %g, %g; up to %d pixels away from the corner can be drawn", x,
+        RAISE(ERR_DATA, "its segmentation has a point at %g, %g; the limit is %d pixels from the corner", x,
               y, MASK_MAX_COORDINATE);
     *out = (point_t){(int)(GRID * x + .5), (int)(GRID * y + .5)};
     return ERR_OK;
 }
 
-/* Where the walk goes from one grid column to its neighbour. */
+/* Notes the swap, if any, where the walk steps to a neighbouring grid column. */
 static void change_column(drawing_t *d, point_t from, point_t to)
 {
     int left = (to.x < from.x ? to.x : to.x - 1) - MIDDLE, top = to.y < from.y ? to.y : from.y;
@@ -75,7 +73,7 @@ static err_t walk_edge(drawing_t *d, point_t from, point_t to)
     if (n == 0) return ERR_OK;
     d->n_walked += n;
     if (d->n_walked > MASK_MAX_WALK)
-        RAISE(ERR_DATA, "its segmentation is longer than the %d pixels that are drawn", MASK_MAX_WALK / GRID);
+        RAISE(ERR_DATA, "its segmentation is longer than %d pixels", MASK_MAX_WALK / GRID);
     bool backward = flat ? from.x > to.x : from.y > to.y;
     point_t low = backward ? to : from, high = backward ? from : to, last = from;
     double slope = flat ? (double)(high.y - low.y) / n : (double)(high.x - low.x) / n;
@@ -96,12 +94,12 @@ static void forget_changes(drawing_t *d)
     d->top = d->height;
 }
 
-/* Adds what the changes enclose to the mask, and clears them. A closed segmentation passes every column an even
- * number of times, so that all is even again behind the last column that has a change. */
-static void fill(drawing_t *d)
+/* Adds the enclosed pixels to the mask and clears the swaps. A closed polygon crosses every column an even
+ * number of times, so that the parity is even again after the last column with a swap. */
+static void fill_mask(drawing_t *d)
 {
     uint8_t *inside = d->changes + (int64_t)d->height * d->width;
-    /* A column begins as the one before it ends. */
+    /* Each column continues with the previous one's parity. */
     for (int32_t x = d->x_min, parity = 0; x <= d->x_max; x++) {
         int32_t own = inside[x];
         inside[x] = (uint8_t)parity;
@@ -122,15 +120,15 @@ static void fill(drawing_t *d)
 static err_t draw_polygon(drawing_t *d, const float *points, int32_t n_points)
 {
     point_t first, from, to;
-    TRY(to_grid(widen(points[0]), widen(points[1]), &first));
+    TRY(to_grid(widen_coordinate(points[0]), widen_coordinate(points[1]), &first));
     from = first;
     for (int32_t i = 1; i < n_points; i++) {
-        TRY(to_grid(widen(points[2 * i]), widen(points[2 * i + 1]), &to));
+        TRY(to_grid(widen_coordinate(points[2 * i]), widen_coordinate(points[2 * i + 1]), &to));
         TRY(walk_edge(d, from, to));
         from = to;
     }
     TRY(walk_edge(d, from, first));
-    fill(d);
+    fill_mask(d);
     return ERR_OK;
 }
 
@@ -141,7 +139,7 @@ static err_t draw_box(drawing_t *d, const double *box)
     point_t points[4];
     for (int i = 0; i < 4; i++) TRY(to_grid(corners[i][0], corners[i][1], &points[i]));
     for (int i = 0; i < 4; i++) TRY(walk_edge(d, points[i], points[(i + 1) % 4]));
-    fill(d);
+    fill_mask(d);
     return ERR_OK;
 }
 
@@ -161,8 +159,8 @@ static err_t draw_runs(const annotation_t *annotation, int32_t width, int32_t he
     int64_t at = 0, n_pixels = (int64_t)width * height, sum = 0;
     for (int32_t i = 0; i < annotation->n_runs; i++) sum += annotation->runs[i];
     if (sum != n_pixels)
-        RAISE(ERR_DATA, "its runs are of %lld pixels, the image has %d × %d = %lld", (long long)sum, width,
-              height, (long long)n_pixels);
+        RAISE(ERR_DATA, "its runs add up to %lld pixels, but the image has %d × %d = %lld", (long long)sum,
+              width, height, (long long)n_pixels);
     for (int32_t i = 0; i < annotation->n_runs; i++) {
         int64_t x = at / height, y = at % height, n = i % 2 ? annotation->runs[i] : 0;
         for (; n > 0; n--) {
@@ -179,7 +177,7 @@ err_t mask_draw(const annotation_t *annotation, int32_t width, int32_t height, u
     err_t err = ERR_OK;
     drawing_t d = {.width = width, .height = height, .mask = mask};
     if (width < 1 || height < 1 || width > MASK_MAX_PIXELS / height)
-        RAISE(ERR_DATA, "a mask of %d × %d pixels cannot be drawn; it may have up to %d", width, height,
+        RAISE(ERR_DATA, "cannot draw a mask of %d × %d pixels; the limit is %d", width, height,
               MASK_MAX_PIXELS);
     memset(mask, 0, (size_t)width * (size_t)height);
     forget_changes(&d);
@@ -193,24 +191,23 @@ err_t mask_draw(const annotation_t *annotation, int32_t width, int32_t height, u
     return err;
 }
 
-/* Five bits a character from '0' on, the lowest first; 32: another one follows; 16 of the last one is the
- * sign. */
+/* Five bits per character from '0' on, lowest first. Bit 32: another character follows. Bit 16 of the last
+ * one is the sign. */
 static err_t read_number(const char *text, size_t n_text, size_t *at, int64_t *out)
 {
     enum { FIRST = '0', BITS = 5, MORE = 32, SIGN = 16, MAX_CHARACTERS = 7 };
     int64_t number = 0;
     for (int k = 0; k < MAX_CHARACTERS && *at < n_text; k++) {
         int c = (unsigned char)text[(*at)++] - FIRST;
-        if (c < 0 || c >= 2 * MORE)
-            RAISE(ERR_DATA, "its compressed runs have a character that they cannot have");
+        if (c < 0 || c >= 2 * MORE) RAISE(ERR_DATA, "its compressed RLE has an invalid character");
         number += (int64_t)(c & (MORE - 1)) << BITS * k;
         if (c & MORE) continue;
         if (c & SIGN) number -= (int64_t)1 << BITS * (k + 1);
         *out = number;
         return ERR_OK;
     }
-    if (*at == n_text) RAISE(ERR_DATA, "its compressed runs end in the middle of a number");
-    RAISE(ERR_DATA, "its compressed runs have a number of more than %d bits", BITS * MAX_CHARACTERS);
+    if (*at == n_text) RAISE(ERR_DATA, "its compressed RLE ends within a number");
+    RAISE(ERR_DATA, "its compressed RLE has a number of more than %d bits", BITS * MAX_CHARACTERS);
 }
 
 err_t mask_read_runs(const char *text, size_t n_text, uint32_t *runs, int32_t *n_runs)
@@ -222,7 +219,7 @@ err_t mask_read_runs(const char *text, size_t n_text, uint32_t *runs, int32_t *n
         TRY(read_number(text, n_text, &at, &run));
         if (n > 2) run += runs[n - 2];
         if (run < 0 || run > UINT32_MAX)
-            RAISE(ERR_DATA, "its compressed runs have one of length %lld", (long long)run);
+            RAISE(ERR_DATA, "its compressed RLE has a run of length %lld", (long long)run);
         runs[n] = (uint32_t)run;
     }
     *n_runs = n;

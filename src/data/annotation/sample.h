@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* An image and all that is known of it: what sources read, shards keep and tasks learn from. Types alone; whoever
- * fills one in says how long it is valid. */
+/* An image with its annotations, as sources read it, shards store it and tasks train on it. Only types; the
+ * function that fills one in defines its lifetime. */
 #ifndef DATA_ANNOTATION_SAMPLE_H
 #define DATA_ANNOTATION_SAMPLE_H
 
@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What an annotation's segmentation is given as. */
+/* The form of an annotation's segmentation. */
 typedef enum segmentation {
     SEGMENTATION_NONE,
     SEGMENTATION_POLYGONS,
@@ -16,37 +16,37 @@ typedef enum segmentation {
     SEGMENTATION_COUNT
 } segmentation_t;
 
-/* An object in an image. Coordinates are pixels of the image as it is stored (before any EXIF orientation), from
- * the outer edge of its upper left corner: COCO's own ("Microsoft COCO: Common Objects in Context", Lin et al. 2014). */
+/* An object in an image. Coordinates are COCO's ("Microsoft COCO: Common Objects in Context", Lin et al.
+ * 2014): pixels of the image as stored (before any EXIF orientation), from the outer edge of its upper left
+ * corner. */
 typedef struct annotation {
     int64_t id;
     int32_t category; /* row of the category table */
     bool crowd;
-    double area;   /* as the source says */
+    double area;   /* as given by the source */
     double box[4]; /* x, y, width, height */
     segmentation_t segmentation;
-    /* SEGMENTATION_POLYGONS: numbers of points of each polygon, and x, y of all of them, one after the other. A float
-     * holds hundredths of a pixel exactly enough to print them again up to 100,000 pixels. */
+    /* SEGMENTATION_POLYGONS. Up to 100,000 pixels, a float is precise enough to print hundredths again. */
     int32_t n_polygons;
     const int32_t *n_points; /* [n_polygons], each ≥ 3 */
-    const float *points;     /* [Σ n_points, 2] */
-    /* SEGMENTATION_RLE: lengths of runs of 0, 1, 0, …, down the columns from the left; their sum is height × width. */
+    const float *points;     /* [Σ n_points, 2]: x, y */
+    /* SEGMENTATION_RLE: run lengths of 0, 1, 0, …, column by column; their sum is height × width. */
     int32_t n_runs;
     const uint32_t *runs;
 } annotation_t;
 
 typedef struct category {
-    int64_t id;             /* the source's; COCO's have gaps */
+    int64_t id;             /* the source's; COCO's ids have gaps */
     const char *name;       /* "dog" */
     const char *supergroup; /* "animal"; "" */
 } category_t;
 
 typedef struct sample {
-    int64_t id;            /* the source's; without one its number */
-    const char *name;      /* of the file, without the split's folder: "dog/17.png" */
+    int64_t id;            /* the source's, or its number */
+    const char *name;      /* the file's, without the split's folder: "dog/17.png" */
     int32_t width, height; /* as stored */
-    int32_t label;         /* class, row of the category table; -1: annotations say it */
-    const void *bytes;     /* the compressed image, as its file was; NULL where only the rest was asked for */
+    int32_t label;         /* class: row of the category table; -1: given by the annotations */
+    const void *bytes;     /* the image file's content; NULL: not requested */
     size_t n_bytes;
     int32_t n_annotations;
     const annotation_t *annotations;

@@ -5,9 +5,9 @@
 
 typedef enum split { SPLIT_TRAIN, SPLIT_VAL, SPLIT_COUNT } split_t;
 
-/* As options, folders and files call them, and NULL after the last: "train", "val". */
+/* Names in options, folders and files: "train", "val", NULL. */
 extern const char *const split_names[SPLIT_COUNT + 1];
-/* As people call them: "training", "validation". */
+/* Names in messages: "training", "validation". */
 extern const char *const split_words[SPLIT_COUNT];
 
 #endif

@@ -31,7 +31,7 @@ static err_t arrange_categories(coco_records_t *records, coco_t *out)
     qsort(categories, (size_t)n, sizeof *categories, compare_categories);
     for (int32_t i = 1; i < n; i++)
         if (categories[i].id == categories[i - 1].id)
-            RAISE(ERR_DATA, "the category id %" PRId64 " is there twice: %s and %s", categories[i].id,
+            RAISE(ERR_DATA, "duplicate category id %" PRId64 ": %s and %s", categories[i].id,
                   categories[i - 1].name, categories[i].name);
     out->categories = categories;
     out->n_categories = n;
@@ -52,17 +52,12 @@ static err_t arrange_images(coco_records_t *records, coco_image_t **images, coco
     qsort(all, (size_t)n, sizeof *all, compare_images);
     for (int64_t i = 1; i < n; i++)
         if (all[i].id == all[i - 1].id)
-            RAISE(ERR_DATA, "the image id %" PRId64 " is there twice: %s and %s", all[i].id, all[i - 1].name,
+            RAISE(ERR_DATA, "duplicate image id %" PRId64 ": %s and %s", all[i].id, all[i - 1].name,
                   all[i].name);
     *images = all;
     out->images = all;
     out->n_images = n;
     return ERR_OK;
-}
-
-static void count_flaw(coco_flaw_t *flaw, int64_t id)
-{
-    if (flaw->n++ == 0) flaw->first = id;
 }
 
 typedef struct numbered {
@@ -77,7 +72,7 @@ static int compare_numbered(const void *a, const void *b)
     return order ? order : by_id(x->number, y->number);
 }
 
-/* Of those that share an id the first in the file stays. */
+/* Keeps the first annotation in the file of each id. */
 static err_t leave_out_duplicates(coco_records_t *records)
 {
     numbered_t *all = NULL;
@@ -99,8 +94,7 @@ static err_t leave_out_duplicates(coco_records_t *records)
     return ERR_OK;
 }
 
-/* A side of the box, start and length, cut to 0 … most. True where it reached further than numbers with two
- * decimals can miss by rounding. */
+/* Clips a box's side to 0 … most. True if it exceeded that by more than the rounding of two decimals. */
 static bool cut_side(double *start, double *length, double most)
 {
     const double last_digit = 0.01;
@@ -120,14 +114,13 @@ static void check_box(coco_annotation_record_t *record, const coco_image_t *imag
     far |= cut_side(&box[1], &box[3], image->height);
     record->left_out = record->thin_alone || !(box[2] > 0 && box[3] > 0);
     if (record->left_out)
-        count_flaw(&flaws->empty, record->annotation.id);
+        coco_flaw_count(&flaws->empty, record->annotation.id);
     else if (far)
-        count_flaw(&flaws->cut, record->annotation.id);
+        coco_flaw_count(&flaws->cut, record->annotation.id);
 }
 
-/* Finds the record's image and category and checks it against them. */
-static err_t resolve(coco_annotation_record_t *record, coco_image_t *images, const coco_t *coco,
-                     coco_flaws_t *flaws)
+static err_t resolve_annotation(coco_annotation_record_t *record, coco_image_t *images, const coco_t *coco,
+                                coco_flaws_t *flaws)
 {
     annotation_t *annotation = &record->annotation;
     const coco_image_t wanted_image = {.id = record->image_id};
@@ -138,24 +131,23 @@ static err_t resolve(coco_annotation_record_t *record, coco_image_t *images, con
                                          sizeof *category, compare_categories);
     if (!image)
         RAISE(ERR_DATA,
-              "annotation %" PRId64 " is of image %" PRId64 ", which is not among its %" PRId64 " images",
+              "annotation %" PRId64 ": image %" PRId64 " is not one of the %" PRId64 " images listed",
               annotation->id, record->image_id, coco->n_images);
     if (!category)
         RAISE(ERR_DATA,
-              "annotation %" PRId64 " (image %" PRId64 ") is of category %" PRId64
-              ", which is not among its %d categories",
+              "annotation %" PRId64 " (image %" PRId64 "): category %" PRId64
+              " is not one of the %d categories listed",
               annotation->id, record->image_id, record->category_id, coco->n_categories);
     if (annotation->segmentation == SEGMENTATION_RLE &&
         (record->mask_width != image->width || record->mask_height != image->height))
-        RAISE(ERR_DATA,
-              "annotation %" PRId64 " has a mask of %d × %d pixels, but its image %" PRId64 " is %d × %d",
-              annotation->id, record->mask_width, record->mask_height, image->id, image->width,
-              image->height);
+        RAISE(
+            ERR_DATA, "annotation %" PRId64 ": its mask is %d × %d pixels, but image %" PRId64 " is %d × %d",
+            annotation->id, record->mask_width, record->mask_height, image->id, image->width, image->height);
     annotation->category = (int32_t)(category - coco->categories);
     record->image = image;
     if (!record->left_out) check_box(record, image, flaws);
     if (!record->left_out && image->n_annotations == INT32_MAX)
-        RAISE(ERR_DATA, "image %" PRId64 " has more annotations than can be counted", image->id);
+        RAISE(ERR_DATA, "image %" PRId64 " has more than %d annotations", image->id, INT32_MAX);
     image->n_annotations += !record->left_out;
     return ERR_OK;
 }
@@ -166,7 +158,7 @@ static err_t arrange_annotations(coco_records_t *records, coco_image_t *images, 
     int64_t n = 0;
     TRY(leave_out_duplicates(records));
     for (coco_annotation_record_t *r = records->annotations; r; r = r->next) {
-        TRY(resolve(r, images, out, &records->flaws));
+        TRY(resolve_annotation(r, images, out, &records->flaws));
         n += !r->left_out;
     }
     TRY(new_array(records, n, sizeof *all, &all));
@@ -174,7 +166,7 @@ static err_t arrange_annotations(coco_records_t *records, coco_image_t *images, 
     for (int64_t i = 0; i < out->n_images; i++) {
         images[i].annotations = place;
         place += images[i].n_annotations;
-        images[i].n_annotations = 0; /* counted again, as they are put in */
+        images[i].n_annotations = 0; /* counted again below */
     }
     for (const coco_annotation_record_t *r = records->annotations; r; r = r->next)
         if (!r->left_out) all[r->image->annotations - all + r->image->n_annotations++] = r->annotation;

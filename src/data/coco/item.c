@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Collects the members of one image, category or annotation as they are parsed, and turns it into a record
- * when it ends. Where a member may occur is decided in parse.c. */
+/* Collects the members of one image, category or annotation, and appends its record when it ends. parse.c
+ * decides where a member may occur. */
 #include "data/coco/item.h"
 
 #include <errno.h>
@@ -14,10 +14,10 @@
 #include "data/annotation/mask.h"
 
 const char *const coco_list_names[] = {"images", "categories", "annotations"};
-const char *const coco_want_words[] = {"a whole number",
+const char *const coco_want_words[] = {"an integer",
                                        "a number",
                                        "0 or 1",
-                                       "a text",
+                                       "a string",
                                        "a list of 4 numbers",
                                        "a list of polygons or an object with counts and size"};
 
@@ -64,7 +64,7 @@ err_t coco_item_member(coco_item_t *item, const char *name, size_t n_name, const
         const coco_member_t *m = &members[i];
         if (m->list != item->list || strlen(m->name) != n_name || memcmp(m->name, name, n_name) != 0)
             continue;
-        if (item->seen & 1u << i) RAISE(ERR_DATA, "\"%s\" is there twice", m->name);
+        if (item->seen & 1u << i) RAISE(ERR_DATA, "duplicate \"%s\"", m->name);
         item->seen |= 1u << i;
         *out = m;
         break;
@@ -88,18 +88,17 @@ static err_t read_whole(const char *text, size_t n_text, int64_t *out)
         *out = strtoll(copy, &end, 10);
         if (!*end && !errno) return ERR_OK;
     }
-    return refuse_number(text, n_text, "not a whole number of 64 bits");
+    return refuse_number(text, n_text, "not a 64-bit integer");
 }
 
-/* Most numbers are digits with a dot among them. Where neither the digits nor the power of ten need rounding,
- * one division rounds as strtod does (Clinger 1990, "How to Read Floating Point Numbers Accurately"), in a
- * fraction of its time. */
+/* The fast path for digits with an optional dot. If neither the digits nor the power of ten need rounding,
+ * one division rounds as strtod does (Clinger 1990, "How to Read Floating Point Numbers Accurately"). */
 static bool read_short(const char *text, size_t n_text, double *out)
 {
     static const double powers[] = {1,   1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
                                     1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
     int64_t digits = 0;
-    int n_behind = 0;
+    int n_decimals = 0;
     bool negative = text[0] == '-', dot = false;
     if (n_text > 15) return false;
     for (size_t i = negative; i < n_text; i++) {
@@ -107,12 +106,12 @@ static bool read_short(const char *text, size_t n_text, double *out)
             dot = true;
         } else if (text[i] >= '0' && text[i] <= '9') {
             digits = 10 * digits + (text[i] - '0');
-            n_behind += dot;
+            n_decimals += dot;
         } else {
             return false;
         }
     }
-    double value = (double)digits / powers[n_behind];
+    double value = (double)digits / powers[n_decimals];
     *out = negative ? -value : value;
     return true;
 }
@@ -127,7 +126,7 @@ static err_t read_real(const char *text, size_t n_text, double *out)
         *out = strtod(copy, NULL);
         if (isfinite(*out)) return ERR_OK;
     }
-    return refuse_number(text, n_text, "too large, or too long, for a number");
+    return refuse_number(text, n_text, "too large or too long for a number");
 }
 
 err_t coco_item_number(coco_item_t *item, const coco_member_t *member, const char *text, size_t n_text)
@@ -145,9 +144,9 @@ err_t coco_item_text(coco_item_t *item, const coco_member_t *member, const char 
     const char *copy = NULL;
     if (n_text > COCO_MAX_NAME)
         RAISE(ERR_DATA, "\"%s\" is longer than %d bytes", member->name, COCO_MAX_NAME);
-    if (n_text && memchr(text, 0, n_text)) RAISE(ERR_DATA, "\"%s\" has a zero character", member->name);
+    if (n_text && memchr(text, 0, n_text)) RAISE(ERR_DATA, "\"%s\" has a NUL character", member->name);
     TRY(arena_text(kept, text, n_text, &copy));
-    /* The parser lets surrogates and overlong sequences pass. */
+    /* yajl accepts surrogates and overlong sequences. */
     for (const char *s = copy; *s; s += utf8_length(s)) {
         size_t n = utf8_length(s);
         if (n == 0) RAISE(ERR_DATA, "\"%s\" is not valid UTF-8", member->name);
@@ -167,7 +166,7 @@ err_t coco_item_box(coco_item_t *item, const char *text, size_t n_text)
 err_t coco_item_end_box(coco_item_t *item)
 {
     if (item->n_box < 4)
-        RAISE(ERR_DATA, "\"bbox\" has %d numbers; it takes 4: x, y, width, height", item->n_box);
+        RAISE(ERR_DATA, "\"bbox\" has %d numbers; expected 4: x, y, width, height", item->n_box);
     return ERR_OK;
 }
 
@@ -177,8 +176,7 @@ err_t coco_item_point(coco_item_t *item, const char *text, size_t n_text)
     err_t err = read_real(text, n_text, &value);
     if (err != ERR_OK) return err_context(err, "\"segmentation\"");
     if (fabs(value) > COCO_MAX_COORDINATE)
-        RAISE(ERR_DATA,
-              "\"segmentation\" has a point at %g; up to %d pixels away from the corner can be read", value,
+        RAISE(ERR_DATA, "\"segmentation\" has the coordinate %g; the limit is %d", value,
               COCO_MAX_COORDINATE);
     if (item->n_numbers == 2 * (int64_t)COCO_MAX_POINTS)
         RAISE(ERR_DATA, "\"segmentation\" has more than %d points", COCO_MAX_POINTS);
@@ -191,7 +189,8 @@ err_t coco_item_end_polygon(coco_item_t *item)
 {
     int64_t n = item->n_numbers - item->polygon_start;
     if (n % 2)
-        RAISE(ERR_DATA, "\"segmentation\" has a polygon of %" PRId64 " numbers; x and y come in pairs", n);
+        RAISE(ERR_DATA, "\"segmentation\" has a polygon of %" PRId64 " numbers; expected pairs of x and y",
+              n);
     if (n < 6) {
         item->thin = true;
         item->n_numbers = item->polygon_start;
@@ -207,11 +206,9 @@ err_t coco_item_run(coco_item_t *item, const char *text, size_t n_text)
 {
     int64_t run = 0;
     err_t err = read_whole(text, n_text, &run);
-    if (err != ERR_OK) return err_context(err, "\"counts\" of its segmentation");
-    if (run < 0 || run > COCO_MAX_PIXELS)
-        RAISE(ERR_DATA, "\"counts\" of its segmentation has a run of %" PRId64 " pixels", run);
-    if (item->n_runs == COCO_MAX_RUNS)
-        RAISE(ERR_DATA, "\"counts\" of its segmentation has more than %d runs", COCO_MAX_RUNS);
+    if (err != ERR_OK) return err_context(err, "\"counts\"");
+    if (run < 0 || run > COCO_MAX_PIXELS) RAISE(ERR_DATA, "\"counts\" has a run of %" PRId64 " pixels", run);
+    if (item->n_runs == COCO_MAX_RUNS) RAISE(ERR_DATA, "\"counts\" has more than %d runs", COCO_MAX_RUNS);
     TRY(mem_grow(item->n_runs + 1, sizeof *item->runs, "runs of a mask", &item->runs));
     item->runs[item->n_runs++] = (uint32_t)run;
     return ERR_OK;
@@ -220,8 +217,7 @@ err_t coco_item_run(coco_item_t *item, const char *text, size_t n_text)
 err_t coco_item_packed_runs(coco_item_t *item, const char *text, size_t n_text)
 {
     int32_t n = 0;
-    if (n_text > COCO_MAX_RUNS)
-        RAISE(ERR_DATA, "\"counts\" of its segmentation is longer than %d bytes", COCO_MAX_RUNS);
+    if (n_text > COCO_MAX_RUNS) RAISE(ERR_DATA, "\"counts\" is longer than %d bytes", COCO_MAX_RUNS);
     TRY(mem_grow((int64_t)n_text, sizeof *item->runs, "runs of a mask", &item->runs));
     TRY(mask_read_runs(text, n_text, item->runs, &n));
     item->n_runs = n;
@@ -230,37 +226,36 @@ err_t coco_item_packed_runs(coco_item_t *item, const char *text, size_t n_text)
 
 err_t coco_item_size(coco_item_t *item, const char *text, size_t n_text)
 {
-    if (item->n_size == 2) RAISE(ERR_DATA, "\"size\" of its segmentation has more than 2 numbers");
+    if (item->n_size == 2) RAISE(ERR_DATA, "\"size\" has more than 2 numbers");
     err_t err = read_whole(text, n_text, &item->size[item->n_size++]);
-    return err == ERR_OK ? ERR_OK : err_context(err, "\"size\" of its segmentation");
+    return err == ERR_OK ? ERR_OK : err_context(err, "\"size\"");
 }
 
 static err_t check_size(const char *whose, int64_t width, int64_t height)
 {
     if (width >= 1 && height >= 1 && width <= COCO_MAX_PIXELS && height <= COCO_MAX_PIXELS / width)
         return ERR_OK;
-    RAISE(ERR_DATA, "%s is %" PRId64 " × %" PRId64 " pixels; from 1 × 1 to %d in all can be read", whose,
-          width, height, COCO_MAX_PIXELS);
+    RAISE(ERR_DATA, "%s is %" PRId64 " × %" PRId64 " pixels; expected 1 to %d in total", whose, width, height,
+          COCO_MAX_PIXELS);
 }
 
 err_t coco_item_end_mask(coco_item_t *item)
 {
     int64_t sum = 0;
     if (!item->has_counts || item->n_size < 2)
-        RAISE(ERR_DATA, "its segmentation is an object without %s",
+        RAISE(ERR_DATA, "\"segmentation\" is an object without %s",
               item->has_counts ? "a \"size\" of 2 numbers" : "\"counts\"");
-    TRY(check_size("the mask of its segmentation", item->size[1], item->size[0]));
+    TRY(check_size("the mask", item->size[1], item->size[0]));
     for (int64_t i = 0; i < item->n_runs; i++) sum += item->runs[i];
     if (sum != item->size[0] * item->size[1])
         RAISE(ERR_DATA,
-              "the runs of its segmentation are %" PRId64 " pixels in all, its \"size\" is %" PRId64
-              " × %" PRId64,
+              "the runs of \"counts\" add up to %" PRId64 " pixels, but \"size\" is %" PRId64 " × %" PRId64,
               sum, item->size[0], item->size[1]);
     item->has_mask = true;
     return ERR_OK;
 }
 
-/* A name in a folder, or below it. */
+/* The file must be inside the folder of images. */
 static err_t check_file_name(const char *name)
 {
     if (!*name) RAISE(ERR_DATA, "\"file_name\" is empty");
@@ -269,7 +264,7 @@ static err_t check_file_name(const char *name)
         part += *part == '/';
         leaves |= strncmp(part, "..", 2) == 0 && (!part[2] || part[2] == '/');
     }
-    if (leaves) RAISE(ERR_DATA, "\"file_name\" leaves the folder of the images: %s", name);
+    if (leaves) RAISE(ERR_DATA, "\"file_name\" points outside the folder of images: %s", name);
     return ERR_OK;
 }
 
@@ -277,7 +272,7 @@ static err_t end_image(const coco_item_t *item, coco_records_t *records, coco_im
 {
     coco_image_record_t *record = NULL;
     TRY(check_file_name(item->name));
-    TRY(check_size("it", item->width, item->height));
+    TRY(check_size("the image", item->width, item->height));
     TRY(arena_new(&records->arena, sizeof *record, &record));
     *record = (coco_image_record_t){.image = {.id = item->id,
                                               .name = item->name,
@@ -294,7 +289,7 @@ static err_t end_category(const coco_item_t *item, coco_records_t *records, coco
     coco_category_record_t *record = NULL;
     if (!*item->name) RAISE(ERR_DATA, "\"name\" is empty");
     if (records->n_categories == COCO_MAX_CATEGORIES)
-        RAISE(ERR_DATA, "there are more than %d categories", COCO_MAX_CATEGORIES);
+        RAISE(ERR_DATA, "more than %d categories", COCO_MAX_CATEGORIES);
     TRY(arena_new(&records->arena, sizeof *record, &record));
     *record = (coco_category_record_t){.category = {item->id, item->name, item->supergroup}};
     **end = record;
@@ -303,12 +298,7 @@ static err_t end_category(const coco_item_t *item, coco_records_t *records, coco
     return ERR_OK;
 }
 
-static void count_flaw(coco_flaw_t *flaw, int64_t id)
-{
-    if (flaw->n++ == 0) flaw->first = id;
-}
-
-/* Polygons or runs, as they will stay. */
+/* Copies the polygons or runs to `kept`. */
 static err_t keep_segmentation(const coco_item_t *item, arena_t *kept, annotation_t *out)
 {
     size_t n_numbers = (size_t)item->n_numbers * sizeof(float),
@@ -338,8 +328,8 @@ static err_t end_annotation(const coco_item_t *item, coco_records_t *records, co
 {
     coco_annotation_record_t *record = NULL;
     if (item->crowd != 0 && item->crowd != 1)
-        RAISE(ERR_DATA, "\"iscrowd\" is %" PRId64 "; 0 or 1 is wanted", item->crowd);
-    if (item->area < 0) RAISE(ERR_DATA, "\"area\" is %g", item->area);
+        RAISE(ERR_DATA, "\"iscrowd\" is %" PRId64 "; expected 0 or 1", item->crowd);
+    if (item->area < 0) RAISE(ERR_DATA, "\"area\" is %g; expected 0 or more", item->area);
     TRY(arena_new(&records->arena, sizeof *record, &record));
     *record = (coco_annotation_record_t){
         .annotation = {.id = item->id, .crowd = item->crowd == 1, .area = item->area},
@@ -352,7 +342,7 @@ static err_t end_annotation(const coco_item_t *item, coco_records_t *records, co
         record->mask_height = (int32_t)item->size[0];
         record->mask_width = (int32_t)item->size[1];
     }
-    if (item->thin) count_flaw(&records->flaws.thin, item->id);
+    if (item->thin) coco_flaw_count(&records->flaws.thin, item->id);
     TRY(keep_segmentation(item, &records->kept, &record->annotation));
     **end = record;
     *end = &record->next;
@@ -364,7 +354,7 @@ err_t coco_item_end(coco_item_t *item, coco_records_t *records, coco_ends_t *end
 {
     for (int i = 0; i < N_MEMBERS; i++)
         if (members[i].list == item->list && members[i].needed && !(item->seen & 1u << i))
-            RAISE(ERR_DATA, "it has no \"%s\"", members[i].name);
+            RAISE(ERR_DATA, "no \"%s\"", members[i].name);
     if (item->list == COCO_IMAGES) return end_image(item, records, &ends->image);
     if (item->list == COCO_CATEGORIES) return end_category(item, records, &ends->category);
     return end_annotation(item, records, &ends->annotation);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* yajl's callbacks as a state machine over the places in a COCO file. Needed members go to the current item
- * (item.c), everything else is skipped. */
+/* A state machine over the parser's events. Members that are used go to the current item (item.c); everything
+ * else is skipped. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "data/coco/item.h"
 
-/* Inside of what the parser is. */
+/* The innermost enclosing object or array. */
 typedef enum place {
     PLACE_OUTSIDE,
     PLACE_FILE, /* the outermost object */
@@ -31,55 +31,54 @@ struct coco_parser {
     coco_item_t item;
     place_t places[COCO_MAX_DEPTH];
     int depth;
-    coco_list_t list; /* the member of the file, COCO_LIST_COUNT: one that is not needed */
+    coco_list_t list; /* the file's current member; COCO_LIST_COUNT: skipped */
     bool has_list[COCO_LIST_COUNT];
-    const coco_member_t *member; /* of the item; NULL: not needed */
+    const coco_member_t *member; /* of the item; NULL: skipped */
     place_t mask_member;         /* PLACE_COUNTS, PLACE_SIZE, PLACE_SKIPPED */
     int64_t number;              /* of the item in its list */
-    int64_t n_read;              /* bytes in front of this piece */
+    int64_t n_read;              /* bytes before this piece */
     int64_t n_events;
     err_t status;
 };
 
-static place_t place(const coco_parser_t *p)
+static place_t current_place(const coco_parser_t *p)
 {
     return p->depth ? p->places[p->depth - 1] : PLACE_OUTSIDE;
 }
 
-/* A value that cannot be where it is; ERR_OK where it does not matter. */
-static err_t refuse(const coco_parser_t *p, const char *got)
+/* Rejects a value of the wrong type; ERR_OK in members that are skipped. */
+static err_t refuse_value(const coco_parser_t *p, const char *got)
 {
-    switch (place(p)) {
+    switch (current_place(p)) {
     case PLACE_OUTSIDE:
-        RAISE(ERR_DATA, "it is %s; an object with images, annotations and categories is wanted", got);
+        RAISE(ERR_DATA, "it is %s; expected an object with images, annotations and categories", got);
     case PLACE_FILE:
         if (p->list == COCO_LIST_COUNT) return ERR_OK;
-        RAISE(ERR_DATA, "\"%s\" is %s; a list is wanted", coco_list_names[p->list], got);
+        RAISE(ERR_DATA, "\"%s\" is %s; expected a list", coco_list_names[p->list], got);
     case PLACE_LIST:
-        RAISE(ERR_DATA, "it is %s; an object is wanted", got);
+        RAISE(ERR_DATA, "it is %s; expected an object", got);
     case PLACE_ITEM:
         if (!p->member) return ERR_OK;
-        RAISE(ERR_DATA, "\"%s\" is %s; %s is wanted", p->member->name, got, coco_want_words[p->member->want]);
+        RAISE(ERR_DATA, "\"%s\" is %s; expected %s", p->member->name, got, coco_want_words[p->member->want]);
     case PLACE_MASK:
         if (p->mask_member == PLACE_SKIPPED) return ERR_OK;
-        RAISE(ERR_DATA, "\"%s\" of its segmentation is %s; %s is wanted",
-              p->mask_member == PLACE_SIZE ? "size" : "counts", got,
-              p->mask_member == PLACE_SIZE ? "a list of 2 numbers" : "a list of numbers or a text");
+        RAISE(ERR_DATA, "\"%s\" is %s; expected %s", p->mask_member == PLACE_SIZE ? "size" : "counts", got,
+              p->mask_member == PLACE_SIZE ? "a list of 2 numbers" : "a list of numbers or a string");
     case PLACE_SKIPPED:
         return ERR_OK;
     default:
-        RAISE(ERR_DATA, "\"%s\" holds %s where a %s belongs", p->member->name, got,
-              place(p) == PLACE_POLYGONS ? "polygon (a list of numbers)" : "number");
+        RAISE(ERR_DATA, "\"%s\" holds %s; expected %s", p->member->name, got,
+              current_place(p) == PLACE_POLYGONS ? "polygons (lists of numbers)" : "numbers");
     }
 }
 
-static bool wants(const coco_parser_t *p, coco_want_t want)
+static bool member_is(const coco_parser_t *p, coco_want_t want)
 {
-    return place(p) == PLACE_ITEM && p->member && p->member->want == want;
+    return current_place(p) == PLACE_ITEM && p->member && p->member->want == want;
 }
 
-/* What an event returns: 0 stops the parser. */
-static int go_on(coco_parser_t *p, err_t status)
+/* An event's return value: 0 stops the parser. */
+static int finish_event(coco_parser_t *p, err_t status)
 {
     p->n_events++;
     p->status = status;
@@ -89,22 +88,22 @@ static int go_on(coco_parser_t *p, err_t status)
 static int on_null(void *context)
 {
     coco_parser_t *p = context;
-    bool missing = place(p) == PLACE_ITEM && p->member && !p->member->needed;
-    return go_on(p, missing ? ERR_OK : refuse(p, "null"));
+    bool missing = current_place(p) == PLACE_ITEM && p->member && !p->member->needed;
+    return finish_event(p, missing ? ERR_OK : refuse_value(p, "null"));
 }
 
 static int on_bool(void *context, int truth)
 {
     coco_parser_t *p = context;
-    if (!wants(p, COCO_FLAG)) return go_on(p, refuse(p, truth ? "true" : "false"));
-    return go_on(p, coco_item_number(&p->item, p->member, truth ? "1" : "0", 1));
+    if (!member_is(p, COCO_FLAG)) return finish_event(p, refuse_value(p, truth ? "true" : "false"));
+    return finish_event(p, coco_item_number(&p->item, p->member, truth ? "1" : "0", 1));
 }
 
-static err_t take_number(coco_parser_t *p, const char *text, size_t n_text)
+static err_t handle_number(coco_parser_t *p, const char *text, size_t n_text)
 {
-    switch (place(p)) {
+    switch (current_place(p)) {
     case PLACE_ITEM:
-        if (wants(p, COCO_WHOLE) || wants(p, COCO_REAL) || wants(p, COCO_FLAG))
+        if (member_is(p, COCO_WHOLE) || member_is(p, COCO_REAL) || member_is(p, COCO_FLAG))
             return coco_item_number(&p->item, p->member, text, n_text);
         break;
     case PLACE_BOX:
@@ -118,23 +117,23 @@ static err_t take_number(coco_parser_t *p, const char *text, size_t n_text)
     default:
         break;
     }
-    return refuse(p, "a number");
+    return refuse_value(p, "a number");
 }
 
 static int on_number(void *context, const char *text, size_t n_text)
 {
-    return go_on(context, take_number(context, text, n_text));
+    return finish_event(context, handle_number(context, text, n_text));
 }
 
 static int on_string(void *context, const unsigned char *text, size_t n_text)
 {
     coco_parser_t *p = context;
     const char *bytes = (const char *)text;
-    if (wants(p, COCO_TEXT))
-        return go_on(p, coco_item_text(&p->item, p->member, bytes, n_text, &p->records->kept));
-    if (place(p) == PLACE_MASK && p->mask_member == PLACE_COUNTS)
-        return go_on(p, coco_item_packed_runs(&p->item, bytes, n_text));
-    return go_on(p, refuse(p, "a text"));
+    if (member_is(p, COCO_TEXT))
+        return finish_event(p, coco_item_text(&p->item, p->member, bytes, n_text, &p->records->kept));
+    if (current_place(p) == PLACE_MASK && p->mask_member == PLACE_COUNTS)
+        return finish_event(p, coco_item_packed_runs(&p->item, bytes, n_text));
+    return finish_event(p, refuse_value(p, "a string"));
 }
 
 static bool is_name(const char *name, const unsigned char *text, size_t n_text)
@@ -142,12 +141,12 @@ static bool is_name(const char *name, const unsigned char *text, size_t n_text)
     return strlen(name) == n_text && memcmp(name, text, n_text) == 0;
 }
 
-static err_t take_mask_key(coco_parser_t *p, const unsigned char *text, size_t n_text)
+static err_t handle_mask_key(coco_parser_t *p, const unsigned char *text, size_t n_text)
 {
     bool counts = is_name("counts", text, n_text), size = is_name("size", text, n_text);
     p->mask_member = counts ? PLACE_COUNTS : size ? PLACE_SIZE : PLACE_SKIPPED;
     if ((counts && p->item.has_counts) || (size && p->item.has_size))
-        RAISE(ERR_DATA, "\"%s\" of its segmentation is there twice", counts ? "counts" : "size");
+        RAISE(ERR_DATA, "duplicate \"%s\"", counts ? "counts" : "size");
     p->item.has_counts |= counts;
     p->item.has_size |= size;
     return ERR_OK;
@@ -156,59 +155,60 @@ static err_t take_mask_key(coco_parser_t *p, const unsigned char *text, size_t n
 static int on_key(void *context, const unsigned char *text, size_t n_text)
 {
     coco_parser_t *p = context;
-    if (place(p) == PLACE_ITEM)
-        return go_on(p, coco_item_member(&p->item, (const char *)text, n_text, &p->member));
-    if (place(p) == PLACE_MASK) return go_on(p, take_mask_key(p, text, n_text));
-    if (place(p) == PLACE_FILE)
+    if (current_place(p) == PLACE_ITEM)
+        return finish_event(p, coco_item_member(&p->item, (const char *)text, n_text, &p->member));
+    if (current_place(p) == PLACE_MASK) return finish_event(p, handle_mask_key(p, text, n_text));
+    if (current_place(p) == PLACE_FILE)
         for (p->list = 0; p->list < COCO_LIST_COUNT; p->list++)
             if (is_name(coco_list_names[p->list], text, n_text)) break;
-    return go_on(p, ERR_OK);
+    return finish_event(p, ERR_OK);
 }
 
-static err_t enter(coco_parser_t *p, place_t inside)
+static err_t enter_place(coco_parser_t *p, place_t inside)
 {
-    if (p->depth == COCO_MAX_DEPTH) RAISE(ERR_DATA, "it is nested deeper than %d levels", COCO_MAX_DEPTH);
+    if (p->depth == COCO_MAX_DEPTH) RAISE(ERR_DATA, "nested deeper than %d levels", COCO_MAX_DEPTH);
     p->places[p->depth++] = inside;
     return ERR_OK;
 }
 
 static err_t enter_list(coco_parser_t *p)
 {
-    if (p->has_list[p->list]) RAISE(ERR_DATA, "\"%s\" is there twice", coco_list_names[p->list]);
+    if (p->has_list[p->list]) RAISE(ERR_DATA, "duplicate \"%s\"", coco_list_names[p->list]);
     p->has_list[p->list] = true;
     p->number = 0;
-    return enter(p, PLACE_LIST);
+    return enter_place(p, PLACE_LIST);
 }
 
 static int on_object(void *context)
 {
     coco_parser_t *p = context;
-    if (place(p) == PLACE_OUTSIDE) return go_on(p, enter(p, PLACE_FILE));
-    if (place(p) == PLACE_LIST) {
+    if (current_place(p) == PLACE_OUTSIDE) return finish_event(p, enter_place(p, PLACE_FILE));
+    if (current_place(p) == PLACE_LIST) {
         coco_item_begin(&p->item, p->list);
         p->member = NULL;
-        return go_on(p, enter(p, PLACE_ITEM));
+        return finish_event(p, enter_place(p, PLACE_ITEM));
     }
-    if (wants(p, COCO_SEGMENTATION)) return go_on(p, enter(p, PLACE_MASK));
-    err_t err = refuse(p, "an object");
-    return go_on(p, err == ERR_OK ? enter(p, PLACE_SKIPPED) : err);
+    if (member_is(p, COCO_SEGMENTATION)) return finish_event(p, enter_place(p, PLACE_MASK));
+    err_t err = refuse_value(p, "an object");
+    return finish_event(p, err == ERR_OK ? enter_place(p, PLACE_SKIPPED) : err);
 }
 
 static int on_array(void *context)
 {
     coco_parser_t *p = context;
-    if (place(p) == PLACE_FILE && p->list < COCO_LIST_COUNT) return go_on(p, enter_list(p));
-    if (wants(p, COCO_BOX)) return go_on(p, enter(p, PLACE_BOX));
-    if (wants(p, COCO_SEGMENTATION)) return go_on(p, enter(p, PLACE_POLYGONS));
-    if (place(p) == PLACE_POLYGONS) return go_on(p, enter(p, PLACE_POLYGON));
-    if (place(p) == PLACE_MASK && p->mask_member != PLACE_SKIPPED) return go_on(p, enter(p, p->mask_member));
-    err_t err = refuse(p, "a list");
-    return go_on(p, err == ERR_OK ? enter(p, PLACE_SKIPPED) : err);
+    if (current_place(p) == PLACE_FILE && p->list < COCO_LIST_COUNT) return finish_event(p, enter_list(p));
+    if (member_is(p, COCO_BOX)) return finish_event(p, enter_place(p, PLACE_BOX));
+    if (member_is(p, COCO_SEGMENTATION)) return finish_event(p, enter_place(p, PLACE_POLYGONS));
+    if (current_place(p) == PLACE_POLYGONS) return finish_event(p, enter_place(p, PLACE_POLYGON));
+    if (current_place(p) == PLACE_MASK && p->mask_member != PLACE_SKIPPED)
+        return finish_event(p, enter_place(p, p->mask_member));
+    err_t err = refuse_value(p, "a list");
+    return finish_event(p, err == ERR_OK ? enter_place(p, PLACE_SKIPPED) : err);
 }
 
-static err_t leave(coco_parser_t *p)
+static err_t leave_place(coco_parser_t *p)
 {
-    switch (place(p)) {
+    switch (current_place(p)) {
     case PLACE_BOX:
         return coco_item_end_box(&p->item);
     case PLACE_POLYGON:
@@ -227,9 +227,9 @@ static err_t leave(coco_parser_t *p)
 static int on_close(void *context)
 {
     coco_parser_t *p = context;
-    err_t err = leave(p);
+    err_t err = leave_place(p);
     if (err == ERR_OK) p->depth--;
-    return go_on(p, err);
+    return finish_event(p, err);
 }
 
 static const json_events_t coco_events = {on_null, on_bool,   on_number, on_string,
@@ -238,7 +238,7 @@ static const json_events_t coco_events = {on_null, on_bool,   on_number, on_stri
 err_t coco_parser_new(coco_records_t *records, coco_parser_t **out)
 {
     coco_parser_t *p = NULL;
-    TRY(mem_new(sizeof *p, "a parser of COCO", &p));
+    TRY(mem_new(sizeof *p, "a COCO parser", &p));
     p->records = records;
     p->ends = (coco_ends_t){&records->images, &records->categories, &records->annotations};
     err_t err = json_parser_new(&coco_events, p, &p->json);
@@ -257,8 +257,8 @@ void coco_parser_free(coco_parser_t **parser)
     mem_free(parser);
 }
 
-/* In front of the message: the byte, and what it is in. */
-static err_t say_where(const coco_parser_t *p, err_t err)
+/* Prefixes the message with the byte and the element. */
+static err_t add_position(const coco_parser_t *p, err_t err)
 {
     int64_t byte = p->n_read + (int64_t)json_parser_at(p->json);
     if (p->depth < 2 || p->places[1] != PLACE_LIST) return err_context(err, "byte %" PRId64, byte);
@@ -268,7 +268,7 @@ static err_t say_where(const coco_parser_t *p, err_t err)
                        known);
 }
 
-/* Python's NaN and Infinity are but an "invalid char" in the parser's message. */
+/* Explains yajl's "invalid char" where Python wrote NaN or Infinity. */
 static err_t name_nan(const coco_parser_t *p, const char *piece, size_t n_piece, err_t err)
 {
     size_t at = json_parser_at(p->json), from = at > 12 ? at - 12 : 0;
@@ -281,11 +281,11 @@ err_t coco_parser_feed(coco_parser_t *p, const void *bytes, size_t n_bytes)
 {
     int64_t n_before = p->n_events;
     err_t err = json_parser_feed(p->json, bytes, n_bytes);
-    if (p->status != ERR_OK) return say_where(p, p->status);
-    if (err != ERR_OK) return say_where(p, name_nan(p, bytes, n_bytes, err));
-    /* The parser keeps the beginning of a value until it has the end. */
+    if (p->status != ERR_OK) return add_position(p, p->status);
+    if (err != ERR_OK) return add_position(p, name_nan(p, bytes, n_bytes, err));
+    /* yajl buffers a value until its end. */
     if (p->n_events == n_before && n_bytes >= COCO_MAX_VALUE)
-        return say_where(
+        return add_position(
             p, err_raise(ERR_DATA, __FILE__, __LINE__, "a value takes more than %d bytes", COCO_MAX_VALUE));
     p->n_read += (int64_t)n_bytes;
     return ERR_OK;
@@ -297,12 +297,10 @@ err_t coco_parser_end(coco_parser_t *p)
     if (p->status != ERR_OK) return p->status;
     if (err != ERR_OK)
         RAISE(ERR_DATA,
-              "it is cut off: its JSON ends in the middle, after %" PRId64
-              " bytes; get or make the file again",
+              "truncated: its JSON is incomplete after %" PRId64 " bytes; download or create the file again",
               p->n_read);
     for (coco_list_t list = 0; list < COCO_LIST_COUNT; list++)
         if (!p->has_list[list])
-            RAISE(ERR_DATA, "it has no \"%s\"; COCO's instances_*.json are what is read here",
-                  coco_list_names[list]);
+            RAISE(ERR_DATA, "no \"%s\"; expected a file like COCO's instances_*.json", coco_list_names[list]);
     return ERR_OK;
 }

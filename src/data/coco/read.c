@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* coco_read: feeds a file to the parser piece by piece, then arranges the records. Reports progress. */
+/* Feeds a file to the parser piece by piece, then arranges the records. Reports progress. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -13,18 +13,18 @@
 typedef struct input {
     int fd;
     int64_t n_bytes;
-    size_t n_piece; /* COCO_MAX_VALUE, or what the file has */
+    size_t n_piece; /* COCO_MAX_VALUE, or the size of a smaller file */
     char *piece;
 } input_t;
 
 static err_t open_input(const char *path, input_t *in)
 {
-    /* Not blocking: a FIFO under this name must not hold the job up. */
+    /* Non-blocking, so that a FIFO does not hang the job. */
     in->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (in->fd < 0) {
-        bool theirs =
+        bool is_data =
             errno == ENOENT || errno == EACCES || errno == ENOTDIR || errno == ELOOP || errno == ENXIO;
-        RAISE(theirs ? ERR_DATA : ERR_SYSTEM, "it cannot be opened: %s", strerror(errno));
+        RAISE(is_data ? ERR_DATA : ERR_SYSTEM, "cannot open it: %s", strerror(errno));
     }
     struct stat info;
     if (fstat(in->fd, &info) != 0) RAISE(ERR_SYSTEM, "fstat failed: %s", strerror(errno));
@@ -35,15 +35,15 @@ static err_t open_input(const char *path, input_t *in)
     return mem_new(in->n_piece, "a piece of a file", &in->piece);
 }
 
-/* A whole piece, but at the file's end. */
+/* Reads a whole piece, or the file's last part. */
 static err_t read_piece(const input_t *in, size_t *n_bytes)
 {
     int reason = fs_read_all(in->fd, FS_HERE, in->piece, in->n_piece, n_bytes);
-    if (reason) RAISE(ERR_SYSTEM, "reading failed: %s", strerror(reason));
+    if (reason) RAISE(ERR_SYSTEM, "cannot read it: %s", strerror(reason));
     return ERR_OK;
 }
 
-static err_t parse(const input_t *in, coco_progress_t progress, void *context, coco_records_t *records)
+static err_t parse_input(const input_t *in, coco_progress_t progress, void *context, coco_records_t *records)
 {
     err_t err = ERR_OK;
     coco_parser_t *parser = NULL;
@@ -67,7 +67,7 @@ static err_t read_file(const char *path, coco_progress_t progress, void *context
     err_t err = ERR_OK;
     input_t in = {.fd = -1};
     TRY_OUT(err, open_input(path, &in));
-    TRY_OUT(err, parse(&in, progress, context, records));
+    TRY_OUT(err, parse_input(&in, progress, context, records));
     TRY_OUT(err, coco_arrange(records, out));
 out:
     if (in.fd >= 0) close(in.fd);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What coco_read finds in a file, in the order of the file, before it is sorted and checked as a whole. For
- * src/data/coco alone. */
+/* The parsed records in file order, before they are sorted and cross-checked. Private to data/coco. */
 #ifndef DATA_COCO_RECORDS_H
 #define DATA_COCO_RECORDS_H
 
@@ -21,20 +20,20 @@ struct coco_category_record {
 
 typedef struct coco_annotation_record coco_annotation_record_t;
 struct coco_annotation_record {
-    annotation_t annotation; /* without its category's row */
+    annotation_t annotation; /* category is set by coco_arrange */
     int64_t image_id, category_id;
-    int32_t mask_width, mask_height; /* SEGMENTATION_RLE: what the runs fill */
-    bool thin_alone;                 /* it had no polygons but thin ones */
-    /* Found by coco_arrange. */
+    int32_t mask_width, mask_height; /* SEGMENTATION_RLE: "size" */
+    bool thin_alone;                 /* it had only thin polygons */
+    /* Set by coco_arrange. */
     bool left_out;
     coco_image_t *image;
     coco_annotation_record_t *next;
 };
 
-/* A zeroed one is empty. */
+/* Starts zeroed. */
 typedef struct coco_records {
-    arena_t kept;  /* names, points and runs, which the result goes on using */
-    arena_t arena; /* the records themselves */
+    arena_t kept;  /* names, points and runs; passed on to the result */
+    arena_t arena; /* the records */
     int64_t n_images, n_categories, n_annotations;
     coco_image_record_t *images;
     coco_category_record_t *categories;
@@ -42,17 +41,22 @@ typedef struct coco_records {
     coco_flaws_t flaws;
 } coco_records_t;
 
-/* Reads JSON as it arrives. */
+static inline void coco_flaw_count(coco_flaw_t *flaw, int64_t id)
+{
+    if (flaw->n++ == 0) flaw->first = id;
+}
+
+/* An incremental parser. */
 typedef struct coco_parser coco_parser_t;
 err_t coco_parser_new(coco_records_t *records, coco_parser_t **out);
 void coco_parser_free(coco_parser_t **parser);
-/* ERR_DATA naming byte, element and reason. In pieces of COCO_MAX_VALUE bytes, but for the last. */
+/* All pieces but the last have COCO_MAX_VALUE bytes. ERR_DATA names byte, element and reason. */
 err_t coco_parser_feed(coco_parser_t *parser, const void *bytes, size_t n_bytes);
-/* Nothing follows; what is needed must be there. */
+/* Ends the file. ERR_DATA: it is truncated or lacks a list. */
 err_t coco_parser_end(coco_parser_t *parser);
 
-/* Sorts, checks what can only be seen in the whole, cuts boxes, and fills in all of *out but its memory;
- * arrays are taken from records->kept. ERR_DATA naming ids. */
+/* Sorts the records, resolves ids, clips boxes, and fills in *out except its memory. Arrays come from
+ * records->kept. ERR_DATA names ids. */
 err_t coco_arrange(coco_records_t *records, coco_t *out);
 
 #endif
