@@ -39,9 +39,9 @@ coco_tiny() {
 @test "what is asked for wrongly is told, with the right code, before a file is written" {
     check 2 "expected one folder"
     check 2 "expected one folder" "$tiny" "$tiny"
-    check 3 "there is no such folder" "$work/absent"
+    check 3 "no such folder" "$work/absent"
     mkdir "$work/empty"
-    check 3 "holds no images" "$work/empty"
+    check 3 "no images found in" "$work/empty"
     check 2 "--count" "$tiny" --out "$sheet" --count 0
     check 2 "--tile" "$tiny" --out "$sheet" --tile 5000
     check 2 "take fewer, or smaller ones" "$tiny" --out "$sheet" --tile 1024 --count 1000
@@ -69,7 +69,7 @@ coco_tiny() {
     run on_ranks 2 data show digits --out "$work/a.png.2" --count 12 --tile 64
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ $output == "digits: index.h5 and shards"* ]]
+    [[ $output == "digits: shards with index.h5"* ]]
     [ "$(sed 1d <<<"$output")" = "${told//a.png/a.png.2}" ]
     cmp "$work/a.png" "$work/a.png.2"
     [ "$(png_size "$work/a.png")" = "512 303" ]

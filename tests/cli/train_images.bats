@@ -255,7 +255,7 @@ records() { # KIND CONDITION   of all of that kind, in $out
         rm -rf "$BATS_TEST_TMPDIR/shards"
         cp -r "$BATS_TEST_TMPDIR/whole" "$BATS_TEST_TMPDIR/shards"
     }
-    check "there is no such folder"
+    check "no such folder"
     rm "$BATS_TEST_TMPDIR/shards"/val-00001-*
     check "lacks 1 of the 7 shards in its index, the first is val-00001-"
     rm "$BATS_TEST_TMPDIR/shards/index.h5"
@@ -429,21 +429,21 @@ count_calls() { # PATTERN
     tracer='' shared=$images
     training=(train --data data --out "$out" --model mlp --input-size 16 --batch 80 --steps 1 --threads 1)
     packing=(data pack --from data --out "$BATS_TEST_TMPDIR/shards" --shard-size 1K)
-    check 3 "absent: there is no such folder" data pack --from absent --out "$BATS_TEST_TMPDIR/shards"
-    check 3 "absent: there is no such folder" train --data absent --out "$out"
+    check 3 "absent: no such folder" data pack --from absent --out "$BATS_TEST_TMPDIR/shards"
+    check 3 "absent: no such folder" train --data absent --out "$out"
     # The last image is missing on host 1, then one in the middle, then all.
     rm "$BATS_TEST_TMPDIR/host1/data"
     cp -r "$images" "$BATS_TEST_TMPDIR/host1/data"
     rm "$BATS_TEST_TMPDIR/host1/data/val/red/005.png"
     for words in "${training[*]}" "${packing[*]}"; do
         # shellcheck disable=SC2086 # words
-        check 3 "rank 1 on [^ ]+: data/val/red/005.png cannot be reached here" $words
+        check 3 "rank 1 on [^ ]+: cannot access data/val/red/005.png on this host" $words
     done
     cp "$images/val/red/005.png" "$BATS_TEST_TMPDIR/host1/data/val/red/"
     rm "$BATS_TEST_TMPDIR/host1/data/train/green/"*
-    check 3 "data/train/green/0[0-9][0-9].png cannot be opened.*\\(rank 1 on " "${training[@]}"
-    check 3 "rank 1 on [^ ]+: data/train/green/0[0-9][0-9].png cannot be opened" "${packing[@]}"
+    check 3 "cannot open data/train/green/0[0-9][0-9].png.*\\(rank 1 on " "${training[@]}"
+    check 3 "rank 1 on [^ ]+: cannot open data/train/green/0[0-9][0-9].png" "${packing[@]}"
     rm -r "$BATS_TEST_TMPDIR/host1/data"
     mkdir "$BATS_TEST_TMPDIR/host1/data"
-    check 3 "rank 1 on [^ ]+: data/train/blue/000.png cannot be reached here" "${training[@]}"
+    check 3 "rank 1 on [^ ]+: cannot access data/train/blue/000.png on this host" "${training[@]}"
 }

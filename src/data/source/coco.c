@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* COCO's folders as a source: train2017/, val2017/, annotations/. The JSON files are read by data/coco. */
+/* COCO's folders as a source: train2017/, val2017/, annotations/. data/coco reads the JSON files. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -21,7 +21,7 @@ typedef struct impl {
     source_entry_t *entries[SPLIT_COUNT];
 } impl_t;
 
-static bool has(const char *path, const char *name)
+static bool has_entry(const char *path, const char *name)
 {
     char joined[FS_PATH_MAX];
     return fs_join(joined, path, name) == ERR_OK && fs_exists(joined);
@@ -29,25 +29,24 @@ static bool has(const char *path, const char *name)
 
 static bool is_coco(const char *path)
 {
-    return has(path, folders[SPLIT_TRAIN]) || has(path, folders[SPLIT_VAL]) ||
-           has(path, lists[SPLIT_TRAIN]) || has(path, lists[SPLIT_VAL]);
+    return has_entry(path, folders[SPLIT_TRAIN]) || has_entry(path, folders[SPLIT_VAL]) ||
+           has_entry(path, lists[SPLIT_TRAIN]) || has_entry(path, lists[SPLIT_VAL]);
 }
 
 static void note_flaw(source_t *source, split_t split, const coco_flaw_t *flaw, const char *what)
 {
     if (flaw->n > 0)
-        source_note(source, "%s: %" PRId64 " %s (the first: annotation %" PRId64 ")", lists[split], flaw->n,
-                    what, flaw->first);
+        source_note(source, "%s: %" PRId64 " %s (first: annotation %" PRId64 ")", lists[split], flaw->n, what,
+                    flaw->first);
 }
 
 static void note_flaws(source_t *source, split_t split, const coco_flaws_t *flaws)
 {
-    note_flaw(source, split, &flaws->cut, "boxes reached beyond their image and were cut");
-    note_flaw(source, split, &flaws->empty, "annotations without area in their image were left out");
+    note_flaw(source, split, &flaws->cut, "boxes exceeded their image and were clipped");
+    note_flaw(source, split, &flaws->empty, "annotations without area in their image were skipped");
     note_flaw(source, split, &flaws->thin,
-              "annotations had polygons of fewer than 3 points, which were left out");
-    note_flaw(source, split, &flaws->duplicates,
-              "annotations had an id that was there before and were left out");
+              "annotations had polygons of fewer than 3 points, which were skipped");
+    note_flaw(source, split, &flaws->duplicates, "annotations with a duplicate id were skipped");
 }
 
 static err_t measure_files(const source_t *source, int fd, split_t split)
@@ -70,20 +69,19 @@ static err_t measure_files(const source_t *source, int fd, split_t split)
     if (n_missing > 0)
         RAISE(ERR_DATA,
               "%" PRId64 " of the %" PRId64
-              " images that %s lists are missing in %s, the first is %s; get them, or a list "
-              "without them",
+              " images in %s are missing from %s, the first is %s; add them, or remove them from the list",
               n_missing, coco->n_images, lists[split], folder, first);
     return ERR_OK;
 }
 
-/* An error is told by the next that looks. */
-static void reading(void *context, int64_t n_read, int64_t n_bytes)
+/* Ignores an error, which the next call of source_alive returns again. */
+static void report_alive(void *context, int64_t n_read, int64_t n_bytes)
 {
     (void)n_read, (void)n_bytes;
     (void)source_alive(context);
 }
 
-/* What was read belongs to the source also after an error. */
+/* After an error, close_coco frees what was read. */
 static err_t open_split(source_t *source, const char *path, split_t split)
 {
     impl_t *impl = source->impl;
@@ -92,15 +90,15 @@ static err_t open_split(source_t *source, const char *path, split_t split)
     TRY(fs_join(list, path, lists[split]));
     if (!fs_is_folder(impl->folders[split])) return ERR_OK;
     if (!fs_exists(list))
-        RAISE(ERR_DATA, "%s is there, but not its annotations: %s", impl->folders[split], list);
-    TRY(coco_read(list, reading, source, &impl->coco[split]));
+        RAISE(ERR_DATA, "the annotations of %s are missing: %s", impl->folders[split], list);
+    TRY(coco_read(list, report_alive, source, &impl->coco[split]));
     const coco_t *coco = impl->coco[split];
     TRY(mem_new_array(coco->n_images, sizeof(source_entry_t), "a list of images", &impl->entries[split]));
     source->entries[split] = impl->entries[split];
     source->n_samples[split] = coco->n_images;
     note_flaws(source, split, &coco->flaws);
     int fd = open(impl->folders[split], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) RAISE(ERR_DATA, "%s cannot be opened: %s", impl->folders[split], strerror(errno));
+    if (fd < 0) RAISE(ERR_DATA, "cannot open %s: %s", impl->folders[split], strerror(errno));
     err_t err = measure_files(source, fd, split);
     close(fd);
     return err;
@@ -114,12 +112,12 @@ static err_t compare_categories(const char *path, const coco_t *train, const coc
         const category_t *a = &train->categories[i], *b = &val->categories[i];
         if (a->id != b->id || strcmp(a->name, b->name) != 0)
             RAISE(ERR_DATA,
-                  "%s: category %" PRId64 " (%s) of %s is %" PRId64 " (%s) in %s; both need the same", path,
-                  a->id, a->name, lists[SPLIT_TRAIN], b->id, b->name, lists[SPLIT_VAL]);
+                  "%s: category %" PRId64 " (%s) of %s is %" PRId64 " (%s) in %s; both must have the same",
+                  path, a->id, a->name, lists[SPLIT_TRAIN], b->id, b->name, lists[SPLIT_VAL]);
     }
     if (!same)
-        RAISE(ERR_DATA, "%s: %s has %d categories, %s has %d; both need the same", path, lists[SPLIT_TRAIN],
-              train->n_categories, lists[SPLIT_VAL], val->n_categories);
+        RAISE(ERR_DATA, "%s: %s has %d categories, %s has %d; both must have the same", path,
+              lists[SPLIT_TRAIN], train->n_categories, lists[SPLIT_VAL], val->n_categories);
     return ERR_OK;
 }
 
@@ -131,8 +129,8 @@ static err_t open_coco(source_t *source, const char *path)
     for (split_t split = 0; split < SPLIT_COUNT; split++) TRY(open_split(source, path, split));
     const coco_t *train = impl->coco[SPLIT_TRAIN], *val = impl->coco[SPLIT_VAL], *any = train ? train : val;
     if (!any)
-        RAISE(ERR_DATA, "%s has annotations, but neither %s/ nor %s/ with their images", path,
-              folders[SPLIT_TRAIN], folders[SPLIT_VAL]);
+        RAISE(ERR_DATA, "%s has annotations, but neither %s/ nor %s/ with images", path, folders[SPLIT_TRAIN],
+              folders[SPLIT_VAL]);
     if (train && val) TRY(compare_categories(path, train, val));
     source->n_categories = any->n_categories;
     source->categories = any->categories;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* An image folder as a source: one folder per class, with train/ and val/ above them where both exist.
- * Everything is listed and sorted at opening, so the order does not depend on the file system. */
+/* An image folder as a source: one folder per class, in train/ and val/ if they exist. Lists and sorts
+ * everything when opened, so that the order does not depend on the file system. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -33,12 +33,12 @@ typedef struct impl {
     arena_t arena; /* names */
     part_t parts[SPLIT_COUNT];
     category_t *categories;
-    /* Files that are no images, for the notes. */
+    /* Files other than images, for the notes. */
     int64_t n_others;
     char first_other[FS_PATH_MAX];
 } impl_t;
 
-/* Names in a folder, by bytes. */
+/* The names in a folder, sorted by bytes. */
 typedef struct names {
     int64_t n;
     const char **names;
@@ -53,8 +53,8 @@ static err_t open_folder(const char *path, DIR **out)
 {
     *out = opendir(path);
     if (*out) return ERR_OK;
-    bool theirs = errno == EACCES || errno == ENOENT || errno == ENOTDIR || errno == ELOOP;
-    RAISE(theirs ? ERR_DATA : ERR_SYSTEM, "the folder %s cannot be opened: %s", path, strerror(errno));
+    bool is_data = errno == EACCES || errno == ENOENT || errno == ENOTDIR || errno == ELOOP;
+    RAISE(is_data ? ERR_DATA : ERR_SYSTEM, "cannot open the folder %s: %s", path, strerror(errno));
 }
 
 /* The next entry that does not begin with a dot; NULL at the end. */
@@ -64,15 +64,15 @@ static err_t next_entry(DIR *dir, const char *path, const struct dirent **out)
         errno = 0;
         *out = readdir(dir);
     } while (*out && (*out)->d_name[0] == '.');
-    if (!*out && errno) RAISE(ERR_SYSTEM, "the folder %s: reading failed: %s", path, strerror(errno));
+    if (!*out && errno) RAISE(ERR_SYSTEM, "cannot read the folder %s: %s", path, strerror(errno));
     if (*out && !source_name_is_clean((*out)->d_name))
         RAISE(ERR_DATA,
-              "the folder %s holds a name that is not valid UTF-8 or has control characters; rename it",
+              "a file name in the folder %s is not valid UTF-8 or has control characters; rename the file",
               path);
     return ERR_OK;
 }
 
-/* Itself, or what it links to. */
+/* Follows links. */
 static bool entry_is_folder(DIR *dir, const struct dirent *entry)
 {
     struct stat info;
@@ -80,8 +80,8 @@ static bool entry_is_folder(DIR *dir, const struct dirent *entry)
     return fstatat(dirfd(dir), entry->d_name, &info, 0) == 0 && S_ISDIR(info.st_mode);
 }
 
-/* The first by name is shown: the order of a folder's entries is any. Folders come in order, so that what was
- * shown of an earlier one stays. */
+/* Keeps the first by name, because readdir's order is arbitrary. Folders come in order, so one from an
+ * earlier folder stays. */
 static void count_other(impl_t *impl, const char *folder, const char *name)
 {
     char path[FS_PATH_MAX];
@@ -93,7 +93,7 @@ static void count_other(impl_t *impl, const char *folder, const char *name)
         memcpy(impl->first_other, path, sizeof path);
 }
 
-/* Folders in the folder, sorted; what else is there is counted. */
+/* Lists the subfolders, sorted, and counts other entries. */
 static err_t list_folders(impl_t *impl, const char *path, names_t *out)
 {
     DIR *dir = NULL;
@@ -150,7 +150,6 @@ static int compare_files(const void *a, const void *b)
     return strcmp(((const file_t *)a)->name, ((const file_t *)b)->name);
 }
 
-/* The images of one class. */
 static err_t list_class(const source_t *source, part_t *part, const char *class_name, int32_t label)
 {
     impl_t *impl = source->impl;
@@ -172,8 +171,7 @@ static err_t list_class(const source_t *source, part_t *part, const char *class_
         bool found = false;
         file_t file = {.label = label};
         TRY_OUT(err, source_stat(dirfd(dir), path, entry->d_name, &found, &file.n_bytes));
-        if (!found)
-            RAISE_OUT(err, ERR_DATA, "%s/%s is a link to a file that is not there", path, entry->d_name);
+        if (!found) RAISE_OUT(err, ERR_DATA, "%s/%s is a broken link", path, entry->d_name);
         TRY_OUT(err, add_file(impl, part, class_name, entry->d_name, file));
     }
     if (part->n_files > n_before)
@@ -186,7 +184,7 @@ out:
 static err_t take_train_classes(source_t *source, const names_t *classes)
 {
     impl_t *impl = source->impl;
-    if (classes->n > INT32_MAX) RAISE(ERR_DATA, "%s has more classes than can be counted", source->path);
+    if (classes->n > INT32_MAX) RAISE(ERR_DATA, "%s has more than %d classes", source->path, INT32_MAX);
     TRY(mem_new_array(classes->n, sizeof *impl->categories, "classes", &impl->categories));
     for (int64_t i = 0; i < classes->n; i++) impl->categories[i] = (category_t){i, classes->names[i], ""};
     source->n_categories = (int32_t)classes->n;
@@ -196,8 +194,7 @@ static err_t take_train_classes(source_t *source, const names_t *classes)
 
 static err_t find_label(const source_t *source, const char *folder, const char *class_name, int32_t *label)
 {
-    /* Sorted by name, as the ids are. */
-    int32_t low = 0, high = source->n_categories;
+    int32_t low = 0, high = source->n_categories; /* sorted by name */
     while (low < high) {
         int32_t middle = low + (high - low) / 2;
         int order = strcmp(class_name, source->categories[middle].name);
@@ -210,14 +207,14 @@ static err_t find_label(const source_t *source, const char *folder, const char *
         else
             low = middle + 1;
     }
-    RAISE(ERR_DATA, "%s has the class %s, which the training images do not have", folder, class_name);
+    RAISE(ERR_DATA, "%s has the class %s, which the training images lack", folder, class_name);
 }
 
 static err_t list_classes(source_t *source, split_t split, const names_t *classes)
 {
     impl_t *impl = source->impl;
     part_t *part = &impl->parts[split];
-    if (classes->n == 0) RAISE(ERR_DATA, "%s holds no folders with the images of a class", part->folder);
+    if (classes->n == 0) RAISE(ERR_DATA, "%s holds no folders of classes", part->folder);
     if (split == SPLIT_TRAIN) TRY(take_train_classes(source, classes));
     for (int64_t i = 0; i < classes->n; i++) {
         int32_t label = 0;
@@ -225,8 +222,7 @@ static err_t list_classes(source_t *source, split_t split, const names_t *classe
         TRY(find_label(source, part->folder, classes->names[i], &label));
         TRY(list_class(source, part, classes->names[i], label));
         if (split == SPLIT_TRAIN && part->n_files == n_before)
-            RAISE(ERR_DATA,
-                  "%s/%s holds no image (.png, .jpg, .jpeg); a class without images cannot be learnt",
+            RAISE(ERR_DATA, "%s/%s holds no image (.png, .jpg, .jpeg); each class needs training images",
                   part->folder, classes->names[i]);
     }
     if (part->n_files == 0) RAISE(ERR_DATA, "%s holds no image (.png, .jpg, .jpeg)", part->folder);
@@ -251,7 +247,8 @@ out:
     return err;
 }
 
-/* Without train/, all of the folder is for training. A class may be called train: then images are in it. */
+/* Without train/, the whole folder is for training. A folder train/ that holds images rather than folders is
+ * a class. */
 static err_t find_classes(const char *path, split_t split, char out[FS_PATH_MAX])
 {
     char train[FS_PATH_MAX];
@@ -273,13 +270,12 @@ static err_t open_source(source_t *source, const char *path)
     if (fs_is_folder(val)) TRY(open_split(source, SPLIT_VAL));
     if (impl->n_others > 0)
         source_note(source,
-                    "%" PRId64 " files or folders that are no images (.png, .jpg, .jpeg) were passed over, "
-                    "the first is %s",
+                    "skipped %" PRId64 " files or folders other than images (.png, .jpg, .jpeg), such as %s",
                     impl->n_others, impl->first_other);
     return ERR_OK;
 }
 
-static err_t save(const source_t *source, void **bytes, int64_t *n_bytes)
+static err_t folder_save(const source_t *source, void **bytes, int64_t *n_bytes)
 {
     const part_t *parts = ((const impl_t *)source->impl)->parts;
     const char *const folders[SPLIT_COUNT] = {parts[SPLIT_TRAIN].folder, parts[SPLIT_VAL].folder};
@@ -299,8 +295,8 @@ static void close_source(source_t *source)
     mem_free(&source->impl);
 }
 
-static err_t describe(const source_t *source, split_t split, int64_t index, source_buffer_t *buffer,
-                      sample_t *out)
+static err_t folder_describe(const source_t *source, split_t split, int64_t index, source_buffer_t *buffer,
+                             sample_t *out)
 {
     const impl_t *impl = source->impl;
     const file_t *file = &impl->parts[split].files[index];
@@ -310,23 +306,23 @@ static err_t describe(const source_t *source, split_t split, int64_t index, sour
     return ERR_OK;
 }
 
-static err_t read_sample(const source_t *source, split_t split, int64_t index, source_buffer_t *buffer,
+static err_t folder_read(const source_t *source, split_t split, int64_t index, source_buffer_t *buffer,
                          sample_t *out)
 {
     const impl_t *impl = source->impl;
-    TRY(describe(source, split, index, buffer, out));
+    TRY(folder_describe(source, split, index, buffer, out));
     return source_load(impl->parts[split].folder, buffer, out);
 }
 
 const source_ops_t source_folder = {
     .kind = "folder",
-    .what = "images (a folder for each class, in train/ and val/ or without them)",
+    .what = "images (a folder per class, directly or in train/ and val/)",
     .is = has_folders,
     .classes = find_classes,
     .open = open_source,
     .close = close_source,
-    .read = read_sample,
-    .describe = describe,
-    .save = save,
+    .read = folder_read,
+    .describe = folder_describe,
+    .save = folder_save,
     .restore = source_list_restore,
 };

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Hashes names, sizes, labels and annotations of a source that has no stored hash. The image bytes are not
- * read. */
+/* Hashes the names, sizes, labels and annotations of a source without a stored hash. Does not read images. */
 #include <string.h>
 
 #include "base/xxh3.h"
 #include "data/source/parts.h"
 
-/* Each part is hashed with the hash of those before it as the seed. */
+/* Seeds each part's hash with that of the preceding parts. */
 static uint64_t hash_part(const void *part, size_t n_bytes, uint64_t before)
 {
     return XXH3_64bits_withSeed(part, n_bytes, before);

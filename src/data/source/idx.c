@@ -23,7 +23,7 @@ static bool is_idx(const char *path)
            idx_find(path, SPLIT_VAL, true, found) == ERR_OK;
 }
 
-static err_t encode(const dataset_t *from, split_t split, int64_t i, source_entry_t *entry, uint8_t **png)
+static err_t encode_idx(const dataset_t *from, split_t split, int64_t i, source_entry_t *entry, uint8_t **png)
 {
     const dataset_info_t *info = &from->info;
     size_t n_bytes = 0;
@@ -34,7 +34,7 @@ static err_t encode(const dataset_t *from, split_t split, int64_t i, source_entr
     return ERR_OK;
 }
 
-/* On all cores: tens of thousands of images take seconds. */
+/* On all cores, because tens of thousands of images take seconds. */
 static err_t encode_split(source_t *source, const dataset_t *from, split_t split)
 {
     impl_t *impl = source->impl;
@@ -46,7 +46,7 @@ static err_t encode_split(source_t *source, const dataset_t *from, split_t split
     source->n_samples[split] = n;
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < n; i++) {
-        err_t err = encode(from, split, i, &impl->entries[split][i], &impl->images[split][i]);
+        err_t err = encode_idx(from, split, i, &impl->entries[split][i], &impl->images[split][i]);
         if (err == ERR_OK) continue;
 #pragma omp critical
         err_take(err, &failure);
@@ -118,7 +118,7 @@ static err_t save_idx(const source_t *source, void **bytes, int64_t *n_bytes)
 
 const source_ops_t source_idx = {
     .kind = "idx",
-    .what = "IDX files, as MNIST's (train-images-idx3-ubyte.gz and its like)",
+    .what = "MNIST's IDX files (train-images-idx3-ubyte.gz and so on)",
     .is = is_idx,
     .open = open_idx,
     .close = close_idx,

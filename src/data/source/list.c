@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Serialises a source that is a list of images into one relocatable block, and restores it with every pointer
- * and length checked. share.c sends the block to the other ranks. */
+/* Serialises a source that is a list of images into one relocatable block, and restores it, checking every
+ * length and index. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "data/source/parts.h"
 
-/* All that is counted is behind it, in the order of parts_t. */
+/* The head of the block; the counted elements follow in the order of parts_t. */
 typedef struct list {
     source_frame_t frame;
     char folders[SPLIT_COUNT][FS_PATH_MAX];
@@ -18,7 +18,7 @@ typedef struct list {
     int64_t n_annotations, n_points, n_polygons, n_runs, n_text, n_image_bytes;
 } list_t;
 
-_Static_assert(sizeof(list_t) % 8 == 0, "what follows is aligned");
+_Static_assert(sizeof(list_t) % 8 == 0, "aligns the elements that follow");
 
 typedef struct parts {
     category_t *categories;
@@ -33,34 +33,34 @@ typedef struct parts {
 } parts_t;
 
 typedef struct impl {
-    source_ops_t ops; /* the kind's, but for what follows here */
+    source_ops_t ops; /* the kind's, with this file's functions */
     list_t *list;     /* the block */
     parts_t parts;
 } impl_t;
 
-/* Where n elements are, at *offset of the block; without one they are only counted. */
-static void place(char *block, int64_t *offset, int64_t n, size_t element_bytes, void *out_pointer)
+/* Sets *out_pointer to n elements at *offset and advances it. block NULL: only counts. */
+static void list_place(char *block, int64_t *offset, int64_t n, size_t element_bytes, void *out_pointer)
 {
     char *at = block ? block + *offset : NULL;
     memcpy(out_pointer, &at, sizeof at);
     *offset += n * (int64_t)element_bytes;
 }
 
-/* Returns the bytes of the whole. Those that want alignment come first. */
+/* Returns the block's size. Elements that need alignment come first. */
 static int64_t place_parts(const list_t *list, void *block, parts_t *out)
 {
     int64_t at = (int64_t)sizeof *list;
-    place(block, &at, list->n_categories, sizeof *out->categories, &out->categories);
+    list_place(block, &at, list->n_categories, sizeof *out->categories, &out->categories);
     for (int s = 0; s < SPLIT_COUNT; s++) {
-        place(block, &at, list->n_samples[s], sizeof(sample_t), &out->samples[s]);
-        place(block, &at, list->n_samples[s], sizeof(source_entry_t), &out->entries[s]);
+        list_place(block, &at, list->n_samples[s], sizeof(sample_t), &out->samples[s]);
+        list_place(block, &at, list->n_samples[s], sizeof(source_entry_t), &out->entries[s]);
     }
-    place(block, &at, list->n_annotations, sizeof *out->annotations, &out->annotations);
-    place(block, &at, list->n_points, 2 * sizeof *out->points, &out->points);
-    place(block, &at, list->n_polygons, sizeof *out->polygons, &out->polygons);
-    place(block, &at, list->n_runs, sizeof *out->runs, &out->runs);
-    place(block, &at, list->n_text, 1, &out->text);
-    place(block, &at, list->n_image_bytes, 1, &out->images);
+    list_place(block, &at, list->n_annotations, sizeof *out->annotations, &out->annotations);
+    list_place(block, &at, list->n_points, 2 * sizeof *out->points, &out->points);
+    list_place(block, &at, list->n_polygons, sizeof *out->polygons, &out->polygons);
+    list_place(block, &at, list->n_runs, sizeof *out->runs, &out->runs);
+    list_place(block, &at, list->n_text, 1, &out->text);
+    list_place(block, &at, list->n_image_bytes, 1, &out->images);
     return at;
 }
 
@@ -83,8 +83,8 @@ static void count_sample(const sample_t *sample, list_t *list)
     }
 }
 
-/* Copies n elements to *at, a pointer to such elements, and moves it behind them. */
-static void put(void *at_pointer, const void *from, int64_t n, size_t element_bytes)
+/* Copies n elements to *at_pointer and advances it. */
+static void list_put(void *at_pointer, const void *from, int64_t n, size_t element_bytes)
 {
     char *at;
     size_t n_bytes = (size_t)n * element_bytes;
@@ -96,7 +96,7 @@ static void put(void *at_pointer, const void *from, int64_t n, size_t element_by
 
 static void put_text(parts_t *at, const char *text)
 {
-    put(&at->text, text, (int64_t)strlen(text) + 1, 1);
+    list_put(&at->text, text, (int64_t)strlen(text) + 1, 1);
 }
 
 static void put_sample(parts_t *at, split_t split, const sample_t *sample)
@@ -104,21 +104,21 @@ static void put_sample(parts_t *at, split_t split, const sample_t *sample)
     sample_t *to = at->samples[split]++;
     *to = *sample;
     put_text(at, sample->name);
-    if (sample->bytes) put(&at->images, sample->bytes, (int64_t)sample->n_bytes, 1);
+    if (sample->bytes) list_put(&at->images, sample->bytes, (int64_t)sample->n_bytes, 1);
     to->name = NULL, to->bytes = NULL, to->annotations = NULL;
     for (int32_t i = 0; i < sample->n_annotations; i++) {
         const annotation_t *a = &sample->annotations[i];
-        put(&at->points, a->points, count_points(a), 2 * sizeof *a->points);
-        put(&at->polygons, a->n_points, a->n_polygons, sizeof *a->n_points);
-        put(&at->runs, a->runs, a->n_runs, sizeof *a->runs);
+        list_put(&at->points, a->points, count_points(a), 2 * sizeof *a->points);
+        list_put(&at->polygons, a->n_points, a->n_polygons, sizeof *a->n_points);
+        list_put(&at->runs, a->runs, a->n_runs, sizeof *a->runs);
         *at->annotations = *a;
         at->annotations->n_points = NULL, at->annotations->points = NULL, at->annotations->runs = NULL;
         at->annotations++;
     }
 }
 
-/* Every sample is counted (at NULL) or put down. */
-static err_t visit(const source_t *source, list_t *list, parts_t *at)
+/* Counts every sample (at NULL) or writes it to the block. */
+static err_t visit_samples(const source_t *source, list_t *list, parts_t *at)
 {
     err_t err = ERR_OK;
     source_buffer_t buffer = {0};
@@ -137,7 +137,7 @@ out:
     return err;
 }
 
-static err_t fill(const source_t *source, list_t *list)
+static err_t fill_block(const source_t *source, list_t *list)
 {
     parts_t at;
     place_parts(list, list, &at);
@@ -148,8 +148,8 @@ static err_t fill(const source_t *source, list_t *list)
         put_text(&at, category->supergroup);
     }
     for (int s = 0; s < SPLIT_COUNT; s++)
-        put(&at.entries[s], source->entries[s], source->n_samples[s], sizeof(source_entry_t));
-    return visit(source, list, &at);
+        list_put(&at.entries[s], source->entries[s], source->n_samples[s], sizeof(source_entry_t));
+    return visit_samples(source, list, &at);
 }
 
 err_t source_list_save(const source_t *source, const char *const folders[SPLIT_COUNT], void **bytes,
@@ -171,11 +171,11 @@ err_t source_list_save(const source_t *source, const char *const folders[SPLIT_C
     for (int32_t i = 0; i < source->n_categories; i++)
         list->n_text +=
             (int64_t)(strlen(source->categories[i].name) + strlen(source->categories[i].supergroup)) + 2;
-    TRY_OUT(err, visit(source, list, NULL));
+    TRY_OUT(err, visit_samples(source, list, NULL));
     *n_bytes = place_parts(list, NULL, &parts);
     TRY_OUT(err, mem_new((size_t)*n_bytes, "a list of images", &block));
     *block = *list;
-    TRY_OUT(err, fill(source, block));
+    TRY_OUT(err, fill_block(source, block));
     *bytes = block;
     block = NULL;
 out:
@@ -186,11 +186,12 @@ out:
 
 static err_t raise_broken(void)
 {
-    RAISE(ERR_DATA, "what was found of the data is not whole: its parts have other lengths than it says");
+    RAISE(ERR_DATA, "the list of data from rank 0 is damaged: its lengths do not match");
 }
 
-/* The next n elements of a part that ends at `end`; *at is moved behind them. False where there are fewer. */
-static bool take(void *at_pointer, const void *end, int64_t n, size_t element_bytes, void *out_pointer)
+/* Sets *out_pointer to the next n elements of a part that ends at `end`, and advances *at_pointer. False if
+ * fewer remain. */
+static bool list_take(void *at_pointer, const void *end, int64_t n, size_t element_bytes, void *out_pointer)
 {
     char *at;
     memcpy(&at, at_pointer, sizeof at);
@@ -204,18 +205,18 @@ static bool take(void *at_pointer, const void *end, int64_t n, size_t element_by
 static bool take_text(parts_t *at, const parts_t *end, const char **out)
 {
     size_t room = (size_t)(end->text - at->text), n = strnlen(at->text, room);
-    return n < room && take(&at->text, end->text, (int64_t)n + 1, 1, out);
+    return n < room && list_take(&at->text, end->text, (int64_t)n + 1, 1, out);
 }
 
 static bool take_annotation(parts_t *at, const parts_t *end, int32_t n_categories, annotation_t *a)
 {
     if (a->category < 0 || a->category >= n_categories ||
-        !take(&at->polygons, end->polygons, a->n_polygons, sizeof *a->n_points, &a->n_points))
+        !list_take(&at->polygons, end->polygons, a->n_polygons, sizeof *a->n_points, &a->n_points))
         return false;
     for (int32_t i = 0; i < a->n_polygons; i++)
         if (a->n_points[i] < 0) return false;
-    return take(&at->points, end->points, count_points(a), 2 * sizeof *a->points, &a->points) &&
-           take(&at->runs, end->runs, a->n_runs, sizeof *a->runs, &a->runs);
+    return list_take(&at->points, end->points, count_points(a), 2 * sizeof *a->points, &a->points) &&
+           list_take(&at->runs, end->runs, a->n_runs, sizeof *a->runs, &a->runs);
 }
 
 static bool take_sample(parts_t *at, const parts_t *end, const list_t *list, sample_t *sample)
@@ -223,17 +224,18 @@ static bool take_sample(parts_t *at, const parts_t *end, const list_t *list, sam
     int32_t n_categories = (int32_t)list->n_categories;
     annotation_t *annotations = NULL;
     if (sample->label < -1 || sample->label >= n_categories || !take_text(at, end, &sample->name) ||
-        !take(&at->annotations, end->annotations, sample->n_annotations, sizeof *annotations, &annotations))
+        !list_take(&at->annotations, end->annotations, sample->n_annotations, sizeof *annotations,
+                   &annotations))
         return false;
     sample->annotations = annotations;
     for (int32_t i = 0; i < sample->n_annotations; i++)
         if (!take_annotation(at, end, n_categories, &annotations[i])) return false;
     if (!list->has_bytes) return true;
     return sample->n_bytes <= INT64_MAX &&
-           take(&at->images, end->images, (int64_t)sample->n_bytes, 1, &sample->bytes);
+           list_take(&at->images, end->images, (int64_t)sample->n_bytes, 1, &sample->bytes);
 }
 
-/* Where each part ends. */
+/* The end of each part. */
 static parts_t ends_of(const list_t *list, const parts_t *parts)
 {
     parts_t end = *parts;
@@ -246,7 +248,8 @@ static parts_t ends_of(const list_t *list, const parts_t *parts)
     return end;
 }
 
-static bool connect(const list_t *list, const parts_t *parts)
+/* Restores all pointers; false if a length or an index is wrong. */
+static bool link_parts(const list_t *list, const parts_t *parts)
 {
     parts_t at = *parts;
     const parts_t end = ends_of(list, parts);
@@ -261,7 +264,7 @@ static bool connect(const list_t *list, const parts_t *parts)
            at.runs == end.runs && at.text == end.text && at.images == end.images;
 }
 
-/* Counts that the block has room for, so that no sum of them overflows. */
+/* Checks first that no count exceeds the block, so that their sum cannot overflow. */
 static bool is_whole(list_t *list, int64_t n_bytes, parts_t *parts)
 {
     if (n_bytes < (int64_t)sizeof *list) return false;
@@ -279,7 +282,7 @@ static bool is_whole(list_t *list, int64_t n_bytes, parts_t *parts)
     return list->n_categories <= INT32_MAX && place_parts(list, list, parts) == n_bytes &&
            memchr(list->notes, '\0', sizeof list->notes) &&
            memchr(list->folders[SPLIT_TRAIN], '\0', sizeof list->folders[SPLIT_TRAIN]) &&
-           memchr(list->folders[SPLIT_VAL], '\0', sizeof list->folders[SPLIT_VAL]) && connect(list, parts);
+           memchr(list->folders[SPLIT_VAL], '\0', sizeof list->folders[SPLIT_VAL]) && link_parts(list, parts);
 }
 
 static err_t check_files(const impl_t *impl)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the kinds of sources share: checking names, stat and reading of files, buffers, and notes to the user.
- * */
+/* Helpers that the kinds of sources share: names, files, buffers, and notes to the user. */
 #include "data/source/parts.h"
 
 #include <errno.h>
@@ -39,8 +38,7 @@ err_t source_reserve(source_buffer_t *buffer, size_t n_bytes)
     if (n_bytes <= buffer->n_bytes) return ERR_OK;
     mem_free(&buffer->block);
     buffer->n_bytes = 0;
-    /* Some more: images differ in size, and few of them are to be larger than all before. */
-    size_t room = n_bytes + n_bytes / 4;
+    size_t room = n_bytes + n_bytes / 4; /* so that few later images exceed it */
     TRY(mem_new(room, "a compressed image", &buffer->block));
     buffer->n_bytes = room;
     return ERR_OK;
@@ -59,7 +57,7 @@ static err_t check_file(const char *folder, const char *name, const struct stat 
 {
     if (!S_ISREG(info->st_mode)) RAISE(ERR_DATA, "%s/%s is not a regular file", folder, name);
     if (info->st_size > SOURCE_MAX_IMAGE)
-        RAISE(ERR_DATA, "%s/%s has %lld bytes; an image may have up to %d", folder, name,
+        RAISE(ERR_DATA, "%s/%s has %lld bytes; the limit for an image is %d", folder, name,
               (long long)info->st_size, SOURCE_MAX_IMAGE);
     return ERR_OK;
 }
@@ -69,7 +67,7 @@ err_t source_stat(int folder_fd, const char *folder, const char *name, bool *fou
     struct stat info;
     *found = fstatat(folder_fd, name, &info, 0) == 0;
     if (!*found && errno == ENOENT) return ERR_OK;
-    if (!*found) RAISE(ERR_DATA, "%s/%s cannot be reached: %s", folder, name, strerror(errno));
+    if (!*found) RAISE(ERR_DATA, "cannot access %s/%s: %s", folder, name, strerror(errno));
     TRY(check_file(folder, name, &info));
     *n_bytes = info.st_size;
     return ERR_OK;
@@ -79,7 +77,7 @@ static err_t parts_read_bytes(int fd, const char *path, void *out, size_t n_byte
 {
     size_t n_read;
     int reason = fs_read_all(fd, FS_HERE, out, n_bytes, &n_read);
-    if (reason) RAISE(ERR_SYSTEM, "%s: reading failed: %s", path, strerror(reason));
+    if (reason) RAISE(ERR_SYSTEM, "cannot read %s: %s", path, strerror(reason));
     if (n_read < n_bytes) RAISE(ERR_DATA, "%s ends after %zu of %zu bytes", path, n_read, n_bytes);
     return ERR_OK;
 }
@@ -90,12 +88,12 @@ static err_t parts_read_file(const char *folder, source_buffer_t *buffer, sample
     err_t err = ERR_OK;
     TRY(fs_join(path, folder, sample->name));
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) RAISE(ERR_DATA, "%s cannot be opened: %s", path, strerror(errno));
+    if (fd < 0) RAISE(ERR_DATA, "cannot open %s: %s", path, strerror(errno));
     if (fstat(fd, &info) != 0) RAISE_OUT(err, ERR_SYSTEM, "%s: fstat failed: %s", path, strerror(errno));
     TRY_OUT(err, check_file(folder, sample->name, &info));
     if (info.st_size != (int64_t)sample->n_bytes)
-        RAISE_OUT(err, ERR_DATA, "%s has %lld bytes now; it had %zu when the folder was opened", path,
-                  (long long)info.st_size, sample->n_bytes);
+        RAISE_OUT(err, ERR_DATA, "%s changed: it has %lld bytes, but had %zu when the folder was opened",
+                  path, (long long)info.st_size, sample->n_bytes);
     TRY_OUT(err, source_reserve(buffer, sample->n_bytes));
     TRY_OUT(err, parts_read_bytes(fd, path, buffer->block, sample->n_bytes));
     sample->bytes = buffer->block;
@@ -111,11 +109,11 @@ err_t source_load(const char *folder, source_buffer_t *buffer, sample_t *sample)
     TRY(parts_read_file(folder, buffer, sample, path));
     TRY(image_info((image_bytes_t){path, sample->bytes, sample->n_bytes}, &info));
     if (info.stored_width > INT32_MAX || info.stored_height > INT32_MAX)
-        RAISE(ERR_DATA, "%s says that it is %" PRId64 " × %" PRId64 " pixels", path, info.stored_width,
+        RAISE(ERR_DATA, "%s is too large: %" PRId64 " × %" PRId64 " pixels", path, info.stored_width,
               info.stored_height);
     if (sample->width && (sample->width != info.stored_width || sample->height != info.stored_height))
-        RAISE(ERR_DATA, "%s is %" PRId64 " × %" PRId64 " pixels, but its annotations are of one of %d × %d",
-              path, info.stored_width, info.stored_height, sample->width, sample->height);
+        RAISE(ERR_DATA, "%s is %" PRId64 " × %" PRId64 " pixels, but its annotations are for %d × %d", path,
+              info.stored_width, info.stored_height, sample->width, sample->height);
     sample->width = (int32_t)info.stored_width;
     sample->height = (int32_t)info.stored_height;
     return ERR_OK;

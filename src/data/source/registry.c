@@ -1,32 +1,31 @@
 /* SPDX-License-Identifier: MIT */
-/* The kinds of sources, and how the kind is found from a folder's content. */
+/* The kinds of sources, and the detection of a folder's kind by its content. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "data/source/parts.h"
 
-/* Shards are first, as their files are known by name. The folder of classes is last: the others have folders
- * in them, too.
- */
+/* In order of detection. Shards have the most specific file names; image folders come last, because the
+ * others may contain folders, too. */
 static const source_ops_t *const kinds[] = {&source_shards, &source_coco, &source_idx, &source_folder};
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
 static err_t find_kind(const char *path, const source_ops_t **out)
 {
     if (!fs_is_folder(path))
-        RAISE(ERR_DATA, "%s: %s", path, fs_exists(path) ? "this is not a folder" : "there is no such folder");
+        RAISE(ERR_DATA, "%s: %s", path, fs_exists(path) ? "not a folder" : "no such folder");
     for (int i = 0; i < N_KINDS; i++) {
         if (!kinds[i]->is(path)) continue;
         *out = kinds[i];
         return ERR_OK;
     }
-    char wanted[512] = "";
+    char expected[512] = "";
     for (int i = 0; i < N_KINDS; i++) {
-        size_t used = strlen(wanted);
-        snprintf(wanted + used, sizeof wanted - used, "%s %s", i ? ";" : "", kinds[i]->what);
+        size_t used = strlen(expected);
+        snprintf(expected + used, sizeof expected - used, "%s%s", i ? "; " : "", kinds[i]->what);
     }
-    RAISE(ERR_DATA, "%s holds no images that can be read. Wanted is one of:%s", path, wanted);
+    RAISE(ERR_DATA, "no images found in %s; expected one of: %s", path, expected);
 }
 
 const source_ops_t *source_kind(const char *name)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A folder of shards as a source, read through data/shard. Missing or foreign shard files are found at
- * opening. */
+/* A folder of shards as a source, read through data/shard. Missing shard files are found when it is opened.
+ */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -17,10 +17,10 @@ typedef struct shards {
     shard_reader_t *reader;
     shard_pieces_t *pieces;
     source_entry_t *entries[SPLIT_COUNT];
-    category_t *categories; /* their text is the index's */
+    category_t *categories; /* texts point into the index */
 } shards_t;
 
-/* Also a packing that was not finished is one: opening it says so. */
+/* Also true for unfinished packing, which opening then reports. */
 static bool is_shards(const char *path)
 {
     DIR *dir = opendir(path);
@@ -31,7 +31,7 @@ static bool is_shards(const char *path)
     return found;
 }
 
-/* Which shard of the index a file's name is; false: none. */
+/* Finds the shard of this file name in the index. */
 static bool find_shard(const shard_index_t *index, const char *name, int *split, int64_t *number)
 {
     const char *digits = strchr(name, '-');
@@ -48,15 +48,15 @@ static err_t list_files(const char *path, const shard_index_t *index, bool *foun
     int split;
     int64_t number;
     DIR *dir = opendir(path);
-    if (!dir) RAISE(ERR_DATA, "%s cannot be listed: %s", path, strerror(errno));
+    if (!dir) RAISE(ERR_DATA, "cannot list %s: %s", path, strerror(errno));
     for (struct dirent *entry; (entry = readdir(dir));)
         if (find_shard(index, entry->d_name, &split, &number)) found[split][number] = true;
     closedir(dir);
     return ERR_OK;
 }
 
-/* A shard that was not copied would be noticed when it is read: of validation, an epoch later. The folder is
- * listed, as asking for each file would take long on a network. */
+/* Finds missing shards now rather than when they are read, which can be an epoch later. Listing the folder is
+ * faster on a network than a stat of each file. */
 static err_t check_files(const char *path, const shard_index_t *index)
 {
     bool *found[SPLIT_COUNT] = {NULL};
@@ -74,10 +74,11 @@ static err_t check_files(const char *path, const shard_index_t *index)
             n_missing++;
         }
     if (n_missing > 0)
-        RAISE_OUT(err, ERR_DATA,
-                  "%s lacks %lld of the %lld shards in its index, the first is %s; copy them again, or make "
-                  "them again with dptrain data pack",
-                  path, (long long)n_missing, (long long)n, first);
+        RAISE_OUT(
+            err, ERR_DATA,
+            "%s lacks %lld of the %lld shards in its index, the first is %s; copy them again, or recreate "
+            "them with dptrain data pack",
+            path, (long long)n_missing, (long long)n, first);
 out:
     for (int s = 0; s < SPLIT_COUNT; s++) mem_free(&found[s]);
     return err;
@@ -115,7 +116,7 @@ static void close_shards(source_t *source)
     mem_free(&source->impl);
 }
 
-/* Takes the index over. */
+/* Takes ownership of the index. */
 static err_t use_index(source_t *source, const char *path, shard_index_t *index)
 {
     shards_t *shards;
@@ -176,7 +177,7 @@ static err_t restore_shards(source_t *source, void **bytes, int64_t n_bytes)
     return ERR_OK;
 }
 
-static err_t read_sample(const source_t *source, split_t split, int64_t index, source_buffer_t *buffer,
+static err_t read_shards(const source_t *source, split_t split, int64_t index, source_buffer_t *buffer,
                          sample_t *out)
 {
     const shards_t *shards = source->impl;
@@ -192,13 +193,13 @@ static err_t read_sample(const source_t *source, split_t split, int64_t index, s
     return err;
 }
 
-static void free_buffer(source_buffer_t *buffer)
+static void free_shards_buffer(source_buffer_t *buffer)
 {
     shard_piece_t *held = buffer->impl;
     shard_pieces_release(&held);
 }
 
-static err_t describe_sample(const source_t *source, split_t split, int64_t index, source_buffer_t *buffer,
+static err_t describe_shards(const source_t *source, split_t split, int64_t index, source_buffer_t *buffer,
                              sample_t *out)
 {
     const shards_t *shards = source->impl;
@@ -211,13 +212,13 @@ static err_t describe_sample(const source_t *source, split_t split, int64_t inde
 
 const source_ops_t source_shards = {
     .kind = "shards",
-    .what = "index.h5 and shards, as dptrain data pack makes them",
+    .what = "shards with index.h5, written by dptrain data pack",
     .is = is_shards,
     .open = open_shards,
     .close = close_shards,
-    .read = read_sample,
-    .free_buffer = free_buffer,
-    .describe = describe_sample,
+    .read = read_shards,
+    .free_buffer = free_shards_buffer,
+    .describe = describe_shards,
     .save = save_shards,
     .restore = restore_shards,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Frames a source's serialised state with its kind and restores it elsewhere. Broadcasting the bytes is left
- * to cluster/comm/from_rank0.c. */
+/* Serialises a source with a frame that names its kind, and restores it. Sending the bytes is left to
+ * cluster/comm/from_rank0.c. */
 #include "data/source/share.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@ static err_t check_frame(const source_frame_t *frame, int64_t n_bytes)
         memchr(frame->path, '\0', sizeof frame->path) && memchr(frame->kind, '\0', sizeof frame->kind) &&
         source_kind(frame->kind))
         return ERR_OK;
-    RAISE(ERR_DATA, "what was found of the data is not whole: %" PRId64 " bytes", n_bytes);
+    RAISE(ERR_DATA, "the list of data from rank 0 is damaged: %" PRId64 " bytes", n_bytes);
 }
 
 err_t source_restore(void **bytes, int64_t n_bytes, source_t **out)
@@ -57,13 +57,12 @@ err_t source_check_file(const char *folder, const char *name, int64_t n_bytes)
     if (stat(path, &info) != 0)
         RAISE(
             ERR_DATA,
-            "%s cannot be reached here: %s; rank 0 has found it, and every host needs the same files at the "
+            "cannot access %s on this host: %s; rank 0 found it, and every host needs the same files at the "
             "same path",
             path, strerror(errno));
     if (!S_ISREG(info.st_mode) || info.st_size != n_bytes)
         RAISE(ERR_DATA,
-              "%s has %lld bytes here; rank 0 has found one of %" PRId64 ", and every host needs the same "
-              "files",
+              "%s has %lld bytes on this host, but %" PRId64 " on rank 0's; every host needs the same files",
               path, (long long)info.st_size, n_bytes);
     return ERR_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Dispatch to a kind of source. The kinds are in registry.c. */
+/* Dispatches calls to the kind of source. registry.c lists the kinds. */
 #include "data/source/source.h"
 
 #include <string.h>
