@@ -260,7 +260,7 @@ static void test_refused(void)
        "an image without bytes is refused by name");
     sample = sample_make(0);
     sample.label = N_CATEGORIES;
-    OK(add_one(sample) == ERR_DATA && SAYS(sample.name, "label 3"), "a label that is no category");
+    OK(add_one(sample) == ERR_DATA && SAYS(sample.name, "label is 3"), "a label that is no category");
     sample = sample_make(0);
     sample.width = 0;
     OK(add_one(sample) == ERR_DATA && SAYS("0×10"), "an image without a size");
@@ -272,7 +272,7 @@ static void test_refused(void)
     OK(add_one(with_annotation(&a)) == ERR_DATA && SAYS("box"), "a box that is no number");
     a = annotations_a[1];
     a.n_runs = 3;
-    OK(add_one(with_annotation(&a)) == ERR_DATA && SAYS("runs of 15 pixels"), "runs of another size");
+    OK(add_one(with_annotation(&a)) == ERR_DATA && SAYS("runs add up to 15 pixels"), "runs of another size");
     static const int32_t two[] = {2, 5};
     a = annotations_a[0];
     a.n_points = two;

@@ -89,7 +89,7 @@ static void test_flips(const shard_index_t *index)
         n_missed += told.n == 0;
         n_in_records += record >= 0;
         n_unnamed +=
-            record >= 0 ? !strstr(told.text, words) : !strstr(told.text, "every record in it is whole");
+            record >= 0 ? !strstr(told.text, words) : !strstr(told.text, "all its records are intact");
         n_read += record >= 0 && !read_refuses(index, record);
         if (at < SEAL_BYTES) h5_opens = 0; /* the seal's own numbers are compared with those inside */
         if (n_missed + n_unnamed + n_read == 1) printf("# byte %zu, record %d: %s\n", at, record, told.text);
@@ -244,14 +244,14 @@ static void test_plans(const shard_index_t *index)
        "a shard that is there says of itself what the index says");
     plan.plan = 8;
     OK(!shard_is_done(&plan) && shard_load(&plan, &file, entries) == ERR_DATA &&
-           SAYS(shard0, "of another packing"),
+           SAYS(shard0, "belongs to another plan"),
        "for another plan it is not done");
     plan.plan = 7;
     sample_spit(shard0, other, n_other);
-    OK(shard_load(&plan, &file, entries) == ERR_DATA && SAYS(shard0, "number 1, where 0 is wanted"),
+    OK(shard_load(&plan, &file, entries) == ERR_DATA && SAYS(shard0, "number 1; expected 0"),
        "a shard under another's name is refused");
     told_t told = verify(index, 0);
-    OK(told.n == 1 + PER_SHARD && strstr(told.text, "is whole, but not the one"),
+    OK(told.n == 1 + PER_SHARD && strstr(told.text, "is intact, but not the one"),
        "and told, as is every record of it");
     char path[FS_PATH_MAX];
     sample_path(path, shard0);
@@ -262,7 +262,7 @@ static void test_plans(const shard_index_t *index)
     sample_write_shard(&plan, sample_of_table, scratch);
     shard_index_free(&scratch);
     told = verify(index, 0);
-    OK(strstr(told.text, "is whole, but of another packing"), "a shard of another packing is told");
+    OK(strstr(told.text, "is intact, but belongs to another plan"), "a shard of another packing is told");
     sample_spit(shard0, data, n);
     free(data);
     free(other);

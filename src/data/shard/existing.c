@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Names of shard files, and the recovery of finished shards when an interrupted packing is resumed. */
+/* Names of shard files, and the recovery of complete shards when interrupted packing resumes. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -16,7 +16,7 @@ void shard_name(split_t split, int64_t number, int64_t n_shards, char out[SHARD_
              n_shards);
 }
 
-/* Length of the name of a shard that `name` begins with; 0: it does not. */
+/* The length of the shard's name at the start of `name`, or 0. */
 static size_t name_length(const char *name)
 {
     for (int split = 0; split < SPLIT_COUNT; split++) {
@@ -57,7 +57,7 @@ static err_t open_shard(const shard_plan_t *plan, char path[FS_PATH_MAX], int *f
     shard_name(plan->split, plan->number, plan->n_shards, name);
     TRY(fs_join(path, plan->folder, name));
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (*fd < 0) RAISE(seal_errno_code(errno), "the shard %s cannot be opened: %s", path, strerror(errno));
+    if (*fd < 0) RAISE(seal_errno_code(errno), "cannot open the shard %s: %s", path, strerror(errno));
     return ERR_OK;
 }
 
@@ -73,8 +73,8 @@ bool shard_is_done(const shard_plan_t *plan)
     return done;
 }
 
-/* That the file is the part of the plan that its name says. */
-static err_t check_place(const shard_plan_t *plan, const h5_file_t *f)
+/* Verifies that the file is the part of the plan that its name indicates. */
+static err_t check_part(const shard_plan_t *plan, const h5_file_t *f)
 {
     const struct {
         const char *name;
@@ -88,22 +88,22 @@ static err_t check_place(const shard_plan_t *plan, const h5_file_t *f)
         int64_t value;
         TRY(shard_h5_read_int(f, wanted[i].name, &value));
         if (value != wanted[i].value)
-            RAISE(ERR_DATA, "the shard %s has %s %" PRId64 ", where %" PRId64 " is wanted", f->path,
-                  wanted[i].name, value, wanted[i].value);
+            RAISE(ERR_DATA, "the shard %s has %s %" PRId64 "; expected %" PRId64, f->path, wanted[i].name,
+                  value, wanted[i].value);
     }
     TRY(shard_h5_read_text(f, "split", split, sizeof split));
     if (strcmp(split, split_names[plan->split]) != 0)
-        RAISE(ERR_DATA, "the shard %s is one of %s, by its own words", f->path, split);
+        RAISE(ERR_DATA, "the shard %s has split %s; expected %s", f->path, split, split_names[plan->split]);
     return ERR_OK;
 }
 
-static err_t load(const shard_plan_t *plan, h5_file_t *f, const seal_t *seal, shard_file_t *file,
-                  shard_entry_t *entries)
+static err_t load_shard(const shard_plan_t *plan, h5_file_t *f, const seal_t *seal, shard_file_t *file,
+                        shard_entry_t *entries)
 {
     if (seal->plan != plan->plan)
-        RAISE(ERR_DATA, "the shard %s is of another packing: its plan is %016" PRIx64 ", not %016" PRIx64,
-              f->path, seal->plan, plan->plan);
-    TRY(check_place(plan, f));
+        RAISE(ERR_DATA, "the shard %s belongs to another plan: %016" PRIx64 ", not %016" PRIx64, f->path,
+              seal->plan, plan->plan);
+    TRY(check_part(plan, f));
     *file = (shard_file_t){.first = plan->first,
                            .n_samples = plan->n_samples,
                            .n_bytes = seal->n_bytes,
@@ -123,7 +123,7 @@ err_t shard_load(const shard_plan_t *plan, shard_file_t *file, shard_entry_t *en
     seal_t seal;
     TRY(open_shard(plan, path, &fd));
     err_t err = shard_h5_open(&f, "shard", path, fd, &seal);
-    if (err == ERR_OK) err = load(plan, &f, &seal, file, entries);
+    if (err == ERR_OK) err = load_shard(plan, &f, &seal, file, entries);
     err = h5_file_close(&f, err);
     close(fd);
     return err;

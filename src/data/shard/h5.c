@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The compound types, attributes and datasets of shards and index, each checked for its exact type and length
- * on reading. */
+/* The compound types, attributes and datasets of shards and the index. Reading checks exact types and
+ * lengths. */
 #include "data/shard/h5.h"
 
 #include <inttypes.h>
@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A member of a compound; `text` is the length of one that is text, 0: a number. */
+/* A member of a compound type. */
 typedef struct member {
     const char *name;
     size_t offset;
-    char kind; /* 'i' int32, 'l' int64, 'u' uint64, 't' text */
-    size_t n_text;
+    char kind;     /* 'i' int32, 'l' int64, 'u' uint64, 't' text */
+    size_t n_text; /* length of a text */
 } member_t;
 
 #define ENTRY(field, kind)                                                                                   \
@@ -58,7 +58,7 @@ static const struct {
     [SHARD_CATEGORIES] = {category_members, sizeof(shard_category_t)},
 };
 _Static_assert(sizeof(shard_entry_t) == 72 && sizeof(shard_file_t) == 120 && sizeof(shard_category_t) == 520,
-               "no holes: every byte of an element is written");
+               "elements have no padding");
 
 static err_t make_text_type(size_t n_bytes, hid_t *out)
 {
@@ -80,7 +80,7 @@ static err_t insert_member(hid_t compound, const member_t *m)
     return err;
 }
 
-/* *out: h5_close it. */
+/* Close *out with h5_close. */
 static err_t make_type(shard_type_t type, hid_t *out)
 {
     *out = -1;
@@ -123,13 +123,13 @@ err_t shard_h5_write_text(const h5_file_t *f, const char *name, const char *valu
     return h5_file_write_text(f, f->id, name, value);
 }
 
-static err_t newer(const h5_file_t *f, const seal_t *seal)
+static err_t raise_newer(const h5_file_t *f, const seal_t *seal)
 {
     RAISE(ERR_DATA, "the %s %s was written by a newer dptrain (schema %" PRId64 "; this one reads up to %d)",
           f->kind, f->path, seal->schema, SHARD_SCHEMA);
 }
 
-/* The seal's schema and plan lie outside its own digest: the same numbers inside the file vouch for them. */
+/* The seal's digest does not cover its schema and plan, so they are compared with the copies in the file. */
 static err_t check_inside(const h5_file_t *f, const seal_t *seal)
 {
     int64_t schema;
@@ -138,7 +138,7 @@ static err_t check_inside(const h5_file_t *f, const seal_t *seal)
     if (schema != seal->schema)
         RAISE(ERR_DATA, "the %s %s is damaged: its first bytes say schema %" PRId64 ", its content %" PRId64,
               f->kind, f->path, seal->schema, schema);
-    if (schema > SHARD_SCHEMA) return newer(f, seal);
+    if (schema > SHARD_SCHEMA) return raise_newer(f, seal);
     TRY(shard_h5_read_hash(f, "plan", &plan));
     if (plan != seal->plan || plan == 0)
         RAISE(ERR_DATA,
@@ -153,7 +153,7 @@ err_t shard_h5_open(h5_file_t *f, const char *kind, const char *path, int fd, se
     *f = (h5_file_t){.kind = kind, .path = path, .id = -1, .group_props = -1, .data_props = -1};
     TRY(seal_verify(&sealed, seal));
     err_t err = h5_file_open(f, kind, path, fd);
-    if (err != ERR_OK) return seal->schema > SHARD_SCHEMA ? newer(f, seal) : err;
+    if (err != ERR_OK) return seal->schema > SHARD_SCHEMA ? raise_newer(f, seal) : err;
     return check_inside(f, seal);
 }
 
@@ -168,7 +168,7 @@ static void close_attr(attr_t *attr)
     h5_close(&attr->id);
 }
 
-/* Close it also after an error. */
+/* Close the attribute even after an error. */
 static err_t open_attr(const h5_file_t *f, const char *name, attr_t *out)
 {
     *out = (attr_t){-1, -1, -1};
@@ -208,7 +208,7 @@ err_t shard_h5_read_text(const h5_file_t *f, const char *name, char *out, size_t
     bool text = H5Tget_class(attr.type) == H5T_STRING && H5Tis_variable_str(attr.type) == 0;
     size_t n = text ? H5Tget_size(attr.type) : 0;
     if (n == 0 || n > n_bytes || H5Sget_simple_extent_type(attr.space) != H5S_SCALAR)
-        RAISE_OUT(err, ERR_DATA, "the %s %s: the attribute %s is not a text of up to %zu bytes", f->kind,
+        RAISE_OUT(err, ERR_DATA, "the %s %s: the attribute %s is not a string of up to %zu bytes", f->kind,
                   f->path, name, n_bytes - 1);
     memset(out, 0, n_bytes);
     TRY_OUT(err, read_attr(f, name, &attr, out));
@@ -228,8 +228,7 @@ err_t shard_h5_read_hash(const h5_file_t *f, const char *name, uint64_t *out)
     return ERR_OK;
 }
 
-/* Whether the dataset is what was wanted, element for element. */
-static bool is_as_wanted(hid_t set, hid_t wanted, int64_t count)
+static bool set_matches(hid_t set, hid_t wanted, int64_t count)
 {
     hid_t type = H5Dget_type(set), space = H5Dget_space(set);
     hsize_t dim = 0;
@@ -248,10 +247,11 @@ err_t shard_h5_read(const h5_file_t *f, const char *name, shard_type_t type, int
     TRY(make_type(type, &wanted));
     TRY_OUT(err, E_H5(set = H5Dopen2(f->id, name, H5P_DEFAULT), ERR_DATA, "the %s %s has no array %s",
                       f->kind, f->path, name));
-    if (!is_as_wanted(set, wanted, count))
+    if (!set_matches(set, wanted, count))
         RAISE_OUT(err, ERR_DATA,
-                  "the %s %s: the array %s is not what dptrain writes there (%" PRId64 " elements)", f->kind,
-                  f->path, name, count);
+                  "the %s %s: the array %s differs in type or length from what dptrain writes (%" PRId64
+                  " elements)",
+                  f->kind, f->path, name, count);
     if (count > 0)
         TRY_OUT(err, E_H5(H5Dread(set, wanted, H5S_ALL, H5S_ALL, H5P_DEFAULT, out), ERR_DATA,
                           "the %s %s: reading the array %s", f->kind, f->path, name));

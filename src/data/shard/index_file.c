@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads and writes index.h5. The consistency of its content is checked by index.c. */
+/* Reads and writes index.h5. index.c checks that its content is consistent. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
@@ -95,14 +95,14 @@ static err_t read_head(const h5_file_t *f, const seal_t *seal, shard_head_t *hea
     TRY(shard_h5_read_hash(f, "data_xxh3", &head->data_hash));
     TRY(shard_h5_read_text(f, "source_kind", head->source_kind, sizeof head->source_kind));
     TRY(shard_h5_read_text(f, "source_path", head->source_path, sizeof head->source_path));
-    /* All that is counted is in the file, so that hostile counts cost no memory. */
+    /* Counts are limited by the file's size, so that hostile ones cost no memory. */
     int64_t most = seal->n_bytes / (int64_t)sizeof(shard_entry_t);
+    bool fits =
+        head->n_categories >= 0 && head->n_categories <= seal->n_bytes / (int64_t)sizeof(shard_category_t);
     for (int s = 0; s < SPLIT_COUNT; s++)
-        if (head->n_samples[s] < 0 || head->n_samples[s] > most || head->n_shards[s] < 0 ||
-            head->n_shards[s] > most)
-            RAISE(ERR_DATA, "the index %s counts more than it holds", f->path);
-    if (head->n_categories < 0 || head->n_categories > seal->n_bytes / (int64_t)sizeof(shard_category_t))
-        RAISE(ERR_DATA, "the index %s counts more than it holds", f->path);
+        fits &= head->n_samples[s] >= 0 && head->n_samples[s] <= most && head->n_shards[s] >= 0 &&
+                head->n_shards[s] <= most;
+    if (!fits) RAISE(ERR_DATA, "the index %s has larger counts than its size allows", f->path);
     return ERR_OK;
 }
 
@@ -142,9 +142,10 @@ err_t shard_index_read(const char *folder, shard_index_t **out, seal_t *seal)
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 && errno == ENOENT && fs_is_folder(folder))
         RAISE(ERR_DATA,
-              "%s has no " SHARD_INDEX_NAME ": packing was not finished; dptrain data pack goes on with it",
+              "%s has no " SHARD_INDEX_NAME ": packing was not finished; run dptrain data pack again to "
+              "continue it",
               folder);
-    if (fd < 0) RAISE(seal_errno_code(errno), "the index %s cannot be opened: %s", path, strerror(errno));
+    if (fd < 0) RAISE(seal_errno_code(errno), "cannot open the index %s: %s", path, strerror(errno));
     err_t err = read_index(path, fd, &index, seal ? seal : &own);
     close(fd);
     if (err == ERR_OK) err = shard_index_check(index, path);

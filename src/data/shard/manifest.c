@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes manifest.json, which describes the index to people and other programs, and checks it byte for byte
- * against the index. */
+/* Writes manifest.json, the human-readable description of the index, and compares it with the index byte for
+ * byte. Its text must not change. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -69,7 +69,7 @@ static void put_images(json_t *j, const shard_head_t *head)
     json_object_end(j);
 }
 
-static err_t format(const shard_index_t *index, const seal_t *seal, json_t *j)
+static err_t format_manifest(const shard_index_t *index, const seal_t *seal, json_t *j)
 {
     const shard_head_t *head = index->head;
     json_object_begin(j, NULL);
@@ -110,7 +110,7 @@ err_t shard_manifest_write(const shard_index_t *index, const seal_t *seal, const
     err_t err;
     TRY(fs_join(path, folder, SHARD_MANIFEST_NAME));
     TRY_OUT(err, fs_temp_open(&temp, "manifest", path));
-    TRY_OUT(err, format(index, seal, &j));
+    TRY_OUT(err, format_manifest(index, seal, &j));
     TRY_OUT(err, fs_temp_write(&temp, 0, j.text, j.n_bytes));
     TRY_OUT(err, fs_temp_write(&temp, (int64_t)j.n_bytes, "\n", 1));
     err = fs_temp_commit(&temp);
@@ -120,8 +120,8 @@ out:
     return err;
 }
 
-/* Whether the open file holds these bytes, a line's end, and nothing else. */
-static err_t compare(int fd, const char *path, const json_t *j)
+/* The open file must hold exactly the JSON and a newline. */
+static err_t compare_manifest(int fd, const char *path, const json_t *j)
 {
     char *text = NULL;
     size_t n_read = 0, most = j->n_bytes + 2;
@@ -129,10 +129,9 @@ static err_t compare(int fd, const char *path, const json_t *j)
     err_t err = ERR_OK;
     int reason = fs_read_all(fd, 0, text, most, &n_read);
     if (reason)
-        RAISE_OUT(err, seal_errno_code(reason), "the manifest %s cannot be read: %s", path, strerror(reason));
+        RAISE_OUT(err, seal_errno_code(reason), "cannot read the manifest %s: %s", path, strerror(reason));
     if (n_read != j->n_bytes + 1 || memcmp(text, j->text, j->n_bytes) != 0 || text[j->n_bytes] != '\n')
-        RAISE_OUT(err, ERR_DATA,
-                  "the manifest %s was altered: it does not say what " SHARD_INDEX_NAME " says", path);
+        RAISE_OUT(err, ERR_DATA, "the manifest %s was altered: it does not match " SHARD_INDEX_NAME, path);
 out:
     mem_free(&text);
     return err;
@@ -145,9 +144,9 @@ err_t shard_manifest_check(const shard_index_t *index, const seal_t *seal, const
     err_t err;
     TRY(fs_join(path, folder, SHARD_MANIFEST_NAME));
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) RAISE(seal_errno_code(errno), "the manifest %s cannot be opened: %s", path, strerror(errno));
-    err = format(index, seal, &j);
-    if (err == ERR_OK) err = compare(fd, path, &j);
+    if (fd < 0) RAISE(seal_errno_code(errno), "cannot open the manifest %s: %s", path, strerror(errno));
+    err = format_manifest(index, seal, &j);
+    if (err == ERR_OK) err = compare_manifest(fd, path, &j);
     json_free(&j);
     close(fd);
     return err;

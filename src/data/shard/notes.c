@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Serialises a sample's annotations, and reads them back without trusting a single length. */
+/* Serialises a sample's annotations, and reads them back without trusting any length. */
 #include "data/shard/notes.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "data/shard/shard.h"
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "shards hold little-endian numbers");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "shards are little-endian");
 
 typedef struct head {
     int64_t id;
@@ -26,7 +26,7 @@ typedef struct item {
     uint32_t n_polygons, n_points, n_runs, zero2;
 } item_t;
 
-_Static_assert(sizeof(head_t) == 32 && sizeof(item_t) == 72, "as data/shard/notes.h says");
+_Static_assert(sizeof(head_t) == 32 && sizeof(item_t) == 72, "the sizes in data/shard/notes.h");
 _Static_assert(SHARD_NOTES_MIN == sizeof(head_t) + SHARD_NOTES_ALIGN, "the shortest name is empty");
 
 size_t shard_notes_most(size_t n_bytes)
@@ -34,7 +34,7 @@ size_t shard_notes_most(size_t n_bytes)
     return n_bytes / sizeof(item_t);
 }
 
-static size_t padded(size_t n_bytes)
+static size_t notes_padded(size_t n_bytes)
 {
     return (n_bytes + SHARD_NOTES_ALIGN - 1) / SHARD_NOTES_ALIGN * SHARD_NOTES_ALIGN;
 }
@@ -46,15 +46,15 @@ static uint64_t count_points(const annotation_t *a)
     return n;
 }
 
-/* Of what follows an annotation's head. */
+/* Size of the part after an annotation's head. */
 static uint64_t tail_bytes(uint64_t n_polygons, uint64_t n_points, uint64_t n_runs)
 {
-    return padded(4 * n_polygons + 8 * n_points + 4 * n_runs);
+    return notes_padded(4 * n_polygons + 8 * n_points + 4 * n_runs);
 }
 
 static uint64_t count_bytes(const sample_t *sample)
 {
-    uint64_t n = sizeof(head_t) + padded(strlen(sample->name) + 1);
+    uint64_t n = sizeof(head_t) + notes_padded(strlen(sample->name) + 1);
     for (int32_t i = 0; i < sample->n_annotations; i++) {
         const annotation_t *a = &sample->annotations[i];
         n += sizeof(item_t) + tail_bytes((uint64_t)a->n_polygons, count_points(a), (uint64_t)a->n_runs);
@@ -62,8 +62,8 @@ static uint64_t count_bytes(const sample_t *sample)
     return n;
 }
 
-/* Copies to *at and moves it. */
-static void put(char **at, const void *data, size_t n_bytes)
+/* Copies to *at and advances it. */
+static void notes_put(char **at, const void *data, size_t n_bytes)
 {
     if (n_bytes) memcpy(*at, data, n_bytes);
     *at += n_bytes;
@@ -80,19 +80,19 @@ static void put_annotation(char **at, const annotation_t *a)
                    .n_points = (uint32_t)count_points(a),
                    .n_runs = (uint32_t)a->n_runs};
     memcpy(item.box, a->box, sizeof item.box);
-    put(at, &item, sizeof item);
+    notes_put(at, &item, sizeof item);
     char *start = *at;
-    put(at, a->n_points, 4 * (size_t)item.n_polygons);
-    put(at, a->points, 8 * (size_t)item.n_points);
-    put(at, a->runs, 4 * (size_t)item.n_runs);
-    *at = start + padded((size_t)(*at - start));
+    notes_put(at, a->n_points, 4 * (size_t)item.n_polygons);
+    notes_put(at, a->points, 8 * (size_t)item.n_points);
+    notes_put(at, a->runs, 4 * (size_t)item.n_runs);
+    *at = start + notes_padded((size_t)(*at - start));
 }
 
 err_t shard_notes_add(shard_notes_t *notes, const sample_t *sample)
 {
     uint64_t n = count_bytes(sample);
     if (n > SHARD_MAX_RECORD)
-        RAISE(ERR_DATA, "%s: its annotations are %llu bytes; a shard keeps up to %d", sample->name,
+        RAISE(ERR_DATA, "%s: its annotations have %llu bytes; the limit is %d", sample->name,
               (unsigned long long)n, SHARD_MAX_RECORD);
     TRY(mem_grow((int64_t)(notes->n_bytes + n), 1, "annotations of a shard", &notes->block));
     char *at = notes->block + notes->n_bytes, *name;
@@ -103,24 +103,24 @@ err_t shard_notes_add(shard_notes_t *notes, const sample_t *sample)
                    .label = sample->label,
                    .n_name = (uint32_t)strlen(sample->name),
                    .n_annotations = (uint32_t)sample->n_annotations};
-    put(&at, &head, sizeof head);
+    notes_put(&at, &head, sizeof head);
     name = at;
-    put(&at, sample->name, head.n_name);
-    at = name + padded(head.n_name + 1);
+    notes_put(&at, sample->name, head.n_name);
+    at = name + notes_padded(head.n_name + 1);
     for (int32_t i = 0; i < sample->n_annotations; i++) put_annotation(&at, &sample->annotations[i]);
     notes->n_bytes += (size_t)n;
     ASSERT(at == notes->block + notes->n_bytes);
     return ERR_OK;
 }
 
-/* Bytes that have not been read yet. */
+/* The unread bytes. */
 typedef struct rest {
     const char *at;
     size_t n;
 } rest_t;
 
-/* The next n_bytes, which are taken off; NULL where there are fewer. */
-static const void *take(rest_t *rest, uint64_t n_bytes)
+/* Consumes n_bytes; NULL if fewer remain. */
+static const void *rest_take(rest_t *rest, uint64_t n_bytes)
 {
     if (n_bytes > rest->n) return NULL;
     const void *taken = rest->at;
@@ -140,12 +140,12 @@ static err_t check_polygons(const annotation_t *a, uint64_t n_points)
 {
     uint64_t sum = 0;
     for (int32_t i = 0; i < a->n_polygons; i++) {
-        if (a->n_points[i] < 3) RAISE(ERR_DATA, "a polygon of %d points", a->n_points[i]);
+        if (a->n_points[i] < 3) RAISE(ERR_DATA, "it has a polygon of %d points", a->n_points[i]);
         sum += (uint64_t)a->n_points[i];
     }
-    if (sum != n_points) RAISE(ERR_DATA, "polygons whose points are not those that are there");
+    if (sum != n_points) RAISE(ERR_DATA, "its polygons do not add up to its number of points");
     for (uint64_t i = 0; i < 2 * n_points; i++)
-        if (!isfinite(a->points[i])) RAISE(ERR_DATA, "a polygon's coordinate that is no number");
+        if (!isfinite(a->points[i])) RAISE(ERR_DATA, "it has a polygon with NaN or infinite coordinates");
     return ERR_OK;
 }
 
@@ -154,12 +154,12 @@ static err_t check_runs(const annotation_t *a, const sample_t *sample)
     int64_t sum = 0;
     for (int32_t i = 0; i < a->n_runs; i++) sum += a->runs[i];
     if (sum != (int64_t)sample->width * sample->height)
-        RAISE(ERR_DATA, "runs of %lld pixels for an image of %d×%d", (long long)sum, sample->width,
-              sample->height);
+        RAISE(ERR_DATA, "its runs add up to %lld pixels, but the image has %d×%d", (long long)sum,
+              sample->width, sample->height);
     return ERR_OK;
 }
 
-/* What an segmentation may consist of. */
+/* The counts must match the segmentation's form. */
 static bool fits_segmentation(const item_t *item)
 {
     switch (item->segmentation) {
@@ -176,16 +176,16 @@ static bool fits_segmentation(const item_t *item)
 
 static err_t read_annotation(rest_t *rest, const sample_t *sample, int64_t n_categories, annotation_t *out)
 {
-    const item_t *item = take(rest, sizeof *item);
-    if (!item) RAISE(ERR_DATA, "its annotations end too early");
+    const item_t *item = rest_take(rest, sizeof *item);
+    if (!item) RAISE(ERR_DATA, "its annotations are truncated");
     if (item->category < 0 || item->category >= n_categories)
-        RAISE(ERR_DATA, "an annotation of category %d, where there are %lld", item->category,
+        RAISE(ERR_DATA, "it has an annotation of category %d, but there are %lld", item->category,
               (long long)n_categories);
-    if (item->crowd > 1 || !fits_segmentation(item))
-        RAISE(ERR_DATA, "an annotation of a form that is not known");
-    if (!isfinite(item->area) || !all_finite(item->box, 4)) RAISE(ERR_DATA, "a box that is no numbers");
-    const char *tail = take(rest, tail_bytes(item->n_polygons, item->n_points, item->n_runs));
-    if (!tail) RAISE(ERR_DATA, "its annotations end too early");
+    if (item->crowd > 1 || !fits_segmentation(item)) RAISE(ERR_DATA, "it has an annotation of unknown form");
+    if (!isfinite(item->area) || !all_finite(item->box, 4))
+        RAISE(ERR_DATA, "it has a box or area that is NaN or infinite");
+    const char *tail = rest_take(rest, tail_bytes(item->n_polygons, item->n_points, item->n_runs));
+    if (!tail) RAISE(ERR_DATA, "its annotations are truncated");
     *out = (annotation_t){.id = item->id,
                           .category = item->category,
                           .crowd = item->crowd,
@@ -212,16 +212,17 @@ err_t shard_notes_read(const void *bytes, size_t n_bytes, int64_t n_categories, 
     rest_t rest = {bytes, n_bytes};
     ASSERT((uintptr_t)bytes % SHARD_NOTES_ALIGN == 0);
     *out = (sample_t){0};
-    if (n_bytes > SHARD_MAX_RECORD) RAISE(ERR_DATA, "annotations of %zu bytes", n_bytes);
-    const head_t *head = take(&rest, sizeof *head);
-    const char *name = head ? take(&rest, padded((size_t)head->n_name + 1)) : NULL;
-    if (!name) RAISE(ERR_DATA, "its annotations end too early");
+    if (n_bytes > SHARD_MAX_RECORD) RAISE(ERR_DATA, "its annotations have %zu bytes", n_bytes);
+    const head_t *head = rest_take(&rest, sizeof *head);
+    const char *name = head ? rest_take(&rest, notes_padded((size_t)head->n_name + 1)) : NULL;
+    if (!name) RAISE(ERR_DATA, "its annotations are truncated");
     if (strnlen(name, (size_t)head->n_name + 1) != head->n_name)
-        RAISE(ERR_DATA, "a name with a zero character in it");
-    if (head->width < 1 || head->height < 1) RAISE(ERR_DATA, "a size of %d×%d", head->width, head->height);
+        RAISE(ERR_DATA, "its name has a NUL character");
+    if (head->width < 1 || head->height < 1) RAISE(ERR_DATA, "its size is %d×%d", head->width, head->height);
     if (head->label < -1 || head->label >= n_categories)
-        RAISE(ERR_DATA, "label %d, where there are %lld categories", head->label, (long long)n_categories);
-    if (head->n_annotations > shard_notes_most(rest.n)) RAISE(ERR_DATA, "its annotations end too early");
+        RAISE(ERR_DATA, "its label is %d, but there are %lld categories", head->label,
+              (long long)n_categories);
+    if (head->n_annotations > shard_notes_most(rest.n)) RAISE(ERR_DATA, "its annotations are truncated");
     out->id = head->id;
     out->name = name;
     out->width = head->width;
@@ -231,6 +232,6 @@ err_t shard_notes_read(const void *bytes, size_t n_bytes, int64_t n_categories, 
     out->annotations = annotations;
     for (uint32_t i = 0; i < head->n_annotations; i++)
         TRY(read_annotation(&rest, out, n_categories, &annotations[i]));
-    if (rest.n != 0) RAISE(ERR_DATA, "%zu bytes behind its annotations", rest.n);
+    if (rest.n != 0) RAISE(ERR_DATA, "%zu extra bytes follow its annotations", rest.n);
     return ERR_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A cache of pieces with reference counts: the first thread that needs a piece loads it, others wait; the
- * least recently used one makes room. Reading is left to reader.c. */
+/* A reference-counted LRU cache of pieces. The first thread that needs a piece loads it; others wait. Reading
+ * is left to reader.c. */
 #include "data/shard/pieces.h"
 
 #include <pthread.h>
@@ -13,19 +13,18 @@ struct shard_piece {
     shard_pieces_t *owner;
     split_t split;
     int64_t first, n, n_uses;
-    state_t state; /* under the owner's lock, as all below */
+    state_t state; /* from here to last_use: under the owner's lock */
     int n_users;
     int64_t n_used;
     uint64_t last_use;
-    /* The loading thread's, then of all who use it. */
+    /* Written by the loading thread, then constant. */
     shard_buffer_t buffer;
-    sample_t *samples; /* [n_room] */
-    int64_t n_room;
+    sample_t *samples; /* [n] */
 };
 
 struct shard_pieces {
     shard_reader_t *reader;
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* guards the members below */
     pthread_cond_t loaded;
     shard_piece_t **items;
     int64_t n_items;
@@ -56,7 +55,7 @@ void shard_pieces_free(shard_pieces_t **pieces)
     mem_free(pieces);
 }
 
-/* The run as far as it is in the record's shard. False: too little or too much for a piece. */
+/* Clips the run to the record's shard. False: too short or too large for a piece. */
 static bool cut_run(const shard_index_t *index, split_t split, int64_t number, const shard_near_t *near,
                     shard_near_t *out)
 {
@@ -74,9 +73,9 @@ static bool cut_run(const shard_index_t *index, split_t split, int64_t number, c
     return out->n > 1 && n_images <= SHARD_PIECE_MAX && n_notes <= SHARD_PIECE_MAX - n_images;
 }
 
-/* The following are called under the lock. */
+/* The functions down to choose_piece are called under the lock. */
 
-static shard_piece_t *find(const shard_pieces_t *p, split_t split, const shard_near_t *run)
+static shard_piece_t *find_piece(const shard_pieces_t *p, split_t split, const shard_near_t *run)
 {
     for (int64_t i = 0; i < p->n_items; i++) {
         shard_piece_t *piece = p->items[i];
@@ -85,8 +84,8 @@ static shard_piece_t *find(const shard_pieces_t *p, split_t split, const shard_n
     return NULL;
 }
 
-/* The one that nobody has used for longest, of those that were used up, or of all; NULL: none is free. */
-static shard_piece_t *oldest(const shard_pieces_t *p, bool used_up)
+/* The least recently used free piece, among those that are used up or among all; NULL if none. */
+static shard_piece_t *oldest_piece(const shard_pieces_t *p, bool used_up)
 {
     shard_piece_t *found = NULL;
     for (int64_t i = 0; i < p->n_items; i++) {
@@ -106,42 +105,38 @@ static err_t add_piece(shard_pieces_t *p, shard_piece_t **out)
     return ERR_OK;
 }
 
-/* A piece to be loaded into; NULL: there is no room. */
-static err_t make_room(shard_pieces_t *p, int64_t most, shard_piece_t **out)
+/* A piece to load into; NULL: all `most` are in use. */
+static err_t choose_piece(shard_pieces_t *p, int64_t most, shard_piece_t **out)
 {
-    *out = oldest(p, true);
+    *out = oldest_piece(p, true);
     if (!*out && p->n_items < most) return add_piece(p, out);
-    if (!*out) *out = oldest(p, false);
+    if (!*out) *out = oldest_piece(p, false);
     return ERR_OK;
 }
 
-/* Without the lock. */
-static err_t load(shard_piece_t *piece)
+/* Called without the lock. */
+static err_t load_piece(shard_piece_t *piece)
 {
-    if (piece->n > piece->n_room) {
-        TRY(mem_resize((size_t)piece->n * sizeof *piece->samples, "samples of a piece", &piece->samples));
-        piece->n_room = piece->n;
-    }
+    TRY(mem_grow(piece->n, sizeof *piece->samples, "samples of a piece", &piece->samples));
     return shard_read_range(piece->owner->reader, piece->split, piece->first, piece->n, &piece->buffer,
                             piece->samples);
 }
 
-/* The piece with a run, held, loaded by this thread or by another one that came first; NULL: there is no
- * room. */
-static err_t hold(shard_pieces_t *p, split_t split, const shard_near_t *run, shard_piece_t **out)
+/* Holds the piece with a run, loading it if no other thread does; NULL: no piece is free. */
+static err_t hold_piece(shard_pieces_t *p, split_t split, const shard_near_t *run, shard_piece_t **out)
 {
-    shard_piece_t *piece = find(p, split, run);
+    shard_piece_t *piece = find_piece(p, split, run);
     *out = NULL;
     if (piece) {
         piece->n_users++;
         while (piece->state == LOADING) pthread_cond_wait(&p->loaded, &p->lock);
     } else {
-        TRY(make_room(p, run->n_pieces, &piece));
+        TRY(choose_piece(p, run->n_pieces, &piece));
         if (!piece) return ERR_OK;
         piece->split = split, piece->first = run->first, piece->n = run->n, piece->n_uses = run->n_uses;
         piece->n_used = 0, piece->n_users = 1, piece->state = LOADING;
         pthread_mutex_unlock(&p->lock);
-        state_t state = load(piece) == ERR_OK ? READY : BROKEN;
+        state_t state = load_piece(piece) == ERR_OK ? READY : BROKEN;
         pthread_mutex_lock(&p->lock);
         piece->state = state;
         pthread_cond_broadcast(&p->loaded);
@@ -160,7 +155,7 @@ err_t shard_pieces_read(shard_pieces_t *p, split_t split, int64_t number, const 
     *held = NULL;
     if (cut_run(shard_reader_index(p->reader), split, number, near, &run)) {
         pthread_mutex_lock(&p->lock);
-        err_t err = hold(p, split, &run, &piece);
+        err_t err = hold_piece(p, split, &run, &piece);
         pthread_mutex_unlock(&p->lock);
         TRY(err);
     }

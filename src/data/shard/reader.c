@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads records with pread and checks each against its hash. Open files are kept in a small LRU table. HDF5
- * is not involved. */
+/* Reads records with pread and compares each with its hash. Open files are kept in a small LRU table. HDF5 is
+ * not involved. */
 #include "data/shard/reader.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@ typedef struct slot {
 struct shard_reader {
     char folder[FS_PATH_MAX];
     const shard_index_t *index;
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* guards the members below */
     slot_t slots[SHARD_MAX_OPEN];
     uint64_t n_uses;
 };
@@ -67,7 +67,7 @@ static err_t open_file(const shard_reader_t *r, const shard_file_t *file, int *o
     struct stat info;
     TRY(fs_join(path, r->folder, file->name));
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) RAISE(seal_errno_code(errno), "the shard %s cannot be opened: %s", path, strerror(errno));
+    if (fd < 0) RAISE(seal_errno_code(errno), "cannot open the shard %s: %s", path, strerror(errno));
     err_t err = ERR_OK;
     if (fstat(fd, &info) != 0)
         err =
@@ -75,8 +75,8 @@ static err_t open_file(const shard_reader_t *r, const shard_file_t *file, int *o
     else if (!S_ISREG(info.st_mode) || info.st_size != file->n_bytes)
         err = err_raise(
             ERR_DATA, __FILE__, __LINE__,
-            "the shard %s has %lld bytes, but the index says %lld: it was cut short, or is of another "
-            "packing; dptrain data verify %s tells",
+            "the shard %s has %lld bytes, but %lld in the index: it is truncated or belongs to another plan; "
+            "check with dptrain data verify %s",
             path, (long long)info.st_size, (long long)file->n_bytes, r->folder);
     if (err == ERR_OK)
         *out = fd;
@@ -85,7 +85,7 @@ static err_t open_file(const shard_reader_t *r, const shard_file_t *file, int *o
     return err;
 }
 
-/* The slot with that file; NULL: none. Under the lock. */
+/* The slot with this file, or NULL. Under the lock. */
 static slot_t *find_slot(shard_reader_t *r, split_t split, int64_t shard)
 {
     for (slot_t *slot = r->slots; slot < r->slots + SHARD_MAX_OPEN; slot++)
@@ -93,8 +93,7 @@ static slot_t *find_slot(shard_reader_t *r, split_t split, int64_t shard)
     return NULL;
 }
 
-/* An empty slot, or that of the file that nobody has used for longest; NULL: all are in use. Under the lock.
- */
+/* An empty slot, or the least recently used free one; NULL: all are in use. Under the lock. */
 static slot_t *oldest_slot(shard_reader_t *r)
 {
     slot_t *oldest = NULL;
@@ -105,9 +104,10 @@ static slot_t *oldest_slot(shard_reader_t *r)
     return oldest;
 }
 
-/* The open file in *fd; *slot NULL: the caller's own, to be closed. Opening happens outside the lock, as a
- * network folder may take its time: two threads may open the same file, and the later one closes its own. */
-static err_t acquire(shard_reader_t *r, split_t split, int64_t shard, slot_t **slot, int *fd)
+/* Gets the open file. *slot NULL: all slots are in use, and *fd is the caller's own. Files are opened without
+ * the lock, because network folders may be slow; if two threads open the same file, the later one closes its
+ * own. */
+static err_t acquire_file(shard_reader_t *r, split_t split, int64_t shard, slot_t **slot, int *fd)
 {
     int opened = -1, old = -1;
     pthread_mutex_lock(&r->lock);
@@ -134,7 +134,7 @@ static err_t acquire(shard_reader_t *r, split_t split, int64_t shard, slot_t **s
     return ERR_OK;
 }
 
-static void release(shard_reader_t *r, slot_t *slot, int fd)
+static void release_file(shard_reader_t *r, slot_t *slot, int fd)
 {
     if (!slot) {
         close(fd);
@@ -145,13 +145,13 @@ static void release(shard_reader_t *r, slot_t *slot, int fd)
     pthread_mutex_unlock(&r->lock);
 }
 
-/* What a call reads. */
+/* The consecutive records that a call reads. */
 typedef struct range {
     const shard_file_t *file;
     const shard_entry_t *entries; /* [n] */
-    int64_t n, first;             /* first: number among the split's */
+    int64_t n, first;             /* first: number within the split */
     split_t split;
-    char *images, *notes; /* images NULL: not wanted */
+    char *images, *notes; /* images NULL: not requested */
     size_t n_images, n_notes;
 } range_t;
 
@@ -161,11 +161,11 @@ static err_t read_all(const shard_reader_t *r, const range_t *range, int fd, int
     size_t n_read;
     int reason = fs_read_all(fd, offset, out, n_bytes, &n_read);
     if (reason)
-        RAISE(seal_errno_code(reason), "the shard %s/%s cannot be read: %s", r->folder, range->file->name,
+        RAISE(seal_errno_code(reason), "cannot read the shard %s/%s: %s", r->folder, range->file->name,
               strerror(reason));
     if (n_read < n_bytes)
-        RAISE(ERR_DATA, "the shard %s/%s ends too early; dptrain data verify %s tells what is damaged",
-              r->folder, range->file->name, r->folder);
+        RAISE(ERR_DATA, "the shard %s/%s is truncated; check with dptrain data verify %s", r->folder,
+              range->file->name, r->folder);
     return ERR_OK;
 }
 
@@ -173,17 +173,17 @@ static err_t read_bytes(shard_reader_t *r, const range_t *range)
 {
     slot_t *slot = NULL;
     int fd = -1;
-    TRY(acquire(r, range->split, range->entries[0].shard, &slot, &fd));
+    TRY(acquire_file(r, range->split, range->entries[0].shard, &slot, &fd));
     err_t err = ERR_OK;
     if (range->images) err = read_all(r, range, fd, range->entries[0].offset, range->images, range->n_images);
     if (err == ERR_OK)
         err = read_all(r, range, fd, range->entries[0].notes_offset, range->notes, range->n_notes);
-    release(r, slot, fd);
+    release_file(r, slot, fd);
     return err;
 }
 
-/* Words in front of what is wrong with a record. */
-static err_t blame(const shard_reader_t *r, const range_t *range, int64_t i, err_t err)
+/* Prefixes the message with the record. */
+static err_t name_record(const shard_reader_t *r, const range_t *range, int64_t i, err_t err)
 {
     const shard_entry_t *e = &range->entries[i];
     return err_context(err, "%s/%s, record %lld (sample %lld of %s, id %lld)", r->folder, range->file->name,
@@ -192,7 +192,7 @@ static err_t blame(const shard_reader_t *r, const range_t *range, int64_t i, err
 }
 
 #define IS_DAMAGED                                                                                           \
-    "does not match its hash: the file is damaged or was replaced; dptrain data verify tells more"
+    "does not match its hash: the file is damaged or was replaced; check with dptrain data verify"
 
 static err_t check_record(const shard_entry_t *e, const char *image, const char *notes, int64_t n_categories,
                           annotation_t *annotations, sample_t *out)
@@ -202,7 +202,7 @@ static err_t check_record(const shard_entry_t *e, const char *image, const char 
         RAISE(ERR_DATA, "its annotation " IS_DAMAGED);
     TRY(shard_notes_read(notes, (size_t)e->notes_bytes, n_categories, annotations, out));
     if (out->id != e->id || out->width != e->width || out->height != e->height || out->label != e->label)
-        RAISE(ERR_DATA, "its annotation is not that of the image in the index");
+        RAISE(ERR_DATA, "its annotation does not match the index");
     out->bytes = image;
     out->n_bytes = (size_t)e->n_bytes;
     return ERR_OK;
@@ -217,17 +217,17 @@ static err_t check_records(const shard_reader_t *r, const range_t *range, annota
         const char *notes = range->notes + (e->notes_offset - first->notes_offset);
         const char *image = range->images ? range->images + (e->offset - first->offset) : NULL;
         if ((e->notes_offset - first->notes_offset) % SHARD_NOTES_ALIGN != 0)
-            return blame(r, range, i,
-                         err_raise(ERR_DATA, __FILE__, __LINE__, "its annotation is at an odd place"));
+            return name_record(r, range, i,
+                               err_raise(ERR_DATA, __FILE__, __LINE__, "its annotation is misaligned"));
         err_t err = check_record(e, image, notes, r->index->head->n_categories, annotations, &out[i]);
-        if (err != ERR_OK) return blame(r, range, i, err);
+        if (err != ERR_OK) return name_record(r, range, i, err);
         annotations += out[i].n_annotations;
     }
     return ERR_OK;
 }
 
-/* Old contents are not kept. */
-static err_t make_room(shard_buffer_t *buffer, size_t n_bytes)
+/* Discards the buffer's content. */
+static err_t reserve_buffer(shard_buffer_t *buffer, size_t n_bytes)
 {
     if (n_bytes <= buffer->n_bytes) return ERR_OK;
     mem_free(&buffer->block);
@@ -237,7 +237,6 @@ static err_t make_room(shard_buffer_t *buffer, size_t n_bytes)
     return ERR_OK;
 }
 
-/* Samples of one shard, with their images or without. */
 static err_t read_range(shard_reader_t *r, range_t *range, bool images, shard_buffer_t *buffer, sample_t *out)
 {
     const shard_index_t *index = r->index;
@@ -250,7 +249,7 @@ static err_t read_range(shard_reader_t *r, range_t *range, bool images, shard_bu
     range->n_images = images ? (size_t)(last->offset + last->n_bytes - first->offset) : 0;
     range->n_notes = (size_t)(last->notes_offset + last->notes_bytes - first->notes_offset);
     size_t n_notes = mem_round(range->n_notes), n_images = mem_round(range->n_images);
-    TRY(make_room(buffer, n_notes + n_images + shard_notes_most(range->n_notes) * sizeof(annotation_t)));
+    TRY(reserve_buffer(buffer, n_notes + n_images + shard_notes_most(range->n_notes) * sizeof(annotation_t)));
     range->notes = buffer->block;
     if (images) range->images = range->notes + n_notes;
     TRY(read_bytes(r, range));

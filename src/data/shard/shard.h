@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Shards: samples as they were, in sealed HDF5 files of a given size, and one index of all of them. Not
- * collective.
+/* Shards: a data set's samples in sealed HDF5 files of a given size, with one index. Not collective.
  *
- * A folder of shards: manifest.json (for people and programs: schema, source, counts, categories, digests of
- * the files), index.h5 (all that training needs before it reads an image) and train-00000-of-00012.h5, …,
- * val-… Every file has a seal (store/h5/seal.h): what it holds is proven before HDF5 sees a byte of it, and
- * its seal's plan is that of the whole packing. HDF5's latest format, little-endian, contiguous:
+ * A folder of shards holds manifest.json (human-readable: schema, source, counts, categories, digests),
+ * index.h5 (everything that training needs before it reads images), and train-00000-of-00012.h5, …, val-…
+ * Every file has a seal (store/h5/seal.h), which is verified before HDF5 reads the file; its plan is that of
+ * the whole folder. The layout is HDF5's latest format, little-endian, contiguous:
  *
- *     shard   /images     bytes: the images, one after the other
- *             /annotations  bytes: what is known of each, one after the other (data/shard/notes.h)
+ *     shard   /pictures     bytes: the images, concatenated
+ *             /annotations  bytes: the notes of each image, concatenated (data/shard/notes.h)
  *             /records      a shard_entry_t each
  *             attributes schema, plan, split, number, n_shards, first, n_samples, n_annotations, n_crowds
  *     index   /train/shards, /val/shards    a shard_file_t each
@@ -16,8 +15,8 @@
  *             /categories                   a shard_category_t each
  *             attributes: shard_head_t's
  *
- * Offsets of records are those in the file, so that who has read the index opens and preads alone: a sample,
- * or any run of neighbours in a shard, is two reads. Samples are numbered as in the source. */
+ * Records hold file offsets. With the index in memory, reading a sample or a run of consecutive samples takes
+ * two calls of pread and no HDF5. Samples are numbered as in the source. */
 #ifndef DATA_SHARD_SHARD_H
 #define DATA_SHARD_SHARD_H
 
@@ -32,15 +31,15 @@ enum {
     SHARD_SCHEMA = 1,
     SHARD_NAME_MAX = 64,       /* a file's name, with its NUL */
     SHARD_TEXT_MAX = 256,      /* a category's name, with its NUL */
-    SHARD_MAX_RECORD = 1 << 30 /* bytes of an image, and of what is known of it */
+    SHARD_MAX_RECORD = 1 << 30 /* bytes of an image, or of its notes */
 };
 
-/* Where a record lies and what is known of it. */
+/* A record's location, hashes and label. */
 typedef struct shard_entry {
-    int32_t shard;           /* number among the split's */
-    int32_t label;           /* -1: annotations say it */
+    int32_t shard;           /* number within the split */
+    int32_t label;           /* -1: given by the annotations */
     int64_t offset, n_bytes; /* of the image */
-    uint64_t hash;           /* XXH3-64 of its bytes */
+    uint64_t hash;           /* XXH3-64 of the image */
     int64_t notes_offset, notes_bytes;
     uint64_t notes_hash;
     int32_t width, height;
@@ -49,10 +48,10 @@ typedef struct shard_entry {
 
 typedef struct shard_file {
     char name[SHARD_NAME_MAX];
-    int64_t first, n_samples; /* which of the split's */
+    int64_t first, n_samples; /* within the split */
     int64_t n_bytes;          /* of the file */
     int64_t n_annotations, n_crowds;
-    uint64_t digest_high, digest_low; /* its seal's */
+    uint64_t digest_high, digest_low; /* the seal's */
 } shard_file_t;
 
 typedef struct shard_category {
@@ -60,22 +59,22 @@ typedef struct shard_category {
     char name[SHARD_TEXT_MAX], supergroup[SHARD_TEXT_MAX];
 } shard_category_t;
 
-/* What is said once of all shards. */
+/* Properties common to all shards. */
 typedef struct shard_head {
-    int64_t n_block; /* bytes of the index in memory */
+    int64_t n_block; /* size of the index's block */
     int64_t n_samples[SPLIT_COUNT], n_shards[SPLIT_COUNT], n_categories;
     int64_t has_annotations;
-    int64_t shard_bytes;     /* the size that was asked for */
-    int64_t resize, quality; /* shorter side in pixels and JPEG quality; 0: images are as they were */
-    uint64_t plan;           /* of the packing; never 0 */
-    uint64_t data_hash;      /* the source's, or of what resizing made of it */
+    int64_t shard_bytes;     /* the requested size */
+    int64_t resize, quality; /* shorter side in pixels and JPEG quality; 0: images are unchanged */
+    uint64_t plan;           /* never 0 */
+    uint64_t data_hash;      /* of the packed samples; the source's unless resized */
     char source_kind[16], source_path[FS_PATH_MAX];
 } shard_head_t;
 
 /* "train-00003-of-00012.h5" */
 void shard_name(split_t split, int64_t number, int64_t n_shards, char out[SHARD_NAME_MAX]);
 
-/* Whether a file has the name of a shard of any packing, or of what a writer left (".NAME.tmp-PID"). */
+/* True for the name of a shard of any plan, or of a writer's temporary file (".NAME.tmp-PID"). */
 bool shard_is_name(const char *name);
 bool shard_is_leftover(const char *name);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Checks one shard against its seal, its own table and the index, then each record against its hashes.
- * Dividing the shards over ranks is left to tools/pack/verify.c. */
+ * tools/pack/verify.c divides shards over the ranks. */
 #include "data/shard/verify.h"
 
 #include <errno.h>
@@ -25,13 +25,11 @@ typedef struct look {
     const shard_report_t *report;
     int64_t n_told;
     char *buffer;
-    size_t n_buffer;
     annotation_t *annotations;
-    size_t n_annotations;
 } look_t;
 
-static void tell(look_t *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void tell(look_t *l, const char *format, ...)
+static void look_tell(look_t *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void look_tell(look_t *l, const char *format, ...)
 {
     char text[ERR_MESSAGE_MAX];
     va_list args;
@@ -42,43 +40,25 @@ static void tell(look_t *l, const char *format, ...)
     l->report->tell(l->report->context, text);
 }
 
-/* The bytes there are and can be read, up to n_bytes, into the buffer from `skip` on. */
+/* Reads up to n_bytes to buffer + skip; fewer if the file ends or is damaged there. */
 static err_t read_some(look_t *l, int64_t offset, size_t skip, size_t n_bytes, size_t *n_read)
 {
     int reason = fs_read_all(l->fd, offset, l->buffer + skip, n_bytes, n_read);
     if (reason && seal_errno_code(reason) == ERR_SYSTEM)
-        RAISE(ERR_SYSTEM, "the shard %s cannot be read: %s", l->path, strerror(reason));
+        RAISE(ERR_SYSTEM, "cannot read the shard %s: %s", l->path, strerror(reason));
     return ERR_OK;
 }
 
-static err_t make_room(look_t *l, const shard_entry_t *e)
-{
-    size_t n = mem_round((size_t)e->notes_bytes) + (size_t)e->n_bytes,
-           most = shard_notes_most((size_t)e->notes_bytes);
-    if (n > l->n_buffer) {
-        mem_free(&l->buffer);
-        l->n_buffer = 0;
-        TRY(mem_new(2 * n, "a record of a shard", &l->buffer));
-        l->n_buffer = 2 * n;
-    }
-    if (most > l->n_annotations) {
-        mem_free(&l->annotations);
-        l->n_annotations = 0;
-        TRY(mem_new_array((int64_t)(2 * most), sizeof *l->annotations, "annotations of a record",
-                          &l->annotations));
-        l->n_annotations = 2 * most;
-    }
-    return ERR_OK;
-}
-
-/* One record against the index. */
+/* Compares one record with the index. */
 static err_t look_at_record(look_t *l, int64_t i)
 {
     const shard_entry_t *e = &l->entries[i];
     sample_t sample = {0};
     char name[FS_PATH_MAX + 8] = "";
     size_t n_notes, n_image, skip = mem_round((size_t)e->notes_bytes);
-    TRY(make_room(l, e));
+    TRY(mem_grow((int64_t)skip + e->n_bytes, 1, "a record of a shard", &l->buffer));
+    TRY(mem_grow((int64_t)shard_notes_most((size_t)e->notes_bytes), sizeof *l->annotations,
+                 "annotations of a record", &l->annotations));
     TRY(read_some(l, e->notes_offset, 0, (size_t)e->notes_bytes, &n_notes));
     TRY(read_some(l, e->offset, skip, (size_t)e->n_bytes, &n_image));
     bool notes_cut = n_notes < (size_t)e->notes_bytes, image_cut = n_image < (size_t)e->n_bytes;
@@ -91,35 +71,36 @@ static err_t look_at_record(look_t *l, int64_t i)
             why = err_message();
         else if (sample.id != e->id || sample.label != e->label || sample.width != e->width ||
                  sample.height != e->height)
-            why = "its annotation is not that of the image in the index";
+            why = "its annotation does not match the index";
         else
             snprintf(name, sizeof name, "\"%s\", ", sample.name);
     }
     if (notes_fine && image_fine && !why) return ERR_OK;
     if (!why && image_cut)
-        why = notes_cut ? "it is cut off or cannot be read" : "its image is cut off or cannot be read";
-    if (!why && notes_cut) why = "its annotation is cut off or cannot be read";
+        why = notes_cut ? "it is truncated or unreadable" : "its image is truncated or unreadable";
+    if (!why && notes_cut) why = "its annotation is truncated or unreadable";
     if (!why && image_fine) why = "its annotation is damaged";
     if (!why) why = notes_fine ? "its image is damaged" : "its image and its annotation are damaged";
-    tell(l, "%s, record %" PRId64 " (%sid %" PRId64 "): %s", l->path, i, name, e->id, why);
+    look_tell(l, "%s, record %" PRId64 " (%sid %" PRId64 "): %s", l->path, i, name, e->id, why);
     return ERR_OK;
 }
 
-/* The table in the file against the index. */
+/* Compares the file's table with the index. */
 static err_t compare_tables(const look_t *l, const h5_file_t *f, const seal_t *seal)
 {
     shard_entry_t *entries = NULL;
     const shard_file_t *file = l->file;
     if (seal->plan != l->index->head->plan)
-        RAISE(ERR_DATA, "the shard %s is whole, but of another packing than " SHARD_INDEX_NAME, l->path);
+        RAISE(ERR_DATA, "the shard %s is intact, but belongs to another plan than " SHARD_INDEX_NAME,
+              l->path);
     if (seal->n_bytes != file->n_bytes || seal->digest_high != file->digest_high ||
         seal->digest_low != file->digest_low)
-        RAISE(ERR_DATA, "the shard %s is whole, but not the one that " SHARD_INDEX_NAME " knows", l->path);
+        RAISE(ERR_DATA, "the shard %s is intact, but not the one in " SHARD_INDEX_NAME, l->path);
     TRY(mem_new_array(file->n_samples, sizeof *entries, "the records of a shard", &entries));
     err_t err = shard_h5_read(f, "records", SHARD_ENTRIES, file->n_samples, entries);
     if (err == ERR_OK && memcmp(entries, l->entries, (size_t)file->n_samples * sizeof *entries) != 0)
         err = err_raise(ERR_DATA, __FILE__, __LINE__,
-                        "the shard %s lists other records than " SHARD_INDEX_NAME, l->path);
+                        "the records of the shard %s differ from " SHARD_INDEX_NAME, l->path);
     mem_free(&entries);
     return err;
 }
@@ -142,9 +123,9 @@ static err_t look_at_all(look_t *l)
     for (int64_t i = 0; i < l->file->n_samples; i++) TRY(look_at_record(l, i));
     if (whole.code == ERR_OK) return ERR_OK;
     if (l->n_told == 0)
-        tell(l, "%s; every record in it is whole", whole.message);
+        look_tell(l, "%s; all its records are intact", whole.message);
     else
-        tell(l, "%s", whole.message);
+        look_tell(l, "%s", whole.message);
     return ERR_OK;
 }
 
@@ -156,9 +137,9 @@ err_t shard_verify(const char *folder, const shard_index_t *index, split_t split
     TRY(fs_join(l.path, folder, l.file->name));
     l.fd = open(l.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (l.fd < 0 && seal_errno_code(errno) == ERR_SYSTEM)
-        RAISE(ERR_SYSTEM, "the shard %s cannot be opened: %s", l.path, strerror(errno));
+        RAISE(ERR_SYSTEM, "cannot open the shard %s: %s", l.path, strerror(errno));
     if (l.fd < 0) {
-        tell(&l, "the shard %s cannot be opened: %s", l.path, strerror(errno));
+        look_tell(&l, "cannot open the shard %s: %s", l.path, strerror(errno));
         return ERR_OK;
     }
     err_t err = look_at_all(&l);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Appends image bytes as they arrive and lets HDF5 lay out the rest at the end; if HDF5 places the data
- * elsewhere, the bytes are moved. The order of samples is left to tools/pack. */
+/* Writes images as they arrive and lets HDF5 lay out the file at the end; if HDF5 places the images
+ * elsewhere, they are moved. tools/pack chooses the samples and their order. */
 #include "data/shard/writer.h"
 
 #include <errno.h>
@@ -15,8 +15,7 @@
 #include "data/shard/h5.h"
 #include "data/shard/notes.h"
 
-/* Where HDF5 1.10 gives a large first dataset its place. Images are written there as they come, before
- * anyone knows how many bytes they will be; where HDF5 then says another place, they are moved. */
+/* EXPECTED_OFFSET is where HDF5 1.10 places a large first dataset. */
 enum { EXPECTED_OFFSET = 16896, WRITEBACK_BYTES = 8 << 20, PIECE_BYTES = 1 << 20 };
 
 struct shard_writer {
@@ -27,9 +26,8 @@ struct shard_writer {
     shard_entry_t *entries;
     shard_notes_t notes;
     annotation_t *annotations; /* scratch for reading back */
-    size_t n_annotations;
     int64_t n_added, n_images; /* samples; bytes of their images */
-    int64_t n_begun;           /* of these bytes, those that the device was told to write */
+    int64_t n_begun;           /* bytes of images whose writeback has begun */
 };
 
 static void name_of(const shard_plan_t *plan, char out[SHARD_NAME_MAX])
@@ -72,18 +70,12 @@ void shard_discard(shard_writer_t **writer)
     mem_free(writer);
 }
 
-/* What a reader would refuse is not written. */
-static err_t read_back(shard_writer_t *w, const void *bytes, size_t n_bytes)
+/* Refuses notes that a reader would refuse. */
+static err_t check_notes(shard_writer_t *w, const void *bytes, size_t n_bytes)
 {
     sample_t again;
-    size_t most = shard_notes_most(n_bytes);
-    if (most > w->n_annotations) {
-        mem_free(&w->annotations);
-        w->n_annotations = 0;
-        TRY(mem_new_array((int64_t)(2 * most), sizeof *w->annotations, "annotations of an image",
-                          &w->annotations));
-        w->n_annotations = 2 * most;
-    }
+    TRY(mem_grow((int64_t)shard_notes_most(n_bytes), sizeof *w->annotations, "annotations of an image",
+                 &w->annotations));
     return shard_notes_read(bytes, n_bytes, w->plan.n_categories, w->annotations, &again);
 }
 
@@ -93,8 +85,8 @@ static err_t check_sample(const sample_t *sample)
         RAISE(ERR_DATA, "the name %.80s… is longer than %d bytes", sample->name, FS_PATH_MAX - 1);
     if (sample->n_bytes == 0 || !sample->bytes) RAISE(ERR_DATA, "the image %s is empty", sample->name);
     if (sample->n_bytes > SHARD_MAX_RECORD)
-        RAISE(ERR_DATA, "the image %s has %zu bytes; a shard keeps images of up to %d", sample->name,
-              sample->n_bytes, SHARD_MAX_RECORD);
+        RAISE(ERR_DATA, "the image %s has %zu bytes; the limit is %d", sample->name, sample->n_bytes,
+              SHARD_MAX_RECORD);
     return ERR_OK;
 }
 
@@ -105,13 +97,13 @@ err_t shard_add(shard_writer_t *w, const sample_t *sample)
     TRY(check_sample(sample));
     TRY(shard_notes_add(&w->notes, sample));
     size_t n_notes = w->notes.n_bytes - at;
-    err_t err = read_back(w, w->notes.block + at, n_notes);
-    if (err != ERR_OK) return err_context(err, "the image %s cannot be packed", sample->name);
+    err_t err = check_notes(w, w->notes.block + at, n_notes);
+    if (err != ERR_OK) return err_context(err, "cannot pack the image %s", sample->name);
     TRY(fs_temp_write(&w->temp, w->plan.begin + w->n_images, sample->bytes, sample->n_bytes));
     w->entries[w->n_added++] = (shard_entry_t){
         .shard = (int32_t)w->plan.number,
         .label = sample->label,
-        .offset = w->n_images, /* from the first image; shard_commit knows where that is */
+        .offset = w->n_images, /* relative; shard_commit adds the first image's offset */
         .n_bytes = (int64_t)sample->n_bytes,
         .hash = XXH3_64bits(sample->bytes, sample->n_bytes),
         .notes_offset = (int64_t)at,
@@ -124,7 +116,7 @@ err_t shard_add(shard_writer_t *w, const sample_t *sample)
     w->n_images += (int64_t)sample->n_bytes;
     w->file.n_annotations += sample->n_annotations;
     for (int32_t i = 0; i < sample->n_annotations; i++) w->file.n_crowds += sample->annotations[i].crowd;
-    if (w->n_images - w->n_begun >= WRITEBACK_BYTES) { /* fsync at the end then waits for little */
+    if (w->n_images - w->n_begun >= WRITEBACK_BYTES) { /* leaves little to the final fsync */
         sync_file_range(w->temp.fd, w->plan.begin + (off_t)w->n_begun, (off_t)(w->n_images - w->n_begun),
                         SYNC_FILE_RANGE_WRITE);
         w->n_begun = w->n_images;
@@ -135,7 +127,7 @@ err_t shard_add(shard_writer_t *w, const sample_t *sample)
 static err_t writer_read_back(const shard_writer_t *w, int64_t offset, char *out, size_t n_bytes)
 {
     int reason = fs_read_all(w->temp.fd, offset, out, n_bytes, NULL);
-    if (reason) RAISE(ERR_SYSTEM, "the shard %s cannot be read back: %s", w->temp.path, strerror(reason));
+    if (reason) RAISE(ERR_SYSTEM, "cannot read back the shard %s: %s", w->temp.path, strerror(reason));
     return ERR_OK;
 }
 
@@ -150,8 +142,8 @@ static err_t write_zeros(shard_writer_t *w, int64_t from, int64_t to, char *buff
     return ERR_OK;
 }
 
-/* Moves the images to where HDF5 wants them, from the end that is not overwritten, and leaves zeros or
- * nothing in their place: HDF5 writes its own parts when the file is closed. */
+/* Moves the images to the offset `to`, starting from the end that is not overwritten, and clears or truncates
+ * their old place, because HDF5 writes its own parts when the file is closed. */
 static err_t move_images(shard_writer_t *w, int64_t to)
 {
     const int64_t from = w->plan.begin, n_all = w->n_images;
@@ -190,7 +182,7 @@ static err_t write_attributes(const shard_writer_t *w, const h5_file_t *f)
     return shard_h5_write_hash(f, "plan", w->plan.plan);
 }
 
-/* The HDF5 part, but for the bytes of datasets, which parts[2] say. */
+/* Writes the HDF5 part; the datasets' bytes are left to seal_write, through parts[2]. */
 static err_t write_hdf5(shard_writer_t *w, seal_part_t parts[2])
 {
     h5_file_t f;
