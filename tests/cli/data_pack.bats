@@ -51,7 +51,7 @@ no_leftovers() { [[ -z $(find "$1" -name '.*tmp*') ]]; }
     check 2 "--out DST is required" pack --from "$tiny"
     check 2 "--quality requires --resize" pack --from "$tiny" --out "$shards" --quality 80
     check 2 "unknown option" pack --from "$tiny" --out "$shards" --shards 3
-    check 2 "is what is to be packed" pack --from "$tiny" --out "$tiny/."
+    check 2 "is the source itself" pack --from "$tiny" --out "$tiny/."
     check 3 "$BATS_TEST_TMPDIR/absent" pack --from "$BATS_TEST_TMPDIR/absent" --out "$shards"
     [ ! -e "$shards" ]
     mkdir "$BATS_TEST_TMPDIR/empty"
@@ -135,7 +135,7 @@ no_leftovers() { [[ -z $(find "$1" -name '.*tmp*') ]]; }
     [ "$status" -eq 3 ]
     [[ $output == *"not ok  $file, record 0 (\""*"id "*"its image is damaged"* ]]
     run "$dptrain" data pack --from "$tiny" --out "$shards" --shard-size 16K
-    [[ $output == *"written anew: "*"does not match its checksum"* ]]
+    [[ $output == *"rewriting a shard: "*"does not match its checksum"* ]]
     "$dptrain" data verify "$shards"
     # The index is found to be damaged before anything reads it.
     damage "$shards/index.h5" 3000
@@ -147,7 +147,7 @@ no_leftovers() { [[ -z $(find "$1" -name '.*tmp*') ]]; }
 @test "another packing in the folder is refused, and replaced with --force" {
     "$dptrain" data pack --from "$tiny" --out "$shards" --shard-size 16K
     cp -r "$shards" "$shards-whole"
-    check 2 "holds another packing" pack --from "$tiny" --out "$shards" --shard-size 32K
+    check 2 "holds shards of other data" pack --from "$tiny" --out "$shards" --shard-size 32K
     diff -r "$shards" "$shards-whole"
     echo mine >"$shards/notes.txt"
     "$dptrain" data pack --from "$tiny" --out "$shards" --shard-size 1M --force
@@ -165,7 +165,7 @@ no_leftovers() { [[ -z $(find "$1" -name '.*tmp*') ]]; }
         -np 1 unshare -m sh -c 'mount -t tmpfs tmpfs "$0" && exec "$@"' "$shards" "${pack[@]}"
     echo "$output"
     [ "$status" -eq 2 ]
-    [[ $output == *"another folder on this host than on rank 0's"* ]]
+    [[ $output == *"on this host is not rank 0's"* ]]
     [ -z "$(ls -A "$shards")" ]
 }
 

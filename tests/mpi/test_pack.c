@@ -273,7 +273,7 @@ static void test_other_plan(comm_t *comm)
     pack_options_t other = options;
     other.shard_bytes = 9000;
     err_t err = pack_run(comm, &source, &other, &result);
-    OK_ALL(err == ERR_USAGE && SAYS(packed, "holds another packing", "--force"),
+    OK_ALL(err == ERR_USAGE && SAYS(packed, "holds shards of other data", "--force"),
            "another packing is refused");
     OK_ALL(comm->rank != 0 || same_folders(), "and the folder stays as it was");
     barrier();
@@ -291,7 +291,7 @@ static void test_other_plan(comm_t *comm)
     }
     barrier();
     err = pack_run(comm, &source, &other, &result);
-    OK_ALL(err == ERR_USAGE && SAYS(SHARD_MANIFEST_NAME, "was not made by dptrain"),
+    OK_ALL(err == ERR_USAGE && SAYS(SHARD_MANIFEST_NAME, "was not written by dptrain"),
            "a foreign manifest.json is not replaced, by no force");
     barrier();
     if (comm->rank == 0) clear(packed);
@@ -299,7 +299,7 @@ static void test_other_plan(comm_t *comm)
     source_t same = source;
     snprintf(same.path, sizeof same.path, "%.4000s/.", packed);
     err = pack_run(comm, &same, &options, &result);
-    OK_ALL(err == ERR_USAGE && SAYS("is what is to be packed"), "nor is a folder packed into itself");
+    OK_ALL(err == ERR_USAGE && SAYS("is the source itself"), "nor is a folder packed into itself");
 }
 
 static void tell(void *context, const char *what)

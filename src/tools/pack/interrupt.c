@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A signal handler that removes one temporary file and then dies of the signal. Only async-signal-safe calls.
- * */
+/* A signal handler that removes one temporary file and re-raises the signal. It makes only async-signal-safe
+ * calls. */
 #include "tools/pack/interrupt.h"
 
 #include <signal.h>
@@ -16,7 +16,7 @@ static volatile sig_atomic_t armed;
 static void on_signal(int number)
 {
     if (armed) unlink(victim);
-    raise(number); /* the default now: see SA_RESETHAND */
+    raise(number); /* SA_RESETHAND restored the default action */
 }
 
 void interrupt_removes(const char *path)
@@ -33,7 +33,7 @@ void interrupt_removes(const char *path)
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
         struct sigaction before;
-        /* What the launcher or a shell's nohup ignores stays ignored. */
+        /* Signals that the launcher or nohup ignores stay ignored. */
         if (sigaction(signals[i], NULL, &before) == 0 && before.sa_handler == SIG_DFL)
             sigaction(signals[i], &action, NULL);
     }

@@ -11,19 +11,19 @@ typedef struct opening {
     source_t *source;
 } opening_t;
 
-static err_t find(void *context, comm_alive_t alive, void *alive_context)
+static err_t opening_find(void *context, comm_alive_t alive, void *alive_context)
 {
     opening_t *o = context;
     return source_open_watched(o->path, &(open_watch_t){alive, alive_context}, &o->source);
 }
 
-static err_t save(void *context, void **bytes, int64_t *n_bytes)
+static err_t opening_save(void *context, void **bytes, int64_t *n_bytes)
 {
     const opening_t *o = context;
     return source_save(o->source, bytes, n_bytes);
 }
 
-static err_t restore(void *context, void **bytes, int64_t n_bytes)
+static err_t opening_restore(void *context, void **bytes, int64_t n_bytes)
 {
     opening_t *o = context;
     return source_restore(bytes, n_bytes, &o->source);
@@ -32,7 +32,7 @@ static err_t restore(void *context, void **bytes, int64_t n_bytes)
 err_t pack_open(comm_t *comm, const char *path, const char *what, source_t **out)
 {
     opening_t opening = {.path = path};
-    const comm_finding_t finding = {what, &opening, find, save, restore};
+    const comm_finding_t finding = {what, &opening, opening_find, opening_save, opening_restore};
     err_t err = comm_share(comm, &finding);
     if (err == ERR_OK)
         *out = opening.source;

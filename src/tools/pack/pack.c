@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Collective driver of a packing: each rank writes its own shards, rank 0 gathers the index. Shard boundaries
- * come from shard_plan.c, the file format from data/shard. */
+/* Collective driver of `dptrain data pack`: each rank writes its own shards, and rank 0 gathers the index.
+ * shard_plan.c chooses the shards' boundaries; data/shard defines the file format. */
 #include "tools/pack/pack.h"
 
 #include <errno.h>
@@ -19,10 +19,10 @@
 #include "tools/pack/resize.h"
 #include "tools/pack/work.h"
 
-/* What the index will say of a shard. */
+/* A shard's part of the index. */
 typedef struct done {
     shard_file_t file;
-    shard_entry_t *entries; /* this rank's shards: [file.n_samples] */
+    shard_entry_t *entries; /* [file.n_samples]; NULL for shards of other ranks */
 } done_t;
 
 typedef struct packer {
@@ -33,34 +33,32 @@ typedef struct packer {
     done_t *done; /* [plan.n_shards] */
     pack_resizer_t *resizer;
     source_buffer_t buffer;
-    int64_t now, at, n_kept; /* the shard in work, its next sample; shards kept */
-    shard_writer_t *writer;  /* of that shard; NULL: it has not begun */
+    int64_t now, at, n_kept; /* current shard, its next sample; shards kept */
+    shard_writer_t *writer;  /* of the current shard; NULL: not begun */
 } packer_t;
 
-/* A host that sees other data would pack other shards. */
 static err_t compare_sources(comm_t *comm, const pack_plan_t *plan, const source_t *source)
 {
     uint64_t first = plan->hash;
-    TRY(comm_broadcast(comm, &first, sizeof first, 0, "comparing what is to be packed"));
+    TRY(comm_broadcast(comm, &first, sizeof first, 0, "comparing the data to pack"));
     err_t err = ERR_OK;
     if (first != plan->hash)
-        err = err_raise(ERR_DATA, __FILE__, __LINE__, "this host sees other data in %s than rank 0",
-                        source->path);
-    return comm_agree(comm, err, "comparing what is to be packed");
+        err = err_raise(ERR_DATA, __FILE__, __LINE__, "%s on this host differs from rank 0's", source->path);
+    return comm_agree(comm, err, "comparing the data to pack");
 }
 
 static err_t make_token(const char *path)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0) RAISE(ERR_SYSTEM, "%s cannot be made: %s", path, strerror(errno));
+    if (fd < 0) RAISE(ERR_SYSTEM, "cannot create %s: %s", path, strerror(errno));
     close(fd);
     interrupt_removes(path);
     return ERR_OK;
 }
 
-/* Collective. Shards that each host has on a disk of its own would be no folder of shards. Rank 0 makes a
- * file for a moment, named as what a writer left, which every rank has to see; no cache of a mount knows its
- * name. */
+/* Verifies that all hosts share the folder: rank 0 briefly creates a file that every rank must see. Its name
+ * is new, so that no mount's cache can answer, and looks like a writer's leftover, so that an interrupted run
+ * is cleaned up. Collective. */
 static err_t compare_folders(comm_t *comm, const char *folder)
 {
     static const char what[] = "comparing the folders of the shards";
@@ -73,11 +71,11 @@ static err_t compare_folders(comm_t *comm, const char *folder)
     if (err == ERR_OK && comm->rank == 0) err = make_token(path);
     TRY(comm_agree(comm, err, what));
     if (!fs_exists(path))
-        err =
-            err_raise(ERR_USAGE, __FILE__, __LINE__,
-                      "%s is another folder on this host than on rank 0's; give one that all hosts share, or "
-                      "pack on one host",
-                      folder);
+        err = err_raise(
+            ERR_USAGE, __FILE__, __LINE__,
+            "the folder %s on this host is not rank 0's; choose one that all hosts share, or pack on "
+            "one host",
+            folder);
     err = comm_agree(comm, err, what);
     if (comm->rank == 0) {
         unlink(path);
@@ -88,7 +86,7 @@ static err_t compare_folders(comm_t *comm, const char *folder)
 
 static err_t open_packer(packer_t *p)
 {
-    TRY(mem_new_array(p->plan.n_shards, sizeof *p->done, "what is packed", &p->done));
+    TRY(mem_new_array(p->plan.n_shards, sizeof *p->done, "packed shards", &p->done));
     p->now = p->comm->rank;
     if (p->options->resize == 0) return ERR_OK;
     return pack_resizer_new(p->options->resize, p->options->quality, &p->resizer);
@@ -105,8 +103,8 @@ static void close_packer(packer_t *p)
     pack_plan_free(&p->plan);
 }
 
-/* Takes over the shard in work where it is there; *kept says whether. */
-static err_t keep(packer_t *p, bool *kept)
+/* Keeps the current shard if an earlier run completed it. A damaged one is written again. */
+static err_t keep_shard(packer_t *p, bool *kept)
 {
     const shard_plan_t *plan = &p->plan.shards[p->now];
     done_t *done = &p->done[p->now];
@@ -118,7 +116,7 @@ static err_t keep(packer_t *p, bool *kept)
     p->n_kept += *kept;
     if (err != ERR_DATA) return err;
     mem_free(&done->entries);
-    log_warn("written anew: %s", err_message());
+    log_warn("rewriting a shard: %s", err_message());
     return ERR_OK;
 }
 
@@ -158,22 +156,23 @@ static err_t add_sample(packer_t *p, int64_t *n_done)
     return p->at == plan->n_samples ? end_shard(p) : ERR_OK;
 }
 
-/* pack_work_t's step: a shard that is there, or one sample. */
-static err_t step(void *context, int64_t *n_done, bool *finished)
+/* pack_work_t's step: keeps a whole shard, or packs one sample. */
+static err_t pack_step(void *context, int64_t *n_done, bool *finished)
 {
     packer_t *p = context;
     bool kept = false;
     *finished = p->now >= p->plan.n_shards;
     if (*finished) return ERR_OK;
     if (p->writer) return add_sample(p, n_done);
-    TRY(keep(p, &kept));
+    TRY(keep_shard(p, &kept));
     if (!kept) return begin_shard(p);
     *n_done = p->plan.shard_bytes[p->now];
     p->now += p->comm->size;
     return ERR_OK;
 }
 
-/* Brings what the index says of a shard to rank 0, whose it is to be kept; elsewhere `scratch` takes it. */
+/* Sends a shard's entries to rank 0, which stores them in the index. Other ranks receive them in `scratch`.
+ * Collective. */
 static err_t gather_shard(packer_t *p, int64_t k, shard_index_t *index, shard_entry_t *scratch)
 {
     const shard_plan_t *plan = &p->plan.shards[k];
@@ -213,7 +212,7 @@ static err_t write_index(const shard_index_t *index, const char *folder)
 }
 
 /* Collective. */
-static err_t finish(packer_t *p)
+static err_t gather_index(packer_t *p)
 {
     shard_index_t *index = NULL;
     shard_entry_t *scratch = NULL;
@@ -231,7 +230,7 @@ out:
     return err;
 }
 
-/* Collective. Of this rank's shards, then of all. */
+/* Sums the ranks' results. Collective. */
 static err_t sum_up(packer_t *p, pack_result_t *out)
 {
     int64_t sums[3] = {p->n_kept, 0, 0};
@@ -239,7 +238,7 @@ static err_t sum_up(packer_t *p, pack_result_t *out)
         sums[1] += p->done[k].file.n_bytes;
         for (int64_t i = 0; i < p->done[k].file.n_samples; i++) sums[2] += p->done[k].entries[i].n_bytes;
     }
-    TRY(comm_allreduce(p->comm, sums, 3, DTYPE_I64, COMM_SUM, "adding up what is packed"));
+    TRY(comm_allreduce(p->comm, sums, 3, DTYPE_I64, COMM_SUM, "summing up the packed shards"));
     *out = (pack_result_t){
         .n_image_bytes = sums[2], .n_shards = p->plan.n_shards, .n_kept = sums[0], .n_bytes = sums[1]};
     for (int s = 0; s < SPLIT_COUNT; s++) out->n_samples += p->source->n_samples[s];
@@ -257,10 +256,10 @@ err_t pack_run(comm_t *comm, const source_t *source, const pack_options_t *optio
     TRY_OUT(err, comm_agree(comm, err, "preparing the folder"));
     TRY_OUT(err, compare_folders(comm, options->out));
     TRY_OUT(err, comm_agree(comm, open_packer(&p), "start-up"));
-    const pack_work_t work = {"packing", p.plan.n_bytes, &p, step};
+    const pack_work_t work = {"packing", p.plan.n_bytes, &p, pack_step};
     TRY_OUT(err, pack_work_run(comm, &work));
     TRY_OUT(err, sum_up(&p, out));
-    err = finish(&p);
+    err = gather_index(&p);
 out:
     close_packer(&p);
     return err;

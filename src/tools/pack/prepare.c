@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks and cleans the target folder before anything is written: foreign files, another packing, the source
- * itself. */
+/* Checks and cleans the target folder before anything is written. Refuses the source itself, foreign files
+ * and the shards of another run. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -13,8 +13,8 @@
 #include "store/h5/seal.h"
 #include "tools/pack/shard_plan.h"
 
-/* realpath(3) of what is there, and the rest as it is written. */
-static bool resolve(const char *path, char out[FS_PATH_MAX])
+/* realpath(3) of the part that exists; the rest unchanged. */
+static bool resolve_path(const char *path, char out[FS_PATH_MAX])
 {
     char whole[FS_PATH_MAX], there[FS_PATH_MAX]; /* FS_PATH_MAX is PATH_MAX */
     if (fs_join(whole, path[0] == '/' ? "" : "./", path) != ERR_OK) return false;
@@ -28,8 +28,8 @@ static bool resolve(const char *path, char out[FS_PATH_MAX])
 static err_t check_other(const char *from, const char *to)
 {
     char a[FS_PATH_MAX], b[FS_PATH_MAX];
-    if (resolve(from, a) && resolve(to, b) && strcmp(a, b) == 0)
-        RAISE(ERR_USAGE, "%s is what is to be packed; give another folder for the shards", to);
+    if (resolve_path(from, a) && resolve_path(to, b) && strcmp(a, b) == 0)
+        RAISE(ERR_USAGE, "%s is the source itself; choose another folder for the shards", to);
     return ERR_OK;
 }
 
@@ -39,24 +39,23 @@ err_t pack_check_apart(const char *from, const char *to)
     TRY(check_other(from, to));
     for (split_t split = 0; split < SPLIT_COUNT; split++) {
         TRY(source_classes(from, split, classes));
-        if (!classes[0] || !resolve(classes, a) || !resolve(to, b)) continue;
+        if (!classes[0] || !resolve_path(classes, a) || !resolve_path(to, b)) continue;
         const size_t n = strlen(a);
         if (strncmp(a, b, n) == 0 && (b[n] == '/' || b[n] == '\0'))
-            RAISE(ERR_USAGE,
-                  "%s is in %s, where every folder is a class of images: the shards would be taken for one; "
-                  "give another folder for them",
-                  to, classes);
+            RAISE(
+                ERR_USAGE,
+                "%s is in %s, where every folder is a class of images; choose another folder for the shards",
+                to, classes);
     }
     return ERR_OK;
 }
 
-/* What is in the way. */
 typedef struct finds {
-    char stranger[SHARD_NAME_MAX]; /* the first file of another packing; "" */
+    char stranger[SHARD_NAME_MAX]; /* the first file of another plan; "" if none */
     uint64_t plan;
 } finds_t;
 
-/* A file whose first bytes are not those of ours, under a name that we write. */
+/* Refuses to replace a file that does not begin as ours do. */
 static err_t check_ours(const char *path, const char *begin)
 {
     char first[64] = "";
@@ -65,14 +64,14 @@ static err_t check_ours(const char *path, const char *begin)
     size_t n_read;
     int reason = fd < 0 ? errno : fs_read_all(fd, FS_HERE, first, strlen(begin), &n_read);
     if (fd >= 0) close(fd);
-    if (reason) RAISE(ERR_SYSTEM, "%s cannot be read: %s", path, strerror(reason));
+    if (reason) RAISE(ERR_SYSTEM, "cannot read %s: %s", path, strerror(reason));
     if (strcmp(first, begin) != 0)
-        RAISE(ERR_USAGE, "%s was not made by dptrain data pack, which would replace it; give another folder",
-              path);
+        RAISE(ERR_USAGE,
+              "%s was not written by dptrain data pack and would be replaced; choose another folder", path);
     return ERR_OK;
 }
 
-/* A seal of another plan; what has no whole seal is written anew. */
+/* True for the intact seal of another plan. A file without an intact seal is rewritten. */
 static bool is_strange(const char *path, const char *kind, uint64_t plan)
 {
     seal_t seal;
@@ -87,18 +86,17 @@ static bool is_strange(const char *path, const char *kind, uint64_t plan)
 static err_t remove_file(const char *path)
 {
     if (unlink(path) != 0 && errno != ENOENT)
-        RAISE(ERR_SYSTEM, "%s cannot be deleted: %s", path, strerror(errno));
+        RAISE(ERR_SYSTEM, "cannot delete %s: %s", path, strerror(errno));
     return ERR_OK;
 }
 
-/* Goes through the folder: with `clear` all that pack has made is removed, without it what was left over
- * alone. */
-static err_t scan(const char *folder, bool clear, finds_t *finds)
+/* Removes temporary files; with `clear` also shards. Without it, notes the first shard of another plan. */
+static err_t scan_folder(const char *folder, bool clear, finds_t *finds)
 {
     DIR *dir = opendir(folder);
     char path[FS_PATH_MAX];
     err_t err = ERR_OK;
-    if (!dir) RAISE(ERR_SYSTEM, "the folder %s cannot be read: %s", folder, strerror(errno));
+    if (!dir) RAISE(ERR_SYSTEM, "cannot read the folder %s: %s", folder, strerror(errno));
     for (struct dirent *entry; err == ERR_OK && (entry = readdir(dir));) {
         const char *name = entry->d_name;
         bool shard = shard_is_name(name);
@@ -125,18 +123,19 @@ err_t pack_prepare(const source_t *source, const pack_options_t *options, const 
     TRY(fs_join(manifest, out, SHARD_MANIFEST_NAME));
     TRY(check_ours(index, "dptrain index "));
     TRY(check_ours(manifest, "{\"format\":\"dptrain shards\""));
-    TRY(scan(out, false, &finds));
+    TRY(scan_folder(out, false, &finds));
     if (!finds.stranger[0] && is_strange(index, "index", plan->hash)) /* its shards may be gone */
         snprintf(finds.stranger, sizeof finds.stranger, "%s", SHARD_INDEX_NAME);
     if (finds.stranger[0] && !options->force)
-        RAISE(ERR_USAGE,
-              "%s holds another packing (%s: other data, --shard-size, --resize or --quality); give another "
-              "folder, or --force, which deletes it",
-              out, finds.stranger);
+        RAISE(
+            ERR_USAGE,
+            "%s holds shards of other data, --shard-size, --resize or --quality (%s); choose another folder, "
+            "or delete them with --force",
+            out, finds.stranger);
     if (!options->force) return ERR_OK;
-    /* The manifest goes first: what has one is whole. */
+    /* The manifest goes first, because it marks a folder as complete. */
     TRY(remove_file(manifest));
     TRY(remove_file(index));
-    TRY(scan(out, true, &finds));
+    TRY(scan_folder(out, true, &finds));
     return fs_sync(out);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Divides a source into shards by size, and hashes everything that determines their content. */
+/* Divides a source into shards by size, and hashes everything that determines the shards' content. */
 #include "tools/pack/shard_plan.h"
 
 #include <stdio.h>
@@ -8,8 +8,9 @@
 #include "base/mem.h"
 #include "base/xxh3.h"
 
-/* Bytes of the samples from `first` on that go into one shard, and how many they are. */
-static int64_t fill(const source_t *source, split_t split, int64_t first, int64_t shard_bytes, int64_t *n)
+/* Counts the samples from `first` on that fill one shard; returns their bytes. */
+static int64_t plan_shard(const source_t *source, split_t split, int64_t first, int64_t shard_bytes,
+                          int64_t *n)
 {
     const source_entry_t *entries = source->entries[split];
     int64_t end = source->n_samples[split], at = first, sum = 0;
@@ -23,7 +24,7 @@ static int64_t count_shards(const source_t *source, split_t split, int64_t shard
 {
     int64_t n_shards = 0, n;
     for (int64_t first = 0; first < source->n_samples[split]; first += n, n_shards++)
-        fill(source, split, first, shard_bytes, &n);
+        plan_shard(source, split, first, shard_bytes, &n);
     return n_shards;
 }
 
@@ -37,7 +38,7 @@ static err_t hash_plan(const source_t *source, const pack_options_t *options, ui
                                source->n_samples[SPLIT_TRAIN],
                                source->n_samples[SPLIT_VAL]};
     XXH3_state_t *state = XXH3_createState();
-    if (!state) RAISE(ERR_SYSTEM, "no memory for the hash of a plan");
+    if (!state) RAISE(ERR_SYSTEM, "out of memory for the plan's hash");
     XXH3_64bits_reset(state);
     XXH3_64bits_update(state, numbers, sizeof numbers);
     for (int split = 0; split < SPLIT_COUNT; split++)
@@ -65,7 +66,8 @@ err_t pack_plan_make(const source_t *source, const pack_options_t *options, pack
     }
     if (out->n_shards == 0) RAISE(ERR_DATA, "%s has no samples to pack", source->path);
     if (out->n_shards > INT32_MAX)
-        RAISE(ERR_USAGE, "--shard-size %lld makes too many shards", (long long)options->shard_bytes);
+        RAISE(ERR_USAGE, "--shard-size %lld is too small: it would yield more than %d shards",
+              (long long)options->shard_bytes, INT32_MAX);
     TRY(hash_plan(source, options, &out->hash));
     out->data_hash = hash_data(source, options);
     TRY(mem_new_array(out->n_shards, sizeof *out->shards, "a plan of shards", &out->shards));
@@ -81,7 +83,8 @@ err_t pack_plan_make(const source_t *source, const pack_options_t *options, pack
                                     .first = first,
                                     .n_categories = source->n_categories,
                                     .plan = out->hash};
-            out->shard_bytes[k] = fill(source, (split_t)s, first, options->shard_bytes, &shard->n_samples);
+            out->shard_bytes[k] =
+                plan_shard(source, (split_t)s, first, options->shard_bytes, &shard->n_samples);
             out->n_bytes += out->shard_bytes[k];
             first += shard->n_samples;
         }
@@ -110,7 +113,7 @@ err_t pack_plan_head(const source_t *source, const pack_options_t *options, cons
     for (int32_t c = 0; c < source->n_categories; c++)
         if (strlen(source->categories[c].name) >= SHARD_TEXT_MAX ||
             strlen(source->categories[c].supergroup) >= SHARD_TEXT_MAX)
-            RAISE(ERR_DATA, "the category %.60s… has a name or group longer than %d bytes",
+            RAISE(ERR_DATA, "the category %.60s… has a name or supercategory longer than %d bytes",
                   source->categories[c].name, SHARD_TEXT_MAX - 1);
     snprintf(out->source_kind, sizeof out->source_kind, "%s", source->ops->kind);
     snprintf(out->source_path, sizeof out->source_path, "%s", source->path);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Whether a folder is as it was made: shards against their seals, index and hashes; or images of any other
- * source against what is said of them. */
+/* Verifies a folder of shards against its seals, index and hashes, or another source's images against their
+ * listed sizes. */
 #ifndef TOOLS_PACK_VERIFY_H
 #define TOOLS_PACK_VERIFY_H
 
@@ -8,17 +8,20 @@
 
 typedef struct pack_verdict {
     bool shards;       /* a folder of shards, not another source */
-    int64_t n_samples; /* looked at */
+    int64_t n_samples; /* checked */
     int64_t n_files;   /* shards; other sources: 0 */
-    int64_t n_bytes;   /* of these files; other sources: of images */
-    int64_t n_damaged; /* sentences told */
+    int64_t n_bytes;   /* of the shards, or of the images */
+    int64_t n_damaged; /* findings */
 } pack_verdict_t;
 
-/* Collective. Of shards every byte is read: their seals, the index against them, the hash of every record,
- * the manifest. Of other sources every image's file is read, and its headers are compared with what the
- * source says of it. Each damage is told on rank 0, a sentence; of one rank no more than 1000. ERR_OK also
- * where damage was told; ERR_DATA where there is nothing that can be verified; ERR_SYSTEM where something
- * could not be read now. *out: on every rank. */
+/* Shards: reads every byte and checks seals, index, record hashes and manifest. Other sources: reads every
+ * image file and compares its headers with the source's list.
+ *
+ *   tell  called on rank 0 with one sentence per finding, for at most 1000 findings of each rank
+ *   out   set on every rank
+ *
+ * ERR_OK even if damage was found. ERR_DATA: the folder cannot be verified at all; ERR_SYSTEM: it could not
+ * be read. Collective. */
 err_t pack_verify(comm_t *comm, const char *path, void (*tell)(void *context, const char *what),
                   void *context, pack_verdict_t *out);
 

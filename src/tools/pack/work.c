@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs a long task on all ranks in time slices: after each, ranks agree on errors, sum up progress and redraw
- * the bar. */
+/* Runs a long task on all ranks in time slices. After each, ranks agree on errors, sum up progress and redraw
+ * the progress bar. */
 #include "tools/pack/work.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 static const double slice_sec = 0.2;
 
-/* What people see: a bar, or where there is no terminal a line for each tenth. */
+/* Progress is a bar or, without a terminal, a log line per tenth. */
 typedef struct shown {
     double begun_sec;
     int n_tenths;
