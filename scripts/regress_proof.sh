@@ -172,7 +172,7 @@ judge() { # PHASE; verdicts on the standard input
         | (if $is_case then $phase else "step" end) as $case
         | [.metrics[] | select(.case == $case)] as $hit | [.metrics[] | select(.case != $case)] as $others
         | {found: any($hit[]; .verdict == "worse"),
-           blamed: (if $is_case then true else any($hit[]; .verdict == "worse" and .blamed == $phase) end),
+           blamed: (if $is_case then true else any($hit[]; .verdict == "worse" and .attributed_to == $phase) end),
            wrong: any($others[]; .verdict == "worse" or .verdict == "better"),
            change: ([$hit[].ratio | values | 100 * (. - 1)] | if . == [] then null else add / length end)}'
 }

@@ -55,7 +55,7 @@ static void write_times(json_t *j, rng_t *rng)
     json_int(j, "n", n);
     json_int(j, "per_sample", 1);
     json_int(j, "n_disturbed", 0);
-    json_string(j, "loads", "");
+    json_string(j, "disturbances", "");
     json_real(j, "min", 0.97 * p50);
     json_real(j, "p50", p50);
     json_real(j, "p95", 1.05 * p50);
@@ -99,7 +99,7 @@ static void write_end(json_t *j, const char *id)
 {
     begin(j, "bench_end");
     json_string(j, "run", id);
-    json_string(j, "why", "finished");
+    json_string(j, "reason", "finished");
     json_int(j, "n_points", POINTS);
     json_real(j, "seconds", 98.2);
     json_real(j, "recording_sec", 0.1);

@@ -16,7 +16,7 @@ rec_read() { # FILE
     ends=$(grep '^{"record":"bench_end",.*}$' -- "$1") || true
     rec_n_runs=$(grep -c . <<<"$heads") || true
     n_ends=$(grep -c . <<<"$ends") || true
-    n_finished=$(grep -c '"why":"finished"' <<<"$ends") || true
+    n_finished=$(grep -cE '"(why|reason)":"finished"' <<<"$ends") || true
     # The same call has the same options in every start, but for the folder of its turns and what is known of the clock.
     n_calls=$(sed 's/.*"options"://; s/,"fingerprint":.*//; s/"turns":"[^"]*"//; s/"clock":[^,}]*//' <<<"$heads" |
         sort -u | wc -l)

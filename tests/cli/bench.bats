@@ -56,7 +56,7 @@ records() { # JQ-CONDITION OF EVERY "bench" RECORD
         and .metrics.images_per_sec > 0 and .metrics.compute_share > 0 and .metrics.compute_share < 1'
     # Every point belongs to the head, which has the fingerprint and no environment.
     jq -es '.[0].id as $id | .[0].record == "bench_run" and all(.[1:][]; .run == $id) and .[-1].record == "bench_end"
-        and .[-1].why == "finished" and .[-1].n_points == 5' "$BATS_TEST_TMPDIR/b.jsonl"
+        and .[-1].reason == "finished" and .[-1].n_points == 5' "$BATS_TEST_TMPDIR/b.jsonl"
     jq -es '.[0].fingerprint | (.hardware_id | test("^[0-9a-f]{16}$")) and .hardware.cpus > 0
         and .software.dptrain != null and .fabric.hosts == 1' "$BATS_TEST_TMPDIR/b.jsonl"
     run grep -c "$HOME" "$BATS_TEST_TMPDIR/b.jsonl"
@@ -75,7 +75,7 @@ records() { # JQ-CONDITION OF EVERY "bench" RECORD
 @test "a model or data that are not there are errors, and the file says that the run failed" {
     run -2 quick_step 1 --step-model lenet6
     [[ $output == *"lenet5"* ]]
-    [ "$(tail -n 1 "$BATS_TEST_TMPDIR/b.jsonl" | jq -r .why)" = failed ]
+    [ "$(tail -n 1 "$BATS_TEST_TMPDIR/b.jsonl" | jq -r .reason)" = failed ]
     run -3 "$dptrain" bench step --step-data /nowhere --out "$BATS_TEST_TMPDIR/b.jsonl"
     [[ $output == *"/nowhere"* ]]
 }
@@ -107,6 +107,6 @@ records() { # JQ-CONDITION OF EVERY "bench" RECORD
         [ "$status" -eq 1 ]
         grep -q 'interrupted: 0 points' "$BATS_TEST_TMPDIR/table"
         [ "$(grep -c 'interrupted by a signal' "$BATS_TEST_TMPDIR/table")" -eq 1 ]
-        [ "$(tail -n 1 "$BATS_TEST_TMPDIR/b.jsonl" | jq -r .why)" = interrupted ]
+        [ "$(tail -n 1 "$BATS_TEST_TMPDIR/b.jsonl" | jq -r .reason)" = interrupted ]
     done
 }

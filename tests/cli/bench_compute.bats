@@ -109,15 +109,15 @@ sound() { # CASE POINTS RANKS
     sound io 10 2
     [ -z "$(ls -A "$BATS_TEST_TMPDIR/disk")" ]
     for test in raw_write raw_fsync idx_write checkpoint_write; do
-        points "$test" 'length == 1 and .[0].key.cache == null and .[0].metrics.ranks_at_it == 1'
+        points "$test" 'length == 1 and .[0].key.cache == null and .[0].metrics.active_ranks == 1'
     done
     for test in raw_read idx_read checkpoint_read; do
         # Cold is said of what left the memory, and of nothing else.
-        points "$test" 'length == 2 and .[1].key.cache == "warm" and (.[0] | if .metrics.pages_left == 0
+        points "$test" 'length == 2 and .[1].key.cache == "warm" and (.[0] | if .metrics.resident_pages == 0
             then .key.cache == "cold" else .key.cache == "warm?" end)'
     done
-    points raw_read 'all(.metrics.ranks_at_it == 2)'
-    points checkpoint_read 'all(.metrics.ranks_at_it == 1)'
+    points raw_read 'all(.metrics.active_ranks == 2)'
+    points checkpoint_read 'all(.metrics.active_ranks == 1)'
     [ "$(grep -cE '^  (raw|idx|checkpoint)_(read|write|fsync) +(-|cold|warm|warm\?) +[12] +[0-9.]+ +[0-9.]+[~!]? +[0-9.]+ +[0-9.]+ +0$' "$said")" -eq 10 ]
 }
 
@@ -208,7 +208,7 @@ on_small_disk() { # OPTIONS ARGUMENTS...
     on_small_disk size=8m --io-bytes 1M
     [ "$status" -eq 0 ]
     [[ $output != *left:* ]]
-    points raw_read '.[-2].key.cache == "warm?" and .[-2].metrics.pages_left == 256 and .[-2].key.filesystem == "tmpfs"'
+    points raw_read '.[-2].key.cache == "warm?" and .[-2].metrics.resident_pages == 256 and .[-2].key.filesystem == "tmpfs"'
 }
 
 @test "io: an interrupt removes the folder, too" {
@@ -227,7 +227,7 @@ on_small_disk() { # OPTIONS ARGUMENTS...
     cat "$BATS_TEST_TMPDIR/errors"
     [ "$status" -eq 1 ]
     [ -z "$(ls -A "$BATS_TEST_TMPDIR/disk")" ]
-    jq -es '.[-1] | .record == "bench_end" and .why == "interrupted"' "$records" >/dev/null
+    jq -es '.[-1] | .record == "bench_end" and .reason == "interrupted"' "$records" >/dev/null
 }
 
 @test "mem and gemm on an emulated GPU: copies of its memory, products, what is wrong is found" {

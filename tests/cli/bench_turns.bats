@@ -22,13 +22,13 @@ job() { # RANKS first|second ARGUMENTS...
         job "$n" first "${quick[@]}" 3>&- &
         job "$n" second "${quick[@]}" || { cat "$BATS_TEST_TMPDIR/second.log"; false; }
         wait $!
-        jq -es --slurpfile second "$BATS_TEST_TMPDIR/second.jsonl" '.[0].in_turn_with == $second[0].id
-            and $second[0].in_turn_with == .[0].id and .[0].id != $second[0].id
+        jq -es --slurpfile second "$BATS_TEST_TMPDIR/second.jsonl" '.[0].interleaved_with == $second[0].id
+            and $second[0].interleaved_with == .[0].id and .[0].id != $second[0].id
             and (.[1].batch_n | length) == ($second[1].batch_n | length) and (.[1].batch_n | length) % 2 == 0
             and all(.[1].batch_n[]; . > 0) and .[1].clock_sec > 0
             and ([.[1] | .data_samples, .forward_samples, .backward_samples, .allreduce_samples, .optimizer_samples | length]
                 | unique) == [.[1].n]
-            and .[-1].why == "finished" and $second[-1].why == "finished"' "$BATS_TEST_TMPDIR/first.jsonl"
+            and .[-1].reason == "finished" and $second[-1].reason == "finished"' "$BATS_TEST_TMPDIR/first.jsonl"
         rm "$BATS_TEST_TMPDIR"/*.jsonl
     done
 }
@@ -67,7 +67,7 @@ job() { # RANKS first|second ARGUMENTS...
     kill -INT "$first"
     wait "$first" || true
     [ "$status" -eq 1 ]
-    [ "$(tail -n 1 "$BATS_TEST_TMPDIR/second.jsonl" | jq -r '.record + " " + .why')" = "bench_end interrupted" ]
+    [ "$(tail -n 1 "$BATS_TEST_TMPDIR/second.jsonl" | jq -r '.record + " " + .reason')" = "bench_end interrupted" ]
     grep -q 'interrupted by a signal' "$BATS_TEST_TMPDIR/second.log"
 }
 
@@ -78,7 +78,7 @@ job() { # RANKS first|second ARGUMENTS...
     grep -q 'measures .*64.* while the other job measures step of lenet5' "$BATS_TEST_TMPDIR/second.log"
     wait $!
     grep -q 'has ended; the remaining points are measured alone' "$BATS_TEST_TMPDIR/first.log"
-    [ "$(tail -n 1 "$BATS_TEST_TMPDIR/first.jsonl" | jq -r .why)" = finished ]
+    [ "$(tail -n 1 "$BATS_TEST_TMPDIR/first.jsonl" | jq -r .reason)" = finished ]
 }
 
 @test "--burn lengthens one phase of a step, or the iterations of one case" {

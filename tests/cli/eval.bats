@@ -56,7 +56,7 @@ png_size() { # FILE OFFSET
 @test "--json has all digits, the same on any number of ranks, and is refused before any work" {
     for n in 1 3; do on_ranks "$n" eval "$out" --data "$data" --threads 1 --json "$n.json" >"text$n"; done
     cmp 1.json 3.json
-    jq -es 'length == 1 and (.[0] | .record == "eval" and .split == "val" and .n_samples == 2000 and .data_as_trained
+    jq -es 'length == 1 and (.[0] | .record == "eval" and .split == "val" and .n_samples == 2000 and .matches_training_data
         and (.confusion | length == 10) and ([.confusion[][]] | add) == 2000
         and ([range(10) as $k | .confusion[$k][$k]] | add) / 2000 == .accuracy)' 1.json
     [ "$(sed -n 's/^loss *//p' text1)" = "$(printf %.4f "$(jq .loss 1.json)")" ]

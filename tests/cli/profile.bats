@@ -33,7 +33,7 @@ profile() { # CONDITION of the one record
         # 2 FLOPs for each multiply-add of a rank's 50 / n samples; no gradient of the first layer's input.
         profile "[.layers[] | {(.name | split(\"+\")[0]): (.gflops * 1e9 * (.forward_sec + .backward_sec) * $n / 50)}] | add
             | [.conv1 / 1152000, .conv2 / 9600000, .fc1 / 2400000, .fc2 / 30000] | all(. > 0.999999 and . < 1.000001)"
-        profile '[.layers[] | select(.operator == "relu" or .operator == "pool2d") | .gflops, .of_peak] | all(. == 0)'
+        profile '[.layers[] | select(.operator == "relu" or .operator == "pool2d") | .gflops, .share_of_peak] | all(. == 0)'
     done
 }
 

@@ -72,7 +72,7 @@ recipe=(--model mnist-cnn --batch 60 --optimizer adadelta --lr 1 --schedule plat
 
 @test "a target stops the run when it is reached, and is exit code 1 when it is not" {
     train 2 --model mlp --batch 30 --epochs 50 --target-accuracy 0.5 --out "$out"
-    jq -es 'map(select(.record == "end")) | .[0].why == "target reached" and .[0].step < 500' "$out/metrics.jsonl"
+    jq -es 'map(select(.record == "end")) | .[0].reason == "target reached" and .[0].step < 500' "$out/metrics.jsonl"
     run train 2 --model mlp --batch 30 --epochs 1 --target-accuracy 1 --out "$out" --overwrite
     [ "$status" -eq 1 ]
     [[ $output == *"was not reached: the best validation accuracy was"* ]]

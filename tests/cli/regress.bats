@@ -50,7 +50,7 @@ for word; do case $word in --out=*) out=${word#*=} ;; esac; done
 echo "$name ${*:2}" | sed 's/ --out=.*//' >>"$FAKE_LOG"
 id=$(printf '%04x%04x' $$ $RANDOM)
 record() { printf '{"record":"%s","schema":1,%s}\n' "$1" "$2" >>"$out"; }
-finish() { record bench_end "\"run\":\"$id\",\"why\":\"$1\",\"n_points\":0"; }
+finish() { record bench_end "\"run\":\"$id\",\"reason\":\"$1\",\"n_points\":0"; }
 head='"time":"2026-11-21T08:00:00Z","ranks":1,"threads":2,"options":{"threads":0,"clock":'$RANDOM'},'
 head+='"fingerprint":{"hardware_id":"1a",'
 head+='"fabric_id":"2b","software_id":"3c","hardware":{"cpu":"A, B","cpus":2},"fabric":{"hosts":1,"ports":'

@@ -17,7 +17,7 @@ setup() {
 point() { # RUN TEST KEY METRICS P50 VERDICT
     printf '{"record":"bench","schema":1,"run":"%s","case":"comm","test":"%s","key":{%s},"metrics":{%s},"unit":"s",' \
         "$1" "$2" "$3" "$4"
-    printf '"verdict":"%s","n":7,"per_sample":1,"n_disturbed":0,"loads":"","min":1e-06,"p50":%s,"p95":0.02,' "$6" "$5"
+    printf '"verdict":"%s","n":7,"per_sample":1,"n_disturbed":0,"disturbances":"","min":1e-06,"p50":%s,"p95":0.02,' "$6" "$5"
     printf '"p99":0.0324,"max":0.04,"mean":0.02,"cv":0.1,"ci95":[0.0269,0.0271],"slowest_rank":1,"slowest_share":1,'
     printf '"samples":[1,2,3,4,5,6,7]}\n'
 }
@@ -33,7 +33,7 @@ bench() { # RUN
     point "$1" all_reduce '"bytes":8,"datatype":"float"' '"busbw_gbs":1.5' 0.027 ok
     point "$1" all_reduce '"bytes":8388608,"datatype":"float"' '"busbw_gbs":31.25' 0.027 inconclusive
     point "$1" broadcast '"bytes":8' '"busbw_gbs":2.5' 2.7e-05 disturbed
-    printf '{"record":"bench_end","schema":1,"run":"%s","why":"finished","n_points":3,"seconds":98.2,"recording_sec":0.1}\n' "$1"
+    printf '{"record":"bench_end","schema":1,"run":"%s","reason":"finished","n_points":3,"seconds":98.2,"recording_sec":0.1}\n' "$1"
 }
 
 @test "a bench: a table for each test, what is constant in its caption, marks explained" {
@@ -194,7 +194,7 @@ EOF
         jq -c 'select(.record == "checkpoint") | .n_bytes = 1.5' run/metrics.jsonl
         jq -c 'select(.record == "end") | .more = 1' run/metrics.jsonl
         echo '{"record":"bench_end","schema":2}'
-        echo '{"record":"bench_end","schema":1,"run":"a","why":"bored","n_points":3,"seconds":1,"recording_sec":0}'
+        echo '{"record":"bench_end","schema":1,"run":"a","reason":"bored","n_points":3,"seconds":1,"recording_sec":0}'
         echo '{"record":"party"}'
         echo '[]'
         echo '{"record":'
@@ -210,7 +210,7 @@ faults.jsonl:4: epoch: "val_loss" is missing
 faults.jsonl:5: checkpoint: "n_bytes" is not as documented
 faults.jsonl:6: end: "more" is not documented
 faults.jsonl:7: bench_end: "schema" is not as documented
-faults.jsonl:8: bench_end: "why" is not as documented
+faults.jsonl:8: bench_end: "reason" is not as documented
 faults.jsonl:9: a record of an unknown kind, "party"
 faults.jsonl:10: not a record: JSON, but not an object
 faults.jsonl:11: it is not JSON: parse error: premature EOF

@@ -44,7 +44,7 @@ recording() { # ID [SETTING=VALUE…]
                 printf "\"software\":{\"git\":\"%s\"}}}\n", git
                 point("gemm", "gemm", gemm, 0)
                 point("step", "weak", 0.004, backward)
-                printf "{\"record\":\"bench_end\",\"schema\":1,\"run\":\"%s%d\",\"why\":\"%s\",\"n_points\":2}\n", id, s, why
+                printf "{\"record\":\"bench_end\",\"schema\":1,\"run\":\"%s%d\",\"reason\":\"%s\",\"n_points\":2}\n", id, s, why
             }
         }'
 }
@@ -102,12 +102,12 @@ compare() { # WANTED CODE, ARGUMENTS…   Into said and err.
     jq -e '.record == "comparison" and .schema == 1 and .verdict == "worse"
         and .n == {"same":1,"better":0,"worse":1,"inconclusive":0} and .notes == []
         and .options == {"min_effect":0.03,"alpha":0.01,"force":false,"resamples":2000,"seed":1}
-        and .base == {"files":["base.jsonl"],"runs":6,"runs_left_out":0,"first":"2026-11-21T08:00:00Z",
+        and .base == {"files":["base.jsonl"],"runs":6,"runs_excluded":0,"first":"2026-11-21T08:00:00Z",
             "last":"2026-11-21T08:05:00Z","git":"abc"}' said
     jq -e '.metrics | length == 2 and (.[0] | .case == "gemm" and .key == "ranks=2" and .verdict == "same" and .parts == []
-        and .blamed == null)' said
-    jq -e '.metrics[1] | .label == "step weak" and .why == null and .tested and (.in_turn | not) and .q <= 0.01 and .low > 1
-        and .low < .ratio and .ratio < .high and .starts == [6, 6] and .samples == [240, 240] and .blamed == "backward"
+        and .attributed_to == null)' said
+    jq -e '.metrics[1] | .label == "step weak" and .reason == null and .tested and (.interleaved | not) and .q <= 0.01 and .low > 1
+        and .low < .ratio and .ratio < .high and .starts == [6, 6] and .samples == [240, 240] and .attributed_to == "backward"
         and ([.parts[].name] == ["forward", "backward"]) and .parts[1].share > 0.8' said
     # Every name is documented.
     jq -r 'paths | map(select(type == "string")) | last // empty' said | sort -u >names
@@ -118,8 +118,8 @@ compare() { # WANTED CODE, ARGUMENTS…   Into said and err.
     [ ! -s missing ]
     recording c n=1 >one.jsonl
     compare 0 --format json base.jsonl one.jsonl
-    jq -e '.verdict == "inconclusive" and (.metrics[1] | .start_spread_assumed and (.why | startswith("one start on a side"))
-        and .starts == [6, 1] and .blamed == null)' said
+    jq -e '.verdict == "inconclusive" and (.metrics[1] | .start_spread_assumed and (.reason | startswith("one start on a side"))
+        and .starts == [6, 1] and .attributed_to == null)' said
 }
 
 @test "Markdown: as many cells in each row as in the heading" {

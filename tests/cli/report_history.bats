@@ -41,7 +41,7 @@ recording() { # DAY MACHINE INTERRUPTED
                 printf "\"p50\":%.9g,\"clock_sec\":%.9g}\n", sec, 1e-3 * noise()
             }
             if (interrupted && start == 2) continue
-            printf "{\"record\":\"bench_end\",\"schema\":1,\"run\":\"%s\",\"why\":\"finished\",\"n_points\":2}\n", run
+            printf "{\"record\":\"bench_end\",\"schema\":1,\"run\":\"%s\",\"reason\":\"finished\",\"n_points\":2}\n", run
         }
     }'
 }
@@ -112,7 +112,7 @@ END
         and (.changes | length) == 1 and (.changes[0] | $g.recordings[.before].git == "abc08"
             and $g.recordings[.after].git == "abc09" and .ratio > 1.018 and .ratio < 1.022 and .p <= .q and .q <= 0.01
             and .software == {"mpi": ["Open MPI v4.1.4", "Open MPI v4.1.6"]})' "$json"
-    jq -e '.groups[0].recordings[3] | .whole == false and .starts == 2' "$json"
+    jq -e '.groups[0].recordings[3] | .complete == false and .starts == 2' "$json"
     history --format csv --case comm "$runs"
     tr -d '\r' <"$said" | awk -F , 'NR == 1 { if ($18 != "change_ratio") exit 1 } NF != 18 { exit 1 }
         $10 ~ /^bytes=8388608/ && $18 { if ($5 != "2026-11-09T10:12:01Z") exit 1; n++ } END { exit n != 1 || NR != 33 }'

@@ -16,7 +16,7 @@ setup() {
 point() { # RUN CASE TEST KEY METRICS P50
     printf '{"record":"bench","schema":1,"run":"%s","case":"%s","test":"%s","key":{%s},"metrics":{%s},' "${@:1:5}"
     printf '"unit":"s",'
-    printf '"verdict":"ok","n":7,"per_sample":1,"n_disturbed":0,"loads":"","min":%s,"p50":%s,"p95":%s,"p99":%s,' \
+    printf '"verdict":"ok","n":7,"per_sample":1,"n_disturbed":0,"disturbances":"","min":%s,"p50":%s,"p95":%s,"p99":%s,' \
         "$6" "$6" "$6" "$6"
     printf '"max":%s,"mean":%s,"cv":0,"ci95":[%s,%s],"slowest_rank":0,"slowest_share":1,' "$6" "$6" "$6" "$6"
     printf '"samples":[%s,%s,%s,%s,%s,%s,%s]}\n' "$6" "$6" "$6" "$6" "$6" "$6" "$6"
@@ -37,7 +37,7 @@ comm() { # RUN FACTOR
 }
 
 end_of() { # RUN
-    printf '{"record":"bench_end","schema":1,"run":"%s","why":"finished","n_points":3,"seconds":1,' "$1"
+    printf '{"record":"bench_end","schema":1,"run":"%s","reason":"finished","n_points":3,"seconds":1,' "$1"
     printf '"recording_sec":0.1}\n'
 }
 
@@ -64,7 +64,7 @@ training() { # STEPS
     }'
     printf '{"record":"epoch","epoch":0,"step":%d,"train_loss":0.5,"train_accuracy":0.8,' "$(($1 - 1))"
     printf '"val_loss":0.4,"val_accuracy":0.9,"images_per_sec":6400,"train_sec":1}\n'
-    printf '{"record":"end","why":"finished","step":%d,"images_per_sec":6400,"peak_memory_bytes":[1]}\n' "$1"
+    printf '{"record":"end","reason":"finished","step":%d,"images_per_sec":6400,"peak_memory_bytes":[1]}\n' "$1"
 }
 
 # Well-formed, as XML and as HTML; loads nothing; each link has its section; no number is none.

@@ -71,7 +71,7 @@ records() { # KIND CONDITION   of all of that kind, in $out
     [ "$(grep -c 'of it waited for images; the loader.s threads spend' "$BATS_TEST_TMPDIR/said")" -eq \
         "$(jq -s 'map(select(.record == "epoch" and .data_wait_share >= 0.05)) | length' "$out/metrics.jsonl")" ]
     records run '.data.kind == "images" and .data.n_classes == 4 and .options."input-size" == 16
-                 and .topology.loader_threads == 1 and (.data.views | startswith("classify"))'
+                 and .topology.loader_threads == 1 and (.data.transform | startswith("classify"))'
     records end '.corrupt_samples == 0'
     for n in 0 2; do
         on_ranks "$n" eval "$out" --threads 1 >"$BATS_TEST_TMPDIR/eval$n"

@@ -21,7 +21,7 @@
     "{\"record\":\"bench\",\"schema\":1,\"run\":\"" id "\"," name ",\"key\":{" key "},\"metrics\":{" metrics \
     "},\"unit\":\"s\",\"verdict\":\"ok\",\"p50\":2e-3,\"samples\":[1,2,3],\"forward_samples\":[1,1,2],"      \
     "\"backward_samples\":[1,2,2]}\n"
-#define END(id) "{\"record\":\"bench_end\",\"schema\":1,\"run\":\"" id "\",\"why\":\"finished\"}\n"
+#define END(id) "{\"record\":\"bench_end\",\"schema\":1,\"run\":\"" id "\",\"reason\":\"finished\"}\n"
 #define STEP(i, loss)                                                                                        \
     "{\"record\":\"step\",\"step\":" #i ",\"loss\":" loss ",\"step_sec\":0.02,\"forward_sec\":0.01}\n"
 #define EPOCH(i) "{\"record\":\"epoch\",\"epoch\":" #i ",\"step\":1,\"val_loss\":0.5,\"val_accuracy\":0.9}\n"

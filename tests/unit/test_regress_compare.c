@@ -100,14 +100,14 @@ static void put_run(const plan_t *p, int start)
     rng_t rng = rng_new(p->seed, RNG_TEST, (uint64_t)start);
     put("{\"record\":\"bench_run\",\"schema\":1,\"id\":\"%s%d\",\"time\":\"2026-11-21T08:0%d:00Z\",%s", p->id,
         start, start, p->job ? p->job : "\"ranks\":2,\"threads\":1");
-    if (p->with) put(",\"in_turn_with\":\"%s%d\"", p->with, partner(p, start));
+    if (p->with) put(",\"interleaved_with\":\"%s%d\"", p->with, partner(p, start));
     put(",\"fingerprint\":{%s,\"fabric_id\":\"2b\",\"fabric\":{\"hosts\":1},\"software\":%s}}\n",
         p->hardware ? p->hardware : "\"hardware_id\":\"1a\",\"hardware\":{\"cpu\":\"A\",\"memory_gib\":24}",
         p->software ? p->software : "{\"git\":\"abc\",\"flags\":\"-O3\"}");
     put_point(p, start, "gemm", p->gemm > 0 ? p->gemm : 1e-3, 0, &rng);
     if (p->backward > 0) put_point(p, start, "step", 4e-3, p->backward, &rng);
     if (!p->why || p->why[0])
-        put("{\"record\":\"bench_end\",\"schema\":1,\"run\":\"%s%d\",\"why\":\"%s\",\"n_points\":%d}\n",
+        put("{\"record\":\"bench_end\",\"schema\":1,\"run\":\"%s%d\",\"reason\":\"%s\",\"n_points\":%d}\n",
             p->id, start, p->why ? p->why : "finished", 1 + (p->backward > 0));
 }
 
@@ -158,7 +158,7 @@ static bool is(verdict_t verdict)
     if (m)
         printf("# %s: %g (%g to %g), q %g, p_rank %g, blocks %d %d: %s\n", verdict_names[m->verdict],
                m->difference.ratio, m->difference.low, m->difference.high, m->q, m->difference.p_rank,
-               m->difference.n_batches[0], m->difference.n_batches[1], m->why);
+               m->difference.n_batches[0], m->difference.n_batches[1], m->reason);
     else
         printf("# %s\n", err_message());
     return false;
@@ -167,8 +167,8 @@ static bool is(verdict_t verdict)
 static bool why_has(const char *words)
 {
     const compare_metric_t *m = comparison.metrics;
-    if (m && strstr(m->why, words)) return true;
-    printf("# %s\n", m ? m->why : "no metric");
+    if (m && strstr(m->reason, words)) return true;
+    printf("# %s\n", m ? m->reason : "no metric");
     return false;
 }
 
@@ -185,8 +185,8 @@ static void check_verdicts(void)
 {
     OK(compare(quiet, of(1.06e-3)) == ERR_OK && is(VERDICT_WORSE), "6 %% slower is worse");
     const compare_metric_t *m = comparison.metrics;
-    OK(m->tested && m->q <= 0.01 && m->difference.low > 1 && !m->in_turn && m->n_runs[0] == STARTS &&
-           m->n_samples[1] == STARTS * BATCHES * PER_BATCH && !m->why[0],
+    OK(m->tested && m->q <= 0.01 && m->difference.low > 1 && !m->interleaved && m->n_runs[0] == STARTS &&
+           m->n_samples[1] == STARTS * BATCHES * PER_BATCH && !m->reason[0],
        "with what it was judged by");
     OK(comparison.n_metrics == 1 && comparison.n_of[VERDICT_WORSE] == 1 &&
            comparison.verdict == VERDICT_WORSE,
@@ -221,7 +221,7 @@ static void check_few(void)
         "\"hardware_id\":\"1a\",\"fabric_id\":\"2b\",\"software\":{\"git\":\"abc\"}}}\n{\"record\":\"bench\","
         "\"schema\":1,\"run\":\"%s\",\"case\":\"x\",\"test\":\"y\",\"key\":{},\"unit\":\"s\",\"p50\":1,"
         "\"samples\":"
-        "[%s]}\n{\"record\":\"bench_end\",\"schema\":1,\"run\":\"%s\",\"why\":\"finished\"}\n";
+        "[%s]}\n{\"record\":\"bench_end\",\"schema\":1,\"run\":\"%s\",\"reason\":\"finished\"}\n";
     char records[2][1024];
     snprintf(records[0], sizeof records[0], single, "c1", "c1", "1", "c1");
     snprintf(records[1], sizeof records[1], single, "c2", "c2", "1.5", "c2");
@@ -245,13 +245,14 @@ static void check_order(void)
     static char records[2][4096];
     for (int side = 0; side < 2; side++)
         for (int i = 0, n = 0; i < 3; i++)
-            n += snprintf(records[side] + n, sizeof records[side] - (size_t)n,
-                          "{\"record\":\"bench_run\",\"schema\":1,\"id\":\"%c%d\",\"fingerprint\":{}}\n"
-                          "{\"record\":\"bench\",\"schema\":1,\"run\":\"%c%d\",\"case\":\"x\",\"test\":\"y\","
-                          "\"key\":{},"
-                          "\"unit\":\"s\",\"p50\":1,\"samples\":[%g]}\n"
-                          "{\"record\":\"bench_end\",\"schema\":1,\"run\":\"%c%d\",\"why\":\"finished\"}\n",
-                          'c' + side, i, 'c' + side, i, 1 + side + 0.001 * i, 'c' + side, i);
+            n +=
+                snprintf(records[side] + n, sizeof records[side] - (size_t)n,
+                         "{\"record\":\"bench_run\",\"schema\":1,\"id\":\"%c%d\",\"fingerprint\":{}}\n"
+                         "{\"record\":\"bench\",\"schema\":1,\"run\":\"%c%d\",\"case\":\"x\",\"test\":\"y\","
+                         "\"key\":{},"
+                         "\"unit\":\"s\",\"p50\":1,\"samples\":[%g]}\n"
+                         "{\"record\":\"bench_end\",\"schema\":1,\"run\":\"%c%d\",\"reason\":\"finished\"}\n",
+                         'c' + side, i, 'c' + side, i, 1 + side + 0.001 * i, 'c' + side, i);
     const plan_t base = {.n_starts = -1, .more = records[0]}, now = {.n_starts = -1, .more = records[1]};
     OK(compare(base, now) == ERR_OK && is(VERDICT_INCONCLUSIVE) && comparison.metrics->difference.low > 1 &&
            why_has("the order of the batches may be chance (p 0."),
@@ -278,8 +279,8 @@ static void check_clock(void)
            why_has("during 2 of new's 4 measurements: record again, or take turns"),
        "where so many are slow, the others are not trusted either");
     slow.zero = true;
-    OK(compare(quiet, slow) == ERR_OK && comparison.metrics->n_bad[1] == 3 &&
-           comparison.metrics->n_bad[0] == 0,
+    OK(compare(quiet, slow) == ERR_OK && comparison.metrics->n_invalid[1] == 3 &&
+           comparison.metrics->n_invalid[0] == 0,
        "what was no time is counted of these");
     slow.zero = false;
     plan_t burst = quiet;
@@ -290,7 +291,7 @@ static void check_clock(void)
     disturbed.verdict = "disturbed";
     OK(compare(disturbed, quiet) == ERR_OK && is(VERDICT_INCONCLUSIVE) &&
            why_has("not ours alone in 5 of 5 starts of base") &&
-           !strstr(comparison.metrics->why, "arithmetic"),
+           !strstr(comparison.metrics->reason, "arithmetic"),
        "so are starts that were disturbed");
     slow.hardware = "\"hardware_id\":\"9f\",\"hardware\":{\"cpu\":\"B\"}";
     for (int i = 0; i < STARTS; i++) slow.clock[i] = 2e-3;
@@ -308,17 +309,17 @@ static void check_turns(void)
     for (int i = 0; i < STARTS; i++) now.clock[i] = 1.5e-3;
     OK(compare(base, now) == ERR_OK && is(VERDICT_INCONCLUSIVE), "5 %% on a machine that jumps are not seen");
     now.with = "a";
-    OK(compare(base, now) == ERR_OK && comparison.metrics->in_turn && is(VERDICT_WORSE) &&
+    OK(compare(base, now) == ERR_OK && comparison.metrics->interleaved && is(VERDICT_WORSE) &&
            fabs(comparison.metrics->difference.ratio - 1.05) < 0.01,
        "in turn they are, whatever the clock says");
     OK(comparison.metrics->difference.high - comparison.metrics->difference.low < 0.03,
        "each with its own partner, whose jumps were its own");
     now.with = NULL;
     base.with = "b";
-    OK(compare(base, now) == ERR_OK && comparison.metrics->in_turn && is(VERDICT_WORSE),
+    OK(compare(base, now) == ERR_OK && comparison.metrics->interleaved && is(VERDICT_WORSE),
        "where base names its partners as well");
     base.n_starts = 3;
-    OK(compare(base, now) == ERR_OK && !comparison.metrics->in_turn &&
+    OK(compare(base, now) == ERR_OK && !comparison.metrics->interleaved &&
            has_note("only some starts took turns: 1"),
        "where some have none, as if none had");
 }
@@ -331,20 +332,20 @@ static void check_parts(void)
     OK(compare(base, now) == ERR_OK && comparison.n_metrics == 2 && is(VERDICT_SAME),
        "two metrics, in order");
     const compare_metric_t *step = comparison.metrics->next;
-    OK(step->verdict == VERDICT_WORSE && step->n_parts == 3 && step->blamed &&
-           strcmp(step->blamed->name, "backward") == 0 && fabs(step->blamed->share - 1) < 0.1,
-       "the part that a step's change came from is blamed");
+    OK(step->verdict == VERDICT_WORSE && step->n_parts == 3 && step->attributed_to &&
+           strcmp(step->attributed_to->name, "backward") == 0 && fabs(step->attributed_to->share - 1) < 0.1,
+       "the part that a step's change came from is named");
     OK(strcmp(step->label, "step weak") == 0 && strcmp(step->key, "ranks=2") == 0, "label and key");
     OK(fabs(step->parts[2].difference.ratio - 1.125) < 0.01 && fabs(step->parts[1].share) < 0.1, "shares");
     OK(fabs(step->parts[0].share) < 1e-9 && isnan(step->parts[0].difference.ratio) &&
            fabs(step->parts[0].difference.base) < 1e-12,
        "a part that takes no time has no ratio");
-    OK(compare(base, base) == ERR_OK && !comparison.metrics->next->blamed,
+    OK(compare(base, base) == ERR_OK && !comparison.metrics->next->attributed_to,
        "what is the same has nothing to blame");
     now.backward = 7e-3;
     OK(compare(base, now) == ERR_OK && comparison.metrics->next->verdict == VERDICT_BETTER &&
-           comparison.metrics->next->blamed &&
-           strcmp(comparison.metrics->next->blamed->name, "backward") == 0,
+           comparison.metrics->next->attributed_to &&
+           strcmp(comparison.metrics->next->attributed_to->name, "backward") == 0,
        "a gain has its part too");
 }
 
@@ -377,7 +378,7 @@ static void check_fingerprints(void)
         "{\"record\":\"bench_run\",\"schema\":1,\"id\":\"zz\",\"ranks\":2,\"threads\":1,\"fingerprint\":{"
         "\"hardware_id\":\"9f\",\"hardware\":{\"cpu\":\"B\",\"memory_gib\":24},\"fabric_id\":\"2b\","
         "\"fabric\":{\"hosts\":1},\"software\":{\"git\":\"abc\",\"flags\":\"-O3\"}}}\n"
-        "{\"record\":\"bench_end\",\"schema\":1,\"run\":\"zz\",\"why\":\"finished\"}\n";
+        "{\"record\":\"bench_end\",\"schema\":1,\"run\":\"zz\",\"reason\":\"finished\"}\n";
     OK(refused(quiet, other, "cpu: \"A\" → \"A\" and \"B\""), "and two machines in one recording");
     plan_t mixed = other;
     OK(refused(mixed, other, "cpu: \"A\" and \"B\", in both"), "even in both");
@@ -385,7 +386,7 @@ static void check_fingerprints(void)
         "{\"record\":\"bench_run\",\"schema\":1,\"id\":\"zz\",\"ranks\":4,\"threads\":1,\"fingerprint\":{"
         "\"hardware_id\":\"1a\",\"hardware\":{\"cpu\":\"A\",\"memory_gib\":24},\"fabric_id\":\"2b\","
         "\"fabric\":{\"hosts\":1},\"software\":{\"git\":\"abc\",\"flags\":\"-O3\"}}}\n"
-        "{\"record\":\"bench_end\",\"schema\":1,\"run\":\"zz\",\"why\":\"finished\"}\n";
+        "{\"record\":\"bench_end\",\"schema\":1,\"run\":\"zz\",\"reason\":\"finished\"}\n";
     OK(compare(mixed, other) == ERR_OK && refused(quiet, other, "ranks: 2 → 2 and 4"),
        "ranks may be several, the same in both");
     other.more = NULL;
@@ -443,7 +444,7 @@ static void check_runs(void)
                       .more = "{\"record\":\"run\",\"schema\":1,\"options\":{\"model\":\"m\"},\"topology\":{"
                               "\"ranks\":2,\"threads\":1},\"first_step\":0}\n"
                               "{\"record\":\"step\",\"step\":10,\"step_sec\":1}\n"
-                              "{\"record\":\"end\",\"why\":\"finished\"}\n"};
+                              "{\"record\":\"end\",\"reason\":\"finished\"}\n"};
     OK(refused(quiet, foreign, "no metric in common; base has gemm gemm ranks=2; new has train m"),
        "none in common");
 }

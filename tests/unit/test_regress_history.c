@@ -57,7 +57,7 @@ static void print_start(FILE *out, const made_t *m, int s)
             id, bytes, m->verdict[s], sec, 1e-3 * m->clock[s]);
     }
     if (m->why[s])
-        fprintf(out, "{\"record\":\"bench_end\",\"schema\":1,\"run\":\"%s\",\"why\":\"%s\"}\n", id,
+        fprintf(out, "{\"record\":\"bench_end\",\"schema\":1,\"run\":\"%s\",\"reason\":\"%s\"}\n", id,
                 m->why[s]);
 }
 
@@ -122,7 +122,7 @@ static void check_step(void)
     }
     OK_CALL(finish(0), "a history of 20 recordings");
     const history_group_t *group = history.groups;
-    OK(history.n_groups == 1 && group->n_recordings == 20 && group->n_starts == 60 && group->n_whole == 20,
+    OK(history.n_groups == 1 && group->n_recordings == 20 && group->n_starts == 60 && group->n_complete == 20,
        "one group of 60 starts");
     OK(strcmp(group->recordings[0].file, "aa-39.jsonl") == 0 && is(group->days, 19, 1e-9),
        "in the order of time, not of names");
@@ -299,10 +299,10 @@ static void check_left_out(void)
     }
     OK_CALL(finish(0), "a history with what is left out");
     const history_group_t *group = history.groups;
-    OK(group->n_recordings == 7 && group->n_whole == 4 && history.n_interrupted == 3,
+    OK(group->n_recordings == 7 && group->n_complete == 4 && history.n_interrupted == 3,
        "interrupted ones are listed");
-    OK(!group->recordings[1].whole && !group->recordings[2].whole && !group->recordings[3].whole &&
-           group->recordings[4].whole && group->metrics->n_values == 4 &&
+    OK(!group->recordings[1].complete && !group->recordings[2].complete && !group->recordings[3].complete &&
+           group->recordings[4].complete && group->metrics->n_values == 4 &&
            group->metrics->values[1].recording == 4,
        "and have no values");
     OK(history.n_notes == 2 && note_with("when they were: 3, the first in aa-35.jsonl") &&

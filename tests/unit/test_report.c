@@ -16,28 +16,28 @@
 #include "report/records/report.h"
 #include "report/records/schema.h"
 
-#define HEAD(id)                                                                                             \
-    "{\"record\":\"bench_run\",\"schema\":1,\"id\":\"" id                                                    \
-    "\",\"time\":\"2026-11-21T08:00:00Z\",\"ranks\":2,"                                                      \
-    "\"threads\":1,\"in_turn_with\":null,\"options\":{},\"fingerprint\":{\"hardware_id\":\"1a\",\"fabric_"   \
-    "id\":\"2b\",\"software_"                                                                                \
-    "id\":"                                                                                                  \
-    "\"3c\",\"hardware\":{\"cpu\":\"X\",\"cpus\":2},\"fabric\":{\"ports\":[{\"name\":\"eth0\",\"gbit\":25}]" \
-    "},"                                                                                                     \
+#define HEAD(id)                                                                                               \
+    "{\"record\":\"bench_run\",\"schema\":1,\"id\":\"" id                                                      \
+    "\",\"time\":\"2026-11-21T08:00:00Z\",\"ranks\":2,"                                                        \
+    "\"threads\":1,\"interleaved_with\":null,\"options\":{},\"fingerprint\":{\"hardware_id\":\"1a\",\"fabric_" \
+    "id\":\"2b\",\"software_"                                                                                  \
+    "id\":"                                                                                                    \
+    "\"3c\",\"hardware\":{\"cpu\":\"X\",\"cpus\":2},\"fabric\":{\"ports\":[{\"name\":\"eth0\",\"gbit\":25}]"   \
+    "},"                                                                                                       \
     "\"software\":{\"git\":\"abc\"}}}\n"
 #define POINT(id, test, key, metrics)                                                                        \
     "{\"record\":\"bench\",\"schema\":1,\"run\":\"" id "\",\"case\":\"comm\",\"test\":\"" test               \
     "\",\"key\":{" key "},\"metrics\":{" metrics "}"
-#define TIMES(p50, samples)                                                                                  \
-    ",\"unit\":\"s\",\"verdict\":\"ok\",\"n\":7,\"per_sample\":1,\"n_disturbed\":3,\"loads\":\"\",\"min\":"  \
-    "1,"                                                                                                     \
-    "\"p50\":" p50                                                                                           \
-    ",\"p95\":3,\"p99\":4,\"max\":5,\"mean\":2.5,\"cv\":0.5,\"ci95\":[1.9,2.1],\"slowest_rank\":1"           \
+#define TIMES(p50, samples)                                                                                        \
+    ",\"unit\":\"s\",\"verdict\":\"ok\",\"n\":7,\"per_sample\":1,\"n_disturbed\":3,\"disturbances\":\"\",\"min\":" \
+    "1,"                                                                                                           \
+    "\"p50\":" p50                                                                                                 \
+    ",\"p95\":3,\"p99\":4,\"max\":5,\"mean\":2.5,\"cv\":0.5,\"ci95\":[1.9,2.1],\"slowest_rank\":1"                 \
     ",\"slowest_share\":0.75,\"clock_sec\":1e-3,\"batch_n\":[3,0,4],\"samples\":[" samples "]"
 #define SEVEN "1,2,2,2,2,4,5"
 #define END(id)                                                                                              \
     "{\"record\":\"bench_end\",\"schema\":1,\"run\":\"" id                                                   \
-    "\",\"why\":\"finished\",\"n_points\":2,\"seconds\":1.5,\"recording_sec\":0.1}\n"
+    "\",\"reason\":\"finished\",\"n_points\":2,\"seconds\":1.5,\"recording_sec\":0.1}\n"
 
 static report_t report;
 
@@ -62,7 +62,7 @@ static void check_bench(void)
         "records are read");
     const report_run_t *run = report.runs;
     const report_group_t *group = run ? run->groups : NULL;
-    OK(run && !run->next && run->line == 1 && run->n_points == 3 && strcmp(run->why, "finished") == 0,
+    OK(run && !run->next && run->line == 1 && run->n_points == 3 && strcmp(run->end_reason, "finished") == 0,
        "one run with three points, finished");
     OK(run && run->ranks > 1.5 && run->ranks < 2.5 && strcmp(run->hardware_id, "1a") == 0 &&
            run->hardware.n == 2,
@@ -145,7 +145,7 @@ static void check_train(void)
     OK_CALL(read_text("t",
                       TRAIN("null", 0) STEP(0, 99) STEP(9, 99) STEP(10, 4) STEP(11, 5) STEP(12, 90)
                           EPOCH(0, 2) EPOCH(1, 9) TRAIN("\"ckpt\"", 2) STEP(2, 99) STEP(12, 6) STEP(13, 7)
-                              EPOCH(1, 1) "{\"record\":\"end\",\"why\":\"finished\",\"images_per_sec\":10,"
+                              EPOCH(1, 1) "{\"record\":\"end\",\"reason\":\"finished\",\"images_per_sec\":10,"
                                           "\"peak_memory_bytes\":[5,7,6]}\n" TRAIN("null", 0) STEP(0, 1)),
             "two training runs, one of them resumed");
     const report_run_t *run = report.runs;
@@ -160,9 +160,11 @@ static void check_train(void)
        "parts of a step");
     const report_epoch_t *epoch = train->epochs;
     OK(epoch && epoch->next && !epoch->next->next && epoch->next->val_loss < 1.5, "so do epochs");
-    OK(train->peak_memory_bytes > 6.5 && train->images_per_sec > 9 && strcmp(run->why, "finished") == 0,
+    OK(train->peak_memory_bytes > 6.5 && train->images_per_sec > 9 &&
+           strcmp(run->end_reason, "finished") == 0,
        "the end; memory is that of the rank with the most");
-    OK(run->next->train->n_steady == 0 && isnan(run->next->train->median[STEP_TOTAL]) && !run->next->why,
+    OK(run->next->train->n_steady == 0 && isnan(run->next->train->median[STEP_TOTAL]) &&
+           !run->next->end_reason,
        "a run without steady steps, or an end");
     OK_CALL(read_text("n", "{\"record\":\"run\",\"schema\":2}\n" STEP(0, 1) EPOCH(0, 1) STEP(1, 1)),
             "a newer run");
@@ -247,7 +249,7 @@ static void check_schema(void)
         {"1,2,2", "1,-2,2"},
         {"1,2,2", "1,NaN,2"},
         {"\"cv\":0.5", "\"cv\":0.5,\"more\":1"},
-        {"\"loads\":\"\"", "\"loads\":null"},
+        {"\"disturbances\":\"\"", "\"disturbances\":null"},
         {"\"samples\":[" SEVEN "]", "\"samples\":7"},
         {"\"n_disturbed\":3", "\"n_disturbed\":-3"},
         {"[3,0,4]", "[3,0,5]"},

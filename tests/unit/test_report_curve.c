@@ -66,15 +66,15 @@ static void check_trouble(void)
     for (int i = 0; i < 6; i++) OK_CALL(curve_add(&curve, i, losses[i]), "a loss of %g", losses[i]);
     for (int i = 3; i < 5; i++) OK_CALL(curve_add(&curve, i, 7), "again step %d", i);
     OK_CALL(curve_finish(&curve, &arena), "a run that crashed and diverged");
-    OK(curve.n == 4 && curve.n_bad == 1, "later steps count, and what is no number is counted: %d, %d",
-       curve.n, (int)curve.n_bad);
+    OK(curve.n == 4 && curve.n_invalid == 1, "later steps count, and what is no number is counted: %d, %d",
+       curve.n, (int)curve.n_invalid);
     OK(fabs(curve.at[2].step - 3) < 1e-9 && fabs(curve.at[3].median - 7) < 1e-9,
        "as they were the last time");
     curve_t none = {0}, bad = {0};
     OK_CALL(curve_finish(&none, &arena), "nothing");
     OK_CALL(curve_add(&bad, 5, NAN), "a loss that is none");
     OK_CALL(curve_finish(&bad, &arena), "and no other");
-    OK(none.n == 0 && bad.n == 0 && bad.n_bad == 1, "is no curve");
+    OK(none.n == 0 && bad.n == 0 && bad.n_invalid == 1, "is no curve");
     OK_CALL(curve_add(&bad, INT64_MAX - 1, 1), "steps without measure");
     OK_CALL(curve_add(&bad, INT64_MAX, 1), "and the one behind");
     curve_free(&bad);

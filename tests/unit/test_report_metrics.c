@@ -14,12 +14,12 @@
 #include "report/records/metrics.h"
 
 #define HEAD(id, turn)                                                                                       \
-    "{\"record\":\"bench_run\",\"schema\":1,\"id\":\"" id "\",\"time\":\"t\",\"in_turn_with\":" turn "}\n"
+    "{\"record\":\"bench_run\",\"schema\":1,\"id\":\"" id "\",\"time\":\"t\",\"interleaved_with\":" turn "}\n"
 #define POINT(id, test, key, more)                                                                           \
     "{\"record\":\"bench\",\"schema\":1,\"run\":\"" id "\",\"case\":\"comm\",\"test\":\"" test               \
     "\",\"key\":{" key "},\"metrics\":{}" more "}\n"
 #define TIMES(p50, more) ",\"unit\":\"s\",\"verdict\":\"ok\",\"p50\":" p50 more
-#define END(id, why)     "{\"record\":\"bench_end\",\"schema\":1,\"run\":\"" id "\",\"why\":\"" why "\"}\n"
+#define END(id, why)     "{\"record\":\"bench_end\",\"schema\":1,\"run\":\"" id "\",\"reason\":\"" why "\"}\n"
 
 static report_t report;
 static metrics_t metrics;
@@ -54,7 +54,7 @@ static void check_samples(void)
 {
     read_text(true, samples_text);
     const report_point_t *point = report.runs->groups->first;
-    OK(strcmp(report.runs->in_turn_with, "bb") == 0 && is(point->timing->clock_sec, 0.5),
+    OK(strcmp(report.runs->interleaved_with, "bb") == 0 && is(point->timing->clock_sec, 0.5),
        "partner and clock");
     OK(point->timing->n_missing == 1 && point->n_samples == 3 && point->samples[0].n == 4 &&
            isnan(point->samples[0].sec[2]),
@@ -65,7 +65,7 @@ static void check_samples(void)
     OK(point->n_batches == 3 && point->batch_n[0] == 2 && point->batch_n[1] == 0, "and batches");
     OK(!point->next->batch_n && point->next->n_samples == 1, "batches that do not add up are none");
     const metric_start_t *start = metrics.first->starts;
-    OK(start->samples[0].n == 3 && start->n_bad == 1 && is(start->samples[0].sec[2], 3) &&
+    OK(start->samples[0].n == 3 && start->n_invalid == 1 && is(start->samples[0].sec[2], 3) &&
            is(start->samples[1].sec[2], 8) && isnan(start->samples[2].sec[1]),
        "what is no time is left out, and what the parts were then");
     OK(start->batch_n[0] == 2 && start->batch_n[1] == 0 && start->batch_n[2] == 1, "and of its batch");
@@ -88,12 +88,12 @@ static void check_metrics(void)
                               POINT("a3", "x", "\"n\":8", TIMES("6", "")) END("a3", "interrupted")
                                   HEAD("a4", "null") POINT("a4", "x", "\"n\":8", TIMES("7", ""))
                                       POINT("a5", "x", "\"n\":8", TIMES("8", "")) END("a5", "finished"));
-    OK(metrics.n == 2 && metrics.n_whole == 2 && metrics.n_left_out == 3, "two metrics of two whole runs");
+    OK(metrics.n == 2 && metrics.n_complete == 2 && metrics.n_left_out == 3, "two metrics of two whole runs");
     const metric_t *metric = metrics_find(&metrics, "comm", "x", "n=8");
     OK(metric == metrics.first && metric->n_starts == 2 && is(metric->starts->p50, 3) &&
            is(metric->starts->next->p50, 5) && !metric->starts->next->next,
        "a point that a run has twice counts as it was the last time");
-    OK(metric->starts->run == report.runs && !report.runs->in_turn_with, "the runs are named");
+    OK(metric->starts->run == report.runs && !report.runs->interleaved_with, "the runs are named");
     OK(!metrics_find(&metrics, "comm", "y", "n=8") && !metrics_find(&metrics, "comm", "z", ""),
        "what has no time is no metric");
     static const char *const why[] = {NULL, NULL, "interrupted", "cut off", "without its first record"};
@@ -135,7 +135,7 @@ static void check_labels(void)
 #define TRAIN                                                                                                \
     "{\"record\":\"run\",\"schema\":1,\"options\":{\"model\":\"lenet5\",\"precision\":\"fp32\"},"            \
     "\"topology\":{\"ranks\":2,\"device\":\"cpu\"},\"global_batch\":64,\"first_step\":0}\n"
-#define TRAIN_END "{\"record\":\"end\",\"why\":\"finished\"}\n"
+#define TRAIN_END "{\"record\":\"end\",\"reason\":\"finished\"}\n"
 
 static void check_train(void)
 {
@@ -154,7 +154,7 @@ static void check_train(void)
     read_text(false, TRAIN STEP(10, 4) STEP(11, 5) TRAIN_END);
     OK(metrics.n == 1 && !metrics.first->starts->samples, "unless they are not asked for");
     read_text(false, TRAIN TRAIN_END);
-    OK(metrics.n == 0 && metrics.n_whole == 1, "a run without steady steps has none");
+    OK(metrics.n == 0 && metrics.n_complete == 1, "a run without steady steps has none");
 }
 
 int main(void)

@@ -44,11 +44,12 @@ static void record(recording_t *r, double level, double spread, bool (*slow)[BAT
     }
 }
 
-static stats_difference_t compare(const stats_run_t *a, int n_a, const stats_run_t *b, int n_b, bool in_turn)
+static stats_difference_t compare(const stats_run_t *a, int n_a, const stats_run_t *b, int n_b,
+                                  bool interleaved)
 {
     stats_difference_t d;
     memset(&d, 0, sizeof d);
-    if (stats_compare(a, n_a, b, n_b, in_turn, &options, &d) != ERR_OK) printf("# %s\n", err_message());
+    if (stats_compare(a, n_a, b, n_b, interleaved, &options, &d) != ERR_OK) printf("# %s\n", err_message());
     return d;
 }
 
@@ -61,20 +62,20 @@ static bool is_number(const stats_difference_t *d)
 static void check_found(void)
 {
     record(&base, 1e-3, 0.005, NULL, 1), record(&now, 1e-3, 0.005, NULL, 2);
-    for (int in_turn = 0; in_turn < 2; in_turn++) {
-        stats_difference_t d = compare(base.runs, STARTS, now.runs, STARTS, in_turn);
+    for (int interleaved = 0; interleaved < 2; interleaved++) {
+        stats_difference_t d = compare(base.runs, STARTS, now.runs, STARTS, interleaved);
         OK(is_number(&d) && d.p > 0.05 && d.low < 1 && d.high > 1 && !d.assumed, "the same%s: p is %.2f",
-           in_turn ? " in turn" : "", d.p);
+           interleaved ? " in turn" : "", d.p);
         OK(near(d.base, 1e-3, 0.01) && near(d.now, 1e-3, 0.01), "each side's median");
         OK(d.error > 0.001 && d.error < 0.01, "its standard error, %.4f, is about what starts differ by / 2",
            d.error);
     }
     record(&now, 1.05e-3, 0.005, NULL, 2);
-    for (int in_turn = 0; in_turn < 2; in_turn++) {
-        stats_difference_t d = compare(base.runs, STARTS, now.runs, STARTS, in_turn);
+    for (int interleaved = 0; interleaved < 2; interleaved++) {
+        stats_difference_t d = compare(base.runs, STARTS, now.runs, STARTS, interleaved);
         OK(is_number(&d) && d.p < 1e-4 && d.low > 1.02 && d.low < 1.05 && d.high > 1.05 && d.high < 1.08,
-           "5 %% slower%s: %.3f to %.3f, p is %.1e", in_turn ? " in turn" : "", d.low, d.high, d.p);
-        OK(d.u < (in_turn ? 1000 : 5000) && d.n_batches[0] == STARTS * BATCHES &&
+           "5 %% slower%s: %.3f to %.3f, p is %.1e", interleaved ? " in turn" : "", d.low, d.high, d.p);
+        OK(d.u < (interleaved ? 1000 : 5000) && d.n_batches[0] == STARTS * BATCHES &&
                d.n_batches[1] == STARTS * BATCHES,
            "U, of batches, says so too");
     }
@@ -118,14 +119,14 @@ static void check_in_turn(void)
 static void check_symmetry(void)
 {
     record(&base, 1, 0.01, NULL, 6), record(&now, 1.01, 0.003, NULL, 7);
-    for (int in_turn = 0; in_turn < 2; in_turn++) {
-        int n_now = in_turn ? STARTS : 5;
-        stats_difference_t d = compare(base.runs, STARTS, now.runs, n_now, in_turn);
-        stats_difference_t again = compare(base.runs, STARTS, now.runs, n_now, in_turn);
-        stats_difference_t swapped = compare(now.runs, n_now, base.runs, STARTS, in_turn);
+    for (int interleaved = 0; interleaved < 2; interleaved++) {
+        int n_now = interleaved ? STARTS : 5;
+        stats_difference_t d = compare(base.runs, STARTS, now.runs, n_now, interleaved);
+        stats_difference_t again = compare(base.runs, STARTS, now.runs, n_now, interleaved);
+        stats_difference_t swapped = compare(now.runs, n_now, base.runs, STARTS, interleaved);
         OK(d.ratio == again.ratio && d.low == again.low && d.high == again.high && d.error == again.error &&
                d.p == again.p && d.u == again.u,
-           "the same samples give the same%s", in_turn ? " in turn" : "");
+           "the same samples give the same%s", interleaved ? " in turn" : "");
         OK(near(swapped.ratio, 1 / d.ratio, 1e-12) && near(swapped.low, 1 / d.high, 1e-12) &&
                near(swapped.high, 1 / d.low, 1e-12),
            "swapped, the ratio and its interval are inverted");

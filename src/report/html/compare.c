@@ -88,12 +88,12 @@ static err_t change_text(html_t *h, const stats_difference_t *d, const char **ou
 /* Why it cannot be told, or which part of a step it was. */
 static err_t remark(html_t *h, const compare_metric_t *metric, const char **out)
 {
-    *out = metric->why;
-    if (!metric->blamed) return ERR_OK;
-    if (!isfinite(metric->blamed->share))
-        return arena_format(&h->arena, out, "mostly %s", metric->blamed->name);
-    return arena_format(&h->arena, out, "%s: %.0f %% of the change", metric->blamed->name,
-                        100 * metric->blamed->share);
+    *out = metric->reason;
+    if (!metric->attributed_to) return ERR_OK;
+    if (!isfinite(metric->attributed_to->share))
+        return arena_format(&h->arena, out, "mostly %s", metric->attributed_to->name);
+    return arena_format(&h->arena, out, "%s: %.0f %% of the change", metric->attributed_to->name,
+                        100 * metric->attributed_to->share);
 }
 
 static err_t label(html_t *h, const compare_metric_t *metric, const char **out)

@@ -219,9 +219,10 @@ static err_t warnings(html_t *h)
     const char *text;
     for (int side = 0; side < HTML_SIDES && side_of(h, side); side++) {
         const report_t *report = side_of(h, side);
-        int64_t n_bad = 0, n_points = 0, n_disturbed = 0;
+        int64_t n_invalid = 0, n_points = 0, n_disturbed = 0;
         int n_cut = 0;
-        for (int i = 0; i < report->n_files; i++) n_bad += report->files[i].bad.n + report->files[i].newer.n;
+        for (int i = 0; i < report->n_files; i++)
+            n_invalid += report->files[i].bad.n + report->files[i].newer.n;
         for (const metric_t *metric = h->metrics[side].first; metric; metric = metric->next)
             for (const metric_start_t *start = metric->starts; start; start = start->next) {
                 n_points++;
@@ -229,9 +230,9 @@ static err_t warnings(html_t *h)
             }
         for (const report_run_t *run = report->runs; run; run = run->next)
             n_cut += metrics_left_out(run) != NULL;
-        if (n_bad > 0) {
+        if (n_invalid > 0) {
             TRY(arena_format(&h->arena, &text, "Lines%s that could not be used: %lld.", of[side],
-                             (long long)n_bad));
+                             (long long)n_invalid));
             html_note(h, text);
         }
         if (n_cut > 0) {

@@ -153,7 +153,7 @@ static err_t recordings_table(html_t *h, const history_group_t *group)
                                  {"time", true},
                                  {"revision", true},
                                  {"starts", false},
-                                 {"whole", true},
+                                 {"complete", true},
                                  {"file", true}},
                      .n_columns = COLUMNS,
                      .n_rows = group->n_recordings};
@@ -165,7 +165,7 @@ static err_t recordings_table(html_t *h, const history_group_t *group)
         *cell++ = recording->time;
         *cell++ = revision(recording);
         TRY(arena_format(&h->arena, cell++, "%d", recording->n_starts));
-        *cell++ = recording->whole ? "yes" : "no";
+        *cell++ = recording->complete ? "yes" : "no";
         *cell++ = recording->file;
     }
     html_folded(h, "Recordings", &table);

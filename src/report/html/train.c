@@ -21,7 +21,7 @@ static bool has_epochs(const report_run_t *run)
 
 static bool is_shown(const report_run_t *run)
 {
-    return run->train && (run->train->curve.n > 0 || run->train->curve.n_bad > 0 || has_epochs(run));
+    return run->train && (run->train->curve.n > 0 || run->train->curve.n_invalid > 0 || has_epochs(run));
 }
 
 bool html_has_training(const html_t *h)
@@ -262,10 +262,10 @@ static err_t fill_row(html_t *h, const trained_t *of, const char **cell)
     TRY(put(h, figure_number(images_per_sec(train)), cell++));
     TRY(put(h, figure_number(train->last_loss), cell++));
     TRY(put(h, figure_percent(best), cell++));
-    *cell = of->run->why && of->run->why[0] ? of->run->why : "no end";
-    if (train->curve.n_bad > 0)
+    *cell = of->run->end_reason && of->run->end_reason[0] ? of->run->end_reason : "no end";
+    if (train->curve.n_invalid > 0)
         TRY(arena_format(&h->arena, cell, "%s; steps whose loss is no number: %lld", *cell,
-                         (long long)train->curve.n_bad));
+                         (long long)train->curve.n_invalid));
     return ERR_OK;
 }
 

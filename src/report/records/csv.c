@@ -69,7 +69,7 @@ static void put_timing(const place_t *place, const report_timing_t *t)
         {"slowest_share", "", t->slowest_share},
     };
     put_row(place, "verdict", t->verdict, "");
-    put_row(place, "loads", t->loads, "");
+    put_row(place, "disturbances", t->disturbances, "");
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
         put_number(place, figures[i].name, figures[i].value, figures[i].unit);
 }

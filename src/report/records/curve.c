@@ -38,7 +38,7 @@ static void take_stretch(curve_t *curve, int64_t *i, double end, double *sorted,
         if (isfinite(losses->at[*i].loss))
             sorted[n++] = losses->at[*i].loss;
         else
-            curve->n_bad++;
+            curve->n_invalid++;
     }
     if (n == 0) return;
     stats_sort(sorted, n);
@@ -59,7 +59,7 @@ err_t curve_finish(curve_t *curve, arena_t *arena)
     TRY(arena_new(arena, CURVE_MAX * sizeof *at, &at));
     TRY(mem_new_array(losses->n, sizeof *sorted, "losses", &sorted));
     curve->n = 0;
-    curve->n_bad = 0;
+    curve->n_invalid = 0;
     for (int64_t i = 0; i < losses->n;) {
         double k = floor(((double)losses->at[i].step - first) / length);
         double end = first + (k + 1) * length;

@@ -19,7 +19,7 @@ typedef struct curve_point {
 typedef struct curve {
     const curve_point_t *at; /* ascending, in the arena; stretches without a finite loss are left out */
     int n;
-    int64_t n_bad;               /* losses that are no finite numbers: the run diverged */
+    int64_t n_invalid;           /* losses that are no finite numbers: the run diverged */
     struct curve_losses *losses; /* until curve_finish */
 } curve_t;
 

@@ -13,9 +13,10 @@
 const char *metrics_left_out(const report_run_t *run)
 {
     if (run->line == 0) return "without its first record";
-    if (!run->why || !run->why[0]) return "cut off";
-    bool whole = strcmp(run->why, "finished") == 0 || (run->train && strcmp(run->why, "target reached") == 0);
-    return whole ? NULL : run->why;
+    if (!run->end_reason || !run->end_reason[0]) return "cut off";
+    bool whole = strcmp(run->end_reason, "finished") == 0 ||
+                 (run->train && strcmp(run->end_reason, "target reached") == 0);
+    return whole ? NULL : run->end_reason;
 }
 
 const report_run_t *metrics_next_whole(const report_run_t *run)
@@ -64,7 +65,7 @@ static err_t take_samples(arena_t *arena, const report_samples_t *samples, int n
     int64_t n_good = 0;
     if (n == 0) return ERR_OK;
     for (int64_t i = 0; i < samples[0].n; i++) n_good += is_time(samples[0].sec[i]);
-    start->n_bad = samples[0].n - n_good;
+    start->n_invalid = samples[0].n - n_good;
     if (n_good == 0) {
         start->batch_n = NULL;
         start->n_batches = 0;
@@ -72,7 +73,7 @@ static err_t take_samples(arena_t *arena, const report_samples_t *samples, int n
     }
     start->samples = samples;
     start->n_samples = n;
-    if (start->n_bad == 0) return ERR_OK;
+    if (start->n_invalid == 0) return ERR_OK;
     TRY(arena_new(arena, (size_t)n * sizeof *copy, &copy));
     TRY(copy_samples(arena, samples, n, n_good, copy));
     start->samples = copy;
@@ -185,7 +186,7 @@ err_t metrics_list(const report_t *report, metrics_t *out)
         metric_t *now = NULL;
         bool left_out = metrics_left_out(run) != NULL;
         out->n_left_out += left_out;
-        out->n_whole += !left_out;
+        out->n_complete += !left_out;
         if (left_out && !out->also_left_out) continue;
         TRY(run->train ? add_train(out, run, &now) : add_bench(out, run, &now));
     }

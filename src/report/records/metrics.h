@@ -22,7 +22,7 @@ struct metric_start {
     int n_samples;
     const int32_t *batch_n; /* of the samples that are left; NULL: not said */
     int n_batches;
-    int64_t n_bad; /* samples that were left out */
+    int64_t n_invalid; /* samples that were left out */
     metric_start_t *next;
 };
 
@@ -44,7 +44,7 @@ typedef struct metrics {
     bool also_left_out;     /* set before: runs that are not whole are listed too, for showing them */
     metric_t *first, *last; /* in the order in which they first occur */
     int n;
-    int n_whole;    /* runs */
+    int n_complete; /* runs */
     int n_left_out; /* runs that are not whole; metrics_left_out says why */
     arena_t arena;
     intern_t words;

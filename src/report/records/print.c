@@ -40,8 +40,9 @@ static err_t print_title(printer_t *p, const report_run_t *run)
     else
         TRY(arena_format(&p->arena, &text, "%s%s%s of %s, %s", what, run->id[0] ? " " : "", run->id,
                          run->time[0] ? run->time : "an unknown time",
-                         run->why && run->why[0] ? run->why
-                                                 : "without an end: it runs still, or was cut off"));
+                         run->end_reason && run->end_reason[0]
+                             ? run->end_reason
+                             : "without an end: it runs still, or was cut off"));
     p->render->heading(p->out, text);
     return ERR_OK;
 }

@@ -57,8 +57,8 @@ static err_t take_head(const report_input_t *in)
     run->file = in->file_index;
     const json_value_t *print = json_get(in->record, "fingerprint");
     const char *partner;
-    if (json_get_text(in->record, "in_turn_with", &partner))
-        TRY(intern_text(&report->words, partner, &run->in_turn_with));
+    if (json_get_text(in->record, "interleaved_with", &partner))
+        TRY(intern_text(&report->words, partner, &run->interleaved_with));
     TRY(report_take_text(report, in->record, "time", &run->time));
     run->ranks = report_take_real(in->record, "ranks");
     run->threads = report_take_real(in->record, "threads");
@@ -108,7 +108,7 @@ static err_t take_timing(const report_input_t *in, const report_timing_t **out)
     json_as_real(high, &t->ci_high);
     TRY(report_take_text(in->report, r, "unit", &t->unit));
     TRY(report_take_text(in->report, r, "verdict", &t->verdict));
-    TRY(report_take_text(in->report, r, "loads", &t->loads));
+    TRY(report_take_text(in->report, r, "disturbances", &t->disturbances));
     *out = t;
     return ERR_OK;
 }
@@ -195,7 +195,7 @@ static err_t take_end(const report_input_t *in)
     report_run_t *run = find_run(in, id);
     in->file->n_records++;
     if (!run || run->again_file == in->file_index) return ERR_OK;
-    TRY(report_take_text(in->report, in->record, "why", &run->why));
+    TRY(report_take_text(in->report, in->record, "reason", &run->end_reason));
     run->n_points_said = report_take_real(in->record, "n_points");
     run->seconds = report_take_real(in->record, "seconds");
     return ERR_OK;

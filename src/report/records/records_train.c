@@ -91,7 +91,7 @@ static err_t take_head(const report_input_t *in)
     const json_value_t *topology = json_get(in->record, "topology");
     if (run->line == 0) run->line = in->line;
     TRY(take_words(in, run));
-    run->why = NULL;
+    run->end_reason = NULL;
     train->n_resumed += resumed;
     train->ranks = report_take_real(topology, "ranks");
     train->hosts = report_take_real(topology, "hosts");
@@ -216,7 +216,7 @@ static err_t take_end(const report_input_t *in)
 {
     report_train_t *train;
     TRY(find_or_add_run(in, &train));
-    TRY(report_take_text(in->report, in->record, "why", &in->file->train->why));
+    TRY(report_take_text(in->report, in->record, "reason", &in->file->train->end_reason));
     train->images_per_sec = report_take_real(in->record, "images_per_sec");
     const json_value_t *peaks = json_get(in->record, "peak_memory_bytes");
     const json_value_t *peak = peaks && peaks->kind == JSON_ARRAY ? peaks->first : NULL;

@@ -32,7 +32,7 @@ typedef struct report_fields {
 
 /* NAN: missing. */
 typedef struct report_timing {
-    const char *unit, *verdict, *loads;
+    const char *unit, *verdict, *disturbances;
     double n, per_sample, n_disturbed, min, p50, p95, p99, max, mean, cv, ci_low, ci_high;
     double slowest_rank, slowest_share;
     double clock_sec;  /* of the protocol's fixed loop while this was measured */
@@ -81,7 +81,7 @@ struct report_epoch {
 
 /* What is known of a training run; where it was resumed, of its last part. */
 typedef struct report_train {
-    const char *model, *device, *precision, *why;                            /* NULL: not said */
+    const char *model, *device, *precision;                                  /* NULL: not said */
     double ranks, hosts, threads, global_batch, n_steps, n_parameters, seed; /* NAN: not said */
     double images_per_sec, peak_memory_bytes, last_step, last_loss;
     int64_t first_step; /* of this process */
@@ -104,8 +104,8 @@ struct report_run {
     report_train_t *train; /* NULL: a run of dptrain bench */
     report_fields_t hardware, fabric, software;
     const char *hardware_id, *fabric_id, *software_id;
-    const char *why;               /* how it ended; NULL: not said */
-    const char *in_turn_with;      /* id of the run that it took turns with, batch by batch; NULL: none */
+    const char *end_reason;        /* how it ended; NULL: not said */
+    const char *interleaved_with;  /* id of the run that it took turns with, batch by batch; NULL: none */
     double seconds, n_points_said; /* NAN: not said */
     double ranks, threads;         /* of the bench run; NAN: not said */
     int64_t n_points;

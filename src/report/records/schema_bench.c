@@ -5,7 +5,7 @@
 
 #include "report/records/schema_rules.h"
 
-/* in_turn_with, clock_sec and batch_n are missing in recordings of the first versions of this schema. */
+/* interleaved_with, clock_sec and batch_n are missing in recordings of the first versions of this schema. */
 #define HEX(field)                                                                                           \
     {                                                                                                        \
         .name = field, .kind = SCHEMA_HEX                                                                    \
@@ -42,7 +42,7 @@ static const schema_rule_t head_rules[] = {
     POSITIVE("threads"),
     OBJECT("options"),
     {.name = "fingerprint", .kind = SCHEMA_OBJECT, .inside = fingerprint_rules},
-    {.name = "in_turn_with", .kind = SCHEMA_HEX, .nullable = true, .optional = true},
+    {.name = "interleaved_with", .kind = SCHEMA_HEX, .nullable = true, .optional = true},
     END,
 };
 
@@ -61,7 +61,7 @@ static const schema_rule_t timed_point_rules[] = {
     POSITIVE("n"),
     POSITIVE("per_sample"),
     COUNT("n_disturbed"),
-    {.name = "loads", .kind = SCHEMA_WORDS},
+    {.name = "disturbances", .kind = SCHEMA_WORDS},
     REAL("min"),
     REAL("p50"),
     REAL("p95"),
@@ -84,7 +84,7 @@ static const schema_rule_t timed_point_rules[] = {
 };
 
 static const schema_rule_t end_rules[] = {
-    TEXT("record"),        VERSION, HEX("run"), TEXT_OF("why", ends), COUNT("n_points"), REAL("seconds"),
+    TEXT("record"),        VERSION, HEX("run"), TEXT_OF("reason", ends), COUNT("n_points"), REAL("seconds"),
     REAL("recording_sec"), END,
 };
 

@@ -32,7 +32,7 @@ static const schema_rule_t data_rules[] = {
     COUNT("n_train"),
     COUNT("n_val"),
     POSITIVE("n_classes"),
-    TEXT_OR_NULL("views"),
+    TEXT_OR_NULL("transform"),
     POSITIVE("shuffle_block"),
     END,
 };
@@ -62,7 +62,7 @@ static const schema_rule_t topology_rules[] = {
     TEXT("comm"),
     {.name = "gradients_shared", .kind = SCHEMA_FLAG},
     OBJECT_OF("allreduce", allreduce_rules),
-    TEXT_OR_NULL("no_gpu_why"),
+    TEXT_OR_NULL("gpu_unavailable"),
     {.name = "gpu_memory_bytes", .kind = SCHEMA_POSITIVE, .optional = true},
     REAL_IF("compute_capability"),
     {.name = "cuda_graph", .kind = SCHEMA_TEXT, .optional = true},
@@ -143,7 +143,7 @@ static const schema_rule_t layer_rules[] = {
     REAL("backward_sec"),
     REAL_OR_NULL("share"),
     REAL_OR_NULL("gflops"),
-    {.name = "of_peak", .kind = SCHEMA_REAL, .nullable = true, .optional = true},
+    {.name = "share_of_peak", .kind = SCHEMA_REAL, .nullable = true, .optional = true},
     END,
 };
 
@@ -159,7 +159,7 @@ static const schema_rule_t profile_rules[] = {
 
 static const schema_rule_t end_rules[] = {
     TEXT("record"),
-    TEXT("why"),
+    TEXT("reason"),
     {.name = "gradients", .kind = SCHEMA_TEXT, .optional = true},
     COUNT("step"),
     REAL_OR_NULL("images_per_sec"),

@@ -45,16 +45,17 @@ typedef struct compare_metric {
     const char *case_name, *test, *key; /* key: what tells it from others of its test, as "bytes=8" */
     const char *label;                  /* metric_t's */
     int n_runs[2], n_slowed[2];         /* starts that are compared; that were left out: a slowed machine's */
-    int64_t n_samples[2], n_bad[2]; /* of these starts; of these and of starts without samples: no times */
-    bool in_turn;
-    bool tested;                   /* false: what `why` says is known without a test; q is NAN */
+    int64_t n_samples[2],
+        n_invalid[2]; /* of these starts; of these and of starts without samples: no times */
+    bool interleaved;
+    bool tested;                   /* false: what `reason` says is known without a test; q is NAN */
     stats_difference_t difference; /* of times: above 1 is slower. NAN where a side has no samples */
     double q;                      /* Benjamini and Hochberg's, among the metrics */
     verdict_t verdict;
-    const char *why; /* of inconclusive, for people; "" */
+    const char *reason; /* of inconclusive, for people; "" */
     const compare_part_t *parts;
     int n_parts;
-    const compare_part_t *blamed; /* of better or worse: the part whose change is most of it; NULL */
+    const compare_part_t *attributed_to; /* of better or worse: the part whose change is most of it; NULL */
     struct compare_metric *next;
 } compare_metric_t;
 

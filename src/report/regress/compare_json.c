@@ -37,7 +37,7 @@ static void put_parts(json_t *j, const compare_metric_t *metric)
         json_object_end(j);
     }
     json_array_end(j);
-    json_string(j, "blamed", metric->blamed ? metric->blamed->name : NULL);
+    json_string(j, "attributed_to", metric->attributed_to ? metric->attributed_to->name : NULL);
 }
 
 static void put_metric(json_t *j, const compare_metric_t *metric)
@@ -48,15 +48,15 @@ static void put_metric(json_t *j, const compare_metric_t *metric)
     json_string(j, "key", metric->key);
     json_string(j, "label", metric->label);
     json_string(j, "verdict", verdict_names[metric->verdict]);
-    json_string(j, "why", metric->why[0] ? metric->why : NULL);
+    json_string(j, "reason", metric->reason[0] ? metric->reason : NULL);
     json_bool(j, "tested", metric->tested);
-    json_bool(j, "in_turn", metric->in_turn);
+    json_bool(j, "interleaved", metric->interleaved);
     json_real(j, "q", metric->q);
     put_difference(j, &metric->difference);
     put_pair(j, "starts", metric->n_runs[0], metric->n_runs[1]);
     put_pair(j, "slowed_starts", metric->n_slowed[0], metric->n_slowed[1]);
     put_pair(j, "samples", metric->n_samples[0], metric->n_samples[1]);
-    put_pair(j, "bad_samples", metric->n_bad[0], metric->n_bad[1]);
+    put_pair(j, "invalid_samples", metric->n_invalid[0], metric->n_invalid[1]);
     put_parts(j, metric);
     json_object_end(j);
 }
@@ -73,7 +73,7 @@ static void put_side(json_t *j, const char *key, const compare_side_t *side, con
     for (int i = 0; i < report->n_files; i++) json_string(j, NULL, report->files[i].name);
     json_array_end(j);
     json_int(j, "runs", side->n_runs);
-    json_int(j, "runs_left_out", side->n_left_out);
+    json_int(j, "runs_excluded", side->n_left_out);
     put_text(j, "first", side->first);
     put_text(j, "last", side->last);
     put_text(j, "git", side->git);

@@ -94,7 +94,7 @@ err_t compare_samples(compare_work_t *work, const compare_starts_t *starts, cons
             runs[side][i] = (stats_run_t){samples->sec, samples->n, start->batch_n, start->n_batches};
         }
     }
-    err = stats_compare(runs[0], starts->n[0], runs[1], starts->n[1], starts->in_turn, &options, out);
+    err = stats_compare(runs[0], starts->n[0], runs[1], starts->n[1], starts->interleaved, &options, out);
     if (starts->identical) { /* there is nothing that could differ */
         out->ratio = out->low = out->high = out->p_rank = out->p = 1;
         out->error = 0;
@@ -130,7 +130,7 @@ err_t compare_take_parts(compare_work_t *work, const compare_starts_t *starts, c
     metric->parts = parts;
     if (metric->verdict != VERDICT_WORSE && metric->verdict != VERDICT_BETTER) return ERR_OK;
     for (int i = 0; i < metric->n_parts; i++)
-        if (parts[i].share > 0 && !(metric->blamed && parts[i].share <= metric->blamed->share))
-            metric->blamed = &parts[i];
+        if (parts[i].share > 0 && !(metric->attributed_to && parts[i].share <= metric->attributed_to->share))
+            metric->attributed_to = &parts[i];
     return ERR_OK;
 }

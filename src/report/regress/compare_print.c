@@ -66,12 +66,12 @@ static err_t print_table(view_t *v)
                                  {"verdict", true}},
                      .n_columns = COLUMNS,
                      .n_rows = c->n_metrics};
-    int n_in_turn = 0;
-    for (const compare_metric_t *at = c->metrics; at; at = at->next) n_in_turn += at->in_turn;
+    int n_interleaved = 0;
+    for (const compare_metric_t *at = c->metrics; at; at = at->next) n_interleaved += at->interleaved;
     TRY(arena_format(&v->arena, &table.caption, "intervals of %.4g %%; %s", 100 * (1 - v->options->alpha),
-                     n_in_turn == 0              ? "one recording after the other"
-                     : n_in_turn == c->n_metrics ? "taken in turn"
-                                                 : "some taken in turn"));
+                     n_interleaved == 0              ? "one recording after the other"
+                     : n_interleaved == c->n_metrics ? "taken in turn"
+                                                     : "some taken in turn"));
     TRY(arena_new(&v->arena, sizeof *table.cells * COLUMNS * (size_t)c->n_metrics, &table.cells));
     const char **cell = table.cells;
     for (const compare_metric_t *at = c->metrics; at; at = at->next, cell += COLUMNS)
@@ -149,7 +149,7 @@ static err_t print_changes(view_t *v)
     TRY(arena_new(&v->arena, sizeof *facts * (size_t)c->n_metrics, &facts));
     for (const compare_metric_t *at = c->metrics; at; at = at->next) {
         const char *change, *parts;
-        if (!at->blamed) continue;
+        if (!at->attributed_to) continue;
         TRY(change_text(v, at->difference.ratio, &change));
         TRY(parts_text(v, at, &parts));
         facts[n].name = at->label;
@@ -172,9 +172,9 @@ static err_t print_inconclusive(view_t *v)
     for (const compare_metric_t *at = c->metrics; at; at = at->next) {
         int i = 0;
         if (at->verdict != VERDICT_INCONCLUSIVE) continue;
-        while (i < n && strcmp(facts[i].text, at->why) != 0) i++;
+        while (i < n && strcmp(facts[i].text, at->reason) != 0) i++;
         if (i == n) {
-            facts[n] = (fact_t){at->label, at->why};
+            facts[n] = (fact_t){at->label, at->reason};
             times[n++] = 0;
         }
         times[i]++;
@@ -211,7 +211,7 @@ static err_t print_summary(view_t *v)
         if (at->verdict != VERDICT_WORSE) continue;
         TRY(change_text(v, at->difference.ratio, &change));
         TRY(arena_format(&v->arena, &text, "%s%s%s %s%s%s", text, before, at->label, change,
-                         at->blamed ? " in " : "", at->blamed ? at->blamed->name : ""));
+                         at->attributed_to ? " in " : "", at->attributed_to ? at->attributed_to->name : ""));
         before = ", ";
     }
     v->render->note(v->out, text);

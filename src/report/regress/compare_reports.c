@@ -39,28 +39,28 @@ static err_t explain(compare_work_t *work, compare_metric_t *metric)
     TRY(arena_format(arena, &interval, "the interval reaches from %s to %s", figure_change(d->low - 1).text,
                      figure_change(d->high - 1).text));
     if (!isfinite(d->high)) {
-        metric->why = "too few samples to tell how surely the change is known";
+        metric->reason = "too few samples to tell how surely the change is known";
         return ERR_OK;
     }
     if (d->assumed) {
-        metric->why = "one start on a side: what differs from start to start is not known";
+        metric->reason = "one start on a side: what differs from start to start is not known";
         return ERR_OK;
     }
     bool clear = d->low > 1 || d->high < 1, found = metric->q <= o->alpha;
     double least = 1 + o->min_effect;
     if (clear && found)
-        return arena_format(arena, &metric->why,
+        return arena_format(arena, &metric->reason,
                             "%s for sure, but whether by the minimum effect of %.3g %% is not: %s", slower,
                             100 * o->min_effect, interval);
     if (clear && d->p > o->alpha)
-        return arena_format(arena, &metric->why,
+        return arena_format(arena, &metric->reason,
                             "%s, but the order of the batches may be chance (p %.2g): more starts", interval,
                             d->p);
     if (clear && (d->ratio >= least || d->ratio <= 1 / least))
-        return arena_format(arena, &metric->why,
+        return arena_format(arena, &metric->reason,
                             "%s, but among so many metrics that may be chance (q %.2g): more starts",
                             interval, metric->q);
-    return arena_format(arena, &metric->why, "%s: more starts", interval);
+    return arena_format(arena, &metric->reason, "%s: more starts", interval);
 }
 
 static err_t judge(compare_work_t *work, compare_metric_t *metric)
@@ -86,7 +86,7 @@ static err_t add_metric(compare_work_t *work, const metric_t *base, compare_metr
     comparison_t *c = work->out;
     compare_metric_t *metric;
     TRY(arena_new(&c->arena, sizeof *metric, &metric));
-    *metric = (compare_metric_t){.q = NAN, .verdict = VERDICT_INCONCLUSIVE, .why = ""};
+    *metric = (compare_metric_t){.q = NAN, .verdict = VERDICT_INCONCLUSIVE, .reason = ""};
     /* The list of metrics does not live as long. */
     TRY(arena_text(&c->arena, base->case_name, strlen(base->case_name), &metric->case_name));
     TRY(arena_text(&c->arena, base->test, strlen(base->test), &metric->test));
@@ -173,7 +173,7 @@ static err_t compare_metrics(compare_work_t *work)
         const metric_t *const both[2] = {base, now};
         TRY_OUT(err, compare_pick_starts(work, both, metric, &starts[i]));
         TRY_OUT(err, compare_samples(work, &starts[i], "", &metric->difference));
-        metric->tested = !metric->why[0] && isfinite(metric->difference.p);
+        metric->tested = !metric->reason[0] && isfinite(metric->difference.p);
         i++;
     }
     TRY_OUT(err, find_rates(c));

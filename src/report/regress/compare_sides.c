@@ -223,7 +223,7 @@ static err_t check_runs(compare_work_t *work, int side)
     const metrics_t *metrics = &work->sides[side];
     const char *left_out;
     TRY(list_left_out(work, side, &left_out));
-    if (metrics->n_whole == 0)
+    if (metrics->n_complete == 0)
         RAISE(ERR_DATA, "%s: there is no whole run in it, so there is nothing to compare%s%s",
               work->out->sides[side].name, left_out[0] ? "; left out: " : "", left_out);
     TRY(note_files(work, side));
@@ -248,7 +248,7 @@ static err_t describe_side(compare_work_t *work, int side)
                             .first = "",
                             .last = "",
                             .git = "",
-                            .n_runs = metrics->n_whole,
+                            .n_runs = metrics->n_complete,
                             .n_left_out = metrics->n_left_out};
     if (report->n_files > 1)
         TRY(arena_format(&work->out->arena, &out->name, "%s and %d more file%s", report->files[0].name,
@@ -273,7 +273,7 @@ static err_t note_shared(compare_work_t *work)
              b = metrics_next_whole(b->next))
             n += strcmp(a->id, b->id) == 0;
     if (n == 0) return ERR_OK;
-    if (n == work->sides[0].n_whole && n == work->sides[1].n_whole)
+    if (n == work->sides[0].n_complete && n == work->sides[1].n_complete)
         return compare_note(work, "both recordings are of the same runs");
     return compare_note(
         work, "runs that are in both recordings: %d; they make these look more alike than they are", n);

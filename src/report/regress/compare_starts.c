@@ -12,8 +12,8 @@ enum { ENOUGH_STARTS = 3 };
 
 static bool is_partner(const metric_start_t *a, const metric_start_t *b)
 {
-    const char *a_id = a->run->id, *b_id = b->run->id, *a_with = a->run->in_turn_with,
-               *b_with = b->run->in_turn_with;
+    const char *a_id = a->run->id, *b_id = b->run->id, *a_with = a->run->interleaved_with,
+               *b_with = b->run->interleaved_with;
     return (b_with && a_id[0] && strcmp(b_with, a_id) == 0) ||
            (a_with && b_id[0] && strcmp(a_with, b_id) == 0);
 }
@@ -104,19 +104,19 @@ static err_t explain_slowed(compare_work_t *work, const compare_starts_t *s, con
 {
     arena_t *arena = &work->out->arena;
     double most = 0;
-    metric->why = "the machine was slower or not ours alone in ";
+    metric->reason = "the machine was slower or not ours alone in ";
     for (int side = 0; side < 2; side++) {
         int n = s->n[side] - n_kept[side];
         for (int i = 0; i < s->n[side]; i++)
             if (slowness(work, s->at[side][i]) > most) most = slowness(work, s->at[side][i]);
         if (n > 0)
-            TRY(arena_format(arena, &metric->why, "%s%s%d of %d starts of %s", metric->why,
+            TRY(arena_format(arena, &metric->reason, "%s%s%d of %d starts of %s", metric->reason,
                              side && s->n[0] > n_kept[0] ? ", " : "", n, s->n[side],
                              compare_side_names[side]));
     }
     if (most > COMPARE_CLOCK_SLACK)
-        TRY(arena_format(arena, &metric->why, "%s: its fixed loop of arithmetic took %+.0f %%", metric->why,
-                         100 * most));
+        TRY(arena_format(arena, &metric->reason, "%s: its fixed loop of arithmetic took %+.0f %%",
+                         metric->reason, 100 * most));
     return ERR_OK;
 }
 
@@ -139,13 +139,14 @@ static bool is_unquiet(const compare_work_t *work, int side)
 
 static err_t explain_unquiet(compare_work_t *work, compare_metric_t *metric)
 {
-    metric->why = "the machine was slower or not ours alone during ";
+    metric->reason = "the machine was slower or not ours alone during ";
     for (int side = 0; side < 2; side++)
         if (is_unquiet(work, side))
-            TRY(arena_format(&work->out->arena, &metric->why, "%s%s%d of %s's %d measurements", metric->why,
-                             side && is_unquiet(work, 0) ? ", " : "", work->n_slowed[side],
+            TRY(arena_format(&work->out->arena, &metric->reason, "%s%s%d of %s's %d measurements",
+                             metric->reason, side && is_unquiet(work, 0) ? ", " : "", work->n_slowed[side],
                              compare_side_names[side], work->n_measured[side]));
-    return arena_format(&work->out->arena, &metric->why, "%s: record again, or take turns", metric->why);
+    return arena_format(&work->out->arena, &metric->reason, "%s: record again, or take turns",
+                        metric->reason);
 }
 
 static err_t leave_slowed_out(compare_work_t *work, compare_starts_t *s, compare_metric_t *metric)
@@ -181,7 +182,7 @@ static err_t list_starts(compare_work_t *work, const metric_t *const metrics[2],
             if (at->samples) {
                 out->at[side][out->n[side]++] = at;
             } else {
-                metric->n_bad[side] += at->n_bad;
+                metric->n_invalid[side] += at->n_invalid;
                 work->n_empty++;
             }
         }
@@ -195,21 +196,21 @@ err_t compare_pick_starts(compare_work_t *work, const metric_t *const metrics[2]
     *out = (compare_starts_t){0};
     TRY(list_starts(work, metrics, metric, out));
     if (out->n[0] == 0 || out->n[1] == 0) {
-        metric->why = "a side has no samples that are times";
+        metric->reason = "a side has no samples that are times";
     } else if (is_identical(out)) {
         out->identical = true;
     } else {
         int n_pairs = pair(out);
-        out->in_turn = n_pairs == out->n[0] && n_pairs == out->n[1];
-        work->n_partly_in_turn += n_pairs > 0 && !out->in_turn;
-        if (!out->in_turn) TRY(leave_slowed_out(work, out, metric));
+        out->interleaved = n_pairs == out->n[0] && n_pairs == out->n[1];
+        work->n_partly_interleaved += n_pairs > 0 && !out->interleaved;
+        if (!out->interleaved) TRY(leave_slowed_out(work, out, metric));
     }
-    metric->in_turn = out->in_turn;
+    metric->interleaved = out->interleaved;
     for (int side = 0; side < 2; side++) {
         metric->n_runs[side] = out->n[side];
         for (int i = 0; i < out->n[side]; i++) {
             metric->n_samples[side] += out->at[side][i]->samples[0].n;
-            metric->n_bad[side] += out->at[side][i]->n_bad;
+            metric->n_invalid[side] += out->at[side][i]->n_invalid;
         }
     }
     return ERR_OK;
@@ -217,24 +218,24 @@ err_t compare_pick_starts(compare_work_t *work, const metric_t *const metrics[2]
 
 err_t compare_note_starts(compare_work_t *work)
 {
-    int64_t n_slowed = 0, n_bad = 0;
+    int64_t n_slowed = 0, n_invalid = 0;
     int n_metrics = 0;
     for (const compare_metric_t *at = work->out->metrics; at; at = at->next) {
         n_slowed += at->n_slowed[0] + at->n_slowed[1];
-        n_bad += at->n_bad[0] + at->n_bad[1];
+        n_invalid += at->n_invalid[0] + at->n_invalid[1];
         n_metrics += at->n_slowed[0] + at->n_slowed[1] > 0;
     }
-    if (work->n_partly_in_turn > 0)
+    if (work->n_partly_interleaved > 0)
         TRY(compare_note(work,
                          "metrics of which only some starts took turns: %d; they are compared as if none had",
-                         work->n_partly_in_turn));
+                         work->n_partly_interleaved));
     if (n_slowed > 0)
         TRY(compare_note(work,
                          "starts left out, as the machine was slower or not ours alone: %lld, of %d metric%s",
                          (long long)n_slowed, n_metrics, n_metrics == 1 ? "" : "s"));
     if (work->n_empty > 0)
         TRY(compare_note(work, "measurements of a start left out, having no samples: %d", work->n_empty));
-    if (n_bad > 0)
-        TRY(compare_note(work, "samples left out, being no times above 0: %lld", (long long)n_bad));
+    if (n_invalid > 0)
+        TRY(compare_note(work, "samples left out, being no times above 0: %lld", (long long)n_invalid));
     return ERR_OK;
 }

@@ -10,7 +10,7 @@ typedef struct compare_work {
     comparison_t *out;
     const compare_options_t *options;
     metrics_t sides[2];
-    int n_partly_in_turn;       /* metrics */
+    int n_partly_interleaved;   /* metrics */
     int n_empty;                /* metrics of a start without samples */
     const char *clock_hardware; /* id; whose usual clock_sec the next is */
     double clock_usual;
@@ -23,7 +23,7 @@ typedef struct compare_work {
 typedef struct compare_starts {
     const metric_start_t **at[2]; /* [n] */
     int n[2];
-    bool in_turn, identical; /* identical: both sides are the same measurements */
+    bool interleaved, identical; /* identical: both sides are the same measurements */
 } compare_starts_t;
 
 /* "base" and "new", as messages name the sides. */
@@ -37,7 +37,7 @@ err_t compare_note(compare_work_t *work, const char *format, ...) __attribute__(
 err_t compare_check_sides(compare_work_t *work);
 
 /* compare_starts.c. Picks the starts of a metric that are compared; where it cannot be compared for the
- * machine's sake, metric->why says so, and all starts are picked. The arrays are in the comparison's arena.
+ * machine's sake, metric->reason says so, and all starts are picked. The arrays are in the comparison's arena.
  */
 err_t compare_pick_starts(compare_work_t *work, const metric_t *const metrics[2], compare_metric_t *metric,
                           compare_starts_t *out);

@@ -32,7 +32,7 @@ typedef struct history_recording {
     const char *git;          /* revision, as "a1b2c3d4e5f6-dirty"; "" where not said */
     report_fields_t software; /* of the run that its file has first */
     int n_starts;             /* runs; in a group's list */
-    bool whole;               /* every run finished, and nobody called the file partial */
+    bool complete;            /* every run finished, and nobody called the file partial */
 } history_recording_t;
 
 /* Of one metric in one recording. */
@@ -80,7 +80,7 @@ struct history_group {
     double ranks, threads; /* NAN: not said */
     const history_recording_t
         *recordings; /* in the order of time, ties by the file's name; also those not whole */
-    int n_recordings, n_whole, n_starts;
+    int n_recordings, n_complete, n_starts;
     double days;               /* from the first recording to the last; NAN where times are none */
     history_metric_t *metrics; /* in the order of the first recording that has them */
     int n_metrics, n_changed, n_too_short; /* n_changed: metrics with a change */

@@ -52,7 +52,7 @@ static err_t start_draft(history_t *history, history_draft_t *draft, const repor
     size_t n = strlen(file), tail = strlen(".partial.jsonl");
     history_recording_t *recording = &draft->recording;
     *recording = (history_recording_t){.file = file};
-    recording->whole = n < tail || strcmp(file + n - tail, ".partial.jsonl") != 0;
+    recording->complete = n < tail || strcmp(file + n - tail, ".partial.jsonl") != 0;
     TRY(copy_fields(history, &run->software, &recording->software));
     const report_field_t *git = fields_find(recording->software, "git");
     /* Unknown: built outside of a repository. */
@@ -109,7 +109,7 @@ static err_t add_run(history_t *history, int first, const report_run_t *run, con
     history_recording_t *recording = &draft->recording;
     if (strcmp(run->time, recording->time) < 0)
         TRY(intern_text(&history->words, run->time, &recording->time));
-    if (metrics_left_out(run)) recording->whole = false;
+    if (metrics_left_out(run)) recording->complete = false;
     TRY(mem_grow(recording->n_starts + 1, sizeof *draft->ids, "a history", &draft->ids));
     return intern_text(&history->words, run->id, &draft->ids[recording->n_starts++]);
 }

@@ -160,7 +160,7 @@ static int64_t list_entries(const members_t *members, int *orders, entry_t *entr
     int n_orders = 0;
     for (int r = 0; r < members->n; r++) {
         const history_draft_t *draft = members->at[r];
-        for (int64_t i = 0; i < draft->n_points && draft->recording.whole; i++) {
+        for (int64_t i = 0; i < draft->n_points && draft->recording.complete; i++) {
             const history_point_t *point = &draft->points[i];
             if (orders[point->name] == 0) orders[point->name] = ++n_orders;
             entries[n++] = (entry_t){orders[point->name], r, point};
@@ -225,7 +225,7 @@ static err_t make_group(history_t *history, const members_t *members, history_gr
                                .n_recordings = members->n};
     for (int i = 0; i < members->n; i++) {
         recordings[i] = members->at[i]->recording;
-        group->n_whole += recordings[i].whole;
+        group->n_complete += recordings[i].complete;
         group->n_starts += recordings[i].n_starts;
     }
     group->days = (history_seconds(newest->recording.time) - history_seconds(recordings[0].time)) / 86400;
@@ -233,7 +233,7 @@ static err_t make_group(history_t *history, const members_t *members, history_gr
                      figure_number(newest->ranks).text, figure_number(newest->threads).text, newest->hardware,
                      newest->fabric));
     history->n_recordings += group->n_recordings;
-    history->n_interrupted += group->n_recordings - group->n_whole;
+    history->n_interrupted += group->n_recordings - group->n_complete;
     *out = group;
     TRY(take_metrics(history, members, group));
     return part_labels(history, group);

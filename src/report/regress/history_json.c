@@ -18,7 +18,7 @@ static void put_recordings(json_t *j, const history_group_t *group)
         json_string(j, "time", recording->time);
         json_string(j, "git", recording->git[0] ? recording->git : NULL);
         json_int(j, "starts", recording->n_starts);
-        json_bool(j, "whole", recording->whole);
+        json_bool(j, "complete", recording->complete);
         json_object_begin(j, "software");
         for (int f = 0; f < recording->software.n; f++)
             json_string(j, recording->software.at[f].name, recording->software.at[f].text);

@@ -164,14 +164,14 @@ static err_t add_fact(history_printer_t *p, const char *name, const char *text, 
 static err_t print_head(history_printer_t *p, const history_group_t *group)
 {
     fact_t facts[5];
-    int n = 0, n_interrupted = group->n_recordings - group->n_whole;
+    int n = 0, n_interrupted = group->n_recordings - group->n_complete;
     const char *text;
     p->render->heading(p->out, "History");
     TRY(recordings_text(p, group, &text));
     TRY(add_fact(p, "recordings", text, &facts[n++]));
     if (n_interrupted > 0) {
         const history_recording_t *at = &group->recordings[group->n_recordings - 1];
-        while (at->whole) at--;
+        while (at->complete) at--;
         TRY(arena_format(&p->arena, &text, "%d, the newest %s", n_interrupted, at->file));
         TRY(add_fact(p, "interrupted", text, &facts[n++]));
     }
@@ -194,10 +194,10 @@ static err_t note(history_printer_t *p, const char *text)
 static err_t print_sum(history_printer_t *p, const history_group_t *group)
 {
     const char *text;
-    TRY(arena_format(&p->arena, &text,
-                     "Metrics: %d; with a change: %d, without: %d, in %d recordings over %.1f days.",
-                     group->n_metrics, group->n_changed,
-                     group->n_metrics - group->n_changed - group->n_too_short, group->n_whole, group->days));
+    TRY(arena_format(
+        &p->arena, &text, "Metrics: %d; with a change: %d, without: %d, in %d recordings over %.1f days.",
+        group->n_metrics, group->n_changed, group->n_metrics - group->n_changed - group->n_too_short,
+        group->n_complete, group->days));
     TRY(note(p, text));
     if (group->n_too_short == 0) return ERR_OK;
     TRY(arena_format(

@@ -194,7 +194,7 @@ out:
     return err;
 }
 
-static err_t rank_in_turn(const stats_side_t *ratios, stats_difference_t *out)
+static err_t rank_interleaved(const stats_side_t *ratios, stats_difference_t *out)
 {
     double *differences = NULL;
     err_t err = ERR_OK;
@@ -224,8 +224,8 @@ out:
     return err;
 }
 
-static err_t compare_in_turn(stats_side_t *ratios, const stats_compare_options_t *options,
-                             stats_difference_t *out)
+static err_t compare_interleaved(stats_side_t *ratios, const stats_compare_options_t *options,
+                                 stats_difference_t *out)
 {
     estimate_t of_ratios = {0};
     err_t err = ERR_OK;
@@ -237,13 +237,13 @@ static err_t compare_in_turn(stats_side_t *ratios, const stats_compare_options_t
                                    &of_ratios));
     if (ratios->n_starts == 0) of_ratios.ln = log(out->now / out->base);
     conclude(of_ratios, options, out);
-    TRY_OUT(err, rank_in_turn(ratios, out));
+    TRY_OUT(err, rank_interleaved(ratios, out));
 out:
     mem_free(&of_ratios.resampled);
     return err;
 }
 
-err_t stats_compare(const stats_run_t *base, int n_base, const stats_run_t *now, int n_now, bool in_turn,
+err_t stats_compare(const stats_run_t *base, int n_base, const stats_run_t *now, int n_now, bool interleaved,
                     const stats_compare_options_t *options, stats_difference_t *out)
 {
     stats_side_t a = {0}, b = {0}, ratios = {0};
@@ -253,10 +253,10 @@ err_t stats_compare(const stats_run_t *base, int n_base, const stats_run_t *now,
     TRY_OUT(err, stats_side_new(base, n_base, &a));
     TRY_OUT(err, stats_side_new(now, n_now, &b));
     out->base = exp(a.centre), out->now = exp(b.centre);
-    if (in_turn) {
+    if (interleaved) {
         ASSERT(n_base == n_now);
         TRY_OUT(err, stats_side_of_ratios(&a, &b, &ratios));
-        TRY_OUT(err, compare_in_turn(&ratios, options, out));
+        TRY_OUT(err, compare_interleaved(&ratios, options, out));
     } else {
         TRY_OUT(err, compare_apart(&a, &b, options, out));
     }

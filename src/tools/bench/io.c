@@ -223,8 +223,8 @@ static err_t io_report(const task_t *task, const bench_result_t *result, int64_t
     if (j) {
         json_real(j, "gbs", gbs);
         json_real(j, "gbs_all", gbs * n_ranks);
-        json_int(j, "ranks_at_it", n_ranks);
-        if (task->cold) json_int(j, "pages_left", task->n_left);
+        json_int(j, "active_ranks", n_ranks);
+        if (task->cold) json_int(j, "resident_pages", task->n_left);
         json_int(j, "wrong", n_wrong);
     }
     return bench_record_end(bench, result);

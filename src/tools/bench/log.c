@@ -69,7 +69,7 @@ err_t bench_log_open(bench_t *bench, const opt_group_t *groups, int n_groups)
         json_string(j, "time", now);
         json_int(j, "ranks", bench->comm->size);
         json_int(j, "threads", bench->runtime.n_threads);
-        json_string(j, "in_turn_with", bench->turns ? turns_other(bench->turns) : NULL);
+        json_string(j, "interleaved_with", bench->turns ? turns_other(bench->turns) : NULL);
         opt_json(groups, n_groups, j, "options");
     }
     TRY(fingerprint_record(&bench->runtime, j));
@@ -85,7 +85,7 @@ err_t bench_log_close(bench_t *bench, const char *why)
     if (j) {
         json_int(j, "schema", BENCH_SCHEMA);
         json_string(j, "run", log->id);
-        json_string(j, "why", why);
+        json_string(j, "reason", why);
         json_int(j, "n_points", log->n_points);
         json_real(j, "seconds", sec);
         json_real(j, "recording_sec", log->recording_sec);
@@ -159,7 +159,7 @@ static void record_result(json_t *j, const bench_result_t *r)
     json_int(j, "n", r->n);
     json_int(j, "per_sample", r->per_sample);
     json_int(j, "n_disturbed", r->n_disturbed);
-    json_string(j, "loads", loads);
+    json_string(j, "disturbances", loads);
     json_real(j, "min", r->min);
     json_real(j, "p50", r->p50);
     json_real(j, "p95", r->p95);

@@ -300,7 +300,7 @@ static void json_layer(const profile_t *p, const profile_layer_t *layer, json_t 
     json_real(j, "backward_sec", layer->backward_sec);
     json_real(j, "share", profile_layer_share(p, layer));
     json_real(j, "gflops", flops / 1e9);
-    if (p->peak_flops > 0) json_real(j, "of_peak", flops / p->peak_flops);
+    if (p->peak_flops > 0) json_real(j, "share_of_peak", flops / p->peak_flops);
     json_object_end(j);
 }
 

@@ -136,7 +136,7 @@ static void record_data(json_t *j, const trainer_t *t)
     json_int(j, "n_train", info->n_samples[SPLIT_TRAIN]);
     json_int(j, "n_val", info->n_samples[SPLIT_VAL]);
     json_int(j, "n_classes", info->n_classes);
-    json_string(j, "views", info->transform[0] ? info->transform : NULL);
+    json_string(j, "transform", info->transform[0] ? info->transform : NULL);
     json_int(j, "shuffle_block", sampler_block(t->sampler));
     json_object_end(j);
 }
@@ -164,7 +164,7 @@ static void record_allreduce(json_t *j, const trainer_t *t)
 static void record_gpus(json_t *j, const trainer_t *t)
 {
     const comm_gpu_t *gpus = comm_gpus(t->comm);
-    json_string(j, "no_gpu_why", t->runtime.why[0] ? t->runtime.why : NULL);
+    json_string(j, "gpu_unavailable", t->runtime.why[0] ? t->runtime.why : NULL);
     if (!gpus) return;
     const backend_device_t *device = t->runtime.backend->device();
     json_int(j, "gpu_memory_bytes", device->memory_bytes);

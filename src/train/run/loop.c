@@ -237,7 +237,7 @@ static err_t record_end(trainer_t *t, const char *why)
     json_t *j = err == ERR_OK ? metrics_begin(&t->metrics, "end") : NULL;
     double rate = steady_rate(t);
     if (j) {
-        json_string(j, "why", why);
+        json_string(j, "reason", why);
         if (comm_on_device(t->comm)) {
             /* With its first sums NCCL has chosen an algorithm. */
             char by[256];

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+/* Fields of records that earlier versions of dptrain wrote under other names. */
+#ifndef REPORT_RECORDS_RENAMED_H
+#define REPORT_RECORDS_RENAMED_H
+
+#include "base/json_read.h"
+
+/* Gives old members of a record their present names, in place. Other values are left alone. */
+void records_rename(const json_value_t *record);
+
+#endif
