@@ -10,13 +10,14 @@ usage() {
     cat <<'EOF'
 usage: scripts/check_layers.sh [--root DIR]
 
-Compares every #include under src/ and kernels/ with scripts/layers.txt, which lists the rooms (folders) from the lowest
-to the highest, the rooms whose headers each one includes, and where the headers of libraries may be included. A room
-includes headers of rooms listed before it only, and the rooms of a wing (a folder of src/) are listed together, so
-that neither rooms nor wings form a circle. Neither do files, where a .c counts with the .h of its name. Prints file:line: message for each violation, and for each entry of the
-list that is no longer used; exit code 1 when there is one. Tests may include anything.
+Compares every #include in src/ and kernels/ with scripts/layers.txt, which lists the rooms (folders) from the lowest to
+the highest, the rooms whose headers each one includes, and the rooms that may include headers of libraries. A room may
+only include headers of rooms listed before it, and the rooms of a wing (a folder of src/) are listed together, so that
+neither rooms nor wings form cycles. Files must not form cycles either; a .c file and its .h count as one. Prints
+file:line: message for each violation and for each unused entry of the list; exit code 1 if there is one. Tests may
+include anything.
 
-  --root DIR  the tree to check [the one this script is in]
+  --root DIR  the tree to check [the tree of this script]
 EOF
 }
 
@@ -27,10 +28,10 @@ while [[ $# -gt 0 ]]; do
     *) common_option "$1" ;;
     esac
 done
-cd "$root" || die 2 "there is no folder $root"
-[[ -d src ]] || die 2 "there is no src/ in $root"
+cd "$root" || die 2 "no such folder: $root"
+[[ -d src ]] || die 2 "no src/ in $root"
 list=scripts/layers.txt
-[[ -f $list ]] || die 4 "there is no $list in $root"
+[[ -f $list ]] || die 4 "no $list in $root"
 
 n_violations=0
 violation() { # FILE LINE MESSAGE
@@ -38,9 +39,9 @@ violation() { # FILE LINE MESSAGE
     n_violations=$((n_violations + 1))
 }
 
-# Of the list: the line of each room, and of each arrow "ROOM TARGET", "PATTERNS ROOM"; patterns in their order.
+# From the list: the line of each room, and of each dependency "ROOM TARGET" and "PATTERNS ROOM"; patterns in order.
 declare -A room_line=() allowed=() used=() wing_seen=()
-# Of files without their endings: the FILE:LINE of each include "FROM TO".
+# FILE:LINE of each include "FROM TO", for files without extensions.
 declare -A include_at=()
 libraries=()
 last_wing=''
@@ -77,7 +78,7 @@ read_list() {
         line=$((line + 1))
         case $text in
         '' | '#'*) continue ;;
-        ' '*) entry+=$text ;; # goes on
+        ' '*) entry+=$text ;; # continuation
         *)
             [[ -z $entry ]] || read_entry "$entry_line" "$entry"
             entry=$text entry_line=$line
@@ -88,7 +89,7 @@ read_list() {
     [[ -z $entry ]] || read_entry "$entry_line" "$entry"
 }
 
-# Sets room_of to the listed room that PATH, without src/, is in: its folder or one above; '' where there is none.
+# Sets room_of to the listed room of PATH (without src/): its folder or a parent; '' if there is none.
 find_room() { # PATH
     room_of=$1
     while [[ -z ${room_line[$room_of]+known} ]]; do
@@ -105,7 +106,7 @@ note_include() { # FILE LINE TARGET
 check_own() { # ROOM FILE LINE HEADER
     local room=$1 file=$2 line=$3 header=$4
     if [[ $header == *..* ]]; then
-        violation "$file" "$line" "\"$header\": include by the path from src/, not by .."
+        violation "$file" "$line" "\"$header\": use the path from src/, not .."
         return
     elif [[ $header != */* ]]; then
         note_include "$file" "$line" "${file%/*}/$header"
@@ -127,7 +128,7 @@ check_own() { # ROOM FILE LINE HEADER
     fi
 }
 
-# Returns 0 when the header is a listed library's.
+# Returns 0 if the header belongs to a listed library.
 check_library() { # ROOM FILE LINE HEADER
     local room=$1 file=$2 line=$3 header=$4 patterns pattern
     for patterns in "${libraries[@]}"; do
@@ -155,7 +156,7 @@ pattern='^([^:]+):([0-9]+):[[:space:]]*#[[:space:]]*include[[:space:]]*(["<])([^
 while IFS= read -r text; do
     if ! [[ $text =~ $pattern ]]; then
         IFS=: read -r file line _ <<<"$text"
-        violation "$file" "$line" "an #include that this check cannot read"
+        violation "$file" "$line" "cannot parse this #include"
         continue
     fi
     file=${BASH_REMATCH[1]} line=${BASH_REMATCH[2]} kind=${BASH_REMATCH[3]} header=${BASH_REMATCH[4]}
@@ -165,18 +166,18 @@ while IFS= read -r text; do
         continue
     fi
     room=$room_of
-    # However it is quoted, a library's header is one.
+    # Check for a library's header regardless of the quotes.
     if ! check_library "$room" "$file" "$line" "$header" && [[ $kind == '"' ]]; then
         check_own "$room" "$file" "$line" "$header"
     fi
 done <<<"$includes"
 
-# Of a circle, in the order of its includes.
+# Reports a cycle, in the order of its includes.
 report_circle() { # FILE...
     local place=${include_at["$1 $2"]} files=$1 file
     shift
     for file in "$@"; do files+=" -> $file"; done
-    violation "${place%:*}" "${place##*:}" "a circle of files: $files -> ${files%% *}"
+    violation "${place%:*}" "${place##*:}" "include cycle: $files -> ${files%% *}"
 }
 
 check_circles() {
@@ -201,4 +202,4 @@ no_longer() { # ARROW
 while IFS= read -r arrow; do
     [[ -z $arrow ]] || violation "$list" "${allowed[$arrow]}" "$(no_longer "$arrow")"
 done <<<"$(for arrow in "${!allowed[@]}"; do [[ -n ${used[$arrow]+known} ]] || echo "$arrow"; done | LC_ALL=C sort)"
-[[ $n_violations -eq 0 ]] || die 1 "$n_violations violations of the layers"
+[[ $n_violations -eq 0 ]] || die 1 "$n_violations layer violations"

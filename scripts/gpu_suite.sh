@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Everything that needs a GPU, as one command with one report. See --help.
+# Runs all tests and measurements that need a GPU, and writes one report. See --help.
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
@@ -10,21 +10,21 @@ usage() {
     cat <<'EOT'
 usage: scripts/gpu_suite.sh [options]
 
-On a machine with GPUs: builds (or unpacks a bundle), runs the GPU tests, runs programs on one and on all GPUs, looks for
-wrong memory accesses and races with compute-sanitizer, measures, compares with PyTorch and cuDNN, and writes one page,
-gpu-NAME.md: what ran, passed, failed, and what was not run and why.
+On a machine with GPUs: builds (or unpacks a bundle), runs the GPU tests, trains on one and on all GPUs, checks memory
+accesses and races with compute-sanitizer, measures, compares with PyTorch and cuDNN, and writes one page, gpu-NAME.md,
+with the stages that passed, failed or were skipped, and the reasons.
 
-  --bundle FILE   use what scripts/bundle.sh --with-tests has packed, for a machine that cannot build
-  --out FOLDER    for the page [results]; FOLDER/gpu-suite.log gets the output of everything
-  --quick         all stages shortened; done within 8 minutes
-  --budget SEC    the most that a stage may take [a default of each stage's own; --quick: of all together, too]
-  --only LIST     stages, with commas between: build tests programs memcheck racecheck nccl steps operators products cudnn
-  --python CMD    the Python that has PyTorch [python3]
-  --no-build      take ./dptrain and the tests as they are
-  -h, --help      this text
+  --bundle FILE   use a bundle made by scripts/bundle.sh --with-tests, on a machine that cannot build
+  --out FOLDER    folder of the page [results]; all output goes to FOLDER/gpu-suite.log
+  --quick         shorten all stages; takes at most 8 minutes
+  --budget SEC    time limit per stage [depends on the stage; with --quick also a limit for all stages]
+  --only LIST     stages, separated by commas: build tests programs memcheck racecheck nccl steps operators products cudnn
+  --python CMD    the Python with PyTorch [python3]
+  --no-build      use the existing ./dptrain and tests
+  -h, --help      show this help
 
-Nothing is installed. Data: $DPTRAIN_DATA/mnist, data/mnist, or the built-in digits. Exit codes: 0 what ran has passed,
-1 something failed, 4 there is no GPU (what can be done without one is done, and the page says so).
+Installs nothing. Data: $DPTRAIN_DATA/mnist, data/mnist, or the built-in digits. Exit codes: 0 all stages that ran
+passed, 1 a stage failed, 4 no GPU (stages that need none still run, and the page is written).
 EOT
 }
 
@@ -44,29 +44,29 @@ while [[ $# -gt 0 ]]; do
     esac
 done
 for word in $only; do
-    [[ " ${stages[*]} " == *" $word "* ]] || die 2 "--only: there is no stage '$word'; there are ${stages[*]}"
+    [[ " ${stages[*]} " == *" $word "* ]] || die 2 "--only: no stage '$word'; the stages are ${stages[*]}"
 done
 root=$(readlink -f "$here/..")
 out=${out:-$root/results}
 
 make_work suite
 if [[ -n $bundle ]]; then
-    tar -xzf "$bundle" -C "$work" || die 3 "--bundle $bundle cannot be unpacked"
+    tar -xzf "$bundle" -C "$work" || die 3 "cannot unpack --bundle $bundle"
     suite=$(compgen -G "$work/dptrain-*/scripts/gpu_suite.sh") ||
-        die 3 "--bundle $bundle has no tests in it; scripts/bundle.sh --with-tests packs them"
+        die 3 "--bundle $bundle contains no tests; scripts/bundle.sh --with-tests packs them"
     status=0
     "$suite" --no-build --out "$out" "${passed_on[@]}" || status=$?
     exit "$status"
 fi
 cd "$root"
 log=$out/gpu-suite.log
-if ! { mkdir -p "$out" && : >"$log"; }; then die 4 "--out $out cannot be written"; fi
+if ! { mkdir -p "$out" && : >"$log"; }; then die 4 "cannot write --out $out"; fi
 export DPTRAIN_TEST_LOGS=$work/test-logs
-# In an unpacked bundle, programs are below libexec, and started by scripts that find their libraries.
+# In an unpacked bundle, programs are in libexec, and start scripts set their library path.
 if [[ ! -e Makefile ]]; then build=no; fi
 if [[ -x bin/orted ]]; then PATH=$root/bin:$PATH; fi
 
-# The libraries that are opened at run time, where the loader does not look: a toolkit's, or Python packages'.
+# Adds libraries that are loaded at run time to LD_LIBRARY_PATH: from a toolkit, or from Python packages.
 find_libraries() {
     local library folder found
     for library in libcublasLt.so.[0-9]* libnccl.so.[0-9]*; do
@@ -90,7 +90,7 @@ if [[ $quick == yes ]]; then
         [products]=45 [cudnn]=45)
 fi
 
-# What is left for a stage. --quick as a whole ends within 8 minutes.
+# Prints the time left for a stage. --quick ends within 8 minutes.
 time_for() { # STAGE
     local most=${seconds[$1]}
     ((budget == 0 || budget > most)) || most=$budget
@@ -98,20 +98,20 @@ time_for() { # STAGE
     echo "$most"
 }
 
-# Runs a stage's command, its output into $work/STAGE and the log; result: passed, failed, or not run.
+# Runs a stage's command with output to $work/STAGE and the log. Sets its result: passed, failed, or not run.
 stage() { # NAME COMMAND...
     local name=$1 most status=0 begin=$SECONDS
     shift
     most=$(time_for "$name")
     if ((most < 5)); then
-        result[$name]='not run' detail[$name]="no time was left"
+        result[$name]='not run' detail[$name]="no time left"
         return
     fi
     note "$name, up to $most s"
     printf '\n== %s: %s\n' "$name" "$*" >>"$log"
     deadline=$((SECONDS + most))
     [[ $(type -t "$1") == function ]] || set -- within "$@"
-    # Not `|| status`: the first failure ends a function.
+    # Not `|| status=…`, so that the first failure ends a function.
     set +e
     (set -e; "$@") >"$work/$name" 2>"$work/$name.err"
     status=$?
@@ -130,7 +130,7 @@ wanted() { [[ " $only " == *" $1 "* ]]; }
 
 within() { timeout -k 10 $((deadline > SECONDS ? deadline - SECONDS : 1)) "$@" </dev/null; } # COMMAND...
 
-# dptrain under mpirun; 2 and more ranks on fewer GPUs share them.
+# Trains under mpirun.
 on_gpus() { # NP OPTION...
     local np=$1
     shift
@@ -139,7 +139,7 @@ on_gpus() { # NP OPTION...
 
 losses() { sed -n 's/.*"record":"step".*"loss":\([0-9.e+-]*\).*/\1/p' "$1/metrics.jsonl"; }
 
-# Whether two runs have lost alike, step by step.
+# Whether the losses of two runs agree at every step.
 close_to() { # FOLDER FOLDER TOLERANCE
     paste <(losses "$1") <(losses "$2") |
         awk -v most="$3" '{ d = $1 - $2; if (d < 0) d = -d; if (NF != 2 || d > most) bad = 1 } END { exit bad || NR == 0 }'
@@ -149,13 +149,13 @@ run_programs() {
     local cpu=(--data digits --batch 64 --device cpu --overwrite)
     within ./dptrain train "${cpu[@]}" --steps 20 --out "$work/cpu"
     on_gpus 1 --steps 20 --out "$work/gpu"
-    close_to "$work/cpu" "$work/gpu" 0.02 || { echo "the GPU's losses are not the CPU's" >&2; return 1; }
-    # A checkpoint of the CPU resumed on the GPU, and that one's on the CPU.
+    close_to "$work/cpu" "$work/gpu" 0.02 || { echo "losses on the GPU differ from those on the CPU" >&2; return 1; }
+    # Resume a CPU checkpoint on the GPU, and then its checkpoint on the CPU.
     within ./dptrain train --out "$work/cpu" --resume auto --device cuda --steps 40
     within ./dptrain train --out "$work/cpu" --resume auto --device cpu --steps 60
     on_gpus 2 --steps 20 --comm mpi --share-gpu --out "$work/two"
-    close_to "$work/gpu" "$work/two" 0.01 || { echo "2 ranks' losses are not 1 rank's" >&2; return 1; }
-    echo "CPU and GPU agree; checkpoints go both ways; 2 ranks on a GPU through --comm mpi agree with 1"
+    close_to "$work/gpu" "$work/two" 0.01 || { echo "losses on 2 ranks differ from those on 1 rank" >&2; return 1; }
+    echo "CPU and GPU agree; checkpoints resume both ways; 2 ranks on a GPU with --comm mpi agree with 1"
 }
 
 run_nccl() {
@@ -163,7 +163,7 @@ run_nccl() {
     on_gpus 1 --steps 20 --out "$work/alone" --comm nccl
     for ((np = 2; np <= n_gpus; np *= 2)); do
         on_gpus "$np" --steps 20 --comm nccl --out "$work/nccl"
-        close_to "$work/alone" "$work/nccl" 0.01 || { echo "$np ranks' losses are not 1 rank's" >&2; return 1; }
+        close_to "$work/alone" "$work/nccl" 0.01 || { echo "losses on $np ranks differ from those on 1 rank" >&2; return 1; }
         mpi_flags "$np"
         within mpirun "${MPI_FLAGS[@]}" -np "$np" ./dptrain bench comm --device cuda --comm nccl --quick --test all \
             -d float,bfloat16 -b 64K -e 64M --out "$work/comm.jsonl"
@@ -171,35 +171,35 @@ run_nccl() {
     done
     echo "1 rank with NCCL${n_ok:+, and agreeing with it: ranks$n_ok}"
     if ((n_gpus == 1)); then
-        # NCCL refuses two ranks on one GPU of one host, so they say that they are on two.
+        # NCCL rejects two ranks on one GPU of one host, so pretend that there are two hosts.
         mpi_flags 2
         if within mpirun "${MPI_FLAGS[@]}" -np 1 env NCCL_HOSTID=suite-a ./dptrain train --data digits --batch 64 --device cuda \
             --comm nccl --share-gpu --steps 20 --overwrite --out "$work/nccl" : -np 1 env NCCL_HOSTID=suite-b ./dptrain train \
             --data digits --batch 64 --device cuda --comm nccl --share-gpu --steps 20 --overwrite --out "$work/nccl" &&
             close_to "$work/alone" "$work/nccl" 0.01; then
-            echo "2 ranks with NCCL on one GPU (each its own NCCL_HOSTID) agree with 1"
+            echo "2 ranks with NCCL on one GPU (with different NCCL_HOSTID) agree with 1"
         else
-            echo "not run: 2 ranks with NCCL on one GPU (each its own NCCL_HOSTID) did not work; the log says why"
+            echo "not run: 2 ranks with NCCL on one GPU (with different NCCL_HOSTID) failed; see the log"
         fi
-        echo "not run: NCCL between GPUs, this machine has one"
+        echo "not run: NCCL between GPUs, because this machine has one"
     fi
 }
 
-# The operators' tests under a tool of compute-sanitizer. 77: refused.
+# Runs the operator tests under a tool of compute-sanitizer. Returns 77 if the machine does not permit it.
 run_sanitizer() { # TOOL
     local sources source program tool libraries=${LD_LIBRARY_PATH:-} n=0 bad=0
     tool=$(command -v compute-sanitizer || compgen -G "${CUDA_HOME:-/usr/local/cuda}/bin/compute-sanitizer") ||
-        { echo "compute-sanitizer is not here" >&2; return 77; }
+        { echo "compute-sanitizer was not found" >&2; return 77; }
     mapfile -t sources < <(grep -lE 'RUN .*device=[a-z,]*cuda' tests/unit/test_op*.c 2>/dev/null)
     for source in "${sources[@]}"; do
         program=build/${source%.c}
-        # The program itself, not its start script.
+        # Run the program, not its start script.
         if [[ -d libexec ]]; then program=libexec/${program##*/} libraries=$root/lib:${LD_LIBRARY_PATH:-}; fi
         if within env "LD_LIBRARY_PATH=$libraries" "$tool" --tool "$1" --error-exitcode 42 "$program" cuda \
             >"$work/one" 2>&1; then
             n=$((n + 1))
         elif grep -qiE 'device not supported|not supported on this|insufficient permissions' "$work/one"; then
-            echo "this machine refuses compute-sanitizer: $(grep -iE -m 1 'not supported|permissions' "$work/one")" >&2
+            echo "this machine does not permit compute-sanitizer: $(grep -iE -m 1 'not supported|permissions' "$work/one")" >&2
             return 77
         elif ((SECONDS >= deadline)); then
             echo "stopped in $program, after $n programs without a finding" >&2
@@ -218,9 +218,9 @@ run_sanitizer() { # TOOL
 ! wanted build || [[ $build == no ]] || stage build make -j "$(nproc)" CUDA=1 tests build/scripts/bench/gpu_ops build/scripts/bench/gpu_products
 if [[ ${result[build]:-} == failed ]]; then
     tail -n 20 "$work/build.err" >&2
-    die 1 "the build failed (make CUDA=1; $log); --bundle takes a build of another machine"
+    die 1 "the build failed (make CUDA=1; $log); use --bundle for a build from another machine"
 fi
-[[ -x dptrain ]] || die 4 "./dptrain is not here; build it (make CUDA=1), or use --bundle"
+[[ -x dptrain ]] || die 4 "./dptrain was not found; build it (make CUDA=1), or use --bundle"
 find_libraries
 mpi_allow_root 2>>"$log"
 export XDG_CACHE_HOME=$work/cache DPTRAIN_BIN=$root/dptrain
@@ -252,10 +252,10 @@ if [[ $have_gpu == yes ]]; then
     elif [[ -s $work/convolutions ]] && "$python" -c 'import torch' 2>/dev/null; then
         stage cudnn "$python" scripts/bench/peers/torch_conv.py "$work/convolutions"
     else
-        result[cudnn]='not run' detail[cudnn]="no PyTorch here ($python), or no times of our own to compare with"
+        result[cudnn]='not run' detail[cudnn]="no PyTorch ($python), or no times of dptrain to compare with"
     fi
 else
-    # The tests have said why they were skipped; that is no pass.
+    # Skipped tests do not count as passed.
     [[ ${result[tests]:-} != passed ]] || result[tests]='not run'
     for name in "${stages[@]}"; do
         if [[ $name != build && -z ${result[$name]:-} ]] && wanted "$name"; then result[$name]='not run'; fi
@@ -286,7 +286,7 @@ page() {
         esac
     done
     machine_table "$load" "$command" GPU "$gpus" driver "${driver:-unknown}" \
-        toolkit "$(nvcc --version 2>/dev/null | sed -n 's/.*release //p' | grep . || echo 'no nvcc here')" NCCL "${nccl:-unknown}"
+        toolkit "$(nvcc --version 2>/dev/null | sed -n 's/.*release //p' | grep . || echo 'no nvcc')" NCCL "${nccl:-unknown}"
 }
 load=$(cut -d ' ' -f 1-3 /proc/loadavg)
 file=$out/gpu-$(tr -cs 'a-z0-9\n' - <<<"${gpu_name,,}" | sed 's/^-*//; s/-*$//').md
@@ -295,8 +295,8 @@ if [[ $have_gpu == no ]]; then
     gpu_name='no GPU' gpus="none: ${found:-this build has no CUDA backend}"
     file=$out/gpu-none.md
 fi
-page >"$file" || die 4 "$file cannot be written"
+page >"$file" || die 4 "cannot write $file"
 sed -n '3,/^$/p' "$file"
-note "$file; everything that was printed: $log"
+note "$file; full output: $log"
 [[ " ${result[*]} " != *" failed "* ]] || exit 1
 [[ $have_gpu == yes ]] || die 4 "no GPU: ${found:-this build has no CUDA backend}"

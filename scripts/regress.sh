@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Measures a suite several times, keeps the records, and says whether something got slower. See --help.
+# Runs a benchmark suite several times, keeps the records, and reports whether anything got slower. See --help.
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
@@ -25,53 +25,52 @@ usage: scripts/regress.sh run [options]
        scripts/regress.sh list
        scripts/regress.sh history|html [-- options of dptrain report history|html]
 
-Regression runs: a suite of `dptrain bench` is started several times, each start adds its records to one recording, and
-recordings are compared.
+Runs a suite of `dptrain bench` several times, collects the records of all starts in one recording, and compares
+recordings.
 
-  run       measures the suite into results/runs/DATE-REVISION-SUITE.jsonl, which is called *.partial.jsonl until
-            all starts have finished. A run that was stopped or failed stays there under that name and is never
-            compared or accepted as whole
-  accept    makes the newest whole recording, or the one named, the baseline of its suite on this type of machine, in
-            results/baselines: commit it
-  compare   compares the newest whole recording, or the one named, with the baseline of its suite, ranks, threads,
-            hardware and fabric. Where the newest is the baseline itself, or there is none, it first measures one
-  ab        builds both revisions in worktrees (kept programs: build/regress) and measures their suites in turn, A B B A
-            A B B A …, so that drift cancels; then compares. Where both know `dptrain bench --turns`, both jobs run at
-            the same time and take turns batch by batch. `.` or WORK is the working tree as it is (with DPTRAIN_BIN
-            that program), so that two settings are compared by: ab . . --b-args "--allreduce mpi"
-  list      recordings and baselines: suite, date, revision, starts, state
-  history   dptrain report history of the whole recordings
-  html      dptrain report html of the newest recording beside its baseline, into results/runs/SUITE.html or --out FILE
+  run       measures the suite and writes results/runs/DATE-REVISION-SUITE.jsonl, which is named *.partial.jsonl until
+            all starts have finished. A stopped or failed run keeps that name and is never compared or accepted
+  accept    makes the newest complete recording, or the given one, the baseline of its suite on this type of machine,
+            in results/baselines: commit it
+  compare   compares the newest complete recording, or the given one, with the baseline of its suite, ranks, threads,
+            hardware and fabric. Measures a new recording first if there is none, or only the baseline itself
+  ab        builds both revisions in worktrees (programs are kept in build/regress), measures them alternately,
+            A B B A A B B A …, so that drift cancels, and compares them. If both support `dptrain bench --turns`, both
+            jobs run at the same time and alternate batch by batch. `.` or WORK is the working tree (or DPTRAIN_BIN),
+            which allows comparing two settings: ab . . --b-args "--allreduce mpi"
+  list      lists recordings and baselines: suite, date, revision, starts, state
+  history   runs dptrain report history on the complete recordings
+  html      runs dptrain report html on the newest recording and its baseline, into results/runs/SUITE.html or --out FILE
 
 Measuring (run, compare, ab):
-  --suite NAME         quick (20 s), standard (some minutes) or full, or a file: a line of words for each call of
-                       `dptrain bench`, # begins a comment; it is known by its name without .conf [standard]
-  --starts N           starts of the suite; with ab of each side [8]
+  --suite NAME         quick (20 s), standard (some minutes), full, or a file with the arguments of one `dptrain bench`
+                       call per line; # begins a comment. A suite's name is its file name without .conf [standard]
+  --starts N           number of starts, with ab per side [8]
   --args "WORDS"       more options for each call of dptrain bench
-  -np N                ranks [one per core; with hosts as many as they have slots]
-  -hostfile FILE, …    where: scripts/run.sh is the launcher, and takes its options of hosts, network and environment.
-                       Inside a Slurm allocation its hosts and tasks are taken:
+  -np N                number of ranks [one per core; with hosts, one per slot]
+  -hostfile FILE, …    options of the launcher, scripts/run.sh, for hosts, network and environment. Inside a Slurm
+                       allocation its hosts and tasks are used:
                        sbatch -N2 --ntasks-per-node=8 --wrap "scripts/regress.sh run"
 ab:
   --a-args, --b-args "WORDS"   more options for one side only
-  --no-turns           one after the other, even where turns could be taken
-  --make "WORDS"       more words for make, as ARCH=native
+  --no-turns           run one start after the other, even if alternating is possible
+  --make "WORDS"       more arguments for make, such as ARCH=native
 compare:
-  --force              with no baseline of this type of machine: compare with the one that differs least
+  --force              without a baseline of this type of machine, compare with the most similar one
 accept, compare, history, html:
-  --suite NAME         look at recordings of this suite only
+  --suite NAME         only use recordings of this suite
 
-  --results DIR        instead of the tree's results
-  -h, --help           this text
+  --results DIR        use this folder instead of the tree's results
+  -h, --help           show this help
 
-Exit codes: compare and ab pass on those of dptrain report compare, where 1 means that something got slower. While
-measuring 1 is wrong data. 2 usage, 3 nothing fits (no whole recording, no baseline of this type of machine), 4 the
-system failed, or a revision does not build, 5 a rank or host was lost, or the run was stopped.
-DPTRAIN_BIN names the program.
+Exit codes: compare and ab return those of dptrain report compare, where 1 means that something got slower. While
+measuring, 1 means wrong data. 2 usage, 3 no complete recording or no baseline of this type of machine, 4 the system
+failed or a revision does not build, 5 a rank or host was lost, or the run was stopped.
+DPTRAIN_BIN sets the program.
 EOF
 }
 
-# Words with spaces between them into an array; quotes have no meaning.
+# Splits words at spaces into an array; quotes have no meaning.
 split_words() { # ARRAY WORDS
     # shellcheck disable=SC2034 # it is the caller's
     local -n into=$1
@@ -83,8 +82,8 @@ verb=${1:-}
 case $verb in
 run | accept | compare | ab | list | history | html) shift ;;
 -h | --help) usage; exit 0 ;;
-'') die 2 "say what to do: run, accept, compare, ab, list, history or html; --help explains them" ;;
-*) die 2 "there is no '$verb'; there are run, accept, compare, ab, list, history and html" ;;
+'') die 2 "expected a command: run, accept, compare, ab, list, history or html; see --help" ;;
+*) die 2 "unknown command '$verb'; the commands are run, accept, compare, ab, list, history and html" ;;
 esac
 # shellcheck disable=SC2034 # the parts use them
 suite='' starts=0 np=0 launch=() ports=no bench_args=() a_args=() b_args=() turns=auto force=no make_words=() results=''
@@ -124,15 +123,15 @@ ab) most=2 ;;
 *) most=0 ;;
 esac
 if [[ $verb == ab && ${#names[@]} -ne 2 ]]; then die 2 "ab takes two revisions: regress.sh ab REV_A REV_B"; fi
-((${#names[@]} <= most)) || die 2 "$verb: unexpected word '${names[most]}'; --help shows what it takes"
+((${#names[@]} <= most)) || die 2 "$verb: unexpected argument '${names[most]}'; see --help"
 case $verb in
 run | accept | list)
-    ((${#report_options[@]} == 0)) || die 2 "$verb takes nothing behind --, not '${report_options[0]}'" ;;
+    ((${#report_options[@]} == 0)) || die 2 "$verb takes no options after --, such as '${report_options[0]}'" ;;
 esac
 
-# A suite is known by its name, wherever its file is.
+# A suite's name does not depend on the folder of its file.
 suite_name=${suite##*/} suite_name=${suite_name%.conf}
-# Installed, there is no tree around the scripts.
+# Installed scripts have no source tree around them.
 root=$(readlink -f "$here/..")
 [[ -f $root/Makefile ]] || root=''
 [[ -z $root || $root == "$PWD" ]] || results=${results:-$root/results}

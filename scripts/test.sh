@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Installs what is missing, builds, and runs every test. See --help.
+# Installs missing packages, builds, and runs every test. See --help.
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
@@ -10,24 +10,24 @@ usage() {
     cat <<'EOF'
 usage: scripts/test.sh [options]
 
-Installs what is missing, builds, and runs every test through prove: C tests as their RUN lines say, command line
-tests (bats), those on hosts made of namespaces (as root), checks of the source, and the C tests again with the address
-and undefined-behaviour sanitizers. The logs are left in build/test-logs, or where DPTRAIN_TEST_LOGS says.
+Installs missing packages, builds, and runs every test through prove: C tests according to their RUN lines, command line
+tests (bats), cluster tests on hosts made of namespaces (as root), checks of the source, and the C tests again with the
+address and undefined-behaviour sanitizers. Logs are written to build/test-logs, or to DPTRAIN_TEST_LOGS.
 
-  --only PATTERN  only the entries whose name matches the extended regular expression
-  --list          print the entries' names and stop
-  --san           only the sanitizers' half
-  --no-san        without the sanitizers' half
-  --gpu           only the C tests of the CUDA backend on this machine's GPUs; each is skipped, with the reason, where
-                  there is none. Neither installs, nor needs more than bash and perl once it is built
-  --slow          also what takes minutes (DPTRAIN_TEST_SLOW=1 in the tests), the emulated CUDA device with sanitizers, and
-                  the C tests of the CPU and the command line's with DPTRAIN_MAX_ISA at avx2, avx512 and avx512_bf16
-  --jobs N        tests at a time; from 2 up ranks are not bound to cores [1]
-  --skip-install  do not look for missing packages
-  --skip-build    take the programs as they are
-  -h, --help      this text
+  --only PATTERN  run only entries whose name matches the extended regular expression
+  --list          print the names of the entries and exit
+  --san           run only the tests with sanitizers
+  --no-san        run only the tests without sanitizers
+  --gpu           run only the C tests of the CUDA backend, on this machine's GPUs; without a GPU they are skipped, with
+                  the reason. Installs nothing; once built, needs only bash and perl
+  --slow          also run tests that take minutes (DPTRAIN_TEST_SLOW=1 in the tests), the emulated CUDA device with
+                  sanitizers, and CPU and command line tests with DPTRAIN_MAX_ISA set to avx2, avx512 and avx512_bf16
+  --jobs N        number of concurrent tests; from 2 on, ranks are not bound to cores [1]
+  --skip-install  do not install missing packages
+  --skip-build    use the existing programs
+  -h, --help      show this help
 
-Real MNIST is used where DPTRAIN_DATA names a folder with mnist/*.gz in it. Exit code 1: a test failed.
+Set DPTRAIN_DATA to a folder with mnist/*.gz to test with real MNIST. Exit code 1: a test failed.
 EOF
 }
 
@@ -49,8 +49,8 @@ done
 [[ $plain == yes || $san == yes || $gpu == yes ]] || die 2 "--san and --no-san leave nothing to run"
 cd "$here/.."
 
-# Why no device is emulated here; nothing when one is.
-emu_why='there is nothing to build here'
+# The reason why no device can be emulated, or empty.
+emu_why='no Makefile'
 [[ ! -e Makefile ]] || emu_why=$(make -s emu-why 2>/dev/null) || emu_why='make emu-why fails'
 
 plan=''
@@ -61,13 +61,13 @@ entry() { # NAME SECONDS COMMAND...
     plan+=$name$'\t'$seconds$'\t'$(printf '%q ' "$@")$'\n'
 }
 
-# `key` in the RUN line of a test's head, the comment below the licence line, as words.
+# Prints the values of a key in the RUN line of a test's head, the comment below the licence line.
 run_values() { # FILE KEY
     sed -nE "1{ /SPDX/d; }; /RUN /{ s/.*[[:space:]]$2=([a-z0-9_,]+).*/\1/p; }; /\\*\\//q" "$1" | tr ',' ' '
 }
 
-# A line for each combination of ranks and device; with sanitizers those of san=, where the RUN line has it; with an
-# instruction set capped (isa-CAP/) the CPU alone.
+# Adds an entry for each combination of ranks and device. With sanitizers, uses san= of the RUN line if present; with a capped
+# instruction set (isa-CAP/), only the CPU.
 c_entries() { # SOURCE PREFIX BUILD SECONDS MAX_NP ENVIRONMENT...
     local source=$1 prefix=$2 build=$3 seconds=$4 max_np=$5 np device devices label test launch program
     test=${source#tests/} test=${test%.c}
@@ -90,7 +90,7 @@ c_entries() { # SOURCE PREFIX BUILD SECONDS MAX_NP ENVIRONMENT...
         for device in ${devices:-none}; do
             [[ $gpu == no || $device == cuda ]] || continue
             label='' program=("$build/tests/$test")
-            # Machines for tests have no GPU: kernels run on the emulated one (tests/emu).
+            # Test machines have no GPU, so kernels run on the emulator (tests/emu).
             [[ $gpu == yes || $device != cuda ]] || program=("$build/emu/$test")
             [[ $device == none ]] || program+=("$device")
             ((np == 0)) || label="np=$np"
@@ -104,19 +104,19 @@ c_entries() { # SOURCE PREFIX BUILD SECONDS MAX_NP ENVIRONMENT...
     done
 }
 
-# What stands in the way of device=cuda on this machine; nothing where nothing does.
+# Prints why device=cuda is not available on this machine, or nothing if it is.
 no_gpu() {
     local answer
     if ! answer=$("${DPTRAIN_BIN:-./dptrain}" info 2>&1); then
         echo "dptrain info fails: ${answer##*$'\n'}"
         return
     fi
-    # The row of the device: a GPU with its libraries, or why there is none.
+    # The row of the device has the GPU and its libraries, or the reason why there is none.
     answer=$(sed -nE 's/^ +cuda +//p' <<<"$answer")
     [[ $answer == *', CUDA '* ]] || echo "${answer:-this build has no CUDA backend}"
 }
 
-# The entries `[… cuda]` alone, with the programs as they are built.
+# Plans only the entries `[… cuda]`, with the existing programs.
 make_gpu_plan() {
     local source why name
     why=$(no_gpu)
@@ -131,7 +131,7 @@ make_gpu_plan() {
     done
 }
 
-# The caps of DPTRAIN_MAX_ISA that this CPU can emulate.
+# Prints the values of DPTRAIN_MAX_ISA that this CPU supports.
 isa_caps() {
     local flags
     flags=" $(grep -m 1 '^flags' /proc/cpuinfo 2>/dev/null) "
@@ -140,7 +140,7 @@ isa_caps() {
     [[ $flags != *" avx512_bf16 "* ]] || echo avx512_bf16
 }
 
-# The tests that name caps in their RUN line (isa=); with --slow all that compute on the CPU, and the command line's.
+# Adds the tests with isa= in their RUN line; with --slow all CPU tests, and the command line tests.
 isa_entries() {
     local cap source
     for cap in $(isa_caps); do
@@ -155,7 +155,7 @@ isa_entries() {
     done
 }
 
-# The emulator's own tests.
+# Adds the emulator's tests.
 emu_entries() { # PREFIX BUILD ENVIRONMENT...
     local source name
     for source in tests/emu/test_*.cc; do
@@ -167,11 +167,11 @@ emu_entries() { # PREFIX BUILD ENVIRONMENT...
 
 make_plan() {
     local source
-    # Slow unwinding: libraries without frame pointers would hide whose a leak is.
+    # Slow unwinding, because libraries without frame pointers would hide the source of a leak.
     local asan=ASAN_OPTIONS=detect_leaks=${detect_leaks:-1}:fast_unwind_on_malloc=0:verify_asan_link_order=0
     local lsan=LSAN_OPTIONS=suppressions=$PWD/tests/lsan.supp:print_suppressions=0
-    # What takes longest begins first, so that with --jobs no long entry runs alone at the end.
-    # The program itself; jq, h5dump and their like would be preloaded too, hence without the leak check's library.
+    # The longest entries start first, so that with --jobs none runs alone at the end.
+    # The program itself. Without the leak check's library, because jq, h5dump etc. would be preloaded too.
     [[ $san == no ]] || entry san/cli/train 600 env "DPTRAIN_BIN=$PWD/build-san/dptrain" "$lsan" \
         "ASAN_OPTIONS=detect_leaks=0" bats --tap -f 'ragged|bit for bit|keeps its options|exact on any' \
         tests/cli/train.bats
@@ -198,49 +198,49 @@ make_plan() {
     fi
     for source in tests/unit/test_*.c tests/mpi/test_*.c; do
         [[ -e $source && $plain == yes ]] || continue
-        # Freed memory is filled: what still reads it is found out.
+        # MALLOC_PERTURB_ fills freed memory, which exposes reads of it.
         c_entries "$source" "" build 240 64 LC_ALL=C MALLOC_PERTURB_=165 OMP_WAIT_POLICY=passive
     done
 }
 
-# The leak check needs /proc and the right to trace, which some containers refuse; the rest works without.
+# The leak check needs /proc and the right to trace, which some containers forbid; the other checks work without.
 probe_leak_check() {
     [[ -r /proc/self/maps ]] || die 4 "the sanitizers need /proc (mount -t proc proc /proc), or use --no-san"
     detect_leaks=1
-    # OpenMPI unloads its plugins, and a leak in code that is gone has no name that could be suppressed.
+    # OpenMPI unloads its plugins, and suppressions cannot match leaks in unloaded code.
     echo 'int dlclose(void *handle) { return handle == 0; }' |
-        "${CC:-gcc}" -shared -fPIC -x c -o "$work/no_dlclose.so" - || die 4 "the compiler cannot make a library"
+        "${CC:-gcc}" -shared -fPIC -x c -o "$work/no_dlclose.so" - || die 4 "the compiler cannot build a shared library"
     echo 'int main(void) { return 0; }' | "${CC:-gcc}" -fsanitize=address -x c -o "$work/probe" - ||
-        die 4 "the compiler has no address sanitizer; use --no-san to leave that half out"
+        die 4 "the compiler has no address sanitizer; use --no-san to skip these tests"
     if ! ASAN_OPTIONS=detect_leaks=1 "$work/probe" >/dev/null 2>&1; then
         detect_leaks=0
-        note "leaks cannot be looked for here (tracing is refused); the other checks run"
+        note "leak detection is not available (tracing is not permitted); other checks run"
     fi
 }
 
-# In an unpacked bundle there is nothing to build.
+# An unpacked bundle has nothing to build.
 [[ -e Makefile ]] || may_build=no install=no
 if [[ $install == yes && $list == no && $gpu == no ]]; then "$here/install_deps.sh" --test; fi
 make_work test
 if ((jobs > 1)); then
-    # Who waits lets others compute: ranks that poll took half of all time.
+    # Waiting ranks yield the CPU; polling took half of the total time.
     export DPTRAIN_BIND=none OMPI_MCA_mpi_yield_when_idle=${OMPI_MCA_mpi_yield_when_idle-1} \
         OMP_WAIT_POLICY=${OMP_WAIT_POLICY-passive}
 fi
 if [[ $san == yes && $list == no ]]; then probe_leak_check; fi
 if [[ $list == no ]]; then mpi_allow_root; fi
-# All ranks are on this machine. Looking for a network's own library takes every start of MPI 0.2 s; that OpenMPI finds
-# its way unasked is seen where a test unsets it (tests/cli/bench_comm.bats).
+# All ranks are on this machine. Probing network libraries costs 0.2 s per start of MPI; tests/cli/bench_comm.bats unsets this
+# to test OpenMPI's default.
 export OMPI_MCA_pml=${OMPI_MCA_pml-ob1}
 if [[ $gpu == yes ]]; then
-    # First: whether there is a GPU is the program's to say.
+    # Build first: the program detects GPUs.
     if [[ $may_build == yes && $list == no ]]; then make -j "$(nproc)" tests || die 1 "the build failed"; fi
     make_gpu_plan
 else
     make_plan
 fi
 [[ -n $plan || -n $only ]] || die 2 "no test runs on this device"
-[[ -n $plan ]] || die 2 "no test's name matches '$only'; --list prints them"
+[[ -n $plan ]] || die 2 "no test matches '$only'; --list prints the names"
 mapfile -t names <<<"$(cut -f 1 <<<"${plan%$'\n'}")"
 if [[ $list == yes ]]; then
     printf '%s\n' "${names[@]}"
@@ -258,7 +258,7 @@ if [[ $may_build == yes && $plan == *build-san/emu/* ]]; then
     make -j "$(nproc)" SAN=address,undefined emu-tests || die 1 "the build of the emulated CUDA device failed"
 fi
 if [[ $may_build == yes && $plan == *build-san/* ]]; then
-    # nvcc's half of the program has no sanitizers.
+    # Code compiled by nvcc has no sanitizers.
     make -j "$(nproc)" SAN=address,undefined CUDA="$([[ $slow == yes ]] && echo auto || echo 0)" tests ||
         die 1 "the build with sanitizers failed"
 fi

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash disable=SC2034,SC2154 # variables of regress.sh and of the other parts
-# Two revisions in turn, A B B A A B B A …. Sourced by regress.sh.
+# Measures two revisions alternately, A B B A A B B A …. Sourced by regress.sh.
 
-# A revision as a part of a file's name.
+# Prints a revision in a form suitable for file names.
 ab_name() { # REVISION
     if [[ $1 == . ]]; then echo WORK; else tr -c 'A-Za-z0-9_.\n-' _ <<<"$1"; fi
 }
@@ -18,12 +18,12 @@ compare_revisions() { # REV_A REV_B
         revision_program "${revisions[$side]}"
         programs[$side]=$built
     done
-    # Nothing is measured that could not be compared.
+    # Make sure that the results can be compared before measuring.
     regress_program
     ab_choose_turns
     warn_of_load "$((np > 0 ? np : $(allowed_cores)))"
     folder=$results/runs/ab-$(date +%Y%m%d-%H%M%S)-$(ab_name "$1")-vs-$(ab_name "$2")
-    mkdir "$folder" || die 4 "cannot make the folder $folder"
+    mkdir "$folder" || die 4 "cannot create the folder $folder"
     unfinished=$folder/turns
     files[a]=$folder/a.partial.jsonl files[b]=$folder/b.partial.jsonl
     ab_measure
@@ -31,29 +31,29 @@ compare_revisions() { # REV_A REV_B
     echo "recordings $folder"
     for side in a b; do
         rec_read "$folder/$side.jsonl"
-        rec_want_whole "$folder/$side.jsonl"
+        rec_want_complete "$folder/$side.jsonl"
         ab_words "$side"
         echo "  $side  ${revisions[$side]}: $(rec_describe)${words_of_side[*]:+, with ${words_of_side[*]}}"
     done
     compare_files "$folder/a.jsonl" "$folder/b.jsonl"
 }
 
-# Taking turns wants two jobs at once, which cannot have the same range of ports.
+# Alternating by batches needs two concurrent jobs, which cannot share a range of ports.
 ab_choose_turns() {
     if [[ $turns == no ]]; then
         return 0
     elif [[ $ports == yes ]]; then
         turns=no
-        note "--ports: two jobs at once would want the same: one start after the other"
+        note "--ports: concurrent jobs cannot share ports; running one start after the other"
     elif bench_knows --turns "${programs[@]}"; then
         turns=yes
     else
         turns=no
-        note "a revision does not know bench --turns: one start after the other"
+        note "a revision lacks bench --turns; running one start after the other"
     fi
 }
 
-# Sets words_of_side, what only one side gets.
+# Sets words_of_side, the options for one side.
 ab_words() { # SIDE
     if [[ $1 == a ]]; then words_of_side=("${a_args[@]}"); else words_of_side=("${b_args[@]}"); fi
 }
@@ -63,7 +63,7 @@ ab_measure() {
     if [[ $turns == no ]] && bench_knows --clock "${programs[@]}"; then clock=yes; fi
     SECONDS=0
     for ((i = 0; i < starts; i++)); do
-        progress_show "$i" "$starts" "$suite_name of each"
+        progress_show "$i" "$starts" "$suite_name, both sides"
         order=(a b)
         if ((i % 2 == 1)); then order=(b a); fi
         if [[ $turns == yes ]]; then
@@ -82,7 +82,7 @@ ab_measure() {
     rm -rf "$folder/turns"
 }
 
-# As bench_judge; leaves no empty folder.
+# As bench_judge, but removes an empty folder.
 ab_judge() { # CODE SIDE START LOG
     if [[ $1 -ne 0 || -n $stopped ]]; then
         rm -rf "$folder/turns"
@@ -92,7 +92,7 @@ ab_judge() { # CODE SIDE START LOG
         "${files[$([[ $2 == a ]] && echo b || echo a)]}"
 }
 
-# A start of both at the same time, call by call.
+# Runs a start of both sides concurrently, call by call.
 ab_start_in_turn() { # START FIRST SECOND
     local call n=0 idle side
     local -A pids
@@ -116,8 +116,8 @@ ab_call() { # SIDE CALL first|second
     pids[$1]=$!
 }
 
-# Until both have ended. When one has failed the other is ended; when one has finished the other gets as long again, and
-# a minute. Sets failed_code and failed_side, the first that failed.
+# Waits until both have ended. If one fails, ends the other; if one finishes, the other gets the same time again plus a
+# minute. Sets failed_code and failed_side, the first that failed.
 ab_wait() {
     local began=$SECONDS deadline=0 side code
     failed_code=0 failed_side=''
@@ -133,18 +133,18 @@ ab_wait() {
             deadline=$((2 * SECONDS - began + 60))
         done
         if ((deadline > 0 && SECONDS > deadline && ${#pids[@]} > 0)); then
-            note "${!pids[*]} did not end with the other; ending it"
+            note "side ${!pids[*]} did not end with the other; stopping it"
             ab_failed 5 "${!pids[*]}"
             end_children
             deadline=$((SECONDS + 60))
         fi
-        # A sleep that needs no process beside those that are measured: nobody writes there.
+        # Sleep without a process that would disturb the measurement: nothing writes to this pipe.
         read -r -t 0.2 -u "$idle" || true
     done
     exec {idle}>&-
 }
 
-# A signal to this script has asked both to end.
+# Ends both sides after the first failure; after a signal they are already ending.
 ab_failed() { # CODE SIDE
     [[ $1 -ne 0 && -z $failed_side ]] || return 0
     failed_code=$1 failed_side=$2

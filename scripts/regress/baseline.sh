@@ -1,27 +1,27 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash disable=SC2034,SC2154 # variables of regress.sh and of the other parts
-# Baselines: making one of a recording, finding the one that fits, comparing. Sourced by regress.sh.
+# Baselines: accepting a recording, finding the matching baseline, comparing. Sourced by regress.sh.
 
-# Where the baseline for the recording just read is.
+# Prints the path of the baseline for the recording just read.
 baseline_path() { # SUITE
     echo "$results/baselines/$1-${rec_ranks}x$rec_threads-$rec_hardware-$rec_fabric.jsonl"
 }
 
-# Sets baseline, for the recording just read; '' where there is none.
+# Sets baseline for the recording just read; '' if there is none.
 baseline_find() { # SUITE
     baseline=$(baseline_path "$1")
     [[ -f $baseline ]] || baseline=''
 }
 
-# The suite of a recording, by its name or --suite.
+# Prints the suite of a recording, from its name or --suite.
 baseline_suite() { # FILE
     local said
-    [[ -f $1 ]] || die 3 "there is no recording $1"
+    [[ -f $1 ]] || die 3 "no such recording: $1"
     said=$(rec_suite "$1")
     [[ -z $suite_name || -z $said || $suite_name == "$said" ]] ||
-        die 2 "${1##*/} is of the suite $said, not of $suite_name"
+        die 2 "${1##*/} belongs to suite $said, not $suite_name"
     said=${said:-$suite_name}
-    [[ -n $said ]] || die 2 "the name of ${1##*/} does not say its suite; give --suite NAME"
+    [[ -n $said ]] || die 2 "the name ${1##*/} does not contain its suite; pass --suite NAME"
     echo "$said"
 }
 
@@ -30,13 +30,13 @@ accept_recording() { # [RECORDING]
     if [[ -z $file ]]; then
         rec_newest "$suite_name"
         [[ -n $newest ]] ||
-            die 3 "there is no whole recording${suite_name:+ of $suite_name} in $results/runs; regress.sh run makes one"
+            die 3 "no complete recording${suite_name:+ of $suite_name} in $results/runs; run regress.sh run"
         file=$newest
     fi
     its_suite=$(baseline_suite "$file")
-    mkdir -p "$results/baselines" || die 4 "cannot make the folder $results/baselines"
+    mkdir -p "$results/baselines" || die 4 "cannot create the folder $results/baselines"
     rec_read "$file"
-    rec_want_whole "$file"
+    rec_want_complete "$file"
     path=$(baseline_path "$its_suite")
     [[ ! "$file" -ef "$path" ]] || die 2 "$file is the baseline"
     if [[ -f $path ]]; then
@@ -44,7 +44,7 @@ accept_recording() { # [RECORDING]
         was="it replaces $(rec_describe)"
         rec_read "$file"
     fi
-    # Whole or not at all.
+    # Replace the baseline atomically.
     unfinished=$path.new
     if ! cp -- "$file" "$unfinished" || ! mv -- "$unfinished" "$path"; then die 4 "cannot write $path"; fi
     unfinished=''
@@ -57,7 +57,7 @@ rec_describe() {
     echo "revision $rec_git of $rec_time, $rec_starts start$( ((rec_starts == 1)) || echo s)"
 }
 
-# Says why the baselines do not fit the recording just read; sets nearest, the one of the suite that differs least.
+# Prints the differences between the baselines and the recording just read; sets nearest, the most similar one of the suite.
 baseline_list() { # RECORDING SUITE
     local file n least=99 differs ranks=$rec_ranks threads=$rec_threads hardware=$rec_hardware fabric=$rec_fabric
     nearest=''
@@ -86,7 +86,7 @@ baseline_list() { # RECORDING SUITE
     done < <(rec_files "$results/baselines")
 }
 
-# Of a part of the fingerprint, which goes up to the NEXT one.
+# Prints the fields that differ in a part of the fingerprint, which extends to the NEXT part.
 fields_that_differ() { # PART NEXT THERE HERE
     local there here
     there=$(rec_fields "$1" "$2" "$3") here=$(rec_fields "$1" "$2" "$4")
@@ -99,7 +99,7 @@ rec_fields() { # PART NEXT FILE
         grep -oE '"[^"]*":("[^"]*"|[^][{},]+)' | LC_ALL=C sort
 }
 
-# The newest whole recording of the suite that is not the baseline itself, measured where there is none. Sets newest.
+# Sets newest to the newest complete recording of the suite other than the baseline, measuring one if there is none.
 compare_newest() {
     local ids=''
     rec_newest "$suite_name"
@@ -118,30 +118,30 @@ compare_newest() {
             compare_as_it_is
             return 0
         fi
-        # As it was measured.
+        # Measure with the same starts and ranks.
         ((starts > 0)) || starts=$rec_starts
         if [[ ${#launch[@]} -eq 0 && $np -eq 0 ]]; then
             ((rec_hosts <= 1)) || [[ -n ${SLURM_JOB_NODELIST:-} ]] ||
-                die 2 "the baseline is of $rec_hosts hosts; name them (-hostfile FILE), or the recording to compare"
+                die 2 "the baseline was measured on $rec_hosts hosts; pass -hostfile FILE, or the recording to compare"
             [[ -n ${SLURM_JOB_NODELIST:-} ]] || np=$rec_ranks
         fi
     else
         compgen -G "$results/baselines/${suite_name:-standard}-*.jsonl" >/dev/null ||
-            die 3 "there is neither a recording nor a baseline of ${suite_name:-standard} in $results: run, then accept"
-        note "there is no whole recording${suite_name:+ of $suite_name} in $results/runs; measuring one"
+            die 3 "no recording and no baseline of ${suite_name:-standard} in $results: run, then accept"
+        note "no complete recording${suite_name:+ of $suite_name} in $results/runs; measuring one"
     fi
     run_suite
     newest=$recording
     rec_read "$newest"
 }
 
-# The newest recording was measured before; maybe the program is another by now.
+# Uses an existing recording; prints a note if the program has changed since.
 compare_as_it_is() {
     local git
     rec_read "$newest"
     git=$(rec_program_git "$(find_program)")
     [[ $git == "$rec_git" ]] ||
-        note "the newest recording is of revision $rec_git, the program of $git: run measures that"
+        note "the newest recording is of revision $rec_git, but the program is $git; regress.sh run measures it"
 }
 
 compare_recording() { # [RECORDING]
@@ -149,26 +149,26 @@ compare_recording() { # [RECORDING]
     if [[ -n $file ]]; then
         its_suite=$(baseline_suite "$file")
         rec_read "$file"
-        rec_want_whole "$file"
+        rec_want_complete "$file"
     else
         compare_newest
         file=$newest its_suite=$(rec_suite "$newest")
     fi
     baseline_find "$its_suite"
     if [[ -z $baseline ]]; then
-        note "no baseline of $its_suite fits ${file##*/}; there are:"
+        note "no baseline of $its_suite matches ${file##*/}; existing baselines:"
         baseline_list "$file" "$its_suite"
         [[ -n $nearest ]] ||
-            die 3 "there is no baseline of $its_suite in $results/baselines; accept makes this recording one"
+            die 3 "no baseline of $its_suite in $results/baselines; accept makes this recording one"
         [[ $force == yes ]] ||
-            die 3 "no baseline of this type of machine: accept makes this recording one, --force takes ${nearest##*/}"
+            die 3 "no baseline of this type of machine: accept makes this recording one, --force uses ${nearest##*/}"
         baseline=$nearest
         report_options=(--force "${report_options[@]}")
     fi
     compare_files "$baseline" "$file"
 }
 
-# By this tree's program; its exit code is the script's.
+# Compares with this tree's program, and exits with its code.
 compare_files() { # BASE NEW
     local program
     program=$(find_program) || exit

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash disable=SC2034,SC2154 # variables of regress.sh and of the other parts
-# Starts of a suite, one after the other, into one recording. Sourced by regress.sh.
+# Runs the starts of a suite one after the other, into one recording. Sourced by regress.sh.
 stopped='' worktree='' unfinished=''
 
-# What is to be undone at the end, whatever it is.
+# Arranges for cleanup at exit and on signals.
 regress_begin() {
     make_work regress
     trap '((BASHPID != $$)) || regress_end' EXIT
@@ -25,8 +25,7 @@ regress_signal() { # NAME
     end_children
 }
 
-# run.sh asks the ranks, and ends them when they do not listen; make, which is at the head of its own group, leaves its
-# compilers behind.
+# Ends the children. run.sh stops its ranks itself; make leads a process group, because it leaves its compilers running.
 end_children() {
     local pid
     for pid in $(jobs -pr); do
@@ -34,7 +33,7 @@ end_children() {
     done
 }
 
-# Runs COMMAND as a child that can be ended while it runs; sets code.
+# Runs COMMAND as a child that signals can end; sets code.
 await() { # COMMAND...
     local pid
     "$@" &
@@ -47,7 +46,7 @@ await() { # COMMAND...
     done
 }
 
-# One at a time in a tree: two would disturb each other's figures. The lock is gone with its holder.
+# Allows one measurement at a time in a tree, because two would disturb each other. The lock ends with its holder.
 regress_lock() {
     local status=0 holder
     if ! mkdir -p "$results/runs" || ! : >>"$results/runs/.lock"; then die 4 "cannot write into $results/runs"; fi
@@ -56,14 +55,14 @@ regress_lock() {
     flock --nonblock --conflict-exit-code 75 "$lock" || status=$?
     if ((status == 75)); then
         read -r holder <"$results/runs/.lock" || true
-        die 4 "a regress.sh${holder:+ (process $holder)} measures into $results/runs; two would disturb each other"
+        die 4 "another regress.sh${holder:+ (process $holder)} measures into $results/runs; wait for its end"
     fi
-    # Some network folders have no locks.
-    ((status == 0)) || note "cannot lock $results/runs/.lock; see to it that no other regress.sh runs"
+    # Some network file systems do not support locks.
+    ((status == 0)) || note "cannot lock $results/runs/.lock; make sure that no other regress.sh runs"
     echo "$(hostname):$$" >"$results/runs/.lock"
 }
 
-# Sets program, built where the tree has none yet.
+# Sets program; builds it if the tree has none.
 regress_program() {
     if [[ -z ${DPTRAIN_BIN:-} && -n $root && ! -x $root/dptrain ]]; then
         note "building dptrain"
@@ -72,52 +71,53 @@ regress_program() {
     program=$(find_program) || exit
 }
 
-# Says when it is of another revision than the tree. It is not built anew: it may have been built with other words.
+# Warns if the program and the tree differ in revision. Does not rebuild, because the program may have been built with other
+# options.
 warn_of_revision() {
     local is has
     [[ -n $root && $program == "$root/dptrain" ]] || return 0
     is=$("$program" --version) || die 4 "$program does not start"
     has=$(git -C "$root" describe --always --dirty --abbrev=12 2>/dev/null) || return 0
-    [[ $is == *"($has"[,\)]* ]] || note "warning: ${is%%,*}) is measured, the tree is at $has; make builds that"
+    [[ $is == *"($has"[,\)]* ]] || note "warning: measuring ${is%%,*}), but the tree is at $has; run make to build it"
 }
 
-# Sets suite_name, and suite_calls, the words of each call of dptrain bench.
+# Sets suite_name, and suite_calls, the arguments of each call of dptrain bench.
 suite_read() { # NAME_OR_FILE
     local file=$here/regress/suites/$1.conf line words there
     if [[ $1 == */* || $1 == *.conf ]]; then file=$1; fi
     if [[ ! -f $file || ! -r $file ]]; then
-        [[ ! -f $1 || ! -r $1 ]] || die 2 "--suite $1: is the file meant? then --suite ./$1"
+        [[ ! -f $1 || ! -r $1 ]] || die 2 "unknown suite $1; to use the file, pass --suite ./$1"
         there=$(cd "$here/regress/suites" && echo *.conf)
-        die 2 "there is no suite $1; there are ${there//.conf/}, or name a file: --suite ./FILE.conf"
+        die 2 "unknown suite $1; the suites are ${there//.conf/}; or pass a file: --suite ./FILE.conf"
     fi
     suite_name=${file##*/} suite_name=${suite_name%.conf} suite_calls=()
     [[ $suite_name =~ ^[A-Za-z0-9_.]+$ ]] ||
-        die 2 "$file: a suite's name has letters, digits, _ and . alone: names of recordings end with it"
+        die 2 "$file: a suite's name may only contain letters, digits, _ and ., because it is part of recordings' names"
     while IFS= read -r line || [[ -n $line ]]; do
         read -ra words <<<"${line%%#*}"
         line=${words[*]}
         [[ -n $line ]] || continue
-        [[ " $line" != *" --out"[\ =]* ]] || die 2 "$file: --out is the recording's; leave it out"
+        [[ " $line" != *" --out"[\ =]* ]] || die 2 "$file: remove --out, which regress.sh sets"
         suite_calls+=("$line")
     done <"$file"
-    ((${#suite_calls[@]} > 0)) || die 2 "$file has no line of words for dptrain bench"
+    ((${#suite_calls[@]} > 0)) || die 2 "$file has no arguments for dptrain bench"
 }
 
-# Of two readings of /proc/stat's lines for CPUs: how many were busy in between.
+# Computes the number of busy CPUs from two readings of the CPU lines of /proc/stat.
 busy_cpus() {
     awk '$1 == "cpu" { all = -all; idle = -idle; for (i = 2; i <= 9; i++) all += $i; idle += $5 + $6; next }
         { cpus++ }
         END { printf "%.1f", (all > 0 ? (all - idle) / all * cpus / 2 : 0) }'
 }
 
-# Says what else uses this machine. The load of a run that has just ended is none: where it is high, CPUs are looked at.
+# Warns if this machine is in use. The load average may come from a run that has just ended, so if it is high, looks at CPUs.
 warn_of_load() { # RANKS
     local load others=() stat pid name busy
     read -r load _ </proc/loadavg || return 0
     if awk -v average="$load" -v ranks="$1" 'BEGIN { exit !(average > ranks / 4) }'; then
         busy=$({ grep '^cpu' /proc/stat; sleep 1; grep '^cpu' /proc/stat; } | busy_cpus)
         awk -v busy="$busy" -v ranks="$1" 'BEGIN { exit !(busy > ranks / 4) }' &&
-            note "warning: this machine is busy: $busy CPUs in use, load average $load; figures will be uncertain"
+            note "warning: this machine is busy: $busy CPUs in use, load average $load; results will be uncertain"
     fi
     for stat in /proc/[0-9]*/comm; do
         pid=${stat#/proc/} pid=${pid%/comm}
@@ -125,27 +125,27 @@ warn_of_load() { # RANKS
         [[ $name != dptrain ]] || others+=("$pid")
     done
     ((${#others[@]} == 0)) ||
-        note "warning: dptrain is running here (process ${others[*]}); figures will be uncertain"
+        note "warning: dptrain is running on this machine (process ${others[*]}); results will be uncertain"
 }
 
-# One call of dptrain bench, whose records go to FILE, its tables to LOG, the rest to LOG.err. It becomes run.sh.
+# Execs one call of dptrain bench through run.sh: records go to FILE, tables to LOG, everything else to LOG.err.
 bench_call() { # PROGRAM FILE LOG WORDS...
     local program=$1 file=$2 log=$3 ranks=()
     shift 3
     ((np == 0)) || ranks=(-np "$np")
-    # Rank 0 may run in another folder.
+    # Rank 0 may run in a different folder.
     [[ $file == /* ]] || file=$PWD/$file
     DPTRAIN_BIN=$program exec "$here/run.sh" --grace 10 "${ranks[@]}" "${launch[@]}" -- bench "$@" "--out=$file" \
         >"$log" 2>"$log.err"
 }
 
-# What a suite's line and the options give; sets call_words.
+# Sets call_words from a suite's line and the options.
 bench_words() { # CALL [MORE...]
     read -ra call_words <<<"$1"
     call_words+=("${clock_words[@]}" "${bench_args[@]}" "${@:2}")
 }
 
-# Whether all of these know an option of dptrain bench.
+# Whether all of these programs support an option of dptrain bench.
 bench_knows() { # OPTION PROGRAM...
     local program help
     for program in "${@:2}"; do
@@ -154,8 +154,8 @@ bench_knows() { # OPTION PROGRAM...
     done
 }
 
-# A start learns from those before how fast the machine's clock is, so that one that finds it slow from its beginning on
-# notices. Sets clock_words; for programs that know --clock.
+# Passes the best machine clock of earlier starts to the next one, so that it detects a machine that is slow from the beginning.
+# Sets clock_words; for programs that support --clock.
 clock_words=()
 bench_clock() { # FILES...
     local best
@@ -164,7 +164,7 @@ bench_clock() { # FILES...
     [[ -z $best ]] || clock_words=(--clock "$best")
 }
 
-# All calls of a start, one after the other; sets code, of the first that failed.
+# Runs all calls of a start in order; sets code, that of the first failure.
 bench_start() { # PROGRAM FILE [MORE...]
     local call
     : >"$work/log.err"
@@ -176,22 +176,22 @@ bench_start() { # PROGRAM FILE [MORE...]
     done
 }
 
-# After each start: ends the script when it did not go well.
+# Called after each start: exits if it failed.
 bench_judge() { # CODE WHAT LOG FILES...
     local file kept=()
     if [[ $1 -eq 0 && -z $stopped ]]; then
-        [[ -s $4 ]] || die 4 "$4 is not there: rank 0 runs on another host, which does not share this folder"
+        [[ -s $4 ]] || die 4 "$4 was not written: rank 0 runs on another host, which does not share this folder"
         return 0
     fi
     progress_end
     [[ -n $stopped ]] || tail -n 20 "$3.err" >&2
     for file in "${@:4}"; do [[ ! -s $file ]] || kept+=("$file"); done
-    ((${#kept[@]} == 0)) || note "what was measured is kept, and never compared as whole: ${kept[*]}"
+    ((${#kept[@]} == 0)) || note "kept the partial recording, which will not be compared: ${kept[*]}"
     [[ -z $stopped ]] || die 5 "stopped by $stopped in $2"
     die "$1" "$2 failed (code $1)"
 }
 
-# A line that is drawn over on a terminal.
+# Prints a progress line; on a terminal, overwrites the previous one.
 progress_show() { # DONE ALL WHAT
     local text="start $(($1 + 1)) of $2${3:+, $3}"
     (($1 == 0)) || text+=", $(((SECONDS * ($2 - $1) + $1 - 1) / $1)) s left"
@@ -214,7 +214,7 @@ run_suite() {
     warn_of_load "$((np > 0 ? np : $(allowed_cores)))"
     recording=$results/runs/$(date +%Y%m%d-%H%M%S)-$(rec_program_git "$program")-$suite_name.jsonl
     partial=${recording%.jsonl}.partial.jsonl
-    [[ ! -e $recording && ! -e $partial ]] || die 4 "$recording is there already"
+    [[ ! -e $recording && ! -e $partial ]] || die 4 "$recording already exists"
     SECONDS=0
     for ((i = 0; i < starts; i++)); do
         progress_show "$i" "$starts" "$suite_name"
@@ -228,12 +228,11 @@ run_suite() {
     rec_read "$recording"
     n_disturbed=$(grep -c '"verdict":"disturbed"' "$recording") || true
     echo "recording $recording"
-    echo "  starts: $starts, points: $(grep -c '^{"record":"bench",' "$recording"), $n_disturbed of them while the machine" \
-        "was not ours alone; $SECONDS s"
-    rec_want_whole "$recording"
+    echo "  starts: $starts, points: $(grep -c '^{"record":"bench",' "$recording"), disturbed: $n_disturbed; $SECONDS s"
+    rec_want_complete "$recording"
 }
 
-# The first start's, for all.
+# Prints warnings of the first start only.
 warnings_of() { # LOG
     local line
     while IFS= read -r line; do
@@ -242,7 +241,7 @@ warnings_of() { # LOG
     done < <(grep 'warning:' -- "$1.err")
 }
 
-# The revision that a program says it is of.
+# Prints the revision in a program's --version.
 rec_program_git() { # PROGRAM
     local said
     said=$("$1" --version) || die 4 "$1 does not start"

@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash disable=SC2034,SC2154 # variables of regress.sh and of the other parts
-# Recordings: what is in them, which is the newest, a list of all. Sourced by regress.sh.
+# Reads, finds and lists recordings. Sourced by regress.sh.
 #
 # A recording is a file of records of `dptrain bench`, with a run (bench_run … bench_end) for each call. Its name is
-# DATE-TIME-REVISION-SUITE.jsonl, *.partial.jsonl while not all starts have finished; a baseline's is
+# DATE-TIME-REVISION-SUITE.jsonl, or *.partial.jsonl until all starts have finished; a baseline's name is
 # SUITE-RANKSxTHREADS-HARDWARE-FABRIC.jsonl, with ids of the fingerprint.
 
-# Sets rec_state: whole, partial (by its name), empty, broken off, failed, mixed; and, where there is a run, what the
-# heads say: rec_ids (all), rec_n_runs, rec_starts, and of the first rec_time, rec_git, rec_ranks, rec_threads,
-# rec_hardware, rec_fabric, rec_hosts.
+# Sets rec_state: complete, partial (from its name), empty, truncated, failed, mixed. From the bench_run records sets rec_ids
+# (all), rec_n_runs, rec_starts, and from the first rec_time, rec_git, rec_ranks, rec_threads, rec_hardware, rec_fabric,
+# rec_hosts.
 rec_read() { # FILE
     local heads ends n_ends n_finished n_prints n_calls head
-    [[ -f $1 && -r $1 ]] || die 3 "there is no recording $1"
+    [[ -f $1 && -r $1 ]] || die 3 "no such recording: $1"
     heads=$(grep '^{"record":"bench_run",' -- "$1") || true
     ends=$(grep '^{"record":"bench_end",.*}$' -- "$1") || true
     rec_n_runs=$(grep -c . <<<"$heads") || true
     n_ends=$(grep -c . <<<"$ends") || true
     n_finished=$(grep -cE '"(why|reason)":"finished"' <<<"$ends") || true
-    # The same call has the same options in every start, but for the folder of its turns and what is known of the clock.
+    # A call has the same options in every start, except --turns and --clock.
     n_calls=$(sed 's/.*"options"://; s/,"fingerprint":.*//; s/"turns":"[^"]*"//; s/"clock":[^,}]*//' <<<"$heads" |
         sort -u | wc -l)
     n_prints=$(sed -E 's/.*("ranks":[0-9]+,"threads":[0-9]+),.*"fingerprint"/\1/; /^$/d' <<<"$heads" | sort -u | wc -l)
@@ -33,17 +33,17 @@ rec_read() { # FILE
     elif ((rec_n_runs == 0)); then
         rec_state=empty
     elif ((n_ends != rec_n_runs)) || [[ -z $rec_hardware || -z $rec_fabric ]]; then
-        rec_state='broken off'
+        rec_state=truncated
     elif ((n_finished != rec_n_runs)); then
         rec_state=failed
     elif ((n_prints != 1)); then
         rec_state=mixed
     else
-        rec_state=whole
+        rec_state=complete
     fi
 }
 
-# The value of a key of each line, the first of that name, which the program writes without spaces.
+# Print the value of a key on each line: the first with that name. The program writes records without spaces.
 rec_text() { rec_value "$1" '"[^"]*"' | tr -d '"'; } # KEY
 rec_number() { rec_value "$1" '[0-9]+'; }              # KEY
 rec_value() { # KEY PATTERN
@@ -52,19 +52,19 @@ rec_value() { # KEY PATTERN
     }'
 }
 
-# Dies unless the recording just read is whole.
-rec_want_whole() { # FILE
+# Dies unless the recording just read is complete.
+rec_want_complete() { # FILE
     case $rec_state in
-    whole) return 0 ;;
-    partial) die 3 "$1 is partial: it was stopped or failed before all starts had finished; measure anew" ;;
+    complete) return 0 ;;
+    partial) die 3 "$1 is partial: it was stopped or failed before all starts had finished; run regress.sh run again" ;;
     empty) die 3 "$1 has no run of dptrain bench" ;;
-    'broken off') die 3 "$1 is broken off: not every run in it has its end; measure anew: regress.sh run" ;;
+    truncated) die 3 "$1 is truncated: a run has no end; run regress.sh run again" ;;
     failed) die 3 "$1 has runs that did not finish: wrong data was found, or they were stopped; see dptrain report" ;;
-    mixed) die 3 "$1 has runs of several programs, machines or numbers of ranks; measure anew: regress.sh run" ;;
+    mixed) die 3 "$1 has runs of several programs, machines or numbers of ranks; run regress.sh run again" ;;
     esac
 }
 
-# The suite that a recording's or a baseline's name says; nothing where it says none.
+# Prints the suite in the name of a recording or baseline, or nothing.
 rec_suite() { # FILE
     local name=${1##*/}
     name=${name%.jsonl} name=${name%.partial}
@@ -75,7 +75,7 @@ rec_suite() { # FILE
     fi
 }
 
-# Sets newest, and reads it: the newest whole recording, of the suite where one is named; '' where there is none.
+# Finds and reads the newest complete recording, of the suite if given. Sets newest; '' if there is none.
 rec_newest() { # [SUITE]
     local file
     newest=''
@@ -84,15 +84,15 @@ rec_newest() { # [SUITE]
         [[ -n $(rec_suite "$file") ]] || continue
         [[ -z ${1:-} || $(rec_suite "$file") == "$1" ]] || continue
         rec_read "$file"
-        if [[ $rec_state == whole ]]; then
+        if [[ $rec_state == complete ]]; then
             newest=$file
             return 0
         fi
-        note "${file##*/} is newer, but $rec_state: left out"
+        note "${file##*/} is newer, but $rec_state: skipped"
     done < <(rec_files "$results/runs" | sort -r)
 }
 
-# The recordings of a folder, oldest first.
+# Prints the recordings in a folder, oldest first.
 rec_files() { # FOLDER
     local file
     for file in "$1"/*.jsonl; do
@@ -132,10 +132,10 @@ show_history() {
     while IFS= read -r file; do
         [[ -z $suite_name || $(rec_suite "$file") == "$suite_name" ]] || continue
         rec_read "$file"
-        if [[ $rec_state == whole ]]; then files+=("$file"); fi
+        if [[ $rec_state == complete ]]; then files+=("$file"); fi
     done < <(rec_files "$results/runs")
     [[ ${#files[@]} -gt 0 ]] ||
-        die 3 "there is no whole recording${suite_name:+ of $suite_name} in $results/runs; regress.sh run makes one"
+        die 3 "no complete recording${suite_name:+ of $suite_name} in $results/runs; run regress.sh run"
     "$program" report history "${files[@]}" "${report_options[@]}"
 }
 
@@ -144,7 +144,7 @@ show_html() {
     program=$(find_program) || exit
     rec_newest "$suite_name"
     [[ -n $newest ]] ||
-        die 3 "there is no whole recording${suite_name:+ of $suite_name} in $results/runs; regress.sh run makes one"
+        die 3 "no complete recording${suite_name:+ of $suite_name} in $results/runs; run regress.sh run"
     its_suite=$(rec_suite "$newest") ids=$rec_ids
     baseline_find "$its_suite"
     if [[ -n $baseline ]]; then

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash disable=SC2034,SC2154 # variables of regress.sh and of the other parts
-# Programs of revisions, built in worktrees. Sourced by regress.sh.
+# Builds programs of revisions in worktrees. Sourced by regress.sh.
 
-# Builds the program in FOLDER as this tree does; for a worktree with this tree's CUDA.
+# Builds the program in FOLDER as in this tree; a worktree gets this tree's CUDA.
 revision_make() { # FOLDER LOG [WORDS...]
     await setsid make -C "$1" -j "$(nproc)" "${@:3}" "${make_words[@]}" dptrain >"$2" 2>&1
     [[ -z $stopped ]] || die 5 "stopped by $stopped while building"
@@ -11,11 +11,11 @@ revision_make() { # FOLDER LOG [WORDS...]
 
 revision_make_failed() { # WHAT LOG
     tail -n 20 "$2" >&2
-    if [[ $2 == "$work"/* ]]; then die 4 "$1 does not build; scripts/install_deps.sh installs what is missing"; fi
-    die 4 "$1 does not build; its whole log: $2"
+    if [[ $2 == "$work"/* ]]; then die 4 "$1 does not build; run scripts/install_deps.sh for missing packages"; fi
+    die 4 "$1 does not build; full log: $2"
 }
 
-# Removes the worktree, and what ones that could not be removed have left in git's list.
+# Removes the worktree, and stale entries in git's list of worktrees.
 revision_remove_tree() {
     [[ -n $worktree ]] || return 0
     git -C "$root" worktree remove --force "$worktree" 2>/dev/null || rm -rf "$worktree"
@@ -23,7 +23,7 @@ revision_remove_tree() {
     worktree=''
 }
 
-# Those that killed scripts have left: their process is gone.
+# Removes worktrees of killed scripts, whose process is gone.
 revision_sweep() {
     for worktree in "$root"/build/regress/tree-*; do
         if [[ -d $worktree ]] && ! kill -0 "${worktree##*.}" 2>/dev/null; then revision_remove_tree; fi
@@ -31,7 +31,7 @@ revision_sweep() {
     worktree=''
 }
 
-# The words for make that give a worktree the CUDA of this tree. Sets cuda_words.
+# Sets cuda_words, arguments for make that give a worktree the CUDA of this tree.
 revision_cuda() {
     local has
     has=$(make -C "$root" -s info "${make_words[@]}" 2>/dev/null | sed -nE 's/^CUDA +//p') || has=''
@@ -43,7 +43,7 @@ revision_cuda() {
 
 tree_is_built=no cuda_words=()
 
-# Sets built, the program of a revision; built before: from build/regress.
+# Sets built to the program of a revision, from build/regress if it was built before.
 revision_program() { # REVISION
     local sha key log
     if [[ $1 == . || $1 == WORK ]]; then
@@ -56,18 +56,18 @@ revision_program() { # REVISION
         return 0
     fi
     [[ -n $root && -e $root/.git ]] ||
-        die 2 "$1: these scripts are in no git repository that has revisions; . is the program that is here"
+        die 2 "$1: these scripts are not in a git repository; use . for the installed program"
     sha=$(git -C "$root" rev-parse --verify --quiet --end-of-options "$1^{commit}") ||
-        die 2 "there is no revision $1 in $root; a branch, tag or commit is wanted, or . for the working tree"
+        die 2 "no revision $1 in $root; expected a branch, tag or commit, or . for the working tree"
     sha=${sha:0:12}
     ((${#cuda_words[@]} > 0)) || revision_cuda
     key=$sha-$(cksum <<<"${cuda_words[*]} ${make_words[*]}" | cut -d ' ' -f 1)
     built=$root/build/regress/$key/dptrain
     if [[ -x $built ]]; then
-        note "$1 ($sha) was built before: $built"
+        note "$1 ($sha) is already built: $built"
         return 0
     fi
-    mkdir -p "$root/build/regress" || die 4 "cannot make the folder $root/build/regress"
+    mkdir -p "$root/build/regress" || die 4 "cannot create the folder $root/build/regress"
     note "building $1 ($sha)"
     revision_sweep
     worktree=$root/build/regress/tree-$sha.$$ log=$work/make.log

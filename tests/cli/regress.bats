@@ -166,7 +166,7 @@ cpu1 100 0 50 450 0 0 0 0'
     go compare "$first"
     has "compared: results/baselines/tiny-1x2-1a-2b.jsonl $first"
     go list
-    [ "$(grep -c '  whole  .*tiny .* 0123456789ab  *2 ' <<<"$output")" -eq 3 ]
+    [ "$(grep -c '  complete  .*tiny .* 0123456789ab  *2 ' <<<"$output")" -eq 3 ]
     go html
     has "reported: html --base results/baselines/tiny-1x2-1a-2b.jsonl --out results/runs/tiny.html $second"
     go history
@@ -180,7 +180,7 @@ cpu1 100 0 50 450 0 0 0 0'
     [ "$(cat log)" = $'dptrain gemm --budget 0.1\ndptrain gemm --budget 0.1 --clock 1000e-09' ]
 }
 
-@test "a start that fails: its code, what it said, and what was measured kept as partial, never taken as whole" {
+@test "a start that fails: its code, what it said, and what was measured is kept as partial and never used as complete" {
     FAKE_END=failed FAKE_AT=2 measure
     [ "$status" -eq 1 ]
     has "wrong data was found" "start 2 of 2 failed" ".partial.jsonl"
@@ -194,14 +194,14 @@ cpu1 100 0 50 450 0 0 0 0'
     cp "$partial" "$whole"
     go accept "$whole"; [ "$status" -eq 3 ]; has "did not finish"
     sed -i '$d' "$whole"
-    go accept "$whole"; [ "$status" -eq 3 ]; has "broken off"
+    go accept "$whole"; [ "$status" -eq 3 ]; has "truncated"
     : >"$whole"
     go accept "$whole"; [ "$status" -eq 3 ]
     head -n 2 "$partial" >"$whole"
     head -n 2 "$partial" | sed 's/"1a"/"1b"/' >>"$whole"
     go accept "$whole"; [ "$status" -eq 3 ]; has "several programs, machines"
     go accept none.jsonl; [ "$status" -eq 3 ]
-    go accept; [ "$status" -eq 3 ]; has "mixed: left out"
+    go accept; [ "$status" -eq 3 ]; has "mixed: skipped"
     [ -z "$(ls results/baselines 2>/dev/null)" ]
 }
 
@@ -212,13 +212,13 @@ cpu1 100 0 50 450 0 0 0 0'
     appears log.waits
     go run --suite ./tiny.conf -np 1
     [ "$status" -eq 4 ]
-    has "a regress.sh (process $(hostname):$pid) measures into results/runs"
+    has "another regress.sh (process $(hostname):$pid) measures into results/runs"
     kill -TERM "$pid"
     wait "$pid" || status=$?
     cat said
     [ "$status" -eq 5 ]
     grep 'stopped by SIGTERM in start 2 of 2' said
-    grep 'kept, and never compared as whole: .*partial.jsonl' said
+    grep 'kept the partial recording, which will not be compared: .*partial.jsonl' said
     [[ "$(runs)" == *-tiny.partial.jsonl ]]
     [ -z "$(ls "$TMPDIR")" ]
     unset FAKE_END
@@ -295,14 +295,14 @@ EOF
     [ "$(wc -l <log.made)" -eq 3 ]
     run "$regress" ab two . --suite ./tiny.conf --starts 1 -np 1
     [ "$status" -eq 0 ]
-    has "was built before"
+    has "is already built"
     [ "$(wc -l <log.made)" -eq 3 ]
     # Two settings of one program.
     run "$regress" ab . . --suite ./tiny.conf --starts 1 -np 1 --a-args '--allreduce host' --b-args '--allreduce mpi'
     [ "$status" -eq 0 ]
     [ "$(tail -n 2 log | grep -o 'host\|mpi' | xargs)" = "host mpi" ]
     run "$regress" list
-    [ "$(grep -c '^  whole' <<<"$output")" -eq 6 ]
+    [ "$(grep -c '^  complete' <<<"$output")" -eq 6 ]
 }
 
 @test "ab: a revision that is not there is 2, one that does not build 4, with what make said" {
@@ -310,12 +310,12 @@ EOF
     run "$regress" ab one none --suite ./tiny.conf
     echo "$output"
     [ "$status" -eq 2 ]
-    has "there is no revision none"
+    has "no revision none"
     run "$regress" ab one bad --suite ./tiny.conf
     echo "$output"
     [ "$status" -eq 4 ]
-    has "No rule to make target 'program'" "bad (" "its whole log: $BATS_TEST_TMPDIR/tree/build/regress/"
-    grep "No rule to make" "${output##*its whole log: }"
+    has "No rule to make target 'program'" "bad (" "full log: $BATS_TEST_TMPDIR/tree/build/regress/"
+    grep "No rule to make" "${output##*full log: }"
     [ "$(git -C tree worktree list | wc -l)" -eq 1 ]
     [ -z "$(ls tree/results/runs)" ]
     [ ! -e log ]
@@ -368,5 +368,5 @@ EOF
     [ "$status" -le 1 ]
     [ "$(runs | wc -l)" -eq 2 ]
     go list
-    [ "$(grep -c '^  whole' <<<"$output")" -eq 3 ]
+    [ "$(grep -c '^  complete' <<<"$output")" -eq 3 ]
 }

@@ -377,7 +377,7 @@ EOT
     [ "$(grep -c '^[^ ]*:[0-9]*: ' <<<"$output")" -eq 13 ]
 }
 
-@test "check_layers.sh finds circles of files, where a .c counts with its .h" {
+@test "check_layers.sh finds include cycles, counting a .c and its .h as one" {
     tree=$BATS_TEST_TMPDIR/tree
     mkdir -p "$tree"/scripts "$tree"/src/{low,high} "$tree"/kernels/cpu
     printf 'low:\nhigh: low\nkernels/cpu: low\n' >"$tree/scripts/layers.txt"
@@ -397,12 +397,12 @@ EOT
     run "$scripts/check_layers.sh" --root "$tree"
     echo "$output"
     [ "$status" -eq 1 ]
-    [ "$(grep -c ': a circle of files: ' <<<"$output")" -eq 2 ]
-    grep -qE '^src/low/(a\.c:2|b\.h:1|c\.c:2): a circle of files: src/low/[abc]( -> src/low/[abc]){3}$' <<<"$output"
-    grep -qE '^kernels/cpu/(y\.c:2|z\.cu:1): a circle of files: kernels/cpu/[yz]( -> kernels/cpu/[yz]){2}$' <<<"$output"
+    [ "$(grep -c ': include cycle: ' <<<"$output")" -eq 2 ]
+    grep -qE '^src/low/(a\.c:2|b\.h:1|c\.c:2): include cycle: src/low/[abc]( -> src/low/[abc]){3}$' <<<"$output"
+    grep -qE '^kernels/cpu/(y\.c:2|z\.cu:1): include cycle: kernels/cpu/[yz]( -> kernels/cpu/[yz]){2}$' <<<"$output"
 }
 
-@test "check_layers.sh refuses a list with circles and with arrows that nothing uses" {
+@test "check_layers.sh rejects a list with cycles or unused dependencies" {
     tree=$BATS_TEST_TMPDIR/tree
     mkdir -p "$tree"/scripts "$tree"/src/{low/{a,b},high}
     printf 'low/a: high\nhigh: low/a\nlow/b:\n<mpi.h>: high\n' >"$tree/scripts/layers.txt"
