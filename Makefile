@@ -1,6 +1,6 @@
 # dptrain. `make` builds ./dptrain; `make help` lists the targets. Variables: V=1 (show commands), DEBUG=1,
-# SAN=address,undefined, PREFIX=/usr/local, CUDA=auto|0|1 (auto: where the toolkit is found), CUDA_ARCHS="80 90" (default:
-# the first of every generation from Ampere on, which runs on all of it).
+# SAN=address,undefined, PREFIX=/usr/local, CUDA=auto|0|1 (auto: if the toolkit is found), CUDA_ARCHS="80 90" (default: the
+# first architecture of each generation from Ampere on, which runs on the whole generation).
 BUILD  ?= build$(if $(SAN),-san)$(if $(DEBUG),-debug)
 PREFIX ?= /usr/local
 MPICC  ?= mpicc
@@ -10,11 +10,10 @@ Q := $(if $(V),,@)
 comma := ,
 .DEFAULT_GOAL := all
 
-# Libraries, each with the question that finds it. A missing one is an error here, by name, and not an empty
-# string later.
-find_flags = $(or $(shell $(PKG_CONFIG) --cflags --libs $(1) 2>/dev/null),$(error $(1) was not found by $(PKG_CONFIG); scripts/install_deps.sh installs or lists what is missing))
-need_mpi   = $(if $(shell command -v $(MPICC) 2>/dev/null),,$(error $(MPICC) was not found; scripts/install_deps.sh installs or lists what is missing))
-need_protoc = $(if $(shell command -v $(PROTOC_C) 2>/dev/null),,$(error $(PROTOC_C) was not found; scripts/install_deps.sh installs or lists what is missing))
+# Libraries. A missing one is an error here, by name, rather than an empty string later.
+find_flags = $(or $(shell $(PKG_CONFIG) --cflags --libs $(1) 2>/dev/null),$(error $(1) was not found by $(PKG_CONFIG); run scripts/install_deps.sh))
+need_mpi   = $(if $(shell command -v $(MPICC) 2>/dev/null),,$(error $(MPICC) was not found; run scripts/install_deps.sh))
+need_protoc = $(if $(shell command -v $(PROTOC_C) 2>/dev/null),,$(error $(PROTOC_C) was not found; run scripts/install_deps.sh))
 PASSIVE := clean help format check-format
 ifneq ($(if $(MAKECMDGOALS),$(filter-out $(PASSIVE),$(MAKECMDGOALS)),build),)
 $(need_mpi)
@@ -29,10 +28,10 @@ MPI_CFLAGS := $(shell $(MPICC) --showme:compile)
 MPI_LIBS   := $(shell $(MPICC) --showme:link)
 endif
 
-# The CUDA backend: nvcc, and the headers of cuBLASLt and NCCL. Those two libraries are opened at run time
-# (src/base/dl.h), so that one binary serves machines with and without a GPU.
+# The CUDA backend needs nvcc and the headers of cuBLASLt and NCCL. Those two libraries are loaded at run time
+# (src/base/dl.h), so that one binary runs on machines with and without a GPU.
 CUDA ?= auto
-# Where PATH has none: CUDA_HOME's, or what scripts/install_deps.sh --cuda has installed.
+# Without nvcc in PATH: from CUDA_HOME, or installed by scripts/install_deps.sh --cuda.
 ifeq ($(origin NVCC),undefined)
 NVCC := $(or $(if $(shell command -v nvcc 2>/dev/null),nvcc),$(firstword $(wildcard $(if $(CUDA_HOME),$(CUDA_HOME)/bin/nvcc) \
 	$(or $(DPTRAIN_CUDA_HOME),build/cuda)/bin/nvcc)),nvcc)
@@ -44,20 +43,20 @@ has_header = $(shell echo '#include <$(1)>' | $(CC) -E -x c -isystem $(CUDA_HOME
 CUDA_MISSING := $(strip $(if $(shell command -v $(NVCC) 2>/dev/null),$(if $(CUDA_LIB),,libcudart_static.a) \
 	$(foreach header,cublasLt.h nccl.h,$(if $(call has_header,$(header)),,$(header))),$(NVCC)))
 ifneq ($(filter-out auto 0 1,$(CUDA)),)
-$(error CUDA=$(CUDA): choose auto, 0 or 1)
+$(error invalid CUDA=$(CUDA): expected auto, 0 or 1)
 endif
 ifneq ($(and $(filter 1,$(CUDA)),$(CUDA_MISSING)),)
-$(error CUDA=1, but $(CUDA_MISSING) was not found; scripts/install_deps.sh --cuda installs or lists what is missing)
+$(error CUDA=1, but $(CUDA_MISSING) was not found; run scripts/install_deps.sh --cuda)
 endif
 HAVE_CUDA := $(if $(filter 0,$(CUDA)),,$(if $(CUDA_MISSING),,yes))
 CUDA_SAYS := $(if $(HAVE_CUDA),yes$(comma) $(CUDA_HOME),no$(if $(filter 0,$(CUDA)), (CUDA=0), ($(CUDA_MISSING) was not found)))
 CUDA_CFLAGS := $(if $(HAVE_CUDA),-DDPTRAIN_CUDA -isystem $(CUDA_HOME)/include)
 ifdef HAVE_CUDA
-# Machine code for compute capability x.y runs on x.z where z ≥ y. The newest also as PTX, for GPUs to come.
+# Machine code for compute capability x.y runs on x.z if z ≥ y. Include PTX of the newest for future GPUs.
 NVCC_KNOWS := $(sort $(patsubst sm_%,%,$(filter sm_%,$(shell $(NVCC) --list-gpu-code))))
 CUDA_ARCHS ?= $(foreach major,8 9 10 11 12 13,$(firstword $(filter $(addprefix $(major),0 1 2 3 4 5 6 7 8 9),$(NVCC_KNOWS))))
 ifeq ($(strip $(CUDA_ARCHS)),)
-$(error $(NVCC) can compile for no GPU from Ampere (8.0) on; a newer CUDA toolkit is needed)
+$(error $(NVCC) cannot compile for Ampere (8.0) or later; install a newer CUDA toolkit)
 endif
 CUDA_NEWEST := $(shell printf '%s\n' $(CUDA_ARCHS) | sort -n | tail -n 1)
 NVCCFLAGS_ALL := -std=c++17 $(if $(DEBUG),-O0 -G,-O3 -lineinfo) $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a)$(comma)code=sm_$(a)) \
@@ -69,22 +68,22 @@ VERSION := $(shell cat VERSION)
 GIT_HASH := $(or $(shell git -C $(CURDIR) describe --always --dirty --abbrev=12 2>/dev/null),unknown)
 
 PROTO := $(BUILD)/proto
-# Sanitizers: compiled in half the time; what is behind a report's line numbers stays. Kernels keep their -O3 below.
+# Sanitizers: -O1 -g1 compiles in half the time and keeps line numbers. Kernels keep -O3, see below.
 OPT   := $(if $(DEBUG),-O0 -g3,$(if $(SAN),-O1 -g1,-O3 -g))
 ARCH  ?= -march=x86-64-v2
 WARN  := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror
-# -ffp-contract=off: the same bits whatever the compiler would fuse. -fno-math-errno: square roots vectorise; it only
-# stops libm from setting errno. No -ffast-math. With sanitizers the compiler knows too little of values' ranges to say
-# what a snprintf may cut; the other build says it.
+# -ffp-contract=off: the same bits regardless of what the compiler would fuse. -fno-math-errno: lets square roots vectorise;
+# libm then does not set errno. No -ffast-math. -Wno-format-truncation: with sanitizers the compiler knows too little about
+# value ranges; the other build has the warning.
 CFLAGS_ALL := -std=c11 -D_GNU_SOURCE $(OPT) $(if $(filter x86_64,$(shell uname -m)),$(ARCH)) -ffp-contract=off -fno-math-errno \
 	-fopenmp -pthread $(WARN) -Isrc -I. -isystem $(PROTO) \
 	$(patsubst -I%,-isystem %,$(filter -I% -D%,$(LIB_FLAGS) $(MPI_CFLAGS))) $(CUDA_CFLAGS) \
 	$(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=undefined -fno-omit-frame-pointer -Wno-format-truncation) $(CFLAGS)
-# There are hundreds of test programs, and gold links each in half the time.
+# gold links the hundreds of test programs in half the time.
 LINKER := $(if $(shell command -v ld.gold 2>/dev/null),-fuse-ld=gold)
 LDLIBS_HOST := $(filter -l% -L% -W%,$(LIB_FLAGS)) $(MPI_LIBS) -ldnnl -lm -ldl -fopenmp -pthread \
 	$(if $(SAN),-fsanitize=$(SAN)) $(LINKER) $(LDFLAGS)
-# The toolkit's own folder is where cuBLASLt and NCCL are looked for before the system's, after LD_LIBRARY_PATH.
+# cuBLASLt and NCCL are searched in LD_LIBRARY_PATH, then in the toolkit, then in the system's folders.
 LDLIBS_ALL := $(if $(HAVE_CUDA),$(CUDA_LIB)/libcudart_static.a -lrt -Wl$(comma)-rpath$(comma)$(CUDA_LIB)) $(LDLIBS_HOST)
 
 sources_in = $(shell find $(1) -name '$(2)')
@@ -93,7 +92,7 @@ SRC := $(sort $(filter-out src/main.c $(if $(HAVE_CUDA),,src/cluster/comm/nccl/%
 CU  := $(if $(HAVE_CUDA),$(sort $(call sources_in,kernels/cuda,*.cu)))
 OBJ := $(SRC:%.c=$(BUILD)/%.o) $(PROTO)/tensorboard.pb-c.o
 LIB := $(BUILD)/libdptrain.a
-# Apart from LIB, so that tests can have the same kernels from another compiler (tests/emu).
+# Separate from LIB, so that tests can use the same kernels built by another compiler (tests/emu).
 KERNELS := $(if $(HAVE_CUDA),$(BUILD)/libkernels.a)
 BIN := $(if $(SAN)$(DEBUG),$(BUILD)/dptrain,dptrain)
 TESTS := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/unit/test_*.c tests/mpi/test_*.c tests/tools/*.c)))
@@ -126,8 +125,8 @@ $(BUILD)/kernels/cpu/direct/avx2.o: CFLAGS_ALL += -mavx2 -mfma -ffp-contract=fas
 $(BUILD)/kernels/cpu/amx.o: CFLAGS_ALL += -mavx512f -mavx512bw -mavx512vl -mavx512bf16 -mamx-tile -mamx-bf16
 endif
 
-# Not as a call of memcpy, which the compiler would make of `copy`: from some size on that writes around the caches, and
-# copy would measure something else than the other three kernels.
+# Keep the compiler from turning `copy` into memcpy, which bypasses the caches above some size and would not be comparable with
+# the other three kernels.
 $(BUILD)/src/tools/bench/mem_arrays.o: CFLAGS_ALL += $(if $(findstring clang,$(shell $(CC) --version)),-fno-builtin,-fno-tree-loop-distribute-patterns)
 
 # Tests under sanitizers spend their time in kernels.
@@ -135,8 +134,7 @@ ifneq ($(SAN),)
 $(BUILD)/kernels/%.o: CFLAGS_ALL += $(if $(DEBUG),,-O3)
 endif
 
-# Where the build is described to people (dptrain --version) the hash and flags are compiled in; the file is
-# remade when they change.
+# The hash and flags in dptrain --version; the stamp changes with them.
 $(BUILD)/version.stamp: FORCE
 	@mkdir -p $(BUILD)
 	@echo '$(VERSION) $(GIT_HASH) $(OPT) $(ARCH) $(SAN)' | cmp -s - $@ || echo '$(VERSION) $(GIT_HASH) $(OPT) $(ARCH) $(SAN)' >$@
@@ -146,7 +144,7 @@ $(BUILD)/src/base/version.o: $(BUILD)/version.stamp
 $(BUILD)/src/base/version.o: CFLAGS_ALL += -DDPTRAIN_VERSION='"$(VERSION)"' -DDPTRAIN_GIT_HASH='"$(GIT_HASH)"' \
 	-DDPTRAIN_FLAGS='"$(strip $(OPT) $(ARCH) $(if $(SAN),-fsanitize=$(SAN)))"'
 
-# What is compiled differently with CUDA is compiled anew when CUDA comes or goes.
+# Recompile files that depend on CUDA when it is switched on or off.
 $(BUILD)/cuda.stamp: FORCE
 	@mkdir -p $(BUILD)
 	@echo '$(CUDA_CFLAGS)' | cmp -s - $@ || echo '$(CUDA_CFLAGS)' >$@
@@ -157,7 +155,7 @@ $(BUILD)/%.o: %.c
 	@echo "  CC    $<"
 	$(Q)$(CC) $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
 
-# What protoc-c writes is no code of ours: it keeps its own style.
+# Generated by protoc-c, and compiled without our warnings.
 $(PROTO)/%.pb-c.c $(PROTO)/%.pb-c.h: src/train/output/%.proto
 	@mkdir -p $(@D)
 	@echo "  PROTO $<"
@@ -196,7 +194,7 @@ info: ## print what the build found
 	@echo "flags     $(CFLAGS_ALL)"
 	@echo "libraries $(LDLIBS_ALL)"
 
-# The manual page and the completion are what the program says of itself.
+# The manual page and the completion are generated from the program's help.
 MANUAL := $(BUILD)/dptrain.1 $(BUILD)/completion.bash
 manual: $(MANUAL) ## write the manual page and completion for bash into build/
 $(BUILD)/dptrain.1: KIND := man
@@ -228,10 +226,10 @@ uninstall: ## remove what install put there
 check-layers: ## verify that includes look down only
 	$(Q)scripts/check_layers.sh
 
-test-gpu: ## run the tests of the CUDA backend on this machine's GPUs; skipped, with the reason, where there is none
+test-gpu: ## run the tests of the CUDA backend on this machine's GPUs; skipped if there are none
 	$(Q)scripts/test.sh --gpu
 
-# Every header compiles on its own; those of tests/emu are C++. Without CUDA, but for those that need its headers.
+# Every header compiles on its own, except C++ headers in tests/emu and, without CUDA, those that need CUDA's headers.
 CUDA_HEADERS := kernels/cuda/* src/cluster/comm/nccl/*
 check-headers: ## verify that headers are self-contained and programs of scripts/bench compile
 	$(Q)for h in $$(find src kernels tests -path tests/emu -prune -o -name '*.h' \
@@ -240,7 +238,7 @@ check-headers: ## verify that headers are self-contained and programs of scripts
 	done
 	$(Q)$(CC) $(CFLAGS_ALL) -fsyntax-only $(filter-out $(if $(HAVE_CUDA),,scripts/bench/gpu_%),$(wildcard scripts/bench/*.c))
 
-# Versions differ in what they make of the same file: scripts/install_deps.sh --test pins one.
+# Versions format differently; scripts/install_deps.sh --test installs the pinned one.
 CLANG_FORMAT ?= $(firstword $(wildcard $(or $(DPTRAIN_VENV),build/venv)/bin/clang-format) clang-format)
 FORMATTED = $$(find src kernels tests scripts -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh')
 format: ## run clang-format over the tree
@@ -252,7 +250,7 @@ check-format: ## verify that clang-format would change nothing
 clean: ## remove every build output
 	rm -rf build build-san build-debug build-san-debug dptrain
 
-help: ## this list
+help: ## print this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
 
 include tests/emu/emu.mk

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Runs one entry of the plan that scripts/test.sh made: tests/driver.sh NAME, called by prove.
-# A plan's line is NAME, SECONDS and the quoted COMMAND, with tabs between. DPTRAIN_TEST_WORK holds the plan, and
-# a log and a temporary folder for each entry.
+# Runs one entry of the plan made by scripts/test.sh: tests/driver.sh NAME, called by prove. A line of the plan has NAME,
+# SECONDS and the quoted COMMAND, separated by tabs. DPTRAIN_TEST_WORK contains the plan, and a log and a temporary folder
+# for each entry.
 set -euo pipefail
 
 name=$1
@@ -18,10 +18,10 @@ mkdir -p "${log%/*}"
 
 status=0
 timeout --kill-after=10 "$seconds" "${command[@]}" </dev/null >"$log.out" 2>"$log.err" || status=$?
-# prove takes a plan of 0 as skipped, whatever comes after it.
+# prove treats a plan of 0 as skipped, regardless of the rest.
 if grep -q '^1\.\.0' "$log.out" && { [[ $status -ne 0 ]] || grep -qE '^(not )?ok\b' "$log.out"; }; then
     sed -i 's/^/# /' "$log.out"
-    printf '1..1\nnot ok 1 - skipped, and yet checks ran or the exit code was not 0 (%s)\n' "$status" >>"$log.out"
+    printf '1..1\nnot ok 1 - skipped, but checks ran or the exit code was not 0 (%s)\n' "$status" >>"$log.out"
     [[ $status -ne 0 ]] || status=1
 fi
 cat "$log.out"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Checks of the source itself, as TAP. Run from the repository's root:
+# Checks the source tree, as TAP. Run in the root of the repository:
 # tests/static.sh shellcheck|layers|links|headers|heads|format
 # shellcheck disable=SC2317 # report calls the functions by name
 set -euo pipefail
@@ -17,7 +17,7 @@ report() { # NUMBER NAME COMMAND...
     fi
 }
 
-# Sources open with the licence line and a comment on what the file is for. Names those that do not.
+# Lists sources that do not open with the licence line and a head comment.
 check_heads() {
     local file
     find src kernels -name '*.c' -o -name '*.cu' | LC_ALL=C sort | while read -r file; do
@@ -25,7 +25,7 @@ check_heads() {
     done | no_output
 }
 
-# Headers, tests and scripts: the licence line alone, in scripts below the line that names their interpreter.
+# Lists headers, tests and scripts without the licence line, which scripts have after the interpreter line.
 check_licences() {
     local file
     {
@@ -36,7 +36,7 @@ check_licences() {
     done | no_output
 }
 
-# Prints its input; true where there is none.
+# Prints its input; succeeds if it is empty.
 no_output() {
     ! grep .
 }
@@ -48,7 +48,7 @@ shellcheck)
     mapfile -t files <<<"$(find .ci scripts tests data -maxdepth 3 -type f \
         \( -name '*.sh' -o -name '*.bats' -o -name '*.bash' -o -path .ci/run \) | LC_ALL=C sort)"
     echo 1..1
-    # In one go: what many of them source is read once.
+    # In one call, so that shared libraries are read once.
     report 1 "${#files[@]} scripts" shellcheck -x "${files[@]}"
     ;;
 layers)
@@ -57,7 +57,7 @@ layers)
     ;;
 links)
     echo 1..1
-    report 1 "links lead somewhere" scripts/dev/check_links.sh
+    report 1 "links are valid" scripts/dev/check_links.sh
     ;;
 headers)
     echo 1..1
@@ -77,7 +77,7 @@ format)
     fi
     ;;
 *)
-    echo "tests/static.sh: there is no check '$1'" >&2
+    echo "tests/static.sh: unknown check '$1'" >&2
     exit 2
     ;;
 esac

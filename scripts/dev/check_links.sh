@@ -10,11 +10,11 @@ usage() {
     cat <<'EOT'
 usage: scripts/dev/check_links.sh [--root DIR]
 
-Looks at every Markdown link in README.md, CONTRIBUTING.md, docs/*.md and results/*.md that leads to this tree: the file
-must exist, and an #anchor must be a heading of the page. Prints file:line: message for each broken link and ends with
-code 1 when there is one. Links to other sites are not followed.
+Checks every Markdown link into this tree in README.md, CONTRIBUTING.md, docs/*.md and results/*.md: the file must exist,
+and an #anchor must be a heading of the page. Prints file:line: message for each broken link, with exit code 1 if there
+is one. Links to other sites are not followed.
 
-  --root DIR  the tree to look at [the one this script is in]
+  --root DIR  the tree to check [the tree of this script]
 EOT
 }
 
@@ -25,12 +25,12 @@ while [[ $# -gt 0 ]]; do
     *) common_option "$1" ;;
     esac
 done
-cd "$root" || die 2 "there is no folder $root"
+cd "$root" || die 2 "no such folder: $root"
 shopt -s nullglob
 pages=(README.md CONTRIBUTING.md docs/*.md results/*.md)
-for page in "${pages[@]}"; do [[ -f $page ]] || die 4 "there is no $page in $root"; done
+for page in "${pages[@]}"; do [[ -f $page ]] || die 4 "no $page in $root"; done
 
-# LINE TARGET of every link. Code is left out: fenced blocks, and spans on one line.
+# Prints LINE TARGET of every link, ignoring code: fenced blocks, and spans within a line.
 links() { # FILE
     awk '/^ *```/ { code = !code; next }
         code { next }
@@ -43,7 +43,7 @@ links() { # FILE
         }' "$1"
 }
 
-# The headings of a page as GitHub makes anchors of them; what is not ASCII is left out, here and there.
+# Prints the anchors that GitHub generates for the headings of a page; non-ASCII characters are dropped on both sides.
 anchors() { # FILE
     LC_ALL=C awk '/^ *```/ { code = !code }
         !code && /^#+ / {
@@ -72,7 +72,7 @@ check_link() { # FILE LINE TARGET
         path=$(dirname "$file")/$path
     fi
     if [[ ! -e $path ]]; then
-        broken "$file" "$line" "$target: there is no ${path#./}"
+        broken "$file" "$line" "$target: no such file: ${path#./}"
     elif [[ -n $anchor ]] && ! anchors "$path" | grep -qxF -- "$anchor"; then
         broken "$file" "$line" "$target: ${path#./} has no such heading"
     fi

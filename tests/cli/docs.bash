@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-# Blocks of commands in the pages: `load docs`. docs/adding.md says how a block is marked.
+# Checks blocks of commands in the pages: `load docs`. docs/adding.md describes the marks.
 # shellcheck shell=bash
 # shellcheck disable=SC2154 # root, dptrain: common.bash sets them; docs_coco, docs_helps: the test does
 
 docs_marks="run hosts gpu network long"
 
-# Each fenced block of a page as a file LINE.MARK in the folder, without its fence and indentation: LINE of the fence; MARK
+# Writes each fenced block of a page to a file LINE.MARK in the folder, without fence and indentation. LINE is the fence's; MARK
 # is `none` for text. Commands without a mark are an error.
 docs_split() { # PAGE FOLDER
     awk -v folder="$2" -v page="$1" -v known=" $docs_marks " '
@@ -14,7 +14,7 @@ docs_split() { # PAGE FOLDER
             n = split(substr($0, indent + 4), info, " ")
             mark = info[1] == "sh" || info[1] == "bash" ? info[2] : info[1] == "console" ? "console" info[2] : "none"
             if (info[1] ~ /^(sh|bash)$/ && (n != 2 || index(known, " " mark " ") == 0)) {
-                printf "%s:%d: a block of commands wants one of the marks%s\n", page, FNR, known
+                printf "%s:%d: a block of commands needs one of the marks%s\n", page, FNR, known
                 bad = 1
             }
             file = sprintf("%s/%04d.%s", folder, line, mark)
@@ -26,7 +26,7 @@ docs_split() { # PAGE FOLDER
         END { exit bad }' "$1"
 }
 
-# The commands of a block, a line each, without comments; of a transcript those behind its prompts.
+# Prints the commands of a block, one per line, without comments; in a transcript, those after the prompts.
 docs_commands() { # FILE
     case $1 in
     *.console*) sed -n 's/^\$ //p' "$1" ;;
@@ -34,7 +34,7 @@ docs_commands() { # FILE
     esac | sed -E ':a; /\\$/{ N; s/ *\\\n */ /; ta; }; s/(^|[[:space:]])#.*//; /^[[:space:]]*$/d'
 }
 
-# What --help (all) says: of dptrain's `train`, `data pack` …, or of a script by its path.
+# Prints --help (all) of dptrain's `train`, `data pack` …, or of a script by its path.
 docs_help() { # NAME
     local file=$docs_helps/${1//[\/ ]/_}.txt command=("$dptrain") words
     if [[ ! -e $file ]]; then
@@ -52,8 +52,8 @@ docs_has_option() { # OPTION, the help on standard input
     [[ $option == --help || $option == -h ]] || grep -qE -- "(^|[^A-Za-z0-9-])($either)([^A-Za-z0-9-]|\$)"
 }
 
-# Whose options follow `--`.
-docs_behind_dashes() { # NAME
+# Prints the command whose options follow `--`.
+docs_after_dashes() { # NAME
     case $1 in
     scripts/run.sh) echo train ;;
     scripts/cluster_health.sh) echo check ;;
@@ -62,7 +62,7 @@ docs_behind_dashes() { # NAME
     esac
 }
 
-# Whether subcommands, scripts and options of a line exist. Says what does not.
+# Checks that subcommands, scripts and options of a line exist. Prints what does not.
 docs_check_line() { # LINE
     local words word name='' next='' commands
     commands=$(docs_help '' | sed -nE 's/^  ([a-z]+) .*/\1/p' | tr '\n' ' ')
@@ -74,11 +74,11 @@ docs_check_line() { # LINE
         dptrain | */dptrain) name=train next=command ;;
         scripts/dptrain.sbatch) name=train next=command ;;
         scripts/*.sh | data/*.sh)
-            [[ -x $root/$word ]] || { echo "there is no $word"; return 1; }
+            [[ -x $root/$word ]] || { echo "no script $word"; return 1; }
             name=$word next=''
             [[ $word != scripts/run.sh ]] || next=maybe
             ;;
-        --) name=$(docs_behind_dashes "$name") next=maybe ;;
+        --) name=$(docs_after_dashes "$name") next=maybe ;;
         -[a-zA-Z]* | --[a-z]*)
             [[ $next != command ]] || next=''
             [[ -n $name ]] || continue
@@ -101,7 +101,7 @@ docs_check_line() { # LINE
     done
 }
 
-# A folder to run commands in: the program, the scripts, and small data where the pages have large.
+# Prepares a folder to run commands in: the program, the scripts, and small data instead of the pages' large data.
 docs_folder() { # FOLDER
     local real
     real=$(command -v mpirun)
@@ -113,20 +113,20 @@ docs_folder() { # FOLDER
     ln -s "${docs_coco:-$tiny}" "$1/data/coco"
     printf '#!/bin/sh\n' >"$1/bin/make"
     mpi_flags 2
-    # The flags of this machine, where the caller has none.
-    # shellcheck disable=SC2016 # the wrapper's own
+    # Add this machine's flags unless the caller binds ranks.
+    # shellcheck disable=SC2016 # for the wrapper
     printf '#!/usr/bin/env bash\n[[ " $* " != *" --bind-to "* ]] || exec %q "$@"\nexec %q %s "$@"\n' \
         "$real" "$real" "${MPI_FLAGS[*]@Q}" >"$1/bin/mpirun"
     chmod +x "$1"/bin/m*
 }
 
-# What is run in place of what the pages say: nothing is installed or built, and no test starts all tests.
+# Replaces commands of the pages: install and build nothing, and do not run the test suite.
 docs_substitute() { # FOLDER
     sed -E -e "s#/shared/#$1/shared/#g" -e 's#^scripts/quickstart.sh#& --skip-install --out runs/quickstart#' \
         -e 's#^scripts/install_deps.sh#& --list#' -e 's#^scripts/test.sh#& --help#'
 }
 
-# Runs a block in the folder; says what it printed when it fails, or prints other than the page says.
+# Runs a block in the folder; prints its output if it fails or if the output differs from the page.
 docs_run() { # FILE FOLDER
     local said code=0 command
     said=$1.said

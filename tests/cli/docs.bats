@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# The pages: links lead somewhere, commands run, and those that need hosts, a GPU or time have the options that they use.
+# Tests the pages: links are valid, commands run, and commands that need hosts, a GPU or time use existing options.
 # shellcheck disable=SC2016 # backticks of Markdown
 # shellcheck disable=SC2030,SC2031,SC2034,SC2154 # every test is a subshell, on purpose; common.bash sets variables, docs.bash reads them
 
@@ -16,11 +16,11 @@ setup() {
     docs_helps=$BATS_FILE_TMPDIR/helps
     mkdir -p "$docs_helps"
     cd "$root" || return
-    [[ -f README.md && -d docs ]] || skip "there are no pages here"
+    [[ -f README.md && -d docs ]] || skip "no pages in this tree"
     pages=(README.md CONTRIBUTING.md docs/*.md)
 }
 
-@test "every command in the pages has the subcommands, scripts and options that it uses" {
+@test "every command in the pages uses existing subcommands, scripts and options" {
     n=0 failed=0
     for page in "${pages[@]}"; do
         blocks=$BATS_TEST_TMPDIR/$page
@@ -39,7 +39,7 @@ setup() {
     [ "$n" -ge 60 ]
 }
 
-@test "every option that the text names is in some --help" {
+@test "every option named in the text is in some --help" {
     for command in '' train eval checkpoint bench report 'report compare' 'report history' 'report html' 'data synth' \
         'data pack' 'data verify' 'data show' check hosts info; do
         docs_help "$command"
@@ -47,7 +47,7 @@ setup() {
     for script in scripts/*.sh scripts/dev/*.sh scripts/recipes/*.sh data/fetch_*.sh; do
         [[ ! -x $script ]] || docs_help "$script"
     done >>"$BATS_TEST_TMPDIR/all"
-    # Of other programs.
+    # Options of other programs.
     printf -- '--shm-size\n' >>"$BATS_TEST_TMPDIR/all"
     failed=0
     while read -r option; do
@@ -57,7 +57,7 @@ setup() {
     [ "$failed" -eq 0 ]
 }
 
-@test "every command in the pages that is marked so runs, and prints what the page says" {
+@test "every command block marked \`run\` runs, and prints the output on the page" {
     [[ ! -d ${DPTRAIN_DATA:-}/coco_tiny ]] || docs_coco=$DPTRAIN_DATA/coco_tiny
     n=0 failed=0
     for page in "${pages[@]}"; do
@@ -90,7 +90,7 @@ setup() {
     printf '%s\n' '```sh' 'ls' '```' >"$BATS_TEST_TMPDIR/page.md"
     run docs_split "$BATS_TEST_TMPDIR/page.md" "$BATS_TEST_TMPDIR"
     [ "$status" -eq 1 ]
-    [[ $output == *"page.md:1: a block of commands wants one of the marks"* ]]
+    [[ $output == *"page.md:1: a block of commands needs one of the marks"* ]]
     docs_folder "$BATS_TEST_TMPDIR/folder"
     printf '%s\n' '```sh run' 'false | true' '```' '```console run' '$ echo this' 'that' '```' >"$BATS_TEST_TMPDIR/page.md"
     docs_split "$BATS_TEST_TMPDIR/page.md" "$BATS_TEST_TMPDIR"
@@ -118,8 +118,8 @@ setup() {
     run scripts/dev/check_links.sh --root "$tree"
     echo "$output"
     [ "$status" -eq 1 ]
-    for place in 'README.md:6: docs/b.md: there is no' 'README.md:8: docs/a.md#nowhere: docs/a.md has no' 'README.md:8: #nowhere' \
-        'results/x.md:1: a.md: there is no' 'results/x.md:1: ../docs/a.md#twice-2'; do
+    for place in 'README.md:6: docs/b.md: no such file' 'README.md:8: docs/a.md#nowhere: docs/a.md has no' 'README.md:8: #nowhere' \
+        'results/x.md:1: a.md: no such file' 'results/x.md:1: ../docs/a.md#twice-2'; do
         grep -qF "$place" <<<"$output" || { echo "missing: $place"; return 1; }
     done
     [ "$(grep -c : <<<"$output")" -eq 6 ]

@@ -1,6 +1,6 @@
-# The emulated CUDA device of tests/emu: `make emu` builds it, its own tests, and the program with it. What is emulated
-# takes the objects $(EMU_KERNELS) of kernels/cuda/*.cu and links $(EMU_LIBS) in place of libcudart; cublasLt and NCCL,
-# which the program would open at run time, are then in the process already (base/dl.h).
+# The emulated CUDA device of tests/emu: `make emu` builds it, its tests, and the program with it. Emulated programs use the
+# objects $(EMU_KERNELS) of kernels/cuda/*.cu and link $(EMU_LIBS) instead of libcudart; cublasLt and NCCL, which the program
+# would load at run time, are then already in the process (base/dl.h).
 CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(or $(realpath $(shell command -v nvcc 2>/dev/null)),/usr/local/cuda/bin/nvcc))
 EMU_FLAGS = -std=c++17 -D_GNU_SOURCE -O2 -g -fPIC -ffp-contract=off -fno-omit-frame-pointer -pthread -Wall -Wextra -Werror \
 	-Wno-unknown-pragmas -I. -Isrc -Itests/emu -Itests/emu/include -isystem $(CUDA_HOME)/include \
@@ -8,7 +8,7 @@ EMU_FLAGS = -std=c++17 -D_GNU_SOURCE -O2 -g -fPIC -ffp-contract=off -fno-omit-fr
 EMU_DIR  := $(BUILD)/emu
 EMU_OBJ  := $(patsubst tests/emu/%.cc,$(EMU_DIR)/lib/%.o,$(filter-out tests/emu/test_%,$(wildcard tests/emu/*.cc)))
 EMU_KERNELS := $(patsubst kernels/cuda/%.cu,$(EMU_DIR)/%.o,$(wildcard kernels/cuda/*.cu kernels/cuda/*/*.cu))
-# C tests that name cuda in their RUN line.
+# C tests with cuda in their RUN line.
 EMU_C_TESTS := $(patsubst tests/%.c,$(EMU_DIR)/%,$(shell grep -lE '^(/\*| \*) RUN .*device=[a-z,]*cuda' tests/unit/*.c tests/mpi/*.c))
 EMU_TESTS := $(patsubst tests/emu/%.cc,$(EMU_DIR)/tests/%,$(wildcard tests/emu/test_*.cc))
 EMU_LIB  := $(EMU_DIR)/libemu.so
@@ -16,8 +16,8 @@ EMU_LIBS = $(EMU_LIB) -Wl,-rpath,$(abspath $(EMU_DIR)) -lstdc++
 
 .PHONY: emu emu-tests emu-why
 emu-why:
-	@echo '$(if $(HAVE_CUDA),,no CUDA device is emulated without CUDA: $(CUDA_SAYS))'
-emu-tests: $(EMU_TESTS) $(EMU_C_TESTS) $(EMU_DIR)/dptrain ## build what tests run on the emulated CUDA device
+	@echo '$(if $(HAVE_CUDA),,the emulator needs CUDA headers: $(CUDA_SAYS))'
+emu-tests: $(EMU_TESTS) $(EMU_C_TESTS) $(EMU_DIR)/dptrain ## build the test programs for the emulated CUDA device
 emu: $(EMU_LIB) $(EMU_DIR)/libemu.a $(EMU_KERNELS) $(EMU_TESTS) ## build the emulated CUDA device and its tests
 
 $(EMU_DIR)/libemu.a: $(EMU_OBJ)
@@ -33,7 +33,7 @@ $(EMU_DIR)/lib/%.o: tests/emu/%.cc
 	@echo "  CXX   $<"
 	$(Q)$(CXX) $(EMU_FLAGS) -MMD -MP -c -o $@ $<
 
-# Kernels: the .cu files themselves.
+# Kernels, from the .cu files.
 $(EMU_DIR)/%.o: kernels/cuda/%.cu
 	@mkdir -p $(@D)
 	@echo "  EMU   $<"

@@ -1,5 +1,5 @@
-# Fuzzing: `make fuzz` builds build/fuzz/NAME of every tests/fuzz/fuzz_NAME.c by clang, with libFuzzer and the sanitizers.
-# scripts/dev/fuzz.sh makes seeds and runs them. They may use the rooms that know nothing of MPI, which are compiled with them.
+# Fuzzing: `make fuzz` builds build/fuzz/NAME from every tests/fuzz/fuzz_NAME.c with clang, libFuzzer and the sanitizers.
+# scripts/dev/fuzz.sh makes seeds and runs them. Targets may use rooms that do not depend on MPI, which are compiled with them.
 FUZZ_CC    ?= clang
 FUZZ_DIR   := build/fuzz
 FUZZ_ROOMS := base store/h5 compute/tensor data/annotation data/image data/coco data/shard data/transform data/dataset data/source data/load store/checkpoint
