@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Feeds readers of files with bytes that try to break them. See --help.
+# Fuzzes the readers of files. See --help.
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
@@ -10,36 +10,35 @@ usage() {
     cat <<'EOT'
 usage: scripts/dev/fuzz.sh [options] [TARGET...]
 
-Builds the fuzz targets (make fuzz: clang's libFuzzer, with the sanitizers of addresses and of undefined behaviour),
-makes seeds for them, runs one after the other, and prints a Markdown table: seconds of CPU, inputs tried, places in the
-code reached in the beginning (by seeds and what is kept) and in the end, findings. A finding is an input that crashes a
-reader, breaks a promise of its header, takes 10 s or 2 GB; it is kept in build/fuzz/findings/TARGET, and
-`build/fuzz/PROGRAM FINDING` shows it again. Inputs that reached something new are kept in build/fuzz/corpus/TARGET for
-the next time.
+Builds the fuzz targets (make fuzz: clang's libFuzzer with the address and undefined-behaviour sanitizers), makes seeds,
+runs the targets one after the other, and prints a Markdown table: CPU seconds, number of inputs, coverage at the start
+(seeds and corpus) and at the end, findings. A finding is an input that crashes a reader, violates its header's contract,
+or takes 10 s or 2 GB. Findings are kept in build/fuzz/findings/TARGET; `build/fuzz/PROGRAM FINDING` reproduces one.
+Inputs with new coverage are kept in build/fuzz/corpus/TARGET for the next run.
 
-  --seconds N  of each target [60]
-  --hdf5       write the right digest around what is tried, so that libhdf5 sees it: of shard and checkpoint alone,
-               which are what is run; a finding may then be the library's: its stack tells. Memory that is lost is none
-  --list       print the targets and stop
-  --no-build   take the programs as they are
-  -h, --help   this text
+  --seconds N  duration of each target [60]
+  --hdf5       run only shard and checkpoint, with valid digests, so that inputs reach libhdf5. A finding may then be a
+               bug of the library: see its stack. Memory leaks are ignored
+  --list       print the targets and exit
+  --no-build   use the existing programs
+  -h, --help   show this help
 
 Exit code 1: there are findings. 4: no clang with libFuzzer (Debian: apt-get install clang).
 EOT
 }
 
-# TARGET: PROGRAM, of tests/fuzz/fuzz_PROGRAM.c, and the longest input in bytes. Seeds are below.
+# For each TARGET its PROGRAM, tests/fuzz/fuzz_PROGRAM.c, and the longest input in bytes. Seeds are below.
 declare -A program=([png]=image [jpeg]=image [idx]=idx [coco]=coco [shard]=shard [checkpoint]=checkpoint)
 declare -A longest=([png]=16384 [jpeg]=16384 [idx]=4096 [coco]=4096 [shard]=32768 [checkpoint]=32768)
 targets=(png jpeg idx coco shard checkpoint)
 
-# The first byte says how the rest is read: a shard, an index, an index in memory, a record's annotations.
+# The first byte selects the kind of input: a shard, an index, an index in memory, a record's annotations.
 make_shard_seeds() { # FOLDER
     ./dptrain data synth digits --out "$1/digits" --train 3 --val 1 >&2
     ./dptrain data pack --from "$1/digits" --out "$1/packed" >&2
     { printf '\0'; cat "$1"/packed/train-*.h5; } >"$1/shard"
     { printf '\1'; cat "$1/packed/index.h5"; } >"$1/index"
-    # As src/data/shard/notes.h says: 2 × 3 pixels, the name "a", one annotation with runs 1, 5.
+    # In the layout of src/data/shard/notes.h: 2 × 3 pixels, the name "a", one annotation with RLE 1, 5.
     {
         printf '\3\7\0\0\0\0\0\0\0\2\0\0\0\3\0\0\0\0\0\0\0\1\0\0\0\1\0\0\0\0\0\0\0a\0\0\0\0\0\0\0'
         head -c 48 /dev/zero
@@ -48,7 +47,7 @@ make_shard_seeds() { # FOLDER
     rm -r "$1/digits" "$1/packed"
 }
 
-# Polygons and boxes, runs as numbers and as text, what is skipped; each alone in a file, too.
+# Polygons and boxes, RLE as numbers and as text, skipped values; one file for each.
 make_coco_seeds() { # FOLDER
     local outline n=0 images='"images":[{"id":7,"file_name":"a/b.jpg","width":4,"height":3,"license":null}]' \
         categories='"categories":[{"id":1,"name":"dog","supercategory":"animal"}]' \
@@ -90,25 +89,25 @@ while [[ $# -gt 0 ]]; do
     --list) printf '%s\n' "${targets[@]}"; exit 0 ;;
     --no-build) build=no; shift ;;
     -*) common_option "$1" ;;
-    *) [[ -n ${program[$1]:-} ]] || die 2 "there is no target '$1'; --list prints them"
+    *) [[ -n ${program[$1]:-} ]] || die 2 "unknown target '$1'; --list prints the targets"
         chosen+=("$1"); shift ;;
     esac
 done
-[[ -z $hdf5 || " ${chosen[*]}" =~ ^(\ (shard|checkpoint))*\ ?$ ]] || die 2 "--hdf5 is for shard and checkpoint alone"
+[[ -z $hdf5 || " ${chosen[*]}" =~ ^(\ (shard|checkpoint))*\ ?$ ]] || die 2 "--hdf5 supports only shard and checkpoint"
 [[ ${#chosen[@]} -gt 0 ]] || chosen=("${targets[@]}")
 cd "$here/../.."
 if [[ $build == yes ]]; then
     command -v "${FUZZ_CC:-clang}" >/dev/null || die 4 "clang was not found (Debian: apt-get install clang)"
-    make -s -j "$(nproc)" all fuzz >&2 || die 4 "the build failed; is libFuzzer there (Debian: apt-get install clang)?"
+    make -s -j "$(nproc)" all fuzz >&2 || die 4 "the build failed; check that libFuzzer is installed (Debian: apt-get install clang)"
 fi
 
-# Of libFuzzer's figures of this name the first, which the seeds alone make, or the last.
+# Prints libFuzzer's figures of this name; the first comes from the seeds alone.
 figures() { sed -nE "s/.*$1:? +([0-9]+).*/\1/p" "$2"; }
 first() { figures "$@" | sed -n 1p; }
 last() { figures "$@" | tail -n 1; }
 
 status=0 TIMEFORMAT="%U %S"
-printf '| target | seconds | of CPU | inputs | places reached: begin | end | corpus | findings |\n'
+printf '| target | seconds | CPU seconds | inputs | coverage: start | end | corpus | findings |\n'
 printf '|---|---:|---:|---:|---:|---:|---:|---:|\n'
 for target in "${chosen[@]}"; do
     name=$target$hdf5
@@ -116,7 +115,7 @@ for target in "${chosen[@]}"; do
     log=build/fuzz/$name.log
     rm -rf "$seeds"
     mkdir -p "$corpus" "$seeds" "$findings"
-    make_seeds "$target" "$seeds" || die 4 "no seeds could be made for $target"
+    make_seeds "$target" "$seeds" || die 4 "cannot make seeds for $target"
     note "$name: $seconds s"
     {
         time "build/fuzz/${program[$target]}" -max_total_time="$seconds" -max_len="${longest[$target]}" -timeout=10 \
@@ -126,10 +125,10 @@ for target in "${chosen[@]}"; do
     n=$(find "$findings" -type f | wc -l)
     if [[ $n -gt 0 ]]; then
         status=1
-        note "$name has findings: the end of $log says more"
+        note "$name has findings; see the end of $log"
     fi
     printf '| %s | %s | %.0f | %s | %s | %s | %s | %s |\n' "$name" "$seconds" "$cpu" \
         "$(last stat::number_of_executed_units "$log")" "$(first cov "$log")" "$(last cov "$log")" \
         "$(find "$corpus" -type f | wc -l)" "$n"
 done
-[[ $status -eq 0 ]] || die 1 "the readers are to be mended: build/fuzz/findings"
+[[ $status -eq 0 ]] || die 1 "there are findings: see build/fuzz/findings"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Writes the manual page and the completion of dptrain from its own help. See --help.
+# Generates dptrain's manual page and completion from its help. See --help.
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
@@ -10,32 +10,32 @@ usage() {
     cat <<'EOT'
 usage: scripts/dev/manual.sh man|bash [PROGRAM]
 
-Prints what make install puts beside the program, made from its tables of options:
+Generates files for make install from the program's option tables:
 
   man   the manual page, for man
   bash  completion for bash (commands, verbs, options, values, files)
 
-PROGRAM is the dptrain to ask [the one in this repository]. What it answers to --help=tsv is described in
-src/cmd/cmd.h; texts around it are in scripts/dev/manual.
+PROGRAM is dptrain [the one in this repository]. src/cmd/cmd.h describes its output for --help=tsv; templates are in
+scripts/dev/manual.
 EOT
 }
 
 case ${1-} in
 -h | --help) usage; exit 0 ;;
 man | bash) ;;
-*) die 2 "'${1-}' is neither man nor bash; --help says more" ;;
+*) die 2 "unknown kind '${1-}': expected man or bash; see --help" ;;
 esac
 program=${2:-$here/../../dptrain}
-[[ -x $program ]] || die 2 "there is no program $program; build it with make"
+[[ -x $program ]] || die 2 "no program $program; run make"
 
-# Every line that the help of a command has, with the command in front.
+# Prints the help lines of a command, prefixed by the command.
 ask() { # COMMAND [VERB]
     local help
     help=$("$program" "$@" --help=tsv) || die 1 "$program $* --help=tsv failed"
     awk -v scope="$*" '{ print scope "\t" $0 }' <<<"$help"
 }
 
-# Names of a kind among such lines.
+# Prints the names of a kind in these lines.
 names() { awk -F '\t' -v kind="$1" '$2 == kind { print $3 }' <<<"$2"; }
 
 collect() {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Trains mnist-cnn by the recipe in mnist_advanced.conf. See --help.
+# Trains mnist-cnn with the recipe in mnist_advanced.conf. See --help.
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
@@ -10,12 +10,12 @@ usage() {
     cat <<'EOF'
 usage: scripts/recipes/mnist_advanced.sh [-np N] [dptrain options]
 
-Horovod's advanced MNIST example as a dptrain run: mnist-cnn, 12 epochs, Adadelta with a rate scaled by the ranks,
-warm-up, reduce-on-plateau and augmentation, as mnist_advanced.conf beside this script says. Options of `dptrain train`
-may follow and win over the file: --data DIR, --epochs N, --target-accuracy 0.992, --out DIR …
+Runs Horovod's advanced MNIST example: mnist-cnn, 12 epochs, Adadelta with a learning rate scaled by the number of ranks,
+warm-up, reduce-on-plateau and augmentation, as set in mnist_advanced.conf. Options of `dptrain train` may follow and
+override the file: --data DIR, --epochs N, --target-accuracy 0.992, --out DIR …
 
-  -np N       ranks [2]
-  -h, --help  this text
+  -np N       number of ranks [2]
+  -h, --help  show this help
 EOF
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# The manual page and completion, made from the program's own help, and where make install puts them.
+# Tests the manual page and completion generated from the program's help, and their installation.
 # shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
 
 # shellcheck source=tests/cli/common.bash
@@ -22,7 +22,7 @@ setup() {
             grep -qxF ".SS dptrain $line" "$page" || { echo "no command $line"; false; }
         fi
     done <"$root/tests/interface/options.txt"
-    # Which options several commands share is said once.
+    # Options shared by several commands are described once.
     [ "$(grep -cF '\fB\-\-cuda\-graph\fR \fIauto|on|off\fR' "$page")" -eq 1 ]
     run cat "$page"
     [[ $output != *@VERSION@* && $output != *@COMMANDS@* ]]
@@ -46,7 +46,7 @@ setup() {
     [ "$(sed '/^EXAMPLES/,$d' "$BATS_TEST_TMPDIR/text" | LC_ALL=C.UTF-8 awk 'length > 82' | wc -l)" -eq 0 ]
 }
 
-# What is offered for the last of the words.
+# Prints the completions of the last word.
 offered() { # WORDS...
     COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
     _dptrain
@@ -126,5 +126,5 @@ offers() { # EXPECTED WORDS...
     [[ $output == *"'html' is neither man nor bash"* ]]
     run "$manual" man "$BATS_TEST_TMPDIR/none"
     [ "$status" -eq 2 ]
-    [[ $output == *"there is no program"* ]]
+    [[ $output == *"no program"* ]]
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# Answers to --help=tsv (SCOPE KIND …), then the functions' text: @TABLES@ in it is replaced.
+# Input: the output of --help=tsv (SCOPE KIND …), then a template in which @TABLES@ is replaced.
 
-# What may stand for an option's value: words, @file, @dir.
+# The completions of an option's value: words, @file, @dir.
 function values(key, placeholder,    parts, n, i, list) {
     if (key ~ /(^|-)model$/) return models
     if (placeholder ~ /:/) return ""
@@ -14,7 +14,7 @@ function values(key, placeholder,    parts, n, i, list) {
     return list
 }
 
-# Whether the usage has words besides options.
+# Whether the usage has arguments besides options.
 function takes_files(line) {
     sub(/^.*dptrain /, "", line)
     sub(/  .*/, "", line)

@@ -4,7 +4,7 @@
 
 declare -gA _dptrain_words=() _dptrain_options=() _dptrain_negated=() _dptrain_more=() _dptrain_values=()
 @TABLES@
-# Adds those of the words that begin with what is typed; @file and @dir stand for names in the file system.
+# Adds the words that match the typed prefix; @file and @dir stand for names in the file system.
 _dptrain_offer() { # TYPED WORDS...
     local typed=$1 word
     for word in "${@:2}"; do

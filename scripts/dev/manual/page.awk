@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# Answers to --help=tsv (SCOPE KIND …), then the page's frame: @VERSION@ and @COMMANDS@ in it are replaced.
+# Input: the output of --help=tsv (SCOPE KIND …), then a template in which @VERSION@ and @COMMANDS@ are replaced.
 
-# Text as roff takes it: characters that mean something there are escaped, options are bold.
+# Text in roff: escapes special characters, makes options bold.
 function prose(text) {
     gsub(/…/, "...", text)
     gsub(/\\/, "\\e", text)
@@ -13,7 +13,7 @@ function prose(text) {
     return text ~ /^[.']/ ? "\\&" text : text
 }
 
-# A line to type: words bold, placeholders italic, brackets plain.
+# A command line: words bold, placeholders italic, brackets plain.
 function typed(text) {
     gsub(/…/, "...", text)
     gsub(/\\/, "\\e", text)
@@ -34,7 +34,7 @@ function heading(scope) {
     listed = 0
 }
 
-# A line to type, and what it does, if that is said.
+# A command line with its description, if there is one.
 function end_typed(what) {
     if (pending == "") return
     out(what == "" ? ".PP" : ".TP")
@@ -43,7 +43,7 @@ function end_typed(what) {
     pending = ""
 }
 
-# Lines of the usage: first what to type, then text.
+# Lines of the usage: first the command line, then text.
 function usage_line(line,    at) {
     sub(/^usage: /, "       ", line)
     if (synopsis && line ~ /^       [^ ]/) {
@@ -96,7 +96,7 @@ function option(    left, right) {
     return ".TP\n" prose("--" $3) left "\n" prose($7 right) "\n"
 }
 
-# A group is shown once; those that are the same elsewhere say where that is.
+# Prints a group once; later identical groups refer to it.
 function end_group() {
     if (options == "") return
     out(".PP")
