@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Measures the allreduce of gradients inside a host, and prints results/allreduce.md. See --help.
+# Measures the gradient allreduce within a host, and prints results/allreduce.md. See --help.
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
@@ -10,11 +10,11 @@ usage() {
     cat <<'EOT'
 usage: scripts/bench_allreduce.sh [options]
 
-Measures, and prints as a Markdown page: the sum of a shared gradient buffer over the ranks of this machine, through
-their shared memory and by MPI_Allreduce, from 4 B to 64 MB, and an in-place add as the floor.
+Compares the allreduce in shared memory with MPI_Allreduce on the ranks of this machine, from 4 B to 64 MB, with an
+in-place add as the lower bound, and prints a Markdown page.
 
-  -np N         ranks, bound to cores [2]
-  --pairs N     pairs of each comparison [31]
+  -np N         number of ranks, bound to cores [2]
+  --pairs N     pairs per comparison [31]
   -h, --help    this text
 EOT
 }
@@ -37,20 +37,19 @@ load=$(cut -d ' ' -f 1-3 /proc/loadavg)
 table=$(mpirun "${MPI_FLAGS[@]}" -np "$np" build/scripts/bench/allreduce "$pairs") || die 4 "the benchmark failed"
 
 cat <<EOT
-# Speed of the allreduce inside a host
+# Speed of the allreduce within a host
 
 $table
 
-- host: \`comm_buffer_allreduce\` through the memory that the ranks share (\`--allreduce host\`), watchdog included. MPI:
-  \`MPI_Allreduce\`, MPI_IN_PLACE, F32, MPI_SUM, on the same buffer. Times are medians of the slowest rank's mean time
-  per call: up to 1 KB of calls in a row, from 4 KB up of calls that each follow a barrier, before which every rank has
-  written new values into its part, as a backward pass does. $pairs samples of each, in the order host MPI add,
-  add MPI host, …; ratio is the median over these of MPI / host, the middle half its quartiles. Bars: 64 KB to 64 MB
-  ≥ 3.5 (better: 5), up to 1 KB ≥ 1 (better: 1.3).
-- an add: \`a[i] += b[i]\` over as many elements as a rank's slice of the sum has, in the same shared memory, all ranks
-  at once. It moves 3 values an element; a rank of the allreduce reads and writes the element in the parts of all
-  ranks, which is $((2 * np)). The last ratio is that of bytes moved a second, host / add. Bar: ≥ 0.9 from 4 MB up.
-  Within caches the two differ: the add finds its values in its own, the allreduce half of them in another core's.
+- host: \`comm_buffer_allreduce\` in shared memory (\`--allreduce host\`), including the watchdog. MPI: \`MPI_Allreduce\`,
+  MPI_IN_PLACE, F32, MPI_SUM, on the same buffer. Times are medians of the slowest rank's mean time per call: up to 1 KB
+  of consecutive calls, from 4 KB on of calls that each follow a barrier, before which every rank writes new values into
+  its part, as a backward pass does. $pairs samples of each, in the order host MPI add, add MPI host, …; ratio is the
+  median of MPI / host, with quartiles. Targets: ≥ 3.5 from 64 KB to 64 MB (stretch: 5), ≥ 1 up to 1 KB (stretch: 1.3).
+- an add: \`a[i] += b[i]\` over as many elements as a rank's slice, in the same shared memory, on all ranks at once. It
+  moves 3 values per element; a rank of the allreduce reads and writes the element in the parts of all ranks, which makes
+  $((2 * np)). The last ratio is that of the byte rates, host / add. Target: ≥ 0.9 from 4 MB on. Within caches the two
+  differ: the add finds its values in its own cache, the allreduce half of them in another core's.
 
 $(machine_table "$load" "$command" ranks "$np: mpirun ${MPI_FLAGS[*]}")
 EOT

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Times dptrain and PyTorch at LeNet-5 in turn, and prints results/peers.md. See --help.
+# Compares dptrain and PyTorch on LeNet-5, and prints results/peers.md. See --help.
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
@@ -12,20 +12,20 @@ usage() {
     cat <<'EOT'
 usage: scripts/bench_peers.sh [options]
 
-Trains LeNet-5 on MNIST with dptrain and with PyTorch, one after the other in rounds, and prints a Markdown page:
-images/s, ratios with their spread, peak memory, versions. Each rank has one thread on a core of its own. PyTorch is
-Debian's python3-torch, by default and at its best; 1 rank is a plain process, 2 are DistributedDataParallel over gloo.
+Trains LeNet-5 on MNIST with dptrain and with PyTorch, alternating in rounds, and prints a Markdown page: images/s,
+ratios with their spread, peak memory, versions. Each rank has one thread on its own core. PyTorch is Debian's
+python3-torch, with default and with tuned settings; 1 rank is a plain process, 2 are DistributedDataParallel over gloo.
 
-  --pairs N     rounds [9]
-  --steps N     steps of each run, of which the first 10 are warm-up [300]
-  --batch N     samples a step on each rank [64]
+  --pairs N     number of rounds [9]
+  --steps N     steps per run, including 10 of warm-up [300]
+  --batch N     samples per step and rank [64]
   --ranks LIST  numbers of ranks [1,2]
-  --venv DIR    a Python environment with a newer PyTorch (2.4 or later), to be timed too
+  --venv DIR    a Python environment with a newer PyTorch (2.4 or later), to compare as well
   --data DIR    folder with MNIST's IDX files [$DPTRAIN_DATA/mnist, data/mnist]
-  --python CMD  the Python that has Debian's PyTorch [/usr/bin/python3]
+  --python CMD  the Python with Debian's PyTorch [/usr/bin/python3]
   --install     install Debian's packages first: python3-torch, libopenblas0-pthread
-  --quick       2 rounds of 60 steps: does it work at all
-  -h, --help    this text
+  --quick       2 rounds of 60 steps, as a smoke test
+  -h, --help    show this help
 EOT
 }
 
@@ -47,26 +47,26 @@ while [[ $# -gt 0 ]]; do
     *) common_option "$1" ;;
     esac
 done
-[[ $ranks =~ ^[1-9][0-9]?(,[1-9][0-9]?)*$ ]] || die 2 "--ranks wants a list like 1,2, not '$ranks'"
-[[ -z $venv || -x $venv/bin/python ]] || die 2 "--venv $venv: there is no $venv/bin/python"
+[[ $ranks =~ ^[1-9][0-9]?(,[1-9][0-9]?)*$ ]] || die 2 "invalid --ranks '$ranks': expected a list such as 1,2"
+[[ -z $venv || -x $venv/bin/python ]] || die 2 "--venv $venv: no such program: $venv/bin/python"
 root=$(readlink -f "$here/..")
 if [[ -z $data ]]; then
     data=$root/data/mnist
     [[ -z ${DPTRAIN_DATA:-} ]] || data=$DPTRAIN_DATA/mnist
 fi
 compgen -G "$data/train-images-idx3-ubyte*" >/dev/null ||
-    die 3 "no MNIST in '$data'; data/fetch_mnist.sh gets it, --data names it"
+    die 3 "no MNIST in '$data'; run data/fetch_mnist.sh, or pass --data DIR"
 data=$(readlink -f "$data")
 
-# Debian's PyTorch loads whatever libblas.so.3 leads to.
+# Debian's PyTorch loads the target of libblas.so.3.
 blas_path() { readlink -f "$(ldconfig -p 2>/dev/null | awk '$1 == "libblas.so.3" { print $NF; exit }')"; }
 if [[ $install == yes ]]; then
-    command -v apt-get >/dev/null || die 4 "--install: apt-get is not here; please install PyTorch yourself"
+    command -v apt-get >/dev/null || die 4 "--install: apt-get was not found; install PyTorch yourself"
     DEBIAN_FRONTEND=noninteractive apt-get -q -y install --no-install-recommends "${packages[@]}" >&2 ||
-        die 4 "apt-get could not install ${packages[*]}; is this root, and the package list fresh?"
+        die 4 "apt-get could not install ${packages[*]}; run as root, after apt-get update"
 fi
 "$python" -c 'import torch' 2>/dev/null ||
-    die 4 "$python has no PyTorch: --install installs ${packages[*]}; --python names another Python"
+    die 4 "$python has no PyTorch: --install installs ${packages[*]}; --python selects another Python"
 [[ $(blas_path) != */blas/libblas.so* ]] ||
     die 4 "PyTorch would use the reference BLAS, which is slow: --install installs ${packages[1]}"
 
@@ -84,9 +84,9 @@ ours() { # NP OPTION…
     grep '"record":"end"' "$work/ours/metrics.jsonl" >"$work/end"
 }
 
-# As many programs of one process at the same time: the same work without an allreduce.
+# Runs NP separate processes at the same time: the same work without an allreduce.
 apart() { # NP
-    # shellcheck disable=SC2016 # for the other shell
+    # shellcheck disable=SC2016 # for the inner shell
     start "$1" bash -c 'exec env -u OMPI_COMM_WORLD_RANK -u PMIX_RANK "$@" --out "$0/$OMPI_COMM_WORLD_RANK"' \
         "$work/apart" ./dptrain train --model lenet5 --data "$data" --threads 1 --steps "$steps" --overwrite \
         --batch "$batch" --comm self
@@ -100,7 +100,7 @@ theirs() { # NP PYTHON OPTION…
     local np=$1 ddp=()
     shift
     if ((np > 1)); then ddp=(--ddp); fi
-    # Another port in each run: the one before may still be closing.
+    # A different port in each run, because the previous one may still be closing.
     MASTER_PORT=$((20000 + RANDOM % 10000)) start "$np" "$@" "${ddp[@]}" --data "$data" --threads 1 \
         --steps "$steps" --batch "$batch" --out "$work/end"
 }
@@ -128,7 +128,7 @@ if [[ $(./dptrain train --help) == *--precision* ]]; then
 fi
 load=$(cut -d ' ' -f 1-3 /proc/loadavg)
 for ((round = 0; round < pairs; round++)); do
-    # There and back: who comes first changes from round to round.
+    # Reverse the order in every other round.
     mapfile -t order < <(printf '%s\n' "${names[@]}" | if ((round % 2)); then tac; else cat; fi)
     for np in ${ranks//,/ }; do
         for name in "${order[@]}"; do
@@ -145,21 +145,21 @@ flags=$(grep -m 1 '^flags' /proc/cpuinfo | grep -o -w -E 'avx2|avx512f|avx512_[a
 described='not timed: no --venv'
 [[ -z $venv ]] || described=$("$venv/bin/python" scripts/bench/peers/lenet5_torch.py --describe 2>/dev/null)
 bound="each rank to a core"
-may_bind || bound="not bound: this machine does not let processes be bound, or does not say"
+may_bind || bound="not bound: this machine does not support binding"
 cat <<EOT
-# dptrain beside PyTorch
+# dptrain compared with PyTorch
 
-LeNet-5 on MNIST, batch $batch on each rank, one thread on each rank.
+LeNet-5 on MNIST, batch $batch and one thread per rank.
 
 $("$python" scripts/bench/peers/table.py "$work/ends")
 
 - A run is $steps whole steps (fetching the batch, forward, backward, allreduce, optimizer) without the first 10; its figure is
-  the median step's. The programs run in turn, $pairs rounds, in the opposite order in every other round. images/s: median over
-  rounds, with quartiles. ratio: dptrain's median over the program's; beside it the ratio within each round: least, quartiles, most.
-- dptrain-apart: as many separate processes at the same time, their figures added; what is missing to it is the allreduce.
-- torch: the program in \`scripts/bench/peers\` as one writes it. best: \`--channels-last\`, and glibc told to keep freed pages
-  (\`${keep_pages[*]:1}\`). newest: the same in the environment of \`--venv\`, at its
-  best with \`--fused\` too. bf16: best under \`torch.autocast\`.
+  that of the median step. The programs alternate for $pairs rounds, with the order reversed in every other round. images/s: median
+  over rounds, with quartiles. ratio: dptrain's median over the program's, then the ratio within rounds: minimum, quartiles, maximum.
+- dptrain-apart: the same number of separate processes at the same time, figures added; the difference is the allreduce.
+- torch: the program in \`scripts/bench/peers\` with default settings. best: \`--channels-last\`, and glibc set to keep freed pages
+  (\`${keep_pages[*]:1}\`). newest: the same in the environment of \`--venv\`; its
+  best also uses \`--fused\`. bf16: best under \`torch.autocast\`.
 - 2 ranks of PyTorch are DistributedDataParallel over gloo. memory: \`ru_maxrss\` of the largest rank, in 10⁶ bytes.
 
 | | |

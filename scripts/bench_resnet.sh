@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Times dptrain and PyTorch at ResNets in turn, and prints results/resnet.md. See --help.
+# Compares dptrain and PyTorch on ResNets, and prints results/resnet.md. See --help.
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
@@ -12,21 +12,21 @@ usage() {
     cat <<'EOT'
 usage: scripts/bench_resnet.sh [options]
 
-Trains ResNets on random images with dptrain and with PyTorch, one after the other in rounds, and prints a
-Markdown page: milliseconds of a step, ratios with their spread, peak memory, page faults, where dptrain's step goes
-and what its floor is, versions. Each rank has one thread on a core of its own. PyTorch is at its best (channels_last,
-pages kept); 1 rank is a plain process, 2 are DistributedDataParallel over gloo. Wants jq.
+Trains ResNets on random images with dptrain and with PyTorch, alternating in rounds, and prints a Markdown page:
+milliseconds per step, ratios with their spread, peak memory, page faults, a breakdown of dptrain's step and its lower
+bound, versions. Each rank has one thread on its own core. PyTorch is tuned (channels_last, freed pages kept); 1 rank is
+a plain process, 2 are DistributedDataParallel over gloo. Needs jq.
 
-  --cases LIST  MODEL:SIDE:BATCH[:bf16], the batch of each rank; bf16: products of bfloat16, PyTorch's by autocast
-                [resnet18:32:8,resnet18:32:32,resnet18:224:8,resnet18:224:32,resnet50:224:8,resnet50:224:32; where
-                the CPU has AMX those at 224 with bf16 too]
+  --cases LIST  MODEL:SIDE:BATCH[:bf16], with the batch per rank; bf16: bfloat16 products, in PyTorch by autocast
+                [resnet18:32:8,resnet18:32:32,resnet18:224:8,resnet18:224:32,resnet50:224:8,resnet50:224:32; on CPUs
+                with AMX also the cases at 224 with bf16]
   --ranks LIST  numbers of ranks [1,2]
-  --pairs N     rounds [5]
-  --steps N     steps of each run, of which the first 10 are warm-up [20]
-  --venv DIR    a Python environment with a newer PyTorch (2.4 or later), to be timed in place of Debian's
-  --python CMD  the Python that has Debian's PyTorch [/usr/bin/python3]
-  --quick       2 rounds of resnet18:32:8: does it work at all
-  -h, --help    this text
+  --pairs N     number of rounds [5]
+  --steps N     steps per run, including 10 of warm-up [20]
+  --venv DIR    a Python environment with a newer PyTorch (2.4 or later), to use instead of Debian's
+  --python CMD  the Python with Debian's PyTorch [/usr/bin/python3]
+  --quick       2 rounds of resnet18:32:8, as a smoke test
+  -h, --help    show this help
 EOT
 }
 
@@ -47,15 +47,15 @@ while [[ $# -gt 0 ]]; do
     *) common_option "$1" ;;
     esac
 done
-[[ $ranks =~ ^[1-9][0-9]?(,[1-9][0-9]?)*$ ]] || die 2 "--ranks wants a list like 1,2, not '$ranks'"
+[[ $ranks =~ ^[1-9][0-9]?(,[1-9][0-9]?)*$ ]] || die 2 "invalid --ranks '$ranks': expected a list such as 1,2"
 one='resnet(18|50):[1-9][0-9]{1,3}:[1-9][0-9]{0,3}(:bf16)?'
-[[ $cases =~ ^$one(,$one)*$ ]] || die 2 "--cases wants a list like resnet18:224:8,resnet50:224:8, not '$cases'"
-[[ -z $venv || -x $venv/bin/python ]] || die 2 "--venv $venv: there is no $venv/bin/python"
+[[ $cases =~ ^$one(,$one)*$ ]] || die 2 "invalid --cases '$cases': expected a list such as resnet18:224:8,resnet50:224:8"
+[[ -z $venv || -x $venv/bin/python ]] || die 2 "--venv $venv: no such program: $venv/bin/python"
 command -v jq >/dev/null || die 4 "jq was not found; scripts/install_deps.sh --test installs it"
 fused=()
 if [[ -n $venv ]]; then python=$venv/bin/python fused=(--fused); fi
 "$python" -c 'import torch' 2>/dev/null ||
-    die 4 "$python has no PyTorch: scripts/bench_peers.sh --install installs Debian's; --venv names another"
+    die 4 "$python has no PyTorch: scripts/bench_peers.sh --install installs Debian's; --venv selects another"
 
 cd "$here/.."
 make -s -j "$(nproc)" dptrain >&2 || die 4 "the build failed"
@@ -76,7 +76,7 @@ theirs() { # NP MODEL SIDE BATCH PRECISION
     local more=()
     if (($1 > 1)); then more=(--ddp); fi
     if [[ $5 == bf16 ]]; then more+=(--bf16); fi
-    # Another port in each run: the one before may still be closing.
+    # A different port in each run, because the previous one may still be closing.
     MASTER_PORT=$((20000 + RANDOM % 10000)) start "$1" "${keep_pages[@]}" "$python" scripts/bench/peers/resnet_torch.py \
         --channels-last "${fused[@]}" "${more[@]}" --model "$2" --side "$3" --batch "$4" --threads 1 --steps "$steps" \
         --warmup 10 --out "$work/end"
@@ -84,7 +84,7 @@ theirs() { # NP MODEL SIDE BATCH PRECISION
 
 load=$(cut -d ' ' -f 1-3 /proc/loadavg)
 for ((round = 0; round < pairs; round++)); do
-    # There and back: who comes first changes from round to round.
+    # Reverse the order in every other round.
     order=(ours theirs)
     if ((round % 2)); then order=(theirs ours); fi
     for case in ${cases//,/ }; do
@@ -105,7 +105,7 @@ for ((round = 0; round < pairs; round++)); do
     done
 done
 
-# shellcheck disable=SC2016 # jq's variables
+# shellcheck disable=SC2016 # variables of jq
 table='
 def quantile($q): sort | ((length - 1) * $q) as $at | ($at | floor) as $low
     | .[$low] + (.[$at | ceil] - .[$low]) * ($at - $low);
@@ -145,7 +145,7 @@ def part($kinds): [.layers[] | select(.operator as $k | $kinds | index($k)) | .f
 described=$("$python" scripts/bench/peers/resnet_torch.py --describe 2>/dev/null)
 backend=$(jq -r 'select(.record == "run") | .software.backend' "$work/ours/metrics.jsonl")
 cat <<EOT
-# ResNets beside PyTorch
+# ResNets compared with PyTorch
 
 Whole training steps on random images, one thread on each rank. Target in float32: 1.05 times PyTorch's speed at
 batches of 8, 1.2 at 32; with products of bfloat16 on AMX (PyTorch under torch.autocast): 1.5; at most 0.7 of its memory.
@@ -155,21 +155,21 @@ batches of 8, 1.2 at 32; with products of bfloat16 on AMX (PyTorch under torch.a
 $(jq -s -r "$table" "$work/ends")
 
 - A run is $steps steps (fetching the batch, forward, backward, allreduce, optimizer) without the first 10; its
-  figure is the median step's. The programs run in turn, $pairs rounds, in the opposite order in every other round.
-  ratio: dptrain's median rate over PyTorch's; beside it the ratio within each round: least, quartiles, most;
-  then that of each program's fastest run, the one that neighbours disturbed least.
-- CPU: what a step takes of the CPU's time on rank 0, dptrain's and PyTorch's, which others' work on the same cores
-  disturbs less, and their ratio; on 2 ranks dptrain waits for the other rank on the CPU, PyTorch asleep.
+  figure is that of the median step. The programs alternate for $pairs rounds, with the order reversed in every other
+  round. ratio: dptrain's median rate over PyTorch's, then the ratio within rounds: minimum, quartiles, maximum; then the
+  ratio of the fastest runs, which other tenants disturbed least.
+- CPU: CPU time of a step on rank 0, dptrain's and PyTorch's, which is less sensitive to other tenants, and their ratio; on
+  2 ranks dptrain waits for the other rank by polling, PyTorch by sleeping.
 - PyTorch: \`scripts/bench/peers/resnet_torch.py --channels-last${fused[*]:+ ${fused[*]}}\`, and glibc told to keep freed
   pages (\`${keep_pages[*]:1}\`);
-  2 ranks are DistributedDataParallel over gloo. memory: \`ru_maxrss\` of the largest rank, in 10⁶ bytes. faults:
-  pages that a step has for the first time, dptrain's and PyTorch's.
+  2 ranks are DistributedDataParallel over gloo. memory: \`ru_maxrss\` of the largest rank, in 10⁶ bytes. faults: page
+  faults per step, dptrain's and PyTorch's.
 
-## Where dptrain's step goes
+## Breakdown of dptrain's step
 
-Of the fastest run; milliseconds of a mean step. Floor: the step's multiply-adds, as a direct convolution has them, at
-the peak that a product of two large matrices reached at the end of the same run; Winograd's algorithm needs fewer, so
-that more than 100 % of the peak is possible. not products: what is not convolution or linear; target: 20 %.
+From the fastest run; milliseconds of a mean step. Floor: the multiply-adds of direct convolution at the peak that a
+product of two large matrices reached at the end of the same run; Winograd needs fewer multiply-adds, so more than 100 %
+of the peak is possible. not products: everything except convolution and linear; target: 20 %.
 
 | model | side | batch | precision | ranks | step | products | batch norm | ReLU | add | pooling | optimizer | data, allreduce | not products | GFLOP | peak, GFLOP/s | floor | of it |
 |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|

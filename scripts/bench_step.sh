@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Sets a training step beside its floor, layer by layer, and prints results/step_floor.md. See --help.
+# Compares a training step with its lower bound, layer by layer, and prints results/step_floor.md. See --help.
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
@@ -10,15 +10,15 @@ usage() {
     cat <<'EOT'
 usage: scripts/bench_step.sh [options]
 
-Trains a model on one rank with one thread and prints, as a Markdown page, what a step costs layer by layer beside the
-least that it can cost: its FLOPs at the machine's measured peak. Wants jq.
+Trains a model on one rank with one thread, and prints a Markdown page with the time of a step, layer by layer, and its
+lower bound: its FLOPs at the machine's measured peak. Needs jq.
 
-  --model NAME  [lenet5]
-  --batch N     [64]
-  --runs N      of which the one with the fastest median step counts [7]
-  --steps N     of each [300]
+  --model NAME  model [lenet5]
+  --batch N     batch size [64]
+  --runs N      number of runs; the one with the fastest median step counts [7]
+  --steps N     steps per run [300]
   --data DIR    as for dptrain train
-  -h, --help    this text
+  -h, --help    show this help
 EOT
 }
 
@@ -54,9 +54,9 @@ parameters=$(jq 'select(.record == "run") | .n_parameters' "$records")
 peak=$(cat "$work"/[0-9]*/metrics.jsonl | jq -s 'map(select(.record == "profile") | .peak_gflops) | max')
 
 cat <<EOT
-# A step of $model beside its floor
+# A step of $model compared with its floor
 
-Batch $batch, one rank, one thread: $(printf '%.0f' "$rate") images/s (median of steady steps, the best of $runs runs).
+Batch $batch, one rank, one thread: $(printf '%.0f' "$rate") images/s (median of steady steps, best of $runs runs).
 
 $(jq -r --argjson peak "$peak" --argjson batch "$batch" --argjson rate "$rate" --argjson parameters "$parameters" '
     def ms: . * 1e5 | round / 100;
@@ -72,12 +72,12 @@ $(jq -r --argjson peak "$peak" --argjson batch "$batch" --argjson rate "$rate" -
        "| step, median | | **\($batch / $rate | ms)** | | | **\(100 * $flops / $peak / ($batch / $rate) | round) %** |"]
     | .[]' "$records")
 
-- MFLOP: 2 for each multiply-add that a step does; no gradient of the first layer's input. Floor: these at the peak,
+- MFLOP: 2 per multiply-add of a step; no gradient of the first layer's input. Floor: these at the peak,
   $(printf '%.0f' "$peak") GFLOP/s, the best that a product of two large matrices reached at the end of the same runs. Times of
-  layers are means over the steps, which disturbances lengthen; the median step does not know them.
-- What is above the floor: transposes into the batch's layout and back (a tenth of a convolution), ReLU and pooling with
-  their byte masks, tiles whose channels do not fill vectors, matrix products with 64 rows that have no time to warm up.
-- optimizer: reads weights, gradients and velocity and writes weights and velocity, 20 bytes a parameter.
+  layers are means over the steps, which include disturbances; the median step does not.
+- The time above the floor: transposes into the batch's layout and back (a tenth of a convolution), ReLU and pooling with
+  their byte masks, tiles whose channels do not fill vectors, matrix products with only 64 rows.
+- optimizer: reads weights, gradients and velocity and writes weights and velocity, 20 bytes per parameter.
 
 $(machine_table "$load" "$command" backend "$(jq -r 'select(.record == "run") | .software.backend' "$records")")
 EOT

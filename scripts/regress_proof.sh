@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Measures how often the verdict of regression runs is wrong, and prints results/regress_proof.md. See --help.
+# Measures the error rates of regression runs, and prints results/regress_proof.md. See --help.
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
@@ -10,26 +10,26 @@ usage() {
     cat <<'EOT'
 usage: scripts/regress_proof.sh [options] [PART]...
 
-Measures the error rates of `dptrain report compare`, and prints them as a Markdown page. Parts, all by default:
+Measures the error rates of `dptrain report compare`, and prints a Markdown page. Parts (default: all):
 
-  synthetic  made-up samples and histories, whose truth is known: false alarms, intervals that miss, what is found
-  resampled  comparisons of recordings of one build, drawn anew block by block: false alarms, and the power curve
+  synthetic  synthetic samples and histories with known truth: false alarms, coverage of intervals, detections
+  resampled  comparisons of block-resampled recordings of one build: false alarms, and the power curve
   alike      this build against itself, by scripts/regress.sh ab: false alarms
-  slowed     this build against itself with a share of a step's (or a case's) time burnt in one phase, by
-             scripts/regress.sh ab: how often it is found, and whether the phase is blamed
+  slowed     this build against itself with an injected slowdown in one phase of a step or one case, by
+             scripts/regress.sh ab: detections, and whether the phase is blamed
 
-Recordings are kept in --folder: what was measured there before is not measured again, so that a proof can be stopped
-and goes on. It wants an otherwise idle machine for about two hours, and jq.
+Recordings are kept in --folder and not measured again, so a stopped run can continue. Needs jq, and an otherwise idle
+machine for about two hours.
 
-  --folder DIR     [build/regress_proof]
-  --recordings N   for `resampled` [12]
+  --folder DIR     folder of recordings [build/regress_proof]
+  --recordings N   recordings for `resampled` [12]
   --alike N        runs of this build against itself [40]
-  --slowed N       runs with 5 %, over the phases in turn [64]
-  --slightly N     runs with 3 % [24]
-  --trials N       resampled comparisons for each row [1000]
-  --starts N       of the suite in each run [8]
-  --suite NAME     [quick]
-  -h, --help       this text
+  --slowed N       runs slowed by 5 %, cycling through the phases [64]
+  --slightly N     runs slowed by 3 % [24]
+  --trials N       resampled comparisons per row [1000]
+  --starts N       starts of the suite per run [8]
+  --suite NAME     suite [quick]
+  -h, --help       show this help
 EOT
 }
 
@@ -51,18 +51,18 @@ while [[ $# -gt 0 ]]; do
     --suite) suite=$2; shift 2 ;;
     -h | --help) usage; exit 0 ;;
     synthetic | resampled | alike | slowed) parts+=("$1"); shift ;;
-    *) die 2 "unknown word '$1'; --help lists options and parts" ;;
+    *) die 2 "unknown argument '$1'; --help lists options and parts" ;;
     esac
 done
 ((${#parts[@]} > 0)) || parts=(synthetic resampled alike slowed)
-((recordings >= 2)) || die 2 "--recordings wants 2 or more"
+((recordings >= 2)) || die 2 "invalid --recordings $recordings: expected 2 or more"
 command -v jq >/dev/null || die 4 "jq was not found; scripts/install_deps.sh --test installs it"
 cd "$here/.."
 make -s -j "$(nproc)" dptrain build/scripts/bench/{stats_errors,regress_resample,proportion} >&2 || die 4 "the build failed"
 mkdir -p "$folder" || die 4 "cannot make $folder"
 folder=$(cd "$folder" && pwd)
 load=$(cut -d ' ' -f 1-3 /proc/loadavg)
-# What --burn wastes time in, and the case whose metrics that slows.
+# Phases that --burn slows down, and cases whose metrics it slows.
 phases=(backward forward optimizer allreduce data gemm mem comm)
 
 wanted() { [[ " ${parts[*]} " == *" $1 "* ]]; }
@@ -71,7 +71,7 @@ share() { build/scripts/bench/proportion "$1" "$2"; }
 
 median() { sort -n | awk '{ x[NR] = $1 } END { if (NR) printf "%.1f", NR % 2 ? x[(NR + 1) / 2] : (x[NR / 2] + x[NR / 2 + 1]) / 2 }'; }
 
-# One pair of recordings, taken in turn, unless it is there.
+# Measures one interleaved pair of recordings, unless it exists.
 take_pair() { # FOLDER [OPTIONS OF BENCH FOR THE SECOND]
     local code=0 start=$SECONDS
     [[ ! -f $1/b.jsonl ]] || return 0
@@ -86,16 +86,16 @@ take_pair() { # FOLDER [OPTIONS OF BENCH FOR THE SECOND]
     note "${1#"$folder"/}: $((SECONDS - start)) s"
 }
 
-# The verdicts of a pair, as one line of JSON.
+# Prints the verdicts of a pair as one line of JSON.
 compare_pair() { # FOLDER MIN-EFFECT
     local code=0
     ./dptrain report compare --min-effect "$2" --format json --out "$work/verdict" "$1/a.jsonl" "$1/b.jsonl" \
         2>"$work/said" || code=$?
-    ((code <= 1)) || { cat "$work/said" >&2; die 4 "$1 cannot be compared"; }
+    ((code <= 1)) || { cat "$work/said" >&2; die 4 "cannot compare $1"; }
     jq -c --argjson code "$code" '. + {code: $code}' "$work/verdict"
 }
 
-# The machine's noise: of each metric the spread of its medians over the starts, and of the ratios in turn.
+# Prints the machine's noise: for each metric the spread of its medians over starts, and of the interleaved ratios.
 print_spread() { # FILE OF VERDICTS
     jq -rs '[.[].metrics[]] | group_by(.label) | map({label: .[0].label,
             error: ([.[].error | values] | sort | .[length / 2 | floor]), n: length,
@@ -120,9 +120,9 @@ resampled() {
         fi
         names+=("$folder/recording-$i.jsonl")
     done
-    printf '\n## Recordings of one build, drawn anew\n\n'
+    printf '\n## Resampled recordings of one build\n\n'
     # shellcheck disable=SC2016 # Markdown's quotes
-    printf '%s separate recordings (`scripts/regress.sh run --suite %s`), one after the other; a comparison is of two of them.\n\n' \
+    printf '%s separate recordings (`scripts/regress.sh run --suite %s`), one after the other; each comparison uses two of them.\n\n' \
         "$recordings" "$suite"
     build/scripts/bench/regress_resample --trials "$trials" "${names[@]}"
     for ((i = 1; i <= alike; i++)); do
@@ -131,7 +131,7 @@ resampled() {
     ((${#pairs[@]} > 0)) || return 0
     for i in 0.03 0.015; do
         # shellcheck disable=SC2016 # Markdown's quotes
-        printf '\nThe %s pairs of the next section, taken in turn; a comparison is of one of them, with `--min-effect %s`.\n\n' \
+        printf '\nThe %s interleaved pairs of the next section; each comparison uses one of them, with `--min-effect %s`.\n\n' \
             $((${#pairs[@]} / 2)) "$i"
         build/scripts/bench/regress_resample --trials "$trials" --min-effect "$i" --in-turn "${pairs[@]}"
     done
@@ -154,11 +154,11 @@ alike() {
             "$(share "$(jq -s 'map(select(.n.worse + .n.better > 0)) | length' "$work/$effect")" "$alike")" \
             "$(jq -s 'map(.n.same) | add' "$work/$effect")" "$(jq -s 'map(.n.inconclusive) | add' "$work/$effect")"
     done
-    printf '\n| metric | standard error of a change, %% (median) | change measured where there is none, %% (median) |\n|---|---:|---:|\n'
+    printf '\n| metric | standard error of a change, %% (median) | measured change without a real one, %% (median) |\n|---|---:|---:|\n'
     print_spread "$work/0.03"
 }
 
-# Run after run burns time in the next phase.
+# Each run injects a slowdown into the next phase.
 take_slowed() { # NAME N SHARE
     local i
     for ((i = 1; i <= $2; i++)); do
@@ -166,7 +166,7 @@ take_slowed() { # NAME N SHARE
     done
 }
 
-# Found: a metric of the slowed case is worse. Blamed: and of a step the report names the phase.
+# Found: a metric of the slowed case is worse. Blamed: for a step, the report also names the phase.
 judge() { # PHASE; verdicts on the standard input
     jq -c --arg phase "$1" '($phase | IN("gemm", "conv", "mem", "comm")) as $is_case
         | (if $is_case then $phase else "step" end) as $case
@@ -196,10 +196,10 @@ slowed_table() { # NAME N MIN-EFFECT
 }
 
 slowed() {
-    printf '\n## Slowed on purpose\n\n'
+    printf '\n## Injected slowdowns\n\n'
     cat <<'EOT'
-A share of a step's time is burnt in one of its phases, or a share of each iteration's in one case (`--burn`). Found: a metric
-of that case is worse. Blamed: and for a step the report names that phase.
+`--burn` adds a share of a step's time to one of its phases, or a share of each iteration's time to one case. Found: a metric
+of that case is worse. Blamed: for a step, the report also names that phase.
 
 5 %, minimum effect 3 %:
 
@@ -210,11 +210,11 @@ EOT
 }
 
 make_work regress_proof
-# Measured first, so that a stopped proof has lost nothing.
+# Measure first, so that a stopped run loses nothing.
 if wanted alike; then take_alike; fi
 if wanted slowed; then take_slowed slowed "$slowed" 0.05; take_slowed slightly "$slightly" 0.03; fi
 printf '# How often the verdict of regression runs is wrong\n\n'
-printf 'Shares are with 95 %% intervals (Clopper and Pearson).\n'
+printf 'Shares have 95 %% intervals (Clopper–Pearson).\n'
 for part in synthetic resampled alike slowed; do
     if wanted "$part"; then "$part"; fi
 done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Measures how fast checkpoints are written, and prints results/checkpoint_speed.md. See --help.
+# Measures the speed of checkpoints, and prints results/checkpoint_speed.md. See --help.
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
@@ -10,14 +10,14 @@ usage() {
     cat <<'EOT'
 usage: scripts/bench/checkpoint.sh [options]
 
-Measures, and prints as a Markdown page:
-  a checkpoint's write + fsync against a plain write + fsync of the same bytes, with few arrays and with many,
-  the digest of a file in the page cache, and what training waits for with and without --checkpoint-async.
+Compares writing and flushing a checkpoint, with few arrays and with many, with a plain write + fsync of the same bytes,
+measures the digest of a file in the page cache and the time that training waits with and without --checkpoint-async, and
+prints a Markdown page.
 
-  --folder DIR  where the files go; its disk is what is measured [build/bench-checkpoint]
+  --folder DIR  folder for the files, on the disk to measure [build/bench-checkpoint]
   --mb N        size of the state in MB [128]
-  --pairs N     pairs of each comparison [15]
-  -h, --help    this text
+  --pairs N     pairs per comparison [15]
+  -h, --help    show this help
 EOT
 }
 
@@ -46,15 +46,15 @@ cat <<EOT
 
 $table
 
-- dptrain: seconds until \`checkpoint_write\` returns: the file is on the device, sealed and renamed. plain: one
-  \`write\` of the same bytes from memory into a new file, and \`fsync\`. Both in pairs, one first and then the other
-  (A B B A …), $pairs of them; times are medians; ratio is the median over pairs of plain / dptrain, the middle half its
-  quartiles. Between any two writes the old file is deleted and the file system synced.
-- dptrain can be faster than the plain write because it has the device begin while the rest is still being copied.
+- dptrain: seconds until \`checkpoint_write\` returns, when the file is on disk, sealed and renamed. plain: one \`write\`
+  of the same bytes from memory into a new file, and \`fsync\`. $pairs pairs in alternating order (A B B A …); times are
+  medians; ratio is the median of plain / dptrain over pairs, with quartiles. Between writes the old file is deleted and
+  the file system synced.
+- dptrain can be faster than the plain write because the disk starts writing while the rest is still being copied.
 - digest: \`seal_verify\`, which reads and checks every byte of a file; median of 15.
-- stall: what training waits for. dptrain: handing the state over, and, after 0.1 s of arithmetic in place of the next
-  forward and backward pass, what is left of the copy that a background thread makes meanwhile; plain: waiting until
-  the file is on the device (\`--no-checkpoint-async\`). The ratio is the first / the second. A second core was free.
+- stall: the time that training waits. dptrain: passing on the state, and, after 0.1 s of arithmetic instead of the next
+  forward and backward pass, waiting for the rest of the background thread's copy; plain: waiting until the file is on
+  disk (\`--no-checkpoint-async\`). The ratio is the first / the second. A second core was free.
 
 $(machine_table "$load" "$command" disk "$disk" \
     "HDF5, xxHash" "$(make -s info | awk '$1 == "HDF5" { h = $2 } $1 == "xxHash" { x = $2 } END { print h ", " x }')")

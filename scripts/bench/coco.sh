@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Measures how fast COCO's annotations are read, and prints results/coco_json.md. See --help.
+# Measures the reading of COCO annotations, and prints results/coco_json.md. See --help.
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
@@ -10,14 +10,14 @@ usage() {
     cat <<'EOT'
 usage: scripts/bench/coco.sh [options]
 
-Measures, and prints as a Markdown page: the seconds and the memory that reading a file of COCO's annotations takes, of
-dptrain, of Python's json.load and of pycocotools, in turn. The file is made in a temporary folder from the annotations
-of coco_tiny in the folder that DPTRAIN_DATA names. Wants pycocotools (scripts/install_deps.sh --test).
+Compares dptrain, Python's json.load and pycocotools in reading a file of COCO annotations, and prints a Markdown page
+with time and memory. The file is generated from $DPTRAIN_DATA/coco_tiny. Needs pycocotools (scripts/install_deps.sh
+--test).
 
-  --folder DIR  where the file goes [a temporary folder]
-  --mb N        10^6 bytes of it [450]
-  --runs N      of each, of which the median counts [3]
-  -h, --help    this text
+  --folder DIR  folder for the file [a temporary folder]
+  --mb N        its size in 10^6 bytes [450]
+  --runs N      runs per program; the median counts [3]
+  -h, --help    show this help
 EOT
 }
 
@@ -32,7 +32,7 @@ while [[ $# -gt 0 ]]; do
     esac
 done
 tiny=${DPTRAIN_DATA:-}/coco_tiny/annotations/instances_train2017.json
-[[ -e $tiny ]] || die 3 "there is no $tiny; DPTRAIN_DATA names the folder that coco_tiny is in"
+[[ -e $tiny ]] || die 3 "no such file: $tiny; set DPTRAIN_DATA to the folder of coco_tiny"
 tiny=$(readlink -f "$tiny")
 python=${DPTRAIN_VENV:-$here/../../build/venv}/bin/python
 "$python" -c 'import pycocotools.mask' 2>/dev/null ||
@@ -41,7 +41,7 @@ python=$(cd "$(dirname "$python")" && pwd)/python
 cd "$here/../.."
 make -s -j "$(nproc)" dptrain build/scripts/bench/coco_read >&2 || die 4 "the build failed"
 make_work coco "$folder"
-"$python" scripts/bench/coco_json.py "$tiny" "$mb" "$work/instances.json" || die 4 "the file could not be made"
+"$python" scripts/bench/coco_json.py "$tiny" "$mb" "$work/instances.json" || die 4 "cannot generate the file"
 
 read_once() { # NAME
     case $1 in
@@ -52,7 +52,7 @@ read_once() { # NAME
 
 load=$(cut -d ' ' -f 1-3 /proc/loadavg)
 bytes=$(stat -c %s "$work/instances.json")
-cat "$work/instances.json" >/dev/null # into the page cache: the disk is not what is measured
+cat "$work/instances.json" >/dev/null # into the page cache, so that the disk is not measured
 names=(dptrain json pycocotools)
 for ((round = 1; round <= runs; round++)); do
     for name in "${names[@]}"; do
@@ -61,7 +61,7 @@ for ((round = 1; round <= runs; round++)); do
         printf '%s %s\n' "$name" "$line" >>"$work/times"
     done
 done
-[[ $(awk '{ print $4, $5 }' "$work/times" | sort -u | wc -l) -eq 1 ]] || die 4 "they do not read the same number of things"
+[[ $(awk '{ print $4, $5 }' "$work/times" | sort -u | wc -l) -eq 1 ]] || die 4 "the programs disagree on the number of images or annotations"
 read -r _ _ _ images annotations <"$work/times"
 
 row() { # NAME TITLE
@@ -88,8 +88,8 @@ cat <<EOT
 $table
 
 - $(awk -v b="$bytes" 'BEGIN { printf "%.0f MB", b / 1e6 }'), $images images, $annotations annotations: those of coco_tiny, repeated with new
-  ids (\`scripts/bench/coco_json.py\`), in the page cache. One thread each; the programs run in turn.
-- Bar: 60 s and 1 GB for 450 MB. Peak memory is \`VmHWM\` of the process after reading, all that was read still in it.
+  ids (\`scripts/bench/coco_json.py\`), in the page cache. One thread each; the programs alternate.
+- Target: 60 s and 1 GB for 450 MB. Peak memory is \`VmHWM\` of the process after reading, with all data still in memory.
 
 $(machine_table "$load" "$command" python "$("$python" --version)")
 EOT

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Proves that `dptrain bench comm` measures MPI and not itself, and prints results/bench_comm.md. See --help.
+# Measures the overhead of `dptrain bench comm`, and prints results/bench_comm.md. See --help.
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
@@ -10,13 +10,13 @@ usage() {
     cat <<'EOT'
 usage: scripts/bench/comm.sh [options]
 
-Measures, and prints as a Markdown page: MPI_Allreduce of 8 B to 16 MB as `dptrain bench comm` does it and in a bare
-loop of the same calls, in turn (scripts/bench/bare_loop.c). Exit code 1: a median is more than 2 % above the bare loop's.
+Compares MPI_Allreduce of 8 B to 16 MB as measured by `dptrain bench comm` with a bare loop of the same calls
+(scripts/bench/bare_loop.c), and prints a Markdown page. Exit code 1: a median is more than 2 % above the bare loop's.
 
-  -np N         ranks, bound to cores [2]
-  --pairs N     pairs of each comparison [101]
-  --quick       3 pairs, only to see that it works; the exit code is then 0
-  -h, --help    this text
+  -np N         number of ranks, bound to cores [2]
+  --pairs N     pairs per comparison [101]
+  --quick       3 pairs, as a smoke test with exit code 0
+  -h, --help    show this help
 EOT
 }
 
@@ -47,11 +47,11 @@ cat <<EOT
 |---|---|---|---|---|
 $table
 
-- MPI_Allreduce, MPI_FLOAT, MPI_SUM, out of place. bench comm: \`collective_run\` under \`bench_measure\`, watchdog and
-  protocol included. Bare loop: the same calls between two readings of the clock, as many of them. Both in the same
+- MPI_Allreduce, MPI_FLOAT, MPI_SUM, out of place. bench comm: \`collective_run\` under \`bench_measure\`, including
+  watchdog and protocol. Bare loop: the same number of calls between two readings of the clock. Both run in the same
   processes, on the same buffers; times are those of the slowest rank.
 - $pairs pairs of about 50 ms each, in the order bench loop, loop bench, …; times are medians over the pairs, ratio is
-  the median of bench comm / bare loop, the middle half its quartiles. Bar: ≤ 1.02.
+  the median of bench comm / bare loop, with quartiles. Target: ≤ 1.02.
 
 $(machine_table "$load" "$command" ranks "$np: mpirun ${MPI_FLAGS[*]}")
 EOT

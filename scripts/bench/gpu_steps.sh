@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Times dptrain's and PyTorch's steps of LeNet-5 on one GPU in turn, and prints tables. See --help.
+# Compares dptrain's and PyTorch's steps of LeNet-5 on one GPU, and prints tables. See --help.
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
@@ -10,23 +10,23 @@ usage() {
     cat <<'EOT'
 usage: scripts/bench/gpu_steps.sh [options]
 
-Trains LeNet-5 on MNIST on one GPU with dptrain and with PyTorch (eager, its CUDA graphs, torch.compile), one after the
-other in rounds, and prints Markdown: µs a step, ratios with their spread, and in how much of the time the GPU had
-nothing to do (by nsys, where it is). Where PyTorch or a way of it does not work, it is left out and named.
+Trains LeNet-5 on MNIST on one GPU with dptrain and with PyTorch (eager, CUDA graphs, torch.compile), alternating in
+rounds, and prints Markdown: µs per step, ratios with their spread, and the share of time in which the GPU was idle (with
+nsys, if installed). Modes of PyTorch that fail are skipped and listed.
 
-  --rounds N        [7]
-  --steps N         of each run [2000]
-  --batch LIST      [64,1024]
-  --precision LIST  fp32, tf32, bf16, with commas between [fp32,tf32,bf16]
-  --ways LIST       of PyTorch: eager, graph, compile [eager,graph,compile]
+  --rounds N        number of rounds [7]
+  --steps N         steps per run [2000]
+  --batch LIST      batch sizes [64,1024]
+  --precision LIST  fp32, tf32, bf16, separated by commas [fp32,tf32,bf16]
+  --ways LIST       modes of PyTorch: eager, graph, compile [eager,graph,compile]
   --data DIR        folder with MNIST's IDX files [$DPTRAIN_DATA/mnist, data/mnist, or the built-in digits]
-  --python CMD      the Python that has PyTorch [python3]
-  --budget SEC      no new round is started after that [1500]
-  --timeout SEC     of one run [300]
+  --python CMD      the Python with PyTorch [python3]
+  --budget SEC      start no new round after this time [1500]
+  --timeout SEC     time limit of one run [300]
   --quick           2 rounds of 400 steps, batch 64, fp32 and bf16, without torch.compile
-  -h, --help        this text
+  -h, --help        show this help
 
-Exit code 4: there is no GPU.
+Exit code 4: no GPU.
 EOT
 }
 
@@ -49,7 +49,7 @@ while [[ $# -gt 0 ]]; do
 done
 root=$(readlink -f "$here/../..")
 program=${DPTRAIN_BIN:-$root/dptrain}
-[[ -x $program ]] || die 4 "$program is not built; type make CUDA=1"
+[[ -x $program ]] || die 4 "$program is not built; run make CUDA=1"
 [[ $("$program" info 2>/dev/null | sed -nE 's/^ +cuda +//p') == *', CUDA '* ]] ||
     die 4 "no GPU: $("$program" info 2>&1 | sed -nE 's/^ +cuda +//p')"
 make_work gpu
@@ -58,9 +58,9 @@ if [[ -z $data ]]; then
     data=$root/data/mnist
     [[ -z ${DPTRAIN_DATA:-} ]] || data=$DPTRAIN_DATA/mnist
     if ! compgen -G "$data/train-images-idx3-ubyte*" >/dev/null; then
-        # As many images of the same size; PyTorch reads their files.
+        # The digits have the same number and size of images; PyTorch reads the files.
         data=$work/digits
-        "$program" data synth digits --out "$data" >&2 || die 4 "the built-in digits cannot be written to $data"
+        "$program" data synth digits --out "$data" >&2 || die 4 "cannot write the built-in digits to $data"
     fi
 fi
 
@@ -73,7 +73,7 @@ else
     described='' left_out+=("PyTorch: $(tail -n 1 "$work/why")")
 fi
 
-# A run's record in $work/end; 1, with its reason in left_out, when it failed.
+# Writes a run's record to $work/end; on failure returns 1 and adds the reason to left_out.
 run() { # NAME BATCH PRECISION
     local command=("$program" train --model lenet5 --data "$data" --device cuda --precision "$3" --batch "$2"
         --steps "$steps" --out "$work/run" --overwrite)
@@ -105,8 +105,8 @@ for ((round = 0; round < rounds && SECONDS < budget; round++)); do
 done
 [[ -s $work/ends ]] || die 1 "nothing could be timed: ${left_out[*]}"
 
-echo "LeNet-5 on $([[ $data == "$work"/* ]] && echo 'the built-in digits' || echo MNIST), $steps steps a run, $done_rounds rounds \
-in turn and back. ratio: PyTorch's time over dptrain's, within a round. ${described:+$described.}"
+echo "LeNet-5 on $([[ $data == "$work"/* ]] && echo 'the built-in digits' || echo MNIST), $steps steps per run, $done_rounds rounds \
+in alternating order. ratio: PyTorch's time over dptrain's, within a round. ${described:+$described.}"
 echo
 if command -v "$python" >/dev/null; then
     "$python" "$here/peers/gpu_table.py" steps "$work/ends"
@@ -127,8 +127,8 @@ if command -v nsys >/dev/null && command -v "$python" >/dev/null; then
             left_out+=("launch gaps, --cuda-graph $graph: $(tail -n 1 "$work/log")")
         fi
     done
-    [[ -z $gaps ]] || echo "The GPU had nothing to do in (nsys, batch 64, under tracing, which is slower): ${gaps%; }."
+    [[ -z $gaps ]] || echo "The GPU was idle for (nsys, batch 64, with tracing, which is slower): ${gaps%; }."
 else
-    left_out+=("launch gaps: nsys is not here")
+    left_out+=("launch gaps: nsys was not found")
 fi
 for reason in "${left_out[@]}"; do echo "- not measured: $reason"; done

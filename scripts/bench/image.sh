@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Times JPEG decoding beside bare libjpeg-turbo, torchvision and Pillow, and prints results/image.md. See --help.
+# Compares JPEG decoding with bare libjpeg-turbo, torchvision and Pillow, and prints results/image.md. See --help.
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
@@ -10,18 +10,18 @@ usage() {
     cat <<'EOT'
 usage: scripts/bench/image.sh [options]
 
-Makes training samples of photographs (a random resized crop to 224 × 224, mirrored or not) on one core, by dptrain and by
-torchvision and Pillow in turn, in rounds, and times bare libjpeg-turbo at what dptrain asks of it. Prints a Markdown page:
-images a second, ratios with their spread, versions. Torchvision is Debian's python3-torchvision.
+Makes training samples from photographs (a random resized crop to 224 × 224, randomly flipped) on one core, with dptrain,
+torchvision and Pillow, alternating in rounds, and times bare libjpeg-turbo on the same decoding. Prints a Markdown page:
+images per second, ratios with their spread, versions. Torchvision is Debian's python3-torchvision.
 
   --images DIR  folder of *.jpg [$DPTRAIN_DATA/coco_tiny/train2017]
-  --rounds N      [9]
+  --rounds N      number of rounds [9]
   --crops N       of each image and round [10]
-  --python CMD    the Python that has Debian's torchvision [/usr/bin/python3]
-  --venv DIR      a Python environment with a newer torchvision, to be timed too
+  --python CMD    the Python with Debian's torchvision [/usr/bin/python3]
+  --venv DIR      a Python environment with a newer torchvision, to compare as well
   --install       install Debian's packages first: python3-torchvision, python3-pil
-  --quick         2 rounds of 2 crops: does it work at all
-  -h, --help      this text
+  --quick         2 rounds of 2 crops, as a smoke test
+  -h, --help      show this help
 EOT
 }
 
@@ -40,7 +40,7 @@ while [[ $# -gt 0 ]]; do
     *) common_option "$1" ;;
     esac
 done
-[[ -z $venv || -x $venv/bin/python ]] || die 2 "--venv $venv: there is no $venv/bin/python"
+[[ -z $venv || -x $venv/bin/python ]] || die 2 "--venv $venv: no such program: $venv/bin/python"
 if [[ -z $images ]]; then
     [[ -n ${DPTRAIN_DATA:-} ]] || die 2 "--images wants a folder of photographs (*.jpg); \$DPTRAIN_DATA names none"
     images=$DPTRAIN_DATA/coco_tiny/train2017
@@ -48,12 +48,12 @@ fi
 compgen -G "$images/*.jpg" >/dev/null || die 3 "there are no *.jpg in '$images'"
 images=$(readlink -f "$images")
 if [[ $install == yes ]]; then
-    command -v apt-get >/dev/null || die 4 "--install: apt-get is not here; please install torchvision yourself"
+    command -v apt-get >/dev/null || die 4 "--install: apt-get was not found; install torchvision yourself"
     DEBIAN_FRONTEND=noninteractive apt-get -q -y install --no-install-recommends "${packages[@]}" >&2 ||
-        die 4 "apt-get could not install ${packages[*]}; is this root, and the package list fresh?"
+        die 4 "apt-get could not install ${packages[*]}; run as root, after apt-get update"
 fi
 "$python" -c 'import torchvision, PIL' 2>/dev/null ||
-    die 4 "$python has no torchvision: --install installs ${packages[*]}; --python names another Python"
+    die 4 "$python has no torchvision: --install installs ${packages[*]}; --python selects another Python"
 
 cd "$here/../.."
 make -s -j "$(nproc)" dptrain build/scripts/bench/image >&2 || die 4 "the build failed"
@@ -66,7 +66,7 @@ run() { # PREFIX PROGRAM…
     local prefix=$1
     shift
     OMP_NUM_THREADS=1 "${one_core[@]}" "$@" "$images" "$crops" "$((round + 1))" >"$work/out" 2>"$work/log" ||
-        { cat "$work/log" >&2; die 4 "this failed: $*"; }
+        { cat "$work/log" >&2; die 4 "failed: $*"; }
     sed "s/^/$round $prefix/" "$work/out" >>"$work/times"
 }
 

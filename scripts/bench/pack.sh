@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Times dptrain data pack and data verify beside what any program has to do, and prints results/pack.md. See --help.
+# Compares data pack and data verify with their lower bounds, and prints results/pack.md. See --help.
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
@@ -10,14 +10,14 @@ usage() {
     cat <<'EOT'
 usage: scripts/bench/pack.sh [options]
 
-Makes a folder of JPEGs (copies of coco_tiny's in the folder that DPTRAIN_DATA names), packs it and verifies the shards,
-on one rank. In turn with that the same bytes are written into one file and to the disk (cat, fsync), and the shards are
-read twice (cat) and hashed (xxh128sum, of Debian's xxhash). Prints a Markdown page. All is read from the page cache.
+Creates a folder of JPEGs (copies of $DPTRAIN_DATA/coco_tiny), packs it and verifies the shards on one rank. Compares this
+with writing the same bytes into one file (cat, fsync), reading the shards twice (cat), and hashing them (xxh128sum from
+Debian's xxhash), and prints a Markdown page. All input is in the page cache.
 
-  --folder DIR  where the files go [a temporary folder]; wants three times --mb
+  --folder DIR  folder for the files, which take three times --mb [a temporary folder]
   --mb N        10^6 bytes of images, about [400]
-  --rounds N    of which the median counts [5]
-  -h, --help    this text
+  --rounds N    number of rounds; the median counts [5]
+  -h, --help    show this help
 EOT
 }
 
@@ -32,7 +32,7 @@ while [[ $# -gt 0 ]]; do
     esac
 done
 tiny=${DPTRAIN_DATA:-}/coco_tiny/train2017
-compgen -G "$tiny/*.jpg" >/dev/null || die 3 "there are no *.jpg in '$tiny'; DPTRAIN_DATA names the folder of coco_tiny"
+compgen -G "$tiny/*.jpg" >/dev/null || die 3 "no *.jpg in '$tiny'; set DPTRAIN_DATA to the folder of coco_tiny"
 tiny=$(readlink -f "$tiny")
 cd "$here/../.."
 make -s -j "$(nproc)" dptrain >&2 || die 4 "the build failed"
@@ -60,10 +60,10 @@ once() { # NAME
     verify) ./dptrain data verify "$work/shards" ;;
     read) cat "$work"/shards/*.h5 "$work"/shards/*.h5 >/dev/null ;;
     hash) xxh128sum "$work"/shards/*.h5 ;;
-    esac >"$work/out" 2>"$work/log" || { cat "$work/log" >&2; die 4 "this failed: $1"; }
+    esac >"$work/out" 2>"$work/log" || { cat "$work/log" >&2; die 4 "$1 failed"; }
 }
 load=$(cut -d ' ' -f 1-3 /proc/loadavg)
-once pack # what comes first waits for what was written before
+once pack # the first one waits for earlier writes
 once write
 sync -f "$work"
 TIMEFORMAT='%R %U %S'
@@ -90,11 +90,10 @@ row() { # NAME FLOOR
 cat <<EOT
 # Packing and verifying
 
-$n JPEGs, $((bytes / 1000000)) MB, on one rank, from and into one folder ($(stat -f -c %T "$work")), all in the page cache;
-what is written is on the disk when the time ends. Median of $rounds rounds; the floor is the row below, and the
-ratio is taken within each round.
+$n JPEGs, $((bytes / 1000000)) MB, on one rank, within one folder ($(stat -f -c %T "$work")), all in the page cache; times
+include flushing to disk. Median of $rounds rounds; the floor is the row below, and the ratio is taken within each round.
 
-| | s | s of CPU | MB/s | times its floor |
+| | s | CPU s | MB/s | ratio to floor |
 |---|---:|---:|---:|---:|
 $(row pack write)
 $(row write write)
@@ -103,7 +102,7 @@ $(row read read)
 $(row hash read)
 
 Beyond the floor, packing hashes each image, reads each shard back for its digest, and flushes it before the next one is
-begun; verifying hashes every byte twice, as one of the file and as one of its record.
+begun; verifying hashes every byte twice, for the file and for its record.
 
 EOT
 machine_table "$load" "$command"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Measures how fast dptrain report reads, and prints results/report.md. See --help.
+# Measures the speed of dptrain report, and prints results/report.md. See --help.
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
@@ -10,13 +10,13 @@ usage() {
     cat <<'EOT'
 usage: scripts/bench/report.sh [options]
 
-Measures, and prints as a Markdown page: the seconds that dptrain report takes for a gigabyte of records of
-dptrain bench, made for it in a temporary folder, and the memory that it needs, by format and by threads.
+Measures time and memory of dptrain report on a gigabyte of generated records, by format and number of threads, and
+prints a Markdown page.
 
-  --folder DIR  where the records go [a temporary folder]
-  --quick       100 MB
-  --runs N      of each, of which the median counts [5]
-  -h, --help    this text
+  --folder DIR  folder for the records [a temporary folder]
+  --quick       use only 100 MB
+  --runs N      runs of each; the median counts [5]
+  -h, --help    show this help
 EOT
 }
 
@@ -33,13 +33,13 @@ done
 cd "$here/../.."
 make -s -j "$(nproc)" dptrain build/scripts/bench/report >&2 || die 4 "the build failed"
 make_work report "$folder"
-build/scripts/bench/report "$mb" "$work/records.jsonl" || die 4 "the records could not be made"
+build/scripts/bench/report "$mb" "$work/records.jsonl" || die 4 "cannot generate the records"
 
-# Seconds of one report; its peak memory in KiB is left in $work/peak.
+# Prints the seconds of one report; writes its peak memory in KiB to $work/peak.
 one_run() { # THREADS FORMAT
     local start end status=0
     start=$(date +%s%N)
-    # ulimit and GNU time would be one more program; VmHWM is the kernel's own figure of the process.
+    # perl reads VmHWM, the kernel's figure for the process, which needs no GNU time.
     OMP_NUM_THREADS=$1 perl -e '
         use strict; use warnings;
         my $pid = fork() // exit 4;
@@ -75,7 +75,7 @@ row() { # THREADS FORMAT
 load=$(cut -d ' ' -f 1-3 /proc/loadavg)
 bytes=$(stat -c %s "$work/records.jsonl")
 points=$(grep -c '^{"record":"bench",' "$work/records.jsonl")
-cat "$work/records.jsonl" >/dev/null # into the page cache, as records are that were just written
+cat "$work/records.jsonl" >/dev/null # into the page cache, like records that were just written
 threads=$(nproc)
 if ((threads > 8)); then threads=8; fi
 table=$(
@@ -87,14 +87,14 @@ table=$(
 cat <<EOT
 # Speed of \`dptrain report\`
 
-| threads | format | s, median of $runs | least–most | MB/s | s a GB | peak memory, MiB |
+| threads | format | s, median of $runs | min–max | MB/s | s per GB | peak memory, MiB |
 |---:|---|---:|---:|---:|---:|---:|
 $table
 
 - $(awk -v b="$bytes" 'BEGIN { printf "%.0f MB", b / 1e6 }') of records, $points points of 100 to 2000 samples
-  each (\`scripts/bench/report.c\`), in the page cache. The time is that of the whole process, printing to /dev/null included.
-- Bar: 10 s a GB. Peak memory is \`VmHWM\`: it grows with the points, of which the report keeps what it shows, not with
-  their samples.
+  each (\`scripts/bench/report.c\`), in the page cache. The time is that of the whole process, including output to /dev/null.
+- Target: 10 s per GB. Peak memory is \`VmHWM\`. It grows with the number of points, of which the report keeps the figures, but
+  not with the number of samples.
 
 $(machine_table "$load" "$command")
 EOT
