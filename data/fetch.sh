@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# Shared by the download scripts; sourced, never run. A file is downloaded as NAME.part, resumed where it was
-# interrupted, compared with its checksum, and only then renamed: 64 hexadecimal digits are a SHA-256, 32 an MD5.
+# Functions of the download scripts. Sourced. A file is downloaded as NAME.part, resumed after an interruption, verified, and
+# only then renamed. Checksums of 64 hexadecimal digits are SHA-256, those of 32 MD5.
 
 me=${0##*/}
 
@@ -24,7 +24,7 @@ fetch_need_tools() { # URL
 }
 
 fetch_make_folder() { # FOLDER
-    mkdir -p -- "$1" || fail 4 "cannot make the folder $1"
+    mkdir -p -- "$1" || fail 4 "cannot create the folder $1"
     [ -w "$1" ] || fail 4 "cannot write into the folder $1"
 }
 
@@ -34,11 +34,11 @@ fetch_sum_of() { # FILE SUM OF THE SAME KIND
     echo "${line%% *}"
 }
 
-# Resumes where the file has a beginning; what the tool prints on an error goes through.
+# Resumes if the file exists. The tool prints its own errors.
 fetch_download() { # URL FILE
     case $1 in
         file://*)
-            # A copy: nothing to resume, and wget does not know file://.
+            # Copy, because wget does not support file://.
             cp -- "${1#file://}" "$2"
             return
             ;;
@@ -55,15 +55,15 @@ fetch_download() { # URL FILE
     fi
 }
 
-# Brings the part file to its end, or to its beginning where it cannot be resumed.
+# Completes the part file, or downloads it again if it cannot be resumed.
 fetch_complete() { # URL PART BYTES
     local code size=0
     [ ! -e "$2" ] || size=$(wc -c <"$2") || return 1
-    # As long as the whole and yet not it (see fetch_from): of no use, and no server would resume it.
+    # Full length but a wrong checksum (see fetch_from): useless, and not resumable.
     [ "$size" -lt "$3" ] || rm -f -- "$2"
     fetch_download "$1" "$2"
     code=$?
-    # curl's 33: this server cannot resume. Other failures keep the part for the next run.
+    # curl's 33: the server cannot resume. Other failures keep the part for the next run.
     if [ "$tool" = curl ] && [ "$code" = 33 ]; then
         rm -f -- "$2"
         fetch_download "$1" "$2"
@@ -72,10 +72,10 @@ fetch_complete() { # URL PART BYTES
     return "$code"
 }
 
-# 0: right, under its name. 3: something else came. 4: nothing came.
+# Returns 0 if the file is verified and renamed, 3 if the download is another file, 4 if the download failed.
 fetch_from() { # URL SUM BYTES FILE WHOSE
     local part=$4.part sum='' attempt
-    # Twice, as a part from an earlier run may be another file's beginning; the second try starts afresh.
+    # Twice, because a part from an earlier run may belong to another file; the second try starts from scratch.
     for attempt in resumed fresh; do
         [ ! -e "$part" ] || sum=$(fetch_sum_of "$part" "$2") || return 4
         if [ "$sum" != "$2" ]; then
@@ -93,8 +93,8 @@ fetch_from() { # URL SUM BYTES FILE WHOSE
     mv -f -- "$part" "$4" || return 4
 }
 
-# Unpacks the archive's folder NAME into FOLDER, under a name of its own until it is whole: 0, or 3 for a damaged
-# archive, 4 for want of room.
+# Unpacks the archive's folder NAME into FOLDER, under a temporary name until it is complete. Returns 0, 3 for a damaged
+# archive, or 4 for lack of space.
 fetch_unzip() { # ZIP NAME FOLDER
     local temp=$3/.$2.part code file kept
     rm -rf -- "$temp"
@@ -102,13 +102,13 @@ fetch_unzip() { # ZIP NAME FOLDER
     unzip -q "$1" "$2/*" -d "$temp"
     code=$?
     if [ "$code" = 0 ]; then
-        # Beside what is there already: annotations of another year, say.
+        # Add to an existing folder, such as annotations of another year.
         if [ -d "$3/$2" ]; then
             for file in "$temp/$2"/*; do
                 kept=$3/$2/${file##*/}
                 if [ ! -e "$kept" ] || cmp -s -- "$file" "$kept"; then continue; fi
                 rm -rf -- "$temp"
-                fail 3 "$kept is not the archive's; move it away, or choose another folder"
+                fail 3 "$kept differs from the archive's; move it away, or choose another folder"
             done
             mv -f -- "$temp/$2"/* "$3/$2/" || return 4
         else

@@ -8,7 +8,7 @@ here=$(cd -- "$(dirname -- "$(readlink -f -- "$0")")" && pwd)
 . "$here/fetch.sh"
 
 mirror=${DPTRAIN_COCO_URL:-http://images.cocodataset.org}
-# Part, MD5, bytes, path on the mirror, folder in the archive, MB that it takes unpacked
+# Part, MD5, bytes, path on the mirror, folder in the archive, MB when unpacked
 parts=(
     "train cced6f7f71b7629ddf16f17bbcfab6b2 19336861798 zips/train2017.zip train2017 19400"
     "val 442b8da7639aecaf257c1dceb8ba8c80 815585330 zips/val2017.zip val2017 820"
@@ -25,12 +25,12 @@ kept; an interrupted download is resumed. The images are Flickr users', under li
 https://cocodataset.org/#termsofuse.
 
   --only PART   train, val or annotations; may be repeated [all three]
-  --keep-zips   do not delete an archive once it is unpacked
-  -h, --help    this text
+  --keep-zips   keep archives after unpacking them
+  -h, --help    show this help
 
-  DPTRAIN_COCO_URL   what to download from instead of http://images.cocodataset.org: https://…, http://… or file:///…
+  DPTRAIN_COCO_URL   mirror to use instead of http://images.cocodataset.org: https://…, http://… or file:///…
 
-exit codes: 0 all is there · 2 usage · 3 what came, or an archive that is there, is not COCO's · 4 network, disk or a missing tool
+exit codes: 0 complete · 2 usage · 3 a downloaded or existing archive is not COCO's · 4 network, disk or a missing tool
 EOF
 }
 
@@ -41,7 +41,7 @@ wants() { # PART
     return 1
 }
 
-# A part is there once its folder is; annotations/ may hold other files, so there it is the instances of training.
+# A part is complete if its folder exists. annotations/ may have other files, so check for the training instances.
 is_there() { # PART NAME
     if [ "$1" = annotations ]; then [ -e "$folder/annotations/instances_train2017.json" ]; else [ -d "$folder/$2" ]; fi
 }
@@ -50,7 +50,7 @@ need_room() { # MB PART
     local free
     free=$(df -Pm -- "$folder" | awk 'NR == 2 { print $4 }')
     case $free in '' | *[!0-9]*) return ;; esac
-    [ "$free" -ge "$1" ] || fail 4 "$folder has $free MB left; $2 takes $1 MB while it is unpacked"
+    [ "$free" -ge "$1" ] || fail 4 "$folder has $free MB left; $2 takes $1 MB during unpacking"
 }
 
 get() { # PART SUM BYTES PATH NAME MB
@@ -61,10 +61,10 @@ get() { # PART SUM BYTES PATH NAME MB
     fi
     if [ -e "$zip" ]; then
         sum=$(fetch_sum_of "$zip" "$2") || return 4
-        # Whose it is cannot be known: not ours to overwrite.
+        # Do not overwrite a file of unknown origin.
         [ "$sum" = "$2" ] || fail 3 "$zip is not COCO's (MD5 $sum); remove it or choose another folder"
     else
-        # What an interrupted download has left is on the disk already.
+        # A partial download already takes part of the space.
         [ ! -e "$zip.part" ] || begun=$(wc -c <"$zip.part") || return 4
         need_room $((($3 - (begun < $3 ? begun : $3)) / 1000000 + $6)) "$5"
         echo "$5: from ${mirror%/}/$4"
@@ -83,7 +83,7 @@ while [ $# -gt 0 ]; do
         --only)
             case ${2-} in
                 train | val | annotations) only+=("$2") ;;
-                *) fail 2 "--only wants train, val or annotations, not '${2-}'" ;;
+                *) fail 2 "invalid --only '${2-}': expected train, val or annotations" ;;
             esac
             shift
             ;;
@@ -92,7 +92,7 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-[ "$n_folders" -le 1 ] || fail 2 "one folder at most, not $n_folders; --help shows the usage"
+[ "$n_folders" -le 1 ] || fail 2 "expected at most one folder, not $n_folders; --help shows the usage"
 [ -n "$folder" ] || fail 2 "the folder's name is empty"
 command -v unzip >/dev/null || fail 4 "unzip is not installed (apt-get install unzip)"
 fetch_need_tools "$mirror"
@@ -104,8 +104,8 @@ for entry in "${parts[@]}"; do
     get "$part" "$sum" "$bytes" "$path" "$name" "$mb"
     case $? in
         0) ;;
-        3) fail 3 "no right $name; another mirror can be named in DPTRAIN_COCO_URL" ;;
-        *) fail 4 "could not get $name (see above); run this again to resume, or name another mirror in DPTRAIN_COCO_URL" ;;
+        3) fail 3 "no valid $name; set DPTRAIN_COCO_URL to another mirror" ;;
+        *) fail 4 "cannot download $name (see above); run this again to resume, or set DPTRAIN_COCO_URL to another mirror" ;;
     esac
 done
-echo "COCO is in $folder; dptrain data pack --from $folder --out SHARDS makes shards of it"
+echo "COCO is in $folder; dptrain data pack --from $folder --out SHARDS packs it into shards"

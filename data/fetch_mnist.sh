@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Downloads MNIST (four .gz files, 11.6 MB) and checks it. Safe to repeat: what is there and right stays, what was
-# begun is resumed.
+# Downloads and verifies MNIST (four .gz files, 11.6 MB). Safe to repeat: valid files are kept, interrupted downloads resumed.
 set -u
 here=$(cd -- "$(dirname -- "$(readlink -f -- "$0")")" && pwd)
 # shellcheck source=data/fetch.sh
@@ -23,24 +22,24 @@ usage() {
     cat <<'EOF'
 usage: data/fetch_mnist.sh [FOLDER]
 
-Downloads MNIST's four files into FOLDER (default: mnist beside this script) from a public mirror, with curl or
-wget, and checks their SHA-256. Files that are there and right are kept; an interrupted download is resumed.
+Downloads MNIST's four files into FOLDER (default: mnist next to this script) from a public mirror, with curl or wget,
+and verifies their SHA-256. Valid files are kept; interrupted downloads are resumed.
 
-  DPTRAIN_MNIST_URL   a folder to download from instead of the public mirrors: https://…, http://… or file:///…
+  DPTRAIN_MNIST_URL   mirror to use instead of the public ones: https://…, http://… or file:///…
 
-exit codes: 0 all four files are there and right · 2 usage · 3 a download, or a file that is there, is not
-MNIST's · 4 network, disk or a missing tool
+exit codes: 0 all four files are valid · 2 usage · 3 a downloaded or existing file is not MNIST's · 4 network, disk or a
+missing tool
 EOF
 }
 
 fetch() { # sum, bytes, name
     local mirror code=4 sum
     if [ -e "$folder/${3%.gz}" ]; then
-        echo "fetch_mnist.sh: $folder/${3%.gz} is there too; dptrain reads it rather than the .gz" >&2
+        echo "fetch_mnist.sh: $folder/${3%.gz} exists too; dptrain reads it instead of the .gz" >&2
     fi
     if [ -e "$folder/$3" ]; then
         sum=$(fetch_sum_of "$folder/$3" "$1") || return 4
-        # Other sets use the same names: not ours to overwrite.
+        # Do not overwrite: other data sets use the same names.
         [ "$sum" = "$1" ] || fail 3 "$folder/$3 is not MNIST's (SHA-256 $sum); remove it or choose another folder"
         echo "$3: already there"
         return 0
@@ -61,7 +60,7 @@ case ${1-} in
         ;;
     -?*) fail 2 "unknown option $1; --help shows the usage" ;;
 esac
-[ $# -le 1 ] || fail 2 "one folder at most, not $#; --help shows the usage"
+[ $# -le 1 ] || fail 2 "expected at most one folder, not $#; --help shows the usage"
 folder=${1-$here/mnist}
 [ -n "$folder" ] || fail 2 "the folder's name is empty"
 
@@ -74,8 +73,8 @@ for entry in "${files[@]}"; do
     fetch "$sum" "$bytes" "$name"
     case $? in
         0) ;;
-        3) fail 3 "no mirror has the right $name; another one can be named in DPTRAIN_MNIST_URL" ;;
-        *) fail 4 "could not get $name (see above); run this again to resume, or name another mirror in DPTRAIN_MNIST_URL" ;;
+        3) fail 3 "no mirror has a valid $name; set DPTRAIN_MNIST_URL to another one" ;;
+        *) fail 4 "cannot download $name (see above); run this again to resume, or set DPTRAIN_MNIST_URL to another mirror" ;;
     esac
 done
 echo "MNIST is in $folder"

@@ -15,7 +15,7 @@ in-place add as the lower bound, and prints a Markdown page.
 
   -np N         number of ranks, bound to cores [2]
   --pairs N     pairs per comparison [31]
-  -h, --help    this text
+  -h, --help    show this help
 EOT
 }
 

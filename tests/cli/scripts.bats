@@ -476,7 +476,7 @@ prove_entry() { # SECONDS COMMAND
     [ "$status" -ne 0 ]
 }
 
-@test "fetch_mnist.sh copies from a mirror, keeps what is right, and refuses what is not MNIST's" {
+@test "fetch_mnist.sh copies from a mirror, keeps valid files, and rejects files that are not MNIST's" {
     [ -n "${DPTRAIN_DATA:-}" ] || skip "DPTRAIN_DATA is not set"
     mirror=$BATS_TEST_TMPDIR/mirror folder=$BATS_TEST_TMPDIR/mnist
     mkdir "$mirror"
@@ -503,7 +503,7 @@ prove_entry() { # SECONDS COMMAND
     [ "$status" -eq 4 ]
 }
 
-@test "fetch_coco.sh refuses what is not COCO's, keeps what is there, and unpacks whole or not at all" {
+@test "fetch_coco.sh rejects files that are not COCO's, keeps existing ones, and unpacks atomically" {
     mirror=$BATS_TEST_TMPDIR/mirror folder=$BATS_TEST_TMPDIR/coco
     export DPTRAIN_COCO_URL=file://$mirror
     run "$root/data/fetch_coco.sh" --only images "$folder"
@@ -552,7 +552,7 @@ prove_entry() { # SECONDS COMMAND
     echo mine >"$folder/val2017/1.jpg"
     run fetch_unzip "$BATS_TEST_TMPDIR/val.zip" val2017 "$folder"
     [ "$status" -eq 3 ]
-    [[ $output == *"$folder/val2017/1.jpg is not the archive's"* ]]
+    [[ $output == *"$folder/val2017/1.jpg differs from the archive's"* ]]
     [ "$(cat "$folder/val2017/1.jpg" "$folder/val2017/2.jpg")" = "$(printf 'mine\nmine')" ]
     [ ! -e "$folder/.val2017.part" ]
     rm -r "$folder/val2017"
