@@ -117,7 +117,7 @@ conv2='conv2d float32 n=25 x=12x12x20 k=50x5x5 stride=1x1 pad=0x0 dilation=1x1 g
         run train 2 "${lenet[@]}" --algorithms "$table" --out "$out" --overwrite
         echo "$output"
         [ "$status" -eq 0 ]
-        [[ $output == *"algorithms from a file (2 of its 2 lines are for this run)"* ]]
+        [[ $output == *"algorithms from a file (2 of 2 lines apply to this run)"* ]]
         [ "$(from "$out")" = file ]
         [ "$(chosen "$out" | jq -r '.conv2 | .forward, .backward_data' | xargs)" = "$name gemm" ]
     done
@@ -130,7 +130,7 @@ conv2='conv2d float32 n=25 x=12x12x20 k=50x5x5 stride=1x1 pad=0x0 dilation=1x1 g
     diff <(losses "$out-m") <(losses "$out-f")
     printf '%s forward = gemm\n' "${conv2/n=25/n=77}" >"$table"
     train 2 "${lenet[@]}" --algorithms "$table" --out "$out" --overwrite 2>&1 |
-        grep 'none of its 1 lines is about a layer of this run'
+        grep 'none of its 1 lines matches a layer of this run'
 }
 
 @test "a file that cannot be used ends the run with code 2" {
@@ -161,7 +161,7 @@ conv2='conv2d float32 n=25 x=12x12x20 k=50x5x5 stride=1x1 pad=0x0 dilation=1x1 g
     [ ! -e "$XDG_CACHE_HOME" ]
     run train 2 "${lenet[@]}" --reproducible 2 --algorithms measure --out "$out-no"
     [ "$status" -eq 2 ]
-    [[ $output == *"--reproducible allows nothing that is chosen by measuring"* ]]
+    [[ $output == *"--reproducible excludes --algorithms measure"* ]]
     # eval measures nothing either.
     "$dptrain" eval "$out" --data "$tiny"
     [ ! -e "$XDG_CACHE_HOME" ]
@@ -202,7 +202,7 @@ conv2='conv2d float32 n=25 x=12x12x20 k=50x5x5 stride=1x1 pad=0x0 dilation=1x1 g
     [ "$(chosen "$out-fixed" | tail -n 1 | jq -r .conv2.forward)" != gemm ]
 }
 
-@test "algorithms measured on another machine are chosen anew, with a notice" {
+@test "algorithms measured on another machine are chosen again, with a notice" {
     train 1 "${lenet[@]}" --checkpoint-every 4 --out "$out"
     rm "$out/ckpt-000000000009.h5"
     # Other threads are another machine.
@@ -233,13 +233,13 @@ conv2='conv2d float32 n=25 x=12x12x20 k=50x5x5 stride=1x1 pad=0x0 dilation=1x1 g
     file=$(cache_file)
     rm "$file"
     mkdir "$file"
-    train 0 "${lenet[@]}" --out "$out" --overwrite 2>&1 | grep 'what was measured is not kept'
+    train 0 "${lenet[@]}" --out "$out" --overwrite 2>&1 | grep 'the measured algorithms are not cached'
     rm -r "$XDG_CACHE_HOME"
     touch "$XDG_CACHE_HOME"
     run train 0 "${lenet[@]}" --out "$out" --overwrite
     echo "$output"
     [ "$status" -eq 0 ]
-    [ "$(grep -c 'not kept' <<<"$output")" -eq 1 ]
+    [ "$(grep -c 'not cached' <<<"$output")" -eq 1 ]
     # No temporary file is left anywhere.
     [ -z "$(find "$BATS_TEST_TMPDIR" -name '*.tmp-*')" ]
 }

@@ -51,16 +51,16 @@ everything=(--model mnist-cnn-bn --batch 60 --epochs 2 --accumulate 2 --optimize
     same_state "$out/ckpt-000000000006.h5" "$out-again/ckpt-000000000006.h5"
     run train 3 --resume auto --out "$out"
     [ "$status" -eq 2 ]
-    [[ $output == *"--reproducible 4 wants a number of ranks that divides 4, not 3"* ]]
+    [[ $output == *"--reproducible 4 requires a number of ranks that divides 4, not 3"* ]]
 }
 
 @test "what --reproducible cannot promise is refused" {
     run train 3 --reproducible 4 --out "$out"
     [ "$status" -eq 2 ]
-    [[ $output == *"--reproducible 4 wants a number of ranks that divides 4, not 3"* ]]
+    [[ $output == *"--reproducible 4 requires a number of ranks that divides 4, not 3"* ]]
     run train 2 --reproducible 4 --model mnist-cnn-bn --sync-bn --out "$out"
     [ "$status" -eq 2 ]
-    [[ $output == *"each shard has its own statistics"* ]]
+    [[ $output == *"--sync-bn is not available with --reproducible"* ]]
     run train 2 --reproducible 4 --lr-scale linear --out "$out"
     [ "$status" -eq 2 ]
     [[ $output == *"--lr-scale none"* ]]
@@ -94,7 +94,7 @@ everything=(--model mnist-cnn-bn --batch 60 --epochs 2 --accumulate 2 --optimize
     [[ $output == *"lenet5 has no batch norm"* ]]
     run train 2 --model mnist-cnn-bn --sync-bn --bn-group 5 --out "$out"
     [ "$status" -eq 2 ]
-    [[ $output == *"exclude each other"* ]]
+    [[ $output == *"mutually exclusive"* ]]
     run train 2 --model mnist-cnn-bn --bn-group 60 --batch 60 --out "$out"
     [ "$status" -eq 2 ]
     [[ $output == *"1 groups of --bn-group 60, too few for 2 ranks"* ]]

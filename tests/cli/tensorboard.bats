@@ -130,5 +130,5 @@ same_scalars() { # FILE FILE
     board=
     run short_run --model mlp --steps 3
     [ "$status" -eq 2 ]
-    [[ $output == *"--tensorboard is empty"* ]]
+    [[ $output == *"invalid --tensorboard ''"* ]]
 }

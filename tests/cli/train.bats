@@ -157,10 +157,10 @@ records() { # KIND CONDITION [FOLDER]
     records run '.options.lr == 0.01 and (.n_steps == 12 or (.first_step == 12 and .n_steps == 14))'
     run on_ranks 0 train --out "$out" --resume auto --data "$tiny" --batch 10
     [ "$status" -eq 2 ]
-    [[ $output == *"50 samples a step"* ]]
+    [[ $output == *"a global batch of 50"* ]]
     run on_ranks 0 train --out "$out" --resume auto --data synthetic
     [ "$status" -eq 3 ]
-    [[ $output == *"other data"* ]]
+    [[ $output == *"was not trained on the data of"* ]]
 }
 
 @test "a diverged run leaves a checkpoint that can be resumed from, and is exit code 1" {
@@ -185,7 +185,7 @@ records() { # KIND CONDITION [FOLDER]
 @test "eval takes the data that the checkpoint was trained on, and tells when it is given another" {
     "$dptrain" data synth digits --out "$BATS_TEST_TMPDIR/od#d" --train 64 --val 10
     on_ranks 0 train --model mlp --data "$BATS_TEST_TMPDIR/od#d" --steps 2 --batch 16 --out "$out"
-    on_ranks 2 eval "$out" | grep "od#d (what it was trained on), 10 validation samples"
+    on_ranks 2 eval "$out" | grep "od#d (from the checkpoint), 10 validation samples"
     "$dptrain" eval "$out" --data "$tiny" | grep 'not the data'
     on_ranks 0 train --out "$out" --resume auto --steps 3
     run on_ranks 0 train --data "a #b" --out "$out-x"
@@ -240,7 +240,7 @@ records() { # KIND CONDITION [FOLDER]
     done
     check 2 "expected a whole number" 0 train --epochs 3x
     check 2 "out of range" 0 train --momentum 2
-    check 2 "exclude each other" 0 train --batch 8 --batch-per-rank 8
+    check 2 "mutually exclusive" 0 train --batch 8 --batch-per-rank 8
     check 2 "did you mean lenet5?" 0 train --model lenet --data "$tiny"
     check 2 "nccl" 0 train --comm nccl
     check 2 "use --wire fp32" 2 train --wire bf16 --device cpu --data "$tiny"

@@ -86,7 +86,7 @@ ends_with() { # CODE WORDS COMMAND...
     done
     on_gpu "$out-off" "${mlp[@]}" --optimizer adamw --clip-norm 0.5 --cuda-graph off
     diff <(losses "$out-off") <(losses "${out}-gpu1")
-    ends_with 2 "--cuda-graph on can't be had: with --accumulate" on_gpu "$out-x" "${mlp[@]}" --accumulate 2 \
+    ends_with 2 "--cuda-graph on is not available: with --accumulate" on_gpu "$out-x" "${mlp[@]}" --accumulate 2 \
         --cuda-graph on
 }
 

@@ -58,7 +58,7 @@ records() { # KIND CONDITION   of all of that kind, in $out
 @test "the loss curve is that of one rank, and the same to the bit on any number of loader threads" {
     image_run 0 "$out" --epochs 4 --loader-threads 1 >"$BATS_TEST_TMPDIR/said"
     grep -q '80 training, 24 validation images of 16×16×3, 4 classes' "$BATS_TEST_TMPDIR/said"
-    grep -q 'classify; training: random parts of at least 0.08, mirrored; evaluation: center; 1 loader thread a rank' \
+    grep -q 'classify; training: random parts of at least 0.08, mirrored; evaluation: center; 1 loader thread per rank' \
         "$BATS_TEST_TMPDIR/said"
     image_run 0 "$out-threads" --epochs 4 --loader-threads 4
     diff <(losses "$out") <(losses "$out-threads")

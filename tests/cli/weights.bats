@@ -35,7 +35,7 @@ begin_with() { # RANKS ARGUMENTS...
 @test "exported weights are a run's first ones, on any number of ranks" {
     "$dptrain" checkpoint export "$RUN" --out "$archive"
     begin_with 0 --weights "$archive" 2>&1 | tee "$BATS_TEST_TMPDIR/said"
-    grep -q 'weights .*weights.npz, 18 arrays by the names of torchvision$' "$BATS_TEST_TMPDIR/said"
+    grep -q 'weights .*weights.npz, 18 arrays, name table torchvision$' "$BATS_TEST_TMPDIR/said"
     cp -r "$out" "$BATS_TEST_TMPDIR/alone"
     begin_with 2 --weights "$archive"
     close_curves "$BATS_TEST_TMPDIR/alone" "$out" 1e-4
@@ -106,7 +106,7 @@ EOF
     check 2 "calls both " "${train[@]}" --model mnist-cnn-bn --weights "$archive" --weights-names "$BATS_TEST_TMPDIR/names"
     check 2 "options of dptrain checkpoint export" checkpoint show "$RUN" --names dptrain
     check 3 "No such file" checkpoint export "$BATS_TEST_TMPDIR/absent.h5" --out "$archive"
-    check 2 "--weights-names is for --weights" "${train[@]}" --weights-names dptrain
+    check 2 "--weights-names requires --weights" "${train[@]}" --weights-names dptrain
     check 3 "No such file" "${train[@]}" --weights "$BATS_TEST_TMPDIR/absent.npz"
     check 3 "has no array 'conv1/weight'" "${train[@]}" --weights "$archive" --weights-names dptrain
     # lenet5's conv1 has 20 channels.

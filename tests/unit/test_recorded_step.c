@@ -63,7 +63,7 @@ static void test_choice(void)
            strcmp(r.why_not, "of --accumulate") == 0 && !recorded_step_wants(&r, 8),
        "nor does auto where something stands in the way, which is kept");
     OK(recorded_step_open(&recorder, "on", "of --accumulate", &r) == ERR_USAGE &&
-           strstr(err_message(), "--cuda-graph on can't be had: of --accumulate; use --cuda-graph auto"),
+           strstr(err_message(), "--cuda-graph on is not available: of --accumulate; use --cuda-graph auto"),
        "on then is an error that says what: %s", err_message());
 }
 
@@ -102,10 +102,10 @@ static void test_sizes(void)
 static void test_host(const backend_t *host)
 {
     recorded_step_t r;
-    OK(recorded_step_open(host, "auto", NULL, &r) == ERR_OK && strstr(r.why_not, "only a GPU") &&
+    OK(recorded_step_open(host, "auto", NULL, &r) == ERR_OK && strstr(r.why_not, "only steps on a GPU") &&
            !recorded_step_wants(&r, 8),
        "on the host nothing is recorded");
-    OK(recorded_step_open(host, "on", NULL, &r) == ERR_USAGE && strstr(err_message(), "only a GPU"),
+    OK(recorded_step_open(host, "on", NULL, &r) == ERR_USAGE && strstr(err_message(), "only steps on a GPU"),
        "--cuda-graph on there: %s", err_message());
     recorded_step_close(&r);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Decides on rank 0 which algorithm each layer uses, broadcasts the choice, and keeps the cache of measured
- * ones. The measuring is compute/graph. */
+/* Decides on rank 0 which algorithm each layer uses, broadcasts the choice, and maintains the cache of
+ * measurements. Measuring is left to compute/graph. */
 #include "train/run/choose_algorithms.h"
 
 #include <inttypes.h>
@@ -25,7 +25,7 @@ void algorithm_request_add(algorithm_request_t *request, int64_t n, bool trainin
         request->sizes[request->n_sizes++] = (batch_size_t){n, training};
 }
 
-/* What decides which algorithm is fast, beside the operator. */
+/* Everything besides the operator that determines which algorithm is fastest. */
 static void describe_machine(const runtime_t *runtime, char out[ALGORITHMS_MACHINE_MAX])
 {
     char cpu[96];
@@ -39,7 +39,7 @@ static err_t cache_path(const char *machine, char out[FS_PATH_MAX])
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     char folder[FS_PATH_MAX], name[64];
-    /* As the XDG base directory specification has it, a relative path counts as none. */
+    /* The XDG base directory specification ignores relative paths. */
     if (cache && cache[0] == '/')
         TRY(fs_join(folder, cache, "dptrain"));
     else if (home && home[0] == '/')
@@ -58,7 +58,7 @@ static err_t read_cache(const char *path, const char *machine, algorithms_t *cac
     TRY(fs_read_text(path, ALGORITHMS_TEXT_MAX, &text));
     err_t err = algorithms_read(cache, text, path, false);
     mem_free(&text);
-    /* Another machine under the same hash. */
+    /* Two machines can have the same hash. */
     if (err == ERR_OK && strcmp(cache->machine, machine) != 0) algorithms_free(cache);
     return err;
 }
@@ -72,14 +72,14 @@ static err_t write_cache(const char *path, const algorithms_t *cache)
     return err;
 }
 
-static err_t measure(const algorithm_request_t *request, const char *machine, algorithm_choice_t *out)
+static err_t measure_choice(const algorithm_request_t *request, const char *machine, algorithm_choice_t *out)
 {
     algorithms_t cache = {.n = 0};
     measure_result_t result;
     char path[FS_PATH_MAX];
     bool resumed = out->table.n > 0, cached = cache_path(machine, path) == ERR_OK;
     if (cached && read_cache(path, machine, &cache) != ERR_OK)
-        log_warn("the cache of algorithms is not used: %s", err_message());
+        log_warn("the algorithm cache is ignored: %s", err_message());
     snprintf(cache.machine, sizeof cache.machine, "%s", machine);
     snprintf(out->table.machine, sizeof out->table.machine, "%s", machine);
     measure_options_t options = {.graph = request->graph,
@@ -90,16 +90,15 @@ static err_t measure(const algorithm_request_t *request, const char *machine, al
                                  .limit_sec = 0.4 * request->timeout_sec};
     err_t err = algorithms_measure(&options, &out->table, &result);
     if (err == ERR_OK && result.n_measured > 0 && cached && write_cache(path, &cache) != ERR_OK)
-        log_warn("what was measured is not kept: %s", err_message());
+        log_warn("the measured algorithms are not cached: %s", err_message());
     algorithms_free(&cache);
     TRY(err);
     if (result.n_dropped)
-        log_warn("%d algorithms of %s do not exist here any more and were chosen anew", result.n_dropped,
+        log_warn("%d algorithms from %s no longer exist here and were replaced", result.n_dropped,
                  resumed ? "the checkpoint" : "the cache");
     if (result.n_left)
-        log_warn("%d of %d algorithms, from layer %s on, were not measured within %.3g s (--timeout leaves "
-                 "no more); "
-                 "the backend's rule takes them",
+        log_warn("%d of %d algorithms, from layer %s on, were not measured within %.3g s (a share of "
+                 "--timeout); the backend's rule chooses them",
                  result.n_left, result.n_left + result.n_measured + result.n_cached, result.first_left,
                  options.limit_sec);
     if (out->table.n == 0) {
@@ -109,7 +108,7 @@ static err_t measure(const algorithm_request_t *request, const char *machine, al
     }
     if (!resumed && result.n_left > 0 && result.n_measured + result.n_cached == 0) {
         snprintf(out->from, sizeof out->from, "fixed");
-        snprintf(out->about, sizeof out->about, "algorithms fixed (none was measured)");
+        snprintf(out->about, sizeof out->about, "algorithms fixed (none measured in time)");
         return ERR_OK;
     }
     bool any = result.n_measured > 0;
@@ -122,7 +121,7 @@ static err_t measure(const algorithm_request_t *request, const char *machine, al
     return ERR_OK;
 }
 
-/* Lines that are about a layer of this run. */
+/* Lines of the table that match a layer of this run. */
 static int count_used(const algorithm_request_t *request, const algorithms_t *table)
 {
     int n_used = 0;
@@ -141,7 +140,7 @@ static int count_used(const algorithm_request_t *request, const algorithms_t *ta
     return n_used;
 }
 
-static err_t read_file(const algorithm_request_t *request, algorithm_choice_t *out)
+static err_t read_table_file(const algorithm_request_t *request, algorithm_choice_t *out)
 {
     char *text;
     err_t err = fs_read_text(request->option, ALGORITHMS_TEXT_MAX, &text);
@@ -149,35 +148,34 @@ static err_t read_file(const algorithm_request_t *request, algorithm_choice_t *o
     err = algorithms_read(&out->table, text, request->option, true);
     mem_free(&text);
     if (err != ERR_OK) return err_context(err, "--algorithms");
-    out->table.machine[0] = '\0'; /* a request, wherever it was measured */
+    out->table.machine[0] = '\0'; /* a file holds on any machine */
     int n_used = count_used(request, &out->table);
     if (n_used == 0)
-        log_warn("--algorithms %s: none of its %d lines is about a layer of this run at its batch sizes; the "
+        log_warn("--algorithms %s: none of its %d lines matches a layer of this run at its batch sizes; the "
                  "backend's rule decides",
                  request->option, out->table.n);
     snprintf(out->from, sizeof out->from, "file");
-    snprintf(out->about, sizeof out->about, "algorithms from a file (%d of its %d lines are for this run)",
+    snprintf(out->about, sizeof out->about, "algorithms from a file (%d of %d lines apply to this run)",
              n_used, out->table.n);
     return ERR_OK;
 }
 
-/* The checkpoint's table, as far as the run that continues is to use it. */
-static err_t take_saved(const algorithm_request_t *request, const char *machine, bool measuring,
+/* The checkpoint's table; left empty if it is to be measured again because it comes from another machine. */
+static err_t read_saved(const algorithm_request_t *request, const char *machine, bool measuring,
                         algorithms_t *table)
 {
     if (!request->saved) return ERR_OK;
     TRY(algorithms_read(table, request->saved, "the checkpoint's algorithms", true));
     if (!measuring || strcmp(table->machine, machine) == 0) return ERR_OK;
     if (table->machine[0])
-        log_info(
-            "the checkpoint's algorithms were measured on another machine (%s); they are chosen anew for "
-            "this one (%s)",
-            table->machine, machine);
+        log_info("the checkpoint's algorithms were measured on another machine (%s); choosing again for this "
+                 "one (%s)",
+                 table->machine, machine);
     algorithms_free(table);
     return ERR_OK;
 }
 
-/* The checkpoint's table, without what does not exist here. Its machine does not matter: nothing is timed. */
+/* For evaluation: the checkpoint's table from any machine, without algorithms that do not exist here. */
 static err_t keep_saved(const algorithm_request_t *request, algorithm_choice_t *out)
 {
     measure_result_t result = {0};
@@ -190,17 +188,16 @@ static err_t keep_saved(const algorithm_request_t *request, algorithm_choice_t *
         TRY(algorithms_read(&out->table, request->saved, "the checkpoint's algorithms", true));
     if (out->table.n > 0) TRY(algorithms_measure(&options, &out->table, &result));
     if (result.n_dropped)
-        log_warn(
-            "%d algorithms of the checkpoint are not available here, and the backend's rule replaces them: "
-            "results can differ from those of the training run in their last digits",
-            result.n_dropped);
+        log_warn("%d algorithms of the checkpoint are not available here; the backend's rule replaces them, "
+                 "and results can differ from the training run's in the last digits",
+                 result.n_dropped);
     snprintf(out->from, sizeof out->from, "%s", out->table.n > 0 ? "checkpoint" : "fixed");
     snprintf(out->about, sizeof out->about, "algorithms %s",
              out->table.n > 0 ? "from the checkpoint" : "fixed");
     return ERR_OK;
 }
 
-static err_t decide_fused(const algorithm_request_t *request, algorithm_choice_t *out)
+static err_t choose_for_fused(const algorithm_request_t *request, algorithm_choice_t *out)
 {
     char machine[ALGORITHMS_MACHINE_MAX];
     if (!request->option) return keep_saved(request, out);
@@ -211,22 +208,22 @@ static err_t decide_fused(const algorithm_request_t *request, algorithm_choice_t
         return ERR_OK;
     }
     describe_machine(request->runtime, machine);
-    if (!measuring && (request->option_given || !request->saved)) return read_file(request, out);
-    TRY(take_saved(request, machine, measuring, &out->table));
-    if (measuring) return measure(request, machine, out);
+    if (!measuring && (request->option_given || !request->saved)) return read_table_file(request, out);
+    TRY(read_saved(request, machine, measuring, &out->table));
+    if (measuring) return measure_choice(request, machine, out);
     snprintf(out->from, sizeof out->from, "checkpoint");
     snprintf(out->about, sizeof out->about, "algorithms from the checkpoint");
     return ERR_OK;
 }
 
 /* Rank 0. */
-static err_t decide(const algorithm_request_t *request, algorithm_choice_t *out)
+static err_t choose_on_rank_0(const algorithm_request_t *request, algorithm_choice_t *out)
 {
     algorithm_request_t fused = *request;
     graph_t *graph = NULL;
     TRY(graph_fuse(request->graph, request->runtime->backend, &graph));
     fused.graph = graph;
-    err_t err = decide_fused(&fused, out);
+    err_t err = choose_for_fused(&fused, out);
     graph_free(&graph);
     return err;
 }
@@ -238,7 +235,7 @@ err_t algorithm_choice_make(const algorithm_request_t *request, algorithm_choice
     int64_t n_bytes = 0;
     *out = (algorithm_choice_t){.measure_sec = 0};
     watchdog_phase("%s", what);
-    err_t err = comm->rank == 0 ? decide(request, out) : ERR_OK;
+    err_t err = comm->rank == 0 ? choose_on_rank_0(request, out) : ERR_OK;
     if (comm->rank == 0 && err == ERR_OK) err = algorithms_write(&out->table, &out->text);
     if (out->text) n_bytes = (int64_t)strlen(out->text) + 1;
     TRY(comm_agree(comm, err, what));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The description of a run: the header on the terminal and the `run` record. */
+/* Describes a run: the header on the terminal and the `run` record. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 
 enum { METRICS_SCHEMA = 1 };
 
-/* Who sums the gradients; NULL: nobody has to. */
+/* How gradients are summed; NULL if a single rank has nothing to sum. */
 static const char *gradient_path(const trainer_t *t, char *space, size_t n_bytes)
 {
     if (comm_gpus(t->comm) && (t->comm->size > 1 || t->buffer.device)) {
@@ -24,8 +24,8 @@ static const char *gradient_path(const trainer_t *t, char *space, size_t n_bytes
                                                                                  : t->comm->ops->name;
 }
 
-/* The ranks of a host and their GPUs, from `first` on: "node-a: rank 0 at 0000:1b:00.0, …"; the first rank of
- * the next host. */
+/* Lists the ranks on the host of rank `first` and their GPUs: "node-a: rank 0 at 0000:1b:00.0, …". Returns
+ * the first rank of the next host. */
 static int gpus_of_host(const comm_gpu_t *gpus, int first, int size, char *out, size_t n_bytes)
 {
     int r = first;
@@ -37,7 +37,6 @@ static int gpus_of_host(const comm_gpu_t *gpus, int first, int size, char *out, 
     return r;
 }
 
-/* path: gradient_path's. */
 static void print_gpus(const trainer_t *t, const comm_gpu_t *gpus, const char *path)
 {
     enum { HOSTS_SHOWN = 4 };
@@ -53,7 +52,7 @@ static void print_gpus(const trainer_t *t, const comm_gpu_t *gpus, const char *p
         if (shown < HOSTS_SHOWN) log_info("          %s", text);
     }
     if (shown > HOSTS_SHOWN)
-        log_info("          and %d hosts more (in the run's record)", shown - HOSTS_SHOWN);
+        log_info("          and %d more hosts (see the run record)", shown - HOSTS_SHOWN);
     if (t->buffer.device)
         log_info("  sums    %s, in buckets of %s", path,
                  figure_bytes((double)t->bucket.n_min * sizeof(float)).text);
@@ -76,8 +75,8 @@ static void print_ranks(const trainer_t *t)
     if (gpus) print_gpus(t, gpus, path);
 }
 
-/* What is odd about the data. */
-static void print_notes(const dataset_info_t *info)
+/* Warns of oddities in the data. */
+static void print_data_notes(const dataset_info_t *info)
 {
     for (const char *line = info->notes; line && *line;) {
         const char *end = strchrnul(line, '\n');
@@ -85,8 +84,7 @@ static void print_notes(const dataset_info_t *info)
         line = *end ? end + 1 : end;
     }
     if (info->n_samples[SPLIT_VAL] == 0)
-        log_warn("%s has no validation images: what is called validation is on the training images",
-                 info->source);
+        log_warn("%s has no validation images; validation uses the training images", info->source);
 }
 
 void trainer_print_header(const trainer_t *t)
@@ -106,20 +104,20 @@ void trainer_print_header(const trainer_t *t)
              figure_count(info->n_samples[SPLIT_TRAIN]).text, figure_count(info->n_samples[SPLIT_VAL]).text,
              sample, info->n_classes);
     if (info->transform[0])
-        log_info("          %s; %d loader thread%s a rank", info->transform, n_readers,
+        log_info("          %s; %d loader thread%s per rank", info->transform, n_readers,
                  n_readers > 1 ? "s" : "");
     if (sampler_block(t->sampler) > 1)
         log_info("          shuffled in blocks of %s samples, %lld at a time",
                  figure_count(sampler_block(t->sampler)).text, (long long)o->shuffle_window);
-    print_notes(info);
+    print_data_notes(info);
     print_ranks(t);
     log_info("  compute %s", t->algorithms.about);
-    log_info("  batch   %lld (up to %lld a rank), %lld steps, %lld an epoch", (long long)t->global_batch,
+    log_info("  batch   %lld (up to %lld per rank), %lld steps, %lld per epoch", (long long)t->global_batch,
              (long long)t->max_local, (long long)t->n_steps, (long long)sampler_batches(t->sampler));
     log_info("  rate    %s, %s from %g, seed %lld", o->optim.optimizer, o->schedule.schedule,
              t->schedule.base, (long long)o->seed);
     if (t->imported.n_taken > 0)
-        log_info("  weights %s, %d arrays by the names of %s%s%s", o->weights, t->imported.n_taken,
+        log_info("  weights %s, %d arrays, name table %s%s%s", o->weights, t->imported.n_taken,
                  o->weights_names, t->imported.new_head[0] ? "; " : "", t->imported.new_head);
     log_info("  output  %s", t->out);
     if (t->resumed_from[0])
@@ -185,7 +183,7 @@ static void record_gpus(json_t *j, const trainer_t *t)
     json_bool(j, "gpus_differ", device_describe_mix(gpus, t->comm->size, mix, sizeof mix));
 }
 
-/* What computes each layer with a choice, for the first part of rank 0's batches. */
+/* The algorithms of layers that have a choice, for the first part of rank 0's batches. */
 static void record_algorithms(json_t *j, const trainer_t *t)
 {
     const graph_t *graph = exec_graph(t->exec);

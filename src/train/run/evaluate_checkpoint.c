@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Evaluates a checkpoint for `dptrain eval`: rank 0 reads it, all ranks rebuild model and data as in
- * training. The evaluation itself is train/evaluate. */
+ * training. The evaluation itself is left to train/evaluate. */
 #include "train/run/evaluate_checkpoint.h"
 
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #include "train/run/options.h"
 #include "train/weights/model_file.h"
 
-/* What rank 0 found out and everyone needs before anything can be built. */
+/* What rank 0 broadcasts before the model and the data are built. */
 typedef struct eval_plan {
     char checkpoint[FS_PATH_MAX], data[FS_PATH_MAX], why[128];
     char model[GRAPH_NAME_MAX], data_xxh3[20];
@@ -24,7 +24,7 @@ typedef struct eval_plan {
     int n_classes;
     dtype_t compute;
     pixel_norm_t norm;
-    transform_settings_t transform; /* of images in folders and shards, as in training */
+    transform_settings_t transform; /* of folders and shards, as in training */
     bool multi_label;
     bool averaged; /* the weights are the checkpoint's moving average */
 } eval_plan_t;
@@ -32,7 +32,7 @@ typedef struct eval_plan {
 typedef struct eval_run {
     comm_t *comm;
     graph_t *graph;
-    char *saved_algorithms; /* rank 0's: the checkpoint's table; NULL: it has none */
+    char *saved_algorithms; /* the checkpoint's table or NULL; rank 0 only */
     algorithm_choice_t algorithms;
     dataset_t *dataset;
     exec_t *exec;
@@ -45,7 +45,7 @@ typedef struct eval_run {
     split_t split;
 } eval_run_t;
 
-static err_t allocate(eval_run_t *run)
+static err_t allocate_weights(eval_run_t *run)
 {
     const graph_t *g = run->graph;
     TRY(hd_buffer_new(run->backend, (size_t)g->n_flat_params * sizeof(float), "weights", &run->params));
@@ -53,8 +53,7 @@ static err_t allocate(eval_run_t *run)
                          &run->states);
 }
 
-/* A run that is still going may remove the file between its choice and its opening: then there is a newer
- * one. */
+/* A run in progress may delete the file after it is located; a newer one then exists. */
 static err_t open_checkpoint(const char *where, char *path, checkpoint_t **out)
 {
     enum { TRIES = 5 };
@@ -65,15 +64,15 @@ static err_t open_checkpoint(const char *where, char *path, checkpoint_t **out)
     }
 }
 
-/* --data, else what the checkpoint was trained on where that is here, else as training chooses. */
-static err_t choose_data(const checkpoint_t *checkpoint, const char *option, eval_plan_t *plan)
+/* --data, or else the checkpoint's data if found here, or else training's default. */
+static err_t choose_eval_data(const checkpoint_t *checkpoint, const char *option, eval_plan_t *plan)
 {
     const char *trained;
     if (option || checkpoint_get_text(checkpoint, "data", &trained) != ERR_OK ||
         (strchr(trained, '/') && !fs_is_folder(trained)))
         return dataset_choose(option, plan->data, plan->why);
     TRY(dataset_choose(trained, plan->data, plan->why));
-    snprintf(plan->why, sizeof plan->why, "what it was trained on");
+    snprintf(plan->why, sizeof plan->why, "from the checkpoint");
     return ERR_OK;
 }
 
@@ -85,7 +84,7 @@ static err_t read_transform(const checkpoint_t *checkpoint, transform_settings_t
     return train_options_transform(saved, out);
 }
 
-/* Checkpoints of earlier versions have none. */
+/* Missing in checkpoints of earlier versions. */
 static err_t read_algorithms(const checkpoint_t *checkpoint, char **out)
 {
     const char *text;
@@ -94,8 +93,9 @@ static err_t read_algorithms(const checkpoint_t *checkpoint, char **out)
     return mem_strdup(text, out);
 }
 
-/* Rank 0 reads the file once and tells the others what they need to build the same. */
-static err_t load(eval_run_t *run, const char *where, const evaluate_options_t *options, eval_plan_t *plan)
+/* Rank 0: reads the file once, and fills the plan for the others. */
+static err_t load_on_rank_0(eval_run_t *run, const char *where, const evaluate_options_t *options,
+                            eval_plan_t *plan)
 {
     checkpoint_t *checkpoint = NULL;
     const char *hash;
@@ -106,10 +106,10 @@ static err_t load(eval_run_t *run, const char *where, const evaluate_options_t *
     TRY_OUT(err, model_file_graph(checkpoint, &run->graph, &plan->norm));
     TRY_OUT(err, read_transform(checkpoint, &plan->transform));
     TRY_OUT(err, read_algorithms(checkpoint, &run->saved_algorithms));
-    TRY_OUT(err, allocate(run));
+    TRY_OUT(err, allocate_weights(run));
     TRY_OUT(err, model_file_read(checkpoint, run->graph, run->params.host, run->states.host, NULL,
                                  &plan->averaged));
-    TRY_OUT(err, choose_data(checkpoint, options->data, plan));
+    TRY_OUT(err, choose_eval_data(checkpoint, options->data, plan));
     TRY_OUT(err, checkpoint_get_text(checkpoint, "data_xxh3", &hash));
     snprintf(plan->data_xxh3, sizeof plan->data_xxh3, "%s", hash);
     snprintf(plan->model, sizeof plan->model, "%s", run->graph->model);
@@ -130,19 +130,19 @@ static err_t build_like_rank_0(eval_run_t *run, const eval_plan_t *plan)
                                .compute = plan->compute,
                                .multi_label = plan->multi_label};
     TRY(model_build(plan->model, &options, &run->graph));
-    return allocate(run);
+    return allocate_weights(run);
 }
 
 /* Collective. */
-static err_t receive(eval_run_t *run, eval_plan_t *plan)
+static err_t share_plan(eval_run_t *run, eval_plan_t *plan)
 {
     comm_t *comm = run->comm;
-    TRY(comm_broadcast(comm, plan, sizeof *plan, 0, "choosing what to evaluate"));
+    TRY(comm_broadcast(comm, plan, sizeof *plan, 0, "broadcasting the evaluation's settings"));
     TRY(comm_agree(comm, comm->rank == 0 ? ERR_OK : build_like_rank_0(run, plan), "building the model"));
     int64_t n_params = run->graph->n_flat_params, n_states = run->graph->n_flat_states;
-    TRY(comm_broadcast(comm, run->params.host, n_params * (int64_t)sizeof(float), 0, "sending weights"));
+    TRY(comm_broadcast(comm, run->params.host, n_params * (int64_t)sizeof(float), 0, "broadcasting weights"));
     return comm_broadcast(comm, run->states.host, n_states * (int64_t)sizeof(float), 0,
-                          "sending running statistics");
+                          "broadcasting running statistics");
 }
 
 static err_t check_data(eval_run_t *run, const eval_plan_t *plan)
@@ -150,11 +150,11 @@ static err_t check_data(eval_run_t *run, const eval_plan_t *plan)
     const dataset_info_t *info = &run->dataset->info;
     run->split = run->options->split;
     if (info->multi_label != plan->multi_label)
-        RAISE(ERR_DATA, "the samples of %s have %s, but the checkpoint was trained on %s", info->source,
-              info->multi_label ? "any number of classes" : "one class each",
-              plan->multi_label ? "any number" : "one class each");
+        RAISE(ERR_DATA, "the samples of %s have %s, but the checkpoint was trained on samples with %s",
+              info->source, info->multi_label ? "any number of classes" : "one class each",
+              plan->multi_label ? "any number of classes" : "one class each");
     if (info->multi_label && run->options->png)
-        RAISE(ERR_USAGE, "--png draws what was taken for another class; samples of %s have several",
+        RAISE(ERR_USAGE, "--png draws misclassified samples, but the samples of %s have several classes",
               info->source);
     if (info->n_samples[run->split] == 0)
         RAISE(ERR_DATA, "%s has no validation samples; --split train evaluates the training samples",
@@ -169,7 +169,7 @@ static err_t check_data(eval_run_t *run, const eval_plan_t *plan)
 }
 
 /* Collective. */
-static err_t open_data(eval_run_t *run, const eval_plan_t *plan)
+static err_t open_eval_data(eval_run_t *run, const eval_plan_t *plan)
 {
     TRY(comm_agree(run->comm, bad_open(run->options->loader.max_bad, &run->bad), "opening data"));
     TRY(train_open_data(run->comm, plan->data, &plan->transform, &run->dataset));
@@ -191,9 +191,8 @@ static err_t open_evaluator(eval_run_t *run, const runtime_t *runtime, const eva
     return evaluator_open(&options, &run->evaluator);
 }
 
-/* Collective. Training's algorithms for training's batches, so that the bits are those of its own evaluation.
- */
-static err_t choose_algorithms(eval_run_t *run, const runtime_t *runtime)
+/* Collective. Training's algorithms and batch sizes, so that results match its own evaluation bit for bit. */
+static err_t choose_eval_algorithms(eval_run_t *run, const runtime_t *runtime)
 {
     algorithm_request_t request = {.saved = run->saved_algorithms,
                                    .runtime = runtime,
@@ -205,7 +204,7 @@ static err_t choose_algorithms(eval_run_t *run, const runtime_t *runtime)
     return algorithm_choice_make(&request, &run->algorithms);
 }
 
-static err_t build(eval_run_t *run, const runtime_t *runtime, const eval_plan_t *plan)
+static err_t build_evaluator(eval_run_t *run, const runtime_t *runtime, const eval_plan_t *plan)
 {
     exec_options_t options = {.graph = run->graph,
                               .backend = run->backend,
@@ -237,8 +236,8 @@ static err_t draw_mistakes(const eval_run_t *run, const eval_plan_t *plan, const
     return err;
 }
 
-/* Rank 0 speaks and writes. */
-static err_t show(const eval_run_t *run, const eval_plan_t *plan, const evaluation_t *eval)
+/* Rank 0 prints and writes. */
+static err_t show_result(const eval_run_t *run, const eval_plan_t *plan, const evaluation_t *eval)
 {
     const evaluate_options_t *o = run->options;
     evaluation_about_t about = {.checkpoint = plan->checkpoint,
@@ -260,14 +259,14 @@ err_t evaluate_checkpoint(runtime_t *runtime, const char *where, const evaluate_
     evaluation_t eval;
     eval_plan_t *plan = NULL;
     err_t err = mem_new(sizeof *plan, "evaluation", &plan);
-    if (err == ERR_OK && run.comm->rank == 0) err = load(&run, where, options, plan);
+    if (err == ERR_OK && run.comm->rank == 0) err = load_on_rank_0(&run, where, options, plan);
     TRY_OUT(err, comm_agree(run.comm, err, "loading the checkpoint"));
-    TRY_OUT(err, receive(&run, plan));
-    TRY_OUT(err, open_data(&run, plan));
-    TRY_OUT(err, choose_algorithms(&run, runtime));
-    TRY_OUT(err, comm_agree(run.comm, build(&run, runtime, plan), "planning the model"));
+    TRY_OUT(err, share_plan(&run, plan));
+    TRY_OUT(err, open_eval_data(&run, plan));
+    TRY_OUT(err, choose_eval_algorithms(&run, runtime));
+    TRY_OUT(err, comm_agree(run.comm, build_evaluator(&run, runtime, plan), "planning the model"));
     TRY_OUT(err, evaluator_run(&run.evaluator, &eval));
-    TRY_OUT(err, comm_agree(run.comm, show(&run, plan, &eval), "showing the result"));
+    TRY_OUT(err, comm_agree(run.comm, show_result(&run, plan, &eval), "showing the result"));
 out:
     evaluator_close(&run.evaluator);
     worst_free(&run.worst);

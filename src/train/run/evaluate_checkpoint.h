@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Evaluates a checkpoint with the algorithms that it holds, on the data that it was trained on or on other
- * data. */
+/* Evaluates a checkpoint with its own algorithms, on its own data or other data. */
 #ifndef TRAIN_RUN_EVALUATE_CHECKPOINT_H
 #define TRAIN_RUN_EVALUATE_CHECKPOINT_H
 
@@ -8,18 +7,20 @@
 #include "data/load/loader.h"
 
 typedef struct evaluate_options {
-    const char *data; /* NULL: what it was trained on */
+    const char *data; /* NULL: the checkpoint's */
     split_t split;
-    const char *png;  /* NULL, or the image of the worst mistakes to draw */
-    const char *json; /* NULL, or the file for the result */
-    int64_t n_worst;  /* mistakes that png shows */
+    const char *png;  /* output: contact sheet of the worst mistakes; or NULL */
+    const char *json; /* output: the result; or NULL */
+    int64_t n_worst;  /* mistakes to draw in png */
     loader_settings_t loader;
     double timeout_sec;
 } evaluate_options_t;
 
-/* Collective. where: a checkpoint, or the folder of a run, of which the newest good one is taken. The result
- * goes to the log. ERR_DATA where data and model do not fit each other, ERR_USAGE for an image of data with
- * several labels a sample. */
+/* Collective. Logs the result.
+ *
+ *   where   a checkpoint, or a run's folder: its newest valid checkpoint
+ *
+ * ERR_DATA when data and model do not match; ERR_USAGE for options->png with multi-label data. */
 err_t evaluate_checkpoint(runtime_t *runtime, const char *where, const evaluate_options_t *options);
 
 #endif

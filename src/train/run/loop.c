@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The outer loop: steps, epochs, evaluation, checkpoints, records, and what ends a run. One step is step.c,
- * the set-up is setup.c. */
+/* The training loop: steps, epochs, evaluation, checkpoints, records, and the end of a run. A single step is
+ * left to step.c, setup to setup.c. */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -18,8 +18,8 @@
 #include "train/run/step.h"
 #include "train/run/train.h"
 
-/* Of a model that predicts one class; otherwise NaN. */
-static double share_right(const trainer_t *t, int64_t n_correct, int64_t n)
+/* Accuracy of a model that predicts one class; NaN for multi-label models. */
+static double accuracy_of(const trainer_t *t, int64_t n_correct, int64_t n)
 {
     return t->dataset->info.multi_label ? NAN : (double)n_correct / (double)n;
 }
@@ -32,7 +32,7 @@ static err_t record_step(trainer_t *t, const step_result_t *result, const step_c
     json_int(j, "step", t->at.step);
     json_int(j, "epoch", t->at.epoch);
     json_real(j, "loss", result->loss);
-    json_real(j, "accuracy", share_right(t, result->n_correct, result->n));
+    json_real(j, "accuracy", accuracy_of(t, result->n_correct, result->n));
     json_real(j, "lr", trainer_rate(t));
     if (!isnan(t->optim->gradient_norm)) json_real(j, "gradient_norm", t->optim->gradient_norm);
     json_real(j, "step_sec", cost->total);
@@ -44,7 +44,7 @@ static err_t record_step(trainer_t *t, const step_result_t *result, const step_c
     TRY(metrics_end(&t->metrics, flush));
     const tensorboard_scalar_t all[] = {
         {"train/loss", result->loss},
-        {"train/accuracy", share_right(t, result->n_correct, result->n)},
+        {"train/accuracy", accuracy_of(t, result->n_correct, result->n)},
         {"train/learning_rate", trainer_rate(t)},
         {"train/images_per_sec", (double)result->n / cost->total},
         {"train/gradient_norm", t->optim->gradient_norm},
@@ -57,7 +57,7 @@ static err_t record_step(trainer_t *t, const step_result_t *result, const step_c
     return tensorboard_write(&t->tensorboard, t->at.step + 1, known, n, flush);
 }
 
-/* Images/s of the steady steps so far: whole batches after the first few. */
+/* Median images/s of the steady steps so far: whole batches after the warm-up. */
 static double steady_rate(trainer_t *t)
 {
     int64_t n = t->n_rates < RATE_RING ? t->n_rates : RATE_RING;
@@ -68,7 +68,7 @@ static void show_step(trainer_t *t)
 {
     char text[160];
     figure_t rate = figure_rate((double)t->global_batch / t->smooth_step_sec, "images/s");
-    double accuracy = share_right(t, t->at.n_correct, t->at.n_samples);
+    double accuracy = accuracy_of(t, t->at.n_correct, t->at.n_samples);
     double loss = t->at.loss_sum / (double)t->at.n_samples;
     char right[32] = "";
     if (!isnan(accuracy)) snprintf(right, sizeof right, "  accuracy %.4f", accuracy);
@@ -86,8 +86,8 @@ static void show_step(trainer_t *t)
     }
 }
 
-/* Layers are timed in steady steps, but on a GPU, where that means waiting for each, in the last of the
- * warm-up. */
+/* Times layers in steady steps on the CPU. On a GPU, where timing synchronizes after every layer, in the last
+ * steps of the warm-up. */
 static void time_layers(trainer_t *t)
 {
     bool waits = t->runtime.backend->memory != NULL;
@@ -97,14 +97,14 @@ static void time_layers(trainer_t *t)
     if (t->n_first_steps == RATE_WARMUP_STEPS) exec_time_layers(t->exec, false);
 }
 
-static void advance(trainer_t *t, const step_result_t *result, const step_cost_t *cost)
+static void advance_position(trainer_t *t, const step_result_t *result, const step_cost_t *cost)
 {
     t->at.step++;
     t->at.batch++;
     t->at.loss_sum += result->loss * (double)result->n;
     t->at.n_correct += result->n_correct;
     t->at.n_samples += result->n;
-    /* A ragged batch says nothing of the others' speed. */
+    /* Ragged batches are left out of the moving average. */
     if (t->smooth_step_sec <= 0) t->smooth_step_sec = cost->total;
     t->input_stats.wait_sec += cost->data;
     t->input_stats.step_sec += cost->total;
@@ -126,20 +126,20 @@ static void advance(trainer_t *t, const step_result_t *result, const step_cost_t
         t->step_rates[t->n_rates++ % RATE_RING] = (double)result->n / cost->total;
 }
 
-/* With the moving average of the weights, where there is one. */
-static err_t evaluate(trainer_t *t, evaluation_t *out)
+/* Uses the moving average of the weights if there is one. */
+static err_t evaluate_epoch(trainer_t *t, evaluation_t *out)
 {
     TRY(trainer_average_states(t));
     trainer_release_weights(t);
     TRY(comm_agree(t->comm, optim_swap_average(t->optim, t->params.device),
-                   "taking the average of the weights"));
+                   "swapping in the average weights"));
     TRY(evaluator_run(&t->evaluator, out));
-    TRY(comm_agree(t->comm, optim_swap_average(t->optim, t->params.device), "taking the weights back"));
+    TRY(comm_agree(t->comm, optim_swap_average(t->optim, t->params.device), "swapping the weights back"));
     if (out->accuracy > t->at.best_accuracy) t->at.best_accuracy = out->accuracy;
     return ERR_OK;
 }
 
-/* Collective. What training waited for since the last time. */
+/* Collective. The input-pipeline statistics since the last call. */
 static err_t take_input_stats(trainer_t *t, input_stats_t *out)
 {
     *out = t->input_stats;
@@ -150,7 +150,7 @@ static err_t take_input_stats(trainer_t *t, input_stats_t *out)
     return input_stats_gather(t->comm, out);
 }
 
-/* What an epoch came to. */
+/* Results of an epoch. */
 typedef struct epoch {
     evaluation_t eval;
     input_stats_t input_stats;
@@ -196,17 +196,17 @@ static err_t record_epoch(trainer_t *t, const epoch_t *e)
     return tensorboard_write(&t->tensorboard, t->at.step, scalars, 2, true);
 }
 
-/* Also after the last step of a run that ends inside an epoch; then the position stays where it is. */
+/* Also called after the last step of a run that ends inside an epoch; the position then stays. */
 static err_t end_epoch(trainer_t *t, double train_sec, int64_t n_trained)
 {
     epoch_t epoch = {.train_sec = train_sec,
                      .images_per_sec = (double)n_trained / train_sec,
                      .train_loss = t->at.loss_sum / (double)t->at.n_samples,
-                     .train_accuracy = share_right(t, t->at.n_correct, t->at.n_samples)};
+                     .train_accuracy = accuracy_of(t, t->at.n_correct, t->at.n_samples)};
     const evaluation_t *eval = &epoch.eval;
     TRY(take_input_stats(t, &epoch.input_stats));
     double start = clock_sec();
-    TRY(evaluate(t, &epoch.eval));
+    TRY(evaluate_epoch(t, &epoch.eval));
     trace_add(TRACE_TRAINING, &(trace_span_t){"evaluation", "phase", start, clock_sec(), t->at.step - 1, 0});
     show_epoch(t, &epoch);
     TRY(comm_agree(t->comm, record_epoch(t, &epoch), "writing metrics"));
@@ -239,7 +239,7 @@ static err_t record_end(trainer_t *t, const char *why)
     if (j) {
         json_string(j, "reason", why);
         if (comm_on_device(t->comm)) {
-            /* With its first sums NCCL has chosen an algorithm. */
+            /* NCCL chooses its algorithm at the first allreduce. */
             char by[256];
             comm_describe_gradients(t->comm, by, sizeof by);
             json_string(j, "gradients", by);
@@ -264,13 +264,14 @@ static err_t record_end(trainer_t *t, const char *why)
         log_info("%s after %lld steps", why, (long long)t->at.step);
     if (bad_count(&t->bad) > 0)
         log_warn(
-            "%lld of %lld images could not be read; others took their places", (long long)bad_count(&t->bad),
+            "%lld of %lld images could not be read and were replaced by others",
+            (long long)bad_count(&t->bad),
             (long long)(t->dataset->info.n_samples[SPLIT_TRAIN] + t->dataset->info.n_samples[SPLIT_VAL]));
     mem_free(&peaks);
     return comm_agree(t->comm, err, "writing metrics");
 }
 
-/* After everything that is measured: it takes memory and time of its own. */
+/* Comes last: measuring the peak needs memory and time. */
 static err_t report_profile(trainer_t *t)
 {
     int64_t n_steps = t->n_first_steps - RATE_WARMUP_STEPS;
@@ -292,7 +293,7 @@ static err_t report_profile(trainer_t *t)
     return err;
 }
 
-/* Known to every rank: evaluation gives all of them the same number. */
+/* Evaluation returns the same number on every rank. */
 static err_t check_target(trainer_t *t)
 {
     err_t err = ERR_OK;
@@ -323,11 +324,11 @@ err_t trainer_loop(trainer_t *t)
     while (t->at.step < t->n_steps && !stop && !reached) {
         step_result_t result = {0};
         step_cost_t cost = {0};
-        /* A rank that fails alone here is noticed by the others' deadline, or at once by the job's end. */
+        /* The others notice a rank that fails alone here by their deadline, or at once when the job ends. */
         TRY(trainer_step(t, &result, &cost));
         if (result.bad_found) TRY(corrupt_samples_share(t->comm, &t->bad));
         TRY(record_step(t, &result, &cost));
-        advance(t, &result, &cost);
+        advance_position(t, &result, &cost);
         train_sec += cost.total;
         n_trained += result.n;
         show_step(t);

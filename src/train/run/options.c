@@ -27,7 +27,7 @@ static const opt_t table[] = {
     {"print-config", OPT_FLAG, FIELD(print_config), "false", 0, 0, NULL, NULL,
      "print the resolved options in the format of --config and exit", OPT_MORE},
     {"weights", OPT_STRING, FIELD(weights), NULL, 0, 0, NULL, "FILE.npz",
-     "initial weights; a classifier for other classes is reinitialized", OPT_COMMON},
+     "initial weights (npz); a classifier for another number of classes is reinitialized", OPT_COMMON},
     {"weights-names", OPT_STRING, FIELD(weights_names), "torchvision", 0, 0, NULL, "TABLE",
      "parameter names in --weights: torchvision, detectron2, huggingface, dptrain, or a file of rules",
      OPT_MORE},
@@ -65,12 +65,13 @@ static const opt_t table[] = {
     {"label-smoothing", OPT_REAL, FIELD(label_smoothing), "0", 0, 0.999, NULL, "X",
      "label smoothing of the training targets", OPT_MORE},
     {"target-accuracy", OPT_REAL, FIELD(target_accuracy), "0", 0, 1, NULL, "X",
-     "stop when validation accuracy (or mAP) reaches X; exit code 1 if it never does; 0: none", OPT_MORE},
+     "stop when validation accuracy (or mAP) reaches X, 0 to 1; exit code 1 if it never does; 0: off",
+     OPT_MORE},
     {"seed", OPT_INT, FIELD(seed), "1", 0, 9e15, NULL, "N",
      "random seed of weights, sample order, dropout and augmentation", OPT_COMMON},
     {"shuffle-block", OPT_INT, FIELD(shuffle_block), NULL, 1, UINT32_MAX, NULL, "N",
-     "consecutive samples shuffled, and read from shards, as one block; 1: shuffle single samples "
-     "[about 2 MiB of images]",
+     "consecutive samples that are shuffled, and read from shards, as one block; 1: shuffle single samples "
+     "(the default for images in memory) [about 2 MiB of images]",
      OPT_MORE},
     {"shuffle-window", OPT_INT, FIELD(shuffle_window), "256", 1, 65536, NULL, "N",
      "number of blocks, over all ranks, whose samples are mixed; a smaller dataset is shuffled as a whole",
@@ -80,7 +81,7 @@ static const opt_t table[] = {
     {"checkpoint-async", OPT_FLAG, FIELD(checkpoint_async), "true", 0, 0, NULL, NULL,
      "write checkpoints in the background", OPT_MORE},
     {"on-checkpoint-error", OPT_CHOICE, FIELD(on_checkpoint_error), "stop", 0, 0, on_errors, NULL,
-     "action when a checkpoint other than the last cannot be written", OPT_MORE},
+     "action when a checkpoint cannot be written; a failure of the last one is always an error", OPT_MORE},
     {"keep", OPT_INT, FIELD(keep), "3", 1, 1000000, NULL, "K", "number of checkpoints to keep", OPT_COMMON},
     {"log-every", OPT_INT, FIELD(log_every), "100", 1, 1e15, NULL, "N",
      "interval of log lines, in steps, when no progress bar is shown", OPT_MORE},
@@ -89,12 +90,12 @@ static const opt_t table[] = {
     {"trace", OPT_STRING, FIELD(trace), NULL, 0, 0, NULL, "FILE",
      "write a timeline of all ranks, for ui.perfetto.dev or chrome://tracing", OPT_COMMON},
     {"trace-steps", OPT_INT, FIELD(trace_steps), "1000", 0, 1e15, NULL, "N",
-     "steps to trace, from the first; 0: as many as fit in 64 MB per rank", OPT_MORE},
+     "steps to trace, from the first, within 64 MiB per rank; 0: as many as fit", OPT_MORE},
 };
 enum { N_OPTIONS = sizeof table / sizeof table[0], TEXT_MAX = 4200, MAX_CONFIG = 1 << 20 };
 
-/* What may change on --resume. Of these, the first kind belongs to a run and is never taken from the
- * checkpoint; the second is, unless given. Documented in docs/checkpoints.md. */
+/* Options that may change on --resume. Per-run options never come from the checkpoint; those of may_change
+ * do, unless given. Documented in docs/checkpoints.md. */
 const char *const train_options_per_run[] = {
     "config",      "print-config",   "out",           "overwrite",      "resume",    "trace",
     "trace-steps", "tensorboard",    "device",        "comm",           "threads",   "timeout",
@@ -141,7 +142,8 @@ static err_t parse_checkpoint_every(train_options_t *o)
     bool minutes = *end == 'm' && end[1] == '\0';
     bool whole = value < 1e15 && (double)(int64_t)value >= value;
     if (end == o->checkpoint_every || !(value > 0) || (*end && !minutes) || (!minutes && !whole))
-        RAISE(ERR_USAGE, "--checkpoint-every wants steps (500) or minutes (10m), not '%s'",
+        RAISE(ERR_USAGE,
+              "invalid --checkpoint-every '%s': expected steps such as 500, or minutes such as 10m",
               o->checkpoint_every);
     if (minutes)
         o->checkpoint_sec = 60 * value;
@@ -150,7 +152,7 @@ static err_t parse_checkpoint_every(train_options_t *o)
     return ERR_OK;
 }
 
-/* Two ways to say one thing: where the command line has one of them, a file's other one does not count. */
+/* Alternatives: one on the command line overrides the other in a config file. */
 static const char *const pairs[][2] = {{"epochs", "steps"}, {"batch", "batch-per-rank"}};
 
 static uint64_t bit_of(const char *key)
@@ -161,8 +163,8 @@ static uint64_t bit_of(const char *key)
     return 0;
 }
 
-/* The partners of what was given. */
-static uint64_t partners(uint64_t given)
+/* The alternatives to the given options. */
+static uint64_t alternatives_to(uint64_t given)
 {
     uint64_t bits = 0;
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
@@ -177,7 +179,7 @@ err_t train_options_read_config(const train_options_t *options, opt_group_t grou
     char *text = NULL;
     *storage = NULL;
     if (!options->config) return ERR_OK;
-    uint64_t settled = partners(groups[0].given) & ~groups[0].given;
+    uint64_t settled = alternatives_to(groups[0].given) & ~groups[0].given;
     groups[0].given |= settled; /* given options are not read from the file */
     err_t err = fs_read_text(options->config, MAX_CONFIG, &text);
     if (err == ERR_OK) err = opt_config_read(groups, TRAIN_N_GROUPS, text, options->config, storage);
@@ -186,32 +188,31 @@ err_t train_options_read_config(const train_options_t *options, opt_group_t grou
     return err;
 }
 
-/* What is fastest differs from one start to the next. */
+/* The fastest algorithm differs from one start to the next. */
 static err_t check_algorithms(train_options_t *o, const opt_group_t groups[TRAIN_N_GROUPS])
 {
-    if (!o->algorithms[0]) RAISE(ERR_USAGE, "--algorithms is empty; it takes fixed, measure or a file");
+    if (!o->algorithms[0]) RAISE(ERR_USAGE, "invalid --algorithms '': expected fixed, measure or a file");
     if (!o->reproducible || strcmp(o->algorithms, "measure") != 0) return ERR_OK;
     if (opt_given(groups, TRAIN_N_GROUPS, "algorithms"))
-        RAISE(ERR_USAGE,
-              "--reproducible allows nothing that is chosen by measuring; give --algorithms fixed, "
-              "or a file");
+        RAISE(ERR_USAGE, "--reproducible excludes --algorithms measure; use --algorithms fixed, or a file");
     o->algorithms = "fixed";
     return ERR_OK;
 }
 
-/* What would make the number of ranks visible, or the order of sums. */
+/* Refuses options that would make results depend on the number of ranks or the order of sums. */
 static err_t check_reproducible(train_options_t *o)
 {
     if (o->sync_bn && o->bn_group)
-        RAISE(ERR_USAGE, "--sync-bn and --bn-group exclude each other; give one of them");
+        RAISE(ERR_USAGE, "--sync-bn and --bn-group are mutually exclusive; give one of them");
     if (!o->reproducible) return ERR_OK;
     if (o->sync_bn)
-        RAISE(ERR_USAGE, "--reproducible computes shards one after another, so that --sync-bn can't be had; "
-                         "each shard has its own statistics");
+        RAISE(ERR_USAGE,
+              "--sync-bn is not available with --reproducible, which computes one shard at a time; "
+              "use --bn-group");
     if (strcmp(o->schedule.lr_scale, "none") != 0)
         RAISE(ERR_USAGE,
-              "--lr-scale %s makes the rate depend on the number of ranks, --reproducible must not; "
-              "give --lr-scale none and the rate as --lr",
+              "--lr-scale %s makes the learning rate depend on the number of ranks, which --reproducible "
+              "excludes; use --lr-scale none and set the rate by --lr",
               o->schedule.lr_scale);
     if (!o->runtime.threads) o->runtime.threads = 1;
     return ERR_OK;
@@ -220,27 +221,28 @@ static err_t check_reproducible(train_options_t *o)
 err_t train_options_check(train_options_t *o, const opt_group_t groups[TRAIN_N_GROUPS])
 {
     if (o->batch && o->batch_per_rank)
-        RAISE(ERR_USAGE, "--batch and --batch-per-rank exclude each other; give one of them");
+        RAISE(ERR_USAGE, "--batch and --batch-per-rank are mutually exclusive; give one of them");
     if (o->steps && opt_given(groups, TRAIN_N_GROUPS, "epochs") && opt_given(groups, TRAIN_N_GROUPS, "steps"))
-        RAISE(ERR_USAGE, "--epochs and --steps exclude each other; give one of them");
+        RAISE(ERR_USAGE, "--epochs and --steps are mutually exclusive; give one of them");
     if (strcmp(o->resume, "auto") == 0 && !o->out)
-        RAISE(ERR_USAGE, "--resume auto wants --out, the folder of the run to continue");
+        RAISE(ERR_USAGE, "--resume auto requires --out, the folder of the run to continue");
     if (strcmp(o->resume, "none") != 0 && o->overwrite)
-        RAISE(ERR_USAGE, "--overwrite removes what --resume %s would continue; give one of them", o->resume);
+        RAISE(ERR_USAGE, "--overwrite deletes the run that --resume %s would continue; give one of them",
+              o->resume);
     if (!o->batch && !o->batch_per_rank) o->batch = 64;
-    if (o->out && !o->out[0]) RAISE(ERR_USAGE, "--out is empty; it takes a folder (. for this one)");
+    if (o->out && !o->out[0]) RAISE(ERR_USAGE, "invalid --out '': expected a folder (. is the current one)");
     TRY(check_reproducible(o));
     TRY(transform_check(&o->transform));
-    /* What --print-config wrote is no request. */
+    /* --print-config writes the default, which is not a request. */
     if (!o->weights && strcmp(o->weights_names, "torchvision") != 0)
-        RAISE(ERR_USAGE, "--weights-names is for --weights FILE.npz, which is not given");
+        RAISE(ERR_USAGE, "--weights-names requires --weights FILE.npz");
     if (o->tensorboard && !o->tensorboard[0])
-        RAISE(ERR_USAGE, "--tensorboard is empty; it takes a folder (. for this one)");
+        RAISE(ERR_USAGE, "invalid --tensorboard '': expected a folder (. is the current one)");
     TRY(check_algorithms(o, groups));
     TRY(optim_options_check(&o->optim));
     if (!(o->schedule.lr > 0)) o->schedule.lr = optim_default_rate(o->optim.optimizer);
     TRY(parse_checkpoint_every(o));
-    /* What a checkpoint could not keep is found before the training that it would keep. */
+    /* Options that a checkpoint cannot store fail here, before any training. */
     char *text;
     TRY(opt_config_write(groups, TRAIN_N_GROUPS, train_options_per_run, &text));
     mem_free(&text);
@@ -256,7 +258,7 @@ err_t train_options_inherit(train_options_t *options, opt_group_t groups[TRAIN_N
     TRY(opt_config_read(old_groups, TRAIN_N_GROUPS, saved, "the checkpoint's options", storage));
 
     char refused[512] = "";
-    uint64_t settled = partners(groups[0].given);
+    uint64_t settled = alternatives_to(groups[0].given);
     for (int g = 0; g < TRAIN_N_GROUPS; g++)
         for (int i = 0; i < groups[g].n; i++) {
             const char *key = groups[g].table[i].key;
@@ -275,8 +277,8 @@ err_t train_options_inherit(train_options_t *options, opt_group_t groups[TRAIN_N
                      key, now, then);
         }
     if (refused[0])
-        RAISE(ERR_USAGE,
-              "a resumed run cannot change %s; leave it out, or start a new run with --resume none", refused);
+        RAISE(ERR_USAGE, "a resumed run cannot change %s; omit it, or start a new run with --resume none",
+              refused);
     return train_options_check(options, groups);
 }
 

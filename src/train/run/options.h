@@ -30,26 +30,29 @@ typedef struct train_options {
 
 enum { TRAIN_N_GROUPS = 7 };
 
-/* The groups bound to `options`, with defaults set. */
+/* Binds the groups to `options` and sets the defaults. */
 err_t train_options_bind(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS]);
 
-/* --config: reads the file for what the command line did not give. *storage as train_options_inherit. */
+/* --config: reads options that the command line did not give. *storage as in train_options_inherit. */
 err_t train_options_read_config(const train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS],
                                 char **storage);
 
-/* Conflicts and derived values; after parsing and before MPI. */
+/* Refuses conflicts and derives values; called after parsing, before MPI. */
 err_t train_options_check(train_options_t *options, const opt_group_t groups[TRAIN_N_GROUPS]);
 
-/* Options that belong to one start of the program and not to the training: not kept in checkpoints. */
+/* Options of a single start of the program; checkpoints do not keep them. NULL ends the list. */
 extern const char *const train_options_per_run[];
 
-/* --resume: takes options that the user did not give from the checkpoint's (`saved`: "key = value" lines).
- * ERR_USAGE naming those given with another value that must not change. *storage holds their text; mem_free
- * it after the last use of the options. */
+/* --resume: takes options that the user did not give from the checkpoint.
+ *
+ *   saved    the checkpoint's options, "key = value" lines
+ *   storage  receives the text of the options; mem_free it after their last use
+ *
+ * ERR_USAGE names given options that differ and must not change. */
 err_t train_options_inherit(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS], const char *saved,
                             char **storage);
 
-/* How the run of these saved options transforms images. */
+/* The image transform of a run, from its saved options. */
 err_t train_options_transform(const char *saved, transform_settings_t *out);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Chooses and prepares a run's output folder, deals with an earlier run in it, and opens its files. */
+/* Chooses and prepares a run's output folder, clears or refuses an earlier run in it, and opens its files.
+ * Writing them is left to train/output and store/checkpoint. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 #include "store/checkpoint/store.h"
 #include "train/run/trainer.h"
 
-/* Steps of the folder's checkpoints. A folder that is not there yet has none. */
+/* Steps of the folder's checkpoints; none if the folder does not exist. */
 static err_t list_checkpoints(const char *folder, int64_t **steps, int *n)
 {
     *steps = NULL;
@@ -18,7 +19,7 @@ static err_t list_checkpoints(const char *folder, int64_t **steps, int *n)
     return fs_is_folder(folder) ? checkpoint_store_list(folder, steps, n) : ERR_OK;
 }
 
-/* --overwrite removes only what a run made. */
+/* --overwrite deletes only the files of a run. */
 static err_t clear_earlier_run(const char *folder, const char *metrics, const int64_t *steps, int n)
 {
     char path[FS_PATH_MAX];
@@ -30,7 +31,7 @@ static err_t clear_earlier_run(const char *folder, const char *metrics, const in
     return ERR_OK;
 }
 
-/* Found out before --overwrite removes anything. */
+/* Fails before --overwrite deletes anything. */
 static err_t make_tensorboard_folder(const char *folder)
 {
     if (!folder) return ERR_OK;
@@ -53,8 +54,8 @@ static err_t make_out_folder(trainer_t *t)
     TRY(fs_join(metrics, t->out, "metrics.jsonl"));
     TRY(list_checkpoints(t->out, &steps, &n));
     err_t err = ERR_OK;
-    /* Files of steps to come would be taken for the newest state; those that --resume auto passed over won't.
-     */
+    /* Checkpoints of later steps would pass for the newest state, except damaged ones that --resume auto
+     * skipped. */
     bool ahead = n > 0 && t->resumed_from[0] && strcmp(o->resume, "auto") != 0 && steps[0] > t->at.step;
     bool earlier = (n > 0 || fs_exists(metrics)) && strcmp(o->resume, "none") == 0;
     if (earlier && !o->overwrite)
@@ -66,7 +67,7 @@ static err_t make_out_folder(trainer_t *t)
     else if (ahead)
         err = err_raise(
             ERR_USAGE, __FILE__, __LINE__,
-            "%s holds checkpoints up to step %lld, but the run resumes at step %lld of %s; give another "
+            "%s holds checkpoints up to step %lld, but the run resumes at step %lld from %s; choose another "
             "--out, or move the newer ones away",
             t->out, (long long)steps[0], (long long)t->at.step, t->resumed_from);
     else if (earlier)
@@ -93,12 +94,12 @@ err_t trainer_open_out(trainer_t *t)
 {
     err_t err = ERR_OK;
     if (t->comm->rank == 0) err = make_out_folder(t);
-    /* Twice the writer's patience is within the others', so that the disk is blamed and not rank 0. */
+    /* The writer times out before the ranks that wait for rank 0, so that the error names the disk. */
     int64_t n_floats = (1 + t->optim->n_buffers) * t->graph->n_flat_params + t->graph->n_flat_states;
     if (t->comm->rank == 0 && err == ERR_OK)
         err = ckpt_async_open(n_floats * (int64_t)sizeof(float), 0.45 * t->options->runtime.timeout_sec,
                               &t->writer);
-    TRY(comm_agree(t->comm, err, "making the output folder"));
+    TRY(comm_agree(t->comm, err, "creating the output folder"));
     TRY(comm_agree(t->comm, metrics_open(&t->metrics, t->out, t->comm->rank == 0), "opening metrics"));
     const char *events = t->comm->rank == 0 ? t->options->tensorboard : NULL;
     return comm_agree(t->comm, tensorboard_open(&t->tensorboard, events, t->at.step),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One CUDA graph for each batch size. Which part of a step is recorded is decided in step.c. */
+/* One CUDA graph for each batch size. What part of a step is recorded is left to step.c. */
 #include "train/run/recorded_step.h"
 
 #include <string.h>
@@ -8,9 +8,9 @@ err_t recorded_step_open(const backend_t *backend, const char *choice, const cha
                          recorded_step_t *out)
 {
     *out = (recorded_step_t){.backend = backend, .why_not = why_not};
-    if (!backend->graph) out->why_not = "only a GPU's work can be recorded";
+    if (!backend->graph) out->why_not = "only steps on a GPU can be recorded";
     if (strcmp(choice, "on") == 0 && out->why_not)
-        RAISE(ERR_USAGE, "--cuda-graph on can't be had: %s; use --cuda-graph auto", out->why_not);
+        RAISE(ERR_USAGE, "--cuda-graph on is not available: %s; use --cuda-graph auto", out->why_not);
     if (strcmp(choice, "off") == 0) out->why_not = "switched off";
     return ERR_OK;
 }

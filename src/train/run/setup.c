@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Builds a run: rank 0 decides and broadcasts, every rank builds, all agree. Data, model, executor,
- * gradients, prefetcher, and their teardown. */
+/* Sets up and tears down a run: data, model, executor, gradients, prefetcher. Rank 0 decides and broadcasts,
+ * every rank builds, all agree. The steps are left to loop.c. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,12 +28,12 @@ static err_t compare_data(trainer_t *t)
     if (t->dataset->info.hash != first)
         err = err_raise(
             ERR_DATA, __FILE__, __LINE__,
-            "%s on host %s holds other data than on rank 0's host; copy the same files to every host",
+            "%s on host %s differs from the data on rank 0's host; copy the same files to every host",
             t->dataset->info.source, t->comm->topo.host_name);
     return comm_agree(t->comm, err, "comparing data");
 }
 
-/* Images in folders and shards are transformed as their dataset was told, those in memory by the loader. */
+/* Datasets of folders and shards transform their own images; the loader transforms images in memory. */
 static err_t check_transform(trainer_t *t)
 {
     const dataset_info_t *info = &t->dataset->info;
@@ -41,12 +41,12 @@ static err_t check_transform(trainer_t *t)
         return transform_resolve_in_memory(&t->transform, info->channels, t->data_where);
     if (!info->transform[0] && random_affine_active(&t->transform.affine))
         RAISE(ERR_USAGE,
-              "--augment-... options are not for %s with --input-size: its pixels are random already",
+              "--augment-... options do not apply to %s with --input-size: its pixels are already random",
               t->data_where);
     return ERR_OK;
 }
 
-static err_t open_data(trainer_t *t)
+static err_t trainer_open_data(trainer_t *t)
 {
     data_choice_t choice = {"", ""};
     t->transform = transform_settings(&t->options->transform);
@@ -69,26 +69,31 @@ static err_t plan_steps(trainer_t *t)
     int64_t n_train = t->dataset->info.n_samples[SPLIT_TRAIN];
     t->global_batch = o->batch ? o->batch : o->batch_per_rank * t->comm->size;
     if (t->global_batch < t->comm->size)
-        RAISE(ERR_USAGE, "--batch %lld is smaller than the %d ranks; every rank needs a sample",
+        RAISE(ERR_USAGE, "--batch %lld is smaller than the %d ranks; every rank needs at least one sample",
               (long long)t->global_batch, t->comm->size);
     int64_t n_shards = o->reproducible ? o->reproducible : t->comm->size;
     int64_t n_groups = t->global_batch / (o->bn_group ? o->bn_group : 1);
     if (n_shards % t->comm->size != 0)
-        RAISE(ERR_USAGE,
-              "--reproducible %lld wants a number of ranks that divides %lld, not %d; change -np, or the "
-              "number "
-              "of shards (which is another run)",
-              (long long)n_shards, (long long)n_shards, t->comm->size);
+        RAISE(
+            ERR_USAGE,
+            "--reproducible %lld requires a number of ranks that divides %lld, not %d; change -np, or start "
+            "a new run with another number of shards",
+            (long long)n_shards, (long long)n_shards, t->comm->size);
     if (n_groups < n_shards && o->bn_group)
-        RAISE(ERR_USAGE, "a batch of %lld has %lld groups of --bn-group %lld, too few for %lld %s",
+        RAISE(ERR_USAGE,
+              "a batch of %lld has %lld groups of --bn-group %lld, too few for %lld %s; choose a larger "
+              "--batch",
               (long long)t->global_batch, (long long)n_groups, (long long)o->bn_group, (long long)n_shards,
               o->reproducible ? "shards" : "ranks");
     if (n_groups < n_shards)
-        RAISE(ERR_USAGE, "--reproducible %lld cuts a batch of %lld into more shards than it has samples",
-              (long long)n_shards, (long long)t->global_batch);
+        RAISE(
+            ERR_USAGE,
+            "--reproducible %lld cuts a batch of %lld into more shards than it has samples; choose a larger "
+            "--batch",
+            (long long)n_shards, (long long)t->global_batch);
     if (t->global_batch > n_train)
-        RAISE(ERR_USAGE, "a batch of %lld is more than the %lld training samples", (long long)t->global_batch,
-              (long long)n_train);
+        RAISE(ERR_USAGE, "a batch of %lld exceeds the %lld training samples; choose a smaller --batch",
+              (long long)t->global_batch, (long long)n_train);
     sampler_options_t sampler = {.n_samples = n_train,
                                  .global_batch = t->global_batch,
                                  .n_shards = (int)o->reproducible,
@@ -104,7 +109,7 @@ static err_t plan_steps(trainer_t *t)
     return schedule_make(&o->schedule, &run, &t->schedule, &t->plateau);
 }
 
-/* Synchronised batch norm waits for every rank in every part of every batch. */
+/* Synchronized batch norm waits for every rank in every part of every batch, so none may be empty. */
 static err_t check_norms(const trainer_t *t)
 {
     const train_options_t *o = t->options;
@@ -118,7 +123,7 @@ static err_t check_norms(const trainer_t *t)
     int64_t fewest = ragged ? ragged : t->global_batch, n_parts = t->comm->size * o->accumulate;
     if (o->sync_bn && fewest < n_parts)
         RAISE(ERR_USAGE,
-              "--sync-bn wants a sample in each of the %lld parts of a batch (ranks times --accumulate), but "
+              "--sync-bn needs a sample in each of the %lld parts of a batch (ranks times --accumulate), but "
               "the last batch of an epoch has %lld; choose another --batch",
               (long long)n_parts, (long long)fewest);
     return ERR_OK;
@@ -133,7 +138,7 @@ static err_t build_model(trainer_t *t)
                                .label_smoothing = t->options->label_smoothing,
                                .norm_group = t->options->bn_group};
     bool known = model_compute(t->options->precision, &options.compute);
-    ASSERT(known); /* the option's table lists what there is */
+    ASSERT(known); /* the option's table lists model_precisions */
     TRY(model_build(t->options->model, &options, &t->graph));
     TRY(check_norms(t));
     const backend_t *backend = t->runtime.backend;
@@ -153,8 +158,8 @@ int trainer_loader_threads(const trainer_t *t)
     return prefetcher_threads(&t->runtime, t->dataset, t->options->loader.threads);
 }
 
-/* Images in memory cannot be bad. */
-static corrupt_samples_t *trainer_bad(trainer_t *t)
+/* Images in memory cannot be corrupt. */
+static corrupt_samples_t *trainer_corrupt_samples(trainer_t *t)
 {
     return t->dataset->ops->read ? &t->bad : NULL;
 }
@@ -183,9 +188,8 @@ static err_t prepare_batch(trainer_t *t, int64_t n)
     return ERR_OK;
 }
 
-/* The sizes of whole batches: the last batch of an epoch is computed by the backend's rule, and not worth
- * measuring for. */
-static err_t choose_algorithms(trainer_t *t)
+/* Measures for whole batches only; the smaller last batch of an epoch uses the backend's rule. */
+static err_t trainer_choose_algorithms(trainer_t *t)
 {
     algorithm_request_t request = {.option = t->options->algorithms,
                                    .option_given = opt_given(t->groups, TRAIN_N_GROUPS, "algorithms"),
@@ -205,7 +209,7 @@ static err_t choose_algorithms(trainer_t *t)
     return algorithm_choice_make(&request, &t->algorithms);
 }
 
-/* Batch norm's sums over the ranks. */
+/* exec_options_t.sum_shared, for --sync-bn. */
 static err_t sum_over_ranks(void *comm, double *values, int64_t n)
 {
     return comm_allreduce(comm, values, n, DTYPE_F64, COMM_SUM, "batch norm statistics");
@@ -234,7 +238,7 @@ static err_t build_executor(trainer_t *t)
                                       .dataset = t->dataset,
                                       .split = evaluation_split(t->dataset),
                                       .norm = t->dataset->info.norm,
-                                      .bad = trainer_bad(t),
+                                      .bad = trainer_corrupt_samples(t),
                                       .n_threads = trainer_loader_threads(t),
                                       .timeout_sec = t->options->runtime.timeout_sec};
     TRY(evaluator_open(&evaluation, &t->evaluator));
@@ -244,7 +248,7 @@ static err_t build_executor(trainer_t *t)
     return ERR_OK;
 }
 
-static err_t open_feed(trainer_t *t)
+static err_t open_prefetcher(trainer_t *t)
 {
     loader_options_t options = {
         .dataset = t->dataset,
@@ -262,12 +266,12 @@ static err_t open_feed(trainer_t *t)
         .seed = (uint64_t)t->options->seed,
         .random = true,
         .transform = t->dataset->ops->read ? NULL : &t->transform,
-        .bad = trainer_bad(t),
+        .bad = trainer_corrupt_samples(t),
     };
     return prefetcher_open(&options, t->runtime.backend, &t->prefetcher);
 }
 
-static err_t open_shards(trainer_t *t)
+static err_t open_virtual_shards(trainer_t *t)
 {
     if (!t->options->reproducible) return ERR_OK;
     TRY(mem_new(sizeof *t->shards, "shards", &t->shards));
@@ -290,7 +294,7 @@ static err_t begin_trace(trainer_t *t)
     return trace_file_begin(t->comm, &options, &t->trace);
 }
 
-/* Gradients: the communicator's memory, which the backend computes into, or has a side of its own to. */
+/* Gradients live in the communicator's memory. The backend writes there directly or through its own copy. */
 static err_t open_gradients(trainer_t *t)
 {
     int64_t n = t->graph->n_flat_params + TAIL_COUNT;
@@ -302,46 +306,46 @@ static err_t open_gradients(trainer_t *t)
                            .n_min = bucket_floats(t->options->runtime.bucket, t->graph->n_flat_params)};
     err_t err =
         hd_buffer_wrap(t->runtime.backend, n_bytes, "gradients", t->buffer.data, t->buffer.device, &t->grads);
-    return comm_agree(t->comm, err, "making the gradient buffers");
+    return comm_agree(t->comm, err, "allocating gradient buffers");
 }
 
-/* What of a step the host must see before it goes on; NULL: nothing. */
+/* Why the host must intervene within a step, which then cannot be recorded; NULL if it need not. */
 static const char *why_no_recording(const trainer_t *t)
 {
     const train_options_t *o = t->options;
     if (o->accumulate > 1) return "with --accumulate a step has several parts";
-    if (o->reproducible) return "--reproducible adds gradients up on the host";
-    if (o->sync_bn) return "--sync-bn adds statistics up on the host";
-    if (o->trace) return "--trace wants to see the layers";
+    if (o->reproducible) return "--reproducible sums gradients on the host";
+    if (o->sync_bn) return "--sync-bn sums statistics on the host";
+    if (o->trace) return "--trace times every layer";
     return NULL;
 }
 
 err_t trainer_build(trainer_t *t)
 {
     comm_t *comm = t->comm;
-    TRY(open_data(t));
+    TRY(trainer_open_data(t));
     TRY(comm_agree(comm, plan_steps(t), "planning steps"));
     TRY(comm_agree(comm, build_model(t), "building the model"));
     TRY(open_gradients(t));
-    TRY(choose_algorithms(t));
+    TRY(trainer_choose_algorithms(t));
     err_t err = recorded_step_open(t->runtime.backend, t->options->runtime.cuda_graph, why_no_recording(t),
                                    &t->recorded);
-    TRY(comm_agree(comm, err, "choosing how steps run"));
+    TRY(comm_agree(comm, err, "deciding on recorded steps"));
     return comm_agree(comm, build_executor(t), "planning the model");
 }
 
 err_t trainer_begin(trainer_t *t)
 {
-    TRY(comm_agree(t->comm, open_shards(t), "making shards"));
-    /* Equal by construction; broadcast, so that a host whose libm differs in a last bit joins in too. */
+    TRY(comm_agree(t->comm, open_virtual_shards(t), "allocating shards"));
+    /* Initial weights are equal by construction, unless a host's libm differs in the last bit. */
     TRY(comm_broadcast(t->comm, t->params.host, t->graph->n_flat_params * (int64_t)sizeof(float), 0,
-                       "sending weights"));
+                       "broadcasting weights"));
     err_t err = hd_buffer_push_all(&t->params);
     if (err == ERR_OK) err = hd_buffer_push_all(&t->states);
     if (err == ERR_OK) err = optim_push(t->optim);
     if (err == ERR_OK) err = backend_sync(t->runtime.backend);
-    TRY(comm_agree(t->comm, err, "sending weights"));
-    return comm_agree(t->comm, open_feed(t), "starting the loader");
+    TRY(comm_agree(t->comm, err, "broadcasting weights"));
+    return comm_agree(t->comm, open_prefetcher(t), "starting the loader");
 }
 
 err_t trainer_setup(trainer_t *t)
@@ -381,6 +385,6 @@ void trainer_teardown(trainer_t *t)
     mem_free(&t->shards);
     hd_buffer_free(&t->states);
     mem_free(&t->step_rates);
-    metrics_close(&t->metrics); /* after an error; otherwise it is closed already */
+    metrics_close(&t->metrics); /* does nothing unless an error ended the run */
     tensorboard_close(&t->tensorboard);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a checkpoint of a training run contains, how it is handed to the writer, and how a run resumes from
- * it. */
+/* Checkpoints of a run: their contents, handing them to the writer, resuming from them. The file format is
+ * left to store/checkpoint, the model's part of it to train/weights. */
 #include <stdio.h>
 #include <string.h>
 
@@ -28,8 +28,6 @@ err_t trainer_average_states(trainer_t *t)
     return hd_buffer_push_all(&t->states);
 }
 
-/* Rank 0: what has come of the last write, if it has ended. Its failure is an error, or, as asked, a warning.
- */
 err_t trainer_poll_checkpoint(trainer_t *t)
 {
     ckpt_result_t result;
@@ -45,11 +43,11 @@ err_t trainer_poll_checkpoint(trainer_t *t)
     t->last_write = result.error;
     if (result.error.code == ERR_OK || strcmp(t->options->on_checkpoint_error, "stop") == 0)
         return err_put(&result.error);
-    log_warn("%s; the run goes on and tries again at the next checkpoint", result.error.message);
+    log_warn("%s; training continues and retries at the next checkpoint", result.error.message);
     return ERR_OK;
 }
 
-static err_t submit(trainer_t *t)
+static err_t submit_checkpoint(trainer_t *t)
 {
     const dataset_info_t *info = &t->dataset->info;
     char *options = NULL;
@@ -91,7 +89,7 @@ static err_t submit(trainer_t *t)
     return err;
 }
 
-/* A GPU changes only its own side. */
+/* On a GPU, a step changes only the device side; the writer copies from the host side. */
 void trainer_release_weights(trainer_t *t)
 {
     if (!t->writer || t->runtime.backend->memory) return;
@@ -100,15 +98,15 @@ void trainer_release_weights(trainer_t *t)
     t->checkpoint_stall_sec += clock_sec() - start;
 }
 
-/* Rank 0. `wait`: until it is on the device. */
-static err_t write_checkpoint(trainer_t *t, bool wait)
+/* Rank 0. */
+static err_t save_on_rank_0(trainer_t *t, bool wait)
 {
     double start = clock_sec();
     TRY(ckpt_async_wait(t->writer));
     TRY(trainer_poll_checkpoint(t));
     TRY(hd_buffer_pull_all(&t->params));
     TRY(optim_pull(t->optim));
-    TRY(submit(t));
+    TRY(submit_checkpoint(t));
     if (wait) TRY(ckpt_async_wait(t->writer));
     t->checkpoint_stall_sec = clock_sec() - start;
     return wait ? trainer_poll_checkpoint(t) : ERR_OK;
@@ -119,7 +117,7 @@ err_t trainer_checkpoint(trainer_t *t, bool wait)
     watchdog_phase("writing the checkpoint of step %lld", (long long)t->at.step);
     double start = clock_sec();
     TRY(trainer_average_states(t));
-    err_t err = t->comm->rank == 0 ? write_checkpoint(t, wait || !t->options->checkpoint_async) : ERR_OK;
+    err_t err = t->comm->rank == 0 ? save_on_rank_0(t, wait || !t->options->checkpoint_async) : ERR_OK;
     t->last_checkpoint_step = t->at.step;
     t->last_checkpoint_sec = clock_sec();
     err = comm_agree(t->comm, err, "writing a checkpoint");
@@ -132,12 +130,12 @@ err_t trainer_finish_checkpoints(trainer_t *t)
     err_t err = ERR_OK;
     if (t->writer) err = ckpt_async_wait(t->writer);
     if (err == ERR_OK) err = trainer_poll_checkpoint(t);
-    /* --on-checkpoint-error continue hopes for a later one; after the last there is none. */
+    /* --on-checkpoint-error continue relies on a later checkpoint; the last has none. */
     if (err == ERR_OK) err = err_put(&t->last_write);
     return comm_agree(t->comm, err, "finishing the last checkpoint");
 }
 
-/* Rank 0: the file that --resume means; "" for a run that starts at the beginning. */
+/* Rank 0: resolves --resume to a file; "" for a new run. */
 static err_t choose_checkpoint(const trainer_t *t, char *path)
 {
     const char *resume = t->options->resume;
@@ -159,7 +157,7 @@ static err_t read_options(const char *path, char **out, char **algorithms)
     TRY(checkpoint_open(path, &checkpoint));
     err_t err = checkpoint_get_text(checkpoint, "options", &text);
     if (err == ERR_OK) err = mem_strdup(text, out);
-    /* Checkpoints of earlier versions have none. */
+    /* Missing in checkpoints of earlier versions. */
     if (err == ERR_OK && checkpoint_find_attr(checkpoint, "algorithms"))
         err = checkpoint_get_text(checkpoint, "algorithms", &text);
     else
@@ -182,33 +180,32 @@ err_t trainer_find_checkpoint(trainer_t *t)
     TRY_OUT(err, comm_broadcast(t->comm, t->resumed_from, sizeof t->resumed_from, 0, "finding a checkpoint"));
     if (!t->resumed_from[0]) goto out;
     int64_t n_bytes = text ? (int64_t)strlen(text) + 1 : 0;
-    TRY_OUT(err, comm_broadcast(t->comm, &n_bytes, sizeof n_bytes, 0, "sending options"));
+    TRY_OUT(err, comm_broadcast(t->comm, &n_bytes, sizeof n_bytes, 0, "broadcasting options"));
     if (!text) err = mem_new((size_t)n_bytes, "options", &text);
-    TRY_OUT(err, comm_agree(t->comm, err, "sending options"));
-    TRY_OUT(err, comm_broadcast(t->comm, text, n_bytes, 0, "sending options"));
+    TRY_OUT(err, comm_agree(t->comm, err, "broadcasting options"));
+    TRY_OUT(err, comm_broadcast(t->comm, text, n_bytes, 0, "broadcasting options"));
     err = train_options_inherit(t->options, t->groups, text, &t->saved_options);
-    err = comm_agree(t->comm, err, "taking over options");
+    err = comm_agree(t->comm, err, "inheriting options");
 out:
     mem_free(&text);
     return err;
 }
 
-/* The position is only good for the same data, cut into the same batches. */
+/* A position is valid only for the same data in the same batches. */
 static err_t check_same_run(const trainer_t *t, const checkpoint_t *checkpoint)
 {
     const char *saved;
     int64_t global_batch;
     TRY(checkpoint_get_text(checkpoint, "data_xxh3", &saved));
     if (strcmp(dataset_hash(&t->dataset->info).text, saved) != 0)
-        RAISE(ERR_DATA, "%s was trained on other data than %s; give --data the same files", t->resumed_from,
-              t->dataset->info.source);
+        RAISE(ERR_DATA, "%s was not trained on the data of %s; point --data to the same files",
+              t->resumed_from, t->dataset->info.source);
     TRY(checkpoint_get_int(checkpoint, "global_batch", &global_batch));
     if (global_batch != t->global_batch)
-        RAISE(
-            ERR_USAGE,
-            "%s was trained with %lld samples a step, this run has %lld; give --batch %lld (--batch-per-rank "
-            "depends on the number of ranks)",
-            t->resumed_from, (long long)global_batch, (long long)t->global_batch, (long long)global_batch);
+        RAISE(ERR_USAGE,
+              "%s was trained with a global batch of %lld, this run has %lld; use --batch %lld "
+              "(--batch-per-rank depends on the number of ranks)",
+              t->resumed_from, (long long)global_batch, (long long)t->global_batch, (long long)global_batch);
     return ERR_OK;
 }
 
@@ -226,12 +223,13 @@ static err_t read_position(const trainer_t *t, const checkpoint_t *checkpoint, t
     TRY(checkpoint_get_int(checkpoint, "epoch_n_correct", &at->n_correct));
     TRY(checkpoint_get_int(checkpoint, "epoch_n_samples", &at->n_samples));
     if (at->step < 0 || at->epoch < 0 || at->batch < 0 || at->batch >= sampler_batches(t->sampler))
-        RAISE(ERR_DATA, "%s: step %lld, epoch %lld, batch %lld is no position of this run", t->resumed_from,
-              (long long)at->step, (long long)at->epoch, (long long)at->batch);
+        RAISE(ERR_DATA,
+              "the position of checkpoint %s (step %lld, epoch %lld, batch %lld) is outside this run",
+              t->resumed_from, (long long)at->step, (long long)at->epoch, (long long)at->batch);
     return ERR_OK;
 }
 
-static err_t load(trainer_t *t)
+static err_t load_checkpoint(trainer_t *t)
 {
     checkpoint_t *checkpoint;
     TRY(checkpoint_open(t->resumed_from, &checkpoint));
@@ -243,8 +241,8 @@ static err_t load(trainer_t *t)
     return err;
 }
 
-/* A new run's, from another program. The weights themselves are sent with everybody's. */
-static err_t take_weights(trainer_t *t)
+/* A new run's --weights. trainer_begin broadcasts the weights; running statistics are broadcast here. */
+static err_t import_weights(trainer_t *t)
 {
     const train_options_t *o = t->options;
     const graph_t *g = t->graph;
@@ -254,20 +252,20 @@ static err_t take_weights(trainer_t *t)
         err = weights_import(o->weights, o->weights_names, g, t->params.host, t->states.host, &t->imported);
     TRY(comm_agree(t->comm, err, "reading --weights"));
     return comm_broadcast(t->comm, t->states.host, g->n_flat_states * (int64_t)sizeof(float), 0,
-                          "sending running statistics");
+                          "broadcasting running statistics");
 }
 
 err_t trainer_restore(trainer_t *t)
 {
-    if (!t->resumed_from[0]) return take_weights(t);
+    if (!t->resumed_from[0]) return import_weights(t);
     const graph_t *g = t->graph;
-    err_t err = t->comm->rank == 0 ? load(t) : ERR_OK;
+    err_t err = t->comm->rank == 0 ? load_checkpoint(t) : ERR_OK;
     TRY(comm_agree(t->comm, err, "loading the checkpoint"));
-    TRY(comm_broadcast(t->comm, &t->at, sizeof t->at, 0, "sending the position"));
-    TRY(comm_broadcast(t->comm, &t->plateau, sizeof t->plateau, 0, "sending the schedule's state"));
+    TRY(comm_broadcast(t->comm, &t->at, sizeof t->at, 0, "broadcasting the position"));
+    TRY(comm_broadcast(t->comm, &t->plateau, sizeof t->plateau, 0, "broadcasting the schedule's state"));
     for (int i = 0; i < t->optim->n_buffers; i++)
         TRY(comm_broadcast(t->comm, t->optim->buffers[i].flat.host, g->n_flat_params * (int64_t)sizeof(float),
-                           0, "sending optimizer state"));
+                           0, "broadcasting optimizer state"));
     return comm_broadcast(t->comm, t->states.host, g->n_flat_states * (int64_t)sizeof(float), 0,
-                          "sending running statistics");
+                          "broadcasting running statistics");
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One training step: data, forward and backward, allreduce, update, on the host or as a CUDA graph. Forward
- * and backward are in step_passes.c. */
+/* One training step: data, allreduce, update, and its times, on the host or as a CUDA graph. Forward and
+ * backward are left to step_passes.c. */
 #include "train/run/step.h"
 
 #include <math.h>
@@ -12,22 +12,22 @@
 #include "cluster/comm/watchdog.h"
 #include "cluster/session/stop.h"
 
-/* What this process has used so far. */
-static struct rusage used(void)
+static struct rusage own_usage(void)
 {
     struct rusage now;
     getrusage(RUSAGE_SELF, &now);
     return now;
 }
 
-static double cpu_sec(const struct rusage *u)
+static double usage_cpu_sec(const struct rusage *u)
 {
     return (double)(u->ru_utime.tv_sec + u->ru_stime.tv_sec) +
            1e-6 * (double)(u->ru_utime.tv_usec + u->ru_stime.tv_usec);
 }
 
-/* The clock of rank 0, its checkpoint writer, and a signal at any rank decide for all, through the tail of
- * the allreduce. Returns rank 0's error, which all will agree on after it. */
+/* Puts this rank's requests into the tail of the allreduce: a checkpoint due by rank 0's clock, a failed
+ * write, a signal at any rank, corrupt samples. Returns the write's error; all agree on it after the
+ * allreduce. */
 static err_t note_requests(trainer_t *t)
 {
     err_t err = t->comm->rank == 0 ? trainer_poll_checkpoint(t) : ERR_OK;
@@ -40,7 +40,7 @@ static err_t note_requests(trainer_t *t)
     return err;
 }
 
-/* Gradients and tail, over all ranks: where they were computed, or in host memory and back. */
+/* Sums gradients and tail over all ranks, on the device or through host memory. */
 static err_t sum_gradients(trainer_t *t)
 {
     static const char what[] = "gradient allreduce";
@@ -56,7 +56,8 @@ static err_t sum_gradients(trainer_t *t)
     return hd_buffer_push_all(&t->grads);
 }
 
-/* The sums of the tail, for the host to see. Where others are waited for it is under the watchdog's eye. */
+/* Copies the summed tail to the host. With a device allreduce this waits for other ranks, so the watchdog is
+ * armed. */
 static err_t read_tail(trainer_t *t)
 {
     if (!step_on_device(t) || t->shards) return ERR_OK;
@@ -80,8 +81,8 @@ static optim_step_t optimizer_step(const trainer_t *t)
                           .guard = step_on_device(t) ? step_device_tail(t) + TAIL_LOSS_SUM : NULL};
 }
 
-/* All ranks have the same summed gradients: what fails here fails everywhere. */
-static err_t update(trainer_t *t)
+/* All ranks have the same summed gradients: a failure here happens on every rank. */
+static err_t update_weights(trainer_t *t)
 {
     optim_step_t step = optimizer_step(t);
     trainer_release_weights(t);
@@ -90,17 +91,17 @@ static err_t update(trainer_t *t)
     return comm_agree(t->comm, err_context(err, "step %lld", (long long)t->at.step), "updating weights");
 }
 
-/* A step on its way. */
+/* A step in progress. */
 typedef struct work {
     trainer_t *t;
     exec_batch_t batch;
     int64_t n_global;
     step_cost_t *cost;
     double begun_comm, begun_update, end;
-    double feed_sec; /* in which the next batch was fetched */
+    double feed_sec; /* spent fetching the next batch */
 } work_t;
 
-/* Whether the host has to see nothing between a step's gradients and its update. */
+/* Whether a step runs from its gradients to its update without the host. */
 static bool runs_through(const trainer_t *t)
 {
     bool on_host = t->comm->size > 1 && !t->buffer.device;
@@ -117,7 +118,7 @@ static err_t compute_and_sum(work_t *w)
     return step_note(t, MARK_COMM, &w->begun_update);
 }
 
-/* All of a step that the host need not see, for recorded_step_record. */
+/* A whole step, for recorded_step_record. */
 static err_t run_through(void *context)
 {
     work_t *w = context;
@@ -143,7 +144,7 @@ static err_t launch_recording(work_t *w, void *recording)
     return t->runtime.backend->graph->launch(recording, &values);
 }
 
-/* What can be recorded of a step: given to the device once more, or for the first times as it is. */
+/* Launches the recording of `work`, recording it first if needed. Runs it directly during the warm-up. */
 static err_t run_or_launch(work_t *w, err_t (*work)(void *context))
 {
     trainer_t *t = w->t;
@@ -154,7 +155,7 @@ static err_t run_or_launch(work_t *w, err_t (*work)(void *context))
     return recording ? launch_recording(w, recording) : work(w);
 }
 
-/* Up to the summed gradients, and where nothing is in the way to the new weights. */
+/* Runs a step up to the summed gradients, or where runs_through up to the new weights. */
 static err_t begin_work(work_t *w)
 {
     trainer_t *t = w->t;
@@ -179,13 +180,13 @@ static err_t finish_work(work_t *w)
 {
     trainer_t *t = w->t;
     if (runs_through(t)) return ERR_OK;
-    TRY(update(t));
+    TRY(update_weights(t));
     step_slowdown(t, "optimizer", t->max_local);
     TRY(step_note(t, MARK_UPDATE, &w->end));
     return backend_sync(t->runtime.backend);
 }
 
-/* What the parts of a step took, and their spans in the trace. */
+/* Reads the times of a step's phases and adds their spans to the trace. */
 static err_t read_costs(work_t *w)
 {
     trainer_t *t = w->t;
@@ -208,7 +209,7 @@ static err_t read_costs(work_t *w)
     return step_read_marks(t, MARK_COMM, MARK_UPDATE, MARK_UPDATE, w->end, "optimizer", &cost->optimizer);
 }
 
-static step_result_t result_of(const trainer_t *t, int64_t n_global)
+static step_result_t step_result(const trainer_t *t, int64_t n_global)
 {
     const float *sums = step_tail(t);
     return (step_result_t){.loss = sums[TAIL_LOSS_SUM] / (double)n_global,
@@ -224,7 +225,7 @@ err_t trainer_step(trainer_t *t, step_result_t *result, step_cost_t *cost)
 {
     prefetcher_batch_t data;
     int64_t allocations_before = mem_count();
-    struct rusage before = used(), after;
+    struct rusage before = own_usage(), after;
     double start = clock_sec();
     watchdog_phase("reading the data of step %lld", (long long)t->at.step);
     TRY(prefetcher_next(&t->prefetcher, &data));
@@ -249,7 +250,7 @@ err_t trainer_step(trainer_t *t, step_result_t *result, step_cost_t *cost)
                    .cost = cost};
     err_t mine = note_requests(t);
     TRY(begin_work(&work));
-    *result = result_of(t, data.n_global);
+    *result = step_result(t, data.n_global);
     if (!isfinite(result->loss)) return step_report_nonfinite(t, &work.batch, data.n_global);
     if (result->failed) return comm_agree(t->comm, mine, "writing a checkpoint");
     TRY(finish_work(&work));
@@ -261,8 +262,8 @@ err_t trainer_step(trainer_t *t, step_result_t *result, step_cost_t *cost)
     t->unslowed_sec = cost->total - t->slowed_sec;
     step_trace(t, "step", start, work.end, 0);
     cost->n_allocations = mem_count() - allocations_before;
-    after = used();
+    after = own_usage();
     cost->n_page_faults = after.ru_minflt - before.ru_minflt;
-    cost->cpu = cpu_sec(&after) - cpu_sec(&before);
+    cost->cpu = usage_cpu_sec(&after) - usage_cpu_sec(&before);
     return ERR_OK;
 }

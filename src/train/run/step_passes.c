@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Forward and backward of this rank's part of a step, shard by shard, and the time marks between them.
- * Summing the gradients and the update are left to step.c. */
+/* Forward and backward of this rank's part of a step, shard by shard, with time marks. Summing the gradients
+ * and updating the weights are left to step.c. */
 #include "base/clock.h"
 #include "base/trace.h"
 #include "train/run/step.h"
@@ -44,7 +44,7 @@ bool step_has_parts(const trainer_t *t)
     return t->options->accumulate > 1 || t->shards;
 }
 
-/* One part of a shard; its gradients replace what the buffer held. */
+/* Computes one part of a shard; its gradients overwrite the buffer. */
 static err_t compute_part(trainer_t *t, const exec_batch_t *part, step_cost_t *cost)
 {
     double start, middle, end;
@@ -97,7 +97,7 @@ static exec_batch_t shard_of(const trainer_t *t, const exec_batch_t *batch, int6
     return shard;
 }
 
-static exec_batch_t part_of(const trainer_t *t, const exec_batch_t *shard, int index)
+static exec_batch_t part_of_shard(const trainer_t *t, const exec_batch_t *shard, int index)
 {
     int64_t first, n = trainer_part(t, shard->n, index, &first);
     return slice_of(t, shard, first, n);
@@ -110,7 +110,7 @@ err_t step_report_nonfinite(trainer_t *t, const exec_batch_t *batch, int64_t n_g
     for (int i = 0; err == ERR_OK && i < trainer_local_shards(t); i++) {
         exec_batch_t shard = shard_of(t, batch, n_global, i);
         for (int k = 0; err == ERR_OK && !where[0] && k < t->options->accumulate; k++) {
-            exec_batch_t part = part_of(t, &shard, k);
+            exec_batch_t part = part_of_shard(t, &shard, k);
             err = exec_find_nonfinite(t->exec, &part, where);
         }
     }
@@ -122,19 +122,19 @@ err_t step_report_nonfinite(trainer_t *t, const exec_batch_t *batch, int64_t n_g
             (long long)t->at.step, where);
     TRY(comm_agree(t->comm, err, "looking for NaN"));
     err = err_raise(ERR_GATE, __FILE__, __LINE__,
-                    "the loss is not finite at step %lld although every layer's output is",
+                    "the loss is not finite at step %lld, although every layer's output is finite",
                     (long long)t->at.step);
     return comm_agree(t->comm, err, "looking for NaN");
 }
 
-/* Forward and backward of one shard, into the gradient buffer and its tail. */
+/* Computes one shard into the gradient buffer and its tail. */
 static err_t compute_shard(trainer_t *t, const exec_batch_t *shard, step_cost_t *cost)
 {
     const backend_t *backend = t->runtime.backend;
     size_t n_bytes = step_tail_offset(t);
     if (t->accumulated) TRY(backend_zero(backend, t->accumulated, n_bytes));
     for (int i = 0; i < t->options->accumulate; i++) {
-        exec_batch_t part = part_of(t, shard, i);
+        exec_batch_t part = part_of_shard(t, shard, i);
         TRY(compute_part(t, &part, cost));
         if (t->accumulated)
             TRY(backend->accumulate(t->accumulated, t->grads.device, t->graph->n_flat_params, DTYPE_F32));

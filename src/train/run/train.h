@@ -5,8 +5,13 @@
 
 #include "train/run/options.h"
 
-/* Collective. Options parsed and checked (train_options_check). Prints to people, writes metrics and
- * checkpoints. ERR_GATE when the loss stopped being finite. abort_job ends the whole job from any thread. */
+/* Collective. Trains, logs progress, and writes metrics and checkpoints.
+ *
+ *   options    parsed and checked by train_options_check
+ *   groups     bound to `options`
+ *   abort_job  ends the whole job; callable from any thread
+ *
+ * ERR_GATE when the loss is not finite or --target-accuracy is not reached. */
 err_t train_run(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS], void (*abort_job)(err_t code));
 
 #endif

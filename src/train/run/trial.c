@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Training steps for `dptrain bench step`: a trainer without folder, records or checkpoints, run one complete
- * batch at a time. */
+/* Training steps for `dptrain bench step`: a trainer without folder, records or checkpoints, run one whole
+ * batch at a time. Timing statistics are left to tools/bench. */
 #include "train/run/trial.h"
 
 #include "base/mem.h"
@@ -27,7 +27,7 @@ static err_t make_options(const trial_options_t *request, trial_t *trial)
     return train_options_check(o, trial->groups);
 }
 
-static void discard(trial_t **trial)
+void trial_close(trial_t **trial)
 {
     if (!*trial) return;
     comm_buffer_t grads = (*trial)->t.buffer;
@@ -53,12 +53,12 @@ err_t trial_open(const trial_options_t *options, const runtime_t *runtime, comm_
     if (err == ERR_OK)
         *out = trial;
     else
-        discard(&trial);
+        trial_close(&trial);
     return err;
 }
 
-/* The ragged batch at the end of an epoch is not what is to be measured. */
-static err_t one_step(trainer_t *t, step_cost_t *cost, bool *whole)
+/* *whole: false for the ragged batch at the end of an epoch, which is not measured. */
+static err_t run_step(trainer_t *t, step_cost_t *cost, bool *whole)
 {
     step_result_t result = {0};
     *cost = (step_cost_t){0};
@@ -75,16 +75,11 @@ static err_t one_step(trainer_t *t, step_cost_t *cost, bool *whole)
 err_t trial_step(trial_t *trial, step_cost_t *cost)
 {
     bool whole = false;
-    while (!whole) TRY(one_step(&trial->t, cost, &whole));
+    while (!whole) TRY(run_step(&trial->t, cost, &whole));
     return ERR_OK;
 }
 
 const dataset_info_t *trial_data(const trial_t *trial)
 {
     return &trial->t.dataset->info;
-}
-
-void trial_close(trial_t **trial)
-{
-    discard(trial);
 }

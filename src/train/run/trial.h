@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Training steps without a run around them: no folder, no records, no checkpoints. For measuring. */
+/* Training steps without a run: no folder, no records, no checkpoints. For benchmarks. */
 #ifndef TRAIN_RUN_TRIAL_H
 #define TRAIN_RUN_TRIAL_H
 
@@ -9,22 +9,25 @@
 typedef struct trial trial_t;
 
 typedef struct trial_options {
-    const char *model, *data; /* data: as --data; NULL: as training chooses */
+    const char *model, *data; /* data as --data; NULL: training's default */
     const char *precision, *algorithms;
-    int64_t batch; /* of all ranks */
+    int64_t batch; /* global */
     double timeout_sec;
 } trial_options_t;
 
-/* Collective over `comm`, which is the whole job's or part of it; runtime's backend and threads compute. An
- * error is known to all of comm's ranks. */
+/* Collective over `comm`. All of its ranks return the same error.
+ *
+ *   runtime  supplies the backend and its threads
+ *   comm     the whole job's communicator or part of it
+ *   out      NULL after an error */
 err_t trial_open(const trial_options_t *options, const runtime_t *runtime, comm_t *comm, trial_t **out);
 
-/* Collective. One step of a whole batch, as training does it. *cost: what it took. */
+/* Collective. One training step of a whole batch, and its cost. */
 err_t trial_step(trial_t *trial, step_cost_t *cost);
 
 const dataset_info_t *trial_data(const trial_t *trial);
 
-/* Collective, also after an error of trial_open that left NULL, when nothing happens. */
+/* Collective. Accepts NULL. */
 void trial_close(trial_t **trial);
 
 #endif
