@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# --algorithms: measured choices are the same on all ranks, kept in the cache and in checkpoints, and recorded.
+# --algorithms: measured choices are identical on all ranks, kept in the cache and in checkpoints, and recorded.
 # shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
 
 # shellcheck source=tests/cli/common.bash
@@ -19,7 +19,7 @@ train() { # RANKS ARGUMENTS...
 
 lenet=(--model lenet5 --batch 50 --steps 9 --seed 5)
 
-# By the first of the layers that run as one: conv2+relu2+pool2 is conv2.
+# Named after the first of the fused layers: conv2+relu2+pool2 is conv2.
 chosen() {
     jq -c 'select(.record == "run") | .algorithms | with_entries(.key |= split("+")[0])' "$1/metrics.jsonl"
 }
@@ -29,7 +29,7 @@ cache_file() { echo "$XDG_CACHE_HOME"/dptrain/algorithms-????????????????.txt; }
 # The line of LeNet-5's second convolution on 25 samples.
 conv2='conv2d float32 n=25 x=12x12x20 k=50x5x5 stride=1x1 pad=0x0 dilation=1x1 groups=1 epilogue=relu+pool2x2'
 
-@test "measured once, recorded, the same on all ranks; the second start takes the cache, bit for bit" {
+@test "measured once, recorded, identical on all ranks; the second start uses the cache, bit for bit" {
     run train 2 "${lenet[@]}" --out "$out"
     echo "$output"
     [ "$status" -eq 0 ]
@@ -51,13 +51,13 @@ conv2='conv2d float32 n=25 x=12x12x20 k=50x5x5 stride=1x1 pad=0x0 dilation=1x1 g
     diff "$BATS_TEST_TMPDIR/before" "$(cache_file)"
     diff <(losses "$out") <(losses "$out-2")
 
-    # What rank 0 chose is what the record says that each rank planned.
+    # The record shows rank 0's choice for every rank's plan.
     name=$(chosen "$out" | jq -r .conv2.forward)
     grep -q "^$conv2 forward = $name\$" "$(cache_file)"
 }
 
-# Training's batches of 50 have no line, so that the weights are those of the other run.
-@test "eval takes the checkpoint's algorithms: the bits of the run's own evaluation" {
+# Training's batches of 50 have no line, so the weights are those of the other run.
+@test "eval uses the checkpoint's algorithms and reproduces the run's evaluation bit for bit" {
     for n in 128 72; do
         echo "conv2d float32 n=$n x=12x12x20 k=50x5x5 stride=1x1 pad=0x0 dilation=1x1 groups=1 epilogue=relu+pool2x2 forward = gemm"
     done >"$BATS_TEST_TMPDIR/table"
@@ -75,8 +75,8 @@ conv2='conv2d float32 n=25 x=12x12x20 k=50x5x5 stride=1x1 pad=0x0 dilation=1x1 g
     [ "$status" -eq 1 ]
 }
 
-# Batch norm keeps this convolution apart: without an epilogue its key is the same on both backends.
-@test "eval on a backend without these algorithms takes its rule, and says so" {
+# Batch norm keeps this convolution unfused: without an epilogue its key is the same on both backends.
+@test "eval on a backend without these algorithms uses the backend's rule, with a notice" {
     echo "conv2d float32 n=10 x=28x28x1 k=32x3x3 stride=1x1 pad=0x0 dilation=1x1 groups=1 forward = gemm" \
         >"$BATS_TEST_TMPDIR/table"
     "$dptrain" data synth digits --out "$BATS_TEST_TMPDIR/few" --train 40 --val 10
@@ -88,8 +88,8 @@ conv2='conv2d float32 n=25 x=12x12x20 k=50x5x5 stride=1x1 pad=0x0 dilation=1x1 g
     [[ $output == *"1 algorithms of the checkpoint are not available here"*"accuracy "* ]]
 }
 
-@test "ranks take rank 0's choice, not their own" {
-    # Rank 1 reads another cache, which says otherwise; only rank 0's counts.
+@test "all ranks use rank 0's choice" {
+    # Rank 1 reads another cache with other choices; only rank 0's counts.
     train 2 "${lenet[@]}" --out "$out-first" >/dev/null
     other=$BATS_TEST_TMPDIR/other
     mkdir -p "$other/dptrain"
@@ -110,7 +110,7 @@ conv2='conv2d float32 n=25 x=12x12x20 k=50x5x5 stride=1x1 pad=0x0 dilation=1x1 g
     diff "$BATS_TEST_TMPDIR/losses.1" "$BATS_TEST_TMPDIR/losses.2"
 }
 
-@test "a file forces an algorithm, and the record says so" {
+@test "a file forces an algorithm, which is recorded" {
     table=$BATS_TEST_TMPDIR/table.txt
     for name in gemm onednn/jit blocked; do
         printf '# mine\n\n%s forward = %s\n%s backward_data = gemm\n' "$conv2" "$name" "$conv2" >"$table"
@@ -123,7 +123,7 @@ conv2='conv2d float32 n=25 x=12x12x20 k=50x5x5 stride=1x1 pad=0x0 dilation=1x1 g
     done
     # Nothing was measured.
     [ ! -e "$XDG_CACHE_HOME" ]
-    # A cache file is such a file.
+    # A cache file has the same format.
     train 2 "${lenet[@]}" --out "$out-m"
     train 2 "${lenet[@]}" --algorithms "$(cache_file)" --out "$out-f"
     [ "$(chosen "$out-m")" = "$(chosen "$out-f")" ]
@@ -133,7 +133,7 @@ conv2='conv2d float32 n=25 x=12x12x20 k=50x5x5 stride=1x1 pad=0x0 dilation=1x1 g
         grep 'none of its 1 lines matches a layer of this run'
 }
 
-@test "a file that cannot be used ends the run with code 2" {
+@test "an invalid file ends the run with code 2" {
     table=$BATS_TEST_TMPDIR/table.txt
     run train 2 "${lenet[@]}" --algorithms "$table" --out "$out"
     [ "$status" -eq 2 ]
@@ -151,12 +151,12 @@ conv2='conv2d float32 n=25 x=12x12x20 k=50x5x5 stride=1x1 pad=0x0 dilation=1x1 g
     [ ! -e "$out" ]
 }
 
-@test "fixed: nothing is measured, and the name is the backend's own" {
+@test "fixed: nothing is measured, and the name is the backend's" {
     train 0 "${lenet[@]}" --algorithms fixed --out "$out" | grep 'algorithms fixed'
     [ "$(from "$out")" = fixed ]
     [ "$(chosen "$out" | jq '.conv1.forward | length > 0')" = true ]
     [ ! -e "$XDG_CACHE_HOME" ]
-    # So it is under --reproducible, which refuses anything measured.
+    # The same under --reproducible, which rejects measured algorithms.
     train 2 "${lenet[@]}" --reproducible 2 --out "$out-r" | grep 'algorithms fixed'
     [ ! -e "$XDG_CACHE_HOME" ]
     run train 2 "${lenet[@]}" --reproducible 2 --algorithms measure --out "$out-no"
@@ -176,11 +176,11 @@ conv2='conv2d float32 n=25 x=12x12x20 k=50x5x5 stride=1x1 pad=0x0 dilation=1x1 g
     done
 }
 
-@test "a resumed run computes with the checkpoint's algorithms, bit for bit" {
+@test "a resumed run uses the checkpoint's algorithms, bit for bit" {
     train 2 "${lenet[@]}" --checkpoint-every 4 --keep 9 --out "$out"
     mkdir "$out-again"
     cp "$out/ckpt-000000000004.h5" "$out-again"
-    # A cache that says otherwise now.
+    # A cache with other choices.
     name=gemm
     [ "$(chosen "$out" | jq -r .conv2.forward)" != gemm ] || name=onednn/jit
     sed -i "s,forward = .*,forward = $name," "$(cache_file)"
@@ -191,7 +191,7 @@ conv2='conv2d float32 n=25 x=12x12x20 k=50x5x5 stride=1x1 pad=0x0 dilation=1x1 g
     for object in /params /optimizer; do
         h5diff "$out/ckpt-000000000009.h5" "$out-again/ckpt-000000000009.h5" "$object" "$object"
     done
-    # The file of the run need not be there any more; an algorithm that is given now wins.
+    # The run's file may be gone; an algorithm that is given now wins.
     printf '%s forward = gemm\n' "$conv2" >"$BATS_TEST_TMPDIR/table.txt"
     train 2 "${lenet[@]}" --checkpoint-every 4 --keep 9 --algorithms "$BATS_TEST_TMPDIR/table.txt" --out "$out-file"
     rm "$BATS_TEST_TMPDIR/table.txt" "$out-file/ckpt-000000000009.h5"
@@ -202,10 +202,10 @@ conv2='conv2d float32 n=25 x=12x12x20 k=50x5x5 stride=1x1 pad=0x0 dilation=1x1 g
     [ "$(chosen "$out-fixed" | tail -n 1 | jq -r .conv2.forward)" != gemm ]
 }
 
-@test "algorithms measured on another machine are chosen again, with a notice" {
+@test "algorithms measured on another machine are measured again, with a notice" {
     train 1 "${lenet[@]}" --checkpoint-every 4 --out "$out"
     rm "$out/ckpt-000000000009.h5"
-    # Other threads are another machine.
+    # A different number of threads counts as another machine.
     mpi_flags 1
     run mpirun "${MPI_FLAGS[@]}" -np 1 "$dptrain" train --data "$tiny" --threads 2 --resume auto --out "$out"
     echo "$output"
@@ -215,19 +215,19 @@ conv2='conv2d float32 n=25 x=12x12x20 k=50x5x5 stride=1x1 pad=0x0 dilation=1x1 g
     [ "$(find "$XDG_CACHE_HOME" -type f | wc -l)" -eq 2 ]
 }
 
-@test "a cache that is damaged or cannot be had costs a warning at most" {
+@test "a damaged or unusable cache costs at most a warning" {
     train 0 "${lenet[@]}" --out "$out"
     printf 'nonsense\n' >>"$(cache_file)"
     run train 0 "${lenet[@]}" --out "$out" --overwrite
     [ "$status" -eq 0 ]
     [[ $output == *"$(cache_file), line "*" is ignored"* ]]
     [[ $output == *"algorithms from cache"* ]]
-    # An algorithm that does not exist is measured anew, and the cache mended.
+    # An unknown algorithm is measured again, and the cache repaired.
     sed -i '/nonsense/d; s/forward = .*/forward = magic/' "$(cache_file)"
     train 0 "${lenet[@]}" --out "$out" --overwrite | grep 'algorithms measured'
     run grep -c magic "$(cache_file)"
     [ "$output" = 0 ]
-    # Bytes that are no text; a folder where the file should be; a file where the folder should be.
+    # Binary data; a folder in place of the file; a file in place of the folder.
     head -c 3000 /dev/urandom >"$(cache_file)"
     train 0 "${lenet[@]}" --out "$out" --overwrite | grep 'algorithms measured'
     file=$(cache_file)
@@ -240,6 +240,6 @@ conv2='conv2d float32 n=25 x=12x12x20 k=50x5x5 stride=1x1 pad=0x0 dilation=1x1 g
     echo "$output"
     [ "$status" -eq 0 ]
     [ "$(grep -c 'not cached' <<<"$output")" -eq 1 ]
-    # No temporary file is left anywhere.
+    # No temporary file is left.
     [ -z "$(find "$BATS_TEST_TMPDIR" -name '*.tmp-*')" ]
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# `dptrain bench`: its command line, records, and ends. The cases have tests of their own.
+# `dptrain bench`: command line, records, and how it ends. The cases have separate tests.
 # shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
 
 # shellcheck source=tests/cli/common.bash
@@ -27,7 +27,7 @@ records() { # JQ-CONDITION OF EVERY "bench" RECORD
     [ "$("$dptrain" bench step --help | grep -c -- '--step-')" -ge 4 ]
 }
 
-@test "what is not a case is an error that names the nearest" {
+@test "an unknown case is an error that names the nearest" {
     run -2 "$dptrain" bench
     [[ $output == *"bench all"* ]]
     run -2 "$dptrain" bench stap
@@ -42,7 +42,7 @@ records() { # JQ-CONDITION OF EVERY "bench" RECORD
     [[ $output == *"--out is empty"* ]]
 }
 
-@test "step: weak, strong and alone on two ranks, each a record" {
+@test "step: weak, strong and alone on two ranks, one record each" {
     quick_step 2 >"$BATS_TEST_TMPDIR/table"
     grep -Eq '^weak +1 ' "$BATS_TEST_TMPDIR/table"
     grep -Eq '^weak +2 ' "$BATS_TEST_TMPDIR/table"
@@ -54,7 +54,7 @@ records() { # JQ-CONDITION OF EVERY "bench" RECORD
     records '.case == "step" and .schema == 1 and .key.model == "lenet5" and .n == (.samples | length) and .p50 > 0
         and .min <= .p50 and .p50 <= .p99 and .p99 <= .max and (.verdict | test("ok|inconclusive|disturbed"))
         and .metrics.images_per_sec > 0 and .metrics.compute_share > 0 and .metrics.compute_share < 1'
-    # Every point belongs to the head, which has the fingerprint and no environment.
+    # Every point belongs to the bench_run record, which has the fingerprint but no environment.
     jq -es '.[0].id as $id | .[0].record == "bench_run" and all(.[1:][]; .run == $id) and .[-1].record == "bench_end"
         and .[-1].reason == "finished" and .[-1].n_points == 5' "$BATS_TEST_TMPDIR/b.jsonl"
     jq -es '.[0].fingerprint | (.hardware_id | test("^[0-9a-f]{16}$")) and .hardware.cpus > 0
@@ -63,7 +63,7 @@ records() { # JQ-CONDITION OF EVERY "bench" RECORD
     [ "$output" -eq 0 ]
 }
 
-@test "one rank has one arrangement; a second run adds to the file" {
+@test "one rank has one arrangement; a second run appends to the file" {
     quick_step 1 >/dev/null
     quick_step 1 >/dev/null
     [ "$(grep -c '"record":"bench_run"' "$BATS_TEST_TMPDIR/b.jsonl")" -eq 2 ]
@@ -72,7 +72,7 @@ records() { # JQ-CONDITION OF EVERY "bench" RECORD
     [ "$(jq -r 'select(.record == "bench_run") | .fingerprint.hardware_id' "$BATS_TEST_TMPDIR/b.jsonl" | sort -u | wc -l)" -eq 1 ]
 }
 
-@test "a model or data that are not there are errors, and the file says that the run failed" {
+@test "a missing model or missing data is an error, and the file records the failure" {
     run -2 quick_step 1 --step-model lenet6
     [[ $output == *"lenet5"* ]]
     [ "$(tail -n 1 "$BATS_TEST_TMPDIR/b.jsonl" | jq -r .reason)" = failed ]
@@ -80,7 +80,7 @@ records() { # JQ-CONDITION OF EVERY "bench" RECORD
     [[ $output == *"/nowhere"* ]]
 }
 
-@test "a full disk and a place that cannot be written are errors" {
+@test "a full disk and an unwritable path are errors" {
     run -4 "$dptrain" bench step --quick --step-data "$tiny" --out /dev/full
     [[ $output == *"/dev/full"*"No space left"* ]]
     run "$dptrain" bench step --quick --step-data "$tiny" --out /proc/none/b.jsonl
@@ -88,7 +88,7 @@ records() { # JQ-CONDITION OF EVERY "bench" RECORD
     [[ $output == *"/proc/none"* ]]
 }
 
-@test "Ctrl-C: what was measured stays, the file says interrupted, one message, exit code 1" {
+@test "Ctrl-C: measured points are kept, the file records `interrupted`, one message, exit code 1" {
     # Long enough to be interrupted.
     long=("$dptrain" bench step --budget 60 --precision 0.000001 --step-data "$tiny" --step-algorithms fixed --threads 1
         --out "$BATS_TEST_TMPDIR/b.jsonl")

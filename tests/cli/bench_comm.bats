@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# dptrain bench comm and scripts/nccl_bw.sh: nccl-tests' tables, their records, what is refused, wrong data.
+# dptrain bench comm and scripts/nccl_bw.sh: nccl-tests' tables, records, rejected options, wrong data.
 # shellcheck disable=SC2016,SC2030,SC2031,SC2154 # jq's names; subshells, on purpose; common.bash sets variables
 
 # shellcheck source=tests/cli/common.bash
@@ -16,7 +16,7 @@ records() { # JQ's words
     jq -e -c 'select(.record == "bench")' "$BATS_TEST_TMPDIR/records" | jq -e -s "$@"
 }
 
-@test "a table has nccl-tests' columns, a row a size, and a record for each half of a row" {
+@test "a table has nccl-tests' columns, one row per size, and a record for each half of a row" {
     run --separate-stderr bench_comm 2 -b 1K -e 16K -f 4
     echo "$output"
     [ "$status" -eq 0 ]
@@ -36,7 +36,7 @@ records() { # JQ's words
     records 'map(.key.in_place) == [false, true, false, true, false, true]'
 }
 
-@test "a record has its key, and figures that follow from its time" {
+@test "a record has its key, and figures consistent with its time" {
     bench_comm 3 -b 48K -e 48K --test all_reduce,all_gather,broadcast -d int32 -o max -r 1
     records 'length == 6 and all(.[]; .case == "comm" and .schema == 1 and .metrics.wrong == 0)'
     records 'all(.[]; .key | (keys == ["bytes", "communicator", "count", "datatype", "hosts", "in_place", "ranks",
@@ -49,7 +49,7 @@ records() { # JQ's words
     records 'all(.[]; .metrics.line_rate_gbs == null and .metrics.above_line_rate == false)'
 }
 
-@test "every collective, type and operation is right on two ranks" {
+@test "every collective, type and operation is correct on two ranks" {
     run --separate-stderr on_ranks 2 bench comm --out "$BATS_TEST_TMPDIR/records" --quick --budget 0.001 --precision 1 \
         --test all -d all -o all -b 512 -e 512
     echo "$output"
@@ -59,7 +59,7 @@ records() { # JQ's words
     records 'length == 2 * (3 * 8 * 4 + 5 * 8) + 8 and all(.[]; .metrics.wrong == 0)'
 }
 
-@test "a flipped bit is found in every collective: named, counted, exit code 1" {
+@test "a flipped bit is detected in every collective: named, counted, exit code 1" {
     run --separate-stderr bench_comm 2 --test all -b 4K -e 4K --inject 1:17
     echo "$output"
     [ "$status" -eq 1 ]
@@ -74,7 +74,7 @@ records() { # JQ's words
     [[ "$output" == *"not checked"* ]]
 }
 
-@test "host: in place and nothing else, in the ranks' shared memory" {
+@test "host: only in place, in the ranks' shared memory" {
     run --separate-stderr bench_comm 2 -b 64 -e 64K -f 32 --communicator host,mpi
     echo "$output"
     [ "$status" -eq 0 ]
@@ -94,7 +94,7 @@ records() { # JQ's words
     [[ "$output" == *"--allreduce mpi rules it out"* ]]
 }
 
-@test "two hosts of two ranks: the hosts count, and the line rate flags" {
+@test "two hosts of two ranks: host count, and marks above the line rate" {
     run --separate-stderr bench_comm 4 -b 64K -e 64K --ranks-per-host 2 --line-rate 0.0001 --test all_reduce,all_pairs \
         --communicator mpi
     echo "$output"
@@ -104,7 +104,7 @@ records() { # JQ's words
     [[ "$output" == *"# * above the line rate of 0.0001 GB/s"* ]]
     records 'all(.[]; .key.hosts == 2 and .metrics.line_rate_gbs == 0.0001)'
     records '[.[] | select(.test == "all_reduce")] | length == 2 and all(.[]; .metrics.above_line_rate)'
-    # Ranks 0 and 1 are on one host: nothing between them crosses the network.
+    # Ranks 0 and 1 are on one host, so nothing between them crosses the network.
     records '[.[] | select(.test == "all_pairs") | [.key.rank_a, .key.rank_b, .metrics.above_line_rate]] ==
         [[0, 1, false], [0, 2, true], [0, 3, true], [1, 2, true], [1, 3, true], [2, 3, false]]'
     grep -qE '^# slowest pair: rank [0-3] \(.+\) and rank [0-3] \(.+\), [0-9.]+ GB/s each way$' <<<"$output"
@@ -114,7 +114,7 @@ records() { # JQ's words
     [ "$status" -eq 0 ]
 }
 
-@test "sizes are rounded as nccl-tests does, which is said; nothing left is an error" {
+@test "sizes are rounded as in nccl-tests, with a note; no remaining size is an error" {
     run --separate-stderr bench_comm 3 -b 16 -e 1000 -f 4 --test alltoall
     echo "$output"
     [ "$status" -eq 0 ]
@@ -126,7 +126,7 @@ records() { # JQ's words
     [[ "$output" == *"no size from 3 to 3 bytes is large enough"* ]]
 }
 
-@test "what cannot be measured is refused, in words" {
+@test "unsupported measurements are rejected with a message" {
     refuse() { # WORDS-OF-THE-MESSAGE RANKS OPTIONS...
         run bench_comm "${@:2}"
         echo "${*:2}: $output"
@@ -153,7 +153,7 @@ records() { # JQ's words
     refuse "out of range" 0 -b 0
 }
 
-@test "nccl_bw.sh prints nccl-tests' table on two ranks, and where the records are" {
+@test "nccl_bw.sh prints nccl-tests' table on two ranks, and the path of the records" {
     export DPTRAIN_BIN=$dptrain
     unset OMPI_MCA_pml # as a user starts it
     run --separate-stderr "$root/scripts/nccl_bw.sh" -np 2 -b 1K -e 4K -f 2 -n 20 -w 5 -g 1 -c 1 -d int8 -o max \
@@ -183,7 +183,7 @@ records() { # JQ's words
     [[ "$output" == *"did you mean 'float'"* && "$output" != *"# records"* ]]
 }
 
-@test "nccl_bw.sh explains itself, and names the options that it has" {
+@test "nccl_bw.sh has help, and lists its options" {
     run "$root/scripts/nccl_bw.sh" --help
     [ "$status" -eq 0 ]
     [[ "$output" == "usage: scripts/nccl_bw.sh"* ]]

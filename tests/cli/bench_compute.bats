@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# `dptrain bench` gemm, conv, mem and io at tiny sizes: tables, records, checks that find what is wrong, folders left
-# as they were. No number that depends on time is looked at.
+# `dptrain bench` gemm, conv, mem and io at tiny sizes: tables, records, detection of wrong results, clean-up of
+# folders. No assertion depends on time.
 # shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
 
 # shellcheck source=tests/cli/common.bash
@@ -30,7 +30,7 @@ points() { # TEST CONDITION
     }
 }
 
-# What every point of a case has.
+# Fields of every point of a case.
 sound() { # CASE POINTS RANKS
     jq -es "map(select(.record == \"bench\" and .case == \"$1\"))
         | length == $2 and all(.key.ranks == $3 and .key.threads == 1 and .key.device == \"cpu\"
@@ -41,7 +41,7 @@ sound() { # CASE POINTS RANKS
     }
 }
 
-@test "gemm: rates follow from shapes and times, in the records and in the table" {
+@test "gemm: rates are consistent with shapes and times, in the records and in the table" {
     for n in 1 2; do
         for precision in fp32 bf16; do
             rm -f "$records"
@@ -54,7 +54,7 @@ sound() { # CASE POINTS RANKS
             points gemm "all(.key.dtype == \"$([[ $precision == fp32 ]] && echo float32 || echo bfloat16)\")"
         done
     done
-    # A row a point under one header, every column under its name.
+    # One row per point under one header, every column under its name.
     [ "$(grep -cE '^  (square|lenet5/fc[12]|resnet50/fc) +[0-9]+ +[0-9]+ +[0-9]+ +[0-9.]+[~!]? +[0-9.]+ +[0-9.]+ +[0-9.]+ % +0$' "$said")" -eq 5 ]
     [ "$(grep -cE '^  shape +m +n +k +time us +GFLOP/s +all ranks +of peak +wrong$' "$said")" -eq 1 ]
 }
@@ -73,7 +73,7 @@ sound() { # CASE POINTS RANKS
     points forward 'all(.key.algorithms == "measure")'
 }
 
-@test "conv: strides, borders and 1x1 of the large networks are right; the reference backend" {
+@test "conv: strides, borders and 1x1 of the large networks are correct; the reference backend" {
     bench 1 conv --conv-net resnet50 --conv-batch 1
     points backward_data 'length >= 3 and all(.metrics.wrong == 0)'
     rm "$records"
@@ -96,14 +96,14 @@ sound() { # CASE POINTS RANKS
     grep -qE '^  given +[0-9.]+ +triad +[0-9.]+[~!]? +[0-9.]+ +[0-9.]+ +0$' "$said"
 }
 
-@test "mem: a working set for each cache that the kernel tells of, and DRAM" {
+@test "mem: a working set for each cache that the kernel reports, and DRAM" {
     [[ -r /sys/devices/system/cpu/cpu0/cache/index0/size ]] || skip "this kernel tells nothing of its caches"
     bench 1 mem
     points triad 'length >= 2 and .[0].key.level == "L1" and .[-1].key.level == "DRAM"
         and (map(.key.bytes) | . == sort) and all(.metrics.wrong == 0)'
 }
 
-@test "io: what is written is read; nothing is left behind" {
+@test "io: reads return what was written; no files remain" {
     mkdir "$BATS_TEST_TMPDIR/disk"
     bench 2 io --io-dir "$BATS_TEST_TMPDIR/disk" --io-bytes 1M
     sound io 10 2
@@ -112,7 +112,7 @@ sound() { # CASE POINTS RANKS
         points "$test" 'length == 1 and .[0].key.cache == null and .[0].metrics.active_ranks == 1'
     done
     for test in raw_read idx_read checkpoint_read; do
-        # Cold is said of what left the memory, and of nothing else.
+        # Only files without pages in memory are called cold.
         points "$test" 'length == 2 and .[1].key.cache == "warm" and (.[0] | if .metrics.resident_pages == 0
             then .key.cache == "cold" else .key.cache == "warm?" end)'
     done
@@ -127,7 +127,7 @@ sound() { # CASE POINTS RANKS
     [ -z "$(compgen -G "$BATS_TEST_TMPDIR/dptrain-bench-*")" ]
 }
 
-@test "wrong data is found: code 1, and the row and the record say so" {
+@test "wrong data: code 1, marked in the row and the record" {
     mkdir "$BATS_TEST_TMPDIR/disk"
     finds() { # RANKS JQ-CONDITION-ON-THE-COUNTS ARGUMENTS...
         local status=0
@@ -158,7 +158,7 @@ refused() { # CODE WORDS ARGUMENTS...
     [ "$(grep -cE '^  [a-z_/0-9]+ .* [0-9]+$' "$said")" -eq 0 ]
 }
 
-@test "options that cannot be: said by name, before anything is measured" {
+@test "invalid options are rejected by name, before anything is measured" {
     touch "$BATS_TEST_TMPDIR/file"
     refused 2 "--gemm-max 12" gemm --gemm-max 12
     refused 2 "invalid --gemm-precision 'fp8': expected one of fp32, tf32, bf16" gemm --gemm-precision fp8
@@ -178,7 +178,7 @@ refused() { # CODE WORDS ARGUMENTS...
     )
 }
 
-# Runs what follows where $disk is a small tmpfs, mounted with these options in mounts of the test's own.
+# Runs what follows with $disk a small tmpfs, mounted with these options in a private mount namespace.
 on_small_disk() { # OPTIONS ARGUMENTS...
     unshare -m true 2>/dev/null || skip "mounts of one's own are not allowed here (unshare -m)"
     unshare -m mount -t tmpfs -o size=1m tmpfs "$BATS_TEST_TMPDIR/disk" 2>/dev/null ||
@@ -192,12 +192,12 @@ on_small_disk() { # OPTIONS ARGUMENTS...
     echo "$output"
 }
 
-@test "io: a disk with too little room, full in the middle, read-only" {
+@test "io: a disk with too little space, one that fills up, a read-only one" {
     mkdir "$BATS_TEST_TMPDIR/disk"
     on_small_disk size=2m --io-bytes 4M
     [ "$status" -eq 2 ]
     [[ $output == *"has 2.0 MiB free, but needs 5.0 MiB: 3.0 MiB too little"* && $output != *left:* ]]
-    # Room enough, but no file can be made beside the folder.
+    # Enough space, but no file can be created next to the folder.
     on_small_disk size=8m,nr_inodes=2 --io-bytes 1M
     [ "$status" -eq 4 ]
     [[ $output == *"No space left on device"* && $output != *left:* ]]
@@ -211,7 +211,7 @@ on_small_disk() { # OPTIONS ARGUMENTS...
     points raw_read '.[-2].key.cache == "warm?" and .[-2].metrics.resident_pages == 256 and .[-2].key.filesystem == "tmpfs"'
 }
 
-@test "io: an interrupt removes the folder, too" {
+@test "io: an interrupt also removes the folder" {
     local pid status=0
     mkdir "$BATS_TEST_TMPDIR/disk"
     "$dptrain" bench io --budget 20 --precision 1e-6 --threads 1 --io-bytes 1M --io-dir "$BATS_TEST_TMPDIR/disk" \
@@ -230,7 +230,7 @@ on_small_disk() { # OPTIONS ARGUMENTS...
     jq -es '.[-1] | .record == "bench_end" and .reason == "interrupted"' "$records" >/dev/null
 }
 
-@test "mem and gemm on an emulated GPU: copies of its memory, products, what is wrong is found" {
+@test "mem and gemm on an emulated GPU: copies of its memory, products, detection of wrong results" {
     dptrain=$root/build/emu/dptrain
     [[ -x $dptrain ]] || skip "build/emu/dptrain is not built (make emu-tests; it needs CUDA's headers)"
     bench 1 mem gemm --device cuda --mem-bytes 1M --gemm-shapes square --gemm-max 64

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# dptrain bench --turns: two jobs that take turns batch by batch. And --burn, which wastes time on purpose.
+# dptrain bench --turns: two jobs that alternate batch by batch. And --burn, an injected slowdown.
 # shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
 
 bats_require_minimum_version 1.5.0
@@ -17,7 +17,7 @@ job() { # RANKS first|second ARGUMENTS...
     on_ranks "$1" "${@:3}" --turns "$turns:$2" --out "$BATS_TEST_TMPDIR/$2.jsonl" >"$BATS_TEST_TMPDIR/$2.log" 2>&1
 }
 
-@test "two jobs take as many batches, and each record names the other run" {
+@test "two jobs take the same number of batches, and each record names the other run" {
     for n in 1 2; do
         job "$n" first "${quick[@]}" 3>&- &
         job "$n" second "${quick[@]}" || { cat "$BATS_TEST_TMPDIR/second.log"; false; }
@@ -33,7 +33,7 @@ job() { # RANKS first|second ARGUMENTS...
     done
 }
 
-@test "a job that comes alone waits as long as --timeout says" {
+@test "a job without a partner waits for --timeout" {
     for n in 1 2; do
         run job "$n" first "${quick[@]}" --timeout 1
         [ "$status" -eq 5 ]
@@ -49,8 +49,8 @@ job() { # RANKS first|second ARGUMENTS...
     [[ $output == *"FOLDER:first or FOLDER:second"* ]]
 }
 
-@test "a signal ends the wait for a turn, and the file says interrupted" {
-    # The first job is stopped in its turn: the second waits for ever.
+@test "a signal ends the wait for a turn, and the file records `interrupted`" {
+    # The first job is stopped during its turn, so the second waits forever.
     long=(bench step --step-data synthetic --step-batch 8 --step-algorithms fixed --no-step-scaling --threads 1 --budget 60)
     "$dptrain" "${long[@]}" --turns "$turns:first" --out "$BATS_TEST_TMPDIR/first.jsonl" >"$BATS_TEST_TMPDIR/first.log" 2>&1 3>&- &
     local first=$! second status=0 i
@@ -71,7 +71,7 @@ job() { # RANKS first|second ARGUMENTS...
     grep -q 'interrupted by a signal' "$BATS_TEST_TMPDIR/second.log"
 }
 
-@test "jobs that measure different things are told so; who is left goes on alone" {
+@test "jobs with different measurements get an error; the remaining one continues alone" {
     job 1 first "${quick[@]}" 3>&- &
     run job 1 second bench gemm --gemm-max 64 --gemm-shapes square --budget 0.1
     [ "$status" -eq 2 ]
@@ -81,8 +81,8 @@ job() { # RANKS first|second ARGUMENTS...
     [ "$(tail -n 1 "$BATS_TEST_TMPDIR/first.jsonl" | jq -r .reason)" = finished ]
 }
 
-@test "--burn lengthens one phase of a step, or the iterations of one case" {
-    # Thirty times the step's own time, so that nothing else can take as long.
+@test "--burn slows down one phase of a step, or the iterations of one case" {
+    # Thirty times the step's time, so that nothing else can take as long.
     for phase in forward backward optimizer; do
         on_ranks 1 "${quick[@]}" --burn "$phase:30" --out "$BATS_TEST_TMPDIR/b.jsonl" >/dev/null
         jq -es --arg part "${phase}_samples" '[.[] | select(.record == "bench")][-1] |
@@ -92,7 +92,7 @@ job() { # RANKS first|second ARGUMENTS...
     [[ $output == *"--burn knows no phase 'backwards'; did you mean backward?"* ]]
     run -2 "$dptrain" "${quick[@]}" --burn backward:-1
     [[ $output == *"PHASE:SHARE"* ]]
-    # Thirty times as long again: beyond any noise of the least time.
+    # Thirty times longer, beyond any noise of the minimum time.
     for more in '' '--burn gemm:30'; do
         # shellcheck disable=SC2086 # words
         "$dptrain" bench gemm --gemm-shapes square --gemm-max 64 --threads 1 --budget 0.05 $more --out "$BATS_TEST_TMPDIR/g.jsonl" >/dev/null

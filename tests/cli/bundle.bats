@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # shellcheck disable=SC2154 # dptrain is common_setup's
-# scripts/bundle.sh: a root folder with glibc, sh and the unpacked bundle is all there is (chroot), or, where this is
-# not root, at least an emptied environment and every library looked at.
+# scripts/bundle.sh: runs in a root folder with only glibc, sh and the unpacked bundle (chroot), or, without root, with
+# an empty environment and a check of every library.
 load common
 
 setup_file() {
@@ -10,7 +10,7 @@ setup_file() {
     "$BATS_TEST_DIRNAME/../../scripts/bundle.sh" --out "$bundled"
 }
 
-# Sets home, the bundle unpacked in a path with a blank, and node, the words before a command there.
+# Sets home, the bundle unpacked in a path with a blank, and node, the command prefix to run there.
 make_node() {
     local root=$BATS_TEST_TMPDIR/node tool library
     mkdir -p "$root/a place" "$root"/{bin,tmp,dev/shm,etc}
@@ -25,7 +25,7 @@ make_node() {
             mkdir -p "$root${library%/*}" && cp -Ln "$library" "$root$library"
         done
     done
-    # What glibc brings, and no other library.
+    # Only glibc's libraries.
     for library in $(ldd "$dptrain" | grep -oE '/[^ ]*/(ld-linux[^ ]*|lib(c|m|dl|pthread|rt|resolv|util)\.so[^ ]*)'); do
         mkdir -p "$root${library%/*}" && cp -Ln "$library" "$root$library"
     done
@@ -37,7 +37,7 @@ make_node() {
     home=${home#"$root"}
 }
 
-@test "the unpacked bundle runs with nothing else than glibc: version, info, training, two ranks" {
+@test "the unpacked bundle needs only glibc: version, info, training, two ranks" {
     make_node
     run "${node[@]}" "$home/dptrain" --version
     echo "$output"
@@ -60,25 +60,25 @@ make_node() {
     [[ "$output" == *"ranks   2 on 1 host"* && "$output" == *"finished after 3 steps"* && "$output" != *Sorry* ]]
 }
 
-@test "no library but glibc's comes from outside" {
+@test "only glibc's libraries come from outside" {
     make_node
     home=$(echo "$BATS_TEST_TMPDIR/node/a place/"dptrain-*)
     options=(--data digits --steps 1 --batch 8 --device cpu --algorithms fixed --threads 1)
     env -i OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 LD_DEBUG=libs "LD_DEBUG_OUTPUT=$BATS_TEST_TMPDIR/ld" \
         "$home/mpirun" --mca plm isolated --oversubscribe --bind-to none -np 2 "$home/dptrain" train "${options[@]}" \
         --out "$BATS_TEST_TMPDIR/run"
-    # The programs and what they open; the shell of the start script and its getconf aside.
+    # The programs and the libraries that they load, except the start script's shell and getconf.
     grep -l 'calling init: .*libopen-rte' "$BATS_TEST_TMPDIR"/ld.* >"$BATS_TEST_TMPDIR/programs"
     [ "$(wc -l <"$BATS_TEST_TMPDIR/programs")" -ge 3 ]
     xargs grep -hoE 'calling init: .*' <"$BATS_TEST_TMPDIR/programs" | sed 's/calling init: //' | sort -u >"$BATS_TEST_TMPDIR/opened"
     grep -q 'libdnnl\.so' "$BATS_TEST_TMPDIR/opened"
-    # PMIx knows one folder for its plugins, and looks at their version itself.
+    # PMIx has one folder of plugins, and checks their version itself.
     run grep -vE "^$home/|/pmix_mca_|/(ld-linux[^/]*|lib(c|m|dl|pthread|rt|resolv|util)\.so[^/]*)\$" "$BATS_TEST_TMPDIR/opened"
     echo "$output"
     [ -z "$output" ]
 }
 
-@test "a node with an older glibc is refused with a message" {
+@test "a node with an older glibc is rejected with a message" {
     make_node
     home=$(echo "$BATS_TEST_TMPDIR/node/a place/"dptrain-*)
     mkdir "$BATS_TEST_TMPDIR/bin"
@@ -90,7 +90,7 @@ make_node() {
     [[ "$output" == *"needs glibc 2."*"this node has 2.9"* ]]
 }
 
-@test "the bundle's run.sh takes the bundle's program and mpirun" {
+@test "the bundle's run.sh uses the bundle's program and mpirun" {
     make_node
     home=$(echo "$BATS_TEST_TMPDIR/node/a place/"dptrain-*)
     unset DPTRAIN_BIN

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# dptrain check on this machine, whose ranks count as hosts of their own (--ranks-per-host).
+# dptrain check on this machine, whose ranks count as separate hosts (--ranks-per-host).
 # shellcheck disable=SC2154 # common.bash and bats set variables
 
 # shellcheck source=tests/cli/common.bash
@@ -12,14 +12,14 @@ setup() {
     name=${name:0:63}
 }
 
-# Two hosts, each in a folder of its own: DIR/0 and DIR/1.
+# Two hosts, each in its own folder: DIR/0 and DIR/1.
 on_two_folders() { # DIR ARGUMENTS...
     mpi_flags 2
     mpirun "${MPI_FLAGS[@]}" -np 1 --wdir "$1/0" "$dptrain" check --ranks-per-host 1 "${@:2}" : \
         -np 1 --wdir "$1/1" "$dptrain" check --ranks-per-host 1 "${@:2}"
 }
 
-# A program before all others on PATH, on every rank.
+# Puts a program first in PATH on every rank.
 fake() { # NAME <<<SCRIPT
     mkdir -p "$BATS_TEST_TMPDIR/bin"
     cat >"$BATS_TEST_TMPDIR/bin/$1"
@@ -27,13 +27,13 @@ fake() { # NAME <<<SCRIPT
     export PATH=$BATS_TEST_TMPDIR/bin:$PATH
 }
 
-# A line of the JSON file.
+# Prints a line of the JSON file.
 found() { # FILE HOST CHECK NAME
     jq -r --arg h "$2" --arg c "$3" --arg n "$4" \
         '.lines[] | select(.host == $h and .check == $c and .name == $n) | .status + " " + .found' "$1"
 }
 
-@test "the checks are listed, and chosen by name" {
+@test "the checks are listed, and selected by name" {
     run "$dptrain" check --list
     [ "$status" -eq 0 ]
     [ "$(cut -d ' ' -f 1 <<<"$output" | head -n 3 | xargs)" = "topology gpu host" ]
@@ -61,7 +61,7 @@ found() { # FILE HOST CHECK NAME
     [[ $(found "$out/check.json" "$name" versions dptrain) =~ ^ok\ [0-9a-f]{16}$ ]]
 }
 
-@test "three hosts that are alike make one row each" {
+@test "three identical hosts share one row each" {
     run on_ranks 3 check --ranks-per-host 1 --only clock,versions,shared --data digits --shared "$BATS_TEST_TMPDIR" \
         --shared-bytes 1M --json "$out/check.json"
     echo "$output"
@@ -93,7 +93,7 @@ found() { # FILE HOST CHECK NAME
     grep -q "^  FAIL  data             $name#2 .*; $name#1" <<<"$output"
 }
 
-@test "a folder that is another one on one host is named" {
+@test "a folder that differs on one host is named" {
     [[ $EUID -eq 0 ]] && unshare --mount true 2>/dev/null || skip "mounts need root"
     mkdir -p "$out/0" "$out/1" "$out/shared" "$out/own"
     mpi_flags 3
@@ -107,7 +107,7 @@ found() { # FILE HOST CHECK NAME
     [ "$status" -eq 1 ]
     [[ $(found "$out/check.json" "$name#2" shared shared) = "fail "*"is not the same folder as on $name#1" ]]
     [[ $(found "$out/check.json" "$name#3" shared shared) = "ok "* ]]
-    # The first host as the odd one; not asked for, it is a warning.
+    # The first host differs; without the option it is a warning.
     cd "$out"
     args=(check --ranks-per-host 1 --only shared --shared-timeout 0.3 --out "$out/shared/run" --json "$out/check.json")
     run mpirun "${MPI_FLAGS[@]}" -np 1 "${hidden[@]}" "$dptrain" "${args[@]}" : -np 2 "$dptrain" "${args[@]}"
@@ -117,11 +117,11 @@ found() { # FILE HOST CHECK NAME
     [ -z "$(find "$out" -name '.dptrain-check*')" ]
 }
 
-@test "a folder that is missing, and one that gives no answer" {
+@test "a missing folder, and one that does not respond" {
     run on_ranks 2 check --ranks-per-host 1 --only shared --shared "$out/none"
     [ "$status" -eq 1 ]
     grep -q "^NOT READY: $name#1, $name#2$" <<<"$output"
-    # A dead mount holds the process that touches it.
+    # A dead mount blocks the process that accesses it.
     fake stat <<<$'#!/bin/sh\n[ "$OMPI_COMM_WORLD_RANK" = 1 ] && exec sleep 60\nexit 0'
     mkdir -p "$out"
     run on_ranks 2 check --ranks-per-host 1 --only shared --shared "$out" --shared-timeout 0.3
@@ -132,7 +132,7 @@ found() { # FILE HOST CHECK NAME
     grep -q 'a dead mount' <<<"$output"
 }
 
-# What nvidia-smi says of two H200; rank 1's host has what DRIVER and ECC are in its environment.
+# Output of nvidia-smi for two H200; rank 1's host takes DRIVER and ECC from its environment.
 fake_smi() {
     fake nvidia-smi <<'EOF2'
 #!/bin/sh

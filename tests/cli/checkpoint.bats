@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# dptrain checkpoint: what is in one, and whether it is whole.
+# dptrain checkpoint: showing, verifying and exporting checkpoints.
 
 setup() {
     root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
@@ -17,7 +17,7 @@ setup_file() {
 # The run's two checkpoints, to be damaged.
 copy_run() { cp -r "$RUN" "$out"; }
 
-# Another value for one byte.
+# Changes one byte.
 damage() { # FILE OFFSET
     local byte
     byte=$(od -An -tu1 -j "$2" -N 1 "$1")
@@ -25,7 +25,7 @@ damage() { # FILE OFFSET
     printf "\\x$(printf %02x $((byte ^ 16)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
 }
 
-@test "show tells position, model, data, options and arrays" {
+@test "show prints position, model, data, options and arrays" {
     "$dptrain" checkpoint show "$RUN/ckpt-000000000002.h5" >"$BATS_TEST_TMPDIR/show"
     cat "$BATS_TEST_TMPDIR/show"
     grep -q "^file .*ckpt-000000000002.h5$" "$BATS_TEST_TMPDIR/show"
@@ -40,23 +40,23 @@ damage() { # FILE OFFSET
 }
 
 @test "the columns of show are aligned, and the total is the arrays' sum" {
-    # Not every awk counts characters: × becomes one byte.
+    # Not every awk counts characters, so × becomes one byte.
     "$dptrain" checkpoint show "$RUN" | sed -n '/^array /,$p' | sed 's/×/x/g' >"$BATS_TEST_TMPDIR/table"
-    # Where the last character of the bytes stands is the same in every line.
+    # The bytes column is right-aligned.
     awk '/^array/ { at = index($0, " bytes ") + 5; next }
         substr($0, at, 1) !~ /[0-9]/ || substr($0, at + 1, 1) ~ /[0-9]/ { print "not aligned: " $0; exit 1 }' \
         "$BATS_TEST_TMPDIR/table"
     awk '/^\// { sum += $5 } /^total/ { total = $2 } END { exit !(total > 0 && sum == total) }' "$BATS_TEST_TMPDIR/table"
 }
 
-@test "the numbers of show are those of the file" {
+@test "show prints the numbers in the file" {
     h5dump -d /params/fc3/weight -b LE -o "$BATS_TEST_TMPDIR/weight" "$RUN/ckpt-000000000004.h5" >/dev/null
     rms=$(od -An -v -tf4 -w4 "$BATS_TEST_TMPDIR/weight" | awk '{ sum += $1 * $1 } END { printf "%.4f", sqrt(sum / NR) }')
     shown=$("$dptrain" checkpoint show "$RUN" | awk '$1 == "/params/fc3/weight" { printf "%.4f", $6 }')
     [ "$rms" = "$shown" ]
 }
 
-@test "show takes the newest whole checkpoint of a folder and says what it passed over" {
+@test "show uses the newest intact checkpoint of a folder and names skipped ones" {
     copy_run
     damage "$out/ckpt-000000000004.h5" 100000
     "$dptrain" checkpoint show "$out" >"$BATS_TEST_TMPDIR/show" 2>"$BATS_TEST_TMPDIR/said"
@@ -72,7 +72,7 @@ damage() { # FILE OFFSET
     [[ ${lines[1]} == "ok "*ckpt-000000000002.h5* ]]
 }
 
-@test "verify: code 3 and the reason when one is damaged; the others are still looked at" {
+@test "verify: code 3 and the reason if one is damaged; the others are still checked" {
     copy_run
     damage "$out/ckpt-000000000004.h5" 100000
     run "$dptrain" checkpoint verify "$out" "$RUN/ckpt-000000000004.h5"
@@ -88,7 +88,7 @@ damage() { # FILE OFFSET
     [[ $output == *"2 of 2 cannot be used"* ]]
 }
 
-@test "what is no checkpoint is refused with the right code" {
+@test "files that are not checkpoints are rejected with the right code" {
     check() { # CODE WORDS ARGUMENTS...
         run "$dptrain" checkpoint "${@:3}"
         echo "expected $1 \"$2\", got $status: $output"
@@ -114,7 +114,7 @@ damage() { # FILE OFFSET
     "$dptrain" checkpoint --help | grep -q 'checkpoint verify'
 }
 
-@test "a folder that may not be read is told" {
+@test "an unreadable folder is reported" {
     [ "$(id -u)" -ne 0 ] || skip "root may read every folder"
     mkdir -m 000 "$BATS_TEST_TMPDIR/closed"
     run "$dptrain" checkpoint verify "$BATS_TEST_TMPDIR/closed"

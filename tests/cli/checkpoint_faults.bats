@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Checkpoints under faults: kill -9 at random moments, a full disk, a read-only one. scripts/test.sh --slow kills 100
-# times instead of 6. Where DPTRAIN_TEST_TABLE names a file, each test appends what it counted as a row of a table:
+# times instead of 6. If DPTRAIN_TEST_TABLE is set, each test appends its counts to that file as a row of a table:
 # fault | trials | checkpoints lost | checkpoints corrupt | final weights equal to the undisturbed run's.
 # shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
 
@@ -27,7 +27,7 @@ teardown() {
     for pid in $(job_pids); do kill -KILL "$pid" 2>/dev/null || true; done
 }
 
-# What is said in the log of a test that passes is not shown; the table is.
+# The log of a test that passes is not shown; the table is.
 add_to_table() { # FAULT TRIALS LOST CORRUPT EQUAL
     [[ -n ${DPTRAIN_TEST_TABLE:-} ]] || return 0
     printf '| %s | %s | %s | %s | %s |\n' "$@" >>"$DPTRAIN_TEST_TABLE"
@@ -35,14 +35,14 @@ add_to_table() { # FAULT TRIALS LOST CORRUPT EQUAL
 
 training=(train --model mlp --batch 64 --steps "$steps" --checkpoint-every 1 --threads 1 --log-every 10)
 
-# A run in the background that continues what is in $out, or begins; $job is mpirun.
+# Starts or resumes a run in $out in the background; $job is mpirun.
 start_job() {
     mpirun "${MPI_FLAGS[@]}" -np "$ranks" "$dptrain" "${training[@]}" --data "$DATA" --resume auto --out "$out" \
         >>"$log" 2>&1 3>&- &
     job=$!
 }
 
-# mpirun and its ranks, known by the folder they write to.
+# mpirun and its ranks, found by the folder that they write to.
 job_pids() { pgrep -f -- "--out $out( |\$)" || true; }
 
 rank_pid() { # RANK
@@ -55,8 +55,8 @@ rank_pid() { # RANK
     done
 }
 
-# Until every process of the job is gone: one job at a time writes into a folder. A killed process loses its command
-# line before it ends (it may be waiting for the disk), so those seen earlier are looked for by number as well.
+# Waits until every process of the job is gone: only one job may write into a folder. A killed process loses its command
+# line before it ends (it may wait for the disk), so processes seen earlier are also checked by id.
 wait_gone() { # PIDS-SEEN...
     local i pid there
     wait "$job" || status=$?
@@ -82,7 +82,7 @@ newest_step() {
     echo $((10#${name%.h5}))
 }
 
-# Waits until there is a newer checkpoint than STEP, or the job is over.
+# Waits for a checkpoint newer than STEP, or the end of the job.
 await_newer() { # STEP
     local i
     for ((i = 0; i < 600; i++)); do
@@ -91,13 +91,13 @@ await_newer() { # STEP
     done
 }
 
-# Kills one rank or all at a moment of its own. Uses and counts in the test's variables.
+# Kills one rank or all at a random moment. Uses and counts in the test's variables.
 kill_once() {
     local before victim pid pids
     before=$(newest_step)
     start_job
-    # Half of the moments are counted from the start, half from a checkpoint on, so that slow machines are hit
-    # while they train as well.
+    # Half of the moments are counted from the start, half from a checkpoint, so that slow machines are also hit during
+    # training.
     if ((RANDOM % 2)); then
         await_newer "$before"
         sleep "0.$(printf %03d $((RANDOM % 600)))"
@@ -114,7 +114,7 @@ kill_once() {
         ;;
     *)
         pid=$(rank_pid "$victim")
-        # Before there is such a rank mpirun dies instead.
+        # If the rank has not started yet, mpirun is killed instead.
         kill -KILL "${pid:-$job}" 2>/dev/null || true
         ;;
     esac
@@ -124,7 +124,7 @@ kill_once() {
     look_after_kill "$before" "$victim"
 }
 
-# Whatever has the name of a checkpoint is one, and none that was there before is missing.
+# Every file named like a checkpoint is valid, and no earlier one is missing.
 look_after_kill() { # BEFORE VICTIM
     local now
     now=$(newest_step)
@@ -146,10 +146,10 @@ finish_and_compare() { # WHOLE
         wait_gone
         [ "$status" -eq 0 ]
     fi
-    # The same content is the same file, byte for byte: weights, momentum, position and options.
+    # Equal contents are equal files, byte for byte: weights, momentum, position and options.
     n_compared=$((n_compared + 1))
     cmp "$out/$last" "$1/$last" || n_different=$((n_different + 1))
-    # What killed writers left is gone.
+    # Remains of killed writers are gone.
     find "$out" -name '.ckpt*'
     [ -z "$(find "$out" -name '.ckpt*')" ]
 }
@@ -184,7 +184,7 @@ finish_and_compare() { # WHOLE
     [ "$n_different" -eq 0 ]
 }
 
-# ---- A disk that is full or read-only: a small tmpfs in mounts of the test's own ----
+# ---- A full or read-only disk: a small tmpfs in a private mount namespace ----
 # Runs a function of this file there; $out is on the small disk. An mlp's checkpoint takes 1.9 MB.
 on_small_disk() { # FUNCTION
     mkdir -p "$BATS_TEST_TMPDIR/disk"
@@ -199,7 +199,7 @@ on_small_disk() { # FUNCTION
     unshare -m bash -eu -c 'mount -t tmpfs -o size="$2" tmpfs "$disk"; "$1"' - "$1" "$2"
 }
 
-# One rank, of which each message is one line.
+# One rank, with one line per message.
 on_disk() {
     "$dptrain" train --model mlp --batch 64 --threads 1 --data "$DATA" --out "$out" "$@" >>"$log" 2>&1
 }
@@ -209,7 +209,7 @@ try() { # ARGUMENTS...
     on_disk "$@" || code=$?
 }
 
-# A long run in the background; $job is the program itself, which dies with this shell.
+# Starts a long run in the background; $job is the program itself, which dies with this shell.
 start_on_disk() { # ARGUMENTS...
     "$dptrain" train --model mlp --batch 64 --threads 1 --data "$DATA" --out "$out" --steps 100000 "$@" \
         >>"$log" 2>&1 3>&- &
@@ -238,7 +238,7 @@ await_log() { # PATTERN
     return 1
 }
 
-# Room for two checkpoints: the third cannot be written.
+# Space for two checkpoints; writing the third fails.
 full_disk_stop() {
     local how
     for how in --checkpoint-async --no-checkpoint-async; do
@@ -252,7 +252,7 @@ full_disk_stop() {
         [[ $(cd "$out" && echo ckpt-*) == "ckpt-000000000004.h5 ckpt-000000000008.h5" ]]
         no_leftovers
     done
-    # With room again it goes on from there and comes to the undisturbed run's end.
+    # With space again it continues and reaches the same result as the undisturbed run.
     mount -o remount,size=64m "$disk"
     on_disk --steps 30 --resume auto
     grep -q 'at step 8' "$log"
@@ -262,12 +262,12 @@ full_disk_stop() {
     cmp "$out/ckpt-000000000030.h5" "$disk/whole/ckpt-000000000030.h5"
 }
 
-@test "a full disk in mid-write, --on-checkpoint-error stop: code 4, the earlier checkpoints stay whole" {
+@test "a disk that fills up, --on-checkpoint-error stop: code 4, earlier checkpoints stay intact" {
     on_small_disk full_disk_stop 5m
     add_to_table "full disk in mid-write, --on-checkpoint-error stop" 2 0 0 "yes, resumed with room"
 }
 
-# A file takes the room, and is deleted while the run goes on.
+# A file fills the disk, and is deleted during the run.
 full_disk_continue() {
     dd if=/dev/zero of="$disk/ballast" bs=1M count=21 status=none
     start_on_disk --checkpoint-every 4 --keep 1 --on-checkpoint-error continue --no-checkpoint-async
@@ -289,12 +289,12 @@ full_disk_continue() {
     no_leftovers
 }
 
-@test "a full disk in mid-write, --on-checkpoint-error continue: warned, tried again, written once there is room" {
+@test "a disk that fills up, --on-checkpoint-error continue: warning, retry, success once there is space" {
     on_small_disk full_disk_continue 24m
     add_to_table "full disk in mid-write, --on-checkpoint-error continue" 1 0 0 "–"
 }
 
-# Read-only from some moment on, as a file system is after an error.
+# Becomes read-only, as a file system does after an error.
 read_only() {
     local n
     start_on_disk --checkpoint-every 20
@@ -302,10 +302,10 @@ read_only() {
         [[ $(find "$out" -name 'ckpt-*' 2>/dev/null | wc -l) -lt 2 ]] || break
         sleep 0.05
     done
-    # Busy while a file is open for writing; the run's records are: a bind mount can be read-only all the same.
+    # Remounting fails while a file is open for writing, such as the run's records; a bind mount can be read-only anyway.
     if ! mount -o remount,ro "$disk" 2>/dev/null; then
         mount --bind "$disk" "$disk"
-        # The next checkpoint may be open for writing on it by now: between two of them it is not.
+        # The next checkpoint may be open for writing now, so wait until none is.
         for ((n = 0; n < 200; n++)); do
             ! mount -o remount,ro,bind "$disk" 2>/dev/null || break
             sleep 0.02
@@ -318,7 +318,7 @@ read_only() {
     verified
 }
 
-@test "a disk that turns read-only: code 4, the earlier checkpoints stay whole" {
+@test "a disk that becomes read-only: code 4, earlier checkpoints stay intact" {
     on_small_disk read_only 64m
     add_to_table "disk turned read-only in mid-run, --on-checkpoint-error stop" 1 0 0 "–"
 }

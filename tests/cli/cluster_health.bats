@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# scripts/cluster_health.sh without hosts: the search by groups, and what it makes of a check that does not start.
+# scripts/cluster_health.sh without hosts: the search by groups, and handling a check that does not start.
 # shellcheck disable=SC2154,SC2030,SC2031 # common.bash and bats set variables; every test is a subshell, on purpose
 
 # shellcheck source=tests/cli/common.bash
@@ -11,7 +11,7 @@ setup() {
     group_test=$BATS_TEST_DIRNAME/../../scripts/cluster/group_test.sh
 }
 
-# A launcher that fails where all hosts of one of the bad sets take part: "3", or "1+5".
+# A launcher that fails if all hosts of one of the bad sets take part: "3", or "1+5".
 group_fails() { # HOST...
     local set host all
     n_calls=$((n_calls + 1))
@@ -26,7 +26,7 @@ group_fails() { # HOST...
 }
 
 @test "each bad host of 2 to 64 is found within twice the binary logarithm" {
-    # bats looks at every command, which for these would take minutes.
+    # bats traces every command, which would take minutes here.
     cat >"$BATS_TEST_TMPDIR/all.sh" <<'END'
 . "$1"
 for ((n = 2; n <= 64; n++)); do

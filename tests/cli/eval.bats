@@ -20,7 +20,7 @@ setup() {
     cd "$BATS_TEST_TMPDIR" || return
 }
 
-# The width or the height that a PNG file says of itself.
+# Prints the width or height in a PNG file.
 png_size() { # FILE OFFSET
     od -An -j "$2" -N 4 -t u1 "$1" | awk '{ print (($1 * 256 + $2) * 256 + $3) * 256 + $4 }'
 }
@@ -46,14 +46,14 @@ png_size() { # FILE OFFSET
     [ "$(find . -maxdepth 1 -type f)" = ./mistakes.png ]
 }
 
-@test "more places than mistakes: all of them" {
+@test "more places than mistakes: all mistakes are shown" {
     "$dptrain" data synth digits --out tiny --train 64 --val 7
     for n in 1 3; do on_ranks "$n" eval "$out" --data tiny --threads 1 --png "$n.png" >text; done
     cmp 1.png 3.png
     grep -Eq '^image    3.png, ([1-7]) of \1 mistakes' text
 }
 
-@test "--json has all digits, the same on any number of ranks, and is refused before any work" {
+@test "--json has all digits, identical on any number of ranks; an invalid path is rejected before any work" {
     for n in 1 3; do on_ranks "$n" eval "$out" --data "$data" --threads 1 --json "$n.json" >"text$n"; done
     cmp 1.json 3.json
     jq -es 'length == 1 and (.[0] | .record == "eval" and .split == "val" and .n_samples == 2000 and .matches_training_data
@@ -66,7 +66,7 @@ png_size() { # FILE OFFSET
     [[ $output == *"missing/folder"* && $output != *accuracy* ]]
 }
 
-@test "without --png nothing is drawn and evaluation says what it said" {
+@test "without --png nothing is drawn and the output is unchanged" {
     on_ranks 2 eval "$out" --data "$data" --threads 1 >plain
     on_ranks 2 eval "$out" --data "$data" --threads 1 --png a.png | grep -v '^image' >drawn
     diff plain <(sed '${/^$/d}' drawn)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# The fuzz targets build, and find nothing in a few seconds; scripts/dev/fuzz.sh keeps what they find.
+# The fuzz targets build, and have no findings within a few seconds; scripts/dev/fuzz.sh keeps findings.
 # shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
 
 # shellcheck source=tests/cli/common.bash
@@ -15,7 +15,7 @@ load common
     for target in $("$root/scripts/dev/fuzz.sh" --list); do [[ "$output" == *"| $target | 5 | "* ]]; done
 }
 
-@test "fuzz.sh lists its targets, and knows no others" {
+@test "fuzz.sh lists its targets, and rejects others" {
     run "$root/scripts/dev/fuzz.sh" --list
     [ "$status" -eq 0 ]
     [[ "$output" == *png* && "$output" == *jpeg* && "$output" == *idx* ]]

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # shellcheck disable=SC2154 # dptrain is common_setup's
-# dptrain hosts: what scripts, mpirun and ssh get from it. What is refused in a text: tests/unit/test_hosts.c.
+# dptrain hosts: output for scripts, mpirun and ssh. tests/unit/test_hosts.c covers invalid input.
 load common
 
 setup() {
@@ -17,8 +17,8 @@ ssh:
 EOT
 }
 
-# Every field, also an empty one, is there: read joins tabs that follow one another.
-@test "show --format tsv is a host a line with ten fields, none of them empty, and one more for each further variable" {
+# Every field is present, even an empty one, because read merges consecutive tabs.
+@test "show --format tsv prints one line per host with ten non-empty fields, and one more for each further variable" {
     run "$dptrain" hosts show --format tsv spec.yaml
     echo "$output"
     [ "$status" -eq 0 ]
@@ -31,7 +31,7 @@ EOT
     [ "$(sed -n 2p fields)" = $'node2\t4\t-\t22\tme\tk\tno\t-\t-\t-' ]
 }
 
-@test "show: a table with totals, and JSON with everything" {
+@test "show: a table with totals, and JSON with all fields" {
     run "$dptrain" hosts show spec.yaml
     echo "$output"
     [ "$status" -eq 0 ]
@@ -45,7 +45,7 @@ EOT
     "$dptrain" hosts show hostfile --format json | jq -e '.hosts | length == 2 and .[0].gpu_ids == null'
 }
 
-@test "mpirun takes the hostfile that is printed, with as many slots" {
+@test "mpirun accepts the printed hostfile, with the same slots" {
     printf '# this host\r\nlocalhost slots = 3' >own
     "$dptrain" hosts hostfile own >printed
     [ "$(cat printed)" = "localhost slots=3" ]
@@ -55,7 +55,7 @@ EOT
     [ "$status" -ne 0 ]
 }
 
-@test "ssh understands the printed config as it was meant" {
+@test "ssh reads the printed config as intended" {
     command -v ssh >/dev/null || skip "ssh is not installed"
     printf 'node1\nfe80::1%%eth0\n' >six
     "$dptrain" hosts ssh-config spec.yaml --user me --ssh-port 2200 --known-hosts '/tmp/known hosts' >config
@@ -72,7 +72,7 @@ EOT
     grep -qx 'hostname fe80::1%eth0' <<<"$output"
 }
 
-@test "--include and --exclude leave hosts and slots as DeepSpeed would" {
+@test "--include and --exclude select hosts and slots as DeepSpeed does" {
     run "$dptrain" hosts show --format tsv hostfile --include node1@node2:2,0
     [ "$status" -eq 0 ]
     [ "${lines[0]}" = $'node1\t4\t-\t-\t-\t-\tyes\t-\t-\t-' ] && [ "${lines[1]}" = $'node2\t2\t0,2\t-\t-\t-\tno\t-\t-\t-' ]
@@ -85,7 +85,7 @@ EOT
     [ "$status" -eq 2 ] && [[ "$output" == *"leaves no host"* ]]
 }
 
-@test "what a source is: a file, a list, or a file that is missing" {
+@test "a source is a file or a list; a missing file is an error" {
     [ "$("$dptrain" hosts hostfile 'a:2,[fe80::1]:4')" = $'a slots=2\nfe80::1 slots=4' ]
     printf 'in-the-file\n' >a:2
     [ "$("$dptrain" hosts hostfile a:2)" = "in-the-file slots=1" ]

@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# What scripts of users rely on, held against the lists of tests/interface: options, fields of records, what a
-# checkpoint holds, algorithms, exit codes, and the bits of --reproducible. A difference is printed. One that is meant
-# goes into the lists by DPTRAIN_UPDATE_INTERFACE=1 bats tests/cli/interface.bats, and is reviewed with its commit.
+# Compares the interface that users' scripts rely on with the lists in tests/interface: options, record fields, contents
+# of a checkpoint, algorithms, exit codes, and the bits of --reproducible. Differences are printed. After an intended change,
+# update the lists by DPTRAIN_UPDATE_INTERFACE=1 bats tests/cli/interface.bats, and review them with the commit.
 # shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
 
 # shellcheck source=tests/cli/common.bash
@@ -14,7 +14,7 @@ train() { # RANKS ARGUMENTS...
     on_ranks "$1" train --data "$tiny" --threads 1 "${@:2}" >/dev/null
 }
 
-# Compares the lines of the standard input with a list, whatever their order.
+# Compares the lines of standard input with a list, in any order.
 same_as_list() { # NAME
     local list=$root/tests/interface/$1.txt now=$BATS_TEST_TMPDIR/$1.now
     LC_ALL=C sort -u >"$now"
@@ -29,7 +29,7 @@ same_as_list() { # NAME
     }
 }
 
-# NAME --key VALUE [default], a line for each option. A default that no table has ends the help text.
+# NAME --key VALUE [default], one line per option. A default that is in no table ends the help text.
 options() { # COMMAND...
     "$dptrain" "$@" --help=tsv | awk -F '\t' -v name="$*" '
         $1 == "option" {
@@ -56,8 +56,8 @@ options() { # COMMAND...
     same_as_list options <"$BATS_TEST_TMPDIR/options"
 }
 
-# KIND path.of.a.field, for everything that has a name in records. Elements of arrays count as one. What layers are
-# called is the model's matter, and which of them run as one the CPU's. Ports are the machine's.
+# KIND path.of.a.field, for every named field in records. Elements of arrays count as one. Layer names depend on the model,
+# fused layers on the CPU, and ports on the machine, so they are left out.
 fields() { # FILES... of records
     jq -r '.record as $kind
         | if .fingerprint then .fingerprint.fabric.ports = [] else . end
@@ -66,8 +66,8 @@ fields() { # FILES... of records
         | $kind + " " + join(".")' "$@"
 }
 
-# Screens are 80 columns wide; what --help leaves out, --help all lists.
-@test "help: every screen fits 80 columns, and options are common or under --help all" {
+# Screens are 80 columns wide; --help all lists everything that --help omits.
+@test "help: every screen fits 80 columns, and every option is common or under --help all" {
     for command in '' train eval checkpoint bench report 'report compare' 'report history' 'report html' data 'data synth' \
         'data pack' 'data verify' 'data show' check hosts info; do
         read -ra words <<<"$command"
@@ -112,7 +112,7 @@ fields() { # FILES... of records
     same_as_list records <names
 }
 
-# Of a checkpoint: attributes' names at its root; a line for each array with type, shape and its attributes.
+# Prints a checkpoint's root attributes, and one line per array with type, shape and attributes.
 contents() { # FILE
     h5dump -A "$1" | awk '
         { gsub(/"/, "") }
@@ -149,7 +149,7 @@ everything=(--model mnist-cnn-bn --batch 4 --steps 2 --optimizer adamw --ema 0.9
     same_as_list checkpoint <"$BATS_TEST_TMPDIR/contents"
 }
 
-# The hash that a checkpoint has of each of its arrays, and the loss of each step.
+# The hash of each array in a checkpoint, and the loss of each step.
 bits() { # FOLDER
     h5dump -A "$1"/ckpt-*.h5 | awk '
         { gsub(/"/, "") }
@@ -168,11 +168,11 @@ bits() { # FOLDER
 }
 
 @test "the bits of --reproducible" {
-    # Those of the device ref do not depend on the CPU: it sums in order, and the compiler fuses nothing.
+    # The device ref does not depend on the CPU: it sums in order, and the compiler fuses nothing.
     train 0 --device ref "${everything[@]}" --out "$out-ref"
     bits "$out-ref" >"$BATS_TEST_TMPDIR/ref"
     same_as_list bits <"$BATS_TEST_TMPDIR/ref"
-    # Those of the device cpu follow its vectors' width, so they have no list: they are the same on 1 and 2 ranks.
+    # The device cpu depends on the vector width, so there is no list: 1 and 2 ranks must agree.
     for n in 0 2; do
         train "$n" --device cpu "${everything[@]}" --out "$out-cpu$n"
         bits "$out-cpu$n" >"$BATS_TEST_TMPDIR/cpu$n"
@@ -181,7 +181,7 @@ bits() { # FOLDER
     [ "$(wc -l <"$BATS_TEST_TMPDIR/cpu0")" -eq "$(wc -l <"$BATS_TEST_TMPDIR/ref")" ]
 }
 
-@test "algorithms: the names that --algorithms FILE takes" {
+@test "algorithms: the names that --algorithms FILE accepts" {
     layer='n=8 x=26x26x32 k=64x3x3 stride=1x1 pad=0x0 dilation=1x1 groups=1 epilogue=relu+pool2x2'
     for precision in fp32 bf16; do
         of="conv2d float32 $layer"
@@ -198,7 +198,7 @@ bits() { # FOLDER
     if grep -q -w amx_bf16 /proc/cpuinfo && [[ ${DPTRAIN_MAX_ISA:-amx} == amx ]]; then
         same_as_list algorithms <"$BATS_TEST_TMPDIR/names"
     else
-        # A CPU without AMX has some of them.
+        # A CPU without AMX has only some of them.
         [ -s "$BATS_TEST_TMPDIR/names" ]
         [ -z "$(LC_ALL=C comm -23 "$BATS_TEST_TMPDIR/names" "$root/tests/interface/algorithms.txt")" ]
     fi
@@ -210,10 +210,10 @@ code() { # WHAT COMMAND...
     echo "$1: $status"
 }
 
-# The code of a run without mpirun that a signal ends.
+# Prints the exit code of a run without mpirun that a signal ends.
 code_of_signal() { # SIGNAL
     local folder=$out-$1 status=0 pid
-    # bash starts what is in the background with SIGINT ignored.
+    # bash starts background processes with SIGINT ignored.
     perl -e '$SIG{INT} = "DEFAULT"; exec @ARGV' "$dptrain" train --data "$tiny" --threads 1 --device cpu --model mlp \
         --steps 100000000 --out "$folder" >/dev/null 2>&1 3>&- &
     pid=$!

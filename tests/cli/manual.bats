@@ -86,7 +86,7 @@ offers() { # EXPECTED WORDS...
     offers '--no-overwrite' dptrain train --no-o
     offers '--resize' dptrain data pack --re
     offers '' dptrain data show --re-
-    # Values: choices, also behind =; models; words or a file; folders; nothing for numbers.
+    # Values: choices, also after =; models; words or a file; folders; nothing for numbers.
     offers 'auto cpu cuda ref' dptrain train --device ''
     offers 'cpu cuda' dptrain train --device = c
     offers 'auto cpu cuda ref' dptrain --model lenet5 --device =
@@ -95,7 +95,7 @@ offers() { # EXPECTED WORDS...
     offers 'auto compare.jsonl none rules.txt runs' dptrain train --resume ''
     offers 'runs' dptrain train --out ''
     offers '' dptrain train --batch ''
-    # Files where a command takes some.
+    # Files for commands that take some.
     offers 'rules.txt runs' dptrain eval ru
     offers 'rules.txt runs' dptrain checkpoint show ru
     offers 'rules.txt runs' dptrain hosts hostfile ru
@@ -103,9 +103,9 @@ offers() { # EXPECTED WORDS...
     offers '' dptrain none ''
 }
 
-@test "make install puts them where man and bash look, and make uninstall takes them away" {
+@test "make install installs them for man and bash, and make uninstall removes them" {
     dest=$BATS_TEST_TMPDIR/dest
-    # The program as it is: other tests are running it.
+    # Use the existing program, because other tests are running it.
     run make -s -C "$root" -o dptrain install DESTDIR="$dest" PREFIX=/opt
     echo "$output"
     [ "$status" -eq 0 ]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# NCCL in trouble: every end has code 5 and a message. NCCL measured: `bench comm`. Both on the emulated device of tests/emu
+# NCCL errors: all end with code 5 and a message. NCCL benchmarks: `bench comm`. Both on the emulated device of tests/emu
 # (`make emu-tests`).
 # shellcheck disable=SC2016,SC2030,SC2031,SC2034,SC2154 # jq's names; subshells, on purpose; common.bash
 
@@ -15,13 +15,13 @@ setup() {
     mpi_flags 3
 }
 
-# Sums for ever with a deadline of 2 s, on 3 ranks.
+# Sums forever with a deadline of 2 s, on 3 ranks.
 sums() { # MODE
     run timeout 60 mpirun "${MPI_FLAGS[@]}" -np 3 "$program" cuda "$1"
     echo "$output"
 }
 
-@test "an error of NCCL's own ends the job with code 5, and what to do" {
+@test "an NCCL error ends the job with code 5, and advice" {
     DPTRAIN_EMU_NCCL_ASYNC_ERROR=1:5 sums sums
     [ "$status" -eq 5 ]
     grep -q 'NCCL lost a peer or its network during "gradient allreduce"' <<<"$output"
@@ -29,21 +29,21 @@ sums() { # MODE
     [ "$(grep -c 'NCCL lost a peer' <<<"$output")" -eq 1 ]
 }
 
-@test "a rank that does not come to NCCL ends the job with code 5 and the names of the hosts" {
+@test "a rank that does not join NCCL ends the job with code 5 and the names of the hosts" {
     DPTRAIN_EMU_NCCL_INIT_HANG=1 sums sums
     [ "$status" -eq 5 ]
     grep -q "did not come up in 2 s on any of the ranks 0 to 2, on $(hostname | cut -d . -f 1)" <<<"$output"
     grep -q NCCL_SOCKET_IFNAME <<<"$output"
 }
 
-@test "a sum that a rank does not come to ends the job with code 5 and its name" {
+@test "a rank that does not join an allreduce ends the job with code 5 and its name" {
     sums stall
     [ "$status" -eq 5 ]
     grep -q 'timed out after 2 s in "gradient allreduce" (the GPU.s collective' <<<"$output"
     grep -q 'rank 2 on .* did not arrive; it was last in "something else"' <<<"$output"
 }
 
-@test "also in a recorded step" {
+@test "the same in a recorded step" {
     sums stall-recorded
     [ "$status" -eq 5 ]
     grep -q 'timed out after 2 s in "gradient allreduce" (in a recorded step)' <<<"$output"
@@ -63,12 +63,12 @@ recorded() { # JQ's words, of all points
     jq -e -c 'select(.record == "bench")' "$records" | jq -e -s "$@"
 }
 
-@test "bench comm: every collective and type is right between three GPUs, recorded as NCCL's" {
+@test "bench comm: every collective and type is correct between three GPUs, recorded as NCCL's" {
     bench_nccl 3 --comm nccl --test all -d float,half,bfloat16,int64 -b 1K -e 1K
     [ "$status" -eq 0 ]
     [ "$(grep -c '# Out of bounds values : 0 OK' <<<"$output")" -eq 9 ]
     [[ "$output" == *"# all_reduce, nccl, NCCL 2."*": 3 ranks on 1 host"* ]]
-    # Five collectives in both places, three out of place only, and three pairs.
+    # Five collectives in and out of place, three out of place only, and three pairs.
     recorded 'length == 4 * (5 * 2 + 3 + 3) and all(.[]; .metrics.wrong == 0 and .key.communicator == "nccl" and
         .key.ranks == 3 and (.metrics.algorithm | startswith("NCCL 2.")))'
     recorded 'all(.[] | select(.test == "alltoall" or .test == "sendrecv"); .key.in_place | not)'
@@ -76,15 +76,15 @@ recorded() { # JQ's words, of all points
         // 1) as $factor | (.metrics.busbw_gbs / .metrics.algbw_gbs / $factor - 1) | fabs < 1e-6)'
 }
 
-@test "bench comm: a flipped bit is found behind every collective of NCCL's" {
+@test "bench comm: a flipped bit is detected after every NCCL collective" {
     bench_nccl 2 --test all -d half -b 4K -e 4K -r 1 --inject 1:17
     [ "$status" -eq 1 ]
-    # The root's own input is its result: all of them have a wrong element.
+    # The root's input is its result, so all of them have a wrong element.
     [ "$(grep -c '# wrong data: .* half; rank 1 on .*: element 17 of .* instead of ' <<<"$output")" -eq 14 ]
     recorded 'length == 14 and all(.[]; .metrics.wrong == 1)'
 }
 
-@test "bench comm: NCCL beside MPI, and what neither does" {
+@test "bench comm: NCCL next to MPI, and operations that one of them lacks" {
     bench_nccl 2 --communicator nccl,mpi -b 1K -e 1K -o max
     [ "$status" -eq 0 ]
     recorded '[.[].key.communicator] == ["nccl", "nccl", "mpi", "mpi"] and all(.[]; .metrics.wrong == 0)'
@@ -99,13 +99,13 @@ recorded() { # JQ's words, of all points
     [[ "$stderr" == *"--communicator nccl wants GPUs"*"--comm nccl"* ]]
 }
 
-@test "bench comm: an error of NCCL's own ends the job with code 5 and the collective's name" {
+@test "bench comm: an NCCL error ends the job with code 5 and the collective's name" {
     DPTRAIN_EMU_NCCL_ASYNC_ERROR=1:5 bench_nccl 3 --test all_gather -b 1K -e 1K
     [ "$status" -eq 5 ]
     [[ "$stderr" == *'NCCL lost a peer or its network during "all_gather"'* ]]
 }
 
-@test "nccl_bw.sh measures NCCL where nvidia-smi tells of GPUs, a rank on each" {
+@test "nccl_bw.sh measures NCCL if nvidia-smi reports GPUs, one rank per GPU" {
     mkdir "$BATS_TEST_TMPDIR/bin"
     printf '#!/bin/sh\nprintf "GPU %%d: emulated\\n" 0 1 2\n' >"$BATS_TEST_TMPDIR/bin/nvidia-smi"
     chmod +x "$BATS_TEST_TMPDIR/bin/nvidia-smi"
