@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Starts the allreduce of a range of gradients as soon as backward has filled it. Deciding the size is here
- * too; the reduction is cluster/comm. */
+/* Starts the allreduce of a range of gradients as soon as the backward pass has filled it, and chooses the
+ * bucket size. The reduction is left to cluster/comm. */
 #include "train/learn/bucket.h"
 
 int64_t bucket_floats(int64_t n_bytes, int64_t n_gradients)
@@ -11,7 +11,7 @@ int64_t bucket_floats(int64_t n_bytes, int64_t n_gradients)
     return quarter < least ? least : quarter > most ? most : quarter;
 }
 
-static err_t begin(bucket_t *b, int64_t end)
+static err_t bucket_begin(bucket_t *b, int64_t end)
 {
     int64_t count = end - b->n_begun;
     if (count == 0) return ERR_OK;
@@ -25,12 +25,12 @@ err_t bucket_ready(void *bucket, int64_t offset, int64_t count)
     bucket_t *b = bucket;
     ASSERT(offset == b->n_ready);
     b->n_ready = offset + count;
-    return b->n_ready - b->n_begun >= b->n_min ? begin(b, b->n_ready) : ERR_OK;
+    return b->n_ready - b->n_begun >= b->n_min ? bucket_begin(b, b->n_ready) : ERR_OK;
 }
 
 err_t bucket_finish(bucket_t *b, int64_t n)
 {
-    TRY(begin(b, n));
+    TRY(bucket_begin(b, n));
     b->n_begun = b->n_ready = 0;
     return comm_buffer_finish(b->comm, b->buffer);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Gradients on GPUs are summed in buckets, each as soon as backward has made it, while backward goes on. Part of
- * train. Not collective in themselves, but what they begin is: all ranks have the same buckets. */
+/* Allreduce of gradients on GPUs in buckets: each starts as soon as the backward pass has filled it and
+ * overlaps the rest of the pass. The calls start collectives; all ranks have the same buckets. */
 #ifndef TRAIN_LEARN_BUCKET_H
 #define TRAIN_LEARN_BUCKET_H
 
@@ -9,19 +9,19 @@
 typedef struct bucket {
     comm_t *comm;
     comm_buffer_t *buffer;
-    int64_t n_min;   /* floats of a bucket; the last may have fewer */
-    int64_t n_begun; /* floats whose sum has been begun in this step */
-    int64_t n_ready; /* floats that are final in this step */
+    int64_t n_min;   /* floats per bucket; the last may have fewer */
+    int64_t n_begun; /* floats of this step whose sum has started */
+    int64_t n_ready; /* floats of this step that are final */
 } bucket_t;
 
-/* Floats of a bucket for `n_bytes` bytes; 0 (auto): a quarter of the gradients, but from 1 to 32 MiB: few enough
- * calls, and most of backward left to hide behind. */
+/* Floats per bucket of n_bytes bytes. 0 (auto): a quarter of the gradients, at least 1 and at most 32 MiB;
+ * few calls, most of which the backward pass hides. */
 int64_t bucket_floats(int64_t n_bytes, int64_t n_gradients);
 
-/* exec_ready_hook_t, context a bucket_t: gradients [offset, offset + count) are final. */
+/* An exec_ready_hook_t whose context is a bucket_t: gradients [offset, offset + count) are final. */
 err_t bucket_ready(void *bucket, int64_t offset, int64_t count);
 
-/* Sums what is left of the first n floats and makes the device wait for all of it; ready for the next step. */
+/* Sums the rest of the first n floats, makes the device wait for all sums, and resets for the next step. */
 err_t bucket_finish(bucket_t *bucket, int64_t n);
 
 #endif

@@ -43,8 +43,8 @@ typedef struct traits {
     const char *states[OPTIM_MAX_STATES];
 } traits_t;
 
-/* Rates: SGD's is this program's own; Adadelta's Zeiler's; AdamW's the authors'. LARS takes rates that are
- * relative to the weights' norms, 1 is a middling one. */
+/* Default rates: SGD's is this program's own, Adadelta's is Zeiler's, AdamW's its authors'. LARS takes rates
+ * relative to the norm of the weights, typically around 1. */
 static const traits_t all_traits[] = {
     {"sgd", OPTIM_SGD, false, 0.03, 0, {"velocity"}},
     {"nesterov", OPTIM_SGD, true, 0.03, 0, {"velocity"}},
@@ -55,7 +55,7 @@ static const traits_t all_traits[] = {
 
 struct optim_range {
     int64_t first, n;
-    bool is_weight; /* decayed, and with a trust ratio */
+    bool is_weight; /* subject to weight decay and the trust ratio */
     double gradient_squares;
 };
 
@@ -64,7 +64,7 @@ static const traits_t *traits_of(const char *optimizer)
     enum { N_TRAITS = sizeof all_traits / sizeof all_traits[0] };
     for (int i = 0; i < N_TRAITS; i++)
         if (strcmp(all_traits[i].name, optimizer) == 0) return &all_traits[i];
-    ASSERT(!"an optimizer that is in the table of options");
+    ASSERT(!"an optimizer of the option table");
     return NULL;
 }
 
@@ -76,11 +76,11 @@ double optim_default_rate(const char *optimizer)
 err_t optim_options_check(const optim_options_t *o)
 {
     if (traits_of(o->optimizer)->nesterov && !(o->momentum > 0))
-        RAISE(ERR_USAGE, "--optimizer nesterov wants --momentum above 0; without momentum it is sgd");
+        RAISE(ERR_USAGE, "--optimizer nesterov requires --momentum above 0; without momentum it is sgd");
     return ERR_OK;
 }
 
-/* The flat order is not that of graph->params. */
+/* The flat buffer's order differs from that of graph->params. */
 static void sort_by_offset(optim_range_t *ranges, int n)
 {
     for (int i = 1; i < n; i++) {
@@ -91,8 +91,8 @@ static void sort_by_offset(optim_range_t *ranges, int n)
     }
 }
 
-/* A range reaches to the next one's start, the padding in between included. LARS has a ratio for each weight,
- * so only what has none is merged there. */
+/* A range extends to the start of the next, including the padding. LARS has a ratio per weight, so only
+ * parameters without one are merged. */
 static void make_ranges(optim_t *o, const graph_t *graph)
 {
     optim_range_t *ranges = o->ranges;
@@ -131,7 +131,7 @@ err_t optim_new(const optim_options_t *options, const graph_t *graph, const back
     o->kind = traits->kind;
     o->backend = backend;
     o->options = *options;
-    o->options.optimizer = traits->name; /* outlives the command line's */
+    o->options.optimizer = traits->name; /* outlives the command line's string */
     if (!(o->options.epsilon > 0)) o->options.epsilon = traits->epsilon;
     o->n_flat = graph->n_flat_params;
     o->gradient_norm = NAN;
@@ -166,8 +166,8 @@ bool optim_needs_norms(const optim_t *o)
     return o->options.clip_norm > 0 || o->kind == OPTIM_LARS;
 }
 
-/* Norms and the factor of clipping, where something needs them. */
-static err_t measure(optim_t *o, const optim_step_t *step)
+/* Gradient norms and the clipping factor, if needed. */
+static err_t measure_norms(optim_t *o, const optim_step_t *step)
 {
     double limit = o->options.clip_norm, squares = 0;
     o->gradient_scale = 1;
@@ -217,7 +217,7 @@ void optim_step_values(const optim_t *o, const optim_step_t *step, backend_step_
     values->correction[1] = 1 - pow(o->options.beta2, t);
 }
 
-/* What all ranges have in common. */
+/* Arguments shared by all ranges. */
 static optim_args_t common_args(const optim_t *o, const optim_step_t *step)
 {
     const optim_options_t *options = &o->options;
@@ -242,7 +242,7 @@ static float *flat_of(const optim_buffer_t *buffer)
 
 err_t optim_step(optim_t *o, const optim_step_t *step)
 {
-    TRY(measure(o, step));
+    TRY(measure_norms(o, step));
     optim_args_t args = common_args(o, step);
     for (int i = 0; i < o->n_ranges; i++) {
         const optim_range_t *range = &o->ranges[i];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Turns the schedule options into a rate for each step, and tracks the plateau. Scaling by batch size and
- * warm-up are included. */
+/* Turns the schedule options into a rate for each step, including warm-up and scaling by the number of ranks,
+ * and tracks the plateau. */
 #include "train/learn/schedule.h"
 
 #include <math.h>
@@ -18,26 +18,27 @@ const opt_t schedule_option_table[] = {
     {"schedule", OPT_CHOICE, FIELD(schedule), "cosine", 0, 0, schedules, NULL, "learning rate schedule",
      OPT_COMMON},
     {"warmup", OPT_REAL, FIELD(warmup_epochs), "0", 0, 1e6, NULL, "EPOCHS",
-     "epochs of linear learning rate warm-up, from 0, or from --lr with --lr-scale linear", OPT_COMMON},
+     "linear warm-up of the learning rate from 0, or with --lr-scale linear from the unscaled rate",
+     OPT_COMMON},
     {"lr-step", OPT_REAL, FIELD(lr_step_epochs), "1", 1e-6, 1e6, NULL, "EPOCHS",
-     "schedule step: epochs between drops", OPT_MORE},
-    {"lr-gamma", OPT_REAL, FIELD(lr_gamma), "0.1", 1e-6, 1, NULL, "X",
-     "schedule step: factor applied at each drop", OPT_MORE},
+     "schedule step: epochs between reductions", OPT_MORE},
+    {"lr-gamma", OPT_REAL, FIELD(lr_gamma), "0.1", 1e-6, 1, NULL, "X", "schedule step: factor of a reduction",
+     OPT_MORE},
     {"lr-power", OPT_REAL, FIELD(lr_power), "2", 1e-3, 100, NULL, "X",
      "schedule polynomial: exponent; 1: linear", OPT_MORE},
     {"plateau-factor", OPT_REAL, FIELD(plateau_factor), "0.1", 1e-6, 0.999999, NULL, "X",
-     "schedule plateau: factor applied at each drop", OPT_MORE},
+     "schedule plateau: factor of a reduction", OPT_MORE},
     {"plateau-patience", OPT_INT, FIELD(plateau_patience), "10", 1, 1000000, NULL, "EPOCHS",
-     "schedule plateau: epochs without improvement before a drop", OPT_MORE},
+     "schedule plateau: epochs without improvement before a reduction", OPT_MORE},
     {"plateau-threshold", OPT_REAL, FIELD(plateau_threshold), "0.0001", 0, 1e6, NULL, "X",
-     "schedule plateau: minimum decrease of the evaluation loss that counts", OPT_MORE},
+     "schedule plateau: minimum decrease of the validation loss that counts as improvement", OPT_MORE},
     {"min-lr", OPT_REAL, FIELD(min_lr), "0", 0, 1e6, NULL, "X", "schedule plateau: minimum learning rate",
      OPT_MORE},
 };
 const int n_schedule_options = sizeof schedule_option_table / sizeof schedule_option_table[0];
 
 /* 0 at the end of warm-up, 1 at the end of the run and after it. */
-static double progress(const schedule_t *s, int64_t step)
+static double schedule_progress(const schedule_t *s, int64_t step)
 {
     int64_t length = s->n_steps - s->warmup_steps;
     double t = length > 0 ? (double)(step - s->warmup_steps) / (double)length : 0;
@@ -57,9 +58,9 @@ double schedule_rate(const schedule_t *s, int64_t step)
     case SCHEDULE_STEP:
         return s->base * pow(s->gamma, (double)(step / s->step_every));
     case SCHEDULE_COSINE:
-        return s->base * 0.5 * (1 + cos(3.14159265358979323846 * progress(s, step)));
+        return s->base * 0.5 * (1 + cos(3.14159265358979323846 * schedule_progress(s, step)));
     case SCHEDULE_POLYNOMIAL:
-        return s->base * pow(1 - progress(s, step), s->power);
+        return s->base * pow(1 - schedule_progress(s, step), s->power);
     }
     return s->base;
 }
@@ -80,7 +81,7 @@ bool schedule_plateau_update(schedule_plateau_t *p, double metric)
     return true;
 }
 
-static schedule_kind_t kind_of(const char *name)
+static schedule_kind_t schedule_kind(const char *name)
 {
     int kind = 0;
     while (schedules[kind] && strcmp(schedules[kind], name) != 0) kind++;
@@ -98,7 +99,7 @@ err_t schedule_make(const schedule_options_t *o, const schedule_run_t *run, sche
 {
     bool linear = strcmp(o->lr_scale, "linear") == 0;
     double rate = o->lr > 0 ? o->lr : run->default_lr;
-    *schedule = (schedule_t){.kind = kind_of(o->schedule),
+    *schedule = (schedule_t){.kind = schedule_kind(o->schedule),
                              .base = linear ? rate * run->n_ranks : rate,
                              .n_steps = run->n_steps,
                              .warmup_steps = steps_of(o->warmup_epochs, run),
@@ -108,7 +109,7 @@ err_t schedule_make(const schedule_options_t *o, const schedule_run_t *run, sche
                              .power = o->lr_power};
     if (schedule->step_every < 1) schedule->step_every = 1;
     if (schedule->warmup_steps >= run->n_steps)
-        RAISE(ERR_USAGE, "--warmup %g epochs is %lld steps, but the whole run has %lld", o->warmup_epochs,
+        RAISE(ERR_USAGE, "--warmup %g (epochs) is %lld steps, but the whole run has %lld", o->warmup_epochs,
               (long long)schedule->warmup_steps, (long long)run->n_steps);
     *plateau = (schedule_plateau_t){.factor = o->plateau_factor,
                                     .threshold = o->plateau_threshold,

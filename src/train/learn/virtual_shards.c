@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Keeps a gradient per virtual shard and sums them in a fixed order, for --reproducible. Without that option
- * gradients go through bucket.c. */
+/* Stores the gradients of each virtual shard and sums them in a fixed order, for --reproducible. The exchange
+ * is left to cluster/comm. */
 #include "train/learn/virtual_shards.h"
 
 #include <string.h>
@@ -42,22 +42,22 @@ void shards_keep(shards_t *s, int i, const float *gradients)
     memcpy(kept, gradients, (size_t)s->n_floats * sizeof *kept);
 }
 
-static void add(float *sum, const float *part, int64_t n)
+static void shards_add(float *sum, const float *part, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) sum[i] += part[i];
 }
 
-/* Each rank gets its slice of every shard, sums it, and the slices are put together. */
+/* Each rank receives its slice of every shard and sums it; an allgather joins the slices. */
 err_t shards_sum(shards_t *s, float *gradients)
 {
     int64_t n_row = s->comm->size * s->n_slice, n_bytes = s->n_slice * (int64_t)sizeof(float);
     for (int i = 0; i < s->n_local; i++)
         TRY(comm_alltoall(s->comm, s->kept + i * n_row, n_bytes, s->received + i * n_row,
                           "gradient exchange"));
-    float *sum = s->received; /* shard 0 of rank 0, the first */
+    float *sum = s->received; /* shard 0 comes first; the others are added to it */
     for (int shard = 1; shard < s->n_all; shard++) {
         int rank = shard / s->n_local, i = shard % s->n_local;
-        add(sum, s->received + i * n_row + rank * s->n_slice, s->n_slice);
+        shards_add(sum, s->received + i * n_row + rank * s->n_slice, s->n_slice);
     }
     TRY(comm_allgather(s->comm, sum, n_bytes, s->kept, "gradient exchange"));
     memcpy(gradients, s->kept, (size_t)s->n_floats * sizeof *gradients);

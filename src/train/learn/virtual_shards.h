@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* --reproducible: every batch is cut into V shards whatever the number of ranks. A rank keeps the gradients
- * of its shards apart, and the sum is taken over all V in the order of their index, so that training has the
- * same bits on every number of ranks that divides V (with the same threads and operators). Batch norm's
- * running values are a shard's own until they are averaged. Gradients are kept and summed in host memory
- * whatever computes them. Part of train. */
+/* --reproducible: every batch is cut into V virtual shards regardless of the number of ranks. Each shard has
+ * its own gradients, which are summed in index order, and its own running statistics until they are averaged.
+ * Training is therefore bitwise identical on any number of ranks that divides V (with the same threads and
+ * algorithms). Gradients are kept and summed in host memory on every backend. */
 #ifndef TRAIN_LEARN_VIRTUAL_SHARDS_H
 #define TRAIN_LEARN_VIRTUAL_SHARDS_H
 
@@ -13,31 +12,35 @@
 typedef struct shards {
     comm_t *comm;
     int n_all, n_local;
-    int64_t n_floats, n_slice; /* of gradients; of the part that each rank sums, size × n_slice ≥ n_floats */
+    int64_t n_floats, n_slice; /* of gradients; of the slice that each rank sums, size × n_slice ≥ n_floats */
     int64_t n_states;
     float *kept, *received; /* [n_local][size × n_slice] */
     hd_buffer_t states;     /* [n_local][n_states] floats */
     float *all_states;      /* [n_all][n_states] */
 } shards_t;
 
-/* n_floats gradients and n_states running values a shard; the number of ranks divides n_all. */
+/* Allocates the shards.
+ *
+ *   n_all     V; a multiple of the number of ranks
+ *   n_floats  gradients per shard
+ *   n_states  running statistics per shard */
 err_t shards_open(comm_t *comm, const backend_t *backend, int n_all, int64_t n_floats, int64_t n_states,
                   shards_t *out);
 void shards_close(shards_t *shards);
 
-/* Keeps the gradients of this rank's shard i. */
+/* Stores the gradients of this rank's shard i. */
 void shards_keep(shards_t *shards, int i, const float *gradients);
 
-/* Collective. The sum of all that was kept into gradients [n_floats]; the same bits on every rank. */
+/* Collective. Sums the stored gradients into gradients[n_floats], bitwise identical on every rank. */
 err_t shards_sum(shards_t *shards, float *gradients);
 
-/* The running values of this rank's shard i, where the backend computes. */
+/* The running statistics of this rank's shard i, in the backend's memory. */
 float *shards_states(const shards_t *shards, int i);
 
-/* Every shard starts with these. */
+/* Sets the running statistics of every shard. */
 err_t shards_set_states(shards_t *shards, const float *states);
 
-/* Collective. The average over all shards into states, and into every shard. */
+/* Collective. Averages the running statistics over all shards into `states` and every shard. */
 err_t shards_average_states(shards_t *shards, float *states);
 
 #endif
