@@ -68,7 +68,7 @@ records() { # KIND CONDITION   of all of that kind, in $out
     records epoch '.load_decode_sec > 0 and .load_read_sec > 0 and .load_busy_sec > 0 and .data_wait_share >= 0
                    and .load_copy_sec >= 0'
     # An epoch that waited is told, with the stage that it waited for.
-    [ "$(grep -c 'of it waited for images; the loader.s threads spend' "$BATS_TEST_TMPDIR/said")" -eq \
+    [ "$(grep -c 'of step time was spent waiting for images; loader threads spend' "$BATS_TEST_TMPDIR/said")" -eq \
         "$(jq -s 'map(select(.record == "epoch" and .data_wait_share >= 0.05)) | length' "$out/metrics.jsonl")" ]
     records run '.data.kind == "images" and .data.n_classes == 4 and .options."input-size" == 16
                  and .topology.loader_threads == 1 and (.data.transform | startswith("classify"))'

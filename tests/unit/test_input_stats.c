@@ -20,14 +20,14 @@ static void test_text(void)
 {
     /* Of 10 s of the threads: 1, 2, 3, 1 of waiting for a CPU, and so 3 of copying. */
     input_stats_t input_stats = {.wait_sec = 0.6, .step_sec = 10, .loader = {{1, 2, 3.1, 1}, 10}};
-    OK(says(&input_stats, "6 % of it waited for images"), "a wait of 6 %% is told");
+    OK(says(&input_stats, "6 % of step time was spent waiting for images"), "a wait of 6 %% is told");
     OK(says(&input_stats,
-            "31 % of their time resizing (reading 10, decoding 20, resizing 31, copying 29, waiting "
+            "31 % of their time resizing (%: reading 10, decoding 20, resizing 31, copying 29, waiting "
             "for a CPU 10)"),
        "with the stage that takes most, and all of them");
     OK(says(&input_stats, "dptrain data pack --resize"), "and what to do");
     input_stats.copy_sec = 10;
-    OK(says(&input_stats, "copying (reading 5, decoding 10, resizing 16, copying 64"),
+    OK(says(&input_stats, "copying (%: reading 5, decoding 10, resizing 16, copying 64"),
        "waiting for a GPU's copies is copying");
     input_stats.copy_sec = 0;
     input_stats.loader.part = (dataset_cost_t){7, 1, 1, 1};
@@ -35,7 +35,7 @@ static void test_text(void)
     input_stats.loader.part = (dataset_cost_t){1, 7, 1, 1};
     OK(says(&input_stats, "70 % of their time decoding"), "decoding");
     input_stats.loader.part = (dataset_cost_t){1, 1, 1, 7};
-    OK(says(&input_stats, "waiting for a CPU (reading") && says(&input_stats, "fewer --threads"),
+    OK(says(&input_stats, "waiting for a CPU (%: reading") && says(&input_stats, "fewer --threads"),
        "too few CPUs");
     input_stats.wait_sec = 0.49;
     OK(says(&input_stats, ""), "less than 5 %% is not");

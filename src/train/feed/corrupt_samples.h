@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Images that could not be read, told by each rank to all. Part of train. */
+/* Shares the corrupt samples that each rank found with all ranks. */
 #ifndef TRAIN_FEED_CORRUPT_SAMPLES_H
 #define TRAIN_FEED_CORRUPT_SAMPLES_H
 
 #include "cluster/comm/comm.h"
 #include "data/load/corrupt.h"
 
-/* Collective. Afterwards all ranks know what any of them has found so far; rank 0 names each once. ERR_DATA
- * on all, when together they are too many. */
+/* Collective. Merges the corrupt samples found so far on all ranks; rank 0 warns about each once. ERR_DATA on
+ * all ranks if there are more than --max-bad allows. */
 err_t corrupt_samples_share(comm_t *comm, corrupt_samples_t *bad);
 
 #endif

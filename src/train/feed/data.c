@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Opens a dataset on rank 0 and shares it with all ranks, so that folders are listed once. The counterpart
- * for sources is tools/pack/open.c. */
+/* Opens a dataset on rank 0 and shares it with all ranks, so that folders are listed once. The exchange is
+ * left to cluster/comm/from_rank0.h; the counterpart for sources is tools/pack/open.c. */
 #include "train/feed/data.h"
 
 #include "cluster/comm/from_rank0.h"
@@ -13,19 +13,19 @@ typedef struct opening {
     dataset_t *dataset;
 } opening_t;
 
-static err_t find(void *context, comm_alive_t alive, void *alive_context)
+static err_t data_find(void *context, comm_alive_t alive, void *alive_context)
 {
     opening_t *o = context;
     return dataset_open_watched(o->where, o->settings, &(open_watch_t){alive, alive_context}, &o->dataset);
 }
 
-static err_t save(void *context, void **bytes, int64_t *n_bytes)
+static err_t data_save(void *context, void **bytes, int64_t *n_bytes)
 {
     const opening_t *o = context;
     return dataset_save(o->dataset, bytes, n_bytes);
 }
 
-static err_t restore(void *context, void **bytes, int64_t n_bytes)
+static err_t data_restore(void *context, void **bytes, int64_t n_bytes)
 {
     opening_t *o = context;
     return dataset_restore(o->settings, bytes, n_bytes, &o->dataset);
@@ -34,7 +34,7 @@ static err_t restore(void *context, void **bytes, int64_t n_bytes)
 err_t train_open_data(comm_t *comm, const char *where, const transform_settings_t *settings, dataset_t **out)
 {
     opening_t opening = {where, settings, NULL};
-    const comm_finding_t finding = {what, &opening, find, save, restore};
+    const comm_finding_t finding = {what, &opening, data_find, data_save, data_restore};
     bool shared = comm->size > 1 && comm->rank == 0 && dataset_is_shared(where);
     TRY(comm_broadcast(comm, &shared, sizeof shared, 0, what));
     err_t err = shared ? comm_share(comm, &finding)

@@ -12,19 +12,14 @@ enum { READ, DECODE, RESIZE, COPY, CPU_WAIT, N_PARTS };
 static const struct {
     const char *name, *advice;
 } parts[N_PARTS] = {
-    [READ] =
-        {"reading",
-         "the storage is too slow for one reader: more --loader-threads, shards (dptrain data pack) in place "
-         "of many files, or a local copy"},
+    [READ] = {"reading",
+              "use more --loader-threads, shards (dptrain data pack) instead of many files, or a local copy"},
     [DECODE] = {"decoding",
-                "more --loader-threads where CPUs are idle, or smaller images (dptrain data pack --resize)"},
+                "use more --loader-threads if CPUs are idle, or smaller images (dptrain data pack --resize)"},
     [RESIZE] = {"resizing",
-                "more --loader-threads where CPUs are idle, or smaller images (dptrain data pack --resize)"},
-    [COPY] = {"copying", "into batches, or from there to the GPU: more --loader-threads where CPUs are idle; "
-                         "dptrain bench mem "
-                         "tells what copies take"},
-    [CPU_WAIT] = {"waiting for a CPU",
-                  "there are too few: fewer --threads or --loader-threads, or fewer ranks a host"},
+                "use more --loader-threads if CPUs are idle, or smaller images (dptrain data pack --resize)"},
+    [COPY] = {"copying", "use more --loader-threads if CPUs are idle; dptrain bench mem measures copies"},
+    [CPU_WAIT] = {"waiting for a CPU", "use fewer --threads or --loader-threads, or fewer ranks per host"},
 };
 
 double input_stats_hidden_wait(double feed_sec, double step_sec, double busy_sec)
@@ -33,9 +28,9 @@ double input_stats_hidden_wait(double feed_sec, double step_sec, double busy_sec
     return feed_sec < idle ? feed_sec : idle;
 }
 
-/* Seconds of each; their sum, 0 where nothing is known of them. What threads do besides the rest is copying.
- */
-static double list(const input_stats_t *input_stats, double out[N_PARTS])
+/* Seconds of each part; returns their sum, or 0 without a breakdown. Busy time that no part covers is
+ * copying. */
+static double split_parts(const input_stats_t *input_stats, double out[N_PARTS])
 {
     const dataset_cost_t *part = &input_stats->loader.part;
     double known = part->read + part->decode + part->resize + part->cpu_wait;
@@ -54,22 +49,22 @@ err_t input_stats_gather(comm_t *comm, input_stats_t *input_stats)
     enum { N = sizeof fields / sizeof fields[0] };
     double sums[N];
     for (int i = 0; i < N; i++) sums[i] = *fields[i];
-    TRY(comm_allreduce(comm, sums, N, DTYPE_F64, COMM_SUM, "adding up what reading took"));
+    TRY(comm_allreduce(comm, sums, N, DTYPE_F64, COMM_SUM, "summing input-pipeline statistics"));
     for (int i = 0; i < N; i++) *fields[i] = sums[i];
     return ERR_OK;
 }
 
 void input_stats_text(const input_stats_t *input_stats, char out[INPUT_STATS_TEXT_MAX])
 {
-    double sec[N_PARTS], sum = list(input_stats, sec);
+    double sec[N_PARTS], sum = split_parts(input_stats, sec);
     int most = 0;
     out[0] = '\0';
     if (!(sum > 0) || !(input_stats->wait_sec >= INPUT_STATS_SHARE * input_stats->step_sec)) return;
     for (int i = 1; i < N_PARTS; i++)
         if (sec[i] > sec[most]) most = i;
     snprintf(out, INPUT_STATS_TEXT_MAX,
-             "%s of it waited for images; the loader's threads spend %s of their time %s "
-             "(reading %.0f, decoding %.0f, resizing %.0f, copying %.0f, waiting for a CPU %.0f): %s",
+             "%s of step time was spent waiting for images; loader threads spend %s of their time %s "
+             "(%%: reading %.0f, decoding %.0f, resizing %.0f, copying %.0f, waiting for a CPU %.0f): %s",
              figure_share(input_stats->wait_sec / input_stats->step_sec).text,
              figure_share(sec[most] / sum).text, parts[most].name, 100 * sec[READ] / sum,
              100 * sec[DECODE] / sum, 100 * sec[RESIZE] / sum, 100 * sec[COPY] / sum,
@@ -79,7 +74,7 @@ void input_stats_text(const input_stats_t *input_stats, char out[INPUT_STATS_TEX
 void input_stats_json(const input_stats_t *input_stats, json_t *j)
 {
     double sec[N_PARTS];
-    if (!(list(input_stats, sec) > 0)) return;
+    if (!(split_parts(input_stats, sec) > 0)) return;
     json_real(j, "data_wait_share",
               input_stats->step_sec > 0 ? input_stats->wait_sec / input_stats->step_sec : 0);
     json_real(j, "load_read_sec", sec[READ]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The prefetcher: takes batches from the loader, copies them to the device ahead of use, and makes pixels
- * there. The loader's threads are in data/load. */
+/* Copies the loader's batches to the device ahead of use and converts them to pixels there. Reading and
+ * decoding are left to data/load. */
 #include "train/feed/prefetcher.h"
 
 #include "base/clock.h"
@@ -24,7 +24,7 @@ static size_t target_bytes(const prefetcher_t *prefetcher)
     return (size_t)prefetcher->info.n_classes * sizeof(float);
 }
 
-/* On the device, for the labels or targets of n samples. */
+/* Allocates the labels or targets of n samples on the device. */
 static err_t make_answers(const prefetcher_t *prefetcher, size_t n, int32_t **labels, float **targets)
 {
     if (prefetcher->info.multi_label)
@@ -86,12 +86,13 @@ void prefetcher_close(prefetcher_t *prefetcher)
     }
 }
 
-/* Takes a batch from the loader and begins copying it. */
-static err_t fetch(prefetcher_t *prefetcher)
+/* Gets a batch from the loader and starts copying it. */
+static err_t fetch_batch(prefetcher_t *prefetcher)
 {
     const backend_memory_t *memory = prefetcher->backend->memory;
     prefetcher_slot_t *slot = &prefetcher->slots[prefetcher->n_fetched++ % PREFETCHER_SLOTS];
-    /* The loader writes anew what it handed out before: that must have been copied. It was, a step ago. */
+    /* loader_next reuses the previous batch's buffers, so their copy must be complete. It started a step
+     * ago. */
     double start = clock_sec();
     TRY(memory->prefetch_sync());
     prefetcher->copy_sec += clock_sec() - start;
@@ -121,8 +122,9 @@ void prefetcher_allow(prefetcher_t *prefetcher, int64_t n)
 
 err_t prefetcher_ahead(prefetcher_t *prefetcher)
 {
-    return prefetcher->backend->memory && !prefetcher->ahead && prefetcher->n_left > 0 ? fetch(prefetcher)
-                                                                                       : ERR_OK;
+    return prefetcher->backend->memory && !prefetcher->ahead && prefetcher->n_left > 0
+               ? fetch_batch(prefetcher)
+               : ERR_OK;
 }
 
 static err_t make_pixels(prefetcher_t *prefetcher)

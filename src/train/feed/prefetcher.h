@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Batches on their way from the loader to where they are computed on: on the host the loader's own buffers,
- * on a GPU bytes that are copied beside the work of the step before, and made into pixels there. Part of
- * train. Not collective. */
+/* Hands the loader's batches to the backend. On the host these are the loader's own buffers; on a GPU, bytes
+ * are copied during the previous step and converted to pixels there. Not collective. */
 #ifndef TRAIN_FEED_PREFETCHER_H
 #define TRAIN_FEED_PREFETCHER_H
 
@@ -9,20 +8,20 @@
 #include "compute/ops/hd_buffer.h"
 #include "data/load/loader.h"
 
-/* Buffers are where the backend computes, and the same in every step on a GPU. */
+/* Buffers are in the backend's memory; on a GPU they are the same in every step. */
 typedef struct prefetcher_batch {
-    int64_t n_global, first, n; /* as sampler_slice_t */
+    int64_t n_global, first, n; /* as in sampler_slice_t */
     float *pixels;
-    int32_t *labels;      /* NULL where the dataset is multi_label */
-    float *targets;       /* NULL where it is not */
-    int32_t *predictions; /* room for them */
-    const batch_t *from;  /* the loader's, in host memory, until prefetcher_ahead */
+    int32_t *labels;      /* NULL if the dataset is multi-label */
+    float *targets;       /* NULL if it is not */
+    int32_t *predictions; /* output of the model */
+    const batch_t *from;  /* the loader's batch in host memory, valid until prefetcher_ahead */
 } prefetcher_batch_t;
 
-/* A batch as the loader has it, in the GPU's memory. */
+/* A copy of the loader's batch in GPU memory. */
 typedef struct prefetcher_slot {
     uint8_t *bytes;
-    affine_t *maps; /* NULL: images as they are */
+    affine_t *maps; /* NULL: images are not transformed */
     int32_t *labels;
     float *targets;
 } prefetcher_slot_t;
@@ -35,30 +34,32 @@ typedef struct prefetcher {
     dataset_info_t info;
     pixel_norm_t norm;
     int64_t n_left;       /* batches that the loader still has */
-    const batch_t *ahead; /* fetched, and not handed out yet */
+    const batch_t *ahead; /* fetched and not yet returned by prefetcher_next */
     int64_t n_fetched;
-    double copy_sec; /* waited for copies to the GPU, since prefetcher_take_copy_sec */
+    double copy_sec; /* see prefetcher_take_copy_sec */
     prefetcher_slot_t slots[PREFETCHER_SLOTS];
     prefetcher_batch_t batch;
 } prefetcher_t;
 
-/* How many threads are to read a dataset on this rank. requested: --loader-threads; 0: one for images in memory;
- * for others the CPUs that computing leaves, which on a GPU are all but one; at least one. */
+/* The number of threads that read a dataset on this rank.
+ *
+ *   requested   --loader-threads. 0: one for images in memory, else the CPUs that computing leaves (on a GPU
+ *               all but one), at least one */
 int prefetcher_threads(const runtime_t *runtime, const dataset_t *dataset, int64_t requested);
 
-/* options: the loader's, but for what kind of batches it makes. */
+/* options: the loader's, except the kind of its batches, which the backend determines. */
 err_t prefetcher_open(const loader_options_t *options, const backend_t *backend, prefetcher_t *out);
 void prefetcher_close(prefetcher_t *prefetcher);
 
-/* Lets the loader make n batches more. */
+/* Lets the loader produce n more batches. */
 void prefetcher_allow(prefetcher_t *prefetcher, int64_t n);
 
-/* The next batch; valid until the next call. Waits for the loader alone. On a GPU everything that worked on
- * the batch before must have been waited for. */
+/* Returns the next batch, valid until the next call. Waits for the loader only; on a GPU, the caller must
+ * have waited for all work on the previous batch. */
 err_t prefetcher_next(prefetcher_t *prefetcher, prefetcher_batch_t *out);
 
-/* After the work on a batch was given to a GPU and before that is waited for: fetches the next one. On the
- * host, and after the last batch, nothing. */
+/* Fetches the next batch. Called after the work on a batch is launched on a GPU and before waiting for it.
+ * Does nothing on the host or after the last batch. */
 err_t prefetcher_ahead(prefetcher_t *prefetcher);
 
 /* Seconds that the host waited for copies to the GPU since the last call. */

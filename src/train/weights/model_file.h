@@ -3,10 +3,10 @@
  *   /params/<layer>/<name>              weights
  *   /optimizer/<buffer>/<layer>/<name>  the optimizer's, named as optim.h says ("velocity", "ema", …)
  *   /states/<layer>/<name>              batch norm's running statistics
- * with the attributes model, height, width, channels, n_classes, mean and std (pixel_norm_t's of the first channel;
- * of the others mean_1, std_1 and so on, in older files absent: as the first), precision (model_precisions; absent
- * in older files: fp32) and multi_label (graph_multi_label; absent: 0).
- * Not collective: rank 0 calls these. */
+ * with the attributes model, height, width, channels, n_classes, mean and std (pixel_norm_t's of the first
+ * channel; of the others mean_1, std_1 and so on, in older files absent: as the first), precision
+ * (model_precisions; absent in older files: fp32) and multi_label (graph_multi_label; absent: 0). Not
+ * collective: rank 0 calls these. */
 #ifndef TRAIN_WEIGHTS_MODEL_FILE_H
 #define TRAIN_WEIGHTS_MODEL_FILE_H
 
