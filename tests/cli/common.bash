@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
-# What the command line tests share: `load common`. A file with a setup of its own calls common_setup in it.
+# Functions shared by the command line tests: `load common`. A file with its own setup calls common_setup in it.
 # shellcheck shell=bash
 
-# Sets root, dptrain, out, and mpi_flags' home; nothing is bound to cores, nothing goes into the user's cache.
+# Sets root, dptrain, out, and sources mpi_flags; does not bind to cores or write to the user's cache.
 common_setup() {
     root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
     dptrain=${DPTRAIN_BIN:-$root/dptrain}
     # shellcheck disable=SC2034 # for the tests
     out=$BATS_TEST_TMPDIR/run
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 DPTRAIN_BIND=none
-    # Algorithms are measured once for all tests.
+    # Measure algorithms once for all tests.
     export XDG_CACHE_HOME=${DPTRAIN_TEST_WORK:-$BATS_FILE_TMPDIR}/cache
     # shellcheck source=scripts/lib.sh
     . "$root/scripts/lib.sh"
@@ -17,7 +17,7 @@ common_setup() {
 
 setup() { common_setup; }
 
-# For setup_file: a folder with digits as IDX files, $tiny.
+# For setup_file: creates $tiny, a folder with digits as IDX files.
 make_tiny() { # TRAINING VALIDATION
     export tiny=$BATS_FILE_TMPDIR/tiny
     "${DPTRAIN_BIN:-$BATS_TEST_DIRNAME/../../dptrain}" data synth digits --out "$tiny" --train "$1" --val "$2"
@@ -32,23 +32,23 @@ on_ranks() { # N ARGUMENTS...   N 0: without mpirun
     mpirun "${MPI_FLAGS[@]}" -np "$1" "$dptrain" "${@:2}"
 }
 
-# Of every step, a line each.
+# Prints a value of every step, one per line.
 losses() { # FOLDER OF A RUN
     jq -r 'select(.record == "step") | .loss' "$1/metrics.jsonl"
 }
 
-# Two columns of numbers, as many each, that agree within a tolerance.
+# Compares two columns of numbers, of equal length, within a tolerance.
 close_columns() { # FILE FILE TOLERANCE
     paste "$1" "$2" |
         awk -v most="$3" '{ d = $1 - $2; if (d < 0) d = -d; if (NF != 2 || d > most) bad = 1 } END { exit bad || NR == 0 }'
 }
 
-# The losses of two runs.
+# Compares the losses of two runs.
 close_curves() { # FOLDER FOLDER TOLERANCE
     close_columns <(losses "$1") <(losses "$2") "$3"
 }
 
-# The largest difference of two runs' losses.
+# Prints the largest difference between the losses of two runs.
 distance() { # FOLDER FOLDER
     paste <(losses "$1") <(losses "$2") |
         awk '{ d = $1 - $2; if (d < 0) d = -d; if (d > most) most = d } END { print NR ? most + 0 : "nothing" }'
@@ -58,7 +58,7 @@ between() { # LOW X HIGH
     awk -v low="$1" -v x="$2" -v high="$3" 'BEGIN { exit !(low < x && x < high) }'
 }
 
-# For tests of what sanitizers do not see, and that take them long.
+# For tests that sanitizers do not help, and that take long with them.
 not_with_sanitizers() {
     [[ $dptrain != */build-san/* ]] || skip "accuracies are looked at without sanitizers"
 }

@@ -10,7 +10,7 @@ setup_file() { make_tiny 300 40; }
 
 setup() {
     common_setup
-    # In memory where that can be had: every shard waits for its disk.
+    # In memory if possible, because every shard waits for its disk.
     work=$(mktemp -d /dev/shm/dptrain-test-XXXXXX 2>/dev/null || mktemp -d)
     shards=$work/shards
 }
@@ -29,7 +29,7 @@ check() { # CODE WORDS ARGUMENTS...   what dptrain data says
     [[ $output == *"$2"* ]]
 }
 
-# Another value for one byte.
+# Changes one byte.
 damage() { # FILE OFFSET
     local byte
     byte=$(od -An -tu1 -j "$2" -N 1 "$1")
@@ -37,14 +37,14 @@ damage() { # FILE OFFSET
     printf "\\x$(printf %02x $((byte ^ 16)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
 }
 
-# A member of a shard's first record, by HDF5's own tool.
+# A member of a shard's first record, read by HDF5's own tool.
 first_record() { # FILE MEMBER-NUMBER
     h5dump -d /records -s 0 -c 1 -y -w 200 "$1" | sed -n 's/^ *\([-0-9]*\),\{0,1\}$/\1/p' | sed -n "$2p"
 }
 
 no_leftovers() { [[ -z $(find "$1" -name '.*tmp*') ]]; }
 
-@test "what is asked for wrongly is told, with the right code" {
+@test "usage errors are reported with the right code" {
     check 2 "expected a verb"
     check 2 "did you mean 'verify'?" verfy
     check 2 "--from SRC is required" pack --out "$shards"
@@ -62,7 +62,7 @@ no_leftovers() { [[ -z $(find "$1" -name '.*tmp*') ]]; }
     check 3 "$BATS_TEST_TMPDIR/absent" verify "$BATS_TEST_TMPDIR/absent"
 }
 
-@test "shards are not packed among the folders of classes, where they would be read as a class" {
+@test "shards cannot be packed into the folders of classes, where they would be read as a class" {
     folder=$BATS_TEST_TMPDIR/folder
     mkdir -p "$folder"/{cat,dog}
     touch "$folder/cat/1.png" "$folder/dog/1.png"
@@ -96,7 +96,7 @@ no_leftovers() { [[ -z $(find "$1" -name '.*tmp*') ]]; }
     done
 }
 
-@test "IDX files: the same shards on 1, 2 and 3 ranks, and they are whole" {
+@test "IDX files: the same shards on 1, 2 and 3 ranks, all intact" {
     for np in 0 2 3; do
         on_ranks "$np" data pack --from "$tiny" --out "$shards-$np" --shard-size 16K
         [ "$np" -eq 0 ] || diff -r "$shards-0" "$shards-$np"
@@ -107,13 +107,13 @@ no_leftovers() { [[ -z $(find "$1" -name '.*tmp*') ]]; }
     done
     jq -e '.splits.train.samples == 300 and .splits.val.samples == 40 and (.categories | length) == 10' \
         "$shards-0/manifest.json"
-    # Shards are themselves a source: larger ones of them hold the same samples.
+    # Shards are also a source: larger shards of them hold the same samples.
     "$dptrain" data pack --from "$shards-0" --out "$shards-again" --shard-size 1G
     [ "$(jq -r .data_xxh3 "$shards-again/manifest.json")" = "$(jq -r .data_xxh3 "$shards-0/manifest.json")" ]
     [ "$(ls "$shards-again")" = $'index.h5\nmanifest.json\ntrain-00000-of-00001.h5\nval-00000-of-00001.h5' ]
 }
 
-@test "a packing goes on where it was cut off, and mends what is damaged" {
+@test "an interrupted packing resumes, and repairs damage" {
     "$dptrain" data pack --from "$tiny" --out "$shards" --shard-size 16K
     n=$(find "$shards" -name '*-of-*.h5' | wc -l)
     ((n > 4))
@@ -137,14 +137,14 @@ no_leftovers() { [[ -z $(find "$1" -name '.*tmp*') ]]; }
     run "$dptrain" data pack --from "$tiny" --out "$shards" --shard-size 16K
     [[ $output == *"rewriting a shard: "*"does not match its checksum"* ]]
     "$dptrain" data verify "$shards"
-    # The index is found to be damaged before anything reads it.
+    # A damaged index is detected before it is used.
     damage "$shards/index.h5" 3000
     check 3 "the index $shards/index.h5 is damaged" verify "$shards"
     "$dptrain" data pack --from "$tiny" --out "$shards" --shard-size 16K
     diff -r "$shards" "$shards-whole"
 }
 
-@test "another packing in the folder is refused, and replaced with --force" {
+@test "another packing in the folder is rejected, and replaced with --force" {
     "$dptrain" data pack --from "$tiny" --out "$shards" --shard-size 16K
     cp -r "$shards" "$shards-whole"
     check 2 "holds shards of other data" pack --from "$tiny" --out "$shards" --shard-size 32K
@@ -155,7 +155,7 @@ no_leftovers() { [[ -z $(find "$1" -name '.*tmp*') ]]; }
     "$dptrain" data verify "$shards"
 }
 
-@test "a folder that ranks do not share is refused before anything is packed" {
+@test "a folder that ranks do not share is rejected before anything is packed" {
     mkdir "$shards"
     unshare -m mount -t tmpfs tmpfs "$shards" 2>/dev/null || skip "mounting is not allowed here"
     mpi_flags 2
@@ -169,7 +169,7 @@ no_leftovers() { [[ -z $(find "$1" -name '.*tmp*') ]]; }
     [ -z "$(ls -A "$shards")" ]
 }
 
-@test "ended by a signal it leaves whole shards and nothing else" {
+@test "a signal leaves only complete shards" {
     "$dptrain" data synth digits --out "$BATS_TEST_TMPDIR/digits" --train 6000 --val 10
     "$dptrain" data pack --from "$BATS_TEST_TMPDIR/digits" --out "$shards" --shard-size 8K >/dev/null 2>&1 3>&- &
     pid=$!
@@ -190,7 +190,7 @@ no_leftovers() { [[ -z $(find "$1" -name '.*tmp*') ]]; }
     "$dptrain" data verify "$shards"
 }
 
-@test "a full disk is told, nothing is lost, and with room it goes on" {
+@test "a full disk is reported, nothing is lost, and with space the packing continues" {
     [ "$(id -u)" -eq 0 ] || skip "mounting a small tmpfs takes root"
     mkdir "$shards"
     unshare -m true 2>/dev/null || skip "mounting a small tmpfs is not allowed here"
@@ -230,7 +230,7 @@ no_leftovers() { [[ -z $(find "$1" -name '.*tmp*') ]]; }
     file=$(find "$shards" -name 'train-00000-*')
     tail -c "+$(($(first_record "$file" 3) + 1))" "$file" | head -c "$(first_record "$file" 4)" |
         cmp - "$coco/train2017/000000005802.jpg"
-    # Each file's digest is the one that the manifest says.
+    # Each file's digest is the one in the manifest.
     if command -v xxh128sum >/dev/null; then
         while read -r name digest; do
             [ "$(tail -c +513 "$shards/$name" | xxh128sum | cut -d ' ' -f 1)" = "$digest" ]
@@ -248,7 +248,7 @@ no_leftovers() { [[ -z $(find "$1" -name '.*tmp*') ]]; }
     jq -e '.splits.train.picture_bytes == 7096006' "$shards-whole/manifest.json"
 }
 
-@test "an image folder: classes, labels, a file that is damaged" {
+@test "an image folder: classes, labels, a damaged file" {
     coco_tiny
     folder=$BATS_TEST_TMPDIR/folder
     mkdir -p "$folder"/train/{cat,dog} "$folder"/val/{cat,dog}

@@ -21,7 +21,7 @@ check() { # CODE WORDS ARGUMENTS...   what dptrain data show says
     [[ $output == *"$2"* ]]
 }
 
-# The numbers of a line of the table.
+# The numbers in a line of the table.
 numbers() { # WORDS AT ITS BEGINNING
     sed -n "s/^ *$1 *\([0-9].*\)/\1/p" <<<"$output" | head -1 | tr -s ' '
 }
@@ -36,7 +36,7 @@ coco_tiny() {
     [[ -d $coco ]] || skip "there is no \$DPTRAIN_DATA/coco_tiny"
 }
 
-@test "what is asked for wrongly is told, with the right code, before a file is written" {
+@test "usage errors are reported with the right code, before a file is written" {
     check 2 "expected one folder"
     check 2 "expected one folder" "$tiny" "$tiny"
     check 3 "no such folder" "$work/absent"
@@ -53,7 +53,7 @@ coco_tiny() {
     [ -z "$(find "$work" -name '.*tmp*')" ]
 }
 
-@test "IDX files and their shards: the same numbers, the same sheet; one process speaks" {
+@test "IDX files and their shards: the same numbers, the same sheet; only one process prints" {
     "$dptrain" data pack --from "$tiny" --out "$work/b/digits" --shard-size 4K
     mkdir "$work/a"
     ln -s "$tiny" "$work/a/digits"
@@ -75,7 +75,7 @@ coco_tiny() {
     [ "$(png_size "$work/a.png")" = "512 303" ]
 }
 
-@test "the seed chooses, and a category does" {
+@test "the seed or a category selects images" {
     check 0 "5 images" "$tiny" --no-read --out "$work/1.png" --count 5 --tile 64
     "$dptrain" data show "$tiny" --no-read --out "$work/1b.png" --count 5 --tile 64 --seed 1
     "$dptrain" data show "$tiny" --no-read --out "$work/2.png" --count 5 --tile 64 --seed 2
@@ -99,7 +99,7 @@ coco_tiny() {
     [ -s "$sheet" ]
 }
 
-@test "coco_tiny: what its annotations say, from the folder and from shards; people are found" {
+@test "coco_tiny: statistics of its annotations, from the folder and from shards; people are found" {
     coco_tiny
     check 0 "COCO" "$coco" --out "$sheet" --count 8 --tile 120
     lists=("$coco"/annotations/instances_{train,val}2017.json)
@@ -118,7 +118,7 @@ coco_tiny() {
     mv "$sheet" "$work/folder.png"
     run "$dptrain" data show "$work/coco_tiny" --out "$sheet" --count 8 --tile 120
     [ "$(sed 1d <<<"$output")" = "$told" ]
-    # The same but for the heading, which names the folder.
+    # Identical except for the heading, which names the folder.
     [ "$(png_size "$sheet")" = "$(png_size "$work/folder.png")" ]
     cd "$work" && "$dptrain" data show coco_tiny --no-read --out shards.png --count 8 --tile 120
     cd "$coco/.." && "$dptrain" data show coco_tiny --no-read --out "$work/folder.png" --count 8 --tile 120

@@ -33,7 +33,7 @@ accuracy() { # FOLDER
         "$out-bf16/metrics.jsonl"
 }
 
-@test "a run keeps its precision when it is resumed, and refuses another" {
+@test "a resumed run keeps its precision, and rejects another" {
     small_run 0 "$out" --precision bf16 --checkpoint-every 6 --keep 9
     mkdir "$out-again"
     cp "$out/ckpt-000000000006.h5" "$out-again"
@@ -48,14 +48,14 @@ accuracy() { # FOLDER
     [[ $output == *"bf16"* ]]
 }
 
-@test "eval computes as the model was trained, on every rank" {
+@test "eval computes in the precision of training, on every rank" {
     small_run 0 "$out" --precision bf16
     for n in 1 3; do
         on_ranks "$n" eval "$out" --threads 1 >"$BATS_TEST_TMPDIR/text$n"
         grep '^precision  *bf16' "$BATS_TEST_TMPDIR/text$n"
     done
     diff "$BATS_TEST_TMPDIR/text1" "$BATS_TEST_TMPDIR/text3"
-    # To the last bit those of the run's own last evaluation.
+    # Equal to the run's last evaluation to the last bit.
     on_ranks 2 eval "$out" --threads 1 --json "$BATS_TEST_TMPDIR/eval.json"
     jq -r 'select(.record == "epoch") | [.val_loss, .val_accuracy] | @text' "$out/metrics.jsonl" | tail -1 >"$BATS_TEST_TMPDIR/want"
     jq -r '[.loss, .accuracy] | @text' "$BATS_TEST_TMPDIR/eval.json" | diff "$BATS_TEST_TMPDIR/want" -
@@ -67,7 +67,7 @@ accuracy() { # FOLDER
     h5diff "${out}1/ckpt-000000000012.h5" "${out}2/ckpt-000000000012.h5" /params /params
 }
 
-# The mean of three seeds: one run's accuracy alone varies by nearly as much as is allowed.
+# The mean of three seeds, because the accuracy of a single run varies nearly as much as the tolerance.
 @test "LeNet-5 on MNIST: an epoch reaches the accuracy of fp32 within 0.1 point" {
     [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "takes minutes; scripts/test.sh --slow"
     [[ -d ${DPTRAIN_DATA:-}/mnist ]] || skip "no MNIST at \$DPTRAIN_DATA/mnist"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# The profile at the end of a run: what is printed and what is recorded. No number that depends on time is looked at.
+# The profile at the end of a run: output and records. No assertion depends on time.
 # shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
 
 # shellcheck source=tests/cli/common.bash
@@ -19,7 +19,7 @@ profile() { # CONDITION of the one record
     }
 }
 
-@test "the record: shares of one step, layers in order of their cost, products counted" {
+@test "the record: shares of a step, layers in order of cost, counted products" {
     for n in 1 2; do
         train "$n" --batch 50 --steps 17 --overwrite
         profile ".steps == 7 and .ranks == $n and .peak_gflops > 0 and (.hints | length) <= 3"
@@ -30,14 +30,14 @@ profile() { # CONDITION of the one record
         profile '[.layers[] | .forward_sec + .backward_sec] | . == (sort | reverse) and all(. > 0)'
         profile '([.layers[].share] | add) <= 1 and ([.layers[].forward_sec] | add) <= .forward_sec
             and ([.layers[].backward_sec] | add) <= .backward_sec'
-        # 2 FLOPs for each multiply-add of a rank's 50 / n samples; no gradient of the first layer's input.
+        # 2 FLOPs per multiply-add of a rank's 50 / n samples; no gradient of the first layer's input.
         profile "[.layers[] | {(.name | split(\"+\")[0]): (.gflops * 1e9 * (.forward_sec + .backward_sec) * $n / 50)}] | add
             | [.conv1 / 1152000, .conv2 / 9600000, .fc1 / 2400000, .fc2 / 30000] | all(. > 0.999999 and . < 1.000001)"
         profile '[.layers[] | select(.operator == "relu" or .operator == "pool2d") | .gflops, .share_of_peak] | all(. == 0)'
     done
 }
 
-@test "what is printed: the split, five layers, the peak; the same figures as the record's" {
+@test "the output: phases, five layers, the peak; the same figures as in the record" {
     train 2 --batch 50 --steps 15 >"$BATS_TEST_TMPDIR/said"
     grep -qx 'profile, mean of 5 steady steps on 2 ranks' "$BATS_TEST_TMPDIR/said"
     sed -n '/^profile/,$p' "$BATS_TEST_TMPDIR/said" >"$BATS_TEST_TMPDIR/block"
@@ -63,7 +63,7 @@ profile() { # CONDITION of the one record
 }
 
 @test "the reference backend, a batch in parts, ranks without samples in the last batch" {
-    # 149 + 149 + 2 samples an epoch.
+    # 149 + 149 + 2 samples per epoch.
     for device in ref cpu; do
         train 3 --model mlp --device "$device" --epochs 5 --accumulate 2 --batch 149 --overwrite
         profile '.steps == 5 and .peak_gflops > 0 and ([.layers[].share] | add) <= 1'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Recipes: config files, optimizers, augmentation, accumulation, targets; what they change and what they must not.
+# Recipes: config files, optimizers, augmentation, accumulation, targets, and their invariants.
 # shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
 
 # shellcheck source=tests/cli/common.bash
@@ -15,7 +15,7 @@ train() { # RANKS ARGUMENTS...
 recipe=(--model mnist-cnn --batch 60 --optimizer adadelta --lr 1 --schedule plateau --augment-rotate 8
     --augment-shift 0.08 --augment-shear 0.3 --augment-zoom 0.08 --ema 0.9 --clip-norm 5 --weight-decay 1e-4)
 
-@test "a config file: read back, overridden by the command line, its lines named in errors" {
+@test "a config file: written, read, overridden by the command line, with line numbers in errors" {
     "$dptrain" train --print-config "${recipe[@]}" >"$BATS_TEST_TMPDIR/a.conf"
     "$dptrain" train --print-config --config "$BATS_TEST_TMPDIR/a.conf" | diff "$BATS_TEST_TMPDIR/a.conf" -
     "$dptrain" train --print-config --config "$BATS_TEST_TMPDIR/a.conf" --lr 0.25 --steps 7 --batch-per-rank 3 \
@@ -36,14 +36,14 @@ recipe=(--model mnist-cnn --batch 60 --optimizer adadelta --lr 1 --schedule plat
     [[ $output == *"missing.conf: No such file"* ]]
 }
 
-@test "the whole recipe: 1, 2 and 3 ranks give the same loss curve, augmentation and dropout included" {
-    # Which algorithms are fastest depends on a rank's share of the batch, and each rounds in its own way.
+@test "the whole recipe: 1, 2 and 3 ranks give the same loss curve, including augmentation and dropout" {
+    # The fastest algorithms depend on a rank's share of the batch, and each rounds differently.
     for n in 1 2 3; do train "$n" "${recipe[@]}" --algorithms fixed --steps 8 --out "$out$n"; done
     close_curves "${out}1" "${out}2" 1e-4
     close_curves "${out}1" "${out}3" 1e-4
 }
 
-@test "resuming in mid-epoch with augmentation, dropout, Adadelta and a moving average is bit for bit" {
+@test "resuming in the middle of an epoch with augmentation, dropout, Adadelta and a moving average is bit for bit" {
     train 2 "${recipe[@]}" --steps 9 --checkpoint-every 7 --out "$out"
     cp -r "$out" "$out-whole"
     rm "$out/ckpt-000000000009.h5"
@@ -70,7 +70,7 @@ recipe=(--model mnist-cnn --batch 60 --optimizer adadelta --lr 1 --schedule plat
     done
 }
 
-@test "a target stops the run when it is reached, and is exit code 1 when it is not" {
+@test "reaching the target stops the run; missing it is exit code 1" {
     train 2 --model mlp --batch 30 --epochs 50 --target-accuracy 0.5 --out "$out"
     jq -es 'map(select(.record == "end")) | .[0].reason == "target reached" and .[0].step < 500' "$out/metrics.jsonl"
     run train 2 --model mlp --batch 30 --epochs 1 --target-accuracy 1 --out "$out" --overwrite
@@ -78,7 +78,7 @@ recipe=(--model mnist-cnn --batch 60 --optimizer adadelta --lr 1 --schedule plat
     [[ $output == *"was not reached: the best validation accuracy was"* ]]
 }
 
-@test "evaluation takes the moving average of the weights where there is one" {
+@test "evaluation uses the moving average of the weights if there is one" {
     train 0 "${recipe[@]}" --steps 10 --out "$out"
     want=$(jq -r 'select(.record == "epoch") | .val_loss' "$out/metrics.jsonl" | tail -n 1)
     "$dptrain" eval "$out" --data "$tiny" --threads 1 >"$BATS_TEST_TMPDIR/eval"
@@ -86,7 +86,7 @@ recipe=(--model mnist-cnn --batch 60 --optimizer adadelta --lr 1 --schedule plat
     grep -qx "loss  *$(printf %.4f "$want")" "$BATS_TEST_TMPDIR/eval"
 }
 
-@test "options that cannot be" {
+@test "invalid options" {
     check() { # PART-OF-THE-MESSAGE ARGUMENTS...
         run "$dptrain" train --data "$tiny" --out "$out" "${@:2}"
         echo "expected \"$1\", got $status: $output"
@@ -99,7 +99,7 @@ recipe=(--model mnist-cnn --batch 60 --optimizer adadelta --lr 1 --schedule plat
     check "whole run has" --warmup 3 --epochs 3
 }
 
-@test "the recipe script explains itself and passes its file on" {
+@test "the recipe script has help and passes its file on" {
     "$root/scripts/recipes/mnist_advanced.sh" --help | grep -q mnist_advanced.conf
     "$dptrain" train --config "$root/scripts/recipes/mnist_advanced.conf" --print-config | grep -qx 'optimizer = adadelta'
 }

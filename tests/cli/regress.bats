@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# regress.sh: recordings, baselines and revisions in turn. dptrain and mpirun are stand-ins, which measure nothing; the
-# last test has the real ones.
+# regress.sh: recordings, baselines, alternating revisions. dptrain and mpirun are fakes that measure nothing, except in the
+# last test.
 # shellcheck disable=SC2016 # stand-ins' bodies are not for this shell
 # shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
 
@@ -15,7 +15,7 @@ setup() {
     export FAKE_LOG=$BATS_TEST_TMPDIR/log HOME=$BATS_TEST_TMPDIR TMPDIR=$BATS_TEST_TMPDIR/tmp
     mkdir "$bin" "$TMPDIR"
     cd "$BATS_TEST_TMPDIR" || return
-    # Becomes the program.
+    # Execs the program.
     stand_in mpirun <<<'[[ $1 != --version ]] || exit 0
         while [[ $1 != */dptrain ]]; do shift; done
         exec "$@"'
@@ -31,13 +31,13 @@ stand_in() { # NAME, its body on standard input
     chmod +x "$bin/$1"
 }
 
-# A program that calls itself NAME, of REVISION. Each start is noted in $FAKE_LOG.
+# Creates a program NAME of REVISION. Each start is logged in $FAKE_LOG.
 fake() { # NAME REVISION
     printf '#!/usr/bin/env bash\nname=%s revision=%s\n. "$FAKE_BODY"\n' "$1" "$2"
 }
 
-# FAKE_END: what the start of number FAKE_AT does: failed, killed (no end), wait. FAKE_WAITS, FAKE_FAILS: the program of
-# that name does. FAKE_TURNS, FAKE_CLOCK: bench has --turns, --clock.
+# FAKE_END: what start number FAKE_AT does: failed, killed (no end), wait. FAKE_WAITS, FAKE_FAILS: the program with that
+# name waits or fails. FAKE_TURNS, FAKE_CLOCK: bench has --turns, --clock.
 fake_body() {
     cat <<'EOF'
 case "$1 ${2:-}" in
@@ -64,7 +64,7 @@ what=''
 [[ -z ${FAKE_FAILS:-} || $name != "$FAKE_FAILS" ]] || what=failed
 case $what in
 failed)
-    # Not before the other one is there.
+    # Wait until the other one exists.
     until [[ -z ${FAKE_WAITS:-} || -e $FAKE_LOG.waits ]]; do sleep 0.1; done
     echo "error: wrong data was found" >&2
     finish failed
@@ -79,7 +79,7 @@ finish finished
 EOF
 }
 
-# Waits for a file, for at most 20 s.
+# Waits for a file, at most 20 s.
 appears() { # FILE
     local i
     for ((i = 0; i < 200; i++)); do
@@ -105,10 +105,10 @@ measure() { # [OPTIONS...]
     go run --suite ./tiny.conf --starts 2 -np 1 "$@"
 }
 
-# What is there besides the lock.
+# Lists the folder without the lock.
 runs() { ls results/runs; }
 
-@test "CPUs in use are counted between two readings" {
+@test "busy CPUs are counted between two readings" {
     # shellcheck source=scripts/regress/measure.sh
     . "$root/scripts/regress/measure.sh"
     run busy_cpus <<<'cpu 100 0 100 800 0 0 0 0
@@ -121,7 +121,7 @@ cpu1 100 0 50 450 0 0 0 0'
     [ ! -e 0 ]
 }
 
-@test "usage: what is not known is refused, and what there is named" {
+@test "usage: unknown words are rejected, and the known ones listed" {
     go; [ "$status" -eq 2 ]
     run "$regress"; [ "$status" -eq 2 ]; has "run, accept, compare"
     go measure; [ "$status" -eq 2 ]
@@ -138,7 +138,7 @@ cpu1 100 0 50 450 0 0 0 0'
     [ ! -e results ]
 }
 
-@test "run, accept, compare: one recording of all starts, its baseline, and another one to compare with it" {
+@test "run, accept, compare: a recording of all starts, its baseline, and another recording to compare" {
     measure --args '--device cpu'
     [ "$status" -eq 0 ]
     [ "$(cat log)" = "$(printf 'dptrain gemm --budget 0.1 --device cpu\n%.0s' 1 2)" ]
@@ -151,7 +151,7 @@ cpu1 100 0 50 450 0 0 0 0'
     cmp "$first" results/baselines/tiny-1x2-1a-2b.jsonl
     go accept "$first"
     has "it replaces revision 0123456789ab of 2026-11-21T08:00:00Z, 2 starts"
-    # The newest is the baseline: measured anew, as often; the verdict's code and the options are passed on.
+    # The newest is the baseline, so it measures again with as many starts; options and the verdict's code are passed on.
     sleep 1
     FAKE_CODE=1 run "$regress" compare --suite ./tiny.conf --results results -- --min-effect 0.1
     echo "$output"
@@ -159,7 +159,7 @@ cpu1 100 0 50 450 0 0 0 0'
     [ "$(runs | wc -l)" -eq 2 ]
     second=results/runs/$(runs | tail -n 1)
     has "is the baseline itself" "compared: results/baselines/tiny-1x2-1a-2b.jsonl $second --min-effect 0.1"
-    # Now it is another one.
+    # Now the newest is another recording.
     go compare
     [ "$status" -eq 0 ]
     [ "$(runs | wc -l)" -eq 2 ]
@@ -174,7 +174,7 @@ cpu1 100 0 50 450 0 0 0 0'
     [ -z "$(ls "$TMPDIR")" ]
 }
 
-@test "later starts know how fast the clock was" {
+@test "later starts get the best clock of earlier ones" {
     FAKE_CLOCK=1 measure
     [ "$status" -eq 0 ]
     [ "$(cat log)" = $'dptrain gemm --budget 0.1\ndptrain gemm --budget 0.1 --clock 1000e-09' ]
@@ -189,7 +189,7 @@ cpu1 100 0 50 450 0 0 0 0'
     go accept; [ "$status" -eq 3 ]
     go accept "$partial"; [ "$status" -eq 3 ]; has "partial"
     go compare "$partial"; [ "$status" -eq 3 ]; has "partial"
-    # Whatever its name says.
+    # Regardless of the name.
     whole=${partial/.partial/}
     cp "$partial" "$whole"
     go accept "$whole"; [ "$status" -eq 3 ]; has "did not finish"
@@ -205,7 +205,7 @@ cpu1 100 0 50 450 0 0 0 0'
     [ -z "$(ls results/baselines 2>/dev/null)" ]
 }
 
-@test "stopped by a signal: code 5, partial, nothing left behind; meanwhile a second one is refused" {
+@test "stopped by a signal: code 5, partial, no leftovers; meanwhile a second one is rejected" {
     export FAKE_END=wait FAKE_AT=2
     "$regress" run --suite ./tiny.conf --starts 2 -np 1 --results results >said 2>&1 3>&- &
     pid=$!
@@ -226,7 +226,7 @@ cpu1 100 0 50 450 0 0 0 0'
     [ "$status" -eq 0 ]
 }
 
-@test "a baseline of another machine: code 3 and what differs, unless forced" {
+@test "a baseline from another machine: code 3 and the differences, unless forced" {
     measure
     go compare
     [ "$status" -eq 3 ]
@@ -248,7 +248,7 @@ cpu1 100 0 50 450 0 0 0 0'
     has "compared: results/baselines/tiny-1x2-1a-9b.jsonl results/runs/$(runs) --force"
 }
 
-# A repository whose revisions `one` and `two` are programs of these names, and `bad` does not build.
+# A repository whose revisions `one` and `two` are programs with these names, and `bad` does not build.
 make_repository() {
     mkdir tree
     cp -r "$root/scripts" tree/scripts
@@ -291,7 +291,7 @@ EOF
     [ "$(grep -c bench_end "$folder/a.jsonl")" -eq 3 ]
     [ "$(git -C tree worktree list | wc -l)" -eq 1 ]
     [ -z "$(git -C tree status --short)" ]
-    # Both were built, and this tree's own.
+    # Both were built, and this tree's program.
     [ "$(wc -l <log.made)" -eq 3 ]
     run "$regress" ab two . --suite ./tiny.conf --starts 1 -np 1
     [ "$status" -eq 0 ]
@@ -305,7 +305,7 @@ EOF
     [ "$(grep -c '^  complete' <<<"$output")" -eq 6 ]
 }
 
-@test "ab: a revision that is not there is 2, one that does not build 4, with what make said" {
+@test "ab: an unknown revision is 2, one that does not build is 4, with make's output" {
     make_repository
     run "$regress" ab one none --suite ./tiny.conf
     echo "$output"
@@ -321,7 +321,7 @@ EOF
     [ ! -e log ]
 }
 
-@test "ab in turn: both at the same time, by the same folder; when one fails the other is ended" {
+@test "ab interleaved: both run concurrently with the same folder; when one fails the other is stopped" {
     make_repository
     export FAKE_TURNS=1
     run "$regress" ab one two --suite ./tiny.conf --starts 2 -np 1
@@ -335,7 +335,7 @@ EOF
     run "$regress" ab one two --suite ./tiny.conf --starts 2 -np 1 --no-turns
     [ "$(grep -c turns log)" -eq 0 ]
     rm -rf log tree/results/runs/*
-    # The one waits until it is ended.
+    # One side waits until it is stopped.
     FAKE_WAITS=one FAKE_FAILS=two run "$regress" ab one two --suite ./tiny.conf --starts 1 -np 1
     echo "$output"
     [ "$status" -eq 1 ]
@@ -344,7 +344,7 @@ EOF
     [ "$(ls tree/results/runs/ab-*/)" = $'a.partial.jsonl\nb.partial.jsonl' ]
 }
 
-@test "inside Slurm: the allocation's hosts are asked and taken" {
+@test "inside Slurm: the allocation's hosts are probed and used" {
     export SLURM_JOB_NODELIST='[a-b]' SLURM_TASKS_PER_NODE='1(x2)'
     stand_in scontrol <<<'printf "a\nb\n"'
     stand_in srun <<<'echo "srun $*" >>"$FAKE_LOG.srun"; exit 1'
@@ -355,7 +355,7 @@ EOF
     [ -z "$(runs)" ]
 }
 
-@test "a real suite of a second: run, accept, compare" {
+@test "a real suite of one second: run, accept, compare" {
     dptrain=$root/dptrain
     export PATH=${PATH#*:} DPTRAIN_BIN=$dptrain
     echo 'gemm --gemm-shapes square --gemm-max 64 --budget 0.02' >tiny.conf

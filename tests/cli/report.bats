@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# dptrain report: what it makes of a real run's records and of a bench's, whole, broken and foreign.
+# dptrain report on records of a real run and of a bench: complete, broken and foreign ones.
 # shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
 
 # shellcheck source=tests/cli/common.bash
@@ -36,7 +36,7 @@ bench() { # RUN
     printf '{"record":"bench_end","schema":1,"run":"%s","reason":"finished","n_points":3,"seconds":98.2,"recording_sec":0.1}\n' "$1"
 }
 
-@test "a bench: a table for each test, what is constant in its caption, marks explained" {
+@test "a bench: a table per test, constants in its caption, marks explained" {
     "$dptrain" report "$records" >"$BATS_TEST_TMPDIR/said" 2>"$BATS_TEST_TMPDIR/err"
     diff "$BATS_TEST_TMPDIR/said" - <<EOF
 bench run ab12 of 2026-11-21T08:00:00Z, finished
@@ -62,7 +62,7 @@ EOF
     [ ! -s "$BATS_TEST_TMPDIR/err" ]
 }
 
-@test "a training run: epochs, the split of a step, the same figures as the records'" {
+@test "a training run: epochs, the phases of a step, the same figures as in the records" {
     on_ranks 2 train --data "$tiny" --threads 1 --out "$out" --batch 50 --epochs 3 >/dev/null
     "$dptrain" report "$out/metrics.jsonl" >"$BATS_TEST_TMPDIR/said"
     grep -qx '  model        lenet5, .* parameters, fp32 on cpu' "$BATS_TEST_TMPDIR/said"
@@ -77,19 +77,19 @@ EOF
             "$out/metrics.jsonl" | awk '{ printf "%.9f\n", $1 }')
 }
 
-@test "CSV: one row a figure, fields quoted, lines ended as RFC 4180 wants" {
+@test "CSV: one row per figure, fields quoted, lines ended as in RFC 4180" {
     mv "$records" "$BATS_TEST_TMPDIR/a,\"b\".jsonl"
     cd "$BATS_TEST_TMPDIR"
     "$dptrain" report --format csv --out csv 'a,"b".jsonl'
     [ "$(head -n 1 csv)" = $'file,line,run,case,test,key,metric,value,unit\r' ]
     grep -qx $'"a,""b"".jsonl",3,ab12,comm,all_reduce,bytes=8388608;datatype=float,busbw_gbs,31.25,GB/s\r' csv
     grep -qx $'"a,""b"".jsonl",4,ab12,comm,broadcast,bytes=8,p50,2.7e-05,s\r' csv
-    # One metric and 17 of the timing.
+    # One metric and 17 timing figures.
     [ "$(wc -l <csv)" -eq $((1 + 3 * 18)) ]
     [ "$(grep -c $'\r$' csv)" -eq $((1 + 3 * 18)) ]
 }
 
-@test "Markdown: as many cells in each row as in the heading, what means something escaped" {
+@test "Markdown: every row has as many cells as the heading, special characters are escaped" {
     "$dptrain" report --format markdown "$records" >"$BATS_TEST_TMPDIR/md"
     grep -qx -- '- hardware: 1a: cpu A\\|B, cpus 2' "$BATS_TEST_TMPDIR/md"
     grep -qxF '| bytes | p50 |  | ± % | p99/p50 | n | busbw GB/s |' "$BATS_TEST_TMPDIR/md"
@@ -97,7 +97,7 @@ EOF
     grep -qxF '| 8 MiB | 27 ms | \~ | 0.37 | 1.20 | 7 | 31.25 |' "$BATS_TEST_TMPDIR/md"
 }
 
-@test "--case and --test: what is left, or what there is instead" {
+@test "--case and --test: selected points, or a list of existing ones" {
     "$dptrain" report --test broadcast "$records" >"$BATS_TEST_TMPDIR/said"
     grep -q '^comm broadcast' "$BATS_TEST_TMPDIR/said"
     run grep -q all_reduce "$BATS_TEST_TMPDIR/said"
@@ -109,7 +109,7 @@ EOF
     run "$dptrain" report --case comm --test broadcats "$records"
     [ "$status" -eq 2 ]
     [[ $output == *"no point has the test 'broadcats'; did you mean 'broadcast'?"* ]]
-    # The only point of a case is one of those that cannot be used.
+    # The only point of a case is unusable.
     point ab12 reduce "$(seq -s, -f '"k%g":1' 65)" '' 1 ok | sed 's/"comm"/"gemm"/' >>"$records"
     for choice in '--case gemm' '--test reduce'; do
         # shellcheck disable=SC2086 # two words
@@ -119,7 +119,7 @@ EOF
     done
 }
 
-@test "--out writes the file whole or not at all" {
+@test "--out writes the file atomically" {
     echo old >"$out"
     run "$dptrain" report --out "$out" "$BATS_TEST_TMPDIR/missing.jsonl"
     [ "$status" -eq 3 ]
@@ -141,7 +141,7 @@ EOF
     fi
 }
 
-@test "the standard input, several files, and the same one twice" {
+@test "standard input, several files, and the same file twice" {
     "$dptrain" report - <"$records" | grep -qx '  file      (stdin)'
     bench cd34 >"$BATS_TEST_TMPDIR/other.jsonl"
     ln "$records" "$BATS_TEST_TMPDIR/link.jsonl"
@@ -156,7 +156,7 @@ EOF
     grep -q 'copy.jsonl: points left out: 3, the first in line 2: they belong to run ab12' "$BATS_TEST_TMPDIR/err"
 }
 
-@test "broken lines: the first is named, the others are reported; --strict ends with 3" {
+@test "broken lines: the first is named, the others counted; --strict ends with 3" {
     {
         head_of ab12
         echo 'Traceback (most recent call last):'
@@ -180,12 +180,12 @@ EOF
     [[ $output == *"1.500"* ]]
 }
 
-@test "--check: records as documented, and what is wrong with others, by file and line" {
+@test "--check: accepts documented records, and reports errors in others by file and line" {
     cd "$BATS_TEST_TMPDIR"
     "$dptrain" train --data "$tiny" --device cpu --threads 1 --model mlp --batch 8 --epochs 1 --out run >/dev/null 2>&1
     "$dptrain" report --check run/metrics.jsonl "$root/results/bench.jsonl" "$root"/results/baselines/*.jsonl >said
     [ "$(cat said)" = "$(cat run/metrics.jsonl "$root/results/bench.jsonl" "$root"/results/baselines/*.jsonl | wc -l) records checked" ]
-    # One line of each kind, each with another fault.
+    # One line of each kind, each with a different error.
     {
         jq -c 'select(.record == "run") | .topology.ranks = 0' run/metrics.jsonl
         jq -c 'select(.record == "step" and .step == 0) | .step_sec = null' run/metrics.jsonl
@@ -227,7 +227,7 @@ EOF
     [ "$status" -eq 2 ]
 }
 
-@test "what cannot be read ends with 3; other files are reported" {
+@test "unreadable files end with 3; other files are reported" {
     cd "$BATS_TEST_TMPDIR"
     : >empty
     echo hello >text
@@ -258,7 +258,7 @@ EOF
 
 @test "Ctrl-C ends it at once" {
     mkfifo "$BATS_TEST_TMPDIR/pipe"
-    # bash starts what is in the background with SIGINT ignored.
+    # bash starts background processes with SIGINT ignored.
     perl -e '$SIG{INT} = "DEFAULT"; exec @ARGV' "$dptrain" report "$BATS_TEST_TMPDIR/pipe" &
     pid=$!
     exec 9>"$BATS_TEST_TMPDIR/pipe" # it is reading now

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# dptrain report compare: exit codes, what it prints in each form, and what it says of recordings that it cannot compare.
+# dptrain report compare: exit codes, output formats, and messages for recordings that it cannot compare.
 # shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
 
 # shellcheck source=tests/cli/common.bash
@@ -19,7 +19,7 @@ recording() { # ID [SETTING=VALUE…]
     shift
     awk -v id="$id" -v n=6 -v gemm=0.001 -v backward=0.008 -v cpu=A -v hardware=1a -v git=abc -v why=finished \
         "${@/#/-v}" '
-        # The same numbers on every machine: a sum of uniforms from a generator of our own.
+        # The same numbers on every machine: a sum of uniforms from a generator in awk.
         function uniform() { state = (state * 16807) % 2147483647; return state / 2147483647 }
         function noise(  sum, i) { sum = -6; for (i = 0; i < 12; i++) sum += uniform(); return sum }
         function point(case_name, test, first, second,   i, k, level, a, b, whole, forward, back) {
@@ -57,7 +57,7 @@ compare() { # WANTED CODE, ARGUMENTS…   Into said and err.
     [ "$code" -eq "$wanted" ]
 }
 
-@test "nothing is worse: 0; something is: 1, the table on stdout, one sentence on stderr" {
+@test "exit code 0 if nothing is worse, otherwise 1, with the table on stdout and one sentence on stderr" {
     recording b >same.jsonl
     compare 0 base.jsonl same.jsonl
     [ ! -s err ]
@@ -80,7 +80,7 @@ compare() { # WANTED CODE, ARGUMENTS…   Into said and err.
     compare 1 --min-effect 0.05 base.jsonl worse.jsonl
 }
 
-@test "the same files, the same bytes; a recording is the same as itself" {
+@test "the same files give the same bytes; a recording is the same as itself" {
     recording b gemm=0.0013 >new.jsonl
     for format in table markdown json; do
         compare 1 --format "$format" base.jsonl new.jsonl
@@ -122,7 +122,7 @@ compare() { # WANTED CODE, ARGUMENTS…   Into said and err.
         and .starts == [6, 1] and .attributed_to == null)' said
 }
 
-@test "Markdown: as many cells in each row as in the heading" {
+@test "Markdown: every row has as many cells as the heading" {
     recording b gemm=0.0011 >new.jsonl
     compare 1 --format markdown base.jsonl new.jsonl
     [ "$(grep '^|' said | tr -cd '|\n' | sort -u)" = "||||||||" ]
@@ -130,7 +130,7 @@ compare() { # WANTED CODE, ARGUMENTS…   Into said and err.
     grep -qx '## comparison of base.jsonl with new.jsonl' said
 }
 
-@test "another machine is refused with 3, field by field; --force compares and says so" {
+@test "another machine is rejected with 3, field by field; --force compares with a note" {
     recording b hardware=9f cpu=B >other.jsonl
     compare 3 base.jsonl other.jsonl
     [ ! -s said ]
@@ -139,7 +139,7 @@ compare() { # WANTED CODE, ARGUMENTS…   Into said and err.
     grep -qxF 'compared by force: cpu: "A" → "B"' said
 }
 
-@test "a folder is one recording; what is not whole is left out, or refused" {
+@test "a folder is one recording; incomplete runs are left out, or rejected" {
     mkdir new
     recording b n=4 >new/1.jsonl
     recording c n=4 | sed '/c3/d' >new/2.jsonl

@@ -1,14 +1,14 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# dptrain report history: what it says of made-up recordings, in each form, and its exit codes.
+# dptrain report history: output for synthetic recordings in each format, and exit codes.
 # shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
 
 # shellcheck source=tests/cli/common.bash
 load common
 
-# 14 recordings of 2 starts: allreduces of 8 bytes, which stay as they are, and of 8 MiB, which are 2 % slower from the
-# 9th of the month on, with another MPI. Names run against time. The 4th was interrupted. Recordings of another machine,
-# of which each is twice as slow as the one before, lie between them.
+# 14 recordings of 2 starts: allreduces of 8 bytes, which do not change, and of 8 MiB, which are 2 % slower from the 9th
+# of the month on, with another MPI. Names are in reverse order. The 4th was interrupted. Recordings of another machine, each
+# twice as slow as the one before, are in between.
 setup_file() {
     export runs=$BATS_FILE_TMPDIR/runs
     mkdir "$runs"
@@ -19,7 +19,7 @@ setup_file() {
 }
 
 recording() { # DAY MACHINE INTERRUPTED
-    # Park and Miller's numbers: awks differ in theirs.
+    # Park and Miller's generator, because awks differ in theirs.
     awk -v day="$1" -v machine="$2" -v interrupted="$3" '
     function noise() { seed = seed * 16807 % 2147483647; return 1 + 0.002 * seed / 2147483647 }
     BEGIN {
@@ -62,7 +62,7 @@ fails() { # CODE ARGUMENTS...
     [ "$status" -eq "$1" ] || { echo "exit code $status, not $1" && return 1; }
 }
 
-@test "a change: its place in time, its size, the revisions and the software on both sides" {
+@test "a change: its date, its size, the revisions and the software on both sides" {
     history "$runs"
     [ ! -s "$err" ]
     sed -n '/^Changed between/,/^Metrics:/p' "$said" | sed '$d' >"$said.change"
@@ -81,7 +81,7 @@ END
     grep -qx 'Metrics: 3; with a change: 1, without: 2, in 13 recordings over 13.0 days.' "$said"
 }
 
-@test "what is apart and what is left out is said; no line is too wide; the same bytes in whatever order" {
+@test "separate groups and omissions are reported; no line is too wide; the same bytes for any order of files" {
     history "$runs"
     [ "$(grep -c '^History$' "$said")" -eq 2 ]
     grep -qx '  hardware     1a: cpu A|B' "$said"
@@ -102,7 +102,7 @@ END
     grep -q 'recordings: 1, of these interrupted: 1$' "$err"
 }
 
-@test "JSON and CSV hold recordings, values, levels and changes; a file gets all of it or nothing" {
+@test "JSON and CSV contain recordings, values, levels and changes; files are written atomically" {
     local json=$BATS_TEST_TMPDIR/a.json
     history --format json --out "$json" "$runs"
     [ ! -s "$said" ]
@@ -120,7 +120,7 @@ END
     grep -qE '^\| comm all\\?_reduce bytes 8 MiB \| 3\.003 ms \| 3\.063 ms \| \+2\.0 % slower \| [0-9.]+ \|$' "$said"
 }
 
-@test "options choose what is looked at" {
+@test "options select metrics and changes" {
     history --last 5 "$runs"
     grep -qx '  recordings  5 (starts: 10), 2026-11-10 10:12 to 2026-11-14 10:12, 4.0 days' "$said"
     run grep Changed "$said"
@@ -139,7 +139,7 @@ END
     done
 }
 
-@test "exit codes: 2 for what was asked, 3 for what was found" {
+@test "exit codes: 2 for usage errors, 3 for bad input" {
     fails 2
     grep -q 'expected a folder of recordings' "$err"
     fails 2 --min-effect x "$runs"

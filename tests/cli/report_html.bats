@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# dptrain report html: a page that holds all it needs, says what the records say, and does nothing that they say.
+# dptrain report html: a self-contained page that shows the records, and never interprets their text.
 # shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
 
 bats_require_minimum_version 1.5.0
@@ -67,7 +67,7 @@ training() { # STEPS
     printf '{"record":"end","reason":"finished","step":%d,"images_per_sec":6400,"peak_memory_bytes":[1]}\n' "$1"
 }
 
-# Well-formed, as XML and as HTML; loads nothing; each link has its section; no number is none.
+# Well-formed, as XML and as HTML; loads nothing; each link has its section; no figure is NaN.
 check_page() { # PAGE
     python3 - "$1" <<'EOF'
 import html.parser, re, sys, xml.etree.ElementTree as tree
@@ -99,7 +99,7 @@ sections() { # PAGE
     grep -o '<section id="[a-z]*"' "$1" | cut -d '"' -f 2 | paste -sd ' '
 }
 
-@test "a bench alone: what it is of, and no section that there is no data for" {
+@test "a bench alone: its title, and no section without data" {
     bench 1 a1 a2 >new.jsonl
     "$dptrain" report html --title 'Ours & "theirs"' --out page.html new.jsonl
     check_page page.html
@@ -109,11 +109,11 @@ sections() { # PAGE
     grep -q '2 starts of dptrain bench: comm' page.html
     grep -q '2026-11-21 08:01 to 08:02 UTC' page.html
     grep -q 'Medians of 2 starts' page.html
-    # The table beside the chart has the figure.
+    # The table next to the chart has the figure.
     grep -q '<td class="t">1 MiB</td><td>10.5</td>' page.html
 }
 
-@test "every section where there is data for each; a folder stands for its files" {
+@test "every section, with data for each; a folder stands for its files" {
     mkdir runs fast slow
     bench 1 a1 >base.jsonl
     bench 2 b1 >new.jsonl
@@ -170,10 +170,10 @@ sections() { # PAGE
     [ "$(wc -c <page.html)" -lt 40000 ]
 }
 
-@test "text of records is text, wherever it stands" {
-    # As JSON, as what sed puts in its place.
+@test "text from records is shown as text everywhere" {
+    # As JSON, as a replacement for sed.
     evil='<script>alert(1)</script>]]>\&amp;\\"'"'"' onload=x \\u202e'
-    # Each text of the records in turn, from the machine's name to the names of keys.
+    # Each text in the records, from the machine's name to the names of keys.
     {
         bench 1 a1
         point a1 comm all_gather '"bytes":8,"communicator":"EVIL","EVIL":"EVIL"' '"busbw_gbs":1,"EVIL":2' 0.001
@@ -193,11 +193,11 @@ sections() { # PAGE
     [ "$(sections page.html)" = "where verdict comm speed steps training rest" ]
     run ! grep -qE '<script|<b onload|]]>' page.html
     grep -q '&lt;script&gt;alert(1)&lt;/script&gt;]]&gt;&amp;amp;&quot;&#39; onload=x ?' page.html
-    # What turns the direction of writing is gone.
+    # Characters that change the writing direction are removed.
     run ! grep -q $'\u202e' page.html
 }
 
-@test "bad input: exit codes, no half page, and what can be shown is" {
+@test "bad input: exit codes, no partial page, and valid parts are shown" {
     bench 1 a1 >new.jsonl
     : >empty.jsonl
     head_of a1 1a X >bare.jsonl
@@ -212,7 +212,7 @@ sections() { # PAGE
     [ "$(cat page.html)" = old ]
     run -3 "$dptrain" report html --out page.html --history missing
     [ "$(cat page.html)" = old ]
-    # A history that cannot be used, a base of which a part cannot be read: what is known is shown, the reason too.
+    # An unusable history, a partly unreadable base: the valid parts are shown, and the reason.
     run -3 "$dptrain" report html --out page.html --history missing new.jsonl
     check_page page.html
     [ "$(sections page.html)" = "where comm history" ]
@@ -224,19 +224,19 @@ sections() { # PAGE
     check_page page.html
     grep -q 'No verdict: base could not be read completely' page.html
     run -4 "$dptrain" report html --out missing/page.html new.jsonl
-    # One that cannot be read: the other is shown, and the code says it.
+    # One file is unreadable: the other is shown, and the code reports it.
     printf '{"half' >>new.jsonl
     run -3 "$dptrain" report html --out page.html missing.jsonl new.jsonl
     [[ $output == *missing.jsonl* ]]
     check_page page.html
     grep -q 'Lines that could not be used: 1' page.html
-    # A run that was cut off is shown, and marked.
+    # A truncated run is shown, and marked.
     grep -v bench_end new.jsonl >cut.jsonl
     "$dptrain" report html cut.jsonl >page.html
     grep -q 'did not come to their end: 1' page.html
 }
 
-@test "a whole suite: the same bytes each time, and not many" {
+@test "a whole suite: the same bytes every time, and a small page" {
     "$dptrain" report html --out 1.html "$root/results/bench.jsonl"
     "$dptrain" report html "$root/results/bench.jsonl" >2.html
     cmp 1.html 2.html
@@ -246,7 +246,7 @@ sections() { # PAGE
     [ "$(grep -c '<figure>' 1.html)" -ge 14 ]
 }
 
-@test "page_png.sh says what is missing" {
+@test "page_png.sh reports what is missing" {
     local tool
     mkdir bin
     for tool in bash readlink dirname; do ln -s "$(command -v "$tool")" bin/; done

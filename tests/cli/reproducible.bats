@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# --reproducible: the same bits on any number of ranks; --bn-group and --sync-bn: batch norm that does not see the ranks.
+# --reproducible: the same bits on any number of ranks; --bn-group and --sync-bn: batch norm independent of the ranks.
 # shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
 
 # shellcheck source=tests/cli/common.bash
@@ -13,7 +13,7 @@ train() { # RANKS ARGUMENTS...
     on_ranks "$1" train --data "$tiny" "${@:2}"
 }
 
-# Everything of a run that is a number of the training, to the last digit.
+# All numbers of the training, to the last digit.
 curve() { # FOLDER
     jq -c 'select(.record == "step" or .record == "epoch") |
         [.step, .loss, .accuracy, .gradient_norm, .lr, .train_loss, .val_loss, .val_accuracy]' "$1/metrics.jsonl"
@@ -29,24 +29,24 @@ everything=(--model mnist-cnn-bn --batch 60 --epochs 2 --accumulate 2 --optimize
     --plateau-patience 1 --clip-norm 1 --ema 0.9 --augment-rotate 8 --augment-shift 0.08 --augment-flip
     --label-smoothing 0.1 --weight-decay 1e-4)
 
-@test "1, 2 and 4 ranks train the same bits, batch norm and dropout included" {
+@test "1, 2 and 4 ranks train the same bits, including batch norm and dropout" {
     for n in 1 2 4; do
         train "$n" "${everything[@]}" --reproducible 4 --out "$out$n"
         [ "$(curve "$out$n" | wc -l)" -eq 8 ]
         diff <(curve "${out}1") <(curve "$out$n")
         same_state "${out}1/ckpt-000000000006.h5" "$out$n/ckpt-000000000006.h5"
     done
-    # Without it the bits differ: that the comparison sees it.
+    # Without it the bits differ, so the comparison works.
     for n in 1 2; do train "$n" "${everything[@]}" --threads 1 --out "$out-plain$n"; done
     run diff -q <(curve "$out-plain1") <(curve "$out-plain2")
     [ "$status" -eq 1 ]
 }
 
-@test "a run continues on another number of ranks, in mid-epoch, bit for bit" {
+@test "a run resumes on another number of ranks, in the middle of an epoch, bit for bit" {
     train 4 "${everything[@]}" --reproducible 4 --checkpoint-every 4 --keep 9 --out "$out"
     mkdir "$out-again"
     cp "$out/ckpt-000000000004.h5" "$out-again"
-    # The shards and the one thread come from the checkpoint.
+    # The shards and the single thread come from the checkpoint.
     train 2 --resume auto --out "$out-again"
     same_state "$out/ckpt-000000000006.h5" "$out-again/ckpt-000000000006.h5"
     run train 3 --resume auto --out "$out"
@@ -54,7 +54,7 @@ everything=(--model mnist-cnn-bn --batch 60 --epochs 2 --accumulate 2 --optimize
     [[ $output == *"--reproducible 4 requires a number of ranks that divides 4, not 3"* ]]
 }
 
-@test "what --reproducible cannot promise is refused" {
+@test "options that break --reproducible are rejected" {
     run train 3 --reproducible 4 --out "$out"
     [ "$status" -eq 2 ]
     [[ $output == *"--reproducible 4 requires a number of ranks that divides 4, not 3"* ]]
@@ -81,14 +81,14 @@ everything=(--model mnist-cnn-bn --batch 60 --epochs 2 --accumulate 2 --optimize
         close_curves "$out-group1" "$out-group$n" 1e-3
         close_curves "$out-sync1" "$out-sync$n" 1e-3
     done
-    # On one rank synchronised statistics are those of the batch; on three, local ones are others.
+    # On one rank, synchronised statistics are those of the batch; on three, local ones differ.
     run close_curves "$out-sync1" "$out-local3" 1e-3
     [ "$status" -eq 1 ]
     run close_curves "$out-sync1" "$out-group1" 1e-3
     [ "$status" -eq 1 ]
 }
 
-@test "batch norm options that cannot be are refused" {
+@test "invalid batch norm options are rejected" {
     run train 2 --model lenet5 --sync-bn --out "$out"
     [ "$status" -eq 2 ]
     [[ $output == *"lenet5 has no batch norm"* ]]

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# run.sh on hosts: what it asks them, what it chooses, and the line that it builds. The hosts are folders, each with its own
-# /sys and addresses; ssh, mpirun and dptrain are stand-ins. tests/cluster/run.bats has real ones.
+# run.sh on hosts: probes, choices, and the resulting command. The hosts are folders, each with its own /sys and
+# addresses; ssh, mpirun and dptrain are fakes. tests/cluster/run.bats uses real ones.
 # shellcheck disable=SC2016 # stand-ins' bodies are not for this shell
 # shellcheck disable=SC2030,SC2031 # every test is a subshell, on purpose
 
@@ -17,7 +17,7 @@ setup() {
         if [[ -f $5 ]]; then cat "$5"; else
             tr , "\n" <<<"$5" | awk -F: -v OFS="\t" "{ print \$1, \$2, \"-\", \"-\", \"-\", \"-\", NR == 1 ? \"yes\" : \"no\", \"-\", \"-\", \"-\" }"
         fi'
-    # ssh OPTIONS HOST COMMAND: the last two words.
+    # ssh OPTIONS HOST COMMAND: uses the last two words.
     stand_in ssh <<<'host=${*: -2:1} command=${!#}
         echo "$*" >>"$HOSTS/ssh.log"
         [[ -d $HOSTS/$host ]] || { echo "ssh: connect to host $host port 22: Connection refused" >&2; exit 255; }
@@ -56,7 +56,7 @@ speed() { # HOST INTERFACE MBIT
     echo "$3" >"$HOSTS/$1/sys/class/net/$2/speed"
 }
 
-# As /sys shows an adapter: of Mellanox, or Amazon's.
+# An adapter in /sys, from Mellanox or Amazon.
 rdma() { # HOST NAME DRIVER STATE LINK
     local device=$HOSTS/$1/sys/class/infiniband/$2
     mkdir -p "$device/ports/1" "$device/device"
@@ -65,7 +65,7 @@ rdma() { # HOST NAME DRIVER STATE LINK
     echo "$5" >"$device/ports/1/link_layer"
 }
 
-# For the dry run: prints the line.
+# Prints the command of a dry run.
 line() { # ARGUMENTS...
     run "$run_sh" --dry-run "$@"
     echo "$status: $output"
@@ -78,7 +78,7 @@ has() { # WORDS...
     done
 }
 
-@test "hosts: all of their slots, in one line, over the subnet that they share" {
+@test "hosts: all their slots in one command, over the subnet that they share" {
     host b eth0=10.0.0.2/24
     line -H a:2,b:3 -- train --out 'x y'
     [ "$status" -eq 0 ]
@@ -86,11 +86,11 @@ has() { # WORDS...
         "--mca oob_tcp_if_include 10.0.0.0/24 --mca btl_tcp_if_include 10.0.0.0/24" "--mca btl tcp\\,vader\\,self" \
         "-x NCCL_SOCKET_IFNAME==eth0" "-x NCCL_NET=Socket" "--wdir $PWD" \
         "-np 5 -H a:2\\,b:3 $DPTRAIN_BIN train --out x\\ y"
-    # One login each.
+    # One login per host.
     [ "$(wc -l <"$HOSTS/ssh.log")" -eq 2 ]
 }
 
-@test "fewer ranks than slots, ranks on each host, too many ranks" {
+@test "fewer ranks than slots, ranks per host, too many ranks" {
     line -H a:2,b:2 -np 3
     has "-np 3 -H a:2\\,b:1 "
     line -H a:2,b:2 -np 2
@@ -102,7 +102,7 @@ has() { # WORDS...
     has "5 ranks, but the hosts have 4 slots"
 }
 
-@test "the chief comes first, and where this host is another, in a part of its own" {
+@test "the chief comes first, in a separate part if this host is another one" {
     line -H a:2,b:1 --chief b
     has "-np 3 -H b:1\\,a:2 "
     stand_in hostname <<<'echo "${FAKE_HOST:-a}"'
@@ -126,7 +126,7 @@ has() { # WORDS...
     has "hosts given twice"
 }
 
-@test "of several subnets the fastest is taken; an interface of one host alone never" {
+@test "the fastest of several subnets is used; an interface of a single host never" {
     for h in a b; do speed $h eth0 1000; speed $h eth1 100000; done
     host c docker0=172.17.0.1/16 eth0=10.0.0.3/24 eth1=192.168.7.3/20 ib0=10.9.0.1/24
     speed c ib0 400000
@@ -144,7 +144,7 @@ has() { # WORDS...
     has "btl_tcp_if_include eth0"
 }
 
-@test "hosts that share no subnet: an error that says what each has" {
+@test "hosts that share no subnet: an error that lists the subnets of each" {
     host c docker0=172.17.0.1/16 eth0=10.5.0.3/24
     host a docker0=172.17.0.1/16 eth0=10.0.0.1/24
     line -H a:1,c:1
@@ -152,13 +152,13 @@ has() { # WORDS...
     has "a has eth0 10.0.0.0/24" "c has eth0 10.5.0.0/24" "the hosts share no subnet"
 }
 
-@test "one subnet, other names of its interface: NCCL is told each host's" {
+@test "one subnet with different interface names: NCCL gets each host's" {
     host b ens5=10.0.0.2/24
     line -H a:1,b:1
     has "-x NCCL_SOCKET_IFNAME==eth0 -np 1 -H a:1 $DPTRAIN_BIN : " " -x NCCL_SOCKET_IFNAME==ens5 -np 1 -H b:1"
 }
 
-@test "transport: what every host has, and why" {
+@test "transport: the one that every host has, and the reason" {
     rdma a mlx5_0 mlx5_core ACTIVE InfiniBand
     line -H a:1,b:1
     has "transport tcp: InfiniBand is active on 1 of 2 hosts, not on b"
@@ -176,7 +176,7 @@ has() { # WORDS...
     has "transport tcp: set by --transport" "-x NCCL_NET "
 }
 
-@test "transport efa: libfabric's and NCCL's variables, and the plugin where it is" {
+@test "transport efa: variables of libfabric and NCCL, and the plugin's folder" {
     for h in a b; do rdma $h efa_0 efa ACTIVE Unspecified; done
     mkdir ofi && touch ofi/libnccl-net.so
     line -H a:1,b:1
@@ -196,7 +196,7 @@ has() { # WORDS...
     has "--map-by :OVERSUBSCRIBE --bind-to none"
 }
 
-@test "ports: MPI's by its own settings, NCCL's are named" {
+@test "ports: MPI uses its range; NCCL's are reported" {
     line -H a:1,b:1 --ports 20000-20999
     has "--mca btl_tcp_port_min_v4 20000 --mca btl_tcp_port_range_v4 984 --mca oob_tcp_dynamic_ipv4_ports 20984-20999" \
         "a: NCCL uses the system's ports"
@@ -211,11 +211,11 @@ has() { # WORDS...
     done
 }
 
-@test "hosts that cannot take part are all named, with the cause, and nothing starts" {
+@test "all hosts that cannot take part are named, with the cause, and nothing starts" {
     mkdir "$HOSTS/c"
     touch "$HOSTS/c/slow"
     host d eth0=10.0.0.4/24
-    # The program's copy there is an old one.
+    # An old copy of the program.
     printf '#!/bin/sh\n[ $# -gt 0 ] && exec /usr/bin/sha256sum "$@"\ncat >/dev/null; echo 123 -\n' >"$HOSTS/d/bin/sha256sum"
     chmod +x "$HOSTS/d/bin/sha256sum"
     DPTRAIN_ASK_SECONDS=2 run "$run_sh" -H a:1,nobody:1,c:1,d:1 --wdir /no/such
@@ -235,7 +235,7 @@ has() { # WORDS...
     has "NCCL_SOCKET_IFNAME==eth0"
 }
 
-@test "ssh: setup_ssh.sh's configuration where it has the hosts, else port, user and key of their description" {
+@test "ssh: setup_ssh.sh's configuration if it covers the hosts, otherwise port, user and key of their description" {
     line -H a:1,b:1 --ssh-port 2222
     has "plm_rsh_args -o\\ BatchMode=yes\\ -o\\ ConnectTimeout=10\\ -p\\ 2222"
     printf 'a\t1\t-\t2200\tme\t-\tyes\t-\t-\t-\nb\t1\t-\t-\t-\t/keys/b\tno\t-\t-\t-\n' >hosts.tsv
@@ -252,7 +252,7 @@ has() { # WORDS...
     [[ "$output" != *dptrain_config* ]]
 }
 
-@test "an IPv6 address has another name for mpirun, which ssh's configuration explains" {
+@test "an IPv6 address gets an alias for mpirun, which the ssh configuration resolves" {
     host ip6-fd77--2 eth0=10.0.0.5/24
     stand_in ssh <<<'cp "$2" "$HOSTS/config"; host=${*: -2:1}
         export FAKE_HOST=$host DPTRAIN_SYSFS=$HOSTS/$host/sys; eval "${!#}"'
@@ -286,21 +286,21 @@ has() { # WORDS...
     [ "$status" -eq 2 ]
 }
 
-@test "a description's shared_envs, env_file, setup and GPUs are each host's own" {
+@test "shared_envs, env_file, setup and GPUs of a description apply to their host only" {
     printf 'A=1\n' >a.env
     printf 'a\t2\t0,2\t-\t-\t-\tyes\ta.env\t-\tA=0\tB=a b;"c\tAPI_KEY=1\nb\t2\t0,1\t-\t-\t-\tno\t-\t. /opt/venv\t-\n' >hosts.tsv
     line -hostfile hosts.tsv
-    # The file's variables go before shared_envs.
+    # The file's variables come before shared_envs.
     has '-x B=a\ b\;\"c -x A=1 -x CUDA_VISIBLE_DEVICES=0\,2 -np 2 -H a:2 '"$DPTRAIN_BIN : " "-np 2 -H b:2 bash -c" "opt/venv" \
         "shared_envs: API_KEY is not passed on"
     [ "$(grep -o -- '-x B=' <<<"$output" | wc -l)" -eq 1 ]
-    # Of what is for all, OpenMPI gives a part what is said in it.
+    # OpenMPI applies settings only to their part, so each part repeats the common ones.
     [ "$(grep -o -- "--wdir $PWD " <<<"$output" | wc -l)" -eq 2 ]
     [ "$(grep -o -- '-x NCCL_NET=Socket ' <<<"$output" | wc -l)" -eq 2 ]
     [[ "$output" != *"CUDA_VISIBLE_DEVICES=0\\,1"* ]]
 }
 
-@test "ranks are bound near their GPUs, where these are known" {
+@test "ranks are bound near their GPUs, if these are known" {
     unset DPTRAIN_BIND
     for h in a b; do
         for bus in 0000:3b:00.0 0000:86:00.0; do mkdir -p "$HOSTS/$h/sys/bus/pci/devices/$bus"; done
@@ -312,16 +312,16 @@ has() { # WORDS...
     line -H a:2,b:2
     has "DPTRAIN_CPUS=0-7\\,16-23\\;8-15\\,24-31" "-x CUDA_DEVICE_ORDER=PCI_BUS_ID" "--bind-to none"
     [[ "$output" != *"--bind-to core"* ]]
-    # Two ranks for a GPU: each has half of every range.
+    # Two ranks per GPU: each gets half of every range.
     line -H a:4,b:4
     has "DPTRAIN_CPUS=0-3\\,16-19\\;8-11\\,24-27\\;4-7\\,20-23\\;12-15\\,28-31"
-    # A host of which nothing is known: as without GPUs.
+    # A host without known GPUs: as without GPUs.
     rm "$HOSTS/b/bin/nvidia-smi"
     line -H a:2,b:2
     [[ "$output" != *DPTRAIN_CPUS* ]]
 }
 
-@test "what runs before the program binds the rank, reports, and becomes the program" {
+@test "the wrapper binds the rank, reports, and execs the program" {
     stand_in dptrain <<<'sed -n "s/^Cpus_allowed_list:.//p" /proc/self/status; echo "$*"'
     # shellcheck source=scripts/launch/ranks.sh
     . "$root/scripts/launch/ranks.sh"
@@ -334,21 +334,21 @@ has() { # WORDS...
     [ "$(ranks_cpu_share 3 1 2)" = 3 ]
 }
 
-@test "many hosts are started at once, not through each other" {
+@test "daemons on many hosts are started directly, not through each other" {
     local i list=''
     for ((i = 1; i <= 70; i++)); do list+=,h$i:1; done
     line -H "${list#,}" --no-checks --interface eth0 --transport tcp
     has "--mca plm_rsh_no_tree_spawn 1 --mca plm_rsh_num_concurrent 128"
 }
 
-@test "one host that is this one needs neither ssh nor a network" {
+@test "a single local host needs neither ssh nor a network" {
     line -H localhost:2
     has "-np 2 -H localhost:2"
     [[ "$output" != *if_include* ]]
     [ ! -e "$HOSTS/ssh.log" ]
 }
 
-@test "inside Slurm: the allocation's hosts, asked by srun, started by mpirun or srun" {
+@test "inside Slurm: the allocation's hosts, probed by srun, started by mpirun or srun" {
     export SLURM_JOB_NODELIST='[a-b]' SLURM_TASKS_PER_NODE='2(x2)'
     stand_in scontrol <<<'[[ "$*" == "show hostnames [a-b]" ]] && printf "a\nb\n"'
     stand_in srun <<<'[[ $1 != --mpi=list ]] || { echo "MPI plugin types are... none pmi2 pmix"; exit; }
@@ -368,7 +368,7 @@ has() { # WORDS...
     [ "$status" -eq 2 ]
 }
 
-@test "SIGUSR1 asks for a checkpoint, and a second one does not end the job" {
+@test "SIGUSR1 requests a checkpoint, and a second one does not end the job" {
     stand_in mpirun <<<'[[ $1 != --version ]] || exit 0
         trap "n=\$((n + 1)); ((n < 2)) || { echo checkpoint; exit 0; }" USR1; trap "exit 1" TERM
         echo started; touch "$HOSTS/flag"; while :; do sleep 0.1; done'
@@ -380,7 +380,7 @@ has() { # WORDS...
     sleep 0.3
     kill -USR1 "$pid"
     sleep 0.3
-    # The job is still there: run.sh asked once only.
+    # The job is still running: run.sh requested only once.
     kill -0 "$pid"
     kill -TERM "$pid"
     wait "$pid" || true
@@ -388,7 +388,7 @@ has() { # WORDS...
     [ "$(grep -c 'asking the job for a checkpoint' out)" -eq 1 ]
 }
 
-@test "a rank writes what it says into its log, with the time" {
+@test "a rank logs its output, with timestamps" {
     program=$root/dptrain
     DPTRAIN_LOG_DIR=$PWD/logs run "$program" train --data "$PWD/nothing"
     echo "$output"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# The scripts, on their own: mpirun and dptrain are stand-ins where the real ones are not needed.
+# The scripts alone, with fakes of mpirun and dptrain where possible.
 # shellcheck disable=SC2016 # stand-ins' bodies are not for this shell
 # shellcheck disable=SC2030,SC2031 # every test is a subshell, on purpose
 
@@ -9,11 +9,11 @@ setup() {
     scripts=$root/scripts
     bin=$BATS_TEST_TMPDIR/bin
     mkdir "$bin"
-    # A program for run.sh; the stand-in mpirun never starts it.
+    # A program for run.sh; the fake mpirun never starts it.
     printf '#!/bin/sh\nexit 0\n' >"$bin/dptrain"
     chmod +x "$bin/dptrain"
     export DPTRAIN_BIN=$bin/dptrain
-    # The note about root belongs to tests of its own.
+    # Separate tests cover the note about root.
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     export XDG_CACHE_HOME=${DPTRAIN_TEST_WORK:-$BATS_FILE_TMPDIR}/cache # measured once for all
     unset DPTRAIN_BIND
@@ -25,7 +25,7 @@ fake_mpirun() { # the script's body
     PATH=$bin:$PATH
 }
 
-# Ends when the file is there; fails after 10 s.
+# Waits for a file; fails after 10 s.
 wait_for() {
     local i
     for ((i = 0; i < 100; i++)); do
@@ -35,7 +35,7 @@ wait_for() {
     return 1
 }
 
-@test "every script explains itself" {
+@test "every script has help" {
     for script in install_deps run quickstart test check_layers bench_peers bundle gpu_suite bench/gpu_steps setup_ssh \
         on_hosts stage_data bench/image dev/fuzz dev/check_links; do
         run "$scripts/$script.sh" --help
@@ -79,7 +79,7 @@ wait_for() {
     [[ "$output" == *libopenmpi-dev* && "$output" == *shellcheck* ]]
 }
 
-# A PATH with nothing but what the script itself needs.
+# A PATH with only the tools that the script itself needs.
 small_path() {
     local tool
     mkdir "$BATS_TEST_TMPDIR/small"
@@ -87,7 +87,7 @@ small_path() {
     echo "$BATS_TEST_TMPDIR/small"
 }
 
-@test "install_deps.sh without apt lists what is missing and ends with 4" {
+@test "install_deps.sh without apt lists missing packages and ends with 4" {
     PATH=$(small_path) run "$scripts/install_deps.sh" --test
     echo "$output"
     [ "$status" -eq 4 ]
@@ -96,7 +96,7 @@ small_path() {
     done
 }
 
-@test "install_deps.sh asks apt-get for what is missing only, and not at all when nothing is" {
+@test "install_deps.sh asks apt-get only for missing packages, and not at all if there are none" {
     cat >"$bin/dpkg-query" <<'EOF'
 #!/usr/bin/env bash
 case ${!#} in
@@ -135,11 +135,11 @@ EOF
     [[ "$output" == *"apt-get update failed"* ]]
 }
 
-@test "install_deps.sh --test makes the venv once; without a network it is a note, as without PngSuite" {
+@test "install_deps.sh --test creates the venv once; without a network it prints a note, as without PngSuite" {
     export DPTRAIN_PNGSUITE=$BATS_TEST_TMPDIR/suite
     printf '#!/usr/bin/env bash\necho installed\n' >"$bin/dpkg-query"
     cp "$bin/dpkg-query" "$bin/apt-get"
-    # python3 -m venv FOLDER, and then its -m pip, which notes its words or fails as without a network.
+    # python3 -m venv FOLDER, and then its -m pip, which logs its arguments or fails as without a network.
     cat >"$bin/python3" <<'EOF'
 #!/usr/bin/env bash
 [[ $2 == venv ]] || exec "$FAKE_PIP" "${@:3}"
@@ -190,7 +190,7 @@ EOF
     [[ "$output" == *"--map-by slot:PE=$(allowed_cores) --bind-to core"* ]]
 }
 
-@test "run.sh explains once why root is allowed, to root" {
+@test "run.sh run as root prints one note about it" {
     unset OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
     run "$scripts/run.sh" -np 1 --dry-run
     if [ "$(id -u)" -eq 0 ]; then
@@ -239,7 +239,7 @@ EOF
     [[ "$output" == *"a host is lost; "* ]]
 }
 
-@test "run.sh says why mpirun could not start, and ends with 4" {
+@test "run.sh prints why mpirun could not start, and ends with 4" {
     fake_mpirun <<<'[[ " $* " == *" -q "* ]] || echo "not enough slots" >&2; exit 1'
     run "$scripts/run.sh" -np 1
     echo "$output"
@@ -267,7 +267,7 @@ EOF
     done
 }
 
-@test "run.sh ends a deaf job after the grace period, or at the second signal, with 5" {
+@test "run.sh ends an unresponsive job after the grace period, or at the second signal, with 5" {
     fake_mpirun <<<'trap "" USR1; trap "exit 1" TERM; echo started; : >"$FLAG"; while :; do sleep 0.1; done'
     export FLAG=$BATS_TEST_TMPDIR/flag
     "$scripts/run.sh" -np 1 --grace 1 >"$FLAG.out" 2>&1 3>&- &
@@ -303,7 +303,7 @@ EOF
     [[ "$output" == *"printed nothing within 1 s"* ]]
 }
 
-@test "run.sh leaves no folder behind" {
+@test "run.sh removes its temporary folder" {
     export TMPDIR=$BATS_TEST_TMPDIR/tmp
     mkdir "$TMPDIR"
     fake_mpirun <<<'echo started; exit 3'
@@ -312,7 +312,7 @@ EOF
     [ -z "$(ls -A "$TMPDIR")" ]
 }
 
-@test "the folder of a script outlives children that are killed as they begin" {
+@test "a script's folder survives children that are killed as they start" {
     # shellcheck source=scripts/lib.sh
     run bash -c '. "$0/lib.sh"; make_work test "$1"
         for ((i = 0; i < 300; i++)); do sleep 9 & kill $!; wait $!; [[ -d $work ]] || exit 1; done 2>/dev/null' \
@@ -427,7 +427,7 @@ EOT
     [ "$status" -eq 2 ]
 }
 
-@test "test.sh lists its entries, and an --only that matches none is an error" {
+@test "test.sh lists its entries; an --only without matches is an error" {
     run "$scripts/test.sh" --list --only '^(san/)?unit/test_base_rng|shellcheck'
     echo "$output"
     [ "$status" -eq 0 ]
@@ -446,7 +446,7 @@ prove_entry() { # SECONDS COMMAND
     echo "$output"
 }
 
-@test "a test that fails, crashes, stops early, hangs or is not there fails; a good one passes" {
+@test "a test that fails, crashes, stops early, hangs or is missing fails; a good one passes" {
     prove_entry 10 'printf 1..2\\nok\ 1\\nok\ 2\\n'
     [ "$status" -eq 0 ]
     prove_entry 10 'printf 1..2\\nok\ 1\\nnot\ ok\ 2\ -\ that\\n'
@@ -463,7 +463,7 @@ prove_entry() { # SECONDS COMMAND
     [ "$status" -ne 0 ]
 }
 
-@test "a skipped test passes, but not one that ran checks or ended with an error" {
+@test "a skipped test passes, unless it ran checks or ended with an error" {
     prove_entry 10 'printf 1..0\ #\ SKIP\ no\ such\ CPU\\n'
     [ "$status" -eq 0 ]
     [[ $output == *"skipped: no such CPU"* ]]
@@ -517,7 +517,7 @@ prove_entry() { # SECONDS COMMAND
     run "$root/data/fetch_coco.sh" --only annotations "$folder"
     [ "$status" -eq 3 ]
     [ -z "$(ls -A "$folder")" ]
-    # What is on the disk already needs no more room: an interrupted download can be resumed.
+    # A partial file already takes its space, so an interrupted download can be resumed.
     fakes=$BATS_TEST_TMPDIR/fakes
     mkdir "$fakes"
     printf '#!/bin/sh\necho head\necho disk 2000 1000 1000 50%% /\n' >"$fakes/df"
@@ -546,7 +546,7 @@ prove_entry() { # SECONDS COMMAND
     . "$root/data/fetch.sh"
     fetch_unzip "$BATS_TEST_TMPDIR/val.zip" val2017 "$folder"
     [ "$(cat "$folder/val2017/1.jpg")" = a ]
-    # Beside other files, but over none of its name.
+    # Adds to existing files, but never overwrites one.
     echo mine >"$folder/val2017/2.jpg"
     fetch_unzip "$BATS_TEST_TMPDIR/val.zip" val2017 "$folder"
     echo mine >"$folder/val2017/1.jpg"
@@ -563,7 +563,7 @@ prove_entry() { # SECONDS COMMAND
     [ ! -e "$folder/.val2017.part" ]
 }
 
-@test "bench_peers.sh without MNIST ends with 3, and table.py makes ratios of medians" {
+@test "bench_peers.sh without MNIST ends with 3, and table.py computes ratios of medians" {
     run "$scripts/bench_peers.sh" --data "$BATS_TEST_TMPDIR"
     [ "$status" -eq 3 ]
     [[ "$output" == *"pass --data DIR"* ]]
@@ -590,7 +590,7 @@ prove_entry() { # SECONDS COMMAND
     printf '#!/usr/bin/env bash\necho installed\n' >"$bin/dpkg-query"
     cp "$bin/dpkg-query" "$bin/apt-get"
     printf '#!/usr/bin/env bash\n' >"$bin/nvcc"
-    # python3 -m venv FOLDER, with a pip that lays out what it was asked for, or fails as without a network.
+    # python3 -m venv FOLDER, with a pip that creates the requested packages, or fails as without a network.
     cat >"$bin/python3" <<'EOF'
 #!/usr/bin/env bash
 mkdir -p "$3/bin" && cp "$FAKE_PIP" "$3/bin/pip"
@@ -638,7 +638,7 @@ EOF
     [ "$(wc -l <"$CALLS")" -eq 1 ]
 }
 
-@test "the table of GPU steps sets PyTorch's time over ours, and finds the gaps in a trace" {
+@test "the table of GPU steps divides PyTorch's time by dptrain's, and finds the gaps in a trace" {
     command -v python3 || skip "python3 is not here"
     export PYTHONDONTWRITEBYTECODE=1
     while read -r round name rate; do
@@ -651,7 +651,7 @@ EOF
     echo "$output"
     [ "$status" -eq 0 ]
     [[ "$output" == *"| 64 | fp32 | eager | 750.0 | 625.0 to 875.0 | **7.50** | 5.00, 6.25 to 8.75, 10.00 |"* ]]
-    # Of the second half: 100 to 150, 150 to 190 with another inside, nothing up to 200, 200 to 210.
+    # The second half: 100 to 150, 150 to 190 with another inside, nothing until 200, 200 to 210.
     printf 'Start (ns),Duration (ns),Name\n' >"$BATS_TEST_TMPDIR/trace"
     printf '%s\n' 0,10,a 10,10,a 20,5,a 30,5,a 100,50,b '150,40,"c, d"' 160,5,e 200,10,f >>"$BATS_TEST_TMPDIR/trace"
     run python3 "$scripts/bench/peers/gpu_table.py" gaps "$BATS_TEST_TMPDIR/trace"
@@ -659,7 +659,7 @@ EOF
     [ "$output" = 9.1 ]
 }
 
-@test "gpu_suite.sh refuses a stage that is not there and a bundle without tests" {
+@test "gpu_suite.sh rejects an unknown stage and a bundle without tests" {
     run "$scripts/gpu_suite.sh" --only tests,luck
     [ "$status" -eq 2 ]
     [[ "$output" == *"no stage 'luck'"* ]]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# stage_data.sh on this machine; over ssh it is on_hosts.sh, which tests/cluster/ssh.bats has.
+# stage_data.sh on this machine; over ssh it uses on_hosts.sh, which tests/cluster/ssh.bats tests.
 # shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
 
 bats_require_minimum_version 1.5.0
@@ -17,7 +17,7 @@ setup() {
     : >"$from/empty"
 }
 
-@test "a folder is copied whole, and what is there is kept" {
+@test "a folder is copied completely, and existing files are kept" {
     run "$stage" --here --probe 1 "$BATS_TEST_TMPDIR/nowhere" "$from" "$to"
     echo "$output"
     [ "$status" -eq 0 ]
@@ -31,14 +31,14 @@ setup() {
     [ "$status" -eq 0 ]
     diff -r "$from" "$to"
     [ "$(stat -c %i "$to/one")" = "$before" ]
-    # Another size or time is another file.
+    # A file with another size or time is copied again.
     echo more >>"$from/one"
     run "$stage" --here "$from" "$to"
     [ "$status" -eq 0 ]
     diff -r "$from" "$to"
 }
 
-@test "links are followed, what leads nowhere is no whole copy, and what is beside it is told" {
+@test "links are followed, a broken link makes a copy incomplete, and additional files are reported" {
     echo far >"$BATS_TEST_TMPDIR/far"
     mkdir "$BATS_TEST_TMPDIR/class"
     echo near >"$BATS_TEST_TMPDIR/class/1"
@@ -62,8 +62,8 @@ setup() {
     [[ $output == *"broken cannot be copied"*"is incomplete"* ]]
 }
 
-@test "on a host, too, a folder that cannot be listed is no whole copy; the line of progress ends with the copy" {
-    # What remote_script sends has the script's functions, but none of its settings.
+@test "on a host, too, an unreadable folder makes a copy incomplete; the progress line ends with the copy" {
+    # remote_script sends the script's functions, but not its settings.
     # shellcheck disable=SC2034 # used by remote_script, by name
     sources=("$from") dest=$to files=2 probe=1 every=60 dptrain=''
     (
@@ -73,7 +73,7 @@ setup() {
         . <(sed -n '/^# ---- on the hosts/,/^# ---- from here/p' "$stage")
         remote_script "sources dest files probe every dptrain" "$(sed -nE 's/^ *"(stage [a-z_ ]+)".*/\1/p' "$stage")"
     ) >"$BATS_TEST_TMPDIR/remote"
-    # Whoever reads its output has its end when it ends.
+    # A reader of its output sees the end when the script ends.
     before=$SECONDS
     run timeout 50 bash -c "bash '$BATS_TEST_TMPDIR/remote' | cat" 3>&-
     echo "$output"
@@ -95,7 +95,7 @@ setup() {
     diff -r "$from" "$to"
 }
 
-@test "names with blanks, line ends and tabs are what they are" {
+@test "names with blanks, newlines and tabs are preserved" {
     mkdir "$from/end "
     for name in 'end /of a name ' ' beginning' $'a line\nand another\n ' $'tab\t' '-n' '*'; do
         echo "$name" >"$from/$name"
@@ -108,14 +108,14 @@ setup() {
     run "$stage" --here "$from" "$to"
     [ "$status" -eq 0 ]
     [[ $output == *" 0 MB of them copied"* && $output != *"also holds"* ]]
-    # What is there is not counted as missing.
+    # Existing files are not counted as missing.
     head -c 3000000 /dev/zero >"$from/end /of a name "
     "$stage" --here "$from" "$to"
     run "$stage" --here "$from" "$to"
     [[ $output == *"6 MB in "*" 0 MB of them copied"* ]]
 }
 
-@test "wrong words, no source and no room are said" {
+@test "usage errors, a missing source and lack of space are reported" {
     run "$stage" --here "$from"
     [ "$status" -eq 2 ]
     run "$stage" --here from "$to"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# --tensorboard, read back by TensorBoard's own reader.
+# --tensorboard, read by TensorBoard's reader.
 # shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
 
 # shellcheck source=tests/cli/common.bash
@@ -12,7 +12,7 @@ setup() {
     board=$BATS_TEST_TMPDIR/board
 }
 
-# 100 digits in batches of 20: 5 steps an epoch.
+# 100 digits in batches of 20: 5 steps per epoch.
 short_run() { # ARGUMENTS...
     [ -d "$BATS_FILE_TMPDIR/digits" ] ||
         "$dptrain" data synth digits --out "$BATS_FILE_TMPDIR/digits" --train 100 --val 20
@@ -25,7 +25,7 @@ need_reader() {
         skip "TensorBoard is not in ${python%/bin/python}; scripts/install_deps.sh --test installs it"
 }
 
-# Lines of TAG STEP VALUE, of each tag in the file's order.
+# Prints TAG STEP VALUE, each tag in the file's order.
 read_back() { # FOLDER
     "$python" - "$1" <<'EOF' | sort -s -k 1,1
 import sys
@@ -38,7 +38,7 @@ for tag in events.Tags()["scalars"]:
 EOF
 }
 
-# The same lines from the records, where a step's newest one counts.
+# The same lines from the records; for repeated steps the newest counts.
 expected() {
     jq -rs 'def newest(kind): map(select(.record == kind)) | group_by(.step) | map(last);
         (newest("step")[] | (.step + 1) as $at
@@ -49,7 +49,7 @@ expected() {
               "validation/accuracy \(.step) \(.val_accuracy)")' "$out/metrics.jsonl" | sort -s -k 1,1
 }
 
-# Tags and steps are equal, values to a float's last bits.
+# Tags and steps are equal, values up to the last bits of a float.
 same_scalars() { # FILE FILE
     [ "$(wc -l <"$1")" -eq "$(wc -l <"$2")" ]
     paste -d ' ' "$1" "$2" | awk '{ d = $3 - $6; if (d < 0) d = -d; size = $6 < 0 ? -$6 : $6
@@ -57,7 +57,7 @@ same_scalars() { # FILE FILE
         END { exit bad || NR == 0 }'
 }
 
-@test "TensorBoard reads what the records hold" {
+@test "TensorBoard reads the values in the records" {
     need_reader
     short_run --model mlp --batch 20 --steps 12 --clip-norm 1
     [ "$(find "$board" -type f | wc -l)" -eq 1 ]
@@ -69,11 +69,11 @@ same_scalars() { # FILE FILE
     same_scalars "$BATS_TEST_TMPDIR/read" "$BATS_TEST_TMPDIR/expected"
 }
 
-@test "a resumed run leaves one series, and a run that starts anew its own" {
+@test "a resumed run continues its series, and a new run starts its own" {
     need_reader
     short_run --model mlp --batch 20 --epochs 3
     rm "$out/ckpt-000000000015.h5"
-    # Continues after step 10, where validation has been.
+    # Continues after step 10, which has a validation.
     short_run --resume auto --epochs 4 | grep 'at step 10'
     [ "$(find "$board" -type f | wc -l)" -eq 2 ]
     read_back "$board" >"$BATS_TEST_TMPDIR/read"
@@ -97,7 +97,7 @@ same_scalars() { # FILE FILE
     [ ! -e "$board" ]
 }
 
-@test "a file that was cut in its last record gives all but that, and a resumed run goes on from there" {
+@test "a file truncated in its last record yields the others, and a resumed run continues from there" {
     need_reader
     short_run --model mlp --batch 20 --steps 3
     file=$(find "$board" -type f)
@@ -107,13 +107,13 @@ same_scalars() { # FILE FILE
         truncate -s "-$bytes" "$file"
         read_back "$board" | diff "$BATS_TEST_TMPDIR/whole" -
     done
-    # Nor does it hide what a later start writes.
+    # It does not hide the output of a later start either.
     short_run --resume auto --steps 5
     read_back "$board" | awk '/train.loss/ { print $2 } /validation.loss/ { print "v" $2 }' | xargs |
         grep -x '1 2 3 4 5 v5'
 }
 
-@test "a folder that cannot be written is an error before anything is trained or removed" {
+@test "an unwritable folder is an error before anything is trained or removed" {
     short_run --model mlp --batch 20 --steps 3
     before=$(cat "$out/metrics.jsonl")
     board=/proc/dptrain

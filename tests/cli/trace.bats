@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# --trace: what every rank did and when, as a file that trace viewers open.
+# --trace: a timeline of every rank, in a file for trace viewers.
 # shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
 
 # shellcheck source=tests/cli/common.bash
@@ -18,7 +18,7 @@ train() { # RANKS ARGUMENTS...
         --trace "$trace" "${@:2}"
 }
 
-# Spans with their ends in whole nanoseconds. Conditions below start from this list.
+# Spans with their ends in whole nanoseconds. The conditions below start from this list.
 # shellcheck disable=SC2016 # jq's variables
 spans='[.traceEvents[] | select(.ph == "X")
     | {pid, tid, name, cat, step: .args.step, bytes: .args.bytes, start: (.ts * 1000 | round),
@@ -31,7 +31,7 @@ holds() { # CONDITION [JQ-ARGUMENTS...]
     }
 }
 
-# On one thread spans lie inside each other or apart: each ends before whatever was open when it began.
+# Spans of a thread are nested or disjoint: each ends before the one that was open when it began.
 well_formed() {
     jq -e . "$trace" >/dev/null
     # shellcheck disable=SC2016
@@ -41,12 +41,12 @@ well_formed() {
         | reduce .[] as $s ({open: [], ok: true};
             .open |= map(select(. > $s.start)) | .ok = (.ok and (.open | all(. >= $s.end))) | .open += [$s.end])
         | .ok)'
-    # In this order in the file, too: some viewers want the outer span first.
+    # Also in file order, because some viewers need the outer span first.
     # shellcheck disable=SC2016
     holds '[$spans[] | select(.tid == 1)] | group_by(.pid) | all(. == sort_by([.start, -.end]))'
 }
 
-# The phases and layers of steps FIRST to LAST of every rank, each inside what it is a part of.
+# The phases and layers of steps FIRST to LAST on every rank, each within its parent.
 steps_are_whole() { # RANKS FIRST LAST
     # shellcheck disable=SC2016
     holds '[range($n)] == ([$spans[].pid] | unique)' --argjson n "$1"
@@ -59,7 +59,7 @@ steps_are_whole() { # RANKS FIRST LAST
         | all(. as $name | [$spans[] | select(.name == $name)] as $parts | ($parts | length) >= ($steps | length)
             and all($parts[]; . as $p | any($steps[];
                 .pid == $p.pid and .step == $p.step and .start <= $p.start and $p.end <= .end)))'
-    # Layers that run as one are named together: conv1+relu1+pool1.
+    # Fused layers have a joint name: conv1+relu1+pool1.
     local layers
     layers=$("$dptrain" info --model lenet5 | awk 'NF == 6 && NR > 3 && $1 != "total" { print $1 }' |
         jq -Rn '[inputs] | sort')
@@ -81,7 +81,7 @@ steps_are_whole() { # RANKS FIRST LAST
         holds '$spans | group_by(.pid) | all([.[] | select(.name == "evaluation") | .step] == [6]
             and ([.[] | select(.name == "checkpoint") | .step] == [2, 5, 6])
             and ([.[] | select(.name == "fill") | .step] == [range(7)]))'
-        # The writer's thread is rank 0's.
+        # The writer's thread belongs to rank 0.
         # shellcheck disable=SC2016
         holds '[$spans[] | select(.name == "copy" or .name == "write") | [.pid, .name, .step]]
             == [[2, 5, 6][] as $step | [0, "copy", $step], [0, "write", $step]]'
@@ -90,7 +90,7 @@ steps_are_whole() { # RANKS FIRST LAST
     done
 }
 
-@test "processes and threads have names; the file says what it is of" {
+@test "processes and threads have names; the file has a description" {
     train 2 --steps 3
     holds '[.traceEvents[] | select(.name == "process_name") | .pid, .args.name]
         | .[0] == 0 and (.[1] | test("^rank 0 on .+")) and .[2] == 1 and (.[3] | test("^rank 1 on .+"))'
@@ -100,7 +100,7 @@ steps_are_whole() { # RANKS FIRST LAST
     holds '.otherData | .model == "lenet5" and .ranks == 2 and .clock_error_sec == 0 and (.dptrain | length > 0)'
 }
 
-@test "--trace-steps: as many and no more, on every track; 0: all" {
+@test "--trace-steps: exactly that many, on every track; 0: all" {
     train 2 --steps 9 --checkpoint-every 2 --trace-steps 4
     well_formed
     steps_are_whole 2 0 3
@@ -112,7 +112,7 @@ steps_are_whole() { # RANKS FIRST LAST
     steps_are_whole 1 0 8
 }
 
-@test "a resumed run is traced from its own first step; the checkpoint knows nothing of it" {
+@test "a resumed run is traced from its own first step; the checkpoint does not contain the option" {
     train 2 --steps 5 --checkpoint-every 5
     "$dptrain" checkpoint show "$out" | grep -c trace && return 1
     train 2 --resume auto --steps 8 --trace-steps 2
@@ -123,7 +123,7 @@ steps_are_whole() { # RANKS FIRST LAST
     [ ! -e "$trace" ]
 }
 
-@test "parts of a batch have a forward and a backward each" {
+@test "each part of a batch has a forward and a backward span" {
     train 2 --steps 3 --accumulate 2
     well_formed
     steps_are_whole 2 0 2
@@ -131,14 +131,14 @@ steps_are_whole() { # RANKS FIRST LAST
     holds '[$spans[] | select(.name == "backward") | [.pid, .step]] | group_by(.) | length == 6 and all(length == 2)'
 }
 
-@test "a target that is reached ends the trace too" {
+@test "reaching a target also ends the trace" {
     train 2 --model mlp --epochs 50 --target-accuracy 0.3
     well_formed
     # shellcheck disable=SC2016
     holds '[$spans[] | select(.name == "evaluation")] | length >= 2'
 }
 
-@test "a file that cannot be written is found before training" {
+@test "an unwritable file is reported before training" {
     for n in 0 2; do
         trace=/proc/nothing/trace.json
         run train "$n"
@@ -154,7 +154,7 @@ steps_are_whole() { # RANKS FIRST LAST
         run train "$n" --trace-steps -1
         [ "$status" -eq 2 ]
     done
-    # Nothing began: the same folder takes the corrected command.
+    # Nothing was started, so the corrected command can use the same folder.
     [ ! -e "$out/metrics.jsonl" ]
     trace=$BATS_TEST_TMPDIR/trace.json
     train 0 --steps 2
@@ -168,7 +168,7 @@ small_disk() { # a shell inside mounts of its own
     return "${status:-0}"
 }
 
-@test "a disk that fills up while the trace is written: code 4 and the path, nothing left behind" {
+@test "a disk that fills up while the trace is written: code 4 and the path, no file left" {
     mkdir "$BATS_TEST_TMPDIR/disk"
     unshare -m mount -t tmpfs tmpfs "$BATS_TEST_TMPDIR/disk" 2>/dev/null || skip "mounting a tmpfs is not allowed here"
     export -f small_disk

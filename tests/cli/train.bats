@@ -1,20 +1,20 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# The program as a user runs it: training, evaluation, resuming, records, and what it says when something is wrong.
+# The program as a user runs it: training, evaluation, resuming, records, and error messages.
 # shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
 
 # shellcheck source=tests/cli/common.bash
 load common
 
-# As many digits as 210 steps of 32 take; the built-in 70000 would be made anew by every process.
+# Enough digits for 210 steps of 32; every process would draw the built-in 70000 again.
 setup_file() { make_tiny 6800 140; }
 
-# A short run, the same for every test but for what is added.
+# A short run, the same for every test except for added options.
 small_run() { # N ARGUMENTS...
     on_ranks "$1" train --data "$tiny" --model lenet5 --steps 12 --batch 50 --threads 1 --out "$out" "${@:2}"
 }
 
-# There are records of this kind, and the condition holds for each.
+# Fails unless there are records of this kind and the condition holds for each.
 records() { # KIND CONDITION [FOLDER]
     jq -es --arg kind "$1" "map(select(.record == \$kind)) | length > 0 and all($2)" "${3:-$out}/metrics.jsonl"
 }
@@ -70,7 +70,7 @@ records() { # KIND CONDITION [FOLDER]
     records end '.steady_allocations == 0 and .steady_steps == 200 and .steady_page_faults <= 10'
 }
 
-@test "who sums the gradients: chosen and recorded, or as told; with 2 ranks the bits are the same" {
+@test "the allreduce is chosen and recorded, or as requested; with 2 ranks the bits are the same" {
     small_run 2 | grep -E 'communicator mpi, (host|mpi) allreduce$'
     records run '.topology.allreduce | (.gradients == "host" or .gradients == "mpi") and (.measured | length) > 0
         and all(.measured[]; .bytes > 0 and .host_sec > 0 and .mpi_sec > 0)'
@@ -103,12 +103,12 @@ records() { # KIND CONDITION [FOLDER]
     on_ranks 2 train --out "$out" --resume auto --data "$tiny" --threads 1 | grep 'at step 7'
     losses "$out" | tail -n 5 >"$BATS_TEST_TMPDIR/resumed"
     losses "$out-whole" | tail -n 5 | diff - "$BATS_TEST_TMPDIR/resumed"
-    # Every weight and the momentum too; only the interval of checkpoints differs.
+    # Every weight and the momentum too; only the checkpoint interval differs.
     h5dump -g /params -g /optimizer "$out/ckpt-000000000012.h5" | tail -n +2 >"$BATS_TEST_TMPDIR/a"
     h5dump -g /params -g /optimizer "$out-whole/ckpt-000000000012.h5" | tail -n +2 | diff -q - "$BATS_TEST_TMPDIR/a"
 }
 
-@test "no denormal number stays in the optimizer's state: they make its steps slow" {
+@test "the optimizer's state has no denormal numbers, which would make its steps slow" {
     on_ranks 0 train --data digits --model lenet5 --steps 60 --momentum 0.1 --threads 1 --out "$out"
     h5dump -y -w 0 -g /optimizer "$out/ckpt-000000000060.h5" >"$BATS_TEST_TMPDIR/state"
     grep -q 'DATASET' "$BATS_TEST_TMPDIR/state"
@@ -126,7 +126,7 @@ records() { # KIND CONDITION [FOLDER]
     close_columns "$BATS_TEST_TMPDIR/resumed" "$BATS_TEST_TMPDIR/whole" 1e-4
 }
 
-@test "resume auto passes over a damaged checkpoint and says so; a fresh folder starts from the beginning" {
+@test "resume auto skips a damaged checkpoint with a warning; a new folder starts from the beginning" {
     on_ranks 0 train --out "$out" --resume auto --data "$tiny" --model mlp --steps 8 --checkpoint-every 4 |
         grep 'no checkpoint in .* yet'
     printf 'x' | dd of="$out/ckpt-000000000008.h5" bs=1 seek=4000 conv=notrunc status=none
@@ -138,7 +138,7 @@ records() { # KIND CONDITION [FOLDER]
     "$dptrain" checkpoint verify "$out"
 }
 
-@test "an older checkpoint is not resumed into a folder that holds newer ones" {
+@test "an older checkpoint is not resumed into a folder with newer ones" {
     small_run 0 --checkpoint-every 6
     run on_ranks 0 train --out "$out" --resume "$out/ckpt-000000000006.h5" --data "$tiny"
     echo "$output"
@@ -148,7 +148,7 @@ records() { # KIND CONDITION [FOLDER]
     [ -e "$out-branch/ckpt-000000000012.h5" ]
 }
 
-@test "a resumed run keeps its options and refuses to change them" {
+@test "a resumed run keeps its options and rejects changes" {
     small_run 0 --lr 0.01
     run on_ranks 0 train --out "$out" --resume auto --data "$tiny" --lr 0.02
     [ "$status" -eq 2 ]
@@ -163,7 +163,7 @@ records() { # KIND CONDITION [FOLDER]
     [[ $output == *"was not trained on the data of"* ]]
 }
 
-@test "a diverged run leaves a checkpoint that can be resumed from, and is exit code 1" {
+@test "a diverged run leaves a usable checkpoint, with exit code 1" {
     run on_ranks 2 train --model mlp --data "$tiny" --steps 20 --lr 1e6 --checkpoint-every 1 --keep 1 --out "$out"
     echo "$output"
     [ "$status" -eq 1 ]
@@ -175,14 +175,14 @@ records() { # KIND CONDITION [FOLDER]
     [ "$status" -eq 1 ]
 }
 
-@test "a target that was reached is not trained for again" {
+@test "a run that reached its target does not train again" {
     on_ranks 0 train --model mlp --data "$tiny" --epochs 2 --target-accuracy 0.5 --out "$out"
     before=$(ls "$out"/ckpt-*)
     on_ranks 0 train --out "$out" --resume auto | grep 'target reached'
     [ "$(ls "$out"/ckpt-*)" = "$before" ]
 }
 
-@test "eval takes the data that the checkpoint was trained on, and tells when it is given another" {
+@test "eval uses the training data of the checkpoint, and reports when it is given other data" {
     "$dptrain" data synth digits --out "$BATS_TEST_TMPDIR/od#d" --train 64 --val 10
     on_ranks 0 train --model mlp --data "$BATS_TEST_TMPDIR/od#d" --steps 2 --batch 16 --out "$out"
     on_ranks 2 eval "$out" | grep "od#d (from the checkpoint), 10 validation samples"
@@ -221,7 +221,7 @@ records() { # KIND CONDITION [FOLDER]
     [[ $(one) == *"built-in digits"* ]]
 }
 
-@test "what cannot be is said in one message with the right exit code" {
+@test "invalid options give one message with the right exit code" {
     cd "$BATS_TEST_TMPDIR"
     check() { # CODE PART-OF-THE-MESSAGE RANKS ARGUMENTS...
         run on_ranks "$3" "${@:4}"
@@ -230,7 +230,7 @@ records() { # KIND CONDITION [FOLDER]
         [[ $output == *"$2"* ]]
         [ "$(grep -c 'dptrain: error' <<<"$output")" -eq 1 ]
     }
-    # What is found before MPI begins, and what after it.
+    # Errors found before MPI starts, and after.
     for n in 0 3; do
         check 2 "did you mean --batch?" "$n" train --bach 3
         check 2 "did you mean 'train'?" "$n" trian
@@ -260,7 +260,7 @@ records() { # KIND CONDITION [FOLDER]
     [[ $output == *"NaN or Inf first appears in"* ]]
 }
 
-# The process of a rank, by the environment that mpirun gives it.
+# Prints the process of a rank, from the environment set by mpirun.
 rank_pid() { # RANK
     local pid
     for pid in $(pgrep -f "$out"); do
@@ -295,7 +295,7 @@ start_long_run() { # RANKS
     grep -q 'timed out after 5 s .*rank 1 on' "$BATS_TEST_TMPDIR/log"
 }
 
-@test "a killed rank ends the job; the launcher script says so with code 5" {
+@test "a killed rank ends the job; the launcher script reports it with code 5" {
     DPTRAIN_BIN=$dptrain "$root/scripts/run.sh" -np 3 train --data synthetic --model mlp --epochs 100000 --threads 1 \
         --log-every 50 --out "$out" >"$BATS_TEST_TMPDIR/log" 2>&1 3>&- &
     job=$!
@@ -320,7 +320,7 @@ start_long_run() { # RANKS
     [ -e "$(printf '%s/ckpt-%012d.h5' "$out" "$step")" ]
 }
 
-@test "SIGUSR1 to mpirun: checkpoint, then exit code 0; SIGTERM leaves at once" {
+@test "SIGUSR1 to mpirun: checkpoint, then exit code 0; SIGTERM ends the run at once" {
     start_long_run 2
     kill -USR1 "$(pgrep -o -f "mpirun.*$out")"
     wait "$job"
@@ -351,7 +351,7 @@ start_long_run() { # RANKS
     [[ $output == *"layer conv1"* && $output == *"1×4×28×1"* ]]
 }
 
-@test "make install puts the program under PREFIX" {
+@test "make install installs the program under PREFIX" {
     make -s -C "$root" install "PREFIX=/opt/here" "DESTDIR=$BATS_TEST_TMPDIR/stage"
     "$BATS_TEST_TMPDIR/stage/opt/here/bin/dptrain" --version
 }

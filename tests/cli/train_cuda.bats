@@ -1,13 +1,13 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # The whole program on the emulated CUDA device of tests/emu (`make emu-tests`): training, evaluation, resuming and
-# measuring there give what the CPU gives, and what goes wrong is said.
+# benchmarks give the same results as on the CPU, and errors are reported.
 # shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
 
 # shellcheck source=tests/cli/common.bash
 load common
 
-# The backend's rule is for a GPU; here products are faster, and nothing need be measured.
+# The backend's rule suits a GPU; here matrix products are faster, and nothing is measured.
 im2col_table() { # FILE
     local conv pass
     for conv in "x=12x12x20 k=50x5x5 stride=1x1 pad=0x0 dilation=1x1 groups=1 epilogue=relu+pool2x2" \
@@ -38,11 +38,11 @@ train() { # RANKS FOLDER ARGUMENTS...
 on_cpu() { train 0 "$1" --device cpu --algorithms fixed "${@:2}"; }
 on_gpu() { train 0 "$1" --device cuda "${@:2}"; }
 
-# Steps 11 and on are recorded ones.
+# Steps are recorded from step 11 on.
 lenet=(--model lenet5 --batch 4 --lr 0.01)
 mlp=(--model mlp --batch 8 --steps 12)
 
-# It ends with this code, in one message with these words.
+# Expects this exit code and one message with these words.
 ends_with() { # CODE WORDS COMMAND...
     run "${@:3}"
     echo "expected $1 \"$2\", got $status: $output"
@@ -52,7 +52,7 @@ ends_with() { # CODE WORDS COMMAND...
     [ "$(grep -c 'dptrain: warning' <<<"$output")" -eq 0 ]
 }
 
-@test "LeNet-5 trains and is evaluated as on the CPU, and its layers are timed" {
+@test "LeNet-5 trains and evaluates as on the CPU, and its layers are timed" {
     on_cpu "$out-cpu" "${lenet[@]}" --steps 12
     on_gpu "$out" "${lenet[@]}" "${im2col[@]}" --steps 12
     [ "$(losses "$out" | wc -l)" -eq 12 ]
@@ -66,7 +66,7 @@ ends_with() { # CODE WORDS COMMAND...
     diff <(grep -E '^(accuracy|loss)' "$BATS_TEST_TMPDIR/cpu") <(grep -E '^(accuracy|loss)' "$BATS_TEST_TMPDIR/cuda")
 }
 
-@test "batch norm, dropout, augmentation, AdamW, a moving average: as on the CPU, recorded or not the same bits" {
+@test "batch norm, dropout, augmentation, AdamW, a moving average: as on the CPU, the same bits recorded or not" {
     with=(--model mnist-cnn-bn --batch 4 --steps 12 --optimizer adamw --ema 0.9 --augment-rotate 8 --augment-flip)
     on_cpu "$out-cpu" "${with[@]}"
     for graph in on off; do on_gpu "$out-$graph" "${with[@]}" "${im2col[@]}" --cuda-graph "$graph"; done
@@ -76,7 +76,7 @@ ends_with() { # CODE WORDS COMMAND...
     h5diff "$out-on/ckpt-000000000012.h5" "$out-off/ckpt-000000000012.h5" /optimizer /optimizer
 }
 
-@test "--accumulate and --clip-norm: as on the CPU; a step whose norm the host sees is recorded up to there" {
+@test "--accumulate and --clip-norm: as on the CPU; a step whose norm the host needs is recorded up to there" {
     for parts in 1 2; do
         with=(--model mlp --batch 8 --steps $((parts == 1 ? 12 : 3)) --optimizer adamw --clip-norm 0.5
             --accumulate "$parts")
@@ -90,7 +90,7 @@ ends_with() { # CODE WORDS COMMAND...
         --cuda-graph on
 }
 
-@test "2 ranks on one GPU, and 2 with NCCL on two, recorded or not, train as one does" {
+@test "2 ranks on one GPU, and 2 with NCCL on two, recorded or not, train like one rank" {
     train 0 "$out-1" "${mlp[@]}" --device cuda
     train 2 "$out-share" "${mlp[@]}" --device cuda --share-gpu
     close_curves "$out-1" "$out-share" 1e-4
@@ -100,19 +100,19 @@ ends_with() { # CODE WORDS COMMAND...
     diff <(losses "$out-on") <(losses "$out-off")
 }
 
-@test "2 ranks have one GPU only when they are told to share it" {
+@test "2 ranks use one GPU only with --share-gpu" {
     ends_with 2 "ranks 0 and 1 on " train 2 "$out" "${mlp[@]}" --device cuda
     [[ $output == *"--share-gpu"* ]]
     ends_with 2 "--wire bf16 is not available" train 2 "$out" "${mlp[@]}" --device cuda --share-gpu --wire bf16
 }
 
-# After the first step the velocity is the gradient.
+# After the first step the velocity equals the gradient.
 first_gradient() { # FOLDER
     h5dump -y -w 1 -m %.9g -d /optimizer/velocity/fc2/weight "$1/ckpt-000000000001.h5" | grep -oE '^ +-?[0-9][0-9.e+-]*'
 }
 
-# Rounding to a bfloat16 is off by 0.0015 of a number (root mean square; 2^-8 at most); a sum of two ranks is rounded
-# once more. Measured: 0.0023. The loss goes as fp32; later ones differ by what training makes of that.
+# Rounding to bfloat16 has a relative error of 0.0015 (root mean square; 2^-8 at most); a sum over two ranks is rounded
+# once more. Measured: 0.0023. The first loss is as in fp32; training amplifies the difference later.
 @test "--wire bf16 rounds gradients, not the loss" {
     export DPTRAIN_EMU_GPUS=2
     for wire in fp32 bf16; do
@@ -138,8 +138,8 @@ first_gradient() { # FOLDER
     done
 }
 
-@test "a checkpoint of the CPU is resumed on the GPU, and back, and the curve goes on" {
-    # Algorithms are those of a device, and chosen anew on another.
+@test "a CPU checkpoint resumes on the GPU and vice versa, and the curve continues" {
+    # Algorithms belong to a device, and are chosen again on another.
     short=(--model lenet5 --batch 2 --steps 6 --lr 0.01 --checkpoint-every 2 --keep 9)
     train 0 "$out" --device cpu "${short[@]}"
     mkdir "$out-gpu" "$out-back"
@@ -153,7 +153,7 @@ first_gradient() { # FOLDER
     close_columns <(losses "$out" | tail -n 2) <(losses "$out-back") 1e-4
 }
 
-@test "tf32 and bf16 are near fp32 and not the same; tf32 is the GPU's alone" {
+@test "tf32 and bf16 are near fp32 but not equal; tf32 needs the GPU" {
     for precision in fp32 tf32 bf16; do
         on_gpu "$out-$precision" --model mlp --batch 8 --steps 4 --precision "$precision"
     done
@@ -165,7 +165,7 @@ first_gradient() { # FOLDER
     ends_with 2 "tf32 needs the tensor cores of a GPU; use --device cuda" on_cpu "$out" "${mlp[@]}" --precision tf32
 }
 
-@test "out of device memory: what was asked for, what is free, and what to lower; exit code 4" {
+@test "out of device memory: the request, the free memory, and which options to lower; exit code 4" {
     for bytes in 100000 2900000; do
         DPTRAIN_EMU_MEMORY=$bytes ends_with 4 "MiB needed" on_gpu "$out" "${mlp[@]}"
         grep -qE 'not enough memory on GPU [0-9]+ for [^:]+: [0-9.]+ MiB needed, [0-9.]+ of [0-9.]+ MiB free; lower --batch' <<<"$output"
@@ -174,11 +174,11 @@ first_gradient() { # FOLDER
     done
     DPTRAIN_EMU_GPUS=2 DPTRAIN_EMU_MEMORY=2500000 ends_with 4 "MiB free; lower --batch" train 2 "$out" "${mlp[@]}" \
         --device cuda
-    # What is measured after the last step does without what it has no room for.
+    # Measurements after the last step are skipped if there is no memory for them.
     DPTRAIN_EMU_MEMORY=6000000 on_gpu "$out" "${mlp[@]}" --overwrite | grep -E 'peak: [0-9.]+ GFLOP/s'
 }
 
-@test "no driver, or an old one: --device cuda is an error, --device auto takes the CPU and says why" {
+@test "no driver, or an old one: --device cuda is an error, --device auto uses the CPU and prints the reason" {
     for pair in "none:no GPU is visible" "old:the NVIDIA driver supports CUDA up to 11.0"; do
         export DPTRAIN_EMU_DRIVER=${pair%%:*}
         ends_with 2 "--device cuda is not available: ${pair#*:}" train 0 "$out" "${mlp[@]}" --device cuda
@@ -198,7 +198,7 @@ first_gradient() { # FOLDER
     done
 }
 
-@test "a launch or a kernel that fails ends the run with code 4" {
+@test "a failing launch or kernel ends the run with code 4" {
     for n in 1 100; do
         DPTRAIN_EMU_FAIL_LAUNCH=$n ends_with 4 cudaErrorLaunchFailure on_gpu "$out" "${mlp[@]}"
         rm -r "$out"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Weights for other programs and from them: checkpoint export, train --weights; numpy reads and writes the archives.
+# Weights from and for other programs: checkpoint export, train --weights; numpy reads and writes the archives.
 # shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
 
 # shellcheck source=tests/cli/common.bash
@@ -9,7 +9,7 @@ load common
 setup_file() {
     make_tiny 200 100
     common_setup
-    # Batch norm has running values, dropout none.
+    # Batch norm has running statistics, dropout has none.
     "$dptrain" train --model mnist-cnn-bn --data "$tiny" --batch 20 --steps 10 --threads 1 --algorithms fixed \
         --out "$BATS_FILE_TMPDIR/trained" >/dev/null
     export RUN=$BATS_FILE_TMPDIR/trained
@@ -26,20 +26,20 @@ need_numpy() {
         skip "numpy is not in ${python%/bin/python}; scripts/install_deps.sh --test installs it"
 }
 
-# Continues the trained model, or what is given, with a rate of nothing.
+# Resumes the trained model, or the given one, with a learning rate of nearly zero.
 begin_with() { # RANKS ARGUMENTS...
     on_ranks "$1" train --model mnist-cnn-bn --data "$tiny" --batch 20 --steps 1 --lr 1e-12 --threads 1 \
         --algorithms fixed --sync-bn --out "$out" --overwrite "${@:2}"
 }
 
-@test "exported weights are a run's first ones, on any number of ranks" {
+@test "exported weights start a run, on any number of ranks" {
     "$dptrain" checkpoint export "$RUN" --out "$archive"
     begin_with 0 --weights "$archive" 2>&1 | tee "$BATS_TEST_TMPDIR/said"
     grep -q 'weights .*weights.npz, 18 arrays, name table torchvision$' "$BATS_TEST_TMPDIR/said"
     cp -r "$out" "$BATS_TEST_TMPDIR/alone"
     begin_with 2 --weights "$archive"
     close_curves "$BATS_TEST_TMPDIR/alone" "$out" 1e-4
-    # From its own start the loss is another one.
+    # With its own initial weights the loss differs.
     begin_with 0
     between 0.1 "$(distance "$BATS_TEST_TMPDIR/alone" "$out")" 100
     "$dptrain" checkpoint export "$RUN" --out "$BATS_TEST_TMPDIR/own.npz" --names dptrain
@@ -47,7 +47,7 @@ begin_with() { # RANKS ARGUMENTS...
     close_curves "$BATS_TEST_TMPDIR/alone" "$out" 0
 }
 
-@test "numpy reads what was exported, in torchvision's layout; and what numpy writes is read" {
+@test "numpy reads exported weights in torchvision's layout, and its archives are read" {
     need_numpy
     "$dptrain" checkpoint export "$RUN" --out "$archive"
     "$dptrain" checkpoint export "$RUN" --out "$BATS_TEST_TMPDIR/own.npz" --names dptrain
@@ -58,11 +58,11 @@ theirs, ours = np.load(sys.argv[1]), np.load(sys.argv[2])
 assert len(theirs.files) == len(ours.files) == 18, theirs.files
 assert theirs["conv2.weight"].shape == (64, 32, 3, 3) and theirs["conv2.weight"].dtype == np.float32
 assert (theirs["conv2.weight"].transpose(0, 2, 3, 1) == ours["conv2/weight"]).all()
-# The first linear layer reads 12×12 cells of 64 channels; there, channels first.
+# The first linear layer reads 12×12 cells of 64 channels; in torchvision, channels come first.
 wide = theirs["fc1.weight"].reshape(128, 64, 12, 12).transpose(0, 2, 3, 1).reshape(128, -1)
 assert (wide == ours["fc1/weight"]).all()
 assert (theirs["norm1.running_var"] == ours["norm1/running_var"]).all() and theirs["norm1.weight"].shape == (32,)
-# In Fortran's order, deflated, one in double precision, with an array more: numpy does so for some.
+# In Fortran order, deflated, one in double precision, with an additional array, as numpy can write.
 back = {name: np.asfortranarray(value) for name, value in theirs.items()}
 back["fc2.weight"] = back["fc2.weight"].astype(np.float64)
 back["norm1.num_batches_tracked"] = np.array(10)
@@ -81,7 +81,7 @@ EOF
     "$dptrain" checkpoint verify "$BATS_TEST_TMPDIR/weights.h5"
 }
 
-@test "what cannot be is said, with the right code" {
+@test "invalid archives and names are reported with the right code" {
     check() { # CODE WORDS ARGUMENTS...
         run "$dptrain" "${@:3}"
         echo "expected $1 \"$2\", got $status: $output"
@@ -92,7 +92,7 @@ EOF
     local train=(train --data "$tiny" --steps 1 --out "$out" --overwrite)
     check 2 "--out FILE.npz" checkpoint export "$RUN"
     check 2 "has to end so" checkpoint export "$RUN" --out "$BATS_TEST_TMPDIR/weights.pth"
-    # It would be lost, but for its weights.
+    # It would be lost, except for its weights.
     mkdir -p "$BATS_TEST_TMPDIR/copy"
     cp "$RUN"/ckpt-*.h5 "$BATS_TEST_TMPDIR/copy"
     copies=("$BATS_TEST_TMPDIR"/copy/ckpt-*.h5)
@@ -100,7 +100,7 @@ EOF
     check 2 "is the checkpoint itself" checkpoint export "$BATS_TEST_TMPDIR/copy" --out "$only"
     cmp "$only" "$RUN/${only##*/}"
     check 2 "no table of names 'keras'" checkpoint export "$RUN" --out "$archive" --names keras
-    # γ would be read as β, too.
+    # γ would also be read as β.
     printf '%s\n' '%/gamma %.weight' '%/beta %.weight' '% %' >"$BATS_TEST_TMPDIR/names"
     check 2 "calls both " checkpoint export "$RUN" --out "$archive" --names "$BATS_TEST_TMPDIR/names"
     check 2 "calls both " "${train[@]}" --model mnist-cnn-bn --weights "$archive" --weights-names "$BATS_TEST_TMPDIR/names"
