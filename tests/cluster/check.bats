@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# dptrain check and cluster_health.sh between real hosts: all is well, and each fault by the name of its host.
+# dptrain check and cluster_health.sh between hosts: healthy hosts pass, and each fault is reported with its host.
 # shellcheck disable=SC2030,SC2031 # every test is a subshell, on purpose
 # shellcheck disable=SC2154 # cluster_* come from cluster.bash
 
@@ -23,11 +23,11 @@ setup() {
 
 hosts=node1:1,node2:1,node3:1,node4:1
 
-@test "four healthy hosts are ready, again and again" {
+@test "four healthy hosts are ready, repeatedly" {
     times=1
     if [[ ${DPTRAIN_TEST_SLOW:-} == 1 ]]; then times=20; fi
     for ((i = 0; i < times; i++)); do
-        # mpirun takes ports of the range for itself, and leaves enough for its own host's rank.
+        # mpirun uses ports of the range, and leaves enough for the ranks of its host.
         health --json "$json" --ports 20000-20999 $hosts -- --data tiny --shared . --shared-bytes 1M --device cpu
         [[ "$output" != *"bind() failed"* ]]
         [ "$status" -eq 0 ]
@@ -69,17 +69,17 @@ hosts=node1:1,node2:1,node3:1,node4:1
     [ "$(bad shared | cut -d ' ' -f 2 | sort -u)" = node4 ]
 }
 
-@test "an interface that one host alone has is named" {
+@test "an interface that only one host has is named" {
     slow
     fault_lone_interface node2
-    # MPI is told nothing, so that it may take any.
+    # MPI gets no interface, so it may choose any.
     timed env OMPI_MCA_oob_tcp_if_include="$cluster_subnet" mpirun -q --bind-to none -H "$hosts" "$DPTRAIN_BIN" check \
         --timeout 20 --json "$json" --only network
     mend
     [ "$(bad network)" = "warn node2 interfaces eth1 10.88.0.0/24 is on this host only" ]
 }
 
-@test "a slow link is named, by its host" {
+@test "a slow link is reported with its host" {
     slow
     fault_slow_link node3 || skip "this kernel has neither netem nor tbf"
     echo "by $how"
@@ -90,7 +90,7 @@ hosts=node1:1,node2:1,node3:1,node4:1
     [ "$(bad network | wc -l)" -eq 1 ]
 }
 
-@test "a pair that does not reach each other is named, in each direction" {
+@test "a pair that cannot reach each other is named, in each direction" {
     slow
     # The start needs no messages between these two.
     fault_no_route node3 node2
@@ -101,13 +101,13 @@ hosts=node1:1,node2:1,node3:1,node4:1
     [[ "$output" == *"not all hosts reach each other"* ]]
 }
 
-@test "another transport than expected is a failure, EFA that is not used a warning" {
+@test "an unexpected transport is a failure, an unused EFA a warning" {
     slow
     check -- --only transport --expect-transport efa
     [ "$status" -eq 1 ]
     [[ "$(bad transport)" == *"fail node3 MPI TCP via eth0 (tcp), not efa"* ]]
     [[ "$(bad transport)" == *"fail node3 device no active port"* ]]
-    # As the kernel lists an adapter of Amazon's.
+    # As the kernel lists an Amazon adapter.
     mkdir -p "$cluster/shared/infiniband/rdmap0s31/"{device,ports/1/hw_counters}
     echo 0x1d0f >"$cluster/shared/infiniband/rdmap0s31/device/vendor"
     echo "4: ACTIVE" >"$cluster/shared/infiniband/rdmap0s31/ports/1/state"
@@ -120,7 +120,7 @@ hosts=node1:1,node2:1,node3:1,node4:1
     [ -z "$(bad transport)" ]
 }
 
-@test "a host whose link is down is named, with ssh's pairs and without" {
+@test "a host whose link is down is named, with and without the ssh test" {
     slow
     cluster_cut node3
     health $hosts
@@ -134,7 +134,7 @@ hosts=node1:1,node2:1,node3:1,node4:1
     [ "$seconds" -lt 400 ]
 }
 
-@test "a host whose daemon hangs, which no message names, is found by groups" {
+@test "a host with a hanging daemon, which no message names, is found by bisection" {
     slow
     fault_hanging_daemon node2
     health --no-ssh --timeout-start 6 $hosts -- --only topology

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# The cluster itself: what the other tests in this folder stand on.
+# The cluster itself, on which the other tests in this folder rely.
 # shellcheck disable=SC2030,SC2031 # every test is a subshell, on purpose
 # shellcheck disable=SC2154 # cluster_* come from cluster.bash
 
@@ -14,7 +14,7 @@ setup() { cluster_or_skip; }
 
 teardown_file() { cluster_down; }
 
-@test "hosts have names, folders and shared memory of their own, and one shared folder" {
+@test "hosts have separate names, folders and shared memory, and one shared folder" {
     for host in node1 node2 node3; do
         [ "$(cluster_exec $host hostname)" = "$host" ]
         # shellcheck disable=SC2016 # for the host's shell
@@ -24,14 +24,14 @@ teardown_file() { cluster_down; }
     for host in node1 node2 node3; do
         [ "$(cluster_exec $host sh -c 'cat /tmp/a /dev/shm/a ~/a /run/a' | sort -u)" = "$host" ]
         [ "$(cluster_exec $host cat "$cluster/shared/node2")" = node2 ]
-        # Nothing of the machine but lo and what the cluster made.
+        # Only lo and the interfaces made by the cluster.
         [ "$(cluster_exec $host ls /sys/class/net)" = $'eth0\nlo' ]
     done
     [ ! -e /run/a ]
     [ "$(hostname)" != node3 ]
 }
 
-@test "ssh goes between them by name and by address, and asks for a password where no key is" {
+@test "ssh works between them by name and by address, and asks for a password without a key" {
     for pair in node1:node2 node2:node3 node3:10.77.0.1 node1:fd77::1; do
         run cluster_exec "${pair%%:*}" ssh -o BatchMode=yes "${pair#*:}" hostname
         echo "$pair: $output"
@@ -54,18 +54,18 @@ teardown_file() { cluster_down; }
     [ "$(sort <<<"$output")" = $'node1\nnode2\nnode3' ]
 }
 
-@test "a cut cable is felt, and mended" {
+@test "a disconnected host is unreachable until it is reconnected" {
     cluster_cut node3
     run cluster_exec node1 ssh -o ConnectTimeout=1 node3 hostname
     [ "$status" -eq 255 ]
     [[ "$output" == *"timed out"* || "$output" == *"No route"* ]]
-    # The others do not mind.
+    # The others are not affected.
     [ "$(cluster_exec node1 ssh node2 hostname)" = node2 ]
     cluster_mend node3
     [ "$(cluster_exec node1 ssh node3 hostname)" = node3 ]
 }
 
-@test "sshd may be started anew, with another port and another host key" {
+@test "sshd restarts with another port and another host key" {
     cluster_new_host_key node2
     cluster_sshd node2 -p 2200
     run cluster_exec node1 ssh node2 hostname
@@ -76,7 +76,7 @@ teardown_file() { cluster_down; }
     [[ "$output" == *node2 ]]
 }
 
-@test "a killed host is silent" {
+@test "a killed host does not respond" {
     cluster_kill node2
     run cluster_exec node1 ssh -o ConnectTimeout=1 node2 hostname
     [ "$status" -eq 255 ]
@@ -85,19 +85,19 @@ teardown_file() { cluster_down; }
     [ "$status" -ne 0 ]
 }
 
-# Of every process that is there: its namespaces.
+# Prints the namespaces of every process.
 namespaces() {
     readlink /proc/[0-9]*/ns/{net,pid,uts,mnt} 2>/dev/null | sort -u
 }
 
-# What a cluster has: three namespaces of each kind, a line for each; fails when it has not.
+# Prints a cluster's three namespaces of each kind, one per line; fails if they do not exist.
 its_namespaces() {
     local host
     for host in node1 node2; do readlink "/proc/$(<"$cluster/$host/pid")"/ns/{net,pid,uts,mnt}; done
     readlink "/proc/$(<"$cluster/pid")"/ns/{net,mnt}
 }
 
-# Nothing of it is left: neither folder, process, namespace nor mount.
+# Fails if a folder, process, namespace or mount of the cluster is left.
 gone() { # FOLDER NAMESPACES
     [[ ! -e $1 ]] || return 1
     ! pgrep -f "$1" || return 1
@@ -105,7 +105,7 @@ gone() { # FOLDER NAMESPACES
     ! grep -F "$1" /proc/self/mounts
 }
 
-@test "nothing is left of a cluster, and two at a time do not meet" {
+@test "a cluster leaves nothing behind, and two clusters do not interfere" {
     other=$cluster
     cluster_up 2
     its=$(its_namespaces)
@@ -114,20 +114,20 @@ gone() { # FOLDER NAMESPACES
     [ "$status" -eq 1 ]
     cluster_exec node1 sh -c 'sleep 300 & exec setsid sleep 300' &
     [ "$(cluster_exec node1 hostname)" = node1 ]
-    # The names are those of the other one, whose node1 is another.
+    # The names belong to the other cluster, with a different node1.
     mine=$(cluster_exec node1 readlink /proc/self/ns/net)
     [ "$mine" != "$(cluster=$other cluster_exec node1 readlink /proc/self/ns/net)" ]
     folder=$cluster
     cluster_down
     [ -z "${cluster:-}" ]
     gone "$folder" "$its"
-    # Once more is no error.
+    # Repeating it is not an error.
     cluster_down
     cluster=$other
     [ "$(cluster_exec node1 hostname)" = node1 ]
 }
 
-@test "a test that is killed leaves nothing either" {
+@test "a killed test leaves nothing behind either" {
     slow
     # shellcheck disable=SC2016 # for the other shell
     bash -c 'unset cluster; . "$0"; cluster_up 2; its_namespaces() { '"$(declare -f its_namespaces)"'; its_namespaces; }
@@ -143,7 +143,7 @@ gone() { # FOLDER NAMESPACES
     gone "$folder" "$its"
 }
 
-@test "a cluster that cannot start says why" {
+@test "a cluster that cannot start prints the reason" {
     run bash -c "unset cluster; . '$BATS_TEST_DIRNAME/cluster.bash'; cluster_up 1 -p no-port"
     echo "$output"
     [ "$status" -eq 1 ]

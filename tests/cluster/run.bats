@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# run.sh between real hosts: over ssh, with mpirun, as tests/cli/run.bats cannot show it.
+# run.sh between hosts: over ssh and with mpirun, which tests/cli/run.bats fakes.
 # shellcheck disable=SC2030,SC2031 # every test is a subshell, on purpose
 # shellcheck disable=SC2154 # cluster_* come from cluster.bash
 
@@ -32,7 +32,7 @@ setup() { cluster_or_skip; }
     clean node1 node2
 }
 
-@test "hosts by IPv6 addresses; the variables and the folder of a specification reach the ranks of every host" {
+@test "hosts by IPv6 addresses; variables and folder of a specification reach the ranks on every host" {
     cat >"$cluster/shared/hosts.yaml" <<'EOF'
 nodes: [{address: "fd77::1", chief: true, ssh_config: a}, {address: "fd77::2", ssh_config: b}]
 ssh:
@@ -48,7 +48,7 @@ EOF
     clean node1 node2
 }
 
-@test "an interface of one host alone is not taken, another program is found out" {
+@test "an interface that only one host has is not used; a different program is detected" {
     cluster_exec node3 ip link add fast type veth peer name other
     cluster_exec node3 ip addr add 10.99.0.1/24 dev fast
     cluster_exec node3 ip link set fast up
@@ -68,7 +68,7 @@ EOF
     [[ "$output" != *"node1: "* ]]
 }
 
-@test "a rank killed on another host: code 5, and nothing is left anywhere" {
+@test "a rank killed on another host: code 5, and nothing is left on any host" {
     endless node1 killed -H node1:2,node2:2
     cluster_exec node2 pkill -KILL -x dptrain
     ended
@@ -86,7 +86,7 @@ EOF
     clean node1 node2 node3
 }
 
-@test "mpirun killed: the daemons and ranks of the job are gone from all hosts" {
+@test "mpirun killed: the job's daemons and ranks are gone from all hosts" {
     slow
     endless node1 orphans -H node1:2,node2:2
     cluster_exec node1 pkill -KILL -x mpirun
@@ -95,7 +95,7 @@ EOF
     clean node1 node2
 }
 
-@test "a link that is cut: the job ends with code 5 all the same, and says which host it could not clean" {
+@test "a link that is cut: the job still ends with code 5, and names the host that it could not clean up" {
     slow
     endless node1 cut -H node1:1,node2:1
     cluster_cut node2

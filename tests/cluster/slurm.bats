@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# The batch script under a real Slurm of one node, started here: only with scripts/test.sh --slow.
+# The batch script under a real one-node Slurm started here; only with scripts/test.sh --slow.
 # shellcheck disable=SC2030,SC2031 # every test is a subshell, on purpose
 
 # shellcheck source=tests/cluster/slurm.bash
@@ -33,12 +33,12 @@ submit() { # SBATCH'S OPTIONS -- ARGUMENTS; sets job
     job=$(sbatch --parsable --ntasks=2 --time=5 "${options[@]}" "$root/scripts/dptrain.sbatch" "${@:2}")
 }
 
-# Until the job's output has the text; fails after a minute, or when the job has failed.
+# Waits until the job's output contains the text; fails after a minute, or if the job has failed.
 wait_output() { # TEXT [TIMES]
     local i
     for ((i = 0; i < 300; i++)); do
         if [[ $(grep -c -- "$1" "dptrain-$job.out" 2>/dev/null) -ge ${2:-1} ]]; then return 0; fi
-        # A job that is queued again waits for a while first.
+        # A requeued job waits for a while first.
         if [[ $(slurm_job "$job" Reason) == BeginTime ]]; then scontrol update "JobId=$job" StartTime=now && sleep 3; fi
         sleep 0.2
     done
@@ -59,7 +59,7 @@ wait_state() { # STATE
 
 train=(train --model mlp --batch 20 --threads 1 --algorithms fixed --lr 0.01)
 
-@test "a job pre-empted by SIGUSR1 is queued again, resumes from its checkpoint and ends" {
+@test "a job pre-empted by SIGUSR1 is requeued, resumes from its checkpoint and ends" {
     submit -- "${train[@]}" --data "$tiny" --epochs 200
     wait_output '^epoch 1 '
     scancel --signal=USR1 --batch "$job"
@@ -69,20 +69,20 @@ train=(train --model mlp --batch 20 --threads 1 --algorithms fixed --lr 0.01)
     grep -v '^epoch' "dptrain-$job.out"
     [ "$(slurm_job "$job" Restarts)" = 1 ]
     grep -q 'asking the job for a checkpoint' "dptrain-$job.out"
-    # The checkpoint was taken where the job stopped, and the second run began there.
+    # The checkpoint was written where the job stopped, and the second run resumed there.
     grep -q 'resumed from .* at step' "dptrain-$job.out"
     [ "$(sed -nE 's/^stopped by SIGUSR1 after ([0-9]+) steps.*/\1/p' "dptrain-$job.out")" = \
         "$(sed -nE 's/.*resumed from .* at step ([0-9]+)$/\1/p' "dptrain-$job.out")" ]
 }
 
-@test "ranks that srun starts" {
+@test "ranks started by srun" {
     DPTRAIN_LAUNCHER=srun submit -- "${train[@]}" --data "$tiny" --steps 3
     wait_output '^finished after 3 steps'
     wait_state COMPLETED
     grep -q 'ranks   2 on 1 host' "dptrain-$job.out"
 }
 
-@test "an error of dptrain's is the job's, and nothing is queued again" {
+@test "an error of dptrain is the job's, and it is not requeued" {
     submit -- train --data /no/such/folder
     wait_state FAILED
     cat "dptrain-$job.out"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# setup_ssh.sh and on_hosts.sh between hosts that have nothing but sshd and a password.
+# setup_ssh.sh and on_hosts.sh between hosts with only sshd and a password.
 # shellcheck disable=SC2016 # for the hosts' shells
 # shellcheck disable=SC2030,SC2031 # every test is a subshell, on purpose
 # shellcheck disable=SC2154 # cluster_* come from cluster.bash
@@ -17,24 +17,24 @@ setup() {
     cluster_or_skip
     root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
     unset SSHPASS
-    # The build with sanitizers takes its time, and hosts' lists have tests of their own.
+    # The build with sanitizers is slow, and host lists have separate tests.
     export DPTRAIN_BIN=$root/dptrain
 }
 
 teardown_file() { cluster_down; }
 
-# From node1, unless `from` names another.
+# Runs on node1, or on $from.
 setup_ssh() { cluster_exec "${from:-node1}" setsid -w "$root/scripts/setup_ssh.sh" "$@"; }
 on_hosts() { cluster_exec "${from:-node1}" "$root/scripts/on_hosts.sh" "$@"; }
 
-# What `run` has left must be this code and have these words, in their order.
+# Expects this code, and these words in this order, from `run`.
 expect() { # CODE WORDS
     [[ $status -ne $1 || $output != *${2//\*\*/*}* ]] || return 0
     printf 'exit code %d\n%s\n' "$status" "$output"
     return 1
 }
 
-@test "without a login and without a terminal it says what it would ask for, and changes no host" {
+@test "without a login and without a terminal it names the missing password, and changes no host" {
     run setup_ssh $hosts
     expect 1 "here -> node1 "
     expect 1 "here -> node3 "
@@ -43,7 +43,7 @@ expect() { # CODE WORDS
     SSHPASS=wrong run setup_ssh node2:1
     expect 1 "prompt: password rejected"
     [ ! -e "$cluster/node2/home/root/.ssh/authorized_keys" ]
-    # With a terminal, which sshpass gives it here, it asks.
+    # With a terminal, provided by sshpass, it asks.
     SSHPASS=$cluster_password run cluster_exec node1 sshpass -e -P 'password of root at node2' env -u SSHPASS \
         "$root/scripts/setup_ssh.sh" node2:1
     expect 0 "1 of 1 logins work"
@@ -51,8 +51,8 @@ expect() { # CODE WORDS
     expect 0 "removed from 1 hosts"
 }
 
-@test "a password is enough, and then every pair works and mpirun starts everywhere" {
-    # What is there stays.
+@test "a password is enough; then every login works and mpirun starts everywhere" {
+    # Existing files are kept.
     mkdir -m 700 "$cluster/node2/home/root/.ssh"
     printf 'Host other\n    Port 3\n' >"$cluster/node2/home/root/.ssh/config"
     printf 'ssh-ed25519 AAAAB3 somebody' >"$cluster/node2/home/root/.ssh/authorized_keys"
@@ -60,7 +60,7 @@ expect() { # CODE WORDS
     SSHPASS=$cluster_password run setup_ssh $hosts
     expect 0 "9 of 9 logins work"
     for host in node1 node2 node3; do
-        # The key that was pinned is the true one.
+        # The pinned key is the actual one.
         line="$host $(cut -d ' ' -f 1,2 "$cluster/$host/host_key.pub")"
         grep -xF "$line" "$cluster/node3/home/root/.ssh/dptrain_known_hosts"
         [ "$(stat -c %a "$cluster/$host/home/root/.ssh/dptrain_ed25519")" = 600 ]
@@ -68,17 +68,17 @@ expect() { # CODE WORDS
     [ "$(head -n 1 "$cluster/node2/home/root/.ssh/config")" = 'Include ~/.ssh/dptrain_config' ]
     [ "$(tail -n +2 "$cluster/node2/home/root/.ssh/config")" = $'Host other\n    Port 3' ]
     [ "$(head -n 1 "$cluster/node2/home/root/.ssh/authorized_keys")" = 'ssh-ed25519 AAAAB3 somebody' ]
-    # Without a word on the command line.
+    # Without options on the command line.
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     run cluster_exec node3 mpirun --mca oob_tcp_if_include "$cluster_subnet" \
         --mca btl_tcp_if_include "$cluster_subnet" --mca plm_rsh_no_tree_spawn 0 -H $hosts -np 3 hostname
     echo "$output"
     expect 0 ""
-    # mpirun warns when its child has moved on before it: a race of its own.
+    # mpirun prints a warning if its child is faster, a race in mpirun.
     [ "$(grep -v 'setpgid.* failed in parent' <<<"$output" | sort)" = $'node1\nnode2\nnode3' ]
 }
 
-@test "it is safe to repeat, from another host, too, and needs no password then" {
+@test "it is safe to repeat, also from another host, and then needs no password" {
     before=$(cd "$cluster" && sha256sum node*/home/root/.ssh/*)
     from=node2 run setup_ssh $hosts
     expect 0 "9 of 9 logins work"
@@ -86,7 +86,7 @@ expect() { # CODE WORDS
     diff <(echo "$before") <(cd "$cluster" && sha256sum node*/home/root/.ssh/*)
 }
 
-@test "a private key, or a home, with a bad permission is named, and the pairs that it costs" {
+@test "a private key or home with wrong permissions is named, and so are the affected logins" {
     slow
     chmod 644 "$cluster/node2/home/root/.ssh/dptrain_ed25519"
     chmod 777 "$cluster/node3/home/root"
@@ -96,7 +96,7 @@ expect() { # CODE WORDS
     expect 1 "node2 -> node1 **bad permission: ssh rejects **dptrain_ed25519**on node2: chmod 600 "
     expect 1 "3 of 9 logins work"
     [[ "$output" != *"node1 -> node2"* ]]
-    # With a login it may look there.
+    # With a login it can look there.
     chmod 600 "$cluster/node2/home/root/.ssh/dptrain_ed25519"
     SSHPASS=$cluster_password run setup_ssh node1,node3
     expect 1 "node1 -> node3 **bad permission: sshd rejects the key because others can write /run/host/home/root"
@@ -107,19 +107,19 @@ expect() { # CODE WORDS
     chmod 600 "$cluster/node1/home/root/.ssh/dptrain_ed25519"
 }
 
-@test "a host key that has changed is refused until it is said to be right" {
+@test "a changed host key is rejected until it is accepted explicitly" {
     cluster_new_host_key node3
     cluster_sshd node3
     run setup_ssh --check node1,node3
     expect 1 "node1 -> node3 **host key changed"
     run setup_ssh node1,node3
     expect 1 "here -> node3 **host key changed: the host sent SHA256:**--accept-new-host-key node3"
-    # Another host's is not accepted with it.
+    # Accepting it does not accept another host's.
     run setup_ssh --accept-new-host-key node2 node1,node3
     expect 1 "host key changed"
     run setup_ssh --accept-new-host-key node3 $hosts
     expect 0 "node3: pinned SHA256:**9 of 9 logins work"
-    # What the user's own ssh has known before counts, too.
+    # Keys known to the user's ssh count too.
     printf 'node3 %s\n' "$(cut -d ' ' -f 1,2 "$cluster/node2/host_key.pub")" \
         >"$cluster/node1/home/root/.ssh/known_hosts"
     sed -i /node3/d "$cluster/node1/home/root/.ssh/dptrain_known_hosts"
@@ -130,7 +130,7 @@ expect() { # CODE WORDS
     expect 0 "9 of 9 logins work"
 }
 
-@test "a wrong port, a name that nobody knows and a host that is down are told apart" {
+@test "a wrong port, an unknown name and a host that is down are distinguished" {
     slow
     cluster_sshd node3 -p 2222
     cluster_cut node2
@@ -151,7 +151,7 @@ expect() { # CODE WORDS
     expect 0 "9 of 9 logins work"
 }
 
-@test "on_hosts.sh: every line with its host, arguments as they are, true exit codes" {
+@test "on_hosts.sh: every line with its host, unchanged arguments, actual exit codes" {
     run on_hosts $hosts -- sh -c 'echo "$1" $(hostname); echo error >&2' x 'a  b'
     expect 0 ""
     [ "$(sort <<<"$output")" = "$(printf 'node%d: a  b node%d\nnode%d: error\n' 1 1 1 2 2 2 3 3 3 | sort)" ]
@@ -162,13 +162,13 @@ expect() { # CODE WORDS
     cluster_sshd node2 -p 2222
     run on_hosts $hosts -- true
     expect 5 "  node2  refused: no sshd listens on port 22"
-    # ssh's own code may be the command's.
+    # ssh's code may also be the command's.
     run on_hosts node3:1 -- 'exit 255'
     expect 5 "node3"
     cluster_sshd node2
 }
 
-# Fails while the process is there; 10 s at most.
+# Fails if the process still exists after 10 s.
 no_process() { # PATTERN
     local i
     for ((i = 0; i < 100; i++)); do
@@ -178,7 +178,7 @@ no_process() { # PATTERN
     return 1
 }
 
-@test "on_hosts.sh: a deadline and a signal end the command on the hosts, children and all" {
+@test "on_hosts.sh: a deadline or a signal ends the command on the hosts, including children" {
     slow
     nap=7$$
     run on_hosts --timeout 2 $hosts -- "sleep $nap & [ \$(hostname) = node1 ] || wait; kill \$!"
@@ -194,7 +194,7 @@ no_process() { # PATTERN
     output=$(<"$BATS_TEST_TMPDIR/out")
     expect 143 "stopped by a signal"
     no_process "sleep $nap"
-    # Ctrl-C goes to every process at the terminal.
+    # Ctrl-C reaches every process of the terminal.
     rm "$cluster"/shared/node*
     { while [ "$(find "$cluster/shared" -name 'node*' | wc -l)" -lt 3 ]; do sleep 0.1; done; printf '\003'; sleep 1; } |
         cluster_exec node1 script -qec "'$root/scripts/on_hosts.sh' $hosts -- \
@@ -204,20 +204,20 @@ no_process() { # PATTERN
     no_process "sleep $nap"
 }
 
-@test "on_hosts.sh --copy: files and folders, compared by their hashes" {
+@test "on_hosts.sh --copy: files and folders, compared by hash" {
     slow
     cluster_exec node1 sh -c 'mkdir -p /tmp/d/e; echo 1 >"/tmp/d/a b"; echo 2 >/tmp/d/e/c'
     run on_hosts $hosts --copy /tmp/d /tmp/new/d -- cat '/tmp/new/d/a b'
     expect 0 "/tmp/new/d is identical on 3 hosts"
     expect 0 "node3: 1"
-    # As large and as old, but another.
+    # The same size and time, but different contents.
     cluster_exec node2 sh -c 'echo 3 >/tmp/new/d/e/c; touch -r "/tmp/new/d/a b" /tmp/new/d/e/c; echo >/tmp/new/d/more'
     run on_hosts $hosts --copy /tmp/d /tmp/new/d
     expect 0 "identical on 3 hosts"
     [ "$(cluster_exec node2 cat /tmp/new/d/e/c)" = 2 ]
     run cluster_exec node2 test -e /tmp/new/d/more
     [ "$status" -eq 1 ]
-    # A copy that is not what it should be.
+    # A corrupt copy.
     cluster_exec node1 sh -c 'mkdir /tmp/bin; echo other >/tmp/file
         printf "#!/bin/sh\nssh node2 \"echo bad >/tmp/file\"\n" >/tmp/bin/rsync; chmod +x /tmp/bin/rsync'
     PATH=/tmp/bin:$PATH run on_hosts node1,node2 --copy /tmp/file
@@ -230,7 +230,7 @@ no_process() { # PATTERN
     expect 3 "no such file: /tmp/nothing"
 }
 
-@test "--remove takes everything away, on every host, and nothing else" {
+@test "--remove removes everything on every host, and nothing else" {
     cluster_cut node3
     run setup_ssh --remove --timeout 1 $hosts
     expect 1 "here -> node3 "
@@ -246,7 +246,7 @@ no_process() { # PATTERN
     expect 0 "nothing is set up on this machine"
 }
 
-@test "an ordinary user, a key of one's own, over a login by key" {
+@test "an ordinary user with a separate key, installed over a login by key" {
     mkdir -m 700 "$cluster"/node{1,2,3}/home/trainer/.ssh
     for host in node1 node2 node3; do
         install -m 600 "$cluster/key.pub" "$cluster/$host/home/trainer/.ssh/authorized_keys"
@@ -259,7 +259,7 @@ ssh:\n  all: {username: trainer, key_file: /run/host/home/root/login}\n' >"$clus
     run setup_ssh --key keys/own "$cluster/shared/hosts.yaml"
     expect 0 "4 of 4 logins work"
     [ -e "$cluster/node1/home/root/keys/own" ]
-    # An address of IPv6 has the name that run.sh gives mpirun, too.
+    # An IPv6 address also has the alias that run.sh uses for mpirun.
     run on_hosts "$cluster/shared/hosts.yaml" -- 'id -un; ssh 10.77.0.1 hostname; ssh ip6-fd77--2 hostname'
     expect 0 "fd77::2:   trainer"
     expect 0 "10.77.0.1: node2"
@@ -268,7 +268,7 @@ ssh:\n  all: {username: trainer, key_file: /run/host/home/root/login}\n' >"$clus
     [ "$(ls -A "$cluster/node2/home/trainer/.ssh")" = authorized_keys ]
 }
 
-@test "hosts may share a home: what all write at once is whole and there once" {
+@test "hosts may share a home: files written concurrently are complete and unique" {
     mkdir -m 700 "$cluster/shared/home" "$cluster/shared/home/.ssh"
     printf 'Host other\n    Port 3\n' >"$cluster/shared/home/.ssh/config"
     for host in node1 node2 node3; do cluster_exec $host mount --bind "$cluster/shared/home" /run/host/home/root; done
