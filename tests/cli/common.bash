@@ -2,7 +2,7 @@
 # Functions shared by the command line tests: `load common`. A file with its own setup calls common_setup in it.
 # shellcheck shell=bash
 
-# Sets root, dptrain, out, and sources mpi_flags; does not bind to cores or write to the user's cache.
+# Sets root, dptrain, out, and sources lib.sh; does not bind to cores or write to the user's cache.
 common_setup() {
     root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
     dptrain=${DPTRAIN_BIN:-$root/dptrain}
@@ -32,7 +32,7 @@ on_ranks() { # N ARGUMENTS...   N 0: without mpirun
     mpirun "${MPI_FLAGS[@]}" -np "$1" "$dptrain" "${@:2}"
 }
 
-# Prints a value of every step, one per line.
+# Prints the loss of every step, one per line.
 losses() { # FOLDER OF A RUN
     jq -r 'select(.record == "step") | .loss' "$1/metrics.jsonl"
 }
@@ -58,7 +58,7 @@ between() { # LOW X HIGH
     awk -v low="$1" -v x="$2" -v high="$3" 'BEGIN { exit !(low < x && x < high) }'
 }
 
-# For tests that sanitizers do not help, and that take long with them.
+# For tests that are slow with sanitizers and gain nothing from them.
 not_with_sanitizers() {
     [[ $dptrain != */build-san/* ]] || skip "accuracies are looked at without sanitizers"
 }

@@ -123,7 +123,7 @@ offers() { # EXPECTED WORDS...
     [[ $output == "usage: scripts/dev/manual.sh man|bash"* ]]
     run "$manual" html
     [ "$status" -eq 2 ]
-    [[ $output == *"'html' is neither man nor bash"* ]]
+    [[ $output == *"unknown kind 'html'"* ]]
     run "$manual" man "$BATS_TEST_TMPDIR/none"
     [ "$status" -eq 2 ]
     [[ $output == *"no program"* ]]
