@@ -61,7 +61,7 @@ while [[ $# -gt 0 ]]; do
         need_value "$@"; whole_number "$1" "$2" 0; ignored+=("$1 $2"); shift 2 ;;
     -g | --ngpus)
         need_value "$@"; whole_number "$1" "$2" 1
-        ((10#$2 == 1)) || die 2 "$1 $2 is not supported: every rank is a process; set their number by -np"
+        ((10#$2 == 1)) || die 2 "$1 $2: every rank is a process; set their number by -np"
         shift 2 ;;
     -np) need_value "$@"; whole_number "$1" "$2" 1; np=$((10#$2)); shift 2 ;;
     --test) need_value "$@"; bench+=("--test=$2"); shift 2 ;;

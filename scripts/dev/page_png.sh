@@ -12,12 +12,12 @@ usage: scripts/dev/page_png.sh PAGE.html OUT.png [options]
 
 Takes a picture of a whole page, as that of `dptrain report html`, by headless Chromium.
 
-  --width N   of the window, in pixels: 1280 is a laptop, 390 a phone [1280]
-  --height N  no more than this [as high as the page is, at most 16000]
-  --dark      as who prefers dark pages sees it
+  --width N   width of the window in pixels: 1280 for a laptop, 390 for a phone [1280]
+  --height N  maximum height [that of the page, at most 16000]
+  --dark      use the dark colour scheme
   --scale X   pixels of the picture for each of the page [1]
 
-Chromium is found in the PATH, or named by $CHROMIUM. Exit code 4: it is missing, or it failed.
+Finds Chromium in PATH; set CHROMIUM to use another. Exit code 4: Chromium is missing or failed.
 EOF
 }
 
@@ -34,10 +34,10 @@ while [[ $# -gt 0 ]]; do
     esac
 done
 [[ ${#words[@]} -eq 2 ]] || die 2 "it wants a page and a picture: PAGE.html OUT.png"
-[[ $scale =~ ^[1-4](\.[0-9])?$ ]] || die 2 "--scale wants a number from 1 to 4.9, not '$scale'"
+[[ $scale =~ ^[1-4](\.[0-9])?$ ]] || die 2 "invalid --scale '$scale': expected a number from 1 to 4.9"
 page=$(readlink -f "${words[0]}") || page=${words[0]}
 picture=${words[1]}
-[[ -f $page ]] || die 3 "there is no page ${words[0]}"
+[[ -f $page ]] || die 3 "no such page: ${words[0]}"
 
 browser=${CHROMIUM:-}
 if [[ -z $browser ]]; then
@@ -45,11 +45,11 @@ if [[ -z $browser ]]; then
         if command -v "$candidate" >/dev/null; then browser=$candidate; break; fi
     done
 fi
-[[ -n $browser ]] || die 4 "chromium is not installed (apt-get install chromium), or name it by CHROMIUM"
+[[ -n $browser ]] || die 4 "chromium is not installed (apt-get install chromium); or set CHROMIUM"
 
 make_work page_png
-# A window's page cannot be as narrow as a phone's: the page stands in a frame that is. The frame says how high it is by
-# the document's title, for which files are let read files.
+# A window cannot be as narrow as a phone, so the page is shown in a frame. The frame reports its height through the document's
+# title, which requires file access from files.
 flags=(--headless --disable-gpu --hide-scrollbars --no-first-run --user-data-dir="$work/profile"
     --force-device-scale-factor="$scale" --blink-settings="preferredColorScheme=$scheme" --allow-file-access-from-files)
 [[ $(id -u) -ne 0 ]] || flags+=(--no-sandbox)
@@ -73,7 +73,7 @@ chromium_run() { # ARGUMENTS...
 frame 600 >"$work/frame.html"
 chromium_run --virtual-time-budget=5000 --dump-dom "file://$work/frame.html" >"$work/dom"
 full=$(sed -n 's/.*<title>height \([0-9]*\)<.*/\1/p' "$work/dom" | head -n 1)
-[[ -n $full ]] || die 4 "$browser did not say how high the page is: $(tail -n 1 "$work/log")"
+[[ -n $full ]] || die 4 "$browser did not report the height of the page: $(tail -n 1 "$work/log")"
 ((full <= 16000)) || full=16000
 ((height == 0 || full < height)) || full=$height
 frame "$full" >"$work/frame.html"
