@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Draws a few consecutive steps of a trace (dptrain train --trace FILE) as a timeline: ranks one below the other,
+"""Draws consecutive steps of a trace (dptrain train --trace FILE) as a timeline, with one row group per rank and
 layers coloured by operator. Needs matplotlib (Debian: python3-matplotlib)."""
 import argparse
 import json
@@ -15,7 +15,7 @@ try:
 except ImportError:
     sys.exit("trace_png: matplotlib is missing; Debian has it as python3-matplotlib")
 
-# Okabe and Ito's palette, which the colour-blind can tell apart.
+# The colour-blind-safe palette of Okabe and Ito.
 OPERATORS = {
     "conv2d": "#0072B2",
     "linear": "#56B4E9",
@@ -47,11 +47,11 @@ INK = "#22262B"
 
 def parse_args():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("trace", help="the file that --trace wrote")
+    parser.add_argument("trace", help="file written by --trace")
     parser.add_argument("png", help="the image to write")
     parser.add_argument("--first", type=int, help="first step to draw [the middle of the trace]")
-    parser.add_argument("--steps", type=int, default=2, help="how many [2]")
-    parser.add_argument("--ranks", type=int, default=4, help="at most so many, from rank 0 [4]")
+    parser.add_argument("--steps", type=int, default=2, help="number of steps [2]")
+    parser.add_argument("--ranks", type=int, default=4, help="maximum number of ranks, from rank 0 [4]")
     return parser.parse_args()
 
 
@@ -80,7 +80,7 @@ def load(path):
 def window(spans, first, n_steps):
     steps = sorted({s[4] for s in spans if s[2] == "step"})
     if not steps:
-        sys.exit("trace_png: there is no step in this trace")
+        sys.exit("trace_png: the trace has no steps")
     if first is None:
         first = steps[max(0, (len(steps) - n_steps) // 2)]
     shown = [s for s in spans if s[2] == "step" and first <= s[4] < first + n_steps]
@@ -90,7 +90,7 @@ def window(spans, first, n_steps):
 
 
 def layout(spans, ranks):
-    """Top of each (rank, row) that has something to show; y grows downwards."""
+    """Top of each non-empty (rank, row); y grows downwards."""
     tops, y = {}, 0.0
     for rank in ranks:
         for row in ROWS:
@@ -102,14 +102,14 @@ def layout(spans, ranks):
 
 
 def text_width(axes, text, size):
-    """In data units, before anything is drawn: letters are about 0.6 of their height wide."""
+    """Estimated width in data units: letters are about 0.6 times as wide as high."""
     pixels = axes.figure.dpi * size / 72 * 0.6 * len(text)
     left, right = axes.get_xlim()
     return pixels * (right - left) / axes.get_window_extent().width
 
 
 def label(axes, span, y, height, start, end, dark):
-    """The span's name where it fits, upright for narrow layers. Whether it did."""
+    """Draws the span's name if it fits, upright for narrow layers. Returns whether it did."""
     size = 7.5 if span[1] == "layers" else 8
     room = end - start
     color = "white" if dark else INK
@@ -118,7 +118,7 @@ def label(axes, span, y, height, start, end, dark):
         axes.text(*where, span[2], ha="center", va="center", fontsize=size, color=color)
         return True
     if span[1] == "layers" and text_width(axes, "M", size) * 1.75 < room:
-        # Of layers that run as one, the first stands for them.
+        # Fused layers are labelled by the first.
         first = span[2].split("+")[0]
         axes.text(*where, first, ha="center", va="center", fontsize=size - 0.5, color=color, rotation=90)
         return True
@@ -148,7 +148,7 @@ def draw_spans(axes, spans, tops, begin, end):
 
 
 def draw_steps(axes, spans, tops, begin, end, ranks):
-    """Where each rank's steps begin, and their numbers."""
+    """Marks the start and number of each rank's steps."""
     for rank in ranks:
         top = tops[rank, "phases"]
         bottom = top + ROW_HEIGHT["phases"] + 0.08 + ROW_HEIGHT["layers"]
@@ -171,7 +171,7 @@ def draw_names(axes, tops, names, ranks):
 
 
 def draw_legend(axes, spans, named, width):
-    """The operators, and the phases whose bars are too narrow for their name; what is too narrow to see is left out."""
+    """Operators, and phases whose bars are too narrow for their name; invisible ones are left out."""
     seen = [s for s in spans if s[6] - s[5] > 0.002 * width]
     used = [(name, OPERATORS[name]) for name in OPERATORS if any(s[3] == name for s in seen)]
     used += [(name, PHASES[name]) for name in PHASES if name not in named and any(s[2] == name for s in seen)]

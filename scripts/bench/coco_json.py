@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Makes a large file of annotations from a small one: coco_json.py FROM MB TO.
+"""Generates a large annotation file from a small one: coco_json.py FROM MB TO.
 
 Images and annotations are repeated with new ids, written as COCO's own files are (one line, numbers as they were)."""
 import json
@@ -7,7 +7,7 @@ import sys
 
 
 def texts(items, keys):
-    """Each item as JSON with %d in place of its ids."""
+    """Each item as JSON with %d instead of its ids."""
     for item in items:
         marked = {key: value for key, value in item.items() if key not in keys}
         text = json.dumps(marked).replace("%", "%%")

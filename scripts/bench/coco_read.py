@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The same as coco_read.c by Python: coco_read.py json|pycocotools FILE."""
+"""The Python equivalent of coco_read.c: coco_read.py json|pycocotools FILE."""
 import sys
 import time
 

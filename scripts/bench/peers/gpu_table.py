@@ -32,7 +32,7 @@ def steps(path):
 
 
 def gaps(path):
-    """Over the second half of the trace: starting up and measuring algorithms are no steps."""
+    """Uses the second half of the trace, which excludes start-up and algorithm measurement."""
     with open(path, encoding="utf-8") as file:
         lines = [line for line in file if "," in line]
     head = next(i for i, line in enumerate(lines) if line.startswith("Start"))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""LeNet-5 in PyTorch on the CPU: the network, data and step of `dptrain train --model lenet5`, to be timed beside it.
+"""LeNet-5 in PyTorch on the CPU: the network, data and step of `dptrain train --model lenet5`, for comparison.
 
 One process, or one of several under torchrun or mpirun with --ddp (DistributedDataParallel over gloo). A step is
 all of one: fetch the batch, forward, loss, backward, allreduce, optimizer. See --help.
@@ -51,12 +51,12 @@ def read_idx(folder, name):
         dims = struct.unpack(f">{n_dims}I", file.read(4 * n_dims))
         content = bytearray(math.prod(dims))
         if file.readinto(content) != len(content):
-            sys.exit(f"{path}: shorter than its header says")
+            sys.exit(f"{path}: shorter than its header states")
         return torch.frombuffer(content, dtype=torch.uint8).reshape(dims)
 
 
 class Dataset:
-    """Bytes in memory, made floats batch by batch with the training set's mean and deviation, as dptrain does."""
+    """Bytes in memory, normalised per batch with the training set's mean and standard deviation, as in dptrain."""
 
     def __init__(self, folder, part, scale=None):
         self.images = read_idx(folder, f"{part}-images-idx3-ubyte").unsqueeze(1)
@@ -64,7 +64,7 @@ class Dataset:
         self.scale = scale or self.moments()
 
     def moments(self):
-        # In parts: bincount makes integers of 8 bytes, which would be the peak of the memory used.
+        # In parts, because bincount makes 8-byte integers, which would determine peak memory.
         count = sum(torch.bincount(part.flatten(), minlength=256) for part in self.images.split(1000)).double()
         value = torch.arange(256, dtype=torch.double)
         mean = (count * value).sum() / count.sum()
@@ -77,7 +77,7 @@ class Dataset:
 
 
 def batches(n_samples, batch, rank, size, seed):
-    """This rank's indices of each global batch, without end, shuffled alike on every rank at each epoch."""
+    """Yields this rank's indices of each global batch forever, with the same shuffle per epoch on every rank."""
     generator = torch.Generator().manual_seed(seed)
     while True:
         order = torch.randperm(n_samples, generator=generator)
@@ -135,7 +135,7 @@ def train(args, rank, size):
             block = slice(step - args.log_every, step)
             rate = args.batch * size / statistics.median(step_sec[block])
             print(f"step {step}/{args.steps}  {rate:.0f} images/s  loss {statistics.mean(losses[block]):.4f}", flush=True)
-    # Before evaluation, which is ours in memory but not in what is timed.
+    # Before evaluation, which is not timed.
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     steady = step_sec[args.warmup :]
     accuracy = evaluate(model, Dataset(args.data, "t10k", data.scale), memory_format, args.batch) if rank == 0 else 0
@@ -152,14 +152,14 @@ def train(args, rank, size):
 
 
 def parse(parser):
-    """The options of every peer, behind the parser's own."""
+    """Adds the options that all peers share."""
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--ddp", action="store_true", help="several ranks: DistributedDataParallel over gloo")
     parser.add_argument("--channels-last", action="store_true", help="NHWC instead of NCHW")
     parser.add_argument("--bf16", action="store_true", help="torch.autocast with bfloat16")
     parser.add_argument("--fused", action="store_true", help="the fused SGD of PyTorch 2.4 and later")
-    parser.add_argument("--describe", action="store_true", help="print versions and stop")
-    parser.add_argument("--out", help="file for the last record, which is printed in any case")
+    parser.add_argument("--describe", action="store_true", help="print versions and exit")
+    parser.add_argument("--out", help="file for the last record, which is also printed")
     args = parser.parse_args()
     if args.steps <= args.warmup:
         parser.error("--steps must be more than --warmup")
@@ -171,8 +171,8 @@ def options():
     folder = os.path.join(os.environ.get("DPTRAIN_DATA", "data"), "mnist")
     parser.add_argument("--data", default=folder, help="folder with MNIST's IDX files, plain or .gz [%(default)s]")
     parser.add_argument("--steps", type=int, default=300)
-    parser.add_argument("--warmup", type=int, default=10, help="first steps left out of the median [%(default)s]")
-    parser.add_argument("--batch", type=int, default=64, help="samples a step on each rank [%(default)s]")
+    parser.add_argument("--warmup", type=int, default=10, help="first steps, excluded from the median [%(default)s]")
+    parser.add_argument("--batch", type=int, default=64, help="samples per step and rank [%(default)s]")
     parser.add_argument("--lr", type=float, default=0.03)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--log-every", type=int, default=100)
@@ -187,7 +187,7 @@ def describe():
 
 
 def leave(args, rank, end):
-    """Tells the last record, once for all ranks."""
+    """Prints the last record, once for all ranks."""
     if rank == 0:
         line = json.dumps(end)
         print(line, flush=True)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""LeNet-5 in PyTorch on one GPU: the network, data and step of `dptrain train --model lenet5`, to be timed beside it.
+"""LeNet-5 in PyTorch on one GPU: the network, data and step of `dptrain train --model lenet5`, for comparison.
 
 Three ways: eager, as one writes it; graph, the whole step recorded once as a CUDA graph; compile, torch.compile with
 its own graphs. The data lie on the GPU from the start, and nothing waits for the GPU within a block of steps: both
@@ -19,7 +19,7 @@ from lenet5_torch import Dataset, LeNet5
 
 
 def batches(n_samples, batch, seed, device):
-    """Indices of each batch, without end, shuffled anew at each epoch."""
+    """Yields indices of each batch forever, shuffled at each epoch."""
     generator = torch.Generator(device=device).manual_seed(seed)
     while True:
         order = torch.randperm(n_samples, generator=generator, device=device)
@@ -28,7 +28,7 @@ def batches(n_samples, batch, seed, device):
 
 
 class Step:
-    """One training step on fixed buffers, x and label; a call of run() is all of it but fetching the batch."""
+    """One training step on fixed buffers, x and label; run() does everything except fetching the batch."""
 
     def __init__(self, args, device):
         self.args = args
@@ -51,7 +51,7 @@ class Step:
         self.loss.copy_(loss.detach())
 
     def record(self):
-        """The step as a CUDA graph, after some on a stream of their own, as PyTorch's documentation asks for."""
+        """Captures the step as a CUDA graph, after warm-up on a side stream, as PyTorch's documentation requires."""
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
@@ -118,11 +118,11 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--channels-last", action="store_true", help="NHWC instead of NCHW")
     parser.add_argument("--autotune", action="store_true", help="compile: mode max-autotune, which takes minutes")
-    parser.add_argument("--describe", action="store_true", help="print versions and stop; code 4 without a GPU")
-    parser.add_argument("--out", help="file for the record, which is printed in any case")
+    parser.add_argument("--describe", action="store_true", help="print versions and exit; code 4 without a GPU")
+    parser.add_argument("--out", help="file for the record, which is also printed")
     args = parser.parse_args()
     if not torch.cuda.is_available():
-        print("this PyTorch sees no GPU", file=sys.stderr)
+        print("PyTorch found no GPU", file=sys.stderr)
         sys.exit(4)
     if args.describe:
         print(f"PyTorch {torch.__version__}, CUDA {torch.version.cuda}, cuDNN {torch.backends.cudnn.version()}, "

@@ -25,7 +25,7 @@ def conv(n_in, n_out, kernel, stride=1):
 
 
 class Block(nn.Module):
-    """Convolutions, each with its batch norm, beside a shortcut; the stride is in the first 3×3 one."""
+    """Convolutions with batch norm, parallel to a shortcut; the stride is in the first 3×3 convolution."""
 
     def __init__(self, n_in, kernels, widths, stride):
         super().__init__()
@@ -74,7 +74,7 @@ MODELS = {"resnet18": ([2, 2, 2, 2], False), "resnet50": ([3, 4, 6, 3], True)}
 
 
 def fetch(pool, labels, step, args, memory_format):
-    """Bytes in memory, made floats batch by batch, as dptrain does."""
+    """Bytes in memory, converted to floats per batch, as in dptrain."""
     index = (torch.arange(args.batch) + step * args.batch) % POOL
     x = pool[index].float().sub_(127.5).mul_(1 / 73.6)
     return x.contiguous(memory_format=memory_format), labels[index]
@@ -124,8 +124,8 @@ def options():
     parser.add_argument("--model", choices=sorted(MODELS), default="resnet18")
     parser.add_argument("--side", type=int, default=224, help="pixels [%(default)s]")
     parser.add_argument("--steps", type=int, default=13)
-    parser.add_argument("--warmup", type=int, default=3, help="first steps left out of the median [%(default)s]")
-    parser.add_argument("--batch", type=int, default=8, help="samples a step on each rank [%(default)s]")
+    parser.add_argument("--warmup", type=int, default=3, help="first steps, excluded from the median [%(default)s]")
+    parser.add_argument("--batch", type=int, default=8, help="samples per step and rank [%(default)s]")
     return lenet5_torch.parse(parser)
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""cuDNN's times, through PyTorch, of the 3×3 convolutions that build/scripts/bench/gpu_products has timed: reads its
-JSON lines, prints a Markdown table with the ratios. NHWC, the fastest algorithm that cuDNN finds by trying."""
+"""Times cuDNN, through PyTorch, on the 3×3 convolutions timed by build/scripts/bench/gpu_products: reads its
+JSON lines, prints a Markdown table with the ratios. NHWC, with the fastest algorithm of cuDNN's benchmark mode."""
 
 import json
 import statistics
@@ -51,7 +51,7 @@ def main():
     if len(sys.argv) != 2:
         sys.exit("usage: torch_conv.py FILE")
     if not torch.cuda.is_available():
-        print("this PyTorch sees no GPU", file=sys.stderr)
+        print("PyTorch found no GPU", file=sys.stderr)
         sys.exit(4)
     torch.backends.cudnn.benchmark = True
     print("| 3×3 convolution | type | pass | dptrain, µs | cuDNN, µs | cuDNN / dptrain |")
@@ -61,7 +61,7 @@ def main():
             theirs = cudnn_seconds(case)
             print(f"| {case['layer']} | {case['type']} | {case['pass']} | {1e6 * case['sec']:.1f} | {1e6 * theirs:.1f} "
                   f"| **{theirs / case['sec']:.2f}** |", flush=True)
-    print("\nbfloat16: cuDNN reads and writes bfloat16, dptrain float32, which it rounds on the way.")
+    print("\nbfloat16: cuDNN reads and writes bfloat16, dptrain float32, which it rounds while loading.")
 
 
 if __name__ == "__main__":
