@@ -178,7 +178,7 @@ records() { # KIND CONDITION   of all of that kind, in $out
     check 2 "--crop-scale is for --crop random" --data "$BATS_TEST_TMPDIR/digits" --crop-scale 0.5
     check 2 "--jitter-saturation is for images in colour" --data "$BATS_TEST_TMPDIR/digits" --jitter-saturation 0.5
     check 2 "--augment-flip mirrors images and --no-flip forbids it" --data "$images" --augment-flip --no-flip
-    check 2 "its pixels are random already" --data synthetic --input-size 16 --augment-rotate 5
+    check 2 "its pixels are already random" --data synthetic --input-size 16 --augment-rotate 5
     check 2 "--task multilabel wants images with annotations" --data "$images" --task multilabel
     check 2 "--crop-scale is for --crop random" --data "$images" --crop letterbox --crop-scale 0.5
     mkdir "$BATS_TEST_TMPDIR/empty"

@@ -70,7 +70,7 @@ static const opt_t table[] = {
     {"seed", OPT_INT, FIELD(seed), "1", 0, 9e15, NULL, "N",
      "random seed of weights, sample order, dropout and augmentation", OPT_COMMON},
     {"shuffle-block", OPT_INT, FIELD(shuffle_block), NULL, 1, UINT32_MAX, NULL, "N",
-     "consecutive samples that are shuffled, and read from shards, as one block; 1: shuffle single samples "
+     "consecutive samples that are shuffled, and read from shards, as one block; 1: shuffle all samples "
      "(the default for images in memory) [about 2 MiB of images]",
      OPT_MORE},
     {"shuffle-window", OPT_INT, FIELD(shuffle_window), "256", 1, 65536, NULL, "N",
