@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Average precision (area under the precision-recall curve) and top-k, on scores in memory. Gathering scores
- * over ranks is left to evaluate.c. */
+/* Average precision (area under the precision-recall curve) and top-k, from scores in memory. Gathering
+ * scores over ranks is left to evaluate.c. */
 #include "train/evaluate/average_precision.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@ typedef struct ranked {
     bool positive;
 } ranked_t;
 
-/* Downwards; a NaN last. */
+/* Descending, NaN last. */
 static int by_score(const void *pa, const void *pb)
 {
     const ranked_t *a = pa, *b = pb;
@@ -21,7 +21,7 @@ static int by_score(const void *pa, const void *pb)
     return (a->score < b->score) - (a->score > b->score);
 }
 
-static double area(const ranked_t *ranked, int64_t n, int64_t n_positive)
+static double precision_area(const ranked_t *ranked, int64_t n, int64_t n_positive)
 {
     int64_t n_found = 0;
     double sum = 0;
@@ -34,9 +34,9 @@ static double area(const ranked_t *ranked, int64_t n, int64_t n_positive)
     return sum / (double)n_positive;
 }
 
-/* ranked: room for n. */
-static double of_column(const float *scores, const float *targets, int64_t n, int64_t stride,
-                        ranked_t *ranked)
+/* ranked: scratch space for n. */
+static double column_precision(const float *scores, const float *targets, int64_t n, int64_t stride,
+                               ranked_t *ranked)
 {
     int64_t n_positive = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -45,14 +45,14 @@ static double of_column(const float *scores, const float *targets, int64_t n, in
     }
     if (n_positive == 0) return NAN;
     qsort(ranked, (size_t)n, sizeof *ranked, by_score);
-    return area(ranked, n, n_positive);
+    return precision_area(ranked, n, n_positive);
 }
 
 err_t average_precision(const float *scores, const float *targets, int64_t n, int64_t stride, double *out)
 {
     ranked_t *ranked;
     TRY(mem_new_array(n, sizeof *ranked, "average precision", &ranked));
-    *out = of_column(scores, targets, n, stride, ranked);
+    *out = column_precision(scores, targets, n, stride, ranked);
     mem_free(&ranked);
     return ERR_OK;
 }
@@ -65,7 +65,7 @@ err_t average_precision_of_classes(const float *scores, const float *targets, in
     double sum = 0;
     TRY(mem_new_array(n, sizeof *ranked, "average precision", &ranked));
     for (int k = 0; k < n_classes; k++) {
-        precisions[k] = of_column(scores + k, targets + k, n, n_classes, ranked);
+        precisions[k] = column_precision(scores + k, targets + k, n, n_classes, ranked);
         if (isnan(precisions[k])) continue;
         sum += precisions[k];
         n_seen++;

@@ -32,18 +32,18 @@ static int64_t n_samples(const evaluator_t *e)
     return e->dataset->info.n_samples[e->options.split];
 }
 
-/* This rank's batches, and so its samples; the last batch of all may be smaller. */
-static void share_out(evaluator_t *e)
+/* Assigns this rank its batches, and so its samples; only the last batch of the split may be smaller. */
+static void assign_samples(evaluator_t *e)
 {
     e->batch = evaluation_batch(e->dataset);
     e->n = sampler_split(n_samples(e), e->comm->rank, e->comm->size, e->batch, &e->first);
     e->n_batches = (n_samples(e) + e->batch - 1) / e->batch;
 }
 
-/* The evaluator's counts; of many classes the confusion would be larger than the network. */
+/* Layout of evaluator_t.counts. With many classes the confusion matrix would be larger than the network. */
 enum { COUNT_CORRECT, COUNT_TOP5, COUNT_CONFUSION };
 
-static bool is_confusion_kept(const evaluator_t *e)
+static bool has_confusion(const evaluator_t *e)
 {
     return !e->dataset->info.multi_label && e->dataset->info.n_classes <= EVAL_FEW;
 }
@@ -51,11 +51,11 @@ static bool is_confusion_kept(const evaluator_t *e)
 static int64_t n_counts(const evaluator_t *e)
 {
     int64_t n_classes = e->dataset->info.n_classes;
-    return COUNT_CONFUSION + (is_confusion_kept(e) ? n_classes * n_classes : 0);
+    return COUNT_CONFUSION + (has_confusion(e) ? n_classes * n_classes : 0);
 }
 
-/* Nothing is read before evaluator_run allows it. */
-static err_t open_feed(evaluator_t *e)
+/* Nothing is read until evaluator_run calls prefetcher_allow. */
+static err_t open_evaluator_prefetcher(evaluator_t *e)
 {
     const evaluator_options_t *o = &e->options;
     if (e->n == 0) return ERR_OK;
@@ -93,9 +93,9 @@ static err_t make_scores(evaluator_t *e)
 err_t evaluator_open(const evaluator_options_t *options, evaluator_t *out)
 {
     *out = (evaluator_t){.options = *options, .comm = options->comm, .dataset = options->dataset};
-    share_out(out);
+    assign_samples(out);
     err_t err;
-    TRY_OUT(err, open_feed(out));
+    TRY_OUT(err, open_evaluator_prefetcher(out));
     TRY_OUT(err, mem_new_array(out->batch, sizeof *out->index, "evaluation", &out->index));
     TRY_OUT(err, mem_new_array(out->batch, sizeof *out->labels, "evaluation", &out->labels));
     TRY_OUT(err, mem_new_array(n_counts(out), sizeof *out->counts, "evaluation", &out->counts));
@@ -124,14 +124,14 @@ void evaluator_close(evaluator_t *e)
 }
 
 /* softmax(logits)[k] */
-static float probability(const float *logits, int n_classes, int k)
+static float softmax_probability(const float *logits, int n_classes, int k)
 {
     double sum = 0;
     for (int i = 0; i < n_classes; i++) sum += exp((double)logits[i] - logits[k]);
     return (float)(1 / sum);
 }
 
-/* Of the n samples that were evaluated last. */
+/* Offers the current batch's n samples to the list of worst mistakes. */
 static void offer_mistakes(evaluator_t *e, const exec_results_t *results, int64_t n)
 {
     int n_classes = e->dataset->info.n_classes;
@@ -143,21 +143,21 @@ static void offer_mistakes(evaluator_t *e, const exec_results_t *results, int64_
             .label = labels[i],
             .prediction = predictions[i],
             .loss = results->losses[i],
-            .probability = probability(results->logits + i * n_classes, n_classes, predictions[i]),
+            .probability = softmax_probability(results->logits + i * n_classes, n_classes, predictions[i]),
         };
         worst_offer(e->worst, &sample);
     }
 }
 
-/* What is found out of a batch whose samples have a label each. */
-static void count(evaluator_t *e, const exec_results_t *results, int64_t n)
+/* Counts a batch of single-label samples. */
+static void count_batch(evaluator_t *e, const exec_results_t *results, int64_t n)
 {
     int n_classes = e->dataset->info.n_classes;
     const int32_t *labels = e->labels, *predictions = results->predictions;
     int64_t *confusion = e->counts + COUNT_CONFUSION;
     for (int64_t i = 0; i < n; i++) {
         e->counts[COUNT_CORRECT] += predictions[i] == labels[i];
-        if (is_confusion_kept(e))
+        if (has_confusion(e))
             confusion[labels[i] * n_classes + predictions[i]]++;
         else
             e->counts[COUNT_TOP5] += top_k_holds(results->logits + i * n_classes, n_classes, labels[i], 5);
@@ -165,8 +165,8 @@ static void count(evaluator_t *e, const exec_results_t *results, int64_t n)
     if (e->worst) offer_mistakes(e, results, n);
 }
 
-/* The batch whose first sample is `first`, of all; *loss: the sum of its losses. */
-static err_t run_batch(evaluator_t *e, int64_t first, double *loss)
+/* Evaluates the batch that starts at sample `first` of the split. Adds its losses to *loss. */
+static err_t evaluate_batch(evaluator_t *e, int64_t first, double *loss)
 {
     int n_classes = e->dataset->info.n_classes;
     exec_results_t results;
@@ -188,12 +188,12 @@ static err_t run_batch(evaluator_t *e, int64_t first, double *loss)
     if (e->scores)
         memcpy(e->scores + first * n_classes, results.logits, (size_t)data.n * n_row);
     else
-        count(e, &results, data.n);
+        count_batch(e, &results, data.n);
     return ERR_OK;
 }
 
-/* This rank's part: each batch's loss and the counts. */
-static err_t run_local(evaluator_t *e)
+/* This rank's part: the loss of each batch, and the counts. */
+static err_t evaluate_local(evaluator_t *e)
 {
     memset(e->losses, 0, (size_t)e->n_batches * sizeof *e->losses);
     memset(e->counts, 0, (size_t)n_counts(e) * sizeof *e->counts);
@@ -201,13 +201,13 @@ static err_t run_local(evaluator_t *e)
     if (e->targets) memset(e->targets, 0, (size_t)n_scores(e) * sizeof *e->targets);
     if (e->n > 0) prefetcher_allow(&e->prefetcher, sampler_batches(e->sampler));
     for (int64_t done = 0; done < e->n; done += e->batch) {
-        TRY(run_batch(e, e->first + done, &e->losses[(e->first + done) / e->batch]));
+        TRY(evaluate_batch(e, e->first + done, &e->losses[(e->first + done) / e->batch]));
         progress_draw("evaluating", done + e->batch < e->n ? done + e->batch : e->n, e->n, "");
     }
     return ERR_OK;
 }
 
-/* Collective. Average precisions over the samples of all ranks, each of which has its own and zeros. */
+/* Collective. Average precisions over all samples; each rank holds its own scores and zeros elsewhere. */
 static err_t rank_samples(evaluator_t *e, double *mean)
 {
     TRY(comm_allreduce(e->comm, e->scores, n_scores(e), DTYPE_F32, COMM_SUM, "evaluation scores"));
@@ -224,10 +224,10 @@ err_t evaluator_run(evaluator_t *e, evaluation_t *out)
     double loss_sum = 0;
     if (e->worst) worst_clear(e->worst);
     watchdog_phase("evaluating");
-    TRY(comm_agree(e->comm, run_local(e), "evaluation"));
+    TRY(comm_agree(e->comm, evaluate_local(e), "evaluation"));
     if (e->options.bad) TRY(corrupt_samples_share(e->comm, e->options.bad));
-    /* Every batch has one rank's loss and zeros: the sum in order has the same bits on any number of ranks.
-     */
+    /* Each batch's loss comes from one rank, the others add zero: the sum in order is bitwise identical on
+     * any number of ranks. */
     TRY(comm_allreduce(e->comm, e->losses, e->n_batches, DTYPE_F64, COMM_SUM, "evaluation loss"));
     for (int64_t i = 0; i < e->n_batches; i++) loss_sum += e->losses[i];
     TRY(comm_allreduce(e->comm, e->counts, n_counts(e), DTYPE_I64, COMM_SUM, "evaluation counts"));
@@ -241,6 +241,6 @@ err_t evaluator_run(evaluator_t *e, evaluation_t *out)
                           .accuracy = accuracy,
                           .precisions = e->precisions,
                           .top5 = ranked ? (double)e->counts[COUNT_TOP5] / n : NAN,
-                          .confusion = is_confusion_kept(e) ? e->counts + COUNT_CONFUSION : NULL};
+                          .confusion = has_confusion(e) ? e->counts + COUNT_CONFUSION : NULL};
     return ERR_OK;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Evaluation over a split, sharded: every sample counts exactly once on any number of ranks. The split is cut
- * into the same batches on any number of ranks and whole batches are shared out, as a library may compute
- * small batches in another order: with equal threads the loss has the same bits everywhere. Images are read
- * as in training, ahead of the work. */
+/* Evaluation of a split on all ranks; every sample counts exactly once. The split is cut into the same
+ * batches on any number of ranks, and whole batches are distributed, because libraries may sum in another
+ * order for other batch sizes: with equal threads the loss is bitwise identical everywhere. Images are
+ * prefetched as in training. */
 #ifndef TRAIN_EVALUATE_EVALUATE_H
 #define TRAIN_EVALUATE_EVALUATE_H
 
@@ -14,22 +14,21 @@
 
 enum { EVAL_FEW = 20 };
 
-/* Images of a batch: 128, and of large ones fewer, as their activations would fill the memory that training
- * has to spare (32 of 224×224, 8 at least). The same on any number of ranks. */
+/* Images per batch: 128, or fewer large ones (32 of 224×224, at least 8) so that activations fit beside
+ * training. The same on any number of ranks. */
 int64_t evaluation_batch(const dataset_t *dataset);
 
-/* What training evaluates: the validation split, or the training split where there are no validation samples.
- */
+/* The split that training evaluates: validation, or training if there are no validation samples. */
 split_t evaluation_split(const dataset_t *dataset);
 
 typedef struct evaluator_options {
     comm_t *comm;
-    exec_t *exec; /* prepared by evaluator_open, made ready by the caller */
+    exec_t *exec; /* prepared by evaluator_open; the caller calls exec_ready */
     const backend_t *backend;
     const dataset_t *dataset;
     split_t split;
-    pixel_norm_t norm;      /* that the network was trained with */
-    corrupt_samples_t *bad; /* as loader_options_t's */
+    pixel_norm_t norm;      /* as in training */
+    corrupt_samples_t *bad; /* as in loader_options_t */
     int n_threads;          /* of the loader */
     double timeout_sec;
 } evaluator_options_t;
@@ -42,34 +41,31 @@ typedef struct evaluator {
     int64_t first, n; /* this rank's samples */
     sampler_t *sampler;
     prefetcher_t prefetcher;
-    int64_t *index;    /* of the batch that is evaluated */
-    int32_t *labels;   /* of it */
-    int64_t *counts;   /* right ones, in the best five, then the confusion, where there is one */
+    int64_t *index;    /* of the current batch */
+    int32_t *labels;   /* of the current batch */
+    int64_t *counts;   /* correct, correct in the top 5, then the confusion matrix, if any */
     int64_t n_batches; /* of all ranks */
-    double *losses;    /* sum over each of them */
-    /* Where samples have several labels, of all samples of all ranks: [n, classes]; elsewhere NULL. */
+    double *losses;    /* [n_batches], summed over each batch */
+    /* Multi-label data only, else NULL: of all samples of all ranks, [n, classes]. */
     float *scores, *targets;
     double *precisions; /* [classes] */
-    worst_t *worst; /* NULL, or the caller's: evaluator_run leaves the worst mistakes of all ranks there */
+    worst_t *worst;     /* the caller's or NULL; evaluator_run stores the worst mistakes of all ranks there */
 } evaluator_t;
 
 typedef struct evaluation {
     int64_t n, n_correct;
     double loss;
-    double accuracy;          /* where samples have several labels: mAP, the mean of precisions */
-    const double *precisions; /* average precision of each class, NaN without a positive sample; or NULL */
-    double top5; /* share of samples whose label is among the five best scores; NaN with up to EVAL_FEW
-                    classes */
-    /* [label][prediction], over all ranks, the evaluator's own; NULL with more than EVAL_FEW classes, or
-     * several labels a sample */
-    const int64_t *confusion;
+    double accuracy;          /* multi-label data: mAP, the mean of precisions */
+    const double *precisions; /* average precision per class, NaN without a positive sample; or NULL */
+    double top5;              /* share of labels among the five highest scores; NaN up to EVAL_FEW classes */
+    const int64_t *confusion; /* [label][prediction]; NULL above EVAL_FEW classes or for multi-label data */
 } evaluation_t;
 
-/* Borrows everything; prepares the executor for the batch sizes it will use. */
+/* Borrows everything in `options`; prepares the executor for its batch sizes. */
 err_t evaluator_open(const evaluator_options_t *options, evaluator_t *out);
 void evaluator_close(evaluator_t *evaluator);
 
-/* Collective. Allocates nothing (for precisions scratch). */
+/* Collective. *out points into the evaluator. Allocates only scratch space for precisions. */
 err_t evaluator_run(evaluator_t *evaluator, evaluation_t *out);
 
 #endif

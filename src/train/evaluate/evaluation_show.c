@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Prints an evaluation, and writes it as JSON. */
+/* Logs an evaluation and writes it as JSON. Computing it is left to evaluate.c. */
 #include "train/evaluate/evaluation_show.h"
 
 #include <math.h>
@@ -11,7 +11,6 @@
 #include "base/table.h"
 #include "compute/models/model.h"
 
-/* Of classes that have a positive sample. */
 static void log_precisions(const dataset_info_t *info, const double *precisions)
 {
     table_t table = {.columns = {{NULL, true}, {NULL, true}}, .n_columns = 2, .indent = 2};
@@ -28,7 +27,7 @@ static void log_precisions(const dataset_info_t *info, const double *precisions)
     log_info("%s", "");
     table_log(&table);
     table_free(&table);
-    if (n_without > 0) log_info("  %d classes have no sample here", n_without);
+    if (n_without > 0) log_info("  %d classes have no positive sample", n_without);
 }
 
 static void log_confusion(const dataset_info_t *info, const int64_t *confusion)
@@ -51,7 +50,7 @@ static void log_confusion(const dataset_info_t *info, const int64_t *confusion)
     table_free(&table);
 }
 
-static bool same_data(const evaluation_about_t *about)
+static bool has_training_data(const evaluation_about_t *about)
 {
     return strcmp(dataset_hash(&about->dataset->info).text, about->data_xxh3) == 0;
 }
@@ -61,17 +60,17 @@ void evaluation_print(const evaluation_about_t *about, const evaluation_t *eval)
     const dataset_info_t *info = &about->dataset->info;
     table_t t = {.columns = {{NULL, true, .min_width = 9}, {NULL, true}}, .n_columns = 2};
     table_cell(&t, "checkpoint");
-    table_cell(&t, "%s%s", about->checkpoint, about->averaged ? " (the moving average of its weights)" : "");
+    table_cell(&t, "%s%s", about->checkpoint, about->averaged ? " (moving average of its weights)" : "");
     if (about->compute != DTYPE_F32) {
         table_cell(&t, "precision");
-        table_cell(&t, "%s, as it was trained", model_precision(about->compute));
+        table_cell(&t, "%s, as in training", model_precision(about->compute));
     }
     table_cell(&t, "data");
     table_cell(&t, "%s (%s), %lld %s samples", info->source, about->why_data, (long long)eval->n,
                split_words[about->split]);
-    if (!same_data(about)) {
+    if (!has_training_data(about)) {
         table_cell(&t, "%s", "");
-        table_cell(&t, "not the data that it was trained with");
+        table_cell(&t, "not the data that the model was trained on");
     }
     table_cell(&t, info->multi_label ? "mAP" : "accuracy");
     table_cell(&t, "%.4f", eval->accuracy);
@@ -87,7 +86,7 @@ void evaluation_print(const evaluation_about_t *about, const evaluation_t *eval)
     if (eval->confusion) log_confusion(info, eval->confusion);
 }
 
-static void put_classes(json_t *j, const dataset_info_t *info, const evaluation_t *eval)
+static void json_classes(json_t *j, const dataset_info_t *info, const evaluation_t *eval)
 {
     if (eval->precisions) {
         json_array_begin(j, "average_precision");
@@ -115,13 +114,13 @@ err_t evaluation_write_json(const evaluation_about_t *about, const evaluation_t 
     json_bool(&j, "averaged", about->averaged);
     json_string(&j, "precision", model_precision(about->compute));
     json_string(&j, "data", info->source);
-    json_bool(&j, "matches_training_data", same_data(about));
+    json_bool(&j, "data_as_trained", has_training_data(about));
     json_string(&j, "split", split_names[about->split]);
     json_int(&j, "n_samples", eval->n);
     json_real(&j, info->multi_label ? "map" : "accuracy", eval->accuracy);
     if (!isnan(eval->top5)) json_real(&j, "top5", eval->top5);
     json_real(&j, "loss", eval->loss);
-    put_classes(&j, info, eval);
+    json_classes(&j, info, eval);
     json_object_end(&j);
     err_t err = json_write_file(&j, path);
     json_free(&j);

@@ -10,8 +10,8 @@
 
 #include "data/show/font.h"
 
-/* In pixels. Images are shown by a whole factor about SIDE wide and high, so that their own pixels can be
- * seen. */
+/* In pixels. Images are enlarged by an integer factor to about SIDE, so that their own pixels stay
+ * visible. */
 enum {
     MARGIN = 32,
     GAP_X = 20,
@@ -20,8 +20,8 @@ enum {
     MAX_WIDTH = 1100,
     MIN_COLUMNS = 2,
     LINE = 24,
-    CAPTION = 8, /* between an image and its caption */
-    TITLE = 38,  /* line of the heading */
+    CAPTION = 8, /* gap between an image and its caption */
+    TITLE = 38,  /* line height of the heading */
     TITLE_SCALE = 3,
     TEXT_SCALE = 2,
     TEXT_MAX = 128,
@@ -40,7 +40,7 @@ static int n_digits(int64_t value)
     return snprintf(NULL, 0, "%" PRId64, value);
 }
 
-static layout_t lay_out(const mistakes_t *m)
+static layout_t sheet_layout(const mistakes_t *m)
 {
     const dataset_info_t *info = &m->dataset->info;
     int64_t longer = info->width > info->height ? info->width : info->height;
@@ -62,8 +62,8 @@ static layout_t lay_out(const mistakes_t *m)
     return l;
 }
 
-/* What does not fit is cut at the left, where a path is least telling. */
-static void draw_fitting(page_t *page, int64_t y, const char *text)
+/* Truncates text on the left, where a path is least informative. */
+static void draw_truncated(page_t *page, int64_t y, const char *text)
 {
     char line[TEXT_MAX];
     int64_t room = (page->width - 2 * MARGIN) / (FONT_ADVANCE * TEXT_SCALE), n = (int64_t)strlen(text);
@@ -75,14 +75,14 @@ static void draw_fitting(page_t *page, int64_t y, const char *text)
     page_text(page, MARGIN, y, (text_style_t){TEXT_SCALE, faint}, line);
 }
 
-/* Strokes one pixel of the page wider. */
+/* Makes strokes one pixel wider. */
 static int64_t draw_bold(page_t *page, int64_t x, int64_t y, text_style_t style, const char *text)
 {
     page_text(page, x + 1, y, style, text);
     return page_text(page, x, y, style, text);
 }
 
-static void draw_heading(const mistakes_t *m, const layout_t *l, page_t *page)
+static void draw_sheet_heading(const mistakes_t *m, const layout_t *l, page_t *page)
 {
     char text[TEXT_MAX];
     int64_t n = m->evaluation->n, n_wrong = n - m->evaluation->n_correct, y = MARGIN;
@@ -97,10 +97,10 @@ static void draw_heading(const mistakes_t *m, const layout_t *l, page_t *page)
     snprintf(text, sizeof text, "accuracy %.4f on %" PRId64 " %s samples", m->evaluation->accuracy, n,
              split_words[m->split]);
     page_text(page, MARGIN, y, (text_style_t){TEXT_SCALE, ink}, text);
-    draw_fitting(page, y + LINE, m->checkpoint);
+    draw_truncated(page, y + LINE, m->checkpoint);
     if (n_wrong > 0)
-        draw_fitting(page, l->height - MARGIN - FONT_BASELINE * TEXT_SCALE,
-                     "Label, said prediction; probability of the prediction; #sample. Highest loss first.");
+        draw_truncated(page, l->height - MARGIN - FONT_BASELINE * TEXT_SCALE,
+                       "Label, said prediction; probability of the prediction; #sample. Highest loss first.");
 }
 
 static void draw_caption(page_t *page, int64_t x, int64_t y, int64_t width, const worst_sample_t *sample)
@@ -112,7 +112,7 @@ static void draw_caption(page_t *page, int64_t x, int64_t y, int64_t width, cons
     at = page_text(page, at, y, weak, ", said ");
     snprintf(text, sizeof text, "%d", sample->prediction);
     draw_bold(page, at, y, strong, text);
-    /* Rounded down: 100 % would be a claim. */
+    /* Rounded down, so that no probability shows as 100 %. */
     if (isfinite(sample->probability))
         snprintf(text, sizeof text, "%d%%", (int)fminf(sample->probability * 100, 99));
     else
@@ -141,13 +141,13 @@ static err_t draw_samples(const mistakes_t *m, const layout_t *l, page_t *page, 
 
 err_t mistakes_draw(const mistakes_t *mistakes, page_t **out)
 {
-    layout_t l = lay_out(mistakes);
+    layout_t l = sheet_layout(mistakes);
     page_t *page = NULL;
     dataset_reader_t reader = {0};
     err_t err;
     TRY_OUT(err, page_new(l.width, l.height, paper, &page));
     TRY_OUT(err, dataset_reader_open(mistakes->dataset, &reader));
-    draw_heading(mistakes, &l, page);
+    draw_sheet_heading(mistakes, &l, page);
     TRY_OUT(err, draw_samples(mistakes, &l, page, &reader));
     *out = page;
     page = NULL;

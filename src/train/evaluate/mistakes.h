@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A contact sheet of what a model got wrong, for people: the worst mistakes, enlarged, each with its label,
- * what the model said, the probability that it gave to that, and the sample's number. Not collective. */
+/* A contact sheet of a model's worst mistakes: each image enlarged, with its label, the prediction, its
+ * probability, and the sample's index. Not collective. */
 #ifndef TRAIN_EVALUATE_MISTAKES_H
 #define TRAIN_EVALUATE_MISTAKES_H
 
@@ -14,10 +14,10 @@ typedef struct mistakes {
     const dataset_t *dataset;
     split_t split;
     const evaluation_t *evaluation;
-    const worst_t *worst; /* in the order in which they are drawn; may be empty */
+    const worst_t *worst; /* drawn in this order; may be empty */
 } mistakes_t;
 
-/* The same input gives the same pixels. Free the page with page_free. */
+/* Draws the sheet; the same input yields the same pixels. Free the page with page_free. */
 err_t mistakes_draw(const mistakes_t *mistakes, page_t **out);
 
 #endif

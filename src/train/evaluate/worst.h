@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The worst mistakes of an evaluation: of the samples that were classified wrongly, those with the highest
- * loss. Their order is total, by loss downwards (a loss that is no number counts as the highest), then by
- * index, so that the result does not depend on how the samples were shared out. */
+/* The worst mistakes of an evaluation: the misclassified samples with the highest losses. They are ordered by
+ * descending loss (NaN counts as the highest), then by index, so that the result does not depend on how
+ * samples were distributed. */
 #ifndef TRAIN_EVALUATE_WORST_H
 #define TRAIN_EVALUATE_WORST_H
 
@@ -11,14 +11,14 @@ typedef struct worst_sample {
     int64_t index; /* in the validation split */
     int32_t label, prediction;
     float loss;
-    float probability; /* that the model gave to its prediction */
+    float probability; /* of the prediction */
 } worst_sample_t;
 
 typedef struct worst {
     comm_t *comm;
     int max, n;
-    worst_sample_t *samples; /* [max], the first n are in use, in order */
-    worst_sample_t *all;     /* [size × max] */
+    worst_sample_t *samples; /* [max]; the first n are in use, in order */
+    worst_sample_t *all;     /* [size × max], scratch of worst_gather */
 } worst_t;
 
 /* Keeps at most `max` samples. Borrows the communicator. */
@@ -27,7 +27,7 @@ void worst_free(worst_t *worst);
 
 void worst_clear(worst_t *worst);
 
-/* Takes the sample in where it is among the worst so far. Allocates nothing. */
+/* Inserts the sample if it is among the worst so far. Allocates nothing. */
 void worst_offer(worst_t *worst, const worst_sample_t *sample);
 
 /* Collective. Afterwards every rank holds the worst of all ranks. Allocates nothing. */
