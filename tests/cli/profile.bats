@@ -48,7 +48,7 @@ profile() { # CONDITION of the one record
     grep -E '^  (conv|fc|relu|pool|loss)[0-9]*(\+[a-z0-9]+)* ' "$BATS_TEST_TMPDIR/block" | awk '{ print $1, $3 }' |
         diff - <(jq -r 'select(.record == "profile") | .layers[:5][] | [.name, 1000 * .forward_sec] | @tsv' \
             "$out/metrics.jsonl" | awk '{ printf "%s %.3f\n", $1, $2 }')
-    grep -qE '^  peak: [0-9.]+ GFLOP/s a rank' "$BATS_TEST_TMPDIR/block"
+    grep -qE '^  peak: [0-9.]+ GFLOP/s per rank' "$BATS_TEST_TMPDIR/block"
     diff <(sed -n 's/^  hint: //p' "$BATS_TEST_TMPDIR/block") \
         <(jq -r 'select(.record == "profile") | .hints[]' "$out/metrics.jsonl")
 }

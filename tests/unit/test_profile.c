@@ -57,13 +57,13 @@ static void test_hints(void)
 {
     char hints[PROFILE_MAX_HINTS][PROFILE_HINT_MAX];
     OK(hints_of(9.9, 19.9, 14, 10.9, hints) == 0, "below every threshold: none");
-    OK(hints_of(10, 19, 0, 0, hints) == 1 && strstr(hints[0], "10 % of a step waits for data") == hints[0],
+    OK(hints_of(10, 19, 0, 0, hints) == 1 &&
+           strstr(hints[0], "10 % of step time is waiting for data") == hints[0],
        "data");
-    OK(hints_of(0, 34.6, 0, 0, hints) == 1 && strstr(hints[0], "35 % of a step is allreduce") == hints[0],
+    OK(hints_of(0, 34.6, 0, 0, hints) == 1 && strstr(hints[0], "35 % of step time is allreduce") == hints[0],
        "communication");
     OK(hints_of(0, 0, 10, 20, hints) == 1 &&
-           strstr(hints[0],
-                  "30 % of a step is passes over memory between the products (pool2d 20 %, relu 10 %)") ==
+           strstr(hints[0], "30 % of step time is memory passes between products (pool2d 20 %, relu 10 %)") ==
                hints[0],
        "passes between the products, the costly kind first");
     OK(hints_of(0, 0, 30, 0.5, hints) == 1 && strstr(hints[0], "(relu 30 %)"),

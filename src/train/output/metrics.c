@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The JSONL file of a run: each record is built in a reused buffer and appended as one line. What goes into a
- * record is up to the caller. */
+/* The JSONL file of a run: each record is built in a reused buffer and appended as one line. The fields are
+ * left to the caller. */
 #include "train/output/metrics.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@ err_t metrics_open_file(metrics_t *metrics, const char *path, bool active)
 {
     *metrics = (metrics_t){0};
     if (snprintf(metrics->path, sizeof metrics->path, "%s", path) >= (int)sizeof metrics->path)
-        RAISE(ERR_USAGE, "a path is longer than %d bytes: %.60s…", FS_PATH_MAX, path);
+        RAISE(ERR_USAGE, "the path '%.60s…' is longer than %d bytes", path, FS_PATH_MAX);
     if (!active) return ERR_OK;
     metrics->file = fopen(metrics->path, "ae");
     if (!metrics->file) RAISE(ERR_SYSTEM, "cannot open %s: %s", metrics->path, strerror(errno));
@@ -34,7 +34,7 @@ json_t *metrics_begin(metrics_t *metrics, const char *record)
     return &metrics->json;
 }
 
-static err_t write_failed(const metrics_t *metrics)
+static err_t metrics_failed(const metrics_t *metrics)
 {
     RAISE(ERR_SYSTEM, "cannot write %s: %s", metrics->path, strerror(errno));
 }
@@ -45,15 +45,15 @@ err_t metrics_end(metrics_t *metrics, bool flush)
     json_object_end(&metrics->json);
     TRY(metrics->json.status);
     if (fputs(metrics->json.text, metrics->file) < 0 || fputc('\n', metrics->file) < 0)
-        return write_failed(metrics);
-    if (flush && fflush(metrics->file) != 0) return write_failed(metrics);
+        return metrics_failed(metrics);
+    if (flush && fflush(metrics->file) != 0) return metrics_failed(metrics);
     return ERR_OK;
 }
 
 err_t metrics_close(metrics_t *metrics)
 {
     err_t err = ERR_OK;
-    if (metrics->file && fclose(metrics->file) != 0) err = write_failed(metrics);
+    if (metrics->file && fclose(metrics->file) != 0) err = metrics_failed(metrics);
     metrics->file = NULL;
     json_free(&metrics->json);
     return err;

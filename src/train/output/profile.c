@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The profile at the end of a run: step split, layers against a measured GEMM peak, hints. Times are recorded
- * in train/run/step.c. */
+/* The profile at the end of a run: phases of a step, layers relative to a measured GEMM peak, hints.
+ * Recording times is left to train/run/step.c and the executor. */
 #include "train/output/profile.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@
 #include "base/table.h"
 #include "compute/graph/scratch.h"
 
-/* Sizes of the product, small first: a slow backend stays with those. */
+/* Matrix sizes in ascending order; a slow backend measures only the first ones. */
 static const int64_t peak_sizes[] = {128, 256, 512, 1024, 4096, 8192};
 enum { N_PEAK_SIZES = sizeof peak_sizes / sizeof peak_sizes[0], PEAK_RUNS = 5 };
 #define PEAK_BUDGET_SEC 0.2
@@ -45,7 +45,7 @@ static void product_free(const backend_t *backend, product_t *product)
     backend_release(backend, &product->workspace);
 }
 
-/* Seconds of the fastest of a few runs, as many as fit before `deadline` but at least one. */
+/* Seconds of the fastest run: at least one, at most PEAK_RUNS that fit before `deadline`. */
 static err_t time_product(const backend_t *backend, const product_t *p, double deadline, double *best_sec)
 {
     TRY(backend_sync(backend));
@@ -66,21 +66,21 @@ err_t profile_measure_peak(const backend_t *backend, dtype_t compute, double *ou
     for (int i = 0; i < N_PEAK_SIZES; i++) {
         int64_t n = peak_sizes[i];
         double n_flops = 2.0 * (double)(n * n) * (double)n;
-        /* Not worth beginning when, at the speed so far, it would not run twice. */
+        /* Skipped unless it would run twice at the speed so far. */
         if (*out > 0 && clock_sec() + 2 * n_flops / *out > deadline) break;
         product_t product = {0};
         err_t err = product_new(backend, compute, n, &product);
         bool has_room = err == ERR_OK || *out <= 0;
         if (err == ERR_OK) err = time_product(backend, &product, deadline, &sec);
         product_free(backend, &product);
-        if (!has_room) break; /* what was trained may fill the memory: smaller ones have to do */
+        if (!has_room) break; /* the model may fill the memory; smaller sizes suffice */
         if (err != ERR_OK) return err_context(err, "measuring the peak");
         if (n_flops / sec > *out) *out = n_flops / sec;
     }
     return ERR_OK;
 }
 
-/* All at once: ranks of a host share its memory and its clock rate. */
+/* All ranks measure at once, because those of a host share memory bandwidth and clock rate. */
 err_t profile_measure_peaks(comm_t *comm, const backend_t *backend, dtype_t compute, double *out)
 {
     static const char what[] = "measuring the peak";
@@ -96,7 +96,7 @@ static double layer_sec(const profile_layer_t *layer)
     return layer->forward_sec + layer->backward_sec;
 }
 
-/* By insertion: layers are few and equals keep their order. */
+/* Insertion sort: layers are few. */
 void profile_sort(profile_layer_t *layers, int n)
 {
     for (int i = 1; i < n; i++) {
@@ -107,8 +107,8 @@ void profile_sort(profile_layer_t *layers, int n)
     }
 }
 
-/* Collective. Mean over the ranks, per step. */
-static err_t average(comm_t *comm, double *values, int64_t n, int64_t n_steps)
+/* Collective. Means over ranks and steps. */
+static err_t average_ranks(comm_t *comm, double *values, int64_t n, int64_t n_steps)
 {
     TRY(comm_allreduce(comm, values, n, DTYPE_F64, COMM_SUM, "gathering the profile"));
     for (int64_t i = 0; i < n; i++) values[i] /= (double)comm->size * (double)n_steps;
@@ -129,7 +129,7 @@ static err_t gather_layers(comm_t *comm, const exec_t *exec, int64_t n_steps, pr
         values[3 * i + 1] = costs[i].backward_sec;
         values[3 * i + 2] = 2 * (costs[i].forward_macs + costs[i].backward_macs);
     }
-    TRY_OUT(err, average(comm, values, 3 * (int64_t)out->n_layers, n_steps));
+    TRY_OUT(err, average_ranks(comm, values, 3 * (int64_t)out->n_layers, n_steps));
     for (int i = 0; i < out->n_layers; i++)
         out->layers[i] = (profile_layer_t){graph->nodes[i].name, graph->nodes[i].desc.kind, values[3 * i],
                                            values[3 * i + 1], values[3 * i + 2]};
@@ -139,13 +139,13 @@ out:
     return err;
 }
 
-/* Collective. The run is over and what it made is whole: it does not fail for want of this figure. An error
- * that was not agreed on is another matter. */
+/* Collective. The run has succeeded, so a missing peak is only a warning. Errors that were not agreed on are
+ * still returned. */
 static err_t gather_peak(comm_t *comm, const profile_run_t *run, double *out)
 {
     err_t err = profile_measure_peaks(comm, run->backend, exec_graph(run->exec)->compute, out);
     if (err == ERR_OK || err != comm->agreed) return err;
-    log_warn("the profile has no peak: %s", err_message());
+    log_warn("the peak was not measured: %s", err_message());
     *out = 0;
     return ERR_OK;
 }
@@ -155,7 +155,7 @@ err_t profile_gather(comm_t *comm, const profile_run_t *run, profile_t *out)
     const profile_split_t *sums = run->sums;
     *out = (profile_t){.n_steps = run->n_steps, .n_ranks = comm->size};
     double split[] = {sums->data, sums->forward, sums->backward, sums->comm, sums->optimizer, sums->total};
-    TRY(average(comm, split, sizeof split / sizeof split[0], run->n_steps));
+    TRY(average_ranks(comm, split, sizeof split / sizeof split[0], run->n_steps));
     out->split = (profile_split_t){split[0], split[1], split[2], split[3], split[4], split[5]};
     TRY(gather_layers(comm, run->exec, run->n_layer_steps, out));
     return gather_peak(comm, run, &out->peak_flops);
@@ -176,8 +176,8 @@ double profile_layer_flops(const profile_layer_t *layer)
     return layer_sec(layer) > 0 ? layer->n_flops / layer_sec(layer) : 0;
 }
 
-/* Share of a step in memory passes between the products, which fusing spares: what is fused into a product is
- * not among them. `list`: "relu 12 %, pool2d 9 %", the costly ones first. */
+/* Share of step time in memory passes between matrix products, excluding operators fused into a product.
+ * `list`: the most expensive operators, "relu 12 %, pool2d 9 %". */
 static double passes_share(const profile_t *p, char *list, size_t n_bytes)
 {
     double share[OP_KIND_COUNT] = {0}, sum = 0;
@@ -208,19 +208,18 @@ int profile_hints(const profile_t *p, char hints[PROFILE_MAX_HINTS][PROFILE_HINT
     double between = passes_share(p, list, sizeof list);
     if (data >= PROFILE_DATA_SHARE)
         snprintf(hints[n++], PROFILE_HINT_MAX,
-                 "%s of a step waits for data: leave CPUs to the loader (--threads), augment less, or use "
-                 "faster storage",
+                 "%s of step time is waiting for data: leave CPUs to the loader (--threads), augment "
+                 "less, or use faster storage",
                  figure_share(data).text);
     if (comm >= PROFILE_COMM_SHARE)
         snprintf(hints[n++], PROFILE_HINT_MAX,
-                 "%s of a step is allreduce, waiting for slower ranks included: try a larger --batch; "
-                 "--trace "
-                 "shows who is late",
+                 "%s of step time is allreduce, including the wait for slower ranks: try a larger --batch; "
+                 "--trace shows which ranks are late",
                  figure_share(comm).text);
     if (between >= PROFILE_PASSES_SHARE)
         snprintf(hints[n++], PROFILE_HINT_MAX,
-                 "%s of a step is passes over memory between the products (%s): fusing or leaving out "
-                 "some pays more than faster products",
+                 "%s of step time is memory passes between products (%s): fusing or removing some gains "
+                 "more than faster products",
                  figure_share(between).text, list);
     return n;
 }
@@ -258,7 +257,7 @@ static void log_layers(const profile_t *p)
     table_log(&t);
     table_free(&t);
     if (p->peak_flops > 0)
-        log_info("  peak: %s a rank, in a large matrix product on all ranks at once",
+        log_info("  peak: %s per rank, in a large matrix product on all ranks at once",
                  figure_rate(p->peak_flops / 1e9, "GFLOP/s").text);
 }
 

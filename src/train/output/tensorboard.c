@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes TensorBoard's event file: TFRecord framing with CRC-32C around protobuf-c messages. */
+/* Writes TensorBoard's event file: TFRecord framing with CRC-32C around protobuf-c messages. The choice of
+ * scalars is left to the caller. */
 #include "train/output/tensorboard.h"
 
 #include <dirent.h>
@@ -20,7 +21,7 @@ static const int64_t latest_time = 9999999999; /* a larger one would sort by its
 
 uint32_t tensorboard_crc32c(const void *data, size_t n_bytes)
 {
-    /* The library inverts neither the initial value nor the result; it reads only. */
+    /* crc32_iscsi inverts neither the initial value nor the result, and does not modify the data. */
     return ~crc32_iscsi((unsigned char *)data, narrow_int((int64_t)n_bytes), 0xffffffffu);
 }
 
@@ -30,7 +31,7 @@ static uint32_t masked_crc(const void *data, size_t n_bytes)
     return htole32(((crc >> 15) | (crc << 17)) + 0xa282ead8u);
 }
 
-static err_t write_failed(const tensorboard_t *t)
+static err_t events_failed(const tensorboard_t *t)
 {
     RAISE(ERR_SYSTEM, "cannot write %s: %s", t->path, strerror(errno));
 }
@@ -45,11 +46,11 @@ static err_t write_event(tensorboard_t *t, const Tb__Event *event, bool flush)
     if (fwrite(&length, sizeof length, 1, t->file) != 1 ||
         fwrite(&length_crc, sizeof length_crc, 1, t->file) != 1 || fwrite(t->data, n, 1, t->file) != 1 ||
         fwrite(&data_crc, sizeof data_crc, 1, t->file) != 1 || (flush && fflush(t->file) != 0))
-        return write_failed(t);
+        return events_failed(t);
     return ERR_OK;
 }
 
-/* Now, or later than the files that are there: clocks differ between hosts, and two starts can share a
+/* The current time, or later than existing files: clocks differ between hosts, and two starts can share a
  * second. */
 static err_t choose_time(const char *folder, int64_t *out)
 {
@@ -66,7 +67,7 @@ static err_t choose_time(const char *folder, int64_t *out)
     return ERR_OK;
 }
 
-static err_t open_file(tensorboard_t *t, const char *folder)
+static err_t create_event_file(tensorboard_t *t, const char *folder)
 {
     char name[256], host[128] = "";
     int64_t time;
@@ -78,12 +79,12 @@ static err_t open_file(tensorboard_t *t, const char *folder)
     TRY(mem_new(BUFFER_BYTES, "a file buffer", &t->buffer));
     TRY(mem_new(MAX_EVENT, "an event", &t->data));
     t->file = fopen(t->path, "wxe");
-    if (!t->file) RAISE(ERR_SYSTEM, "cannot make %s: %s", t->path, strerror(errno));
+    if (!t->file) RAISE(ERR_SYSTEM, "cannot create %s: %s", t->path, strerror(errno));
     setvbuf(t->file, t->buffer, _IOFBF, BUFFER_BYTES);
     return ERR_OK;
 }
 
-static err_t write_head(tensorboard_t *t, int64_t n_steps)
+static err_t write_first_events(tensorboard_t *t, int64_t n_steps)
 {
     Tb__Event event = TB__EVENT__INIT;
     Tb__SessionLog start = TB__SESSION_LOG__INIT;
@@ -92,7 +93,7 @@ static err_t write_head(tensorboard_t *t, int64_t n_steps)
     event.file_version = "brain.Event:2";
     TRY(write_event(t, &event, false));
     start.status = TB__SESSION_LOG__SESSION_STATUS__START;
-    event.step = n_steps + 1; /* the first that this start writes */
+    event.step = n_steps + 1; /* the first step that this start writes */
     event.what_case = TB__EVENT__WHAT_SESSION_LOG;
     event.session_log = &start;
     return write_event(t, &event, true);
@@ -102,8 +103,8 @@ err_t tensorboard_open(tensorboard_t *t, const char *folder, int64_t n_steps)
 {
     *t = (tensorboard_t){0};
     if (!folder) return ERR_OK;
-    err_t err = open_file(t, folder);
-    if (err == ERR_OK) err = write_head(t, n_steps);
+    err_t err = create_event_file(t, folder);
+    if (err == ERR_OK) err = write_first_events(t, n_steps);
     if (err == ERR_OK) return ERR_OK;
     err_info_t why;
     err_take(err, &why);
@@ -139,7 +140,7 @@ err_t tensorboard_write(tensorboard_t *t, int64_t step, const tensorboard_scalar
 err_t tensorboard_close(tensorboard_t *t)
 {
     err_t err = ERR_OK;
-    if (t->file && fclose(t->file) != 0) err = write_failed(t);
+    if (t->file && fclose(t->file) != 0) err = events_failed(t);
     t->file = NULL;
     mem_free(&t->buffer);
     mem_free(&t->data);

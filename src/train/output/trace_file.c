@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Merges the ranks' spans onto rank 0's clock and writes the trace, one rank after another in bounded memory.
- * Recording spans is base/trace.c. */
+ * Recording spans is left to base/trace.c. */
 #include "train/output/trace_file.h"
 
 #include <errno.h>
@@ -19,27 +19,27 @@
 
 enum { MAX_BYTES = 64 << 20, CHUNK_BYTES = 1 << 20 };
 
-/* Spans of a step: step, data wait, allreduce, optimizer, evaluation, checkpoint, and of each part forward
- * and backward with their layers; one batch loaded; a checkpoint copied and written. */
+/* Spans per step: step, data wait, allreduce, optimizer, evaluation, checkpoint, plus forward and backward
+ * with their layers for each part; one batch loaded; a checkpoint copied and written. */
 enum { PHASES = 6, FILLS = 1, WRITES = 2 };
 
 static const char *const track_names[TRACE_N_TRACKS] = {"training", "loader", "checkpoint"};
 
-/* Text on its way from the rank whose turn it is to rank 0, in pieces of one size. */
+/* Streams text from the current rank to rank 0 in fixed-size chunks. */
 typedef struct pipe {
     comm_t *comm;
     int from;
-    FILE *file; /* rank 0's */
+    FILE *file; /* rank 0 only */
     char *chunk;
     int64_t n_used;
-    bool began; /* something was sent, by whichever rank */
-    err_t err;  /* this rank's alone; the collectives go on */
+    bool began; /* some rank has sent an event */
+    err_t err;  /* this rank's own; the collectives continue */
 } pipe_t;
 
-/* What a rank's times are put on the common line with. */
+/* Maps a rank's times to rank 0's clock. */
 typedef struct timeline {
     comm_clock_mark_t start, end;
-    double origin_sec; /* of the earliest span of all ranks */
+    double origin_sec; /* start of the earliest span of all ranks */
 } timeline_t;
 
 err_t trace_file_check(const char *path)
@@ -76,32 +76,32 @@ err_t trace_file_begin(comm_t *comm, const trace_file_options_t *options, trace_
     return mark_clock(comm, &out->start, &out->error_sec);
 }
 
-/* Rank 0. A full disk does not stop the others: it is told of at the end. */
-static void store(pipe_t *pipe, const char *text, int64_t n_bytes)
+/* Rank 0. A full disk does not stop the other ranks; finish_file reports it. */
+static void pipe_store(pipe_t *pipe, const char *text, int64_t n_bytes)
 {
     if (!pipe->file || pipe->err != ERR_OK) return;
     if (fwrite(text, 1, (size_t)n_bytes, pipe->file) != (size_t)n_bytes)
         pipe->err = err_raise(ERR_SYSTEM, __FILE__, __LINE__, "%s", strerror(errno));
 }
 
-/* Collective. One piece; an empty one says that the rank has no more. */
-static err_t pass_on(pipe_t *pipe)
+/* Collective. Transfers one chunk; an empty one ends the rank's part. */
+static err_t pipe_transfer(pipe_t *pipe)
 {
     TRY(comm_broadcast(pipe->comm, &pipe->n_used, sizeof pipe->n_used, pipe->from, "gathering the trace"));
     TRY(comm_broadcast(pipe->comm, pipe->chunk, pipe->n_used, pipe->from, "gathering the trace"));
-    store(pipe, pipe->chunk, pipe->n_used);
+    pipe_store(pipe, pipe->chunk, pipe->n_used);
     return ERR_OK;
 }
 
-/* One finished event. */
-static err_t push(pipe_t *pipe, const json_t *event)
+/* Appends a finished event. */
+static err_t pipe_push(pipe_t *pipe, const json_t *event)
 {
     if (pipe->err == ERR_OK) pipe->err = event->status;
     if (event->status != ERR_OK) return ERR_OK;
     int64_t n_bytes = (int64_t)event->n_bytes;
     ASSERT(n_bytes + 2 <= CHUNK_BYTES);
     if (pipe->n_used + n_bytes + 2 > CHUNK_BYTES) {
-        TRY(pass_on(pipe));
+        TRY(pipe_transfer(pipe));
         pipe->n_used = 0;
     }
     if (pipe->began) {
@@ -114,7 +114,7 @@ static err_t push(pipe_t *pipe, const json_t *event)
     return ERR_OK;
 }
 
-/* What viewers call a process or a thread, and where they put it. `track` −1: the process. */
+/* Name or sort index of a process (track −1) or a thread. */
 static err_t push_label(pipe_t *pipe, json_t *j, int track, const char *what, const char *text,
                         int sort_index)
 {
@@ -131,18 +131,17 @@ static err_t push_label(pipe_t *pipe, json_t *j, int track, const char *what, co
         json_int(j, "sort_index", sort_index);
     json_object_end(j);
     json_object_end(j);
-    return push(pipe, j);
+    return pipe_push(pipe, j);
 }
 
-/* Nanoseconds since the origin. */
-static int64_t place(const timeline_t *line, double sec)
+static int64_t nsec_since_origin(const timeline_t *line, double sec)
 {
     return llround(1e9 * (comm_clock_map(line->start, line->end, sec) - line->origin_sec));
 }
 
 static err_t push_span(pipe_t *pipe, json_t *j, const timeline_t *line, int track, const trace_span_t *span)
 {
-    int64_t start = place(line, span->start_sec), end = place(line, span->end_sec);
+    int64_t start = nsec_since_origin(line, span->start_sec), end = nsec_since_origin(line, span->end_sec);
     json_reset(j);
     json_object_begin(j, NULL);
     json_string(j, "name", span->name);
@@ -157,10 +156,10 @@ static err_t push_span(pipe_t *pipe, json_t *j, const timeline_t *line, int trac
     if (span->n_bytes > 0) json_int(j, "bytes", span->n_bytes);
     json_object_end(j);
     json_object_end(j);
-    return push(pipe, j);
+    return pipe_push(pipe, j);
 }
 
-/* Without the step in which the track was full: it would miss its end. */
+/* Omits the step in which the track filled up, as it is incomplete. */
 static err_t push_track(pipe_t *pipe, json_t *j, const timeline_t *line, int track)
 {
     int64_t n, first_dropped;
@@ -181,13 +180,13 @@ static err_t push_rank(pipe_t *pipe, json_t *j, const timeline_t *line)
     TRY(push_label(pipe, j, -1, "process_name", name, 0));
     TRY(push_label(pipe, j, -1, "process_sort_index", NULL, pipe->comm->rank));
     for (int track = 0; track < TRACE_N_TRACKS; track++) TRY(push_track(pipe, j, line, track));
-    if (pipe->n_used > 0) TRY(pass_on(pipe));
+    if (pipe->n_used > 0) TRY(pipe_transfer(pipe));
     pipe->n_used = 0;
-    return pass_on(pipe);
+    return pipe_transfer(pipe);
 }
 
-/* Collective. The ranks' events, one rank after another. */
-static err_t gather(pipe_t *pipe, json_t *j, const timeline_t *line)
+/* Collective. Writes the events of one rank after another. */
+static err_t gather_events(pipe_t *pipe, json_t *j, const timeline_t *line)
 {
     for (int r = 0; r < pipe->comm->size; r++) {
         pipe->from = r;
@@ -197,13 +196,13 @@ static err_t gather(pipe_t *pipe, json_t *j, const timeline_t *line)
             TRY(push_rank(pipe, j, line));
             continue;
         }
-        do TRY(pass_on(pipe));
+        do TRY(pipe_transfer(pipe));
         while (pipe->n_used > 0);
     }
     return ERR_OK;
 }
 
-/* The file up to the events. */
+/* Writes everything before the events. */
 static void begin_file(const trace_file_t *trace, double error_sec, json_t *j, pipe_t *pipe)
 {
     json_reset(j);
@@ -219,14 +218,14 @@ static void begin_file(const trace_file_t *trace, double error_sec, json_t *j, p
     json_object_end(j);
     json_array_begin(j, "traceEvents");
     if (pipe->err == ERR_OK) pipe->err = j->status;
-    if (j->status == ERR_OK) store(pipe, j->text, (int64_t)j->n_bytes);
-    store(pipe, "\n", 1);
+    if (j->status == ERR_OK) pipe_store(pipe, j->text, (int64_t)j->n_bytes);
+    pipe_store(pipe, "\n", 1);
 }
 
 static err_t finish_file(pipe_t *pipe, const char *path, const char *temp)
 {
     static const char end[] = "\n]}\n";
-    store(pipe, end, sizeof end - 1);
+    pipe_store(pipe, end, sizeof end - 1);
     if (pipe->file && fclose(pipe->file) != 0 && pipe->err == ERR_OK)
         pipe->err = err_raise(ERR_SYSTEM, __FILE__, __LINE__, "%s", strerror(errno));
     if (pipe->file && pipe->err == ERR_OK && rename(temp, path) != 0)
@@ -236,15 +235,15 @@ static err_t finish_file(pipe_t *pipe, const char *path, const char *temp)
     return pipe->err == ERR_OK ? ERR_OK : err_context(pipe->err, "cannot write the trace %s", path);
 }
 
-/* Collective. Where the common line begins, how far times may be off it, and where a track was first full. */
-static err_t survey(trace_file_t *trace, timeline_t *line, double *error_sec, int64_t *full_step)
+/* Collective. Determines the timeline, the maximum clock error, and the first step that did not fit. */
+static err_t make_timeline(trace_file_t *trace, timeline_t *line, double *error_sec, int64_t *full_step)
 {
     double earliest = INFINITY;
     line->start = trace->start;
     TRY(mark_clock(trace->comm, &line->end, &trace->error_sec));
     *error_sec = trace->error_sec;
     *full_step = INT64_MAX;
-    trace_sort(TRACE_TRAINING); /* the one track with spans inside others, and this thread's own */
+    trace_sort(TRACE_TRAINING); /* the only track with nested spans; owned by this thread */
     for (int track = 0; track < TRACE_N_TRACKS; track++) {
         int64_t n, step;
         const trace_span_t *spans = trace_spans(track, &n);
@@ -260,7 +259,7 @@ static err_t survey(trace_file_t *trace, timeline_t *line, double *error_sec, in
     return comm_allreduce(trace->comm, full_step, 1, DTYPE_I64, COMM_MIN, "gathering the trace");
 }
 
-static err_t write_all(trace_file_t *trace, const timeline_t *line, double error_sec, pipe_t *pipe)
+static err_t write_trace(trace_file_t *trace, const timeline_t *line, double error_sec, pipe_t *pipe)
 {
     char folder[FS_PATH_MAX], temp[FS_PATH_MAX];
     const char *path = trace->options.path;
@@ -275,7 +274,7 @@ static err_t write_all(trace_file_t *trace, const timeline_t *line, double error
     }
     TRY(comm_agree(trace->comm, err, "writing the trace"));
     begin_file(trace, error_sec, &json, pipe);
-    TRY_OUT(err, gather(pipe, &json, line));
+    TRY_OUT(err, gather_events(pipe, &json, line));
     err = comm_agree(trace->comm, finish_file(pipe, path, temp), "writing the trace");
 out:
     json_free(&json);
@@ -289,13 +288,13 @@ err_t trace_file_write(trace_file_t *trace)
     double error_sec;
     int64_t full_step;
     pipe_t pipe = {.comm = trace->comm};
-    TRY(survey(trace, &line, &error_sec, &full_step));
-    err_t err = write_all(trace, &line, error_sec, &pipe);
+    TRY(make_timeline(trace, &line, &error_sec, &full_step));
+    err_t err = write_trace(trace, &line, error_sec, &pipe);
     if (pipe.file) fclose(pipe.file);
     mem_free(&pipe.chunk);
     TRY(err);
     if (full_step < INT64_MAX)
-        log_info("trace in %s, to before step %lld, when its memory was full; open it in ui.perfetto.dev",
+        log_info("trace in %s, steps before %lld only (its memory was full); open it in ui.perfetto.dev",
                  trace->options.path, (long long)full_step);
     else
         log_info("trace in %s; open it in ui.perfetto.dev or chrome://tracing", trace->options.path);
