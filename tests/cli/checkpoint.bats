@@ -61,7 +61,7 @@ damage() { # FILE OFFSET
     damage "$out/ckpt-000000000004.h5" 100000
     "$dptrain" checkpoint show "$out" >"$BATS_TEST_TMPDIR/show" 2>"$BATS_TEST_TMPDIR/said"
     grep -q '^position  *2 steps' "$BATS_TEST_TMPDIR/show"
-    grep -q 'passed over: .*ckpt-000000000004.h5 is damaged' "$BATS_TEST_TMPDIR/said"
+    grep -q 'skipped: .*ckpt-000000000004.h5 is damaged' "$BATS_TEST_TMPDIR/said"
 }
 
 @test "verify: every checkpoint of a folder, newest first" {

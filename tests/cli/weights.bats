@@ -91,7 +91,7 @@ EOF
     "$dptrain" checkpoint export "$RUN" --out "$archive"
     local train=(train --data "$tiny" --steps 1 --out "$out" --overwrite)
     check 2 "--out FILE.npz" checkpoint export "$RUN"
-    check 2 "has to end so" checkpoint export "$RUN" --out "$BATS_TEST_TMPDIR/weights.pth"
+    check 2 "expected a name that ends in" checkpoint export "$RUN" --out "$BATS_TEST_TMPDIR/weights.pth"
     # It would be lost, except for its weights.
     mkdir -p "$BATS_TEST_TMPDIR/copy"
     cp "$RUN"/ckpt-*.h5 "$BATS_TEST_TMPDIR/copy"
@@ -99,18 +99,18 @@ EOF
     only=${copies[-1]}
     check 2 "is the checkpoint itself" checkpoint export "$BATS_TEST_TMPDIR/copy" --out "$only"
     cmp "$only" "$RUN/${only##*/}"
-    check 2 "no table of names 'keras'" checkpoint export "$RUN" --out "$archive" --names keras
+    check 2 "unknown name table 'keras'" checkpoint export "$RUN" --out "$archive" --names keras
     # γ would also be read as β.
     printf '%s\n' '%/gamma %.weight' '%/beta %.weight' '% %' >"$BATS_TEST_TMPDIR/names"
-    check 2 "calls both " checkpoint export "$RUN" --out "$archive" --names "$BATS_TEST_TMPDIR/names"
-    check 2 "calls both " "${train[@]}" --model mnist-cnn-bn --weights "$archive" --weights-names "$BATS_TEST_TMPDIR/names"
+    check 2 "maps both " checkpoint export "$RUN" --out "$archive" --names "$BATS_TEST_TMPDIR/names"
+    check 2 "maps both " "${train[@]}" --model mnist-cnn-bn --weights "$archive" --weights-names "$BATS_TEST_TMPDIR/names"
     check 2 "options of dptrain checkpoint export" checkpoint show "$RUN" --names dptrain
     check 3 "No such file" checkpoint export "$BATS_TEST_TMPDIR/absent.h5" --out "$archive"
     check 2 "--weights-names requires --weights" "${train[@]}" --weights-names dptrain
     check 3 "No such file" "${train[@]}" --weights "$BATS_TEST_TMPDIR/absent.npz"
     check 3 "has no array 'conv1/weight'" "${train[@]}" --weights "$archive" --weights-names dptrain
     # lenet5's conv1 has 20 channels.
-    check 3 "array 'conv1.weight' is 32×1×3×3, but conv1/weight of lenet5 wants 20×1×5×5" "${train[@]}" \
+    check 3 "array 'conv1.weight' is 32×1×3×3, but conv1/weight of lenet5 requires 20×1×5×5" "${train[@]}" \
         --weights "$archive"
     head -c 2000 "$archive" >"$BATS_TEST_TMPDIR/cut.npz"
     check 3 "cut.npz cannot be read as .npz" "${train[@]}" --weights "$BATS_TEST_TMPDIR/cut.npz"

@@ -101,15 +101,15 @@ static void check_bad_tables(name_table_t *table)
     } bad[] = {
         {"a b c\n", "line 1"},
         {"# only words\nconv1/weight\n", "line 2"},
-        {"layout OIHH\na b\n", "a layout is"},
-        {"layout OIH\na b\n", "a layout is"},
-        {"a{s b\n", "a number is"},
-        {"a{s+1} b\n", "on the right, not on the left"},
-        {"a{s} b{t}\n", "does not have"},
-        {"a b%\n", "the left has none"},
+        {"layout OIHH\na b\n", "invalid layout"},
+        {"layout OIH\na b\n", "invalid layout"},
+        {"a{s b\n", "invalid number"},
+        {"a{s+1} b\n", "only on the right"},
+        {"a{s} b{t}\n", "missing on the left"},
+        {"a b%\n", "missing on the left"},
         {"a%{s} b\n", "may follow"},
         {"a%b% c\n", "may follow"},
-        {"# nothing\n", "no rule"},
+        {"# nothing\n", "no rules"},
     };
     enum { N = sizeof bad / sizeof bad[0] };
     const char *path = folder_path("names.txt");
@@ -303,10 +303,10 @@ static void check_head(void)
     must(write_small(path, "OIHW", false) ? ERR_OK : ERR_SYSTEM, "an archive");
     OK_CALL(weights_import(path, "torchvision", net.graph, net.params, net.states, &report),
             "for other classes");
-    OK(report.n_taken == 8 && strstr(report.new_head, "begins anew") && strstr(report.new_head, "7×6") &&
+    OK(report.n_taken == 8 && strstr(report.new_head, "reinitialized") && strstr(report.new_head, "7×6") &&
            memcmp(tensor(&net, "fc/weight"), tensor(&fresh, "fc/weight"), 18 * sizeof(float)) == 0 &&
            tensor(&net, "conv/weight")[1] == at(0, 0, 0, 1) && tensor(&net, "wide/bias")[5] == 5,
-       "the classifier begins anew, and all else is taken: %s", report.new_head);
+       "the classifier is reinitialized, and all else is imported: %s", report.new_head);
     net_free(&net), net_free(&fresh);
 
     static float data[64];
@@ -329,8 +329,9 @@ static void check_head(void)
            SAYS("small.npz", "'conv.weight'", "4×3×3×2", "conv/weight", "4×2×3×3") && unchanged(&net),
        "another shape elsewhere: %s", err_message());
     OK(weights_import(path, "dptrain", net.graph, net.params, net.states, &report) == ERR_DATA &&
-           SAYS("small.npz", "'conv/weight'", "it has 'conv.weight'", "Another table") && unchanged(&net),
-       "another table of names: %s", err_message());
+           SAYS("small.npz", "'conv/weight'", "it has 'conv.weight'", "another name table") &&
+           unchanged(&net),
+       "another name table: %s", err_message());
     OK(weights_import(path, "huggingface", net.graph, net.params, net.states, &report) == ERR_USAGE &&
            SAYS("no rule", "conv/weight"),
        "a table that does not know the model: %s", err_message());

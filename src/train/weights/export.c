@@ -10,12 +10,12 @@
 #include "train/weights/model_file.h"
 #include "train/weights/weights.h"
 
-/* Of a checkpoint that is written over only the weights would be left. */
-static err_t check_apart(const char *from, const char *to)
+/* Refuses to replace the checkpoint by its weights. */
+static err_t check_not_checkpoint(const char *from, const char *to)
 {
     struct stat a, b;
     if (stat(from, &a) == 0 && stat(to, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
-        RAISE(ERR_USAGE, "--out %s is the checkpoint itself; give the weights another name", to);
+        RAISE(ERR_USAGE, "--out %s is the checkpoint itself; choose another file", to);
     return ERR_OK;
 }
 
@@ -29,17 +29,17 @@ err_t export_checkpoint(const char *where, const char *to, const char *names)
     bool averaged = false;
     err_t err = ERR_OK;
     TRY(model_file_locate(where, path, NULL));
-    TRY(check_apart(path, to));
+    TRY(check_not_checkpoint(path, to));
     TRY_OUT(err, checkpoint_open(path, &c));
     TRY_OUT(err, model_file_graph(c, &g, &norm));
     TRY_OUT(err, mem_new_array(g->n_flat_params, sizeof *params, "weights", &params));
     TRY_OUT(err, mem_new_array(g->n_flat_states, sizeof *states, "running statistics", &states));
     TRY_OUT(err, model_file_read(c, g, params, states, NULL, &averaged));
     TRY_OUT(err, weights_export(to, names, g, params, states));
-    log_info("%s: %d arrays of %s by the names of %s%s", to, g->n_params + g->n_states, g->model, names,
-             averaged ? " (the moving average of its weights)" : "");
+    log_info("%s: %d arrays of %s, name table %s%s", to, g->n_params + g->n_states, g->model, names,
+             averaged ? " (moving average of the weights)" : "");
     for (int k = 0; k < (int)g->sample.dim[3]; k++)
-        log_info("images were read as (value / 255 - %.6g) / %.6g%s", norm.mean[k], norm.std[k],
+        log_info("pixels are normalized as (value / 255 - %.6g) / %.6g%s", norm.mean[k], norm.std[k],
                  g->sample.dim[3] == 1 ? ""
                  : k == 0              ? " in the first channel"
                                        : " in the next");

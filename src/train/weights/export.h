@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* A checkpoint's weights, for other programs. Not collective. */
+/* Exports a checkpoint's weights to other programs. Not collective. */
 #ifndef TRAIN_WEIGHTS_EXPORT_H
 #define TRAIN_WEIGHTS_EXPORT_H
 
 #include "base/err.h"
 
-/* Writes the weights of a checkpoint, of a folder its newest, by weights_export; the moving average of the
- * weights where there is one. Says what was written, and how images were read. ERR_USAGE where `to` is the
- * checkpoint. */
+/* Writes a checkpoint's weights, or their moving average if it has one, by weights_export. Logs what was
+ * written and how pixels were normalized.
+ *
+ *   where   a checkpoint, or a folder: its newest valid checkpoint
+ *   to      output file; ERR_USAGE if it is the checkpoint
+ *   names   as in weights_export */
 err_t export_checkpoint(const char *where, const char *to, const char *names);
 
 #endif

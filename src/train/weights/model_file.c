@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Maps a model's flat buffers to the named arrays and attributes of a checkpoint, and back. Reading and
- * writing the file is store/checkpoint. */
+ * writing the file is left to store/checkpoint. */
 #include "train/weights/model_file.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@
 #include "compute/models/model.h"
 #include "store/checkpoint/store.h"
 
-/* One flat buffer and the folder of the file that its tensors go to. */
+/* A flat buffer and the folder of the file that holds its tensors. */
 typedef struct section {
     char folder[48];
     const graph_param_t *tensors;
@@ -140,12 +140,11 @@ static err_t read_compute(const checkpoint_t *checkpoint, dtype_t *out)
     if (!checkpoint_find_attr(checkpoint, "precision")) return ERR_OK;
     TRY(checkpoint_get_text(checkpoint, "precision", &precision));
     if (!model_compute(precision, out))
-        RAISE(ERR_DATA, "%s: the precision '%s' is not known to this program", checkpoint_path(checkpoint),
-              precision);
+        RAISE(ERR_DATA, "%s: unknown precision '%s'", checkpoint_path(checkpoint), precision);
     return ERR_OK;
 }
 
-/* Older checkpoints have one mean and one deviation for all channels. */
+/* Older checkpoints have one mean and one standard deviation for all channels. */
 static err_t read_norm(const checkpoint_t *checkpoint, pixel_norm_t *out)
 {
     double mean, std;
@@ -158,8 +157,8 @@ static err_t read_norm(const checkpoint_t *checkpoint, pixel_norm_t *out)
     }
     for (int k = 0; k < PIXEL_MAX_CHANNELS; k++)
         if (!isfinite(out->mean[k]) || !(out->std[k] > 0))
-            RAISE(ERR_DATA, "%s: pixels with the mean %g and the deviation %g are no model's input",
-                  checkpoint_path(checkpoint), out->mean[k], out->std[k]);
+            RAISE(ERR_DATA, "%s: invalid pixel mean %g or standard deviation %g", checkpoint_path(checkpoint),
+                  out->mean[k], out->std[k]);
     return ERR_OK;
 }
 
@@ -179,7 +178,7 @@ err_t model_file_graph(const checkpoint_t *checkpoint, graph_t **out, pixel_norm
         TRY(checkpoint_get_int(checkpoint, "multi_label", &multi_label));
     bool fits = height > 0 && width > 0 && channels > 0 && channels <= PIXEL_MAX_CHANNELS;
     if (!fits || n_classes < 1 || n_classes > 1 << 24)
-        RAISE(ERR_DATA, "%s: images of %lldx%lldx%lld in %lld classes are no model's input",
+        RAISE(ERR_DATA, "%s: invalid model input: images of %lldx%lldx%lld in %lld classes",
               checkpoint_path(checkpoint), (long long)height, (long long)width, (long long)channels,
               (long long)n_classes);
     model_options_t options = {.sample = shape_3d(height, width, channels),
@@ -191,11 +190,11 @@ err_t model_file_graph(const checkpoint_t *checkpoint, graph_t **out, pixel_norm
     return ERR_OK;
 }
 
-static void tell_passed_over(void *context, const char *path, const char *reason)
+static void warn_skipped(void *context, const char *path, const char *reason)
 {
     (void)context;
     (void)path; /* the reason names it */
-    log_warn("passed over: %s", reason);
+    log_warn("skipped: %s", reason);
 }
 
 err_t model_file_locate(const char *where, char *path, int *n_found)
@@ -204,8 +203,7 @@ err_t model_file_locate(const char *where, char *path, int *n_found)
     if (snprintf(path, FS_PATH_MAX, "%s", where) >= FS_PATH_MAX)
         RAISE(ERR_USAGE, "the path of the checkpoint is longer than %d bytes", FS_PATH_MAX);
     err_t err = ERR_OK;
-    if (fs_is_folder(where) || n_found)
-        err = checkpoint_store_latest(where, tell_passed_over, NULL, path, &n);
+    if (fs_is_folder(where) || n_found) err = checkpoint_store_latest(where, warn_skipped, NULL, path, &n);
     if (n_found) *n_found = n;
     return err;
 }

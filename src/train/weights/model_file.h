@@ -1,12 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* A model in a checkpoint: what `dptrain eval` needs to rebuild it, and what a resumed run adds.
+/* A model in a checkpoint: the arrays and attributes from which `dptrain eval` rebuilds it and a run resumes.
+ *
  *   /params/<layer>/<name>              weights
- *   /optimizer/<buffer>/<layer>/<name>  the optimizer's, named as optim.h says ("velocity", "ema", …)
+ *   /optimizer/<buffer>/<layer>/<name>  optimizer state, named as in optim.h ("velocity", "ema", …)
  *   /states/<layer>/<name>              batch norm's running statistics
- * with the attributes model, height, width, channels, n_classes, mean and std (pixel_norm_t's of the first
- * channel; of the others mean_1, std_1 and so on, in older files absent: as the first), precision
- * (model_precisions; absent in older files: fp32) and multi_label (graph_multi_label; absent: 0). Not
- * collective: rank 0 calls these. */
+ *
+ * Attributes:
+ *
+ *   model, height, width, channels, n_classes
+ *   mean, std         pixel_norm_t of the first channel
+ *   mean_1, std_1, …  of the others; missing in older files: as the first
+ *   precision         one of model_precisions; missing in older files: fp32
+ *   multi_label       graph_multi_label; missing: 0
+ *
+ * Not collective: rank 0 calls these. */
 #ifndef TRAIN_WEIGHTS_MODEL_FILE_H
 #define TRAIN_WEIGHTS_MODEL_FILE_H
 
@@ -18,33 +25,40 @@
 typedef struct model_file {
     const graph_t *graph;
     pixel_norm_t norm;
-    float *params, *states; /* flat, laid out by the graph; only read */
+    float *params, *states; /* flat, laid out by the graph; read only */
     const optim_t *optim;
-    const ckpt_attr_t *attrs; /* the run's own, beside the model's */
+    const ckpt_attr_t *attrs; /* the run's, added to the model's */
     int n_attrs;
 } model_file_t;
 
-/* What a checkpoint of this model holds; arrays point into the flat buffers. Free with model_file_release. */
+/* The contents of a checkpoint of this model; arrays point into the flat buffers. Free with
+ * model_file_release. */
 typedef struct model_content {
     ckpt_content_t content;
-    int n_steady; /* the first arrays: weights and optimizer, which only an optimizer step changes */
+    int n_steady; /* the first arrays: weights and optimizer state, changed only by optimizer steps */
     void *arrays, *names, *attrs;
 } model_content_t;
 err_t model_file_content(const model_file_t *file, model_content_t *out);
 void model_file_release(model_content_t *content);
 
-/* Reads arrays into flat buffers. optim NULL: what evaluation wants, which is the moving average of the
- * weights where the checkpoint has one (*averaged, may be NULL, says so). ERR_DATA naming what is missing or
- * of another shape. */
+/* Reads arrays into flat buffers.
+ *
+ *   optim     receives the optimizer's state. NULL, for evaluation: params receives the moving average of the
+ *             weights if the checkpoint has one
+ *   averaged  whether params are that average; may be NULL
+ *
+ * ERR_DATA naming an array that is missing or of another shape. */
 err_t model_file_read(checkpoint_t *checkpoint, const graph_t *graph, float *params, float *states,
                       optim_t *optim, bool *averaged);
 
-/* Rebuilds the graph that the checkpoint was made with. */
+/* Rebuilds the checkpoint's graph and pixel normalization. */
 err_t model_file_graph(const checkpoint_t *checkpoint, graph_t **out, pixel_norm_t *norm);
 
-/* `where` is a checkpoint, or a folder whose newest valid one is taken (saying which were passed over and
- * why). path: FS_PATH_MAX bytes. *n_found (may be NULL): checkpoints in the folder, as
- * checkpoint_store_latest says. */
+/* Finds a checkpoint.
+ *
+ *   where    a checkpoint, or a folder: its newest valid one, with a warning for each that is skipped
+ *   path     receives the file; FS_PATH_MAX bytes
+ *   n_found  receives the number of checkpoints in the folder, as in checkpoint_store_latest; may be NULL */
 err_t model_file_locate(const char *where, char *path, int *n_found);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Parses a table of tensor names and applies its rules. The built-in tables are in name_tables.c. */
+/* Parses a table of tensor names and applies its rules. The built-in tables are left to name_tables.c. */
 #include "train/weights/name_table.h"
 
 #include <ctype.h>
@@ -12,15 +12,15 @@
 
 enum { TEXT_MAX = 1 << 16, N_LETTERS = 26, NUMBER_DIGITS = 4 };
 
-/* What the left side of a rule has found. */
+/* The values that the left side of a rule matched. */
 typedef struct found {
-    int number[N_LETTERS]; /* -1: not there */
-    const char *any;       /* the text of the % */
+    int number[N_LETTERS]; /* -1: unbound */
+    const char *any;       /* the text that % matched */
     size_t n_any;
 } found_t;
 
-/* "{s}", "{s+1}": its letter and what is added; how many bytes it takes, 0 where there is none. */
-static size_t placeholder(const char *text, int *letter, int *add)
+/* Parses "{s}" or "{s+1}" into its letter and the number added. Returns its length, 0 if there is none. */
+static size_t parse_placeholder(const char *text, int *letter, int *add)
 {
     if (text[0] != '{' || !islower((unsigned char)text[1])) return 0;
     *letter = text[1] - 'a';
@@ -31,7 +31,7 @@ static size_t placeholder(const char *text, int *letter, int *add)
     return 5;
 }
 
-/* The number at the head of a text, as it is written without zeros in front; its bytes, or 0. */
+/* Parses the number that a text begins with, without leading zeros. Returns its length, or 0. */
 static size_t leading_number(const char *text, int *out)
 {
     size_t n = strspn(text, "0123456789");
@@ -41,11 +41,11 @@ static size_t leading_number(const char *text, int *out)
     return n;
 }
 
-static bool fits(const char *pattern, const char *name, found_t *found)
+static bool match_name(const char *pattern, const char *name, found_t *found)
 {
     while (*pattern) {
         int letter, add, number;
-        size_t n = placeholder(pattern, &letter, &add);
+        size_t n = parse_placeholder(pattern, &letter, &add);
         if (n > 0) {
             size_t n_digits = leading_number(name, &number);
             if (n_digits == 0 || (found->number[letter] >= 0 && found->number[letter] != number))
@@ -53,7 +53,7 @@ static bool fits(const char *pattern, const char *name, found_t *found)
             found->number[letter] = number;
             pattern += n, name += n_digits;
         } else if (*pattern == '%') {
-            /* What is behind a % is plain text: the table's reader has seen to it. */
+            /* Only plain text follows a %: check_rule has made sure. */
             size_t length = strlen(name), rest = strlen(pattern + 1);
             if (length <= rest || strcmp(name + length - rest, pattern + 1) != 0) return false;
             found->any = name, found->n_any = length - rest;
@@ -65,12 +65,12 @@ static bool fits(const char *pattern, const char *name, found_t *found)
     return *name == '\0';
 }
 
-static bool expand(const char *pattern, const found_t *found, char *out)
+static bool expand_name(const char *pattern, const found_t *found, char *out)
 {
     size_t used = 0;
     while (*pattern) {
         int letter, add, n = 0;
-        size_t room = NAME_THEIRS_MAX - used, n_pattern = placeholder(pattern, &letter, &add);
+        size_t room = NAME_THEIRS_MAX - used, n_pattern = parse_placeholder(pattern, &letter, &add);
         if (n_pattern > 0) {
             if (found->number[letter] + add < 0) return false;
             n = snprintf(out + used, room, "%d", found->number[letter] + add);
@@ -93,30 +93,31 @@ bool name_table_find(const name_table_t *table, const char *ours, char *out)
     for (int i = 0; i < table->n; i++) {
         found_t found = {.any = NULL};
         for (int k = 0; k < N_LETTERS; k++) found.number[k] = -1;
-        if (fits(table->rules[i].ours, ours, &found)) return expand(table->rules[i].theirs, &found, out);
+        if (match_name(table->rules[i].ours, ours, &found))
+            return expand_name(table->rules[i].theirs, &found, out);
     }
     return false;
 }
 
-/* What is wrong with a rule; NULL: nothing. */
+/* The error in a rule, or NULL. */
 static const char *check_rule(const name_rule_t *rule)
 {
     bool bound[N_LETTERS] = {false}, any = false;
     int letter, add;
     for (const char *p = rule->ours; *p;) {
-        size_t n = placeholder(p, &letter, &add);
-        if (any && (n > 0 || *p == '%')) return "on the left, nothing but text may follow a %";
-        if (n > 0 && add != 0) return "a number is shifted on the right, not on the left";
-        if (n == 0 && strchr("{}", *p)) return "a number is {a} … {z}";
+        size_t n = parse_placeholder(p, &letter, &add);
+        if (any && (n > 0 || *p == '%')) return "on the left, only plain text may follow a %";
+        if (n > 0 && add != 0) return "a shifted number such as {a+1} is allowed only on the right";
+        if (n == 0 && strchr("{}", *p)) return "invalid number: expected {a} … {z}";
         if (n > 0) bound[letter] = true;
         any |= *p == '%';
         p += n > 0 ? n : 1;
     }
     for (const char *p = rule->theirs; *p;) {
-        size_t n = placeholder(p, &letter, &add);
-        if (n > 0 && !bound[letter]) return "the right has a number that the left does not have";
-        if (*p == '%' && !any) return "the right has a %, and the left has none";
-        if (n == 0 && strchr("{}", *p)) return "a number is {a} … {z}, or {a+1}";
+        size_t n = parse_placeholder(p, &letter, &add);
+        if (n > 0 && !bound[letter]) return "the right has a number that is missing on the left";
+        if (*p == '%' && !any) return "the right has a % that is missing on the left";
+        if (n == 0 && strchr("{}", *p)) return "invalid number: expected {a} … {z}, or {a+1}";
         p += n > 0 ? n : 1;
     }
     return NULL;
@@ -128,18 +129,19 @@ static bool is_layout(const char *word)
            strchr(word, 'I');
 }
 
-static const char *read_line(name_table_t *table, char *line)
+static const char *read_rule(name_table_t *table, char *line)
 {
     char *rest = NULL, *left = strtok_r(line, " \t\r", &rest);
     char *right = strtok_r(NULL, " \t\r", &rest);
     if (!left || left[0] == '#') return NULL;
-    if (!right || strtok_r(NULL, " \t\r", &rest)) return "a rule is our name and theirs";
+    if (!right || strtok_r(NULL, " \t\r", &rest))
+        return "invalid rule: expected dptrain's name and the file's";
     if (strcmp(left, "layout") == 0) {
-        if (!is_layout(right)) return "a layout is O, I, H and W in some order";
+        if (!is_layout(right)) return "invalid layout: expected O, I, H and W in some order";
         memcpy(table->layout, right, sizeof table->layout);
         return NULL;
     }
-    if (table->n == NAME_TABLE_RULES) return "there are more rules than fit";
+    if (table->n == NAME_TABLE_RULES) return "too many rules";
     if (strlen(left) >= NAME_PATTERN_MAX || strlen(right) >= NAME_PATTERN_MAX) return "the name is too long";
     name_rule_t *rule = &table->rules[table->n++];
     memcpy(rule->ours, left, strlen(left) + 1);
@@ -147,7 +149,7 @@ static const char *read_line(name_table_t *table, char *line)
     return check_rule(rule);
 }
 
-static err_t read_text(char *text, const char *source, name_table_t *out)
+static err_t parse_table(char *text, const char *source, name_table_t *out)
 {
     int number = 0;
     *out = (name_table_t){.layout = "OIHW"};
@@ -155,10 +157,10 @@ static err_t read_text(char *text, const char *source, name_table_t *out)
         end = strchr(line, '\n');
         if (end) *end++ = '\0';
         number++;
-        const char *wrong = read_line(out, line);
+        const char *wrong = read_rule(out, line);
         if (wrong) RAISE(ERR_USAGE, "%s, line %d: %s", source, number, wrong);
     }
-    if (out->n == 0) RAISE(ERR_USAGE, "%s has no rule", source);
+    if (out->n == 0) RAISE(ERR_USAGE, "%s contains no rules", source);
     return ERR_OK;
 }
 
@@ -171,9 +173,9 @@ err_t name_table_read(const char *which, name_table_t *out)
         snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", built_in->name);
     }
     if (!built_in->name && !fs_exists(which))
-        RAISE(ERR_USAGE, "there is no table of names '%s': choose from %s, or give a file", which, names);
+        RAISE(ERR_USAGE, "unknown name table '%s': expected %s, or a file", which, names);
     TRY(built_in->name ? mem_strdup(built_in->text, &text) : fs_read_text(which, TEXT_MAX, &text));
-    err_t err = read_text(text, which, out);
+    err_t err = parse_table(text, which, out);
     mem_free(&text);
     return err;
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* What other programs call our tensors: a small text, read by people too.
+/* Names of the model's tensors in other programs, as a small text:
  *
  *     # comment
  *     layout OIHW
  *     layer{s}.{b}.conv{c}/weight   res{s+1}.{b}.conv{c}.weight
  *     %/running_mean                %.running_mean
  *
- * A rule is our name and theirs; the first whose left side fits a name gives the other. {s}, one small
- * letter, is a number; on the right it may be taken with one more or less (or 2 … 9). One % a side is any
- * text. `layout` is the order of a convolution's dimensions there, and so that of a linear layer: O and I of
- * it, and where its input is an image, all four. Not collective. */
+ * A rule maps a name of dptrain to one of the other program; the first rule whose left side matches applies.
+ * {s}, with any lowercase letter, matches a number; on the right, {s+1} or {s-1} (up to 9) shifts it. One %
+ * per side matches any text. `layout` is the other program's order of a convolution's dimensions. A linear
+ * layer uses O and I of it, or all four if its input is an image. Not collective. */
 #ifndef TRAIN_WEIGHTS_NAME_TABLE_H
 #define TRAIN_WEIGHTS_NAME_TABLE_H
 
@@ -30,18 +30,22 @@ typedef struct name_table {
     int n;
 } name_table_t;
 
-/* The built-in ones, ended by a NULL name: "torchvision" (also timm's), "detectron2", "huggingface",
- * "dptrain" (names and layout as they are). */
+/* The built-in tables, ended by a NULL name: "torchvision" (also timm's), "detectron2", "huggingface",
+ * "dptrain" (names and layout unchanged). */
 typedef struct name_table_text {
     const char *name, *text;
 } name_table_text_t;
 extern const name_table_text_t name_tables[];
 
-/* which: a built-in table's name, or the path of a text file. ERR_USAGE naming file and line of what is no
- * rule, and what there is. */
+/* Reads a table.
+ *
+ *   which   a built-in table's name, or the path of a text file
+ *
+ * ERR_USAGE names file and line of an invalid rule, and lists the built-in tables if there is no such
+ * file. */
 err_t name_table_read(const char *which, name_table_t *out);
 
-/* Their name for ours, in out[NAME_THEIRS_MAX]. False when no rule fits. */
+/* Translates a name into out[NAME_THEIRS_MAX]. False when no rule matches. */
 bool name_table_find(const name_table_t *table, const char *ours, char *out);
 
 #endif

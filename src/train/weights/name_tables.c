@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The built-in name tables: dptrain's own, torchvision, Detectron2, Hugging Face. */
+/* The built-in name tables: dptrain, torchvision, Detectron2, Hugging Face. Parsing is left to
+ * name_table.c. */
 #include "train/weights/name_table.h"
 
 static const char dptrain[] = "layout OHWI\n"
                               "% %\n";
 
-/* torchvision.models' state_dict; timm's ResNets have the same names. */
+/* As in torchvision.models' state_dict; timm's ResNets have the same names. */
 static const char torchvision[] = "layout OIHW\n"
                                   "%/gamma %.weight\n"
                                   "%/beta  %.bias\n"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Imports and exports weights as .npz or .h5: matches names, checks shapes, and permutes layouts. Names are
- * translated by name_table.c. */
+/* Imports and exports weights as .npz or .h5: matches names, checks shapes, and permutes layouts. Translating
+ * names is left to name_table.c. */
 #include "train/weights/weights.h"
 
 #include <inttypes.h>
@@ -14,16 +14,16 @@
 #include "store/checkpoint/npz.h"
 #include "train/weights/name_table.h"
 
-/* A tensor here and there. Ours has the dimensions of `letters` in C order; theirs, in the order of `there`,
- * is flattened to a matrix where ours is the weight of a linear layer that reads images. */
+/* A tensor in the model and in the file. The model's dimensions are `letters`, in C order. The file's are
+ * `there`, flattened to a matrix if the tensor is the weight of a linear layer that reads images. */
 typedef struct tensor {
     const graph_param_t *param;
-    char name[NAME_THEIRS_MAX];
-    int n_letters; /* 0: one dimension, the same on both sides */
+    char name[NAME_THEIRS_MAX]; /* in the file */
+    int n_letters;              /* 0: one dimension, the same on both sides */
     char letters[5], there[5];
     int64_t dim[4]; /* of letters */
     bool flat;
-    shape_t shape; /* theirs */
+    shape_t shape; /* in the file */
 } tensor_t;
 
 typedef struct transfer {
@@ -45,8 +45,8 @@ static int64_t dim_of(const tensor_t *t, char letter)
     return t->dim[strchr(t->letters, letter) - t->letters];
 }
 
-/* Their shape, from ours and the table's layout. */
-static void lay_out(tensor_t *t, const char *layout)
+/* Derives the file's shape from the model's and the table's layout. */
+static void set_file_shape(tensor_t *t, const char *layout)
 {
     for (const char *letter = layout; *letter; letter++)
         if (strchr(t->letters, *letter)) t->there[strlen(t->there)] = *letter;
@@ -59,31 +59,32 @@ static void lay_out(tensor_t *t, const char *layout)
     t->shape = outputs_first ? shape_2d(dim_of(t, 'O'), n_in) : shape_2d(n_in, dim_of(t, 'O'));
 }
 
-static err_t describe(const transfer_t *x, const graph_param_t *p, const graph_node_t *node, tensor_t *t)
+static err_t describe_tensor(const transfer_t *x, const graph_param_t *p, const graph_node_t *node,
+                             tensor_t *t)
 {
     *t = (tensor_t){.param = p, .shape = p->shape};
     if (!name_table_find(&x->table, p->name, t->name))
-        RAISE(ERR_USAGE, "the table of names has no rule for %s of %s", p->name, x->graph->model);
+        RAISE(ERR_USAGE, "the name table has no rule for %s of %s", p->name, x->graph->model);
     if (!node || p->shape.n_dims < 2) return ERR_OK;
     const int64_t *in = node->desc.x[0].dim;
     t->flat = node->desc.kind == OP_LINEAR && node->desc.x[0].n_dims == 4;
-    shape_t view = t->flat ? shape_4d(p->shape.dim[0], in[1], in[2], in[3]) : p->shape;
-    memcpy(t->dim, view.dim, sizeof t->dim);
-    memcpy(t->letters, view.n_dims == 4 ? "OHWI" : "OI", view.n_dims == 4 ? 5 : 3);
+    shape_t shape = t->flat ? shape_4d(p->shape.dim[0], in[1], in[2], in[3]) : p->shape;
+    memcpy(t->dim, shape.dim, sizeof t->dim);
+    memcpy(t->letters, shape.n_dims == 4 ? "OHWI" : "OI", shape.n_dims == 4 ? 5 : 3);
     if (t->flat && x->table.layout[0] != 'O' && x->table.layout[3] != 'O')
-        RAISE(ERR_USAGE, "with the layout %s, %s is no matrix; its O has to be first or last",
+        RAISE(ERR_USAGE, "the layout %s cannot represent %s as a matrix: O must be first or last",
               x->table.layout, p->name);
-    lay_out(t, x->table.layout);
+    set_file_shape(t, x->table.layout);
     return ERR_OK;
 }
 
-/* Two of ours under one of theirs: one would be read as the other. */
-static err_t check_names(const transfer_t *x)
+/* Refuses two tensors of the model under one name in the file. */
+static err_t check_names_differ(const transfer_t *x)
 {
     for (int i = 0; i < x->n; i++)
         for (int k = 0; k < i; k++)
             if (strcmp(x->tensors[i].name, x->tensors[k].name) == 0)
-                RAISE(ERR_USAGE, "the table of names calls both %s and %s of %s '%.100s'",
+                RAISE(ERR_USAGE, "the name table maps both %s and %s of %s to '%.100s'",
                       x->tensors[k].param->name, x->tensors[i].param->name, x->graph->model,
                       x->tensors[i].name);
     return ERR_OK;
@@ -95,9 +96,9 @@ static err_t transfer_open(const graph_t *g, const char *names, transfer_t *x)
     TRY(name_table_read(names, &x->table));
     TRY(mem_new_array(g->n_params + g->n_states, sizeof *x->tensors, "names of weights", &x->tensors));
     for (int i = 0; i < g->n_params; i++)
-        TRY(describe(x, &g->params[i], layer_of(g, i), &x->tensors[x->n++]));
-    for (int i = 0; i < g->n_states; i++) TRY(describe(x, &g->states[i], NULL, &x->tensors[x->n++]));
-    return check_names(x);
+        TRY(describe_tensor(x, &g->params[i], layer_of(g, i), &x->tensors[x->n++]));
+    for (int i = 0; i < g->n_states; i++) TRY(describe_tensor(x, &g->states[i], NULL, &x->tensors[x->n++]));
+    return check_names_differ(x);
 }
 
 static void transfer_close(transfer_t *x)
@@ -105,7 +106,7 @@ static void transfer_close(transfer_t *x)
     mem_free(&x->tensors);
 }
 
-/* Elements between neighbours of each of our dimensions, in their memory. */
+/* The strides of the model's dimensions in the file's array, in elements. */
 static void strides_of(const tensor_t *t, bool fortran, int64_t strides[4])
 {
     int64_t own[SHAPE_MAX_DIMS], step = 1;
@@ -130,8 +131,8 @@ static void strides_of(const tensor_t *t, bool fortran, int64_t strides[4])
     }
 }
 
-/* From their memory to ours, or back. */
-static void permute(const tensor_t *t, bool fortran, const float *from, float *to, bool import)
+/* Copies from the file's layout to the model's (import) or back. */
+static void permute_tensor(const tensor_t *t, bool fortran, const float *from, float *to, bool import)
 {
     int64_t s[4] = {0}, d[4] = {1, 1, 1, 1}, k = 0;
     if (t->n_letters == 0) {
@@ -149,16 +150,16 @@ static void permute(const tensor_t *t, bool fortran, const float *from, float *t
                 }
 }
 
-/* Whether tensor i is of the layer whose outputs are the classes. */
+/* Whether tensor i belongs to the classifier, whose outputs are the classes. */
 static bool is_head(const transfer_t *x, int i)
 {
     const graph_t *g = x->graph;
     return i < g->n_params && layer_of(g, i)->layer + 1 == g->nodes[g->n_nodes - 1].input[0];
 }
 
-/* *take: false where the head is left as it is. */
-static err_t look_up(const transfer_t *x, const npz_t *file, const char *path, int i, npy_t *array,
-                     bool *take, weights_report_t *report)
+/* *take: false if the classifier is left unchanged. */
+static err_t find_array(const transfer_t *x, const npz_t *file, const char *path, int i, npy_t *array,
+                        bool *take, weights_report_t *report)
 {
     const tensor_t *t = &x->tensors[i];
     const char *ours = t->param->name;
@@ -166,21 +167,21 @@ static err_t look_up(const transfer_t *x, const npz_t *file, const char *path, i
     if (!*take && !is_head(x, i)) {
         char list[ERR_MESSAGE_MAX / 4];
         npz_list(file, list, sizeof list);
-        RAISE(ERR_DATA, "%s has no array '%s' for %s of %s; it has %s. Another table of names may fit", path,
-              t->name, ours, x->graph->model, list);
+        RAISE(ERR_DATA, "%s has no array '%s' for %s of %s; it has %s; try another name table", path, t->name,
+              ours, x->graph->model, list);
     }
-    size_t room = report->new_head[0] ? 0 : sizeof report->new_head; /* the first reason is told */
+    size_t room = report->new_head[0] ? 0 : sizeof report->new_head; /* the first reason is kept */
     if (!*take) {
-        snprintf(report->new_head, room, "%.40s begins anew, as the file has no '%.100s'", ours, t->name);
+        snprintf(report->new_head, room, "%.40s is reinitialized: the file has no '%.100s'", ours, t->name);
         return ERR_OK;
     }
     TRY(npz_describe(file, t->name, array));
     if (shape_equal(array->shape, t->shape)) return ERR_OK;
     if (!is_head(x, i))
-        RAISE(ERR_DATA, "%s, array '%s' is %s, but %s of %s wants %s", path, t->name,
+        RAISE(ERR_DATA, "%s: array '%s' is %s, but %s of %s requires %s", path, t->name,
               shape_format(array->shape).text, ours, x->graph->model, shape_format(t->shape).text);
     *take = false;
-    snprintf(report->new_head, room, "%.40s begins anew, as '%.100s' is %.40s and not %.40s", ours, t->name,
+    snprintf(report->new_head, room, "%.40s is reinitialized: '%.100s' is %.40s, not %.40s", ours, t->name,
              shape_format(array->shape).text, shape_format(t->shape).text);
     return ERR_OK;
 }
@@ -191,13 +192,12 @@ static err_t import_one(const npz_t *file, const char *path, const tensor_t *t, 
     TRY(npz_read(file, t->name, array, theirs));
     int64_t n = shape_count(t->shape);
     for (int64_t i = 0; i < n; i++)
-        if (!isfinite(theirs[i])) RAISE(ERR_DATA, "%s, array '%s' holds NaN or infinity", path, t->name);
-    permute(t, array->fortran, theirs, ours, true);
+        if (!isfinite(theirs[i])) RAISE(ERR_DATA, "%s: array '%s' contains NaN or infinity", path, t->name);
+    permute_tensor(t, array->fortran, theirs, ours, true);
     return ERR_OK;
 }
 
-/* The largest of what is transferred. */
-static int64_t largest(const transfer_t *x)
+static int64_t largest_count(const transfer_t *x)
 {
     int64_t most = 0;
     for (int i = 0; i < x->n; i++) {
@@ -207,7 +207,7 @@ static int64_t largest(const transfer_t *x)
     return most;
 }
 
-/* First looks at all arrays, so that nothing is half taken; the head is taken whole or not at all. */
+/* Checks all arrays before importing any. The classifier is imported completely or not at all. */
 static err_t import_all(const transfer_t *x, const npz_t *file, const char *path, float *params,
                         float *states, weights_report_t *report)
 {
@@ -216,10 +216,10 @@ static err_t import_all(const transfer_t *x, const npz_t *file, const char *path
     float *theirs = NULL;
     bool head = true;
     TRY_OUT(err, mem_new_array(x->n, sizeof *arrays, "shapes of weights", &arrays));
-    TRY_OUT(err, mem_new_array(largest(x), sizeof *theirs, "weights", &theirs));
+    TRY_OUT(err, mem_new_array(largest_count(x), sizeof *theirs, "weights", &theirs));
     for (int i = 0; i < x->n; i++) {
         bool take;
-        TRY_OUT(err, look_up(x, file, path, i, &arrays[i], &take, report));
+        TRY_OUT(err, find_array(x, file, path, i, &arrays[i], &take, report));
         head = head && take;
     }
     for (int i = 0; i < x->n; i++) {
@@ -250,7 +250,7 @@ err_t weights_import(const char *path, const char *names, const graph_t *graph, 
     return err;
 }
 
-static bool ends_in(const char *path, const char *ending)
+static bool path_ends_in(const char *path, const char *ending)
 {
     size_t n = strlen(path), n_ending = strlen(ending);
     return n > n_ending && strcasecmp(path + n - n_ending, ending) == 0;
@@ -291,9 +291,9 @@ err_t weights_export(const char *path, const char *names, const graph_t *graph, 
     float *theirs = NULL;
     int64_t n_floats = 0;
     err_t err = ERR_OK;
-    bool npz = ends_in(path, ".npz");
-    if (!npz && !ends_in(path, ".h5") && !ends_in(path, ".hdf5"))
-        RAISE(ERR_USAGE, "%s: weights are written as .npz or .h5; the name has to end so", path);
+    bool npz = path_ends_in(path, ".npz");
+    if (!npz && !path_ends_in(path, ".h5") && !path_ends_in(path, ".hdf5"))
+        RAISE(ERR_USAGE, "invalid output file '%s': expected a name that ends in .npz, .h5 or .hdf5", path);
     TRY_OUT(err, transfer_open(graph, names, &x));
     for (int i = 0; i < x.n; i++) n_floats += shape_count(x.tensors[i].shape);
     TRY_OUT(err, mem_new_array(n_floats, sizeof *theirs, "weights", &theirs));
@@ -302,7 +302,7 @@ err_t weights_export(const char *path, const char *names, const graph_t *graph, 
     for (int i = 0; i < x.n; i++) {
         const tensor_t *t = &x.tensors[i];
         entries[i] = (npz_entry_t){t->name, t->shape, next};
-        permute(t, false, (i < graph->n_params ? params : states) + t->param->offset, next, false);
+        permute_tensor(t, false, (i < graph->n_params ? params : states) + t->param->offset, next, false);
         next += shape_count(t->shape);
     }
     err = npz ? npz_write(path, entries, x.n) : write_h5(path, &x, entries);
