@@ -173,14 +173,14 @@ records() { # KIND CONDITION   of all of that kind, in $out
         [ "$(grep -c 'dptrain: error' <<<"$output")" -eq 1 ]
     }
     "$dptrain" data synth digits --out "$BATS_TEST_TMPDIR/digits" --train 64 --val 10
-    check 2 "--input-size is for folders of images" --data "$BATS_TEST_TMPDIR/digits" --input-size 32
-    check 2 "--crop center is for folders of images" --data "$BATS_TEST_TMPDIR/digits" --crop center
-    check 2 "--crop-scale is for --crop random" --data "$BATS_TEST_TMPDIR/digits" --crop-scale 0.5
-    check 2 "--jitter-saturation is for images in colour" --data "$BATS_TEST_TMPDIR/digits" --jitter-saturation 0.5
-    check 2 "--augment-flip mirrors images and --no-flip forbids it" --data "$images" --augment-flip --no-flip
-    check 2 "its pixels are already random" --data synthetic --input-size 16 --augment-rotate 5
-    check 2 "--task multilabel wants images with annotations" --data "$images" --task multilabel
-    check 2 "--crop-scale is for --crop random" --data "$images" --crop letterbox --crop-scale 0.5
+    check 2 "--input-size applies to folders of images" --data "$BATS_TEST_TMPDIR/digits" --input-size 32
+    check 2 "--crop center applies to folders of images" --data "$BATS_TEST_TMPDIR/digits" --crop center
+    check 2 "--crop-scale needs --crop random" --data "$BATS_TEST_TMPDIR/digits" --crop-scale 0.5
+    check 2 "--jitter-saturation needs colour images" --data "$BATS_TEST_TMPDIR/digits" --jitter-saturation 0.5
+    check 2 "--augment-flip and --no-flip contradict each other" --data "$images" --augment-flip --no-flip
+    check 2 "its pixels are random already" --data synthetic --input-size 16 --augment-rotate 5
+    check 2 "--task multilabel needs images with annotations" --data "$images" --task multilabel
+    check 2 "--crop-scale needs --crop random" --data "$images" --crop letterbox --crop-scale 0.5
     mkdir "$BATS_TEST_TMPDIR/empty"
     check 3 "$BATS_TEST_TMPDIR/empty" --data "$BATS_TEST_TMPDIR/empty"
     # What --print-config writes of images' options does not stand in the way of other data.

@@ -217,7 +217,7 @@ static void test_choose(void)
     char where[FS_PATH_MAX], why[128], mnist[FS_PATH_MAX];
     if (chdir(root) != 0 || fs_join(mnist, root, "mnist") != ERR_OK) abort();
     unsetenv("DPTRAIN_DATA");
-    OK(chosen(NULL, "digits", "no folder data/mnist"), "nothing there: the built-in digits");
+    OK(chosen(NULL, "digits", "data/mnist does not exist"), "nothing there: the built-in digits");
     if (fs_make_folder("data/mnist") != ERR_OK) abort();
     OK(chosen(NULL, "data/mnist", "default"), "data/mnist");
     setenv("DPTRAIN_DATA", root, 1);

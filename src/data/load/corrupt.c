@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A process's list of corrupt samples and the limit on it (--max-bad), under a mutex. Telling the other ranks
- * is left to train/feed/corrupt_samples.c. */
+/* A process's list of corrupt samples and its limit (--max-bad), under a mutex. Sharing it between ranks is
+ * left to train/feed/corrupt_samples.c. */
 #include "data/load/corrupt.h"
 
 #include <inttypes.h>
@@ -13,7 +13,7 @@ err_t bad_open(int64_t max, corrupt_samples_t *out)
 {
     *out = (corrupt_samples_t){.max = max};
     int status = pthread_mutex_init(&out->mutex, NULL);
-    if (status != 0) RAISE(ERR_SYSTEM, "a mutex cannot be made: %s", strerror(status));
+    if (status != 0) RAISE(ERR_SYSTEM, "cannot create a mutex: %s", strerror(status));
     out->opened = true;
     return ERR_OK;
 }
@@ -26,17 +26,17 @@ void bad_close(corrupt_samples_t *bad)
     bad->opened = false;
 }
 
-/* The following are called under the mutex. */
-static corrupt_sample_t *find(const corrupt_samples_t *bad, int64_t split, int64_t index)
+/* find_image, append_image and check_max are called under the mutex. */
+static corrupt_sample_t *find_image(const corrupt_samples_t *bad, int64_t split, int64_t index)
 {
     for (int64_t i = 0; i < bad->n; i++)
         if (bad->images[i].index == index && bad->images[i].split == split) return &bad->images[i];
     return NULL;
 }
 
-static err_t append(corrupt_samples_t *bad, const corrupt_sample_t *image)
+static err_t append_image(corrupt_samples_t *bad, const corrupt_sample_t *image)
 {
-    TRY(mem_grow(bad->n + 1, sizeof *bad->images, "the list of bad images", &bad->images));
+    TRY(mem_grow(bad->n + 1, sizeof *bad->images, "the list of corrupt images", &bad->images));
     bad->images[bad->n++] = *image;
     return ERR_OK;
 }
@@ -45,10 +45,9 @@ static err_t check_max(const corrupt_samples_t *bad)
 {
     if (bad->n <= bad->max) return ERR_OK;
     const char *reason = bad->images[bad->n - 1].reason;
-    if (bad->max == 0)
-        RAISE(ERR_DATA, "%s (--max-bad N lets others take the places of up to N such images)", reason);
-    RAISE(ERR_DATA, "%s; with it %" PRId64 " images cannot be read, and --max-bad allows %" PRId64, reason,
-          bad->n, bad->max);
+    if (bad->max == 0) RAISE(ERR_DATA, "%s (--max-bad N replaces up to N such images by others)", reason);
+    RAISE(ERR_DATA, "%s; %" PRId64 " images cannot be read, and --max-bad allows %" PRId64, reason, bad->n,
+          bad->max);
 }
 
 int64_t bad_count(corrupt_samples_t *bad)
@@ -73,7 +72,7 @@ err_t bad_add(corrupt_samples_t *bad, split_t split, int64_t index)
     corrupt_sample_t image = {.index = index, .split = (int32_t)split};
     snprintf(image.reason, sizeof image.reason, "%s", err_message());
     pthread_mutex_lock(&bad->mutex);
-    err_t err = find(bad, split, index) ? ERR_OK : append(bad, &image);
+    err_t err = find_image(bad, split, index) ? ERR_OK : append_image(bad, &image);
     if (err == ERR_OK) err = check_max(bad);
     pthread_mutex_unlock(&bad->mutex);
     return err;
@@ -93,11 +92,11 @@ err_t bad_take(corrupt_samples_t *bad, const corrupt_sample_t *image, bool *is_n
 {
     err_t err = ERR_OK;
     pthread_mutex_lock(&bad->mutex);
-    corrupt_sample_t *known = find(bad, image->split, image->index);
+    corrupt_sample_t *known = find_image(bad, image->split, image->index);
     *is_new = !known || !known->shared;
-    if (!known) err = append(bad, image);
+    if (!known) err = append_image(bad, image);
     if (err == ERR_OK) {
-        known = find(bad, image->split, image->index);
+        known = find_image(bad, image->split, image->index);
         known->shared = true;
         err = check_max(bad);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Images of a run that could not be read: which, why, and how many may be. Others take their places
- * (loader.h). Not collective; all but bad_open and bad_close is thread-safe. */
+/* The list of images that a run could not read, and the limit on their number (--max-bad). The loader
+ * replaces them by others (loader.h). Not collective. Thread-safe except for bad_open and bad_close. */
 #ifndef DATA_LOAD_CORRUPT_H
 #define DATA_LOAD_CORRUPT_H
 
@@ -14,34 +14,35 @@
 enum { BAD_REASON_MAX = 480 };
 
 typedef struct corrupt_sample {
-    int64_t index; /* among its split's images; -1: none */
+    int64_t index; /* within its split's images; -1: none */
     int32_t split;
-    bool shared;                 /* all ranks have heard of it */
-    char reason[BAD_REASON_MAX]; /* names the file; cut where it is longer */
+    bool shared;                 /* known to all ranks */
+    char reason[BAD_REASON_MAX]; /* names the file; truncated if longer */
 } corrupt_sample_t;
 
 typedef struct corrupt_samples {
-    int64_t max; /* that may be */
+    int64_t max; /* --max-bad */
     int64_t n;
-    corrupt_sample_t *images; /* in the order in which they were heard of */
+    corrupt_sample_t *images; /* in the order of arrival */
     pthread_mutex_t mutex;
     bool opened;
 } corrupt_samples_t;
 
 err_t bad_open(int64_t max, corrupt_samples_t *out);
-void bad_close(corrupt_samples_t *bad); /* fine when it was not opened */
+void bad_close(corrupt_samples_t *bad); /* does nothing if it was not opened */
 
 int64_t bad_count(corrupt_samples_t *bad);
-int64_t bad_unshared(corrupt_samples_t *bad); /* of these others have not heard */
+int64_t bad_unshared(corrupt_samples_t *bad); /* those that other ranks do not know */
 
-/* Notes an image, with the thread's message as the reason; once for each. ERR_DATA with that message, and
- * what to do, when there are more than `max` now. */
+/* Adds an image unless it is listed, with the thread's error message as the reason. ERR_DATA with that
+ * message and advice if the list now exceeds `max`. */
 err_t bad_add(corrupt_samples_t *bad, split_t split, int64_t index);
 
-/* For ranks that tell each other: the first that others have not heard of, or one with index -1. */
+/* The first image that other ranks do not know; index -1: none. */
 corrupt_sample_t bad_offer(corrupt_samples_t *bad);
 
-/* Takes over what all ranks hear of now; *is_new: for the first time. ERR_DATA as bad_add. */
+/* Adds an image that all ranks receive; sets *is_new if it had not been shared before. ERR_DATA as bad_add.
+ */
 err_t bad_take(corrupt_samples_t *bad, const corrupt_sample_t *image, bool *is_new);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A source of images as a dataset: reads, decodes, crops and resizes each sample when it is asked for, with
- * its labels or multi-label targets. Which annotated objects are samples of their own is decided in
- * object_crops.c, which part is shown in data/transform. */
+/* A source of images as a dataset: reads, decodes, crops and resizes each sample on demand, with its label or
+ * targets. object_crops.c chooses the objects of --task crops; data/transform chooses the part that is shown.
+ */
 #include "data/load/images.h"
 
 #include <inttypes.h>
@@ -21,17 +21,17 @@ typedef struct images {
     source_t *source;
     transform_settings_t settings;
     const char **names;   /* of the categories */
-    object_crops_t crops; /* of TASK_CROPS: the samples */
+    object_crops_t crops; /* TASK_CROPS: the samples */
 } images_t;
 
 typedef struct reader {
     source_buffer_t buffer;
     image_decoder_t *decoder;
     render_scratch_t scratch;
-    uint8_t *square; /* what is shown: [size, size, 3] */
+    uint8_t *square; /* the transformed image: [size, size, 3] */
 } reader_t;
 
-/* The same from a folder and from its shards: sizes are the images'. */
+/* Depends only on the images' sizes, so that a folder and its shards have equal blocks. */
 static void set_blocks(dataset_t *dataset)
 {
     const source_t *source = ((const images_t *)dataset->impl)->source;
@@ -44,7 +44,7 @@ static void set_blocks(dataset_t *dataset)
     }
 }
 
-static void describe(const images_t *p, dataset_info_t *info)
+static void set_info(const images_t *p, dataset_info_t *info)
 {
     const source_t *source = p->source;
     snprintf(info->source, sizeof info->source, "%s", source->path);
@@ -70,18 +70,18 @@ static err_t new_images(dataset_t *dataset, const transform_settings_t *settings
     return ERR_OK;
 }
 
-/* All that follows from the source and the settings. */
-static err_t settle(dataset_t *dataset)
+/* Sets everything that follows from the source and the settings. */
+static err_t set_dataset(dataset_t *dataset)
 {
     images_t *p = dataset->impl;
     const char *where = p->source->path;
     TRY(transform_resolve(&p->settings, p->source->has_annotations, where));
     TRY(mem_new_array(p->source->n_categories, sizeof *p->names, "names of categories", &p->names));
-    describe(p, &dataset->info);
+    set_info(p, &dataset->info);
     for (split_t split = 0; split < SPLIT_COUNT; split++)
         if (p->source->n_samples[split] > INT32_MAX)
-            RAISE(ERR_DATA, "%s: %" PRId64 " %s images are more than %d", where, p->source->n_samples[split],
-                  split_words[split], INT32_MAX);
+            RAISE(ERR_DATA, "%s: %" PRId64 " %s images exceed the limit of %d", where,
+                  p->source->n_samples[split], split_words[split], INT32_MAX);
     return ERR_OK;
 }
 
@@ -90,7 +90,7 @@ static err_t open_images(dataset_t *dataset, const char *where, const transform_
     images_t *p = NULL;
     TRY(new_images(dataset, settings, &p));
     TRY(source_open_watched(where, dataset->watch, &p->source));
-    TRY(settle(dataset));
+    TRY(set_dataset(dataset));
     if (p->settings.task == TASK_CROPS) TRY(object_crops_find(p->source, &p->crops, dataset->info.n_samples));
     set_blocks(dataset);
     if (dataset->info.n_classes < 1 || dataset->info.n_samples[SPLIT_TRAIN] < 1)
@@ -110,7 +110,7 @@ static err_t save_images(const dataset_t *dataset, void **bytes, int64_t *n_byte
                : ERR_OK;
 }
 
-/* What opening refuses was refused there; only the bytes' lengths and numbers are looked at again. */
+/* The rank that opened the dataset has checked it; only lengths and indices are checked again. */
 static err_t restore_images(dataset_t *dataset, const transform_settings_t *settings, void **bytes,
                             int64_t n_bytes)
 {
@@ -120,7 +120,7 @@ static err_t restore_images(dataset_t *dataset, const transform_settings_t *sett
     if (crops) TRY(object_crops_restore(*bytes, &n_bytes, &p->crops, dataset->info.n_samples));
     int64_t n[SPLIT_COUNT] = {dataset->info.n_samples[SPLIT_TRAIN], dataset->info.n_samples[SPLIT_VAL]};
     TRY(source_restore(bytes, n_bytes, &p->source));
-    TRY(settle(dataset)); /* counts images */
+    TRY(set_dataset(dataset)); /* counts images */
     if (crops) memcpy(dataset->info.n_samples, n, sizeof n);
     set_blocks(dataset);
     return crops ? object_crops_check(p->source, &p->crops, n) : ERR_OK;
@@ -159,7 +159,7 @@ static void close_reader(dataset_reader_t *reader)
     mem_free(&reader->impl);
 }
 
-/* Of this thread. */
+/* CPU time of this thread. */
 static double cpu_sec(void)
 {
     struct timespec now;
@@ -209,7 +209,7 @@ static void fill_targets(const sample_t *sample, int n_classes, float *targets)
     for (int32_t i = 0; i < sample->n_annotations; i++) targets[sample->annotations[i].category] = 1;
 }
 
-/* Images instead of samples. */
+/* Turns the hint about samples into one about images. */
 static source_near_t find_near(const images_t *p, const dataset_request_t *request)
 {
     const sampler_near_t *near = &request->near;

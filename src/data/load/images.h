@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Images of any size in a source (source.h: image folders, COCO, shards of either) as a dataset: each
- * is read and decoded when it is wanted, transformed as transform.h says, in RGB, input-size pixels wide and
- * high.
- */
+/* A source of images of any size (source.h: image folders, COCO, shards of either) as a dataset. Each image
+ * is read and decoded on demand, transformed (transform.h), and returned in RGB with input-size × input-size
+ * pixels. */
 #ifndef DATA_LOAD_IMAGES_H
 #define DATA_LOAD_IMAGES_H
 
 #include "data/dataset/dataset.h"
 
-/* norm is that of ImageNet's training images, which torchvision and most published weights use. Where a
- * split has no images n_samples is 0. ERR_DATA: the folder is no source, or has no training images.
- * ERR_USAGE as transform_resolve. */
+/* norm is that of ImageNet's training images, as in torchvision and most published weights. n_samples of a
+ * split may be 0. ERR_DATA: the folder is not a source, or has no training images. ERR_USAGE as
+ * transform_resolve. */
 extern const dataset_ops_t dataset_images;
 
 #endif

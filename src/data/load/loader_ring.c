@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The prefetch ring: worker threads fill batches out of order, the consumer gets them in order. Memory and
- * contents of a batch are left to loader_slot.c. */
+/* The prefetch ring: worker threads fill batches out of order, and the consumer receives them in order.
+ * Memory and content of a batch are left to loader_slot.c. */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -14,13 +14,13 @@
 
 const opt_t loader_option_table[] = {
     {"loader-threads", OPT_INT, offsetof(loader_settings_t, threads), "0", 0, 256, NULL, "N",
-     "threads per rank that read and decode images; 0: the CPUs that --threads leaves, at least 1", OPT_MORE},
+     "threads per rank that read and decode images; 0: the CPUs not used by --threads, at least 1", OPT_MORE},
     {"max-bad", OPT_INT, offsetof(loader_settings_t, max_bad), "0", 0, 1000000, NULL, "N",
      "corrupt samples to tolerate; each is reported and replaced by the next sample", OPT_MORE},
 };
 const int n_loader_options = sizeof loader_option_table / sizeof loader_option_table[0];
 
-/* The following are called under the mutex. */
+/* The functions down to add_cost are called under the mutex. */
 
 static void note_error(loader_t *loader, slot_t *slot, int64_t at, err_t err)
 {
@@ -31,13 +31,13 @@ static void note_error(loader_t *loader, slot_t *slot, int64_t at, err_t err)
 }
 
 /* Complete batches become visible in order. */
-static void publish(loader_t *loader)
+static void ring_publish(loader_t *loader)
 {
     for (; loader->n_filled < loader->n_opened; loader->n_filled++) {
         const slot_t *slot = &loader->slots[loader->n_filled % loader->n_slots];
         if (!slot->complete) break;
         double now = clock_sec(), start = slot->start_sec;
-        /* On one track of the trace, spans follow each other. */
+        /* Spans on one track must not overlap. */
         if (start < loader->last_fill_sec) start = loader->last_fill_sec;
         loader->last_fill_sec = now;
         int64_t n_epoch = sampler_batches(loader->options.sampler);
@@ -48,11 +48,11 @@ static void publish(loader_t *loader)
     pthread_cond_broadcast(&loader->changed);
 }
 
-static void leave(loader_t *loader, slot_t *slot)
+static void ring_leave(loader_t *loader, slot_t *slot)
 {
     if (--slot->n_inside > 0 || atomic_load(&slot->next) < slot->batch.n) return;
     slot->complete = true;
-    publish(loader);
+    ring_publish(loader);
 }
 
 static void open_slot(loader_t *loader)
@@ -79,13 +79,13 @@ static void open_slot(loader_t *loader)
     loader->n_opened++;
     if (++loader->number == sampler_batches(o->sampler)) loader->number = 0, loader->epoch++;
     if (slot->complete)
-        publish(loader);
+        ring_publish(loader);
     else if (loader->n_workers > 1)
-        pthread_cond_broadcast(&loader->changed); /* others may enter, too */
+        pthread_cond_broadcast(&loader->changed); /* other threads may enter */
 }
 
-/* A batch with samples to be taken, which the thread then is inside of; waits for one. NULL: stop. */
-static slot_t *enter(loader_t *loader)
+/* Waits for a batch with samples to take and enters it. NULL: stop. */
+static slot_t *ring_enter(loader_t *loader)
 {
     while (!atomic_load(&loader->stop)) {
         for (int64_t i = loader->n_filled; i < loader->n_opened; i++) {
@@ -113,13 +113,13 @@ static void add_cost(loader_t *loader, const dataset_cost_t *before, const datas
     loader->cost.busy += busy;
 }
 
-static void *work(void *argument)
+static void *run_worker(void *argument)
 {
     worker_t *w = argument;
     loader_t *loader = w->loader;
     slot_t *slot;
     pthread_mutex_lock(&loader->mutex);
-    while ((slot = enter(loader))) {
+    while ((slot = ring_enter(loader))) {
         pthread_mutex_unlock(&loader->mutex);
         double start = clock_sec();
         dataset_cost_t before = w->reader.cost;
@@ -134,7 +134,7 @@ static void *work(void *argument)
         double end = clock_sec();
         pthread_mutex_lock(&loader->mutex);
         add_cost(loader, &before, &w->reader.cost, end - start);
-        leave(loader, slot);
+        ring_leave(loader, slot);
     }
     pthread_mutex_unlock(&loader->mutex);
     return NULL;
@@ -145,33 +145,33 @@ static err_t make_sync(loader_t *loader)
     pthread_condattr_t attributes;
     int status = pthread_condattr_init(&attributes);
     if (status == 0) {
-        /* A step of the wall clock must not end a wait. */
+        /* A wall clock adjustment must not end a wait. */
         status = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
         if (status == 0) status = pthread_cond_init(&loader->changed, &attributes);
         pthread_condattr_destroy(&attributes);
     }
-    if (status != 0) RAISE(ERR_SYSTEM, "the loader cannot make a condition variable: %s", strerror(status));
+    if (status != 0) RAISE(ERR_SYSTEM, "cannot create the loader's condition variable: %s", strerror(status));
     status = pthread_mutex_init(&loader->mutex, NULL);
     if (status != 0) {
         pthread_cond_destroy(&loader->changed);
-        RAISE(ERR_SYSTEM, "the loader cannot make a mutex: %s", strerror(status));
+        RAISE(ERR_SYSTEM, "cannot create the loader's mutex: %s", strerror(status));
     }
     loader->synced = true;
     return ERR_OK;
 }
 
-/* Signals are the main thread's business: a new thread inherits a mask that blocks them, all but those that
- * its own faults raise. */
+/* The main thread handles signals: the new thread inherits a mask that blocks all but those raised by faults.
+ */
 static err_t start_thread(worker_t *w)
 {
-    static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP};
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP};
     sigset_t blocked, before;
     sigfillset(&blocked);
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++) sigdelset(&blocked, own[i]);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) sigdelset(&blocked, faults[i]);
     pthread_sigmask(SIG_SETMASK, &blocked, &before);
-    int status = pthread_create(&w->thread, NULL, work, w);
+    int status = pthread_create(&w->thread, NULL, run_worker, w);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (status != 0) RAISE(ERR_SYSTEM, "the loader cannot start a thread: %s", strerror(status));
+    if (status != 0) RAISE(ERR_SYSTEM, "cannot start a loader thread: %s", strerror(status));
     w->started = true;
     pthread_setname_np(w->thread, "loader");
     return ERR_OK;
@@ -242,8 +242,7 @@ err_t loader_next(loader_t *loader, const batch_t **out)
     pthread_mutex_unlock(&loader->mutex);
 
     if (!ready)
-        RAISE(ERR_SYSTEM,
-              "no batch from %s within %g s: the storage behind it hangs or is too slow for --timeout",
+        RAISE(ERR_SYSTEM, "no batch from %s within %g s: its storage hangs or is too slow for --timeout",
               loader->options.dataset->info.source, loader->options.timeout_sec);
     if (slot->error.code != ERR_OK) return err_put(&slot->error);
     loader->n_taken++;

@@ -9,7 +9,7 @@
 #include "data/transform/transform.h"
 #include "data/transform/warp.h"
 
-/* `count` elements of a batch, with no page fault left in them. */
+/* Allocates `count` elements and touches their pages. */
 static err_t make_block(const loader_t *loader, int64_t count, size_t element_bytes, const char *what,
                         void *out_pointer)
 {
@@ -85,8 +85,8 @@ void loader_free_worker(worker_t *w)
     mem_free(&w->image);
 }
 
-/* Colours come before the map: backends that prepare pixels themselves are given bytes and maps. */
-static void jitter(const loader_t *loader, const batch_t *batch, int64_t i, uint8_t *bytes)
+/* Jitter precedes the map, because backends that prepare pixels themselves receive bytes and maps. */
+static void jitter_sample(const loader_t *loader, const batch_t *batch, int64_t i, uint8_t *bytes)
 {
     const loader_options_t *o = &loader->options;
     const dataset_info_t *info = &o->dataset->info;
@@ -95,7 +95,7 @@ static void jitter(const loader_t *loader, const batch_t *batch, int64_t i, uint
     jitter_apply(&t.jitter, bytes, info->height * info->width, info->channels);
 }
 
-/* An image as it is to be, in its place of the batch. */
+/* Transforms an image into its place in the batch. */
 static void put_sample(worker_t *w, slot_t *slot, int64_t i, const dataset_sample_t *sample)
 {
     const loader_t *loader = w->loader;
@@ -108,7 +108,7 @@ static void put_sample(worker_t *w, slot_t *slot, int64_t i, const dataset_sampl
     if (o->raw || loader->jittered) {
         uint8_t *own = o->raw ? batch->bytes + i * n_values : w->bytes;
         memcpy(own, bytes, (size_t)n_values);
-        if (loader->jittered) jitter(loader, batch, i, own);
+        if (loader->jittered) jitter_sample(loader, batch, i, own);
         bytes = own;
     }
     float *pixels = o->raw ? NULL : batch->pixels + i * n_values;
@@ -122,9 +122,9 @@ static void put_sample(worker_t *w, slot_t *slot, int64_t i, const dataset_sampl
         warp_pixels(&map, w->image, info->height, info->width, info->channels, pixels);
 }
 
-/* The sample at `index`, or the first behind it that can be read; *index: which it is. Each is tried in any
- * case: of some only a part is damaged, and whether that is seen must not depend on who else has seen it by
- * now. */
+/* Reads the sample at *index or the first readable one after it, and sets *index to it. Samples that are
+ * known to be corrupt are tried again: damage may affect only a part, and results must not depend on what
+ * other threads have seen so far. */
 static err_t read_sample(worker_t *w, int64_t epoch, int64_t *index, float *targets, dataset_sample_t *out)
 {
     const loader_options_t *o = &w->loader->options;

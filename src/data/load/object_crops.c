@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Decides which annotated objects are samples, lists them, and hands the list to other ranks as bytes. */
+/* Lists the annotated objects that are samples, and serialises the list for other ranks. */
 #include "data/load/object_crops.h"
 
 #include <math.h>
@@ -44,7 +44,6 @@ void object_crops_free(object_crops_t *crops)
     for (split_t split = 0; split < SPLIT_COUNT; split++) mem_free(&crops->of[split]);
 }
 
-/* The objects of both splits, and how many they are. */
 err_t object_crops_save(const object_crops_t *crops, const int64_t *n, void **bytes, int64_t *n_bytes)
 {
     size_t n_tail = (size_t)(n[SPLIT_TRAIN] + n[SPLIT_VAL]) * sizeof(object_crop_t) + SPLIT_COUNT * sizeof *n;
@@ -67,7 +66,7 @@ err_t object_crops_restore(const char *bytes, int64_t *n_bytes, object_crops_t *
     if (left >= 0) memcpy(count, bytes + left, sizeof count);
     if (left < 0 || count[SPLIT_TRAIN] < 0 || count[SPLIT_TRAIN] > most || count[SPLIT_VAL] < 0 ||
         count[SPLIT_VAL] > most - count[SPLIT_TRAIN])
-        RAISE(ERR_DATA, "the list of objects from rank 0 has another length than it says");
+        RAISE(ERR_DATA, "the list of objects from rank 0 is damaged: its lengths do not match");
     left -= (count[SPLIT_TRAIN] + count[SPLIT_VAL]) * (int64_t)sizeof(object_crop_t);
     const char *at = bytes + left;
     for (split_t split = 0; split < SPLIT_COUNT; split++) {
@@ -87,12 +86,12 @@ err_t object_crops_check(const source_t *source, const object_crops_t *crops, co
         for (int64_t i = 0; i < n[split]; i++)
             if (crops->of[split][i].image < 0 || crops->of[split][i].annotation < 0 ||
                 crops->of[split][i].image >= source->n_samples[split])
-                RAISE(ERR_DATA, "the list of objects from rank 0 names images that the source does not have");
+                RAISE(ERR_DATA, "the list of objects from rank 0 refers to unknown images");
     return ERR_OK;
 }
 
-/* [from, from + length) with a margin, cut to [0, end), at least 1 long. */
-static void widen(double *from, double *length, double end)
+/* Extends [from, from + length) by the margin and clips it to [0, end); at least 1 long. */
+static void add_margin(double *from, double *length, double end)
 {
     double to = fmin(*from + *length * (1 + TRANSFORM_MARGIN), end);
     *from = fmax(*from - *length * TRANSFORM_MARGIN, 0);
@@ -105,7 +104,7 @@ image_rect_t object_crops_region(const annotation_t *object, const image_info_t 
     const double *stored = object->box;
     image_rect_t box = orient_to_shown(info->orientation, info->stored_width, info->stored_height,
                                        (image_rect_t){stored[0], stored[1], stored[2], stored[3]});
-    widen(&box.x, &box.width, (double)info->width);
-    widen(&box.y, &box.height, (double)info->height);
+    add_margin(&box.x, &box.width, (double)info->width);
+    add_margin(&box.y, &box.height, (double)info->height);
     return box;
 }

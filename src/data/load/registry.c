@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The kinds of datasets, and how the kind is found from --data. Opening is left to each kind. */
+/* The kinds of datasets, and the choice of the kind from --data. Opening is left to each kind. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 enum { WHY_MAX = 128 };
 
-/* One of MNIST's four files is enough: what is wrong with the others is that kind's to say. */
+/* One of MNIST's four files is enough; that kind then reports what is wrong with the others. */
 static const dataset_ops_t *folder_kind(const char *where)
 {
     char path[FS_PATH_MAX];
@@ -31,14 +31,14 @@ static const dataset_ops_t *built_in(const char *where)
 err_t dataset_choose(const char *option, char *where, char *why)
 {
     if (option) {
-        if (!*option) RAISE(ERR_USAGE, "--data is empty; it takes a folder, digits, or synthetic");
+        if (!*option) RAISE(ERR_USAGE, "--data is empty; expected a folder, digits, or synthetic");
         TRY(fs_join(where, "", option));
         snprintf(why, WHY_MAX, "from --data");
         if (built_in(option) || fs_is_folder(option)) return ERR_OK;
         RAISE(ERR_DATA,
-              "--data %s: %s; --data takes a folder of images, shards of them, a folder with IDX files "
-              "(data/fetch_mnist.sh downloads MNIST), digits, or synthetic",
-              option, fs_exists(option) ? "this is not a folder" : "there is no such folder");
+              "--data %s: %s; expected a folder of images, of shards, or of IDX files (data/fetch_mnist.sh "
+              "downloads MNIST), digits, or synthetic",
+              option, fs_exists(option) ? "not a folder" : "no such folder");
     }
     const char *root = getenv("DPTRAIN_DATA");
     if (root && *root) {
@@ -51,7 +51,7 @@ err_t dataset_choose(const char *option, char *where, char *why)
     if (fs_is_folder(where)) return ERR_OK;
     snprintf(where, FS_PATH_MAX, "digits");
     snprintf(why, WHY_MAX,
-             "built in, as there is no folder %sdata/mnist; data/fetch_mnist.sh downloads MNIST",
+             "built in, because %sdata/mnist does not exist; data/fetch_mnist.sh downloads MNIST",
              root && *root ? "$DPTRAIN_DATA/mnist or " : "");
     return ERR_OK;
 }
@@ -91,7 +91,7 @@ err_t dataset_open_watched(const char *where, const transform_settings_t *settin
         return err;
     }
     dataset->watch = NULL;
-    if (!dataset->ops->read) dataset_measure(dataset); /* which opening may have chosen */
+    if (!dataset->ops->read) dataset_measure(dataset); /* opening may have replaced ops */
     *out = dataset;
     return ERR_OK;
 }
@@ -109,7 +109,7 @@ err_t dataset_save(const dataset_t *dataset, void **bytes, int64_t *n_bytes)
 err_t dataset_restore(const transform_settings_t *settings, void **bytes, int64_t n_bytes, dataset_t **out)
 {
     dataset_t *dataset = NULL;
-    TRY(new_dataset(&dataset_images, &dataset)); /* no other kind is shared */
+    TRY(new_dataset(&dataset_images, &dataset)); /* the only kind that is shared */
     err_t err = dataset->ops->restore(dataset, settings ? settings : &by_default, bytes, n_bytes);
     if (err == ERR_OK)
         *out = dataset;

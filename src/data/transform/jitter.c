@@ -1,28 +1,27 @@
 /* SPDX-License-Identifier: MIT */
-/* Brightness, contrast and saturation in that order, as factors on 8-bit RGB; grey is Rec. 601 luma. The
- * factors are drawn in transform.c. */
+/* Scales brightness, contrast and saturation of 8-bit pixels. transform.c draws the factors. */
 #include "data/transform/jitter.h"
 
 #include "base/err.h"
 
-static inline float cut(float value)
+static inline float clip_byte(float value)
 {
     return value < 0 ? 0 : value > 255 ? 255 : value;
 }
 
-static inline float grey(float r, float g, float b)
+static inline float grey_of(float r, float g, float b)
 {
     return 0.299f * r + 0.587f * g + 0.114f * b;
 }
 
-/* Of the image after its brightness was changed. */
+/* After the change of brightness. */
 static float mean_grey(const uint8_t *pixels, int64_t n_pixels, int64_t channels, float brightness)
 {
     double sum = 0;
     for (const uint8_t *p = pixels; p < pixels + channels * n_pixels; p += channels)
-        sum += (double)(channels == 1
-                            ? cut(brightness * p[0])
-                            : grey(cut(brightness * p[0]), cut(brightness * p[1]), cut(brightness * p[2])));
+        sum += (double)(channels == 1 ? clip_byte(brightness * p[0])
+                                      : grey_of(clip_byte(brightness * p[0]), clip_byte(brightness * p[1]),
+                                                clip_byte(brightness * p[2])));
     return (float)(sum / (double)n_pixels);
 }
 
@@ -34,8 +33,8 @@ void jitter_apply(const jitter_t *factors, uint8_t *pixels, int64_t n_pixels, in
     const float mean = c == 1 ? 0 : mean_grey(pixels, n_pixels, channels, b);
     for (uint8_t *p = pixels; p < pixels + channels * n_pixels; p += channels) {
         float v[3];
-        for (int k = 0; k < channels; k++) v[k] = cut(mean + (cut(b * p[k]) - mean) * c);
-        const float g = channels == 1 ? v[0] : grey(v[0], v[1], v[2]);
-        for (int k = 0; k < channels; k++) p[k] = (uint8_t)(cut(g + (v[k] - g) * s) + 0.5f);
+        for (int k = 0; k < channels; k++) v[k] = clip_byte(mean + (clip_byte(b * p[k]) - mean) * c);
+        const float g = channels == 1 ? v[0] : grey_of(v[0], v[1], v[2]);
+        for (int k = 0; k < channels; k++) p[k] = (uint8_t)(clip_byte(g + (v[k] - g) * s) + 0.5f);
     }
 }

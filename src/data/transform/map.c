@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Affine maps made, composed and inverted; points and boxes under them. */
+/* Creates, composes and inverts affine maps, and applies them to points and boxes. */
 #include "data/transform/map.h"
 
 #include <math.h>
@@ -19,7 +19,7 @@ map_t map_crop(map_size_t in, image_rect_t part, map_size_t out, image_rect_t at
                    .in = in};
 }
 
-/* About the centres there is no shift; unit steps give the matrix. */
+/* The matrix is read off unit steps; about the centres there is no shift. */
 map_t map_orient(int orientation, map_size_t stored)
 {
     const int64_t w = stored.width, h = stored.height;

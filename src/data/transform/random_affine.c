@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Options of random affine maps, what is drawn of them, and its matrix. */
+/* The options of random affine maps, their random draws, and the matrix. */
 #include "data/transform/random_affine.h"
 
 #include <math.h>
 
 #include "base/rng.h"
 
-/* A right angle of shear or a zoom by 0 would leave nothing of the image. */
+/* The limits exclude a shear of 90° and a zoom by 0, which would leave nothing of the image. */
 #define FIELD(name) offsetof(random_affine_ranges_t, name)
 const opt_t random_affine_option_table[] = {
     {"augment-rotate", OPT_REAL, FIELD(rotate_deg), "0", 0, 180, NULL, "DEG",
@@ -42,10 +42,10 @@ static double draw_signed(rng_t *rng)
 random_affine_t random_affine_draw(const random_affine_ranges_t *ranges, uint64_t seed, int64_t epoch,
                                    int64_t index)
 {
-    enum { N_WORDS = 8 }; /* the 7 drawn here, rounded up to whole blocks */
+    enum { N_WORDS = 8 }; /* 7 words, rounded up to whole blocks */
     rng_t rng = rng_new(seed, RNG_AUGMENT, (uint64_t)index);
     rng.position = (uint64_t)epoch * N_WORDS;
-    /* One statement each: the order of initialisers is not the order of calls. */
+    /* Separate statements, because the order of calls in initialisers is unspecified. */
     random_affine_t drawn;
     drawn.rotate_deg = ranges->rotate_deg * draw_signed(&rng);
     drawn.shift_rows = ranges->shift * draw_signed(&rng);

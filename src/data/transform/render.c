@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The pixels of a transform, from what the decoder delivered: resized at once, or resized and then warped. */
+/* Applies a transform to decoded pixels: either resizes them, or resizes and then warps them. */
 #include "data/transform/render.h"
 
 #include <math.h>
@@ -12,22 +12,10 @@ void render_scratch_free(render_scratch_t *scratch)
 {
     resize_scratch_free(&scratch->resize);
     mem_free(&scratch->rgb);
-    scratch->n_rgb = 0;
 }
 
-static err_t make_room(render_scratch_t *scratch, int64_t n_pixels)
-{
-    size_t n_bytes = 3 * (size_t)n_pixels;
-    if (n_bytes <= scratch->n_rgb) return ERR_OK;
-    mem_free(&scratch->rgb);
-    scratch->n_rgb = 0;
-    TRY(mem_new(n_bytes, "an image", &scratch->rgb));
-    scratch->n_rgb = n_bytes;
-    return ERR_OK;
-}
-
-/* [*from, *from + *length) with a margin, in whole pixels within [low, high), at least one; the number of
- * steps of that length that it has. */
+/* Extends [*from, *from + *length) by one step on each side, to whole pixels within [low, high), at least
+ * one. Returns its length in steps. */
 static int64_t cut_out(double *from, double *length, double step, double low, double high)
 {
     const double first = fmin(fmax(floor(*from - step), low), high - 1);
@@ -38,7 +26,7 @@ static int64_t cut_out(double *from, double *length, double step, double low, do
     return n < RESIZE_MAX ? (int64_t)n : RESIZE_MAX;
 }
 
-/* A step of the square is this far in the image, along its rows and columns; not less than a pixel. */
+/* The length in the image of one pixel of the square, at least a pixel. */
 static double step_of(double along, double across)
 {
     return fmax(hypot(along, across), 1);
@@ -71,7 +59,7 @@ static err_t render_resized(const transform_t *t, const image_t *decoded, image_
                             render_scratch_t *scratch, uint8_t *rgb)
 {
     bool whole = t->width == t->size && t->height == t->size;
-    if (!whole) TRY(make_room(scratch, t->width * t->height));
+    if (!whole) TRY(mem_grow(t->width * t->height, 3, "an image", &scratch->rgb));
     uint8_t *to = whole ? rgb : scratch->rgb;
     TRY(resize(decoded, place, t->mirror, t->width, t->height, &scratch->resize, to));
     jitter_apply(&t->jitter, to, t->width * t->height, 3);
@@ -79,7 +67,7 @@ static err_t render_resized(const transform_t *t, const image_t *decoded, image_
     return ERR_OK;
 }
 
-/* Grey where the map leaves the part. */
+/* Draws grey where the map leaves the part. */
 static void put_borders(const transform_t *t, const map_t *map, uint8_t *rgb)
 {
     const image_rect_t part = t->part;
@@ -99,7 +87,7 @@ static err_t render_warped(const transform_t *t, map_size_t size, const image_t 
     const image_rect_t whole = {0, 0, (double)w.width, (double)w.height};
     const map_t map = transform_map(t, size), crop = map_crop(window, whole, size, w.part, false);
     const map_t to_window = map_compose(&map, &crop);
-    TRY(make_room(scratch, w.width * w.height));
+    TRY(mem_grow(w.width * w.height, 3, "an image", &scratch->rgb));
     TRY(resize(decoded, place, false, w.width, w.height, &scratch->resize, scratch->rgb));
     warp_rgb(&to_window, scratch->rgb, rgb);
     jitter_apply(&t->jitter, rgb, t->size * t->size, 3);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of options for images, and what its defaults stand for. */
+/* The table of transform options, and the resolution of its defaults. */
 #include "data/transform/settings.h"
 
 #include <stdio.h>
@@ -16,17 +16,15 @@ const opt_t transform_option_table[] = {
     {"input-size", OPT_INT, FIELD(input_size), NULL, 8, RESIZE_MAX, NULL, "N",
      "height and width of the model's input, in pixels [224]", OPT_COMMON},
     {"task", OPT_CHOICE, FIELD(task), "auto", 0, 0, tasks, NULL,
-     "classify: one class per image; multilabel: any number of classes per image (COCO); crops: one image "
-     "per annotated object; auto: multilabel with annotations, else classify",
+     "labels: one class per image, several (COCO), or one per annotated object; auto: by the data",
      OPT_COMMON},
     {"crop", OPT_CHOICE, FIELD(crop), "auto", 0, 0, crops, NULL,
-     "training crop: random area, center, or the whole image padded (letterbox) or stretched (warp); auto: "
-     "random; for IDX files and digits: whole images",
+     "training crop: a random part, the center, all with borders, or all stretched; auto: random; IDX files and digits: all",
      OPT_MORE},
     {"crop-scale", OPT_REAL, FIELD(crop_scale), NULL, 0.01, 1, NULL, "X",
      "minimum area of a random crop, relative to the image [0.08; multilabel 0.5, crops 0.25]", OPT_MORE},
     {"eval-crop", OPT_CHOICE, FIELD(eval_crop), "auto", 0, 0, eval_crops, NULL,
-     "evaluation crop; auto: center, or warp with annotations", OPT_MORE},
+     "evaluation crop; auto: center; with annotations: warp", OPT_MORE},
     {"flip", OPT_FLAG, FIELD(flip), "true", 0, 0, NULL, NULL,
      "random horizontal flip in training, with probability 1/2", OPT_MORE},
     {"jitter-brightness", OPT_REAL, FIELD(brightness), "0", 0, 1, NULL, "X",
@@ -38,7 +36,7 @@ const opt_t transform_option_table[] = {
 };
 const int n_transform_options = sizeof transform_option_table / sizeof transform_option_table[0];
 
-/* What CROP_AUTO and a crop_scale of 0 stand for. */
+/* The values of CROP_AUTO and a crop_scale of 0. */
 static const struct {
     transform_crop_t crop, eval_crop;
     double crop_scale;
@@ -48,7 +46,7 @@ static const struct {
     [TASK_CROPS] = {CROP_RANDOM, CROP_WARP, 0.25},
 };
 
-static int place_of(const char *word, const char *const *list)
+static int index_of(const char *word, const char *const *list)
 {
     for (int i = 0; list[i]; i++)
         if (strcmp(word, list[i]) == 0) return i;
@@ -59,9 +57,9 @@ static int place_of(const char *word, const char *const *list)
 transform_settings_t transform_settings(const transform_options_t *o)
 {
     return (transform_settings_t){.input_size = o->input_size,
-                                  .task = (transform_task_t)place_of(o->task, tasks),
-                                  .crop = (transform_crop_t)place_of(o->crop, crops),
-                                  .eval_crop = (transform_crop_t)place_of(o->eval_crop, crops),
+                                  .task = (transform_task_t)index_of(o->task, tasks),
+                                  .crop = (transform_crop_t)index_of(o->crop, crops),
+                                  .eval_crop = (transform_crop_t)index_of(o->eval_crop, crops),
                                   .crop_scale = o->crop_scale,
                                   .brightness = o->brightness,
                                   .contrast = o->contrast,
@@ -73,7 +71,7 @@ transform_settings_t transform_settings(const transform_options_t *o)
 err_t transform_check(const transform_options_t *o)
 {
     if (o->affine.flip && !o->flip)
-        RAISE(ERR_USAGE, "--augment-flip mirrors images and --no-flip forbids it; give one of them");
+        RAISE(ERR_USAGE, "--augment-flip and --no-flip contradict each other; give one of them");
     return ERR_OK;
 }
 
@@ -96,16 +94,16 @@ err_t transform_resolve_in_memory(transform_settings_t *s, int64_t channels, con
                                               : NULL;
     if (key)
         RAISE(ERR_USAGE,
-              "--%s%s%s is for folders of images and shards; %s has images of one size, which are shown "
-              "whole, or in random parts with --crop random",
+              "--%s%s%s applies to folders of images and shards; %s has images of one size, which are shown "
+              "whole or, with --crop random, in random parts",
               key, key[0] == 'c' ? " " : "", key[0] == 'c' ? crops[s->crop] : "", source);
     if (s->crop != CROP_RANDOM && s->crop_scale > 0)
-        RAISE(ERR_USAGE,
-              "--crop-scale is for --crop random, which %s is not shown with by default; give both", source);
+        RAISE(ERR_USAGE, "--crop-scale needs --crop random, which is not the default for %s; give both",
+              source);
     if (!(s->crop_scale > 0)) s->crop_scale = defaults[TASK_CLASSIFY].crop_scale;
     if (s->saturation > 0 && channels != 3)
-        RAISE(ERR_USAGE, "--jitter-saturation is for images in colour; those of %s have %lld channel%s",
-              source, (long long)channels, channels == 1 ? "" : "s");
+        RAISE(ERR_USAGE, "--jitter-saturation needs colour images; those of %s have %lld channel%s", source,
+              (long long)channels, channels == 1 ? "" : "s");
     return ERR_OK;
 }
 
@@ -113,7 +111,7 @@ err_t transform_resolve(transform_settings_t *s, bool has_annotations, const cha
 {
     if (s->task == TASK_AUTO) s->task = has_annotations ? TASK_MULTILABEL : TASK_CLASSIFY;
     if (has_annotations != (s->task != TASK_CLASSIFY))
-        RAISE(ERR_USAGE, "--task %s wants images with %s, those of %s have %s; give --task %s",
+        RAISE(ERR_USAGE, "--task %s needs images with %s; those of %s have %s; give --task %s",
               tasks[s->task], has_annotations ? "labels" : "annotations", source,
               has_annotations ? "annotations" : "labels",
               has_annotations ? "multilabel or crops" : "classify");
@@ -121,7 +119,7 @@ err_t transform_resolve(transform_settings_t *s, bool has_annotations, const cha
     if (s->crop == CROP_AUTO) s->crop = defaults[s->task].crop;
     if (s->eval_crop == CROP_AUTO) s->eval_crop = defaults[s->task].eval_crop;
     if (s->crop != CROP_RANDOM && s->crop_scale > 0)
-        RAISE(ERR_USAGE, "--crop-scale is for --crop random, not %s", crops[s->crop]);
+        RAISE(ERR_USAGE, "--crop-scale needs --crop random, not %s", crops[s->crop]);
     if (!(s->crop_scale > 0)) s->crop_scale = defaults[s->task].crop_scale;
     return ERR_OK;
 }

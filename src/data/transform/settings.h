@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* How images are shown to a network: options, and the settings they become. Not collective; thread-safe. */
+/* Options and settings of image transforms. Not collective; thread-safe. */
 #ifndef DATA_TRANSFORM_SETTINGS_H
 #define DATA_TRANSFORM_SETTINGS_H
 
 #include "data/transform/random_affine.h"
 
-/* What is learnt of images. TASK_CLASSIFY: a label for each (image folders). TASK_MULTILABEL: a target for
- * each category, 1 where an object of it, or a crowd of them, is annotated in the image. TASK_CROPS: each
- * annotated object, but crowds and those of less than 32² pixels, is a sample of its own: its box,
- * TRANSFORM_MARGIN of its width and height wider on each side. TASK_AUTO: TASK_CLASSIFY where images have
- * labels, else TASK_MULTILABEL. */
+/* The learning task.
+ *
+ *   TASK_CLASSIFY    one label per image (image folders)
+ *   TASK_MULTILABEL  one target per category, 1 if the image has an annotated object or crowd of it
+ *   TASK_CROPS       each annotated object is a sample, except crowds and objects of less than 32² pixels: its
+ *                    box, extended by TRANSFORM_MARGIN of its width and height on each side
+ *   TASK_AUTO        TASK_CLASSIFY if images have labels, otherwise TASK_MULTILABEL */
 typedef enum transform_task {
     TASK_AUTO,
     TASK_CLASSIFY,
@@ -18,17 +20,19 @@ typedef enum transform_task {
     TASK_COUNT
 } transform_task_t;
 
-/* CROP_RANDOM: a random part, resized (see transform_random). CROP_CENTER: a square in the middle,
- * TRANSFORM_CENTER of the shorter side, which is what resizing the shorter side to 256/224 of the input and
- * cutting out the middle shows. CROP_LETTERBOX: the whole image in its proportions, with grey borders.
- * CROP_WARP: the whole image, stretched to the square. CROP_AUTO, by the task:
+/* The part of an image that is shown.
  *
- *   task         training                   evaluation
- *   classify     random, 0.08 of the area   center       as torchvision's references train on ImageNet
- *   multilabel   random, 0.5                warp         small parts lose objects that the targets still name
- *   crops        random, 0.25               warp         R-CNN warps regions (Girshick et al. 2014)
+ *   CROP_RANDOM     a random part, resized (transform_random)
+ *   CROP_CENTER     a centered square of TRANSFORM_CENTER of the shorter side: equivalent to resizing the
+ *                   shorter side to 256/224 of the input and cropping the center
+ *   CROP_LETTERBOX  the whole image in its proportions, with grey borders
+ *   CROP_WARP       the whole image, stretched to the square
+ *   CROP_AUTO       depends on the task:
  *
- * with the least share of the area that a random part has. */
+ *   task         training, minimum area   evaluation
+ *   classify     random, 0.08             center       as torchvision's references train on ImageNet
+ *   multilabel   random, 0.5              warp         small parts lose objects that the targets still name
+ *   crops        random, 0.25             warp         R-CNN warps regions (Girshick et al. 2014) */
 typedef enum transform_crop {
     CROP_AUTO,
     CROP_RANDOM,
@@ -48,18 +52,18 @@ typedef struct transform_options {
     const char *task, *crop, *eval_crop;
     double crop_scale, brightness, contrast, saturation;
     bool flip;
-    random_affine_ranges_t affine; /* has a table of its own, random_affine_option_table */
+    random_affine_ranges_t affine; /* set by random_affine_option_table */
 } transform_options_t;
 
 extern const opt_t transform_option_table[];
 extern const int n_transform_options;
 
-/* The same without pointers, to be sent to other ranks. All zero: the defaults. */
+/* The same without pointers, so that it can be sent to other ranks. Zeroed: the defaults. */
 typedef struct transform_settings {
     int64_t input_size; /* 0: TRANSFORM_INPUT_SIZE */
     transform_task_t task;
     transform_crop_t crop, eval_crop;
-    double crop_scale; /* least share of the area; 0: the task's */
+    double crop_scale; /* minimum area of a random part; 0: the task's */
     double brightness, contrast, saturation;
     bool no_flip;
     random_affine_ranges_t affine;
@@ -67,24 +71,24 @@ typedef struct transform_settings {
 
 transform_settings_t transform_settings(const transform_options_t *options);
 
-/* ERR_USAGE: what contradicts itself whatever the images are. */
+/* ERR_USAGE: options that contradict each other for any images. */
 err_t transform_check(const transform_options_t *options);
 
-/* For images of any size, in folders and shards. Fills in all that is left open. source: what it is called in
- * messages. ERR_USAGE: a task that labels, or the lack of them, do not allow; a least share without random
+/* Resolves the defaults for images of any size, in folders and shards. source: its name in messages.
+ * ERR_USAGE: a task that needs labels or annotations that the source lacks, or crop_scale without random
  * crops. */
 err_t transform_resolve(transform_settings_t *settings, bool has_annotations, const char *source);
 
-/* For images of one size in memory, which are shown whole in evaluation, and in training where there is no
- * random crop. ERR_USAGE: what would change their size or targets, or grey images' saturation. */
+/* Resolves the defaults for images of one size in memory, which are shown whole except for random crops in
+ * training. ERR_USAGE: settings that would change their size or targets, or the saturation of grey images. */
 err_t transform_resolve_in_memory(transform_settings_t *settings, int64_t channels, const char *source);
 
-/* Whether images in memory are moved by maps, and whether their colours are changed. */
+/* Whether images in memory are moved by maps, and whether their colours are jittered. */
 bool transform_moves(const transform_settings_t *settings);
 bool transform_jitters(const transform_settings_t *settings);
 
-/* For people, of resolved settings: "multilabel; training: random parts of at least 0.5, mirrored;
- * evaluation: warp". */
+/* A human-readable description of resolved settings: "multilabel; training: random parts of at least 0.5,
+ * mirrored; evaluation: warp". */
 void transform_describe(const transform_settings_t *settings, char *out, size_t n_bytes);
 
 #endif

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-/* Transforms drawn by chance, and those of evaluation. */
+/* Draws random transforms for training, and computes fixed ones for evaluation. */
 #include "data/transform/transform.h"
 
 #include <math.h>
 
 #include "base/rng.h"
 
-static int64_t clamp(int64_t value, int64_t low, int64_t high)
+static int64_t clamp_int64(int64_t value, int64_t low, int64_t high)
 {
     return value < low ? low : value > high ? high : value;
 }
 
-/* The part in the middle that is so wide and high. */
-static image_rect_t middle(image_rect_t region, double width, double height)
+/* The centered part of this size. */
+static image_rect_t center_part(image_rect_t region, double width, double height)
 {
     return (image_rect_t){region.x + (region.width - width) / 2, region.y + (region.height - height) / 2,
                           width, height};
 }
 
-static transform_t show(int64_t size, transform_crop_t crop, image_rect_t region)
+static transform_t crop_fixed(int64_t size, transform_crop_t crop, image_rect_t region)
 {
     transform_t t = {.size = size,
                      .part = region,
@@ -28,10 +28,10 @@ static transform_t show(int64_t size, transform_crop_t crop, image_rect_t region
                      .bordered = crop == CROP_LETTERBOX};
     double shorter = fmin(region.width, region.height) * TRANSFORM_CENTER;
     double scale = (double)size / fmax(region.width, region.height);
-    if (crop == CROP_CENTER) t.part = middle(region, shorter, shorter);
+    if (crop == CROP_CENTER) t.part = center_part(region, shorter, shorter);
     if (crop != CROP_LETTERBOX) return t;
-    t.width = clamp(llrint(region.width * scale), 1, size);
-    t.height = clamp(llrint(region.height * scale), 1, size);
+    t.width = clamp_int64(llrint(region.width * scale), 1, size);
+    t.height = clamp_int64(llrint(region.height * scale), 1, size);
     t.left = (size - t.width) / 2;
     t.top = (size - t.height) / 2;
     return t;
@@ -48,10 +48,10 @@ map_t transform_map(const transform_t *t, map_size_t image)
 
 transform_t transform_fixed(const transform_settings_t *s, image_rect_t region)
 {
-    return show(s->input_size, s->eval_crop, region);
+    return crop_fixed(s->input_size, s->eval_crop, region);
 }
 
-/* The words of a transform: of each try an area and a ratio, then the place, and the rest. */
+/* The random words of a transform: area and ratio of each try, then these. */
 enum {
     WORD_LEFT = 2 * TRANSFORM_TRIES,
     WORD_TOP,
@@ -73,20 +73,20 @@ static image_rect_t random_part(const double *words, double min_scale, image_rec
         double ratio = exp(log_min + (log_max - log_min) * words[2 * i + 1]);
         double width = rint(sqrt(area * ratio)), height = rint(sqrt(area / ratio));
         if (width < 1 || height < 1 || width > region.width || height > region.height) continue;
-        /* All whole places with the same probability. */
+        /* All whole-pixel positions are equally likely. */
         double left = floor(words[WORD_LEFT] * (floor(region.width - width) + 1));
         double top = floor(words[WORD_TOP] * (floor(region.height - height) + 1));
         return (image_rect_t){region.x + left, region.y + top, width, height};
     }
     double ratio = region.width / region.height;
     if (ratio < min_ratio)
-        return middle(region, region.width, fmin(rint(region.width / min_ratio), region.height));
+        return center_part(region, region.width, fmin(rint(region.width / min_ratio), region.height));
     if (ratio > max_ratio)
-        return middle(region, fmin(rint(region.height * max_ratio), region.width), region.height);
+        return center_part(region, fmin(rint(region.height * max_ratio), region.width), region.height);
     return region;
 }
 
-static double factor(double word, double share)
+static double jitter_factor(double word, double share)
 {
     double low = fmax(1 - share, 0);
     return low + (1 + share - low) * word;
@@ -99,12 +99,12 @@ transform_t transform_random(const transform_settings_t *s, uint64_t seed, int64
     rng_t rng = rng_new(seed, RNG_TRANSFORM, (uint64_t)index);
     rng.position = (uint64_t)epoch * TRANSFORM_WORDS;
     for (int i = 0; i < TRANSFORM_WORDS; i++) words[i] = rng_uniform(&rng);
-    transform_t t = show(s->input_size, s->crop, region);
+    transform_t t = crop_fixed(s->input_size, s->crop, region);
     if (s->crop == CROP_RANDOM) t.part = random_part(words, s->crop_scale, region);
     t.mirror = !s->no_flip && words[WORD_MIRROR] < 0.5;
-    t.jitter.brightness = factor(words[WORD_BRIGHTNESS], s->brightness);
-    t.jitter.contrast = factor(words[WORD_CONTRAST], s->contrast);
-    t.jitter.saturation = factor(words[WORD_SATURATION], s->saturation);
+    t.jitter.brightness = jitter_factor(words[WORD_BRIGHTNESS], s->brightness);
+    t.jitter.contrast = jitter_factor(words[WORD_CONTRAST], s->contrast);
+    t.jitter.saturation = jitter_factor(words[WORD_SATURATION], s->saturation);
     t.moved = random_affine_moves(&s->affine);
     if (!t.moved) return t;
     random_affine_ranges_t ranges = s->affine;

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Transforms of images: which part of one a network is shown, and how it is changed on the way. Not
- * collective; thread-safe.
+/* Image transforms: the part of an image that a network sees, and its changes. Not collective; thread-safe.
  *
- * A random transform is a function of (seed, epoch, dataset index) alone: ranks, threads, the batch and the
- * order in which samples are read have no part in it, and a resumed run sees what an unbroken one would have
- * seen. */
+ * A random transform depends only on (seed, epoch, dataset index), not on ranks, threads, batches or the
+ * order of reading, so a resumed run sees the same images as an uninterrupted one. */
 #ifndef DATA_TRANSFORM_TRANSFORM_H
 #define DATA_TRANSFORM_TRANSFORM_H
 
@@ -13,39 +11,41 @@
 #include "data/transform/settings.h"
 
 typedef struct transform {
-    int64_t size;                     /* the input: a square of size × size pixels */
-    image_rect_t part;                /* of the image, in its pixels as shown */
-    int64_t left, top, width, height; /* where it goes in the input's square; the rest is TRANSFORM_GREY */
+    int64_t size;                     /* the network's input: size × size pixels */
+    image_rect_t part;                /* of the image as shown */
+    int64_t left, top, width, height; /* of the part in the input; the rest is TRANSFORM_GREY */
     bool mirror;
     jitter_t jitter;
-    bool bordered;   /* nothing beyond the part is shown, grey is */
-    bool moved;      /* whether the following has been drawn: otherwise all is crop, scale and flip */
-    affine_t affine; /* of the square (random_affine.h) */
+    bool bordered;   /* show grey beyond the part */
+    bool moved;      /* affine is set; otherwise only crop, scale and flip */
+    affine_t affine; /* of the input (random_affine.h) */
 } transform_t;
 
-/* All of it as one map, from the input's square to an image of this size: affine, then flip and crop. */
+/* The transform as one map from the input to an image of this size: affine, then flip and crop. */
 map_t transform_map(const transform_t *transform, map_size_t image);
 
-/* region: what there is to show, a whole image or an object, at least one pixel wide and high. settings:
- * resolved. */
+/* The transform for evaluation.
+ *
+ *   settings  resolved
+ *   region    the whole image or an object, at least one pixel wide and high */
 transform_t transform_fixed(const transform_settings_t *settings, image_rect_t region);
 
-/* CROP_RANDOM is torchvision's RandomResizedCrop, its formulas and its order: ten tries of an area uniform in
- * [crop_scale, 1] of the region's and a ratio of width to height whose logarithm is uniform between those of
- * 3/4 and 4/3; the first that fits is put at a uniform place; where none does, the middle at the nearest such
- * ratio. Other crops are transform_fixed's. Then mirrored with probability 1/2, and factors of brightness,
- * contrast and saturation, each uniform in 1 ± its setting, but not below 0. Where settings->affine moves
- * images, it does so with the square that all of this gives, as random_affine_draw says; flips are the above.
+/* The transform for training. CROP_RANDOM is torchvision's RandomResizedCrop: ten tries of an area uniform in
+ * [crop_scale, 1] of the region's and an aspect ratio whose logarithm is uniform between those of 3/4 and
+ * 4/3; the first that fits is placed uniformly; if none fits, a centered part with the nearest such ratio is
+ * used. Other crops are transform_fixed's. Then the image is mirrored with probability 1/2, and brightness,
+ * contrast and saturation get factors uniform in 1 ± their settings, but not below 0. If settings->affine
+ * moves images, the resulting square is moved by random_affine_draw's map without its flip.
  *
- * Each dataset index has a substream of its own of (seed, RNG_TRANSFORM), and each epoch the next
- * TRANSFORM_WORDS words of it; every use has a word of its own, whether it is on or not. */
+ * Each dataset index has its own substream of (seed, RNG_TRANSFORM), and each epoch uses the next
+ * TRANSFORM_WORDS words of it; every option has its own word, even if it is off. */
 enum { TRANSFORM_TRIES = 10, TRANSFORM_WORDS = 28 };
 transform_t transform_random(const transform_settings_t *settings, uint64_t seed, int64_t epoch,
                              int64_t index, image_rect_t region);
 
-/* The map of an image in memory, whose size stays: random_affine_draw's with its flip, of a part of the image
- * where CROP_RANDOM is set. Factors of its colours are transform_random's. settings:
- * transform_resolve_in_memory's. */
+/* The map of an image in memory, whose size does not change: random_affine_draw's with its flip, applied to a
+ * random part with CROP_RANDOM. Colour factors are transform_random's. settings: from
+ * transform_resolve_in_memory. */
 affine_t transform_in_memory(const transform_settings_t *settings, uint64_t seed, int64_t epoch,
                              int64_t index, map_size_t image);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Applies an affine map to float images with bilinear sampling, and to masks by nearest sampling. Interior and
- * border pixels take separate loops. */
+/* Applies an affine map to images with bilinear sampling, and to masks with nearest sampling. Interior and
+ * border pixels of float images take separate loops. */
 #include "data/transform/warp.h"
 
 #include <math.h>
@@ -9,8 +9,8 @@
 
 #include "base/err.h"
 
-/* Positions in the input are fixed-point, 32 bits of fraction: steps add up without error, the integer part
- * is a shift, and what is a whole number but for the last bits of sin and cos becomes one. */
+/* Positions in the input are fixed-point with 32 fraction bits: steps add up without error, the integer part
+ * is a shift, and the last bits of sin and cos are rounded away. */
 enum { FRACTION_BITS = 32 };
 
 static int64_t to_fixed(double value)
@@ -25,7 +25,7 @@ typedef struct warp {
     int64_t row_end, col_end; /* the last row's and column's position */
 } warp_t;
 
-/* From offsets about the centre to rows and columns. */
+/* Converts offsets about the centres to rows and columns. */
 static warp_t make_warp(const affine_t *map, map_size_t out, map_size_t in)
 {
     const double *m = map->matrix;
@@ -47,15 +47,15 @@ static warp_t make_warp(const affine_t *map, map_size_t out, map_size_t in)
                     .col_end = (in.width - 1) << FRACTION_BITS};
 }
 
-/* The fraction as a float: its upper 24 bits, which a float holds exactly. */
-static inline float fraction(int64_t position)
+/* The upper 24 bits of the fraction, which a float holds exactly. */
+static inline float fraction_of(int64_t position)
 {
     return (float)(int32_t)((uint32_t)position >> 8) * 0x1p-24f;
 }
 
-/* `right` and `below`: distances to the neighbours. A fraction of 0 gives the pixel itself, bit for bit. */
-static inline void blend(const float *p, int64_t right, int64_t below, float col_part, float row_part,
-                         int64_t channels, float *out)
+/* right, below: distances to the neighbours. A fraction of 0 yields the pixel itself, bit for bit. */
+static inline void blend_pixels(const float *p, int64_t right, int64_t below, float col_part, float row_part,
+                                int64_t channels, float *out)
 {
     for (int64_t k = 0; k < channels; k++) {
         float upper = p[k] + col_part * (p[right + k] - p[k]);
@@ -64,31 +64,31 @@ static inline void blend(const float *p, int64_t right, int64_t below, float col
     }
 }
 
-static inline int64_t clamp(int64_t position, int64_t end)
+static inline int64_t clamp_position(int64_t position, int64_t end)
 {
     return position < 0 ? 0 : position > end ? end : position;
 }
 
-/* Anywhere: a position outside is moved to the border, and on the last row or column the neighbour is itself.
- */
+/* For any position: one outside moves to the border, and the last row and column are their own neighbours. */
 static inline void sample_border(const warp_t *t, const float *in, int64_t row, int64_t col, int64_t channels,
                                  float *out)
 {
-    row = clamp(row, t->row_end);
-    col = clamp(col, t->col_end);
+    row = clamp_position(row, t->row_end);
+    col = clamp_position(col, t->col_end);
     int64_t i = row >> FRACTION_BITS, j = col >> FRACTION_BITS;
-    blend(in + (i * t->width + j) * channels, j < t->width - 1 ? channels : 0,
-          i < t->height - 1 ? t->width * channels : 0, fraction(col), fraction(row), channels, out);
+    blend_pixels(in + (i * t->width + j) * channels, j < t->width - 1 ? channels : 0,
+                 i < t->height - 1 ? t->width * channels : 0, fraction_of(col), fraction_of(row), channels,
+                 out);
 }
 
-/* All four neighbours exist; one comparison each, as a negative position is a huge unsigned one. */
+/* All four neighbours exist. A negative position is a huge unsigned one. */
 static inline bool is_inside(const warp_t *t, int64_t row, int64_t col)
 {
     return (uint64_t)row < (uint64_t)t->row_end && (uint64_t)col < (uint64_t)t->col_end;
 }
 
-/* A line meets the (convex) inside in one stretch: the border's pixels are taken from both ends until it is
- * reached, and the stretch needs no tests. */
+/* The inside is convex, so a line crosses it in one stretch: border pixels are taken from both ends until it
+ * is reached, and the stretch needs no tests. */
 static inline __attribute__((always_inline)) void warp_rows(const warp_t *t, const float *in,
                                                             int64_t channels, float *out)
 {
@@ -102,8 +102,9 @@ static inline __attribute__((always_inline)) void warp_rows(const warp_t *t, con
                           out + (end - 1) * channels);
         int64_t row = row0 + j * t->row_j, col = col0 + j * t->col_j;
         for (; j < end; j++, row += t->row_j, col += t->col_j)
-            blend(in + ((row >> FRACTION_BITS) * t->width + (col >> FRACTION_BITS)) * channels, channels,
-                  t->width * channels, fraction(col), fraction(row), channels, out + j * channels);
+            blend_pixels(in + ((row >> FRACTION_BITS) * t->width + (col >> FRACTION_BITS)) * channels,
+                         channels, t->width * channels, fraction_of(col), fraction_of(row), channels,
+                         out + j * channels);
     }
 }
 
@@ -112,7 +113,7 @@ void warp_pixels(const affine_t *map, const float *in, int64_t height, int64_t w
 {
     const map_size_t size = {height, width};
     const warp_t t = make_warp(map, size, size);
-    /* Grey and colour with the count known to the compiler. */
+    /* Specialised for constant channel counts. */
     if (channels == 1)
         warp_rows(&t, in, 1, out);
     else if (channels == 3)
@@ -123,11 +124,11 @@ void warp_pixels(const affine_t *map, const float *in, int64_t height, int64_t w
 
 static inline void sample_rgb(const warp_t *t, const uint8_t *in, int64_t row, int64_t col, uint8_t *out)
 {
-    row = clamp(row, t->row_end);
-    col = clamp(col, t->col_end);
+    row = clamp_position(row, t->row_end);
+    col = clamp_position(col, t->col_end);
     const int64_t i = row >> FRACTION_BITS, j = col >> FRACTION_BITS;
     const int64_t right = j < t->width - 1 ? 3 : 0, below = i < t->height - 1 ? 3 * t->width : 0;
-    const float row_part = fraction(row), col_part = fraction(col);
+    const float row_part = fraction_of(row), col_part = fraction_of(col);
     const uint8_t *p = in + 3 * (i * t->width + j);
     for (int k = 0; k < 3; k++, p++) {
         float upper = (float)p[0] + col_part * (float)(p[right] - p[0]);
@@ -144,8 +145,8 @@ void warp_rgb(const map_t *map, const uint8_t *in, uint8_t *out)
             sample_rgb(&t, in, t.row0 + i * t.row_i + j * t.row_j, t.col0 + i * t.col_i + j * t.col_j, out);
 }
 
-/* A place on the edge of two pixels is the right or the lower one's, which rounding must not decide. */
-static inline double to_right(double position)
+/* A sample on the edge of two pixels belongs to the right or lower one, regardless of rounding. */
+static inline double nudge_right(double position)
 {
     return position + 0x1p-24;
 }
@@ -158,7 +159,7 @@ void warp_mask(const map_t *map, const uint8_t *in, int side, uint8_t *out)
     for (int64_t i = 0; i < side * map->out.height; i++)
         for (int64_t j = 0; j < side * map->out.width; j++) {
             const map_point_t p = map_point(map, ((double)j + 0.5) * step, ((double)i + 0.5) * step);
-            const double x = to_right(p.x), y = to_right(p.y);
+            const double x = nudge_right(p.x), y = nudge_right(p.y);
             if (!(x >= 0 && y >= 0 && x < width && y < height)) continue;
             out[i / side * map->out.width + j / side] += in[(int64_t)y * map->in.width + (int64_t)x];
         }
