@@ -120,7 +120,7 @@ static void test_plain_bad(void)
     bytes[2] = 8;
     bytes[7] = 0;
     put(bytes, N_HEADER);
-    OK(bad("holds nothing"), "zero samples");
+    OK(bad("holds no values"), "zero samples");
     memset(bytes + 4, 0xff, 12);
     put(bytes, N_FILE);
     OK(refused(3, INT64_MAX, ERR_DATA, "more than"), "sizes whose product overflows");
@@ -178,7 +178,7 @@ static void test_packed_bad(void)
     put(packed, pack(longer, N_FILE + 1, packed, sizeof packed));
     OK(bad("follow"), "a trailing byte inside the gzip data");
     put(packed, pack(good, N_FILE - 1, packed, sizeof packed));
-    OK(bad("59 bytes of values, where its header says 5×3×4 = 60"), "a short payload inside whole gzip data");
+    OK(bad("59 bytes of values, but its header says 5×3×4 = 60"), "a short payload inside whole gzip data");
 
     /* A count of 4 GB on a small file must cost no such memory: the data ends long before. */
     memcpy(longer, "\0\0\10\1\377\377\377\377", 8);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Dispatch to a kind of dataset, and what all kinds share: hash, mean and standard deviation. Choosing the
- * kind is left to data/load/registry.c. */
+/* Dispatches calls to the kind of dataset, and computes hash, mean and standard deviation.
+ * data/load/registry.c chooses the kind. */
 #include "data/dataset/dataset.h"
 
 #include <inttypes.h>
@@ -52,10 +52,10 @@ err_t dataset_read(dataset_reader_t *reader, const dataset_request_t *request, d
     return ERR_OK;
 }
 
-/* Exact counts first, so that the result does not depend on an order of summation. */
+/* Counts values exactly, so that the result does not depend on the order of summation. */
 static void measure_pixels(const uint8_t *pixels, int64_t n, double *mean, double *std)
 {
-    int64_t histogram[4][256] = {{0}}; /* four, as increments of one counter in a row wait for each other */
+    int64_t histogram[4][256] = {{0}}; /* four, because consecutive increments of one counter stall */
     for (int64_t i = 0; i < n; i++) histogram[i % 4][pixels[i]]++;
     int64_t sum = 0;
     for (int v = 0; v < 256; v++) {
@@ -88,7 +88,7 @@ void dataset_measure(dataset_t *dataset)
         snprintf(sizes, sizeof sizes, "%" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %d",
                  info->n_samples[SPLIT_TRAIN], info->n_samples[SPLIT_VAL], info->height, info->width,
                  info->channels, info->n_classes);
-    /* Each part is hashed with the hash of those before it as the seed. */
+    /* Seeds each part's hash with that of the preceding parts. */
     uint64_t hash = XXH3_64bits(sizes, (size_t)n_sizes);
     for (split_t split = 0; split < SPLIT_COUNT; split++) {
         int64_t n = info->n_samples[split];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Draws the built-in digits: a random hand for each sample, then distraction, blur and noise. The strokes
- * come from glyph.c. */
+/* Draws the built-in digits: strokes from glyph.c in a random hand per sample, then distraction, blur and
+ * noise. */
 #include "data/dataset/digits.h"
 
 #include <inttypes.h>
@@ -13,10 +13,9 @@
 #include "data/dataset/glyph.h"
 #include "data/dataset/idx.h"
 
-/* What fits in a file that the reader takes (8 GiB). */
-enum { MAX_WRITTEN = 10000000 };
+enum { MAX_WRITTEN = 10000000 }; /* fits within the reader's limit of 8 GiB */
 enum { SEED = 1, N_TRAIN = 60000, N_VAL = 10000, N_PIXELS = DIGITS_SIDE * DIGITS_SIDE };
-_Static_assert((int)DIGITS_SIDE == (int)GLYPH_SIDE, "glyphs are drawn at the size of the images");
+_Static_assert((int)DIGITS_SIDE == (int)GLYPH_SIDE, "glyphs have the size of the images");
 
 /* How one sample is written. */
 typedef struct hand {
@@ -28,7 +27,7 @@ typedef struct hand {
     bool distracted; /* a stray stroke beside the glyph */
 } hand_t;
 
-static float between(rng_t *rng, float low, float high)
+static float draw_between(rng_t *rng, float low, float high)
 {
     return low + (high - low) * ((float)(rng_u32(rng) >> 8) * 0x1p-24f);
 }
@@ -37,20 +36,20 @@ static hand_t draw_hand(rng_t *rng)
 {
     hand_t hand;
     /* A rotation from the tangent of half its angle needs no sine: ±19°. */
-    float h = between(rng, -0.17f, 0.17f);
+    float h = draw_between(rng, -0.17f, 0.17f);
     float cosine = (1 - h * h) / (1 + h * h), sine = 2 * h / (1 + h * h);
-    float width = between(rng, 9.0f, 19.0f), height = between(rng, 13.5f, 21.0f);
-    float shear = between(rng, -0.36f, 0.26f);
+    float width = draw_between(rng, 9.0f, 19.0f), height = draw_between(rng, 13.5f, 21.0f);
+    float shear = draw_between(rng, -0.36f, 0.26f);
     hand.xx = 0.01f * cosine * width;
     hand.xy = 0.01f * (cosine * shear - sine) * height;
     hand.yx = 0.01f * sine * width;
     hand.yy = 0.01f * (sine * shear + cosine) * height;
-    hand.centre_x = between(rng, 11.2f, 16.8f);
-    hand.centre_y = between(rng, 11.8f, 16.2f);
-    hand.jitter = between(rng, 1.5f, 7.0f);
-    hand.radius = between(rng, 0.55f, 1.7f);
-    hand.softness = between(rng, 0.5f, 1.1f);
-    hand.ink = between(rng, 110.0f, 265.0f);
+    hand.centre_x = draw_between(rng, 11.2f, 16.8f);
+    hand.centre_y = draw_between(rng, 11.8f, 16.2f);
+    hand.jitter = draw_between(rng, 1.5f, 7.0f);
+    hand.radius = draw_between(rng, 0.55f, 1.7f);
+    hand.softness = draw_between(rng, 0.5f, 1.1f);
+    hand.ink = draw_between(rng, 110.0f, 265.0f);
     hand.noise = rng_below(rng, 56);
     hand.distracted = rng_below(rng, 4) == 0;
     return hand;
@@ -62,9 +61,9 @@ static void draw_glyph(const hand_t *hand, const glyph_t *glyph, rng_t *rng, can
         const stroke_t *stroke = &glyph->strokes[s];
         point_t points[GLYPH_MAX_POINTS];
         for (int i = 0; i < stroke->n; i++) {
-            /* One draw a statement: C leaves the order within an expression open. */
-            float x = (float)(stroke->xy[i][0] - 50) + between(rng, -hand->jitter, hand->jitter);
-            float y = (float)(stroke->xy[i][1] - 50) + between(rng, -hand->jitter, hand->jitter);
+            /* Separate statements, because the order within an expression is unspecified. */
+            float x = (float)(stroke->xy[i][0] - 50) + draw_between(rng, -hand->jitter, hand->jitter);
+            float y = (float)(stroke->xy[i][1] - 50) + draw_between(rng, -hand->jitter, hand->jitter);
             points[i].x = hand->centre_x + hand->xx * x + hand->xy * y;
             points[i].y = hand->centre_y + hand->yx * x + hand->yy * y;
         }
@@ -75,19 +74,19 @@ static void draw_glyph(const hand_t *hand, const glyph_t *glyph, rng_t *rng, can
 static void draw_distraction(rng_t *rng, canvas_t *canvas, float *image)
 {
     point_t from, to;
-    from.x = between(rng, 0, GLYPH_SIDE);
-    from.y = between(rng, 0, GLYPH_SIDE);
-    to.x = from.x + between(rng, -5, 5);
-    to.y = from.y + between(rng, -5, 5);
-    float radius = between(rng, 0.3f, 0.9f), ink = between(rng, 50, 160);
+    from.x = draw_between(rng, 0, GLYPH_SIDE);
+    from.y = draw_between(rng, 0, GLYPH_SIDE);
+    to.x = from.x + draw_between(rng, -5, 5);
+    to.y = from.y + draw_between(rng, -5, 5);
+    float radius = draw_between(rng, 0.3f, 0.9f), ink = draw_between(rng, 50, 160);
     canvas_clear(canvas);
     canvas_line(canvas, from, to, radius + 0.6f);
     canvas_ink(canvas, radius, 0.6f, ink, image);
 }
 
-/* Adds triangular noise of ±amplitude and rounds. The noise comes from counters that the sequence of `rng`
- * never reaches, two bytes a pixel. */
-static void develop(const float *image, uint32_t amplitude, const rng_t *rng, uint8_t *pixels)
+/* Adds triangular noise of ±amplitude, two random bytes per pixel, and rounds. The noise uses counters that
+ * the sequence of `rng` never reaches. */
+static void add_noise(const float *image, uint32_t amplitude, const rng_t *rng, uint8_t *pixels)
 {
     for (uint32_t b = 0; b < N_PIXELS / 8; b++) {
         rng_block_t block = rng_philox(rng->key, b, UINT32_MAX, rng->substream[0], rng->substream[1]);
@@ -115,12 +114,12 @@ void digits_draw(uint64_t seed, split_t split, int64_t first, int64_t n, uint8_t
         draw_glyph(&hand, glyph_of(digit, pick), &rng, &canvas);
         canvas_ink(&canvas, hand.radius, hand.softness, hand.ink, image);
         if (hand.distracted) draw_distraction(&rng, &canvas, image);
-        develop(image, hand.noise, &rng, pixels + i * N_PIXELS);
+        add_noise(image, hand.noise, &rng, pixels + i * N_PIXELS);
         labels[i] = (uint8_t)digit;
     }
 }
 
-/* *pixels and *labels belong to the caller also after an error. */
+/* The caller frees *pixels and *labels, even after an error. */
 static err_t draw_split(uint64_t seed, split_t split, int64_t n, uint8_t **pixels, uint8_t **labels)
 {
     TRY(mem_new_array(n, N_PIXELS, "the pixels of digits", pixels));
@@ -151,7 +150,7 @@ static err_t open_digits(dataset_t *dataset, const char *where, const transform_
 
 const dataset_ops_t dataset_digits = {.kind = "digits", .open = open_digits, .close = dataset_free_memory};
 
-/* Real data is not to be overwritten by a slip of --out. */
+/* Protects real data from a mistyped --out. */
 static err_t check_vacant(const char *folder)
 {
     char path[FS_PATH_MAX];
@@ -180,8 +179,8 @@ out:
 err_t digits_write(const char *folder, uint64_t seed, int64_t n_train, int64_t n_val)
 {
     if (n_train < 1 || n_val < 1 || n_train > MAX_WRITTEN || n_val > MAX_WRITTEN)
-        RAISE(ERR_USAGE, "%" PRId64 " training and %" PRId64 " validation digits; each takes 1..%d", n_train,
-              n_val, MAX_WRITTEN);
+        RAISE(ERR_USAGE, "%" PRId64 " training and %" PRId64 " validation digits; expected 1..%d each",
+              n_train, n_val, MAX_WRITTEN);
     TRY(fs_make_folder(folder));
     TRY(check_vacant(folder));
     TRY(write_split(folder, seed, SPLIT_TRAIN, n_train));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The strokes of the ten digits in several variants, and an anti-aliased canvas that draws lines and
- * Catmull-Rom splines. */
+/* The strokes of the ten digits in several variants, and an antialiased canvas for lines and Catmull–Rom
+ * splines. */
 #include "data/dataset/glyph.h"
 
 #include <math.h>
@@ -104,8 +104,8 @@ void canvas_line(canvas_t *canvas, point_t from, point_t to, float reach)
     }
 }
 
-/* Between b and c, at t (Catmull & Rom, "A class of local interpolating splines", 1974). */
-static float spline(float a, float b, float c, float d, float t)
+/* Interpolates between b and c at t (Catmull & Rom, "A class of local interpolating splines", 1974). */
+static float catmull_rom(float a, float b, float c, float d, float t)
 {
     return b + 0.5f * t * (c - a + t * (2 * a - 5 * b + 4 * c - d + t * (3 * (b - c) + d - a)));
 }
@@ -122,7 +122,7 @@ void canvas_stroke(canvas_t *canvas, bool smooth, const point_t *points, int n, 
         point_t a = points[i > 0 ? i - 1 : 0], d = points[i + 2 < n ? i + 2 : n - 1];
         for (int k = 1; k <= N_STEPS; k++) {
             float t = (float)k / N_STEPS;
-            point_t to = {spline(a.x, b.x, c.x, d.x, t), spline(a.y, b.y, c.y, d.y, t)};
+            point_t to = {catmull_rom(a.x, b.x, c.x, d.x, t), catmull_rom(a.y, b.y, c.y, d.y, t)};
             canvas_line(canvas, from, to, reach);
             from = to;
         }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The strokes of handwritten digits and how they are drawn: the shapes behind digits.h. Only +, −, ×, ÷ and
- * sqrt on floats, which IEEE 754 fixes to the bit: the same images on every machine. */
+/* The strokes of handwritten digits, and a canvas to draw them; used by digits.h. Computes only with +, −, ×,
+ * ÷ and sqrt on floats, so that IEEE 754 guarantees the same bits on every machine. */
 #ifndef DATA_DATASET_GLYPH_H
 #define DATA_DATASET_GLYPH_H
 
@@ -19,9 +19,9 @@ typedef struct point {
 } point_t;
 
 typedef struct stroke {
-    bool smooth; /* a curve through the points (Catmull–Rom), else straight lines */
+    bool smooth; /* a Catmull–Rom spline through the points; otherwise straight lines */
     int8_t n;
-    int8_t xy[GLYPH_MAX_POINTS][2]; /* in percent of the glyph's box, y down */
+    int8_t xy[GLYPH_MAX_POINTS][2]; /* percent of the glyph's box, y down */
 } stroke_t;
 
 typedef struct glyph {
@@ -29,10 +29,10 @@ typedef struct glyph {
     stroke_t strokes[GLYPH_MAX_STROKES];
 } glyph_t;
 
-/* One of the ways to write a digit; `pick` is any number. */
+/* A variant of a digit, chosen by any number `pick`. */
 const glyph_t *glyph_of(int digit, uint32_t pick);
 
-/* Squared distance of each pixel's centre to the ink drawn so far, as far as `reach`; beyond it, large. */
+/* Squared distance of each pixel's centre to the lines drawn so far; large beyond their `reach`. */
 typedef struct canvas {
     float distance2[GLYPH_PIXELS];
 } canvas_t;
@@ -42,7 +42,7 @@ void canvas_clear(canvas_t *canvas);
 void canvas_line(canvas_t *canvas, point_t from, point_t to, float reach);
 void canvas_stroke(canvas_t *canvas, bool smooth, const point_t *points, int n, float reach);
 
-/* Adds `ink` × coverage to the image, for a pen of this radius whose edge fades over 2 × softness. */
+/* Adds `ink` × coverage to the image, for a pen with this radius and an edge that fades over 2 × softness. */
 void canvas_ink(const canvas_t *canvas, float radius, float softness, float ink, float *image);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads and writes one IDX file, plain or gzip-compressed (zlib's inflate, with trailing bytes refused).
- * Finding MNIST's four files is left to idx_folder.c. */
+/* Reads an IDX file, plain or gzip-compressed, and writes a plain one. idx_folder.c finds MNIST's four files.
+ */
 #include "data/dataset/idx.h"
 
 #include <errno.h>
@@ -16,8 +16,8 @@
 
 enum { TYPE_U8 = 8, CHUNK_BYTES = 1 << 16, HEADER_MAX = 4 + 4 * SHAPE_MAX_DIMS };
 
-/* A file's bytes, decompressed where its first bytes say gzip. zlib's inflate rather than its gzread, which
- * overlooks foreign bytes behind the compressed data. */
+/* A file's bytes, decompressed if it begins as gzip does. Uses zlib's inflate, because its gzread ignores
+ * foreign bytes after the compressed data. */
 typedef struct source {
     const char *path;
     int fd;
@@ -33,19 +33,19 @@ static err_t read_file(source_t *s, uint8_t *out, int64_t n, int64_t *got)
     size_t n_read;
     int reason = fs_read_all(s->fd, FS_HERE, out, (size_t)n, &n_read);
     *got = (int64_t)n_read;
-    if (reason) RAISE(ERR_SYSTEM, "%s: reading failed: %s", s->path, strerror(reason));
+    if (reason) RAISE(ERR_SYSTEM, "cannot read %s: %s", s->path, strerror(reason));
     return ERR_OK;
 }
 
 static err_t source_open(source_t *s, const char *path)
 {
     s->path = path;
-    /* Not blocking: a FIFO under this name must not hold the job up. */
+    /* Non-blocking, so that a FIFO does not hang the job. */
     s->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (s->fd < 0 && errno == ENOENT) RAISE(ERR_DATA, "%s does not exist", path);
     if (s->fd < 0) {
         bool foreign = errno == EACCES || errno == ENOTDIR || errno == ELOOP || errno == ENXIO;
-        RAISE(foreign ? ERR_DATA : ERR_SYSTEM, "%s cannot be opened: %s", path, strerror(errno));
+        RAISE(foreign ? ERR_DATA : ERR_SYSTEM, "cannot open %s: %s", path, strerror(errno));
     }
     struct stat info;
     if (fstat(s->fd, &info) != 0) RAISE(ERR_SYSTEM, "%s: fstat failed: %s", path, strerror(errno));
@@ -57,7 +57,7 @@ static err_t source_open(source_t *s, const char *path)
     if (lseek(s->fd, 0, SEEK_SET) != 0) RAISE(ERR_SYSTEM, "%s: lseek failed: %s", path, strerror(errno));
     if (got < 2 || start[0] != 0x1f || start[1] != 0x8b) return ERR_OK;
     if (inflateInit2(&s->z, 15 + 16) != Z_OK)
-        RAISE(ERR_SYSTEM, "%s: zlib could not start: %s", path, s->z.msg);
+        RAISE(ERR_SYSTEM, "%s: cannot initialise zlib: %s", path, s->z.msg);
     s->packed = true;
     return ERR_OK;
 }
@@ -68,7 +68,7 @@ static void source_close(source_t *s)
     if (s->fd >= 0) close(s->fd);
 }
 
-static err_t refill(source_t *s)
+static err_t refill_chunk(source_t *s)
 {
     if (s->z.avail_in > 0 || s->at_file_end) return ERR_OK;
     int64_t got;
@@ -79,14 +79,14 @@ static err_t refill(source_t *s)
     return ERR_OK;
 }
 
-/* A gzip file may be several ones in a row. */
+/* A gzip file may have several consecutive members. */
 static err_t next_member(source_t *s)
 {
-    TRY(refill(s));
+    TRY(refill_chunk(s));
     s->at_end = s->z.avail_in == 0;
     if (s->at_end) return ERR_OK;
     if (s->z.next_in[0] != 0x1f)
-        RAISE(ERR_DATA, "%s: foreign bytes follow the gzip data; get or make the file again", s->path);
+        RAISE(ERR_DATA, "%s: foreign bytes follow the gzip data; download or create the file again", s->path);
     ASSERT(inflateReset(&s->z) == Z_OK);
     return ERR_OK;
 }
@@ -95,7 +95,7 @@ static err_t read_packed(source_t *s, uint8_t *out, int64_t n, int64_t *got)
 {
     z_stream *z = &s->z;
     for (*got = 0; *got < n && !s->at_end;) {
-        TRY(refill(s));
+        TRY(refill_chunk(s));
         uInt room = n - *got < 1 << 30 ? (uInt)(n - *got) : 1u << 30;
         z->next_out = out + *got;
         z->avail_out = room;
@@ -104,17 +104,18 @@ static err_t read_packed(source_t *s, uint8_t *out, int64_t n, int64_t *got)
         if (status == Z_STREAM_END)
             TRY(next_member(s));
         else if (status == Z_BUF_ERROR && z->avail_in == 0 && s->at_file_end)
-            RAISE(ERR_DATA, "%s is truncated: its gzip data ends early; get or make the file again", s->path);
+            RAISE(ERR_DATA, "%s is truncated: its gzip data ends early; download or create the file again",
+                  s->path);
         else if (status == Z_MEM_ERROR)
             RAISE(ERR_SYSTEM, "%s: zlib is out of memory", s->path);
         else if (status != Z_OK && status != Z_BUF_ERROR)
-            RAISE(ERR_DATA, "%s is damaged: its gzip data has an %s; get or make the file again", s->path,
-                  z->msg ? z->msg : "error");
+            RAISE(ERR_DATA, "%s is damaged: its gzip data has an %s; download or create the file again",
+                  s->path, z->msg ? z->msg : "error");
     }
     return ERR_OK;
 }
 
-/* Up to n bytes; fewer only at the end. */
+/* Reads n bytes; fewer only at the end. */
 static err_t source_read(source_t *s, uint8_t *out, int64_t n, int64_t *got)
 {
     return s->packed ? read_packed(s, out, n, got) : read_file(s, out, n, got);
@@ -139,8 +140,8 @@ static err_t read_header(source_t *s, int n_dims, int64_t max_bytes, shape_t *sh
     if (got >= 4) TRY(check_magic(s->path, header, n_dims));
     if (got == 0) RAISE(ERR_DATA, "%s is empty", s->path);
     if (got < n_header)
-        RAISE(ERR_DATA, "%s is truncated: %" PRId64 " bytes, where the header alone takes %" PRId64, s->path,
-              got, n_header);
+        RAISE(ERR_DATA, "%s is truncated: %" PRId64 " bytes, but the header alone has %" PRId64, s->path, got,
+              n_header);
     *shape = (shape_t){.n_dims = n_dims};
     int64_t count = 1;
     bool zero = false, too_large = false;
@@ -152,7 +153,7 @@ static err_t read_header(source_t *s, int n_dims, int64_t max_bytes, shape_t *sh
         too_large = too_large || (dim > 0 && count > max_bytes / dim);
         if (!too_large) count *= dim;
     }
-    if (zero) RAISE(ERR_DATA, "%s holds nothing: its header says %s", s->path, shape_format(*shape).text);
+    if (zero) RAISE(ERR_DATA, "%s holds no values: its header says %s", s->path, shape_format(*shape).text);
     if (too_large)
         RAISE(ERR_DATA,
               "%s: its header says %s, more than the %" PRId64 " bytes allowed; the file is probably damaged",
@@ -165,13 +166,13 @@ static err_t check_count(const char *path, shape_t shape, int64_t n_have)
     int64_t n_want = shape_count(shape);
     if (n_have < n_want)
         RAISE(ERR_DATA,
-              "%s is truncated: %" PRId64 " bytes of values, where its header says %s = %" PRId64
-              "; get or make the file again",
+              "%s is truncated: %" PRId64 " bytes of values, but its header says %s = %" PRId64
+              "; download or create the file again",
               path, n_have, shape_format(shape).text, n_want);
     if (n_have > n_want)
         RAISE(ERR_DATA,
               "%s: bytes follow the last value (its header says %s = %" PRId64
-              " bytes); get or make the file again",
+              " bytes); download or create the file again",
               path, shape_format(shape).text, n_want);
     return ERR_OK;
 }
@@ -193,7 +194,7 @@ static err_t read_values(source_t *s, shape_t shape, uint8_t **values)
         room = room < count / 2 ? 2 * room : count;
         TRY(mem_resize((size_t)room, s->path, values));
     }
-    /* One byte more: there must be none, and zlib sees its checksum. */
+    /* One more byte: there must be none, and zlib verifies its checksum. */
     uint8_t extra;
     int64_t n_extra = 0;
     if (n_have == count) TRY(source_read(s, &extra, 1, &n_extra));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A folder with MNIST's four IDX files as a dataset held in memory. The file format is in idx.c. */
+/* A folder with MNIST's four IDX files as a dataset in memory. idx.c implements the file format. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "data/dataset/idx.h"
 
-/* More than any set of small images that a rank should hold in memory. */
+/* Larger than any set of images that a rank should hold in memory. */
 static const int64_t max_file_bytes = (int64_t)8 << 30;
 
 enum { N_CLASSES = 10 };
@@ -35,13 +35,14 @@ err_t idx_find(const char *folder, split_t split, bool images, char *out)
         TRY(fs_join(out, folder, name));
         struct stat info;
         if (stat(out, &info) == 0) return ERR_OK;
-        if (errno != ENOENT) RAISE(ERR_DATA, "%s cannot be reached: %s", out, strerror(errno));
+        if (errno != ENOENT) RAISE(ERR_DATA, "cannot access %s: %s", out, strerror(errno));
     }
     idx_name(split, images, name);
-    RAISE(ERR_DATA,
-          "no file %s (or .gz) in the folder %s; data/fetch_mnist.sh downloads MNIST, --data digits needs no "
-          "files",
-          name, folder);
+    RAISE(
+        ERR_DATA,
+        "no file %s (or .gz) in the folder %s; download MNIST with data/fetch_mnist.sh, or use --data digits, "
+        "which needs no files",
+        name, folder);
 }
 
 err_t idx_find_any(const char *folder, char *out)
@@ -61,7 +62,7 @@ static err_t check_labels(const char *path, const uint8_t *labels, int64_t n)
     return ERR_OK;
 }
 
-/* *images: [n, h, w]. What was read belongs to the dataset also after an error. */
+/* *images: [n, h, w]. The dataset owns what was read, even after an error. */
 static err_t read_split(dataset_t *dataset, const char *folder, split_t split, shape_t *images)
 {
     char images_path[FS_PATH_MAX], labels_path[FS_PATH_MAX];
@@ -76,8 +77,7 @@ static err_t read_split(dataset_t *dataset, const char *folder, split_t split, s
     TRY(idx_read(images_path, 3, max_file_bytes, images, &values));
     dataset->pixels[split] = values;
     if (images->dim[0] != labels.dim[0])
-        RAISE(ERR_DATA,
-              "%s holds %" PRId64 " images, but %s holds %" PRId64 " labels: they do not belong together",
+        RAISE(ERR_DATA, "%s holds %" PRId64 " images, but %s holds %" PRId64 " labels; they must match",
               images_path, images->dim[0], labels_path, labels.dim[0]);
     return ERR_OK;
 }
@@ -86,7 +86,7 @@ static err_t open_folder(dataset_t *dataset, const char *where, const transform_
 {
     (void)settings;
     if (!fs_is_folder(where))
-        RAISE(ERR_DATA, "the data folder %s %s; --data takes a folder with IDX files, digits, or synthetic",
+        RAISE(ERR_DATA, "the data folder %s %s; expected a folder with IDX files, digits, or synthetic",
               where, fs_exists(where) ? "is not a folder" : "does not exist");
     shape_t images[SPLIT_COUNT];
     for (split_t split = 0; split < SPLIT_COUNT; split++)
@@ -94,7 +94,7 @@ static err_t open_folder(dataset_t *dataset, const char *where, const transform_
     const shape_t *train = &images[SPLIT_TRAIN], *val = &images[SPLIT_VAL];
     if (train->dim[1] != val->dim[1] || train->dim[2] != val->dim[2])
         RAISE(ERR_DATA,
-              "%s: the training images are %" PRId64 "×%" PRId64 " pixels, but those of t10k %" PRId64
+              "%s: the training images are %" PRId64 "×%" PRId64 " pixels, but those of t10k are %" PRId64
               "×%" PRId64,
               where, train->dim[1], train->dim[2], val->dim[1], val->dim[2]);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Epoch order and its division into global batches, shards and ranks, including block shuffling for large
- * sequential reads. Reading the samples is left to data/load. */
+/* The order of an epoch and its division into global batches, shards and ranks, with block shuffling for
+ * large sequential reads. Reading samples is left to data/load. */
 #include "data/dataset/sampler.h"
 
 #include <inttypes.h>
@@ -10,14 +10,14 @@
 
 struct sampler {
     sampler_options_t options;
-    int64_t epoch; /* whose permutation is in `order`; -1: none yet */
+    int64_t epoch; /* of `order`; -1: none yet */
     int64_t *order;
-    /* With blocks and a shuffle; otherwise NULL. */
+    /* For shuffled blocks; otherwise NULL. */
     int64_t *line;   /* [n_samples] */
-    int64_t *blocks; /* their numbers */
+    int64_t *blocks; /* first sample of each */
 };
 
-static int64_t smaller(int64_t a, int64_t b)
+static int64_t min_int64(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
@@ -43,15 +43,14 @@ err_t sampler_new(const sampler_options_t *options, sampler_t **out)
     int64_t n_samples = options->n_samples, global_batch = options->global_batch;
     if (n_samples < 1) RAISE(ERR_DATA, "the training set is empty");
     if (n_samples > UINT32_MAX)
-        RAISE(ERR_DATA, "%" PRId64 " samples are more than the shuffle's limit of %" PRIu32, n_samples,
-              UINT32_MAX);
+        RAISE(ERR_DATA, "%" PRId64 " samples exceed the shuffle's limit of %" PRIu32, n_samples, UINT32_MAX);
     if (global_batch < 1)
-        RAISE(ERR_USAGE, "a batch of %" PRId64 " samples; it takes at least 1", global_batch);
+        RAISE(ERR_USAGE, "invalid batch of %" PRId64 " samples: expected at least 1", global_batch);
     sampler_t *sampler = NULL;
     TRY(mem_new(sizeof *sampler, "a sampler", &sampler));
     sampler_options_t *own = &sampler->options;
     *own = *options;
-    own->global_batch = smaller(global_batch, n_samples);
+    own->global_batch = min_int64(global_batch, n_samples);
     if (own->grain == 0) own->grain = 1;
     bool whole = !own->in_order && own->block > 1 && own->window >= divide_up(n_samples, own->block);
     if (own->block == 0 || whole) own->block = 1;
@@ -78,7 +77,7 @@ int64_t sampler_batches(const sampler_t *sampler)
 }
 
 /* Fisher–Yates. */
-static void shuffle(rng_t *rng, int64_t *items, int64_t n)
+static void shuffle_items(rng_t *rng, int64_t *items, int64_t n)
 {
     for (int64_t i = n - 1; i > 0; i--) {
         int64_t k = rng_below(rng, (uint32_t)(i + 1)), swapped = items[i];
@@ -87,43 +86,43 @@ static void shuffle(rng_t *rng, int64_t *items, int64_t n)
     }
 }
 
-/* Blocks in a new order, their samples one after another. */
+/* Concatenates the samples of the shuffled blocks. */
 static void make_line(sampler_t *sampler, rng_t *rng)
 {
     const sampler_options_t *o = &sampler->options;
     int64_t n_blocks = divide_up(o->n_samples, o->block), n = 0;
     for (int64_t i = 0; i < n_blocks; i++) sampler->blocks[i] = i * o->block;
-    shuffle(rng, sampler->blocks, n_blocks);
+    shuffle_items(rng, sampler->blocks, n_blocks);
     for (int64_t i = 0; i < n_blocks; i++) {
-        int64_t end = smaller(sampler->blocks[i] + o->block, o->n_samples);
+        int64_t end = min_int64(sampler->blocks[i] + o->block, o->n_samples);
         for (int64_t at = sampler->blocks[i]; at < end; at++) sampler->line[n++] = at;
     }
 }
 
 static int64_t count_lanes(const sampler_options_t *o)
 {
-    return smaller(o->window, o->global_batch);
+    return min_int64(o->window, o->global_batch);
 }
 
-/* A lane's share of the batch that begins at a sample; *at: where in the order of all it is put. */
+/* A lane's number of samples in the batch that begins at `start`; *at: their position in the order. */
 static int64_t lane_share(const sampler_options_t *o, int64_t start, int lane, int n_lanes, int64_t *at)
 {
-    int64_t n = sampler_split(smaller(o->global_batch, o->n_samples - start), lane, n_lanes, 1, at);
+    int64_t n = sampler_split(min_int64(o->global_batch, o->n_samples - start), lane, n_lanes, 1, at);
     *at += start;
     return n;
 }
 
-/* Shuffles a lane in pieces of `piece` samples, which begin with a block, as does the next lane's at n.
- * Returns where the first one begins: before it are at most a block's. */
+/* Shuffles a lane in pieces of `piece` samples that begin with a block. Returns the start of the first piece,
+ * which is less than a block from the lane's. */
 static int64_t shuffle_lane(const sampler_options_t *o, rng_t *rng, int64_t *lane, int64_t n, int64_t piece)
 {
     int64_t first = 0;
     while (first < n && lane[first] % o->block != 0) first++;
-    shuffle(rng, lane, first);
+    shuffle_items(rng, lane, first);
     for (int64_t begin = first, end; begin < n; begin = end) {
-        end = smaller(begin + piece, n);
-        while (end < n && lane[end] % o->block != 0) end--; /* behind the one block that is shorter */
-        shuffle(rng, lane + begin, end - begin);
+        end = min_int64(begin + piece, n);
+        while (end < n && lane[end] % o->block != 0) end--; /* one block is shorter */
+        shuffle_items(rng, lane + begin, end - begin);
     }
     return first;
 }
@@ -139,7 +138,7 @@ static void permute_blocks(sampler_t *sampler, rng_t *rng)
         for (int64_t start = 0; start < o->n_samples; start += o->global_batch)
             n_lane += lane_share(o, start, i, n_lanes, &at);
         int64_t first = shuffle_lane(o, rng, lane, n_lane, piece);
-        /* Lanes begin at other places of their pieces; what is before that comes last. */
+        /* Each lane starts at a different point of its pieces and wraps around. */
         int64_t next = (first + piece - piece * i / n_lanes) % piece;
         for (int64_t start = 0; start < o->n_samples; start += o->global_batch)
             for (int64_t n = lane_share(o, start, i, n_lanes, &at); n > 0; n--)
@@ -148,8 +147,8 @@ static void permute_blocks(sampler_t *sampler, rng_t *rng)
     }
 }
 
-/* An epoch's order depends on (seed, epoch) alone. */
-static void permute(sampler_t *sampler, int64_t epoch)
+/* An epoch's order depends only on (seed, epoch). */
+static void permute_epoch(sampler_t *sampler, int64_t epoch)
 {
     const sampler_options_t *o = &sampler->options;
     rng_t rng = rng_new(o->seed, RNG_SHUFFLE, (uint64_t)epoch);
@@ -158,7 +157,7 @@ static void permute(sampler_t *sampler, int64_t epoch)
         permute_blocks(sampler, &rng);
     } else {
         for (int64_t i = 0; i < o->n_samples; i++) sampler->order[i] = i;
-        if (!o->in_order) shuffle(&rng, sampler->order, o->n_samples);
+        if (!o->in_order) shuffle_items(&rng, sampler->order, o->n_samples);
     }
     for (int64_t i = 0; i < o->n_samples && o->origin; i++) sampler->order[i] += o->origin;
 }
@@ -168,8 +167,8 @@ int64_t sampler_block(const sampler_t *sampler)
     return sampler->options.block;
 }
 
-/* In order, what the batches on their way are of. Otherwise a rank's lanes; somewhat more, as what lies at
- * their ends, and what the next batches begin with, is needed, too. */
+/* In order: the blocks of the batches in flight. Otherwise the blocks of a rank's lanes, plus some for their
+ * ends and the beginning of the next batches. */
 static int64_t count_runs(const sampler_options_t *o, int size)
 {
     enum { BATCHES = 3, MORE = 8 };
@@ -185,7 +184,8 @@ sampler_near_t sampler_near(const sampler_t *sampler, int64_t index, int size)
     int64_t at = index - o->origin;
     if (o->block == 1 || at < 0 || at >= o->n_samples) return (sampler_near_t){index, 1, 1};
     int64_t first = at - at % o->block;
-    return (sampler_near_t){o->origin + first, smaller(o->block, o->n_samples - first), count_runs(o, size)};
+    return (sampler_near_t){o->origin + first, min_int64(o->block, o->n_samples - first),
+                            count_runs(o, size)};
 }
 
 int sampler_shards(const sampler_t *sampler, int size)
@@ -212,7 +212,7 @@ int64_t sampler_share(const sampler_t *sampler, int64_t n, int rank, int size, i
 sampler_slice_t sampler_at(sampler_t *sampler, int64_t epoch, int64_t batch, int rank, int size)
 {
     ASSERT(epoch >= 0 && batch >= 0 && batch < sampler_batches(sampler));
-    if (sampler->epoch != epoch) permute(sampler, epoch);
+    if (sampler->epoch != epoch) permute_epoch(sampler, epoch);
     const sampler_options_t *o = &sampler->options;
     int64_t start = batch * o->global_batch, left = o->n_samples - start;
     sampler_slice_t slice = {.epoch = epoch, .batch = batch};

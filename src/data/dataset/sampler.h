@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* Which samples belong to which step and rank. An epoch is a seeded permutation of the training set, cut into
- * global batches; each global batch is cut into contiguous shards, and every rank has the same number of
- * neighbouring ones (one, unless a run asks for more). The global batch therefore holds the same samples in
- * the same order on any number of ranks. The last batch of an epoch holds what is left (it may give some
- * ranks nothing). Here alone is decided which samples come when.
+/* Assigns samples to steps and ranks; no other file does. An epoch is a seeded permutation of the training
+ * set, divided into global batches. Each global batch is divided into contiguous shards, and every rank gets
+ * the same number of consecutive shards (one by default). A global batch therefore holds the same samples in
+ * the same order on any number of ranks. The last batch of an epoch holds the remaining samples, so some
+ * ranks may get none.
  *
- * With `block`, what is large is shuffled so that it can be read in pieces. Blocks of so many neighbouring
- * samples are shuffled and put one after another; this line is cut into lanes, at most `window` of them, each
- * for places of the batch. A lane gives its places their samples from its part of the line, shuffled within a
- * few blocks (window ÷ lanes). So samples come from about `window` blocks at any time, and a rank's from
- * blocks of its own: a block is read once, by one rank (but about `window` of them, at the ends of lanes,
- * twice; and with more ranks than lanes, ranks share them). Lanes change their blocks at different times, so
- * that every step has about as much to read. All else is as without blocks: every sample comes once an epoch;
- * the order follows from the options and the epoch, not from the number of ranks; any position can be jumped
- * to. A set of no more than window × block samples is shuffled as one. Not collective. */
+ * With `block`, large data sets are shuffled so that they can be read in pieces. Blocks of consecutive
+ * samples are shuffled and concatenated. The result is divided into at most `window` lanes, each of which
+ * serves fixed places of the batch with its samples, shuffled within a few blocks (window ÷ lanes). At any
+ * time samples come from about `window` blocks, and each rank reads its own blocks once. (About `window`
+ * blocks at the ends of lanes are read twice, and ranks share blocks if there are more ranks than lanes.)
+ * Lanes change blocks at different times, so that all steps read about the same amount. As without blocks,
+ * every sample comes once per epoch, the order depends on the options and the epoch but not on the number of
+ * ranks, and any position can be reached directly. A set of at most window × block samples is shuffled as a
+ * whole. Not collective. */
 #ifndef DATA_DATASET_SAMPLER_H
 #define DATA_DATASET_SAMPLER_H
 
@@ -34,14 +34,14 @@ typedef struct sampler_slice {
 
 typedef struct sampler_options {
     int64_t n_samples;    /* ≥ 1 */
-    int64_t global_batch; /* ≥ 1; larger than the set: one batch an epoch */
-    int n_shards;         /* of a batch, a multiple of the number of ranks; 0: one for each rank */
-    int64_t grain;        /* shards are cut between groups of so many samples; 0: anywhere */
+    int64_t global_batch; /* ≥ 1; larger than the set: one batch per epoch */
+    int n_shards;         /* per batch, a multiple of the number of ranks; 0: one per rank */
+    int64_t grain;        /* shards begin at multiples of this; 0: anywhere */
     uint64_t seed;
-    bool in_order;  /* every epoch from the first to the last, for evaluation */
-    int64_t origin; /* added to indices: of part of a set */
-    int64_t block;  /* samples; 0 or 1: none */
-    int64_t window; /* blocks, ≥ 1; not looked at without blocks */
+    bool in_order;  /* no shuffle, for evaluation */
+    int64_t origin; /* added to indices, for a part of a set */
+    int64_t block;  /* samples per block; 0 or 1: no blocks */
+    int64_t window; /* blocks, ≥ 1; unused without blocks */
 } sampler_options_t;
 
 err_t sampler_new(const sampler_options_t *options, sampler_t **out);
@@ -49,28 +49,31 @@ void sampler_free(sampler_t **sampler);
 
 int64_t sampler_batches(const sampler_t *sampler); /* per epoch */
 
-/* Shards of a batch of n samples over `size` ranks: how many; *first and count of one; of those of `rank`. */
+/* The shards of a batch of n samples over `size` ranks: their number; *first and count of one shard; *first
+ * and count of a rank's shards. */
 int sampler_shards(const sampler_t *sampler, int size);
 int64_t sampler_shard(const sampler_t *sampler, int64_t n, int shard, int size, int64_t *first);
 int64_t sampler_share(const sampler_t *sampler, int64_t n, int rank, int size, int64_t *first);
 
-/* The slice of `rank` at a position; permutes when the epoch changes (O(n), no allocation). */
+/* The slice of `rank` at a position. Permutes when the epoch changes (O(n), no allocation). */
 sampler_slice_t sampler_at(sampler_t *sampler, int64_t epoch, int64_t batch, int rank, int size);
 
-/* Neighbours of a sample that come soon as well: worth reading with it. n 1: none. */
+/* A read-ahead hint: the run of samples around one that are needed soon. n 1: none. */
 typedef struct sampler_near {
     int64_t first, n;
-    int64_t n_runs; /* such runs that one rank needs at the same time, about */
+    int64_t n_runs; /* runs that one rank uses at the same time, approximately */
 } sampler_near_t;
 
-/* Of the sample with a dataset index on one of `size` ranks. Also while another thread is in sampler_at. */
+/* The hint for a dataset index on one of `size` ranks. May be called while another thread is in sampler_at.
+ */
 sampler_near_t sampler_near(const sampler_t *sampler, int64_t index, int size);
 
-/* Samples of a block; 1: all are shuffled as one. */
+/* Samples per block; 1: no blocks. */
 int64_t sampler_block(const sampler_t *sampler);
 
-/* Cuts n items into n_parts contiguous parts, between groups of `grain` (the last group may be smaller); the
- * numbers of groups differ by at most one. *first and the returned count are of part `part`. */
+/* Divides n items into n_parts contiguous parts of whole groups of `grain` items (the last group may be
+ * smaller), so that the numbers of groups differ by at most one. Returns the count of part `part` and sets
+ * *first. */
 int64_t sampler_split(int64_t n, int part, int n_parts, int64_t grain, int64_t *first);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Random pixels and labels for speed measurements. Without --input-size they have MNIST's shape, 28×28 grey;
- * with it they are colour images of that side, taken from a pool that is repeated, so that memory does not
- * grow with the epoch. */
+/* Random pixels and labels for speed measurements: 28×28 grey, or colour images of side --input-size from a
+ * small pool that is repeated to save memory. */
 #include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
@@ -13,7 +12,7 @@
 enum { SEED = 1, N_TRAIN = 60000, N_VAL = 10000, N_CLASSES = 10 };
 enum { POOL = 64, N_POOL_VAL = 32, POOL_CHANNELS = 3 };
 
-/* Sample i is 49 blocks of 16 bytes plus one for the label. */
+/* A sample is 49 blocks of 16 random bytes, plus one for the label. */
 static void draw_sample(uint64_t key, split_t split, int64_t i, uint8_t *pixels, uint8_t *label)
 {
     enum { N_BLOCKS = DIGITS_SIDE * DIGITS_SIDE / 16 };
