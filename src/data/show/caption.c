@@ -33,7 +33,7 @@ void caption_fitting(page_t *page, int64_t x, int64_t y, int64_t room, text_styl
     page_text(page, x, y, style, cut);
 }
 
-/* The most first; of as many, the first of the table. */
+/* Sorted by count, then by category. */
 static int count_objects(const sample_t *sample, count_t *counts)
 {
     int n = 0;
@@ -54,7 +54,7 @@ static int count_objects(const sample_t *sample, count_t *counts)
     return n;
 }
 
-/* Whole words alone; "+3" is what has no room. */
+/* Draws whole entries only; "+3" stands for those that do not fit. */
 static void draw_counts(const caption_t *c, const source_t *source, const count_t *counts, int n,
                         page_t *page)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is written below an image of a sheet. Not collective. */
+/* Draws the caption below an image of a contact sheet. Not collective. */
 #ifndef DATA_SHOW_CAPTION_H
 #define DATA_SHOW_CAPTION_H
 
@@ -7,18 +7,18 @@
 #include "data/show/survey.h"
 
 typedef struct caption {
-    int64_t x, y, width, line; /* pixels; two lines, each so high */
+    int64_t x, y, width, line; /* pixels; line: height of each of the two lines */
 } caption_t;
 
-/* The class, or how many objects of which categories there are, the most first, each behind its colour; below
- * it the image's name. Nothing is wider than the caption. */
+/* Draws the class, or the categories with their colours and numbers of objects, most frequent first; below it
+ * the image's name. Text is shortened to the caption's width. */
 void caption_draw(const caption_t *caption, const source_t *source, split_t split, const sample_t *sample,
                   page_t *page);
 
-/* Of an image of which nothing is known. */
+/* For an image that cannot be described: draws its number. */
 void caption_draw_number(const caption_t *caption, pick_t pick, page_t *page);
 
-/* A line that is cut at the left, where a path is least telling, when it is wider than `room`. */
+/* Draws a line of text, cut on the left, where paths are least informative, if it is wider than `room`. */
 void caption_fitting(page_t *page, int64_t x, int64_t y, int64_t room, text_style_t style, const char *text);
 
 #endif

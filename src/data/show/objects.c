@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Rasterises masks, boxes and crowd hatching onto a page, with 4 × 4 supersampling, in page coordinates after
- * EXIF's orientation. Names are left to objects_tags.c. */
+/* Draws masks, boxes and crowd hatching onto a page, with 4 × 4 supersampling and EXIF's orientation applied.
+ * objects_tags.c draws names. */
 #include "data/show/objects.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@
 #include "data/show/palette.h"
 #include "data/transform/warp.h"
 
-/* A pixel of the page is looked at in SIDE × SIDE places. */
+/* Each pixel of the page has SIDE × SIDE samples. */
 enum { SIDE = 4, PLACES = SIDE * SIDE, STRIPE = 6, DASH = 4 };
 
 static const rgb_t shade = {16, 18, 22};
@@ -29,24 +29,13 @@ void objects_free(objects_t *objects)
     *objects = (objects_t){0};
 }
 
-static err_t make_room(uint8_t **block, size_t *n_block, size_t n_bytes)
-{
-    if (n_bytes <= *n_block) return ERR_OK;
-    mem_free(block);
-    *n_block = 0;
-    TRY(mem_new(n_bytes, "a mask", block));
-    *n_block = n_bytes;
-    return ERR_OK;
-}
-
-static int64_t whole(double x, int64_t low, int64_t high)
+static int64_t clamp_whole(double x, int64_t low, int64_t high)
 {
     if (!(x > (double)low)) return low; /* NaN, too */
     return x < (double)high ? (int64_t)x : high;
 }
 
-/* Of a rectangle of the image as stored: the pixels of the page that it touches, or whose middle is in it.
- */
+/* Maps a rectangle of the image as stored, extended by `grow` pixels, to whole pixels of the page. */
 static box_t to_page(const objects_image_t *p, image_rect_t stored, double grow)
 {
     const image_info_t *info = p->info;
@@ -54,10 +43,10 @@ static box_t to_page(const objects_image_t *p, image_rect_t stored, double grow)
         orient_to_shown(info->orientation, info->stored_width, info->stored_height, stored);
     const double x = (double)p->at.width / (double)info->width,
                  y = (double)p->at.height / (double)info->height;
-    const int64_t left = whole(r.x * x + 0.5 - grow, 0, p->at.width - 1);
-    const int64_t top = whole(r.y * y + 0.5 - grow, 0, p->at.height - 1);
-    const int64_t right = whole((r.x + r.width) * x + 0.5 + grow, left + 1, p->at.width);
-    const int64_t foot = whole((r.y + r.height) * y + 0.5 + grow, top + 1, p->at.height);
+    const int64_t left = clamp_whole(r.x * x + 0.5 - grow, 0, p->at.width - 1);
+    const int64_t top = clamp_whole(r.y * y + 0.5 - grow, 0, p->at.height - 1);
+    const int64_t right = clamp_whole((r.x + r.width) * x + 0.5 + grow, left + 1, p->at.width);
+    const int64_t foot = clamp_whole((r.y + r.height) * y + 0.5 + grow, top + 1, p->at.height);
     return (box_t){p->at.x + left, p->at.y + top, right - left, foot - top};
 }
 
@@ -66,7 +55,7 @@ box_t objects_box(const objects_image_t *image, const double box[4])
     return to_page(image, (image_rect_t){box[0], box[1], box[2], box[3]}, 0);
 }
 
-/* Where the mask is, as far as rows and columns tell. False: nowhere. */
+/* The mask's bounding box; false if it is empty. */
 static bool find_mask(const uint8_t *mask, int64_t width, int64_t height, image_rect_t *out)
 {
     int64_t left = width, right = 0, top = height, foot = 0;
@@ -83,8 +72,8 @@ static bool find_mask(const uint8_t *mask, int64_t width, int64_t height, image_
     return right > 0;
 }
 
-/* How many of the places of the page's pixels are in the mask. */
-static void cover(const objects_t *o, const objects_image_t *p, box_t part)
+/* Counts the samples of the page's pixels that are in the mask. */
+static void cover_mask(const objects_t *o, const objects_image_t *p, box_t part)
 {
     const image_info_t *info = p->info;
     const double x = (double)info->width / (double)p->at.width,
@@ -124,18 +113,18 @@ static err_t draw_mask(objects_t *o, const objects_image_t *p, const annotation_
     image_rect_t where;
     if (a->segmentation == SEGMENTATION_NONE) return ERR_OK;
     if (width > INT32_MAX || height > INT32_MAX || width > MASK_MAX_PIXELS / height)
-        RAISE(ERR_DATA, "it has too many pixels for a mask");
-    TRY(make_room(&o->mask, &o->n_mask, (size_t)width * (size_t)height));
+        RAISE(ERR_DATA, "the image has too many pixels for a mask");
+    TRY(mem_grow(width * height, 1, "a mask", &o->mask));
     TRY(mask_draw(a, (int32_t)width, (int32_t)height, o->mask));
     if (!find_mask(o->mask, width, height, &where)) return ERR_OK;
     const box_t part = to_page(p, where, 1);
-    TRY(make_room(&o->covered, &o->n_covered, (size_t)(p->at.width * p->at.height)));
-    cover(o, p, part);
+    TRY(mem_grow(p->at.width * p->at.height, 1, "a mask", &o->covered));
+    cover_mask(o, p, part);
     lay_mask(o, part, a->crowd, palette_colour(a->category), page);
     return ERR_OK;
 }
 
-/* One side of a frame, of one pixel; `step` is along it. */
+/* One side of a frame, one pixel wide. */
 static void draw_side(page_t *page, box_t side, bool dashed, rgb_t colour)
 {
     const int64_t n = side.width > side.height ? side.width : side.height;
@@ -166,7 +155,7 @@ static int by_size(const void *a, const void *b)
 {
     const annotation_t *x = *(const annotation_t *const *)a, *y = *(const annotation_t *const *)b;
     const double p = x->box[2] * x->box[3], q = y->box[2] * y->box[3];
-    if (x->crowd != y->crowd) return x->crowd ? -1 : 1; /* crowds lie below */
+    if (x->crowd != y->crowd) return x->crowd ? -1 : 1; /* crowds are drawn first */
     return p != q ? (p > q ? -1 : 1) : (x > y) - (x < y);
 }
 

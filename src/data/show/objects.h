@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* An image's objects drawn over it: masks translucent, boxes as lines, each in its category's colour, and
- * the category's name where there is room for it. Crowds are hatched, and their boxes dashed. Not collective.
- */
+/* Draws an image's objects over it: translucent masks, boxes, and category names if there is room, each in
+ * its category's colour. Crowds are hatched and have dashed boxes. Not collective. */
 #ifndef DATA_SHOW_OBJECTS_H
 #define DATA_SHOW_OBJECTS_H
 
@@ -9,39 +8,36 @@
 #include "data/image/image.h"
 #include "data/show/page.h"
 
-/* Of one image; the largest are drawn. */
-enum { OBJECTS_MAX = 400 };
+enum { OBJECTS_MAX = 400 }; /* per image; the largest are drawn */
 
-/* Memory for one image after another; zeroed it is ready. At most two bytes for an image's pixel while an
- * segmentation is drawn, of up to MASK_MAX_PIXELS (data/annotation/mask.h). */
+/* Memory that is reused from image to image; starts zeroed. Masks have up to MASK_MAX_PIXELS pixels
+ * (data/annotation/mask.h). */
 typedef struct objects {
-    uint8_t *mask;    /* [height, width] as stored */
-    uint8_t *covered; /* of the page's pixels */
-    size_t n_mask, n_covered;
-    const annotation_t **order; /* [OBJECTS_MAX] the largest first */
-    box_t *tags;                /* [OBJECTS_MAX] names, where they are on the page */
+    uint8_t *mask;              /* [height, width] as stored */
+    uint8_t *covered;           /* samples of each pixel of the page that are in the mask */
+    const annotation_t **order; /* [OBJECTS_MAX]: the largest first */
+    box_t *tags;                /* [OBJECTS_MAX]: the names drawn on the page */
     int64_t n_order, n_tags;
 } objects_t;
 void objects_free(objects_t *objects);
 
 typedef struct objects_image {
-    const image_info_t *info; /* annotations are of the image as stored; it is drawn as shown */
+    const image_info_t *info; /* annotations refer to the image as stored; it is drawn as shown */
     const sample_t *sample;
     const category_t *categories;
-    box_t at; /* the whole image, on the page; nothing is drawn beside it */
+    box_t at; /* the whole image on the page; clips the drawing */
 } objects_image_t;
 
-/* ERR_DATA where an segmentation cannot be drawn, naming the image: the others are drawn all the same, and this
- * one has its box. ERR_SYSTEM: no memory. */
+/* ERR_DATA naming the image and the annotation if a segmentation cannot be drawn; its box and all other
+ * objects are drawn. ERR_SYSTEM: out of memory. */
 err_t objects_draw(objects_t *objects, const objects_image_t *image, page_t *page);
 
-/* An annotation's box on the page, cut to the image and at least one pixel wide and high. */
+/* An annotation's box on the page, clipped to the image and at least one pixel wide and high. */
 box_t objects_box(const objects_image_t *image, const double box[4]);
 
-/* A step of objects_draw (objects_tags.c), of objects in order: a name at a corner of its box, where it
- * covers no other name and is within the image; of objects of one category the largest has one, the others
- * where their box is larger than their name. Where there is no such place there is no name: the colour tells.
- */
+/* The step of objects_draw that draws names (objects_tags.c). A name goes to a corner of its box where it is
+ * within the image and covers no other name. The largest object of each category gets a name; the others do
+ * if their box is larger than the name. */
 void objects_draw_tags(objects_t *objects, const objects_image_t *image, page_t *page);
 
 #endif

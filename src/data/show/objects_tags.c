@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Places category names beside their boxes, where they overlap neither each other nor the image's edge. */
+/* Draws category names at their boxes, inside the image and without overlaps. */
 #include "data/show/font.h"
 #include "data/show/objects.h"
 #include "data/show/palette.h"
@@ -8,7 +8,7 @@ enum { PAD = 2, HEIGHT = FONT_HEIGHT + PAD, CORNERS = 5, NARROW = 16 };
 
 static const rgb_t dark = {16, 18, 22};
 
-static bool overlap(box_t a, box_t b)
+static bool boxes_overlap(box_t a, box_t b)
 {
     return a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
 }
@@ -22,11 +22,11 @@ static bool is_within(box_t inner, box_t outer)
 static bool is_free(const objects_t *o, box_t tag)
 {
     for (int64_t i = 0; i < o->n_tags; i++)
-        if (overlap(o->tags[i], tag)) return false;
+        if (boxes_overlap(o->tags[i], tag)) return false;
     return true;
 }
 
-/* Above the box, in its upper corners, in its lower ones; moved to the left where the image ends. */
+/* Tries above the box, its upper corners, then its lower ones; shifts a name that would leave the image. */
 static bool find_place(const objects_t *o, box_t box, int64_t width, box_t at, box_t *out)
 {
     const int64_t right = box.x + box.width - width, foot = box.y + box.height - HEIGHT;
@@ -46,7 +46,7 @@ static bool find_place(const objects_t *o, box_t box, int64_t width, box_t at, b
     return false;
 }
 
-/* Whether it is the largest that is of its category. */
+/* True for the largest object of its category. */
 static bool is_first(const objects_t *o, int64_t number)
 {
     for (int64_t i = 0; i < number; i++)

@@ -30,34 +30,34 @@ void page_free(page_t **page)
     mem_free(page);
 }
 
-static int64_t min(int64_t a, int64_t b)
+static int64_t min_int64(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
 
-static int64_t max(int64_t a, int64_t b)
+static int64_t max_int64(int64_t a, int64_t b)
 {
     return a > b ? a : b;
 }
 
-/* The part of a box that is on the page. */
-static box_t visible(const page_t *page, box_t box)
+static box_t clip_box(const page_t *page, box_t box)
 {
-    int64_t left = max(box.x, 0), top = max(box.y, 0);
-    int64_t right = min(box.x + box.width, page->width), bottom = min(box.y + box.height, page->height);
-    return (box_t){left, top, max(right - left, 0), max(bottom - top, 0)};
+    int64_t left = max_int64(box.x, 0), top = max_int64(box.y, 0);
+    int64_t right = min_int64(box.x + box.width, page->width),
+            bottom = min_int64(box.y + box.height, page->height);
+    return (box_t){left, top, max_int64(right - left, 0), max_int64(bottom - top, 0)};
 }
 
-static uint8_t *pixel(page_t *page, int64_t x, int64_t y)
+static uint8_t *pixel_at(page_t *page, int64_t x, int64_t y)
 {
     return page->rgb + 3 * (y * page->width + x);
 }
 
 void page_fill(page_t *page, box_t box, rgb_t colour)
 {
-    box_t part = visible(page, box);
+    box_t part = clip_box(page, box);
     for (int64_t y = part.y; y < part.y + part.height; y++) {
-        uint8_t *to = pixel(page, part.x, y);
+        uint8_t *to = pixel_at(page, part.x, y);
         for (int64_t x = 0; x < part.width; x++, to += 3) {
             to[0] = colour.r;
             to[1] = colour.g;
@@ -66,20 +66,20 @@ void page_fill(page_t *page, box_t box, rgb_t colour)
     }
 }
 
-static uint8_t mix(uint8_t below, uint8_t above, double share)
+static uint8_t mix_byte(uint8_t below, uint8_t above, double share)
 {
     return (uint8_t)(below + (above - below) * share + 0.5);
 }
 
 void page_mix(page_t *page, box_t box, rgb_t colour, double share)
 {
-    box_t part = visible(page, box);
+    box_t part = clip_box(page, box);
     for (int64_t y = part.y; y < part.y + part.height; y++) {
-        uint8_t *to = pixel(page, part.x, y);
+        uint8_t *to = pixel_at(page, part.x, y);
         for (int64_t x = 0; x < part.width; x++, to += 3) {
-            to[0] = mix(to[0], colour.r, share);
-            to[1] = mix(to[1], colour.g, share);
-            to[2] = mix(to[2], colour.b, share);
+            to[0] = mix_byte(to[0], colour.r, share);
+            to[1] = mix_byte(to[1], colour.g, share);
+            to[2] = mix_byte(to[2], colour.b, share);
         }
     }
 }
@@ -87,20 +87,20 @@ void page_mix(page_t *page, box_t box, rgb_t colour, double share)
 void page_place(page_t *page, box_t box, const page_source_t *image)
 {
     ASSERT(image->width > 0 && image->height > 0 && image->channels > 0);
-    box_t part = visible(page, box);
+    box_t part = clip_box(page, box);
     for (int64_t y = part.y; y < part.y + part.height; y++) {
         int64_t row = (y - box.y) * image->height / box.height;
         for (int64_t x = part.x; x < part.x + part.width; x++) {
             int64_t column = (x - box.x) * image->width / box.width;
             const uint8_t *from = image->values + (row * image->width + column) * image->channels;
-            uint8_t *to = pixel(page, x, y);
+            uint8_t *to = pixel_at(page, x, y);
             for (int c = 0; c < 3; c++) to[c] = from[image->channels == 3 ? c : 0];
         }
     }
 }
 
-/* The bytes of a UTF-8 character that are not its first. */
-static bool continues(char byte)
+/* True for all bytes of a UTF-8 character but the first. */
+static bool is_continuation(char byte)
 {
     return ((unsigned char)byte & 0xc0) == 0x80;
 }
@@ -119,7 +119,7 @@ int64_t page_text(page_t *page, int64_t x, int64_t y, text_style_t style, const 
 {
     ASSERT(style.scale > 0);
     for (; *text; text++) {
-        if (continues(*text)) continue;
+        if (is_continuation(*text)) continue;
         draw_character(page, x, y, style, (unsigned char)*text);
         x += FONT_ADVANCE * style.scale;
     }
@@ -129,7 +129,7 @@ int64_t page_text(page_t *page, int64_t x, int64_t y, text_style_t style, const 
 int64_t page_text_width(int scale, const char *text)
 {
     int64_t n = 0;
-    for (; *text; text++) n += !continues(*text);
+    for (; *text; text++) n += !is_continuation(*text);
     return n > 0 ? (n * FONT_ADVANCE - (FONT_ADVANCE - FONT_WIDTH)) * scale : 0;
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Chooses the images of a contact sheet by seed, optionally with one category only, in the order of a seeded
- * sampler. */
+/* Chooses the images of a contact sheet with a seeded sampler, optionally of one category. */
 #include <stdlib.h>
 
 #include "data/dataset/sampler.h"
@@ -14,7 +13,8 @@ static bool has_category(const sample_t *sample, int32_t category)
     return has;
 }
 
-static err_t fits(const source_t *source, pick_t pick, int32_t category, source_buffer_t *buffer, bool *out)
+static err_t check_category(const source_t *source, pick_t pick, int32_t category, source_buffer_t *buffer,
+                            bool *out)
 {
     sample_t sample;
     *out = category < 0;
@@ -24,7 +24,7 @@ static err_t fits(const source_t *source, pick_t pick, int32_t category, source_
     return err == ERR_DATA ? ERR_OK : err;
 }
 
-static int compare(const void *a, const void *b)
+static int compare_picks(const void *a, const void *b)
 {
     const pick_t *x = a, *y = b;
     if (x->split != y->split) return x->split < y->split ? -1 : 1;
@@ -47,10 +47,10 @@ err_t pick_images(const source_t *source, int32_t category, uint64_t seed, int64
         const bool train = order[i] < n_train;
         const pick_t pick = {train ? SPLIT_TRAIN : SPLIT_VAL, train ? order[i] : order[i] - n_train};
         bool wanted = false;
-        TRY_OUT(err, fits(source, pick, category, &buffer, &wanted));
+        TRY_OUT(err, check_category(source, pick, category, &buffer, &wanted));
         if (wanted) picks[(*n)++] = pick;
     }
-    qsort(picks, (size_t)*n, sizeof *picks, compare);
+    qsort(picks, (size_t)*n, sizeof *picks, compare_picks);
 out:
     source_free_buffer(source, &buffer);
     sampler_free(&sampler);

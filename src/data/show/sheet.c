@@ -47,7 +47,7 @@ typedef struct drawing {
     int64_t n_bad;
 } drawing_t;
 
-/* The page is about half as wide again as high; near that, the number that leaves the fewest places empty. */
+/* The number of columns for a page about 1.5 times as wide as high, with few empty places. */
 static int64_t count_columns(int64_t n, int64_t cell_width, int64_t cell_height)
 {
     const double wanted = sqrt(1.5 * (double)n * (double)cell_height / (double)cell_width);
@@ -79,8 +79,8 @@ err_t sheet_check(int64_t n, int64_t tile)
     const layout_t l = lay_out(n, tile, most_shape);
     if (l.width > SHEET_MAX_PIXELS / l.height)
         RAISE(ERR_USAGE,
-              "%" PRId64 " tiles of %" PRId64 " pixels are a sheet of up to %" PRId64 " × %" PRId64
-              " pixels, more than the %d that it may have; take fewer, or smaller ones",
+              "%" PRId64 " tiles of %" PRId64 " pixels make a sheet of up to %" PRId64 " × %" PRId64
+              " pixels, more than the limit of %d; choose fewer or smaller tiles",
               n, tile, l.width, l.height, SHEET_MAX_PIXELS);
     return ERR_OK;
 }
@@ -109,11 +109,11 @@ static err_t find_shape(drawing_t *d, double *out)
     return err == ERR_DATA ? ERR_OK : err;
 }
 
-/* Of an image of width × height: where it is in its tile. */
-static box_t fit(box_t tile, int64_t width, int64_t height)
+/* The place of an image of width × height in its tile. */
+static box_t fit_tile(box_t tile, int64_t width, int64_t height)
 {
     double factor = fmin((double)tile.width / (double)width, (double)tile.height / (double)height);
-    if (factor >= 2) factor = floor(factor); /* whole pixels can be seen */
+    if (factor >= 2) factor = floor(factor); /* so that pixels are equally large */
     int64_t w = (int64_t)floor((double)width * factor + 0.5),
             h = (int64_t)floor((double)height * factor + 0.5);
     w = w < 1 ? 1 : w > tile.width ? tile.width : w;
@@ -139,7 +139,7 @@ static err_t draw_pixels(drawing_t *d, const sample_t *sample, const image_info_
     return ERR_OK;
 }
 
-/* A cross, and what it means in the middle. */
+/* Draws a cross with an explanation. */
 static void draw_bad(page_t *page, box_t tile)
 {
     static const char *const lines[] = {"cannot be", "decoded"};
@@ -155,8 +155,8 @@ static void draw_bad(page_t *page, box_t tile)
                   (text_style_t){1, alarm_red}, lines[i]);
 }
 
-/* ERR_DATA that is of one image is told, and the sheet goes on. */
-static err_t forgive(drawing_t *d, err_t err)
+/* Reports ERR_DATA, which concerns one image, and continues. */
+static err_t report_bad(drawing_t *d, err_t err)
 {
     if (err == ERR_DATA && d->sheet->tell) d->sheet->tell(err_message());
     return err == ERR_DATA ? ERR_OK : err;
@@ -167,10 +167,10 @@ static err_t draw_image(drawing_t *d, pick_t pick, box_t tile, sample_t *sample)
     const source_t *source = d->sheet->source;
     image_info_t info;
     TRY(read_info(d, pick, sample, &info));
-    const box_t at = fit(tile, info.width, info.height);
+    const box_t at = fit_tile(tile, info.width, info.height);
     TRY(draw_pixels(d, sample, &info, at));
     const objects_image_t image = {&info, sample, source->categories, at};
-    return forgive(d, objects_draw(&d->objects, &image, d->page));
+    return report_bad(d, objects_draw(&d->objects, &image, d->page));
 }
 
 static err_t draw_tile(drawing_t *d, int64_t number)
@@ -188,7 +188,7 @@ static err_t draw_tile(drawing_t *d, int64_t number)
         page_fill(d->page, tile, empty);
         draw_bad(d->page, tile);
         d->n_bad++;
-        TRY(forgive(d, err));
+        TRY(report_bad(d, err));
         err = source_describe(source, pick.split, pick.index, &d->buffer, &sample);
     }
     const caption_t caption = {

@@ -24,12 +24,12 @@ static void tell_unreadable(const char *message)
 
 static void tell_not_drawn(const char *message)
 {
-    if (n_told++ < MOST_TOLD) log_warn("not drawn as it should be: %s", message);
+    if (n_told++ < MOST_TOLD) log_warn("incompletely drawn: %s", message);
 }
 
 static void end_telling(void)
 {
-    if (n_told > MOST_TOLD) log_warn("%" PRId64 " more of these are not listed", n_told - MOST_TOLD);
+    if (n_told > MOST_TOLD) log_warn("… and %" PRId64 " more", n_told - MOST_TOLD);
     n_told = 0;
 }
 
@@ -58,10 +58,10 @@ static err_t find_category(const source_t *source, const char *name, int32_t *ou
     const char *nearest = opt_nearest(name, names, source->n_categories);
     mem_free(&names);
     RAISE(ERR_USAGE, "%s has no category '%s'%s%s%s", source->path, name, nearest ? "; did you mean '" : "",
-          nearest ? nearest : "", nearest ? "'?" : "; without --category all are shown");
+          nearest ? nearest : "", nearest ? "'?" : "; omit --category to show all");
 }
 
-static err_t draw(const source_t *source, int32_t category, const show_options_t *options)
+static err_t draw_sheet(const source_t *source, int32_t category, const show_options_t *options)
 {
     pick_t *picks = NULL;
     page_t *page = NULL;
@@ -96,7 +96,7 @@ err_t show_source(const char *path, const show_options_t *options)
     source_warn_notes(source);
     printf("%s: %s\n", path, source->ops->what);
     TRY_OUT(err, print_survey(source, options));
-    if (options->out) TRY_OUT(err, draw(source, category, options));
+    if (options->out) TRY_OUT(err, draw_sheet(source, category, options));
 out:
     source_close(&source);
     return err;

@@ -10,16 +10,16 @@
 
 typedef struct show_options {
     const char *out;      /* the sheet, a PNG; NULL: none */
-    const char *category; /* images of the sheet have it; NULL: any */
-    int64_t count, tile;  /* images on the sheet, and the width of each */
-    int64_t seed;         /* of their choice */
+    const char *category; /* of the sheet's images; NULL: any */
+    int64_t count, tile;  /* number of images on the sheet, width of a tile */
+    int64_t seed;         /* for choosing the images */
     int64_t top;          /* categories in the table */
-    bool read;            /* every image's headers */
+    bool read;            /* read every image's headers */
 } show_options_t;
 
-/* Prints what is in the source at `path`, and draws the sheet. The first images that cannot be read or
- * drawn are named as warnings. ERR_DATA: it is no source, or holds no images; ERR_USAGE: no image has the
- * category; ERR_SYSTEM: something could not be read now, or the sheet not be written. */
+/* Prints the content of the source at `path` and draws the sheet. Warnings name the first images that cannot
+ * be read or drawn. ERR_DATA: not a source, or without images. ERR_USAGE: no image has the category.
+ * ERR_SYSTEM: a file could not be read, or the sheet could not be written. */
 err_t show_source(const char *path, const show_options_t *options);
 
 #endif

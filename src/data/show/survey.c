@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One pass over a source that counts images, formats, sizes, objects and categories. Printing is left to
- * survey_table.c. */
+/* Counts images, formats, sizes, objects and categories in one pass over a source. survey_table.c prints
+ * them. */
 #include "data/show/survey.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "base/progress.h"
 #include "base/stats.h"
 
-/* Of all images of a split, for medians. */
+/* The values of all images of a split, for medians. */
 typedef struct sizes {
     double *values;
     int64_t n;
@@ -19,7 +19,7 @@ typedef struct surveyor {
     const source_t *source;
     const survey_options_t *options;
     survey_t *survey;
-    int64_t *seen; /* of each category: the number, from 1 on, of the last image that has it */
+    int64_t *seen; /* per category: the number, from 1, of the last image that has it */
     int64_t n_seen, n_total;
     sizes_t width, height, bytes;
     source_buffer_t buffer;
@@ -72,8 +72,8 @@ static void note_size(surveyor_t *s, split_t split, int64_t index, const sample_
     s->height.values[s->height.n++] = height;
 }
 
-/* Of what is unreadable its annotations count all the same. */
-static err_t look(surveyor_t *s, split_t number, int64_t index)
+/* Annotations of unreadable images count, too. */
+static err_t count_image(surveyor_t *s, split_t number, int64_t index)
 {
     survey_split_t *split = &s->survey->splits[number];
     sample_t sample;
@@ -85,7 +85,7 @@ static err_t look(surveyor_t *s, split_t number, int64_t index)
     if (unreadable && s->options->tell) s->options->tell(err_message());
     if (unreadable || !s->options->read) err = source_describe(s->source, number, index, &s->buffer, &sample);
     if (err != ERR_OK && err != ERR_DATA) return err;
-    /* Not read, and yet not to be had: it has not been told. */
+    /* Not reported yet, because the image was not read. */
     if (err == ERR_DATA && !unreadable && s->options->tell) s->options->tell(err_message());
     split->n_unreadable += unreadable || err == ERR_DATA;
     if (err == ERR_OK) count_annotations(s, &sample, split);
@@ -106,8 +106,8 @@ static err_t survey_split(surveyor_t *s, split_t number)
     split->n_images = s->source->n_samples[number];
     s->width.n = s->height.n = s->bytes.n = 0;
     for (int64_t i = 0; i < split->n_images; i++) {
-        TRY(look(s, number, i));
-        progress_draw("looking at images", s->n_seen, s->n_total, "");
+        TRY(count_image(s, number, i));
+        progress_draw("counting images", s->n_seen, s->n_total, "");
     }
     split->width = range_of(&s->width);
     split->height = range_of(&s->height);

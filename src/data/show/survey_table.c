@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Prints the counts of a survey, training and validation side by side, and a bar chart of the categories. */
+/* Prints the counts of a survey, with training and validation side by side, and a bar chart of the
+ * categories. */
 #include "data/show/survey_table.h"
 
 #include <inttypes.h>
@@ -40,7 +41,7 @@ static void survey_ranges(splits_table_t *to, const char *what, const survey_ran
         if (r->n > 0)
             table_cell(&to->table, "%.0f  %.0f  %.0f", r->min, r->median, r->max);
         else
-            table_cell(&to->table, "not known");
+            table_cell(&to->table, "unknown");
     }
 }
 
@@ -104,7 +105,7 @@ static void survey_category(const source_t *source, const survey_t *survey, cons
                             table_t *table)
 {
     static const char bar[BAR + 1] = "##############################";
-    /* At least one mark where there is something. */
+    /* At least one mark for any nonzero count. */
     const int64_t n_marks = row->n > 0 ? (row->n * BAR + most - 1) / most : 0;
     table_cell(table, "%s", source->categories[row->category].name);
     if (source->has_annotations) table_cell(table, "%" PRId64, row->n);
